@@ -1,0 +1,92 @@
+// Package fault classifies errors by what the process should do about them. Every error that leaves a package of
+// this module towards main is, or wraps, an *Error; one that does not counts as Fatal.
+package fault
+
+import (
+	"errors"
+	"strings"
+)
+
+// Kind is what the process should do about an error.
+type Kind uint8
+
+const (
+	// Fatal ends the process with exit code 1: something is wrong that neither waiting nor an operator's
+	// change to Postgres or Kafka is known to mend.
+	Fatal Kind = iota
+	// Retry passes by itself: try again with backoff, for as long as it takes.
+	Retry
+	// Operator needs somebody to change something in Postgres or Kafka: the process ends with exit code 3.
+	Operator
+	// Config is a mistake in the configuration or on the command line: exit code 2.
+	Config
+)
+
+// String returns the kind's name as it appears in logs.
+func (k Kind) String() string {
+	switch k {
+	case Retry:
+		return "retry"
+	case Operator:
+		return "operator"
+	case Config:
+		return "config"
+	default:
+		return "fatal"
+	}
+}
+
+// ExitCode is the process exit code for an error of this kind (ARCHITECTURE.md, "Exit codes").
+func (k Kind) ExitCode() int {
+	switch k {
+	case Config:
+		return 2
+	case Operator:
+		return 3
+	default:
+		return 1
+	}
+}
+
+// Error names the object that failed, where in the log, why, and what to do next. It never holds payloads,
+// passwords or connection strings.
+type Error struct {
+	Kind   Kind
+	Object string // what failed, e.g. `slot "cdc_outbox"` or `topic "orders.events"`
+	At     string // an LSN or a position, empty where none applies
+	Err    error  // the cause
+	Next   string // the next step for a person, a full sentence; may hold SQL or a command to paste
+}
+
+// Error implements error: object, position, cause, next step.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(e.Object)
+	if e.At != "" {
+		b.WriteString(" at ")
+		b.WriteString(e.At)
+	}
+	if e.Err != nil {
+		if b.Len() > 0 {
+			b.WriteString(": ")
+		}
+		b.WriteString(e.Err.Error())
+	}
+	if e.Next != "" {
+		b.WriteString(". Next: ")
+		b.WriteString(e.Next)
+	}
+	return b.String()
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// KindOf returns the kind of the outermost *Error in err's chain, Fatal where there is none.
+func KindOf(err error) Kind {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Kind
+	}
+	return Fatal
+}

@@ -1,0 +1,21 @@
+// Package preflight holds the finding that `cdc-outbox check` prints: what was looked at, what is wrong, why it
+// matters and what mends it. The packages that know Postgres and Kafka return findings; the command prints them.
+package preflight
+
+// Level says how bad a finding is.
+type Level string
+
+const (
+	OK   Level = "ok"
+	Warn Level = "warn" // it works, but will hurt later
+	Fail Level = "fail" // `run` would not work
+)
+
+// Finding is one line of the check's report.
+type Finding struct {
+	Level   Level  `json:"level"`
+	Subject string `json:"subject"`          // e.g. "wal_level", `table public.outbox`
+	Found   string `json:"found"`            // what is there, one sentence
+	Why     string `json:"why,omitempty"`    // why it matters; empty for OK
+	Remedy  string `json:"remedy,omitempty"` // SQL or a command to paste; empty for OK
+}

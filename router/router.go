@@ -1,0 +1,2 @@
+// Package router turns an outbox row into a Kafka record. It is pure: values in, values out.
+package router
