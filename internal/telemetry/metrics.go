@@ -1,0 +1,165 @@
+package telemetry
+
+import (
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Namespace is the prefix of every metric of this program.
+const Namespace = "cdc_outbox"
+
+// MaxTopics is how many different topics get a label value of their own; records of further topics count under
+// OtherTopic. A topic comes from a row, so without a bound a bad producer could grow the label, and with it this
+// process and the Prometheus behind it, without limit.
+const MaxTopics = 1000
+
+// OtherTopic is the label value for topics beyond MaxTopics.
+const OtherTopic = "other"
+
+// Side is the value of the label side of reconnects_total.
+type Side string
+
+// The two sides of the connector.
+const (
+	Postgres Side = "postgres"
+	Kafka    Side = "kafka"
+)
+
+// Metrics are the counters and gauges of the connector, all safe for concurrent use. Those of the replication slot
+// (slot_*) belong to package slotmonitor, which registers them itself.
+type Metrics struct {
+	reg         prometheus.Registerer
+	published   *prometheus.CounterVec
+	failed      *prometheus.CounterVec
+	commitToAck prometheus.Histogram
+	reconnects  map[Side]prometheus.Counter
+	alerts      *prometheus.GaugeVec
+
+	mu     sync.RWMutex
+	topics map[string]prometheus.Counter // of published; its length bounds the label
+}
+
+// NewMetrics makes the metrics and registers them. It panics when reg has one of them already.
+func NewMetrics(reg prometheus.Registerer) *Metrics {
+	m := &Metrics{
+		reg: reg,
+		published: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: Namespace, Name: "events_published_total",
+			Help: "Events acknowledged by Kafka, by topic.",
+		}, []string{"topic"}),
+		failed: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: Namespace, Name: "events_failed_total",
+			Help: "Events that could not be routed or were refused by Kafka, by topic and reason.",
+		}, []string{"topic", "reason"}),
+		commitToAck: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Namespace: Namespace, Name: "commit_to_ack_seconds",
+			Help: "Time from a transaction's commit in Postgres to Kafka's acknowledgement of its last event.",
+			// From half a millisecond to half an hour: milliseconds when all is well, minutes after an outage.
+			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800},
+		}),
+		alerts: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Namespace: Namespace, Name: "alert_firing",
+			Help: "1 while the alert fires, else 0.",
+		}, []string{"alert"}),
+		reconnects: map[Side]prometheus.Counter{},
+		topics:     map[string]prometheus.Counter{},
+	}
+	reconnects := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: Namespace, Name: "reconnects_total",
+		Help: "Connections made again after one was lost, by side.",
+	}, []string{"side"})
+	for _, side := range []Side{Postgres, Kafka} {
+		// Present from the start: rate() over a counter that appears with its first increment misses that increment.
+		m.reconnects[side] = reconnects.WithLabelValues(string(side))
+	}
+	reg.MustRegister(m.published, m.failed, m.commitToAck, reconnects, m.alerts)
+	return m
+}
+
+// Published counts n events of a topic that Kafka acknowledged.
+func (m *Metrics) Published(topic string, n int) {
+	m.mu.RLock()
+	c, ok := m.topics[topic]
+	m.mu.RUnlock()
+	if !ok {
+		c = m.published.WithLabelValues(m.admit(topic))
+	}
+	c.Add(float64(n))
+}
+
+// Failed counts an event that could not be published. The reason is one word of a closed list; topic is empty when the
+// row did not even name one.
+func (m *Metrics) Failed(topic, reason string) {
+	m.failed.WithLabelValues(m.admit(topic), reason).Inc()
+}
+
+// admit returns the label value for a topic: its own name while there is room.
+func (m *Metrics) admit(topic string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, ok := m.topics[topic]; ok || topic == "" {
+		return topic
+	}
+	if len(m.topics) >= MaxTopics {
+		return OtherTopic
+	}
+	m.topics[topic] = m.published.WithLabelValues(topic)
+	return topic
+}
+
+// CommitToAck records that a transaction's last event was acknowledged d after its commit. The two ends are read from
+// two clocks, so d may be negative; that counts as zero.
+func (m *Metrics) CommitToAck(d time.Duration) {
+	m.commitToAck.Observe(max(0, d.Seconds()))
+}
+
+// Reconnected counts a connection made again.
+func (m *Metrics) Reconnected(side Side) {
+	m.reconnects[side].Inc()
+}
+
+// Alert sets whether the alert fires.
+func (m *Metrics) Alert(name string, firing bool) {
+	v := 0.0
+	if firing {
+		v = 1
+	}
+	m.alerts.WithLabelValues(name).Set(v)
+}
+
+// Gauges are read when somebody scrapes, so they cost nothing on the way of a row and are never stale. The functions
+// are called from the HTTP server's goroutines.
+type Gauges struct {
+	ConfirmedLSN      func() uint64
+	ReceivedLSN       func() uint64
+	OldestUnconfirmed func() time.Duration // age of the oldest unconfirmed transaction with rows, 0 where there is none
+	Window            func() (records int, bytes int64)
+}
+
+// Watch registers the gauges. Call it once.
+func (m *Metrics) Watch(g Gauges) {
+	gauge := func(name, help string, f func() float64) {
+		m.reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: Namespace, Name: name, Help: help}, f))
+	}
+	gauge("confirmed_lsn", "Position up to which everything was acknowledged by Kafka and confirmed to the slot, in bytes of WAL.",
+		func() float64 { return float64(g.ConfirmedLSN()) })
+	gauge("received_lsn", "Position up to which the stream was read, in bytes of WAL.",
+		func() float64 { return float64(g.ReceivedLSN()) })
+	gauge("oldest_unconfirmed_seconds", "Age of the oldest committed transaction with events that is not confirmed, 0 where there is none.",
+		func() float64 { return max(0, g.OldestUnconfirmed().Seconds()) })
+	gauge("window_records", "Records in flight: read from Postgres, not yet acknowledged by Kafka.",
+		func() float64 { n, _ := g.Window(); return float64(n) })
+	gauge("window_bytes", "Bytes in flight: read from Postgres, not yet acknowledged by Kafka.",
+		func() float64 { _, n := g.Window(); return float64(n) })
+}
+
+// BuildInfo registers build_info, a constant 1 that carries the version.
+func BuildInfo(reg prometheus.Registerer, version, revision, goVersion string) {
+	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: Namespace, Name: "build_info",
+		Help:        "1, labelled with the version of the program.",
+		ConstLabels: prometheus.Labels{"version": version, "revision": revision, "goversion": goVersion},
+	}, func() float64 { return 1 }))
+}
