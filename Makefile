@@ -1,0 +1,104 @@
+# `make` or `make help` lists the targets. Everything runs from a fresh clone with Go and make alone; servers that
+# tests need are fetched and started by the tests themselves.
+
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+DURATION ?= 20s
+ROWS     ?= 1000000
+FUZZTIME ?= 10s
+
+BIN := bin/cdc-outbox
+GO  := go
+
+# The race detector needs a C compiler; the product does not (CGO_ENABLED=0).
+CC_FOUND := $(shell command -v "$$($(GO) env CC)" 2>/dev/null)
+ifeq ($(CC_FOUND),)
+RACE :=
+NO_RACE_NOTE = @echo "note: no C compiler found, so the tests run without the race detector; install gcc and libc6-dev to have it"
+else
+RACE := -race
+NO_RACE_NOTE = @:
+endif
+
+# Linters are pinned in tools/go.mod, apart from the product's own dependencies.
+TOOLS := .cache/bin
+DEPGUARD := $(TOOLS)/depguard
+STATICCHECK := $(TOOLS)/staticcheck
+GOVULNCHECK := $(TOOLS)/govulncheck
+# Directories with build-tagged files are linted with their tag on.
+LINT_TAGS := e2e
+
+.DEFAULT_GOAL := help
+.PHONY: help build test unit e2e demo bench bench-latency lint vet imports links vuln fuzz fmt fmt-check docs docs-check compose-check clean
+
+help: ## list the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## build the static binary bin/cdc-outbox
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o $(BIN) ./cmd/cdc-outbox
+
+test: ## unit and integration tests, with the race detector (first run: up to 3 minutes)
+	$(NO_RACE_NOTE)
+	$(GO) test $(RACE) ./...
+
+unit: ## unit tests only: no servers, seconds
+	$(GO) test -short ./...
+
+e2e: build ## the binary against real Postgres and real Kafka (needs Java 17 and Maven), minutes
+	$(NO_RACE_NOTE)
+	$(GO) test $(RACE) -tags e2e -count=1 -timeout 20m ./internal/e2e/...
+
+demo: ## Postgres, a Kafka stand-in, the connector and a writer in one go, with a verdict; DURATION=20s
+	$(GO) run ./internal/demo -duration $(DURATION)
+
+bench: build ## throughput over the same WAL: a bare reader, pg_recvlogical, cdc-outbox, with DEBEZIUM=1 Debezium; ROWS=1000000
+	$(GO) run ./internal/bench throughput -rows $(ROWS) $(BENCH_FLAGS)
+
+bench-latency: build ## commit -> consumer latency at 500 transactions/s
+	$(GO) run ./internal/bench latency $(BENCH_FLAGS)
+
+lint: fmt-check vet imports links ## gofmt, vet, staticcheck, import directions, what the binary links
+
+vet: $(STATICCHECK)
+	$(GO) vet -tags $(LINT_TAGS) ./...
+	$(STATICCHECK) -tags $(LINT_TAGS) ./...
+
+imports: $(DEPGUARD)
+	.ci/depguard-selftest $(abspath $(DEPGUARD))
+	GOFLAGS="$$($(GO) env GOFLAGS) -tags=$(LINT_TAGS)" $(DEPGUARD) ./...
+
+# Test machinery that reached the production binary through some detour would show here, not in depguard.
+FORBIDDEN_LINKS := github.com/twmb/franz-go|fergusstrange/embedded-postgres|stretchr/testify|lib/pq|/internal/(testkit|demo|bench|e2e)
+links:
+	@found=$$($(GO) list -deps ./cmd/cdc-outbox | grep -E '$(FORBIDDEN_LINKS)' || true); \
+	if [ -n "$$found" ]; then echo "cmd/cdc-outbox must not link:"; echo "$$found"; exit 1; fi; \
+	echo "cmd/cdc-outbox links no test machinery ($$($(GO) list -deps ./cmd/cdc-outbox | wc -l) packages looked at)"
+
+vuln: $(GOVULNCHECK) ## known vulnerabilities in what the code calls (needs the vulnerability database online)
+	$(GOVULNCHECK) ./...
+
+$(TOOLS)/%: tools/go.mod tools/go.sum
+	@mkdir -p $(TOOLS)
+	$(GO) build -modfile=tools/go.mod -o $@ $$(awk '/^\t/ && $$1 ~ /\/cmd\/$*$$/ {print $$1; exit}' tools/go.mod)
+
+fuzz: ## every fuzz target for FUZZTIME=10s
+	@for pkg in $$($(GO) list ./...); do \
+		for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+			echo "$$pkg $$f"; \
+			$(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
+		done; \
+	done
+
+fmt: ## gofmt in place
+	gofmt -l -w $$(git ls-files --cached --others --exclude-standard '*.go')
+
+fmt-check:
+	@out=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')); \
+	if [ -n "$$out" ]; then echo "not gofmt-ed (make fmt mends it):"; echo "$$out"; exit 1; fi
+
+compose-check: ## check docker-compose.yml, deploy/ and the dashboard, without a container engine
+	$(GO) test -count=1 ./deploy/...
+	@if docker compose version >/dev/null 2>&1; then docker compose config --quiet && echo "docker compose config: ok"; \
+	else echo "note: no docker compose plugin here, so only the tests in deploy/ have read docker-compose.yml"; fi
+
+clean: ## remove what was built
+	rm -rf bin dist .cache
