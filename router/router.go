@@ -1,2 +1,140 @@
-// Package router turns an outbox row into a Kafka record. It is pure: values in, values out.
 package router
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/replication"
+)
+
+// Source is where a row stands in the log.
+type Source struct {
+	Position   []byte    // text of the row's position; becomes the position header, not copied
+	CommitTime time.Time // of the row's transaction
+}
+
+// Router makes records of rows, see the package comment. It isn't safe for concurrent use.
+type Router struct {
+	columns Columns
+	topics  *topics
+	payload payloads
+	headers headers
+
+	layouts map[uint32]*layout // by relation OID
+	last    *layout
+
+	record Record
+}
+
+// New checks the configuration. The error joins one *fault.Error of kind Config per problem.
+func New(cfg Config) (*Router, error) {
+	t, terr := newTopics(cfg.Topic)
+	if err := errors.Join(cfg.Columns.validate(), terr); err != nil {
+		return nil, err
+	}
+	return &Router{
+		columns: cfg.Columns,
+		topics:  t,
+		headers: headers{names: make(map[string]string)},
+		layouts: make(map[uint32]*layout),
+	}, nil
+}
+
+// Route makes the record of an inserted row. Columns are found by name in rel, once per *Relation. The Record and
+// what it points to belong to the Router and to the row and live until the next call. The error is a *RowError. In
+// the steady state it allocates nothing.
+func (r *Router) Route(rel *replication.Relation, row replication.Tuple, src Source) (*Record, error) {
+	l := r.layoutOf(rel)
+	if err := r.route(l, row, src); err != nil {
+		return nil, err
+	}
+	return &r.record, nil
+}
+
+// route fills r.record. The interface value is made here, so that no nil *RowError gets into it.
+func (r *Router) route(l *layout, row replication.Tuple, src Source) error {
+	if err := l.check(row); err != nil {
+		return err
+	}
+	id, err := l.text(row, l.id)
+	if err != nil {
+		return err
+	}
+	if id == nil {
+		return l.refuse(row, NullID, l.id.name, "the event id is NULL, so consumers couldn't recognise a repeat",
+			"Make the column the table's primary key, and mend or delete the row.")
+	}
+	key, err := l.text(row, l.aggregateID)
+	if err != nil {
+		return err
+	}
+	if key == nil {
+		return l.refuse(row, NullKey, l.aggregateID.name, "the aggregate id is NULL, so the order of the aggregate's events would be lost",
+			"Declare the column NOT NULL, and mend or delete the row; the empty string is a legal key.")
+	}
+	topic, err := r.topics.of(l, row)
+	if err != nil {
+		return err
+	}
+	return r.fill(l, row, src, topic, id, key)
+}
+
+// fill completes the record with what doesn't decide where it goes.
+func (r *Router) fill(l *layout, row replication.Tuple, src Source, topic string, id, key []byte) error {
+	eventType, err := l.text(row, l.eventType)
+	if err != nil {
+		return err
+	}
+	value, err := r.payload.of(l, row)
+	if err != nil {
+		return err
+	}
+	list, err := r.headers.of(l, row, id, eventType, src.Position)
+	if err != nil {
+		return err
+	}
+	timestamp, err := l.time(row, src.CommitTime)
+	if err != nil {
+		return err
+	}
+	r.record = Record{Topic: topic, Partition: -1, Key: key, Value: value, Headers: list, Timestamp: timestamp}
+	return nil
+}
+
+// check finds the rows of which nothing can be read.
+func (l *layout) check(row replication.Tuple) *RowError {
+	if l.missing != nil {
+		e := *l.missing
+		l.identify(&e, row)
+		return &e
+	}
+	if len(row) != l.width {
+		return l.refuse(row, MalformedRow, "", fmt.Sprintf("the row has %d values for %d columns", len(row), l.width),
+			"Report this as a bug.")
+	}
+	return nil
+}
+
+// time returns the record's timestamp in milliseconds since 1970.
+func (l *layout) time(row replication.Tuple, commit time.Time) (int64, *RowError) {
+	if l.timestamp.index < 0 {
+		return commit.UnixMilli(), nil
+	}
+	text, err := l.text(row, l.timestamp)
+	if err != nil {
+		return 0, err
+	}
+	if text == nil {
+		return commit.UnixMilli(), nil
+	}
+	switch ms, how := parseTimestamp(text); how {
+	case parsedOK:
+		return ms, nil
+	case parsedNoTime:
+		return commit.UnixMilli(), nil
+	default:
+		return 0, l.refuse(row, BadTimestamp, l.timestamp.name, "the text isn't a timestamp in DateStyle ISO",
+			"Map router.columns.timestamp to a column of type timestamptz or timestamp, or to no column.")
+	}
+}

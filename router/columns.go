@@ -1,0 +1,137 @@
+package router
+
+import (
+	"fmt"
+
+	"github.com/cdc-outbox/cdc-outbox/replication"
+)
+
+// field is a column of one relation; index is -1 where the table has no such column.
+type field struct {
+	index int
+	name  string
+	oid   uint32
+}
+
+// layout is where one relation keeps the parts of an event.
+type layout struct {
+	rel   *replication.Relation
+	table string
+	width int
+
+	id, aggregateType, aggregateID, eventType, payload field
+	headers, timestamp                                 field
+
+	missing *RowError // set where a required column is missing: no row of this relation can be routed
+}
+
+// maxLayouts bounds the cache. A table's layout replaces its older one, so only partitions that come and go
+// (without publish_via_partition_root each has an OID of its own) can ever reach it.
+const maxLayouts = 1024
+
+// layoutOf returns the layout of rel. The stream makes a new *Relation whenever the table's definition may have
+// changed, before the next row, so the pointer says whether a cached layout still holds.
+func (r *Router) layoutOf(rel *replication.Relation) *layout {
+	if r.last != nil && r.last.rel == rel {
+		return r.last
+	}
+	l := r.layouts[rel.OID]
+	if l == nil || l.rel != rel {
+		l = newLayout(r.columns, rel)
+		if len(r.layouts) >= maxLayouts {
+			clear(r.layouts)
+		}
+		r.layouts[rel.OID] = l
+	}
+	r.last = l
+	return l
+}
+
+func newLayout(c Columns, rel *replication.Relation) *layout {
+	l := &layout{rel: rel, table: rel.Namespace + "." + rel.Name, width: len(rel.Columns)}
+	find := func(name string) field {
+		f := field{index: -1, name: name}
+		if name == "" {
+			return f
+		}
+		if f.index = rel.Column(name); f.index >= 0 {
+			f.oid = rel.Columns[f.index].TypeOID
+		}
+		return f
+	}
+	must := func(role, name string) field {
+		f := find(name)
+		if f.index < 0 && l.missing == nil {
+			l.missing = &RowError{
+				Reason: MissingColumn,
+				Table:  l.table,
+				Column: name,
+				Detail: fmt.Sprintf("the table has no such column, or the publication doesn't send it; it holds the event's %s", role),
+				Remedy: fmt.Sprintf("Set router.columns.%s to the right column, or add the column to the table and to the publication's column list.", role),
+			}
+		}
+		return f
+	}
+	l.id = must("id", c.ID)
+	l.aggregateType = must("aggregate_type", c.AggregateType)
+	l.aggregateID = must("aggregate_id", c.AggregateID)
+	l.eventType = must("type", c.Type)
+	l.payload = must("payload", c.Payload)
+	l.headers = find(c.Headers)
+	l.timestamp = find(c.Timestamp)
+	return l
+}
+
+// refuse makes a RowError for the row at hand. Errors are rare, so they may allocate.
+func (l *layout) refuse(row replication.Tuple, reason Reason, column, detail, remedy string) *RowError {
+	e := &RowError{Reason: reason, Table: l.table, Column: column, Detail: detail, Remedy: remedy}
+	l.identify(e, row)
+	return e
+}
+
+func (l *layout) identify(e *RowError, row replication.Tuple) {
+	if i := l.id.index; i >= 0 && i < len(row) && row[i].Kind == replication.Text {
+		e.EventID = clipID(row[i].Data)
+	}
+}
+
+// Type OIDs are fixed for built-in types (src/include/catalog/pg_type.dat).
+const (
+	oidBytea   = 17
+	oidName    = 19
+	oidText    = 25
+	oidJSON    = 114
+	oidBPChar  = 1042
+	oidVarchar = 1043
+)
+
+// empty stands for the empty string, which mustn't turn into a nil slice: nil means NULL in a Record.
+var empty = []byte{}
+
+// text returns a column's text: nil for NULL, never nil otherwise. The slice belongs to the row.
+func (l *layout) text(row replication.Tuple, f field) ([]byte, *RowError) {
+	v := &row[f.index]
+	switch v.Kind {
+	case replication.Text:
+	case replication.Null:
+		return nil, nil
+	case replication.Binary:
+		// The stream asks for text. Should a plugin send binary all the same, only these types have one form.
+		switch f.oid {
+		case oidBytea, oidName, oidText, oidJSON, oidBPChar, oidVarchar:
+		default:
+			return nil, l.refuse(row, BinaryValue, f.name, "the value came in binary format",
+				"Start the stream without the option binary.")
+		}
+	case replication.Unchanged:
+		return nil, l.refuse(row, UnchangedValue, f.name, "the server left the value out, as for an update of another column",
+			"Publish inserts only: ALTER PUBLICATION ... SET (publish = 'insert').")
+	default:
+		return nil, l.refuse(row, MalformedRow, f.name, fmt.Sprintf("the value is of the unknown kind %q", byte(v.Kind)),
+			"Report this as a bug.")
+	}
+	if v.Data == nil {
+		return empty, nil
+	}
+	return v.Data, nil
+}

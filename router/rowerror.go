@@ -1,0 +1,71 @@
+package router
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// Reason says in one stable word why a row can't be routed. It serves as a metric label.
+type Reason string
+
+const (
+	MissingColumn   Reason = "missing_column"    // the table lacks a column the configuration names
+	MalformedRow    Reason = "malformed_row"     // fewer or more values than the relation has columns
+	UnchangedValue  Reason = "unchanged_value"   // a TOASTed value that the server didn't send
+	BinaryValue     Reason = "binary_value"      // sent in binary format, which for this type isn't the text
+	NullID          Reason = "null_id"           // the event id is NULL: consumers couldn't tell a repeat
+	NullKey         Reason = "null_key"          // the aggregate id is NULL: order per aggregate would be lost
+	Unroutable      Reason = "unroutable"        // a column the topic is made of is NULL or empty
+	IllegalTopic    Reason = "illegal_topic"     // Kafka refuses such a topic name, or the topic is internal
+	BadBytea        Reason = "bad_bytea"         // bytea text that isn't in hex format
+	BadTimestamp    Reason = "bad_timestamp"     // the timestamp column holds something else
+	BadHeaders      Reason = "bad_headers"       // the headers column isn't a JSON object, or a name is illegal
+	ReservedHeader  Reason = "reserved_header"   // the headers column uses a name of the router's own headers
+	HeadersTooLarge Reason = "headers_too_large" // more than MaxHeaders or MaxHeaderBytes
+)
+
+// RowError is a row that can't be routed. It holds no payload, key or header values, so it may be logged and shown.
+type RowError struct {
+	Reason  Reason
+	EventID string // the id column's text, cut at 64 bytes; empty where it is NULL or missing
+	Table   string // schema.table
+	Column  string // the column at fault; empty where it isn't one column
+	Detail  string // what is wrong, a clause without a full stop
+	Remedy  string // the next step for a person, a full sentence
+}
+
+// Error names the table, the event and the column, then the cause. The remedy is left to the caller.
+func (e *RowError) Error() string {
+	var b strings.Builder
+	b.WriteString("table ")
+	b.WriteString(e.Table)
+	if e.EventID != "" {
+		b.WriteString(", event ")
+		b.WriteString(strconv.Quote(e.EventID))
+	}
+	if e.Column != "" {
+		b.WriteString(", column ")
+		b.WriteString(strconv.Quote(e.Column))
+	}
+	b.WriteString(": ")
+	b.WriteString(e.Detail)
+	b.WriteString(" (")
+	b.WriteString(string(e.Reason))
+	b.WriteString(")")
+	return b.String()
+}
+
+// maxEventID bounds the id in an error, as the column may hold text of any length.
+const maxEventID = 64
+
+func clipID(id []byte) string {
+	if len(id) <= maxEventID {
+		return string(id)
+	}
+	cut := maxEventID
+	for cut > 0 && !utf8.RuneStart(id[cut]) {
+		cut--
+	}
+	return string(id[:cut]) + "…"
+}
