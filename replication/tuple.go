@@ -1,0 +1,110 @@
+package replication
+
+// insert reads an Insert message: relation, 'N', new row.
+func (d *decoder) insert(m *Message) error {
+	rel, err := d.knownRelation()
+	if err != nil {
+		return err
+	}
+	m.Kind = KindInsert
+	m.Relation = rel
+	return d.newRow(m, rel)
+}
+
+// update reads an Update message: relation, the old key 'K' or the old row 'O' where the replica identity asks for
+// it, then 'N' and the new row. The old values are checked and dropped.
+func (d *decoder) update(m *Message) error {
+	rel, err := d.knownRelation()
+	if err != nil {
+		return err
+	}
+	m.Kind = KindUpdate
+	m.Relation = rel
+	if err := d.need(1, "tuple kind"); err != nil {
+		return err
+	}
+	if k := d.in[0]; k == 'K' || k == 'O' {
+		d.skip(1)
+		if err := d.row(rel); err != nil {
+			return err
+		}
+	}
+	return d.newRow(m, rel)
+}
+
+// delete reads a Delete message: relation, then the old key 'K' or the old row 'O', which is checked and dropped.
+func (d *decoder) delete(m *Message) error {
+	rel, err := d.knownRelation()
+	if err != nil {
+		return err
+	}
+	m.Kind = KindDelete
+	m.Relation = rel
+	if err := d.need(1, "tuple kind"); err != nil {
+		return err
+	}
+	if k := d.in[0]; k != 'K' && k != 'O' {
+		return d.fail("tuple kind %q, want 'K' or 'O'", k)
+	}
+	d.skip(1)
+	return d.row(rel)
+}
+
+func (d *decoder) newRow(m *Message, rel *Relation) error {
+	if err := d.need(1, "tuple kind"); err != nil {
+		return err
+	}
+	if k := d.in[0]; k != 'N' {
+		return d.fail("tuple kind %q, want 'N'", k)
+	}
+	d.skip(1)
+	if err := d.row(rel); err != nil {
+		return err
+	}
+	m.Tuple = d.tuple
+	return nil
+}
+
+// row reads a TupleData into d.tuple. A row must have as many values as its Relation has columns: values are found
+// by the column's index, and one that is off would put a payload where a key belongs.
+func (d *decoder) row(rel *Relation) error {
+	if err := d.need(2, "column count"); err != nil {
+		return err
+	}
+	n := int(d.uint16())
+	if n != len(rel.Columns) {
+		return d.fail("%d values for the %d columns of %q.%q", n, len(rel.Columns), rel.Namespace, rel.Name)
+	}
+	if cap(d.tuple) < n {
+		d.tuple = make(Tuple, n)
+	}
+	d.tuple = d.tuple[:n]
+	for i := range d.tuple {
+		if err := d.value(&d.tuple[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *decoder) value(v *Value) error {
+	if err := d.need(1, "value kind"); err != nil {
+		return err
+	}
+	switch k := ValueKind(d.in[0]); k {
+	case Null, Unchanged:
+		d.skip(1)
+		*v = Value{Kind: k}
+		return nil
+	case Text, Binary:
+		d.skip(1)
+		if err := d.need(4, "value length"); err != nil {
+			return err
+		}
+		data, err := d.bytes(d.uint32(), "value")
+		*v = Value{Kind: k, Data: data}
+		return err
+	default:
+		return d.fail("value kind %q", byte(k))
+	}
+}
