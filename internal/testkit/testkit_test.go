@@ -1,0 +1,27 @@
+package testkit_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit"
+)
+
+func TestMain(m *testing.M) { testkit.Main(m) }
+
+func TestPostgres_databases_of_two_tests_are_apart_on_one_server(t *testing.T) {
+	a, b := testkit.Postgres(t), testkit.Postgres(t)
+	require.Equal(t, a.Port(), b.Port())
+	require.NotEqual(t, a.Name, b.Name)
+	a.Exec(t, "CREATE TABLE only_here ()")
+	a.Exec(t, "SELECT pg_create_logical_replication_slot('"+a.Slot+"', 'pgoutput')")
+	conn, err := pgx.Connect(t.Context(), b.DSN)
+	require.NoError(t, err)
+	defer conn.Close(context.Background())
+	var n int
+	require.NoError(t, conn.QueryRow(t.Context(), "SELECT count(*) FROM pg_class WHERE relname = 'only_here'").Scan(&n))
+	require.Zero(t, n)
+}
