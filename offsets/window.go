@@ -54,6 +54,13 @@ func (w *Window) Acquire(ctx context.Context, bytes int) error {
 	}
 }
 
+// TryAcquire takes room for one record if there is room now.
+func (w *Window) TryAcquire(bytes int) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.take(int64(bytes))
+}
+
 func (w *Window) take(bytes int64) bool {
 	if w.records > 0 && (w.records >= w.maxRecords || bytes > w.maxBytes-w.bytes) {
 		return false

@@ -1,0 +1,83 @@
+package connector
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
+)
+
+// acked takes one acknowledged batch. The producer calls it from one goroutine.
+func (c *Connector) acked(d kafka.Delivery) {
+	n := len(d.Tickets)
+	now := time.Now()
+	err := c.tracker.Load().Ack(d.Tickets, func(commitTime time.Time, _ int) {
+		c.cfg.Metrics.CommitToAck(now.Sub(commitTime))
+	})
+	if err != nil {
+		c.fail(&fault.Error{
+			Kind: fault.Fatal, Object: fmt.Sprintf("topic %q partition %d", d.Topic, d.Partition), Err: err,
+			Next: "Restart the connector: it resumes at the slot's confirmed position. Report this, with the log, as a bug.",
+		})
+		return
+	}
+	c.window.Release(n, d.Bytes)
+	c.counts.published.Add(uint64(n))
+	c.cfg.Metrics.Published(d.Topic, n)
+}
+
+// progress remembers when acknowledgements last moved, or nothing was waiting for one.
+type progress struct {
+	at atomic.Int64 // Unix nanoseconds
+}
+
+func (p *progress) age(now time.Time) time.Duration { return now.Sub(time.Unix(0, p.at.Load())) }
+
+// watchProgress samples once a second, so that the rows' way carries no clock, and says in the log when the relay
+// stalls and when it goes on.
+func (c *Connector) watchProgress(ctx context.Context) error {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	c.progress.at.Store(time.Now().UnixNano())
+	var published uint64
+	stalled := false
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case now := <-tick.C:
+			records, _ := c.window.InUse()
+			if p := c.counts.published.Load(); p != published || records == 0 {
+				published = p
+				c.progress.at.Store(now.UnixNano())
+			}
+			stalled = c.reportStall(stalled, c.progress.age(now))
+		}
+	}
+}
+
+// reportStall logs the two changes, not the state.
+func (c *Connector) reportStall(was bool, age time.Duration) bool {
+	is := age > c.cfg.Stall
+	switch {
+	case is && !was:
+		fields := []zap.Field{
+			zap.Duration(telemetry.KeyDuration, age.Round(time.Second)),
+			zap.String(telemetry.KeyConfirmed, c.confirmed().String()),
+		}
+		for _, t := range c.producer.Trouble() {
+			fields = append(fields, zap.String(telemetry.KeyObject, t.Object), zap.String(telemetry.KeyNext, t.Remedy))
+			break // the oldest is the cause more often than not; /status lists them all
+		}
+		c.log.Warn("Kafka has acknowledged nothing for longer than http.stall; the slot holds its position", fields...)
+	case was && !is:
+		c.log.Info("Kafka acknowledges again", zap.String(telemetry.KeyConfirmed, c.confirmed().String()))
+	}
+	return is
+}

@@ -1,0 +1,57 @@
+package connector
+
+import (
+	"errors"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
+	"github.com/cdc-outbox/cdc-outbox/offsets"
+	"github.com/cdc-outbox/cdc-outbox/router"
+)
+
+// HaltedRow is the row at which the relay stands still.
+type HaltedRow struct {
+	Position string    `json:"position"` // commit LSN and index within the transaction
+	LSN      string    `json:"lsn"`      // commit LSN as Postgres prints it
+	EventID  string    `json:"event_id"`
+	Reason   string    `json:"reason"`
+	Message  string    `json:"message"`
+	Next     string    `json:"next"`
+	Since    time.Time `json:"since"`
+}
+
+// errHalted keeps the reader at a row until the process is asked to stop. Acknowledgements and status updates go on
+// meanwhile, so that the slot moves up to the row's transaction and the server does not drop the connection.
+var errHalted = errors.New("halted")
+
+// badRow applies the policy to a row that cannot become a record.
+func (c *Connector) badRow(t *offsets.Tracker, pos offsets.Position, ticket offsets.Ticket, err error) error {
+	var row *router.RowError
+	if !errors.As(err, &row) {
+		return c.disorder(err)
+	}
+	c.cfg.Metrics.Failed("", string(row.Reason))
+	fields := []zap.Field{
+		zap.String(telemetry.KeyEvent, row.EventID), zap.String(telemetry.KeyLSN, pos.Commit.String()),
+		zap.ByteString(telemetry.KeyPosition, c.reader.position), zap.String(telemetry.KeyReason, string(row.Reason)),
+		zap.String(telemetry.KeyCause, row.Error()),
+	}
+	if c.cfg.OnBadRow == Skip {
+		c.log.Error("Skipped an outbox row that cannot be published, as router.on_bad_row says", fields...)
+		c.counts.skipped.Add(1)
+		if err := t.Ack([]offsets.Ticket{ticket}, nil); err != nil {
+			return c.disorder(err)
+		}
+		return nil
+	}
+	c.log.Error("Halted at an outbox row that cannot be published; nothing after it is published either", fields...)
+	c.setHalted(&HaltedRow{
+		Position: string(c.reader.position), LSN: pos.Commit.String(), EventID: row.EventID,
+		Reason: string(row.Reason), Message: row.Error(), Next: row.Remedy, Since: time.Now(),
+	})
+	c.producer.Flush()
+	return errHalted
+}
+

@@ -1,0 +1,168 @@
+package connector
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pglogrepl"
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
+	"github.com/cdc-outbox/cdc-outbox/offsets"
+	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/router"
+)
+
+// BadRow is what happens to a row that cannot become a record.
+type BadRow string
+
+const (
+	Halt BadRow = "halt" // stop at the row, stay alive and not ready until an operator decides
+	Skip BadRow = "skip" // count it, log it by id and LSN, and go on
+)
+
+// Config is what a Connector needs. Zero durations and sizes take the defaults named.
+type Config struct {
+	Replication replication.Config // Confirmed, OnIdentity and OnState are set by the connector
+	Kafka       kafka.Config       // Acked is set by the connector
+	Router      *router.Router     // required; used by one goroutine only
+	OnBadRow    BadRow             // default Halt
+
+	WindowRecords int           // default 100,000
+	WindowBytes   int64         // default 32 MiB
+	Stall         time.Duration // not ready when Postgres was silent, or a record unacknowledged, for longer; default 15 s
+	DrainLimit    time.Duration // how long a graceful stop may take; default 8 s
+
+	Metrics *telemetry.Metrics // required
+	Logger  *zap.Logger        // required
+}
+
+// Connector is the running relay. Make one with New, run it once.
+type Connector struct {
+	cfg      Config
+	log      *zap.Logger
+	producer producer
+	window   *offsets.Window
+	tracker  atomic.Pointer[offsets.Tracker] // nil until the slot's position is known
+
+	source func(ctx context.Context, cfg replication.Config, consume func(stream) error) error
+
+	life     context.Context // ends when the process must stop working; set by Run
+	stopping chan struct{}   // closed when a graceful stop is asked for
+	failure  chan error      // holds the first error of a callback, which has nobody to return it to
+
+	mu       sync.Mutex
+	stream   stream // the open one, nil between streams
+	identity replication.Identity
+	state    State
+	halted   *HaltedRow
+
+	counts   counts
+	progress progress
+	reader   reader
+}
+
+// New checks the configuration and builds the connector. It connects to nothing.
+func New(cfg Config) (*Connector, error) {
+	if cfg.Router == nil || cfg.Metrics == nil || cfg.Logger == nil {
+		return nil, errors.New("connector: Router, Metrics and Logger are required")
+	}
+	setDefault(&cfg.OnBadRow, Halt)
+	setDefault(&cfg.WindowRecords, 100_000)
+	setDefault(&cfg.WindowBytes, 32<<20)
+	setDefault(&cfg.Stall, 15*time.Second)
+	setDefault(&cfg.DrainLimit, 8*time.Second)
+	c := &Connector{
+		cfg:    cfg,
+		log:    cfg.Logger,
+		window: offsets.NewWindow(cfg.WindowRecords, cfg.WindowBytes),
+		source: runStreams,
+		state:  State{Name: Starting, Since: time.Now()},
+
+		stopping: make(chan struct{}),
+		failure:  make(chan error, 1),
+	}
+	kc := cfg.Kafka
+	kc.Acked = c.acked
+	p, err := kafka.New(kc)
+	if err != nil {
+		return nil, err
+	}
+	c.producer = p
+	cfg.Metrics.Watch(c.gauges())
+	return c, nil
+}
+
+func setDefault[T comparable](v *T, def T) {
+	var zero T
+	if *v == zero {
+		*v = def
+	}
+}
+
+// Run relays until ctx ends, then drains: it reads to the end of the open transaction, waits for the acknowledgements,
+// confirms them to the slot and returns nil. What is not done within DrainLimit is left to the next start, which
+// repeats it. It returns a *fault.Error when it cannot go on.
+func (c *Connector) Run(ctx context.Context) error {
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	g, life := errgroup.WithContext(life)
+	c.life = life
+	g.Go(func() error { return c.producer.Run(life) })
+	g.Go(func() error {
+		defer end() // the source returns without error only when the drain is over
+		return c.source(life, c.replicationConfig(), c.consume)
+	})
+	g.Go(func() error { return c.watchDrain(ctx, life, end) })
+	g.Go(func() error { return c.watchProgress(life) })
+	g.Go(func() error {
+		select {
+		case err := <-c.failure:
+			return err
+		case <-life.Done():
+			return nil
+		}
+	})
+	err := g.Wait()
+	c.setState(State{Name: Stopped})
+	if errors.Is(err, context.Canceled) || errors.Is(err, errDrained) {
+		return nil
+	}
+	return err
+}
+
+// fail ends Run with err, from a callback.
+func (c *Connector) fail(err error) {
+	select {
+	case c.failure <- err:
+	default: // one is enough
+	}
+}
+
+// replicationConfig is the caller's with the connector's hooks in it.
+func (c *Connector) replicationConfig() replication.Config {
+	rc := c.cfg.Replication
+	rc.Confirmed = func() pglogrepl.LSN { return pglogrepl.LSN(c.confirmed()) }
+	rc.OnIdentity = c.identified
+	rc.OnState = c.streamState
+	return rc
+}
+
+// runStreams is replication.Run with the reader's view of a stream. The stream's own context is dropped on purpose: the
+// reader's waits must not end with the stream (rule 1), and Receive reports its end anyway.
+func runStreams(ctx context.Context, cfg replication.Config, consume func(stream) error) error {
+	return replication.Run(ctx, cfg, func(_ context.Context, s *replication.Stream) error { return consume(s) })
+}
+
+// confirmed is 0 while the slot's own position is unknown.
+func (c *Connector) confirmed() offsets.LSN {
+	if t := c.tracker.Load(); t != nil {
+		return t.Confirmed()
+	}
+	return 0
+}

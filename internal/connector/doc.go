@@ -1,0 +1,18 @@
+// Package connector joins the replication stream, the router, the tracker and the producer into one running relay.
+//
+// One goroutine, the reader, does all the work of a row: it receives the message, asks the tracker for the row's
+// position and ticket, routes it, waits for room in the window and hands the record to the producer, which has encoded
+// it when the call returns. Nothing per row crosses a channel. The producer's goroutine brings acknowledgements back;
+// they move the tracker, and the stream's own clock carries the tracker's Confirmed to the server.
+//
+// Three rules keep promises N (no loss) and D (no duplicates in one life of the process):
+//
+//  1. A row that the tracker has handed out reaches the producer before the reader does anything else. The waits in
+//     between (window, unknown topic) end with the process only, never with the stream: were they to end with the stream,
+//     the repeat after the reconnect would be taken for a row that is already on its way.
+//  2. A lost stream does not disturb tracker and producer. The next stream starts at Confirmed, and the tracker tells
+//     which of the repeated rows are under way already.
+//  3. When the positions lose their meaning (another timeline, or another instance moved the slot), the reader waits until
+//     the producer has nothing in flight and rewinds the tracker to the slot's own position; acknowledgements of the
+//     session before don't count.
+package connector

@@ -1,0 +1,75 @@
+package connector
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
+)
+
+// errDrained ends the source after a graceful stop.
+var errDrained = errors.New("drained")
+
+// watchDrain turns the end of ctx into a graceful stop: the reader is told, and gets DrainLimit before everything ends.
+func (c *Connector) watchDrain(ctx, life context.Context, end context.CancelFunc) error {
+	select {
+	case <-life.Done():
+		return nil
+	case <-ctx.Done():
+	}
+	close(c.stopping)
+	c.setState(State{Name: Draining})
+	c.log.Info("Stopping: waiting for what is in flight", zap.Duration("limit", c.cfg.DrainLimit))
+	if s := c.currentStream(); s != nil {
+		s.Interrupt()
+	} else if c.tracker.Load() == nil {
+		end() // never connected: there is nothing to wait for
+		return nil
+	}
+	timer := time.NewTimer(c.cfg.DrainLimit)
+	defer timer.Stop()
+	select {
+	case <-life.Done():
+	case <-timer.C:
+		c.log.Warn("Stopped before everything was acknowledged; the next start sends it again",
+			zap.Int(telemetry.KeyRows, c.outstanding()), zap.String(telemetry.KeyConfirmed, c.confirmed().String()))
+		end()
+	}
+	return nil
+}
+
+// finish waits for the acknowledgements and confirms them. The open transaction, if any, was read to its end before:
+// stopping within one would confirm nothing of it, and its rows that are in Kafka already would come twice.
+func (c *Connector) finish(s stream) error {
+	if err := c.producer.Drain(c.life); err != nil {
+		return err
+	}
+	if err := s.Finish(c.life); err != nil {
+		c.log.Warn("The last confirmation may not have reached Postgres; the next start may send some events again",
+			telemetry.ErrorFields(err)...)
+		return errDrained
+	}
+	c.log.Info("Everything that was read is acknowledged and confirmed", zap.String(telemetry.KeyConfirmed, c.confirmed().String()))
+	return errDrained
+}
+
+func (c *Connector) isStopping() bool {
+	select {
+	case <-c.stopping:
+		return true
+	default:
+		return false
+	}
+}
+
+func (c *Connector) outstanding() int {
+	t := c.tracker.Load()
+	if t == nil {
+		return 0
+	}
+	rows, _, _ := t.Outstanding()
+	return rows
+}

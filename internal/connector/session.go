@@ -1,0 +1,146 @@
+package connector
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
+	"github.com/cdc-outbox/cdc-outbox/offsets"
+	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/router"
+)
+
+// reader is the state of the goroutine that consumes the stream. It outlives the streams, and only that goroutine
+// touches it.
+type reader struct {
+	commit     offsets.LSN // of the open transaction
+	commitTime time.Time
+	position   []byte // scratch for the position header
+}
+
+// consume relays one stream until it breaks or the drain is over (errDrained).
+func (c *Connector) consume(s stream) error {
+	c.setStream(s)
+	defer c.setStream(nil)
+	t := c.tracker.Load()
+	t.Resume()
+	for {
+		if c.isStopping() && !t.Open() {
+			return c.finish(s)
+		}
+		if !s.Buffered() {
+			c.producer.Flush()
+		}
+		m, err := s.Receive()
+		switch {
+		case errors.Is(err, replication.ErrInterrupted):
+			continue
+		case err != nil:
+			// What was handed over goes on its way while the next stream is being opened.
+			c.producer.Flush()
+			return err
+		}
+		switch err := c.handle(t, m); {
+		case errors.Is(err, errHalted):
+			<-c.stopping
+			return c.finish(s)
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// handle applies one message to the tracker. Its errors end the process: the tracker refuses only what Postgres must
+// not send, and the waits for room end with the process alone.
+func (c *Connector) handle(t *offsets.Tracker, m *replication.Message) error {
+	switch m.Kind {
+	case replication.KindInsert:
+		return c.insert(t, m)
+	case replication.KindBegin:
+		c.reader.commit, c.reader.commitTime = offsets.LSN(m.Begin.CommitLSN), m.Begin.CommitTime
+		if err := t.Begin(c.reader.commit, m.Begin.CommitTime); err != nil {
+			return c.disorder(err)
+		}
+	case replication.KindCommit:
+		if err := t.Commit(offsets.LSN(m.Commit.EndLSN)); err != nil {
+			return c.disorder(err)
+		}
+	case replication.KindKeepalive:
+		t.Observe(offsets.LSN(m.Keepalive.WALEnd))
+	default:
+		c.counts.add(m)
+	}
+	return nil
+}
+
+// insert takes a row from the stream to the producer. From Add on there is no way out but through Produce (rule 1).
+func (c *Connector) insert(t *offsets.Tracker, m *replication.Message) error {
+	pos, ticket, fresh, err := t.Add()
+	if err != nil {
+		return c.disorder(err)
+	}
+	if !fresh {
+		c.counts.repeated.Add(1)
+		return nil
+	}
+	c.reader.position = pos.AppendText(c.reader.position[:0])
+	rec, err := c.cfg.Router.Route(m.Relation, m.Tuple, router.Source{Position: c.reader.position, CommitTime: c.reader.commitTime})
+	if err != nil {
+		return c.badRow(t, pos, ticket, err)
+	}
+	size := rec.Size()
+	if !c.window.TryAcquire(size) {
+		// What fills the window may still lie in batches that wait for more: send them, or nobody ever makes room.
+		c.producer.Flush()
+		if err := c.window.Acquire(c.life, size); err != nil {
+			return err
+		}
+	}
+	return c.producer.Produce(c.life, rec, ticket)
+}
+
+// disorder types an error of the tracker: Postgres sent what its protocol rules out, or the code is wrong. Either way
+// nothing may be confirmed on top of it.
+func (c *Connector) disorder(err error) error {
+	return &fault.Error{
+		Kind: fault.Fatal, Object: fmt.Sprintf("slot %q", c.cfg.Replication.Slot), At: c.reader.commit.String(), Err: err,
+		Next: "Restart the connector: it resumes at the slot's confirmed position and loses nothing. Report this, with the log, as a bug.",
+	}
+}
+
+// identified hears who the server is before streaming starts, and decides whether the positions at hand still mean
+// anything there.
+func (c *Connector) identified(id replication.Identity) error {
+	c.mu.Lock()
+	before := c.identity
+	c.identity = id
+	c.mu.Unlock()
+
+	slot := offsets.LSN(id.ConfirmedFlush)
+	t := c.tracker.Load()
+	if t == nil {
+		c.tracker.Store(offsets.NewTracker(slot))
+		return nil
+	}
+	var why string
+	switch {
+	case id.Timeline != before.Timeline:
+		why = "timeline changed"
+	case slot > t.Confirmed():
+		why = "another instance moved the slot"
+	default:
+		return nil
+	}
+	if err := c.producer.Drain(c.life); err != nil {
+		return err
+	}
+	t.Rewind(slot)
+	c.log.Warn("Positions start over at the slot's own",
+		zap.String(telemetry.KeyReason, why), zap.String(telemetry.KeySlot, c.cfg.Replication.Slot),
+		zap.String(telemetry.KeyLSN, slot.String()), zap.Int32(telemetry.KeyTimeline, id.Timeline))
+	return nil
+}

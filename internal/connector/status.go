@@ -1,0 +1,223 @@
+package connector
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
+	"github.com/cdc-outbox/cdc-outbox/offsets"
+	"github.com/cdc-outbox/cdc-outbox/replication"
+)
+
+// StateName is what the connector does right now.
+type StateName string
+
+const (
+	Starting     StateName = "starting"     // connecting for the first time
+	Streaming    StateName = "streaming"    // reading the slot
+	Standby      StateName = "standby"      // another process holds the slot; takes over when it lets go
+	Reconnecting StateName = "reconnecting" // the stream broke; a new one is being opened
+	Halted       StateName = "halted"       // at a row that cannot be published
+	Draining     StateName = "draining"     // asked to stop; waits for acknowledgements
+	Stopped      StateName = "stopped"
+)
+
+// State is a StateName with its reason.
+type State struct {
+	Name   StateName `json:"name"`
+	Reason string    `json:"reason,omitempty"` // one sentence
+	Since  time.Time `json:"since"`
+}
+
+// Status is the answer of /status. Times are UTC; LSNs are in the form Postgres prints, empty where unknown.
+type Status struct {
+	State       State  `json:"state"`
+	Ready       bool   `json:"ready"`
+	ReadyReason string `json:"ready_reason"`
+
+	Slot        string `json:"slot"`
+	Publication string `json:"publication"`
+	Server      Server `json:"server"`
+
+	ConfirmedLSN             string  `json:"confirmed_lsn"`
+	ReceivedLSN              string  `json:"received_lsn"`
+	HeardSecondsAgo          float64 `json:"heard_seconds_ago"`          // since the last byte from Postgres; 0 without a stream
+	OldestUnconfirmedSeconds float64 `json:"oldest_unconfirmed_seconds"` // age of the oldest unconfirmed transaction with events
+
+	Window Window     `json:"window"`
+	Open   *OpenTx    `json:"open_transaction,omitempty"`
+	Halted *HaltedRow `json:"halted,omitempty"`
+	Waits  []Wait     `json:"waits_for"` // oldest first; empty when nothing is wrong
+
+	Counts Counts `json:"counts"`
+}
+
+// Server is the Postgres server of the current or last stream.
+type Server struct {
+	SystemID string `json:"system_id"`
+	Timeline int32  `json:"timeline"`
+	Database string `json:"database"`
+	Version  string `json:"version"`
+}
+
+// Window is the in-flight window: what was read and is not acknowledged.
+type Window struct {
+	Records    int   `json:"records"`
+	Bytes      int64 `json:"bytes"`
+	MaxRecords int   `json:"max_records"`
+	MaxBytes   int64 `json:"max_bytes"`
+}
+
+// OpenTx is the transaction whose commit has not been read yet.
+type OpenTx struct {
+	CommitLSN string `json:"commit_lsn"`
+	Rows      int    `json:"rows"` // so far
+}
+
+// Wait is one thing that somebody outside this process may have to mend.
+type Wait struct {
+	Kind   string    `json:"kind"`
+	Object string    `json:"object"`
+	Reason string    `json:"reason"`
+	Next   string    `json:"next"`
+	Since  time.Time `json:"since"`
+}
+
+// Counts are totals since the process started.
+type Counts struct {
+	Published uint64 `json:"published"`
+	Skipped   uint64 `json:"skipped"`  // bad rows skipped by policy
+	Repeated  uint64 `json:"repeated"` // rows that came again after a reconnect and were already on their way
+	Updates   uint64 `json:"updates"`  // UPDATEs of outbox rows: not published
+	Deletes   uint64 `json:"deletes"`
+	Truncates uint64 `json:"truncates"`
+	Messages  uint64 `json:"logical_messages"`
+	Other     uint64 `json:"other"` // messages of kinds this version does not know
+}
+
+// counts is Counts as it is counted.
+type counts struct {
+	published, skipped, repeated, updates, deletes, truncates, messages, other atomic.Uint64
+}
+
+// add counts a message that carries no event.
+func (c *counts) add(m *replication.Message) {
+	switch m.Kind {
+	case replication.KindUpdate:
+		c.updates.Add(1)
+	case replication.KindDelete:
+		c.deletes.Add(1)
+	case replication.KindTruncate:
+		c.truncates.Add(1)
+	case replication.KindLogicalMessage:
+		c.messages.Add(1)
+	case replication.KindOther:
+		c.other.Add(1)
+	}
+}
+
+func (c *counts) read() Counts {
+	return Counts{
+		Published: c.published.Load(), Skipped: c.skipped.Load(), Repeated: c.repeated.Load(),
+		Updates: c.updates.Load(), Deletes: c.deletes.Load(), Truncates: c.truncates.Load(),
+		Messages: c.messages.Load(), Other: c.other.Load(),
+	}
+}
+
+// Ready says whether the relay does its work: streaming, heard from Postgres and acknowledged by Kafka within the
+// limit. The sentence says what is missing, or that nothing is.
+func (c *Connector) Ready() (bool, string) {
+	c.mu.Lock()
+	state, s, halted := c.state, c.stream, c.halted
+	c.mu.Unlock()
+	if halted != nil {
+		return false, fmt.Sprintf("halted at event %s, LSN %s: %s", halted.EventID, halted.LSN, halted.Message)
+	}
+	if state.Name != Streaming || s == nil {
+		if state.Reason != "" {
+			return false, fmt.Sprintf("%s: %s", state.Name, state.Reason)
+		}
+		return false, string(state.Name)
+	}
+	now := time.Now()
+	if age := c.progress.age(now); age > c.cfg.Stall {
+		return false, c.stalledReason(age)
+	}
+	// While the window is full the reader does not listen, so silence says nothing about Postgres then; but then the
+	// check above tells.
+	if age := now.Sub(s.LastHeard()); age > c.cfg.Stall && c.idle() {
+		return false, fmt.Sprintf("nothing was heard from Postgres for %s", age.Round(time.Second))
+	}
+	return true, "streaming"
+}
+
+func (c *Connector) idle() bool {
+	records, _ := c.window.InUse()
+	return records == 0
+}
+
+func (c *Connector) stalledReason(age time.Duration) string {
+	why := fmt.Sprintf("Kafka has acknowledged nothing for %s", age.Round(time.Second))
+	if t := c.producer.Trouble(); len(t) > 0 {
+		why += fmt.Sprintf(": %s: %s", t[0].Object, t[0].Message)
+	}
+	return why
+}
+
+// Status returns the whole picture. It is safe for concurrent use and cheap.
+func (c *Connector) Status() Status {
+	st := Status{
+		Slot: c.cfg.Replication.Slot, Publication: c.cfg.Replication.Publication,
+		Waits: []Wait{}, Counts: c.counts.read(),
+		Window: Window{MaxRecords: c.cfg.WindowRecords, MaxBytes: c.cfg.WindowBytes},
+	}
+	st.Ready, st.ReadyReason = c.Ready()
+	st.Window.Records, st.Window.Bytes = c.window.InUse()
+	c.mu.Lock()
+	st.State, st.Halted = c.state, c.halted
+	id, s := c.identity, c.stream
+	c.mu.Unlock()
+	st.Server = Server{SystemID: id.SystemID, Timeline: id.Timeline, Database: id.Database, Version: id.ServerVersion}
+	if s != nil {
+		st.ReceivedLSN = offsets.LSN(s.Received()).String()
+		st.HeardSecondsAgo = time.Since(s.LastHeard()).Seconds()
+	}
+	if t := c.tracker.Load(); t != nil {
+		st.ConfirmedLSN = t.Confirmed().String()
+		st.OldestUnconfirmedSeconds = c.oldestUnconfirmed().Seconds()
+		if now := t.Snapshot(); now.Open != 0 {
+			st.Open = &OpenTx{CommitLSN: now.Open.String(), Rows: int(now.OpenRows)}
+		}
+	}
+	for _, t := range c.producer.Trouble() {
+		st.Waits = append(st.Waits, Wait{Kind: string(t.Kind), Object: t.Object, Reason: t.Message, Next: t.Remedy, Since: t.Since})
+	}
+	return st
+}
+
+// gauges are the same figures for Prometheus.
+func (c *Connector) gauges() telemetry.Gauges {
+	return telemetry.Gauges{
+		ConfirmedLSN: func() uint64 { return uint64(c.confirmed()) },
+		ReceivedLSN: func() uint64 {
+			if s := c.currentStream(); s != nil {
+				return uint64(s.Received())
+			}
+			return 0
+		},
+		OldestUnconfirmed: c.oldestUnconfirmed,
+		Window:            c.window.InUse,
+	}
+}
+
+func (c *Connector) oldestUnconfirmed() time.Duration {
+	t := c.tracker.Load()
+	if t == nil {
+		return 0
+	}
+	if _, oldest, ok := t.Outstanding(); ok {
+		return max(0, time.Since(oldest))
+	}
+	return 0
+}
