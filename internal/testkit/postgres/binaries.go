@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -196,6 +197,7 @@ func download(version, work, unpacked string) error {
 	if url := os.Getenv(EnvRepository); url != "" {
 		cfg = cfg.BinaryRepositoryURL(url)
 	}
+	defer http.DefaultClient.CloseIdleConnections() // which the library uses; its goroutines would count as left behind
 	server := embedded.NewDatabase(cfg)
 	err = server.Start()
 	if err == nil { // initdb took the locale after all
