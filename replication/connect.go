@@ -1,0 +1,231 @@
+package replication
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pglogrepl"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+)
+
+// connection is a replication connection that has not begun to stream, and the two readers that let the stream take
+// it over without losing a byte.
+type connection struct {
+	*pgconn.PgConn
+	socket  *socket
+	reader  io.Reader // what pgconn reads from: the connection, and what pgconn may have read in the background
+	message *messageReader
+}
+
+// open connects, looks at the server and the slot, and starts to stream. earlier is the identity of this Run's last
+// stream, nil at first.
+func open(ctx context.Context, cfg *Config, earlier *Identity) (*Stream, error) {
+	conn, err := dial(ctx, cfg, earlier != nil)
+	if err != nil {
+		return nil, err
+	}
+	limited, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("no stream within %s", startTimeout))
+	defer cancel()
+	id, err := conn.identify(limited, cfg)
+	if err == nil {
+		err = cfg.compare(&id, earlier)
+	}
+	if err == nil {
+		err = cfg.OnIdentity(id)
+	}
+	if err == nil {
+		err = cfg.startingPoint(&id)
+	}
+	if err == nil {
+		err = conn.startReplication(limited, cfg, id.Start)
+	}
+	if err != nil {
+		conn.discard()
+		return nil, err
+	}
+	return conn.stream(ctx, cfg, id)
+}
+
+func dial(ctx context.Context, cfg *Config, again bool) (*connection, error) {
+	dsn, err := cfg.DSN()
+	if err != nil {
+		return nil, cfg.dsnError(err, again)
+	}
+	pc, err := pgconn.ParseConfig(dsn)
+	if err != nil {
+		return nil, adminDSNFault(err)
+	}
+	c := &connection{}
+	if pc.ConnectTimeout == 0 {
+		pc.ConnectTimeout = cfg.ConnectTimeout
+	}
+	for name, value := range map[string]string{
+		"replication": "database",
+		// The text forms of values belong to the record, so they must not depend on the server's or the role's settings.
+		"client_encoding": "UTF8", "DateStyle": "ISO", "TimeZone": "UTC", "IntervalStyle": "postgres",
+		"extra_float_digits": "1", "bytea_output": "hex",
+		"application_name": "cdc-outbox/" + cfg.Slot,
+	} {
+		pc.RuntimeParams[name] = value
+	}
+	dialer := pc.DialFunc
+	pc.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dialer(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		c.socket = newSocket(conn)
+		return c.socket, nil
+	}
+	pc.BuildFrontend = func(r io.Reader, w io.Writer) *pgproto3.Frontend {
+		c.reader = r
+		c.message = &messageReader{r: r}
+		return pgproto3.NewFrontend(c.message, w)
+	}
+	c.PgConn, err = pgconn.ConnectConfig(ctx, pc)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return nil, cfg.connectError(pc, err, again)
+	}
+	return c, nil
+}
+
+// identify asks the server who it is and how the slot is. A walsender with a database takes SQL by the simple
+// protocol (Postgres docs 55.4).
+func (c *connection) identify(ctx context.Context, cfg *Config) (Identity, error) {
+	system, err := pglogrepl.IdentifySystem(ctx, c.PgConn)
+	if err != nil {
+		return Identity{}, cfg.queryError(ctx, err)
+	}
+	id := Identity{SystemID: system.SystemID, Timeline: system.Timeline, BackendPID: c.PID(), walEnd: system.XLogPos}
+
+	rows, err := c.query(ctx, `SELECT current_database(), current_setting('server_version_num'),
+		(SELECT setting FROM pg_catalog.pg_settings WHERE name = 'wal_sender_timeout'),
+		(SELECT to_jsonb(s)::text FROM pg_catalog.pg_replication_slots s WHERE slot_name = `+QuoteLiteral(cfg.Slot)+`)`, 4)
+	if err != nil {
+		return id, cfg.queryError(ctx, err)
+	}
+	id.Database = string(rows[0])
+	if id.ServerVersion, err = strconv.Atoi(string(rows[1])); err != nil {
+		return id, cfg.retry(fmt.Errorf("server_version_num is %q", rows[1]))
+	}
+	ms, err := strconv.Atoi(string(rows[2]))
+	if err != nil {
+		return id, cfg.retry(fmt.Errorf("wal_sender_timeout is %q", rows[2]))
+	}
+	id.walSenderTimeout = time.Duration(ms) * time.Millisecond
+	if rows[3] == nil {
+		return id, cfg.slotMissing()
+	}
+	slot, err := parseSlotRow(rows[3])
+	if err != nil {
+		return id, cfg.retry(err)
+	}
+	id.ConfirmedFlush, id.RestartLSN = slot.ConfirmedFlush, slot.RestartLSN
+	return id, cfg.checkSlot(slot, id.Database)
+}
+
+// query returns the one row of a statement.
+func (c *connection) query(ctx context.Context, sql string, columns int) ([][]byte, error) {
+	results, err := c.Exec(ctx, sql).ReadAll()
+	if err != nil {
+		return nil, err
+	}
+	if len(results) != 1 || len(results[0].Rows) != 1 || len(results[0].Rows[0]) != columns {
+		return nil, errors.New("the server's answer has another shape than the question")
+	}
+	return results[0].Rows[0], nil
+}
+
+// compare looks whether this is the server of the last stream.
+func (c *Config) compare(id, earlier *Identity) error {
+	if earlier == nil {
+		return nil
+	}
+	if id.SystemID != earlier.SystemID {
+		return &fault.Error{
+			Kind: fault.Operator, Object: fmt.Sprintf("slot %q", c.Slot), At: c.Confirmed().String(),
+			Err:  fmt.Errorf("the server behind postgres.dsn is another cluster now: system identifier %s, before %s", id.SystemID, earlier.SystemID),
+			Next: "Point postgres.dsn back at the cluster it read from. If the move is meant, see that the old cluster's outbox has been read to its end, then restart.",
+		}
+	}
+	id.TimelineChanged = id.Timeline != earlier.Timeline
+	return nil
+}
+
+// startingPoint decides where the stream starts: at what the tracker has confirmed, which may lie ahead of the slot
+// after a Postgres restart and saves the repeats, or at the slot's own position. The server skips silently whatever
+// committed below the point it is given, so a point that does not belong to this server's log must not be used.
+func (c *Config) startingPoint(id *Identity) error {
+	confirmed := c.Confirmed()
+	if id.TimelineChanged {
+		if confirmed > id.ConfirmedFlush {
+			return &fault.Error{
+				Kind: fault.Fatal, Object: fmt.Sprintf("slot %q", c.Slot), At: confirmed.String(),
+				Err: fmt.Errorf("the server was promoted to timeline %d and the tracker was not rewound to the slot's position %s",
+					id.Timeline, id.ConfirmedFlush),
+			}
+		}
+		return nil
+	}
+	if confirmed > id.walEnd {
+		return &fault.Error{
+			Kind: fault.Operator, Object: fmt.Sprintf("slot %q", c.Slot), At: confirmed.String(),
+			Err:  fmt.Errorf("the server's log ends at %s, before what it had already sent: it was restored from an older copy", id.walEnd),
+			Next: "Restart the connector: it then starts at the slot's own position and publishes again what the restored server still holds.",
+		}
+	}
+	id.Start = confirmed
+	return nil
+}
+
+func (c *connection) startReplication(ctx context.Context, cfg *Config, start pglogrepl.LSN) error {
+	// The list of publications is a list of identifiers inside a string (pgoutput.c, SplitIdentifierString).
+	publication := strings.ReplaceAll(QuoteIdentifier(cfg.Publication), "'", "''")
+	err := pglogrepl.StartReplication(ctx, c.PgConn, cfg.Slot, start, pglogrepl.StartReplicationOptions{
+		Mode:       pglogrepl.LogicalReplication,
+		PluginArgs: []string{"proto_version '1'", "publication_names '" + publication + "'"},
+	})
+	if err != nil {
+		return cfg.startError(ctx, err)
+	}
+	return nil
+}
+
+// stream takes the connection away from pgconn, which would read message by message with a goroutine at its side.
+func (c *connection) stream(ctx context.Context, cfg *Config, id Identity) (*Stream, error) {
+	hijacked, err := c.Hijack()
+	if err != nil {
+		c.discard()
+		return nil, cfg.retry(err)
+	}
+	if !c.message.between() {
+		_ = hijacked.Conn.Close()
+		return nil, &fault.Error{Kind: fault.Fatal, Object: "replication connection", Err: errors.New("half a message was read before the stream began")}
+	}
+	if err := hijacked.Conn.SetDeadline(time.Time{}); err != nil {
+		_ = hijacked.Conn.Close()
+		return nil, cfg.retry(err)
+	}
+	c.socket.stream()
+	return newStream(ctx, cfg, hijacked.Conn, c.reader, id), nil
+}
+
+// discard closes the connection and waits until its goroutines are gone.
+func (c *connection) discard() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = c.Close(ctx) // best effort: says good-bye to the server
+	<-c.CleanupDone()
+}

@@ -1,0 +1,278 @@
+package replication
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pglogrepl"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+)
+
+// phase is what a server's error interrupted; some SQLSTATEs mean different things in different phases.
+type phase uint8
+
+const (
+	duringConnect phase = iota
+	duringQuery
+	duringStart
+	duringStream
+)
+
+// rule is what an SQLSTATE, or a class of them by its first two characters, asks for (Postgres docs, appendix A).
+type rule struct {
+	code string
+	kind fault.Kind
+	next func(c *Config) string // nil: nothing to do, or nothing known
+}
+
+// rules are searched in order. What is not here ends the process: an error nobody has thought about must not be
+// retried for ever behind somebody's back.
+var rules = []rule{
+	{"28", fault.Operator, nextLogin}, // Retry once a login has worked: passwords rotate on both sides, not at once
+	{"3D000", fault.Operator, nil},
+	{"42501", fault.Operator, nextReplicationRole},
+	{"42704", fault.Operator, nextUndefined},
+	{"42602", fault.Config, nil}, // illegal slot name
+	{"58P01", fault.Operator, nextRemovedWAL},
+	{"55000", fault.Operator, nextUnusableSlot},
+	{"54", fault.Operator, nil}, // a row that does not fit into a message
+	{"0A", fault.Operator, nil},
+	{"22", fault.Operator, nil},
+	{"42", fault.Operator, nil},
+	{"55006", fault.Retry, nil}, // another session holds the slot
+	{"08", fault.Retry, nil},
+	{"25", fault.Retry, nil},
+	{"40", fault.Retry, nil}, // a standby's recovery got in the way
+	{"53", fault.Retry, nil}, // connections, memory, disk
+	{"55", fault.Retry, nil},
+	{"57", fault.Retry, nil},    // shut down, starting up, terminated
+	{"58", fault.Retry, nil},    // I/O
+	{"XX000", fault.Retry, nil}, // among them passing trouble with reading WAL
+}
+
+func findRule(code string) rule {
+	for _, r := range rules {
+		if code == r.code || len(r.code) == 2 && strings.HasPrefix(code, r.code) {
+			return r
+		}
+	}
+	return rule{code: code, kind: fault.Fatal}
+}
+
+// recreate is the one way back from a slot that cannot be read any more. What was committed in between is not in
+// the new slot.
+func (c *Config) recreate() string {
+	return fmt.Sprintf("SELECT pg_drop_replication_slot(%[1]s); SELECT pg_create_logical_replication_slot(%[1]s, 'pgoutput'); "+
+		"The new slot starts now: events committed after the position above are not in it and have to be published again from the outbox table.", QuoteLiteral(c.Slot))
+}
+
+func nextLogin(*Config) string {
+	return "Set user and password in postgres.dsn; see that pg_hba.conf has a line for this role, database and host (a walsender with a database matches the database's name)."
+}
+
+func nextReplicationRole(*Config) string {
+	return "ALTER ROLE … REPLICATION; for the role in postgres.dsn."
+}
+
+func nextUndefined(c *Config) string {
+	return fmt.Sprintf("The publication is looked up as it was when the rows were written, so creating it now does not mend this slot. "+
+		"See that publication %s exists (CREATE PUBLICATION), then: %s", QuoteIdentifier(c.Publication), c.recreate())
+}
+
+func nextRemovedWAL(c *Config) string { return "The WAL the slot needs is gone. " + c.recreate() }
+
+func nextUnusableSlot(c *Config) string {
+	return "If wal_level is not logical: ALTER SYSTEM SET wal_level = 'logical'; and restart Postgres. If the slot is invalidated: " + c.recreate()
+}
+
+// slotHeld is a slot that another session reads from. Run waits for it as a standby.
+type slotHeld struct{ pid int }
+
+func (e *slotHeld) Error() string {
+	if e.pid == 0 {
+		return "another session reads from it"
+	}
+	return fmt.Sprintf("the session with PID %d reads from it", e.pid)
+}
+
+var (
+	holderPID     = regexp.MustCompile(`is active for PID (\d+)`)
+	associatedLSN = regexp.MustCompile(`associated LSN ([0-9A-F]+/[0-9A-F]+)`)
+)
+
+// serverError classifies an error the server sent. at is where reading stood; the server's own word goes before it.
+func (c *Config) serverError(p phase, at pglogrepl.LSN, e *pgconn.PgError) error {
+	r := findRule(e.Code)
+	f := &fault.Error{Kind: r.kind, Object: c.object(), Err: &serverRefusal{e}}
+	if m := associatedLSN.FindStringSubmatch(e.Where); m != nil {
+		f.At = m[1]
+	} else if at != 0 {
+		f.At = at.String()
+	}
+	if e.Code == "55006" && p == duringStart {
+		held := &slotHeld{}
+		if m := holderPID.FindStringSubmatch(e.Message); m != nil {
+			held.pid, _ = strconv.Atoi(m[1])
+		}
+		f.Err = held
+		return f
+	}
+	if e.Code == "42704" && p == duringStart {
+		return c.slotMissing() // it was there a moment ago
+	}
+	if r.next != nil {
+		f.Next = r.next(c)
+	}
+	return f
+}
+
+// serverRefusal is a server's error with its detail, which often holds the reason, and without the statement it came
+// from. Unwrap gives the *pgconn.PgError.
+type serverRefusal struct{ pg *pgconn.PgError }
+
+func (e *serverRefusal) Error() string {
+	s := e.pg.Message
+	if e.pg.Detail != "" && !dataInDetail(e.pg.Code) {
+		s += " (" + e.pg.Detail + ")"
+	}
+	return s + " (SQLSTATE " + e.pg.Code + ")"
+}
+
+func (e *serverRefusal) Unwrap() error { return e.pg }
+
+// dataInDetail tells which errors quote a row's values in their detail.
+func dataInDetail(code string) bool {
+	return strings.HasPrefix(code, "22") || strings.HasPrefix(code, "23")
+}
+
+// connectError is for a connection that did not come about. Once one has (again), a refused login is no longer a
+// mistake in the configuration but most likely a password that is being changed: that passes.
+func (c *Config) connectError(pc *pgconn.Config, err error, again bool) error {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		f := &fault.Error{Object: server(pc), Err: &serverRefusal{pg}}
+		f.Kind, f.Next = findRule(pg.Code).kind, ""
+		if next := findRule(pg.Code).next; next != nil {
+			f.Next = next(c)
+		}
+		if again && (strings.HasPrefix(pg.Code, "28") || pg.Code == "3D000") {
+			f.Kind = fault.Retry
+		}
+		return f
+	}
+	// pgconn's error holds the whole configuration, password included, so only its text goes on, and that without it.
+	text := err.Error()
+	var dial *pgconn.ConnectError
+	if errors.As(err, &dial) {
+		text = dial.Unwrap().Error()
+	}
+	if len(pc.Password) > 3 {
+		text = strings.ReplaceAll(text, pc.Password, "…")
+	}
+	return &fault.Error{
+		Kind: fault.Retry, Object: server(pc), Err: errors.New("cannot connect: " + text),
+		Next: fmt.Sprintf("See whether the server runs and is reached from here: pg_isready -h %s -p %d", pc.Host, pc.Port),
+	}
+}
+
+// server names the server without user, password or parameters.
+func server(pc *pgconn.Config) string { return fmt.Sprintf("postgres %s:%d", pc.Host, pc.Port) }
+
+// dsnError is for a connection string that cannot be had, e.g. since a secret's file is being replaced.
+func (c *Config) dsnError(err error, again bool) error {
+	var known *fault.Error
+	if errors.As(err, &known) && !again {
+		return err
+	}
+	kind := fault.Config
+	if again {
+		kind = fault.Retry
+	}
+	return &fault.Error{Kind: kind, Object: "postgres.dsn", Err: err}
+}
+
+// queryError is for a question about the server or the slot that failed.
+func (c *Config) queryError(ctx context.Context, err error) error {
+	return c.serverOr(ctx, duringQuery, err)
+}
+
+// startError is for a START_REPLICATION that failed.
+func (c *Config) startError(ctx context.Context, err error) error {
+	return c.serverOr(ctx, duringStart, err)
+}
+
+func (c *Config) serverOr(ctx context.Context, p phase, err error) error {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return c.serverError(p, c.Confirmed(), pg)
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		if errors.Is(cause, context.Canceled) {
+			return cause
+		}
+		err = cause
+	}
+	return c.retry(err)
+}
+
+// checkSlot refuses a slot that cannot be read from, and says why better than the server would.
+func (c *Config) checkSlot(slot SlotInfo, database string) error {
+	bad := func(err error, next string) error {
+		return &fault.Error{Kind: fault.Operator, Object: c.object(), At: slot.ConfirmedFlush.String(), Err: err, Next: next}
+	}
+	switch {
+	case !slot.Logical:
+		return bad(errors.New("it is a physical slot"), "Set postgres.slot to another name.")
+	case slot.Plugin != "pgoutput":
+		return bad(fmt.Errorf("its output plugin is %q, not pgoutput", slot.Plugin), "Set postgres.slot to another name, or: "+c.recreate())
+	case slot.Database != database:
+		return bad(fmt.Errorf("it belongs to database %q, the connection is to %q", slot.Database, database),
+			"Set the database in postgres.dsn, or set postgres.slot to another name: slot names are shared by all databases of a server.")
+	case slot.Invalidated():
+		reason := slot.InvalidationReason
+		if reason == "" {
+			reason = "the WAL it needs has been removed (max_slot_wal_keep_size)"
+		}
+		return bad(fmt.Errorf("it is invalidated: %s", reason), c.recreate())
+	case slot.ActivePID != 0:
+		return &fault.Error{Kind: fault.Retry, Object: c.object(), Err: &slotHeld{pid: slot.ActivePID}}
+	}
+	return nil
+}
+
+// slotMissing is a slot that is gone, or never was.
+func (c *Config) slotMissing() error {
+	f := &fault.Error{Kind: fault.Operator, Object: c.object(), Err: errors.New("it does not exist")}
+	f.Next = fmt.Sprintf("SELECT pg_create_logical_replication_slot(%s, 'pgoutput'); "+
+		"The new slot starts now: events committed before that are not in it and have to be published again from the outbox table.", QuoteLiteral(c.Slot))
+	if at := c.Confirmed(); at != 0 {
+		f.At = at.String()
+	}
+	return f
+}
+
+func (c *Config) object() string { return fmt.Sprintf("slot %q", c.Slot) }
+
+// retry is for a connection that broke.
+func (c *Config) retry(err error) error {
+	return &fault.Error{Kind: fault.Retry, Object: c.object(), Err: err}
+}
+
+// corrupt is for bytes that cannot be read. The position stays where it is.
+func (s *Stream) corrupt(err error) error {
+	f := &fault.Error{
+		Kind: fault.Fatal, Object: s.cfg.object(), At: s.status.reported().String(), Err: err,
+		Next: "Nothing was skipped. Restart; if it fails at the same place, report the error with the server's version.",
+	}
+	var d *DecodeError
+	if errors.As(err, &d) {
+		f.At = d.LSN.String()
+	}
+	return f
+}

@@ -1,0 +1,149 @@
+package replication
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+)
+
+// Phase is what Run is doing.
+type Phase uint8
+
+const (
+	Connecting Phase = iota + 1
+	Streaming
+	Standby // another session holds the slot; Run takes over when it lets go
+	Waiting // the stream broke or could not be opened; Run waits before it tries again
+)
+
+// String returns the phase's name as it appears in logs and on the status page.
+func (p Phase) String() string {
+	switch p {
+	case Connecting:
+		return "connecting"
+	case Streaming:
+		return "streaming"
+	case Standby:
+		return "standby"
+	case Waiting:
+		return "waiting"
+	default:
+		return "unknown"
+	}
+}
+
+// State is what OnState is told.
+type State struct {
+	Phase     Phase
+	Identity  Identity      // Streaming: what it is connected to
+	HolderPID int           // Standby: the backend that holds the slot, 0 where the server does not say
+	Err       error         // Standby, Waiting: why
+	RetryIn   time.Duration // Standby, Waiting: until the next attempt
+}
+
+const (
+	backoffFirst = 100 * time.Millisecond
+	backoffMost  = 10 * time.Second
+	// standbyInterval is how often a standby looks whether the slot is free.
+	standbyInterval = time.Second
+	// settled is how long a stream has to live to count as a good one, after which waiting starts small again.
+	settled = time.Second
+)
+
+// Run keeps one stream open and calls consume with it, again and again: it connects, looks at the slot, starts
+// replication, and when consume returns a Retry error it waits (100 ms growing to 10 s, with jitter) and does it all
+// anew. While another session holds the slot it waits as a standby and looks every second; it never takes the slot
+// away.
+//
+// Run returns nil once ctx has ended or consume has returned nil, and else the first *fault.Error that is not
+// Retry. When it returns, its connections are closed and its goroutines are gone; so are those of a stream once
+// consume has returned, which must not keep it.
+func Run(ctx context.Context, config Config, consume func(ctx context.Context, s *Stream) error) error {
+	cfg, err := config.check()
+	if err != nil {
+		return err
+	}
+	r := &runner{cfg: cfg, consume: consume, backoff: &backoff.ExponentialBackOff{
+		InitialInterval: backoffFirst, MaxInterval: backoffMost, Multiplier: 2, RandomizationFactor: 0.5,
+	}}
+	for {
+		done, err := r.once(ctx)
+		switch {
+		case err != nil && fault.KindOf(err) != fault.Retry && !ended(ctx, err):
+			return err
+		case done || ctx.Err() != nil:
+			return nil
+		}
+		if !r.wait(ctx, err) {
+			return nil
+		}
+	}
+}
+
+type runner struct {
+	cfg     *Config
+	consume func(context.Context, *Stream) error
+	backoff *backoff.ExponentialBackOff
+	earlier *Identity // of the last stream
+	holder  int       // of the slot, as last logged
+}
+
+// once opens a stream and has it consumed. done: the consumer wants no more.
+func (r *runner) once(ctx context.Context) (done bool, err error) {
+	r.cfg.OnState(State{Phase: Connecting})
+	s, err := open(ctx, r.cfg, r.earlier)
+	if err != nil {
+		return false, err
+	}
+	defer s.close()
+	id := s.Identity()
+	r.earlier = &id
+	r.cfg.OnState(State{Phase: Streaming, Identity: id})
+	r.cfg.Logger.Info("replication stream started", zap.Stringer("lsn", id.Start),
+		zap.Stringer("confirmed_flush_lsn", id.ConfirmedFlush), zap.Int("server_version", id.ServerVersion), zap.Int32("timeline", id.Timeline))
+	err = r.consume(ctx, s)
+	if s.heard.Load() > 0 && time.Since(s.epoch) >= settled {
+		r.backoff.Reset()
+	}
+	return err == nil, err
+}
+
+// wait passes the time until the next attempt; false: ctx has ended.
+func (r *runner) wait(ctx context.Context, err error) bool {
+	state := State{Phase: Waiting, Err: err}
+	var held *slotHeld
+	if errors.As(err, &held) {
+		state.Phase, state.HolderPID, state.RetryIn = Standby, held.pid, standbyInterval
+		if held.pid != r.holder {
+			r.cfg.Logger.Info("waiting for the slot", zap.Int("holder_pid", held.pid))
+		}
+		r.holder = held.pid
+	} else {
+		state.RetryIn = r.backoff.NextBackOff()
+		if refused := new(pgconn.PgError); errors.As(err, &refused) && strings.HasPrefix(refused.Code, "28") {
+			state.RetryIn = backoffMost // failed logins may lock an account
+		}
+		r.cfg.Logger.Warn("replication stream broken", zap.Error(err), zap.Duration("retry_in", state.RetryIn))
+	}
+	r.cfg.OnState(state)
+	timer := time.NewTimer(state.RetryIn)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// ended tells whether err is no more than the end of ctx.
+func ended(ctx context.Context, err error) bool {
+	return ctx.Err() != nil && (errors.Is(err, context.Cause(ctx)) || errors.Is(err, ctx.Err()))
+}

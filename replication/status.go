@@ -1,0 +1,182 @@
+package replication
+
+import (
+	"encoding/binary"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pglogrepl"
+)
+
+const (
+	// idleAsk is how long the server may be silent before it is asked for a keepalive. Where nothing is published the
+	// slot advances by keepalives only, and the server sends none by itself to a client that looks caught up.
+	idleAsk = 5 * time.Second
+	// movedGap keeps a client and a server that both answer at once from answering each other without end: on a busy
+	// cluster every few bytes of foreign WAL bring a keepalive.
+	movedGap = 100 * time.Millisecond
+	// statusPatience is how long one status update may take to go out. The socket's buffer holds thousands of them:
+	// a full one means that the server has read nothing for a long while.
+	statusPatience = 10 * time.Second
+)
+
+// statusClock sends standby status updates (Postgres docs 55.4) from a goroutine of its own: at an interval, when the
+// server asks, and when a keepalive has moved what is confirmed. It goes on while the consumer is blocked, since a
+// server that hears nothing for wal_sender_timeout ends the session; that is also why it watches for a server that
+// has fallen silent.
+type statusClock struct {
+	s    *Stream
+	wake chan struct{}
+	quit chan struct{}
+	done chan struct{}
+	once sync.Once
+
+	asked atomic.Bool // the server wants a reply
+	moved atomic.Bool // a keepalive moved what is confirmed
+
+	mu    sync.Mutex            // one update at a time on the wire
+	flush atomic.Uint64         // what was last reported; never falls
+	sent  time.Duration         // when, since the stream's epoch
+	buf   [5 + 1 + 4*8 + 1]byte // the message being sent
+}
+
+func (c *statusClock) start(s *Stream) {
+	c.s = s
+	c.wake = make(chan struct{}, 1)
+	c.quit = make(chan struct{})
+	c.done = make(chan struct{})
+	c.flush.Store(uint64(s.identity.ConfirmedFlush))
+	go c.run()
+}
+
+// stop ends the goroutine and waits for it.
+func (c *statusClock) stop() {
+	c.once.Do(func() { close(c.quit) })
+	<-c.done
+}
+
+// ask answers the server's request at once.
+func (c *statusClock) ask() {
+	c.asked.Store(true)
+	c.nudge()
+}
+
+// confirmed is told what is confirmed after a keepalive; if that is news, the server hears it before the clock's time.
+func (c *statusClock) confirmed(lsn pglogrepl.LSN) {
+	if uint64(lsn) > c.flush.Load() {
+		c.moved.Store(true)
+		c.nudge()
+	}
+}
+
+func (c *statusClock) nudge() {
+	select {
+	case c.wake <- struct{}{}:
+	default: // awake already
+	}
+}
+
+func (c *statusClock) run() {
+	defer close(c.done)
+	interval := c.s.statusInterval()
+	silence := c.s.cfg.Silence
+	ask := min(idleAsk, silence/2)
+	var requested time.Duration // when a keepalive was last asked for
+	timer := time.NewTimer(0)   // the first one at once: it tells the server, and whoever watches, that somebody is there
+	defer timer.Stop()
+	for {
+		select {
+		case <-c.quit:
+			return
+		case <-timer.C:
+		case <-c.wake:
+		}
+		now := time.Since(c.s.epoch)
+		idle := c.s.waitedUntil(now)
+		if idle >= silence {
+			c.s.interrupt(c.s.cfg.retry(fmt.Errorf("the server has been silent for %s", silence)))
+			return
+		}
+		request := idle >= ask && now-requested >= ask
+		if request {
+			requested = now
+		}
+		if request || c.due(now, interval) {
+			if err := c.write(request); err != nil {
+				c.s.interrupt(c.s.cfg.retry(err))
+				return
+			}
+		}
+		now = time.Since(c.s.epoch)
+		next := c.sent + interval - now
+		if c.moved.Load() {
+			next = min(next, c.sent+movedGap-now)
+		}
+		next = min(next, silence-idle)
+		timer.Reset(max(next, time.Millisecond))
+	}
+}
+
+// due tells whether an update has to go out now, and takes note of what asked for it.
+func (c *statusClock) due(now, interval time.Duration) bool {
+	if c.asked.Swap(false) {
+		return true
+	}
+	since := now - c.sent
+	return c.sent == 0 || since >= interval || c.moved.Load() && since >= movedGap
+}
+
+// write sends one update, and more bytes behind it where given. Flush and apply are always what is confirmed, never
+// zero and never less than before; write is never behind them.
+func (c *statusClock) write(request bool, behind ...byte) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.moved.Store(false) // before Confirmed is asked, so that no move is missed
+	flush := max(uint64(c.s.cfg.Confirmed()), c.flush.Load())
+	c.flush.Store(flush)
+
+	b := c.buf[:]
+	b[0] = 'd'
+	binary.BigEndian.PutUint32(b[1:], uint32(len(b)-1))
+	b[5] = 'r'
+	binary.BigEndian.PutUint64(b[6:], max(c.s.received.Load(), flush))
+	binary.BigEndian.PutUint64(b[14:], flush)
+	binary.BigEndian.PutUint64(b[22:], flush)
+	binary.BigEndian.PutUint64(b[30:], uint64(time.Since(postgresEpoch).Microseconds()))
+	b[38] = 0
+	if request {
+		b[38] = 1
+	}
+	if err := c.s.conn.SetWriteDeadline(time.Now().Add(statusPatience)); err != nil {
+		return fmt.Errorf("sending a standby status: %w", err)
+	}
+	if _, err := c.s.conn.Write(append(b, behind...)); err != nil {
+		return fmt.Errorf("sending a standby status: %w", err)
+	}
+	c.sent = max(time.Since(c.s.epoch), 1)
+	return nil
+}
+
+// statusInterval is the configured interval, made shorter where the server's patience asks for it.
+func (s *Stream) statusInterval() time.Duration {
+	d := s.cfg.StatusInterval
+	if t := s.identity.walSenderTimeout; t > 0 {
+		d = min(d, t/3)
+	}
+	return d
+}
+
+// waitedUntil is how long Receive has been waiting for the server. While it is not waiting, the server may well have
+// spoken and not been heard.
+func (s *Stream) waitedUntil(now time.Duration) time.Duration {
+	since := s.waiting.Load()
+	if since == notWaiting {
+		return 0
+	}
+	return now - time.Duration(since)
+}
+
+// reported is the position last reported as flushed.
+func (c *statusClock) reported() pglogrepl.LSN { return pglogrepl.LSN(c.flush.Load()) }

@@ -1,0 +1,240 @@
+package replication
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pglogrepl"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
+	"go.uber.org/zap"
+)
+
+// Identity says what a stream is connected to.
+type Identity struct {
+	SystemID      string
+	Timeline      int32
+	Database      string
+	ServerVersion int // server_version_num, e.g. 150018
+	// ConfirmedFlush is the slot's confirmed_flush_lsn when the connection was made. It may lie behind what the
+	// tracker confirmed (before PG 17 a Postgres restart brings back an older value) and ahead of it (another
+	// instance held the slot in between, and published and confirmed what this one had not).
+	ConfirmedFlush pglogrepl.LSN
+	RestartLSN     pglogrepl.LSN
+	// TimelineChanged: the server was promoted since this Run's previous stream. Positions of the old timeline mean
+	// nothing on the new one: the caller has to rewind its tracker to ConfirmedFlush.
+	TimelineChanged bool
+	// Start is what START_REPLICATION was given, 0 for the slot's own position. Not yet set in OnIdentity.
+	Start pglogrepl.LSN
+	// BackendPID is the walsender's.
+	BackendPID uint32
+
+	walSenderTimeout time.Duration
+	walEnd           pglogrepl.LSN
+}
+
+// Stream is one replication connection in COPY mode. Receive, Buffered and Finish belong to one goroutine; the
+// other methods may be called from anywhere. The duties of whoever holds one are in the package documentation.
+type Stream struct {
+	ctx      context.Context // Run's; kept to tell its end from a broken stream
+	cfg      *Config
+	identity Identity
+	conn     net.Conn
+	frames   *frames
+	decoder  decoder
+	message  Message
+	err      error // what Receive returned last, if it was final
+	answered bool  // the last message was a keepalive: see whether the caller confirmed it
+
+	epoch    time.Time
+	heard    atomic.Int64 // when the server was last heard, as duration since epoch
+	waiting  atomic.Int64 // since when Receive waits for the server, as duration since epoch; notWaiting
+	received atomic.Uint64
+
+	interrupted atomic.Pointer[error] // why Receive must end
+	deadline    sync.Mutex            // guards finishing and the order of the connection's read deadlines
+	finishing   bool
+	release     func() bool // ends the watch over Run's context
+
+	status statusClock
+}
+
+const notWaiting = -1
+
+// newStream takes over conn, on which COPY mode has begun, and starts the status clock. r reads from conn.
+func newStream(ctx context.Context, cfg *Config, conn net.Conn, r io.Reader, id Identity) *Stream {
+	s := &Stream{ctx: ctx, cfg: cfg, identity: id, conn: conn, epoch: time.Now()}
+	s.frames = newFrames(&watchedReader{s, r})
+	s.waiting.Store(notWaiting)
+	s.received.Store(uint64(id.Start))
+	s.status.start(s)
+	s.release = context.AfterFunc(ctx, func() { s.interrupt(context.Cause(ctx)) })
+	return s
+}
+
+// Identity says what the stream is connected to.
+func (s *Stream) Identity() Identity { return s.identity }
+
+// Received is the highest WAL position the server has named on this stream.
+func (s *Stream) Received() pglogrepl.LSN { return pglogrepl.LSN(s.received.Load()) }
+
+// LastHeard is when the last bytes arrived from the server, the stream's start where none have.
+func (s *Stream) LastHeard() time.Time { return s.epoch.Add(time.Duration(s.heard.Load())) }
+
+// Buffered tells whether another message lies in memory, so that Receive would not wait.
+func (s *Stream) Buffered() bool {
+	typ, ok := s.frames.peek()
+	return ok && typ != 'N' && typ != 'S' // notices and parameters are skipped
+}
+
+// Receive returns the next message, waiting for it as long as it takes. The message is valid until the next call.
+// An error is final and either the cause of Run's context's end or a *fault.Error; return it from consume.
+func (s *Stream) Receive() (*Message, error) {
+	if s.answered {
+		s.answered = false
+		s.status.confirmed(s.cfg.Confirmed())
+	}
+	if s.err == nil {
+		if s.err = s.receive(); s.err == nil {
+			return &s.message, nil
+		}
+	}
+	return nil, s.err
+}
+
+func (s *Stream) receive() error {
+	for {
+		if why := s.interrupted.Load(); why != nil {
+			return *why
+		}
+		typ, body, err := s.frames.next()
+		if err != nil {
+			return s.readError(err)
+		}
+		switch typ {
+		case 'd':
+			if done, err := s.copyData(body); done || err != nil {
+				return err
+			}
+		case 'N', 'S':
+		default:
+			return s.ended(typ, body)
+		}
+	}
+}
+
+// copyData reads what a CopyData message carries: an XLogData or a keepalive (Postgres docs 55.4).
+func (s *Stream) copyData(b []byte) (done bool, err error) {
+	if len(b) == 0 {
+		return false, s.corrupt(errors.New("an empty CopyData message"))
+	}
+	switch b[0] {
+	case 'w':
+		if len(b) < 25 {
+			return false, s.corrupt(fmt.Errorf("an XLogData message of %d bytes", len(b)))
+		}
+		start := binary.BigEndian.Uint64(b[1:])
+		s.sawWAL(max(start, binary.BigEndian.Uint64(b[9:])))
+		if err := s.decoder.decode(&s.message, pglogrepl.LSN(start), b[25:]); err != nil {
+			return false, s.corrupt(err)
+		}
+		return true, nil
+	case 'k':
+		if len(b) != 18 {
+			return false, s.corrupt(fmt.Errorf("a keepalive message of %d bytes", len(b)))
+		}
+		end := binary.BigEndian.Uint64(b[1:])
+		s.sawWAL(end)
+		s.message.Kind = KindKeepalive
+		s.message.WALStart = 0
+		s.message.Relation, s.message.Tuple = nil, nil
+		s.message.Keepalive = Keepalive{WALEnd: pglogrepl.LSN(end), ReplyRequested: b[17] != 0}
+		if b[17] != 0 {
+			s.status.ask()
+		}
+		s.answered = true
+		return true, nil
+	default:
+		return false, s.corrupt(fmt.Errorf("CopyData of unknown kind %q", b[0]))
+	}
+}
+
+// sawWAL keeps the highest position. Only Receive's goroutine writes it.
+func (s *Stream) sawWAL(lsn uint64) {
+	if lsn > s.received.Load() {
+		s.received.Store(lsn)
+	}
+}
+
+// ended is the error for a message that ends the stream.
+func (s *Stream) ended(typ byte, body []byte) error {
+	switch typ {
+	case 'E':
+		var e pgproto3.ErrorResponse
+		if err := e.Decode(body); err != nil {
+			return s.corrupt(err)
+		}
+		return s.cfg.serverError(duringStream, s.status.reported(), pgconn.ErrorResponseToPgError(&e))
+	case 'c', 'C', 'Z':
+		return s.cfg.retry(errors.New("the server ended the stream")) // it shuts down
+	default:
+		return s.corrupt(fmt.Errorf("protocol message %q during replication", typ))
+	}
+}
+
+// readError is the error for a read that failed.
+func (s *Stream) readError(err error) error {
+	if why := s.interrupted.Load(); why != nil {
+		return *why
+	}
+	var bad *frameError
+	if errors.As(err, &bad) {
+		return s.corrupt(err)
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = errors.New("the server closed the connection")
+	}
+	return s.cfg.retry(err)
+}
+
+// interrupt ends Receive with the given error, also while it waits. The first cause stays.
+func (s *Stream) interrupt(why error) {
+	s.deadline.Lock()
+	defer s.deadline.Unlock()
+	if s.finishing || !s.interrupted.CompareAndSwap(nil, &why) {
+		return
+	}
+	_ = s.conn.SetReadDeadline(time.Unix(1, 0)) // fails only on a closed connection, where reads fail by themselves
+}
+
+// close ends the connection and waits for the status clock.
+func (s *Stream) close() {
+	s.release()
+	s.status.stop()
+	if err := s.conn.Close(); err != nil {
+		s.cfg.Logger.Debug("closing the replication connection failed", zap.Error(err))
+	}
+}
+
+// watchedReader notes when the stream waits for the server and when it hears from it.
+type watchedReader struct {
+	s *Stream
+	r io.Reader
+}
+
+func (w *watchedReader) Read(p []byte) (int, error) {
+	w.s.waiting.Store(int64(time.Since(w.s.epoch)))
+	n, err := w.r.Read(p)
+	w.s.waiting.Store(notWaiting)
+	if n > 0 {
+		w.s.heard.Store(int64(time.Since(w.s.epoch)))
+	}
+	return n, err
+}

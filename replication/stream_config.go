@@ -1,0 +1,81 @@
+package replication
+
+import (
+	"errors"
+	"time"
+
+	"github.com/jackc/pglogrepl"
+	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+)
+
+// Config says what Run reads and how.
+type Config struct {
+	// DSN returns the connection string. It is asked at each connect, so that a rotated password is seen. Required.
+	DSN         func() (string, error)
+	Slot        string // required
+	Publication string // required; any name Postgres allows
+	Tables      []Table
+
+	// Confirmed is what may be reported as flushed: the tracker's word. It is asked from several goroutines and must be
+	// cheap. 0 means unknown: the slot's own position stands. Required.
+	Confirmed func() pglogrepl.LSN
+
+	// OnIdentity, where set, is called on each connection once the slot has been looked at and before the stream
+	// starts: the moment to initialise the tracker with the slot's position, to resume it or to rewind it. An error ends
+	// the attempt; Retry tries again, every other kind ends Run.
+	OnIdentity func(Identity) error
+	// OnState, where set, is told what Run is doing, from Run's goroutine.
+	OnState func(State)
+
+	// StatusInterval is how often the server is told what is confirmed; never more than a third of its
+	// wal_sender_timeout. Default 1s.
+	StatusInterval time.Duration
+	// Silence is how long Receive waits for the server's next byte before the connection counts as dead; half-way the
+	// server is asked for a sign of life. Default 60s.
+	Silence time.Duration
+	// ConnectTimeout bounds one attempt to reach one host, unless the DSN has a connect_timeout. Default 10s.
+	ConnectTimeout time.Duration
+
+	Logger *zap.Logger // default: none
+}
+
+// startTimeout bounds everything between the established connection and the begin of the stream.
+const startTimeout = 60 * time.Second
+
+// check refuses what cannot work and fills in the defaults.
+func (c Config) check() (*Config, error) {
+	bad := func(object string, err error, next string) error {
+		return &fault.Error{Kind: fault.Config, Object: object, Err: err, Next: next}
+	}
+	if err := CheckSlotName(c.Slot); err != nil {
+		return nil, bad("slot", err, "Set postgres.slot to another name.")
+	}
+	if err := CheckIdentifier(c.Publication); err != nil {
+		return nil, bad("publication", err, "Set postgres.publication.")
+	}
+	if c.DSN == nil || c.Confirmed == nil {
+		return nil, bad("replication stream", errors.New("DSN and Confirmed are required"), "")
+	}
+	if c.StatusInterval <= 0 {
+		c.StatusInterval = time.Second
+	}
+	if c.Silence <= 0 {
+		c.Silence = time.Minute
+	}
+	if c.ConnectTimeout <= 0 {
+		c.ConnectTimeout = 10 * time.Second
+	}
+	if c.OnIdentity == nil {
+		c.OnIdentity = func(Identity) error { return nil }
+	}
+	if c.OnState == nil {
+		c.OnState = func(State) {}
+	}
+	if c.Logger == nil {
+		c.Logger = zap.NewNop()
+	}
+	c.Logger = c.Logger.With(zap.String("slot", c.Slot))
+	return &c, nil
+}
