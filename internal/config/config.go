@@ -1,0 +1,110 @@
+package config
+
+import "time"
+
+// Config is the whole configuration. Each field's tags hold its key, its default, what it means and, where only certain
+// words are allowed, those words.
+type Config struct {
+	Postgres Postgres `key:"postgres"`
+	Router   Router   `key:"router"`
+	Kafka    Kafka    `key:"kafka"`
+	Delivery string   `key:"delivery" default:"at_least_once" oneof:"at_least_once|exactly_once" doc:"What a consumer may see after a crash: at_least_once (idempotent producer) repeats at most what was in flight, exactly_once (Kafka transactions) repeats nothing for a read_committed consumer."`
+	Window   Window   `key:"window"`
+	Monitor  Monitor  `key:"monitor"`
+	HTTP     HTTP     `key:"http"`
+	Log      Log      `key:"log"`
+}
+
+// Postgres is where the rows come from.
+type Postgres struct {
+	DSN         Secret   `key:"dsn" mask:"dsn" example:"postgres://cdc_outbox@db.internal:5432/shop?sslmode=verify-full" doc:"Connection string, a URL or keyword=value pairs, several hosts too. Empty: the PG* environment variables (PGHOST, PGUSER, PGPASSWORD, PGSERVICE, …). The user needs the REPLICATION attribute."`
+	Slot        string   `key:"slot" default:"cdc_outbox" doc:"Replication slot, one per connector: lower-case letters, digits and underscores, 63 at most."`
+	Publication string   `key:"publication" default:"cdc_outbox" doc:"Publication that holds the outbox tables."`
+	Tables      []string `key:"tables" default:"public.outbox" example:"public.outbox,billing.outbox" doc:"Outbox tables as schema.table; a partitioned table by its root."`
+	Messages    []string `key:"messages" doc:"Prefixes of pg_logical_emit_message() calls that are taken as events, without a table."`
+	Setup       string   `key:"setup" default:"auto" oneof:"auto|never" doc:"auto creates publication and slot when both are absent (a publication whose slot is gone is a lost slot and needs an operator); never only checks."`
+	Snapshot    string   `key:"snapshot" default:"never" oneof:"never|initial" doc:"initial publishes the rows that are already in the table once, when the slot is created."`
+	Failover    bool     `key:"failover" default:"false" doc:"Create the slot with failover, so that it lives on after a switch to a standby. PostgreSQL 17 and newer."`
+}
+
+// Router says how a row becomes a record.
+type Router struct {
+	Preset          string  `key:"preset" default:"outbox" oneof:"outbox|debezium" doc:"outbox: the defaults of this section; debezium: names, topics and headers as Debezium's outbox event router has them."`
+	Columns         Columns `key:"columns"`
+	Topic           string  `key:"topic" default:"${aggregate_type}.events" doc:"Topic of a row; ${aggregate_type} is replaced by the row's column of that role."`
+	OnBadRow        string  `key:"on_bad_row" default:"halt" oneof:"halt|dead_letter|skip" doc:"What to do with a row that can never be published: halt and say so, write it to the dead-letter topic, or skip it."`
+	DeadLetterTopic string  `key:"dead_letter_topic" default:"cdc-outbox.dead-letter" doc:"Topic for on_bad_row: dead_letter."`
+}
+
+// Columns names the outbox table's columns by their role.
+type Columns struct {
+	ID            string `key:"id" default:"id" doc:"Column with the event's id; becomes the header id."`
+	AggregateType string `key:"aggregate_type" default:"aggregate_type" doc:"Column that the topic is made from."`
+	AggregateID   string `key:"aggregate_id" default:"aggregate_id" doc:"Column that becomes the record's key and so decides the partition."`
+	Type          string `key:"type" default:"event_type" doc:"Column with the event's type; becomes the header type."`
+	Payload       string `key:"payload" default:"payload" doc:"Column that becomes the record's value, byte for byte; NULL is a tombstone."`
+	Headers       string `key:"headers" default:"headers" doc:"JSON object whose members become headers."`
+	Timestamp     string `key:"timestamp" default:"created_at" doc:"Column that becomes the record's timestamp; where a row has none, the commit time."`
+}
+
+// Kafka is where the records go.
+type Kafka struct {
+	Brokers     []string `key:"brokers" default:"127.0.0.1:9092" example:"kafka-1:9092,kafka-2:9092" doc:"Brokers to ask for the cluster's metadata, host:port."`
+	Compression string   `key:"compression" default:"none" oneof:"none|gzip|snappy|lz4|zstd" doc:"Compression of record batches."`
+	TLS         TLS      `key:"tls"`
+	SASL        SASL     `key:"sasl"`
+	Topics      Topics   `key:"topics"`
+}
+
+// TLS is the encryption of the connections to Kafka.
+type TLS struct {
+	Enabled            bool   `key:"enabled" default:"false" doc:"Encrypt the connections to Kafka."`
+	CA                 string `key:"ca" example:"/etc/kafka/ca.pem" doc:"PEM file with the authorities that may sign the brokers' certificates. Empty: the system's."`
+	Cert               string `key:"cert" example:"/etc/kafka/client.pem" doc:"PEM file with the client's certificate. Read again for each connection, so it can be rotated."`
+	Key                string `key:"key" example:"/etc/kafka/client-key.pem" doc:"PEM file with the client's private key. Read again for each connection."`
+	ServerName         string `key:"server_name" doc:"Name the brokers' certificates must carry. Empty: the host that is dialled."`
+	InsecureSkipVerify bool   `key:"insecure_skip_verify" default:"false" doc:"Accept any certificate: whoever stands in between can read and change everything. For tests only."`
+}
+
+// SASL is how the connector authenticates to Kafka.
+type SASL struct {
+	Mechanism string `key:"mechanism" oneof:"|PLAIN|SCRAM-SHA-256|SCRAM-SHA-512" doc:"SASL mechanism. Empty: no authentication."`
+	Username  Secret `key:"username" example:"cdc-outbox" doc:"User name for SASL."`
+	Password  Secret `key:"password" example:"@/run/secrets/kafka-password" doc:"Password for SASL."`
+}
+
+// Topics says what to do about topics that do not exist.
+type Topics struct {
+	Create            bool `key:"create" default:"false" doc:"Create a topic that a row needs and that does not exist."`
+	Partitions        int  `key:"partitions" default:"12" doc:"Partitions of a topic created here."`
+	ReplicationFactor int  `key:"replication_factor" default:"3" doc:"Replicas of a topic created here."`
+}
+
+// Window bounds what is read from Postgres and not yet acknowledged by Kafka; full means that reading pauses.
+type Window struct {
+	Records int  `key:"records" default:"100000" doc:"Records in flight at most."`
+	Bytes   Size `key:"bytes" default:"32MiB" doc:"Bytes in flight at most. The process needs about four times as much memory."`
+}
+
+// Monitor watches the slot over an SQL connection of its own.
+type Monitor struct {
+	Interval         time.Duration `key:"interval" default:"5s" doc:"How often the slot is looked at."`
+	WarnRetained     Size          `key:"warn_retained" default:"1GiB" doc:"Warn when the slot holds back more WAL than this."`
+	CriticalRetained Size          `key:"critical_retained" default:"10GiB" doc:"Critical when the slot holds back more WAL than this."`
+	Webhook          Secret        `key:"webhook" doc:"URL that alerts are posted to."`
+}
+
+// HTTP is the server with metrics, health and status.
+type HTTP struct {
+	Listen string        `key:"listen" default:"127.0.0.1:9464" example:"0.0.0.0:9464" doc:"Address of /metrics, /healthz, /readyz and /status; off for none. There is no authentication: keep it on loopback or a private network."`
+	Stall  time.Duration `key:"stall" default:"15s" doc:"Not ready when nothing was heard from Postgres, or a record went unacknowledged, for longer."`
+}
+
+// Log is what the process writes to stderr.
+type Log struct {
+	Level  string `key:"level" default:"info" oneof:"debug|info|warn|error" doc:"Least level that is written."`
+	Format string `key:"format" default:"json" oneof:"json|console" doc:"json for machines, console for people."`
+}
+
+// ListenOff is the value of http.listen that turns the server off.
+const ListenOff = "off"

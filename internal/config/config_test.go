@@ -1,0 +1,341 @@
+package config
+
+import (
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+)
+
+var update = flag.Bool("update", false, "write docs/configuration.md")
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// load runs Load over a file's text (none when empty), variables and flags.
+func load(t *testing.T, file string, environ []string, args ...string) (*Loaded, error) {
+	t.Helper()
+	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	AddFlags(fs)
+	if file != "" {
+		path := filepath.Join(t.TempDir(), "cdc.yaml")
+		require.NoError(t, os.WriteFile(path, []byte(file), 0o600))
+		args = append(args, "--config", path)
+	}
+	require.NoError(t, fs.Parse(args))
+	return Load(Options{Environ: environ, Flags: fs})
+}
+
+func problems(t *testing.T, err error) Problems {
+	t.Helper()
+	require.Error(t, err)
+	require.Equal(t, fault.Config, fault.KindOf(err))
+	var p Problems
+	require.True(t, errors.As(err, &p))
+	return p
+}
+
+func TestDefaults(t *testing.T) {
+	c, err := load(t, "", nil)
+	require.NoError(t, err)
+	require.Equal(t, "cdc_outbox", c.Postgres.Slot)
+	require.Equal(t, []string{"public.outbox"}, c.Postgres.Tables)
+	require.Empty(t, c.Postgres.Messages)
+	require.Equal(t, "auto", c.Postgres.Setup)
+	require.Equal(t, "${aggregate_type}.events", c.Router.Topic)
+	require.Equal(t, "event_type", c.Router.Columns.Type)
+	require.Equal(t, "created_at", c.Router.Columns.Timestamp)
+	require.Equal(t, "cdc-outbox.dead-letter", c.Router.DeadLetterTopic)
+	require.Equal(t, []string{"127.0.0.1:9092"}, c.Kafka.Brokers)
+	require.Equal(t, Topics{Partitions: 12, ReplicationFactor: 3}, c.Kafka.Topics)
+	require.Equal(t, "at_least_once", c.Delivery)
+	require.Equal(t, Window{Records: 100000, Bytes: 32 << 20}, c.Window)
+	require.Equal(t, Monitor{Interval: 5 * time.Second, WarnRetained: 1 << 30, CriticalRetained: 10 << 30}, c.Monitor)
+	require.Equal(t, HTTP{Listen: "127.0.0.1:9464", Stall: 15 * time.Second}, c.HTTP)
+	require.Equal(t, Log{Level: "info", Format: "json"}, c.Log)
+	require.Empty(t, c.Warnings)
+}
+
+func TestLayers(t *testing.T) {
+	file := `
+postgres:
+  slot: from_file
+  publication: from_file
+  tables: [a.b, c.d]
+  failover: true
+kafka: {brokers: ["f:1"], topics: {partitions: 6}}
+log:
+  level: debug
+monitor:   # nothing below
+`
+	environ := []string{
+		"CDC_OUTBOX_POSTGRES_PUBLICATION=from_env", "CDC_OUTBOX_KAFKA_BROKERS=a:1, b:2", "CDC_OUTBOX_WINDOW_BYTES=1MB",
+		"CDC_OUTBOX_LOG_LEVEL=warn", "CDC_OUTBOX_HTTP_STALL=", "UNRELATED=1",
+	}
+	c, err := load(t, file, environ, "--log-level", "error", "--kafka-topics-replication-factor=1", "--kafka-topics-create",
+		"--http-listen", "off")
+	require.NoError(t, err)
+	require.Equal(t, "from_file", c.Postgres.Slot)
+	require.Equal(t, "from_env", c.Postgres.Publication)
+	require.Equal(t, []string{"a.b", "c.d"}, c.Postgres.Tables)
+	require.True(t, c.Postgres.Failover)
+	require.Equal(t, []string{"a:1", "b:2"}, c.Kafka.Brokers)
+	require.Equal(t, Topics{Create: true, Partitions: 6, ReplicationFactor: 1}, c.Kafka.Topics)
+	require.Equal(t, Size(1_000_000), c.Window.Bytes)
+	require.Equal(t, "error", c.Log.Level)
+	require.Equal(t, 15*time.Second, c.HTTP.Stall, "an empty variable is not set")
+
+	require.Equal(t, "flag", c.Origins["log.level"].Layer)
+	require.Equal(t, "--log-level", c.Origins["log.level"].String())
+	require.Equal(t, "CDC_OUTBOX_WINDOW_BYTES", c.Origins["window.bytes"].String())
+	require.Regexp(t, `cdc\.yaml:3$`, c.Origins["postgres.slot"].String())
+	require.Equal(t, "default", c.Origins["http.stall"].String())
+}
+
+// Every key of the contract can be set in each of the three ways, and is then what was set.
+func TestEveryKeyEveryLayer(t *testing.T) {
+	value := func(f Field) string {
+		switch {
+		case f.Key == "http.listen", f.Key == "kafka.brokers":
+			return "h:1"
+		case f.Key == "monitor.warn_retained":
+			return "2GiB"
+		case f.Key == "kafka.sasl.mechanism":
+			return "PLAIN"
+		}
+		if len(f.OneOf) > 0 {
+			for _, w := range f.OneOf {
+				if w != f.Default && !refused(f.Key, w) {
+					return w
+				}
+			}
+			return f.Default
+		}
+		return map[string]string{"secret": "s3", "yes/no": "true", "number": "7", "duration": "7s", "size": "20GiB", "list": "x.y", "text": "abc"}[f.Type]
+	}
+	for _, f := range Fields() {
+		if refused(f.Key, "") || strings.HasPrefix(f.Key, "kafka.tls.") || strings.HasPrefix(f.Key, "kafka.sasl.") {
+			continue // they need one another; TestTLS and TestSASL
+		}
+		want := value(f)
+		section, name := sectionOf(f.Key), f.Key[strings.LastIndexByte(f.Key, '.')+1:]
+		yaml := name + ": " + want
+		if section != f.Key {
+			yaml = ""
+			for depth, s := range strings.Split(section, ".") {
+				yaml += strings.Repeat(" ", depth) + s + ":\n"
+			}
+			yaml += strings.Repeat(" ", strings.Count(section, ".")+1) + name + ": " + want
+		}
+		for layer, from := range map[string]func() (*Loaded, error){
+			"file":        func() (*Loaded, error) { return load(t, yaml, nil) },
+			"environment": func() (*Loaded, error) { return load(t, "", []string{f.Env + "=" + want}) },
+			"flag":        func() (*Loaded, error) { return load(t, "", nil, "--"+f.Flag+"="+want) },
+		} {
+			c, err := from()
+			require.NoError(t, err, "%s in %s", f.Key, layer)
+			require.Equal(t, layer, c.Origins[f.Key].Layer, f.Key)
+		}
+	}
+}
+
+func refused(key, word string) bool {
+	for _, u := range unbuilt {
+		if u.key == key && u.value == word {
+			return true
+		}
+	}
+	return false
+}
+
+func TestAllProblemsAtOnce(t *testing.T) {
+	file := `postgres:
+  slto: x
+  slot: Bad-Slot
+window:
+  records: many
+  bytes: 0
+bogus: 1
+monitor: {warn_retained: 10GiB, critical_retained: 1GiB}
+`
+	environ := []string{"CDC_OUTBOX_LOG_LEVLE=debug", "CDC_OUTBOX_LOG_FORMAT=xml", "CDC_OUTBOX_DELIVERY=exactly_once"}
+	_, err := load(t, file, environ, "--kafka-brokers=nowhere", "--http-stall=5")
+	got := problems(t, err)
+	text := err.Error()
+	for _, want := range []string{
+		`postgres.slto (`, `cdc.yaml:2): unknown key, did you mean postgres.slot?`,
+		`postgres.slot = "Bad-Slot" (`, `cdc.yaml:3): is not a name for a replication slot; allowed: 1 to 63 of a-z, 0-9 and _`,
+		`window.records = "many" (`, `window.bytes = "0" (`, `bogus (`,
+		`monitor.critical_retained = "1GiB" (`, `is not above monitor.warn_retained (10GiB)`,
+		`CDC_OUTBOX_LOG_LEVLE (environment): unknown variable, did you mean CDC_OUTBOX_LOG_LEVEL?`,
+		`log.format = "xml" (CDC_OUTBOX_LOG_FORMAT): is not one of the words it may be; allowed: json, console`,
+		`delivery = "exactly_once" (CDC_OUTBOX_DELIVERY): exactly_once is not in this version`,
+		`kafka.brokers = "nowhere" (--kafka-brokers): "nowhere" is not host:port; allowed: host:port`,
+		`http.stall = "5" (--http-stall): is not a duration; allowed: a number with a unit, such as 500ms, 15s or 1m30s`,
+	} {
+		require.Contains(t, text, want)
+	}
+	require.Len(t, got, 11)
+	require.Contains(t, text, "11 problems\n  - ")
+}
+
+func TestUnbuiltValuesAreRefused(t *testing.T) {
+	for _, arg := range []string{
+		"--delivery=exactly_once", "--router-preset=debezium", "--router-on-bad-row=dead_letter",
+		"--postgres-messages=orders", "--postgres-snapshot=initial", "--monitor-webhook=https://alerts",
+	} {
+		_, err := load(t, "", nil, arg)
+		require.ErrorContains(t, err, "not in this version", arg)
+	}
+	_, err := load(t, "delivery: at_least_once\npostgres: {messages: [], snapshot: never}\nmonitor: {webhook: ''}\n", nil)
+	require.NoError(t, err, "the defaults may be spelled out")
+}
+
+func TestBadFiles(t *testing.T) {
+	for name, tc := range map[string]struct{ file, want string }{
+		"not YAML":         {"postgres: [", "is not YAML"},
+		"bare @":           {"postgres:\n  dsn: @/run/secrets/dsn\n", "YAML wants quotes around a value that starts with @"},
+		"twice":            {"log: {level: info}\nlog: {level: warn}\n", "log (CONF:2): is there twice"},
+		"twice in section": {"log:\n  level: info\n  level: warn\n", "log.level (CONF:3): is there twice"},
+		"scalar section":   {"log: debug\n", "log (CONF:1): this is a section"},
+		"map for value":    {"log: {level: {a: b}}\n", "log.level (CONF:1): takes a value, not a section"},
+		"list for value":   {"log: {level: [a]}\n", "log.level (CONF:1): takes one value, not a list"},
+		"nested list":      {"postgres: {tables: [[a]]}\n", "takes a list of plain values"},
+		"two documents":    {"delivery: at_least_once\n---\nlog: {level: warn}\n", "more than one YAML document"},
+		"a list":           {"- a\n", "this is a section"},
+		"short key":        {"slot: a\n", "did you mean postgres.slot?"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := load(t, tc.file, nil)
+			problems(t, err)
+			require.Regexp(t, strings.ReplaceAll(regexpQuote(tc.want), "CONF", `\S+cdc\.yaml`), err.Error())
+		})
+	}
+	_, err := load(t, "", []string{"CDC_OUTBOX_CONFIG=/nowhere/cdc.yaml"})
+	require.ErrorContains(t, err, "--config (/nowhere/cdc.yaml): the file cannot be read: no such file or directory")
+	_, err = load(t, "# nothing\n", nil)
+	require.NoError(t, err)
+}
+
+func regexpQuote(s string) string {
+	return strings.NewReplacer("(", `\(`, ")", `\)`, "?", `\?`, "[", `\[`, ".", `\.`).Replace(s)
+}
+
+func TestScalarsInTheFileKeepTheirText(t *testing.T) {
+	c, err := load(t, "kafka: {sasl: {mechanism: PLAIN, username: 007, password: 1e5}}\n", nil)
+	require.NoError(t, err)
+	user, _ := c.Kafka.SASL.Username.Read()
+	pass, _ := c.Kafka.SASL.Password.Read()
+	require.Equal(t, []string{"007", "1e5"}, []string{user, pass})
+}
+
+func TestKubernetesServiceVariablesAreNotOurs(t *testing.T) {
+	_, err := load(t, "", []string{
+		"CDC_OUTBOX_SERVICE_HOST=10.0.0.1", "CDC_OUTBOX_SERVICE_PORT=9464", "CDC_OUTBOX_SERVICE_PORT_HTTP=9464",
+		"CDC_OUTBOX_PORT=tcp://10.0.0.1:9464", "CDC_OUTBOX_PORT_9464_TCP=tcp://10.0.0.1:9464",
+		"CDC_OUTBOX_PORT_9464_TCP_ADDR=10.0.0.1", "CDC_OUTBOX_METRICS_SERVICE_HOST=10.0.0.2",
+	})
+	require.NoError(t, err)
+	for _, f := range Fields() {
+		require.False(t, kubernetesService.MatchString(f.Env), f.Env)
+	}
+}
+
+func TestSASL(t *testing.T) {
+	_, err := load(t, "", nil, "--kafka-sasl-mechanism=PLAIN")
+	require.Len(t, problems(t, err), 2)
+	_, err = load(t, "", nil, "--kafka-sasl-username=a", "--kafka-sasl-password=b")
+	require.ErrorContains(t, err, "name the mechanism")
+	_, err = load(t, "", nil, "--kafka-sasl-mechanism=GSSAPI")
+	require.ErrorContains(t, err, `allowed: "", PLAIN, SCRAM-SHA-256, SCRAM-SHA-512`)
+	c, err := load(t, "", nil, "--kafka-sasl-mechanism=PLAIN", "--kafka-sasl-username=a", "--kafka-sasl-password=b")
+	require.NoError(t, err)
+	require.Len(t, c.Warnings, 1)
+	require.Contains(t, c.Warnings[0], "in the clear")
+}
+
+func TestTLS(t *testing.T) {
+	_, err := load(t, "", nil, "--kafka-tls-ca=ca.pem", "--kafka-tls-insecure-skip-verify")
+	require.Len(t, problems(t, err), 2)
+	require.ErrorContains(t, err, "while kafka.tls.enabled is false")
+	_, err = load(t, "", nil, "--kafka-tls-enabled", "--kafka-tls-ca=/nowhere/ca.pem", "--kafka-tls-cert=c.pem")
+	require.ErrorContains(t, err, "belong together")
+	require.ErrorContains(t, err, "/nowhere/ca.pem: no such file")
+	junk := filepath.Join(t.TempDir(), "junk.pem")
+	require.NoError(t, os.WriteFile(junk, []byte("junk"), 0o600))
+	_, err = load(t, "", nil, "--kafka-tls-enabled", "--kafka-tls-ca="+junk)
+	require.ErrorContains(t, err, "holds no certificate")
+	c, err := load(t, "", nil, "--kafka-tls-enabled", "--kafka-tls-server-name=k", "--kafka-tls-insecure-skip-verify")
+	require.NoError(t, err)
+	require.Len(t, c.Warnings, 1)
+	cfg, err := c.Kafka.TLS.Build()
+	require.NoError(t, err)
+	require.True(t, cfg.InsecureSkipVerify)
+	require.Equal(t, "k", cfg.ServerName)
+	off, err := TLS{}.Build()
+	require.NoError(t, err)
+	require.Nil(t, off)
+}
+
+func TestChecksOfOtherPackages(t *testing.T) {
+	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	AddFlags(fs)
+	require.NoError(t, fs.Parse([]string{"--postgres-tables=a.b,c", "--postgres-dsn=host=x"}))
+	var dsn string
+	_, err := Load(Options{Flags: fs, Checks: map[string]func(string) error{
+		"postgres.tables": func(s string) error {
+			if !strings.Contains(s, ".") {
+				return errors.New(s + " has no schema")
+			}
+			return nil
+		},
+		"postgres.dsn": func(s string) error { dsn = s; return nil },
+	}})
+	require.ErrorContains(t, err, `postgres.tables = "a.b,c" (--postgres-tables): c has no schema`)
+	require.Equal(t, "host=x", dsn)
+}
+
+func TestListsInFlagsAdd(t *testing.T) {
+	c, err := load(t, "", nil, "--kafka-brokers=a:1", "--kafka-brokers=b:2", `--postgres-tables=public."a,b", c.d`)
+	require.NoError(t, err)
+	require.Equal(t, []string{"a:1", "b:2"}, c.Kafka.Brokers)
+	require.Equal(t, []string{`public."a,b"`, "c.d"}, c.Postgres.Tables)
+}
+
+// The effective configuration is a file that gives the same configuration.
+func TestYAMLRoundTrip(t *testing.T) {
+	c, err := load(t, "", nil, "--monitor-interval=90s", "--postgres-tables=a.b,c.d", "--log-level=debug", "--http-stall=15m")
+	require.NoError(t, err)
+	first, err := c.YAML(false)
+	require.NoError(t, err)
+	require.Contains(t, string(first), "stall: 15m\n")
+	again, err := load(t, string(first), nil)
+	require.NoError(t, err)
+	require.Equal(t, c.Config, again.Config)
+	withOrigins, err := c.YAML(true)
+	require.NoError(t, err)
+	require.Contains(t, string(withOrigins), "level: debug # --log-level\n")
+}
+
+func TestReference(t *testing.T) {
+	const path = "../../docs/configuration.md"
+	if *update {
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(Reference()), 0o644))
+	}
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, Reference(), string(b), "run: go generate ./internal/config")
+	for _, f := range Fields() {
+		require.NotEmpty(t, f.Doc, f.Key)
+		require.True(t, strings.HasSuffix(f.Doc, "."), f.Key)
+	}
+}

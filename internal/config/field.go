@@ -1,0 +1,109 @@
+package config
+
+import (
+	"reflect"
+	"strings"
+	"sync"
+	"time"
+)
+
+// EnvPrefix starts the name of every environment variable of this program.
+const EnvPrefix = "CDC_OUTBOX_"
+
+// fileSuffix on the variable of a secret means that the value is the name of a file to read it from.
+const fileSuffix = "_FILE"
+
+// Field describes one key.
+type Field struct {
+	Key     string   // "postgres.dsn"
+	Env     string   // "CDC_OUTBOX_POSTGRES_DSN"
+	Flag    string   // "postgres-dsn", without dashes in front
+	Type    string   // for people: text, yes/no, number, duration, size, list, secret
+	Default string   // as it would be written in a variable
+	Doc     string   // what it means
+	Example string   // empty where the default is example enough
+	OneOf   []string // the words allowed; empty where any text is
+	mask    string   // "dsn": only the password in it is secret
+	index   []int    // path into Config
+}
+
+// Secret says whether the value must not be shown.
+func (f Field) Secret() bool { return f.Type == "secret" }
+
+// Fields returns all keys in the order of the structs. The slice is shared: do not change it.
+func Fields() []Field { return fields() }
+
+var fields = sync.OnceValue(func() []Field {
+	var all []Field
+	collect(reflect.TypeFor[Config](), "", nil, &all)
+	return all
+})
+
+func collect(t reflect.Type, prefix string, index []int, all *[]Field) {
+	for i := range t.NumField() {
+		sf := t.Field(i)
+		key := prefix + sf.Tag.Get("key")
+		path := append(append([]int(nil), index...), i)
+		if sf.Type.Kind() == reflect.Struct && sf.Type != reflect.TypeFor[Secret]() {
+			collect(sf.Type, key+".", path, all)
+			continue
+		}
+		f := Field{
+			Key:     key,
+			Env:     EnvPrefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_")),
+			Flag:    strings.NewReplacer(".", "-", "_", "-").Replace(key),
+			Type:    typeName(sf.Type),
+			Default: sf.Tag.Get("default"),
+			Doc:     sf.Tag.Get("doc"),
+			Example: sf.Tag.Get("example"),
+			mask:    sf.Tag.Get("mask"),
+			index:   path,
+		}
+		if words, ok := sf.Tag.Lookup("oneof"); ok {
+			f.OneOf = strings.Split(words, "|")
+		}
+		*all = append(*all, f)
+	}
+}
+
+func typeName(t reflect.Type) string {
+	switch t {
+	case reflect.TypeFor[Secret]():
+		return "secret"
+	case reflect.TypeFor[Size]():
+		return "size"
+	case reflect.TypeFor[time.Duration]():
+		return "duration"
+	}
+	switch t.Kind() {
+	case reflect.Bool:
+		return "yes/no"
+	case reflect.Int:
+		return "number"
+	case reflect.Slice:
+		return "list"
+	case reflect.String:
+		return "text"
+	default:
+		panic("config: no type name for " + t.String()) // a field of a new type, found by any test
+	}
+}
+
+// fieldBy returns the fields under what name returns for them.
+func fieldBy(name func(Field) string) map[string]Field {
+	m := make(map[string]Field, len(fields()))
+	for _, f := range fields() {
+		m[name(f)] = f
+	}
+	return m
+}
+
+// isSection says whether keys start with this one and a dot.
+func isSection(key string) bool {
+	for _, f := range fields() {
+		if strings.HasPrefix(f.Key, key+".") {
+			return true
+		}
+	}
+	return false
+}

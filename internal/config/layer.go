@@ -1,0 +1,91 @@
+package config
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// given is the value of a key as it was written, together with where. It travels through koanf as the value, so that
+// after the layers were merged each value still knows its origin.
+type given struct {
+	Text   string
+	List   []string // for a sequence in the file
+	IsList bool
+	Origin Origin
+}
+
+// Origin says where a value came from.
+type Origin struct {
+	Layer string // "default", "file", "environment" or "flag"
+	Where string // file:line, variable or flag; empty for defaults
+}
+
+// String is what people read.
+func (o Origin) String() string {
+	if o.Where == "" {
+		return o.Layer
+	}
+	return o.Where
+}
+
+// list returns the elements: of a sequence, or of a comma separated text.
+func (g given) list() []string {
+	if g.IsList {
+		return g.List
+	}
+	if strings.TrimSpace(g.Text) == "" {
+		return nil
+	}
+	return splitList(g.Text)
+}
+
+// splitList splits at commas outside double quotes, because a quoted table name may hold one, and trims blanks.
+func splitList(s string) []string {
+	var out []string
+	start, quoted := 0, false
+	for i := range len(s) {
+		switch {
+		case s[i] == '"':
+			quoted = !quoted
+		case s[i] == ',' && !quoted:
+			out = append(out, strings.TrimSpace(s[start:i]))
+			start = i + 1
+		}
+	}
+	return append(out, strings.TrimSpace(s[start:]))
+}
+
+// shown is the value for a message, quoted and cut; nothing for secrets.
+func (g given) shown(f Field) string {
+	if f.Secret() {
+		return ""
+	}
+	text := g.Text
+	if g.IsList {
+		text = strings.Join(g.List, ",")
+	}
+	return quote(text)
+}
+
+func quote(s string) string {
+	const longest = 80
+	if len(s) > longest {
+		return strconv.Quote(s[:longest]) + "…"
+	}
+	return strconv.Quote(s)
+}
+
+// problem is one with the value of a field.
+func (g given) problem(f Field, allowed, format string, args ...any) Problem {
+	return Problem{Key: f.Key, Where: g.Origin.Where, Value: g.shown(f), What: fmt.Sprintf(format, args...), Allowed: allowed}
+}
+
+// names returns what name returns for every field.
+func names(name func(Field) string) []string {
+	out := make([]string, 0, len(fields()))
+	for _, f := range fields() {
+		out = append(out, name(f))
+	}
+	return out
+}

@@ -1,0 +1,79 @@
+package config
+
+import (
+	"strings"
+
+	"github.com/knadh/koanf/providers/posflag"
+	"github.com/knadh/koanf/v2"
+	"github.com/spf13/pflag"
+)
+
+// FlagConfig is the flag that names the configuration file.
+const FlagConfig = "config"
+
+// AddFlags declares --config and one flag for each key. Keys' flags are texts; Load finds what is wrong with them
+// together with everything else.
+func AddFlags(fs *pflag.FlagSet) {
+	fs.String(FlagConfig, "", "YAML file with the configuration (also "+envConfig+")")
+	for _, f := range fields() {
+		flag := fs.VarPF(&flagValue{field: f, text: f.Default}, f.Flag, "", f.Doc)
+		if f.Type == "yes/no" {
+			flag.NoOptDefVal = "true"
+		}
+	}
+}
+
+// flagValue implements pflag.Value. A list may be given by one flag or by several.
+type flagValue struct {
+	field Field
+	text  string
+	set   bool
+}
+
+func (v *flagValue) String() string { return v.text }
+
+func (v *flagValue) Set(s string) error {
+	if v.set && v.field.Type == "list" {
+		s = v.text + "," + s
+	}
+	v.text, v.set = s, true
+	return nil
+}
+
+func (v *flagValue) Type() string {
+	switch v.field.Type {
+	case "yes/no":
+		return "" // pflag prints the word behind the flag, which takes none
+	default:
+		return v.field.Type
+	}
+}
+
+// loadFlags puts the flags that were given over what k holds.
+func loadFlags(k *koanf.Koanf, fs *pflag.FlagSet) error {
+	byFlag := fieldBy(func(f Field) string { return f.Flag })
+	take := func(flag *pflag.Flag) (string, any) {
+		f, ours := byFlag[flag.Name]
+		if !ours {
+			return "", nil
+		}
+		return f.Key, given{Text: flag.Value.String(), Origin: Origin{Layer: "flag", Where: "--" + flag.Name}}
+	}
+	return k.Load(posflag.ProviderWithFlag(fs, ".", nil, take), nil)
+}
+
+// configFile says which file to read: the flag's, else the variable's, else none.
+func configFile(fs *pflag.FlagSet, environ []string) string {
+	if fs != nil {
+		if flag := fs.Lookup(FlagConfig); flag != nil && flag.Changed {
+			return flag.Value.String()
+		}
+	}
+	path := ""
+	for _, e := range environ {
+		if value, ok := strings.CutPrefix(e, envConfig+"="); ok {
+			path = value
+		}
+	}
+	return path
+}

@@ -1,0 +1,186 @@
+package config
+
+import (
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/knadh/koanf/providers/confmap"
+	"github.com/knadh/koanf/v2"
+	"github.com/spf13/pflag"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+)
+
+// Options is where the configuration comes from.
+type Options struct {
+	Environ []string       // os.Environ()
+	Flags   *pflag.FlagSet // parsed, with the flags of AddFlags; nil for none
+
+	// Checks holds further checks by key, for what only other packages know: what a table's name may look like, for
+	// instance. A check is called with the value, for a list with each element, for a secret with what Read returns;
+	// its error must not repeat a secret.
+	Checks map[string]func(value string) error
+}
+
+// Loaded is a configuration without problems.
+type Loaded struct {
+	Config
+	Origins  map[string]Origin // by key
+	Warnings []string          // sentences about what is allowed but unwise
+}
+
+// Load reads all layers. Its error is a *fault.Error of kind Config around Problems, all there are.
+func Load(o Options) (*Loaded, error) {
+	l := &loader{given: map[string]given{}, checks: o.Checks}
+	k := koanf.New(".")
+	if err := k.Load(confmap.Provider(defaults(), "."), nil); err != nil {
+		return nil, &fault.Error{Kind: fault.Fatal, Object: "defaults", Err: err}
+	}
+	if path := configFile(o.Flags, o.Environ); path != "" {
+		l.problems = append(l.problems, loadFile(k, path)...)
+	}
+	l.problems = append(l.problems, loadEnv(k, o.Environ)...)
+	if o.Flags != nil {
+		if err := loadFlags(k, o.Flags); err != nil {
+			return nil, &fault.Error{Kind: fault.Fatal, Object: "flags", Err: err}
+		}
+	}
+	out := &Loaded{Origins: map[string]Origin{}}
+	for _, f := range fields() {
+		g, _ := k.Get(f.Key).(given)
+		l.given[f.Key] = g
+		out.Origins[f.Key] = g.Origin
+		l.decode(f, g, reflect.ValueOf(&out.Config).Elem().FieldByIndex(f.index))
+	}
+	l.refuseUnbuilt()
+	l.validate(&out.Config)
+	l.runChecks(&out.Config)
+	if len(l.problems) > 0 {
+		return nil, &fault.Error{Kind: fault.Config, Object: "configuration", Err: l.problems}
+	}
+	out.Warnings = warnings(&out.Config)
+	return out, nil
+}
+
+func defaults() map[string]any {
+	m := map[string]any{}
+	for _, f := range fields() {
+		m[f.Key] = given{Text: f.Default, Origin: Origin{Layer: "default"}}
+	}
+	return m
+}
+
+// loader collects problems while it turns texts into values.
+type loader struct {
+	given    map[string]given
+	checks   map[string]func(string) error
+	problems Problems
+	bad      map[string]bool // keys that have a problem: further checks would only repeat it
+}
+
+// fail notes a problem with a key's value. One for each key is enough.
+func (l *loader) fail(key, allowed, format string, args ...any) {
+	if l.bad[key] {
+		return
+	}
+	if l.bad == nil {
+		l.bad = map[string]bool{}
+	}
+	l.bad[key] = true
+	for _, f := range fields() {
+		if f.Key == key {
+			l.problems = append(l.problems, l.given[key].problem(f, allowed, format, args...))
+		}
+	}
+}
+
+// decode sets v, the field's place in Config, from the text that was given.
+func (l *loader) decode(f Field, g given, v reflect.Value) {
+	text := strings.TrimSpace(g.Text)
+	switch f.Type {
+	case "secret":
+		v.Set(reflect.ValueOf(NewSecret(g.Text))) // blanks in a password count
+	case "list":
+		v.Set(reflect.ValueOf(g.list()))
+	case "text":
+		v.SetString(text)
+	case "yes/no":
+		b, err := strconv.ParseBool(strings.ToLower(text))
+		if err != nil {
+			l.fail(f.Key, "true, false", "is neither yes nor no")
+		}
+		v.SetBool(b)
+	case "number":
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			l.fail(f.Key, "a whole number such as "+f.Default, "is not a number")
+		}
+		v.SetInt(int64(n))
+	case "duration":
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			l.fail(f.Key, "a number with a unit, such as 500ms, "+f.Default+" or 1m30s", "is not a duration")
+		}
+		v.SetInt(int64(d))
+	case "size":
+		n, err := ParseSize(text)
+		if err != nil {
+			l.fail(f.Key, "a whole number with a unit, such as "+f.Default+" or 500MB", "is not a size")
+		}
+		v.SetInt(int64(n))
+	}
+	if len(f.OneOf) > 0 && !contains(f.OneOf, text) {
+		l.fail(f.Key, oneOf(f.OneOf), "is not one of the words it may be")
+	}
+}
+
+func contains(words []string, s string) bool {
+	for _, w := range words {
+		if w == s {
+			return true
+		}
+	}
+	return false
+}
+
+// oneOf joins the words; an empty one, which means off, is shown as quotes.
+func oneOf(words []string) string {
+	shown := make([]string, len(words))
+	for i, w := range words {
+		shown[i] = w
+		if w == "" {
+			shown[i] = `""`
+		}
+	}
+	return strings.Join(shown, ", ")
+}
+
+// runChecks calls the checks of other packages on values that have no problem yet.
+func (l *loader) runChecks(c *Config) {
+	for _, f := range fields() {
+		check, ok := l.checks[f.Key]
+		if !ok || l.bad[f.Key] {
+			continue
+		}
+		var values []string
+		switch v := reflect.ValueOf(c).Elem().FieldByIndex(f.index).Interface().(type) {
+		case Secret:
+			text, err := v.Read()
+			if err != nil || !v.IsSet() {
+				continue // validate has said so
+			}
+			values = []string{text}
+		case []string:
+			values = v
+		case string:
+			values = []string{v}
+		}
+		for _, v := range values {
+			if err := check(v); err != nil {
+				l.fail(f.Key, "", "%s", err.Error())
+			}
+		}
+	}
+}

@@ -1,0 +1,149 @@
+package config
+
+import (
+	"net/url"
+	"regexp"
+	"strings"
+)
+
+// shownDSN lists the parameters of a connection string whose values may be shown. Everything else in it, a misspelled
+// keyword before all, may be the better half of a password.
+var shownDSN = map[string]bool{
+	"host": true, "hostaddr": true, "port": true, "user": true, "dbname": true, "database": true, "sslmode": true,
+	"sslrootcert": true, "sslcert": true, "sslkey": true, "sslnegotiation": true, "sslsni": true, "passfile": true,
+	"service": true, "servicefile": true, "connect_timeout": true, "application_name": true,
+	"target_session_attrs": true, "channel_binding": true, "min_protocol_version": true, "max_protocol_version": true,
+}
+
+var (
+	dsnHost = regexp.MustCompile(`^(\[[0-9A-Za-z:.%]+\]|[0-9A-Za-z._-]*)(:[0-9]*)?$`)
+	dsnName = regexp.MustCompile(`^[0-9A-Za-z._~%-]*$`)
+)
+
+// RedactDSN returns a connection string that may be shown: passwords are masked, and where the string is broken, so
+// that one cannot tell what in it is the password, all of it is.
+func RedactDSN(dsn string) string {
+	if dsn == "" {
+		return ""
+	}
+	shown, ok := "", false
+	for _, scheme := range []string{"postgres://", "postgresql://"} {
+		if rest, is := strings.CutPrefix(dsn, scheme); is {
+			shown, ok = redactURL(rest)
+			shown = scheme + shown
+		}
+	}
+	if !strings.Contains(dsn, "://") {
+		shown, ok = redactKeywords(dsn)
+	}
+	if !ok {
+		return Masked
+	}
+	return shown
+}
+
+// redactURL does not use net/url: that one refuses several hosts, and takes a password with a / or # in it for a path.
+func redactURL(rest string) (string, bool) {
+	end := strings.IndexAny(rest, "/?#")
+	if end < 0 {
+		end = len(rest)
+	}
+	authority, tail := rest[:end], rest[end:]
+	if strings.ContainsAny(tail, "@#") {
+		return "", false
+	}
+	var b strings.Builder
+	hosts := authority
+	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
+		user, _, hasPassword := strings.Cut(authority[:at], ":")
+		if !dsnName.MatchString(user) {
+			return "", false
+		}
+		b.WriteString(user)
+		if hasPassword {
+			b.WriteString(":" + Masked)
+		}
+		b.WriteByte('@')
+		hosts = authority[at+1:]
+	}
+	for host := range strings.SplitSeq(hosts, ",") {
+		if !dsnHost.MatchString(host) {
+			return "", false
+		}
+	}
+	b.WriteString(hosts)
+	path, query, _ := strings.Cut(tail, "?")
+	if !dsnName.MatchString(strings.TrimPrefix(path, "/")) {
+		return "", false
+	}
+	b.WriteString(path)
+	if query != "" && !redactQuery(&b, query) {
+		return "", false
+	}
+	return b.String(), true
+}
+
+func redactQuery(b *strings.Builder, query string) bool {
+	sep := byte('?')
+	for pair := range strings.SplitSeq(query, "&") {
+		name, value, ok := strings.Cut(pair, "=")
+		name, err := url.QueryUnescape(name)
+		if err != nil || !ok {
+			return false
+		}
+		b.WriteByte(sep)
+		sep = '&'
+		switch {
+		case shownDSN[name]:
+			b.WriteString(name + "=" + value)
+		case name == "password" || name == "sslpassword":
+			b.WriteString(name + "=" + Masked)
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// redactKeywords reads keyword=value pairs as libpq does ("Connection Strings", 34.1.1.1): values in single quotes may
+// hold blanks, and a backslash takes the next character as it is.
+func redactKeywords(dsn string) (string, bool) {
+	var out []string
+	for rest := strings.TrimSpace(dsn); rest != ""; rest = strings.TrimSpace(rest) {
+		name, after, ok := strings.Cut(rest, "=")
+		if !ok {
+			return "", false
+		}
+		name = strings.TrimSpace(name)
+		value, tail, ok := keywordValue(strings.TrimLeft(after, " \t\r\n"))
+		if !ok {
+			return "", false
+		}
+		rest = tail
+		switch {
+		case shownDSN[name]:
+			out = append(out, name+"="+value)
+		case name == "password" || name == "sslpassword":
+			out = append(out, name+"="+Masked)
+		default:
+			return "", false
+		}
+	}
+	return strings.Join(out, " "), true
+}
+
+// keywordValue splits the value, quotes and backslashes included, from what follows.
+func keywordValue(s string) (value, rest string, ok bool) {
+	quoted := strings.HasPrefix(s, "'")
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case c == '\\':
+			i++
+		case quoted && i > 0 && c == '\'':
+			return s[:i+1], s[i+1:], true
+		case !quoted && (c == ' ' || c == '\t' || c == '\r' || c == '\n'):
+			return s[:i], s[i:], true
+		}
+	}
+	return s, "", !quoted
+}

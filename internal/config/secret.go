@@ -1,0 +1,79 @@
+package config
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+)
+
+// Masked stands where a secret would.
+const Masked = "***"
+
+// maxSecretFile bounds what is read from a secret's file: a wrong path must not load a disk image.
+const maxSecretFile = 64 << 10
+
+// Secret is a text that can be read but not printed: every way of formatting it gives Masked, or the name of its file.
+// Its zero value is the empty secret.
+type Secret struct {
+	literal string
+	path    string
+}
+
+// NewSecret takes the form a secret has in the configuration: @path reads it from a file, @@ at the start is a literal @,
+// anything else is the secret itself.
+func NewSecret(s string) Secret {
+	if rest, ok := strings.CutPrefix(s, "@"); ok && rest != "" {
+		if strings.HasPrefix(rest, "@") {
+			return Secret{literal: rest}
+		}
+		return Secret{path: rest}
+	}
+	return Secret{literal: s}
+}
+
+// IsSet says whether there is a secret or a file to read it from.
+func (s Secret) IsSet() bool { return s.literal != "" || s.path != "" }
+
+// Read returns the secret. One in a file is read at each call, without the line feed at its end, so call it for each
+// connection: then a rotated password is seen. The error names the file and never what is in it.
+func (s Secret) Read() (string, error) {
+	if s.path == "" {
+		return s.literal, nil
+	}
+	f, err := os.Open(s.path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxSecretFile+1))
+	if err != nil {
+		return "", err
+	}
+	if len(b) > maxSecretFile {
+		return "", fmt.Errorf("%s is larger than %d KiB, too large for a secret", s.path, maxSecretFile>>10)
+	}
+	text := strings.TrimRight(string(b), "\r\n")
+	if text == "" {
+		return "", fmt.Errorf("%s is empty", s.path)
+	}
+	return text, nil
+}
+
+// String returns Masked, @ and the file's name, or nothing for the empty secret.
+func (s Secret) String() string {
+	switch {
+	case s.path != "":
+		return "@" + s.path
+	case s.literal != "":
+		return Masked
+	default:
+		return ""
+	}
+}
+
+// Format implements fmt.Formatter, so that %#v and %+v do not look inside either.
+func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
+
+// MarshalText implements encoding.TextMarshaler, which JSON and YAML encoders use.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }

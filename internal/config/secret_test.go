@@ -1,0 +1,176 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+)
+
+const canary = "hunter2canary"
+
+func TestSecretCannotBePrinted(t *testing.T) {
+	c := Config{Postgres: Postgres{DSN: NewSecret(canary)}, Kafka: Kafka{SASL: SASL{Password: NewSecret(canary)}}}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
+		require.NotContains(t, fmt.Sprintf(verb, c), canary, verb)
+		require.NotContains(t, fmt.Sprintf(verb, &c), canary, verb)
+		require.NotContains(t, fmt.Sprintf(verb, c.Postgres.DSN), canary, verb)
+	}
+	j, err := json.Marshal(c)
+	require.NoError(t, err)
+	require.NotContains(t, string(j), canary)
+	y, err := yaml.Marshal(c)
+	require.NoError(t, err)
+	require.NotContains(t, string(y), canary)
+	text, err := c.Postgres.DSN.Read()
+	require.NoError(t, err)
+	require.Equal(t, canary, text)
+}
+
+func TestSecretForms(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "secret")
+	write := func(s string) { require.NoError(t, os.WriteFile(path, []byte(s), 0o600)) }
+	write("one\n")
+	s := NewSecret("@" + path)
+	got, err := s.Read()
+	require.NoError(t, err)
+	require.Equal(t, "one", got)
+	write("two\r\n")
+	got, err = s.Read()
+	require.NoError(t, err)
+	require.Equal(t, "two", got, "a rotated secret is seen")
+	write("\n")
+	_, err = s.Read()
+	require.ErrorContains(t, err, "is empty")
+	require.NoError(t, os.Remove(path))
+	_, err = s.Read()
+	require.ErrorIs(t, err, os.ErrNotExist)
+
+	for in, want := range map[string]string{"@@home": "@home", "plain": "plain", "": "", "@": "@"} {
+		got, err := NewSecret(in).Read()
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	require.False(t, NewSecret("").IsSet())
+}
+
+func TestSecretsFromFiles(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "dsn")
+	require.NoError(t, os.WriteFile(path, []byte("host=db password="+canary+"\n"), 0o600))
+	for name, from := range map[string]func() (*Loaded, error){
+		"_FILE": func() (*Loaded, error) { return load(t, "", []string{"CDC_OUTBOX_POSTGRES_DSN_FILE=" + path}) },
+		"@":     func() (*Loaded, error) { return load(t, "", []string{"CDC_OUTBOX_POSTGRES_DSN=@" + path}) },
+		"flag":  func() (*Loaded, error) { return load(t, "", nil, "--postgres-dsn=@"+path) },
+		"file":  func() (*Loaded, error) { return load(t, "postgres: {dsn: '@"+path+"'}", nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := from()
+			require.NoError(t, err)
+			dsn, err := c.Postgres.DSN.Read()
+			require.NoError(t, err)
+			require.Equal(t, "host=db password="+canary, dsn)
+			y, err := c.YAML(true)
+			require.NoError(t, err)
+			require.Contains(t, string(y), "@"+path)
+			require.NotContains(t, string(y), canary)
+		})
+	}
+	_, err := load(t, "", []string{"CDC_OUTBOX_POSTGRES_DSN=x", "CDC_OUTBOX_POSTGRES_DSN_FILE=" + path})
+	require.ErrorContains(t, err, "is set together with CDC_OUTBOX_POSTGRES_DSN")
+	_, err = load(t, "", []string{"CDC_OUTBOX_POSTGRES_SLOT_FILE=" + path})
+	require.ErrorContains(t, err, "unknown variable", "only secrets are read from files")
+	_, err = load(t, "", []string{"CDC_OUTBOX_POSTGRES_DSN_FILE=/nowhere/dsn"})
+	require.ErrorContains(t, err, "postgres.dsn (CDC_OUTBOX_POSTGRES_DSN_FILE): cannot be read: open /nowhere/dsn")
+}
+
+// However a configuration is wrong, what may be a secret stays out of the message.
+func TestErrorsHoldNoSecrets(t *testing.T) {
+	for name, from := range map[string]func() (*Loaded, error){
+		"misspelled key":      func() (*Loaded, error) { return load(t, "kafka: {sasl: {pasword: "+canary+"}}", nil) },
+		"misspelled variable": func() (*Loaded, error) { return load(t, "", []string{"CDC_OUTBOX_KAFKA_SASL_PASWORD=" + canary}) },
+		"yaml alias":          func() (*Loaded, error) { return load(t, "kafka: {sasl: {password: *"+canary+"}}", nil) },
+		"yaml tag":            func() (*Loaded, error) { return load(t, "kafka:\n  sasl:\n    password: !<"+canary+"\n", nil) },
+		"yaml quote":          func() (*Loaded, error) { return load(t, "kafka:\n  sasl:\n    password: \""+canary+"\n  x\n", nil) },
+		"section as secret":   func() (*Loaded, error) { return load(t, "postgres: {dsn: {"+canary+": 1}}", nil) },
+		"mechanism missing":   func() (*Loaded, error) { return load(t, "", nil, "--kafka-sasl-password="+canary) },
+		"refused webhook":     func() (*Loaded, error) { return load(t, "", nil, "--monitor-webhook=https://x/"+canary) },
+		"twice": func() (*Loaded, error) {
+			return load(t, "", []string{"CDC_OUTBOX_POSTGRES_DSN=" + canary, "CDC_OUTBOX_POSTGRES_DSN_FILE=/x"})
+		},
+		"with others": func() (*Loaded, error) { return load(t, "", nil, "--postgres-dsn="+canary, "--log-level=x") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := from()
+			require.Error(t, err)
+			require.NotContains(t, err.Error(), canary)
+			require.NotContains(t, fmt.Sprintf("%+v", err), canary)
+		})
+	}
+}
+
+func TestRedactDSN(t *testing.T) {
+	for in, want := range map[string]string{
+		"": "",
+		"postgres://u:" + canary + "@h:5432/db?sslmode=disable": "postgres://u:***@h:5432/db?sslmode=disable",
+		"postgresql://u:" + canary + "@h1:5432,h2:5433/db":      "postgresql://u:***@h1:5432,h2:5433/db",
+		"postgres://u@h/db?password=" + canary:                  "postgres://u@h/db?password=***",
+		"postgres://u:p@" + canary + "@h/db":                    "postgres://u:***@h/db",
+		"postgres://h/db":                                       "postgres://h/db",
+		"postgres:///db?host=/run/postgresql":                   "postgres:///db?host=/run/postgresql",
+		"postgres://u:x@[::1]:5432/db":                          "postgres://u:***@[::1]:5432/db",
+		"postgres://u:1/" + canary + "@h/db":                    Masked,
+		"postgres://u:1#" + canary + "@h/db":                    Masked,
+		"postgres://u:1?" + canary + "@h/db":                    Masked,
+		"postgres://u:" + canary + "/db":                        Masked,
+		"postgres://u:x@h/db?pasword=" + canary:                 Masked,
+		"postgres://u:x@h/db?password=a&" + canary:              Masked,
+		"postgres://u:%zz" + canary + "@h/db":                   "postgres://u:***@h/db",
+		"mysql://u:" + canary + "@h/db":                         Masked,
+		"host=h user=u password=" + canary + " dbname=d":        "host=h user=u password=*** dbname=d",
+		"host=h password='a " + canary + `\' b' dbname=d`:       "host=h password=*** dbname=d",
+		"host = h password = " + canary:                         "host=h password=***",
+		"host=h password=a " + canary:                           Masked,
+		"host=h password=a " + canary + "=b user=x":             Masked,
+		"host=h password='" + canary:                            Masked,
+		"password=a\\ " + canary + " host=h":                    "password=*** host=h",
+		canary:                                                  Masked,
+	} {
+		got := RedactDSN(in)
+		require.Equal(t, want, got, in)
+		require.NotContains(t, got, canary)
+	}
+}
+
+func FuzzRedactDSN(f *testing.F) {
+	f.Add("u", canary, "h", "db")
+	f.Fuzz(func(t *testing.T, user, password, host, db string) {
+		for _, dsn := range []string{
+			"postgres://" + user + ":" + password + "@" + host + "/" + db,
+			"host=" + host + " password=" + password + " dbname=" + db,
+		} {
+			_ = RedactDSN(dsn) // must not panic whatever it is given
+		}
+	})
+}
+
+func TestParseSize(t *testing.T) {
+	for in, want := range map[string]Size{
+		"0": 0, "1": 1, "32MiB": 32 << 20, "32 mib": 32 << 20, "10GB": 1e10, "1kB": 1000, "3TiB": 3 << 40, "7B": 7,
+	} {
+		got, err := ParseSize(in)
+		require.NoError(t, err, in)
+		require.Equal(t, want, got, in)
+	}
+	for _, in := range []string{"", "MiB", "-1", "1.5GiB", "1 PiB", "9999999999GiB", "1GiB2", "0x10"} {
+		_, err := ParseSize(in)
+		require.Error(t, err, in)
+	}
+	for want, s := range map[string]Size{"0B": 0, "1B": 1, "1KiB": 1024, "1000B": 1000, "32MiB": 32 << 20, "10GiB": 10 << 30} {
+		require.Equal(t, want, s.String())
+	}
+}

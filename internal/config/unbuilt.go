@@ -1,0 +1,27 @@
+package config
+
+// unbuilt lists the values of known keys whose function this version does not have. A setting that is read and then
+// ignored would be a promise broken in silence, so they are refused. Building the function deletes its line.
+var unbuilt = []struct {
+	key      string
+	value    string // refused; empty: anything but the default
+	sentence string
+}{
+	{"delivery", "exactly_once", "exactly_once is not in this version; at_least_once repeats records only after a crash, and consumers can tell repeats by the id header"},
+	{"router.preset", "debezium", "the preset debezium is not in this version; router.columns and router.topic can name what Debezium's tables have"},
+	{"router.on_bad_row", "dead_letter", "dead letters are not in this version; halt waits until the row can be published"},
+	{"postgres.messages", "", "events from pg_logical_emit_message() are not in this version; write them to an outbox table"},
+	{"postgres.snapshot", "initial", "the initial snapshot is not in this version; rows from before the slot was created are not published"},
+	{"monitor.webhook", "", "the webhook is not in this version; use the metrics, and the alert rules for Prometheus"},
+}
+
+func (l *loader) refuseUnbuilt() {
+	for _, u := range unbuilt {
+		g := l.given[u.key]
+		switch {
+		case u.value != "" && g.Text == u.value,
+			u.value == "" && g.Origin.Layer != "default" && (len(g.list()) > 0):
+			l.fail(u.key, "", "%s", u.sentence)
+		}
+	}
+}
