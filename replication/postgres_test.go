@@ -1,0 +1,228 @@
+package replication
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pglogrepl"
+	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit"
+)
+
+// source is a database with an outbox table, a publication and a slot, and a configuration to stream from it.
+type source struct {
+	*testkit.Database
+	Config
+	confirmed atomic.Uint64
+}
+
+func newSource(t testing.TB, db *testkit.Database) *source {
+	s := &source{Database: db}
+	db.Exec(t, `CREATE TABLE outbox (id bigint PRIMARY KEY, body text)`)
+	db.Exec(t, `CREATE PUBLICATION `+QuoteIdentifier(db.Publication)+` FOR TABLE outbox`)
+	db.Exec(t, `SELECT pg_create_logical_replication_slot('`+db.Slot+`', 'pgoutput')`)
+	s.Config = Config{
+		DSN:         func() (string, error) { return db.DSN, nil },
+		Slot:        db.Slot,
+		Publication: db.Publication,
+		Confirmed:   func() pglogrepl.LSN { return pglogrepl.LSN(s.confirmed.Load()) },
+	}
+	return s
+}
+
+// confirm moves Confirmed forward.
+func (s *source) confirm(lsn pglogrepl.LSN) { s.confirmed.Store(max(s.confirmed.Load(), uint64(lsn))) }
+
+// flushed is the slot's confirmed_flush_lsn.
+func (s *source) flushed(t testing.TB) pglogrepl.LSN {
+	conn, err := s.Connect(t.Context(), s.Name)
+	require.NoError(t, err)
+	defer conn.Close(t.Context())
+	info, err := LookupSlot(t.Context(), conn, s.Config.Slot)
+	require.NoError(t, err)
+	return info.ConfirmedFlush
+}
+
+// ids reads rows until n have been committed and returns their first column; it confirms every commit.
+func (s *source) ids(st *Stream, n int) ([]string, error) {
+	var ids []string
+	for {
+		m, err := st.Receive()
+		if err != nil {
+			return ids, err
+		}
+		switch m.Kind {
+		case KindInsert:
+			ids = append(ids, string(m.Tuple[0].Data))
+		case KindCommit:
+			s.confirm(m.Commit.EndLSN)
+			if len(ids) >= n {
+				return ids, nil
+			}
+		}
+	}
+}
+
+func TestRun_streams_rows_in_commit_order_and_confirms_them(t *testing.T) {
+	s := newSource(t, testkit.Postgres(t))
+	s.Exec(t, `INSERT INTO outbox VALUES (1, 'a')`)
+	s.Exec(t, `INSERT INTO outbox VALUES (2, 'b'), (3, NULL)`)
+	err := Run(t.Context(), s.Config, func(ctx context.Context, st *Stream) error {
+		ids, err := s.ids(st, 3)
+		require.NoError(t, err)
+		require.Equal(t, []string{"1", "2", "3"}, ids)
+		require.NotZero(t, st.Identity().ConfirmedFlush)
+		require.Equal(t, s.Name, st.Identity().Database)
+		require.GreaterOrEqual(t, st.Received(), pglogrepl.LSN(s.confirmed.Load()))
+		require.WithinDuration(t, time.Now(), st.LastHeard(), 5*time.Second)
+		return st.Finish(ctx)
+	})
+	require.NoError(t, err)
+	require.Equal(t, pglogrepl.LSN(s.confirmed.Load()), s.flushed(t), "Finish reports what is confirmed")
+}
+
+func TestRun_starts_again_where_the_caller_stands(t *testing.T) {
+	s := newSource(t, testkit.Postgres(t))
+	s.Exec(t, `INSERT INTO outbox VALUES (1, 'a')`)
+	s.Exec(t, `INSERT INTO outbox VALUES (2, 'b')`)
+	streams := 0
+	err := Run(t.Context(), s.Config, func(_ context.Context, st *Stream) error {
+		streams++
+		ids, err := s.ids(st, 1)
+		require.NoError(t, err)
+		if streams == 1 {
+			require.Equal(t, []string{"1"}, ids)
+			s.Exec(t, `SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '`+s.Config.Slot+`'`)
+			for err == nil {
+				_, err = st.Receive()
+			}
+			require.Equal(t, fault.Retry, fault.KindOf(err), "%v", err)
+			return err
+		}
+		require.Equal(t, []string{"2"}, ids, "transaction 1 was confirmed by the caller, whatever the slot knows of it")
+		return nil
+	})
+	require.NoError(t, err)
+	require.Equal(t, 2, streams)
+}
+
+func TestRun_idle_slot_advances_with_foreign_WAL(t *testing.T) {
+	s := newSource(t, testkit.Postgres(t))
+	s.Exec(t, `CREATE TABLE other (x text)`)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var end pglogrepl.LSN
+	err := Run(ctx, s.Config, func(_ context.Context, st *Stream) error {
+		s.Exec(t, `INSERT INTO other SELECT repeat('x', 1000) FROM generate_series(1, 10000)`)
+		conn, err := s.Connect(ctx, s.Name)
+		require.NoError(t, err)
+		var text string
+		require.NoError(t, conn.QueryRow(ctx, `SELECT pg_current_wal_lsn()::text`).Scan(&text))
+		require.NoError(t, conn.Close(ctx))
+		end, err = pglogrepl.ParseLSN(text)
+		require.NoError(t, err)
+		for {
+			m, err := st.Receive()
+			if err != nil {
+				return err
+			}
+			if m.Kind == KindKeepalive {
+				s.confirm(m.Keepalive.WALEnd)
+				if m.Keepalive.WALEnd >= end {
+					go func() {
+						defer cancel()
+						for deadline := time.Now().Add(3 * time.Second); time.Now().Before(deadline) && s.flushed(t) < end; {
+							time.Sleep(10 * time.Millisecond)
+						}
+					}()
+				}
+			}
+		}
+	})
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, s.flushed(t), end)
+}
+
+func TestRun_standby_takes_over(t *testing.T) {
+	s := newSource(t, testkit.Postgres(t))
+	release := make(chan struct{})
+	holding := make(chan struct{})
+	first := make(chan error, 1)
+	go func() {
+		first <- Run(t.Context(), s.Config, func(context.Context, *Stream) error {
+			close(holding)
+			<-release
+			return nil
+		})
+	}()
+	<-holding
+	standby := s.Config
+	standby.OnState = func(st State) {
+		if st.Phase == Standby {
+			require.NotZero(t, st.HolderPID)
+			select {
+			case <-release:
+			default:
+				close(release)
+			}
+		}
+	}
+	require.NoError(t, Run(t.Context(), standby, func(context.Context, *Stream) error { return nil }))
+	require.NoError(t, <-first)
+}
+
+func TestRun_mistakes_need_an_operator(t *testing.T) {
+	db := testkit.Postgres(t)
+	s := newSource(t, db)
+	s.Exec(t, `SELECT pg_create_logical_replication_slot('`+s.Config.Slot+`_other', 'test_decoding')`)
+	tests := map[string]struct {
+		change func(*Config)
+		kind   fault.Kind
+		want   string
+	}{
+		"no such slot":         {func(c *Config) { c.Slot = "gone" }, fault.Operator, `slot "gone": it does not exist. Next: SELECT pg_create_logical_replication_slot('gone', 'pgoutput');`},
+		"another plugin":       {func(c *Config) { c.Slot += "_other" }, fault.Operator, `"test_decoding", not pgoutput`},
+		"upper-case slot":      {func(c *Config) { c.Slot = "Slot" }, fault.Config, "only a-z"},
+		"another database":     {func(c *Config) { c.DSN = func() (string, error) { return db.Server.DSN("postgres"), nil } }, fault.Operator, "belongs to database"},
+		"no such database":     {func(c *Config) { c.DSN = func() (string, error) { return db.Server.DSN("nowhere"), nil } }, fault.Operator, "3D000"},
+		"no such role":         {func(c *Config) { c.DSN = func() (string, error) { return strings.Replace(db.DSN, "postgres@", "nobody@", 1), nil } }, fault.Operator, "28000"},
+		"unreadable DSN":       {func(c *Config) { c.DSN = func() (string, error) { return "postgres://u:secret@h:pass/word", nil } }, fault.Config, "postgres.dsn"},
+		"no such publication":  {func(c *Config) { c.Publication = `No "such", 'one'` }, fault.Operator, `publication "No "such", 'one'" does not exist`},
+		"restored from a copy": {func(c *Config) { c.Confirmed = func() pglogrepl.LSN { return 1 << 60 } }, fault.Operator, "restored from an older copy"},
+	}
+	s.Exec(t, `INSERT INTO outbox VALUES (1, 'a')`)
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			cfg := s.Config
+			test.change(&cfg)
+			err := Run(t.Context(), cfg, func(_ context.Context, st *Stream) error {
+				for {
+					if _, err := st.Receive(); err != nil {
+						return err
+					}
+				}
+			})
+			require.ErrorContains(t, err, test.want)
+			require.Equal(t, test.kind, fault.KindOf(err), "%v", err)
+			require.NotContains(t, err.Error(), "secret")
+			require.NotContains(t, err.Error(), "pass/word")
+		})
+	}
+}
+
+func TestRun_publication_with_any_name(t *testing.T) {
+	db := testkit.Postgres(t)
+	db.Publication = `Out "box", it's 'mine'`
+	s := newSource(t, db)
+	s.Exec(t, `INSERT INTO outbox VALUES (1, 'a')`)
+	err := Run(t.Context(), s.Config, func(_ context.Context, st *Stream) error {
+		_, err := s.ids(st, 1)
+		return err
+	})
+	require.NoError(t, err)
+}
