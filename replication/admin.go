@@ -1,0 +1,186 @@
+package replication
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
+	"go.uber.org/zap"
+)
+
+// AdminConfig says what the connector needs in Postgres. Setup, Ensure, Teardown and Preflight take it.
+type AdminConfig struct {
+	Slot        string
+	Publication string
+	Tables      []Table // may be empty where only logical messages are read
+	Columns     OutboxColumns
+
+	Failover bool // 17+: create the slot with failover, so that standbys keep a copy of it
+
+	// TableDDL creates the outbox tables, one statement or several; Setup runs it when one of Tables is missing. Empty:
+	// a missing table is an error.
+	TableDDL string
+	// Role is given what the connector needs and nothing more; Setup creates it when it is missing (without a
+	// password). Empty: no grants.
+	Role string
+
+	// SlotWait bounds the creation of the slot, which waits for every transaction open at that moment. Default 1m; the
+	// context ends it earlier.
+	SlotWait time.Duration
+	// ConnectTimeout bounds one connection attempt, unless the DSN has a connect_timeout. Default 10s.
+	ConnectTimeout time.Duration
+
+	Logger *zap.Logger // default: none
+}
+
+// OutboxColumns names the columns an event is made of. Headers and Timestamp may be empty: not mapped.
+type OutboxColumns struct {
+	ID, AggregateType, AggregateID, Type, Payload string
+	Headers, Timestamp                            string
+}
+
+func (cfg AdminConfig) withDefaults() AdminConfig {
+	if cfg.SlotWait <= 0 {
+		cfg.SlotWait = time.Minute
+	}
+	if cfg.ConnectTimeout <= 0 {
+		cfg.ConnectTimeout = 10 * time.Second
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = zap.NewNop()
+	}
+	return cfg
+}
+
+// check refuses names that Postgres would refuse or change.
+func (cfg AdminConfig) check() error {
+	if err := CheckSlotName(cfg.Slot); err != nil {
+		return &fault.Error{Kind: fault.Config, Object: "slot", Err: err, Next: "Set postgres.slot to another name."}
+	}
+	if err := CheckIdentifier(cfg.Publication); err != nil {
+		return &fault.Error{Kind: fault.Config, Object: "publication", Err: err, Next: "Set postgres.publication."}
+	}
+	for _, t := range cfg.Tables {
+		for _, name := range []string{t.Schema, t.Name} {
+			if err := CheckIdentifier(name); err != nil {
+				return &fault.Error{Kind: fault.Config, Object: "table " + t.String(), Err: err, Next: "Set postgres.tables."}
+			}
+		}
+	}
+	if cfg.Role != "" {
+		if err := CheckIdentifier(cfg.Role); err != nil {
+			return &fault.Error{Kind: fault.Config, Object: "role", Err: err}
+		}
+	}
+	return nil
+}
+
+// adminConnect opens an ordinary connection. A context that ends cancels the running statement on the server, so
+// that no slot is created for somebody who has gone away, and leaves the connection usable for one last question.
+func adminConnect(ctx context.Context, dsn string, cfg AdminConfig) (*pgx.Conn, error) {
+	pc, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		return nil, adminDSNFault(err)
+	}
+	delete(pc.RuntimeParams, "replication") // the DSN may be the stream's; a walsender has no extended protocol
+	if pc.RuntimeParams["application_name"] == "" {
+		pc.RuntimeParams["application_name"] = "cdc-outbox admin"
+	}
+	if pc.ConnectTimeout == 0 {
+		pc.ConnectTimeout = cfg.ConnectTimeout
+	}
+	pc.OnNotice = func(*pgconn.PgConn, *pgconn.Notice) {}
+	pc.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
+		return &pgconn.CancelRequestContextWatcherHandler{Conn: c, DeadlineDelay: 5 * time.Second}
+	}
+	conn, err := pgx.ConnectConfig(ctx, pc)
+	if err != nil {
+		return nil, adminConnectFault(pc, err)
+	}
+	return conn, nil
+}
+
+// adminDSNFault drops the cause's text: the parser quotes the DSN in it and masks a password only as best it can.
+func adminDSNFault(error) error {
+	return &fault.Error{
+		Kind: fault.Config, Object: "postgres.dsn", Err: errors.New("it is neither a libpq connection string nor a postgres:// URL"),
+		Next: "Write it as postgres://user@host:5432/database or host=… port=… dbname=… user=….",
+	}
+}
+
+// adminServer names the server without user, password or parameters.
+func adminServer(pc *pgx.ConnConfig) string {
+	s := fmt.Sprintf("postgres %s:%d", pc.Host, pc.Port)
+	for i, f := range pc.Fallbacks {
+		if i == 0 || f.Host != pc.Fallbacks[i-1].Host || f.Port != pc.Fallbacks[i-1].Port {
+			if other := fmt.Sprintf(", %s:%d", f.Host, f.Port); f.Host != pc.Host || f.Port != pc.Port {
+				s += other
+			}
+		}
+	}
+	return s
+}
+
+// adminConnectFault says what kept a connection from being made, without the DSN.
+func adminConnectFault(pc *pgx.ConnConfig, err error) error {
+	f := &fault.Error{Kind: fault.Retry, Object: adminServer(pc), Err: err}
+	var pg *pgconn.PgError
+	var dial *pgconn.ConnectError
+	switch {
+	case errors.As(err, &pg):
+		f.Err = &serverRefusal{pg}
+		f.Kind, f.Next = adminRefusal(pc, pg.Code)
+	case errors.As(err, &dial):
+		f.Err = fmt.Errorf("cannot connect: %w", dial.Unwrap())
+		f.Next = fmt.Sprintf("See whether the server runs and is reached from here: pg_isready -h %s -p %d", pc.Host, pc.Port)
+	}
+	return f
+}
+
+// adminRefusal reads the SQLSTATE with which a server turns a connection away (Postgres docs, appendix A).
+func adminRefusal(pc *pgx.ConnConfig, code string) (fault.Kind, string) {
+	role := QuoteIdentifier(pc.User)
+	switch code {
+	case "28P01":
+		return fault.Operator, fmt.Sprintf(`Set the password in postgres.dsn, or give the role a new one in psql: \password %s`, role)
+	case "28000":
+		return fault.Operator, fmt.Sprintf("See whether the role exists and may log in (ALTER ROLE %s LOGIN;) and whether pg_hba.conf has a line for it, this database and this host.", role)
+	case "3D000":
+		return fault.Operator, fmt.Sprintf("Name the outbox's database in postgres.dsn, or create it: CREATE DATABASE %s;", QuoteIdentifier(pc.Database))
+	case "42501":
+		return fault.Operator, fmt.Sprintf("GRANT CONNECT ON DATABASE %s TO %s;", QuoteIdentifier(pc.Database), role)
+	case "53300":
+		return fault.Retry, "Wait for a free connection, or raise max_connections (or the role's or database's CONNECTION LIMIT)."
+	}
+	return fault.Retry, ""
+}
+
+// adminSQLState returns the SQLSTATE of an error, empty where it is not the server's.
+func adminSQLState(err error) string {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return pg.Code
+	}
+	return ""
+}
+
+// adminQueryFault classifies an error of a catalog query: the server's own refusals need somebody, a broken connection
+// passes.
+func adminQueryFault(object string, err error) error {
+	var known *fault.Error
+	if errors.As(err, &known) {
+		return err
+	}
+	f := &fault.Error{Kind: fault.Retry, Object: object, Err: err}
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) {
+		return f
+	}
+	f.Kind, f.Err = findRule(pg.Code).kind, &serverRefusal{pg}
+	return f
+}

@@ -1,0 +1,123 @@
+package replication
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
+)
+
+// checkPublication looks whether every row of every outbox table comes through with every column that is read.
+// st.Publication must exist.
+func checkPublication(cfg AdminConfig, st setupState) []preflight.Finding {
+	p, subject, quoted := st.Publication, publicationSubject(cfg), QuoteIdentifier(cfg.Publication)
+	var out []preflight.Finding
+	if !p.Insert {
+		out = append(out, preflight.Finding{
+			Level: preflight.Fail, Subject: subject, Found: "It does not publish inserts.",
+			Why: "New rows of the outbox are never sent.", Remedy: fmt.Sprintf("ALTER PUBLICATION %s SET (publish = 'insert');", quoted),
+		})
+	}
+	for _, t := range st.Tables {
+		if t.Exists {
+			out = append(out, checkPublished(cfg, p, t)...)
+		}
+	}
+	if len(out) == 0 {
+		out = append(out, okFinding(subject, "It publishes inserts into the outbox, whole."))
+	}
+	if p.Update || p.Delete || p.Truncate {
+		out = append(out, preflight.Finding{
+			Level: preflight.Warn, Subject: subject, Found: "It publishes more than inserts.",
+			Why:    "Pruning the outbox sends a message for each deleted row, and updates and deletes fail on a table without replica identity.",
+			Remedy: fmt.Sprintf("ALTER PUBLICATION %s SET (publish = 'insert');", quoted),
+		})
+	}
+	return append(out, checkForeignTables(cfg, st)...)
+}
+
+// checkPublished judges one table. Rows that were written while the publication hid them stay hidden: each row is
+// decoded with the publication as it was when the row was written.
+func checkPublished(cfg AdminConfig, p PublicationInfo, t tableInfo) []preflight.Finding {
+	subject := "table " + t.Table.String()
+	fail := func(found, why, remedy string) []preflight.Finding {
+		return []preflight.Finding{{Level: preflight.Fail, Subject: subject, Found: found, Why: why, Remedy: remedy}}
+	}
+	pub := QuoteIdentifier(cfg.Publication)
+	pt, ok := p.Table(t.Table)
+	if !ok && t.partitioned() && !p.ViaRoot && publishesAny(p, t.Leaves) {
+		return fail(fmt.Sprintf("%s publishes it under the names of its partitions.", publicationSubject(cfg)),
+			"The rows come as rows of tables that are not configured and would be passed over.",
+			fmt.Sprintf("ALTER PUBLICATION %s SET (publish_via_partition_root = true);", pub))
+	}
+	if !ok {
+		return fail(fmt.Sprintf("It is not in %s.", publicationSubject(cfg)),
+			"Its rows are not sent. Rows written before it is added are never sent: publish those again from the table.",
+			fmt.Sprintf("ALTER PUBLICATION %s ADD TABLE %s;", pub, t.Table.SQL()))
+	}
+	readd := fmt.Sprintf("BEGIN; ALTER PUBLICATION %s DROP TABLE %s; ALTER PUBLICATION %s ADD TABLE %s; COMMIT;", pub, t.Table.SQL(), pub, t.Table.SQL())
+	if pt.RowFilter != "" {
+		return fail(fmt.Sprintf("%s has a row filter on it: WHERE %s.", publicationSubject(cfg), pt.RowFilter),
+			"Rows that do not match are never sent, and nobody notices.", readd)
+	}
+	if hidden := hiddenColumns(cfg.Columns, pt, t); len(hidden) > 0 {
+		return fail(fmt.Sprintf("The column list in %s leaves out %s.", publicationSubject(cfg), strings.Join(hidden, ", ")),
+			"They are mapped by router.columns, and the rows come without them.", readd)
+	}
+	return nil
+}
+
+func publishesAny(p PublicationInfo, tables []Table) bool {
+	return slices.ContainsFunc(tables, func(t Table) bool { _, ok := p.Table(t); return ok })
+}
+
+// hiddenColumns returns the mapped columns that the table has and the publication does not send.
+func hiddenColumns(m OutboxColumns, pt PublishedTable, t tableInfo) []string {
+	if pt.Columns == nil {
+		return nil
+	}
+	var hidden []string
+	for _, name := range []string{m.ID, m.AggregateType, m.AggregateID, m.Type, m.Payload, m.Headers, m.Timestamp} {
+		c, has := t.column(name)
+		if has && !c.Generated && !slices.Contains(pt.Columns, name) {
+			hidden = append(hidden, QuoteIdentifier(name))
+		}
+	}
+	return hidden
+}
+
+// checkForeignTables warns of rows that are sent only to be passed over.
+func checkForeignTables(cfg AdminConfig, st setupState) []preflight.Finding {
+	p := st.Publication
+	f := preflight.Finding{
+		Level: preflight.Warn, Subject: publicationSubject(cfg),
+		Why: "Their rows are decoded, sent and passed over.",
+	}
+	if p.AllTables {
+		f.Found = "It publishes every table of the database."
+		f.Remedy = "Make one for the outbox alone. A publication FOR ALL TABLES cannot be narrowed, and the one a slot reads must not be dropped while rows are unread."
+		return []preflight.Finding{f}
+	}
+	var foreign []string
+	for _, pt := range p.Tables {
+		if !slices.Contains(cfg.Tables, pt.Table) && !st.isLeaf(pt.Table) {
+			foreign = append(foreign, pt.Table.SQL())
+		}
+	}
+	if len(foreign) == 0 {
+		return nil
+	}
+	const shown = 5
+	names := strings.Join(foreign[:min(len(foreign), shown)], ", ")
+	if len(foreign) > shown {
+		names += ", …"
+	}
+	f.Found = fmt.Sprintf("It publishes %d tables that are not configured: %s.", len(foreign), names)
+	f.Remedy = fmt.Sprintf("ALTER PUBLICATION %s DROP TABLE %s;", QuoteIdentifier(cfg.Publication), strings.Join(foreign, ", "))
+	return []preflight.Finding{f}
+}
+
+func (st setupState) isLeaf(t Table) bool {
+	return slices.ContainsFunc(st.Tables, func(info tableInfo) bool { return slices.Contains(info.Leaves, t) })
+}

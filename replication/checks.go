@@ -1,0 +1,213 @@
+package replication
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
+)
+
+// The checks are pure: a state in, findings out. Preflight prints them, Ensure stops at the first that fails, so the
+// two never disagree.
+
+func okFinding(subject, found string) preflight.Finding {
+	return preflight.Finding{Level: preflight.OK, Subject: subject, Found: found}
+}
+
+func slotSubject(cfg AdminConfig) string { return fmt.Sprintf("slot %q", cfg.Slot) }
+func publicationSubject(cfg AdminConfig) string {
+	return fmt.Sprintf("publication %q", cfg.Publication)
+}
+
+// checkServer looks at what no object of ours can change.
+func checkServer(cfg AdminConfig, st setupState) []preflight.Finding {
+	s := st.Server
+	var out []preflight.Finding
+	if s.Version < 140000 {
+		out = append(out, preflight.Finding{
+			Level: preflight.Fail, Subject: "server version", Found: "PostgreSQL " + s.VersionText + " is older than 14.",
+			Why:    "The versions before 14 are not tested and no longer maintained.",
+			Remedy: "Upgrade the server to PostgreSQL 14 or later.",
+		})
+	} else {
+		out = append(out, okFinding("server version", "PostgreSQL "+s.VersionText+"."))
+	}
+	if s.WALLevel != "logical" {
+		out = append(out, preflight.Finding{
+			Level: preflight.Fail, Subject: "wal_level", Found: fmt.Sprintf("wal_level is %s.", s.WALLevel),
+			Why:    "Without logical the WAL holds too little to read rows from it; rows written before the change can never be read.",
+			Remedy: "ALTER SYSTEM SET wal_level = 'logical'; then restart the server (managed services: the parameter rds.logical_replication or cloudsql.logical_decoding).",
+		})
+	} else {
+		out = append(out, okFinding("wal_level", "wal_level is logical."))
+	}
+	if !s.MayReplicate {
+		out = append(out, preflight.Finding{
+			Level: preflight.Fail, Subject: fmt.Sprintf("role %q", s.User), Found: "The role has no right to replicate.",
+			Why: "Postgres lets only such roles create and read slots.", Remedy: replicationGrant(s),
+		})
+	} else {
+		out = append(out, okFinding(fmt.Sprintf("role %q", s.User), "The role may replicate."))
+	}
+	if s.Encoding != "UTF8" {
+		out = append(out, preflight.Finding{
+			Level: preflight.Warn, Subject: "server encoding", Found: fmt.Sprintf("The database is stored in %s.", s.Encoding),
+			Why:    "Postgres converts every value to UTF-8 for the stream; a character without a counterpart ends decoding at its row, and SQL_ASCII is not converted at all.",
+			Remedy: fmt.Sprintf("Keep the outbox in a database made with CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0; %s cannot be changed in place.", QuoteIdentifier(s.Database)),
+		})
+	}
+	if cfg.Failover && s.Version < 170000 {
+		out = append(out, preflight.Finding{
+			Level: preflight.Fail, Subject: "failover slot", Found: "PostgreSQL " + s.VersionText + " has no failover slots.",
+			Why: "They exist from 17 on.", Remedy: "Set postgres.failover to false, or upgrade the server.",
+		})
+	}
+	return out
+}
+
+func replicationGrant(s serverInfo) string {
+	if s.RDS {
+		return fmt.Sprintf("GRANT rds_replication TO %s;", QuoteIdentifier(s.User))
+	}
+	return fmt.Sprintf("ALTER ROLE %s REPLICATION;", QuoteIdentifier(s.User))
+}
+
+// checkTables looks at each outbox table and at the columns an event is made of.
+func checkTables(cfg AdminConfig, st setupState) []preflight.Finding {
+	var out []preflight.Finding
+	for _, t := range st.Tables {
+		subject := "table " + t.Table.String()
+		fail := func(found, why, remedy string) {
+			out = append(out, preflight.Finding{Level: preflight.Fail, Subject: subject, Found: found, Why: why, Remedy: remedy})
+		}
+		switch {
+		case !t.Exists:
+			fail(fmt.Sprintf("There is no such table in database %q.", st.Server.Database), "Events are read from it.",
+				missingTableRemedy(cfg))
+			continue
+		case t.Kind != "r" && t.Kind != "p":
+			fail("It is "+relationKind(t.Kind)+", not a table.", "Only tables write the WAL that events are read from.",
+				"Name the table below it in postgres.tables.")
+			continue
+		case t.Persistence != "p":
+			fail("It is "+map[string]string{"u": "unlogged", "t": "temporary"}[t.Persistence]+".", "Its rows never reach the WAL.",
+				fmt.Sprintf("ALTER TABLE %s SET LOGGED;", t.Table.SQL()))
+			continue
+		}
+		bad := checkColumns(cfg.Columns, t)
+		if len(bad) == 0 {
+			bad = append(bad, okFinding(subject, "It exists and has the mapped columns."))
+		}
+		out = append(out, bad...)
+		if !t.Selectable {
+			out = append(out, preflight.Finding{
+				Level: preflight.Warn, Subject: subject, Found: fmt.Sprintf("Role %q may not read it.", st.Server.User),
+				Why: "Streaming works without, but nothing can be published again from the table.",
+				Remedy: fmt.Sprintf("GRANT USAGE ON SCHEMA %s TO %s; GRANT SELECT ON TABLE %s TO %s;", QuoteIdentifier(t.Table.Schema),
+					QuoteIdentifier(st.Server.User), t.Table.SQL(), QuoteIdentifier(st.Server.User)),
+			})
+		}
+	}
+	return out
+}
+
+func missingTableRemedy(cfg AdminConfig) string {
+	if cfg.TableDDL != "" {
+		return withSemicolon(cfg.TableDDL)
+	}
+	return "Create it with `cdc-outbox setup --table`, or correct postgres.tables or the database in postgres.dsn (unquoted names are folded to lower case)."
+}
+
+func relationKind(kind string) string {
+	switch kind {
+	case "v":
+		return "a view"
+	case "m":
+		return "a materialized view"
+	case "f":
+		return "a foreign table"
+	case "S":
+		return "a sequence"
+	}
+	return "a relation of kind " + kind
+}
+
+// checkColumns resolves the mapping and looks whether the types can carry what is read from them.
+func checkColumns(m OutboxColumns, t tableInfo) []preflight.Finding {
+	subject := "table " + t.Table.String()
+	var out []preflight.Finding
+	for _, want := range []struct {
+		key, name string
+		required  bool
+	}{
+		{"id", m.ID, true},
+		{"aggregate_type", m.AggregateType, true},
+		{"aggregate_id", m.AggregateID, true},
+		{"type", m.Type, true},
+		{"payload", m.Payload, true},
+		{"headers", m.Headers, false},
+		{"timestamp", m.Timestamp, false},
+	} {
+		if want.name == "" {
+			continue
+		}
+		c, ok := t.column(want.name)
+		if ok {
+			out = append(out, checkColumnType(subject, want.key, c)...)
+			continue
+		}
+		f := preflight.Finding{
+			Level: preflight.Fail, Subject: subject, Found: fmt.Sprintf("It has no column %s.", QuoteIdentifier(want.name)),
+			Why:    fmt.Sprintf("router.columns.%s reads it; every row would be held up.", want.key),
+			Remedy: fmt.Sprintf("Set router.columns.%s to one of: %s.", want.key, strings.Join(t.columnNames(), ", ")),
+		}
+		if !want.required {
+			f.Level = preflight.Warn
+			f.Why = fmt.Sprintf("router.columns.%s reads it; records go out without.", want.key)
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+func (t tableInfo) columnNames() []string {
+	names := make([]string, 0, len(t.Columns))
+	for _, c := range t.Columns {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+// checkColumnType warns of types whose text says something else than people expect in a record.
+func checkColumnType(subject, key string, c tableColumn) []preflight.Finding {
+	warn := func(why, remedy string) []preflight.Finding {
+		return []preflight.Finding{{
+			Level: preflight.Warn, Subject: subject, Found: fmt.Sprintf("Column %s (router.columns.%s) is %s.", QuoteIdentifier(c.Name), key, c.Type),
+			Why: why, Remedy: remedy,
+		}}
+	}
+	if c.Generated {
+		return []preflight.Finding{{
+			Level: preflight.Fail, Subject: subject, Found: fmt.Sprintf("Column %s (router.columns.%s) is generated.", QuoteIdentifier(c.Name), key),
+			Why: "Postgres leaves generated columns out of the stream.", Remedy: "Map an ordinary column, or let a BEFORE INSERT trigger fill this one.",
+		}}
+	}
+	switch key {
+	case "headers":
+		if c.Type != "json" && c.Type != "jsonb" {
+			return warn("Headers are the members of a JSON object.", "Make it jsonb, or leave router.columns.headers empty.")
+		}
+	case "timestamp":
+		if c.Type == "timestamp without time zone" {
+			return warn("The value does not say which time zone it is in; it is taken as UTC.", "Make it timestamptz.")
+		}
+		if c.Type != "timestamp with time zone" {
+			return warn("It is not a point in time.", "Make it timestamptz, or leave router.columns.timestamp empty: then the commit time is used.")
+		}
+	case "aggregate_type", "aggregate_id":
+		if c.Category == "A" || c.Category == "C" || c.Type == "json" || c.Type == "jsonb" || c.Type == "bytea" {
+			return warn("Topic and key are made of its text as Postgres prints it.", "Map a column of text, uuid, a number or an enum.")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,140 @@
+package replication
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
+)
+
+// checkPair judges whether publication and slot exist together. Either alone means that something was lost, and
+// making the missing one silently would hide a gap in the events.
+func checkPair(cfg AdminConfig, st setupState) []preflight.Finding {
+	switch {
+	case st.Publication.Exists && st.Slot.Exists:
+		return nil
+	case st.Slot.Exists:
+		return []preflight.Finding{publicationLost(cfg, st)}
+	case st.pending(cfg):
+		return []preflight.Finding{{
+			Level: preflight.Fail, Subject: slotSubject(cfg), Found: "A setup made the publication and was interrupted before it made the slot, or is still waiting to make it.",
+			Why: "Events are kept for the connector from the slot's creation on.", Remedy: slotDDL(cfg),
+		}}
+	case st.Publication.Exists:
+		return []preflight.Finding{slotGone(cfg)}
+	}
+	return []preflight.Finding{{
+		Level: preflight.Fail, Subject: slotSubject(cfg), Found: fmt.Sprintf("Neither the slot nor %s exists.", publicationSubject(cfg)),
+		Why:    "Events are kept for the connector from the slot's creation on.",
+		Remedy: stepsSQL(planSetup(cfg.withoutExtras(), st)),
+	}}
+}
+
+// withoutExtras leaves what `run` may create by itself.
+func (cfg AdminConfig) withoutExtras() AdminConfig {
+	cfg.TableDDL, cfg.Role = "", ""
+	return cfg
+}
+
+// publicationLost: pgoutput looks a publication up in the catalog as of the row it decodes. What was written while
+// there was none fails to decode for ever (it is left out where the server tolerates it), whatever is created later.
+func publicationLost(cfg AdminConfig, st setupState) preflight.Finding {
+	renewed := cfg.withoutExtras()
+	return preflight.Finding{
+		Level: preflight.Fail, Subject: publicationSubject(cfg),
+		Found: fmt.Sprintf("It is gone, while %s that reads it is still there, confirmed up to %s.", slotSubject(cfg), st.Slot.ConfirmedFlush),
+		Why: "Rows are decoded with the publication as it was when they were written: what was written while it was missing cannot be read from this slot, " +
+			"and creating it again does not change that.",
+		Remedy: strings.Join([]string{
+			fmt.Sprintf("SELECT pg_drop_replication_slot(%s);", QuoteLiteral(cfg.Slot)),
+			publicationDDL(renewed, st.anyPartitioned()),
+			slotDDL(renewed),
+			"-- then publish again from the table the rows committed since the last published event",
+		}, "\n"),
+	}
+}
+
+func (st setupState) anyPartitioned() bool {
+	for _, t := range st.Tables {
+		if t.partitioned() {
+			return true
+		}
+	}
+	return false
+}
+
+func slotGone(cfg AdminConfig) preflight.Finding {
+	return preflight.Finding{
+		Level: preflight.Fail, Subject: slotSubject(cfg),
+		Found: fmt.Sprintf("It is gone, while %s that it read is still there.", publicationSubject(cfg)),
+		Why: "It was dropped, or the server was restored or failed over to a standby without it. A new slot starts at its creation: " +
+			"rows committed between the last published event and then come through no slot.",
+		Remedy: slotDDL(cfg) + "\n-- then publish again from the table the rows committed since the last published event; " +
+			"if nothing was ever published, creating the slot is all",
+	}
+}
+
+// checkSlot judges a slot that exists.
+func checkSlot(cfg AdminConfig, st setupState) []preflight.Finding {
+	s, subject := st.Slot, slotSubject(cfg)
+	fail := func(found, why, remedy string) []preflight.Finding {
+		return []preflight.Finding{{Level: preflight.Fail, Subject: subject, Found: found, Why: why, Remedy: remedy}}
+	}
+	const other = "Set postgres.slot to another name, or drop this slot if nobody needs it: "
+	drop := fmt.Sprintf("SELECT pg_drop_replication_slot(%s);", QuoteLiteral(cfg.Slot))
+	switch {
+	case !s.Logical:
+		return fail("It is a physical slot.", "A standby uses it.", other+drop)
+	case s.Plugin != "pgoutput":
+		return fail(fmt.Sprintf("Its plugin is %q.", s.Plugin), "The connector reads pgoutput only, and a slot's plugin cannot be changed.", other+drop)
+	case s.Database != st.Server.Database:
+		return fail(fmt.Sprintf("It belongs to database %q, the connection goes to %q.", s.Database, st.Server.Database),
+			"A slot reads one database, and slot names are shared by all databases of a server.", "Correct the database in postgres.dsn, or set postgres.slot to another name.")
+	case s.Invalidated():
+		return []preflight.Finding{slotInvalidated(cfg, st)}
+	case s.Temporary:
+		return fail("It is temporary.", "It vanishes with the session that made it.", "Set postgres.slot to another name.")
+	case s.Synced && st.Server.InRecovery:
+		return fail("It is a standby's copy of the primary's slot.", "It can be read only after the standby is promoted.", "Let postgres.dsn lead to the primary.")
+	case s.TwoPhase:
+		return fail("It was created with two_phase.", "Rows of prepared transactions would be sent before they are committed, and a rollback could not take them back.",
+			"Create it without: stop the writers, let the connector catch up, then\n"+drop+"\n"+slotDDL(cfg))
+	}
+	out := []preflight.Finding{okFinding(subject, fmt.Sprintf("pgoutput, confirmed up to %s.", s.ConfirmedFlush))}
+	if s.WALStatus == WALUnreserved {
+		out = append(out, preflight.Finding{
+			Level: preflight.Warn, Subject: subject, Found: "Its wal_status is unreserved: it keeps more WAL than max_slot_wal_keep_size allows.",
+			Why: "The next checkpoint may remove WAL it needs, and the slot is lost then.", Remedy: "ALTER SYSTEM SET max_slot_wal_keep_size = -1; SELECT pg_reload_conf(); -- until it has caught up",
+		})
+	}
+	if cfg.Failover && !s.Failover && st.Server.Version >= 170000 {
+		out = append(out, preflight.Finding{
+			Level: preflight.Warn, Subject: subject, Found: "It was created without failover.",
+			Why: "Standbys keep no copy of it; after a promotion the slot is missing.", Remedy: "In a replication connection: ALTER_REPLICATION_SLOT " + QuoteIdentifier(cfg.Slot) + " ( FAILOVER true );",
+		})
+	}
+	return out
+}
+
+func slotInvalidated(cfg AdminConfig, st setupState) preflight.Finding {
+	s := st.Slot
+	reason := "its WAL was removed because it grew beyond max_slot_wal_keep_size"
+	switch s.InvalidationReason {
+	case "rows_removed":
+		reason = "rows it needs were removed by recovery on a standby"
+	case "wal_level_insufficient":
+		reason = "wal_level was set below logical"
+	case "idle_timeout":
+		reason = "nobody read it for longer than idle_replication_slot_timeout"
+	}
+	return preflight.Finding{
+		Level: preflight.Fail, Subject: slotSubject(cfg),
+		Found: fmt.Sprintf("Postgres has invalidated it: %s. It was confirmed up to %s.", reason, s.ConfirmedFlush),
+		Why:   "It can never be read again. Rows committed after that position come through no slot.",
+		Remedy: strings.Join([]string{
+			fmt.Sprintf("SELECT pg_drop_replication_slot(%s);", QuoteLiteral(cfg.Slot)),
+			slotDDL(cfg),
+			"-- then publish again from the table the rows committed since the last published event; raise max_slot_wal_keep_size so that it lasts longer than an outage",
+		}, "\n"),
+	}
+}

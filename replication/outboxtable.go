@@ -1,0 +1,79 @@
+package replication
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// tableInfo is an outbox table as the catalog has it.
+type tableInfo struct {
+	Table       Table
+	Exists      bool
+	Kind        string  // pg_class.relkind: r table, p partitioned table, v view, …
+	Persistence string  // pg_class.relpersistence: p, u unlogged, t temporary
+	Selectable  bool    // the connected role may SELECT from it
+	Owned       bool    // the connected role may publish it
+	Leaves      []Table // partitions that hold rows
+	Columns     []tableColumn
+}
+
+// tableColumn is one column. Category is pg_type.typcategory (Postgres docs, table 53.65): S string, U user-defined
+// (json, uuid, bytea), D date and time, N numeric, E enum …
+type tableColumn struct {
+	Name      string `json:"name"`
+	Type      string `json:"type"`
+	Category  string `json:"category"`
+	NotNull   bool   `json:"not_null"`
+	Generated bool   `json:"generated"`
+}
+
+func (t tableInfo) partitioned() bool { return t.Kind == "p" }
+
+func (t tableInfo) column(name string) (tableColumn, bool) {
+	i := slices.IndexFunc(t.Columns, func(c tableColumn) bool { return c.Name == name })
+	if i < 0 {
+		return tableColumn{}, false
+	}
+	return t.Columns[i], true
+}
+
+// tableSQL resolves domains to their base type, since it is the base type that is printed.
+const tableSQL = `
+SELECT c.relkind::text, c.relpersistence::text, has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT'),
+       pg_has_role(c.relowner, 'USAGE'),
+       (SELECT coalesce(jsonb_agg(jsonb_build_object('schema', ln.nspname, 'name', l.relname) ORDER BY ln.nspname, l.relname), '[]')::text
+          FROM pg_catalog.pg_partition_tree(c.oid) pt
+          JOIN pg_catalog.pg_class l ON l.oid = pt.relid JOIN pg_catalog.pg_namespace ln ON ln.oid = l.relnamespace
+         WHERE pt.isleaf AND c.relkind = 'p' AND l.relkind <> 'p'),
+       (SELECT coalesce(jsonb_agg(jsonb_build_object('name', a.attname, 'type', format_type(b.oid, NULL), 'category', b.typcategory,
+                                                     'not_null', a.attnotnull, 'generated', a.attgenerated <> '') ORDER BY a.attnum), '[]')::text
+          FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
+          JOIN pg_catalog.pg_type b ON b.oid = CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.oid END
+         WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped)
+  FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+ WHERE n.nspname = $1::text AND c.relname = $2::text`
+
+func lookupTable(ctx context.Context, q Querier, t Table) (tableInfo, error) {
+	info := tableInfo{Table: t, Exists: true}
+	var leaves, columns []byte
+	err := q.QueryRow(ctx, tableSQL, t.Schema, t.Name).Scan(&info.Kind, &info.Persistence, &info.Selectable, &info.Owned, &leaves, &columns)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return tableInfo{Table: t}, nil
+	}
+	if err != nil {
+		return tableInfo{}, fmt.Errorf("read table %s: %w", t, err)
+	}
+	var parts []struct{ Schema, Name string }
+	if err := errors.Join(json.Unmarshal(leaves, &parts), json.Unmarshal(columns, &info.Columns)); err != nil {
+		return tableInfo{}, fmt.Errorf("read table %s: %w", t, err)
+	}
+	for _, p := range parts {
+		info.Leaves = append(info.Leaves, Table(p))
+	}
+	return info, nil
+}

@@ -1,0 +1,181 @@
+package replication
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// Step is one statement of a setup or teardown and the reason for it.
+type Step struct {
+	SQL string // complete, with its semicolon
+	Why string // one sentence
+
+	action stepAction
+}
+
+type stepAction uint8
+
+const (
+	stepPlain stepAction = iota
+	stepTable
+	stepPublication
+	stepSlot
+)
+
+// setupPending marks, as a comment on the publication, a setup that has not come to its slot yet. The two cannot be
+// made in one transaction (pg_create_logical_replication_slot refuses one that has written), and creating the slot may
+// wait long for other people's transactions: a process killed meanwhile leaves a publication without slot, which
+// without the mark could not be told from a slot that was lost. The comment is removed once the slot is there, before
+// anything is streamed.
+func setupPending(cfg AdminConfig) string {
+	return fmt.Sprintf("cdc-outbox: setup unfinished, slot %s not created yet", cfg.Slot)
+}
+
+func (st setupState) pending(cfg AdminConfig) bool {
+	return st.Publication.Exists && st.Publication.Comment == setupPending(cfg)
+}
+
+// planSetup lists what is missing. Nothing missing: no steps.
+func planSetup(cfg AdminConfig, st setupState) []Step {
+	var steps []Step
+	partitioned := false
+	for _, t := range st.Tables {
+		partitioned = partitioned || t.partitioned()
+	}
+	if cfg.TableDDL != "" && st.lacksTable() {
+		steps = append(steps, Step{
+			SQL: withSemicolon(cfg.TableDDL), Why: "The outbox table: the service inserts its events there, in the transaction of its change.",
+			action: stepTable,
+		})
+		partitioned = partitioned || ddlPartitions(cfg.TableDDL)
+	}
+	steps = append(steps, planGrants(cfg, st)...)
+	if !st.Publication.Exists {
+		steps = append(steps, Step{
+			SQL:    publicationDDL(cfg, partitioned),
+			Why:    "Only inserts into the outbox are sent. It comes before the slot: rows written while the publication is missing can never be decoded.",
+			action: stepPublication,
+		})
+	}
+	if !st.Slot.Exists {
+		steps = append(steps, Step{
+			SQL:    slotDDL(cfg),
+			Why:    "From here on Postgres keeps all WAL until the connector has confirmed it. Creating it waits for every transaction open at that moment.",
+			action: stepSlot,
+		})
+	}
+	return steps
+}
+
+func (st setupState) lacksTable() bool {
+	for _, t := range st.Tables {
+		if !t.Exists {
+			return true
+		}
+	}
+	return false
+}
+
+// planGrants gives the role what the connector needs: the replication attribute for the slot, and read access to the
+// table for checks and for publishing again from it. Streaming itself asks for no table privilege.
+func planGrants(cfg AdminConfig, st setupState) []Step {
+	r := st.Role
+	if cfg.Role == "" {
+		return nil
+	}
+	role := QuoteIdentifier(cfg.Role)
+	var steps []Step
+	add := func(why, format string, args ...any) {
+		steps = append(steps, Step{SQL: fmt.Sprintf(format, args...) + ";", Why: why})
+	}
+	replicates := r.MayReplicate
+	switch {
+	case !r.Exists && st.Server.RDS:
+		add(`The connector's role; give it a password in psql with \password.`, "CREATE ROLE %s LOGIN", role)
+	case !r.Exists:
+		add(`The connector's role; give it a password in psql with \password.`, "CREATE ROLE %s LOGIN REPLICATION", role)
+		replicates = true
+	case !r.MayLogIn:
+		add("The connector logs in with it.", "ALTER ROLE %s LOGIN", role)
+	}
+	if !replicates && st.Server.RDS {
+		add("Reading a slot takes this membership on Amazon RDS.", "GRANT rds_replication TO %s", role)
+	} else if !replicates {
+		add("Reading a slot takes this attribute.", "ALTER ROLE %s REPLICATION", role)
+	}
+	if r.Exists && !r.MayConnect {
+		add("The connector connects to the outbox's database.", "GRANT CONNECT ON DATABASE %s TO %s", QuoteIdentifier(st.Server.Database), role)
+	}
+	schemas := map[string]bool{}
+	for _, t := range cfg.Tables {
+		if !schemas[t.Schema] && !r.Using[t.Schema] {
+			add("Without it nothing in the schema can be read.", "GRANT USAGE ON SCHEMA %s TO %s", QuoteIdentifier(t.Schema), role)
+		}
+		schemas[t.Schema] = true
+		if !r.Selecting[t] {
+			add("For checks and for publishing again from the table; nothing is ever written to it.", "GRANT SELECT ON TABLE %s TO %s", t.SQL(), role)
+		}
+	}
+	return steps
+}
+
+// publicationDDL publishes inserts only: with updates and deletes in it, pruning the outbox would send every row again.
+func publicationDDL(cfg AdminConfig, viaRoot bool) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "CREATE PUBLICATION %s", QuoteIdentifier(cfg.Publication))
+	for i, t := range cfg.Tables {
+		if i == 0 {
+			b.WriteString(" FOR TABLE ")
+		} else {
+			b.WriteString(", ")
+		}
+		b.WriteString(t.SQL())
+	}
+	b.WriteString(" WITH (publish = 'insert'")
+	if viaRoot {
+		b.WriteString(", publish_via_partition_root = true")
+	}
+	b.WriteString(");")
+	return b.String()
+}
+
+func slotDDL(cfg AdminConfig) string {
+	failover := ""
+	if cfg.Failover {
+		failover = ", failover => true"
+	}
+	return fmt.Sprintf("SELECT pg_create_logical_replication_slot(%s, 'pgoutput'%s);", QuoteLiteral(cfg.Slot), failover)
+}
+
+var partitionBy = regexp.MustCompile(`(?i)\bPARTITION\s+BY\s+(RANGE|LIST|HASH)\b`)
+
+// ddlPartitions guesses whether the DDL makes a partitioned table, for a plan printed before the table exists; after
+// the table is there the catalog answers.
+func ddlPartitions(ddl string) bool { return partitionBy.MatchString(ddl) }
+
+func withSemicolon(sql string) string {
+	sql = strings.TrimSpace(sql)
+	if strings.HasSuffix(sql, ";") {
+		return sql
+	}
+	return sql + ";"
+}
+
+// SetupScript is the plan for a database in which nothing exists yet, made without a connection.
+func SetupScript(cfg AdminConfig) []Step {
+	var st setupState
+	for _, t := range cfg.Tables {
+		st.Tables = append(st.Tables, tableInfo{Table: t})
+	}
+	return planSetup(cfg, st)
+}
+
+// stepsSQL joins the statements for pasting.
+func stepsSQL(steps []Step) string {
+	lines := make([]string, 0, len(steps))
+	for _, s := range steps {
+		lines = append(lines, s.SQL)
+	}
+	return strings.Join(lines, "\n")
+}

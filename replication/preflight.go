@@ -1,0 +1,201 @@
+package replication
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
+	"github.com/jackc/pgx/v5"
+)
+
+// longOpen is the age from which an open transaction is worth a warning: since it began no slot's restart_lsn moves.
+const longOpen = 5 * time.Minute
+
+// Preflight looks at everything the connector needs of Postgres and changes nothing. No error: what keeps it from
+// looking is a finding as well. No finding holds the DSN.
+func Preflight(ctx context.Context, dsn string, cfg AdminConfig) []preflight.Finding {
+	cfg = cfg.withDefaults()
+	var out []preflight.Finding
+	err := withAdminConn(ctx, dsn, cfg, func(conn *pgx.Conn) error {
+		st, err := readSetupState(ctx, conn, cfg)
+		if err != nil {
+			return adminQueryFault("catalog", err)
+		}
+		open, err := openTransactions(ctx, conn, 20)
+		if err != nil {
+			return adminQueryFault("open transactions", err)
+		}
+		reader := slotReader(ctx, conn, st.Slot.ActivePID)
+		out = preflightFindings(cfg, st, open, reader)
+		return nil
+	})
+	if err != nil {
+		out = append(out, preflightFailure(err))
+	}
+	return out
+}
+
+func preflightFailure(err error) preflight.Finding {
+	f := preflight.Finding{Level: preflight.Fail, Subject: "connection", Found: err.Error(), Why: "Nothing else can be looked at without a connection."}
+	var known *fault.Error
+	if errors.As(err, &known) {
+		f.Subject, f.Remedy = known.Object, known.Next
+		f.Found = known.Err.Error() + "."
+	}
+	if known != nil && known.Kind == fault.Config {
+		f.Why = "The configuration cannot be used as it is."
+	}
+	return f
+}
+
+func preflightFindings(cfg AdminConfig, st setupState, open []openTransaction, reader string) []preflight.Finding {
+	out := []preflight.Finding{okFinding("connection", fmt.Sprintf("Connected to database %q as role %q.", st.Server.Database, st.Server.User))}
+	out = append(out, checkServer(cfg, st)...)
+	out = append(out, checkStandby(cfg, st)...)
+	if !st.Slot.Exists {
+		out = append(out, checkSlotRoom(st)...)
+	}
+	out = append(out, checkSenderRoom(st)...)
+	out = append(out, checkTables(cfg, st)...)
+	pair := checkPair(cfg, st)
+	if !st.Slot.Exists && !st.Publication.Exists {
+		pair = checkFirstStart(cfg, st)
+	}
+	out = append(out, pair...)
+	if st.Publication.Exists {
+		out = append(out, checkPublication(cfg, st)...)
+	}
+	if st.Slot.Exists {
+		out = append(out, checkSlot(cfg, st)...)
+		out = append(out, checkReader(cfg, st, reader)...)
+	}
+	out = append(out, checkWALLimit(st))
+	return append(out, checkOpenTransactions(st, open)...)
+}
+
+// checkFirstStart: both absent is a fault only for those who do not let `run` create them.
+func checkFirstStart(cfg AdminConfig, st setupState) []preflight.Finding {
+	if obstacles := checkMayPublish(cfg, st); len(obstacles) > 0 {
+		return obstacles
+	}
+	return []preflight.Finding{{
+		Level: preflight.Warn, Subject: slotSubject(cfg), Found: fmt.Sprintf("Neither the slot nor %s exists yet.", publicationSubject(cfg)),
+		Why:    "Events committed before the slot exists are not published. `run` creates both when postgres.setup is auto.",
+		Remedy: "cdc-outbox setup, or as the table's owner:\n" + stepsSQL(planSetup(cfg.withoutExtras(), st)),
+	}}
+}
+
+func checkStandby(cfg AdminConfig, st setupState) []preflight.Finding {
+	if !st.Server.InRecovery {
+		return nil
+	}
+	f := preflight.Finding{
+		Level: preflight.Warn, Subject: "server", Found: "It is a standby.",
+		Why:    "Nothing can be created on it, and recovery can invalidate a slot that is read from it.",
+		Remedy: "Let postgres.dsn lead to the primary: several hosts and target_session_attrs=read-write.",
+	}
+	if st.Server.Version < 160000 {
+		f.Level, f.Why = preflight.Fail, "Logical slots on standbys exist from 16 on."
+	}
+	return []preflight.Finding{f}
+}
+
+func checkSlotRoom(st setupState) []preflight.Finding {
+	s := st.Server
+	if s.UsedSlots < s.MaxSlots {
+		return []preflight.Finding{okFinding("max_replication_slots", fmt.Sprintf("%d of %d slots are in use.", s.UsedSlots, s.MaxSlots))}
+	}
+	return []preflight.Finding{{
+		Level: preflight.Fail, Subject: "max_replication_slots", Found: fmt.Sprintf("All %d slots are in use.", s.MaxSlots),
+		Why: "The connector needs one of its own.",
+		Remedy: fmt.Sprintf("ALTER SYSTEM SET max_replication_slots = %d; then restart the server. Or drop a slot nobody reads: SELECT slot_name, active FROM pg_replication_slots;",
+			s.MaxSlots+5),
+	}}
+}
+
+func checkSenderRoom(st setupState) []preflight.Finding {
+	s := st.Server
+	if s.UsedSenders < s.MaxSenders || st.Slot.ActivePID != 0 {
+		return []preflight.Finding{okFinding("max_wal_senders", fmt.Sprintf("%d of %d WAL senders are in use.", s.UsedSenders, s.MaxSenders))}
+	}
+	return []preflight.Finding{{
+		Level: preflight.Fail, Subject: "max_wal_senders", Found: fmt.Sprintf("All %d WAL senders are in use.", s.MaxSenders),
+		Why:    "The stream is served by one.",
+		Remedy: fmt.Sprintf("ALTER SYSTEM SET max_wal_senders = %d; then restart the server.", s.MaxSenders+5),
+	}}
+}
+
+// slotReader describes the session that reads the slot, as far as the connected role may see it.
+func slotReader(ctx context.Context, q Querier, pid int) string {
+	if pid == 0 {
+		return ""
+	}
+	reader := fmt.Sprintf("pid %d", pid)
+	var user, application, address string
+	err := q.QueryRow(ctx, `SELECT coalesce(usename, ''), coalesce(application_name, ''), coalesce(host(client_addr), '')
+		FROM pg_catalog.pg_stat_activity WHERE pid = $1::int`, pid).Scan(&user, &application, &address)
+	if err != nil {
+		return reader
+	}
+	reader += fmt.Sprintf(", role %q, application %q", user, application)
+	if address != "" {
+		reader += ", from " + address
+	}
+	return reader
+}
+
+// checkReader: a slot that is read is either this connector at work or somebody else's; a second one waits for it.
+func checkReader(cfg AdminConfig, st setupState, reader string) []preflight.Finding {
+	if st.Slot.ActivePID == 0 {
+		return nil
+	}
+	return []preflight.Finding{okFinding(slotSubject(cfg), fmt.Sprintf("It is being read by %s; a second connector waits until that one ends.", reader))}
+}
+
+func checkWALLimit(st setupState) preflight.Finding {
+	if st.Server.SlotWALKeepMB >= 0 {
+		return okFinding("max_slot_wal_keep_size", fmt.Sprintf("A slot may hold back %d MB of WAL; beyond that it is lost.", st.Server.SlotWALKeepMB))
+	}
+	return preflight.Finding{
+		Level: preflight.Warn, Subject: "max_slot_wal_keep_size", Found: "It is -1: a slot may hold back WAL without limit.",
+		Why:    "While nobody reads the slot, WAL piles up until the disk is full and the whole server stops.",
+		Remedy: "ALTER SYSTEM SET max_slot_wal_keep_size = '50GB'; SELECT pg_reload_conf(); -- what the disk can spare: beyond it the slot is lost instead, so watch slot_seconds_to_limit",
+	}
+}
+
+// checkOpenTransactions warns of transactions that keep every slot's restart_lsn where it is.
+func checkOpenTransactions(st setupState, open []openTransaction) []preflight.Finding {
+	var out []preflight.Finding
+	hidden := 0
+	for _, t := range open {
+		if t.Age < 0 {
+			hidden++
+			continue
+		}
+		if t.age() < longOpen {
+			continue
+		}
+		subject := "open transaction"
+		if t.PID == 0 {
+			subject = "prepared transaction"
+		}
+		out = append(out, preflight.Finding{
+			Level: preflight.Warn, Subject: subject, Found: "There is " + t.String() + ".",
+			Why:    "Since it began, Postgres keeps all WAL for the slot, and a new slot cannot be finished before it ends.",
+			Remedy: t.remedy(),
+		})
+	}
+	if len(out) == 0 && hidden == 0 {
+		return []preflight.Finding{okFinding("open transactions", fmt.Sprintf("None that has written is older than %s.", longOpen))}
+	}
+	if hidden > 0 && !st.Server.MaySeeOthers {
+		out = append(out, preflight.Finding{
+			Level: preflight.Warn, Subject: "open transactions", Found: fmt.Sprintf("%d have written, and role %q may not see for how long they are open.", hidden, st.Server.User),
+			Why: "One that stays open holds back the slot.", Remedy: fmt.Sprintf("GRANT pg_read_all_stats TO %s;", QuoteIdentifier(st.Server.User)),
+		})
+	}
+	return out
+}

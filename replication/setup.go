@@ -1,0 +1,229 @@
+package replication
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
+	"github.com/jackc/pgx/v5"
+	"go.uber.org/zap"
+)
+
+// Ensure makes sure that publication and slot are there and fit, before anything is streamed.
+//
+// With both absent and auto set it creates them, the publication first; two processes may do so at the same time. With
+// one of them absent it creates nothing: that is a lost slot or a lost publication, hence a gap, and the error says
+// what to run. With auto unset it only looks. It never creates a table.
+//
+// Errors are *fault.Error: Retry for what passes (no connection, a slot that could not be created yet because
+// transactions are open), Operator for what somebody has to mend, Config for names that cannot be.
+func Ensure(ctx context.Context, dsn string, cfg AdminConfig, auto bool) error {
+	cfg = cfg.withDefaults().withoutExtras()
+	return withAdminConn(ctx, dsn, cfg, func(conn *pgx.Conn) error {
+		_, err := ensure(ctx, conn, cfg, auto)
+		return err
+	})
+}
+
+// Setup does what PlanSetup lists: it creates table and grants where cfg asks for them, and publication and slot when
+// both are absent. It returns the steps done, none when everything was there. Like Ensure it refuses to make a slot
+// for a publication whose slot was lost.
+func Setup(ctx context.Context, dsn string, cfg AdminConfig) (done []Step, err error) {
+	cfg = cfg.withDefaults()
+	err = withAdminConn(ctx, dsn, cfg, func(conn *pgx.Conn) error {
+		done, err = ensure(ctx, conn, cfg, true)
+		return err
+	})
+	return done, err
+}
+
+// PlanSetup lists what Setup would do and changes nothing. The same refusals are its errors.
+func PlanSetup(ctx context.Context, dsn string, cfg AdminConfig) (steps []Step, err error) {
+	cfg = cfg.withDefaults()
+	err = withAdminConn(ctx, dsn, cfg, func(conn *pgx.Conn) error {
+		st, err := readSetupState(ctx, conn, cfg)
+		if err != nil {
+			return adminQueryFault("catalog", err)
+		}
+		if err := firstFailure(setupObstacles(cfg, st)); err != nil {
+			return err
+		}
+		steps = planSetup(cfg, st)
+		return nil
+	})
+	return steps, err
+}
+
+func withAdminConn(ctx context.Context, dsn string, cfg AdminConfig, use func(*pgx.Conn) error) error {
+	if err := cfg.check(); err != nil {
+		return err
+	}
+	conn, err := adminConnect(ctx, dsn, cfg)
+	if err != nil {
+		return err
+	}
+	defer closeAdminConn(ctx, conn)
+	return use(conn)
+}
+
+func closeAdminConn(ctx context.Context, conn *pgx.Conn) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	_ = conn.Close(ctx) // nothing is lost with it
+}
+
+func ensure(ctx context.Context, conn *pgx.Conn, cfg AdminConfig, auto bool) ([]Step, error) {
+	st, err := readSetupState(ctx, conn, cfg)
+	if err != nil {
+		return nil, adminQueryFault("catalog", err)
+	}
+	if st.complete(cfg) {
+		return nil, firstFailure(setupVerdict(cfg, st))
+	}
+	// Publication and slot are read one after the other, and another process may be between creating the two: only
+	// under the lock is "one there, one missing" a verdict.
+	unlock, err := lockSetup(ctx, conn, cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if st, err = readSetupState(ctx, conn, cfg); err != nil {
+		return nil, adminQueryFault("catalog", err)
+	}
+	if !auto {
+		return nil, firstFailure(append(checkTables(cfg, st), setupVerdict(cfg, st)...))
+	}
+	if err := firstFailure(setupObstacles(cfg, st)); err != nil {
+		return nil, err
+	}
+	return carryOut(ctx, conn, cfg)
+}
+
+// complete tells that there is nothing to create and nothing to tidy up.
+func (st setupState) complete(cfg AdminConfig) bool {
+	return st.Publication.Exists && st.Slot.Exists && !(st.pending(cfg) && st.Publication.Owned) && len(planSetup(cfg, st)) == 0
+}
+
+// setupVerdict judges a setup that should be complete.
+func setupVerdict(cfg AdminConfig, st setupState) []preflight.Finding {
+	if out := checkPair(cfg, st); len(out) > 0 {
+		return out
+	}
+	out := append(checkSlot(cfg, st), checkTables(cfg, st)...)
+	return append(out, checkPublication(cfg, st)...)
+}
+
+// setupObstacles finds what would stop a setup half-way, or hide a gap, before anything is done.
+func setupObstacles(cfg AdminConfig, st setupState) []preflight.Finding {
+	fresh := !st.Publication.Exists && !st.Slot.Exists
+	resumed := st.pending(cfg) && !st.Slot.Exists
+	var out []preflight.Finding
+	if !fresh && !resumed {
+		out = append(out, checkPair(cfg, st)...)
+	}
+	if (fresh || resumed) && st.Server.InRecovery {
+		out = append(out, preflight.Finding{
+			Level: preflight.Fail, Subject: "server", Found: "It is a standby, where nothing can be created.",
+			Why: "Publications and tables are made on the primary.", Remedy: "Let postgres.dsn lead to the primary (several hosts and target_session_attrs=read-write).",
+		})
+	}
+	if fresh || resumed {
+		out = append(out, checkServer(cfg, st)...)
+		out = append(out, checkSlotRoom(st)...)
+	}
+	if cfg.TableDDL == "" || !st.lacksTable() {
+		out = append(out, checkTables(cfg, st)...)
+	}
+	if fresh {
+		out = append(out, checkMayPublish(cfg, st)...)
+	}
+	if resumed && !st.Publication.Owned {
+		out = append(out, checkPair(cfg, st)...)
+	}
+	return out
+}
+
+// checkMayPublish: CREATE PUBLICATION takes CREATE on the database and ownership of each table.
+func checkMayPublish(cfg AdminConfig, st setupState) []preflight.Finding {
+	found := ""
+	if !st.Server.MayCreate {
+		found = fmt.Sprintf("Role %q lacks CREATE on database %q.", st.Server.User, st.Server.Database)
+	}
+	for _, t := range st.Tables {
+		if t.Exists && !t.Owned {
+			found = fmt.Sprintf("Role %q does not own table %s.", st.Server.User, t.Table)
+		}
+	}
+	if found == "" {
+		return nil
+	}
+	return []preflight.Finding{{
+		Level: preflight.Fail, Subject: publicationSubject(cfg), Found: found, Why: "Postgres asks for both of whoever creates a publication.",
+		Remedy: "Run `cdc-outbox setup` once as the table's owner, or run as the owner:\n" + stepsSQL(planSetup(cfg.withoutExtras(), st)),
+	}}
+}
+
+// firstFailure makes an Operator error of the first finding that fails and counts the others.
+func firstFailure(findings []preflight.Finding) error {
+	var first *fault.Error
+	more := 0
+	for _, f := range findings {
+		switch {
+		case f.Level != preflight.Fail:
+		case first != nil:
+			more++
+		default:
+			first = &fault.Error{Kind: fault.Operator, Object: f.Subject, Err: errors.New(trimStop(f.Found) + ". " + trimStop(f.Why)), Next: f.Remedy}
+		}
+	}
+	if first == nil {
+		return nil
+	}
+	if more > 0 {
+		first.Err = fmt.Errorf("%w (`cdc-outbox check` names %d more)", first.Err, more)
+	}
+	return first
+}
+
+func trimStop(s string) string {
+	if len(s) > 0 && s[len(s)-1] == '.' {
+		return s[:len(s)-1]
+	}
+	return s
+}
+
+// lockSetup serializes setups of one slot in one database by an advisory lock of the session. It is tried rather than
+// waited for, so that a waiting session holds no snapshot.
+func lockSetup(ctx context.Context, conn *pgx.Conn, cfg AdminConfig) (unlock func(), err error) {
+	key := "cdc-outbox setup of slot " + cfg.Slot
+	ctx, cancel := context.WithTimeout(ctx, cfg.SlotWait)
+	defer cancel()
+	for first := true; ; first = false {
+		var got bool
+		err := conn.QueryRow(ctx, `SELECT pg_try_advisory_lock(hashtextextended($1::text, 0))`, key).Scan(&got)
+		if err != nil && ctx.Err() == nil {
+			return nil, adminQueryFault("setup lock", err)
+		}
+		if got {
+			break
+		}
+		if first {
+			cfg.Logger.Info("another process is setting up the slot, waiting for it", zap.String("slot", cfg.Slot))
+		}
+		select {
+		case <-ctx.Done():
+			return nil, &fault.Error{Kind: fault.Retry, Object: slotSubject(cfg), Err: errors.New("another process is setting it up"),
+				Next: "Wait for it, or find it: SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted;"}
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+	return func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+		defer cancel()
+		// Closing the connection frees it as well.
+		_, _ = conn.Exec(ctx, `SELECT pg_advisory_unlock(hashtextextended($1::text, 0))`, key)
+	}, nil
+}

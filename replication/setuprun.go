@@ -1,0 +1,139 @@
+package replication
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/jackc/pgx/v5"
+	"go.uber.org/zap"
+)
+
+// SQLSTATEs that a concurrent or repeated setup meets (Postgres docs, appendix A).
+const (
+	stateDuplicateObject = "42710" // publication, role, slot
+	stateDuplicateTable  = "42P07"
+	stateUniqueViolation = "23505" // two sessions insert the same catalog row
+	stateQueryCanceled   = "57014"
+)
+
+// carryOut runs the plan and looks at the result. The setup lock is held.
+func carryOut(ctx context.Context, conn *pgx.Conn, cfg AdminConfig) ([]Step, error) {
+	var done []Step
+	for {
+		st, err := readSetupState(ctx, conn, cfg)
+		if err != nil {
+			return done, adminQueryFault("catalog", err)
+		}
+		steps := planSetup(cfg, st)
+		if len(steps) == 0 {
+			if err := settle(ctx, conn, cfg, st); err != nil {
+				return done, err
+			}
+			return done, firstFailure(setupVerdict(cfg, st))
+		}
+		// One step, then the catalog again: only with the table in it is it known whether the table is partitioned.
+		step := steps[0]
+		if len(done) > 0 && done[len(done)-1].SQL == step.SQL {
+			return done, &fault.Error{Kind: fault.Operator, Object: "setup", Err: fmt.Errorf("a step had no effect: %s", step.SQL),
+				Next: "Run it by hand and look at what Postgres says."}
+		}
+		if err := runStep(ctx, conn, cfg, step); err != nil {
+			return done, err
+		}
+		done = append(done, step)
+	}
+}
+
+// settle removes the mark of an unfinished setup. Its removal is what makes a later loss of the slot visible, so
+// nothing is streamed before.
+func settle(ctx context.Context, conn *pgx.Conn, cfg AdminConfig, st setupState) error {
+	if !st.pending(cfg) || !st.Publication.Owned {
+		return nil
+	}
+	_, err := conn.Exec(ctx, "COMMENT ON PUBLICATION "+QuoteIdentifier(cfg.Publication)+" IS NULL")
+	if err != nil {
+		return adminQueryFault(publicationSubject(cfg), err)
+	}
+	return nil
+}
+
+func runStep(ctx context.Context, conn *pgx.Conn, cfg AdminConfig, step Step) error {
+	if step.action == stepSlot {
+		return createSlot(ctx, conn, cfg, step.SQL)
+	}
+	sql := step.SQL
+	if step.action == stepPublication {
+		// Several statements in one simple query are one transaction (Postgres docs 55.2.2.1).
+		sql += fmt.Sprintf("\nCOMMENT ON PUBLICATION %s IS %s;", QuoteIdentifier(cfg.Publication), QuoteLiteral(setupPending(cfg)))
+	}
+	_, err := conn.PgConn().Exec(ctx, sql).ReadAll()
+	switch adminSQLState(err) {
+	case "":
+		if err == nil {
+			cfg.Logger.Info("setup step done", zap.String("sql", step.SQL))
+			return nil
+		}
+	case stateDuplicateObject, stateDuplicateTable, stateUniqueViolation:
+		return nil // somebody else was faster; the catalog is read again and judged
+	}
+	f := adminQueryFault("setup", err)
+	if fe, ok := f.(*fault.Error); ok && fe.Kind == fault.Operator {
+		fe.Next = "Run as a role that may do it:\n" + step.SQL
+	}
+	return f
+}
+
+// createSlot creates the slot. Postgres waits in it until every transaction that has written, in any database, has
+// ended (Postgres docs 49.2.2, snapbuild.c), so the wait is bounded and the error names them. When the wait is
+// given up the server drops the half-made slot itself.
+func createSlot(ctx context.Context, conn *pgx.Conn, cfg AdminConfig, sql string) error {
+	if open, err := openTransactions(ctx, conn, 3); err == nil && len(open) > 0 {
+		cfg.Logger.Info("creating the slot waits for open transactions", zap.String("slot", cfg.Slot), zap.Stringers("transactions", open))
+	}
+	waitCtx, cancel := context.WithTimeout(ctx, cfg.SlotWait)
+	defer cancel()
+	_, err := conn.Exec(waitCtx, sql)
+	if err == nil {
+		cfg.Logger.Info("setup step done", zap.String("sql", sql))
+		return nil
+	}
+	code := adminSQLState(err)
+	if code == stateDuplicateObject {
+		return nil
+	}
+	if waitCtx.Err() != nil || code == stateQueryCanceled {
+		return slotWaitFault(ctx, conn, cfg)
+	}
+	if code == "53400" { // configuration_limit_exceeded: "all replication slots are in use"
+		return &fault.Error{Kind: fault.Operator, Object: slotSubject(cfg), Err: fmt.Errorf("every replication slot of the server is in use"),
+			Next: "Drop one that nobody reads (SELECT slot_name, active FROM pg_replication_slots;), or raise max_replication_slots and restart the server."}
+	}
+	return adminQueryFault(slotSubject(cfg), err)
+}
+
+// slotWaitFault asks who was waited for. It passes when they end, hence Retry.
+func slotWaitFault(ctx context.Context, conn *pgx.Conn, cfg AdminConfig) error {
+	f := &fault.Error{Kind: fault.Retry, Object: slotSubject(cfg),
+		Err: fmt.Errorf("creating it waits for transactions that were open when it began, not done after %s", cfg.SlotWait)}
+	if ctx.Err() != nil {
+		f.Err = fmt.Errorf("creating it waited for transactions that were open when it began: %w", context.Cause(ctx))
+	}
+	ask, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
+	defer cancel()
+	open, err := openTransactions(ask, conn, 5)
+	if err != nil || len(open) == 0 {
+		f.Next = "See who is waited for: SELECT pid, datname, usename, state, now() - xact_start AS age FROM pg_stat_activity WHERE backend_xid IS NOT NULL;"
+		return f
+	}
+	for i, t := range open {
+		sep := ", "
+		if i == 0 {
+			sep = ": "
+		}
+		f.Err = fmt.Errorf("%w%s%s", f.Err, sep, t)
+	}
+	f.Next = "Let the oldest end, or end it: " + open[0].remedy()
+	return f
+}

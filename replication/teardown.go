@@ -1,0 +1,115 @@
+package replication
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/jackc/pgx/v5"
+	"go.uber.org/zap"
+)
+
+// Teardown drops the slot, then the publication, and the tables where dropTables is set (without CASCADE). It refuses
+// while somebody reads the slot. What is gone already is no error. It returns the steps done.
+func Teardown(ctx context.Context, dsn string, cfg AdminConfig, dropTables bool) (done []Step, err error) {
+	cfg = cfg.withDefaults()
+	err = withAdminConn(ctx, dsn, cfg, func(conn *pgx.Conn) error {
+		steps, err := readTeardownPlan(ctx, conn, cfg, dropTables)
+		if err != nil {
+			return err
+		}
+		for _, s := range steps {
+			if _, err := conn.Exec(ctx, s.SQL); err != nil {
+				if alreadyGone(err) {
+					continue
+				}
+				return teardownFault(cfg, s, err)
+			}
+			cfg.Logger.Info("teardown step done", zap.String("sql", s.SQL))
+			done = append(done, s)
+		}
+		return nil
+	})
+	return done, err
+}
+
+// PlanTeardown lists what Teardown would do and changes nothing. The same refusals are its errors.
+func PlanTeardown(ctx context.Context, dsn string, cfg AdminConfig, dropTables bool) (steps []Step, err error) {
+	cfg = cfg.withDefaults()
+	err = withAdminConn(ctx, dsn, cfg, func(conn *pgx.Conn) error {
+		steps, err = readTeardownPlan(ctx, conn, cfg, dropTables)
+		return err
+	})
+	return steps, err
+}
+
+func readTeardownPlan(ctx context.Context, conn *pgx.Conn, cfg AdminConfig, dropTables bool) ([]Step, error) {
+	st, err := readSetupState(ctx, conn, cfg)
+	if err != nil {
+		return nil, adminQueryFault("catalog", err)
+	}
+	if err := teardownRefusal(cfg, st); err != nil {
+		return nil, err
+	}
+	return planTeardown(cfg, st, dropTables), nil
+}
+
+// teardownRefusal protects a slot that is read or that is not ours.
+func teardownRefusal(cfg AdminConfig, st setupState) error {
+	s := st.Slot
+	refuse := func(next, format string, args ...any) error {
+		return &fault.Error{Kind: fault.Operator, Object: slotSubject(cfg), Err: fmt.Errorf(format, args...), Next: next}
+	}
+	switch {
+	case !s.Exists:
+		return nil
+	case s.ActivePID != 0:
+		return refuse(fmt.Sprintf("Stop the connector first. If its process is gone already: SELECT pg_terminate_backend(%d);", s.ActivePID),
+			"process %d of the server is reading it", s.ActivePID)
+	case !s.Logical || s.Plugin != "pgoutput":
+		return refuse("Correct postgres.slot.", "it is not a slot of this connector (a physical slot, or one with another plugin than pgoutput)")
+	case s.Database != st.Server.Database:
+		return refuse("Correct the database in postgres.dsn, or postgres.slot.", "it belongs to database %q, the connection goes to %q", s.Database, st.Server.Database)
+	}
+	return nil
+}
+
+func planTeardown(cfg AdminConfig, st setupState, dropTables bool) []Step {
+	var steps []Step
+	if st.Slot.Exists {
+		steps = append(steps, Step{SQL: fmt.Sprintf("SELECT pg_drop_replication_slot(%s);", QuoteLiteral(cfg.Slot)),
+			Why: "Postgres keeps WAL for as long as the slot exists. It goes first: a slot without its publication cannot be decoded."})
+	}
+	if st.Publication.Exists {
+		steps = append(steps, Step{SQL: fmt.Sprintf("DROP PUBLICATION %s;", QuoteIdentifier(cfg.Publication)), Why: "Nobody reads it any more."})
+	}
+	for _, t := range st.Tables {
+		if dropTables && t.Exists {
+			steps = append(steps, Step{SQL: fmt.Sprintf("DROP TABLE %s;", t.Table.SQL()), Why: "Asked for. Events in it that were not published are gone with it."})
+		}
+	}
+	return steps
+}
+
+func alreadyGone(err error) bool {
+	switch adminSQLState(err) {
+	case "42704", "42P01": // undefined_object, undefined_table: somebody else was faster
+		return true
+	}
+	return false
+}
+
+func teardownFault(cfg AdminConfig, s Step, err error) error {
+	f := adminQueryFault("teardown", err)
+	var fe *fault.Error
+	if errors.As(f, &fe) {
+		switch adminSQLState(err) {
+		case "55006": // object_in_use
+			fe.Object, fe.Next = slotSubject(cfg), "Stop the connector first."
+		default:
+			fe.Next = "Run as the owner: " + s.SQL
+		}
+	}
+	return f
+}
