@@ -21,8 +21,9 @@
 //     is a Retry. The stream must not be used, except for Finish after the end of Run's context.
 //  7. A stream that breaks does not end the context that consume was given. A consumer that waits for something else
 //     learns of the break at its next Receive, and nothing it had begun is torn in half.
-//  8. To stop without repeats: end Run's context, let what was produced be acknowledged, move Confirmed, call Finish
-//     with a context of its own and return. The slot then stands exactly where Confirmed stood.
+//  8. To stop without repeats: Interrupt the stream, receive until no transaction is open, let what was produced be
+//     acknowledged, move Confirmed, call Finish with a context of its own and return nil. The slot then stands exactly
+//     where Confirmed stood. Stopping within a transaction repeats those of its rows that were produced.
 //  9. A slot whose confirmed position does not move keeps WAL, and blocks a fast shutdown of Postgres for as long as
 //     the stream stays open. A caller that is stuck for long should Finish and return a Retry error.
 //

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -59,6 +60,7 @@ type Stream struct {
 	received atomic.Uint64
 
 	interrupted atomic.Pointer[error] // why Receive must end
+	nudged      atomic.Bool           // Receive is to return ErrInterrupted once
 	deadline    sync.Mutex            // guards finishing and the order of the connection's read deadlines
 	finishing   bool
 	release     func() bool // ends the watch over Run's context
@@ -101,18 +103,27 @@ func (s *Stream) Receive() (*Message, error) {
 		s.answered = false
 		s.status.confirmed(s.cfg.Confirmed())
 	}
-	if s.err == nil {
-		if s.err = s.receive(); s.err == nil {
-			return &s.message, nil
-		}
+	if s.err != nil {
+		return nil, s.err
 	}
-	return nil, s.err
+	switch err := s.receive(); err {
+	case nil:
+		return &s.message, nil
+	case ErrInterrupted:
+		return nil, err
+	default:
+		s.err = err
+		return nil, err
+	}
 }
 
 func (s *Stream) receive() error {
 	for {
 		if why := s.interrupted.Load(); why != nil {
 			return *why
+		}
+		if s.nudged.Load() {
+			return s.heed()
 		}
 		typ, body, err := s.frames.next()
 		if err != nil {
@@ -193,6 +204,9 @@ func (s *Stream) ended(typ byte, body []byte) error {
 func (s *Stream) readError(err error) error {
 	if why := s.interrupted.Load(); why != nil {
 		return *why
+	}
+	if s.nudged.Load() && errors.Is(err, os.ErrDeadlineExceeded) {
+		return s.heed()
 	}
 	var bad *frameError
 	if errors.As(err, &bad) {
