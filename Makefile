@@ -28,7 +28,7 @@ GOVULNCHECK := $(TOOLS)/govulncheck
 LINT_TAGS := e2e
 
 .DEFAULT_GOAL := help
-.PHONY: help build test unit e2e demo bench bench-latency lint vet imports links vuln fuzz fmt fmt-check docs docs-check compose-check clean
+.PHONY: help build test unit e2e demo bench bench-latency lint vet imports links vuln fuzz fmt fmt-check docs compose-check clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -87,6 +87,9 @@ fuzz: ## every fuzz target for FUZZTIME=10s
 			$(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
 		done; \
 	done
+
+docs: ## write docs/configuration.md anew from the code
+	$(GO) generate ./internal/config
 
 fmt: ## gofmt in place
 	gofmt -l -w $$(git ls-files --cached --others --exclude-standard '*.go')
