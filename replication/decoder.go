@@ -114,10 +114,10 @@ func (d *decoder) truncate(m *Message) error {
 	}
 	n := d.uint32()
 	d.skip(1) // CASCADE, RESTART IDENTITY
-	if uint64(n)*4 != uint64(len(d.in)) {
+	if uint64(n)*4 > uint64(len(d.in)) {
 		return d.fail("%d relations announced in %d bytes", n, len(d.in))
 	}
-	d.skip(len(d.in))
+	d.skip(int(n) * 4)
 	m.Kind = KindTruncate
 	m.Truncated = int(n)
 	return nil

@@ -271,7 +271,7 @@ func (s *Stream) corrupt(err error) error {
 		Next: "Nothing was skipped. Restart; if it fails at the same place, report the error with the server's version.",
 	}
 	var d *DecodeError
-	if errors.As(err, &d) {
+	if errors.As(err, &d) && d.LSN != 0 { // a Relation comes without one
 		f.At = d.LSN.String()
 	}
 	return f

@@ -185,12 +185,14 @@ func TestRun_mistakes_need_an_operator(t *testing.T) {
 		kind   fault.Kind
 		want   string
 	}{
-		"no such slot":         {func(c *Config) { c.Slot = "gone" }, fault.Operator, `slot "gone": it does not exist. Next: SELECT pg_create_logical_replication_slot('gone', 'pgoutput');`},
-		"another plugin":       {func(c *Config) { c.Slot += "_other" }, fault.Operator, `"test_decoding", not pgoutput`},
-		"upper-case slot":      {func(c *Config) { c.Slot = "Slot" }, fault.Config, "only a-z"},
-		"another database":     {func(c *Config) { c.DSN = func() (string, error) { return db.Server.DSN("postgres"), nil } }, fault.Operator, "belongs to database"},
-		"no such database":     {func(c *Config) { c.DSN = func() (string, error) { return db.Server.DSN("nowhere"), nil } }, fault.Operator, "3D000"},
-		"no such role":         {func(c *Config) { c.DSN = func() (string, error) { return strings.Replace(db.DSN, "postgres@", "nobody@", 1), nil } }, fault.Operator, "28000"},
+		"no such slot":     {func(c *Config) { c.Slot = "gone" }, fault.Operator, `slot "gone": it does not exist. Next: SELECT pg_create_logical_replication_slot('gone', 'pgoutput');`},
+		"another plugin":   {func(c *Config) { c.Slot += "_other" }, fault.Operator, `"test_decoding", not pgoutput`},
+		"upper-case slot":  {func(c *Config) { c.Slot = "Slot" }, fault.Config, "only a-z"},
+		"another database": {func(c *Config) { c.DSN = func() (string, error) { return db.Server.DSN("postgres"), nil } }, fault.Operator, "belongs to database"},
+		"no such database": {func(c *Config) { c.DSN = func() (string, error) { return db.Server.DSN("nowhere"), nil } }, fault.Operator, "3D000"},
+		"no such role": {func(c *Config) {
+			c.DSN = func() (string, error) { return strings.Replace(db.DSN, "postgres@", "nobody@", 1), nil }
+		}, fault.Operator, "28000"},
 		"unreadable DSN":       {func(c *Config) { c.DSN = func() (string, error) { return "postgres://u:secret@h:pass/word", nil } }, fault.Config, "postgres.dsn"},
 		"no such publication":  {func(c *Config) { c.Publication = `No "such", 'one'` }, fault.Operator, `publication "No "such", 'one'" does not exist`},
 		"restored from a copy": {func(c *Config) { c.Confirmed = func() pglogrepl.LSN { return 1 << 60 } }, fault.Operator, "restored from an older copy"},

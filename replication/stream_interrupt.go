@@ -13,6 +13,9 @@ var ErrInterrupted = errors.New("replication: receive interrupted")
 func (s *Stream) Interrupt() {
 	s.deadline.Lock()
 	defer s.deadline.Unlock()
+	if s.finishing {
+		return // Receive is not called any more, and Finish has a context of its own
+	}
 	s.nudged.Store(true)
 	_ = s.conn.SetReadDeadline(time.Unix(1, 0)) // fails only on a closed connection, where reads fail by themselves
 }

@@ -1,0 +1,144 @@
+package replication
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// frame is a message of the server with n bytes of body.
+func frame(typ byte, n int) []byte {
+	b := binary.BigEndian.AppendUint32([]byte{typ}, uint32(n+4))
+	for i := range n {
+		b = append(b, byte(i))
+	}
+	return b
+}
+
+func TestFrames_messages_of_all_sizes_come_out_whole(t *testing.T) {
+	sizes := []int{0, 1, 500, frameBuffer - 6, frameBuffer - 5, frameBuffer, 3*frameBuffer + 7, 10, 0, 2 * frameBuffer, frameBuffer / 2, frameBuffer/2 + 100}
+	var wire []byte
+	for _, n := range sizes {
+		wire = append(wire, frame('d', n)...)
+	}
+	f := newFrames(bytes.NewReader(wire))
+	for _, n := range sizes {
+		typ, body, err := f.next()
+		require.NoError(t, err)
+		require.Equal(t, byte('d'), typ)
+		require.Equal(t, frame('d', n)[frameHeader:], append([]byte{}, body...))
+	}
+	_, _, err := f.next()
+	require.Equal(t, io.EOF, err)
+	require.Len(t, f.buf, frameBuffer, "the buffer falls back after a large message")
+}
+
+func TestFrames_impossible_lengths(t *testing.T) {
+	for _, length := range []uint32{0, 3, maxFrame + 1, 1 << 31, 1<<32 - 1} {
+		f := newFrames(bytes.NewReader(binary.BigEndian.AppendUint32([]byte{'d'}, length)))
+		_, _, err := f.next()
+		var bad *frameError
+		require.ErrorAs(t, err, &bad)
+	}
+}
+
+// TestFrames_length_alone_allocates_nothing: the buffer grows as bytes arrive, not on the word of a header.
+func TestFrames_length_alone_allocates_nothing(t *testing.T) {
+	f := newFrames(bytes.NewReader(binary.BigEndian.AppendUint32([]byte{'d'}, 1<<30)))
+	_, _, err := f.next()
+	require.Equal(t, io.ErrUnexpectedEOF, err)
+	require.Len(t, f.buf, frameBuffer)
+}
+
+// stutter returns one piece a read, a deadline error in between.
+type stutter struct {
+	pieces [][]byte
+	late   bool
+}
+
+func (s *stutter) Read(p []byte) (int, error) {
+	if s.late = !s.late; s.late {
+		return 0, os.ErrDeadlineExceeded
+	}
+	if len(s.pieces) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, s.pieces[0])
+	s.pieces = s.pieces[1:]
+	return n, nil
+}
+
+func TestFrames_reading_goes_on_after_a_deadline(t *testing.T) {
+	wire := append(frame('d', 300), frame('k', 20)...)
+	f := newFrames(&stutter{pieces: [][]byte{wire[:3], wire[3:100], wire[100:310], wire[310:]}})
+	var types []byte
+	for {
+		typ, _, err := f.next()
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			continue
+		}
+		if err != nil {
+			require.Equal(t, io.EOF, err)
+			break
+		}
+		types = append(types, typ)
+	}
+	require.Equal(t, "dk", string(types))
+}
+
+func TestFrames_peek_sees_whole_messages_only(t *testing.T) {
+	wire := append(frame('d', 10), frame('N', 4)...)
+	f := newFrames(&stutter{pieces: [][]byte{wire[:len(wire)-1], wire[len(wire)-1:]}, late: true})
+	_, ok := f.peek()
+	require.False(t, ok)
+	_, _, err := f.next()
+	require.NoError(t, err)
+	_, ok = f.peek()
+	require.False(t, ok, "the notice lacks a byte")
+}
+
+// TestMessageReader_never_reads_ahead: however greedy the reader above, it gets no byte beyond the message it is in.
+func TestMessageReader_never_reads_ahead(t *testing.T) {
+	wire := append(append(frame('R', 4), frame('Z', 0)...), frame('d', 700)...)
+	under := bytes.NewReader(wire)
+	m := &messageReader{r: under}
+	greedy := make([]byte, 8192)
+	for range 2 {
+		before := under.Len()
+		n := 0
+		for first := true; first || !m.between(); first = false {
+			k, err := m.Read(greedy)
+			require.NoError(t, err)
+			n += k
+		}
+		require.Equal(t, before-n, under.Len())
+	}
+	require.Equal(t, len(frame('d', 700)), under.Len())
+
+	slow := &messageReader{r: &dribble{bytes.NewReader(wire)}}
+	all, err := io.ReadAll(slow)
+	require.NoError(t, err)
+	require.Equal(t, wire, all)
+	require.True(t, slow.between())
+}
+
+func BenchmarkFrames(b *testing.B) {
+	var wire []byte
+	for len(wire) < 512<<10 {
+		wire = append(wire, frame('d', 400)...)
+	}
+	src := bytes.NewReader(wire)
+	f := newFrames(src)
+	b.SetBytes(405)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, _, err := f.next(); err == io.EOF {
+			src.Reset(wire)
+		}
+	}
+}
