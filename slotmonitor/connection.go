@@ -1,0 +1,104 @@
+package slotmonitor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// queryTimeout bounds connecting and the question of one tick, here and on the server.
+const queryTimeout = 5 * time.Second
+
+// source answers one tick. It connects when it has to.
+type source interface {
+	snapshot(ctx context.Context) (Snapshot, error)
+	close()
+}
+
+// connection asks over a connection of its own. After any error it drops the connection: the next tick makes another
+// one, maybe to another server.
+type connection struct {
+	dsn  func() (string, error)
+	only []string
+	conn *pgx.Conn
+}
+
+func (c *connection) snapshot(ctx context.Context) (Snapshot, error) {
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	snap, err := c.ask(ctx)
+	if err != nil {
+		c.close()
+		return Snapshot{}, plain(err)
+	}
+	return snap, nil
+}
+
+func (c *connection) ask(ctx context.Context) (Snapshot, error) {
+	if c.conn == nil {
+		conn, err := c.connect(ctx)
+		if err != nil {
+			return Snapshot{}, err
+		}
+		c.conn = conn
+	}
+	var answer []byte
+	if err := c.conn.QueryRow(ctx, snapshotSQL, c.only).Scan(&answer); err != nil {
+		return Snapshot{}, err
+	}
+	return parseSnapshot(answer)
+}
+
+func (c *connection) connect(ctx context.Context) (*pgx.Conn, error) {
+	dsn, err := c.dsn()
+	if err != nil {
+		return nil, fmt.Errorf("read the connection string: %w", err)
+	}
+	cfg, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		// The parser quotes the string, and masks a password in it only as best it can.
+		return nil, errors.New("the connection string is neither a libpq one nor a postgres:// URL")
+	}
+	delete(cfg.RuntimeParams, "replication") // the string may be the stream's; a walsender has no extended protocol
+	if cfg.RuntimeParams["application_name"] == "" {
+		cfg.RuntimeParams["application_name"] = "cdc-outbox monitor"
+	}
+	cfg.DefaultQueryExecMode = pgx.QueryExecModeExec // no prepared statement to lose
+	conn, err := pgx.ConnectConfig(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	_, err = conn.Exec(ctx, fmt.Sprintf("SET statement_timeout = %d", queryTimeout.Milliseconds()))
+	if err != nil {
+		_ = conn.Close(ctx) // the error that counts is the first
+		return nil, err
+	}
+	return conn, nil
+}
+
+func (c *connection) close() {
+	if c.conn == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = c.conn.Close(ctx) // only read from
+	c.conn = nil
+}
+
+// plain keeps what a person needs of an error. pgconn's own holds the whole configuration, password included.
+func plain(err error) error {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return fmt.Errorf("%s (SQLSTATE %s)", pg.Message, pg.Code)
+	}
+	var dial *pgconn.ConnectError
+	if errors.As(err, &dial) {
+		return fmt.Errorf("cannot connect: %w", dial.Unwrap())
+	}
+	return err
+}

@@ -1,0 +1,111 @@
+package slotmonitor
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Snapshot is the answer of one tick, as the server gave it.
+type Snapshot struct {
+	At       time.Time // the server's clock
+	Current  uint64    // WAL position: written on a primary, received or replayed on a standby
+	Standby  bool
+	KeepSize *int64 // max_slot_wal_keep_size in bytes; nil: no limit
+	Slots    []slotRow
+	Oldest   *transactionRow
+}
+
+// snapshotSQL works on Postgres 14 to 18: slots come as JSON, in which a column that the version does not have is
+// absent. The position is read after the slots: read before, it could lie behind a confirmed_flush_lsn.
+// pid and backend_xid of other roles' sessions are visible to everybody, the rest to pg_read_all_stats only. On a
+// standby no transaction has an xid of its own; what holds slots back there is the primary's.
+const snapshotSQL = `
+WITH slots AS MATERIALIZED (
+  SELECT coalesce(jsonb_agg(to_jsonb(s) ORDER BY s.slot_name), '[]') AS list
+    FROM pg_catalog.pg_replication_slots s
+   WHERE s.slot_type = 'logical' AND ($1::text[] IS NULL OR s.slot_name = ANY ($1::text[]))
+), oldest AS MATERIALIZED (
+  SELECT to_jsonb(o) AS row FROM (
+    SELECT pid, '' AS gid, coalesce(datname, '') AS database, coalesce(usename, '') AS user, coalesce(application_name, '') AS application,
+           coalesce(state, '') AS state, extract(epoch FROM clock_timestamp() - xact_start) AS age, backend_xid::text AS xid, age(backend_xid) AS xids
+      FROM pg_catalog.pg_stat_activity WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid()
+    UNION ALL
+    SELECT 0, gid, database, owner, '', 'prepared', extract(epoch FROM clock_timestamp() - prepared), transaction::text, age(transaction)
+      FROM pg_catalog.pg_prepared_xacts
+    ORDER BY xids DESC LIMIT 1) o
+)
+SELECT jsonb_build_object(
+  'slots', slots.list,
+  'oldest', (SELECT row FROM oldest),
+  'standby', pg_is_in_recovery(),
+  'keep_mb', (SELECT setting::bigint FROM pg_catalog.pg_settings WHERE name = 'max_slot_wal_keep_size'),
+  'current', CASE WHEN pg_is_in_recovery() THEN greatest(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn()) ELSE pg_current_wal_lsn() END,
+  'at', clock_timestamp())::text
+FROM slots`
+
+// slotRow is a row of pg_replication_slots.
+type slotRow struct {
+	Name               string     `json:"slot_name"`
+	Plugin             string     `json:"plugin"`
+	Database           string     `json:"database"`
+	ActivePID          int        `json:"active_pid"`
+	RestartLSN         string     `json:"restart_lsn"`
+	ConfirmedFlushLSN  string     `json:"confirmed_flush_lsn"`
+	WALStatus          string     `json:"wal_status"`
+	SafeWALSize        *int64     `json:"safe_wal_size"`
+	InactiveSince      *time.Time `json:"inactive_since"`      // 17+
+	InvalidationReason string     `json:"invalidation_reason"` // 17+
+	Conflicting        bool       `json:"conflicting"`         // 16+
+	Synced             bool       `json:"synced"`              // 17+
+}
+
+// transactionRow is the oldest transaction that has written.
+type transactionRow struct {
+	PID         int      `json:"pid"`
+	GID         string   `json:"gid"`
+	Database    string   `json:"database"`
+	User        string   `json:"user"`
+	Application string   `json:"application"`
+	State       string   `json:"state"`
+	Age         *float64 `json:"age"` // seconds; nil: not visible to this role
+	XID         string   `json:"xid"`
+}
+
+func parseSnapshot(answer []byte) (Snapshot, error) {
+	var a struct {
+		Slots   []slotRow       `json:"slots"`
+		Oldest  *transactionRow `json:"oldest"`
+		Standby bool            `json:"standby"`
+		KeepMB  *int64          `json:"keep_mb"`
+		Current string          `json:"current"`
+		At      time.Time       `json:"at"`
+	}
+	if err := json.Unmarshal(answer, &a); err != nil {
+		return Snapshot{}, fmt.Errorf("read the answer about slots: %w", err)
+	}
+	s := Snapshot{At: a.At, Standby: a.Standby, Slots: a.Slots, Oldest: a.Oldest}
+	if a.KeepMB != nil && *a.KeepMB >= 0 {
+		bytes := *a.KeepMB << 20
+		s.KeepSize = &bytes
+	}
+	var err error
+	s.Current, err = parseLSN(a.Current)
+	return s, err
+}
+
+// parseLSN reads the form Postgres prints; empty, SQL's NULL, is 0.
+func parseLSN(text string) (uint64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	hi, lo, ok := strings.Cut(text, "/")
+	h, errHi := strconv.ParseUint(hi, 16, 32)
+	l, errLo := strconv.ParseUint(lo, 16, 32)
+	if !ok || errHi != nil || errLo != nil {
+		return 0, fmt.Errorf("%q is not an LSN", text)
+	}
+	return h<<32 | l, nil
+}
