@@ -54,4 +54,3 @@ func (c *Connector) badRow(t *offsets.Tracker, pos offsets.Position, ticket offs
 	c.producer.Flush()
 	return errHalted
 }
-

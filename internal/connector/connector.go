@@ -60,6 +60,7 @@ type Connector struct {
 	stream   stream // the open one, nil between streams
 	identity replication.Identity
 	state    State
+	streamed bool // there was a stream before
 	halted   *HaltedRow
 
 	counts   counts
@@ -130,7 +131,7 @@ func (c *Connector) Run(ctx context.Context) error {
 	})
 	err := g.Wait()
 	c.setState(State{Name: Stopped})
-	if errors.Is(err, context.Canceled) || errors.Is(err, errDrained) {
+	if errors.Is(err, context.Canceled) {
 		return nil
 	}
 	return err

@@ -2,16 +2,12 @@ package connector
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 )
-
-// errDrained ends the source after a graceful stop.
-var errDrained = errors.New("drained")
 
 // watchDrain turns the end of ctx into a graceful stop: the reader is told, and gets DrainLimit before everything ends.
 func (c *Connector) watchDrain(ctx, life context.Context, end context.CancelFunc) error {
@@ -50,10 +46,10 @@ func (c *Connector) finish(s stream) error {
 	if err := s.Finish(c.life); err != nil {
 		c.log.Warn("The last confirmation may not have reached Postgres; the next start may send some events again",
 			telemetry.ErrorFields(err)...)
-		return errDrained
+		return nil
 	}
 	c.log.Info("Everything that was read is acknowledged and confirmed", zap.String(telemetry.KeyConfirmed, c.confirmed().String()))
-	return errDrained
+	return nil
 }
 
 func (c *Connector) isStopping() bool {

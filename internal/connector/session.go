@@ -22,7 +22,7 @@ type reader struct {
 	position   []byte // scratch for the position header
 }
 
-// consume relays one stream until it breaks or the drain is over (errDrained).
+// consume relays one stream until it breaks; nil means that a graceful stop is over.
 func (c *Connector) consume(s stream) error {
 	c.setStream(s)
 	defer c.setStream(nil)
@@ -46,8 +46,12 @@ func (c *Connector) consume(s stream) error {
 		}
 		switch err := c.handle(t, m); {
 		case errors.Is(err, errHalted):
-			<-c.stopping
-			return c.finish(s)
+			select {
+			case <-c.stopping:
+				return c.finish(s)
+			case <-c.life.Done():
+				return c.life.Err()
+			}
 		case err != nil:
 			return err
 		}
@@ -87,7 +91,7 @@ func (c *Connector) insert(t *offsets.Tracker, m *replication.Message) error {
 		c.counts.repeated.Add(1)
 		return nil
 	}
-	c.reader.position = pos.AppendText(c.reader.position[:0])
+	c.reader.position, _ = pos.AppendText(c.reader.position[:0]) // cannot fail
 	rec, err := c.cfg.Router.Route(m.Relation, m.Tuple, router.Source{Position: c.reader.position, CommitTime: c.reader.commitTime})
 	if err != nil {
 		return c.badRow(t, pos, ticket, err)
@@ -116,7 +120,6 @@ func (c *Connector) disorder(err error) error {
 // anything there.
 func (c *Connector) identified(id replication.Identity) error {
 	c.mu.Lock()
-	before := c.identity
 	c.identity = id
 	c.mu.Unlock()
 
@@ -128,7 +131,7 @@ func (c *Connector) identified(id replication.Identity) error {
 	}
 	var why string
 	switch {
-	case id.Timeline != before.Timeline:
+	case id.TimelineChanged:
 		why = "timeline changed"
 	case slot > t.Confirmed():
 		why = "another instance moved the slot"

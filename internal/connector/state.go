@@ -1,6 +1,7 @@
 package connector
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
@@ -19,6 +20,9 @@ func (c *Connector) setState(s State) {
 	}
 	if s.Name == c.state.Name {
 		s.Since = c.state.Since
+		if s.Reason == "" {
+			s.Reason = c.state.Reason // connecting again does not make the last failure undone
+		}
 	}
 	c.state = s
 }
@@ -47,13 +51,37 @@ func (c *Connector) currentStream() stream {
 func (c *Connector) streamState(s replication.State) {
 	c.mu.Lock()
 	was := c.state.Name
+	streamed := c.streamed
+	if s.Phase == replication.Streaming {
+		c.streamed = true
+	}
 	c.mu.Unlock()
-	name := stateOf(s)
-	if name == Reconnecting && was == Starting {
-		name = Starting // it never streamed, so there is nothing to re-connect
+	next := State{Name: Streaming}
+	switch s.Phase {
+	case replication.Streaming:
+		if streamed {
+			c.cfg.Metrics.Reconnected(telemetry.Postgres)
+		}
+	case replication.Standby:
+		next.Name = Standby
+		next.Reason = fmt.Sprintf("the slot is held by backend %d; this instance takes over when it lets go", s.HolderPID)
+	case replication.Connecting:
+		if was == Standby {
+			return // looking again whether the slot is free
+		}
+		next.Name = c.unconnected(streamed)
+	default:
+		next.Name = c.unconnected(streamed)
+		if s.Err != nil {
+			next.Reason = s.Err.Error()
+		}
 	}
-	if name == Reconnecting && was == Streaming {
-		c.cfg.Metrics.Reconnected(telemetry.Postgres)
+	c.setState(next)
+}
+
+func (c *Connector) unconnected(streamed bool) StateName {
+	if streamed {
+		return Reconnecting
 	}
-	c.setState(State{Name: name, Reason: s.Reason})
+	return Starting
 }

@@ -160,7 +160,7 @@ func (c *Connector) idle() bool {
 func (c *Connector) stalledReason(age time.Duration) string {
 	why := fmt.Sprintf("Kafka has acknowledged nothing for %s", age.Round(time.Second))
 	if t := c.producer.Trouble(); len(t) > 0 {
-		why += fmt.Sprintf(": %s: %s", t[0].Object, t[0].Message)
+		why += fmt.Sprintf(": %s: %s", t[0].Object, t[0].Sentence)
 	}
 	return why
 }
@@ -178,7 +178,7 @@ func (c *Connector) Status() Status {
 	st.State, st.Halted = c.state, c.halted
 	id, s := c.identity, c.stream
 	c.mu.Unlock()
-	st.Server = Server{SystemID: id.SystemID, Timeline: id.Timeline, Database: id.Database, Version: id.ServerVersion}
+	st.Server = Server{SystemID: id.SystemID, Timeline: id.Timeline, Database: id.Database, Version: serverVersion(id.ServerVersion)}
 	if s != nil {
 		st.ReceivedLSN = offsets.LSN(s.Received()).String()
 		st.HeardSecondsAgo = time.Since(s.LastHeard()).Seconds()
@@ -191,9 +191,17 @@ func (c *Connector) Status() Status {
 		}
 	}
 	for _, t := range c.producer.Trouble() {
-		st.Waits = append(st.Waits, Wait{Kind: string(t.Kind), Object: t.Object, Reason: t.Message, Next: t.Remedy, Since: t.Since})
+		st.Waits = append(st.Waits, Wait{Kind: string(t.Kind), Object: t.Object, Reason: t.Sentence, Next: t.Remedy, Since: t.Since})
 	}
 	return st
+}
+
+// serverVersion turns server_version_num into what people call the version: 150018 is 15.18.
+func serverVersion(num int) string {
+	if num == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d.%d", num/10000, num%10000)
 }
 
 // gauges are the same figures for Prometheus.

@@ -1,0 +1,203 @@
+package connector
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/replication"
+)
+
+func TestConfirmsACommitsEndOnlyAfterTheAck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := start(t, Config{}, false, opening{at(50), newStream(begin(100), row("a"), row("b"), commit(150))})
+		synctest.Wait()
+		require.Equal(t, []string{"a", "b"}, g.producer.produced())
+		require.Equal(t, lsn(50), g.confirmed())
+		g.producer.ack()
+		require.Equal(t, lsn(150), g.confirmed())
+		g.stop()
+		require.NoError(t, <-g.done)
+	})
+}
+
+func TestIdleSlotFollowsKeepalives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := start(t, Config{}, true, opening{at(50), newStream(keepalive(400))})
+		synctest.Wait()
+		require.Equal(t, lsn(400), g.confirmed())
+		g.stop()
+		require.NoError(t, <-g.done)
+	})
+}
+
+func TestABrokenStreamRepeatsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := start(t, Config{}, false,
+			opening{at(50), brokenStream(begin(100), row("a"), commit(150), begin(200), row("b"))},
+			opening{at(50), newStream(begin(100), row("a"), commit(150), begin(200), row("b"), row("c"), commit(250))})
+		synctest.Wait()
+		require.Equal(t, []string{"a", "b", "c"}, g.producer.produced())
+		require.EqualValues(t, 2, g.Status().Counts.Repeated)
+		g.producer.ack()
+		require.Equal(t, lsn(250), g.confirmed())
+		g.stop()
+		require.NoError(t, <-g.done)
+	})
+}
+
+// The stream breaks while a row waits for room. Were the row given up with the stream, its repeat would be taken for
+// one under way, and it would never be produced.
+func TestARowThatWaitsForRoomSurvivesItsStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := start(t, Config{WindowRecords: 1}, false,
+			opening{at(50), brokenStream(begin(100), row("a"), row("b"))},
+			opening{at(50), newStream(begin(100), row("a"), row("b"), commit(150))})
+		synctest.Wait()
+		require.Equal(t, []string{"a"}, g.producer.produced())
+		g.producer.ack()
+		synctest.Wait()
+		require.Equal(t, []string{"a", "b"}, g.producer.produced())
+		g.producer.ack()
+		require.Equal(t, lsn(150), g.confirmed())
+		g.stop()
+		require.NoError(t, <-g.done)
+	})
+}
+
+func TestPositionsStartOverWhenTheyLostTheirMeaning(t *testing.T) {
+	promoted := at(60)
+	promoted.Timeline, promoted.TimelineChanged = 2, true
+	for name, second := range map[string]replication.Identity{"timeline": promoted, "slot moved by another": at(170)} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := start(t, Config{}, false,
+					opening{at(50), brokenStream(begin(100), row("a"), commit(150), begin(200), row("b"))},
+					opening{second, newStream(begin(300), row("c"), commit(350))})
+				synctest.Wait()
+				require.Equal(t, []string{"a", "b"}, g.producer.produced(), "nothing new before what is in flight is answered")
+				g.producer.ack()
+				synctest.Wait()
+				require.Equal(t, []string{"a", "b", "c"}, g.producer.produced())
+				require.Equal(t, lsn(uint64(second.ConfirmedFlush)), g.confirmed())
+				g.producer.ack()
+				require.Equal(t, lsn(350), g.confirmed())
+				g.stop()
+				require.NoError(t, <-g.done)
+			})
+		})
+	}
+}
+
+func TestAGracefulStopReadsToTheCommitAndWaitsForTheAck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStream(begin(100), row("a"), row("b"), commit(150), begin(200), row("c"), commit(250))
+		g := start(t, Config{WindowRecords: 1}, false, opening{at(50), s})
+		synctest.Wait()
+		g.stop() // within the first transaction: b waits for room
+		synctest.Wait()
+		g.producer.ack()
+		synctest.Wait()
+		require.Equal(t, []string{"a", "b"}, g.producer.produced(), "to the commit and no further")
+		select {
+		case <-s.finished:
+			t.Fatal("finished before the last row was acknowledged")
+		default:
+		}
+		g.producer.ack()
+		<-s.finished
+		require.NoError(t, <-g.done)
+		require.Equal(t, lsn(150), g.confirmed())
+	})
+}
+
+func TestAStopEndsAtItsLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := start(t, Config{DrainLimit: 3 * time.Second}, false, opening{at(50), newStream(begin(100), row("a"), commit(150))})
+		synctest.Wait()
+		began := time.Now()
+		g.stop()
+		require.NoError(t, <-g.done)
+		require.Equal(t, 3*time.Second, time.Since(began))
+		require.Equal(t, lsn(50), g.confirmed(), "what was not acknowledged is not confirmed")
+	})
+}
+
+func TestHaltKeepsTheProcessAtTheRow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStream(begin(100), row("a"), commit(150), begin(200), typedRow("b", "no/topic"), row("c"), commit(250))
+		g := start(t, Config{}, true, opening{at(50), s})
+		synctest.Wait()
+		require.Equal(t, []string{"a"}, g.producer.produced())
+		require.Equal(t, lsn(150), g.confirmed(), "what lies before the row is confirmed")
+		ready, why := g.Ready()
+		require.False(t, ready)
+		require.Contains(t, why, "halted at event b")
+		require.Equal(t, "illegal_topic", g.Status().Halted.Reason)
+		require.Equal(t, "0/C8", g.Status().Halted.LSN)
+		g.stop()
+		<-s.finished
+		require.NoError(t, <-g.done)
+	})
+}
+
+func TestSkipGoesOnAndConfirms(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStream(begin(100), typedRow("a", "no/topic"), commit(150), begin(200), typedRow("b", "__consumer_offsets"), row("c"), commit(250))
+		g := start(t, Config{OnBadRow: Skip}, true, opening{at(50), s})
+		synctest.Wait()
+		require.Equal(t, []string{"c"}, g.producer.produced())
+		require.Equal(t, lsn(250), g.confirmed())
+		require.EqualValues(t, 2, g.Status().Counts.Skipped)
+		g.stop()
+		require.NoError(t, <-g.done)
+	})
+}
+
+func TestNotReadyWhileKafkaIsSilent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := start(t, Config{Stall: 5 * time.Second}, false, opening{at(50), newStream(begin(100), row("a"), commit(150))})
+		time.Sleep(4 * time.Second)
+		ready, why := g.Ready()
+		require.True(t, ready, why)
+		time.Sleep(4 * time.Second)
+		ready, why = g.Ready()
+		require.False(t, ready)
+		require.Contains(t, why, "acknowledged nothing")
+		g.producer.ack()
+		time.Sleep(2 * time.Second)
+		ready, why = g.Ready()
+		require.True(t, ready, why)
+		g.stop()
+		require.NoError(t, <-g.done)
+	})
+}
+
+func TestImpossibleInputEndsTheProcess(t *testing.T) {
+	for name, s := range map[string]*fakeStream{
+		"row outside a transaction": newStream(row("a")),
+		"commits out of order":      newStream(begin(200), row("a"), commit(250), begin(100)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := start(t, Config{}, false, opening{at(50), s})
+				err := <-g.done
+				require.Error(t, err)
+				require.Equal(t, fault.Fatal, fault.KindOf(err))
+				require.Contains(t, err.Error(), "slot")
+			})
+		})
+	}
+	t.Run("a second ack", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			g := start(t, Config{}, true, opening{at(50), newStream(begin(100), row("a"), commit(150), begin(200), row("b"))})
+			synctest.Wait()
+			g.acked(kafka.Delivery{Topic: "order.events", Tickets: []uint64{1<<48 | 7}})
+			require.Equal(t, fault.Fatal, fault.KindOf(<-g.done))
+		})
+	})
+}

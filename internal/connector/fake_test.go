@@ -1,0 +1,219 @@
+package connector
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pglogrepl"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
+	"github.com/cdc-outbox/cdc-outbox/offsets"
+	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/router"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var relation = &replication.Relation{OID: 1, Namespace: "public", Name: "outbox", Columns: []replication.Column{
+	{Name: "id"}, {Name: "aggregate_type"}, {Name: "aggregate_id"}, {Name: "event_type"}, {Name: "payload"},
+}}
+
+func begin(commit uint64) *replication.Message {
+	return &replication.Message{Kind: replication.KindBegin, Begin: replication.Begin{
+		CommitLSN: pglogrepl.LSN(commit), CommitTime: time.Now(),
+	}}
+}
+
+func commit(end uint64) *replication.Message {
+	return &replication.Message{Kind: replication.KindCommit, Commit: replication.Commit{EndLSN: pglogrepl.LSN(end)}}
+}
+
+func keepalive(end uint64) *replication.Message {
+	return &replication.Message{Kind: replication.KindKeepalive, Keepalive: replication.Keepalive{WALEnd: pglogrepl.LSN(end)}}
+}
+
+func row(id string) *replication.Message { return typedRow(id, "order") }
+
+func typedRow(id, aggregateType string) *replication.Message {
+	text := func(s string) replication.Value { return replication.Value{Kind: replication.Text, Data: []byte(s)} }
+	return &replication.Message{Kind: replication.KindInsert, Relation: relation, Tuple: replication.Tuple{
+		text(id), text(aggregateType), text("k"), text("created"), text("{}"),
+	}}
+}
+
+// fakeStream hands out a script. At its end it waits for Interrupt, or breaks where the script says so.
+type fakeStream struct {
+	script []*replication.Message
+	breaks bool
+
+	life     context.Context // of Run
+	nudge    chan struct{}
+	finished chan struct{}
+}
+
+func newStream(script ...*replication.Message) *fakeStream {
+	return &fakeStream{script: script, nudge: make(chan struct{}, 1), finished: make(chan struct{})}
+}
+
+func brokenStream(script ...*replication.Message) *fakeStream {
+	s := newStream(script...)
+	s.breaks = true
+	return s
+}
+
+func (s *fakeStream) Receive() (*replication.Message, error) {
+	select {
+	case <-s.nudge:
+		return nil, replication.ErrInterrupted
+	default:
+	}
+	if len(s.script) > 0 {
+		m := s.script[0]
+		s.script = s.script[1:]
+		return m, nil
+	}
+	if s.breaks {
+		return nil, &fault.Error{Kind: fault.Retry, Object: "stream", Err: errors.New("broken")}
+	}
+	select {
+	case <-s.nudge:
+		return nil, replication.ErrInterrupted
+	case <-s.life.Done():
+		return nil, s.life.Err()
+	}
+}
+
+func (s *fakeStream) Buffered() bool               { return len(s.script) > 0 }
+func (s *fakeStream) Interrupt()                   { s.nudge <- struct{}{} }
+func (s *fakeStream) Finish(context.Context) error { close(s.finished); return nil }
+func (s *fakeStream) Received() pglogrepl.LSN      { return 0 }
+func (s *fakeStream) LastHeard() time.Time         { return time.Now() }
+
+// fakeProducer keeps what it is given until ack is called; with auto it acknowledges on Flush.
+type fakeProducer struct {
+	auto  bool
+	acked func(kafka.Delivery)
+
+	mu      sync.Mutex
+	ids     []string // every record produced, by event id, in order
+	tickets []uint64 // not acknowledged
+	bytes   int64
+	idle    chan struct{} // replaced and closed when tickets becomes empty
+}
+
+func (p *fakeProducer) Run(ctx context.Context) error { <-ctx.Done(); return nil }
+
+func (p *fakeProducer) Produce(_ context.Context, rec *router.Record, ticket uint64) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ids = append(p.ids, string(rec.Headers[0].Value))
+	p.tickets = append(p.tickets, ticket)
+	p.bytes += int64(rec.Size())
+	return nil
+}
+
+func (p *fakeProducer) Flush() {
+	if p.auto {
+		p.ack()
+	}
+}
+
+// ack acknowledges everything.
+func (p *fakeProducer) ack() {
+	p.mu.Lock()
+	d := kafka.Delivery{Topic: "order.events", Tickets: p.tickets, Bytes: p.bytes}
+	p.tickets, p.bytes = nil, 0
+	idle := p.idle
+	p.idle = make(chan struct{})
+	p.mu.Unlock()
+	if len(d.Tickets) > 0 {
+		p.acked(d)
+	}
+	close(idle)
+}
+
+func (p *fakeProducer) Drain(ctx context.Context) error {
+	for {
+		p.mu.Lock()
+		n, idle := len(p.tickets), p.idle
+		p.mu.Unlock()
+		if n == 0 {
+			return nil
+		}
+		select {
+		case <-idle:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (p *fakeProducer) Trouble() []kafka.Trouble { return nil }
+
+func (p *fakeProducer) produced() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]string(nil), p.ids...)
+}
+
+// opening is one stream of a script, and who the server says it is when it opens.
+type opening struct {
+	identity replication.Identity
+	stream   *fakeStream
+}
+
+// rig is a connector over scripted streams and a fake producer.
+type rig struct {
+	*Connector
+	producer *fakeProducer
+	stop     context.CancelFunc
+	done     chan error
+}
+
+// start runs a connector over the streams, one after the other, as replication.Run would. After the last one it waits.
+func start(t *testing.T, cfg Config, auto bool, openings ...opening) *rig {
+	t.Helper()
+	r, err := router.New(router.Config{Columns: router.DefaultColumns(), Topic: router.DefaultTopic})
+	require.NoError(t, err)
+	cfg.Router, cfg.Metrics, cfg.Logger = r, telemetry.NewMetrics(prometheus.NewRegistry()), zap.NewNop()
+	cfg.Kafka.Brokers = []string{"127.0.0.1:1"}
+	c, err := New(cfg)
+	require.NoError(t, err)
+	p := &fakeProducer{auto: auto, acked: c.acked, idle: make(chan struct{})}
+	c.producer = p
+	c.source = func(ctx context.Context, rc replication.Config, consume func(stream) error) error {
+		for _, o := range openings {
+			if err := rc.OnIdentity(o.identity); err != nil {
+				return err
+			}
+			rc.OnState(replication.State{Phase: replication.Streaming, Identity: o.identity})
+			o.stream.life = ctx
+			err := consume(o.stream)
+			if err == nil || fault.KindOf(err) != fault.Retry {
+				return err
+			}
+			rc.OnState(replication.State{Phase: replication.Waiting, Err: err})
+		}
+		<-ctx.Done()
+		return nil
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	g := &rig{Connector: c, producer: p, stop: cancel, done: make(chan error, 1)}
+	go func() { g.done <- c.Run(ctx) }()
+	return g
+}
+
+func at(flush uint64) replication.Identity {
+	return replication.Identity{SystemID: "1", Timeline: 1, ConfirmedFlush: pglogrepl.LSN(flush)}
+}
+
+func lsn(n uint64) offsets.LSN { return offsets.LSN(n) }
