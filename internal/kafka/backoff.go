@@ -1,0 +1,33 @@
+package kafka
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+// delay is the pause before the next try after so many failures in a row: doubling from backoffMin to backoffMax,
+// half of it random, so that many partitions and many instances do not knock at the same moment. There is no last
+// try: how long an outage may last is for the operator to say, and the slot keeps the data until then.
+func (c *pace) delay(failures int) time.Duration {
+	d := c.backoffMax
+	if failures < 16 {
+		d = min(d, c.backoffMin<<failures)
+	}
+	return d/2 + rand.N(d/2+1)
+}
+
+// slowly is the pause before the next try of what a person has to mend.
+func (c *pace) slowly() time.Duration { return c.slow/2 + rand.N(c.slow/2+1) }
+
+// sleepUntil reports false when ctx ended first.
+func sleepUntil(ctx context.Context, at time.Time) bool {
+	t := time.NewTimer(time.Until(at))
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}

@@ -1,0 +1,166 @@
+package kafka
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"sync"
+
+	"github.com/cdc-outbox/cdc-outbox/router"
+)
+
+// headerSize is the fixed part of a record batch, message format v2
+// (https://kafka.apache.org/documentation/#recordbatch).
+const headerSize = 61
+
+// Offsets of the header's fields.
+const (
+	atLength          = 8  // int32: bytes behind this field
+	atLeaderEpoch     = 12 // int32: the broker fills it
+	atMagic           = 16 // int8: 2
+	atCRC             = 17 // uint32: CRC-32C of everything behind this field
+	atAttributes      = 21 // int16: codec in the low three bits
+	atLastOffsetDelta = 23 // int32: records - 1
+	atBaseTimestamp   = 27 // int64
+	atMaxTimestamp    = 35 // int64
+	atProducerID      = 43 // int64
+	atProducerEpoch   = 51 // int16
+	atBaseSequence    = 53 // int32
+	atRecords         = 57 // int32
+)
+
+// maxTicketsKept bounds the ticket slices that recycled batches keep: 64 KiB.
+const maxTicketsKept = 8192
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// batch is a record batch on its way to one partition. While it is open Produce appends to it; once sealed its
+// records never change. The (producer id, epoch, sequence) it got at its first send is what the broker recognizes a
+// repeat by, so it stays the same for every resend; only a new producer id or epoch may rewrite it.
+//
+// Ownership: the partition, under the producer's lock, except between the hand-over to a connection's writer and
+// the answer (or the end of that connection), when the writer alone touches chunks and header.
+type batch struct {
+	part    *partition
+	chunks  []*chunk
+	payload int // bytes in the chunks
+
+	records        int32
+	firstTimestamp int64
+	maxTimestamp   int64
+	tickets        []uint64 // one per record, in order
+	window         int64    // sum of Record.Size(): what the caller's window gets back
+
+	identity  identity
+	sequence  int32
+	sequenced bool // identity and sequence are assigned
+
+	finished bool // compressed, if it is to be
+	codec    int8 // as in the attributes; 0 until finished
+	header   [headerSize]byte
+	stamped  bool // header is valid for identity, sequence and codec
+}
+
+var batchPool = sync.Pool{New: func() any { return new(batch) }}
+
+func newBatch(part *partition) *batch {
+	b := batchPool.Get().(*batch)
+	b.part = part
+	return b
+}
+
+// free recycles the batch and its memory. Nobody may hold it any more.
+func (b *batch) free() {
+	for _, c := range b.chunks {
+		c.free()
+	}
+	clear(b.chunks)
+	tickets := b.tickets[:0]
+	if cap(tickets) > maxTicketsKept {
+		tickets = nil
+	}
+	*b = batch{chunks: b.chunks[:0], tickets: tickets}
+	batchPool.Put(b)
+}
+
+// size is the number of bytes the batch takes in a request and in the log.
+func (b *batch) size() int { return headerSize + b.payload }
+
+// append encodes the record and returns the bytes it took, 0 where the batch would grow beyond limit. The first
+// record always fits: one that is too large for the topic is for the broker to refuse, see split.go. Nothing of
+// rec is kept.
+func (b *batch) append(rec *router.Record, ticket uint64, limit int) int {
+	if b.records == 0 {
+		b.firstTimestamp, b.maxTimestamp = rec.Timestamp, rec.Timestamp
+	}
+	delta := rec.Timestamp - b.firstTimestamp
+	length := recordLen(rec, delta, b.records)
+	n := varintLen(int64(length)) + length
+	if b.records > 0 && b.size()+n > limit {
+		return 0
+	}
+
+	c := b.room(n)
+	c.buf = appendRecord(c.buf, rec, delta, b.records, length)
+
+	b.payload += n
+	b.records++
+	b.maxTimestamp = max(b.maxTimestamp, rec.Timestamp)
+	b.tickets = append(b.tickets, ticket)
+	b.window += int64(rec.Size())
+	return n
+}
+
+// room returns the chunk to append n bytes to.
+func (b *batch) room(n int) *chunk {
+	previous := 0
+	if len(b.chunks) > 0 {
+		last := b.chunks[len(b.chunks)-1]
+		if cap(last.buf)-len(last.buf) >= n {
+			return last
+		}
+		previous = cap(last.buf)
+	}
+	c := newChunk(nextChunkSize(previous, n))
+	b.chunks = append(b.chunks, c)
+	return c
+}
+
+// assign gives the batch its place in the partition's sequence.
+func (b *batch) assign(id identity, sequence int32) {
+	if b.sequenced && b.identity == id && b.sequence == sequence {
+		return
+	}
+	b.identity, b.sequence, b.sequenced, b.stamped = id, sequence, true, false
+}
+
+// stamp fills the header, checksum included. A batch that is sent again unchanged keeps its header.
+func (b *batch) stamp() {
+	if b.stamped {
+		return
+	}
+	h := &b.header
+	be := binary.BigEndian
+	be.PutUint32(h[atLength:], uint32(b.size()-atLeaderEpoch))
+	be.PutUint32(h[atLeaderEpoch:], 0xffffffff)
+	h[atMagic] = 2
+	be.PutUint16(h[atAttributes:], uint16(b.codec))
+	be.PutUint32(h[atLastOffsetDelta:], uint32(b.records-1))
+	be.PutUint64(h[atBaseTimestamp:], uint64(b.firstTimestamp))
+	be.PutUint64(h[atMaxTimestamp:], uint64(b.maxTimestamp))
+	be.PutUint64(h[atProducerID:], uint64(b.identity.id))
+	be.PutUint16(h[atProducerEpoch:], uint16(b.identity.epoch))
+	be.PutUint32(h[atBaseSequence:], uint32(b.sequence))
+	be.PutUint32(h[atRecords:], uint32(b.records))
+
+	crc := crc32.Update(0, castagnoli, h[atAttributes:])
+	for _, c := range b.chunks {
+		crc = crc32.Update(crc, castagnoli, c.buf)
+	}
+	be.PutUint32(h[atCRC:], crc)
+	b.stamped = true
+}
+
+// advance is the sequence number n records behind s: sequences run from 0 to 2^31-1 and start over.
+func advance(s, n int32) int32 {
+	return int32((uint32(s) + uint32(n)) & 0x7fffffff)
+}

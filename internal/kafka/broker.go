@@ -1,0 +1,178 @@
+package kafka
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// broker is a broker that leads, or led, a partition in use. One goroutine, serve, owns its connection; the other
+// fields are guarded by the producer's lock.
+type broker struct {
+	id     int32
+	addr   string
+	cancel context.CancelFunc // ends serve
+	wanted chan struct{}      // capacity 1: there is something to send and no connection
+
+	conn     *conn      // nil while there is none
+	inflight []*request // unanswered, oldest first
+
+	ready      []*partition // partitions with something to send, in no order
+	readyBytes int          // what they have pending
+	turn       int          // where in ready the next request starts, so that no partition starves
+
+	attempt        int       // connection failures since the last answer
+	throttledUntil time.Time // the broker asked for a pause (KIP-219)
+	cutAt          time.Time // zero, or when to stop waiting for answers about partitions that moved away
+
+	trouble trouble
+}
+
+// refresh brings the partition's place in its broker's ready list in line with its state. Call it after each change
+// of state, queue, leader or back-off.
+func (p *Producer) refresh(part *partition) {
+	want := part.sendable()
+	have := part.readyAt != notReady
+	if want == have {
+		return
+	}
+	b := part.broker
+	if want {
+		part.readyAt = len(b.ready)
+		b.ready = append(b.ready, part)
+		b.count(part)
+		b.want()
+		return
+	}
+	p.unready(part)
+}
+
+// count brings readyBytes in line with what a ready partition has pending.
+func (b *broker) count(part *partition) {
+	b.readyBytes += part.pending - part.counted
+	part.counted = part.pending
+}
+
+// unready takes the partition out of its broker's ready list.
+func (p *Producer) unready(part *partition) {
+	if part.readyAt == notReady {
+		return
+	}
+	b := part.broker
+	last := b.ready[len(b.ready)-1]
+	b.ready[part.readyAt] = last
+	last.readyAt = part.readyAt
+	b.ready[len(b.ready)-1] = nil
+	b.ready = b.ready[:len(b.ready)-1]
+	part.readyAt = notReady
+	b.readyBytes -= part.counted
+	part.counted = 0
+}
+
+// want asks serve for a connection.
+func (b *broker) want() {
+	if b.conn != nil {
+		return
+	}
+	select {
+	case b.wanted <- struct{}{}:
+	default:
+	}
+}
+
+// serve keeps the broker's connection: it dials when there is something to send, runs the connection, and when
+// that ends resolves what was in flight. It returns when ctx ends.
+func (p *Producer) serve(ctx context.Context, b *broker) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-b.wanted:
+		}
+		ended := p.session(ctx, b)
+		p.mu.Lock()
+		delay := p.cfg.pace.delay(b.attempt)
+		b.attempt++
+		p.mu.Unlock()
+		if !sleepUntil(ctx, ended.Add(delay)) {
+			return
+		}
+	}
+}
+
+// session dials and runs one connection, and returns the time it ended.
+func (p *Producer) session(ctx context.Context, b *broker) time.Time {
+	ctx, cut := context.WithCancelCause(ctx)
+	defer cut(nil)
+	w, err := dial(ctx, &p.cfg, b.addr)
+	var c *conn
+	if err == nil {
+		if c, err = newConn(w, &p.cfg); err != nil {
+			_ = w.nc.Close()
+		}
+	}
+	if err != nil {
+		p.unreachable(ctx, b, err)
+		return time.Now()
+	}
+	c.cut = cut
+	p.connected(b, c)
+	err = c.run(ctx, p.responder(b))
+	p.disconnected(ctx, b, err)
+	return time.Now()
+}
+
+func (p *Producer) connected(b *broker, c *conn) {
+	p.log.Info("connected to broker", zap.String("broker", b.addr), zap.Int32("node", b.id))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b.conn = c
+	b.trouble.resolve(p.log)
+	p.pump(b)
+}
+
+func (p *Producer) unreachable(ctx context.Context, b *broker, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reportDial(&b.trouble, b.addr, err)
+	p.wantMetadata()
+	if len(b.ready) > 0 {
+		b.want()
+	}
+}
+
+// disconnected resolves every request in flight as "maybe appended": all of their partitions rewind.
+func (p *Producer) disconnected(ctx context.Context, b *broker, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b.conn = nil
+	b.cutAt = time.Time{}
+	lost := b.inflight
+	b.inflight = nil
+	p.flying -= len(lost)
+	p.metrics.inFlight.Sub(float64(len(lost)))
+	if ctx.Err() == nil || len(lost) > 0 {
+		p.log.Info("connection to broker ended", zap.String("broker", b.addr), zap.Int32("node", b.id),
+			zap.Int("requests_in_flight", len(lost)), zap.NamedError("reason", err))
+	}
+	for _, r := range lost {
+		for _, batch := range r.batches {
+			p.resolve(batch, connectionLost)
+		}
+	}
+	if len(lost) > 0 {
+		b.trouble.set(p.log, BrokerUnreachable, "broker "+b.addr, err.Error(), "")
+		p.wantMetadata()
+		if p.cfg.Reconnected != nil {
+			p.cfg.Reconnected()
+		}
+	}
+	if len(b.ready) > 0 {
+		b.want()
+	}
+	p.settle()
+}

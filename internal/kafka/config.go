@@ -1,0 +1,167 @@
+package kafka
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/segmentio/kafka-go/compress"
+	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+)
+
+// Delivery tells which records of one batch are in the log.
+type Delivery struct {
+	Topic     string
+	Partition int32
+	Tickets   []uint64 // one per record, in the order of Produce; valid during the call
+	Bytes     int64    // sum of Record.Size() over the batch
+}
+
+// SASL is how to authenticate towards the brokers.
+type SASL struct {
+	Mechanism string // PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512
+	Username  string
+	// Password is called at each connect, so that a rotated password is seen.
+	Password func() (string, error)
+}
+
+// Config configures a Producer. Only Brokers and Acked are required.
+type Config struct {
+	// Brokers are the bootstrap addresses, host:port.
+	Brokers []string
+
+	// Acked is called from one goroutine, batch by batch, in order per partition, exactly once per record, when the
+	// records are in the log of all in-sync replicas. It should return soon and must not call Produce or Drain.
+	Acked func(Delivery)
+
+	// ClientID names the connections in the brokers' logs and quotas. Default "cdc-outbox".
+	ClientID string
+
+	// Compression is none, gzip, snappy, lz4 or zstd. Default none.
+	Compression string
+
+	// TLS, when set, is used for every connection; ServerName defaults to the broker's host. There is no fallback
+	// to plain text. Default nil: plain text.
+	TLS *tls.Config
+
+	// SASL, when set, authenticates every connection. Default nil.
+	SASL *SASL
+
+	// MaxRequestBytes is where a request counts as full. Default 1 MiB.
+	MaxRequestBytes int
+
+	// MaxBatchBytes bounds a record batch, unless the topic's max.message.bytes is lower. The brokers' default
+	// limit is 1,048,588 bytes. Default 1,000,000.
+	MaxBatchBytes int
+
+	// RequestTimeout is how long a broker may take to answer a request. Then the connection is cut and its data
+	// sent again over a new one. Default 30 s.
+	RequestTimeout time.Duration
+
+	// DialTimeout bounds connecting, including TLS and SASL. Default 10 s.
+	DialTimeout time.Duration
+
+	// MetadataInterval is how often leaders and partition counts are asked for when nothing is wrong. Default 30 s.
+	MetadataInterval time.Duration
+
+	// Dial opens the network connections. Default net.Dialer.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+	// Reconnected, when set, is called each time an established connection to a broker was lost.
+	Reconnected func()
+
+	// Logger; default none.
+	Logger *zap.Logger
+
+	// Registerer, when set, gets the producer's metrics, prefix cdc_outbox_producer_.
+	Registerer prometheus.Registerer
+
+	pace  pace
+	codec compress.Codec
+}
+
+// pace holds the delays of retries. Tests shorten them.
+type pace struct {
+	backoffMin  time.Duration // first retry of what passes by itself
+	backoffMax  time.Duration
+	slow        time.Duration // retry of what a person has to mend
+	topicLookup time.Duration // look again for a topic that does not exist
+	probeAfter  time.Duration // a partition idle for longer sends its first batch alone
+	moveGrace   time.Duration // a broker that lost a partition may take this long to answer for it
+	slowAnswer  time.Duration // an answer that takes longer is a reason to ask who leads
+}
+
+func defaultPace() pace {
+	return pace{
+		backoffMin:  50 * time.Millisecond,
+		backoffMax:  5 * time.Second,
+		slow:        10 * time.Second,
+		topicLookup: time.Second,
+		probeAfter:  time.Minute,
+		moveGrace:   time.Second,
+		slowAnswer:  3 * time.Second,
+	}
+}
+
+// maxInFlight is how many requests a connection carries unanswered. A request holds at most one batch per partition
+// and a partition stays on one connection, so no partition has more than five batches in flight: the number of
+// batches per partition that a broker remembers to recognize repeats (ProducerStateEntry.NUM_BATCHES_TO_RETAIN).
+const maxInFlight = 5
+
+func (c *Config) setDefaults() {
+	setDefault(&c.ClientID, "cdc-outbox")
+	setDefault(&c.Compression, "none")
+	setDefault(&c.MaxRequestBytes, 1<<20)
+	setDefault(&c.MaxBatchBytes, 1_000_000)
+	setDefault(&c.RequestTimeout, 30*time.Second)
+	setDefault(&c.DialTimeout, 10*time.Second)
+	setDefault(&c.MetadataInterval, 30*time.Second)
+	if c.Dial == nil {
+		c.Dial = (&net.Dialer{}).DialContext
+	}
+	if c.Logger == nil {
+		c.Logger = zap.NewNop()
+	}
+	setDefault(&c.pace, defaultPace())
+}
+
+func setDefault[T comparable](v *T, def T) {
+	var zero T
+	if *v == zero {
+		*v = def
+	}
+}
+
+// validate reports everything that is wrong at once, as a *fault.Error of kind Config.
+func (c *Config) validate() error {
+	var errs []error
+	if len(c.Brokers) == 0 {
+		errs = append(errs, errors.New("no broker address"))
+	}
+	for _, addr := range c.Brokers {
+		if _, _, err := net.SplitHostPort(addr); err != nil {
+			errs = append(errs, fmt.Errorf("broker address %q is not host:port", addr))
+		}
+	}
+	codec, err := codecOf(c.Compression)
+	if err != nil {
+		errs = append(errs, err)
+	}
+	c.codec = codec
+	if c.SASL != nil {
+		errs = append(errs, c.SASL.validate())
+	}
+	if c.MaxRequestBytes < 0 || c.MaxBatchBytes < 0 {
+		errs = append(errs, errors.New("sizes are positive"))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return &fault.Error{Kind: fault.Config, Object: "kafka", Err: err, Next: "Correct the kafka section of the configuration."}
+	}
+	return nil
+}

@@ -1,0 +1,168 @@
+package kafka
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/produce"
+)
+
+// conn pipelines Produce requests over one connection: a writer goroutine compresses, stamps and sends; the reader
+// matches answers, which a broker gives in the order of the requests.
+//
+// A conn has no opinion on its unanswered requests: the broker that owns it keeps them, see broker.inflight.
+type conn struct {
+	wire    *wire
+	cfg     *Config
+	version int16
+
+	send chan *request // never blocks: it holds as many as may be in flight
+	sent chan *request // on the wire, in order; the reader takes them
+
+	mu     sync.Mutex // guards flying and the read deadline, which writer and reader both set
+	flying int        // requests on the wire without an answer
+
+	cut context.CancelCauseFunc
+}
+
+func newConn(w *wire, cfg *Config) (*conn, error) {
+	version, err := w.version(protocol.Produce)
+	if err != nil {
+		return nil, err
+	}
+	if version < 3 {
+		return nil, fmt.Errorf("the broker at %s speaks Produce version %d; idempotence needs 3 (Kafka 0.11)", w.addr, version)
+	}
+	return &conn{
+		wire: w, cfg: cfg, version: version,
+		send: make(chan *request, maxInFlight),
+		sent: make(chan *request, maxInFlight),
+	}, nil
+}
+
+// run serves the connection until ctx ends or it breaks, and returns why. When it returns both goroutines have
+// ended and nothing of the unanswered requests is in use any more.
+func (c *conn) run(ctx context.Context, answered func(*request, *produce.Response) error) error {
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		if err := c.write(ctx); err != nil {
+			c.cut(err)
+		}
+	})
+	stop := context.AfterFunc(ctx, func() { _ = c.wire.nc.Close() })
+	c.cut(c.read(ctx, answered))
+	stop()
+	_ = c.wire.nc.Close()
+	writer.Wait()
+	return context.Cause(ctx)
+}
+
+// write sends what is in c.send until ctx ends. Plain TCP goes by writev, straight from the batches; TLS gets a
+// buffer in front, for it would make a record of its own out of each small piece.
+func (c *conn) write(ctx context.Context) error {
+	var (
+		frame    frame
+		tcp, _   = c.wire.nc.(*net.TCPConn)
+		buffered *bufio.Writer
+	)
+	if tcp == nil {
+		buffered = bufio.NewWriterSize(c.wire.nc, 64<<10)
+	}
+	// The broker gives up on its replicas before the answer is missed here, so that a slow follower costs a
+	// REQUEST_TIMED_OUT and not the connection.
+	timeout := c.cfg.RequestTimeout * 3 / 4
+
+	for {
+		var r *request
+		select {
+		case <-ctx.Done():
+			return nil
+		case r = <-c.send:
+		}
+		for _, b := range r.batches {
+			if err := b.finish(c.cfg.codec); err != nil {
+				return err
+			}
+			b.stamp()
+		}
+		r.id, r.version, r.sentAt = c.wire.nextID(), c.version, time.Now()
+		buffers := frame.encode(r, c.cfg.ClientID, timeout)
+		if err := c.wire.nc.SetWriteDeadline(r.sentAt.Add(c.cfg.RequestTimeout)); err != nil {
+			return err
+		}
+		var err error
+		if tcp != nil {
+			_, err = buffers.WriteTo(tcp)
+		} else {
+			err = writeAll(buffered, buffers)
+		}
+		if err != nil {
+			return fmt.Errorf("send to %s: %w", c.wire.addr, err)
+		}
+		c.expect()
+		c.sent <- r
+	}
+}
+
+func writeAll(w *bufio.Writer, buffers net.Buffers) error {
+	for _, b := range buffers {
+		if _, err := w.Write(b); err != nil {
+			return err
+		}
+	}
+	return w.Flush()
+}
+
+// expect notes that a request is on the wire. The deadline counts from the moment the request is the oldest
+// unanswered one: a broker works on one request of a connection at a time.
+func (c *conn) expect() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.flying++; c.flying == 1 {
+		_ = c.wire.nc.SetReadDeadline(time.Now().Add(c.cfg.RequestTimeout))
+	}
+}
+
+func (c *conn) received() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	deadline := time.Time{} // an idle connection may be silent for ever
+	if c.flying--; c.flying > 0 {
+		deadline = time.Now().Add(c.cfg.RequestTimeout)
+	}
+	_ = c.wire.nc.SetReadDeadline(deadline)
+}
+
+func (c *conn) read(ctx context.Context, answered func(*request, *produce.Response) error) error {
+	for {
+		if _, err := c.wire.br.Peek(1); err != nil {
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				return fmt.Errorf("no answer from %s within %s", c.wire.addr, c.cfg.RequestTimeout)
+			}
+			return noEOF(err)
+		}
+		// The writer hands a request over when it is done with it: an answer that is quicker waits here, so that a
+		// batch is never recycled under the writer's hands.
+		var r *request
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case r = <-c.sent:
+		}
+		res, err := c.wire.readResponse(protocol.Produce, r.version, r.id)
+		if err != nil {
+			return err
+		}
+		c.received()
+		if err := answered(r, res.(*produce.Response)); err != nil {
+			return err
+		}
+	}
+}

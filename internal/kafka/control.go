@@ -1,0 +1,168 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+)
+
+// control is the state of the goroutine that asks: for a producer id, for metadata, for topic limits. It uses a
+// connection of its own, to any broker, because on a produce connection its requests would queue behind megabytes.
+// Guarded by the producer's lock, except wire and turn, which belong to the goroutine.
+type control struct {
+	wake      chan struct{} // capacity 1
+	timeout   time.Duration // of one request
+	metaAt    time.Time     // when to ask for metadata next
+	metaLast  time.Time
+	idAt      time.Time // when to ask for a producer id next, if there is none
+	failures  int
+	fruitless int              // metadata answers in a row that left something without a leader
+	addrs     map[int32]string // of the brokers in the last answer
+
+	wire *wire
+	turn int
+
+	trouble trouble
+}
+
+func newControl(cfg *Config) control {
+	return control{wake: make(chan struct{}, 1), timeout: min(cfg.RequestTimeout, cfg.DialTimeout)}
+}
+
+func (p *Producer) wakeControl() { poke(p.control.wake) }
+
+// wantMetadata asks for fresh metadata now, or as soon as the last answer is a moment old.
+func (p *Producer) wantMetadata() {
+	at := time.Now()
+	if next := p.control.metaLast.Add(p.cfg.pace.backoffMin); next.After(at) {
+		at = next
+	}
+	if p.control.metaAt.After(at) || p.control.metaAt.IsZero() {
+		p.control.metaAt = at
+		p.wakeControl()
+	}
+}
+
+// runControl does the next job when it is due, until ctx ends.
+func (p *Producer) runControl(ctx context.Context) {
+	c := &p.control
+	defer func() {
+		if c.wire != nil {
+			_ = c.wire.nc.Close()
+		}
+	}()
+	for ctx.Err() == nil {
+		p.mu.Lock()
+		job, at := p.nextJob()
+		p.mu.Unlock()
+		if wait := time.Until(at); job == nil || wait > 0 {
+			c.sleep(ctx, wait)
+			continue
+		}
+		if err := p.do(ctx, job); err != nil && ctx.Err() == nil {
+			p.jobFailed(err)
+		}
+	}
+}
+
+// nextJob returns what to do next and when; nil, a while from now, for nothing.
+func (p *Producer) nextJob() (job func(*wire) error, at time.Time) {
+	if !p.id.valid() && !p.restarting {
+		job, at = p.initProducerID, p.control.idAt
+	}
+	if len(p.topics) > 0 && (job == nil || p.control.metaAt.Before(at)) {
+		job, at = p.refreshMetadata, p.control.metaAt
+	}
+	if job == nil {
+		at = later(p.cfg.MetadataInterval)
+	}
+	return job, at
+}
+
+func (c *control) sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+	case <-c.wake:
+	case <-t.C:
+	}
+}
+
+// do runs the job over the control connection, made anew where there is none. A kept connection may have been
+// closed by the broker for idleness, so its failure is followed by a second try over a new one.
+func (p *Producer) do(ctx context.Context, job func(*wire) error) error {
+	c := &p.control
+	for {
+		kept := c.wire != nil
+		if !kept {
+			var err error
+			if c.wire, err = p.dialAny(ctx); err != nil {
+				return err
+			}
+		}
+		stop := context.AfterFunc(ctx, func() { _ = c.wire.nc.Close() })
+		err := job(c.wire)
+		stop()
+		if err == nil {
+			p.mu.Lock()
+			c.failures = 0
+			c.trouble.resolve(p.log)
+			p.mu.Unlock()
+			return nil
+		}
+		_ = c.wire.nc.Close()
+		c.wire = nil
+		c.turn++
+		if !kept || ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+// jobFailed tries again later.
+func (p *Producer) jobFailed(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := &p.control
+	delay := p.cfg.pace.delay(c.failures)
+	var de *dialError
+	if errors.As(err, &de) && de.kind != BrokerUnreachable {
+		delay = p.cfg.pace.slowly() // a locked account does not get better by knocking
+	}
+	c.failures++
+	c.metaAt, c.idAt = later(delay), later(delay)
+	p.reportDial(&c.trouble, "any of the bootstrap brokers", err)
+}
+
+// dialAny connects to the first broker that answers: those known from metadata first, then the configured ones.
+func (p *Producer) dialAny(ctx context.Context) (*wire, error) {
+	p.mu.Lock()
+	var known []string
+	for _, b := range p.brokers {
+		if b.trouble.Kind == "" {
+			known = append(known, b.addr)
+		}
+	}
+	p.mu.Unlock()
+	slices.Sort(known)
+
+	addrs := slices.Concat(known, p.cfg.Brokers)
+	var errs []error
+	for i := range addrs {
+		addr := addrs[(p.control.turn+i)%len(addrs)]
+		w, err := dial(ctx, &p.cfg, addr)
+		if err == nil {
+			return w, nil
+		}
+		if ctx.Err() != nil {
+			return nil, err
+		}
+		p.log.Debug("broker not reachable", zap.String("broker", addr), zap.Error(err))
+		errs = append(errs, err)
+	}
+	return nil, errors.Join(errs...)
+}

@@ -1,0 +1,54 @@
+package kafka
+
+// complete hands an acknowledged batch to the goroutine that calls Acked.
+func (p *Producer) complete(b *batch) {
+	p.metrics.batchBytes.Observe(float64(b.size()))
+	p.metrics.recordsPerBatch.Observe(float64(b.records))
+	p.completed = append(p.completed, b)
+	poke(p.acks)
+	if b.part.topic.more > 0 {
+		p.announce() // Produce may wait for the topic to be quiet
+	}
+}
+
+// deliver calls Acked, outside the lock so that a slow caller does not hold up the sending, until quit is closed and
+// nothing is left.
+func (p *Producer) deliver(quit <-chan struct{}) {
+	for {
+		p.mu.Lock()
+		batches := p.completed
+		p.completed = p.spare[:0]
+		p.mu.Unlock()
+
+		if len(batches) == 0 {
+			p.spare = batches
+			select {
+			case <-p.acks:
+				continue
+			case <-quit:
+				return
+			}
+		}
+		records := uint64(0)
+		for i, b := range batches {
+			p.cfg.Acked(Delivery{Topic: b.part.topic.name, Partition: b.part.index, Tickets: b.tickets, Bytes: b.window})
+			records += uint64(b.records)
+			b.free()
+			batches[i] = nil
+		}
+		p.mu.Lock()
+		p.spare = batches
+		if p.unacked -= records; p.unacked == 0 {
+			p.announce()
+		}
+		p.mu.Unlock()
+	}
+}
+
+// poke sends to a channel of capacity one that only says "look again".
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

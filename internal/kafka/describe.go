@@ -1,0 +1,50 @@
+package kafka
+
+import (
+	"strconv"
+
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/describeconfigs"
+	"github.com/segmentio/kafka-go/protocol/metadata"
+)
+
+const (
+	resourceTopic   = 2 // in DescribeConfigs
+	maxMessageBytes = "max.message.bytes"
+)
+
+// describe asks for max.message.bytes of the topics in the answer whose limit is not known. Who may not read the
+// configuration of a topic (DESCRIBE_CONFIGS) gets no limit, and batches are split when the broker refuses one.
+func (p *Producer) describe(w *wire, answer *metadata.Response) (map[string]int, error) {
+	var resources []describeconfigs.RequestResource
+	p.mu.Lock()
+	for i := range answer.Topics {
+		at := &answer.Topics[i]
+		if t := p.topics[at.Name]; t != nil && !t.described && at.ErrorCode == 0 {
+			t.described = true // once, whatever comes of it
+			resources = append(resources, describeconfigs.RequestResource{
+				ResourceType: resourceTopic, ResourceName: at.Name, ConfigNames: []string{maxMessageBytes},
+			})
+		}
+	}
+	p.mu.Unlock()
+	if len(resources) == 0 {
+		return nil, nil
+	}
+	if _, err := w.version(protocol.DescribeConfigs); err != nil {
+		return nil, nil //nolint:nilerr // a broker without the API has no limits to tell
+	}
+	res, err := w.roundTrip(&describeconfigs.Request{Resources: resources}, p.control.timeout)
+	if err != nil {
+		return nil, err
+	}
+	limits := map[string]int{}
+	for _, r := range res.(*describeconfigs.Response).Resources {
+		for _, entry := range r.ConfigEntries {
+			if n, err := strconv.Atoi(entry.ConfigValue); err == nil && entry.ConfigName == maxMessageBytes {
+				limits[r.ResourceName] = n
+			}
+		}
+	}
+	return limits, nil
+}

@@ -1,0 +1,124 @@
+package kafka
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/apiversions"
+
+	// Each import registers an API with the protocol package.
+	_ "github.com/segmentio/kafka-go/protocol/describeconfigs"
+	_ "github.com/segmentio/kafka-go/protocol/initproducerid"
+	_ "github.com/segmentio/kafka-go/protocol/metadata"
+	_ "github.com/segmentio/kafka-go/protocol/produce"
+)
+
+// dialError says why a connection did not come about.
+type dialError struct {
+	kind   TroubleKind
+	err    error
+	remedy string
+}
+
+func (e *dialError) Error() string { return e.err.Error() }
+func (e *dialError) Unwrap() error { return e.err }
+
+// dial connects to a broker: TCP, TLS, ApiVersions, SASL. All errors are *dialError.
+func dial(ctx context.Context, cfg *Config, addr string) (_ *wire, err error) {
+	ctx, cancel := context.WithTimeout(ctx, cfg.DialTimeout)
+	defer cancel()
+
+	nc, err := cfg.Dial(ctx, "tcp", addr)
+	if err != nil {
+		return nil, &dialError{BrokerUnreachable, err, "Check that the broker runs and that kafka.brokers and its advertised.listeners name an address reachable from here."}
+	}
+	// The handshakes below know nothing of contexts; closing the connection ends them.
+	stop := context.AfterFunc(ctx, func() { _ = nc.Close() })
+	defer func() {
+		if !stop() && err == nil {
+			err = &dialError{BrokerUnreachable, context.Cause(ctx), ""}
+		}
+		if err != nil {
+			_ = nc.Close()
+		}
+	}()
+
+	if cfg.TLS != nil {
+		if nc, err = handshakeTLS(ctx, cfg.TLS, nc, addr); err != nil {
+			return nil, err
+		}
+	}
+	w := newWire(nc, addr, cfg.ClientID)
+	if err := w.negotiate(cfg.DialTimeout); err != nil {
+		return nil, err
+	}
+	if cfg.SASL != nil {
+		if err := w.authenticate(ctx, cfg.SASL, cfg.DialTimeout); err != nil {
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+func handshakeTLS(ctx context.Context, base *tls.Config, nc net.Conn, addr string) (net.Conn, error) {
+	conf := base.Clone()
+	if conf.ServerName == "" {
+		host, _, err := net.SplitHostPort(addr)
+		if err != nil {
+			return nil, &dialError{BrokerUnreachable, err, ""}
+		}
+		conf.ServerName = host
+	}
+	tc := tls.Client(nc, conf)
+	err := tc.HandshakeContext(ctx)
+	if err == nil {
+		return tc, nil
+	}
+
+	remedy := "Check kafka.tls and that the broker's listener on this port speaks TLS."
+	kind := NotAuthenticated
+	var (
+		unknown  x509.UnknownAuthorityError
+		hostname x509.HostnameError
+		invalid  x509.CertificateInvalidError
+	)
+	switch {
+	case errors.As(err, &unknown):
+		remedy = "Give the CA that signed the broker's certificate in kafka.tls."
+	case errors.As(err, &hostname):
+		remedy = "The broker's certificate must name the host in its advertised.listeners; issue a new one or set the server name in kafka.tls."
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		remedy = "Renew the broker's certificate, or correct the clock of this machine."
+	case ctx.Err() != nil:
+		kind = BrokerUnreachable
+	}
+	return nil, &dialError{kind, fmt.Errorf("TLS handshake with %s: %w", addr, err), remedy}
+}
+
+// negotiate asks the broker which versions it speaks and takes the highest that both sides know (KIP-35).
+func (w *wire) negotiate(timeout time.Duration) error {
+	w.versions[protocol.ApiVersions] = 0 // every broker answers version 0
+	res, err := w.roundTrip(&apiversions.Request{}, timeout)
+	if err != nil {
+		return &dialError{BrokerUnreachable, err, "Check that this is a Kafka listener, and whether it expects TLS or SASL."}
+	}
+	answer := res.(*apiversions.Response)
+	if v := verdictOf(answer.ErrorCode); v.action != done {
+		return &dialError{BrokerUnreachable, fmt.Errorf("ApiVersions of %s: %s", w.addr, v.name), ""}
+	}
+	for _, offered := range answer.ApiKeys {
+		key := protocol.ApiKey(offered.ApiKey)
+		version := min(key.MaxVersion(), offered.MaxVersion)
+		if version >= max(key.MinVersion(), offered.MinVersion) {
+			w.versions[key] = version
+		}
+	}
+	w.versions[protocol.ApiVersions] = 0
+	return nil
+}

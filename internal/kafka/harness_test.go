@@ -1,0 +1,178 @@
+package kafka
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest"
+
+	"github.com/cdc-outbox/cdc-outbox/router"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// quickPace makes retries quick enough for tests.
+func quickPace() pace {
+	return pace{
+		backoffMin:  2 * time.Millisecond,
+		backoffMax:  50 * time.Millisecond,
+		slow:        60 * time.Millisecond,
+		topicLookup: 20 * time.Millisecond,
+		probeAfter:  time.Minute,
+		moveGrace:   50 * time.Millisecond,
+		slowAnswer:  200 * time.Millisecond,
+	}
+}
+
+func newCluster(t testing.TB, opts ...kfake.Opt) *kfake.Cluster {
+	t.Helper()
+	c, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1)}, opts...)...)
+	require.NoError(t, err)
+	t.Cleanup(c.Close)
+	return c
+}
+
+// rig is a running producer and what it was given and acknowledged.
+type rig struct {
+	t       testing.TB
+	cluster *kfake.Cluster
+	*Producer
+	ended chan error
+	stop  context.CancelFunc
+
+	mu     sync.Mutex
+	acked  map[uint64]int // by ticket
+	order  map[string][]uint64
+	bytes  int64
+	ticket uint64
+	sent   map[string][]string // by topic: values in order of Produce
+}
+
+func newRig(t testing.TB, c *kfake.Cluster, change ...func(*Config)) *rig {
+	t.Helper()
+	r := &rig{t: t, cluster: c, acked: map[uint64]int{}, order: map[string][]uint64{}, sent: map[string][]string{}, ended: make(chan error, 1)}
+	cfg := Config{
+		Brokers:        c.ListenAddrs(),
+		Acked:          r.onAck,
+		RequestTimeout: 2 * time.Second,
+		DialTimeout:    time.Second,
+		Logger:         zap.NewNop(),
+		pace:           quickPace(),
+	}
+	if testing.Verbose() {
+		cfg.Logger = zaptest.NewLogger(t, zaptest.Level(zap.DebugLevel))
+	}
+	for _, f := range change {
+		f(&cfg)
+	}
+	var err error
+	r.Producer, err = New(cfg)
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(context.Background())
+	r.stop = stop
+	go func() { r.ended <- r.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		<-r.Producer.stopped
+	})
+	return r
+}
+
+func (r *rig) onAck(d Delivery) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	part := d.Topic + "/" + strconv.Itoa(int(d.Partition))
+	for _, ticket := range d.Tickets {
+		r.acked[ticket]++
+		r.order[part] = append(r.order[part], ticket)
+	}
+	r.bytes += d.Bytes
+}
+
+// produce sends one record whose value says where in its key's sequence it stands.
+func (r *rig) produce(topic, key string) {
+	r.t.Helper()
+	r.ticket++
+	value := fmt.Sprintf("%s:%08d", key, r.ticket)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	require.NoError(r.t, r.Produce(ctx, &router.Record{Topic: topic, Partition: -1, Key: []byte(key), Value: []byte(value), Timestamp: 1700000000000}, r.ticket))
+	r.sent[topic] = append(r.sent[topic], value)
+}
+
+func (r *rig) drain() {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if err := r.Drain(ctx); err != nil {
+		r.t.Fatalf("drain: %v; trouble: %+v", err, r.Trouble())
+	}
+}
+
+// check drains and compares log and input: nothing missing, nothing twice, order kept per key, every ticket
+// acknowledged once and in order per partition.
+func (r *rig) check() {
+	r.t.Helper()
+	r.drain()
+	for topic, values := range r.sent {
+		require.Equal(r.t, byKey(values), byKey(r.read(topic, len(values))), "topic %s", topic)
+	}
+	r.checkAcks()
+}
+
+func (r *rig) checkAcks() {
+	r.t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	require.Len(r.t, r.acked, int(r.ticket))
+	for ticket, n := range r.acked {
+		require.Equal(r.t, 1, n, "acks of ticket %d", ticket)
+	}
+	for part, tickets := range r.order {
+		for i := 1; i < len(tickets); i++ {
+			require.Less(r.t, tickets[i-1], tickets[i], "order of acks in %s", part)
+		}
+	}
+}
+
+// byKey groups "key:number" values by key, in order.
+func byKey(values []string) map[string][]string {
+	out := map[string][]string{}
+	for _, v := range values {
+		key, _, _ := strings.Cut(v, ":")
+		out[key] = append(out[key], v)
+	}
+	return out
+}
+
+// read returns the values of the topic, in order per partition. It reads up to the high watermarks, and fails when it
+// does not get at least as many as expected.
+func (r *rig) read(topic string, want int) []string {
+	r.t.Helper()
+	total := int64(0)
+	for _, p := range r.cluster.PartitionInfos(topic) {
+		total += p.HighWatermark
+	}
+	cl, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.ListenAddrs()...), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	require.NoError(r.t, err)
+	defer cl.Close()
+	var out []string
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	for int64(len(out)) < total {
+		fetches := cl.PollFetches(ctx)
+		require.NoError(r.t, ctx.Err(), "read %d of %d records of %s", len(out), total, topic)
+		fetches.EachRecord(func(rec *kgo.Record) { out = append(out, string(rec.Value)) })
+	}
+	return out
+}

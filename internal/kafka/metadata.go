@@ -1,0 +1,198 @@
+package kafka
+
+import (
+	"context"
+	"net"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/segmentio/kafka-go/protocol/metadata"
+	"go.uber.org/zap"
+)
+
+// refreshMetadata asks for the partitions and leaders of the topics in use, and for the limits of those that are
+// new, so that the first batch already fits.
+func (p *Producer) refreshMetadata(w *wire) error {
+	p.mu.Lock()
+	names := make([]string, 0, len(p.topics))
+	for name := range p.topics {
+		names = append(names, name)
+	}
+	p.control.metaAt = later(p.cfg.MetadataInterval) // requests from here on ask for a newer answer
+	p.control.metaLast = time.Now()
+	p.mu.Unlock()
+
+	slices.Sort(names)
+	res, err := w.roundTrip(&metadata.Request{TopicNames: names}, p.control.timeout)
+	if err != nil {
+		return err
+	}
+	answer := res.(*metadata.Response)
+	limits, err := p.describe(w, answer)
+	if err != nil {
+		return err
+	}
+
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.applyBrokers(answer.Brokers)
+	for i := range answer.Topics {
+		if t := p.topics[answer.Topics[i].Name]; t != nil {
+			if limit, ok := limits[t.name]; ok {
+				t.limit, t.described = min(p.cfg.MaxBatchBytes, limit), true
+			}
+			p.applyTopic(t, &answer.Topics[i])
+		}
+	}
+	p.announce()
+	p.planMetadata(w)
+	return nil
+}
+
+// planMetadata looks again soon while something has no leader. A broker that is cut off from its cluster may answer
+// the same for ever, so every few fruitless answers somebody else is asked.
+func (p *Producer) planMetadata(w *wire) {
+	c := &p.control
+	if !p.lacksLeader() {
+		c.fruitless = 0
+		return
+	}
+	c.metaAt = earlier(c.metaAt, later(p.cfg.pace.topicLookup))
+	if c.fruitless++; c.fruitless%5 == 0 {
+		_ = w.nc.Close()
+		c.wire = nil
+		c.turn++
+	}
+}
+
+// lacksLeader reports whether a topic or partition waits for metadata to change.
+func (p *Producer) lacksLeader() bool {
+	for _, t := range p.topics {
+		if len(t.partitions) == 0 || t.trouble.Kind != "" {
+			return true
+		}
+		for _, part := range t.partitions {
+			if part.pending > 0 && (part.broker == nil || part.trouble.Kind == NoLeader) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// applyBrokers retires brokers that left the cluster or changed their address.
+func (p *Producer) applyBrokers(brokers []metadata.ResponseBroker) {
+	addrs := make(map[int32]string, len(brokers))
+	for i := range brokers {
+		b := &brokers[i]
+		addrs[b.NodeID] = net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))
+	}
+	for id, b := range p.brokers {
+		if addr, ok := addrs[id]; !ok || addr != b.addr {
+			p.log.Info("broker left", zap.String("broker", b.addr), zap.Int32("node", id))
+			b.cancel()
+			delete(p.brokers, id)
+			p.abandon(b)
+		}
+	}
+	p.control.addrs = addrs
+}
+
+// abandon takes the leadership of a retired broker's partitions away.
+func (p *Producer) abandon(b *broker) {
+	for _, t := range p.topics {
+		for _, part := range t.partitions {
+			if part.broker == b {
+				p.lead(part, nil, part.leaderEpoch)
+			}
+		}
+	}
+}
+
+// leader returns the broker with the id, with a goroutine that serves it, or nil where there is none.
+func (p *Producer) leader(id int32) *broker {
+	if b := p.brokers[id]; b != nil {
+		return b
+	}
+	addr, ok := p.control.addrs[id]
+	if !ok || p.ctx.Err() != nil {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(p.ctx)
+	b := &broker{id: id, addr: addr, cancel: cancel, wanted: make(chan struct{}, 1)}
+	p.brokers[id] = b
+	p.wg.Go(func() { p.serve(ctx, b) })
+	return b
+}
+
+// applyTopic brings partitions and leaders in line with an answer.
+func (p *Producer) applyTopic(t *topic, answer *metadata.ResponseTopic) {
+	if v := verdictOf(answer.ErrorCode); v.action != done && len(answer.Partitions) == 0 {
+		p.reportTopic(t, v)
+		for _, part := range t.partitions {
+			p.lead(part, nil, part.leaderEpoch)
+		}
+		return
+	}
+	t.trouble.resolve(p.log)
+
+	switch n := len(answer.Partitions); {
+	case len(t.partitions) == 0:
+		t.adopt(n)
+	case n > len(t.partitions):
+		if t.more != n {
+			p.log.Warn("topic has more partitions now; they are used when everything older is acknowledged, and keys move",
+				zap.String("topic", t.name), zap.Int("before", len(t.partitions)), zap.Int("now", n))
+		}
+		if t.more = n; t.quiet() {
+			t.adopt(n)
+		}
+	case n < len(t.partitions):
+		for _, part := range t.partitions[n:] {
+			p.lead(part, nil, part.leaderEpoch)
+			p.reportGone(part, n)
+		}
+	}
+	for i := range answer.Partitions {
+		ap := &answer.Partitions[i]
+		if ap.PartitionIndex < 0 || int(ap.PartitionIndex) >= len(t.partitions) {
+			continue
+		}
+		part := t.partitions[ap.PartitionIndex]
+		p.lead(part, p.leader(ap.LeaderID), ap.LeaderEpoch)
+		if part.broker == nil && part.pending > 0 {
+			p.report(part, verdictOf(5))
+		}
+	}
+}
+
+// lead makes b the leader of the partition, nil for nobody. What flies to the old leader is waited for first, so that
+// no copy of it can be written after something newer.
+func (p *Producer) lead(part *partition, b *broker, epoch int32) {
+	if part.broker == b && part.leaderEpoch == epoch {
+		return
+	}
+	p.unready(part)
+	if old := part.broker; old != b {
+		if part.unanswered > 0 {
+			part.drain(leaderMoved)
+			if old != nil {
+				old.cutAt = later(p.cfg.pace.moveGrace)
+				p.wakeClock()
+			}
+		} else {
+			part.state = probing
+		}
+	}
+	part.broker, part.leaderEpoch = b, epoch
+	if b == nil {
+		return
+	}
+	if part.waiting {
+		p.resume(part) // whatever the old leader said, ask the new one
+		return
+	}
+	p.refresh(part)
+	p.pump(b)
+}

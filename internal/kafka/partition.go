@@ -1,0 +1,170 @@
+package kafka
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// state is what a partition may do.
+type state uint8
+
+const (
+	// probing: the next batch flies alone until it is acknowledged. A broker without producer state for us (fresh
+	// id or epoch, expired state, new topic) takes whatever sequence comes first: were several in flight, the first
+	// could fail, the second be accepted, and the first then be rejected for good. Every partition starts here and
+	// comes back after each rewind.
+	probing state = iota
+	// normal: up to maxInFlight batches fly.
+	normal
+	// draining: something failed, or the leader moved. Nothing is sent until every request in flight is answered
+	// or its connection is closed; then the partition rewinds.
+	draining
+)
+
+func (s state) String() string { return [...]string{"probing", "normal", "draining"}[s] }
+
+const notReady = -1
+
+// partition is the state of one partition. Guarded by the producer's lock.
+//
+// The records go through three places in order: inflight (sent, sequenced), queued (sealed), open (being filled).
+// Rewinding moves inflight back in front of queued, which is why queued may hold sequenced batches at its front.
+type partition struct {
+	topic *topic
+	index int32
+
+	broker      *broker // the leader; nil while none is known
+	leaderEpoch int32
+
+	state state
+	cause verdict // why it drains, the zero value for none
+
+	open     *batch
+	queued   []*batch
+	inflight []*batch
+	pending  int // bytes in open and queued
+
+	unanswered   int   // batches in requests that have neither an answer nor a closed connection
+	nextSequence int32 // of the next batch to be sequenced
+
+	waiting bool      // backs off until retryAt, although it could send
+	retryAt time.Time // when waiting
+	attempt int       // failures since the last acknowledgement
+	lastAck time.Time
+
+	readyAt int // index in broker.ready, notReady for none
+	counted int // bytes in broker.readyBytes on account of this partition
+	trouble trouble
+}
+
+func (part *partition) String() string { return fmt.Sprintf("%s/%d", part.topic.name, part.index) }
+
+// sendable reports whether a batch could go out now, as far as the partition is concerned.
+func (part *partition) sendable() bool {
+	if part.broker == nil || part.waiting || part.pending == 0 {
+		return false
+	}
+	switch part.state {
+	case probing:
+		return len(part.inflight) == 0
+	case normal:
+		return len(part.inflight) < maxInFlight
+	default:
+		return false
+	}
+}
+
+// seal closes the open batch, if there is one.
+func (part *partition) seal() {
+	if part.open != nil {
+		part.queued = append(part.queued, part.open)
+		part.open = nil
+	}
+}
+
+// head is the batch to send next, nil for none. It stays where it is.
+func (part *partition) head() *batch {
+	if len(part.queued) > 0 {
+		return part.queued[0]
+	}
+	return part.open
+}
+
+// take moves the head from the queue to the batches in flight and gives it its place in the sequence, unless an
+// earlier send already has.
+func (part *partition) take(id identity) *batch {
+	if len(part.queued) == 0 {
+		part.seal()
+	}
+	b := part.queued[0]
+	part.queued = slices.Delete(part.queued, 0, 1)
+	part.pending -= b.size()
+	if !b.sequenced {
+		b.assign(id, part.nextSequence)
+		part.nextSequence = advance(part.nextSequence, b.records)
+	}
+	part.inflight = append(part.inflight, b)
+	part.unanswered++
+	return b
+}
+
+// answered takes the verdict over the oldest unanswered batch and reports whether the batch is complete. Answers
+// come in order, so the first failure is always at the head of the line; what follows until the drain is over are
+// its echoes (45 behind a failed batch) or batches that will be sent again behind the failed one, so that a
+// repeat in the log is a contiguous rewind.
+func (part *partition) answered(b *batch, v verdict) (complete bool) {
+	part.unanswered--
+	if v.action == done {
+		if part.inflight[0] != b {
+			return false // behind a failed batch
+		}
+		part.inflight = slices.Delete(part.inflight, 0, 1)
+		part.attempt = 0
+		if part.state == probing {
+			part.state = normal
+		}
+		return true
+	}
+	if part.cause.name == "" || part.cause == leaderMoved && v.action != refresh {
+		part.cause = v
+	}
+	part.state = draining
+	return false
+}
+
+// drain stops the partition until nothing is unanswered.
+func (part *partition) drain(cause verdict) {
+	part.state = draining
+	if part.cause.name == "" {
+		part.cause = cause
+	}
+}
+
+// drained reports whether the partition waits for its rewind and may have it.
+func (part *partition) drained() bool { return part.state == draining && part.unanswered == 0 }
+
+// rewind puts what is not acknowledged back in front of the queue, in sequence order, to be sent again unchanged. It
+// returns why the partition drained. Calling it with a request still unanswered would let an old copy land
+// behind newer data.
+func (part *partition) rewind() verdict {
+	for _, b := range part.inflight {
+		part.pending += b.size()
+	}
+	part.queued = slices.Insert(part.queued, 0, part.inflight...)
+	clear(part.inflight)
+	part.inflight = part.inflight[:0]
+	part.state = probing
+	cause := part.cause
+	part.cause = verdict{}
+	return cause
+}
+
+// restart forgets the sequences handed out, for a new epoch or producer id. Nothing may be in flight.
+func (part *partition) restart() {
+	for _, b := range part.queued {
+		b.sequenced = false
+	}
+	part.nextSequence = 0
+	part.state = probing
+}

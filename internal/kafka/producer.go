@@ -1,0 +1,263 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/router"
+)
+
+// ErrStopped is what Produce and Drain return when Run has ended without an error of its own.
+var ErrStopped = errors.New("the kafka producer has stopped")
+
+// Producer writes records to Kafka. See the package comment.
+type Producer struct {
+	cfg     Config
+	log     *zap.Logger
+	metrics *metrics
+
+	// mu guards everything below, and the topics, partitions, brokers and queued batches reached from there.
+	mu      sync.Mutex
+	topics  map[string]*topic
+	latest  *topic // of the last record: most records go where the one before went
+	brokers map[int32]*broker
+	picked  []*partition // scratch of collect
+
+	id         identity
+	idTrouble  trouble
+	idFailures int
+	restarting bool // nothing is sent until every request is answered, then the sequences start over
+	renewing   bool // with a new producer id instead of the next epoch
+
+	flushed bool   // Flush was called since the last Produce
+	flying  int    // requests in flight
+	unacked uint64 // records whose Acked has not returned
+	waiting map[*partition]struct{}
+
+	completed []*batch // acknowledged, for deliver
+	spare     []*batch
+
+	changed chan struct{} // closed and replaced when what a waiting Produce or Drain looks at has changed
+	waiters int
+
+	control control
+	clock   chan struct{} // capacity 1: tick has something earlier to do
+	acks    chan struct{} // capacity 1: completed is not empty
+
+	ctx     context.Context // of Run; set before the goroutines start
+	cancel  context.CancelFunc
+	started bool
+	fatal   error
+	stopped chan struct{}  // closed when Run has ended
+	wg      sync.WaitGroup // every goroutine but deliver
+}
+
+// New returns a producer. It connects to nothing before Run. Errors are *fault.Error of kind Config.
+func New(cfg Config) (*Producer, error) {
+	cfg.setDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Acked == nil {
+		panic("kafka: Config.Acked is nil")
+	}
+	return &Producer{
+		cfg:     cfg,
+		log:     cfg.Logger,
+		metrics: newMetrics(cfg.Registerer),
+		topics:  map[string]*topic{},
+		brokers: map[int32]*broker{},
+		id:      noIdentity,
+		waiting: map[*partition]struct{}{},
+		changed: make(chan struct{}),
+		control: newControl(&cfg),
+		clock:   make(chan struct{}, 1),
+		acks:    make(chan struct{}, 1),
+		stopped: make(chan struct{}),
+	}, nil
+}
+
+// Run connects and sends until ctx ends, which returns nil. What is not acknowledged by then is abandoned: it was
+// never reported to Acked. Any other return is an Operator or Fatal *fault.Error; whatever passes by itself, or can be
+// mended while the producer waits, shows in Trouble instead. When Run returns, all its goroutines have ended and
+// Acked is not called any more. Run may be called once.
+func (p *Producer) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	p.mu.Lock()
+	if p.started {
+		panic("kafka: Run called twice")
+	}
+	p.ctx, p.cancel, p.started = ctx, cancel, true
+	p.mu.Unlock()
+
+	var deliver sync.WaitGroup
+	quit := make(chan struct{})
+	deliver.Go(func() { p.deliver(quit) })
+	p.wg.Go(func() { p.runControl(ctx) })
+	p.wg.Go(func() { p.runClock(ctx) })
+
+	<-ctx.Done()
+	p.wg.Wait()
+	close(quit)
+	deliver.Wait()
+
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	close(p.stopped)
+	return p.fatal
+}
+
+// Produce appends the record to the batch of its partition. It keeps nothing of rec, which the caller may use
+// again when Produce returns. Records of a partition are written in the order of their Produce.
+//
+// It blocks only while the topic's partitions are not known; ctx ends that wait and its error is returned. The ticket
+// comes back in a Delivery. Memory is bounded by the caller, who stops calling Produce when too much is
+// unacknowledged.
+func (p *Producer) Produce(ctx context.Context, rec *router.Record, ticket uint64) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t := p.latest
+	if t == nil || t.name != rec.Topic {
+		t = p.topic(rec.Topic)
+		p.latest = t
+	}
+	var part *partition
+	if t.ready() {
+		part = t.choose(rec.Partition, rec.Key)
+	}
+	if part == nil {
+		var err error
+		if part, err = p.awaitPartition(ctx, t, rec); err != nil {
+			return err
+		}
+	}
+
+	n := 0
+	if part.open != nil {
+		if n = part.open.append(rec, ticket, t.limit); n == 0 {
+			part.seal()
+		}
+	}
+	if part.open == nil {
+		part.open = newBatch(part)
+		n = headerSize + part.open.append(rec, ticket, t.limit)
+	}
+	part.pending += n
+	p.unacked++
+	p.flushed = false
+
+	if part.readyAt == notReady {
+		p.refresh(part)
+	}
+	if part.readyAt != notReady {
+		part.broker.count(part)
+		p.pump(part.broker)
+	}
+	return nil
+}
+
+// Flush tells that nothing more is coming right now: what is there goes out as soon as nothing else is in flight.
+// Without it, less than a full request may wait for more. Call it when there is nothing to read, and before
+// waiting for anything.
+func (p *Producer) Flush() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.flush()
+}
+
+func (p *Producer) flush() {
+	if p.flushed {
+		return
+	}
+	p.flushed = true
+	for _, b := range p.brokers {
+		p.pump(b)
+	}
+}
+
+// Drain flushes and waits until Acked has returned for every record produced so far. It returns the error of ctx, or
+// of Run when that ends first.
+func (p *Producer) Drain(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for p.unacked > 0 {
+		p.flush()
+		if err := p.await(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// topic returns the topic, from now on in use.
+func (p *Producer) topic(name string) *topic {
+	t := p.topics[name]
+	if t == nil {
+		t = &topic{name: name, limit: p.cfg.MaxBatchBytes}
+		p.topics[name] = t
+		p.wantMetadata()
+	}
+	return t
+}
+
+// awaitPartition waits until the record's partition is known.
+func (p *Producer) awaitPartition(ctx context.Context, t *topic, rec *router.Record) (*partition, error) {
+	p.flush()
+	for {
+		if t.more > 0 && t.quiet() {
+			t.adopt(t.more)
+			p.wantMetadata() // for the leaders of the new ones
+		}
+		if t.ready() {
+			if part := t.choose(rec.Partition, rec.Key); part != nil {
+				return part, nil
+			}
+			p.reportNoPartition(t, rec.Partition)
+		}
+		if err := p.await(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// await gives up the lock until something has changed.
+func (p *Producer) await(ctx context.Context) error {
+	changed := p.changed
+	p.waiters++
+	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		p.waiters--
+	}()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-p.stopped:
+		if p.fatal != nil {
+			return p.fatal
+		}
+		return ErrStopped
+	case <-changed:
+		return nil
+	}
+}
+
+// announce wakes everybody in await.
+func (p *Producer) announce() {
+	if p.waiters > 0 {
+		close(p.changed)
+		p.changed = make(chan struct{})
+	}
+}
+
+// fail ends Run with the error; the first one counts.
+func (p *Producer) fail(err error) {
+	if p.fatal == nil {
+		p.fatal = err
+	}
+	p.cancel()
+}

@@ -1,0 +1,197 @@
+package kafka
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/segmentio/kafka-go/protocol/produce"
+	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+)
+
+// responder returns what the broker's connection calls for each answer.
+func (p *Producer) responder(b *broker) func(*request, *produce.Response) error {
+	return func(r *request, res *produce.Response) error {
+		p.metrics.requestSeconds.Observe(time.Since(r.sentAt).Seconds())
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return p.answer(b, r, res)
+	}
+}
+
+// answer takes the answer to the oldest request in flight. An answer that does not name every batch is an error,
+// which ends the connection and so resolves them all as lost.
+func (p *Producer) answer(b *broker, r *request, res *produce.Response) error {
+	codes, err := r.match(res)
+	if err != nil {
+		return err
+	}
+	copy(b.inflight, b.inflight[1:])
+	b.inflight[len(b.inflight)-1] = nil
+	b.inflight = b.inflight[:len(b.inflight)-1]
+	p.flying--
+	p.metrics.inFlight.Dec()
+	b.attempt = 0
+	b.trouble.resolve(p.log)
+	if res.ThrottleTimeMs > 0 {
+		b.throttledUntil = time.Now().Add(time.Duration(res.ThrottleTimeMs) * time.Millisecond)
+	}
+	for i, batch := range r.batches {
+		p.resolve(batch, verdictOf(codes[i]))
+	}
+	p.settle()
+	p.pump(b)
+	return nil
+}
+
+// match returns the code for each of the request's batches.
+func (r *request) match(res *produce.Response) ([]int16, error) {
+	codes := make([]int16, len(r.batches))
+	at, found := 0, 0
+	for i := range res.Topics {
+		for j := range res.Topics[i].Partitions {
+			answer := &res.Topics[i].Partitions[j]
+			for range r.batches { // brokers keep the order, mostly: at stands right
+				b := r.batches[at]
+				hit := b.part.index == answer.Partition && b.part.topic.name == res.Topics[i].Topic
+				if hit {
+					codes[at] = answer.ErrorCode
+					found++
+				}
+				at = (at + 1) % len(r.batches)
+				if hit {
+					break
+				}
+			}
+		}
+	}
+	if found != len(r.batches) {
+		return nil, fmt.Errorf("the Produce answer names %d of the request's %d partitions", found, len(r.batches))
+	}
+	return codes, nil
+}
+
+// resolve takes the verdict over one batch: it is complete, or its partition drains and, as soon as nothing of it
+// is unanswered any more, rewinds.
+func (p *Producer) resolve(b *batch, v verdict) {
+	part := b.part
+	if v.action != done {
+		p.metrics.retries.WithLabelValues(v.name).Inc()
+	}
+	p.unready(part)
+	if part.answered(b, v) {
+		part.lastAck = time.Now()
+		part.trouble.resolve(p.log)
+		p.complete(b)
+	}
+	if part.drained() {
+		p.rewind(part)
+	}
+	p.refresh(part)
+}
+
+// rewind is the one recovery primitive: everything unacknowledged of the partition goes back in front of its queue
+// with its sequence numbers. What else there is to do depends on the cause. The caller refreshes the partition.
+func (p *Producer) rewind(part *partition) {
+	p.unready(part)
+	again := len(part.inflight)
+	cause := part.rewind()
+	if cause == leaderMoved && again == 0 {
+		return
+	}
+	p.metrics.rewinds.Inc()
+	p.log.Debug("rewind partition", zap.Stringer("partition", part), zap.String("error", cause.name),
+		zap.Int("batches", again), zap.Int("attempt", part.attempt))
+
+	switch cause.action {
+	case done: // the leader moved: go on there
+	case refresh:
+		p.wantMetadata()
+		if cause != connectionLost { // else serve paces the retries
+			p.postpone(part, cause, p.cfg.pace.delay(part.attempt))
+		}
+	case rewind:
+		delay := p.cfg.pace.delay(part.attempt)
+		if cause.code == corruptMessage && part.attempt > 0 {
+			delay = p.cfg.pace.slowly() // once may be a bit flipped on the way
+		}
+		p.postpone(part, cause, delay)
+	case split:
+		p.split(part, cause)
+	case bump, renew:
+		p.postpone(part, cause, p.cfg.pace.delay(part.attempt))
+		p.restart(part, cause)
+	case mute:
+		p.postpone(part, cause, p.cfg.pace.slowly())
+	case fenced:
+		p.fail(&fault.Error{
+			Kind: fault.Operator, Object: "producer", Err: fmt.Errorf("%s from %s", cause.name, part),
+			Next: "Another instance with the same identity took over. Make sure that only one runs.",
+		})
+	}
+}
+
+const corruptMessage = 2
+
+// postpone lets the partition wait before it sends again, and tells the operator why.
+func (p *Producer) postpone(part *partition, cause verdict, delay time.Duration) {
+	part.attempt++
+	part.waiting, part.retryAt = true, time.Now().Add(delay)
+	p.report(part, cause)
+	p.unready(part)
+	p.waiting[part] = struct{}{}
+	p.wakeClock()
+}
+
+// resume ends the partition's wait.
+func (p *Producer) resume(part *partition) {
+	if !part.waiting {
+		return
+	}
+	part.waiting = false
+	delete(p.waiting, part)
+	p.refresh(part)
+	if part.broker != nil {
+		p.pump(part.broker)
+	}
+}
+
+// restart asks for a new epoch, with all sequences from zero. It happens when every request is answered, in settle.
+func (p *Producer) restart(part *partition, cause verdict) {
+	first := part.queued[0]
+	p.log.Warn("the broker lost the producer's state; starting over with a new epoch, records whose acknowledgement was lost may appear twice",
+		zap.String("topic", part.topic.name), zap.Int32("partition", part.index), zap.String("error", cause.name),
+		zap.Int64("producer_id", first.identity.id), zap.Int16("epoch", first.identity.epoch),
+		zap.Int32("sequence", first.sequence), zap.Int32("records", first.records))
+	p.restarting = true
+	if cause.action == renew {
+		p.renewing = true
+	}
+}
+
+// settle starts the sequences over, when that was asked for and nothing is in flight any more.
+func (p *Producer) settle() {
+	if !p.restarting || p.flying > 0 {
+		return
+	}
+	p.restarting = false
+	p.metrics.epochBumps.Inc()
+	if next, ok := p.id.bumped(); ok && !p.renewing {
+		p.id = next
+	} else {
+		p.id = noIdentity
+		p.wakeControl()
+	}
+	p.renewing = false
+	for _, t := range p.topics {
+		for _, part := range t.partitions {
+			p.unready(part)
+			part.restart()
+			p.refresh(part)
+		}
+	}
+	for _, b := range p.brokers {
+		p.pump(b)
+	}
+}

@@ -1,0 +1,110 @@
+package kafka
+
+import (
+	"cmp"
+	"encoding/binary"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/segmentio/kafka-go/protocol"
+)
+
+// request is one Produce request: at most one batch per partition.
+type request struct {
+	batches []*batch  // ordered by topic and partition
+	at      time.Time // when it was made
+	sentAt  time.Time // when it went to the socket; the writer's until the request is in conn.sent
+	id      int32     // correlation id
+	version int16
+}
+
+// arrange orders the batches so that those of a topic stand together, as the format wants it.
+func (r *request) arrange() {
+	slices.SortFunc(r.batches, func(a, b *batch) int {
+		return cmp.Or(cmp.Compare(a.part.topic.name, b.part.topic.name), cmp.Compare(a.part.index, b.part.index))
+	})
+}
+
+// frame is a Produce request as a list of buffers: what stands between the batches is encoded here, the batches are
+// taken from where they lie. kafka-go's rawproduce would copy each batch into its pages first.
+//
+// Versions 3 to 8 share one format (https://kafka.apache.org/protocol#The_Messages_Produce):
+//
+//	size int32 · api_key int16 · api_version int16 · correlation_id int32 · client_id nullable string ·
+//	transactional_id nullable string · acks int16 · timeout_ms int32 ·
+//	topics int32, {name string · partitions int32, {index int32 · records int32, bytes}…}…
+type frame struct {
+	scratch []byte
+	buffers net.Buffers
+}
+
+// encode lays out the request. The result is valid until the next encode.
+func (f *frame) encode(r *request, clientID string, timeout time.Duration) net.Buffers {
+	f.buffers = f.buffers[:0]
+	f.scratch = slices.Grow(f.scratch[:0], f.framing(r, clientID)) // never moves while buffers point into it
+	be := binary.BigEndian
+
+	f.scratch = be.AppendUint32(f.scratch, 0) // size, below
+	f.scratch = be.AppendUint16(f.scratch, uint16(protocol.Produce))
+	f.scratch = be.AppendUint16(f.scratch, uint16(r.version))
+	f.scratch = be.AppendUint32(f.scratch, uint32(r.id))
+	f.scratch = appendString(f.scratch, clientID)
+	f.scratch = be.AppendUint16(f.scratch, 0xffff) // transactional_id: null
+	f.scratch = be.AppendUint16(f.scratch, 0xffff) // acks: all in-sync replicas
+	f.scratch = be.AppendUint32(f.scratch, uint32(timeout.Milliseconds()))
+	f.scratch = be.AppendUint32(f.scratch, uint32(countTopics(r.batches)))
+
+	total, from := 0, 0
+	var topic *topic
+	for i, b := range r.batches {
+		if b.part.topic != topic {
+			topic = b.part.topic
+			f.scratch = appendString(f.scratch, topic.name)
+			f.scratch = be.AppendUint32(f.scratch, uint32(countPartitions(r.batches[i:])))
+		}
+		f.scratch = be.AppendUint32(f.scratch, uint32(b.part.index))
+		f.scratch = be.AppendUint32(f.scratch, uint32(b.size()))
+		f.buffers = append(f.buffers, f.scratch[from:len(f.scratch):len(f.scratch)], b.header[:])
+		from = len(f.scratch)
+		for _, c := range b.chunks {
+			f.buffers = append(f.buffers, c.buf)
+		}
+		total += b.size()
+	}
+	be.PutUint32(f.scratch, uint32(len(f.scratch)+total-4))
+	return f.buffers
+}
+
+// framing is an upper bound for everything but the batches.
+func (f *frame) framing(r *request, clientID string) int {
+	n := 36 + len(clientID)
+	for _, b := range r.batches {
+		n += 14 + len(b.part.topic.name)
+	}
+	return n
+}
+
+func appendString(dst []byte, s string) []byte {
+	dst = binary.BigEndian.AppendUint16(dst, uint16(len(s)))
+	return append(dst, s...)
+}
+
+func countTopics(batches []*batch) int {
+	n := 0
+	for i, b := range batches {
+		if i == 0 || b.part.topic != batches[i-1].part.topic {
+			n++
+		}
+	}
+	return n
+}
+
+// countPartitions counts the leading batches of one topic.
+func countPartitions(batches []*batch) int {
+	n := 0
+	for n < len(batches) && batches[n].part.topic == batches[0].part.topic {
+		n++
+	}
+	return n
+}

@@ -1,0 +1,71 @@
+package kafka
+
+import "time"
+
+// idleFraction of a full request is what an idle connection sends without a Flush. The caller has more to come, it
+// would have called Flush otherwise, so a request can wait until it is worth its cost.
+const idleFraction = 8
+
+// pump sends what the sending rule allows on the broker's connection. It is Nagle's rule: when nothing flies, what is
+// there goes at once; while a request flies, the rest piles up until the answer comes or a full request is
+// there. So at low load a record leaves the moment Flush is called, and under load requests grow by themselves; there
+// is no linger time to tune.
+func (p *Producer) pump(b *broker) {
+	for b.conn != nil && len(b.inflight) < maxInFlight && p.sending() && b.due(p.cfg.MaxRequestBytes, p.flushed) {
+		if time.Now().Before(b.throttledUntil) {
+			return // tick pumps when the pause is over
+		}
+		r := p.collect(b)
+		b.inflight = append(b.inflight, r)
+		p.flying++
+		p.metrics.inFlight.Inc()
+		b.conn.send <- r
+	}
+}
+
+// sending reports whether there is a producer id to send with, and nobody waits for everything to be answered.
+func (p *Producer) sending() bool { return p.id.valid() && !p.restarting }
+
+// due applies the sending rule.
+func (b *broker) due(full int, flushed bool) bool {
+	switch {
+	case b.readyBytes == 0:
+		return false
+	case b.readyBytes >= full:
+		return true
+	case len(b.inflight) > 0:
+		return false
+	default:
+		return flushed || b.readyBytes >= full/idleFraction
+	}
+}
+
+// collect makes a request of the heads of the ready partitions, at least one, as many as fit.
+func (p *Producer) collect(b *broker) *request {
+	picked := p.picked[:0]
+	size := 0
+	for i := range b.ready {
+		part := b.ready[(b.turn+i)%len(b.ready)]
+		n := part.head().size()
+		if len(picked) > 0 && size+n > p.cfg.MaxRequestBytes {
+			continue
+		}
+		picked = append(picked, part)
+		size += n
+	}
+	b.turn += len(picked)
+
+	now := time.Now()
+	r := &request{batches: make([]*batch, 0, len(picked)), at: now}
+	for _, part := range picked {
+		p.unready(part)
+		if len(part.inflight) == 0 && now.Sub(part.lastAck) > p.cfg.pace.probeAfter {
+			part.state = probing // the broker may have forgotten the producer meanwhile
+		}
+		r.batches = append(r.batches, part.take(p.id))
+		p.refresh(part)
+	}
+	r.arrange()
+	p.picked = picked
+	return r
+}

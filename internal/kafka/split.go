@@ -1,0 +1,123 @@
+package kafka
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+)
+
+// minBatchLimit is how far refusals can lower the size at which batches are sealed.
+const minBatchLimit = 4 << 10
+
+// split answers MESSAGE_TOO_LARGE for the batch at the head of the queue: it is replaced by its two halves, which share
+// its range of sequence numbers, so that the numbers of everything behind it stay right. A single record waits: what
+// should become of it is the operator's to decide, and nothing may overtake it.
+func (p *Producer) split(part *partition, cause verdict) {
+	whole := part.queued[0]
+	if whole.records == 1 {
+		p.postpone(part, cause, p.cfg.pace.slowly())
+		return
+	}
+	size := whole.size()
+	left, right, err := whole.halves()
+	if err != nil {
+		p.fail(&fault.Error{
+			Object: fmt.Sprintf("partition %s", part), Err: fmt.Errorf("split a batch of %d bytes: %w", size, err),
+			Next: "This is a bug; please report it.",
+		})
+		return
+	}
+	p.metrics.splits.Inc()
+	p.log.Info("split a batch that the topic does not take", zap.Stringer("partition", part),
+		zap.Int("bytes", size), zap.Int32("records", whole.records), zap.Int("limit", part.topic.limit))
+	part.pending += left.size() + right.size() - size
+	part.queued = slices.Replace(part.queued, 0, 1, left, right)
+	whole.free()
+
+	// The limit has changed or could not be read: ask again, and until then seal below what was refused.
+	part.topic.limit = max(minBatchLimit, min(part.topic.limit, max(left.size(), right.size())))
+	part.topic.described = false
+	p.wantMetadata()
+}
+
+// halves returns two uncompressed batches with the records of b. b is unchanged.
+func (b *batch) halves() (left, right *batch, err error) {
+	data, err := b.expand()
+	if err != nil {
+		return nil, nil, err
+	}
+	left, right = newBatch(b.part), newBatch(b.part)
+	middle := b.records / 2
+	for i := range b.records {
+		var rec rawRecord
+		if rec, data, err = nextRecord(data); err != nil {
+			left.free()
+			right.free()
+			return nil, nil, err
+		}
+		half := left
+		if i >= middle {
+			half = right
+		}
+		half.appendRaw(rec, b.firstTimestamp, b.tickets[i])
+	}
+	left.window = b.window * int64(left.records) / int64(b.records)
+	right.window = b.window - left.window
+	if b.sequenced {
+		left.assign(b.identity, b.sequence)
+		right.assign(b.identity, advance(b.sequence, left.records))
+	}
+	return left, right, nil
+}
+
+// rawRecord is an encoded record taken apart as far as splitting needs it.
+type rawRecord struct {
+	timestampDelta int64
+	rest           []byte // key, value and headers
+}
+
+// nextRecord takes the first record off data.
+func nextRecord(data []byte) (rec rawRecord, rest []byte, err error) {
+	length, n := binary.Varint(data)
+	if n <= 0 || length < 1 || length > int64(len(data)-n) {
+		return rec, nil, fmt.Errorf("record length at %d bytes from the end", len(data))
+	}
+	body := data[n : n+int(length)]
+	rest = data[n+int(length):]
+	delta, d := binary.Varint(body[1:])
+	if d <= 0 {
+		return rec, nil, fmt.Errorf("timestamp delta at %d bytes from the end", len(data))
+	}
+	_, o := binary.Varint(body[1+d:])
+	if o <= 0 {
+		return rec, nil, fmt.Errorf("offset delta at %d bytes from the end", len(data))
+	}
+	return rawRecord{delta, body[1+d+o:]}, rest, nil
+}
+
+// appendRaw appends a record that was encoded relative to another batch.
+func (b *batch) appendRaw(rec rawRecord, firstTimestamp int64, ticket uint64) {
+	timestamp := firstTimestamp + rec.timestampDelta
+	if b.records == 0 {
+		b.firstTimestamp, b.maxTimestamp = timestamp, timestamp
+	}
+	delta := timestamp - b.firstTimestamp
+	length := 1 + varintLen(delta) + varintLen(int64(b.records)) + len(rec.rest)
+	n := varintLen(int64(length)) + length
+
+	c := b.room(n)
+	c.buf = binary.AppendVarint(c.buf, int64(length))
+	c.buf = append(c.buf, 0)
+	c.buf = binary.AppendVarint(c.buf, delta)
+	c.buf = binary.AppendVarint(c.buf, int64(b.records))
+	c.buf = append(c.buf, rec.rest...)
+
+	b.payload += n
+	b.records++
+	b.maxTimestamp = max(b.maxTimestamp, timestamp)
+	b.tickets = append(b.tickets, ticket)
+}

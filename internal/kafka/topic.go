@@ -1,0 +1,68 @@
+package kafka
+
+import "time"
+
+// topic is a topic in use. Guarded by the producer's lock.
+type topic struct {
+	name       string
+	partitions []*partition // empty until metadata names them
+	limit      int          // largest record batch to seal
+	sticky     int          // partition that takes records without a key
+
+	// more is a higher partition count than len(partitions), seen in metadata and not yet adopted. See adopt.
+	more int
+
+	// described: the topic's limits were asked for. Unset after MESSAGE_TOO_LARGE, so that they are asked again.
+	described bool
+	askedAt   time.Time // of the last metadata answer about the topic
+
+	trouble trouble
+}
+
+// ready reports whether records can be appended to the topic's partitions.
+func (t *topic) ready() bool { return len(t.partitions) > 0 && t.more == 0 }
+
+// quiet reports whether nothing of the topic waits for an acknowledgement.
+func (t *topic) quiet() bool {
+	for _, part := range t.partitions {
+		if part.open != nil || len(part.queued) > 0 || len(part.inflight) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// adopt brings the number of partitions to n. When partitions are added, keys move: the newer records of a key would
+// go to another partition while older ones are still on their way, and could be written first. So Produce waits
+// until everything older is acknowledged (quiet). Across the two partitions only time orders the records of a
+// key, which is Kafka's nature; but no record is ever written before an older one of its key.
+func (t *topic) adopt(n int) {
+	for i := len(t.partitions); i < n; i++ {
+		t.partitions = append(t.partitions, &partition{topic: t, index: int32(i), readyAt: notReady})
+	}
+	t.more = 0
+}
+
+// choose returns the partition for a record: the one it names, the one of its key's hash, or for records without
+// a key a sticky one, which changes whenever its batch is gone, so that records gather in few batches under load
+// and spread evenly when there is little of it. nil: the record names a partition that does not exist.
+func (t *topic) choose(explicit int32, key []byte) *partition {
+	switch {
+	case int(explicit) >= len(t.partitions):
+		return nil
+	case explicit >= 0:
+		return t.partitions[explicit]
+	case key != nil:
+		return t.partitions[partitionOf(key, len(t.partitions))]
+	}
+	if part := t.partitions[t.sticky%len(t.partitions)]; part.open != nil {
+		return part
+	}
+	for range t.partitions {
+		t.sticky = (t.sticky + 1) % len(t.partitions)
+		if t.partitions[t.sticky].broker != nil {
+			break
+		}
+	}
+	return t.partitions[t.sticky]
+}
