@@ -1,6 +1,19 @@
 package replication
 
-import "io"
+import (
+	"context"
+	"encoding/binary"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pglogrepl"
+	"github.com/jackc/pgx/v5/pgproto3"
+	"github.com/stretchr/testify/require"
+)
 
 // dribble reads one byte at a time.
 type dribble struct{ r io.Reader }
@@ -11,3 +24,125 @@ func (d *dribble) Read(p []byte) (int, error) {
 	}
 	return d.r.Read(p)
 }
+
+// statusUpdate is a standby status update as a walsender sees it.
+type statusUpdate struct {
+	write, flush, apply pglogrepl.LSN
+	request             bool
+	after               time.Duration // since the fake's start
+}
+
+// peer is the far end of a stream: it keeps what it is told and says what the test wants. For use in a synctest bubble.
+type peer struct {
+	t     testing.TB
+	conn  net.Conn
+	begun time.Time
+
+	mu       sync.Mutex
+	updates  []statusUpdate
+	copyDone bool
+	onDone   func() // what CopyDone leads to
+	ended    chan struct{}
+}
+
+// streamTo makes a Stream whose server is the returned peer.
+func streamTo(ctx context.Context, t testing.TB, cfg Config, id Identity) (*Stream, *peer) {
+	cfg.DSN = func() (string, error) { return "", nil }
+	cfg.Slot, cfg.Publication = "s", "p"
+	if cfg.Confirmed == nil {
+		cfg.Confirmed = func() pglogrepl.LSN { return 0 }
+	}
+	checked, err := cfg.check()
+	require.NoError(t, err)
+	near, far := net.Pipe()
+	p := &peer{t: t, conn: far, begun: time.Now(), ended: make(chan struct{})}
+	go p.listen()
+	s := newStream(ctx, checked, near, near, id)
+	t.Cleanup(func() {
+		s.close()
+		_ = far.Close()
+		<-p.ended
+	})
+	return s, p
+}
+
+func (p *peer) listen() {
+	defer close(p.ended)
+	f := newFrames(p.conn)
+	for {
+		typ, body, err := f.next()
+		if err != nil {
+			return
+		}
+		p.mu.Lock()
+		switch typ {
+		case 'd':
+			p.updates = append(p.updates, statusUpdate{
+				write: pglogrepl.LSN(binary.BigEndian.Uint64(body[1:])), flush: pglogrepl.LSN(binary.BigEndian.Uint64(body[9:])),
+				apply: pglogrepl.LSN(binary.BigEndian.Uint64(body[17:])), request: body[33] == 1, after: time.Since(p.begun),
+			})
+		case 'c':
+			p.copyDone = true
+			if p.onDone != nil {
+				go p.onDone()
+			}
+		}
+		p.mu.Unlock()
+	}
+}
+
+// seen returns the updates since the last call.
+func (p *peer) seen() []statusUpdate {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	u := p.updates
+	p.updates = nil
+	return u
+}
+
+func (p *peer) send(messages ...[]byte) {
+	for _, m := range messages {
+		if _, err := p.conn.Write(m); err != nil {
+			return
+		}
+	}
+}
+
+func message(typ byte, body ...byte) []byte {
+	return append(binary.BigEndian.AppendUint32([]byte{typ}, uint32(len(body)+4)), body...)
+}
+
+func keepalive(end pglogrepl.LSN, reply bool) []byte {
+	b := binary.BigEndian.AppendUint64([]byte{'k'}, uint64(end))
+	b = append(b, make([]byte, 9)...)
+	if reply {
+		b[17] = 1
+	}
+	return message('d', b...)
+}
+
+func xlogData(lsn pglogrepl.LSN, body ...byte) []byte {
+	b := binary.BigEndian.AppendUint64([]byte{'w'}, uint64(lsn))
+	b = binary.BigEndian.AppendUint64(b, uint64(lsn))
+	b = append(b, make([]byte, 8)...)
+	return message('d', append(b, body...)...)
+}
+
+func commitAt(lsn pglogrepl.LSN) []byte {
+	b := binary.BigEndian.AppendUint64([]byte{'C', 0}, uint64(lsn-1))
+	b = binary.BigEndian.AppendUint64(b, uint64(lsn))
+	return xlogData(lsn, append(b, make([]byte, 8)...)...)
+}
+
+func errorResponse(code, text string) []byte {
+	b, err := (&pgproto3.ErrorResponse{Severity: "FATAL", Code: code, Message: text}).Encode(nil)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// cell is a Confirmed the test sets.
+type cell struct{ atomic.Uint64 }
+
+func (c *cell) lsn() pglogrepl.LSN { return pglogrepl.LSN(c.Load()) }

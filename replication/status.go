@@ -83,8 +83,9 @@ func (c *statusClock) run() {
 	interval := c.s.statusInterval()
 	silence := c.s.cfg.Silence
 	ask := min(idleAsk, silence/2)
+	c.sent = -interval          // the first one is due: it tells the server, and whoever watches, that somebody is there
 	var requested time.Duration // when a keepalive was last asked for
-	timer := time.NewTimer(0)   // the first one at once: it tells the server, and whoever watches, that somebody is there
+	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
 		select {
@@ -125,7 +126,7 @@ func (c *statusClock) due(now, interval time.Duration) bool {
 		return true
 	}
 	since := now - c.sent
-	return c.sent == 0 || since >= interval || c.moved.Load() && since >= movedGap
+	return since >= interval || c.moved.Load() && since >= movedGap
 }
 
 // write sends one update, and more bytes behind it where given. Flush and apply are always what is confirmed, never
@@ -155,7 +156,7 @@ func (c *statusClock) write(request bool, behind ...byte) error {
 	if _, err := c.s.conn.Write(append(b, behind...)); err != nil {
 		return fmt.Errorf("sending a standby status: %w", err)
 	}
-	c.sent = max(time.Since(c.s.epoch), 1)
+	c.sent = time.Since(c.s.epoch)
 	return nil
 }
 
