@@ -70,7 +70,7 @@ postgres:
   slot: from_file
   publication: from_file
   tables: [a.b, c.d]
-  failover: true
+  failover: false
 kafka: {brokers: ["f:1"], topics: {partitions: 6}}
 log:
   level: debug
@@ -80,7 +80,7 @@ monitor:   # nothing below
 		"CDC_OUTBOX_POSTGRES_PUBLICATION=from_env", "CDC_OUTBOX_KAFKA_BROKERS=a:1, b:2", "CDC_OUTBOX_WINDOW_BYTES=1MB",
 		"CDC_OUTBOX_LOG_LEVEL=warn", "CDC_OUTBOX_HTTP_STALL=", "UNRELATED=1",
 	}
-	c, err := load(t, file, environ, "--log-level", "error", "--kafka-topics-replication-factor=1", "--kafka-topics-create",
+	c, err := load(t, file, environ, "--log-level", "error", "--kafka-topics-replication-factor=1", "--postgres-failover",
 		"--http-listen", "off")
 	require.NoError(t, err)
 	require.Equal(t, "from_file", c.Postgres.Slot)
@@ -88,7 +88,7 @@ monitor:   # nothing below
 	require.Equal(t, []string{"a.b", "c.d"}, c.Postgres.Tables)
 	require.True(t, c.Postgres.Failover)
 	require.Equal(t, []string{"a:1", "b:2"}, c.Kafka.Brokers)
-	require.Equal(t, Topics{Create: true, Partitions: 6, ReplicationFactor: 1}, c.Kafka.Topics)
+	require.Equal(t, Topics{Partitions: 6, ReplicationFactor: 1}, c.Kafka.Topics)
 	require.Equal(t, Size(1_000_000), c.Window.Bytes)
 	require.Equal(t, "error", c.Log.Level)
 	require.Equal(t, 15*time.Second, c.HTTP.Stall, "an empty variable is not set")
@@ -122,7 +122,7 @@ func TestEveryKeyEveryLayer(t *testing.T) {
 		return map[string]string{"secret": "s3", "yes/no": "true", "number": "7", "duration": "7s", "size": "20GiB", "list": "x.y", "text": "abc"}[f.Type]
 	}
 	for _, f := range Fields() {
-		if refused(f.Key, "") || strings.HasPrefix(f.Key, "kafka.tls.") || strings.HasPrefix(f.Key, "kafka.sasl.") {
+		if refused(f.Key, "") || refused(f.Key, "true") || strings.HasPrefix(f.Key, "kafka.tls.") || strings.HasPrefix(f.Key, "kafka.sasl.") {
 			continue // they need one another; TestTLS and TestSASL
 		}
 		want := value(f)
@@ -190,12 +190,12 @@ monitor: {warn_retained: 10GiB, critical_retained: 1GiB}
 func TestUnbuiltValuesAreRefused(t *testing.T) {
 	for _, arg := range []string{
 		"--delivery=exactly_once", "--router-preset=debezium", "--router-on-bad-row=dead_letter",
-		"--postgres-messages=orders", "--postgres-snapshot=initial", "--monitor-webhook=https://alerts",
+		"--postgres-messages=orders", "--postgres-snapshot=initial", "--monitor-webhook=https://alerts", "--kafka-topics-create", "--kafka-topics-create=1",
 	} {
 		_, err := load(t, "", nil, arg)
 		require.ErrorContains(t, err, "not in this version", arg)
 	}
-	_, err := load(t, "delivery: at_least_once\npostgres: {messages: [], snapshot: never}\nmonitor: {webhook: ''}\n", nil)
+	_, err := load(t, "delivery: at_least_once\npostgres: {messages: [], snapshot: never}\nmonitor: {webhook: ''}\nkafka: {topics: {create: no}}\n", nil)
 	require.NoError(t, err, "the defaults may be spelled out")
 }
 
@@ -239,13 +239,14 @@ func TestScalarsInTheFileKeepTheirText(t *testing.T) {
 
 func TestKubernetesServiceVariablesAreNotOurs(t *testing.T) {
 	_, err := load(t, "", []string{
+		"CDC_OUTBOX_TEST_CACHE=/tmp",
 		"CDC_OUTBOX_SERVICE_HOST=10.0.0.1", "CDC_OUTBOX_SERVICE_PORT=9464", "CDC_OUTBOX_SERVICE_PORT_HTTP=9464",
 		"CDC_OUTBOX_PORT=tcp://10.0.0.1:9464", "CDC_OUTBOX_PORT_9464_TCP=tcp://10.0.0.1:9464",
 		"CDC_OUTBOX_PORT_9464_TCP_ADDR=10.0.0.1", "CDC_OUTBOX_METRICS_SERVICE_HOST=10.0.0.2",
 	})
 	require.NoError(t, err)
 	for _, f := range Fields() {
-		require.False(t, kubernetesService.MatchString(f.Env), f.Env)
+		require.False(t, kubernetesService.MatchString(f.Env) || strings.HasPrefix(f.Env, testPrefix), f.Env)
 	}
 }
 

@@ -16,6 +16,9 @@ const envConfig = EnvPrefix + "CONFIG"
 // stop the pod as soon as somebody adds a Service for its metrics. No key of ours looks like them.
 var kubernetesService = regexp.MustCompile(`^CDC_OUTBOX_([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT(_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$`)
 
+// testPrefix starts the variables of this repository's own tests, which start the program with their environment.
+const testPrefix = EnvPrefix + "TEST_"
+
 // loadEnv puts the environment over what k holds. An empty variable counts as not set: a Compose file or a chart that
 // passes variables on leaves those empty that it does not know.
 func loadEnv(k *koanf.Koanf, environ []string) Problems {
@@ -23,7 +26,7 @@ func loadEnv(k *koanf.Koanf, environ []string) Problems {
 	byEnv := fieldBy(func(f Field) string { return f.Env })
 	setBy := map[string]string{} // key -> variable
 	take := func(name, value string) (string, any) {
-		if value == "" || name == envConfig || kubernetesService.MatchString(name) {
+		if value == "" || name == envConfig || strings.HasPrefix(name, testPrefix) || kubernetesService.MatchString(name) {
 			return "", nil
 		}
 		f, known := byEnv[name]

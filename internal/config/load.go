@@ -107,8 +107,8 @@ func (l *loader) decode(f Field, g given, v reflect.Value) {
 	case "text":
 		v.SetString(text)
 	case "yes/no":
-		b, err := strconv.ParseBool(strings.ToLower(text))
-		if err != nil {
+		b, ok := parseBool(text)
+		if !ok {
 			l.fail(f.Key, "true, false", "is neither yes nor no")
 		}
 		v.SetBool(b)
@@ -134,6 +134,17 @@ func (l *loader) decode(f Field, g given, v reflect.Value) {
 	if len(f.OneOf) > 0 && !contains(f.OneOf, text) {
 		l.fail(f.Key, oneOf(f.OneOf), "is not one of the words it may be")
 	}
+}
+
+// parseBool takes every way in which YAML 1.1 and Go write yes and no.
+func parseBool(text string) (value, ok bool) {
+	switch strings.ToLower(text) {
+	case "true", "yes", "on", "1", "t", "y":
+		return true, true
+	case "false", "no", "off", "0", "f", "n":
+		return false, true
+	}
+	return false, false
 }
 
 func contains(words []string, s string) bool {

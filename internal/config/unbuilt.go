@@ -1,5 +1,10 @@
 package config
 
+import (
+	"strconv"
+	"strings"
+)
+
 // unbuilt lists the values of known keys whose function this version does not have. A setting that is read and then
 // ignored would be a promise broken in silence, so they are refused. Building the function deletes its line.
 var unbuilt = []struct {
@@ -12,16 +17,24 @@ var unbuilt = []struct {
 	{"router.on_bad_row", "dead_letter", "dead letters are not in this version; halt waits until the row can be published"},
 	{"postgres.messages", "", "events from pg_logical_emit_message() are not in this version; write them to an outbox table"},
 	{"postgres.snapshot", "initial", "the initial snapshot is not in this version; rows from before the slot was created are not published"},
+	{"kafka.topics.create", "true", "creating topics is not in this version; create them yourself, the connector waits for a missing one and goes on by itself"},
 	{"monitor.webhook", "", "the webhook is not in this version; use the metrics, and the alert rules for Prometheus"},
 }
 
 func (l *loader) refuseUnbuilt() {
 	for _, u := range unbuilt {
 		g := l.given[u.key]
-		switch {
-		case u.value != "" && g.Text == u.value,
-			u.value == "" && g.Origin.Layer != "default" && (len(g.list()) > 0):
+		if text := plain(g.Text); u.value == text && text != "" || u.value == "" && len(g.list()) > 0 {
 			l.fail(u.key, "", "%s", u.sentence)
 		}
 	}
+}
+
+// plain brings the ways to write yes and no to one.
+func plain(text string) string {
+	text = strings.TrimSpace(text)
+	if b, ok := parseBool(text); ok {
+		return strconv.FormatBool(b)
+	}
+	return text
 }

@@ -61,6 +61,7 @@ func (l *loader) router(r *Router) {
 		{"router.columns.id", r.Columns.ID},
 		{"router.columns.aggregate_type", r.Columns.AggregateType},
 		{"router.columns.aggregate_id", r.Columns.AggregateID},
+		{"router.columns.type", r.Columns.Type},
 		{"router.columns.payload", r.Columns.Payload},
 		{"router.topic", r.Topic},
 	} {

@@ -35,7 +35,6 @@ type Metrics struct {
 	failed      *prometheus.CounterVec
 	commitToAck prometheus.Histogram
 	reconnects  map[Side]prometheus.Counter
-	alerts      *prometheus.GaugeVec
 
 	mu     sync.RWMutex
 	topics map[string]prometheus.Counter // of published; its length bounds the label
@@ -59,10 +58,6 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			// From half a millisecond to half an hour: milliseconds when all is well, minutes after an outage.
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800},
 		}),
-		alerts: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Namespace: Namespace, Name: "alert_firing",
-			Help: "1 while the alert fires, else 0.",
-		}, []string{"alert"}),
 		reconnects: map[Side]prometheus.Counter{},
 		topics:     map[string]prometheus.Counter{},
 	}
@@ -74,7 +69,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		// Present from the start: rate() over a counter that appears with its first increment misses that increment.
 		m.reconnects[side] = reconnects.WithLabelValues(string(side))
 	}
-	reg.MustRegister(m.published, m.failed, m.commitToAck, reconnects, m.alerts)
+	reg.MustRegister(m.published, m.failed, m.commitToAck, reconnects)
 	return m
 }
 
@@ -118,15 +113,6 @@ func (m *Metrics) CommitToAck(d time.Duration) {
 // Reconnected counts a connection made again.
 func (m *Metrics) Reconnected(side Side) {
 	m.reconnects[side].Inc()
-}
-
-// Alert sets whether the alert fires.
-func (m *Metrics) Alert(name string, firing bool) {
-	v := 0.0
-	if firing {
-		v = 1
-	}
-	m.alerts.WithLabelValues(name).Set(v)
 }
 
 // Gauges are read when somebody scrapes, so they cost nothing on the way of a row and are never stale. The functions

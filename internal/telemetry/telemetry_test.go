@@ -56,9 +56,9 @@ func newMetrics(reg *prometheus.Registry) *Metrics {
 func TestMetricNamesAreTheContract(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	m := newMetrics(reg)
+	WatchAlerts(reg, func() []string { return []string{"slot_lost"} })
 	m.Published("orders.events", 1)
 	m.Failed("orders.events", "missing_column")
-	m.Alert("slot_retained", true)
 	families, err := reg.Gather()
 	require.NoError(t, err)
 	var got []string
@@ -87,12 +87,16 @@ func TestMetricValues(t *testing.T) {
 	m.Failed("", "no_topic")
 	m.CommitToAck(-time.Second)
 	m.Reconnected(Kafka)
-	m.Alert("x", true)
-	m.Alert("x", false)
+	firing := []string{"x", "y"}
+	WatchAlerts(reg, func() []string { return firing })
+	_, err := reg.Gather()
+	require.NoError(t, err)
+	firing = []string{"y", "y"}
 	require.NoError(t, testutil.GatherAndCompare(reg, strings.NewReader(`
-# HELP cdc_outbox_alert_firing 1 while the alert fires, else 0.
+# HELP cdc_outbox_alert_firing 1 while the alert fires, 0 once it is resolved.
 # TYPE cdc_outbox_alert_firing gauge
 cdc_outbox_alert_firing{alert="x"} 0
+cdc_outbox_alert_firing{alert="y"} 1
 # HELP cdc_outbox_confirmed_lsn Position up to which everything was acknowledged by Kafka and confirmed to the slot, in bytes of WAL.
 # TYPE cdc_outbox_confirmed_lsn gauge
 cdc_outbox_confirmed_lsn 1.099511627776e+12

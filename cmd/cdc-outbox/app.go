@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/config"
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+)
+
+// app is what the commands know of the world outside.
+type app struct {
+	stdin   io.Reader
+	stdout  io.Writer
+	stderr  io.Writer
+	environ []string
+
+	began bool // a command's own work began: from there on errors are not about usage
+}
+
+// execute runs a command line and returns the exit code. An error is printed here, once.
+func (a *app) execute(ctx context.Context, args []string) int {
+	root := a.root()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	if !a.began {
+		var known *fault.Error
+		if !errors.As(err, &known) {
+			err = usageError(err.Error(), "cdc-outbox --help lists the commands")
+		}
+	}
+	fmt.Fprintln(a.stderr, "cdc-outbox: "+err.Error())
+	return fault.KindOf(err).ExitCode()
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "cdc-outbox",
+		Short: "Relay a Postgres outbox table to Kafka",
+		Long: `cdc-outbox tails Postgres' write-ahead log and turns every committed row of the outbox table into a Kafka
+record. The replication slot moves only over what Kafka has acknowledged.`,
+		Example: `  cdc-outbox setup --table --dry-run
+  cdc-outbox check --config cdc-outbox.yaml
+  cdc-outbox run --config cdc-outbox.yaml`,
+		Version:           build().String(),
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		Args:              knownCommand,
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+		PersistentPreRun:  func(*cobra.Command, []string) { a.began = true },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, _ = io.WriteString(a.stderr, cmd.UsageString())
+			return usageError("no command is named", "cdc-outbox run starts the connector")
+		},
+	}
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	root.SetFlagErrorFunc(flagError)
+	root.SetVersionTemplate("cdc-outbox {{.Version}}\n")
+	config.AddFlags(root.PersistentFlags())
+	// Over forty flags would bury each command's own: the help of the command config lists them.
+	root.PersistentFlags().VisitAll(func(f *pflag.Flag) { f.Hidden = f.Name != config.FlagConfig })
+	root.AddCommand(a.runCommand(), a.checkCommand(), a.setupCommand(), a.teardownCommand(), a.statusCommand(),
+		a.configCommand(), a.versionCommand())
+	return root
+}
+
+// usageError is about the command line: exit code 2.
+func usageError(what, next string) error {
+	return &fault.Error{Kind: fault.Config, Object: "command line", Err: errors.New(what), Next: next}
+}
+
+// knownCommand refuses a word that is no command. It is repeated only when it looks like one: it may be a connection
+// string that lost its flag.
+func knownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	next := "cdc-outbox --help lists the commands"
+	if strings.Trim(args[0], "abcdefghijklmnopqrstuvwxyz-") != "" || len(args[0]) > 20 {
+		return usageError("the first word is not a command", next)
+	}
+	var names []string
+	for _, c := range cmd.Commands() {
+		names = append(names, c.Name())
+	}
+	what := fmt.Sprintf("unknown command %q", args[0])
+	if near := config.Nearest(args[0], names); near != "" {
+		what += " (did you mean " + near + "?)"
+	}
+	return usageError(what, next)
+}
+
+// noArguments is cobra.NoArgs without repeating the argument, for the same reason.
+func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return usageError(fmt.Sprintf("%s takes no arguments, only flags", cmd.CommandPath()), cmd.CommandPath()+" --help lists them")
+}
+
+// flagError words pflag's errors without the value, which may be a secret.
+func flagError(cmd *cobra.Command, err error) error {
+	next := cmd.CommandPath() + " --help lists the flags, cdc-outbox config --help those of the configuration"
+	var missing *pflag.NotExistError
+	if errors.As(err, &missing) {
+		name := missing.GetSpecifiedName()
+		what := "unknown flag --" + name
+		if missing.GetSpecifiedShortnames() != "" {
+			return usageError("unknown flag -"+name, next)
+		}
+		var names []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+		if near := config.Nearest(name, names); near != "" {
+			what += " (did you mean --" + near + "?)"
+		}
+		return usageError(what, next)
+	}
+	var noValue *pflag.ValueRequiredError
+	if errors.As(err, &noValue) {
+		return usageError("flag --"+noValue.GetSpecifiedName()+" needs a value", next)
+	}
+	var bad *pflag.InvalidValueError
+	if errors.As(err, &bad) {
+		return usageError("flag --"+bad.GetFlag().Name+" has a value it cannot take", next)
+	}
+	return usageError("a flag is not written as --name or --name=value", next)
+}
+
+// terminal says whether the stream is one a person looks at.
+func terminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// variable looks an environment variable up.
+func (a *app) variable(name string) string {
+	value := ""
+	for _, e := range a.environ {
+		if v, ok := strings.CutPrefix(e, name+"="); ok {
+			value = v
+		}
+	}
+	return value
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/config"
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
+	"github.com/cdc-outbox/cdc-outbox/replication"
+)
+
+// report is what check --json prints.
+type report struct {
+	OK       bool                `json:"ok"` // no finding fails
+	Findings []preflight.Finding `json:"findings"`
+}
+
+func (a *app) checkCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Look at Postgres and Kafka before run does: what is wrong, why it matters, what mends it",
+		Long: `check connects to Postgres and Kafka with the configuration that run would use, and changes nothing. Each finding
+says what was found, why it matters, and the SQL or command that mends it. The exit code is 3 when run would not work.`,
+		Example: `  cdc-outbox check --config cdc-outbox.yaml
+  cdc-outbox check --json | jq '.findings[] | select(.level == "fail")'`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.load(cmd)
+			if err != nil {
+				return err
+			}
+			findings, err := check(cmd.Context(), c)
+			if err != nil {
+				return err
+			}
+			return a.printReport(findings, asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func check(ctx context.Context, c *config.Loaded) ([]preflight.Finding, error) {
+	var findings []preflight.Finding
+	for _, w := range c.Warnings {
+		findings = append(findings, preflight.Finding{Level: preflight.Warn, Subject: "configuration", Found: w + "."})
+	}
+	dsn, err := readDSN(c)
+	if err != nil {
+		return nil, err
+	}
+	admin, err := adminConfig(c, false)
+	if err != nil {
+		return nil, err
+	}
+	findings = append(findings, replication.Preflight(ctx, dsn, admin)...)
+	return findings, ctx.Err()
+}
+
+func (a *app) printReport(findings []preflight.Finding, asJSON bool) error {
+	fails, warns := count(findings, preflight.Fail), count(findings, preflight.Warn)
+	if asJSON {
+		if err := a.printJSON(report{OK: fails == 0, Findings: findings}); err != nil {
+			return err
+		}
+	} else {
+		if err := writeFindings(a.stdout, findings, a.colourful()); err != nil {
+			return err
+		}
+		fmt.Fprintf(a.stdout, "\n%d to mend, %d to think about, %d fine\n", fails, warns, len(findings)-fails-warns)
+	}
+	if fails == 0 {
+		return nil
+	}
+	return &fault.Error{
+		Kind: fault.Operator, Object: "check", Err: fmt.Errorf("%d of %d findings keep run from working", fails, len(findings)),
+		Next: "do what the findings say, then check again",
+	}
+}

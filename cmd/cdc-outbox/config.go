@@ -1,0 +1,109 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/spf13/cobra"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/config"
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/router"
+)
+
+func (a *app) configCommand() *cobra.Command {
+	var asJSON, origins bool
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Print the effective configuration, secrets masked",
+		Long: `config reads the configuration as run would, reports every problem at once, and prints what is in effect as a
+file that could be used again; only the secrets are masked.
+
+Each key below can stand in the file, in a variable (postgres.dsn is CDC_OUTBOX_POSTGRES_DSN) or on the command line of
+every command. A flag wins over a variable, a variable over the file.`,
+		Example: `  cdc-outbox config --origins
+  cdc-outbox config --config cdc-outbox.yaml --json`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.load(cmd)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.printJSON(c.Values())
+			}
+			text, err := c.YAML(origins)
+			if err != nil {
+				return err
+			}
+			_, err = a.stdout.Write(text)
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: key, value and origin")
+	cmd.Flags().BoolVar(&origins, "origins", false, "say where each value came from")
+	help := cmd.HelpFunc()
+	cmd.SetHelpFunc(func(c *cobra.Command, args []string) {
+		help(c, args)
+		fmt.Fprint(a.stdout, "\nConfiguration flags:\n"+keyFlags())
+	})
+	return cmd
+}
+
+// keyFlags lists the flags of all keys.
+func keyFlags() string {
+	var b strings.Builder
+	for _, f := range config.Fields() {
+		fmt.Fprintf(&b, "      --%s %s", f.Flag, f.Type)
+		if f.Default != "" {
+			fmt.Fprintf(&b, " (default %s)", f.Default)
+		}
+		fmt.Fprintf(&b, "\n            %s\n", f.Doc)
+	}
+	return b.String()
+}
+
+// load reads the configuration and prints its warnings.
+func (a *app) load(cmd *cobra.Command) (*config.Loaded, error) {
+	c, err := config.Load(config.Options{
+		Environ: a.environ, Flags: cmd.Flags(),
+		Checks: map[string]func(string) error{
+			"postgres.dsn":             checkDSN,
+			"postgres.tables":          func(s string) error { _, err := replication.ParseTable(s); return err },
+			"postgres.publication":     replication.CheckIdentifier,
+			"router.topic":             checkTemplate,
+			"router.dead_letter_topic": router.CheckTopic,
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// checkDSN leaves out what the parser says: it quotes the string, and masks the password only where it finds it.
+func checkDSN(dsn string) error {
+	_, err := pgconn.ParseConfig(dsn)
+	var file *fs.PathError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &file):
+		return fmt.Errorf("names the file %s, which cannot be read: %w", file.Path, file.Err)
+	default:
+		return errors.New("is neither keyword=value pairs nor a postgres:// URL; in a URL, characters such as @ : / ? # % in the password are written as %40 %3A %2F %3F %23 %25")
+	}
+}
+
+func checkTemplate(template string) error {
+	_, err := router.New(router.Config{Columns: router.DefaultColumns(), Topic: template})
+	var f *fault.Error
+	if errors.As(err, &f) {
+		return f.Err
+	}
+	return err
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"math"
+	"os"
+	"runtime/debug"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/config"
+	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
+)
+
+func (a *app) runCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "run",
+		Short: "Run the connector",
+		Long: `run relays outbox rows to Kafka until it is told to stop. SIGTERM or SIGINT stop it gracefully: it reads to the end of
+the open transaction, waits for Kafka's acknowledgements and confirms them to the slot. A second signal ends it at once.
+
+While Postgres or Kafka are away it waits for them, not ready. Exit codes: 0 stopped as asked, 1 failed, 2 the
+configuration or the command line is wrong, 3 somebody has to mend something, such as a lost slot.`,
+		Example: `  cdc-outbox run --config cdc-outbox.yaml
+  CDC_OUTBOX_POSTGRES_DSN=@/run/secrets/dsn cdc-outbox run --kafka-brokers kafka-1:9092,kafka-2:9092`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.load(cmd)
+			if err != nil {
+				return err
+			}
+			log, err := telemetry.NewLogger(a.stderr, c.Log.Level, c.Log.Format)
+			if err != nil {
+				return err
+			}
+			return a.run(cmd.Context(), c, log)
+		},
+	}
+}
+
+func (a *app) run(ctx context.Context, c *config.Loaded, log *zap.Logger) error {
+	limit := limitMemory(int64(c.Window.Bytes))
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	b := build()
+	telemetry.BuildInfo(reg, b.Version, b.Revision, b.Go)
+	log.Info("Starting", zap.String(telemetry.KeyVersion, b.Version), zap.String(telemetry.KeySlot, c.Postgres.Slot),
+		zap.String(telemetry.KeyPublication, c.Postgres.Publication), zap.Int64("memory_limit", limit))
+	for _, w := range c.Warnings {
+		log.Warn("The configuration is allowed but unwise", zap.String(telemetry.KeyReason, w))
+	}
+	s, err := newService(ctx, c, reg, log)
+	if err != nil {
+		return err
+	}
+	err = s.run(ctx)
+	if err != nil {
+		log.Error("Stopped by an error", telemetry.ErrorFields(err)...)
+		return err
+	}
+	log.Info("Stopped as asked")
+	return nil
+}
+
+// limitMemory tells the garbage collector what the process should stay inside, unless GOMEMLIMIT says: four times the
+// window, for the records and their encoded batches and what is garbage of both, and 128 MiB for everything else.
+func limitMemory(window int64) int64 {
+	if os.Getenv("GOMEMLIMIT") == "" && window < math.MaxInt64/8 {
+		debug.SetMemoryLimit(4*window + 128<<20)
+	}
+	return debug.SetMemoryLimit(-1)
+}

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/config"
+	"github.com/cdc-outbox/cdc-outbox/internal/connector"
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
+	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
+)
+
+// service is everything that runs in one process.
+type service struct {
+	cfg       *config.Loaded
+	log       *zap.Logger
+	admin     replication.AdminConfig
+	connector *connector.Connector
+	monitor   *slotmonitor.Monitor
+	server    *telemetry.Server // nil when http.listen is off
+
+	startup atomic.Pointer[string] // why the connector has not begun yet, nil once it has
+}
+
+// newService builds the parts and binds the HTTP address. It connects to nothing.
+func newService(ctx context.Context, c *config.Loaded, reg *prometheus.Registry, log *zap.Logger) (*service, error) {
+	s := &service{cfg: c, log: log}
+	s.waits("looking at publication and slot")
+	var err error
+	if s.admin, err = adminConfig(c, false); err != nil {
+		return nil, err
+	}
+	s.admin.Logger = log
+	cc, err := connectorConfig(c, s.admin, reg, log)
+	if err != nil {
+		return nil, err
+	}
+	if s.connector, err = connector.New(cc); err != nil {
+		return nil, err
+	}
+	mc := monitorConfig(c)
+	mc.Logger, mc.Registerer = log, reg
+	if s.monitor, err = slotmonitor.New(mc); err != nil {
+		return nil, err
+	}
+	telemetry.WatchAlerts(reg, s.firing)
+	if c.HTTP.Listen == config.ListenOff {
+		return s, nil
+	}
+	s.server, err = telemetry.Listen(ctx, c.HTTP.Listen, telemetry.Handlers{Metrics: reg, Ready: s.ready, Status: func() any { return s.status() }})
+	if err != nil {
+		return nil, err
+	}
+	log.Info("Listening", zap.String(telemetry.KeyAddress, s.server.Addr()))
+	return s, nil
+}
+
+// run runs the parts until ctx ends and the connector has drained, or until one of them fails. Server and monitor
+// outlive the connector, so that a stop that takes its time can be watched.
+func (s *service) run(ctx context.Context) error {
+	others, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		defer end()
+		if err := s.ensure(gctx); err != nil || gctx.Err() != nil {
+			return err
+		}
+		s.startup.Store(nil)
+		return s.connector.Run(gctx)
+	})
+	g.Go(func() error { return s.monitor.Run(others) })
+	if s.server != nil {
+		g.Go(func() error { return s.server.Run(others) })
+	}
+	return g.Wait()
+}
+
+// ensure makes sure that publication and slot are there, and waits for a server that is not.
+func (s *service) ensure(ctx context.Context) error {
+	wait := backoff.NewExponentialBackOff()
+	wait.InitialInterval, wait.MaxInterval = 100*time.Millisecond, 10*time.Second
+	said := ""
+	for {
+		dsn, err := readDSN(s.cfg)
+		if err == nil {
+			err = replication.Ensure(ctx, dsn, s.admin, s.cfg.Postgres.Setup == "auto")
+		}
+		switch {
+		case err == nil || ctx.Err() != nil:
+			return nil
+		case fault.KindOf(err) != fault.Retry:
+			return err
+		}
+		s.waits(err.Error())
+		if said != err.Error() { // once for each reason, however long it lasts
+			said = err.Error()
+			s.log.Warn("Cannot look at publication and slot, trying again", telemetry.ErrorFields(err)...)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(wait.NextBackOff()):
+		}
+	}
+}
+
+// waits notes why the connector has not begun.
+func (s *service) waits(why string) { s.startup.Store(&why) }
+
+func (s *service) ready() (bool, string) {
+	if why := s.startup.Load(); why != nil {
+		return false, "starting: " + *why
+	}
+	return s.connector.Ready()
+}
+
+// status is the answer of /status.
+func (s *service) status() status {
+	st := s.connector.Status()
+	if why := s.startup.Load(); why != nil {
+		st.State.Reason = *why
+	}
+	st.Ready, st.ReadyReason = s.ready()
+	answered, err := s.monitor.State()
+	var slot *slotmonitor.Slot
+	for _, known := range s.monitor.Latest() {
+		if known.Name == s.cfg.Postgres.Slot {
+			slot = &known
+		}
+	}
+	if answered.IsZero() && err == nil {
+		return status{Status: st} // nobody has looked yet
+	}
+	return withSlot(st, slot, err)
+}
+
+// firing lists the alerts that fire for the connector's slot.
+func (s *service) firing() []string {
+	var names []string
+	for _, slot := range s.monitor.Latest() {
+		for _, a := range slot.Alerts {
+			names = append(names, a.Rule)
+		}
+	}
+	return names
+}
+
+// monitorConfig takes what the slot monitor needs from the configuration.
+func monitorConfig(c *config.Loaded) slotmonitor.Config {
+	return slotmonitor.Config{
+		DSN: c.Postgres.DSN.Read, Interval: c.Monitor.Interval, Only: []string{c.Postgres.Slot},
+		Thresholds: slotmonitor.Thresholds{
+			WarnRetained: int64(c.Monitor.WarnRetained), CriticalRetained: int64(c.Monitor.CriticalRetained),
+			WarnTimeToLimit: time.Hour, CriticalTimeToLimit: 10 * time.Minute,
+		},
+	}
+}

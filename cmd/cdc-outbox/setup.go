@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/config"
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/outbox"
+	"github.com/cdc-outbox/cdc-outbox/replication"
+)
+
+func (a *app) setupCommand() *cobra.Command {
+	var dryRun, table bool
+	var role string
+	cmd := &cobra.Command{
+		Use:   "setup",
+		Short: "Create publication and slot, and with --table the outbox table",
+		Long: `setup creates what the connector needs in Postgres and is not there yet: with --table the outbox table, with --role
+the connector's role and its privileges, the publication, and last the slot. Run it as a role that may do that; the
+connector itself then needs no more than --role is given. What is there already is left alone. A publication whose
+slot is gone is a lost slot: setup refuses to make another one, because the events in between would be missing.`,
+		Example: `  cdc-outbox setup --table --role cdc_outbox --dry-run
+  cdc-outbox setup --postgres-dsn 'postgres://owner@db/shop'`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.load(cmd)
+			if err != nil {
+				return err
+			}
+			admin, err := adminConfig(c, table)
+			if err != nil {
+				return err
+			}
+			admin.Role = role
+			if dryRun {
+				return a.planSetup(cmd.Context(), c, admin)
+			}
+			return a.setup(cmd.Context(), c, admin)
+		},
+	}
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print the SQL and change nothing")
+	cmd.Flags().BoolVar(&table, "table", false, "create the outbox table where it is missing")
+	cmd.Flags().StringVar(&role, "role", "", "role to create and to give what the connector needs, and nothing more")
+	return cmd
+}
+
+// planSetup prints what setup would do. Without a server it prints what an empty database needs: whoever asks for the
+// SQL may not be the one who can connect.
+func (a *app) planSetup(ctx context.Context, c *config.Loaded, admin replication.AdminConfig) error {
+	dsn, err := readDSN(c)
+	if err != nil {
+		return err
+	}
+	steps, err := replication.PlanSetup(ctx, dsn, admin)
+	if err != nil && fault.KindOf(err) == fault.Retry && ctx.Err() == nil {
+		fmt.Fprintf(a.stderr, "cdc-outbox: %v\nThe server could not be asked, so this is what an empty database needs.\n", err)
+		steps, err = replication.SetupScript(admin), nil
+	}
+	if err != nil {
+		return err
+	}
+	if len(steps) == 0 {
+		_, err = fmt.Fprintln(a.stdout, "-- Everything is there; nothing to do.")
+		return err
+	}
+	return a.printSteps(steps)
+}
+
+func (a *app) setup(ctx context.Context, c *config.Loaded, admin replication.AdminConfig) error {
+	dsn, err := readDSN(c)
+	if err != nil {
+		return err
+	}
+	done, err := replication.Setup(ctx, dsn, admin)
+	if perr := a.printSteps(done); err == nil {
+		err = perr
+	}
+	if err != nil {
+		return err
+	}
+	what := "-- Done."
+	if len(done) == 0 {
+		what = "-- Everything was there; nothing was done."
+	}
+	_, err = fmt.Fprintln(a.stdout, what)
+	return err
+}
+
+// printSteps prints SQL with its reasons as comments, so that it can be pasted.
+func (a *app) printSteps(steps []replication.Step) error {
+	var b strings.Builder
+	for _, s := range steps {
+		for line := range strings.Lines(s.Why) {
+			b.WriteString("-- " + strings.TrimRight(line, "\n") + "\n")
+		}
+		b.WriteString(strings.TrimRight(s.SQL, "\n") + "\n\n")
+	}
+	_, err := fmt.Fprint(a.stdout, b.String())
+	return err
+}
+
+// adminConfig takes what Postgres has to hold from the configuration.
+func adminConfig(c *config.Loaded, table bool) (replication.AdminConfig, error) {
+	col := c.Router.Columns
+	cfg := replication.AdminConfig{
+		Slot: c.Postgres.Slot, Publication: c.Postgres.Publication, Failover: c.Postgres.Failover,
+		Columns: replication.OutboxColumns{
+			ID: col.ID, AggregateType: col.AggregateType, AggregateID: col.AggregateID, Type: col.Type,
+			Payload: col.Payload, Headers: col.Headers, Timestamp: col.Timestamp,
+		},
+	}
+	for _, name := range c.Postgres.Tables {
+		t, err := replication.ParseTable(name)
+		if err != nil {
+			return cfg, &fault.Error{Kind: fault.Config, Object: "postgres.tables", Err: err}
+		}
+		cfg.Tables = append(cfg.Tables, t)
+	}
+	if !table {
+		return cfg, nil
+	}
+	if col != standardColumns() {
+		return cfg, usageError("--table creates the standard table, and router.columns names other columns",
+			"leave router.columns at its defaults, or create the table yourself")
+	}
+	for _, t := range cfg.Tables {
+		ddl, err := outbox.Schema(outbox.Options{Schema: t.Schema, Table: t.Name})
+		if err != nil {
+			return cfg, &fault.Error{Kind: fault.Config, Object: "table " + t.String(), Err: err}
+		}
+		cfg.TableDDL += ddl
+	}
+	return cfg, nil
+}
+
+// standardColumns are those of the table that outbox.Schema makes.
+func standardColumns() config.Columns {
+	return config.Columns{
+		ID: "id", AggregateType: "aggregate_type", AggregateID: "aggregate_id", Type: "event_type",
+		Payload: "payload", Headers: "headers", Timestamp: "created_at",
+	}
+}
+
+// readDSN reads the connection string, empty for the PG* variables.
+func readDSN(c *config.Loaded) (string, error) {
+	dsn, err := c.Postgres.DSN.Read()
+	if err != nil {
+		return "", &fault.Error{Kind: fault.Config, Object: "postgres.dsn", Err: err}
+	}
+	return dsn, nil
+}

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/config"
+	"github.com/cdc-outbox/cdc-outbox/internal/connector"
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
+)
+
+// status is what /status and status --json answer: the connector's own account, and the slot as the server shows it.
+type status struct {
+	connector.Status
+	ReplicationSlot *slotmonitor.Slot `json:"replication_slot"` // null: there is none, or it could not be looked at
+}
+
+// notRunning is the state that status shows when no connector answers.
+const notRunning connector.StateName = "not_running"
+
+// What status adds to the connector's waits.
+const (
+	waitPostgres    = "postgres_unreachable"
+	waitSlotMissing = "slot_missing"
+	waitSlotLost    = "slot_lost"
+)
+
+// withSlot adds the slot, or why there is none, to what the connector says. slot is nil when the server has none.
+func withSlot(st connector.Status, slot *slotmonitor.Slot, err error) status {
+	wait := func(kind, reason, next string) {
+		st.Waits = append(st.Waits, connector.Wait{
+			Kind: kind, Object: fmt.Sprintf("slot %q", st.Slot), Reason: reason, Next: next, Since: time.Now().UTC(),
+		})
+	}
+	switch {
+	case err != nil:
+		wait(waitPostgres, "Postgres cannot be asked about the slot: "+err.Error(), "See whether the server runs and postgres.dsn leads to it.")
+	case slot == nil:
+		wait(waitSlotMissing, "the server has no slot of this name", "cdc-outbox check says what is missing and how to mend it.")
+	case slot.WALStatus == slotmonitor.WALLost:
+		wait(waitSlotLost, "the server has removed what the slot needs; it can never be read again", "cdc-outbox check says how to begin anew.")
+	}
+	return status{Status: st, ReplicationSlot: slot}
+}
+
+func (a *app) statusCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show the slot, the connector, and what it waits for",
+		Long: `status asks Postgres for the slot, which works also when the connector does not run, and asks the connector at
+http.listen how it is. The exit code is 3 when the slot is missing or lost.`,
+		Example: `  cdc-outbox status --config cdc-outbox.yaml
+  cdc-outbox status --json | jq .replication_slot.retained_wal_bytes`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.load(cmd)
+			if err != nil {
+				return err
+			}
+			st, source, err := look(cmd.Context(), c)
+			if asJSON {
+				if perr := a.printJSON(st); perr != nil {
+					return perr
+				}
+				return err
+			}
+			if perr := writeStatus(a.stdout, st, source); perr != nil {
+				return perr
+			}
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, the same as /status")
+	return cmd
+}
+
+// look asks the connector and the server. What it could not learn is said in the status; the error, for the exit code,
+// is about the slot only. source is where the connector was looked for.
+func look(ctx context.Context, c *config.Loaded) (st status, source string, err error) {
+	con, source, cerr := askConnector(ctx, c)
+	if cerr != nil {
+		con = connector.Status{
+			State: connector.State{Name: notRunning, Reason: cerr.Error(), Since: time.Now().UTC()},
+			Slot:  c.Postgres.Slot, Publication: c.Postgres.Publication, ReadyReason: string(notRunning), Waits: []connector.Wait{},
+			Window: connector.Window{MaxRecords: c.Window.Records, MaxBytes: int64(c.Window.Bytes)},
+		}
+	}
+	slots, err := slotmonitor.Look(ctx, monitorConfig(c))
+	object := fmt.Sprintf("slot %q", c.Postgres.Slot)
+	switch {
+	case err != nil:
+		return withSlot(con, nil, err), source, &fault.Error{Kind: fault.Retry, Object: "postgres", Err: err}
+	case len(slots) == 0:
+		return withSlot(con, nil, nil), source, &fault.Error{Kind: fault.Operator, Object: object, Err: errors.New("it does not exist"),
+			Next: "cdc-outbox setup creates it; if it was there before, cdc-outbox check says what that means"}
+	case slots[0].WALStatus == slotmonitor.WALLost:
+		err = &fault.Error{Kind: fault.Operator, Object: object, Err: errors.New("it is lost"), Next: "cdc-outbox check says how to begin anew"}
+	}
+	return withSlot(con, &slots[0], nil), source, err
+}
+
+// askConnector gets /status from the connector that this configuration would run.
+func askConnector(ctx context.Context, c *config.Loaded) (connector.Status, string, error) {
+	var st connector.Status
+	if c.HTTP.Listen == config.ListenOff {
+		return st, "http.listen is off", errors.New("http.listen is off, so a running connector cannot be asked")
+	}
+	host, port, err := net.SplitHostPort(c.HTTP.Listen)
+	if err != nil {
+		return st, "", err
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	url := "http://" + net.JoinHostPort(host, port) + "/status"
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return st, url, err
+	}
+	// No proxy and no kept connection: this asks one neighbour once.
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(req)
+	if err != nil {
+		return st, url, fmt.Errorf("nothing answers at %s", url)
+	}
+	defer resp.Body.Close()
+	err = json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&st)
+	switch {
+	case resp.StatusCode != http.StatusOK || err != nil || st.State.Name == "":
+		return st, url, fmt.Errorf("what answers at %s is not a connector", url)
+	case st.Slot != c.Postgres.Slot:
+		return st, url, fmt.Errorf("the connector at %s reads another slot, %q", url, st.Slot)
+	}
+	st.Waits = withoutSlotWaits(st.Waits)
+	return st, url, nil
+}
+
+// withoutSlotWaits drops what the connector's monitor said of the slot: it is about to be asked again.
+func withoutSlotWaits(waits []connector.Wait) []connector.Wait {
+	kept := []connector.Wait{}
+	for _, w := range waits {
+		switch w.Kind {
+		case waitPostgres, waitSlotMissing, waitSlotLost:
+		default:
+			kept = append(kept, w)
+		}
+	}
+	return kept
+}

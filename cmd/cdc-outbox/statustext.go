@@ -1,0 +1,111 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/docker/go-units"
+
+	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
+)
+
+// writeStatus prints the status for people.
+func writeStatus(w io.Writer, st status, source string) error {
+	var b strings.Builder
+	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	line := func(label, format string, args ...any) {
+		fmt.Fprintf(tw, "  %s\t%s\n", label, printable(fmt.Sprintf(format, args...)))
+	}
+	fmt.Fprintf(tw, "slot %s\n", st.Slot)
+	if s := st.ReplicationSlot; s != nil {
+		slotLines(line, s)
+	} else {
+		line("state", "not known or not there, see below")
+	}
+	fmt.Fprintf(tw, "connector %s\n", source)
+	line("state", "%s", stateText(st))
+	if st.State.Name != notRunning {
+		connectorLines(line, st)
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	writeWaits(&b, st)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func slotLines(line func(string, string, ...any), s *slotmonitor.Slot) {
+	reader := "nobody"
+	if s.Active {
+		reader = fmt.Sprintf("pid %d", s.PID)
+	} else if s.InactiveSince != nil {
+		reader += " since " + s.InactiveSince.UTC().Format(time.RFC3339)
+	}
+	line("held by", "%s", reader)
+	line("database", "%s, plugin %s", s.Database, s.Plugin)
+	line("WAL status", "%s", strings.TrimSpace(s.WALStatus+" "+s.InvalidationReason))
+	line("retained WAL", "%s behind restart_lsn %s", units.BytesSize(float64(s.RetainedBytes)), s.RestartLSN)
+	line("unconfirmed WAL", "%s behind confirmed_flush_lsn %s", units.BytesSize(float64(s.UnconfirmedBytes)), s.ConfirmedFlushLSN)
+	if s.SafeBytes != nil {
+		line("until it is lost", "%s may still be written", units.BytesSize(float64(*s.SafeBytes)))
+	}
+	if s.Cause != "" {
+		line("why", "%s", s.Cause)
+	}
+	for _, a := range s.Alerts {
+		line(a.Level.String(), "%s", a.Sentence)
+	}
+}
+
+func connectorLines(line func(string, string, ...any), st status) {
+	ready := "yes"
+	if !st.Ready {
+		ready = "no: " + st.ReadyReason
+	}
+	line("ready", "%s", ready)
+	line("confirmed", "%s", orNone(st.ConfirmedLSN))
+	line("received", "%s, heard from Postgres %.1f s ago", orNone(st.ReceivedLSN), st.HeardSecondsAgo)
+	line("oldest unconfirmed", "%s", time.Duration(st.OldestUnconfirmedSeconds*float64(time.Second)).Round(time.Millisecond))
+	line("in flight", "%d of %d records, %s of %s", st.Window.Records, st.Window.MaxRecords,
+		units.BytesSize(float64(st.Window.Bytes)), units.BytesSize(float64(st.Window.MaxBytes)))
+	line("published", "%d since it started, %d skipped", st.Counts.Published, st.Counts.Skipped)
+}
+
+func stateText(st status) string {
+	text := strings.ReplaceAll(string(st.State.Name), "_", " ")
+	if st.State.Reason != "" {
+		text += ": " + st.State.Reason
+	}
+	if st.State.Name != notRunning && !st.State.Since.IsZero() {
+		text += ", since " + st.State.Since.UTC().Format(time.RFC3339)
+	}
+	return text
+}
+
+// writeWaits says what somebody may have to mend.
+func writeWaits(b *strings.Builder, st status) {
+	if st.Halted == nil && len(st.Waits) == 0 {
+		b.WriteString("waits for nothing\n")
+		return
+	}
+	b.WriteString("waits for\n")
+	if h := st.Halted; h != nil {
+		fmt.Fprintf(b, "  - event %s at LSN %s: %s\n", printable(h.EventID), h.LSN, printable(h.Message))
+		paragraph(b, "next: ", h.Next)
+	}
+	for _, w := range st.Waits {
+		fmt.Fprintf(b, "  - %s: %s (since %s)\n", printable(w.Object), printable(w.Reason), w.Since.UTC().Format(time.RFC3339))
+		paragraph(b, "next: ", w.Next)
+	}
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "none yet"
+	}
+	return s
+}

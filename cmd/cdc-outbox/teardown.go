@@ -1,0 +1,91 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/config"
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/replication"
+)
+
+func (a *app) teardownCommand() *cobra.Command {
+	var dryRun, table, yes bool
+	cmd := &cobra.Command{
+		Use:   "teardown",
+		Short: "Remove slot and publication, and with --table the outbox table",
+		Long: `teardown drops the slot, which lets Postgres remove the WAL it held back, then the publication, and with --table the
+outbox tables with all events in them. It refuses while a connector reads the slot. Events that were not published are
+not published any more, so it asks first, or wants --yes.`,
+		Example: `  cdc-outbox teardown --dry-run
+  cdc-outbox teardown --yes`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.load(cmd)
+			if err != nil {
+				return err
+			}
+			admin, err := adminConfig(c, false)
+			if err != nil {
+				return err
+			}
+			return a.teardown(cmd.Context(), c, admin, teardownOptions{dryRun: dryRun, table: table, yes: yes})
+		},
+	}
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print the SQL and change nothing")
+	cmd.Flags().BoolVar(&table, "table", false, "drop the outbox tables too, with the events in them")
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	return cmd
+}
+
+type teardownOptions struct{ dryRun, table, yes bool }
+
+func (a *app) teardown(ctx context.Context, c *config.Loaded, admin replication.AdminConfig, o teardownOptions) error {
+	dsn, err := readDSN(c)
+	if err != nil {
+		return err
+	}
+	steps, err := replication.PlanTeardown(ctx, dsn, admin, o.table)
+	if err != nil {
+		return err
+	}
+	if len(steps) == 0 {
+		_, err = fmt.Fprintln(a.stdout, "-- Nothing is there; nothing to do.")
+		return err
+	}
+	if err := a.printSteps(steps); err != nil || o.dryRun {
+		return err
+	}
+	if !o.yes {
+		if err := a.confirm("Do this? Events that were not published are lost to the connector. [y/N] "); err != nil {
+			return err
+		}
+	}
+	if _, err := replication.Teardown(ctx, dsn, admin, o.table); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(a.stdout, "-- Done.")
+	return err
+}
+
+// confirm asks a person. Without one it refuses: a script says --yes.
+func (a *app) confirm(question string) error {
+	if !terminal(a.stdin) {
+		return usageError("teardown needs somebody to say yes", "add --yes, or --dry-run to look only")
+	}
+	fmt.Fprint(a.stderr, question)
+	line, err := bufio.NewReader(a.stdin).ReadString('\n')
+	if err != nil {
+		return &fault.Error{Kind: fault.Fatal, Object: "teardown", Err: err}
+	}
+	switch strings.ToLower(strings.TrimSpace(line)) {
+	case "y", "yes":
+		return nil
+	}
+	return &fault.Error{Kind: fault.Fatal, Object: "teardown", Err: errors.New("nothing was done")}
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/config"
+	"github.com/cdc-outbox/cdc-outbox/internal/connector"
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
+	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/router"
+)
+
+// kafkaConfig takes what the producer needs from the configuration.
+func kafkaConfig(c *config.Loaded) (kafka.Config, error) {
+	k := kafka.Config{Brokers: c.Kafka.Brokers, Compression: c.Kafka.Compression}
+	tls, err := c.Kafka.TLS.Build()
+	if err != nil {
+		return k, &fault.Error{Kind: fault.Config, Object: "kafka.tls", Err: err}
+	}
+	k.TLS = tls
+	if c.Kafka.SASL.Mechanism == "" {
+		return k, nil
+	}
+	user, err := c.Kafka.SASL.Username.Read()
+	if err != nil {
+		return k, &fault.Error{Kind: fault.Config, Object: "kafka.sasl.username", Err: err}
+	}
+	k.SASL = &kafka.SASL{Mechanism: c.Kafka.SASL.Mechanism, Username: user, Password: c.Kafka.SASL.Password.Read}
+	return k, nil
+}
+
+// connectorConfig takes what the connector needs from the configuration.
+func connectorConfig(c *config.Loaded, admin replication.AdminConfig, reg prometheus.Registerer, log *zap.Logger) (connector.Config, error) {
+	columns := c.Router.Columns
+	route, err := router.New(router.Config{Columns: router.Columns{
+		ID: columns.ID, AggregateType: columns.AggregateType, AggregateID: columns.AggregateID, Type: columns.Type,
+		Payload: columns.Payload, Headers: columns.Headers, Timestamp: columns.Timestamp,
+	}, Topic: c.Router.Topic})
+	if err != nil {
+		return connector.Config{}, err
+	}
+	producer, err := kafkaConfig(c)
+	if err != nil {
+		return connector.Config{}, err
+	}
+	metrics := telemetry.NewMetrics(reg)
+	producer.Logger, producer.Registerer = log, reg
+	producer.Reconnected = func() { metrics.Reconnected(telemetry.Kafka) }
+	onBadRow := connector.Halt
+	if c.Router.OnBadRow == "skip" {
+		onBadRow = connector.Skip
+	}
+	return connector.Config{
+		Replication: replication.Config{
+			DSN: c.Postgres.DSN.Read, Slot: c.Postgres.Slot, Publication: c.Postgres.Publication,
+			Tables: admin.Tables, Logger: log,
+		},
+		Kafka:         producer,
+		Router:        route,
+		OnBadRow:      onBadRow,
+		WindowRecords: c.Window.Records,
+		WindowBytes:   int64(c.Window.Bytes),
+		Stall:         c.HTTP.Stall,
+		Metrics:       metrics,
+		Logger:        log,
+	}, nil
+}
