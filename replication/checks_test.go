@@ -1,0 +1,162 @@
+package replication
+
+import (
+	"testing"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
+	"github.com/stretchr/testify/require"
+)
+
+// setUpState is planState with publication and slot in order.
+func setUpState() setupState {
+	st := planState()
+	st.Publication = PublicationInfo{Name: "p", Exists: true, Insert: true, Owned: true, Tables: []PublishedTable{{Table: Table{"public", "outbox"}}}}
+	st.Slot = SlotInfo{Name: "s", Exists: true, Logical: true, Plugin: "pgoutput", Database: "db", ConfirmedFlush: 0x1600000010, RestartLSN: 0x1600000000, WALStatus: WALReserved}
+	return st
+}
+
+// TestVerdictTable goes through what can be wrong with a setup that ran once: each is an operator's error that says
+// what is wrong (found) and what to paste (remedy).
+func TestVerdictTable(t *testing.T) {
+	require.NoError(t, firstFailure(setupVerdict(planConfig(), setUpState())))
+	for name, c := range map[string]struct {
+		breakIt       func(*AdminConfig, *setupState)
+		object        string
+		found, remedy string
+	}{
+		"slot gone": {func(_ *AdminConfig, st *setupState) { st.Slot = SlotInfo{Name: "s"} },
+			`slot "s"`, "It is gone", "SELECT pg_create_logical_replication_slot('s', 'pgoutput');"},
+		"publication gone": {func(_ *AdminConfig, st *setupState) { st.Publication = PublicationInfo{Name: "p"} },
+			`publication "p"`, "confirmed up to 16/10", "SELECT pg_drop_replication_slot('s');"},
+		"both gone": {func(_ *AdminConfig, st *setupState) { st.Publication, st.Slot = PublicationInfo{}, SlotInfo{} },
+			`slot "s"`, "Neither", `CREATE PUBLICATION "p" FOR TABLE`},
+		"setup interrupted": {func(c *AdminConfig, st *setupState) {
+			st.Slot, st.Publication.Comment = SlotInfo{Name: "s"}, setupPending(*c)
+		}, `slot "s"`, "interrupted", "SELECT pg_create_logical_replication_slot('s', 'pgoutput');"},
+		"other plugin": {func(_ *AdminConfig, st *setupState) { st.Slot.Plugin = "wal2json" }, `slot "s"`, `"wal2json"`, "postgres.slot"},
+		"physical":     {func(_ *AdminConfig, st *setupState) { st.Slot.Logical = false }, `slot "s"`, "physical", "postgres.slot"},
+		"other database": {func(_ *AdminConfig, st *setupState) { st.Slot.Database = "elsewhere" },
+			`slot "s"`, `"elsewhere"`, "postgres.dsn"},
+		"invalidated": {func(_ *AdminConfig, st *setupState) { st.Slot.WALStatus = WALLost },
+			`slot "s"`, "max_slot_wal_keep_size", "publish again from the table"},
+		"invalidated, idle": {func(_ *AdminConfig, st *setupState) { st.Slot.InvalidationReason = "idle_timeout" },
+			`slot "s"`, "idle_replication_slot_timeout", "pg_drop_replication_slot"},
+		"two phase": {func(_ *AdminConfig, st *setupState) { st.Slot.TwoPhase = true }, `slot "s"`, "two_phase", "pg_create_logical_replication_slot"},
+		"temporary": {func(_ *AdminConfig, st *setupState) { st.Slot.Temporary = true }, `slot "s"`, "temporary", "postgres.slot"},
+		"no insert": {func(_ *AdminConfig, st *setupState) { st.Publication.Insert = false },
+			`publication "p"`, "does not publish inserts", `ALTER PUBLICATION "p" SET (publish = 'insert');`},
+		"table left": {func(_ *AdminConfig, st *setupState) { st.Publication.Tables = nil },
+			"table public.outbox", `not in publication "p"`, `ALTER PUBLICATION "p" ADD TABLE "public"."outbox";`},
+		"table missing": {func(_ *AdminConfig, st *setupState) { st.Tables[0].Exists = false },
+			"table public.outbox", "no such table", "cdc-outbox setup --table"},
+		"view":     {func(_ *AdminConfig, st *setupState) { st.Tables[0].Kind = "v" }, "table public.outbox", "a view", "postgres.tables"},
+		"unlogged": {func(_ *AdminConfig, st *setupState) { st.Tables[0].Persistence = "u" }, "table public.outbox", "unlogged", "SET LOGGED"},
+		"row filter": {func(_ *AdminConfig, st *setupState) { st.Publication.Tables[0].RowFilter = "(tenant = 1)" },
+			"table public.outbox", "WHERE (tenant = 1)", `BEGIN; ALTER PUBLICATION "p" DROP TABLE`},
+		"hidden column": {func(c *AdminConfig, st *setupState) {
+			c.Columns.Payload = "body"
+			st.Tables[0].Columns = []tableColumn{{Name: "id"}, {Name: "body"}}
+			st.Publication.Tables[0].Columns = []string{"id"}
+		}, "table public.outbox", `leaves out "body"`, "ADD TABLE"},
+		"partitions by their own names": {func(_ *AdminConfig, st *setupState) {
+			st.Tables[0].Kind, st.Tables[0].Leaves = "p", []Table{{"public", "outbox_1"}}
+			st.Publication.Tables = []PublishedTable{{Table: Table{"public", "outbox_1"}}}
+		}, "table public.outbox", "names of its partitions", "publish_via_partition_root = true"},
+		"column missing": {func(c *AdminConfig, _ *setupState) { c.Columns.Payload = "body" },
+			"table public.outbox", `no column "body"`, "router.columns.payload"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg, st := planConfig(), setUpState()
+			c.breakIt(&cfg, &st)
+			err := firstFailure(setupVerdict(cfg, st))
+			var f *fault.Error
+			require.ErrorAs(t, err, &f)
+			require.Equal(t, fault.Operator, f.Kind)
+			require.Equal(t, c.object, f.Object)
+			require.Contains(t, f.Err.Error(), c.found)
+			require.Contains(t, f.Next, c.remedy)
+		})
+	}
+}
+
+func TestFirstFailureCountsTheOthers(t *testing.T) {
+	fail := preflight.Finding{Level: preflight.Fail, Subject: "a", Found: "It is bad.", Why: "Because.", Remedy: "Mend it."}
+	err := firstFailure([]preflight.Finding{okFinding("x", "fine"), fail, {Level: preflight.Warn}, fail, fail})
+	require.EqualError(t, err, "a: It is bad. Because (`cdc-outbox check` names 2 more). Next: Mend it.")
+	require.NoError(t, firstFailure([]preflight.Finding{okFinding("x", "fine"), {Level: preflight.Warn}}))
+}
+
+func TestCheckServer(t *testing.T) {
+	failing := func(change func(*AdminConfig, *serverInfo)) []string {
+		cfg, st := planConfig(), planState()
+		change(&cfg, &st.Server)
+		var subjects []string
+		for _, f := range checkServer(cfg, st) {
+			if f.Level != preflight.OK {
+				require.NotEmpty(t, f.Why)
+				require.NotEmpty(t, f.Remedy)
+				subjects = append(subjects, string(f.Level)+" "+f.Subject)
+			}
+		}
+		return subjects
+	}
+	require.Empty(t, failing(func(*AdminConfig, *serverInfo) {}))
+	require.Equal(t, []string{"fail server version"}, failing(func(_ *AdminConfig, s *serverInfo) { s.Version = 130012 }))
+	require.Equal(t, []string{"fail wal_level"}, failing(func(_ *AdminConfig, s *serverInfo) { s.WALLevel = "replica" }))
+	require.Equal(t, []string{`fail role "me"`}, failing(func(_ *AdminConfig, s *serverInfo) { s.MayReplicate = false }))
+	require.Equal(t, []string{"warn server encoding"}, failing(func(_ *AdminConfig, s *serverInfo) { s.Encoding = "SQL_ASCII" }))
+	require.Equal(t, []string{"fail failover slot"}, failing(func(c *AdminConfig, _ *serverInfo) { c.Failover = true }))
+}
+
+func TestCheckColumnTypes(t *testing.T) {
+	m := OutboxColumns{ID: "id", AggregateType: "at", AggregateID: "ai", Type: "ty", Payload: "pa", Headers: "he", Timestamp: "ts"}
+	table := func(change func(map[string]tableColumn)) tableInfo {
+		cols := map[string]tableColumn{
+			"id": {Type: "uuid", Category: "U"}, "at": {Type: "text", Category: "S"}, "ai": {Type: "text", Category: "S"},
+			"ty": {Type: "text", Category: "S"}, "pa": {Type: "jsonb", Category: "U"}, "he": {Type: "jsonb", Category: "U"},
+			"ts": {Type: "timestamp with time zone", Category: "D"},
+		}
+		change(cols)
+		info := tableInfo{Table: Table{"public", "outbox"}}
+		for name, c := range cols {
+			c.Name = name
+			info.Columns = append(info.Columns, c)
+		}
+		return info
+	}
+	require.Empty(t, checkColumns(m, table(func(map[string]tableColumn) {})))
+	for name, c := range map[string]struct {
+		change func(map[string]tableColumn)
+		level  preflight.Level
+	}{
+		"no headers":        {func(c map[string]tableColumn) { delete(c, "he") }, preflight.Warn},
+		"no payload":        {func(c map[string]tableColumn) { delete(c, "pa") }, preflight.Fail},
+		"headers of text":   {func(c map[string]tableColumn) { c["he"] = tableColumn{Type: "text", Category: "S"} }, preflight.Warn},
+		"local time":        {func(c map[string]tableColumn) { c["ts"] = tableColumn{Type: "timestamp without time zone"} }, preflight.Warn},
+		"a number for time": {func(c map[string]tableColumn) { c["ts"] = tableColumn{Type: "bigint"} }, preflight.Warn},
+		"json for a key":    {func(c map[string]tableColumn) { c["ai"] = tableColumn{Type: "jsonb", Category: "U"} }, preflight.Warn},
+		"generated":         {func(c map[string]tableColumn) { c["pa"] = tableColumn{Type: "text", Generated: true} }, preflight.Fail},
+	} {
+		found := checkColumns(m, table(c.change))
+		require.Len(t, found, 1, name)
+		require.Equal(t, c.level, found[0].Level, name)
+		require.NotEmpty(t, found[0].Remedy, name)
+	}
+}
+
+func TestCheckOpenTransactions(t *testing.T) {
+	st := planState()
+	old := openTransaction{PID: 42, Database: "db", User: "app", Application: "svc", Age: 3600}
+	require.Equal(t, preflight.OK, checkOpenTransactions(st, []openTransaction{{PID: 1, Age: 3}})[0].Level)
+	f := checkOpenTransactions(st, []openTransaction{old, {PID: 1, Age: 3}})
+	require.Len(t, f, 1)
+	require.Contains(t, f[0].Found, "pid 42")
+	require.Contains(t, f[0].Found, "1h0m0s")
+	require.Equal(t, "SELECT pg_terminate_backend(42);", f[0].Remedy)
+	f = checkOpenTransactions(st, []openTransaction{{GID: `x'y`, Database: "db", Age: 3600}})
+	require.Equal(t, "prepared transaction", f[0].Subject)
+	require.Contains(t, f[0].Remedy, `ROLLBACK PREPARED 'x''y';`)
+	f = checkOpenTransactions(st, []openTransaction{{PID: 1, Age: -1}})
+	require.Contains(t, f[0].Remedy, "GRANT pg_read_all_stats")
+}

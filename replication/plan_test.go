@@ -1,0 +1,81 @@
+package replication
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func planConfig() AdminConfig {
+	return AdminConfig{Slot: "s", Publication: "p", Tables: []Table{{"public", "outbox"}}}
+}
+
+// planState is a database in which the table is all there is.
+func planState() setupState {
+	return setupState{
+		Server: serverInfo{Version: 150000, Database: "db", User: "me", Encoding: "UTF8", WALLevel: "logical", MayReplicate: true, MayCreate: true, MaxSlots: 10, MaxSenders: 10},
+		Tables: []tableInfo{{Table: Table{"public", "outbox"}, Exists: true, Kind: "r", Persistence: "p", Selectable: true, Owned: true}},
+	}
+}
+
+func TestSetupScript(t *testing.T) {
+	cfg := planConfig()
+	cfg.Role = "con nector"
+	cfg.TableDDL = "CREATE TABLE outbox (id uuid) PARTITION BY RANGE (id)"
+	cfg.Failover = true
+	require.Equal(t, `CREATE TABLE outbox (id uuid) PARTITION BY RANGE (id);
+CREATE ROLE "con nector" LOGIN REPLICATION;
+GRANT USAGE ON SCHEMA "public" TO "con nector";
+GRANT SELECT ON TABLE "public"."outbox" TO "con nector";
+CREATE PUBLICATION "p" FOR TABLE "public"."outbox" WITH (publish = 'insert', publish_via_partition_root = true);
+SELECT pg_create_logical_replication_slot('s', 'pgoutput', failover => true);`, stepsSQL(SetupScript(cfg)))
+	for _, s := range SetupScript(cfg) {
+		require.NotEmpty(t, s.Why)
+	}
+}
+
+func TestPlanSetupListsWhatIsMissing(t *testing.T) {
+	sql := func(change func(*AdminConfig, *setupState)) string {
+		cfg, st := planConfig(), planState()
+		change(&cfg, &st)
+		return stepsSQL(planSetup(cfg, st))
+	}
+	const publication = `CREATE PUBLICATION "p" FOR TABLE "public"."outbox" WITH (publish = 'insert');`
+	const slot = `SELECT pg_create_logical_replication_slot('s', 'pgoutput');`
+	require.Equal(t, publication+"\n"+slot, sql(func(*AdminConfig, *setupState) {}))
+	require.Equal(t, slot, sql(func(_ *AdminConfig, st *setupState) { st.Publication.Exists = true }))
+	require.Empty(t, sql(func(c *AdminConfig, st *setupState) {
+		st.Publication.Exists, st.Slot.Exists, c.TableDDL = true, true, "CREATE TABLE x"
+	}), "the table is there, so its DDL is not")
+	require.Contains(t, sql(func(_ *AdminConfig, st *setupState) { st.Tables[0].Kind = "p" }), "publish_via_partition_root = true")
+	require.Equal(t, `CREATE PUBLICATION "p" WITH (publish = 'insert');`+"\n"+slot,
+		sql(func(c *AdminConfig, st *setupState) { c.Tables, st.Tables = nil, nil }), "logical messages need no table")
+}
+
+func TestPlanGrants(t *testing.T) {
+	plan := func(r roleInfo, rds bool) string {
+		cfg, st := planConfig(), planState()
+		cfg.Role, st.Role, st.Server.RDS = "r", r, rds
+		return stepsSQL(planGrants(cfg, st))
+	}
+	has := roleInfo{Name: "r", Exists: true, MayLogIn: true, MayReplicate: true, MayConnect: true,
+		Using: map[string]bool{"public": true}, Selecting: map[Table]bool{{"public", "outbox"}: true}}
+	require.Empty(t, plan(has, false))
+	some := has
+	some.MayReplicate, some.MayLogIn, some.MayConnect = false, false, false
+	require.Equal(t, `ALTER ROLE "r" LOGIN;
+ALTER ROLE "r" REPLICATION;
+GRANT CONNECT ON DATABASE "db" TO "r";`, plan(some, false))
+	require.Contains(t, plan(some, true), `GRANT rds_replication TO "r";`)
+	require.Contains(t, plan(roleInfo{}, true), "CREATE ROLE \"r\" LOGIN;\nGRANT rds_replication TO \"r\";")
+	require.Contains(t, plan(roleInfo{}, false), `CREATE ROLE "r" LOGIN REPLICATION;`)
+	require.NotContains(t, plan(roleInfo{}, false), "ALTER ROLE")
+}
+
+func TestPlanTeardown(t *testing.T) {
+	cfg, st := planConfig(), planState()
+	require.Empty(t, planTeardown(cfg, st, false))
+	st.Slot.Exists, st.Publication.Exists = true, true
+	require.Equal(t, "SELECT pg_drop_replication_slot('s');\nDROP PUBLICATION \"p\";\nDROP TABLE \"public\".\"outbox\";", stepsSQL(planTeardown(cfg, st, true)))
+	require.Len(t, planTeardown(cfg, st, false), 2)
+}

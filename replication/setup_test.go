@@ -1,0 +1,385 @@
+package replication
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit"
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
+)
+
+const setupTableDDL = `CREATE TABLE outbox (id uuid PRIMARY KEY, aggregate_type text NOT NULL, aggregate_id text NOT NULL,
+	event_type text NOT NULL, payload jsonb, headers jsonb, created_at timestamptz NOT NULL DEFAULT now())`
+
+// adminDB is a database, a configuration for it and a superuser's connection.
+type adminDB struct {
+	*testkit.Database
+	cfg  AdminConfig
+	conn *pgx.Conn
+}
+
+func newAdminDB(t *testing.T, tables ...string) *adminDB {
+	db := testkit.Postgres(t)
+	for _, ddl := range tables {
+		db.Exec(t, ddl)
+	}
+	conn, err := db.Connect(t.Context(), db.Name)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	return &adminDB{Database: db, conn: conn, cfg: AdminConfig{
+		Slot: db.Slot, Publication: db.Publication, Tables: []Table{{"public", "outbox"}},
+		Columns: OutboxColumns{ID: "id", AggregateType: "aggregate_type", AggregateID: "aggregate_id", Type: "event_type",
+			Payload: "payload", Headers: "headers", Timestamp: "created_at"},
+	}}
+}
+
+func (db *adminDB) ensure(t *testing.T, auto bool) error {
+	return Ensure(t.Context(), db.DSN, db.cfg, auto)
+}
+
+func (db *adminDB) slot(t *testing.T) SlotInfo {
+	s, err := LookupSlot(t.Context(), db.conn, db.cfg.Slot)
+	require.NoError(t, err)
+	return s
+}
+
+func (db *adminDB) publication(t *testing.T) PublicationInfo {
+	p, err := LookupPublication(t.Context(), db.conn, db.cfg.Publication)
+	require.NoError(t, err)
+	return p
+}
+
+// requireOperator checks the kind of an error and words of it.
+func requireOperator(t *testing.T, err error, words ...string) {
+	t.Helper()
+	require.Error(t, err)
+	require.Equal(t, fault.Operator, fault.KindOf(err), err.Error())
+	for _, w := range words {
+		require.Contains(t, err.Error(), w)
+	}
+}
+
+// paste runs the SQL of an error's remedy as a person would, statement by statement.
+func (db *adminDB) paste(t *testing.T, err error) {
+	t.Helper()
+	var f *fault.Error
+	require.ErrorAs(t, err, &f)
+	for line := range strings.SplitSeq(f.Next, "\n") {
+		if strings.HasSuffix(line, ";") {
+			db.Exec(t, line)
+		}
+	}
+}
+
+func TestEnsureCreatesBothAndIsIdempotent(t *testing.T) {
+	db := newAdminDB(t, setupTableDDL)
+	requireOperator(t, db.ensure(t, false), "Neither the slot", `CREATE PUBLICATION`, `pg_create_logical_replication_slot`)
+	require.False(t, db.publication(t).Exists, "without auto nothing is created")
+
+	require.NoError(t, db.ensure(t, true))
+	p, s := db.publication(t), db.slot(t)
+	require.True(t, p.Exists && p.Insert && !p.Update && !p.Delete && !p.Truncate && p.Owned && !p.ViaRoot)
+	require.Empty(t, p.Comment, "the mark of an unfinished setup is removed")
+	require.True(t, s.Exists && s.Logical && !s.Temporary && !s.TwoPhase && !s.Invalidated())
+	require.Equal(t, "pgoutput", s.Plugin)
+	require.Equal(t, db.Name, s.Database)
+	require.Equal(t, WALReserved, s.WALStatus)
+	require.NotZero(t, s.ConfirmedFlush)
+	require.NotZero(t, s.RestartLSN)
+
+	require.NoError(t, db.ensure(t, true))
+	require.NoError(t, db.ensure(t, false))
+	require.Equal(t, s.ConfirmedFlush, db.slot(t).ConfirmedFlush, "the slot is the same one")
+}
+
+func TestEnsurePasteOfTheRemedyWorks(t *testing.T) {
+	db := newAdminDB(t, setupTableDDL)
+	db.paste(t, db.ensure(t, false))
+	require.NoError(t, db.ensure(t, false))
+}
+
+func TestEnsureNeverMakesTheMissingHalf(t *testing.T) {
+	t.Run("slot lost", func(t *testing.T) {
+		db := newAdminDB(t, setupTableDDL)
+		require.NoError(t, db.ensure(t, true))
+		db.Exec(t, `SELECT pg_drop_replication_slot('`+db.Slot+`')`)
+		for _, auto := range []bool{true, false} {
+			requireOperator(t, db.ensure(t, auto), "It is gone", "come through no slot", "publish again")
+		}
+		_, err := Setup(t.Context(), db.DSN, db.cfg)
+		requireOperator(t, err, "It is gone")
+		require.False(t, db.slot(t).Exists)
+		db.paste(t, err)
+		require.NoError(t, db.ensure(t, true))
+	})
+	t.Run("publication lost", func(t *testing.T) {
+		db := newAdminDB(t, setupTableDDL)
+		require.NoError(t, db.ensure(t, true))
+		before := db.slot(t).ConfirmedFlush
+		db.Exec(t, `DROP PUBLICATION `+QuoteIdentifier(db.Publication))
+		err := db.ensure(t, true)
+		requireOperator(t, err, "It is gone", before.String(), "pg_drop_replication_slot")
+		require.False(t, db.publication(t).Exists)
+		db.paste(t, err)
+		require.NoError(t, db.ensure(t, true))
+		require.Greater(t, db.slot(t).ConfirmedFlush, before)
+	})
+}
+
+func TestEnsureResumesAnInterruptedSetup(t *testing.T) {
+	db := newAdminDB(t, setupTableDDL)
+	db.Exec(t, publicationDDL(db.cfg, false)+`COMMENT ON PUBLICATION `+QuoteIdentifier(db.Publication)+` IS `+QuoteLiteral(setupPending(db.cfg)))
+	requireOperator(t, db.ensure(t, false), "interrupted")
+	require.NoError(t, db.ensure(t, true))
+	require.Empty(t, db.publication(t).Comment)
+	db.Exec(t, `SELECT pg_drop_replication_slot('`+db.Slot+`')`)
+	requireOperator(t, db.ensure(t, true), "It is gone")
+}
+
+func TestEnsureByManyAtOnce(t *testing.T) {
+	db := newAdminDB(t, setupTableDDL)
+	var g errgroup.Group
+	for range 6 {
+		g.Go(func() error { return Ensure(t.Context(), db.DSN, db.cfg, true) })
+	}
+	require.NoError(t, g.Wait())
+	require.True(t, db.slot(t).Exists)
+}
+
+// TestEnsureNamesTheTransactionsItWaitsFor: a slot cannot be finished while a transaction that has written is open.
+func TestEnsureNamesTheTransactionsItWaitsFor(t *testing.T) {
+	db := newAdminDB(t, setupTableDDL)
+	tx, err := db.conn.Begin(t.Context())
+	require.NoError(t, err)
+	_, err = tx.Exec(t.Context(), `INSERT INTO outbox VALUES (gen_random_uuid(), 'a', 'b', 'c')`)
+	require.NoError(t, err)
+	pid := db.conn.PgConn().PID()
+	words := []string{"pid " + strconv.Itoa(int(pid)), "pg_terminate_backend(" + strconv.Itoa(int(pid)) + ")"}
+
+	db.cfg.SlotWait = 300 * time.Millisecond
+	err = db.ensure(t, true)
+	require.Equal(t, fault.Retry, fault.KindOf(err))
+	for _, w := range append(words, "300ms") {
+		require.ErrorContains(t, err, w)
+	}
+
+	db.cfg.SlotWait = 0
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	err = Ensure(ctx, db.DSN, db.cfg, true)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	for _, w := range words {
+		require.ErrorContains(t, err, w)
+	}
+
+	require.NoError(t, tx.Rollback(t.Context()))
+	require.False(t, db.slot(t).Exists, "the server drops what was given up")
+	require.NoError(t, db.ensure(t, true), "the setup that was given up is taken up again")
+}
+
+func TestEnsureRefuses(t *testing.T) {
+	sql := func(s string) func(*testing.T, *adminDB) {
+		return func(t *testing.T, db *adminDB) {
+			db.Exec(t, strings.ReplaceAll(s, "$p", QuoteIdentifier(db.Publication)))
+		}
+	}
+	for name, c := range map[string]struct {
+		since   int // major version
+		breakIt func(*testing.T, *adminDB)
+		words   []string
+		pasted  bool // the remedy is SQL that makes Ensure content
+	}{
+		"table dropped":       {14, sql(`DROP TABLE outbox`), []string{"no such table"}, false},
+		"table left":          {14, sql(`ALTER PUBLICATION $p DROP TABLE outbox`), []string{"not in publication"}, true},
+		"table renamed":       {14, sql(`ALTER TABLE outbox RENAME TO other`), []string{"no such table"}, false},
+		"table made again":    {14, sql(`DROP TABLE outbox; ` + setupTableDDL), []string{"not in publication"}, true},
+		"no insert":           {14, sql(`ALTER PUBLICATION $p SET (publish = 'update')`), []string{"does not publish inserts"}, true},
+		"row filter":          {15, sql(`ALTER PUBLICATION $p SET TABLE outbox WHERE (aggregate_type = 'x')`), []string{"row filter", "aggregate_type"}, true},
+		"column list":         {15, sql(`ALTER PUBLICATION $p SET TABLE outbox (id, payload)`), []string{"leaves out", `"headers"`}, true},
+		"column list, enough": {15, sql(`ALTER TABLE outbox ADD COLUMN x int; ALTER PUBLICATION $p SET TABLE outbox (id, aggregate_type, aggregate_id, event_type, payload, headers, created_at)`), nil, false},
+		"column renamed":      {14, sql(`ALTER TABLE outbox RENAME COLUMN payload TO body`), []string{`no column "payload"`, "router.columns.payload", "body"}, false},
+		"view":                {14, sql(`ALTER TABLE outbox RENAME TO real; CREATE VIEW outbox AS SELECT * FROM real`), []string{"a view"}, false},
+		"all tables in schema": {15, func(t *testing.T, db *adminDB) {
+			db.Exec(t, `ALTER PUBLICATION `+QuoteIdentifier(db.Publication)+` SET TABLES IN SCHEMA public`)
+		}, nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := newAdminDB(t, setupTableDDL)
+			if db.Major() < c.since {
+				t.Skip("this PostgreSQL does not have it")
+			}
+			require.NoError(t, db.ensure(t, true))
+			c.breakIt(t, db)
+			err := db.ensure(t, true)
+			if c.words == nil {
+				require.NoError(t, err)
+				return
+			}
+			requireOperator(t, err, c.words...)
+			if c.pasted {
+				db.paste(t, err)
+				require.NoError(t, db.ensure(t, true))
+			}
+		})
+	}
+}
+
+func TestEnsurePartitioned(t *testing.T) {
+	const ddl = `CREATE TABLE outbox (id bigint, aggregate_type text, aggregate_id text, event_type text, payload text, headers jsonb, created_at timestamptz)
+		PARTITION BY RANGE (id); CREATE TABLE outbox_1 PARTITION OF outbox FOR VALUES FROM (0) TO (10); CREATE TABLE outbox_2 PARTITION OF outbox DEFAULT`
+	db := newAdminDB(t, ddl)
+	require.NoError(t, db.ensure(t, true))
+	require.True(t, db.publication(t).ViaRoot)
+	db.Exec(t, `ALTER PUBLICATION `+QuoteIdentifier(db.Publication)+` SET (publish_via_partition_root = false)`)
+	err := db.ensure(t, true)
+	requireOperator(t, err, "names of its partitions")
+	db.paste(t, err)
+	require.NoError(t, db.ensure(t, true))
+}
+
+func TestEnsureSlotOfAnotherKind(t *testing.T) {
+	db := newAdminDB(t, setupTableDDL)
+	db.Exec(t, publicationDDL(db.cfg, false))
+	db.Exec(t, `SELECT pg_create_logical_replication_slot('`+db.Slot+`', 'pgoutput', false, true)`)
+	requireOperator(t, db.ensure(t, true), "two_phase")
+	db.Exec(t, `SELECT pg_drop_replication_slot('`+db.Slot+`')`)
+	db.Exec(t, `SELECT pg_create_physical_replication_slot('`+db.Slot+`')`)
+	t.Cleanup(func() {
+		_ = db.Server.Exec(context.Background(), "postgres", `SELECT pg_drop_replication_slot('`+db.Slot+`')`)
+	})
+	requireOperator(t, db.ensure(t, true), "physical")
+	_, err := Teardown(t.Context(), db.DSN, db.cfg, false)
+	requireOperator(t, err, "not a slot of this connector")
+}
+
+func TestEnsureSlotOfAnotherDatabase(t *testing.T) {
+	one, two := newAdminDB(t, setupTableDDL), newAdminDB(t, setupTableDDL)
+	require.NoError(t, one.ensure(t, true))
+	two.cfg.Slot = one.cfg.Slot
+	two.Exec(t, publicationDDL(two.cfg, false))
+	requireOperator(t, two.ensure(t, true), one.Name, two.Name)
+	_, err := Teardown(t.Context(), two.DSN, two.cfg, false)
+	requireOperator(t, err, one.Name)
+	require.True(t, one.slot(t).Exists)
+}
+
+func TestEnsureLeastPrivilege(t *testing.T) {
+	db := newAdminDB(t)
+	role := db.Name
+	t.Cleanup(func() {
+		_ = db.Server.Exec(context.Background(), "postgres", `DROP ROLE IF EXISTS `+QuoteIdentifier(role))
+	})
+	t.Cleanup(func() { _ = db.Server.Exec(context.Background(), db.Name, `DROP OWNED BY `+QuoteIdentifier(role)) })
+	db.cfg.Role, db.cfg.Tables = role, []Table{{"app", "outbox"}} // nothing is granted to PUBLIC there
+	db.cfg.TableDDL = `CREATE SCHEMA app; ` + strings.Replace(setupTableDDL, "outbox", "app.outbox", 1)
+
+	planned, err := PlanSetup(t.Context(), db.DSN, db.cfg)
+	require.NoError(t, err)
+	done, err := Setup(t.Context(), db.DSN, db.cfg)
+	require.NoError(t, err)
+	require.Equal(t, stepsSQL(planned), stepsSQL(done), "the plan says what is done")
+	again, err := Setup(t.Context(), db.DSN, db.cfg)
+	require.NoError(t, err)
+	require.Empty(t, again)
+
+	dsn := strings.Replace(db.DSN, "postgres@", role+"@", 1)
+	require.NoError(t, Ensure(t.Context(), dsn, db.cfg, true))
+	for _, f := range Preflight(t.Context(), dsn, db.cfg) {
+		require.NotEqual(t, preflight.Fail, f.Level, "%+v", f)
+	}
+	_, err = Teardown(t.Context(), db.DSN, db.cfg, false)
+	require.NoError(t, err)
+	requireOperator(t, Ensure(t.Context(), dsn, db.cfg, true), "does not own table", "cdc-outbox setup")
+	require.False(t, db.publication(t).Exists)
+	require.False(t, db.slot(t).Exists)
+}
+
+func TestHostileNames(t *testing.T) {
+	for i, name := range hostile {
+		db := newAdminDB(t)
+		role := name + strconv.Itoa(i) // roles belong to the server, not to the test's database
+		db.cfg.Publication, db.cfg.Role = name, role
+		db.cfg.Tables = []Table{{Schema: name, Name: name}}
+		db.cfg.Columns = OutboxColumns{ID: name, AggregateType: name, AggregateID: name, Type: name, Payload: name, Headers: "he" + name}
+		q := QuoteIdentifier(name)
+		db.cfg.TableDDL = `CREATE SCHEMA ` + q + `; CREATE TABLE ` + q + `.` + q + ` (` + q + ` text, ` + QuoteIdentifier("he"+name) + ` jsonb)`
+		t.Cleanup(func() {
+			_ = db.Server.Exec(context.Background(), "postgres", `DROP ROLE IF EXISTS `+QuoteIdentifier(role))
+		})
+		t.Cleanup(func() { _ = db.Server.Exec(context.Background(), db.Name, `DROP OWNED BY `+QuoteIdentifier(role)) })
+		_, err := Setup(t.Context(), db.DSN, db.cfg)
+		require.NoError(t, err, name)
+		require.NoError(t, db.ensure(t, false), name)
+		db.Exec(t, `ALTER PUBLICATION `+q+` DROP TABLE `+q+`.`+q)
+		err = db.ensure(t, false)
+		requireOperator(t, err, "is not in publication")
+		if !strings.Contains(name, "\n") { // paste goes by lines
+			db.paste(t, err)
+			require.NoError(t, db.ensure(t, false), name)
+		}
+		done, err := Teardown(t.Context(), db.DSN, db.cfg, true)
+		require.NoError(t, err, name)
+		require.Len(t, done, 3)
+	}
+}
+
+func TestHostileSlotNameNeverReachesTheServer(t *testing.T) {
+	for _, name := range hostile {
+		if name == "select" || name == "1st" {
+			continue
+		}
+		err := Ensure(t.Context(), "postgres://nobody@127.0.0.1:1/none", AdminConfig{Slot: name, Publication: "p"}, true)
+		require.Equal(t, fault.Config, fault.KindOf(err), name)
+	}
+}
+
+func TestTeardown(t *testing.T) {
+	db := newAdminDB(t, setupTableDDL)
+	require.NoError(t, db.ensure(t, true))
+	planned, err := PlanTeardown(t.Context(), db.DSN, db.cfg, true)
+	require.NoError(t, err)
+	require.True(t, db.slot(t).Exists, "a plan changes nothing")
+
+	pid := db.readSlot(t)
+	_, err = Teardown(t.Context(), db.DSN, db.cfg, true)
+	requireOperator(t, err, "process "+strconv.Itoa(pid))
+	db.Exec(t, `SELECT pg_terminate_backend(`+strconv.Itoa(pid)+`)`)
+	require.Eventually(t, func() bool { return db.slot(t).ActivePID == 0 }, 5*time.Second, 10*time.Millisecond)
+
+	done, err := Teardown(t.Context(), db.DSN, db.cfg, true)
+	require.NoError(t, err)
+	require.Equal(t, planned, done)
+	require.False(t, db.slot(t).Exists)
+	require.False(t, db.publication(t).Exists)
+	done, err = Teardown(t.Context(), db.DSN, db.cfg, true)
+	require.NoError(t, err)
+	require.Empty(t, done)
+}
+
+// readSlot opens a stream on the slot that nobody reads from, and returns its walsender's pid.
+func (db *adminDB) readSlot(t *testing.T) int {
+	cfg, err := pgx.ParseConfig(db.DSN)
+	require.NoError(t, err)
+	cfg.RuntimeParams["replication"] = "database"
+	cfg.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
+	conn, err := pgx.ConnectConfig(t.Context(), cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = conn.PgConn().Conn().Close() })
+	s, err := LookupSlot(t.Context(), conn, db.cfg.Slot)
+	require.NoError(t, err, "a walsender answers as well, by the simple protocol")
+	require.True(t, s.Exists)
+	p, err := LookupPublication(t.Context(), conn, db.cfg.Publication)
+	require.NoError(t, err)
+	require.True(t, p.Exists)
+	sql := `START_REPLICATION SLOT ` + QuoteIdentifier(db.cfg.Slot) + ` LOGICAL 0/0 (proto_version '1', publication_names ` + QuoteLiteral(QuoteIdentifier(db.cfg.Publication)) + `)`
+	go func() { _, _ = conn.PgConn().Exec(context.Background(), sql).ReadAll() }()
+	require.Eventually(t, func() bool { return db.slot(t).ActivePID != 0 }, 5*time.Second, 10*time.Millisecond)
+	return db.slot(t).ActivePID
+}
