@@ -1,0 +1,72 @@
+package replication
+
+import (
+	"testing"
+
+	"github.com/jackc/pglogrepl"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+)
+
+func TestErrors_every_SQLSTATE_has_a_kind(t *testing.T) {
+	tests := map[string]fault.Kind{
+		"08006": fault.Retry, "57P01": fault.Retry, "57P02": fault.Retry, "57P03": fault.Retry, "57014": fault.Retry,
+		"53300": fault.Retry, "53100": fault.Retry, "53200": fault.Retry, "40001": fault.Retry, "58030": fault.Retry,
+		"55006": fault.Retry, "55P03": fault.Retry, "XX000": fault.Retry,
+		"55000": fault.Operator, "42704": fault.Operator, "42501": fault.Operator, "28P01": fault.Operator, "28000": fault.Operator,
+		"3D000": fault.Operator, "58P01": fault.Operator, "0A000": fault.Operator, "22023": fault.Operator, "42601": fault.Operator, "54000": fault.Operator,
+		"42602": fault.Config,
+		"XX001": fault.Fatal, "ZZZZZ": fault.Fatal, "": fault.Fatal,
+	}
+	for code, kind := range tests {
+		require.Equal(t, kind, findRule(code).kind, code)
+	}
+}
+
+func TestErrors_publication_missing_where_the_rows_were_written(t *testing.T) {
+	c := &Config{Slot: "s", Publication: `my "pub"`}
+	err := c.serverError(duringStream, 100, &pgconn.PgError{
+		Code: "42704", Message: `publication "my "pub"" does not exist`,
+		Where: `slot "s", output plugin "pgoutput", in the change callback, associated LSN 0/16B3748`,
+	})
+	require.Equal(t, fault.Operator, fault.KindOf(err))
+	require.ErrorContains(t, err, `slot "s" at 0/16B3748: publication`)
+	require.ErrorContains(t, err, `"my ""pub"""`)
+	require.ErrorContains(t, err, "pg_drop_replication_slot('s')")
+	var pg *pgconn.PgError
+	require.ErrorAs(t, err, &pg)
+}
+
+func TestErrors_detail_is_shown_unless_it_may_hold_a_row(t *testing.T) {
+	c := &Config{Slot: "s"}
+	require.ErrorContains(t, c.serverError(duringStream, 0, &pgconn.PgError{Code: "55000", Message: "cannot read", Detail: "It was invalidated."}), "(It was invalidated.)")
+	require.NotContains(t, c.serverError(duringStream, 0, &pgconn.PgError{Code: "22P05", Message: "no such character", Detail: "payload"}).Error(), "payload")
+}
+
+func TestErrors_slot_held(t *testing.T) {
+	c := &Config{Slot: "s", Confirmed: func() pglogrepl.LSN { return 0 }}
+	err := c.serverError(duringStart, 0, &pgconn.PgError{Code: "55006", Message: `replication slot "s" is active for PID 4711`})
+	var held *slotHeld
+	require.ErrorAs(t, err, &held)
+	require.Equal(t, 4711, held.pid)
+	require.EqualError(t, err, `slot "s": the session with PID 4711 reads from it`)
+}
+
+func TestConfig_check(t *testing.T) {
+	good := Config{DSN: func() (string, error) { return "", nil }, Slot: "s", Publication: "p", Confirmed: nothingConfirmed}
+	_, err := good.check()
+	require.NoError(t, err)
+	for name, spoil := range map[string]func(*Config){
+		"slot":         func(c *Config) { c.Slot = "a b" },
+		"publication":  func(c *Config) { c.Publication = "" },
+		"no DSN":       func(c *Config) { c.DSN = nil },
+		"no Confirmed": func(c *Config) { c.Confirmed = nil },
+	} {
+		cfg := good
+		spoil(&cfg)
+		_, err := cfg.check()
+		require.Equal(t, fault.Config, fault.KindOf(err), name)
+	}
+}

@@ -1,0 +1,217 @@
+package replication
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pglogrepl"
+	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+)
+
+func nothingConfirmed() pglogrepl.LSN { return 0 }
+
+func drain(_ context.Context, s *Stream) error {
+	for {
+		if _, err := s.Receive(); err != nil {
+			return err
+		}
+	}
+}
+
+// TestRun_loses_no_byte_at_the_hand_over: the server's first messages often come in the same packet as its answer to
+// START_REPLICATION.
+func TestRun_loses_no_byte_at_the_hand_over(t *testing.T) {
+	var first []byte
+	for lsn := pglogrepl.LSN(100); lsn < 1100; lsn++ {
+		first = append(first, commitAt(lsn)...)
+	}
+	w := newWalsender(t, visit{stream: first})
+	var got []pglogrepl.LSN
+	err := Run(t.Context(), w.config(nothingConfirmed), func(_ context.Context, s *Stream) error {
+		for len(got) < 1000 {
+			m, err := s.Receive()
+			if err != nil {
+				return err
+			}
+			got = append(got, m.Commit.EndLSN)
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	require.Equal(t, pglogrepl.LSN(100), got[0])
+	require.Equal(t, pglogrepl.LSN(1099), got[999])
+}
+
+func TestRun_comes_back_from_what_passes(t *testing.T) {
+	goodbye := errorResponse("57P01", "terminating connection due to administrator command")
+	w := newWalsender(t,
+		visit{refuse: errorResponse("57P03", "the database system is starting up")},
+		visit{refuse: errorResponse("53300", "too many walsenders")},
+		visit{stream: goodbye},
+		visit{stream: nil}, // hangs up
+		visit{start: errorResponse("55006", `replication slot "s" is active for PID 4711`)},
+		visit{stream: commitAt(200)},
+	)
+	var phases []string
+	cfg := w.config(nothingConfirmed)
+	cfg.OnState = func(s State) {
+		if s.Phase == Standby {
+			require.Equal(t, 4711, s.HolderPID)
+		}
+		if s.Phase == Waiting {
+			require.Error(t, s.Err)
+			require.Positive(t, s.RetryIn)
+		}
+		phases = append(phases, s.Phase.String())
+	}
+	err := Run(t.Context(), cfg, func(_ context.Context, s *Stream) error {
+		_, err := s.Receive()
+		return err
+	})
+	require.NoError(t, err)
+	require.Equal(t, "connecting waiting connecting waiting connecting streaming waiting connecting streaming waiting connecting standby connecting streaming", strings.Join(phases, " "))
+}
+
+func TestRun_ends_with_its_context(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	w := newWalsender(t, visit{refuse: errorResponse("57P03", "the database system is starting up")})
+	cfg := w.config(nothingConfirmed)
+	cfg.OnState = func(s State) {
+		if s.Phase == Waiting {
+			cancel()
+		}
+	}
+	require.NoError(t, Run(ctx, cfg, drain))
+
+	ctx, cancel = context.WithCancel(t.Context())
+	w = newWalsender(t, visit{stream: commitAt(200)})
+	require.NoError(t, Run(ctx, w.config(nothingConfirmed), func(ctx context.Context, s *Stream) error {
+		cancel()
+		return drain(ctx, s)
+	}))
+}
+
+func TestRun_returns_what_the_consumer_cannot_go_on_from(t *testing.T) {
+	w := newWalsender(t, visit{stream: commitAt(200)})
+	bad := errors.New("not a fault.Error: fatal")
+	require.Equal(t, bad, Run(t.Context(), w.config(nothingConfirmed), func(context.Context, *Stream) error { return bad }))
+}
+
+func TestRun_login_refused(t *testing.T) {
+	refused := visit{refuse: errorResponse("28P01", `password authentication failed for user "u"`)}
+	err := Run(t.Context(), newWalsender(t, refused).config(nothingConfirmed), drain)
+	require.Equal(t, fault.Operator, fault.KindOf(err), "at first it is a mistake")
+	require.ErrorContains(t, err, "28P01")
+	require.NotContains(t, err.Error(), "s3cret-word")
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cfg := newWalsender(t, visit{stream: commitAt(200)}, refused).config(nothingConfirmed)
+	var waited []State
+	cfg.OnState = func(s State) {
+		if s.Phase == Waiting {
+			if waited = append(waited, s); len(waited) == 2 {
+				cancel()
+			}
+		}
+	}
+	require.NoError(t, Run(ctx, cfg, drain), "later it is a rotation")
+	require.Equal(t, backoffMost, waited[1].RetryIn, "failed logins may lock the account")
+}
+
+func TestRun_does_not_show_the_password(t *testing.T) {
+	w := newWalsender(t, visit{refuse: errorResponse("57P03", "no")})
+	_ = w.ln.Close()
+	cfg := w.config(nothingConfirmed)
+	ctx, cancel := context.WithCancel(t.Context())
+	var seen error
+	cfg.OnState = func(s State) {
+		if s.Phase == Waiting {
+			seen = s.Err
+			cancel()
+		}
+	}
+	require.NoError(t, Run(ctx, cfg, drain))
+	require.ErrorContains(t, seen, "connection refused")
+	require.Contains(t, seen.Error(), "pg_isready -h 127.0.0.1")
+	for err := seen; err != nil; err = errors.Unwrap(err) {
+		require.NotContains(t, err.Error(), "s3cret-word")
+	}
+}
+
+func TestRun_start_of_a_later_stream(t *testing.T) {
+	first := visit{stream: commitAt(200)}
+	confirmed := func() pglogrepl.LSN { return 200 }
+	tests := map[string]struct {
+		second    visit
+		confirmed func() pglogrepl.LSN
+		start     string // of the second stream
+		kind      fault.Kind
+		want      string
+	}{
+		"same server, the slot fell back": {second: visit{}, confirmed: confirmed, start: "0/C8"},
+		"nothing known":                   {second: visit{}, confirmed: nothingConfirmed, start: "0/0"},
+		"another cluster":                 {second: visit{system: "2"}, confirmed: confirmed, kind: fault.Operator, want: "system identifier 2, before 1"},
+		"promoted, not rewound":           {second: visit{timeline: "2"}, confirmed: confirmed, kind: fault.Fatal, want: "not rewound"},
+		"promoted, rewound":               {second: visit{timeline: "2"}, confirmed: func() pglogrepl.LSN { return 100 }, start: "0/0"},
+		"restored from a copy":            {second: visit{walEnd: "0/C7"}, confirmed: confirmed, kind: fault.Operator, want: "restored from an older copy"},
+		"slot dropped":                    {second: visit{slot: "none"}, confirmed: confirmed, kind: fault.Operator, want: `slot "s" at 0/C8: it does not exist. Next: SELECT pg_create_logical_replication_slot('s', 'pgoutput');`},
+		"slot invalidated": {second: visit{slot: `{"slot_name":"s","plugin":"pgoutput","slot_type":"logical","database":"db","wal_status":"lost"}`},
+			confirmed: confirmed, kind: fault.Operator, want: "SELECT pg_drop_replication_slot('s'); SELECT pg_create_logical_replication_slot('s', 'pgoutput');"},
+		"slot is physical": {second: visit{slot: `{"slot_name":"s","slot_type":"physical"}`}, confirmed: confirmed, kind: fault.Operator, want: "physical"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newWalsender(t, first, test.second)
+			streams := 0
+			cfg := w.config(test.confirmed)
+			cfg.OnIdentity = func(id Identity) error {
+				require.Equal(t, pglogrepl.LSN(100), id.ConfirmedFlush)
+				require.Equal(t, streams == 1 && test.second.timeline != "", id.TimelineChanged)
+				return nil
+			}
+			err := Run(t.Context(), cfg, func(ctx context.Context, s *Stream) error {
+				if streams++; streams == 2 {
+					return nil
+				}
+				return drain(ctx, s)
+			})
+			if test.want != "" {
+				require.ErrorContains(t, err, test.want)
+				require.Equal(t, test.kind, fault.KindOf(err))
+				return
+			}
+			require.NoError(t, err)
+			require.Contains(t, w.started[1], "START_REPLICATION SLOT s LOGICAL "+test.start+" (proto_version '1', publication_names '\"p\"')")
+		})
+	}
+}
+
+func TestRun_OnIdentity_can_refuse(t *testing.T) {
+	w := newWalsender(t, visit{})
+	cfg := w.config(nothingConfirmed)
+	no := &fault.Error{Kind: fault.Operator, Object: "checkpoint"}
+	cfg.OnIdentity = func(Identity) error { return no }
+	require.Equal(t, error(no), Run(t.Context(), cfg, drain))
+}
+
+func TestRun_waits_longer_and_longer(t *testing.T) {
+	w := newWalsender(t, visit{refuse: errorResponse("57P03", "starting up")})
+	ctx, cancel := context.WithCancel(t.Context())
+	cfg := w.config(nothingConfirmed)
+	var waits []time.Duration
+	cfg.OnState = func(s State) {
+		if s.Phase == Waiting {
+			if waits = append(waits, s.RetryIn); len(waits) == 4 {
+				cancel()
+			}
+		}
+	}
+	require.NoError(t, Run(ctx, cfg, drain))
+	require.LessOrEqual(t, waits[0], backoffFirst*3/2+time.Millisecond)
+	require.Greater(t, waits[3], backoffFirst*3)
+}
