@@ -14,6 +14,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/testkit/postgres"
 )
 
@@ -21,6 +22,7 @@ import (
 var shared struct {
 	sync.Mutex
 	postgres map[string]*postgres.Server
+	kafka    *kafka.Cluster
 	stops    []func() error
 }
 

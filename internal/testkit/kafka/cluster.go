@@ -1,0 +1,138 @@
+// Package kafka runs real Apache Kafka brokers in KRaft combined mode (each node is broker and controller) for tests, on free
+// ports of 127.0.0.1; they are gone when the process that started them is gone.
+package kafka
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit/kafkaclient"
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit/port"
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit/scratch"
+)
+
+// Options of a cluster. The zero value is one broker of Kafka 4.1 that creates no topic by itself and keeps records for ever.
+type Options struct {
+	Version  string            // as Jars takes it. Default 4.1.0
+	Brokers  int               // default 1
+	Settings map[string]string // server.properties on top of the defaults, for all brokers
+	Heap     string            // of each JVM. Default "384m"
+	// Advertise maps a broker's own address to the one that clients are told, a proxy's; called once a broker, before it
+	// starts. The brokers talk to each other over another listener, untouched by it. Default: its own.
+	Advertise func(node int, addr string) string
+}
+
+// Cluster is a running cluster. Its kafkaclient methods create, read and count topics.
+type Cluster struct {
+	*kafkaclient.Client
+	Brokers []*Broker // Brokers[i] has node id i+1
+
+	dir *scratch.Dir
+}
+
+// Start starts a cluster and returns when every broker serves clients. Close it.
+func Start(ctx context.Context, opts Options) (*Cluster, error) {
+	jars, err := Jars(opts.Version)
+	if err != nil {
+		return nil, err
+	}
+	bin, err := java()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := scratch.NewDir("kafka")
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{dir: dir}
+	if err := c.prepare(opts, bin, jars); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	ctx, cancel := context.WithTimeout(ctx, 90*time.Second)
+	defer cancel()
+	// Each format is a JVM start: a second of CPU. The brokers start as soon as theirs is done.
+	var g errgroup.Group
+	for _, b := range c.Brokers {
+		g.Go(func() error {
+			if err := b.format(); err != nil {
+				return err
+			}
+			return b.launch()
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	if c.Client, err = kafkaclient.New(c.Addrs()); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	for _, b := range c.Brokers {
+		if err := b.awaitReady(ctx); err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
+	}
+	return c, nil
+}
+
+func (c *Cluster) prepare(opts Options, bin, jars string) error {
+	n := max(opts.Brokers, 1)
+	var voters []string
+	for i := range n {
+		b := &Broker{Node: i + 1, cluster: c, java: bin, jars: jars, heap: opts.Heap, dir: c.dir.Join(fmt.Sprintf("node%d", i+1))}
+		if b.heap == "" {
+			b.heap = "384m"
+		}
+		for _, p := range []*int{&b.client, &b.internal, &b.controller} {
+			var err error
+			if *p, err = port.Free(); err != nil {
+				return err
+			}
+		}
+		b.addr = port.Addr(b.client)
+		if opts.Advertise != nil {
+			b.addr = opts.Advertise(b.Node, b.addr)
+		}
+		voters = append(voters, fmt.Sprintf("%d@%s", b.Node, port.Addr(b.controller)))
+		c.Brokers = append(c.Brokers, b)
+	}
+	id := make([]byte, 16)
+	_, _ = rand.Read(id) // never fails
+	id[0] &= 0x7f        // an id that begins with a dash would read as an option
+	for _, b := range c.Brokers {
+		b.clusterID = base64.RawURLEncoding.EncodeToString(id)
+		if err := b.configure(n, strings.Join(voters, ","), opts.Settings); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Addrs are the bootstrap addresses, as advertised.
+func (c *Cluster) Addrs() []string {
+	var addrs []string
+	for _, b := range c.Brokers {
+		addrs = append(addrs, b.addr)
+	}
+	return addrs
+}
+
+// Node returns the broker with a node id, as Leader returns it.
+func (c *Cluster) Node(id int32) *Broker { return c.Brokers[id-1] }
+
+// Close kills the brokers and removes their data.
+func (c *Cluster) Close() error {
+	if c.Client != nil {
+		c.Client.Close()
+	}
+	for _, b := range c.Brokers {
+		b.Kill()
+	}
+	return c.dir.Remove()
+}
