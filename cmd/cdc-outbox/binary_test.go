@@ -1,0 +1,88 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit"
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit/scratch"
+)
+
+// binary is the program under test, built once: exit codes and streams are those of a process, not of a function.
+var binary string
+
+// home holds binary. It must stay reachable: its lock, which keeps other runs from sweeping it away, is an open file.
+var home *scratch.Dir
+
+// TestMain builds the binary into a directory that the next run of any test sweeps away: testkit.Main ends the process.
+func TestMain(m *testing.M) {
+	dir, err := scratch.NewDir("cmd")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	home, binary = dir, dir.Join("cdc-outbox")
+	out, err := exec.Command("go", "build", "-ldflags", "-X main.version=v9.9.9-test", "-o", binary, ".").CombinedOutput()
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
+		os.Exit(1)
+	}
+	testkit.Main(m)
+}
+
+// result is what a process left.
+type result struct {
+	code           int
+	stdout, stderr string
+}
+
+func (r result) all() string { return r.stdout + r.stderr }
+
+// invoke runs the binary to its end, with these variables and no others of ours.
+func invoke(t *testing.T, environ []string, args ...string) result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := command(ctx, environ, args...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	require.NoError(t, ctx.Err(), "it did not end:\n%s", stderr.String())
+	var exit *exec.ExitError
+	if err != nil {
+		require.True(t, errors.As(err, &exit), err)
+	}
+	return result{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
+}
+
+func command(ctx context.Context, environ []string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, binary, args...)
+	for _, e := range os.Environ() {
+		if !strings.HasPrefix(e, "PG") && !strings.HasPrefix(e, "CDC_OUTBOX_") {
+			cmd.Env = append(cmd.Env, e)
+		}
+	}
+	cmd.Env = append(cmd.Env, environ...)
+	return cmd
+}
+
+// nobody is an address where nothing listens.
+func nobody(t *testing.T) (host, port string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	host, port, err = net.SplitHostPort(l.Addr().String())
+	require.NoError(t, err)
+	return host, port
+}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit"
+)
+
+// variables lead the binary to the test's database, and to nobody else.
+func variables(t *testing.T, db *testkit.Database, more ...string) []string {
+	host, port := nobody(t)
+	return append([]string{
+		"CDC_OUTBOX_POSTGRES_DSN=" + db.DSN, "CDC_OUTBOX_POSTGRES_SLOT=" + db.Slot,
+		"CDC_OUTBOX_POSTGRES_PUBLICATION=" + db.Publication, "CDC_OUTBOX_KAFKA_BROKERS=" + host + ":" + port,
+		"CDC_OUTBOX_HTTP_LISTEN=" + host + ":" + port,
+	}, more...)
+}
+
+func TestSetupStatusTeardown(t *testing.T) {
+	db := testkit.Postgres(t)
+	env := variables(t, db)
+
+	r := invoke(t, env, "setup")
+	require.Equal(t, 3, r.code, r.all())
+	require.Contains(t, r.stderr, "public.outbox")
+
+	role := testkit.Name(t)
+	r = invoke(t, env, "setup", "--table", "--role", role, "--dry-run")
+	require.Equal(t, 0, r.code, r.all())
+	for _, want := range []string{"CREATE TABLE", "CREATE ROLE", "CREATE PUBLICATION", "pg_create_logical_replication_slot", "\n-- "} {
+		require.Contains(t, r.stdout, want)
+	}
+	r = invoke(t, env, "status")
+	require.Equal(t, 3, r.code, "a dry run changes nothing: "+r.all())
+	require.Contains(t, r.stdout, "slot "+db.Slot)
+	require.Contains(t, r.stderr, "it does not exist")
+
+	r = invoke(t, env, "setup", "--table")
+	require.Equal(t, 0, r.code, r.all())
+	require.Contains(t, r.stdout, "-- Done.")
+	r = invoke(t, env, "setup", "--table")
+	require.Equal(t, 0, r.code, r.all())
+	require.Contains(t, r.stdout, "Everything was there")
+
+	r = invoke(t, env, "status", "--json")
+	require.Equal(t, 0, r.code, r.all())
+	var st status
+	require.NoError(t, json.Unmarshal([]byte(r.stdout), &st))
+	require.Equal(t, notRunning, st.State.Name)
+	require.Equal(t, db.Slot, st.ReplicationSlot.Name)
+	require.False(t, st.ReplicationSlot.Active)
+	require.Equal(t, "reserved", st.ReplicationSlot.WALStatus)
+	r = invoke(t, env, "status")
+	require.Equal(t, 0, r.code, r.all())
+	require.Contains(t, r.stdout, "held by")
+	require.Contains(t, r.stdout, "nobody")
+	require.Contains(t, r.stdout, "not running: nothing answers at http://127.0.0.1:")
+	require.Contains(t, r.stdout, "waits for nothing")
+
+	r = invoke(t, env, "teardown", "--table")
+	require.Equal(t, 2, r.code, r.all())
+	require.Contains(t, r.stderr, "add --yes")
+	r = invoke(t, env, "teardown", "--table", "--dry-run")
+	require.Equal(t, 0, r.code, r.all())
+	require.Contains(t, r.stdout, "DROP TABLE")
+	r = invoke(t, env, "teardown", "--table", "--yes")
+	require.Equal(t, 0, r.code, r.all())
+	require.Contains(t, r.stdout, "-- Done.")
+	r = invoke(t, env, "teardown", "--yes")
+	require.Equal(t, 0, r.code, r.all())
+	require.Contains(t, r.stdout, "Nothing is there")
+}
+
+func TestSetupPlansWithoutAServer(t *testing.T) {
+	host, port := nobody(t)
+	r := invoke(t, nil, "setup", "--dry-run", "--table", "--postgres-dsn=host="+host+" port="+port+" user=u dbname=d")
+	require.Equal(t, 0, r.code, r.all())
+	require.Contains(t, r.stderr, "could not be asked")
+	require.Contains(t, r.stdout, "CREATE PUBLICATION")
+	r = invoke(t, nil, "setup", "--postgres-dsn=host="+host+" port="+port+" user=u dbname=d")
+	require.Equal(t, 1, r.code, r.all())
+}
+
+func TestPGVariablesLeadToTheServer(t *testing.T) {
+	db := testkit.Postgres(t)
+	db.Exec(t, "CREATE TABLE unrelated ()")
+	conn, err := db.Connect(t.Context(), db.Name)
+	require.NoError(t, err)
+	c := conn.Config()
+	require.NoError(t, conn.Close(t.Context()))
+	_, port := nobody(t)
+	env := []string{"PGHOST=" + c.Host, "PGDATABASE=" + db.Name, "PGUSER=" + c.User, "PGPASSWORD=" + c.Password,
+		"CDC_OUTBOX_POSTGRES_SLOT=" + db.Slot, "CDC_OUTBOX_HTTP_LISTEN=127.0.0.1:" + port}
+	env = append(env, "PGPORT="+portText(c.Port))
+	r := invoke(t, env, "status")
+	require.Equal(t, 3, r.code, r.all())
+	require.Contains(t, r.stderr, "it does not exist", "the server was asked")
+}
+
+func TestStatusWithoutAServer(t *testing.T) {
+	host, port := nobody(t)
+	r := invoke(t, nil, "status", "--json", "--http-listen=off", "--postgres-dsn=host="+host+" port="+port+" user=u dbname=d")
+	require.Equal(t, 1, r.code, r.all())
+	var st status
+	require.NoError(t, json.Unmarshal([]byte(r.stdout), &st))
+	require.Nil(t, st.ReplicationSlot)
+	require.Equal(t, waitPostgres, st.Waits[0].Kind)
+}
+
+func TestLostSlotNeedsAnOperator(t *testing.T) {
+	db := testkit.Postgres(t)
+	env := variables(t, db)
+	require.Equal(t, 0, invoke(t, env, "setup", "--table").code)
+	db.Exec(t, "SELECT pg_drop_replication_slot('"+db.Slot+"')")
+	r := invoke(t, env, "run")
+	require.Equal(t, 3, r.code, r.all())
+	require.Contains(t, r.stderr, db.Slot)
+	r = invoke(t, env, "check")
+	require.Equal(t, 3, r.code, r.all())
+	require.Contains(t, r.stdout, "✗ ")
+	require.Contains(t, r.stdout, "    fix: ")
+	require.NotContains(t, r.stdout, "\x1b[", "no colour without a terminal")
+	r = invoke(t, env, "check", "--json")
+	require.Equal(t, 3, r.code, r.all())
+	var rep report
+	require.NoError(t, json.Unmarshal([]byte(r.stdout), &rep))
+	require.False(t, rep.OK)
+}
