@@ -1,0 +1,5 @@
+//go:build race
+
+package offsets
+
+func init() { underRace = true }
