@@ -1,6 +1,8 @@
 package replication
 
 import (
+	"crypto/tls"
+	"io"
 	"net"
 	"strings"
 	"sync"
@@ -13,19 +15,21 @@ import (
 
 // visit is how the fake walsender treats one connection.
 type visit struct {
-	refuse   []byte // an ErrorResponse instead of a login
-	system   string // default "1"
-	timeline string // default "1"
-	walEnd   string // default "F/0"
-	slot     string // a row of pg_replication_slots as JSON; default: a healthy one at 0/64; "none": no such slot
-	start    []byte // an ErrorResponse instead of a stream
-	stream   []byte // sent in one piece with CopyBothResponse; then the connection is closed
+	refuse   []byte   // an ErrorResponse instead of a login
+	system   string   // default "1"
+	timeline string   // default "1"
+	walEnd   string   // default "F/0"
+	slot     string   // a row of pg_replication_slots as JSON; default: a healthy one at 0/64; "none": no such slot
+	start    []byte   // an ErrorResponse instead of a stream
+	stream   []byte   // sent in one piece with CopyBothResponse
+	pieces   [][]byte // sent one by one after that; then the connection is closed
 }
 
 // walsender is a fake server on the loopback. It treats its nth connection by the nth visit, and later ones by the last.
 type walsender struct {
 	t      testing.TB
 	ln     net.Listener
+	tls    *tls.Config // nil: plain connections only
 	visits []visit
 	wg     sync.WaitGroup
 
@@ -68,7 +72,14 @@ func (w *walsender) serve() {
 
 func (w *walsender) talk(conn net.Conn, v visit) {
 	b := pgproto3.NewBackend(conn, conn)
-	if _, err := b.ReceiveStartupMessage(); err != nil {
+	hello, err := b.ReceiveStartupMessage()
+	if _, secure := hello.(*pgproto3.SSLRequest); secure && w.tls != nil {
+		_, _ = conn.Write([]byte{'S'})
+		conn = tls.Server(conn, w.tls)
+		b = pgproto3.NewBackend(conn, conn)
+		_, err = b.ReceiveStartupMessage()
+	}
+	if err != nil {
 		return
 	}
 	if v.refuse != nil {
@@ -102,12 +113,23 @@ func (w *walsender) talk(conn net.Conn, v visit) {
 				continue
 			}
 			_, _ = conn.Write(append(message('W', 0, 0, 0), v.stream...))
+			for _, m := range v.pieces {
+				_, _ = conn.Write(m)
+			}
+			hangUp(conn)
 			return
 		default:
 			slot := or(v.slot, `{"slot_name":"s","plugin":"pgoutput","slot_type":"logical","database":"db","confirmed_flush_lsn":"0/64","restart_lsn":"0/60","wal_status":"reserved"}`)
 			row(b, "db", "150018", "60000", slot)
 		}
 	}
+}
+
+// hangUp ends the connection after all that was sent has arrived: closing it with something unread would throw away
+// what is still on its way to the client.
+func hangUp(conn net.Conn) {
+	_ = conn.(interface{ CloseWrite() error }).CloseWrite()
+	_, _ = io.Copy(io.Discard, conn)
 }
 
 func row(b *pgproto3.Backend, values ...string) {

@@ -1,0 +1,193 @@
+package replication
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"math/big"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pglogrepl"
+	"github.com/stretchr/testify/require"
+)
+
+// sender is a server's socket in virtual time: it fills at a rate until it is full.
+type sender struct {
+	rate    int // bytes per millisecond
+	full    int // what the socket holds
+	waiting int
+	clock   time.Time
+	slept   time.Duration
+}
+
+func (s *sender) pass(d time.Duration) {
+	s.clock = s.clock.Add(d)
+	s.waiting = min(s.full, s.waiting+int(d.Milliseconds())*s.rate)
+}
+
+func (s *sender) napper() *napper {
+	return &napper{
+		queued: func() int { return s.waiting },
+		sleep:  func(d time.Duration) { s.slept += d; s.pass(d) },
+		now:    func() time.Time { return s.clock },
+	}
+}
+
+// rounds has the reader take what is there, once per work, and returns how long it napped and what each read brought.
+func (s *sender) rounds(n *napper, rounds int, work time.Duration) (naps []time.Duration, reads []int) {
+	for range rounds {
+		s.slept = 0
+		n.before()
+		naps = append(naps, s.slept)
+		if s.waiting == 0 {
+			s.pass(time.Millisecond) // the read blocks
+		}
+		got := min(s.waiting, frameBuffer)
+		reads = append(reads, got)
+		s.waiting -= got
+		n.after(got)
+		s.pass(work)
+	}
+	return naps, reads
+}
+
+func TestNap_decisions(t *testing.T) {
+	tests := map[string]struct {
+		sender
+		work   time.Duration // what handling one read takes
+		atMost time.Duration // the longest nap, once settled
+		least  time.Duration // the shortest
+		bytes  int           // the least a read brings, once settled
+	}{
+		"low load: never": {sender: sender{rate: 500, full: 4 << 20}, atMost: 0},
+		"busy: naps until half a megabyte is there": {sender: sender{rate: 60 << 10, full: 4 << 20}, least: 8 * time.Millisecond, atMost: napLimit, bytes: 500 << 10},
+		"moderate: no longer than the limit":        {sender: sender{rate: 10 << 10, full: 4 << 20}, least: napLimit, atMost: napLimit, bytes: 90 << 10},
+		"consumer is the slow one: never":           {sender: sender{rate: 60 << 10, full: 4 << 20}, work: 20 * time.Millisecond, atMost: 0, bytes: napTarget},
+		"small socket: no longer than it fills":     {sender: sender{rate: 60 << 10, full: 200 << 10}, least: time.Millisecond, atMost: 5 * time.Millisecond, bytes: 150 << 10},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			test.clock = time.Unix(1, 0)
+			n := test.napper()
+			test.rounds(n, 20, test.work) // settle
+			naps, reads := test.rounds(n, 50, test.work)
+			for i := range naps {
+				require.LessOrEqual(t, naps[i], test.atMost)
+				require.GreaterOrEqual(t, naps[i], test.least)
+				require.GreaterOrEqual(t, reads[i], test.bytes)
+			}
+		})
+	}
+}
+
+// TestNap_ends_with_the_burst: when the sender falls silent the reader must not sit out its nap.
+func TestNap_ends_with_the_burst(t *testing.T) {
+	s := sender{rate: 60 << 10, full: 4 << 20, clock: time.Unix(1, 0)}
+	n := s.napper()
+	s.rounds(n, 20, 0)
+	s.rate = 0
+	naps, _ := s.rounds(n, 3, 0)
+	require.LessOrEqual(t, naps[0]+naps[1]+naps[2], 3*napSlice)
+}
+
+func TestNap_without_a_queue_to_ask(t *testing.T) {
+	s := sender{rate: 60 << 10, full: 4 << 20, clock: time.Unix(1, 0)}
+	n := s.napper()
+	n.queued = func() int { return -1 }
+	naps, _ := s.rounds(n, 30, time.Millisecond)
+	for _, d := range naps {
+		require.Zero(t, d)
+	}
+}
+
+func TestReceiveQueue_asks_the_kernel(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer ln.Close()
+	out, err := net.Dial("tcp", ln.Addr().String())
+	require.NoError(t, err)
+	defer out.Close()
+	in, err := ln.Accept()
+	require.NoError(t, err)
+	defer in.Close()
+	queued := receiveQueue(in)
+	require.Zero(t, queued())
+	_, err = out.Write(make([]byte, 1000))
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return queued() == 1000 }, time.Second, time.Millisecond)
+	require.Zero(t, testing.AllocsPerRun(100, func() { queued() }))
+
+	near, far := net.Pipe()
+	defer near.Close()
+	defer far.Close()
+	require.Nil(t, receiveQueue(near))
+}
+
+func TestSocket_short_reads_are_served_from_one_long_one(t *testing.T) {
+	near, far := net.Pipe()
+	defer near.Close()
+	go func() {
+		_, _ = far.Write(bytes.Repeat([]byte("abc"), 100))
+		_ = far.Close()
+	}()
+	s := newSocket(near)
+	var got []byte
+	p := make([]byte, 7)
+	for {
+		n, err := s.Read(p)
+		got = append(got, p[:n]...)
+		if err != nil {
+			break
+		}
+	}
+	require.Equal(t, strings.Repeat("abc", 100), string(got))
+}
+
+// TestRun_over_TLS: a record of TLS is a row, so what piles up in the socket is read below TLS.
+func TestRun_over_TLS(t *testing.T) {
+	var pieces [][]byte
+	for lsn := pglogrepl.LSN(100); lsn < 5100; lsn++ {
+		pieces = append(pieces, commitAt(lsn))
+	}
+	big := append(commitAt(5100), xlogData(1, append([]byte{'~'}, make([]byte, 2*frameBuffer)...)...)...)
+	w := newWalsender(t, visit{stream: commitAt(99), pieces: append(pieces, big, commitAt(5101))})
+	w.tls = &tls.Config{Certificates: []tls.Certificate{selfSigned(t)}}
+	cfg := w.config(nothingConfirmed)
+	plain := cfg.DSN
+	cfg.DSN = func() (string, error) {
+		dsn, err := plain()
+		return strings.Replace(dsn, "sslmode=disable", "sslmode=require", 1), err
+	}
+	var last pglogrepl.LSN
+	err := Run(t.Context(), cfg, func(_ context.Context, s *Stream) error {
+		require.IsType(t, &tls.Conn{}, s.conn)
+		for last < 5101 {
+			m, err := s.Receive()
+			if err != nil {
+				return err
+			}
+			if m.Kind == KindCommit {
+				require.Equal(t, max(last+1, 99), m.Commit.EndLSN)
+				last = m.Commit.EndLSN
+			}
+		}
+		return nil
+	})
+	require.NoError(t, err)
+}
+
+func selfSigned(t testing.TB) tls.Certificate {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	require.NoError(t, err)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
