@@ -19,6 +19,7 @@ type ledger struct {
 	counts  reading
 	all     *hdrhistogram.Histogram // microseconds from COMMIT to the consumer
 	latest  *hdrhistogram.Histogram // the same since the last call of recent
+	shown   latency                 // what recent returned last
 }
 
 type aggregate struct{ topic, key string }
@@ -126,13 +127,15 @@ func (l *ledger) totals() reading {
 	return r
 }
 
-// recent returns the latencies since its last call.
+// recent returns the latencies since its last call, or the same again if nothing has arrived since.
 func (l *ledger) recent() latency {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	p := percentiles(l.latest)
-	l.latest.Reset()
-	return p
+	if l.latest.TotalCount() > 0 {
+		l.shown = percentiles(l.latest)
+		l.latest.Reset()
+	}
+	return l.shown
 }
 
 func percentiles(h *hdrhistogram.Histogram) latency {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -26,6 +27,9 @@ type relay struct {
 	client  *http.Client
 
 	stopping atomic.Bool
+
+	mu   sync.Mutex
+	last relayStatus
 }
 
 // relayStatus is what the demo reads of /status.
@@ -116,21 +120,28 @@ func (r *relay) ended() error {
 	return fmt.Errorf("cdc-outbox ended with exit code %d; the end of its log:\n%s", r.process.State().ExitCode(), r.log())
 }
 
-// status asks the process; the zero value when it doesn't answer.
-func (r *relay) status(ctx context.Context) (s relayStatus) {
+// status asks the process; it returns the last answer when there is no new one, as while the process ends.
+func (r *relay) status(ctx context.Context) relayStatus {
+	s, err := r.ask(ctx)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err == nil {
+		r.last = s
+	}
+	return r.last
+}
+
+func (r *relay) ask(ctx context.Context) (s relayStatus, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.url+"/status", nil)
 	if err != nil {
-		return s
+		return s, err
 	}
 	resp, err := r.client.Do(req)
 	if err != nil {
-		return s
+		return s, err
 	}
 	defer resp.Body.Close()
-	if json.NewDecoder(resp.Body).Decode(&s) != nil {
-		return relayStatus{}
-	}
-	return s
+	return s, json.NewDecoder(resp.Body).Decode(&s)
 }
 
 // stop asks the process to end, as a service manager would, and returns its exit code; -1 where it had to be killed.

@@ -102,9 +102,9 @@ func (v *view) block(f frame, since time.Duration, seconds float64) []string {
 		row("consumed", number(f.reading.consumed), rate(f.reading.consumed, v.last.reading.consumed),
 			fmt.Sprintf("duplicates %d, out of order %d, rolled back %d", f.reading.duplicates, f.reading.disorder, f.reading.phantoms)),
 		row("latency", "", "", fmt.Sprintf("commit -> consumer: p50 %s  p95 %s  p99 %s", millis(f.recent.p50), millis(f.recent.p95), millis(f.recent.p99))),
-		row("retained WAL", size(f.wal.retained), "", fmt.Sprintf("held back by the slot, let go in steps of some 15 s; %s not confirmed", size(f.wal.unconfirmed))),
-		"",
-		fmt.Sprintf("  %s%s   %s", since.Round(time.Second), of, v.footer) + trouble(f),
+		row("retained WAL", size(f.wal.retained), "", fmt.Sprintf("held back by the slot; %s not confirmed", size(f.wal.unconfirmed))),
+		trouble(f),
+		fmt.Sprintf("  %s%s   %s", since.Round(time.Second), of, v.footer),
 	}
 }
 
