@@ -1,0 +1,158 @@
+package deploy
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
+	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
+)
+
+// describer notes the names of what is registered, also of vectors that have no value yet.
+type describer struct{ names map[string]bool }
+
+var fqName = regexp.MustCompile(`fqName: "([^"]+)"`)
+
+func (d describer) Register(c prometheus.Collector) error {
+	ch := make(chan *prometheus.Desc, 100)
+	c.Describe(ch)
+	close(ch)
+	for desc := range ch {
+		d.names[fqName.FindStringSubmatch(desc.String())[1]] = true
+	}
+	return nil
+}
+
+func (d describer) MustRegister(cs ...prometheus.Collector) {
+	for _, c := range cs {
+		_ = d.Register(c) // never fails
+	}
+}
+
+func (d describer) Unregister(prometheus.Collector) bool { return false }
+
+// metricNames is every metric of the process.
+func metricNames(t *testing.T) map[string]bool {
+	t.Helper()
+	d := describer{map[string]bool{}}
+	telemetry.NewMetrics(d).Watch(telemetry.Gauges{})
+	telemetry.BuildInfo(d, "", "", "")
+	telemetry.WatchAlerts(d, func() []string { return nil })
+	_, err := slotmonitor.New(slotmonitor.Config{DSN: func() (string, error) { return "", nil }, Registerer: d})
+	require.NoError(t, err)
+	_, err = kafka.New(kafka.Config{Brokers: []string{"127.0.0.1:9092"}, Acked: func(kafka.Delivery) {}, Registerer: d})
+	require.NoError(t, err)
+	return d.names
+}
+
+var metric = regexp.MustCompile(`\b(?:up|` + telemetry.Namespace + `_[a-z0-9_]+)\b`)
+
+func TestDashboardsShowMetricsThatExist(t *testing.T) {
+	names := metricNames(t)
+	files, err := filepath.Glob("grafana/dashboards/*.json")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, path := range files {
+		b, err := os.ReadFile(path)
+		require.NoError(t, err)
+		var d struct {
+			Panels []struct {
+				ID         int
+				Title      string
+				Datasource struct{ UID string }
+				Targets    []struct{ Expr string }
+			}
+		}
+		require.NoError(t, json.Unmarshal(b, &d), path)
+		ids := map[int]bool{}
+		for _, p := range d.Panels {
+			require.False(t, ids[p.ID], "%s: two panels with id %d", path, p.ID)
+			ids[p.ID] = true
+			require.Equal(t, datasourceUID(t), p.Datasource.UID, p.Title)
+			require.NotEmpty(t, p.Targets, p.Title)
+			for _, target := range p.Targets {
+				requireKnown(t, names, target.Expr, path+", panel "+p.Title)
+			}
+		}
+	}
+}
+
+func TestAlertsWatchMetricsThatExist(t *testing.T) {
+	var prometheusYML struct {
+		RuleFiles []string `yaml:"rule_files"`
+	}
+	readYAML(t, "prometheus/prometheus.yml", &prometheusYML)
+	require.NotEmpty(t, prometheusYML.RuleFiles)
+	names := metricNames(t)
+	names["up"] = true // Prometheus's own
+	for _, path := range prometheusYML.RuleFiles {
+		var rules struct {
+			Groups []struct {
+				Rules []struct {
+					Alert       string
+					Expr        string
+					Annotations map[string]string
+				}
+			}
+		}
+		readYAML(t, filepath.Join("prometheus", path), &rules)
+		for _, g := range rules.Groups {
+			for _, r := range g.Rules {
+				require.NotEmpty(t, r.Alert)
+				require.NotEmpty(t, r.Annotations["summary"], r.Alert)
+				requireKnown(t, names, r.Expr, "alert "+r.Alert)
+			}
+		}
+	}
+}
+
+// requireKnown fails unless the expression asks for metrics, and only for ones that exist.
+func requireKnown(t *testing.T, names map[string]bool, expr, where string) {
+	t.Helper()
+	found := metric.FindAllString(expr, -1)
+	require.NotEmpty(t, found, "%s asks for no metric: %s", where, expr)
+	for _, m := range found {
+		require.True(t, known(names, m), "%s: no metric is called %s", where, m)
+	}
+}
+
+// known takes the series of a histogram for the histogram.
+func known(names map[string]bool, m string) bool {
+	if names[m] {
+		return true
+	}
+	for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+		if base, ok := strings.CutSuffix(m, suffix); ok && names[base] {
+			return true
+		}
+	}
+	return false
+}
+
+func datasourceUID(t *testing.T) string {
+	t.Helper()
+	var p struct {
+		Datasources []struct{ UID, URL string }
+	}
+	readYAML(t, "grafana/provisioning/datasources/prometheus.yml", &p)
+	require.Len(t, p.Datasources, 1)
+	return p.Datasources[0].UID
+}
+
+func TestGrafanaFindsItsDashboards(t *testing.T) {
+	var p struct {
+		Providers []struct{ Options struct{ Path string } }
+	}
+	readYAML(t, "grafana/provisioning/dashboards/dashboards.yml", &p)
+	require.Len(t, p.Providers, 1)
+	mounts := readCompose(t).Services["grafana"].Volumes
+	require.Contains(t, mounts, "./deploy/grafana/dashboards:"+p.Providers[0].Options.Path+":ro")
+}

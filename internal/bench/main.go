@@ -1,0 +1,44 @@
+// Command bench measures cdc-outbox beside a bare reader, pg_recvlogical and Debezium, over the same write-ahead log on
+// the same machine. It starts its own Postgres and Kafka. `make bench` and `make bench-latency` run it; the figures in
+// README.md come from it.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+const usage = `usage:
+  bench throughput [-rows N] [-per-tx N] [-rounds N] [-debezium] [-only NAMES]
+  bench latency [-rate N] [-for DURATION]`
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:])
+	stop()
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	if len(args) == 0 {
+		return errors.New(usage)
+	}
+	switch args[0] {
+	case "throughput":
+		return throughput(ctx, args[1:])
+	case "latency":
+		return latency(ctx, args[1:])
+	case readerCommand: // the bare reader runs as a process of its own, so that its CPU can be told from the bench's
+		return bareReader(ctx, args[1:])
+	default:
+		return errors.New(usage)
+	}
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pglogrepl"
+	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/replication"
+)
+
+const readerCommand = "reader"
+
+var errAllRead = errors.New("all rows read")
+
+// bareReader reads rows from a slot with the product's own stream and does nothing with them: the limit that the
+// walsender and the decoder set to everything behind them.
+func bareReader(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet(readerCommand, flag.ContinueOnError)
+	dsn := flags.String("dsn", "", "")
+	slot := flags.String("slot", "", "")
+	rows := flags.Int("rows", 0, "")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	cfg := replication.Config{
+		DSN:            func() (string, error) { return *dsn, nil },
+		Slot:           *slot,
+		Publication:    publication,
+		Tables:         []replication.Table{{Schema: "public", Name: "outbox"}},
+		Confirmed:      func() pglogrepl.LSN { return 0 },
+		StatusInterval: time.Second,
+		Logger:         zap.NewNop(),
+	}
+	err := replication.Run(ctx, cfg, func(_ context.Context, s *replication.Stream) error {
+		for seen := 0; seen < *rows; {
+			m, err := s.Receive()
+			if err != nil {
+				return err
+			}
+			if m.Kind == replication.KindInsert {
+				seen++
+			}
+		}
+		return errAllRead
+	})
+	if err != nil && !errors.Is(err, errAllRead) {
+		return fmt.Errorf("reader: %w", err)
+	}
+	return nil
+}
