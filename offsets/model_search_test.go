@@ -170,7 +170,7 @@ func (w *world) describe(s step) string {
 		return fmt.Sprintf("ack for row of tx%d, key %c", w.sc.rows[w.queue[p][0].row].tx, 'a'+p)
 	default:
 		return [...]string{
-			stepStatus - stepStatus: "status update", stepSave - stepStatus: "Postgres saves the slot",
+			0: "status update", stepSave - stepStatus: "Postgres saves the slot",
 			stepBreak - stepStatus: "the stream breaks", stepRestart - stepStatus: "Postgres restarts",
 			stepCrash - stepStatus: "the connector crashes", stepRewind - stepStatus: "the connector rewinds",
 		}[s-stepStatus]

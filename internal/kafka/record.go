@@ -15,9 +15,6 @@ import (
 //
 // Varints are zigzag-encoded, as encoding/binary's AppendVarint does it; the length of a null is -1.
 
-// maxVarint bounds the encoding of a varint of the lengths and deltas used here.
-const maxVarint = binary.MaxVarintLen64
-
 // varintLen is the number of bytes AppendVarint(v) adds.
 func varintLen(v int64) int {
 	zigzag := uint64(v)<<1 ^ uint64(v>>63)
