@@ -1,0 +1,128 @@
+package proxy
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"sync"
+)
+
+// produceKey is the api key of Produce (https://kafka.apache.org/protocol#protocol_api_keys).
+const produceKey = 0
+
+type kafkaHooks struct {
+	mu   sync.Mutex
+	hold *Hold
+}
+
+// kafkaConn remembers which answers a connection still owes to Produce requests.
+type kafkaConn struct {
+	mu      sync.Mutex
+	produce map[int32]bool // by correlation id
+}
+
+// Hold is a Produce response that the broker has sent and the client has not seen: the records are appended, the ack is unknown.
+type Hold struct {
+	held    chan struct{}
+	release chan struct{}
+	once    sync.Once
+}
+
+// HoldProduceResponse holds the next Produce response, and with it everything behind it on that connection. One at a time; Kafka protocol only.
+func (p *Proxy) HoldProduceResponse() *Hold {
+	h := &Hold{held: make(chan struct{}), release: make(chan struct{})}
+	p.kafka.mu.Lock()
+	defer p.kafka.mu.Unlock()
+	p.kafka.hold = h
+	return h
+}
+
+// Wait returns when a response is held.
+func (h *Hold) Wait(ctx context.Context) error {
+	select {
+	case <-h.held:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("no Produce response came: %w", ctx.Err())
+	}
+}
+
+// Release lets the response through. After a Reset of the proxy there is nothing left to release.
+func (h *Hold) Release() { h.once.Do(func() { close(h.release) }) }
+
+// kafkaRequests notes the correlation ids of Produce requests: int32 size, int16 api key, int16 version, int32 correlation id.
+func (c *conn) kafkaRequests(r io.Reader, emit func([]byte) error) error {
+	head := make([]byte, 12)
+	for {
+		if _, err := io.ReadFull(r, head); err != nil {
+			return err
+		}
+		if binary.BigEndian.Uint16(head[4:]) == produceKey {
+			c.kafka.mu.Lock()
+			if c.kafka.produce == nil {
+				c.kafka.produce = map[int32]bool{}
+			}
+			c.kafka.produce[int32(binary.BigEndian.Uint32(head[8:]))] = true
+			c.kafka.mu.Unlock()
+		}
+		if err := emit(head); err != nil {
+			return err
+		}
+		rest := int64(binary.BigEndian.Uint32(head)) - 8
+		if rest < 0 {
+			return fmt.Errorf("a Kafka request of %d bytes", rest+8)
+		}
+		if err := copyN(emit, r, rest); err != nil {
+			return err
+		}
+	}
+}
+
+// kafkaResponses holds the answer a test waits for: int32 size, int32 correlation id.
+func (c *conn) kafkaResponses(r io.Reader, emit func([]byte) error) error {
+	head := make([]byte, 8)
+	for {
+		if _, err := io.ReadFull(r, head); err != nil {
+			return err
+		}
+		id := int32(binary.BigEndian.Uint32(head[4:]))
+		c.kafka.mu.Lock()
+		produce := c.kafka.produce[id]
+		delete(c.kafka.produce, id)
+		c.kafka.mu.Unlock()
+		if produce {
+			if err := c.holdIfWanted(); err != nil {
+				return err
+			}
+		}
+		if err := emit(head); err != nil {
+			return err
+		}
+		rest := int64(binary.BigEndian.Uint32(head)) - 4
+		if rest < 0 {
+			return fmt.Errorf("a Kafka response of %d bytes", rest+4)
+		}
+		if err := copyN(emit, r, rest); err != nil {
+			return err
+		}
+	}
+}
+
+func (c *conn) holdIfWanted() error {
+	hooks := &c.proxy.kafka
+	hooks.mu.Lock()
+	h := hooks.hold
+	hooks.hold = nil
+	hooks.mu.Unlock()
+	if h == nil {
+		return nil
+	}
+	close(h.held)
+	select {
+	case <-h.release:
+		return nil
+	case <-c.done:
+		return errEnded
+	}
+}
