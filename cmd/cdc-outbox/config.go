@@ -33,6 +33,9 @@ every command. A flag wins over a variable, a variable over the file.`,
 			if err != nil {
 				return err
 			}
+			for _, w := range c.Warnings {
+				fmt.Fprintln(a.stderr, "warning: "+w)
+			}
 			if asJSON {
 				return a.printJSON(c.Values())
 			}
@@ -67,9 +70,9 @@ func keyFlags() string {
 	return b.String()
 }
 
-// load reads the configuration and prints its warnings.
+// load reads the configuration with the checks that only other packages know.
 func (a *app) load(cmd *cobra.Command) (*config.Loaded, error) {
-	c, err := config.Load(config.Options{
+	return config.Load(config.Options{
 		Environ: a.environ, Flags: cmd.Flags(),
 		Checks: map[string]func(string) error{
 			"postgres.dsn":             checkDSN,
@@ -79,10 +82,6 @@ func (a *app) load(cmd *cobra.Command) (*config.Loaded, error) {
 			"router.dead_letter_topic": router.CheckTopic,
 		},
 	})
-	if err != nil {
-		return nil, err
-	}
-	return c, nil
 }
 
 // checkDSN leaves out what the parser says: it quotes the string, and masks the password only where it finds it.

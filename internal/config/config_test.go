@@ -203,6 +203,7 @@ func TestBadFiles(t *testing.T) {
 	for name, tc := range map[string]struct{ file, want string }{
 		"not YAML":         {"postgres: [", "is not YAML"},
 		"bare @":           {"postgres:\n  dsn: @/run/secrets/dsn\n", "YAML wants quotes around a value that starts with @"},
+		"tabs":             {"postgres:\n\tslot: a\n", "indented with blanks, not with tabs"},
 		"twice":            {"log: {level: info}\nlog: {level: warn}\n", "log (CONF:2): is there twice"},
 		"twice in section": {"log:\n  level: info\n  level: warn\n", "log.level (CONF:3): is there twice"},
 		"scalar section":   {"log: debug\n", "log (CONF:1): this is a section"},

@@ -76,6 +76,10 @@ func (p *yamlParser) section(n *yaml.Node, prefix string, out map[string]any) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		name, value := n.Content[i], n.Content[i+1]
 		key := prefix + name.Value
+		if !word.MatchString(name.Value) { // not repeated: with a quote out of place it may hold half the file
+			p.add(p.path, name.Line, "what stands here is not a key")
+			continue
+		}
 		if _, twice := out[name.Value]; twice {
 			p.add(key, name.Line, "is there twice")
 			continue
@@ -140,6 +144,8 @@ func (p *yamlParser) add(key string, line int, format string, args ...any) {
 var (
 	yamlLine   = regexp.MustCompile(`line (\d+)`)
 	yamlQuoted = regexp.MustCompile("'[^']*'|`[^`]*`|\"[^\"]*\"")
+	word       = regexp.MustCompile(`^[0-9A-Za-z_.-]{1,80}$`)
+	tabIndent  = regexp.MustCompile(`(?m)^ *\t`)
 	bareAt     = regexp.MustCompile(`(?m)^[^#\n]*:\s+@`)
 )
 
@@ -153,6 +159,9 @@ func (p *yamlParser) syntax(err error, b []byte) string {
 	msg = "is not YAML: " + msg
 	if bareAt.Match(b) {
 		msg += `. YAML wants quotes around a value that starts with @: "@/run/secrets/dsn"`
+	}
+	if tabIndent.Match(b) {
+		msg += ". YAML is indented with blanks, not with tabs"
 	}
 	return msg
 }

@@ -95,6 +95,7 @@ func TestErrorsHoldNoSecrets(t *testing.T) {
 		"misspelled variable": func() (*Loaded, error) { return load(t, "", []string{"CDC_OUTBOX_KAFKA_SASL_PASWORD=" + canary}) },
 		"yaml alias":          func() (*Loaded, error) { return load(t, "kafka: {sasl: {password: *"+canary+"}}", nil) },
 		"yaml tag":            func() (*Loaded, error) { return load(t, "kafka:\n  sasl:\n    password: !<"+canary+"\n", nil) },
+		"yaml quoted key":     func() (*Loaded, error) { return load(t, "? \"\npassword: "+canary+"\n\"\n: x\n", nil) },
 		"yaml quote":          func() (*Loaded, error) { return load(t, "kafka:\n  sasl:\n    password: \""+canary+"\n  x\n", nil) },
 		"section as secret":   func() (*Loaded, error) { return load(t, "postgres: {dsn: {"+canary+": 1}}", nil) },
 		"mechanism missing":   func() (*Loaded, error) { return load(t, "", nil, "--kafka-sasl-password="+canary) },
@@ -111,6 +112,22 @@ func TestErrorsHoldNoSecrets(t *testing.T) {
 			require.NotContains(t, fmt.Sprintf("%+v", err), canary)
 		})
 	}
+}
+
+// FuzzFile: whatever the file holds, it is read without a panic, and the password in it does not get into the error.
+func FuzzFile(f *testing.F) {
+	for _, seed := range []string{"postgres: {slot: X}", "kafka:\n  brokers: [a]\n", "a: &a [*a]", "log: !!binary x", "- x", "\t", "? {a: b}\n: c", "--- |\n"} {
+		f.Add(seed, "")
+		f.Add("", seed)
+	}
+	f.Fuzz(func(t *testing.T, before, after string) {
+		path := filepath.Join(t.TempDir(), "c.yaml")
+		require.NoError(t, os.WriteFile(path, []byte(before+"\npostgres: {dsn: "+canary+"}\n"+after), 0o600))
+		_, err := Load(Options{Environ: []string{"CDC_OUTBOX_CONFIG=" + path}})
+		if err != nil {
+			require.NotContains(t, err.Error(), canary)
+		}
+	})
 }
 
 func TestRedactDSN(t *testing.T) {
