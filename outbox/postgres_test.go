@@ -41,10 +41,20 @@ func inserters(t *testing.T, conn *pgx.Conn, db *testkit.Database) map[string]in
 	pool, err := sql.Open("pgx", db.DSN)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = pool.Close() })
-	return map[string]inserter{
-		"pgx": func(t *testing.T, o *Outbox, events ...Event) error {
+	// What poolers in transaction mode need: parameters are written into the SQL, nothing is prepared.
+	cfg := conn.Config()
+	cfg.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
+	simple, err := pgx.ConnectConfig(t.Context(), cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = simple.Close(context.Background()) })
+	viaPgx := func(conn *pgx.Conn) inserter {
+		return func(t *testing.T, o *Outbox, events ...Event) error {
 			return pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error { return o.Insert(t.Context(), tx, events...) })
-		},
+		}
+	}
+	return map[string]inserter{
+		"pgx":                  viaPgx(conn),
+		"pgx, simple protocol": viaPgx(simple),
 		"database/sql": func(t *testing.T, o *Outbox, events ...Event) error {
 			tx, err := pool.BeginTx(t.Context(), nil)
 			require.NoError(t, err)
@@ -142,7 +152,7 @@ func TestPayloadTypes(t *testing.T) {
 			require.NoError(t, err)
 			got, err := pgx.CollectRows(rows, pgx.RowTo[string])
 			require.NoError(t, err)
-			require.Equal(t, []string{test.want, test.want}, got)
+			require.Equal(t, []string{test.want, test.want, test.want}, got)
 		})
 	}
 }
