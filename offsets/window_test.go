@@ -1,0 +1,173 @@
+package offsets
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// full makes a window and fills it with records of so many bytes.
+func full(t *testing.T, records int, bytes int64, each ...int) *Window {
+	w := NewWindow(records, bytes)
+	for _, n := range each {
+		require.NoError(t, w.Acquire(t.Context(), n))
+	}
+	return w
+}
+
+func TestWindowBlocksUntilThereIsRoom(t *testing.T) {
+	tests := []struct {
+		name    string
+		window  func(t *testing.T) *Window
+		next    int
+		release func(w *Window)
+	}{
+		{"records", func(t *testing.T) *Window { return full(t, 2, 100, 1, 1) }, 1, func(w *Window) { w.Release(1, 1) }},
+		{"bytes", func(t *testing.T) *Window { return full(t, 9, 100, 60, 30) }, 11, func(w *Window) { w.Release(1, 30) }},
+		{"bytes before records", func(t *testing.T) *Window { return full(t, 9, 100, 60, 30) }, 11, func(w *Window) { w.Release(0, 1) }},
+		{"larger than the window", func(t *testing.T) *Window { return full(t, 9, 100, 1) }, 1000, func(w *Window) { w.Release(1, 1) }},
+		{"behind one larger than the window", func(t *testing.T) *Window { return full(t, 9, 100, 1000) }, 1, func(w *Window) { w.Release(1, 1000) }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := tt.window(t)
+				done := make(chan error, 1)
+				go func() { done <- w.Acquire(t.Context(), tt.next) }()
+				synctest.Wait()
+				require.Empty(t, done, "it did not wait")
+				tt.release(w)
+				synctest.Wait()
+				require.Len(t, done, 1, "it still waits")
+				require.NoError(t, <-done)
+			})
+		})
+	}
+}
+
+func TestWindowGoesOnWaitingWhenTooLittleIsReleased(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := full(t, 9, 100, 50, 50)
+		done := make(chan error, 1)
+		go func() { done <- w.Acquire(t.Context(), 80) }()
+		synctest.Wait()
+		w.Release(1, 50)
+		synctest.Wait()
+		require.Empty(t, done)
+		w.Release(1, 50)
+		require.NoError(t, <-done)
+		records, bytes := w.InUse()
+		require.Equal(t, 1, records)
+		require.Equal(t, int64(80), bytes)
+	})
+}
+
+func TestWindowLargeRecordPassesWhenEmpty(t *testing.T) {
+	w := full(t, 1, 10, 1000)
+	records, bytes := w.InUse()
+	require.Equal(t, 1, records)
+	require.Equal(t, int64(1000), bytes)
+}
+
+func TestWindowCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := full(t, 1, 10, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- w.Acquire(ctx, 1) }()
+		synctest.Wait()
+		cancel()
+		require.ErrorIs(t, <-done, context.Canceled)
+		records, _ := w.InUse()
+		require.Equal(t, 1, records, "a cancelled wait took room")
+		w.Release(1, 1)
+		require.NoError(t, w.Acquire(t.Context(), 1))
+	})
+}
+
+// A wake-up that goes to a waiter which gives up, or needs more than there is, must not be lost for the others.
+func TestWindowServesAllWaiters(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := full(t, 3, 100, 1, 1, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		for range 3 {
+			wg.Go(func() { _ = w.Acquire(ctx, 1) })
+			wg.Go(func() { _ = w.Acquire(t.Context(), 1) })
+		}
+		synctest.Wait()
+		cancel()
+		w.Release(3, 3)
+		synctest.Wait()
+		records, bytes := w.InUse()
+		w.Release(records, bytes) // for those who came late, if the cancelled ones were faster
+		wg.Wait()
+	})
+}
+
+func TestWindowOverRelease(t *testing.T) {
+	w := full(t, 1, 10, 5)
+	w.Release(7, 70)
+	records, bytes := w.InUse()
+	require.Zero(t, records)
+	require.Zero(t, bytes)
+}
+
+func TestWindowSmallestIsOne(t *testing.T) {
+	w := full(t, 0, -1, 5)
+	w.Release(1, 5)
+	require.NoError(t, w.Acquire(t.Context(), 5))
+}
+
+// One reader, one releaser, never more inside than allowed.
+func TestWindowConcurrent(t *testing.T) {
+	w := NewWindow(16, 1000)
+	acquired := make(chan int, 64)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		defer close(acquired)
+		for i := range 20_000 {
+			n := i % 300
+			if err := w.Acquire(t.Context(), n); err != nil {
+				t.Error(err)
+				return
+			}
+			if records, bytes := w.InUse(); records > 16 || bytes > 1000 {
+				t.Errorf("%d records, %d bytes in use", records, bytes)
+			}
+			acquired <- n
+		}
+	})
+	wg.Go(func() {
+		for n := range acquired {
+			w.Release(1, int64(n))
+		}
+	})
+	wg.Wait()
+	records, bytes := w.InUse()
+	require.Zero(t, records)
+	require.Zero(t, bytes)
+}
+
+func TestWindowAllocatesNothing(t *testing.T) {
+	w, ctx := NewWindow(10, 1000), context.Background()
+	require.Zero(t, testing.AllocsPerRun(1000, func() {
+		_ = w.Acquire(ctx, 100)
+		w.Release(1, 100)
+	}))
+}
+
+func BenchmarkWindow(b *testing.B) {
+	w, ctx := NewWindow(10, 1000), context.Background()
+	b.ReportAllocs()
+	for b.Loop() {
+		_ = w.Acquire(ctx, 100)
+		w.Release(1, 100)
+	}
+}
