@@ -285,3 +285,35 @@ func TestRun_rides_out_a_restart(t *testing.T) {
 	require.Equal(t, []string{"1", "2", "3", "4"}, got)
 	require.True(t, fellBack, "the slot did fall back, or this test shows nothing")
 }
+
+// TestRun_does_not_hold_up_a_shutdown: a fast shutdown of Postgres waits for walsenders to be told that all was
+// flushed, so the keepalives of a server that is going down must be answered with what they moved.
+func TestRun_does_not_hold_up_a_shutdown(t *testing.T) {
+	db := testkit.DedicatedPostgres(t, postgres.Options{})
+	s := newSource(t, db)
+	s.Exec(t, `INSERT INTO outbox VALUES (1, 'a')`)
+	err := Run(t.Context(), s.Config, func(_ context.Context, st *Stream) error {
+		_, err := s.ids(st, 1)
+		require.NoError(t, err)
+		stopped := make(chan error, 1)
+		begun := time.Now()
+		go func() { stopped <- db.Stop(t.Context(), postgres.Fast) }()
+		for {
+			m, err := st.Receive()
+			if err != nil {
+				require.Equal(t, fault.Retry, fault.KindOf(err), "%v", err)
+				break
+			}
+			switch m.Kind {
+			case KindKeepalive:
+				s.confirm(m.Keepalive.WALEnd)
+			case KindCommit:
+				s.confirm(m.Commit.EndLSN)
+			}
+		}
+		require.NoError(t, <-stopped)
+		require.Less(t, time.Since(begun), 10*time.Second)
+		return nil
+	})
+	require.NoError(t, err)
+}
