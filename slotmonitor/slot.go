@@ -32,13 +32,13 @@ type Slot struct {
 
 	RetainedBytes    int64        `json:"retained_wal_bytes"`           // current position − restart_lsn; 0 where nothing is kept any more
 	UnconfirmedBytes int64        `json:"unconfirmed_wal_bytes"`        // current position − confirmed_flush_lsn
-	SafeBytes        *int64       `json:"safe_wal_bytes,omitempty"`     // may still be written before the slot is in danger; nil: no limit
+	SafeBytes        *int64       `json:"safe_wal_bytes"`               // may still be written before the slot is in danger; nil: no limit
 	LimitBytes       *int64       `json:"max_slot_wal_keep_size_bytes"` // max_slot_wal_keep_size; nil: no limit
 	Synced           bool         `json:"synced,omitempty"`             // a standby's copy of the primary's slot
 	kept             bool         // restart_lsn is set
-	GrowthPerSecond  *float64     `json:"growth_bytes_per_second"`    // of RetainedBytes over the last minute; nil: not known yet
-	SecondsToLimit   *float64     `json:"seconds_to_limit,omitempty"` // at that growth; nil: no limit, not growing or not known
-	HeldBy           *Transaction `json:"held_by,omitempty"`          // the oldest open transaction of the server, when it is old enough to matter
+	GrowthPerSecond  *float64     `json:"growth_bytes_per_second"` // of RetainedBytes over the last minute; nil: not known yet
+	SecondsToLimit   *float64     `json:"seconds_to_limit"`        // at that growth; nil: no limit, not growing or not known
+	HeldBy           *Transaction `json:"held_by,omitempty"`       // the oldest open transaction of the server, when it is old enough to matter
 
 	Cause  string  `json:"cause,omitempty"` // why log is held back, one sentence
 	Level  Level   `json:"level"`           // the worst of Alerts

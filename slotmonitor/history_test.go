@@ -1,0 +1,172 @@
+package slotmonitor
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func ptr[T any](v T) *T { return &v }
+
+// lsn writes a position as Postgres does, for small ones.
+func lsn(bytes uint64) string {
+	const digits = "0123456789ABCDEF"
+	s := ""
+	for v := bytes; v > 0; v >>= 4 {
+		s = string(digits[v&15]) + s
+	}
+	return "0/" + s
+}
+
+// feed gives a history one snapshot per five seconds; retained and confirmed are distances from the position.
+func feed(t *testing.T, h *history, n int, current func(i int) uint64, row func(i int) slotRow) Slot {
+	t.Helper()
+	var last Slot
+	for i := range n {
+		snap := Snapshot{At: start.Add(time.Duration(i) * 5 * time.Second), Current: current(i), Slots: []slotRow{row(i)}}
+		slots, err := h.add(snap, Thresholds{})
+		require.NoError(t, err)
+		require.Len(t, slots, 1)
+		last = slots[0]
+	}
+	return last
+}
+
+func TestGrowth(t *testing.T) {
+	series := func(n int, retained func(i int) int64) []sample {
+		var out []sample
+		for i := range n {
+			out = append(out, sample{start.Add(time.Duration(i) * 5 * time.Second), retained(i)})
+		}
+		return out
+	}
+	const window = time.Minute
+	require.Nil(t, growth(nil, window))
+	require.Nil(t, growth(series(6, func(int) int64 { return 1 }), window), "25 s are less than half a window")
+	require.InDelta(t, 200, *growth(series(13, func(i int) int64 { return int64(1000 * i) }), window), 0.001)
+	require.InDelta(t, 200, *growth(series(8, func(i int) int64 { return int64(1000 * i) }), window), 0.001)
+	require.InDelta(t, -200, *growth(series(13, func(i int) int64 { return int64(100000 - 1000*i) }), window), 0.001)
+	require.InDelta(t, 0, *growth(series(13, func(int) int64 { return 7 }), window), 0.001)
+	require.InDelta(t, 0, *growth(series(13, func(i int) int64 { return int64(i % 3 * 16 << 20) }), window), 0.001,
+		"the steps of restart_lsn on a busy healthy server are no growth")
+}
+
+func TestSecondsToLimit(t *testing.T) {
+	require.Nil(t, secondsToLimit(nil, ptr(5.0)), "no limit")
+	require.Nil(t, secondsToLimit(ptr(int64(100)), nil), "growth not known yet")
+	require.Nil(t, secondsToLimit(ptr(int64(100)), ptr(-1.0)), "shrinking")
+	require.Nil(t, secondsToLimit(ptr(int64(100)), ptr(0.0)))
+	require.Equal(t, 20.0, *secondsToLimit(ptr(int64(100)), ptr(5.0)))
+	require.Equal(t, 0.0, *secondsToLimit(ptr(int64(-1)), ptr(-5.0)), "past it already")
+}
+
+func TestSlotFigures(t *testing.T) {
+	h := newHistory(time.Minute)
+	s := feed(t, h, 1, func(int) uint64 { return 1000 }, func(int) slotRow {
+		return slotRow{Name: "s", Plugin: "pgoutput", Database: "db", ActivePID: 7, RestartLSN: lsn(600), ConfirmedFlushLSN: lsn(900), WALStatus: WALReserved}
+	})
+	require.Equal(t, int64(400), s.RetainedBytes)
+	require.Equal(t, int64(100), s.UnconfirmedBytes)
+	require.True(t, s.Active)
+	require.Nil(t, s.InactiveSince)
+	require.Nil(t, s.GrowthPerSecond)
+	require.Nil(t, s.SecondsToLimit)
+	require.Empty(t, s.Cause)
+}
+
+func TestPositionsAheadCountAsZero(t *testing.T) {
+	s := feed(t, newHistory(time.Minute), 1, func(int) uint64 { return 1000 }, func(int) slotRow {
+		return slotRow{Name: "s", RestartLSN: lsn(1001), ConfirmedFlushLSN: lsn(2000)}
+	})
+	require.Zero(t, s.RetainedBytes)
+	require.Zero(t, s.UnconfirmedBytes)
+}
+
+func TestGrowthAndLimitOverTime(t *testing.T) {
+	h := newHistory(time.Minute)
+	s := feed(t, h, 20, func(i int) uint64 { return uint64(5000 * (i + 1)) }, func(int) slotRow {
+		return slotRow{Name: "s", RestartLSN: lsn(1), ConfirmedFlushLSN: lsn(1), SafeWALSize: ptr(int64(60000)), WALStatus: WALExtended}
+	})
+	require.InDelta(t, 1000, *s.GrowthPerSecond, 0.001)
+	require.InDelta(t, 60, *s.SecondsToLimit, 0.001)
+	require.LessOrEqual(t, len(h.slots["s"].samples), 13, "memory is bounded by the window")
+}
+
+func TestHistoryStartsAnew(t *testing.T) {
+	full := func() *history {
+		h := newHistory(time.Minute)
+		s := feed(t, h, 13, func(i int) uint64 { return uint64(5000 * (i + 1)) }, func(int) slotRow { return slotRow{Name: "s", RestartLSN: lsn(1), ConfirmedFlushLSN: lsn(1000)} })
+		require.NotNil(t, s.GrowthPerSecond)
+		return h
+	}
+	add := func(h *history, current uint64, row slotRow) Slot {
+		slots, err := h.add(Snapshot{At: start.Add(65 * time.Second), Current: current, Slots: []slotRow{row}}, Thresholds{})
+		require.NoError(t, err)
+		return slots[0]
+	}
+	require.NotNil(t, add(full(), 70000, slotRow{Name: "s", RestartLSN: lsn(1), ConfirmedFlushLSN: lsn(1000)}).GrowthPerSecond)
+	require.Nil(t, add(full(), 60000, slotRow{Name: "s", RestartLSN: lsn(1), ConfirmedFlushLSN: lsn(1000)}).GrowthPerSecond, "another server")
+	require.Nil(t, add(full(), 70000, slotRow{Name: "s", RestartLSN: lsn(1), ConfirmedFlushLSN: lsn(999)}).GrowthPerSecond, "another slot of that name")
+	require.Nil(t, add(full(), 70000, slotRow{Name: "s", ConfirmedFlushLSN: lsn(1000), WALStatus: WALLost}).GrowthPerSecond, "lost")
+
+	h := full()
+	slots, err := h.add(Snapshot{At: start.Add(65 * time.Second), Current: 70000}, Thresholds{})
+	require.NoError(t, err)
+	require.Empty(t, slots)
+	require.Empty(t, h.slots, "a slot that is gone is forgotten")
+}
+
+func TestInactiveSince(t *testing.T) {
+	h := newHistory(time.Minute)
+	row := slotRow{Name: "s", RestartLSN: lsn(1), ConfirmedFlushLSN: lsn(1)}
+	s := feed(t, h, 3, func(int) uint64 { return 1000 }, func(int) slotRow { return row })
+	require.Equal(t, start, *s.InactiveSince, "seen by the monitor")
+	require.Contains(t, s.Cause, "Nobody has read the slot since 2026-01-02T03:04:05Z (10s).")
+	server := start.Add(-time.Hour)
+	row.InactiveSince = &server
+	s = feed(t, h, 3, func(int) uint64 { return 1000 }, func(int) slotRow { return row })
+	require.Equal(t, server, *s.InactiveSince, "known by the server")
+	row.ActivePID = 3
+	s = feed(t, h, 1, func(int) uint64 { return 1000 }, func(int) slotRow { return row })
+	require.Nil(t, s.InactiveSince)
+}
+
+func TestHolder(t *testing.T) {
+	h := newHistory(time.Minute)
+	at := func(seconds int, o *transactionRow) *Transaction {
+		return h.holder(Snapshot{At: start.Add(time.Duration(seconds) * time.Second), Oldest: o})
+	}
+	require.Nil(t, at(0, nil))
+	require.Nil(t, at(0, &transactionRow{PID: 1, XID: "7", Age: ptr(9.0)}), "young")
+	got := at(0, &transactionRow{PID: 1, XID: "7", Age: ptr(61.0), Database: "db", Application: "svc"})
+	require.Equal(t, `the transaction of pid 1 (application "svc", database "db"), open for 1m1s`, got.String())
+	require.Nil(t, at(0, &transactionRow{PID: 1, XID: "8"}), "its age is hidden and it was just seen for the first time")
+	got = at(30, &transactionRow{PID: 1, XID: "8"})
+	require.Equal(t, 30*time.Second, got.Age)
+	require.True(t, got.AtLeast)
+	require.Contains(t, got.String(), "open for at least 30s")
+	require.Nil(t, at(35, &transactionRow{PID: 1, XID: "9"}), "the same session, the next transaction")
+	require.Contains(t, at(0, &transactionRow{GID: "g", Age: ptr(99.0), Database: "db"}).String(), `prepared transaction "g"`)
+}
+
+func TestParseSnapshot(t *testing.T) {
+	s, err := parseSnapshot([]byte(`{"slots": [{"slot_name": "s", "plugin": "pgoutput", "active_pid": null, "restart_lsn": null, "xmin": null, "brand_new_column": 3}],
+		"oldest": null, "standby": false, "keep_mb": 64, "current": "1/2", "at": "2026-01-02T03:04:05.678901+00:00"}`))
+	require.NoError(t, err)
+	require.Equal(t, uint64(1<<32|2), s.Current)
+	require.Equal(t, int64(64<<20), *s.KeepSize)
+	require.Equal(t, "s", s.Slots[0].Name)
+	s, err = parseSnapshot([]byte(`{"slots": [], "keep_mb": -1, "current": null, "at": "2026-01-02T03:04:05Z"}`))
+	require.NoError(t, err)
+	require.Nil(t, s.KeepSize)
+	require.Zero(t, s.Current)
+	for _, bad := range []string{``, `[]`, `{"current": "x", "at": "2026-01-02T03:04:05Z"}`, `{"current": "1/2/3"}`, `{"current": "100000000/0"}`} {
+		_, err := parseSnapshot([]byte(bad))
+		require.Error(t, err, bad)
+	}
+	_, err = newHistory(time.Minute).add(Snapshot{Slots: []slotRow{{Name: "s", RestartLSN: "zz"}}}, Thresholds{})
+	require.ErrorContains(t, err, `slot "s"`)
+}

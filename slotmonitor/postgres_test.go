@@ -1,0 +1,156 @@
+package slotmonitor
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit"
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit/postgres"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+)
+
+func watch(t *testing.T, dsn string, change func(*Config)) (*Monitor, *observer.ObservedLogs, *prometheus.Registry) {
+	core, logs := observer.New(zap.DebugLevel)
+	reg := prometheus.NewRegistry()
+	cfg := Config{DSN: func() (string, error) { return dsn, nil }, Interval: 50 * time.Millisecond, Logger: zap.New(core), Registerer: reg}
+	change(&cfg)
+	m, err := New(cfg)
+	require.NoError(t, err)
+	t.Cleanup(run(t, m))
+	return m, logs, reg
+}
+
+func eventually(t *testing.T, ok func() bool) {
+	t.Helper()
+	require.Eventually(t, ok, 15*time.Second, 20*time.Millisecond)
+}
+
+func one(m *Monitor) Slot {
+	if slots := m.Latest(); len(slots) == 1 {
+		return slots[0]
+	}
+	return Slot{}
+}
+
+func TestMonitorSeesSizesAndHolder(t *testing.T) {
+	db := testkit.Postgres(t)
+	db.Exec(t, `CREATE TABLE filler (x text)`)
+	db.Exec(t, `SELECT pg_create_logical_replication_slot('`+db.Slot+`', 'pgoutput')`)
+	db.Exec(t, `SELECT pg_create_physical_replication_slot('`+db.Slot+`_p')`)
+	defer db.Exec(t, `SELECT pg_drop_replication_slot('`+db.Slot+`_p')`)
+	m, _, reg := watch(t, db.DSN, func(c *Config) { c.Only = []string{db.Slot, db.Slot + "_p"} })
+	eventually(t, func() bool { return one(m).Name == db.Slot })
+	s := one(m)
+	require.Equal(t, db.Name, s.Database)
+	require.Equal(t, "pgoutput", s.Plugin)
+	require.False(t, s.Active)
+	require.NotNil(t, s.InactiveSince)
+	require.Equal(t, WALReserved, s.WALStatus)
+	require.Nil(t, s.LimitBytes)
+	require.Nil(t, s.SafeBytes)
+
+	db.Exec(t, `INSERT INTO filler SELECT repeat('x', 1000) FROM generate_series(1, 5000)`)
+	eventually(t, func() bool { return one(m).UnconfirmedBytes > 4<<20 })
+	require.GreaterOrEqual(t, one(m).RetainedBytes, one(m).UnconfirmedBytes)
+	require.Contains(t, one(m).Cause, "Nobody has read")
+	n, err := testutil.GatherAndCount(reg, "cdc_outbox_slot_retained_wal_bytes")
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+
+	db.Exec(t, `SELECT pg_drop_replication_slot('`+db.Slot+`')`)
+	eventually(t, func() bool { return len(m.Latest()) == 0 })
+}
+
+// TestMonitorLeastPrivilege: sizes need no privilege at all; of other people's transactions a plain role sees the pid.
+func TestMonitorLeastPrivilege(t *testing.T) {
+	db := testkit.Postgres(t)
+	db.Exec(t, `CREATE ROLE `+db.Name+` LOGIN`)
+	t.Cleanup(func() { _ = db.Server.Exec(context.Background(), "postgres", `DROP ROLE `+db.Name) })
+	db.Exec(t, `SELECT pg_create_logical_replication_slot('`+db.Slot+`', 'pgoutput')`)
+	holder, err := db.Connect(t.Context(), db.Name)
+	require.NoError(t, err)
+	defer func() { _ = holder.Close(context.Background()) }()
+	_, err = holder.Exec(t.Context(), `BEGIN; SELECT pg_current_xact_id()`)
+	require.NoError(t, err)
+	for user, visible := range map[string]bool{db.Name: false, "postgres": true} {
+		c := &connection{dsn: func() (string, error) { return strings.Replace(db.DSN, "postgres@", user+"@", 1), nil }, only: []string{db.Slot}}
+		snap, err := c.snapshot(t.Context())
+		c.close()
+		require.NoError(t, err)
+		require.Len(t, snap.Slots, 1)
+		require.NotNil(t, snap.Oldest)
+		require.Equal(t, int(holder.PgConn().PID()), snap.Oldest.PID)
+		require.Equal(t, visible, snap.Oldest.Age != nil)
+		require.Equal(t, db.Name, snap.Oldest.Database)
+	}
+}
+
+// TestMonitorWarnsBeforeTheSlotIsLost goes the way of a slot nobody reads: extended, unreserved, lost.
+func TestMonitorWarnsBeforeTheSlotIsLost(t *testing.T) {
+	db := testkit.DedicatedPostgres(t, postgres.Options{WALSegment: 1, Settings: map[string]string{
+		"max_slot_wal_keep_size": "20MB", "min_wal_size": "2MB", "max_wal_size": "16MB", "checkpoint_timeout": "1h", "wal_keep_size": "0"}})
+	db.Exec(t, `CREATE TABLE filler (x text)`)
+	db.Exec(t, `SELECT pg_create_logical_replication_slot('`+db.Slot+`', 'pgoutput')`)
+	// Written WAL starts a checkpoint every 8 MB (max_wal_size / 1.9): from here at 8, 16 and 24, none while the slot
+	// passes from 20 to 24 MB.
+	db.Exec(t, `CHECKPOINT`)
+	m, logs, reg := watch(t, db.DSN, func(*Config) {})
+	eventually(t, func() bool { return one(m).WALStatus == WALReserved })
+	require.Equal(t, int64(20<<20), *one(m).LimitBytes)
+	require.Positive(t, *one(m).SafeBytes)
+
+	statuses := []string{one(m).WALStatus}
+	for range 40 {
+		db.Exec(t, `INSERT INTO filler SELECT repeat('x', 1000) FROM generate_series(1, 800)`)
+		before := one(m).SampledAt
+		eventually(t, func() bool { return one(m).SampledAt.After(before.Add(60 * time.Millisecond)) })
+		if s := one(m).WALStatus; s != statuses[len(statuses)-1] {
+			statuses = append(statuses, s)
+		}
+		if statuses[len(statuses)-1] == WALUnreserved {
+			require.Equal(t, Critical, one(m).Level)
+			db.Exec(t, `CHECKPOINT`)
+		}
+		if statuses[len(statuses)-1] == WALLost {
+			break
+		}
+	}
+	require.Equal(t, []string{WALReserved, WALExtended, WALUnreserved, WALLost}, statuses)
+	require.Equal(t, "slot_lost", one(m).Alerts[0].Rule)
+	var alerts []string
+	for _, e := range logs.All() {
+		alerts = append(alerts, fmt.Sprint(e.ContextMap()["alert"]))
+	}
+	require.Contains(t, alerts, "slot_extended", "told before the loss")
+	require.Contains(t, alerts, "slot_unreserved")
+	require.NoError(t, testutil.GatherAndCompare(reg, strings.NewReader(""), "cdc_outbox_slot_retained_wal_bytes"), "nothing is kept for it any more")
+}
+
+func TestMonitorReconnects(t *testing.T) {
+	db := testkit.DedicatedPostgres(t, postgres.Options{})
+	db.Exec(t, `SELECT pg_create_logical_replication_slot('`+db.Slot+`', 'pgoutput')`)
+	m, logs, _ := watch(t, db.DSN, func(*Config) {})
+	eventually(t, func() bool { return one(m).Name != "" })
+	db.Exec(t, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'cdc-outbox monitor'`)
+	eventually(t, func() bool { return logs.FilterMessageSnippet("reaches the server again").Len() == 1 })
+	require.NoError(t, db.Restart(t.Context(), postgres.Immediate))
+	eventually(t, func() bool { return logs.FilterMessageSnippet("reaches the server again").Len() >= 2 })
+	require.Equal(t, db.Slot, one(m).Name)
+}
+
+func TestMonitorKeepsTheDSNToItself(t *testing.T) {
+	const canary = "s3cret-canary"
+	for _, dsn := range []string{"postgres://u:" + canary + "@127.0.0.1:1/db", "postgres://u:" + canary + "@:::/%zz", canary} {
+		c := &connection{dsn: func() (string, error) { return dsn, nil }}
+		_, err := c.snapshot(t.Context())
+		require.Error(t, err)
+		require.NotContains(t, fmt.Sprintf("%+v", err), canary)
+	}
+}
