@@ -11,11 +11,14 @@ import (
 // try: how long an outage may last is for the operator to say, and the slot keeps the data until then.
 func (c *pace) delay(failures int) time.Duration {
 	d := c.backoffMax
-	if failures < 16 {
+	if failures < refusedAttempt {
 		d = min(d, c.backoffMin<<failures)
 	}
 	return d/2 + rand.N(d/2+1)
 }
+
+// refusedAttempt is an attempt with the longest delay: credentials that were refused do not get better by knocking.
+const refusedAttempt = 16
 
 // slowly is the pause before the next try of what a person has to mend.
 func (c *pace) slowly() time.Duration { return c.slow/2 + rand.N(c.slow/2+1) }

@@ -138,7 +138,9 @@ func (p *Producer) unreachable(ctx context.Context, b *broker, err error) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.reportDial(&b.trouble, b.addr, err)
+	if p.reportDial(&b.trouble, "broker "+b.addr, err) != BrokerUnreachable {
+		b.attempt = refusedAttempt
+	}
 	p.wantMetadata()
 	if len(b.ready) > 0 {
 		b.want()
@@ -159,8 +161,10 @@ func (p *Producer) disconnected(ctx context.Context, b *broker, err error) {
 		p.log.Info("connection to broker ended", zap.String("broker", b.addr), zap.Int32("node", b.id),
 			zap.Int("requests_in_flight", len(lost)), zap.NamedError("reason", err))
 	}
+	var parts []*partition
 	for _, r := range lost {
 		for _, batch := range r.batches {
+			parts = append(parts, batch.part)
 			p.resolve(batch, connectionLost)
 		}
 	}
@@ -174,5 +178,5 @@ func (p *Producer) disconnected(ctx context.Context, b *broker, err error) {
 	if len(b.ready) > 0 {
 		b.want()
 	}
-	p.settle()
+	p.proceed(b, parts)
 }

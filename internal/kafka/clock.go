@@ -29,6 +29,10 @@ func (p *Producer) wakeClock() { poke(p.clock) }
 // tick does what is due and returns when to come back, within a second.
 func (p *Producer) tick(now time.Time) time.Time {
 	next := now.Add(time.Second)
+	if p.produced == p.ticked {
+		p.flush() // a forgotten Flush may cost a second, not the record
+	}
+	p.ticked = p.produced
 	for part := range p.waiting {
 		if part.retryAt.After(now) {
 			next = earlier(next, part.retryAt)

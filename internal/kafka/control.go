@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -28,8 +29,11 @@ type control struct {
 	trouble trouble
 }
 
+// maxControlTimeout bounds the small requests. A broker that takes longer is stuck, and another one can be asked.
+const maxControlTimeout = 5 * time.Second
+
 func newControl(cfg *Config) control {
-	return control{wake: make(chan struct{}, 1), timeout: min(cfg.RequestTimeout, cfg.DialTimeout)}
+	return control{wake: make(chan struct{}, 1), timeout: min(cfg.RequestTimeout, maxControlTimeout)}
 }
 
 func (p *Producer) wakeControl() { poke(p.control.wake) }
@@ -129,13 +133,11 @@ func (p *Producer) jobFailed(err error) {
 	defer p.mu.Unlock()
 	c := &p.control
 	delay := p.cfg.pace.delay(c.failures)
-	var de *dialError
-	if errors.As(err, &de) && de.kind != BrokerUnreachable {
-		delay = p.cfg.pace.slowly() // a locked account does not get better by knocking
-	}
 	c.failures++
+	if p.reportDial(&c.trouble, "brokers "+strings.Join(p.cfg.Brokers, ","), err) != BrokerUnreachable {
+		c.failures = refusedAttempt
+	}
 	c.metaAt, c.idAt = later(delay), later(delay)
-	p.reportDial(&c.trouble, "any of the bootstrap brokers", err)
 }
 
 // dialAny connects to the first broker that answers: those known from metadata first, then the configured ones.

@@ -38,7 +38,7 @@ func (p *Producer) deliver(quit <-chan struct{}) {
 		}
 		p.mu.Lock()
 		p.spare = batches
-		if p.unacked -= records; p.unacked == 0 {
+		if p.acked += records; p.acked == p.produced {
 			p.announce()
 		}
 		p.mu.Unlock()

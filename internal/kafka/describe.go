@@ -17,11 +17,13 @@ const (
 // configuration of a topic (DESCRIBE_CONFIGS) gets no limit, and batches are split when the broker refuses one.
 func (p *Producer) describe(w *wire, answer *metadata.Response) (map[string]int, error) {
 	var resources []describeconfigs.RequestResource
+	var topics []*topic
 	p.mu.Lock()
 	for i := range answer.Topics {
 		at := &answer.Topics[i]
 		if t := p.topics[at.Name]; t != nil && !t.described && at.ErrorCode == 0 {
-			t.described = true // once, whatever comes of it
+			t.described = true // once, also where it is not allowed
+			topics = append(topics, t)
 			resources = append(resources, describeconfigs.RequestResource{
 				ResourceType: resourceTopic, ResourceName: at.Name, ConfigNames: []string{maxMessageBytes},
 			})
@@ -36,6 +38,11 @@ func (p *Producer) describe(w *wire, answer *metadata.Response) (map[string]int,
 	}
 	res, err := w.roundTrip(&describeconfigs.Request{Resources: resources}, p.control.timeout)
 	if err != nil {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for _, t := range topics {
+			t.described = false
+		}
 		return nil, err
 	}
 	limits := map[string]int{}

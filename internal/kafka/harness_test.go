@@ -176,3 +176,11 @@ func (r *rig) read(topic string, want int) []string {
 	}
 	return out
 }
+
+func adminClient(t testing.TB, c *kfake.Cluster) *kgo.Client {
+	t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...))
+	require.NoError(t, err)
+	t.Cleanup(cl.Close)
+	return cl
+}

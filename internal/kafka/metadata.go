@@ -135,7 +135,9 @@ func (p *Producer) applyTopic(t *topic, answer *metadata.ResponseTopic) {
 		}
 		return
 	}
-	t.trouble.resolve(p.log)
+	if t.wanted < len(answer.Partitions) {
+		t.trouble.resolve(p.log)
+	}
 
 	switch n := len(answer.Partitions); {
 	case len(t.partitions) == 0:

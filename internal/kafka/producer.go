@@ -25,6 +25,7 @@ type Producer struct {
 	latest  *topic // of the last record: most records go where the one before went
 	brokers map[int32]*broker
 	picked  []*partition // scratch of collect
+	touched []*partition // scratch of answer
 
 	id         identity
 	idTrouble  trouble
@@ -32,10 +33,12 @@ type Producer struct {
 	restarting bool // nothing is sent until every request is answered, then the sequences start over
 	renewing   bool // with a new producer id instead of the next epoch
 
-	flushed bool   // Flush was called since the last Produce
-	flying  int    // requests in flight
-	unacked uint64 // records whose Acked has not returned
-	waiting map[*partition]struct{}
+	flushed  bool   // Flush was called since the last Produce
+	produced uint64 // records taken by Produce
+	acked    uint64 // records whose Acked has returned
+	ticked   uint64 // produced, at the last tick
+	flying   int    // requests in flight
+	waiting  map[*partition]struct{}
 
 	completed []*batch // acknowledged, for deliver
 	spare     []*batch
@@ -50,6 +53,7 @@ type Producer struct {
 	ctx     context.Context // of Run; set before the goroutines start
 	cancel  context.CancelFunc
 	started bool
+	over    bool // Run has ended
 	fatal   error
 	stopped chan struct{}  // closed when Run has ended
 	wg      sync.WaitGroup // every goroutine but deliver
@@ -107,6 +111,7 @@ func (p *Producer) Run(ctx context.Context) error {
 
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.over = true
 	close(p.stopped)
 	return p.fatal
 }
@@ -120,6 +125,9 @@ func (p *Producer) Run(ctx context.Context) error {
 func (p *Producer) Produce(ctx context.Context, rec *router.Record, ticket uint64) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.over {
+		return p.ending()
+	}
 	t := p.latest
 	if t == nil || t.name != rec.Topic {
 		t = p.topic(rec.Topic)
@@ -147,7 +155,7 @@ func (p *Producer) Produce(ctx context.Context, rec *router.Record, ticket uint6
 		n = headerSize + part.open.append(rec, ticket, t.limit)
 	}
 	part.pending += n
-	p.unacked++
+	p.produced++
 	p.flushed = false
 
 	if part.readyAt == notReady {
@@ -184,7 +192,7 @@ func (p *Producer) flush() {
 func (p *Producer) Drain(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for p.unacked > 0 {
+	for p.acked < p.produced {
 		p.flush()
 		if err := p.await(ctx); err != nil {
 			return err
@@ -237,13 +245,18 @@ func (p *Producer) await(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-p.stopped:
-		if p.fatal != nil {
-			return p.fatal
-		}
-		return ErrStopped
+		return p.ending()
 	case <-changed:
 		return nil
 	}
+}
+
+// ending is the error of calls after Run.
+func (p *Producer) ending() error {
+	if p.fatal != nil {
+		return p.fatal
+	}
+	return ErrStopped
 }
 
 // announce wakes everybody in await.

@@ -12,7 +12,11 @@ func TestProduce(t *testing.T) {
 	for _, compression := range []string{"none", "gzip", "snappy", "lz4", "zstd"} {
 		t.Run(compression, func(t *testing.T) {
 			c := newCluster(t, kfake.NumBrokers(3), kfake.SeedTopics(5, "orders", "users"))
-			r := newRig(t, c, func(cfg *Config) { cfg.Compression = compression; cfg.MaxBatchBytes = 4000; cfg.MaxRequestBytes = 10000 })
+			r := newRig(t, c, func(cfg *Config) {
+				cfg.Compression = compression
+				cfg.MaxBatchBytes = 4000
+				cfg.MaxRequestBytes = 10000
+			})
 			for i := range 3000 {
 				r.produce([]string{"orders", "users"}[i%2], fmt.Sprint("k", i%17))
 				if i%100 == 0 {

@@ -35,14 +35,28 @@ func (p *Producer) answer(b *broker, r *request, res *produce.Response) error {
 	b.attempt = 0
 	b.trouble.resolve(p.log)
 	if res.ThrottleTimeMs > 0 {
-		b.throttledUntil = time.Now().Add(time.Duration(res.ThrottleTimeMs) * time.Millisecond)
+		b.throttledUntil = later(time.Duration(res.ThrottleTimeMs) * time.Millisecond)
+		p.wakeClock()
 	}
+	parts := p.touched[:0] // a batch is recycled once it is complete
 	for i, batch := range r.batches {
+		parts = append(parts, batch.part)
 		p.resolve(batch, verdictOf(codes[i]))
 	}
+	p.touched = parts
+	p.proceed(b, parts)
+	return nil
+}
+
+// proceed sends what the answers have made possible: on their broker, and on others that lead the partitions by now.
+func (p *Producer) proceed(b *broker, parts []*partition) {
 	p.settle()
 	p.pump(b)
-	return nil
+	for _, part := range parts {
+		if part.broker != nil && part.broker != b {
+			p.pump(part.broker)
+		}
+	}
 }
 
 // match returns the code for each of the request's batches.

@@ -57,6 +57,7 @@ func (p *Producer) reportTopic(t *topic, v verdict) {
 
 // reportNoPartition tells that a record names a partition that does not exist.
 func (p *Producer) reportNoPartition(t *topic, index int32) {
+	t.wanted = int(index)
 	t.trouble.set(p.log, TopicMissing, fmt.Sprintf("topic %q", t.name),
 		fmt.Sprintf("A record is for partition %d, the topic has %d.", index, len(t.partitions)),
 		fmt.Sprintf("kafka-topics --alter --topic %s --partitions %d", t.name, index+1))
@@ -72,12 +73,13 @@ func (p *Producer) reportGone(part *partition, now int) {
 		fmt.Sprintf("kafka-topics --alter --topic %s --partitions %d, or restart: what is unacknowledged comes again and is spread anew", part.topic.name, len(part.topic.partitions)))
 }
 
-// reportDial tells why a connection did not come about.
-func (p *Producer) reportDial(t *trouble, object string, err error) {
+// reportDial tells why a connection did not come about, and returns the kind.
+func (p *Producer) reportDial(t *trouble, object string, err error) TroubleKind {
 	kind, remedy := BrokerUnreachable, ""
 	var de *dialError
 	if errors.As(err, &de) {
 		kind, remedy = de.kind, de.remedy
 	}
 	t.set(p.log, kind, object, err.Error(), remedy)
+	return kind
 }

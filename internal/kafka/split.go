@@ -16,6 +16,10 @@ const minBatchLimit = 4 << 10
 // split answers MESSAGE_TOO_LARGE for the batch at the head of the queue: it is replaced by its two halves, which share
 // its range of sequence numbers, so that the numbers of everything behind it stay right. A single record waits: what
 // should become of it is the operator's to decide, and nothing may overtake it.
+//
+// The size is checked before anything is appended, so the whole is not in the log, with one exception: the limit was
+// lowered after an append whose answer got lost. The broker then answers the first half with 45, and the sequences
+// start over, with repeats.
 func (p *Producer) split(part *partition, cause verdict) {
 	whole := part.queued[0]
 	if whole.records == 1 {
@@ -39,7 +43,7 @@ func (p *Producer) split(part *partition, cause verdict) {
 	whole.free()
 
 	// The limit has changed or could not be read: ask again, and until then seal below what was refused.
-	part.topic.limit = max(minBatchLimit, min(part.topic.limit, max(left.size(), right.size())))
+	part.topic.limit = min(part.topic.limit, max(minBatchLimit, left.size(), right.size()))
 	part.topic.described = false
 	p.wantMetadata()
 }

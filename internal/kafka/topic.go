@@ -1,7 +1,5 @@
 package kafka
 
-import "time"
-
 // topic is a topic in use. Guarded by the producer's lock.
 type topic struct {
 	name       string
@@ -12,9 +10,11 @@ type topic struct {
 	// more is a higher partition count than len(partitions), seen in metadata and not yet adopted. See adopt.
 	more int
 
+	// wanted is the highest partition that a record named and that did not exist.
+	wanted int
+
 	// described: the topic's limits were asked for. Unset after MESSAGE_TOO_LARGE, so that they are asked again.
 	described bool
-	askedAt   time.Time // of the last metadata answer about the topic
 
 	trouble trouble
 }

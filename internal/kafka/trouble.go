@@ -69,7 +69,9 @@ func (p *Producer) Trouble() []Trouble {
 	add(&p.control.trouble)
 	add(&p.idTrouble)
 	for _, b := range p.brokers {
-		add(&b.trouble)
+		if len(b.ready) > 0 || len(b.inflight) > 0 { // else nothing waits for this broker
+			add(&b.trouble)
+		}
 	}
 	for _, t := range p.topics {
 		add(&t.trouble)
