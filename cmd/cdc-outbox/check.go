@@ -22,9 +22,9 @@ func (a *app) checkCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Look at Postgres and Kafka before run does: what is wrong, why it matters, what mends it",
-		Long: `check connects to Postgres and Kafka with the configuration that run would use, and changes nothing. Each finding
-says what was found, why it matters, and the SQL or command that mends it. The exit code is 3 when run would not work.`,
+		Short: "Look at Postgres before run does: what is wrong, why it matters, what mends it",
+		Long: `check reads the configuration that run would use, connects to Postgres and changes nothing. Each finding says what was
+found, why it matters, and the SQL or command that mends it. The exit code is 3 when run would not work.`,
 		Example: `  cdc-outbox check --config cdc-outbox.yaml
   cdc-outbox check --json | jq '.findings[] | select(.level == "fail")'`,
 		Args: noArguments,
