@@ -169,6 +169,26 @@ func TestRunRelaysAndStopsAsAsked(t *testing.T) {
 	require.NotContains(t, r.text(), db.DSN)
 }
 
+// The monitor's first look comes before the slot is made; it must not be told as the present state afterwards.
+func TestAFreshStartWaitsForNothing(t *testing.T) {
+	db := testkit.Postgres(t)
+	broker, err := fakebroker.Start(fakebroker.Options{})
+	require.NoError(t, err)
+	defer broker.Close()
+	env := append(variables(t, db), "CDC_OUTBOX_KAFKA_BROKERS="+strings.Join(broker.Addrs(), ","), "CDC_OUTBOX_MONITOR_INTERVAL=1m")
+	require.Equal(t, 0, invoke(t, env, "setup", "--table").code)
+	db.Exec(t, `SELECT pg_drop_replication_slot('`+db.Slot+`')`)
+	db.Exec(t, `DROP PUBLICATION "`+db.Publication+`"`)
+
+	r := start(t, env)
+	r.awaitReady(http.StatusOK)
+	_, body := r.get("/status")
+	var st status
+	require.NoError(t, json.Unmarshal([]byte(body), &st))
+	require.Empty(t, st.Waits, body)
+	require.Equal(t, 0, r.stop(syscall.SIGTERM))
+}
+
 // requireContractMetrics: every name that dashboards and alert rules use is there, but those that this server gives no
 // figure for: no limit, no growth yet, nothing failed, no alert fires.
 func requireContractMetrics(t *testing.T, body string) {

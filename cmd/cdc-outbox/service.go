@@ -28,6 +28,7 @@ type service struct {
 	server    *telemetry.Server // nil when http.listen is off
 
 	startup atomic.Pointer[string] // why the connector has not begun yet, nil once it has
+	ensured atomic.Int64           // when publication and slot were last seen to be there, Unix nanoseconds
 }
 
 // newService builds the parts and binds the HTTP address. It connects to nothing.
@@ -74,6 +75,7 @@ func (s *service) run(ctx context.Context) error {
 		if err := s.ensure(gctx); err != nil || gctx.Err() != nil {
 			return err
 		}
+		s.ensured.Store(time.Now().UnixNano())
 		s.startup.Store(nil)
 		return s.connector.Run(gctx)
 	})
@@ -137,8 +139,8 @@ func (s *service) status() status {
 			slot = &known
 		}
 	}
-	if answered.IsZero() && err == nil {
-		return status{Status: st} // nobody has looked yet
+	if err == nil && answered.UnixNano() <= s.ensured.Load() {
+		return status{Status: st} // the monitor has not looked since the slot was made
 	}
 	return withSlot(st, slot, err)
 }
