@@ -8,9 +8,10 @@
 // Confirmed is the end LSN of the last transaction such that it and all before it are received to their Commit message
 // and acknowledged to their last row; or the WAL end of a keepalive that came while no transaction was open or
 // outstanding. Postgres restarts a stream from such a position by skipping each transaction whose commit record lies
-// below it (Postgres docs 49.2.2 "Replication Slots" and 55.4 START_REPLICATION), and a commit's end LSN is where the
-// next commit record may start. So a position one byte too far loses a transaction without a trace, which is why
-// neither the end of a row's message nor "the last byte plus one" will do.
+// below it (Postgres docs, "Streaming Replication Protocol", START_REPLICATION SLOT LOGICAL; in the source,
+// SnapBuildXactNeedsSkip), and a commit's end LSN is where the next commit record may start. So a position one byte too
+// far loses a transaction without a trace, which is why neither the end of a row's message nor "the last byte plus
+// one" will do.
 //
 // # Duties of the caller
 //
@@ -23,7 +24,10 @@
 //  3. Ack each fresh ticket exactly once, after all in-sync replicas have the record, never on an error. Don't produce
 //     a row that is not fresh, and don't Ack it.
 //  4. Report Confirmed, and nothing else, as the flush and apply position of every status update, as often as asked;
-//     never 0. The write position may be what was received.
+//     never 0. The write position may be what was received. A keepalive that comes while something is outstanding is
+//     not remembered, and once the write position has reached its WAL end Postgres sends the next one only after half
+//     of wal_sender_timeout (never, where that is 0): when the last ack has come and Confirmed still lies behind what
+//     was received, ask for one (reply requested).
 //  5. When the stream breaks, call Resume before the first message of the next stream and after the last of the old
 //     one, and start the next at Confirmed as read after that. Acks may arrive all the while.
 //  6. Keep the tracker for as long as the log has the same system identifier and timeline. When either changes, close
@@ -31,5 +35,7 @@
 //  7. Treat any error as the end of the process' right to move the slot: stop, and say so. The state is unchanged by a
 //     failed call, but going on would be a guess.
 //  8. Bound what is in flight with Window: acquire before Add, release when acknowledged. The tracker's memory is
-//     then bounded too, by one entry for each transaction with an unacknowledged row.
+//     then bounded too, by one entry for each transaction with an unacknowledged row. What a crash repeats is not:
+//     behind one row that Kafka does not take, others go on. Waiting before Begin while Unconfirmed is too high
+//     bounds that as well; waiting inside a transaction could wait for its own Commit.
 package offsets

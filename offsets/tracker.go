@@ -75,6 +75,7 @@ func NewTracker(confirmed LSN) *Tracker {
 // session, and it is the session's first value, the end LSN of a commit, or a position given to Observe.
 func (t *Tracker) Confirmed() LSN { return LSN(t.confirmed.Load()) }
 
+// confirm moves Confirmed. Every caller's value lies above it; the check is the promise in one line.
 func (t *Tracker) confirm(to LSN) {
 	if to > t.Confirmed() {
 		t.confirmed.Store(uint64(to))

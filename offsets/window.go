@@ -41,13 +41,12 @@ func (w *Window) Acquire(ctx context.Context, bytes int) error {
 		case <-ctx.Done():
 			w.mu.Lock()
 			w.waiting--
-			w.signal() // pass on a wake-up that may have been meant for this goroutine
 			w.mu.Unlock()
 			return ctx.Err()
 		}
 		if w.take(int64(bytes)) {
 			w.waiting--
-			w.signal()
+			w.signal() // one Release may make room for several
 			w.mu.Unlock()
 			return nil
 		}
