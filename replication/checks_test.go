@@ -3,9 +3,10 @@ package replication
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
-	"github.com/stretchr/testify/require"
 )
 
 // setUpState is planState with publication and slot in order.

@@ -13,6 +13,8 @@ func checkPair(cfg AdminConfig, st setupState) []preflight.Finding {
 	switch {
 	case st.Publication.Exists && st.Slot.Exists:
 		return nil
+	case st.Server.InRecovery && !st.Slot.Exists:
+		return checkStandby(st) // the wrong server: nothing is lost, and nothing can be made here
 	case st.Slot.Exists:
 		return []preflight.Finding{publicationLost(cfg, st)}
 	case st.pending(cfg):
@@ -37,7 +39,8 @@ func (cfg AdminConfig) withoutExtras() AdminConfig {
 }
 
 // publicationLost: pgoutput looks a publication up in the catalog as of the row it decodes. What was written while
-// there was none fails to decode for ever (it is left out where the server tolerates it), whatever is created later.
+// there was none fails to decode for ever, whatever is created later; from 18 on it is left out instead, with nothing
+// but a warning to the client (LoadPublications in pgoutput.c).
 func publicationLost(cfg AdminConfig, st setupState) preflight.Finding {
 	renewed := cfg.withoutExtras()
 	return preflight.Finding{

@@ -54,7 +54,7 @@ func planSetup(cfg AdminConfig, st setupState) []Step {
 	if !st.Publication.Exists {
 		steps = append(steps, Step{
 			SQL:    publicationDDL(cfg, partitioned),
-			Why:    "Only inserts into the outbox are sent. It comes before the slot: rows written while the publication is missing can never be decoded.",
+			Why:    "Only inserts into the outbox are sent. It comes before the slot: what a slot holds from before its publication existed can never be read.",
 			action: stepPublication,
 		})
 	}

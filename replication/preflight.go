@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
-	"github.com/jackc/pgx/v5"
 )
 
 // longOpen is the age from which an open transaction is worth a warning: since it began no slot's restart_lsn moves.
@@ -54,17 +55,19 @@ func preflightFailure(err error) preflight.Finding {
 func preflightFindings(cfg AdminConfig, st setupState, open []openTransaction, reader string) []preflight.Finding {
 	out := []preflight.Finding{okFinding("connection", fmt.Sprintf("Connected to database %q as role %q.", st.Server.Database, st.Server.User))}
 	out = append(out, checkServer(cfg, st)...)
-	out = append(out, checkStandby(cfg, st)...)
+	out = append(out, checkStandby(st)...)
 	if !st.Slot.Exists {
 		out = append(out, checkSlotRoom(st)...)
 	}
 	out = append(out, checkSenderRoom(st)...)
 	out = append(out, checkTables(cfg, st)...)
-	pair := checkPair(cfg, st)
-	if !st.Slot.Exists && !st.Publication.Exists {
-		pair = checkFirstStart(cfg, st)
+	switch {
+	case st.Server.InRecovery && !st.Slot.Exists: // said already
+	case !st.Slot.Exists && !st.Publication.Exists:
+		out = append(out, checkFirstStart(cfg, st)...)
+	default:
+		out = append(out, checkPair(cfg, st)...)
 	}
-	out = append(out, pair...)
 	if st.Publication.Exists {
 		out = append(out, checkPublication(cfg, st)...)
 	}
@@ -88,7 +91,7 @@ func checkFirstStart(cfg AdminConfig, st setupState) []preflight.Finding {
 	}}
 }
 
-func checkStandby(cfg AdminConfig, st setupState) []preflight.Finding {
+func checkStandby(st setupState) []preflight.Finding {
 	if !st.Server.InRecovery {
 		return nil
 	}
@@ -97,8 +100,12 @@ func checkStandby(cfg AdminConfig, st setupState) []preflight.Finding {
 		Why:    "Nothing can be created on it, and recovery can invalidate a slot that is read from it.",
 		Remedy: "Let postgres.dsn lead to the primary: several hosts and target_session_attrs=read-write.",
 	}
-	if st.Server.Version < 160000 {
+	switch {
+	case st.Server.Version < 160000:
 		f.Level, f.Why = preflight.Fail, "Logical slots on standbys exist from 16 on."
+	case !st.Slot.Exists:
+		f.Level, f.Found = preflight.Fail, "It is a standby, and has no slot of that name."
+		f.Why = "Publication and slot are made on the primary; that the slot is missing here does not mean that it is lost."
 	}
 	return []preflight.Finding{f}
 }

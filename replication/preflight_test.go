@@ -7,10 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 	"github.com/cdc-outbox/cdc-outbox/internal/testkit"
 	"github.com/cdc-outbox/cdc-outbox/internal/testkit/postgres"
-	"github.com/stretchr/testify/require"
 )
 
 // worse returns the findings that are not OK, and checks that each says why and how to mend it.
@@ -198,14 +199,18 @@ func TestPreflightEncoding(t *testing.T) {
 	require.Contains(t, worse(t, Preflight(t.Context(), db.Server.DSN(name), db.cfg))["server encoding"].Found, "SQL_ASCII")
 }
 
+// TestStandby: on a standby a missing slot is a wrong address, not a lost slot.
 func TestStandby(t *testing.T) {
-	db := newAdminDB(t, setupTableDDL)
-	st, err := readSetupState(t.Context(), db.conn, db.cfg)
-	require.NoError(t, err)
-	st.Server.InRecovery = true
-	requireOperator(t, firstFailure(setupObstacles(db.cfg, st)), "standby", "target_session_attrs")
+	cfg, st := planConfig(), setUpState()
+	st.Server.InRecovery, st.Server.Version = true, 160000
+	require.Equal(t, preflight.Warn, checkStandby(st)[0].Level)
+	require.NoError(t, firstFailure(setupVerdict(cfg, st)))
+	st.Slot = SlotInfo{Name: "s"}
+	for _, findings := range [][]preflight.Finding{setupVerdict(cfg, st), setupObstacles(cfg, st), checkStandby(st), preflightFindings(cfg, st, nil, "")} {
+		requireOperator(t, firstFailure(findings), "standby", "target_session_attrs")
+	}
+	st.Publication = PublicationInfo{Name: "p"}
+	requireOperator(t, firstFailure(setupObstacles(cfg, st)), "standby")
 	st.Server.Version = 150000
-	require.Equal(t, preflight.Fail, checkStandby(db.cfg, st)[0].Level)
-	st.Server.Version = 160000
-	require.Equal(t, preflight.Warn, checkStandby(db.cfg, st)[0].Level)
+	require.Contains(t, checkStandby(st)[0].Why, "from 16 on")
 }

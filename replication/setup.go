@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/fault"
-	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 )
 
 // Ensure makes sure that publication and slot are there and fit, before anything is streamed.
@@ -125,10 +126,7 @@ func setupObstacles(cfg AdminConfig, st setupState) []preflight.Finding {
 		out = append(out, checkPair(cfg, st)...)
 	}
 	if (fresh || resumed) && st.Server.InRecovery {
-		out = append(out, preflight.Finding{
-			Level: preflight.Fail, Subject: "server", Found: "It is a standby, where nothing can be created.",
-			Why: "Publications and tables are made on the primary.", Remedy: "Let postgres.dsn lead to the primary (several hosts and target_session_attrs=read-write).",
-		})
+		return checkStandby(st)
 	}
 	if fresh || resumed {
 		out = append(out, checkServer(cfg, st)...)

@@ -7,12 +7,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/fault"
-	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
-	"github.com/cdc-outbox/cdc-outbox/internal/testkit"
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit"
 )
 
 const setupTableDDL = `CREATE TABLE outbox (id uuid PRIMARY KEY, aggregate_type text NOT NULL, aggregate_id text NOT NULL,
@@ -131,6 +132,27 @@ func TestEnsureNeverMakesTheMissingHalf(t *testing.T) {
 		require.NoError(t, db.ensure(t, true))
 		require.Greater(t, db.slot(t).ConfirmedFlush, before)
 	})
+}
+
+// TestPublicationMadeAgainDoesNotMendTheSlot is why a lost publication is an error: before 18 the slot fails at the first
+// change made without it, from 18 on those rows are left out.
+func TestPublicationMadeAgainDoesNotMendTheSlot(t *testing.T) {
+	db := newAdminDB(t, `CREATE TABLE outbox (id int)`)
+	db.cfg.Columns = OutboxColumns{}
+	require.NoError(t, db.ensure(t, true))
+	db.Exec(t, `DROP PUBLICATION `+QuoteIdentifier(db.Publication))
+	db.Exec(t, `INSERT INTO outbox VALUES (1)`)
+	db.Exec(t, publicationDDL(db.cfg, false))
+	db.Exec(t, `INSERT INTO outbox VALUES (2)`)
+	var inserts int
+	err := db.conn.QueryRow(t.Context(), `SELECT count(*) FROM pg_logical_slot_peek_binary_changes($1, NULL, NULL, 'proto_version', '1', 'publication_names', $2)
+		WHERE get_byte(data, 0) = ascii('I')`, db.Slot, QuoteIdentifier(db.Publication)).Scan(&inserts)
+	if db.Major() < 18 {
+		require.Equal(t, "42704", adminSQLState(err))
+		return
+	}
+	require.NoError(t, err)
+	require.Equal(t, 1, inserts, "the first row is passed over in silence")
 }
 
 func TestEnsureResumesAnInterruptedSetup(t *testing.T) {

@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 )
 
 // SQLSTATEs that a concurrent or repeated setup meets (Postgres docs, appendix A).

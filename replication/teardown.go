@@ -5,9 +5,10 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 )
 
 // Teardown drops the slot, then the publication, and the tables where dropTables is set (without CASCADE). It refuses
