@@ -28,13 +28,14 @@
 //     not remembered, and once the write position has reached its WAL end Postgres sends the next one only after half
 //     of wal_sender_timeout (never, where that is 0): when the last ack has come and Confirmed still lies behind what
 //     was received, ask for one (reply requested).
-//  5. When the stream breaks, call Resume before the first message of the next stream and after the last of the old
-//     one, and start the next at Confirmed as read after that. Acks may arrive all the while.
+//  5. When the stream breaks, call Resume after its last message and before the first of the next, and start the next
+//     at Confirmed, read when the old one is over. Acks may arrive all the while. A fresh row must reach the producer
+//     even when the stream breaks in between: after Resume it is not fresh.
 //  6. Keep the tracker for as long as the log has the same system identifier and timeline. When either changes, close
 //     the stream, let the producer drain or drop what it holds, and Rewind.
 //  7. Treat any error as the end of the process' right to move the slot: stop, and say so. The state is unchanged by a
 //     failed call, but going on would be a guess.
-//  8. Bound what is in flight with Window: acquire before Add, release when acknowledged. The tracker's memory is
+//  8. Bound what is in flight with Window: acquire before producing, release when acknowledged. The tracker's memory is
 //     then bounded too, by one entry for each transaction with an unacknowledged row. What a crash repeats is not:
 //     behind one row that Kafka does not take, others go on. Waiting before Begin while Unconfirmed is too high
 //     bounds that as well; waiting inside a transaction could wait for its own Commit.

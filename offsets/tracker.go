@@ -56,7 +56,7 @@ const (
 )
 
 // early remembers a transaction whose rows were all acknowledged before its Commit came. There is at most one that
-// no Ack has reported yet: the next one needs an Ack of its own first.
+// no Ack has reported yet: the next one needs an Ack of its own first. (With acks that report nothing, the last one.)
 type early struct {
 	set    bool
 	micros int64
@@ -119,14 +119,14 @@ func (t *Tracker) Add() (pos Position, ticket Ticket, fresh bool, err error) {
 //
 // finished, which may be nil, is called once for each transaction that is received to its commit and acknowledged to
 // its last row, when that becomes true and so not always in commit order. A transaction acknowledged before its Commit
-// came is reported by the next Ack, also by one without tickets. finished runs under the tracker's lock: it must be
+// came is reported by the next Ack that has a finished, also by one without tickets. finished runs under the tracker's lock: it must be
 // short and must not call the tracker.
 //
 // The error is an *AckError, after everything that could be counted was.
 func (t *Tracker) Ack(tickets []Ticket, finished func(commitTime time.Time, rows int)) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.early.set {
+	if t.early.set && finished != nil {
 		t.early.set = false
 		report(finished, t.early.micros, t.early.rows)
 	}

@@ -175,6 +175,7 @@ func TestFinished(t *testing.T) {
 		{"by the next ack when the Commit came last", func(d *drive) {
 			d.begin(110).add(y).ack(110).end(120)
 			require.Empty(d.t, d.done)
+			require.NoError(d.t, d.Ack(nil, nil))
 			require.NoError(d.t, d.Ack(nil, d.finished))
 			require.NoError(d.t, d.Ack(nil, d.finished))
 		}, []LSN{110}},

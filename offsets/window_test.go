@@ -112,6 +112,18 @@ func TestWindowServesAllWaiters(t *testing.T) {
 	})
 }
 
+func TestWindowTryAcquire(t *testing.T) {
+	w := full(t, 2, 10, 4)
+	require.False(t, w.TryAcquire(7))
+	require.True(t, w.TryAcquire(6))
+	require.False(t, w.TryAcquire(0), "no record left")
+	records, bytes := w.InUse()
+	require.Equal(t, 2, records)
+	require.Equal(t, int64(10), bytes)
+	w.Release(2, 10)
+	require.True(t, w.TryAcquire(1000), "larger than the window, which is empty")
+}
+
 func TestWindowOverRelease(t *testing.T) {
 	w := full(t, 1, 10, 5)
 	w.Release(7, 70)
