@@ -73,7 +73,8 @@ func dial(ctx context.Context, cfg *Config, again bool) (*connection, error) {
 		// The text forms of values belong to the record, so they must not depend on the server's or the role's settings.
 		"client_encoding": "UTF8", "DateStyle": "ISO", "TimeZone": "UTC", "IntervalStyle": "postgres",
 		"extra_float_digits": "1", "bytea_output": "hex",
-		"application_name": "cdc-outbox/" + cfg.Slot,
+		"client_min_messages": "warning", // see Stream.notice
+		"application_name":    "cdc-outbox/" + cfg.Slot,
 	} {
 		pc.RuntimeParams[name] = value
 	}

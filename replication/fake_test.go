@@ -142,6 +142,14 @@ func errorResponse(code, text string) []byte {
 	return b
 }
 
+func notice(code, routine, text string) []byte {
+	b, err := (&pgproto3.NoticeResponse{Severity: "WARNING", Code: code, Message: text, Routine: routine}).Encode(nil)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
 // cell is a Confirmed the test sets.
 type cell struct{ atomic.Uint64 }
 

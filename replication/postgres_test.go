@@ -196,7 +196,7 @@ func TestRun_mistakes_need_an_operator(t *testing.T) {
 			c.DSN = func() (string, error) { return strings.Replace(db.DSN, "postgres@", "nobody@", 1), nil }
 		}, fault.Operator, "28000"},
 		"unreadable DSN":       {func(c *Config) { c.DSN = func() (string, error) { return "postgres://u:secret@h:pass/word", nil } }, fault.Config, "postgres.dsn"},
-		"no such publication":  {func(c *Config) { c.Publication = `No "such", 'one'` }, fault.Operator, `publication "No "such", 'one'" does not exist`},
+		"no such publication":  {func(c *Config) { c.Publication = `No "such", 'one'` }, fault.Operator, `publication "No "such", 'one'"`},
 		"restored from a copy": {func(c *Config) { c.Confirmed = func() pglogrepl.LSN { return 1 << 60 } }, fault.Operator, "restored from an older copy"},
 	}
 	s.Exec(t, `INSERT INTO outbox VALUES (1, 'a')`)

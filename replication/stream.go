@@ -134,7 +134,11 @@ func (s *Stream) receive() error {
 			if done, err := s.copyData(body); done || err != nil {
 				return err
 			}
-		case 'N', 'S':
+		case 'N':
+			if err := s.notice(body); err != nil {
+				return err
+			}
+		case 'S':
 		default:
 			return s.ended(typ, body)
 		}
@@ -175,6 +179,23 @@ func (s *Stream) copyData(b []byte) (done bool, err error) {
 	default:
 		return false, s.corrupt(fmt.Errorf("CopyData of unknown kind %q", b[0]))
 	}
+}
+
+// notice looks for the one notice that must not be passed over. Up to PG 17 a publication that did not exist when a
+// row was written is an error (42704); from PG 18 on the server warns, leaves out the rows and goes on (pgoutput.c,
+// LoadPublications), which would have them confirmed without ever having been seen. The text depends on lc_messages.
+func (s *Stream) notice(body []byte) error {
+	var n pgproto3.NoticeResponse
+	if err := n.Decode(body); err != nil {
+		return s.corrupt(err)
+	}
+	if n.Routine != "LoadPublications" || n.Code != "55000" {
+		s.cfg.Logger.Debug("notice on the replication stream", zap.String("sqlstate", n.Code), zap.String("routine", n.Routine))
+		return nil
+	}
+	missing := pgconn.ErrorResponseToPgError((*pgproto3.ErrorResponse)(&n))
+	missing.Code = "42704"
+	return s.cfg.serverError(duringStream, s.status.reported(), missing)
 }
 
 // sawWAL keeps the highest position. Only Receive's goroutine writes it.

@@ -16,7 +16,7 @@ import (
 func TestStream_skips_what_is_no_news(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p := streamTo(t.Context(), t, Config{}, Identity{})
-		go p.send(message('N', 0), message('S', 'a', 0, 'b', 0), commitAt(77), xlogData(78, 'A', 1, 2))
+		go p.send(notice("55000", "other", "whatever"), message('S', 'a', 0, 'b', 0), commitAt(77), xlogData(78, 'A', 1, 2))
 		m, err := s.Receive()
 		require.NoError(t, err)
 		require.Equal(t, KindCommit, m.Kind)
@@ -32,7 +32,7 @@ func TestStream_buffered_tells_whether_Receive_would_wait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p := streamTo(t.Context(), t, Config{}, Identity{})
 		require.False(t, s.Buffered())
-		go p.send(append(append(commitAt(1), commitAt(2)...), message('N', 0)...))
+		go p.send(append(append(commitAt(1), commitAt(2)...), notice("00000", "", "")...))
 		_, err := s.Receive()
 		require.NoError(t, err)
 		require.True(t, s.Buffered())
@@ -50,6 +50,7 @@ func TestStream_errors_have_a_kind(t *testing.T) {
 	}{
 		"server shuts down":      {errorResponse("57P01", "terminating connection"), fault.Retry, `slot "s" at 0/64: terminating connection (SQLSTATE 57P01)`},
 		"publication is missing": {errorResponse("42704", "publication does not exist"), fault.Operator, "creating it now does not mend this slot"},
+		"publication is skipped": {notice("55000", "LoadPublications", `skipped loading publication "p"`), fault.Operator, "creating it now does not mend this slot"},
 		"unknown to everybody":   {errorResponse("ZZ999", "what"), fault.Fatal, "ZZ999"},
 		"copy ends":              {message('c'), fault.Retry, "the server ended the stream"},
 		"unexpected message":     {message('D', 0, 0), fault.Fatal, `protocol message 'D' during replication`},
