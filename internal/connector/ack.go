@@ -27,6 +27,10 @@ func (c *Connector) acked(d kafka.Delivery) {
 		})
 		return
 	}
+	select {
+	case c.moved <- struct{}{}:
+	default:
+	}
 	c.window.Release(n, d.Bytes)
 	c.counts.published.Add(uint64(n))
 	c.cfg.Metrics.Published(d.Topic, n)

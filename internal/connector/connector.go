@@ -54,6 +54,7 @@ type Connector struct {
 
 	life     context.Context // ends when the process must stop working; set by Run
 	stopping chan struct{}   // closed when a graceful stop is asked for
+	moved    chan struct{}   // capacity 1: an acknowledgement came
 	failure  chan error      // holds the first error of a callback, which has nobody to return it to
 
 	mu       sync.Mutex
@@ -86,6 +87,7 @@ func New(cfg Config) (*Connector, error) {
 		state:  State{Name: Starting, Since: time.Now()},
 
 		stopping: make(chan struct{}),
+		moved:    make(chan struct{}, 1),
 		failure:  make(chan error, 1),
 	}
 	kc := cfg.Kafka

@@ -69,6 +69,33 @@ func TestARowThatWaitsForRoomSurvivesItsStream(t *testing.T) {
 	})
 }
 
+// One row is stuck; those of other partitions are acknowledged. What a crash would repeat stays within the window.
+func TestAStuckPartitionBoundsWhatACrashWouldRepeat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		script := []*replication.Message{begin(100), row("stuck"), commit(110)}
+		for i := range uint64(100) {
+			script = append(script, begin(200+10*i), row("x"), commit(205+10*i))
+		}
+		g := start(t, Config{WindowRecords: 5}, false, opening{at(50), newStream(script...)})
+		stuck := uint64(0)
+		for range 50 {
+			synctest.Wait()
+			stuck = g.producer.ackAllBut(stuck)
+		}
+		synctest.Wait()
+		require.Len(t, g.producer.produced(), 5)
+		require.Equal(t, 5, g.tracker.Load().Unconfirmed())
+		for range 50 {
+			g.producer.ack()
+			synctest.Wait()
+		}
+		require.Len(t, g.producer.produced(), 101)
+		require.Equal(t, lsn(1195), g.confirmed())
+		g.stop()
+		require.NoError(t, <-g.done)
+	})
+}
+
 func TestPositionsStartOverWhenTheyLostTheirMeaning(t *testing.T) {
 	promoted := at(60)
 	promoted.Timeline, promoted.TimelineChanged = 2, true

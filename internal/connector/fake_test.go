@@ -141,6 +141,27 @@ func (p *fakeProducer) ack() {
 	close(idle)
 }
 
+// ackAllBut acknowledges everything but one ticket, the oldest where stuck is 0, and returns that one.
+func (p *fakeProducer) ackAllBut(stuck uint64) uint64 {
+	p.mu.Lock()
+	if stuck == 0 {
+		stuck = p.tickets[0]
+	}
+	var rest []uint64
+	for _, t := range p.tickets {
+		if t != stuck {
+			rest = append(rest, t)
+		}
+	}
+	each := p.bytes / int64(len(p.tickets))
+	p.tickets, p.bytes = []uint64{stuck}, each
+	p.mu.Unlock()
+	if len(rest) > 0 {
+		p.acked(kafka.Delivery{Topic: "order.events", Tickets: rest, Bytes: each * int64(len(rest))})
+	}
+	return stuck
+}
+
 func (p *fakeProducer) Drain(ctx context.Context) error {
 	for {
 		p.mu.Lock()

@@ -65,6 +65,9 @@ func (c *Connector) handle(t *offsets.Tracker, m *replication.Message) error {
 	case replication.KindInsert:
 		return c.insert(t, m)
 	case replication.KindBegin:
+		if err := c.awaitConfirmed(t); err != nil {
+			return err
+		}
 		c.reader.commit, c.reader.commitTime = offsets.LSN(m.Begin.CommitLSN), m.Begin.CommitTime
 		if err := t.Begin(c.reader.commit, m.Begin.CommitTime); err != nil {
 			return c.disorder(err)
@@ -77,6 +80,21 @@ func (c *Connector) handle(t *offsets.Tracker, m *replication.Message) error {
 		t.Observe(offsets.LSN(m.Keepalive.WALEnd))
 	default:
 		c.counts.add(m)
+	}
+	return nil
+}
+
+// awaitConfirmed waits while more rows are unconfirmed than the window holds, acknowledged or not. Behind one partition
+// that Kafka does not take, the others would go on without end, and a crash would send all of that again. It waits
+// between transactions only: within one it could be waiting for that transaction's own commit.
+func (c *Connector) awaitConfirmed(t *offsets.Tracker) error {
+	for t.Unconfirmed() >= c.cfg.WindowRecords {
+		c.producer.Flush()
+		select {
+		case <-c.moved:
+		case <-c.life.Done():
+			return c.life.Err()
+		}
 	}
 	return nil
 }
