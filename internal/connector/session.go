@@ -86,9 +86,10 @@ func (c *Connector) handle(t *offsets.Tracker, m *replication.Message) error {
 
 // awaitConfirmed waits while more rows are unconfirmed than the window holds, acknowledged or not. Behind one partition
 // that Kafka does not take, the others would go on without end, and a crash would send all of that again. It waits
-// between transactions only: within one it could be waiting for that transaction's own commit.
+// between transactions only: within one, also one that a broken stream cut short, it could be waiting for that
+// transaction's own commit.
 func (c *Connector) awaitConfirmed(t *offsets.Tracker) error {
-	for t.Unconfirmed() >= c.cfg.WindowRecords {
+	for !t.Open() && t.Unconfirmed() >= c.cfg.WindowRecords {
 		c.producer.Flush()
 		select {
 		case <-c.moved:
