@@ -53,6 +53,7 @@ func TestStatus_flush_never_falls_and_write_is_never_behind(t *testing.T) {
 		for _, lsn := range []uint64{0, 50, 300, 200, 0, 301} {
 			confirmed.Store(lsn)
 			time.Sleep(time.Second)
+			synctest.Wait()
 		}
 		last := pglogrepl.LSN(100)
 		for _, u := range p.seen() {
@@ -62,6 +63,7 @@ func TestStatus_flush_never_falls_and_write_is_never_behind(t *testing.T) {
 			last = u.flush
 		}
 		time.Sleep(time.Second)
+		synctest.Wait()
 		require.Equal(t, pglogrepl.LSN(301), p.seen()[0].flush)
 	})
 }
@@ -101,6 +103,7 @@ func TestStatus_no_ping_pong(t *testing.T) {
 			require.NoError(t, err)
 			confirmed.Store(uint64(m.Keepalive.WALEnd))
 		}
+		synctest.Wait()
 		require.InDelta(t, 10, len(p.seen()), 2)
 	})
 }
