@@ -44,6 +44,13 @@ func Main(m *testing.M, opts ...goleak.Option) {
 	os.Exit(code)
 }
 
+// AtEnd has Main call stop after the tests, before it looks for goroutines.
+func AtEnd(stop func() error) {
+	shared.Lock()
+	defer shared.Unlock()
+	shared.stops = append(shared.stops, stop)
+}
+
 // Database is a database of a test's own on a shared server.
 type Database struct {
 	*postgres.Server

@@ -111,7 +111,7 @@ func (b *Broker) launch() error {
 // awaitReady asks the broker itself, past any proxy, until it names itself among the cluster's brokers: before that it is fenced.
 func (b *Broker) awaitReady(ctx context.Context) error {
 	c := b.process()
-	client, err := kafkaclient.New([]string{port.Addr(b.client)})
+	client, err := kafkaclient.New([]string{port.Addr(b.internal)})
 	if err != nil {
 		return err
 	}

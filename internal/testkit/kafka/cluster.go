@@ -29,7 +29,8 @@ type Options struct {
 	Advertise func(node int, addr string) string
 }
 
-// Cluster is a running cluster. Its kafkaclient methods create, read and count topics.
+// Cluster is a running cluster. Its kafkaclient methods create, read and count topics; they use the brokers' own listener, past whatever
+// Advertise put in the clients' way.
 type Cluster struct {
 	*kafkaclient.Client
 	Brokers []*Broker // Brokers[i] has node id i+1
@@ -70,7 +71,7 @@ func Start(ctx context.Context, opts Options) (*Cluster, error) {
 	if err := g.Wait(); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
-	if c.Client, err = kafkaclient.New(c.Addrs()); err != nil {
+	if c.Client, err = kafkaclient.New(c.direct()); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	for _, b := range c.Brokers {
@@ -119,6 +120,15 @@ func (c *Cluster) Addrs() []string {
 	var addrs []string
 	for _, b := range c.Brokers {
 		addrs = append(addrs, b.addr)
+	}
+	return addrs
+}
+
+// direct are the addresses of the listener between brokers.
+func (c *Cluster) direct() []string {
+	var addrs []string
+	for _, b := range c.Brokers {
+		addrs = append(addrs, port.Addr(b.internal))
 	}
 	return addrs
 }

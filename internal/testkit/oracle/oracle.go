@@ -175,15 +175,10 @@ func (o *Oracle) Confirmed(ctx context.Context) (LSN, error) {
 // Verdict ends the sampling, reads the truth and Kafka, and compares. Writers must have stopped and the relay have caught up.
 func (o *Oracle) Verdict(ctx context.Context) (*Report, error) {
 	samples := o.sampler.Stop()
-	conn, err := o.connectPatiently(ctx)
+	found := &Report{}
+	truth, err := o.Truth(ctx, found)
 	if err != nil {
 		return nil, err
-	}
-	defer conn.Close(ctx)
-	found := &Report{}
-	truth, err := ReadTruth(ctx, conn, o.truthName(), o.truthName(), topicOf, found)
-	if err != nil {
-		return nil, fmt.Errorf("read the truth: %w", err)
 	}
 	var records []Record
 	partitions := map[string]int32{}
@@ -197,6 +192,20 @@ func (o *Oracle) Verdict(ctx context.Context) (*Report, error) {
 	CheckSlot(rep, truth, records, samples)
 	rep.merge(found)
 	return rep, nil
+}
+
+// Truth reads the committed rows in commit order; contradictions go to rep.
+func (o *Oracle) Truth(ctx context.Context, rep *Report) ([]Row, error) {
+	conn, err := o.connectPatiently(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close(ctx)
+	truth, err := ReadTruth(ctx, conn, o.truthName(), o.truthName(), topicOf, rep)
+	if err != nil {
+		return nil, fmt.Errorf("read the truth: %w", err)
+	}
+	return truth, nil
 }
 
 // RecordOf takes from a record what the checker compares.

@@ -126,6 +126,8 @@ func (s *Sampler) look(ctx context.Context, conn *pgx.Conn) error {
 	}
 	if confirmed != nil {
 		sample.Confirmed = LSN(*confirmed)
+	} else if len(s.samples) == 0 {
+		return nil // being created
 	}
 	if restart != nil {
 		sample.Restart = LSN(*restart)

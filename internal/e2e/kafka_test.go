@@ -1,0 +1,51 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit"
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit/proxy"
+)
+
+// sharedBroker is the one real broker of this package. Clients are told its proxy's address, the oracle goes past it.
+var sharedBroker struct {
+	cluster *kafka.Cluster
+	proxy   *proxy.Proxy
+}
+
+func sharedKafka(t *testing.T) (*kafka.Cluster, *proxy.Proxy) {
+	t.Helper()
+	if sharedBroker.cluster != nil {
+		return sharedBroker.cluster, sharedBroker.proxy
+	}
+	var p *proxy.Proxy
+	// The broker outlives the test that asks first, so it does not get that test's context.
+	c, err := kafka.Start(context.Background(), kafka.Options{Advertise: func(_ int, addr string) string {
+		var err error
+		p, err = proxy.Start(addr, proxy.Kafka)
+		require.NoError(t, err)
+		return p.Addr()
+	}})
+	require.NoError(t, err)
+	testkit.AtEnd(func() error {
+		p.Close()
+		return c.Close()
+	})
+	sharedBroker.cluster, sharedBroker.proxy = c, p
+	return c, p
+}
+
+// postgresProxy stands between the connector and the database; start the rig with viaDSN.
+func postgresProxy(t *testing.T, db *testkit.Database) (*proxy.Proxy, string) {
+	t.Helper()
+	p, err := proxy.Start(db.Addr(), proxy.Postgres)
+	require.NoError(t, err)
+	t.Cleanup(p.Close)
+	return p, db.DSNVia(p.Addr(), db.Name)
+}

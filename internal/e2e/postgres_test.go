@@ -1,0 +1,197 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit"
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit/oracle"
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit/postgres"
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit/proxy"
+)
+
+// The session is ended every second: the connector goes on where it knows everything to be acknowledged, so nothing is repeated either.
+func TestPostgres_terminates_the_session_each_second(t *testing.T) {
+	r := newRig(t, surroundings{})
+	p := r.start()
+	writers := r.oracle.StartWriters(oracle.Load{})
+	ended := 0
+	conn := connect(t, r.db.DSN)
+	for range 12 {
+		time.Sleep(time.Second)
+		var n int
+		require.NoError(t, conn.QueryRow(t.Context(), `SELECT count(pg_terminate_backend(active_pid)) FROM pg_replication_slots WHERE slot_name = $1 AND active`, r.db.Slot).Scan(&n))
+		ended += n
+	}
+	r.Logf("written: %+v", writers.Stop())
+	require.Greater(t, ended, 6, "sessions were ended")
+	require.Zero(t, r.verdict().Duplicates)
+	require.True(t, p.Running())
+}
+
+// A crash and an immediate shutdown of the server while the connector lives. Before PostgreSQL 17 the slot falls back then; the
+// connector does not.
+func TestPostgres_crashes_under_the_connector(t *testing.T) {
+	db := testkit.DedicatedPostgres(t, postgres.Options{})
+	r := newRig(t, surroundings{db: db})
+	p := r.start()
+	writers := r.oracle.StartWriters(oracle.Load{Prepared: true})
+	for _, stop := range []func(){
+		db.Kill,
+		func() { require.NoError(t, db.Stop(r.within(30*time.Second), postgres.Immediate)) },
+		func() { require.NoError(t, db.Stop(r.within(30*time.Second), postgres.Fast)) },
+	} {
+		r.pause(1500*time.Millisecond, 2500*time.Millisecond)
+		stop()
+		r.pause(0, time.Second)
+		require.NoError(t, db.Start(r.within(30*time.Second)))
+	}
+	time.Sleep(time.Second)
+	r.Logf("written: %+v", writers.Stop())
+	require.NoError(t, p.Ready(r.within(30*time.Second)))
+	require.Zero(t, r.verdict().Duplicates)
+}
+
+// Each status update the connector sends: its flush position never falls and is the end of a commit or a keepalive's WAL end, never in between.
+func TestPostgres_is_told_exact_positions(t *testing.T) {
+	db := testkit.Postgres(t)
+	via, dsn := postgresProxy(t, db)
+	r := newRig(t, surroundings{db: db, viaDSN: dsn})
+	var mu sync.Mutex
+	var flushes []oracle.LSN
+	keepalives := map[oracle.LSN]bool{}
+	via.OnStatus(func(s proxy.Status) {
+		mu.Lock()
+		defer mu.Unlock()
+		flushes = append(flushes, oracle.LSN(s.Flush))
+	})
+	via.OnKeepalive(func(walEnd uint64) {
+		mu.Lock()
+		defer mu.Unlock()
+		keepalives[oracle.LSN(walEnd)] = true
+	})
+	r.start()
+	begun := confirmed(r)
+	writers := r.oracle.StartWriters(oracle.Load{})
+	time.Sleep(8 * time.Second)
+	writers.Stop()
+	require.NoError(t, r.oracle.AwaitCaughtUp(r.within(30*time.Second)))
+	truth, err := r.oracle.Truth(t.Context(), &oracle.Report{})
+	require.NoError(t, err)
+	allowed := map[oracle.LSN]bool{begun: true}
+	for i := range truth {
+		allowed[truth[i].End] = true
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	require.Greater(t, len(flushes), 5)
+	require.True(t, slices.IsSorted(flushes), "the flush position fell: %v", flushes)
+	for _, f := range flushes {
+		require.True(t, allowed[f] || keepalives[f], "flush position %s is neither a commit's end nor a keepalive's", f)
+	}
+}
+
+// What was acknowledged and never confirmed is repeated after a crash, and nothing else happens.
+func TestPostgres_never_learns_of_acknowledgements(t *testing.T) {
+	db := testkit.Postgres(t)
+	via, dsn := postgresProxy(t, db)
+	r := newRig(t, surroundings{db: db, viaDSN: dsn})
+	p := r.start()
+	writers := r.oracle.StartWriters(oracle.Load{})
+	for range 3 {
+		via.DropStatusUpdates(true)
+		time.Sleep(1500 * time.Millisecond)
+		p.Kill()
+		via.DropStatusUpdates(false)
+		p = r.start()
+	}
+	writers.Stop()
+	require.Positive(t, r.verdict().Duplicates)
+}
+
+// A slow, sliced and stalling line to Postgres: frames arrive in pieces.
+func TestPostgres_behind_a_bad_line(t *testing.T) {
+	db := testkit.Postgres(t)
+	via, dsn := postgresProxy(t, db)
+	r := newRig(t, surroundings{db: db, viaDSN: dsn})
+	r.start()
+	via.SetShape(proxy.Down, proxy.Shape{Slice: 7, Latency: 5 * time.Millisecond})
+	writers := r.oracle.StartWriters(oracle.Load{Writers: 2, Pause: 20 * time.Millisecond})
+	for range 5 {
+		time.Sleep(600 * time.Millisecond)
+		via.CutAfter(proxy.Down, int64(r.rng.IntN(50000)))
+	}
+	writers.Stop()
+	via.SetShape(proxy.Down, proxy.Shape{})
+	require.Zero(t, r.verdict().Duplicates)
+}
+
+// An outbox in which nothing happens beside a busy table and a busy database: the slot follows all the same.
+func TestPostgres_idle_outbox_in_a_busy_cluster(t *testing.T) {
+	db, other := testkit.Postgres(t), testkit.Postgres(t)
+	emptyTable(t, db)
+	c, _ := sharedKafka(t)
+	r := &rig{T: t, db: db, kafka: c, env: map[string]string{
+		"CDC_OUTBOX_POSTGRES_DSN": db.DSN, "CDC_OUTBOX_POSTGRES_SLOT": db.Slot, "CDC_OUTBOX_POSTGRES_PUBLICATION": db.Publication,
+		"CDC_OUTBOX_KAFKA_BROKERS": c.Addrs()[0],
+	}}
+	r.start()
+	for _, d := range []*testkit.Database{db, other} {
+		d.Exec(t, `CREATE TABLE noise (text text)`)
+		for range 5 {
+			d.Exec(t, `INSERT INTO noise SELECT repeat(md5(g::text), 30) FROM generate_series(1, 30000) g`)
+		}
+	}
+	conn := connect(t, db.DSN)
+	began := time.Now()
+	retained := int64(-1)
+	require.Eventually(t, func() bool {
+		require.NoError(t, conn.QueryRow(t.Context(), `SELECT (pg_current_wal_lsn() - restart_lsn)::bigint FROM pg_replication_slots WHERE slot_name = $1`, db.Slot).Scan(&retained))
+		return retained < 1<<20
+	}, 30*time.Second, 200*time.Millisecond, "retained: %v", &retained)
+	t.Logf("%s retained after %v", mib(retained), time.Since(began))
+}
+
+// One transaction of half a million rows passes through a window of fixed size.
+func TestPostgres_half_a_million_rows_in_one_transaction(t *testing.T) {
+	db := testkit.Postgres(t)
+	emptyTable(t, db)
+	c, _ := sharedKafka(t)
+	kind := testkit.Name(t)
+	createTopic(t, c.Client, kind+".events")
+	r := &rig{T: t, db: db, kafka: c, env: map[string]string{
+		"CDC_OUTBOX_POSTGRES_DSN": db.DSN, "CDC_OUTBOX_POSTGRES_SLOT": db.Slot, "CDC_OUTBOX_POSTGRES_PUBLICATION": db.Publication,
+		"CDC_OUTBOX_KAFKA_BROKERS": c.Addrs()[0],
+	}}
+	p := r.start()
+	db.Exec(t, `INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload)
+		SELECT '`+kind+`', (g % 5000)::text, 'happened', jsonb_build_object('n', g, 'pad', repeat('x', 250)) FROM generate_series(1, 500000) g`)
+	began := time.Now()
+	require.NoError(t, c.Await(r.within(90*time.Second), 500000, kind+".events"))
+	took := time.Since(began)
+	time.Sleep(1500 * time.Millisecond) // a repetition would follow
+	n, err := c.Count(t.Context(), kind+".events")
+	require.NoError(t, err)
+	require.EqualValues(t, 500000, n, "no row twice")
+	code, err := p.Stop(10 * time.Second)
+	require.NoError(t, err)
+	require.Zero(t, code)
+	t.Logf("%v, peak RSS %s, CPU %v", took, mib(p.Usage().PeakRSS), p.Usage().CPU)
+	require.LessOrEqual(t, p.Usage().PeakRSS, int64(150<<20))
+}
+
+func connect(t *testing.T, dsn string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), dsn)
+	require.NoError(t, err)
+	t.Cleanup(func() { conn.Close(context.Background()) })
+	return conn
+}
