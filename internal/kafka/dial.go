@@ -39,13 +39,14 @@ func dial(ctx context.Context, cfg *Config, addr string) (_ *wire, err error) {
 		return nil, &dialError{BrokerUnreachable, err, "Check that the broker runs and that kafka.brokers and its advertised.listeners name an address reachable from here."}
 	}
 	// The handshakes below know nothing of contexts; closing the connection ends them.
-	stop := context.AfterFunc(ctx, func() { _ = nc.Close() })
+	raw := nc
+	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
 	defer func() {
 		if !stop() && err == nil {
 			err = &dialError{BrokerUnreachable, context.Cause(ctx), ""}
 		}
 		if err != nil {
-			_ = nc.Close()
+			_ = raw.Close()
 		}
 	}()
 

@@ -248,14 +248,7 @@ func TestPartitionsAdded(t *testing.T) {
 	})
 	for i := range 500 {
 		if i == 100 {
-			req := kmsg.NewPtrCreatePartitionsRequest()
-			req.TimeoutMillis = 1000
-			rt := kmsg.NewCreatePartitionsRequestTopic()
-			rt.Topic, rt.Count = "t", 8
-			req.Topics = append(req.Topics, rt)
-			res, err := req.RequestWith(context.Background(), adminClient(t, c))
-			require.NoError(t, err)
-			require.Zero(t, res.Topics[0].ErrorCode)
+			addPartitions(t, c, "t", 8)
 		}
 		r.produce("t", fmt.Sprint("k", i%20))
 		if i%10 == 0 {

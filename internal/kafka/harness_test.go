@@ -60,9 +60,16 @@ type rig struct {
 
 func newRig(t testing.TB, c *kfake.Cluster, change ...func(*Config)) *rig {
 	t.Helper()
-	r := &rig{t: t, cluster: c, acked: map[uint64]int{}, order: map[string][]uint64{}, sent: map[string][]string{}, ended: make(chan error, 1)}
+	r := newRigAt(t, c.ListenAddrs(), change...)
+	r.cluster = c
+	return r
+}
+
+func newRigAt(t testing.TB, brokers []string, change ...func(*Config)) *rig {
+	t.Helper()
+	r := &rig{t: t, acked: map[uint64]int{}, order: map[string][]uint64{}, sent: map[string][]string{}, ended: make(chan error, 1)}
 	cfg := Config{
-		Brokers:        c.ListenAddrs(),
+		Brokers:        brokers,
 		Acked:          r.onAck,
 		RequestTimeout: 2 * time.Second,
 		DialTimeout:    time.Second,

@@ -122,8 +122,12 @@ func (p *Producer) rewind(part *partition) {
 	case done: // the leader moved: go on there
 	case refresh:
 		p.wantMetadata()
-		if cause != connectionLost { // else serve paces the retries
+		switch {
+		case cause != connectionLost:
 			p.postpone(part, cause, p.cfg.pace.delay(part.attempt))
+		case again > 0 && part.queued[0].size() > socketRequestMax:
+			p.postpone(part, verdictOf(messageTooLarge), p.cfg.pace.slowly())
+		default: // serve paces the retries
 		}
 	case rewind:
 		delay := p.cfg.pace.delay(part.attempt)
@@ -146,7 +150,13 @@ func (p *Producer) rewind(part *partition) {
 	}
 }
 
-const corruptMessage = 2
+const (
+	corruptMessage  = 2
+	messageTooLarge = 10
+	// socketRequestMax is the brokers' default of socket.request.max.bytes. They close the connection on a larger
+	// request instead of answering it.
+	socketRequestMax = 100 << 20
+)
 
 // postpone lets the partition wait before it sends again, and tells the operator why.
 func (p *Producer) postpone(part *partition, cause verdict, delay time.Duration) {

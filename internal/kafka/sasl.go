@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strconv"
 	"strings"
@@ -72,7 +73,10 @@ func (w *wire) authenticate(ctx context.Context, cfg *SASL, timeout time.Duratio
 	}
 	for completed := false; !completed; {
 		res, err := w.roundTrip(&saslauthenticate.Request{AuthBytes: answer}, timeout)
-		if err != nil {
+		switch {
+		case errors.Is(err, io.ErrUnexpectedEOF): // the way some brokers refuse
+			return refused(err)
+		case err != nil:
 			return &dialError{BrokerUnreachable, err, saslRemedy}
 		}
 		auth := res.(*saslauthenticate.Response)

@@ -1,0 +1,259 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/describeconfigs"
+	"github.com/segmentio/kafka-go/protocol/initproducerid"
+	"github.com/segmentio/kafka-go/protocol/metadata"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
+)
+
+// Check looks at the cluster as `cdc-outbox check` prints it: is each broker reachable and able, may a producer be
+// made, do the topics exist, may they be written to, and will they keep what was acknowledged. It writes nothing. Acked
+// may be nil. The error is a *fault.Error of kind Config; whatever Kafka says is a finding.
+func Check(ctx context.Context, cfg Config, topics []string) ([]preflight.Finding, error) {
+	cfg.setDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, err
+	}
+	c := &checker{cfg: &cfg}
+	w := c.bootstrap(ctx)
+	if w == nil {
+		return c.findings, nil
+	}
+	defer func() { _ = w.nc.Close() }()
+	stop := context.AfterFunc(ctx, func() { _ = w.nc.Close() })
+	defer stop()
+	if err := c.cluster(ctx, w, topics); err != nil {
+		c.fail("kafka", err.Error()+".", "The check could not be finished.", "Look at the brokers' logs and run the check again.")
+	}
+	return c.findings, nil
+}
+
+// checker collects the findings.
+type checker struct {
+	cfg      *Config
+	findings []preflight.Finding
+}
+
+func (c *checker) ok(subject, found string) {
+	c.findings = append(c.findings, preflight.Finding{Level: preflight.OK, Subject: subject, Found: found})
+}
+
+func (c *checker) warn(subject, found, why, remedy string) {
+	c.findings = append(c.findings, preflight.Finding{Level: preflight.Warn, Subject: subject, Found: found, Why: why, Remedy: remedy})
+}
+
+func (c *checker) fail(subject, found, why, remedy string) {
+	c.findings = append(c.findings, preflight.Finding{Level: preflight.Fail, Subject: subject, Found: found, Why: why, Remedy: remedy})
+}
+
+// bootstrap tries every configured broker and returns a connection to the first good one, nil for none.
+func (c *checker) bootstrap(ctx context.Context) *wire {
+	var first *wire
+	dead := map[string]error{}
+	for _, addr := range c.cfg.Brokers {
+		w, err := dial(ctx, c.cfg, addr)
+		switch {
+		case err != nil:
+			dead[addr] = err
+		case first == nil:
+			first = w
+			c.ok("broker "+addr, "It answers.")
+		default:
+			_ = w.nc.Close()
+			c.ok("broker "+addr, "It answers.")
+		}
+	}
+	report := c.warn
+	why := "The others are enough to start, until they fail too."
+	if first == nil {
+		report, why = c.fail, "Nothing can be published."
+	}
+	for _, addr := range slices.Sorted(maps.Keys(dead)) {
+		remedy := ""
+		var de *dialError
+		if errors.As(dead[addr], &de) {
+			remedy = de.remedy
+		}
+		report("broker "+addr, dead[addr].Error()+".", why, remedy)
+	}
+	return first
+}
+
+// cluster checks what a connected broker can tell. The error is one of the connection.
+func (c *checker) cluster(ctx context.Context, w *wire, topics []string) error {
+	for api, since := range map[protocol.ApiKey]int16{protocol.Produce: 3, protocol.InitProducerId: 0, protocol.Metadata: 1} {
+		if v, err := w.version(api); err != nil || v < since {
+			c.fail("kafka version", fmt.Sprintf("The broker at %s offers no usable version of %s.", w.addr, api),
+				"Idempotent writes need it.", "Run Kafka 0.11 or newer.")
+			return nil
+		}
+	}
+	if err := c.producerID(w); err != nil {
+		return err
+	}
+	slices.Sort(topics)
+	res, err := w.roundTrip(&metadata.Request{TopicNames: slices.Compact(topics), IncludeTopicAuthorizedOperations: true}, c.cfg.RequestTimeout)
+	if err != nil {
+		return err
+	}
+	answer := res.(*metadata.Response)
+	if err := c.members(ctx, answer); err != nil {
+		return err
+	}
+	configs, err := c.configs(w, topics)
+	if err != nil {
+		return err
+	}
+	for i := range answer.Topics {
+		c.topic(&answer.Topics[i], configs[answer.Topics[i].Name])
+	}
+	return nil
+}
+
+func (c *checker) producerID(w *wire) error {
+	res, err := w.roundTrip(&initproducerid.Request{ProducerID: -1, ProducerEpoch: -1}, c.cfg.RequestTimeout)
+	if err != nil {
+		return err
+	}
+	switch v := verdictOf(res.(*initproducerid.Response).ErrorCode); v.action {
+	case done:
+		c.ok("idempotence", "The cluster gives producer ids.")
+	case mute:
+		c.fail("idempotence", fmt.Sprintf("InitProducerID answers %s.", v.name), "Without a producer id nothing is published.",
+			"kafka-acls --add --allow-principal User:NAME --operation Write --topic TOPIC (before Kafka 2.8 also --operation IdempotentWrite --cluster)")
+	default:
+		c.warn("idempotence", fmt.Sprintf("InitProducerID answers %s.", v.name), "Brokers say so for moments after a start.", "Run the check again.")
+	}
+	return nil
+}
+
+// members connects to the advertised address of each broker that leads a partition of the topics.
+func (c *checker) members(ctx context.Context, answer *metadata.Response) error {
+	leads := map[int32]bool{}
+	for i := range answer.Topics {
+		for j := range answer.Topics[i].Partitions {
+			leads[answer.Topics[i].Partitions[j].LeaderID] = true
+		}
+	}
+	for i := range answer.Brokers {
+		b := &answer.Brokers[i]
+		addr := net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))
+		if slices.Contains(c.cfg.Brokers, addr) {
+			continue // reported already
+		}
+		w, err := dial(ctx, c.cfg, addr)
+		if err == nil {
+			_ = w.nc.Close()
+			c.ok("broker "+addr, fmt.Sprintf("Node %d answers at its advertised address.", b.NodeID))
+			continue
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		report, why := c.warn, "It leads none of the topics now, but may later."
+		if leads[b.NodeID] {
+			report, why = c.fail, "It leads partitions of the topics; their records cannot be published."
+		}
+		report("broker "+addr, fmt.Sprintf("Node %d: %v.", b.NodeID, err), why,
+			"Make its advertised.listeners name an address that is reachable from here.")
+	}
+	return nil
+}
+
+// configs returns what is readable of the topics' configuration.
+func (c *checker) configs(w *wire, topics []string) (map[string]map[string]string, error) {
+	if _, err := w.version(protocol.DescribeConfigs); err != nil || len(topics) == 0 {
+		return nil, nil //nolint:nilerr // without the API there is nothing to read
+	}
+	req := &describeconfigs.Request{}
+	for _, topic := range topics {
+		req.Resources = append(req.Resources, describeconfigs.RequestResource{
+			ResourceType: resourceTopic, ResourceName: topic,
+			ConfigNames: []string{maxMessageBytes, "min.insync.replicas", "cleanup.policy"},
+		})
+	}
+	res, err := w.roundTrip(req, c.cfg.RequestTimeout)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]map[string]string{}
+	for _, r := range res.(*describeconfigs.Response).Resources {
+		out[r.ResourceName] = map[string]string{}
+		for _, e := range r.ConfigEntries {
+			out[r.ResourceName][e.ConfigName] = e.ConfigValue
+		}
+	}
+	return out, nil
+}
+
+// aclWrite is the bit of the operation WRITE in the authorized operations (KIP-430).
+const aclWrite = 1 << 4
+
+func (c *checker) topic(t *metadata.ResponseTopic, config map[string]string) {
+	subject := "topic " + t.Name
+	switch v := verdictOf(t.ErrorCode); {
+	case v.code == 3:
+		c.fail(subject, "It does not exist.", "Records for it wait until it does, and everything behind them.",
+			fmt.Sprintf("kafka-topics --create --topic %s --partitions 12 --replication-factor 3 --config min.insync.replicas=2", t.Name))
+		return
+	case v.action != done:
+		c.fail(subject, fmt.Sprintf("The broker answers %s.", v.name), "Records for it would wait.",
+			"kafka-acls --add --allow-principal User:NAME --operation Write --operation Describe --topic "+t.Name)
+		return
+	}
+	if ops := t.TopicAuthorizedOperations; ops != 0 && ops != math.MinInt32 && ops&aclWrite == 0 {
+		c.fail(subject, "The user may not write to it.", "Records for it would wait.",
+			"kafka-acls --add --allow-principal User:NAME --operation Write --operation Describe --topic "+t.Name)
+		return
+	}
+	replicas, leaderless := math.MaxInt, 0
+	for i := range t.Partitions {
+		replicas = min(replicas, len(t.Partitions[i].ReplicaNodes))
+		if t.Partitions[i].LeaderID < 0 {
+			leaderless++
+		}
+	}
+	if leaderless > 0 {
+		c.fail(subject, fmt.Sprintf("%d of its %d partitions have no leader.", leaderless, len(t.Partitions)),
+			"Their records wait.", "kafka-topics --describe --topic "+t.Name)
+		return
+	}
+	c.durability(subject, t, replicas, config)
+	if strings.Contains(config["cleanup.policy"], "compact") {
+		c.warn(subject, "It is compacted.", "It takes no record without a key, and keeps only the last event of each key.",
+			fmt.Sprintf("kafka-configs --alter --entity-type topics --entity-name %s --add-config cleanup.policy=delete, unless that is meant", t.Name))
+	}
+}
+
+// durability judges replicas against min.insync.replicas.
+func (c *checker) durability(subject string, t *metadata.ResponseTopic, replicas int, config map[string]string) {
+	minISR, err := strconv.Atoi(config["min.insync.replicas"])
+	known := err == nil
+	alter := fmt.Sprintf("kafka-configs --alter --entity-type topics --entity-name %s --add-config min.insync.replicas=%d", t.Name, max(1, replicas-1))
+	switch {
+	case replicas == 1:
+		c.warn(subject, "It has one replica.", "What Kafka acknowledged is lost with that broker's disk, and the slot has moved on.",
+			"Reassign its partitions to more brokers: kafka-reassign-partitions")
+	case known && minISR == 1:
+		c.warn(subject, fmt.Sprintf("min.insync.replicas is 1 of %d.", replicas),
+			"A record counts as acknowledged when a single broker has it.", alter)
+	case known && minISR >= replicas:
+		c.warn(subject, fmt.Sprintf("min.insync.replicas is %d of %d.", minISR, replicas),
+			"One broker down, for an upgrade for example, and nothing can be published.", alter)
+	default:
+		c.ok(subject, fmt.Sprintf("It has %d partitions and %d replicas.", len(t.Partitions), replicas))
+	}
+}

@@ -1,0 +1,71 @@
+package kafka
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
+)
+
+// levels maps subjects to the worst level found.
+func levels(findings []preflight.Finding) map[string]preflight.Level {
+	rank := map[preflight.Level]int{preflight.OK: 1, preflight.Warn: 2, preflight.Fail: 3}
+	out := map[string]preflight.Level{}
+	for _, f := range findings {
+		if rank[f.Level] > rank[out[f.Subject]] {
+			out[f.Subject] = f.Level
+		}
+	}
+	return out
+}
+
+func TestCheck(t *testing.T) {
+	c := newCluster(t, kfake.NumBrokers(3), kfake.SeedTopics(3, "orders"))
+	require.NoError(t, c.CreateTopic("compacted", 1, map[string]string{"cleanup.policy": "compact"}))
+	brokers := append(c.ListenAddrs()[:2:2], "127.0.0.1:1")
+	findings, err := Check(context.Background(), Config{Brokers: brokers}, []string{"orders", "compacted", "missing"})
+	require.NoError(t, err)
+	got := levels(findings)
+	require.Equal(t, preflight.OK, got["broker "+brokers[0]])
+	require.Equal(t, preflight.OK, got["broker "+c.ListenAddrs()[2]], "found through metadata")
+	require.Equal(t, preflight.Warn, got["broker 127.0.0.1:1"])
+	require.Equal(t, preflight.OK, got["idempotence"])
+	require.Equal(t, preflight.Warn, got["topic orders"], "min.insync.replicas is 1")
+	require.Equal(t, preflight.Warn, got["topic compacted"])
+	require.Equal(t, preflight.Fail, got["topic missing"])
+	for _, f := range findings {
+		require.NotEmpty(t, f.Found)
+		require.Equal(t, f.Level == preflight.OK, f.Why == "", f.Subject)
+	}
+}
+
+func TestCheckUnreachable(t *testing.T) {
+	findings, err := Check(context.Background(), Config{Brokers: []string{"127.0.0.1:1"}}, nil)
+	require.NoError(t, err)
+	require.Len(t, findings, 1)
+	require.Equal(t, preflight.Fail, findings[0].Level)
+	require.NotEmpty(t, findings[0].Remedy)
+
+	_, err = Check(context.Background(), Config{Brokers: []string{"nonsense"}}, nil)
+	require.Equal(t, fault.Config, fault.KindOf(err))
+}
+
+func TestCheckNotAuthorized(t *testing.T) {
+	acl := func(op kmsg.ACLOperation, topic string) kfake.ACL {
+		return kfake.ACL{Resource: kmsg.ACLResourceTypeTopic, Name: topic, Pattern: kmsg.ACLResourcePatternTypeLiteral, Operation: op, Allow: true}
+	}
+	c := newCluster(t, kfake.SeedTopics(1, "orders", "secret", "readable"), kfake.EnableSASL(), kfake.EnableACLs(),
+		kfake.User("PLAIN", "connector", "pw", acl(kmsg.ACLOperationWrite, "orders"), acl(kmsg.ACLOperationDescribe, "orders"), acl(kmsg.ACLOperationDescribe, "readable")))
+	cfg := Config{Brokers: c.ListenAddrs(), SASL: &SASL{Mechanism: "PLAIN", Username: "connector", Password: func() (string, error) { return "pw", nil }}}
+	findings, err := Check(context.Background(), cfg, []string{"orders", "secret", "readable"})
+	require.NoError(t, err)
+	got := levels(findings)
+	require.NotEqual(t, preflight.Fail, got["topic orders"])
+	require.Equal(t, preflight.Fail, got["topic secret"])
+	require.Equal(t, preflight.Fail, got["topic readable"])
+}
