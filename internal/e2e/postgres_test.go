@@ -137,12 +137,7 @@ func TestPostgres_behind_a_bad_line(t *testing.T) {
 // An outbox in which nothing happens beside a busy table and a busy database: the slot follows all the same.
 func TestPostgres_idle_outbox_in_a_busy_cluster(t *testing.T) {
 	db, other := testkit.Postgres(t), testkit.Postgres(t)
-	emptyTable(t, db)
-	c, _ := sharedKafka(t)
-	r := &rig{T: t, db: db, kafka: c, env: map[string]string{
-		"CDC_OUTBOX_POSTGRES_DSN": db.DSN, "CDC_OUTBOX_POSTGRES_SLOT": db.Slot, "CDC_OUTBOX_POSTGRES_PUBLICATION": db.Publication,
-		"CDC_OUTBOX_KAFKA_BROKERS": c.Addrs()[0],
-	}}
+	r, _, _ := plainRig(t, db)
 	r.start()
 	for _, d := range []*testkit.Database{db, other} {
 		d.Exec(t, `CREATE TABLE noise (text text)`)
@@ -160,25 +155,19 @@ func TestPostgres_idle_outbox_in_a_busy_cluster(t *testing.T) {
 	t.Logf("%s retained after %v", mib(retained), time.Since(began))
 }
 
-// One transaction of half a million rows passes through a window of fixed size.
+// One transaction of half a million rows passes through a window of fixed size. Kafka is slower than Postgres, so that the window is full.
 func TestPostgres_half_a_million_rows_in_one_transaction(t *testing.T) {
-	db := testkit.Postgres(t)
-	emptyTable(t, db)
-	c, _ := sharedKafka(t)
-	kind := testkit.Name(t)
-	createTopic(t, c.Client, kind+".events")
-	r := &rig{T: t, db: db, kafka: c, env: map[string]string{
-		"CDC_OUTBOX_POSTGRES_DSN": db.DSN, "CDC_OUTBOX_POSTGRES_SLOT": db.Slot, "CDC_OUTBOX_POSTGRES_PUBLICATION": db.Publication,
-		"CDC_OUTBOX_KAFKA_BROKERS": c.Addrs()[0],
-	}}
+	r, kind, topic := plainRig(t, testkit.Postgres(t))
+	_, broker := sharedKafka(t)
+	broker.SetShape(proxy.Up, proxy.Shape{Bandwidth: 16 << 20})
+	t.Cleanup(func() { broker.SetShape(proxy.Up, proxy.Shape{}) })
 	p := r.start()
-	db.Exec(t, `INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload)
-		SELECT '`+kind+`', (g % 5000)::text, 'happened', jsonb_build_object('n', g, 'pad', repeat('x', 250)) FROM generate_series(1, 500000) g`)
+	r.insert(kind, 500000)
 	began := time.Now()
-	require.NoError(t, c.Await(r.within(90*time.Second), 500000, kind+".events"))
+	require.NoError(t, r.kafka.Await(r.within(90*time.Second), 500000, topic))
 	took := time.Since(began)
 	time.Sleep(1500 * time.Millisecond) // a repetition would follow
-	n, err := c.Count(t.Context(), kind+".events")
+	n, err := r.kafka.Count(t.Context(), topic)
 	require.NoError(t, err)
 	require.EqualValues(t, 500000, n, "no row twice")
 	code, err := p.Stop(10 * time.Second)

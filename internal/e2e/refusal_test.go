@@ -63,12 +63,7 @@ func TestRefusal(t *testing.T) {
 // An unreachable database is waited for, not ready, and says so.
 func TestRefusal_is_not_for_what_passes(t *testing.T) {
 	db := testkit.DedicatedPostgres(t, postgres.Options{})
-	emptyTable(t, db)
-	c, _ := sharedKafka(t)
-	r := &rig{T: t, db: db, kafka: c, env: map[string]string{
-		"CDC_OUTBOX_POSTGRES_DSN": db.DSN, "CDC_OUTBOX_POSTGRES_SLOT": db.Slot, "CDC_OUTBOX_POSTGRES_PUBLICATION": db.Publication,
-		"CDC_OUTBOX_KAFKA_BROKERS": c.Addrs()[0],
-	}}
+	r, _, _ := plainRig(t, db)
 	require.NoError(t, db.Stop(r.within(20*time.Second), postgres.Fast))
 	p := r.launch()
 	time.Sleep(2 * time.Second)

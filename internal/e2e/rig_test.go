@@ -89,6 +89,9 @@ func (r *rig) launch(more ...map[string]string) *process.Process {
 		if r.Failed() {
 			r.Logf("the end of the connector's log:\n%s", p.LogTail(12))
 		}
+		for _, secret := range []string{"Zoë", env["CDC_OUTBOX_POSTGRES_DSN"], "DATA RACE"} { // a payload's text, a connection string; and what -race would say
+			require.NotContains(r, p.Log(), secret, "in the log")
+		}
 		require.NoError(r, p.Close())
 	})
 	return p
@@ -116,6 +119,27 @@ func (r *rig) pause(low, high time.Duration) {
 	time.Sleep(low + time.Duration(r.rng.Int64N(int64(high-low))))
 }
 
+// plainRig is a connector's surroundings without an oracle: one topic for one aggregate type, and an empty table.
+func plainRig(t *testing.T, db *testkit.Database) (r *rig, kind, topic string) {
+	t.Helper()
+	emptyTable(t, db)
+	c, _ := sharedKafka(t)
+	kind = testkit.Name(t)
+	topic = kind + ".events"
+	require.NoError(t, c.Create(within(t, 30*time.Second), kafkaclient.Topic{Name: topic, Partitions: 3}))
+	return &rig{T: t, db: db, kafka: c, began: time.Now(), env: map[string]string{
+		"CDC_OUTBOX_POSTGRES_DSN": db.DSN, "CDC_OUTBOX_POSTGRES_SLOT": db.Slot, "CDC_OUTBOX_POSTGRES_PUBLICATION": db.Publication,
+		"CDC_OUTBOX_KAFKA_BROKERS": c.Addrs()[0],
+	}}, kind, topic
+}
+
+// insert writes rows numbered from 1 in one transaction.
+func (r *rig) insert(kind string, rows int) {
+	r.Helper()
+	r.db.Exec(r, fmt.Sprintf(`INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload)
+		SELECT '%s', (g %% 5000)::text, 'happened', jsonb_build_object('n', g, 'pad', repeat('x', 250)) FROM generate_series(1, %d) g`, kind, rows))
+}
+
 // verdict waits until all is confirmed and has the oracle judge. What is returned is for figures that the promises don't bound.
 func (r *rig) verdict() *oracle.Report {
 	r.Helper()
@@ -133,11 +157,6 @@ func emptyTable(t *testing.T, db *testkit.Database) {
 	t.Helper()
 	db.Exec(t, `CREATE TABLE outbox (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), aggregate_type text NOT NULL, aggregate_id text NOT NULL,
 		event_type text NOT NULL, payload jsonb, headers jsonb, created_at timestamptz NOT NULL DEFAULT now())`)
-}
-
-func createTopic(t *testing.T, c *kafkaclient.Client, name string) {
-	t.Helper()
-	require.NoError(t, c.Create(within(t, 30*time.Second), kafkaclient.Topic{Name: name, Partitions: 3}))
 }
 
 func mib(bytes int64) string { return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20)) }

@@ -13,8 +13,12 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/testkit/scratch"
 )
 
-// EnvBinary names a binary to use instead of a freshly built one.
-const EnvBinary = "CDC_OUTBOX_TEST_BINARY"
+const (
+	// EnvBinary names a binary to use instead of a freshly built one.
+	EnvBinary = "CDC_OUTBOX_TEST_BINARY"
+	// EnvBuildFlags are flags for go build where a test gives none, e.g. "-race".
+	EnvBuildFlags = "CDC_OUTBOX_TEST_BUILDFLAGS"
+)
 
 var built struct {
 	sync.Mutex
@@ -26,6 +30,9 @@ var built struct {
 func Build(flags ...string) (string, error) {
 	if path := os.Getenv(EnvBinary); path != "" {
 		return path, nil
+	}
+	if len(flags) == 0 {
+		flags = strings.Fields(os.Getenv(EnvBuildFlags))
 	}
 	built.Lock()
 	defer built.Unlock()
