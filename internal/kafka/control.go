@@ -108,8 +108,9 @@ func (p *Producer) do(ctx context.Context, job func(*wire) error) error {
 				return err
 			}
 		}
-		stop := context.AfterFunc(ctx, func() { _ = c.wire.nc.Close() })
-		err := job(c.wire)
+		w := c.wire
+		stop := context.AfterFunc(ctx, func() { _ = w.nc.Close() })
+		err := job(w)
 		stop()
 		if err == nil {
 			p.mu.Lock()
@@ -118,7 +119,7 @@ func (p *Producer) do(ctx context.Context, job func(*wire) error) error {
 			p.mu.Unlock()
 			return nil
 		}
-		_ = c.wire.nc.Close()
+		_ = w.nc.Close()
 		c.wire = nil
 		c.turn++
 		if !kept || ctx.Err() != nil {

@@ -163,7 +163,7 @@ func TestForeignAnswers(t *testing.T) {
 			_ = b.Close()
 		}()
 		go func() { _, _ = io.Copy(io.Discard, b) }()
-		err := w.negotiate(time.Second)
+		err := w.negotiate(200 * time.Millisecond)
 		require.Error(t, err, "%q", answer)
 		_ = a.Close()
 	}

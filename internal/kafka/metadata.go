@@ -58,12 +58,18 @@ func (p *Producer) planMetadata(w *wire) {
 		c.fruitless = 0
 		return
 	}
-	c.metaAt = earlier(c.metaAt, later(p.cfg.pace.topicLookup))
+	p.lookAgain()
 	if c.fruitless++; c.fruitless%5 == 0 {
 		_ = w.nc.Close()
 		c.wire = nil
 		c.turn++
 	}
+}
+
+// lookAgain asks for metadata a little later: something that an operator may create is missing.
+func (p *Producer) lookAgain() {
+	p.control.metaAt = earlier(p.control.metaAt, later(p.cfg.pace.topicLookup))
+	p.wakeControl()
 }
 
 // lacksLeader reports whether a topic or partition waits for metadata to change.

@@ -153,6 +153,9 @@ func (p *Producer) Produce(ctx context.Context, rec *router.Record, ticket uint6
 	if part.open == nil {
 		part.open = newBatch(part)
 		n = headerSize + part.open.append(rec, ticket, t.limit)
+		if part.broker == nil {
+			p.wantMetadata()
+		}
 	}
 	part.pending += n
 	p.produced++

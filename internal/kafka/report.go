@@ -58,6 +58,7 @@ func (p *Producer) reportTopic(t *topic, v verdict) {
 // reportNoPartition tells that a record names a partition that does not exist.
 func (p *Producer) reportNoPartition(t *topic, index int32) {
 	t.wanted = int(index)
+	p.lookAgain()
 	t.trouble.set(p.log, TopicMissing, fmt.Sprintf("topic %q", t.name),
 		fmt.Sprintf("A record is for partition %d, the topic has %d.", index, len(t.partitions)),
 		fmt.Sprintf("kafka-topics --alter --topic %s --partitions %d", t.name, index+1))
