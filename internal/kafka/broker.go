@@ -129,6 +129,9 @@ func (p *Producer) connected(b *broker, c *conn) {
 	defer p.mu.Unlock()
 	b.conn = c
 	b.trouble.resolve(p.log)
+	if p.control.trouble.Kind != "" {
+		p.wantMetadata() // where one broker answers, the control connection need not wait out its back-off
+	}
 	p.pump(b)
 }
 
