@@ -24,6 +24,7 @@ type connection struct {
 	socket  *socket
 	reader  io.Reader // what pgconn reads from: the connection, and what pgconn may have read in the background
 	message *messageReader
+	config  *pgconn.Config // as parsed; connects to the same server again, without streaming
 }
 
 // open connects, looks at the server and the slot, and starts to stream. earlier is the identity of this Run's last
@@ -64,10 +65,10 @@ func dial(ctx context.Context, cfg *Config, again bool) (*connection, error) {
 	if err != nil {
 		return nil, adminDSNFault(err)
 	}
-	c := &connection{}
 	if pc.ConnectTimeout == 0 {
 		pc.ConnectTimeout = cfg.ConnectTimeout
 	}
+	c := &connection{config: pc.Copy()}
 	for name, value := range map[string]string{
 		"replication": "database",
 		// The text forms of values belong to the record, so they must not depend on the server's or the role's settings.
@@ -220,7 +221,9 @@ func (c *connection) stream(ctx context.Context, cfg *Config, id Identity) (*Str
 		return nil, cfg.retry(err)
 	}
 	c.socket.stream()
-	return newStream(ctx, cfg, hijacked.Conn, c.reader, id), nil
+	s := newStream(ctx, cfg, hijacked.Conn, c.reader, id)
+	s.shutdown.start(s, c.knock)
+	return s, nil
 }
 
 // discard closes the connection and waits until its goroutines are gone.

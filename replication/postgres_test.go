@@ -317,3 +317,34 @@ func TestRun_does_not_hold_up_a_shutdown(t *testing.T) {
 	})
 	require.NoError(t, err)
 }
+
+// TestRun_lets_go_of_a_server_that_shuts_down: with Kafka away nothing can be confirmed, and with a full window or a
+// halted row nothing is even read. A fast shutdown must not wait for that to end.
+func TestRun_lets_go_of_a_server_that_shuts_down(t *testing.T) {
+	for name, reads := range map[string]bool{"reads and cannot confirm": true, "does not even read": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			db := testkit.DedicatedPostgres(t, postgres.Options{})
+			s := newSource(t, db)
+			s.Exec(t, `INSERT INTO outbox VALUES (1, 'a')`)
+			err := Run(t.Context(), s.Config, func(_ context.Context, st *Stream) error {
+				_, err := s.ids(st, 1)
+				require.NoError(t, err)
+				s.Exec(t, `INSERT INTO outbox SELECT g, repeat('x', 1000) FROM generate_series(2, 20000) g`)
+				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+				defer cancel()
+				stopped := make(chan error, 1)
+				go func() { stopped <- db.Stop(ctx, postgres.Fast) }()
+				for reads && err == nil {
+					_, err = st.Receive()
+				}
+				require.NoError(t, <-stopped)
+				_, err = st.Receive()
+				require.Equal(t, fault.Retry, fault.KindOf(err), "%v", err)
+				require.ErrorContains(t, err, "shutting down")
+				return nil
+			})
+			require.NoError(t, err)
+		})
+	}
+}

@@ -65,7 +65,8 @@ type Stream struct {
 	finishing   bool
 	release     func() bool // ends the watch over Run's context
 
-	status statusClock
+	status   statusClock
+	shutdown shutdownWatch
 }
 
 const notWaiting = -1
@@ -252,6 +253,7 @@ func (s *Stream) interrupt(why error) {
 // close ends the connection and waits for the status clock.
 func (s *Stream) close() {
 	s.release()
+	s.shutdown.stop()
 	s.status.stop()
 	if err := s.conn.Close(); err != nil {
 		s.cfg.Logger.Debug("closing the replication connection failed", zap.Error(err))
