@@ -8,6 +8,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )
@@ -22,9 +23,9 @@ func (a *app) checkCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Look at Postgres before run does: what is wrong, why it matters, what mends it",
-		Long: `check reads the configuration that run would use, connects to Postgres and changes nothing. Each finding says what was
-found, why it matters, and the SQL or command that mends it. The exit code is 3 when run would not work.`,
+		Short: "Look at Postgres and Kafka before run does: what is wrong, why it matters, what mends it",
+		Long: `check reads the configuration that run would use, connects to Postgres and Kafka and changes nothing. The topics it looks for
+are those that rows in the outbox lead to. Each finding says what was found, why it matters, and the SQL or command that mends it. The exit code is 3 when run would not work.`,
 		Example: `  cdc-outbox check --config cdc-outbox.yaml
   cdc-outbox check --json | jq '.findings[] | select(.level == "fail")'`,
 		Args: noArguments,
@@ -58,7 +59,15 @@ func check(ctx context.Context, c *config.Loaded) ([]preflight.Finding, error) {
 		return nil, err
 	}
 	findings = append(findings, replication.Preflight(ctx, dsn, admin)...)
-	return findings, ctx.Err()
+	producer, err := kafkaConfig(c)
+	if err != nil {
+		return nil, err
+	}
+	brokers, err := kafka.Check(ctx, producer, topicsInUse(ctx, dsn, c, admin.Tables))
+	if err != nil {
+		return nil, err
+	}
+	return append(findings, brokers...), ctx.Err()
 }
 
 func (a *app) printReport(findings []preflight.Finding, asJSON bool) error {

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit"
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit/fakebroker"
+)
+
+func TestCheckLooksAtBothSides(t *testing.T) {
+	db := testkit.Postgres(t)
+	broker, err := fakebroker.Start(fakebroker.Options{Topics: map[string]int32{"orders.events": 3}})
+	require.NoError(t, err)
+	defer broker.Close()
+	env := append(variables(t, db), "CDC_OUTBOX_KAFKA_BROKERS="+strings.Join(broker.Addrs(), ","))
+	require.Equal(t, 0, invoke(t, env, "setup", "--table").code)
+
+	r := invoke(t, env, "check")
+	require.Equal(t, 0, r.code, r.all())
+	require.NotContains(t, r.stdout, "topic ", "an empty outbox leads to no topic, and the cluster's others are not our business")
+
+	db.Exec(t, insertOrder)
+	db.Exec(t, `ALTER TABLE outbox DROP CONSTRAINT outbox_aggregate_type_check`)
+	db.Exec(t, strings.ReplaceAll(insertOrder, "'orders'", "'it''s gone'"))
+	r = invoke(t, env, "check", "--json")
+	require.Equal(t, 0, r.code, r.all())
+	require.NotEqual(t, preflight.Fail, found(t, r.stdout, "orders.events").Level, "it warns of a single replica")
+
+	db.Exec(t, strings.ReplaceAll(insertOrder, "'orders'", "'refunds'"))
+	r = invoke(t, env, "check", "--json")
+	require.Equal(t, 3, r.code, r.all())
+	missing := found(t, r.stdout, "refunds.events")
+	require.Equal(t, preflight.Fail, missing.Level)
+	require.Contains(t, missing.Remedy, "kafka-topics")
+
+	broker.Close()
+	r = invoke(t, env, "check")
+	require.Equal(t, 3, r.code, r.all())
+	require.Contains(t, r.stdout, broker.Addrs()[0])
+}
+
+// found returns the finding whose subject names the object.
+func found(t *testing.T, stdout, object string) preflight.Finding {
+	t.Helper()
+	var got report
+	require.NoError(t, json.Unmarshal([]byte(stdout), &got))
+	for _, f := range got.Findings {
+		if strings.Contains(f.Subject, object) {
+			return f
+		}
+	}
+	t.Fatalf("no finding about %s in %s", object, stdout)
+	return preflight.Finding{}
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/config"
+	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/router"
+)
+
+const (
+	// sampledRows is how many rows of each outbox are looked at for the topics they lead to. Without an order, so that
+	// the look costs the same on a table of any size.
+	sampledRows = 10_000
+	// sampledTopics bounds the report; a template with the aggregate id names a topic per aggregate.
+	sampledTopics = 100
+)
+
+var placeholder = regexp.MustCompile(`\$\{[a-z_]+\}`)
+
+// topicsInUse returns the topics to which the rows in the outbox tables lead: where the template is a constant the
+// topic itself, else those of a sample, none where the tables are empty or cannot be read, which the look at Postgres
+// reports already. Illegal names are left out; run reports them by row.
+func topicsInUse(ctx context.Context, dsn string, c *config.Loaded, tables []replication.Table) []string {
+	template := c.Router.Topic
+	if !placeholder.MatchString(template) {
+		return []string{template}
+	}
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		return []string{}
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	found := map[string]bool{}
+	for _, t := range tables {
+		rows, err := conn.Query(ctx, topicQuery(c, t))
+		if err != nil {
+			continue
+		}
+		names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			continue
+		}
+		for _, name := range names {
+			if router.CheckTopic(name) == nil && len(found) < sampledTopics {
+				found[name] = true
+			}
+		}
+	}
+	return slices.AppendSeq([]string{}, maps.Keys(found))
+}
+
+// topicQuery has the template filled in by the server.
+func topicQuery(c *config.Loaded, t replication.Table) string {
+	column := map[string]string{
+		"${aggregate_type}": c.Router.Columns.AggregateType,
+		"${aggregate_id}":   c.Router.Columns.AggregateID,
+		"${type}":           c.Router.Columns.Type,
+	}
+	var name, notNull []string
+	rest := c.Router.Topic
+	for _, at := range placeholder.FindAllString(rest, -1) {
+		before, after, _ := strings.Cut(rest, at)
+		text := replication.QuoteIdentifier(column[at]) + "::text"
+		name = append(name, replication.QuoteLiteral(before), text)
+		notNull = append(notNull, text+" <> ''")
+		rest = after
+	}
+	name = append(name, replication.QuoteLiteral(rest))
+	return fmt.Sprintf("SELECT DISTINCT %s FROM (SELECT * FROM %s LIMIT %d) AS sample WHERE %s LIMIT %d",
+		strings.Join(name, " || "), t.SQL(), sampledRows, strings.Join(notNull, " AND "), sampledTopics)
+}
