@@ -16,7 +16,7 @@ func TestCheckLooksAtBothSides(t *testing.T) {
 	db := testkit.Postgres(t)
 	broker, err := fakebroker.Start(fakebroker.Options{Topics: map[string]int32{"orders.events": 3}})
 	require.NoError(t, err)
-	defer broker.Close()
+	t.Cleanup(broker.Close)
 	env := append(variables(t, db), "CDC_OUTBOX_KAFKA_BROKERS="+strings.Join(broker.Addrs(), ","))
 	require.Equal(t, 0, invoke(t, env, "setup", "--table").code)
 
@@ -38,10 +38,11 @@ func TestCheckLooksAtBothSides(t *testing.T) {
 	require.Equal(t, preflight.Fail, missing.Level)
 	require.Contains(t, missing.Remedy, "kafka-topics")
 
+	addr := broker.Addrs()[0] // a closed one no longer says
 	broker.Close()
 	r = invoke(t, env, "check")
 	require.Equal(t, 3, r.code, r.all())
-	require.Contains(t, r.stdout, broker.Addrs()[0])
+	require.Contains(t, r.stdout, addr)
 }
 
 // found returns the finding whose subject names the object.
