@@ -11,6 +11,7 @@ import (
 // Kafka gives the test the one real broker that this process shares; topics need names of the test's own (Name).
 func Kafka(t testing.TB) *kafka.Cluster {
 	t.Helper()
+	startsServer(t)
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.kafka == nil {
@@ -28,6 +29,7 @@ func Kafka(t testing.TB) *kafka.Cluster {
 // DedicatedKafka starts a cluster for this test alone.
 func DedicatedKafka(t testing.TB, opts kafka.Options) *kafka.Cluster {
 	t.Helper()
+	startsServer(t)
 	c, err := kafka.Start(t.Context(), opts)
 	if err != nil {
 		t.Fatalf("testkit: %v", err)

@@ -60,10 +60,19 @@ type Database struct {
 	Slot, Publication string
 }
 
+// startsServer leaves the test out under -short, which promises an answer in seconds.
+func startsServer(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts a server; run without -short")
+	}
+}
+
 // Postgres gives the test an empty database on the shared server of the version (as postgres.Find takes it; default the
 // newest installed). The database goes with the test, its replication slots too.
 func Postgres(t testing.TB, version ...string) *Database {
 	t.Helper()
+	startsServer(t)
 	server := sharedPostgres(t, strings.Join(version, ""))
 	name := Name(t)
 	if err := server.CreateDatabase(t.Context(), name); err != nil {
@@ -82,6 +91,7 @@ func Postgres(t testing.TB, version ...string) *Database {
 // DedicatedPostgres starts a server for this test alone, to be stopped, killed and configured at will.
 func DedicatedPostgres(t testing.TB, opts postgres.Options) *Database {
 	t.Helper()
+	startsServer(t)
 	server, err := postgres.Start(t.Context(), opts)
 	if err != nil {
 		t.Fatalf("testkit: %v", err)
