@@ -92,7 +92,7 @@ func checkForeignTables(cfg AdminConfig, st setupState) []preflight.Finding {
 	p := st.Publication
 	f := preflight.Finding{
 		Level: preflight.Warn, Subject: publicationSubject(cfg),
-		Why: "Their rows are decoded, sent and passed over.",
+		Why: "Their rows are decoded, sent and passed over; a table that has all of the outbox's columns is relayed like one.",
 	}
 	if p.AllTables {
 		f.Found = "It publishes every table of the database."

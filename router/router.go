@@ -52,6 +52,9 @@ func (r *Router) Route(rel *replication.Relation, row replication.Tuple, src Sou
 	return &r.record, nil
 }
 
+// Fits tells whether rel has every column that an event needs.
+func (r *Router) Fits(rel *replication.Relation) bool { return r.layoutOf(rel).missing == nil }
+
 // route fills r.record. The interface value is made here, so that no nil *RowError gets into it.
 func (r *Router) route(l *layout, row replication.Tuple, src Source) error {
 	if err := l.check(row); err != nil {

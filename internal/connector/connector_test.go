@@ -228,3 +228,36 @@ func TestImpossibleInputEndsTheProcess(t *testing.T) {
 		})
 	})
 }
+
+// A publication may hold other tables. What has the columns of an outbox is one under whatever name, since a renamed
+// table must not lose its rows; a configured one that lacks a column halts.
+func TestPassesOverTablesThatAreNoOutbox(t *testing.T) {
+	named := func(id, table string, columns ...string) *replication.Message {
+		m := row(id)
+		m.Relation = &replication.Relation{OID: 9, Namespace: "public", Name: table}
+		for _, c := range columns {
+			m.Relation.Columns = append(m.Relation.Columns, replication.Column{Name: c})
+		}
+		m.Tuple = m.Tuple[:len(columns)]
+		return m
+	}
+	renamed := []string{"id", "aggregate_type", "aggregate_id", "event_type", "payload"}
+	cfg := Config{Replication: replication.Config{Tables: []replication.Table{{Schema: "public", Name: "outbox"}}}}
+	synctest.Test(t, func(t *testing.T) {
+		g := start(t, cfg, true, opening{at(50), newStream(begin(100), named("1", "orders", "n"), row("a"),
+			named("2", "orders", "n"), named("b", "outbox_old", renamed...), commit(150), begin(200), named("3", "orders", "n"), commit(250))})
+		synctest.Wait()
+		require.Equal(t, []string{"a", "b"}, g.producer.produced())
+		require.Equal(t, lsn(250), g.confirmed())
+		require.EqualValues(t, 3, g.Status().Counts.Foreign)
+		g.stop()
+		require.NoError(t, <-g.done)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		g := start(t, cfg, true, opening{at(50), newStream(begin(100), named("c", "outbox", "id", "n"), commit(150))})
+		synctest.Wait()
+		require.Equal(t, Halted, g.Status().State.Name)
+		g.stop()
+		require.NoError(t, <-g.done)
+	})
+}

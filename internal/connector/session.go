@@ -20,6 +20,10 @@ type reader struct {
 	commit     offsets.LSN // of the open transaction
 	commitTime time.Time
 	position   []byte // scratch for the position header
+
+	relation *replication.Relation // of the last row
+	foreign  bool                  // it is no outbox
+	warned   map[uint32]bool       // of which foreign tables, by OID, the log has told
 }
 
 // consume relays one stream until it breaks; nil means that a graceful stop is over.
@@ -102,6 +106,10 @@ func (c *Connector) awaitConfirmed(t *offsets.Tracker) error {
 
 // insert takes a row from the stream to the producer. From Add on there is no way out but through Produce (rule 1).
 func (c *Connector) insert(t *offsets.Tracker, m *replication.Message) error {
+	if c.foreign(m.Relation) {
+		c.counts.foreign.Add(1)
+		return nil
+	}
 	pos, ticket, fresh, err := t.Add()
 	if err != nil {
 		return c.disorder(err)

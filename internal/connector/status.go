@@ -89,6 +89,7 @@ type Counts struct {
 	Published uint64 `json:"published"`
 	Skipped   uint64 `json:"skipped"`  // bad rows skipped by policy
 	Repeated  uint64 `json:"repeated"` // rows that came again after a reconnect and were already on their way
+	Foreign   uint64 `json:"foreign"`  // rows of tables that are no outbox: passed over
 	Updates   uint64 `json:"updates"`  // UPDATEs of outbox rows: not published
 	Deletes   uint64 `json:"deletes"`
 	Truncates uint64 `json:"truncates"`
@@ -98,7 +99,7 @@ type Counts struct {
 
 // counts is Counts as it is counted.
 type counts struct {
-	published, skipped, repeated, updates, deletes, truncates, messages, other atomic.Uint64
+	published, skipped, repeated, foreign, updates, deletes, truncates, messages, other atomic.Uint64
 }
 
 // add counts a message that carries no event.
@@ -119,7 +120,7 @@ func (c *counts) add(m *replication.Message) {
 
 func (c *counts) read() Counts {
 	return Counts{
-		Published: c.published.Load(), Skipped: c.skipped.Load(), Repeated: c.repeated.Load(),
+		Published: c.published.Load(), Skipped: c.skipped.Load(), Repeated: c.repeated.Load(), Foreign: c.foreign.Load(),
 		Updates: c.updates.Load(), Deletes: c.deletes.Load(), Truncates: c.truncates.Load(),
 		Messages: c.messages.Load(), Other: c.other.Load(),
 	}
