@@ -8,6 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/testkit"
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit/fakebroker"
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit/kafkaclient"
 )
 
 func TestMain(m *testing.M) { testkit.Main(m) }
@@ -23,5 +25,16 @@ func TestPostgres_databases_of_two_tests_are_apart_on_one_server(t *testing.T) {
 	defer conn.Close(context.Background())
 	var n int
 	require.NoError(t, conn.QueryRow(t.Context(), "SELECT count(*) FROM pg_class WHERE relname = 'only_here'").Scan(&n))
+	require.Zero(t, n)
+}
+
+func TestFakeBroker_and_names(t *testing.T) {
+	b := testkit.FakeBroker(t, fakebroker.Options{})
+	one, two := testkit.Name(t), testkit.Name(t)
+	require.NotEqual(t, one, two)
+	require.Regexp(t, "^[a-z0-9_]{1,50}$", one)
+	require.NoError(t, b.Create(t.Context(), kafkaclient.Topic{Name: one}))
+	n, err := b.Count(t.Context(), one)
+	require.NoError(t, err)
 	require.Zero(t, n)
 }
