@@ -58,6 +58,23 @@ func PlanSetup(ctx context.Context, dsn string, cfg AdminConfig) (steps []Step, 
 	return steps, err
 }
 
+// StillPublished looks, while a stream is open, for what makes rows silently absent from it: a table that left the
+// publication or was made anew under its name, a filter, a hidden column, a publication or slot that is gone. What the
+// stream shows by itself (a column that is missing from a row) is none of its business. Errors are as Ensure's.
+func StillPublished(ctx context.Context, dsn string, cfg AdminConfig) error {
+	cfg = cfg.withDefaults().withoutExtras()
+	return withAdminConn(ctx, dsn, cfg, func(conn *pgx.Conn) error {
+		st, err := readSetupState(ctx, conn, cfg)
+		if err != nil {
+			return adminQueryFault("catalog", err)
+		}
+		if pair := checkPair(cfg, st); len(pair) > 0 {
+			return firstFailure(pair)
+		}
+		return firstFailure(append(checkSlot(cfg, st), checkPublication(cfg, st)...))
+	})
+}
+
 func withAdminConn(ctx context.Context, dsn string, cfg AdminConfig, use func(*pgx.Conn) error) error {
 	if err := cfg.check(); err != nil {
 		return err

@@ -264,3 +264,27 @@ func TestTakenAddressIsAConfigurationProblem(t *testing.T) {
 	require.Equal(t, 2, r.code, r.all())
 	require.Contains(t, r.stderr, "address already in use")
 }
+
+// A table made anew under the same name is not in the publication, and its rows are simply not in the stream.
+func TestRunStopsWhenATableLeavesThePublication(t *testing.T) {
+	db := testkit.Postgres(t)
+	broker, err := fakebroker.Start(fakebroker.Options{})
+	require.NoError(t, err)
+	defer broker.Close()
+	env := append(variables(t, db), "CDC_OUTBOX_KAFKA_BROKERS="+strings.Join(broker.Addrs(), ","), "CDC_OUTBOX_MONITOR_INTERVAL=200ms")
+	require.Equal(t, 0, invoke(t, env, "setup", "--table").code)
+	r := start(t, env)
+	r.awaitReady(http.StatusOK)
+	time.Sleep(time.Second) // several looks that must find nothing
+	r.awaitReady(http.StatusOK)
+
+	db.Exec(t, `ALTER TABLE outbox RENAME TO outbox_old; CREATE TABLE outbox (LIKE outbox_old INCLUDING ALL)`)
+	select {
+	case <-r.done:
+	case <-time.After(20 * time.Second):
+		t.Fatalf("it goes on:\n%s", r.text())
+	}
+	require.Equal(t, 3, r.cmd.ProcessState.ExitCode())
+	require.Contains(t, r.text(), "ADD TABLE")
+	require.Contains(t, r.text(), "never sent")
+}

@@ -77,6 +77,7 @@ func (s *service) run(ctx context.Context) error {
 		}
 		s.ensured.Store(time.Now().UnixNano())
 		s.startup.Store(nil)
+		g.Go(func() error { return s.watchMembership(gctx) })
 		return s.connector.Run(gctx)
 	})
 	g.Go(func() error { return s.monitor.Run(others) })
