@@ -14,6 +14,19 @@ func (t *Tracker) Outstanding() (rows int, oldest time.Time, ok bool) {
 	return int(t.rows), time.UnixMicro(t.ledger.slots[t.ledger.head].micros), true
 }
 
+// Oldest names the oldest unconfirmed transaction with rows, 0 when there is none, and how many of its rows are
+// acknowledged. While rows wait, it stands still for exactly as long as Confirmed is held back by a row that Kafka
+// does not take, whatever goes on behind it.
+func (t *Tracker) Oldest() (commit LSN, acked uint32) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.ledger.head == none {
+		return 0, 0
+	}
+	e := &t.ledger.slots[t.ledger.head]
+	return e.commit, e.rows - e.outstanding
+}
+
 // Unconfirmed returns how many rows were handed out and are not confirmed, acknowledged or not: what a crash now would
 // send again. Behind one row that Kafka does not take it grows past what is in flight.
 func (t *Tracker) Unconfirmed() int {

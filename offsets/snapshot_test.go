@@ -189,3 +189,22 @@ func BenchmarkAck(b *testing.B) {
 		})
 	}
 }
+
+func TestOldest(t *testing.T) {
+	d := newDrive(t, 100)
+	expect := func(commit LSN, acked uint32) {
+		t.Helper()
+		c, a := d.Oldest()
+		require.Equal(t, commit, c)
+		require.Equal(t, acked, a)
+	}
+	expect(0, 0)
+	d.begin(110).add(y, y).end(120).begin(120).add(y).end(130)
+	expect(110, 0)
+	d.ack(120)
+	expect(110, 0)
+	d.ack(110)
+	expect(110, 1)
+	d.ack(110)
+	expect(0, 0)
+}

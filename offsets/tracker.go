@@ -16,7 +16,7 @@ type Ticket = uint64
 // received to its commit and every row of them acknowledged. See the package comment for what the caller owes it.
 //
 // Begin, Add, Commit, Observe, Resume and Rewind belong to the goroutine that reads the stream; Ack, Confirmed,
-// Outstanding, Open, Unconfirmed and Snapshot may be called from any.
+// Outstanding, Oldest, Open, Unconfirmed and Snapshot may be called from any.
 type Tracker struct {
 	confirmed atomic.Uint64 // written under mu
 

@@ -11,6 +11,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
+	"github.com/cdc-outbox/cdc-outbox/offsets"
 )
 
 // acked takes one acknowledged batch. The producer calls it from one goroutine.
@@ -36,20 +37,27 @@ func (c *Connector) acked(d kafka.Delivery) {
 	c.cfg.Metrics.Published(d.Topic, n)
 }
 
-// progress remembers when acknowledgements last moved, or nothing was waiting for one.
+// progress remembers when the oldest transaction last got on, or nothing was waiting. Acknowledgements as such would not
+// do: behind one partition that Kafka does not take, the others go on, and the slot stands still.
 type progress struct {
-	at atomic.Int64 // Unix nanoseconds
+	epoch time.Time    // of monotonic time: the wall clock may be set
+	at    atomic.Int64 // since epoch
 }
 
-func (p *progress) age(now time.Time) time.Duration { return now.Sub(time.Unix(0, p.at.Load())) }
+func (p *progress) moved(now time.Time) { p.at.Store(int64(now.Sub(p.epoch))) }
+
+func (p *progress) age(now time.Time) time.Duration {
+	return now.Sub(p.epoch) - time.Duration(p.at.Load())
+}
 
 // watchProgress samples once a second, so that the rows' way carries no clock, and says in the log when the relay
 // stalls and when it goes on.
 func (c *Connector) watchProgress(ctx context.Context) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	c.progress.at.Store(time.Now().UnixNano())
-	var published uint64
+	c.progress.moved(time.Now())
+	var oldest offsets.LSN
+	var acked uint32
 	stalled := false
 	for {
 		select {
@@ -57,13 +65,20 @@ func (c *Connector) watchProgress(ctx context.Context) error {
 			return nil
 		case now := <-tick.C:
 			records, _ := c.window.InUse()
-			if p := c.counts.published.Load(); p != published || records == 0 {
-				published = p
-				c.progress.at.Store(now.UnixNano())
+			if o, a := c.oldest(); o != oldest || a != acked || records == 0 {
+				oldest, acked = o, a
+				c.progress.moved(now)
 			}
 			stalled = c.reportStall(stalled, c.progress.age(now))
 		}
 	}
+}
+
+func (c *Connector) oldest() (commit offsets.LSN, acked uint32) {
+	if t := c.tracker.Load(); t != nil {
+		return t.Oldest()
+	}
+	return 0, 0
 }
 
 // reportStall logs the two changes, not the state.
@@ -79,7 +94,7 @@ func (c *Connector) reportStall(was bool, age time.Duration) bool {
 			fields = append(fields, zap.String(telemetry.KeyObject, t.Object), zap.String(telemetry.KeyNext, t.Remedy))
 			break // the oldest is the cause more often than not; /status lists them all
 		}
-		c.log.Warn("Kafka has acknowledged nothing for longer than http.stall; the slot holds its position", fields...)
+		c.log.Warn("Kafka has not acknowledged the oldest event for longer than http.stall; the slot holds its position", fields...)
 	case was && !is:
 		c.log.Info("Kafka acknowledges again", zap.String(telemetry.KeyConfirmed, c.confirmed().String()))
 	}

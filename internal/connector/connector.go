@@ -86,6 +86,8 @@ func New(cfg Config) (*Connector, error) {
 		source: runStreams,
 		state:  State{Name: Starting, Since: time.Now()},
 
+		progress: progress{epoch: time.Now()},
+
 		stopping: make(chan struct{}),
 		moved:    make(chan struct{}, 1),
 		failure:  make(chan error, 1),

@@ -194,7 +194,33 @@ func TestNotReadyWhileKafkaIsSilent(t *testing.T) {
 		time.Sleep(4 * time.Second)
 		ready, why = g.Ready()
 		require.False(t, ready)
-		require.Contains(t, why, "acknowledged nothing")
+		require.Contains(t, why, "not acknowledged")
+		g.producer.ack()
+		time.Sleep(2 * time.Second)
+		ready, why = g.Ready()
+		require.True(t, ready, why)
+		g.stop()
+		require.NoError(t, <-g.done)
+	})
+}
+
+// One partition is stuck and the others go on: the slot stands still, so all is not well.
+func TestNotReadyWhileTheOldestRowIsStuck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var script []*replication.Message
+		for i := uint64(100); i < 1300; i += 100 {
+			script = append(script, begin(i), row("a"), commit(i+50))
+		}
+		g := start(t, Config{Stall: 5 * time.Second}, false, opening{at(50), newStream(script...)})
+		synctest.Wait()
+		for _, ticket := range g.producer.tickets[1:] {
+			g.producer.acked(kafka.Delivery{Topic: "order.events", Tickets: []uint64{ticket}, Bytes: 1})
+			time.Sleep(time.Second)
+		}
+		ready, why := g.Ready()
+		require.False(t, ready)
+		require.Contains(t, why, "oldest event")
+		g.producer.tickets = g.producer.tickets[:1]
 		g.producer.ack()
 		time.Sleep(2 * time.Second)
 		ready, why = g.Ready()

@@ -159,7 +159,7 @@ func (c *Connector) idle() bool {
 }
 
 func (c *Connector) stalledReason(age time.Duration) string {
-	why := fmt.Sprintf("Kafka has acknowledged nothing for %s", age.Round(time.Second))
+	why := fmt.Sprintf("Kafka has not acknowledged the oldest event for %s", age.Round(time.Second))
 	if t := c.producer.Trouble(); len(t) > 0 {
 		why += fmt.Sprintf(": %s: %s", t[0].Object, t[0].Sentence)
 	}
