@@ -170,7 +170,7 @@ func (r *rig) read(topic string, want int) []string {
 	for _, p := range r.cluster.PartitionInfos(topic) {
 		total += p.HighWatermark
 	}
-	cl, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.ListenAddrs()...), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	cl, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.ListenAddrs()...), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(50*time.Millisecond))
 	require.NoError(r.t, err)
 	defer cl.Close()
 	var out []string
