@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// idleAsk is how long the server may be silent before it is asked for a keepalive. Where nothing is published the
-	// slot advances by keepalives only, and the server sends none by itself to a client that looks caught up.
+	// idleAsk is the default of Config.IdleAsk. Where nothing is published the slot advances by keepalives only, and the
+	// server sends none by itself to a client that looks caught up.
 	idleAsk = 5 * time.Second
 	// movedGap keeps a client and a server that both answer at once from answering each other without end: on a busy
 	// cluster every few bytes of foreign WAL bring a keepalive.
@@ -82,7 +82,7 @@ func (c *statusClock) run() {
 	defer close(c.done)
 	interval := c.s.statusInterval()
 	silence := c.s.cfg.Silence
-	ask := min(idleAsk, silence/2)
+	ask := min(c.s.cfg.IdleAsk, silence/2)
 	c.sent = -interval          // the first one is due: it tells the server, and whoever watches, that somebody is there
 	var requested time.Duration // when a keepalive was last asked for
 	timer := time.NewTimer(0)
@@ -115,7 +115,7 @@ func (c *statusClock) run() {
 		if c.moved.Load() {
 			next = min(next, c.sent+movedGap-now)
 		}
-		next = min(next, silence-idle)
+		next = min(next, silence-idle, max(ask-idle, requested+ask-now))
 		timer.Reset(max(next, time.Millisecond))
 	}
 }

@@ -127,6 +127,23 @@ func TestStatus_idle_stream_asks_for_keepalives(t *testing.T) {
 	})
 }
 
+// TestStatus_asks_as_early_as_told: whoever judges by the server's last word after less than five seconds needs one by then.
+func TestStatus_asks_as_early_as_told(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, p := streamTo(t.Context(), t, Config{IdleAsk: 300 * time.Millisecond}, Identity{})
+		go func() { _, _ = s.Receive() }()
+		time.Sleep(time.Second)
+		var asked []time.Duration
+		for _, u := range p.seen() {
+			if u.request {
+				asked = append(asked, u.after)
+			}
+		}
+		require.Equal(t, []time.Duration{300 * time.Millisecond, 600 * time.Millisecond, 900 * time.Millisecond}, asked)
+		s.interrupt(ErrInterrupted)
+	})
+}
+
 func TestStatus_silence_ends_the_stream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p := streamTo(t.Context(), t, Config{Silence: 30 * time.Second}, Identity{})

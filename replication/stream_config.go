@@ -35,6 +35,9 @@ type Config struct {
 	// Silence is how long Receive waits for the server's next byte before the connection counts as dead; half-way the
 	// server is asked for a sign of life. Default 60s.
 	Silence time.Duration
+	// IdleAsk is how long the server may be silent before it is asked for a keepalive; never more than half of Silence.
+	// Default 5s.
+	IdleAsk time.Duration
 	// ConnectTimeout bounds one attempt to reach one host, unless the DSN has a connect_timeout. Default 10s.
 	ConnectTimeout time.Duration
 
@@ -63,6 +66,9 @@ func (c Config) check() (*Config, error) {
 	}
 	if c.Silence <= 0 {
 		c.Silence = time.Minute
+	}
+	if c.IdleAsk <= 0 {
+		c.IdleAsk = idleAsk
 	}
 	if c.ConnectTimeout <= 0 {
 		c.ConnectTimeout = 10 * time.Second

@@ -153,6 +153,7 @@ func (c *Connector) fail(err error) {
 func (c *Connector) replicationConfig() replication.Config {
 	rc := c.cfg.Replication
 	rc.Confirmed = func() pglogrepl.LSN { return pglogrepl.LSN(c.confirmed()) }
+	rc.IdleAsk = min(5*time.Second, c.cfg.Stall/3) // an idle server must not look silent to Ready
 	rc.OnIdentity = c.identified
 	rc.OnState = c.streamState
 	return rc
