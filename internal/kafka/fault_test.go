@@ -95,7 +95,8 @@ func TestFenced(t *testing.T) {
 	r := onePartition(t)
 	r.warm()
 	r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.ProducerFenced})
-	r.burst()
+	r.produce("t", "k")
+	r.Flush()
 	err := <-r.ended
 	require.Equal(t, fault.Operator, fault.KindOf(err))
 	require.ErrorContains(t, err, "PRODUCER_FENCED")
