@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -35,6 +36,9 @@ type Process struct {
 	dir   *scratch.Dir
 	http  string
 	web   *http.Client
+
+	peak    atomic.Int64 // VmHWM as last seen
+	watched chan struct{}
 }
 
 // Start starts the binary, with its HTTP server on a free port unless the environment sets CDC_OUTBOX_HTTP_LISTEN. Close it.
@@ -83,7 +87,32 @@ func Start(opts Options) (*Process, error) {
 	if p.child, err = child.Start(cmd, syscall.SIGKILL); err != nil {
 		return nil, errors.Join(err, dir.Remove())
 	}
+	p.watched = make(chan struct{})
+	go p.watchMemory()
 	return p, nil
+}
+
+// watchMemory keeps the peak of the resident memory, which only /proc knows: the kernel's own account, ru_maxrss, begins with the size that
+// the parent had at the fork (setmax_mm_hiwater_rss in exec_mmap), and a test process grows large.
+func (p *Process) watchMemory() {
+	defer close(p.watched)
+	for {
+		select {
+		case <-p.child.Done():
+			return
+		case <-time.After(20 * time.Millisecond):
+			p.lookAtMemory()
+		}
+	}
+}
+
+// lookAtMemory returns the resident memory now; VmHWM never falls while the process lives.
+func (p *Process) lookAtMemory() int64 {
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.child.PID()))
+	if peak := kilobytes(status, "VmHWM:"); peak > p.peak.Load() {
+		p.peak.Store(peak)
+	}
+	return kilobytes(status, "VmRSS:")
 }
 
 // Ready waits until /readyz answers 200. It returns at once when the process ends.
@@ -188,26 +217,20 @@ func (p *Process) ExitCode() int {
 	return -1
 }
 
-// Usage is what a process took: once it has ended, what the kernel counted; before, what /proc says.
+// Usage is what a process took.
 type Usage struct {
 	CPU     time.Duration // user and system
-	PeakRSS int64         // bytes
+	PeakRSS int64         // bytes; what it was a moment before the end may be missed
 	RSS     int64         // bytes now; 0 after the end
 }
 
-// Usage of the process.
+// Usage of the process so far.
 func (p *Process) Usage() Usage {
 	if s := p.child.State(); s != nil {
-		u := Usage{CPU: s.UserTime() + s.SystemTime()}
-		if r, ok := s.SysUsage().(*syscall.Rusage); ok {
-			u.PeakRSS = r.Maxrss * 1024 // Linux counts in kB
-		}
-		return u
+		return Usage{CPU: s.UserTime() + s.SystemTime(), PeakRSS: p.peak.Load()}
 	}
-	proc := fmt.Sprintf("/proc/%d/", p.child.PID())
-	status, _ := os.ReadFile(proc + "status")
-	u := Usage{PeakRSS: kilobytes(status, "VmHWM:"), RSS: kilobytes(status, "VmRSS:")}
-	stat, _ := os.ReadFile(proc + "stat")
+	u := Usage{RSS: p.lookAtMemory(), PeakRSS: p.peak.Load()}
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.child.PID()))
 	if i := strings.LastIndexByte(string(stat), ')'); i > 0 {
 		if f := strings.Fields(string(stat[i:])); len(f) > 13 { // utime and stime are fields 14 and 15 of proc_pid_stat(5), in ticks of 10 ms
 			user, _ := strconv.Atoi(f[12])
@@ -248,5 +271,6 @@ func (p *Process) LogTail(n int) string {
 // Close kills the process if it still runs and removes its files.
 func (p *Process) Close() error {
 	p.child.Kill()
+	<-p.watched
 	return p.dir.Remove()
 }

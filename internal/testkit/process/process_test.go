@@ -1,6 +1,7 @@
 package process_test
 
 import (
+	"runtime"
 	"testing"
 	"time"
 
@@ -27,7 +28,19 @@ func TestProcess_exit_code_output_and_usage(t *testing.T) {
 	require.Equal(t, 3, code)
 	require.Equal(t, "in", p.Stdout())
 	require.Equal(t, "x\n", p.Log())
+}
+
+func TestProcess_peak_memory_is_its_own(t *testing.T) {
+	big := make([]byte, 200<<20) // what a process counts at its start is its parent's
+	for i := 0; i < len(big); i += 4096 {
+		big[i] = 1
+	}
+	p := start(t, process.Options{Binary: "/bin/sh", Args: []string{"-c", "sleep 0.2"}})
+	_, err := p.Wait(10 * time.Second)
+	require.NoError(t, err)
 	require.Positive(t, p.Usage().PeakRSS)
+	require.Less(t, p.Usage().PeakRSS, int64(50<<20))
+	runtime.KeepAlive(big)
 }
 
 func TestProcess_that_ends_is_not_waited_for(t *testing.T) {
