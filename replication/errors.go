@@ -47,6 +47,7 @@ var rules = []rule{
 	{"42", fault.Operator, nil},
 	{"55006", fault.Retry, nil}, // another session holds the slot
 	{"08", fault.Retry, nil},
+	{"25006", fault.Operator, nil}, // default_transaction_read_only, which stays
 	{"25", fault.Retry, nil},
 	{"40", fault.Retry, nil}, // a standby's recovery got in the way
 	{"53", fault.Retry, nil}, // connections, memory, disk

@@ -405,3 +405,14 @@ func (db *adminDB) readSlot(t *testing.T) int {
 	require.Eventually(t, func() bool { return db.slot(t).ActivePID != 0 }, 5*time.Second, 10*time.Millisecond)
 	return db.slot(t).ActivePID
 }
+
+// TestEnsure_read_only_by_default_needs_somebody: the setting does not pass by itself. Reading the slot is not hindered
+// by it, so once the setup was made the relay runs.
+func TestEnsure_read_only_by_default_needs_somebody(t *testing.T) {
+	db := newAdminDB(t, setupTableDDL)
+	db.Exec(t, `ALTER DATABASE `+QuoteIdentifier(db.Name)+` SET default_transaction_read_only = on`)
+	requireOperator(t, db.ensure(t, true), "read-only transaction", "default_transaction_read_only")
+	writing := db.DSN + "&options=-c%20default_transaction_read_only%3Doff"
+	require.NoError(t, Ensure(t.Context(), writing, db.cfg, true))
+	require.NoError(t, db.ensure(t, true))
+}

@@ -17,6 +17,7 @@ const (
 	stateDuplicateTable  = "42P07"
 	stateUniqueViolation = "23505" // two sessions insert the same catalog row
 	stateQueryCanceled   = "57014"
+	stateReadOnly        = "25006"
 )
 
 // carryOut runs the plan and looks at the result. The setup lock is held.
@@ -82,6 +83,9 @@ func runStep(ctx context.Context, conn *pgx.Conn, cfg AdminConfig, step Step) er
 	f := adminQueryFault("setup", err)
 	if fe, ok := f.(*fault.Error); ok && fe.Kind == fault.Operator {
 		fe.Next = "Run as a role that may do it:\n" + step.SQL
+		if adminSQLState(err) == stateReadOnly {
+			fe.Next = "Run `cdc-outbox setup` with ?options=-c%20default_transaction_read_only%3Doff in postgres.dsn, or by hand:\nSET default_transaction_read_only = off;\n" + step.SQL
+		}
 	}
 	return f
 }
