@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jackc/pglogrepl"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
 
@@ -61,10 +62,11 @@ func dial(ctx context.Context, cfg *Config, again bool) (*connection, error) {
 	if err != nil {
 		return nil, cfg.dsnError(err, again)
 	}
-	pc, err := pgconn.ParseConfig(dsn)
+	parsed, err := pgx.ParseConfig(dsn) // rather than pgconn's: what only pgx understands must not be sent to the server
 	if err != nil {
 		return nil, adminDSNFault(err)
 	}
+	pc := &parsed.Config
 	if pc.ConnectTimeout == 0 {
 		pc.ConnectTimeout = cfg.ConnectTimeout
 	}

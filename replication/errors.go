@@ -127,10 +127,23 @@ func (c *Config) serverError(p phase, at pglogrepl.LSN, e *pgconn.PgError) error
 	if e.Code == "42704" && p == duringStart {
 		return c.slotMissing() // it was there a moment ago
 	}
-	if r.next != nil {
-		f.Next = r.next(c)
-	}
+	f.Next = c.remedy(p, e.Code)
 	return f
+}
+
+// remedy is what an SQLSTATE asks for. Before the slot is touched the same codes mean something else, an unknown parameter
+// in postgres.dsn for one (42704), and nobody must be told to drop a slot for that.
+func (c *Config) remedy(p phase, code string) string {
+	next := findRule(code).next
+	switch {
+	case next == nil:
+		return ""
+	case p == duringConnect && code == "42704":
+		return "Take the parameter out of postgres.dsn, or correct its name."
+	case (p == duringConnect || p == duringQuery) && !strings.HasPrefix(code, "28") && code != "42501":
+		return ""
+	}
+	return next(c)
 }
 
 // serverRefusal is a server's error with its detail, which often holds the reason, and without the statement it came
@@ -157,11 +170,7 @@ func dataInDetail(code string) bool {
 func (c *Config) connectError(pc *pgconn.Config, err error, again bool) error {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
-		f := &fault.Error{Object: server(pc), Err: &serverRefusal{pg}}
-		f.Kind, f.Next = findRule(pg.Code).kind, ""
-		if next := findRule(pg.Code).next; next != nil {
-			f.Next = next(c)
-		}
+		f := &fault.Error{Object: server(pc), Err: &serverRefusal{pg}, Kind: findRule(pg.Code).kind, Next: c.remedy(duringConnect, pg.Code)}
 		if again && (strings.HasPrefix(pg.Code, "28") || pg.Code == "3D000") {
 			f.Kind = fault.Retry
 		}

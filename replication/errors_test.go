@@ -39,6 +39,19 @@ func TestErrors_publication_missing_where_the_rows_were_written(t *testing.T) {
 	require.ErrorAs(t, err, &pg)
 }
 
+// TestErrors_before_the_slot_is_touched_nobody_is_told_to_drop_it: an unknown parameter in the DSN has the SQLSTATE of a
+// missing publication, and whoever follows the latter's remedy loses events.
+func TestErrors_before_the_slot_is_touched_nobody_is_told_to_drop_it(t *testing.T) {
+	c := &Config{Slot: "s", Publication: "p", Confirmed: nothingConfirmed}
+	for _, code := range []string{"42704", "55000", "58P01", "42501", "28000"} {
+		refused := &pgconn.PgError{Code: code, Message: "no"}
+		require.NotContains(t, c.connectError(&pgconn.Config{}, refused, false).Error(), "drop", code)
+		require.NotContains(t, c.serverError(duringQuery, 0, refused).Error(), "drop", code)
+	}
+	require.ErrorContains(t, c.connectError(&pgconn.Config{}, &pgconn.PgError{Code: "42704"}, false), "parameter")
+	require.ErrorContains(t, c.connectError(&pgconn.Config{}, &pgconn.PgError{Code: "28000"}, false), "pg_hba.conf")
+}
+
 func TestErrors_detail_is_shown_unless_it_may_hold_a_row(t *testing.T) {
 	c := &Config{Slot: "s"}
 	require.ErrorContains(t, c.serverError(duringStream, 0, &pgconn.PgError{Code: "55000", Message: "cannot read", Detail: "It was invalidated."}), "(It was invalidated.)")
