@@ -123,7 +123,9 @@ func (c *statusClock) run() {
 // silentServer is a server that has not been heard for so long.
 type silentServer struct{ lasted time.Duration }
 
-func (e *silentServer) Error() string { return fmt.Sprintf("the server has been silent for %s", e.lasted) }
+func (e *silentServer) Error() string {
+	return fmt.Sprintf("the server has been silent for %s", e.lasted)
+}
 
 // due tells whether an update has to go out now, and takes note of what asked for it.
 func (c *statusClock) due(now, interval time.Duration) bool {
