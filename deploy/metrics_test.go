@@ -156,3 +156,35 @@ func TestGrafanaFindsItsDashboards(t *testing.T) {
 	mounts := readCompose(t).Services["grafana"].Volumes
 	require.Contains(t, mounts, "./deploy/grafana/dashboards:"+p.Providers[0].Options.Path+":ro")
 }
+
+var metricInPage = regexp.MustCompile("`([a-z_]+)(?:\\{[a-z,]+\\})?`")
+
+func TestOperationsListsEveryMetric(t *testing.T) {
+	b, err := os.ReadFile("../docs/operations.md")
+	require.NoError(t, err)
+	listed := map[string]bool{}
+	for _, line := range strings.Split(string(b), "\n") {
+		if !strings.HasPrefix(line, "| `") {
+			continue
+		}
+		names, _, _ := strings.Cut(strings.TrimPrefix(line, "| "), " |")
+		for _, m := range metricInPage.FindAllStringSubmatch(names, -1) {
+			listed[telemetry.Namespace+"_"+m[1]] = true
+		}
+	}
+	for name := range metricNames(t) {
+		require.True(t, listed[name], "docs/operations.md does not list %s", name)
+	}
+}
+
+func TestOperationsExplainsEveryAlert(t *testing.T) {
+	page, err := os.ReadFile("../docs/operations.md")
+	require.NoError(t, err)
+	rules, err := os.ReadFile("prometheus/rules.yml")
+	require.NoError(t, err)
+	alerts := regexp.MustCompile(`alert: (\w+)`).FindAllStringSubmatch(string(rules), -1)
+	require.NotEmpty(t, alerts)
+	for _, m := range alerts {
+		require.Contains(t, string(page), "| `"+m[1]+"` |")
+	}
+}
