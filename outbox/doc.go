@@ -14,8 +14,9 @@
 // Insert takes a pgx.Tx and InsertSQL a *sql.Tx; a connection or a pool isn't accepted, as an event written outside
 // the transaction is the very thing the pattern is to prevent.
 //
-// Schema prints the table. Delete rows once they are published (cdc-outbox prune, or by created_at): the connector
-// reads the write-ahead log, so it doesn't need the rows, and it ignores the deletes.
+// Schema prints the table. The connector reads the write-ahead log, so it doesn't need the rows, and it ignores deletes;
+// let a scheduler delete old ones by created_at. Keep them for longer than the longest outage: if the connector's slot is
+// lost, events are published again from the table.
 //
 // # Order
 //
@@ -34,6 +35,7 @@
 // The connector's rules for a row are: id, aggregate_type and aggregate_id aren't NULL; the topic made of
 // aggregate_type is 1 to 249 characters of [a-zA-Z0-9._-] and doesn't start with "__"; headers is NULL or a JSON object
 // of at most 256 members and 64 KiB, none of them named id, type or position, and no name is empty or holds control
-// characters; a NULL payload is a tombstone. A row that breaks them stops the connector or goes to its dead letters, so
-// the table's CHECK constraints refuse most of them, and this package all of them, before they are written.
+// characters; a NULL payload is a tombstone. A row that breaks them stops the connector in front of it (or is skipped, where
+// router.on_bad_row says so), so the table's CHECK constraints refuse most of them, and this package all of them, before
+// they are written.
 package outbox
