@@ -139,8 +139,8 @@ func adminConnectFault(pc *pgx.ConnConfig, err error) error {
 		f.Err = &serverRefusal{pg}
 		f.Kind, f.Next = adminRefusal(pc, pg.Code)
 	case errors.As(err, &dial):
-		f.Err = fmt.Errorf("cannot connect: %w", dial.Unwrap())
-		f.Next = fmt.Sprintf("See whether the server runs and is reached from here: pg_isready -h %s -p %d", pc.Host, pc.Port)
+		f.Err = fmt.Errorf("cannot connect: %w", oneLine{dial.Unwrap()})
+		f.Next = nextConnect(pc.Host, pc.Port, dial.Unwrap())
 	}
 	return f
 }
@@ -150,11 +150,11 @@ func adminRefusal(pc *pgx.ConnConfig, code string) (fault.Kind, string) {
 	role := QuoteIdentifier(pc.User)
 	switch code {
 	case "28P01":
-		return fault.Operator, fmt.Sprintf(`Set the password in postgres.dsn, or give the role a new one in psql: \password %s`, role)
+		return fault.Operator, fmt.Sprintf("-- set the password in postgres.dsn, or give the role a new one in psql:\n\\password %s", role)
 	case "28000":
-		return fault.Operator, fmt.Sprintf("See whether the role exists and may log in (ALTER ROLE %s LOGIN;) and whether pg_hba.conf has a line for it, this database and this host.", role)
+		return fault.Operator, fmt.Sprintf("-- see whether pg_hba.conf has a line for the role, this database and this host; if the role may not log in:\nALTER ROLE %s LOGIN;", role)
 	case "3D000":
-		return fault.Operator, fmt.Sprintf("Name the outbox's database in postgres.dsn, or create it: CREATE DATABASE %s;", QuoteIdentifier(pc.Database))
+		return fault.Operator, fmt.Sprintf("-- name the outbox's database in postgres.dsn, or create it:\nCREATE DATABASE %s;", QuoteIdentifier(pc.Database))
 	case "42501":
 		return fault.Operator, fmt.Sprintf("GRANT CONNECT ON DATABASE %s TO %s;", QuoteIdentifier(pc.Database), role)
 	case "53300":

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/jackc/pglogrepl"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
@@ -66,30 +68,34 @@ func findRule(code string) rule {
 	return rule{code: code, kind: fault.Fatal}
 }
 
-// recreate is the one way back from a slot that cannot be read any more. What was committed in between is not in
-// the new slot.
-func (c *Config) recreate() string {
-	return fmt.Sprintf("SELECT pg_drop_replication_slot(%[1]s); SELECT pg_create_logical_replication_slot(%[1]s, 'pgoutput'); "+
-		"The new slot starts now: events committed after the position above are not in it and have to be published again from the outbox table.", QuoteLiteral(c.Slot))
+// admin is what the checks and their remedies need to know, so that a fault has the same text in the stream, at the start
+// and in check.
+func (c *Config) admin() AdminConfig {
+	return AdminConfig{Slot: c.Slot, Publication: c.Publication, Tables: c.Tables, Columns: c.Columns, Failover: c.Failover}
 }
 
 func nextLogin(*Config) string {
 	return "Set user and password in postgres.dsn; see that pg_hba.conf has a line for this role, database and host (a walsender with a database matches the database's name)."
 }
 
-func nextReplicationRole(*Config) string {
-	return "ALTER ROLE … REPLICATION; for the role in postgres.dsn."
+func nextReplicationRole(c *Config) string {
+	if dsn, err := c.DSN(); err == nil {
+		if parsed, err := pgx.ParseConfig(dsn); err == nil {
+			return replicationGrant(serverInfo{User: parsed.User})
+		}
+	}
+	return "Give the role in postgres.dsn the attribute REPLICATION."
 }
 
 func nextUndefined(c *Config) string {
-	return fmt.Sprintf("The publication is looked up as it was when the rows were written, so creating it now does not mend this slot. "+
-		"See that publication %s exists (CREATE PUBLICATION), then: %s", QuoteIdentifier(c.Publication), c.recreate())
+	return "-- the publication is looked up as it was when the rows were written: creating it now does not mend this slot\n" +
+		publicationLost(c.admin(), setupState{}).Remedy
 }
 
-func nextRemovedWAL(c *Config) string { return "The WAL the slot needs is gone. " + c.recreate() }
+func nextRemovedWAL(c *Config) string { return slotInvalidated(c.admin(), setupState{}).Remedy }
 
-func nextUnusableSlot(c *Config) string {
-	return "If wal_level is not logical: ALTER SYSTEM SET wal_level = 'logical'; and restart Postgres. If the slot is invalidated: " + c.recreate()
+func nextUnusableSlot(*Config) string {
+	return "`cdc-outbox check` says whether wal_level is too low or the slot is invalidated, and prints the SQL that mends it."
 }
 
 // slotHeld is a slot that another session reads from. Run waits for it as a standby.
@@ -177,19 +183,44 @@ func (c *Config) connectError(pc *pgconn.Config, err error, again bool) error {
 		return f
 	}
 	// pgconn's error holds the whole configuration, password included, so only its text goes on, and that without it.
-	text := err.Error()
+	cause := err
 	var dial *pgconn.ConnectError
 	if errors.As(err, &dial) {
-		text = dial.Unwrap().Error()
+		cause = dial.Unwrap()
 	}
+	text := oneLine{cause}.Error()
 	if len(pc.Password) > 3 {
 		text = strings.ReplaceAll(text, pc.Password, "…")
 	}
 	return &fault.Error{
 		Kind: fault.Retry, Object: server(pc), Err: errors.New("cannot connect: " + text),
-		Next: fmt.Sprintf("See whether the server runs and is reached from here: pg_isready -h %s -p %d", pc.Host, pc.Port),
+		Next: nextConnect(pc.Host, pc.Port, cause),
 	}
 }
+
+// nextConnect is what to do about a connection that failed before the server said a word.
+func nextConnect(host string, port uint16, err error) string {
+	if strings.Contains(err.Error(), "server refused TLS connection") { // pgconn has no value for it
+		return "The server has no TLS: set ssl = on there, or sslmode=disable or prefer in postgres.dsn."
+	}
+	return fmt.Sprintf("See whether the server runs and is reached from here: pg_isready -h %s -p %d", host, port)
+}
+
+// oneLine is an error of pgconn's with its text on one line. It tries each host with TLS and without, and lists what became
+// of every attempt on a line of its own, mostly the same.
+type oneLine struct{ error }
+
+func (e oneLine) Error() string {
+	var lines []string
+	for line := range strings.Lines(e.error.Error()) {
+		if line = strings.TrimSpace(line); line != "" && !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "; ")
+}
+
+func (e oneLine) Unwrap() error { return e.error }
 
 // server names the server without user, password or parameters.
 func server(pc *pgconn.Config) string { return fmt.Sprintf("postgres %s:%d", pc.Host, pc.Port) }
@@ -233,38 +264,26 @@ func (c *Config) serverOr(ctx context.Context, p phase, err error) error {
 
 // checkSlot refuses a slot that cannot be read from, and says why better than the server would.
 func (c *Config) checkSlot(slot SlotInfo, database string) error {
-	bad := func(err error, next string) error {
-		return &fault.Error{Kind: fault.Operator, Object: c.object(), At: slot.ConfirmedFlush.String(), Err: err, Next: next}
+	st := setupState{Slot: slot, Server: serverInfo{Database: database}}
+	var f *fault.Error
+	if errors.As(firstFailure(checkSlot(c.admin(), st)), &f) {
+		f.At = slot.ConfirmedFlush.String()
+		return f
 	}
-	switch {
-	case !slot.Logical:
-		return bad(errors.New("it is a physical slot"), "Set postgres.slot to another name.")
-	case slot.Plugin != "pgoutput":
-		return bad(fmt.Errorf("its output plugin is %q, not pgoutput", slot.Plugin), "Set postgres.slot to another name, or: "+c.recreate())
-	case slot.Database != database:
-		return bad(fmt.Errorf("it belongs to database %q, the connection is to %q", slot.Database, database),
-			"Set the database in postgres.dsn, or set postgres.slot to another name: slot names are shared by all databases of a server.")
-	case slot.Invalidated():
-		reason := slot.InvalidationReason
-		if reason == "" {
-			reason = "the WAL it needs has been removed (max_slot_wal_keep_size)"
-		}
-		return bad(fmt.Errorf("it is invalidated: %s", reason), c.recreate())
-	case slot.ActivePID != 0:
+	if slot.ActivePID != 0 {
 		return &fault.Error{Kind: fault.Retry, Object: c.object(), Err: &slotHeld{pid: slot.ActivePID}}
 	}
 	return nil
 }
 
-// slotMissing is a slot that is gone, or never was.
+// slotMissing is a slot that is gone: it was there when the process began.
 func (c *Config) slotMissing() error {
-	f := &fault.Error{Kind: fault.Operator, Object: c.object(), Err: errors.New("it does not exist")}
-	f.Next = fmt.Sprintf("SELECT pg_create_logical_replication_slot(%s, 'pgoutput'); "+
-		"The new slot starts now: events committed before that are not in it and have to be published again from the outbox table.", QuoteLiteral(c.Slot))
+	f := slotGone(c.admin())
+	missing := &fault.Error{Kind: fault.Operator, Object: c.object(), Err: errors.New(trimStop(f.Found) + ". " + trimStop(f.Why)), Next: f.Remedy}
 	if at := c.Confirmed(); at != 0 {
-		f.At = at.String()
+		missing.At = at.String()
 	}
-	return f
+	return missing
 }
 
 func (c *Config) object() string { return fmt.Sprintf("slot %q", c.Slot) }

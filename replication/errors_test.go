@@ -1,6 +1,10 @@
 package replication
 
 import (
+	"io"
+	"net"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pglogrepl"
@@ -8,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 )
 
 func TestErrors_every_SQLSTATE_has_a_kind(t *testing.T) {
@@ -42,7 +47,7 @@ func TestErrors_publication_missing_where_the_rows_were_written(t *testing.T) {
 // TestErrors_before_the_slot_is_touched_nobody_is_told_to_drop_it: an unknown parameter in the DSN has the SQLSTATE of a
 // missing publication, and whoever follows the latter's remedy loses events.
 func TestErrors_before_the_slot_is_touched_nobody_is_told_to_drop_it(t *testing.T) {
-	c := &Config{Slot: "s", Publication: "p", Confirmed: nothingConfirmed}
+	c := &Config{Slot: "s", Publication: "p", Confirmed: nothingConfirmed, DSN: func() (string, error) { return "", nil }}
 	for _, code := range []string{"42704", "55000", "58P01", "42501", "28000"} {
 		refused := &pgconn.PgError{Code: code, Message: "no"}
 		require.NotContains(t, c.connectError(&pgconn.Config{}, refused, false).Error(), "drop", code)
@@ -50,6 +55,72 @@ func TestErrors_before_the_slot_is_touched_nobody_is_told_to_drop_it(t *testing.
 	}
 	require.ErrorContains(t, c.connectError(&pgconn.Config{}, &pgconn.PgError{Code: "42704"}, false), "parameter")
 	require.ErrorContains(t, c.connectError(&pgconn.Config{}, &pgconn.PgError{Code: "28000"}, false), "pg_hba.conf")
+}
+
+// TestErrors_same_text_wherever_the_fault_is_met: check, the start and the stream say the same of a slot.
+func TestErrors_same_text_wherever_the_fault_is_met(t *testing.T) {
+	cfg, st := planConfig(), setUpState()
+	c := &Config{Slot: cfg.Slot, Publication: cfg.Publication, Tables: cfg.Tables, Confirmed: nothingConfirmed}
+	next := func(err error) string {
+		var f *fault.Error
+		require.ErrorAs(t, err, &f)
+		return f.Next
+	}
+	require.Equal(t, slotGone(cfg).Remedy, next(c.slotMissing()))
+	st.Slot.WALStatus = WALLost
+	require.Equal(t, next(firstFailure(setupVerdict(cfg, st))), next(c.checkSlot(st.Slot, "db")))
+	require.Equal(t, slotInvalidated(cfg, st).Remedy, c.remedy(duringStream, "58P01"))
+	require.Contains(t, c.remedy(duringStream, "42704"), publicationLost(cfg, st).Remedy)
+}
+
+// TestErrors_remedies_can_be_pasted: prose stands on comment lines of its own beside SQL.
+func TestErrors_remedies_can_be_pasted(t *testing.T) {
+	c := &Config{Slot: "s", Publication: "p", Tables: planConfig().Tables, Confirmed: nothingConfirmed,
+		DSN: func() (string, error) { return "postgres://it@h/d", nil }}
+	require.Equal(t, `ALTER ROLE "it" REPLICATION;`, c.remedy(duringStart, "42501"))
+	st := setUpState()
+	st.Server.WALLevel, st.Server.UsedSlots, st.Server.UsedSenders, st.Server.SlotWALKeepMB = "replica", 10, 10, -1
+	var remedies []string
+	for _, f := range slices.Concat(checkServer(planConfig(), st), checkSlotRoom(st), checkSenderRoom(st), []preflight.Finding{checkWALLimit(st)}) {
+		if f.Remedy != "" {
+			remedies = append(remedies, f.Remedy)
+		}
+	}
+	require.Len(t, remedies, 4)
+	for _, code := range []string{"42704", "58P01"} {
+		remedies = append(remedies, c.remedy(duringStream, code))
+	}
+	for _, remedy := range remedies {
+		require.Contains(t, remedy, ";")
+		for line := range strings.SplitSeq(remedy, "\n") {
+			if !strings.HasPrefix(line, "-- ") {
+				require.Regexp(t, `^(SELECT|ALTER|CREATE|BEGIN|COMMIT)[^;]*;$`, line)
+			}
+		}
+	}
+}
+
+// TestErrors_one_sentence: pgconn lists an attempt with TLS and one without, on two lines.
+func TestErrors_one_sentence(t *testing.T) {
+	for _, dsn := range []string{"postgres://u@127.0.0.1:1/d", "postgres://u@127.0.0.1:1,127.0.0.1:2/d"} {
+		err := Ensure(t.Context(), dsn, planConfig(), false)
+		require.ErrorContains(t, err, "127.0.0.1:1")
+		require.NotContains(t, err.Error(), "\n")
+		require.Equal(t, 1, strings.Count(err.Error(), "dial tcp 127.0.0.1:1:"), err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer listener.Close()
+	go func() {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		_, _ = io.ReadFull(conn, make([]byte, 8)) // SSLRequest
+		_, _ = conn.Write([]byte("N"))
+		_ = conn.Close()
+	}()
+	require.ErrorContains(t, Ensure(t.Context(), "postgres://u@"+listener.Addr().String()+"/d?sslmode=require", planConfig(), false), "The server has no TLS: set ssl = on there")
 }
 
 func TestErrors_detail_is_shown_unless_it_may_hold_a_row(t *testing.T) {

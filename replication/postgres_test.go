@@ -187,8 +187,8 @@ func TestRun_mistakes_need_an_operator(t *testing.T) {
 		kind   fault.Kind
 		want   string
 	}{
-		"no such slot":     {func(c *Config) { c.Slot = "gone" }, fault.Operator, `slot "gone": it does not exist. Next: SELECT pg_create_logical_replication_slot('gone', 'pgoutput');`},
-		"another plugin":   {func(c *Config) { c.Slot += "_other" }, fault.Operator, `"test_decoding", not pgoutput`},
+		"no such slot":     {func(c *Config) { c.Slot = "gone" }, fault.Operator, "Next: SELECT pg_create_logical_replication_slot('gone', 'pgoutput');\n--"},
+		"another plugin":   {func(c *Config) { c.Slot += "_other" }, fault.Operator, `Its plugin is "test_decoding"`},
 		"upper-case slot":  {func(c *Config) { c.Slot = "Slot" }, fault.Config, "only a-z"},
 		"another database": {func(c *Config) { c.DSN = func() (string, error) { return db.Server.DSN("postgres"), nil } }, fault.Operator, "belongs to database"},
 		"no such database": {func(c *Config) { c.DSN = func() (string, error) { return db.Server.DSN("nowhere"), nil } }, fault.Operator, "3D000"},

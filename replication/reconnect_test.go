@@ -159,9 +159,9 @@ func TestRun_start_of_a_later_stream(t *testing.T) {
 		"promoted, not rewound":           {second: visit{timeline: "2"}, confirmed: confirmed, kind: fault.Fatal, want: "not rewound"},
 		"promoted, rewound":               {second: visit{timeline: "2"}, confirmed: func() pglogrepl.LSN { return 100 }, start: "0/0"},
 		"restored from a copy":            {second: visit{walEnd: "0/C7"}, confirmed: confirmed, kind: fault.Operator, want: "restored from an older copy"},
-		"slot dropped":                    {second: visit{slot: "none"}, confirmed: confirmed, kind: fault.Operator, want: `slot "s" at 0/C8: it does not exist. Next: SELECT pg_create_logical_replication_slot('s', 'pgoutput');`},
+		"slot dropped":                    {second: visit{slot: "none"}, confirmed: confirmed, kind: fault.Operator, want: `slot "s" at 0/C8: It is gone`},
 		"slot invalidated": {second: visit{slot: `{"slot_name":"s","plugin":"pgoutput","slot_type":"logical","database":"db","wal_status":"lost"}`},
-			confirmed: confirmed, kind: fault.Operator, want: "SELECT pg_drop_replication_slot('s'); SELECT pg_create_logical_replication_slot('s', 'pgoutput');"},
+			confirmed: confirmed, kind: fault.Operator, want: "SELECT pg_drop_replication_slot('s');\nSELECT pg_create_logical_replication_slot('s', 'pgoutput');"},
 		"slot is physical": {second: visit{slot: `{"slot_name":"s","slot_type":"physical"}`}, confirmed: confirmed, kind: fault.Operator, want: "physical"},
 	}
 	for name, test := range tests {

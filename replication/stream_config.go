@@ -18,6 +18,10 @@ type Config struct {
 	Publication string // required; any name Postgres allows
 	Tables      []Table
 
+	// Columns and Failover are for the SQL in remedies only.
+	Columns  OutboxColumns
+	Failover bool
+
 	// Confirmed is what may be reported as flushed: the tracker's word. It is asked from several goroutines and must be
 	// cheap. 0 means unknown: the slot's own position stands. Required.
 	Confirmed func() pglogrepl.LSN

@@ -231,6 +231,15 @@ func TestRunWaitsForPostgres(t *testing.T) {
 	_, body := r.get("/status")
 	require.Contains(t, body, host+":"+port)
 	require.NotContains(t, body+r.text(), canary)
+	_, why := r.get("/readyz")
+	require.Equal(t, 1, strings.Count(why, "\n"), "one sentence: "+why)
+	asked := invoke(t, []string{"CDC_OUTBOX_POSTGRES_DSN=host=" + host + " port=" + port + " user=u dbname=d"},
+		"status", "--http-listen="+strings.TrimPrefix(r.url, "http://"))
+	require.NotContains(t, asked.stdout, "�")
+	require.Equal(t, 1, strings.Count(asked.stdout, "connection refused"), asked.stdout)
+	require.Contains(t, asked.stdout, "not known, Postgres does not answer")
+	require.Contains(t, asked.stdout, "not heard from Postgres yet")
+	require.Contains(t, asked.stdout, "next: See whether the server runs")
 	require.Equal(t, 0, r.stop(syscall.SIGINT))
 }
 

@@ -27,14 +27,17 @@ type service struct {
 	monitor   *slotmonitor.Monitor
 	server    *telemetry.Server // nil when http.listen is off
 
-	startup atomic.Pointer[string] // why the connector has not begun yet, nil once it has
-	ensured atomic.Int64           // when publication and slot were last seen to be there, Unix nanoseconds
+	startup atomic.Pointer[waiting] // why the connector has not begun yet, nil once it has
+	ensured atomic.Int64            // when publication and slot were last seen to be there, Unix nanoseconds
 }
+
+// waiting is why the connector has not begun, and what somebody may do about it.
+type waiting struct{ why, next string }
 
 // newService builds the parts and binds the HTTP address. It connects to nothing.
 func newService(ctx context.Context, c *config.Loaded, reg *prometheus.Registry, log *zap.Logger) (*service, error) {
 	s := &service{cfg: c, log: log}
-	s.waits("looking at publication and slot")
+	s.startup.Store(&waiting{why: "looking at publication and slot"})
 	var err error
 	if s.admin, err = adminConfig(c, false); err != nil {
 		return nil, err
@@ -103,7 +106,9 @@ func (s *service) ensure(ctx context.Context) error {
 		case fault.KindOf(err) != fault.Retry:
 			return err
 		}
-		s.waits(err.Error())
+		var w waiting
+		w.why, w.next = fault.Split(err)
+		s.startup.Store(&w)
 		if said != err.Error() { // once for each reason, however long it lasts
 			said = err.Error()
 			s.log.Warn("Cannot look at publication and slot, trying again", telemetry.ErrorFields(err)...)
@@ -116,12 +121,9 @@ func (s *service) ensure(ctx context.Context) error {
 	}
 }
 
-// waits notes why the connector has not begun.
-func (s *service) waits(why string) { s.startup.Store(&why) }
-
 func (s *service) ready() (bool, string) {
-	if why := s.startup.Load(); why != nil {
-		return false, "starting: " + *why
+	if w := s.startup.Load(); w != nil {
+		return false, "starting: " + w.why
 	}
 	return s.connector.Ready()
 }
@@ -129,8 +131,8 @@ func (s *service) ready() (bool, string) {
 // status is the answer of /status.
 func (s *service) status() status {
 	st := s.connector.Status()
-	if why := s.startup.Load(); why != nil {
-		st.State.Reason = *why
+	if w := s.startup.Load(); w != nil {
+		st.State.Reason, st.State.Next = w.why, w.next
 	}
 	st.Ready, st.ReadyReason = s.ready()
 	answered, err := s.monitor.State()

@@ -23,7 +23,7 @@ func writeStatus(w io.Writer, st status, source string) error {
 	if s := st.ReplicationSlot; s != nil {
 		slotLines(line, s)
 	} else {
-		line("state", "not known or not there, see below")
+		line("state", "%s", noSlot(st))
 	}
 	fmt.Fprintf(tw, "connector %s\n", source)
 	line("state", "%s", stateText(st))
@@ -36,6 +36,19 @@ func writeStatus(w io.Writer, st status, source string) error {
 	writeWaits(&b, st)
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// noSlot says whether the server has no slot or could not be asked.
+func noSlot(st status) string {
+	for _, w := range st.Waits {
+		switch w.Kind {
+		case waitPostgres:
+			return "not known, Postgres does not answer"
+		case waitSlotMissing:
+			return "there is no slot of this name"
+		}
+	}
+	return "not looked at yet"
 }
 
 func slotLines(line func(string, string, ...any), s *slotmonitor.Slot) {
@@ -65,6 +78,9 @@ func connectorLines(line func(string, string, ...any), st status) {
 	ready := "yes"
 	if !st.Ready {
 		ready = "no: " + st.ReadyReason
+		if st.State.Reason != "" && strings.HasSuffix(st.ReadyReason, st.State.Reason) {
+			ready = "no" // the state above says why
+		}
 	}
 	line("ready", "%s", ready)
 	line("confirmed", "%s", orNone(st.ConfirmedLSN))
@@ -92,7 +108,7 @@ func stateText(st status) string {
 
 // writeWaits says what somebody may have to mend.
 func writeWaits(b *strings.Builder, st status) {
-	if st.Halted == nil && len(st.Waits) == 0 {
+	if st.Halted == nil && len(st.Waits) == 0 && st.State.Next == "" {
 		b.WriteString("waits for nothing\n")
 		return
 	}
@@ -101,8 +117,16 @@ func writeWaits(b *strings.Builder, st status) {
 		fmt.Fprintf(b, "  - event %s at LSN %s: %s\n", printable(h.EventID), h.LSN, printable(h.Message))
 		paragraph(b, "next: ", h.Next)
 	}
+	if st.Halted == nil && st.State.Next != "" {
+		fmt.Fprintf(b, "  - the connector: see its state (since %s)\n", st.State.Since.UTC().Format(time.RFC3339))
+		paragraph(b, "next: ", st.State.Next)
+	}
 	for _, w := range st.Waits {
-		fmt.Fprintf(b, "  - %s: %s (since %s)\n", printable(w.Object), printable(w.Reason), w.Since.UTC().Format(time.RFC3339))
+		reason := w.Reason
+		if short, cause, ok := strings.Cut(reason, ": "); ok && w.Kind == waitPostgres && strings.Contains(st.State.Reason, cause) {
+			reason = short // the state above says why
+		}
+		fmt.Fprintf(b, "  - %s: %s (since %s)\n", printable(w.Object), printable(reason), w.Since.UTC().Format(time.RFC3339))
 		paragraph(b, "next: ", w.Next)
 	}
 }

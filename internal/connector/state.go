@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pglogrepl"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )
@@ -23,7 +24,7 @@ func (c *Connector) setState(s State) {
 	if s.Name == c.state.Name {
 		s.Since = c.state.Since
 		if s.Reason == "" {
-			s.Reason = c.state.Reason // connecting again does not make the last failure undone
+			s.Reason, s.Next = c.state.Reason, c.state.Next // connecting again does not make the last failure undone
 		}
 	}
 	c.state = s
@@ -89,7 +90,7 @@ func (c *Connector) streamState(s replication.State) {
 	default:
 		next.Name = c.unconnected(streamed)
 		if s.Err != nil {
-			next.Reason = s.Err.Error()
+			next.Reason, next.Next = fault.Split(s.Err)
 		}
 	}
 	c.setState(next)

@@ -27,6 +27,7 @@ const (
 type State struct {
 	Name   StateName `json:"name"`
 	Reason string    `json:"reason,omitempty"` // one sentence
+	Next   string    `json:"next,omitempty"`   // the next step for a person, where there is one; may be lines of SQL
 	Since  time.Time `json:"since"`
 }
 

@@ -60,6 +60,24 @@ type Error struct {
 
 // Error implements error: object, position, cause, next step.
 func (e *Error) Error() string {
+	s := e.sentence()
+	if e.Next != "" {
+		s += ". Next: " + e.Next
+	}
+	return s
+}
+
+// Split returns what is wrong, on one line, and the next step, which may be several lines of SQL.
+func Split(err error) (sentence, next string) {
+	sentence = err.Error()
+	var e *Error
+	if errors.As(err, &e) {
+		sentence, next = e.sentence(), e.Next
+	}
+	return strings.ReplaceAll(sentence, "\n", "; "), next
+}
+
+func (e *Error) sentence() string {
 	var b strings.Builder
 	b.WriteString(e.Object)
 	if e.At != "" {
@@ -71,10 +89,6 @@ func (e *Error) Error() string {
 			b.WriteString(": ")
 		}
 		b.WriteString(e.Err.Error())
-	}
-	if e.Next != "" {
-		b.WriteString(". Next: ")
-		b.WriteString(e.Next)
 	}
 	return b.String()
 }
