@@ -129,6 +129,10 @@ func TestPreflightOfABareServer(t *testing.T) {
 	cfg.Tables = cfg.Tables[:1]
 	err := Ensure(t.Context(), db.DSN, cfg, true)
 	requireOperator(t, err, "wal_level is replica")
+	cfg.TableDDL = "CREATE TABLE none (id int)"
+	steps, err := PlanSetup(t.Context(), db.DSN, cfg)
+	requireOperator(t, err, "wal_level is replica")
+	require.Contains(t, stepsSQL(steps), "CREATE PUBLICATION", "the SQL is what was asked for")
 	conn, err := db.Connect(t.Context(), db.Name)
 	require.NoError(t, err)
 	defer func() { _ = conn.Close(context.Background()) }()

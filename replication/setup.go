@@ -41,7 +41,8 @@ func Setup(ctx context.Context, dsn string, cfg AdminConfig) (done []Step, err e
 	return done, err
 }
 
-// PlanSetup lists what Setup would do and changes nothing. The same refusals are its errors.
+// PlanSetup lists what Setup would do and changes nothing. The same refusals are its errors; the steps come along, unless
+// publication or slot was lost: then they would hide a gap.
 func PlanSetup(ctx context.Context, dsn string, cfg AdminConfig) (steps []Step, err error) {
 	cfg = cfg.withDefaults()
 	err = withAdminConn(ctx, dsn, cfg, func(conn *pgx.Conn) error {
@@ -49,11 +50,11 @@ func PlanSetup(ctx context.Context, dsn string, cfg AdminConfig) (steps []Step, 
 		if err != nil {
 			return adminQueryFault("catalog", err)
 		}
-		if err := firstFailure(setupObstacles(cfg, st)); err != nil {
-			return err
+		err = firstFailure(setupObstacles(cfg, st))
+		if err == nil || st.Publication.Exists == st.Slot.Exists || st.pending(cfg) {
+			steps = planSetup(cfg, st)
 		}
-		steps = planSetup(cfg, st)
-		return nil
+		return err
 	})
 	return steps, err
 }

@@ -61,13 +61,18 @@ func (a *app) planSetup(ctx context.Context, c *config.Loaded, admin replication
 		steps, err = replication.SetupScript(admin), nil
 	}
 	if err != nil {
-		return err
-	}
-	if len(steps) == 0 {
+		// Whoever pastes the SQL has to know that it will not do as it is.
+		if perr := a.printComment(err); perr != nil {
+			return perr
+		}
+	} else if len(steps) == 0 {
 		_, err = fmt.Fprintln(a.stdout, "-- Everything is there; nothing to do.")
 		return err
 	}
-	return a.printSteps(steps)
+	if perr := a.printSteps(steps); perr != nil {
+		return perr
+	}
+	return err
 }
 
 func (a *app) setup(ctx context.Context, c *config.Loaded, admin replication.AdminConfig) error {
@@ -87,6 +92,17 @@ func (a *app) setup(ctx context.Context, c *config.Loaded, admin replication.Adm
 		what = "-- Everything was there; nothing was done."
 	}
 	_, err = fmt.Fprintln(a.stdout, what)
+	return err
+}
+
+// printComment prints an obstacle above the SQL.
+func (a *app) printComment(err error) error {
+	sentence, next := fault.Split(err)
+	var b strings.Builder
+	for line := range strings.Lines("This would fail: " + sentence + "\n" + next) {
+		b.WriteString(strings.TrimRight("-- "+strings.TrimPrefix(line, "-- "), "\n ") + "\n")
+	}
+	_, err = fmt.Fprintln(a.stdout, b.String())
 	return err
 }
 
