@@ -40,7 +40,10 @@ func (a *app) execute(ctx context.Context, args []string) int {
 			err = usageError(err.Error(), "cdc-outbox --help lists the commands")
 		}
 	}
-	fmt.Fprintln(a.stderr, "cdc-outbox: "+err.Error())
+	var said reported
+	if !errors.As(err, &said) {
+		fmt.Fprintln(a.stderr, "cdc-outbox: "+err.Error())
+	}
 	return fault.KindOf(err).ExitCode()
 }
 

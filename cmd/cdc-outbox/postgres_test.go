@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -118,6 +119,19 @@ func TestLostSlotNeedsAnOperator(t *testing.T) {
 	r := invoke(t, env, "run")
 	require.Equal(t, 3, r.code, r.all())
 	require.Contains(t, r.stderr, db.Slot)
+	lines := strings.Split(strings.TrimSpace(r.stderr), "\n")
+	for _, line := range lines {
+		require.True(t, json.Valid([]byte(line)), "the log is JSON to its last line: %s", line)
+	}
+	require.Contains(t, lines[len(lines)-1], `"next":"SELECT pg_create_logical_replication_slot`)
+	console := invoke(t, env, "run", "--log-format=console")
+	require.Contains(t, console.stderr, "\ncdc-outbox: ", "for people the last line says what to do")
+	r = invoke(t, env, "setup", "--dry-run")
+	require.Equal(t, 3, r.code, r.all())
+	require.Contains(t, r.stdout, "-- This would fail: ")
+	for line := range strings.Lines(r.stdout) {
+		require.Regexp(t, "^(-- |\n)", line, "SQL that would hide the gap is not offered")
+	}
 	r = invoke(t, env, "check")
 	require.Equal(t, 3, r.code, r.all())
 	require.Contains(t, r.stdout, "✗ ")

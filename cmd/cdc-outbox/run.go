@@ -36,10 +36,22 @@ configuration or the command line is wrong, 3 somebody has to mend something, su
 			if err != nil {
 				return err
 			}
-			return a.run(cmd.Context(), c, log)
+			err = a.run(cmd.Context(), c, log)
+			if err != nil {
+				log.Error("Stopped by an error", telemetry.ErrorFields(err)...)
+				if c.Log.Format == telemetry.FormatJSON {
+					return reported{err}
+				}
+			}
+			return err
 		},
 	}
 }
+
+// reported is an error whose line is in the log already: whoever collects JSON must not find plain text between.
+type reported struct{ error }
+
+func (e reported) Unwrap() error { return e.error }
 
 func (a *app) run(ctx context.Context, c *config.Loaded, log *zap.Logger) error {
 	limit := limitMemory(int64(c.Window.Bytes))
@@ -56,9 +68,7 @@ func (a *app) run(ctx context.Context, c *config.Loaded, log *zap.Logger) error 
 	if err != nil {
 		return err
 	}
-	err = s.run(ctx)
-	if err != nil {
-		log.Error("Stopped by an error", telemetry.ErrorFields(err)...)
+	if err := s.run(ctx); err != nil {
 		return err
 	}
 	log.Info("Stopped as asked")
