@@ -12,6 +12,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/testkit/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/testkit/kafkaclient"
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit/port"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -40,7 +41,10 @@ func produce(t *testing.T, c *kafka.Cluster, topic, value string) error {
 }
 
 func TestBroker_keeps_records_over_kill_bounce_and_freeze(t *testing.T) {
-	c := start(t, kafka.Options{})
+	p, err := port.Free()
+	require.NoError(t, err)
+	c := start(t, kafka.Options{Port: p})
+	require.Equal(t, []string{port.Addr(p)}, c.Addrs())
 	b := c.Brokers[0]
 	require.NoError(t, c.Create(t.Context(), kafkaclient.Topic{Name: "a"}))
 	require.NoError(t, produce(t, c, "a", "1"))
