@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/describeconfigs"
@@ -44,6 +45,7 @@ func Check(ctx context.Context, cfg Config, topics []string) ([]preflight.Findin
 // checker collects the findings.
 type checker struct {
 	cfg      *Config
+	brokers  int // of the cluster
 	findings []preflight.Finding
 }
 
@@ -101,7 +103,7 @@ func (c *checker) cluster(ctx context.Context, w *wire, topics []string) error {
 			return nil
 		}
 	}
-	if err := c.producerID(w); err != nil {
+	if err := c.producerID(ctx, w); err != nil {
 		return err
 	}
 	slices.Sort(topics)
@@ -110,6 +112,7 @@ func (c *checker) cluster(ctx context.Context, w *wire, topics []string) error {
 		return err
 	}
 	answer := res.(*metadata.Response)
+	c.brokers = len(answer.Brokers)
 	if err := c.members(ctx, answer); err != nil {
 		return err
 	}
@@ -123,17 +126,26 @@ func (c *checker) cluster(ctx context.Context, w *wire, topics []string) error {
 	return nil
 }
 
-func (c *checker) producerID(w *wire) error {
-	res, err := w.roundTrip(&initproducerid.Request{ProducerID: -1, ProducerEpoch: -1}, c.cfg.RequestTimeout)
-	if err != nil {
-		return err
+// coordinatorWait is for how long a cluster that has just started is asked again: its coordinators are loading.
+const coordinatorWait = 5 * time.Second
+
+func (c *checker) producerID(ctx context.Context, w *wire) error {
+	var code int16
+	for until := time.Now().Add(coordinatorWait); ; {
+		res, err := w.roundTrip(&initproducerid.Request{ProducerID: -1, ProducerEpoch: -1}, c.cfg.RequestTimeout)
+		if err != nil {
+			return err
+		}
+		code = res.(*initproducerid.Response).ErrorCode
+		if a := verdictOf(code).action; a == done || a == mute || !sleepUntil(ctx, time.Now().Add(200*time.Millisecond)) || time.Now().After(until) {
+			break
+		}
 	}
-	switch v := verdictOf(res.(*initproducerid.Response).ErrorCode); v.action {
+	switch v := verdictOf(code); v.action {
 	case done:
 		c.ok("idempotence", "The cluster gives producer ids.")
 	case mute:
-		c.fail("idempotence", fmt.Sprintf("InitProducerID answers %s.", v.name), "Without a producer id nothing is published.",
-			"kafka-acls --add --allow-principal User:NAME --operation Write --topic TOPIC (before Kafka 2.8 also --operation IdempotentWrite --cluster)")
+		c.fail("idempotence", fmt.Sprintf("InitProducerID answers %s.", v.name), "Without a producer id nothing is published.", c.cfg.allowIdempotence())
 	default:
 		c.warn("idempotence", fmt.Sprintf("InitProducerID answers %s.", v.name), "Brokers say so for moments after a start.", "Run the check again.")
 	}
@@ -206,17 +218,14 @@ func (c *checker) topic(t *metadata.ResponseTopic, config map[string]string) {
 	subject := "topic " + t.Name
 	switch v := verdictOf(t.ErrorCode); {
 	case v.code == 3:
-		c.fail(subject, "It does not exist.", "Records for it wait until it does, and everything behind them.",
-			fmt.Sprintf("kafka-topics --create --topic %s --partitions 12 --replication-factor 3 --config min.insync.replicas=2", t.Name))
+		c.fail(subject, "It does not exist.", "Records for it wait until it does, and everything behind them.", c.cfg.createTopic(t.Name))
 		return
 	case v.action != done:
-		c.fail(subject, fmt.Sprintf("The broker answers %s.", v.name), "Records for it would wait.",
-			"kafka-acls --add --allow-principal User:NAME --operation Write --operation Describe --topic "+t.Name)
+		c.fail(subject, fmt.Sprintf("The broker answers %s.", v.name), "Records for it would wait.", c.cfg.allowWrite(t.Name))
 		return
 	}
 	if ops := t.TopicAuthorizedOperations; ops != 0 && ops != math.MinInt32 && ops&aclWrite == 0 {
-		c.fail(subject, "The user may not write to it.", "Records for it would wait.",
-			"kafka-acls --add --allow-principal User:NAME --operation Write --operation Describe --topic "+t.Name)
+		c.fail(subject, "The user may not write to it.", "Records for it would wait.", c.cfg.allowWrite(t.Name))
 		return
 	}
 	replicas, leaderless := math.MaxInt, 0
@@ -228,13 +237,13 @@ func (c *checker) topic(t *metadata.ResponseTopic, config map[string]string) {
 	}
 	if leaderless > 0 {
 		c.fail(subject, fmt.Sprintf("%d of its %d partitions have no leader.", leaderless, len(t.Partitions)),
-			"Their records wait.", "kafka-topics --describe --topic "+t.Name)
+			"Their records wait.", c.cfg.command("kafka-topics", "--describe --topic "+t.Name))
 		return
 	}
 	c.durability(subject, t, replicas, config)
 	if strings.Contains(config["cleanup.policy"], "compact") {
 		c.warn(subject, "It is compacted.", "It takes no record without a key, and keeps only the last event of each key.",
-			fmt.Sprintf("kafka-configs --alter --entity-type topics --entity-name %s --add-config cleanup.policy=delete, unless that is meant", t.Name))
+			"# unless that is meant:\n"+c.cfg.command("kafka-configs", fmt.Sprintf("--alter --entity-type topics --entity-name %s --add-config cleanup.policy=delete", t.Name)))
 	}
 }
 
@@ -242,8 +251,11 @@ func (c *checker) topic(t *metadata.ResponseTopic, config map[string]string) {
 func (c *checker) durability(subject string, t *metadata.ResponseTopic, replicas int, config map[string]string) {
 	minISR, err := strconv.Atoi(config["min.insync.replicas"])
 	known := err == nil
-	alter := fmt.Sprintf("kafka-configs --alter --entity-type topics --entity-name %s --add-config min.insync.replicas=%d", t.Name, max(1, replicas-1))
+	alter := c.cfg.command("kafka-configs", fmt.Sprintf("--alter --entity-type topics --entity-name %s --add-config min.insync.replicas=%d", t.Name, max(1, replicas-1)))
 	switch {
+	case replicas == 1 && c.brokers == 1:
+		c.warn(subject, "It has one replica (one broker: nothing to do).", "What Kafka acknowledged is lost with that broker's disk, and the slot has moved on.",
+			"More brokers first, for what has to survive the loss of a disk.")
 	case replicas == 1:
 		c.warn(subject, "It has one replica.", "What Kafka acknowledged is lost with that broker's disk, and the slot has moved on.",
 			"Reassign its partitions to more brokers: kafka-reassign-partitions")

@@ -44,6 +44,35 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// TestCheckOfABrokerThatHasJustStarted: one broker cannot hold two replicas, and its coordinator loads for moments.
+func TestCheckOfABrokerThatHasJustStarted(t *testing.T) {
+	c := newCluster(t, kfake.NumBrokers(1))
+	require.NoError(t, c.CreateTopic("orders", 1, nil))
+	asked := 0
+	c.ControlKey(int16(kmsg.InitProducerID), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		if asked++; asked > 2 {
+			return nil, nil, false
+		}
+		res := req.ResponseKind().(*kmsg.InitProducerIDResponse)
+		res.ErrorCode = 14 // COORDINATOR_LOAD_IN_PROGRESS
+		return res, nil, true
+	})
+	findings, err := Check(context.Background(), Config{Brokers: c.ListenAddrs()}, []string{"orders", "missing"})
+	require.NoError(t, err)
+	require.Equal(t, preflight.OK, levels(findings)["idempotence"])
+	require.Equal(t, 3, asked)
+	for _, f := range findings {
+		switch f.Subject {
+		case "topic orders":
+			require.Contains(t, f.Found, "one broker: nothing to do")
+			require.NotContains(t, f.Remedy, "kafka-reassign-partitions")
+		case "topic missing":
+			require.Equal(t, "kafka-topics.sh --bootstrap-server "+c.ListenAddrs()[0]+" --create --topic missing --partitions 12", f.Remedy)
+		}
+	}
+}
+
 func TestCheckUnreachable(t *testing.T) {
 	findings, err := Check(context.Background(), Config{Brokers: []string{"127.0.0.1:1"}}, nil)
 	require.NoError(t, err)

@@ -45,7 +45,7 @@ func (p *Producer) initProducerID(w *wire) error {
 		sentence, remedy := fmt.Sprintf("InitProducerID: %s.", v.name), "" // coordinators load for some seconds after a start
 		if v.action == mute {
 			delay, kind = p.cfg.pace.slowly(), v.trouble
-			remedy = "Allow the user to write to the topics: kafka-acls --add --allow-principal User:NAME --operation Write --topic TOPIC (before Kafka 2.8 also --operation IdempotentWrite --cluster)."
+			remedy = p.cfg.allowIdempotence()
 		}
 		p.idTrouble.set(p.log, kind, "producer id", sentence, remedy)
 		p.control.idAt = later(delay)

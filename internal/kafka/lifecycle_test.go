@@ -106,7 +106,7 @@ func TestPartitionThatDoesNotExist(t *testing.T) {
 	}()
 	require.Eventually(t, func() bool {
 		ts := r.Trouble()
-		return len(ts) == 1 && ts[0].Kind == TopicMissing && ts[0].Remedy == "kafka-topics --alter --topic t --partitions 3"
+		return len(ts) == 1 && ts[0].Kind == TopicMissing && ts[0].Remedy == "kafka-topics.sh --bootstrap-server "+r.cfg.Brokers[0]+" --alter --topic t --partitions 3"
 	}, 5*time.Second, time.Millisecond)
 	addPartitions(t, c, "t", 3)
 	require.NoError(t, <-done)

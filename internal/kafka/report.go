@@ -19,17 +19,17 @@ func (p *Producer) report(part *partition, cause verdict) {
 	switch cause.trouble {
 	case NoLeader:
 		sentence = fmt.Sprintf("No broker takes records as the partition's leader (%s).", cause.name)
-		remedy = "Look at the partition's leader and replicas: kafka-topics --describe --topic " + topic
+		remedy = "# look at the partition's leader and replicas:\n" + p.cfg.command("kafka-topics", "--describe --topic "+topic)
 	case NotEnoughReplicas:
 		sentence = fmt.Sprintf("Too few replicas are in sync to acknowledge (%s).", cause.name)
-		remedy = "Bring the missing brokers back; min.insync.replicas against replicas: kafka-topics --describe --topic " + topic
+		remedy = "# bring the missing brokers back; min.insync.replicas against replicas:\n" + p.cfg.command("kafka-topics", "--describe --topic "+topic)
 	case NotAuthorized:
 		sentence = fmt.Sprintf("Writing is not allowed (%s).", cause.name)
-		remedy = "kafka-acls --add --allow-principal User:NAME --operation Write --operation Describe --topic " + topic
+		remedy = p.cfg.allowWrite(topic)
 	case RecordTooLarge:
 		size := part.queued[0].size()
 		sentence = fmt.Sprintf("A record of %d bytes is larger than the topic allows (%s); nothing overtakes it.", size, cause.name)
-		remedy = fmt.Sprintf("kafka-configs --alter --entity-type topics --entity-name %s --add-config max.message.bytes=%d", topic, size+size/8)
+		remedy = p.cfg.command("kafka-configs", fmt.Sprintf("--alter --entity-type topics --entity-name %s --add-config max.message.bytes=%d", topic, size+size/8))
 	case Rejected:
 		if cause.action == mute {
 			remedy = "Look for the partition in the broker's log. A compacted topic takes no record without a key; a message format, timestamp or policy setting of the topic may refuse the record."
@@ -43,11 +43,9 @@ func (p *Producer) reportTopic(t *topic, v verdict) {
 	object := fmt.Sprintf("topic %q", t.name)
 	switch {
 	case v.code == 3:
-		t.trouble.set(p.log, TopicMissing, object, "The topic does not exist.",
-			fmt.Sprintf("kafka-topics --create --topic %s --partitions N --replication-factor N", t.name))
+		t.trouble.set(p.log, TopicMissing, object, "The topic does not exist.", p.cfg.createTopic(t.name))
 	case v.trouble == NotAuthorized:
-		t.trouble.set(p.log, NotAuthorized, object, fmt.Sprintf("Describing the topic is not allowed (%s).", v.name),
-			"kafka-acls --add --allow-principal User:NAME --operation Write --operation Describe --topic "+t.name)
+		t.trouble.set(p.log, NotAuthorized, object, fmt.Sprintf("Describing the topic is not allowed (%s).", v.name), p.cfg.allowWrite(t.name))
 	case v.action == mute:
 		t.trouble.set(p.log, Rejected, object, fmt.Sprintf("The broker answers %s.", v.name), "")
 	default:
@@ -61,7 +59,7 @@ func (p *Producer) reportNoPartition(t *topic, index int32) {
 	p.lookAgain()
 	t.trouble.set(p.log, TopicMissing, fmt.Sprintf("topic %q", t.name),
 		fmt.Sprintf("A record is for partition %d, the topic has %d.", index, len(t.partitions)),
-		fmt.Sprintf("kafka-topics --alter --topic %s --partitions %d", t.name, index+1))
+		p.cfg.command("kafka-topics", fmt.Sprintf("--alter --topic %s --partitions %d", t.name, index+1)))
 }
 
 // reportGone tells that a partition with records waiting has vanished, because the topic was created anew.
@@ -71,7 +69,8 @@ func (p *Producer) reportGone(part *partition, now int) {
 	}
 	part.trouble.set(p.log, TopicMissing, "partition "+part.String(),
 		fmt.Sprintf("The topic was created anew with %d partitions; records wait for one that is gone.", now),
-		fmt.Sprintf("kafka-topics --alter --topic %s --partitions %d, or restart: what is unacknowledged comes again and is spread anew", part.topic.name, len(part.topic.partitions)))
+		p.cfg.command("kafka-topics", fmt.Sprintf("--alter --topic %s --partitions %d", part.topic.name, len(part.topic.partitions)))+
+			"\n# or restart: what is unacknowledged comes again and is spread anew")
 }
 
 // reportDial tells why a connection did not come about, and returns the kind.

@@ -1,0 +1,36 @@
+package kafka
+
+// Commands that mend what is missing, as the scripts of Kafka's own distribution, ready to be pasted.
+
+// command is a tool's call for this cluster. Where the brokers ask for TLS or a login the tools want a file with both.
+func (cfg *Config) command(tool, arguments string) string {
+	s := tool + ".sh --bootstrap-server " + cfg.Brokers[0]
+	if cfg.TLS != nil || cfg.SASL != nil {
+		s += " --command-config client.properties"
+	}
+	return s + " " + arguments
+}
+
+// createTopic leaves the replication factor to the brokers' default, which fits the cluster's size where a number from
+// here might not.
+func (cfg *Config) createTopic(topic string) string {
+	return cfg.command("kafka-topics", "--create --topic "+topic+" --partitions 12")
+}
+
+func (cfg *Config) allowWrite(topic string) string {
+	return cfg.command("kafka-acls", "--add --allow-principal User:"+cfg.principal()+" --operation Write --operation Describe --topic "+topic)
+}
+
+// allowIdempotence: since 2.8 the right to write to any topic is enough for a producer id (KIP-679).
+func (cfg *Config) allowIdempotence() string {
+	allow := "--add --allow-principal User:" + cfg.principal()
+	return cfg.command("kafka-acls", allow+" --operation Write --topic TOPIC") +
+		"\n# before Kafka 2.8 also:\n" + cfg.command("kafka-acls", allow+" --operation IdempotentWrite --cluster")
+}
+
+func (cfg *Config) principal() string {
+	if cfg.SASL != nil {
+		return cfg.SASL.Username
+	}
+	return "NAME"
+}
