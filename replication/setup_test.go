@@ -475,3 +475,20 @@ func TestDroppedTable(t *testing.T) {
 	require.Equal(t, 1, publication)
 	require.NoError(t, db.ensure(t, false))
 }
+
+// TestRepublish: the statement in the remedies keeps the rows as they are, which makes repeats recognizable.
+func TestRepublish(t *testing.T) {
+	db := newAdminDB(t, setupTableDDL)
+	db.Exec(t, `INSERT INTO outbox SELECT gen_random_uuid(), 'a', g::text, 'c' FROM generate_series(1, 3) g`)
+	contents := func() (rows string) {
+		require.NoError(t, db.conn.QueryRow(t.Context(), `SELECT string_agg(o::text, ';' ORDER BY id) FROM outbox o`).Scan(&rows))
+		return rows
+	}
+	before := contents()
+	lines := strings.Split(republish(db.cfg, db.cfg.Tables...), "\n")
+	statement := strings.TrimPrefix(lines[len(lines)-1], "-- ")
+	tag, err := db.conn.Exec(t.Context(), strings.ReplaceAll(statement, "…", "2000-01-01"))
+	require.NoError(t, err)
+	require.EqualValues(t, 3, tag.RowsAffected())
+	require.Equal(t, before, contents())
+}
