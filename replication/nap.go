@@ -8,20 +8,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The walsender sends one message a row and flushes whenever the socket takes it. A reader that waits for the socket
-// is woken by each of these sends, and waking it costs the walsender about as much as decoding the row. While the
-// server has plenty to say, the reader therefore stays away for some milliseconds and finds half a megabyte instead
-// of a row; the walsender becomes 1.4 to 1.9 times faster. At low load it never stays away: there, latency counts.
+// The walsender sends one message a row and flushes whenever the socket takes it. Each of these sends through an open
+// window costs it a trip through the whole network stack, and a wake-up of the reader: about as much as decoding the
+// row. While the window is closed a send only appends to what the kernel has queued, and is nearly free. So while the
+// server has plenty to say, the reader stays away for some milliseconds, with a receive buffer small enough to fill
+// meanwhile: the walsender then needs about half the CPU per row (measured: 11 against 6 s per million rows) and, being one
+// process, becomes nearly twice as fast. At low load the reader never stays away: there, latency counts.
 //
 // Staying away is not enough: Go's runtime waits in epoll for all sockets all the time, so an idle thread would be
 // woken in the reader's place. The socket's low-water mark (SO_RCVLOWAT) makes the kernel keep quiet until it is
 // reached; it is up while the stream is busy and down before any read that may have to wait.
 const (
 	napSlice  = time.Millisecond
-	napLimit  = 10 * time.Millisecond // also the longest that cancellation has to wait for a nap
-	napTarget = 600 << 10             // bytes that lie in the socket when a nap ends; below frameBuffer
-	napRate   = 4 << 20               // bytes per second from which on naps are worth their latency
-	napWindow = 5 * time.Millisecond  // over which the rate is measured
+	napLimit  = 8 * time.Millisecond // also the longest that cancellation has to wait for a nap
+	napStill  = 2                    // slices without growth that mean that the socket is full, and not that the server had no CPU
+	napLeast  = 96 << 10             // bytes below which it is not full in any case
+	napRate   = 4 << 20              // bytes per second from which on naps are worth their latency
+	napWindow = 5 * time.Millisecond // over which the rate is measured
+
+	// napBuffer is the receive buffer; the kernel doubles it for its own bookkeeping. Naps cap the rate at a bufferful
+	// in three milliseconds, some 70 MB/s.
+	napBuffer = 128 << 10
+	// napRTT is the round-trip time up to which the buffer is fixed. Over longer ways more has to be under way at a
+	// time than it holds, so there the kernel goes on sizing it.
+	napRTT = time.Millisecond
 )
 
 // napper decides when to stay away. Not safe for concurrent use.
@@ -50,29 +60,24 @@ func (n *napper) before() {
 		return
 	}
 	n.raise(true)
-	if n.nap() == 0 {
+	if n.nap() <= 0 {
 		n.raise(false) // the read will have to wait
 	}
 }
 
-// nap stays away for as long as it pays and returns how much waits then. It ends early where the queue has stopped
-// growing: the server has fallen silent, or the socket takes no more. One slice without growth proves neither, since
-// on a busy machine the server does not run all the time.
+// nap stays away until the socket is full, which shows in that it stands still: how much it holds depends on how the
+// rows were cut into segments. It returns how much waits then, negative where that cannot be known.
 func (n *napper) nap() int {
-	const growth = int(napRate * napSlice / time.Second)
 	have := n.queue.bytes()
 	still := 0
-	for slept := time.Duration(0); slept < napLimit && still < 2 && have >= 0 && have < napTarget; slept += napSlice {
+	for slept := time.Duration(0); slept < napLimit && still < napStill && have >= 0; slept += napSlice {
 		n.sleep(napSlice)
 		before := have
-		have = n.queue.bytes()
-		if have-before >= growth {
-			still = 0
-		} else {
+		if have = n.queue.bytes(); have >= napLeast && have == before {
 			still++
 		}
 	}
-	return max(have, 0)
+	return have
 }
 
 func (n *napper) raise(up bool) {
@@ -81,7 +86,7 @@ func (n *napper) raise(up bool) {
 	}
 	n.raised = up
 	if up {
-		n.queue.lowWater(napTarget)
+		n.queue.lowWater(napBuffer)
 	} else {
 		n.queue.lowWater(1)
 	}
@@ -117,6 +122,7 @@ func newSocket(c net.Conn) *socket { return &socket{Conn: c, bufLength: 8 << 10}
 func (s *socket) stream() {
 	s.bufLength = frameBuffer
 	if q := newKernelQueue(s.Conn); q != nil {
+		q.fixBuffer()
 		s.nap = &napper{queue: q, sleep: time.Sleep, now: time.Now}
 	}
 }
@@ -190,4 +196,16 @@ func (q *kernelQueue) bytes() int {
 func (q *kernelQueue) lowWater(n int) {
 	// Without it (Unix-domain sockets ignore it) naps gain less, and nothing else changes.
 	_ = q.raw.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVLOWAT, n) })
+}
+
+// fixBuffer gives the socket a receive buffer that fills during a nap, if the server is near.
+func (q *kernelQueue) fixBuffer() {
+	_ = q.raw.Control(func(fd uintptr) {
+		info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+		if err != nil || time.Duration(info.Rtt)*time.Microsecond > napRTT {
+			return
+		}
+		// Where it fails, naps gain less, and nothing else changes.
+		_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, napBuffer)
+	})
 }
