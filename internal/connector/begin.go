@@ -11,6 +11,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
+	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
 // covered is up to where an earlier instance, or nobody, has committed the rows to Kafka.
@@ -71,29 +72,31 @@ func (c *Connector) begin(t *offsets.Tracker) error {
 	}
 	r.covered.begun = true
 	if found {
-		return c.adopt(t, id.SystemID, id.Timeline, stored)
+		return c.adopt(t, id, stored)
 	}
 	return nil
 }
 
 // adopt decides what the stored position means for this stream.
-func (c *Connector) adopt(t *offsets.Tracker, system string, timeline int32, stored kafka.Stored) error {
+func (c *Connector) adopt(t *offsets.Tracker, id replication.Identity, stored kafka.Stored) error {
 	pos := offsets.Position{Commit: offsets.LSN(stored.Commit), Index: stored.Index}
 	fields := []zap.Field{
 		zap.String(telemetry.KeySlot, c.cfg.Replication.Slot), zap.Stringer(telemetry.KeyPosition, pos),
 		zap.String(telemetry.KeyConfirmed, t.Confirmed().String()), zap.Int32(telemetry.KeyTimeline, stored.Timeline),
 	}
 	switch {
-	case stored.SystemID != system:
+	case stored.SystemID != id.SystemID:
 		return &fault.Error{
 			Kind: fault.Operator, Object: fmt.Sprintf("slot %q", c.cfg.Replication.Slot), At: pos.String(),
-			Err:  fmt.Errorf("the position kept in Kafka is of another Postgres cluster, system identifier %s, not %s", stored.SystemID, system),
+			Err:  fmt.Errorf("the position kept in Kafka is of another Postgres cluster, system identifier %s, not %s", stored.SystemID, id.SystemID),
 			Next: "Find out what else writes to the consumer group named after the slot.",
 		}
-	case stored.Timeline != timeline && pos.Commit < t.Confirmed():
+	case stored.Timeline != id.Timeline && pos.Commit < t.Confirmed():
 		// The slot is past it: nothing that it covers comes again.
-	case stored.Timeline != timeline:
+	case stored.Timeline != id.Timeline:
 		c.log.Error("The position kept in Kafka is of another timeline and lies beyond the slot's; it is not used, and events may come twice", fields...)
+	case pos.Commit >= offsets.LSN(id.WALEnd):
+		c.log.Error("The position kept in Kafka lies beyond the end of the server's log, which was restored from an older copy; it is not used, and what that copy repeats comes again", fields...)
 	default:
 		c.reader.covered.any, c.reader.covered.upTo, c.reader.covered.timeline = true, pos, stored.Timeline
 		c.log.Info("Events up to the position kept in Kafka are not published again", fields...)

@@ -42,6 +42,18 @@ func TestBegin_ignores_another_timeline(t *testing.T) {
 	require.NoError(t, <-r.done)
 }
 
+// Nor one that the server's log does not reach: it was restored from a copy that knows nothing of it.
+func TestBegin_ignores_a_position_beyond_the_log(t *testing.T) {
+	restored := at(0x100)
+	restored.WALEnd = 0x2f0
+	s := newStream(begin(0x200), row("a"), commit(0x210))
+	r := startWith(t, exactlyOnce(Config{}), &fakeProducer{auto: true, stored: stored(1, 0x300, 1)}, opening{restored, s})
+	require.Eventually(t, func() bool { return r.confirmed() == 0x210 }, 5*time.Second, time.Millisecond)
+	require.Equal(t, []string{"a"}, r.producer.produced())
+	r.stop()
+	require.NoError(t, <-r.done)
+}
+
 // Nor one that is of this stream's timeline no more, after a promotion.
 func TestBegin_forgets_at_a_promotion(t *testing.T) {
 	promoted := at(0x100)

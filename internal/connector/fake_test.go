@@ -272,7 +272,7 @@ func startWith(t *testing.T, cfg Config, p *fakeProducer, openings ...opening) *
 }
 
 func at(flush uint64) replication.Identity {
-	return replication.Identity{SystemID: "1", Timeline: 1, ConfirmedFlush: pglogrepl.LSN(flush)}
+	return replication.Identity{SystemID: "1", Timeline: 1, ConfirmedFlush: pglogrepl.LSN(flush), WALEnd: 0x10000}
 }
 
 func lsn(n uint64) offsets.LSN { return offsets.LSN(n) }

@@ -3,16 +3,25 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
+	"net"
+	"slices"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kgo"
 
+	producer "github.com/cdc-outbox/cdc-outbox/internal/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/testkit"
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit/kafkaclient"
 	"github.com/cdc-outbox/cdc-outbox/internal/testkit/oracle"
 	"github.com/cdc-outbox/cdc-outbox/internal/testkit/postgres"
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit/process"
+	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
 // once is the verdict where nothing may come twice.
@@ -103,7 +112,7 @@ func TestExactlyOnce_rate(t *testing.T) {
 	const rows = 400_000
 	rates := map[string]float64{}
 	for _, delivery := range []string{"at_least_once", "exactly_once", "at_least_once", "exactly_once"} {
-		r, kind, topic := plainRig(t, testkit.Postgres(t))
+		r, kind, _ := plainRig(t, testkit.Postgres(t))
 		r.env["CDC_OUTBOX_DELIVERY"] = delivery
 		p := r.start()
 		_, err := p.Stop(20 * time.Second)
@@ -113,10 +122,164 @@ func TestExactlyOnce_rate(t *testing.T) {
 		}
 		began := time.Now()
 		p = r.launch()
-		require.NoError(t, r.kafka.Await(r.within(120*time.Second), rows, topic))
+		r.awaitPublished(p, rows)
 		rate := rows / time.Since(began).Seconds()
 		t.Logf("%s: %.0f rows/s, %v", delivery, rate, p.Usage())
 		rates[delivery] = max(rates[delivery], rate)
 	}
-	t.Log(fmt.Sprintf("exactly_once runs at %.0f %% of at_least_once", 100*rates["exactly_once"]/rates["at_least_once"]))
+	t.Logf("exactly_once runs at %.0f %% of at_least_once", 100*rates["exactly_once"]/rates["at_least_once"])
+}
+
+// awaitPublished waits until the connector says that n rows are acknowledged.
+func (r *rig) awaitPublished(p *process.Process, n int) {
+	r.Helper()
+	require.Eventually(r, func() bool {
+		st, err := p.Status()
+		if err != nil {
+			return false
+		}
+		published, _ := st["counts"].(map[string]any)["published"].(float64)
+		return int(published) >= n
+	}, 2*time.Minute, 5*time.Millisecond, "%d rows published", n)
+}
+
+// From the commit in Postgres to where a read_committed consumer sees the event, at 500 transactions a second.
+func TestExactlyOnce_latency(t *testing.T) {
+	r, kind, topic := plainRig(t, testkit.Postgres(t))
+	r.env["CDC_OUTBOX_DELIVERY"] = "exactly_once"
+	r.start()
+	consumer, err := kgo.NewClient(kgo.SeedBrokers(r.kafka.Addrs()...), kgo.ConsumeTopics(topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(500*time.Millisecond), kgo.FetchMinBytes(1))
+	require.NoError(t, err)
+	defer consumer.Close()
+
+	const n = 4000
+	var mu sync.Mutex
+	committed := map[string]time.Time{}
+	go func() {
+		conn := connect(t, r.db.DSN)
+		began := time.Now()
+		for i := range n {
+			time.Sleep(time.Until(began.Add(time.Duration(i) * 2 * time.Millisecond)))
+			key := fmt.Sprint(i)
+			if _, err := conn.Exec(t.Context(), "INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload) VALUES ($1, $2, 'happened', '{}')", kind, key); err != nil {
+				t.Errorf("insert: %v", err)
+				return
+			}
+			mu.Lock()
+			committed[key] = time.Now()
+			mu.Unlock()
+		}
+	}()
+	var took []time.Duration
+	ctx := r.within(60 * time.Second)
+	for len(took) < n {
+		fetches := consumer.PollFetches(ctx)
+		require.NoError(t, ctx.Err())
+		now := time.Now()
+		fetches.EachRecord(func(rec *kgo.Record) {
+			mu.Lock()
+			at, ok := committed[string(rec.Key)]
+			mu.Unlock()
+			if !ok {
+				at = now
+			}
+			took = append(took, now.Sub(at))
+		})
+	}
+	slices.Sort(took)
+	t.Logf("commit to visible: p50 %v, p99 %v, most %v", took[n/2], took[n*99/100], took[n-1])
+	require.Less(t, took[n*99/100], 250*time.Millisecond)
+}
+
+// Kafka aborts a transaction that stayed open for too long and refuses its epoch as if somebody had taken over. The
+// producer finds that nobody has, and sends the transaction again.
+func TestExactlyOnce_transaction_times_out(t *testing.T) {
+	c, _ := sharedKafka(t)
+	topic := testkit.Name(t) + ".events"
+	require.NoError(t, c.Create(within(t, 30*time.Second), kafkaclient.Topic{Name: topic, Partitions: 3}))
+	line := &frozenLine{conns: map[net.Conn]bool{}}
+	acked := make(chan int, 1000)
+	p, err := producer.New(producer.Config{
+		Brokers: c.Addrs(), Acked: func(d producer.Delivery) { acked <- len(d.Tickets) }, RequestTimeout: 2 * time.Second, Dial: line.dial,
+		Transactions: &producer.Transactions{Instance: "me", Timeout: 3 * time.Second},
+	})
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(ctx) }()
+	_, _, err = p.Begin(within(t, 20*time.Second), producer.Claim{Name: topic, SystemID: "1"})
+	require.NoError(t, err)
+	send := func(from, to int) {
+		for i := from; i < to; i++ {
+			rec := router.Record{Topic: topic, Partition: -1, Key: fmt.Append(nil, "k", i%5), Value: fmt.Append(nil, i)}
+			require.NoError(t, p.ProduceAt(t.Context(), &rec, uint64(i+1), producer.Position{Timeline: 1, Commit: uint64(i + 1)}))
+		}
+		p.Flush()
+	}
+	send(0, 50)
+	p.Mark()
+	require.NoError(t, p.Drain(within(t, 20*time.Second)))
+	send(50, 100) // no mark: it stays open
+	time.Sleep(500 * time.Millisecond)
+	line.freeze(true)
+	time.Sleep(20 * time.Second) // the coordinator looks every 10 s
+	line.freeze(false)
+	p.Mark()
+	require.NoError(t, p.Drain(within(t, 60*time.Second)))
+	send(100, 150)
+	p.Mark()
+	require.NoError(t, p.Drain(within(t, 20*time.Second)))
+	stop()
+	require.NoError(t, <-ended)
+
+	client, err := kafkaclient.New(c.Addrs(), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+	require.NoError(t, err)
+	defer client.Close()
+	seen := map[string][]string{}
+	records, err := client.Read(within(t, 30*time.Second), topic)
+	require.NoError(t, err)
+	for _, rec := range records {
+		seen[string(rec.Key)] = append(seen[string(rec.Key)], string(rec.Value))
+	}
+	for k := range 5 {
+		var want []string
+		for i := k; i < 150; i += 5 {
+			want = append(want, fmt.Sprint(i))
+		}
+		require.Equal(t, want, seen[fmt.Sprint("k", k)])
+	}
+	all, err := c.Read(within(t, 30*time.Second), topic)
+	require.NoError(t, err)
+	require.Greater(t, len(all), 150, "a transaction was aborted")
+}
+
+// frozenLine refuses connections and breaks those there are.
+type frozenLine struct {
+	mu     sync.Mutex
+	frozen bool
+	conns  map[net.Conn]bool
+}
+
+func (l *frozenLine) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.frozen {
+		return nil, syscall.ECONNREFUSED
+	}
+	nc, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+	if err == nil {
+		l.conns[nc] = true
+	}
+	return nc, err
+}
+
+func (l *frozenLine) freeze(is bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.frozen = is
+	for nc := range l.conns {
+		_ = nc.Close()
+	}
+	clear(l.conns)
 }
