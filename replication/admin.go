@@ -26,6 +26,8 @@ type AdminConfig struct {
 	// TableDDL creates the outbox tables, one statement or several; Setup runs it when one of Tables is missing. Empty:
 	// a missing table is an error.
 	TableDDL string
+	// TableHint is the DDL that remedies show for a missing table where TableDDL is empty; it is never run.
+	TableHint string
 	// Role is given what the connector needs and nothing more; Setup creates it when it is missing (without a
 	// password). Empty: no grants.
 	Role string

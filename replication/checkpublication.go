@@ -20,8 +20,15 @@ func checkPublication(cfg AdminConfig, st setupState) []preflight.Finding {
 		})
 	}
 	for _, t := range st.Tables {
-		if t.Exists {
+		switch {
+		case t.Exists:
 			out = append(out, checkPublished(cfg, p, t)...)
+		case !p.AllTables:
+			out = append(out, preflight.Finding{
+				Level: preflight.Fail, Subject: subject, Found: fmt.Sprintf("It does not hold %s, which does not exist.", t.Table),
+				Why:    "Dropping a table takes it out of every publication; one made anew is not in it, and what it takes before it is added is never sent.",
+				Remedy: missingTableRemedy(cfg, st),
+			})
 		}
 	}
 	if len(out) == 0 {
@@ -54,7 +61,7 @@ func checkPublished(cfg AdminConfig, p PublicationInfo, t tableInfo) []preflight
 	if !ok {
 		return fail(fmt.Sprintf("It is not in %s.", publicationSubject(cfg)),
 			"Its rows are not sent. Rows written before it is added are never sent: publish those again from the table.",
-			fmt.Sprintf("ALTER PUBLICATION %s ADD TABLE %s;", pub, t.Table.SQL()))
+			fmt.Sprintf("ALTER PUBLICATION %s ADD TABLE %s;\n%s", pub, t.Table.SQL(), republish(cfg, t.Table)))
 	}
 	readd := fmt.Sprintf("BEGIN; ALTER PUBLICATION %s DROP TABLE %s; ALTER PUBLICATION %s ADD TABLE %s; COMMIT;", pub, t.Table.SQL(), pub, t.Table.SQL())
 	if pt.RowFilter != "" {

@@ -36,7 +36,7 @@ func checkServer(cfg AdminConfig, st setupState) []preflight.Finding {
 		out = append(out, preflight.Finding{
 			Level: preflight.Fail, Subject: "wal_level", Found: fmt.Sprintf("wal_level is %s.", s.WALLevel),
 			Why:    "Without logical the WAL holds too little to read rows from it; rows written before the change can never be read.",
-			Remedy: "ALTER SYSTEM SET wal_level = 'logical'; then restart the server (managed services: the parameter rds.logical_replication or cloudsql.logical_decoding).",
+			Remedy: "ALTER SYSTEM SET wal_level = 'logical';\n-- then restart the server (managed services: the parameter rds.logical_replication or cloudsql.logical_decoding)",
 		})
 	} else {
 		out = append(out, okFinding("wal_level", "wal_level is logical."))
@@ -82,8 +82,7 @@ func checkTables(cfg AdminConfig, st setupState) []preflight.Finding {
 		}
 		switch {
 		case !t.Exists:
-			fail(fmt.Sprintf("There is no such table in database %q.", st.Server.Database), "Events are read from it.",
-				missingTableRemedy(cfg))
+			out = append(out, tableMissing(cfg, st, t))
 			continue
 		case t.Kind != "r" && t.Kind != "p":
 			fail("It is "+relationKind(t.Kind)+", not a table.", "Only tables write the WAL that events are read from.",
@@ -103,7 +102,7 @@ func checkTables(cfg AdminConfig, st setupState) []preflight.Finding {
 			out = append(out, preflight.Finding{
 				Level: preflight.Warn, Subject: subject, Found: fmt.Sprintf("Role %q may not read it.", st.Server.User),
 				Why: "Streaming works without, but nothing can be published again from the table.",
-				Remedy: fmt.Sprintf("GRANT USAGE ON SCHEMA %s TO %s; GRANT SELECT ON TABLE %s TO %s;", QuoteIdentifier(t.Table.Schema),
+				Remedy: fmt.Sprintf("GRANT USAGE ON SCHEMA %s TO %s;\nGRANT SELECT ON TABLE %s TO %s;", QuoteIdentifier(t.Table.Schema),
 					QuoteIdentifier(st.Server.User), t.Table.SQL(), QuoteIdentifier(st.Server.User)),
 			})
 		}
@@ -111,11 +110,48 @@ func checkTables(cfg AdminConfig, st setupState) []preflight.Finding {
 	return out
 }
 
-func missingTableRemedy(cfg AdminConfig) string {
-	if cfg.TableDDL != "" {
-		return withSemicolon(cfg.TableDDL)
+// checkMissing finds the tables that do not exist.
+func checkMissing(cfg AdminConfig, st setupState) []preflight.Finding {
+	var out []preflight.Finding
+	for _, t := range st.Tables {
+		if !t.Exists {
+			out = append(out, tableMissing(cfg, st, t))
+		}
 	}
-	return "Create it with `cdc-outbox setup --table`, or correct postgres.tables or the database in postgres.dsn (unquoted names are folded to lower case)."
+	return out
+}
+
+func tableMissing(cfg AdminConfig, st setupState, t tableInfo) preflight.Finding {
+	return preflight.Finding{
+		Level: preflight.Fail, Subject: "table " + t.Table.String(), Found: fmt.Sprintf("There is no such table in database %q.", st.Server.Database),
+		Why: "Events are read from it.", Remedy: missingTableRemedy(cfg, st),
+	}
+}
+
+// missingTableRemedy never lets a table be created beside a publication that does not hold it: until somebody looks
+// again, its rows would be accepted and never sent.
+func missingTableRemedy(cfg AdminConfig, st setupState) string {
+	const instead = "or correct postgres.tables or the database in postgres.dsn (unquoted names are folded to lower case)"
+	ddl := cfg.TableDDL
+	if ddl == "" {
+		ddl = cfg.TableHint
+	}
+	add := publishMissing(cfg, st, ddl)
+	lines := []string{"-- `cdc-outbox setup --table` does this; " + instead}
+	switch {
+	case ddl == "" && add == "":
+		return "Create it with `cdc-outbox setup --table`, " + instead + "."
+	case add == "":
+		lines = append(lines, withSemicolon(ddl))
+	case ddl == "":
+		lines = []string{
+			"-- create it in one transaction with its entry into the publication, since rows inserted in between are never sent;", "-- " + instead,
+			"BEGIN;", "-- CREATE TABLE …", add, "COMMIT;",
+		}
+	default:
+		lines = append(lines, "-- in one transaction, since rows inserted in between are never sent:", "BEGIN;", withSemicolon(ddl), add, "COMMIT;")
+	}
+	return strings.Join(lines, "\n")
 }
 
 func relationKind(kind string) string {

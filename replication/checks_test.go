@@ -50,7 +50,7 @@ func TestVerdictTable(t *testing.T) {
 		"table left": {func(_ *AdminConfig, st *setupState) { st.Publication.Tables = nil },
 			"table public.outbox", `not in publication "p"`, `ALTER PUBLICATION "p" ADD TABLE "public"."outbox";`},
 		"table missing": {func(_ *AdminConfig, st *setupState) { st.Tables[0].Exists = false },
-			"table public.outbox", "no such table", "cdc-outbox setup --table"},
+			"table public.outbox", "no such table", `ADD TABLE "public"."outbox";`},
 		"view":     {func(_ *AdminConfig, st *setupState) { st.Tables[0].Kind = "v" }, "table public.outbox", "a view", "postgres.tables"},
 		"unlogged": {func(_ *AdminConfig, st *setupState) { st.Tables[0].Persistence = "u" }, "table public.outbox", "unlogged", "SET LOGGED"},
 		"row filter": {func(_ *AdminConfig, st *setupState) { st.Publication.Tables[0].RowFilter = "(tenant = 1)" },

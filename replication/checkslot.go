@@ -52,7 +52,7 @@ func publicationLost(cfg AdminConfig, st setupState) preflight.Finding {
 			fmt.Sprintf("SELECT pg_drop_replication_slot(%s);", QuoteLiteral(cfg.Slot)),
 			publicationDDL(renewed, st.anyPartitioned()),
 			slotDDL(renewed),
-			"-- then publish again from the table the rows committed since the last published event",
+			republish(renewed, cfg.Tables...),
 		}, "\n"),
 	}
 }
@@ -66,14 +66,29 @@ func (st setupState) anyPartitioned() bool {
 	return false
 }
 
+// republish says how rows come once more. As a comment: somebody has to fill in the time. Deleting and inserting keeps
+// the ids, and of the two only the insert is published. created_at is set when a transaction begins, and rows are
+// published in the order of commits, so the two may lie apart by as long as transactions last.
+func republish(cfg AdminConfig, tables ...Table) string {
+	lines := []string{"-- then publish again from the table what was committed since the last published event. Go back generously:",
+		"-- created_at is the transaction's start; consumers tell a repeat by its id."}
+	when := cfg.Columns.Timestamp
+	if when == "" {
+		when = "created_at"
+	}
+	for _, t := range tables {
+		lines = append(lines, fmt.Sprintf("-- WITH gone AS (DELETE FROM %[1]s WHERE %[2]s >= '…' RETURNING *) INSERT INTO %[1]s SELECT * FROM gone;", t.SQL(), QuoteIdentifier(when)))
+	}
+	return strings.Join(lines, "\n")
+}
+
 func slotGone(cfg AdminConfig) preflight.Finding {
 	return preflight.Finding{
 		Level: preflight.Fail, Subject: slotSubject(cfg),
 		Found: fmt.Sprintf("It is gone, while %s that it read is still there.", publicationSubject(cfg)),
 		Why: "It was dropped, or the server was restored or failed over to a standby without it. A new slot starts at its creation: " +
 			"rows committed between the last published event and then come through no slot.",
-		Remedy: slotDDL(cfg) + "\n-- then publish again from the table the rows committed since the last published event; " +
-			"if nothing was ever published, creating the slot is all",
+		Remedy: slotDDL(cfg) + "\n" + republish(cfg, cfg.Tables...) + "\n-- if nothing was ever published, creating the slot is all",
 	}
 }
 
@@ -83,7 +98,7 @@ func checkSlot(cfg AdminConfig, st setupState) []preflight.Finding {
 	fail := func(found, why, remedy string) []preflight.Finding {
 		return []preflight.Finding{{Level: preflight.Fail, Subject: subject, Found: found, Why: why, Remedy: remedy}}
 	}
-	const other = "Set postgres.slot to another name, or drop this slot if nobody needs it: "
+	const other = "-- set postgres.slot to another name, or drop this slot if nobody needs it:\n"
 	drop := fmt.Sprintf("SELECT pg_drop_replication_slot(%s);", QuoteLiteral(cfg.Slot))
 	switch {
 	case !s.Logical:
@@ -101,19 +116,19 @@ func checkSlot(cfg AdminConfig, st setupState) []preflight.Finding {
 		return fail("It is a standby's copy of the primary's slot.", "It can be read only after the standby is promoted.", "Let postgres.dsn lead to the primary.")
 	case s.TwoPhase:
 		return fail("It was created with two_phase.", "Rows of prepared transactions would be sent before they are committed, and a rollback could not take them back.",
-			"Create it without: stop the writers, let the connector catch up, then\n"+drop+"\n"+slotDDL(cfg))
+			"-- create it without: stop the writers, let the connector catch up, then\n"+drop+"\n"+slotDDL(cfg))
 	}
 	out := []preflight.Finding{okFinding(subject, fmt.Sprintf("pgoutput, confirmed up to %s.", s.ConfirmedFlush))}
 	if s.WALStatus == WALUnreserved {
 		out = append(out, preflight.Finding{
 			Level: preflight.Warn, Subject: subject, Found: "Its wal_status is unreserved: it keeps more WAL than max_slot_wal_keep_size allows.",
-			Why: "The next checkpoint may remove WAL it needs, and the slot is lost then.", Remedy: "ALTER SYSTEM SET max_slot_wal_keep_size = -1; SELECT pg_reload_conf(); -- until it has caught up",
+			Why: "The next checkpoint may remove WAL it needs, and the slot is lost then.", Remedy: "ALTER SYSTEM SET max_slot_wal_keep_size = -1;\nSELECT pg_reload_conf();\n-- until it has caught up",
 		})
 	}
 	if cfg.Failover && !s.Failover && st.Server.Version >= 170000 {
 		out = append(out, preflight.Finding{
 			Level: preflight.Warn, Subject: subject, Found: "It was created without failover.",
-			Why: "Standbys keep no copy of it; after a promotion the slot is missing.", Remedy: "In a replication connection: ALTER_REPLICATION_SLOT " + QuoteIdentifier(cfg.Slot) + " ( FAILOVER true );",
+			Why: "Standbys keep no copy of it; after a promotion the slot is missing.", Remedy: "-- in a replication connection, psql \"… replication=database\":\nALTER_REPLICATION_SLOT " + QuoteIdentifier(cfg.Slot) + " ( FAILOVER true );",
 		})
 	}
 	return out
@@ -137,7 +152,8 @@ func slotInvalidated(cfg AdminConfig, st setupState) preflight.Finding {
 		Remedy: strings.Join([]string{
 			fmt.Sprintf("SELECT pg_drop_replication_slot(%s);", QuoteLiteral(cfg.Slot)),
 			slotDDL(cfg),
-			"-- then publish again from the table the rows committed since the last published event; raise max_slot_wal_keep_size so that it lasts longer than an outage",
+			republish(cfg, cfg.Tables...),
+			"-- raise max_slot_wal_keep_size so that it lasts longer than an outage",
 		}, "\n"),
 	}
 }

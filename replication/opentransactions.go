@@ -62,7 +62,7 @@ func (t openTransaction) String() string {
 
 func (t openTransaction) remedy() string {
 	if t.PID == 0 {
-		return fmt.Sprintf("ROLLBACK PREPARED %s; -- or COMMIT PREPARED, in database %s", QuoteLiteral(t.GID), QuoteIdentifier(t.Database))
+		return fmt.Sprintf("ROLLBACK PREPARED %s;\n-- or COMMIT PREPARED, in database %s", QuoteLiteral(t.GID), QuoteIdentifier(t.Database))
 	}
 	return fmt.Sprintf("SELECT pg_terminate_backend(%d);", t.PID)
 }

@@ -44,10 +44,7 @@ func planSetup(cfg AdminConfig, st setupState) []Step {
 		partitioned = partitioned || t.partitioned()
 	}
 	if cfg.TableDDL != "" && st.lacksTable() {
-		steps = append(steps, Step{
-			SQL: withSemicolon(cfg.TableDDL), Why: "The outbox table: the service inserts its events there, in the transaction of its change.",
-			action: stepTable,
-		})
+		steps = append(steps, planTables(cfg, st))
 		partitioned = partitioned || ddlPartitions(cfg.TableDDL)
 	}
 	steps = append(steps, planGrants(cfg, st)...)
@@ -66,6 +63,39 @@ func planSetup(cfg AdminConfig, st setupState) []Step {
 		})
 	}
 	return steps
+}
+
+// planTables creates the missing tables. Where the publication is there already they enter it in the same transaction:
+// what is inserted between the two is accepted and never sent.
+func planTables(cfg AdminConfig, st setupState) Step {
+	s := Step{
+		SQL: withSemicolon(cfg.TableDDL), Why: "The outbox table: the service inserts its events there, in the transaction of its change.",
+		action: stepTable,
+	}
+	if add := publishMissing(cfg, st, cfg.TableDDL); add != "" {
+		s.SQL = "BEGIN;\n" + s.SQL + "\n" + add + "\nCOMMIT;"
+		s.Why += "\nIn one transaction with its entry into the publication: rows inserted in between would never be sent."
+	}
+	return s
+}
+
+// publishMissing adds the tables that do not exist yet to a publication that does; empty where nothing has to be added.
+func publishMissing(cfg AdminConfig, st setupState, ddl string) string {
+	p, pub := st.Publication, QuoteIdentifier(cfg.Publication)
+	if !p.Exists || p.AllTables || !st.lacksTable() {
+		return ""
+	}
+	var names []string
+	for _, t := range st.Tables {
+		if !t.Exists {
+			names = append(names, t.Table.SQL())
+		}
+	}
+	sql := fmt.Sprintf("ALTER PUBLICATION %s ADD TABLE %s;", pub, strings.Join(names, ", "))
+	if ddlPartitions(ddl) && !p.ViaRoot {
+		sql += fmt.Sprintf("\nALTER PUBLICATION %s SET (publish_via_partition_root = true);", pub)
+	}
+	return sql
 }
 
 func (st setupState) lacksTable() bool {

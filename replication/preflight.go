@@ -118,7 +118,7 @@ func checkSlotRoom(st setupState) []preflight.Finding {
 	return []preflight.Finding{{
 		Level: preflight.Fail, Subject: "max_replication_slots", Found: fmt.Sprintf("All %d slots are in use.", s.MaxSlots),
 		Why: "The connector needs one of its own.",
-		Remedy: fmt.Sprintf("ALTER SYSTEM SET max_replication_slots = %d; then restart the server. Or drop a slot nobody reads: SELECT slot_name, active FROM pg_replication_slots;",
+		Remedy: fmt.Sprintf("ALTER SYSTEM SET max_replication_slots = %d;\n-- then restart the server; or drop a slot nobody reads:\nSELECT slot_name, active FROM pg_replication_slots;",
 			s.MaxSlots+5),
 	}}
 }
@@ -131,7 +131,7 @@ func checkSenderRoom(st setupState) []preflight.Finding {
 	return []preflight.Finding{{
 		Level: preflight.Fail, Subject: "max_wal_senders", Found: fmt.Sprintf("All %d WAL senders are in use.", s.MaxSenders),
 		Why:    "The stream is served by one.",
-		Remedy: fmt.Sprintf("ALTER SYSTEM SET max_wal_senders = %d; then restart the server.", s.MaxSenders+5),
+		Remedy: fmt.Sprintf("ALTER SYSTEM SET max_wal_senders = %d;\n-- then restart the server", s.MaxSenders+5),
 	}}
 }
 
@@ -169,7 +169,7 @@ func checkWALLimit(st setupState) preflight.Finding {
 	return preflight.Finding{
 		Level: preflight.Warn, Subject: "max_slot_wal_keep_size", Found: "It is -1: a slot may hold back WAL without limit.",
 		Why:    "While nobody reads the slot, WAL piles up until the disk is full and the whole server stops.",
-		Remedy: "ALTER SYSTEM SET max_slot_wal_keep_size = '50GB'; SELECT pg_reload_conf(); -- what the disk can spare: beyond it the slot is lost instead, so watch slot_seconds_to_limit",
+		Remedy: "ALTER SYSTEM SET max_slot_wal_keep_size = '50GB';\nSELECT pg_reload_conf();\n-- what the disk can spare: beyond it the slot is lost instead, so watch cdc_outbox_slot_seconds_to_limit",
 	}
 }
 

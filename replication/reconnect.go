@@ -70,7 +70,7 @@ func Run(ctx context.Context, config Config, consume func(ctx context.Context, s
 	if err != nil {
 		return err
 	}
-	r := &runner{cfg: cfg, consume: consume, backoff: &backoff.ExponentialBackOff{
+	r := &runner{cfg: cfg, consume: consume, silence: cfg.Silence, backoff: &backoff.ExponentialBackOff{
 		InitialInterval: backoffFirst, MaxInterval: backoffMost, Multiplier: 2, RandomizationFactor: 0.5,
 	}}
 	for {
@@ -91,8 +91,9 @@ type runner struct {
 	cfg     *Config
 	consume func(context.Context, *Stream) error
 	backoff *backoff.ExponentialBackOff
-	earlier *Identity // of the last stream
-	holder  int       // of the slot, as last logged
+	earlier *Identity     // of the last stream
+	holder  int           // of the slot, as last logged
+	silence time.Duration // as configured
 }
 
 // once opens a stream and has it consumed. done: the consumer wants no more.
@@ -102,7 +103,10 @@ func (r *runner) once(ctx context.Context) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	defer s.close()
+	defer func() {
+		s.close()
+		r.patience(s, err)
+	}()
 	id := s.Identity()
 	r.earlier = &id
 	r.cfg.OnState(State{Phase: Streaming, Identity: id})
@@ -113,6 +117,22 @@ func (r *runner) once(ctx context.Context) (done bool, err error) {
 		r.backoff.Reset()
 	}
 	return err == nil, err
+}
+
+// mostPatience is how many times the configured silence is waited for at most.
+const mostPatience = 16
+
+// patience decides how long the next stream may be silent. A server that decodes a large transaction of tables that are
+// not published says nothing while it goes through its changes, before PG 15 not even when it is asked, later only every
+// half wal_sender_timeout. Cutting the connection makes it start over: with the same patience it would never get
+// through. So a stream that has delivered nothing before it fell silent earns the next one twice the time.
+func (r *runner) patience(s *Stream, err error) {
+	var silent *silentServer
+	if errors.As(err, &silent) && !s.delivered {
+		r.cfg.Silence = min(2*r.cfg.Silence, mostPatience*r.silence)
+		return
+	}
+	r.cfg.Silence = r.silence
 }
 
 // wait passes the time until the next attempt; false: ctx has ended.

@@ -215,3 +215,29 @@ func TestRun_waits_longer_and_longer(t *testing.T) {
 	require.LessOrEqual(t, waits[0], backoffFirst*3/2+time.Millisecond)
 	require.Greater(t, waits[3], backoffFirst*3)
 }
+
+// TestRun_is_more_patient_with_a_server_that_falls_silent_again: decoding three million rows of a table that is not
+// published takes seconds in which the server says nothing, and each new connection starts over.
+func TestRun_is_more_patient_with_a_server_that_falls_silent_again(t *testing.T) {
+	r := &runner{cfg: &Config{Slot: "s", Silence: time.Minute}, silence: time.Minute}
+	silent := r.cfg.retry(&silentServer{time.Minute})
+	for _, step := range []struct {
+		err       error
+		delivered bool
+		want      time.Duration
+	}{
+		{silent, true, time.Minute},
+		{silent, false, 2 * time.Minute},
+		{silent, false, 4 * time.Minute},
+		{r.cfg.retry(errors.New("reset")), false, time.Minute},
+		{silent, false, 2 * time.Minute},
+		{silent, false, 4 * time.Minute},
+		{silent, false, 8 * time.Minute},
+		{silent, false, 16 * time.Minute},
+		{silent, false, 16 * time.Minute},
+		{silent, true, time.Minute},
+	} {
+		r.patience(&Stream{delivered: step.delivered}, step.err)
+		require.Equal(t, step.want, r.cfg.Silence)
+	}
+}

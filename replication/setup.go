@@ -59,7 +59,7 @@ func PlanSetup(ctx context.Context, dsn string, cfg AdminConfig) (steps []Step, 
 }
 
 // StillPublished looks, while a stream is open, for what makes rows silently absent from it: a table that left the
-// publication or was made anew under its name, a filter, a hidden column, a publication or slot that is gone. What the
+// publication, was dropped or was made anew under its name, a filter, a hidden column, a publication or slot that is gone. What the
 // stream shows by itself (a column that is missing from a row) is none of its business. Errors are as Ensure's.
 func StillPublished(ctx context.Context, dsn string, cfg AdminConfig) error {
 	cfg = cfg.withDefaults().withoutExtras()
@@ -71,7 +71,8 @@ func StillPublished(ctx context.Context, dsn string, cfg AdminConfig) error {
 		if pair := checkPair(cfg, st); len(pair) > 0 {
 			return firstFailure(pair)
 		}
-		return firstFailure(append(checkSlot(cfg, st), checkPublication(cfg, st)...))
+		out := append(checkSlot(cfg, st), checkMissing(cfg, st)...)
+		return firstFailure(append(out, checkPublication(cfg, st)...))
 	})
 }
 
@@ -152,6 +153,17 @@ func setupObstacles(cfg AdminConfig, st setupState) []preflight.Finding {
 	if cfg.TableDDL == "" || !st.lacksTable() {
 		out = append(out, checkTables(cfg, st)...)
 	}
+	// A table must not begin to take rows that a publication or slot then does not let through.
+	if cfg.TableDDL != "" && st.lacksTable() {
+		there := st.withoutMissing()
+		out = append(out, checkTables(cfg, there)...)
+		if st.Publication.Exists {
+			out = append(out, checkPublication(cfg, there)...)
+		}
+		if st.Slot.Exists {
+			out = append(out, checkSlot(cfg, there)...)
+		}
+	}
 	if fresh {
 		out = append(out, checkMayPublish(cfg, st)...)
 	}
@@ -159,6 +171,18 @@ func setupObstacles(cfg AdminConfig, st setupState) []preflight.Finding {
 		out = append(out, checkPair(cfg, st)...)
 	}
 	return out
+}
+
+// withoutMissing leaves the tables that exist.
+func (st setupState) withoutMissing() setupState {
+	var there []tableInfo
+	for _, t := range st.Tables {
+		if t.Exists {
+			there = append(there, t)
+		}
+	}
+	st.Tables = there
+	return st
 }
 
 // checkMayPublish: CREATE PUBLICATION takes CREATE on the database and ownership of each table.
@@ -231,7 +255,7 @@ func lockSetup(ctx context.Context, conn *pgx.Conn, cfg AdminConfig) (unlock fun
 		select {
 		case <-ctx.Done():
 			return nil, &fault.Error{Kind: fault.Retry, Object: slotSubject(cfg), Err: errors.New("another process is setting it up"),
-				Next: "Wait for it, or find it: SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted;"}
+				Next: "-- wait for it, or find it:\nSELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted;"}
 		case <-time.After(200 * time.Millisecond):
 		}
 	}

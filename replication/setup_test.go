@@ -416,3 +416,62 @@ func TestEnsure_read_only_by_default_needs_somebody(t *testing.T) {
 	require.NoError(t, Ensure(t.Context(), writing, db.cfg, true))
 	require.NoError(t, db.ensure(t, true))
 }
+
+// TestSetupTablePublishesWhatItCreates: a table that exists beside a publication that does not hold it takes rows that are
+// never sent, so there is no moment of that kind, and no table where something else keeps its rows from being sent.
+func TestSetupTablePublishesWhatItCreates(t *testing.T) {
+	db := newAdminDB(t, setupTableDDL)
+	require.NoError(t, db.ensure(t, true))
+	db.Exec(t, `DROP TABLE outbox`)
+	db.cfg.TableDDL = setupTableDDL
+	exists := func() bool {
+		info, err := lookupTable(t.Context(), db.conn, db.cfg.Tables[0])
+		require.NoError(t, err)
+		return info.Exists
+	}
+
+	db.Exec(t, `ALTER PUBLICATION `+QuoteIdentifier(db.Publication)+` SET (publish = 'update')`)
+	_, err := Setup(t.Context(), db.DSN, db.cfg)
+	requireOperator(t, err, "does not publish inserts")
+	require.False(t, exists(), "what would stop half-way is not begun")
+	db.Exec(t, `ALTER PUBLICATION `+QuoteIdentifier(db.Publication)+` SET (publish = 'insert')`)
+
+	planned, err := PlanSetup(t.Context(), db.DSN, db.cfg)
+	require.NoError(t, err)
+	broken := db.cfg
+	broken.TableDDL = `CREATE TABLE other (id int)` // the table to add is not there: the second statement fails
+	_, err = Setup(t.Context(), db.DSN, broken)
+	require.Error(t, err)
+	var other *string
+	require.NoError(t, db.conn.QueryRow(t.Context(), `SELECT to_regclass('other')::text`).Scan(&other))
+	require.Nil(t, other, "the two are one transaction")
+
+	done, err := Setup(t.Context(), db.DSN, db.cfg)
+	require.NoError(t, err)
+	require.Equal(t, stepsSQL(planned), stepsSQL(done))
+	require.Len(t, done, 1)
+	require.True(t, exists())
+	require.NoError(t, db.ensure(t, false))
+}
+
+// TestDroppedTable: the publication is still there and empty, and nobody may hear that it is in order.
+func TestDroppedTable(t *testing.T) {
+	db := newAdminDB(t, setupTableDDL)
+	require.NoError(t, db.ensure(t, true))
+	require.NoError(t, StillPublished(t.Context(), db.DSN, db.cfg))
+	db.Exec(t, `DROP TABLE outbox`)
+	db.cfg.TableHint = setupTableDDL
+	requireOperator(t, StillPublished(t.Context(), db.DSN, db.cfg), "no such table")
+	publication := 0
+	for _, f := range Preflight(t.Context(), db.DSN, db.cfg) {
+		if f.Subject == publicationSubject(db.cfg) {
+			require.Equal(t, preflight.Fail, f.Level, "%+v", f)
+			require.Contains(t, f.Found, "It does not hold public.outbox")
+			require.Contains(t, f.Remedy, "BEGIN;\n"+setupTableDDL+";\nALTER PUBLICATION "+QuoteIdentifier(db.Publication)+` ADD TABLE "public"."outbox";`+"\nCOMMIT;")
+			db.Exec(t, f.Remedy)
+			publication++
+		}
+	}
+	require.Equal(t, 1, publication)
+	require.NoError(t, db.ensure(t, false))
+}

@@ -71,6 +71,9 @@ func runStep(ctx context.Context, conn *pgx.Conn, cfg AdminConfig, step Step) er
 		sql += fmt.Sprintf("\nCOMMENT ON PUBLICATION %s IS %s;", QuoteIdentifier(cfg.Publication), QuoteLiteral(setupPending(cfg)))
 	}
 	_, err := conn.PgConn().Exec(ctx, sql).ReadAll()
+	if err != nil && conn.PgConn().TxStatus() != 'I' {
+		_, _ = conn.Exec(ctx, "ROLLBACK") // of a step that is a transaction; a connection that broke needs none
+	}
 	switch adminSQLState(err) {
 	case "":
 		if err == nil {
@@ -113,7 +116,7 @@ func createSlot(ctx context.Context, conn *pgx.Conn, cfg AdminConfig, sql string
 	}
 	if code == "53400" { // configuration_limit_exceeded: "all replication slots are in use"
 		return &fault.Error{Kind: fault.Operator, Object: slotSubject(cfg), Err: fmt.Errorf("every replication slot of the server is in use"),
-			Next: "Drop one that nobody reads (SELECT slot_name, active FROM pg_replication_slots;), or raise max_replication_slots and restart the server."}
+			Next: "-- drop one that nobody reads, or raise max_replication_slots and restart the server:\nSELECT slot_name, active FROM pg_replication_slots;"}
 	}
 	return adminQueryFault(slotSubject(cfg), err)
 }
@@ -129,7 +132,7 @@ func slotWaitFault(ctx context.Context, conn *pgx.Conn, cfg AdminConfig) error {
 	defer cancel()
 	open, err := openTransactions(ask, conn, 5)
 	if err != nil || len(open) == 0 {
-		f.Next = "See who is waited for: SELECT pid, datname, usename, state, now() - xact_start AS age FROM pg_stat_activity WHERE backend_xid IS NOT NULL;"
+		f.Next = "-- see who is waited for:\nSELECT pid, datname, usename, state, now() - xact_start AS age FROM pg_stat_activity WHERE backend_xid IS NOT NULL;"
 		return f
 	}
 	for i, t := range open {
@@ -139,6 +142,6 @@ func slotWaitFault(ctx context.Context, conn *pgx.Conn, cfg AdminConfig) error {
 		}
 		f.Err = fmt.Errorf("%w%s%s", f.Err, sep, t)
 	}
-	f.Next = "Let the oldest end, or end it: " + open[0].remedy()
+	f.Next = "-- let the oldest end, or end it:\n" + open[0].remedy()
 	return f
 }

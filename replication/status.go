@@ -97,7 +97,7 @@ func (c *statusClock) run() {
 		now := time.Since(c.s.epoch)
 		idle := c.s.waitedUntil(now)
 		if idle >= silence {
-			c.s.interrupt(c.s.cfg.retry(fmt.Errorf("the server has been silent for %s", silence)))
+			c.s.interrupt(c.s.cfg.retry(&silentServer{silence}))
 			return
 		}
 		request := idle >= ask && now-requested >= ask
@@ -118,6 +118,13 @@ func (c *statusClock) run() {
 		next = min(next, silence-idle, max(ask-idle, requested+ask-now))
 		timer.Reset(max(next, time.Millisecond))
 	}
+}
+
+// silentServer is a server that has not been heard for so long.
+type silentServer struct{ lasted time.Duration }
+
+func (e *silentServer) Error() string {
+	return fmt.Sprintf("the server has been silent for %s", e.lasted)
 }
 
 // due tells whether an update has to go out now, and takes note of what asked for it.

@@ -45,15 +45,16 @@ type Identity struct {
 // Stream is one replication connection in COPY mode. Receive, Buffered and Finish belong to one goroutine; the
 // other methods may be called from anywhere. The duties of whoever holds one are in the package documentation.
 type Stream struct {
-	ctx      context.Context // Run's; kept to tell its end from a broken stream
-	cfg      *Config
-	identity Identity
-	conn     net.Conn
-	frames   *frames
-	decoder  decoder
-	message  Message
-	err      error // what Receive returned last, if it was final
-	answered bool  // the last message was a keepalive: see whether the caller confirmed it
+	ctx       context.Context // Run's; kept to tell its end from a broken stream
+	cfg       *Config
+	identity  Identity
+	conn      net.Conn
+	frames    *frames
+	decoder   decoder
+	message   Message
+	err       error // what Receive returned last, if it was final
+	delivered bool  // there was WAL on this stream, not only keepalives
+	answered  bool  // the last message was a keepalive: see whether the caller confirmed it
 
 	epoch    time.Time
 	heard    atomic.Int64 // when the server was last heard, as duration since epoch
@@ -159,6 +160,7 @@ func (s *Stream) copyData(b []byte) (done bool, err error) {
 		}
 		start := binary.BigEndian.Uint64(b[1:])
 		s.sawWAL(max(start, binary.BigEndian.Uint64(b[9:])))
+		s.delivered = true
 		if err := s.decoder.decode(&s.message, pglogrepl.LSN(start), b[25:]); err != nil {
 			return false, s.corrupt(err)
 		}

@@ -66,7 +66,7 @@ func teardownRefusal(cfg AdminConfig, st setupState) error {
 	case !s.Exists:
 		return nil
 	case s.ActivePID != 0:
-		return refuse(fmt.Sprintf("Stop the connector first. If its process is gone already: SELECT pg_terminate_backend(%d);", s.ActivePID),
+		return refuse(fmt.Sprintf("-- stop the connector first; if its process is gone already:\nSELECT pg_terminate_backend(%d);", s.ActivePID),
 			"process %d of the server is reading it", s.ActivePID)
 	case !s.Logical || s.Plugin != "pgoutput":
 		return refuse("Correct postgres.slot.", "it is not a slot of this connector (a physical slot, or one with another plugin than pgoutput)")
@@ -109,7 +109,7 @@ func teardownFault(cfg AdminConfig, s Step, err error) error {
 		case "55006": // object_in_use
 			fe.Object, fe.Next = slotSubject(cfg), "Stop the connector first."
 		default:
-			fe.Next = "Run as the owner: " + s.SQL
+			fe.Next = "-- run as the owner:\n" + s.SQL
 		}
 	}
 	return f

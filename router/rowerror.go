@@ -25,6 +25,14 @@ const (
 	HeadersTooLarge Reason = "headers_too_large" // more than MaxHeaders or MaxHeaderBytes
 )
 
+// Reasons lists them all, for metrics that have to exist before the first row fails.
+func Reasons() []Reason {
+	return []Reason{
+		MissingColumn, MalformedRow, UnchangedValue, BinaryValue, NullID, NullKey, Unroutable, IllegalTopic, BadBytea,
+		BadTimestamp, BadHeaders, ReservedHeader, HeadersTooLarge,
+	}
+}
+
 // RowError is a row that can't be routed. It holds no payload, key or header values, so it may be logged and shown.
 type RowError struct {
 	Reason  Reason

@@ -120,7 +120,7 @@ func adminConfig(c *config.Loaded, table bool) (replication.AdminConfig, error) 
 		}
 		cfg.Tables = append(cfg.Tables, t)
 	}
-	if !table {
+	if !table && col != standardColumns() {
 		return cfg, nil
 	}
 	if col != standardColumns() {
@@ -132,7 +132,10 @@ func adminConfig(c *config.Loaded, table bool) (replication.AdminConfig, error) 
 		if err != nil {
 			return cfg, &fault.Error{Kind: fault.Config, Object: "table " + t.String(), Err: err}
 		}
-		cfg.TableDDL += ddl
+		cfg.TableHint += ddl
+	}
+	if table {
+		cfg.TableDDL = cfg.TableHint
 	}
 	return cfg, nil
 }

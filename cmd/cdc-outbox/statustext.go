@@ -68,7 +68,11 @@ func connectorLines(line func(string, string, ...any), st status) {
 	}
 	line("ready", "%s", ready)
 	line("confirmed", "%s", orNone(st.ConfirmedLSN))
-	line("received", "%s, heard from Postgres %.1f s ago", orNone(st.ReceivedLSN), st.HeardSecondsAgo)
+	if st.HeardSecondsAgo == nil {
+		line("received", "none yet, not heard from Postgres yet")
+	} else {
+		line("received", "%s, heard from Postgres %.1f s ago", st.ReceivedLSN, *st.HeardSecondsAgo)
+	}
 	line("oldest unconfirmed", "%s", time.Duration(st.OldestUnconfirmedSeconds*float64(time.Second)).Round(time.Millisecond))
 	line("in flight", "%d of %d records, %s of %s", st.Window.Records, st.Window.MaxRecords,
 		units.BytesSize(float64(st.Window.Bytes)), units.BytesSize(float64(st.Window.MaxBytes)))

@@ -97,7 +97,7 @@ type Monitor struct {
 // HTTP is the server with metrics, health and status.
 type HTTP struct {
 	Listen string        `key:"listen" default:"127.0.0.1:9464" example:"0.0.0.0:9464" doc:"Address of /metrics, /healthz, /readyz and /status; off for none. There is no authentication: keep it on loopback or a private network."`
-	Stall  time.Duration `key:"stall" default:"15s" doc:"Not ready when nothing was heard from Postgres, or a record went unacknowledged, for longer."`
+	Stall  time.Duration `key:"stall" default:"15s" doc:"/readyz turns red, and the log says so once, when nothing was heard from Postgres, or the oldest unacknowledged event did not get on, for longer. Nothing is given up or restarted: it goes on waiting. Working off a backlog counts as getting on."`
 }
 
 // Log is what the process writes to stderr.

@@ -1,8 +1,10 @@
 package config
 
 import (
+	"encoding/pem"
 	"errors"
 	"flag"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -339,4 +341,20 @@ func TestReference(t *testing.T) {
 		require.NotEmpty(t, f.Doc, f.Key)
 		require.True(t, strings.HasSuffix(f.Doc, "."), f.Key)
 	}
+}
+
+func TestReferenceExample(t *testing.T) {
+	server := httptest.NewTLSServer(nil)
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	server.Close()
+	dir := t.TempDir()
+	text := strings.NewReplacer("/run/secrets/", dir+"/", "/etc/kafka/", dir+"/").Replace(exampleFile)
+	for name, content := range map[string]string{"cdc-outbox-dsn": "postgres://u:p@h/d", "kafka-password": "secret", "ca.pem": string(ca)} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
+	}
+	c, err := load(t, text, nil)
+	require.NoError(t, err)
+	require.Len(t, c.Warnings, 1)
+	require.Contains(t, c.Warnings[0], "http.listen", "which the example's comment says, too")
+	require.Equal(t, "SCRAM-SHA-512", c.Kafka.SASL.Mechanism)
 }

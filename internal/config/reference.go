@@ -6,32 +6,55 @@ import (
 )
 
 // Reference returns docs/configuration.md, made from the structs so that it cannot say anything else than they do.
+// What cannot be used yet comes last, under a heading that says so.
 func Reference() string {
 	var b strings.Builder
 	b.WriteString(referenceHead)
+	b.WriteString("\n## Example\n\nEvery key has a default; a file holds only what differs.\n\n```yaml\n" + exampleFile + "```\n")
 	section := ""
 	for _, f := range fields() {
+		if !f.built() {
+			continue
+		}
 		if s := sectionOf(f.Key); s != section {
 			section = s
 			fmt.Fprintf(&b, "\n## %s\n", section)
 		}
-		fmt.Fprintf(&b, "\n### `%s`\n\n%s\n\n", f.Key, f.Doc)
-		fmt.Fprintf(&b, "- Variable `%s`", f.Env)
-		if f.Secret() {
-			fmt.Fprintf(&b, ", or `%s%s` with the name of a file", f.Env, fileSuffix)
-		}
-		fmt.Fprintf(&b, "; flag `--%s`\n", f.Flag)
-		fmt.Fprintf(&b, "- Type: %s%s; default: %s\n", f.Type, words(f.OneOf), code(f.Default))
-		if f.Example != "" {
-			fmt.Fprintf(&b, "- Example: %s\n", code(f.Example))
-		}
-		for _, u := range unbuilt {
-			if u.key == f.Key {
-				fmt.Fprintf(&b, "- Refused for now: %s.\n", u.sentence)
-			}
+		f.describe(&b)
+	}
+	b.WriteString(unbuiltHead)
+	for _, f := range fields() {
+		if !f.built() {
+			f.describe(&b)
 		}
 	}
 	return b.String()
+}
+
+// describe writes the key's entry.
+func (f Field) describe(b *strings.Builder) {
+	fmt.Fprintf(b, "\n### `%s`\n\n%s\n\n", f.Key, f.Doc)
+	fmt.Fprintf(b, "- Variable `%s`", f.Env)
+	if f.Secret() {
+		fmt.Fprintf(b, ", or `%s%s` with the name of a file", f.Env, fileSuffix)
+	}
+	fmt.Fprintf(b, "; flag `--%s`\n", f.Flag)
+	fmt.Fprintf(b, "- Type: %s%s; default: %s\n", f.Type, words(f.OneOf), code(f.Default))
+	if f.Example != "" {
+		fmt.Fprintf(b, "- Example: %s\n", code(f.Example))
+	}
+	for _, u := range unbuilt {
+		switch {
+		case u.key != f.Key:
+		case u.value != "":
+			fmt.Fprintf(b, "- `%s` is refused: %s.\n", u.value, u.sentence)
+		default:
+			fmt.Fprintf(b, "- Refused: %s.\n", u.sentence)
+		}
+	}
+	if key := needs[f.Key]; key != "" {
+		fmt.Fprintf(b, "- Accepted, but without effect: see `%s`.\n", key)
+	}
 }
 
 func sectionOf(key string) string {
@@ -58,6 +81,44 @@ func code(s string) string {
 	}
 	return "`" + s + "`"
 }
+
+const unbuiltHead = `
+## Not in this version
+
+These keys are known, so that a typing error is told apart from a function that is still to come. Their defaults are what
+the program does.
+`
+
+// exampleFile is loaded by a test.
+const exampleFile = `postgres:
+  dsn: "@/run/secrets/cdc-outbox-dsn"      # a file that holds postgres://cdc_outbox:…@db.internal:5432/shop?sslmode=verify-full
+  slot: cdc_outbox                         # one per connector
+  tables: [public.outbox]
+  setup: never                             # an owner has run cdc-outbox setup
+router:
+  topic: "${aggregate_type}.events"
+  on_bad_row: halt
+kafka:
+  brokers: [kafka-1.internal:9093, kafka-2.internal:9093]
+  compression: lz4
+  tls:
+    enabled: true
+    ca: /etc/kafka/ca.pem                  # leave it out for the system's authorities
+  sasl:
+    mechanism: SCRAM-SHA-512
+    username: cdc-outbox
+    password: "@/run/secrets/kafka-password"
+window:
+  bytes: 32MiB                             # the process needs about four times as much memory
+monitor:
+  warn_retained: 1GiB
+  critical_retained: 10GiB
+http:
+  listen: 0.0.0.0:9464                     # no authentication: a private network only
+log:
+  level: info
+  format: json
+`
 
 const referenceHead = `# Configuration
 

@@ -13,11 +13,32 @@ var unbuilt = []struct {
 	sentence string
 }{
 	{"router.preset", "debezium", "the preset debezium is not in this version; router.columns and router.topic can name what Debezium's tables have"},
-	{"router.on_bad_row", "dead_letter", "dead letters are not in this version; halt waits until the row can be published"},
+	{"router.on_bad_row", "dead_letter", "dead letters are not in this version; halt stops in front of such a row, skip passes over every one"},
 	{"postgres.messages", "", "events from pg_logical_emit_message() are not in this version; write them to an outbox table"},
 	{"postgres.snapshot", "initial", "the initial snapshot is not in this version; rows from before the slot was created are not published"},
 	{"kafka.topics.create", "true", "creating topics is not in this version; create them yourself, the connector waits for a missing one and goes on by itself"},
 	{"monitor.webhook", "", "the webhook is not in this version; use the metrics, and the alert rules for Prometheus"},
+}
+
+// needs names, for keys that only mean something together with a function that is not built, the key of that function.
+// They may be given, so that a file for a later version loads; they have no effect.
+var needs = map[string]string{
+	"router.dead_letter_topic":        "router.on_bad_row",
+	"kafka.topics.partitions":         "kafka.topics.create",
+	"kafka.topics.replication_factor": "kafka.topics.create",
+}
+
+// built says whether the field can be set to anything but its default, with effect.
+func (f Field) built() bool {
+	if needs[f.Key] != "" {
+		return false
+	}
+	for _, u := range unbuilt {
+		if u.key == f.Key && (u.value == "" || len(f.OneOf) <= 2) {
+			return false
+		}
+	}
+	return true
 }
 
 func (l *loader) refuseUnbuilt() {

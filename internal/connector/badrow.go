@@ -26,6 +26,10 @@ type HaltedRow struct {
 // meanwhile, so that the slot moves up to the row's transaction and the server does not drop the connection.
 var errHalted = errors.New("halted")
 
+// passOver is all that helps the row itself: it is read from the log, which nobody can correct.
+const passOver = "Where that is a setting, restarting with it mends it; else this row can never be published as it is. To pass over it: restart with " +
+	"--router-on-bad-row skip (skips every such row: remove it again afterwards); then insert it again, corrected."
+
 // badRow applies the policy to a row that cannot become a record.
 func (c *Connector) badRow(t *offsets.Tracker, pos offsets.Position, ticket offsets.Ticket, err error) error {
 	var row *router.RowError
@@ -46,10 +50,12 @@ func (c *Connector) badRow(t *offsets.Tracker, pos offsets.Position, ticket offs
 		}
 		return nil
 	}
+	next := row.Remedy + " " + passOver
+	fields = append(fields, zap.String(telemetry.KeyNext, next))
 	c.log.Error("Halted at an outbox row that cannot be published; nothing after it is published either", fields...)
 	c.setHalted(&HaltedRow{
 		Position: string(c.reader.position), LSN: pos.Commit.String(), EventID: row.EventID,
-		Reason: string(row.Reason), Message: row.Error(), Next: row.Remedy, Since: time.Now(),
+		Reason: string(row.Reason), Message: row.Error(), Next: next, Since: time.Now(),
 	})
 	c.producer.Commit()
 	return errHalted

@@ -58,7 +58,9 @@ type Connector struct {
 	failure  chan error      // holds the first error of a callback, which has nobody to return it to
 
 	mu       sync.Mutex
-	stream   stream // the open one, nil between streams
+	stream   stream        // the open one, nil between streams
+	received pglogrepl.LSN // of the last stream
+	heard    time.Time     // when the last stream heard from Postgres; zero before the first
 	identity replication.Identity
 	state    State
 	streamed bool // there was a stream before
@@ -101,6 +103,9 @@ func New(cfg Config) (*Connector, error) {
 	}
 	c.producer = p
 	cfg.Metrics.Watch(c.gauges())
+	for _, reason := range router.Reasons() {
+		cfg.Metrics.MayFail(string(reason))
+	}
 	return c, nil
 }
 

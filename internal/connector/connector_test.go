@@ -6,10 +6,13 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
 	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
 func TestConfirmsACommitsEndOnlyAfterTheAck(t *testing.T) {
@@ -168,6 +171,68 @@ func TestHaltKeepsTheProcessAtTheRow(t *testing.T) {
 		require.Equal(t, "0/C8", g.Status().Halted.LSN)
 		g.stop()
 		<-s.finished
+		require.NoError(t, <-g.done)
+	})
+}
+
+// TestHaltSaysWhatHelps: the row is in the log, where nobody can correct it.
+func TestHaltSaysWhatHelps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		core, logs := observer.New(zap.ErrorLevel)
+		g := start(t, Config{Logger: zap.New(core)}, true, opening{at(50), newStream(begin(100), typedRow("b", "no/topic"), commit(150))})
+		synctest.Wait()
+		next := g.Status().Halted.Next
+		require.Contains(t, next, "--router-on-bad-row skip")
+		require.Contains(t, next, "insert it again")
+		require.Equal(t, 1, logs.Len())
+		require.Equal(t, next, logs.All()[0].ContextMap()["next"])
+		g.stop()
+		require.NoError(t, <-g.done)
+	})
+}
+
+// TestTheFirstFailureIsAnIncrease: increase() over a counter that begins at 1 is 0, and the alert on it stays silent.
+func TestTheFirstFailureIsAnIncrease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := start(t, Config{}, true, opening{at(50), newStream(begin(100), typedRow("b", "no/topic"))})
+		failed := func() map[string]float64 {
+			families, err := g.registry.Gather()
+			require.NoError(t, err)
+			values := map[string]float64{}
+			for _, f := range families {
+				for _, m := range f.GetMetric() {
+					if f.GetName() == "cdc_outbox_events_failed_total" {
+						values[m.GetLabel()[0].GetValue()+" "+m.GetLabel()[1].GetValue()] = m.GetCounter().GetValue()
+					}
+				}
+			}
+			return values
+		}
+		synctest.Wait()
+		after := failed()
+		require.Equal(t, 1.0, after["illegal_topic "])
+		require.Len(t, after, len(router.Reasons()), "the others are there, at 0, and this one was")
+		g.stop()
+		require.NoError(t, <-g.done)
+	})
+}
+
+// TestStatusWhilePostgresIsAway: what the last stream knew does not become unknown, nor fresh, with its end.
+func TestStatusWhilePostgresIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := start(t, Config{}, true, opening{at(50), brokenStream(begin(100), row("a"), commit(150))})
+		require.Nil(t, g.Status().HeardSecondsAgo)
+		synctest.Wait()
+		time.Sleep(5 * time.Second)
+		st := g.Status()
+		require.Equal(t, Reconnecting, st.State.Name)
+		require.Equal(t, "0/150", st.ReceivedLSN)
+		require.Equal(t, 5.0, *st.HeardSecondsAgo)
+		g.setState(State{Name: Streaming}) // the moment between the stream's end and the next state
+		ready, why := g.Ready()
+		require.False(t, ready)
+		require.NotContains(t, why, "streaming")
+		g.stop()
 		require.NoError(t, <-g.done)
 	})
 }

@@ -95,7 +95,7 @@ func (s *fakeStream) Receive() (*replication.Message, error) {
 func (s *fakeStream) Buffered() bool               { return len(s.script) > 0 }
 func (s *fakeStream) Interrupt()                   { s.nudge <- struct{}{} }
 func (s *fakeStream) Finish(context.Context) error { close(s.finished); return nil }
-func (s *fakeStream) Received() pglogrepl.LSN      { return 0 }
+func (s *fakeStream) Received() pglogrepl.LSN      { return 0x150 }
 func (s *fakeStream) LastHeard() time.Time         { return time.Now() }
 
 // fakeProducer keeps what it is given until ack is called; with auto it acknowledges on Flush.
@@ -229,6 +229,7 @@ type opening struct {
 type rig struct {
 	*Connector
 	producer *fakeProducer
+	registry *prometheus.Registry
 	stop     context.CancelFunc
 	done     chan error
 }
@@ -243,7 +244,11 @@ func startWith(t *testing.T, cfg Config, p *fakeProducer, openings ...opening) *
 	t.Helper()
 	r, err := router.New(router.Config{Columns: router.DefaultColumns(), Topic: router.DefaultTopic})
 	require.NoError(t, err)
-	cfg.Router, cfg.Metrics, cfg.Logger = r, telemetry.NewMetrics(prometheus.NewRegistry()), zap.NewNop()
+	registry := prometheus.NewRegistry()
+	cfg.Router, cfg.Metrics = r, telemetry.NewMetrics(registry)
+	if cfg.Logger == nil {
+		cfg.Logger = zap.NewNop()
+	}
 	cfg.Kafka.Brokers = []string{"127.0.0.1:1"}
 	c, err := New(cfg)
 	require.NoError(t, err)
@@ -266,7 +271,7 @@ func startWith(t *testing.T, cfg Config, p *fakeProducer, openings ...opening) *
 		return nil
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	g := &rig{Connector: c, producer: p, stop: cancel, done: make(chan error, 1)}
+	g := &rig{Connector: c, producer: p, registry: registry, stop: cancel, done: make(chan error, 1)}
 	go func() { g.done <- c.Run(ctx) }()
 	return g
 }

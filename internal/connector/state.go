@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/jackc/pglogrepl"
+
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )
@@ -37,14 +39,28 @@ func (c *Connector) setHalted(h *HaltedRow) {
 // setStream publishes the open stream to those who look at it from outside.
 func (c *Connector) setStream(s stream) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stream != nil {
+		c.received, c.heard = c.stream.Received(), c.stream.LastHeard()
+	}
 	c.stream = s
-	c.mu.Unlock()
 }
 
 func (c *Connector) currentStream() stream {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.stream
+}
+
+// lastOfStream is how far the stream was read and when Postgres was heard, of the open stream or the last one. Zero
+// times are before the first.
+func (c *Connector) lastOfStream() (received pglogrepl.LSN, heard time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stream != nil {
+		return c.stream.Received(), c.stream.LastHeard()
+	}
+	return c.received, c.heard
 }
 
 // streamState follows the stream's own account of itself.

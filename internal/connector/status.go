@@ -40,10 +40,10 @@ type Status struct {
 	Publication string `json:"publication"`
 	Server      Server `json:"server"`
 
-	ConfirmedLSN             string  `json:"confirmed_lsn"`
-	ReceivedLSN              string  `json:"received_lsn"`
-	HeardSecondsAgo          float64 `json:"heard_seconds_ago"`          // since the last byte from Postgres; 0 without a stream
-	OldestUnconfirmedSeconds float64 `json:"oldest_unconfirmed_seconds"` // age of the oldest unconfirmed transaction with events
+	ConfirmedLSN             string   `json:"confirmed_lsn"`
+	ReceivedLSN              string   `json:"received_lsn"`
+	HeardSecondsAgo          *float64 `json:"heard_seconds_ago"`          // since the last byte from Postgres, also of a stream that broke; null before the first
+	OldestUnconfirmedSeconds float64  `json:"oldest_unconfirmed_seconds"` // age of the oldest unconfirmed transaction with events
 
 	Window Window     `json:"window"`
 	Open   *OpenTx    `json:"open_transaction,omitempty"`
@@ -140,6 +140,9 @@ func (c *Connector) Ready() (bool, string) {
 		if state.Reason != "" {
 			return false, fmt.Sprintf("%s: %s", state.Name, state.Reason)
 		}
+		if state.Name == Streaming {
+			return false, "the stream to Postgres is not open" // it broke this moment, or is about to be read
+		}
 		return false, string(state.Name)
 	}
 	if claiming {
@@ -181,12 +184,12 @@ func (c *Connector) Status() Status {
 	st.Window.Records, st.Window.Bytes = c.window.InUse()
 	c.mu.Lock()
 	st.State, st.Halted = c.state, c.halted
-	id, s := c.identity, c.stream
+	id := c.identity
 	c.mu.Unlock()
 	st.Server = Server{SystemID: id.SystemID, Timeline: id.Timeline, Database: id.Database, Version: serverVersion(id.ServerVersion)}
-	if s != nil {
-		st.ReceivedLSN = offsets.LSN(s.Received()).String()
-		st.HeardSecondsAgo = time.Since(s.LastHeard()).Seconds()
+	if received, heard := c.lastOfStream(); !heard.IsZero() {
+		ago := time.Since(heard).Seconds()
+		st.ReceivedLSN, st.HeardSecondsAgo = offsets.LSN(received).String(), &ago
 	}
 	if t := c.tracker.Load(); t != nil {
 		st.ConfirmedLSN = t.Confirmed().String()
@@ -212,13 +215,8 @@ func serverVersion(num int) string {
 // gauges are the same figures for Prometheus.
 func (c *Connector) gauges() telemetry.Gauges {
 	return telemetry.Gauges{
-		ConfirmedLSN: func() uint64 { return uint64(c.confirmed()) },
-		ReceivedLSN: func() uint64 {
-			if s := c.currentStream(); s != nil {
-				return uint64(s.Received())
-			}
-			return 0
-		},
+		ConfirmedLSN:      func() uint64 { return uint64(c.confirmed()) },
+		ReceivedLSN:       func() uint64 { received, _ := c.lastOfStream(); return uint64(received) },
 		OldestUnconfirmed: c.oldestUnconfirmed,
 		Window:            c.window.InUse,
 	}

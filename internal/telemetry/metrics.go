@@ -90,6 +90,10 @@ func (m *Metrics) Failed(topic, reason string) {
 	m.failed.WithLabelValues(m.admit(topic), reason).Inc()
 }
 
+// MayFail makes the counters of events that fail before they have a topic. Without them the first failure would be a series
+// that begins at 1, in which increase() sees nothing.
+func (m *Metrics) MayFail(reason string) { m.failed.WithLabelValues("", reason) }
+
 // admit returns the label value for a topic: its own name while there is room.
 func (m *Metrics) admit(topic string) string {
 	m.mu.Lock()

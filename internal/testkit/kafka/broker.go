@@ -187,6 +187,9 @@ func (b *Broker) process() *child.Child {
 	return b.child
 }
 
+// Done is closed when the broker's process has ended. It belongs to the latest Start.
+func (b *Broker) Done() <-chan struct{} { return b.process().Done() }
+
 // PID is the JVM's process id, 0 before the start.
 func (b *Broker) PID() int {
 	if c := b.process(); c != nil {

@@ -24,6 +24,7 @@ type Options struct {
 	Brokers  int               // default 1
 	Settings map[string]string // server.properties on top of the defaults, for all brokers
 	Heap     string            // of each JVM. Default "384m"
+	Port     int               // for the clients of the first broker. Default: a free one
 	// Advertise maps a broker's own address to the one that clients are told, a proxy's; called once a broker, before it
 	// starts. The brokers talk to each other over another listener, untouched by it. Default: its own.
 	Advertise func(node int, addr string) string
@@ -95,6 +96,9 @@ func (c *Cluster) prepare(opts Options, bin, jars string) error {
 			if *p, err = port.Free(); err != nil {
 				return err
 			}
+		}
+		if i == 0 && opts.Port != 0 {
+			b.client = opts.Port
 		}
 		b.addr = port.Addr(b.client)
 		if opts.Advertise != nil {
