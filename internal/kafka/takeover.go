@@ -284,9 +284,15 @@ func (p *Producer) tryRecover(ctx context.Context, t *transaction, id identity, 
 	return nil
 }
 
-// abort ends the transaction and asks for our next epoch.
+// abort ends the transaction and asks for our next epoch. InitProducerID comes only after an answer to EndTxn that took
+// our epoch for good: given a stale one, the coordinator looks at the producer id alone where a transaction is open, and
+// would abort the one of our successor, with which we share the id.
 func (p *Producer) abort(ctx context.Context, t *transaction, id identity, r *recovery) error {
 	x := p.tx
+	if t.ending && r.cause.code != invalidTxnState {
+		r.fenced = true // the answer to EndTxn(commit)
+		return nil
+	}
 	if !r.aborted && !t.opened.IsZero() && !t.ending {
 		res, err := p.ask(ctx, &x.transactionCoordinator, x.claim.Name, &endtxn.Request{
 			TransactionalID: x.claim.Name, ProducerID: id.id, ProducerEpoch: id.epoch,
