@@ -112,7 +112,7 @@ func (c *connection) identify(ctx context.Context, cfg *Config) (Identity, error
 	if err != nil {
 		return Identity{}, cfg.queryError(ctx, err)
 	}
-	id := Identity{SystemID: system.SystemID, Timeline: system.Timeline, BackendPID: c.PID(), walEnd: system.XLogPos}
+	id := Identity{SystemID: system.SystemID, Timeline: system.Timeline, BackendPID: c.PID(), WALEnd: system.XLogPos}
 
 	rows, err := c.query(ctx, `SELECT current_database(), current_setting('server_version_num'),
 		(SELECT setting FROM pg_catalog.pg_settings WHERE name = 'wal_sender_timeout'),
@@ -183,10 +183,10 @@ func (c *Config) startingPoint(id *Identity) error {
 		}
 		return nil
 	}
-	if confirmed > id.walEnd {
+	if confirmed > id.WALEnd {
 		return &fault.Error{
 			Kind: fault.Operator, Object: fmt.Sprintf("slot %q", c.Slot), At: confirmed.String(),
-			Err:  fmt.Errorf("the server's log ends at %s, before what it had already sent: it was restored from an older copy", id.walEnd),
+			Err:  fmt.Errorf("the server's log ends at %s, before what it had already sent: it was restored from an older copy", id.WALEnd),
 			Next: "Restart the connector: it then starts at the slot's own position and publishes again what the restored server still holds.",
 		}
 	}

@@ -34,11 +34,12 @@ type Identity struct {
 	TimelineChanged bool
 	// Start is what START_REPLICATION was given, 0 for the slot's own position. Not yet set in OnIdentity.
 	Start pglogrepl.LSN
+	// WALEnd is where the server's log ended when the connection was made.
+	WALEnd pglogrepl.LSN
 	// BackendPID is the walsender's.
 	BackendPID uint32
 
 	walSenderTimeout time.Duration
-	walEnd           pglogrepl.LSN
 }
 
 // Stream is one replication connection in COPY mode. Receive, Buffered and Finish belong to one goroutine; the

@@ -1,6 +1,10 @@
 package main
 
 import (
+	"fmt"
+	"os"
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
@@ -32,6 +36,15 @@ func kafkaConfig(c *config.Loaded) (kafka.Config, error) {
 	return k, nil
 }
 
+// instance names this process to the one that takes over from it, and to whoever reads that one's log.
+func instance() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown host"
+	}
+	return fmt.Sprintf("%s, pid %d, started %s", host, os.Getpid(), time.Now().UTC().Format(time.RFC3339Nano))
+}
+
 // connectorConfig takes what the connector needs from the configuration.
 func connectorConfig(c *config.Loaded, admin replication.AdminConfig, reg prometheus.Registerer, log *zap.Logger) (connector.Config, error) {
 	columns := c.Router.Columns
@@ -48,6 +61,9 @@ func connectorConfig(c *config.Loaded, admin replication.AdminConfig, reg promet
 	}
 	metrics := telemetry.NewMetrics(reg)
 	producer.Logger, producer.Registerer = log, reg
+	if c.Delivery == "exactly_once" {
+		producer.Transactions = &kafka.Transactions{Instance: instance()}
+	}
 	producer.Reconnected = func() { metrics.Reconnected(telemetry.Kafka) }
 	onBadRow := connector.Halt
 	if c.Router.OnBadRow == "skip" {

@@ -179,19 +179,18 @@ monitor: {warn_retained: 10GiB, critical_retained: 1GiB}
 		`monitor.critical_retained = "1GiB" (`, `is not above monitor.warn_retained (10GiB)`,
 		`CDC_OUTBOX_LOG_LEVLE (environment): unknown variable, did you mean CDC_OUTBOX_LOG_LEVEL?`,
 		`log.format = "xml" (CDC_OUTBOX_LOG_FORMAT): is not one of the words it may be; allowed: json, console`,
-		`delivery = "exactly_once" (CDC_OUTBOX_DELIVERY): exactly_once is not in this version`,
 		`kafka.brokers = "nowhere" (--kafka-brokers): "nowhere" is not host:port; allowed: host:port`,
 		`http.stall = "5" (--http-stall): is not a duration; allowed: a number with a unit, such as 500ms, 15s or 1m30s`,
 	} {
 		require.Contains(t, text, want)
 	}
-	require.Len(t, got, 11)
-	require.Contains(t, text, "11 problems\n  - ")
+	require.Len(t, got, 10)
+	require.Contains(t, text, "10 problems\n  - ")
 }
 
 func TestUnbuiltValuesAreRefused(t *testing.T) {
 	for _, arg := range []string{
-		"--delivery=exactly_once", "--router-preset=debezium", "--router-on-bad-row=dead_letter",
+		"--router-preset=debezium", "--router-on-bad-row=dead_letter",
 		"--postgres-messages=orders", "--postgres-snapshot=initial", "--monitor-webhook=https://alerts", "--kafka-topics-create", "--kafka-topics-create=1",
 	} {
 		_, err := load(t, "", nil, arg)

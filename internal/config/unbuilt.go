@@ -12,7 +12,6 @@ var unbuilt = []struct {
 	value    string // refused; empty: anything but the default
 	sentence string
 }{
-	{"delivery", "exactly_once", "exactly_once is not in this version; at_least_once repeats records only after a crash, and consumers can tell repeats by the id header"},
 	{"router.preset", "debezium", "the preset debezium is not in this version; router.columns and router.topic can name what Debezium's tables have"},
 	{"router.on_bad_row", "dead_letter", "dead letters are not in this version; halt stops in front of such a row, skip passes over every one"},
 	{"postgres.messages", "", "events from pg_logical_emit_message() are not in this version; write them to an outbox table"},

@@ -64,6 +64,7 @@ type Connector struct {
 	identity replication.Identity
 	state    State
 	streamed bool // there was a stream before
+	claiming bool // Kafka has yet to hand over the transactional id
 	halted   *HaltedRow
 
 	counts   counts

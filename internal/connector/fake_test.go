@@ -107,12 +107,42 @@ type fakeProducer struct {
 	ids     []string // every record produced, by event id, in order
 	tickets []uint64 // not acknowledged
 	bytes   int64
+	marks   []int // how many records each Mark and Commit found
+	commits []int
+	claims  []kafka.Claim
+	stored  *kafka.Stored // what Begin finds
+	holdIt  bool          // transactions: nothing is acknowledged but by Commit, or Flush behind a Mark
 	idle    chan struct{} // replaced and closed when tickets becomes empty
 }
 
 func (p *fakeProducer) Run(ctx context.Context) error { <-ctx.Done(); return nil }
 
-func (p *fakeProducer) Produce(_ context.Context, rec *router.Record, ticket uint64) error {
+func (p *fakeProducer) Begin(_ context.Context, claim kafka.Claim) (kafka.Stored, bool, error) {
+	p.claims = append(p.claims, claim)
+	if p.stored == nil {
+		return kafka.Stored{}, false, nil
+	}
+	return *p.stored, true, nil
+}
+
+func (p *fakeProducer) Mark() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.marks = append(p.marks, len(p.ids))
+}
+
+func (p *fakeProducer) Commit() {
+	p.mu.Lock()
+	p.commits = append(p.commits, len(p.ids))
+	p.mu.Unlock()
+	if p.holdIt {
+		p.ack()
+		return
+	}
+	p.Flush()
+}
+
+func (p *fakeProducer) ProduceAt(_ context.Context, rec *router.Record, ticket uint64, _ kafka.Position) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ids = append(p.ids, string(rec.Headers[0].Value))
@@ -122,7 +152,10 @@ func (p *fakeProducer) Produce(_ context.Context, rec *router.Record, ticket uin
 }
 
 func (p *fakeProducer) Flush() {
-	if p.auto {
+	p.mu.Lock()
+	whole := len(p.marks) > 0 && p.marks[len(p.marks)-1] == len(p.ids)
+	p.mu.Unlock()
+	if p.auto && (!p.holdIt || whole) {
 		p.ack()
 	}
 }
@@ -204,6 +237,11 @@ type rig struct {
 // start runs a connector over the streams, one after the other, as replication.Run would. After the last one it waits.
 func start(t *testing.T, cfg Config, auto bool, openings ...opening) *rig {
 	t.Helper()
+	return startWith(t, cfg, &fakeProducer{auto: auto}, openings...)
+}
+
+func startWith(t *testing.T, cfg Config, p *fakeProducer, openings ...opening) *rig {
+	t.Helper()
 	r, err := router.New(router.Config{Columns: router.DefaultColumns(), Topic: router.DefaultTopic})
 	require.NoError(t, err)
 	registry := prometheus.NewRegistry()
@@ -214,7 +252,7 @@ func start(t *testing.T, cfg Config, auto bool, openings ...opening) *rig {
 	cfg.Kafka.Brokers = []string{"127.0.0.1:1"}
 	c, err := New(cfg)
 	require.NoError(t, err)
-	p := &fakeProducer{auto: auto, acked: c.acked, idle: make(chan struct{})}
+	p.acked, p.idle = c.acked, make(chan struct{})
 	c.producer = p
 	c.source = func(ctx context.Context, rc replication.Config, consume func(stream) error) error {
 		for _, o := range openings {
@@ -239,7 +277,7 @@ func start(t *testing.T, cfg Config, auto bool, openings ...opening) *rig {
 }
 
 func at(flush uint64) replication.Identity {
-	return replication.Identity{SystemID: "1", Timeline: 1, ConfirmedFlush: pglogrepl.LSN(flush)}
+	return replication.Identity{SystemID: "1", Timeline: 1, ConfirmedFlush: pglogrepl.LSN(flush), WALEnd: 0x10000}
 }
 
 func lsn(n uint64) offsets.LSN { return offsets.LSN(n) }

@@ -22,10 +22,13 @@ type stream interface {
 }
 
 // producer is what the connector needs of a kafka.Producer: ordered per partition, nothing kept of the record after
-// Produce returns, each ticket acknowledged exactly once.
+// ProduceAt returns, each ticket acknowledged exactly once. Begin, Mark and Commit are about transactions.
 type producer interface {
 	Run(ctx context.Context) error
-	Produce(ctx context.Context, rec *router.Record, ticket uint64) error
+	Begin(ctx context.Context, claim kafka.Claim) (kafka.Stored, bool, error)
+	ProduceAt(ctx context.Context, rec *router.Record, ticket uint64, pos kafka.Position) error
+	Mark()
+	Commit()
 	Flush()
 	Drain(ctx context.Context) error
 	Trouble() []kafka.Trouble

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
 	"github.com/cdc-outbox/cdc-outbox/replication"
@@ -19,11 +20,16 @@ import (
 type reader struct {
 	commit     offsets.LSN // of the open transaction
 	commitTime time.Time
-	position   []byte // scratch for the position header
+	position   []byte      // scratch for the position header
+	produced   offsets.LSN // the transaction of the last row produced, 0 behind its end
 
 	relation *replication.Relation // of the last row
 	foreign  bool                  // it is no outbox
-	warned   map[uint32]bool       // of which foreign tables, by OID, the log has told
+
+	timeline int32 // of the stream
+	covered  covered
+
+	warned map[uint32]bool // of which foreign tables, by OID, the log has told
 }
 
 // consume relays one stream until it breaks; nil means that a graceful stop is over.
@@ -32,6 +38,12 @@ func (c *Connector) consume(s stream) error {
 	defer c.setStream(nil)
 	t := c.tracker.Load()
 	t.Resume()
+	switch err := c.begin(t); {
+	case errors.Is(err, errStopping):
+		return c.finish(s)
+	case err != nil:
+		return err
+	}
 	for {
 		if c.isStopping() && !t.Open() {
 			return c.finish(s)
@@ -77,6 +89,10 @@ func (c *Connector) handle(t *offsets.Tracker, m *replication.Message) error {
 			return c.disorder(err)
 		}
 	case replication.KindCommit:
+		if c.reader.produced == c.reader.commit {
+			c.reader.produced = 0
+			c.producer.Mark()
+		}
 		if err := t.Commit(offsets.LSN(m.Commit.EndLSN)); err != nil {
 			return c.disorder(err)
 		}
@@ -94,7 +110,7 @@ func (c *Connector) handle(t *offsets.Tracker, m *replication.Message) error {
 // transaction's own commit.
 func (c *Connector) awaitConfirmed(t *offsets.Tracker) error {
 	for !t.Open() && t.Unconfirmed() >= c.cfg.WindowRecords {
-		c.producer.Flush()
+		c.producer.Commit()
 		select {
 		case <-c.moved:
 		case <-c.life.Done():
@@ -118,6 +134,9 @@ func (c *Connector) insert(t *offsets.Tracker, m *replication.Message) error {
 		c.counts.repeated.Add(1)
 		return nil
 	}
+	if c.reader.covered.holds(pos, c.reader.timeline) {
+		return c.cover(t, ticket)
+	}
 	c.reader.position, _ = pos.AppendText(c.reader.position[:0]) // cannot fail
 	rec, err := c.cfg.Router.Route(m.Relation, m.Tuple, router.Source{Position: c.reader.position, CommitTime: c.reader.commitTime})
 	if err != nil {
@@ -126,12 +145,13 @@ func (c *Connector) insert(t *offsets.Tracker, m *replication.Message) error {
 	size := rec.Size()
 	if !c.window.TryAcquire(size) {
 		// What fills the window may still lie in batches that wait for more: send them, or nobody ever makes room.
-		c.producer.Flush()
+		c.producer.Commit()
 		if err := c.window.Acquire(c.life, size); err != nil {
 			return err
 		}
 	}
-	return c.producer.Produce(c.life, rec, ticket)
+	c.reader.produced = c.reader.commit
+	return c.producer.ProduceAt(c.life, rec, ticket, kafka.Position{Timeline: c.reader.timeline, Commit: uint64(pos.Commit), Index: pos.Index})
 }
 
 // disorder types an error of the tracker: Postgres sent what its protocol rules out, or the code is wrong. Either way

@@ -89,6 +89,7 @@ type Wait struct {
 type Counts struct {
 	Published uint64 `json:"published"`
 	Skipped   uint64 `json:"skipped"`  // bad rows skipped by policy
+	Covered   uint64 `json:"covered"`  // rows that an earlier instance had committed to Kafka: not published again
 	Repeated  uint64 `json:"repeated"` // rows that came again after a reconnect and were already on their way
 	Foreign   uint64 `json:"foreign"`  // rows of tables that are no outbox: passed over
 	Updates   uint64 `json:"updates"`  // UPDATEs of outbox rows: not published
@@ -100,7 +101,7 @@ type Counts struct {
 
 // counts is Counts as it is counted.
 type counts struct {
-	published, skipped, repeated, foreign, updates, deletes, truncates, messages, other atomic.Uint64
+	published, skipped, covered, repeated, foreign, updates, deletes, truncates, messages, other atomic.Uint64
 }
 
 // add counts a message that carries no event.
@@ -121,7 +122,7 @@ func (c *counts) add(m *replication.Message) {
 
 func (c *counts) read() Counts {
 	return Counts{
-		Published: c.published.Load(), Skipped: c.skipped.Load(), Repeated: c.repeated.Load(), Foreign: c.foreign.Load(),
+		Published: c.published.Load(), Skipped: c.skipped.Load(), Covered: c.covered.Load(), Repeated: c.repeated.Load(), Foreign: c.foreign.Load(),
 		Updates: c.updates.Load(), Deletes: c.deletes.Load(), Truncates: c.truncates.Load(),
 		Messages: c.messages.Load(), Other: c.other.Load(),
 	}
@@ -131,7 +132,7 @@ func (c *counts) read() Counts {
 // limit. The sentence says what is missing, or that nothing is.
 func (c *Connector) Ready() (bool, string) {
 	c.mu.Lock()
-	state, s, halted := c.state, c.stream, c.halted
+	state, s, halted, claiming := c.state, c.stream, c.halted, c.claiming
 	c.mu.Unlock()
 	if halted != nil {
 		return false, fmt.Sprintf("halted at event %s, LSN %s: %s", halted.EventID, halted.LSN, halted.Message)
@@ -144,6 +145,9 @@ func (c *Connector) Ready() (bool, string) {
 			return false, "the stream to Postgres is not open" // it broke this moment, or is about to be read
 		}
 		return false, string(state.Name)
+	}
+	if claiming {
+		return false, c.claimReason()
 	}
 	now := time.Now()
 	if age := c.progress.age(now); age > c.cfg.Stall {

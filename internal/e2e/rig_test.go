@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/testkit"
 	"github.com/cdc-outbox/cdc-outbox/internal/testkit/kafka"
@@ -48,6 +49,8 @@ type surroundings struct {
 	kafka    *kafka.Cluster    // default: the shared broker behind its proxy
 	viaDSN   string            // the connector's; default: straight
 	replicas int16
+
+	exactlyOnce bool // and the oracle reads with read_committed
 }
 
 func newRig(t *testing.T, s surroundings) *rig {
@@ -61,19 +64,30 @@ func newRig(t *testing.T, s surroundings) *rig {
 	if s.viaDSN == "" {
 		s.viaDSN = s.db.DSN
 	}
+	client := s.kafka.Client
+	if s.exactlyOnce {
+		var err error
+		client, err = kafkaclient.New(s.kafka.Addrs(), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+		require.NoError(t, err)
+		t.Cleanup(client.Close)
+	}
 	seed := oracle.Seed(t)
 	o, err := oracle.New(t.Context(), oracle.Config{
-		DSN: s.db.DSN, Kafka: s.kafka.Client, Slot: s.db.Slot, AggregateTypes: []string{s.db.Name + "_a", s.db.Name + "_b"}, Replicas: s.replicas, Seed: seed,
+		DSN: s.db.DSN, Kafka: client, Slot: s.db.Slot, AggregateTypes: []string{s.db.Name + "_a", s.db.Name + "_b"}, Replicas: s.replicas, Seed: seed,
 	})
 	require.NoError(t, err)
 	t.Cleanup(o.Close)
-	return &rig{
+	r := &rig{
 		T: t, db: s.db, kafka: s.kafka, oracle: o, rng: rand.New(rand.NewPCG(seed, 1)), began: time.Now(),
 		env: map[string]string{
 			"CDC_OUTBOX_POSTGRES_DSN": s.viaDSN, "CDC_OUTBOX_POSTGRES_SLOT": s.db.Slot, "CDC_OUTBOX_POSTGRES_PUBLICATION": s.db.Publication,
 			"CDC_OUTBOX_KAFKA_BROKERS": strings.Join(s.kafka.Addrs(), ","),
 		},
 	}
+	if s.exactlyOnce {
+		r.env["CDC_OUTBOX_DELIVERY"] = "exactly_once"
+	}
+	return r
 }
 
 // launch starts a connector without waiting; it is killed with the test.

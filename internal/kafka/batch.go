@@ -18,7 +18,7 @@ const (
 	atLeaderEpoch     = 12 // int32: the broker fills it
 	atMagic           = 16 // int8: 2
 	atCRC             = 17 // uint32: CRC-32C of everything behind this field
-	atAttributes      = 21 // int16: codec in the low three bits
+	atAttributes      = 21 // int16: codec in the low three bits, transactional
 	atLastOffsetDelta = 23 // int32: records - 1
 	atBaseTimestamp   = 27 // int64
 	atMaxTimestamp    = 35 // int64
@@ -27,6 +27,9 @@ const (
 	atBaseSequence    = 53 // int32
 	atRecords         = 57 // int32
 )
+
+// transactional is the bit of the attributes for a batch in a transaction.
+const transactional = 1 << 4
 
 // maxTicketsKept bounds the ticket slices that recycled batches keep: 64 KiB.
 const maxTicketsKept = 8192
@@ -41,6 +44,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // the answer (or the end of that connection), when the writer alone touches chunks and header.
 type batch struct {
 	part    *partition
+	tx      *transaction // nil in idempotent mode
 	chunks  []*chunk
 	payload int // bytes in the chunks
 
@@ -143,7 +147,11 @@ func (b *batch) stamp() {
 	be.PutUint32(h[atLength:], uint32(b.size()-atLeaderEpoch))
 	be.PutUint32(h[atLeaderEpoch:], 0xffffffff)
 	h[atMagic] = 2
-	be.PutUint16(h[atAttributes:], uint16(b.codec))
+	attributes := uint16(b.codec)
+	if b.tx != nil {
+		attributes |= transactional
+	}
+	be.PutUint16(h[atAttributes:], attributes)
 	be.PutUint32(h[atLastOffsetDelta:], uint32(b.records-1))
 	be.PutUint64(h[atBaseTimestamp:], uint64(b.firstTimestamp))
 	be.PutUint64(h[atMaxTimestamp:], uint64(b.maxTimestamp))

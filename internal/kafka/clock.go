@@ -33,6 +33,7 @@ func (p *Producer) tick(now time.Time) time.Time {
 		p.flush() // a forgotten Flush may cost a second, not the record
 	}
 	p.ticked = p.produced
+	next = p.tickTransaction(now, next)
 	for part := range p.waiting {
 		if part.retryAt.After(now) {
 			next = earlier(next, part.retryAt)

@@ -81,6 +81,8 @@ var verdicts = map[int16]verdict{
 	// state (expired, records deleted, topic re-created, unclean leader election).
 	45: {45, "OUT_OF_ORDER_SEQUENCE_NUMBER", bump, Rejected},
 	59: {59, "UNKNOWN_PRODUCER_ID", bump, Rejected},
+	// Our Produce requests are too old to get it; should it come all the same, it says what to do.
+	120: {120, "TRANSACTION_ABORTABLE", bump, Rejected},
 	// Nobody else has the id of a producer without a transactional id: the broker saw a higher epoch of ours.
 	47: {47, "INVALID_PRODUCER_EPOCH", renew, Rejected},
 	49: {49, "INVALID_PRODUCER_ID_MAPPING", renew, Rejected},

@@ -37,7 +37,7 @@ type Config struct {
 	Brokers []string
 
 	// Acked is called from one goroutine, batch by batch, in order per partition, exactly once per record, when the
-	// records are in the log of all in-sync replicas. It should return soon and must not call Produce or Drain.
+	// records are in the log of all in-sync replicas, and their transaction, if any, is committed. It should return soon and must not call Produce or Drain.
 	Acked func(Delivery)
 
 	// ClientID names the connections in the brokers' logs and quotas. Default "cdc-outbox".
@@ -75,6 +75,9 @@ type Config struct {
 
 	// Reconnected, when set, is called each time an established connection to a broker was lost.
 	Reconnected func()
+
+	// Transactions, when set, makes delivery exactly-once: see Begin, ProduceAt and Mark. Default nil: idempotent.
+	Transactions *Transactions
 
 	// Logger; default none.
 	Logger *zap.Logger

@@ -74,7 +74,7 @@ func (p *Producer) runControl(ctx context.Context) {
 
 // nextJob returns what to do next and when; nil, a while from now, for nothing.
 func (p *Producer) nextJob() (job func(*wire) error, at time.Time) {
-	if !p.id.valid() && !p.restarting {
+	if !p.id.valid() && !p.restarting && p.tx == nil {
 		job, at = p.initProducerID, p.control.idAt
 	}
 	if len(p.topics) > 0 && (job == nil || p.control.metaAt.Before(at)) {
@@ -104,7 +104,7 @@ func (p *Producer) do(ctx context.Context, job func(*wire) error) error {
 		kept := c.wire != nil
 		if !kept {
 			var err error
-			if c.wire, err = p.dialAny(ctx); err != nil {
+			if c.wire, err = p.dialAny(ctx, c.turn); err != nil {
 				return err
 			}
 		}
@@ -142,7 +142,7 @@ func (p *Producer) jobFailed(err error) {
 }
 
 // dialAny connects to the first broker that answers: those known from metadata first, then the configured ones.
-func (p *Producer) dialAny(ctx context.Context) (*wire, error) {
+func (p *Producer) dialAny(ctx context.Context, turn int) (*wire, error) {
 	p.mu.Lock()
 	var known []string
 	for _, b := range p.brokers {
@@ -156,7 +156,7 @@ func (p *Producer) dialAny(ctx context.Context) (*wire, error) {
 	addrs := slices.Concat(known, p.cfg.Brokers)
 	var errs []error
 	for i := range addrs {
-		addr := addrs[(p.control.turn+i)%len(addrs)]
+		addr := addrs[(turn+i)%len(addrs)]
 		w, err := dial(ctx, &p.cfg, addr)
 		if err == nil {
 			return w, nil

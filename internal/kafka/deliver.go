@@ -4,8 +4,12 @@ package kafka
 func (p *Producer) complete(b *batch) {
 	p.metrics.batchBytes.Observe(float64(b.size()))
 	p.metrics.recordsPerBatch.Observe(float64(b.records))
-	p.completed = append(p.completed, b)
-	poke(p.acks)
+	if p.tx != nil {
+		p.hold(b)
+	} else {
+		p.completed = append(p.completed, b)
+		poke(p.acks)
+	}
 	if b.part.topic.more > 0 {
 		p.announce() // Produce may wait for the topic to be quiet
 	}

@@ -13,10 +13,16 @@ import (
 	"github.com/segmentio/kafka-go/protocol/apiversions"
 
 	// Each import registers an API with the protocol package.
+	_ "github.com/segmentio/kafka-go/protocol/addoffsetstotxn"
+	_ "github.com/segmentio/kafka-go/protocol/addpartitionstotxn"
+	_ "github.com/segmentio/kafka-go/protocol/createtopics"
 	_ "github.com/segmentio/kafka-go/protocol/describeconfigs"
+	_ "github.com/segmentio/kafka-go/protocol/endtxn"
+	_ "github.com/segmentio/kafka-go/protocol/findcoordinator"
 	_ "github.com/segmentio/kafka-go/protocol/initproducerid"
 	_ "github.com/segmentio/kafka-go/protocol/metadata"
 	_ "github.com/segmentio/kafka-go/protocol/produce"
+	_ "github.com/segmentio/kafka-go/protocol/txnoffsetcommit"
 )
 
 // dialError says why a connection did not come about.
@@ -121,5 +127,9 @@ func (w *wire) negotiate(timeout time.Duration) error {
 		}
 	}
 	w.versions[protocol.ApiVersions] = 0
+	// kafka-go encodes version 3 of AddOffsetsToTxn with the group as a string of the older versions.
+	if v, ok := w.versions[protocol.AddOffsetsToTxn]; ok {
+		w.versions[protocol.AddOffsetsToTxn] = min(v, 2)
+	}
 	return nil
 }

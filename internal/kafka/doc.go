@@ -27,7 +27,8 @@
 //
 // The files, in the order to read them: record.go, batch.go, chunk.go (encoding) · partition.go (the state machine) ·
 // send.go (when to send what) · recovery.go, codes.go, split.go (when it fails) · broker.go, conn.go, request.go
-// (connections) · control.go, metadata.go, identity.go, clock.go (what happens beside) · producer.go (the API).
+// (connections) · control.go, metadata.go, identity.go, clock.go (what happens beside) ·
+// transaction.go, coordinator.go, takeover.go, position.go (exactly-once) · producer.go (the API).
 //
 // # Why nothing is lost, doubled or reordered
 //
@@ -40,6 +41,17 @@
 // (probing). There is no other recovery, no limit of attempts, and nothing is dropped: see codes.go for what an
 // error code adds to it. A rewind never overtakes an older copy, for that copy is answered, or came over a
 // closed connection and is refused behind newer sequences.
+//
+// # Transactions
+//
+// With Config.Transactions every batch is part of a Kafka transaction (KIP-98) that also commits the position of its
+// last record, as the metadata of a group's offset. transaction.go says which records form one, coordinator.go takes it
+// through its steps, takeover.go begins and recovers. A transaction is sealed at a Mark; its batches are reported to Acked
+// only after EndTxn, and stay in memory until then, so one that is aborted is sent again from there. What would
+// be an epoch bump without transactions, with repeats in the log, is such a redo, which nobody sees who reads with
+// read_committed. A partition that cannot be written holds up everything, not only itself.
+//
+// # When the producer's state is lost
 //
 // Only when the broker has lost the producer's state (codes 45 and 59 with everything older acknowledged) the
 // sequences start over with a new epoch. What was appended before without an answer is then appended again: the only

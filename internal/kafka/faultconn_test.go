@@ -147,3 +147,12 @@ func (c *faultConn) pass(p []byte) int {
 		}
 	}
 }
+
+// cutAll breaks every connection.
+func (d *faultDial) cutAll() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for c := range d.conns {
+		go func() { _ = c.Conn.Close() }()
+	}
+}

@@ -12,6 +12,9 @@ type metrics struct {
 	rewinds         prometheus.Counter
 	epochBumps      prometheus.Counter
 	splits          prometheus.Counter
+
+	transactions       *prometheus.CounterVec
+	transactionSeconds prometheus.Histogram
 }
 
 func newMetrics(r prometheus.Registerer) *metrics {
@@ -51,9 +54,19 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "cdc_outbox_producer_splits_total",
 			Help: "Batches sent in halves because the topic does not take their size.",
 		}),
+		transactions: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "cdc_outbox_producer_transactions_total",
+			Help: "Kafka transactions that ended, by result: committed, or aborted and sent again.",
+		}, []string{"result"}),
+		transactionSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name:    "cdc_outbox_producer_transaction_seconds",
+			Help:    "Time from a Kafka transaction's first record to its commit.",
+			Buckets: prometheus.ExponentialBuckets(0.002, 2, 16),
+		}),
 	}
 	if r != nil {
-		r.MustRegister(m.requestSeconds, m.batchBytes, m.recordsPerBatch, m.inFlight, m.retries, m.rewinds, m.epochBumps, m.splits)
+		r.MustRegister(m.requestSeconds, m.batchBytes, m.recordsPerBatch, m.inFlight, m.retries, m.rewinds, m.epochBumps, m.splits,
+			m.transactions, m.transactionSeconds)
 	}
 	return m
 }

@@ -48,6 +48,10 @@ type partition struct {
 	unanswered   int   // batches in requests that have neither an answer nor a closed connection
 	nextSequence int32 // of the next batch to be sequenced
 
+	filling    *transaction // the last one that got a record of this partition
+	registered *transaction // the last one that Kafka knows to hold this partition
+	held       []*batch     // acknowledged, the transaction not committed
+
 	waiting bool      // backs off until retryAt, although it could send
 	retryAt time.Time // when waiting
 	attempt int       // failures since the last acknowledgement
@@ -64,6 +68,9 @@ func (part *partition) String() string { return fmt.Sprintf("%s/%d", part.topic.
 func (part *partition) sendable() bool {
 	if part.broker == nil || part.waiting || part.pending == 0 {
 		return false
+	}
+	if t := part.head().tx; t != nil && t != part.registered {
+		return false // a later transaction's, or not known to the coordinator yet
 	}
 	switch part.state {
 	case probing:
@@ -158,6 +165,17 @@ func (part *partition) rewind() verdict {
 	cause := part.cause
 	part.cause = verdict{}
 	return cause
+}
+
+// release puts the batches of an aborted transaction back in front of the queue. Kafka knows nothing of them any more.
+func (part *partition) release() {
+	for _, b := range part.held {
+		part.pending += b.size()
+	}
+	part.queued = slices.Insert(part.queued, 0, part.held...)
+	clear(part.held)
+	part.held = part.held[:0]
+	part.registered = nil
 }
 
 // restart forgets the sequences handed out, for a new epoch or producer id. Nothing may be in flight.

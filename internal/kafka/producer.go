@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -46,6 +47,8 @@ type Producer struct {
 	changed chan struct{} // closed and replaced when what a waiting Produce or Drain looks at has changed
 	waiters int
 
+	tx *transactions // nil in idempotent mode
+
 	control control
 	clock   chan struct{} // capacity 1: tick has something earlier to do
 	acks    chan struct{} // capacity 1: completed is not empty
@@ -78,6 +81,7 @@ func New(cfg Config) (*Producer, error) {
 		waiting: map[*partition]struct{}{},
 		changed: make(chan struct{}),
 		control: newControl(&cfg),
+		tx:      newTransactions(cfg.Transactions),
 		clock:   make(chan struct{}, 1),
 		acks:    make(chan struct{}, 1),
 		stopped: make(chan struct{}),
@@ -103,6 +107,9 @@ func (p *Producer) Run(ctx context.Context) error {
 	deliver.Go(func() { p.deliver(quit) })
 	p.wg.Go(func() { p.runControl(ctx) })
 	p.wg.Go(func() { p.runClock(ctx) })
+	if p.tx != nil {
+		p.wg.Go(func() { p.runTransactions(ctx) })
+	}
 
 	<-ctx.Done()
 	p.wg.Wait()
@@ -123,6 +130,12 @@ func (p *Producer) Run(ctx context.Context) error {
 // comes back in a Delivery. Memory is bounded by the caller, who stops calling Produce when too much is
 // unacknowledged.
 func (p *Producer) Produce(ctx context.Context, rec *router.Record, ticket uint64) error {
+	return p.ProduceAt(ctx, rec, ticket, Position{})
+}
+
+// ProduceAt is Produce for exactly-once delivery: pos is what is covered once the record and all before it are
+// committed. In idempotent mode it means nothing.
+func (p *Producer) ProduceAt(ctx context.Context, rec *router.Record, ticket uint64, pos Position) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.over {
@@ -144,6 +157,9 @@ func (p *Producer) Produce(ctx context.Context, rec *router.Record, ticket uint6
 		}
 	}
 
+	if p.tx != nil {
+		p.tx.add(part, rec, pos)
+	}
 	n := 0
 	if part.open != nil {
 		if n = part.open.append(rec, ticket, t.limit); n == 0 {
@@ -152,6 +168,9 @@ func (p *Producer) Produce(ctx context.Context, rec *router.Record, ticket uint6
 	}
 	if part.open == nil {
 		part.open = newBatch(part)
+		if p.tx != nil {
+			part.open.tx = p.tx.filling
+		}
 		n = headerSize + part.open.append(rec, ticket, t.limit)
 		if part.broker == nil {
 			p.wantMetadata()
@@ -188,6 +207,9 @@ func (p *Producer) flush() {
 	for _, b := range p.brokers {
 		p.pump(b)
 	}
+	if p.tx != nil {
+		p.trySeal(time.Now())
+	}
 }
 
 // Drain flushes and waits until Acked has returned for every record produced so far. It returns the error of ctx, or
@@ -196,7 +218,7 @@ func (p *Producer) Drain(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for p.acked < p.produced {
-		p.flush()
+		p.commit()
 		if err := p.await(ctx); err != nil {
 			return err
 		}
@@ -217,7 +239,7 @@ func (p *Producer) topic(name string) *topic {
 
 // awaitPartition waits until the record's partition is known.
 func (p *Producer) awaitPartition(ctx context.Context, t *topic, rec *router.Record) (*partition, error) {
-	p.flush()
+	p.commit()
 	for {
 		if t.more > 0 && t.quiet() {
 			t.adopt(t.more)

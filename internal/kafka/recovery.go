@@ -118,6 +118,10 @@ func (p *Producer) rewind(part *partition) {
 	p.log.Debug("rewind partition", zap.Stringer("partition", part), zap.String("error", cause.name),
 		zap.Int("batches", again), zap.Int("attempt", part.attempt))
 
+	if p.tx != nil && (cause.action == bump || cause.action == renew || cause.action == fenced) {
+		p.lose(cause)
+		return
+	}
 	switch cause.action {
 	case done: // the leader moved: go on there
 	case refresh:
@@ -197,6 +201,10 @@ func (p *Producer) restart(part *partition, cause verdict) {
 // settle starts the sequences over, when that was asked for and nothing is in flight any more.
 func (p *Producer) settle() {
 	if !p.restarting || p.flying > 0 {
+		return
+	}
+	if p.tx != nil {
+		poke(p.tx.wake) // for recover
 		return
 	}
 	p.restarting = false

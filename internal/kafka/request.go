@@ -17,6 +17,8 @@ type request struct {
 	sentAt  time.Time // when it went to the socket; the writer's until the request is in conn.sent
 	id      int32     // correlation id
 	version int16
+
+	transactionalID string // empty for none
 }
 
 // arrange orders the batches so that those of a topic stand together, as the format wants it.
@@ -50,7 +52,11 @@ func (f *frame) encode(r *request, clientID string, timeout time.Duration) net.B
 	f.scratch = be.AppendUint16(f.scratch, uint16(r.version))
 	f.scratch = be.AppendUint32(f.scratch, uint32(r.id))
 	f.scratch = appendString(f.scratch, clientID)
-	f.scratch = be.AppendUint16(f.scratch, 0xffff) // transactional_id: null
+	if r.transactionalID == "" {
+		f.scratch = be.AppendUint16(f.scratch, 0xffff) // null
+	} else {
+		f.scratch = appendString(f.scratch, r.transactionalID)
+	}
 	f.scratch = be.AppendUint16(f.scratch, 0xffff) // acks: all in-sync replicas
 	f.scratch = be.AppendUint32(f.scratch, uint32(timeout.Milliseconds()))
 	f.scratch = be.AppendUint32(f.scratch, uint32(countTopics(r.batches)))
@@ -78,7 +84,7 @@ func (f *frame) encode(r *request, clientID string, timeout time.Duration) net.B
 
 // framing is an upper bound for everything but the batches.
 func (f *frame) framing(r *request, clientID string) int {
-	n := 36 + len(clientID)
+	n := 36 + len(clientID) + len(r.transactionalID)
 	for _, b := range r.batches {
 		n += 14 + len(b.part.topic.name)
 	}

@@ -11,7 +11,7 @@ const idleFraction = 8
 // there. So at low load a record leaves the moment Flush is called, and under load requests grow by themselves; there
 // is no linger time to tune.
 func (p *Producer) pump(b *broker) {
-	for b.conn != nil && len(b.inflight) < maxInFlight && p.sending() && b.due(p.cfg.MaxRequestBytes, p.flushed) {
+	for b.conn != nil && len(b.inflight) < maxInFlight && p.sending() && b.due(p.cfg.MaxRequestBytes, p.urgent()) {
 		if time.Now().Before(b.throttledUntil) {
 			return // tick pumps when the pause is over
 		}
@@ -64,6 +64,9 @@ func (p *Producer) collect(b *broker) *request {
 		}
 		r.batches = append(r.batches, part.take(p.id))
 		p.refresh(part)
+	}
+	if p.tx != nil {
+		r.transactionalID = p.tx.claim.Name
 	}
 	r.arrange()
 	p.picked = picked

@@ -55,6 +55,7 @@ func (b *batch) halves() (left, right *batch, err error) {
 		return nil, nil, err
 	}
 	left, right = newBatch(b.part), newBatch(b.part)
+	left.tx, right.tx = b.tx, b.tx
 	middle := b.records / 2
 	for i := range b.records {
 		var rec rawRecord

@@ -68,6 +68,9 @@ func (p *Producer) Trouble() []Trouble {
 	}
 	add(&p.control.trouble)
 	add(&p.idTrouble)
+	if p.tx != nil {
+		add(&p.tx.trouble)
+	}
 	for _, b := range p.brokers {
 		if len(b.ready) > 0 || len(b.inflight) > 0 { // else nothing waits for this broker
 			add(&b.trouble)

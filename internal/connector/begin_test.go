@@ -1,0 +1,99 @@
+package connector
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+)
+
+func exactlyOnce(cfg Config) Config {
+	cfg.Kafka.Transactions = &kafka.Transactions{}
+	cfg.Replication.Slot = "s"
+	return cfg
+}
+
+func stored(timeline int32, commit uint64, index uint32) *kafka.Stored {
+	return &kafka.Stored{Position: kafka.Position{Timeline: timeline, Commit: commit, Index: index}, SystemID: "1", Instance: "other"}
+}
+
+// What the stored position covers is acknowledged and not produced, also in the middle of a transaction.
+func TestBegin_skips_what_is_covered(t *testing.T) {
+	s := newStream(begin(0x200), row("a"), row("b"), commit(0x210), begin(0x300), row("c"), row("d"), row("e"), commit(0x310))
+	r := startWith(t, exactlyOnce(Config{}), &fakeProducer{auto: true, stored: stored(1, 0x300, 1)}, opening{at(0x100), s})
+	require.Eventually(t, func() bool { return r.confirmed() == 0x310 }, 5*time.Second, time.Millisecond)
+	require.Equal(t, []string{"e"}, r.producer.produced())
+	require.EqualValues(t, 4, r.Status().Counts.Covered)
+	require.Equal(t, []kafka.Claim{{Name: "cdc-outbox.1.s", SystemID: "1"}}, r.producer.claims)
+	r.stop()
+	require.NoError(t, <-r.done)
+}
+
+// A position of another timeline is never skipped to: the log may hold something else there.
+func TestBegin_ignores_another_timeline(t *testing.T) {
+	s := newStream(begin(0x200), row("a"), commit(0x210))
+	r := startWith(t, exactlyOnce(Config{}), &fakeProducer{auto: true, stored: stored(2, 0x300, 1)}, opening{at(0x100), s})
+	require.Eventually(t, func() bool { return r.confirmed() == 0x210 }, 5*time.Second, time.Millisecond)
+	require.Equal(t, []string{"a"}, r.producer.produced())
+	r.stop()
+	require.NoError(t, <-r.done)
+}
+
+// Nor one that the server's log does not reach: it was restored from a copy that knows nothing of it.
+func TestBegin_ignores_a_position_beyond_the_log(t *testing.T) {
+	restored := at(0x100)
+	restored.WALEnd = 0x2f0
+	s := newStream(begin(0x200), row("a"), commit(0x210))
+	r := startWith(t, exactlyOnce(Config{}), &fakeProducer{auto: true, stored: stored(1, 0x300, 1)}, opening{restored, s})
+	require.Eventually(t, func() bool { return r.confirmed() == 0x210 }, 5*time.Second, time.Millisecond)
+	require.Equal(t, []string{"a"}, r.producer.produced())
+	r.stop()
+	require.NoError(t, <-r.done)
+}
+
+// Nor one that is of this stream's timeline no more, after a promotion.
+func TestBegin_forgets_at_a_promotion(t *testing.T) {
+	promoted := at(0x100)
+	promoted.Timeline, promoted.TimelineChanged = 2, true
+	r := startWith(t, exactlyOnce(Config{}), &fakeProducer{auto: true, stored: stored(1, 0x300, 0)},
+		opening{at(0x100), brokenStream(begin(0x200), row("a"), commit(0x210))},
+		opening{promoted, newStream(begin(0x220), row("b"), commit(0x230))})
+	require.Eventually(t, func() bool { return r.confirmed() == 0x230 }, 5*time.Second, time.Millisecond)
+	require.Equal(t, []string{"b"}, r.producer.produced())
+	require.Len(t, r.producer.claims, 1, "the id is taken over once")
+	r.stop()
+	require.NoError(t, <-r.done)
+}
+
+func TestBegin_refuses_another_cluster(t *testing.T) {
+	wrong := stored(1, 0x300, 1)
+	wrong.SystemID = "2"
+	r := startWith(t, exactlyOnce(Config{}), &fakeProducer{stored: wrong}, opening{at(0x100), newStream()})
+	require.Equal(t, fault.Operator, fault.KindOf(<-r.done))
+}
+
+// Marks stand at the ends of transactions that had something to publish.
+func TestMark_placement(t *testing.T) {
+	r := startWith(t, exactlyOnce(Config{}), &fakeProducer{auto: true, holdIt: true},
+		opening{at(0x100), brokenStream(begin(0x200), row("a"), row("b"), commit(0x210), begin(0x220), commit(0x230), begin(0x300), row("c"))},
+		opening{at(0x100), newStream(begin(0x200), row("a"), row("b"), commit(0x210), begin(0x300), row("c"), row("d"), commit(0x310), begin(0x400), row("e"), commit(0x410))})
+	require.Eventually(t, func() bool { return r.confirmed() == 0x410 }, 5*time.Second, time.Millisecond)
+	require.Equal(t, []int{2, 4, 5}, r.producer.marks)
+	require.Empty(t, r.producer.commits)
+	r.stop()
+	require.NoError(t, <-r.done)
+}
+
+// A transaction larger than the window is committed in parts instead of waiting for its own end.
+func TestCommit_when_the_window_is_full(t *testing.T) {
+	s := newStream(begin(0x200), row("a"), row("b"), row("c"), row("d"), row("e"), commit(0x210), begin(0x300), row("f"), commit(0x310))
+	r := startWith(t, exactlyOnce(Config{WindowRecords: 2}), &fakeProducer{auto: true, holdIt: true}, opening{at(0x100), s})
+	require.Eventually(t, func() bool { return r.confirmed() == 0x310 }, 5*time.Second, time.Millisecond)
+	require.Equal(t, []string{"a", "b", "c", "d", "e", "f"}, r.producer.produced())
+	require.NotEmpty(t, r.producer.commits)
+	r.stop()
+	require.NoError(t, <-r.done)
+}

@@ -1,0 +1,285 @@
+package kafka
+
+import (
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/router"
+)
+
+// Transactions configures exactly-once delivery: each record is part of a Kafka transaction that also holds the position
+// of the last record in it (KIP-98), so a consumer with isolation.level=read_committed sees each record once, whatever
+// repeats after a crash.
+type Transactions struct {
+	// PositionTopic is the topic the position is committed for, as an offset of a consumer group. It stays empty; it
+	// is created where it is missing. Default "cdc-outbox.positions".
+	PositionTopic string
+
+	// Instance says who we are, for the sentence of the instance that we take over from: host, pid, start.
+	Instance string
+
+	// Interval is how long a transaction collects records under load. A lone record does not wait for it. Default 50 ms.
+	Interval time.Duration
+
+	// Timeout is after how long the coordinator aborts a transaction that nobody ends. The brokers' limit is
+	// transaction.max.timeout.ms. Default 60 s.
+	Timeout time.Duration
+
+	// Bytes is the size at which a transaction is ended at the next Mark, without waiting for Interval. Default 4 MiB.
+	Bytes int64
+}
+
+func (t *Transactions) setDefaults() {
+	setDefault(&t.PositionTopic, "cdc-outbox.positions")
+	setDefault(&t.Instance, "unknown")
+	setDefault(&t.Interval, 50*time.Millisecond)
+	setDefault(&t.Timeout, time.Minute)
+	setDefault(&t.Bytes, 4<<20)
+}
+
+// Position is a record's place in the source's log: everything up to and including it is covered.
+type Position struct {
+	Timeline int32
+	Commit   uint64 // LSN of the commit record
+	Index    uint32 // of the row in the transaction
+}
+
+// transaction is one Kafka transaction. Guarded by the producer's lock; only the goroutine of runTransactions ends one.
+//
+// There are at most two: live, whose batches may be sent, and behind it, once live is sealed, the one that Produce fills
+// meanwhile. Its batches lie in the partitions' queues until the live one has ended: a producer can have one
+// transaction at a time in Kafka.
+type transaction struct {
+	parts   []*partition // with records in it
+	unadded []*partition // those of parts that Kafka's transaction does not hold yet
+	records uint64
+	acked   uint64 // records in the log, invisible until the commit
+	bytes   int64
+	last    Position  // of the last record
+	began   time.Time // when it had a record and was live
+	opened  time.Time // when the coordinator may have heard of it first; zero while it has not
+
+	sealed       bool   // no more records
+	metadata     string // what commits with it; set when sealed
+	offsetsAdded bool
+	positioned   bool // the position is in the transaction
+	ending       bool // EndTxn(commit) was sent: it may be committed
+}
+
+// transactions is the state of exactly-once delivery; nil in idempotent mode.
+type transactions struct {
+	cfg     Transactions
+	wake    chan struct{} // capacity 1
+	claim   Claim
+	claimed bool // Begin was called
+	begun   bool // and has an answer:
+	stored  Stored
+	found   bool
+
+	live     *transaction
+	filling  *transaction
+	boundary bool // the last record was followed by Mark
+	hurry    bool // the caller waits: seal wherever it is
+	timer    bool // the clock knows of sealAt
+	sealAt   time.Time
+	sealedAt time.Time // of the last seal
+
+	count     uint64 // transactions sealed in this life
+	committed string // the metadata committed last, by whomever
+
+	recovery recovery
+	redone   int // recoveries since the last commit
+	trouble  trouble
+	failures int
+
+	transactionCoordinator coordinator // owned by the goroutine of runTransactions, like groupCoordinator
+	groupCoordinator       coordinator
+	turn                   int
+}
+
+func newTransactions(cfg *Transactions) *transactions {
+	if cfg == nil {
+		return nil
+	}
+	x := &transactions{cfg: *cfg, wake: make(chan struct{}, 1), live: &transaction{}}
+	x.cfg.setDefaults()
+	x.filling = x.live
+	x.transactionCoordinator.kind, x.groupCoordinator.kind = coordinatesTransactions, coordinatesGroups
+	return x
+}
+
+// add counts a record that goes to the partition's open batch.
+func (x *transactions) add(part *partition, rec *router.Record, pos Position) {
+	t := x.filling
+	if t.records == 0 {
+		t.began = time.Now()
+	}
+	t.records++
+	t.bytes += int64(rec.Size())
+	t.last = pos
+	x.boundary, x.hurry = false, false
+	if part.filling != t {
+		part.filling = t
+		t.parts = append(t.parts, part)
+		t.unadded = append(t.unadded, part)
+		if t == x.live {
+			poke(x.wake)
+		}
+	}
+}
+
+// Mark tells that the records so far are a whole: transactions end here where they can, so that a consumer sees all
+// records of one upstream transaction at once. It does nothing in idempotent mode.
+func (p *Producer) Mark() {
+	x := p.tx
+	if x == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	x.boundary = true
+	p.trySeal(time.Now())
+}
+
+// Commit tells that the caller waits for what it has produced: it flushes, and the transaction ends here, also
+// between two marks. In idempotent mode it is Flush.
+func (p *Producer) Commit() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.commit()
+}
+
+func (p *Producer) commit() {
+	p.flush()
+	if p.tx != nil {
+		p.tx.hurry = true
+		p.trySeal(time.Now())
+	}
+}
+
+// trySeal ends the intake of the live transaction where it is time to. It is Nagle's rule once more, with the transaction
+// as the packet: a lone one goes at once, under load there is one for each interval.
+func (p *Producer) trySeal(now time.Time) {
+	x := p.tx
+	t := x.filling
+	if t != x.live || t.records == 0 {
+		return
+	}
+	switch {
+	case x.hurry:
+	case !x.boundary:
+		// The rest of the upstream transaction is on its way. It must not take longer than Kafka lets one be open.
+		if now.Sub(t.began) < x.cfg.Timeout/3 {
+			return
+		}
+	case t.bytes >= x.cfg.Bytes:
+	case p.flushed:
+		if at := x.sealedAt.Add(x.cfg.Interval); at.After(now) {
+			if !x.timer {
+				x.timer, x.sealAt = true, at
+				p.wakeClock()
+			}
+			return
+		}
+	case now.Sub(t.began) < x.cfg.Interval:
+		return
+	}
+	p.seal(now)
+}
+
+func (p *Producer) seal(now time.Time) {
+	x := p.tx
+	t := x.live
+	for _, part := range t.parts {
+		part.seal()
+	}
+	x.count++
+	t.sealed, t.metadata = true, x.metadata(t.last)
+	x.filling = &transaction{}
+	x.sealedAt, x.hurry, x.timer = now, false, false
+	for _, b := range p.brokers {
+		p.pump(b)
+	}
+	poke(x.wake)
+}
+
+// tickTransaction is the clock's part.
+func (p *Producer) tickTransaction(now, next time.Time) time.Time {
+	x := p.tx
+	if x == nil {
+		return next
+	}
+	if x.timer && x.sealAt.After(now) {
+		return earlier(next, x.sealAt)
+	}
+	x.timer = false
+	p.trySeal(now)
+	return next
+}
+
+// urgent reports whether what is there should go out although it fills no request.
+func (p *Producer) urgent() bool { return p.flushed || p.tx != nil && p.tx.live.sealed }
+
+// hold keeps an acknowledged batch until its transaction has ended.
+func (p *Producer) hold(b *batch) {
+	b.part.held = append(b.part.held, b)
+	b.tx.acked += uint64(b.records)
+	if b.tx.sealed && b.tx.acked == b.tx.records {
+		poke(p.tx.wake)
+	}
+}
+
+// succeed hands the batches of the live transaction, which is committed, to Acked, and makes the next one live.
+func (p *Producer) succeed() {
+	x := p.tx
+	t := x.live
+	for _, part := range t.parts {
+		p.completed = append(p.completed, part.held...)
+		clear(part.held)
+		part.held = part.held[:0]
+	}
+	poke(p.acks)
+	p.metrics.transactions.WithLabelValues("committed").Inc()
+	p.metrics.transactionSeconds.Observe(time.Since(t.began).Seconds())
+	x.committed, x.redone = t.metadata, 0
+	x.live = x.filling
+	now := time.Now()
+	x.live.began = now
+	p.trySeal(now)
+}
+
+// redo starts the live transaction over, from the first of its batches, after it was aborted and under a new epoch.
+// Nothing may be in flight.
+func (p *Producer) redo(id identity) {
+	x := p.tx
+	t := x.live
+	p.metrics.transactions.WithLabelValues("aborted").Inc()
+	p.log.Warn("the kafka transaction was aborted and is sent again",
+		zap.String("error", x.recovery.cause.name), zap.Uint64("records", t.records),
+		zap.Int64("producer_id", id.id), zap.Int16("epoch", id.epoch))
+	x.redone++
+	t.unadded = append(t.unadded[:0], t.parts...)
+	t.acked, t.opened = 0, time.Time{}
+	t.offsetsAdded, t.positioned, t.ending = false, false, false
+	p.restartAll(id)
+}
+
+// restartAll lets the sequences of all partitions start over.
+func (p *Producer) restartAll(id identity) {
+	p.id = id
+	p.restarting, p.renewing = false, false
+	p.tx.recovery = recovery{}
+	p.metrics.epochBumps.Inc()
+	for _, t := range p.topics {
+		for _, part := range t.partitions {
+			p.unready(part)
+			part.release()
+			part.restart()
+			p.refresh(part)
+		}
+	}
+	for _, b := range p.brokers {
+		p.pump(b)
+	}
+}

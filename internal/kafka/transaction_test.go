@@ -1,0 +1,398 @@
+package kafka
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/router"
+)
+
+var claim = Claim{Name: "cdc-outbox.7.slot", SystemID: "7"}
+
+func exactlyOnce(instance string) func(*Config) {
+	return func(cfg *Config) { cfg.Transactions = &Transactions{Instance: instance} }
+}
+
+func (r *rig) begin() (Stored, bool) {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	s, ok, err := r.Begin(ctx, claim)
+	require.NoError(r.t, err, "%+v", r.Trouble())
+	return s, ok
+}
+
+// produceAt is produce with the ticket's number as the commit LSN.
+func (r *rig) produceAt(topic, key string) {
+	r.t.Helper()
+	r.ticket++
+	value := fmt.Sprintf("%s:%08d", key, r.ticket)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	require.NoError(r.t, r.ProduceAt(ctx, &router.Record{Topic: topic, Partition: -1, Key: []byte(key), Value: []byte(value)}, r.ticket,
+		Position{Timeline: 1, Commit: r.ticket}))
+	r.sent[topic] = append(r.sent[topic], value)
+}
+
+func (r *rig) transact(n int, topics ...string) {
+	r.t.Helper()
+	for i := range n {
+		r.produceAt(topics[i%len(topics)], fmt.Sprint("k", i%7))
+		r.Mark()
+	}
+	r.Flush()
+}
+
+// checkCommitted compares what a read_committed consumer sees with the input.
+func (r *rig) checkCommitted() {
+	r.t.Helper()
+	r.drain()
+	for topic, values := range r.sent {
+		require.Equal(r.t, byKey(values), byKey(committed(r.t, r.cluster, topic, len(values))), "topic %s", topic)
+	}
+	r.checkAcks()
+}
+
+// committed reads with read_committed until n records and then, for a moment, whether there are more.
+func committed(t testing.TB, c *kfake.Cluster, topic string, n int) []string {
+	t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.ConsumeTopics(topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(20*time.Millisecond))
+	require.NoError(t, err)
+	defer cl.Close()
+	var out []string
+	poll := func(d time.Duration, until func() bool) {
+		ctx, cancel := context.WithTimeout(context.Background(), d)
+		defer cancel()
+		for !until() && ctx.Err() == nil {
+			cl.PollFetches(ctx).EachRecord(func(rec *kgo.Record) { out = append(out, string(rec.Value)) })
+		}
+	}
+	poll(5*time.Second, func() bool { return len(out) >= n })
+	poll(100*time.Millisecond, func() bool { return false })
+	return out
+}
+
+func TestTransactions(t *testing.T) {
+	c := newCluster(t, kfake.SeedTopics(3, "a", "b"))
+	r := newRig(t, c, exactlyOnce("first"))
+	_, found := r.begin()
+	require.False(t, found)
+	for range 5 {
+		r.transact(200, "a", "b")
+		time.Sleep(20 * time.Millisecond)
+	}
+	r.checkCommitted()
+	require.Positive(t, testutil.ToFloat64(r.metrics.transactions.WithLabelValues("committed")))
+	require.Zero(t, testutil.ToFloat64(r.metrics.transactions.WithLabelValues("aborted")))
+	r.stop()
+	<-r.stopped
+
+	second := newRig(t, c, exactlyOnce("second"))
+	s, found := second.begin()
+	require.True(t, found)
+	require.Equal(t, Stored{Position: Position{Timeline: 1, Commit: 1000}, SystemID: "7", Instance: "first"}, s)
+}
+
+// A lone record is committed at once, and a whole upstream transaction is never cut by Flush or the interval.
+func TestTransactionBoundaries(t *testing.T) {
+	c := newCluster(t, kfake.SeedTopics(1, "a"))
+	r := newRig(t, c, exactlyOnce("first"), func(cfg *Config) { cfg.Transactions.Interval = 10 * time.Millisecond })
+	r.begin()
+	r.produceAt("a", "k")
+	r.Flush()
+	time.Sleep(100 * time.Millisecond)
+	require.Empty(t, committed(t, c, "a", 0))
+	r.produceAt("a", "k")
+	r.Mark()
+	r.Flush()
+	require.Len(t, committed(t, c, "a", 2), 2)
+
+	r.produceAt("a", "k")
+	r.Commit() // the window is full
+	require.Eventually(t, func() bool { r.mu.Lock(); defer r.mu.Unlock(); return len(r.acked) == 3 }, 5*time.Second, time.Millisecond)
+	r.checkCommitted()
+}
+
+// Nothing is acknowledged before the commit, and what a crash leaves open is not seen by anybody.
+func TestTransactionOfADeadInstance(t *testing.T) {
+	c := newCluster(t, kfake.SeedTopics(2, "a"))
+	r := newRig(t, c, exactlyOnce("first"))
+	r.begin()
+	r.transact(20, "a")
+	r.drain()
+	for range 30 {
+		r.produceAt("a", fmt.Sprint("k", r.ticket%3))
+	}
+	r.Flush()
+	require.Eventually(t, func() bool {
+		r.lock()
+		defer r.Producer.mu.Unlock()
+		return r.tx.live.acked == 30
+	}, 5*time.Second, time.Millisecond)
+	r.mu.Lock()
+	require.Len(t, r.acked, 20)
+	r.mu.Unlock()
+	r.stop()
+	<-r.stopped
+
+	second := newRig(t, c, exactlyOnce("second"))
+	s, _ := second.begin()
+	require.EqualValues(t, 20, s.Commit)
+	second.ticket = 20
+	second.sent["a"] = slices.Clone(r.sent["a"][:20])
+	second.transact(30, "a")
+	second.drain()
+	require.Equal(t, byKey(second.sent["a"]), byKey(committed(t, c, "a", 50)))
+}
+
+// A second instance fences the first, which ends and says who took over, and does not come back.
+func TestTransactionFenced(t *testing.T) {
+	c := newCluster(t, kfake.SeedTopics(2, "a"))
+	r := newRig(t, c, exactlyOnce("first"))
+	r.begin()
+	r.transact(20, "a")
+	r.drain()
+	r.produceAt("a", "k") // an open transaction
+	r.Flush()
+	require.Eventually(t, func() bool { r.lock(); defer r.Producer.mu.Unlock(); return r.tx.live.acked == 1 }, 5*time.Second, time.Millisecond)
+
+	second := newRig(t, c, exactlyOnce("second"))
+	s, _ := second.begin()
+	require.EqualValues(t, 20, s.Commit)
+	second.ticket = 20
+	second.sent["a"] = slices.Clone(r.sent["a"][:20])
+	second.transact(10, "a")
+	second.drain()
+
+	r.transact(5, "a")
+	err := <-r.ended
+	require.Equal(t, fault.Operator, fault.KindOf(err))
+	require.ErrorContains(t, err, "second took over and has committed up to 000000000000001e-00000000")
+	second.transact(10, "a")
+	second.drain()
+	require.Equal(t, byKey(second.sent["a"]), byKey(committed(t, c, "a", 40)))
+	require.Len(t, r.acked, 20)
+}
+
+// fail answers the n-th request of the key with the code, handled or not.
+func answerOnce(c *kfake.Cluster, key kmsg.Key, code int16) *atomic.Int32 {
+	var hits atomic.Int32
+	c.ControlKey(int16(key), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		hits.Add(1)
+		res := req.ResponseKind()
+		res.SetVersion(req.GetVersion())
+		switch res := res.(type) {
+		case *kmsg.AddPartitionsToTxnResponse:
+			for _, t := range req.(*kmsg.AddPartitionsToTxnRequest).Topics {
+				rt := kmsg.NewAddPartitionsToTxnResponseTopic()
+				rt.Topic = t.Topic
+				for _, p := range t.Partitions {
+					rp := kmsg.NewAddPartitionsToTxnResponseTopicPartition()
+					rp.Partition, rp.ErrorCode = p, code
+					rt.Partitions = append(rt.Partitions, rp)
+				}
+				res.Topics = append(res.Topics, rt)
+			}
+		case *kmsg.AddOffsetsToTxnResponse:
+			res.ErrorCode = code
+		case *kmsg.EndTxnResponse:
+			res.ErrorCode = code
+		case *kmsg.InitProducerIDResponse:
+			res.ErrorCode = code
+		case *kmsg.TxnOffsetCommitResponse:
+			for _, t := range req.(*kmsg.TxnOffsetCommitRequest).Topics {
+				rt := kmsg.NewTxnOffsetCommitResponseTopic()
+				rt.Topic = t.Topic
+				rp := kmsg.NewTxnOffsetCommitResponseTopicPartition()
+				rp.ErrorCode = code
+				rt.Partitions = append(rt.Partitions, rp)
+				res.Topics = append(res.Topics, rt)
+			}
+		case *kmsg.OffsetFetchResponse:
+			res.ErrorCode = code
+		}
+		return res, nil, true
+	})
+	return &hits
+}
+
+// Errors that pass, or that abort the transaction, at each of its steps: the log is the input.
+func TestTransactionErrors(t *testing.T) {
+	for _, test := range []struct {
+		key   kmsg.Key
+		code  int16
+		redos float64
+	}{
+		{kmsg.AddPartitionsToTxn, 51, 0}, {kmsg.AddPartitionsToTxn, 14, 0}, {kmsg.AddPartitionsToTxn, 16, 0},
+		{kmsg.AddPartitionsToTxn, 29, 0}, {kmsg.AddPartitionsToTxn, 48, 1}, {kmsg.AddPartitionsToTxn, 47, 1},
+		{kmsg.AddOffsetsToTxn, 16, 0}, {kmsg.AddOffsetsToTxn, 51, 0}, {kmsg.AddOffsetsToTxn, 48, 1},
+		{kmsg.TxnOffsetCommit, 15, 0}, {kmsg.TxnOffsetCommit, 3, 0}, {kmsg.TxnOffsetCommit, 47, 1}, {kmsg.TxnOffsetCommit, 30, 0},
+		{kmsg.EndTxn, 51, 0}, {kmsg.EndTxn, 16, 0}, {kmsg.EndTxn, 48, 1},
+	} {
+		t.Run(fmt.Sprintf("%s %s", test.key.Name(), verdictOf(test.code).name), func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t, kfake.SeedTopics(2, "a", "b"))
+			r := newRig(t, c, exactlyOnce("first"))
+			r.begin()
+			r.transact(50, "a", "b")
+			r.drain()
+			hits := answerOnce(c, test.key, test.code)
+			r.transact(50, "a", "b")
+			r.transact(50, "b")
+			r.checkCommitted()
+			require.EqualValues(t, 1, hits.Load())
+			require.Equal(t, test.redos, testutil.ToFloat64(r.metrics.transactions.WithLabelValues("aborted")))
+			require.Empty(t, r.Trouble())
+		})
+	}
+}
+
+// Produce errors that end the transaction, at the first, middle and last of five in flight: it is aborted and sent again.
+func TestTransactionRedo(t *testing.T) {
+	for _, code := range []int16{45, 59, 47, 48, 120} {
+		for _, n := range []int32{1, 3, 5} {
+			t.Run(fmt.Sprintf("%s at %d", verdictOf(code).name, n), func(t *testing.T) {
+				t.Parallel()
+				c := newCluster(t, kfake.SeedTopics(1, "t"))
+				r := newRig(t, c, exactlyOnce("first"), func(cfg *Config) { cfg.MaxBatchBytes = 300; cfg.MaxRequestBytes = 200 })
+				r.begin()
+				r.transact(10, "t")
+				r.drain()
+				at := r.gate(5)
+				h := r.cluster.Fault(produceFault(code, func() bool { return at.Load() == n }))
+				r.transact(60, "t")
+				r.checkCommitted()
+				require.Equal(t, 1, h.Hits())
+				require.EqualValues(t, 1, testutil.ToFloat64(r.metrics.transactions.WithLabelValues("aborted")))
+				require.Empty(t, r.Trouble())
+			})
+		}
+	}
+}
+
+// The answer to EndTxn is lost after the commit: the same is asked again, and nothing is sent twice.
+func TestTransactionEndUnknown(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		t.Run(fmt.Sprint("committed ", after), func(t *testing.T) {
+			c := newCluster(t, kfake.SeedTopics(2, "a"))
+			r := newRig(t, c, exactlyOnce("first"))
+			r.begin()
+			r.transact(50, "a")
+			r.drain()
+			// As old as what we speak: since version 5 (KIP-890) a commit raises the epoch.
+			admin, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.MaxVersions(kversion.V3_6_0()))
+			require.NoError(t, err)
+			defer admin.Close()
+			var hits atomic.Int32
+			c.ControlKey(int16(kmsg.EndTxn), func(req kmsg.Request) (kmsg.Response, error, bool) {
+				hits.Add(1)
+				if !after {
+					return nil, fmt.Errorf("cut"), true
+				}
+				// Let another connection's commit through, then cut this one.
+				end := *req.(*kmsg.EndTxnRequest)
+				go func() { _, _ = end.RequestWith(context.Background(), admin) }()
+				return nil, fmt.Errorf("cut"), true
+			})
+			r.transact(50, "a")
+			r.transact(50, "a")
+			r.checkCommitted()
+			require.EqualValues(t, 1, hits.Load())
+			require.Zero(t, testutil.ToFloat64(r.metrics.transactions.WithLabelValues("aborted")))
+		})
+	}
+}
+
+// The coordinator aborted the transaction because it was open for too long, and raised the epoch as if somebody had
+// taken over. Nobody has: it goes on by itself.
+func TestTransactionTimedOut(t *testing.T) {
+	c := newCluster(t, kfake.SeedTopics(2, "a"))
+	r := newRig(t, c, exactlyOnce("first"), func(cfg *Config) { cfg.Transactions.Timeout = 400 * time.Millisecond })
+	r.begin()
+	r.transact(50, "a")
+	r.drain()
+	r.lock()
+	r.tx.cfg.Timeout = 300 * time.Millisecond
+	r.Producer.mu.Unlock()
+	var held atomic.Bool
+	held.Store(true)
+	c.ControlKey(int16(kmsg.TxnOffsetCommit), func(kmsg.Request) (kmsg.Response, error, bool) {
+		if held.Load() {
+			c.KeepControl()
+			return nil, fmt.Errorf("cut"), true
+		}
+		return nil, nil, false
+	})
+	r.transact(50, "a")
+	time.Sleep(time.Second)
+	// Somebody without a name raises the epoch, as the coordinator of Kafka does.
+	c.ControlKey(int16(kmsg.EndTxn), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		res := req.ResponseKind().(*kmsg.EndTxnResponse)
+		res.ErrorCode = producerFenced
+		return res, nil, true
+	})
+	held.Store(false)
+	r.transact(50, "a")
+	r.checkCommitted()
+	require.EqualValues(t, 1, testutil.ToFloat64(r.metrics.transactions.WithLabelValues("aborted")))
+}
+
+func TestBeginWaits(t *testing.T) {
+	for key, code := range map[kmsg.Key]int16{kmsg.InitProducerID: 51, kmsg.OffsetFetch: 88} {
+		t.Run(key.Name(), func(t *testing.T) {
+			c := newCluster(t, kfake.SeedTopics(2, "a"))
+			hits := answerOnce(c, key, code)
+			r := newRig(t, c, exactlyOnce("first"))
+			r.begin()
+			require.EqualValues(t, 1, hits.Load())
+			r.transact(20, "a")
+			r.checkCommitted()
+		})
+	}
+}
+
+// TestTransactionsUnderChaos: connections break at random while transactions go on.
+func TestTransactionsUnderChaos(t *testing.T) {
+	c := newCluster(t, kfake.NumBrokers(3), kfake.SeedTopics(4, "a", "b"))
+	d := newFaultDial()
+	r := newRig(t, c, exactlyOnce("first"), func(cfg *Config) {
+		cfg.Dial = d.dial
+		cfg.MaxBatchBytes, cfg.MaxRequestBytes = 600, 2000
+		cfg.Transactions.Interval = 5 * time.Millisecond
+	})
+	r.begin()
+	for i := range 60 {
+		r.transact(100, "a", "b")
+		switch i % 6 {
+		case 2:
+			d.cutAll()
+		case 4:
+			answerOnce(c, kmsg.AddPartitionsToTxn, 48)
+		case 5:
+			_ = c.MoveTopicPartition("a", int32(i%4), int32(i%3))
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	r.checkCommitted()
+}
+
+func produceFault(code int16, when func() bool) kfake.Fault {
+	return kfake.Fault{
+		Keys: []kmsg.Key{kmsg.Produce}, Err: &kerr.Error{Code: code, Message: verdictOf(code).name},
+		When: func(kmsg.Request) bool { return when() },
+	}
+}
