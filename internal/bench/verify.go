@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit/oracle"
 )
 
 // partitions of each topic.
@@ -82,7 +84,7 @@ func (b *bed) verify(ctx context.Context, topics []string) error {
 		if maphash.Bytes(b.want.seed, r.Value) != b.want.values[n] {
 			complain("%s: row %d has another value than the table", where, n)
 		}
-		if want := javaPartition(r.Key, partitions); r.Partition != want {
+		if want := oracle.JavaPartition(r.Key, partitions); r.Partition != want {
 			complain("%s: the Java client would have chosen partition %d", where, want)
 		}
 		if last[string(r.Key)] > n {
@@ -106,32 +108,4 @@ func header(r *kgo.Record, key string) string {
 		}
 	}
 	return ""
-}
-
-// javaPartition is the partition that Apache Kafka's own client chooses for a key: org.apache.kafka.common.utils.Utils.murmur2
-// with the sign bit cleared, modulo the number of partitions. Written here once more so that the product's is not its own judge.
-func javaPartition(key []byte, partitions int32) int32 {
-	const m, seed uint32 = 0x5bd1e995, 0x9747b28c
-	h := seed ^ uint32(len(key))
-	for ; len(key) >= 4; key = key[4:] {
-		k := uint32(key[0]) | uint32(key[1])<<8 | uint32(key[2])<<16 | uint32(key[3])<<24
-		k *= m
-		k ^= k >> 24
-		h = h*m ^ k*m
-	}
-	switch len(key) {
-	case 3:
-		h ^= uint32(key[2]) << 16
-		fallthrough
-	case 2:
-		h ^= uint32(key[1]) << 8
-		fallthrough
-	case 1:
-		h ^= uint32(key[0])
-		h *= m
-	}
-	h ^= h >> 13
-	h *= m
-	h ^= h >> 15
-	return int32(h&0x7fffffff) % partitions
 }

@@ -63,8 +63,8 @@ func (c *check) record(n int, r *Record, partitions map[string]int32) {
 	switch {
 	case r.Topic != row.Topic:
 		c.rep.add(Misplaced, "%s: row %s belongs to topic %s", at, r.ID, row.Topic)
-	case partitions[r.Topic] > 0 && r.Partition != partitionOf(r.Key, partitions[r.Topic]):
-		c.rep.add(Misplaced, "%s: key %q belongs to partition %d", at, r.Key, partitionOf(r.Key, partitions[r.Topic]))
+	case partitions[r.Topic] > 0 && r.Partition != JavaPartition(r.Key, partitions[r.Topic]):
+		c.rep.add(Misplaced, "%s: key %q belongs to partition %d", at, r.Key, JavaPartition(r.Key, partitions[r.Topic]))
 	}
 	switch {
 	case string(r.Key) != row.Key:

@@ -127,7 +127,7 @@ func TestPartitionOf_is_the_Java_clients(t *testing.T) {
 		"21": -973932308, "foobar": -790332482, "a-little-bit-long-string": -985981536, "a-little-bit-longer-string": -1486304829,
 		"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971, "abc": 479470107,
 	} {
-		require.Equal(t, (hash&0x7fffffff)%1000003, partitionOf([]byte(key), 1000003), key)
+		require.Equal(t, (hash&0x7fffffff)%1000003, JavaPartition([]byte(key), 1000003), key)
 	}
 }
 
