@@ -29,11 +29,19 @@ type Postgres struct {
 
 // Router says how a row becomes a record.
 type Router struct {
-	Preset          string  `key:"preset" default:"outbox" oneof:"outbox|debezium" doc:"outbox: the defaults of this section; debezium: names, topics and headers as Debezium's outbox event router has them."`
-	Columns         Columns `key:"columns"`
-	Topic           string  `key:"topic" default:"${aggregate_type}.events" doc:"Topic of a row; ${aggregate_type} is replaced by the row's column of that role."`
-	OnBadRow        string  `key:"on_bad_row" default:"halt" oneof:"halt|dead_letter|skip" doc:"What to do with a row that can never be published: halt and say so, write it to the dead-letter topic, or skip it."`
-	DeadLetterTopic string  `key:"dead_letter_topic" default:"cdc-outbox.dead-letter" doc:"Topic for on_bad_row: dead_letter."`
+	Preset          string      `key:"preset" default:"outbox" oneof:"outbox|debezium" doc:"outbox: the defaults of this section; debezium: names, topics and headers as Debezium's outbox event router has them."`
+	Columns         Columns     `key:"columns"`
+	Topic           string      `key:"topic" default:"${aggregate_type}.events" doc:"Topic of a row; ${aggregate_type}, ${aggregate_id} and ${type} are replaced by the row's column of that role, ${column:NAME} by any other column."`
+	KeyColumns      []string    `key:"key_columns" example:"tenant,aggregate_id" doc:"Columns that the record's key is made of, in place of router.columns.aggregate_id. One gives its text; several give a JSON array of their texts, such as [\"eu\",\"42\"], which no other values can give."`
+	Format          string      `key:"format" default:"payload" oneof:"payload|envelope|cloudevents_binary|cloudevents_structured" doc:"What the record's value is: payload, the payload column as it is; envelope, a JSON object with eventId, eventType, eventVersion, aggregateType, aggregateId, occurredAt, traceId and the payload as data; or a CloudEvent in the binary or the structured form of its Kafka binding."`
+	StaticHeaders   []string    `key:"static_headers" example:"source=shop,region=eu" doc:"Headers that every record carries, as name=value."`
+	ColumnHeaders   []string    `key:"column_headers" example:"tenant,event_version:version" doc:"Columns that become headers, as column or column:name. NULL gives a header with a null value."`
+	Envelope        Envelope    `key:"envelope"`
+	CloudEvents     CloudEvents `key:"cloudevents"`
+	Registry        Registry    `key:"registry"`
+	Debezium        Debezium    `key:"debezium"`
+	OnBadRow        string      `key:"on_bad_row" default:"halt" oneof:"halt|dead_letter|skip" doc:"What to do with a row that can never be published: halt and say so, write it to the dead-letter topic, or skip it."`
+	DeadLetterTopic string      `key:"dead_letter_topic" default:"cdc-outbox.dead-letter" doc:"Topic for on_bad_row: dead_letter."`
 }
 
 // Columns names the outbox table's columns by their role.

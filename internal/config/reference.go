@@ -52,7 +52,7 @@ func (f Field) describe(b *strings.Builder) {
 			fmt.Fprintf(b, "- Refused: %s.\n", u.sentence)
 		}
 	}
-	if key := needs[f.Key]; key != "" {
+	if key := neededBy(f.Key); key != "" {
 		fmt.Fprintf(b, "- Accepted, but without effect: see `%s`.\n", key)
 	}
 }

@@ -13,6 +13,13 @@ var unbuilt = []struct {
 	sentence string
 }{
 	{"router.preset", "debezium", "the preset debezium is not in this version; router.columns and router.topic can name what Debezium's tables have"},
+	{"router.key_columns", "", "keys of several columns are not in this version; router.columns.aggregate_id names the key's column"},
+	{"router.format", "envelope", "formats are not in this version; the payload column is the value as it is"},
+	{"router.format", "cloudevents_binary", "formats are not in this version; the payload column is the value as it is"},
+	{"router.format", "cloudevents_structured", "formats are not in this version; the payload column is the value as it is"},
+	{"router.static_headers", "", "static headers are not in this version; the headers column can hold them"},
+	{"router.column_headers", "", "headers from columns are not in this version; the headers column can hold them"},
+	{"router.registry.schema_id_column", "", "frames for a schema registry are not in this version; the application can put one in front of a bytea payload"},
 	{"router.on_bad_row", "dead_letter", "dead letters are not in this version; halt stops in front of such a row, skip passes over every one"},
 	{"postgres.messages", "", "events from pg_logical_emit_message() are not in this version; write them to an outbox table"},
 	{"postgres.snapshot", "initial", "the initial snapshot is not in this version; rows from before the slot was created are not published"},
@@ -21,16 +28,34 @@ var unbuilt = []struct {
 }
 
 // needs names, for keys that only mean something together with a function that is not built, the key of that function.
-// They may be given, so that a file for a later version loads; they have no effect.
+// They may be given, so that a file for a later version loads; they have no effect. A section's name
+// stands for all its keys.
 var needs = map[string]string{
 	"router.dead_letter_topic":        "router.on_bad_row",
+	"router.envelope":                 "router.format",
+	"router.cloudevents":              "router.format",
+	"router.registry.format":          "router.registry.schema_id_column",
+	"router.debezium":                 "router.preset",
 	"kafka.topics.partitions":         "kafka.topics.create",
 	"kafka.topics.replication_factor": "kafka.topics.create",
 }
 
+func neededBy(key string) string {
+	for {
+		if by := needs[key]; by != "" {
+			return by
+		}
+		dot := strings.LastIndexByte(key, '.')
+		if dot < 0 {
+			return ""
+		}
+		key = key[:dot]
+	}
+}
+
 // built says whether the field can be set to anything but its default, with effect.
 func (f Field) built() bool {
-	if needs[f.Key] != "" {
+	if neededBy(f.Key) != "" {
 		return false
 	}
 	for _, u := range unbuilt {
