@@ -76,6 +76,12 @@ type Config struct {
 	// Reconnected, when set, is called each time an established connection to a broker was lost.
 	Reconnected func()
 
+	// Refused, when set, says what becomes of a record that a broker refuses for its size or content. It is called
+	// without the producer's lock from a goroutine of the producer, for one record at a time, and may take its time:
+	// only the record's partition waits, and with transactions the present one. It must not call Produce or Drain.
+	// Run waits for it. Default nil: Hold.
+	Refused func(Refusal) Resolution
+
 	// Transactions, when set, makes delivery exactly-once: see Begin, ProduceAt and Mark. Default nil: idempotent.
 	Transactions *Transactions
 

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/describeconfigs"
@@ -52,6 +53,11 @@ func (p *Producer) describe(w *wire, answer *metadata.Response) (map[string]int,
 				limits[r.ResourceName] = n
 			}
 		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, t := range topics {
+		t.max, t.describedAt = limits[t.name], time.Now()
 	}
 	return limits, nil
 }

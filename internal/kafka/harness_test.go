@@ -19,6 +19,9 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
+// testPatience is how long a test waits for what should come.
+const testPatience = 10 * time.Second
+
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // quickPace makes retries quick enough for tests.

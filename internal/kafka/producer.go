@@ -126,7 +126,9 @@ func (p *Producer) Run(ctx context.Context) error {
 // Produce appends the record to the batch of its partition. It keeps nothing of rec, which the caller may use
 // again when Produce returns. Records of a partition are written in the order of their Produce.
 //
-// It blocks only while the topic's partitions are not known; ctx ends that wait and its error is returned. The ticket
+// It blocks only while the topic's partitions are not known, or the limit that the record exceeds has to be asked for; ctx
+// ends that wait and its error is returned. Where Config.Refused is set, a record that the topic cannot take returns a
+// *RefusedError, with nothing taken. The ticket
 // comes back in a Delivery. Memory is bounded by the caller, who stops calling Produce when too much is
 // unacknowledged.
 func (p *Producer) Produce(ctx context.Context, rec *router.Record, ticket uint64) error {
@@ -146,13 +148,15 @@ func (p *Producer) ProduceAt(ctx context.Context, rec *router.Record, ticket uin
 		t = p.topic(rec.Topic)
 		p.latest = t
 	}
-	var part *partition
-	if t.ready() {
-		part = t.choose(rec.Partition, rec.Key)
+	part, err := p.place(ctx, t, rec)
+	if err != nil {
+		return err
 	}
-	if part == nil {
-		var err error
-		if part, err = p.awaitPartition(ctx, t, rec); err != nil {
+	if p.cfg.Refused != nil && t.tight(rec) {
+		if err := p.fits(ctx, t, rec); err != nil {
+			return err
+		}
+		if part, err = p.place(ctx, t, rec); err != nil {
 			return err
 		}
 	}
@@ -235,6 +239,16 @@ func (p *Producer) topic(name string) *topic {
 		p.wantMetadata()
 	}
 	return t
+}
+
+// place returns the record's partition.
+func (p *Producer) place(ctx context.Context, t *topic, rec *router.Record) (*partition, error) {
+	if t.ready() {
+		if part := t.choose(rec.Partition, rec.Key); part != nil {
+			return part, nil
+		}
+	}
+	return p.awaitPartition(ctx, t, rec)
 }
 
 // awaitPartition waits until the record's partition is known.

@@ -1,10 +1,13 @@
 package kafka
 
+import "time"
+
 // topic is a topic in use. Guarded by the producer's lock.
 type topic struct {
 	name       string
 	partitions []*partition // empty until metadata names them
 	limit      int          // largest record batch to seal
+	max        int          // max.message.bytes, 0 while it is not known
 	sticky     int          // partition that takes records without a key
 
 	// more is a higher partition count than len(partitions), seen in metadata and not yet adopted. See adopt.
@@ -14,7 +17,8 @@ type topic struct {
 	wanted int
 
 	// described: the topic's limits were asked for. Unset after MESSAGE_TOO_LARGE, so that they are asked again.
-	described bool
+	described   bool
+	describedAt time.Time // of the last answer
 
 	trouble trouble
 }

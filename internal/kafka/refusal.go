@@ -1,0 +1,107 @@
+package kafka
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/router"
+)
+
+// Reasons of a refusal.
+const (
+	TooLarge      = "too_large"      // larger than the topic's max.message.bytes, alone in its batch
+	InvalidRecord = "invalid_record" // the topic's rules: no key on a compacted topic, a timestamp out of bounds, …
+)
+
+// RefusedError is what ProduceAt returns for a record that the topic cannot take, with nothing taken: the same record
+// may be produced again, or another one with the same ticket. Only where Config.Refused is set; otherwise the record is
+// taken and waits for a larger limit.
+type RefusedError struct {
+	Topic  string
+	Bytes  int // of a batch with this record alone, compressed as it would be sent
+	Limit  int // the topic's max.message.bytes
+	Reason string
+}
+
+func (e *RefusedError) Error() string {
+	return fmt.Sprintf("a record of %d bytes is larger than topic %q allows (max.message.bytes %d)", e.Bytes, e.Topic, e.Limit)
+}
+
+// Refusal is a record that a broker has refused, alone, after it was taken. Nothing of its partition overtakes it while
+// Config.Refused is asked about it. The slices are the callee's.
+type Refusal struct {
+	Ticket    uint64
+	Topic     string
+	Partition int32
+	Key       []byte
+	Value     []byte
+	Headers   []router.Header
+	Timestamp int64
+	Bytes     int    // of the batch that was refused
+	Limit     int    // the topic's max.message.bytes, 0 where it is not known
+	Reason    string // TooLarge or InvalidRecord
+}
+
+// Action is what becomes of a refused record.
+type Action uint8
+
+const (
+	// Hold: the partition waits, Trouble says so, and the record is tried again every few seconds; if it is refused
+	// again, Config.Refused is asked again. It goes on by itself when the topic takes the record.
+	Hold Action = iota
+	// Drop: the record is taken out of the partition, and its ticket acknowledged.
+	Drop
+	// Replace: Resolution.Record is produced in its place, with its ticket, which is acknowledged when the replacement
+	// is in the log. With transactions it is part of the one that the refused record was part of.
+	Replace
+)
+
+// Resolution is the answer of Config.Refused.
+type Resolution struct {
+	Action Action
+	Record *router.Record // for Replace; not to be changed any more
+}
+
+// tight reports whether the record may be larger than the topic allows: a bound that costs next to nothing.
+func (t *topic) tight(rec *router.Record) bool {
+	return t.max > 0 && rec.Size()+headerSize+6*len(rec.Headers) > t.max
+}
+
+// fits returns a RefusedError for a record that the topic cannot take even alone. What counts is the batch as it would be sent:
+// a broker judges it by that size before anything else, whatever compression the topic has (UnifiedLog.analyzeAndValidateRecords).
+//
+// The limit was asked for when the topic was first used, and may have been raised since, so a refusal is by one that
+// was asked for lately. fits gives up the lock.
+func (p *Producer) fits(ctx context.Context, t *topic, rec *router.Record) error {
+	p.mu.Unlock()
+	size, err := p.cfg.sizeAlone(rec)
+	p.mu.Lock()
+	if err != nil {
+		return err
+	}
+	for t.max > 0 && size > t.max {
+		if time.Since(t.describedAt) < p.cfg.pace.slow {
+			return &RefusedError{Topic: t.name, Bytes: size, Limit: t.max, Reason: TooLarge}
+		}
+		p.flush()
+		t.described = false
+		p.wantMetadata()
+		if err := p.await(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sizeAlone is the size of a batch with this record alone.
+func (c *Config) sizeAlone(rec *router.Record) (int, error) {
+	b := newBatch(nil)
+	defer b.free()
+	b.append(rec, 0, math.MaxInt)
+	if err := b.finish(c.codec); err != nil {
+		return 0, err
+	}
+	return b.size(), nil
+}
