@@ -20,6 +20,12 @@ import (
 // kafkaConfig takes what the producer needs from the configuration.
 func kafkaConfig(c *config.Loaded) (kafka.Config, error) {
 	k := kafka.Config{Brokers: c.Kafka.Brokers, Compression: c.Kafka.Compression}
+	if topics := c.Kafka.Topics; topics.Create {
+		k.CreateTopic = func(name string) kafka.TopicSettings {
+			t := topics.For(name)
+			return kafka.TopicSettings{Partitions: t.Partitions, ReplicationFactor: t.ReplicationFactor, Config: t.Config}
+		}
+	}
 	tls, err := c.Kafka.TLS.Build()
 	if err != nil {
 		return k, &fault.Error{Kind: fault.Config, Object: "kafka.tls", Err: err}

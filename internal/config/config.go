@@ -83,9 +83,11 @@ type SASL struct {
 
 // Topics says what to do about topics that do not exist.
 type Topics struct {
-	Create            bool `key:"create" default:"false" doc:"Create a topic that a row needs and that does not exist."`
-	Partitions        int  `key:"partitions" default:"12" doc:"Partitions of a topic created here."`
-	ReplicationFactor int  `key:"replication_factor" default:"3" doc:"Replicas of a topic created here."`
+	Create            bool              `key:"create" default:"false" doc:"Create a topic that a row needs and that does not exist. The user needs the right to: CREATE on the cluster, or on topics with the prefix in question. Names that start with __ are never created."`
+	Partitions        int               `key:"partitions" default:"12" doc:"Partitions of a topic created here."`
+	ReplicationFactor int               `key:"replication_factor" default:"3" doc:"Replicas of a topic created here."`
+	Config            map[string]string `key:"config" example:"{\"min.insync.replicas\": \"2\", \"retention.ms\": \"604800000\"}" doc:"Topic configuration of a topic created here, by Kafka's names. A mapping in the file, JSON in a variable or flag."`
+	Rules             []TopicRule       `key:"rules" example:"[{\"pattern\": \"orders.*\", \"partitions\": 24, \"config\": {\"cleanup.policy\": \"delete\"}}]" doc:"What is different for some of the topics created here. Each rule has a pattern and any of partitions, replication_factor and config; the first whose pattern fits the whole name counts. In a pattern * is any text, ? any one character and [a-z] one of these; a dot is a dot. What a rule leaves out is as above, config key by key. A list of mappings in the file, JSON in a variable or flag."`
 }
 
 // Window bounds what is read from Postgres and not yet acknowledged by Kafka; full means that reading pauses.

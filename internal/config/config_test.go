@@ -121,7 +121,8 @@ func TestEveryKeyEveryLayer(t *testing.T) {
 			}
 			return f.Default
 		}
-		return map[string]string{"secret": "s3", "yes/no": "true", "number": "7", "duration": "7s", "size": "20GiB", "list": "x.y", "text": "abc"}[f.Type]
+		return map[string]string{"secret": "s3", "yes/no": "true", "number": "7", "duration": "7s", "size": "20GiB", "list": "x.y", "text": "abc",
+			typeMapping: `{"retention.ms": "1"}`, typeRules: `[{"pattern": "orders.*", "partitions": 3}]`}[f.Type]
 	}
 	for _, f := range Fields() {
 		if refused(f.Key, "") || refused(f.Key, "true") || strings.HasPrefix(f.Key, "kafka.tls.") || strings.HasPrefix(f.Key, "kafka.sasl.") {
@@ -191,7 +192,7 @@ monitor: {warn_retained: 10GiB, critical_retained: 1GiB}
 func TestUnbuiltValuesAreRefused(t *testing.T) {
 	for _, arg := range []string{
 		"--router-preset=debezium", "--router-on-bad-row=dead_letter",
-		"--postgres-messages=orders", "--postgres-snapshot=initial", "--monitor-webhook=https://alerts", "--kafka-topics-create", "--kafka-topics-create=1",
+		"--postgres-messages=orders", "--postgres-snapshot=initial", "--monitor-webhook=https://alerts",
 	} {
 		_, err := load(t, "", nil, arg)
 		require.ErrorContains(t, err, "not in this version", arg)

@@ -42,6 +42,16 @@ func (l *Loaded) shown(f Field) any {
 			return []string{}
 		}
 		return v
+	case map[string]string:
+		if v == nil {
+			return map[string]string{}
+		}
+		return v
+	case []TopicRule:
+		if v == nil {
+			return []TopicRule{}
+		}
+		return v
 	default:
 		return v
 	}
@@ -73,7 +83,7 @@ func (l *Loaded) YAML(origins bool) ([]byte, error) {
 		if err := value.Encode(l.shown(f)); err != nil {
 			return nil, err
 		}
-		if value.Kind == yaml.SequenceNode {
+		if value.Kind != yaml.ScalarNode {
 			value.Style = yaml.FlowStyle
 		}
 		if origins {

@@ -106,6 +106,14 @@ func (p *yamlParser) value(f Field, n *yaml.Node) (given, bool) {
 		n = n.Alias
 	}
 	g := given{Origin: Origin{Layer: "file", Where: p.where(n.Line)}}
+	if f.structured() && n.Kind != yaml.ScalarNode {
+		text, err := asJSON(n)
+		if err != nil {
+			p.add(f.Key, n.Line, "%s", err.Error())
+		}
+		g.Text = text
+		return g, err == nil
+	}
 	switch n.Kind {
 	case yaml.ScalarNode:
 		g.Text = n.Value

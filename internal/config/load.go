@@ -130,6 +130,8 @@ func (l *loader) decode(f Field, g given, v reflect.Value) {
 			l.fail(f.Key, "a whole number with a unit, such as "+f.Default+" or 500MB", "is not a size")
 		}
 		v.SetInt(int64(n))
+	case typeMapping, typeRules:
+		l.decodeJSON(f, text, v)
 	}
 	if len(f.OneOf) > 0 && !contains(f.OneOf, text) {
 		l.fail(f.Key, oneOf(f.OneOf), "is not one of the words it may be")

@@ -129,7 +129,7 @@ a variable over the file, the file over the default. ` + "`cdc-outbox config --o
 came from.
 
 - The file is named by ` + "`--config FILE`" + ` or ` + "`CDC_OUTBOX_CONFIG`" + `; none is looked for elsewhere.
-- Lists are comma separated in variables and flags. An empty variable counts as not set.
+- Lists are comma separated in variables and flags; mappings and rules are JSON there. An empty variable counts as not set.
 - Durations have a unit: ` + "`500ms`, `5s`, `1m30s`" + `. So have sizes: ` + "`32MiB`" + ` is 32 × 1024², ` + "`500MB`" + ` is 500 × 1000².
 - A secret that starts with ` + "`@`" + ` is read from the file named behind it, and so is one whose variable ends in ` + "`_FILE`" + `;
   it is read again for each connection, so it can be rotated. In YAML such a value needs quotes:

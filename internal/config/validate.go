@@ -81,11 +81,7 @@ func (l *loader) kafka(k *Kafka) {
 	for _, b := range k.Brokers {
 		l.address("kafka.brokers", b, false)
 	}
-	l.atLeast("kafka.topics.partitions", int64(k.Topics.Partitions), 1, "a number from 1")
-	l.atLeast("kafka.topics.replication_factor", int64(k.Topics.ReplicationFactor), 1, "a number from 1")
-	if k.Topics.ReplicationFactor > 32767 {
-		l.fail("kafka.topics.replication_factor", "a number up to 32767", "is too large")
-	}
+	l.topics(&k.Topics)
 	l.tls(&k.TLS)
 	l.sasl(&k.SASL)
 }
@@ -184,6 +180,9 @@ func warnings(c *Config) []string {
 	}
 	if c.Kafka.SASL.Mechanism == "PLAIN" && !c.Kafka.TLS.Enabled {
 		w = append(w, "kafka.sasl.mechanism PLAIN without kafka.tls.enabled sends the password in the clear")
+	}
+	if t := &c.Kafka.Topics; !t.Create && len(t.Config)+len(t.Rules) > 0 {
+		w = append(w, "kafka.topics.config and kafka.topics.rules have no effect while kafka.topics.create is false")
 	}
 	if host, _, err := net.SplitHostPort(c.HTTP.Listen); err == nil {
 		if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {

@@ -120,10 +120,15 @@ func (c *checker) cluster(ctx context.Context, w *wire, topics []string) error {
 	if err != nil {
 		return err
 	}
+	var missing []string
 	for i := range answer.Topics {
-		c.topic(&answer.Topics[i], configs[answer.Topics[i].Name])
+		if t := &answer.Topics[i]; t.ErrorCode == unknownTopic {
+			missing = append(missing, t.Name)
+		} else {
+			c.topic(t, configs[t.Name])
+		}
 	}
-	return nil
+	return c.missing(ctx, w, controllerOf(answer), missing)
 }
 
 // coordinatorWait is for how long a cluster that has just started is asked again: its coordinators are loading.
@@ -216,11 +221,7 @@ const aclWrite = 1 << 4
 
 func (c *checker) topic(t *metadata.ResponseTopic, config map[string]string) {
 	subject := "topic " + t.Name
-	switch v := verdictOf(t.ErrorCode); {
-	case v.code == 3:
-		c.fail(subject, "It does not exist.", "Records for it wait until it does, and everything behind them.", c.cfg.createTopic(t.Name))
-		return
-	case v.action != done:
+	if v := verdictOf(t.ErrorCode); v.action != done {
 		c.fail(subject, fmt.Sprintf("The broker answers %s.", v.name), "Records for it would wait.", c.cfg.allowWrite(t.Name))
 		return
 	}

@@ -21,6 +21,11 @@ func (cfg *Config) allowWrite(topic string) string {
 	return cfg.command("kafka-acls", "--add --allow-principal User:"+cfg.principal()+" --operation Write --operation Describe --topic "+topic)
 }
 
+// allowCreate: the right to create one topic by its name is enough, and so is the one to create any (KIP-277).
+func (cfg *Config) allowCreate(topic string) string {
+	return cfg.command("kafka-acls", "--add --allow-principal User:"+cfg.principal()+" --operation Create --topic "+topic)
+}
+
 // allowIdempotence: since 2.8 the right to write to any topic is enough for a producer id (KIP-679).
 func (cfg *Config) allowIdempotence() string {
 	allow := "--add --allow-principal User:" + cfg.principal()

@@ -85,6 +85,10 @@ type Config struct {
 	// Transactions, when set, makes delivery exactly-once: see Begin, ProduceAt and Mark. Default nil: idempotent.
 	Transactions *Transactions
 
+	// CreateTopic, when set, says how to create a topic that a record needs and that does not exist. Default nil: such
+	// a topic is waited for.
+	CreateTopic func(name string) TopicSettings
+
 	// Logger; default none.
 	Logger *zap.Logger
 

@@ -22,6 +22,10 @@ type control struct {
 	failures  int
 	fruitless int              // metadata answers in a row that left something without a leader
 	addrs     map[int32]string // of the brokers in the last answer
+	createAt  time.Time        // no topic is created before
+	// controller is the address to create topics at, empty while it is not known. Brokers with KRaft name any of
+	// themselves, and pass the request on (KIP-590).
+	controller string
 
 	wire *wire
 	turn int
@@ -79,6 +83,9 @@ func (p *Producer) nextJob() (job func(*wire) error, at time.Time) {
 	}
 	if len(p.topics) > 0 && (job == nil || p.control.metaAt.Before(at)) {
 		job, at = p.refreshMetadata, p.control.metaAt
+	}
+	if due := p.creationDue(); !due.IsZero() && (job == nil || due.Before(at)) {
+		job, at = p.createMissing, due
 	}
 	if job == nil {
 		at = later(p.cfg.MetadataInterval)
@@ -138,7 +145,7 @@ func (p *Producer) jobFailed(err error) {
 	if p.reportDial(&c.trouble, "brokers "+strings.Join(p.cfg.Brokers, ","), err) != BrokerUnreachable {
 		c.failures = refusedAttempt
 	}
-	c.metaAt, c.idAt = later(delay), later(delay)
+	c.metaAt, c.idAt, c.createAt = later(delay), later(delay), later(delay)
 }
 
 // dialAny connects to the first broker that answers: those known from metadata first, then the configured ones.

@@ -37,6 +37,7 @@ func (p *Producer) refreshMetadata(w *wire) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.applyBrokers(answer.Brokers)
+	p.control.controller = controllerOf(answer)
 	for i := range answer.Topics {
 		if t := p.topics[answer.Topics[i].Name]; t != nil {
 			if limit, ok := limits[t.name]; ok {
@@ -135,12 +136,15 @@ func (p *Producer) leader(id int32) *broker {
 // applyTopic brings partitions and leaders in line with an answer.
 func (p *Producer) applyTopic(t *topic, answer *metadata.ResponseTopic) {
 	if v := verdictOf(answer.ErrorCode); v.action != done && len(answer.Partitions) == 0 {
-		p.reportTopic(t, v)
+		if v.code != unknownTopic || !p.wantCreation(t) {
+			p.reportTopic(t, v)
+		}
 		for _, part := range t.partitions {
 			p.lead(part, nil, part.leaderEpoch)
 		}
 		return
 	}
+	t.creation = creation{}
 	if t.wanted < len(answer.Partitions) {
 		t.trouble.resolve(p.log)
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"strconv"
 	"time"
 
 	"github.com/segmentio/kafka-go/protocol/createtopics"
@@ -169,36 +167,21 @@ func (p *Producer) ensurePositionTopic(ctx context.Context) error {
 	if len(known.Topics) == 1 && known.Topics[0].ErrorCode != 3 {
 		return nil // it exists, or what is wrong shows when it is used
 	}
-	for i := range known.Brokers {
-		b := &known.Brokers[i]
-		if b.NodeID != known.ControllerID {
-			continue
-		}
-		c, err := dial(ctx, &p.cfg, net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port))))
-		if err != nil {
-			return err
-		}
-		defer func() { _ = c.nc.Close() }()
-		w = c
-	}
-	res, err = w.roundTrip(&createtopics.Request{
+	answers, err := createTopics(ctx, &p.cfg, w, controllerOf(known), &createtopics.Request{
 		Topics: []createtopics.RequestTopic{{
 			Name: x.cfg.PositionTopic, NumPartitions: 1, ReplicationFactor: int16(min(3, len(known.Brokers))),
 		}},
-		TimeoutMs: int32(p.control.timeout.Milliseconds()),
 	}, p.control.timeout)
 	if err != nil {
 		return err
 	}
-	for _, t := range res.(*createtopics.Response).Topics {
+	for _, t := range answers {
 		if t.ErrorCode != 0 && t.ErrorCode != topicAlreadyExists {
 			return &codeError{"CreateTopics", t.ErrorCode}
 		}
 	}
 	return nil
 }
-
-const topicAlreadyExists = 36
 
 // recovery is how far the live transaction's recovery has come. Each part is done once, however often the next one has
 // to be tried.

@@ -20,7 +20,8 @@ type topic struct {
 	described   bool
 	describedAt time.Time // of the last answer
 
-	trouble trouble
+	creation creation
+	trouble  trouble
 }
 
 // ready reports whether records can be appended to the topic's partitions.

@@ -1,0 +1,176 @@
+package kafka
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
+	"github.com/cdc-outbox/cdc-outbox/router"
+)
+
+// creating lets the producer create topics: those that start with "orders" differ.
+func creating(cfg *Config) {
+	cfg.CreateTopic = func(name string) TopicSettings {
+		if strings.HasPrefix(name, "orders") {
+			return TopicSettings{Partitions: 5, ReplicationFactor: 2, Config: map[string]string{"retention.ms": "77", "min.insync.replicas": "1"}}
+		}
+		return TopicSettings{Partitions: 2, ReplicationFactor: 1}
+	}
+}
+
+func TestCreateTopics(t *testing.T) {
+	c := newCluster(t, kfake.NumBrokers(3)) // only one of them is the controller, and the others refuse
+	r := newRig(t, c, creating)
+	for range 20 {
+		r.produce("orders", "a")
+		r.produce("payments", "b")
+	}
+	r.check()
+	require.Empty(t, r.Trouble())
+	require.Len(t, c.PartitionInfos("orders"), 5)
+	require.Len(t, c.PartitionInfos("payments"), 2)
+	configs, err := kadm.NewClient(adminClient(t, c)).DescribeTopicConfigs(t.Context(), "orders")
+	require.NoError(t, err)
+	got := map[string]string{}
+	for _, one := range configs[0].Configs {
+		got[one.Key] = one.MaybeValue()
+	}
+	require.Equal(t, "77", got["retention.ms"])
+}
+
+// TestCreateTopicRefused: what a person has to mend is said, tried again slowly, and goes on by itself.
+func TestCreateTopicRefused(t *testing.T) {
+	for name, test := range map[string]struct {
+		code     int16
+		kind     TroubleKind
+		sentence string
+		remedy   string
+	}{
+		"replication": {38, TopicMissing, "INVALID_REPLICATION_FACTOR: only 1 broker", "kafka.topics.replication_factor"},
+		"partitions":  {37, TopicMissing, "INVALID_PARTITIONS: only 1 broker", "kafka.topics.partitions"},
+		"config":      {40, TopicMissing, "INVALID_CONFIG: only 1 broker", "kafka.topics.config"},
+		"policy":      {44, TopicMissing, "POLICY_VIOLATION: only 1 broker", "create.topic.policy.class.name"},
+		"right":       {29, NotAuthorized, "TOPIC_AUTHORIZATION_FAILED.", "kafka-acls.sh"},
+		"cluster":     {31, NotAuthorized, "CLUSTER_AUTHORIZATION_FAILED.", "--operation Create --topic t"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			var refusing atomic.Bool
+			var asked atomic.Int32
+			refusing.Store(true)
+			c.ControlKey(int16(kmsg.CreateTopics), func(req kmsg.Request) (kmsg.Response, error, bool) {
+				c.KeepControl()
+				asked.Add(1)
+				if !refusing.Load() {
+					return nil, nil, false
+				}
+				res := req.ResponseKind().(*kmsg.CreateTopicsResponse)
+				topic := kmsg.NewCreateTopicsResponseTopic()
+				topic.Topic, topic.ErrorCode, topic.ErrorMessage = "t", test.code, kmsg.StringPtr("only 1 broker\n  is there")
+				res.Topics = append(res.Topics, topic)
+				return res, nil, true
+			})
+			r := newRig(t, c, creating)
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				r.produce("t", "k")
+				r.Flush()
+			}()
+			require.Eventually(t, func() bool { return len(r.Trouble()) == 1 }, 5*time.Second, time.Millisecond)
+			trouble := r.Trouble()[0]
+			require.Equal(t, test.kind, trouble.Kind)
+			require.Equal(t, `topic "t"`, trouble.Object)
+			require.Contains(t, trouble.Sentence, test.sentence)
+			require.NotContains(t, trouble.Sentence, "\n")
+			require.Contains(t, trouble.Remedy, test.remedy)
+			before := asked.Load()
+			time.Sleep(300 * time.Millisecond) // slow is 30 to 60 ms here, metadata every 20 ms
+			require.Less(t, asked.Load()-before, int32(11), "no hot loop")
+			refusing.Store(false)
+			<-done
+			r.check()
+			require.Empty(t, r.Trouble())
+		})
+	}
+}
+
+// TestCreateTopicRace: somebody else is quicker, with other settings.
+func TestCreateTopicRace(t *testing.T) {
+	c := newCluster(t)
+	c.ControlKey(int16(kmsg.CreateTopics), func(kmsg.Request) (kmsg.Response, error, bool) {
+		c.SleepControl(func() { require.NoError(t, c.CreateTopic("t", 9, nil)) })
+		return nil, nil, false
+	})
+	r := newRig(t, c, creating)
+	r.produce("t", "k")
+	r.check()
+	require.Empty(t, r.Trouble())
+	require.Len(t, c.PartitionInfos("t"), 9)
+}
+
+// TestNeverCreatesInternalTopics: a row that names one waits, and says so.
+func TestNeverCreatesInternalTopics(t *testing.T) {
+	c := newCluster(t)
+	r := newRig(t, c, creating)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() {
+		done <- r.Produce(ctx, &router.Record{Topic: "__consumer_offsets", Partition: -1, Value: []byte("v")}, 1)
+	}()
+	require.Eventually(t, func() bool { return len(r.Trouble()) == 1 && r.Trouble()[0].Kind == TopicMissing }, 5*time.Second, time.Millisecond)
+	cancel()
+	require.ErrorIs(t, <-done, context.Canceled)
+	require.Nil(t, c.TopicInfo("__consumer_offsets"))
+}
+
+// TestDeletedTopicIsCreatedAgain only when something waits for it.
+func TestDeletedTopicIsCreatedAgain(t *testing.T) {
+	c := newCluster(t)
+	r := newRig(t, c, creating, func(cfg *Config) { cfg.MetadataInterval = 10 * time.Millisecond })
+	r.burst()
+	r.drain()
+	r.sent = map[string][]string{}
+	require.NoError(t, c.DeleteTopic("t"))
+	time.Sleep(200 * time.Millisecond)
+	require.Nil(t, c.TopicInfo("t"), "nobody needs it")
+	r.burst()
+	r.check()
+	require.Empty(t, r.Trouble())
+}
+
+func TestCheckCreation(t *testing.T) {
+	acl := func(op kmsg.ACLOperation, topic string) kfake.ACL {
+		return kfake.ACL{Resource: kmsg.ACLResourceTypeTopic, Name: topic, Pattern: kmsg.ACLResourcePatternTypeLiteral, Operation: op, Allow: true}
+	}
+	c := newCluster(t, kfake.EnableSASL(), kfake.EnableACLs(), kfake.User("PLAIN", "connector", "pw",
+		acl(kmsg.ACLOperationCreate, "mine"), acl(kmsg.ACLOperationDescribe, "mine"), acl(kmsg.ACLOperationWrite, "mine"),
+		acl(kmsg.ACLOperationDescribe, "theirs"),
+		acl(kmsg.ACLOperationCreate, "orders"), acl(kmsg.ACLOperationDescribe, "orders"), acl(kmsg.ACLOperationDescribe, "__x")))
+	cfg := Config{Brokers: c.ListenAddrs(), SASL: &SASL{Mechanism: "PLAIN", Username: "connector", Password: func() (string, error) { return "pw", nil }}}
+	creating(&cfg)
+	findings, err := Check(t.Context(), cfg, []string{"mine", "theirs", "orders", "__x"})
+	require.NoError(t, err)
+	got := levels(findings)
+	require.Equal(t, preflight.OK, got["topic mine"])
+	require.Equal(t, preflight.Fail, got["topic theirs"])
+	require.Equal(t, preflight.Fail, got["topic orders"], "two replicas on one broker")
+	require.Equal(t, preflight.Fail, got["topic __x"])
+	for _, f := range findings {
+		switch f.Subject {
+		case "topic theirs":
+			require.Contains(t, f.Remedy, "--allow-principal User:connector --operation Create --topic theirs")
+		case "topic orders":
+			require.Contains(t, f.Remedy, "(now 2)")
+		}
+	}
+	require.Nil(t, c.TopicInfo("mine"), "check creates nothing")
+}
