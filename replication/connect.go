@@ -115,7 +115,7 @@ func (c *connection) identify(ctx context.Context, cfg *Config) (Identity, error
 	id := Identity{SystemID: system.SystemID, Timeline: system.Timeline, BackendPID: c.PID(), WALEnd: system.XLogPos}
 
 	rows, err := c.query(ctx, `SELECT current_database(), current_setting('server_version_num'),
-		(SELECT setting FROM pg_catalog.pg_settings WHERE name = 'wal_sender_timeout'),
+		`+ownTimeout+`,
 		(SELECT to_jsonb(s)::text FROM pg_catalog.pg_replication_slots s WHERE slot_name = `+QuoteLiteral(cfg.Slot)+`)`, 4)
 	if err != nil {
 		return id, cfg.queryError(ctx, err)
@@ -139,6 +139,17 @@ func (c *connection) identify(ctx context.Context, cfg *Config) (Identity, error
 	id.ConfirmedFlush, id.RestartLSN = slot.ConfirmedFlush, slot.RestartLSN
 	return id, cfg.checkSlot(slot, id.Database)
 }
+
+// sessionTimeout is the wal_sender_timeout of the stream's session where the server's own is longer or off. A process that
+// is frozen (a stopped container, a machine that hangs) holds the slot until the server misses its status updates: with
+// the usual minute no standby could take over for that long, with 0 never. Anybody may set it for a session of their own.
+// Updates go out every second whatever the consumer does, so nothing else can make it strike.
+const sessionTimeout = 10 * time.Second
+
+// ownTimeout sets it, unless postgres.dsn does, and returns what is in force in milliseconds.
+var ownTimeout = fmt.Sprintf(`(SELECT CASE WHEN source <> 'client' AND NOT setting::int BETWEEN 1 AND %[1]d
+		   AND set_config('wal_sender_timeout', '%[1]d', false) IS NOT NULL THEN '%[1]d' ELSE setting END
+		   FROM pg_catalog.pg_settings WHERE name = 'wal_sender_timeout')`, sessionTimeout.Milliseconds())
 
 // query returns the one row of a statement.
 func (c *connection) query(ctx context.Context, sql string, columns int) ([][]byte, error) {

@@ -116,7 +116,10 @@ type socket struct {
 // directRead is the length from which on a read bypasses the read-ahead buffer.
 const directRead = 64 << 10
 
-func newSocket(c net.Conn) *socket { return &socket{Conn: c, bufLength: 8 << 10} }
+func newSocket(c net.Conn) *socket {
+	limitSilence(c)
+	return &socket{Conn: c, bufLength: 8 << 10}
+}
 
 // stream turns to the stream's ways: long reads and naps.
 func (s *socket) stream() {

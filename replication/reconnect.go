@@ -53,7 +53,8 @@ const (
 	backoffMost  = 10 * time.Second
 	// standbyInterval is how often a standby looks whether the slot is free.
 	standbyInterval = time.Second
-	// settled is how long a stream has to live to count as a good one, after which waiting starts small again.
+	// settled is how long a stream that got nowhere has to live to count as a good one, after which waiting starts small
+	// again.
 	settled = time.Second
 )
 
@@ -112,9 +113,10 @@ func (r *runner) once(ctx context.Context) (done bool, err error) {
 	r.cfg.OnState(State{Phase: Streaming, Identity: id})
 	r.cfg.Logger.Info("replication stream started", zap.Stringer("lsn", id.Start),
 		zap.Stringer("confirmed_flush_lsn", id.ConfirmedFlush), zap.Int("server_version", id.ServerVersion), zap.Int32("timeline", id.Timeline))
+	begun := r.cfg.Confirmed()
 	err = r.consume(ctx, s)
-	if s.heard.Load() > 0 && time.Since(s.epoch) >= settled {
-		r.backoff.Reset()
+	if r.cfg.Confirmed() > begun || s.heard.Load() > 0 && time.Since(s.epoch) >= settled {
+		r.backoff.Reset() // however short its life: sessions that are ended again and again must not add up to an outage
 	}
 	return err == nil, err
 }

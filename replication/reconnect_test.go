@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -75,6 +76,24 @@ func TestRun_comes_back_from_what_passes(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.Equal(t, "connecting waiting connecting waiting connecting streaming waiting connecting streaming waiting connecting standby connecting streaming", strings.Join(phases, " "))
+}
+
+// TestRun_waits_little_after_progress: sessions that end again and again must not make the relay slower and slower.
+func TestRun_waits_little_after_progress(t *testing.T) {
+	var confirmed atomic.Uint64
+	w := newWalsender(t, visit{stream: commitAt(200)})
+	cfg := w.config(func() pglogrepl.LSN { return pglogrepl.LSN(confirmed.Load()) })
+	var longest time.Duration
+	cfg.OnState = func(s State) { longest = max(longest, s.RetryIn) }
+	streams := 0
+	require.NoError(t, Run(t.Context(), cfg, func(ctx context.Context, s *Stream) error {
+		confirmed.Add(1)
+		if streams++; streams == 8 {
+			return nil
+		}
+		return drain(ctx, s)
+	}))
+	require.LessOrEqual(t, longest, 150*time.Millisecond)
 }
 
 func TestRun_ends_with_its_context(t *testing.T) {

@@ -62,6 +62,7 @@ type Stream struct {
 	received atomic.Uint64
 
 	interrupted atomic.Pointer[error] // why Receive must end
+	broken      chan struct{}         // closed with it
 	nudged      atomic.Bool           // Receive is to return ErrInterrupted once
 	deadline    sync.Mutex            // guards finishing and the order of the connection's read deadlines
 	finishing   bool
@@ -75,7 +76,7 @@ const notWaiting = -1
 
 // newStream takes over conn, on which COPY mode has begun, and starts the status clock. r reads from conn.
 func newStream(ctx context.Context, cfg *Config, conn net.Conn, r io.Reader, id Identity) *Stream {
-	s := &Stream{ctx: ctx, cfg: cfg, identity: id, conn: conn, epoch: time.Now()}
+	s := &Stream{ctx: ctx, cfg: cfg, identity: id, conn: conn, epoch: time.Now(), broken: make(chan struct{})}
 	s.frames = newFrames(&watchedReader{s, r})
 	s.waiting.Store(notWaiting)
 	s.received.Store(uint64(id.Start))
@@ -92,6 +93,10 @@ func (s *Stream) Received() pglogrepl.LSN { return pglogrepl.LSN(s.received.Load
 
 // LastHeard is when the last bytes arrived from the server, the stream's start where none have.
 func (s *Stream) LastHeard() time.Time { return s.epoch.Add(time.Duration(s.heard.Load())) }
+
+// Broken is closed once it is known, without anybody receiving, that the next Receive will fail: status updates go out
+// all the time, and they find a dead line or a server that has gone away.
+func (s *Stream) Broken() <-chan struct{} { return s.broken }
 
 // Buffered tells whether another message lies in memory, so that Receive would not wait.
 func (s *Stream) Buffered() bool {
@@ -250,6 +255,7 @@ func (s *Stream) interrupt(why error) {
 	if s.finishing || !s.interrupted.CompareAndSwap(nil, &why) {
 		return
 	}
+	close(s.broken)
 	_ = s.conn.SetReadDeadline(time.Unix(1, 0)) // fails only on a closed connection, where reads fail by themselves
 }
 

@@ -57,6 +57,7 @@ func (c *Connector) badRow(t *offsets.Tracker, pos offsets.Position, ticket offs
 		Position: string(c.reader.position), LSN: pos.Commit.String(), EventID: row.EventID,
 		Reason: string(row.Reason), Message: row.Error(), Next: next, Since: time.Now(),
 	})
+	c.reader.halted = &pos
 	c.producer.Commit()
 	return errHalted
 }

@@ -52,10 +52,11 @@ type Connector struct {
 
 	source func(ctx context.Context, cfg replication.Config, consume func(stream) error) error
 
-	life     context.Context // ends when the process must stop working; set by Run
-	stopping chan struct{}   // closed when a graceful stop is asked for
-	moved    chan struct{}   // capacity 1: an acknowledgement came
-	failure  chan error      // holds the first error of a callback, which has nobody to return it to
+	end      context.CancelFunc // of life
+	life     context.Context    // ends when the process must stop working; set by Run
+	stopping chan struct{}      // closed when a graceful stop is asked for
+	moved    chan struct{}      // capacity 1: an acknowledgement came
+	failure  chan error         // holds the first error of a callback, which has nobody to return it to
 
 	mu       sync.Mutex
 	stream   stream        // the open one, nil between streams
@@ -123,7 +124,7 @@ func (c *Connector) Run(ctx context.Context) error {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	g, life := errgroup.WithContext(life)
-	c.life = life
+	c.life, c.end = life, end
 	g.Go(func() error { return c.producer.Run(life) })
 	g.Go(func() error {
 		defer end() // the source returns without error only when the drain is over

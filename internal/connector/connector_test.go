@@ -175,6 +175,47 @@ func TestHaltKeepsTheProcessAtTheRow(t *testing.T) {
 	})
 }
 
+// TestHaltSurvivesItsStream: the row stays where the relay stands, and a server that was restarted gets its reader back.
+func TestHaltSurvivesItsStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		script := []*replication.Message{begin(100), row("a"), commit(150), begin(200), row("b"), typedRow("bad", "no/topic"), row("c"), commit(250), begin(300), row("d"), commit(350)}
+		first, second := newStream(script...), newStream(script[3:]...)
+		g := start(t, Config{}, true, opening{at(50), first}, opening{at(150), second})
+		synctest.Wait()
+		require.NotNil(t, g.Status().Halted)
+		close(first.broken)
+		synctest.Wait()
+		require.Equal(t, Halted, g.Status().State.Name)
+		require.Len(t, second.script, 5, "the second stream is read up to the row and no further")
+		require.Equal(t, []string{"a", "b"}, g.producer.produced())
+		require.Equal(t, lsn(150), g.confirmed())
+		g.stop()
+		<-second.finished
+		require.NoError(t, <-g.done)
+	})
+}
+
+// TestAStandbyStopsAtOnce, also one that has streamed before: what it could confirm is another instance's business now.
+func TestAStandbyStopsAtOnce(t *testing.T) {
+	for _, stopFirst := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			g := start(t, Config{}, false)
+			require.NoError(t, g.identified(at(50)))
+			synctest.Wait()
+			if stopFirst { // the slot turns out to be held while the stop waits for a stream
+				g.streamState(replication.State{Phase: replication.Connecting})
+				g.stop()
+				synctest.Wait()
+			}
+			began := time.Now()
+			g.streamState(replication.State{Phase: replication.Standby, HolderPID: 7})
+			g.stop()
+			require.NoError(t, <-g.done)
+			require.Zero(t, time.Since(began))
+		})
+	}
+}
+
 // TestHaltSaysWhatHelps: the row is in the log, where nobody can correct it.
 func TestHaltSaysWhatHelps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -17,6 +17,10 @@ func (c *Connector) watchDrain(ctx, life context.Context, end context.CancelFunc
 	case <-ctx.Done():
 	}
 	close(c.stopping)
+	if c.standingBy() {
+		end() // another instance holds the slot: there is nothing that this one could confirm
+		return nil
+	}
 	c.setState(State{Name: Draining})
 	c.log.Info("Stopping: waiting for what is in flight", zap.Duration("limit", c.cfg.DrainLimit))
 	if s := c.currentStream(); s != nil {

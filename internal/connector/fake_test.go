@@ -57,11 +57,12 @@ type fakeStream struct {
 
 	life     context.Context // of Run
 	nudge    chan struct{}
+	broken   chan struct{}
 	finished chan struct{}
 }
 
 func newStream(script ...*replication.Message) *fakeStream {
-	return &fakeStream{script: script, nudge: make(chan struct{}, 1), finished: make(chan struct{})}
+	return &fakeStream{script: script, nudge: make(chan struct{}, 1), broken: make(chan struct{}), finished: make(chan struct{})}
 }
 
 func brokenStream(script ...*replication.Message) *fakeStream {
@@ -76,12 +77,12 @@ func (s *fakeStream) Receive() (*replication.Message, error) {
 		return nil, replication.ErrInterrupted
 	default:
 	}
-	if len(s.script) > 0 {
+	if len(s.script) > 0 && !s.gone() {
 		m := s.script[0]
 		s.script = s.script[1:]
 		return m, nil
 	}
-	if s.breaks {
+	if s.breaks || s.gone() {
 		return nil, &fault.Error{Kind: fault.Retry, Object: "stream", Err: errors.New("broken")}
 	}
 	select {
@@ -92,7 +93,18 @@ func (s *fakeStream) Receive() (*replication.Message, error) {
 	}
 }
 
+// gone tells whether the stream was broken while nobody received.
+func (s *fakeStream) gone() bool {
+	select {
+	case <-s.broken:
+		return true
+	default:
+		return false
+	}
+}
+
 func (s *fakeStream) Buffered() bool               { return len(s.script) > 0 }
+func (s *fakeStream) Broken() <-chan struct{}      { return s.broken }
 func (s *fakeStream) Interrupt()                   { s.nudge <- struct{}{} }
 func (s *fakeStream) Finish(context.Context) error { close(s.finished); return nil }
 func (s *fakeStream) Received() pglogrepl.LSN      { return 0x150 }

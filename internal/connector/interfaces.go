@@ -16,6 +16,7 @@ type stream interface {
 	Receive() (*replication.Message, error)
 	Buffered() bool
 	Interrupt()
+	Broken() <-chan struct{}
 	Finish(ctx context.Context) error
 	Received() pglogrepl.LSN
 	LastHeard() time.Time

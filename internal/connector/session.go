@@ -26,7 +26,8 @@ type reader struct {
 	relation *replication.Relation // of the last row
 	foreign  bool                  // it is no outbox
 
-	timeline int32 // of the stream
+	halted   *offsets.Position // the row that the reader stands at
+	timeline int32             // of the stream
 	covered  covered
 
 	warned map[uint32]bool // of which foreign tables, by OID, the log has told
@@ -62,11 +63,8 @@ func (c *Connector) consume(s stream) error {
 		}
 		switch err := c.handle(t, m); {
 		case errors.Is(err, errHalted):
-			select {
-			case <-c.stopping:
-				return c.finish(s)
-			case <-c.life.Done():
-				return c.life.Err()
+			if err := c.awaitStop(s); err != nil || c.isStopping() {
+				return err
 			}
 		case err != nil:
 			return err
@@ -104,6 +102,21 @@ func (c *Connector) handle(t *offsets.Tracker, m *replication.Message) error {
 	return nil
 }
 
+// awaitStop keeps the reader at a halted row until it is asked to stop, which finishes the stream, or until the stream
+// breaks, which nobody else would notice: without a new one the slot counts as abandoned, and a server that was restarted
+// keeps WAL for a connector that only looks alive.
+func (c *Connector) awaitStop(s stream) error {
+	select {
+	case <-c.stopping:
+		return c.finish(s)
+	case <-c.life.Done():
+		return c.life.Err()
+	case <-s.Broken():
+		_, err := s.Receive()
+		return err
+	}
+}
+
 // awaitConfirmed waits while more rows are unconfirmed than the window holds, acknowledged or not. Behind one partition
 // that Kafka does not take, the others would go on without end, and a crash would send all of that again. It waits
 // between transactions only: within one, also one that a broken stream cut short, it could be waiting for that
@@ -131,6 +144,10 @@ func (c *Connector) insert(t *offsets.Tracker, m *replication.Message) error {
 		return c.disorder(err)
 	}
 	if !fresh {
+		if c.reader.halted != nil && pos == *c.reader.halted {
+			c.haltAgain()
+			return errHalted // a new stream brought the reader back to where it stands
+		}
 		c.counts.repeated.Add(1)
 		return nil
 	}

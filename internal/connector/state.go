@@ -37,6 +37,14 @@ func (c *Connector) setHalted(h *HaltedRow) {
 	c.setState(State{Name: Halted, Reason: h.Message})
 }
 
+// haltAgain is for a row that a new stream has brought back.
+func (c *Connector) haltAgain() {
+	c.mu.Lock()
+	s := State{Name: Halted, Reason: c.halted.Message, Since: c.halted.Since}
+	c.mu.Unlock()
+	c.setState(s)
+}
+
 // setStream publishes the open stream to those who look at it from outside.
 func (c *Connector) setStream(s stream) {
 	c.mu.Lock()
@@ -80,6 +88,9 @@ func (c *Connector) streamState(s replication.State) {
 			c.cfg.Metrics.Reconnected(telemetry.Postgres)
 		}
 	case replication.Standby:
+		if c.isStopping() {
+			c.end() // what was in flight cannot be confirmed any more
+		}
 		next.Name = Standby
 		next.Reason = fmt.Sprintf("the slot is held by backend %d; this instance takes over when it lets go", s.HolderPID)
 	case replication.Connecting:
@@ -94,6 +105,12 @@ func (c *Connector) streamState(s replication.State) {
 		}
 	}
 	c.setState(next)
+}
+
+func (c *Connector) standingBy() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.state.Name == Standby
 }
 
 func (c *Connector) unconnected(streamed bool) StateName {
