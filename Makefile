@@ -43,6 +43,22 @@ build: ## build the static binary bin/cdc-outbox
 test: ## unit and integration tests, with the race detector (first run on 2 busy cores: 7 minutes; a line per package, none for minutes)
 	$(NO_RACE_NOTE)
 	$(GO) test $(RACE) ./...
+	@$(MAKE) --no-print-directory test-versions
+
+# What differs between the major versions of Postgres: slots, publications, setup, the stream itself, the monitor's query.
+PG_VERSIONS := 14 16 17 18
+PG_TESTS := ^(TestVersions|TestSetup|TestEnsure|TestPreflight|TestRun_mistakes|TestRun_streams|TestRun_lets_go|TestSlot|TestMemory|TestAgainst|TestStandby)
+# The end-to-end tests that are repeated on each version.
+PG_E2E := ^(TestKill|TestSIGTERM|TestPostgres_crashes|TestWaiting_for_Kafka_does_not_hold_up|TestFailover|TestStandby)
+.PHONY: test-versions matrix
+test-versions: ## what depends on the version of Postgres, on 14, 16, 17 and 18 (make test runs the default one)
+	@set -e; for v in $(PG_VERSIONS); do echo "PostgreSQL $$v"; \
+		CDC_OUTBOX_TEST_PG_VERSION=$$v $(GO) test $(RACE) -run '$(PG_TESTS)' ./replication/ ./slotmonitor/; done
+
+matrix: build ## every test that needs Postgres, and the core of e2e, on one version after the other; VERSIONS="14 15 16 17 18"
+	@set -e; for v in $${VERSIONS:-14 15 16 17 18}; do echo "PostgreSQL $$v"; \
+		CDC_OUTBOX_TEST_PG_VERSION=$$v $(GO) test $(RACE) -count=1 ./replication/ ./slotmonitor/ ./outbox/ ./cmd/cdc-outbox/; \
+		CDC_OUTBOX_TEST_PG_VERSION=$$v $(GO) test $(RACE) -tags e2e -count=1 -timeout 20m -run '$(PG_E2E)' ./internal/e2e/; done
 
 unit: ## unit tests only: no servers, seconds
 	$(GO) test -short ./...
