@@ -25,6 +25,7 @@ func contenders(b *bed, debezium bool) []contender {
 		{name: "bare reader, napping (the limit)", pass: passReader},
 		{name: "pg_recvlogical to /dev/null", missing: missingRecvlogical(b), pass: passRecvlogical},
 		{name: "cdc-outbox to Kafka", missing: missingBinary(), topics: ourTopics, pass: passOurs},
+		{name: "cdc-outbox exactly_once to Kafka", missing: missingBinary(), topics: exactlyOnceTopics, pass: passExactlyOnce},
 	}
 	if debezium {
 		all = append(all, contender{name: "Debezium, default settings, to Kafka", missing: missingJava(), topics: debeziumTopics, pass: passDebezium})
@@ -92,13 +93,20 @@ func topicsOf(prefix string) []string {
 }
 
 func passOurs(ctx context.Context, b *bed, slot string, round int) (result, error) {
+	return passConnector(ctx, b, slot, ourCommand(b, slot, ourPrefix(round), atLeastOnce), func(p *process) error {
+		return b.awaitRecords(ctx, p, ourTopics(round))
+	})
+}
+
+// passConnector runs the connector until all is there.
+func passConnector(ctx context.Context, b *bed, slot string, cmd *exec.Cmd, all func(p *process) error) (result, error) {
 	server := b.watchWalsender(ctx, slot)
-	p, err := startProcess(ctx, ourCommand(b, slot, ourPrefix(round)))
+	p, err := startProcess(ctx, cmd)
 	if err != nil {
 		server()
 		return result{}, err
 	}
-	err = b.awaitRecords(ctx, p, ourTopics(round))
+	err = all(p)
 	elapsed := time.Since(p.started)
 	serverCPU := server().CPU // up to here: a walsender with nothing left to send costs nothing worth counting
 	if serr := p.stop(); err == nil {
@@ -107,8 +115,14 @@ func passOurs(ctx context.Context, b *bed, slot string, round int) (result, erro
 	return result{Elapsed: elapsed, Client: p.used(), Server: serverCPU}, err
 }
 
-// ourCommand is the connector with its defaults.
-func ourCommand(b *bed, slot, prefix string) *exec.Cmd {
+// The values of the key delivery.
+const (
+	atLeastOnce = "at_least_once"
+	exactlyOnce = "exactly_once"
+)
+
+// ourCommand is the connector with its defaults, but for the kind of delivery.
+func ourCommand(b *bed, slot, prefix, delivery string, more ...string) *exec.Cmd {
 	cmd := exec.Command(binary, "run")
 	cmd.Env = append(os.Environ(),
 		"CDC_OUTBOX_POSTGRES_DSN="+b.dsn,
@@ -117,6 +131,8 @@ func ourCommand(b *bed, slot, prefix string) *exec.Cmd {
 		"CDC_OUTBOX_KAFKA_BROKERS="+b.brokers,
 		"CDC_OUTBOX_ROUTER_TOPIC="+prefix+".${aggregate_type}",
 		"CDC_OUTBOX_HTTP_LISTEN=127.0.0.1:0",
+		"CDC_OUTBOX_DELIVERY="+delivery,
 	)
+	cmd.Env = append(cmd.Env, more...)
 	return cmd
 }

@@ -21,6 +21,7 @@ func latency(ctx context.Context, args []string) error {
 	rate := flags.Int("rate", 500, "transactions per second")
 	duration := flags.Duration("for", 30*time.Second, "how long")
 	warmup := flags.Duration("warm-up", 3*time.Second, "left out of the figures")
+	delivery := flags.String("delivery", atLeastOnce, atLeastOnce+" or "+exactlyOnce)
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -41,7 +42,7 @@ func latency(ctx context.Context, args []string) error {
 	if err := b.createTopics(ctx, topics); err != nil {
 		return err
 	}
-	p, err := startProcess(ctx, ourCommand(b, slot, "latency"))
+	p, err := startProcess(ctx, ourCommand(b, slot, "latency", *delivery))
 	if err != nil {
 		return err
 	}
@@ -57,7 +58,7 @@ func latency(ctx context.Context, args []string) error {
 		return fmt.Errorf("%w; the end of the connector's output:\n%s", err, p.output)
 	}
 	h, negative := t.histogram(int(float64(*rate) * warmup.Seconds()))
-	fmt.Printf("%d single-row transactions/s for %s; PostgreSQL %s, Kafka %s, %s, %d cores\n\n", *rate, *duration, b.postgres.Version(),
+	fmt.Printf("%d single-row transactions/s for %s, %s; PostgreSQL %s, Kafka %s, %s, %d cores\n\n", *rate, *duration, *delivery, b.postgres.Version(),
 		kafkaVersion, runtime.Version(), runtime.NumCPU())
 	fmt.Println("| commit returned → at the consumer | p50 | p90 | p99 | p99.9 | max | connector, cores |")
 	fmt.Println("|---|---|---|---|---|---|---|")
@@ -83,7 +84,7 @@ type trips struct {
 // measure writes the rows over writers connections and reads them back.
 func (t *trips) measure(ctx context.Context, b *bed, topics []string, rate, total int) error {
 	consumer, err := kgo.NewClient(kgo.SeedBrokers(b.brokers), kgo.ConsumeTopics(topics...),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMinBytes(1))
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMinBytes(1), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 
 const usage = `usage:
   bench throughput [-rows N] [-per-tx N] [-rounds N] [-debezium] [-only NAMES]
-  bench latency [-rate N] [-for DURATION]`
+  bench latency [-rate N] [-for DURATION] [-delivery at_least_once|exactly_once]`
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
