@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/testkit"
-	"github.com/cdc-outbox/cdc-outbox/internal/testkit/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/testkit/oracle"
 )
 
@@ -50,24 +49,6 @@ func confirmed(r *rig) oracle.LSN {
 	at, err := r.oracle.Confirmed(r.Context())
 	require.NoError(r, err)
 	return at
-}
-
-// Three brokers, two of which must have each record: the leader dies and comes back.
-func TestBroker_leader_killed(t *testing.T) {
-	cluster := testkit.DedicatedKafka(t, kafka.Options{Brokers: 3, Heap: "256m"})
-	r := newRig(t, surroundings{kafka: cluster, replicas: 3})
-	p := r.start()
-	writers := r.oracle.StartWriters(oracle.Load{Writers: 2, Pause: 30 * time.Millisecond})
-	time.Sleep(2 * time.Second)
-	leader, err := cluster.Leader(r.within(10*time.Second), r.oracle.Topics()[0], 0)
-	require.NoError(t, err)
-	cluster.Node(leader).Kill()
-	time.Sleep(8 * time.Second)
-	require.NoError(t, cluster.Node(leader).Start(r.within(60*time.Second)))
-	time.Sleep(2 * time.Second)
-	r.Logf("written: %+v", writers.Stop())
-	require.NoError(t, p.Ready(r.within(30*time.Second)))
-	require.Zero(t, r.verdict().Duplicates, "the producer is idempotent and the process the same")
 }
 
 // The connector dies between the append and its acknowledgement: the rows are repeated, and in order.

@@ -30,12 +30,15 @@ func (r *rig) once() {
 	require.Zero(r, r.verdict().Duplicates)
 }
 
-// Ten crashes of the connector under load: a read_committed consumer sees each event once, in order.
-func TestExactlyOnce_killed_ten_times(t *testing.T) {
-	r := newRig(t, surroundings{exactlyOnce: true})
+// Crashes of the connector under load: a read_committed consumer sees each event once, in order.
+func TestExactlyOnce_killed(t *testing.T) { exactlyOnceKilled(t, surroundings{}, soak(20, 10)) }
+
+func exactlyOnceKilled(t *testing.T, s surroundings, times int) {
+	s.exactlyOnce = true
+	r := newRig(t, s)
 	p := r.start()
 	writers := r.oracle.StartWriters(oracle.Load{Prepared: true})
-	for range 10 {
+	for range times {
 		r.pause(50*time.Millisecond, 1500*time.Millisecond)
 		p.Kill()
 		p = r.launch()
@@ -50,10 +53,10 @@ func TestExactlyOnce_over_crashes_of_Postgres(t *testing.T) {
 	r := newRig(t, surroundings{db: db, exactlyOnce: true})
 	p := r.start()
 	writers := r.oracle.StartWriters(oracle.Load{Prepared: true})
-	for i := range 2 {
+	for i := range soak(5, 2) {
 		r.pause(1500*time.Millisecond, 2500*time.Millisecond)
 		db.Kill()
-		if i == 1 {
+		if i%2 == 1 {
 			p.Kill()
 			p = r.launch()
 		}

@@ -1,11 +1,5 @@
 //go:build e2e
 
-// Package e2e holds the connector to its promises from outside: the built binary between a real Postgres and a real Kafka, with faults in
-// between and the oracle as judge.
-//
-//	go test -tags e2e ./internal/e2e/
-//
-// A failed run prints its seed; CDC_OUTBOX_TEST_SEED=<seed> draws the same transactions and pauses again.
 package e2e
 
 import (

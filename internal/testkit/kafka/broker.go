@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,25 +30,76 @@ type Broker struct {
 	clusterID                    string
 	client, internal, controller int    // ports
 	addr                         string // what clients are told
+	votes                        bool   // it is a controller too
+	more                         []listening
 
 	mu    sync.Mutex
 	child *child.Child
 }
 
+// listening is a listener beyond the usual three.
+type listening struct {
+	Listener
+	addr, told string
+}
+
+// listen finds ports for more listeners.
+func (b *Broker) listen(more []Listener) error {
+	for _, l := range more {
+		p, err := port.Free()
+		if err != nil {
+			return err
+		}
+		x := listening{Listener: l, addr: port.Addr(p), told: port.Addr(p)}
+		if l.Advertise != nil {
+			x.told = l.Advertise(b.Node, x.addr)
+		}
+		b.more = append(b.more, x)
+	}
+	return nil
+}
+
+// Listener is the broker's own address of a further listener.
+func (b *Broker) Listener(name string) string {
+	i := slices.IndexFunc(b.more, func(l listening) bool { return l.Name == name })
+	return b.more[i].addr
+}
+
+// ways are the settings of all the listeners.
+func (b *Broker) ways(opts *Options) map[string]string {
+	protocol := cmp.Or(opts.Protocol, "PLAINTEXT")
+	m := map[string]string{"inter.broker.listener.name": "INTERNAL", "controller.listener.names": "CONTROLLER"}
+	listeners := []string{"CLIENT://" + port.Addr(b.client), "INTERNAL://" + port.Addr(b.internal)}
+	told := []string{"CLIENT://" + b.addr, "INTERNAL://" + port.Addr(b.internal)} // not controllers: they find each other by the voters
+	protocols := []string{"CLIENT:" + protocol, "INTERNAL:PLAINTEXT", "CONTROLLER:PLAINTEXT"}
+	if b.votes {
+		listeners = append(listeners, "CONTROLLER://"+port.Addr(b.controller))
+	}
+	for _, l := range b.more {
+		listeners, told = append(listeners, l.Name+"://"+l.addr), append(told, l.Name+"://"+l.told)
+		protocols = append(protocols, l.Name+":"+l.Protocol)
+		for k, v := range l.Settings {
+			m["listener.name."+strings.ToLower(l.Name)+"."+k] = v
+		}
+	}
+	m["listeners"], m["advertised.listeners"] = strings.Join(listeners, ","), strings.Join(told, ",")
+	m["listener.security.protocol.map"] = strings.Join(protocols, ",")
+	return m
+}
+
 // configure writes server.properties. Short sessions and small pools: a failure shall be noticed in a second or two, and three
 // brokers shall fit beside everything else on two cores.
-func (b *Broker) configure(brokers int, voters string, settings map[string]string) error {
+func (b *Broker) configure(voters string, opts *Options) error {
+	brokers, roles := max(opts.Brokers, 1), "broker"
+	if b.votes {
+		roles = "broker,controller"
+	}
 	copies, isr := strconv.Itoa(min(brokers, 3)), "1"
 	if brokers >= 3 {
 		isr = "2"
 	}
 	m := map[string]string{
-		"process.roles": "broker,controller", "node.id": strconv.Itoa(b.Node), "controller.quorum.voters": voters,
-		"listeners": fmt.Sprintf("CLIENT://%s,INTERNAL://%s,CONTROLLER://%s", port.Addr(b.client), port.Addr(b.internal), port.Addr(b.controller)),
-		// Controllers are not advertised: they find each other by the voters.
-		"advertised.listeners":           fmt.Sprintf("CLIENT://%s,INTERNAL://%s", b.addr, port.Addr(b.internal)),
-		"listener.security.protocol.map": "CLIENT:PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
-		"inter.broker.listener.name":     "INTERNAL", "controller.listener.names": "CONTROLLER",
+		"process.roles": roles, "node.id": strconv.Itoa(b.Node), "controller.quorum.voters": voters,
 		"log.dirs": filepath.Join(b.dir, "data"), "auto.create.topics.enable": "false",
 		"log.retention.ms": "-1", // a record's timestamp may be of any age
 		"num.partitions":   "3", "default.replication.factor": copies, "min.insync.replicas": isr,
@@ -59,7 +111,8 @@ func (b *Broker) configure(brokers int, voters string, settings map[string]strin
 		"controller.quorum.election.timeout.ms": "1000", "controller.quorum.fetch.timeout.ms": "2000",
 		"log.segment.bytes": "67108864", "log.cleaner.dedupe.buffer.size": "2097152", "log.cleaner.threads": "1",
 	}
-	maps.Copy(m, settings)
+	maps.Copy(m, b.ways(opts))
+	maps.Copy(m, opts.Settings)
 	var text strings.Builder
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		fmt.Fprintf(&text, "%s=%s\n", k, m[k])

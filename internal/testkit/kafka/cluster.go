@@ -20,14 +20,25 @@ import (
 
 // Options of a cluster. The zero value is one broker of Kafka 4.1 that creates no topic by itself and keeps records for ever.
 type Options struct {
-	Version  string            // as Jars takes it. Default 4.1.0
+	Version  string            // as Jars takes it. Default $CDC_OUTBOX_TEST_KAFKA, else 4.1.0
 	Brokers  int               // default 1
+	Voters   int               // how many of them, from the first on, are controllers too. Default: all
 	Settings map[string]string // server.properties on top of the defaults, for all brokers
 	Heap     string            // of each JVM. Default "384m"
 	Port     int               // for the clients of the first broker. Default: a free one
 	// Advertise maps a broker's own address to the one that clients are told, a proxy's; called once a broker, before it
 	// starts. The brokers talk to each other over another listener, untouched by it. Default: its own.
 	Advertise func(node int, addr string) string
+	Protocol  string     // of the clients' listener, whose name in Settings is client. Default PLAINTEXT
+	Listeners []Listener // for clients, beside that one
+}
+
+// Listener is one more way into each broker.
+type Listener struct {
+	Name      string                             // in capitals
+	Protocol  string                             // SSL, SASL_PLAINTEXT, ...
+	Settings  map[string]string                  // without their prefix, listener.name.<name>.
+	Advertise func(node int, addr string) string // as in Options
 }
 
 // Cluster is a running cluster. Its kafkaclient methods create, read and count topics; they use the brokers' own listener, past whatever
@@ -104,7 +115,12 @@ func (c *Cluster) prepare(opts Options, bin, jars string) error {
 		if opts.Advertise != nil {
 			b.addr = opts.Advertise(b.Node, b.addr)
 		}
-		voters = append(voters, fmt.Sprintf("%d@%s", b.Node, port.Addr(b.controller)))
+		if err := b.listen(opts.Listeners); err != nil {
+			return err
+		}
+		if b.votes = opts.Voters == 0 || i < opts.Voters; b.votes {
+			voters = append(voters, fmt.Sprintf("%d@%s", b.Node, port.Addr(b.controller)))
+		}
 		c.Brokers = append(c.Brokers, b)
 	}
 	id := make([]byte, 16)
@@ -112,7 +128,7 @@ func (c *Cluster) prepare(opts Options, bin, jars string) error {
 	id[0] &= 0x7f        // an id that begins with a dash would read as an option
 	for _, b := range c.Brokers {
 		b.clusterID = base64.RawURLEncoding.EncodeToString(id)
-		if err := b.configure(n, strings.Join(voters, ","), opts.Settings); err != nil {
+		if err := b.configure(strings.Join(voters, ","), &opts); err != nil {
 			return err
 		}
 	}

@@ -91,6 +91,29 @@ func (c *Client) awaitLeaders(ctx context.Context, topic string, partitions int)
 	}
 }
 
+// AwaitInSync waits until every partition of the cluster, Kafka's own too, has a leader and all its replicas in sync.
+func (c *Client) AwaitInSync(ctx context.Context) error {
+	for {
+		behind := "the cluster does not answer"
+		if topics, err := c.admin.ListTopicsWithInternal(ctx); err == nil {
+			behind = ""
+			topics.EachPartition(func(p kadm.PartitionDetail) {
+				if p.Leader < 0 || len(p.ISR) < len(p.Replicas) {
+					behind = fmt.Sprintf("%s/%d: leader %d, %v of %v in sync", p.Topic, p.Partition, p.Leader, p.ISR, p.Replicas)
+				}
+			})
+		}
+		if behind == "" {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s: %w", behind, ctx.Err())
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
 // Delete deletes topics.
 func (c *Client) Delete(ctx context.Context, topics ...string) error {
 	resp, err := c.admin.DeleteTopics(ctx, topics...)

@@ -52,6 +52,7 @@ type Oracle struct {
 	cfg        Config
 	sampler    *Sampler
 	generation int // of writers
+	archive    archive
 }
 
 // New creates the outbox table, the oracle's own publication and slot (so that it sees every row from the first on) and the topics, and
@@ -67,7 +68,7 @@ func New(ctx context.Context, cfg Config) (*Oracle, error) {
 	if err := o.prepare(ctx); err != nil {
 		return nil, err
 	}
-	o.sampler = Watch(cfg.DSN, cfg.Slot, cfg.Kafka, o.Topics())
+	o.sampler = Watch(cfg.DSN, cfg.Slot, o.ends)
 	return o, nil
 }
 
@@ -185,9 +186,10 @@ func (o *Oracle) Verdict(ctx context.Context) (*Report, error) {
 	for _, topic := range o.Topics() {
 		partitions[topic] = o.cfg.Partitions
 	}
-	if err := o.cfg.Kafka.Each(ctx, o.Topics(), func(r *kgo.Record) { records = append(records, RecordOf(r)) }); err != nil {
+	if err := o.cfg.Kafka.Each(ctx, o.Topics(), func(r *kgo.Record) { records = append(records, o.archive.behind(RecordOf(r))) }); err != nil {
 		return nil, fmt.Errorf("read Kafka: %w", err)
 	}
+	records = append(records, o.archive.records...)
 	rep := Check(truth, records, partitions)
 	CheckSlot(rep, truth, records, samples)
 	rep.merge(found)

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-
-	"github.com/cdc-outbox/cdc-outbox/internal/testkit/kafkaclient"
 )
 
 // Sample is the relay's slot at one moment, and what Kafka held right after it.
@@ -69,8 +67,7 @@ func CheckSlot(rep *Report, truth []Row, records []Record, samples []Sample) {
 // Sampler watches a slot until it is stopped.
 type Sampler struct {
 	dsn, slot string
-	kafka     *kafkaclient.Client
-	topics    []string
+	ends      func(context.Context) map[string][]int64
 	stop      context.CancelFunc
 	done      chan struct{}
 	samples   []Sample
@@ -79,10 +76,10 @@ type Sampler struct {
 // sampleEvery is how often the slot is looked at. Kafka is asked only when the slot has moved.
 const sampleEvery = 20 * time.Millisecond
 
-// Watch starts sampling over a connection of its own; neither a Postgres nor a Kafka that is away stops it.
-func Watch(dsn, slot string, kafka *kafkaclient.Client, topics []string) *Sampler {
+// Watch starts sampling; ends asks Kafka for the end offsets by topic and partition, nil when it does not answer. It samples over a connection of its own; neither a Postgres nor a Kafka that is away stops it.
+func Watch(dsn, slot string, ends func(context.Context) map[string][]int64) *Sampler {
 	ctx, stop := context.WithCancel(context.Background())
-	s := &Sampler{dsn: dsn, slot: slot, kafka: kafka, topics: topics, stop: stop, done: make(chan struct{})}
+	s := &Sampler{dsn: dsn, slot: slot, ends: ends, stop: stop, done: make(chan struct{})}
 	go s.run(ctx)
 	return s
 }
@@ -145,19 +142,4 @@ func (s *Sampler) look(ctx context.Context, conn *pgx.Conn) error {
 	sample.At = time.Now()
 	s.samples = append(s.samples, sample)
 	return nil
-}
-
-func (s *Sampler) ends(ctx context.Context) map[string][]int64 {
-	listed, err := s.kafka.Admin().ListEndOffsets(ctx, s.topics...)
-	if err != nil || listed.Error() != nil {
-		return nil
-	}
-	ends := map[string][]int64{}
-	for topic, partitions := range listed {
-		ends[topic] = make([]int64, len(partitions))
-		for p, o := range partitions {
-			ends[topic][p] = o.Offset
-		}
-	}
-	return ends
 }

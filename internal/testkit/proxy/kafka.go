@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 )
 
@@ -14,6 +15,7 @@ const produceKey = 0
 type kafkaHooks struct {
 	mu   sync.Mutex
 	hold *Hold
+	seen map[int16]int // requests by api key
 }
 
 // kafkaConn remembers which answers a connection still owes to Produce requests.
@@ -51,6 +53,28 @@ func (h *Hold) Wait(ctx context.Context) error {
 // Release lets the response through. After a Reset of the proxy there is nothing left to release.
 func (h *Hold) Release() { h.once.Do(func() { close(h.release) }) }
 
+// Requests is how many requests with these api keys have passed, of all where none is given. Kafka protocol only.
+func (p *Proxy) Requests(apiKeys ...int16) int {
+	p.kafka.mu.Lock()
+	defer p.kafka.mu.Unlock()
+	n := 0
+	for key, seen := range p.kafka.seen {
+		if len(apiKeys) == 0 || slices.Contains(apiKeys, key) {
+			n += seen
+		}
+	}
+	return n
+}
+
+func (h *kafkaHooks) count(apiKey int16) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.seen == nil {
+		h.seen = map[int16]int{}
+	}
+	h.seen[apiKey]++
+}
+
 // kafkaRequests notes the correlation ids of Produce requests: int32 size, int16 api key, int16 version, int32 correlation id.
 func (c *conn) kafkaRequests(r io.Reader, emit func([]byte) error) error {
 	head := make([]byte, 12)
@@ -58,7 +82,9 @@ func (c *conn) kafkaRequests(r io.Reader, emit func([]byte) error) error {
 		if _, err := io.ReadFull(r, head); err != nil {
 			return err
 		}
-		if binary.BigEndian.Uint16(head[4:]) == produceKey {
+		apiKey := int16(binary.BigEndian.Uint16(head[4:]))
+		c.proxy.kafka.count(apiKey)
+		if apiKey == produceKey {
 			c.kafka.mu.Lock()
 			if c.kafka.produce == nil {
 				c.kafka.produce = map[int32]bool{}

@@ -27,9 +27,14 @@ type lane struct {
 
 func (l *lane) read() {
 	defer close(l.queue)
+	first := l.dir == Up
 	err := l.conn.follow(l.dir, bufio.NewReaderSize(l.from, 32<<10), func(b []byte) error {
 		if len(b) == 0 {
 			return nil
+		}
+		if first {
+			first = false
+			l.conn.proxy.opened(b[0])
 		}
 		select {
 		case l.queue <- chunk{append([]byte(nil), b...), time.Now()}:

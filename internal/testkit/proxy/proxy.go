@@ -5,6 +5,7 @@ package proxy
 import (
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,6 +52,7 @@ type Proxy struct {
 	refusing bool
 	conns    map[*conn]struct{}
 	closed   bool
+	openings []byte
 
 	kafka    kafkaHooks
 	postgres postgresHooks
@@ -133,6 +135,27 @@ func (p *Proxy) Reset() {
 	}
 }
 
+// Redirect leads new connections to another upstream. Open ones go on: see Reset.
+func (p *Proxy) Redirect(upstream string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.upstream = upstream
+}
+
+// Openings is the first byte that each client has sent, in the order of their coming: 22 begins TLS (RFC 8446, section 5.1), 0 a
+// Kafka request without it.
+func (p *Proxy) Openings() []byte {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.openings)
+}
+
+func (p *Proxy) opened(with byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.openings = append(p.openings, with)
+}
+
 // Connections is the number of open connections.
 func (p *Proxy) Connections() int {
 	p.mu.Lock()
@@ -173,14 +196,14 @@ func (p *Proxy) accept() {
 
 func (p *Proxy) serve(client *net.TCPConn) {
 	p.mu.Lock()
-	refusing := p.refusing || p.closed
+	refusing, upstream := p.refusing || p.closed, p.upstream
 	p.mu.Unlock()
 	if refusing {
 		_ = client.SetLinger(0)
 		client.Close()
 		return
 	}
-	server, err := net.DialTimeout("tcp", p.upstream, 5*time.Second)
+	server, err := net.DialTimeout("tcp", upstream, 5*time.Second)
 	if err != nil {
 		_ = client.SetLinger(0)
 		client.Close()

@@ -1,0 +1,143 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit"
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit/oracle"
+)
+
+// Three brokers, two of which must have each record. All faults hit a relay of each kind of delivery at once.
+func TestCluster(t *testing.T) {
+	c := testkit.DedicatedKafka(t, kafka.Options{Brokers: 3, Heap: "256m"})
+	t.Run("leader killed", func(t *testing.T) { leaderKilled(t, c, soak(10, 3)) })
+	t.Run("leader bounced", func(t *testing.T) { leaderBounced(t, c, soak(5, 2)) })
+	t.Run("leader frozen", func(t *testing.T) { leaderFrozen(t, c, soak(30*time.Second, 8*time.Second)) })
+}
+
+// The same core on the oldest Kafka that is supported.
+func TestCluster_of_the_oldest_version(t *testing.T) {
+	if v := os.Getenv(kafka.EnvVersion); v != "" {
+		t.Skipf("everything runs on Kafka %s", v)
+	}
+	c := testkit.DedicatedKafka(t, kafka.Options{Version: "3.9", Brokers: 3, Heap: "256m"})
+	t.Run("leader killed", func(t *testing.T) { leaderKilled(t, c, soak(10, 2)) })
+	t.Run("exactly once, killed", func(t *testing.T) {
+		exactlyOnceKilled(t, surroundings{kafka: c, replicas: 3}, soak(20, 5))
+	})
+	if soak(1, 0) == 1 {
+		t.Run("leader bounced", func(t *testing.T) { leaderBounced(t, c, 5) })
+		t.Run("leader frozen", func(t *testing.T) { leaderFrozen(t, c, 30*time.Second) })
+	}
+}
+
+// clusterLoad leaves two cores room for three brokers.
+var clusterLoad = oracle.Load{Writers: 2, Pause: 30 * time.Millisecond}
+
+// leaderOf returns the broker that leads a partition of one relay's topics: of the first one's in round 0, of the second's in 1, and so on.
+func (all relays) leaderOf(c *kafka.Cluster, round int) *kafka.Broker {
+	r := all[round%len(all)]
+	r.Helper()
+	require.NoError(r, c.AwaitInSync(r.within(90*time.Second)), "all replicas in sync before the next fault")
+	id, err := c.Leader(r.within(10*time.Second), r.oracle.Topics()[0], int32(round%3))
+	require.NoError(r, err)
+	return c.Node(id)
+}
+
+func leaderKilled(t *testing.T, c *kafka.Cluster, times int) {
+	all := startRelays(t, surroundings{kafka: c, replicas: 3}, clusterLoad)
+	for i := range times {
+		all[0].pause(500*time.Millisecond, 2*time.Second)
+		leader := all.leaderOf(c, i)
+		began := time.Now()
+		leader.Kill()
+		all.catchUp(fmt.Sprintf("kill %d, node %d", i+1, leader.Node), began)
+		require.NoError(t, leader.Start(all[0].within(90*time.Second)))
+	}
+	all.once()
+}
+
+func leaderBounced(t *testing.T, c *kafka.Cluster, times int) {
+	all := startRelays(t, surroundings{kafka: c, replicas: 3}, clusterLoad)
+	for i := range times {
+		all[0].pause(500*time.Millisecond, 2*time.Second)
+		leader := all.leaderOf(c, i)
+		began := time.Now()
+		require.NoError(t, leader.Stop(all[0].within(90*time.Second)))
+		all.catchUp(fmt.Sprintf("stop %d, node %d", i+1, leader.Node), began)
+		require.NoError(t, leader.Start(all[0].within(90*time.Second)))
+	}
+	all.once()
+}
+
+// The others elect a new leader while the frozen one has requests in its sockets. When it thaws, none of them may land behind newer
+// records, which the new leader has taken meanwhile.
+func leaderFrozen(t *testing.T, c *kafka.Cluster, d time.Duration) {
+	all := startRelays(t, surroundings{kafka: c, replicas: 3}, clusterLoad)
+	time.Sleep(2 * time.Second)
+	leader := all.leaderOf(c, 0)
+	began := time.Now()
+	require.NoError(t, leader.Signal(syscall.SIGSTOP))
+	defer func() { _ = leader.Signal(syscall.SIGCONT) }()
+	all.catchUp(fmt.Sprintf("node %d frozen", leader.Node), began)
+	time.Sleep(time.Until(began.Add(d)))
+	require.NoError(t, leader.Signal(syscall.SIGCONT))
+	time.Sleep(3 * time.Second) // it reads what lies in its sockets
+	abandoned := all.retried("CONNECTION_LOST")
+	t.Logf("frozen for %v; %d batches were abandoned with their connection and sent to another leader", time.Since(began).Round(time.Second), abandoned)
+	require.Positive(t, abandoned)
+	all.once()
+}
+
+// Two of three brokers die. The one that is left leads everything and has it alone, so nothing may be confirmed until another is back.
+func TestCluster_two_of_three_brokers_down(t *testing.T) {
+	// The controller is node 1's alone: with the majority of the controllers the cluster could not even tell who is in sync.
+	c := testkit.DedicatedKafka(t, kafka.Options{Brokers: 3, Voters: 1, Heap: "256m"})
+	all := startRelays(t, surroundings{kafka: c, replicas: 3}, clusterLoad, map[string]string{"CDC_OUTBOX_HTTP_STALL": "4s"})
+	time.Sleep(2 * time.Second)
+	for _, down := range [][]*kafka.Broker{{c.Brokers[1], c.Brokers[2]}, {c.Brokers[2], c.Brokers[1]}}[:soak(2, 1)] {
+		require.NoError(t, c.AwaitInSync(all[0].within(90*time.Second)))
+		down[0].Kill()
+		down[1].Kill()
+		began := time.Now()
+		for _, r := range all {
+			why := awaitNotReady(t, r.p, 40*time.Second)
+			t.Logf("%s: not ready: %s", r.name, why)
+		}
+		// The waits name every partition; one of them must say that replicas are missing, and how to look at them.
+		require.Eventually(t, func() bool {
+			for _, w := range waits(t, all[0].p) {
+				if w["kind"] == "not_enough_replicas" {
+					t.Logf("it waits for %s: %s Next: %s", w["object"], w["reason"], w["next"])
+					return true
+				}
+			}
+			return false
+		}, 40*time.Second, 100*time.Millisecond)
+		var before []oracle.LSN
+		for _, r := range all {
+			before = append(before, confirmed(r.rig))
+		}
+		time.Sleep(soak(20*time.Second, 5*time.Second))
+		for i, r := range all {
+			require.Equal(t, before[i], confirmed(r.rig), "%s: nothing can have been acknowledged by two brokers", r.name)
+			ready, _ := r.p.IsReady()
+			require.False(t, ready)
+		}
+		t.Logf("two brokers down for %v", time.Since(began).Round(time.Second))
+		began = time.Now()
+		require.NoError(t, down[0].Start(all[0].within(90*time.Second)))
+		all.catchUp("one of the two is back (with its start)", began)
+		require.NoError(t, down[1].Start(all[0].within(90*time.Second)))
+	}
+	all.once()
+}

@@ -1,0 +1,8 @@
+// Package e2e holds the connector to its promises from outside: the built binary between a real Postgres and a real Kafka, with faults in
+// between and the oracle as judge.
+//
+//	go test -tags e2e ./internal/e2e/
+//
+// CDC_OUTBOX_TEST_SOAK=1 tries each fault as often and as long as it was promised (make soak), CDC_OUTBOX_TEST_KAFKA=3.9 has everything
+// run on that version. A failed run prints its seed; CDC_OUTBOX_TEST_SEED=<seed> draws the same transactions and pauses again.
+package e2e

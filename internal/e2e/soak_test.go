@@ -1,0 +1,20 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"os"
+	"time"
+)
+
+// envSoak asks for the full counts and durations (make soak); without it each fault is tried a few times, so that make e2e
+// stays a matter of minutes.
+const envSoak = "CDC_OUTBOX_TEST_SOAK"
+
+// soak is the full count when it is asked for, else the small one.
+func soak[T int | time.Duration](full, small T) T {
+	if os.Getenv(envSoak) != "" {
+		return full
+	}
+	return small
+}
