@@ -1,0 +1,228 @@
+package kafka
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+
+	"github.com/cdc-outbox/cdc-outbox/router"
+)
+
+// More bits of a batch's attributes.
+const (
+	codecBits     = 7
+	logAppendTime = 1 << 3 // the batch's maximum timestamp is the one of all its records
+	controlBatch  = 1 << 5
+)
+
+// scan gives the records of the answer that lie in the span, from offset at on, and returns where to go on.
+//
+// Aborted transactions are left out as KIP-98 has it: the broker lists those that overlap with the answer; from the first
+// offset of one on, whatever its producer wrote transactionally is aborted, until the marker that says so.
+func (f *fetchBuffer) scan(a *fetchAnswer, s Span, at int64, give func(*Message) bool) (next int64, more bool, err error) {
+	next = at
+	aborted, listed := map[int64]bool{}, a.aborted
+	for rest := a.records; len(rest) > 0; {
+		h, n, err := batchAt(rest)
+		if err != nil {
+			return next, true, fmt.Errorf("at offset %d: %w", next, err)
+		}
+		if n == 0 { // cut off
+			if next == at {
+				return next, true, &dataError{fmt.Sprintf("at offset %d: the batch is not whole", next)}
+			}
+			return next, true, nil
+		}
+		batch := rest[:n]
+		rest = rest[n:]
+
+		for len(listed) > 0 && listed[0].first <= h.last {
+			aborted[listed[0].producer] = true
+			listed = listed[1:]
+		}
+		switch {
+		case h.attributes&controlBatch != 0:
+			// A marker ends the producer's transaction, whichever way: what it writes next belongs to another one.
+			delete(aborted, h.producer)
+		case h.attributes&transactional != 0 && aborted[h.producer]:
+		case h.last < next:
+		default:
+			if more, err := f.records(h, batch[headerSize:], s, next, give); err != nil || !more {
+				return next, more, err
+			}
+		}
+		if next = max(next, h.last+1); next >= s.End {
+			break
+		}
+	}
+	return next, true, nil
+}
+
+// batchHeader is what is needed of a batch's head.
+type batchHeader struct {
+	base, last int64
+	attributes uint16
+	first, max int64 // timestamps
+	producer   int64
+	records    int32
+}
+
+// batchAt decodes the head of the batch that b starts with, and returns the batch's size, 0 where b ends before it does.
+func batchAt(b []byte) (h batchHeader, size int, err error) {
+	if len(b) < atCRC {
+		return h, 0, nil
+	}
+	be := binary.BigEndian
+	if magic := b[atMagic]; magic != 2 {
+		return h, 0, &dataError{fmt.Sprintf("message format %d; formats before Kafka 0.11 are not read", magic)}
+	}
+	length := int32(be.Uint32(b[atLength:]))
+	if length < headerSize-atLeaderEpoch {
+		return h, 0, &dataError{fmt.Sprintf("a batch of %d bytes", length)}
+	}
+	size = int(length) + atLeaderEpoch
+	if size > len(b) {
+		return h, 0, nil
+	}
+	if crc32.Checksum(b[atAttributes:size], castagnoli) != be.Uint32(b[atCRC:]) {
+		return h, 0, &dataError{"the batch's checksum is wrong"}
+	}
+	delta := int32(be.Uint32(b[atLastOffsetDelta:]))
+	h = batchHeader{
+		base: int64(be.Uint64(b)), attributes: be.Uint16(b[atAttributes:]),
+		first: int64(be.Uint64(b[atBaseTimestamp:])), max: int64(be.Uint64(b[atMaxTimestamp:])),
+		producer: int64(be.Uint64(b[atProducerID:])), records: int32(be.Uint32(b[atRecords:])),
+	}
+	h.last = h.base + int64(delta)
+	if h.base < 0 || delta < 0 || h.last < h.base || h.records < 0 {
+		return h, 0, &dataError{"the batch's offsets make no sense"}
+	}
+	return h, size, nil
+}
+
+// records gives the batch's records within [from, s.End).
+func (f *fetchBuffer) records(h batchHeader, body []byte, s Span, from int64, give func(*Message) bool) (more bool, err error) {
+	if body, err = f.plain.expand(int8(h.attributes&codecBits), body); err != nil {
+		return true, fmt.Errorf("batch at offset %d: %w", h.base, err)
+	}
+	c := cursor{b: body}
+	m := &f.msg
+	m.Topic, m.Partition = s.Topic, s.Partition
+	for range h.records {
+		f.record(&c, h, m)
+		if err := c.err(); err != nil {
+			return true, fmt.Errorf("batch at offset %d: %w", h.base, err)
+		}
+		if m.Offset < from || m.Offset >= s.End {
+			continue
+		}
+		if !give(m) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// record decodes one record into m; see record.go for the layout.
+func (f *fetchBuffer) record(c *cursor, h batchHeader, m *Message) {
+	r := cursor{b: c.bytes(int(c.varint()))}
+	r.bytes(1) // attributes
+	m.Timestamp = h.first + r.varint()
+	if h.attributes&logAppendTime != 0 {
+		m.Timestamp = h.max
+	}
+	m.Offset = h.base + r.varint()
+	m.Key, m.Value = r.nullable(), r.nullable()
+	m.Headers = m.Headers[:0]
+	n := r.varint()
+	if n < 0 || n > int64(r.left()/2) { // a header takes two bytes at least
+		r.bad = true
+	}
+	for i := int64(0); i < n && !r.bad; i++ {
+		key := r.bytes(int(r.varint()))
+		m.Headers = append(m.Headers, router.Header{Key: f.name(key), Value: r.nullable()})
+	}
+	c.bad = c.bad || r.bad || r.left() > 0 || m.Offset > h.last || m.Offset < h.base
+}
+
+// name is the header's name as a string; the few that a topic's records have are kept.
+func (f *fetchBuffer) name(b []byte) string {
+	if s, ok := f.names[string(b)]; ok {
+		return s
+	}
+	s := string(b)
+	if f.names == nil || len(f.names) > 1000 {
+		f.names = map[string]string{}
+	}
+	f.names[s] = s
+	return s
+}
+
+// cursor reads big-endian numbers and byte strings. Past the end everything is zero, and err says so.
+type cursor struct {
+	b   []byte
+	bad bool
+}
+
+func (c *cursor) left() int { return len(c.b) }
+
+func (c *cursor) err() error {
+	if c.bad {
+		return &dataError{"the data ends within a field"}
+	}
+	return nil
+}
+
+func (c *cursor) bytes(n int) []byte {
+	if n < 0 || n > len(c.b) {
+		c.bad, c.b = true, nil
+		return nil
+	}
+	b := c.b[:n:n]
+	c.b = c.b[n:]
+	return b
+}
+
+func (c *cursor) int16() int16 {
+	if b := c.bytes(2); b != nil {
+		return int16(binary.BigEndian.Uint16(b))
+	}
+	return 0
+}
+
+func (c *cursor) int32() int32 {
+	if b := c.bytes(4); b != nil {
+		return int32(binary.BigEndian.Uint32(b))
+	}
+	return 0
+}
+
+func (c *cursor) int64() int64 {
+	if b := c.bytes(8); b != nil {
+		return int64(binary.BigEndian.Uint64(b))
+	}
+	return 0
+}
+
+func (c *cursor) varint() int64 {
+	v, n := binary.Varint(c.b)
+	if n <= 0 {
+		c.bad, c.b = true, nil
+		return 0
+	}
+	c.b = c.b[n:]
+	return v
+}
+
+// nullable reads a byte string with its length in front; -1 is null, which is not the empty one.
+func (c *cursor) nullable() []byte {
+	n := c.varint()
+	if n == -1 || c.bad {
+		return nil
+	}
+	b := c.bytes(int(n))
+	if b == nil && !c.bad {
+		b = []byte{}
+	}
+	return b
+}
