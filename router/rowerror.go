@@ -23,13 +23,14 @@ const (
 	BadHeaders      Reason = "bad_headers"       // the headers column isn't a JSON object, or a name is illegal
 	ReservedHeader  Reason = "reserved_header"   // the headers column uses a name of the router's own headers
 	HeadersTooLarge Reason = "headers_too_large" // more than MaxHeaders or MaxHeaderBytes
+	TooLarge        Reason = "too_large"         // the record is larger than its topic takes; Route never says so, Kafka does
 )
 
 // Reasons lists them all, for metrics that have to exist before the first row fails.
 func Reasons() []Reason {
 	return []Reason{
 		MissingColumn, MalformedRow, UnchangedValue, BinaryValue, NullID, NullKey, Unroutable, IllegalTopic, BadBytea,
-		BadTimestamp, BadHeaders, ReservedHeader, HeadersTooLarge,
+		BadTimestamp, BadHeaders, ReservedHeader, HeadersTooLarge, TooLarge,
 	}
 }
 

@@ -40,8 +40,18 @@ type Router struct {
 	CloudEvents     CloudEvents `key:"cloudevents"`
 	Registry        Registry    `key:"registry"`
 	Debezium        Debezium    `key:"debezium"`
-	OnBadRow        string      `key:"on_bad_row" default:"halt" oneof:"halt|dead_letter|skip" doc:"What to do with a row that can never be published: halt and say so, write it to the dead-letter topic, or skip it."`
-	DeadLetterTopic string      `key:"dead_letter_topic" default:"cdc-outbox.dead-letter" doc:"Topic for on_bad_row: dead_letter."`
+	OnBadRow        string      `key:"on_bad_row" default:"halt" oneof:"halt|dead_letter|skip" doc:"What to do with a row that can never be published as it is: halt in front of it and say so, write it to the dead-letter topic and go on, or skip it."`
+	BadRows         BadRows     `key:"bad_rows"`
+	DeadLetterTopic string      `key:"dead_letter_topic" default:"cdc-outbox.dead-letter" doc:"Topic for dead letters. It must exist, be writable and keep its records (cleanup.policy=delete): while it cannot be written, nothing after a bad row is published."`
+}
+
+// BadRows is on_bad_row for one kind of bad row each; empty means as on_bad_row says.
+type BadRows struct {
+	Unroutable    string `key:"unroutable" oneof:"|halt|dead_letter|skip" doc:"Policy for rows without a topic or with an illegal one. Empty: as router.on_bad_row."`
+	NullKey       string `key:"null_key" oneof:"|halt|dead_letter|skip" doc:"Policy for rows whose id or aggregate id is NULL. Empty: as router.on_bad_row."`
+	MissingColumn string `key:"missing_column" oneof:"|halt|dead_letter|skip" doc:"Policy for rows of a table that lacks a column, which means every row of it. Empty: as router.on_bad_row."`
+	TooLarge      string `key:"too_large" oneof:"|halt|dead_letter|skip" doc:"Policy for records that are larger than their topic takes. halt waits, and goes on by itself when the topic's max.message.bytes is raised. Empty: as router.on_bad_row."`
+	Unconvertible string `key:"unconvertible" oneof:"|halt|dead_letter|skip" doc:"Policy for rows with a value that is not what it has to be: headers that are no JSON object, a timestamp that is none. Empty: as router.on_bad_row."`
 }
 
 // Columns names the outbox table's columns by their role.

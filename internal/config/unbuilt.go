@@ -20,7 +20,6 @@ var unbuilt = []struct {
 	{"router.static_headers", "", "static headers are not in this version; the headers column can hold them"},
 	{"router.column_headers", "", "headers from columns are not in this version; the headers column can hold them"},
 	{"router.registry.schema_id_column", "", "frames for a schema registry are not in this version; the application can put one in front of a bytea payload"},
-	{"router.on_bad_row", "dead_letter", "dead letters are not in this version; halt stops in front of such a row, skip passes over every one"},
 	{"postgres.messages", "", "events from pg_logical_emit_message() are not in this version; write them to an outbox table"},
 	{"postgres.snapshot", "initial", "the initial snapshot is not in this version; rows from before the slot was created are not published"},
 	{"monitor.webhook", "", "the webhook is not in this version; use the metrics, and the alert rules for Prometheus"},
@@ -30,11 +29,10 @@ var unbuilt = []struct {
 // They may be given, so that a file for a later version loads; they have no effect. A section's name
 // stands for all its keys.
 var needs = map[string]string{
-	"router.dead_letter_topic": "router.on_bad_row",
-	"router.envelope":          "router.format",
-	"router.cloudevents":       "router.format",
-	"router.registry.format":   "router.registry.schema_id_column",
-	"router.debezium":          "router.preset",
+	"router.envelope":        "router.format",
+	"router.cloudevents":     "router.format",
+	"router.registry.format": "router.registry.schema_id_column",
+	"router.debezium":        "router.preset",
 }
 
 func neededBy(key string) string {

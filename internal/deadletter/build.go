@@ -1,0 +1,238 @@
+package deadletter
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/router"
+)
+
+// Columns names the columns that a letter takes its id, key, type and payload from.
+type Columns struct{ ID, Key, Type, Payload string }
+
+// Builder makes letters.
+type Builder struct {
+	Topic   string // of the letters
+	Slot    string
+	Columns Columns
+}
+
+// Case is one row or record that cannot be published.
+type Case struct {
+	Relation *replication.Relation // of the row; nil where only the record is at hand
+	Tuple    replication.Tuple
+
+	Record *router.Record // as it should have been published; nil where it could not be made
+
+	Position   []byte    // of the row, as in the header
+	CommitTime time.Time // zero: unknown
+	Reason     router.Reason
+	Detail     string
+	Table      string // empty: the relation's, or unknown
+	Bytes      int    // of a record that is too large, and what its topic takes; 0: not about sizes
+	Limit      int
+}
+
+// Whole returns the letter with everything in it. It keeps nothing of the case; now becomes its timestamp, because the
+// topic's retention counts from there.
+func (b *Builder) Whole(c *Case, now time.Time) *router.Record {
+	l := b.begin(c, maxKey, now)
+	switch {
+	case c.Relation != nil:
+		l.row(c, b.Columns)
+	case c.Record != nil && l.originals(c.Record):
+		l.add(headerLetter, string(KindRecord))
+		l.out.Value = bytes.Clone(c.Record.Value)
+	default:
+		return b.Pointer(c, now)
+	}
+	return l.end()
+}
+
+// Pointer returns a letter of a few kilobytes that names the row instead of holding it.
+func (b *Builder) Pointer(c *Case, now time.Time) *router.Record {
+	l := b.begin(c, maxBareKey, now)
+	l.add(headerLetter, string(KindPointer))
+	l.pointer(c)
+	return l.end()
+}
+
+// letter is one under construction.
+type letter struct {
+	out *router.Record
+	id  []byte
+	cut []string
+}
+
+// begin fills what all letters have.
+func (b *Builder) begin(c *Case, keyLimit int, now time.Time) *letter {
+	l := &letter{out: &router.Record{Topic: b.Topic, Partition: -1, Timestamp: now.UnixMilli()}}
+	id, eventType, key := c.identity(b.Columns)
+	l.id = l.clipped("id", id, maxID)
+	l.out.Headers = append(l.out.Headers,
+		router.Header{Key: headerID, Value: l.id},
+		router.Header{Key: headerType, Value: l.clipped("type", eventType, maxID)},
+		router.Header{Key: headerPosition, Value: bytes.Clone(c.Position)},
+	)
+	l.add(headerReason, string(c.Reason))
+	l.add(headerDetail, clipString(c.Detail, maxText))
+	l.add(headerTable, clipString(c.table(), maxTable))
+	l.add(headerSlot, b.Slot)
+	if !c.CommitTime.IsZero() {
+		l.add(headerCommitTime, c.CommitTime.UTC().Format(time.RFC3339Nano))
+	}
+	if c.Record != nil {
+		l.add(headerTopic, clipString(c.Record.Topic, maxText))
+		l.add(headerTimestamp, strconv.FormatInt(c.Record.Timestamp, 10))
+	}
+	switch {
+	case key == nil:
+		l.add(headerKey, keyAbsent)
+	case len(key) > keyLimit:
+		l.add(headerKey, keyCut)
+		l.cut = append(l.cut, "key")
+	default:
+		l.add(headerKey, keyPresent)
+		l.out.Key = append(make([]byte, 0, len(key)), key...)
+	}
+	if c.Bytes > 0 {
+		l.add(headerBytes, strconv.Itoa(c.Bytes))
+	}
+	if c.Limit > 0 {
+		l.add(headerLimit, strconv.Itoa(c.Limit))
+	}
+	return l
+}
+
+func (l *letter) add(name, value string) {
+	if value != "" {
+		l.out.Headers = append(l.out.Headers, router.Header{Key: name, Value: []byte(value)})
+	}
+}
+
+// clipped keeps nil, which stands for NULL.
+func (l *letter) clipped(what string, text []byte, limit int) []byte {
+	out, cut := clip(text, limit)
+	if cut {
+		l.cut = append(l.cut, what)
+		return out
+	}
+	if text == nil {
+		return nil
+	}
+	return append(make([]byte, 0, len(text)), text...)
+}
+
+func (l *letter) end() *router.Record {
+	l.add(headerCut, strings.Join(l.cut, ","))
+	return l.out
+}
+
+// row keeps the row: the payload as the value, the rest as a header.
+func (l *letter) row(c *Case, columns Columns) {
+	l.add(headerLetter, string(KindRow))
+	row, value := newRow(c.Relation, c.Tuple, columns.Payload)
+	l.out.Value = value
+	text, err := json.Marshal(row)
+	if err != nil || len(text) > 2*maxRow { // escapes can double it; a row that grows further is left to the table
+		row = &Row{Schema: clipString(row.Schema, maxTable), Table: clipString(row.Table, maxTable), Incomplete: true}
+		text, _ = json.Marshal(row) // two strings and a flag: cannot fail
+	}
+	if row.Incomplete {
+		l.cut = append(l.cut, "row")
+	}
+	l.out.Headers = append(l.out.Headers, router.Header{Key: headerRow, Value: text})
+}
+
+// originals keeps the headers of the intended record, unless there are absurdly many.
+func (l *letter) originals(rec *router.Record) bool {
+	size := 0
+	for i := range rec.Headers {
+		size += len(rec.Headers[i].Key) + len(rec.Headers[i].Value)
+	}
+	if len(rec.Headers) > maxHeaders || size > maxHeadLen || len(rec.Topic) > maxText {
+		return false
+	}
+	for i := range rec.Headers {
+		h := &rec.Headers[i]
+		value := h.Value
+		if value != nil {
+			value = append(make([]byte, 0, len(value)), value...)
+		}
+		l.out.Headers = append(l.out.Headers, router.Header{Key: headerOriginal + h.Key, Value: value})
+	}
+	return true
+}
+
+// pointerValue is the value of a pointer.
+type pointerValue struct {
+	Table    string  `json:"table"`
+	ID       *string `json:"id"`
+	Position string  `json:"position"`
+	Reason   string  `json:"reason"`
+	Topic    string  `json:"topic,omitempty"`
+	Bytes    int     `json:"bytes,omitempty"`
+	Limit    int     `json:"limit,omitempty"`
+}
+
+func (l *letter) pointer(c *Case) {
+	p := pointerValue{
+		Table: clipString(c.table(), maxTable), Position: string(c.Position), Reason: string(c.Reason), Bytes: c.Bytes, Limit: c.Limit,
+	}
+	if l.id != nil {
+		id := string(l.id)
+		p.ID = &id
+	}
+	if c.Record != nil {
+		p.Topic = clipString(c.Record.Topic, maxText)
+	}
+	l.out.Value, _ = json.Marshal(p) // strings and numbers: cannot fail
+}
+
+func (c *Case) table() string {
+	if c.Table == "" && c.Relation != nil {
+		return c.Relation.Namespace + "." + c.Relation.Name
+	}
+	return c.Table
+}
+
+// identity returns id, type and key, nil for what is NULL or not there.
+func (c *Case) identity(columns Columns) (id, eventType, key []byte) {
+	if c.Relation != nil {
+		return c.column(columns.ID), c.column(columns.Type), c.column(columns.Key)
+	}
+	if c.Record == nil {
+		return nil, nil, nil
+	}
+	for _, name := range []string{headerID, "ce_id"} {
+		if v, ok := find(c.Record.Headers, name); ok {
+			id = v
+			break
+		}
+	}
+	eventType, _ = find(c.Record.Headers, headerType)
+	return id, eventType, c.Record.Key
+}
+
+func (c *Case) column(name string) []byte {
+	if name == "" {
+		return nil
+	}
+	i := c.Relation.Column(name)
+	if i < 0 || i >= len(c.Tuple) {
+		return nil
+	}
+	switch v := c.Tuple[i]; v.Kind {
+	case replication.Text:
+		if v.Data == nil {
+			return []byte{}
+		}
+		return v.Data
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,94 @@
+package deadletter
+
+import (
+	"unicode/utf8"
+
+	"github.com/cdc-outbox/cdc-outbox/router"
+)
+
+// Names of headers. id, type and position are those of every record; all others have the prefix.
+const (
+	prefix = "cdc-outbox-"
+
+	headerID       = "id"
+	headerType     = "type"
+	headerPosition = "position"
+
+	headerLetter     = prefix + "dead-letter" // kind of the letter; a record without it is no letter
+	headerReason     = prefix + "reason"
+	headerDetail     = prefix + "detail"
+	headerTable      = prefix + "table"
+	headerSlot       = prefix + "slot"
+	headerCommitTime = prefix + "commit-time"
+	headerTopic      = prefix + "topic"     // the intended one, where it is known
+	headerKey        = prefix + "key"       // present, absent or cut
+	headerBytes      = prefix + "bytes"     // size of a record that is too large
+	headerLimit      = prefix + "limit"     // and what its topic takes
+	headerTimestamp  = prefix + "timestamp" // of the intended record, in milliseconds
+	headerCut        = prefix + "cut"       // what was cut or left out
+	headerRow        = prefix + "row"       // the row but for its payload, JSON
+	headerOriginal   = prefix + "header-"   // a header of the intended record
+
+	headerRetry   = prefix + "retry"         // marker: begun, published or withdrawn
+	headerAttempt = prefix + "retry-attempt" // marker: which of several
+)
+
+// Kind is what a letter's value is.
+type Kind string
+
+const (
+	KindRow     Kind = "row"     // the payload column of a row that could not be routed
+	KindRecord  Kind = "record"  // the value of a record that Kafka refused
+	KindPointer Kind = "pointer" // JSON that names the row
+)
+
+// Key says what became of the key.
+const (
+	keyPresent = "present"
+	keyAbsent  = "absent"
+	keyCut     = "cut"
+)
+
+// Bounds, in bytes.
+const (
+	maxID      = 1 << 10 // of id and type
+	maxText    = 1 << 10 // of detail, and of a topic's name
+	maxTable   = 256
+	maxKey     = 16 << 10 // longer keys are left out
+	maxBareKey = 1 << 10  // in pointers
+	maxColumn  = 16 << 10 // a longer column is cut out of the row
+	maxRow     = 64 << 10 // of all columns together
+	maxHeaders = 1000     // of the intended record
+	maxHeadLen = 128 << 10
+)
+
+// clip cuts a text at a character, so that it stays readable, and says so by an ellipsis.
+func clip(text []byte, limit int) ([]byte, bool) {
+	if len(text) <= limit {
+		return text, false
+	}
+	const more = "…"
+	cut := limit - len(more)
+	for cut > limit-len(more)-utf8.UTFMax && cut > 0 && !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return append(text[:cut:cut], more...), true
+}
+
+func clipString(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	out, _ := clip([]byte(text), limit)
+	return string(out)
+}
+
+// find returns the first header of the name.
+func find(headers []router.Header, name string) ([]byte, bool) {
+	for i := range headers {
+		if headers[i].Key == name {
+			return headers[i].Value, true
+		}
+	}
+	return nil, false
+}

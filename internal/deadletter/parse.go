@@ -1,0 +1,135 @@
+package deadletter
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/router"
+)
+
+// Record is a record of the dead-letter topic.
+type Record struct {
+	Partition  int32
+	Offset     int64
+	Timestamp  int64 // milliseconds
+	Key, Value []byte
+	Headers    []router.Header
+}
+
+// Summary is what a letter says of itself. It holds nothing of the payload.
+type Summary struct {
+	Kind       Kind      `json:"kind"`
+	ID         string    `json:"id"` // empty: NULL
+	Type       string    `json:"type,omitempty"`
+	Position   string    `json:"position"`
+	Slot       string    `json:"slot"`
+	Table      string    `json:"table,omitempty"`
+	Reason     string    `json:"reason"`
+	Detail     string    `json:"detail"`
+	Topic      string    `json:"topic,omitempty"` // the intended one
+	Key        string    `json:"key"`             // present, absent or cut
+	Bytes      int       `json:"bytes,omitempty"`
+	Limit      int       `json:"limit,omitempty"`
+	Cut        []string  `json:"cut,omitempty"`
+	CommitTime time.Time `json:"commit_time,omitzero"`
+	Written    time.Time `json:"written"`
+}
+
+// Letter is a letter as it was read.
+type Letter struct {
+	Summary
+	HasID bool
+
+	Row *Row // of KindRow
+
+	// Of KindRecord, and of the key for all kinds:
+	Headers   []router.Header
+	Timestamp int64
+	RecordKey []byte
+	Value     []byte
+}
+
+// IsLetter tells letters from retry markers and from what others may write into the topic.
+func IsLetter(headers []router.Header) bool {
+	_, ok := find(headers, headerLetter)
+	return ok
+}
+
+// Summarize reads a letter's headers.
+func Summarize(r *Record) (Summary, error) {
+	s := Summary{Written: time.UnixMilli(r.Timestamp).UTC()}
+	number := func(v []byte) int { n, _ := strconv.Atoi(string(v)); return n }
+	var kind, position bool
+	for i := range r.Headers {
+		switch h := &r.Headers[i]; h.Key {
+		case headerLetter:
+			s.Kind, kind = Kind(h.Value), true
+		case headerID:
+			s.ID = string(h.Value)
+		case headerType:
+			s.Type = string(h.Value)
+		case headerPosition:
+			s.Position, position = string(h.Value), true
+		case headerSlot:
+			s.Slot = string(h.Value)
+		case headerTable:
+			s.Table = string(h.Value)
+		case headerReason:
+			s.Reason = string(h.Value)
+		case headerDetail:
+			s.Detail = string(h.Value)
+		case headerTopic:
+			s.Topic = string(h.Value)
+		case headerKey:
+			s.Key = string(h.Value)
+		case headerBytes:
+			s.Bytes = number(h.Value)
+		case headerLimit:
+			s.Limit = number(h.Value)
+		case headerCut:
+			s.Cut = strings.Split(string(h.Value), ",")
+		case headerCommitTime:
+			s.CommitTime, _ = time.Parse(time.RFC3339Nano, string(h.Value))
+		}
+	}
+	switch {
+	case !kind || !position:
+		return s, errors.New("it lacks the headers of a dead letter")
+	case s.Kind != KindRow && s.Kind != KindRecord && s.Kind != KindPointer:
+		return s, fmt.Errorf("it is of the unknown kind %q; a newer version wrote it", s.Kind)
+	}
+	return s, nil
+}
+
+// Parse reads a letter. It keeps the record's slices.
+func Parse(r *Record) (*Letter, error) {
+	s, err := Summarize(r)
+	if err != nil {
+		return nil, err
+	}
+	l := &Letter{Summary: s, RecordKey: r.Key, Value: r.Value}
+	id, _ := find(r.Headers, headerID)
+	l.HasID = id != nil
+	switch s.Kind {
+	case KindRow:
+		text, _ := find(r.Headers, headerRow)
+		if err := json.Unmarshal(text, &l.Row); err != nil || l.Row == nil {
+			return nil, fmt.Errorf("its header %s is no row", headerRow)
+		}
+	case KindRecord:
+		text, _ := find(r.Headers, headerTimestamp)
+		if l.Timestamp, err = strconv.ParseInt(string(text), 10, 64); err != nil {
+			return nil, fmt.Errorf("its header %s is no number", headerTimestamp)
+		}
+		for i := range r.Headers {
+			if name, ok := strings.CutPrefix(r.Headers[i].Key, headerOriginal); ok {
+				l.Headers = append(l.Headers, router.Header{Key: name, Value: r.Headers[i].Value})
+			}
+		}
+	}
+	return l, nil
+}

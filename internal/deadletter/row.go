@@ -1,0 +1,148 @@
+package deadletter
+
+import (
+	"encoding/hex"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/cdc-outbox/cdc-outbox/replication"
+)
+
+// Row is a row of the table without its payload, as a letter keeps it.
+type Row struct {
+	Schema  string   `json:"schema"`
+	Table   string   `json:"table"`
+	Columns []Column `json:"columns"`
+
+	// Incomplete: a column was cut or left out, or the row was not what its table says. A retry needs the table, or a
+	// value for each column that is cut.
+	Incomplete bool `json:"incomplete,omitempty"`
+}
+
+// Column is one value of a Row.
+type Column struct {
+	Name string     `json:"name"`
+	Type uint32     `json:"type"` // OID
+	Kind columnKind `json:"kind,omitempty"`
+	Text string     `json:"text,omitempty"`
+	Data []byte     `json:"data,omitempty"` // of binary and bytes: base64
+}
+
+type columnKind string
+
+const (
+	columnText      columnKind = ""
+	columnNull      columnKind = "null"
+	columnUnchanged columnKind = "unchanged" // the server did not send it
+	columnBinary    columnKind = "binary"
+	columnBytes     columnKind = "bytes"          // text that is not UTF-8
+	columnCut       columnKind = "cut"            // too long
+	payloadText     columnKind = "payload"        // the letter's value
+	payloadHex      columnKind = "payload_hex"    // the letter's value, which Postgres wrote in hexadecimal digits: bytea
+	payloadBinary   columnKind = "payload_binary" // the letter's value, which came in binary format
+)
+
+const oidBytea = 17 // src/include/catalog/pg_type.dat
+
+// newRow takes a row apart. value is its payload, nil where that is NULL or not there; it belongs to the caller.
+func newRow(rel *replication.Relation, tuple replication.Tuple, payload string) (row *Row, value []byte) {
+	row = &Row{
+		Schema: clipString(rel.Namespace, maxTable), Table: clipString(rel.Name, maxTable), Incomplete: len(tuple) != len(rel.Columns),
+	}
+	size := 0
+	for i := range min(len(tuple), len(rel.Columns)) {
+		c := Column{Name: rel.Columns[i].Name, Type: rel.Columns[i].TypeOID}
+		if c.Name == payload {
+			value = c.payload(tuple[i])
+		} else {
+			c.take(tuple[i])
+		}
+		if size += len(c.Name) + len(c.Text) + len(c.Data) + 32; size > maxRow {
+			row.Incomplete = true
+			if c.Kind != payloadText && c.Kind != payloadHex && c.Kind != payloadBinary {
+				size -= len(c.Name) + len(c.Text) + len(c.Data) + 32
+				continue
+			}
+		}
+		row.Incomplete = row.Incomplete || c.Kind == columnCut
+		row.Columns = append(row.Columns, c)
+	}
+	return row, value
+}
+
+// take fills the column with any value but the payload.
+func (c *Column) take(v replication.Value) {
+	switch {
+	case v.Kind == replication.Null:
+		c.Kind = columnNull
+	case v.Kind == replication.Unchanged:
+		c.Kind = columnUnchanged
+	case len(v.Data) > maxColumn:
+		c.Kind = columnCut
+	case v.Kind == replication.Binary:
+		c.Kind, c.Data = columnBinary, append([]byte(nil), v.Data...)
+	case !utf8.Valid(v.Data):
+		c.Kind, c.Data = columnBytes, append([]byte(nil), v.Data...)
+	default:
+		c.Text = string(v.Data)
+	}
+}
+
+// payload returns the bytes that become the letter's value: those that the application wrote.
+func (c *Column) payload(v replication.Value) []byte {
+	switch v.Kind {
+	case replication.Null:
+		c.Kind = columnNull
+		return nil
+	case replication.Unchanged:
+		c.Kind = columnUnchanged
+		return nil
+	case replication.Binary:
+		c.Kind = payloadBinary
+	default:
+		c.Kind = payloadText
+		if c.Type == oidBytea && len(v.Data) >= 2 && v.Data[0] == '\\' && v.Data[1] == 'x' {
+			out := make([]byte, hex.DecodedLen(len(v.Data)-2))
+			if _, err := hex.Decode(out, v.Data[2:]); err == nil {
+				c.Kind = payloadHex
+				return out
+			}
+		}
+	}
+	return append(make([]byte, 0, len(v.Data)), v.Data...)
+}
+
+// Restore returns the row as the log gave it, for the router. The error names a column that the letter does not hold.
+func (r *Row) Restore(value []byte) (*replication.Relation, replication.Tuple, error) {
+	rel := &replication.Relation{Namespace: r.Schema, Name: r.Table, Columns: make([]replication.Column, len(r.Columns))}
+	tuple := make(replication.Tuple, len(r.Columns))
+	for i := range r.Columns {
+		c := &r.Columns[i]
+		rel.Columns[i] = replication.Column{Name: c.Name, TypeOID: c.Type}
+		v := &tuple[i]
+		v.Kind = replication.Text
+		switch c.Kind {
+		case columnText:
+			v.Data = []byte(c.Text)
+		case columnBytes:
+			v.Data = c.Data
+		case columnNull:
+			v.Kind = replication.Null
+		case columnUnchanged:
+			v.Kind = replication.Unchanged
+		case columnBinary:
+			v.Kind, v.Data = replication.Binary, c.Data
+		case payloadText:
+			v.Data = value
+		case payloadHex:
+			v.Data = hex.AppendEncode([]byte(`\x`), value)
+		case payloadBinary:
+			v.Kind, v.Data = replication.Binary, value
+		case columnCut:
+			return nil, nil, fmt.Errorf("column %q was too long for the dead letter", c.Name)
+		default:
+			return nil, nil, fmt.Errorf("column %q is of the unknown kind %q", c.Name, c.Kind)
+		}
+	}
+	return rel, tuple, nil
+}
