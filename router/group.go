@@ -28,6 +28,7 @@ var groups = map[Reason]Group{
 	BadHeaders:      GroupUnconvertible,
 	ReservedHeader:  GroupUnconvertible,
 	HeadersTooLarge: GroupUnconvertible,
+	InvalidRecord:   GroupUnconvertible,
 }
 
 // Group is the reason's group.

@@ -24,13 +24,14 @@ const (
 	ReservedHeader  Reason = "reserved_header"   // the headers column uses a name of the router's own headers
 	HeadersTooLarge Reason = "headers_too_large" // more than MaxHeaders or MaxHeaderBytes
 	TooLarge        Reason = "too_large"         // the record is larger than its topic takes; Route never says so, Kafka does
+	InvalidRecord   Reason = "invalid_record"    // the topic's own rules refuse the record; Route never says so, Kafka does
 )
 
 // Reasons lists them all, for metrics that have to exist before the first row fails.
 func Reasons() []Reason {
 	return []Reason{
 		MissingColumn, MalformedRow, UnchangedValue, BinaryValue, NullID, NullKey, Unroutable, IllegalTopic, BadBytea,
-		BadTimestamp, BadHeaders, ReservedHeader, HeadersTooLarge, TooLarge,
+		BadTimestamp, BadHeaders, ReservedHeader, HeadersTooLarge, TooLarge, InvalidRecord,
 	}
 }
 

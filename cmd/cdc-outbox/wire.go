@@ -10,6 +10,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/connector"
+	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
@@ -71,10 +72,6 @@ func connectorConfig(c *config.Loaded, admin replication.AdminConfig, reg promet
 		producer.Transactions = &kafka.Transactions{Instance: instance()}
 	}
 	producer.Reconnected = func() { metrics.Reconnected(telemetry.Kafka) }
-	onBadRow := connector.Halt
-	if c.Router.OnBadRow == "skip" {
-		onBadRow = connector.Skip
-	}
 	return connector.Config{
 		Replication: replication.Config{
 			DSN: c.Postgres.DSN.Read, Slot: c.Postgres.Slot, Publication: c.Postgres.Publication,
@@ -82,11 +79,31 @@ func connectorConfig(c *config.Loaded, admin replication.AdminConfig, reg promet
 		},
 		Kafka:         producer,
 		Router:        route,
-		OnBadRow:      onBadRow,
+		OnBadRow:      connector.BadRow(c.Router.OnBadRow),
+		BadRows:       badRows(c),
+		DeadLetters:   deadLetters(c),
 		WindowRecords: c.Window.Records,
 		WindowBytes:   int64(c.Window.Bytes),
 		Stall:         c.HTTP.Stall,
 		Metrics:       metrics,
 		Logger:        log,
 	}, nil
+}
+
+// badRows are the policies of the groups that have one of their own.
+func badRows(c *config.Loaded) map[router.Group]connector.BadRow {
+	b := &c.Router.BadRows
+	return map[router.Group]connector.BadRow{
+		router.GroupUnroutable: connector.BadRow(b.Unroutable), router.GroupNullKey: connector.BadRow(b.NullKey),
+		router.GroupMissingColumn: connector.BadRow(b.MissingColumn), router.GroupTooLarge: connector.BadRow(b.TooLarge),
+		router.GroupUnconvertible: connector.BadRow(b.Unconvertible),
+	}
+}
+
+// deadLetters makes letters as run writes them.
+func deadLetters(c *config.Loaded) deadletter.Builder {
+	columns := c.Router.Columns
+	return deadletter.Builder{Topic: c.Router.DeadLetterTopic, Slot: c.Postgres.Slot, Columns: deadletter.Columns{
+		ID: columns.ID, Key: columns.AggregateID, Type: columns.Type, Payload: columns.Payload,
+	}}
 }

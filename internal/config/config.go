@@ -41,8 +41,8 @@ type Router struct {
 	Registry        Registry    `key:"registry"`
 	Debezium        Debezium    `key:"debezium"`
 	OnBadRow        string      `key:"on_bad_row" default:"halt" oneof:"halt|dead_letter|skip" doc:"What to do with a row that can never be published as it is: halt in front of it and say so, write it to the dead-letter topic and go on, or skip it."`
-	BadRows         BadRows     `key:"bad_rows"`
 	DeadLetterTopic string      `key:"dead_letter_topic" default:"cdc-outbox.dead-letter" doc:"Topic for dead letters. It must exist, be writable and keep its records (cleanup.policy=delete): while it cannot be written, nothing after a bad row is published."`
+	BadRows         BadRows     `key:"bad_rows"`
 }
 
 // BadRows is on_bad_row for one kind of bad row each; empty means as on_bad_row says.

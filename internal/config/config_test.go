@@ -191,7 +191,7 @@ monitor: {warn_retained: 10GiB, critical_retained: 1GiB}
 
 func TestUnbuiltValuesAreRefused(t *testing.T) {
 	for _, arg := range []string{
-		"--router-preset=debezium", "--router-on-bad-row=dead_letter",
+		"--router-preset=debezium",
 		"--postgres-messages=orders", "--postgres-snapshot=initial", "--monitor-webhook=https://alerts",
 	} {
 		_, err := load(t, "", nil, arg)

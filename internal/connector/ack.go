@@ -90,7 +90,7 @@ func (c *Connector) reportStall(was bool, age time.Duration) bool {
 			zap.Duration(telemetry.KeyDuration, age.Round(time.Second)),
 			zap.String(telemetry.KeyConfirmed, c.confirmed().String()),
 		}
-		for _, t := range c.producer.Trouble() {
+		for _, t := range c.troubles() {
 			fields = append(fields, zap.String(telemetry.KeyObject, t.Object), zap.String(telemetry.KeyNext, t.Remedy))
 			break // the oldest is the cause more often than not; /status lists them all
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
+	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -27,28 +28,36 @@ type HaltedRow struct {
 var errHalted = errors.New("halted")
 
 // passOver is all that helps the row itself: it is read from the log, which nobody can correct.
-const passOver = "Where that is a setting, restarting with it mends it; else this row can never be published as it is. To pass over it: restart with " +
-	"--router-on-bad-row skip (skips every such row: remove it again afterwards); then insert it again, corrected."
+const passOver = "Where that is a setting, restarting with it mends it; else this row can never be published as it is. To go on without losing it: restart with " +
+	"--router-on-bad-row dead_letter, then correct it with cdc-outbox dead-letter retry. To pass over it: restart with --router-on-bad-row skip " +
+	"(skips every such row: remove it again afterwards); then insert it again, corrected."
+
+// policy is what the configuration says about the reason.
+func (c *Connector) policy(reason router.Reason) BadRow {
+	if p := c.cfg.BadRows[reason.Group()]; p != "" {
+		return p
+	}
+	return c.cfg.OnBadRow
+}
 
 // badRow applies the policy to a row that cannot become a record.
-func (c *Connector) badRow(t *offsets.Tracker, pos offsets.Position, ticket offsets.Ticket, err error) error {
+func (c *Connector) badRow(t *offsets.Tracker, m *replication.Message, pos offsets.Position, ticket offsets.Ticket, err error) error {
 	var row *router.RowError
 	if !errors.As(err, &row) {
 		return c.disorder(err)
 	}
 	c.cfg.Metrics.Failed("", string(row.Reason))
-	fields := []zap.Field{
-		zap.String(telemetry.KeyEvent, row.EventID), zap.String(telemetry.KeyLSN, pos.Commit.String()),
-		zap.ByteString(telemetry.KeyPosition, c.reader.position), zap.String(telemetry.KeyReason, string(row.Reason)),
-		zap.String(telemetry.KeyCause, row.Error()),
-	}
-	if c.cfg.OnBadRow == Skip {
-		c.log.Error("Skipped an outbox row that cannot be published, as router.on_bad_row says", fields...)
-		c.counts.skipped.Add(1)
-		if err := t.Ack([]offsets.Ticket{ticket}, nil); err != nil {
-			return c.disorder(err)
+	fields := c.rowFields(pos, row.EventID, row.Reason, row.Error())
+	switch c.policy(row.Reason) {
+	case Skip:
+		return c.skip(t, ticket, fields)
+	case DeadLetter:
+		detail := row.Detail
+		if row.Column != "" {
+			detail = "column " + row.Column + ": " + detail
 		}
-		return nil
+		k := c.caseOf(m, row.Reason, detail)
+		return c.deadLetter(c.cfg.DeadLetters.Letter(k, time.Now()), pos, ticket, row.Reason, fields)
 	}
 	next := row.Remedy + " " + passOver
 	fields = append(fields, zap.String(telemetry.KeyNext, next))
@@ -60,4 +69,22 @@ func (c *Connector) badRow(t *offsets.Tracker, pos offsets.Position, ticket offs
 	c.reader.halted = &pos
 	c.producer.Commit()
 	return errHalted
+}
+
+// rowFields name a row in the log without anything of its payload.
+func (c *Connector) rowFields(pos offsets.Position, id string, reason router.Reason, cause string) []zap.Field {
+	return []zap.Field{
+		zap.String(telemetry.KeyEvent, id), zap.String(telemetry.KeyLSN, pos.Commit.String()),
+		zap.ByteString(telemetry.KeyPosition, c.reader.position), zap.String(telemetry.KeyReason, string(reason)),
+		zap.String(telemetry.KeyCause, cause),
+	}
+}
+
+func (c *Connector) skip(t *offsets.Tracker, ticket offsets.Ticket, fields []zap.Field) error {
+	c.log.Error("Skipped an outbox row that cannot be published, as router.on_bad_row says", fields...)
+	c.counts.skipped.Add(1)
+	if err := t.Ack([]offsets.Ticket{ticket}, nil); err != nil {
+		return c.disorder(err)
+	}
+	return nil
 }

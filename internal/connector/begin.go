@@ -121,7 +121,7 @@ func (c *Connector) setClaiming(is bool) {
 
 func (c *Connector) claimReason() string {
 	why := "waiting for Kafka to hand over the transactional id"
-	if t := c.producer.Trouble(); len(t) > 0 {
+	if t := c.troubles(); len(t) > 0 {
 		why += fmt.Sprintf(": %s: %s", t[0].Object, t[0].Sentence)
 	}
 	return why

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
@@ -22,16 +23,20 @@ import (
 type BadRow string
 
 const (
-	Halt BadRow = "halt" // stop at the row, stay alive and not ready until an operator decides
-	Skip BadRow = "skip" // count it, log it by id and LSN, and go on
+	Halt       BadRow = "halt"        // stop at the row, stay alive and not ready until an operator decides
+	DeadLetter BadRow = "dead_letter" // write it to the dead-letter topic and go on
+	Skip       BadRow = "skip"        // count it, log it by id and LSN, and go on
 )
 
 // Config is what a Connector needs. Zero durations and sizes take the defaults named.
 type Config struct {
 	Replication replication.Config // Confirmed, OnIdentity and OnState are set by the connector
-	Kafka       kafka.Config       // Acked is set by the connector
+	Kafka       kafka.Config       // Acked and Refused are set by the connector
 	Router      *router.Router     // required; used by one goroutine only
-	OnBadRow    BadRow             // default Halt
+
+	OnBadRow    BadRow                  // default Halt
+	BadRows     map[router.Group]BadRow // where a group has a policy of its own
+	DeadLetters deadletter.Builder      // required where a policy is DeadLetter
 
 	WindowRecords int           // default 100,000
 	WindowBytes   int64         // default 32 MiB
@@ -67,6 +72,7 @@ type Connector struct {
 	streamed bool // there was a stream before
 	claiming bool // Kafka has yet to hand over the transactional id
 	halted   *HaltedRow
+	held     map[string]heldRecord // by what the producer calls the partition: the record that waits at its head
 
 	counts   counts
 	progress progress
@@ -97,7 +103,7 @@ func New(cfg Config) (*Connector, error) {
 		failure:  make(chan error, 1),
 	}
 	kc := cfg.Kafka
-	kc.Acked = c.acked
+	kc.Acked, kc.Refused = c.acked, c.refused
 	p, err := kafka.New(kc)
 	if err != nil {
 		return nil, err
@@ -106,6 +112,9 @@ func New(cfg Config) (*Connector, error) {
 	cfg.Metrics.Watch(c.gauges())
 	for _, reason := range router.Reasons() {
 		cfg.Metrics.MayFail(string(reason))
+		if c.policy(reason) == DeadLetter {
+			cfg.Metrics.MayDeadLetter(string(reason))
+		}
 	}
 	return c, nil
 }

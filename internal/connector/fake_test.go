@@ -1,8 +1,10 @@
 package connector
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -125,6 +127,10 @@ type fakeProducer struct {
 	stored  *kafka.Stored // what Begin finds
 	holdIt  bool          // transactions: nothing is acknowledged but by Commit, or Flush behind a Mark
 	idle    chan struct{} // replaced and closed when tickets becomes empty
+
+	limits  map[string]int  // by topic: larger records are refused
+	records []router.Record // copies of all that was taken
+	trouble []kafka.Trouble
 }
 
 func (p *fakeProducer) Run(ctx context.Context) error { <-ctx.Done(); return nil }
@@ -157,10 +163,30 @@ func (p *fakeProducer) Commit() {
 func (p *fakeProducer) ProduceAt(_ context.Context, rec *router.Record, ticket uint64, _ kafka.Position) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if limit := p.limits[rec.Topic]; limit > 0 && rec.Size() > limit {
+		return &kafka.RefusedError{Topic: rec.Topic, Bytes: rec.Size(), Limit: limit, Reason: kafka.TooLarge}
+	}
+	p.records = append(p.records, copied(rec))
 	p.ids = append(p.ids, string(rec.Headers[0].Value))
 	p.tickets = append(p.tickets, ticket)
 	p.bytes += int64(rec.Size())
 	return nil
+}
+
+func copied(rec *router.Record) router.Record {
+	out := *rec
+	out.Key, out.Value = bytes.Clone(rec.Key), bytes.Clone(rec.Value)
+	out.Headers = nil
+	for _, h := range rec.Headers {
+		out.Headers = append(out.Headers, router.Header{Key: h.Key, Value: bytes.Clone(h.Value)})
+	}
+	return out
+}
+
+func (p *fakeProducer) setLimit(topic string, limit int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.limits[topic] = limit
 }
 
 func (p *fakeProducer) Flush() {
@@ -223,7 +249,7 @@ func (p *fakeProducer) Drain(ctx context.Context) error {
 	}
 }
 
-func (p *fakeProducer) Trouble() []kafka.Trouble { return nil }
+func (p *fakeProducer) Trouble() []kafka.Trouble { return slices.Clone(p.trouble) }
 
 func (p *fakeProducer) produced() []string {
 	p.mu.Lock()

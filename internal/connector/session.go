@@ -157,18 +157,32 @@ func (c *Connector) insert(t *offsets.Tracker, m *replication.Message) error {
 	c.reader.position, _ = pos.AppendText(c.reader.position[:0]) // cannot fail
 	rec, err := c.cfg.Router.Route(m.Relation, m.Tuple, router.Source{Position: c.reader.position, CommitTime: c.reader.commitTime})
 	if err != nil {
-		return c.badRow(t, pos, ticket, err)
+		return c.badRow(t, m, pos, ticket, err)
 	}
 	size := rec.Size()
-	if !c.window.TryAcquire(size) {
-		// What fills the window may still lie in batches that wait for more: send them, or nobody ever makes room.
-		c.producer.Commit()
-		if err := c.window.Acquire(c.life, size); err != nil {
-			return err
-		}
+	if err := c.acquire(size); err != nil {
+		return err
+	}
+	err = c.producer.ProduceAt(c.life, rec, ticket, c.kafkaPosition(pos))
+	if err != nil {
+		return c.notTaken(t, m, rec, pos, ticket, err)
 	}
 	c.reader.produced = c.reader.commit
-	return c.producer.ProduceAt(c.life, rec, ticket, kafka.Position{Timeline: c.reader.timeline, Commit: uint64(pos.Commit), Index: pos.Index})
+	return nil
+}
+
+// acquire waits for room in the window.
+func (c *Connector) acquire(size int) error {
+	if c.window.TryAcquire(size) {
+		return nil
+	}
+	// What fills the window may still lie in batches that wait for more: send them, or nobody ever makes room.
+	c.producer.Commit()
+	return c.window.Acquire(c.life, size)
+}
+
+func (c *Connector) kafkaPosition(pos offsets.Position) kafka.Position {
+	return kafka.Position{Timeline: c.reader.timeline, Commit: uint64(pos.Commit), Index: pos.Index}
 }
 
 // disorder types an error of the tracker: Postgres sent what its protocol rules out, or the code is wrong. Either way

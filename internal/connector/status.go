@@ -87,21 +87,22 @@ type Wait struct {
 
 // Counts are totals since the process started.
 type Counts struct {
-	Published uint64 `json:"published"`
-	Skipped   uint64 `json:"skipped"`  // bad rows skipped by policy
-	Covered   uint64 `json:"covered"`  // rows that an earlier instance had committed to Kafka: not published again
-	Repeated  uint64 `json:"repeated"` // rows that came again after a reconnect and were already on their way
-	Foreign   uint64 `json:"foreign"`  // rows of tables that are no outbox: passed over
-	Updates   uint64 `json:"updates"`  // UPDATEs of outbox rows: not published
-	Deletes   uint64 `json:"deletes"`
-	Truncates uint64 `json:"truncates"`
-	Messages  uint64 `json:"logical_messages"`
-	Other     uint64 `json:"other"` // messages of kinds this version does not know
+	Published    uint64 `json:"published"`
+	Skipped      uint64 `json:"skipped"`       // bad rows skipped by policy
+	DeadLettered uint64 `json:"dead_lettered"` // bad rows sent to the dead-letter topic
+	Covered      uint64 `json:"covered"`       // rows that an earlier instance had committed to Kafka: not published again
+	Repeated     uint64 `json:"repeated"`      // rows that came again after a reconnect and were already on their way
+	Foreign      uint64 `json:"foreign"`       // rows of tables that are no outbox: passed over
+	Updates      uint64 `json:"updates"`       // UPDATEs of outbox rows: not published
+	Deletes      uint64 `json:"deletes"`
+	Truncates    uint64 `json:"truncates"`
+	Messages     uint64 `json:"logical_messages"`
+	Other        uint64 `json:"other"` // messages of kinds this version does not know
 }
 
 // counts is Counts as it is counted.
 type counts struct {
-	published, skipped, covered, repeated, foreign, updates, deletes, truncates, messages, other atomic.Uint64
+	published, skipped, deadLettered, covered, repeated, foreign, updates, deletes, truncates, messages, other atomic.Uint64
 }
 
 // add counts a message that carries no event.
@@ -122,7 +123,7 @@ func (c *counts) add(m *replication.Message) {
 
 func (c *counts) read() Counts {
 	return Counts{
-		Published: c.published.Load(), Skipped: c.skipped.Load(), Covered: c.covered.Load(), Repeated: c.repeated.Load(), Foreign: c.foreign.Load(),
+		Published: c.published.Load(), Skipped: c.skipped.Load(), DeadLettered: c.deadLettered.Load(), Covered: c.covered.Load(), Repeated: c.repeated.Load(), Foreign: c.foreign.Load(),
 		Updates: c.updates.Load(), Deletes: c.deletes.Load(), Truncates: c.truncates.Load(),
 		Messages: c.messages.Load(), Other: c.other.Load(),
 	}
@@ -168,7 +169,7 @@ func (c *Connector) idle() bool {
 
 func (c *Connector) stalledReason(age time.Duration) string {
 	why := fmt.Sprintf("Kafka has not acknowledged the oldest event for %s", age.Round(time.Second))
-	if t := c.producer.Trouble(); len(t) > 0 {
+	if t := c.troubles(); len(t) > 0 {
 		why += fmt.Sprintf(": %s: %s", t[0].Object, t[0].Sentence)
 	}
 	return why
@@ -199,7 +200,7 @@ func (c *Connector) Status() Status {
 			st.Open = &OpenTx{CommitLSN: now.Open.String(), Rows: int(now.OpenRows)}
 		}
 	}
-	for _, t := range c.producer.Trouble() {
+	for _, t := range c.troubles() {
 		st.Waits = append(st.Waits, Wait{Kind: string(t.Kind), Object: t.Object, Reason: t.Sentence, Next: t.Remedy, Since: t.Since})
 	}
 	return st

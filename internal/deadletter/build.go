@@ -1,7 +1,6 @@
 package deadletter
 
 import (
-	"bytes"
 	"encoding/json"
 	"strconv"
 	"strings"
@@ -37,46 +36,38 @@ type Case struct {
 	Limit      int
 }
 
-// Whole returns the letter with everything in it. It keeps nothing of the case; now becomes its timestamp, because the
+// Letter returns the letter with everything in it. It keeps nothing of the case; now becomes its timestamp, because the
 // topic's retention counts from there.
-func (b *Builder) Whole(c *Case, now time.Time) *router.Record {
-	l := b.begin(c, maxKey, now)
+func (b *Builder) Letter(c *Case, now time.Time) *router.Record {
+	l := b.begin(c, now)
 	switch {
 	case c.Relation != nil:
 		l.row(c, b.Columns)
+		return l.end()
 	case c.Record != nil && l.originals(c.Record):
-		l.add(headerLetter, string(KindRecord))
-		l.out.Value = bytes.Clone(c.Record.Value)
+		l.out.Value = clone(c.Record.Value)
+		return l.end()
 	default:
-		return b.Pointer(c, now)
+		l.add(headerLetter, string(KindRecord))
+		small, _ := Shrink(l.end())
+		return small
 	}
-	return l.end()
-}
-
-// Pointer returns a letter of a few kilobytes that names the row instead of holding it.
-func (b *Builder) Pointer(c *Case, now time.Time) *router.Record {
-	l := b.begin(c, maxBareKey, now)
-	l.add(headerLetter, string(KindPointer))
-	l.pointer(c)
-	return l.end()
 }
 
 // letter is one under construction.
 type letter struct {
 	out *router.Record
-	id  []byte
 	cut []string
 }
 
 // begin fills what all letters have.
-func (b *Builder) begin(c *Case, keyLimit int, now time.Time) *letter {
+func (b *Builder) begin(c *Case, now time.Time) *letter {
 	l := &letter{out: &router.Record{Topic: b.Topic, Partition: -1, Timestamp: now.UnixMilli()}}
 	id, eventType, key := c.identity(b.Columns)
-	l.id = l.clipped("id", id, maxID)
 	l.out.Headers = append(l.out.Headers,
-		router.Header{Key: headerID, Value: l.id},
+		router.Header{Key: headerID, Value: l.clipped("id", id, maxID)},
 		router.Header{Key: headerType, Value: l.clipped("type", eventType, maxID)},
-		router.Header{Key: headerPosition, Value: bytes.Clone(c.Position)},
+		router.Header{Key: headerPosition, Value: clone(c.Position)},
 	)
 	l.add(headerReason, string(c.Reason))
 	l.add(headerDetail, clipString(c.Detail, maxText))
@@ -92,12 +83,12 @@ func (b *Builder) begin(c *Case, keyLimit int, now time.Time) *letter {
 	switch {
 	case key == nil:
 		l.add(headerKey, keyAbsent)
-	case len(key) > keyLimit:
+	case len(key) > maxKey:
 		l.add(headerKey, keyCut)
 		l.cut = append(l.cut, "key")
 	default:
 		l.add(headerKey, keyPresent)
-		l.out.Key = append(make([]byte, 0, len(key)), key...)
+		l.out.Key = clone(key)
 	}
 	if c.Bytes > 0 {
 		l.add(headerBytes, strconv.Itoa(c.Bytes))
@@ -121,10 +112,15 @@ func (l *letter) clipped(what string, text []byte, limit int) []byte {
 		l.cut = append(l.cut, what)
 		return out
 	}
-	if text == nil {
+	return clone(text)
+}
+
+// clone keeps the difference between nil, which is NULL, and empty.
+func clone(b []byte) []byte {
+	if b == nil {
 		return nil
 	}
-	return append(make([]byte, 0, len(text)), text...)
+	return append(make([]byte, 0, len(b)), b...)
 }
 
 func (l *letter) end() *router.Record {
@@ -157,40 +153,11 @@ func (l *letter) originals(rec *router.Record) bool {
 	if len(rec.Headers) > maxHeaders || size > maxHeadLen || len(rec.Topic) > maxText {
 		return false
 	}
+	l.add(headerLetter, string(KindRecord))
 	for i := range rec.Headers {
-		h := &rec.Headers[i]
-		value := h.Value
-		if value != nil {
-			value = append(make([]byte, 0, len(value)), value...)
-		}
-		l.out.Headers = append(l.out.Headers, router.Header{Key: headerOriginal + h.Key, Value: value})
+		l.out.Headers = append(l.out.Headers, router.Header{Key: headerOriginal + rec.Headers[i].Key, Value: clone(rec.Headers[i].Value)})
 	}
 	return true
-}
-
-// pointerValue is the value of a pointer.
-type pointerValue struct {
-	Table    string  `json:"table"`
-	ID       *string `json:"id"`
-	Position string  `json:"position"`
-	Reason   string  `json:"reason"`
-	Topic    string  `json:"topic,omitempty"`
-	Bytes    int     `json:"bytes,omitempty"`
-	Limit    int     `json:"limit,omitempty"`
-}
-
-func (l *letter) pointer(c *Case) {
-	p := pointerValue{
-		Table: clipString(c.table(), maxTable), Position: string(c.Position), Reason: string(c.Reason), Bytes: c.Bytes, Limit: c.Limit,
-	}
-	if l.id != nil {
-		id := string(l.id)
-		p.ID = &id
-	}
-	if c.Record != nil {
-		p.Topic = clipString(c.Record.Topic, maxText)
-	}
-	l.out.Value, _ = json.Marshal(p) // strings and numbers: cannot fail
 }
 
 func (c *Case) table() string {

@@ -92,3 +92,20 @@ func find(headers []router.Header, name string) ([]byte, bool) {
 	}
 	return nil, false
 }
+
+// EventID is the id among a record's headers, short enough for a line of the log; empty where there is none.
+func EventID(headers []router.Header) string {
+	for _, name := range []string{headerID, "ce_id"} {
+		if v, ok := find(headers, name); ok {
+			out, _ := clip(v, 64)
+			return string(out)
+		}
+	}
+	return ""
+}
+
+// Position is the position among a record's headers, nil where there is none.
+func Position(headers []router.Header) []byte {
+	v, _ := find(headers, headerPosition)
+	return v
+}

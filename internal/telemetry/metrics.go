@@ -33,6 +33,7 @@ type Metrics struct {
 	reg         prometheus.Registerer
 	published   *prometheus.CounterVec
 	failed      *prometheus.CounterVec
+	deadLetters *prometheus.CounterVec
 	commitToAck prometheus.Histogram
 	reconnects  map[Side]prometheus.Counter
 
@@ -52,6 +53,10 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			Namespace: Namespace, Name: "events_failed_total",
 			Help: "Events that could not be routed or were refused by Kafka, by topic and reason.",
 		}, []string{"topic", "reason"}),
+		deadLetters: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Namespace: Namespace, Name: "dead_letters_total",
+			Help: "Events sent to the dead-letter topic, by reason.",
+		}, []string{"reason"}),
 		commitToAck: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Namespace: Namespace, Name: "commit_to_ack_seconds",
 			Help: "Time from a transaction's commit in Postgres to Kafka's acknowledgement of its last event.",
@@ -69,7 +74,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		// Present from the start: rate() over a counter that appears with its first increment misses that increment.
 		m.reconnects[side] = reconnects.WithLabelValues(string(side))
 	}
-	reg.MustRegister(m.published, m.failed, m.commitToAck, reconnects)
+	reg.MustRegister(m.published, m.failed, m.deadLetters, m.commitToAck, reconnects)
 	return m
 }
 
@@ -93,6 +98,12 @@ func (m *Metrics) Failed(topic, reason string) {
 // MayFail makes the counters of events that fail before they have a topic. Without them the first failure would be a series
 // that begins at 1, in which increase() sees nothing.
 func (m *Metrics) MayFail(reason string) { m.failed.WithLabelValues("", reason) }
+
+// DeadLettered counts an event sent to the dead-letter topic.
+func (m *Metrics) DeadLettered(reason string) { m.deadLetters.WithLabelValues(reason).Inc() }
+
+// MayDeadLetter makes the counter, for the same reason as MayFail.
+func (m *Metrics) MayDeadLetter(reason string) { m.deadLetters.WithLabelValues(reason) }
 
 // admit returns the label value for a topic: its own name while there is room.
 func (m *Metrics) admit(topic string) string {
