@@ -32,7 +32,7 @@ GOVULNCHECK := $(TOOLS)/govulncheck
 LINT_TAGS := e2e
 
 .DEFAULT_GOAL := help
-.PHONY: help build test unit e2e demo kafka topic consume bench bench-latency lint vet imports links vuln fuzz fmt fmt-check docs compose-check clean
+.PHONY: help build test unit e2e conformance demo kafka topic consume bench bench-latency lint vet imports links vuln fuzz fmt fmt-check docs compose-check clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,6 +66,10 @@ unit: ## unit tests only: no servers, seconds
 e2e: build ## the binary against real Postgres and real Kafka (needs Java 17 and Maven), minutes
 	$(NO_RACE_NOTE)
 	$(GO) test $(RACE) -tags e2e -count=1 -timeout 20m ./internal/e2e/...
+
+conformance: ## run real Debezium over the cases of testdata/debezium and write down what it does (needs Java 17 and Maven), a minute
+	$(GO) test -count=1 ./internal/conformance -capture
+	@git diff --stat -- testdata/debezium
 
 demo: ## Postgres, a Kafka stand-in, the connector and a writer in one go, with a verdict; DURATION=20s
 	$(GO) run ./internal/demo -duration $(DURATION)
