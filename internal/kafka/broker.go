@@ -172,7 +172,7 @@ func (p *Producer) disconnected(ctx context.Context, b *broker, err error) {
 		}
 	}
 	if len(lost) > 0 {
-		b.trouble.set(p.log, BrokerUnreachable, "broker "+b.addr, err.Error(), "")
+		p.reportDial(&b.trouble, "broker "+b.addr, err)
 		p.wantMetadata()
 		if p.cfg.Reconnected != nil {
 			p.cfg.Reconnected()

@@ -96,13 +96,6 @@ func (c *checker) bootstrap(ctx context.Context) *wire {
 
 // cluster checks what a connected broker can tell. The error is one of the connection.
 func (c *checker) cluster(ctx context.Context, w *wire, topics []string) error {
-	for api, since := range map[protocol.ApiKey]int16{protocol.Produce: 3, protocol.InitProducerId: 0, protocol.Metadata: 1} {
-		if v, err := w.version(api); err != nil || v < since {
-			c.fail("kafka version", fmt.Sprintf("The broker at %s offers no usable version of %s.", w.addr, api),
-				"Idempotent writes need it.", "Run Kafka 0.11 or newer.")
-			return nil
-		}
-	}
 	if err := c.producerID(ctx, w); err != nil {
 		return err
 	}

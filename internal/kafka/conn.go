@@ -24,12 +24,27 @@ type conn struct {
 	version int16
 
 	send chan *request // never blocks: it holds as many as may be in flight
-	sent chan *request // on the wire, in order; the reader takes them
+	sent chan expected // on the wire, in order; the reader takes them
 
-	mu     sync.Mutex // guards flying and the read deadline, which writer and reader both set
-	flying int        // requests on the wire without an answer
+	mu     sync.Mutex    // guards flying and the read deadline, which writer and reader both set
+	flying int           // requests on the wire without an answer
+	quiet  chan struct{} // capacity 1: flying has become 0
 
 	cut context.CancelCauseFunc
+}
+
+// expected is an answer that is due: to a Produce request, or to a call.
+type expected struct {
+	request *request
+	call    *call
+}
+
+// call is a request of another kind, while nothing else is on the wire.
+type call struct {
+	key      protocol.ApiKey
+	version  int16
+	id       int32
+	answered chan protocol.Message // capacity 1
 }
 
 func newConn(w *wire, cfg *Config) (*conn, error) {
@@ -37,13 +52,11 @@ func newConn(w *wire, cfg *Config) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if version < 3 {
-		return nil, fmt.Errorf("the broker at %s speaks Produce version %d; idempotence needs 3 (Kafka 0.11)", w.addr, version)
-	}
 	return &conn{
 		wire: w, cfg: cfg, version: version,
-		send: make(chan *request, maxInFlight),
-		sent: make(chan *request, maxInFlight),
+		send:  make(chan *request, maxInFlight),
+		sent:  make(chan expected, maxInFlight),
+		quiet: make(chan struct{}, 1),
 	}, nil
 }
 
@@ -92,6 +105,11 @@ func (c *conn) write(ctx context.Context) error {
 			}
 			b.stamp()
 		}
+		if c.wire.due() {
+			if err := c.renew(ctx); err != nil {
+				return err
+			}
+		}
 		r.id, r.version, r.sentAt = c.wire.nextID(), c.version, time.Now()
 		buffers := frame.encode(r, c.cfg.ClientID, timeout)
 		if err := c.wire.nc.SetWriteDeadline(r.sentAt.Add(c.cfg.RequestTimeout)); err != nil {
@@ -107,7 +125,7 @@ func (c *conn) write(ctx context.Context) error {
 			return fmt.Errorf("send to %s: %w", c.wire.addr, err)
 		}
 		c.expect()
-		c.sent <- r
+		c.sent <- expected{request: r}
 	}
 }
 
@@ -136,6 +154,8 @@ func (c *conn) received() {
 	deadline := time.Time{} // an idle connection may be silent for ever
 	if c.flying--; c.flying > 0 {
 		deadline = time.Now().Add(c.cfg.RequestTimeout)
+	} else {
+		poke(c.quiet)
 	}
 	_ = c.wire.nc.SetReadDeadline(deadline)
 }
@@ -150,12 +170,22 @@ func (c *conn) read(ctx context.Context, answered func(*request, *produce.Respon
 		}
 		// The writer hands a request over when it is done with it: an answer that is quicker waits here, so that a
 		// batch is never recycled under the writer's hands.
-		var r *request
+		var due expected
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case r = <-c.sent:
+		case due = <-c.sent:
 		}
+		if call := due.call; call != nil {
+			res, err := c.wire.readResponse(call.key, call.version, call.id)
+			if err != nil {
+				return err
+			}
+			c.received()
+			call.answered <- res
+			continue
+		}
+		r := due.request
 		res, err := c.wire.readResponse(protocol.Produce, r.version, r.id)
 		if err != nil {
 			return err
@@ -164,5 +194,55 @@ func (c *conn) read(ctx context.Context, answered func(*request, *produce.Respon
 		if err := answered(r, res.(*produce.Response)); err != nil {
 			return err
 		}
+	}
+}
+
+// renew authenticates again on the live connection (KIP-368). The writer calls it between two requests: it waits until
+// everything sent is answered, and nothing else goes out before it is through.
+func (c *conn) renew(ctx context.Context) error {
+	if !c.awaitQuiet(ctx) {
+		return context.Cause(ctx)
+	}
+	return c.wire.authenticate(ctx, func(req protocol.Message) (protocol.Message, error) { return c.ask(ctx, req) })
+}
+
+// awaitQuiet waits until no answer is due; false when ctx ended first.
+func (c *conn) awaitQuiet(ctx context.Context) bool {
+	for {
+		c.mu.Lock()
+		flying := c.flying
+		c.mu.Unlock()
+		if flying == 0 {
+			return true
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-c.quiet:
+		}
+	}
+}
+
+// ask sends a request from the writer and waits for the reader to bring the answer.
+func (c *conn) ask(ctx context.Context, req protocol.Message) (protocol.Message, error) {
+	key := req.ApiKey()
+	version, err := c.wire.version(key)
+	if err != nil {
+		return nil, err
+	}
+	call := &call{key: key, version: version, id: c.wire.nextID(), answered: make(chan protocol.Message, 1)}
+	if err := c.wire.nc.SetWriteDeadline(time.Now().Add(c.cfg.RequestTimeout)); err != nil {
+		return nil, err
+	}
+	if err := protocol.WriteRequest(c.wire.nc, version, call.id, c.cfg.ClientID, req); err != nil {
+		return nil, fmt.Errorf("send %s to %s: %w", key, c.wire.addr, err)
+	}
+	c.expect()
+	c.sent <- expected{call: call}
+	select {
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case res := <-call.answered:
+		return res, nil
 	}
 }

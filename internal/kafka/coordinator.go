@@ -314,10 +314,11 @@ func (p *Producer) judge(api, object string, code int16) (ok bool, wait time.Dur
 // wait says how long to wait before the same again, and tells the operator when it lasts.
 func (p *Producer) wait(api, object string, v verdict) time.Duration {
 	x := p.tx
-	if v.code == concurrentTransactions {
-		// The markers of the transaction before are still being written.
+	if v.code == concurrentTransactions || v.code == coordinatorLoading {
+		// The markers of the transaction before are still being written, which TxnOffsetCommit tells as a coordinator that
+		// loads to versions that do not know the other code (KIP-890). Where it does load, nobody else is to be asked.
 		if x.failures > 100 {
-			x.trouble.set(p.log, Rejected, object, fmt.Sprintf("%s: %s.", api, v.name), "")
+			x.trouble.set(p.log, NoProducerID, object, fmt.Sprintf("%s: %s.", api, v.name), "")
 		}
 		return min(time.Duration(x.failures)*2*time.Millisecond, 50*time.Millisecond)
 	}
@@ -340,4 +341,7 @@ func (p *Producer) wait(api, object string, v verdict) time.Duration {
 	return p.cfg.pace.slowly()
 }
 
-const concurrentTransactions = 51
+const (
+	coordinatorLoading     = 14
+	concurrentTransactions = 51
+)

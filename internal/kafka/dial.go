@@ -65,8 +65,13 @@ func dial(ctx context.Context, cfg *Config, addr string) (_ *wire, err error) {
 	if err := w.negotiate(cfg.DialTimeout); err != nil {
 		return nil, err
 	}
-	if cfg.SASL != nil {
-		if err := w.authenticate(ctx, cfg.SASL, cfg.DialTimeout); err != nil {
+	if err := w.require(cfg); err != nil {
+		return nil, err
+	}
+	if w.sasl = cfg.SASL; w.sasl != nil {
+		if err := w.authenticate(ctx, func(req protocol.Message) (protocol.Message, error) {
+			return w.roundTrip(req, cfg.DialTimeout)
+		}); err != nil {
 			return nil, err
 		}
 	}
@@ -121,6 +126,7 @@ func (w *wire) negotiate(timeout time.Duration) error {
 	}
 	for _, offered := range answer.ApiKeys {
 		key := protocol.ApiKey(offered.ApiKey)
+		w.offered[key] = versionRange{offered.MinVersion, offered.MaxVersion}
 		version := min(key.MaxVersion(), offered.MaxVersion)
 		if version >= max(key.MinVersion(), offered.MinVersion) {
 			w.versions[key] = version

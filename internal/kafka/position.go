@@ -59,6 +59,9 @@ const offsetFetchVersion = 7
 
 // fetchOffset returns the metadata of the group's offset for partition 0 of the topic, and the error code.
 func (w *wire) fetchOffset(group, topic string, timeout time.Duration) (metadata string, code int16, err error) {
+	if err := w.renew(timeout); err != nil {
+		return "", 0, err
+	}
 	be := binary.BigEndian
 	id := w.nextID()
 	req := be.AppendUint32(nil, 0)

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/saslauthenticate"
 	"github.com/segmentio/kafka-go/protocol/saslhandshake"
 	"github.com/segmentio/kafka-go/sasl"
@@ -47,9 +49,13 @@ func (s *SASL) mechanism() (sasl.Mechanism, error) {
 	}
 }
 
-// authenticate runs the mechanism inside SaslHandshake and SaslAuthenticate requests (KIP-152). Where the broker
-// limits the session (connections.max.reauth.ms) it closes the connection at its end, and a new one is made.
-func (w *wire) authenticate(ctx context.Context, cfg *SASL, timeout time.Duration) error {
+// exchange sends a request and returns its answer.
+type exchange func(req protocol.Message) (protocol.Message, error)
+
+// authenticate runs the mechanism inside SaslHandshake and SaslAuthenticate requests (KIP-152), and notes when that has to
+// be done again.
+func (w *wire) authenticate(ctx context.Context, ask exchange) error {
+	cfg := w.sasl
 	refused := func(err error) error {
 		return &dialError{NotAuthenticated, fmt.Errorf("SASL %s with %s: %w", cfg.Mechanism, w.addr, err), saslRemedy}
 	}
@@ -57,7 +63,7 @@ func (w *wire) authenticate(ctx context.Context, cfg *SASL, timeout time.Duratio
 	if err != nil {
 		return refused(err)
 	}
-	res, err := w.roundTrip(&saslhandshake.Request{Mechanism: cfg.Mechanism}, timeout)
+	res, err := ask(&saslhandshake.Request{Mechanism: cfg.Mechanism})
 	if err != nil {
 		return &dialError{BrokerUnreachable, err, "Check that the broker's listener on this port speaks SASL."}
 	}
@@ -71,8 +77,9 @@ func (w *wire) authenticate(ctx context.Context, cfg *SASL, timeout time.Duratio
 	if err != nil {
 		return refused(err)
 	}
+	lifetime := int64(0)
 	for completed := false; !completed; {
-		res, err := w.roundTrip(&saslauthenticate.Request{AuthBytes: answer}, timeout)
+		res, err := ask(&saslauthenticate.Request{AuthBytes: answer})
 		switch {
 		case errors.Is(err, io.ErrUnexpectedEOF): // the way some brokers refuse
 			return refused(err)
@@ -83,9 +90,42 @@ func (w *wire) authenticate(ctx context.Context, cfg *SASL, timeout time.Duratio
 		if auth.ErrorCode != 0 {
 			return refused(errors.New(verdictOf(auth.ErrorCode).name))
 		}
+		lifetime = auth.SessionLifetimeMs
 		if completed, answer, err = session.Next(ctx, auth.AuthBytes); err != nil {
 			return refused(err)
 		}
 	}
+	w.renewAt = renewal(time.Duration(lifetime) * time.Millisecond)
 	return nil
+}
+
+// minRenewal: a broker ends a connection that authenticates again within a second
+// (KafkaChannel.MIN_REAUTH_INTERVAL_ONE_SECOND_NANOS).
+const minRenewal = 1100 * time.Millisecond
+
+// renewal is when to authenticate again in a session of this length: towards its end, as the Java client does it
+// (ExpiringCredential's window, KIP-368), at a moment of chance so that many connections do not do it at once. The zero
+// time for a session without an end.
+func renewal(lifetime time.Duration) time.Time {
+	if lifetime <= 0 {
+		return time.Time{}
+	}
+	return later(max(minRenewal, lifetime*85/100+rand.N(lifetime/20+1)))
+}
+
+// due reports whether the session has to be renewed before the next request. It is asked when there is one to send,
+// and there is no timer: a broker takes the renewal of a session that has ended, too, as long as nothing else comes
+// before it.
+func (w *wire) due() bool { return !w.renewAt.IsZero() && time.Now().After(w.renewAt) }
+
+// renew authenticates again where that is due (KIP-368), with the password as it is now. Only for connections without
+// pipelining; conn.renew is for the others.
+func (w *wire) renew(timeout time.Duration) error {
+	if !w.due() {
+		return nil
+	}
+	w.renewAt = time.Time{}
+	return w.authenticate(context.Background(), func(req protocol.Message) (protocol.Message, error) {
+		return w.roundTrip(req, timeout)
+	})
 }

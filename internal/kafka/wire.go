@@ -23,11 +23,15 @@ type wire struct {
 	addr     string
 	clientID string
 	versions map[protocol.ApiKey]int16 // what both sides speak
-	lastID   int32                     // correlation id of the last request; owned by whoever writes
+	offered  map[protocol.ApiKey]versionRange
+	lastID   int32 // correlation id of the last request; owned by whoever writes
+
+	sasl    *SASL     // nil for none
+	renewAt time.Time // when to authenticate again, zero for never; owned by whoever writes
 }
 
 func newWire(nc net.Conn, addr, clientID string) *wire {
-	return &wire{nc: nc, br: bufio.NewReader(nc), addr: addr, clientID: clientID, versions: map[protocol.ApiKey]int16{}}
+	return &wire{nc: nc, br: bufio.NewReader(nc), addr: addr, clientID: clientID, versions: map[protocol.ApiKey]int16{}, offered: map[protocol.ApiKey]versionRange{}}
 }
 
 // version is the version to use for an API, an error when the two sides share none.
@@ -48,6 +52,9 @@ func (w *wire) nextID() int32 {
 // roundTrip sends a request and waits for its answer, not longer than timeout. Only for connections without
 // pipelining. After an error the connection is of no use.
 func (w *wire) roundTrip(req protocol.Message, timeout time.Duration) (protocol.Message, error) {
+	if err := w.renew(timeout); err != nil {
+		return nil, err
+	}
 	version, err := w.version(req.ApiKey())
 	if err != nil {
 		return nil, err
