@@ -102,7 +102,7 @@ func leaderFrozen(t *testing.T, c *kafka.Cluster, d time.Duration) {
 func TestCluster_two_of_three_brokers_down(t *testing.T) {
 	// The controller is node 1's alone: with the majority of the controllers the cluster could not even tell who is in sync.
 	c := testkit.DedicatedKafka(t, kafka.Options{Brokers: 3, Voters: 1, Heap: "256m"})
-	all := startRelays(t, surroundings{kafka: c, replicas: 3}, clusterLoad, map[string]string{"CDC_OUTBOX_HTTP_STALL": "4s"})
+	all := startRelays(t, surroundings{kafka: c, replicas: 3, env: map[string]string{"CDC_OUTBOX_HTTP_STALL": "4s"}}, clusterLoad)
 	time.Sleep(2 * time.Second)
 	for _, down := range [][]*kafka.Broker{{c.Brokers[1], c.Brokers[2]}, {c.Brokers[2], c.Brokers[1]}}[:soak(2, 1)] {
 		require.NoError(t, c.AwaitInSync(all[0].within(90*time.Second)))

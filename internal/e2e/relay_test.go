@@ -26,13 +26,13 @@ type relay struct {
 type relays []*relay
 
 // startRelays starts one connector for each kind of delivery, and writers for each.
-func startRelays(t *testing.T, s surroundings, load oracle.Load, more ...map[string]string) relays {
+func startRelays(t *testing.T, s surroundings, load oracle.Load) relays {
 	t.Helper()
 	var all relays
 	for _, name := range []string{"at_least_once", "exactly_once"} {
 		s.exactlyOnce = name == "exactly_once"
 		r := newRig(t, s)
-		all = append(all, &relay{rig: r, name: name, p: r.start(more...)})
+		all = append(all, &relay{rig: r, name: name, p: r.start()})
 	}
 	for _, r := range all {
 		r.writers = r.oracle.StartWriters(load)

@@ -43,6 +43,9 @@ type surroundings struct {
 	kafka    *kafka.Cluster    // default: the shared broker behind its proxy
 	viaDSN   string            // the connector's; default: straight
 	replicas int16
+	env      map[string]string // more of the connector's
+
+	walSenderTimeout string // of the database's sessions
 
 	exactlyOnce bool // and the oracle reads with read_committed
 }
@@ -55,13 +58,16 @@ func newRig(t *testing.T, s surroundings) *rig {
 	if s.kafka == nil {
 		s.kafka, _ = sharedKafka(t)
 	}
+	if s.walSenderTimeout != "" {
+		s.db.Exec(t, "ALTER DATABASE "+s.db.Name+" SET wal_sender_timeout = '"+s.walSenderTimeout+"'")
+	}
 	if s.viaDSN == "" {
 		s.viaDSN = s.db.DSN
 	}
 	client := s.kafka.Client
 	if s.exactlyOnce {
 		var err error
-		client, err = kafkaclient.New(s.kafka.Addrs(), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+		client, err = s.kafka.Inside(kgo.FetchIsolationLevel(kgo.ReadCommitted()))
 		require.NoError(t, err)
 		t.Cleanup(client.Close)
 	}
@@ -81,6 +87,7 @@ func newRig(t *testing.T, s surroundings) *rig {
 	if s.exactlyOnce {
 		r.env["CDC_OUTBOX_DELIVERY"] = "exactly_once"
 	}
+	maps.Copy(r.env, s.env)
 	return r
 }
 

@@ -120,14 +120,25 @@ func (b *Broker) configure(voters string, opts *Options) error {
 	if err := os.Mkdir(b.dir, 0o755); err != nil {
 		return err
 	}
+	if err := os.WriteFile(filepath.Join(b.dir, "log4j.properties"), []byte(log4j), 0o644); err != nil {
+		return err
+	}
 	return os.WriteFile(filepath.Join(b.dir, "server.properties"), []byte(text.String()), 0o644)
 }
+
+// log4j is for Kafka 3, which brings a logger of its own; without a configuration it writes nothing.
+const log4j = `log4j.rootLogger=INFO, out
+log4j.appender.out=org.apache.log4j.ConsoleAppender
+log4j.appender.out.layout=org.apache.log4j.PatternLayout
+log4j.appender.out.layout.ConversionPattern=%d{HH:mm:ss.SSS} [%t] %p %c - %m%n
+`
 
 // command prepares a main class. The serial collector and the first compiler tier start fastest; a broker in a test does not live long
 // enough to earn the optimizing one back.
 func (b *Broker) command(class string, args ...string) *exec.Cmd {
 	cmd := exec.Command(b.java, append([]string{
 		"-Xms64m", "-Xmx" + b.heap, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Djava.awt.headless=true",
+		"-Dlog4j.configuration=file:" + filepath.Join(b.dir, "log4j.properties"),
 		"-Dorg.slf4j.simpleLogger.showDateTime=true", "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
 		"-cp", filepath.Join(b.jars, "*"), class,
 	}, args...)...)
@@ -164,16 +175,9 @@ func (b *Broker) launch() error {
 // awaitReady asks the broker itself, past any proxy, until it names itself among the cluster's brokers: before that it is fenced.
 func (b *Broker) awaitReady(ctx context.Context) error {
 	c := b.process()
-	client, err := kafkaclient.New([]string{port.Addr(b.internal)})
-	if err != nil {
-		return err
-	}
-	defer client.Close()
 	for {
-		ask, cancel := context.WithTimeout(ctx, time.Second)
-		md, err := client.Admin().BrokerMetadata(ask)
-		cancel()
-		if err == nil && slices.Contains(md.Brokers.NodeIDs(), int32(b.Node)) {
+		brokers, err := b.known(ctx)
+		if err == nil && slices.Contains(brokers, int32(b.Node)) {
 			return nil
 		}
 		select {
@@ -184,6 +188,20 @@ func (b *Broker) awaitReady(ctx context.Context) error {
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
+}
+
+// known are the cluster's brokers as this one sees them. Each time with a new client: what one learns from a cluster that is
+// coming up it may hold on to (seen with three nodes of Kafka 3.9, where it never heard of the others).
+func (b *Broker) known(ctx context.Context) ([]int32, error) {
+	client, err := kafkaclient.New([]string{port.Addr(b.internal)})
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	ask, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	md, err := client.Admin().BrokerMetadata(ask)
+	return md.Brokers.NodeIDs(), err
 }
 
 // Start starts a stopped broker on the same data and ports, and returns when it serves clients.

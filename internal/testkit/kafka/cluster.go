@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/testkit/kafkaclient"
@@ -143,6 +144,9 @@ func (c *Cluster) Addrs() []string {
 	}
 	return addrs
 }
+
+// Inside makes another client that goes past Advertise, with options of its own. Close it.
+func (c *Cluster) Inside(opts ...kgo.Opt) (*kafkaclient.Client, error) { return kafkaclient.New(c.direct(), opts...) }
 
 // direct are the addresses of the listener between brokers.
 func (c *Cluster) direct() []string {

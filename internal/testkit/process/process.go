@@ -184,6 +184,9 @@ func (p *Process) Metric(name string) (float64, error) {
 	return sum, lines.Err()
 }
 
+// PID is the process id.
+func (p *Process) PID() int { return p.child.PID() }
+
 // Signal sends sig.
 func (p *Process) Signal(sig syscall.Signal) error { return p.child.Signal(sig) }
 
