@@ -6,7 +6,11 @@ import (
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"sync"
 )
+
+// taken are the ports this process was given: whoever asked may not have bound its port yet.
+var taken sync.Map
 
 // Free returns a port on 127.0.0.1 that nobody listens on. It lies below Linux's ephemeral range (32768 and up), so that an
 // outgoing connection does not take it while its server restarts. Another process may still be faster: whoever binds
@@ -14,6 +18,9 @@ import (
 func Free() (int, error) {
 	for range 200 {
 		p := 15000 + rand.IntN(17000)
+		if _, given := taken.LoadOrStore(p, true); given {
+			continue
+		}
 		l, err := net.Listen("tcp", Addr(p))
 		if err != nil {
 			continue
