@@ -146,7 +146,9 @@ func (c *Cluster) Addrs() []string {
 }
 
 // Inside makes another client that goes past Advertise, with options of its own. Close it.
-func (c *Cluster) Inside(opts ...kgo.Opt) (*kafkaclient.Client, error) { return kafkaclient.New(c.direct(), opts...) }
+func (c *Cluster) Inside(opts ...kgo.Opt) (*kafkaclient.Client, error) {
+	return kafkaclient.New(c.direct(), opts...)
+}
 
 // direct are the addresses of the listener between brokers.
 func (c *Cluster) direct() []string {
