@@ -14,6 +14,8 @@ const DefaultTopic = "${aggregate_type}.events"
 type Config struct {
 	Columns Columns // names as in the catalog, unquoted, case kept
 	Topic   string  // template; placeholders ${aggregate_type}, ${aggregate_id}, ${type}
+
+	Debezium *Debezium // the preset debezium, which has no use for the other fields
 }
 
 // Columns maps each part of an event to a column of the outbox table. ID, AggregateType, AggregateID, Type and

@@ -29,6 +29,7 @@ var groups = map[Reason]Group{
 	ReservedHeader:  GroupUnconvertible,
 	HeadersTooLarge: GroupUnconvertible,
 	InvalidRecord:   GroupUnconvertible,
+	BadValue:        GroupUnconvertible,
 }
 
 // Group is the reason's group.

@@ -17,6 +17,13 @@ const (
 	MaxHeaderBytes = 64 << 10
 )
 
+// The names of the router's own headers.
+const (
+	headerID       = "id"
+	headerType     = "type"
+	headerPosition = "position"
+)
+
 // maxHeaderNames bounds the interned names: rows with made-up names mustn't fill the memory.
 const maxHeaderNames = 1024
 
@@ -31,9 +38,9 @@ type headers struct {
 // of fills the list for a row whose id and type texts are given.
 func (h *headers) of(l *layout, row replication.Tuple, id, eventType, position []byte) ([]Header, *RowError) {
 	h.list = append(h.list[:0],
-		Header{Key: "id", Value: id},
-		Header{Key: "type", Value: eventType},
-		Header{Key: "position", Value: position},
+		Header{Key: headerID, Value: id},
+		Header{Key: headerType, Value: eventType},
+		Header{Key: headerPosition, Value: position},
 	)
 	if l.headers.index < 0 {
 		return h.list, nil
@@ -88,7 +95,7 @@ func (h *headers) name(b []byte) (string, Reason, error) {
 	}
 	s := string(b)
 	switch s {
-	case "id", "type", "position":
+	case headerID, headerType, headerPosition:
 		return "", ReservedHeader, fmt.Errorf("the header name %q is reserved", s)
 	}
 	if err := checkHeaderName(s); err != nil {

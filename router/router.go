@@ -25,10 +25,19 @@ type Router struct {
 	last    *layout
 
 	record Record
+
+	debezium *debezium // in place of all the above, with the preset debezium
 }
 
 // New checks the configuration. The error joins one *fault.Error of kind Config per problem.
 func New(cfg Config) (*Router, error) {
+	if cfg.Debezium != nil {
+		d, err := newDebezium(cfg.Debezium)
+		if err != nil {
+			return nil, err
+		}
+		return &Router{debezium: d}, nil
+	}
 	t, terr := newTopics(cfg.Topic)
 	if err := errors.Join(cfg.Columns.validate(), terr); err != nil {
 		return nil, err
@@ -45,6 +54,9 @@ func New(cfg Config) (*Router, error) {
 // what it points to belong to the Router and to the row and live until the next call. The error is a *RowError. In
 // the steady state it allocates nothing.
 func (r *Router) Route(rel *replication.Relation, row replication.Tuple, src Source) (*Record, error) {
+	if r.debezium != nil {
+		return r.debezium.makeRecord(r.debezium.planOf(rel), row, src)
+	}
 	l := r.layoutOf(rel)
 	if err := r.route(l, row, src); err != nil {
 		return nil, err
@@ -53,7 +65,12 @@ func (r *Router) Route(rel *replication.Relation, row replication.Tuple, src Sou
 }
 
 // Fits tells whether rel has every column that an event needs.
-func (r *Router) Fits(rel *replication.Relation) bool { return r.layoutOf(rel).missing == nil }
+func (r *Router) Fits(rel *replication.Relation) bool {
+	if r.debezium != nil {
+		return r.debezium.planOf(rel).missing == nil
+	}
+	return r.layoutOf(rel).missing == nil
+}
 
 // route fills r.record. The interface value is made here, so that no nil *RowError gets into it.
 func (r *Router) route(l *layout, row replication.Tuple, src Source) error {

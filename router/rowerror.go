@@ -25,13 +25,14 @@ const (
 	HeadersTooLarge Reason = "headers_too_large" // more than MaxHeaders or MaxHeaderBytes
 	TooLarge        Reason = "too_large"         // the record is larger than its topic takes; Route never says so, Kafka does
 	InvalidRecord   Reason = "invalid_record"    // the topic's own rules refuse the record; Route never says so, Kafka does
+	BadValue        Reason = "bad_value"         // a value that can't be converted as the configuration asks
 )
 
 // Reasons lists them all, for metrics that have to exist before the first row fails.
 func Reasons() []Reason {
 	return []Reason{
 		MissingColumn, MalformedRow, UnchangedValue, BinaryValue, NullID, NullKey, Unroutable, IllegalTopic, BadBytea,
-		BadTimestamp, BadHeaders, ReservedHeader, HeadersTooLarge, TooLarge, InvalidRecord,
+		BadTimestamp, BadHeaders, ReservedHeader, HeadersTooLarge, TooLarge, InvalidRecord, BadValue,
 	}
 }
 

@@ -1,0 +1,157 @@
+package router
+
+import (
+	"fmt"
+
+	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/router/internal/connect"
+	"github.com/cdc-outbox/cdc-outbox/router/internal/pgtype"
+)
+
+// column is a column of one relation with what it becomes. convert is nil where the table lacks the column, or where
+// its type is one that Debezium leaves out of its records.
+type column struct {
+	field
+	convert *pgtype.Converter
+	schema  *connect.Schema // optional where the column may be NULL
+}
+
+// plan is how the rows of one relation become records.
+type plan struct {
+	layout
+	id, key, payload, route                 column
+	timestampColumn, schemaVersion, tracing column
+	additional                              []additionalColumn
+
+	idOut, keyOut, valueOut converter
+	prefix                  string // of the envelope's schema name, up to the route value
+}
+
+type additionalColumn struct {
+	column
+	placement
+	out converter // for headers
+}
+
+func (d *debezium) planOf(rel *replication.Relation) *plan {
+	if d.last != nil && d.last.rel == rel {
+		return d.last
+	}
+	p := d.plans[rel.OID]
+	if p == nil || p.rel != rel {
+		p = d.newPlan(rel)
+		if len(d.plans) >= maxLayouts {
+			clear(d.plans)
+		}
+		d.plans[rel.OID] = p
+	}
+	d.last = p
+	return p
+}
+
+func (d *debezium) newPlan(rel *replication.Relation) *plan {
+	c := d.cfg.Columns
+	p := &plan{layout: layout{rel: rel, table: rel.Namespace + "." + rel.Name, width: len(rel.Columns)}}
+	p.id = d.require(p, "id", c.ID)
+	p.layout.id = p.id.field
+	p.route = d.require(p, "route", c.Route)
+	p.key = d.require(p, "key", c.Key)
+	p.payload = d.require(p, "payload", c.Payload)
+	if c.Timestamp != "" {
+		p.timestampColumn = d.require(p, "timestamp", c.Timestamp)
+	} else {
+		p.timestampColumn = d.column(rel, "")
+	}
+	p.layout.timestamp = p.timestampColumn.field
+	p.schemaVersion = d.column(rel, "")
+	if c.SchemaVersion != "" && d.envelope {
+		p.schemaVersion = d.require(p, "schema_version", c.SchemaVersion)
+		p.mustBe(p.schemaVersion, connect.Int32, "schema_version", "integer")
+	}
+	p.tracing = d.column(rel, c.Tracing)
+	p.mustBe(p.route, connect.String, "route", "text")
+	d.placeAdditional(p)
+	if p.missing != nil {
+		return p
+	}
+	p.idOut = newConverter(d.cfg.HeaderConverter, p.id.schema)
+	p.keyOut = newConverter(d.cfg.KeyConverter, p.key.schema)
+	p.valueOut = newConverter(d.cfg.ValueConverter, p.payload.schema)
+	p.prefix = d.cfg.TopicPrefix + "." + p.table + "."
+	return p
+}
+
+func (d *debezium) placeAdditional(p *plan) {
+	for _, at := range d.placements {
+		a := additionalColumn{column: d.column(p.rel, at.column), placement: at}
+		if a.convert == nil {
+			if !d.cfg.IgnoreMissing {
+				p.miss("additional", at.column, "the table has no such column, the publication doesn't send it, or Debezium converts no values of its type")
+			}
+			continue
+		}
+		switch at.where {
+		case placedHeader:
+			a.out = newConverter(d.cfg.HeaderConverter, a.schema)
+		case placedPartition:
+			p.mustBe(a.column, connect.Int32, "additional", "integer")
+		}
+		p.additional = append(p.additional, a)
+	}
+}
+
+// column finds a column by name and compiles the conversion of its values.
+func (d *debezium) column(rel *replication.Relation, name string) column {
+	c := column{field: field{index: -1, name: name}}
+	if name == "" {
+		return c
+	}
+	if c.index = rel.Column(name); c.index < 0 {
+		return c
+	}
+	r := &rel.Columns[c.index]
+	c.oid = r.TypeOID
+	if c.convert = d.types.New(r.TypeOID, r.Modifier, d.cfg.Types); c.convert == nil {
+		return c
+	}
+	nullable, known := false, false
+	if d.cfg.Nullable != nil {
+		nullable, known = d.cfg.Nullable(rel.OID, name)
+	}
+	if !known {
+		nullable = !r.Key
+	}
+	c.schema = c.convert.Schema
+	if nullable {
+		c.schema = c.schema.AsOptional(true)
+	}
+	return c
+}
+
+func (d *debezium) require(p *plan, role, name string) column {
+	c := d.column(p.rel, name)
+	if c.convert == nil {
+		p.miss("columns."+role, name, "the table has no such column, the publication doesn't send it, or Debezium converts no values of its type")
+	}
+	return c
+}
+
+// mustBe makes rows bad where a column has a type that Debezium's task would fail with.
+func (p *plan) mustBe(c column, t connect.Type, key, wanted string) {
+	if c.convert != nil && c.convert.Schema.Type != t {
+		if key != "additional" {
+			key = "columns." + key
+		}
+		p.miss(key, c.name, fmt.Sprintf("the column isn't of type %s", wanted))
+	}
+}
+
+func (p *plan) miss(key, column, detail string) {
+	if p.missing != nil {
+		return
+	}
+	p.missing = &RowError{
+		Reason: MissingColumn, Table: p.table, Column: column, Detail: detail,
+		Remedy: fmt.Sprintf("Set router.debezium.%s to the right column, or correct the table or the publication's column list.", key),
+	}
+}

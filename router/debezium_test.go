@@ -1,0 +1,287 @@
+package router
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/replication"
+)
+
+func debeziumRelation(extra ...replication.Column) *replication.Relation {
+	return &replication.Relation{OID: 16400, Namespace: "public", Name: "outbox", Columns: append([]replication.Column{
+		{Name: "id", TypeOID: oidUUID, Modifier: -1, Key: true}, {Name: "aggregatetype", TypeOID: oidVarchar, Modifier: -1},
+		{Name: "aggregateid", TypeOID: oidVarchar, Modifier: -1}, {Name: "type", TypeOID: oidVarchar, Modifier: -1},
+		{Name: "payload", TypeOID: oidJSONB, Modifier: -1},
+	}, extra...)}
+}
+
+const debeziumPayload = `{"a": "x", "b": 1, "n": 1.50}`
+
+func debeziumRow(extra ...string) replication.Tuple {
+	return append(texts("00000000-0000-0000-0000-000000000001", "Order", "1", "OrderCreated", debeziumPayload), texts(extra...)...)
+}
+
+func debeziumRouter(t testing.TB, change func(*Debezium)) *Router {
+	d := DefaultDebezium()
+	d.TopicPrefix, d.RunID = "srv", "run"
+	if change != nil {
+		change(d)
+	}
+	r, err := New(Config{Debezium: d})
+	require.NoError(t, err)
+	return r
+}
+
+func headerTexts(list []Header) (out []string) {
+	for _, h := range list {
+		if h.Value == nil {
+			out = append(out, h.Key)
+			continue
+		}
+		out = append(out, h.Key+"="+string(h.Value))
+	}
+	return out
+}
+
+func TestDebeziumDefaults(t *testing.T) {
+	rec, err := debeziumRouter(t, nil).Route(debeziumRelation(), debeziumRow(), source)
+	require.NoError(t, err)
+	require.Equal(t, "outbox.event.Order", rec.Topic)
+	require.Equal(t, "1", string(rec.Key))
+	require.Equal(t, debeziumPayload, string(rec.Value))
+	require.Equal(t, int32(-1), rec.Partition)
+	require.Equal(t, source.CommitTime.UnixMilli(), rec.Timestamp)
+	require.Equal(t, []string{
+		"__debezium.context.connectorLogicalName=srv", "__debezium.context.taskId=0", "__debezium.context.connectorName=postgresql",
+		"__debezium.context.runId=run", "id=00000000-0000-0000-0000-000000000001",
+	}, headerTexts(rec.Headers))
+}
+
+// The bytes of each converter, for a payload and for NULL, with and without tombstones.
+func TestDebeziumConverters(t *testing.T) {
+	const quoted = `"{\"a\": \"x\", \"b\": 1, \"n\": 1.50}"`
+	const schema = `{"schema":{"type":"string","optional":true,"name":"io.debezium.data.Json","version":1},"payload":`
+	for _, c := range []struct{ converter, value, null string }{
+		{"string", debeziumPayload, "nil"},
+		{"json", quoted, "null"},
+		{"json_with_schema", schema + quoted + "}", schema + "null}"},
+	} {
+		t.Run(c.converter, func(t *testing.T) {
+			r := debeziumRouter(t, func(d *Debezium) { d.ValueConverter = c.converter })
+			row := debeziumRow()
+			rec, err := r.Route(debeziumRelation(), row, source)
+			require.NoError(t, err)
+			require.Equal(t, c.value, string(rec.Value))
+
+			row[4] = replication.Value{Kind: replication.Null}
+			rec, err = r.Route(debeziumRelation(), row, source)
+			require.NoError(t, err)
+			if c.null == "nil" {
+				require.Nil(t, rec.Value)
+			} else {
+				require.Equal(t, c.null, string(rec.Value))
+			}
+			r = debeziumRouter(t, func(d *Debezium) { d.ValueConverter, d.TombstoneOnEmpty = c.converter, true })
+			rec, err = r.Route(debeziumRelation(), row, source)
+			require.NoError(t, err)
+			require.Nil(t, rec.Value)
+		})
+	}
+}
+
+func TestDebeziumBinary(t *testing.T) {
+	rel := debeziumRelation()
+	rel.Columns[4].TypeOID = oidBytea
+	row := debeziumRow()
+	row[4].Data = []byte(`\x00ff10`)
+	for converter, want := range map[string]string{"binary": "\x00\xff\x10", "string": "\x00\xff\x10", "json": `"AP8Q"`} {
+		rec, err := debeziumRouter(t, func(d *Debezium) { d.ValueConverter = converter }).Route(rel, row, source)
+		require.NoError(t, err)
+		require.Equal(t, want, string(rec.Value), converter)
+	}
+	row[4].Data = []byte(`\x`)
+	rec, err := debeziumRouter(t, func(d *Debezium) { d.ValueConverter, d.TombstoneOnEmpty = "binary", true }).Route(rel, row, source)
+	require.NoError(t, err)
+	require.Equal(t, []byte{}, rec.Value, "an empty bytea is no tombstone")
+
+	_, err = debeziumRouter(t, func(d *Debezium) { d.ValueConverter = "binary" }).Route(debeziumRelation(), debeziumRow(), source)
+	require.Equal(t, BadValue, reason(t, err))
+}
+
+func TestDebeziumTombstones(t *testing.T) {
+	r := debeziumRouter(t, func(d *Debezium) { d.TombstoneOnEmpty = true })
+	rel := debeziumRelation()
+	rel.Columns[4].TypeOID = oidText
+	for text, tombstone := range map[string]bool{"": true, " \t\n\x01": true, "\u00a0": false, "{}": false} {
+		row := debeziumRow()
+		row[4].Data = []byte(text)
+		rec, err := r.Route(rel, row, source)
+		require.NoError(t, err)
+		require.Equal(t, tombstone, rec.Value == nil, "%q", text)
+		require.Equal(t, "1", string(rec.Key))
+		require.Len(t, rec.Headers, 5)
+	}
+}
+
+func TestDebeziumPlacement(t *testing.T) {
+	rel := debeziumRelation(replication.Column{Name: "n", TypeOID: 23, Modifier: -1}, replication.Column{Name: "b", TypeOID: 16, Modifier: -1})
+	r := debeziumRouter(t, func(d *Debezium) {
+		d.Additional = []string{"type:header:eventType", " n : partition", "type:envelope", "b:envelope:deleted", "gone:header"}
+		d.IgnoreMissing, d.ContextHeaders, d.PositionHeader = true, false, true
+		d.ValueConverter = "json_with_schema"
+	})
+	rec, err := r.Route(rel, debeziumRow("123", "t"), source)
+	require.NoError(t, err)
+	require.Equal(t, int32(123), rec.Partition)
+	require.Equal(t, []string{"id=00000000-0000-0000-0000-000000000001", "eventType=OrderCreated", "position=" + string(source.Position)}, headerTexts(rec.Headers))
+	require.Equal(t, `{"schema":{"type":"struct","fields":[`+
+		`{"type":"string","optional":true,"name":"io.debezium.data.Json","version":1,"field":"payload"},{"type":"string","optional":true,"field":"type"},`+
+		`{"type":"boolean","optional":true,"field":"deleted"}],"optional":false,"name":"srv.public.outbox.Order.Value"},`+
+		`"payload":{"payload":"{\"a\": \"x\", \"b\": 1, \"n\": 1.50}","type":"OrderCreated","deleted":true}}`, string(rec.Value))
+
+	row := debeziumRow("0", "f")
+	row[1].Data, row[5] = []byte("Customer"), replication.Value{Kind: replication.Null}
+	rec, err = r.Route(rel, row, source)
+	require.NoError(t, err)
+	require.Equal(t, int32(-1), rec.Partition)
+	require.Contains(t, string(rec.Value), "srv.public.outbox.Customer.Value", "each route value has a schema of its own")
+
+	row[5] = replication.Value{Kind: replication.Text, Data: []byte("-1")}
+	_, err = r.Route(rel, row, source)
+	require.Equal(t, BadValue, reason(t, err))
+}
+
+func TestDebeziumSchemaVersion(t *testing.T) {
+	rel := debeziumRelation(replication.Column{Name: "v", TypeOID: 23, Modifier: -1})
+	r := debeziumRouter(t, func(d *Debezium) {
+		d.Columns.SchemaVersion, d.Additional, d.ValueConverter = "v", []string{"type:envelope"}, "json_with_schema"
+	})
+	for _, v := range []string{"1", "3", "0"} {
+		rec, err := r.Route(rel, debeziumRow(v), source)
+		require.NoError(t, err)
+		require.Contains(t, string(rec.Value), `"name":"srv.public.outbox.Order.Value","version":`+v+`}`)
+	}
+}
+
+func TestDebeziumRouting(t *testing.T) {
+	rel, row := debeziumRelation(), debeziumRow()
+	r := debeziumRouter(t, func(d *Debezium) {
+		d.TopicRegex, d.TopicReplacement = `([a-z]+)-(?<rest>\w+)`, `t.$1.${rest}`
+	})
+	for value, want := range map[string]string{"a-B": "t.a.B", "Order": "Order", "x-y-z": "x-y-z"} {
+		row[1].Data = []byte(value)
+		rec, err := r.Route(rel, row, source)
+		require.NoError(t, err)
+		require.Equal(t, want, rec.Topic)
+	}
+	for value, want := range map[string]Reason{"a b": IllegalTopic, "": IllegalTopic, "ä": Unroutable} {
+		row[1].Data = []byte(value)
+		_, err := r.Route(rel, row, source)
+		require.Equal(t, want, reason(t, err), value)
+	}
+	row[1] = replication.Value{Kind: replication.Null}
+	_, err := r.Route(rel, row, source)
+	require.Equal(t, Unroutable, reason(t, err))
+}
+
+func TestDebeziumMissingColumns(t *testing.T) {
+	for _, name := range []string{"id", "aggregatetype", "aggregateid", "payload"} {
+		rel := debeziumRelation()
+		rel.Columns[rel.Column(name)].Name = "renamed"
+		r := debeziumRouter(t, nil)
+		require.False(t, r.Fits(rel))
+		_, err := r.Route(rel, debeziumRow(), source)
+		require.Equal(t, MissingColumn, reason(t, err), name)
+	}
+	rel := debeziumRelation()
+	rel.Columns[1].TypeOID = 23
+	_, err := debeziumRouter(t, nil).Route(rel, debeziumRow(), source)
+	require.Equal(t, MissingColumn, reason(t, err), "a route column must be text")
+	_, err = debeziumRouter(t, func(d *Debezium) { d.Additional = []string{"gone:header"} }).Route(debeziumRelation(), debeziumRow(), source)
+	require.Equal(t, MissingColumn, reason(t, err))
+}
+
+func TestDebeziumTracing(t *testing.T) {
+	rel := debeziumRelation(replication.Column{Name: "tracingspancontext", TypeOID: oidText, Modifier: -1})
+	r := debeziumRouter(t, func(d *Debezium) { d.Columns.Tracing, d.ContextHeaders = "tracingspancontext", false })
+	rec, err := r.Route(rel, debeziumRow("#Sat Nov 21 08:00:00 UTC 2026\ntraceparent=00-ab-cd-01\nb\\:=c \\\n  d\n"), source)
+	require.NoError(t, err)
+	require.Equal(t, []string{"traceparent=00-ab-cd-01", "b:=c d", "id=00000000-0000-0000-0000-000000000001"}, headerTexts(rec.Headers))
+}
+
+func TestDebeziumExpansion(t *testing.T) {
+	wide := `{"name":"x","ok":true,"f":1.50,"i":3,"l":4294967296,"a":["p"],"o":[{"a":1},{"b":"y"}],"n":null,"e":[]}`
+	for _, c := range []struct{ name, payload, want, keep string }{
+		{"types", wide,
+			`{"name":"x","ok":true,"f":1.5,"i":3,"l":4294967296,"a":["p"],"o":[{"a":1,"b":null},{"a":null,"b":"y"}]}`,
+			`{"name":"x","ok":true,"f":1.5,"i":3,"l":4294967296,"a":["p"],"o":[{"a":1,"b":null},{"a":null,"b":"y"}],"n":null,"e":[]}`},
+		{"null first", `{"a":[null,2,3]}`, `{"a":[null,2,3]}`, `{"a":[null,2,3]}`},
+		{"mixed array stays text", `{"a":[1,2.5]}`, `"{\"a\":[1,2.5]}"`, `"{\"a\":[1,2.5]}"`},
+		{"array", `[{"a":1}]`, `[{"a":1}]`, `[{"a":1}]`},
+		{"text", `x`, `"x"`, `"x"`},
+		{"no JSON", `{x`, `"{x"`, `"{x"`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			row := debeziumRow()
+			row[4].Data = []byte(c.payload)
+			for keep, want := range map[bool]string{false: c.want, true: c.keep} {
+				r := debeziumRouter(t, func(d *Debezium) {
+					d.ValueConverter, d.Expand = "json", ExpandJSON{Enabled: true, KeepNulls: keep, KeepEmptyLists: keep}
+				})
+				rec, err := r.Route(debeziumRelation(), row, source)
+				require.NoError(t, err)
+				require.Equal(t, want, string(rec.Value))
+			}
+		})
+	}
+	r := debeziumRouter(t, func(d *Debezium) { d.ValueConverter, d.Expand.Enabled = "json", true })
+	for _, payload := range []string{`{"n":12345678901234567890}`, `{"a":[{"x":1},{"x":"y"}]}`, `{"n":1e400}`} {
+		row := debeziumRow()
+		row[4].Data = []byte(payload)
+		_, err := r.Route(debeziumRelation(), row, source)
+		require.Equal(t, BadValue, reason(t, err), payload)
+	}
+}
+
+func TestDebeziumRefusesConfiguration(t *testing.T) {
+	for part, change := range map[string]func(*Debezium){
+		"columns.key":  func(d *Debezium) { d.Columns.Key = "" },
+		"topic_prefix": func(d *Debezium) { d.TopicPrefix = "" },
+		"lookahead":    func(d *Debezium) { d.TopicRegex = "(?=x).*" },
+		"group":        func(d *Debezium) { d.TopicReplacement = "${nope}" },
+		"placement":    func(d *Debezium) { d.Additional = []string{"type"} },
+		"isn't":        func(d *Debezium) { d.Additional = []string{"type:nowhere"} },
+		"reserved":     func(d *Debezium) { d.Additional = []string{"type:header:__debezium.context.taskId"} },
+		"two fields":   func(d *Debezium) { d.Additional = []string{"type:envelope:payload"} },
+		"expanded":     func(d *Debezium) { d.Expand.Enabled = true },
+	} {
+		d := DefaultDebezium()
+		d.TopicPrefix = "srv"
+		change(d)
+		_, err := New(Config{Debezium: d})
+		require.ErrorContains(t, err, part)
+		require.Equal(t, fault.Config, fault.KindOf(err))
+	}
+}
+
+func BenchmarkDebezium(b *testing.B) {
+	for name, change := range map[string]func(*Debezium){
+		"string":   nil,
+		"schema":   func(d *Debezium) { d.ValueConverter = "json_with_schema" },
+		"envelope": func(d *Debezium) { d.ValueConverter, d.Additional = "json_with_schema", []string{"type:envelope"} },
+		"expand":   func(d *Debezium) { d.ValueConverter, d.Expand.Enabled = "json", true },
+	} {
+		b.Run(name, func(b *testing.B) {
+			r, rel, row := debeziumRouter(b, change), debeziumRelation(), debeziumRow()
+			row[4].Data = []byte(debeziumPayload)
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := r.Route(rel, row, source); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
