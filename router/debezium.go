@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/router/internal/connect"
 	"github.com/cdc-outbox/cdc-outbox/router/internal/java"
 	"github.com/cdc-outbox/cdc-outbox/router/internal/pgtype"
@@ -38,11 +39,16 @@ type Debezium struct {
 	HStoreHandling   string // hstore.handling.mode
 	IntervalHandling string // interval.handling.mode
 
-	// Types finds types whose OIDs aren't fixed: enums, domains, those of extensions. Without it they count as text.
-	Types func(oid uint32) (PostgresType, bool)
-	// Nullable says whether a column of a table may be NULL, which decides whether its schema is optional. Without it,
-	// or where known is false, the columns of the replica identity count as NOT NULL.
-	Nullable func(relation uint32, column string) (nullable, known bool)
+	// Catalog says about a table what its Relation message doesn't. It is called once for each Relation, and only where
+	// something depends on it. Without it types without a fixed OID count as text, and the columns of the replica
+	// identity as NOT NULL.
+	Catalog func(rel *replication.Relation) (Catalog, error)
+}
+
+// Catalog is what Postgres' catalogs say about a table.
+type Catalog struct {
+	Types    map[uint32]PostgresType // those of the columns whose OIDs aren't fixed, and the types these are made of
+	Nullable map[string]bool         // by column
 }
 
 // PostgresType is what pg_type says about a type.

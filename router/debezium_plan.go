@@ -19,6 +19,8 @@ type column struct {
 // plan is how the rows of one relation become records.
 type plan struct {
 	layout
+	catalog Catalog
+
 	id, key, payload, route                 column
 	timestampColumn, schemaVersion, tracing column
 	additional                              []additionalColumn
@@ -37,38 +39,70 @@ func (d *debezium) planOf(rel *replication.Relation) *plan {
 	if d.last != nil && d.last.rel == rel {
 		return d.last
 	}
-	p := d.plans[rel.OID]
-	if p == nil || p.rel != rel {
-		p = d.newPlan(rel)
-		if len(d.plans) >= maxLayouts {
-			clear(d.plans)
-		}
-		d.plans[rel.OID] = p
+	if p := d.plans[rel.OID]; p != nil && p.rel == rel {
+		d.last = p
+		return p
 	}
-	d.last = p
+	return d.keep(d.newPlan(rel, Catalog{}))
+}
+
+func (d *debezium) keep(p *plan) *plan {
+	if len(d.plans) >= maxLayouts {
+		clear(d.plans)
+	}
+	d.plans[p.rel.OID], d.last = p, p
 	return p
 }
 
-func (d *debezium) newPlan(rel *replication.Relation) *plan {
+// prepare makes the plan with what the catalogs say.
+func (d *debezium) prepare(rel *replication.Relation) error {
+	if p := d.plans[rel.OID]; p != nil && p.rel == rel {
+		return nil
+	}
+	var c Catalog
+	if d.cfg.Catalog != nil && d.needsCatalog(rel) {
+		var err error
+		if c, err = d.cfg.Catalog(rel); err != nil {
+			return err
+		}
+	}
+	d.keep(d.newPlan(rel, c))
+	return nil
+}
+
+// needsCatalog spares those who can do without it a connection.
+func (d *debezium) needsCatalog(rel *replication.Relation) bool {
+	for _, kind := range []string{d.cfg.ValueConverter, d.cfg.KeyConverter, d.cfg.HeaderConverter} {
+		if kind == converterJSONSchema {
+			return true
+		}
+	}
+	for i := range rel.Columns {
+		if rel.Columns[i].TypeOID >= pgtype.FirstNormalOID {
+			return true
+		}
+	}
+	return false
+}
+
+func (d *debezium) newPlan(rel *replication.Relation, catalog Catalog) *plan {
 	c := d.cfg.Columns
-	p := &plan{layout: layout{rel: rel, table: rel.Namespace + "." + rel.Name, width: len(rel.Columns)}}
+	p := &plan{layout: layout{rel: rel, table: rel.Namespace + "." + rel.Name, width: len(rel.Columns)}, catalog: catalog}
 	p.id = d.require(p, "id", c.ID)
 	p.layout.id = p.id.field
 	p.route = d.require(p, "route", c.Route)
 	p.key = d.require(p, "key", c.Key)
 	p.payload = d.require(p, "payload", c.Payload)
+	p.timestampColumn = column{field: field{index: -1}}
 	if c.Timestamp != "" {
 		p.timestampColumn = d.require(p, "timestamp", c.Timestamp)
-	} else {
-		p.timestampColumn = d.column(rel, "")
 	}
 	p.layout.timestamp = p.timestampColumn.field
-	p.schemaVersion = d.column(rel, "")
 	if c.SchemaVersion != "" && d.envelope {
 		p.schemaVersion = d.require(p, "schema_version", c.SchemaVersion)
 		p.mustBe(p.schemaVersion, connect.Int32, "schema_version", "integer")
 	}
-	p.tracing = d.column(rel, c.Tracing)
+	p.tracing = d.column(p, c.Tracing)
 	p.mustBe(p.route, connect.String, "route", "text")
 	d.placeAdditional(p)
 	if p.missing != nil {
@@ -83,7 +117,7 @@ func (d *debezium) newPlan(rel *replication.Relation) *plan {
 
 func (d *debezium) placeAdditional(p *plan) {
 	for _, at := range d.placements {
-		a := additionalColumn{column: d.column(p.rel, at.column), placement: at}
+		a := additionalColumn{column: d.column(p, at.column), placement: at}
 		if a.convert == nil {
 			if !d.cfg.IgnoreMissing {
 				p.miss("additional", at.column, "the table has no such column, the publication doesn't send it, or Debezium converts no values of its type")
@@ -101,23 +135,24 @@ func (d *debezium) placeAdditional(p *plan) {
 }
 
 // column finds a column by name and compiles the conversion of its values.
-func (d *debezium) column(rel *replication.Relation, name string) column {
+func (d *debezium) column(p *plan, name string) column {
 	c := column{field: field{index: -1, name: name}}
 	if name == "" {
 		return c
 	}
-	if c.index = rel.Column(name); c.index < 0 {
+	if c.index = p.rel.Column(name); c.index < 0 {
 		return c
 	}
-	r := &rel.Columns[c.index]
+	r := &p.rel.Columns[c.index]
 	c.oid = r.TypeOID
-	if c.convert = d.types.New(r.TypeOID, r.Modifier, d.cfg.Types); c.convert == nil {
+	lookup := func(oid uint32) (PostgresType, bool) {
+		t, ok := p.catalog.Types[oid]
+		return t, ok
+	}
+	if c.convert = d.types.New(r.TypeOID, r.Modifier, lookup); c.convert == nil {
 		return c
 	}
-	nullable, known := false, false
-	if d.cfg.Nullable != nil {
-		nullable, known = d.cfg.Nullable(rel.OID, name)
-	}
+	nullable, known := p.catalog.Nullable[name]
 	if !known {
 		nullable = !r.Key
 	}
@@ -129,7 +164,7 @@ func (d *debezium) column(rel *replication.Relation, name string) column {
 }
 
 func (d *debezium) require(p *plan, role, name string) column {
-	c := d.column(p.rel, name)
+	c := d.column(p, name)
 	if c.convert == nil {
 		p.miss("columns."+role, name, "the table has no such column, the publication doesn't send it, or Debezium converts no values of its type")
 	}

@@ -64,6 +64,15 @@ func (r *Router) Route(rel *replication.Relation, row replication.Tuple, src Sou
 	return &r.record, nil
 }
 
+// Prepare readies the router for a relation's rows, for which it may have to ask Debezium.Catalog, whose error it
+// returns. Route does without it, but with less knowledge.
+func (r *Router) Prepare(rel *replication.Relation) error {
+	if r.debezium == nil {
+		return nil
+	}
+	return r.debezium.prepare(rel)
+}
+
 // Fits tells whether rel has every column that an event needs.
 func (r *Router) Fits(rel *replication.Relation) bool {
 	if r.debezium != nil {

@@ -135,6 +135,11 @@ func (c *Connector) awaitConfirmed(t *offsets.Tracker) error {
 
 // insert takes a row from the stream to the producer. From Add on there is no way out but through Produce (rule 1).
 func (c *Connector) insert(t *offsets.Tracker, m *replication.Message) error {
+	if m.Relation != c.reader.relation {
+		if err := c.cfg.Router.Prepare(m.Relation); err != nil { // before Add: the row comes again
+			return err
+		}
+	}
 	if c.foreign(m.Relation) {
 		c.counts.foreign.Add(1)
 		return nil

@@ -51,7 +51,7 @@ func (o Options) New(oid uint32, modifier int32, lookup Lookup) *Converter {
 	if element := arrays[oid]; element != 0 {
 		return o.array(o.New(element, modifier, lookup))
 	}
-	if oid < firstNormalOID {
+	if oid < FirstNormalOID {
 		return nil
 	}
 	info, known := Info{}, false
@@ -79,8 +79,8 @@ func (o Options) New(oid uint32, modifier int32, lookup Lookup) *Converter {
 	return nil
 }
 
-// firstNormalOID is FirstNormalObjectId (src/include/access/transam.h): OIDs below are the system's own.
-const firstNormalOID = 16384
+// FirstNormalOID is FirstNormalObjectId (src/include/access/transam.h): OIDs below are the system's own.
+const FirstNormalOID = 16384
 
 type builder func(o Options, modifier int32) *Converter
 
