@@ -45,6 +45,22 @@ type AdminConfig struct {
 type OutboxColumns struct {
 	ID, AggregateType, AggregateID, Type, Payload string
 	Headers, Timestamp                            string
+
+	Debezium bool // the names come from router.debezium.columns
+}
+
+// key names the setting that names the column of a role.
+func (m OutboxColumns) key(role string) string {
+	if !m.Debezium {
+		return "router.columns." + role
+	}
+	switch role {
+	case "aggregate_type":
+		role = "route"
+	case "aggregate_id":
+		role = "key"
+	}
+	return "router.debezium.columns." + role
 }
 
 func (cfg AdminConfig) withDefaults() AdminConfig {

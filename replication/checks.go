@@ -194,12 +194,12 @@ func checkColumns(m OutboxColumns, t tableInfo) []preflight.Finding {
 		}
 		f := preflight.Finding{
 			Level: preflight.Fail, Subject: subject, Found: fmt.Sprintf("It has no column %s.", QuoteIdentifier(want.name)),
-			Why:    fmt.Sprintf("router.columns.%s reads it; every row would be held up.", want.key),
-			Remedy: fmt.Sprintf("Set router.columns.%s to one of: %s.", want.key, strings.Join(t.columnNames(), ", ")),
+			Why:    fmt.Sprintf("%s reads it; every row would be held up.", m.key(want.key)),
+			Remedy: fmt.Sprintf("Set %s to one of: %s.", m.key(want.key), strings.Join(t.columnNames(), ", ")),
 		}
 		if !want.required {
 			f.Level = preflight.Warn
-			f.Why = fmt.Sprintf("router.columns.%s reads it; records go out without.", want.key)
+			f.Why = fmt.Sprintf("%s reads it; records go out without.", m.key(want.key))
 		}
 		out = append(out, f)
 	}

@@ -160,10 +160,30 @@ func (d *Debezium) validate() error {
 	return errors.Join(errs...)
 }
 
-// CheckDebeziumTopic says whether pattern and replacement can be used.
-func CheckDebeziumTopic(pattern, replacement string) error {
-	_, err := java.NewReplacer(pattern, replacement)
+// CheckPattern says whether a Java pattern can be used.
+func CheckPattern(pattern string) error {
+	_, err := java.NewReplacer(pattern, "")
 	return err
+}
+
+// CheckPlacement says whether an entry of Additional can be used.
+func CheckPlacement(entry string) error {
+	_, err := (&Debezium{Additional: []string{entry}}).parsePlacements()
+	return err
+}
+
+// DebeziumTopics returns the function from route value to topic; it returns empty names for what can't be one.
+func DebeziumTopics(pattern, replacement string) func(route string) string {
+	r, err := java.NewReplacer(pattern, replacement)
+	return func(route string) string {
+		if err != nil || !java.Printable([]byte(route)) {
+			return ""
+		}
+		if name, matched := r.Replace(route); matched {
+			return name
+		}
+		return route
+	}
 }
 
 // debezium makes records as Debezium's event router does. Like Router it keeps its buffers from row to row.

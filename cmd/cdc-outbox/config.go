@@ -75,11 +75,15 @@ func (a *app) load(cmd *cobra.Command) (*config.Loaded, error) {
 	return config.Load(config.Options{
 		Environ: a.environ, Flags: cmd.Flags(),
 		Checks: map[string]func(string) error{
-			"postgres.dsn":             checkDSN,
-			"postgres.tables":          func(s string) error { _, err := replication.ParseTable(s); return err },
-			"postgres.publication":     replication.CheckIdentifier,
-			"router.topic":             checkTemplate,
-			"router.dead_letter_topic": router.CheckTopic,
+			"postgres.dsn":         checkDSN,
+			"postgres.tables":      func(s string) error { _, err := replication.ParseTable(s); return err },
+			"postgres.publication": replication.CheckIdentifier,
+			"router.topic":         checkTemplate,
+			"router.debezium.additional": func(s string) error {
+				return router.CheckPlacement(s)
+			},
+			"router.debezium.topic_regex": router.CheckPattern,
+			"router.dead_letter_topic":    router.CheckTopic,
 		},
 	})
 }

@@ -121,13 +121,16 @@ func (a *app) printSteps(steps []replication.Step) error {
 
 // adminConfig takes what Postgres has to hold from the configuration.
 func adminConfig(c *config.Loaded, table bool) (replication.AdminConfig, error) {
-	col := c.Router.Columns
+	col := c.Router.Roles()
 	cfg := replication.AdminConfig{
 		Slot: c.Postgres.Slot, Publication: c.Postgres.Publication, Failover: c.Postgres.Failover,
 		Columns: replication.OutboxColumns{
 			ID: col.ID, AggregateType: col.AggregateType, AggregateID: col.AggregateID, Type: col.Type,
 			Payload: col.Payload, Headers: col.Headers, Timestamp: col.Timestamp,
 		},
+	}
+	if c.Router.Preset == config.PresetDebezium {
+		cfg.Columns.Debezium, cfg.Columns.Type = true, "" // which nothing reads
 	}
 	for _, name := range c.Postgres.Tables {
 		t, err := replication.ParseTable(name)

@@ -30,7 +30,11 @@ var placeholder = regexp.MustCompile(`\$\{[a-z_]+\}`)
 // topic itself, else those of a sample, none where the tables are empty or cannot be read, which the look at Postgres
 // reports already. Illegal names are left out; run reports them by row.
 func topicsInUse(ctx context.Context, dsn string, c *config.Loaded, tables []replication.Table) []string {
+	topicOf := func(name string) string { return name }
 	template := c.Router.Topic
+	if c.Router.Preset == config.PresetDebezium {
+		template, topicOf = "${aggregate_type}", router.DebeziumTopics(c.Router.Debezium.TopicRegex, c.Router.Debezium.TopicReplacement)
+	}
 	if !placeholder.MatchString(template) {
 		return []string{template}
 	}
@@ -43,7 +47,7 @@ func topicsInUse(ctx context.Context, dsn string, c *config.Loaded, tables []rep
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 	found := map[string]bool{}
 	for _, t := range tables {
-		rows, err := conn.Query(ctx, topicQuery(c, t))
+		rows, err := conn.Query(ctx, topicQuery(c.Router.Roles(), template, t))
 		if err != nil {
 			continue
 		}
@@ -52,6 +56,7 @@ func topicsInUse(ctx context.Context, dsn string, c *config.Loaded, tables []rep
 			continue
 		}
 		for _, name := range names {
+			name = topicOf(name)
 			if router.CheckTopic(name) == nil && len(found) < sampledTopics {
 				found[name] = true
 			}
@@ -61,14 +66,14 @@ func topicsInUse(ctx context.Context, dsn string, c *config.Loaded, tables []rep
 }
 
 // topicQuery has the template filled in by the server.
-func topicQuery(c *config.Loaded, t replication.Table) string {
+func topicQuery(c config.Columns, template string, t replication.Table) string {
 	column := map[string]string{
-		"${aggregate_type}": c.Router.Columns.AggregateType,
-		"${aggregate_id}":   c.Router.Columns.AggregateID,
-		"${type}":           c.Router.Columns.Type,
+		"${aggregate_type}": c.AggregateType,
+		"${aggregate_id}":   c.AggregateID,
+		"${type}":           c.Type,
 	}
 	var name, notNull []string
-	rest := c.Router.Topic
+	rest := template
 	for _, at := range placeholder.FindAllString(rest, -1) {
 		before, after, _ := strings.Cut(rest, at)
 		text := replication.QuoteIdentifier(column[at]) + "::text"

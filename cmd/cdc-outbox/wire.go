@@ -54,11 +54,7 @@ func instance() string {
 
 // connectorConfig takes what the connector needs from the configuration.
 func connectorConfig(c *config.Loaded, admin replication.AdminConfig, reg prometheus.Registerer, log *zap.Logger) (connector.Config, error) {
-	columns := c.Router.Columns
-	route, err := router.New(router.Config{Columns: router.Columns{
-		ID: columns.ID, AggregateType: columns.AggregateType, AggregateID: columns.AggregateID, Type: columns.Type,
-		Payload: columns.Payload, Headers: columns.Headers, Timestamp: columns.Timestamp,
-	}, Topic: c.Router.Topic})
+	route, err := router.New(routerConfig(c))
 	if err != nil {
 		return connector.Config{}, err
 	}
@@ -102,7 +98,7 @@ func badRows(c *config.Loaded) map[router.Group]connector.BadRow {
 
 // deadLetters makes letters as run writes them.
 func deadLetters(c *config.Loaded) deadletter.Builder {
-	columns := c.Router.Columns
+	columns := c.Router.Roles()
 	return deadletter.Builder{Topic: c.Router.DeadLetterTopic, Slot: c.Postgres.Slot, Columns: deadletter.Columns{
 		ID: columns.ID, Key: columns.AggregateID, Type: columns.Type, Payload: columns.Payload,
 	}}

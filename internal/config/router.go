@@ -1,5 +1,10 @@
 package config
 
+import (
+	"slices"
+	"strings"
+)
+
 // Envelope is the JSON object that router.format: envelope wraps the payload in.
 type Envelope struct {
 	VersionColumn string `key:"version_column" default:"event_version" doc:"Column with the event's version, the member eventVersion. Where the table has none, or the value is NULL: router.envelope.version."`
@@ -56,4 +61,70 @@ type DebeziumColumns struct {
 	Timestamp     string `key:"timestamp" doc:"table.field.event.timestamp: the column that becomes the record's timestamp. Empty, or NULL in a row: the time of the commit."`
 	SchemaVersion string `key:"schema_version" doc:"table.field.event.schema.version: an integer column that becomes the version of the envelope's schema. Without an envelope it has no effect."`
 	Tracing       string `key:"tracing" example:"tracingspancontext" doc:"tracing.span.context.field: a column with java.util.Properties text, whose entries become headers in front of the id. Debezium does so where OpenTelemetry is on its class path. Empty: none."`
+}
+
+// PresetDebezium is the value of router.preset.
+const PresetDebezium = "debezium"
+
+// Roles returns the columns by role in effect, whichever preset names them.
+func (r *Router) Roles() Columns {
+	if r.Preset != PresetDebezium {
+		return r.Columns
+	}
+	c := r.Debezium.Columns
+	return Columns{ID: c.ID, AggregateType: c.Route, AggregateID: c.Key, Type: c.Type, Payload: c.Payload, Timestamp: c.Timestamp}
+}
+
+// router checks the section. What the router's own package knows about it, the commands check with that.
+func (l *loader) router(r *Router) {
+	l.ofOtherPreset(r)
+	type need struct{ key, value string }
+	needed := []need{
+		{"router.columns.id", r.Columns.ID},
+		{"router.columns.aggregate_type", r.Columns.AggregateType},
+		{"router.columns.aggregate_id", r.Columns.AggregateID},
+		{"router.columns.type", r.Columns.Type},
+		{"router.columns.payload", r.Columns.Payload},
+		{"router.topic", r.Topic},
+	}
+	if r.Preset == PresetDebezium {
+		d := &r.Debezium
+		needed = []need{
+			{"router.debezium.topic_prefix", d.TopicPrefix},
+			{"router.debezium.columns.id", d.Columns.ID},
+			{"router.debezium.columns.route", d.Columns.Route},
+			{"router.debezium.columns.key", d.Columns.Key},
+			{"router.debezium.columns.payload", d.Columns.Payload},
+		}
+	}
+	for _, n := range needed {
+		if n.value == "" {
+			l.fail(n.key, "", "must not be empty")
+		}
+	}
+	if d := r.DeadLetterTopic; !topicName.MatchString(d) || d == "." || d == ".." {
+		l.fail("router.dead_letter_topic", "1 to 249 of a-z, A-Z, 0-9, ., _ and -", "is not a topic name")
+	}
+}
+
+// bothPresets are keys of the section that mean the same in either preset.
+var bothPresets = []string{"router.preset", "router.on_bad_row", "router.bad_rows.", "router.dead_letter"}
+
+// ofOtherPreset refuses keys that the preset doesn't read: who sets one believes that it does something.
+func (l *loader) ofOtherPreset(r *Router) {
+	for _, f := range fields() {
+		if !strings.HasPrefix(f.Key, "router.") || slices.ContainsFunc(bothPresets, func(p string) bool { return strings.HasPrefix(f.Key, p) }) {
+			continue
+		}
+		if g := l.given[f.Key]; g.Origin.Layer == "default" || f.Type != "list" && g.Text == f.Default || f.Type == "list" && strings.Join(g.list(), ",") == f.Default {
+			continue
+		}
+		if own := strings.HasPrefix(f.Key, "router.debezium."); own != (r.Preset == PresetDebezium) {
+			preset := PresetDebezium
+			if !own {
+				preset = "outbox"
+			}
+			l.fail(f.Key, "", "has no effect with router.preset %s; it belongs to the preset %s", r.Preset, preset)
+		}
+	}
 }

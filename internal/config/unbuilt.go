@@ -12,7 +12,6 @@ var unbuilt = []struct {
 	value    string // refused; empty: anything but the default
 	sentence string
 }{
-	{"router.preset", "debezium", "the preset debezium is not in this version; router.columns and router.topic can name what Debezium's tables have"},
 	{"router.key_columns", "", "keys of several columns are not in this version; router.columns.aggregate_id names the key's column"},
 	{"router.format", "envelope", "formats are not in this version; the payload column is the value as it is"},
 	{"router.format", "cloudevents_binary", "formats are not in this version; the payload column is the value as it is"},
@@ -32,7 +31,6 @@ var needs = map[string]string{
 	"router.envelope":        "router.format",
 	"router.cloudevents":     "router.format",
 	"router.registry.format": "router.registry.schema_id_column",
-	"router.debezium":        "router.preset",
 }
 
 func neededBy(key string) string {

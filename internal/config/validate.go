@@ -56,24 +56,6 @@ func (l *loader) postgres(p *Postgres) {
 	}
 }
 
-func (l *loader) router(r *Router) {
-	for _, need := range []struct{ key, value string }{
-		{"router.columns.id", r.Columns.ID},
-		{"router.columns.aggregate_type", r.Columns.AggregateType},
-		{"router.columns.aggregate_id", r.Columns.AggregateID},
-		{"router.columns.type", r.Columns.Type},
-		{"router.columns.payload", r.Columns.Payload},
-		{"router.topic", r.Topic},
-	} {
-		if need.value == "" {
-			l.fail(need.key, "", "must not be empty")
-		}
-	}
-	if d := r.DeadLetterTopic; !topicName.MatchString(d) || d == "." || d == ".." {
-		l.fail("router.dead_letter_topic", "1 to 249 of a-z, A-Z, 0-9, ., _ and -", "is not a topic name")
-	}
-}
-
 func (l *loader) kafka(k *Kafka) {
 	if len(k.Brokers) == 0 {
 		l.fail("kafka.brokers", "host:port, one or more", "names no broker")

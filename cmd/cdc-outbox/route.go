@@ -1,0 +1,77 @@
+package main
+
+import (
+	"crypto/rand"
+	"fmt"
+	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/config"
+	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/router"
+)
+
+// routerConfig takes what the router needs from the configuration.
+func routerConfig(c *config.Loaded) router.Config {
+	if c.Router.Preset == config.PresetDebezium {
+		return router.Config{Debezium: debeziumConfig(c)}
+	}
+	columns := c.Router.Columns
+	return router.Config{Columns: router.Columns{
+		ID: columns.ID, AggregateType: columns.AggregateType, AggregateID: columns.AggregateID, Type: columns.Type,
+		Payload: columns.Payload, Headers: columns.Headers, Timestamp: columns.Timestamp,
+	}, Topic: c.Router.Topic}
+}
+
+func debeziumConfig(c *config.Loaded) *router.Debezium {
+	d := &c.Router.Debezium
+	return &router.Debezium{
+		TopicPrefix: d.TopicPrefix,
+		Columns: router.DebeziumColumns{
+			ID: d.Columns.ID, Key: d.Columns.Key, Payload: d.Columns.Payload, Route: d.Columns.Route,
+			Timestamp: d.Columns.Timestamp, SchemaVersion: d.Columns.SchemaVersion, Tracing: d.Columns.Tracing,
+		},
+		TopicRegex: d.TopicRegex, TopicReplacement: d.TopicReplacement,
+		Additional: d.Additional, IgnoreMissing: d.AdditionalMissing == "ignore", TombstoneOnEmpty: d.TombstoneOnEmpty,
+		Expand: router.ExpandJSON{
+			Enabled: d.ExpandJSON, KeepNulls: d.ExpandJSONNull == "optional_bytes", KeepEmptyLists: d.ExpandJSONEmptyList == "optional_string",
+		},
+		ValueConverter: d.ValueConverter, KeyConverter: d.KeyConverter, HeaderConverter: d.HeaderConverter,
+		ContextHeaders: d.ContextHeaders, PositionHeader: d.PositionHeader, RunID: runID(),
+		DecimalHandling: d.DecimalHandling, TimePrecision: d.TimePrecision, BinaryHandling: d.BinaryHandling,
+		HStoreHandling: d.HStoreHandling, IntervalHandling: d.IntervalHandling,
+		Catalog: catalog(c.Postgres.DSN.Read),
+	}
+}
+
+// runID is new with each start, and sorts by time, as Debezium's: a UUID of version 7 (RFC 9562, section 5.7).
+func runID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	for i, ms := 5, time.Now().UnixMilli(); i >= 0; i, ms = i-1, ms>>8 {
+		b[i] = byte(ms)
+	}
+	b[6] = b[6]&0x0f | 0x70
+	b[8] = b[8]&0x3f | 0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// catalog asks Postgres for what Debezium's schemas hold and a Relation message doesn't.
+func catalog(dsn func() (string, error)) func(*replication.Relation) (router.Catalog, error) {
+	return func(rel *replication.Relation) (router.Catalog, error) {
+		text, err := dsn()
+		if err != nil {
+			return router.Catalog{}, err
+		}
+		found, err := replication.LookupCatalog(text, rel)
+		if err != nil {
+			return router.Catalog{}, err
+		}
+		c := router.Catalog{Types: make(map[uint32]router.PostgresType, len(found.Types)), Nullable: found.Nullable}
+		for oid, t := range found.Types {
+			c.Types[oid] = router.PostgresType{
+				Name: t.Name, Enum: t.Kind == "e", Labels: t.Labels, Base: t.Base, BaseModifier: t.BaseModifier, Element: t.Element,
+			}
+		}
+		return c, nil
+	}
+}
