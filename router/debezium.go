@@ -153,9 +153,8 @@ func (d *Debezium) validate() error {
 	add("additional", "Write entries such as type:header:eventType.", err)
 	_, err = java.NewReplacer(d.TopicRegex, d.TopicReplacement)
 	add("topic_regex", "Write the pattern in a simpler way, with the same meaning.", err)
-	if d.Expand.Enabled && d.ValueConverter != converterJSON && d.ValueConverter != converterJSONSchema {
-		add("expand_json", "Set router.debezium.value_converter to json or json_with_schema.",
-			fmt.Errorf("an expanded payload can't be written by the converter %q", d.ValueConverter))
+	if d.Expand.Enabled && d.ValueConverter == converterBinary {
+		add("expand_json", "Set router.debezium.value_converter to json or json_with_schema.", errors.New("the converter binary can't write an expanded payload"))
 	}
 	return errors.Join(errs...)
 }

@@ -11,8 +11,8 @@ import (
 // and arrays whose elements have no type in common.
 var errNotHomogeneous = errors.New("the payload has no Connect schema")
 
-// errExpansion stands for payloads over which Debezium's task fails.
-var errExpansion = errors.New("a number in the payload doesn't fit the type its schema was inferred with, so it can't be expanded")
+// errExpansion stands for payloads over which Debezium's task fails, or of which it makes something else.
+var errExpansion = errors.New("a value in the payload has no faithful form in the schema that is inferred for it, so it can't be expanded")
 
 // expand parses a JSON text and infers a schema, as JsonSchemaData does. What isn't an object or array stays as it is.
 func (d *debezium) expand(p *plan, payload connect.Value) (connect.Value, *connect.Schema, error) {
@@ -87,6 +87,9 @@ func (e ExpandJSON) inferObject(key string, named bool, n *jsonNode) (*connect.S
 		f, err := e.infer(prefix+n.names[i], true, n.list[i])
 		if err != nil {
 			return nil, err
+		}
+		if f != nil && n.names[i] == "" {
+			return nil, errNotHomogeneous // Connect knows no field without a name
 		}
 		if f != nil {
 			s.Fields = append(s.Fields, connect.Field{Name: n.names[i], Schema: f})
@@ -182,7 +185,7 @@ func fill(n *jsonNode, s *connect.Schema) (connect.Value, error) {
 	wrong := func(t connect.Type) bool { return s.Type != t }
 	switch n.kind {
 	case '"':
-		if wrong(connect.String) {
+		if wrong(connect.String) || n.broken {
 			return connect.Value{}, errExpansion
 		}
 		return connect.Text([]byte(n.text)), nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // jsonNode is a parsed JSON value. Unlike a map it keeps the order of an object's members, which becomes that of the
@@ -13,6 +14,7 @@ import (
 type jsonNode struct {
 	kind    byte // '"' string, 'b' boolean, 'i' integer, 'f' fraction, '[', '{', 'n' null
 	text    string
+	broken  bool // the text holds half a surrogate pair, which has no UTF-8 form
 	integer int64
 	big     bool // an integer that doesn't fit
 	float   float64
@@ -30,13 +32,20 @@ func parseJSON(text []byte) (*jsonNode, error) {
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
-	return readNode(d, 0)
+	return (&treeReader{Decoder: d, escapes: bytes.Contains(text, []byte(`\ud`)) || bytes.Contains(text, []byte(`\uD`))}).node(0)
+}
+
+// treeReader knows whether the text holds an escaped half of a surrogate pair, for which the decoder puts the same
+// character as stands for itself.
+type treeReader struct {
+	*json.Decoder
+	escapes bool
 }
 
 // maxJSONTree is the depth that Jackson allows.
 const maxJSONTree = 1000
 
-func readNode(d *json.Decoder, depth int) (*jsonNode, error) {
+func (d *treeReader) node(depth int) (*jsonNode, error) {
 	if depth > maxJSONTree {
 		return nil, errJSONTree
 	}
@@ -46,7 +55,7 @@ func readNode(d *json.Decoder, depth int) (*jsonNode, error) {
 	}
 	switch t := token.(type) {
 	case string:
-		return &jsonNode{kind: '"', text: t}, nil
+		return &jsonNode{kind: '"', text: t, broken: d.escapes && strings.ContainsRune(t, utf8.RuneError)}, nil
 	case bool:
 		n := &jsonNode{kind: 'b'}
 		if t {
@@ -56,7 +65,7 @@ func readNode(d *json.Decoder, depth int) (*jsonNode, error) {
 	case json.Number:
 		return numberNode(string(t)), nil
 	case json.Delim:
-		return readNested(d, t, depth)
+		return d.nested(t, depth)
 	}
 	return &jsonNode{kind: 'n'}, nil
 }
@@ -70,7 +79,7 @@ func numberNode(s string) *jsonNode {
 	return &jsonNode{kind: 'i', integer: n, big: err != nil}
 }
 
-func readNested(d *json.Decoder, open json.Delim, depth int) (*jsonNode, error) {
+func (d *treeReader) nested(open json.Delim, depth int) (*jsonNode, error) {
 	n := &jsonNode{kind: byte(open)}
 	if open == '{' {
 		n.index = make(map[string]int)
@@ -90,7 +99,7 @@ func readNested(d *json.Decoder, open json.Delim, depth int) (*jsonNode, error) 
 				n.names = append(n.names, name)
 			}
 		}
-		item, err := readNode(d, depth+1)
+		item, err := d.node(depth + 1)
 		if err != nil {
 			return nil, err
 		}

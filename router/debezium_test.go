@@ -222,6 +222,7 @@ func TestDebeziumExpansion(t *testing.T) {
 		{"array", `[{"a":1}]`, `[{"a":1}]`, `[{"a":1}]`},
 		{"text", `x`, `"x"`, `"x"`},
 		{"no JSON", `{x`, `"{x"`, `"{x"`},
+		{"a member without a name stays text", `{"":1}`, `"{\"\":1}"`, `"{\"\":1}"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			row := debeziumRow()
@@ -237,7 +238,7 @@ func TestDebeziumExpansion(t *testing.T) {
 		})
 	}
 	r := debeziumRouter(t, func(d *Debezium) { d.ValueConverter, d.Expand.Enabled = "json", true })
-	for _, payload := range []string{`{"n":12345678901234567890}`, `{"a":[{"x":1},{"x":"y"}]}`, `{"n":1e400}`} {
+	for _, payload := range []string{`{"n":12345678901234567890}`, `{"a":[{"x":1},{"x":"y"}]}`, `{"n":1e400}`, `{"s":"\ud800"}`} {
 		row := debeziumRow()
 		row[4].Data = []byte(payload)
 		_, err := r.Route(debeziumRelation(), row, source)
@@ -255,7 +256,7 @@ func TestDebeziumRefusesConfiguration(t *testing.T) {
 		"isn't":        func(d *Debezium) { d.Additional = []string{"type:nowhere"} },
 		"reserved":     func(d *Debezium) { d.Additional = []string{"type:header:__debezium.context.taskId"} },
 		"two fields":   func(d *Debezium) { d.Additional = []string{"type:envelope:payload"} },
-		"expanded":     func(d *Debezium) { d.Expand.Enabled = true },
+		"expanded":     func(d *Debezium) { d.Expand.Enabled, d.ValueConverter = true, "binary" },
 	} {
 		d := DefaultDebezium()
 		d.TopicPrefix = "srv"

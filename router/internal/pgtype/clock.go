@@ -56,15 +56,16 @@ func (r *reader) date() (year, month, day int64) {
 	return year, month, day
 }
 
-// clock reads a time of day in microseconds. Java knows no 24:00:00.
+// clock reads a time of day in microseconds. 24:00:00 is one for Postgres.
 func (r *reader) clock() int64 {
 	hour := r.number(2, 2)
 	r.expect(':')
 	minute := r.number(2, 2)
 	r.expect(':')
 	second := r.number(2, 2)
-	r.bad = r.bad || hour > 23 || minute > 59 || second > 59
-	return (hour*3600+minute*60+second)*1e6 + r.fraction()
+	micros := (hour*3600+minute*60+second)*1e6 + r.fraction()
+	r.bad = r.bad || minute > 59 || second > 59 || micros > 86400*1e6
+	return micros
 }
 
 // fraction reads up to six digits behind a point as microseconds.
