@@ -1,0 +1,190 @@
+package migrate
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/magiconair/properties"
+)
+
+// Form is what kind of file the options came from.
+type Form string
+
+const (
+	ConnectJSON       Form = "connect-json"
+	ConnectProperties Form = "connect-properties"
+	DebeziumServer    Form = "debezium-server"
+)
+
+// Input is a connector's configuration. The names of options are as Kafka Connect has them: those of Debezium Server lose
+// their prefixes.
+type Input struct {
+	Form    Form
+	Name    string // of the connector, where it has one
+	Options []Option
+}
+
+// Option is one setting.
+type Option struct {
+	Given string // the name in the file
+	Name  string // the name as in Kafka Connect; for the worker's, as the connector would have it
+	Value string
+}
+
+// Parse reads a connector's JSON (with or without {"name", "config"} around it, and as Connect's REST interface
+// returns it), a standalone worker's connector properties, or Debezium Server's application.properties.
+func Parse(data []byte) (*Input, error) {
+	if trimmed := bytes.TrimLeft(data, " \t\r\n\ufeff"); len(trimmed) > 0 && trimmed[0] == '{' {
+		return parseJSON(trimmed)
+	}
+	in := &Input{Form: ConnectProperties}
+	p, err := loadProperties(data)
+	if err != nil {
+		return nil, err
+	}
+	if p.Len() == 0 {
+		return nil, errors.New("no option was found; a connector's JSON or properties are expected")
+	}
+	for _, name := range p.Keys() {
+		if strings.HasPrefix(name, "debezium.") {
+			in.Form = DebeziumServer
+		}
+	}
+	for _, name := range p.Keys() {
+		value, _ := p.Get(name)
+		o := Option{Given: name, Name: name, Value: value}
+		if in.Form == DebeziumServer {
+			o.Name, o.Value = serverName(name), strings.ReplaceAll(value, "$${", "${")
+		}
+		in.Options = append(in.Options, o)
+	}
+	in.Name = in.value("name")
+	return in, nil
+}
+
+// Worker adds what a Connect worker's properties settle for connectors that do not say: converters, the brokers and
+// how to reach them.
+func (in *Input) Worker(data []byte) error {
+	p, err := loadProperties(data)
+	if err != nil {
+		return err
+	}
+	have := map[string]bool{}
+	for _, o := range in.Options {
+		have[o.Name] = true
+	}
+	for _, given := range p.Keys() {
+		name := "worker." + given
+		switch {
+		case strings.HasPrefix(given, "key.converter"), strings.HasPrefix(given, "value.converter"), strings.HasPrefix(given, "header.converter"):
+			name = given
+		case strings.HasPrefix(given, "producer."):
+			name = "producer.override." + strings.TrimPrefix(given, "producer.")
+		case given == "bootstrap.servers":
+			name = "producer.override." + given
+		}
+		if have[name] {
+			continue // the connector's own wins
+		}
+		value, _ := p.Get(given)
+		in.Options = append(in.Options, Option{Given: "worker: " + given, Name: name, Value: value})
+	}
+	return nil
+}
+
+func (in *Input) value(name string) string {
+	for _, o := range in.Options {
+		if o.Name == name {
+			return strings.TrimSpace(o.Value)
+		}
+	}
+	return ""
+}
+
+func (in *Input) has(name string) bool {
+	for _, o := range in.Options {
+		if o.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+func loadProperties(data []byte) (*properties.Properties, error) {
+	// Placeholders are somebody else's to expand: Connect's configuration providers, or MicroProfile.
+	l := &properties.Loader{Encoding: properties.UTF8, DisableExpansion: true}
+	p, err := l.LoadBytes(data)
+	if err != nil {
+		return nil, errors.New("these are no properties") // the library's error may quote a value
+	}
+	return p, nil
+}
+
+// serverName maps Debezium Server's names; what is of no connector keeps its own.
+func serverName(name string) string {
+	for _, p := range []struct{ server, connect string }{
+		{"debezium.source.", ""},
+		{"debezium.transforms", "transforms"},
+		{"debezium.predicates", "predicates"},
+		{"debezium.sink.kafka.producer.", "producer.override."},
+	} {
+		if rest, ok := strings.CutPrefix(name, p.server); ok {
+			return p.connect + rest
+		}
+	}
+	return name
+}
+
+func parseJSON(data []byte) (*Input, error) {
+	var top map[string]json.RawMessage
+	if err := json.Unmarshal(data, &top); err != nil {
+		return nil, fmt.Errorf("this is no connector's JSON: %w", plainJSON(err))
+	}
+	in := &Input{Form: ConnectJSON}
+	config := top
+	if raw, ok := top["config"]; ok {
+		_ = json.Unmarshal(top["name"], &in.Name)
+		config = nil
+		if err := json.Unmarshal(raw, &config); err != nil {
+			return nil, errors.New(`"config" is no JSON object`)
+		}
+	}
+	if len(config) == 0 {
+		return nil, errors.New("the connector's JSON holds no option")
+	}
+	for _, name := range sortedKeys(config) {
+		value, err := scalar(config[name])
+		if err != nil {
+			return nil, fmt.Errorf("option %s: %w", name, err)
+		}
+		in.Options = append(in.Options, Option{Given: name, Name: name, Value: value})
+	}
+	if in.Name == "" {
+		in.Name = in.value("name")
+	}
+	return in, nil
+}
+
+// scalar takes what Connect takes: a text, and numbers and truth values for theirs.
+func scalar(raw json.RawMessage) (string, error) {
+	var text string
+	if err := json.Unmarshal(raw, &text); err == nil {
+		return text, nil
+	}
+	if bytes.ContainsAny(raw[:1], "[{") {
+		return "", errors.New("the value is no text")
+	}
+	return string(raw), nil
+}
+
+// plainJSON drops what could quote the file, which may hold a password.
+func plainJSON(err error) error {
+	var at *json.SyntaxError
+	if errors.As(err, &at) {
+		return fmt.Errorf("broken at byte %d", at.Offset)
+	}
+	return errors.New("not an object")
+}

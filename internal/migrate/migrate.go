@@ -1,0 +1,212 @@
+package migrate
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// outcome is what a rule says about an option.
+type outcome struct {
+	verdict Verdict
+	key     string
+	note    string
+}
+
+// rule judges the value of one option and may set keys of ours.
+type rule func(m *migration, value string) outcome
+
+// migration is the work on one connector.
+type migration struct {
+	in     *Input
+	router string // alias of the event router in the chain of transformations
+	out    settings
+	notes  map[string]string // comments in the YAML, by key
+	diffs  []string
+	slot   string
+	pub    string
+}
+
+// Translate accounts for the input.
+func Translate(in *Input) *Report {
+	m := &migration{in: in, out: settings{}, notes: map[string]string{}, slot: "debezium", pub: "dbz_publication"}
+	m.router = m.findRouter()
+	r := &Report{Connector: in.Name, Form: in.Form, Counts: map[Verdict]int{}}
+	m.out.set("router.preset", "debezium")
+	for _, o := range in.Options {
+		verdict := m.judge(o)
+		entry := Entry{Option: o.Given, Value: shown(o.Name, o.Value, verdict.verdict != Unknown), Verdict: verdict.verdict, Key: verdict.key, Note: verdict.note}
+		if placeholder.MatchString(o.Value) && verdict.verdict != Without {
+			entry = m.unresolved(o, entry)
+		}
+		r.Options = append(r.Options, entry)
+	}
+	r.Options = append(r.Options, m.absent()...)
+	m.postgres()
+	m.kafka()
+	m.differences()
+	for _, e := range r.Options {
+		r.Counts[e.Verdict]++
+	}
+	r.Config = m.yaml()
+	r.Differences = m.diffs
+	r.Takeover, r.Rollback, r.SideBySide = m.takeover(), m.rollback(), m.sideBySide()
+	return r
+}
+
+// unresolved treats a value that stands elsewhere. A key that got it as it stands would be wrong.
+func (m *migration) unresolved(o Option, e Entry) Entry {
+	if strings.HasPrefix(o.Name, "database.") || secretName.MatchString(o.Name) {
+		e.Note = strings.TrimSpace(e.Note + " " + explain(o.Value))
+		return e
+	}
+	if strings.HasSuffix(o.Name, "route.topic.replacement") {
+		return e // ${routedByValue} is a group, no placeholder
+	}
+	delete(m.out, e.Key)
+	e.Verdict, e.Note = Decide, explain(o.Value)+" Put it into the configuration by hand."
+	return e
+}
+
+func (m *migration) judge(o Option) outcome {
+	name, value := o.Name, strings.TrimSpace(o.Value)
+	if alias, option, ok := m.transform(name); ok {
+		return m.judgeTransform(alias, option, value)
+	}
+	if f, ok := rules[strings.TrimPrefix(name, "internal.")]; ok {
+		return f(m, value)
+	}
+	if f, ok := serverRules[name]; ok && m.in.Form == DebeziumServer {
+		return f(m, value)
+	}
+	for _, p := range prefixRules {
+		if rest, ok := strings.CutPrefix(name, p.prefix); ok {
+			return p.rule(m, rest, value)
+		}
+	}
+	return outcome{Unknown, "", "This version knows no such option of Debezium or Kafka Connect; find out what it does before you switch."}
+}
+
+// absent judges the options that are not given and whose default matters.
+func (m *migration) absent() []Entry {
+	var out []Entry
+	note := func(name, value string, verdict Verdict, key, why string) {
+		out = append(out, Entry{Option: name + " (not given)", Value: value, Verdict: verdict, Key: key, Note: why})
+	}
+	without := func(name string) bool { return !m.in.has(name) }
+	if without("plugin.name") {
+		note("plugin.name", "decoderbufs", Refused, "", pluginNote)
+	}
+	if without("slot.name") {
+		note("slot.name", "debezium", Translated, "postgres.slot", "Debezium's default.")
+	}
+	if without("publication.name") {
+		note("publication.name", "dbz_publication", Translated, "postgres.publication", "Debezium's default.")
+	}
+	if without("publication.autocreate.mode") {
+		note("publication.autocreate.mode", "all_tables", Without, "", allTablesNote)
+	}
+	if without("topic.prefix") && without("database.server.name") {
+		note("topic.prefix", "", Decide, "router.debezium.topic_prefix", "It is part of schema names and of a header: set it to what the connector has.")
+	}
+	if without("table.include.list") && without("table.whitelist") {
+		note("table.include.list", "", Decide, "postgres.tables", "Debezium captures every table; name the outbox table in postgres.tables.")
+	}
+	for _, side := range []string{"value", "key"} {
+		if without(side+".converter") && without("debezium.format."+side) {
+			key := "router.debezium." + side + "_converter"
+			if m.in.Form == DebeziumServer {
+				m.out.set(key, "json_with_schema")
+				note("debezium.format."+side, "json", Translated, key, "Debezium Server's default, with schema.")
+				continue
+			}
+			note(side+".converter", "", Decide, key, "The Connect worker's setting holds: give its file with --worker, or set the key. JsonConverter, which sample files have, is json_with_schema, or json with schemas.enable=false.")
+		}
+	}
+	if m.in.Form == DebeziumServer && without("debezium.format.header") {
+		m.out.set("router.debezium.header_converter", "json_with_schema")
+		note("debezium.format.header", "json", Translated, "router.debezium.header_converter", "Debezium Server's default, with schema.")
+	}
+	if without("producer.override.bootstrap.servers") {
+		note("bootstrap.servers", "", Decide, "kafka.brokers", "The Connect worker has the brokers' addresses: give its file with --worker, or set the key.")
+	}
+	return out
+}
+
+// differences lists what is not an option's matter, or not the same whatever the options say.
+func (m *migration) differences() {
+	if m.out["router.debezium.columns.timestamp"] == nil {
+		m.diff("Record timestamps: Debezium sets the moment at which it handled the row, here it is the time of the commit.")
+	}
+	m.diff("The header __debezium.context.runId is a new UUID at each start, as it is in Debezium; comparisons have to leave it out.")
+	m.diff("Debezium's other topics are not written: heartbeats, transaction metadata, notifications, schema changes.")
+	m.diff("A row that Debezium's task dies of (NULL route, a timestamptz as timestamp column) halts here too, named with its id and LSN; see router.on_bad_row.")
+	if m.in.Form == DebeziumServer {
+		m.diff("Debezium Server's Kafka sink ignores the partition and the timestamp that the event router chose; such settings are left out, so that records stay where they were. Its header values are JSON.")
+	}
+}
+
+func (m *migration) diff(sentence string) { m.diffs = append(m.diffs, sentence) }
+
+// Ways to write rules.
+
+func to(key string) rule {
+	return func(m *migration, value string) outcome {
+		m.out.set(key, value)
+		return outcome{Translated, key, ""}
+	}
+}
+
+func yes(key string) rule {
+	return func(m *migration, value string) outcome {
+		m.out.set(key, strings.EqualFold(value, "true"))
+		return outcome{Translated, key, ""}
+	}
+}
+
+// oneOf translates the words that are the same on both sides.
+func oneOf(key string, words ...string) rule {
+	return func(m *migration, value string) outcome {
+		value = strings.ToLower(value)
+		if !slices.Contains(words, value) {
+			return outcome{Refused, key, "Only " + strings.Join(words, ", ") + " are done the same way here."}
+		}
+		m.out.set(key, value)
+		return outcome{Translated, key, ""}
+	}
+}
+
+func without(why string) rule {
+	return func(*migration, string) outcome { return outcome{Without, "", why} }
+}
+
+func decide(what string) rule {
+	return func(*migration, string) outcome { return outcome{Decide, "", what} }
+}
+
+func refuse(why string) rule {
+	return func(*migration, string) outcome { return outcome{Refused, "", why} }
+}
+
+// only is for options whose one value (the first is the default) means nothing here, and the others need somebody.
+func only(harmless string, why string, otherwise outcome) rule {
+	return func(_ *migration, value string) outcome {
+		if slices.Contains(strings.Split(harmless, "|"), strings.ToLower(value)) {
+			return outcome{Without, "", why}
+		}
+		return otherwise
+	}
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// list splits a comma-separated value.
+func list(value string) []string {
+	var out []string
+	for _, s := range strings.Split(value, ",") {
+		if s = strings.TrimSpace(s); s != "" {
+			out = append(out, s)
+		}
+	}
+	return out
+}

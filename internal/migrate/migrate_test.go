@@ -1,0 +1,314 @@
+package migrate
+
+import (
+	"bufio"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/config"
+)
+
+const connectJSON = `{
+  "name": "outbox-connector",
+  "config": {
+    "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+    "tasks.max": 1,
+    "plugin.name": "pgoutput",
+    "slot.name": "outbox_slot", "publication.name": "outbox_pub", "publication.autocreate.mode": "filtered",
+    "database.hostname": "db.internal", "database.user": "dbz", "database.password": "s3cret'canary", "database.dbname": "shop",
+    "topic.prefix": "shop", "table.include.list": "public\\.outbox_events,public.heartbeat",
+    "heartbeat.interval.ms": "10000", "heartbeat.action.query": "UPDATE heartbeat SET at = now()",
+    "tombstones.on.delete": "false",
+    "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+    "value.converter": "org.apache.kafka.connect.json.JsonConverter", "value.converter.schemas.enable": "false",
+    "transforms": "outbox", "transforms.outbox.type": "io.debezium.transforms.outbox.EventRouter",
+    "transforms.outbox.table.field.event.key": "aggregate_id",
+    "transforms.outbox.table.fields.additional.placement": "type:header:eventType, shard:partition",
+    "transforms.outbox.route.topic.replacement": "${routedByValue}.events",
+    "transforms.outbox.table.expand.json.payload": true,
+    "producer.override.bootstrap.servers": "PLAINTEXT://kafka-1:9092,kafka-2:9092", "producer.override.compression.type": "lz4",
+    "topic.creation.default.partitions": "6", "topic.creation.default.replication.factor": "3", "topic.creation.default.cleanup.policy": "delete"
+  }
+}`
+
+func translate(t *testing.T, text string) *Report {
+	t.Helper()
+	in, err := Parse([]byte(text))
+	require.NoError(t, err)
+	r := Translate(in)
+	require.GreaterOrEqual(t, len(r.Options), len(in.Options), "every option is accounted for")
+	return r
+}
+
+func (r *Report) of(t *testing.T, option string) Entry {
+	t.Helper()
+	for _, e := range r.Options {
+		if e.Option == option || e.Option == option+" (not given)" {
+			return e
+		}
+	}
+	t.Fatalf("no entry for %s", option)
+	return Entry{}
+}
+
+func (r *Report) keys(t *testing.T) map[string]any {
+	t.Helper()
+	var tree map[string]any
+	require.NoError(t, yaml.Unmarshal([]byte(r.Config), &tree))
+	flat := map[string]any{}
+	var walk func(prefix string, m map[string]any)
+	walk = func(prefix string, m map[string]any) {
+		for k, v := range m {
+			if sub, ok := v.(map[string]any); ok && prefix+k != "kafka.topics.config" {
+				walk(prefix+k+".", sub)
+				continue
+			}
+			flat[prefix+k] = v
+		}
+	}
+	walk("", tree)
+	return flat
+}
+
+func TestTranslate(t *testing.T) {
+	r := translate(t, connectJSON)
+	require.True(t, r.Settled(), "%+v", r.Options)
+	require.Equal(t, map[string]any{
+		"postgres.dsn": "postgres://dbz@db.internal:5432/shop?sslmode=prefer", "postgres.slot": "outbox_slot", "postgres.publication": "outbox_pub",
+		"postgres.tables": []any{"public.outbox_events"}, "postgres.setup": "never",
+		"router.preset": "debezium", "router.debezium.topic_prefix": "shop", "router.debezium.columns.key": "aggregate_id",
+		"router.debezium.topic_replacement": "${routedByValue}.events", "router.debezium.additional": []any{"type:header:eventType", "shard:partition"},
+		"router.debezium.expand_json": true, "router.debezium.value_converter": "json",
+		"kafka.brokers": []any{"kafka-1:9092", "kafka-2:9092"}, "kafka.compression": "lz4",
+		"kafka.topics.create": true, "kafka.topics.partitions": 6, "kafka.topics.config": map[string]any{"cleanup.policy": "delete"},
+	}, r.keys(t))
+	require.NotContains(t, r.Config, "canary")
+	require.Equal(t, "***", r.of(t, "database.password").Value)
+	require.Contains(t, r.Config, "PGPASSWORD")
+	require.Contains(t, r.Takeover[1].Commands[0], "outbox-connector/stop")
+	require.Contains(t, r.Takeover[2].Commands[0], "'outbox_slot'")
+	require.Contains(t, r.SideBySide[1].Commands[0], "verify.${routedByValue}.events")
+}
+
+// TestForms: the same connector in every form it may come in.
+func TestForms(t *testing.T) {
+	options := [][2]string{
+		{"connector.class", "io.debezium.connector.postgresql.PostgresConnector"}, {"plugin.name", "pgoutput"}, {"topic.prefix", "shop"},
+		{"table.include.list", "public.outbox"}, {"database.hostname", "db"},
+	}
+	smt := [][2]string{{"transforms", "outbox"}, {"transforms.outbox.type", eventRouter}, {"transforms.outbox.route.topic.replacement", "e.${routedByValue}"}}
+	var bare, props, server strings.Builder
+	for i, o := range append(options, smt...) {
+		if i > 0 {
+			bare.WriteString(",")
+		}
+		bare.WriteString(`"` + o[0] + `":"` + o[1] + `"`)
+		props.WriteString(o[0] + " = " + o[1] + "\n")
+	}
+	for _, o := range options {
+		server.WriteString("debezium.source." + o[0] + "=" + o[1] + "\n")
+	}
+	for _, o := range smt {
+		server.WriteString("debezium." + o[0] + "=" + strings.ReplaceAll(o[1], "${", "$${") + "\n")
+	}
+	server.WriteString("debezium.sink.type=kafka\ndebezium.sink.kafka.producer.bootstrap.servers=k:9092\nquarkus.http.port=8080\n")
+	worker := "bootstrap.servers=k:9092\nkey.converter=org.apache.kafka.connect.storage.StringConverter\nvalue.converter=org.apache.kafka.connect.storage.StringConverter\ngroup.id=connect\n"
+	for name, text := range map[string]string{
+		"bare": "{" + bare.String() + "}", "created": `{"name":"n","config":{` + bare.String() + `}}`,
+		"REST":       `{"name":"n","config":{` + bare.String() + `},"tasks":[{"connector":"n","task":0}],"type":"source"}`,
+		"properties": props.String(), "server": server.String(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			in, err := Parse([]byte(text))
+			require.NoError(t, err)
+			if in.Form != DebeziumServer {
+				require.NoError(t, in.Worker([]byte(worker)))
+			}
+			r := Translate(in)
+			require.True(t, r.Settled(), "%+v", r.Options)
+			keys := r.keys(t)
+			require.Equal(t, []any{"k:9092"}, keys["kafka.brokers"])
+			require.Equal(t, "e.${routedByValue}", keys["router.debezium.topic_replacement"])
+			require.Equal(t, "debezium", keys["postgres.slot"])
+			if name == "server" {
+				require.Equal(t, "json_with_schema", keys["router.debezium.value_converter"])
+				require.Equal(t, "json_with_schema", keys["router.debezium.header_converter"])
+			} else {
+				require.NotContains(t, keys, "router.debezium.value_converter")
+			}
+		})
+	}
+	for _, broken := range []string{"", "{", `{"config": 3}`, `{"a": ["b"]}`, "{}"} {
+		_, err := Parse([]byte(broken))
+		require.Error(t, err, broken)
+	}
+}
+
+// TestServerIgnores: what Debezium Server's sink ignores must not begin to work by a change of tools.
+func TestServerIgnores(t *testing.T) {
+	r := translate(t, "debezium.source.plugin.name=pgoutput\ndebezium.transforms=o\ndebezium.transforms.o.type="+eventRouter+
+		"\ndebezium.transforms.o.table.field.event.timestamp=at\ndebezium.transforms.o.table.fields.additional.placement=shard:partition,type:header\n")
+	require.NotContains(t, r.keys(t), "router.debezium.columns.timestamp")
+	require.Equal(t, []any{"type:header"}, r.keys(t)["router.debezium.additional"])
+}
+
+// TestVerdicts goes through what cannot pass unnoticed.
+func TestVerdicts(t *testing.T) {
+	const head = "transforms=outbox,other\ntransforms.outbox.type=" + eventRouter + "\n"
+	for line, want := range map[string]Verdict{
+		"plugin.name=decoderbufs": Refused,
+		"plugin.name=pgoutput":    Without,
+		"connector.class=io.debezium.connector.mysql.MySqlConnector": Refused,
+		"snapshot.mode=initial":                                      Without,
+		"snapshot.mode=always":                                       Decide,
+		"snapshot.mode=initial_only":                                 Refused,
+		"slot.drop.on.stop=true":                                     Decide,
+		"slot.drop.on.stop=false":                                    Without,
+		"errors.tolerance=all":                                       Decide,
+		"errors.tolerance=none":                                      Translated,
+		"exactly.once.support=required":                              Translated,
+		"exactly.once.support=requested":                             Decide,
+		"skipped.operations=c":                                       Refused,
+		"skipped.operations=u,d,t":                                   Without,
+		"table.include.list=public.outbox_.*":                        Decide,
+		"table.include.list=public.a,public.b":                       Decide,
+		"value.converter=io.confluent.connect.avro.AvroConverter":    Refused,
+		"value.converter=io.debezium.converters.BinaryDataConverter": Translated,
+		"value.converter.schema.registry.url=http://r":               Refused,
+		"lsn.flush.mode=manual":                                      Decide,
+		"flush.lsn.source=false":                                     Decide,
+		"provide.transaction.metadata=true":                          Decide,
+		"message.prefix.include.list=a":                              Decide,
+		"column.mask.with.10.chars=public.outbox.payload":            Refused,
+		"extended.headers.enabled=false":                             Translated,
+		"time.precision.mode=adaptive":                               Translated,
+		"time.precision.mode=weird":                                  Refused,
+		"producer.override.acks=1":                                   Without,
+		"producer.override.partitioner.class=org.apache.kafka.clients.producer.RoundRobinPartitioner": Refused,
+		"producer.override.sasl.mechanism=GSSAPI":                                                     Refused,
+		"producer.override.ssl.truststore.location=/a.jks":                                            Decide,
+		"producer.override.frobnicate=1":                                                              Unknown,
+		"frobnicate=1":                                                                                Unknown,
+		"internal.log.position.check.enable=true":                                                     Without,
+		"driver.socketTimeout=10":                                                                     Decide,
+		"transforms.outbox.frobnicate=1":                                                              Unknown,
+		"transforms.outbox.predicate=isOutbox":                                                        Decide,
+		"transforms.other.type=org.apache.kafka.connect.transforms.InsertHeader":                      Decide,
+		"transforms.other.type=com.example.Encrypt":                                                   Refused,
+		"transforms.absent.type=com.example.Encrypt":                                                  Without,
+		"transforms.outbox.table.op.invalid.behavior=warn":                                            Without,
+		"transforms.outbox.table.op.invalid.behavior=fatal":                                           Decide,
+		"transforms.outbox.tracing.span.context.field=t":                                              Decide,
+		"transforms.outbox.table.fields.additional.placement=type:headers":                            Refused,
+		"transforms.outbox.table.fields.additional.placement=type":                                    Refused,
+		`transforms.outbox.route.topic.regex=(?<routedByValue>[a-z]+)\\.(.*)`:                         Translated,
+		"transforms.outbox.route.topic.regex=(?!internal)(.*)":                                        Refused,
+		"transforms.outbox.route.topic.regex=[a-z&&[^b]]+":                                            Refused,
+		"transforms.outbox.route.topic.regex=a++b":                                                    Refused,
+		`transforms.outbox.route.topic.regex=(a)\\1`:                                                  Refused,
+		"topic.prefix=${env:PREFIX}":                                                                  Decide,
+	} {
+		t.Run(line, func(t *testing.T) {
+			r := translate(t, head+line+"\n")
+			name, _, _ := strings.Cut(line, "=")
+			e := r.of(t, name)
+			require.Equal(t, want, e.Verdict, e.Note)
+			require.True(t, e.Note != "" || e.Key != "")
+		})
+	}
+}
+
+// TestDefaultsThatMatter: Debezium's defaults are part of the configuration.
+func TestDefaultsThatMatter(t *testing.T) {
+	r := translate(t, "transforms=outbox\ntransforms.outbox.type="+eventRouter+"\n")
+	for option, want := range map[string]Verdict{
+		"plugin.name": Refused, "slot.name": Translated, "publication.name": Translated, "topic.prefix": Decide,
+		"table.include.list": Decide, "value.converter": Decide, "key.converter": Decide, "bootstrap.servers": Decide,
+	} {
+		require.Equal(t, want, r.of(t, option).Verdict, option)
+	}
+	require.False(t, r.Settled())
+	require.Equal(t, Refused, translate(t, "plugin.name=pgoutput\ntransforms=x\ntransforms.x.type=a.B\n").of(t, "transforms").Verdict)
+}
+
+// TestSecrets: no value that may be a secret is repeated, and placeholders are explained.
+func TestSecrets(t *testing.T) {
+	r := translate(t, `database.hostname=${env:DBHOST}
+database.password=${file:/opt/pg.properties:password}
+producer.override.security.protocol=SASL_SSL
+producer.override.sasl.mechanism=SCRAM-SHA-512
+producer.override.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required username="relay" password="canary";
+producer.override.ssl.keystore.key=canary
+my.unknown.token=canary
+frobnicate=canary
+driver.password=canary
+`)
+	text := r.Config
+	for _, e := range r.Options {
+		text += e.Value + e.Note
+	}
+	require.NotContains(t, text, "canary")
+	require.Contains(t, r.of(t, "database.password").Note, "the entry password of the properties file /opt/pg.properties")
+	require.Contains(t, r.Config, "PGHOST")
+	require.Equal(t, "relay", r.keys(t)["kafka.sasl.username"])
+	require.Equal(t, true, r.keys(t)["kafka.tls.enabled"])
+	require.NotContains(t, r.keys(t), "postgres.dsn")
+}
+
+// TestEveryOption holds the rules against the list of names.
+func TestEveryOption(t *testing.T) {
+	f, err := os.Open("testdata/options.txt")
+	require.NoError(t, err)
+	defer f.Close()
+	known := map[string]bool{}
+	for s := bufio.NewScanner(f); s.Scan(); {
+		if name := s.Text(); !strings.HasPrefix(name, "#") {
+			known[name] = true
+			r := translate(t, "transforms=outbox\ntransforms.outbox.type="+eventRouter+"\n"+name+"=x\n")
+			require.NotEqual(t, Unknown, r.of(t, name).Verdict, name)
+		}
+	}
+	require.Greater(t, len(known), 180)
+	old := map[string]bool{"database.server.name": true, "table.whitelist": true, "snapshot.scan.all.columns.force": true, "multi.partition.mode": true}
+	for name := range rules {
+		require.True(t, known[name] || old[name] || strings.HasPrefix(name, "offset.") || strings.HasPrefix(name, "internal."), "a rule for %s, which is not in the list", name)
+	}
+	for name := range routerRules {
+		require.True(t, known["transforms.outbox."+name], name)
+	}
+}
+
+// TestKeysExist: what the rules name is in the configuration's reference.
+func TestKeysExist(t *testing.T) {
+	known := map[string]bool{}
+	for _, f := range config.Fields() {
+		known[f.Key] = true
+	}
+	f, err := os.ReadFile("testdata/options.txt")
+	require.NoError(t, err)
+	for _, value := range []string{"true", "2", "json", "string", "kafka", "required", jsonConverter, "a.b", "x:header"} {
+		var in strings.Builder
+		in.WriteString("transforms=outbox\ntransforms.outbox.type=" + eventRouter + "\n")
+		for _, name := range strings.Fields(string(f)) {
+			if strings.Contains(name, ".") && !strings.Contains(name, "transforms.outbox.type") && !strings.ContainsAny(name, "(),:;") {
+				in.WriteString(name + "=" + value + "\n")
+			}
+		}
+		parsed, err := Parse([]byte(in.String()))
+		require.NoError(t, err)
+		r := Translate(parsed)
+		for _, e := range r.Options {
+			for key := range strings.SplitSeq(e.Key, " ") {
+				section := key == "kafka.tls" || key == "kafka.sasl" || key == "kafka.topics" || key == "router.on_update"
+				require.True(t, key == "" || known[key] || section, "%s -> %s", e.Option, key)
+			}
+		}
+		for key := range r.keys(t) {
+			require.True(t, known[key], key)
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package migrate
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Step is one thing to do, in order.
+type Step struct {
+	Do       string   `json:"do"`
+	Commands []string `json:"commands,omitempty"`
+	Why      string   `json:"why,omitempty"`
+}
+
+func (m *migration) position() string {
+	return fmt.Sprintf("psql \"$CDC_OUTBOX_POSTGRES_DSN\" -c \"SELECT slot_name, plugin, active, restart_lsn, confirmed_flush_lsn, pg_current_wal_lsn() FROM pg_replication_slots WHERE slot_name = '%s'\"", m.slot)
+}
+
+func (m *migration) stop() []string {
+	if m.in.Form == DebeziumServer {
+		return []string{"kill -TERM <pid of Debezium Server>"}
+	}
+	return []string{fmt.Sprintf("curl -sS -X PUT http://CONNECT:8083/connectors/%s/stop   # Kafka Connect 3.5 and later; before, DELETE the connector and keep its JSON", m.name())}
+}
+
+func (m *migration) start() []string {
+	if m.in.Form == DebeziumServer {
+		return []string{"start Debezium Server with its old configuration"}
+	}
+	return []string{fmt.Sprintf("curl -sS -X PUT http://CONNECT:8083/connectors/%s/resume", m.name())}
+}
+
+func (m *migration) name() string {
+	if m.in.Name == "" {
+		return "NAME"
+	}
+	return m.in.Name
+}
+
+// takeover is the way over on the same slot and publication.
+func (m *migration) takeover() []Step {
+	return []Step{
+		{
+			Do:       "Settle what is left to decide above, save the configuration, and let it be checked. The slot shows as active: Debezium reads it.",
+			Commands: []string{"cdc-outbox check --config cdc-outbox.yaml"},
+		},
+		{
+			Do:       "Stop Debezium's connector; do not delete the slot, the publication or the connector's offsets.",
+			Commands: m.stop(),
+			Why:      "A slot has one reader. If slot.drop.on.stop is true, set it to false and restart the connector first: stopping it would drop the slot.",
+		},
+		{
+			Do:       "See that the slot is free (active = f), has the plugin pgoutput, and where it stands.",
+			Commands: []string{m.position()},
+			Why:      "What is committed behind confirmed_flush_lsn is sent by whoever reads the slot next. Debezium moves it only after Connect has committed its offsets (offset.flush.interval.ms, a minute by default), so it may lie behind what Debezium has produced: those events arrive once more, with the same id header. None is missing. Do not advance the slot to save the repeats.",
+		},
+		{
+			Do:       "Start this one.",
+			Commands: []string{"cdc-outbox run --config cdc-outbox.yaml", "cdc-outbox status --config cdc-outbox.yaml"},
+			Why:      "It starts at the slot's confirmed position. Debezium's offsets, in connect-offsets or its file, may be ahead of the slot's position; they are not read, so the events in between are the repeats. Should the slot's position be ahead of theirs, Debezium would have started there too.",
+		},
+		{
+			Do: "Keep the connector stopped, with its offsets, until you are sure.",
+		},
+	}
+}
+
+// rollback is the way back.
+func (m *migration) rollback() []Step {
+	return []Step{
+		{Do: "Stop this one, gracefully (SIGTERM): it waits until everything in flight is acknowledged and confirmed.", Commands: []string{"kill -TERM <pid of cdc-outbox>"}},
+		{Do: "See that the slot is free.", Commands: []string{m.position()}},
+		{
+			Do:       "Resume Debezium's connector with the same configuration.",
+			Commands: m.start(),
+			Why:      "Its stored offset is older than the slot's position now. Postgres never sends what lies before confirmed_flush_lsn, whatever start is asked for, so nothing is repeated and nothing is missing. With offset.mismatch.strategy=trust_greater_lsn or trust_slot (Debezium 3.4 and later) Debezium expects just that; with trust_offset it may refuse: set another one before.",
+		},
+	}
+}
+
+// sideBySide is how to run both and compare.
+func (m *migration) sideBySide() []Step {
+	replacement, ok := m.out["router.debezium.topic_replacement"].(string)
+	if !ok {
+		replacement = "outbox.event.${routedByValue}"
+	}
+	left, _, _ := strings.Cut(replacement, "$")
+	slot := "cdc_outbox_verify"
+	shadow := fmt.Sprintf("CDC_OUTBOX_POSTGRES_SLOT=%s CDC_OUTBOX_ROUTER_DEBEZIUM_TOPIC_REPLACEMENT='verify.%s'", slot, replacement)
+	return []Step{
+		{
+			Do:       "Make a second slot. The publication can be shared; it only names tables.",
+			Commands: []string{fmt.Sprintf("psql \"$CDC_OUTBOX_POSTGRES_DSN\" -c \"SELECT pg_create_logical_replication_slot('%s', 'pgoutput')\"", slot)},
+			Why:      "It holds back WAL of its own until it is dropped: watch it, and drop it when you are done. Debezium's own slot is not touched.",
+		},
+		{
+			Do:       "Run this one on that slot, into topics with another prefix. Give those the same number of partitions.",
+			Commands: []string{shadow + " cdc-outbox run --config cdc-outbox.yaml"},
+			Why:      "The shadow topics' events have no consumers; a short retention is enough.",
+		},
+		{
+			Do:       "Let both see events that cover every aggregate type, NULL payloads and the largest ones; then compare. Events from before the second slot are only on Debezium's side, which --since leaves out.",
+			Commands: []string{fmt.Sprintf("cdc-outbox migrate verify --config cdc-outbox.yaml --left-prefix '%s' --right-prefix 'verify.%s'", left, left)},
+			Why:      "Events are matched by their id header and compared by key, value, headers, partition and order per key. Exit code 0: equal, 1: different.",
+		},
+		{
+			Do:       "End the comparison: stop it, drop its slot, delete the shadow topics.",
+			Commands: []string{fmt.Sprintf("psql \"$CDC_OUTBOX_POSTGRES_DSN\" -c \"SELECT pg_drop_replication_slot('%s')\"", slot)},
+		},
+	}
+}

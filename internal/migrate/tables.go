@@ -1,0 +1,51 @@
+package migrate
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// plainTable is a table's name as a regular expression that matches nothing else; Debezium's entries are expressions,
+// mostly such ones.
+var plainTable = regexp.MustCompile(`^[A-Za-z0-9_$]+(\\?\.|\[\.\])[A-Za-z0-9_$]+$`)
+
+func tableList(m *migration, value string) outcome {
+	const key = "postgres.tables"
+	var tables, patterns []string
+	for _, entry := range list(value) {
+		entry = strings.TrimSuffix(strings.TrimPrefix(entry, "^"), "$")
+		table := strings.NewReplacer(`\.`, ".", "[.]", ".").Replace(entry)
+		switch {
+		case !plainTable.MatchString(entry):
+			patterns = append(patterns, entry)
+		case m.foreign(table):
+		default:
+			tables = append(tables, table)
+		}
+	}
+	if len(patterns) > 0 {
+		return outcome{Decide, key, "A pattern: list the tables it stands for (SELECT * FROM pg_publication_tables shows the publication's). Partitions count by their root."}
+	}
+	if len(tables) == 0 {
+		return outcome{Decide, key, "No table is left; name the outbox table."}
+	}
+	if !slices.Equal(tables, []string{"public.outbox"}) {
+		m.out.set(key, tables)
+	}
+	if len(tables) > 1 {
+		return outcome{Decide, key, "Several tables: the event router takes every captured table for an outbox. List in " + key + " those that are one; rows of the others have made records, or errors, until now."}
+	}
+	return outcome{Translated, key, ""}
+}
+
+// foreign says whether the table is for signals or heartbeats.
+func (m *migration) foreign(table string) bool {
+	signal := m.in.value("signal.data.collection")
+	if table == signal || strings.HasSuffix(signal, "."+table) {
+		return true
+	}
+	query := m.in.value("heartbeat.action.query")
+	_, name, _ := strings.Cut(table, ".")
+	return query != "" && regexp.MustCompile(`(?i)(^|[^A-Za-z0-9_$])`+regexp.QuoteMeta(name)+`($|[^A-Za-z0-9_$])`).MatchString(query)
+}

@@ -1,0 +1,79 @@
+package migrate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/config"
+)
+
+// settings are keys of ours with their values: text, truth value, number, list or mapping.
+type settings map[string]any
+
+func (s settings) set(key string, value any) { s[key] = value }
+
+// yaml writes the settings that differ from their defaults, in the order of the reference, with their comments.
+func (m *migration) yaml() string {
+	doc := &yaml.Node{Kind: yaml.MappingNode}
+	sections := map[string]*yaml.Node{"": doc}
+	for _, f := range config.Fields() {
+		value, ok := m.out[f.Key]
+		if !ok || same(value, f.Default) {
+			continue
+		}
+		node := &yaml.Node{}
+		if err := node.Encode(value); err != nil {
+			continue // none of the types above fails
+		}
+		if node.Kind == yaml.SequenceNode {
+			node.Style = yaml.FlowStyle
+		}
+		m.place(sections, f.Key, node)
+	}
+	head := "# Made by cdc-outbox migrate debezium from the connector " + m.in.Name + "."
+	if m.in.Name == "" {
+		head = "# Made by cdc-outbox migrate debezium."
+	}
+	if note := m.notes["postgres"]; note != "" {
+		head += "\n# " + strings.ReplaceAll(note, "\n", "\n# ")
+	}
+	var b strings.Builder
+	b.WriteString(head + "\n# Only what differs from the defaults: cdc-outbox config shows all of it.\n")
+	enc := yaml.NewEncoder(&b)
+	enc.SetIndent(2)
+	if err := enc.Encode(doc); err != nil {
+		return ""
+	}
+	return b.String()
+}
+
+// place puts the node under its sections, which are made when they are needed.
+func (m *migration) place(sections map[string]*yaml.Node, key string, node *yaml.Node) {
+	section, name, ok := cutLast(key, ".")
+	if !ok {
+		section, name = "", key
+	}
+	if sections[section] == nil {
+		sections[section] = &yaml.Node{Kind: yaml.MappingNode}
+		m.place(sections, section, sections[section])
+	}
+	k := &yaml.Node{Kind: yaml.ScalarNode, Value: name}
+	if note := m.notes[key]; note != "" {
+		k.HeadComment = note
+	}
+	sections[section].Content = append(sections[section].Content, k, node)
+}
+
+// same says whether the value is the default, as the reference writes it.
+func same(value any, def string) bool {
+	switch v := value.(type) {
+	case []string:
+		return slices.Equal(v, strings.Split(def, ",")) || len(v) == 0 && def == ""
+	case map[string]string:
+		return len(v) == 0
+	}
+	return fmt.Sprint(value) == def
+}
