@@ -99,8 +99,8 @@ func (m *migration) sideBySide() []Step {
 			Why:      "The shadow topics' events have no consumers; a short retention is enough.",
 		},
 		{
-			Do:       "Let both see events that cover every aggregate type, NULL payloads and the largest ones; then compare. Events from before the second slot are only on Debezium's side, which --since leaves out.",
-			Commands: []string{fmt.Sprintf("cdc-outbox migrate verify --config cdc-outbox.yaml --left-prefix '%s' --right-prefix 'verify.%s'", left, left)},
+			Do:       "Let both see events that cover every aggregate type, NULL payloads and the largest ones; then compare. --overlap leaves out what is only on one side because that side began earlier or has not arrived.",
+			Commands: []string{fmt.Sprintf("cdc-outbox migrate verify --config cdc-outbox.yaml --left-prefix '%s' --overlap --right-prefix 'verify.%s'", left, left)},
 			Why:      "Events are matched by their id header and compared by key, value, headers, partition and order per key. Exit code 0: equal, 1: different.",
 		},
 		{

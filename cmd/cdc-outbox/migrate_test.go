@@ -1,0 +1,120 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+const debeziumConnector = `{"name": "outbox", "config": {
+  "connector.class": "io.debezium.connector.postgresql.PostgresConnector", "plugin.name": "pgoutput", "topic.prefix": "shop",
+  "database.hostname": "db", "database.user": "dbz", "database.password": "` + canary + `", "database.dbname": "shop",
+  "table.include.list": "public.outbox", "slot.name": "taken",
+  "key.converter": "org.apache.kafka.connect.storage.StringConverter", "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+  "producer.override.bootstrap.servers": "k:9092",
+  "transforms": "outbox", "transforms.outbox.type": "io.debezium.transforms.outbox.EventRouter"%s}}`
+
+func TestMigrateDebezium(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name, more string) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, fmt.Appendf(nil, debeziumConnector, more), 0o600))
+		return path
+	}
+	settled, open := file("settled.json", ""), file("open.json", `, "errors.tolerance": "all", "frobnicate": "1"`)
+
+	r := invoke(t, nil, "migrate", "debezium", settled)
+	require.Equal(t, 0, r.code, r.all())
+	require.Contains(t, r.stdout, "slot: taken")
+	require.Contains(t, r.stderr, "Taking over slot and publication")
+	require.NotContains(t, r.all(), canary)
+
+	out := filepath.Join(dir, "cdc-outbox.yaml")
+	r = invoke(t, nil, "migrate", "debezium", settled, "--output", out)
+	require.Equal(t, 0, r.code, r.all())
+	require.Contains(t, r.stdout, "The way back")
+	require.Empty(t, r.stderr)
+	r = invoke(t, nil, "migrate", "debezium", settled, "--output", out)
+	require.Equal(t, 2, r.code, "nothing is overwritten")
+
+	r = invoke(t, nil, "migrate", "debezium", open, "--json")
+	require.Equal(t, 3, r.code, r.all())
+	require.NotContains(t, r.all(), canary)
+	var report struct {
+		Config  string
+		Options []struct{ Option, Verdict string }
+		Counts  map[string]int
+	}
+	require.NoError(t, json.Unmarshal([]byte(r.stdout), &report))
+	require.Equal(t, 1, report.Counts["needs_decision"])
+	require.Equal(t, 1, report.Counts["unknown"])
+	require.Contains(t, report.Config, "slot: taken")
+
+	for _, args := range [][]string{{"migrate"}, {"migrate", "debezium"}, {"migrate", "debezium", filepath.Join(dir, "nowhere")}, {"migrate", "verify"}} {
+		require.Equal(t, 2, invoke(t, nil, args...).code, args)
+	}
+}
+
+func TestMigrateVerify(t *testing.T) {
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(2, "a.order", "b.order", "a.customer", "b.customer", "a.only"))
+	require.NoError(t, err)
+	defer c.Close()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...))
+	require.NoError(t, err)
+	defer cl.Close()
+	write := func(topic string, from, to int, value string) {
+		for i := from; i < to; i++ {
+			require.NoError(t, cl.ProduceSync(t.Context(), &kgo.Record{
+				Topic: topic, Key: fmt.Append(nil, "k", i%5), Value: []byte(value),
+				Headers: []kgo.RecordHeader{{Key: "__debezium.context.runId", Value: []byte(topic)}, {Key: "id", Value: fmt.Append(nil, topic[1:], i)}},
+			}).FirstErr())
+		}
+	}
+	for _, side := range []string{"a", "b"} {
+		write(side+".order", 0, 50, "v")
+		write(side+".customer", 0, 20, "v")
+	}
+	args := []string{"migrate", "verify", "--kafka-brokers", strings.Join(c.ListenAddrs(), ","), "--left-prefix=a.", "--right-prefix=b."}
+	r := invoke(t, nil, args...)
+	require.Equal(t, 0, r.code, r.all())
+	require.Contains(t, r.stdout, "3 topics; records: 70 on the left, 70 on the right; 70 events are on both sides")
+
+	write("a.only", 0, 3, "v")
+	write("a.order", 50, 51, "v")
+	write("b.order", 50, 51, "payload-canary")
+	r = invoke(t, nil, append(args, "--json")...)
+	require.Equal(t, 1, r.code, r.all())
+	require.NotContains(t, r.all(), "payload-canary")
+	var v struct {
+		Equal       bool
+		Differences map[string]int
+		Examples    []struct {
+			Kind, ID, What string
+			Places         []string
+		}
+	}
+	require.NoError(t, json.Unmarshal([]byte(r.stdout), &v))
+	require.Equal(t, map[string]int{"only_left": 3, "value": 1}, v.Differences)
+	require.Equal(t, 0, invoke(t, nil, "migrate", "verify", "--kafka-brokers", c.ListenAddrs()[0], "--topic=a.customer=b.customer").code)
+	for _, e := range v.Examples {
+		if e.Kind == "value" {
+			require.Equal(t, ".order50", e.ID)
+			require.Equal(t, "1 bytes against 14 bytes", e.What)
+			require.Len(t, e.Places, 2)
+		}
+	}
+}
+
+func TestPairTopics(t *testing.T) {
+	names := []string{"outbox.event.order", "outbox.event.verify.order", "verify.outbox.event.order", "verify.outbox.event.x", "other"}
+	require.Equal(t, [][2]string{{"outbox.event.order", "verify.outbox.event.order"}, {"outbox.event.verify.order", "verify.outbox.event.verify.order"},
+		{"outbox.event.x", "verify.outbox.event.x"}}, pairTopics(names, "outbox.event.", "verify.outbox.event."))
+	require.Equal(t, [][2]string{{"outbox.event.order", "outbox.event.verify.order"}}, pairTopics(names[:2], "outbox.event.", "outbox.event.verify."))
+}

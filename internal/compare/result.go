@@ -1,0 +1,219 @@
+package compare
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Kind is a kind of difference.
+type Kind string
+
+const (
+	OnlyLeft  Kind = "only_left"
+	OnlyRight Kind = "only_right"
+	Topic     Kind = "topic"
+	Partition Kind = "partition"
+	Key       Kind = "key"
+	Value     Kind = "value"
+	Headers   Kind = "headers"
+	Timestamp Kind = "timestamp"
+	Order     Kind = "order"      // events of one key are in another order
+	Repeat    Kind = "repeat"     // an event came again with other content
+	WithoutID Kind = "without_id" // no id header: it cannot be matched
+)
+
+// Place is where a record is; Topic numbers the pairs.
+type Place struct {
+	Side      Side
+	Topic     int
+	Partition int32
+	Offset    int64
+}
+
+// Difference is an example of one.
+type Difference struct {
+	Kind   Kind
+	Places []Place // one or both sides'
+}
+
+// maxExamples is how many examples of a kind are kept.
+const maxExamples = 10
+
+// Result is the verdict.
+type Result struct {
+	Records  [2]int64 // by side
+	Matched  int64    // events that both sides have
+	Repeated [2]int64 // records beyond an event's first, by side; no difference
+	Outside  [2]int64 // with Overlap: events left out
+	Counts   map[Kind]int64
+	Examples []Difference
+}
+
+// Equal says whether there is no difference.
+func (r *Result) Equal() bool { return len(r.Counts) == 0 }
+
+func (r *Result) note(kind Kind, places ...Place) {
+	if r.Counts == nil {
+		r.Counts = map[Kind]int64{}
+	}
+	if r.Counts[kind]++; r.Counts[kind] <= maxExamples {
+		r.Examples = append(r.Examples, Difference{kind, places})
+	}
+}
+
+func place(side Side, topic int, partition int32, offset int64) Place {
+	return Place{side, topic, partition, offset}
+}
+
+func (e *event) place() Place { return place(e.Side, int(e.Topic), e.Partition, e.Offset) }
+
+// pair is a matched event's place in the order of its key.
+type pair struct {
+	Key                     uint64
+	Left, Right             int64 // offsets
+	LeftTopic, RightTopic   uint16
+	LeftPartition, RightPar int32
+}
+
+// log is a partition of one side.
+type log struct {
+	side      Side
+	topic     uint16
+	partition int32
+}
+
+// extent is the offsets between which a partition's events are on both sides.
+type extent struct{ first, last int64 }
+
+// Result judges all that was added.
+func (c *Comparison) Result() (*Result, error) {
+	pairs := newSpill[pair](c.options.Dir, "pairs")
+	defer pairs.close()
+	extents := map[log]extent{}
+	if err := c.match(pairs, extents); err != nil {
+		return nil, err
+	}
+	if err := c.alone(extents); err != nil {
+		return nil, err
+	}
+	if err := c.order(pairs); err != nil {
+		return nil, err
+	}
+	return &c.result, nil
+}
+
+// match compares the events that both sides have.
+func (c *Comparison) match(pairs *spill[pair], extents map[log]extent) error {
+	return c.byID(func(l, r []event) error {
+		for _, side := range [][]event{l, r} {
+			if len(side) == 0 {
+				continue
+			}
+			c.result.Repeated[side[0].Side] += int64(len(side) - 1)
+			for i := range side[1:] {
+				if e := &side[i+1]; e.Key != side[0].Key || e.Value != side[0].Value || e.Headers != side[0].Headers {
+					c.result.note(Repeat, side[0].place(), e.place())
+				}
+			}
+		}
+		if len(l) == 0 || len(r) == 0 {
+			return nil
+		}
+		c.result.Matched++
+		for _, e := range [...]*event{&l[0], &r[0]} {
+			k := log{e.Side, e.Topic, e.Partition}
+			x, ok := extents[k]
+			if !ok {
+				x = extent{e.Offset, e.Offset}
+			}
+			extents[k] = extent{min(x.first, e.Offset), max(x.last, e.Offset)}
+		}
+		c.compare(&l[0], &r[0])
+		if !l[0].KeyNotNull || !r[0].KeyNotNull {
+			return nil
+		}
+		return pairs.add(l[0].Key>>1, pair{
+			Key: l[0].Key, Left: l[0].Offset, Right: r[0].Offset, LeftTopic: l[0].Topic, RightTopic: r[0].Topic,
+			LeftPartition: l[0].Partition, RightPar: r[0].Partition,
+		})
+	})
+}
+
+func (c *Comparison) compare(l, r *event) {
+	for _, d := range []struct {
+		kind Kind
+		is   bool
+	}{
+		{Topic, l.Topic != r.Topic},
+		{Partition, l.Partition != r.Partition && !c.options.IgnorePartitions},
+		{Key, l.Key != r.Key},
+		{Value, l.Value != r.Value},
+		{Headers, l.Headers != r.Headers},
+		{Timestamp, l.Timestamp != r.Timestamp && c.options.Timestamps},
+	} {
+		if d.is {
+			c.result.note(d.kind, l.place(), r.place())
+		}
+	}
+}
+
+// alone counts the events that one side lacks.
+func (c *Comparison) alone(extents map[log]extent) error {
+	return c.byID(func(l, r []event) error {
+		if len(l) > 0 && len(r) > 0 {
+			return nil
+		}
+		e, kind := &append(l, r...)[0], OnlyLeft
+		if e.Side == Right {
+			kind = OnlyRight
+		}
+		if c.options.Overlap {
+			if x, ok := extents[log{e.Side, e.Topic, e.Partition}]; !ok || e.Offset < x.first || e.Offset > x.last {
+				c.result.Outside[e.Side]++
+				return nil
+			}
+		}
+		c.result.note(kind, e.place())
+		return nil
+	})
+}
+
+// order: what comes in some order of a key on the left, first appearances counted, comes in the same on the right.
+func (c *Comparison) order(pairs *spill[pair]) error {
+	return pairs.each(func(all []pair) error {
+		slices.SortFunc(all, func(a, b pair) int {
+			return cmp.Or(cmp.Compare(a.LeftTopic, b.LeftTopic), cmp.Compare(a.Key, b.Key), cmp.Compare(a.LeftPartition, b.LeftPartition), cmp.Compare(a.Left, b.Left))
+		})
+		for i := 1; i < len(all); i++ {
+			a, b := all[i-1], all[i]
+			if a.LeftTopic == b.LeftTopic && a.Key == b.Key && a.LeftPartition == b.LeftPartition &&
+				a.RightTopic == b.RightTopic && a.RightPar == b.RightPar && a.Right > b.Right {
+				c.result.note(Order, place(Left, int(b.LeftTopic), b.LeftPartition, b.Left), place(Right, int(b.RightTopic), b.RightPar, b.Right))
+			}
+		}
+		return nil
+	})
+}
+
+// byID calls f with the records of each event, those of a side in the order in which they came.
+func (c *Comparison) byID(f func(l, r []event) error) error {
+	return c.events.each(func(all []event) error {
+		slices.SortStableFunc(all, func(a, b event) int {
+			return cmp.Or(cmp.Compare(a.ID[0], b.ID[0]), cmp.Compare(a.ID[1], b.ID[1]), cmp.Compare(a.Side, b.Side))
+		})
+		for len(all) > 0 {
+			n, left := 1, 0
+			for n < len(all) && all[n].ID == all[0].ID {
+				n++
+			}
+			for left < n && all[left].Side == Left {
+				left++
+			}
+			if err := f(all[:left:left], all[left:n:n]); err != nil {
+				return err
+			}
+			all = all[n:]
+		}
+		return nil
+	})
+}
