@@ -21,6 +21,9 @@ type AdminConfig struct {
 	Tables      []Table // may be empty where only logical messages are read
 	Columns     OutboxColumns
 
+	// Memory is the table that remembers how far the slot is confirmed; none where it has no name.
+	Memory Table
+
 	Failover bool // 17+: create the slot with failover, so that standbys keep a copy of it
 
 	// TableDDL creates the outbox tables, one statement or several; Setup runs it when one of Tables is missing. Empty:
@@ -39,6 +42,8 @@ type AdminConfig struct {
 	ConnectTimeout time.Duration
 
 	Logger *zap.Logger // default: none
+
+	onlyNeeded bool // see withoutExtras
 }
 
 // OutboxColumns names the columns an event is made of. Headers and Timestamp may be empty: not mapped.

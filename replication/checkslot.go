@@ -34,7 +34,7 @@ func checkPair(cfg AdminConfig, st setupState) []preflight.Finding {
 
 // withoutExtras leaves what `run` may create by itself.
 func (cfg AdminConfig) withoutExtras() AdminConfig {
-	cfg.TableDDL, cfg.Role = "", ""
+	cfg.TableDDL, cfg.Role, cfg.onlyNeeded = "", "", true
 	return cfg
 }
 
@@ -51,7 +51,7 @@ func publicationLost(cfg AdminConfig, st setupState) preflight.Finding {
 		Remedy: strings.Join([]string{
 			fmt.Sprintf("SELECT pg_drop_replication_slot(%s);", QuoteLiteral(cfg.Slot)),
 			publicationDDL(renewed, st.anyPartitioned()),
-			slotDDL(renewed),
+			renewSlot(renewed),
 			republish(renewed, cfg.Tables...),
 		}, "\n"),
 	}
@@ -82,13 +82,21 @@ func republish(cfg AdminConfig, tables ...Table) string {
 	return strings.Join(lines, "\n")
 }
 
+// renewSlot makes the slot anew; what is remembered was the old one's.
+func renewSlot(cfg AdminConfig) string {
+	if cfg.Memory.Name == "" {
+		return slotDDL(cfg)
+	}
+	return slotDDL(cfg) + "\n" + forget(cfg)
+}
+
 func slotGone(cfg AdminConfig) preflight.Finding {
 	return preflight.Finding{
 		Level: preflight.Fail, Subject: slotSubject(cfg),
 		Found: fmt.Sprintf("It is gone, while %s that it read is still there.", publicationSubject(cfg)),
 		Why: "It was dropped, or the server was restored or failed over to a standby without it. A new slot starts at its creation: " +
 			"rows committed between the last published event and then come through no slot.",
-		Remedy: slotDDL(cfg) + "\n" + republish(cfg, cfg.Tables...) + "\n-- if nothing was ever published, creating the slot is all",
+		Remedy: renewSlot(cfg) + "\n" + republish(cfg, cfg.Tables...) + "\n-- if nothing was ever published, creating the slot is all",
 	}
 }
 
@@ -151,7 +159,7 @@ func slotInvalidated(cfg AdminConfig, st setupState) preflight.Finding {
 		Why:   "It can never be read again. Rows committed after that position come through no slot.",
 		Remedy: strings.Join([]string{
 			fmt.Sprintf("SELECT pg_drop_replication_slot(%s);", QuoteLiteral(cfg.Slot)),
-			slotDDL(cfg),
+			renewSlot(cfg),
 			republish(cfg, cfg.Tables...),
 			"-- raise max_slot_wal_keep_size so that it lasts longer than an outage",
 		}, "\n"),

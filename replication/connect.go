@@ -37,9 +37,12 @@ func open(ctx context.Context, cfg *Config, earlier *Identity) (*Stream, error) 
 	}
 	limited, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("no stream within %s", startTimeout))
 	defer cancel()
-	id, err := conn.identify(limited, cfg)
+	id, slot, err := conn.identify(limited, cfg)
 	if err == nil {
 		err = cfg.compare(&id, earlier)
+	}
+	if err == nil {
+		err = cfg.memory.begin(limited, conn, id, slot)
 	}
 	if err == nil {
 		err = cfg.OnIdentity(id)
@@ -75,6 +78,7 @@ func dial(ctx context.Context, cfg *Config, again bool) (*connection, error) {
 		"replication": "database",
 		// The text forms of values belong to the record, so they must not depend on the server's or the role's settings.
 		"client_encoding": "UTF8", "DateStyle": "ISO", "TimeZone": "UTC", "IntervalStyle": "postgres",
+		"synchronous_commit": "local", // see memory
 		"extra_float_digits": "1", "bytea_output": "hex",
 		"client_min_messages": "warning", // see Stream.notice
 		"application_name":    "cdc-outbox/" + cfg.Slot,
@@ -107,10 +111,10 @@ func dial(ctx context.Context, cfg *Config, again bool) (*connection, error) {
 
 // identify asks the server who it is and how the slot is. A walsender with a database takes SQL by the simple
 // protocol (Postgres docs 55.4).
-func (c *connection) identify(ctx context.Context, cfg *Config) (Identity, error) {
+func (c *connection) identify(ctx context.Context, cfg *Config) (Identity, SlotInfo, error) {
 	system, err := pglogrepl.IdentifySystem(ctx, c.PgConn)
 	if err != nil {
-		return Identity{}, cfg.queryError(ctx, err)
+		return Identity{}, SlotInfo{}, cfg.queryError(ctx, err)
 	}
 	id := Identity{SystemID: system.SystemID, Timeline: system.Timeline, BackendPID: c.PID(), WALEnd: system.XLogPos}
 
@@ -118,26 +122,26 @@ func (c *connection) identify(ctx context.Context, cfg *Config) (Identity, error
 		`+ownTimeout+`,
 		(SELECT to_jsonb(s)::text FROM pg_catalog.pg_replication_slots s WHERE slot_name = `+QuoteLiteral(cfg.Slot)+`)`, 4)
 	if err != nil {
-		return id, cfg.queryError(ctx, err)
+		return id, SlotInfo{}, cfg.queryError(ctx, err)
 	}
 	id.Database = string(rows[0])
 	if id.ServerVersion, err = strconv.Atoi(string(rows[1])); err != nil {
-		return id, cfg.retry(fmt.Errorf("server_version_num is %q", rows[1]))
+		return id, SlotInfo{}, cfg.retry(fmt.Errorf("server_version_num is %q", rows[1]))
 	}
 	ms, err := strconv.Atoi(string(rows[2]))
 	if err != nil {
-		return id, cfg.retry(fmt.Errorf("wal_sender_timeout is %q", rows[2]))
+		return id, SlotInfo{}, cfg.retry(fmt.Errorf("wal_sender_timeout is %q", rows[2]))
 	}
 	id.walSenderTimeout = time.Duration(ms) * time.Millisecond
 	if rows[3] == nil {
-		return id, cfg.slotMissing()
+		return id, SlotInfo{}, cfg.slotMissing()
 	}
 	slot, err := parseSlotRow(rows[3])
 	if err != nil {
-		return id, cfg.retry(err)
+		return id, SlotInfo{}, cfg.retry(err)
 	}
 	id.ConfirmedFlush, id.RestartLSN = slot.ConfirmedFlush, slot.RestartLSN
-	return id, cfg.checkSlot(slot, id.Database)
+	return id, slot, cfg.checkSlot(slot, id.Database)
 }
 
 // sessionTimeout is the wal_sender_timeout of the stream's session where the server's own is longer or off. A process that

@@ -71,7 +71,7 @@ func findRule(code string) rule {
 // admin is what the checks and their remedies need to know, so that a fault has the same text in the stream, at the start
 // and in check.
 func (c *Config) admin() AdminConfig {
-	return AdminConfig{Slot: c.Slot, Publication: c.Publication, Tables: c.Tables, Columns: c.Columns, Failover: c.Failover}
+	return AdminConfig{Slot: c.Slot, Publication: c.Publication, Tables: c.Tables, Columns: c.Columns, Failover: c.Failover, Memory: c.Memory}
 }
 
 func nextLogin(*Config) string {

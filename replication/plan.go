@@ -48,6 +48,7 @@ func planSetup(cfg AdminConfig, st setupState) []Step {
 		partitioned = partitioned || ddlPartitions(cfg.TableDDL)
 	}
 	steps = append(steps, planGrants(cfg, st)...)
+	steps = append(steps, planMemory(cfg, st)...)
 	if !st.Publication.Exists {
 		steps = append(steps, Step{
 			SQL:    publicationDDL(cfg, partitioned),

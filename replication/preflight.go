@@ -75,6 +75,7 @@ func preflightFindings(cfg AdminConfig, st setupState, open []openTransaction, r
 		out = append(out, checkSlot(cfg, st)...)
 		out = append(out, checkReader(cfg, st, reader)...)
 	}
+	out = append(out, checkMemory(cfg, st)...)
 	out = append(out, checkWALLimit(st))
 	return append(out, checkOpenTransactions(st, open)...)
 }

@@ -74,6 +74,9 @@ func Run(ctx context.Context, config Config, consume func(ctx context.Context, s
 	r := &runner{cfg: cfg, consume: consume, silence: cfg.Silence, backoff: &backoff.ExponentialBackOff{
 		InitialInterval: backoffFirst, MaxInterval: backoffMost, Multiplier: 2, RandomizationFactor: 0.5,
 	}}
+	if cfg.memory = newMemory(cfg); cfg.memory != nil {
+		defer cfg.memory.close()
+	}
 	for {
 		done, err := r.once(ctx)
 		switch {

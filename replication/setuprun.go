@@ -63,7 +63,14 @@ func settle(ctx context.Context, conn *pgx.Conn, cfg AdminConfig, st setupState)
 
 func runStep(ctx context.Context, conn *pgx.Conn, cfg AdminConfig, step Step) error {
 	if step.action == stepSlot {
-		return createSlot(ctx, conn, cfg, step.SQL)
+		if err := createSlot(ctx, conn, cfg, step.SQL); err != nil || cfg.Memory.Name == "" {
+			return err
+		}
+		// What is remembered is another slot's. A role that may not delete it has not been given one to remember either.
+		if _, err := conn.Exec(ctx, forget(cfg)); err != nil && adminSQLState(err) != "42P01" && adminSQLState(err) != "42501" {
+			return adminQueryFault("table "+cfg.Memory.String(), err)
+		}
+		return nil
 	}
 	sql := step.SQL
 	if step.action == stepPublication {

@@ -17,6 +17,7 @@ type setupState struct {
 	Publication PublicationInfo
 	Slot        SlotInfo
 	Tables      []tableInfo
+	Memory      memoryInfo
 }
 
 // serverInfo is the server, the connected database and the connected role.
@@ -77,6 +78,7 @@ type roleInfo struct {
 	MayConnect   bool
 	Using        map[string]bool // schema: has USAGE
 	Selecting    map[Table]bool  // table: has SELECT
+	Remembering  bool            // may use the table of remembered positions
 }
 
 func lookupRole(ctx context.Context, q Querier, name string, tables []tableInfo) (roleInfo, error) {
@@ -127,6 +129,16 @@ func readSetupState(ctx context.Context, q Querier, cfg AdminConfig) (setupState
 	}
 	if st.Role, err = lookupRole(ctx, q, cfg.Role, st.Tables); err != nil {
 		return st, err
+	}
+	if st.Memory, err = lookupMemory(ctx, q, cfg.Memory); err != nil {
+		return st, err
+	}
+	if st.Memory.Exists && cfg.Role != "" && st.Role.Exists {
+		err := q.QueryRow(ctx, `SELECT bool_and(has_table_privilege($1::text, $2::text, p)) FROM unnest('{SELECT,INSERT,UPDATE,DELETE}'::text[]) p`,
+			cfg.Role, cfg.Memory.SQL()).Scan(&st.Role.Remembering)
+		if err != nil {
+			return st, fmt.Errorf("read the grants of role %q: %w", cfg.Role, err)
+		}
 	}
 	if st.Publication, err = LookupPublication(ctx, q, cfg.Publication); err != nil {
 		return st, err

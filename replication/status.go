@@ -142,7 +142,8 @@ func (c *statusClock) write(request bool, behind ...byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.moved.Store(false) // before Confirmed is asked, so that no move is missed
-	flush := max(uint64(c.s.cfg.Confirmed()), c.flush.Load())
+	confirmed := c.s.cfg.memory.limit(c.s.cfg.Confirmed(), pglogrepl.LSN(c.s.lastRow.Load()))
+	flush := max(uint64(confirmed), c.flush.Load())
 	c.flush.Store(flush)
 
 	b := c.buf[:]

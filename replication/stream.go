@@ -60,6 +60,8 @@ type Stream struct {
 	heard    atomic.Int64 // when the server was last heard, as duration since epoch
 	waiting  atomic.Int64 // since when Receive waits for the server, as duration since epoch; notWaiting
 	received atomic.Uint64
+	lastRow  atomic.Uint64 // the commit of the last row received
+	commit   uint64        // of the open transaction
 
 	interrupted atomic.Pointer[error] // why Receive must end
 	broken      chan struct{}         // closed with it
@@ -68,6 +70,8 @@ type Stream struct {
 	finishing   bool
 	release     func() bool // ends the watch over Run's context
 
+	remember sync.WaitGroup // writing down what is confirmed
+	forgo    context.CancelFunc
 	status   statusClock
 	shutdown shutdownWatch
 }
@@ -80,6 +84,11 @@ func newStream(ctx context.Context, cfg *Config, conn net.Conn, r io.Reader, id 
 	s.frames = newFrames(&watchedReader{s, r})
 	s.waiting.Store(notWaiting)
 	s.received.Store(uint64(id.Start))
+	ending, end := context.WithCancel(context.Background())
+	s.forgo = end
+	if cfg.memory != nil && !cfg.memory.off.Load() {
+		s.remember.Go(func() { cfg.memory.run(ending, s) })
+	}
 	s.status.start(s)
 	s.release = context.AfterFunc(ctx, func() { s.interrupt(context.Cause(ctx)) })
 	return s
@@ -169,6 +178,7 @@ func (s *Stream) copyData(b []byte) (done bool, err error) {
 		if err := s.decoder.decode(&s.message, pglogrepl.LSN(start), b[25:]); err != nil {
 			return false, s.corrupt(err)
 		}
+		s.sawRow()
 		return true, nil
 	case 'k':
 		if len(b) != 18 {
@@ -205,6 +215,18 @@ func (s *Stream) notice(body []byte) error {
 	missing := pgconn.ErrorResponseToPgError((*pgproto3.ErrorResponse)(&n))
 	missing.Code = "42704"
 	return s.cfg.serverError(duringStream, s.status.reported(), missing)
+}
+
+// sawRow notes the transaction of the first of its rows.
+func (s *Stream) sawRow() {
+	switch s.message.Kind {
+	case KindBegin:
+		s.commit = uint64(s.message.Begin.CommitLSN)
+	case KindInsert:
+		if s.lastRow.Load() < s.commit {
+			s.lastRow.Store(s.commit)
+		}
+	}
 }
 
 // sawWAL keeps the highest position. Only Receive's goroutine writes it.
@@ -262,6 +284,8 @@ func (s *Stream) interrupt(why error) {
 // close ends the connection and waits for the status clock.
 func (s *Stream) close() {
 	s.release()
+	s.forgo()
+	s.remember.Wait()
 	s.shutdown.stop()
 	s.status.stop()
 	if err := s.conn.Close(); err != nil {

@@ -22,6 +22,10 @@ type Config struct {
 	Columns  OutboxColumns
 	Failover bool
 
+	// Memory is the table that remembers how far the slot is confirmed, as Setup makes it; none where it has no name. One
+	// that does not exist, or may not be used, is done without, with a word in the log.
+	Memory Table
+
 	// Confirmed is what may be reported as flushed: the tracker's word. It is asked from several goroutines and must be
 	// cheap. 0 means unknown: the slot's own position stands. Required.
 	Confirmed func() pglogrepl.LSN
@@ -46,6 +50,8 @@ type Config struct {
 	ConnectTimeout time.Duration
 
 	Logger *zap.Logger // default: none
+
+	memory *memory
 }
 
 // startTimeout bounds everything between the established connection and the begin of the stream.

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"time"
 
+	"github.com/jackc/pglogrepl"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
+	"go.uber.org/zap"
 )
 
 // Finish ends the stream in good order: it reports what is confirmed one last time, ends COPY mode and reads, without
@@ -19,6 +21,9 @@ func (s *Stream) Finish(ctx context.Context) error {
 		return err
 	}
 	defer context.AfterFunc(ctx, func() { _ = s.conn.SetReadDeadline(time.Unix(1, 0)) })()
+	if err := s.rememberLast(ctx); err != nil {
+		s.cfg.Logger.Warn("the last position could not be remembered", zap.Error(err))
+	}
 
 	copyDone := []byte{'c', 0, 0, 0, 4}
 	if err := s.status.write(false, copyDone...); err != nil {
@@ -43,6 +48,17 @@ func (s *Stream) Finish(ctx context.Context) error {
 			return s.cfg.serverError(duringStream, s.status.reported(), pgconn.ErrorResponseToPgError(&e))
 		}
 	}
+}
+
+// rememberLast writes down what the last status is going to report.
+func (s *Stream) rememberLast(ctx context.Context) error {
+	s.forgo()
+	s.remember.Wait()
+	m, confirmed := s.cfg.memory, s.cfg.Confirmed()
+	if m == nil || m.off.Load() || confirmed <= pglogrepl.LSN(m.kept.Load()) {
+		return nil
+	}
+	return m.keep(ctx, confirmed)
 }
 
 // resumeReads lifts the deadline by which the end of Run's context ended Receive. A stream that broke stays broken.

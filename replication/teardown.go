@@ -85,6 +85,9 @@ func planTeardown(cfg AdminConfig, st setupState, dropTables bool) []Step {
 	if st.Publication.Exists {
 		steps = append(steps, Step{SQL: fmt.Sprintf("DROP PUBLICATION %s;", QuoteIdentifier(cfg.Publication)), Why: "Nobody reads it any more."})
 	}
+	if st.Memory.Exists && st.Slot.Exists {
+		steps = append(steps, Step{SQL: forget(cfg), Why: "A later slot of this name is another one."})
+	}
 	for _, t := range st.Tables {
 		if dropTables && t.Exists {
 			steps = append(steps, Step{SQL: fmt.Sprintf("DROP TABLE %s;", t.Table.SQL()), Why: "Asked for. Events in it that were not published are gone with it."})

@@ -78,6 +78,7 @@ func (a *app) load(cmd *cobra.Command) (*config.Loaded, error) {
 			"postgres.dsn":         checkDSN,
 			"postgres.tables":      func(s string) error { _, err := replication.ParseTable(s); return err },
 			"postgres.publication": replication.CheckIdentifier,
+			"postgres.memory":      func(s string) error { _, err := replication.ParseTable(s); return err },
 			"router.topic":         checkTemplate,
 			"router.debezium.additional": func(s string) error {
 				return router.CheckPlacement(s)

@@ -132,6 +132,12 @@ func adminConfig(c *config.Loaded, table bool) (replication.AdminConfig, error) 
 	if c.Router.Preset == config.PresetDebezium {
 		cfg.Columns.Debezium, cfg.Columns.Type = true, "" // which nothing reads
 	}
+	if c.Postgres.Memory != "" && c.Postgres.Memory != config.ListenOff {
+		var err error
+		if cfg.Memory, err = replication.ParseTable(c.Postgres.Memory); err != nil {
+			return cfg, &fault.Error{Kind: fault.Config, Object: "postgres.memory", Err: err}
+		}
+	}
 	for _, name := range c.Postgres.Tables {
 		t, err := replication.ParseTable(name)
 		if err != nil {

@@ -22,6 +22,7 @@ type Postgres struct {
 	Publication string   `key:"publication" default:"cdc_outbox" doc:"Publication that holds the outbox tables."`
 	Tables      []string `key:"tables" default:"public.outbox" example:"public.outbox,billing.outbox" doc:"Outbox tables as schema.table; a partitioned table by its root."`
 	Messages    []string `key:"messages" doc:"Prefixes of pg_logical_emit_message() calls that are taken as events, without a table."`
+	Memory      string   `key:"memory" default:"public.cdc_outbox_slots" doc:"Table that remembers how far the slot is confirmed, so that a slot that was dropped and made anew, moved by hand or missing after a failover is refused instead of leaving a gap that nobody notices. setup creates it. A table that is not there is done without; off for none."`
 	Setup       string   `key:"setup" default:"auto" oneof:"auto|never" doc:"auto creates publication and slot when both are absent (a publication whose slot is gone is a lost slot and needs an operator); never only checks."`
 	Snapshot    string   `key:"snapshot" default:"never" oneof:"never|initial" doc:"initial publishes the rows that are already in the table once, when the slot is created."`
 	Failover    bool     `key:"failover" default:"false" doc:"Create the slot with failover, so that it lives on after a switch to a standby. PostgreSQL 17 and newer."`

@@ -1,0 +1,197 @@
+package replication
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pglogrepl"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit"
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit/postgres"
+)
+
+// remembering is a source with a table that remembers.
+func remembering(t testing.TB, db *testkit.Database) *source {
+	s := newSource(t, db)
+	s.Config.Memory = Table{"public", "cdc_outbox_slots"}
+	s.Exec(t, memoryDDL(s.Config.Memory))
+	return s
+}
+
+func (s *source) remembered(t testing.TB) pglogrepl.LSN {
+	conn, err := s.Connect(t.Context(), s.Name)
+	require.NoError(t, err)
+	defer conn.Close(t.Context())
+	var text string
+	require.NoError(t, conn.QueryRow(t.Context(), `SELECT position FROM cdc_outbox_slots WHERE slot = $1`, s.Config.Slot).Scan(&text))
+	lsn, err := pglogrepl.ParseLSN(text)
+	require.NoError(t, err)
+	return lsn
+}
+
+// readOne streams until one row is confirmed; a crash leaves the stream as it is, else it ends in good order.
+func (s *source) readOne(t testing.TB, crash bool) error {
+	return Run(t.Context(), s.Config, func(ctx context.Context, st *Stream) error {
+		if _, err := s.ids(st, 1); err != nil || crash {
+			return err
+		}
+		return st.Finish(ctx)
+	})
+}
+
+func TestMemory_is_never_behind_the_slot(t *testing.T) {
+	s := remembering(t, testkit.Postgres(t))
+	require.NoError(t, Run(t.Context(), s.Config, func(ctx context.Context, st *Stream) error {
+		for range 25 {
+			s.Exec(t, `INSERT INTO outbox SELECT coalesce(max(id), 0) + 1, 'x' FROM outbox`)
+			if _, err := s.ids(st, 1); err != nil {
+				return err
+			}
+			flushed := s.flushed(t)
+			require.LessOrEqual(t, flushed, s.remembered(t)+memorySlack)
+			time.Sleep(100 * time.Millisecond)
+		}
+		require.Greater(t, s.remembered(t), st.Identity().ConfirmedFlush, "it is written down while it goes on")
+		return st.Finish(ctx)
+	}))
+	require.Equal(t, pglogrepl.LSN(s.confirmed.Load()), s.flushed(t), "at the end nothing is held back")
+	require.Equal(t, s.flushed(t), s.remembered(t))
+}
+
+func TestMemory_notices_a_slot_that_is_not_where_it_was_left(t *testing.T) {
+	for name, move := range map[string][]string{
+		"made anew": {`SELECT pg_drop_replication_slot('$slot')`, `INSERT INTO outbox SELECT g, repeat(md5(g::text), 20) FROM generate_series(2, 20) g`,
+			`SELECT pg_create_logical_replication_slot('$slot', 'pgoutput')`},
+		"advanced": {`INSERT INTO outbox SELECT g, repeat(md5(g::text), 20) FROM generate_series(2, 20) g`,
+			`SELECT pg_replication_slot_advance('$slot', pg_current_wal_lsn())`},
+	} {
+		for _, crash := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				s := remembering(t, testkit.Postgres(t))
+				s.Exec(t, `INSERT INTO outbox VALUES (1, 'a')`)
+				require.NoError(t, s.readOne(t, crash))
+				for _, sql := range move {
+					require.Eventually(t, func() bool { // a crashed reader's walsender holds the slot a moment longer
+						return s.Server.Exec(t.Context(), s.Name, strings.ReplaceAll(sql, "$slot", s.Config.Slot)) == nil
+					}, 10*time.Second, 50*time.Millisecond, sql)
+				}
+				err := Run(t.Context(), s.Config, drain)
+				require.Equal(t, fault.Operator, fault.KindOf(err), "%v", err)
+				require.ErrorContains(t, err, "beyond the last confirmed position")
+				_, next := fault.Split(err)
+				require.Contains(t, next, "cdc-outbox repair")
+			})
+		}
+	}
+}
+
+// TestMemory_lets_crashes_pass: none of them is a gap.
+func TestMemory_lets_crashes_pass(t *testing.T) {
+	db := testkit.DedicatedPostgres(t, postgres.Options{})
+	s := remembering(t, db)
+	for i := 1; i <= 3; i++ {
+		s.Exec(t, `INSERT INTO outbox SELECT coalesce(max(id), 0) + 1, 'x' FROM outbox`)
+		require.NoError(t, s.readOne(t, i != 2))
+		s.confirmed.Store(0) // another process
+		if i == 1 {
+			db.Kill()
+			require.NoError(t, db.Start(t.Context()))
+		}
+	}
+}
+
+// TestMemory_does_not_hold_up_a_shutdown: Postgres has ended every session by then, so nothing can be written down any more,
+// and waits for the walsender's client to confirm the last record.
+func TestMemory_does_not_hold_up_a_shutdown(t *testing.T) {
+	db := testkit.DedicatedPostgres(t, postgres.Options{})
+	s := remembering(t, db)
+	s.Exec(t, `INSERT INTO outbox VALUES (1, 'a')`)
+	ctx, cancel := context.WithCancel(t.Context())
+	settled := make(chan struct{})
+	done := make(chan error, 1)
+	go func() {
+		first := true
+		done <- Run(ctx, s.Config, func(_ context.Context, st *Stream) error {
+			for {
+				m, err := st.Receive()
+				if err != nil {
+					return err
+				}
+				switch m.Kind {
+				case KindCommit:
+					s.confirm(m.Commit.EndLSN)
+				case KindKeepalive:
+					s.confirm(m.Keepalive.WALEnd)
+				}
+				if first && s.confirmed.Load() > 0 {
+					first = false
+					close(settled)
+				}
+			}
+		})
+	}()
+	<-settled
+	time.Sleep(3 * time.Second)
+	began := time.Now()
+	limit, end := context.WithTimeout(t.Context(), 20*time.Second)
+	defer end()
+	require.NoError(t, db.Stop(limit, postgres.Fast))
+	require.Less(t, time.Since(began), 3*time.Second)
+	cancel()
+	require.NoError(t, <-done)
+}
+
+// TestMemory_is_done_without_where_it_cannot_be_had.
+func TestMemory_is_done_without_where_it_cannot_be_had(t *testing.T) {
+	s := newSource(t, testkit.Postgres(t))
+	s.Config.Memory = Table{"nowhere", "to_be_found"}
+	s.Exec(t, `INSERT INTO outbox VALUES (1, 'a')`)
+	require.NoError(t, s.readOne(t, false))
+	require.Equal(t, pglogrepl.LSN(s.confirmed.Load()), s.flushed(t))
+}
+
+func TestMemory_judges(t *testing.T) {
+	m := &memory{cfg: &Config{Slot: "s", Logger: zap.NewNop(), Confirmed: nothingConfirmed}}
+	was := remembered{SystemID: "1", Timeline: 1}
+	for name, test := range map[string]struct {
+		id   Identity
+		slot SlotInfo
+		says string
+	}{
+		"where it was left":          {Identity{SystemID: "1", Timeline: 1}, SlotInfo{ConfirmedFlush: 10000}, ""},
+		"behind":                     {Identity{SystemID: "1", Timeline: 1}, SlotInfo{ConfirmedFlush: 1}, ""},
+		"ahead over nothing":         {Identity{SystemID: "1", Timeline: 1}, SlotInfo{ConfirmedFlush: 10000 + memorySlack}, ""},
+		"ahead":                      {Identity{SystemID: "1", Timeline: 1}, SlotInfo{ConfirmedFlush: 10001 + memorySlack}, "made anew"},
+		"another cluster":            {Identity{SystemID: "2", Timeline: 1}, SlotInfo{ConfirmedFlush: 1}, "another cluster"},
+		"promoted, copied too late":  {Identity{SystemID: "1", Timeline: 2}, SlotInfo{ConfirmedFlush: 50000}, "promoted"},
+		"promoted, behind":           {Identity{SystemID: "1", Timeline: 2}, SlotInfo{ConfirmedFlush: 10}, ""},
+		"promoted, synchronised":     {Identity{SystemID: "1", Timeline: 2}, SlotInfo{ConfirmedFlush: 50000, Synced: true}, ""},
+		"synchronised, not promoted": {Identity{SystemID: "1", Timeline: 1}, SlotInfo{ConfirmedFlush: 50000, Synced: true}, "made anew"},
+	} {
+		err := m.judge(was, 10000, test.id, test.slot)
+		if test.says == "" {
+			require.NoError(t, err, name)
+			continue
+		}
+		require.ErrorContains(t, err, test.says, name)
+		require.Equal(t, fault.Operator, fault.KindOf(err), name)
+	}
+}
+
+func TestMemory_holds_back_what_is_not_written_down(t *testing.T) {
+	m := &memory{}
+	m.kept.Store(10000)
+	require.EqualValues(t, 10000, m.limit(20000, 15000), "an event lies behind it")
+	require.EqualValues(t, 10000+memorySlack, m.limit(20000, 10000), "nothing but other WAL does")
+	require.EqualValues(t, 9000, m.limit(9000, 15000))
+	require.False(t, m.due(10000+memoryStep, 10000), "writing it down must not lead to the next time")
+	require.True(t, m.due(10001, 10001))
+	m.off.Store(true)
+	require.EqualValues(t, 20000, m.limit(20000, 15000))
+	require.EqualValues(t, 20000, (*memory)(nil).limit(20000, 15000))
+}
