@@ -22,6 +22,12 @@ type layout struct {
 	id, aggregateType, aggregateID, eventType, payload field
 	headers, timestamp                                 field
 
+	keys                       []field // of a key that isn't the aggregate id
+	topic                      []field // of the template's parts, beside them
+	named                      []named // that become headers
+	attribute                  []named // that become CloudEvents extensions
+	version, traceID, schemaID field   // of the envelope and of the registry's frame
+
 	missing *RowError // set where a required column is missing: no row of this relation can be routed
 }
 
@@ -37,7 +43,7 @@ func (r *Router) layoutOf(rel *replication.Relation) *layout {
 	}
 	l := r.layouts[rel.OID]
 	if l == nil || l.rel != rel {
-		l = newLayout(r.columns, rel)
+		l = r.newLayout(rel)
 		if len(r.layouts) >= maxLayouts {
 			clear(r.layouts)
 		}
@@ -47,39 +53,71 @@ func (r *Router) layoutOf(rel *replication.Relation) *layout {
 	return l
 }
 
-func newLayout(c Columns, rel *replication.Relation) *layout {
+func (r *Router) newLayout(rel *replication.Relation) *layout {
+	c := r.cfg.Columns
 	l := &layout{rel: rel, table: rel.Namespace + "." + rel.Name, width: len(rel.Columns)}
-	find := func(name string) field {
-		f := field{index: -1, name: name}
-		if name == "" {
-			return f
-		}
-		if f.index = rel.Column(name); f.index >= 0 {
-			f.oid = rel.Columns[f.index].TypeOID
-		}
-		return f
-	}
 	must := func(role, name string) field {
-		f := find(name)
-		if f.index < 0 && l.missing == nil {
-			l.missing = &RowError{
-				Reason: MissingColumn,
-				Table:  l.table,
-				Column: name,
-				Detail: fmt.Sprintf("the table has no such column, or the publication doesn't send it; it holds the event's %s", role),
-				Remedy: fmt.Sprintf("Set router.columns.%s to the right column, or add the column to the table and to the publication's column list.", role),
-			}
-		}
-		return f
+		return l.must("router.columns."+role, name, "it holds the event's "+role)
 	}
 	l.id = must("id", c.ID)
 	l.aggregateType = must("aggregate_type", c.AggregateType)
 	l.aggregateID = must("aggregate_id", c.AggregateID)
 	l.eventType = must("type", c.Type)
 	l.payload = must("payload", c.Payload)
-	l.headers = find(c.Headers)
-	l.timestamp = find(c.Timestamp)
+	l.headers = l.find(c.Headers)
+	l.timestamp = l.find(c.Timestamp)
+	for i := range r.topics.parts {
+		l.topic = append(l.topic, l.partField(&r.topics.parts[i]))
+	}
+	for _, name := range r.cfg.KeyColumns {
+		l.keys = append(l.keys, l.must("router.key_columns", name, "the key is made of it"))
+	}
+	for _, n := range r.columnHeaders {
+		l.named = append(l.named, named{field: l.must("router.column_headers", n.column, "a header is made of it"), name: n.name})
+	}
+	for _, n := range r.extensions {
+		l.attribute = append(l.attribute, named{field: l.must("router.cloudevents.extensions", n.column, "an attribute is made of it"), name: n.name})
+	}
+	l.version, l.traceID = l.find(r.cfg.Envelope.VersionColumn), l.find(r.cfg.Envelope.TraceIDColumn)
+	if r.cfg.Registry.SchemaIDColumn != "" {
+		l.schemaID = l.must("router.registry.schema_id_column", r.cfg.Registry.SchemaIDColumn, "it holds the schema's id")
+	}
 	return l
+}
+
+// find returns the named column; an empty name, as one the table doesn't have, gives none.
+func (l *layout) find(name string) field {
+	f := field{index: -1, name: name}
+	if name == "" {
+		return f
+	}
+	if f.index = l.rel.Column(name); f.index >= 0 {
+		f.oid = l.rel.Columns[f.index].TypeOID
+	}
+	return f
+}
+
+// must makes all rows of the relation bad where it lacks the column.
+func (l *layout) must(key, name, purpose string) field {
+	f := l.find(name)
+	if f.index < 0 && l.missing == nil {
+		l.missing = &RowError{
+			Reason: MissingColumn,
+			Table:  l.table,
+			Column: name,
+			Detail: "the table has no such column, or the publication doesn't send it; " + purpose,
+			Remedy: fmt.Sprintf("Set %s to the right column, or add the column to the table and to the publication's column list.", key),
+		}
+	}
+	return f
+}
+
+// optional returns the text of a column that the table may not have, nil for NULL.
+func (l *layout) optional(row replication.Tuple, f field) ([]byte, *RowError) {
+	if f.index < 0 {
+		return nil, nil
+	}
+	return l.text(row, f)
 }
 
 // refuse makes a RowError for the row at hand. Errors are rare, so they may allocate.
@@ -102,6 +140,7 @@ const (
 	oidText    = 25
 	oidJSON    = 114
 	oidBPChar  = 1042
+	oidJSONB   = 3802
 	oidVarchar = 1043
 )
 

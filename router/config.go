@@ -3,6 +3,7 @@ package router
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 )
@@ -10,12 +11,58 @@ import (
 // DefaultTopic is the topic template of the outbox preset.
 const DefaultTopic = "${aggregate_type}.events"
 
-// Config says which columns hold what and how the topic is named.
+// Config says which columns hold what, and what becomes of them. Names are as in the catalog, unquoted, case kept.
 type Config struct {
-	Columns Columns // names as in the catalog, unquoted, case kept
-	Topic   string  // template; placeholders ${aggregate_type}, ${aggregate_id}, ${type}
+	Columns Columns
+	Topic   string // template; placeholders ${aggregate_type}, ${aggregate_id}, ${type}, ${column:NAME}
+
+	KeyColumns    []string // in place of Columns.AggregateID
+	Format        string   // one of the Format constants; empty: FormatPayload
+	StaticHeaders []string // name=value
+	ColumnHeaders []string // column or column:name
+	Envelope      Envelope
+	CloudEvents   CloudEvents
+	Registry      Registry
 
 	Debezium *Debezium // the preset debezium, which has no use for the other fields
+}
+
+// What the record's value is.
+const (
+	FormatPayload               = "payload"
+	FormatEnvelope              = "envelope"
+	FormatCloudEventsBinary     = "cloudevents_binary"
+	FormatCloudEventsStructured = "cloudevents_structured"
+)
+
+// named is a column under another name.
+type named struct {
+	field
+	name string
+}
+
+// namedColumn is what the configuration says about one.
+type namedColumn struct{ column, name string }
+
+// parseNamed reads column and column:name.
+func parseNamed(entry string) (namedColumn, error) {
+	column, name, renamed := strings.Cut(entry, ":")
+	column, name = strings.TrimSpace(column), strings.TrimSpace(name)
+	if !renamed {
+		name = column
+	}
+	if column == "" || name == "" {
+		return namedColumn{}, fmt.Errorf("%q is neither column nor column:name", entry)
+	}
+	return namedColumn{column, name}, nil
+}
+
+// configError makes a problem of the configuration.
+func configError(key, next string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &fault.Error{Kind: fault.Config, Object: "router." + key, Err: err, Next: next}
 }
 
 // Columns maps each part of an event to a column of the outbox table. ID, AggregateType, AggregateID, Type and

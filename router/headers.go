@@ -30,9 +30,11 @@ const maxHeaderNames = 1024
 // headers makes the record's headers. The names of the headers column are interned, as they are nearly always the
 // same few.
 type headers struct {
-	list   []Header
-	object jsonObject
-	names  map[string]string
+	list     []Header
+	static   []Header
+	reserved func(name string) bool // beside the router's own
+	object   jsonObject
+	names    map[string]string
 }
 
 // of fills the list for a row whose id and type texts are given.
@@ -42,6 +44,20 @@ func (h *headers) of(l *layout, row replication.Tuple, id, eventType, position [
 		Header{Key: headerType, Value: eventType},
 		Header{Key: headerPosition, Value: position},
 	)
+	h.list = append(h.list, h.static...)
+	size := 0
+	for i := range l.named {
+		n := &l.named[i]
+		value, rerr := l.text(row, n.field)
+		if rerr != nil {
+			return nil, rerr
+		}
+		if size += len(n.name) + len(value); size > MaxHeaderBytes {
+			return nil, l.refuse(row, HeadersTooLarge, n.name, fmt.Sprintf("the headers from columns have more than %d bytes", MaxHeaderBytes),
+				"Correct what the application writes there, or router.column_headers.")
+		}
+		h.list = append(h.list, Header{Key: n.name, Value: value})
+	}
 	if l.headers.index < 0 {
 		return h.list, nil
 	}
@@ -96,6 +112,9 @@ func (h *headers) name(b []byte) (string, Reason, error) {
 	s := string(b)
 	switch s {
 	case headerID, headerType, headerPosition:
+		return "", ReservedHeader, fmt.Errorf("the header name %q is reserved", s)
+	}
+	if h.reserved != nil && h.reserved(s) {
 		return "", ReservedHeader, fmt.Errorf("the header name %q is reserved", s)
 	}
 	if err := checkHeaderName(s); err != nil {

@@ -16,10 +16,14 @@ type Source struct {
 
 // Router makes records of rows, see the package comment. It isn't safe for concurrent use.
 type Router struct {
-	columns Columns
+	cfg     Config
 	topics  *topics
 	payload payloads
 	headers headers
+
+	columnHeaders, extensions []namedColumn
+
+	buf []byte // of a key or a value that is put together
 
 	layouts map[uint32]*layout // by relation OID
 	last    *layout
@@ -39,15 +43,11 @@ func New(cfg Config) (*Router, error) {
 		return &Router{debezium: d}, nil
 	}
 	t, terr := newTopics(cfg.Topic)
-	if err := errors.Join(cfg.Columns.validate(), terr); err != nil {
+	r := &Router{cfg: cfg, topics: t, headers: headers{names: make(map[string]string)}, layouts: make(map[uint32]*layout)}
+	if err := errors.Join(cfg.Columns.validate(), terr, r.setHeaders(), r.setFormat()); err != nil {
 		return nil, err
 	}
-	return &Router{
-		columns: cfg.Columns,
-		topics:  t,
-		headers: headers{names: make(map[string]string)},
-		layouts: make(map[uint32]*layout),
-	}, nil
+	return r, nil
 }
 
 // Route makes the record of an inserted row. Columns are found by name in rel, once per *Relation. The Record and
@@ -94,13 +94,12 @@ func (r *Router) route(l *layout, row replication.Tuple, src Source) error {
 		return l.refuse(row, NullID, l.id.name, "the event id is NULL, so consumers couldn't recognise a repeat",
 			"Make the column the table's primary key, and mend or delete the row.")
 	}
-	key, err := l.text(row, l.aggregateID)
+	if r.buf = r.buf[:0]; cap(r.buf) > maxKeptBuffer {
+		r.buf = nil
+	}
+	key, err := r.key(l, row)
 	if err != nil {
 		return err
-	}
-	if key == nil {
-		return l.refuse(row, NullKey, l.aggregateID.name, "the aggregate id is NULL, so the order of the aggregate's events would be lost",
-			"Declare the column NOT NULL, and mend or delete the row; the empty string is a legal key.")
 	}
 	topic, err := r.topics.of(l, row)
 	if err != nil {
@@ -115,7 +114,7 @@ func (r *Router) fill(l *layout, row replication.Tuple, src Source, topic string
 	if err != nil {
 		return err
 	}
-	value, err := r.payload.of(l, row)
+	timestamp, err := l.time(row, src.CommitTime)
 	if err != nil {
 		return err
 	}
@@ -123,9 +122,16 @@ func (r *Router) fill(l *layout, row replication.Tuple, src Source, topic string
 	if err != nil {
 		return err
 	}
-	timestamp, err := l.time(row, src.CommitTime)
+	value, err := r.payload.of(l, row)
 	if err != nil {
 		return err
+	}
+	if r.cfg.Format != FormatPayload || r.cfg.Registry.SchemaIDColumn != "" {
+		e := event{id: id, kind: eventType, payload: value, timestamp: timestamp, headers: list}
+		if value, err = r.form(l, row, &e); err != nil {
+			return err
+		}
+		list = e.headers
 	}
 	r.record = Record{Topic: topic, Partition: -1, Key: key, Value: value, Headers: list, Timestamp: timestamp}
 	return nil

@@ -15,7 +15,6 @@ import (
 
 const (
 	oidUUID        = 2950
-	oidJSONB       = 3802
 	oidTimestamptz = 1184
 )
 

@@ -18,6 +18,7 @@ const (
 	roleAggregateType
 	roleAggregateID
 	roleType
+	roleColumn // any other column, by name
 )
 
 var placeholders = map[string]role{
@@ -26,10 +27,13 @@ var placeholders = map[string]role{
 	"type":           roleType,
 }
 
+// columnPlaceholder starts a placeholder of a column that has no role, such as ${column:region}.
+const columnPlaceholder = "column:"
+
 // part is a literal or a placeholder of a topic template.
 type part struct {
 	role role
-	text string
+	text string // of a literal; for roleColumn the column's name
 }
 
 // topics names the topic of a row. Names seen before come from a cache, which saves the check and the allocation.
@@ -74,10 +78,15 @@ func parseTemplate(template string) ([]part, error) {
 			return nil, errors.New("a placeholder lacks its closing brace")
 		}
 		r, known := placeholders[name]
-		if !known {
-			return nil, fmt.Errorf("unknown placeholder %q; there are ${aggregate_type}, ${aggregate_id} and ${type}", "${"+name+"}")
+		column, isColumn := strings.CutPrefix(name, columnPlaceholder)
+		switch {
+		case known:
+			parts = append(parts, part{role: r})
+		case isColumn && column != "":
+			parts = append(parts, part{role: roleColumn, text: column})
+		default:
+			return nil, fmt.Errorf("unknown placeholder %q; there are ${aggregate_type}, ${aggregate_id}, ${type} and ${column:NAME}", "${"+name+"}")
 		}
-		parts = append(parts, part{role: r})
 		rest = tail
 	}
 	return parts, checkLiteral(parts)
@@ -88,8 +97,11 @@ func checkLiteral(parts []part) error {
 	var fixed strings.Builder
 	constant := true
 	for _, p := range parts {
-		fixed.WriteString(p.text)
-		constant = constant && p.role == literal
+		if p.role == literal {
+			fixed.WriteString(p.text)
+			continue
+		}
+		constant = false
 	}
 	if constant {
 		return CheckTopic(fixed.String())
@@ -112,7 +124,7 @@ func (t *topics) of(l *layout, row replication.Tuple) (string, *RowError) {
 			t.buf = append(t.buf, p.text...)
 			continue
 		}
-		f := l.field(p.role)
+		f := l.topic[i]
 		text, err := l.text(row, f)
 		if err != nil {
 			return "", err
@@ -144,27 +156,32 @@ func (t *topics) check(l *layout, row replication.Tuple) (string, *RowError) {
 
 // column is the column to blame for an illegal name, if there is only one that the template takes.
 func (t *topics) column(l *layout) string {
-	found := literal
-	for _, p := range t.parts {
-		if p.role == literal || p.role == found {
+	found := ""
+	for i := range t.parts {
+		if t.parts[i].role == literal || l.topic[i].name == found {
 			continue
 		}
-		if found != literal {
+		if found != "" {
 			return ""
 		}
-		found = p.role
+		found = l.topic[i].name
 	}
-	return l.field(found).name
+	return found
 }
 
-func (l *layout) field(r role) field {
-	switch r {
+// partField is the column that a part of a template takes; a literal takes none.
+func (l *layout) partField(p *part) field {
+	switch p.role {
+	case roleAggregateType:
+		return l.aggregateType
 	case roleAggregateID:
 		return l.aggregateID
 	case roleType:
 		return l.eventType
+	case roleColumn:
+		return l.must("router.topic", p.text, "the topic is made of it")
 	default:
-		return l.aggregateType
+		return field{index: -1}
 	}
 }
 

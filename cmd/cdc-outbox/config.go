@@ -72,7 +72,7 @@ func keyFlags() string {
 
 // load reads the configuration with the checks that only other packages know.
 func (a *app) load(cmd *cobra.Command) (*config.Loaded, error) {
-	return config.Load(config.Options{
+	c, err := config.Load(config.Options{
 		Environ: a.environ, Flags: cmd.Flags(),
 		Checks: map[string]func(string) error{
 			"postgres.dsn":         checkDSN,
@@ -87,6 +87,13 @@ func (a *app) load(cmd *cobra.Command) (*config.Loaded, error) {
 			"router.dead_letter_topic":    router.CheckTopic,
 		},
 	})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := router.New(routerConfig(c)); err != nil { // what concerns several keys
+		return nil, err
+	}
+	return c, nil
 }
 
 // checkDSN leaves out what the parser says: it quotes the string, and masks the password only where it finds it.

@@ -15,11 +15,20 @@ func routerConfig(c *config.Loaded) router.Config {
 	if c.Router.Preset == config.PresetDebezium {
 		return router.Config{Debezium: debeziumConfig(c)}
 	}
-	columns := c.Router.Columns
-	return router.Config{Columns: router.Columns{
-		ID: columns.ID, AggregateType: columns.AggregateType, AggregateID: columns.AggregateID, Type: columns.Type,
-		Payload: columns.Payload, Headers: columns.Headers, Timestamp: columns.Timestamp,
-	}, Topic: c.Router.Topic}
+	r := &c.Router
+	return router.Config{
+		Columns: router.Columns{
+			ID: r.Columns.ID, AggregateType: r.Columns.AggregateType, AggregateID: r.Columns.AggregateID, Type: r.Columns.Type,
+			Payload: r.Columns.Payload, Headers: r.Columns.Headers, Timestamp: r.Columns.Timestamp,
+		},
+		Topic: r.Topic, KeyColumns: r.KeyColumns, Format: r.Format, StaticHeaders: r.StaticHeaders, ColumnHeaders: r.ColumnHeaders,
+		Envelope: router.Envelope{VersionColumn: r.Envelope.VersionColumn, Version: r.Envelope.Version, TraceIDColumn: r.Envelope.TraceIDColumn},
+		CloudEvents: router.CloudEvents{
+			Source: r.CloudEvents.Source, DataContentType: r.CloudEvents.DataContentType,
+			DataSchema: r.CloudEvents.DataSchema, Extensions: r.CloudEvents.Extensions,
+		},
+		Registry: router.Registry{SchemaIDColumn: r.Registry.SchemaIDColumn, Format: r.Registry.Format},
+	}
 }
 
 func debeziumConfig(c *config.Loaded) *router.Debezium {

@@ -24,7 +24,7 @@ const (
 	sampledTopics = 100
 )
 
-var placeholder = regexp.MustCompile(`\$\{[a-z_]+\}`)
+var placeholder = regexp.MustCompile(`\$\{[^}]+\}`)
 
 // topicsInUse returns the topics to which the rows in the outbox tables lead: where the template is a constant the
 // topic itself, else those of a sample, none where the tables are empty or cannot be read, which the look at Postgres
@@ -76,7 +76,11 @@ func topicQuery(c config.Columns, template string, t replication.Table) string {
 	rest := template
 	for _, at := range placeholder.FindAllString(rest, -1) {
 		before, after, _ := strings.Cut(rest, at)
-		text := replication.QuoteIdentifier(column[at]) + "::text"
+		source, named := strings.CutPrefix(strings.TrimSuffix(at, "}"), "${column:")
+		if !named {
+			source = column[at]
+		}
+		text := replication.QuoteIdentifier(source) + "::text"
 		name = append(name, replication.QuoteLiteral(before), text)
 		notNull = append(notNull, text+" <> ''")
 		rest = after

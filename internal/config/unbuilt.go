@@ -12,13 +12,6 @@ var unbuilt = []struct {
 	value    string // refused; empty: anything but the default
 	sentence string
 }{
-	{"router.key_columns", "", "keys of several columns are not in this version; router.columns.aggregate_id names the key's column"},
-	{"router.format", "envelope", "formats are not in this version; the payload column is the value as it is"},
-	{"router.format", "cloudevents_binary", "formats are not in this version; the payload column is the value as it is"},
-	{"router.format", "cloudevents_structured", "formats are not in this version; the payload column is the value as it is"},
-	{"router.static_headers", "", "static headers are not in this version; the headers column can hold them"},
-	{"router.column_headers", "", "headers from columns are not in this version; the headers column can hold them"},
-	{"router.registry.schema_id_column", "", "frames for a schema registry are not in this version; the application can put one in front of a bytea payload"},
 	{"postgres.messages", "", "events from pg_logical_emit_message() are not in this version; write them to an outbox table"},
 	{"postgres.snapshot", "initial", "the initial snapshot is not in this version; rows from before the slot was created are not published"},
 	{"monitor.webhook", "", "the webhook is not in this version; use the metrics, and the alert rules for Prometheus"},
@@ -27,11 +20,7 @@ var unbuilt = []struct {
 // needs names, for keys that only mean something together with a function that is not built, the key of that function.
 // They may be given, so that a file for a later version loads; they have no effect. A section's name
 // stands for all its keys.
-var needs = map[string]string{
-	"router.envelope":        "router.format",
-	"router.cloudevents":     "router.format",
-	"router.registry.format": "router.registry.schema_id_column",
-}
+var needs = map[string]string{}
 
 func neededBy(key string) string {
 	for {
