@@ -75,6 +75,10 @@ func (m *migration) rollback() []Step {
 			Commands: m.start(),
 			Why:      "Its stored offset is older than the slot's position now. Postgres never sends what lies before confirmed_flush_lsn, whatever start is asked for, so nothing is repeated and nothing is missing. With offset.mismatch.strategy=trust_greater_lsn or trust_slot (Debezium 3.4 and later) Debezium expects just that; with trust_offset it may refuse: set another one before.",
 		},
+		{
+			Do:       "Should this one take over again later: forget the position that it remembers, for Debezium has moved the slot meanwhile.",
+			Commands: []string{fmt.Sprintf("psql \"$CDC_OUTBOX_POSTGRES_DSN\" -c \"DELETE FROM public.cdc_outbox_slots WHERE slot = '%s'\"   # the table of postgres.memory, where there is one", m.slot)},
+		},
 	}
 }
 
