@@ -23,7 +23,8 @@ type broker struct {
 	turn       int          // where in ready the next request starts, so that no partition starves
 
 	attempt        int       // connection failures since the last answer
-	throttledUntil time.Time // the broker asked for a pause (KIP-219)
+	throttled      bool      // the broker asked for a pause
+	throttledUntil time.Time // when that is, or was, over
 	cutAt          time.Time // zero, or when to stop waiting for answers about partitions that moved away
 
 	trouble trouble
@@ -98,6 +99,20 @@ func (p *Producer) serve(ctx context.Context, b *broker) {
 		if !sleepUntil(ctx, ended.Add(delay)) {
 			return
 		}
+	}
+}
+
+// throttle keeps quiet for as long as the broker asks for it. From version 6 on it answers at once and does not read from the
+// connection meanwhile (KIP-219): what is not sent can still go to the same request as newer records. Older versions
+// answer when the pause is over.
+func (p *Producer) throttle(b *broker, version int16, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	p.metrics.throttled.Add(d.Seconds())
+	if version >= 6 {
+		b.throttled, b.throttledUntil = true, later(min(d, p.cfg.RequestTimeout))
+		p.wakeClock()
 	}
 }
 

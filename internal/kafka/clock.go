@@ -51,14 +51,18 @@ func (p *Producer) tickBroker(b *broker, now time.Time) time.Time {
 	next := now.Add(time.Second)
 	if b.throttledUntil.After(now) {
 		next = earlier(next, b.throttledUntil)
-	} else if !b.throttledUntil.IsZero() {
-		b.throttledUntil = time.Time{}
+	} else if b.throttled {
+		b.throttled = false
 		p.pump(b)
 	}
 	if len(b.inflight) == 0 || b.conn == nil {
 		return next
 	}
-	if age := now.Sub(b.inflight[0].at); age > p.cfg.pace.slowAnswer {
+	since := b.inflight[0].at
+	if b.throttledUntil.After(since) {
+		since = b.throttledUntil // until then the broker does not read what came behind
+	}
+	if age := now.Sub(since); age > p.cfg.pace.slowAnswer {
 		b.trouble.set(p.log, BrokerUnreachable, "broker "+b.addr, fmt.Sprintf("No answer for %s.", age.Round(time.Second)), "")
 		p.wantMetadata() // maybe somebody else leads its partitions by now
 	}

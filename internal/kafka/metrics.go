@@ -12,6 +12,7 @@ type metrics struct {
 	rewinds         prometheus.Counter
 	epochBumps      prometheus.Counter
 	splits          prometheus.Counter
+	throttled       prometheus.Counter
 
 	transactions       *prometheus.CounterVec
 	transactionSeconds prometheus.Histogram
@@ -53,7 +54,11 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		splits: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "cdc_outbox_producer_splits_total",
 			Help: "Batches sent in halves because the topic does not take their size.",
+		}), throttled: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "cdc_outbox_producer_throttle_seconds_total",
+			Help: "Time that brokers asked not to send, because a quota was exceeded.",
 		}),
+
 		transactions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "cdc_outbox_producer_transactions_total",
 			Help: "Kafka transactions that ended, by result: committed, or aborted and sent again.",
@@ -65,7 +70,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		}),
 	}
 	if r != nil {
-		r.MustRegister(m.requestSeconds, m.batchBytes, m.recordsPerBatch, m.inFlight, m.retries, m.rewinds, m.epochBumps, m.splits,
+		r.MustRegister(m.requestSeconds, m.batchBytes, m.recordsPerBatch, m.inFlight, m.retries, m.rewinds, m.epochBumps, m.splits, m.throttled,
 			m.transactions, m.transactionSeconds)
 	}
 	return m

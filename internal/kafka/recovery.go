@@ -34,10 +34,7 @@ func (p *Producer) answer(b *broker, r *request, res *produce.Response) error {
 	p.metrics.inFlight.Dec()
 	b.attempt = 0
 	b.trouble.resolve(p.log)
-	if res.ThrottleTimeMs > 0 {
-		b.throttledUntil = later(time.Duration(res.ThrottleTimeMs) * time.Millisecond)
-		p.wakeClock()
-	}
+	p.throttle(b, r.version, time.Duration(res.ThrottleTimeMs)*time.Millisecond)
 	parts := p.touched[:0] // a batch is recycled once it is complete
 	for i, batch := range r.batches {
 		parts = append(parts, batch.part)

@@ -80,6 +80,10 @@ func (p *Producer) reportDial(t *trouble, object string, err error) TroubleKind 
 	if errors.As(err, &de) {
 		kind, remedy = de.kind, de.remedy
 	}
-	t.set(p.log, kind, object, err.Error(), remedy)
+	if t.Kind != kind && p.told(t, kind) {
+		t.hear(kind, object, err.Error(), remedy)
+	} else {
+		t.set(p.log, kind, object, err.Error(), remedy)
+	}
 	return kind
 }

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
@@ -32,7 +33,16 @@ type Trouble struct {
 }
 
 // trouble is the present trouble of one object, nil kind for none. Guarded by the producer's lock.
-type trouble struct{ Trouble }
+type trouble struct {
+	Trouble
+	echo bool // of another one that is told already
+}
+
+// hear is set for a trouble that says no more than another one: it is not logged.
+func (t *trouble) hear(kind TroubleKind, object, sentence, remedy string) {
+	t.set(zap.NewNop(), kind, object, sentence, remedy)
+	t.echo = true
+}
 
 // set records the trouble; it keeps Since while the kind stays the same, and logs only the change.
 func (t *trouble) set(log *zap.Logger, kind TroubleKind, object, sentence, remedy string) {
@@ -40,6 +50,7 @@ func (t *trouble) set(log *zap.Logger, kind TroubleKind, object, sentence, remed
 		t.Sentence, t.Remedy = sentence, remedy
 		return
 	}
+	t.echo = false
 	t.Trouble = Trouble{Kind: kind, Object: object, Since: time.Now(), Sentence: sentence, Remedy: remedy}
 	log.Warn("waiting for kafka", zap.String("trouble", string(kind)), zap.String("object", object),
 		zap.String("reason", sentence), zap.String("remedy", remedy))
@@ -50,9 +61,12 @@ func (t *trouble) resolve(log *zap.Logger) {
 	if t.Kind == "" {
 		return
 	}
+	if t.echo {
+		log = zap.NewNop()
+	}
 	log.Info("kafka trouble is over", zap.String("trouble", string(t.Kind)), zap.String("object", t.Object),
 		zap.Duration("lasted", time.Since(t.Since)))
-	t.Trouble = Trouble{}
+	*t = trouble{}
 }
 
 // Trouble returns what the producer waits for at this moment, empty when nothing is wrong. Short ones, such as a
@@ -60,9 +74,13 @@ func (t *trouble) resolve(log *zap.Logger) {
 func (p *Producer) Trouble() []Trouble {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var out []Trouble
+	var out, echoes []Trouble
 	add := func(t *trouble) {
-		if t.Kind != "" {
+		switch {
+		case t.Kind == "":
+		case t.echo:
+			echoes = append(echoes, t.Trouble)
+		default:
 			out = append(out, t.Trouble)
 		}
 	}
@@ -82,5 +100,29 @@ func (p *Producer) Trouble() []Trouble {
 			add(&part.trouble)
 		}
 	}
+	for _, e := range echoes {
+		if !slices.ContainsFunc(out, func(t Trouble) bool { return t.Kind == e.Kind }) {
+			out = append(out, e)
+		}
+	}
 	return out
+}
+
+// told reports whether the trouble with connections is told already by another of those that a single broker causes:
+// its own, that of the control connection and that of the coordinators. With several brokers they mean different
+// things.
+func (p *Producer) told(t *trouble, kind TroubleKind) bool {
+	if len(p.control.addrs) > 1 {
+		return false
+	}
+	other := func(o *trouble) bool { return o != t && o.Kind == kind && !o.echo }
+	if other(&p.control.trouble) || p.tx != nil && other(&p.tx.trouble) {
+		return true
+	}
+	for _, b := range p.brokers {
+		if other(&b.trouble) {
+			return true
+		}
+	}
+	return false
 }

@@ -1,0 +1,46 @@
+package kafka
+
+import (
+	"net"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+)
+
+// TestADeadBrokerIsToldOnce: the data's connection, the one for metadata and those of the coordinators all miss it.
+func TestADeadBrokerIsToldOnce(t *testing.T) {
+	for name, change := range map[string]func(*Config){"idempotent": func(*Config) {}, "transactions": exactlyOnce("a")} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			c := newCluster(t, kfake.SeedTopics(1, "t"), kfake.DataDir(dir))
+			core, logs := observer.New(zap.InfoLevel)
+			r := newRig(t, c, change, func(cfg *Config) { cfg.Logger = zap.New(core) })
+			r.begin()
+			r.transact(10, "t")
+			r.drain()
+			logs.TakeAll()
+			_, text, err := net.SplitHostPort(c.ListenAddrs()[0])
+			require.NoError(t, err)
+			port, err := strconv.Atoi(text)
+			require.NoError(t, err)
+			c.Close()
+			r.transact(10, "t")
+			time.Sleep(400 * time.Millisecond) // many tries of each connection
+			require.Len(t, logs.FilterMessage("waiting for kafka").TakeAll(), 1)
+			require.Len(t, r.Trouble(), 1)
+			require.Equal(t, BrokerUnreachable, r.Trouble()[0].Kind)
+			require.Contains(t, r.Trouble()[0].Sentence, "connection refused")
+
+			r.cluster = newCluster(t, kfake.Ports(port), kfake.DataDir(dir))
+			r.drain()
+			require.Eventually(t, func() bool { return len(r.Trouble()) == 0 }, 5*time.Second, time.Millisecond)
+			over := logs.FilterMessage("kafka trouble is over")
+			require.Equal(t, 1, over.FilterField(zap.String("trouble", string(BrokerUnreachable))).Len())
+		})
+	}
+}
