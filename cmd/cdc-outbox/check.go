@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/spf13/cobra"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
@@ -63,11 +65,46 @@ func check(ctx context.Context, c *config.Loaded) ([]preflight.Finding, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.Delivery == "exactly_once" {
+		producer.Transactions = &kafka.Transactions{}
+	}
 	brokers, err := kafka.Check(ctx, producer, topicsInUse(ctx, dsn, c, admin.Tables))
 	if err != nil {
 		return nil, err
 	}
-	return append(findings, brokers...), ctx.Err()
+	findings = append(findings, brokers...)
+	if c.Delivery == "exactly_once" {
+		more, err := checkClaim(ctx, dsn, c, producer)
+		if err != nil {
+			return nil, err
+		}
+		findings = append(findings, more...)
+	}
+	return findings, ctx.Err()
+}
+
+// checkClaim looks at the rights in Kafka that carry the name of the Postgres cluster.
+func checkClaim(ctx context.Context, dsn string, c *config.Loaded, producer kafka.Config) ([]preflight.Finding, error) {
+	id, err := systemID(ctx, dsn)
+	if err != nil {
+		return []preflight.Finding{{
+			Level: preflight.Warn, Subject: "transactional id", Found: "Its name is not known: Postgres does not tell its system identifier.",
+			Why: "The rights to it in Kafka could not be looked at.", Remedy: "Mend what is said of Postgres, then check again.",
+		}}, nil
+	}
+	return kafka.CheckTransactions(ctx, producer, kafka.ClaimName(id, c.Postgres.Slot))
+}
+
+func systemID(ctx context.Context, dsn string) (id string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	err = conn.QueryRow(ctx, "SELECT system_identifier::text FROM pg_catalog.pg_control_system()").Scan(&id)
+	return id, err
 }
 
 func (a *app) printReport(findings []preflight.Finding, asJSON bool) error {

@@ -62,7 +62,7 @@ func (c *Connector) begin(t *offsets.Tracker) error {
 		}
 	}()
 	stored, found, err := c.producer.Begin(ctx, kafka.Claim{
-		Name: fmt.Sprintf("cdc-outbox.%s.%s", id.SystemID, c.cfg.Replication.Slot), SystemID: id.SystemID,
+		Name: kafka.ClaimName(id.SystemID, c.cfg.Replication.Slot), SystemID: id.SystemID,
 	})
 	switch {
 	case err != nil && c.isStopping() && c.life.Err() == nil:

@@ -26,6 +26,14 @@ func (cfg *Config) allowCreate(topic string) string {
 	return cfg.command("kafka-acls", "--add --allow-principal User:"+cfg.principal()+" --operation Create --topic "+topic)
 }
 
+// allowTransactions is what exactly-once delivery needs beside the right to write to the topics.
+func (cfg *Config) allowTransactions(claim, positions string) string {
+	allow := "--add --allow-principal User:" + cfg.principal() + " "
+	return cfg.command("kafka-acls", allow+"--operation Write --operation Describe --transactional-id "+claim) + "\n" +
+		cfg.command("kafka-acls", allow+"--operation Read --group "+claim) + "\n" +
+		cfg.command("kafka-acls", allow+"--operation Read --operation Describe --operation Create --topic "+positions)
+}
+
 // allowIdempotence: since 2.8 the right to write to any topic is enough for a producer id (KIP-679).
 func (cfg *Config) allowIdempotence() string {
 	allow := "--add --allow-principal User:" + cfg.principal()

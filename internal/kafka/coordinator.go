@@ -332,8 +332,7 @@ func (p *Producer) wait(api, object string, v verdict) time.Duration {
 	switch v.code {
 	case 29, 30, 31, 53:
 		kind = NotAuthorized
-		remedy = fmt.Sprintf("kafka-acls --add --allow-principal User:NAME --operation Write --operation Describe --transactional-id %[1]s; "+
-			"--operation Read --group %[1]s; --operation Read --operation Describe --operation Create --topic %[2]s", x.claim.Name, x.cfg.PositionTopic)
+		remedy = p.cfg.allowTransactions(x.claim.Name, x.cfg.PositionTopic)
 	case 50:
 		remedy = fmt.Sprintf("Raise transaction.max.timeout.ms of the brokers to %d or more.", x.cfg.Timeout.Milliseconds())
 	}

@@ -168,9 +168,7 @@ func (p *Producer) ensurePositionTopic(ctx context.Context) error {
 		return nil // it exists, or what is wrong shows when it is used
 	}
 	answers, err := createTopics(ctx, &p.cfg, w, controllerOf(known), &createtopics.Request{
-		Topics: []createtopics.RequestTopic{{
-			Name: x.cfg.PositionTopic, NumPartitions: 1, ReplicationFactor: int16(min(3, len(known.Brokers))),
-		}},
+		Topics: []createtopics.RequestTopic{positionTopicSettings(len(known.Brokers)).request(x.cfg.PositionTopic)},
 	}, p.control.timeout)
 	if err != nil {
 		return err
@@ -181,6 +179,11 @@ func (p *Producer) ensurePositionTopic(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// positionTopicSettings: nothing is ever written to it.
+func positionTopicSettings(brokers int) TopicSettings {
+	return TopicSettings{Partitions: 1, ReplicationFactor: min(3, brokers)}
 }
 
 // recovery is how far the live transaction's recovery has come. Each part is done once, however often the next one has

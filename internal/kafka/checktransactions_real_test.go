@@ -1,0 +1,54 @@
+//go:build e2e
+
+package kafka
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
+)
+
+// TestCheckTransactionsReal: a real coordinator looks at the rights before it looks for the producer, and leaves the
+// instance at work alone.
+func TestCheckTransactionsReal(t *testing.T) {
+	const positions = "cdc-outbox.positions"
+	c := saslKafka(t, "t")
+	cfg := Config{Brokers: c.Addrs(), Transactions: &Transactions{Instance: "a"}}
+	cfg.SASL = &SASL{Mechanism: "PLAIN", Username: "user", Password: func() (string, error) { return "right", nil }}
+	look := func(bad ...string) {
+		t.Helper()
+		findings, err := CheckTransactions(t.Context(), cfg, claim.Name)
+		require.NoError(t, err)
+		var fails []string
+		for subject, level := range levels(findings) {
+			if level == preflight.Fail {
+				fails = append(fails, subject)
+			} else {
+				require.Equal(t, preflight.OK, level, "%+v", findings)
+			}
+		}
+		require.ElementsMatch(t, bad, fails, "%+v", findings)
+	}
+	look("transactional id "+claim.Name, "topic "+positions)
+	allow(t, c, onTransactionalID(claim.Name), kadm.OpWrite, kadm.OpDescribe)
+	look("group "+claim.Name, "topic "+positions)
+	allow(t, c, onGroup(claim.Name), kadm.OpRead)
+	look("topic " + positions)
+	allow(t, c, onTopics(positions), kadm.OpRead, kadm.OpDescribe, kadm.OpCreate)
+	look()
+	allow(t, c, onTopics("t"), kadm.OpWrite, kadm.OpDescribe)
+
+	r := newRigAt(t, c.Addrs(), func(cc *Config) { cc.SASL, cc.Transactions = cfg.SASL, cfg.Transactions })
+	r.begin()
+	epoch := r.id.epoch
+	for range 5 {
+		r.transact(3, "t")
+		look()
+	}
+	r.drain()
+	r.checkAcks()
+	require.Equal(t, epoch, r.id.epoch)
+}
