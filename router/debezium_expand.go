@@ -3,6 +3,7 @@ package router
 import (
 	"errors"
 	"math"
+	"slices"
 
 	"github.com/cdc-outbox/cdc-outbox/router/internal/connect"
 )
@@ -28,6 +29,11 @@ func (d *debezium) expand(p *plan, payload connect.Value) (connect.Value, *conne
 		return payload, p.payload.schema, nil
 	}
 	v, err := fill(node, s)
+	if d.cfg.ValueConverter == converterString && (node.kind == '[' || errors.Is(err, errExpansion)) {
+		// Debezium has put the inferred schema over the unexpanded text here. JsonConverter fails on that, StringConverter
+		// looks at the value only.
+		return payload, p.payload.schema, nil
+	}
 	return v, s, err
 }
 
@@ -147,8 +153,9 @@ func numberSchema(n *jsonNode) *connect.Schema {
 	return integerSchema(n)
 }
 
-// mergeObjects unites the fields of all objects of an array. Of two schemas for a field the first counts, unless it only
-// stands for a null. Debezium's order of the fields depends on Java's hash codes; this is that of the elements.
+// mergeObjects unites the fields of all objects of an array. Debezium takes the fields in the order of Java's hash codes,
+// and of two structs for a field either one, whose members the other's values then lack; here the order is that of the
+// elements, and structs are united as well.
 func (e ExpandJSON) mergeObjects(key string, named bool, list []*jsonNode) (*connect.Schema, error) {
 	var merged *connect.Schema
 	for _, item := range list {
@@ -159,24 +166,30 @@ func (e ExpandJSON) mergeObjects(key string, named bool, list []*jsonNode) (*con
 		if err != nil {
 			return nil, err
 		}
-		if merged == nil {
-			merged = s
-			continue
-		}
-	next:
-		for _, f := range s.Fields {
-			for i := range merged.Fields {
-				if have := &merged.Fields[i]; have.Name == f.Name {
-					if have.Schema.Type == connect.Bytes {
-						have.Schema = f.Schema
-					}
-					continue next
-				}
-			}
-			merged.Fields = append(merged.Fields, f)
-		}
+		merged = united(merged, s)
 	}
 	return merged, nil
+}
+
+// united adds the fields of b to a, which may be changed. Where the types differ a's counts, unless it only stands for a
+// null.
+func united(a, b *connect.Schema) *connect.Schema {
+	switch {
+	case a == nil || a.Type == connect.Bytes:
+		return b
+	case a.Type == connect.Array && b.Type == connect.Array:
+		a.Items = united(a.Items, b.Items)
+	case a.Type == connect.Struct && b.Type == connect.Struct:
+		for _, f := range b.Fields {
+			i := slices.IndexFunc(a.Fields, func(have connect.Field) bool { return have.Name == f.Name })
+			if i < 0 {
+				a.Fields = append(a.Fields, f)
+				continue
+			}
+			a.Fields[i].Schema = united(a.Fields[i].Schema, f.Schema)
+		}
+	}
+	return a
 }
 
 // fill makes the value of a node by its schema. A value of another type than its schema's is one over which Debezium's
