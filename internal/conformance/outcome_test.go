@@ -19,6 +19,9 @@ type outcome struct {
 	Headers   []header
 }
 
+// refusedAtStart begins the fate of every row where the configuration is refused.
+const refusedAtStart = "refused at the start: "
+
 type header struct {
 	Key   string
 	Value []byte
