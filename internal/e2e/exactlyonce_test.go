@@ -157,29 +157,6 @@ func (r *rig) awaitConfirmed() {
 	}, 2*time.Minute, 50*time.Millisecond, "the slot passes %s", end)
 }
 
-// The rate of both kinds of delivery, in one run: catching up with rows that are there.
-func TestExactlyOnce_rate(t *testing.T) {
-	const rows = 400_000
-	rates := map[string]float64{}
-	for _, delivery := range []string{"at_least_once", "exactly_once", "at_least_once", "exactly_once"} {
-		r, kind, _ := plainRig(t, testkit.Postgres(t))
-		r.env["CDC_OUTBOX_DELIVERY"] = delivery
-		p := r.start()
-		_, err := p.Stop(20 * time.Second)
-		require.NoError(t, err)
-		for range 40 {
-			r.insert(kind, rows/40)
-		}
-		began := time.Now()
-		p = r.launch()
-		r.awaitPublished(p, rows)
-		rate := rows / time.Since(began).Seconds()
-		t.Logf("%s: %.0f rows/s, %v", delivery, rate, p.Usage())
-		rates[delivery] = max(rates[delivery], rate)
-	}
-	t.Logf("exactly_once runs at %.0f %% of at_least_once", 100*rates["exactly_once"]/rates["at_least_once"])
-}
-
 // awaitPublished waits until the connector says that n rows are acknowledged.
 func (r *rig) awaitPublished(p *process.Process, n int) {
 	r.Helper()
