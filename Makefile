@@ -9,6 +9,7 @@ FUZZTIME ?= 10s
 PORT  = 9092
 TOPIC = order.events
 N     = 0
+KAFKA =
 
 BIN := bin/cdc-outbox
 GO  := go
@@ -32,7 +33,7 @@ GOVULNCHECK := $(TOOLS)/govulncheck
 LINT_TAGS := e2e
 
 .DEFAULT_GOAL := help
-.PHONY: help build test unit e2e conformance demo kafka topic consume bench bench-latency lint vet imports links vuln fuzz fmt fmt-check docs compose-check clean
+.PHONY: help build test unit e2e soak conformance demo kafka topic consume bench bench-latency lint vet imports links vuln fuzz fmt fmt-check docs compose-check clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,7 +66,12 @@ unit: ## unit tests only: no servers, seconds
 
 e2e: build ## the binary against real Postgres and real Kafka (needs Java 17 and Maven), minutes
 	$(NO_RACE_NOTE)
-	$(GO) test $(RACE) -tags e2e -count=1 -timeout 20m ./internal/e2e/...
+	$(GO) test $(RACE) -tags e2e -count=1 -timeout 30m ./internal/e2e/...
+	$(GO) test $(RACE) -tags e2e -count=1 -timeout 10m -run '^TestReal' ./internal/kafka/
+
+soak: build ## make e2e with each fault as often and as long as promised, an hour; KAFKA=3.9 for all of it on that version
+	$(NO_RACE_NOTE)
+	CDC_OUTBOX_TEST_SOAK=1 CDC_OUTBOX_TEST_KAFKA=$(KAFKA) $(GO) test $(RACE) -tags e2e -count=1 -timeout 120m -v ./internal/e2e/...
 
 conformance: ## run real Debezium over the cases of testdata/debezium and write down what it does (needs Java 17 and Maven), a minute
 	$(GO) test -count=1 ./internal/conformance -capture

@@ -84,18 +84,37 @@ func leaderBounced(t *testing.T, c *kafka.Cluster, times int) {
 func leaderFrozen(t *testing.T, c *kafka.Cluster, d time.Duration) {
 	all := startRelays(t, surroundings{kafka: c, replicas: 3}, clusterLoad)
 	time.Sleep(2 * time.Second)
-	leader := all.leaderOf(c, 0)
+	require.NoError(t, c.AwaitInSync(all[0].within(90*time.Second)))
+	// It leads partitions of each new topic, and the one relay's transactions too.
+	leader := all[1].transactionCoordinator(c)
 	began := time.Now()
 	require.NoError(t, leader.Signal(syscall.SIGSTOP))
 	defer func() { _ = leader.Signal(syscall.SIGCONT) }()
 	all.catchUp(fmt.Sprintf("node %d frozen", leader.Node), began)
+	require.Less(t, time.Since(began), 25*time.Second, "the other brokers are there")
 	time.Sleep(time.Until(began.Add(d)))
+	for _, r := range all {
+		r.oracle.Blind(true)
+	}
 	require.NoError(t, leader.Signal(syscall.SIGCONT))
 	time.Sleep(3 * time.Second) // it reads what lies in its sockets
+	for _, r := range all {
+		r.oracle.Blind(false)
+	}
 	abandoned := all.retried("CONNECTION_LOST")
 	t.Logf("frozen for %v; %d batches were abandoned with their connection and sent to another leader", time.Since(began).Round(time.Second), abandoned)
 	require.Positive(t, abandoned)
 	all.once()
+}
+
+func (r *rig) transactionCoordinator(c *kafka.Cluster) *kafka.Broker {
+	r.Helper()
+	var system string
+	require.NoError(r, connect(r.T, r.db.DSN).QueryRow(r.Context(), "SELECT system_identifier::text FROM pg_control_system()").Scan(&system))
+	id := "cdc-outbox." + system + "." + r.db.Slot
+	found := c.Admin().FindTxnCoordinators(r.within(10*time.Second), id)
+	require.NoError(r, found[id].Err)
+	return c.Node(found[id].NodeID)
 }
 
 // Two of three brokers die. The one that is left leads everything and has it alone, so nothing may be confirmed until another is back.

@@ -27,6 +27,8 @@ type control struct {
 	// themselves, and pass the request on (KIP-590).
 	controller string
 
+	silentAt map[string]time.Time // by address
+
 	wire *wire
 	turn int
 
@@ -37,7 +39,7 @@ type control struct {
 const maxControlTimeout = 5 * time.Second
 
 func newControl(cfg *Config) control {
-	return control{wake: make(chan struct{}, 1), timeout: min(cfg.RequestTimeout, maxControlTimeout)}
+	return control{wake: make(chan struct{}, 1), silentAt: map[string]time.Time{}, timeout: min(cfg.RequestTimeout, maxControlTimeout)}
 }
 
 func (p *Producer) wakeControl() { poke(p.control.wake) }
@@ -148,7 +150,19 @@ func (p *Producer) jobFailed(err error) {
 	c.metaAt, c.idAt, c.createAt = later(delay), later(delay), later(delay)
 }
 
-// dialAny connects to the first broker that answers: those known from metadata first, then the configured ones.
+// silentFor is how long a broker that gave no answer is asked only after all others. One that hangs takes connections
+// and answers nothing, so each try costs the whole timeout.
+const silentFor = 30 * time.Second
+
+// silent notes that a broker gave no answer.
+func (p *Producer) silent(addr string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.control.silentAt[addr] = time.Now()
+}
+
+// dialAny connects to the first broker that answers: those known from metadata first, then the configured ones, and last
+// those that were silent a moment ago.
 func (p *Producer) dialAny(ctx context.Context, turn int) (*wire, error) {
 	p.mu.Lock()
 	var known []string
@@ -157,13 +171,25 @@ func (p *Producer) dialAny(ctx context.Context, turn int) (*wire, error) {
 			known = append(known, b.addr)
 		}
 	}
-	p.mu.Unlock()
 	slices.Sort(known)
-
 	addrs := slices.Concat(known, p.cfg.Brokers)
+	addrs = slices.Concat(addrs[turn%len(addrs):], addrs[:turn%len(addrs)])
+	silent := map[string]bool{}
+	for addr, at := range p.control.silentAt {
+		silent[addr] = time.Since(at) < silentFor
+	}
+	p.mu.Unlock()
+	slices.SortStableFunc(addrs, func(a, b string) int {
+		switch {
+		case silent[a] == silent[b]:
+			return 0
+		case silent[b]:
+			return -1
+		}
+		return 1
+	})
 	var errs []error
-	for i := range addrs {
-		addr := addrs[(turn+i)%len(addrs)]
+	for _, addr := range addrs {
 		w, err := dial(ctx, &p.cfg, addr)
 		if err == nil {
 			return w, nil
@@ -171,6 +197,7 @@ func (p *Producer) dialAny(ctx context.Context, turn int) (*wire, error) {
 		if ctx.Err() != nil {
 			return nil, err
 		}
+		p.silent(addr)
 		p.log.Debug("broker not reachable", zap.String("broker", addr), zap.Error(err))
 		errs = append(errs, err)
 	}

@@ -110,12 +110,12 @@ func (p *Producer) addPartitions(ctx context.Context) time.Duration {
 	if err != nil {
 		return p.stepFailed(err)
 	}
-	object, code, answered := "", int16(0), 0
+	name, object, code, answered := "", "", int16(0), 0
 	for _, topic := range res.(*addpartitionstotxn.Response).Results {
 		for _, r := range topic.Results {
 			answered++
 			if r.ErrorCode != 0 && (code == 0 || code == operationNotAttempted) {
-				object, code = fmt.Sprintf("partition %s/%d", topic.Name, r.PartitionIndex), r.ErrorCode
+				name, object, code = topic.Name, fmt.Sprintf("partition %s/%d", topic.Name, r.PartitionIndex), r.ErrorCode
 			}
 		}
 	}
@@ -124,7 +124,7 @@ func (p *Producer) addPartitions(ctx context.Context) time.Duration {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if ok, wait := p.judge("AddPartitionsToTxn", object, code); !ok {
+	if ok, wait := p.judgePartition(name, object, code); !ok {
 		return wait
 	}
 	t.unadded = slices.Delete(t.unadded, 0, len(parts))
@@ -233,9 +233,20 @@ func (p *Producer) ask(ctx context.Context, c *coordinator, key string, req prot
 	defer stop()
 	res, err := w.roundTrip(req, p.control.timeout)
 	if err != nil {
-		c.forget()
+		p.silent(w.addr)
+		p.tx.forget(w.addr)
 	}
 	return res, err
+}
+
+// forget closes the connections to coordinators at the address: one that does not answer for transactions has no answer
+// for groups either, and to find that out would take another timeout.
+func (x *transactions) forget(addr string) {
+	for _, c := range []*coordinator{&x.transactionCoordinator, &x.groupCoordinator} {
+		if c.wire != nil && c.wire.addr == addr {
+			c.forget()
+		}
+	}
 }
 
 // coordinate returns a connection to the coordinator of the key.
@@ -309,6 +320,23 @@ func (p *Producer) judge(api, object string, code int16) (ok bool, wait time.Dur
 	}
 	x.failures++
 	return false, p.wait(api, object, v)
+}
+
+// judgePartition is judge for AddPartitionsToTxn, which is the first to meet a topic that is missing or may not be written.
+func (p *Producer) judgePartition(topic, object string, code int16) (ok bool, wait time.Duration) {
+	x := p.tx
+	v := verdictOf(code)
+	switch code {
+	case 3:
+		x.failures++
+		x.trouble.set(p.log, TopicMissing, fmt.Sprintf("topic %q", topic), "The topic does not exist.", p.cfg.createTopic(topic))
+		return false, p.cfg.pace.delay(x.failures)
+	case 29:
+		x.failures++
+		x.trouble.set(p.log, NotAuthorized, object, fmt.Sprintf("Writing is not allowed (%s).", v.name), p.cfg.allowWrite(topic))
+		return false, p.cfg.pace.slowly()
+	}
+	return p.judge("AddPartitionsToTxn", object, code)
 }
 
 // wait says how long to wait before the same again, and tells the operator when it lasts.

@@ -31,8 +31,8 @@ func realKafka(t testing.TB, topic string, partitions int32) *kafka.Cluster {
 	return c
 }
 
-// TestSequenceWrap: a partition's sequence passes 2^31-1, with a rewind across it. kfake wraps one too early.
-func TestSequenceWrap(t *testing.T) {
+// TestReal_sequence_wraps: a partition's sequence passes 2^31-1, with a rewind across it. kfake wraps one too early.
+func TestReal_sequence_wraps(t *testing.T) {
 	c := realKafka(t, "t", 1)
 	d := newFaultDial()
 	r := newRigAt(t, c.Addrs(), func(cfg *Config) {

@@ -51,8 +51,11 @@ func (a *archive) behind(r Record) Record {
 
 // ends are the topics' end offsets, nil when Kafka does not answer.
 func (o *Oracle) ends(ctx context.Context) map[string][]int64 {
+	if o.blind.Load() {
+		return nil
+	}
 	listed, err := o.cfg.Kafka.Admin().ListEndOffsets(ctx, o.Topics()...)
-	if err != nil || listed.Error() != nil {
+	if err != nil || listed.Error() != nil || o.blind.Load() {
 		return nil
 	}
 	o.archive.mu.Lock()

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -53,6 +54,7 @@ type Oracle struct {
 	sampler    *Sampler
 	generation int // of writers
 	archive    archive
+	blind      atomic.Bool
 }
 
 // New creates the outbox table, the oracle's own publication and slot (so that it sees every row from the first on) and the topics, and
@@ -113,6 +115,10 @@ func (o *Oracle) Topics() []string {
 }
 
 func topicOf(kind string) string { return kind + ".events" }
+
+// Blind has the sampler take no ends from Kafka while on is set. A leader that thaws answers for a moment as the leader that it was, with
+// the ends of then.
+func (o *Oracle) Blind(on bool) { o.blind.Store(on) }
 
 // Close ends the sampling.
 func (o *Oracle) Close() { o.sampler.Stop() }
