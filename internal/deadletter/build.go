@@ -138,7 +138,7 @@ func (l *letter) row(c *Case, columns Columns) {
 		row = &Row{Schema: clipString(row.Schema, maxTable), Table: clipString(row.Table, maxTable), Incomplete: true}
 		text, _ = json.Marshal(row) // two strings and a flag: cannot fail
 	}
-	if row.Incomplete {
+	if !row.Complete() {
 		l.cut = append(l.cut, "row")
 	}
 	l.out.Headers = append(l.out.Headers, router.Header{Key: headerRow, Value: text})

@@ -51,25 +51,27 @@ func TestARowComesBackAsItWas(t *testing.T) {
 		key         []byte
 		incomplete  bool
 	}{
-		"plain":                {value: []byte(`{"n": 1.50}`), key: []byte("42")},
-		"a tombstone":          {change: func(r replication.Tuple) { r[4] = null }, key: []byte("42")},
-		"no key":               {change: func(r replication.Tuple) { r[2] = null }, value: []byte(`{"n": 1.50}`)},
-		"an empty key":         {change: func(r replication.Tuple) { r[2] = text("") }, value: []byte(`{"n": 1.50}`), key: []byte{}},
-		"no id":                {change: func(r replication.Tuple) { r[0] = null }, value: []byte(`{"n": 1.50}`), key: []byte("42")},
-		"bytea":                {change: func(r replication.Tuple) { r[4] = text(`\x00ff`) }, payloadType: oidBytea, value: []byte{0, 255}, key: []byte("42")},
-		"an empty bytea":       {change: func(r replication.Tuple) { r[4] = text(`\x`) }, payloadType: oidBytea, value: []byte{}, key: []byte("42")},
-		"escaped bytea":        {change: func(r replication.Tuple) { r[4] = text(`\000`) }, payloadType: oidBytea, value: []byte(`\000`), key: []byte("42")},
-		"binary payload":       {change: func(r replication.Tuple) { r[4].Kind = replication.Binary }, value: []byte(`{"n": 1.50}`), key: []byte("42")},
-		"unchanged payload":    {change: func(r replication.Tuple) { r[4] = replication.Value{Kind: replication.Unchanged} }, key: []byte("42")},
-		"binary column":        {change: func(r replication.Tuple) { r[5] = replication.Value{Kind: replication.Binary, Data: []byte{1}} }, value: []byte(`{"n": 1.50}`), key: []byte("42")},
-		"not UTF-8":            {change: func(r replication.Tuple) { r[5] = text("\xff\x00") }, value: []byte(`{"n": 1.50}`), key: []byte("42")},
-		"quotes and control":   {change: func(r replication.Tuple) { r[5] = text("\"\\\x01\u2028</script>") }, value: []byte(`{"n": 1.50}`), key: []byte("42")},
-		"a column of 16 KiB":   {change: func(r replication.Tuple) { r[5] = text(strings.Repeat("h", maxColumn)) }, value: []byte(`{"n": 1.50}`), key: []byte("42")},
-		"a longer one":         {change: func(r replication.Tuple) { r[5] = text(strings.Repeat("h", maxColumn+1)) }, value: []byte(`{"n": 1.50}`), key: []byte("42"), incomplete: true},
-		"a payload of a MiB":   {change: func(r replication.Tuple) { r[4] = text(strings.Repeat("p", 1<<20)) }, value: []byte(strings.Repeat("p", 1<<20)), key: []byte("42")},
-		"a key of a megabyte":  {change: func(r replication.Tuple) { r[2] = text(strings.Repeat("k", 1<<20)) }, value: []byte(`{"n": 1.50}`), incomplete: true},
-		"an id of a megabyte":  {change: func(r replication.Tuple) { r[0] = text(strings.Repeat("i", 1<<20)) }, value: []byte(`{"n": 1.50}`), key: []byte("42"), incomplete: true},
-		"every column is long": {change: func(r replication.Tuple) { r[1], r[5] = text(strings.Repeat("\x01", maxColumn)), text(strings.Repeat("\x02", maxColumn)) }, value: []byte(`{"n": 1.50}`), key: []byte("42"), incomplete: true},
+		"plain":               {value: []byte(`{"n": 1.50}`), key: []byte("42")},
+		"a tombstone":         {change: func(r replication.Tuple) { r[4] = null }, key: []byte("42")},
+		"no key":              {change: func(r replication.Tuple) { r[2] = null }, value: []byte(`{"n": 1.50}`)},
+		"an empty key":        {change: func(r replication.Tuple) { r[2] = text("") }, value: []byte(`{"n": 1.50}`), key: []byte{}},
+		"no id":               {change: func(r replication.Tuple) { r[0] = null }, value: []byte(`{"n": 1.50}`), key: []byte("42")},
+		"bytea":               {change: func(r replication.Tuple) { r[4] = text(`\x00ff`) }, payloadType: oidBytea, value: []byte{0, 255}, key: []byte("42")},
+		"an empty bytea":      {change: func(r replication.Tuple) { r[4] = text(`\x`) }, payloadType: oidBytea, value: []byte{}, key: []byte("42")},
+		"escaped bytea":       {change: func(r replication.Tuple) { r[4] = text(`\000`) }, payloadType: oidBytea, value: []byte(`\000`), key: []byte("42")},
+		"binary payload":      {change: func(r replication.Tuple) { r[4].Kind = replication.Binary }, value: []byte(`{"n": 1.50}`), key: []byte("42")},
+		"unchanged payload":   {change: func(r replication.Tuple) { r[4] = replication.Value{Kind: replication.Unchanged} }, key: []byte("42")},
+		"binary column":       {change: func(r replication.Tuple) { r[5] = replication.Value{Kind: replication.Binary, Data: []byte{1}} }, value: []byte(`{"n": 1.50}`), key: []byte("42")},
+		"not UTF-8":           {change: func(r replication.Tuple) { r[5] = text("\xff\x00") }, value: []byte(`{"n": 1.50}`), key: []byte("42")},
+		"quotes and control":  {change: func(r replication.Tuple) { r[5] = text("\"\\\x01\u2028</script>") }, value: []byte(`{"n": 1.50}`), key: []byte("42")},
+		"a column of 16 KiB":  {change: func(r replication.Tuple) { r[5] = text(strings.Repeat("h", maxColumn)) }, value: []byte(`{"n": 1.50}`), key: []byte("42")},
+		"a longer one":        {change: func(r replication.Tuple) { r[5] = text(strings.Repeat("h", maxColumn+1)) }, value: []byte(`{"n": 1.50}`), key: []byte("42"), incomplete: true},
+		"a payload of a MiB":  {change: func(r replication.Tuple) { r[4] = text(strings.Repeat("p", 1<<20)) }, value: []byte(strings.Repeat("p", 1<<20)), key: []byte("42")},
+		"a key of a megabyte": {change: func(r replication.Tuple) { r[2] = text(strings.Repeat("k", 1<<20)) }, value: []byte(`{"n": 1.50}`), incomplete: true},
+		"an id of a megabyte": {change: func(r replication.Tuple) { r[0] = text(strings.Repeat("i", 1<<20)) }, value: []byte(`{"n": 1.50}`), key: []byte("42"), incomplete: true},
+		"every column is long": {change: func(r replication.Tuple) {
+			r[1], r[5] = text(strings.Repeat("\x01", maxColumn)), text(strings.Repeat("\x02", maxColumn))
+		}, value: []byte(`{"n": 1.50}`), key: []byte("42"), incomplete: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tuple := plainRow()
@@ -90,7 +92,7 @@ func TestARowComesBackAsItWas(t *testing.T) {
 			require.Equal(t, "illegal_topic", l.Reason)
 			require.Equal(t, tuple[0].Kind == replication.Text, l.HasID)
 			require.True(t, c.CommitTime.Equal(l.CommitTime))
-			require.Equal(t, tc.incomplete, l.Row.Incomplete)
+			require.Equal(t, tc.incomplete, !l.Row.Complete())
 			if tc.incomplete {
 				return
 			}
@@ -175,7 +177,7 @@ func TestAThousandColumns(t *testing.T) {
 	}
 	l, err := Parse(asRead(builder.Letter(c, now)))
 	require.NoError(t, err)
-	require.True(t, l.Row.Incomplete)
+	require.False(t, l.Row.Complete())
 }
 
 // Whatever a row or record holds, a letter comes out that can be read again, is bounded, and gives back what it took.
@@ -205,7 +207,7 @@ func FuzzLetter(f *testing.F) {
 		require.LessOrEqual(t, rec.Size(), len(payload)+maxKey+4*maxRow+maxHeadLen+8*maxText, "bounded")
 		l, err := Parse(asRead(rec))
 		require.NoError(t, err)
-		if isRow && !l.Row.Incomplete {
+		if isRow && l.Row.Complete() {
 			_, back, err := l.Row.Restore(l.Value)
 			require.NoError(t, err)
 			for i := range tuple {

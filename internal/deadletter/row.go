@@ -14,8 +14,7 @@ type Row struct {
 	Table   string   `json:"table"`
 	Columns []Column `json:"columns"`
 
-	// Incomplete: a column was cut or left out, or the row was not what its table says. A retry needs the table, or a
-	// value for each column that is cut.
+	// Incomplete: columns were left out, or the row was not what its table says.
 	Incomplete bool `json:"incomplete,omitempty"`
 }
 
@@ -64,7 +63,6 @@ func newRow(rel *replication.Relation, tuple replication.Tuple, payload string) 
 				continue
 			}
 		}
-		row.Incomplete = row.Incomplete || c.Kind == columnCut
 		row.Columns = append(row.Columns, c)
 	}
 	return row, value
@@ -145,4 +143,47 @@ func (r *Row) Restore(value []byte) (*replication.Relation, replication.Tuple, e
 		}
 	}
 	return rel, tuple, nil
+}
+
+// oidText is the type of a column that a correction adds.
+const oidText = 25
+
+// Correct gives a column another value, nil for NULL, before the row is restored. A column that the table lacks is added.
+func (r *Row) Correct(name string, value *string) {
+	i := 0
+	for i < len(r.Columns) && r.Columns[i].Name != name {
+		i++
+	}
+	if i == len(r.Columns) {
+		r.Columns = append(r.Columns, Column{Name: name, Type: oidText})
+	}
+	c := &r.Columns[i]
+	c.Kind, c.Text, c.Data = columnNull, "", nil
+	if value != nil {
+		c.Kind, c.Text = columnText, *value
+	}
+}
+
+// Complete says whether the letter holds the whole row. Otherwise a retry needs the table, or a value for each column
+// that is cut.
+func (r *Row) Complete() bool {
+	for i := range r.Columns {
+		if r.Columns[i].Kind == columnCut {
+			return false
+		}
+	}
+	return !r.Incomplete
+}
+
+// RowOf is a row that was read from the table again.
+func RowOf(rel *replication.Relation, tuple replication.Tuple) *Row {
+	row := &Row{Schema: rel.Namespace, Table: rel.Name}
+	for i := range rel.Columns {
+		c := Column{Name: rel.Columns[i].Name, Type: rel.Columns[i].TypeOID, Text: string(tuple[i].Data)}
+		if tuple[i].Kind == replication.Null {
+			c.Kind = columnNull
+		}
+		row.Columns = append(row.Columns, c)
+	}
+	return row
 }

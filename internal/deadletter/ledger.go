@@ -1,0 +1,172 @@
+package deadletter
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/router"
+)
+
+// State is what is known of a letter's retries.
+type State string
+
+const (
+	Open        State = "open"
+	Retried     State = "retried"
+	Interrupted State = "interrupted" // a retry began and did not say how it ended: the record may have been published
+)
+
+// Mark is what a retry says in the dead-letter topic: Begun before it publishes the record, then one of the others.
+type Mark string
+
+const (
+	Begun     Mark = "begun"
+	Published Mark = "published"
+	Withdrawn Mark = "withdrawn" // nothing was published
+)
+
+// Entry is a letter with its retries.
+type Entry struct {
+	Summary
+	Partition int32     `json:"partition"`
+	Offset    int64     `json:"offset"` // of the first copy
+	Copies    int       `json:"copies"` // more than one after a crash
+	State     State     `json:"state"`
+	RetriedAt time.Time `json:"retried_at,omitzero"`
+
+	attempts map[string]attempt
+}
+
+type attempt struct {
+	mark  Mark
+	begun int64 // offset of the mark
+}
+
+// identity is what makes two records the same letter.
+type identity struct{ slot, position, id string }
+
+// Ledger gathers the dead-letter topic's records, in any order of partitions.
+type Ledger struct {
+	entries map[identity]*Entry
+	Strange int // records that are neither letters nor marks, or of a newer version
+}
+
+// Add takes a record. It keeps nothing of its value.
+func (l *Ledger) Add(r *Record) {
+	if mark, ok := find(r.Headers, headerRetry); ok {
+		l.mark(r, Mark(mark))
+		return
+	}
+	s, err := Summarize(r)
+	if err != nil {
+		l.Strange++
+		return
+	}
+	e := l.entry(identity{s.Slot, s.Position, s.ID})
+	e.Copies++
+	if e.Copies == 1 || r.Partition == e.Partition && r.Offset < e.Offset {
+		e.Summary, e.Partition, e.Offset = s, r.Partition, r.Offset
+	}
+}
+
+func (l *Ledger) entry(of identity) *Entry {
+	if l.entries == nil {
+		l.entries = map[identity]*Entry{}
+	}
+	e := l.entries[of]
+	if e == nil {
+		e = &Entry{State: Open, attempts: map[string]attempt{}}
+		l.entries[of] = e
+	}
+	return e
+}
+
+func (l *Ledger) mark(r *Record, mark Mark) {
+	text := func(name string) string { v, _ := find(r.Headers, name); return string(v) }
+	name := text(headerAttempt)
+	if name == "" || mark != Begun && mark != Published && mark != Withdrawn {
+		l.Strange++
+		return
+	}
+	e := l.entry(identity{text(headerSlot), text(headerPosition), text(headerID)})
+	a, known := e.attempts[name]
+	if mark == Begun {
+		if known {
+			return
+		}
+		a = attempt{mark: Begun, begun: r.Offset}
+	} else {
+		if !known {
+			a.begun = r.Offset
+		}
+		a.mark = mark
+	}
+	e.attempts[name] = a
+	if mark == Published {
+		e.RetriedAt = time.UnixMilli(r.Timestamp).UTC()
+	}
+	e.State = e.judge()
+}
+
+func (e *Entry) judge() State {
+	state := Open
+	for _, a := range e.attempts {
+		switch a.mark {
+		case Published:
+			return Retried
+		case Begun:
+			state = Interrupted
+		}
+	}
+	return state
+}
+
+// Attempts names the retries known so far.
+func (e *Entry) Attempts() map[string]bool {
+	known := make(map[string]bool, len(e.attempts))
+	for name := range e.attempts {
+		known[name] = true
+	}
+	return known
+}
+
+// Rival says whether somebody else began to retry the letter before the attempt, unknown to it. Marks of a letter are in
+// one partition, so all readers see them in the same order, and exactly one of several goes on.
+func (e *Entry) Rival(name string, known map[string]bool) bool {
+	mine, ok := e.attempts[name]
+	if !ok {
+		return true // our own mark is not there: nothing is certain
+	}
+	for other, a := range e.attempts {
+		if other != name && !known[other] && a.mark != Withdrawn && a.begun < mine.begun {
+			return true
+		}
+	}
+	return false
+}
+
+// Entries lists the letters by position.
+func (l *Ledger) Entries() []*Entry {
+	var out []*Entry
+	for _, e := range l.entries {
+		if e.Copies > 0 { // else retention has deleted the letter, and left its marks
+			out = append(out, e)
+		}
+	}
+	slices.SortFunc(out, func(a, b *Entry) int {
+		return cmp.Or(cmp.Compare(a.Slot, b.Slot), cmp.Compare(a.Position, b.Position), cmp.Compare(a.ID, b.ID))
+	})
+	return out
+}
+
+// MarkRecord is the record that says what became of a retry. It lies in the letter's partition.
+func (e *Entry) MarkRecord(topic, attempt string, mark Mark, now time.Time) *router.Record {
+	return &router.Record{
+		Topic: topic, Partition: e.Partition, Key: []byte(e.Position), Value: []byte(mark), Timestamp: now.UnixMilli(),
+		Headers: []router.Header{
+			{Key: headerID, Value: []byte(e.ID)}, {Key: headerPosition, Value: []byte(e.Position)}, {Key: headerSlot, Value: []byte(e.Slot)},
+			{Key: headerRetry, Value: []byte(mark)}, {Key: headerAttempt, Value: []byte(attempt)},
+		},
+	}
+}
