@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"strconv"
 	"strings"
@@ -60,6 +61,15 @@ func open(ctx context.Context, cfg *Config, earlier *Identity) (*Stream, error) 
 	return conn.stream(ctx, cfg, id)
 }
 
+// TextSettings are the run-time parameters of a session on which the text forms of values depend. They belong to the
+// record, so they must not be the server's or the role's; whoever reads rows of the table for the router sets them, too.
+func TextSettings() map[string]string {
+	return map[string]string{
+		"client_encoding": "UTF8", "DateStyle": "ISO", "TimeZone": "UTC", "IntervalStyle": "postgres",
+		"extra_float_digits": "1", "bytea_output": "hex",
+	}
+}
+
 func dial(ctx context.Context, cfg *Config, again bool) (*connection, error) {
 	dsn, err := cfg.DSN()
 	if err != nil {
@@ -75,16 +85,14 @@ func dial(ctx context.Context, cfg *Config, again bool) (*connection, error) {
 	}
 	c := &connection{config: pc.Copy()}
 	for name, value := range map[string]string{
-		"replication": "database",
-		// The text forms of values belong to the record, so they must not depend on the server's or the role's settings.
-		"client_encoding": "UTF8", "DateStyle": "ISO", "TimeZone": "UTC", "IntervalStyle": "postgres",
-		"synchronous_commit": "local", // see memory
-		"extra_float_digits": "1", "bytea_output": "hex",
+		"replication":         "database",
+		"synchronous_commit":  "local",   // see memory
 		"client_min_messages": "warning", // see Stream.notice
 		"application_name":    "cdc-outbox/" + cfg.Slot,
 	} {
 		pc.RuntimeParams[name] = value
 	}
+	maps.Copy(pc.RuntimeParams, TextSettings())
 	dialer := pc.DialFunc
 	pc.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dialer(ctx, network, addr)

@@ -135,7 +135,7 @@ func (l *letter) row(c *Case, columns Columns) {
 	l.out.Value = value
 	text, err := json.Marshal(row)
 	if err != nil || len(text) > 2*maxRow { // escapes can double it; a row that grows further is left to the table
-		row = &Row{Schema: clipString(row.Schema, maxTable), Table: clipString(row.Table, maxTable), Incomplete: true}
+		row = &Row{OID: row.OID, Schema: clipString(row.Schema, maxTable), Table: clipString(row.Table, maxTable), Incomplete: true}
 		text, _ = json.Marshal(row) // two strings and a flag: cannot fail
 	}
 	if !row.Complete() {

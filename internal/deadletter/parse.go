@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -52,6 +53,9 @@ type Letter struct {
 	RecordKey []byte
 	Value     []byte
 }
+
+// CutID says whether the id was too long for its header.
+func (l *Letter) CutID() bool { return slices.Contains(l.Cut, "id") }
 
 // IsLetter tells letters from retry markers and from what others may write into the topic.
 func IsLetter(headers []router.Header) bool {

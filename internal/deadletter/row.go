@@ -10,6 +10,7 @@ import (
 
 // Row is a row of the table without its payload, as a letter keeps it.
 type Row struct {
+	OID     uint32   `json:"oid"`
 	Schema  string   `json:"schema"`
 	Table   string   `json:"table"`
 	Columns []Column `json:"columns"`
@@ -20,11 +21,13 @@ type Row struct {
 
 // Column is one value of a Row.
 type Column struct {
-	Name string     `json:"name"`
-	Type uint32     `json:"type"` // OID
-	Kind columnKind `json:"kind,omitempty"`
-	Text string     `json:"text,omitempty"`
-	Data []byte     `json:"data,omitempty"` // of binary and bytes: base64
+	Name     string     `json:"name"`
+	Type     uint32     `json:"type"` // OID
+	Modifier int32      `json:"modifier"`
+	Key      bool       `json:"key,omitempty"` // part of the replica identity
+	Kind     columnKind `json:"kind,omitempty"`
+	Text     string     `json:"text,omitempty"`
+	Data     []byte     `json:"data,omitempty"` // of binary and bytes: base64
 }
 
 type columnKind string
@@ -46,11 +49,11 @@ const oidBytea = 17 // src/include/catalog/pg_type.dat
 // newRow takes a row apart. value is its payload, nil where that is NULL or not there; it belongs to the caller.
 func newRow(rel *replication.Relation, tuple replication.Tuple, payload string) (row *Row, value []byte) {
 	row = &Row{
-		Schema: clipString(rel.Namespace, maxTable), Table: clipString(rel.Name, maxTable), Incomplete: len(tuple) != len(rel.Columns),
+		OID: rel.OID, Schema: clipString(rel.Namespace, maxTable), Table: clipString(rel.Name, maxTable), Incomplete: len(tuple) != len(rel.Columns),
 	}
 	size := 0
 	for i := range min(len(tuple), len(rel.Columns)) {
-		c := Column{Name: rel.Columns[i].Name, Type: rel.Columns[i].TypeOID}
+		c := columnOf(&rel.Columns[i])
 		if c.Name == payload {
 			value = c.payload(tuple[i])
 		} else {
@@ -66,6 +69,10 @@ func newRow(rel *replication.Relation, tuple replication.Tuple, payload string) 
 		row.Columns = append(row.Columns, c)
 	}
 	return row, value
+}
+
+func columnOf(c *replication.Column) Column {
+	return Column{Name: c.Name, Type: c.TypeOID, Modifier: c.Modifier, Key: c.Key}
 }
 
 // take fills the column with any value but the payload.
@@ -112,11 +119,11 @@ func (c *Column) payload(v replication.Value) []byte {
 
 // Restore returns the row as the log gave it, for the router. The error names a column that the letter does not hold.
 func (r *Row) Restore(value []byte) (*replication.Relation, replication.Tuple, error) {
-	rel := &replication.Relation{Namespace: r.Schema, Name: r.Table, Columns: make([]replication.Column, len(r.Columns))}
+	rel := &replication.Relation{OID: r.OID, Namespace: r.Schema, Name: r.Table, Columns: make([]replication.Column, len(r.Columns))}
 	tuple := make(replication.Tuple, len(r.Columns))
 	for i := range r.Columns {
 		c := &r.Columns[i]
-		rel.Columns[i] = replication.Column{Name: c.Name, TypeOID: c.Type}
+		rel.Columns[i] = replication.Column{Name: c.Name, TypeOID: c.Type, Modifier: c.Modifier, Key: c.Key}
 		v := &tuple[i]
 		v.Kind = replication.Text
 		switch c.Kind {
@@ -155,7 +162,7 @@ func (r *Row) Correct(name string, value *string) {
 		i++
 	}
 	if i == len(r.Columns) {
-		r.Columns = append(r.Columns, Column{Name: name, Type: oidText})
+		r.Columns = append(r.Columns, Column{Name: name, Type: oidText, Modifier: -1})
 	}
 	c := &r.Columns[i]
 	c.Kind, c.Text, c.Data = columnNull, "", nil
@@ -177,9 +184,10 @@ func (r *Row) Complete() bool {
 
 // RowOf is a row that was read from the table again.
 func RowOf(rel *replication.Relation, tuple replication.Tuple) *Row {
-	row := &Row{Schema: rel.Namespace, Table: rel.Name}
+	row := &Row{OID: rel.OID, Schema: rel.Namespace, Table: rel.Name}
 	for i := range rel.Columns {
-		c := Column{Name: rel.Columns[i].Name, Type: rel.Columns[i].TypeOID, Text: string(tuple[i].Data)}
+		c := columnOf(&rel.Columns[i])
+		c.Text = string(tuple[i].Data)
 		if tuple[i].Kind == replication.Null {
 			c.Kind = columnNull
 		}

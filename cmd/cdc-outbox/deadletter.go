@@ -1,0 +1,194 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/docker/go-units"
+	"github.com/spf13/cobra"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/config"
+	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+)
+
+func (a *app) deadLetterCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "dead-letter",
+		Short: "List, show and retry the rows in the dead-letter topic",
+		Long: `dead-letter works on router.dead_letter_topic, where router.on_bad_row: dead_letter and router.bad_rows put rows that could not
+be published. It needs Kafka only; retry needs Postgres, too, for letters that are pointers. The connector may run meanwhile.`,
+		Example: `  cdc-outbox dead-letter list --open
+  cdc-outbox dead-letter show 018f4d3c-0000-7000-8000-000000000001
+  cdc-outbox dead-letter retry --reason illegal_topic --topic order.events --dry-run`,
+		Args: knownCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, _ = io.WriteString(a.stderr, cmd.UsageString())
+			return usageError("dead-letter needs list, show or retry", "cdc-outbox dead-letter list shows what is there")
+		},
+	}
+	cmd.AddCommand(a.deadLetterListCommand(), a.deadLetterShowCommand(), a.deadLetterRetryCommand())
+	return cmd
+}
+
+// letterBox is the dead-letter topic as the commands read it.
+type letterBox struct {
+	topic  string
+	reader *kafka.Reader
+	ledger deadletter.Ledger
+	ends   map[int32]int64 // up to where the ledger is
+}
+
+func openLetters(ctx context.Context, c *config.Loaded) (*letterBox, error) {
+	kc, err := kafkaConfig(c)
+	if err != nil {
+		return nil, err
+	}
+	reader, err := kafka.NewReader(kc)
+	if err != nil {
+		return nil, err
+	}
+	b := &letterBox{topic: c.Router.DeadLetterTopic, reader: reader, ends: map[int32]int64{}}
+	if err := b.refresh(ctx); err != nil {
+		reader.Close()
+		return nil, err
+	}
+	return b, nil
+}
+
+// refresh reads on to the topic's present end.
+func (b *letterBox) refresh(ctx context.Context) error {
+	spans, err := b.reader.Spans(ctx, b.topic)
+	if err != nil {
+		return err
+	}
+	for _, s := range spans {
+		s.From = max(s.From, b.ends[s.Partition])
+		for m, err := range b.reader.Messages(ctx, s) {
+			if err != nil {
+				return err
+			}
+			b.ledger.Add(recordOf(m))
+		}
+		b.ends[s.Partition] = max(s.End, s.From)
+	}
+	return nil
+}
+
+// letter reads one letter again, with its payload.
+func (b *letterBox) letter(ctx context.Context, e *deadletter.Entry) (*deadletter.Letter, error) {
+	span := kafka.Span{Topic: b.topic, Partition: e.Partition, From: e.Offset, End: e.Offset + 1}
+	for m, err := range b.reader.Messages(ctx, span) {
+		if err != nil {
+			return nil, err
+		}
+		return deadletter.Parse(recordOf(m.Clone()))
+	}
+	return nil, errors.New("the dead letter is gone: the topic's retention has deleted it")
+}
+
+func recordOf(m *kafka.Message) *deadletter.Record {
+	return &deadletter.Record{
+		Partition: m.Partition, Offset: m.Offset, Timestamp: m.Timestamp, Key: m.Key, Value: m.Value, Headers: m.Headers,
+	}
+}
+
+// find returns the letters that an argument names, by id or position.
+func (b *letterBox) find(name string) (*deadletter.Entry, error) {
+	var found []*deadletter.Entry
+	for _, e := range b.ledger.Entries() {
+		if e.Position == name || e.ID == name && name != "" {
+			found = append(found, e)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return nil, usageError("no dead letter has the id or position "+printable(name), "cdc-outbox dead-letter list shows which there are")
+	default:
+		var at []string
+		for _, e := range found {
+			at = append(at, e.Position)
+		}
+		return nil, usageError(fmt.Sprintf("%d dead letters have the id %s", len(found), printable(name)), "name one by its position: "+strings.Join(at, ", "))
+	}
+}
+
+func (a *app) deadLetterListCommand() *cobra.Command {
+	var asJSON, open bool
+	var reasons []string
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the dead letters",
+		Long: `list reads the dead-letter topic to its end and prints a line for each letter, by position in the log. State open: not retried.
+retried: published by dead-letter retry. interrupted: a retry began and did not say how it ended.`,
+		Example: `  cdc-outbox dead-letter list --open
+  cdc-outbox dead-letter list --reason null_key --json | jq -r '.[].id'`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.load(cmd)
+			if err != nil {
+				return err
+			}
+			b, err := openLetters(cmd.Context(), c)
+			if err != nil {
+				return err
+			}
+			defer b.reader.Close()
+			entries := []*deadletter.Entry{}
+			for _, e := range b.ledger.Entries() {
+				if (len(reasons) == 0 || slices.Contains(reasons, e.Reason)) && (!open || e.State != deadletter.Retried) {
+					entries = append(entries, e)
+				}
+			}
+			if asJSON {
+				return a.printJSON(entries)
+			}
+			return writeLetters(a.stdout, entries, b.ledger.Strange, time.Now())
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&open, "open", false, "only letters that were not retried")
+	cmd.Flags().StringSliceVar(&reasons, "reason", nil, "only letters with this reason; may be repeated")
+	return cmd
+}
+
+func writeLetters(w io.Writer, entries []*deadletter.Entry, strange int, now time.Time) error {
+	var b strings.Builder
+	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	if len(entries) > 0 {
+		fmt.Fprintln(tw, "POSITION\tID\tREASON\tTOPIC\tAGE\tSTATE")
+	}
+	for _, e := range entries {
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\n", cell(e.Position), cell(e.ID), cell(e.Reason), cell(e.Topic),
+			units.HumanDuration(now.Sub(e.Written)), e.State)
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintf(&b, "%d dead letters\n", len(entries))
+	if strange > 0 {
+		fmt.Fprintf(&b, "%d records in the topic are no dead letters of this version\n", strange)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// cell shortens what comes from a row, which may be of any length, and keeps it from moving the table.
+func cell(s string) string {
+	if s == "" {
+		return "-"
+	}
+	const most = 60
+	if runes := []rune(s); len(runes) > most {
+		s = string(runes[:most-1]) + "…"
+	}
+	return printable(s)
+}

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/config"
+	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
+	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/router"
+)
+
+// corrections are what a person changes about the letters of a retry.
+type corrections struct {
+	topic, key string
+	set        []string // as given
+	null       []string
+
+	values [][2]string // set, parsed
+}
+
+func (c *corrections) parse() error {
+	for _, text := range c.set {
+		column, value, ok := strings.Cut(text, "=")
+		if !ok || column == "" {
+			return usageError("--set takes COLUMN=VALUE", "write for instance --set aggregate_id=42; --null makes a column NULL")
+		}
+		c.values = append(c.values, [2]string{column, value})
+	}
+	if c.topic != "" {
+		if err := router.CheckTopic(c.topic); err != nil {
+			return usageError("--topic: "+err.Error(), "name a topic as Kafka takes it")
+		}
+	}
+	return nil
+}
+
+// ofRow says whether there is a correction that only a row can take.
+func (c *corrections) ofRow() bool { return len(c.values)+len(c.null) > 0 }
+
+// rebuilder makes records of letters.
+type rebuilder struct {
+	cfg    *config.Loaded
+	box    *letterBox
+	opts   *retryOptions
+	router *router.Router
+	tables []replication.Table
+	conn   *pgx.Conn // nil until the table is needed
+	began  time.Time
+}
+
+func newRebuilder(c *config.Loaded, b *letterBox, o *retryOptions) (*rebuilder, error) {
+	route, err := router.New(routerTo(c, o.corrections.topic))
+	if err != nil {
+		return nil, err
+	}
+	admin, err := adminConfig(c, false)
+	if err != nil {
+		return nil, err
+	}
+	return &rebuilder{cfg: c, box: b, opts: o, router: route, tables: admin.Tables, began: time.Now()}, nil
+}
+
+// routerTo is the present configuration's, with the topic, where it is not empty, in place of what names the row's.
+func routerTo(c *config.Loaded, topic string) router.Config {
+	rc := routerConfig(c)
+	switch {
+	case topic == "":
+	case rc.Debezium != nil:
+		rc.Debezium.TopicRegex, rc.Debezium.TopicReplacement = "(?s).*", topic
+	default:
+		rc.Topic = topic
+	}
+	return rc
+}
+
+func (re *rebuilder) close(ctx context.Context) {
+	if re.conn != nil {
+		_ = re.conn.Close(context.WithoutCancel(ctx))
+	}
+}
+
+// rebuild returns the record that the letter should have been.
+func (re *rebuilder) rebuild(ctx context.Context, e *deadletter.Entry) (*router.Record, error) {
+	l, err := re.box.letter(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	var rec *router.Record
+	if l.Kind == deadletter.KindRecord && !re.opts.fromTable {
+		rec, err = re.record(l)
+	} else {
+		rec, err = re.row(ctx, l)
+	}
+	if err != nil {
+		return nil, err
+	}
+	rec.Headers = append(slices.Clone(rec.Headers), router.Header{Key: headerRetried, Value: []byte(re.began.UTC().Format(time.RFC3339))})
+	return rec, nil
+}
+
+// record is the letter of a record that Kafka refused: nothing is routed again.
+func (re *rebuilder) record(l *deadletter.Letter) (*router.Record, error) {
+	c := &re.opts.corrections
+	if c.ofRow() {
+		return nil, errors.New("the dead letter holds the record, not the row: --set and --null need --from-table")
+	}
+	rec := &router.Record{Topic: l.Topic, Partition: -1, Key: l.RecordKey, Value: l.Value, Headers: l.Headers, Timestamp: l.Timestamp}
+	if c.topic != "" {
+		rec.Topic = c.topic
+	}
+	switch {
+	case c.key != "":
+		rec.Key = []byte(c.key)
+	case slices.Contains(l.Cut, "key"):
+		return nil, errors.New("the key was too long for the dead letter: use --from-table, or --key")
+	}
+	if err := router.CheckTopic(rec.Topic); err != nil {
+		return nil, err
+	}
+	return rec, nil
+}
+
+// row routes the letter's row, corrected, as if it came from the log.
+func (re *rebuilder) row(ctx context.Context, l *deadletter.Letter) (*router.Record, error) {
+	row := l.Row
+	if row != nil {
+		re.correct(row)
+	}
+	if row == nil || !row.Complete() || re.opts.fromTable {
+		var err error
+		if row, err = re.fromTable(ctx, l); err != nil {
+			return nil, err
+		}
+		re.correct(row)
+	}
+	rel, tuple, err := row.Restore(l.Value)
+	if err != nil {
+		return nil, err
+	}
+	at := l.CommitTime
+	if at.IsZero() {
+		at = l.Written
+	}
+	if err := re.router.Prepare(rel); err != nil {
+		return nil, err
+	}
+	rec, err := re.router.Route(rel, tuple, router.Source{Position: []byte(l.Position), CommitTime: at})
+	if err != nil {
+		return nil, hint(err)
+	}
+	out := *rec
+	out.Headers = slices.Clone(rec.Headers)
+	out.Value = slices.Clone(rec.Value) // the router decodes bytea into a buffer of its own
+	return &out, nil
+}
+
+func (re *rebuilder) correct(row *deadletter.Row) {
+	c := &re.opts.corrections
+	if c.key != "" {
+		row.Correct(re.cfg.Router.Roles().AggregateID, &c.key)
+	}
+	for _, v := range c.values {
+		row.Correct(v[0], &v[1])
+	}
+	for _, name := range c.null {
+		row.Correct(name, nil)
+	}
+}
+
+// hint says what retry can do about a row that is still bad; the router's own remedy is about the application.
+func hint(err error) error {
+	var row *router.RowError
+	if !errors.As(err, &row) {
+		return err
+	}
+	how := "--set COLUMN=VALUE or --null COLUMN corrects the row"
+	switch row.Reason.Group() {
+	case router.GroupUnroutable:
+		how = "--topic names another topic"
+	case router.GroupNullKey:
+		how = "--key gives it a key; --set " + row.Column + "=VALUE sets the column"
+	case router.GroupMissingColumn:
+		how = "--set " + row.Column + "=VALUE gives it the column"
+	}
+	return fmt.Errorf("%s (%s); %s", row.Detail, row.Reason, how)
+}

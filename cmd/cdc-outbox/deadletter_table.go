@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/replication"
+)
+
+// fromTable reads the letter's row from the outbox table, in the text forms that the log would have given.
+func (re *rebuilder) fromTable(ctx context.Context, l *deadletter.Letter) (*deadletter.Row, error) {
+	if !l.HasID || l.CutID() {
+		return nil, errors.New("the dead letter does not hold the row, and without the event's id it cannot be looked up in the table")
+	}
+	if err := re.connect(ctx); err != nil {
+		return nil, err
+	}
+	var found *deadletter.Row
+	for _, t := range re.tables {
+		if l.Table != "" && len(re.tables) > 1 && l.Table != t.Schema+"."+t.Name {
+			continue // a partition's letter has the partition's name: then the only table is the one
+		}
+		rows, err := re.lookUp(ctx, t, l.ID)
+		if err != nil {
+			return nil, &fault.Error{Kind: fault.Operator, Object: "table " + t.String(), Err: err}
+		}
+		if len(rows) > 1 || len(rows) == 1 && found != nil {
+			return nil, errors.New("the table has several rows with the event's id")
+		}
+		if len(rows) == 1 {
+			found = rows[0]
+		}
+	}
+	if found == nil {
+		return nil, errors.New("the dead letter does not hold the row, and the outbox table does not have it any more; insert the event again")
+	}
+	return found, nil
+}
+
+func (re *rebuilder) connect(ctx context.Context) error {
+	if re.conn != nil {
+		return nil
+	}
+	dsn, err := readDSN(re.cfg)
+	if err != nil {
+		return err
+	}
+	pc, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		return &fault.Error{Kind: fault.Config, Object: "postgres.dsn", Err: errors.New("it is not a connection string")}
+	}
+	for name, value := range replication.TextSettings() {
+		pc.RuntimeParams[name] = value
+	}
+	if re.conn, err = pgx.ConnectConfig(ctx, pc); err != nil {
+		re.conn = nil
+		return &fault.Error{Kind: fault.Retry, Object: "postgres", Err: err}
+	}
+	return nil
+}
+
+// lookUp asks by the simple protocol, whose values are texts. The id is a literal without a type, so that the server
+// takes it for one of the column's and finds it by the index.
+func (re *rebuilder) lookUp(ctx context.Context, t replication.Table, id string) ([]*deadletter.Row, error) {
+	sql := fmt.Sprintf("SELECT * FROM %s WHERE %s = %s LIMIT 2", t.SQL(),
+		replication.QuoteIdentifier(re.cfg.Router.Roles().ID), replication.QuoteLiteral(id))
+	results, err := re.conn.PgConn().Exec(ctx, sql).ReadAll()
+	if err != nil {
+		return nil, err
+	}
+	var rows []*deadletter.Row
+	for _, r := range results {
+		for _, values := range r.Rows {
+			rel := &replication.Relation{Namespace: t.Schema, Name: t.Name}
+			tuple := make(replication.Tuple, len(values))
+			for i, v := range values {
+				f := &r.FieldDescriptions[i]
+				rel.OID = f.TableOID
+				rel.Columns = append(rel.Columns, replication.Column{Name: f.Name, TypeOID: f.DataTypeOID, Modifier: f.TypeModifier})
+				tuple[i].Kind = replication.Null
+				if v != nil {
+					tuple[i] = replication.Value{Kind: replication.Text, Data: v}
+				}
+			}
+			rows = append(rows, deadletter.RowOf(rel, tuple))
+		}
+	}
+	return rows, nil
+}
