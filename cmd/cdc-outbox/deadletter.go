@@ -74,7 +74,7 @@ func (b *letterBox) refresh(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			b.ledger.Add(recordOf(m))
+			b.ledger.Add(letterRecord(m))
 		}
 		b.ends[s.Partition] = max(s.End, s.From)
 	}
@@ -88,12 +88,12 @@ func (b *letterBox) letter(ctx context.Context, e *deadletter.Entry) (*deadlette
 		if err != nil {
 			return nil, err
 		}
-		return deadletter.Parse(recordOf(m.Clone()))
+		return deadletter.Parse(letterRecord(m.Clone()))
 	}
 	return nil, errors.New("the dead letter is gone: the topic's retention has deleted it")
 }
 
-func recordOf(m *kafka.Message) *deadletter.Record {
+func letterRecord(m *kafka.Message) *deadletter.Record {
 	return &deadletter.Record{
 		Partition: m.Partition, Offset: m.Offset, Timestamp: m.Timestamp, Key: m.Key, Value: m.Value, Headers: m.Headers,
 	}
