@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp/syntax"
+	"slices"
 	"strings"
 )
 
@@ -29,9 +30,10 @@ func translate(pattern string) (string, error) {
 }
 
 type translator struct {
-	in  string
-	pos int
-	out strings.Builder
+	in    string
+	pos   int
+	out   strings.Builder
+	names []string // of groups
 }
 
 func (t *translator) rest() string { return t.in[t.pos:] }
@@ -107,12 +109,16 @@ func (t *translator) group() error {
 		if !closed || !groupName(name) {
 			return errors.New("a group's name consists of letters and digits and starts with a letter")
 		}
+		if slices.Contains(t.names, name) { // which Go lets pass
+			return fmt.Errorf("two groups are named %q", name)
+		}
+		t.names = append(t.names, name)
 		t.take(len(name) + 4)
 		return nil
 	}
 	flags := strings.IndexAny(rest, ":)")
-	if flags < 0 || strings.Trim(rest[2:flags], "ims-") != "" {
-		return errors.New("of the flags only i, m and s are supported")
+	if flags < 0 || strings.Trim(rest[2:flags], "is-") != "" { // with m, ^ doesn't match the empty input in Java
+		return errors.New("of the flags only i and s are supported")
 	}
 	t.take(flags + 1)
 	return nil
