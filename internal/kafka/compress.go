@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"sync"
 
+	"github.com/pierrec/lz4/v4"
 	"github.com/segmentio/kafka-go/compress"
+	kafkalz4 "github.com/segmentio/kafka-go/compress/lz4"
 )
 
 // codecOf returns the codec for the configured name, nil for none.
@@ -13,7 +16,9 @@ func codecOf(name string) (compress.Codec, error) {
 	switch name {
 	case "", "none":
 		return nil, nil
-	case "gzip", "snappy", "lz4", "zstd":
+	case "lz4":
+		return &lz4Codec{}, nil
+	case "gzip", "snappy", "zstd":
 		var c compress.Compression
 		if err := c.UnmarshalText([]byte(name)); err != nil {
 			return nil, err
@@ -22,6 +27,35 @@ func codecOf(name string) (compress.Codec, error) {
 	default:
 		return nil, fmt.Errorf("compression %q is not one of none, gzip, snappy, lz4, zstd", name)
 	}
+}
+
+// lz4Codec writes blocks of 64 KiB, as the Java client does (Lz4BlockOutputStream). kafka-go's writer holds buffers for blocks of 4
+// MiB, several times what a whole batch takes.
+type lz4Codec struct {
+	kafkalz4.Codec
+	writers sync.Pool
+}
+
+func (c *lz4Codec) NewWriter(w io.Writer) io.WriteCloser {
+	z, _ := c.writers.Get().(*lz4.Writer)
+	if z == nil {
+		z = lz4.NewWriter(nil)
+		_ = z.Apply(lz4.BlockSizeOption(lz4.Block64Kb)) // fails for values that do not exist
+	}
+	z.Reset(w)
+	return &lz4Writer{z, c}
+}
+
+type lz4Writer struct {
+	*lz4.Writer
+	codec *lz4Codec
+}
+
+func (w *lz4Writer) Close() error {
+	err := w.Writer.Close()
+	w.Writer.Reset(nil) // holds on to nothing of the batch
+	w.codec.writers.Put(w.Writer)
+	return err
 }
 
 // finish compresses the sealed batch, once. The connection's writer calls it, so that compression neither holds
