@@ -43,6 +43,9 @@ func TestMigrateDebezium(t *testing.T) {
 	require.Empty(t, r.stderr)
 	r = invoke(t, nil, "migrate", "debezium", settled, "--output", out)
 	require.Equal(t, 2, r.code, "nothing is overwritten")
+	r = invoke(t, nil, "config", "--config", out)
+	require.Equal(t, 0, r.code, "the configuration loads: %s", r.all())
+	require.Contains(t, r.stdout, "preset: debezium")
 
 	r = invoke(t, nil, "migrate", "debezium", open, "--json")
 	require.Equal(t, 3, r.code, r.all())

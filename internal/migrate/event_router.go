@@ -2,9 +2,9 @@ package migrate
 
 import (
 	"fmt"
-	"regexp"
-	"regexp/syntax"
 	"strings"
+
+	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
 const eventRouter = "io.debezium.transforms.outbox.EventRouter"
@@ -176,29 +176,9 @@ func tracing(m *migration, value string) outcome {
 
 func topicRegex(m *migration, value string) outcome {
 	const key = "router.debezium.topic_regex"
-	if why := javaOnly(value); why != "" {
-		return outcome{Refused, key, why + " Write an expression that does without and matches the same route values."}
+	if err := router.CheckPattern(value); err != nil {
+		return outcome{Refused, key, "Go's regular expressions cannot do it the same way: " + err.Error() + ". Write one that matches the same route values without it."}
 	}
 	m.out.set(key, value)
 	return outcome{Translated, key, "Go's regular expressions match this the same way."}
-}
-
-var (
-	// In a class Java knows intersection and nested classes, where Go sees plain characters.
-	javaClass  = regexp.MustCompile(`\[[^\]\\]*(\\.[^\]\\]*)*(&&|\[[^:])`)
-	javaRepeat = regexp.MustCompile(`[*+?}]\+`)
-)
-
-// javaOnly says why a Java expression cannot be used with Go's regexp, empty where it can.
-func javaOnly(expr string) string {
-	switch {
-	case javaRepeat.MatchString(expr):
-		return "It has a possessive quantifier, which Go's regular expressions have not."
-	case javaClass.MatchString(expr):
-		return "It has a character class within a class, which Go's regular expressions read otherwise."
-	}
-	if _, err := syntax.Parse(expr, syntax.Perl); err != nil {
-		return "Go's regular expressions have no lookaround, back references and the like (" + err.Error() + ")."
-	}
-	return ""
 }
