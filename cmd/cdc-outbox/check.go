@@ -68,7 +68,11 @@ func check(ctx context.Context, c *config.Loaded) ([]preflight.Finding, error) {
 	if c.Delivery == "exactly_once" {
 		producer.Transactions = &kafka.Transactions{}
 	}
-	brokers, err := kafka.Check(ctx, producer, topicsInUse(ctx, dsn, c, admin.Tables))
+	topics := topicsInUse(ctx, dsn, c, admin.Tables)
+	if putsAside(c) {
+		topics = append(topics, c.Router.DeadLetterTopic)
+	}
+	brokers, err := kafka.Check(ctx, producer, topics)
 	if err != nil {
 		return nil, err
 	}

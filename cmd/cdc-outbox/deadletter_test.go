@@ -254,6 +254,17 @@ func (r *badRig) retryAll(entries []deadletter.Entry) {
 	require.Equal(t, 2, invoke(t, r.env, "dead-letter", "show", "nobody").code)
 }
 
+// The dead-letter topic is as needed as any other where a policy leads there: while it is missing everything waits.
+func TestCheckLooksForTheDeadLetterTopic(t *testing.T) {
+	r := newBadRig(t, "at_least_once")
+	require.NoError(t, r.kafka.Delete(t.Context(), "cdc-outbox.dead-letter"))
+	res := invoke(t, r.env, "check")
+	require.NotContains(t, res.all(), "cdc-outbox.dead-letter")
+	res = invoke(t, append(r.env, "CDC_OUTBOX_ROUTER_BAD_ROWS_NULL_KEY=dead_letter"), "check")
+	require.Equal(t, 3, res.code, res.all())
+	require.Contains(t, res.all(), "topic cdc-outbox.dead-letter: It does not exist.")
+}
+
 // skip passes over each bad row, and only over those.
 func TestSkippedRows(t *testing.T) {
 	for _, delivery := range []string{"at_least_once", "exactly_once"} {

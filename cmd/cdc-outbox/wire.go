@@ -96,6 +96,20 @@ func badRows(c *config.Loaded) map[router.Group]connector.BadRow {
 	}
 }
 
+// putsAside says whether some bad row becomes a dead letter.
+func putsAside(c *config.Loaded) bool {
+	for _, g := range router.Groups() {
+		p := badRows(c)[g]
+		if p == "" {
+			p = connector.BadRow(c.Router.OnBadRow)
+		}
+		if p == connector.DeadLetter {
+			return true
+		}
+	}
+	return false
+}
+
 // deadLetters makes letters as run writes them.
 func deadLetters(c *config.Loaded) deadletter.Builder {
 	columns := c.Router.Roles()
