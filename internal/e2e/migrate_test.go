@@ -36,6 +36,7 @@ type move struct {
 	topics, shadows           []string
 	prefix, config, connector string
 	written                   atomic.Int64
+	exited                    atomic.Bool // Debezium, by itself
 }
 
 // TestMigrateFromDebezium does what docs/migrating-from-debezium.md tells: real Debezium relays an outbox; its
@@ -81,7 +82,10 @@ func TestMigrateFromDebezium(t *testing.T) {
 	require.Zero(t, exit)
 	defer m.debezium()()
 	before = m.count(m.topics)
-	m.until("Debezium goes on", func() bool { return m.count(m.topics) > before+100 })
+	m.until("Debezium goes on", func() bool {
+		require.False(m, m.exited.Load(), "Debezium ended")
+		return m.count(m.topics) > before+100
+	})
 	pause()
 	again := m.settle(m.topics)
 	t.Logf("the way back: %d events written, %d records repeated", m.written.Load(), again-repeats)
@@ -115,10 +119,8 @@ func newMove(t *testing.T) *move {
 func (m *move) translate() {
 	pg, err := pgx.ParseConfig(m.db.DSN)
 	require.NoError(m, err)
-	rest, err := port.Free()
-	require.NoError(m, err)
 	const text = "org.apache.kafka.connect.storage.StringConverter"
-	m.file("worker.properties", "bootstrap.servers="+m.kafka.Addrs()[0], fmt.Sprintf("listeners=http://127.0.0.1:%d", rest),
+	m.file("worker.properties", "bootstrap.servers="+m.kafka.Addrs()[0],
 		"offset.storage.file.filename="+filepath.Join(m.dir, "offsets"), "key.converter="+text, "value.converter="+text)
 	m.connector = m.file("connector.properties", "name=outbox", "connector.class=io.debezium.connector.postgresql.PostgresConnector", "topic.prefix=shop",
 		"database.hostname="+pg.Host, fmt.Sprintf("database.port=%d", pg.Port), "database.user="+pg.User, "database.password=unused", "database.dbname="+pg.Database,
@@ -166,13 +168,24 @@ func (m *move) cdc(environ ...string) *process.Process {
 
 // debezium starts a standalone Connect worker; the function ends it gracefully.
 func (m *move) debezium() (stop func()) {
-	cmd := exec.Command("java", "-Xmx512m", "-cp", filepath.Join(m.jars, "*"), "org.apache.kafka.connect.cli.ConnectStandalone", filepath.Join(m.dir, "worker.properties"), m.connector)
+	// A port of its own for each start: another process may have taken the last one.
+	rest, err := port.Free()
+	require.NoError(m, err)
+	common, err := os.ReadFile(filepath.Join(m.dir, "worker.properties"))
+	require.NoError(m, err)
+	worker := m.file("worker-now.properties", string(common), fmt.Sprintf("listeners=http://127.0.0.1:%d", rest))
+	cmd := exec.Command("java", "-Xmx512m", "-cp", filepath.Join(m.jars, "*"), "org.apache.kafka.connect.cli.ConnectStandalone", worker, m.connector)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	require.NoError(m, cmd.Start())
 	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	m.exited.Store(false)
+	go func() {
+		err := cmd.Wait()
+		m.exited.Store(true)
+		ended <- err
+	}()
 	running := true
 	stop = func() {
 		if !running {
@@ -226,7 +239,7 @@ func (m *move) count(topics []string) int64 {
 
 func (m *move) until(what string, f func() bool) {
 	m.Helper()
-	require.Eventually(m, f, 60*time.Second, 100*time.Millisecond, what)
+	require.Eventually(m, f, 2*time.Minute, 100*time.Millisecond, what)
 }
 
 // settle waits until every event of the table is in the topics, and returns how many records are repeats.
