@@ -11,6 +11,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/routing"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -90,7 +91,7 @@ func (a *app) load(cmd *cobra.Command) (*config.Loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := router.New(routerConfig(c)); err != nil { // what concerns several keys
+	if _, err := router.New(routing.Config(c)); err != nil { // what concerns several keys
 		return nil, err
 	}
 	return c, nil

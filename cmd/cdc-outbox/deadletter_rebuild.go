@@ -12,6 +12,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
+	"github.com/cdc-outbox/cdc-outbox/internal/routing"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -69,7 +70,7 @@ func newRebuilder(c *config.Loaded, b *letterBox, o *retryOptions) (*rebuilder, 
 
 // routerTo is the present configuration's, with the topic, where it is not empty, in place of what names the row's.
 func routerTo(c *config.Loaded, topic string) router.Config {
-	rc := routerConfig(c)
+	rc := routing.Config(c)
 	switch {
 	case topic == "":
 	case rc.Debezium != nil:

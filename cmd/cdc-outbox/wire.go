@@ -13,6 +13,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/routing"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/router"
@@ -54,7 +55,7 @@ func instance() string {
 
 // connectorConfig takes what the connector needs from the configuration.
 func connectorConfig(c *config.Loaded, admin replication.AdminConfig, reg prometheus.Registerer, log *zap.Logger) (connector.Config, error) {
-	route, err := router.New(routerConfig(c))
+	route, err := router.New(routing.Config(c))
 	if err != nil {
 		return connector.Config{}, err
 	}

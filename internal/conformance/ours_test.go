@@ -22,7 +22,6 @@ const endOfRows = "end_of_rows"
 // subject is our side: a slot of its own, and a router per case.
 type subject struct {
 	db      *testkit.Database
-	catalog *catalog
 	routers map[string]*routed // by table
 	commit  time.Time          // of the transaction being read
 }
@@ -40,10 +39,10 @@ func newSubject(t *testing.T, db *testkit.Database, cases []*testCase) *subject 
 	t.Helper()
 	db.Exec(t, fmt.Sprintf("CREATE TABLE %s (id int PRIMARY KEY); CREATE PUBLICATION %s FOR ALL TABLES", endOfRows, db.Publication))
 	db.Exec(t, fmt.Sprintf("SELECT pg_create_logical_replication_slot('%s', 'pgoutput')", db.Slot))
-	s := &subject{db: db, catalog: readCatalog(t, db), routers: map[string]*routed{}}
+	s := &subject{db: db, routers: map[string]*routed{}}
 	for _, c := range cases {
 		r := &routed{}
-		r.router, r.refused = newRouter(c, s.catalog)
+		r.router, r.refused = newRouter(t, c, db.DSN)
 		s.routers[c.table] = r
 	}
 	return s

@@ -150,6 +150,7 @@ func additional(m *migration, value string) outcome {
 		if len(parts) < 2 || len(parts) > 3 {
 			return outcome{Refused, key, "An entry is column:placement or column:placement:alias; Debezium itself refuses this."}
 		}
+		parts[1] = strings.ToLower(parts[1]) // Debezium takes any case
 		switch parts[1] {
 		case "header", "envelope":
 		case "partition":

@@ -140,7 +140,7 @@ func (m *migration) differences() {
 	}
 	m.diff("The header __debezium.context.runId is a new UUID at each start, as it is in Debezium; comparisons have to leave it out.")
 	m.diff("Debezium's other topics are not written: heartbeats, transaction metadata, notifications, schema changes.")
-	m.diff("A row that Debezium's task dies of (NULL route, a timestamptz as timestamp column) halts here too, named with its id and LSN; see router.on_bad_row.")
+	m.diff("A row that Debezium's task dies of (NULL route, an illegal topic) halts here too, named with its id and LSN; see router.on_bad_row.")
 	if m.in.Form == DebeziumServer {
 		m.diff("Debezium Server's Kafka sink ignores the partition and the timestamp that the event router chose; such settings are left out, so that records stay where they were. Its header values are JSON.")
 	}

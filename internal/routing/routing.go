@@ -1,4 +1,6 @@
-package main
+// Package routing makes the router's configuration of the settings. It stands apart from the command so that the conformance
+// tests go the same way from a file to a record as the program does.
+package routing
 
 import (
 	"crypto/rand"
@@ -10,8 +12,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// routerConfig takes what the router needs from the configuration.
-func routerConfig(c *config.Loaded) router.Config {
+// Config takes what the router needs from the configuration.
+func Config(c *config.Loaded) router.Config {
 	if c.Router.Preset == config.PresetDebezium {
 		return router.Config{Debezium: debeziumConfig(c)}
 	}
