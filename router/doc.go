@@ -3,10 +3,10 @@
 //
 // # The record
 //
-//   - Topic: Config.Topic with the row's values in place of ${aggregate_type}, ${aggregate_id} and ${type}. The
-//     result must be a legal name that is not internal to Kafka; it is never changed to become one. A NULL or empty
+//   - Topic: Config.Topic with the row's values in place of ${aggregate_type}, ${aggregate_id}, ${type} and
+//     ${column:NAME}. The result must be a legal name that is not internal to Kafka; it is never changed to become one. A NULL or empty
 //     value in a placeholder is refused.
-//   - Key: the aggregate id as Postgres prints it. NULL is refused, since records without a key are spread over
+//   - Key: the aggregate id as Postgres prints it, or the columns that Config.KeyColumns names. NULL is refused, since records without a key are spread over
 //     the partitions and the order of the aggregate would be lost without anybody noticing. The empty string is a
 //     key like any other.
 //   - Value: the payload as Postgres prints it, byte for byte. It isn't parsed, so numbers keep their digits and
@@ -14,7 +14,11 @@
 //   - Timestamp: the timestamp column in milliseconds, rounded down. The commit time takes its place where the
 //     table has no such column, and where the value is NULL, infinite, BC or before 1970, none of which Kafka can
 //     hold.
-//   - Headers: id, type, position, then the members of the headers column in the order Postgres prints them.
+//   - Headers: id, type, position, then static ones, those from columns, the members of the headers column in the
+//     order Postgres prints them, and what a format adds.
+//
+// This is FormatPayload. The other formats wrap the payload, see Envelope and CloudEvents; a NULL payload is a tombstone
+// in each of them. Registry puts a frame in front of the payload. With Config.Debezium all is as Debezium has it.
 //
 // # Headers
 //
