@@ -4,5 +4,5 @@
 //	go test -tags e2e ./internal/e2e/
 //
 // CDC_OUTBOX_TEST_SOAK=1 tries each fault as often and as long as it was promised (make soak), CDC_OUTBOX_TEST_KAFKA=3.9 has everything
-// run on that version. A failed run prints its seed; CDC_OUTBOX_TEST_SEED=<seed> draws the same transactions and pauses again.
+// run on that version, CDC_OUTBOX_TEST_BINARY=<path> has another binary judged. A failed run prints its seed; CDC_OUTBOX_TEST_SEED=<seed> draws the same transactions and pauses again.
 package e2e
