@@ -121,7 +121,7 @@ func TestBroker_topic_created_anew_under_load(t *testing.T) {
 	}
 	r.Logf("written: %+v", writers.Stop())
 	require.NoError(t, p.Ready(r.within(30*time.Second)))
-	t.Logf("duplicates, as the new topic knows nothing of the producer's sequence: %d", r.verdict().Duplicates)
+	t.Logf("duplicates: %d (the new topic does not know the sequences, so they would be allowed)", r.verdict().Duplicates)
 }
 
 // The same with transactions: what was written while the topic was missing is in the new one, once.
