@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pglogrepl"
 	"github.com/stretchr/testify/require"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/testkit"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/router"
@@ -97,7 +98,7 @@ func (s *subject) add(rel *replication.Relation, o outcome) {
 func (s *subject) route(m *replication.Message) outcome {
 	r := s.routers[m.Relation.Namespace+"."+m.Relation.Name]
 	if r.refused != nil {
-		return outcome{Fate: refusedAtStart + oneLine(r.refused.Error())}
+		return outcome{Fate: refusedAtStart + refusedObject(r.refused)}
 	}
 	if err := r.router.Prepare(m.Relation); err != nil {
 		return outcome{Fate: "halts: " + oneLine(err.Error())}
@@ -110,6 +111,14 @@ func (s *subject) route(m *replication.Message) outcome {
 		return outcome{Fate: "halts: " + oneLine(err.Error())}
 	}
 	return fromRecord(record, s.commit)
+}
+
+// refusedObject is the part of a refusal that stays when its words are improved.
+func refusedObject(err error) string {
+	if f := (*fault.Error)(nil); errors.As(err, &f) {
+		return "key " + f.Object
+	}
+	return oneLine(err.Error())
 }
 
 // fromRecord copies what belongs to the router. The commit's time stands where Debezium takes its own clock's.
