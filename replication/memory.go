@@ -157,7 +157,7 @@ func (m *memory) judge(row remembered, kept pglogrepl.LSN, id Identity, slot Slo
 			how = fmt.Sprintf("the server was promoted (timeline %d, before %d), and the slot there is not the one that was read", id.Timeline, row.Timeline)
 		}
 		f.Err = fmt.Errorf("it stands at %s, beyond the last confirmed position: %s. Events committed between the two come through no slot", slot.ConfirmedFlush, how)
-		f.Next = "cdc-outbox repair --dry-run  # counts the events that Kafka does not have\ncdc-outbox repair\ncdc-outbox slot accept"
+		f.Next = "cdc-outbox slot  # what is known of it\ncdc-outbox slot accept\n# start the connector again; then count the events that Kafka does not have, and publish them:\ncdc-outbox repair --dry-run\ncdc-outbox repair"
 	}
 	return f
 }

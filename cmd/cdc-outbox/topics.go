@@ -47,7 +47,7 @@ func topicsInUse(ctx context.Context, dsn string, c *config.Loaded, tables []rep
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 	found := map[string]bool{}
 	for _, t := range tables {
-		rows, err := conn.Query(ctx, topicQuery(c.Router.Roles(), template, t))
+		rows, err := conn.Query(ctx, topicQuery(c.Router.Roles(), template, t, true))
 		if err != nil {
 			continue
 		}
@@ -65,8 +65,8 @@ func topicsInUse(ctx context.Context, dsn string, c *config.Loaded, tables []rep
 	return slices.AppendSeq([]string{}, maps.Keys(found))
 }
 
-// topicQuery has the template filled in by the server.
-func topicQuery(c config.Columns, template string, t replication.Table) string {
+// topicQuery has the template filled in by the server, from a sample of the rows or from all of them.
+func topicQuery(c config.Columns, template string, t replication.Table, sample bool) string {
 	column := map[string]string{
 		"${aggregate_type}": c.AggregateType,
 		"${aggregate_id}":   c.AggregateID,
@@ -86,6 +86,9 @@ func topicQuery(c config.Columns, template string, t replication.Table) string {
 		rest = after
 	}
 	name = append(name, replication.QuoteLiteral(rest))
+	if !sample {
+		return fmt.Sprintf("SELECT DISTINCT %s FROM %s WHERE %s", strings.Join(name, " || "), t.SQL(), strings.Join(notNull, " AND "))
+	}
 	return fmt.Sprintf("SELECT DISTINCT %s FROM (SELECT * FROM %s LIMIT %d) AS sample WHERE %s LIMIT %d",
 		strings.Join(name, " || "), t.SQL(), sampledRows, strings.Join(notNull, " AND "), sampledTopics)
 }

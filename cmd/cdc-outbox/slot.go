@@ -1,0 +1,216 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/config"
+	"github.com/cdc-outbox/cdc-outbox/replication"
+)
+
+// countLimit is how long the events that would be lost are counted; decoding a long backlog takes its time.
+const countLimit = time.Minute
+
+// slotChange is one of the three ways to change a slot.
+type slotChange struct {
+	dsn   string
+	admin replication.AdminConfig
+	to    string
+	lose  bool
+}
+
+func (a *app) slotCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "slot",
+		Short: "Show all that is known of the slot; accept, advance or recreate it",
+		Long: `slot asks Postgres for the slot and for what is remembered of it (postgres.memory), and says in a sentence whether the connector
+would go on from it. It changes nothing. The commands below it do, while no connector runs.`,
+		Example: "  cdc-outbox slot --json\n  cdc-outbox slot accept",
+		Args:    noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := a.slotChange(cmd)
+			if err != nil {
+				return err
+			}
+			r, err := replication.LookAtSlot(cmd.Context(), s.dsn, s.admin)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.printJSON(r)
+			}
+			return a.printSlot(r)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.AddCommand(a.slotAcceptCommand(), a.slotAdvanceCommand(), a.slotRecreateCommand())
+	return cmd
+}
+
+func (a *app) slotAcceptCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "accept",
+		Short: "Go on from the slot as it stands, where it is not where it was left",
+		Long: `accept writes the slot's present position into the table that remembers it, so that the connector starts again. The slot itself is
+not touched. What was committed between the two positions comes through no slot: run repair afterwards.`,
+		Example: "  cdc-outbox slot accept",
+		Args:    noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := a.slotChange(cmd)
+			if err != nil {
+				return err
+			}
+			return a.changed(replication.AcceptSlot(cmd.Context(), s.dsn, s.admin))
+		},
+	}
+}
+
+func (a *app) slotAdvanceCommand() *cobra.Command {
+	var to string
+	var lose bool
+	cmd := &cobra.Command{
+		Use:   "advance --to LSN",
+		Short: "Move the slot forward over events that are then never published",
+		Long: `advance moves the slot to a position. The events in between are passed over; it decodes and counts them first, and changes nothing
+without --yes-lose-events. A slot never goes back.`,
+		Example: "  cdc-outbox slot advance --to 0/16B3748\n  cdc-outbox slot advance --to 0/16B3748 --yes-lose-events",
+		Args:    noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := a.slotChange(cmd)
+			if err != nil {
+				return err
+			}
+			if to == "" {
+				return usageError("--to is missing", "name the position, as Postgres prints it; `cdc-outbox slot` shows the present ones")
+			}
+			if err := a.sayLost(cmd.Context(), s, to, lose); err != nil {
+				return err
+			}
+			return a.changed(replication.AdvanceSlot(cmd.Context(), s.dsn, s.admin, to))
+		},
+	}
+	cmd.Flags().StringVar(&to, "to", "", "position to move the slot to")
+	cmd.Flags().BoolVar(&lose, "yes-lose-events", false, "do it")
+	return cmd
+}
+
+func (a *app) slotRecreateCommand() *cobra.Command {
+	var lose bool
+	cmd := &cobra.Command{
+		Use:   "recreate",
+		Short: "Drop the slot, where there is one, and make it anew",
+		Long: `recreate is the way back from a slot that is lost, missing or can no longer be decoded. The new one starts now: what was not
+confirmed before comes through no slot, and repair finds it. It counts these events first where the old slot can still be
+read, and changes nothing without --yes-lose-events.`,
+		Example: "  cdc-outbox slot recreate --yes-lose-events",
+		Args:    noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := a.slotChange(cmd)
+			if err != nil {
+				return err
+			}
+			if err := a.sayLost(cmd.Context(), s, "", lose); err != nil {
+				return err
+			}
+			return a.changed(replication.RecreateSlot(cmd.Context(), s.dsn, s.admin))
+		},
+	}
+	cmd.Flags().BoolVar(&lose, "yes-lose-events", false, "do it")
+	return cmd
+}
+
+func (a *app) slotChange(cmd *cobra.Command) (slotChange, error) {
+	c, err := a.load(cmd)
+	if err != nil {
+		return slotChange{}, err
+	}
+	return newSlotChange(c)
+}
+
+func newSlotChange(c *config.Loaded) (s slotChange, err error) {
+	if s.dsn, err = readDSN(c); err != nil {
+		return s, err
+	}
+	s.admin, err = adminConfig(c, false)
+	return s, err
+}
+
+// sayLost says what would be lost, and refuses unless that is meant.
+func (a *app) sayLost(ctx context.Context, s slotChange, to string, lose bool) error {
+	r, err := replication.LookAtSlot(ctx, s.dsn, s.admin)
+	if err != nil {
+		return err
+	}
+	switch {
+	case to == "" && !r.Exists:
+		fmt.Fprintln(a.stderr, "There is no slot to count with: how many events are missing only repair can tell.")
+	case r.ReadBy != "":
+		fmt.Fprintf(a.stderr, "The slot is being read by %s.\n", r.ReadBy)
+	default:
+		if to == "" {
+			to = r.CurrentLSN
+		}
+		counting, cancel := context.WithTimeout(ctx, countLimit)
+		defer cancel()
+		n, err := replication.CountSkipped(counting, s.dsn, s.admin, to)
+		if err != nil {
+			fmt.Fprintf(a.stderr, "The events between %s and %s cannot be counted: %v\n", r.ConfirmedFlushLSN, to, err)
+		} else {
+			fmt.Fprintf(a.stderr, "Between %s, where the slot stands, and %s there are %d events; the slot will not bring them any more.\n", r.ConfirmedFlushLSN, to, n)
+		}
+	}
+	if lose {
+		return nil
+	}
+	return usageError("nothing was changed", "add --yes-lose-events to do it; repair publishes afterwards what is still in the table")
+}
+
+func (a *app) changed(r replication.SlotReport, err error) error {
+	if err != nil {
+		return err
+	}
+	if err := a.printSlot(r); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(a.stdout, "Start the connector; then `cdc-outbox repair --dry-run` counts what Kafka does not have.")
+	return err
+}
+
+func (a *app) printSlot(r replication.SlotReport) error {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	line := func(label, text string) {
+		if text != "" {
+			fmt.Fprintf(w, "  %s\t%s\n", label, printable(text))
+		}
+	}
+	fmt.Fprintf(w, "slot %s\n", r.Slot)
+	line("verdict", r.Verdict)
+	line("plugin", strings.TrimSuffix(r.Plugin+", database "+r.Database, ", database "))
+	line("read by", r.ReadBy)
+	if r.InactiveSince != nil {
+		line("inactive since", r.InactiveSince.UTC().Format(time.RFC3339))
+	}
+	line("WAL status", strings.TrimSpace(r.WALStatus+" "+r.InvalidationReason))
+	line("confirmed", r.ConfirmedFlushLSN)
+	if r.Remembered != "" {
+		line("remembered", fmt.Sprintf("%s, timeline %d, system %s", r.Remembered, r.RememberedLine, r.RememberedID))
+	}
+	line("keeps WAL from", r.RestartLSN)
+	line("server", fmt.Sprintf("PostgreSQL %s at %s, timeline %d, system %s", r.ServerVersion, r.CurrentLSN, r.Timeline, r.SystemID))
+	line("failover", fmt.Sprintf("%t, synchronised copy %t", r.Failover, r.Synced))
+	for _, t := range r.Open {
+		line("held back by", t)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprint(a.stdout, b.String())
+	return err
+}
