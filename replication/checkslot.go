@@ -71,7 +71,7 @@ func (st setupState) anyPartitioned() bool {
 // published in the order of commits, so the two may lie apart by as long as transactions last.
 func republish(cfg AdminConfig, tables ...Table) string {
 	lines := []string{"-- then start the connector again; `cdc-outbox repair` finds in the table what Kafka does not have, and publishes it.",
-		"-- By hand, publish again what was committed since the last published event. Go back generously:",
+		"-- By hand, publish again from the table what was committed since the last published event. Go back generously:",
 		"-- created_at is the transaction's start; consumers tell a repeat by its id."}
 	when := cfg.Columns.Timestamp
 	if when == "" {
