@@ -70,7 +70,7 @@ func (p *Producer) nextStep() func(context.Context) time.Duration {
 		return p.takeOver
 	case p.restarting:
 		if p.flying > 0 {
-			return nil // settle wakes us
+			return nil // proceed wakes us
 		}
 		return p.recover
 	case len(t.unadded) > 0:

@@ -55,6 +55,6 @@
 // # When the producer's state is lost
 //
 // Only when the broker has lost the producer's state (codes 45 and 59 with everything older acknowledged) the
-// sequences start over with a new epoch. What was appended before without an answer is then appended again: the only
+// partition's sequence starts over with a new epoch; the others keep theirs. What was appended before without an answer is then appended again: the only
 // duplicates a running producer makes, and it logs them.
 package kafka

@@ -228,3 +228,19 @@ func TestProducerIDRetried(t *testing.T) {
 	r.check()
 	require.Equal(t, 3, h.Hits())
 }
+
+// TestRestartIsOfOnePartition: where a broker has lost one partition's sequence, the others keep theirs, and with it the
+// proof that what they have in doubt is in the log.
+func TestRestartIsOfOnePartition(t *testing.T) {
+	r := newRig(t, newCluster(t, kfake.SeedTopics(1, "t", "u")))
+	r.produce("u", "k")
+	r.warm()
+	r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "t", Err: kerr.OutOfOrderSequenceNumber})
+	r.burst()
+	r.drain()
+	r.lock()
+	defer r.Producer.mu.Unlock()
+	of := func(topic string) identity { return r.topics[topic].partitions[0].identity }
+	require.EqualValues(t, 1, of("t").epoch)
+	require.EqualValues(t, 0, of("u").epoch)
+}

@@ -45,8 +45,10 @@ type partition struct {
 	inflight []*batch
 	pending  int // bytes in open and queued
 
-	unanswered   int   // batches in requests that have neither an answer nor a closed connection
-	nextSequence int32 // of the next batch to be sequenced
+	unanswered   int      // batches in requests that have neither an answer nor a closed connection
+	identity     identity // that the sequence belongs to
+	begun        bool     // identity is set: a batch was sequenced since the last restart
+	nextSequence int32    // of the next batch to be sequenced
 
 	filling    *transaction // the last one that got a record of this partition
 	registered *transaction // the last one that Kafka knows to hold this partition
@@ -108,7 +110,10 @@ func (part *partition) take(id identity) *batch {
 	part.queued = slices.Delete(part.queued, 0, 1)
 	part.pending -= b.size()
 	if !b.sequenced {
-		b.assign(id, part.nextSequence)
+		if !part.begun {
+			part.identity, part.begun = id, true
+		}
+		b.assign(part.identity, part.nextSequence)
 		part.nextSequence = advance(part.nextSequence, b.records)
 	}
 	part.inflight = append(part.inflight, b)
@@ -178,8 +183,10 @@ func (part *partition) release() {
 	part.registered = nil
 }
 
-// restart forgets the sequences handed out, for a new epoch or producer id. Nothing may be in flight.
+// restart forgets the sequences handed out: the next batch begins a new one, under the producer's id and epoch of that
+// moment. Nothing may be in flight.
 func (part *partition) restart() {
+	part.begun = false
 	for _, b := range part.queued {
 		b.sequenced = false
 	}

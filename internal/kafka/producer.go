@@ -31,8 +31,7 @@ type Producer struct {
 	id         identity
 	idTrouble  trouble
 	idFailures int
-	restarting bool // nothing is sent until every request is answered, then the sequences start over
-	renewing   bool // with a new producer id instead of the next epoch
+	restarting bool // transactions: nothing is sent until every request is answered, then the live one is recovered
 
 	flushed  bool   // Flush was called since the last Produce
 	produced uint64 // records taken by Produce

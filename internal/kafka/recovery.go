@@ -47,7 +47,9 @@ func (p *Producer) answer(b *broker, r *request, res *produce.Response) error {
 
 // proceed sends what the answers have made possible: on their broker, and on others that lead the partitions by now.
 func (p *Producer) proceed(b *broker, parts []*partition) {
-	p.settle()
+	if p.restarting && p.flying == 0 {
+		poke(p.tx.wake) // for recover
+	}
 	p.pump(b)
 	for _, part := range parts {
 		if part.broker != nil && part.broker != b {
@@ -182,44 +184,36 @@ func (p *Producer) resume(part *partition) {
 	}
 }
 
-// restart asks for a new epoch, with all sequences from zero. It happens when every request is answered, in settle.
+// restart starts the partition's sequence over, after the broker has lost it: what was appended without an answer is
+// appended again.
 func (p *Producer) restart(part *partition, cause verdict) {
 	first := part.queued[0]
 	p.log.Warn("the broker lost the producer's state; starting over with a new epoch, records whose acknowledgement was lost may appear twice",
 		zap.String("topic", part.topic.name), zap.Int32("partition", part.index), zap.String("error", cause.name),
 		zap.Int64("producer_id", first.identity.id), zap.Int16("epoch", first.identity.epoch),
 		zap.Int32("sequence", first.sequence), zap.Int32("records", first.records))
-	p.restarting = true
-	if cause.action == renew {
-		p.renewing = true
-	}
+	p.bump(part, cause.action == renew)
 }
 
-// settle starts the sequences over, when that was asked for and nothing is in flight any more.
-func (p *Producer) settle() {
-	if !p.restarting || p.flying > 0 {
-		return
-	}
-	if p.tx != nil {
-		poke(p.tx.wake) // for recover
-		return
-	}
-	p.restarting = false
+// bump starts the partition's sequence over under an epoch, or with renew a producer id, that it has not used. Nothing of
+// it may be in flight.
+//
+// The broker keeps a producer's state for each partition by itself, so the others go on as they are: what they have in
+// doubt is still recognized when it is sent again. Kafka's own client does the same
+// (TransactionManager.requestIdempotentEpochBumpForPartition).
+func (p *Producer) bump(part *partition, renew bool) {
 	p.metrics.epochBumps.Inc()
-	if next, ok := p.id.bumped(); ok && !p.renewing {
-		p.id = next
-	} else {
-		p.id = noIdentity
-		p.wakeControl()
-	}
-	p.renewing = false
-	for _, t := range p.topics {
-		for _, part := range t.partitions {
-			p.unready(part)
-			part.restart()
-			p.refresh(part)
+	if part.begun && part.identity == p.id {
+		if next, ok := p.id.bumped(); ok && !renew {
+			p.id = next
+		} else {
+			p.id = noIdentity
+			p.wakeControl()
 		}
 	}
+	p.unready(part)
+	part.restart()
+	p.refresh(part)
 	for _, b := range p.brokers {
 		p.pump(b)
 	}

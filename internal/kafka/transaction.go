@@ -268,7 +268,7 @@ func (p *Producer) redo(id identity) {
 // restartAll lets the sequences of all partitions start over.
 func (p *Producer) restartAll(id identity) {
 	p.id = id
-	p.restarting, p.renewing = false, false
+	p.restarting = false
 	p.tx.recovery = recovery{}
 	p.metrics.epochBumps.Inc()
 	for _, t := range p.topics {
