@@ -12,7 +12,7 @@ const (
 	rewind
 	// refresh: the leader is, or may be, elsewhere; ask for metadata now, then as rewind.
 	refresh
-	// split: the batch is larger than the topic allows; send it in halves. A single record is muted.
+	// split: the topic does not take all of the batch; send it in halves. A single record is for Config.Refused.
 	split
 	// bump: the broker's idea of our sequence is lost; take a new epoch and start the sequences over.
 	bump
@@ -76,6 +76,9 @@ var verdicts = map[int16]verdict{
 
 	10: {10, "MESSAGE_TOO_LARGE", split, RecordTooLarge},
 	18: {18, "RECORD_LIST_TOO_LARGE", split, RecordTooLarge},
+	// One record's fault: no key on a compacted topic, a timestamp out of the topic's bounds.
+	32: {32, "INVALID_TIMESTAMP", split, Rejected},
+	87: {87, "INVALID_RECORD", split, Rejected},
 
 	// At the head of the line, with everything older acknowledged: the broker has lost the partition's producer
 	// state (expired, records deleted, topic re-created, unclean leader election).
@@ -92,7 +95,6 @@ var verdicts = map[int16]verdict{
 	21: {21, "INVALID_REQUIRED_ACKS", mute, Rejected},
 	29: {29, "TOPIC_AUTHORIZATION_FAILED", mute, NotAuthorized},
 	31: {31, "CLUSTER_AUTHORIZATION_FAILED", mute, NotAuthorized},
-	32: {32, "INVALID_TIMESTAMP", mute, Rejected},
 	35: {35, "UNSUPPORTED_VERSION", mute, Rejected},
 	42: {42, "INVALID_REQUEST", mute, Rejected},
 	43: {43, "UNSUPPORTED_FOR_MESSAGE_FORMAT", mute, Rejected},
@@ -100,7 +102,6 @@ var verdicts = map[int16]verdict{
 	53: {53, "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", mute, NotAuthorized},
 	58: {58, "SASL_AUTHENTICATION_FAILED", mute, NotAuthorized},
 	76: {76, "UNSUPPORTED_COMPRESSION_TYPE", mute, Rejected},
-	87: {87, "INVALID_RECORD", mute, Rejected},
 
 	48: {48, "INVALID_TXN_STATE", fenced, Rejected},
 	90: {90, "PRODUCER_FENCED", fenced, Rejected},

@@ -26,8 +26,8 @@
 //	                                       └────── rewind ───┘
 //
 // The files, in the order to read them: record.go, batch.go, chunk.go (encoding) · partition.go (the state machine) ·
-// send.go (when to send what) · recovery.go, codes.go, split.go (when it fails) · broker.go, conn.go, request.go
-// (connections) · dial.go, versions.go, sasl.go (how one comes about) · control.go, metadata.go, create.go, identity.go,
+// send.go (when to send what) · recovery.go, codes.go, split.go, refusal.go, resolve.go (when it fails) ·
+// broker.go, conn.go, request.go (connections) · dial.go, versions.go, sasl.go (how one comes about) · control.go, metadata.go, create.go, identity.go,
 // clock.go (what happens beside) ·
 // transaction.go, coordinator.go, takeover.go, position.go (exactly-once) · producer.go (the API).
 //

@@ -54,6 +54,7 @@ type partition struct {
 	registered *transaction // the last one that Kafka knows to hold this partition
 	held       []*batch     // acknowledged, the transaction not committed
 
+	refused *refused  // a decision about the head of the queue is awaited; nil for none
 	waiting bool      // backs off until retryAt, although it could send
 	retryAt time.Time // when waiting
 	attempt int       // failures since the last acknowledgement
@@ -68,7 +69,7 @@ func (part *partition) String() string { return fmt.Sprintf("%s/%d", part.topic.
 
 // sendable reports whether a batch could go out now, as far as the partition is concerned.
 func (part *partition) sendable() bool {
-	if part.broker == nil || part.waiting || part.pending == 0 {
+	if part.broker == nil || part.waiting || part.refused != nil || part.pending == 0 {
 		return false
 	}
 	if t := part.head().tx; t != nil && t != part.registered {

@@ -40,6 +40,9 @@ type Producer struct {
 	flying   int    // requests in flight
 	waiting  map[*partition]struct{}
 
+	refusals []*partition  // whose refused record nobody was asked about yet
+	asks     chan struct{} // capacity 1: refusals is not empty
+
 	completed []*batch // acknowledged, for deliver
 	spare     []*batch
 
@@ -83,6 +86,7 @@ func New(cfg Config) (*Producer, error) {
 		tx:      newTransactions(cfg.Transactions),
 		clock:   make(chan struct{}, 1),
 		acks:    make(chan struct{}, 1),
+		asks:    make(chan struct{}, 1),
 		stopped: make(chan struct{}),
 	}, nil
 }
@@ -108,6 +112,9 @@ func (p *Producer) Run(ctx context.Context) error {
 	p.wg.Go(func() { p.runClock(ctx) })
 	if p.tx != nil {
 		p.wg.Go(func() { p.runTransactions(ctx) })
+	}
+	if p.cfg.Refused != nil {
+		p.wg.Go(func() { p.runRefusals(ctx) })
 	}
 
 	<-ctx.Done()

@@ -31,7 +31,7 @@ func (p *Producer) report(part *partition, cause verdict) {
 		sentence = fmt.Sprintf("A record of %d bytes is larger than the topic allows (%s); nothing overtakes it.", size, cause.name)
 		remedy = p.cfg.command("kafka-configs", fmt.Sprintf("--alter --entity-type topics --entity-name %s --add-config max.message.bytes=%d", topic, size+size/8))
 	case Rejected:
-		if cause.action == mute {
+		if cause.action == mute || cause.action == split {
 			remedy = "Look for the partition in the broker's log. A compacted topic takes no record without a key; a message format, timestamp or policy setting of the topic may refuse the record."
 		}
 	}

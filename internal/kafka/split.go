@@ -13,17 +13,17 @@ import (
 // minBatchLimit is how far refusals can lower the size at which batches are sealed.
 const minBatchLimit = 4 << 10
 
-// split answers MESSAGE_TOO_LARGE for the batch at the head of the queue: it is replaced by its two halves, which share
-// its range of sequence numbers, so that the numbers of everything behind it stay right. A single record waits: what
-// should become of it is the operator's to decide, and nothing may overtake it.
+// split answers a refusal of the batch at the head of the queue, for its size or for what is in it: it is replaced by its
+// two halves, which share its range of sequence numbers, so that the numbers of everything behind it stay right. That
+// goes on until the record to blame is alone, and nothing may overtake it: see refuse.
 //
-// The size is checked before anything is appended, so the whole is not in the log, with one exception: the limit was
+// Size and content are checked before anything is appended, so the whole is not in the log, with one exception: the limit was
 // lowered after an append whose answer got lost. The broker then answers the first half with 45, and the sequences
 // start over, with repeats.
 func (p *Producer) split(part *partition, cause verdict) {
 	whole := part.queued[0]
 	if whole.records == 1 {
-		p.postpone(part, cause, p.cfg.pace.slowly())
+		p.refuse(part, cause)
 		return
 	}
 	size := whole.size()
@@ -36,12 +36,15 @@ func (p *Producer) split(part *partition, cause verdict) {
 		return
 	}
 	p.metrics.splits.Inc()
-	p.log.Info("split a batch that the topic does not take", zap.Stringer("partition", part),
+	p.log.Info("split a batch that the topic does not take", zap.Stringer("partition", part), zap.String("error", cause.name),
 		zap.Int("bytes", size), zap.Int32("records", whole.records), zap.Int("limit", part.topic.limit))
 	part.pending += left.size() + right.size() - size
 	part.queued = slices.Replace(part.queued, 0, 1, left, right)
 	whole.free()
 
+	if cause.trouble != RecordTooLarge {
+		return
+	}
 	// The limit has changed or could not be read: ask again, and until then seal below what was refused.
 	part.topic.limit = min(part.topic.limit, max(minBatchLimit, left.size(), right.size()))
 	part.topic.described = false
@@ -69,8 +72,16 @@ func (b *batch) halves() (left, right *batch, err error) {
 			half = right
 		}
 		half.appendRaw(rec, b.firstTimestamp, b.tickets[i])
+		if half == left {
+			decoded, err := rec.decode()
+			if err != nil {
+				left.free()
+				right.free()
+				return nil, nil, err
+			}
+			left.window += int64(decoded.Size())
+		}
 	}
-	left.window = b.window * int64(left.records) / int64(b.records)
 	right.window = b.window - left.window
 	if b.sequenced {
 		left.assign(b.identity, b.sequence)

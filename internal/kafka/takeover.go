@@ -220,7 +220,7 @@ func (p *Producer) recover(ctx context.Context) time.Duration {
 	p.mu.Lock()
 	t, id, r := x.live, p.id, x.recovery
 	p.mu.Unlock()
-	if x.redone > 0 && !r.paced {
+	if x.redone > 0 && !r.paced && r.cause.action != split {
 		r.paced = true
 		p.keep(r)
 		return p.cfg.pace.delay(x.redone)

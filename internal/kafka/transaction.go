@@ -54,7 +54,8 @@ type transaction struct {
 	parts   []*partition // with records in it
 	unadded []*partition // those of parts that Kafka's transaction does not hold yet
 	records uint64
-	acked   uint64 // records in the log, invisible until the commit
+	acked   uint64 // records in the log, invisible until the commit, and dropped ones
+	dropped []*batch
 	bytes   int64
 	last    Position  // of the last record
 	began   time.Time // when it had a record and was live
@@ -239,6 +240,7 @@ func (p *Producer) succeed() {
 		clear(part.held)
 		part.held = part.held[:0]
 	}
+	p.completed = append(p.completed, t.dropped...)
 	poke(p.acks)
 	p.metrics.transactions.WithLabelValues("committed").Inc()
 	p.metrics.transactionSeconds.Observe(time.Since(t.began).Seconds())
@@ -260,7 +262,7 @@ func (p *Producer) redo(id identity) {
 		zap.Int64("producer_id", id.id), zap.Int16("epoch", id.epoch))
 	x.redone++
 	t.unadded = append(t.unadded[:0], t.parts...)
-	t.acked, t.opened = 0, time.Time{}
+	t.acked, t.opened = uint64(len(t.dropped)), time.Time{}
 	t.offsetsAdded, t.positioned, t.ending = false, false, false
 	p.restartAll(id)
 }

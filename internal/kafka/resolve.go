@@ -1,0 +1,282 @@
+package kafka
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/router"
+)
+
+// refused is a record, alone in the batch at the head of its partition's queue, that somebody has to decide about.
+type refused struct {
+	batch *batch
+	cause verdict
+	at    time.Time
+}
+
+// refuse asks Config.Refused about the record at the head of the queue. The partition sends nothing until it has an
+// answer.
+func (p *Producer) refuse(part *partition, cause verdict) {
+	if p.cfg.Refused == nil {
+		p.postpone(part, cause, p.cfg.pace.slowly())
+		return
+	}
+	part.refused = &refused{part.queued[0], cause, time.Now()}
+	part.attempt++
+	p.report(part, cause)
+	p.unready(part)
+	if cause.trouble == RecordTooLarge {
+		part.topic.described = false // the limit that we know is not the one that it met
+		p.wantMetadata()
+	}
+	p.refusals = append(p.refusals, part)
+	poke(p.asks)
+}
+
+// runRefusals asks about one refused record after the other, until ctx ends.
+func (p *Producer) runRefusals(ctx context.Context) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for ctx.Err() == nil {
+		if len(p.refusals) == 0 {
+			p.mu.Unlock()
+			select {
+			case <-ctx.Done():
+			case <-p.asks:
+			}
+			p.mu.Lock()
+			continue
+		}
+		part := p.refusals[0]
+		p.refusals = slices.Delete(p.refusals, 0, 1)
+		if err := p.decide(ctx, part); err != nil && ctx.Err() == nil {
+			p.fail(&fault.Error{
+				Object: fmt.Sprintf("partition %s", part), Err: fmt.Errorf("a refused record: %w", err), Next: "This is a bug; please report it.",
+			})
+		}
+	}
+}
+
+// decide asks about the partition's refused record and does as it is told. It gives up the lock meanwhile; the record
+// stays, for nobody sends a partition's batches while one of them is refused.
+func (p *Producer) decide(ctx context.Context, part *partition) error {
+	refused := part.refused
+	if refused.cause.trouble == RecordTooLarge {
+		p.awaitLimit(ctx, part.topic, refused.at)
+	}
+	question, err := refused.refusal()
+	if err != nil {
+		return err
+	}
+	p.mu.Unlock()
+	answer := p.cfg.Refused(question)
+	p.mu.Lock()
+
+	var target *partition
+	switch answer.Action {
+	case Drop:
+	case Replace:
+		if answer.Record == nil {
+			return errors.New("Replace without a record")
+		}
+		if target, err = p.target(ctx, answer.Record); err != nil {
+			return err
+		}
+	default:
+		part.refused = nil
+		p.postpone(part, refused.cause, p.cfg.pace.slowly())
+		return nil
+	}
+	if ctx.Err() != nil {
+		return ctx.Err() // the log is not told what does not happen any more
+	}
+	p.remove(part, target, answer.Record)
+	return nil
+}
+
+// awaitLimit waits for the topic's limit as it is now, but not for long: it is for the question only.
+func (p *Producer) awaitLimit(ctx context.Context, t *topic, since time.Time) {
+	ctx, cancel := context.WithTimeout(ctx, p.control.timeout)
+	defer cancel()
+	for t.describedAt.Before(since) {
+		if p.await(ctx) != nil {
+			return
+		}
+	}
+}
+
+// target returns the partition for a replacement. It waits for the topic, but not for one whose partitions are being
+// added to, as Produce does: that could be waiting for the refused record's transaction.
+func (p *Producer) target(ctx context.Context, rec *router.Record) (*partition, error) {
+	t := p.topic(rec.Topic)
+	for {
+		if len(t.partitions) > 0 {
+			if part := t.choose(rec.Partition, rec.Key); part != nil {
+				return part, nil
+			}
+			p.reportNoPartition(t, rec.Partition)
+		}
+		if err := p.await(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// remove takes the refused record out of its partition and puts the replacement, if there is a target for one, at the end
+// of the target's.
+//
+// Nothing can be lost or doubled by that. Everything older of the partition is acknowledged, for the record is at the head
+// of the line. The record itself was refused before anything of its batch was written. And nothing newer is in the log:
+// the broker answers it with 45 as long as the record's sequence number is missing, and every answer is in, or the
+// partition would not have rewound. So what is behind the gap may be numbered anew, in idempotent mode with a new
+// epoch for this partition, so that a copy of an old number, still under way on a connection that broke, is refused. With
+// transactions the live one is aborted, and sent again without the record.
+//
+// The exception is a record that was appended without an answer before the topic's limit was lowered, the broker looks
+// at the size before it looks for repeats: then it is in the log although it was replaced, and what was appended behind
+// it comes a second time, as it does when the broker has lost the producer's state. With transactions not even that.
+func (p *Producer) remove(part, target *partition, rec *router.Record) {
+	b, cause := part.refused.batch, part.refused.cause
+	fields := []zap.Field{
+		zap.String("topic", part.topic.name), zap.Int32("partition", part.index), zap.String("error", cause.name),
+		zap.Int("bytes", b.size()), zap.Uint64("ticket", b.tickets[0]),
+	}
+	part.refused = nil
+	part.attempt = 0
+	part.trouble.resolve(p.log)
+	p.unready(part)
+	at := slices.Index(part.queued, b) // not the first, where an aborted transaction's are in front again
+	part.queued = slices.Delete(part.queued, at, at+1)
+	part.pending -= b.size()
+
+	if target != nil {
+		p.log.Warn("a record that kafka refuses was replaced", append(fields, zap.String("by_topic", target.topic.name))...)
+		p.replace(b, target, rec)
+	} else {
+		p.log.Warn("a record that kafka refuses was dropped", fields...)
+		p.drop(b)
+	}
+	if p.tx != nil {
+		p.lose(cause)
+	} else {
+		p.bump(part, false)
+	}
+	if part.topic.more > 0 {
+		p.announce() // it may be quiet now
+	}
+}
+
+// drop acknowledges the record: now, or with its transaction, whose position covers it.
+func (p *Producer) drop(b *batch) {
+	if b.tx != nil {
+		b.tx.dropped = append(b.tx.dropped, b)
+		b.tx.acked++
+		return
+	}
+	p.completed = append(p.completed, b)
+	poke(p.acks)
+}
+
+// replace queues the replacement with the ticket of the refused record, and its size in the caller's window.
+func (p *Producer) replace(old *batch, target *partition, rec *router.Record) {
+	b := newBatch(target)
+	b.tx = old.tx
+	b.append(rec, old.tickets[0], target.topic.limit)
+	b.window = old.window
+	old.free()
+
+	target.seal()
+	at := len(target.queued)
+	if b.tx != nil { // before what belongs to the next transaction, or it would wait for that one, and that one for it
+		p.tx.join(b.tx, target)
+		if next := slices.IndexFunc(target.queued, func(q *batch) bool { return q.tx != b.tx }); next >= 0 {
+			at = next
+		}
+	}
+	target.queued = slices.Insert(target.queued, at, b)
+	target.pending += b.size()
+	if target.broker == nil {
+		p.wantMetadata()
+	}
+	p.unready(target)
+	p.refresh(target)
+	if target.broker != nil {
+		p.pump(target.broker)
+	}
+}
+
+// join makes the partition one of the transaction's, which is about to be sent again.
+func (x *transactions) join(t *transaction, part *partition) {
+	if slices.Contains(t.parts, part) {
+		return
+	}
+	t.parts = append(t.parts, part)
+	if t == x.filling {
+		part.filling = t
+	}
+}
+
+// refusal is the question about the record.
+func (r *refused) refusal() (Refusal, error) {
+	b := r.batch
+	data, err := b.expand()
+	if err != nil {
+		return Refusal{}, err
+	}
+	raw, _, err := nextRecord(data)
+	if err != nil {
+		return Refusal{}, err
+	}
+	rec, err := raw.decode()
+	if err != nil {
+		return Refusal{}, err
+	}
+	q := Refusal{
+		Ticket: b.tickets[0], Topic: b.part.topic.name, Partition: b.part.index,
+		Key: rec.Key, Value: rec.Value, Headers: rec.Headers, Timestamp: b.firstTimestamp + raw.timestampDelta,
+		Bytes: b.size(), Limit: b.part.topic.max, Reason: InvalidRecord,
+	}
+	if r.cause.trouble == RecordTooLarge {
+		q.Reason = TooLarge
+	}
+	return q, nil
+}
+
+// decode returns key, value and headers of the record. They lie in the memory that it was taken from.
+func (r rawRecord) decode() (rec router.Record, err error) {
+	data := r.rest
+	number := func() int64 {
+		v, n := binary.Varint(data)
+		if n <= 0 {
+			err, data = errMalformed, nil
+			return 0
+		}
+		data = data[n:]
+		return v
+	}
+	bytes := func() []byte {
+		n := number()
+		if n > int64(len(data)) {
+			err, data = errMalformed, nil
+		}
+		if n < 0 || err != nil {
+			return nil
+		}
+		out := data[:n:n]
+		data = data[n:]
+		return out
+	}
+	rec.Key, rec.Value = bytes(), bytes()
+	for n := number(); n > 0 && err == nil; n-- {
+		key := string(bytes())
+		rec.Headers = append(rec.Headers, router.Header{Key: key, Value: bytes()})
+	}
+	return rec, err
+}
