@@ -20,7 +20,8 @@ var postgresEpoch = time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
 // full is an error rather than a guess, since a misread row would be published and then confirmed.
 type decoder struct {
 	relations map[uint32]*Relation
-	tuple     Tuple  // reused from row to row
+	tuple     Tuple // reused from row to row
+	truncated []*Relation
 	prefix    string // the last logical message's prefix: one allocation per change of prefix, not per message
 
 	in  []byte // what is left of the message
@@ -44,7 +45,7 @@ func (e *DecodeError) Error() string {
 func (d *decoder) decode(m *Message, lsn pglogrepl.LSN, data []byte) error {
 	d.msg, d.lsn = data, lsn
 	m.WALStart = lsn
-	m.Relation, m.Tuple = nil, nil
+	m.Relation, m.Tuple, m.Truncated = nil, nil, nil
 	if len(data) == 0 {
 		return d.fail("an empty message")
 	}
@@ -117,9 +118,16 @@ func (d *decoder) truncate(m *Message) error {
 	if uint64(n)*4 > uint64(len(d.in)) {
 		return d.fail("%d relations announced in %d bytes", n, len(d.in))
 	}
-	d.skip(int(n) * 4)
+	d.truncated = d.truncated[:0]
+	for range n {
+		rel, err := d.knownRelation()
+		if err != nil {
+			return err
+		}
+		d.truncated = append(d.truncated, rel)
+	}
 	m.Kind = KindTruncate
-	m.Truncated = int(n)
+	m.Truncated = d.truncated
 	return nil
 }
 

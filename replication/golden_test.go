@@ -138,7 +138,7 @@ func describeMessage(b *strings.Builder, m *Message) {
 			describeValue(b, m.Relation.Columns[i].Name, v)
 		}
 	case KindTruncate:
-		fmt.Fprintf(b, "truncate relations=%d\n", m.Truncated)
+		fmt.Fprintf(b, "truncate relations=%d\n", len(m.Truncated))
 	case KindLogicalMessage:
 		fmt.Fprintf(b, "message transactional=%t lsn=%s prefix=%q content=%q\n", m.Logical.Transactional, m.Logical.LSN, m.Logical.Prefix, m.Logical.Content)
 	case KindOrigin:

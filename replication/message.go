@@ -35,7 +35,7 @@ type Message struct {
 	Relation  *Relation // KindRelation, KindInsert, KindUpdate, KindDelete: the table; immutable
 	Tuple     Tuple     // KindInsert, KindUpdate: the new row
 	Logical   LogicalMessage
-	Truncated int // KindTruncate: number of relations
+	Truncated []*Relation // KindTruncate: the tables
 }
 
 // Keepalive is the primary's keepalive (Postgres docs 55.4, "Primary keepalive message").

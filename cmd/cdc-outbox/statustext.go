@@ -114,7 +114,11 @@ func writeWaits(b *strings.Builder, st status) {
 	}
 	b.WriteString("waits for\n")
 	if h := st.Halted; h != nil {
-		fmt.Fprintf(b, "  - event %s at LSN %s: %s\n", printable(h.EventID), h.LSN, printable(h.Message))
+		what := "event " + printable(h.EventID)
+		if h.EventID == "" {
+			what = "the change"
+		}
+		fmt.Fprintf(b, "  - %s at LSN %s: %s\n", what, h.LSN, printable(h.Message))
 		paragraph(b, "next: ", h.Next)
 	}
 	if st.Halted == nil && st.State.Next != "" {

@@ -78,6 +78,7 @@ func connectorConfig(c *config.Loaded, admin replication.AdminConfig, reg promet
 		Router:        route,
 		OnBadRow:      connector.BadRow(c.Router.OnBadRow),
 		BadRows:       badRows(c),
+		OnChange:      connector.OnChange(c.Postgres.OnChange),
 		DeadLetters:   deadLetters(c),
 		WindowRecords: c.Window.Records,
 		WindowBytes:   int64(c.Window.Bytes),

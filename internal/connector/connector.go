@@ -38,6 +38,8 @@ type Config struct {
 	BadRows     map[router.Group]BadRow // where a group has a policy of its own
 	DeadLetters deadletter.Builder      // required where a policy is DeadLetter
 
+	OnChange OnChange // at an UPDATE or TRUNCATE of the outbox; default WarnOfChange
+
 	WindowRecords int           // default 100,000
 	WindowBytes   int64         // default 32 MiB
 	Stall         time.Duration // not ready when Postgres was silent, or a record unacknowledged, for longer; default 15 s
@@ -85,6 +87,7 @@ func New(cfg Config) (*Connector, error) {
 		return nil, errors.New("connector: Router, Metrics and Logger are required")
 	}
 	setDefault(&cfg.OnBadRow, Halt)
+	setDefault(&cfg.OnChange, WarnOfChange)
 	setDefault(&cfg.WindowRecords, 100_000)
 	setDefault(&cfg.WindowBytes, 32<<20)
 	setDefault(&cfg.Stall, 15*time.Second)

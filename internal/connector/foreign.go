@@ -7,6 +7,16 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
+// meet readies the router for a relation's rows, and tells whether they are passed over.
+func (c *Connector) meet(rel *replication.Relation) (foreign bool, err error) {
+	if rel != c.reader.relation {
+		if err := c.cfg.Router.Prepare(rel); err != nil {
+			return false, err
+		}
+	}
+	return c.foreign(rel), nil
+}
+
 // foreign tells whether a row belongs to a table that is no outbox, and is passed over: a publication, above all one FOR
 // ALL TABLES, may hold more than the connector was told to read. Being unnamed in the configuration is not enough for
 // that: an outbox table that was renamed, or a partition published under its own name, is still the outbox, and its

@@ -30,6 +30,8 @@ type reader struct {
 	timeline int32             // of the stream
 	covered  covered
 
+	changes [3]warnings // of updates, deletes and truncates
+
 	warned map[uint32]bool // of which foreign tables, by OID, the log has told
 }
 
@@ -96,6 +98,8 @@ func (c *Connector) handle(t *offsets.Tracker, m *replication.Message) error {
 		}
 	case replication.KindKeepalive:
 		t.Observe(offsets.LSN(m.Keepalive.WALEnd))
+	case replication.KindUpdate, replication.KindDelete, replication.KindTruncate:
+		return c.changed(t, m)
 	default:
 		c.counts.add(m)
 	}
@@ -135,12 +139,11 @@ func (c *Connector) awaitConfirmed(t *offsets.Tracker) error {
 
 // insert takes a row from the stream to the producer. From Add on there is no way out but through Produce (rule 1).
 func (c *Connector) insert(t *offsets.Tracker, m *replication.Message) error {
-	if m.Relation != c.reader.relation {
-		if err := c.cfg.Router.Prepare(m.Relation); err != nil { // before Add: the row comes again
-			return err
-		}
+	foreign, err := c.meet(m.Relation)
+	if err != nil { // before Add: the row comes again
+		return err
 	}
-	if c.foreign(m.Relation) {
+	if foreign {
 		c.counts.foreign.Add(1)
 		return nil
 	}

@@ -136,6 +136,9 @@ func (c *Connector) Ready() (bool, string) {
 	state, s, halted, claiming := c.state, c.stream, c.halted, c.claiming
 	c.mu.Unlock()
 	if halted != nil {
+		if halted.EventID == "" {
+			return false, fmt.Sprintf("halted at LSN %s: %s", halted.LSN, halted.Message)
+		}
 		return false, fmt.Sprintf("halted at event %s, LSN %s: %s", halted.EventID, halted.LSN, halted.Message)
 	}
 	if state.Name != Streaming || s == nil {

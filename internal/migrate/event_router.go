@@ -127,12 +127,15 @@ func (m *migration) predicate(alias string) string {
 	return class
 }
 
-func onUpdate(_ *migration, value string) outcome {
+func onUpdate(m *migration, value string) outcome {
+	const key = "postgres.on_change"
 	switch strings.ToLower(value) {
-	case "warn":
-		return outcome{Without, "", "The default: an UPDATE of an outbox row is no event, here as there."}
-	case "error", "fatal":
-		return outcome{Decide, "router.on_update", "An UPDATE of an outbox row is more than a warning to Debezium (" + value + "). Set router.on_update if this version has it; see docs/configuration.md."}
+	case "warn", "error":
+		m.out.set(key, "warn")
+		return outcome{Translated, key, "An UPDATE of an outbox row is no event and only goes to the log, here as there."}
+	case "fatal":
+		m.out.set(key, "halt")
+		return outcome{Translated, key, "Debezium's task fails at an UPDATE; here the process stays, not ready, and publishes nothing after it. A TRUNCATE halts as well."}
 	}
 	return outcome{Refused, "", "Debezium itself refuses this value."}
 }

@@ -34,6 +34,7 @@ type Metrics struct {
 	published   *prometheus.CounterVec
 	failed      *prometheus.CounterVec
 	deadLetters *prometheus.CounterVec
+	changes     map[string]prometheus.Counter
 	commitToAck prometheus.Histogram
 	reconnects  map[Side]prometheus.Counter
 
@@ -63,6 +64,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			// From half a millisecond to half an hour: milliseconds when all is well, minutes after an outage.
 			Buckets: []float64{.0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800},
 		}),
+		changes:    map[string]prometheus.Counter{},
 		reconnects: map[Side]prometheus.Counter{},
 		topics:     map[string]prometheus.Counter{},
 	}
@@ -70,11 +72,18 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		Namespace: Namespace, Name: "reconnects_total",
 		Help: "Connections made again after one was lost, by side.",
 	}, []string{"side"})
+	changes := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: Namespace, Name: "outbox_changes_total",
+		Help: "Changes of the outbox besides inserts that the publication sends and that are no events, by operation.",
+	}, []string{"operation"})
+	for _, operation := range []string{"update", "delete", "truncate"} {
+		m.changes[operation] = changes.WithLabelValues(operation)
+	}
 	for _, side := range []Side{Postgres, Kafka} {
 		// Present from the start: rate() over a counter that appears with its first increment misses that increment.
 		m.reconnects[side] = reconnects.WithLabelValues(string(side))
 	}
-	reg.MustRegister(m.published, m.failed, m.deadLetters, m.commitToAck, reconnects)
+	reg.MustRegister(m.published, m.failed, m.deadLetters, m.commitToAck, reconnects, changes)
 	return m
 }
 
@@ -124,6 +133,9 @@ func (m *Metrics) admit(topic string) string {
 func (m *Metrics) CommitToAck(d time.Duration) {
 	m.commitToAck.Observe(max(0, d.Seconds()))
 }
+
+// Changed counts an update, delete or truncate of the outbox.
+func (m *Metrics) Changed(operation string) { m.changes[operation].Inc() }
 
 // Reconnected counts a connection made again.
 func (m *Metrics) Reconnected(side Side) {

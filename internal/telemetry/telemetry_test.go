@@ -35,6 +35,7 @@ var contract = []string{
 	"events_failed_total{reason,topic}",
 	"events_published_total{topic}",
 	"oldest_unconfirmed_seconds{}",
+	"outbox_changes_total{operation}",
 	"received_lsn{}",
 	"reconnects_total{side}",
 	"window_bytes{}",

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit"
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit/fakebroker"
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit/kafkaclient"
+)
+
+// bed is a database and a Kafka stand-in for a connector.
+type bed struct {
+	*testing.T
+	db    *testkit.Database
+	kafka *kafkaclient.Client
+	env   []string
+}
+
+func newBed(t *testing.T, db *testkit.Database, topics ...string) *bed {
+	t.Helper()
+	broker, err := fakebroker.Start(fakebroker.Options{})
+	require.NoError(t, err)
+	t.Cleanup(broker.Close)
+	kafka, err := kafkaclient.New(broker.Addrs())
+	require.NoError(t, err)
+	t.Cleanup(kafka.Close)
+	for _, topic := range topics {
+		require.NoError(t, kafka.Create(t.Context(), kafkaclient.Topic{Name: topic, Partitions: 1}))
+	}
+	return &bed{T: t, db: db, kafka: kafka, env: append(variables(t, db),
+		"CDC_OUTBOX_KAFKA_BROKERS="+broker.Addrs()[0], "CDC_OUTBOX_MONITOR_INTERVAL=200ms")}
+}
+
+// records waits for n records of the topic and returns what it holds.
+func (b *bed) records(topic string, n int64) []*kgo.Record {
+	b.Helper()
+	require.NoError(b, b.kafka.Await(b.Context(), n, topic))
+	all, err := b.kafka.Read(b.Context(), topic)
+	require.NoError(b, err)
+	return all
+}

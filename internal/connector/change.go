@@ -1,0 +1,145 @@
+package connector
+
+import (
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
+	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
+	"github.com/cdc-outbox/cdc-outbox/offsets"
+	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/router"
+)
+
+// OnChange is what happens at a change of the outbox that is no event: an UPDATE or a TRUNCATE.
+type OnChange string
+
+const (
+	WarnOfChange   OnChange = "warn"   // count it, and say so in the log now and then
+	IgnoreChange   OnChange = "ignore" // count it
+	HaltAtTheFirst OnChange = "halt"   // stop in front of it, stay alive and not ready until an operator decides
+)
+
+// warnAgain is how long the log keeps quiet about further changes of a kind.
+const warnAgain = 10 * time.Minute
+
+// change is a kind of change that the publication sends and that is no event.
+type change struct {
+	name   string // as in SQL
+	reason string // as in status and metrics
+	halts  bool
+	next   string
+}
+
+// A DELETE never halts: it is how an outbox is emptied, and it takes nothing back. The event of a row that was inserted and
+// deleted in one transaction is published like any other.
+var (
+	updated   = change{"UPDATE", "update", true, "An event is what was inserted: insert a new row for what changed. To keep such changes out of the stream: ALTER PUBLICATION … SET (publish = 'insert')."}
+	deleted   = change{"DELETE", "delete", false, "Nothing has to be done. To spare the server sending them: ALTER PUBLICATION … SET (publish = 'insert')."}
+	truncated = change{"TRUNCATE", "truncate", true, "Events that were in the table are published all the same, once. To keep such changes out of the stream: ALTER PUBLICATION … SET (publish = 'insert')."}
+)
+
+// warnings remember, for one kind of change, what the log was told.
+type warnings struct {
+	at   time.Time
+	more uint64 // since
+}
+
+// changed takes what was done to the outbox besides inserting. It has no index in its transaction: whether the publication
+// sends it must not move the positions of the rows behind it.
+func (c *Connector) changed(t *offsets.Tracker, m *replication.Message) error {
+	kind, seen := &updated, &c.reader.changes[0]
+	switch m.Kind {
+	case replication.KindDelete:
+		kind, seen = &deleted, &c.reader.changes[1]
+	case replication.KindTruncate:
+		kind, seen = &truncated, &c.reader.changes[2]
+	}
+	rel, err := c.changedOutbox(m)
+	if err != nil {
+		return err
+	}
+	if rel == nil {
+		c.counts.foreign.Add(1)
+		return nil
+	}
+	c.counts.add(m)
+	c.cfg.Metrics.Changed(kind.reason)
+	if c.cfg.OnChange == IgnoreChange {
+		return nil
+	}
+	pos := t.Snapshot().Next
+	if c.cfg.OnChange == HaltAtTheFirst && kind.halts && !c.reader.covered.holds(pos, c.reader.timeline) {
+		return c.haltAtChange(kind, rel, m, pos)
+	}
+	seen.more++
+	if now := time.Now(); now.Sub(seen.at) >= warnAgain {
+		log := c.log.Warn
+		if !kind.halts {
+			log = c.log.Info
+		}
+		log("The outbox was changed otherwise than by inserting; that is no event and is passed over",
+			append(c.changeFields(kind, rel, m, pos), zap.Uint64(telemetry.KeyRows, seen.more), zap.String(telemetry.KeyNext, kind.next))...)
+		*seen = warnings{at: now}
+	}
+	return nil
+}
+
+// changedOutbox is the outbox that the change is about, nil where it is about other tables.
+func (c *Connector) changedOutbox(m *replication.Message) (*replication.Relation, error) {
+	one := [1]*replication.Relation{m.Relation}
+	tables := one[:]
+	if m.Kind == replication.KindTruncate {
+		tables = m.Truncated
+	}
+	for _, rel := range tables {
+		foreign, err := c.meet(rel)
+		if err != nil {
+			return nil, err
+		}
+		if !foreign {
+			return rel, nil
+		}
+	}
+	return nil, nil
+}
+
+// haltAtChange stands still in front of a change. A stream that breaks brings the reader back to it.
+func (c *Connector) haltAtChange(kind *change, rel *replication.Relation, m *replication.Message, pos offsets.Position) error {
+	c.mu.Lock()
+	halted := c.halted != nil
+	c.mu.Unlock()
+	if halted {
+		c.haltAgain()
+		return errHalted
+	}
+	message := fmt.Sprintf("%s of %s, and postgres.on_change is halt", kind.name, replication.Table{Schema: rel.Namespace, Name: rel.Name})
+	next := kind.next + " To go on: restart with --postgres-on-change warn."
+	id := c.changedID(rel, m)
+	c.cfg.Metrics.Failed("", kind.reason)
+	c.log.Error("Halted at a change of the outbox that is no event; nothing after it is published",
+		append(c.changeFields(kind, rel, m, pos), zap.String(telemetry.KeyNext, next))...)
+	c.setHalted(&HaltedRow{
+		Position: pos.String(), LSN: pos.Commit.String(), EventID: id, Reason: kind.reason, Message: message, Next: next, Since: time.Now(),
+	})
+	c.producer.Commit()
+	return errHalted
+}
+
+// changedID is the id of the row that was updated, where the server sent it.
+func (c *Connector) changedID(rel *replication.Relation, m *replication.Message) string {
+	i := rel.Column(c.cfg.DeadLetters.Columns.ID)
+	if m.Kind != replication.KindUpdate || i < 0 || i >= len(m.Tuple) || m.Tuple[i].Kind != replication.Text {
+		return ""
+	}
+	return deadletter.EventID([]router.Header{{Key: "id", Value: m.Tuple[i].Data}})
+}
+
+func (c *Connector) changeFields(kind *change, rel *replication.Relation, m *replication.Message, pos offsets.Position) []zap.Field {
+	return []zap.Field{
+		zap.String(telemetry.KeyReason, kind.reason), zap.Stringer(telemetry.KeyTable, replication.Table{Schema: rel.Namespace, Name: rel.Name}),
+		zap.String(telemetry.KeyEvent, c.changedID(rel, m)), zap.String(telemetry.KeyLSN, pos.Commit.String()), zap.Stringer(telemetry.KeyPosition, pos),
+	}
+}
