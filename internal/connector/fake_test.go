@@ -189,6 +189,8 @@ func (p *fakeProducer) setLimit(topic string, limit int) {
 	p.limits[topic] = limit
 }
 
+func (p *fakeProducer) Full() { p.Commit() }
+
 func (p *fakeProducer) Flush() {
 	p.mu.Lock()
 	whole := len(p.marks) > 0 && p.marks[len(p.marks)-1] == len(p.ids)

@@ -23,13 +23,14 @@ type stream interface {
 }
 
 // producer is what the connector needs of a kafka.Producer: ordered per partition, nothing kept of the record after
-// ProduceAt returns, each ticket acknowledged exactly once. Begin, Mark and Commit are about transactions.
+// ProduceAt returns, each ticket acknowledged exactly once. Begin, Mark, Commit and Full are about transactions.
 type producer interface {
 	Run(ctx context.Context) error
 	Begin(ctx context.Context, claim kafka.Claim) (kafka.Stored, bool, error)
 	ProduceAt(ctx context.Context, rec *router.Record, ticket uint64, pos kafka.Position) error
 	Mark()
 	Commit()
+	Full()
 	Flush()
 	Drain(ctx context.Context) error
 	Trouble() []kafka.Trouble

@@ -1,6 +1,7 @@
 package connector
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -179,14 +180,23 @@ func (c *Connector) insert(t *offsets.Tracker, m *replication.Message) error {
 	return nil
 }
 
+// fullAgain is how often the producer hears that there is still no room. Each call ends a transaction only where that
+// makes room, which it may not have done the time before.
+const fullAgain = 10 * time.Millisecond
+
 // acquire waits for room in the window.
 func (c *Connector) acquire(size int) error {
-	if c.window.TryAcquire(size) {
-		return nil
+	for !c.window.TryAcquire(size) {
+		// What fills the window may still lie in batches that wait for more: send them, or nobody ever makes room.
+		c.producer.Full()
+		wait, end := context.WithTimeout(c.life, fullAgain)
+		err := c.window.Acquire(wait, size)
+		end()
+		if err == nil || c.life.Err() != nil {
+			return err
+		}
 	}
-	// What fills the window may still lie in batches that wait for more: send them, or nobody ever makes room.
-	c.producer.Commit()
-	return c.window.Acquire(c.life, size)
+	return nil
 }
 
 func (c *Connector) kafkaPosition(pos offsets.Position) kafka.Position {

@@ -151,6 +151,19 @@ func (p *Producer) Commit() {
 	p.commit()
 }
 
+// Full tells that the caller waits for room. It flushes. A transaction that is live then ends between two marks only
+// when there is nothing else that could make room: while one before it is being committed, that will, and what is whole
+// upstream stays whole. The caller repeats it for as long as it waits. In idempotent mode it is Flush.
+func (p *Producer) Full() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if x := p.tx; x == nil || x.boundary || x.filling == x.live && p.produced-p.acked <= x.live.records {
+		p.commit()
+		return
+	}
+	p.flush()
+}
+
 func (p *Producer) commit() {
 	p.flush()
 	if p.tx != nil {

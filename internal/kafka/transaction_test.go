@@ -127,6 +127,40 @@ func TestTransactionBoundaries(t *testing.T) {
 	r.checkCommitted()
 }
 
+// A full window does not cut an upstream transaction in two while the commit of the one before is about to make room.
+func TestTransactionsStayWholeUnderBackPressure(t *testing.T) {
+	c := newCluster(t, kfake.SeedTopics(1, "a"))
+	r := newRig(t, c, exactlyOnce("first"), func(cfg *Config) { cfg.Transactions.Interval = time.Millisecond })
+	r.begin()
+	slow := make(chan struct{})
+	c.ControlKey(int16(kmsg.EndTxn), func(kmsg.Request) (kmsg.Response, error, bool) {
+		<-slow
+		return nil, nil, false
+	})
+	r.produceAt("a", "k")
+	r.Mark()
+	r.Flush()
+	require.Eventually(t, func() bool { r.Producer.mu.Lock(); defer r.Producer.mu.Unlock(); return r.tx.filling != r.tx.live }, 5*time.Second, time.Millisecond)
+	r.produceAt("a", "k") // the first half of an upstream transaction
+	r.Full()
+	close(slow)
+	require.Eventually(t, func() bool { r.mu.Lock(); defer r.mu.Unlock(); return len(r.acked) == 1 }, 5*time.Second, time.Millisecond)
+	require.Len(t, committed(t, c, "a", 1), 1, "the half is not seen")
+	r.produceAt("a", "k")
+	r.Mark()
+	r.Flush()
+	require.Len(t, committed(t, c, "a", 3), 3)
+
+	r.produceAt("a", "k") // alone in the window: nothing else makes room
+	require.Eventually(t, func() bool {
+		r.Full()
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return len(r.acked) == 4
+	}, 5*time.Second, time.Millisecond)
+	r.checkCommitted()
+}
+
 // Nothing is acknowledged before the commit, and what a crash leaves open is not seen by anybody.
 func TestTransactionOfADeadInstance(t *testing.T) {
 	c := newCluster(t, kfake.SeedTopics(2, "a"))
