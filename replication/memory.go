@@ -26,6 +26,8 @@ import (
 const (
 	// memoryInterval is how often what is confirmed is written down, while it moves.
 	memoryInterval = time.Second
+	// memoryFirst is when it begins, growing from there: a process that is killed again and again has to get on all the same.
+	memoryFirst = 50 * time.Millisecond
 	// memoryStep is what WAL without events has to amount to before it is written down. It is more than writing it down
 	// adds to the WAL, or an idle database would never come to rest.
 	memoryStep = 512
@@ -182,14 +184,15 @@ func (m *memory) due(confirmed, row pglogrepl.LSN) bool {
 
 // run writes down what is confirmed for as long as the stream lives.
 func (m *memory) run(ctx context.Context, s *Stream) {
-	tick := time.NewTicker(memoryInterval)
-	defer tick.Stop()
-	for {
+	timer := time.NewTimer(memoryFirst)
+	defer timer.Stop()
+	for interval := memoryFirst; ; timer.Reset(interval) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-timer.C:
 		}
+		interval = min(2*interval, memoryInterval)
 		confirmed := s.cfg.Confirmed()
 		if !m.due(confirmed, pglogrepl.LSN(s.lastRow.Load())) {
 			continue
@@ -200,6 +203,7 @@ func (m *memory) run(ctx context.Context, s *Stream) {
 			m.since = 0
 		case err == nil:
 			m.since = 0
+			s.status.confirmed(m.limit(confirmed, pglogrepl.LSN(s.lastRow.Load())))
 		case ctx.Err() == nil:
 			m.since += memoryInterval
 			if m.since > memoryPatience && !m.off.Swap(true) {
