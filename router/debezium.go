@@ -21,6 +21,7 @@ type Debezium struct {
 	Columns          DebeziumColumns
 	TopicRegex       string   // route.topic.regex
 	TopicReplacement string   // route.topic.replacement
+	Topic            string   // not empty: the topic of all rows, whatever their route value, which may then be anything
 	Additional       []string // table.fields.additional.placement: column:header|envelope|partition[:alias]
 	IgnoreMissing    bool     // table.field.additional.missing is ignore
 	TombstoneOnEmpty bool     // route.tombstone.on.empty.payload
@@ -151,8 +152,12 @@ func (d *Debezium) validate() error {
 	}
 	_, err := d.parsePlacements()
 	add("additional", "Write entries such as type:header:eventType.", err)
-	_, err = java.NewReplacer(d.TopicRegex, d.TopicReplacement)
-	add("topic_regex", "Write the pattern in a simpler way, with the same meaning.", err)
+	if _, err = java.NewReplacer(d.TopicRegex, ""); err != nil {
+		add("topic_regex", "Write the pattern in a simpler way, with the same meaning.", err)
+	} else {
+		_, err = java.NewReplacer(d.TopicRegex, d.TopicReplacement)
+		add("topic_replacement", `Name groups of topic_regex as $1 or ${name}, and write \$ for a dollar.`, err)
+	}
 	if d.Expand.Enabled && d.ValueConverter == converterBinary {
 		add("expand_json", "Set router.debezium.value_converter to json or json_with_schema.", errors.New("the converter binary can't write an expanded payload"))
 	}

@@ -2,6 +2,7 @@ package router
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 
@@ -15,6 +16,28 @@ var errNotHomogeneous = errors.New("the payload has no Connect schema")
 // errExpansion stands for payloads over which Debezium's task fails, or of which it makes something else.
 var errExpansion = errors.New("a value in the payload has no faithful form in the schema that is inferred for it, so it can't be expanded")
 
+// errTooMuch stands for payloads that grow beyond all measure: objects of an array that have no member in common (each gets
+// all members of all others), or long names at great depth (each object's schema is named by its path). A few hundred
+// kilobytes of such a payload would take gigabytes and minutes, so one row could stop the relay again and again.
+var errTooMuch = fmt.Errorf("expanding the payload would add more than %d MiB to it", maxExpansion>>20)
+
+// maxExpansion bounds what expansion adds to a payload, in bytes of memory.
+const maxExpansion = 64 << 20
+
+// inference is the expansion of one payload.
+type inference struct {
+	ExpandJSON
+	named bool // structs get names; only schemas that are written need them
+	left  int  // of maxExpansion
+}
+
+func (in *inference) spend(n int) error {
+	if in.left -= n; in.left < 0 {
+		return errTooMuch
+	}
+	return nil
+}
+
 // expand parses a JSON text and infers a schema, as JsonSchemaData does. What isn't an object or array stays as it is.
 func (d *debezium) expand(p *plan, payload connect.Value) (connect.Value, *connect.Schema, error) {
 	if payload.Kind != connect.KindText || len(payload.Data) == 0 || payload.Data[0] != '{' && payload.Data[0] != '[' {
@@ -24,11 +47,15 @@ func (d *debezium) expand(p *plan, payload connect.Value) (connect.Value, *conne
 	if err != nil {
 		return payload, p.payload.schema, nil
 	}
-	s, err := d.cfg.Expand.infer(p.payload.name, true, node)
+	in := &inference{ExpandJSON: d.cfg.Expand, named: d.cfg.ValueConverter == converterJSONSchema, left: maxExpansion}
+	s, err := in.infer(p.payload.name, in.named, node)
+	if errors.Is(err, errTooMuch) {
+		return payload, nil, err
+	}
 	if err != nil || s == nil {
 		return payload, p.payload.schema, nil
 	}
-	v, err := fill(node, s)
+	v, err := in.fill(node, s)
 	if d.cfg.ValueConverter == converterString && (node.kind == '[' || errors.Is(err, errExpansion)) {
 		// Debezium has put the inferred schema over the unexpanded text here. JsonConverter fails on that, StringConverter
 		// looks at the value only.
@@ -48,7 +75,7 @@ var (
 
 // infer returns the schema of a node, nil where it is to be left out. Structs are named by their path; within arrays of
 // anything but objects there is none, as named says.
-func (e ExpandJSON) infer(key string, named bool, n *jsonNode) (*connect.Schema, error) {
+func (in *inference) infer(key string, named bool, n *jsonNode) (*connect.Schema, error) {
 	switch n.kind {
 	case '"':
 		return optionalString, nil
@@ -59,11 +86,11 @@ func (e ExpandJSON) infer(key string, named bool, n *jsonNode) (*connect.Schema,
 	case 'f':
 		return optionalFloat64, nil
 	case '[':
-		return e.inferArray(key, named, n)
+		return in.inferArray(key, named, n)
 	case '{':
-		return e.inferObject(key, named, n)
+		return in.inferObject(key, named, n)
 	}
-	if e.KeepNulls {
+	if in.KeepNulls {
 		return optionalBytes, nil
 	}
 	return nil, nil
@@ -80,17 +107,22 @@ func integerSchema(n *jsonNode) *connect.Schema {
 	return optionalInt64
 }
 
-func (e ExpandJSON) inferObject(key string, named bool, n *jsonNode) (*connect.Schema, error) {
+func (in *inference) inferObject(key string, named bool, n *jsonNode) (*connect.Schema, error) {
 	s := &connect.Schema{Type: connect.Struct, Optional: true}
-	prefix := ""
 	if named {
 		s.Name = key
 	}
-	if named && key != "" {
-		prefix = key + "."
-	}
 	for i := range n.list {
-		f, err := e.infer(prefix+n.names[i], true, n.list[i])
+		path := n.names[i]
+		switch nested := n.list[i].kind == '{' || n.list[i].kind == '['; {
+		case !in.named || !nested: // has no use for it
+		case named && key != "":
+			if err := in.spend(len(key) + len(path)); err != nil {
+				return nil, err
+			}
+			path = key + "." + path
+		}
+		f, err := in.infer(path, in.named, n.list[i])
 		if err != nil {
 			return nil, err
 		}
@@ -104,9 +136,9 @@ func (e ExpandJSON) inferObject(key string, named bool, n *jsonNode) (*connect.S
 	return s, nil
 }
 
-func (e ExpandJSON) inferArray(key string, named bool, n *jsonNode) (*connect.Schema, error) {
+func (in *inference) inferArray(key string, named bool, n *jsonNode) (*connect.Schema, error) {
 	if len(n.list) == 0 {
-		if e.KeepEmptyLists {
+		if in.KeepEmptyLists {
 			return &connect.Schema{Type: connect.Array, Optional: true, Items: optionalString}, nil
 		}
 		return nil, nil
@@ -131,10 +163,10 @@ func (e ExpandJSON) inferArray(key string, named bool, n *jsonNode) (*connect.Sc
 	var err error
 	switch {
 	case sample != nil && sample.kind == '{':
-		items, err = e.mergeObjects(key, named, n.list)
+		items, err = in.mergeObjects(key, named, n.list)
 	case sample != nil:
-		items, err = e.infer("", false, sample)
-	case e.KeepNulls:
+		items, err = in.infer("", false, sample)
+	case in.KeepNulls:
 		items = optionalBytes
 	}
 	if err != nil {
@@ -156,94 +188,84 @@ func numberSchema(n *jsonNode) *connect.Schema {
 // mergeObjects unites the fields of all objects of an array. Debezium takes the fields in the order of Java's hash codes,
 // and of two structs for a field either one, whose members the other's values then lack; here the order is that of the
 // elements, and structs are united as well.
-func (e ExpandJSON) mergeObjects(key string, named bool, list []*jsonNode) (*connect.Schema, error) {
+func (in *inference) mergeObjects(key string, named bool, list []*jsonNode) (*connect.Schema, error) {
 	var merged *connect.Schema
 	for _, item := range list {
 		if item.kind != '{' {
 			continue
 		}
-		s, err := e.inferObject(key, named, item)
+		s, err := in.inferObject(key, named, item)
 		if err != nil {
 			return nil, err
 		}
-		merged = united(merged, s)
+		if merged, err = in.united(merged, s); err != nil {
+			return nil, err
+		}
 	}
 	return merged, nil
 }
 
 // united adds the fields of b to a, which may be changed. Where the types differ a's counts, unless it only stands for a
 // null.
-func united(a, b *connect.Schema) *connect.Schema {
+func (in *inference) united(a, b *connect.Schema) (*connect.Schema, error) {
+	var err error
 	switch {
 	case a == nil || a.Type == connect.Bytes:
-		return b
+		return b, nil
 	case a.Type == connect.Array && b.Type == connect.Array:
-		a.Items = united(a.Items, b.Items)
+		a.Items, err = in.united(a.Items, b.Items)
 	case a.Type == connect.Struct && b.Type == connect.Struct:
-		for _, f := range b.Fields {
-			i := slices.IndexFunc(a.Fields, func(have connect.Field) bool { return have.Name == f.Name })
-			if i < 0 {
-				a.Fields = append(a.Fields, f)
-				continue
-			}
-			a.Fields[i].Schema = united(a.Fields[i].Schema, f.Schema)
-		}
+		err = in.uniteFields(a, b)
 	}
-	return a
+	return a, err
 }
 
-// fill makes the value of a node by its schema. A value of another type than its schema's is one over which Debezium's
-// converter fails.
-func fill(n *jsonNode, s *connect.Schema) (connect.Value, error) {
-	wrong := func(t connect.Type) bool { return s.Type != t }
-	switch n.kind {
-	case '"':
-		if wrong(connect.String) || n.broken {
-			return connect.Value{}, errExpansion
+func (in *inference) uniteFields(a, b *connect.Schema) error {
+	find := finder{fields: a.Fields, many: len(b.Fields) > fewFields}
+	for at, f := range b.Fields { // whose names differ
+		i, err := find.at(in, at, f.Name)
+		if err != nil {
+			return err
 		}
-		return connect.Text([]byte(n.text)), nil
-	case 'b':
-		if wrong(connect.Boolean) {
-			return connect.Value{}, errExpansion
+		if i < 0 {
+			a.Fields = append(a.Fields, f)
+			continue
 		}
-		return connect.Value{Kind: connect.KindBool, Int: n.integer}, nil
-	case 'i':
-		if n.big || wrong(integerSchema(n).Type) {
-			return connect.Value{}, errExpansion
+		if a.Fields[i].Schema, err = in.united(a.Fields[i].Schema, f.Schema); err != nil {
+			return err
 		}
-		return connect.Int(n.integer), nil
-	case 'f':
-		if wrong(connect.Float64) || math.IsInf(n.float, 0) {
-			return connect.Value{}, errExpansion
-		}
-		return connect.Value{Kind: connect.KindFloat64, Float: n.float}, nil
-	case '[':
-		if wrong(connect.Array) {
-			return connect.Value{}, errExpansion
-		}
-		v := connect.Value{Kind: connect.KindList}
-		for _, item := range n.list {
-			c, err := fill(item, s.Items)
-			if err != nil {
-				return connect.Value{}, err
-			}
-			v.List = append(v.List, c)
-		}
-		return v, nil
-	case '{':
-		if wrong(connect.Struct) {
-			return connect.Value{}, errExpansion
-		}
-		v := connect.Value{Kind: connect.KindStruct, Schema: s, List: make([]connect.Value, len(s.Fields))}
-		for i, f := range s.Fields {
-			if at, ok := n.index[f.Name]; ok {
-				var err error
-				if v.List[i], err = fill(n.list[at], f.Schema); err != nil {
-					return connect.Value{}, err
-				}
-			}
-		}
-		return v, nil
 	}
-	return connect.Value{}, nil
+	return nil
+}
+
+// fewFields is up to how many a search for each costs less than an index.
+const fewFields = 16
+
+// finder finds fields by name. Objects of an array mostly have the same members in the same order.
+type finder struct {
+	fields []connect.Field
+	many   bool // are looked for
+	index  map[string]int
+}
+
+func (f *finder) at(in *inference, hint int, name string) (int, error) {
+	if hint < len(f.fields) && f.fields[hint].Name == name {
+		return hint, nil
+	}
+	if !f.many {
+		return slices.IndexFunc(f.fields, func(have connect.Field) bool { return have.Name == name }), in.spend(len(f.fields))
+	}
+	if f.index == nil {
+		if err := in.spend(fewFields * len(f.fields)); err != nil {
+			return -1, err
+		}
+		f.index = make(map[string]int, len(f.fields))
+		for i := range f.fields {
+			f.index[f.fields[i].Name] = i
+		}
+	}
+	if i, ok := f.index[name]; ok {
+		return i, nil
+	}
+	return -1, nil
 }

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"fmt"
 	"strconv"
 
 	"github.com/cdc-outbox/cdc-outbox/replication"
@@ -48,13 +49,26 @@ func (d *debezium) makeRecord(p *plan, row replication.Tuple, src Source) (*Reco
 	return &d.record, nil
 }
 
+// A topic's name is short, but a pattern may make it of a part of the route value. Matching takes time by the value's
+// length, and the caches below hold some thousands of values.
+const (
+	maxRoute     = 64 << 10
+	maxKeptRoute = 1 << 10
+)
+
 // topic applies the regular expression to route values not seen before.
 func (d *debezium) topic(p *plan, row replication.Tuple, route []byte) (string, *RowError) {
+	if d.cfg.Topic != "" {
+		return d.cfg.Topic, nil
+	}
 	if route == nil {
 		return "", p.unroutable(row, p.route.field, true)
 	}
 	if name, ok := d.topics[string(route)]; ok {
 		return name, nil
+	}
+	if len(route) > maxRoute {
+		return "", p.refuse(row, Unroutable, p.route.name, fmt.Sprintf("the value has more than %d bytes", maxRoute), "Correct what the application writes there.")
 	}
 	if !java.Printable(route) {
 		return "", p.refuse(row, Unroutable, p.route.name, "the value holds characters other than printable ASCII",
@@ -68,6 +82,9 @@ func (d *debezium) topic(p *plan, row replication.Tuple, route []byte) (string, 
 	if err := CheckTopic(name); err != nil {
 		return "", p.refuse(row, IllegalTopic, p.route.name, err.Error(),
 			"Correct what the application writes there, or change router.debezium.topic_regex and topic_replacement; names are never changed to fit.")
+	}
+	if len(value) > maxKeptRoute {
+		return name, nil
 	}
 	if len(d.topics) >= maxTopics {
 		clear(d.topics)
@@ -160,6 +177,9 @@ func (d *debezium) trace(p *plan, row replication.Tuple) *RowError {
 	text, err := p.text(row, p.tracing.field)
 	if err != nil || text == nil {
 		return err
+	}
+	if len(text) > MaxHeaderBytes {
+		return p.refuse(row, HeadersTooLarge, p.tracing.name, fmt.Sprintf("the text has more than %d bytes", MaxHeaderBytes), "Correct what the application writes there.")
 	}
 	properties, perr := java.ParseProperties(text)
 	if perr != nil {

@@ -184,6 +184,10 @@ func TestDebeziumRouting(t *testing.T) {
 	row[1] = replication.Value{Kind: replication.Null}
 	_, err := r.Route(rel, row, source)
 	require.Equal(t, Unroutable, reason(t, err))
+
+	rec, err := debeziumRouter(t, func(d *Debezium) { d.Topic = "mended" }).Route(rel, row, source)
+	require.NoError(t, err)
+	require.Equal(t, "mended", rec.Topic)
 }
 
 func TestDebeziumMissingColumns(t *testing.T) {
@@ -254,12 +258,14 @@ func TestDebeziumRefusesConfiguration(t *testing.T) {
 		"columns.key":  func(d *Debezium) { d.Columns.Key = "" },
 		"topic_prefix": func(d *Debezium) { d.TopicPrefix = "" },
 		"lookahead":    func(d *Debezium) { d.TopicRegex = "(?=x).*" },
-		"group":        func(d *Debezium) { d.TopicReplacement = "${nope}" },
-		"placement":    func(d *Debezium) { d.Additional = []string{"type"} },
-		"isn't":        func(d *Debezium) { d.Additional = []string{"type:nowhere"} },
-		"reserved":     func(d *Debezium) { d.Additional = []string{"type:header:__debezium.context.taskId"} },
-		"two fields":   func(d *Debezium) { d.Additional = []string{"type:envelope:payload"} },
-		"expanded":     func(d *Debezium) { d.Expand.Enabled, d.ValueConverter = true, "binary" },
+		"topic_regex":  func(d *Debezium) { d.TopicRegex, d.TopicReplacement = "(", "${nope}" },
+
+		"topic_replacement: the replacement names the group": func(d *Debezium) { d.TopicReplacement = "${nope}" },
+		"placement":  func(d *Debezium) { d.Additional = []string{"type"} },
+		"isn't":      func(d *Debezium) { d.Additional = []string{"type:nowhere"} },
+		"reserved":   func(d *Debezium) { d.Additional = []string{"type:header:__debezium.context.taskId"} },
+		"two fields": func(d *Debezium) { d.Additional = []string{"type:envelope:payload"} },
+		"expanded":   func(d *Debezium) { d.Expand.Enabled, d.ValueConverter = true, "binary" },
 	} {
 		d := DefaultDebezium()
 		d.TopicPrefix = "srv"

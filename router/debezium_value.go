@@ -106,7 +106,7 @@ func (d *debezium) envelopeOf(p *plan, key envelopeKey, payload *connect.Schema)
 	if d.cfg.ValueConverter == converterJSONSchema {
 		e.prefix = schemaPrefix(e.schema)
 	}
-	if !own {
+	if !own && len(key.route) <= maxKeptRoute {
 		if len(d.schemas) >= maxEnvelopeSchemas {
 			clear(d.schemas)
 		}

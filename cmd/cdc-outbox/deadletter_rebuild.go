@@ -74,7 +74,7 @@ func routerTo(c *config.Loaded, topic string) router.Config {
 	switch {
 	case topic == "":
 	case rc.Debezium != nil:
-		rc.Debezium.TopicRegex, rc.Debezium.TopicReplacement = "(?s).*", topic
+		rc.Debezium.Topic = topic
 	default:
 		rc.Topic = topic
 	}

@@ -15,7 +15,7 @@ var errUnicodeEscape = errors.New(`a malformed \u escape`)
 // again takes its last value, at the place of the first.
 func ParseProperties(text []byte) ([]Property, error) {
 	var all []Property
-next:
+	index := map[string]int{}
 	for len(text) > 0 {
 		var line []byte
 		line, text = logicalLine(text)
@@ -31,12 +31,11 @@ next:
 		if p.Value, err = unescape(rest); err != nil {
 			return nil, err
 		}
-		for i := range all {
-			if string(all[i].Key) == string(p.Key) {
-				all[i].Value = p.Value
-				continue next
-			}
+		if i, again := index[string(p.Key)]; again {
+			all[i].Value = p.Value
+			continue
 		}
+		index[string(p.Key)] = len(all)
 		all = append(all, p)
 	}
 	return all, nil
