@@ -157,7 +157,7 @@ func TestGrafanaFindsItsDashboards(t *testing.T) {
 	require.Contains(t, mounts, "./deploy/grafana/dashboards:"+p.Providers[0].Options.Path+":ro")
 }
 
-var metricInPage = regexp.MustCompile("`([a-z_]+)(?:\\{[a-z,]+\\})?`")
+var metricInPage = regexp.MustCompile("`([a-z0-9_]+)(?:\\{[a-z,]+\\})?`")
 
 func TestOperationsListsEveryMetric(t *testing.T) {
 	b, err := os.ReadFile("../docs/operations.md")

@@ -24,9 +24,10 @@ type source interface {
 // connection asks over a connection of its own. After any error it drops the connection: the next tick makes another
 // one, maybe to another server.
 type connection struct {
-	dsn  func() (string, error)
-	only []string
-	conn *pgx.Conn
+	dsn      func() (string, error)
+	only     []string
+	walFiles bool // the size of pg_wal matters
+	conn     *pgx.Conn
 }
 
 func (c *connection) snapshot(ctx context.Context) (Snapshot, error) {
@@ -52,7 +53,12 @@ func (c *connection) ask(ctx context.Context) (Snapshot, error) {
 	if err := c.conn.QueryRow(ctx, snapshotSQL, c.only).Scan(&answer); err != nil {
 		return Snapshot{}, err
 	}
-	return parseSnapshot(answer)
+	snap, err := parseSnapshot(answer)
+	if err != nil || !c.walFiles || !snap.MayListWAL {
+		return snap, err
+	}
+	err = c.conn.QueryRow(ctx, walFilesSQL).Scan(&snap.WALFiles)
+	return snap, err
 }
 
 func (c *connection) connect(ctx context.Context) (*pgx.Conn, error) {

@@ -5,8 +5,9 @@
 //
 //  1. query.go asks one question per tick; its answer is a Snapshot.
 //  2. history.go turns snapshots into Slots: sizes, rates, time to the limit, who holds the log back.
-//  3. rules.go judges a Slot. A rule is a pure function over one Slot; forecasts and alerts are more rules.
-//  4. notify.go decides what is logged; metrics.go shows the latest Slots to Prometheus.
+//  3. rules.go judges a Slot: a rule is a pure function over one Slot. cause.go says what the slot waits for.
+//  4. alerts.go follows the findings from tick to tick and makes events of them: begins, still fires, is over. log.go
+//     writes them, Config.Notify hands them on; metrics.go shows the latest Slots to Prometheus.
 //
 // Only monitor.go and connection.go have clocks and sockets.
 //

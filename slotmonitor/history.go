@@ -8,9 +8,13 @@ import (
 // heldAfter is the age from which an open transaction is named as holding the log back.
 const heldAfter = 10 * time.Second
 
+// longWindow is of the rate that tells a burst from a trend.
+const longWindow = 15 * time.Minute
+
 // history remembers what the figures of a slot need besides the latest snapshot.
 type history struct {
-	window  time.Duration
+	window  time.Duration // of the short rate; the other one's is longWindow
+	volume  int64         // what pg_wal may take; 0: not known
 	current uint64
 	slots   map[string]*slotHistory
 
@@ -20,6 +24,7 @@ type history struct {
 
 type slotHistory struct {
 	confirmed     uint64
+	still         time.Time // since when confirmed has not moved
 	samples       []sample
 	inactiveSince time.Time
 }
@@ -49,13 +54,13 @@ func (h *history) add(snap Snapshot, th Thresholds) ([]Slot, error) {
 		if sh == nil {
 			sh = &slotHistory{}
 		}
-		s, err := sh.add(snap, row, h.window)
+		s, err := sh.add(snap, row, h.window, h.volume)
 		if err != nil {
 			return nil, fmt.Errorf("slot %q: %w", row.Name, err)
 		}
 		s.HeldBy = holder
 		s.Cause = cause(s)
-		s.Alerts, s.Level = judge(s, th)
+		s.Alerts, s.Level = firing(judge(s, th, nil))
 		seen[row.Name] = sh
 		slots = append(slots, s)
 	}
@@ -73,7 +78,7 @@ func (h *history) holder(snap Snapshot) *Transaction {
 	if key := o.XID + " " + o.GID; key != h.oldestKey {
 		h.oldestKey, h.oldestSince = key, snap.At
 	}
-	t := &Transaction{PID: o.PID, GID: o.GID, Database: o.Database, User: o.User, Application: o.Application, State: o.State}
+	t := &Transaction{PID: o.PID, GID: o.GID, Database: o.Database, User: o.User, Application: o.Application, State: o.State, QueryStart: o.QueryStart}
 	if o.Age != nil {
 		t.Age = time.Duration(*o.Age * float64(time.Second))
 	} else {
@@ -82,10 +87,11 @@ func (h *history) holder(snap Snapshot) *Transaction {
 	if t.Age < heldAfter {
 		return nil
 	}
+	t.Since = snap.At.Add(-t.Age)
 	return t
 }
 
-func (sh *slotHistory) add(snap Snapshot, row slotRow, window time.Duration) (Slot, error) {
+func (sh *slotHistory) add(snap Snapshot, row slotRow, window time.Duration, volume int64) (Slot, error) {
 	restart, err := parseLSN(row.RestartLSN)
 	if err != nil {
 		return Slot{}, err
@@ -94,11 +100,36 @@ func (sh *slotHistory) add(snap Snapshot, row slotRow, window time.Duration) (Sl
 	if err != nil {
 		return Slot{}, err
 	}
+	s := row.slot()
+	s.LimitBytes, s.kept, s.SampledAt = snap.KeepSize, restart != 0, snap.At
+	s.InactiveSince = sh.inactive(snap, row)
+	s.RetainedBytes, s.UnconfirmedBytes = distance(snap.Current, restart), distance(snap.Current, confirmed)
+	if confirmed < sh.confirmed || !s.kept {
+		sh.samples = nil // dropped and made again under the same name, or lost: no growth across that
+	}
+	if confirmed != sh.confirmed || sh.still.IsZero() {
+		sh.still = snap.At
+	}
+	sh.confirmed = confirmed
+	still := sh.still
+	s.ConfirmedSince = &still
+	if s.kept {
+		sh.keep(sample{snap.At, s.RetainedBytes}, max(window, longWindow))
+	}
+	s.GrowthPerSecond, s.Growth15m = growth(sh.samples, window), growth(sh.samples, max(window, longWindow))
+	s.SecondsToLimit = secondsUntil(s.SafeBytes, s.GrowthPerSecond)
+	if s.kept {
+		s.fill(snap, volume)
+	}
+	return s, nil
+}
+
+// slot takes over what needs no history.
+func (row slotRow) slot() Slot {
 	s := Slot{
 		Name: row.Name, Database: row.Database, Plugin: row.Plugin, Active: row.ActivePID != 0, PID: row.ActivePID,
 		WALStatus: row.WALStatus, InvalidationReason: row.InvalidationReason, Synced: row.Synced,
-		RestartLSN: row.RestartLSN, ConfirmedFlushLSN: row.ConfirmedFlushLSN,
-		SafeBytes: row.SafeWALSize, LimitBytes: snap.KeepSize, kept: restart != 0, SampledAt: snap.At,
+		RestartLSN: row.RestartLSN, ConfirmedFlushLSN: row.ConfirmedFlushLSN, SafeBytes: row.SafeWALSize,
 	}
 	if row.Conflicting && s.InvalidationReason == "" {
 		s.InvalidationReason = "conflicting" // 16 says no more
@@ -106,18 +137,30 @@ func (sh *slotHistory) add(snap Snapshot, row slotRow, window time.Duration) (Sl
 	if s.InvalidationReason != "" {
 		s.WALStatus = WALLost
 	}
-	s.InactiveSince = sh.inactive(snap, row)
-	s.RetainedBytes, s.UnconfirmedBytes = distance(snap.Current, restart), distance(snap.Current, confirmed)
-	if confirmed < sh.confirmed || !s.kept {
-		sh.samples = nil // dropped and made again under the same name, or lost: no growth across that
+	if r := row.Reader; r != nil && (r.Application != "" || r.Client != "" || r.ReplyTime != nil) {
+		s.Reader = &Reader{Application: r.Application, Client: r.Client, HeardAt: r.ReplyTime}
 	}
-	sh.confirmed = confirmed
-	if s.kept {
-		sh.keep(sample{snap.At, s.RetainedBytes}, window)
+	if st := row.Stats; st != nil {
+		s.Stats = &Stats{SpilledTransactions: st.SpillTxns, SpilledBytes: st.SpillBytes, StreamedTransactions: st.StreamTxns,
+			StreamedBytes: st.StreamBytes, DecodedTransactions: st.TotalTxns, DecodedBytes: st.TotalBytes}
 	}
-	s.GrowthPerSecond = growth(sh.samples, window)
-	s.SecondsToLimit = secondsToLimit(s.SafeBytes, s.GrowthPerSecond)
-	return s, nil
+	return s
+}
+
+// fill is about the disk. No SQL tells how much of it is free, so the size of pg_wal's volume is configured. What lies
+// in pg_wal counts as used where the role may look: other slots, archiving and wal_keep_size keep log as well. That
+// includes segments that are ready to be written again, some max_wal_size at most, so the answer errs to the early side.
+func (s *Slot) fill(snap Snapshot, volume int64) {
+	if volume <= 0 {
+		return
+	}
+	used := s.RetainedBytes
+	if snap.WALFiles != nil {
+		used = max(used, *snap.WALFiles)
+	}
+	left := volume - used
+	s.VolumeBytes, s.VolumeUsed = &volume, &used
+	s.SecondsToFull = secondsUntil(&left, s.GrowthPerSecond)
 }
 
 // distance is 0 where there is no position, and where it was read after the current one and lies ahead of it.
@@ -163,7 +206,13 @@ func growth(samples []sample, window time.Duration) *float64 {
 	if len(samples) < 2 {
 		return nil
 	}
-	first, last := samples[0].at, samples[len(samples)-1].at
+	last := samples[len(samples)-1].at
+	from := 0
+	for last.Sub(samples[from].at) > window {
+		from++
+	}
+	samples = samples[from:]
+	first := samples[0].at
 	if last.Sub(first) < window/2 {
 		return nil
 	}
@@ -181,18 +230,20 @@ func growth(samples []sample, window time.Duration) *float64 {
 	return &rate
 }
 
-// secondsToLimit is when the slot runs out of safe log at this growth.
-func secondsToLimit(safe *int64, growth *float64) *float64 {
-	if safe == nil || growth == nil {
+// secondsUntil is when so many bytes are used up at this growth. For the server's limit they are safe_wal_size, its own
+// answer: it counts whole segments, as the limit does, and wal_keep_size where that is larger. At 0 the slot is in
+// danger; it is lost with the first checkpoint after that.
+func secondsUntil(left *int64, growth *float64) *float64 {
+	if left == nil || growth == nil {
 		return nil
 	}
 	var seconds float64
 	switch {
-	case *safe <= 0:
+	case *left <= 0:
 	case *growth <= 0:
 		return nil
 	default:
-		seconds = float64(*safe) / *growth
+		seconds = float64(*left) / *growth
 	}
 	return &seconds
 }

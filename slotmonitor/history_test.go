@@ -54,13 +54,13 @@ func TestGrowth(t *testing.T) {
 		"the steps of restart_lsn on a busy healthy server are no growth")
 }
 
-func TestSecondsToLimit(t *testing.T) {
-	require.Nil(t, secondsToLimit(nil, ptr(5.0)), "no limit")
-	require.Nil(t, secondsToLimit(ptr(int64(100)), nil), "growth not known yet")
-	require.Nil(t, secondsToLimit(ptr(int64(100)), ptr(-1.0)), "shrinking")
-	require.Nil(t, secondsToLimit(ptr(int64(100)), ptr(0.0)))
-	require.Equal(t, 20.0, *secondsToLimit(ptr(int64(100)), ptr(5.0)))
-	require.Equal(t, 0.0, *secondsToLimit(ptr(int64(-1)), ptr(-5.0)), "past it already")
+func TestSecondsUntil(t *testing.T) {
+	require.Nil(t, secondsUntil(nil, ptr(5.0)), "no limit")
+	require.Nil(t, secondsUntil(ptr(int64(100)), nil), "growth not known yet")
+	require.Nil(t, secondsUntil(ptr(int64(100)), ptr(-1.0)), "shrinking")
+	require.Nil(t, secondsUntil(ptr(int64(100)), ptr(0.0)))
+	require.Equal(t, 20.0, *secondsUntil(ptr(int64(100)), ptr(5.0)))
+	require.Equal(t, 0.0, *secondsUntil(ptr(int64(-1)), ptr(-5.0)), "past it already")
 }
 
 func TestSlotFigures(t *testing.T) {
@@ -74,7 +74,7 @@ func TestSlotFigures(t *testing.T) {
 	require.Nil(t, s.InactiveSince)
 	require.Nil(t, s.GrowthPerSecond)
 	require.Nil(t, s.SecondsToLimit)
-	require.Empty(t, s.Cause)
+	require.Equal(t, CauseIdle, s.Cause.Code)
 }
 
 func TestPositionsAheadCountAsZero(t *testing.T) {
@@ -92,7 +92,8 @@ func TestGrowthAndLimitOverTime(t *testing.T) {
 	})
 	require.InDelta(t, 1000, *s.GrowthPerSecond, 0.001)
 	require.InDelta(t, 60, *s.SecondsToLimit, 0.001)
-	require.LessOrEqual(t, len(h.slots["s"].samples), 13, "memory is bounded by the window")
+	feed(t, h, 400, func(i int) uint64 { return uint64(5000 * (i + 1)) }, func(int) slotRow { return slotRow{Name: "s", RestartLSN: lsn(1), ConfirmedFlushLSN: lsn(1)} })
+	require.LessOrEqual(t, len(h.slots["s"].samples), 181, "memory is bounded by the window")
 }
 
 func TestHistoryStartsAnew(t *testing.T) {
@@ -124,7 +125,7 @@ func TestInactiveSince(t *testing.T) {
 	row := slotRow{Name: "s", RestartLSN: lsn(1), ConfirmedFlushLSN: lsn(1)}
 	s := feed(t, h, 3, func(int) uint64 { return 1000 }, func(int) slotRow { return row })
 	require.Equal(t, start, *s.InactiveSince, "seen by the monitor")
-	require.Contains(t, s.Cause, "Nobody has read the slot since 2026-01-02T03:04:05Z (10s).")
+	require.Contains(t, s.Cause.Sentence, "Nobody has read the slot since 2026-01-02T03:04:05Z (10s).")
 	server := start.Add(-time.Hour)
 	row.InactiveSince = &server
 	s = feed(t, h, 3, func(int) uint64 { return 1000 }, func(int) slotRow { return row })
@@ -159,6 +160,7 @@ func TestParseSnapshot(t *testing.T) {
 	require.Equal(t, uint64(1<<32|2), s.Current)
 	require.Equal(t, int64(64<<20), *s.KeepSize)
 	require.Equal(t, "s", s.Slots[0].Name)
+	require.Nil(t, s.Slots[0].Stats)
 	s, err = parseSnapshot([]byte(`{"slots": [], "keep_mb": -1, "current": null, "at": "2026-01-02T03:04:05Z"}`))
 	require.NoError(t, err)
 	require.Nil(t, s.KeepSize)
@@ -169,4 +171,50 @@ func TestParseSnapshot(t *testing.T) {
 	}
 	_, err = newHistory(time.Minute).add(Snapshot{Slots: []slotRow{{Name: "s", RestartLSN: "zz"}}}, Thresholds{})
 	require.ErrorContains(t, err, `slot "s"`)
+}
+
+func TestTwoRates(t *testing.T) {
+	h := newHistory(time.Minute)
+	retained := uint64(0)
+	s := feed(t, h, 190, func(i int) uint64 {
+		if i < 160 {
+			retained += 500
+		} else {
+			retained += 50000
+		}
+		return retained
+	}, func(int) slotRow { return slotRow{Name: "s", RestartLSN: lsn(1), ConfirmedFlushLSN: lsn(1)} })
+	require.InDelta(t, 10000, *s.GrowthPerSecond, 1)
+	require.Less(t, *s.Growth15m, 1000.0, "a burst is no trend")
+}
+
+func TestTimeToAFullVolume(t *testing.T) {
+	filled := func(volume int64, files *int64) Slot {
+		h := newHistory(time.Minute)
+		h.volume = volume
+		var last Slot
+		for i := range 13 {
+			slots, err := h.add(Snapshot{At: start.Add(time.Duration(i) * 5 * time.Second), Current: uint64(5000*i + 1), WALFiles: files,
+				Slots: []slotRow{{Name: "s", RestartLSN: lsn(1), ConfirmedFlushLSN: lsn(1)}}}, Thresholds{})
+			require.NoError(t, err)
+			last = slots[0]
+		}
+		return last
+	}
+	require.Nil(t, filled(0, nil).SecondsToFull, "nobody said how large it is")
+	require.InDelta(t, 40, *filled(100000, nil).SecondsToFull, 0.1)
+	require.InDelta(t, 10, *filled(100000, ptr(int64(90000))).SecondsToFull, 0.1, "other things keep log, too")
+	require.InDelta(t, 40, *filled(100000, ptr(int64(5))).SecondsToFull, 0.1)
+	require.Zero(t, *filled(50000, nil).SecondsToFull)
+}
+
+func TestConfirmedSince(t *testing.T) {
+	h := newHistory(time.Minute)
+	row := slotRow{Name: "s", ActivePID: 1, RestartLSN: lsn(1), ConfirmedFlushLSN: lsn(5)}
+	require.Equal(t, start, *feed(t, h, 4, func(int) uint64 { return 1000 }, func(int) slotRow { return row }).ConfirmedSince)
+	s := feed(t, h, 4, func(int) uint64 { return 1000 }, func(i int) slotRow {
+		row.ConfirmedFlushLSN = lsn(uint64(10 + min(i, 2)))
+		return row
+	})
+	require.Equal(t, start.Add(10*time.Second), *s.ConfirmedSince)
 }

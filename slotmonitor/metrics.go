@@ -14,6 +14,13 @@ var (
 	secondsDesc     = slotDesc("slot_seconds_to_limit", "Time until max_slot_wal_keep_size at the present growth; +Inf while it does not grow; absent without a limit.")
 	activeDesc      = slotDesc("slot_active", "1 while somebody reads the slot.")
 	statusDesc      = slotDesc("slot_wal_status", "1 for the slot's present wal_status, 0 for the others.", "status")
+	fullDesc        = slotDesc("slot_seconds_to_full", "Time until the volume of pg_wal is full at the present growth; +Inf while it does not grow; absent without monitor.wal_volume.")
+	growth15Desc    = slotDesc("slot_growth_15m_bytes_per_second", "Growth of the WAL the slot holds back, over the last fifteen minutes.")
+	inactiveDesc    = slotDesc("slot_inactive_seconds", "Time since somebody read the slot, 0 while somebody does.")
+	stillDesc       = slotDesc("slot_confirmed_age_seconds", "Time since confirmed_flush_lsn moved.")
+	holderDesc      = slotDesc("slot_oldest_transaction_seconds", "Age of the server's oldest open transaction that has written, which restart_lsn cannot pass; 0 where none is older than 10 s.")
+	spilledDesc     = slotDesc("slot_spilled_bytes_total", "Decoded changes that did not fit into logical_decoding_work_mem and went to disk.")
+	streamedDesc    = slotDesc("slot_streamed_bytes_total", "Decoded changes sent to the reader before their commit.")
 	safeDesc        = slotDesc("slot_safe_wal_bytes", "WAL that may still be written before the slot is in danger of being lost; absent without a limit.")
 )
 
@@ -28,7 +35,8 @@ type collector struct {
 }
 
 func (c collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{retainedDesc, unconfirmedDesc, growthDesc, secondsDesc, activeDesc, statusDesc, safeDesc} {
+	for _, d := range []*prometheus.Desc{retainedDesc, unconfirmedDesc, growthDesc, secondsDesc, activeDesc, statusDesc, safeDesc,
+		fullDesc, growth15Desc, inactiveDesc, stillDesc, holderDesc, spilledDesc, streamedDesc} {
 		ch <- d
 	}
 }
@@ -51,6 +59,11 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		case s.SafeBytes != nil:
 			gauge(secondsDesc, math.Inf(1))
 		}
+		collectMore(s, gauge)
+		if s.Stats != nil {
+			ch <- prometheus.MustNewConstMetric(spilledDesc, prometheus.CounterValue, float64(s.Stats.SpilledBytes), s.Name)
+			ch <- prometheus.MustNewConstMetric(streamedDesc, prometheus.CounterValue, float64(s.Stats.StreamedBytes), s.Name)
+		}
 		gauge(activeDesc, truth(s.Active))
 		for _, status := range walStatuses {
 			gauge(statusDesc, truth(s.WALStatus == status), status)
@@ -59,6 +72,32 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 			gauge(safeDesc, float64(*s.SafeBytes))
 		}
 	}
+}
+
+// collectMore shows what helps to see why.
+func collectMore(s Slot, gauge func(*prometheus.Desc, float64, ...string)) {
+	if s.Growth15m != nil {
+		gauge(growth15Desc, *s.Growth15m)
+	}
+	switch {
+	case s.SecondsToFull != nil:
+		gauge(fullDesc, *s.SecondsToFull)
+	case s.VolumeBytes != nil:
+		gauge(fullDesc, math.Inf(1))
+	}
+	inactive, still, held := 0.0, 0.0, 0.0
+	if s.InactiveSince != nil {
+		inactive = max(0, s.SampledAt.Sub(*s.InactiveSince).Seconds())
+	}
+	if s.ConfirmedSince != nil {
+		still = max(0, s.SampledAt.Sub(*s.ConfirmedSince).Seconds())
+	}
+	if s.HeldBy != nil {
+		held = s.HeldBy.Age.Seconds()
+	}
+	gauge(inactiveDesc, inactive)
+	gauge(stillDesc, still)
+	gauge(holderDesc, held)
 }
 
 func truth(b bool) float64 {

@@ -19,8 +19,17 @@ type Config struct {
 	Interval time.Duration          // between two ticks. Default 5s
 	Only     []string               // names of slots to watch. Default: every logical slot of the server
 
-	// Thresholds as a whole default to 1 GiB and 10 GiB, one hour and ten minutes.
-	Thresholds Thresholds
+	Thresholds Thresholds    // as a whole. Default: DefaultThresholds
+	Repeat     time.Duration // an alert that still fires is told again. Default 1h
+	WALVolume  int64         // size of the volume that holds pg_wal. Default 0: not known
+
+	// Judge, which may be nil, adds findings of the caller's at each tick, also while the server does not answer. now is
+	// the level at which an alert fires. It is called from Run's goroutine, as Cause and Notify are.
+	Judge func(now func(alert, slot string) Level) []Finding
+	// Cause, which may be nil, knows better than the server why the slot waits; nil where nothing is known of it.
+	Cause func(*Slot) Cause
+	// Notify, which may be nil, gets every event. It must not block.
+	Notify func(Event)
 
 	Logger     *zap.Logger           // default: none
 	Registerer prometheus.Registerer // default: no metrics
@@ -33,7 +42,9 @@ type Monitor struct {
 
 	mu     sync.Mutex
 	slots  []Slot
+	firing []string
 	polled time.Time // of the last answer
+	asked  time.Time // when the first tick began
 	err    error
 }
 
@@ -46,7 +57,10 @@ func New(cfg Config) (*Monitor, error) {
 		cfg.Interval = 5 * time.Second
 	}
 	if cfg.Thresholds == (Thresholds{}) {
-		cfg.Thresholds = Thresholds{WarnRetained: 1 << 30, CriticalRetained: 10 << 30, WarnTimeToLimit: time.Hour, CriticalTimeToLimit: 10 * time.Minute}
+		cfg.Thresholds = DefaultThresholds
+	}
+	if cfg.Repeat <= 0 {
+		cfg.Repeat = time.Hour
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = zap.NewNop()
@@ -54,7 +68,7 @@ func New(cfg Config) (*Monitor, error) {
 	if len(cfg.Only) == 0 {
 		cfg.Only = nil
 	}
-	m := &Monitor{cfg: cfg, source: &connection{dsn: cfg.DSN, only: cfg.Only}}
+	m := &Monitor{cfg: cfg, source: &connection{dsn: cfg.DSN, only: cfg.Only, walFiles: cfg.WALVolume > 0}}
 	if cfg.Registerer != nil {
 		if err := cfg.Registerer.Register(collector{latest: m.fresh}); err != nil {
 			return nil, fmt.Errorf("slotmonitor: register metrics: %w", err)
@@ -67,12 +81,16 @@ func New(cfg Config) (*Monitor, error) {
 // goroutine that outlives it. Call it once.
 func (m *Monitor) Run(ctx context.Context) error {
 	defer m.source.close()
-	hist, notes := newHistory(max(time.Minute, 4*m.cfg.Interval)), newNotifier()
+	hist, on := newHistory(max(time.Minute, 4*m.cfg.Interval)), newAlerts(m.cfg.Repeat)
+	hist.volume = m.cfg.WALVolume
 	wait := backoff.NewExponentialBackOff()
 	wait.InitialInterval, wait.MaxInterval = min(m.cfg.Interval, 250*time.Millisecond), max(m.cfg.Interval, 15*time.Second)
+	m.mu.Lock()
+	m.asked = time.Now()
+	m.mu.Unlock()
 	for {
 		pause := m.cfg.Interval
-		if m.tick(ctx, hist, notes) {
+		if m.tick(ctx, hist, on) {
 			wait.Reset()
 		} else {
 			pause = wait.NextBackOff()
@@ -86,7 +104,7 @@ func (m *Monitor) Run(ctx context.Context) error {
 }
 
 // tick asks once and reports whether there was an answer.
-func (m *Monitor) tick(ctx context.Context, hist *history, notes *notifier) bool {
+func (m *Monitor) tick(ctx context.Context, hist *history, on *alerts) bool {
 	snap, err := m.source.snapshot(ctx)
 	var slots []Slot
 	if err == nil {
@@ -95,26 +113,98 @@ func (m *Monitor) tick(ctx context.Context, hist *history, notes *notifier) bool
 	if ctx.Err() != nil {
 		return false
 	}
+	m.tell(err)
+	events := m.judge(slots, err, on)
 	m.mu.Lock()
-	before := m.err
 	m.err = err
 	if err == nil {
+		for i := range slots {
+			slots[i].Alerts, slots[i].Level = on.of(slots[i].Name)
+		}
 		m.slots, m.polled = slots, time.Now()
 	}
+	m.firing = on.names()
+	known := m.slots
+	m.mu.Unlock()
+	for _, e := range events {
+		m.publish(e, known)
+	}
+	return err == nil
+}
+
+// judge collects the findings about slots, when the server answered, about the monitor itself, and the caller's.
+func (m *Monitor) judge(slots []Slot, err error, on *alerts) []Event {
+	now := time.Now()
+	var events []Event
+	found := []Finding{m.blind(err, now)}
+	if err == nil {
+		for _, s := range slots {
+			found = append(found, judge(s, m.cfg.Thresholds, on.level)...)
+		}
+		events = on.gone(func(name string) bool {
+			return slices.ContainsFunc(slots, func(s Slot) bool { return s.Name == name })
+		}, now)
+	}
+	if m.cfg.Judge != nil {
+		found = append(found, m.cfg.Judge(on.level)...)
+	}
+	return append(events, on.add(found, now)...)
+}
+
+// tell logs when the server stops answering and when it answers again.
+func (m *Monitor) tell(err error) {
+	m.mu.Lock()
+	before := m.err
 	m.mu.Unlock()
 	switch {
-	case err != nil:
-		if before == nil || before.Error() != err.Error() {
-			m.cfg.Logger.Warn("slot monitor cannot ask the server, trying again", zap.Error(err))
-		}
-		return false
-	case before != nil:
+	case err != nil && (before == nil || before.Error() != err.Error()):
+		m.cfg.Logger.Warn("slot monitor cannot ask the server, trying again", zap.Error(err))
+	case err == nil && before != nil:
 		m.cfg.Logger.Info("slot monitor reaches the server again")
 	}
-	for _, n := range notes.add(slots, snap.At) {
-		n.log(m.cfg.Logger)
+}
+
+// Blind is the alert that the server does not answer the monitor, so that nothing is known of its slots.
+const Blind = "monitor_blind"
+
+func (m *Monitor) blind(err error, now time.Time) Finding {
+	f := Finding{Alert: Blind}
+	if err == nil {
+		return f
 	}
-	return true
+	m.mu.Lock()
+	last := m.polled
+	if last.IsZero() {
+		last = m.asked
+	}
+	m.mu.Unlock()
+	if age := now.Sub(last); age >= max(time.Minute, outdated(m.cfg.Interval)) {
+		f.Level, f.Sentence = Warn, fmt.Sprintf("The server has not answered the slot monitor for %s: %v.", age.Round(time.Second), err)
+	}
+	return f
+}
+
+// publish logs an event and hands it on.
+func (m *Monitor) publish(e Event, slots []Slot) {
+	for _, s := range slots {
+		if s.Name == e.Slot || e.Slot == "" && len(m.cfg.Only) == 1 {
+			e.Figures, e.Cause = &s, s.Cause
+		}
+	}
+	if m.cfg.Cause != nil {
+		e.Cause = m.cfg.Cause(e.Figures)
+	}
+	e.log(m.cfg.Logger)
+	if m.cfg.Notify != nil {
+		m.cfg.Notify(e)
+	}
+}
+
+// Firing lists the alerts that fire, each once.
+func (m *Monitor) Firing() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Clone(m.firing)
 }
 
 // Latest returns the slots of the last answer, ordered by name; the caller may keep and change the slice. Each

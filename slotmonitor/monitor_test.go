@@ -72,7 +72,7 @@ func TestMonitorSurvivesErrorsAndLogsChangesOnly(t *testing.T) {
 		require.Equal(t, 13, src.set(nil, away), "one per five seconds")
 		require.Len(t, m.Latest(), 1)
 		require.Equal(t, Warn, m.Latest()[0].Level)
-		require.Equal(t, 1, logs.FilterMessage("slot holds back too much log").Len())
+		require.Equal(t, 1, logs.FilterMessage("Alert fires").FilterField(zap.String("alert", "slot_retained_wal")).Len())
 
 		time.Sleep(10 * time.Minute)
 		_, err := m.State()
@@ -81,9 +81,13 @@ func TestMonitorSurvivesErrorsAndLogsChangesOnly(t *testing.T) {
 		require.Greater(t, ticks, 20)
 		require.Less(t, ticks, 200, "with backoff")
 		require.Equal(t, 1, logs.FilterMessageSnippet("cannot ask").Len())
+		require.Equal(t, 1, logs.FilterMessage("Alert fires").FilterField(zap.String("alert", Blind)).Len())
+		require.Contains(t, m.Firing(), Blind)
 		require.Len(t, m.Latest(), 1, "the last answer stays to be looked at")
 
-		time.Sleep(30 * time.Second)
+		time.Sleep(time.Minute)
+		require.Equal(t, 1, logs.FilterMessage("Alert is resolved").FilterField(zap.String("alert", Blind)).Len())
+		require.NotContains(t, m.Firing(), Blind)
 		require.Equal(t, 1, logs.FilterMessageSnippet("again").FilterMessageSnippet("reaches").Len())
 		answered, err := m.State()
 		require.NoError(t, err)
@@ -96,7 +100,7 @@ func TestMonitorSurvivesErrorsAndLogsChangesOnly(t *testing.T) {
 func TestMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reg := prometheus.NewRegistry()
-		a := slotRow{Name: "a", ActivePID: 3, RestartLSN: lsn(2<<30 - 1000), ConfirmedFlushLSN: lsn(2<<30 - 500), WALStatus: WALExtended, SafeWALSize: ptr(int64(5000))}
+		a := slotRow{Name: "a", ActivePID: 3, RestartLSN: lsn(2<<30 - 1000), ConfirmedFlushLSN: lsn(2<<30 - 500), WALStatus: WALExtended, SafeWALSize: ptr(int64(5000)), Stats: &statsRow{SpillBytes: 7}}
 		m, src, _ := newScripted(t, reg, a, slotRow{Name: "lost", WALStatus: WALLost})
 		stop := run(t, m)
 		time.Sleep(time.Minute + time.Second)
@@ -105,9 +109,21 @@ func TestMetrics(t *testing.T) {
 # TYPE cdc_outbox_slot_active gauge
 cdc_outbox_slot_active{slot="a"} 1
 cdc_outbox_slot_active{slot="lost"} 0
+# HELP cdc_outbox_slot_confirmed_age_seconds Time since confirmed_flush_lsn moved.
+# TYPE cdc_outbox_slot_confirmed_age_seconds gauge
+cdc_outbox_slot_confirmed_age_seconds{slot="a"} 60
+cdc_outbox_slot_confirmed_age_seconds{slot="lost"} 60
 # HELP cdc_outbox_slot_growth_bytes_per_second Growth of the WAL the slot holds back, over the last minute.
 # TYPE cdc_outbox_slot_growth_bytes_per_second gauge
 cdc_outbox_slot_growth_bytes_per_second{slot="a"} 0
+# HELP cdc_outbox_slot_inactive_seconds Time since somebody read the slot, 0 while somebody does.
+# TYPE cdc_outbox_slot_inactive_seconds gauge
+cdc_outbox_slot_inactive_seconds{slot="a"} 0
+cdc_outbox_slot_inactive_seconds{slot="lost"} 60
+# HELP cdc_outbox_slot_oldest_transaction_seconds Age of the server's oldest open transaction that has written, which restart_lsn cannot pass; 0 where none is older than 10 s.
+# TYPE cdc_outbox_slot_oldest_transaction_seconds gauge
+cdc_outbox_slot_oldest_transaction_seconds{slot="a"} 0
+cdc_outbox_slot_oldest_transaction_seconds{slot="lost"} 0
 # HELP cdc_outbox_slot_retained_wal_bytes WAL the slot holds back: current position - restart_lsn.
 # TYPE cdc_outbox_slot_retained_wal_bytes gauge
 cdc_outbox_slot_retained_wal_bytes{slot="a"} 1000
@@ -117,6 +133,12 @@ cdc_outbox_slot_safe_wal_bytes{slot="a"} 5000
 # HELP cdc_outbox_slot_seconds_to_limit Time until max_slot_wal_keep_size at the present growth; +Inf while it does not grow; absent without a limit.
 # TYPE cdc_outbox_slot_seconds_to_limit gauge
 cdc_outbox_slot_seconds_to_limit{slot="a"} +Inf
+# HELP cdc_outbox_slot_spilled_bytes_total Decoded changes that did not fit into logical_decoding_work_mem and went to disk.
+# TYPE cdc_outbox_slot_spilled_bytes_total counter
+cdc_outbox_slot_spilled_bytes_total{slot="a"} 7
+# HELP cdc_outbox_slot_streamed_bytes_total Decoded changes sent to the reader before their commit.
+# TYPE cdc_outbox_slot_streamed_bytes_total counter
+cdc_outbox_slot_streamed_bytes_total{slot="a"} 0
 # HELP cdc_outbox_slot_unconfirmed_wal_bytes WAL the slot's reader has not confirmed: current position - confirmed_flush_lsn.
 # TYPE cdc_outbox_slot_unconfirmed_wal_bytes gauge
 cdc_outbox_slot_unconfirmed_wal_bytes{slot="a"} 500

@@ -16,6 +16,9 @@ type Snapshot struct {
 	KeepSize *int64 // max_slot_wal_keep_size in bytes; nil: no limit
 	Slots    []slotRow
 	Oldest   *transactionRow
+
+	MayListWAL bool   // the role may call pg_ls_waldir()
+	WALFiles   *int64 // bytes in pg_wal; nil: not asked, or not allowed
 }
 
 // snapshotSQL works on Postgres 14 to 18: slots come as JSON, in which a column that the version does not have is
@@ -24,16 +27,18 @@ type Snapshot struct {
 // standby no transaction has an xid of its own; what holds slots back there is the primary's.
 const snapshotSQL = `
 WITH slots AS MATERIALIZED (
-  SELECT coalesce(jsonb_agg(to_jsonb(s) ORDER BY s.slot_name), '[]') AS list
+  SELECT coalesce(jsonb_agg(to_jsonb(s) || jsonb_build_object('stats', to_jsonb(st), 'reader', to_jsonb(r)) ORDER BY s.slot_name), '[]') AS list
     FROM pg_catalog.pg_replication_slots s
+    LEFT JOIN pg_catalog.pg_stat_replication_slots st ON st.slot_name = s.slot_name
+    LEFT JOIN pg_catalog.pg_stat_replication r ON r.pid = s.active_pid
    WHERE s.slot_type = 'logical' AND ($1::text[] IS NULL OR s.slot_name = ANY ($1::text[]))
 ), oldest AS MATERIALIZED (
   SELECT to_jsonb(o) AS row FROM (
     SELECT pid, '' AS gid, coalesce(datname, '') AS database, coalesce(usename, '') AS user, coalesce(application_name, '') AS application,
-           coalesce(state, '') AS state, extract(epoch FROM clock_timestamp() - xact_start) AS age, backend_xid::text AS xid, age(backend_xid) AS xids
+           coalesce(state, '') AS state, extract(epoch FROM clock_timestamp() - xact_start) AS age, query_start, backend_xid::text AS xid, age(backend_xid) AS xids
       FROM pg_catalog.pg_stat_activity WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid()
     UNION ALL
-    SELECT 0, gid, database, owner, '', 'prepared', extract(epoch FROM clock_timestamp() - prepared), transaction::text, age(transaction)
+    SELECT 0, gid, database, owner, '', 'prepared', extract(epoch FROM clock_timestamp() - prepared), NULL, transaction::text, age(transaction)
       FROM pg_catalog.pg_prepared_xacts
     ORDER BY xids DESC LIMIT 1) o
 )
@@ -41,10 +46,14 @@ SELECT jsonb_build_object(
   'slots', slots.list,
   'oldest', (SELECT row FROM oldest),
   'standby', pg_is_in_recovery(),
+  'may_list_wal', has_function_privilege('pg_catalog.pg_ls_waldir()', 'execute'),
   'keep_mb', (SELECT setting::bigint FROM pg_catalog.pg_settings WHERE name = 'max_slot_wal_keep_size'),
   'current', CASE WHEN pg_is_in_recovery() THEN greatest(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn()) ELSE pg_current_wal_lsn() END,
   'at', clock_timestamp())::text
 FROM slots`
+
+// walFilesSQL is asked only where somebody wants to know and the role may: a call that is not allowed fails as a whole.
+const walFilesSQL = `SELECT coalesce(sum(size), 0)::bigint FROM pg_catalog.pg_ls_waldir()`
 
 // slotRow is a row of pg_replication_slots.
 type slotRow struct {
@@ -60,6 +69,25 @@ type slotRow struct {
 	InvalidationReason string     `json:"invalidation_reason"` // 17+
 	Conflicting        bool       `json:"conflicting"`         // 16+
 	Synced             bool       `json:"synced"`              // 17+
+	Stats              *statsRow  `json:"stats"`
+	Reader             *readerRow `json:"reader"`
+}
+
+// statsRow is the slot's row of pg_stat_replication_slots: what decoding had to put aside on disk, since the last reset.
+type statsRow struct {
+	SpillTxns   int64 `json:"spill_txns"`
+	SpillBytes  int64 `json:"spill_bytes"`
+	StreamTxns  int64 `json:"stream_txns"`
+	StreamBytes int64 `json:"stream_bytes"`
+	TotalTxns   int64 `json:"total_txns"`
+	TotalBytes  int64 `json:"total_bytes"`
+}
+
+// readerRow is the walsender's row of pg_stat_replication; all but the pid is NULL for a role without pg_read_all_stats.
+type readerRow struct {
+	Application string     `json:"application_name"`
+	Client      string     `json:"client_addr"`
+	ReplyTime   *time.Time `json:"reply_time"`
 }
 
 // transactionRow is the oldest transaction that has written.
@@ -72,6 +100,8 @@ type transactionRow struct {
 	State       string   `json:"state"`
 	Age         *float64 `json:"age"` // seconds; nil: not visible to this role
 	XID         string   `json:"xid"`
+
+	QueryStart *time.Time `json:"query_start"` // of its present or last statement; nil as Age
 }
 
 func parseSnapshot(answer []byte) (Snapshot, error) {
@@ -79,6 +109,7 @@ func parseSnapshot(answer []byte) (Snapshot, error) {
 		Slots   []slotRow       `json:"slots"`
 		Oldest  *transactionRow `json:"oldest"`
 		Standby bool            `json:"standby"`
+		MayList bool            `json:"may_list_wal"`
 		KeepMB  *int64          `json:"keep_mb"`
 		Current string          `json:"current"`
 		At      time.Time       `json:"at"`
@@ -86,7 +117,7 @@ func parseSnapshot(answer []byte) (Snapshot, error) {
 	if err := json.Unmarshal(answer, &a); err != nil {
 		return Snapshot{}, fmt.Errorf("read the answer about slots: %w", err)
 	}
-	s := Snapshot{At: a.At, Standby: a.Standby, Slots: a.Slots, Oldest: a.Oldest}
+	s := Snapshot{At: a.At, Standby: a.Standby, Slots: a.Slots, Oldest: a.Oldest, MayListWAL: a.MayList}
 	if a.KeepMB != nil && *a.KeepMB >= 0 {
 		bytes := *a.KeepMB << 20
 		s.KeepSize = &bytes

@@ -7,58 +7,27 @@ import (
 	"github.com/docker/go-units"
 )
 
-// Level is how bad something is; a higher one is worse.
-type Level uint8
-
-const (
-	OK       Level = iota
-	Warn           // somebody should look at it today
-	Critical       // somebody should look at it now: the slot is about to be lost, or the disk to fill, or it is lost
-)
-
-// String returns the level's name as it appears in logs and JSON.
-func (l Level) String() string {
-	switch l {
-	case Warn:
-		return "warn"
-	case Critical:
-		return "critical"
-	}
-	return "ok"
-}
-
-// MarshalText writes the name.
-func (l Level) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
-
-// UnmarshalText reads the name.
-func (l *Level) UnmarshalText(text []byte) error {
-	for _, known := range []Level{OK, Warn, Critical} {
-		if string(text) == known.String() {
-			*l = known
-			return nil
-		}
-	}
-	return fmt.Errorf("%q is not a level", text)
-}
-
-// Thresholds are where the rules begin to fire.
+// Thresholds are where the rules begin to fire. 0 switches one off.
 type Thresholds struct {
-	WarnRetained, CriticalRetained       int64         // bytes of WAL held back; 0: never
-	WarnTimeToLimit, CriticalTimeToLimit time.Duration // until max_slot_wal_keep_size at the present growth; 0: never
+	WarnRetained, CriticalRetained       int64         // bytes of WAL held back
+	WarnTimeToLimit, CriticalTimeToLimit time.Duration // until the slot is in danger, or the volume full, at the present growth
+	Inactive                             time.Duration // nobody reads the slot
+	Still                                time.Duration // the reader confirms nothing
+	StillBytes                           int64         // while at least so much waits to be confirmed
 }
 
-// Alert is a rule that fires.
-type Alert struct {
-	Rule     string `json:"alert"`
-	Level    Level  `json:"level"`
-	Sentence string `json:"sentence"`
+// DefaultThresholds are those of the documentation.
+var DefaultThresholds = Thresholds{
+	WarnRetained: 1 << 30, CriticalRetained: 10 << 30, WarnTimeToLimit: time.Hour, CriticalTimeToLimit: 10 * time.Minute,
+	Inactive: time.Minute, Still: time.Minute, StillBytes: 16 << 20,
 }
 
-// rule judges one slot: OK and nothing, or a level and one sentence with the figures. It is pure. What a rule is
-// called is the value of a label and of a webhook's field, so names stay.
+// rule judges one slot: OK and nothing, or a level and one sentence with the figures. It is pure. now is the level at
+// which it fires already: sizes move to and fro around a threshold, so one that fires goes on until a fifth less is
+// reached. What a rule is called is the value of a label and of a webhook's field, so names stay.
 type rule struct {
 	name  string
-	judge func(Slot, Thresholds) (Level, string)
+	judge func(s Slot, th Thresholds, now Level) (Level, string)
 }
 
 var rules = []rule{
@@ -66,21 +35,44 @@ var rules = []rule{
 	{"slot_unreserved", judgeUnreserved},
 	{"slot_extended", judgeExtended},
 	{"slot_time_to_limit", judgeTimeToLimit},
+	{"slot_time_to_full", judgeTimeToFull},
 	{"slot_retained_wal", judgeRetained},
+	{"slot_inactive", judgeInactive},
+	{"slot_not_advancing", judgeStill},
 }
 
-// judge applies every rule; the worst alert comes first.
-func judge(s Slot, th Thresholds) ([]Alert, Level) {
-	var alerts []Alert
-	worst := OK
+// Rules lists the alerts about slots, whether they fire or not.
+func Rules() []string {
+	var names []string
 	for _, r := range rules {
-		level, sentence := r.judge(s, th)
-		if level == OK {
+		names = append(names, r.name)
+	}
+	return names
+}
+
+// judge applies every rule; now, which may be nil, is what fires already.
+func judge(s Slot, th Thresholds, now func(alert, slot string) Level) []Finding {
+	found := make([]Finding, 0, len(rules))
+	for _, r := range rules {
+		before := OK
+		if now != nil {
+			before = now(r.name, s.Name)
+		}
+		level, sentence := r.judge(s, th, before)
+		found = append(found, Finding{Alert: r.name, Slot: s.Name, Level: level, Sentence: sentence})
+	}
+	return found
+}
+
+// firing keeps what fires; the worst comes first.
+func firing(found []Finding) (alerts []Alert, worst Level) {
+	for _, f := range found {
+		if f.Level == OK {
 			continue
 		}
-		a := Alert{Rule: r.name, Level: level, Sentence: sentence}
-		if level > worst {
-			worst = level
+		a := Alert{Rule: f.Alert, Level: f.Level, Sentence: f.Sentence}
+		if f.Level > worst {
+			worst = f.Level
 			alerts = append([]Alert{a}, alerts...)
 			continue
 		}
@@ -89,7 +81,24 @@ func judge(s Slot, th Thresholds) ([]Alert, Level) {
 	return alerts, worst
 }
 
-func judgeLost(s Slot, _ Thresholds) (Level, string) {
+// above grades a value by two thresholds, for one that is bad when large.
+func above(value, warn, critical int64, now Level) Level {
+	reached := func(threshold int64, level Level) bool {
+		if now >= level {
+			threshold -= threshold / 5
+		}
+		return threshold > 0 && value >= threshold
+	}
+	switch {
+	case reached(critical, Critical):
+		return Critical
+	case reached(warn, Warn):
+		return Warn
+	}
+	return OK
+}
+
+func judgeLost(s Slot, _ Thresholds, _ Level) (Level, string) {
 	if s.WALStatus != WALLost {
 		return OK, ""
 	}
@@ -105,7 +114,7 @@ func judgeLost(s Slot, _ Thresholds) (Level, string) {
 	return Critical, fmt.Sprintf("The slot is lost: %s. It can never be read again.", reason)
 }
 
-func judgeUnreserved(s Slot, _ Thresholds) (Level, string) {
+func judgeUnreserved(s Slot, _ Thresholds, _ Level) (Level, string) {
 	if s.WALStatus != WALUnreserved {
 		return OK, ""
 	}
@@ -113,56 +122,79 @@ func judgeUnreserved(s Slot, _ Thresholds) (Level, string) {
 }
 
 // judgeExtended is silent without a limit: there, "extended" says no more than that max_wal_size was exceeded.
-func judgeExtended(s Slot, _ Thresholds) (Level, string) {
+func judgeExtended(s Slot, _ Thresholds, _ Level) (Level, string) {
 	if s.WALStatus != WALExtended || s.LimitBytes == nil {
 		return OK, ""
 	}
 	return Warn, fmt.Sprintf("The slot holds back %s, more than max_wal_size; at max_slot_wal_keep_size (%s) it is lost.", size(s.RetainedBytes), size(*s.LimitBytes))
 }
 
-func judgeTimeToLimit(s Slot, th Thresholds) (Level, string) {
-	if s.SecondsToLimit == nil || s.WALStatus == WALLost {
+func judgeTimeToLimit(s Slot, th Thresholds, now Level) (Level, string) {
+	if s.WALStatus == WALLost {
 		return OK, ""
 	}
-	left := time.Duration(min(*s.SecondsToLimit, 1e9) * float64(time.Second))
-	sentence := fmt.Sprintf("At the present growth the slot reaches max_slot_wal_keep_size in %s and is lost.", left.Round(time.Second))
+	return soon(s.SecondsToLimit, th, now, "At the present growth the slot reaches max_slot_wal_keep_size in %s; the first checkpoint after that loses it.")
+}
+
+// judgeTimeToFull also looks where there is a limit: it may be larger than the disk.
+func judgeTimeToFull(s Slot, th Thresholds, now Level) (Level, string) {
+	return soon(s.SecondsToFull, th, now, "At the present growth the volume of pg_wal is full in %s, and the server stops.")
+}
+
+func soon(seconds *float64, th Thresholds, now Level, sentence string) (Level, string) {
+	if seconds == nil {
+		return OK, ""
+	}
+	left := time.Duration(min(*seconds, 1e9) * float64(time.Second))
+	within := func(threshold time.Duration, level Level) bool {
+		if now >= level {
+			threshold += threshold / 4
+		}
+		return threshold > 0 && left <= threshold
+	}
+	sentence = fmt.Sprintf(sentence, left.Round(time.Second))
 	switch {
-	case th.CriticalTimeToLimit > 0 && left <= th.CriticalTimeToLimit:
+	case within(th.CriticalTimeToLimit, Critical):
 		return Critical, sentence
-	case th.WarnTimeToLimit > 0 && left <= th.WarnTimeToLimit:
+	case within(th.WarnTimeToLimit, Warn):
 		return Warn, sentence
 	}
 	return OK, ""
 }
 
-func judgeRetained(s Slot, th Thresholds) (Level, string) {
-	switch {
-	case th.CriticalRetained > 0 && s.RetainedBytes >= th.CriticalRetained:
-		return Critical, fmt.Sprintf("The slot holds back %s of WAL, the critical threshold is %s.", size(s.RetainedBytes), size(th.CriticalRetained))
-	case th.WarnRetained > 0 && s.RetainedBytes >= th.WarnRetained:
-		return Warn, fmt.Sprintf("The slot holds back %s of WAL, the warning threshold is %s.", size(s.RetainedBytes), size(th.WarnRetained))
+func judgeRetained(s Slot, th Thresholds, now Level) (Level, string) {
+	level := above(s.RetainedBytes, th.WarnRetained, th.CriticalRetained, now)
+	switch level {
+	case Critical:
+		return level, fmt.Sprintf("The slot holds back %s of WAL, the critical threshold is %s.", size(s.RetainedBytes), size(th.CriticalRetained))
+	case Warn:
+		return level, fmt.Sprintf("The slot holds back %s of WAL, the warning threshold is %s.", size(s.RetainedBytes), size(th.WarnRetained))
 	}
 	return OK, ""
 }
 
-// cause says in one sentence why log is held back. The two positions tell it apart: restart_lsn behind
-// confirmed_flush_lsn waits for a transaction to end, confirmed_flush_lsn behind the present waits for the reader.
-func cause(s Slot) string {
-	const little = 1 << 20
-	switch {
-	case s.WALStatus == WALLost:
-		return ""
-	case s.Synced:
-		return "It is a standby's copy and moves with the primary's slot."
-	case s.HeldBy != nil && s.RetainedBytes >= little && s.UnconfirmedBytes < s.RetainedBytes/2:
-		return "Held back by " + s.HeldBy.String() + "."
-	case !s.Active && s.InactiveSince != nil:
-		return fmt.Sprintf("Nobody has read the slot since %s (%s).", s.InactiveSince.UTC().Format(time.RFC3339),
-			max(0, s.SampledAt.Sub(*s.InactiveSince)).Round(time.Second))
-	case s.UnconfirmedBytes >= little:
-		return fmt.Sprintf("Its reader (pid %d) has %s left to confirm.", s.PID, size(s.UnconfirmedBytes))
+// judgeInactive is silent about a standby's copy, which nobody reads, and about a slot that holds back nothing any more.
+func judgeInactive(s Slot, th Thresholds, _ Level) (Level, string) {
+	if s.Active || s.Synced || !s.kept || s.InactiveSince == nil || th.Inactive <= 0 {
+		return OK, ""
 	}
-	return ""
+	age := s.SampledAt.Sub(*s.InactiveSince)
+	if age < th.Inactive {
+		return OK, ""
+	}
+	return Warn, fmt.Sprintf("Nobody has read the slot for %s; it holds back %s of WAL, which grows with everything that is written.", age.Round(time.Second), size(s.RetainedBytes))
+}
+
+// judgeStill is about a reader that is there and confirms nothing, while more waits than moves between two keepalives.
+func judgeStill(s Slot, th Thresholds, now Level) (Level, string) {
+	if !s.Active || s.ConfirmedSince == nil || th.Still <= 0 || above(s.UnconfirmedBytes, th.StillBytes, 0, now) == OK {
+		return OK, ""
+	}
+	age := s.SampledAt.Sub(*s.ConfirmedSince)
+	if age < th.Still {
+		return OK, ""
+	}
+	return Warn, fmt.Sprintf("The slot's reader has confirmed nothing for %s, and %s of WAL wait.", age.Round(time.Second), size(s.UnconfirmedBytes))
 }
 
 func size(bytes int64) string { return units.BytesSize(float64(bytes)) }

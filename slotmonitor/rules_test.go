@@ -8,9 +8,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestJudge(t *testing.T) {
-	th := Thresholds{WarnRetained: 1 << 30, CriticalRetained: 10 << 30, WarnTimeToLimit: time.Hour, CriticalTimeToLimit: 10 * time.Minute}
+func TestRules(t *testing.T) {
+	th := DefaultThresholds
 	limit := ptr(int64(20 << 30))
+	ago := func(d time.Duration) *time.Time { return ptr(start.Add(-d)) }
 	for name, c := range map[string]struct {
 		slot  Slot
 		level Level
@@ -29,9 +30,18 @@ func TestJudge(t *testing.T) {
 		"more than an hour":     {Slot{SecondsToLimit: ptr(3601.0)}, OK, "", ""},
 		"a thousand years left": {Slot{SecondsToLimit: ptr(1e300)}, OK, "", ""},
 		"minutes left":          {Slot{SecondsToLimit: ptr(90.0)}, Critical, "slot_time_to_limit", "1m30s"},
+		"the disk":              {Slot{SecondsToFull: ptr(90.0)}, Critical, "slot_time_to_full", "1m30s"},
 		"the worst comes first": {Slot{WALStatus: WALExtended, LimitBytes: limit, SecondsToLimit: ptr(1.0), RetainedBytes: 2 << 30}, Critical, "slot_time_to_limit", "1s"},
+		"unread":                {Slot{kept: true, InactiveSince: ago(time.Minute)}, Warn, "slot_inactive", "for 1m0s"},
+		"unread for a moment":   {Slot{kept: true, InactiveSince: ago(59 * time.Second)}, OK, "", ""},
+		"unread, keeps nothing": {Slot{InactiveSince: ago(time.Hour)}, OK, "", ""},
+		"a standby's copy":      {Slot{kept: true, Synced: true, InactiveSince: ago(time.Hour)}, OK, "", ""},
+		"still":                 {Slot{Active: true, ConfirmedSince: ago(time.Minute), UnconfirmedBytes: 16 << 20}, Warn, "slot_not_advancing", "16MiB"},
+		"still, little waits":   {Slot{Active: true, ConfirmedSince: ago(time.Hour), UnconfirmedBytes: 16<<20 - 1}, OK, "", ""},
+		"still for a moment":    {Slot{Active: true, ConfirmedSince: ago(time.Second), UnconfirmedBytes: 1 << 40}, OK, "", ""},
 	} {
-		alerts, level := judge(c.slot, th)
+		c.slot.SampledAt = start
+		alerts, level := firing(judge(c.slot, th, nil))
 		require.Equal(t, c.level, level, name)
 		if c.level == OK {
 			require.Empty(t, alerts, name)
@@ -41,24 +51,53 @@ func TestJudge(t *testing.T) {
 		require.Equal(t, c.level, alerts[0].Level, name)
 		require.Contains(t, alerts[0].Sentence, c.words, name)
 	}
-	_, level := judge(Slot{RetainedBytes: 1 << 60, SecondsToLimit: ptr(0.0)}, Thresholds{})
+	_, level := firing(judge(Slot{RetainedBytes: 1 << 60, SecondsToLimit: ptr(0.0), Active: true, ConfirmedSince: ago(time.Hour), UnconfirmedBytes: 1 << 60}, Thresholds{}, nil))
 	require.Equal(t, OK, level, "a threshold of 0 is off")
 }
 
-func TestCause(t *testing.T) {
-	held := &Transaction{PID: 9, Age: time.Hour}
-	old := start.Add(-time.Hour)
-	for want, s := range map[string]Slot{
-		"Held back by the transaction of pid 9":     {Active: true, HeldBy: held, RetainedBytes: 100 << 20, UnconfirmedBytes: 10},
-		"Its reader (pid 5) has 90MiB left":         {Active: true, PID: 5, HeldBy: held, RetainedBytes: 100 << 20, UnconfirmedBytes: 90 << 20},
-		"Nobody has read the slot since":            {HeldBy: held, RetainedBytes: 100 << 20, UnconfirmedBytes: 90 << 20, InactiveSince: &old, SampledAt: start},
-		"It is a standby's copy":                    {Synced: true, InactiveSince: &old},
-		"Its reader (pid 6) has 1MiB left to confi": {Active: true, PID: 6, RetainedBytes: 1 << 20, UnconfirmedBytes: 1 << 20},
-	} {
-		require.Contains(t, cause(s), want)
+// TestRulesAreSlowToLetGo: a value that moves to and fro around a threshold does not switch the alert on and off.
+func TestRulesAreSlowToLetGo(t *testing.T) {
+	at := func(s Slot, rule string, now Level) Level {
+		for _, f := range judge(s, DefaultThresholds, func(string, string) Level { return now }) {
+			if f.Alert == rule {
+				return f.Level
+			}
+		}
+		return OK
 	}
-	require.Empty(t, cause(Slot{Active: true, HeldBy: held, RetainedBytes: 100}))
-	require.Empty(t, cause(Slot{WALStatus: WALLost, InactiveSince: &old}))
+	require.Equal(t, OK, at(Slot{RetainedBytes: 900 << 20}, "slot_retained_wal", OK))
+	require.Equal(t, Warn, at(Slot{RetainedBytes: 900 << 20}, "slot_retained_wal", Warn))
+	require.Equal(t, OK, at(Slot{RetainedBytes: 800 << 20}, "slot_retained_wal", Warn))
+	require.Equal(t, Critical, at(Slot{RetainedBytes: 9 << 30}, "slot_retained_wal", Critical))
+	require.Equal(t, Warn, at(Slot{RetainedBytes: 9 << 30}, "slot_retained_wal", Warn))
+	require.Equal(t, OK, at(Slot{SecondsToLimit: ptr(4000.0)}, "slot_time_to_limit", OK))
+	require.Equal(t, Warn, at(Slot{SecondsToLimit: ptr(4000.0)}, "slot_time_to_limit", Warn))
+	require.Equal(t, OK, at(Slot{SecondsToLimit: ptr(4501.0)}, "slot_time_to_limit", Warn))
+}
+
+func TestCause(t *testing.T) {
+	held := &Transaction{PID: 9, Age: time.Hour, QueryStart: &start}
+	old := start.Add(-time.Hour)
+	for _, c := range []struct {
+		code, words, next string
+		slot              Slot
+	}{
+		{CauseOpenTransaction, "Held back by the transaction of pid 9", "pg_terminate_backend(9)", Slot{Active: true, HeldBy: held, RetainedBytes: 100 << 20, UnconfirmedBytes: 10}},
+		{CauseOpenTransaction, "last statement began at 2026-01-02T03:04:05Z", "", Slot{Active: true, HeldBy: held, RetainedBytes: 100 << 20, UnconfirmedBytes: 10}},
+		{CauseOpenTransaction, `prepared transaction "it's"`, "ROLLBACK PREPARED 'it''s'", Slot{Active: true, HeldBy: &Transaction{GID: "it's"}, RetainedBytes: 100 << 20}},
+		{CauseReader, "Its reader (pid 5) has 90MiB left", "", Slot{Active: true, PID: 5, HeldBy: held, RetainedBytes: 100 << 20, UnconfirmedBytes: 90 << 20}},
+		{CauseReader, `(pid 5, application "debezium")`, "", Slot{Active: true, PID: 5, Reader: &Reader{Application: "debezium"}, RetainedBytes: 100 << 20, UnconfirmedBytes: 90 << 20}},
+		{CauseNoConsumer, "Nobody has read the slot since", "pg_drop_replication_slot('s')", Slot{HeldBy: held, RetainedBytes: 100 << 20, UnconfirmedBytes: 90 << 20, InactiveSince: &old, SampledAt: start}},
+		{CauseStandbyCopy, "It is a standby's copy", "", Slot{Synced: true, InactiveSince: &old}},
+		{CauseLost, "never be read again", "", Slot{WALStatus: WALLost, InactiveSince: &old}},
+		{CauseIdle, "Nothing waits", "", Slot{Active: true, HeldBy: held, RetainedBytes: 100}},
+	} {
+		c.slot.Name = "s"
+		got := cause(c.slot)
+		require.Equal(t, c.code, got.Code)
+		require.Contains(t, got.Sentence, c.words)
+		require.Contains(t, got.Next, c.next)
+	}
 }
 
 func TestSlotAsJSON(t *testing.T) {

@@ -23,28 +23,57 @@ type Slot struct {
 
 	Active        bool       `json:"active"`
 	PID           int        `json:"pid,omitempty"`            // of the walsender that serves its reader
+	Reader        *Reader    `json:"reader,omitempty"`         // nil: nobody reads, or the role may not see who
 	InactiveSince *time.Time `json:"inactive_since,omitempty"` // from the server (17+), else when the monitor first saw it inactive
+	Synced        bool       `json:"synced,omitempty"`         // a standby's copy of the primary's slot
 
 	WALStatus          string `json:"wal_status"` // one of the WAL… constants
 	InvalidationReason string `json:"invalidation_reason,omitempty"`
 	RestartLSN         string `json:"restart_lsn,omitempty"`
 	ConfirmedFlushLSN  string `json:"confirmed_flush_lsn,omitempty"`
 
-	RetainedBytes    int64        `json:"retained_wal_bytes"`           // current position − restart_lsn; 0 where nothing is kept any more
-	UnconfirmedBytes int64        `json:"unconfirmed_wal_bytes"`        // current position − confirmed_flush_lsn
-	SafeBytes        *int64       `json:"safe_wal_bytes"`               // may still be written before the slot is in danger; nil: no limit
-	LimitBytes       *int64       `json:"max_slot_wal_keep_size_bytes"` // max_slot_wal_keep_size; nil: no limit
-	Synced           bool         `json:"synced,omitempty"`             // a standby's copy of the primary's slot
-	kept             bool         // restart_lsn is set
-	GrowthPerSecond  *float64     `json:"growth_bytes_per_second"` // of RetainedBytes over the last minute; nil: not known yet
-	SecondsToLimit   *float64     `json:"seconds_to_limit"`        // at that growth; nil: no limit, not growing or not known
-	HeldBy           *Transaction `json:"held_by,omitempty"`       // the oldest open transaction of the server, when it is old enough to matter
+	RetainedBytes    int64      `json:"retained_wal_bytes"`    // current position − restart_lsn; 0 where nothing is kept any more
+	UnconfirmedBytes int64      `json:"unconfirmed_wal_bytes"` // current position − confirmed_flush_lsn
+	ConfirmedSince   *time.Time `json:"confirmed_since"`       // since when confirmed_flush_lsn has stood still, as far as the monitor saw
 
-	Cause  string  `json:"cause,omitempty"` // why log is held back, one sentence
-	Level  Level   `json:"level"`           // the worst of Alerts
+	SafeBytes       *int64   `json:"safe_wal_bytes"`               // may still be written before the slot is in danger; nil: no limit
+	LimitBytes      *int64   `json:"max_slot_wal_keep_size_bytes"` // max_slot_wal_keep_size; nil: no limit
+	VolumeBytes     *int64   `json:"wal_volume_bytes,omitempty"`   // as configured; nil: not known
+	VolumeUsed      *int64   `json:"wal_volume_used_bytes,omitempty"`
+	GrowthPerSecond *float64 `json:"growth_bytes_per_second"`     // of RetainedBytes over the last minute; nil: not known yet
+	Growth15m       *float64 `json:"growth_bytes_per_second_15m"` // over the last fifteen minutes; nil: not known yet
+	SecondsToLimit  *float64 `json:"seconds_to_limit"`            // at the last minute's growth; nil: no limit, not growing or not known
+	SecondsToFull   *float64 `json:"seconds_to_full,omitempty"`   // until the volume of pg_wal is full; nil as SecondsToLimit
+
+	HeldBy *Transaction `json:"held_by,omitempty"` // the oldest open transaction of the server, when it is old enough to matter
+	Stats  *Stats       `json:"decoding,omitempty"`
+
+	Cause  Cause   `json:"cause"`
+	Level  Level   `json:"level"` // the worst of Alerts
 	Alerts []Alert `json:"alerts,omitempty"`
 
 	SampledAt time.Time `json:"sampled_at"`
+
+	kept bool // restart_lsn is set
+}
+
+// Reader is who reads a slot.
+type Reader struct {
+	Application string     `json:"application,omitempty"`
+	Client      string     `json:"client,omitempty"`
+	HeardAt     *time.Time `json:"heard_at,omitempty"` // its last status update
+}
+
+// Stats is what decoding for the slot has done since the statistics were reset. Spilled is what did not fit into
+// logical_decoding_work_mem and went to disk until the commit; streamed, what went to a reader that takes transactions
+// in progress instead.
+type Stats struct {
+	SpilledTransactions  int64 `json:"spilled_transactions"`
+	SpilledBytes         int64 `json:"spilled_bytes"`
+	StreamedTransactions int64 `json:"streamed_transactions"`
+	StreamedBytes        int64 `json:"streamed_bytes"`
+	DecodedTransactions  int64 `json:"decoded_transactions"`
+	DecodedBytes         int64 `json:"decoded_bytes"`
 }
 
 // Transaction is one that has written and is not over: no slot's restart_lsn moves past its beginning.
@@ -56,7 +85,9 @@ type Transaction struct {
 	Application string        `json:"application,omitempty"`
 	State       string        `json:"state,omitempty"`
 	Age         time.Duration `json:"age_ns"`
-	AtLeast     bool          `json:"at_least,omitempty"` // the role may not see when it began: Age counts from when the monitor saw it first
+	AtLeast     bool          `json:"at_least,omitempty"`    // the role may not see when it began: Age counts from when the monitor saw it first
+	QueryStart  *time.Time    `json:"query_start,omitempty"` // of its present or last statement
+	Since       time.Time     `json:"since"`
 }
 
 // String names the transaction without its query, which may hold data.
@@ -68,5 +99,9 @@ func (t Transaction) String() string {
 	if t.PID == 0 {
 		return fmt.Sprintf("prepared transaction %q in database %q, open for %s", t.GID, t.Database, age)
 	}
-	return fmt.Sprintf("the transaction of pid %d (application %q, database %q), open for %s", t.PID, t.Application, t.Database, age)
+	text := fmt.Sprintf("the transaction of pid %d (application %q, database %q), open for %s", t.PID, t.Application, t.Database, age)
+	if t.QueryStart != nil {
+		text += ", its last statement began at " + t.QueryStart.UTC().Format(time.RFC3339)
+	}
+	return text
 }

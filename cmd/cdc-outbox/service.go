@@ -55,7 +55,7 @@ func newService(ctx context.Context, c *config.Loaded, reg *prometheus.Registry,
 	if s.monitor, err = slotmonitor.New(mc); err != nil {
 		return nil, err
 	}
-	telemetry.WatchAlerts(reg, s.firing)
+	telemetry.WatchAlerts(reg, s.monitor.Firing)
 	if c.HTTP.Listen == config.ListenOff {
 		return s, nil
 	}
@@ -148,24 +148,12 @@ func (s *service) status() status {
 	return withSlot(st, slot, err)
 }
 
-// firing lists the alerts that fire for the connector's slot.
-func (s *service) firing() []string {
-	var names []string
-	for _, slot := range s.monitor.Latest() {
-		for _, a := range slot.Alerts {
-			names = append(names, a.Rule)
-		}
-	}
-	return names
-}
-
 // monitorConfig takes what the slot monitor needs from the configuration.
 func monitorConfig(c *config.Loaded) slotmonitor.Config {
+	th := slotmonitor.DefaultThresholds
+	th.WarnRetained, th.CriticalRetained = int64(c.Monitor.WarnRetained), int64(c.Monitor.CriticalRetained)
 	return slotmonitor.Config{
-		DSN: c.Postgres.DSN.Read, Interval: c.Monitor.Interval, Only: []string{c.Postgres.Slot},
-		Thresholds: slotmonitor.Thresholds{
-			WarnRetained: int64(c.Monitor.WarnRetained), CriticalRetained: int64(c.Monitor.CriticalRetained),
-			WarnTimeToLimit: time.Hour, CriticalTimeToLimit: 10 * time.Minute,
-		},
+		DSN: c.Postgres.DSN.Read, Interval: c.Monitor.Interval, Only: []string{c.Postgres.Slot}, Thresholds: th,
+		Repeat: c.Monitor.Repeat, WALVolume: int64(c.Monitor.WALVolume),
 	}
 }

@@ -66,8 +66,8 @@ func slotLines(line func(string, string, ...any), s *slotmonitor.Slot) {
 	if s.SafeBytes != nil {
 		line("until it is lost", "%s may still be written", units.BytesSize(float64(*s.SafeBytes)))
 	}
-	if s.Cause != "" {
-		line("why", "%s", s.Cause)
+	if s.Cause.Code != slotmonitor.CauseIdle {
+		line("why", "%s", s.Cause.Sentence)
 	}
 	for _, a := range s.Alerts {
 		line(a.Level.String(), "%s", a.Sentence)

@@ -113,7 +113,9 @@ type Monitor struct {
 	Interval         time.Duration `key:"interval" default:"5s" doc:"How often the slot is looked at."`
 	WarnRetained     Size          `key:"warn_retained" default:"1GiB" doc:"Warn when the slot holds back more WAL than this."`
 	CriticalRetained Size          `key:"critical_retained" default:"10GiB" doc:"Critical when the slot holds back more WAL than this."`
-	Webhook          Secret        `key:"webhook" doc:"URL that alerts are posted to."`
+	WALVolume        Size          `key:"wal_volume" default:"0" example:"100GiB" doc:"Size of the volume that holds pg_wal, which no SQL tells. With it, the time until it is full is forecast. 0: not known. A role with pg_monitor lets everything in pg_wal count, else only what the slot holds back does."`
+	Repeat           time.Duration `key:"repeat" default:"1h" doc:"An alert that still fires is told again in log and webhook after so long."`
+	Webhook          Secret        `key:"webhook" doc:"URL that alerts are posted to. It is never shown; one in a file is read again for each request."`
 }
 
 // HTTP is the server with metrics, health and status.

@@ -28,6 +28,7 @@ func (l *loader) validate(c *Config) {
 		l.fail("monitor.critical_retained", "a size above "+c.Monitor.WarnRetained.String(),
 			"is not above monitor.warn_retained (%s)", c.Monitor.WarnRetained)
 	}
+	l.atLeast("monitor.repeat", int64(c.Monitor.Repeat), int64(time.Second), "a duration from 1s")
 	if c.HTTP.Listen != ListenOff {
 		l.address("http.listen", c.HTTP.Listen, true)
 	}

@@ -1,0 +1,77 @@
+package slotmonitor
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestAlertsTellEachChangeOnce(t *testing.T) {
+	a := newAlerts(time.Hour)
+	now := start
+	step := func(after time.Duration, level Level) []Event {
+		now = now.Add(after)
+		return a.add([]Finding{{Alert: "x", Slot: "s", Level: level, Sentence: level.String() + "!"}}, now)
+	}
+	require.Empty(t, step(0, OK), "a healthy slot is nothing to tell")
+	got := step(time.Second, Warn)
+	require.Equal(t, []Event{{Alert: "x", Slot: "s", State: Firing, Level: Warn, Sentence: "warn!", Since: now, At: now}}, got, "worse is told at once")
+	began := now
+	require.Empty(t, step(time.Second, Warn))
+	got = step(time.Second, Critical)
+	require.Len(t, got, 1)
+	require.Equal(t, Critical, got[0].Level)
+	require.Equal(t, Warn, got[0].Before)
+	require.Equal(t, began, got[0].Since)
+	for range calmTicks - 1 {
+		require.Empty(t, step(time.Second, OK), "better only when it stays so")
+	}
+	require.Empty(t, step(time.Second, Critical), "it was not calm")
+	for range calmTicks - 1 {
+		require.Empty(t, step(time.Second, OK))
+	}
+	require.Equal(t, []string{"x"}, a.names())
+	got = step(time.Second, OK)
+	require.Equal(t, []Event{{Alert: "x", Slot: "s", State: Resolved, Level: Critical, Before: Critical, Sentence: "critical!", Since: began, At: now}}, got)
+	require.Empty(t, step(time.Second, OK))
+	require.Empty(t, a.names())
+}
+
+func TestAlertsGetMilderAfterACalm(t *testing.T) {
+	a := newAlerts(time.Hour)
+	var told []Level
+	for _, level := range []Level{Critical, Warn, Warn, Warn, Warn, Warn, Warn, Warn, OK} {
+		for _, e := range a.add([]Finding{{Alert: "x", Level: level}}, start) {
+			told = append(told, e.Level)
+		}
+	}
+	require.Equal(t, []Level{Critical, Warn}, told)
+}
+
+func TestAlertsRepeat(t *testing.T) {
+	a := newAlerts(time.Hour)
+	found := []Finding{{Alert: "x", Slot: "s", Level: Warn}}
+	require.Len(t, a.add(found, start), 1, "bad from the start")
+	require.Empty(t, a.add(found, start.Add(time.Hour-1)))
+	got := a.add(found, start.Add(time.Hour))
+	require.Len(t, got, 1)
+	require.True(t, got[0].Repeated)
+	require.Empty(t, a.add(found, start.Add(time.Hour+1)))
+	require.Empty(t, a.add(nil, start.Add(24*time.Hour)), "nobody looked, so nothing is known")
+	require.Equal(t, Warn, a.level("x", "s"))
+}
+
+func TestAlertsEndWithTheirSlot(t *testing.T) {
+	a := newAlerts(time.Hour)
+	a.add([]Finding{{Alert: "x", Slot: "gone", Level: Warn}, {Alert: "y", Slot: "gone", Level: Critical}, {Alert: "x", Slot: "there", Level: Warn}, {Alert: "z", Level: Warn}}, start)
+	alerts, level := a.of("gone")
+	require.Equal(t, Critical, level)
+	require.Equal(t, "y", alerts[0].Rule)
+	got := a.gone(func(name string) bool { return name == "there" }, start)
+	require.Len(t, got, 2)
+	require.Equal(t, "x", got[0].Alert)
+	require.Equal(t, Resolved, got[1].State)
+	require.Contains(t, got[1].Sentence, "does not exist any more")
+	require.Equal(t, []string{"x", "z"}, a.names())
+}
