@@ -58,7 +58,7 @@ test-versions: ## what depends on the version of Postgres, on 14, 16, 17 and 18 
 
 matrix: build ## every test that needs Postgres, and the core of e2e, on one version after the other; VERSIONS="14 15 16 17 18"
 	@set -e; for v in $${VERSIONS:-14 15 16 17 18}; do echo "PostgreSQL $$v"; \
-		CDC_OUTBOX_TEST_PG_VERSION=$$v $(GO) test $(RACE) -count=1 ./replication/ ./slotmonitor/ ./outbox/ ./cmd/cdc-outbox/; \
+		CDC_OUTBOX_TEST_PG_VERSION=$$v $(GO) test $(RACE) -count=1 ./replication/ ./slotmonitor/ ./outbox/ ./inbox/ ./cmd/cdc-outbox/; \
 		CDC_OUTBOX_TEST_PG_VERSION=$$v $(GO) test $(RACE) -tags e2e -count=1 -timeout 20m -run '$(PG_E2E)' ./internal/e2e/; done
 
 unit: ## unit tests only: no servers, seconds

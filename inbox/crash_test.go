@@ -1,0 +1,115 @@
+package inbox
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+)
+
+// assassin ends the backend in front of or behind one statement of a transaction, once.
+type assassin struct {
+	t      *testing.T
+	b      *bed
+	step   string // beginning of the statement
+	behind bool
+	struck atomic.Bool
+}
+
+type statementKey struct{}
+
+func (a *assassin) TraceQueryStart(ctx context.Context, conn *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
+	if !a.behind {
+		a.strike(conn, data.SQL)
+	}
+	return context.WithValue(ctx, statementKey{}, data.SQL)
+}
+
+func (a *assassin) TraceQueryEnd(ctx context.Context, conn *pgx.Conn, _ pgx.TraceQueryEndData) {
+	if a.behind {
+		a.strike(conn, ctx.Value(statementKey{}).(string))
+	}
+}
+
+func (a *assassin) strike(conn *pgx.Conn, statement string) {
+	if !strings.HasPrefix(statement, a.step) || !a.struck.CompareAndSwap(false, true) {
+		return
+	}
+	var gone bool
+	err := a.b.pool.QueryRow(context.Background(), "SELECT pg_terminate_backend($1, 10000)", conn.PgConn().PID()).Scan(&gone)
+	if err != nil || !gone {
+		a.t.Errorf("the backend is still there: %v", err)
+	}
+}
+
+// Whatever step the backend dies at: either nothing was written or all, and with the delivery that follows there is exactly one effect.
+func TestCrashAtEachStep(t *testing.T) {
+	steps := map[Strategy][]string{
+		Insert:   {"begin", `INSERT INTO "processed_events"`, "INSERT INTO effects", "commit"},
+		Advisory: {"begin", "SELECT pg_try_advisory_xact_lock", `INSERT INTO "processed_events"`, "INSERT INTO effects", `UPDATE "processed_events"`, "commit"},
+	}
+	eachStrategy(t, func(t *testing.T, opts Options) {
+		b := newBed(t)
+		for _, step := range steps[opts.Strategy] {
+			for _, behind := range []bool{false, true} {
+				name := map[bool]string{false: "before ", true: "behind "}[behind] + step
+				t.Run(name, func(t *testing.T) {
+					_, err := b.pool.Exec(t.Context(), "TRUNCATE effects, processed_events")
+					require.NoError(t, err)
+					a := &assassin{t: t, b: b, step: step, behind: behind}
+					in, err := New(b.connect(t, a), opts)
+					require.NoError(t, err)
+					err = in.Handle(t.Context(), Event{ID: "e"}, effect("e", ""))
+					require.True(t, a.struck.Load(), "no such step")
+
+					written := step == "commit" && behind
+					require.Equal(t, written, err == nil, "%v", err)
+					require.Equal(t, written, b.count(t, "effects") == 1)
+					require.Equal(t, written, b.count(t, "processed_events") == 1)
+
+					again, err := New(b.pool, opts)
+					require.NoError(t, err)
+					err = again.Handle(t.Context(), Event{ID: "e"}, effect("e", ""))
+					if written {
+						require.ErrorIs(t, err, ErrDuplicate)
+					} else {
+						require.NoError(t, err)
+					}
+					require.Equal(t, 1, b.count(t, "effects"))
+					require.Equal(t, 1, b.count(t, "processed_events WHERE status = 'COMPLETED'"))
+				})
+			}
+		}
+	})
+}
+
+// deafPool commits, and the answer is lost.
+type deafPool struct{ DB }
+
+type deafTx struct{ pgx.Tx }
+
+var errDeaf = errors.New("connection reset by peer")
+
+func (d deafPool) BeginTx(ctx context.Context, opts pgx.TxOptions) (pgx.Tx, error) {
+	tx, err := d.DB.BeginTx(ctx, opts)
+	return deafTx{tx}, err
+}
+
+func (d deafTx) Commit(ctx context.Context) error {
+	return errors.Join(d.Tx.Commit(ctx), errDeaf)
+}
+
+func TestTheAnswerToTheCommitIsLost(t *testing.T) {
+	eachStrategy(t, func(t *testing.T, opts Options) {
+		b := newBed(t)
+		in, err := New(deafPool{b.pool}, opts)
+		require.NoError(t, err)
+		require.ErrorIs(t, in.Handle(t.Context(), Event{ID: "e"}, effect("e", "")), errDeaf)
+		require.ErrorIs(t, in.Handle(t.Context(), Event{ID: "e"}, effect("e", "")), ErrDuplicate)
+		require.Equal(t, 1, b.count(t, "effects"))
+	})
+}

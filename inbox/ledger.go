@@ -1,0 +1,127 @@
+package inbox
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// ledger holds what both variants, pgx and database/sql, do inside the transaction.
+type ledger struct {
+	opts     Options
+	insert   string
+	complete string
+	state    string
+	release  string
+	prune    string
+}
+
+// session runs one statement of a transaction, or outside of one.
+type session interface {
+	exec(ctx context.Context, sql string, args ...any) (rows int64, err error)
+	scan(ctx context.Context, dest any, sql string, args ...any) error
+}
+
+// lockStatement asks for the lock of an event. It must be a statement of its own, in front of the claim: a statement sees what was committed
+// before it began, so one that took the lock and looked at the row at once might miss what the previous holder wrote.
+const lockStatement = `SELECT pg_try_advisory_xact_lock($1)`
+
+func newLedger(opts Options) (*ledger, error) {
+	opts, err := opts.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	c := opts.Consumer
+	if c == "" || len(c) > maxConsumer || strings.ContainsRune(c, 0) || !utf8.ValidString(c) {
+		return nil, fmt.Errorf("inbox: Options.Consumer must be 1 to %d bytes of text", maxConsumer)
+	}
+	table := opts.table()
+	return &ledger{
+		opts: opts,
+		// The conflict is the ledger's own by construction: a unique violation is never looked at, so none of the handler's
+		// can be taken for a duplicate.
+		insert: `INSERT INTO ` + table + ` (consumer, event_id, status, source, completed_at)
+VALUES ($1, $2, $3, $4, CASE WHEN $3 = 'COMPLETED' THEN now() END) ON CONFLICT (consumer, event_id) DO NOTHING`,
+		complete: `UPDATE ` + table + ` SET status = 'COMPLETED', completed_at = clock_timestamp() WHERE consumer = $1 AND event_id = $2 AND status = 'PROCESSING'`,
+		state: `SELECT CASE WHEN status = 'COMPLETED' THEN 'completed' WHEN claimed_at < now() - $3 * interval '1 microsecond' THEN 'stale' ELSE 'fresh' END
+FROM ` + table + ` WHERE consumer = $1 AND event_id = $2`,
+		release: `DELETE FROM ` + table + ` WHERE consumer = $1 AND event_id = $2 AND status = 'PROCESSING'`,
+		prune: `DELETE FROM ` + table + ` WHERE ctid = ANY (ARRAY(SELECT ctid FROM ` + table + `
+WHERE consumer = $1 AND claimed_at < now() - $2 * interval '1 microsecond' AND status = 'COMPLETED' LIMIT $3 FOR UPDATE SKIP LOCKED))`,
+	}, nil
+}
+
+// claim makes the event this transaction's, or says why it can't be.
+func (l *ledger) claim(ctx context.Context, s session, e Event) error {
+	status := "COMPLETED" // visible to nobody before the commit, when it is true
+	if l.opts.Strategy == Advisory {
+		status = "PROCESSING"
+		var locked bool
+		if err := s.scan(ctx, &locked, lockStatement, lockKey(l.opts.Consumer, e.ID)); err != nil {
+			return fmt.Errorf("inbox: lock the event: %w", err)
+		}
+		if !locked {
+			return ErrContended
+		}
+	}
+	inserted, err := s.exec(ctx, l.insert, l.opts.Consumer, e.ID, status, e.source())
+	switch {
+	case err != nil:
+		return fmt.Errorf("inbox: claim the event: %w", err)
+	case inserted == 1:
+		return nil
+	}
+	return l.found(ctx, s, e)
+}
+
+// found says what a row that was there before means. In Handle a row that is still PROCESSING belongs to nobody who is at work: that one's
+// would not be visible.
+func (l *ledger) found(ctx context.Context, s session, e Event) error {
+	state, err := l.look(ctx, s, e, 0)
+	switch {
+	case err != nil:
+		return err
+	case state == "completed":
+		return ErrDuplicate
+	}
+	return ErrUnfinished
+}
+
+// look returns the state of the event's row: completed, fresh, or stale where it was claimed longer ago than age.
+func (l *ledger) look(ctx context.Context, s session, e Event, age time.Duration) (state string, err error) {
+	err = s.scan(ctx, &state, l.state, l.opts.Consumer, e.ID, age.Microseconds())
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", ErrContended // deleted in between: the next delivery claims it
+	}
+	if err != nil {
+		return "", fmt.Errorf("inbox: read the event's row: %w", err)
+	}
+	return state, nil
+}
+
+// finish marks the claim as done, where the claim didn't say so already.
+func (l *ledger) finish(ctx context.Context, s session, e Event) error {
+	if l.opts.Strategy != Advisory {
+		return nil
+	}
+	updated, err := s.exec(ctx, l.complete, l.opts.Consumer, e.ID)
+	if err != nil {
+		return fmt.Errorf("inbox: complete the event: %w", err)
+	}
+	if updated != 1 {
+		return fmt.Errorf("inbox: complete the event: %d rows of the ledger are its claim; has the handler changed the ledger?", updated)
+	}
+	return nil
+}
+
+// lockKey is the advisory lock of an event: the first 8 bytes of SHA-256. NUL parts the two texts, as neither can hold one.
+func lockKey(consumer, eventID string) int64 {
+	sum := sha256.Sum256([]byte(consumer + "\x00" + eventID))
+	return int64(binary.BigEndian.Uint64(sum[:8]))
+}

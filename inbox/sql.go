@@ -1,0 +1,74 @@
+package inbox
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+)
+
+// SQL handles events on database/sql, with any Postgres driver whose errors tell their SQLSTATE (pgx, lib/pq). It is safe for concurrent use.
+type SQL struct {
+	*ledger
+	db *sql.DB
+}
+
+// NewSQL checks the options and returns a SQL. It doesn't touch the database.
+func NewSQL(db *sql.DB, opts Options) (*SQL, error) {
+	l, err := newLedger(opts)
+	if err != nil {
+		return nil, err
+	}
+	return &SQL{l, db}, nil
+}
+
+// Handle is Inbox.Handle. A *sql.Tx can't be kept from the handler's Commit: one that does so makes Handle return an error.
+func (in *SQL) Handle(ctx context.Context, e Event, handle func(ctx context.Context, tx *sql.Tx) error) error {
+	return in.run(ctx, e, func() error {
+		return in.inTx(ctx, func(tx *sql.Tx) error {
+			s := sqlSession{tx}
+			if err := in.claim(ctx, s, e); err != nil {
+				return err
+			}
+			if err := handle(ctx, tx); err != nil {
+				return err
+			}
+			return in.finish(ctx, s, e)
+		})
+	})
+}
+
+func (in *SQL) inTx(ctx context.Context, do func(tx *sql.Tx) error) error {
+	tx, err := in.db.BeginTx(ctx, &sql.TxOptions{Isolation: in.opts.Isolation})
+	if err != nil {
+		return fmt.Errorf("inbox: begin: %w", err)
+	}
+	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
+	if err := do(tx); err != nil {
+		return err
+	}
+	if err := tx.Commit(); err != nil {
+		return fmt.Errorf("inbox: commit: %w", err)
+	}
+	return nil
+}
+
+func (in *SQL) inSession(ctx context.Context, do func(s session) error) error {
+	return in.inTx(ctx, func(tx *sql.Tx) error { return do(sqlSession{tx}) })
+}
+
+// Ping asks the database for an answer.
+func (in *SQL) Ping(ctx context.Context) error { return in.ping(ctx, in) }
+
+type sqlSession struct{ tx *sql.Tx }
+
+func (s sqlSession) exec(ctx context.Context, sql string, args ...any) (int64, error) {
+	result, err := s.tx.ExecContext(ctx, sql, args...)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
+func (s sqlSession) scan(ctx context.Context, dest any, sql string, args ...any) error {
+	return s.tx.QueryRowContext(ctx, sql, args...).Scan(dest)
+}
