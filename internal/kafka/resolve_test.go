@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -174,9 +175,9 @@ func TestRefusedLimit(t *testing.T) {
 				r := newRig(t, c, change, func(cfg *Config) {
 					cfg.MaxBatchBytes, cfg.MaxRequestBytes, cfg.Compression = 20_000, 20_000, compression
 					cfg.Refused = func(q Refusal) Resolution {
-						require.Equal(t, 10_000, q.Limit)
-						require.Greater(t, q.Bytes, q.Limit)
-						require.Equal(t, noise(30_000), q.Value)
+						assert.Equal(t, 10_000, q.Limit)
+						assert.Greater(t, q.Bytes, q.Limit)
+						assert.Equal(t, noise(30_000), q.Value)
 						return Resolution{Replace, &router.Record{Topic: "dead", Key: q.Key, Value: []byte("too large")}}
 					}
 				}).start()
@@ -301,10 +302,14 @@ func TestRefusedSparesOthers(t *testing.T) {
 	r.whole()
 	require.Eventually(t, func() bool { r.mu.Lock(); defer r.mu.Unlock(); return r.acked[5] == 1 }, testPatience, time.Millisecond)
 	r.lock()
-	require.EqualValues(t, 0, r.topics["u"].partitions[0].identity.epoch)
-	require.True(t, r.topics["u"].partitions[0].head().sequenced)
+	defer r.Producer.mu.Unlock()
+	u := r.topics["u"].partitions[0]
 	require.EqualValues(t, 1, r.topics["t"].partitions[0].identity.epoch)
-	r.Producer.mu.Unlock()
+	require.EqualValues(t, 0, u.identity.epoch)
+	doubtful := append(slices.Clone(u.inflight), u.queued...)
+	require.Len(t, doubtful, 1)
+	require.True(t, doubtful[0].sequenced)
+	require.EqualValues(t, 1, doubtful[0].sequence)
 }
 
 // TestRefusedAndStopped: who stops while the question is open hears nothing of the record, and Run waits for the answer.
