@@ -220,9 +220,13 @@ func (c *Config) startingPoint(id *Identity) error {
 func (c *connection) startReplication(ctx context.Context, cfg *Config, start pglogrepl.LSN) error {
 	// The list of publications is a list of identifiers inside a string (pgoutput.c, SplitIdentifierString).
 	publication := strings.ReplaceAll(QuoteIdentifier(cfg.Publication), "'", "''")
+	options := []string{"proto_version '1'", "publication_names '" + publication + "'"}
+	if len(cfg.Messages) > 0 {
+		options = append(options, "messages 'true'")
+	}
 	err := pglogrepl.StartReplication(ctx, c.PgConn, cfg.Slot, start, pglogrepl.StartReplicationOptions{
 		Mode:       pglogrepl.LogicalReplication,
-		PluginArgs: []string{"proto_version '1'", "publication_names '" + publication + "'"},
+		PluginArgs: options,
 	})
 	if err != nil {
 		return cfg.startError(ctx, err)

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -222,6 +223,11 @@ func (s *Stream) sawRow() {
 	switch s.message.Kind {
 	case KindBegin:
 		s.commit = uint64(s.message.Begin.CommitLSN)
+	case KindLogicalMessage:
+		if !s.message.Logical.Transactional || !slices.Contains(s.cfg.Messages, s.message.Logical.Prefix) {
+			return
+		}
+		fallthrough
 	case KindInsert:
 		if s.lastRow.Load() < s.commit {
 			s.lastRow.Store(s.commit)

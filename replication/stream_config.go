@@ -17,6 +17,7 @@ type Config struct {
 	Slot        string // required
 	Publication string // required; any name Postgres allows
 	Tables      []Table
+	Messages    []string // prefixes of logical messages that are events; none: the server sends no messages
 
 	// Columns and Failover are for the SQL in remedies only.
 	Columns  OutboxColumns

@@ -15,6 +15,7 @@ type jsonObject struct {
 	pos     int
 	first   bool
 	scratch []byte
+	loose   bool // value passes over strings without decoding them
 }
 
 // jsonMember is a name and its value: the decoded text of a string, otherwise the value's own JSON text; nil for
@@ -50,29 +51,37 @@ func (o *jsonObject) reset(src []byte) (bool, error) {
 
 // next returns the next member; ok is false after the last one.
 func (o *jsonObject) next() (m jsonMember, ok bool, err error) {
+	if m.name, ok, err = o.name(); !ok {
+		return m, false, err
+	}
+	m.value, err = o.member()
+	return m, err == nil, err
+}
+
+// name returns the next member's name and stands at its value then; ok is false after the last one.
+func (o *jsonObject) name() (name []byte, ok bool, err error) {
 	o.space()
 	if o.accept('}') {
 		if o.space(); o.pos != len(o.src) {
-			return m, false, errJSONObject
+			return nil, false, errJSONObject
 		}
-		return m, false, nil
+		return nil, false, nil
 	}
 	if !o.first {
 		if !o.accept(',') {
-			return m, false, errJSONObject
+			return nil, false, errJSONObject
 		}
 		o.space()
 	}
 	o.first = false
-	if m.name, err = o.string(); err != nil {
-		return m, false, err
+	if name, err = o.string(); err != nil {
+		return nil, false, err
 	}
 	if o.space(); !o.accept(':') {
-		return m, false, errJSONObject
+		return nil, false, errJSONObject
 	}
 	o.space()
-	m.value, err = o.member()
-	return m, err == nil, err
+	return name, true, nil
 }
 
 // member reads a member's value in the form a header takes.
@@ -100,6 +109,8 @@ func (o *jsonObject) value(depth int) error {
 		return errJSONValue
 	}
 	switch c := o.src[o.pos]; {
+	case c == '"' && o.loose:
+		return o.skipString()
 	case c == '"':
 		mark := len(o.scratch)
 		_, err := o.string()
@@ -206,6 +217,22 @@ func (o *jsonObject) string() ([]byte, error) {
 		o.pos++
 	}
 	return nil, errJSONString
+}
+
+// skipString passes over a string whose escapes need have no meaning.
+func (o *jsonObject) skipString() error {
+	for o.pos++; o.pos < len(o.src); o.pos++ {
+		switch c := o.src[o.pos]; {
+		case c == '"':
+			o.pos++
+			return nil
+		case c == '\\':
+			o.pos++
+		case c < 0x20:
+			return errJSONString
+		}
+	}
+	return errJSONString
 }
 
 // escaped goes on with a string whose first escape is at pos.

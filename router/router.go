@@ -30,6 +30,8 @@ type Router struct {
 
 	record Record
 
+	messages *messages // nil until the first one
+
 	debezium *debezium // in place of all the above, with the preset debezium
 }
 

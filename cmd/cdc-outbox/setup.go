@@ -139,6 +139,9 @@ func adminConfig(c *config.Loaded, table bool) (replication.AdminConfig, error) 
 		}
 	}
 	for _, name := range c.Postgres.Tables {
+		if name == config.ListenOff {
+			continue // messages alone
+		}
 		t, err := replication.ParseTable(name)
 		if err != nil {
 			return cfg, &fault.Error{Kind: fault.Config, Object: "postgres.tables", Err: err}

@@ -72,7 +72,7 @@ func connectorConfig(c *config.Loaded, admin replication.AdminConfig, reg promet
 	return connector.Config{
 		Replication: replication.Config{
 			DSN: c.Postgres.DSN.Read, Slot: c.Postgres.Slot, Publication: c.Postgres.Publication,
-			Tables: admin.Tables, Columns: admin.Columns, Failover: admin.Failover, Memory: admin.Memory, Logger: log,
+			Tables: admin.Tables, Messages: c.Postgres.Messages, Columns: admin.Columns, Failover: admin.Failover, Memory: admin.Memory, Logger: log,
 		},
 		Kafka:         producer,
 		Router:        route,

@@ -192,13 +192,24 @@ monitor: {warn_retained: 10GiB, critical_retained: 1GiB}
 
 func TestUnbuiltValuesAreRefused(t *testing.T) {
 	for _, arg := range []string{
-		"--postgres-messages=orders", "--postgres-snapshot=initial", "--monitor-webhook=https://alerts",
+		"--postgres-snapshot=initial", "--monitor-webhook=https://alerts",
 	} {
 		_, err := load(t, "", nil, arg)
 		require.ErrorContains(t, err, "not in this version", arg)
 	}
 	_, err := load(t, "delivery: at_least_once\npostgres: {messages: [], snapshot: never}\nmonitor: {webhook: ''}\nkafka: {topics: {create: no}}\n", nil)
 	require.NoError(t, err, "the defaults may be spelled out")
+}
+
+func TestMessagesMayStandInForTables(t *testing.T) {
+	for _, file := range []string{"postgres: {tables: []}\n", "postgres: {tables: [off]}\n", "postgres: {tables: off}\n"} {
+		_, err := load(t, file, nil)
+		require.ErrorContains(t, err, "names no table, and postgres.messages no prefix")
+		_, err = load(t, file, []string{"CDC_OUTBOX_POSTGRES_MESSAGES=outbox"})
+		require.NoError(t, err)
+	}
+	_, err := load(t, "", nil, "--postgres-messages=a,a")
+	require.ErrorContains(t, err, "twice")
 }
 
 func TestBadFiles(t *testing.T) {

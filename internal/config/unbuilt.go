@@ -12,7 +12,6 @@ var unbuilt = []struct {
 	value    string // refused; empty: anything but the default
 	sentence string
 }{
-	{"postgres.messages", "", "events from pg_logical_emit_message() are not in this version; write them to an outbox table"},
 	{"postgres.snapshot", "initial", "the initial snapshot is not in this version; rows from before the slot was created are not published"},
 	{"monitor.webhook", "", "the webhook is not in this version; use the metrics, and the alert rules for Prometheus"},
 }

@@ -47,8 +47,13 @@ func (l *loader) postgres(p *Postgres) {
 	if p.Publication == "" || len(p.Publication) > 63 || strings.ContainsRune(p.Publication, 0) {
 		l.fail("postgres.publication", "1 to 63 bytes", "is not a name for a publication")
 	}
-	if len(p.Tables) == 0 {
-		l.fail("postgres.tables", "schema.table, one or more", "names no table")
+	if (len(p.Tables) == 0 || slices.Equal(p.Tables, []string{ListenOff})) && len(p.Messages) == 0 {
+		l.fail("postgres.tables", "schema.table, one or more", "names no table, and postgres.messages no prefix")
+	}
+	for i, prefix := range p.Messages {
+		if strings.ContainsRune(prefix, 0) || slices.Contains(p.Messages[:i], prefix) {
+			l.fail("postgres.messages", "", "names %q twice, or no prefix that Postgres takes", prefix)
+		}
 	}
 	for i, t := range p.Tables {
 		if slices.Contains(p.Tables[:i], t) {

@@ -38,12 +38,12 @@ func (c *Connector) foreign(rel *replication.Relation) bool {
 	return r.foreign
 }
 
-// configured takes every table for configured where none is named.
+// configured takes every table for configured where nothing is named.
 func (c *Connector) configured(rel *replication.Relation) bool {
 	for _, t := range c.cfg.Replication.Tables {
 		if t.Schema == rel.Namespace && t.Name == rel.Name {
 			return true
 		}
 	}
-	return len(c.cfg.Replication.Tables) == 0
+	return len(c.cfg.Replication.Tables) == 0 && len(c.cfg.Replication.Messages) == 0
 }

@@ -31,7 +31,8 @@ type reader struct {
 	timeline int32             // of the stream
 	covered  covered
 
-	changes [3]warnings // of updates, deletes and truncates
+	message replication.Message // a logical message as a row
+	changes [3]warnings         // of updates, deletes and truncates
 
 	warned map[uint32]bool // of which foreign tables, by OID, the log has told
 }
@@ -99,6 +100,8 @@ func (c *Connector) handle(t *offsets.Tracker, m *replication.Message) error {
 		}
 	case replication.KindKeepalive:
 		t.Observe(offsets.LSN(m.Keepalive.WALEnd))
+	case replication.KindLogicalMessage:
+		return c.logical(t, m)
 	case replication.KindUpdate, replication.KindDelete, replication.KindTruncate:
 		return c.changed(t, m)
 	default:
@@ -138,7 +141,7 @@ func (c *Connector) awaitConfirmed(t *offsets.Tracker) error {
 	return nil
 }
 
-// insert takes a row from the stream to the producer. From Add on there is no way out but through Produce (rule 1).
+// insert takes a row from the stream to the producer.
 func (c *Connector) insert(t *offsets.Tracker, m *replication.Message) error {
 	foreign, err := c.meet(m.Relation)
 	if err != nil { // before Add: the row comes again
@@ -148,6 +151,12 @@ func (c *Connector) insert(t *offsets.Tracker, m *replication.Message) error {
 		c.counts.foreign.Add(1)
 		return nil
 	}
+	return c.publish(t, m, nil)
+}
+
+// publish counts a row and produces its record, unless it is known to be bad. From Add on there is no way out but through
+// Produce (rule 1).
+func (c *Connector) publish(t *offsets.Tracker, m *replication.Message, bad error) error {
 	pos, ticket, fresh, err := t.Add()
 	if err != nil {
 		return c.disorder(err)
@@ -164,6 +173,9 @@ func (c *Connector) insert(t *offsets.Tracker, m *replication.Message) error {
 		return c.cover(t, ticket)
 	}
 	c.reader.position, _ = pos.AppendText(c.reader.position[:0]) // cannot fail
+	if bad != nil {
+		return c.badRow(t, m, pos, ticket, bad)
+	}
 	rec, err := c.cfg.Router.Route(m.Relation, m.Tuple, router.Source{Position: c.reader.position, CommitTime: c.reader.commitTime})
 	if err != nil {
 		return c.badRow(t, m, pos, ticket, err)

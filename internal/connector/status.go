@@ -96,8 +96,8 @@ type Counts struct {
 	Updates      uint64 `json:"updates"`       // UPDATEs of outbox rows: not published
 	Deletes      uint64 `json:"deletes"`
 	Truncates    uint64 `json:"truncates"`
-	Messages     uint64 `json:"logical_messages"`
-	Other        uint64 `json:"other"` // messages of kinds this version does not know
+	Messages     uint64 `json:"logical_messages"` // of prefixes that are not configured
+	Other        uint64 `json:"other"`            // messages of kinds this version does not know
 }
 
 // counts is Counts as it is counted.
@@ -114,8 +114,6 @@ func (c *counts) add(m *replication.Message) {
 		c.deletes.Add(1)
 	case replication.KindTruncate:
 		c.truncates.Add(1)
-	case replication.KindLogicalMessage:
-		c.messages.Add(1)
 	case replication.KindOther:
 		c.other.Add(1)
 	}

@@ -1,0 +1,64 @@
+package connector
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
+	"github.com/cdc-outbox/cdc-outbox/offsets"
+	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/router"
+)
+
+// logical takes a logical message that the application emitted as an event. From here on it is a row among the rows of
+// its transaction. Those of other prefixes are somebody else's.
+func (c *Connector) logical(t *offsets.Tracker, m *replication.Message) error {
+	l := &m.Logical
+	if !slices.Contains(c.cfg.Replication.Messages, l.Prefix) {
+		c.counts.messages.Add(1)
+		return nil
+	}
+	if !l.Transactional {
+		return c.refuseMessage(m)
+	}
+	rel, tuple, bad := c.cfg.Router.Message(l.Prefix, l.Content)
+	if err := c.cfg.Router.Prepare(rel); err != nil {
+		return err
+	}
+	row := &c.reader.message
+	row.Kind, row.WALStart, row.Relation, row.Tuple = replication.KindLogicalMessage, m.WALStart, rel, tuple
+	return c.publish(t, row, bad)
+}
+
+// refuseMessage applies the policy to a message outside of any transaction. Its sender may have rolled back since, no
+// commit gives it a position, and no ticket can hold the slot in front of it. So it can be passed over or halted at, but not
+// put aside.
+func (c *Connector) refuseMessage(m *replication.Message) error {
+	var bad *router.RowError
+	if !errors.As(c.cfg.Router.RefuseMessage(m.Logical.Prefix), &bad) {
+		return nil
+	}
+	c.mu.Lock()
+	halted := c.halted != nil
+	c.mu.Unlock()
+	if halted {
+		c.haltAgain()
+		return errHalted
+	}
+	c.cfg.Metrics.Failed("", string(bad.Reason))
+	lsn := offsets.LSN(m.Logical.LSN).String()
+	fields := []zap.Field{zap.String(telemetry.KeyLSN, lsn), zap.String(telemetry.KeyReason, string(bad.Reason)), zap.String(telemetry.KeyCause, bad.Error())}
+	if c.policy(bad.Reason) != Halt {
+		c.counts.skipped.Add(1)
+		c.log.Error("Skipped a logical message that was not emitted in a transaction", append(fields, zap.String(telemetry.KeyNext, bad.Remedy))...)
+		return nil
+	}
+	next := bad.Remedy + " To go on: restart with --router-bad-rows-unconvertible skip, and without it once the slot is past the LSN."
+	c.log.Error("Halted at a logical message that was not emitted in a transaction; nothing after it is published either", append(fields, zap.String(telemetry.KeyNext, next))...)
+	c.setHalted(&HaltedRow{LSN: lsn, Reason: string(bad.Reason), Message: bad.Error(), Next: next, Since: time.Now()})
+	c.producer.Commit()
+	return errHalted
+}

@@ -1,0 +1,100 @@
+package connector
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+
+	"github.com/jackc/pglogrepl"
+	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
+	"github.com/cdc-outbox/cdc-outbox/replication"
+)
+
+func message(prefix, id string) *replication.Message {
+	m := &replication.Message{Kind: replication.KindLogicalMessage}
+	m.Logical = replication.LogicalMessage{Transactional: true, LSN: 90, Prefix: prefix,
+		Content: fmt.Appendf(nil, `{"id":%q,"aggregate_type":"order","aggregate_id":"k","type":"created","payload":{}}`, id)}
+	return m
+}
+
+func withMessages(cfg Config) Config {
+	cfg.Replication.Messages = []string{"outbox"}
+	return cfg
+}
+
+func TestMessagesAreRowsAmongTheRows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		script := func() []*replication.Message {
+			return []*replication.Message{begin(100), row("a"), message("other", "x"), message("outbox", "b"), message("outbox", "c"), row("d"), commit(150)}
+		}
+		g := start(t, withMessages(Config{}), false, opening{at(50), brokenStream(script()[:5]...)}, opening{at(50), newStream(script()...)})
+		synctest.Wait()
+		require.Equal(t, []string{"a", "b", "c", "d"}, g.producer.produced(), "a broken stream repeats nothing")
+		for i, want := range []string{"00000000", "00000001", "00000002", "00000003"} {
+			require.Equal(t, "0000000000000064-"+want, string(g.producer.records[i].Headers[2].Value))
+		}
+		require.EqualValues(t, 2, g.Status().Counts.Messages)
+		require.Equal(t, lsn(50), g.confirmed())
+		g.producer.ack()
+		require.Equal(t, lsn(150), g.confirmed())
+		g.stop()
+		require.NoError(t, <-g.done)
+	})
+}
+
+func TestABadMessageFollowsThePolicy(t *testing.T) {
+	bad := message("outbox", "b")
+	bad.Logical.Content = []byte(`{"id":"b"`)
+	letters := deadletter.Builder{Topic: "letters", Columns: deadletter.Columns{ID: "id", Key: "aggregate_id", Type: "event_type", Payload: "payload"}}
+	for policy, want := range map[BadRow][]string{Halt: {"a"}, Skip: {"a", "c"}, DeadLetter: {"a", "", "c"}} {
+		t.Run(string(policy), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := start(t, withMessages(Config{OnBadRow: policy, DeadLetters: letters}), true,
+					opening{at(50), newStream(begin(100), row("a"), bad, message("outbox", "c"), commit(150))})
+				synctest.Wait()
+				require.Equal(t, want, g.producer.produced())
+				if policy == Halt {
+					require.Equal(t, Halted, g.Status().State.Name)
+					require.Equal(t, "b", g.Status().Halted.EventID)
+					require.Equal(t, lsn(50), g.confirmed())
+				} else {
+					require.Equal(t, lsn(150), g.confirmed())
+				}
+				if policy == DeadLetter {
+					require.Equal(t, `{"id":"b"`, string(g.producer.records[1].Value))
+				}
+				g.stop()
+				require.NoError(t, <-g.done)
+			})
+		})
+	}
+}
+
+func TestAMessageOutsideOfATransactionIsRefused(t *testing.T) {
+	for policy, halts := range map[BadRow]bool{Halt: true, Skip: false, DeadLetter: false} {
+		t.Run(string(policy), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				loose := message("outbox", "b")
+				loose.Logical.Transactional = false
+				g := start(t, withMessages(Config{OnBadRow: policy}), true, opening{at(50), newStream(loose, begin(100), row("a"), commit(150))})
+				synctest.Wait()
+				st := g.Status()
+				if halts {
+					require.Empty(t, g.producer.produced())
+					require.Equal(t, Halted, st.State.Name)
+					require.Equal(t, pglogrepl.LSN(90).String(), st.Halted.LSN)
+					require.Contains(t, st.ReadyReason, "halted at LSN 0/5A")
+					require.Equal(t, lsn(50), g.confirmed())
+				} else {
+					require.Equal(t, []string{"a"}, g.producer.produced())
+					require.EqualValues(t, 1, st.Counts.Skipped)
+					require.Equal(t, lsn(150), g.confirmed())
+				}
+				g.stop()
+				require.NoError(t, <-g.done)
+			})
+		})
+	}
+}
