@@ -31,9 +31,6 @@ const (
 	// memoryStep is what WAL without events has to amount to before it is written down. It is more than writing it down
 	// adds to the WAL, or an idle database would never come to rest.
 	memoryStep = 512
-	// memorySlack is how far the slot may run ahead over WAL without events. A server that shuts down ends every session
-	// before it writes its last record, and waits until its walsenders' clients have confirmed that one.
-	memorySlack = 4096
 	// memoryPatience is how long the slot is held back by a table that cannot be written. WAL that piles up behind it
 	// would be worse than a false alarm at the next start.
 	memoryPatience = 15 * time.Second
@@ -149,7 +146,7 @@ func (m *memory) judge(row remembered, kept pglogrepl.LSN, id Identity, slot Slo
 	case row.SystemID != id.SystemID:
 		f.Err = fmt.Errorf("the server is another cluster than the one this slot was last read from: system identifier %s, before %s", id.SystemID, row.SystemID)
 		f.Next = "Point postgres.dsn back at the old one. After a pg_upgrade, or where all events of the old one were published:\ncdc-outbox slot accept"
-	case slot.ConfirmedFlush <= kept+memorySlack:
+	case slot.ConfirmedFlush <= kept:
 		return nil
 	case row.Timeline != id.Timeline && slot.Synced:
 		return nil // the standby had the slot's last position before it had the row that says so
@@ -164,16 +161,13 @@ func (m *memory) judge(row remembered, kept pglogrepl.LSN, id Identity, slot Slo
 	return f
 }
 
-// limit is how much of what is confirmed the slot may be told. row is the commit of the last event that was received.
-func (m *memory) limit(confirmed, row pglogrepl.LSN) pglogrepl.LSN {
+// limit is how much of what is confirmed the slot may be told. Each of the two is a position that may be confirmed, so the
+// lesser is one.
+func (m *memory) limit(confirmed pglogrepl.LSN) pglogrepl.LSN {
 	if m == nil || m.off.Load() {
 		return confirmed
 	}
-	kept := pglogrepl.LSN(m.kept.Load())
-	if row <= kept {
-		kept += memorySlack
-	}
-	return min(confirmed, kept)
+	return min(confirmed, pglogrepl.LSN(m.kept.Load()))
 }
 
 // due tells whether there is something to be written down.
@@ -195,6 +189,10 @@ func (m *memory) run(ctx context.Context, s *Stream) {
 		interval = min(2*interval, memoryInterval)
 		confirmed := s.cfg.Confirmed()
 		if !m.due(confirmed, pglogrepl.LSN(s.lastRow.Load())) {
+			if confirmed > pglogrepl.LSN(m.kept.Load()) && m.sentAway(ctx) {
+				s.letGo()
+				return
+			}
 			continue
 		}
 		switch err := m.keep(ctx, confirmed); {
@@ -203,7 +201,10 @@ func (m *memory) run(ctx context.Context, s *Stream) {
 			m.since = 0
 		case err == nil:
 			m.since = 0
-			s.status.confirmed(m.limit(confirmed, pglogrepl.LSN(s.lastRow.Load())))
+			s.status.confirmed(m.limit(confirmed))
+		case shuttingDown(err):
+			s.letGo()
+			return
 		case ctx.Err() == nil:
 			m.since += memoryInterval
 			if m.since > memoryPatience && !m.off.Swap(true) {
@@ -214,18 +215,27 @@ func (m *memory) run(ctx context.Context, s *Stream) {
 	}
 }
 
+// sentAway tells whether the server is shutting down. It ends every session before it writes its last records, and then
+// waits until its walsenders' clients have confirmed those, which can be written down nowhere any more.
+func (m *memory) sentAway(ctx context.Context) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	if err := m.open(ctx); err != nil {
+		return shuttingDown(err)
+	}
+	return shuttingDown(m.conn.Ping(ctx))
+}
+
 // keep writes a position down. It never goes back, and another timeline's reader is not disturbed.
 func (m *memory) keep(ctx context.Context, lsn pglogrepl.LSN) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	if m.conn == nil || m.conn.IsClosed() {
-		conn, err := m.connect(ctx)
-		if err != nil {
-			return err
-		}
-		m.conn = conn
+	if err := m.open(ctx); err != nil {
+		return err
 	}
 	tag, err := m.conn.Exec(ctx, fmt.Sprintf(`UPDATE %[1]s SET position = greatest(position, $2::pg_lsn), updated_at = now()
 		WHERE slot = $1::text AND system_id = $3::text AND timeline = $4::int`, m.cfg.Memory.SQL()),
@@ -238,6 +248,14 @@ func (m *memory) keep(ctx context.Context, lsn pglogrepl.LSN) error {
 	}
 	m.kept.Store(max(m.kept.Load(), uint64(lsn)))
 	return nil
+}
+
+// open makes sure that there is a connection.
+func (m *memory) open(ctx context.Context) (err error) {
+	if m.conn == nil || m.conn.IsClosed() {
+		m.conn, err = m.connect(ctx)
+	}
+	return err
 }
 
 // connect opens the connection that writes. A commit there waits for this server's disk, as the slot itself does, and for

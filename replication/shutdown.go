@@ -60,10 +60,11 @@ func (w *shutdownWatch) run(ctx context.Context, s *Stream, knock func(context.C
 	}
 }
 
-// shuttingDown: cannot_connect_now. It also stands for a server that is starting, which has no streams.
+// shuttingDown: cannot_connect_now for a new session, which also stands for a server that is starting and has no streams;
+// admin_shutdown for an old one.
 func shuttingDown(err error) bool {
 	var pg *pgconn.PgError
-	return errors.As(err, &pg) && pg.Code == "57P03"
+	return errors.As(err, &pg) && (pg.Code == "57P03" || pg.Code == "57P01")
 }
 
 // letGo closes the connection under a consumer that may be busy elsewhere; its next Receive tells it.

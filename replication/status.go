@@ -142,7 +142,7 @@ func (c *statusClock) write(request bool, behind ...byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.moved.Store(false) // before Confirmed is asked, so that no move is missed
-	confirmed := c.s.cfg.memory.limit(c.s.cfg.Confirmed(), pglogrepl.LSN(c.s.lastRow.Load()))
+	confirmed := c.s.cfg.memory.limit(c.s.cfg.Confirmed())
 	flush := max(uint64(confirmed), c.flush.Load())
 	c.flush.Store(flush)
 
