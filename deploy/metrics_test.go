@@ -13,6 +13,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
+	"github.com/cdc-outbox/cdc-outbox/internal/webhook"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
@@ -48,6 +49,7 @@ func metricNames(t *testing.T) map[string]bool {
 	telemetry.WatchAlerts(d, func() []string { return nil })
 	_, err := slotmonitor.New(slotmonitor.Config{DSN: func() (string, error) { return "", nil }, Registerer: d})
 	require.NoError(t, err)
+	webhook.New(webhook.Config{Registerer: d})
 	_, err = kafka.New(kafka.Config{Brokers: []string{"127.0.0.1:9092"}, Acked: func(kafka.Delivery) {}, Registerer: d})
 	require.NoError(t, err)
 	return d.names

@@ -14,6 +14,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/connector"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
+	"github.com/cdc-outbox/cdc-outbox/internal/webhook"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
@@ -25,6 +26,7 @@ type service struct {
 	admin     replication.AdminConfig
 	connector *connector.Connector
 	monitor   *slotmonitor.Monitor
+	webhook   *webhook.Sender   // nil without monitor.webhook
 	server    *telemetry.Server // nil when http.listen is off
 
 	startup atomic.Pointer[waiting] // why the connector has not begun yet, nil once it has
@@ -52,6 +54,10 @@ func newService(ctx context.Context, c *config.Loaded, reg *prometheus.Registry,
 	}
 	mc := monitorConfig(c)
 	mc.Logger, mc.Registerer = log, reg
+	if c.Monitor.Webhook.IsSet() {
+		s.webhook = webhookSender(c, reg, log)
+		mc.Notify = s.webhook.Send
+	}
 	if s.monitor, err = slotmonitor.New(mc); err != nil {
 		return nil, err
 	}
@@ -72,6 +78,8 @@ func newService(ctx context.Context, c *config.Loaded, reg *prometheus.Registry,
 func (s *service) run(ctx context.Context) error {
 	others, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
+	last, endLast := context.WithCancel(context.WithoutCancel(ctx))
+	defer endLast()
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		defer end()
@@ -83,7 +91,13 @@ func (s *service) run(ctx context.Context) error {
 		g.Go(func() error { return s.watchMembership(gctx) })
 		return s.connector.Run(gctx)
 	})
-	g.Go(func() error { return s.monitor.Run(others) })
+	g.Go(func() error {
+		defer endLast() // what the monitor had to tell is with the sender by now
+		return s.monitor.Run(others)
+	})
+	if s.webhook != nil {
+		g.Go(func() error { return s.webhook.Run(last) })
+	}
 	if s.server != nil {
 		g.Go(func() error { return s.server.Run(others) })
 	}
@@ -146,6 +160,11 @@ func (s *service) status() status {
 		return status{Status: st} // the monitor has not looked since the slot was made
 	}
 	return withSlot(st, slot, err)
+}
+
+// webhookSender makes the sender of alerts. The URL is read again for each request, so that one in a file can change.
+func webhookSender(c *config.Loaded, reg prometheus.Registerer, log *zap.Logger) *webhook.Sender {
+	return webhook.New(webhook.Config{URL: c.Monitor.Webhook.Read, Format: c.Monitor.WebhookFormat, Logger: log, Registerer: reg})
 }
 
 // monitorConfig takes what the slot monitor needs from the configuration.

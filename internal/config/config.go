@@ -115,7 +115,8 @@ type Monitor struct {
 	CriticalRetained Size          `key:"critical_retained" default:"10GiB" doc:"Critical when the slot holds back more WAL than this."`
 	WALVolume        Size          `key:"wal_volume" default:"0" example:"100GiB" doc:"Size of the volume that holds pg_wal, which no SQL tells. With it, the time until it is full is forecast. 0: not known. A role with pg_monitor lets everything in pg_wal count, else only what the slot holds back does."`
 	Repeat           time.Duration `key:"repeat" default:"1h" doc:"An alert that still fires is told again in log and webhook after so long."`
-	Webhook          Secret        `key:"webhook" doc:"URL that alerts are posted to. It is never shown; one in a file is read again for each request."`
+	Webhook          Secret        `key:"webhook" example:"@/run/secrets/webhook" doc:"URL that alerts are posted to. It is never shown; one in a file is read again for each request."`
+	WebhookFormat    string        `key:"webhook_format" default:"json" oneof:"json|alertmanager|slack" doc:"What is posted: json, an object with alert, state, level, slot, figures, cause and runbook; alertmanager, to Alertmanager's API v2, whose path is added to the URL; slack, a message to an incoming webhook."`
 }
 
 // HTTP is the server with metrics, health and status.

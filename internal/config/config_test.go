@@ -60,7 +60,7 @@ func TestDefaults(t *testing.T) {
 	require.Equal(t, Topics{Partitions: 12, ReplicationFactor: 3}, c.Kafka.Topics)
 	require.Equal(t, "at_least_once", c.Delivery)
 	require.Equal(t, Window{Records: 100000, Bytes: 32 << 20}, c.Window)
-	require.Equal(t, Monitor{Interval: 5 * time.Second, WarnRetained: 1 << 30, CriticalRetained: 10 << 30, Repeat: time.Hour}, c.Monitor)
+	require.Equal(t, Monitor{Interval: 5 * time.Second, WarnRetained: 1 << 30, CriticalRetained: 10 << 30, Repeat: time.Hour, WebhookFormat: "json"}, c.Monitor)
 	require.Equal(t, HTTP{Listen: "127.0.0.1:9464", Stall: 15 * time.Second}, c.HTTP)
 	require.Equal(t, Log{Level: "info", Format: "json"}, c.Log)
 	require.Empty(t, c.Warnings)
@@ -110,6 +110,8 @@ func TestEveryKeyEveryLayer(t *testing.T) {
 			return "h:1"
 		case f.Key == "monitor.warn_retained":
 			return "2GiB"
+		case f.Key == "monitor.webhook":
+			return "https://h/s3"
 		case f.Key == "kafka.sasl.mechanism":
 			return "PLAIN"
 		}
@@ -192,7 +194,7 @@ monitor: {warn_retained: 10GiB, critical_retained: 1GiB}
 
 func TestUnbuiltValuesAreRefused(t *testing.T) {
 	for _, arg := range []string{
-		"--postgres-snapshot=initial", "--monitor-webhook=https://alerts",
+		"--postgres-snapshot=initial",
 	} {
 		_, err := load(t, "", nil, arg)
 		require.ErrorContains(t, err, "not in this version", arg)

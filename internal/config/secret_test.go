@@ -99,7 +99,7 @@ func TestErrorsHoldNoSecrets(t *testing.T) {
 		"yaml quote":          func() (*Loaded, error) { return load(t, "kafka:\n  sasl:\n    password: \""+canary+"\n  x\n", nil) },
 		"section as secret":   func() (*Loaded, error) { return load(t, "postgres: {dsn: {"+canary+": 1}}", nil) },
 		"mechanism missing":   func() (*Loaded, error) { return load(t, "", nil, "--kafka-sasl-password="+canary) },
-		"refused webhook":     func() (*Loaded, error) { return load(t, "", nil, "--monitor-webhook=https://x/"+canary) },
+		"refused webhook":     func() (*Loaded, error) { return load(t, "", nil, "--monitor-webhook=ftp://x/"+canary) },
 		"twice": func() (*Loaded, error) {
 			return load(t, "", []string{"CDC_OUTBOX_POSTGRES_DSN=" + canary, "CDC_OUTBOX_POSTGRES_DSN_FILE=/x"})
 		},

@@ -13,7 +13,6 @@ var unbuilt = []struct {
 	sentence string
 }{
 	{"postgres.snapshot", "initial", "the initial snapshot is not in this version; rows from before the slot was created are not published"},
-	{"monitor.webhook", "", "the webhook is not in this version; use the metrics, and the alert rules for Prometheus"},
 }
 
 // needs names, for keys that only mean something together with a function that is not built, the key of that function.

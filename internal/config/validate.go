@@ -2,6 +2,7 @@ package config
 
 import (
 	"net"
+	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -37,6 +38,18 @@ func (l *loader) validate(c *Config) {
 		if f.Secret() {
 			l.secret(f.Key, c)
 		}
+	}
+	l.webhook(c.Monitor.Webhook)
+}
+
+// webhook does not repeat the URL, which is a secret.
+func (l *loader) webhook(s Secret) {
+	text, err := s.Read()
+	if !s.IsSet() || err != nil {
+		return // what cannot be read was said
+	}
+	if u, err := url.Parse(text); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		l.fail("monitor.webhook", "an http:// or https:// URL", "is not a URL that can be posted to")
 	}
 }
 

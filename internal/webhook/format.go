@@ -1,0 +1,179 @@
+package webhook
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
+)
+
+// Formats are the values of monitor.webhook_format.
+var Formats = []string{"json", "alertmanager", "slack"}
+
+type format struct {
+	batches bool                                                   // one request carries several, and what fires is told again and again
+	url     func(string) string                                    // where to, given the setting
+	body    func(events []slotmonitor.Event, now time.Time) []byte // of one request
+}
+
+var formats = map[string]format{
+	"json":         {url: asItIs, body: jsonBody},
+	"alertmanager": {batches: true, url: alertmanagerURL, body: alertmanagerBody},
+	"slack":        {url: asItIs, body: slackBody},
+}
+
+func asItIs(u string) string { return u }
+
+// Runbook is where the documentation says what to do about an alert.
+func Runbook(alert string) string {
+	return "https://github.com/cdc-outbox/cdc-outbox/blob/main/docs/operations.md#" + alert
+}
+
+// message is the body of the format json. Fields are added, not renamed.
+type message struct {
+	ID       string             `json:"id"` // the same for each attempt to deliver this event
+	Alert    string             `json:"alert"`
+	State    slotmonitor.State  `json:"state"`
+	Level    slotmonitor.Level  `json:"level"`
+	Repeated bool               `json:"repeated"`
+	Slot     string             `json:"slot,omitempty"`
+	Sentence string             `json:"sentence"`
+	Since    time.Time          `json:"since"`
+	Until    *time.Time         `json:"until,omitempty"` // of a resolved one
+	Figures  *figures           `json:"figures,omitempty"`
+	Cause    *slotmonitor.Cause `json:"cause,omitempty"`
+	Runbook  string             `json:"runbook"`
+}
+
+type figures struct {
+	Database          string   `json:"database"`
+	Active            bool     `json:"active"`
+	WALStatus         string   `json:"wal_status"`
+	RetainedBytes     int64    `json:"retained_wal_bytes"`
+	UnconfirmedBytes  int64    `json:"unconfirmed_wal_bytes"`
+	SafeBytes         *int64   `json:"safe_wal_bytes"`
+	GrowthPerSecond   *float64 `json:"growth_bytes_per_second"`
+	SecondsToLimit    *float64 `json:"seconds_to_limit"`
+	SecondsToFull     *float64 `json:"seconds_to_full,omitempty"`
+	RestartLSN        string   `json:"restart_lsn,omitempty"`
+	ConfirmedFlushLSN string   `json:"confirmed_flush_lsn,omitempty"`
+}
+
+func jsonBody(events []slotmonitor.Event, _ time.Time) []byte {
+	e := events[0]
+	m := message{
+		ID:    fmt.Sprintf("%s/%s/%s/%s/%s", e.Alert, e.Slot, e.State, e.Level, e.At.UTC().Format(time.RFC3339Nano)),
+		Alert: e.Alert, State: e.State, Level: e.Level, Repeated: e.Repeated, Slot: e.Slot, Sentence: e.Sentence,
+		Since: e.Since.UTC(), Runbook: Runbook(e.Alert),
+	}
+	if e.State == slotmonitor.Resolved {
+		until := e.At.UTC()
+		m.Until = &until
+	}
+	if s := e.Figures; s != nil {
+		m.Figures = &figures{s.Database, s.Active, s.WALStatus, s.RetainedBytes, s.UnconfirmedBytes, s.SafeBytes, s.GrowthPerSecond, s.SecondsToLimit,
+			s.SecondsToFull, s.RestartLSN, s.ConfirmedFlushLSN}
+	}
+	if e.Cause.Code != "" {
+		m.Cause = &e.Cause
+	}
+	return marshal(m)
+}
+
+// alertmanagerURL takes Alertmanager's own address as well as that of its API.
+func alertmanagerURL(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || strings.HasSuffix(u.Path, "/alerts") {
+		return text
+	}
+	return u.JoinPath("api", "v2", "alerts").String()
+}
+
+// postable is an alert of Alertmanager's API v2 (POST /alerts, postableAlerts in its OpenAPI file).
+type postable struct {
+	Labels      map[string]string `json:"labels"`
+	Annotations map[string]string `json:"annotations"`
+	StartsAt    time.Time         `json:"startsAt"`
+	EndsAt      time.Time         `json:"endsAt"`
+}
+
+// alertmanagerBody: a firing alert ends a while after the next refresh, so that it does not fire for ever when this
+// process is gone. The severity is one of the labels that make an alert what it is, so a change of it ends one alert and
+// begins another.
+func alertmanagerBody(events []slotmonitor.Event, now time.Time) []byte {
+	list := make([]postable, 0, len(events))
+	for _, e := range events {
+		a := postable{
+			Labels:      labels(e, e.Level),
+			Annotations: map[string]string{"summary": e.Sentence, "runbook_url": Runbook(e.Alert)},
+			StartsAt:    e.Since.UTC(), EndsAt: now.Add(4 * refresh).UTC(),
+		}
+		if e.Cause.Code != "" {
+			a.Annotations["cause"], a.Annotations["cause_code"] = e.Cause.Sentence, e.Cause.Code
+		}
+		if e.Cause.Next != "" {
+			a.Annotations["next"] = e.Cause.Next
+		}
+		if e.State == slotmonitor.Resolved {
+			a.EndsAt = e.At.UTC()
+		}
+		if e.Before != slotmonitor.OK && e.Before != e.Level {
+			list = append(list, postable{Labels: labels(e, e.Before), Annotations: a.Annotations, StartsAt: a.StartsAt, EndsAt: e.At.UTC()})
+		}
+		list = append(list, a)
+	}
+	return marshal(list)
+}
+
+func labels(e slotmonitor.Event, level slotmonitor.Level) map[string]string {
+	severity := level.String()
+	if level == slotmonitor.Warn {
+		severity = "warning" // as everybody's routes have it
+	}
+	l := map[string]string{"alertname": e.Alert, "severity": severity, "service": "cdc-outbox"}
+	if e.Slot != "" {
+		l["slot"] = e.Slot
+	}
+	return l
+}
+
+// slackText escapes what Slack's mrkdwn takes for its own.
+var slackText = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+
+func slackBody(events []slotmonitor.Event, _ time.Time) []byte {
+	e := events[0]
+	var b strings.Builder
+	state := e.Level.String()
+	switch {
+	case e.State == slotmonitor.Resolved:
+		state = "resolved"
+	case e.Repeated:
+		state += ", still"
+	}
+	fmt.Fprintf(&b, "*[%s] %s*", state, e.Alert)
+	if e.Slot != "" {
+		fmt.Fprintf(&b, " · slot `%s`", slackText.Replace(e.Slot))
+	}
+	fmt.Fprintf(&b, "\n%s", slackText.Replace(e.Sentence))
+	if e.State == slotmonitor.Firing {
+		if e.Cause.Code != "" {
+			fmt.Fprintf(&b, "\n*Cause:* %s", slackText.Replace(e.Cause.Sentence))
+		}
+		if e.Cause.Next != "" {
+			fmt.Fprintf(&b, "\n*Next:* %s", slackText.Replace(e.Cause.Next))
+		}
+		fmt.Fprintf(&b, "\n<%s|What to do>", Runbook(e.Alert))
+	}
+	return marshal(map[string]string{"text": b.String()})
+}
+
+func marshal(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic("webhook: " + err.Error()) // the types above always marshal
+	}
+	return b
+}
