@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -121,15 +122,21 @@ func (p *publisher) retry(ctx context.Context, b *letterBox, batch []*retrial, t
 	if len(live) == 0 {
 		return nil
 	}
-	if err := b.refresh(ctx); err != nil {
+	if err := p.awaitMarks(ctx, b, live, timeout); err != nil {
+		p.mark(context.WithoutCancel(ctx), b, live, deadletter.Withdrawn, timeout)
 		return err
 	}
 	var withdrawn, published []*retrial
 	for _, r := range live {
-		if r.entry.Rival(p.attempt, r.known) {
+		switch {
+		case !r.entry.Knows(p.attempt):
+			r.err = errors.New("the mark of this retry cannot be read yet, because a transaction is open in the dead-letter topic; try again")
+		case r.entry.Rival(p.attempt, r.known):
 			r.err = errors.New("somebody else is retrying it")
-			withdrawn = append(withdrawn, r)
+		default:
+			continue
 		}
+		withdrawn = append(withdrawn, r)
 	}
 	live = ready(live)
 	records := make([]*router.Record, len(live))
@@ -156,6 +163,24 @@ func (p *publisher) retry(ctx context.Context, b *letterBox, batch []*retrial, t
 		}
 	}
 	return nil
+}
+
+// awaitMarks reads up to the batch's own marks. A connector with exactly-once delivery may have a transaction open in the
+// topic, and what lies behind its begin is not read before its end.
+func (p *publisher) awaitMarks(ctx context.Context, b *letterBox, batch []*retrial, timeout time.Duration) error {
+	for until := time.Now().Add(timeout); ; {
+		if err := b.refresh(ctx); err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(batch, func(r *retrial) bool { return !r.entry.Knows(p.attempt) }) || time.Now().After(until) {
+			return nil
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
 }
 
 func ready(batch []*retrial) []*retrial {

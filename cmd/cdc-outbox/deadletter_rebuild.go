@@ -112,9 +112,9 @@ func (re *rebuilder) record(l *deadletter.Letter) (*router.Record, error) {
 	if c.ofRow() {
 		return nil, errors.New("the dead letter holds the record, not the row: --set and --null need --from-table")
 	}
-	rec := &router.Record{Topic: l.Topic, Partition: -1, Key: l.RecordKey, Value: l.Value, Headers: l.Headers, Timestamp: l.Timestamp}
+	rec := &router.Record{Topic: l.Topic, Partition: l.Partition, Key: l.RecordKey, Value: l.Value, Headers: l.Headers, Timestamp: l.Timestamp}
 	if c.topic != "" {
-		rec.Topic = c.topic
+		rec.Topic, rec.Partition = c.topic, -1
 	}
 	switch {
 	case c.key != "":

@@ -14,7 +14,7 @@ import (
 
 // fromTable reads the letter's row from the outbox table, in the text forms that the log would have given.
 func (re *rebuilder) fromTable(ctx context.Context, l *deadletter.Letter) (*deadletter.Row, error) {
-	if !l.HasID || l.CutID() {
+	if !l.HasID || l.CutID() && l.IDHash == "" {
 		return nil, errors.New("the dead letter does not hold the row, and without the event's id it cannot be looked up in the table")
 	}
 	if err := re.connect(ctx); err != nil {
@@ -25,7 +25,7 @@ func (re *rebuilder) fromTable(ctx context.Context, l *deadletter.Letter) (*dead
 		if l.Table != "" && len(re.tables) > 1 && l.Table != t.Schema+"."+t.Name {
 			continue // a partition's letter has the partition's name: then the only table is the one
 		}
-		rows, err := re.lookUp(ctx, t, l.ID)
+		rows, err := re.lookUp(ctx, t, l)
 		if err != nil {
 			return nil, &fault.Error{Kind: fault.Operator, Object: "table " + t.String(), Err: err}
 		}
@@ -66,9 +66,14 @@ func (re *rebuilder) connect(ctx context.Context) error {
 
 // lookUp asks by the simple protocol, whose values are texts. The id is a literal without a type, so that the server
 // takes it for one of the column's and finds it by the index.
-func (re *rebuilder) lookUp(ctx context.Context, t replication.Table, id string) ([]*deadletter.Row, error) {
-	sql := fmt.Sprintf("SELECT * FROM %s WHERE %s = %s LIMIT 2", t.SQL(),
-		replication.QuoteIdentifier(re.cfg.Router.Roles().ID), replication.QuoteLiteral(id))
+// For an id too long for the letter the whole table is searched by its hash.
+func (re *rebuilder) lookUp(ctx context.Context, t replication.Table, l *deadletter.Letter) ([]*deadletter.Row, error) {
+	column := replication.QuoteIdentifier(re.cfg.Router.Roles().ID)
+	where := column + " = " + replication.QuoteLiteral(l.ID)
+	if l.CutID() {
+		where = fmt.Sprintf("sha256(convert_to(%s::text, 'UTF8')) = decode(%s, 'hex')", column, replication.QuoteLiteral(l.IDHash))
+	}
+	sql := fmt.Sprintf("SELECT * FROM %s WHERE %s LIMIT 2", t.SQL(), where)
 	results, err := re.conn.PgConn().Exec(ctx, sql).ReadAll()
 	if err != nil {
 		return nil, err

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -115,7 +117,30 @@ func putsAside(c *config.Loaded) bool {
 // deadLetters makes letters as run writes them.
 func deadLetters(c *config.Loaded) deadletter.Builder {
 	columns := c.Router.Roles()
-	return deadletter.Builder{Topic: c.Router.DeadLetterTopic, Slot: c.Postgres.Slot, Columns: deadletter.Columns{
+	b := deadletter.Builder{Topic: c.Router.DeadLetterTopic, Slot: c.Postgres.Slot, Columns: deadletter.Columns{
 		ID: columns.ID, Key: columns.AggregateID, Type: columns.Type, Payload: columns.Payload,
 	}}
+	if c.Router.Preset == config.PresetDebezium {
+		b.Partitions = true
+		if strings.HasPrefix(c.Router.Debezium.HeaderConverter, "json") {
+			b.ID = idInJSON
+		}
+	}
+	return b
+}
+
+// idInJSON reads the id as JsonConverter writes it, with schema or without.
+func idInJSON(header []byte) []byte {
+	var withSchema struct{ Payload json.RawMessage }
+	if json.Unmarshal(header, &withSchema) == nil && withSchema.Payload != nil {
+		header = withSchema.Payload
+	}
+	var text *string
+	switch err := json.Unmarshal(header, &text); {
+	case err != nil: // a number
+		return header
+	case text == nil:
+		return nil
+	}
+	return []byte(*text)
 }

@@ -22,7 +22,7 @@ type heldRecord struct {
 // was lowered meanwhile. The row is gone from memory by then, so the letter is made of the record. The producer calls it
 // from a goroutine of its own.
 func (c *Connector) refused(r kafka.Refusal) kafka.Resolution {
-	rec := &router.Record{Topic: r.Topic, Partition: -1, Key: r.Key, Value: r.Value, Headers: r.Headers, Timestamp: r.Timestamp}
+	rec := &router.Record{Topic: r.Topic, Partition: r.Partition, Key: r.Key, Value: r.Value, Headers: r.Headers, Timestamp: r.Timestamp}
 	if deadletter.IsLetter(r.Headers) {
 		if smaller, ok := deadletter.Shrink(rec); ok {
 			return kafka.Resolution{Action: kafka.Replace, Record: smaller}

@@ -1,7 +1,10 @@
 package deadletter
 
 import (
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,6 +21,9 @@ type Builder struct {
 	Topic   string // of the letters
 	Slot    string
 	Columns Columns
+
+	ID         func(header []byte) []byte // reads the id out of a record's header; nil: the header is the id
+	Partitions bool                       // records name their partitions, which a retry has to know
 }
 
 // Case is one row or record that cannot be published.
@@ -25,7 +31,7 @@ type Case struct {
 	Relation *replication.Relation // of the row; nil where only the record is at hand
 	Tuple    replication.Tuple
 
-	Record *router.Record // as it should have been published; nil where it could not be made
+	Record *router.Record // as it should have been published, in its partition; nil where it could not be made
 
 	Position   []byte    // of the row, as in the header
 	CommitTime time.Time // zero: unknown
@@ -63,12 +69,15 @@ type letter struct {
 // begin fills what all letters have.
 func (b *Builder) begin(c *Case, now time.Time) *letter {
 	l := &letter{out: &router.Record{Topic: b.Topic, Partition: -1, Timestamp: now.UnixMilli()}}
-	id, eventType, key := c.identity(b.Columns)
+	id, eventType, key := c.identity(b)
 	l.out.Headers = append(l.out.Headers,
 		router.Header{Key: headerID, Value: l.clipped("id", id, maxID)},
 		router.Header{Key: headerType, Value: l.clipped("type", eventType, maxID)},
 		router.Header{Key: headerPosition, Value: clone(c.Position)},
 	)
+	if slices.Contains(l.cut, "id") {
+		l.add(headerIDHash, fmt.Sprintf("%x", sha256.Sum256(id)))
+	}
 	l.add(headerReason, string(c.Reason))
 	l.add(headerDetail, clipString(c.Detail, maxText))
 	l.add(headerTable, clipString(c.table(), maxTable))
@@ -79,6 +88,9 @@ func (b *Builder) begin(c *Case, now time.Time) *letter {
 	if c.Record != nil {
 		l.add(headerTopic, clipString(c.Record.Topic, maxText))
 		l.add(headerTimestamp, strconv.FormatInt(c.Record.Timestamp, 10))
+		if b.Partitions && c.Record.Partition >= 0 {
+			l.add(headerPartition, strconv.Itoa(int(c.Record.Partition)))
+		}
 	}
 	switch {
 	case key == nil:
@@ -168,8 +180,8 @@ func (c *Case) table() string {
 }
 
 // identity returns id, type and key, nil for what is NULL or not there.
-func (c *Case) identity(columns Columns) (id, eventType, key []byte) {
-	if c.Relation != nil {
+func (c *Case) identity(b *Builder) (id, eventType, key []byte) {
+	if columns := b.Columns; c.Relation != nil {
 		return c.column(columns.ID), c.column(columns.Type), c.column(columns.Key)
 	}
 	if c.Record == nil {
@@ -177,7 +189,9 @@ func (c *Case) identity(columns Columns) (id, eventType, key []byte) {
 	}
 	for _, name := range []string{headerID, "ce_id"} {
 		if v, ok := find(c.Record.Headers, name); ok {
-			id = v
+			if id = v; b.ID != nil && v != nil {
+				id = b.ID(v)
+			}
 			break
 		}
 	}

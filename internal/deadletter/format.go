@@ -26,6 +26,8 @@ const (
 	headerLimit      = prefix + "limit"     // and what its topic takes
 	headerTimestamp  = prefix + "timestamp" // of the intended record, in milliseconds
 	headerCut        = prefix + "cut"       // what was cut or left out
+	headerIDHash     = prefix + "id-sha256" // of an id that was cut, hexadecimal: the row can still be found by it
+	headerPartition  = prefix + "partition" // of the intended record, where it is not the key's
 	headerRow        = prefix + "row"       // the row but for its payload, JSON
 	headerOriginal   = prefix + "header-"   // a header of the intended record
 

@@ -39,8 +39,9 @@ type Entry struct {
 }
 
 type attempt struct {
-	mark  Mark
-	begun int64 // offset of the mark
+	mark      Mark
+	partition int32
+	begun     int64 // offset of the mark
 }
 
 // identity is what makes two records the same letter.
@@ -95,10 +96,10 @@ func (l *Ledger) mark(r *Record, mark Mark) {
 		if known {
 			return
 		}
-		a = attempt{mark: Begun, begun: r.Offset}
+		a = attempt{mark: Begun, partition: r.Partition, begun: r.Offset}
 	} else {
 		if !known {
-			a.begun = r.Offset
+			a.partition, a.begun = r.Partition, r.Offset
 		}
 		a.mark = mark
 	}
@@ -131,15 +132,19 @@ func (e *Entry) Attempts() map[string]bool {
 	return known
 }
 
+// Knows says whether the attempt's mark has been read.
+func (e *Entry) Knows(name string) bool { _, ok := e.attempts[name]; return ok }
+
 // Rival says whether somebody else began to retry the letter before the attempt, unknown to it. Marks of a letter are in
-// one partition, so all readers see them in the same order, and exactly one of several goes on.
+// one partition, so all readers see them in the same order, and exactly one of several goes on. Only of a letter without a key
+// that is there twice two readers may take different copies for the first: then neither goes on.
 func (e *Entry) Rival(name string, known map[string]bool) bool {
 	mine, ok := e.attempts[name]
 	if !ok {
 		return true // our own mark is not there: nothing is certain
 	}
 	for other, a := range e.attempts {
-		if other != name && !known[other] && a.mark != Withdrawn && a.begun < mine.begun {
+		if other != name && !known[other] && a.mark != Withdrawn && (a.begun < mine.begun || a.partition != mine.partition) {
 			return true
 		}
 	}

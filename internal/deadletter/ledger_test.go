@@ -100,6 +100,19 @@ func TestRivals(t *testing.T) {
 	require.True(t, k.ledger().Entries()[0].Rival("third", known))
 }
 
+// Offsets of two partitions say nothing about who was first.
+func TestRivalsInTwoPartitions(t *testing.T) {
+	k := &topic{}
+	k.write(letterOf("a", "1"))
+	e := k.ledger().Entries()[0]
+	k.write(e.MarkRecord("letters", "first", Begun, now))
+	k.write(e.MarkRecord("letters", "second", Begun, now))
+	k.records[2].Partition++
+	e = k.ledger().Entries()[0]
+	require.True(t, e.Rival("first", nil))
+	require.True(t, e.Rival("second", nil))
+}
+
 func TestCorrect(t *testing.T) {
 	tuple := plainRow()
 	tuple[2], tuple[5] = null, text(string(make([]byte, maxColumn+1)))

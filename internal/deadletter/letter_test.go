@@ -1,6 +1,8 @@
 package deadletter
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -243,4 +245,37 @@ func FuzzParse(f *testing.F) {
 			_, _, _ = l.Row.Restore(value)
 		}
 	})
+}
+
+// A record in a partition that a column named goes there again, and an id that a converter wrote is found in the table.
+func TestARecordKeepsItsPartitionAndItsID(t *testing.T) {
+	b := builder
+	b.Partitions = true
+	b.ID = func(header []byte) []byte { return []byte(strings.Trim(string(header), `"`)) }
+	rec := &router.Record{Topic: "t", Partition: 3, Value: []byte("v"), Headers: []router.Header{{Key: "id", Value: []byte(`"e1"`)}}}
+	letter := b.Letter(&Case{Record: rec, Position: []byte("1"), Reason: router.InvalidRecord}, now)
+	require.Equal(t, int32(-1), letter.Partition, "of the letter's own topic")
+	l, err := Parse(asRead(letter))
+	require.NoError(t, err)
+	require.Equal(t, int32(3), l.Partition)
+	require.Equal(t, "e1", l.ID)
+	require.Equal(t, `"e1"`, string(l.Headers[0].Value), "the record's header stays as it was")
+	b.Partitions = false
+	l, err = Parse(asRead(b.Letter(&Case{Record: rec, Position: []byte("1"), Reason: router.InvalidRecord}, now)))
+	require.NoError(t, err)
+	require.Equal(t, int32(-1), l.Partition)
+}
+
+func TestAnIDThatIsCutIsKnownByItsHash(t *testing.T) {
+	tuple := plainRow()
+	tuple[0] = text(strings.Repeat("i", 5000))
+	letter := builder.Letter(aCase(tuple, 25), now)
+	pointer, ok := Shrink(letter)
+	require.True(t, ok)
+	for _, rec := range []*router.Record{letter, pointer} {
+		l, err := Parse(asRead(rec))
+		require.NoError(t, err)
+		require.True(t, l.CutID())
+		require.Equal(t, fmt.Sprintf("%x", sha256.Sum256(tuple[0].Data)), l.IDHash)
+	}
 }

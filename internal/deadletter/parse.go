@@ -43,13 +43,15 @@ type Summary struct {
 // Letter is a letter as it was read.
 type Letter struct {
 	Summary
-	HasID bool
+	HasID  bool
+	IDHash string // of an id that was cut; empty where it was not
 
 	Row *Row // of KindRow
 
 	// Of KindRecord, and of the key for all kinds:
 	Headers   []router.Header
 	Timestamp int64
+	Partition int32 // -1: the key's
 	RecordKey []byte
 	Value     []byte
 }
@@ -115,9 +117,11 @@ func Parse(r *Record) (*Letter, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Letter{Summary: s, RecordKey: r.Key, Value: r.Value}
+	l := &Letter{Summary: s, RecordKey: r.Key, Value: r.Value, Partition: -1}
 	id, _ := find(r.Headers, headerID)
 	l.HasID = id != nil
+	hash, _ := find(r.Headers, headerIDHash)
+	l.IDHash = string(hash)
 	switch s.Kind {
 	case KindRow:
 		text, _ := find(r.Headers, headerRow)
@@ -128,6 +132,13 @@ func Parse(r *Record) (*Letter, error) {
 		text, _ := find(r.Headers, headerTimestamp)
 		if l.Timestamp, err = strconv.ParseInt(string(text), 10, 64); err != nil {
 			return nil, fmt.Errorf("its header %s is no number", headerTimestamp)
+		}
+		if text, ok := find(r.Headers, headerPartition); ok {
+			n, err := strconv.ParseInt(string(text), 10, 32)
+			if err != nil || n < 0 {
+				return nil, fmt.Errorf("its header %s is no partition", headerPartition)
+			}
+			l.Partition = int32(n)
 		}
 		for i := range r.Headers {
 			if name, ok := strings.CutPrefix(r.Headers[i].Key, headerOriginal); ok {

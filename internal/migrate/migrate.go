@@ -139,6 +139,7 @@ func (m *migration) differences() {
 		m.diff("Record timestamps: Debezium sets the moment at which it handled the row, here it is the time of the commit.")
 	}
 	m.diff("The header __debezium.context.runId is a new UUID at each start, as it is in Debezium; comparisons have to leave it out.")
+	m.diff("A column with a DEFAULT that holds NULL in a row: Debezium writes the default, a NULL payload with DEFAULT '{}' as {}; here NULL is NULL. Schemas (json_with_schema) name no defaults.")
 	m.diff("Debezium's other topics are not written: heartbeats, transaction metadata, notifications, schema changes.")
 	m.diff("A row that Debezium's task dies of (NULL route, an illegal topic) halts here too, named with its id and LSN; see router.on_bad_row.")
 	if m.in.Form == DebeziumServer {
