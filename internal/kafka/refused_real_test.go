@@ -1,0 +1,182 @@
+//go:build e2e
+
+package kafka
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit/kafkaclient"
+	"github.com/cdc-outbox/cdc-outbox/router"
+)
+
+// lateConn delays what the broker says, so that five requests are in flight.
+type lateConn struct{ net.Conn }
+
+func (c lateConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	time.Sleep(10 * time.Millisecond)
+	return n, err
+}
+
+func lateDial(ctx context.Context, network, addr string) (net.Conn, error) {
+	nc, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+	return lateConn{nc}, err
+}
+
+// What a topic of a real Kafka refuses, and the setting that makes it.
+var refusals = map[string]struct {
+	reason         string
+	key, low, high string // the setting: while it refuses, and where it does not
+	spoil          func(*router.Record)
+}{
+	"too large": {TooLarge, "max.message.bytes", "20000", "1000000", func(rec *router.Record) { rec.Value = append(rec.Value, noise(30_000)...) }},
+	"no key":    {InvalidRecord, "cleanup.policy", "compact", "delete", func(rec *router.Record) { rec.Key = nil }},
+	"future":    {InvalidRecord, "message.timestamp.after.max.ms", "3600000", "9000000000000000000", func(rec *router.Record) { rec.Timestamp += 7200_000 }},
+}
+
+// TestRefusedByKafka: one record of 400 that a real Kafka refuses, with batches of twenty before and behind it in flight. The topic's
+// setting changes while the producer runs, so nothing is known before.
+func TestRefusedByKafka(t *testing.T) {
+	c := realKafka(t, "dead", 1)
+	n := 0
+	for mode, change := range modes {
+		for _, compression := range []string{"none", "zstd"} {
+			for cause, of := range refusals {
+				if compression != "none" && of.reason != TooLarge {
+					continue // sizes are what it changes
+				}
+				for _, action := range []Action{Hold, Drop, Replace} {
+					n++
+					topic := fmt.Sprint("t", n)
+					t.Run(fmt.Sprintf("%s %s %s %d", mode, compression, cause, action), func(t *testing.T) {
+						refusedByKafka(t, c, topic, cause, action, change, func(cfg *Config) { cfg.Compression = compression })
+					})
+				}
+			}
+		}
+	}
+}
+
+func refusedByKafka(t *testing.T, c *kafka.Cluster, topic, cause string, action Action, change ...func(*Config)) {
+	of := refusals[cause]
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	alter := func(value string) {
+		_, err := c.Admin().AlterTopicConfigs(ctx, []kadm.AlterConfig{{Op: kadm.SetConfig, Name: of.key, Value: kadm.StringPtr(value)}}, topic)
+		require.NoError(t, err)
+	}
+	require.NoError(t, c.Create(ctx, kafkaclient.Topic{Name: topic, Partitions: 1, Configs: map[string]string{of.key: of.high}}))
+	var asked atomic.Int32
+	r := newRigAt(t, c.Addrs(), append(change, func(cfg *Config) {
+		cfg.MaxBatchBytes, cfg.MaxRequestBytes, cfg.Dial = 19_000, 19_000, lateDial
+		cfg.Refused = func(q Refusal) Resolution {
+			asked.Add(1)
+			if q.Reason != of.reason || q.Topic != topic {
+				t.Errorf("%s in %s", q.Reason, q.Topic)
+			}
+			if action == Hold && asked.Load() == 2 {
+				alter(of.high)
+			}
+			return Resolution{action, &router.Record{Topic: "dead", Partition: -1, Key: []byte(topic), Value: []byte("dead")}}
+		}
+	})...).start()
+	start := time.Now()
+	produce := func(i int) {
+		r.ticket++
+		rec := &router.Record{
+			Topic: topic, Partition: 0, Key: []byte("k"), Value: append(fmt.Appendf(nil, "%04d ", i), noise(900)...), Timestamp: start.UnixMilli(),
+		}
+		if i == 200 {
+			of.spoil(rec)
+		}
+		require.NoError(t, r.ProduceAt(ctx, rec, r.ticket, Position{Timeline: 1, Commit: r.ticket}))
+	}
+	produce(0)
+	r.whole()
+	r.drain()
+	alter(of.low)
+	time.Sleep(200 * time.Millisecond) // for the log to hear of it
+
+	most := 0
+	for i := 1; i <= 400; i++ {
+		produce(i)
+		most = max(most, r.inFlight())
+	}
+	r.whole()
+	for ; most < 5 && asked.Load() == 0 && ctx.Err() == nil; time.Sleep(time.Millisecond) {
+		most = max(most, r.inFlight()) // with transactions nothing flies before the partition is added
+	}
+	r.drain()
+	require.Positive(t, asked.Load())
+	require.Equal(t, 5, most)
+
+	var want, got []string
+	for i := range 401 {
+		if i != 200 || action == Hold {
+			want = append(want, fmt.Sprintf("%04d", i))
+		}
+	}
+	read, err := kafkaclient.New(c.Addrs(), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+	require.NoError(t, err)
+	defer read.Close()
+	require.NoError(t, read.Each(ctx, []string{topic}, func(rec *kgo.Record) {
+		value, _, _ := strings.Cut(string(rec.Value), " ")
+		got = append(got, value)
+	}))
+	require.Equal(t, want, got)
+	dead := 0
+	require.NoError(t, read.Each(ctx, []string{"dead"}, func(rec *kgo.Record) {
+		if string(rec.Key) == topic {
+			dead++
+		}
+	}))
+	require.Equal(t, action == Replace, dead == 1)
+	require.LessOrEqual(t, dead, 1)
+	require.Len(t, r.acked, 401)
+	for ticket, n := range r.acked {
+		require.Equal(t, 1, n, "acks of ticket %d", ticket)
+	}
+	require.Empty(t, r.Trouble())
+}
+
+// TestRefusedEarlyByKafka: the limit that DescribeConfigs tells is the one that the broker applies, to the byte.
+func TestRefusedEarlyByKafka(t *testing.T) {
+	c := realKafka(t, "dead", 1)
+	for i, compression := range []string{"none", "gzip", "snappy", "lz4", "zstd"} {
+		topic := fmt.Sprint("t", i)
+		require.NoError(t, c.Create(t.Context(), kafkaclient.Topic{Name: topic, Partitions: 1, Configs: map[string]string{"max.message.bytes": "20000"}}))
+		r := newRigAt(t, c.Addrs(), func(cfg *Config) {
+			cfg.Compression = compression
+			cfg.Refused = func(q Refusal) Resolution {
+				t.Errorf("%s: refused by the broker: %d of %d", compression, q.Bytes, q.Limit)
+				return Resolution{Action: Drop}
+			}
+		})
+		taken := 0
+		for n := 19_800; n < 20_100; n++ {
+			r.ticket++
+			err := r.Produce(t.Context(), &router.Record{Topic: topic, Partition: -1, Value: noise(n)}, r.ticket)
+			var refused *RefusedError
+			if err != nil {
+				require.ErrorAs(t, err, &refused)
+				r.ticket--
+				continue
+			}
+			taken++
+		}
+		r.drain()
+		require.Positive(t, taken)
+		require.Less(t, taken, 300)
+	}
+}
