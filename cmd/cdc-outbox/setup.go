@@ -9,7 +9,6 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
-	"github.com/cdc-outbox/cdc-outbox/outbox"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
@@ -148,32 +147,18 @@ func adminConfig(c *config.Loaded, table bool) (replication.AdminConfig, error) 
 		}
 		cfg.Tables = append(cfg.Tables, t)
 	}
-	if !table && col != standardColumns() {
+	hint, err := tableDDL(c, cfg.Tables)
+	if err != nil {
+		if table {
+			return cfg, err
+		}
 		return cfg, nil
 	}
-	if col != standardColumns() {
-		return cfg, usageError("--table creates the standard table, and router.columns names other columns",
-			"leave router.columns at its defaults, or create the table yourself")
-	}
-	for _, t := range cfg.Tables {
-		ddl, err := outbox.Schema(outbox.Options{Schema: t.Schema, Table: t.Name})
-		if err != nil {
-			return cfg, &fault.Error{Kind: fault.Config, Object: "table " + t.String(), Err: err}
-		}
-		cfg.TableHint += ddl
-	}
+	cfg.TableHint = hint
 	if table {
 		cfg.TableDDL = cfg.TableHint
 	}
 	return cfg, nil
-}
-
-// standardColumns are those of the table that outbox.Schema makes.
-func standardColumns() config.Columns {
-	return config.Columns{
-		ID: "id", AggregateType: "aggregate_type", AggregateID: "aggregate_id", Type: "event_type",
-		Payload: "payload", Headers: "headers", Timestamp: "created_at",
-	}
 }
 
 // readDSN reads the connection string, empty for the PG* variables.
