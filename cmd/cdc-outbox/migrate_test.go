@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -58,6 +59,18 @@ func TestMigrateDebezium(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(r.stdout), &report))
 	require.Equal(t, 1, report.Counts["needs_decision"])
 	require.Equal(t, 1, report.Counts["unknown"])
+	require.NoError(t, os.WriteFile(out, []byte(report.Config), 0o600))
+	r = invoke(t, nil, "config", "--config", out)
+	require.Equal(t, 2, r.code, "what is left open keeps the configuration from loading: %s", r.all())
+	require.Contains(t, r.stderr, "errors.tolerance")
+	require.Contains(t, r.stderr, "frobnicate")
+	lines := strings.Split(report.Config, "\n")
+	lines = slices.DeleteFunc(lines, func(l string) bool {
+		return strings.Contains(l, "errors.tolerance") || strings.Contains(l, "frobnicate")
+	})
+	require.NoError(t, os.WriteFile(out, []byte(strings.Join(lines, "\n")), 0o600))
+	r = invoke(t, nil, "config", "--config", out)
+	require.Equal(t, 0, r.code, "settled: %s", r.all())
 	require.Contains(t, report.Config, "slot: taken")
 
 	for _, args := range [][]string{{"migrate"}, {"migrate", "debezium"}, {"migrate", "debezium", filepath.Join(dir, "nowhere")}, {"migrate", "verify"}} {

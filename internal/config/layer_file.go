@@ -86,6 +86,8 @@ func (p *yamlParser) section(n *yaml.Node, prefix string, out map[string]any) {
 		}
 		f, known := p.fields[key]
 		switch {
+		case key == Undecided:
+			p.undecided(value)
 		case known:
 			if g, ok := p.value(f, value); ok {
 				out[name.Value] = g
@@ -97,6 +99,23 @@ func (p *yamlParser) section(n *yaml.Node, prefix string, out map[string]any) {
 		default:
 			p.problems = append(p.problems, unknown(key, p.where(name.Line), "key", names(func(f Field) string { return f.Key })))
 		}
+	}
+}
+
+// Undecided is the key under which migrate debezium lists what a person has to settle.
+const Undecided = "undecided"
+
+// undecided refuses the file for each thing that is left in the list.
+func (p *yamlParser) undecided(n *yaml.Node) {
+	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
+		return // every line was deleted
+	}
+	if n.Kind != yaml.SequenceNode {
+		p.add(Undecided, n.Line, "is a list of what is left to decide; settle that, then delete the key")
+		return
+	}
+	for _, item := range n.Content {
+		p.add(Undecided, item.Line, "is left to decide: %s Settle it, then delete the line", item.Value)
 	}
 }
 

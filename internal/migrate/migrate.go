@@ -48,7 +48,7 @@ func Translate(in *Input) *Report {
 	for _, e := range r.Options {
 		r.Counts[e.Verdict]++
 	}
-	r.Config = m.yaml()
+	r.Config = m.yaml(r.Options)
 	r.Differences = m.diffs
 	r.Takeover, r.Rollback, r.SideBySide = m.takeover(), m.rollback(), m.sideBySide()
 	return r

@@ -47,6 +47,8 @@ func (r *Report) Settled() bool {
 var (
 	secretName  = regexp.MustCompile(`(?i)passw|secret|jaas|credential|token|userinfo|user\.info|(^|\.)(ssl\.keystore\.key|sslkey|api[._-]?key)$`)
 	placeholder = regexp.MustCompile(`\$\{[^{}]*\}`)
+	userinfo    = regexp.MustCompile(`://[^/@\s]*@`)
+	assigned    = regexp.MustCompile(`(?i)((?:passw\w*|secret|token)["']?[\s:=]+)[^\s,;&]+`)
 	wholly      = regexp.MustCompile(`^\s*\$\{[^{}]*\}\s*$`)
 )
 
@@ -58,7 +60,8 @@ func shown(name, value string, known bool) string {
 	case secretName.MatchString(name), !known:
 		return "***"
 	}
-	return value
+	// Addresses and statements may hold one all the same.
+	return assigned.ReplaceAllString(userinfo.ReplaceAllString(value, "://***@"), "$1***")
 }
 
 // explain says what a placeholder asks of whom.

@@ -2,6 +2,8 @@ package migrate
 
 import (
 	"fmt"
+	"net/url"
+	"regexp"
 	"strings"
 )
 
@@ -13,29 +15,54 @@ type Step struct {
 }
 
 func (m *migration) position() string {
-	return fmt.Sprintf("psql \"$CDC_OUTBOX_POSTGRES_DSN\" -c \"SELECT slot_name, plugin, active, restart_lsn, confirmed_flush_lsn, pg_current_wal_lsn() FROM pg_replication_slots WHERE slot_name = '%s'\"", m.slot)
+	return fmt.Sprintf("psql \"$CDC_OUTBOX_POSTGRES_DSN\" -c \"SELECT slot_name, plugin, active, restart_lsn, confirmed_flush_lsn, pg_current_wal_lsn() FROM pg_replication_slots WHERE slot_name = '%s'\"", m.slotName())
 }
 
 func (m *migration) stop() []string {
 	if m.in.Form == DebeziumServer {
 		return []string{"kill -TERM <pid of Debezium Server>"}
 	}
-	return []string{fmt.Sprintf("curl -sS -X PUT http://CONNECT:8083/connectors/%s/stop   # Kafka Connect 3.5 and later; before, DELETE the connector and keep its JSON", m.name())}
+	return []string{fmt.Sprintf("curl -sS -X PUT %s   # Kafka Connect 3.5 and later; before, DELETE the connector and keep its JSON", m.connector("stop"))}
 }
 
 func (m *migration) start() []string {
 	if m.in.Form == DebeziumServer {
 		return []string{"start Debezium Server with its old configuration"}
 	}
-	return []string{fmt.Sprintf("curl -sS -X PUT http://CONNECT:8083/connectors/%s/resume", m.name())}
+	return []string{"curl -sS -X PUT " + m.connector("resume")}
 }
 
 func (m *migration) name() string {
 	if m.in.Name == "" {
 		return "NAME"
 	}
-	return m.in.Name
+	return url.PathEscape(m.in.Name)
 }
+
+var (
+	slotName  = regexp.MustCompile(`^[a-z0-9_]{1,63}$`)
+	plainWord = regexp.MustCompile(`^[A-Za-z0-9._%-]+$`)
+)
+
+// slotName is for commands that somebody pastes; what is no slot's name is not to be run.
+func (m *migration) slotName() string {
+	if slotName.MatchString(m.slot) {
+		return m.slot
+	}
+	return "SLOT"
+}
+
+// connector is the address of the connector in Connect's REST interface, as a word of the shell.
+func (m *migration) connector(action string) string {
+	address := "http://CONNECT:8083/connectors/" + m.name() + "/" + action
+	if plainWord.MatchString(m.name()) {
+		return address
+	}
+	return quoted(address)
+}
+
+// quoted is one word to the shell, whatever it holds.
+func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 // takeover is the way over on the same slot and publication.
 func (m *migration) takeover() []Step {
@@ -77,7 +104,7 @@ func (m *migration) rollback() []Step {
 		},
 		{
 			Do:       "Should this one take over again later: forget the position that it remembers, for Debezium has moved the slot meanwhile.",
-			Commands: []string{fmt.Sprintf("psql \"$CDC_OUTBOX_POSTGRES_DSN\" -c \"DELETE FROM public.cdc_outbox_slots WHERE slot = '%s'\"   # the table of postgres.memory, where there is one", m.slot)},
+			Commands: []string{fmt.Sprintf("psql \"$CDC_OUTBOX_POSTGRES_DSN\" -c \"DELETE FROM public.cdc_outbox_slots WHERE slot = '%s'\"   # the table of postgres.memory, where there is one", m.slotName())},
 		},
 	}
 }
@@ -90,7 +117,7 @@ func (m *migration) sideBySide() []Step {
 	}
 	left, _, _ := strings.Cut(replacement, "$")
 	slot := "cdc_outbox_verify"
-	shadow := fmt.Sprintf("CDC_OUTBOX_POSTGRES_SLOT=%s CDC_OUTBOX_ROUTER_DEBEZIUM_TOPIC_REPLACEMENT='verify.%s'", slot, replacement)
+	shadow := fmt.Sprintf("CDC_OUTBOX_POSTGRES_SLOT=%s CDC_OUTBOX_ROUTER_DEBEZIUM_TOPIC_REPLACEMENT=%s", slot, quoted("verify."+replacement))
 	return []Step{
 		{
 			Do:       "Make a second slot. The publication can be shared; it only names tables.",
@@ -104,7 +131,7 @@ func (m *migration) sideBySide() []Step {
 		},
 		{
 			Do:       "Let both see events that cover every aggregate type, NULL payloads and the largest ones; then compare. --overlap leaves out what is only on one side because that side began earlier or has not arrived.",
-			Commands: []string{fmt.Sprintf("cdc-outbox migrate verify --config cdc-outbox.yaml --left-prefix '%s' --overlap --right-prefix 'verify.%s'", left, left)},
+			Commands: []string{fmt.Sprintf("cdc-outbox migrate verify --config cdc-outbox.yaml --left-prefix %s --overlap --right-prefix %s", quoted(left), quoted("verify."+left))},
 			Why:      "Events are matched by their id header and compared by key, value, headers, partition and order per key. Exit code 0: equal, 1: different.",
 		},
 		{

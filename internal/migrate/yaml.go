@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 
 	"go.yaml.in/yaml/v3"
 
@@ -16,7 +17,7 @@ type settings map[string]any
 func (s settings) set(key string, value any) { s[key] = value }
 
 // yaml writes the settings that differ from their defaults, in the order of the reference, with their comments.
-func (m *migration) yaml() string {
+func (m *migration) yaml(entries []Entry) string {
 	doc := &yaml.Node{Kind: yaml.MappingNode}
 	sections := map[string]*yaml.Node{"": doc}
 	for _, f := range config.Fields() {
@@ -33,13 +34,14 @@ func (m *migration) yaml() string {
 		}
 		m.place(sections, f.Key, node)
 	}
-	head := "# Made by cdc-outbox migrate debezium from the connector " + m.in.Name + "."
+	head := "# Made by cdc-outbox migrate debezium from the connector " + oneLine(m.in.Name) + "."
 	if m.in.Name == "" {
 		head = "# Made by cdc-outbox migrate debezium."
 	}
 	if note := m.notes["postgres"]; note != "" {
 		head += "\n# " + strings.ReplaceAll(note, "\n", "\n# ")
 	}
+	m.undecided(doc, entries)
 	var b strings.Builder
 	b.WriteString(head + "\n# Only what differs from the defaults: cdc-outbox config shows all of it.\n")
 	enc := yaml.NewEncoder(&b)
@@ -48,6 +50,33 @@ func (m *migration) yaml() string {
 		return ""
 	}
 	return b.String()
+}
+
+// undecided puts what a person has to settle first, under a key with which no command loads the file: who
+// passes over the report would otherwise write other records than before.
+func (m *migration) undecided(doc *yaml.Node, entries []Entry) {
+	list := &yaml.Node{Kind: yaml.SequenceNode}
+	for _, e := range entries {
+		if e.Verdict == Decide || e.Verdict == Refused || e.Verdict == Unknown {
+			list.Content = append(list.Content, &yaml.Node{Kind: yaml.ScalarNode, Style: yaml.DoubleQuotedStyle, Value: e.Option + ": " + e.Note})
+		}
+	}
+	if len(list.Content) == 0 {
+		return
+	}
+	key := &yaml.Node{Kind: yaml.ScalarNode, Value: config.Undecided,
+		HeadComment: "Settle each of these, then delete its line: while one is left, cdc-outbox refuses this file."}
+	doc.Content = append([]*yaml.Node{key, list}, doc.Content...)
+}
+
+// oneLine keeps a name from being anything but a part of a comment.
+func oneLine(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, s)
 }
 
 // place puts the node under its sections, which are made when they are needed.
