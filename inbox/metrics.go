@@ -61,3 +61,8 @@ func (m *Metrics) Dead(consumer, topic string) {
 		m.dead.WithLabelValues(consumer, topic).Inc()
 	}
 }
+
+// Duplicate counts a delivery that was recognised without the ledger; package inbox/consumer calls it.
+func (m *Metrics) Duplicate(consumer string) {
+	m.count(consumer, ErrDuplicate)
+}

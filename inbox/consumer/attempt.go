@@ -1,0 +1,118 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/segmentio/kafka-go"
+
+	"github.com/cdc-outbox/cdc-outbox/inbox"
+)
+
+// process has a record handled or put aside; false: the generation is over and the record isn't done.
+func (p *partition) process(work, over context.Context, record kafka.Message) bool {
+	if isMarker(record) {
+		return true
+	}
+	m := read(record)
+	if m.ID == "" {
+		return p.bury(work, over, letter{Message: m, reason: "the record has no id header"})
+	}
+	if p.recent.has(m.ID) {
+		p.c.opts.Metrics.Duplicate(p.c.opts.Group)
+		return true
+	}
+	attempts, err := p.try(work, over, m)
+	switch {
+	case err == nil:
+		p.recent.add(m.ID)
+		return true
+	case errors.Is(err, errOver):
+		return false
+	}
+	return p.bury(work, over, letter{Message: m, reason: err.Error(), attempts: attempts})
+}
+
+// errOver: the generation is over and the record isn't done.
+var errOver = errors.New("consumer: the partition is assigned anew")
+
+// try gives the record to the handler until it is done (nil), must be put aside, or the generation is over.
+func (p *partition) try(work, over context.Context, m Message) (attempts int, err error) {
+	o := p.c.opts
+	pauses := backoff.ExponentialBackOff{InitialInterval: o.Pause, RandomizationFactor: 0.3, Multiplier: 2, MaxInterval: o.MaxPause}
+	pauses.Reset()
+	var spent time.Duration
+	for {
+		m.Attempt = attempts + 1
+		began := time.Now()
+		err := p.c.call(work, m, o.Budget-spent)
+		took := time.Since(began)
+		pause := pauses.NextBackOff()
+		switch {
+		case err == nil, errors.Is(err, inbox.ErrDuplicate):
+			return attempts + 1, nil
+		case over.Err() != nil:
+			return attempts, errOver // the next owner tries again
+		case isPermanent(err):
+			return attempts + 1, err
+		case errors.Is(err, inbox.ErrContended):
+			p.log("the event is being handled elsewhere", m, nil)
+		case p.unhealthy(work, m, err):
+			// Not this record's fault.
+		default:
+			attempts++
+			if spent += took + pause; attempts >= o.Attempts || spent >= o.Budget {
+				return attempts, err
+			}
+			p.log("handling an event failed", m, err)
+		}
+		if sleep(over, pause); over.Err() != nil {
+			return attempts, errOver
+		}
+	}
+}
+
+// unhealthy tells that the failure is not the record's.
+func (p *partition) unhealthy(work context.Context, m Message, cause error) bool {
+	if p.c.opts.Healthy == nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(work, 5*time.Second)
+	defer cancel()
+	if p.c.opts.Healthy(ctx) == nil {
+		return false
+	}
+	p.log("waiting, as what the handler needs is not there", m, cause)
+	return true
+}
+
+// call makes one attempt.
+func (c *Consumer) call(ctx context.Context, m Message, limit time.Duration) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	if c.opts.Start != nil {
+		var ended func(error)
+		if ctx, ended = c.opts.Start(ctx, m); ended != nil {
+			defer func() { ended(err) }()
+		}
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic: %v", r)
+			c.opts.Logger.Error("the handler panicked", "id", m.ID, "topic", m.Topic, "stack", string(debug.Stack()))
+		}
+	}()
+	return c.handle(ctx, m)
+}
+
+func (p *partition) log(sentence string, m Message, err error) {
+	args := []any{"id", m.ID, "topic", m.Topic, "partition", m.Partition, "offset", m.Offset, "attempt", m.Attempt}
+	if err != nil {
+		args = append(args, "error", err.Error())
+	}
+	p.c.opts.Logger.Warn(sentence, args...)
+}

@@ -1,0 +1,106 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/segmentio/kafka-go"
+)
+
+// Consumer is one member of a consumer group.
+type Consumer struct {
+	opts    Options
+	handle  Handler
+	client  *kafka.Client
+	letters writer
+}
+
+// New checks the options and returns a Consumer. It doesn't connect.
+func New(opts Options, handle Handler) (*Consumer, error) {
+	opts, err := opts.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if handle == nil {
+		return nil, errors.New("consumer: a handler is required")
+	}
+	return &Consumer{opts: opts, handle: handle}, nil
+}
+
+// LostError says that records were removed from a topic before the group got to read them, or that the group's offset lies behind the end of
+// the partition, as after the topic was created anew. Only a person can tell whether to go on: set the group's offset and start again.
+type LostError struct {
+	Topic       string
+	Partition   int
+	Next, First int64 // the offset that was to be read, the first one that is there; -1 where that isn't the point
+}
+
+func (e *LostError) Error() string {
+	state := "lies behind the end of the partition"
+	if e.First >= 0 {
+		state = fmt.Sprintf("isn't there any more, as the partition begins at %d", e.First)
+	}
+	return fmt.Sprintf("consumer: %s partition %d: the next offset %d %s, so events may be missing; set the group's offset "+
+		"(kafka-consumer-groups --reset-offsets) once they have been looked after", e.Topic, e.Partition, e.Next, state)
+}
+
+// Run consumes until ctx ends, and then returns nil when the handlers at work have ended, at most Drain later. A broken connection isn't an end. A *LostError is, and
+// so is a dead-letter topic that is missing at the start. Run may be called again, but not twice at a time.
+func (c *Consumer) Run(ctx context.Context) error {
+	transport := &kafka.Transport{TLS: c.opts.TLS, SASL: c.opts.SASL}
+	defer transport.CloseIdleConnections()
+	c.client = &kafka.Client{Addr: kafka.TCP(c.opts.Brokers...), Transport: transport}
+	letters := newWriter(c.opts.Brokers, transport)
+	defer func() { _ = letters.Close() }()
+	c.letters = letters
+	if err := c.checkDeadLetterTopics(ctx); err != nil {
+		return err
+	}
+	group, err := kafka.NewConsumerGroup(c.opts.group())
+	if err != nil {
+		return fmt.Errorf("consumer: %w", err)
+	}
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	var running sync.WaitGroup
+	running.Go(func() {
+		<-ctx.Done()
+		_ = group.Close() // ends the generation, waits for its partitions, and leaves the group
+	})
+	for ctx.Err() == nil {
+		gen, err := group.Next(ctx)
+		switch {
+		case ctx.Err() != nil:
+		case err != nil: // the group pauses by itself before it tries again
+			c.opts.Logger.Warn("joining the consumer group failed", "group", c.opts.Group, "error", err.Error())
+		default:
+			c.begin(ctx, gen, end, &running)
+		}
+	}
+	running.Wait()
+	var lost *LostError
+	if errors.As(context.Cause(ctx), &lost) {
+		return lost
+	}
+	return nil
+}
+
+// checkDeadLetterTopics finds the mistake before the first record needs the topic. A broker that doesn't answer is the group's affair.
+func (c *Consumer) checkDeadLetterTopics(ctx context.Context) error {
+	var names []string
+	for _, topic := range c.opts.Topics {
+		names = append(names, c.opts.DeadLetterTopic(topic))
+	}
+	answer, err := c.client.Metadata(ctx, &kafka.MetadataRequest{Topics: names})
+	if err != nil {
+		return nil
+	}
+	for _, topic := range answer.Topics {
+		if errors.Is(topic.Error, kafka.UnknownTopicOrPartition) {
+			return fmt.Errorf("consumer: the dead-letter topic %s doesn't exist; create it first", topic.Name)
+		}
+	}
+	return nil
+}

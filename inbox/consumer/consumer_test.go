@@ -1,0 +1,341 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/cdc-outbox/cdc-outbox/inbox"
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit"
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit/fakebroker"
+)
+
+// 1,000 events of one aggregate among those of others, which are handled at the same time.
+func TestOneAggregateStaysInOrder(t *testing.T) {
+	b := newBed(t, 4)
+	var want []string
+	var records []*kgo.Record
+	for i := range 1000 {
+		id := fmt.Sprintf("one-%04d", i)
+		want = append(want, id)
+		records = append(records, record("one", id), record(strconv.Itoa(i), "other-"+strconv.Itoa(i)))
+	}
+	b.produce(t, records...)
+	var j journal
+	var working, most atomic.Int32
+	start(t, b.options(), func(_ context.Context, m Message) error {
+		n := working.Add(1)
+		defer working.Add(-1)
+		for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
+		}
+		time.Sleep(50 * time.Microsecond)
+		j.add(m)
+		return nil
+	})
+	j.await(t, 2000)
+	var got []string
+	for _, id := range j.ids() {
+		if strings.HasPrefix(id, "one-") {
+			got = append(got, id)
+		}
+	}
+	require.Equal(t, want, got)
+	require.Greater(t, most.Load(), int32(1), "partitions go on at the same time")
+	b.awaitCommitted(t, 2000)
+}
+
+func TestPoisonIsPutAside(t *testing.T) {
+	b := newBed(t, 1)
+	opts := b.options()
+	opts.Attempts = 3
+	opts.Metrics = inbox.NewMetrics(prometheus.NewRegistry())
+	poison := record("k", "poison")
+	poison.Headers = append(poison.Headers, kgo.RecordHeader{Key: "traceparent", Value: []byte("00-ab")}, kgo.RecordHeader{Key: HeaderReason, Value: []byte("an old one")})
+	poison.Timestamp = time.UnixMilli(1_700_000_000_123)
+	b.produce(t, record("k", "a"), poison, record("k", "b"))
+	var j journal
+	var attempts []int
+	start(t, opts, func(_ context.Context, m Message) error {
+		if m.ID == "poison" {
+			attempts = append(attempts, m.Attempt)
+			return errBad
+		}
+		j.add(m)
+		return nil
+	})
+	j.await(t, 2)
+	b.awaitCommitted(t, 3)
+	require.Equal(t, []int{1, 2, 3}, attempts)
+	letters := b.letters(t)
+	require.Len(t, letters, 1)
+	l := letters[0]
+	require.Equal(t, "k", string(l.Key))
+	require.Equal(t, "value of poison", string(l.Value))
+	require.Equal(t, poison.Timestamp, l.Timestamp)
+	for key, want := range map[string]string{
+		HeaderReason: "bad event", HeaderAttempts: "3", HeaderGroup: "billing", HeaderTopic: topic, HeaderPartition: "0", HeaderOffset: "1",
+		HeaderTimestamp: "1700000000123", "id": "poison", "type": "paid", "traceparent": "00-ab",
+	} {
+		require.Equal(t, want, header(l, key), key)
+	}
+	require.Len(t, l.Headers, 8+3, "the earlier reason gave way")
+}
+
+func TestWhatGoesStraightToTheDeadLetters(t *testing.T) {
+	b := newBed(t, 1)
+	nameless := record("k", "x")
+	nameless.Headers = nil
+	b.produce(t, nameless, record("k", "permanent"), record("k", "panic"), record("k", "slow"), record("k", "good"))
+	var j journal
+	opts := b.options()
+	opts.Attempts, opts.Budget = 2, 200*time.Millisecond
+	start(t, opts, func(ctx context.Context, m Message) error {
+		switch m.ID {
+		case "permanent":
+			return fmt.Errorf("wrapped: %w", Permanent(errBad))
+		case "panic":
+			panic("boom")
+		case "slow":
+			<-ctx.Done() // the budget's end
+			return ctx.Err()
+		}
+		j.add(m)
+		return nil
+	})
+	j.await(t, 1)
+	var got [][2]string
+	for _, l := range b.letters(t) {
+		got = append(got, [2]string{header(l, HeaderReason), header(l, HeaderAttempts)})
+	}
+	require.Equal(t, [][2]string{{"the record has no id header", "0"}, {"wrapped: bad event", "1"}, {"panic: boom", "2"}, {"context deadline exceeded", "1"}}, got)
+}
+
+// While the database is down nothing is put aside, however long that takes.
+func TestAnOutageIsNotTheRecordsFault(t *testing.T) {
+	b := newBed(t, 1)
+	b.produce(t, record("k", "a"))
+	var j journal
+	var asked atomic.Int32
+	opts := b.options()
+	opts.Attempts = 2
+	opts.Healthy = func(context.Context) error {
+		if asked.Add(1) < 20 {
+			return errors.New("down")
+		}
+		return nil
+	}
+	start(t, opts, func(_ context.Context, m Message) error {
+		if asked.Load() < 20 {
+			return errBad
+		}
+		j.add(m)
+		return nil
+	})
+	j.await(t, 1)
+	require.Empty(t, b.letters(t))
+	require.LessOrEqual(t, j.seen[0].Attempt, 2)
+}
+
+func TestContentionUsesUpNoAttempts(t *testing.T) {
+	b := newBed(t, 1)
+	b.produce(t, record("k", "a"), record("k", "b"))
+	var j journal
+	calls := 0
+	start(t, b.options(), func(_ context.Context, m Message) error {
+		if calls++; calls < 30 {
+			return inbox.ErrContended
+		}
+		j.add(m)
+		return inbox.ErrDuplicate
+	})
+	j.await(t, 2)
+	require.Equal(t, []string{"a", "b"}, j.ids())
+	require.Empty(t, b.letters(t))
+}
+
+func TestARewindIsRecognised(t *testing.T) {
+	b := newBed(t, 1)
+	opts := b.options()
+	registry := prometheus.NewRegistry()
+	opts.Metrics = inbox.NewMetrics(registry)
+	b.produce(t, record("k", "a"), record("k", "b"), record("k", "a"), record("k", "b"), record("k", "c"))
+	var j journal
+	start(t, opts, func(_ context.Context, m Message) error { j.add(m); return nil })
+	b.awaitCommitted(t, 5)
+	require.Equal(t, []string{"a", "b", "c"}, j.ids())
+	n, err := testutil.GatherAndCount(registry, "cdc_outbox_inbox_deliveries_total")
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+}
+
+// A dead letter that was corrected and published again has an id that was seen, but never handled.
+func TestADeadLetterComesBack(t *testing.T) {
+	b := newBed(t, 1)
+	b.produce(t, record("k", "a"))
+	var j journal
+	var mended atomic.Bool
+	start(t, b.options(), func(_ context.Context, m Message) error {
+		if !mended.Load() {
+			return Permanent(errBad)
+		}
+		j.add(m)
+		return nil
+	})
+	b.awaitCommitted(t, 1)
+	mended.Store(true)
+	b.produce(t, record("k", "a"))
+	j.await(t, 1)
+}
+
+func TestShutdownLetsAHandlerFinish(t *testing.T) {
+	b := newBed(t, 1)
+	b.produce(t, record("k", "a"), record("k", "b"))
+	inside, finish := make(chan struct{}), make(chan struct{})
+	stop := start(t, b.options(), func(context.Context, Message) error {
+		close(inside) // a second record would panic
+		<-finish
+		return nil
+	})
+	<-inside
+	time.AfterFunc(100*time.Millisecond, func() { close(finish) })
+	require.NoError(t, stop())
+	b.awaitCommitted(t, 1)
+}
+
+func TestShutdownEndsAHandlerAtTheDeadline(t *testing.T) {
+	b := newBed(t, 1)
+	b.produce(t, record("k", "a"))
+	inside := make(chan struct{})
+	opts := b.options()
+	opts.Drain = 50 * time.Millisecond
+	stop := start(t, opts, func(ctx context.Context, _ Message) error {
+		close(inside)
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	<-inside
+	require.NoError(t, stop())
+	require.Empty(t, b.letters(t), "being stopped is no reason to put it aside")
+	var j journal
+	start(t, b.options(), func(_ context.Context, m Message) error { j.add(m); return nil })
+	j.await(t, 1)
+	b.awaitCommitted(t, 1)
+}
+
+// A second member takes half of the partitions while handlers are at work; nothing is left out, and both end up with work.
+func TestRebalance(t *testing.T) {
+	b := newBed(t, 4)
+	var first, second journal
+	pace := func(j *journal) Handler {
+		return func(_ context.Context, m Message) error {
+			time.Sleep(2 * time.Millisecond)
+			j.add(m)
+			return nil
+		}
+	}
+	want := map[string]bool{}
+	produce := func(from, to int) {
+		var records []*kgo.Record
+		for i := from; i < to; i++ {
+			want[strconv.Itoa(i)] = true
+			records = append(records, record(strconv.Itoa(i), strconv.Itoa(i)))
+		}
+		b.produce(t, records...)
+	}
+	produce(0, 800)
+	start(t, b.options(), pace(&first))
+	first.await(t, 20)
+	stop := start(t, b.options(), pace(&second))
+	for n := 800; len(second.ids()) < 20; n += 100 {
+		produce(n, n+100)
+		time.Sleep(200 * time.Millisecond)
+		require.Less(t, n, 30000, "the second member gets nothing")
+	}
+	require.NoError(t, stop())
+	b.awaitCommitted(t, int64(len(want)))
+	got := map[string]bool{}
+	for _, id := range append(first.ids(), second.ids()...) {
+		got[id] = true
+	}
+	require.Equal(t, want, got)
+	require.Empty(t, b.letters(t))
+}
+
+func TestLostRecordsEndTheRun(t *testing.T) {
+	b := newBed(t, 1)
+	b.produce(t, record("k", "a"))
+	var j journal
+	opts := b.options()
+	handle := func(_ context.Context, m Message) error { j.add(m); return nil }
+	stop := start(t, opts, handle)
+	b.awaitCommitted(t, 1)
+	require.NoError(t, stop())
+	b.produce(t, record("k", "b"), record("k", "c"))
+	_, err := b.Admin().DeleteRecords(t.Context(), kadm.Offsets{topic: {0: {Topic: topic, Partition: 0, At: 2, LeaderEpoch: -1}}})
+	require.NoError(t, err)
+	c, err := New(opts, handle)
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	defer cancel()
+	var lost *LostError
+	require.ErrorAs(t, c.Run(ctx), &lost)
+	require.Equal(t, LostError{topic, 0, 1, 2}, *lost)
+	require.Equal(t, []string{"a"}, j.ids())
+}
+
+func TestAMissingDeadLetterTopicIsSaid(t *testing.T) {
+	b := testkit.FakeBroker(t, fakebroker.Options{Topics: map[string]int32{topic: 1}})
+	c, err := New(Options{Brokers: b.Addrs(), Group: "g", Topics: []string{topic}}, func(context.Context, Message) error { return nil })
+	require.NoError(t, err)
+	require.ErrorContains(t, c.Run(t.Context()), topic+".DLT doesn't exist")
+}
+
+// Aborted records come too (kafka-go doesn't filter), control records don't, and the repeat of an aborted one is recognised.
+func TestTopicsWithTransactions(t *testing.T) {
+	b := newBed(t, 1)
+	p, err := kgo.NewClient(kgo.SeedBrokers(b.Addrs()...), kgo.TransactionalID("relay"))
+	require.NoError(t, err)
+	defer p.Close()
+	for _, end := range []kgo.TransactionEndTry{kgo.TryAbort, kgo.TryCommit} {
+		require.NoError(t, p.BeginTransaction())
+		require.NoError(t, p.ProduceSync(t.Context(), record("k", "a"), record("k", "b")).FirstErr())
+		require.NoError(t, p.EndTransaction(t.Context(), end))
+	}
+	var j journal
+	start(t, b.options(), func(_ context.Context, m Message) error { j.add(m); return nil })
+	b.awaitCommitted(t, 6)
+	require.Equal(t, []string{"a", "b"}, j.ids())
+	require.Empty(t, b.letters(t))
+}
+
+func TestTheHookSeesEachAttempt(t *testing.T) {
+	b := newBed(t, 1)
+	b.produce(t, record("k", "a"))
+	type key struct{}
+	var results []error
+	opts := b.options()
+	opts.Start = func(ctx context.Context, m Message) (context.Context, func(error)) {
+		return context.WithValue(ctx, key{}, m.ID), func(err error) { results = append(results, err) }
+	}
+	stop := start(t, opts, func(ctx context.Context, m Message) error {
+		require.Equal(t, "a", ctx.Value(key{}))
+		if m.Attempt == 1 {
+			return errBad
+		}
+		return nil
+	})
+	b.awaitCommitted(t, 1)
+	require.NoError(t, stop())
+	require.Equal(t, []error{errBad, nil}, results)
+}

@@ -1,0 +1,92 @@
+package consumer
+
+import (
+	"context"
+	"maps"
+	"sync"
+
+	"github.com/segmentio/kafka-go"
+)
+
+// generation commits what its partitions have finished, and nothing else: the broker refuses the commits of a generation that is over.
+type generation struct {
+	c          *Consumer
+	gen        *kafka.Generation
+	partitions sync.WaitGroup
+	wake       chan struct{}
+
+	mu       sync.Mutex
+	finished map[string]map[int]int64 // next offsets not committed yet
+}
+
+// begin starts a goroutine for each assigned partition, and one that commits. They end with the generation, and running waits for them.
+func (c *Consumer) begin(ctx context.Context, gen *kafka.Generation, end context.CancelCauseFunc, running *sync.WaitGroup) {
+	g := &generation{c: c, gen: gen, wake: make(chan struct{}, 1), finished: map[string]map[int]int64{}}
+	for topic, assignments := range gen.Assignments {
+		for _, a := range assignments {
+			running.Add(1)
+			g.partitions.Add(1)
+			gen.Start(func(over context.Context) {
+				defer running.Done()
+				defer g.partitions.Done()
+				p := &partition{c: c, topic: topic, id: a.ID, next: a.Offset, recent: newRecent(c.opts.Recent), finish: g.finish}
+				if err := p.consume(ctx, over); err != nil {
+					end(err)
+				}
+			})
+		}
+	}
+	running.Add(1)
+	gen.Start(func(over context.Context) {
+		defer running.Done()
+		g.commitAll(over)
+	})
+	c.opts.Logger.Info("the consumer group has a new generation", "group", c.opts.Group, "generation", gen.ID, "partitions", len(gen.Assignments))
+}
+
+// finish notes that the records in front of next are done.
+func (g *generation) finish(topic string, partition int, next int64) {
+	g.mu.Lock()
+	if g.finished[topic] == nil {
+		g.finished[topic] = map[int]int64{}
+	}
+	g.finished[topic][partition] = next
+	g.mu.Unlock()
+	select {
+	case g.wake <- struct{}{}:
+	default:
+	}
+}
+
+// commitAll commits at once when little is going on; what is finished during a commit goes into the next one. The last one waits for the handlers at work.
+func (g *generation) commitAll(over context.Context) {
+	for {
+		select {
+		case <-g.wake:
+			g.commit()
+		case <-over.Done():
+			g.partitions.Wait()
+			g.commit()
+			return
+		}
+	}
+}
+
+// commit leaves what it couldn't commit to the next one. If none follows, the records are delivered again and recognised.
+func (g *generation) commit() {
+	g.mu.Lock()
+	offsets := g.finished
+	g.finished = map[string]map[int]int64{}
+	g.mu.Unlock()
+	err := g.gen.CommitOffsets(offsets)
+	if err == nil {
+		return
+	}
+	g.c.opts.Logger.Warn("committing offsets failed", "group", g.c.opts.Group, "error", err.Error())
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for topic, partitions := range offsets {
+		maps.Copy(partitions, g.finished[topic]) // newer
+		g.finished[topic] = partitions
+	}
+}

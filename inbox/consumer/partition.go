@@ -1,0 +1,132 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+)
+
+// partition reads one partition for as long as it is assigned.
+type partition struct {
+	c      *Consumer
+	topic  string
+	id     int
+	next   int64 // offset; negative: kafka.FirstOffset or LastOffset, as nothing was committed yet
+	recent *recent
+	finish func(topic string, partition int, next int64)
+}
+
+// maxStrikes is how often in a row, a second apart, a partition must say that the next offset lies behind its end. A new leader may say so for
+// a moment, while it doesn't know yet how much its followers have (KIP-207).
+const maxStrikes = 10
+
+// consume returns when over ends (the generation), or with an error that ends everything. ctx gives values only.
+func (p *partition) consume(ctx, over context.Context) error {
+	work, release := drained(ctx, over, p.c.opts.Drain)
+	defer release()
+	if p.next >= 0 {
+		if err := p.check(over); err != nil {
+			return err
+		}
+	}
+	for strikes := 1; ; strikes++ {
+		from := p.next
+		err := p.read(work, over)
+		if p.next != from {
+			strikes = 1
+		}
+		switch {
+		case !errors.Is(err, kafka.OffsetOutOfRange):
+			return err
+		case strikes == maxStrikes:
+			return &LostError{Topic: p.topic, Partition: p.id, Next: p.next, First: -1}
+		}
+		sleep(over, time.Second)
+	}
+}
+
+// read has records handled until over ends or the broker says OffsetOutOfRange.
+func (p *partition) read(work, over context.Context) error {
+	reader := kafka.NewReader(p.c.opts.reader(p.topic, p.id))
+	defer func() { _ = reader.Close() }()
+	if err := reader.SetOffset(p.next); err != nil {
+		return fmt.Errorf("consumer: %w", err)
+	}
+	for over.Err() == nil {
+		m, err := reader.FetchMessage(over)
+		switch {
+		case over.Err() != nil:
+			return nil
+		case errors.Is(err, kafka.OffsetOutOfRange):
+			return err
+		case err != nil:
+			p.c.opts.Logger.Warn("reading failed", "topic", p.topic, "partition", p.id, "error", err.Error())
+			sleep(over, time.Second)
+			continue
+		}
+		if p.next >= 0 && m.Offset > p.next { // compaction, or a transaction's end, or a loss
+			if err := p.check(over); err != nil {
+				return err
+			}
+		}
+		if over.Err() != nil || !p.process(work, over, m) {
+			return nil
+		}
+		p.next = m.Offset + 1
+		p.finish(p.topic, p.id, p.next)
+	}
+	return nil
+}
+
+// check compares the next offset with the first one that is there, until the broker answers or the generation is over.
+func (p *partition) check(over context.Context) error {
+	for over.Err() == nil {
+		answer, err := p.c.client.ListOffsets(over, &kafka.ListOffsetsRequest{Topics: map[string][]kafka.OffsetRequest{p.topic: {kafka.FirstOffsetOf(p.id)}}})
+		if err == nil {
+			for _, offsets := range answer.Topics[p.topic] {
+				if err = offsets.Error; err == nil && offsets.FirstOffset > p.next {
+					return &LostError{Topic: p.topic, Partition: p.id, Next: p.next, First: offsets.FirstOffset}
+				}
+			}
+			if err == nil {
+				return nil
+			}
+		}
+		if over.Err() == nil {
+			p.c.opts.Logger.Warn("asking for the partition's first offset failed", "topic", p.topic, "partition", p.id, "error", err.Error())
+		}
+		sleep(over, time.Second)
+	}
+	return nil
+}
+
+// drained returns a context for handlers, which lives on for a while when over ends.
+func drained(ctx, over context.Context, drain time.Duration) (context.Context, func()) {
+	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		select {
+		case <-work.Done():
+		case <-over.Done():
+			sleep(work, drain)
+			cancel()
+		}
+	}()
+	return work, func() {
+		cancel()
+		<-ended
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
