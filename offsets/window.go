@@ -90,6 +90,13 @@ func (w *Window) Release(records int, bytes int64) {
 	w.mu.Unlock()
 }
 
+// Full says whether somebody waits for room.
+func (w *Window) Full() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.waiting > 0
+}
+
 // InUse returns what is taken.
 func (w *Window) InUse() (records int, bytes int64) {
 	w.mu.Lock()

@@ -191,6 +191,9 @@ func (m *Monitor) publish(e Event, slots []Slot) {
 			e.Figures, e.Cause = &s, s.Cause
 		}
 	}
+	if e.Slot == "" && len(m.cfg.Only) == 1 {
+		e.Slot = m.cfg.Only[0]
+	}
 	if m.cfg.Cause != nil {
 		e.Cause = m.cfg.Cause(e.Figures)
 	}

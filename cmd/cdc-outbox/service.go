@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/connector"
+	"github.com/cdc-outbox/cdc-outbox/internal/diagnose"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/webhook"
@@ -29,8 +31,10 @@ type service struct {
 	webhook   *webhook.Sender   // nil without monitor.webhook
 	server    *telemetry.Server // nil when http.listen is off
 
-	startup atomic.Pointer[waiting] // why the connector has not begun yet, nil once it has
-	ensured atomic.Int64            // when publication and slot were last seen to be there, Unix nanoseconds
+	startup     atomic.Pointer[waiting] // why the connector has not begun yet, nil once it has
+	unpublished atomic.Pointer[error]   // what the last look at the publication found, nil when all was well
+
+	ensured atomic.Int64 // when publication and slot were last seen to be there, Unix nanoseconds
 }
 
 // waiting is why the connector has not begun, and what somebody may do about it.
@@ -54,6 +58,13 @@ func newService(ctx context.Context, c *config.Loaded, reg *prometheus.Registry,
 	}
 	mc := monitorConfig(c)
 	mc.Logger, mc.Registerer = log, reg
+	var relay diagnose.Relay
+	mc.Judge = func(func(alert, slot string) slotmonitor.Level) []slotmonitor.Finding {
+		return relay.Judge(s.connectorStatus(), s.missing(), time.Now())
+	}
+	mc.Cause = func(slot *slotmonitor.Slot) slotmonitor.Cause {
+		return diagnose.Cause(s.connectorStatus(), slot, time.Now())
+	}
 	if c.Monitor.Webhook.IsSet() {
 		s.webhook = webhookSender(c, reg, log)
 		mc.Notify = s.webhook.Send
@@ -83,13 +94,9 @@ func (s *service) run(ctx context.Context) error {
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		defer end()
-		if err := s.ensure(gctx); err != nil || gctx.Err() != nil {
-			return err
-		}
-		s.ensured.Store(time.Now().UnixNano())
-		s.startup.Store(nil)
-		g.Go(func() error { return s.watchMembership(gctx) })
-		return s.connector.Run(gctx)
+		err := s.relay(gctx, g)
+		s.lastWord(err)
+		return err
 	})
 	g.Go(func() error {
 		defer endLast() // what the monitor had to tell is with the sender by now
@@ -102,6 +109,21 @@ func (s *service) run(ctx context.Context) error {
 		g.Go(func() error { return s.server.Run(others) })
 	}
 	return g.Wait()
+}
+
+// relay runs the connector once publication and slot are there, and what looks after them in g.
+func (s *service) relay(ctx context.Context, g *errgroup.Group) error {
+	if err := s.ensure(ctx); err != nil || ctx.Err() != nil {
+		return err
+	}
+	s.ensured.Store(time.Now().UnixNano())
+	s.startup.Store(nil)
+	g.Go(func() error {
+		err := s.watchMembership(ctx)
+		s.lastWord(err)
+		return err
+	})
+	return s.connector.Run(ctx)
 }
 
 // ensure makes sure that publication and slot are there, and waits for a server that is not.
@@ -142,13 +164,41 @@ func (s *service) ready() (bool, string) {
 	return s.connector.Ready()
 }
 
-// status is the answer of /status.
-func (s *service) status() status {
+// connectorStatus is the connector's account of itself, and before it has begun, of what it waits for.
+func (s *service) connectorStatus() connector.Status {
 	st := s.connector.Status()
 	if w := s.startup.Load(); w != nil {
 		st.State.Reason, st.State.Next = w.why, w.next
 	}
 	st.Ready, st.ReadyReason = s.ready()
+	return st
+}
+
+// missing is what the last look at the publication found, nil when all was well.
+func (s *service) missing() error {
+	if err := s.unpublished.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// lastWord tells those who watch that the process ends by itself: nobody will ask its metrics any more.
+func (s *service) lastWord(err error) {
+	if err == nil || s.webhook == nil {
+		return
+	}
+	why, next := fault.Split(err)
+	now := time.Now()
+	s.webhook.Send(slotmonitor.Event{
+		Alert: diagnose.ConnectorStopped, Slot: s.cfg.Postgres.Slot, State: slotmonitor.Firing, Level: slotmonitor.Critical, Since: now, At: now,
+		Sentence: fmt.Sprintf("The connector has stopped with exit code %d: %s", fault.KindOf(err).ExitCode(), why),
+		Cause:    slotmonitor.Cause{Code: "stopped", Sentence: why, Next: next},
+	})
+}
+
+// status is the answer of /status.
+func (s *service) status() status {
+	st := s.connectorStatus()
 	answered, err := s.monitor.State()
 	var slot *slotmonitor.Slot
 	for _, known := range s.monitor.Latest() {
@@ -157,7 +207,8 @@ func (s *service) status() status {
 		}
 	}
 	if err == nil && answered.UnixNano() <= s.ensured.Load() {
-		return status{Status: st} // the monitor has not looked since the slot was made
+		// The monitor has not looked since the slot was made.
+		return status{Status: st, Cause: diagnose.Cause(st, nil, time.Now())}
 	}
 	return withSlot(st, slot, err)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/connector"
+	"github.com/cdc-outbox/cdc-outbox/internal/diagnose"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
@@ -22,16 +23,17 @@ import (
 type status struct {
 	connector.Status
 	ReplicationSlot *slotmonitor.Slot `json:"replication_slot"` // null: there is none, or it could not be looked at
+	Cause           slotmonitor.Cause `json:"cause"`            // why the slot is where it is
 }
 
 // notRunning is the state that status shows when no connector answers.
-const notRunning connector.StateName = "not_running"
+const notRunning = diagnose.NotRunning
 
 // What status adds to the connector's waits.
 const (
-	waitPostgres    = "postgres_unreachable"
-	waitSlotMissing = "slot_missing"
-	waitSlotLost    = "slot_lost"
+	waitPostgres    = diagnose.PostgresUnreachable
+	waitSlotMissing = diagnose.SlotMissing
+	waitSlotLost    = slotmonitor.CauseLost
 )
 
 // withSlot adds the slot, or why there is none, to what the connector says. slot is nil when the server has none.
@@ -49,17 +51,18 @@ func withSlot(st connector.Status, slot *slotmonitor.Slot, err error) status {
 	case slot.WALStatus == slotmonitor.WALLost:
 		wait(waitSlotLost, "the server has removed what the slot needs; it can never be read again", "cdc-outbox check says how to begin anew.")
 	}
-	return status{Status: st, ReplicationSlot: slot}
+	return status{Status: st, ReplicationSlot: slot, Cause: diagnose.Cause(st, slot, time.Now())}
 }
 
 func (a *app) statusCommand() *cobra.Command {
-	var asJSON bool
+	var asJSON, why bool
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show the slot, the connector, and what it waits for",
 		Long: `status asks Postgres for the slot, which works also when the connector does not run, and asks the connector at
-http.listen how it is. The exit code is 3 when the slot is missing or lost.`,
+http.listen how it is. With --why it says only what the slot waits for, and what to do about it. The exit code is 3 when the slot is missing or lost.`,
 		Example: `  cdc-outbox status --config cdc-outbox.yaml
+  cdc-outbox status --why
   cdc-outbox status --json | jq .replication_slot.retained_wal_bytes`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -68,7 +71,18 @@ http.listen how it is. The exit code is 3 when the slot is missing or lost.`,
 				return err
 			}
 			st, source, err := look(cmd.Context(), c)
-			if asJSON {
+			switch {
+			case why && asJSON:
+				if perr := a.printJSON(st.Cause); perr != nil {
+					return perr
+				}
+				return err
+			case why:
+				if perr := writeCause(a.stdout, st.Cause); perr != nil {
+					return perr
+				}
+				return err
+			case asJSON:
 				if perr := a.printJSON(st); perr != nil {
 					return perr
 				}
@@ -80,6 +94,7 @@ http.listen how it is. The exit code is 3 when the slot is missing or lost.`,
 			return err
 		},
 	}
+	cmd.Flags().BoolVar(&why, "why", false, "say only what the slot waits for")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, the same as /status")
 	return cmd
 }

@@ -22,6 +22,7 @@ func writeStatus(w io.Writer, st status, source string) error {
 	fmt.Fprintf(tw, "slot %s\n", st.Slot)
 	if s := st.ReplicationSlot; s != nil {
 		slotLines(line, s)
+		line("why", "%s", st.Cause.Sentence)
 	} else {
 		line("state", "%s", noSlot(st))
 	}
@@ -65,9 +66,6 @@ func slotLines(line func(string, string, ...any), s *slotmonitor.Slot) {
 	line("unconfirmed WAL", "%s behind confirmed_flush_lsn %s", units.BytesSize(float64(s.UnconfirmedBytes)), s.ConfirmedFlushLSN)
 	if s.SafeBytes != nil {
 		line("until it is lost", "%s may still be written", units.BytesSize(float64(*s.SafeBytes)))
-	}
-	if s.Cause.Code != slotmonitor.CauseIdle {
-		line("why", "%s", s.Cause.Sentence)
 	}
 	for _, a := range s.Alerts {
 		line(a.Level.String(), "%s", a.Sentence)
@@ -133,6 +131,21 @@ func writeWaits(b *strings.Builder, st status) {
 		fmt.Fprintf(b, "  - %s: %s (since %s)\n", printable(w.Object), printable(reason), w.Since.UTC().Format(time.RFC3339))
 		paragraph(b, "next: ", w.Next)
 	}
+}
+
+// writeCause prints what status --why says.
+func writeCause(w io.Writer, c slotmonitor.Cause) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s\n", c.Code, printable(c.Sentence))
+	if c.Object != "" {
+		fmt.Fprintf(&b, "object: %s\n", printable(c.Object))
+	}
+	if c.Since != nil {
+		fmt.Fprintf(&b, "since: %s\n", c.Since.UTC().Format(time.RFC3339))
+	}
+	paragraph(&b, "next: ", c.Next)
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
 func orNone(s string) string {

@@ -68,6 +68,7 @@ type Window struct {
 	Bytes      int64 `json:"bytes"`
 	MaxRecords int   `json:"max_records"`
 	MaxBytes   int64 `json:"max_bytes"`
+	Full       bool  `json:"full"` // the next record waits for room, so reading pauses
 }
 
 // OpenTx is the transaction whose commit has not been read yet.
@@ -185,6 +186,7 @@ func (c *Connector) Status() Status {
 	}
 	st.Ready, st.ReadyReason = c.Ready()
 	st.Window.Records, st.Window.Bytes = c.window.InUse()
+	st.Window.Full = c.window.Full()
 	c.mu.Lock()
 	st.State, st.Halted = c.state, c.halted
 	id := c.identity

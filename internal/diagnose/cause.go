@@ -1,0 +1,197 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/docker/go-units"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/connector"
+	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
+)
+
+// The codes of causes besides slotmonitor's and the kinds of what the connector waits for in Kafka (broker_unreachable,
+// topic_missing, ...).
+const (
+	SlotMissing         = "slot_missing"         // the server has no such slot
+	PostgresUnreachable = "postgres_unreachable" // it cannot be asked
+	BadRow              = "bad_row"              // halted in front of a row
+	NotStreaming        = "not_streaming"        // the stream cannot be opened
+	Standby             = "standby"              // another instance holds the slot
+	OtherConsumer       = "other_consumer"       // no connector answers here, and somebody reads the slot
+	Stopping            = "stopping"             // asked to stop
+	LargeTransaction    = "large_transaction"    // in the middle of one
+	BackPressure        = "back_pressure"        // Kafka takes less than Postgres gives
+	Unacknowledged      = "unacknowledged"       // Kafka has not answered yet
+	CatchingUp          = "catching_up"          // reading a backlog
+	Streaming           = "streaming"            // events are on their way
+)
+
+// NotRunning is the state of a connector that does not answer.
+const NotRunning connector.StateName = "not_running"
+
+const (
+	// manyRows make a transaction worth naming: fewer are through before anybody has read the sentence.
+	manyRows = 10_000
+	// soonAcked is within what Kafka acknowledges when all is well.
+	soonAcked = 2 * time.Second
+	// backlog is more log than a reader that keeps up leaves unconfirmed between two keepalives.
+	backlog = 16 << 20
+)
+
+// Cause says what the slot waits for: the first thing on the way of a row that does not let it pass. slot is nil where
+// there is none or nothing is known of it.
+func Cause(st connector.Status, slot *slotmonitor.Slot, now time.Time) slotmonitor.Cause {
+	for _, of := range []func(connector.Status, *slotmonitor.Slot, time.Time) (slotmonitor.Cause, bool){
+		slotGone, halted, noStream, kafkaTrouble, large, full, heldBack, unacknowledged, behind,
+	} {
+		if c, ok := of(st, slot, now); ok {
+			return c
+		}
+	}
+	if st.Window.Records > 0 {
+		return slotmonitor.Cause{Code: Streaming, Sentence: fmt.Sprintf("Events are on their way to Kafka: %d in flight.", st.Window.Records)}
+	}
+	return slotmonitor.Cause{Code: slotmonitor.CauseIdle, Sentence: "There is nothing to send: all that was committed is confirmed."}
+}
+
+func slotGone(st connector.Status, _ *slotmonitor.Slot, _ time.Time) (slotmonitor.Cause, bool) {
+	return waitOf(st, slotmonitor.CauseLost, SlotMissing)
+}
+
+// waitOf finds the oldest of the waits of these kinds.
+func waitOf(st connector.Status, kinds ...string) (slotmonitor.Cause, bool) {
+	var oldest *connector.Wait
+	for i, w := range st.Waits {
+		if slices.Contains(kinds, w.Kind) && (oldest == nil || w.Since.Before(oldest.Since)) {
+			oldest = &st.Waits[i]
+		}
+	}
+	if oldest == nil {
+		return slotmonitor.Cause{}, false
+	}
+	return slotmonitor.Cause{Code: oldest.Kind, Sentence: sentence(oldest.Object + ": " + oldest.Reason), Since: &oldest.Since, Object: oldest.Object, Next: oldest.Next}, true
+}
+
+func halted(st connector.Status, _ *slotmonitor.Slot, _ time.Time) (slotmonitor.Cause, bool) {
+	h := st.Halted
+	if h == nil {
+		return slotmonitor.Cause{}, false
+	}
+	return slotmonitor.Cause{Code: BadRow, Sentence: sentence(fmt.Sprintf("Halted at event %s, LSN %s: %s", h.EventID, h.LSN, h.Message)), Since: &h.Since,
+		Object: "event " + h.EventID, Next: h.Next}, true
+}
+
+// noStream is about a connector that does not read.
+func noStream(st connector.Status, slot *slotmonitor.Slot, _ time.Time) (slotmonitor.Cause, bool) {
+	c := slotmonitor.Cause{Sentence: sentence(st.State.Reason), Object: fmt.Sprintf("slot %q", st.Slot), Next: st.State.Next}
+	if !st.State.Since.IsZero() {
+		c.Since = &st.State.Since
+	}
+	unreachable, away := waitOf(st, PostgresUnreachable)
+	switch st.State.Name {
+	case NotRunning:
+		switch {
+		case away:
+			return unreachable, true
+		case slot == nil:
+			return slotmonitor.Cause{}, false
+		case !slot.Active:
+			return slot.Cause, true
+		}
+		c.Code, c.Since = OtherConsumer, nil
+		c.Sentence = fmt.Sprintf("The slot is read by pid %d, and no connector answers here: %s.", slot.PID, strings.TrimRight(st.State.Reason, "."))
+		c.Next = "Ask the connector that reads it: cdc-outbox status on its host."
+	case connector.Standby:
+		c.Code = Standby
+	case connector.Draining, connector.Stopped:
+		c.Code, c.Sentence = Stopping, "The connector was asked to stop."
+	case connector.Starting, connector.Reconnecting:
+		c.Code = NotStreaming
+		if away {
+			c.Code = PostgresUnreachable
+		}
+		if st.State.Reason == "" {
+			c.Sentence = "The stream from Postgres is being opened."
+		}
+	default:
+		return unreachable, away
+	}
+	return c, true
+}
+
+// kafkaTrouble is anything the producer waits for, the oldest first.
+func kafkaTrouble(st connector.Status, _ *slotmonitor.Slot, _ time.Time) (slotmonitor.Cause, bool) {
+	var kinds []string
+	for _, w := range st.Waits {
+		kinds = append(kinds, w.Kind) // those about the slot were looked at before
+	}
+	return waitOf(st, kinds...)
+}
+
+// large comes before full: a transaction larger than the window fills it however fast Kafka is.
+func large(st connector.Status, _ *slotmonitor.Slot, now time.Time) (slotmonitor.Cause, bool) {
+	if st.Open == nil || st.Open.Rows < manyRows {
+		return slotmonitor.Cause{}, false
+	}
+	text := fmt.Sprintf("In the middle of a large transaction that commits at %s: %d rows of it were read so far; the slot passes it when all are acknowledged.",
+		st.Open.CommitLSN, st.Open.Rows)
+	return slotmonitor.Cause{Code: LargeTransaction, Sentence: text, Since: committed(st, now), Object: "transaction at " + st.Open.CommitLSN}, true
+}
+
+// committed is when the oldest transaction that is not confirmed was.
+func committed(st connector.Status, now time.Time) *time.Time {
+	if st.OldestUnconfirmedSeconds <= 0 {
+		return nil
+	}
+	t := now.Add(-time.Duration(st.OldestUnconfirmedSeconds * float64(time.Second))).UTC().Round(time.Millisecond)
+	return &t
+}
+
+func full(st connector.Status, _ *slotmonitor.Slot, now time.Time) (slotmonitor.Cause, bool) {
+	if !st.Window.Full {
+		return slotmonitor.Cause{}, false
+	}
+	return slotmonitor.Cause{
+		Code: BackPressure, Since: committed(st, now), Object: "window",
+		Sentence: fmt.Sprintf("The window is full (%d of %d records, %s of %s): Kafka acknowledges more slowly than Postgres sends.", st.Window.Records, st.Window.MaxRecords,
+			size(st.Window.Bytes), size(st.Window.MaxBytes)),
+		Next: "Look at cdc_outbox_producer_request_seconds and the brokers' load. A larger window helps only over a long way to Kafka.",
+	}, true
+}
+
+// heldBack is a transaction that is still open somewhere on the server: the reader has all there is to read.
+func heldBack(_ connector.Status, slot *slotmonitor.Slot, _ time.Time) (slotmonitor.Cause, bool) {
+	if slot == nil || slot.Cause.Code != slotmonitor.CauseOpenTransaction {
+		return slotmonitor.Cause{}, false
+	}
+	return slot.Cause, true
+}
+
+func unacknowledged(st connector.Status, _ *slotmonitor.Slot, now time.Time) (slotmonitor.Cause, bool) {
+	if st.Window.Records == 0 || st.OldestUnconfirmedSeconds < soonAcked.Seconds() {
+		return slotmonitor.Cause{}, false
+	}
+	return slotmonitor.Cause{Code: Unacknowledged, Since: committed(st, now), Object: "kafka", Sentence: fmt.Sprintf(
+		"Kafka has not acknowledged everything of a transaction that was committed %.0f s ago; %d records are in flight.", st.OldestUnconfirmedSeconds, st.Window.Records)}, true
+}
+
+func behind(_ connector.Status, slot *slotmonitor.Slot, _ time.Time) (slotmonitor.Cause, bool) {
+	if slot == nil || slot.UnconfirmedBytes < backlog {
+		return slotmonitor.Cause{}, false
+	}
+	return slotmonitor.Cause{Code: CatchingUp, Since: slot.ConfirmedSince, Object: fmt.Sprintf("slot %q", slot.Name),
+		Sentence: fmt.Sprintf("Reading a backlog: %s of WAL are left to confirm.", size(slot.UnconfirmedBytes))}, true
+}
+
+func size(bytes int64) string { return units.BytesSize(float64(bytes)) }
+
+// sentence ends with a full stop.
+func sentence(s string) string {
+	if s == "" || strings.HasSuffix(s, ".") {
+		return s
+	}
+	return s + "."
+}

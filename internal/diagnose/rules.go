@@ -1,0 +1,116 @@
+package diagnose
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/connector"
+	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
+)
+
+// The alerts about the relay. They are values of a label and of a webhook's field, so names stay.
+const (
+	EventsUnconfirmed = "events_unconfirmed"
+	RowHalted         = "row_halted"
+	DeadLetters       = "dead_letters"
+	StreamSilent      = "stream_silent"
+	TableUnpublished  = "table_unpublished"
+	ConnectorStopped  = "connector_stopped"
+)
+
+// Rules lists the alerts about the relay, whether they fire or not.
+func Rules() []string {
+	return []string{EventsUnconfirmed, RowHalted, DeadLetters, StreamSilent, TableUnpublished, ConnectorStopped}
+}
+
+const (
+	warnUnconfirmed     = time.Minute
+	criticalUnconfirmed = 10 * time.Minute
+	silent              = time.Minute
+	// recently is for how long a dead letter is news.
+	recently = 10 * time.Minute
+)
+
+// Relay judges the connector from look to look. Use it from one goroutine.
+type Relay struct {
+	lost   uint64 // dead letters and skipped rows at the last look
+	lostAt time.Time
+}
+
+// Judge applies every rule. misfit is what somebody has to mend in the publication, nil when all tables are in it.
+func (r *Relay) Judge(st connector.Status, misfit error, now time.Time) []slotmonitor.Finding {
+	return []slotmonitor.Finding{
+		unconfirmed(st), rowHalted(st), r.deadLetters(st, now), streamSilent(st, now), tableUnpublished(misfit),
+	}
+}
+
+func unconfirmed(st connector.Status) slotmonitor.Finding {
+	f := slotmonitor.Finding{Alert: EventsUnconfirmed}
+	age := time.Duration(st.OldestUnconfirmedSeconds * float64(time.Second))
+	switch {
+	case age >= criticalUnconfirmed:
+		f.Level = slotmonitor.Critical
+	case age >= warnUnconfirmed:
+		f.Level = slotmonitor.Warn
+	default:
+		return f
+	}
+	f.Sentence = fmt.Sprintf("A transaction that was committed %s ago is not confirmed.", age.Round(time.Second))
+	return f
+}
+
+func rowHalted(st connector.Status) slotmonitor.Finding {
+	f := slotmonitor.Finding{Alert: RowHalted}
+	if h := st.Halted; h != nil {
+		f.Level = slotmonitor.Critical
+		f.Sentence = sentence(fmt.Sprintf("The relay stands still in front of event %s, LSN %s: %s", h.EventID, h.LSN, h.Message))
+	}
+	return f
+}
+
+// deadLetters counts from when it first looked: a count from before is told by whoever looked then.
+func (r *Relay) deadLetters(st connector.Status, now time.Time) slotmonitor.Finding {
+	f := slotmonitor.Finding{Alert: DeadLetters}
+	lost := st.Counts.DeadLettered + st.Counts.Skipped
+	if lost > r.lost {
+		r.lostAt = now
+	}
+	r.lost = lost
+	if !r.lostAt.IsZero() && now.Sub(r.lostAt) < recently {
+		f.Level = slotmonitor.Warn
+		f.Sentence = fmt.Sprintf("Rows that cannot be published were put aside or skipped: %d dead letters and %d skipped since the process started, the last within %s.",
+			st.Counts.DeadLettered, st.Counts.Skipped, recently)
+	}
+	return f
+}
+
+// streamSilent leaves out an instance that waits for its turn, and one whose full window keeps it from listening.
+func streamSilent(st connector.Status, now time.Time) slotmonitor.Finding {
+	f := slotmonitor.Finding{Alert: StreamSilent}
+	age := now.Sub(st.State.Since)
+	switch st.State.Name {
+	case connector.Starting, connector.Reconnecting:
+		if age >= silent {
+			f.Level = slotmonitor.Critical
+			f.Sentence = fmt.Sprintf("There has been no stream from Postgres for %s.", age.Round(time.Second))
+			if st.State.Reason != "" {
+				f.Sentence = fmt.Sprintf("There has been no stream from Postgres for %s: %s", age.Round(time.Second), sentence(st.State.Reason))
+			}
+		}
+	case connector.Streaming:
+		if ago := st.HeardSecondsAgo; ago != nil && *ago >= silent.Seconds() && st.Window.Records == 0 {
+			f.Level = slotmonitor.Critical
+			f.Sentence = fmt.Sprintf("Nothing was heard from Postgres for %.0f s.", *ago)
+		}
+	}
+	return f
+}
+
+func tableUnpublished(misfit error) slotmonitor.Finding {
+	f := slotmonitor.Finding{Alert: TableUnpublished}
+	if misfit != nil {
+		f.Level = slotmonitor.Critical
+		f.Sentence = sentence("Rows of an outbox table are not sent: " + misfit.Error())
+	}
+	return f
+}
