@@ -216,7 +216,7 @@ func TestExactlyOnce_latency(t *testing.T) {
 	}
 	slices.Sort(took)
 	t.Logf("commit to visible: p50 %v, p99 %v, most %v", took[n/2], took[n*99/100], took[n-1])
-	require.Less(t, took[n*99/100], 250*time.Millisecond)
+	require.Less(t, took[n*99/100], soak(250*time.Millisecond, time.Second))
 }
 
 // Kafka aborts a transaction that stayed open for too long and refuses its epoch as if somebody had taken over. The
