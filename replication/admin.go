@@ -24,6 +24,7 @@ type AdminConfig struct {
 	// Memory is the table that remembers how far the slot is confirmed; none where it has no name.
 	Memory Table
 
+	Snapshot bool // list the rows that are in the tables when the slot is created, to be published once
 	Failover bool // 17+: create the slot with failover, so that standbys keep a copy of it
 
 	// TableDDL creates the outbox tables, one statement or several; Setup runs it when one of Tables is missing. Empty:
@@ -96,6 +97,9 @@ func (cfg AdminConfig) check() error {
 			}
 		}
 	}
+	if err := cfg.checkSnapshotName(); err != nil {
+		return err
+	}
 	if cfg.Role != "" {
 		if err := CheckIdentifier(cfg.Role); err != nil {
 			return &fault.Error{Kind: fault.Config, Object: "role", Err: err}
@@ -104,9 +108,12 @@ func (cfg AdminConfig) check() error {
 	return nil
 }
 
+// adminCancelDelay is how long a cancelled statement may take to end before its connection is given up.
+const adminCancelDelay = 5 * time.Second
+
 // adminConnect opens an ordinary connection. A context that ends cancels the running statement on the server, so
 // that no slot is created for somebody who has gone away, and leaves the connection usable for one last question.
-func adminConnect(ctx context.Context, dsn string, cfg AdminConfig) (*pgx.Conn, error) {
+func adminConnect(ctx context.Context, dsn string, cfg AdminConfig, settings ...map[string]string) (*pgx.Conn, error) {
 	pc, err := pgx.ParseConfig(dsn)
 	if err != nil {
 		return nil, adminDSNFault(err)
@@ -118,9 +125,10 @@ func adminConnect(ctx context.Context, dsn string, cfg AdminConfig) (*pgx.Conn, 
 	if pc.ConnectTimeout == 0 {
 		pc.ConnectTimeout = cfg.ConnectTimeout
 	}
+	withSettings(pc, settings)
 	pc.OnNotice = func(*pgconn.PgConn, *pgconn.Notice) {}
 	pc.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
-		return &pgconn.CancelRequestContextWatcherHandler{Conn: c, DeadlineDelay: 5 * time.Second}
+		return &pgconn.CancelRequestContextWatcherHandler{Conn: c, DeadlineDelay: adminCancelDelay}
 	}
 	conn, err := pgx.ConnectConfig(ctx, pc)
 	if err != nil {

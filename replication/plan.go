@@ -21,6 +21,7 @@ const (
 	stepTable
 	stepPublication
 	stepSlot
+	stepSnapshotSlot
 )
 
 // setupPending marks, as a comment on the publication, a setup that has not come to its slot yet. The two cannot be
@@ -49,12 +50,22 @@ func planSetup(cfg AdminConfig, st setupState) []Step {
 	}
 	steps = append(steps, planGrants(cfg, st)...)
 	steps = append(steps, planMemory(cfg, st)...)
+	steps = append(steps, planSnapshot(cfg, st)...)
 	if !st.Publication.Exists {
 		steps = append(steps, Step{
 			SQL:    publicationDDL(cfg, partitioned),
 			Why:    "Only inserts into the outbox are sent. It comes before the slot: what a slot holds from before its publication existed can never be read.",
 			action: stepPublication,
 		})
+	}
+	if !st.Slot.Exists && cfg.Snapshot {
+		steps = append(steps, Step{
+			SQL: "-- `cdc-outbox setup` and `run` make the slot themselves: SQL alone cannot tell which rows were there at that moment.",
+			Why: "From here on Postgres keeps all WAL until the connector has confirmed it. What is in the outbox at that moment is listed in " +
+				cfg.snapshotList().String() + " and published first. Creating the slot waits for every transaction open at that moment.",
+			action: stepSnapshotSlot,
+		})
+		return steps
 	}
 	if !st.Slot.Exists {
 		steps = append(steps, Step{

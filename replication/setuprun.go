@@ -41,7 +41,7 @@ func carryOut(ctx context.Context, conn *pgx.Conn, cfg AdminConfig) ([]Step, err
 			return done, &fault.Error{Kind: fault.Operator, Object: "setup", Err: fmt.Errorf("a step had no effect: %s", step.SQL),
 				Next: "Run it by hand and look at what Postgres says."}
 		}
-		if err := runStep(ctx, conn, cfg, step); err != nil {
+		if err := runStep(ctx, conn, cfg, st.Server.Version, step); err != nil {
 			return done, err
 		}
 		done = append(done, step)
@@ -61,9 +61,15 @@ func settle(ctx context.Context, conn *pgx.Conn, cfg AdminConfig, st setupState)
 	return nil
 }
 
-func runStep(ctx context.Context, conn *pgx.Conn, cfg AdminConfig, step Step) error {
-	if step.action == stepSlot {
-		if err := createSlot(ctx, conn, cfg, step.SQL); err != nil || cfg.Memory.Name == "" {
+func runStep(ctx context.Context, conn *pgx.Conn, cfg AdminConfig, version int, step Step) error {
+	if step.action == stepSlot || step.action == stepSnapshotSlot {
+		err := error(nil)
+		if step.action == stepSlot {
+			err = createSlot(ctx, conn, cfg, step.SQL)
+		} else {
+			err = createSnapshotSlot(ctx, conn, cfg, version)
+		}
+		if err != nil || cfg.Memory.Name == "" {
 			return err
 		}
 		// What is remembered is another slot's. A role that may not delete it has not been given one to remember either.
@@ -114,10 +120,15 @@ func createSlot(ctx context.Context, conn *pgx.Conn, cfg AdminConfig, sql string
 		cfg.Logger.Info("setup step done", zap.String("sql", sql))
 		return nil
 	}
-	code := adminSQLState(err)
-	if code == stateDuplicateObject {
+	if adminSQLState(err) == stateDuplicateObject {
 		return nil
 	}
+	return slotCreationFault(ctx, waitCtx, conn, cfg, err)
+}
+
+// slotCreationFault says why the server made no slot.
+func slotCreationFault(ctx, waitCtx context.Context, conn *pgx.Conn, cfg AdminConfig, err error) error {
+	code := adminSQLState(err)
 	if waitCtx.Err() != nil || code == stateQueryCanceled {
 		return slotWaitFault(ctx, conn, cfg)
 	}

@@ -18,6 +18,7 @@ type setupState struct {
 	Slot        SlotInfo
 	Tables      []tableInfo
 	Memory      memoryInfo
+	Snapshot    snapshotInfo
 }
 
 // serverInfo is the server, the connected database and the connected role.
@@ -139,6 +140,9 @@ func readSetupState(ctx context.Context, q Querier, cfg AdminConfig) (setupState
 		if err != nil {
 			return st, fmt.Errorf("read the grants of role %q: %w", cfg.Role, err)
 		}
+	}
+	if st.Snapshot, err = lookupSnapshot(ctx, q, cfg.snapshotList()); err != nil {
+		return st, err
 	}
 	if st.Publication, err = LookupPublication(ctx, q, cfg.Publication); err != nil {
 		return st, err

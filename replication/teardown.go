@@ -85,6 +85,9 @@ func planTeardown(cfg AdminConfig, st setupState, dropTables bool) []Step {
 	if st.Publication.Exists {
 		steps = append(steps, Step{SQL: fmt.Sprintf("DROP PUBLICATION %s;", QuoteIdentifier(cfg.Publication)), Why: "Nobody reads it any more."})
 	}
+	if st.Snapshot.Exists {
+		steps = append(steps, Step{SQL: fmt.Sprintf("DROP TABLE %s;", cfg.snapshotList().SQL()), Why: "It lists rows that were to be published first."})
+	}
 	if st.Memory.Exists && st.Slot.Exists {
 		steps = append(steps, Step{SQL: forget(cfg), Why: "A later slot of this name is another one."})
 	}

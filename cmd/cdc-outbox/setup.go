@@ -123,6 +123,7 @@ func adminConfig(c *config.Loaded, table bool) (replication.AdminConfig, error) 
 	col := c.Router.Roles()
 	cfg := replication.AdminConfig{
 		Slot: c.Postgres.Slot, Publication: c.Postgres.Publication, Failover: c.Postgres.Failover,
+		Snapshot: c.Postgres.Snapshot == "initial",
 		Columns: replication.OutboxColumns{
 			ID: col.ID, AggregateType: col.AggregateType, AggregateID: col.AggregateID, Type: col.Type,
 			Payload: col.Payload, Headers: col.Headers, Timestamp: col.Timestamp,

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -76,18 +77,38 @@ func connectorConfig(c *config.Loaded, admin replication.AdminConfig, reg promet
 			DSN: c.Postgres.DSN.Read, Slot: c.Postgres.Slot, Publication: c.Postgres.Publication,
 			Tables: admin.Tables, Messages: c.Postgres.Messages, Columns: admin.Columns, Failover: admin.Failover, Memory: admin.Memory, Logger: log,
 		},
-		Kafka:         producer,
-		Router:        route,
-		OnBadRow:      connector.BadRow(c.Router.OnBadRow),
-		BadRows:       badRows(c),
-		OnChange:      connector.OnChange(c.Postgres.OnChange),
-		DeadLetters:   deadLetters(c),
-		WindowRecords: c.Window.Records,
-		WindowBytes:   int64(c.Window.Bytes),
-		Stall:         c.HTTP.Stall,
-		Metrics:       metrics,
-		Logger:        log,
+		Kafka:          producer,
+		Router:         route,
+		OnBadRow:       connector.BadRow(c.Router.OnBadRow),
+		BadRows:        badRows(c),
+		Snapshot:       snapshot(c, admin),
+		SnapshotHeader: c.Router.Preset != config.PresetDebezium,
+		OnChange:       connector.OnChange(c.Postgres.OnChange),
+		DeadLetters:    deadLetters(c),
+		WindowRecords:  c.Window.Records,
+		WindowBytes:    int64(c.Window.Bytes),
+		Stall:          c.HTTP.Stall,
+		Metrics:        metrics,
+		Logger:         log,
 	}, nil
+}
+
+// snapshot opens the rows that were there before the slot.
+func snapshot(c *config.Loaded, admin replication.AdminConfig) func(context.Context) (connector.Snapshot, error) {
+	if !admin.Snapshot {
+		return nil
+	}
+	return func(ctx context.Context) (connector.Snapshot, error) {
+		dsn, err := readDSN(c)
+		if err != nil {
+			return nil, err
+		}
+		s, err := replication.OpenSnapshot(ctx, dsn, admin)
+		if s == nil {
+			return nil, err // not a nil pointer in an interface
+		}
+		return s, err
+	}
 }
 
 // badRows are the policies of the groups that have one of their own.

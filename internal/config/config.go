@@ -25,7 +25,7 @@ type Postgres struct {
 	Memory      string   `key:"memory" default:"public.cdc_outbox_slots" doc:"Table that remembers how far the slot is confirmed, so that a slot that was dropped and made anew, moved by hand or missing after a failover is refused instead of leaving a gap that nobody notices. setup creates it. A table that is not there is done without; off for none."`
 	OnChange    string   `key:"on_change" default:"warn" oneof:"warn|ignore|halt" doc:"What to do at an UPDATE or TRUNCATE of the outbox, where the publication sends them: they are no events. warn counts them and says so in the log, ignore only counts, halt stands still in front of them. A DELETE is counted and never halts: that is how an outbox is emptied. Debezium's table.op.invalid.behavior."`
 	Setup       string   `key:"setup" default:"auto" oneof:"auto|never" doc:"auto creates publication and slot when both are absent (a publication whose slot is gone is a lost slot and needs an operator); never only checks."`
-	Snapshot    string   `key:"snapshot" default:"never" oneof:"never|initial" doc:"initial publishes the rows that are already in the table once, when the slot is created."`
+	Snapshot    string   `key:"snapshot" default:"never" oneof:"never|initial" doc:"initial publishes the rows that are in the tables when the slot is created, once and before all others; docs/snapshot.md. A slot that exists already is not affected."`
 	Failover    bool     `key:"failover" default:"false" doc:"Create the slot with failover, so that it lives on after a switch to a standby. PostgreSQL 17 and newer."`
 }
 

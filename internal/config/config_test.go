@@ -117,7 +117,7 @@ func TestEveryKeyEveryLayer(t *testing.T) {
 		}
 		if len(f.OneOf) > 0 {
 			for _, w := range f.OneOf {
-				if w != f.Default && !refused(f.Key, w) {
+				if w != f.Default {
 					return w
 				}
 			}
@@ -127,7 +127,7 @@ func TestEveryKeyEveryLayer(t *testing.T) {
 			typeMapping: `{"retention.ms": "1"}`, typeRules: `[{"pattern": "orders.*", "partitions": 3}]`}[f.Type]
 	}
 	for _, f := range Fields() {
-		if refused(f.Key, "") || refused(f.Key, "true") || strings.HasPrefix(f.Key, "kafka.tls.") || strings.HasPrefix(f.Key, "kafka.sasl.") ||
+		if strings.HasPrefix(f.Key, "kafka.tls.") || strings.HasPrefix(f.Key, "kafka.sasl.") ||
 			f.Key == "router.preset" || strings.HasPrefix(f.Key, "router.debezium.") {
 			continue // they need one another; TestTLS, TestSASL and TestPresets
 		}
@@ -151,15 +151,6 @@ func TestEveryKeyEveryLayer(t *testing.T) {
 			require.Equal(t, layer, c.Origins[f.Key].Layer, f.Key)
 		}
 	}
-}
-
-func refused(key, word string) bool {
-	for _, u := range unbuilt {
-		if u.key == key && u.value == word {
-			return true
-		}
-	}
-	return false
 }
 
 func TestAllProblemsAtOnce(t *testing.T) {
@@ -192,15 +183,9 @@ monitor: {warn_retained: 10GiB, critical_retained: 1GiB}
 	require.Contains(t, text, "10 problems\n  - ")
 }
 
-func TestUnbuiltValuesAreRefused(t *testing.T) {
-	for _, arg := range []string{
-		"--postgres-snapshot=initial",
-	} {
-		_, err := load(t, "", nil, arg)
-		require.ErrorContains(t, err, "not in this version", arg)
-	}
+func TestDefaultsMayBeSpelledOut(t *testing.T) {
 	_, err := load(t, "delivery: at_least_once\npostgres: {messages: [], snapshot: never}\nmonitor: {webhook: ''}\nkafka: {topics: {create: no}}\n", nil)
-	require.NoError(t, err, "the defaults may be spelled out")
+	require.NoError(t, err)
 }
 
 func TestMessagesMayStandInForTables(t *testing.T) {

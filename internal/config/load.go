@@ -54,7 +54,6 @@ func Load(o Options) (*Loaded, error) {
 		out.Origins[f.Key] = g.Origin
 		l.decode(f, g, reflect.ValueOf(&out.Config).Elem().FieldByIndex(f.index))
 	}
-	l.refuseUnbuilt()
 	l.validate(&out.Config)
 	l.runChecks(&out.Config)
 	if len(l.problems) > 0 {

@@ -13,20 +13,11 @@ func Reference() string {
 	b.WriteString("\n## Example\n\nEvery key has a default; a file holds only what differs.\n\n```yaml\n" + exampleFile + "```\n")
 	section := ""
 	for _, f := range fields() {
-		if !f.built() {
-			continue
-		}
 		if s := sectionOf(f.Key); s != section {
 			section = s
 			fmt.Fprintf(&b, "\n## %s\n", section)
 		}
 		f.describe(&b)
-	}
-	b.WriteString(unbuiltHead)
-	for _, f := range fields() {
-		if !f.built() {
-			f.describe(&b)
-		}
 	}
 	return b.String()
 }
@@ -42,18 +33,6 @@ func (f Field) describe(b *strings.Builder) {
 	fmt.Fprintf(b, "- Type: %s%s; default: %s\n", f.Type, words(f.OneOf), code(f.Default))
 	if f.Example != "" {
 		fmt.Fprintf(b, "- Example: %s\n", code(f.Example))
-	}
-	for _, u := range unbuilt {
-		switch {
-		case u.key != f.Key:
-		case u.value != "":
-			fmt.Fprintf(b, "- `%s` is refused: %s.\n", u.value, u.sentence)
-		default:
-			fmt.Fprintf(b, "- Refused: %s.\n", u.sentence)
-		}
-	}
-	if key := neededBy(f.Key); key != "" {
-		fmt.Fprintf(b, "- Accepted, but without effect: see `%s`.\n", key)
 	}
 }
 
@@ -81,13 +60,6 @@ func code(s string) string {
 	}
 	return "`" + s + "`"
 }
-
-const unbuiltHead = `
-## Not in this version
-
-These keys are known, so that a typing error is told apart from a function that is still to come. Their defaults are what
-the program does.
-`
 
 // exampleFile is loaded by a test.
 const exampleFile = `postgres:

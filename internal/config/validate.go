@@ -63,6 +63,9 @@ func (l *loader) postgres(p *Postgres) {
 	if (len(p.Tables) == 0 || slices.Equal(p.Tables, []string{ListenOff})) && len(p.Messages) == 0 {
 		l.fail("postgres.tables", "schema.table, one or more", "names no table, and postgres.messages no prefix")
 	}
+	if tables := len(p.Tables) > 0 && p.Tables[0] != ListenOff; p.Snapshot == "initial" && (!tables || len(p.Slot) > 43) {
+		l.fail("postgres.snapshot", "", "needs postgres.tables, and a slot whose name has 43 bytes at most")
+	}
 	for i, prefix := range p.Messages {
 		if strings.ContainsRune(prefix, 0) || slices.Contains(p.Messages[:i], prefix) {
 			l.fail("postgres.messages", "", "names %q twice, or no prefix that Postgres takes", prefix)

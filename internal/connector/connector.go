@@ -38,6 +38,10 @@ type Config struct {
 	BadRows     map[router.Group]BadRow // where a group has a policy of its own
 	DeadLetters deadletter.Builder      // required where a policy is DeadLetter
 
+	// Snapshot opens the rows that were in the outbox when the slot was made; nil, or a nil answer: there are none to publish.
+	Snapshot       func(ctx context.Context) (Snapshot, error)
+	SnapshotHeader bool // they carry the header snapshot
+
 	OnChange OnChange // at an UPDATE or TRUNCATE of the outbox; default WarnOfChange
 
 	WindowRecords int           // default 100,000
@@ -77,6 +81,7 @@ type Connector struct {
 	held     map[string]heldRecord // by what the producer calls the partition: the record that waits at its head
 
 	counts   counts
+	existing existingProgress
 	progress progress
 	reader   reader
 }

@@ -31,8 +31,10 @@ type reader struct {
 	timeline int32             // of the stream
 	covered  covered
 
-	message replication.Message // a logical message as a row
-	changes [3]warnings         // of updates, deletes and truncates
+	message  replication.Message // a logical message as a row
+	existing bool                // the row at hand is one that was there before the slot
+	sent     int64               // number of the last of those that was handed to the producer
+	changes  [3]warnings         // of updates, deletes and truncates
 
 	warned map[uint32]bool // of which foreign tables, by OID, the log has told
 }
@@ -46,6 +48,16 @@ func (c *Connector) consume(s stream) error {
 	switch err := c.begin(t); {
 	case errors.Is(err, errStopping):
 		return c.finish(s)
+	case err != nil:
+		return err
+	}
+	switch err := c.publishExisting(s, t); {
+	case errors.Is(err, errStopping):
+		return c.finish(s)
+	case errors.Is(err, errHalted):
+		if err := c.awaitStop(s); err != nil || c.isStopping() {
+			return err
+		}
 	case err != nil:
 		return err
 	}
@@ -172,6 +184,11 @@ func (c *Connector) publish(t *offsets.Tracker, m *replication.Message, bad erro
 	if c.reader.covered.holds(pos, c.reader.timeline) {
 		return c.cover(t, ticket)
 	}
+	return c.produce(t, m, pos, ticket, bad)
+}
+
+// produce takes a row with its position to the producer, or to where the policy says.
+func (c *Connector) produce(t *offsets.Tracker, m *replication.Message, pos offsets.Position, ticket offsets.Ticket, bad error) error {
 	c.reader.position, _ = pos.AppendText(c.reader.position[:0]) // cannot fail
 	if bad != nil {
 		return c.badRow(t, m, pos, ticket, bad)
@@ -179,6 +196,9 @@ func (c *Connector) publish(t *offsets.Tracker, m *replication.Message, bad erro
 	rec, err := c.cfg.Router.Route(m.Relation, m.Tuple, router.Source{Position: c.reader.position, CommitTime: c.reader.commitTime})
 	if err != nil {
 		return c.badRow(t, m, pos, ticket, err)
+	}
+	if c.reader.existing && c.cfg.SnapshotHeader {
+		rec.Headers = append(rec.Headers, router.Header{Key: "snapshot", Value: []byte("true")})
 	}
 	size := rec.Size()
 	if err := c.acquire(size); err != nil {

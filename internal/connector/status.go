@@ -19,6 +19,7 @@ const (
 	Standby      StateName = "standby"      // another process holds the slot; takes over when it lets go
 	Reconnecting StateName = "reconnecting" // the stream broke; a new one is being opened
 	Halted       StateName = "halted"       // at a row that cannot be published
+	Snapshotting StateName = "snapshot"     // publishing the rows that were there before the slot
 	Draining     StateName = "draining"     // asked to stop; waits for acknowledgements
 	Stopped      StateName = "stopped"
 )
@@ -50,6 +51,8 @@ type Status struct {
 	Open   *OpenTx    `json:"open_transaction,omitempty"`
 	Halted *HaltedRow `json:"halted,omitempty"`
 	Waits  []Wait     `json:"waits_for"` // oldest first; empty when nothing is wrong
+
+	Snapshot *SnapshotStatus `json:"snapshot,omitempty"` // of the rows that were there before the slot, while they are published
 
 	Counts Counts `json:"counts"`
 }
@@ -140,6 +143,9 @@ func (c *Connector) Ready() (bool, string) {
 		}
 		return false, fmt.Sprintf("halted at event %s, LSN %s: %s", halted.EventID, halted.LSN, halted.Message)
 	}
+	if p := c.existing.status(); p != nil && state.Name == Snapshotting {
+		return false, fmt.Sprintf("publishing the rows that were in the outbox before the slot: %d of %d are done", p.Done, p.Total)
+	}
 	if state.Name != Streaming || s == nil {
 		if state.Reason != "" {
 			return false, fmt.Sprintf("%s: %s", state.Name, state.Reason)
@@ -151,6 +157,9 @@ func (c *Connector) Ready() (bool, string) {
 	}
 	if claiming {
 		return false, c.claimReason()
+	}
+	if c.cfg.Snapshot != nil && !c.existing.published.Load() {
+		return false, "looking for rows that were in the outbox before the slot"
 	}
 	now := time.Now()
 	if age := c.progress.age(now); age > c.cfg.Stall {
@@ -203,6 +212,7 @@ func (c *Connector) Status() Status {
 			st.Open = &OpenTx{CommitLSN: now.Open.String(), Rows: int(now.OpenRows)}
 		}
 	}
+	st.Snapshot = c.existing.status()
 	for _, t := range c.troubles() {
 		st.Waits = append(st.Waits, Wait{Kind: string(t.Kind), Object: t.Object, Reason: t.Sentence, Next: t.Remedy, Since: t.Since})
 	}

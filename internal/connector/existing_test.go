@@ -1,0 +1,180 @@
+package connector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/replication"
+)
+
+// fakeList is a list of rows by number, in batches of two. It is opened anew like the real one.
+type fakeList struct {
+	mu     sync.Mutex
+	rows   map[int64]string // number: aggregate type
+	opened int
+	breaks int64 // once, in front of this row: the connection
+	gone   bool
+}
+
+func newList(n int64) *fakeList {
+	l := &fakeList{rows: map[int64]string{}}
+	for i := int64(1); i <= n; i++ {
+		l.rows[i] = "order"
+	}
+	return l
+}
+
+func (l *fakeList) open(context.Context) (Snapshot, error) {
+	l.opened++
+	if l.gone {
+		return nil, nil
+	}
+	return l, nil
+}
+
+func (l *fakeList) Left() int64 { return int64(len(l.rows)) }
+func (l *fakeList) Close()      {}
+
+func (l *fakeList) Batch(_ context.Context, after int64, take func(int64, *replication.Relation, replication.Tuple) error) (last int64, err error) {
+	l.mu.Lock()
+	var numbers []int64
+	for n := range l.rows {
+		if n > after {
+			numbers = append(numbers, n)
+		}
+	}
+	l.mu.Unlock()
+	slices.Sort(numbers)
+	for _, n := range numbers[:min(2, len(numbers))] {
+		if n == l.breaks {
+			l.breaks = 0
+			return 0, &fault.Error{Kind: fault.Retry, Object: "list", Err: errors.New("broken")}
+		}
+		if err := take(n, relation, typedRow(fmt.Sprint("s", n), l.rows[n]).Tuple); err != nil {
+			return 0, err
+		}
+		last = n
+	}
+	return last, nil
+}
+
+func (l *fakeList) Done(_ context.Context, last int64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for n := range l.rows {
+		if n <= last {
+			delete(l.rows, n)
+		}
+	}
+	return nil
+}
+
+func (l *fakeList) Finish(context.Context) error { l.gone = true; return nil }
+
+func TestExistingRowsComeFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newList(5)
+		g := start(t, Config{Snapshot: l.open, SnapshotHeader: true}, true, opening{at(0x50), newStream(begin(0x100), row("a"), commit(0x150))})
+		synctest.Wait()
+		require.Equal(t, []string{"s1", "s2", "s3", "s4", "s5", "a"}, g.producer.produced())
+		for i, rec := range g.producer.records {
+			last := rec.Headers[len(rec.Headers)-1]
+			if i == 5 {
+				require.Equal(t, "0000000000000100-00000000", string(last.Value))
+				break
+			}
+			require.Equal(t, "snapshot", last.Key)
+			require.Equal(t, fmt.Sprintf("000000000000004f-%08x", i+1), string(rec.Headers[2].Value))
+		}
+		require.Equal(t, lsn(0x150), g.confirmed())
+		require.True(t, l.gone)
+		require.Empty(t, l.rows)
+		require.Nil(t, g.Status().Snapshot)
+		g.stop()
+		require.NoError(t, <-g.done)
+	})
+}
+
+func TestExistingRowsAreNotStruckOffBeforeTheAck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newList(5)
+		s := newStream(begin(0x100), row("a"), commit(0x150))
+		g := start(t, Config{Snapshot: l.open}, false, opening{at(0x50), s})
+		synctest.Wait()
+		require.Equal(t, []string{"s1", "s2"}, g.producer.produced())
+		require.Len(t, l.rows, 5)
+		st := g.Status()
+		require.Equal(t, SnapshotStatus{Total: 5}, *st.Snapshot)
+		require.False(t, st.Ready)
+		g.producer.ack()
+		synctest.Wait()
+		require.Equal(t, []string{"s1", "s2", "s3", "s4"}, g.producer.produced())
+		require.Len(t, l.rows, 3)
+		g.stop()
+		synctest.Wait()
+		g.producer.ack()
+		require.NoError(t, <-g.done, "a stop leaves the rest to the next start")
+		require.Len(t, l.rows, 1)
+		require.Equal(t, lsn(0x50), g.confirmed())
+	})
+}
+
+// The connection to the list breaks, then the stream: nothing comes twice.
+func TestExistingRowsOverBrokenConnections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newList(7)
+		l.breaks = 4
+		broken := newStream()
+		close(broken.broken)
+		g := start(t, Config{Snapshot: l.open}, true, opening{at(0x50), newStream()}, opening{at(0x50), broken}, opening{at(0x50), newStream()})
+		synctest.Wait()
+		require.Equal(t, []string{"s1", "s2", "s3", "s4", "s5", "s6", "s7"}, g.producer.produced())
+		require.Equal(t, 3, l.opened)
+		g.stop()
+		require.NoError(t, <-g.done)
+	})
+}
+
+func TestExistingRowsThatKafkaHasAreNotRepeated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newList(5)
+		p := &fakeProducer{auto: true, stored: &kafka.Stored{Position: kafka.Position{Timeline: 1, Commit: 0x4f, Index: 3}, SystemID: "1"}}
+		g := startWith(t, Config{Snapshot: l.open, Kafka: kafka.Config{Transactions: &kafka.Transactions{}}}, p,
+			opening{at(0x50), newStream(begin(0x100), row("a"), commit(0x150))})
+		synctest.Wait()
+		require.Equal(t, []string{"s4", "s5", "a"}, g.producer.produced())
+		g.stop()
+		require.NoError(t, <-g.done)
+	})
+}
+
+func TestAnExistingBadRowHalts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newList(5)
+		l.rows[4] = "no/topic"
+		first := newStream()
+		g := start(t, Config{Snapshot: l.open}, true, opening{at(0x50), first}, opening{at(0x50), newStream()})
+		for range 2 {
+			synctest.Wait()
+			require.Equal(t, []string{"s1", "s2", "s3"}, g.producer.produced())
+			require.Equal(t, Halted, g.Status().State.Name)
+			require.Equal(t, "s4", g.Status().Halted.EventID)
+			require.Len(t, l.rows, 2, "what lies before it is struck off")
+			if first != nil {
+				close(first.broken)
+				first = nil
+			}
+		}
+		g.stop()
+		require.NoError(t, <-g.done)
+	})
+}

@@ -1,0 +1,176 @@
+package replication
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+)
+
+// snapshotBatch is how many rows are asked for at a time. They are not held in memory: who takes them slowly stops the
+// server.
+const snapshotBatch = 1000
+
+// Snapshot reads the rows that were in the outbox when the slot was made, and remembers which of them are published. It
+// is for whoever holds the slot: nothing else keeps two from publishing the same. For one goroutine. Close it.
+type Snapshot struct {
+	conn      *pgx.Conn
+	cfg       AdminConfig
+	list      string
+	types     []string // of the id columns
+	relations []*Relation
+	left      int64
+}
+
+// OpenSnapshot returns nil where there is nothing to publish, or nothing left.
+func OpenSnapshot(ctx context.Context, dsn string, cfg AdminConfig) (*Snapshot, error) {
+	cfg = cfg.withDefaults()
+	if cfg.snapshotList().Name == "" {
+		return nil, nil
+	}
+	conn, err := adminConnect(ctx, dsn, cfg, TextSettings())
+	if err != nil {
+		return nil, err
+	}
+	s := &Snapshot{conn: conn, cfg: cfg, list: cfg.snapshotList().SQL(), relations: make([]*Relation, len(cfg.Tables))}
+	some, err := s.begin(ctx)
+	if err != nil || !some {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Snapshot) begin(ctx context.Context) (some bool, err error) {
+	info, err := lookupSnapshot(ctx, s.conn, s.cfg.snapshotList())
+	if err != nil {
+		return false, s.fault(err)
+	}
+	if !info.Exists {
+		return false, nil
+	}
+	if info.Unfinished {
+		return false, &fault.Error{Kind: fault.Operator, Object: "table " + s.cfg.snapshotList().String(),
+			Err: errors.New("a setup was interrupted before it had listed the rows that are in the outbox"), Next: "Run `cdc-outbox setup`. Where that does not help, and nothing has been published from this slot yet:\ncdc-outbox teardown\ncdc-outbox setup"}
+	}
+	for _, t := range s.cfg.Tables {
+		info, err := lookupTable(ctx, s.conn, t)
+		if err != nil {
+			return false, s.fault(err)
+		}
+		s.types = append(s.types, info.baseType(s.cfg.Columns.ID))
+	}
+	if err := s.conn.QueryRow(ctx, "SELECT count(*) FROM "+s.list).Scan(&s.left); err != nil {
+		return false, s.fault(err)
+	}
+	if s.left == 0 {
+		return false, s.Finish(ctx)
+	}
+	return true, nil
+}
+
+// Left is how many rows were left when the list was opened.
+func (s *Snapshot) Left() int64 { return s.left }
+
+// Batch hands over the next rows behind number after, in order. A row lives until take returns, whose error ends the
+// batch. last is the number up to which the batch goes, which is 0 when there is no row left; rows that were deleted
+// meanwhile are missing from it.
+func (s *Snapshot) Batch(ctx context.Context, after int64, take func(n int64, rel *Relation, row Tuple) error) (last int64, err error) {
+	var source int
+	err = s.conn.QueryRow(ctx, fmt.Sprintf(`SELECT max(n), source FROM (SELECT n, source FROM %[1]s WHERE n > $1
+		AND source = (SELECT source FROM %[1]s WHERE n > $1 ORDER BY n LIMIT 1) ORDER BY n LIMIT %[2]d) b GROUP BY source`, s.list, snapshotBatch), after).Scan(&last, &source)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, s.fault(err)
+	}
+	if source < 0 || source >= len(s.cfg.Tables) {
+		return 0, &fault.Error{Kind: fault.Operator, Object: "postgres.tables", Err: errors.New("a table was taken out of it before its rows were published"),
+			Next: "Put it back, at its place in the list."}
+	}
+	table, id := s.cfg.Tables[source], QuoteIdentifier(s.cfg.Columns.ID)
+	// By the simple protocol, in which values are texts.
+	results := s.conn.PgConn().Exec(ctx, fmt.Sprintf("SELECT l.n, o.* FROM %s l JOIN %s o ON o.%s = l.id::%s WHERE l.n > %d AND l.n <= %d ORDER BY l.n",
+		s.list, table.SQL(), id, s.types[source], after, last))
+	var taken error
+	for taken == nil && results.NextResult() {
+		rows := results.ResultReader()
+		var rel *Relation
+		var tuple Tuple
+		for taken == nil && rows.NextRow() {
+			if rel == nil {
+				rel = s.relation(source, rows.FieldDescriptions())
+				tuple = make(Tuple, len(rel.Columns))
+			}
+			n, err := strconv.ParseInt(string(rows.Values()[0]), 10, 64)
+			if err != nil {
+				return 0, s.fault(err)
+			}
+			for i, v := range rows.Values()[1:] {
+				tuple[i] = Value{Kind: Null}
+				if v != nil {
+					tuple[i] = Value{Kind: Text, Data: v}
+				}
+			}
+			taken = take(n, rel, tuple)
+		}
+	}
+	err = results.Close()
+	if taken != nil {
+		return 0, taken
+	}
+	if err != nil {
+		return 0, s.fault(err)
+	}
+	return last, nil
+}
+
+// relation stays the same for as long as the table does, so that the router need not begin anew with each batch.
+func (s *Snapshot) relation(source int, fields []pgconn.FieldDescription) *Relation {
+	rel := &Relation{Namespace: s.cfg.Tables[source].Schema, Name: s.cfg.Tables[source].Name}
+	for _, f := range fields[1:] {
+		rel.OID = f.TableOID
+		rel.Columns = append(rel.Columns, Column{Name: f.Name, TypeOID: f.DataTypeOID, Modifier: f.TypeModifier})
+	}
+	if was := s.relations[source]; was != nil && was.OID == rel.OID && slices.Equal(was.Columns, rel.Columns) {
+		return was
+	}
+	s.relations[source] = rel
+	return rel
+}
+
+// Done remembers that all rows up to a number are published.
+func (s *Snapshot) Done(ctx context.Context, last int64) error {
+	if _, err := s.conn.Exec(ctx, "DELETE FROM "+s.list+" WHERE n <= $1", last); err != nil {
+		return s.fault(err)
+	}
+	return nil
+}
+
+// Finish drops the list. A role that may not leaves it behind, empty, which means the same.
+func (s *Snapshot) Finish(ctx context.Context) error {
+	if _, err := s.conn.Exec(ctx, "DROP TABLE "+s.list); err != nil && adminSQLState(err) != "42501" && adminSQLState(err) != "42P01" {
+		return s.fault(err)
+	}
+	return nil
+}
+
+// Close ends the connection.
+func (s *Snapshot) Close() { closeAdminConn(context.Background(), s.conn) }
+
+func (s *Snapshot) fault(err error) error { return adminQueryFault("snapshot of the outbox", err) }
+
+// withSettings sets run-time parameters of a session.
+func withSettings(pc *pgx.ConnConfig, settings []map[string]string) {
+	for _, m := range settings {
+		maps.Copy(pc.RuntimeParams, m)
+	}
+}
