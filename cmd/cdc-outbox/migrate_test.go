@@ -128,6 +128,32 @@ func TestMigrateVerify(t *testing.T) {
 	}
 }
 
+// Mistyped topics, or a shadow that has not begun, must not pass for a comparison that found no difference.
+func TestMigrateVerifyComparesNothing(t *testing.T) {
+	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "a.order", "b.order"))
+	require.NoError(t, err)
+	defer c.Close()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...))
+	require.NoError(t, err)
+	defer cl.Close()
+	require.NoError(t, cl.ProduceSync(t.Context(), &kgo.Record{Topic: "a.order", Headers: []kgo.RecordHeader{{Key: "id", Value: []byte("1")}}}).FirstErr())
+	verify := func(args ...string) result {
+		return invoke(t, nil, append([]string{"migrate", "verify", "--kafka-brokers", c.ListenAddrs()[0]}, args...)...)
+	}
+	r := verify("--topic=a.ordr=b.ordr")
+	require.Equal(t, 1, r.code, r.all())
+	require.Contains(t, r.stdout, "! topic a.ordr does not exist\n! topic b.ordr does not exist\n✗ nothing was compared")
+	r = verify("--topic=a.order=b.order", "--overlap")
+	require.Equal(t, 1, r.code, r.all())
+	require.Contains(t, r.stdout, "outside what both sides cover: 1 on the left")
+	require.NotContains(t, r.stdout, "equal")
+	r = verify("--topic=a.order=b.ordr", "--overlap", "--json")
+	require.Equal(t, 1, r.code, r.all())
+	require.Contains(t, r.stdout, `"equal": false`)
+	require.Contains(t, r.stdout, `"b.ordr"`)
+	require.Contains(t, verify().all(), "no topics are named")
+}
+
 func TestPairTopics(t *testing.T) {
 	names := []string{"outbox.event.order", "outbox.event.verify.order", "verify.outbox.event.order", "verify.outbox.event.x", "other"}
 	require.Equal(t, [][2]string{{"outbox.event.order", "verify.outbox.event.order"}, {"outbox.event.verify.order", "verify.outbox.event.verify.order"},

@@ -39,7 +39,7 @@ Nothing is written to Kafka and no consumer group is used; records of aborted tr
 are counted and are no difference. Memory stays small; the temporary files take some 70 bytes a record.
 
 The topics are those with --left-prefix, each paired with the one that has --right-prefix in its place; or name pairs with
---topic. The exit code is 0 when both sides are equal and 1 when they differ.`,
+--topic. The exit code is 0 when both sides are equal and 1 when they differ, or when they have no event in common.`,
 		Example: `  cdc-outbox migrate verify --config cdc-outbox.yaml --left-prefix outbox.event. --right-prefix verify.outbox.event.
   cdc-outbox migrate verify --topic order.events=shadow.order --overlap --json`,
 		Args: noArguments,
@@ -70,9 +70,10 @@ The topics are those with --left-prefix, each paired with the one that has --rig
 
 // verifier reads both sides.
 type verifier struct {
-	reader *kafka.Reader
-	pairs  [][2]string // topics, by number
-	errw   io.Writer
+	reader  *kafka.Reader
+	pairs   [][2]string // topics, by number
+	missing []string    // of these, which do not exist
+	errw    io.Writer
 }
 
 func (a *app) verify(ctx context.Context, cfg kafka.Config, o verifyOptions) error {
@@ -111,7 +112,7 @@ func (a *app) verify(ctx context.Context, cfg kafka.Config, o verifyOptions) err
 	if report.Equal {
 		return nil
 	}
-	return reported{&fault.Error{Kind: fault.Fatal, Object: "topics", Err: errors.New("the two sides differ")}}
+	return reported{&fault.Error{Kind: fault.Fatal, Object: "topics", Err: errors.New("the two sides are not equal")}}
 }
 
 // pair finds the topics. With prefixes a topic that one side lacks is paired all the same: its events are missing there.
@@ -121,6 +122,9 @@ func (v *verifier) pair(ctx context.Context, o verifyOptions) error {
 	}
 	if len(v.pairs) > 0 {
 		return nil
+	}
+	if o.leftPrefix == "" && o.rightPrefix == "" {
+		return usageError("no topics are named", "give --left-prefix and --right-prefix, or pairs with --topic left=right")
 	}
 	if o.leftPrefix == o.rightPrefix {
 		return usageError("both sides are the same topics", "give --left-prefix and --right-prefix, or pairs with --topic left=right")
@@ -163,7 +167,9 @@ func (v *verifier) read(ctx context.Context, c *compare.Comparison) error {
 	for side := range spans {
 		for _, pair := range v.pairs {
 			of, err := v.reader.Spans(ctx, pair[side])
-			if err != nil && !errors.Is(err, kafka.ErrNoTopic) {
+			if errors.Is(err, kafka.ErrNoTopic) {
+				v.missing = append(v.missing, pair[side])
+			} else if err != nil {
 				return err
 			}
 			spans[side] = append(spans[side], of)
@@ -204,6 +210,7 @@ func recordOf(topic int, m *kafka.Message) *compare.Record {
 type verdict struct {
 	Equal       bool                   `json:"equal"`
 	Topics      [][2]string            `json:"topics"`
+	Missing     []string               `json:"missing_topics"` // of these, which do not exist
 	Records     [2]int64               `json:"records"`
 	Matched     int64                  `json:"matched"`
 	Repeated    [2]int64               `json:"repeated"`
@@ -222,7 +229,8 @@ type example struct {
 // report looks the examples up again, for what the hashes do not tell. Payloads stay out of it.
 func (v *verifier) report(ctx context.Context, r *compare.Result) (*verdict, error) {
 	out := &verdict{
-		Equal: r.Equal(), Topics: v.pairs, Records: r.Records, Matched: r.Matched, Repeated: r.Repeated, Outside: r.Outside,
+		// Where nothing was found on both sides, nothing was compared: mistyped topics would count as equal.
+		Equal: r.Equal() && r.Matched > 0, Topics: v.pairs, Missing: append([]string{}, v.missing...), Records: r.Records, Matched: r.Matched, Repeated: r.Repeated, Outside: r.Outside,
 		Differences: r.Counts, Examples: []example{},
 	}
 	for _, d := range r.Examples {
@@ -285,6 +293,9 @@ func (a *app) printVerdict(v *verdict, asJSON bool) error {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d topics; records: %d on the left, %d on the right; %d events are on both sides\n", len(v.Topics), v.Records[0], v.Records[1], v.Matched)
+	for _, name := range v.Missing {
+		fmt.Fprintf(&b, "! topic %s does not exist\n", printable(name))
+	}
 	if v.Repeated != [2]int64{} {
 		fmt.Fprintf(&b, "repeats: %d on the left, %d on the right\n", v.Repeated[0], v.Repeated[1])
 	}
@@ -303,8 +314,12 @@ func (a *app) printVerdict(v *verdict, asJSON bool) error {
 			}
 		}
 	}
-	if v.Equal {
+	switch {
+	case v.Equal:
 		b.WriteString("✓ equal\n")
+	case v.Matched == 0:
+		b.WriteString("✗ nothing was compared: the two sides have no event in common\n" +
+			"    next: check the names (kafka-topics.sh --list), and that both relays have published the same rows\n")
 	}
 	_, err := io.WriteString(a.stdout, b.String())
 	return err
