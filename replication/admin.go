@@ -32,6 +32,8 @@ type AdminConfig struct {
 	TableDDL string
 	// TableHint is the DDL that remedies show for a missing table where TableDDL is empty; it is never run.
 	TableHint string
+	// SetupNever says that the connector creates nothing by itself, so that Preflight fails where there is nothing yet.
+	SetupNever bool
 	// Role is given what the connector needs and nothing more; Setup creates it when it is missing (without a
 	// password). Empty: no grants.
 	Role string

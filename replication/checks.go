@@ -189,7 +189,7 @@ func checkColumns(m OutboxColumns, t tableInfo) []preflight.Finding {
 		}
 		c, ok := t.column(want.name)
 		if ok {
-			out = append(out, checkColumnType(subject, want.key, c)...)
+			out = append(out, checkColumnType(m, subject, want.key, c)...)
 			continue
 		}
 		f := preflight.Finding{
@@ -215,30 +215,33 @@ func (t tableInfo) columnNames() []string {
 }
 
 // checkColumnType warns of types whose text says something else than people expect in a record.
-func checkColumnType(subject, key string, c tableColumn) []preflight.Finding {
+func checkColumnType(m OutboxColumns, subject, key string, c tableColumn) []preflight.Finding {
 	warn := func(why, remedy string) []preflight.Finding {
 		return []preflight.Finding{{
-			Level: preflight.Warn, Subject: subject, Found: fmt.Sprintf("Column %s (router.columns.%s) is %s.", QuoteIdentifier(c.Name), key, c.Type),
+			Level: preflight.Warn, Subject: subject, Found: fmt.Sprintf("Column %s (%s) is %s.", QuoteIdentifier(c.Name), m.key(key), c.Type),
 			Why: why, Remedy: remedy,
 		}}
 	}
 	if c.Generated {
 		return []preflight.Finding{{
-			Level: preflight.Fail, Subject: subject, Found: fmt.Sprintf("Column %s (router.columns.%s) is generated.", QuoteIdentifier(c.Name), key),
+			Level: preflight.Fail, Subject: subject, Found: fmt.Sprintf("Column %s (%s) is generated.", QuoteIdentifier(c.Name), m.key(key)),
 			Why: "Postgres leaves generated columns out of the stream.", Remedy: "Map an ordinary column, or let a BEFORE INSERT trigger fill this one.",
 		}}
 	}
 	switch key {
 	case "headers":
 		if c.Type != "json" && c.Type != "jsonb" {
-			return warn("Headers are the members of a JSON object.", "Make it jsonb, or leave router.columns.headers empty.")
+			return warn("Headers are the members of a JSON object.", "Make it jsonb, or leave "+m.key(key)+" empty.")
 		}
 	case "timestamp":
 		if c.Type == "timestamp without time zone" {
+			if m.Debezium {
+				return nil // the only type that Debezium's event router takes, in UTC too; with another there is no way back to it
+			}
 			return warn("The value does not say which time zone it is in; it is taken as UTC.", "Make it timestamptz.")
 		}
 		if c.Type != "timestamp with time zone" {
-			return warn("It is not a point in time.", "Make it timestamptz, or leave router.columns.timestamp empty: then the commit time is used.")
+			return warn("It is not a point in time.", "Make it timestamptz, or leave "+m.key(key)+" empty: then the commit time is used.")
 		}
 	case "aggregate_type", "aggregate_id":
 		if c.Category == "A" || c.Category == "C" || c.Type == "json" || c.Type == "jsonb" || c.Type == "bytea" {

@@ -144,6 +144,11 @@ func TestCheckColumnTypes(t *testing.T) {
 		require.Equal(t, c.level, found[0].Level, name)
 		require.NotEmpty(t, found[0].Remedy, name)
 	}
+	m.Debezium = true
+	local := table(func(c map[string]tableColumn) { c["ts"] = tableColumn{Type: "timestamp without time zone"} })
+	require.Empty(t, checkColumns(m, local), "Debezium takes no other type")
+	number := checkColumns(m, table(func(c map[string]tableColumn) { c["ts"] = tableColumn{Type: "bigint"} }))
+	require.Contains(t, number[0].Found+number[0].Remedy, "router.debezium.columns.timestamp")
 }
 
 func TestCheckOpenTransactions(t *testing.T) {

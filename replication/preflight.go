@@ -80,14 +80,18 @@ func preflightFindings(cfg AdminConfig, st setupState, open []openTransaction, r
 	return append(out, checkOpenTransactions(st, open)...)
 }
 
-// checkFirstStart: both absent is a fault only for those who do not let `run` create them.
+// checkFirstStart: both absent is a fault only for those who do not let `run` create them (SetupNever).
 func checkFirstStart(cfg AdminConfig, st setupState) []preflight.Finding {
 	if obstacles := checkMayPublish(cfg, st); len(obstacles) > 0 {
 		return obstacles
 	}
+	level, why := preflight.Warn, "Events committed before the slot exists are not published. `run` creates both, for postgres.setup is auto."
+	if cfg.SetupNever {
+		level, why = preflight.Fail, "Events committed before the slot exists are not published, and `run` does not create it, for postgres.setup is never."
+	}
 	return []preflight.Finding{{
-		Level: preflight.Warn, Subject: slotSubject(cfg), Found: fmt.Sprintf("Neither the slot nor %s exists yet.", publicationSubject(cfg)),
-		Why:    "Events committed before the slot exists are not published. `run` creates both when postgres.setup is auto.",
+		Level: level, Subject: slotSubject(cfg), Found: fmt.Sprintf("Neither the slot nor %s exists yet.", publicationSubject(cfg)),
+		Why:    why,
 		Remedy: "cdc-outbox setup, or as the table's owner:\n" + stepsSQL(planSetup(cfg.withoutExtras(), st)),
 	}}
 }

@@ -68,7 +68,7 @@ func (e *event) required(l *layout, row replication.Tuple) *RowError {
 	}{{e.id, &l.id}, {e.kind, &l.eventType}} {
 		if len(a.value) == 0 {
 			return l.refuse(row, BadValue, a.f.name, "the value is NULL or empty, and a CloudEvent needs one",
-				"Declare the column NOT NULL with a CHECK that it isn't empty, and mend or delete the row.")
+				"Declare the column NOT NULL with a CHECK that it isn't empty, so that no more such rows come.")
 		}
 	}
 	return nil

@@ -35,7 +35,7 @@ func (l *layout) keyPart(row replication.Tuple, f field) ([]byte, *RowError) {
 	text, err := l.text(row, f)
 	if err == nil && text == nil {
 		err = l.refuse(row, NullKey, f.name, "the column is NULL and the key is made of it, so the order of the aggregate's events would be lost",
-			"Declare the column NOT NULL, and mend or delete the row; the empty string is a legal key.")
+			"Declare the column NOT NULL; the empty string is a legal key.")
 	}
 	return text, err
 }

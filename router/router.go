@@ -94,7 +94,7 @@ func (r *Router) route(l *layout, row replication.Tuple, src Source) error {
 	}
 	if id == nil {
 		return l.refuse(row, NullID, l.id.name, "the event id is NULL, so consumers couldn't recognise a repeat",
-			"Make the column the table's primary key, and mend or delete the row.")
+			"Make the column the table's primary key, so that no more such rows come.")
 	}
 	if r.buf = r.buf[:0]; cap(r.buf) > maxKeptBuffer {
 		r.buf = nil

@@ -191,7 +191,7 @@ func (l *layout) unroutable(row replication.Tuple, f field, null bool) *RowError
 		what = "the value is NULL"
 	}
 	return l.refuse(row, Unroutable, f.name, what+", so the event has no topic",
-		"Declare the column NOT NULL with a CHECK that it isn't empty, and mend or delete the row.")
+		"Declare the column NOT NULL with a CHECK that it isn't empty, so that no more such rows come.")
 }
 
 const maxTopicName = 249

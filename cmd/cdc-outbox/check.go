@@ -27,7 +27,8 @@ func (a *app) checkCommand() *cobra.Command {
 		Use:   "check",
 		Short: "Look at Postgres and Kafka before run does: what is wrong, why it matters, what mends it",
 		Long: `check reads the configuration that run would use, connects to Postgres and Kafka and changes nothing. The topics it looks for
-are those that rows in the outbox lead to. Each finding says what was found, why it matters, and the SQL or command that mends it. The exit code is 3 when run would not work.`,
+are those that rows in the outbox lead to. Each finding says what was found, why it matters, and the SQL or command that mends
+it. The exit code is 3 when run would not work.`,
 		Example: `  cdc-outbox check --config cdc-outbox.yaml
   cdc-outbox check --json | jq '.findings[] | select(.level == "fail")'`,
 		Args: noArguments,
@@ -60,6 +61,7 @@ func check(ctx context.Context, c *config.Loaded) ([]preflight.Finding, error) {
 	if err != nil {
 		return nil, err
 	}
+	admin.SetupNever = c.Postgres.Setup == "never"
 	findings = append(findings, replication.Preflight(ctx, dsn, admin)...)
 	producer, err := kafkaConfig(c)
 	if err != nil {
@@ -69,6 +71,12 @@ func check(ctx context.Context, c *config.Loaded) ([]preflight.Finding, error) {
 		producer.Transactions = &kafka.Transactions{}
 	}
 	topics := topicsInUse(ctx, dsn, c, admin.Tables)
+	if len(topics) == 0 && len(admin.Tables) > 0 {
+		findings = append(findings, preflight.Finding{
+			Level: preflight.OK, Subject: "topics",
+			Found: "No row in the outbox names one yet, so none was looked at: run waits for those that are missing, and says so.",
+		})
+	}
 	if putsAside(c) {
 		topics = append(topics, c.Router.DeadLetterTopic)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 	"github.com/cdc-outbox/cdc-outbox/internal/testkit"
 	"github.com/cdc-outbox/cdc-outbox/internal/testkit/fakebroker"
+	"github.com/cdc-outbox/cdc-outbox/outbox"
 )
 
 func TestCheckLooksAtBothSides(t *testing.T) {
@@ -18,11 +19,19 @@ func TestCheckLooksAtBothSides(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(broker.Close)
 	env := append(variables(t, db), "CDC_OUTBOX_KAFKA_BROKERS="+strings.Join(broker.Addrs(), ","))
+	ddl, err := outbox.Schema(outbox.Options{})
+	require.NoError(t, err)
+	db.Exec(t, ddl)
+	require.Equal(t, 0, invoke(t, env, "check").code, "run makes the slot by itself")
+	r := invoke(t, env, "check", "--postgres-setup", "never")
+	require.Equal(t, 3, r.code, "and does not here: "+r.all())
+	require.Contains(t, r.stdout, "postgres.setup is never")
 	require.Equal(t, 0, invoke(t, env, "setup", "--table").code)
 
-	r := invoke(t, env, "check")
+	r = invoke(t, env, "check")
 	require.Equal(t, 0, r.code, r.all())
-	require.NotContains(t, r.stdout, "topic ", "an empty outbox leads to no topic, and the cluster's others are not our business")
+	require.Contains(t, r.stdout, "✓ topics: No row in the outbox names one yet")
+	require.NotContains(t, r.stdout, "\n✓ topic ", "an empty outbox leads to no topic, and the cluster's others are not our business")
 
 	db.Exec(t, insertOrder)
 	db.Exec(t, `ALTER TABLE outbox DROP CONSTRAINT outbox_aggregate_type_check`)

@@ -99,9 +99,11 @@ func (a *app) load(cmd *cobra.Command) (*config.Loaded, error) {
 
 // checkDSN leaves out what the parser says: it quotes the string, and masks the password only where it finds it.
 func checkDSN(dsn string) error {
-	_, err := pgconn.ParseConfig(dsn)
+	parsed, err := pgconn.ParseConfig(dsn)
 	var file *fs.PathError
 	switch {
+	case err == nil && strings.Contains(parsed.Host, "@"): // and what stands in front of it is the end of the password
+		return errors.New("has an @ in the host; write an @ in the password of a URL as %40")
 	case err == nil:
 		return nil
 	case errors.As(err, &file):

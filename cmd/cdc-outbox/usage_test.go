@@ -105,7 +105,7 @@ func TestNoSecretInAnyOutput(t *testing.T) {
 	}
 	for _, args := range [][]string{
 		{"config", "--postgres-dns=" + canary}, {"config", canary}, {canary}, {"config", "-" + canary},
-		{"config", "--postgres-dsn", "host=h password=" + canary + " x"}, {"config", "--=" + canary},
+		{"config", "--postgres-dsn", "host=h password=" + canary + " x"}, {"config", "--postgres-dsn", "postgres://u:p@" + canary + "@h/d"}, {"config", "--=" + canary},
 		{"config", "--json=" + canary},
 	} {
 		r := invoke(t, nil, args...)

@@ -28,7 +28,7 @@ type HaltedRow struct {
 var errHalted = errors.New("halted")
 
 // passOver is all that helps the row itself: it is read from the log, which nobody can correct.
-const passOver = "Where that is a setting, restarting with it mends it; else this row can never be published as it is. To go on without losing it: restart with " +
+const passOver = "If that is a setting, restart with it, and the row is read again. Else correcting or deleting this row in the table does not help: the log holds it as it was written. To go on without losing it: restart with " +
 	"--router-on-bad-row dead_letter, then correct it with cdc-outbox dead-letter retry. To pass over it: restart with --router-on-bad-row skip " +
 	"(skips every such row: remove it again afterwards); then insert it again, corrected."
 

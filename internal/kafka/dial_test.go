@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/saslhandshake"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kfake"
 
@@ -50,6 +52,16 @@ func TestSASL(t *testing.T) {
 			require.Empty(t, p.Trouble())
 		})
 	}
+}
+
+// A listener without SASL answers the handshake with ILLEGAL_SASL_STATE and no mechanisms.
+func TestSASLWhereTheListenerHasNone(t *testing.T) {
+	w := newWire(nil, "broker:9092", "c")
+	w.sasl = &SASL{Mechanism: "PLAIN", Username: "u", Password: func() (string, error) { return "p", nil }}
+	err := w.authenticate(t.Context(), func(protocol.Message) (protocol.Message, error) {
+		return &saslhandshake.Response{ErrorCode: 34}, nil
+	})
+	require.ErrorContains(t, err, "broker:9092 does no SASL")
 }
 
 // bare runs a producer without the rig, whose check would need credentials too.

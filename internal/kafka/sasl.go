@@ -49,6 +49,9 @@ func (s *SASL) mechanism() (sasl.Mechanism, error) {
 	}
 }
 
+// illegalSASLState is how a listener without SASL answers the handshake.
+const illegalSASLState = 34
+
 // exchange sends a request and returns its answer.
 type exchange func(req protocol.Message) (protocol.Message, error)
 
@@ -67,7 +70,12 @@ func (w *wire) authenticate(ctx context.Context, ask exchange) error {
 	if err != nil {
 		return &dialError{BrokerUnreachable, err, "Check that the broker's listener on this port speaks SASL."}
 	}
-	if hs := res.(*saslhandshake.Response); hs.ErrorCode != 0 {
+	hs := res.(*saslhandshake.Response)
+	if hs.ErrorCode == illegalSASLState {
+		return &dialError{NotAuthenticated, fmt.Errorf("%s does no SASL: its listener there is PLAINTEXT or SSL (ILLEGAL_SASL_STATE)", w.addr),
+			"Name the port of a SASL_SSL or SASL_PLAINTEXT listener in kafka.brokers, or leave kafka.sasl.mechanism empty."}
+	}
+	if hs.ErrorCode != 0 {
 		return refused(fmt.Errorf("%s; the broker offers %s", verdictOf(hs.ErrorCode).name, strings.Join(hs.Mechanisms, ", ")))
 	}
 
