@@ -39,8 +39,14 @@ type running struct {
 // start runs the connector and waits until it listens.
 func start(t *testing.T, environ []string, args ...string) *running {
 	t.Helper()
+	return startCommand(t, environ, append([]string{"run", "--http-listen=127.0.0.1:0"}, args...)...)
+}
+
+// startCommand starts a command that listens and waits until it does.
+func startCommand(t *testing.T, environ []string, args ...string) *running {
+	t.Helper()
 	r := &running{t: t, done: make(chan struct{})}
-	r.cmd = command(t.Context(), environ, append([]string{"run", "--http-listen=127.0.0.1:0"}, args...)...)
+	r.cmd = command(t.Context(), environ, args...)
 	stderr, err := r.cmd.StderrPipe()
 	require.NoError(t, err)
 	require.NoError(t, r.cmd.Start())

@@ -1,0 +1,223 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/spf13/cobra"
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/config"
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
+	"github.com/cdc-outbox/cdc-outbox/internal/webhook"
+	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
+)
+
+// slots is the answer of the command monitor and of its /status.
+type slots struct {
+	Slots []slotmonitor.Slot `json:"slots"`
+	Error string             `json:"error,omitempty"` // why the server does not answer; the slots are then those of its last answer
+}
+
+// worst is the highest level of all slots.
+func (s slots) worst() slotmonitor.Level {
+	worst := slotmonitor.OK
+	for _, slot := range s.Slots {
+		worst = max(worst, slot.Level)
+	}
+	return worst
+}
+
+func (a *app) monitorCommand() *cobra.Command {
+	var once, asJSON bool
+	var only []string
+	cmd := &cobra.Command{
+		Use:   "monitor",
+		Short: "Watch every logical replication slot of a server",
+		Long: `monitor watches all logical slots of the server, whoever reads them: how much WAL each holds back, how fast that
+grows, when the slot is lost or the disk full, and why. It needs a connection string in postgres.dsn and nothing else: no
+Kafka, no publication, no slot of its own. Any role that may connect sees sizes and states; one with pg_monitor also sees
+whose transactions hold them back.
+
+On a terminal it shows a table. Otherwise it runs as a service: alerts go to the log and to monitor.webhook, metrics to
+http.listen; on a terminal it listens only if http.listen is set.
+
+The exit code is 0 when stopped as asked. With --once it is 0 when no slot is critical, 3 when one is, and 1 when the
+server does not answer. The growth of a slot takes more than one look, so --once knows neither it nor the time left.`,
+		Example: `  cdc-outbox monitor --postgres-dsn postgres://watcher@db.internal/postgres
+  cdc-outbox monitor --once --json | jq '.slots[] | {name, retained_wal_bytes}'
+  cdc-outbox monitor --http-listen 0.0.0.0:9465 --monitor-webhook @/run/secrets/webhook`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.load(cmd)
+			if err != nil {
+				return err
+			}
+			mc := monitorConfig(c)
+			mc.Only = only
+			if once {
+				return a.monitorOnce(cmd.Context(), mc, asJSON)
+			}
+			return a.monitor(cmd.Context(), c, mc, asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&once, "once", false, "look once and say in the exit code how it is")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, without --once a line for each look")
+	cmd.Flags().StringSliceVar(&only, "only", nil, "names of slots; default all")
+	return cmd
+}
+
+func (a *app) monitorOnce(ctx context.Context, mc slotmonitor.Config, asJSON bool) error {
+	list, err := slotmonitor.Look(ctx, mc)
+	if err != nil {
+		return &fault.Error{Kind: fault.Retry, Object: "postgres", Err: err, Next: "See whether the server runs and postgres.dsn leads to it."}
+	}
+	found := slots{Slots: list}
+	if asJSON {
+		err = a.printJSON(found)
+	} else {
+		err = writeSlots(a.stdout, found)
+	}
+	if err == nil && found.worst() == slotmonitor.Critical {
+		err = &fault.Error{Kind: fault.Operator, Object: "replication slots", Err: errors.New("at least one is lost, or about to be"),
+			Next: "see the alerts above; docs/operations.md has a section for each"}
+	}
+	return err
+}
+
+// watch is the command monitor at work.
+type watch struct {
+	monitor *slotmonitor.Monitor
+	webhook *webhook.Sender
+	server  *telemetry.Server
+}
+
+func (a *app) monitor(ctx context.Context, c *config.Loaded, mc slotmonitor.Config, asJSON bool) error {
+	table := !asJSON && terminal(a.stdout)
+	log := zap.NewNop() // the table shows the alerts, and lines between would tear it
+	if !table || !terminal(a.stderr) {
+		var err error
+		if log, err = telemetry.NewLogger(a.stderr, c.Log.Level, c.Log.Format); err != nil {
+			return err
+		}
+	}
+	listen := c.HTTP.Listen
+	if table && c.Origins["http.listen"].Layer == "default" {
+		listen = config.ListenOff
+	}
+	w, err := newWatch(ctx, c, mc, listen, log)
+	if err != nil {
+		return err
+	}
+	return w.run(ctx, func(ctx context.Context) error {
+		switch {
+		case asJSON:
+			return w.each(ctx, mc.Interval, func(s slots) error { return a.printLine(s) })
+		case table:
+			return w.each(ctx, mc.Interval, func(s slots) error {
+				_, _ = fmt.Fprint(a.stdout, "\x1b[H\x1b[2J") // to the corner, and an empty screen
+				return writeSlots(a.stdout, s)
+			})
+		}
+		<-ctx.Done()
+		return nil
+	})
+}
+
+func newWatch(ctx context.Context, c *config.Loaded, mc slotmonitor.Config, listen string, log *zap.Logger) (*watch, error) {
+	w := &watch{}
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	b := build()
+	telemetry.BuildInfo(reg, b.Version, b.Revision, b.Go)
+	mc.Logger, mc.Registerer = log, reg
+	if c.Monitor.Webhook.IsSet() {
+		w.webhook = webhookSender(c, reg, log)
+		mc.Notify = w.webhook.Send
+	}
+	var err error
+	if w.monitor, err = slotmonitor.New(mc); err != nil {
+		return nil, err
+	}
+	telemetry.WatchAlerts(reg, w.monitor.Firing)
+	if listen == config.ListenOff {
+		return w, nil
+	}
+	w.server, err = telemetry.Listen(ctx, listen, telemetry.Handlers{Metrics: reg, Ready: w.ready, Status: func() any { return w.slots() }})
+	if err != nil {
+		return nil, err
+	}
+	log.Info("Listening", zap.String(telemetry.KeyAddress, w.server.Addr()))
+	return w, nil
+}
+
+// run runs the parts until ctx ends or one fails; the sender ends last, with what the monitor had to tell.
+func (w *watch) run(ctx context.Context, show func(context.Context) error) error {
+	last, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		defer end()
+		return w.monitor.Run(ctx)
+	})
+	g.Go(func() error { return show(ctx) })
+	if w.webhook != nil {
+		g.Go(func() error { return w.webhook.Run(last) })
+	}
+	if w.server != nil {
+		g.Go(func() error { return w.server.Run(ctx) })
+	}
+	return g.Wait()
+}
+
+// each shows what is known after every look, and while the server does not answer, that.
+func (w *watch) each(ctx context.Context, interval time.Duration, show func(slots) error) error {
+	tick := time.NewTicker(min(interval, time.Second) / 2)
+	defer tick.Stop()
+	var shown time.Time
+	failed := ""
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		answered, _ := w.monitor.State()
+		s := w.slots()
+		if answered.Equal(shown) && s.Error == failed {
+			continue
+		}
+		shown, failed = answered, s.Error
+		if err := show(s); err != nil {
+			return err
+		}
+	}
+}
+
+func (w *watch) slots() slots {
+	s := slots{Slots: w.monitor.Latest()}
+	if s.Slots == nil {
+		s.Slots = []slotmonitor.Slot{}
+	}
+	if _, err := w.monitor.State(); err != nil {
+		s.Error = err.Error()
+	}
+	return s
+}
+
+func (w *watch) ready() (bool, string) {
+	answered, err := w.monitor.State()
+	switch {
+	case err != nil:
+		return false, "the server does not answer: " + err.Error()
+	case answered.IsZero():
+		return false, "starting"
+	}
+	return true, "watching"
+}

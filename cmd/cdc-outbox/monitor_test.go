@@ -1,0 +1,122 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit"
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit/postgres"
+	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
+)
+
+// TestMonitorNeedsNothingButADSN: a server with somebody else's slots, a role that may only connect, and no other setting.
+func TestMonitorNeedsNothingButADSN(t *testing.T) {
+	db := testkit.DedicatedPostgres(t, postgres.Options{WALSegment: 1, Settings: map[string]string{"max_slot_wal_keep_size": "8MB", "min_wal_size": "2MB", "max_wal_size": "4MB"}})
+	db.Exec(t, `CREATE ROLE watcher LOGIN`)
+	db.Exec(t, `SELECT pg_create_logical_replication_slot('debezium', 'pgoutput')`)
+	db.Exec(t, `SELECT pg_create_logical_replication_slot('other', 'test_decoding')`)
+	dsn := "--postgres-dsn=" + strings.Replace(db.DSN, "postgres@", "watcher@", 1)
+
+	r := invoke(t, nil, "monitor", "--once", dsn)
+	require.Equal(t, 0, r.code, r.all())
+	require.Regexp(t, `(?m)^debezium +`+db.Name+` +pgoutput +nobody for .* reserved .* ok$`, r.stdout)
+	require.Regexp(t, `(?m)^other .*test_decoding`, r.stdout)
+	r = invoke(t, nil, "monitor", "--once", "--json", "--only=other", dsn)
+	require.Equal(t, 0, r.code, r.all())
+	var list slots
+	require.NoError(t, json.Unmarshal([]byte(r.stdout), &list))
+	require.Len(t, list.Slots, 1)
+	require.Equal(t, "other", list.Slots[0].Name)
+
+	// As a service: alerts reach log, metrics and webhook.
+	hooks := make(chan map[string]any, 100)
+	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var body map[string]any
+		b, _ := io.ReadAll(r.Body)
+		_ = json.Unmarshal(b, &body)
+		hooks <- body
+	}))
+	defer hook.Close()
+	p := startCommand(t, nil, "monitor", dsn, "--http-listen=127.0.0.1:0", "--monitor-interval=200ms", "--monitor-webhook="+hook.URL+"/T0KEN")
+	require.Contains(t, p.awaitReady(http.StatusOK), "watching")
+	db.Exec(t, `SELECT pg_logical_emit_message(false, 'filler', repeat('x', 1000000)) FROM generate_series(1, 12)`)
+	db.Exec(t, `CHECKPOINT`)
+	db.Exec(t, `SELECT pg_logical_emit_message(false, 'filler', repeat('x', 1000000)) FROM generate_series(1, 4)`)
+	db.Exec(t, `CHECKPOINT`)
+	lost := map[string]bool{}
+	for len(lost) < 2 {
+		select {
+		case b := <-hooks:
+			if b["alert"] == "slot_lost" {
+				require.Equal(t, "critical", b["level"])
+				require.False(t, lost[b["slot"].(string)], "told once")
+				lost[b["slot"].(string)] = true
+			}
+		case <-time.After(15 * time.Second):
+			t.Fatalf("only %v", lost)
+		}
+	}
+	_, metrics := p.get("/metrics")
+	require.Contains(t, metrics, `cdc_outbox_alert_firing{alert="slot_lost"} 1`)
+	require.Contains(t, metrics, `cdc_outbox_slot_wal_status{slot="debezium",status="lost"} 1`)
+	code, body := p.get("/status")
+	require.Equal(t, 200, code)
+	require.NoError(t, json.Unmarshal([]byte(body), &list))
+	require.Equal(t, slotmonitor.CauseLost, list.Slots[0].Cause.Code)
+	require.Equal(t, 0, p.stop(syscall.SIGTERM))
+	require.Equal(t, 2, strings.Count(p.text(), `"alert":"slot_lost"`), p.text())
+	require.NotContains(t, p.text(), "T0KEN")
+
+	r = invoke(t, nil, "monitor", "--once", dsn)
+	require.Equal(t, 3, r.code, r.all())
+	require.Contains(t, r.stdout, "critical slot_lost: The slot is lost")
+	require.Contains(t, r.stdout, "next: SELECT pg_drop_replication_slot('debezium')")
+
+	require.NoError(t, db.Stop(t.Context(), postgres.Fast))
+	r = invoke(t, nil, "monitor", "--once", dsn)
+	require.Equal(t, 1, r.code, r.all())
+	require.NotContains(t, r.all(), db.DSN)
+}
+
+func TestMonitorAsALineOfJSONPerLook(t *testing.T) {
+	db := testkit.Postgres(t)
+	db.Exec(t, `SELECT pg_create_logical_replication_slot('`+db.Slot+`', 'pgoutput')`)
+	cmd := command(t.Context(), nil, "monitor", "--json", "--http-listen=off", "--monitor-interval=100ms", "--only="+db.Slot, "--postgres-dsn="+db.DSN)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	lines := bufio.NewScanner(out)
+	for range 3 {
+		require.True(t, lines.Scan())
+		var s slots
+		require.NoError(t, json.Unmarshal(lines.Bytes(), &s))
+		require.Equal(t, db.Slot, s.Slots[0].Name)
+	}
+	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+	_, _ = io.Copy(io.Discard, out)
+	require.NoError(t, cmd.Wait())
+}
+
+func TestSlotsAsATable(t *testing.T) {
+	growth, left, since := -2048.0, 90.0, time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	var b strings.Builder
+	require.NoError(t, writeSlots(&b, slots{Error: "away", Slots: []slotmonitor.Slot{
+		{Name: "a", Database: "shop", Plugin: "pgoutput", Active: true, PID: 7, Reader: &slotmonitor.Reader{Application: "dbz\x1b"}, WALStatus: "reserved", RetainedBytes: 1 << 30, GrowthPerSecond: &growth},
+		{Name: "b", Database: "shop", Plugin: "pgoutput", InactiveSince: &since, SampledAt: since.Add(time.Hour), WALStatus: "extended", SecondsToLimit: &left, Level: slotmonitor.Critical,
+			Alerts: []slotmonitor.Alert{{Rule: "slot_time_to_limit", Level: slotmonitor.Critical, Sentence: "Soon."}}, Cause: slotmonitor.Cause{Sentence: "Nobody.", Next: "Start it."}},
+	}}))
+	require.Regexp(t, `a +shop +pgoutput +dbz\S* \(pid 7\) +reserved +1GiB +0B +-2KiB/s +- +ok`, b.String())
+	require.Regexp(t, `b +shop +pgoutput +nobody for About an hour +extended +0B +0B +- +1m30s +critical`, b.String())
+	require.Contains(t, b.String(), "\nb\n  critical slot_time_to_limit: Soon.\n  why: Nobody.\n  next: Start it.\n")
+	require.Contains(t, b.String(), "does not answer, so this is old: away")
+	require.NotContains(t, b.String(), "\x1b")
+}

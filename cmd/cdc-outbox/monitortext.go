@@ -1,0 +1,99 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/docker/go-units"
+
+	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
+)
+
+// printLine prints a value as one line of JSON.
+func (a *app) printLine(v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	_, err = a.stdout.Write(append(b, '\n'))
+	return err
+}
+
+// writeSlots prints a table, and below it what is wrong with which slot, and why.
+func writeSlots(w io.Writer, s slots) error {
+	var b strings.Builder
+	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "SLOT\tDATABASE\tPLUGIN\tREADER\tWAL STATUS\tRETAINED\tUNCONFIRMED\tGROWTH\tTIME LEFT\tALERT")
+	for _, slot := range s.Slots {
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", slot.Name, printable(slot.Database), printable(slot.Plugin), printable(readerOf(slot)), slot.WALStatus,
+			units.BytesSize(float64(slot.RetainedBytes)), units.BytesSize(float64(slot.UnconfirmedBytes)), growthOf(slot), timeLeft(slot), slot.Level)
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	if len(s.Slots) == 0 && s.Error == "" {
+		b.WriteString("there is no logical slot\n")
+	}
+	for _, slot := range s.Slots {
+		if len(slot.Alerts) == 0 {
+			continue
+		}
+		fmt.Fprintf(&b, "\n%s\n", slot.Name)
+		for _, a := range slot.Alerts {
+			fmt.Fprintf(&b, "  %s %s: %s\n", a.Level, a.Rule, printable(a.Sentence))
+		}
+		fmt.Fprintf(&b, "  why: %s\n", printable(slot.Cause.Sentence))
+		if slot.Cause.Next != "" {
+			fmt.Fprintf(&b, "  next: %s\n", printable(slot.Cause.Next))
+		}
+	}
+	if s.Error != "" {
+		fmt.Fprintf(&b, "\nthe server does not answer, so this is old: %s\n", printable(s.Error))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func readerOf(s slotmonitor.Slot) string {
+	switch {
+	case !s.Active && s.Synced:
+		return "-"
+	case !s.Active && s.InactiveSince != nil:
+		return "nobody for " + units.HumanDuration(s.SampledAt.Sub(*s.InactiveSince))
+	case !s.Active:
+		return "nobody"
+	case s.Reader != nil && s.Reader.Application != "":
+		return fmt.Sprintf("%s (pid %d)", s.Reader.Application, s.PID)
+	}
+	return fmt.Sprintf("pid %d", s.PID)
+}
+
+func growthOf(s slotmonitor.Slot) string {
+	if s.GrowthPerSecond == nil {
+		return "-"
+	}
+	sign := ""
+	if *s.GrowthPerSecond < 0 {
+		sign = "-"
+	}
+	return sign + units.BytesSize(math.Abs(*s.GrowthPerSecond)) + "/s"
+}
+
+// timeLeft is the sooner of the two forecasts.
+func timeLeft(s slotmonitor.Slot) string {
+	left := math.Inf(1)
+	for _, f := range []*float64{s.SecondsToLimit, s.SecondsToFull} {
+		if f != nil {
+			left = min(left, *f)
+		}
+	}
+	if left > 1e9 {
+		return "-"
+	}
+	return (time.Duration(left) * time.Second).String()
+}
