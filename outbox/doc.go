@@ -12,10 +12,11 @@
 //	err = tx.Commit(ctx)
 //
 // Insert takes a pgx.Tx and InsertSQL a *sql.Tx; a connection or a pool isn't accepted, as an event written outside
-// the transaction is the very thing the pattern is to prevent.
+// the transaction is the very thing the pattern is to prevent; for the same reason a transaction that has ended is (ErrClosed). Queue adds the
+// events to a pgx.Batch, and Emit writes them into the log without a table.
 //
 // Schema prints the table. The connector reads the write-ahead log, so it doesn't need the rows, and it ignores deletes;
-// let a scheduler delete old ones by created_at. Keep them for longer than the longest outage: if the connector's slot is
+// let a scheduler delete old ones by created_at, or drop old partitions (Options.Partitioned). Keep them for longer than the longest outage: if the connector's slot is
 // lost, events are published again from the table.
 //
 // # Order

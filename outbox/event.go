@@ -24,6 +24,8 @@ type Event struct {
 	// marshalled to JSON; in a text or bytea column a string is taken as it is, too. nil, also a nil slice of the
 	// two types named, is a tombstone.
 	Payload any
+	// Version of the event's data. If it isn't 0, the payload is put into an Envelope, which then gives the time as well.
+	Version int
 	// Headers travel as the record's headers. At most 256 and 64 KiB; id, type and position are reserved.
 	Headers map[string]string
 	// Timestamp becomes the record's timestamp, in whole microseconds; 1970 to 9999. Default: the time the
@@ -77,6 +79,9 @@ func (e *Event) validate() *EventError {
 		if err := checkText(f.name, f.text); err != nil {
 			return err
 		}
+	}
+	if e.Version < 0 {
+		return invalid("Version", "negative")
 	}
 	if t := e.Timestamp; !t.IsZero() && (t.Unix() < 0 || t.UTC().Year() > 9999) {
 		return invalid("Timestamp", "outside of 1970 to 9999")

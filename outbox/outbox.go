@@ -16,6 +16,10 @@ type Options struct {
 	Schema, Table string
 	// Payload is the type of the payload column. Default: JSONB.
 	Payload PayloadType
+	// Partitioned makes Schema print a table that is partitioned by created_at. Default: a plain one.
+	Partitioned bool
+	// Prefix of the messages that Emit writes. Default: "outbox".
+	Prefix string
 	// Headers, where set, is called once per Insert and returns headers for all its events, such as the traceparent
 	// of the span in ctx. An event's own headers win over these.
 	Headers func(ctx context.Context) map[string]string
@@ -26,6 +30,7 @@ type Outbox struct {
 	payload PayloadType
 	headers func(context.Context) map[string]string
 	insert  string
+	prefix  string
 }
 
 // New checks the options and returns an Outbox. It doesn't touch the database.
@@ -34,7 +39,7 @@ func New(opts Options) (*Outbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Outbox{payload: opts.Payload, headers: opts.Headers, insert: insertStatement(opts)}, nil
+	return &Outbox{payload: opts.Payload, headers: opts.Headers, insert: insertStatement(opts), prefix: opts.Prefix}, nil
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -44,10 +49,13 @@ func (o Options) withDefaults() (Options, error) {
 	if o.Payload == "" {
 		o.Payload = JSONB
 	}
+	if o.Prefix == "" {
+		o.Prefix = "outbox"
+	}
 	if !o.Payload.known() {
 		return o, fmt.Errorf("outbox: the payload type %q is none of %s, %s, %s, %s", o.Payload, JSONB, JSON, Text, Bytea)
 	}
-	for _, name := range []string{o.Schema, o.Table} {
+	for _, name := range []string{o.Schema, o.Table, o.Prefix} {
 		if strings.ContainsRune(name, 0) {
 			return o, fmt.Errorf("outbox: the name %q holds a NUL character", name)
 		}
@@ -104,9 +112,21 @@ func (o *Outbox) Insert(ctx context.Context, tx pgx.Tx, events ...Event) error {
 	if err != nil || args == nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, o.insert, args...); err != nil {
-		return fmt.Errorf("outbox: insert: %w", err)
+	if err := open(tx); err != nil {
+		return err
 	}
+	_, err = tx.Exec(ctx, o.insert, args...)
+	return failure("insert", err)
+}
+
+// Queue adds the statement that inserts the events to a batch, to save a round trip: send the batch with the transaction's SendBatch. (On a connection a
+// batch is one transaction of its own, unless it holds BEGIN or COMMIT.) An *EventError leaves the batch as it was.
+func (o *Outbox) Queue(ctx context.Context, batch *pgx.Batch, events ...Event) error {
+	args, err := o.arguments(ctx, events)
+	if err != nil || args == nil {
+		return err
+	}
+	batch.Queue(o.insert, args...)
 	return nil
 }
 
@@ -116,31 +136,23 @@ func (o *Outbox) InsertSQL(ctx context.Context, tx *sql.Tx, events ...Event) err
 	if err != nil || args == nil {
 		return err
 	}
-	if _, err := tx.ExecContext(ctx, o.insert, args...); err != nil {
-		return fmt.Errorf("outbox: insert: %w", err)
+	if tx == nil {
+		return errNoTx
 	}
-	return nil
+	_, err = tx.ExecContext(ctx, o.insert, args...)
+	return failure("insert", err)
 }
 
 // arguments validates the events and returns the statement's parameters.
 func (o *Outbox) arguments(ctx context.Context, events []Event) ([]any, error) {
-	if len(events) == 0 {
-		return nil, nil
-	}
-	var extra map[string]string
-	if o.headers != nil {
-		extra = o.headers(ctx)
-	}
 	var columns [7]arrayLiteral
-	for i := range events {
-		row, err := o.row(&events[i], extra)
-		if err != nil {
-			err.Index = i
-			return nil, err
-		}
+	err := o.rows(ctx, events, func(row [7]*string) {
 		for c, text := range row {
 			columns[c].add(text)
 		}
+	})
+	if err != nil || len(events) == 0 {
+		return nil, err
 	}
 	args := make([]any, len(columns))
 	for i := range columns {
@@ -149,10 +161,31 @@ func (o *Outbox) arguments(ctx context.Context, events []Event) ([]any, error) {
 	return args, nil
 }
 
+// rows validates the events and calls add with each one's values.
+func (o *Outbox) rows(ctx context.Context, events []Event, add func(row [7]*string)) error {
+	var extra map[string]string
+	if o.headers != nil && len(events) > 0 {
+		extra = o.headers(ctx)
+	}
+	for i := range events {
+		row, err := o.row(&events[i], extra)
+		if err != nil {
+			err.Index = i
+			return err
+		}
+		add(row)
+	}
+	return nil
+}
+
 // row returns an event's values in the order of the statement's parameters, nil for NULL.
 func (o *Outbox) row(e *Event, extra map[string]string) ([7]*string, *EventError) {
 	if err := e.validate(); err != nil {
 		return [7]*string{}, err
+	}
+	if e.Version != 0 {
+		wrapped := e.wrapped(o.payload, extra)
+		e = &wrapped
 	}
 	id := e.ID
 	if id == "" {

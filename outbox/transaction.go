@@ -1,0 +1,35 @@
+package outbox
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+)
+
+var errNoTx = errors.New("outbox: the transaction is nil")
+
+// ErrClosed means that the transaction has ended already: the event would not be part of it.
+var ErrClosed = errors.New("outbox: the transaction has ended already, so the event can't be part of it")
+
+// open notices a transaction that was ended behind pgx's back, by SQL: the statement would be a transaction of its own.
+func open(tx pgx.Tx) error {
+	if tx == nil {
+		return errNoTx
+	}
+	if conn := tx.Conn(); conn != nil && !conn.IsClosed() && conn.PgConn().TxStatus() == 'I' {
+		return ErrClosed
+	}
+	return nil
+}
+
+func failure(what string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, pgx.ErrTxClosed), errors.Is(err, sql.ErrTxDone):
+		return fmt.Errorf("%w (%w)", ErrClosed, err)
+	}
+	return fmt.Errorf("outbox: %s: %w", what, err)
+}
