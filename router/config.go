@@ -24,6 +24,8 @@ type Config struct {
 	CloudEvents   CloudEvents
 	Registry      Registry
 
+	DeadLetterTopic string // to which no event may lead, with either preset; empty: none
+
 	Debezium *Debezium // the preset debezium, which has no use for the other fields
 }
 

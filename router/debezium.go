@@ -199,6 +199,7 @@ type debezium struct {
 
 	context []Header // the same for all records
 	topics  map[string]string
+	taken   string // topic that is none for events
 	replace *java.Replacer
 
 	plans map[uint32]*plan // by relation OID

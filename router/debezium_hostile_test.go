@@ -91,3 +91,29 @@ func TestDebeziumHostileTexts(t *testing.T) {
 	require.Equal(t, "t.xxxxx", rec.Topic)
 	require.Len(t, r.debezium.topics, 1, "long route values aren't kept")
 }
+
+// An event in the topic of the dead letters would be taken for one of them, or for the word that one was published.
+func TestNoEventLeadsToTheDeadLetters(t *testing.T) {
+	r, err := New(Config{Columns: DefaultColumns(), Topic: "${aggregate_type}", DeadLetterTopic: "letters"})
+	require.NoError(t, err)
+	row := plainRow()
+	for range 2 {
+		row[1].Data = []byte("letters")
+		_, err = r.Route(outboxRelation(), row, source)
+		require.Equal(t, IllegalTopic, reason(t, err))
+		row[1].Data = []byte("letters2")
+		_, err = r.Route(outboxRelation(), row, source)
+		require.NoError(t, err)
+	}
+	_, err = New(Config{Columns: DefaultColumns(), Topic: "letters", DeadLetterTopic: "letters"})
+	require.ErrorContains(t, err, "router.topic")
+
+	d := DefaultDebezium()
+	d.TopicPrefix, d.TopicReplacement = "srv", "$1"
+	r, err = New(Config{Debezium: d, DeadLetterTopic: "letters"})
+	require.NoError(t, err)
+	row = debeziumRow()
+	row[1].Data = []byte("letters")
+	_, err = r.Route(debeziumRelation(), row, source)
+	require.Equal(t, IllegalTopic, reason(t, err))
+}

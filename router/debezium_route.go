@@ -79,7 +79,7 @@ func (d *debezium) topic(p *plan, row replication.Tuple, route []byte) (string, 
 	if !matched {
 		name = value
 	}
-	if err := CheckTopic(name); err != nil {
+	if err := checkEventTopic(name, d.taken); err != nil {
 		return "", p.refuse(row, IllegalTopic, p.route.name, err.Error(),
 			"Correct what the application writes there, or change router.debezium.topic_regex and topic_replacement; names are never changed to fit.")
 	}

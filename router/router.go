@@ -42,9 +42,16 @@ func New(cfg Config) (*Router, error) {
 		if err != nil {
 			return nil, err
 		}
+		d.taken = cfg.DeadLetterTopic
 		return &Router{debezium: d}, nil
 	}
 	t, terr := newTopics(cfg.Topic)
+	if terr == nil {
+		t.taken = cfg.DeadLetterTopic
+		if name, constant := t.constant(); constant && name == t.taken {
+			terr = configError("topic", "Send events and dead letters to two topics.", errLetterTopic)
+		}
+	}
 	r := &Router{cfg: cfg, topics: t, headers: headers{names: make(map[string]string)}, layouts: make(map[uint32]*layout)}
 	if err := errors.Join(cfg.Columns.validate(), terr, r.setHeaders(), r.setFormat()); err != nil {
 		return nil, err

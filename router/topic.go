@@ -39,6 +39,7 @@ type part struct {
 // topics names the topic of a row. Names seen before come from a cache, which saves the check and the allocation.
 type topics struct {
 	parts []part
+	taken string // name that is none for events
 	seen  map[string]string
 	buf   []byte
 }
@@ -115,6 +116,18 @@ func checkLiteral(parts []part) error {
 	return nil
 }
 
+// constant returns the name where it depends on no row.
+func (t *topics) constant() (string, bool) {
+	var name strings.Builder
+	for _, p := range t.parts {
+		if p.role != literal {
+			return "", false
+		}
+		name.WriteString(p.text)
+	}
+	return name.String(), true
+}
+
 // of returns the topic for a row.
 func (t *topics) of(l *layout, row replication.Tuple) (string, *RowError) {
 	t.buf = t.buf[:0]
@@ -143,7 +156,7 @@ func (t *topics) of(l *layout, row replication.Tuple) (string, *RowError) {
 // check makes a new name of what is in the buffer.
 func (t *topics) check(l *layout, row replication.Tuple) (string, *RowError) {
 	name := string(t.buf)
-	if err := CheckTopic(name); err != nil {
+	if err := checkEventTopic(name, t.taken); err != nil {
 		return "", l.refuse(row, IllegalTopic, t.column(l), err.Error(),
 			"Correct what the application writes there, or change router.topic; names are never changed to fit.")
 	}
@@ -201,6 +214,16 @@ var (
 	errTopicDots     = errors.New(`a topic can't be named "." or ".."`)
 	errInternalTopic = errors.New(`topics whose names start with "__" are internal to Kafka`)
 )
+
+// errLetterTopic: in the topic of dead letters an event would be taken for one, and its headers for what became of another.
+var errLetterTopic = errors.New("the topic is that of the dead letters")
+
+func checkEventTopic(name, taken string) error {
+	if name == taken {
+		return errLetterTopic
+	}
+	return CheckTopic(name)
+}
 
 // CheckTopic says whether name is a legal topic name that isn't internal to Kafka. The rules are those of Kafka's
 // org.apache.kafka.common.internals.Topic; in addition every name that starts with "__" is refused, which covers

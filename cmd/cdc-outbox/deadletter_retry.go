@@ -62,6 +62,9 @@ Exit codes: 0 all that was chosen is published, 2 the command line is wrong, 3 s
 			if err != nil {
 				return err
 			}
+			if o.corrections.topic == c.Router.DeadLetterTopic {
+				return usageError("--topic: the topic is that of the dead letters", "name a topic for events")
+			}
 			return a.retry(cmd.Context(), c, &o, args)
 		},
 	}

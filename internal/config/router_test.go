@@ -35,3 +35,20 @@ func TestKeysOfTheOtherPreset(t *testing.T) {
 		require.Equal(t, want, found[0].Key)
 	}
 }
+
+func TestKeysOfAnotherFormatAreWarnedOf(t *testing.T) {
+	for file, want := range map[string]string{
+		"router: {cloudevents: {source: /x}}":                             "router.cloudevents has no effect",
+		"router: {format: envelope, cloudevents: {extensions: [tenant]}}": "router.cloudevents has no effect",
+		"router: {envelope: {version: 2}}":                                "router.envelope has no effect",
+		"router: {registry: {format: json}}":                              "router.registry.format has no effect",
+	} {
+		c, err := load(t, file, nil)
+		require.NoError(t, err)
+		require.Len(t, c.Warnings, 1, file)
+		require.Contains(t, c.Warnings[0], want)
+	}
+	c, err := load(t, "router: {format: envelope, envelope: {version: 2}, registry: {format: avro}}", nil)
+	require.NoError(t, err)
+	require.Empty(t, c.Warnings)
+}

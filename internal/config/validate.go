@@ -193,5 +193,26 @@ func warnings(c *Config) []string {
 			w = append(w, "http.listen is reachable from other hosts, and the server has no authentication: keep the network private")
 		}
 	}
+	return append(w, unusedFormatKeys(&c.Router)...)
+}
+
+// unusedFormatKeys names sections that belong to a format which is not in force.
+func unusedFormatKeys(r *Router) []string {
+	var w []string
+	unused := func(section, format string) {
+		w = append(w, "router."+section+" has no effect while router.format is "+r.Format+"; it belongs to "+format)
+	}
+	if r.Preset == PresetDebezium {
+		return nil // refused
+	}
+	if ce := &r.CloudEvents; !strings.HasPrefix(r.Format, "cloudevents_") && (ce.Source != "" || ce.DataSchema != "" || len(ce.Extensions) > 0) {
+		unused("cloudevents", "cloudevents_binary and cloudevents_structured")
+	}
+	if e := r.Envelope; r.Format != "envelope" && e != (Envelope{VersionColumn: "event_version", Version: "1", TraceIDColumn: "trace_id"}) {
+		unused("envelope", "envelope")
+	}
+	if r.Registry.SchemaIDColumn == "" && r.Registry.Format != "avro" {
+		w = append(w, "router.registry.format has no effect while router.registry.schema_id_column is empty")
+	}
 	return w
 }

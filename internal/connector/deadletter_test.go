@@ -1,6 +1,7 @@
 package connector
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -185,7 +186,9 @@ func TestRefusedLater(t *testing.T) {
 				cfg.Replication.Tables = []replication.Table{{Schema: "public", Name: "outbox"}}
 				g := start(t, cfg, false, opening{at(50), newStream(begin(100), row("a"), commit(150))})
 				synctest.Wait()
-				res := g.refused(refusal(g, "order.events"))
+				first := refusal(g, "order.events")
+				first.Headers = append(slices.Clone(first.Headers), router.Header{Key: "cdc-outbox-dead-letter", Value: []byte("record")})
+				res := g.refused(first)
 				require.Equal(t, want, res.Action)
 				switch policy {
 				case Halt:

@@ -23,7 +23,7 @@ type heldRecord struct {
 // from a goroutine of its own.
 func (c *Connector) refused(r kafka.Refusal) kafka.Resolution {
 	rec := &router.Record{Topic: r.Topic, Partition: r.Partition, Key: r.Key, Value: r.Value, Headers: r.Headers, Timestamp: r.Timestamp}
-	if deadletter.IsLetter(r.Headers) {
+	if r.Topic == c.cfg.DeadLetters.Topic && deadletter.IsLetter(r.Headers) { // an event's own headers may be called anything
 		if smaller, ok := deadletter.Shrink(rec); ok {
 			return kafka.Resolution{Action: kafka.Replace, Record: smaller}
 		}

@@ -15,7 +15,7 @@ import (
 // Config takes what the router needs from the configuration.
 func Config(c *config.Loaded) router.Config {
 	if c.Router.Preset == config.PresetDebezium {
-		return router.Config{Debezium: debeziumConfig(c)}
+		return router.Config{Debezium: debeziumConfig(c), DeadLetterTopic: c.Router.DeadLetterTopic}
 	}
 	r := &c.Router
 	return router.Config{
@@ -23,7 +23,8 @@ func Config(c *config.Loaded) router.Config {
 			ID: r.Columns.ID, AggregateType: r.Columns.AggregateType, AggregateID: r.Columns.AggregateID, Type: r.Columns.Type,
 			Payload: r.Columns.Payload, Headers: r.Columns.Headers, Timestamp: r.Columns.Timestamp,
 		},
-		Topic: r.Topic, KeyColumns: r.KeyColumns, Format: r.Format, StaticHeaders: r.StaticHeaders, ColumnHeaders: r.ColumnHeaders,
+		DeadLetterTopic: r.DeadLetterTopic,
+		Topic:           r.Topic, KeyColumns: r.KeyColumns, Format: r.Format, StaticHeaders: r.StaticHeaders, ColumnHeaders: r.ColumnHeaders,
 		Envelope: router.Envelope{VersionColumn: r.Envelope.VersionColumn, Version: r.Envelope.Version, TraceIDColumn: r.Envelope.TraceIDColumn},
 		CloudEvents: router.CloudEvents{
 			Source: r.CloudEvents.Source, DataContentType: r.CloudEvents.DataContentType,
