@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/config"
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/router"
+)
+
+// replayOptions are the flags of replay. What chooses rows is part of what a state file stands for.
+type replayOptions struct {
+	Types        []string `json:"aggregate_types,omitempty"`
+	AggregateIDs []string `json:"aggregate_ids,omitempty"`
+	IDs          []string `json:"ids,omitempty"`
+	Since        string   `json:"since,omitempty"`
+	Until        string   `json:"until,omitempty"`
+	Topic        string   `json:"topic,omitempty"`
+
+	all, dryRun, skipBad, asJSON bool
+	rate                         int
+	resume                       string
+	timeout                      time.Duration
+}
+
+func (a *app) replayCommand() *cobra.Command {
+	var o replayOptions
+	cmd := &cobra.Command{
+		Use:   "replay",
+		Short: "Publish rows of the outbox once more, beside the connector",
+		Long: `replay reads rows of the outbox tables, makes records of them as the connector does, and publishes them with a producer of its own.
+It changes nothing in Postgres and neither needs nor disturbs the connector. Rows are chosen by aggregate type, aggregate id,
+event id and the timestamp column; a flag may be repeated, and different flags narrow the choice together.
+
+Records keep the event's id, so an inbox that has handled it passes over it, and get a header "replayed" with the run's id. Their
+order is that of the timestamp column, then of the id: per aggregate the order of the original where transactions that write to
+the same aggregate do not overlap. The position header says 0000000000000000- and the number within the run: before every
+position of the log, whose own the table does not know.
+
+With --resume FILE the run's state is kept in the file; the same command goes on from there. What was in flight when it was killed,
+500 rows at most, is published again. Without --until, rows from after the start are left to the connector.
+
+Exit codes: 0 all is published, 1 it failed or was interrupted, 2 the command line is wrong, 3 something could not be published; what
+and why is said.`,
+		Example: `  cdc-outbox replay --aggregate-type order --since 2026-01-31T08:00:00Z --until 2026-01-31T09:00:00Z --dry-run
+  cdc-outbox replay --aggregate-type order --aggregate-id 42 --aggregate-id 43
+  cdc-outbox replay --all --topic order.events.rebuilt --rate 5000 --resume replay.state`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			filter, err := o.filter()
+			if err != nil {
+				return err
+			}
+			c, err := a.load(cmd)
+			if err != nil {
+				return err
+			}
+			return a.replay(cmd.Context(), c, &o, filter)
+		},
+	}
+	f := cmd.Flags()
+	f.StringArrayVar(&o.Types, "aggregate-type", nil, "only rows of this aggregate type; may be repeated")
+	f.StringArrayVar(&o.AggregateIDs, "aggregate-id", nil, "only rows of this aggregate; may be repeated")
+	f.StringArrayVar(&o.IDs, "id", nil, "only the event with this id; may be repeated")
+	f.StringVar(&o.Since, "since", "", "only rows from this time on (RFC 3339), by the timestamp column")
+	f.StringVar(&o.Until, "until", "", "only rows from before this time; the start of the run unless rows are named by --id")
+	f.BoolVar(&o.all, "all", false, "every row, where nothing else chooses")
+	f.StringVar(&o.Topic, "topic", "", "publish to this topic instead of the rows' own")
+	f.IntVar(&o.rate, "rate", 1000, "rows a second at most; 0 for no limit")
+	f.StringVar(&o.resume, "resume", "", "keep the state of the run in this file, and go on from it")
+	f.BoolVar(&o.dryRun, "dry-run", false, "route the rows and count them per topic, and publish nothing")
+	f.BoolVar(&o.skipBad, "skip-bad-rows", false, "pass over rows that cannot be published instead of stopping at them, and list them")
+	f.DurationVar(&o.timeout, "timeout", time.Minute, "how long to wait for Kafka to take 500 rows")
+	f.BoolVar(&o.asJSON, "json", false, "print the summary as JSON")
+	return cmd
+}
+
+func (o *replayOptions) filter() (f replication.RowFilter, err error) {
+	f = replication.RowFilter{AggregateTypes: o.Types, AggregateIDs: o.AggregateIDs, IDs: o.IDs}
+	for _, t := range []struct {
+		flag, text string
+		to         *time.Time
+	}{{"--since", o.Since, &f.Since}, {"--until", o.Until, &f.Until}} {
+		if t.text == "" {
+			continue
+		}
+		if *t.to, err = time.Parse(time.RFC3339, t.text); err != nil {
+			return f, usageError(t.flag+" is no time", "write it as 2026-01-31T08:00:00Z")
+		}
+	}
+	chosen := len(o.Types)+len(o.AggregateIDs)+len(o.IDs) > 0 || o.Since != "" || o.Until != ""
+	if o.all == chosen {
+		return f, usageError("it is not said which rows to publish", "choose by --aggregate-type, --aggregate-id, --id, --since or --until, or take --all")
+	}
+	if o.rate < 0 || o.timeout <= 0 {
+		return f, usageError("--rate and --timeout cannot be negative", "leave them out for 1000 rows a second and a minute")
+	}
+	if o.dryRun && o.resume != "" {
+		return f, usageError("--dry-run leaves no state behind", "leave --resume out")
+	}
+	if o.Topic != "" {
+		if err := router.CheckTopic(o.Topic); err != nil {
+			return f, usageError("--topic: "+err.Error(), "name a topic as Kafka takes it")
+		}
+	}
+	return f, nil
+}
+
+func (a *app) replay(ctx context.Context, c *config.Loaded, o *replayOptions, filter replication.RowFilter) error {
+	s, err := newSlotChange(c)
+	if err != nil {
+		return err
+	}
+	state, err := openReplayState(o)
+	if err != nil {
+		return err
+	}
+	route, err := router.New(routerTo(c, o.Topic))
+	if err != nil {
+		return err
+	}
+	r := &replay{o: o, router: route, state: state, progress: a.stderr, topics: map[string]*replayedTopic{}, began: time.Now()}
+	if !o.dryRun && !state.Done {
+		if r.pub, err = newPublisher(ctx, c); err != nil {
+			return err
+		}
+		defer r.pub.close()
+	}
+	for state.Source < len(s.admin.Tables) && err == nil {
+		err = r.table(ctx, s, s.admin.Tables[state.Source], filter)
+	}
+	if err == nil {
+		state.Done = true
+		err = state.save()
+	}
+	if perr := a.printReplay(r); err == nil {
+		err = perr
+	}
+	if err == nil && !o.dryRun && r.bad > 0 {
+		err = &fault.Error{Kind: fault.Operator, Object: "replay", Err: fmt.Errorf("%d rows were not published", r.bad), Next: "Their reasons are above."}
+	}
+	if err != nil && !o.dryRun && state.path != "" && !state.Done {
+		fmt.Fprintf(a.stderr, "Published so far: %d rows. The same command goes on from there.\n", state.Rows)
+	}
+	return err
+}
+
+// table publishes the chosen rows of a table, from where the state says on.
+func (r *replay) table(ctx context.Context, s slotChange, t replication.Table, filter replication.RowFilter) error {
+	rows, err := replication.OpenTableRows(ctx, s.dsn, s.admin, t, filter)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	if filter.Until.IsZero() && len(filter.IDs) == 0 {
+		if r.state.Until.IsZero() {
+			r.state.Until = rows.Began()
+		}
+		rows.LeaveNewer(r.state.Until)
+	}
+	after := r.state.Key
+	for more := true; more; {
+		more, err = rows.Page(ctx, after, r.pageSize(), func(rel *replication.Relation, row replication.Tuple, key replication.RowKey) error {
+			after = &key
+			return r.take(ctx, rel, row, func() { r.state.Key = &key })
+		})
+		if err != nil {
+			return errors.Join(err, ctx.Err())
+		}
+	}
+	if err := r.flush(ctx); err != nil {
+		return err
+	}
+	r.state.Source, r.state.Key = r.state.Source+1, nil
+	return r.state.save()
+}

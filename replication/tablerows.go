@@ -1,0 +1,257 @@
+package replication
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+)
+
+// RowFilter chooses rows of an outbox table; what is empty chooses nothing out. Since and Until are of the timestamp column,
+// Until excluded.
+type RowFilter struct {
+	AggregateTypes, AggregateIDs, IDs []string
+
+	Since, Until time.Time
+}
+
+// RowKey is a row's place in the order of a scan: the texts of the timestamp and of the id, without the former where it is
+// NULL or not mapped. It can be written down and gone on from.
+type RowKey struct {
+	Timestamp *string `json:"timestamp,omitempty"`
+	ID        string  `json:"id"`
+}
+
+// TableRows reads an outbox table page by page, in the order of timestamp and id, rows without a timestamp last. Each page is
+// a statement of its own, so no snapshot is held open however long the reader takes. For one goroutine. Close it.
+type TableRows struct {
+	conn   *pgx.Conn
+	cfg    AdminConfig
+	table  Table
+	info   tableInfo
+	filter RowFilter
+	began  time.Time
+	newer  time.Time // see LeaveNewer
+	rel    *Relation
+}
+
+// OpenTableRows connects, with the settings under which values have the texts that the log gives them.
+func OpenTableRows(ctx context.Context, dsn string, cfg AdminConfig, table Table, filter RowFilter) (*TableRows, error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	conn, err := adminConnect(ctx, dsn, cfg)
+	if err != nil {
+		return nil, err
+	}
+	r := &TableRows{conn: conn, cfg: cfg, table: table, filter: filter}
+	if err := r.begin(ctx); err != nil {
+		r.Close()
+		return nil, adminQueryFault("table "+table.String(), err)
+	}
+	return r, nil
+}
+
+func (r *TableRows) begin(ctx context.Context) (err error) {
+	for name, value := range TextSettings() {
+		if _, err := r.conn.Exec(ctx, "SELECT set_config($1, $2, false)", name, value); err != nil {
+			return err
+		}
+	}
+	if r.info, err = lookupTable(ctx, r.conn, r.table); err != nil {
+		return err
+	}
+	if !r.info.Exists {
+		return &fault.Error{Kind: fault.Operator, Object: "table " + r.table.String(), Err: errors.New("it does not exist")}
+	}
+	if err := r.conn.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&r.began); err != nil {
+		return err
+	}
+	columns := []string{r.cfg.Columns.ID}
+	if ts := r.cfg.Columns.Timestamp; ts != "" {
+		columns = append(columns, ts)
+	} else if !r.filter.Since.IsZero() || !r.filter.Until.IsZero() {
+		return &fault.Error{Kind: fault.Config, Object: "time range", Err: errors.New("no timestamp column is mapped"), Next: "Choose rows by id, aggregate type or aggregate id."}
+	}
+	for _, name := range columns {
+		if c, ok := r.info.column(name); !ok {
+			return &fault.Error{Kind: fault.Operator, Object: "table " + r.table.String(), Err: fmt.Errorf("it has no column %s", QuoteIdentifier(name))}
+		} else if name == r.cfg.Columns.Timestamp && c.Category != "D" {
+			return &fault.Error{Kind: fault.Operator, Object: "table " + r.table.String(), Err: fmt.Errorf("column %s is %s, no time, so its rows cannot be put in order by it", QuoteIdentifier(name), c.Type)}
+		}
+	}
+	return r.refuseNullIDs(ctx)
+}
+
+// refuseNullIDs finds the rows that no key leads to. They are no events either.
+func (r *TableRows) refuseNullIDs(ctx context.Context) error {
+	id, _ := r.info.column(r.cfg.Columns.ID)
+	if id.NotNull {
+		return nil
+	}
+	var some bool
+	err := r.conn.QueryRow(ctx, fmt.Sprintf("SELECT EXISTS (SELECT FROM %s WHERE %s IS NULL)", r.table.SQL(), QuoteIdentifier(id.Name))).Scan(&some)
+	if err == nil && some {
+		err = &fault.Error{Kind: fault.Operator, Object: "table " + r.table.String(), Err: fmt.Errorf("it has rows whose %s is NULL", QuoteIdentifier(id.Name)),
+			Next: fmt.Sprintf("Give them ids or delete them, and let the column take no others:\nALTER TABLE %s ALTER COLUMN %s SET NOT NULL;", r.table.SQL(), QuoteIdentifier(id.Name))}
+	}
+	return err
+}
+
+// Began is the server's time when the table was opened.
+func (r *TableRows) Began() time.Time { return r.began }
+
+// LeaveNewer leaves out rows from a time on. Unlike the filter's Until it leaves those in that have no time.
+func (r *TableRows) LeaveNewer(t time.Time) { r.newer = t }
+
+// Close ends the connection.
+func (r *TableRows) Close() { closeAdminConn(context.Background(), r.conn) }
+
+// Page hands over up to about limit rows behind a key, nil for the first. Rows with the key of the page's last come with it, so
+// none is passed over where ids are not unique. A row lives until take returns, whose error ends the page. more is false
+// when there is nothing left.
+func (r *TableRows) Page(ctx context.Context, after *RowKey, limit int, take func(rel *Relation, row Tuple, key RowKey) error) (more bool, err error) {
+	timed := r.cfg.Columns.Timestamp != "" && (after == nil || after.Timestamp != nil)
+	if timed {
+		n, err := r.read(ctx, after, true, limit, take)
+		if err != nil || n > 0 {
+			return n > 0, err
+		}
+		if !r.filter.Since.IsZero() || !r.filter.Until.IsZero() {
+			return false, nil // a row without a time lies in no range
+		}
+		after = nil
+	}
+	n, err := r.read(ctx, after, false, limit, take)
+	return n > 0, err
+}
+
+func (r *TableRows) read(ctx context.Context, after *RowKey, timed bool, limit int, take func(*Relation, Tuple, RowKey) error) (n int, err error) {
+	sql, args := r.query(after, timed, limit)
+	// A statement of its own for each read: the server is not asked for the forms of types that only pgx would need.
+	rows := r.conn.PgConn().ExecParams(ctx, sql, args, nil, nil, nil)
+	var rel *Relation
+	var tuple Tuple
+	for err == nil && rows.NextRow() {
+		if rel == nil {
+			rel = r.relation(rows.FieldDescriptions())
+			tuple = make(Tuple, len(rel.Columns))
+		}
+		for i, v := range rows.Values() {
+			tuple[i] = Value{Kind: Null}
+			if v != nil {
+				tuple[i] = Value{Kind: Text, Data: v}
+			}
+		}
+		n++
+		err = take(rel, tuple, r.key(rel, tuple))
+	}
+	_, closed := rows.Close()
+	if err == nil && closed != nil {
+		err = adminQueryFault("table "+r.table.String(), closed)
+	}
+	return n, err
+}
+
+func (r *TableRows) query(after *RowKey, timed bool, limit int) (sql string, args [][]byte) {
+	arg := func(text, typ string) string {
+		args = append(args, []byte(text))
+		return fmt.Sprintf("$%d::%s", len(args), typ)
+	}
+	c := r.cfg.Columns
+	var where []string
+	anyOf := func(column string, values []string) {
+		if len(values) > 0 {
+			where = append(where, fmt.Sprintf("%s = ANY (%s::%s[])", QuoteIdentifier(column), arg(arrayLiteral(values), "text[]"), r.typeOf(column)))
+		}
+	}
+	anyOf(c.ID, r.filter.IDs)
+	anyOf(c.AggregateType, r.filter.AggregateTypes)
+	anyOf(c.AggregateID, r.filter.AggregateIDs)
+	ts, id := QuoteIdentifier(c.Timestamp), QuoteIdentifier(c.ID)
+	order := id
+	if c.Timestamp != "" {
+		where = append(where, ts+map[bool]string{true: " IS NOT NULL", false: " IS NULL"}[timed])
+	}
+	if timed {
+		order = ts + ", " + id
+		if !r.filter.Since.IsZero() {
+			where = append(where, ts+" >= "+arg(r.filter.Since.UTC().Format(time.RFC3339Nano), "timestamptz"))
+		}
+		for _, t := range []time.Time{r.filter.Until, r.newer} {
+			if !t.IsZero() {
+				where = append(where, ts+" < "+arg(t.UTC().Format(time.RFC3339Nano), "timestamptz"))
+			}
+		}
+	}
+	switch {
+	case after == nil:
+	case timed: // the first half is implied by the second, and is what an index on the timestamp serves
+		from := arg(*after.Timestamp, r.typeOf(c.Timestamp))
+		where = append(where, fmt.Sprintf("%s >= %s AND (%s, %s) > (%s, %s)", ts, from, ts, id, from, arg(after.ID, r.typeOf(c.ID))))
+	default:
+		where = append(where, fmt.Sprintf("%s > %s", id, arg(after.ID, r.typeOf(c.ID))))
+	}
+	sql = "SELECT * FROM " + r.table.SQL()
+	if len(where) > 0 {
+		sql += " WHERE " + strings.Join(where, " AND ")
+	}
+	return sql + fmt.Sprintf(" ORDER BY %s FETCH FIRST %d ROWS WITH TIES", order, limit), args
+}
+
+// typeOf is the column's type as a cast names it. Without a length, character means one of them.
+func (r *TableRows) typeOf(column string) string {
+	c, ok := r.info.column(column)
+	if !ok {
+		return "text" // the server names the column that is missing
+	}
+	if c.Type == "character" {
+		return "bpchar"
+	}
+	return c.Type
+}
+
+// relation stays the same for as long as the table does, so that the router need not begin anew with each page.
+func (r *TableRows) relation(fields []pgconn.FieldDescription) *Relation {
+	rel := &Relation{Namespace: r.table.Schema, Name: r.table.Name}
+	for i := range fields {
+		f := &fields[i]
+		rel.OID = f.TableOID
+		rel.Columns = append(rel.Columns, Column{Name: f.Name, TypeOID: f.DataTypeOID, Modifier: f.TypeModifier})
+	}
+	if r.rel == nil || r.rel.OID != rel.OID || !slices.Equal(r.rel.Columns, rel.Columns) {
+		r.rel = rel
+	}
+	return r.rel
+}
+
+func (r *TableRows) key(rel *Relation, row Tuple) (k RowKey) {
+	for i := range rel.Columns {
+		switch {
+		case rel.Columns[i].Name == r.cfg.Columns.ID:
+			k.ID = string(row[i].Data)
+		case rel.Columns[i].Name == r.cfg.Columns.Timestamp && row[i].Kind == Text:
+			text := string(row[i].Data)
+			k.Timestamp = &text
+		}
+	}
+	return k
+}
+
+// arrayLiteral is a text[] as Postgres reads it (Postgres docs 8.15.2): all elements quoted, so that none means NULL.
+func arrayLiteral(values []string) string {
+	quote := strings.NewReplacer(`\`, `\\`, `"`, `\"`)
+	quoted := make([]string, len(values))
+	for i, v := range values {
+		quoted[i] = `"` + quote.Replace(v) + `"`
+	}
+	return "{" + strings.Join(quoted, ",") + "}"
+}
