@@ -16,6 +16,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
 func (a *app) deadLetterCommand() *cobra.Command {
@@ -121,6 +122,20 @@ func (b *letterBox) find(name string) (*deadletter.Entry, error) {
 	}
 }
 
+// checkReasons: a mistyped reason chooses nothing, which looks as if there were nothing to do.
+func checkReasons(names []string) error {
+	var known []string
+	for _, r := range router.Reasons() {
+		known = append(known, string(r))
+	}
+	for _, name := range names {
+		if !slices.Contains(known, name) {
+			return usageError("--reason: there is no reason "+printable(name), "name one of: "+strings.Join(known, ", "))
+		}
+	}
+	return nil
+}
+
 func (a *app) deadLetterListCommand() *cobra.Command {
 	var asJSON, open bool
 	var reasons []string
@@ -133,6 +148,9 @@ retried: published by dead-letter retry. interrupted: a retry began and did not 
   cdc-outbox dead-letter list --reason null_key --json | jq -r '.[].id'`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkReasons(reasons); err != nil {
+				return err
+			}
 			c, err := a.load(cmd)
 			if err != nil {
 				return err

@@ -130,8 +130,9 @@ func (re *rebuilder) record(l *deadletter.Letter) (*router.Record, error) {
 
 // row routes the letter's row, corrected, as if it came from the log.
 func (re *rebuilder) row(ctx context.Context, l *deadletter.Letter) (*router.Record, error) {
-	row := l.Row
+	row, added := l.Row, ""
 	if row != nil {
+		added = re.added(row)
 		re.correct(row)
 	}
 	if row == nil || !row.Complete() || re.opts.fromTable {
@@ -139,6 +140,7 @@ func (re *rebuilder) row(ctx context.Context, l *deadletter.Letter) (*router.Rec
 		if row, err = re.fromTable(ctx, l); err != nil {
 			return nil, err
 		}
+		added = re.added(row)
 		re.correct(row)
 	}
 	rel, tuple, err := row.Restore(l.Value)
@@ -154,12 +156,27 @@ func (re *rebuilder) row(ctx context.Context, l *deadletter.Letter) (*router.Rec
 	}
 	rec, err := re.router.Route(rel, tuple, router.Source{Position: []byte(l.Position), CommitTime: at})
 	if err != nil {
+		if added != "" {
+			return nil, fmt.Errorf("%w; the row itself has no column %s", hint(err), added)
+		}
 		return nil, hint(err)
 	}
 	out := *rec
 	out.Headers = slices.Clone(rec.Headers)
 	out.Value = slices.Clone(rec.Value) // the router decodes bytea into a buffer of its own
 	return &out, nil
+}
+
+// added names the columns of --set and --null that the row does not have: one that the table lacked, or mistyped.
+func (re *rebuilder) added(row *deadletter.Row) string {
+	var names []string
+	for _, v := range re.opts.corrections.values {
+		names = append(names, v[0])
+	}
+	names = slices.DeleteFunc(append(names, re.opts.corrections.null...), func(name string) bool {
+		return slices.ContainsFunc(row.Columns, func(c deadletter.Column) bool { return c.Name == name })
+	})
+	return strings.Join(names, ", ")
 }
 
 func (re *rebuilder) correct(row *deadletter.Row) {

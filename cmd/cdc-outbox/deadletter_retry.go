@@ -55,6 +55,9 @@ Exit codes: 0 all that was chosen is published, 2 the command line is wrong, 3 s
 			if !o.all && len(args) == 0 && len(o.reasons) == 0 {
 				return usageError("no letter is chosen", "name letters by id or position, or choose by --reason or --all")
 			}
+			if err := checkReasons(o.reasons); err != nil {
+				return err
+			}
 			if err := o.corrections.parse(); err != nil {
 				return err
 			}

@@ -186,6 +186,14 @@ func (r *badRig) retryAll(entries []deadletter.Entry) {
 	require.Equal(t, 3, refused.code, "nothing is mended: "+refused.all())
 	require.Contains(t, refused.stdout, "0 of 10 dead letters published")
 	require.Contains(t, refused.stdout, "--topic names another topic")
+	typo := retry("i1", "--set=agregate_type=orders")
+	require.Equal(t, 3, typo.code, typo.all())
+	require.Contains(t, typo.stdout, "the row itself has no column agregate_type")
+	for _, args := range [][]string{{"retry", "--reason=illegal_topik"}, {"list", "--reason=illegal_topik"}} {
+		res := invoke(t, r.env, append([]string{"dead-letter"}, args...)...)
+		require.Equal(t, 2, res.code, "nothing chosen is not everything done: "+res.all())
+		require.Contains(t, res.stderr, "illegal_topic")
+	}
 	for _, e := range r.list() {
 		require.Equal(t, deadletter.Open, e.State, "nothing was published, and that is known: %v", e)
 	}

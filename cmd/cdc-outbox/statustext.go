@@ -107,6 +107,10 @@ func stateText(st status) string {
 // writeWaits says what somebody may have to mend.
 func writeWaits(b *strings.Builder, st status) {
 	if st.Halted == nil && len(st.Waits) == 0 && st.State.Next == "" {
+		if st.State.Name == notRunning {
+			b.WriteString("what it waits for is known only while it runs and answers at http.listen\n")
+			return
+		}
 		b.WriteString("waits for nothing\n")
 		return
 	}

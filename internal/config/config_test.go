@@ -206,6 +206,7 @@ func TestBadFiles(t *testing.T) {
 		"tabs":             {"postgres:\n\tslot: a\n", "indented with blanks, not with tabs"},
 		"twice":            {"log: {level: info}\nlog: {level: warn}\n", "log (CONF:2): is there twice"},
 		"twice in section": {"log:\n  level: info\n  level: warn\n", "log.level (CONF:3): is there twice"},
+		"twice by name":    {"log.level: info\nlog:\n  level: warn\n", "log.level (CONF:3): is there twice"},
 		"scalar section":   {"log: debug\n", "log (CONF:1): this is a section"},
 		"map for value":    {"log: {level: {a: b}}\n", "log.level (CONF:1): takes a value, not a section"},
 		"list for value":   {"log: {level: [a]}\n", "log.level (CONF:1): takes one value, not a list"},

@@ -16,7 +16,7 @@ import (
 
 // loadFile puts a YAML file over what k holds.
 func loadFile(k *koanf.Koanf, path string) Problems {
-	parser := &yamlParser{path: path, fields: fieldBy(func(f Field) string { return f.Key })}
+	parser := &yamlParser{path: path, fields: fieldBy(func(f Field) string { return f.Key }), seen: map[string]bool{}}
 	if err := k.Load(file.Provider(path), parser); err != nil {
 		var pe *os.PathError
 		if errors.As(err, &pe) {
@@ -32,6 +32,7 @@ func loadFile(k *koanf.Koanf, path string) Problems {
 type yamlParser struct {
 	path     string
 	fields   map[string]Field
+	seen     map[string]bool // a.b can stand as "a.b" and as b in the section a
 	problems Problems
 }
 
@@ -88,7 +89,10 @@ func (p *yamlParser) section(n *yaml.Node, prefix string, out map[string]any) {
 		switch {
 		case key == Undecided:
 			p.undecided(value)
+		case known && p.seen[key]:
+			p.add(key, name.Line, "is there twice")
 		case known:
+			p.seen[key] = true
 			if g, ok := p.value(f, value); ok {
 				out[name.Value] = g
 			}

@@ -92,6 +92,7 @@ func TestTranslate(t *testing.T) {
 	require.Contains(t, r.Takeover[1].Commands[0], "outbox-connector/stop")
 	require.Contains(t, r.Takeover[2].Commands[0], "'outbox_slot'")
 	require.Contains(t, r.SideBySide[1].Commands[0], "verify.${routedByValue}.events")
+	require.NotContains(t, r.SideBySide[1].Why, "topic_regex", "the default matches everything")
 }
 
 // TestForms: the same connector in every form it may come in.

@@ -118,6 +118,11 @@ func (m *migration) sideBySide() []Step {
 	left, _, _ := strings.Cut(replacement, "$")
 	slot := "cdc_outbox_verify"
 	shadow := fmt.Sprintf("CDC_OUTBOX_POSTGRES_SLOT=%s CDC_OUTBOX_ROUTER_DEBEZIUM_TOPIC_REPLACEMENT=%s", slot, quoted("verify."+replacement))
+	shadowWhy := "The shadow topics' events have no consumers; a short retention is enough."
+	if _, ok := m.out["router.debezium.topic_regex"]; ok {
+		shadowWhy += " A route value that router.debezium.topic_regex does not match is itself the topic, for both: those events would go to the live topic twice. " +
+			"See first, with SELECT DISTINCT on the route column, that there are none, or give this one no right to write there."
+	}
 	return []Step{
 		{
 			Do:       "Make a second slot. The publication can be shared; it only names tables.",
@@ -127,7 +132,7 @@ func (m *migration) sideBySide() []Step {
 		{
 			Do:       "Run this one on that slot, into topics with another prefix. Give those the same number of partitions.",
 			Commands: []string{shadow + " cdc-outbox run --config cdc-outbox.yaml"},
-			Why:      "The shadow topics' events have no consumers; a short retention is enough.",
+			Why:      shadowWhy,
 		},
 		{
 			Do:       "Let both see events that cover every aggregate type, NULL payloads and the largest ones; then compare. --overlap leaves out what is only on one side because that side began earlier or has not arrived.",
