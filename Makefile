@@ -77,7 +77,7 @@ conformance: ## run real Debezium over the cases of testdata/debezium and write 
 	$(GO) test -count=1 ./internal/conformance -capture
 	@git diff --stat -- testdata/debezium
 
-demo: ## Postgres, a Kafka stand-in, the connector and a writer in one go, with a verdict; DURATION=20s
+demo: ## Postgres, a Kafka stand-in, a writer, a consumer and the connector, which is killed on the way, with a verdict; DURATION=20s
 	$(GO) run ./internal/demo -duration $(DURATION)
 
 kafka: bin/broker ## one real Kafka in the foreground on 127.0.0.1:9092 (needs Java 17 and Maven); PORT=9092 TOPICS="order.events"

@@ -20,6 +20,7 @@ type ledger struct {
 	all     *hdrhistogram.Histogram // microseconds from COMMIT to the consumer
 	latest  *hdrhistogram.Histogram // the same since the last call of recent
 	shown   latency                 // what recent returned last
+	settled bool                    // all takes no more
 }
 
 type aggregate struct{ topic, key string }
@@ -78,7 +79,9 @@ func (l *ledger) see(a arrival) {
 	if sent, ok := l.sent[a.id]; ok {
 		delete(l.sent, a.id)
 		us := min(max(a.at.Sub(sent), time.Microsecond), maxLatency).Microseconds()
-		_ = l.all.RecordValue(us) // within the range
+		if !l.settled {
+			_ = l.all.RecordValue(us) // within the range
+		}
 		_ = l.latest.RecordValue(us)
 	}
 	highest := l.highest[a.aggregate]
@@ -107,6 +110,13 @@ func (l *ledger) advance(a aggregate, from, to uint64) {
 	for v := from + 1; v < to; v++ {
 		l.missing[a][v] = true
 	}
+}
+
+// crashing ends the measurement of the latency: what comes from now on waits for the connector's restart.
+func (l *ledger) crashing() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.settled = true
 }
 
 // garbled notes a record that can't be read.

@@ -39,7 +39,9 @@ func play(ctx, stop context.Context, o options, v *view) (r result, err error) {
 		return r, err
 	}
 
-	broker, err := fakebroker.Start(fakebroker.Options{Topics: map[string]int32{orderTopic: partitions, paymentTopic: partitions}})
+	broker, err := fakebroker.Start(fakebroker.Options{Topics: map[string]int32{
+		orderTopic: partitions, paymentTopic: partitions, orderTopic + ".DLT": 1, paymentTopic + ".DLT": 1,
+	}})
 	if err != nil {
 		return r, err
 	}
@@ -60,7 +62,7 @@ func play(ctx, stop context.Context, o options, v *view) (r result, err error) {
 		return r, err
 	}
 	v.step(fmt.Sprintf("PostgreSQL %s on %s -> cdc-outbox (pid %d) -> Kafka stand-in on %s", server.Version(), server.Addr(), c.pid(), broker.Addrs()[0]))
-	return perform(ctx, stop, o, v, &cast{shop: s, relay: c, book: book, brokers: broker.Addrs()})
+	return perform(ctx, stop, o, v, &cast{shop: s, relay: c, book: book, broker: broker})
 }
 
 // prepare builds the binary and starts Postgres, which takes longest when they were never built or fetched before. The
@@ -87,10 +89,10 @@ func prepare(ctx, stop context.Context, o options, v *view, dir *scratch.Dir) (b
 
 // cast is who takes part once the stage is set.
 type cast struct {
-	shop    *shop
-	relay   *relay
-	book    *ledger
-	brokers []string
+	shop   *shop
+	relay  *relay
+	book   *ledger
+	broker *fakebroker.Broker
 }
 
 // perform runs writers, consumer and view, drains, stops the connector and takes the counts.
@@ -99,12 +101,13 @@ func perform(ctx, stop context.Context, o options, v *view, p *cast) (result, er
 	defer cancel()
 	group, gctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return p.relay.watch(gctx) })
-	group.Go(func() error { return consume(gctx, p.brokers, p.book) })
+	group.Go(func() error { return consume(gctx, p.broker.Addrs(), p.book) })
+	group.Go(func() error { return p.shop.bill(gctx, p.broker.Addrs()) })
 	group.Go(func() error { return p.show(gctx, v) })
 	var r result
 	group.Go(func() error {
 		defer cancel() // the others serve this one
-		if err := p.write(gctx, stop, o); err != nil {
+		if err := p.write(gctx, stop, o, v); err != nil {
 			return err
 		}
 		v.note("The writers have stopped; waiting until everything has arrived.")
@@ -118,7 +121,7 @@ func perform(ctx, stop context.Context, o options, v *view, p *cast) (result, er
 }
 
 // write lets the shop trade until its time is up or stop ends.
-func (p *cast) write(ctx, stop context.Context, o options) error {
+func (p *cast) write(ctx, stop context.Context, o options, v *view) error {
 	trading, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(stop, cancel)()
@@ -126,7 +129,23 @@ func (p *cast) write(ctx, stop context.Context, o options) error {
 		timer := time.AfterFunc(o.duration, cancel)
 		defer timer.Stop()
 	}
-	return p.shop.trade(ctx, trading.Done(), o.workers, o.rate)
+	group, gctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return p.shop.trade(gctx, trading.Done(), o.workers, o.rate) })
+	if o.crash && o.duration > 0 {
+		group.Go(func() error { return p.crash(trading, o.duration*3/4, v) })
+	}
+	return group.Wait()
+}
+
+// crash kills the connector after a while, unless the writing ends before.
+func (p *cast) crash(trading context.Context, after time.Duration, v *view) error {
+	pause(trading, after)
+	if trading.Err() != nil {
+		return nil
+	}
+	p.book.crashing()
+	v.note("kill -9 of the connector, which is started again; what was in flight comes twice.")
+	return p.relay.crash()
 }
 
 // settle waits until the counts agree or the limit is over, then stops the connector as an operator would, and
@@ -144,7 +163,12 @@ func (p *cast) settle(ctx context.Context) result {
 	pause(ctx, 200*time.Millisecond)
 	r.writing = p.shop.totals()
 	r.reading = p.book.totals()
+	r.crashes = p.relay.crashes()
+	records, err := p.broker.Count(ctx, orderTopic, paymentTopic)
+	r.records = uint64(max(records, 0))
+	r.billing = p.shop.billed(ctx)
 	r.inTable, r.slotErr = p.shop.count(ctx)
+	r.slotErr = errors.Join(err, r.slotErr)
 	if r.slotErr == nil {
 		r.wal, r.slotErr = p.shop.wal(ctx)
 	}
@@ -153,7 +177,8 @@ func (p *cast) settle(ctx context.Context) result {
 
 func (p *cast) arrived(ctx context.Context) bool {
 	committed := p.shop.totals().committed
-	return p.relay.status(ctx).Counts.Published >= committed && p.book.totals().consumed >= committed
+	return p.book.totals().consumed >= committed && p.shop.billed(ctx).lines >= committed &&
+		(p.relay.crashes() > 0 || p.relay.status(ctx).Counts.Published >= committed)
 }
 
 // show feeds the view.

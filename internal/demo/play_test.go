@@ -33,10 +33,11 @@ func TestPlay(t *testing.T) {
 	}
 	v, text := transcript(t)
 	v.interval = 200 * time.Millisecond
-	r, err := play(t.Context(), t.Context(), options{duration: time.Second, rate: 200, workers: 3}, v)
+	r, err := play(t.Context(), t.Context(), options{duration: 2 * time.Second, rate: 200, workers: 3, crash: true}, v)
 	require.NoError(t, err)
 	require.Empty(t, r.differences(), "%s", r.table())
 	require.Positive(t, r.writing.rolledBack)
+	require.Equal(t, 1, r.crashes)
 	require.Contains(t, text(), "retained WAL")
 	require.NotContains(t, text(), "\x1b", "no control sequences in a pipe")
 }

@@ -21,15 +21,18 @@ import (
 
 // relay is the running cdc-outbox process.
 type relay struct {
-	process *child.Child
+	command func() *exec.Cmd
 	logPath string
 	url     string
 	client  *http.Client
 
 	stopping atomic.Bool
 
-	mu   sync.Mutex
-	last relayStatus
+	mu        sync.Mutex
+	process   *child.Child
+	crashed   int    // how often it was killed and started again
+	published uint64 // by the processes before this one, as far as they told
+	last      relayStatus
 }
 
 // relayStatus is what the demo reads of /status.
@@ -59,29 +62,64 @@ func startRelay(binary string, dir *scratch.Dir, dsn string, brokers []string) (
 		url:     "http://" + port.Addr(p),
 		client:  &http.Client{Transport: &http.Transport{}, Timeout: 2 * time.Second},
 	}
-	log, err := os.Create(r.logPath)
+	r.command = func() *exec.Cmd {
+		cmd := exec.Command(binary, "run")
+		cmd.Dir = dir.Path
+		cmd.Env = []string{
+			"CDC_OUTBOX_POSTGRES_DSN=" + dsn,
+			"CDC_OUTBOX_KAFKA_BROKERS=" + strings.Join(brokers, ","),
+			"CDC_OUTBOX_HTTP_LISTEN=" + port.Addr(p),
+			"CDC_OUTBOX_LOG_FORMAT=console",
+		}
+		return cmd
+	}
+	r.process, err = r.start()
+	return r, err
+}
+
+func (r *relay) start() (*child.Child, error) {
+	log, err := os.OpenFile(r.logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close()
-	cmd := exec.Command(binary, "run")
-	cmd.Dir = dir.Path
+	cmd := r.command()
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.Env = []string{
-		"CDC_OUTBOX_POSTGRES_DSN=" + dsn,
-		"CDC_OUTBOX_KAFKA_BROKERS=" + strings.Join(brokers, ","),
-		"CDC_OUTBOX_HTTP_LISTEN=" + port.Addr(p),
-		"CDC_OUTBOX_LOG_FORMAT=console",
-	}
 	// With the demo its broker is gone, too, so there is nothing to drain to.
-	r.process, err = child.Start(cmd, syscall.SIGKILL)
+	process, err := child.Start(cmd, syscall.SIGKILL)
 	if err != nil {
-		return nil, fmt.Errorf("start %s: %w", binary, err)
+		return nil, fmt.Errorf("start %s: %w", cmd.Path, err)
 	}
-	return r, nil
+	return process, nil
 }
 
-func (r *relay) pid() int { return r.process.PID() }
+// crash kills the process as kill -9 does, and starts it again.
+func (r *relay) crash() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.process.Kill()
+	r.crashed++
+	r.published = r.last.Counts.Published
+	process, err := r.start()
+	if err == nil {
+		r.process = process
+	}
+	return err
+}
+
+func (r *relay) current() *child.Child {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.process
+}
+
+func (r *relay) crashes() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.crashed
+}
+
+func (r *relay) pid() int { return r.current().PID() }
 
 // awaitReady returns when the connector streams.
 func (r *relay) awaitReady(ctx, stop context.Context, limit time.Duration) error {
@@ -92,7 +130,7 @@ func (r *relay) awaitReady(ctx, stop context.Context, limit time.Duration) error
 		switch {
 		case s.Ready:
 			return nil
-		case !r.process.Running():
+		case !r.current().Running():
 			return r.ended()
 		case stop.Err() != nil:
 			return errors.New("interrupted while cdc-outbox was starting")
@@ -105,19 +143,24 @@ func (r *relay) awaitReady(ctx, stop context.Context, limit time.Duration) error
 
 // watch returns an error when the process ends although nobody asked it to.
 func (r *relay) watch(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return nil
-	case <-r.process.Done():
-		if r.stopping.Load() {
+	for {
+		process := r.current()
+		select {
+		case <-ctx.Done():
 			return nil
+		case <-process.Done():
+			if r.stopping.Load() {
+				return nil
+			}
+			if r.current() == process { // it wasn't crash, which has put another into its place by now
+				return r.ended()
+			}
 		}
-		return r.ended()
 	}
 }
 
 func (r *relay) ended() error {
-	return fmt.Errorf("cdc-outbox ended with exit code %d; the end of its log:\n%s", r.process.State().ExitCode(), r.log())
+	return fmt.Errorf("cdc-outbox ended with exit code %d; the end of its log:\n%s", r.current().State().ExitCode(), r.log())
 }
 
 // status asks the process; it returns the last answer when there is no new one, as while the process ends.
@@ -126,6 +169,7 @@ func (r *relay) status(ctx context.Context) relayStatus {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err == nil {
+		s.Counts.Published += r.published
 		r.last = s
 	}
 	return r.last
@@ -147,17 +191,18 @@ func (r *relay) ask(ctx context.Context) (s relayStatus, err error) {
 // stop asks the process to end, as a service manager would, and returns its exit code; -1 where it had to be killed.
 func (r *relay) stop(limit time.Duration) int {
 	r.stopping.Store(true)
-	_ = r.process.Signal(syscall.SIGTERM)
-	if !r.process.Wait(limit) {
-		r.process.Kill()
+	process := r.current()
+	_ = process.Signal(syscall.SIGTERM)
+	if !process.Wait(limit) {
+		process.Kill()
 		return -1
 	}
-	return r.process.State().ExitCode()
+	return process.State().ExitCode()
 }
 
 func (r *relay) kill() {
 	r.stopping.Store(true)
-	r.process.Kill()
+	r.current().Kill()
 	r.client.CloseIdleConnections()
 }
 

@@ -8,7 +8,7 @@ import (
 )
 
 func agreeing() result {
-	r := result{writing: writing{transactions: 7, committed: 10, rolledBack: 2}, reading: reading{consumed: 10}, inTable: 10}
+	r := result{writing: writing{transactions: 7, committed: 10, rolledBack: 2}, reading: reading{consumed: 10}, inTable: 10, records: 10, billing: billing{lines: 10, events: 10}}
 	r.relay.Counts.Published = 10
 	return r
 }
@@ -24,7 +24,10 @@ func TestDifferences(t *testing.T) {
 		"consumed 9, committed 10":    func(r *result) { r.reading.consumed = 9 },
 		"left out":                    func(r *result) { r.reading.missing = 1 },
 		"rolled back arrived":         func(r *result) { r.reading.phantoms = 1 },
-		"arrived again":               func(r *result) { r.reading.duplicates = 1 },
+		"arrived again":               func(r *result) { r.reading.duplicates, r.records = 1, 11 },
+		"Kafka holds 11 records":      func(r *result) { r.records = 11 },
+		"billing has 11 lines for 10": func(r *result) { r.billing.lines = 11 },
+		"looked at: away":             func(r *result) { r.billing.err = errors.New("away") },
 		"before an earlier one":       func(r *result) { r.reading.disorder = 1 },
 		"aren't events of the shop":   func(r *result) { r.reading.garbled = 1 },
 		"exit code 3 after SIGTERM":   func(r *result) { r.exit = 3 },
@@ -39,6 +42,16 @@ func TestDifferences(t *testing.T) {
 			require.Contains(t, d[0], want)
 		})
 	}
+}
+
+// After a crash repeats are as promised, as long as they were absorbed.
+func TestDifferencesAfterACrash(t *testing.T) {
+	r := agreeing()
+	r.crashes, r.reading.duplicates, r.records, r.relay.Counts.Published = 1, 3, 13, 4
+	require.Empty(t, r.differences())
+	require.Contains(t, r.table(), "kill -9")
+	r.billing.lines = 13
+	require.Len(t, r.differences(), 1)
 }
 
 func TestTable(t *testing.T) {

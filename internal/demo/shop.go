@@ -11,8 +11,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
+	example "github.com/cdc-outbox/cdc-outbox/examples/shop"
+	"github.com/cdc-outbox/cdc-outbox/inbox"
 	"github.com/cdc-outbox/cdc-outbox/internal/testkit/postgres"
 	"github.com/cdc-outbox/cdc-outbox/outbox"
 )
@@ -28,8 +31,9 @@ const (
 
 // shop is the application: it changes orders and writes what happened to the outbox, both in one transaction.
 type shop struct {
-	pool *pgxpool.Pool
-	book *ledger
+	pool    *pgxpool.Pool
+	book    *ledger
+	metrics *prometheus.Registry // of billing
 
 	transactions, committed, rolledBack atomic.Uint64
 }
@@ -58,7 +62,11 @@ func openShop(ctx context.Context, server *postgres.Server, book *ledger) (*shop
 	if err != nil {
 		return nil, err
 	}
-	err = server.Exec(ctx, database, table+fmt.Sprintf(`
+	handled, err := inbox.Schema(inbox.Options{})
+	if err != nil {
+		return nil, err
+	}
+	err = server.Exec(ctx, database, table+handled+example.BillingSchema+fmt.Sprintf(`
 CREATE TABLE orders (id int PRIMARY KEY, version bigint NOT NULL DEFAULT 0, payments bigint NOT NULL DEFAULT 0, cents bigint NOT NULL DEFAULT 0);
 INSERT INTO orders (id) SELECT generate_series(1, %d);`, orders))
 	if err != nil {
@@ -68,7 +76,7 @@ INSERT INTO orders (id) SELECT generate_series(1, %d);`, orders))
 	if err != nil {
 		return nil, err
 	}
-	return &shop{pool: pool, book: book}, nil
+	return &shop{pool: pool, book: book, metrics: prometheus.NewRegistry()}, nil
 }
 
 func (s *shop) close() { s.pool.Close() }
