@@ -49,26 +49,22 @@ type AdminConfig struct {
 	onlyNeeded bool // see withoutExtras
 }
 
-// OutboxColumns names the columns an event is made of. Headers and Timestamp may be empty: not mapped.
+// OutboxColumns names the columns of an event: those that the SQL here uses itself, and all that records are made of.
 type OutboxColumns struct {
-	ID, AggregateType, AggregateID, Type, Payload string
-	Headers, Timestamp                            string
+	ID, AggregateType, AggregateID string
+	Timestamp                      string // empty: not mapped
 
-	Debezium bool // the names come from router.debezium.columns
+	Needed []NeededColumn
 }
 
-// key names the setting that names the column of a role.
-func (m OutboxColumns) key(role string) string {
-	if !m.Debezium {
-		return "router.columns." + role
-	}
-	switch role {
-	case "aggregate_type":
-		role = "route"
-	case "aggregate_id":
-		role = "key"
-	}
-	return "router.debezium.columns." + role
+// NeededColumn is a column that records are made of, as router.Need describes it.
+type NeededColumn struct {
+	Name string
+	Key  string // the setting that names it
+	Role string // id, aggregate_type, aggregate_id, type, payload, headers or timestamp; empty: none of these
+
+	Required bool // without it every row is held up
+	Usual    bool // where it is not required: that a table lacks it is worth a warning
 }
 
 func (cfg AdminConfig) withDefaults() AdminConfig {

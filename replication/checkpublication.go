@@ -68,9 +68,9 @@ func checkPublished(cfg AdminConfig, p PublicationInfo, t tableInfo) []preflight
 		return fail(fmt.Sprintf("%s has a row filter on it: WHERE %s.", publicationSubject(cfg), pt.RowFilter),
 			"Rows that do not match are never sent, and nobody notices.", readd)
 	}
-	if hidden := hiddenColumns(cfg.Columns, pt, t); len(hidden) > 0 {
+	if hidden, keys := hiddenColumns(cfg.Columns, pt, t); len(hidden) > 0 {
 		return fail(fmt.Sprintf("The column list in %s leaves out %s.", publicationSubject(cfg), strings.Join(hidden, ", ")),
-			"They are mapped by router.columns, and the rows come without them.", readd)
+			fmt.Sprintf("Records are made of them (%s), and the rows come without: those written until it is mended stay without.", strings.Join(keys, ", ")), readd)
 	}
 	return nil
 }
@@ -79,19 +79,25 @@ func publishesAny(p PublicationInfo, tables []Table) bool {
 	return slices.ContainsFunc(tables, func(t Table) bool { _, ok := p.Table(t); return ok })
 }
 
-// hiddenColumns returns the mapped columns that the table has and the publication does not send.
-func hiddenColumns(m OutboxColumns, pt PublishedTable, t tableInfo) []string {
+// hiddenColumns returns the needed columns that the table has and the publication does not send, and the settings that name
+// them. Also one that records can do without is needed: without it they say something else than the row.
+func hiddenColumns(m OutboxColumns, pt PublishedTable, t tableInfo) (hidden, keys []string) {
 	if pt.Columns == nil {
-		return nil
+		return nil, nil
 	}
-	var hidden []string
-	for _, name := range []string{m.ID, m.AggregateType, m.AggregateID, m.Type, m.Payload, m.Headers, m.Timestamp} {
-		c, has := t.column(name)
-		if has && !c.Generated && !slices.Contains(pt.Columns, name) {
-			hidden = append(hidden, QuoteIdentifier(name))
+	for _, want := range m.Needed {
+		c, has := t.column(want.Name)
+		if !has || c.Generated || slices.Contains(pt.Columns, want.Name) {
+			continue
+		}
+		if name := QuoteIdentifier(want.Name); !slices.Contains(hidden, name) {
+			hidden = append(hidden, name)
+		}
+		if !slices.Contains(keys, want.Key) {
+			keys = append(keys, want.Key)
 		}
 	}
-	return hidden
+	return hidden, keys
 }
 
 // checkForeignTables warns of rows that are sent only to be passed over.

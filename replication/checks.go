@@ -168,38 +168,28 @@ func relationKind(kind string) string {
 	return "a relation of kind " + kind
 }
 
-// checkColumns resolves the mapping and looks whether the types can carry what is read from them.
+// checkColumns looks for each needed column, and whether its type can carry what is read from it.
 func checkColumns(m OutboxColumns, t tableInfo) []preflight.Finding {
 	subject := "table " + t.Table.String()
 	var out []preflight.Finding
-	for _, want := range []struct {
-		key, name string
-		required  bool
-	}{
-		{"id", m.ID, true},
-		{"aggregate_type", m.AggregateType, true},
-		{"aggregate_id", m.AggregateID, true},
-		{"type", m.Type, true},
-		{"payload", m.Payload, true},
-		{"headers", m.Headers, false},
-		{"timestamp", m.Timestamp, false},
-	} {
-		if want.name == "" {
-			continue
-		}
-		c, ok := t.column(want.name)
+	for _, want := range m.Needed {
+		c, ok := t.column(want.Name)
 		if ok {
-			out = append(out, checkColumnType(m, subject, want.key, c)...)
+			out = append(out, checkColumnType(subject, want, c)...)
 			continue
 		}
 		f := preflight.Finding{
-			Level: preflight.Fail, Subject: subject, Found: fmt.Sprintf("It has no column %s.", QuoteIdentifier(want.name)),
-			Why:    fmt.Sprintf("%s reads it; every row would be held up.", m.key(want.key)),
-			Remedy: fmt.Sprintf("Set %s to one of: %s.", m.key(want.key), strings.Join(t.columnNames(), ", ")),
+			Level: preflight.Fail, Subject: subject, Found: fmt.Sprintf("It has no column %s.", QuoteIdentifier(want.Name)),
+			Why:    fmt.Sprintf("%s reads it; every row would be held up.", want.Key),
+			Remedy: fmt.Sprintf("Set %s to one of: %s.", want.Key, strings.Join(t.columnNames(), ", ")),
 		}
-		if !want.required {
+		switch {
+		case want.Required:
+		case want.Usual:
 			f.Level = preflight.Warn
-			f.Why = fmt.Sprintf("%s reads it; records go out without.", m.key(want.key))
+			f.Why = fmt.Sprintf("%s reads it; records go out without.", want.Key)
+		default:
+			continue
 		}
 		out = append(out, f)
 	}
@@ -215,33 +205,33 @@ func (t tableInfo) columnNames() []string {
 }
 
 // checkColumnType warns of types whose text says something else than people expect in a record.
-func checkColumnType(m OutboxColumns, subject, key string, c tableColumn) []preflight.Finding {
+func checkColumnType(subject string, want NeededColumn, c tableColumn) []preflight.Finding {
 	warn := func(why, remedy string) []preflight.Finding {
 		return []preflight.Finding{{
-			Level: preflight.Warn, Subject: subject, Found: fmt.Sprintf("Column %s (%s) is %s.", QuoteIdentifier(c.Name), m.key(key), c.Type),
+			Level: preflight.Warn, Subject: subject, Found: fmt.Sprintf("Column %s (%s) is %s.", QuoteIdentifier(c.Name), want.Key, c.Type),
 			Why: why, Remedy: remedy,
 		}}
 	}
 	if c.Generated {
 		return []preflight.Finding{{
-			Level: preflight.Fail, Subject: subject, Found: fmt.Sprintf("Column %s (%s) is generated.", QuoteIdentifier(c.Name), m.key(key)),
+			Level: preflight.Fail, Subject: subject, Found: fmt.Sprintf("Column %s (%s) is generated.", QuoteIdentifier(c.Name), want.Key),
 			Why: "Postgres leaves generated columns out of the stream.", Remedy: "Map an ordinary column, or let a BEFORE INSERT trigger fill this one.",
 		}}
 	}
-	switch key {
+	switch want.Role {
 	case "headers":
 		if c.Type != "json" && c.Type != "jsonb" {
-			return warn("Headers are the members of a JSON object.", "Make it jsonb, or leave "+m.key(key)+" empty.")
+			return warn("Headers are the members of a JSON object.", "Make it jsonb, or leave "+want.Key+" empty.")
 		}
 	case "timestamp":
 		if c.Type == "timestamp without time zone" {
-			if m.Debezium {
+			if strings.HasPrefix(want.Key, "router.debezium.") {
 				return nil // the only type that Debezium's event router takes, in UTC too; with another there is no way back to it
 			}
 			return warn("The value does not say which time zone it is in; it is taken as UTC.", "Make it timestamptz.")
 		}
 		if c.Type != "timestamp with time zone" {
-			return warn("It is not a point in time.", "Make it timestamptz, or leave "+m.key(key)+" empty: then the commit time is used.")
+			return warn("It is not a point in time.", "Make it timestamptz, or leave "+want.Key+" empty: then the commit time is used.")
 		}
 	case "aggregate_type", "aggregate_id":
 		if c.Category == "A" || c.Category == "C" || c.Type == "json" || c.Type == "jsonb" || c.Type == "bytea" {

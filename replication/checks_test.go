@@ -56,7 +56,7 @@ func TestVerdictTable(t *testing.T) {
 		"row filter": {func(_ *AdminConfig, st *setupState) { st.Publication.Tables[0].RowFilter = "(tenant = 1)" },
 			"table public.outbox", "WHERE (tenant = 1)", `BEGIN; ALTER PUBLICATION "p" DROP TABLE`},
 		"hidden column": {func(c *AdminConfig, st *setupState) {
-			c.Columns.Payload = "body"
+			c.Columns.Needed = []NeededColumn{{Name: "body", Key: "router.key_columns"}}
 			st.Tables[0].Columns = []tableColumn{{Name: "id"}, {Name: "body"}}
 			st.Publication.Tables[0].Columns = []string{"id"}
 		}, "table public.outbox", `leaves out "body"`, "ADD TABLE"},
@@ -64,7 +64,9 @@ func TestVerdictTable(t *testing.T) {
 			st.Tables[0].Kind, st.Tables[0].Leaves = "p", []Table{{"public", "outbox_1"}}
 			st.Publication.Tables = []PublishedTable{{Table: Table{"public", "outbox_1"}}}
 		}, "table public.outbox", "names of its partitions", "publish_via_partition_root = true"},
-		"column missing": {func(c *AdminConfig, _ *setupState) { c.Columns.Payload = "body" },
+		"column missing": {func(c *AdminConfig, _ *setupState) {
+			c.Columns.Needed = []NeededColumn{{Name: "body", Key: "router.columns.payload", Required: true}}
+		},
 			"table public.outbox", `no column "body"`, "router.columns.payload"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -111,7 +113,7 @@ func TestCheckServer(t *testing.T) {
 }
 
 func TestCheckColumnTypes(t *testing.T) {
-	m := OutboxColumns{ID: "id", AggregateType: "at", AggregateID: "ai", Type: "ty", Payload: "pa", Headers: "he", Timestamp: "ts"}
+	m := columnsNamed("id", "at", "ai", "ty", "pa", "he", "ts")
 	table := func(change func(map[string]tableColumn)) tableInfo {
 		cols := map[string]tableColumn{
 			"id": {Type: "uuid", Category: "U"}, "at": {Type: "text", Category: "S"}, "ai": {Type: "text", Category: "S"},
@@ -144,7 +146,9 @@ func TestCheckColumnTypes(t *testing.T) {
 		require.Equal(t, c.level, found[0].Level, name)
 		require.NotEmpty(t, found[0].Remedy, name)
 	}
-	m.Debezium = true
+	for i := range m.Needed {
+		m.Needed[i].Key = "router.debezium.columns." + m.Needed[i].Role
+	}
 	local := table(func(c map[string]tableColumn) { c["ts"] = tableColumn{Type: "timestamp without time zone"} })
 	require.Empty(t, checkColumns(m, local), "Debezium takes no other type")
 	number := checkColumns(m, table(func(c map[string]tableColumn) { c["ts"] = tableColumn{Type: "bigint"} }))

@@ -119,6 +119,7 @@ func TestRun_idle_slot_advances_with_foreign_WAL(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var end pglogrepl.LSN
+	var waited chan struct{}
 	err := Run(ctx, s.Config, func(_ context.Context, st *Stream) error {
 		s.Exec(t, `INSERT INTO other SELECT repeat('x', 1000) FROM generate_series(1, 10000)`)
 		conn, err := s.Connect(ctx, s.Name)
@@ -135,8 +136,10 @@ func TestRun_idle_slot_advances_with_foreign_WAL(t *testing.T) {
 			}
 			if m.Kind == KindKeepalive {
 				s.confirm(m.Keepalive.WALEnd)
-				if m.Keepalive.WALEnd >= end {
+				if m.Keepalive.WALEnd >= end && waited == nil {
+					waited = make(chan struct{})
 					go func() {
+						defer close(waited)
 						defer cancel()
 						for deadline := time.Now().Add(3 * time.Second); time.Now().Before(deadline) && s.flushed(t) < end; {
 							time.Sleep(10 * time.Millisecond)
@@ -147,6 +150,7 @@ func TestRun_idle_slot_advances_with_foreign_WAL(t *testing.T) {
 		}
 	})
 	require.NoError(t, err)
+	<-waited
 	require.GreaterOrEqual(t, s.flushed(t), end)
 }
 

@@ -36,9 +36,20 @@ func newAdminDB(t *testing.T, tables ...string) *adminDB {
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
 	return &adminDB{Database: db, conn: conn, cfg: AdminConfig{
 		Slot: db.Slot, Publication: db.Publication, Tables: []Table{{"public", "outbox"}},
-		Columns: OutboxColumns{ID: "id", AggregateType: "aggregate_type", AggregateID: "aggregate_id", Type: "event_type",
-			Payload: "payload", Headers: "headers", Timestamp: "created_at"},
+		Columns: columnsNamed("id", "aggregate_type", "aggregate_id", "event_type", "payload", "headers", "created_at"),
 	}}
+}
+
+// columnsNamed are those of the preset outbox under other names.
+func columnsNamed(id, aggregateType, aggregateID, kind, payload, headers, timestamp string) OutboxColumns {
+	m := OutboxColumns{ID: id, AggregateType: aggregateType, AggregateID: aggregateID, Timestamp: timestamp}
+	for i, name := range []string{id, aggregateType, aggregateID, kind, payload, headers, timestamp} {
+		role := []string{"id", "aggregate_type", "aggregate_id", "type", "payload", "headers", "timestamp"}[i]
+		if name != "" {
+			m.Needed = append(m.Needed, NeededColumn{Name: name, Key: "router.columns." + role, Role: role, Required: i < 5, Usual: true})
+		}
+	}
+	return m
 }
 
 func (db *adminDB) ensure(t *testing.T, auto bool) error {
@@ -329,7 +340,7 @@ func TestHostileNames(t *testing.T) {
 		role := name + strconv.Itoa(i) // roles belong to the server, not to the test's database
 		db.cfg.Publication, db.cfg.Role = name, role
 		db.cfg.Tables = []Table{{Schema: name, Name: name}}
-		db.cfg.Columns = OutboxColumns{ID: name, AggregateType: name, AggregateID: name, Type: name, Payload: name, Headers: "he" + name}
+		db.cfg.Columns = columnsNamed(name, name, name, name, name, "he"+name, "")
 		q := QuoteIdentifier(name)
 		db.cfg.TableDDL = `CREATE SCHEMA ` + q + `; CREATE TABLE ` + q + `.` + q + ` (` + q + ` text, ` + QuoteIdentifier("he"+name) + ` jsonb)`
 		t.Cleanup(func() {

@@ -56,32 +56,24 @@ func (r *Router) layoutOf(rel *replication.Relation) *layout {
 func (r *Router) newLayout(rel *replication.Relation) *layout {
 	c := r.cfg.Columns
 	l := &layout{rel: rel, table: rel.Namespace + "." + rel.Name, width: len(rel.Columns)}
-	must := func(role, name string) field {
-		return l.must("router.columns."+role, name, "it holds the event's "+role)
-	}
-	l.id = must("id", c.ID)
-	l.aggregateType = must("aggregate_type", c.AggregateType)
-	l.aggregateID = must("aggregate_id", c.AggregateID)
-	l.eventType = must("type", c.Type)
-	l.payload = must("payload", c.Payload)
-	l.headers = l.find(c.Headers)
-	l.timestamp = l.find(c.Timestamp)
+	l.require(r.needs)
+	l.id, l.payload = l.find(c.ID), l.find(c.Payload)
+	l.aggregateType, l.aggregateID, l.eventType = l.find(c.AggregateType), l.find(c.AggregateID), l.find(c.Type)
+	l.headers, l.timestamp = l.find(c.Headers), l.find(c.Timestamp)
 	for i := range r.topics.parts {
 		l.topic = append(l.topic, l.partField(&r.topics.parts[i]))
 	}
 	for _, name := range r.cfg.KeyColumns {
-		l.keys = append(l.keys, l.must("router.key_columns", name, "the key is made of it"))
+		l.keys = append(l.keys, l.find(name))
 	}
 	for _, n := range r.columnHeaders {
-		l.named = append(l.named, named{field: l.must("router.column_headers", n.column, "a header is made of it"), name: n.name})
+		l.named = append(l.named, named{field: l.find(n.column), name: n.name})
 	}
 	for _, n := range r.extensions {
-		l.attribute = append(l.attribute, named{field: l.must("router.cloudevents.extensions", n.column, "an attribute is made of it"), name: n.name})
+		l.attribute = append(l.attribute, named{field: l.find(n.column), name: n.name})
 	}
 	l.version, l.traceID = l.find(r.cfg.Envelope.VersionColumn), l.find(r.cfg.Envelope.TraceIDColumn)
-	if r.cfg.Registry.SchemaIDColumn != "" {
-		l.schemaID = l.must("router.registry.schema_id_column", r.cfg.Registry.SchemaIDColumn, "it holds the schema's id")
-	}
+	l.schemaID = l.find(r.cfg.Registry.SchemaIDColumn)
 	return l
 }
 
@@ -97,19 +89,22 @@ func (l *layout) find(name string) field {
 	return f
 }
 
-// must makes all rows of the relation bad where it lacks the column.
-func (l *layout) must(key, name, purpose string) field {
-	f := l.find(name)
-	if f.index < 0 && l.missing == nil {
+// require makes all rows of the relation bad where it lacks a column that they cannot do without.
+func (l *layout) require(needs []Need) {
+	for i := range needs {
+		n := &needs[i]
+		if !n.Required || l.rel.Column(n.Column) >= 0 {
+			continue
+		}
 		l.missing = &RowError{
 			Reason: MissingColumn,
 			Table:  l.table,
-			Column: name,
-			Detail: "the table has no such column, or the publication doesn't send it; " + purpose,
-			Remedy: fmt.Sprintf("Set %s to the right column, or add the column to the table and to the publication's column list.", key),
+			Column: n.Column,
+			Detail: "the table has no such column, or the publication doesn't send it; " + n.Purpose,
+			Remedy: fmt.Sprintf("Set %s to the right column, or add the column to the table and to the publication's column list.", n.Key),
 		}
+		return
 	}
-	return f
 }
 
 // optional returns the text of a column that the table may not have, nil for NULL.

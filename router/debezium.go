@@ -195,6 +195,7 @@ type debezium struct {
 	cfg        *Debezium
 	types      pgtype.Options
 	placements []placement
+	needs      []Need
 	envelope   bool // the value is a struct of the payload and other columns
 
 	context []Header // the same for all records
@@ -216,7 +217,7 @@ func newDebezium(cfg *Debezium) (*debezium, error) {
 		return nil, err
 	}
 	d := &debezium{
-		cfg: cfg, topics: make(map[string]string), plans: make(map[uint32]*plan), schemas: make(map[envelopeKey]*envelopeSchema),
+		cfg: cfg, needs: cfg.needs(), topics: make(map[string]string), plans: make(map[uint32]*plan), schemas: make(map[envelopeKey]*envelopeSchema),
 		types: pgtype.Options{
 			Decimal: cfg.DecimalHandling, Time: cfg.TimePrecision, Binary: cfg.BinaryHandling,
 			HStore: cfg.HStoreHandling, Interval: cfg.IntervalHandling,

@@ -88,6 +88,7 @@ func (d *debezium) needsCatalog(rel *replication.Relation) bool {
 func (d *debezium) newPlan(rel *replication.Relation, catalog Catalog) *plan {
 	c := d.cfg.Columns
 	p := &plan{layout: layout{rel: rel, table: rel.Namespace + "." + rel.Name, width: len(rel.Columns)}, catalog: catalog}
+	p.layout.require(d.needs)
 	p.id = d.require(p, "id", c.ID)
 	p.layout.id = p.id.field
 	p.route = d.require(p, "route", c.Route)
@@ -120,7 +121,7 @@ func (d *debezium) placeAdditional(p *plan) {
 		a := additionalColumn{column: d.column(p, at.column), placement: at}
 		if a.convert == nil {
 			if !d.cfg.IgnoreMissing {
-				p.miss("additional", at.column, "the table has no such column, the publication doesn't send it, or Debezium converts no values of its type")
+				p.miss("additional", at.column, "Debezium converts no values of its type")
 			}
 			continue
 		}
@@ -166,7 +167,7 @@ func (d *debezium) column(p *plan, name string) column {
 func (d *debezium) require(p *plan, role, name string) column {
 	c := d.column(p, name)
 	if c.convert == nil {
-		p.miss("columns."+role, name, "the table has no such column, the publication doesn't send it, or Debezium converts no values of its type")
+		p.miss("columns."+role, name, "Debezium converts no values of its type")
 	}
 	return c
 }

@@ -20,6 +20,7 @@ type Router struct {
 	topics  *topics
 	payload payloads
 	headers headers
+	needs   []Need
 
 	columnHeaders, extensions []namedColumn
 
@@ -56,6 +57,7 @@ func New(cfg Config) (*Router, error) {
 	if err := errors.Join(cfg.Columns.validate(), terr, r.setHeaders(), r.setFormat()); err != nil {
 		return nil, err
 	}
+	r.needs = cfg.Needs()
 	return r, nil
 }
 

@@ -192,7 +192,7 @@ func (l *layout) partField(p *part) field {
 	case roleType:
 		return l.eventType
 	case roleColumn:
-		return l.must("router.topic", p.text, "the topic is made of it")
+		return l.find(p.text)
 	default:
 		return field{index: -1}
 	}

@@ -67,3 +67,16 @@ func found(t *testing.T, stdout, object string) preflight.Finding {
 	t.Fatalf("no finding about %s in %s", object, stdout)
 	return preflight.Finding{}
 }
+
+// failures returns the findings that fail.
+func failures(t *testing.T, stdout string) (out []preflight.Finding) {
+	t.Helper()
+	var got report
+	require.NoError(t, json.Unmarshal([]byte(stdout), &got))
+	for _, f := range got.Findings {
+		if f.Level == preflight.Fail {
+			out = append(out, f)
+		}
+	}
+	return out
+}

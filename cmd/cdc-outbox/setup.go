@@ -9,6 +9,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/routing"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
@@ -124,13 +125,12 @@ func adminConfig(c *config.Loaded, table bool) (replication.AdminConfig, error) 
 	cfg := replication.AdminConfig{
 		Slot: c.Postgres.Slot, Publication: c.Postgres.Publication, Failover: c.Postgres.Failover,
 		Snapshot: c.Postgres.Snapshot == "initial",
-		Columns: replication.OutboxColumns{
-			ID: col.ID, AggregateType: col.AggregateType, AggregateID: col.AggregateID, Type: col.Type,
-			Payload: col.Payload, Headers: col.Headers, Timestamp: col.Timestamp,
-		},
+		Columns:  replication.OutboxColumns{ID: col.ID, AggregateType: col.AggregateType, AggregateID: col.AggregateID, Timestamp: col.Timestamp},
 	}
-	if c.Router.Preset == config.PresetDebezium {
-		cfg.Columns.Debezium, cfg.Columns.Type = true, "" // which nothing reads
+	for _, n := range routing.Config(c).Needs() {
+		cfg.Columns.Needed = append(cfg.Columns.Needed, replication.NeededColumn{
+			Name: n.Column, Key: n.Key, Role: n.Role, Required: n.Required, Usual: n.Usual,
+		})
 	}
 	if c.Postgres.Memory != "" && c.Postgres.Memory != config.ListenOff {
 		var err error
@@ -148,7 +148,7 @@ func adminConfig(c *config.Loaded, table bool) (replication.AdminConfig, error) 
 		}
 		cfg.Tables = append(cfg.Tables, t)
 	}
-	hint, err := tableDDL(c, cfg.Tables)
+	hint, err := tableDDL(c, cfg)
 	if err != nil {
 		if table {
 			return cfg, err

@@ -12,25 +12,23 @@ import (
 )
 
 // tableDDL is the SQL that creates the outbox tables as the configured preset reads them.
-func tableDDL(c *config.Loaded, tables []replication.Table) (string, error) {
+func tableDDL(c *config.Loaded, admin replication.AdminConfig) (string, error) {
 	debezium := c.Router.Preset == config.PresetDebezium
 	if !debezium && c.Router.Columns != standardColumns() {
 		return "", usageError("--table creates the standard table, and router.columns names other columns",
 			"leave router.columns at its defaults, or create the table yourself")
 	}
+	if err := knowsColumns(c, admin.Columns.Needed); err != nil {
+		return "", err
+	}
 	var all strings.Builder
-	for _, t := range tables {
-		var ddl string
-		var err error
+	for _, t := range admin.Tables {
 		if debezium {
-			ddl, err = debeziumTable(&c.Router.Debezium, t)
-		} else {
-			ddl, err = outbox.Schema(outbox.Options{Schema: t.Schema, Table: t.Name})
+			all.WriteString(debeziumTable(&c.Router.Debezium, t))
+			continue
 		}
-		switch {
-		case err != nil && debezium:
-			return "", err
-		case err != nil:
+		ddl, err := outbox.Schema(outbox.Options{Schema: t.Schema, Table: t.Name})
+		if err != nil {
 			return "", &fault.Error{Kind: fault.Config, Object: "table " + t.String(), Err: err}
 		}
 		all.WriteString(ddl)
@@ -46,32 +44,52 @@ func standardColumns() config.Columns {
 	}
 }
 
-// debeziumTable has the columns and types that the documentation of Debezium's event router shows, under the configured
+// knowsColumns refuses to create a table that lacks a column without which every row would be bad.
+func knowsColumns(c *config.Loaded, needed []replication.NeededColumn) error {
+	col := standardColumns()
+	known := []string{col.ID, col.AggregateType, col.AggregateID, col.Type, col.Payload, col.Headers, col.Timestamp}
+	if c.Router.Preset == config.PresetDebezium {
+		known = nil
+		for _, column := range debeziumColumns(&c.Router.Debezium) {
+			known = append(known, column.name)
+		}
+	}
+	for _, n := range needed {
+		if n.Required && !slices.Contains(known, n.Name) {
+			return usageError(fmt.Sprintf("--table does not know what type the column %q has, which %s names", n.Name, n.Key),
+				fmt.Sprintf("leave %s out while you run setup --table and add the column afterwards, or create the table yourself", n.Key))
+		}
+	}
+	return nil
+}
+
+type tableColumn struct{ name, kind string }
+
+// debeziumColumns are the columns and types that the documentation of Debezium's event router shows, under the configured
 // names. There is no default for the id: Debezium's producers make it themselves.
-func debeziumTable(d *config.Debezium, t replication.Table) (string, error) {
+func debeziumColumns(d *config.Debezium) []tableColumn {
 	payload := "jsonb"
 	if d.ValueConverter == "binary" {
 		payload = "bytea"
 	}
-	columns := []struct{ name, kind string }{
+	var columns []tableColumn
+	for _, column := range []tableColumn{
 		{d.Columns.ID, "uuid PRIMARY KEY"}, {d.Columns.Route, "varchar(255) NOT NULL"}, {d.Columns.Key, "varchar(255) NOT NULL"},
 		{d.Columns.Type, "varchar(255) NOT NULL"}, {d.Columns.Payload, payload}, {d.Columns.Timestamp, "timestamp"},
 		{d.Columns.SchemaVersion, "integer"}, {d.Columns.Tracing, "text"},
-	}
-	var names, lines []string
-	for _, column := range columns {
-		if column.name == "" || slices.Contains(names, column.name) {
-			continue // one column may have several roles
+	} {
+		known := func(other tableColumn) bool { return other.name == column.name }
+		if column.name != "" && !slices.ContainsFunc(columns, known) { // one column may have several roles
+			columns = append(columns, column)
 		}
-		names = append(names, column.name)
+	}
+	return columns
+}
+
+func debeziumTable(d *config.Debezium, t replication.Table) string {
+	var lines []string
+	for _, column := range debeziumColumns(d) {
 		lines = append(lines, "    "+replication.QuoteIdentifier(column.name)+" "+column.kind)
 	}
-	for _, entry := range d.Additional {
-		name, _, _ := strings.Cut(entry, ":")
-		if name = strings.TrimSpace(name); !slices.Contains(names, name) {
-			return "", usageError(fmt.Sprintf("--table does not know what type the column %q of router.debezium.additional has", name),
-				"leave router.debezium.additional out while you run setup --table and add the column afterwards, or create the table yourself")
-		}
-	}
-	return fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s (\n%s\n);\n", t.SQL(), strings.Join(lines, ",\n")), nil
+	return fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s (\n%s\n);\n", t.SQL(), strings.Join(lines, ",\n"))
 }
