@@ -63,6 +63,10 @@ func newService(ctx context.Context, c *config.Loaded, reg *prometheus.Registry,
 		return relay.Judge(s.connectorStatus(), s.missing(), time.Now())
 	}
 	mc.Cause = func(slot *slotmonitor.Slot) slotmonitor.Cause {
+		if slot != nil {
+			return withSlot(s.connectorStatus(), slot, nil).Cause
+		}
+		// There is none, or the monitor has never had an answer.
 		return diagnose.Cause(s.connectorStatus(), slot, time.Now())
 	}
 	if c.Monitor.Webhook.IsSet() {

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/connector"
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
@@ -91,6 +92,7 @@ func TestRelayRules(t *testing.T) {
 		"no stream":           {connector.Status{State: connector.State{Name: connector.Reconnecting, Reason: "refused", Since: now.Add(-time.Minute)}}, nil, StreamSilent, slotmonitor.Critical, "for 1m0s: refused."},
 		"no stream yet":       {connector.Status{State: connector.State{Name: connector.Starting, Since: now.Add(-59 * time.Second)}}, nil, "", slotmonitor.OK, ""},
 		"standby":             {connector.Status{State: connector.State{Name: connector.Standby, Since: now.Add(-time.Hour)}}, nil, "", slotmonitor.OK, ""},
+		"a lost slot":         {connector.Status{State: streaming}, &fault.Error{Object: `slot "s"`, Err: errors.New("gone")}, "", slotmonitor.OK, ""},
 		"out of publications": {connector.Status{State: streaming}, errors.New("table x is not in it"), TableUnpublished, slotmonitor.Critical, "table x is not in it."},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,10 +1,13 @@
 package diagnose
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/connector"
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
@@ -106,11 +109,15 @@ func streamSilent(st connector.Status, now time.Time) slotmonitor.Finding {
 	return f
 }
 
+// tableUnpublished leaves out what is wrong with the slot, which has alerts of its own.
 func tableUnpublished(misfit error) slotmonitor.Finding {
 	f := slotmonitor.Finding{Alert: TableUnpublished}
-	if misfit != nil {
-		f.Level = slotmonitor.Critical
-		f.Sentence = sentence("Rows of an outbox table are not sent: " + misfit.Error())
+	var known *fault.Error
+	if misfit == nil || errors.As(misfit, &known) && strings.HasPrefix(known.Object, "slot ") {
+		return f
 	}
+	why, _ := fault.Split(misfit)
+	f.Level = slotmonitor.Critical
+	f.Sentence = sentence("Rows of an outbox table are not sent: " + why)
 	return f
 }
