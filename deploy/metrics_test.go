@@ -5,12 +5,14 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/diagnose"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/webhook"
@@ -111,8 +113,30 @@ func TestAlertsWatchMetricsThatExist(t *testing.T) {
 				require.NotEmpty(t, r.Alert)
 				require.NotEmpty(t, r.Annotations["summary"], r.Alert)
 				requireKnown(t, names, r.Expr, "alert "+r.Alert)
+				requireRunbook(t, r.Annotations["runbook_url"], r.Alert)
 			}
 		}
+	}
+}
+
+// requireRunbook fails unless the link leads to a section of docs/operations.md.
+func requireRunbook(t *testing.T, link, alert string) {
+	t.Helper()
+	anchor, ok := strings.CutPrefix(link, webhook.Runbook(""))
+	require.True(t, ok, "%s: %s", alert, link)
+	if anchor == "{{ $labels.alert }}" {
+		return // TestOperationsHasASectionForEachAlert
+	}
+	page, err := os.ReadFile("../docs/operations.md")
+	require.NoError(t, err)
+	require.Contains(t, strings.ToLower(string(page)), "\n### "+anchor+"\n", "%s leads nowhere", alert)
+}
+
+func TestOperationsHasASectionForEachAlert(t *testing.T) {
+	page, err := os.ReadFile("../docs/operations.md")
+	require.NoError(t, err)
+	for _, alert := range slices.Concat(slotmonitor.Rules(), diagnose.Rules(), []string{slotmonitor.Blind}) {
+		require.Contains(t, string(page), "\n### "+alert+"\n")
 	}
 }
 
