@@ -186,3 +186,37 @@ func TestRetryBehindAnOpenTransaction(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(invoke(t, r.env, "dead-letter", "list", "--json").stdout), &entries))
 	require.Len(t, entries, 1)
 }
+
+// A relay that is killed while it puts rows aside loses none; with transactions each letter is there once.
+func TestAKilledRelayLosesNoLetter(t *testing.T) {
+	for _, delivery := range []string{"at_least_once", "exactly_once"} {
+		t.Run(delivery, func(t *testing.T) {
+			r := newBadRig(t, delivery)
+			const letters = 400
+			env := append(slices.Clone(r.env), "CDC_OUTBOX_ROUTER_ON_BAD_ROW=dead_letter")
+			for i := range 4 {
+				r.db.Exec(t, fmt.Sprintf(`INSERT INTO outbox SELECT 'e' || g, 'no/topic', CASE WHEN g %% 2 = 0 THEN 'k' || g END, 'created', '{}' FROM generate_series(%d, %d) g`, i*letters/4+1, (i+1)*letters/4))
+				cmd := command(t.Context(), env, "run", "--http-listen=off")
+				require.NoError(t, cmd.Start())
+				time.Sleep(time.Duration(150+90*i) * time.Millisecond) // somewhere between its start and its end
+				_ = cmd.Process.Kill()
+				_ = cmd.Wait()
+			}
+			c := start(t, env)
+			require.Eventually(t, func() bool { return len(r.list()) == letters }, 30*time.Second, 100*time.Millisecond)
+			require.Equal(t, 0, c.stop(syscall.SIGTERM))
+			copies := 0
+			for _, e := range r.list() {
+				copies += e.Copies
+				require.Equal(t, deadletter.Open, e.State)
+				if delivery == "exactly_once" {
+					require.Equal(t, 1, e.Copies, e.ID)
+				}
+			}
+			t.Logf("%d letters, %d records", letters, copies)
+			require.Equal(t, 0, r.retry("--all", "--topic=orders.events", "--key=k").code)
+			require.Len(t, r.retried("orders.events"), letters)
+			require.Empty(t, r.list("--open"))
+		})
+	}
+}
