@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -52,7 +53,8 @@ type rebuilder struct {
 	opts   *retryOptions
 	router *router.Router
 	tables []replication.Table
-	conn   *pgx.Conn // nil until the table is needed
+	conn   *pgx.Conn             // nil until the table is needed
+	rel    *replication.Relation // of the last row
 	began  time.Time
 }
 
@@ -147,6 +149,11 @@ func (re *rebuilder) row(ctx context.Context, l *deadletter.Letter) (*router.Rec
 	if err != nil {
 		return nil, err
 	}
+	// For each new one the preset debezium may ask Postgres.
+	if re.rel != nil && reflect.DeepEqual(rel, re.rel) {
+		rel = re.rel
+	}
+	re.rel = rel
 	at := l.CommitTime
 	if at.IsZero() {
 		at = l.Written

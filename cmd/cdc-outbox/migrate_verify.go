@@ -118,6 +118,9 @@ func (a *app) verify(ctx context.Context, cfg kafka.Config, o verifyOptions) err
 // pair finds the topics. With prefixes a topic that one side lacks is paired all the same: its events are missing there.
 func (v *verifier) pair(ctx context.Context, o verifyOptions) error {
 	for _, left := range slices.Sorted(maps.Keys(o.topics)) {
+		if left == o.topics[left] {
+			return usageError("both sides are the topic "+printable(left), "give pairs of different topics, --topic left=right")
+		}
 		v.pairs = append(v.pairs, [2]string{left, o.topics[left]})
 	}
 	if len(v.pairs) > 0 {
@@ -305,7 +308,7 @@ func (a *app) printVerdict(v *verdict, asJSON bool) error {
 	for _, kind := range slices.Sorted(maps.Keys(v.Differences)) {
 		fmt.Fprintf(&b, "✗ %s: %d\n", kind, v.Differences[kind])
 		for _, e := range v.Examples {
-			if e.Kind == kind {
+			if e.Kind == kind && len(e.Places) > 0 {
 				fmt.Fprintf(&b, "    id %s: %s", printable(e.ID), printable(strings.Join(e.Places, " / ")))
 				if e.What != "" {
 					b.WriteString(": " + printable(e.What))

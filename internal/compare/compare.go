@@ -47,12 +47,14 @@ type Comparison struct {
 	options Options
 	seeds   [2]maphash.Seed
 	events  *spill[event]
+	first   map[int]Place // record of each topic, on either side
 	result  Result
 }
 
 // New begins a comparison.
 func New(o Options) *Comparison {
-	return &Comparison{options: o, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, events: newSpill[event](o.Dir, "events")}
+	return &Comparison{options: o, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, events: newSpill[event](o.Dir, "events"),
+		first: map[int]Place{}}
 }
 
 // Close closes the files.
@@ -75,6 +77,9 @@ type event struct {
 // Add takes a record of one side.
 func (c *Comparison) Add(side Side, r *Record) error {
 	c.result.Records[side]++
+	if _, ok := c.first[r.Topic]; !ok {
+		c.first[r.Topic] = place(side, r.Topic, r.Partition, r.Offset)
+	}
 	id, ok := c.id(r.Headers)
 	if !ok {
 		c.result.note(WithoutID, place(side, r.Topic, r.Partition, r.Offset))

@@ -51,6 +51,12 @@ func TestCompare(t *testing.T) {
 		{"missing", Options{}, func(r []Record) []Record { return append(r[:5:5], r[7:]...) }, map[Kind]int64{OnlyLeft: 2}},
 		{"missing inside the overlap", Options{Overlap: true}, func(r []Record) []Record { return append(r[:50:50], r[52:]...) }, map[Kind]int64{OnlyLeft: 2}},
 		{"began later, behind at the end", Options{Overlap: true}, func(r []Record) []Record { return r[40:200] }, nil},
+		{"nothing on the right", Options{Overlap: true}, func([]Record) []Record { return nil }, map[Kind]int64{NothingInCommon: 1}},
+		{"nothing in one topic", Options{Overlap: true}, func(r []Record) []Record {
+			x := r[n-1]
+			x.Topic, x.Headers = 1, []router.Header{{Key: "id", Value: []byte("other")}}
+			return append(r, x)
+		}, map[Kind]int64{NothingInCommon: 1}},
 		{"extra", Options{}, func(r []Record) []Record { return append(r, side(n + 1)[n:]...) }, map[Kind]int64{OnlyRight: 1}},
 		{"value", Options{}, func(r []Record) []Record { r[3].Value = []byte("w"); return r }, map[Kind]int64{Value: 1}},
 		{"null is not empty", Options{}, func(r []Record) []Record { r[3].Value = []byte{}; r[4].Value = nil; return r }, map[Kind]int64{Value: 2}},
@@ -76,6 +82,7 @@ func TestCompare(t *testing.T) {
 			require.Equal(t, int64(n), res.Records[Left])
 		})
 	}
+	require.False(t, judge(t, Options{}, nil, nil).Equal(), "nothing was compared")
 	res := judge(t, Options{Overlap: true}, side(n), side(n)[40:200])
 	require.Equal(t, [2]int64{140, 0}, res.Outside)
 	require.Equal(t, int64(160), res.Matched)

@@ -2,6 +2,7 @@ package compare
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 )
 
@@ -20,6 +21,10 @@ const (
 	Order     Kind = "order"      // events of one key are in another order
 	Repeat    Kind = "repeat"     // an event came again with other content
 	WithoutID Kind = "without_id" // no id header: it cannot be matched
+
+	// No event of the topics is on both sides, so nothing was compared. With Overlap, where such events are left out one by
+	// one, two sides that have nothing to do with each other would be equal otherwise.
+	NothingInCommon Kind = "nothing_in_common"
 )
 
 // Place is where a record is; Topic numbers the pairs.
@@ -99,7 +104,24 @@ func (c *Comparison) Result() (*Result, error) {
 	if err := c.order(pairs); err != nil {
 		return nil, err
 	}
+	c.uncompared(extents)
 	return &c.result, nil
+}
+
+// uncompared notes the topics of which no event is on both sides, and the comparison of nothing with nothing.
+func (c *Comparison) uncompared(extents map[log]extent) {
+	compared := map[int]bool{}
+	for l := range extents {
+		compared[int(l.topic)] = true
+	}
+	for _, topic := range slices.Sorted(maps.Keys(c.first)) {
+		if c.options.Overlap && !compared[topic] {
+			c.result.note(NothingInCommon, c.first[topic])
+		}
+	}
+	if len(c.first) == 0 {
+		c.result.note(NothingInCommon)
+	}
 }
 
 // match compares the events that both sides have.
