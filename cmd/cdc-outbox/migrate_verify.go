@@ -308,7 +308,7 @@ func (a *app) printVerdict(v *verdict, asJSON bool) error {
 	for _, kind := range slices.Sorted(maps.Keys(v.Differences)) {
 		fmt.Fprintf(&b, "✗ %s: %d\n", kind, v.Differences[kind])
 		for _, e := range v.Examples {
-			if e.Kind == kind && len(e.Places) > 0 {
+			if e.Kind == kind {
 				fmt.Fprintf(&b, "    id %s: %s", printable(e.ID), printable(strings.Join(e.Places, " / ")))
 				if e.What != "" {
 					b.WriteString(": " + printable(e.What))

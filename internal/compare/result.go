@@ -22,8 +22,8 @@ const (
 	Repeat    Kind = "repeat"     // an event came again with other content
 	WithoutID Kind = "without_id" // no id header: it cannot be matched
 
-	// No event of the topics is on both sides, so nothing was compared. With Overlap, where such events are left out one by
-	// one, two sides that have nothing to do with each other would be equal otherwise.
+	// No event of a pair of topics is on both sides, others' are. With Overlap, where such events are left out one by one, a
+	// topic that one side never wrote would pass otherwise.
 	NothingInCommon Kind = "nothing_in_common"
 )
 
@@ -108,19 +108,19 @@ func (c *Comparison) Result() (*Result, error) {
 	return &c.result, nil
 }
 
-// uncompared notes the topics of which no event is on both sides, and the comparison of nothing with nothing.
+// uncompared notes the topics of which no event is on both sides. That no event at all is on both is for the caller to see.
 func (c *Comparison) uncompared(extents map[log]extent) {
+	if !c.options.Overlap || c.result.Matched == 0 {
+		return
+	}
 	compared := map[int]bool{}
 	for l := range extents {
 		compared[int(l.topic)] = true
 	}
 	for _, topic := range slices.Sorted(maps.Keys(c.first)) {
-		if c.options.Overlap && !compared[topic] {
+		if !compared[topic] {
 			c.result.note(NothingInCommon, c.first[topic])
 		}
-	}
-	if len(c.first) == 0 {
-		c.result.note(NothingInCommon)
 	}
 }
 
