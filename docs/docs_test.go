@@ -47,6 +47,40 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
+var (
+	anchor   = regexp.MustCompile(`\]\(([^)#]*)#([^)]+)\)`)
+	heading  = regexp.MustCompile(`(?m)^#+ +(.*)$`)
+	listing  = regexp.MustCompile("(?s)```.*?```")
+	unlinked = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
+)
+
+// anchors are those that GitHub makes of a page's headings.
+func anchors(text string) map[string]bool {
+	out := map[string]bool{}
+	for _, m := range heading.FindAllStringSubmatch(listing.ReplaceAllString(text, ""), -1) {
+		out[strings.ReplaceAll(unlinked.ReplaceAllString(strings.ToLower(strings.TrimSpace(m[1])), ""), " ", "-")] = true
+	}
+	return out
+}
+
+func TestAnchorsExist(t *testing.T) {
+	texts := pages(t)
+	seen := 0
+	for page, text := range texts {
+		for _, m := range anchor.FindAllStringSubmatch(text, -1) {
+			target := page
+			if m[1] != "" {
+				target = filepath.Join(filepath.Dir(page), m[1])
+			}
+			if there, ok := texts[target]; ok { // else another site, or a page that is not looked at
+				require.True(t, anchors(there)[m[2]], "%s links to %s#%s", page, m[1], m[2])
+				seen++
+			}
+		}
+	}
+	require.Positive(t, seen)
+}
+
 func TestMakeTargetsExist(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join(root, "Makefile"))
 	require.NoError(t, err)
