@@ -118,6 +118,31 @@ func TestInsertWaitsForTheOther(t *testing.T) {
 	}
 }
 
+// Whoever holds the row may hold it for long, a process that is frozen. That is not the event's failure.
+func TestInsertWaitsNoLongerThanItsContext(t *testing.T) {
+	b := newBed(t)
+	release, first := meet(t, must(New(b.pool, Options{Consumer: "billing"})))
+	for name, handle := range b.variants(t, Options{Consumer: "billing"}) {
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		require.ErrorIs(t, handle(ctx, "e"), ErrContended, name)
+		cancel()
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(100*time.Millisecond, cancel)
+	err := b.variants(t, Options{Consumer: "billing"})["pgx"](ctx, "e")
+	require.ErrorIs(t, err, context.Canceled)
+	require.NotErrorIs(t, err, ErrContended)
+	release(nil)
+	require.NoError(t, <-first)
+}
+
+func must(in *Inbox, err error) *Inbox {
+	if err != nil {
+		panic(err)
+	}
+	return in
+}
+
 func TestAdvisoryDoesNotWait(t *testing.T) {
 	b := newBed(t)
 	in, err := New(b.pool, Options{Consumer: "billing", Strategy: Advisory})

@@ -72,6 +72,9 @@ func (l *ledger) claim(ctx context.Context, s session, e Event) error {
 	}
 	inserted, err := s.exec(ctx, l.insert, l.opts.Consumer, e.ID, status, e.source())
 	switch {
+	case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
+		// It waited for another delivery (or the database was slow): that must not look like a failure of the event's, which would be put aside.
+		return fmt.Errorf("%w, for longer than there was time to wait: %w", ErrContended, err)
 	case err != nil:
 		return fmt.Errorf("inbox: claim the event: %w", err)
 	case inserted == 1:

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"testing"
@@ -122,21 +121,21 @@ func (j *journal) await(t *testing.T, n int) {
 	require.Eventually(t, func() bool { return len(j.ids()) >= n }, 60*time.Second, 5*time.Millisecond)
 }
 
+// committed is the sum of the group's offsets, -1 while the broker doesn't say.
+func (b *bed) committed(t *testing.T) (sum int64) {
+	offsets, err := b.Admin().FetchOffsets(t.Context(), "billing")
+	if err != nil {
+		return -1
+	}
+	for _, o := range offsets.Offsets().Sorted() {
+		sum += max(o.At, 0)
+	}
+	return sum
+}
+
 func (b *bed) awaitCommitted(t *testing.T, n int64) {
 	t.Helper()
-	var last string
-	require.Eventually(t, func() bool {
-		offsets, err := b.Admin().FetchOffsets(t.Context(), "billing")
-		if err != nil {
-			return false
-		}
-		sum := int64(0)
-		for _, o := range offsets.Offsets().Sorted() {
-			sum += max(o.At, 0)
-		}
-		last = fmt.Sprint(sum)
-		return sum == n
-	}, 60*time.Second, 10*time.Millisecond, "committed: %s", &last)
+	require.Eventually(t, func() bool { return b.committed(t) == n }, 60*time.Second, 10*time.Millisecond, "%d records committed", n)
 }
 
 func (b *bed) letters(t *testing.T) []*kgo.Record {

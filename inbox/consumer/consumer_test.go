@@ -272,6 +272,38 @@ func TestRebalance(t *testing.T) {
 	require.Empty(t, b.letters(t))
 }
 
+// A handler that is stuck when its partition is taken away: its context ends, nothing is committed for it, and the next owner handles the record.
+func TestRebalanceTakesARecordFromAStuckHandler(t *testing.T) {
+	b := newBed(t, 1)
+	b.produce(t, record("k", "a"), record("k", "b"))
+	inside, taken := make(chan struct{}), make(chan struct{})
+	var stuck atomic.Bool
+	var j journal
+	handle := func(ctx context.Context, m Message) error {
+		if stuck.CompareAndSwap(false, true) {
+			close(inside)
+			<-ctx.Done()
+			if sum := b.committed(t); sum != 0 {
+				t.Errorf("%d records are committed already", sum)
+			}
+			close(taken)
+			return ctx.Err()
+		}
+		j.add(m)
+		return nil
+	}
+	opts := b.options()
+	opts.Drain = 50 * time.Millisecond
+	start(t, opts, handle)
+	<-inside
+	start(t, opts, handle)
+	<-taken
+	j.await(t, 2)
+	require.Equal(t, []string{"a", "b"}, j.ids())
+	b.awaitCommitted(t, 2)
+	require.Empty(t, b.letters(t))
+}
+
 func TestLostRecordsEndTheRun(t *testing.T) {
 	b := newBed(t, 1)
 	b.produce(t, record("k", "a"))

@@ -36,7 +36,7 @@ type Options struct {
 	// DeadLetterTopic names the topic for a record that can't be handled; it has to exist. Default: the record's topic + ".DLT".
 	DeadLetterTopic func(topic string) string
 	// Drain is how long a handler may go on when its partition is taken away or Run's context ends. Less than the group's
-	// rebalance timeout, 30s. Default: 10s.
+	// rebalance timeout, 30s. A member that dies is noticed Drain + 10s later. Default: 10s.
 	Drain time.Duration
 	// Recent is how many handled ids are remembered per partition. Default: 4096; negative: none.
 	Recent int
@@ -53,8 +53,8 @@ type Options struct {
 }
 
 const (
-	sessionTimeout   = 10 * time.Second
 	rebalanceTimeout = 30 * time.Second
+	heartbeat        = 2 * time.Second
 	fetchWait        = 500 * time.Millisecond // also how long a close of a reader takes
 )
 
@@ -109,7 +109,8 @@ func (o Options) group() kafka.ConsumerGroupConfig {
 	}
 	return kafka.ConsumerGroupConfig{
 		ID: o.Group, Brokers: o.Brokers, Dialer: o.dialer(), Topics: o.Topics, StartOffset: start,
-		HeartbeatInterval: sessionTimeout / 5, SessionTimeout: sessionTimeout, RebalanceTimeout: rebalanceTimeout,
+		// kafka-go sends no heartbeats once a generation is over, so a session has to outlive the drain, or the last commit is refused.
+		HeartbeatInterval: heartbeat, SessionTimeout: o.Drain + 5*heartbeat, RebalanceTimeout: rebalanceTimeout,
 		JoinGroupBackoff: time.Second, WatchPartitionChanges: true,
 	}
 }
