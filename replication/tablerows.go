@@ -39,7 +39,10 @@ type TableRows struct {
 	filter RowFilter
 	began  time.Time
 	newer  time.Time // see LeaveNewer
-	rel    *Relation
+
+	below   *Horizon // see Below
+	columns string   // see KeysOnly
+	rel     *Relation
 }
 
 // OpenTableRows connects, with the settings under which values have the texts that the log gives them.
@@ -125,7 +128,7 @@ func (r *TableRows) Page(ctx context.Context, after *RowKey, limit int, take fun
 		if err != nil || n > 0 {
 			return n > 0, err
 		}
-		if !r.filter.Since.IsZero() || !r.filter.Until.IsZero() {
+		if !r.filter.Since.IsZero() || !r.filter.Until.IsZero() || r.below != nil {
 			return false, nil // a row without a time lies in no range
 		}
 		after = nil
@@ -200,7 +203,14 @@ func (r *TableRows) query(after *RowKey, timed bool, limit int) (sql string, arg
 	default:
 		where = append(where, fmt.Sprintf("%s > %s", id, arg(after.ID, r.typeOf(c.ID))))
 	}
-	sql = "SELECT * FROM " + r.table.SQL()
+	if r.below != nil && timed {
+		where = append(where, r.below.where(ts))
+	}
+	columns := "*"
+	if r.columns != "" {
+		columns = r.columns
+	}
+	sql = "SELECT " + columns + " FROM " + r.table.SQL()
 	if len(where) > 0 {
 		sql += " WHERE " + strings.Join(where, " AND ")
 	}

@@ -76,7 +76,7 @@ record. The replication slot moves only over what Kafka has acknowledged.`,
 	// Over forty flags would bury each command's own: the help of the command config lists them.
 	root.PersistentFlags().VisitAll(func(f *pflag.Flag) { f.Hidden = f.Name != config.FlagConfig })
 	root.AddCommand(a.runCommand(), a.checkCommand(), a.setupCommand(), a.teardownCommand(), a.statusCommand(), a.slotCommand(),
-		a.repairCommand(), a.replayCommand(), a.monitorCommand(), a.deadLetterCommand(), a.migrateCommand(), a.configCommand(), a.versionCommand())
+		a.repairCommand(), a.replayCommand(), a.pruneCommand(), a.monitorCommand(), a.deadLetterCommand(), a.migrateCommand(), a.configCommand(), a.versionCommand())
 	return root
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/archive"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/replication"
@@ -22,6 +23,7 @@ type replayOptions struct {
 	Since        string   `json:"since,omitempty"`
 	Until        string   `json:"until,omitempty"`
 	Topic        string   `json:"topic,omitempty"`
+	Files        []string `json:"files,omitempty"`
 
 	all, dryRun, skipBad, asJSON bool
 	rate                         int
@@ -50,6 +52,7 @@ Exit codes: 0 all is published, 1 it failed or was interrupted, 2 the command li
 and why is said.`,
 		Example: `  cdc-outbox replay --aggregate-type order --since 2026-01-31T08:00:00Z --until 2026-01-31T09:00:00Z --dry-run
   cdc-outbox replay --aggregate-type order --aggregate-id 42 --aggregate-id 43
+  cdc-outbox replay --from-archive public.outbox-20260131T080000Z-abcdefgh-0000.jsonl.zst --topic order.events.rebuilt
   cdc-outbox replay --all --topic order.events.rebuilt --rate 5000 --resume replay.state`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -71,6 +74,7 @@ and why is said.`,
 	f.StringVar(&o.Since, "since", "", "only rows from this time on (RFC 3339), by the timestamp column")
 	f.StringVar(&o.Until, "until", "", "only rows from before this time; the start of the run unless rows are named by --id")
 	f.BoolVar(&o.all, "all", false, "every row, where nothing else chooses")
+	f.StringArrayVar(&o.Files, "from-archive", nil, "all rows of this file that prune --archive has written, not the table's; may be repeated")
 	f.StringVar(&o.Topic, "topic", "", "publish to this topic instead of the rows' own")
 	f.IntVar(&o.rate, "rate", 1000, "rows a second at most; 0 for no limit")
 	f.StringVar(&o.resume, "resume", "", "keep the state of the run in this file, and go on from it")
@@ -95,7 +99,10 @@ func (o *replayOptions) filter() (f replication.RowFilter, err error) {
 		}
 	}
 	chosen := len(o.Types)+len(o.AggregateIDs)+len(o.IDs) > 0 || o.Since != "" || o.Until != ""
-	if o.all == chosen {
+	if len(o.Files) > 0 && (o.all || chosen) {
+		return f, usageError("--from-archive publishes whole files", "leave out what chooses rows")
+	}
+	if len(o.Files) == 0 && o.all == chosen {
 		return f, usageError("it is not said which rows to publish", "choose by --aggregate-type, --aggregate-id, --id, --since or --until, or take --all")
 	}
 	if o.rate < 0 || o.timeout <= 0 {
@@ -132,7 +139,10 @@ func (a *app) replay(ctx context.Context, c *config.Loaded, o *replayOptions, fi
 		}
 		defer r.pub.close()
 	}
-	for state.Source < len(s.admin.Tables) && err == nil {
+	for state.Source < len(o.Files) && err == nil {
+		err = r.file(ctx, o.Files[state.Source])
+	}
+	for len(o.Files) == 0 && state.Source < len(s.admin.Tables) && err == nil {
 		err = r.table(ctx, s, s.admin.Tables[state.Source], filter)
 	}
 	if err == nil {
@@ -177,6 +187,31 @@ func (r *replay) table(ctx context.Context, s slotChange, t replication.Table, f
 	if err := r.flush(ctx); err != nil {
 		return err
 	}
-	r.state.Source, r.state.Key = r.state.Source+1, nil
-	return r.state.save()
+	return r.state.nextSource()
+}
+
+// file publishes the rows of an archive, after it has been read once to see that it is whole.
+func (r *replay) file(ctx context.Context, path string) error {
+	_, err := archive.Verify(path)
+	n := int64(0)
+	if err == nil {
+		err = archive.Read(path, func(rel *replication.Relation, row replication.Tuple) error {
+			if n++; n <= r.state.FileRows {
+				return nil
+			}
+			done := n
+			return r.take(ctx, rel, row, func() { r.state.FileRows = done })
+		})
+	}
+	var known *fault.Error
+	if err != nil && ctx.Err() == nil && !errors.As(err, &known) {
+		err = &fault.Error{Kind: fault.Operator, Object: "--from-archive", Err: err, Next: "Take the file and its manifest from a copy."}
+	}
+	if err == nil {
+		err = r.flush(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	return r.state.nextSource()
 }

@@ -21,10 +21,12 @@ type replayState struct {
 	Run     string              `json:"run"`
 	Options replayOptions       `json:"options"`
 	Until   time.Time           `json:"until"`  // the start of the run where no other time was given
-	Source  int                 `json:"source"` // which of postgres.tables
+	Source  int                 `json:"source"` // which of postgres.tables, or of --from-archive
 	Key     *replication.RowKey `json:"key"`    // the last row of it that is done
 	Rows    int64               `json:"rows"`
-	Done    bool                `json:"done"`
+
+	FileRows int64 `json:"file_rows"` // of an archive: rows that are done
+	Done     bool  `json:"done"`
 
 	path string
 }
@@ -64,6 +66,11 @@ func openReplayState(o *replayOptions) (*replayState, error) {
 // newRunID sorts by time.
 func newRunID() string {
 	return time.Now().UTC().Format("20060102T150405Z") + "-" + strings.ToLower(rand.Text()[:8])
+}
+
+func (s *replayState) nextSource() error {
+	s.Source, s.Key, s.FileRows = s.Source+1, nil, 0
+	return s.save()
 }
 
 // save replaces the file as a whole: a crash leaves the state before or the one after.

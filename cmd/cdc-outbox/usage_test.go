@@ -66,7 +66,7 @@ func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
 		require.NotEmpty(t, c.Example, c.Name())
 		require.True(t, strings.HasPrefix(c.Example, "  cdc-outbox") || strings.Contains(c.Example, "cdc-outbox "+c.Name()), c.Name())
 	}
-	require.Equal(t, []string{"check", "config", "dead-letter", "migrate", "monitor", "repair", "replay", "run", "setup", "slot", "status", "teardown", "version"}, names)
+	require.Equal(t, []string{"check", "config", "dead-letter", "migrate", "monitor", "prune", "repair", "replay", "run", "setup", "slot", "status", "teardown", "version"}, names)
 }
 
 const canary = "hunter2canary"

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/archive"
+	"github.com/cdc-outbox/cdc-outbox/internal/config"
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/replication"
+)
+
+type pruneOptions struct {
+	olderThan, archive, verify                      string
+	age, pause, wait, lockTimeout, statementTimeout time.Duration
+	batch                                           int
+	trustSlot, dryRun, asJSON                       bool
+}
+
+func (a *app) pruneCommand() *cobra.Command {
+	var o pruneOptions
+	cmd := &cobra.Command{
+		Use:   "prune --older-than AGE",
+		Short: "Delete old rows of the outbox that Kafka has, archived first if wanted",
+		Long: `prune deletes rows whose timestamp is older than --older-than, in short transactions with pauses between them. Before the first it
+makes sure that the connector has had everything that it is going to delete acknowledged by Kafka: it takes a snapshot, and waits until the
+slot, and what is remembered of it (postgres.memory), have passed the end of the log as of then. A row that is committed
+later is not deleted, however old its timestamp. When the slot is missing, lost, not where it was left, or read by nobody,
+nothing is deleted.
+
+What was never read from the log, because the slot was made anew or the table had left the publication, it cannot tell from what was:
+run repair first after such an incident. Dead letters that do not hold their row need it in the table until they are retried.
+
+With --archive DIR the rows are written to compressed files with checksums first, which replay --from-archive reads. It takes
+SELECT and DELETE on the table. A publication that sends deletes sends these; they are no events.
+
+Exit codes: 0 done, 1 it failed or was interrupted, 2 the command line is wrong, 3 nothing may be deleted; why is said.`,
+		Example: `  cdc-outbox prune --older-than 7d --dry-run
+  cdc-outbox prune --older-than 7d --batch 1000 --pause 100ms
+  cdc-outbox prune --older-than 30d --archive /var/lib/outbox-archive
+  cdc-outbox prune --verify-archive /var/lib/outbox-archive`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.verify != "" {
+				return a.verifyArchive(o.verify)
+			}
+			if err := o.parse(); err != nil {
+				return err
+			}
+			c, err := a.load(cmd)
+			if err != nil {
+				return err
+			}
+			return a.prune(cmd.Context(), c, &o)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.olderThan, "older-than", "", "how old rows have to be, by the timestamp column: 7d, 36h, 90m")
+	f.IntVar(&o.batch, "batch", 1000, "rows a transaction deletes")
+	f.DurationVar(&o.pause, "pause", 100*time.Millisecond, "time between two transactions")
+	f.DurationVar(&o.wait, "wait", 2*time.Minute, "how long to wait for the connector to confirm what is there")
+	f.DurationVar(&o.lockTimeout, "lock-timeout", 2*time.Second, "how long a transaction may wait for a lock")
+	f.DurationVar(&o.statementTimeout, "statement-timeout", 30*time.Second, "how long a statement may take")
+	f.StringVar(&o.archive, "archive", "", "write the rows to files in this directory before they are deleted")
+	f.StringVar(&o.verify, "verify-archive", "", "read the files in this directory and compare their checksums; nothing else")
+	f.BoolVar(&o.trustSlot, "trust-slot", false, "go without what is remembered of the slot, where postgres.memory is off")
+	f.BoolVar(&o.dryRun, "dry-run", false, "count the rows and delete nothing")
+	f.BoolVar(&o.asJSON, "json", false, "print the summary as JSON")
+	return cmd
+}
+
+var days = regexp.MustCompile(`^(\d{1,5})d$`)
+
+func (o *pruneOptions) parse() (err error) {
+	if m := days.FindStringSubmatch(o.olderThan); m != nil {
+		n, _ := strconv.Atoi(m[1])
+		o.age = time.Duration(n) * 24 * time.Hour
+	} else if o.age, err = time.ParseDuration(o.olderThan); err != nil {
+		return usageError("--older-than is missing or no age", "write for instance --older-than 7d, or 36h")
+	}
+	if o.age <= 0 || o.batch <= 0 || o.batch > 100_000 || o.pause < 0 || o.wait < 0 || o.lockTimeout <= 0 || o.statementTimeout <= 0 {
+		return usageError("a number is out of its range", "an age, timeouts and --batch are greater than 0; --batch is 100000 at most")
+	}
+	if o.archive != "" {
+		if info, err := os.Stat(o.archive); err != nil || !info.IsDir() {
+			return usageError("--archive names no directory", "create it, on a disk with enough room")
+		}
+	}
+	return nil
+}
+
+// pruned is what prune prints for each table.
+type pruned struct {
+	Table   string             `json:"table"`
+	Cutoff  time.Time          `json:"older_than"`
+	Oldest  *time.Time         `json:"oldest"`
+	Rows    int64              `json:"rows"` // that may be deleted
+	Deleted int64              `json:"deleted"`
+	Files   []archive.Manifest `json:"archived"`
+}
+
+func (a *app) prune(ctx context.Context, c *config.Loaded, o *pruneOptions) error {
+	s, err := newSlotChange(c)
+	if err != nil {
+		return err
+	}
+	run, report := newRunID(), []*pruned{}
+	for _, t := range s.admin.Tables {
+		p := &pruning{o: o, run: run, table: t, progress: a.stderr, pruned: pruned{Table: t.String(), Files: []archive.Manifest{}}}
+		report = append(report, &p.pruned)
+		if err = p.do(ctx, s); err != nil {
+			break
+		}
+	}
+	if o.asJSON {
+		return errors.Join(err, a.printJSON(report))
+	}
+	for _, p := range report {
+		for _, m := range p.Files {
+			fmt.Fprintf(a.stdout, "archived: %s, %d rows, %d bytes\n", filepath.Join(o.archive, m.File), m.Rows, m.Bytes)
+		}
+		fmt.Fprintf(a.stdout, "%s: %d rows from before %s, %d deleted\n", p.Table, p.Rows, p.Cutoff.UTC().Format(time.RFC3339), p.Deleted)
+	}
+	return err
+}
+
+// verifyArchive reads every file of a directory.
+func (a *app) verifyArchive(dir string) error {
+	paths, err := filepath.Glob(filepath.Join(escapeGlob(dir), "*"+archive.Suffix))
+	if err != nil {
+		return err
+	}
+	bad := 0
+	for _, path := range paths {
+		m, err := archive.Verify(path)
+		if err != nil {
+			bad++
+			fmt.Fprintf(a.stdout, "damaged: %s\n", printable(err.Error()))
+			continue
+		}
+		fmt.Fprintf(a.stdout, "whole: %s, %d rows\n", printable(path), m.Rows)
+	}
+	if bad > 0 || len(paths) == 0 {
+		return &fault.Error{Kind: fault.Operator, Object: "archive", Err: fmt.Errorf("%d of %d files are damaged, or there is none", bad, len(paths)), Next: "Take them from a copy."}
+	}
+	return nil
+}
+
+// escapeGlob has a directory's name stand for itself.
+func escapeGlob(dir string) string {
+	return regexp.MustCompile(`[\\*?\[]`).ReplaceAllString(dir, `\$0`)
+}
+
+// describe is what the files say about the table.
+func (p *pruning) describe(ctx context.Context, rows *replication.TableRows) (h archive.Header, err error) {
+	d, err := rows.Describe(ctx)
+	if err != nil {
+		return h, err
+	}
+	p.rel = d.Relation
+	h = archive.Header{Run: p.run, Written: time.Now().UTC(), Schema: p.table.Schema, Table: p.table.Name, OID: d.Relation.OID,
+		Server: d.ServerVersion, SystemID: d.SystemID, Database: d.Database}
+	for _, c := range d.Relation.Columns {
+		h.Columns = append(h.Columns, archive.Column{Name: c.Name, Type: d.Types[c.Name], TypeOID: c.TypeOID, Modifier: c.Modifier})
+	}
+	return h, nil
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/archive"
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/replication"
+)
+
+const (
+	// archiveRows and archiveBytes are where a file of an archive ends. Its rows are deleted when it is on the disk.
+	archiveRows  = 100_000
+	archiveBytes = 64 << 20
+)
+
+// pruning is what happens to one table.
+type pruning struct {
+	pruned
+	o        *pruneOptions
+	run      string
+	table    replication.Table
+	progress io.Writer
+
+	rel   *replication.Relation // as the archive's header describes it
+	after *replication.RowKey   // the last row that was dealt with
+	said  time.Time
+}
+
+// span is a page of rows, first and last included.
+type span struct{ first, last replication.RowKey }
+
+func (p *pruning) do(ctx context.Context, s slotChange) error {
+	rows, err := replication.OpenTableRows(ctx, s.dsn, s.admin, p.table, replication.RowFilter{})
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	h, err := rows.TakeHorizon(ctx, p.o.age)
+	if err != nil {
+		return err
+	}
+	p.Cutoff = h.Cutoff
+	rows.Below(h)
+	if p.Rows, p.Oldest, err = rows.CountBelow(ctx); err != nil || p.o.dryRun || p.Rows == 0 {
+		return err
+	}
+	fmt.Fprintf(p.progress, "%s: %d rows; waiting until the slot has confirmed %s\n", p.table, p.Rows, h.LSN)
+	if err := rows.AwaitConfirmed(ctx, h, p.o.trustSlot, p.o.wait); err != nil {
+		return err
+	}
+	if err := rows.Limit(ctx, p.o.lockTimeout, p.o.statementTimeout); err != nil {
+		return err
+	}
+	var header archive.Header
+	if p.o.archive == "" {
+		rows.KeysOnly()
+	} else if header, err = p.describe(ctx, rows); err != nil {
+		return err
+	}
+	for {
+		spans, more, err := p.collect(ctx, rows, header)
+		if err != nil {
+			return err
+		}
+		if err := p.delete(ctx, rows, spans); err != nil || !more {
+			return err
+		}
+	}
+}
+
+// collect returns the next pages: one, or as many as a file holds, which is on the disk then.
+func (p *pruning) collect(ctx context.Context, rows *replication.TableRows, header archive.Header) (spans []span, more bool, err error) {
+	var w *archive.Writer
+	if p.o.archive != "" {
+		name := fmt.Sprintf("%s.%s-%s-%04d", url.PathEscape(p.table.Schema), url.PathEscape(p.table.Name), p.run, len(p.Files))
+		if w, err = archive.Create(p.o.archive, name, header); err != nil {
+			return nil, false, archiveFault(err)
+		}
+	}
+	n := 0
+	for more = true; more && err == nil && (len(spans) == 0 || w != nil && n < archiveRows && w.Size() < archiveBytes); {
+		var page *span
+		more, err = rows.Page(ctx, p.after, p.o.batch, func(rel *replication.Relation, row replication.Tuple, key replication.RowKey) error {
+			if page == nil {
+				page = &span{first: key}
+			}
+			page.last = key
+			n++
+			if w == nil {
+				return nil
+			}
+			if rel != p.rel {
+				return archiveFault(errors.New("the table's columns were changed meanwhile"))
+			}
+			return archiveFault(w.Write(row, key))
+		})
+		if page != nil {
+			spans, p.after = append(spans, *page), &page.last
+		}
+	}
+	if w == nil {
+		return spans, more, err
+	}
+	if err != nil || n == 0 {
+		w.Abort()
+		return nil, more, err
+	}
+	m, err := w.Finish()
+	if err != nil {
+		return nil, false, archiveFault(err)
+	}
+	p.Files = append(p.Files, m)
+	return spans, more, nil
+}
+
+func archiveFault(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &fault.Error{Kind: fault.Operator, Object: "--archive", Err: err, Next: "Rows that are in no whole file were not deleted; prune again."}
+}
+
+// delete deletes page by page.
+func (p *pruning) delete(ctx context.Context, rows *replication.TableRows, spans []span) error {
+	for _, s := range spans {
+		n, err := rows.Delete(ctx, s.first, s.last)
+		if err != nil {
+			return err
+		}
+		p.Deleted += n
+		if now := time.Now(); now.Sub(p.said) >= 5*time.Second {
+			fmt.Fprintf(p.progress, "%s: %d of %d rows deleted\n", p.table, p.Deleted, p.Rows)
+			p.said = now
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(p.o.pause):
+		}
+	}
+	return nil
+}

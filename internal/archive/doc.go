@@ -1,0 +1,61 @@
+// Package archive keeps rows of an outbox in files, so that they can be deleted from the table and still be published again.
+//
+// A file is text, compressed with zstd: a line with a Header, a line per row, a line with a Manifest. A row is a JSON array of
+// the values' texts as Postgres prints them, null for NULL; a text that is not UTF-8 is {"base64": "..."}. Beside it lies
+// the Manifest once more with the checksum of the compressed file. Both are on the disk under their names, or not there at all.
+package archive
+
+import (
+	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/replication"
+)
+
+// Format is the Header's first member.
+const Format = "cdc-outbox archive 1"
+
+// The names of files end so.
+const (
+	Suffix         = ".jsonl.zst"
+	ManifestSuffix = ".manifest.json"
+)
+
+// Header says what the rows are.
+type Header struct {
+	Format   string    `json:"format"`
+	Run      string    `json:"run"`
+	Written  time.Time `json:"written_at"`
+	Schema   string    `json:"schema"`
+	Table    string    `json:"table"`
+	OID      uint32    `json:"table_oid"`
+	Columns  []Column  `json:"columns"`
+	Server   string    `json:"server_version"`
+	SystemID string    `json:"system_id"`
+	Database string    `json:"database"`
+}
+
+// Column is one column.
+type Column struct {
+	Name     string `json:"name"`
+	Type     string `json:"type"`
+	TypeOID  uint32 `json:"type_oid"`
+	Modifier int32  `json:"modifier"`
+}
+
+// Manifest says how much there is. First and Last are keys of the table's order.
+type Manifest struct {
+	File   string              `json:"file,omitempty"`
+	Bytes  int64               `json:"bytes,omitempty"`
+	SHA256 string              `json:"sha256,omitempty"`
+	Rows   int64               `json:"rows"`
+	First  *replication.RowKey `json:"first"`
+	Last   *replication.RowKey `json:"last"`
+}
+
+func (h *Header) relation() *replication.Relation {
+	rel := &replication.Relation{OID: h.OID, Namespace: h.Schema, Name: h.Table}
+	for _, c := range h.Columns {
+		rel.Columns = append(rel.Columns, replication.Column{Name: c.Name, TypeOID: c.TypeOID, Modifier: c.Modifier})
+	}
+	return rel
+}

@@ -1,0 +1,235 @@
+package replication
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pglogrepl"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+)
+
+// What may be deleted is decided once, in this order:
+//
+//  1. A snapshot S is taken. A row whose xmin precedes S's xmin was written by a transaction that was over by then: every
+//     transaction that S may have seen running, and each of its subtransactions, has an id that does not precede it. So
+//     however old a row's timestamp is, one that was committed later is not among them, be it of a transaction that was open for
+//     days or of a prepared one.
+//  2. L is where the WAL ends, as inserted, not as written: with synchronous_commit = off a transaction is seen before
+//     its commit record is written. A transaction is seen only after its commit record was inserted (xact.c,
+//     RecordTransactionCommit), so those records all end at or before L.
+//  3. The slot is waited for until it has confirmed L. It confirms no transaction with an event that Kafka has not
+//     acknowledged. The slot alone would be a weak witness, since one that was made anew or moved stands beyond L as well:
+//     what is remembered of it (see memory) has to have got to L too, on this server and timeline, and is durable where
+//     confirmed_flush_lsn of a server before 17 is not. If the slot falls back later, the WAL that it reads again still has
+//     the rows: the table is not asked.
+//
+// After that the set of rows only shrinks: what is inserted or updated later has a later xmin.
+
+// Horizon is what may be deleted.
+type Horizon struct {
+	Cutoff time.Time     // only rows with a timestamp from before
+	XMin   string        // only rows of transactions before
+	LSN    pglogrepl.LSN // to be confirmed first
+}
+
+// emitted is what is written into the WAL while it is waited for the slot, which over WAL without events lies a little behind.
+const emitted = 2 * memoryStep
+
+// TakeHorizon decides which rows may be deleted once the slot has confirmed all of them.
+func (r *TableRows) TakeHorizon(ctx context.Context, olderThan time.Duration) (h Horizon, err error) {
+	if r.cfg.Columns.Timestamp == "" {
+		return h, &fault.Error{Kind: fault.Config, Object: "prune", Err: errors.New("no timestamp column is mapped, so no row has an age"), Next: "Set router.columns.timestamp."}
+	}
+	var lsn string
+	err = r.conn.QueryRow(ctx, `SELECT pg_snapshot_xmin(pg_current_snapshot())::xid::text, clock_timestamp()`).Scan(&h.XMin, &h.Cutoff)
+	if err == nil {
+		err = r.conn.QueryRow(ctx, `SELECT pg_current_wal_insert_lsn()::text`).Scan(&lsn)
+	}
+	if err == nil {
+		h.LSN, err = pglogrepl.ParseLSN(lsn)
+	}
+	if err != nil {
+		return h, adminQueryFault("server", err)
+	}
+	h.Cutoff = h.Cutoff.Add(-olderThan)
+	return h, nil
+}
+
+// Below leaves in what lies behind the horizon.
+func (r *TableRows) Below(h Horizon) { r.below = &h }
+
+// where is the horizon as a condition. age() counts from the same id within a statement. A frozen row so old that the ids
+// have gone half round since seems young, and is left.
+func (h *Horizon) where(ts string) string {
+	return fmt.Sprintf("%s < '%s'::timestamptz AND age(xmin) > age('%s'::xid)", ts, h.Cutoff.UTC().Format(time.RFC3339Nano), h.XMin)
+}
+
+// KeysOnly leaves out the columns that are not part of a row's key.
+func (r *TableRows) KeysOnly() {
+	r.columns = QuoteIdentifier(r.cfg.Columns.ID) + ", " + QuoteIdentifier(r.cfg.Columns.Timestamp)
+}
+
+// CountBelow counts the rows that may be deleted.
+func (r *TableRows) CountBelow(ctx context.Context) (n int64, oldest *time.Time, err error) {
+	ts := QuoteIdentifier(r.cfg.Columns.Timestamp)
+	err = r.conn.QueryRow(ctx, fmt.Sprintf("SELECT count(*), min(%s) FILTER (WHERE isfinite(%[1]s)) FROM %s WHERE %s", ts, r.table.SQL(), r.below.where(ts))).Scan(&n, &oldest)
+	if err != nil {
+		return 0, nil, adminQueryFault("table "+r.table.String(), err)
+	}
+	return n, oldest, nil
+}
+
+// Limit bounds how long a deletion may wait for a lock, and last.
+func (r *TableRows) Limit(ctx context.Context, lock, statement time.Duration) error {
+	for name, d := range map[string]time.Duration{"lock_timeout": lock, "statement_timeout": statement} {
+		if _, err := r.conn.Exec(ctx, "SELECT set_config($1, $2, false)", name, fmt.Sprintf("%dms", d.Milliseconds())); err != nil {
+			return adminQueryFault("server", err)
+		}
+	}
+	return nil
+}
+
+// Delete deletes what lies below the horizon from one key to another, both included, in a transaction of its own.
+func (r *TableRows) Delete(ctx context.Context, first, last RowKey) (int64, error) {
+	ts, id := QuoteIdentifier(r.cfg.Columns.Timestamp), QuoteIdentifier(r.cfg.Columns.ID)
+	t, i := r.typeOf(r.cfg.Columns.Timestamp), r.typeOf(r.cfg.Columns.ID)
+	sql := fmt.Sprintf(`DELETE FROM %s WHERE %s >= $1::%s AND %[2]s <= $3::%[3]s AND (%[2]s, %[4]s) >= ($1::%[3]s, $2::%[5]s) AND (%[2]s, %[4]s) <= ($3::%[3]s, $4::%[5]s) AND %[6]s`,
+		r.table.SQL(), ts, t, id, i, r.below.where(ts))
+	args := [][]byte{[]byte(*first.Timestamp), []byte(first.ID), []byte(*last.Timestamp), []byte(last.ID)}
+	for try := 1; ; try++ {
+		result := r.conn.PgConn().ExecParams(ctx, sql, args, nil, nil, nil).Read()
+		if result.Err == nil {
+			return result.CommandTag.RowsAffected(), nil
+		}
+		switch adminSQLState(result.Err) {
+		case "55P03", "57014", "40P01": // a lock or the time ran out, or a deadlock: somebody is busy with the table
+			if try < deletions && ctx.Err() == nil {
+				continue
+			}
+		}
+		return 0, adminQueryFault("table "+r.table.String(), result.Err)
+	}
+}
+
+// deletions is how often a page is tried whose deletion takes too long.
+const deletions = 3
+
+// Description is what has to be known of a table to read its rows elsewhere.
+type Description struct {
+	Relation                          *Relation
+	Types                             map[string]string // by column
+	ServerVersion, SystemID, Database string
+}
+
+// Describe asks for the columns as Page reads them.
+func (r *TableRows) Describe(ctx context.Context) (d Description, err error) {
+	rows := r.conn.PgConn().ExecParams(ctx, "SELECT * FROM "+r.table.SQL()+" LIMIT 0", nil, nil, nil, nil)
+	rows.NextRow()
+	d.Relation, d.Types = r.relation(rows.FieldDescriptions()), map[string]string{}
+	if _, err = rows.Close(); err == nil {
+		err = r.conn.QueryRow(ctx, `SELECT current_setting('server_version'), (SELECT system_identifier::text FROM pg_control_system()), current_database()`).
+			Scan(&d.ServerVersion, &d.SystemID, &d.Database)
+	}
+	if err != nil {
+		return d, adminQueryFault("table "+r.table.String(), err)
+	}
+	for _, c := range r.info.Columns {
+		d.Types[c.Name] = c.Type
+	}
+	return d, nil
+}
+
+// AwaitConfirmed waits until the slot, and what is remembered of it, have got to the horizon. Any doubt about the slot is an
+// error. trustSlot does without the memory.
+func (r *TableRows) AwaitConfirmed(ctx context.Context, h Horizon, trustSlot bool, limit time.Duration) error {
+	for deadline := time.Now().Add(limit); ; {
+		at, read, err := r.confirmed(ctx, trustSlot)
+		if err != nil {
+			return err
+		}
+		if at >= h.LSN {
+			return nil
+		}
+		if !time.Now().Before(deadline) {
+			f := &fault.Error{Kind: fault.Operator, Object: slotSubject(r.cfg), At: at.String(),
+				Err:  fmt.Errorf("it has not confirmed %s within %s: not everything that would be deleted is known to be in Kafka. Nothing was deleted", h.LSN, limit),
+				Next: "`cdc-outbox status` says what the connector waits for; then prune again."}
+			if !read {
+				f.Err = errors.New("nobody reads it, so it is not known whether Kafka has everything that would be deleted. Nothing was deleted")
+				f.Next = "Start the connector, then prune again."
+			}
+			return f
+		}
+		if _, err := r.conn.Exec(ctx, `SELECT pg_logical_emit_message(true, 'cdc-outbox.prune', repeat(' ', $1::int))`, emitted); err != nil {
+			return adminQueryFault("server", err)
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
+}
+
+// confirmed returns how far everything is known to be in Kafka.
+func (r *TableRows) confirmed(ctx context.Context, trustSlot bool) (at pglogrepl.LSN, read bool, err error) {
+	cfg := r.cfg
+	st, err := readSetupState(ctx, r.conn, cfg)
+	if err != nil {
+		return 0, false, adminQueryFault("catalog", err)
+	}
+	findings := append(checkServer(cfg, st), checkStandby(st)...)
+	findings = append(append(findings, checkTables(cfg, st)...), checkPair(cfg, st)...)
+	findings = append(append(findings, checkPublication(cfg, st)...), checkSlot(cfg, st)...)
+	if err := firstFailure(findings); err != nil {
+		return 0, false, err
+	}
+	slot := st.Slot
+	if !slot.Exists || st.Server.InRecovery {
+		return 0, false, &fault.Error{Kind: fault.Operator, Object: slotSubject(cfg), Err: errors.New("it does not exist on this server, or the server is a standby, so nothing says what Kafka has")}
+	}
+	if trustSlot {
+		return slot.ConfirmedFlush, slot.ActivePID != 0, nil
+	}
+	var id Identity
+	var now string
+	if err := r.conn.QueryRow(ctx, slotPosition).Scan(&id.SystemID, &id.Timeline, &now); err != nil {
+		return 0, false, adminQueryFault("server", err)
+	}
+	kept, err := r.remembered(ctx, st, id, slot)
+	return min(kept, slot.ConfirmedFlush), slot.ActivePID != 0, err
+}
+
+// remembered returns what the memory holds, where it and the slot agree.
+func (r *TableRows) remembered(ctx context.Context, st setupState, id Identity, slot SlotInfo) (pglogrepl.LSN, error) {
+	row := remembered{}
+	err := error(pgx.ErrNoRows)
+	if st.Memory.Exists {
+		err = r.conn.QueryRow(ctx, fmt.Sprintf(`SELECT position::text, system_id, timeline FROM %s WHERE slot = $1::text`, r.cfg.Memory.SQL()), r.cfg.Slot).
+			Scan(&row.Position, &row.SystemID, &row.Timeline)
+	}
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, &fault.Error{Kind: fault.Operator, Object: slotSubject(r.cfg), Err: errors.New("nothing is remembered of it (postgres.memory), so one that was made anew or moved by hand would look as if everything were published"),
+			Next: "Start the connector once with postgres.memory; `cdc-outbox setup` creates the table. Or, where you know that the slot is the one it always was, add --trust-slot."}
+	}
+	if err != nil {
+		return 0, adminQueryFault("table "+r.cfg.Memory.String(), err)
+	}
+	kept, err := pglogrepl.ParseLSN(row.Position)
+	if err != nil {
+		return 0, adminQueryFault("table "+r.cfg.Memory.String(), err)
+	}
+	m := memory{cfg: &Config{Slot: r.cfg.Slot}}
+	if err := m.judge(row, kept, id, slot); err != nil {
+		return 0, err
+	}
+	if row.Timeline != id.Timeline {
+		return 0, &fault.Error{Kind: fault.Operator, Object: slotSubject(r.cfg), Err: fmt.Errorf("the server is on timeline %d, and what is remembered of the slot is of timeline %d", id.Timeline, row.Timeline),
+			Next: "Start the connector, then prune again."}
+	}
+	return kept, nil
+}
