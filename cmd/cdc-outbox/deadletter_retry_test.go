@@ -58,7 +58,7 @@ func TestRetryFromTheTable(t *testing.T) {
 	for _, id := range []string{"plain", long, huge} {
 		r.db.Exec(t, fmt.Sprintf(`INSERT INTO outbox VALUES ('%s', 'no/topic', 'k', 'created', '%s', '{"h": "%s"}')`, id, payload, canary))
 	}
-	r.db.Exec(t, fmt.Sprintf(`INSERT INTO outbox VALUES ('small', 'no/topic', 'k', 'created', '1')`))
+	r.db.Exec(t, `INSERT INTO outbox VALUES ('small', 'no/topic', 'k', 'created', '1')`)
 	list := r.aside(4)
 	for i, e := range list[:3] {
 		require.Equal(t, deadletter.KindPointer, e.Kind, i)

@@ -20,8 +20,6 @@ const countLimit = time.Minute
 type slotChange struct {
 	dsn   string
 	admin replication.AdminConfig
-	to    string
-	lose  bool
 }
 
 func (a *app) slotCommand() *cobra.Command {

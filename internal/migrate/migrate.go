@@ -185,10 +185,6 @@ func decide(what string) rule {
 	return func(*migration, string) outcome { return outcome{Decide, "", what} }
 }
 
-func refuse(why string) rule {
-	return func(*migration, string) outcome { return outcome{Refused, "", why} }
-}
-
 // only is for options whose one value (the first is the default) means nothing here, and the others need somebody.
 func only(harmless string, why string, otherwise outcome) rule {
 	return func(_ *migration, value string) outcome {
