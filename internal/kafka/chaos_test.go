@@ -66,7 +66,7 @@ func chaos(t *testing.T, seed uint64, stateful bool) {
 			case 2:
 				require.NoError(t, c.MoveTopicPartition(fmt.Sprint("t", r.IntN(topics)), int32(r.IntN(partitions)), int32(r.IntN(brokers))))
 			case 3:
-				d.arm(strike(r.IntN(3)), 1+r.IntN(5))
+				d.arm(strike(r.IntN(3)), 1+r.IntN(5), 0)
 			}
 		}
 		g.produce(fmt.Sprint("t", r.IntN(topics)), fmt.Sprint("k", r.IntN(10)))

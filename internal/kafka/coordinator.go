@@ -309,6 +309,9 @@ func (p *Producer) stepFailed(err error) time.Duration {
 func (p *Producer) judge(api, object string, code int16) (ok bool, wait time.Duration) {
 	x := p.tx
 	v := verdictOf(code)
+	if code != 0 && v.action == done { // a success of Produce requests only
+		v.action, v.trouble = mute, Rejected
+	}
 	switch v.action {
 	case done:
 		x.failures = 0

@@ -1,19 +1,15 @@
 package kafka
 
 import (
-	"context"
 	"fmt"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 )
 
 // onePartition makes requests of one small batch each, so that five are in flight soon.
@@ -43,7 +39,10 @@ func (r *rig) gate(n int) *atomic.Int32 {
 	var at atomic.Int32
 	r.cluster.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) {
 		r.cluster.KeepControl()
-		if at.Add(1) == 1 {
+		switch at.Add(1) {
+		case int32(n) + 1:
+			r.cluster.DropControl()
+		case 1:
 			for deadline := time.Now().Add(5 * time.Second); r.inFlight() < n && time.Now().Before(deadline); {
 				time.Sleep(time.Millisecond)
 			}
@@ -60,49 +59,6 @@ func (r *rig) burst() {
 	r.Flush()
 }
 
-// TestErrorInFlight: each code that a broker gives instead of appending, and those it may give after appending, on the
-// first, middle and last of five batches in flight.
-func TestErrorInFlight(t *testing.T) {
-	codes := []int16{3, 5, 6, 56, 74, 19, 7, 20, 2, 89, 10, 18, 45, 59, 47, 29, 87, -1, 200}
-	for _, code := range codes {
-		for _, n := range []int32{1, 3, 5} {
-			t.Run(fmt.Sprintf("%s at %d", verdictOf(code).name, n), func(t *testing.T) {
-				t.Parallel()
-				r := onePartition(t)
-				r.warm()
-				at := r.gate(5)
-				h := r.cluster.Fault(kfake.Fault{
-					Keys: []kmsg.Key{kmsg.Produce}, Err: &kerr.Error{Code: code, Message: verdictOf(code).name},
-					When: func(kmsg.Request) bool { return at.Load() == n },
-				})
-				r.burst()
-				r.check()
-				require.Equal(t, 1, h.Hits())
-				require.Empty(t, r.Trouble())
-				require.GreaterOrEqual(t, testutil.ToFloat64(r.metrics.rewinds), 1.0)
-				require.GreaterOrEqual(t, testutil.ToFloat64(r.metrics.retries.WithLabelValues(verdictOf(code).name)), 1.0)
-				bumps := 0.0
-				if a := verdictOf(code).action; a == bump || a == renew {
-					bumps = 1
-				}
-				require.Equal(t, bumps, testutil.ToFloat64(r.metrics.epochBumps))
-			})
-		}
-	}
-}
-
-func TestFenced(t *testing.T) {
-	r := onePartition(t)
-	r.warm()
-	r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.ProducerFenced})
-	r.produce("t", "k")
-	r.Flush()
-	err := <-r.ended
-	require.Equal(t, fault.Operator, fault.KindOf(err))
-	require.ErrorContains(t, err, "PRODUCER_FENCED")
-	require.Equal(t, err, r.Drain(context.Background()), "who waits gets the same error")
-}
-
 // TestConnectionInFlight: the connection breaks, before or after the append, or the broker falls silent, at the first,
 // middle and last of five requests in flight.
 func TestConnectionInFlight(t *testing.T) {
@@ -116,7 +72,7 @@ func TestConnectionInFlight(t *testing.T) {
 				if strike(s) != cutBeforeAppend {
 					r.gate(5)
 				}
-				d.arm(strike(s), n)
+				d.arm(strike(s), n, 0)
 				r.burst()
 				r.check()
 				require.Equal(t, 1, d.count())
@@ -188,7 +144,7 @@ func TestLeaderFrozen(t *testing.T) {
 		cfg.Dial = d.dial
 	})
 	r.warm()
-	d.arm(swallow, 1)
+	d.arm(swallow, 1, 0)
 	r.burst()
 	require.Eventually(t, func() bool { return d.count() == 1 }, 5*time.Second, time.Millisecond)
 	require.NoError(t, c.MoveTopicPartition("t", 0, 1-c.LeaderFor("t", 0)))

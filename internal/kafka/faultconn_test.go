@@ -15,6 +15,7 @@ type faultDial struct {
 	answers int
 	strike  strike
 	struck  int
+	code    int16
 }
 
 type strike int
@@ -23,6 +24,7 @@ const (
 	cutAfterAppend  strike = iota // the answer is lost together with the connection
 	swallow                       // the answer never comes, nor any later one
 	cutBeforeAppend               // the request does not reach the broker
+	replaceAnswer                 // the answer is another one: code, for partition 0 of topic "t", alone in the request
 )
 
 func newFaultDial() *faultDial { return &faultDial{conns: map[*faultConn]struct{}{}} }
@@ -40,10 +42,10 @@ func (d *faultDial) dial(ctx context.Context, network, addr string) (net.Conn, e
 }
 
 // arm lets the n-th Produce from now on, counting from 1, be struck.
-func (d *faultDial) arm(s strike, n int) {
+func (d *faultDial) arm(s strike, n int, code int16) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.strike, d.answers = s, n
+	d.strike, d.answers, d.code = s, n, code
 }
 
 func (d *faultDial) count() int {
@@ -134,6 +136,15 @@ func (c *faultConn) pass(p []byte) int {
 		if c.produces > 0 {
 			c.produces--
 			if d.strike != cutBeforeAppend && d.due() {
+				if d.strike == replaceAnswer {
+					// size, correlation id, count of topics, "t", count of partitions, index
+					binary.BigEndian.PutUint16(p[at+4+4+4+3+4+4:], uint16(d.code))
+					at += 4 + int(binary.BigEndian.Uint32(p[at:]))
+					if at >= len(p) {
+						return len(p)
+					}
+					continue
+				}
 				c.mute = true
 				if d.strike == cutAfterAppend {
 					_ = c.Close()

@@ -2,7 +2,9 @@ package kafka
 
 import (
 	"context"
+	"flag"
 	"fmt"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,9 +22,18 @@ import (
 )
 
 // testPatience is how long a test waits for what should come.
-const testPatience = 10 * time.Second
+const (
+	testPatience = 10 * time.Second
+	testTick     = time.Millisecond
+)
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if flag.Lookup("test.parallel").Value.String() == strconv.Itoa(runtime.GOMAXPROCS(0)) {
+		_ = flag.Set("test.parallel", "8") // the tests wait, for back-offs above all
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // quickPace makes retries quick enough for tests.
 func quickPace() pace {
@@ -51,6 +62,7 @@ type rig struct {
 	cluster *kfake.Cluster
 	*Producer
 	ended chan error
+	dial  *faultDial // where the test has one
 	stop  context.CancelFunc
 
 	mu     sync.Mutex

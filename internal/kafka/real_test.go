@@ -48,7 +48,7 @@ func TestReal_sequence_wraps(t *testing.T) {
 	r.Producer.mu.Unlock()
 
 	r.warm()
-	d.arm(cutAfterAppend, 3)
+	d.arm(cutAfterAppend, 3, 0)
 	r.burst()
 	r.drain()
 	require.Equal(t, 1, d.count())

@@ -260,7 +260,7 @@ func (p *Producer) tryRecover(ctx context.Context, t *transaction, id identity, 
 	switch {
 	case err != nil:
 		return err
-	case t.sealed && text == t.metadata:
+	case t.ending && text == t.metadata: // not to be read before: Produce seals at any time
 		p.finishRecovery(t, r, true)
 	case p.tx.untouched(text):
 		p.finishRecovery(t, r, false)

@@ -222,100 +222,53 @@ func TestTransactionFenced(t *testing.T) {
 	require.Len(t, r.acked, 20)
 }
 
-// fail answers the n-th request of the key with the code, handled or not.
+// answerOnce answers the next request of the key with the code, instead of the work.
 func answerOnce(c *kfake.Cluster, key kmsg.Key, code int16) *atomic.Int32 {
 	var hits atomic.Int32
 	c.ControlKey(int16(key), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		hits.Add(1)
-		res := req.ResponseKind()
-		res.SetVersion(req.GetVersion())
-		switch res := res.(type) {
-		case *kmsg.AddPartitionsToTxnResponse:
-			for _, t := range req.(*kmsg.AddPartitionsToTxnRequest).Topics {
-				rt := kmsg.NewAddPartitionsToTxnResponseTopic()
-				rt.Topic = t.Topic
-				for _, p := range t.Partitions {
-					rp := kmsg.NewAddPartitionsToTxnResponseTopicPartition()
-					rp.Partition, rp.ErrorCode = p, code
-					rt.Partitions = append(rt.Partitions, rp)
-				}
-				res.Topics = append(res.Topics, rt)
-			}
-		case *kmsg.AddOffsetsToTxnResponse:
-			res.ErrorCode = code
-		case *kmsg.EndTxnResponse:
-			res.ErrorCode = code
-		case *kmsg.InitProducerIDResponse:
-			res.ErrorCode = code
-		case *kmsg.TxnOffsetCommitResponse:
-			for _, t := range req.(*kmsg.TxnOffsetCommitRequest).Topics {
-				rt := kmsg.NewTxnOffsetCommitResponseTopic()
-				rt.Topic = t.Topic
-				rp := kmsg.NewTxnOffsetCommitResponseTopicPartition()
-				rp.ErrorCode = code
-				rt.Partitions = append(rt.Partitions, rp)
-				res.Topics = append(res.Topics, rt)
-			}
-		case *kmsg.OffsetFetchResponse:
-			res.ErrorCode = code
-		}
-		return res, nil, true
+		return refusalOf(req, code), nil, true
 	})
 	return &hits
 }
 
-// Errors that pass, or that abort the transaction, at each of its steps: the log is the input.
-func TestTransactionErrors(t *testing.T) {
-	for _, test := range []struct {
-		key   kmsg.Key
-		code  int16
-		redos float64
-	}{
-		{kmsg.AddPartitionsToTxn, 51, 0}, {kmsg.AddPartitionsToTxn, 14, 0}, {kmsg.AddPartitionsToTxn, 16, 0},
-		{kmsg.AddPartitionsToTxn, 29, 0}, {kmsg.AddPartitionsToTxn, 48, 1}, {kmsg.AddPartitionsToTxn, 47, 1},
-		{kmsg.AddOffsetsToTxn, 16, 0}, {kmsg.AddOffsetsToTxn, 51, 0}, {kmsg.AddOffsetsToTxn, 48, 1},
-		{kmsg.TxnOffsetCommit, 15, 0}, {kmsg.TxnOffsetCommit, 3, 0}, {kmsg.TxnOffsetCommit, 47, 1}, {kmsg.TxnOffsetCommit, 30, 0},
-		{kmsg.EndTxn, 51, 0}, {kmsg.EndTxn, 16, 0}, {kmsg.EndTxn, 48, 1},
-	} {
-		t.Run(fmt.Sprintf("%s %s", test.key.Name(), verdictOf(test.code).name), func(t *testing.T) {
-			t.Parallel()
-			c := newCluster(t, kfake.SeedTopics(2, "a", "b"))
-			r := newRig(t, c, exactlyOnce("first"))
-			r.begin()
-			r.transact(50, "a", "b")
-			r.drain()
-			hits := answerOnce(c, test.key, test.code)
-			r.transact(50, "a", "b")
-			r.transact(50, "b")
-			r.checkCommitted()
-			require.EqualValues(t, 1, hits.Load())
-			require.Equal(t, test.redos, testutil.ToFloat64(r.metrics.transactions.WithLabelValues("aborted")))
-			require.Empty(t, r.Trouble())
-		})
-	}
-}
-
-// Produce errors that end the transaction, at the first, middle and last of five in flight: it is aborted and sent again.
-func TestTransactionRedo(t *testing.T) {
-	for _, code := range []int16{45, 59, 47, 48, 120} {
-		for _, n := range []int32{1, 3, 5} {
-			t.Run(fmt.Sprintf("%s at %d", verdictOf(code).name, n), func(t *testing.T) {
-				t.Parallel()
-				c := newCluster(t, kfake.SeedTopics(1, "t"))
-				r := newRig(t, c, exactlyOnce("first"), func(cfg *Config) { cfg.MaxBatchBytes = 300; cfg.MaxRequestBytes = 200 })
-				r.begin()
-				r.transact(10, "t")
-				r.drain()
-				at := r.gate(5)
-				h := r.cluster.Fault(produceFault(code, func() bool { return at.Load() == n }))
-				r.transact(60, "t")
-				r.checkCommitted()
-				require.Equal(t, 1, h.Hits())
-				require.EqualValues(t, 1, testutil.ToFloat64(r.metrics.transactions.WithLabelValues("aborted")))
-				require.Empty(t, r.Trouble())
-			})
+// refusalOf is the answer with the code for all that the request names.
+func refusalOf(req kmsg.Request, code int16) kmsg.Response {
+	res := req.ResponseKind()
+	res.SetVersion(req.GetVersion())
+	switch res := res.(type) {
+	case *kmsg.AddPartitionsToTxnResponse:
+		for _, t := range req.(*kmsg.AddPartitionsToTxnRequest).Topics {
+			rt := kmsg.NewAddPartitionsToTxnResponseTopic()
+			rt.Topic = t.Topic
+			for _, p := range t.Partitions {
+				rp := kmsg.NewAddPartitionsToTxnResponseTopicPartition()
+				rp.Partition, rp.ErrorCode = p, code
+				rt.Partitions = append(rt.Partitions, rp)
+			}
+			res.Topics = append(res.Topics, rt)
 		}
+	case *kmsg.AddOffsetsToTxnResponse:
+		res.ErrorCode = code
+	case *kmsg.EndTxnResponse:
+		res.ErrorCode = code
+	case *kmsg.InitProducerIDResponse:
+		res.ErrorCode = code
+	case *kmsg.TxnOffsetCommitResponse:
+		for _, t := range req.(*kmsg.TxnOffsetCommitRequest).Topics {
+			rt := kmsg.NewTxnOffsetCommitResponseTopic()
+			rt.Topic = t.Topic
+			rp := kmsg.NewTxnOffsetCommitResponseTopicPartition()
+			rp.ErrorCode = code
+			rt.Partitions = append(rt.Partitions, rp)
+			res.Topics = append(res.Topics, rt)
+		}
+	case *kmsg.OffsetFetchResponse:
+		res.ErrorCode = code
+	case *kmsg.FindCoordinatorResponse:
+		res.ErrorCode = code
 	}
+	return res
 }
 
 // The answer to EndTxn is lost after the commit: the same is asked again, and nothing is sent twice.
