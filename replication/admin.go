@@ -182,6 +182,8 @@ func adminRefusal(pc *pgx.ConnConfig, code string) (fault.Kind, string) {
 		return fault.Operator, fmt.Sprintf("-- see whether pg_hba.conf has a line for the role, this database and this host; if the role may not log in:\nALTER ROLE %s LOGIN;", role)
 	case "3D000":
 		return fault.Operator, fmt.Sprintf("-- name the outbox's database in postgres.dsn, or create it:\nCREATE DATABASE %s;", QuoteIdentifier(pc.Database))
+	case "42704": // the driver passes a word that it does not know on to the server
+		return fault.Operator, "Take the parameter out of postgres.dsn, or correct its name."
 	case "42501":
 		return fault.Operator, fmt.Sprintf("GRANT CONNECT ON DATABASE %s TO %s;", QuoteIdentifier(pc.Database), role)
 	case "53300":

@@ -88,6 +88,7 @@ func TestPreflightConnectionIsOneFinding(t *testing.T) {
 	for name, c := range map[string]struct{ dsn, found, remedy string }{
 		"password":       {at, "28P01", `\password "app"`},
 		"no database":    {strings.Replace(strings.Replace(at, canary, "right", 1), "/"+db.Name, "/no'ne", 1), "3D000", `CREATE DATABASE "no'ne";`},
+		"mistyped key":   {"host=127.0.0.1 port=" + db.Addr()[strings.LastIndex(db.Addr(), ":")+1:] + " user=postgres pasword=" + canary + " dbname=" + db.Name, "42704", "postgres.dsn"},
 		"no grant":       {strings.Replace(at, canary, "right", 1), "42501", "GRANT CONNECT ON DATABASE"},
 		"refused":        {"postgres://app:" + canary + "@127.0.0.1:1/x", "cannot connect", "pg_isready -h 127.0.0.1 -p 1"},
 		"no such host":   {"postgres://app:" + canary + "@no-such-host.invalid/x", "cannot connect", "pg_isready -h no-such-host.invalid"},

@@ -75,6 +75,8 @@ record. The replication slot moves only over what Kafka has acknowledged.`,
 	config.AddFlags(root.PersistentFlags())
 	// Over forty flags would bury each command's own: the help of the command config lists them.
 	root.PersistentFlags().VisitAll(func(f *pflag.Flag) { f.Hidden = f.Name != config.FlagConfig })
+	root.SetUsageTemplate(root.UsageTemplate() +
+		"{{if ne .Name \"config\"}}\nEvery key of the configuration is a flag, too, such as --kafka-brokers: cdc-outbox config --help lists them.\n{{end}}")
 	root.AddCommand(a.runCommand(), a.checkCommand(), a.setupCommand(), a.teardownCommand(), a.statusCommand(), a.slotCommand(),
 		a.repairCommand(), a.replayCommand(), a.pruneCommand(), a.monitorCommand(), a.deadLetterCommand(), a.migrateCommand(), a.configCommand(), a.versionCommand())
 	return root

@@ -213,6 +213,7 @@ func TestBadFiles(t *testing.T) {
 		"nested list":      {"postgres: {tables: [[a]]}\n", "takes a list of plain values"},
 		"two documents":    {"delivery: at_least_once\n---\nlog: {level: warn}\n", "more than one YAML document"},
 		"a list":           {"- a\n", "this is a section"},
+		"near a section":   {"router:\n  colums:\n    id: event_id\n", "did you mean router.columns?"},
 		"short key":        {"slot: a\n", "did you mean postgres.slot?"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,7 +1,9 @@
 package config
 
 import (
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -100,6 +102,19 @@ func fieldBy(name func(Field) string) map[string]Field {
 		m[name(f)] = f
 	}
 	return m
+}
+
+// sections lists the names that keys stand below.
+func sections() []string {
+	seen := map[string]bool{}
+	for _, f := range fields() {
+		for i, c := range f.Key {
+			if c == '.' {
+				seen[f.Key[:i]] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(seen))
 }
 
 // isSection says whether keys start with this one and a dot.

@@ -101,7 +101,11 @@ func (p *yamlParser) section(n *yaml.Node, prefix string, out map[string]any) {
 			out[name.Value] = sub
 			p.section(value, key+".", sub)
 		default:
-			p.problems = append(p.problems, unknown(key, p.where(name.Line), "key", names(func(f Field) string { return f.Key })))
+			candidates := names(func(f Field) string { return f.Key })
+			if value.Kind == yaml.MappingNode {
+				candidates = sections()
+			}
+			p.problems = append(p.problems, unknown(key, p.where(name.Line), "key", candidates))
 		}
 	}
 }

@@ -40,7 +40,7 @@ func (c *checker) missing(ctx context.Context, w *wire, controller string, topic
 		a := &answers[i]
 		s := c.cfg.CreateTopic(a.Name)
 		if a.ErrorCode == 0 || a.ErrorCode == topicAlreadyExists {
-			c.ok("topic "+a.Name, fmt.Sprintf("It does not exist; it will be created with %d partitions and %d replicas.", s.Partitions, s.ReplicationFactor))
+			c.ok("topic "+a.Name, fmt.Sprintf("It does not exist; it will be created, partitions: %d, replicas: %d.", s.Partitions, s.ReplicationFactor))
 			continue
 		}
 		r := c.cfg.creationRefused(a.Name, s, a)
