@@ -182,3 +182,35 @@ func TestArchiveAndBack(t *testing.T) {
 	require.Len(t, b.records("after", 305), 305, "nothing of a damaged file is published")
 	require.Equal(t, 0, c.stop(syscall.SIGTERM))
 }
+
+// TestPruneAndReplayPartitions: a partitioned outbox is read, archived and deleted from by its root.
+func TestPruneAndReplayPartitions(t *testing.T) {
+	db := testkit.Postgres(t)
+	b := newBed(t, db, "orders.events", "before", "after")
+	db.Exec(t, `CREATE TABLE outbox (id uuid DEFAULT gen_random_uuid(), aggregate_type text, aggregate_id text, event_type text, payload jsonb, headers jsonb,
+		created_at timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (id, created_at)) PARTITION BY RANGE (created_at);
+		CREATE TABLE outbox_new PARTITION OF outbox DEFAULT`)
+	day := time.Now().UTC().Add(-9 * 24 * time.Hour).Format("2006-01-02")
+	db.Exec(t, `CREATE TABLE outbox_old PARTITION OF outbox FOR VALUES FROM (MINVALUE) TO ('`+day+`')`)
+	require.Equal(t, 0, invoke(t, b.env, "setup").code)
+	c := start(t, b.env)
+	c.awaitReady(200)
+	db.Exec(t, oldOrders)
+	db.Exec(t, `INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload, created_at) SELECT 'orders', '1', 'e', '{}', now() - g * interval '1 day' FROM generate_series(0, 9) g`)
+	r := invoke(t, b.env, "replay", "--until="+time.Now().Add(-36*time.Hour).UTC().Format(time.RFC3339), "--topic=before", "--rate=0")
+	require.Equal(t, 0, r.code, r.all())
+	dir := t.TempDir()
+	r = invoke(t, b.env, "prune", "--older-than=36h", "--archive="+dir, "--batch=50", "--pause=0s")
+	require.Equal(t, 0, r.code, r.all())
+	require.Contains(t, r.stdout, "308 deleted")
+	require.EqualValues(t, 2, number(t, db, "SELECT count(*) FROM outbox"))
+	paths, err := filepath.Glob(filepath.Join(dir, "*"+archive.Suffix))
+	require.NoError(t, err)
+	r = invoke(t, b.env, "replay", "--from-archive="+paths[0], "--topic=after", "--rate=0")
+	require.Equal(t, 0, r.code, r.all())
+	before, after := b.records("before", 308), b.records("after", 308)
+	for i := range before {
+		require.Equal(t, content(before[i]), content(after[i]))
+	}
+	require.Equal(t, 0, c.stop(syscall.SIGTERM))
+}
