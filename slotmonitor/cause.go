@@ -56,11 +56,16 @@ func cause(s Slot) Cause {
 
 // cause names the transaction and how to end it. Nobody but a person can know whether it may be ended.
 func (t *Transaction) cause() Cause {
-	c := Cause{Code: CauseOpenTransaction, Sentence: "Held back by " + t.String() + ".", Since: &t.Since, Object: fmt.Sprintf("pid %d", t.PID),
-		Next: fmt.Sprintf("End it in its application, or: SELECT pg_terminate_backend(%d);", t.PID)}
+	c := Cause{Code: CauseOpenTransaction, Sentence: "Held back by " + t.String() + ".", Since: &t.Since, Object: fmt.Sprintf("pid %d", t.PID), Next: t.next()}
 	if t.PID == 0 {
 		c.Object = fmt.Sprintf("prepared transaction %q", t.GID)
-		c.Next = fmt.Sprintf("In database %s: COMMIT PREPARED '%[2]s'; or ROLLBACK PREPARED '%[2]s';", t.Database, quoted(t.GID))
 	}
 	return c
+}
+
+func (t *Transaction) next() string {
+	if t.PID == 0 {
+		return fmt.Sprintf("In database %s: COMMIT PREPARED '%[2]s'; or ROLLBACK PREPARED '%[2]s';", t.Database, quoted(t.GID))
+	}
+	return fmt.Sprintf("End it in its application, or: SELECT pg_terminate_backend(%d);", t.PID)
 }

@@ -18,8 +18,7 @@ type history struct {
 	current uint64
 	slots   map[string]*slotHistory
 
-	oldestKey   string // the oldest transaction, to count its age where the server hides it
-	oldestSince time.Time
+	open map[string]time.Time // when each open transaction was first seen, to count its age where the server hides it
 }
 
 type slotHistory struct {
@@ -46,7 +45,7 @@ func (h *history) add(snap Snapshot, th Thresholds) ([]Slot, error) {
 		h.slots = map[string]*slotHistory{}
 	}
 	h.current = snap.Current
-	holder := h.holder(snap)
+	open := h.transactions(snap)
 	seen := make(map[string]*slotHistory, len(snap.Slots))
 	slots := make([]Slot, 0, len(snap.Slots))
 	for _, row := range snap.Slots {
@@ -58,7 +57,9 @@ func (h *history) add(snap Snapshot, th Thresholds) ([]Slot, error) {
 		if err != nil {
 			return nil, fmt.Errorf("slot %q: %w", row.Name, err)
 		}
-		s.HeldBy = holder
+		if s.Open = open; len(open) > 0 {
+			s.HeldBy = &open[0]
+		}
 		s.Cause = cause(s)
 		s.Alerts, s.Level = firing(judge(s, th, nil))
 		seen[row.Name] = sh
@@ -68,27 +69,32 @@ func (h *history) add(snap Snapshot, th Thresholds) ([]Slot, error) {
 	return slots, nil
 }
 
-// holder returns the oldest transaction once it is old enough to be worth naming.
-func (h *history) holder(snap Snapshot) *Transaction {
-	o := snap.Oldest
-	if o == nil {
-		h.oldestKey = ""
-		return nil
+// transactions returns those that are old enough to be worth naming, the oldest first.
+func (h *history) transactions(snap Snapshot) []Transaction {
+	seen := make(map[string]time.Time, len(snap.Open))
+	var old []Transaction
+	for i := range snap.Open {
+		o := &snap.Open[i]
+		key := o.XID + " " + o.GID
+		since, ok := h.open[key]
+		if !ok {
+			since = snap.At
+		}
+		seen[key] = since
+		t := Transaction{PID: o.PID, GID: o.GID, Database: o.Database, User: o.User, Application: o.Application, State: o.State, QueryStart: o.QueryStart}
+		if o.Age != nil {
+			t.Age = time.Duration(*o.Age * float64(time.Second))
+		} else {
+			t.Age, t.AtLeast = snap.At.Sub(since), true
+		}
+		if t.Age >= heldAfter {
+			t.Since = snap.At.Add(-t.Age)
+			t.Next = t.next()
+			old = append(old, t)
+		}
 	}
-	if key := o.XID + " " + o.GID; key != h.oldestKey {
-		h.oldestKey, h.oldestSince = key, snap.At
-	}
-	t := &Transaction{PID: o.PID, GID: o.GID, Database: o.Database, User: o.User, Application: o.Application, State: o.State, QueryStart: o.QueryStart}
-	if o.Age != nil {
-		t.Age = time.Duration(*o.Age * float64(time.Second))
-	} else {
-		t.Age, t.AtLeast = snap.At.Sub(h.oldestSince), true
-	}
-	if t.Age < heldAfter {
-		return nil
-	}
-	t.Since = snap.At.Add(-t.Age)
-	return t
+	h.open = seen
+	return old
 }
 
 func (sh *slotHistory) add(snap Snapshot, row slotRow, window time.Duration, volume int64) (Slot, error) {

@@ -138,7 +138,14 @@ func TestInactiveSince(t *testing.T) {
 func TestHolder(t *testing.T) {
 	h := newHistory(time.Minute)
 	at := func(seconds int, o *transactionRow) *Transaction {
-		return h.holder(Snapshot{At: start.Add(time.Duration(seconds) * time.Second), Oldest: o})
+		snap := Snapshot{At: start.Add(time.Duration(seconds) * time.Second)}
+		if o != nil {
+			snap.Open = []transactionRow{*o}
+		}
+		if old := h.transactions(snap); len(old) > 0 {
+			return &old[0]
+		}
+		return nil
 	}
 	require.Nil(t, at(0, nil))
 	require.Nil(t, at(0, &transactionRow{PID: 1, XID: "7", Age: ptr(9.0)}), "young")
@@ -155,7 +162,7 @@ func TestHolder(t *testing.T) {
 
 func TestParseSnapshot(t *testing.T) {
 	s, err := parseSnapshot([]byte(`{"slots": [{"slot_name": "s", "plugin": "pgoutput", "active_pid": null, "restart_lsn": null, "xmin": null, "brand_new_column": 3}],
-		"oldest": null, "standby": false, "keep_mb": 64, "current": "1/2", "at": "2026-01-02T03:04:05.678901+00:00"}`))
+		"open": [], "standby": false, "keep_mb": 64, "current": "1/2", "at": "2026-01-02T03:04:05.678901+00:00"}`))
 	require.NoError(t, err)
 	require.Equal(t, uint64(1<<32|2), s.Current)
 	require.Equal(t, int64(64<<20), *s.KeepSize)

@@ -15,7 +15,7 @@ type Snapshot struct {
 	Standby  bool
 	KeepSize *int64 // max_slot_wal_keep_size in bytes; nil: no limit
 	Slots    []slotRow
-	Oldest   *transactionRow
+	Open     []transactionRow // that have written, the oldest first; the five oldest are enough to act on
 
 	MayListWAL bool   // the role may call pg_ls_waldir()
 	WALFiles   *int64 // bytes in pg_wal; nil: not asked, or not allowed
@@ -32,19 +32,19 @@ WITH slots AS MATERIALIZED (
     LEFT JOIN pg_catalog.pg_stat_replication_slots st ON st.slot_name = s.slot_name
     LEFT JOIN pg_catalog.pg_stat_replication r ON r.pid = s.active_pid
    WHERE s.slot_type = 'logical' AND ($1::text[] IS NULL OR s.slot_name = ANY ($1::text[]))
-), oldest AS MATERIALIZED (
-  SELECT to_jsonb(o) AS row FROM (
+), open AS MATERIALIZED (
+  SELECT coalesce(jsonb_agg(to_jsonb(o) ORDER BY o.xids DESC), '[]') AS list FROM (
     SELECT pid, '' AS gid, coalesce(datname, '') AS database, coalesce(usename, '') AS user, coalesce(application_name, '') AS application,
            coalesce(state, '') AS state, extract(epoch FROM clock_timestamp() - xact_start) AS age, query_start, backend_xid::text AS xid, age(backend_xid) AS xids
       FROM pg_catalog.pg_stat_activity WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid()
     UNION ALL
     SELECT 0, gid, database, owner, '', 'prepared', extract(epoch FROM clock_timestamp() - prepared), NULL, transaction::text, age(transaction)
       FROM pg_catalog.pg_prepared_xacts
-    ORDER BY xids DESC LIMIT 1) o
+    ORDER BY xids DESC LIMIT 5) o
 )
 SELECT jsonb_build_object(
   'slots', slots.list,
-  'oldest', (SELECT row FROM oldest),
+  'open', (SELECT list FROM open),
   'standby', pg_is_in_recovery(),
   'may_list_wal', has_function_privilege('pg_catalog.pg_ls_waldir()', 'execute'),
   'keep_mb', (SELECT setting::bigint FROM pg_catalog.pg_settings WHERE name = 'max_slot_wal_keep_size'),
@@ -90,7 +90,7 @@ type readerRow struct {
 	ReplyTime   *time.Time `json:"reply_time"`
 }
 
-// transactionRow is the oldest transaction that has written.
+// transactionRow is a transaction that has written and is not over.
 type transactionRow struct {
 	PID         int      `json:"pid"`
 	GID         string   `json:"gid"`
@@ -106,18 +106,18 @@ type transactionRow struct {
 
 func parseSnapshot(answer []byte) (Snapshot, error) {
 	var a struct {
-		Slots   []slotRow       `json:"slots"`
-		Oldest  *transactionRow `json:"oldest"`
-		Standby bool            `json:"standby"`
-		MayList bool            `json:"may_list_wal"`
-		KeepMB  *int64          `json:"keep_mb"`
-		Current string          `json:"current"`
-		At      time.Time       `json:"at"`
+		Slots   []slotRow        `json:"slots"`
+		Open    []transactionRow `json:"open"`
+		Standby bool             `json:"standby"`
+		MayList bool             `json:"may_list_wal"`
+		KeepMB  *int64           `json:"keep_mb"`
+		Current string           `json:"current"`
+		At      time.Time        `json:"at"`
 	}
 	if err := json.Unmarshal(answer, &a); err != nil {
 		return Snapshot{}, fmt.Errorf("read the answer about slots: %w", err)
 	}
-	s := Snapshot{At: a.At, Standby: a.Standby, Slots: a.Slots, Oldest: a.Oldest, MayListWAL: a.MayList}
+	s := Snapshot{At: a.At, Standby: a.Standby, Slots: a.Slots, Open: a.Open, MayListWAL: a.MayList}
 	if a.KeepMB != nil && *a.KeepMB >= 0 {
 		bytes := *a.KeepMB << 20
 		s.KeepSize = &bytes

@@ -45,8 +45,9 @@ type Slot struct {
 	SecondsToLimit  *float64 `json:"seconds_to_limit"`            // at the last minute's growth; nil: no limit, not growing or not known
 	SecondsToFull   *float64 `json:"seconds_to_full,omitempty"`   // until the volume of pg_wal is full; nil as SecondsToLimit
 
-	HeldBy *Transaction `json:"held_by,omitempty"` // the oldest open transaction of the server, when it is old enough to matter
-	Stats  *Stats       `json:"decoding,omitempty"`
+	HeldBy *Transaction  `json:"held_by,omitempty"`           // the oldest open transaction of the server, when it is old enough to matter
+	Open   []Transaction `json:"open_transactions,omitempty"` // it and the next ones that are, the oldest first: each of them holds the log back in its turn
+	Stats  *Stats        `json:"decoding,omitempty"`
 
 	Cause  Cause   `json:"cause"`
 	Level  Level   `json:"level"` // the worst of Alerts
@@ -88,6 +89,7 @@ type Transaction struct {
 	AtLeast     bool          `json:"at_least,omitempty"`    // the role may not see when it began: Age counts from when the monitor saw it first
 	QueryStart  *time.Time    `json:"query_start,omitempty"` // of its present or last statement
 	Since       time.Time     `json:"since"`
+	Next        string        `json:"next"` // how to end it
 }
 
 // String names the transaction without its query, which may hold data.

@@ -67,6 +67,11 @@ func slotLines(line func(string, string, ...any), s *slotmonitor.Slot) {
 	if s.SafeBytes != nil {
 		line("until it is lost", "%s may still be written", units.BytesSize(float64(*s.SafeBytes)))
 	}
+	for i := range s.Open {
+		t := &s.Open[i]
+		line("open transaction", "%s; %s, user %s", t, orUnknown(t.State), orUnknown(t.User))
+		line("", "%s", t.Next)
+	}
 	for _, a := range s.Alerts {
 		line(a.Level.String(), "%s", a.Sentence)
 	}
@@ -150,6 +155,13 @@ func writeCause(w io.Writer, c slotmonitor.Cause) error {
 	paragraph(&b, "next: ", c.Next)
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+func orUnknown(s string) string {
+	if s == "" {
+		return "not visible to this role"
+	}
+	return s
 }
 
 func orNone(s string) string {
