@@ -77,6 +77,7 @@ func preflightFindings(cfg AdminConfig, st setupState, open []openTransaction, r
 	}
 	out = append(out, checkMemory(cfg, st)...)
 	out = append(out, checkWALLimit(st))
+	out = append(out, checkIdleTimeout(st)...)
 	return append(out, checkOpenTransactions(st, open)...)
 }
 
@@ -176,6 +177,23 @@ func checkWALLimit(st setupState) preflight.Finding {
 		Why:    "While nobody reads the slot, WAL piles up until the disk is full and the whole server stops.",
 		Remedy: "ALTER SYSTEM SET max_slot_wal_keep_size = '50GB';\nSELECT pg_reload_conf();\n-- what the disk can spare: beyond it the slot is lost instead, so watch cdc_outbox_slot_seconds_to_limit",
 	}
+}
+
+// plausibleOutage is how long a connector may well be away: over a long weekend.
+const plausibleOutage = 3 * 24 * time.Hour
+
+// checkIdleTimeout: from 18 on a checkpoint invalidates a slot that nobody has read for longer than this setting, however
+// little WAL it holds back.
+func checkIdleTimeout(st setupState) []preflight.Finding {
+	timeout := time.Duration(st.Server.IdleTimeout) * time.Second
+	if timeout == 0 || timeout >= plausibleOutage {
+		return nil
+	}
+	return []preflight.Finding{{
+		Level: preflight.Warn, Subject: "idle_replication_slot_timeout", Found: fmt.Sprintf("It is %s.", timeout),
+		Why:    "A slot that nobody reads for so long is lost with the next checkpoint, and an outage of the connector may well last longer.",
+		Remedy: "ALTER SYSTEM SET idle_replication_slot_timeout = '7d';  -- or 0: off\nSELECT pg_reload_conf();\n-- max_slot_wal_keep_size bounds what an abandoned slot can do",
+	}}
 }
 
 // checkOpenTransactions warns of transactions that keep every slot's restart_lsn where it is.

@@ -39,6 +39,7 @@ type serverInfo struct {
 	MaxSenders    int    `json:"max_senders"`
 	UsedSenders   int    `json:"used_senders"`
 	SlotWALKeepMB int64  `json:"slot_wal_keep_mb"` // -1: no limit
+	IdleTimeout   int64  `json:"idle_timeout"`     // idle_replication_slot_timeout in seconds (18+); 0: off
 }
 
 const serverSQL = `
@@ -55,7 +56,9 @@ SELECT jsonb_build_object(
   'used_slots', (SELECT count(*) FROM pg_catalog.pg_replication_slots),
   'max_senders', current_setting('max_wal_senders')::int,
   'used_senders', (SELECT count(*) FROM pg_catalog.pg_stat_activity WHERE backend_type = 'walsender'),
-  'slot_wal_keep_mb', (SELECT setting::bigint FROM pg_catalog.pg_settings WHERE name = 'max_slot_wal_keep_size'))::text
+  'slot_wal_keep_mb', (SELECT setting::bigint FROM pg_catalog.pg_settings WHERE name = 'max_slot_wal_keep_size'),
+  'idle_timeout', (SELECT extract(epoch FROM (setting || coalesce(unit, 's'))::interval)::bigint
+                     FROM pg_catalog.pg_settings WHERE name = 'idle_replication_slot_timeout'))::text
   FROM pg_catalog.pg_roles r WHERE r.rolname = current_user`
 
 func lookupServer(ctx context.Context, q Querier) (serverInfo, error) {

@@ -1,0 +1,78 @@
+package replication
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit"
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit/postgres"
+)
+
+// Versions differ: from 18 on a slot that nobody reads can be lost by the clock alone.
+func TestVersions_idle_timeout_is_warned_of(t *testing.T) {
+	db := testkit.DedicatedPostgres(t, postgres.Options{})
+	if db.Major() < 18 {
+		t.Skip("the setting came with 18")
+	}
+	for setting, warned := range map[string]bool{"0": false, "90min": true, "71h": true, "7d": false} {
+		db.Exec(t, `ALTER SYSTEM SET idle_replication_slot_timeout = '`+setting+`'`)
+		db.Exec(t, `SELECT pg_reload_conf()`)
+		require.Eventually(t, func() bool {
+			var found bool
+			for _, f := range Preflight(t.Context(), db.DSN, AdminConfig{Slot: db.Slot, Publication: db.Publication}) {
+				if f.Subject == "idle_replication_slot_timeout" {
+					found = f.Level == preflight.Warn
+				}
+			}
+			return found == warned
+		}, 10*time.Second, 100*time.Millisecond, setting)
+	}
+}
+
+// All WAL senders in use passes: the stream is tried again, and says what it waits for. No free slot does not pass by itself.
+func TestVersions_shortage(t *testing.T) {
+	db := testkit.DedicatedPostgres(t, postgres.Options{Settings: map[string]string{"max_wal_senders": "1", "max_replication_slots": "2"}})
+	s := newSource(t, db)
+	taken, err := pgconn.Connect(t.Context(), db.DSN+"&replication=database")
+	require.NoError(t, err)
+	defer func() { _ = taken.Close(context.Background()) }()
+	waiting := make(chan error, 100)
+	s.Config.OnState = func(st State) {
+		if st.Phase == Waiting {
+			select {
+			case waiting <- st.Err:
+			default:
+			}
+		}
+	}
+	streaming, done := make(chan struct{}), make(chan error, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		done <- Run(ctx, s.Config, func(ctx context.Context, _ *Stream) error {
+			close(streaming)
+			<-ctx.Done()
+			return ctx.Err()
+		})
+	}()
+	short := <-waiting
+	require.Equal(t, fault.Retry, fault.KindOf(short))
+	require.ErrorContains(t, short, "max_wal_senders")
+	require.NoError(t, taken.Close(context.Background()))
+	<-streaming
+	cancel()
+	require.NoError(t, <-done)
+
+	db.Exec(t, `SELECT pg_create_physical_replication_slot('other')`)
+	err = Ensure(t.Context(), db.DSN, AdminConfig{Slot: db.Slot + "_new", Publication: db.Publication + "_new", Tables: []Table{{"public", "outbox"}}}, true)
+	var f *fault.Error
+	require.True(t, errors.As(err, &f), err)
+	require.Equal(t, fault.Operator, f.Kind)
+	require.Contains(t, f.Error()+f.Next, "max_replication_slots")
+}
