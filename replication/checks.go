@@ -52,7 +52,7 @@ func checkServer(cfg AdminConfig, st setupState) []preflight.Finding {
 	if s.Encoding != "UTF8" {
 		out = append(out, preflight.Finding{
 			Level: preflight.Warn, Subject: "server encoding", Found: fmt.Sprintf("The database is stored in %s.", s.Encoding),
-			Why:    "Postgres converts every value to UTF-8 for the stream; a character without a counterpart ends decoding at its row, and SQL_ASCII is not converted at all.",
+			Why:    "Postgres converts every value to UTF-8 for the stream; a character without a counterpart ends decoding at its row. SQL_ASCII is not converted, and a value in it that is not valid UTF-8 ends decoding in the same way.",
 			Remedy: fmt.Sprintf("Keep the outbox in a database made with CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0; %s cannot be changed in place.", QuoteIdentifier(s.Database)),
 		})
 	}

@@ -28,6 +28,8 @@ type layout struct {
 	attribute                  []named // that become CloudEvents extensions
 	version, traceID, schemaID field   // of the envelope and of the registry's frame
 
+	resolved bool // the payload's type was looked up
+
 	missing *RowError // set where a required column is missing: no row of this relation can be routed
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
 // DefaultTopic is the topic template of the outbox preset.
@@ -25,6 +26,10 @@ type Config struct {
 	Registry      Registry
 
 	DeadLetterTopic string // to which no event may lead, with either preset; empty: none
+
+	// Catalog says of which type a domain is. It is asked once for each Relation whose payload has a type without a fixed
+	// OID. Without it the payload counts as text.
+	Catalog func(rel *replication.Relation) (Catalog, error)
 
 	Debezium *Debezium // the preset debezium, which has no use for the other fields
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/router/internal/pgtype"
 )
 
 // Source is where a row stands in the log.
@@ -75,13 +76,25 @@ func (r *Router) Route(rel *replication.Relation, row replication.Tuple, src Sou
 	return &r.record, nil
 }
 
-// Prepare readies the router for a relation's rows, for which it may have to ask Debezium.Catalog, whose error it
-// returns. Route does without it, but with less knowledge.
+// Prepare readies the router for a relation's rows, for which it may have to ask Catalog, whose error it returns. Route
+// does without it, but with less knowledge.
 func (r *Router) Prepare(rel *replication.Relation) error {
-	if r.debezium == nil {
+	if r.debezium != nil {
+		return r.debezium.prepare(rel)
+	}
+	l := r.layoutOf(rel)
+	if l.resolved || l.payload.oid < pgtype.FirstNormalOID || r.cfg.Catalog == nil {
 		return nil
 	}
-	return r.debezium.prepare(rel)
+	c, err := r.cfg.Catalog(rel)
+	if err != nil {
+		return err
+	}
+	l.resolved = true
+	for t, ok := c.Types[l.payload.oid]; ok && t.Base != 0; t, ok = c.Types[l.payload.oid] {
+		l.payload.oid = t.Base
+	}
+	return nil
 }
 
 // Fits tells whether rel has every column that an event needs.

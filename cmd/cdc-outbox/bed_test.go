@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -37,8 +39,10 @@ func newBed(t *testing.T, db *testkit.Database, topics ...string) *bed {
 // records waits for n records of the topic and returns what it holds.
 func (b *bed) records(topic string, n int64) []*kgo.Record {
 	b.Helper()
-	require.NoError(b, b.kafka.Await(b.Context(), n, topic))
-	all, err := b.kafka.Read(b.Context(), topic)
+	ctx, cancel := context.WithTimeout(b.Context(), 20*time.Second)
+	defer cancel()
+	require.NoError(b, b.kafka.Await(ctx, n, topic))
+	all, err := b.kafka.Read(ctx, topic)
 	require.NoError(b, err)
 	return all
 }

@@ -28,9 +28,10 @@ func (s *service) watchMembership(ctx context.Context) error {
 		case <-tick.C:
 		}
 		err := s.misfit(ctx)
-		s.unpublished.Store(nil)
 		if err != nil {
 			s.unpublished.Store(&err)
+		} else {
+			s.unpublished.Store(nil)
 		}
 		switch {
 		case err != nil && before != nil:

@@ -165,6 +165,10 @@ func (s *service) ready() (bool, string) {
 	if w := s.startup.Load(); w != nil {
 		return false, "starting: " + w.why
 	}
+	if err := s.missing(); err != nil {
+		why, _ := fault.Split(err)
+		return false, "rows of the outbox are missing from the stream: " + why
+	}
 	return s.connector.Ready()
 }
 

@@ -30,6 +30,7 @@ func Config(c *config.Loaded) router.Config {
 			Source: r.CloudEvents.Source, DataContentType: r.CloudEvents.DataContentType,
 			DataSchema: r.CloudEvents.DataSchema, Extensions: r.CloudEvents.Extensions,
 		},
+		Catalog:  catalog(c.Postgres.DSN.Read),
 		Registry: router.Registry{SchemaIDColumn: r.Registry.SchemaIDColumn, Format: r.Registry.Format},
 	}
 }
