@@ -41,9 +41,9 @@ var rules = []rule{
 	{"slot_not_advancing", judgeStill},
 }
 
-// Rules lists the alerts about slots, whether they fire or not.
+// Rules lists the alerts of the monitor's own, whether they fire or not.
 func Rules() []string {
-	var names []string
+	names := []string{Blind}
 	for _, r := range rules {
 		names = append(names, r.name)
 	}

@@ -145,7 +145,7 @@ func newWatch(ctx context.Context, c *config.Loaded, mc slotmonitor.Config, list
 	if w.monitor, err = slotmonitor.New(mc); err != nil {
 		return nil, err
 	}
-	telemetry.WatchAlerts(reg, w.monitor.Firing)
+	telemetry.WatchAlerts(reg, w.monitor.Firing, slotmonitor.Rules()...)
 	if listen == config.ListenOff {
 		return w, nil
 	}

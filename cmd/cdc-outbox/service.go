@@ -76,7 +76,7 @@ func newService(ctx context.Context, c *config.Loaded, reg *prometheus.Registry,
 	if s.monitor, err = slotmonitor.New(mc); err != nil {
 		return nil, err
 	}
-	telemetry.WatchAlerts(reg, s.monitor.Firing)
+	telemetry.WatchAlerts(reg, s.monitor.Firing, append(slotmonitor.Rules(), diagnose.Rules()...)...)
 	if c.HTTP.Listen == config.ListenOff {
 		return s, nil
 	}

@@ -7,9 +7,14 @@ import (
 )
 
 // WatchAlerts registers alert_firing. firing returns the names of the alerts that fire at the moment; it is called at
-// each scrape, from the HTTP server's goroutines. Names come from a closed list of rules.
-func WatchAlerts(reg prometheus.Registerer, firing func() []string) {
-	reg.MustRegister(&alerts{firing: firing, seen: map[string]bool{}, desc: prometheus.NewDesc(
+// each scrape, from the HTTP server's goroutines. Names come from a closed list of rules; those in known show as 0 from
+// the start.
+func WatchAlerts(reg prometheus.Registerer, firing func() []string, known ...string) {
+	seen := map[string]bool{}
+	for _, name := range known {
+		seen[name] = false
+	}
+	reg.MustRegister(&alerts{firing: firing, seen: seen, desc: prometheus.NewDesc(
 		Namespace+"_alert_firing", "1 while the alert fires, 0 once it is resolved.", []string{"alert"}, nil)})
 }
 

@@ -89,13 +89,14 @@ func TestMetricValues(t *testing.T) {
 	m.CommitToAck(-time.Second)
 	m.Reconnected(Kafka)
 	firing := []string{"x", "y"}
-	WatchAlerts(reg, func() []string { return firing })
+	WatchAlerts(reg, func() []string { return firing }, "never", "x")
 	_, err := reg.Gather()
 	require.NoError(t, err)
 	firing = []string{"y", "y"}
 	require.NoError(t, testutil.GatherAndCompare(reg, strings.NewReader(`
 # HELP cdc_outbox_alert_firing 1 while the alert fires, 0 once it is resolved.
 # TYPE cdc_outbox_alert_firing gauge
+cdc_outbox_alert_firing{alert="never"} 0
 cdc_outbox_alert_firing{alert="x"} 0
 cdc_outbox_alert_firing{alert="y"} 1
 # HELP cdc_outbox_confirmed_lsn Position up to which everything was acknowledged by Kafka and confirmed to the slot, in bytes of WAL.
