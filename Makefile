@@ -100,7 +100,7 @@ bench: build ## throughput over the same WAL: a bare reader, pg_recvlogical, cdc
 bench-latency: build ## commit -> consumer latency at 500 transactions/s
 	$(GO) run ./internal/bench latency $(BENCH_FLAGS)
 
-lint: fmt-check vet imports links ## gofmt, vet, staticcheck, import directions, what the binary links
+lint: fmt-check vet imports links rules ## gofmt, vet, staticcheck, import directions, what the binary links, Prometheus rules
 
 vet: $(STATICCHECK)
 	$(GO) vet -tags $(LINT_TAGS) ./...
@@ -116,6 +116,11 @@ links:
 	@found=$$($(GO) list -deps ./cmd/cdc-outbox | grep -E '$(FORBIDDEN_LINKS)' || true); \
 	if [ -n "$$found" ]; then echo "cmd/cdc-outbox must not link:"; echo "$$found"; exit 1; fi; \
 	echo "cmd/cdc-outbox links no test machinery ($$($(GO) list -deps ./cmd/cdc-outbox | wc -l) packages looked at)"
+
+# A module of its own: Prometheus's parser brings much along that the product's go.mod need not know.
+.PHONY: rules
+rules: ## alert rules and dashboards, read by Prometheus's own parser
+	cd deploy/testdata/rules && $(GO) test -count=1 .
 
 vuln: $(GOVULNCHECK) ## known vulnerabilities in what the code calls (needs the vulnerability database online)
 	$(GOVULNCHECK) ./...
