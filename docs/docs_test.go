@@ -32,7 +32,7 @@ func pages(t *testing.T) map[string]string {
 var (
 	link       = regexp.MustCompile(`\]\(([^)#]+)(?:#[^)]*)?\)`)
 	makeTarget = regexp.MustCompile("(?m)(?:`|^)make ([a-z][a-z0-9-]*)")
-	testRun    = regexp.MustCompile("`go test (?:-tags [a-z0-9]+ )?-run '?\\^?([A-Za-z0-9_]+)\\$?'? \\./([a-z0-9/-]*[a-z0-9])/?`")
+	testRun    = regexp.MustCompile("`go test (?:-race )?(?:-tags [a-z0-9]+ )?-run '?\\^?([A-Za-z0-9_]+)\\$?'? \\./([a-z0-9/-]*[a-z0-9])/?`")
 )
 
 func TestLinksLeadSomewhere(t *testing.T) {
