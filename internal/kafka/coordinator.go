@@ -181,6 +181,11 @@ func (p *Producer) commitPosition(ctx context.Context) time.Duration {
 	if !answered {
 		return p.stepFailed(errors.New("the TxnOffsetCommit answer names no partition"))
 	}
+	if code == unknownTopic { // somebody deleted it
+		if err := p.ensurePositionTopic(ctx); err != nil {
+			return p.stepFailed(err)
+		}
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	ok, wait := p.judge("TxnOffsetCommit", x.group(), code)

@@ -12,7 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/testkit/kafka"
@@ -31,35 +33,65 @@ func realKafka(t testing.TB, topic string, partitions int32) *kafka.Cluster {
 	return c
 }
 
-// TestReal_sequence_wraps: a partition's sequence passes 2^31-1, with a rewind across it. kfake wraps one too early.
+// TestReal_sequence_wraps: a partition's sequence passes 2^31-1, with a rewind across it, and with batches split across it.
+// kfake wraps one too early.
 func TestReal_sequence_wraps(t *testing.T) {
-	c := realKafka(t, "t", 1)
+	c := realKafka(t, "cut", 1)
+	require.NoError(t, c.Create(t.Context(), kafkaclient.Topic{Name: "split", Partitions: 1}))
+	for _, topic := range []string{"cut", "split"} {
+		for before := range int32(4) { // so that the wrap falls on each place in a batch
+			t.Run(fmt.Sprint(topic, " ", before), func(t *testing.T) { sequenceWraps(t, c, topic, 20+before) })
+		}
+	}
+}
+
+func sequenceWraps(t *testing.T, c *kafka.Cluster, topic string, before int32) {
+	limit := func(bytes string) {
+		_, err := c.Admin().AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "max.message.bytes", Value: kadm.StringPtr(bytes)}}, topic)
+		require.NoError(t, err)
+		time.Sleep(100 * time.Millisecond) // for the log to hear of it
+	}
+	limit("100000")
+	skip, err := c.Count(t.Context(), topic)
+	require.NoError(t, err)
 	d := newFaultDial()
 	r := newRigAt(t, c.Addrs(), func(cfg *Config) {
 		cfg.MaxBatchBytes, cfg.MaxRequestBytes = 300, 200
 		cfg.Dial = d.dial
 	})
 	r.lock()
-	r.topic("t")
-	for !r.topics["t"].ready() {
+	r.topic(topic)
+	for !r.topics[topic].ready() {
 		require.NoError(t, r.await(context.Background()))
 	}
-	r.topics["t"].partitions[0].nextSequence = math.MaxInt32 - 25
+	part := r.topics[topic].partitions[0]
+	part.nextSequence = math.MaxInt32 - before
 	r.Producer.mu.Unlock()
 
-	r.warm()
-	d.arm(cutAfterAppend, 3, 0)
-	r.burst()
+	r.produce(topic, "k")
 	r.drain()
-	require.Equal(t, 1, d.count())
+	if topic == "cut" {
+		d.arm(cutAfterAppend, 3, 0)
+	} else {
+		limit("200")
+	}
+	for range 60 {
+		r.produce(topic, "k")
+	}
+	r.drain()
+	if topic == "cut" {
+		require.Equal(t, 1, d.count())
+	} else {
+		require.Positive(t, testutil.ToFloat64(r.metrics.splits))
+	}
 	var got []string
-	require.NoError(t, c.Each(t.Context(), []string{"t"}, func(rec *kgo.Record) { got = append(got, string(rec.Value)) }))
-	require.Equal(t, r.sent["t"], got)
+	require.NoError(t, c.Each(t.Context(), []string{topic}, func(rec *kgo.Record) { got = append(got, string(rec.Value)) }))
+	require.Equal(t, r.sent[topic], got[skip:])
 	r.checkAcks()
 	r.lock()
 	defer r.Producer.mu.Unlock()
 	require.Zero(t, r.id.epoch)
-	require.Less(t, r.topics["t"].partitions[0].nextSequence, int32(100))
+	require.Less(t, part.nextSequence, int32(100))
 }
 
 // BenchmarkClients compares the CPU of this process, which is what the producer costs a connector, with franz-go's.

@@ -156,17 +156,17 @@ func (p *Producer) remove(part, target *partition, rec *router.Record) {
 	part.queued = slices.Delete(part.queued, at, at+1)
 	part.pending -= b.size()
 
+	if p.tx != nil {
+		p.lose(cause)
+	} else {
+		p.bump(part, false) // before the replacement, which may be for the same partition, sends anything
+	}
 	if target != nil {
 		p.log.Warn("a record that kafka refuses was replaced", append(fields, zap.String("by_topic", target.topic.name))...)
 		p.replace(b, target, rec)
 	} else {
 		p.log.Warn("a record that kafka refuses was dropped", fields...)
 		p.drop(b)
-	}
-	if p.tx != nil {
-		p.lose(cause)
-	} else {
-		p.bump(part, false)
 	}
 	if part.topic.more > 0 {
 		p.announce() // it may be quiet now

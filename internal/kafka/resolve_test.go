@@ -269,6 +269,41 @@ func TestRefusedTwice(t *testing.T) {
 	}
 }
 
+// TestRefusedInPlace: the replacement goes to the partition that refused the original, behind what is there by then.
+func TestRefusedInPlace(t *testing.T) {
+	for mode, change := range modes {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t, kfake.SeedTopics(1, "t"))
+			poison(c, "t", "bad", 87)
+			r := newRig(t, c, change, func(cfg *Config) {
+				cfg.MaxBatchBytes, cfg.MaxRequestBytes = 300, 200
+				cfg.Refused = func(Refusal) Resolution {
+					return Resolution{Replace, &router.Record{Topic: "t", Partition: -1, Value: []byte("mended")}}
+				}
+			}).start()
+			r.put("t", []byte("first"))
+			r.drain()
+			want := []string{"first"}
+			for i := range 40 {
+				if i == 20 {
+					r.put("t", []byte("bad"))
+				}
+				want = append(want, fmt.Sprint("good ", i))
+				r.put("t", []byte(want[i+1]))
+			}
+			r.whole()
+			r.drain()
+			log := r.log("t", 42)
+			at := slices.Index(log, "mended")
+			require.Positive(t, at)
+			require.Equal(t, want, slices.Delete(log, at, at+1))
+			require.Len(t, r.acked, 42)
+			require.EqualValues(t, 1, testutil.ToFloat64(r.metrics.epochBumps), "nothing was sent with the old sequence any more")
+		})
+	}
+}
+
 // TestRefusedAlone: a transaction of nothing but a dropped record still commits its position.
 func TestRefusedAlone(t *testing.T) {
 	c := newCluster(t, kfake.SeedTopics(1, "t"))

@@ -17,8 +17,8 @@ const minBatchLimit = 4 << 10
 // two halves, which share its range of sequence numbers, so that the numbers of everything behind it stay right. That
 // goes on until the record to blame is alone, and nothing may overtake it: see refuse.
 //
-// Size and content are checked before anything is appended, so the whole is not in the log, with one exception: the limit was
-// lowered after an append whose answer got lost. The broker then answers the first half with 45, and the sequences
+// Size and content are checked before anything is appended, so the whole is not in the log, with one exception: the topic's
+// rules were tightened after an append whose answer got lost. The broker then answers the first half with 45, and the sequences
 // start over, with repeats.
 func (p *Producer) split(part *partition, cause verdict) {
 	whole := part.queued[0]

@@ -352,6 +352,24 @@ func TestBeginWaits(t *testing.T) {
 	}
 }
 
+// TestPositionTopicDeleted: somebody tidies up and deletes the empty topic. It is made again.
+func TestPositionTopicDeleted(t *testing.T) {
+	c := newCluster(t, kfake.SeedTopics(1, "a"))
+	r := newRig(t, c, exactlyOnce("first")).start()
+	r.transact(10, "a")
+	r.drain()
+	req := kmsg.NewPtrDeleteTopicsRequest()
+	topic := kmsg.NewDeleteTopicsRequestTopic()
+	topic.Topic = kmsg.StringPtr("cdc-outbox.positions")
+	req.Topics, req.TopicNames = append(req.Topics, topic), []string{"cdc-outbox.positions"}
+	res, err := req.RequestWith(t.Context(), adminClient(t, c))
+	require.NoError(t, err)
+	require.Zero(t, res.Topics[0].ErrorCode)
+	r.transact(10, "a")
+	r.checkCommitted()
+	require.Empty(t, r.Trouble())
+}
+
 // TestTransactionsUnderChaos: connections break at random while transactions go on.
 func TestTransactionsUnderChaos(t *testing.T) {
 	c := newCluster(t, kfake.NumBrokers(3), kfake.SeedTopics(4, "a", "b"))
