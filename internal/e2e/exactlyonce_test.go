@@ -180,7 +180,7 @@ func TestExactlyOnce_latency(t *testing.T) {
 	require.NoError(t, err)
 	defer consumer.Close()
 
-	const n = 4000
+	const warmUp, n = 2000, 6000 // a broker that has just started compiles its transactions' code first
 	var mu sync.Mutex
 	committed := map[string]time.Time{}
 	go func() {
@@ -214,9 +214,11 @@ func TestExactlyOnce_latency(t *testing.T) {
 			took = append(took, now.Sub(at))
 		})
 	}
+	took = took[warmUp:]
 	slices.Sort(took)
-	t.Logf("commit to visible: p50 %v, p99 %v, most %v", took[n/2], took[n*99/100], took[n-1])
-	require.Less(t, took[n*99/100], soak(250*time.Millisecond, time.Second))
+	p99 := took[len(took)*99/100]
+	t.Logf("commit to visible: p50 %v, p99 %v, most %v", took[len(took)/2], p99, took[len(took)-1])
+	require.Less(t, p99, soak(250*time.Millisecond, time.Second))
 }
 
 // Kafka aborts a transaction that stayed open for too long and refuses its epoch as if somebody had taken over. The
