@@ -9,7 +9,8 @@ import (
 
 func newSnapshotDB(t *testing.T) *adminDB {
 	db := newAdminDB(t, setupTableDDL)
-	db.cfg.Snapshot = true
+	db.Slot = "s" + db.Slot[max(0, len(db.Slot)-42):] // its end tells it apart; the list has the slot's name in its own
+	db.cfg.Slot, db.cfg.Snapshot = db.Slot, true
 	db.Exec(t, `INSERT INTO outbox SELECT gen_random_uuid(), 'a', 'k', 'created', '{}', NULL, now() - g * interval '1 s' FROM generate_series(1, 3) g`)
 	return db
 }

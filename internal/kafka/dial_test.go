@@ -14,6 +14,7 @@ import (
 	"io"
 	"math/big"
 	"net"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -169,6 +170,8 @@ func TestForeignAnswers(t *testing.T) {
 	} {
 		a, b := net.Pipe()
 		w := newWire(a, "test", "c")
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
 		go func() {
 			_, _ = io.CopyN(io.Discard, b, 4)
 			_, _ = io.Copy(b, bytes.NewReader([]byte(answer)))
@@ -177,6 +180,8 @@ func TestForeignAnswers(t *testing.T) {
 		go func() { _, _ = io.Copy(io.Discard, b) }()
 		err := w.negotiate(200 * time.Millisecond)
 		require.Error(t, err, "%q", answer)
+		runtime.ReadMemStats(&after)
+		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<20), "%q", answer)
 		_ = a.Close()
 	}
 }

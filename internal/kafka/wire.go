@@ -87,6 +87,11 @@ func (w *wire) readResponse(key protocol.ApiKey, version int16, id int32) (res p
 	if got := int32(binary.BigEndian.Uint32(frame[4:])); got != id {
 		return nil, fmt.Errorf("answer %d where answer %d was due", got, id)
 	}
+	if key == protocol.ApiVersions {
+		if err := w.judgeApiVersions(size); err != nil {
+			return nil, err
+		}
+	}
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("malformed %s answer: %v", key, r)
@@ -98,6 +103,20 @@ func (w *wire) readResponse(key protocol.ApiKey, version int16, id int32) (res p
 	}
 	_, err = io.Copy(io.Discard, body)
 	return res, err
+}
+
+// judgeApiVersions checks the first answer of a connection in full: version 0 is a code and an array of three int16 each. Who
+// gives that right is a broker, and its other answers are believed.
+func (w *wire) judgeApiVersions(size int32) error {
+	const head = 4 + 4 + 2 + 4 // size, correlation id, code, number of entries
+	frame, err := w.br.Peek(head)
+	if err != nil {
+		return noEOF(err)
+	}
+	if n := int32(binary.BigEndian.Uint32(frame[head-4:])); n < 0 || 6*int64(n) != int64(size)-(head-4) {
+		return fmt.Errorf("this is no Kafka answer (%d entries in %d bytes); does the port expect TLS?", n, size)
+	}
+	return nil
 }
 
 // noEOF names the plainest of ends.
