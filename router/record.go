@@ -1,13 +1,15 @@
 package router
 
+import "slices"
+
 // Header is one Kafka record header. A nil Value is a null header value.
 type Header struct {
 	Key   string
 	Value []byte
 }
 
-// Record is what a row becomes. Its slices belong to the Router and to the row it was made from: they are valid
-// until the next call to Route, so whoever keeps a Record must copy it.
+// Record is what a row becomes. It and its slices belong to the Router and to the row it was made from: they are valid
+// until the next call to Route, so whoever keeps a Record must Clone it.
 type Record struct {
 	Topic     string
 	Partition int32  // -1: chosen by the key (murmur2, as the Java client does)
@@ -25,4 +27,16 @@ func (r *Record) Size() int {
 		n += len(r.Headers[i].Key) + len(r.Headers[i].Value) + 4
 	}
 	return n
+}
+
+// Clone returns a record that shares no memory with the Router and the row. Any part may lie in either: a key is the row's
+// own bytes or, of several columns or as JSON, made in the Router's buffer; so are envelopes, decoded bytea and header values,
+// and the list of headers is always the Router's.
+func (r *Record) Clone() *Record {
+	c := *r
+	c.Key, c.Value, c.Headers = slices.Clone(r.Key), slices.Clone(r.Value), slices.Clone(r.Headers)
+	for i := range c.Headers {
+		c.Headers[i].Value = slices.Clone(c.Headers[i].Value)
+	}
+	return &c
 }

@@ -168,10 +168,7 @@ func (re *rebuilder) row(ctx context.Context, l *deadletter.Letter) (*router.Rec
 		}
 		return nil, hint(err)
 	}
-	out := *rec
-	out.Headers = slices.Clone(rec.Headers)
-	out.Value = slices.Clone(rec.Value) // the router decodes bytea into a buffer of its own
-	return &out, nil
+	return rec.Clone(), nil
 }
 
 // added names the columns of --set and --null that the row does not have: one that the table lacked, or mistyped.

@@ -46,6 +46,25 @@ func (r *badRig) retried(topic string) map[string]int {
 	return count
 }
 
+// The router makes a key of several columns in memory of its own, which the next letter of the batch takes for its key.
+func TestRetriedLettersKeepTheirKeys(t *testing.T) {
+	r := newBadRig(t, "at_least_once")
+	r.env = append(r.env, "CDC_OUTBOX_ROUTER_KEY_COLUMNS=event_type,aggregate_id")
+	want := map[string]string{}
+	for _, key := range []string{"k1", "k2", "k3"} {
+		r.db.Exec(t, fmt.Sprintf(`INSERT INTO outbox VALUES ('%[1]s', 'no/topic', '%[1]s', 'created', '{}')`, key))
+		want[key] = `["created","` + key + `"]`
+	}
+	r.aside(len(want))
+	res := r.retry("--all", "--topic=orders.events")
+	require.Equal(t, 0, res.code, res.all())
+	got := map[string]string{}
+	for _, rec := range r.read("orders.events") {
+		got[headerOf(rec, "id")] = string(rec.Key)
+	}
+	require.Equal(t, want, got)
+}
+
 // A dead-letter topic that takes little holds pointers. They, and letters on demand, are retried from the table; so is a
 // row whose id is too long for any header.
 func TestRetryFromTheTable(t *testing.T) {

@@ -91,7 +91,7 @@ func (r *replay) take(ctx context.Context, rel *replication.Relation, row replic
 		r.advance = done
 		return nil
 	}
-	own := ownRecord(rec)
+	own := rec.Clone()
 	own.Headers = append(own.Headers, router.Header{Key: headerReplayed, Value: []byte(r.state.Run)})
 	r.batch, r.ids, r.bytes, r.advance = append(r.batch, own), append(r.ids, eventID(own)), r.bytes+own.Size(), done
 	if len(r.batch) >= r.batchSize() || r.bytes >= replayBytes {
@@ -181,16 +181,6 @@ func (r *replay) say() {
 		}
 		r.said = now
 	}
-}
-
-// ownRecord is a copy that does not live in the router's and the connection's memory.
-func ownRecord(rec *router.Record) *router.Record {
-	own := *rec
-	own.Key, own.Value, own.Headers = slices.Clone(rec.Key), slices.Clone(rec.Value), slices.Clone(rec.Headers)
-	for i := range own.Headers {
-		own.Headers[i].Value = slices.Clone(own.Headers[i].Value)
-	}
-	return &own
 }
 
 // eventID is what the record's headers say, empty where the configuration gives it none.

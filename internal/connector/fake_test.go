@@ -1,7 +1,6 @@
 package connector
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -166,21 +165,11 @@ func (p *fakeProducer) ProduceAt(_ context.Context, rec *router.Record, ticket u
 	if limit := p.limits[rec.Topic]; limit > 0 && rec.Size() > limit {
 		return &kafka.RefusedError{Topic: rec.Topic, Bytes: rec.Size(), Limit: limit, Reason: kafka.TooLarge}
 	}
-	p.records = append(p.records, copied(rec))
+	p.records = append(p.records, *rec.Clone())
 	p.ids = append(p.ids, string(rec.Headers[0].Value))
 	p.tickets = append(p.tickets, ticket)
 	p.bytes += int64(rec.Size())
 	return nil
-}
-
-func copied(rec *router.Record) router.Record {
-	out := *rec
-	out.Key, out.Value = bytes.Clone(rec.Key), bytes.Clone(rec.Value)
-	out.Headers = nil
-	for _, h := range rec.Headers {
-		out.Headers = append(out.Headers, router.Header{Key: h.Key, Value: bytes.Clone(h.Value)})
-	}
-	return out
 }
 
 func (p *fakeProducer) setLimit(topic string, limit int) {
