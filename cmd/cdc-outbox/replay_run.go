@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
 	"github.com/cdc-outbox/cdc-outbox/replication"
@@ -93,7 +94,7 @@ func (r *replay) take(ctx context.Context, rel *replication.Relation, row replic
 	}
 	own := rec.Clone()
 	own.Headers = append(own.Headers, router.Header{Key: headerReplayed, Value: []byte(r.state.Run)})
-	r.batch, r.ids, r.bytes, r.advance = append(r.batch, own), append(r.ids, eventID(own)), r.bytes+own.Size(), done
+	r.batch, r.ids, r.bytes, r.advance = append(r.batch, own), append(r.ids, deadletter.EventID(own.Headers)), r.bytes+own.Size(), done
 	if len(r.batch) >= r.batchSize() || r.bytes >= replayBytes {
 		return r.flush(ctx)
 	}
@@ -181,16 +182,6 @@ func (r *replay) say() {
 		}
 		r.said = now
 	}
-}
-
-// eventID is what the record's headers say, empty where the configuration gives it none.
-func eventID(rec *router.Record) string {
-	for _, h := range rec.Headers {
-		if h.Key == "id" || h.Key == "ce_id" {
-			return string(h.Value)
-		}
-	}
-	return ""
 }
 
 // replaySummary is what replay prints.
