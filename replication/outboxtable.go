@@ -42,6 +42,21 @@ func (t tableInfo) column(name string) (tableColumn, bool) {
 	return t.Columns[i], true
 }
 
+// castType is what the text of a column's value is cast to, so that the column's index serves. Without a length, character and
+// bit mean one of them, to which an explicit cast cuts the value without a word (Postgres docs 8.3 and 8.10).
+func (t tableInfo) castType(column string) string {
+	c, ok := t.column(column)
+	switch {
+	case !ok:
+		return "text" // the server names the column that is missing
+	case c.Type == "character":
+		return "bpchar"
+	case c.Type == "bit":
+		return "varbit"
+	}
+	return c.Type
+}
+
 // tableSQL resolves domains to their base type, since it is the base type that is printed.
 const tableSQL = `
 SELECT c.relkind::text, c.relpersistence::text, has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT'),

@@ -96,7 +96,7 @@ func (r *TableRows) Limit(ctx context.Context, lock, statement time.Duration) er
 // Delete deletes what lies below the horizon from one key to another, both included, in a transaction of its own.
 func (r *TableRows) Delete(ctx context.Context, first, last RowKey) (int64, error) {
 	ts, id := QuoteIdentifier(r.cfg.Columns.Timestamp), QuoteIdentifier(r.cfg.Columns.ID)
-	t, i := r.typeOf(r.cfg.Columns.Timestamp), r.typeOf(r.cfg.Columns.ID)
+	t, i := r.info.castType(r.cfg.Columns.Timestamp), r.info.castType(r.cfg.Columns.ID)
 	sql := fmt.Sprintf(`DELETE FROM %s WHERE %s >= $1::%s AND %[2]s <= $3::%[3]s AND (%[2]s, %[4]s) >= ($1::%[3]s, $2::%[5]s) AND (%[2]s, %[4]s) <= ($3::%[3]s, $4::%[5]s) AND %[6]s`,
 		r.table.SQL(), ts, t, id, i, r.below.where(ts))
 	args := [][]byte{[]byte(*first.Timestamp), []byte(first.ID), []byte(*last.Timestamp), []byte(last.ID)}

@@ -107,8 +107,7 @@ func republishSQL(ctx context.Context, q Querier, cfg AdminConfig, table Table) 
 	if err != nil {
 		return "", err
 	}
-	id, ok := info.column(cfg.Columns.ID)
-	if !ok {
+	if _, ok := info.column(cfg.Columns.ID); !ok {
 		return "", fmt.Errorf("it has no column %s", QuoteIdentifier(cfg.Columns.ID))
 	}
 	var columns []string
@@ -122,5 +121,5 @@ func republishSQL(ctx context.Context, q Querier, cfg AdminConfig, table Table) 
 		order = " ORDER BY " + QuoteIdentifier(cfg.Columns.Timestamp)
 	}
 	return fmt.Sprintf("WITH gone AS (DELETE FROM %[1]s WHERE %[2]s = ANY ($1::text[]::%[5]s[]) RETURNING *) INSERT INTO %[1]s (%[3]s) OVERRIDING SYSTEM VALUE SELECT %[3]s FROM gone%[4]s",
-		table.SQL(), QuoteIdentifier(cfg.Columns.ID), list, order, id.Type), nil
+		table.SQL(), QuoteIdentifier(cfg.Columns.ID), list, order, info.castType(cfg.Columns.ID)), nil
 }

@@ -2,6 +2,7 @@ package replication
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -502,4 +503,19 @@ func TestRepublish(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 3, tag.RowsAffected())
 	require.Equal(t, before, contents())
+}
+
+func TestRepublishFindsRowsByIDsOfAnyType(t *testing.T) {
+	for idType, id := range idTypes {
+		t.Run(idType, func(t *testing.T) {
+			db := newAdminDB(t, fmt.Sprintf(`CREATE TABLE outbox (id %s PRIMARY KEY, aggregate_type text, aggregate_id text, event_type text, payload jsonb, created_at timestamptz DEFAULT now())`, idType))
+			db.Exec(t, fmt.Sprintf(`INSERT INTO outbox SELECT %s, 'a', 'k', 'created' FROM generate_series(1, 3) g`, id))
+			ids, err := EventIDs(t.Context(), db.DSN, db.cfg, db.cfg.Tables[0], time.Time{})
+			require.NoError(t, err)
+			require.Len(t, ids, 3)
+			n, err := Republish(t.Context(), db.DSN, db.cfg, db.cfg.Tables[0], ids[1:])
+			require.NoError(t, err)
+			require.EqualValues(t, 2, n)
+		})
+	}
 }

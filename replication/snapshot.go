@@ -65,7 +65,7 @@ func (s *Snapshot) begin(ctx context.Context) (some bool, err error) {
 		if err != nil {
 			return false, s.fault(err)
 		}
-		s.types = append(s.types, info.baseType(s.cfg.Columns.ID))
+		s.types = append(s.types, info.castType(s.cfg.Columns.ID))
 	}
 	if err := s.conn.QueryRow(ctx, "SELECT count(*) FROM "+s.list).Scan(&s.left); err != nil {
 		return false, s.fault(err)

@@ -182,11 +182,3 @@ func (cfg AdminConfig) checkSnapshotName() error {
 	}
 	return &fault.Error{Kind: fault.Config, Object: "postgres.snapshot", Err: errors.New(why), Next: "Set postgres.snapshot to never, or postgres.slot to a shorter name."}
 }
-
-// baseType is what an id is cast to when it is looked up, so that the column's index serves.
-func (t tableInfo) baseType(column string) string {
-	if c, ok := t.column(column); ok && strings.TrimSpace(c.Type) != "" {
-		return c.Type
-	}
-	return "text"
-}

@@ -173,7 +173,7 @@ func (r *TableRows) query(after *RowKey, timed bool, limit int) (sql string, arg
 	var where []string
 	anyOf := func(column string, values []string) {
 		if len(values) > 0 {
-			where = append(where, fmt.Sprintf("%s = ANY (%s::%s[])", QuoteIdentifier(column), arg(arrayLiteral(values), "text[]"), r.typeOf(column)))
+			where = append(where, fmt.Sprintf("%s = ANY (%s::%s[])", QuoteIdentifier(column), arg(arrayLiteral(values), "text[]"), r.info.castType(column)))
 		}
 	}
 	anyOf(c.ID, r.filter.IDs)
@@ -198,10 +198,10 @@ func (r *TableRows) query(after *RowKey, timed bool, limit int) (sql string, arg
 	switch {
 	case after == nil:
 	case timed: // the first half is implied by the second, and is what an index on the timestamp serves
-		from := arg(*after.Timestamp, r.typeOf(c.Timestamp))
-		where = append(where, fmt.Sprintf("%s >= %s AND (%s, %s) > (%s, %s)", ts, from, ts, id, from, arg(after.ID, r.typeOf(c.ID))))
+		from := arg(*after.Timestamp, r.info.castType(c.Timestamp))
+		where = append(where, fmt.Sprintf("%s >= %s AND (%s, %s) > (%s, %s)", ts, from, ts, id, from, arg(after.ID, r.info.castType(c.ID))))
 	default:
-		where = append(where, fmt.Sprintf("%s > %s", id, arg(after.ID, r.typeOf(c.ID))))
+		where = append(where, fmt.Sprintf("%s > %s", id, arg(after.ID, r.info.castType(c.ID))))
 	}
 	if r.below != nil && timed {
 		where = append(where, r.below.where(ts))
@@ -215,18 +215,6 @@ func (r *TableRows) query(after *RowKey, timed bool, limit int) (sql string, arg
 		sql += " WHERE " + strings.Join(where, " AND ")
 	}
 	return sql + fmt.Sprintf(" ORDER BY %s FETCH FIRST %d ROWS WITH TIES", order, limit), args
-}
-
-// typeOf is the column's type as a cast names it. Without a length, character means one of them.
-func (r *TableRows) typeOf(column string) string {
-	c, ok := r.info.column(column)
-	if !ok {
-		return "text" // the server names the column that is missing
-	}
-	if c.Type == "character" {
-		return "bpchar"
-	}
-	return c.Type
 }
 
 // relation stays the same for as long as the table does, so that the router need not begin anew with each page.
