@@ -125,6 +125,11 @@ func adminConnect(ctx context.Context, dsn string, cfg AdminConfig, settings ...
 	}
 	withSettings(pc, settings)
 	pc.OnNotice = func(*pgconn.PgConn, *pgconn.Notice) {}
+	return connectCancelling(ctx, pc)
+}
+
+// connectCancelling opens a connection on which the end of a context cancels the running statement on the server.
+func connectCancelling(ctx context.Context, pc *pgx.ConnConfig) (*pgx.Conn, error) {
 	pc.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.CancelRequestContextWatcherHandler{Conn: c, DeadlineDelay: adminCancelDelay}
 	}

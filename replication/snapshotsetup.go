@@ -7,8 +7,6 @@ import (
 	"strings"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
@@ -121,7 +119,9 @@ func createSnapshotSlot(ctx context.Context, conn *pgx.Conn, cfg AdminConfig, ve
 	}
 	waitCtx, cancel := context.WithTimeout(ctx, cfg.SlotWait)
 	defer cancel()
-	walsender, err := dialWalsender(waitCtx, conn.Config(), cfg)
+	replicating := conn.Config()
+	replicating.RuntimeParams["replication"] = "database"
+	walsender, err := connectCancelling(waitCtx, replicating)
 	if err != nil {
 		return err
 	}
@@ -155,20 +155,6 @@ func createSnapshotSlot(ctx context.Context, conn *pgx.Conn, cfg AdminConfig, ve
 	}
 	cfg.Logger.Info("slot created, and the rows listed that are in the outbox already", zap.String("slot", cfg.Slot), zap.String("lsn", point))
 	return nil
-}
-
-// dialWalsender opens a replication connection like one at hand. The end of the context cancels what the server is doing.
-func dialWalsender(ctx context.Context, like *pgx.ConnConfig, cfg AdminConfig) (*pgx.Conn, error) {
-	pc := like.Copy()
-	pc.RuntimeParams["replication"] = "database"
-	pc.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
-		return &pgconn.CancelRequestContextWatcherHandler{Conn: c, DeadlineDelay: adminCancelDelay}
-	}
-	conn, err := pgx.ConnectConfig(ctx, pc)
-	if err != nil {
-		return nil, adminConnectFault(pc, err)
-	}
-	return conn, nil
 }
 
 // checkSnapshotName refuses a slot whose list would have too long a name.
