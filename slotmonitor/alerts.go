@@ -27,6 +27,13 @@ type Alert struct {
 	Sentence string `json:"sentence"`
 }
 
+// FiringAlert is an alert that fires, with what it is about and since when.
+type FiringAlert struct {
+	Alert
+	Slot  string    `json:"slot,omitempty"` // empty where it is not about a slot
+	Since time.Time `json:"since"`
+}
+
 // State is what an Event tells about an alert.
 type State string
 
@@ -151,11 +158,23 @@ func (a *alerts) of(slot string) ([]Alert, Level) {
 	return firing(found)
 }
 
-// names are those of the alerts that fire, each once.
-func (a *alerts) names() []string {
+// list is everything that fires, the worst first, then the oldest.
+func (a *alerts) list() []FiringAlert {
+	all := make([]FiringAlert, 0, len(a.active))
+	for key, on := range a.active {
+		all = append(all, FiringAlert{Alert: Alert{Rule: key.alert, Level: on.level, Sentence: on.sentence}, Slot: key.slot, Since: on.since.UTC()})
+	}
+	slices.SortFunc(all, func(x, y FiringAlert) int {
+		return cmp.Or(cmp.Compare(y.Level, x.Level), x.Since.Compare(y.Since), strings.Compare(x.Slot, y.Slot), strings.Compare(x.Rule, y.Rule))
+	})
+	return all
+}
+
+// names are those of the alerts, each once.
+func names(all []FiringAlert) []string {
 	var names []string
-	for key := range a.active {
-		names = append(names, key.alert)
+	for _, a := range all {
+		names = append(names, a.Rule)
 	}
 	slices.Sort(names)
 	return slices.Compact(names)

@@ -31,11 +31,11 @@ func TestAlertsTellEachChangeOnce(t *testing.T) {
 	for range calmTicks - 1 {
 		require.Empty(t, step(time.Second, OK))
 	}
-	require.Equal(t, []string{"x"}, a.names())
+	require.Equal(t, []string{"x"}, names(a.list()))
 	got = step(time.Second, OK)
 	require.Equal(t, []Event{{Alert: "x", Slot: "s", State: Resolved, Level: Critical, Before: Critical, Sentence: "critical!", Since: began, At: now}}, got)
 	require.Empty(t, step(time.Second, OK))
-	require.Empty(t, a.names())
+	require.Empty(t, names(a.list()))
 }
 
 func TestAlertsGetMilderAfterACalm(t *testing.T) {
@@ -73,5 +73,17 @@ func TestAlertsEndWithTheirSlot(t *testing.T) {
 	require.Equal(t, "x", got[0].Alert)
 	require.Equal(t, Resolved, got[1].State)
 	require.Contains(t, got[1].Sentence, "does not exist any more")
-	require.Equal(t, []string{"x", "z"}, a.names())
+	require.Equal(t, []string{"x", "z"}, names(a.list()))
+}
+
+func TestFiringAlertsComeWorstFirst(t *testing.T) {
+	a := newAlerts(time.Hour)
+	a.add([]Finding{{Alert: "old", Slot: "s", Level: Warn, Sentence: "Old."}, {Alert: "fine", Slot: "s"}}, start)
+	a.add([]Finding{{Alert: "new", Level: Critical, Sentence: "New."}, {Alert: "later", Slot: "r", Level: Warn}}, start.Add(time.Second))
+	list := a.list()
+	require.Equal(t, []FiringAlert{
+		{Alert: Alert{"new", Critical, "New."}, Since: start.Add(time.Second).UTC()},
+		{Alert: Alert{"old", Warn, "Old."}, Slot: "s", Since: start.UTC()},
+		{Alert: Alert{Rule: "later", Level: Warn}, Slot: "r", Since: start.Add(time.Second).UTC()},
+	}, list)
 }

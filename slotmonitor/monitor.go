@@ -42,7 +42,7 @@ type Monitor struct {
 
 	mu     sync.Mutex
 	slots  []Slot
-	firing []string
+	firing []FiringAlert
 	polled time.Time // of the last answer
 	asked  time.Time // when the first tick began
 	err    error
@@ -123,7 +123,7 @@ func (m *Monitor) tick(ctx context.Context, hist *history, on *alerts) bool {
 		}
 		m.slots, m.polled = slots, time.Now()
 	}
-	m.firing = on.names()
+	m.firing = on.list()
 	known := m.slots
 	m.mu.Unlock()
 	for _, e := range events {
@@ -207,7 +207,14 @@ func (m *Monitor) publish(e Event, slots []Slot) {
 func (m *Monitor) Firing() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.Clone(m.firing)
+	return names(m.firing)
+}
+
+// Alerts lists what fires as of the last look, the worst first; the caller may keep and change the slice.
+func (m *Monitor) Alerts() []FiringAlert {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return append([]FiringAlert{}, m.firing...)
 }
 
 // Latest returns the slots of the last answer, ordered by name; the caller may keep and change the slice. Each

@@ -23,6 +23,8 @@ import (
 type slots struct {
 	Slots []slotmonitor.Slot `json:"slots"`
 	Error string             `json:"error,omitempty"` // why the server does not answer; the slots are then those of its last answer
+
+	Alerts []alert `json:"alerts,omitempty"` // what fires, the worst first; absent with --once, which knows no before
 }
 
 // worst is the highest level of all slots.
@@ -201,7 +203,7 @@ func (w *watch) each(ctx context.Context, interval time.Duration, show func(slot
 }
 
 func (w *watch) slots() slots {
-	s := slots{Slots: w.monitor.Latest()}
+	s := slots{Slots: w.monitor.Latest(), Alerts: alerts(w.monitor.Alerts())}
 	if s.Slots == nil {
 		s.Slots = []slotmonitor.Slot{}
 	}

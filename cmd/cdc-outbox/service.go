@@ -206,6 +206,12 @@ func (s *service) lastWord(err error) {
 
 // status is the answer of /status.
 func (s *service) status() status {
+	st := s.slotStatus()
+	st.Alerts = alerts(s.monitor.Alerts())
+	return st
+}
+
+func (s *service) slotStatus() status {
 	st := s.connectorStatus()
 	answered, err := s.monitor.State()
 	var slot *slotmonitor.Slot

@@ -16,6 +16,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/connector"
 	"github.com/cdc-outbox/cdc-outbox/internal/diagnose"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
+	"github.com/cdc-outbox/cdc-outbox/internal/webhook"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
@@ -24,6 +26,21 @@ type status struct {
 	connector.Status
 	ReplicationSlot *slotmonitor.Slot `json:"replication_slot"` // null: there is none, or it could not be looked at
 	Cause           slotmonitor.Cause `json:"cause"`            // why the slot is where it is
+	Alerts          []alert           `json:"alerts"`           // what fires, the worst first; none are known where no connector answers
+}
+
+// alert is one that fires, with where the documentation says what to do about it.
+type alert struct {
+	slotmonitor.FiringAlert
+	Runbook string `json:"runbook"`
+}
+
+func alerts(firing []slotmonitor.FiringAlert) []alert {
+	all := make([]alert, 0, len(firing))
+	for _, a := range firing {
+		all = append(all, alert{a, webhook.Runbook(a.Rule)})
+	}
+	return all
 }
 
 // notRunning is the state that status shows when no connector answers.
@@ -51,7 +68,7 @@ func withSlot(st connector.Status, slot *slotmonitor.Slot, err error) status {
 	case slot.WALStatus == slotmonitor.WALLost:
 		wait(waitSlotLost, "the server has removed what the slot needs; it can never be read again", "cdc-outbox check says how to begin anew.")
 	}
-	return status{Status: st, ReplicationSlot: slot, Cause: diagnose.Cause(st, slot, time.Now())}
+	return status{Status: st, ReplicationSlot: slot, Cause: diagnose.Cause(st, slot, time.Now()), Alerts: []alert{}}
 }
 
 func (a *app) statusCommand() *cobra.Command {
@@ -102,14 +119,17 @@ http.listen how it is. With --why it says only what the slot waits for, and what
 // look asks the connector and the server. What it could not learn is said in the status; the error, for the exit code,
 // is about the slot only. source is where the connector was looked for.
 func look(ctx context.Context, c *config.Loaded) (st status, source string, err error) {
-	con, source, cerr := askConnector(ctx, c)
+	told, source, cerr := askConnector(ctx, c)
 	if cerr != nil {
-		con = connector.Status{
+		told = status{Status: connector.Status{
 			State: connector.State{Name: notRunning, Reason: cerr.Error(), Since: time.Now().UTC()},
 			Slot:  c.Postgres.Slot, Publication: c.Postgres.Publication, ReadyReason: string(notRunning), Waits: []connector.Wait{},
 			Window: connector.Window{MaxRecords: c.Window.Records, MaxBytes: int64(c.Window.Bytes)},
-		}
+			Topics: []telemetry.TopicCount{}, Aside: []connector.SetAside{},
+		}}
 	}
+	con := told.Status
+	defer func() { st.Alerts = append(st.Alerts, told.Alerts...) }()
 	slots, err := slotmonitor.Look(ctx, monitorConfig(c))
 	object := fmt.Sprintf("slot %q", c.Postgres.Slot)
 	switch {
@@ -125,8 +145,8 @@ func look(ctx context.Context, c *config.Loaded) (st status, source string, err 
 }
 
 // askConnector gets /status from the connector that this configuration would run.
-func askConnector(ctx context.Context, c *config.Loaded) (connector.Status, string, error) {
-	var st connector.Status
+func askConnector(ctx context.Context, c *config.Loaded) (status, string, error) {
+	var st status
 	if c.HTTP.Listen == config.ListenOff {
 		return st, "http.listen is off", errors.New("http.listen is off, so a running connector cannot be asked")
 	}

@@ -47,17 +47,18 @@ func (c *Connector) badRow(t *offsets.Tracker, m *replication.Message, pos offse
 		return c.disorder(err)
 	}
 	c.cfg.Metrics.Failed("", string(row.Reason))
+	set := setting{id: row.EventID, reason: row.Reason}
 	fields := c.rowFields(pos, row.EventID, row.Reason, row.Error())
 	switch c.policy(row.Reason) {
 	case Skip:
-		return c.skip(t, ticket, fields)
+		return c.skip(t, pos, ticket, set, fields)
 	case DeadLetter:
 		detail := row.Detail
 		if row.Column != "" {
 			detail = "column " + row.Column + ": " + detail
 		}
 		k := c.caseOf(m, row.Reason, detail)
-		return c.deadLetter(c.cfg.DeadLetters.Letter(k, time.Now()), pos, ticket, row.Reason, fields)
+		return c.deadLetter(c.cfg.DeadLetters.Letter(k, time.Now()), pos, ticket, set, fields)
 	}
 	next := row.Remedy + " " + passOver
 	fields = append(fields, zap.String(telemetry.KeyNext, next))
@@ -80,9 +81,17 @@ func (c *Connector) rowFields(pos offsets.Position, id string, reason router.Rea
 	}
 }
 
-func (c *Connector) skip(t *offsets.Tracker, ticket offsets.Ticket, fields []zap.Field) error {
+// setting is the row that a policy sets aside.
+type setting struct {
+	id     string
+	reason router.Reason
+	topic  string // the one it was meant for, where it had one
+}
+
+func (c *Connector) skip(t *offsets.Tracker, pos offsets.Position, ticket offsets.Ticket, set setting, fields []zap.Field) error {
 	c.log.Error("Skipped an outbox row that cannot be published, as router.on_bad_row says", fields...)
 	c.counts.skipped.Add(1)
+	c.aside.add(set.id, Skip, set.reason, set.topic, pos.Commit.String())
 	if err := t.Ack([]offsets.Ticket{ticket}, nil); err != nil {
 		return c.disorder(err)
 	}

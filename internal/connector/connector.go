@@ -81,6 +81,7 @@ type Connector struct {
 	held     map[string]heldRecord // by what the producer calls the partition: the record that waits at its head
 
 	counts   counts
+	aside    setAside
 	existing existingProgress
 	progress progress
 	reader   reader

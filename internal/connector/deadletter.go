@@ -30,7 +30,7 @@ func (c *Connector) caseOf(m *replication.Message, reason router.Reason, detail 
 // deadLetter sends the letter with the row's ticket, so that the slot moves over the row only when the letter is in Kafka; in a
 // transaction it is part of it. Whatever keeps Kafka from taking it is waited for: a letter is the last copy of the row
 // that anybody looks at.
-func (c *Connector) deadLetter(letter *router.Record, pos offsets.Position, ticket offsets.Ticket, reason router.Reason, fields []zap.Field) error {
+func (c *Connector) deadLetter(letter *router.Record, pos offsets.Position, ticket offsets.Ticket, set setting, fields []zap.Field) error {
 	for {
 		err := c.offer(letter, pos, ticket)
 		var refused *kafka.RefusedError
@@ -39,7 +39,8 @@ func (c *Connector) deadLetter(letter *router.Record, pos offsets.Position, tick
 			c.leave()
 			c.reader.produced = c.reader.commit
 			c.counts.deadLettered.Add(1)
-			c.cfg.Metrics.DeadLettered(string(reason))
+			c.cfg.Metrics.DeadLettered(string(set.reason))
+			c.aside.add(set.id, DeadLetter, set.reason, set.topic, pos.Commit.String())
 			c.log.Error("Sent an outbox row that cannot be published to the dead-letter topic, as router.on_bad_row says",
 				append(fields, zap.String(telemetry.KeyTopic, letter.Topic))...)
 			return nil
@@ -50,7 +51,7 @@ func (c *Connector) deadLetter(letter *router.Record, pos offsets.Position, tick
 			letter = smaller
 			continue
 		}
-		if err := c.waitAt(pos, fieldText(fields, telemetry.KeyEvent), refused); err != nil {
+		if err := c.waitAt(pos, set.id, refused); err != nil {
 			return err
 		}
 	}
@@ -79,14 +80,14 @@ func (c *Connector) notTaken(t *offsets.Tracker, m *replication.Message, rec *ro
 	reason := router.Reason(refused.Reason)
 	id := c.eventID(rec)
 	c.cfg.Metrics.Failed(rec.Topic, refused.Reason)
-	fields := c.rowFields(pos, id, reason, refused.Error())
+	fields, set := c.rowFields(pos, id, reason, refused.Error()), setting{id, reason, rec.Topic}
 	switch c.policy(reason) {
 	case Skip:
-		return c.skip(t, ticket, fields)
+		return c.skip(t, pos, ticket, set, fields)
 	case DeadLetter:
 		k := c.caseOf(m, reason, refused.Error())
 		k.Record, k.Bytes, k.Limit = rec, refused.Bytes, refused.Limit
-		return c.deadLetter(c.cfg.DeadLetters.Letter(k, time.Now()), pos, ticket, reason, fields)
+		return c.deadLetter(c.cfg.DeadLetters.Letter(k, time.Now()), pos, ticket, set, fields)
 	}
 	c.log.Error("Halted at an event that is larger than its topic takes; nothing after it is published either, until the topic takes it",
 		append(fields, zap.String(telemetry.KeyNext, raise(refused)))...)
@@ -151,12 +152,3 @@ func raise(r *kafka.RefusedError) string {
 
 // eventID is the id that the record carries, for people.
 func (c *Connector) eventID(rec *router.Record) string { return deadletter.EventID(rec.Headers) }
-
-func fieldText(fields []zap.Field, key string) string {
-	for _, f := range fields {
-		if f.Key == key {
-			return f.String
-		}
-	}
-	return ""
-}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -59,6 +60,8 @@ func TestADeadLetterIsAcknowledgedLikeAnyRecord(t *testing.T) {
 		g.producer.ack()
 		require.Equal(t, lsn(150), g.confirmed())
 		require.EqualValues(t, 1, g.Status().Counts.DeadLettered)
+		require.Equal(t, []SetAside{{EventID: "b", Action: DeadLetter, Reason: "illegal_topic", LSN: "0/64", At: time.Now().UTC()}}, g.Status().Aside)
+		require.Equal(t, []telemetry.TopicCount{{Topic: "order.events", Published: 3}}, g.Status().Topics)
 		require.Len(t, g.producer.marks, 1)
 		require.Equal(t, 1, logs.Len())
 		require.Equal(t, "b", logs.All()[0].ContextMap()["event_id"])

@@ -37,6 +37,7 @@ func (c *Connector) refused(r kafka.Refusal) kafka.Resolution {
 	k := c.caseOfRecord(r, rec)
 	c.cfg.Metrics.Failed(r.Topic, r.Reason)
 	fields := c.refusalFields(r, rec, k)
+	c.aside.add(deadletter.EventID(rec.Headers), policy, reason, r.Topic, c.commitOf(r))
 	if policy == Skip {
 		c.log.Error("Skipped an event that Kafka refuses, as router.on_bad_row says", fields...)
 		c.counts.skipped.Add(1)
@@ -51,10 +52,7 @@ func (c *Connector) refused(r kafka.Refusal) kafka.Resolution {
 // hold lets the partition wait, and says in the log, once, which event it waits at.
 func (c *Connector) hold(r kafka.Refusal, rec *router.Record) kafka.Resolution {
 	k := c.caseOfRecord(r, rec)
-	row := heldRecord{id: deadletter.EventID(r.Headers), bytes: r.Bytes, limit: r.Limit}
-	if commit, _, ok := c.tracker.Load().Transaction(r.Ticket); ok {
-		row.lsn = commit.String()
-	}
+	row := heldRecord{id: deadletter.EventID(r.Headers), lsn: c.commitOf(r), bytes: r.Bytes, limit: r.Limit}
 	object := fmt.Sprintf("partition %s/%d", r.Topic, r.Partition)
 	c.mu.Lock()
 	if c.held == nil {
@@ -68,6 +66,14 @@ func (c *Connector) hold(r kafka.Refusal, rec *router.Record) kafka.Resolution {
 		c.log.Error("Kafka refuses an event; nothing of its partition is published until it takes it", c.refusalFields(r, rec, k)...)
 	}
 	return kafka.Resolution{Action: kafka.Hold}
+}
+
+// commitOf is the commit LSN of the row behind a record, as Postgres prints it.
+func (c *Connector) commitOf(r kafka.Refusal) string {
+	if commit, _, ok := c.tracker.Load().Transaction(r.Ticket); ok {
+		return commit.String()
+	}
+	return ""
 }
 
 // caseOfRecord gathers what is known of the row behind a record. Without a position header it is known by its
@@ -96,8 +102,8 @@ func (c *Connector) refusalFields(r kafka.Refusal, rec *router.Record, k *deadle
 		zap.String(telemetry.KeyTopic, r.Topic), zap.Int32(telemetry.KeyPartition, r.Partition),
 		zap.String(telemetry.KeyReason, r.Reason), zap.Int(telemetry.KeyBytes, r.Bytes), zap.Int("limit", r.Limit),
 	}
-	if commit, _, ok := c.tracker.Load().Transaction(r.Ticket); ok {
-		fields = append(fields, zap.String(telemetry.KeyLSN, commit.String()))
+	if lsn := c.commitOf(r); lsn != "" {
+		fields = append(fields, zap.String(telemetry.KeyLSN, lsn))
 	}
 	return fields
 }

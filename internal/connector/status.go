@@ -54,7 +54,9 @@ type Status struct {
 
 	Snapshot *SnapshotStatus `json:"snapshot,omitempty"` // of the rows that were there before the slot, while they are published
 
-	Counts Counts `json:"counts"`
+	Counts Counts                 `json:"counts"`
+	Topics []telemetry.TopicCount `json:"topics"`    // acknowledged since the process started, the largest first, twenty at most
+	Aside  []SetAside             `json:"set_aside"` // the latest rows that were dead-lettered or skipped, the latest first, twenty at most
 }
 
 // Server is the Postgres server of the current or last stream.
@@ -190,7 +192,7 @@ func (c *Connector) stalledReason(age time.Duration) string {
 func (c *Connector) Status() Status {
 	st := Status{
 		Slot: c.cfg.Replication.Slot, Publication: c.cfg.Replication.Publication,
-		Waits: []Wait{}, Counts: c.counts.read(),
+		Waits: []Wait{}, Counts: c.counts.read(), Topics: c.cfg.Metrics.Topics(20), Aside: c.aside.latest(),
 		Window: Window{MaxRecords: c.cfg.WindowRecords, MaxBytes: c.cfg.WindowBytes},
 	}
 	st.Ready, st.ReadyReason = c.Ready()

@@ -122,6 +122,7 @@ func TestTopicLabelIsBounded(t *testing.T) {
 	for i := range MaxTopics + 50 {
 		m.Published(fmt.Sprintf("t%d", i), 1)
 	}
+	require.Equal(t, TopicCount{OtherTopic, 50}, m.Topics(1)[0])
 	m.Failed("yet-another", "x")
 	require.Equal(t, MaxTopics+1, testutil.CollectAndCount(m.published))
 	require.InDelta(t, 50, testutil.ToFloat64(m.published.WithLabelValues(OtherTopic)), 0)
@@ -232,4 +233,23 @@ func TestLogger(t *testing.T) {
 	require.Error(t, err)
 	require.Len(t, ErrorFields(errors.New("x")), 2)
 	require.Nil(t, ErrorFields(nil))
+}
+
+func TestTopicsAndLatenciesAreThoseOfTheMetrics(t *testing.T) {
+	m := NewMetrics(prometheus.NewRegistry())
+	require.Equal(t, []TopicCount{}, m.Topics(3))
+	m.Published("b", 2)
+	m.Published("a", 2)
+	m.Published("c", 7)
+	m.Failed("only.failed", "x")
+	require.Equal(t, []TopicCount{{"c", 7}, {"a", 2}, {"b", 2}}, m.Topics(20))
+	require.Equal(t, []TopicCount{{"c", 7}}, m.Topics(1))
+
+	m.CommitToAck(2 * time.Millisecond)
+	m.CommitToAck(time.Hour)
+	bounds, counts := m.Latencies()
+	require.Len(t, counts, len(bounds)+1)
+	require.InDeltaSlice(t, []float64{.0005, .001, .0025}, bounds[:3], 0)
+	require.Equal(t, []uint64{0, 0, 1}, counts[:3])
+	require.Equal(t, []uint64{1, 2}, counts[len(counts)-2:])
 }
