@@ -108,11 +108,7 @@ func (c *Connector) changedOutbox(m *replication.Message) (*replication.Relation
 
 // haltAtChange stands still in front of a change. A stream that breaks brings the reader back to it.
 func (c *Connector) haltAtChange(kind *change, rel *replication.Relation, m *replication.Message, pos offsets.Position) error {
-	c.mu.Lock()
-	halted := c.halted != nil
-	c.mu.Unlock()
-	if halted {
-		c.haltAgain()
+	if c.haltAgain() {
 		return errHalted
 	}
 	message := fmt.Sprintf("%s of %s, and postgres.on_change is halt", kind.name, replication.Table{Schema: rel.Namespace, Name: rel.Name})

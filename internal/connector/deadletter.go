@@ -78,7 +78,7 @@ func (c *Connector) notTaken(t *offsets.Tracker, m *replication.Message, rec *ro
 		return err
 	}
 	reason := router.Reason(refused.Reason)
-	id := c.eventID(rec)
+	id := deadletter.EventID(rec.Headers)
 	c.cfg.Metrics.Failed(rec.Topic, refused.Reason)
 	fields, set := c.rowFields(pos, id, reason, refused.Error()), setting{id, reason, rec.Topic}
 	switch c.policy(reason) {
@@ -149,6 +149,3 @@ func raise(r *kafka.RefusedError) string {
 	return fmt.Sprintf("Raise max.message.bytes of topic %q to %d or more, and what its consumers fetch; it goes on by itself then. "+
 		"Or restart with --router-bad-rows-too-large dead_letter, or skip.", r.Topic, r.Bytes)
 }
-
-// eventID is the id that the record carries, for people.
-func (c *Connector) eventID(rec *router.Record) string { return deadletter.EventID(rec.Headers) }

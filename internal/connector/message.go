@@ -41,11 +41,7 @@ func (c *Connector) refuseMessage(m *replication.Message) error {
 	if !errors.As(c.cfg.Router.RefuseMessage(m.Logical.Prefix), &bad) {
 		return nil
 	}
-	c.mu.Lock()
-	halted := c.halted != nil
-	c.mu.Unlock()
-	if halted {
-		c.haltAgain()
+	if c.haltAgain() {
 		return errHalted
 	}
 	c.cfg.Metrics.Failed("", string(bad.Reason))

@@ -37,12 +37,16 @@ func (c *Connector) setHalted(h *HaltedRow) {
 	c.setState(State{Name: Halted, Reason: h.Message})
 }
 
-// haltAgain is for a row that a new stream has brought back.
-func (c *Connector) haltAgain() {
+// haltAgain is for the reader that a new stream has brought back to where it stood. It is false where it stood nowhere.
+func (c *Connector) haltAgain() bool {
 	c.mu.Lock()
-	s := State{Name: Halted, Reason: c.halted.Message, Since: c.halted.Since}
+	h := c.halted
 	c.mu.Unlock()
-	c.setState(s)
+	if h == nil {
+		return false
+	}
+	c.setState(State{Name: Halted, Reason: h.Message, Since: h.Since})
+	return true
 }
 
 // setStream publishes the open stream to those who look at it from outside.
