@@ -161,12 +161,7 @@ func (part *partition) drained() bool { return part.state == draining && part.un
 // returns why the partition drained. Calling it with a request still unanswered would let an old copy land
 // behind newer data.
 func (part *partition) rewind() verdict {
-	for _, b := range part.inflight {
-		part.pending += b.size()
-	}
-	part.queued = slices.Insert(part.queued, 0, part.inflight...)
-	clear(part.inflight)
-	part.inflight = part.inflight[:0]
+	part.inflight = part.requeue(part.inflight)
 	part.state = probing
 	cause := part.cause
 	part.cause = verdict{}
@@ -175,13 +170,18 @@ func (part *partition) rewind() verdict {
 
 // release puts the batches of an aborted transaction back in front of the queue. Kafka knows nothing of them any more.
 func (part *partition) release() {
-	for _, b := range part.held {
+	part.held = part.requeue(part.held)
+	part.registered = nil
+}
+
+// requeue puts batches back in front of the queue, in their order, and returns the list that held them, emptied.
+func (part *partition) requeue(batches []*batch) []*batch {
+	for _, b := range batches {
 		part.pending += b.size()
 	}
-	part.queued = slices.Insert(part.queued, 0, part.held...)
-	clear(part.held)
-	part.held = part.held[:0]
-	part.registered = nil
+	part.queued = slices.Insert(part.queued, 0, batches...)
+	clear(batches)
+	return batches[:0]
 }
 
 // restart forgets the sequences handed out: the next batch begins a new one, under the producer's id and epoch of that

@@ -3,7 +3,6 @@ package kafka
 import (
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -104,20 +103,20 @@ func (w *wire) fetchOffset(group, topic string, timeout time.Duration) (metadata
 
 // parseOffsetFetch reads a version 7 answer about one partition.
 func parseOffsetFetch(body []byte, id int32) (metadata string, code int16, err error) {
-	r := compactReader{b: body}
-	if got := int32(r.uint32()); got != id {
+	r := cursor{b: body}
+	if got := r.int32(); got != id {
 		return "", 0, fmt.Errorf("answer %d where answer %d was due", got, id)
 	}
 	r.tags()
-	r.uint32() // throttle time
-	for range r.length() {
-		r.string()
-		for range r.length() {
-			r.uint32() // index
-			offset := int64(r.uint64())
-			r.uint32() // leader epoch
-			text := r.string()
-			if c := int16(r.uint16()); c != 0 {
+	r.int32() // throttle time
+	for range r.compactLength() {
+		r.compactString()
+		for range r.compactLength() {
+			r.int32() // index
+			offset := r.int64()
+			r.int32() // leader epoch
+			text := r.compactString()
+			if c := r.int16(); c != 0 {
 				code = c
 			}
 			r.tags()
@@ -127,87 +126,16 @@ func parseOffsetFetch(body []byte, id int32) (metadata string, code int16, err e
 		}
 		r.tags()
 	}
-	if c := int16(r.uint16()); c != 0 {
+	if c := r.int16(); c != 0 {
 		code = c
 	}
-	if r.bad {
-		return "", 0, errMalformed
+	if err := r.err(); err != nil {
+		return "", 0, err
 	}
 	return metadata, code, nil
 }
 
-var errMalformed = errors.New("malformed answer")
-
 func appendCompact(dst []byte, s string) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(s)+1))
 	return append(dst, s...)
-}
-
-// compactReader reads the flexible encoding (KIP-482). After an error it yields zeros and is bad.
-type compactReader struct {
-	b   []byte
-	bad bool
-}
-
-func (r *compactReader) take(n uint64) []byte {
-	if n > uint64(len(r.b)) {
-		r.bad, r.b = true, nil
-		return make([]byte, min(n, 8))
-	}
-	out := r.b[:n]
-	r.b = r.b[n:]
-	return out
-}
-
-func (r *compactReader) uint16() uint16 { return binary.BigEndian.Uint16(r.take(2)) }
-func (r *compactReader) uint32() uint32 { return binary.BigEndian.Uint32(r.take(4)) }
-func (r *compactReader) uint64() uint64 { return binary.BigEndian.Uint64(r.take(8)) }
-
-func (r *compactReader) uvarint() uint64 {
-	v, n := binary.Uvarint(r.b)
-	if n <= 0 {
-		r.bad, r.b = true, nil
-		return 0
-	}
-	r.b = r.b[n:]
-	return v
-}
-
-// length is that of an array; an absurd one is malformed.
-func (r *compactReader) length() int {
-	n := r.uvarint()
-	if n > uint64(len(r.b))+1 {
-		r.bad, r.b = true, nil
-		return 0
-	}
-	return max(int(n)-1, 0)
-}
-
-func (r *compactReader) string() string {
-	n := r.uvarint()
-	if n <= 1 { // null or empty
-		return ""
-	}
-	if n-1 > uint64(len(r.b)) {
-		r.bad, r.b = true, nil
-		return ""
-	}
-	return string(r.take(n - 1))
-}
-
-func (r *compactReader) tags() {
-	for range r.tagCount() {
-		r.uvarint()
-		r.take(r.uvarint())
-	}
-}
-
-// tagCount is the count of tagged fields, which is not shifted by one.
-func (r *compactReader) tagCount() int {
-	n := r.uvarint()
-	if n > uint64(len(r.b)) {
-		r.bad, r.b = true, nil
-		return 0
-	}
-	return int(n)
 }

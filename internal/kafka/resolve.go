@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -251,32 +250,11 @@ func (r *refused) refusal() (Refusal, error) {
 
 // decode returns key, value and headers of the record. They lie in the memory that it was taken from.
 func (r rawRecord) decode() (rec router.Record, err error) {
-	data := r.rest
-	number := func() int64 {
-		v, n := binary.Varint(data)
-		if n <= 0 {
-			err, data = errMalformed, nil
-			return 0
-		}
-		data = data[n:]
-		return v
+	c := cursor{b: r.rest}
+	rec.Key, rec.Value = c.nullable(), c.nullable()
+	for n := c.varint(); n > 0 && !c.bad; n-- {
+		key := string(c.bytes(int(c.varint())))
+		rec.Headers = append(rec.Headers, router.Header{Key: key, Value: c.nullable()})
 	}
-	bytes := func() []byte {
-		n := number()
-		if n > int64(len(data)) {
-			err, data = errMalformed, nil
-		}
-		if n < 0 || err != nil {
-			return nil
-		}
-		out := data[:n:n]
-		data = data[n:]
-		return out
-	}
-	rec.Key, rec.Value = bytes(), bytes()
-	for n := number(); n > 0 && err == nil; n-- {
-		key := string(bytes())
-		rec.Headers = append(rec.Headers, router.Header{Key: key, Value: bytes()})
-	}
-	return rec, err
+	return rec, c.err()
 }

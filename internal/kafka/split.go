@@ -98,21 +98,16 @@ type rawRecord struct {
 
 // nextRecord takes the first record off data.
 func nextRecord(data []byte) (rec rawRecord, rest []byte, err error) {
-	length, n := binary.Varint(data)
-	if n <= 0 || length < 1 || length > int64(len(data)-n) {
-		return rec, nil, fmt.Errorf("record length at %d bytes from the end", len(data))
+	c := cursor{b: data}
+	r := cursor{b: c.bytes(int(c.varint()))}
+	r.bytes(1) // attributes
+	rec.timestampDelta = r.varint()
+	r.varint() // offset delta
+	if c.bad || r.bad {
+		return rec, nil, fmt.Errorf("a record that is not whole at %d bytes from the end", len(data))
 	}
-	body := data[n : n+int(length)]
-	rest = data[n+int(length):]
-	delta, d := binary.Varint(body[1:])
-	if d <= 0 {
-		return rec, nil, fmt.Errorf("timestamp delta at %d bytes from the end", len(data))
-	}
-	_, o := binary.Varint(body[1+d:])
-	if o <= 0 {
-		return rec, nil, fmt.Errorf("offset delta at %d bytes from the end", len(data))
-	}
-	return rawRecord{delta, body[1+d+o:]}, rest, nil
+	rec.rest = r.b
+	return rec, c.b, nil
 }
 
 // appendRaw appends a record that was encoded relative to another batch.
