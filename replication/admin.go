@@ -47,6 +47,7 @@ type AdminConfig struct {
 	Logger *zap.Logger // default: none
 
 	onlyNeeded bool // see withoutExtras
+	unprepared bool // see withWay
 }
 
 // OutboxColumns names the columns of an event: those that the SQL here uses itself, and all that records are made of.
@@ -124,6 +125,9 @@ func adminConnect(ctx context.Context, dsn string, cfg AdminConfig, settings ...
 		pc.ConnectTimeout = cfg.ConnectTimeout
 	}
 	withSettings(pc, settings)
+	if cfg.unprepared {
+		pc.DefaultQueryExecMode = pgx.QueryExecModeExec
+	}
 	pc.OnNotice = func(*pgconn.PgConn, *pgconn.Notice) {}
 	return connectCancelling(ctx, pc)
 }
@@ -167,6 +171,8 @@ func adminConnectFault(pc *pgx.ConnConfig, err error) error {
 	var pg *pgconn.PgError
 	var dial *pgconn.ConnectError
 	switch {
+	case errors.As(err, &pg) && poolerRefusal(pg):
+		return way{Refusal: pg}.toHostOf(&pc.Config).fault()
 	case errors.As(err, &pg):
 		f.Err = &serverRefusal{pg}
 		f.Kind, f.Next = adminRefusal(pc, pg.Code)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -70,6 +71,32 @@ func TextSettings() map[string]string {
 	}
 }
 
+// streamSettings are the run-time parameters that the stream relies on.
+func streamSettings() map[string]string {
+	settings := TextSettings()
+	settings["synchronous_commit"] = "local"    // see memory
+	settings["client_min_messages"] = "warning" // see Stream.notice
+	return settings
+}
+
+// setStreamParams makes it a replication connection with the settings that the stream needs.
+func setStreamParams(pc *pgconn.Config, slot string) {
+	maps.Copy(pc.RuntimeParams, streamSettings())
+	pc.RuntimeParams["replication"] = "database"
+	pc.RuntimeParams["application_name"] = "cdc-outbox/" + slot
+}
+
+// lostSettings is a column that lists what of streamSettings is not in force, NULL where all is. A server takes them with the
+// startup packet or refuses the connection; a pooler can be told to drop what it does not know (ignore_startup_parameters).
+var lostSettings = func() string {
+	var want []string
+	for _, name := range slices.Sorted(maps.Keys(streamSettings())) {
+		want = append(want, "("+QuoteLiteral(name)+", "+QuoteLiteral(streamSettings()[name])+")")
+	}
+	return `(SELECT string_agg(w.name, ', ' ORDER BY w.name) FROM (VALUES ` + strings.Join(want, ", ") + `) AS w(name, value)
+		WHERE split_part(pg_catalog.current_setting(w.name), ',', 1) <> w.value)`
+}()
+
 func dial(ctx context.Context, cfg *Config, again bool) (*connection, error) {
 	dsn, err := cfg.DSN()
 	if err != nil {
@@ -84,15 +111,7 @@ func dial(ctx context.Context, cfg *Config, again bool) (*connection, error) {
 		pc.ConnectTimeout = cfg.ConnectTimeout
 	}
 	c := &connection{config: pc.Copy()}
-	for name, value := range map[string]string{
-		"replication":         "database",
-		"synchronous_commit":  "local",   // see memory
-		"client_min_messages": "warning", // see Stream.notice
-		"application_name":    "cdc-outbox/" + cfg.Slot,
-	} {
-		pc.RuntimeParams[name] = value
-	}
-	maps.Copy(pc.RuntimeParams, TextSettings())
+	setStreamParams(pc, cfg.Slot)
 	dialer := pc.DialFunc
 	pc.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dialer(ctx, network, addr)
@@ -121,6 +140,9 @@ func dial(ctx context.Context, cfg *Config, again bool) (*connection, error) {
 // protocol (Postgres docs 55.4).
 func (c *connection) identify(ctx context.Context, cfg *Config) (Identity, SlotInfo, error) {
 	system, err := pglogrepl.IdentifySystem(ctx, c.PgConn)
+	if pg := refusalOf(err); pg != nil && pg.Code == stateSyntaxError {
+		return Identity{}, SlotInfo{}, c.throughPooler(way{Tried: true, Ordinary: true})
+	}
 	if err != nil {
 		return Identity{}, SlotInfo{}, cfg.queryError(ctx, err)
 	}
@@ -128,9 +150,13 @@ func (c *connection) identify(ctx context.Context, cfg *Config) (Identity, SlotI
 
 	rows, err := c.query(ctx, `SELECT current_database(), current_setting('server_version_num'),
 		`+ownTimeout+`,
-		(SELECT to_jsonb(s)::text FROM pg_catalog.pg_replication_slots s WHERE slot_name = `+QuoteLiteral(cfg.Slot)+`)`, 4)
+		(SELECT to_jsonb(s)::text FROM pg_catalog.pg_replication_slots s WHERE slot_name = `+QuoteLiteral(cfg.Slot)+`),
+		`+lostSettings, 5)
 	if err != nil {
 		return id, SlotInfo{}, cfg.queryError(ctx, err)
+	}
+	if rows[4] != nil {
+		return id, SlotInfo{}, c.throughPooler(way{Tried: true, Lost: strings.Split(string(rows[4]), ", ")})
 	}
 	id.Database = string(rows[0])
 	if id.ServerVersion, err = strconv.Atoi(string(rows[1])); err != nil {
@@ -162,6 +188,9 @@ const sessionTimeout = 10 * time.Second
 var ownTimeout = fmt.Sprintf(`(SELECT CASE WHEN source <> 'client' AND NOT setting::int BETWEEN 1 AND %[1]d
 		   AND set_config('wal_sender_timeout', '%[1]d', false) IS NOT NULL THEN '%[1]d' ELSE setting END
 		   FROM pg_catalog.pg_settings WHERE name = 'wal_sender_timeout')`, sessionTimeout.Milliseconds())
+
+// throughPooler is for a connection whose answers show that no server gave them.
+func (c *connection) throughPooler(w way) error { return w.toHostOf(c.config).fault() }
 
 // query returns the one row of a statement.
 func (c *connection) query(ctx context.Context, sql string, columns int) ([][]byte, error) {

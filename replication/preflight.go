@@ -19,7 +19,7 @@ const longOpen = 5 * time.Minute
 // looking is a finding as well. No finding holds the DSN.
 func Preflight(ctx context.Context, dsn string, cfg AdminConfig) []preflight.Finding {
 	cfg = cfg.withDefaults()
-	var out []preflight.Finding
+	out := wayFindings(examine(ctx, dsn, cfg))
 	err := withAdminConn(ctx, dsn, cfg, func(conn *pgx.Conn) error {
 		st, err := readSetupState(ctx, conn, cfg)
 		if err != nil {
@@ -30,7 +30,7 @@ func Preflight(ctx context.Context, dsn string, cfg AdminConfig) []preflight.Fin
 			return adminQueryFault("open transactions", err)
 		}
 		reader := slotReader(ctx, conn, st.Slot.ActivePID)
-		out = preflightFindings(cfg, st, open, reader)
+		out = append(preflightFindings(cfg, st, open, reader), out...)
 		return nil
 	})
 	if err != nil {

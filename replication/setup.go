@@ -23,7 +23,7 @@ import (
 // transactions are open), Operator for what somebody has to mend, Config for names that cannot be.
 func Ensure(ctx context.Context, dsn string, cfg AdminConfig, auto bool) error {
 	cfg = cfg.withDefaults().withoutExtras()
-	return withAdminConn(ctx, dsn, cfg, func(conn *pgx.Conn) error {
+	return withServer(ctx, dsn, cfg, func(conn *pgx.Conn) error {
 		_, err := ensure(ctx, conn, cfg, auto)
 		return err
 	})
@@ -34,7 +34,7 @@ func Ensure(ctx context.Context, dsn string, cfg AdminConfig, auto bool) error {
 // for a publication whose slot was lost.
 func Setup(ctx context.Context, dsn string, cfg AdminConfig) (done []Step, err error) {
 	cfg = cfg.withDefaults()
-	err = withAdminConn(ctx, dsn, cfg, func(conn *pgx.Conn) error {
+	err = withServer(ctx, dsn, cfg, func(conn *pgx.Conn) error {
 		done, err = ensure(ctx, conn, cfg, true)
 		return err
 	})
@@ -45,7 +45,7 @@ func Setup(ctx context.Context, dsn string, cfg AdminConfig) (done []Step, err e
 // publication or slot was lost: then they would hide a gap.
 func PlanSetup(ctx context.Context, dsn string, cfg AdminConfig) (steps []Step, err error) {
 	cfg = cfg.withDefaults()
-	err = withAdminConn(ctx, dsn, cfg, func(conn *pgx.Conn) error {
+	err = withServer(ctx, dsn, cfg, func(conn *pgx.Conn) error {
 		st, err := readSetupState(ctx, conn, cfg)
 		if err != nil {
 			return adminQueryFault("catalog", err)
@@ -78,6 +78,12 @@ func StillPublished(ctx context.Context, dsn string, cfg AdminConfig) error {
 }
 
 func withAdminConn(ctx context.Context, dsn string, cfg AdminConfig, use func(*pgx.Conn) error) error {
+	return withWay(ctx, dsn, cfg, func(conn *pgx.Conn, _ way) error { return use(conn) })
+}
+
+// withWay connects and looks at the way there. Behind somebody else's pid no statement is prepared: a pooler that lends out
+// its connections forgets them, or has them already.
+func withWay(ctx context.Context, dsn string, cfg AdminConfig, use func(*pgx.Conn, way) error) error {
 	if err := cfg.check(); err != nil {
 		return err
 	}
@@ -85,8 +91,34 @@ func withAdminConn(ctx context.Context, dsn string, cfg AdminConfig, use func(*p
 	if err != nil {
 		return err
 	}
-	defer closeAdminConn(ctx, conn)
-	return use(conn)
+	defer func() { closeAdminConn(ctx, conn) }()
+	var w way
+	if err := w.survey(ctx, conn.PgConn()); err != nil {
+		return adminQueryFault("server", err)
+	}
+	if w.other() {
+		cfg.unprepared = true
+		again, err := adminConnect(ctx, dsn, cfg)
+		if err != nil {
+			return err
+		}
+		closeAdminConn(ctx, conn)
+		conn = again
+	}
+	return use(conn, w)
+}
+
+// withServer is withAdminConn for what must not go through a pooler: a slot that setup makes through one that the stream
+// does not come through holds back WAL for nobody.
+func withServer(ctx context.Context, dsn string, cfg AdminConfig, use func(*pgx.Conn) error) error {
+	return withWay(ctx, dsn, cfg, func(conn *pgx.Conn, w way) error {
+		if w.suspicious() {
+			if err := firstFailure(wayFindings(examine(ctx, dsn, cfg))); err != nil {
+				return err
+			}
+		}
+		return use(conn)
+	})
 }
 
 func closeAdminConn(ctx context.Context, conn *pgx.Conn) {

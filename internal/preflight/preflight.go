@@ -14,6 +14,7 @@ const (
 // Finding is one line of the check's report.
 type Finding struct {
 	Level   Level  `json:"level"`
+	Code    string `json:"code,omitempty"`   // stable, for programs: e.g. "pooler"; not every finding has one yet
 	Subject string `json:"subject"`          // e.g. "wal_level", `table public.outbox`
 	Found   string `json:"found"`            // what is there, one sentence
 	Why     string `json:"why,omitempty"`    // why it matters; empty for OK

@@ -1,0 +1,249 @@
+package replication
+
+import (
+	"errors"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pglogrepl"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit/pooler"
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit/proxy"
+)
+
+// What PgBouncer and RDS Proxy answer.
+func refusalOfParameter(name string) *pgconn.PgError {
+	return &pgconn.PgError{Severity: "FATAL", Code: "08P01", Message: "unsupported startup parameter: " + name}
+}
+
+func TestWays(t *testing.T) {
+	direct := way{Host: "db", Port: 5432, User: "u", KeyPID: 7, BackendPID: 7, ServerAddr: "10.0.0.5", ServerPort: 5432, Tried: true}
+	for name, c := range map[string]struct {
+		change func(*way)
+		level  preflight.Level // empty: nothing is said
+		code   string
+		found  string
+		remedy string
+	}{
+		"direct":                     {change: func(*way) {}},
+		"NAT or a TCP proxy":         {change: func(w *way) { w.Forwarded = true }},
+		"SQL could not be asked":     {change: func(w *way) { w.KeyPID, w.BackendPID = 7, 0 }},
+		"nothing tried, same pid":    {change: func(w *way) { w.Tried = false }},
+		"right to replicate missing": {change: func(w *way) { w.Refusal = &pgconn.PgError{Code: "42501", Message: "must be superuser"} }},
+		"every sender taken": {change: func(w *way) {
+			w.Refusal = &pgconn.PgError{Code: "53300", Message: "number of requested standby connections"}
+		}},
+		"a pooler's name proves naught": {change: func(w *way) { w.Host = "aws-0-eu-central-1.pooler.supabase.com" }},
+		"its port neither":              {change: func(w *way) { w.Port = 6432 }},
+		"the server says no": {func(w *way) { w.Refusal = &pgconn.PgError{Code: "28000", Message: "no pg_hba.conf entry"} },
+			preflight.Fail, "replication_connection", "no pg_hba.conf entry (SQLSTATE 28000).", "pg_hba.conf"},
+		"unknown": {func(w *way) { w.KeyPID = 900 }, preflight.Warn, "unknown_proxy",
+			"Something between us and the server answers with another backend pid: 900 at the login, 7 by pg_backend_pid().", "reaches it at 10.0.0.5:5432"},
+		"unknown, no key at all": {func(w *way) { w.KeyPID = 0 }, preflight.Warn, "unknown_proxy", "another backend pid", "10.0.0.5:5432"},
+		"unknown, and right missing": {func(w *way) { w.KeyPID, w.Refusal = 900, &pgconn.PgError{Code: "42501"} },
+			preflight.Warn, "unknown_proxy", "another backend pid", "10.0.0.5:5432"},
+		"a service's own proxy": {func(w *way) { w.KeyPID, w.Transit = 900, true }, preflight.OK, "", "lets the replication connection pass", ""},
+		"refused": {func(w *way) { w.KeyPID, w.Refusal = 900, refusalOfParameter("replication") },
+			preflight.Fail, "pooler", "something that is not Postgres: a pooler or a proxy, which does not let the replication connection pass: unsupported startup parameter: replication.", "10.0.0.5:5432"},
+		"refused, named": {func(w *way) {
+			w.Product, w.Behind, w.Refusal = "PgBouncer 1.24.1", "pg-1:5433", refusalOfParameter("bytea_output")
+		},
+			preflight.Fail, "pooler", "It leads to PgBouncer 1.24.1,", "pg-1:5433"},
+		"before anything else": {func(w *way) { *w = way{Host: "db", Port: 6432, Refusal: refusalOfParameter("options")} },
+			preflight.Fail, "pooler", "unsupported startup parameter: options", "its configuration names"},
+		"over a socket": {func(w *way) { w.ServerAddr, w.Refusal = "", refusalOfParameter("replication") }, preflight.Fail, "pooler", "", "on the machine of the one in between, port 5432"},
+		"settings dropped": {func(w *way) { w.KeyPID, w.Lost = 900, []string{"bytea_output", "extra_float_digits"} },
+			preflight.Fail, "pooler_settings", "drops settings of the session: bytea_output, extra_float_digits", "10.0.0.5"},
+		"ordinary": {func(w *way) {
+			w.Host, w.Port, w.User, w.KeyPID, w.Ordinary = "aws-0-eu-central-1.pooler.supabase.com", 5432, "cdc.abcdef", 900, true
+		}, preflight.Fail, "pooler", "Supavisor", "db.abcdef.supabase.co:5432, user cdc"},
+		"ordinary, a user that is no word": {func(w *way) {
+			w.Host, w.User, w.Ordinary = "aws-0-eu-central-1.pooler.supabase.com", "cdc.x'; rm -rf", true
+		}, preflight.Fail, "pooler", "Supavisor", "db.PROJECT.supabase.co:5432"},
+		"Neon": {func(w *way) {
+			w.Host, w.KeyPID, w.Refusal = "ep-a-1-pooler.eu-central-1.aws.neon.tech", 900, refusalOfParameter("replication")
+		},
+			preflight.Fail, "pooler", "Neon's pooler", "ep-a-1.eu-central-1.aws.neon.tech:5432"},
+		"Neon, letting it pass": {func(w *way) { w.Host, w.KeyPID = "ep-a-1-pooler.eu-central-1.aws.neon.tech", 900 },
+			preflight.Warn, "pooler_passes", "Neon's pooler", "ep-a-1.eu-central-1.aws.neon.tech:5432"},
+		"Azure": {func(w *way) {
+			w.Host, w.Port, w.Refusal = "shop.postgres.database.azure.com", 6432, refusalOfParameter("replication")
+		},
+			preflight.Fail, "pooler", "Azure's built-in PgBouncer", "shop.postgres.database.azure.com:5432"},
+		"RDS Proxy": {func(w *way) {
+			w.Refusal = &pgconn.PgError{Code: "0A000", Message: "Feature not supported: RDS Proxy currently doesn't support streaming replication mode"}
+		}, preflight.Fail, "pooler", "Amazon RDS Proxy", "aws rds describe-db-instances"},
+		"Pgpool":       {func(w *way) { w.Forwarded, w.Product = true, "Pgpool-II 4.3.5" }, preflight.Fail, "pooler", "Pgpool-II 4.3.5", "10.0.0.5:5432"},
+		"lent out":     {func(w *way) { w.KeyPID, w.Shared = 900, true }, preflight.Fail, "pooler", "two of ours had the same backend", "10.0.0.5:5432"},
+		"lets it pass": {func(w *way) { w.KeyPID, w.Product = 900, "Odyssey 1.4" }, preflight.Warn, "pooler_passes", "Odyssey 1.4", "10.0.0.5:5432"},
+	} {
+		w := direct
+		c.change(&w)
+		findings := w.findings()
+		if c.level == "" {
+			require.Empty(t, findings, name)
+			continue
+		}
+		require.Len(t, findings, 1, name)
+		f := findings[0]
+		require.Equal(t, c.level, f.Level, name)
+		require.Equal(t, c.code, f.Code, name)
+		require.Contains(t, f.Found, c.found, name)
+		require.Contains(t, f.Remedy, c.remedy, name)
+		require.Equal(t, c.level != preflight.OK, f.Why != "", name)
+	}
+}
+
+// through is the DSN by way of another address.
+func through(t *testing.T, dsn, addr string) string {
+	t.Helper()
+	u, err := url.Parse(dsn)
+	require.NoError(t, err)
+	u.Host = addr
+	if _, ok := u.User.Password(); !ok {
+		u.User = url.UserPassword(u.User.Username(), "s3cret-canary")
+	}
+	return u.String()
+}
+
+// ofTheWay returns the findings about the way, and looks for the password in all of them.
+func ofTheWay(t *testing.T, findings []preflight.Finding) (out []preflight.Finding) {
+	t.Helper()
+	for _, f := range findings {
+		require.NotContains(t, f.Subject+f.Found+f.Why+f.Remedy, "s3cret-canary")
+		if strings.HasPrefix(f.Subject, "way to ") {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// requirePooler: check, setup and the stream itself say what check says, and nothing was made.
+func requirePooler(t *testing.T, db *adminDB, addr, code string, words ...string) {
+	t.Helper()
+	dsn := through(t, db.DSN, addr)
+	findings := ofTheWay(t, Preflight(t.Context(), dsn, db.cfg))
+	require.Len(t, findings, 1)
+	require.Equal(t, preflight.Fail, findings[0].Level)
+	require.Equal(t, code, findings[0].Code)
+	for _, w := range append(words, addr) {
+		require.Contains(t, findings[0].Subject+findings[0].Found+findings[0].Remedy, w)
+	}
+	err := Ensure(t.Context(), dsn, db.cfg, true)
+	requireOperator(t, err, "way to "+addr, "let postgres.dsn lead to the server itself")
+	require.NotContains(t, err.Error(), "s3cret-canary")
+	slot, err := LookupSlot(t.Context(), db.conn, db.Slot)
+	require.NoError(t, err)
+	require.False(t, slot.Exists, "a slot that nobody can read must not be made")
+	config := Config{DSN: func() (string, error) { return dsn, nil }, Slot: db.Slot, Publication: db.Publication, Confirmed: func() pglogrepl.LSN { return 0 }}
+	checked, err := config.check()
+	require.NoError(t, err)
+	_, err = open(t.Context(), checked, nil)
+	requireOperator(t, err, "way to "+addr, "let postgres.dsn lead to the server itself")
+}
+
+func TestPoolers_stand_ins(t *testing.T) {
+	for name, c := range map[string]struct {
+		behaviour pooler.Behaviour
+		code      string
+		words     []string
+	}{
+		"as PgBouncer before 1.23": {pooler.Behaviour{Refuse: []string{"replication"}, PID: 1998201864}, "pooler", []string{"unsupported startup parameter: replication"}},
+		"as PgBouncer since":       {pooler.Behaviour{Refuse: []string{"bytea_output"}, PID: 1998201864}, "pooler", []string{"unsupported startup parameter: bytea_output"}},
+		"as PgBouncer told to ignore": {pooler.Behaviour{Drop: []string{"bytea_output", "extra_float_digits", "synchronous_commit", "client_min_messages", "IntervalStyle"}, PID: 5},
+			"pooler_settings", []string{"session: client_min_messages, synchronous_commit."}}, // the others are as the server has them by itself
+		"as Supavisor": {pooler.Behaviour{Drop: []string{"replication"}, PID: 17}, "pooler", []string{"an ordinary one"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db := newAdminDB(t, setupTableDDL)
+			s, err := pooler.Start(db.Addr(), c.behaviour)
+			require.NoError(t, err)
+			defer s.Close()
+			requirePooler(t, db, s.Addr(), c.code, c.words...)
+		})
+	}
+}
+
+// TestUnknownProxy: another pid alone is told, and stops nobody.
+func TestUnknownProxy(t *testing.T) {
+	db := newAdminDB(t, setupTableDDL)
+	s, err := pooler.Start(db.Addr(), pooler.Behaviour{PID: 4242})
+	require.NoError(t, err)
+	defer s.Close()
+	dsn := through(t, db.DSN, s.Addr())
+	findings := ofTheWay(t, Preflight(t.Context(), dsn, db.cfg))
+	require.Len(t, findings, 1)
+	require.Equal(t, preflight.Warn, findings[0].Level)
+	require.Equal(t, "unknown_proxy", findings[0].Code)
+	require.Contains(t, findings[0].Found, "Something between us and the server answers with another backend pid: 4242")
+	require.NoError(t, Ensure(t.Context(), dsn, db.cfg, true))
+}
+
+// TestVersions_no_pooler_is_seen_where_there_is_none: not directly, not through something that copies bytes.
+func TestVersions_no_pooler_is_seen_where_there_is_none(t *testing.T) {
+	db := newAdminDB(t, setupTableDDL)
+	require.Empty(t, ofTheWay(t, Preflight(t.Context(), db.DSN, db.cfg)))
+	p, err := proxy.Start(db.Addr(), proxy.Raw)
+	require.NoError(t, err)
+	defer p.Close()
+	require.Empty(t, ofTheWay(t, Preflight(t.Context(), through(t, db.DSN, p.Addr()), db.cfg)))
+	require.NoError(t, Ensure(t.Context(), through(t, db.DSN, p.Addr()), db.cfg, true))
+}
+
+// TestOneHostOfSeveralIsAPooler: with target_session_attrs and fail-over any of them may be the one that is used.
+func TestOneHostOfSeveralIsAPooler(t *testing.T) {
+	db := newAdminDB(t, setupTableDDL)
+	s, err := pooler.Start(db.Addr(), pooler.Behaviour{Refuse: []string{"replication"}, PID: 9})
+	require.NoError(t, err)
+	defer s.Close()
+	for _, hosts := range []string{db.Addr() + "," + s.Addr(), s.Addr() + "," + db.Addr()} {
+		findings := ofTheWay(t, Preflight(t.Context(), through(t, db.DSN, hosts), db.cfg))
+		require.Len(t, findings, 1, hosts)
+		require.Equal(t, "way to "+s.Addr(), findings[0].Subject)
+	}
+	pc, err := pgx.ParseConfig("postgres://u:s3cret-canary@a:1,b:2/x?sslmode=prefer")
+	require.NoError(t, err)
+	require.Len(t, eachHost(&pc.Config), 2, "once with TLS, once without, is one host")
+	var f *fault.Error
+	require.True(t, errors.As(way{Refusal: refusalOfParameter("replication")}.toHostOf(&pc.Config).fault(), &f))
+	require.Equal(t, "way to one of a:1, b:2", f.Object)
+}
+
+// TestPgBouncer is against the real one, where it is installed.
+func TestPgBouncer(t *testing.T) {
+	for _, mode := range []string{"session", "transaction"} {
+		t.Run(mode, func(t *testing.T) {
+			db := newAdminDB(t, setupTableDDL)
+			start := func(opts pooler.Options) *pooler.PgBouncer {
+				opts.Mode = mode
+				p, err := pooler.StartPgBouncer(t.Context(), db.Addr(), opts)
+				if errors.Is(err, pooler.ErrNotInstalled) {
+					t.Skip(err)
+				}
+				require.NoError(t, err)
+				t.Cleanup(func() { require.NoError(t, p.Close()) })
+				return p
+			}
+			p := start(pooler.Options{})
+			requirePooler(t, db, p.Addr(), "pooler", "It leads to PgBouncer,", "unsupported startup parameter")
+			for range 3 { // prepared statements of one check must not stand in the way of the next
+				findings := Preflight(t.Context(), through(t, db.DSN, p.Addr()), db.cfg)
+				require.Equal(t, "connection", findings[0].Subject)
+				require.Equal(t, preflight.OK, findings[0].Level)
+			}
+			p = start(pooler.Options{Admins: "postgres"})
+			requirePooler(t, db, p.Addr(), "pooler", "It leads to PgBouncer "+p.Version+",", "console names it "+db.Addr())
+			p = start(pooler.Options{Settings: map[string]string{"ignore_startup_parameters": "replication, extra_float_digits, bytea_output, " +
+				"synchronous_commit, client_min_messages, IntervalStyle"}})
+			findings := ofTheWay(t, Preflight(t.Context(), through(t, db.DSN, p.Addr()), db.cfg))
+			require.Len(t, findings, 1, "1.18 drops the wish for replication then, later ones the settings")
+			require.Equal(t, preflight.Fail, findings[0].Level)
+		})
+	}
+}

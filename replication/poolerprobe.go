@@ -1,0 +1,294 @@
+package replication
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
+)
+
+// mostHosts bounds how many of a connection string's hosts are looked at.
+const mostHosts = 16
+
+// examine looks at the way to each host of the connection string, since one of several may be a pooler. A host that does
+// not answer is left out: what keeps everybody from connecting is told elsewhere.
+func examine(ctx context.Context, dsn string, cfg AdminConfig) []way {
+	pc, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		return nil
+	}
+	if pc.ConnectTimeout == 0 {
+		pc.ConnectTimeout = cfg.ConnectTimeout
+	}
+	hosts := eachHost(&pc.Config)
+	ways := make([]*way, len(hosts))
+	var wg sync.WaitGroup
+	for i, host := range hosts {
+		wg.Go(func() { ways[i] = look(ctx, host, cfg) })
+	}
+	wg.Wait()
+	var out []way
+	for _, w := range ways {
+		if w != nil {
+			out = append(out, *w)
+		}
+	}
+	return out
+}
+
+func wayFindings(ways []way) []preflight.Finding {
+	var out []preflight.Finding
+	for _, w := range ways {
+		out = append(out, w.findings()...)
+	}
+	return out
+}
+
+// eachHost takes a configuration of several hosts apart. pgconn keeps all but the first, and the same host with and without
+// TLS, as fallbacks.
+func eachHost(pc *pgconn.Config) []*pgconn.Config {
+	all := append([]*pgconn.FallbackConfig{{Host: pc.Host, Port: pc.Port, TLSConfig: pc.TLSConfig}}, pc.Fallbacks...)
+	var out []*pgconn.Config
+	for _, f := range all {
+		at := slices.IndexFunc(out, func(c *pgconn.Config) bool { return c.Host == f.Host && c.Port == f.Port })
+		switch {
+		case at >= 0:
+			out[at].Fallbacks = append(out[at].Fallbacks, f)
+		case len(out) < mostHosts:
+			one := pc.Copy()
+			one.Host, one.Port, one.TLSConfig, one.Fallbacks = f.Host, f.Port, f.TLSConfig, nil
+			one.ValidateConnect = nil // target_session_attrs: a standby is looked at as well
+			one.OnNotice = func(*pgconn.PgConn, *pgconn.Notice) {}
+			out = append(out, one)
+		}
+	}
+	return out
+}
+
+// look tries an ordinary connection to one host, then a replication connection as run has it.
+func look(ctx context.Context, host *pgconn.Config, cfg AdminConfig) *way {
+	ctx, cancel := context.WithTimeout(ctx, 3*host.ConnectTimeout)
+	defer cancel()
+	w := way{Host: host.Host, Port: host.Port, User: host.User}
+	conn, err := pgconn.ConnectConfig(ctx, ordinary(host, host.Database))
+	if err != nil {
+		if w.Refusal = refusalOf(err); w.Refusal == nil || !poolerRefusal(w.Refusal) {
+			return nil
+		}
+		w.askConsoles(ctx, host)
+		return &w
+	}
+	defer hangup(conn)
+	if w.survey(ctx, conn) != nil {
+		return nil
+	}
+	w.tryReplication(ctx, host, cfg)
+	if w.other() {
+		w.Shared = w.lentOut(ctx, host)
+	}
+	switch {
+	case w.other() || w.Refusal != nil && poolerRefusal(w.Refusal) || w.Ordinary:
+		w.askConsoles(ctx, host)
+	case w.Forwarded:
+		w.askPgpool(ctx, conn)
+	}
+	return &w
+}
+
+func hangup(conn *pgconn.PgConn) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = conn.Close(ctx) // nothing is lost with it
+	<-conn.CleanupDone()
+}
+
+func refusalOf(err error) *pgconn.PgError {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return pg
+	}
+	return nil
+}
+
+// ordinary is the host's configuration for SQL in a database.
+func ordinary(host *pgconn.Config, database string) *pgconn.Config {
+	pc := host.Copy()
+	pc.Database = database
+	delete(pc.RuntimeParams, "replication")
+	if pc.RuntimeParams["application_name"] == "" {
+		pc.RuntimeParams["application_name"] = "cdc-outbox admin"
+	}
+	return pc
+}
+
+// surveySQL goes by the simple protocol: prepared statements may be what does not work here.
+const surveySQL = `SELECT pg_catalog.pg_backend_pid(), coalesce(pg_catalog.host(pg_catalog.inet_server_addr()), ''),
+	coalesce(pg_catalog.inet_server_port(), pg_catalog.current_setting('port')::int), coalesce(pg_catalog.inet_client_port(), 0)`
+
+// survey asks the server how it sees the connection.
+func (w *way) survey(ctx context.Context, conn *pgconn.PgConn) error {
+	row, err := oneRow(ctx, conn, surveySQL, 4)
+	if err != nil {
+		return err
+	}
+	number := func(i int) int { n, _ := strconv.Atoi(string(row[i])); return n } // not a number: not known
+	w.KeyPID, w.BackendPID = conn.PID(), uint32(max(number(0), 0))
+	w.ServerAddr, w.ServerPort = string(row[1]), number(2)
+	if local, ok := conn.Conn().LocalAddr().(*net.TCPAddr); ok {
+		w.Forwarded = number(3) != local.Port
+	} else {
+		w.Forwarded = number(3) > 0
+	}
+	return nil
+}
+
+// oneRow returns the one row of a statement, by the simple protocol.
+func oneRow(ctx context.Context, conn *pgconn.PgConn, sql string, columns int) ([][]byte, error) {
+	results, err := conn.Exec(ctx, sql).ReadAll()
+	if err != nil {
+		return nil, err
+	}
+	if len(results) != 1 || len(results[0].Rows) != 1 || len(results[0].Rows[0]) < columns {
+		return nil, errors.New("the server's answer has another shape than the question")
+	}
+	return results[0].Rows[0], nil
+}
+
+// tryReplication opens a replication connection with the settings of run's, and closes it.
+func (w *way) tryReplication(ctx context.Context, host *pgconn.Config, cfg AdminConfig) {
+	pc := host.Copy()
+	setStreamParams(pc, cfg.Slot)
+	conn, err := pgconn.ConnectConfig(ctx, pc)
+	if err != nil {
+		w.Refusal = refusalOf(err)
+		w.Tried = w.Refusal != nil
+		return
+	}
+	defer hangup(conn)
+	w.Tried = true
+	if _, err := oneRow(ctx, conn, "IDENTIFY_SYSTEM", 4); err != nil {
+		if pg := refusalOf(err); pg != nil && pg.Code == stateSyntaxError {
+			w.Ordinary = true
+		} else {
+			w.Tried = false
+		}
+		return
+	}
+	if row, err := oneRow(ctx, conn, "SELECT "+lostSettings, 1); err == nil && row[0] != nil {
+		w.Lost = strings.Split(string(row[0]), ", ")
+	}
+}
+
+// stateSyntaxError is what an ordinary session makes of a command of the replication protocol.
+const stateSyntaxError = "42601"
+
+// lentOut opens two connections at once. Whoever has the same backend behind both lends it out for a transaction or a
+// statement; that they differ proves nothing.
+func (w *way) lentOut(ctx context.Context, host *pgconn.Config) bool {
+	var pids [2]string
+	for i := range pids {
+		conn, err := pgconn.ConnectConfig(ctx, ordinary(host, host.Database))
+		if err != nil {
+			return false
+		}
+		defer hangup(conn)
+		row, err := oneRow(ctx, conn, "SELECT pg_catalog.pg_backend_pid()", 1)
+		if err != nil {
+			return false
+		}
+		pids[i] = string(row[0])
+	}
+	return pids[0] == pids[1]
+}
+
+// askConsoles asks the poolers' administration databases who they are. PgBouncer and PgCat have "pgbouncer", Odyssey
+// "console"; a user without rights there is told so, in a way that a server, to which it is no database (3D000), does not.
+func (w *way) askConsoles(ctx context.Context, host *pgconn.Config) {
+	for _, database := range []string{"pgbouncer", "console"} {
+		pc := ordinary(host, database)
+		for name := range pc.RuntimeParams {
+			if name != "application_name" {
+				delete(pc.RuntimeParams, name)
+			}
+		}
+		conn, err := pgconn.ConnectConfig(ctx, pc)
+		if pg := refusalOf(err); pg != nil {
+			if database == "pgbouncer" && pg.Code == "08P01" && pg.Message == "not allowed" {
+				w.Product = pgBouncer
+				return
+			}
+			continue
+		}
+		if err != nil {
+			continue
+		}
+		w.Product = consoleProduct(ctx, conn)
+		if w.Product != "" {
+			w.Behind = consoleTarget(ctx, conn, host.Database)
+		}
+		hangup(conn)
+		if w.Product != "" {
+			return
+		}
+	}
+}
+
+// consoleProduct takes only a name that is known: what else answers there is no pooler's console.
+func consoleProduct(ctx context.Context, conn *pgconn.PgConn) string {
+	row, err := oneRow(ctx, conn, "SHOW VERSION", 1)
+	if err != nil {
+		return ""
+	}
+	for _, known := range []string{pgBouncer, pgCat, odyssey} {
+		if text := string(row[0]); strings.HasPrefix(strings.ToLower(text), strings.ToLower(known)) {
+			version := strings.TrimSpace(text[len(known):])
+			if i := strings.IndexFunc(version, func(r rune) bool { return (r < '0' || r > '9') && r != '.' }); i >= 0 {
+				version = version[:i]
+			}
+			return strings.TrimSpace(known + " " + version)
+		}
+	}
+	return ""
+}
+
+// consoleTarget reads from SHOW DATABASES where the pooler takes a database from. Its columns vary with the version.
+func consoleTarget(ctx context.Context, conn *pgconn.PgConn, database string) string {
+	results, err := conn.Exec(ctx, "SHOW DATABASES").ReadAll()
+	if err != nil || len(results) != 1 {
+		return ""
+	}
+	at := map[string]int{}
+	for i, f := range results[0].FieldDescriptions {
+		at[f.Name] = i
+	}
+	for _, row := range results[0].Rows {
+		get := func(column string) string {
+			if i, ok := at[column]; ok && i < len(row) {
+				return string(row[i])
+			}
+			return ""
+		}
+		if get("name") == database && get("host") != "" && get("port") != "" {
+			return net.JoinHostPort(get("host"), get("port"))
+		}
+	}
+	return ""
+}
+
+// askPgpool uses a command that Pgpool-II answers itself. To a server it is an unknown parameter, and a line in its log, so only a
+// connection that the server sees come from elsewhere is asked. Pgpool-II hands on the server's own pid.
+func (w *way) askPgpool(ctx context.Context, conn *pgconn.PgConn) {
+	if row, err := oneRow(ctx, conn, "SHOW pool_version", 1); err == nil {
+		version, _, _ := strings.Cut(string(row[0]), " ")
+		w.Product = strings.TrimSpace(pgpool + " " + version)
+	}
+}
