@@ -42,6 +42,7 @@ type TableRows struct {
 
 	below   *Horizon // see Below
 	columns string   // see KeysOnly
+	root    uint32   // see Partitions
 	rel     *Relation
 }
 

@@ -22,7 +22,8 @@ type pruneOptions struct {
 	olderThan, archive, verify                      string
 	age, pause, wait, lockTimeout, statementTimeout time.Duration
 	batch                                           int
-	trustSlot, dryRun, asJSON                       bool
+	trustSlot, dryRun, asJSON, partitions           bool
+	lockGiven                                       bool
 }
 
 func (a *app) pruneCommand() *cobra.Command {
@@ -39,6 +40,11 @@ nothing is deleted.
 What was never read from the log, because the slot was made anew or the table had left the publication, it cannot tell from what was:
 run repair first after such an incident. Dead letters that do not hold their row need it in the table until they are retried.
 
+With --partitions whole partitions are dropped instead, whose range of the timestamp column is older than --older-than and whose rows are all
+certain to be published; rows of the default partition, of the future and of transactions that were open stay. Where there is no
+default partition they are detached concurrently first, which holds up nobody; else each try to drop one has the users of the
+table wait, for --lock-timeout at most. It takes the ownership of table and partitions. A run that ended half-way is gone on with by the next.
+
 With --archive DIR the rows are written to compressed files with checksums first, which replay --from-archive reads. It takes
 SELECT and DELETE on the table. A publication that sends deletes sends these; they are no events.
 
@@ -46,6 +52,7 @@ Exit codes: 0 done, 1 it failed or was interrupted, 2 the command line is wrong,
 		Example: `  cdc-outbox prune --older-than 7d --dry-run
   cdc-outbox prune --older-than 7d --batch 1000 --pause 100ms
   cdc-outbox prune --older-than 30d --archive /var/lib/outbox-archive
+  cdc-outbox prune --older-than 30d --partitions --archive /var/lib/outbox-archive
   cdc-outbox prune --verify-archive /var/lib/outbox-archive`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -55,6 +62,7 @@ Exit codes: 0 done, 1 it failed or was interrupted, 2 the command line is wrong,
 			if err := o.parse(); err != nil {
 				return err
 			}
+			o.lockGiven = cmd.Flags().Changed("lock-timeout")
 			c, err := a.load(cmd)
 			if err != nil {
 				return err
@@ -64,10 +72,11 @@ Exit codes: 0 done, 1 it failed or was interrupted, 2 the command line is wrong,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.olderThan, "older-than", "", "how old rows have to be, by the timestamp column: 7d, 36h, 90m")
+	f.BoolVar(&o.partitions, "partitions", false, "drop whole partitions, and delete no rows one by one")
 	f.IntVar(&o.batch, "batch", 1000, "rows a transaction deletes")
 	f.DurationVar(&o.pause, "pause", 100*time.Millisecond, "time between two transactions")
 	f.DurationVar(&o.wait, "wait", 2*time.Minute, "how long to wait for the connector to confirm what is there")
-	f.DurationVar(&o.lockTimeout, "lock-timeout", 2*time.Second, "how long a transaction may wait for a lock")
+	f.DurationVar(&o.lockTimeout, "lock-timeout", 2*time.Second, "how long a transaction may wait for a lock; with --partitions 250ms, unless given")
 	f.DurationVar(&o.statementTimeout, "statement-timeout", 30*time.Second, "how long a statement may take")
 	f.StringVar(&o.archive, "archive", "", "write the rows to files in this directory before they are deleted")
 	f.StringVar(&o.verify, "verify-archive", "", "read the files in this directory and compare their checksums; nothing else")
@@ -105,6 +114,8 @@ type pruned struct {
 	Rows    int64              `json:"rows"` // that may be deleted
 	Deleted int64              `json:"deleted"`
 	Files   []archive.Manifest `json:"archived"`
+
+	Partitions []*prunedPartition `json:"partitions,omitempty"`
 }
 
 func (a *app) prune(ctx context.Context, c *config.Loaded, o *pruneOptions) error {
@@ -114,9 +125,13 @@ func (a *app) prune(ctx context.Context, c *config.Loaded, o *pruneOptions) erro
 	}
 	run, report := newRunID(), []*pruned{}
 	for _, t := range s.admin.Tables {
-		p := &pruning{o: o, run: run, table: t, progress: a.stderr, pruned: pruned{Table: t.String(), Files: []archive.Manifest{}}}
+		p := &pruning{o: o, run: run, table: t, source: t, progress: a.stderr, pruned: pruned{Table: t.String(), Files: []archive.Manifest{}}}
 		report = append(report, &p.pruned)
-		if err = p.do(ctx, s); err != nil {
+		do := p.do
+		if o.partitions {
+			do = p.doPartitions
+		}
+		if err = do(ctx, s); err != nil {
 			break
 		}
 	}
@@ -126,6 +141,9 @@ func (a *app) prune(ctx context.Context, c *config.Loaded, o *pruneOptions) erro
 	for _, p := range report {
 		for _, m := range p.Files {
 			fmt.Fprintf(a.stdout, "archived: %s, %d rows, %d bytes\n", filepath.Join(o.archive, m.File), m.Rows, m.Bytes)
+		}
+		for _, q := range p.Partitions {
+			fmt.Fprintln(a.stdout, q.line(o.dryRun))
 		}
 		fmt.Fprintf(a.stdout, "%s: %d rows from before %s, %d deleted\n", p.Table, p.Rows, p.Cutoff.UTC().Format(time.RFC3339), p.Deleted)
 	}

@@ -25,7 +25,9 @@ type pruning struct {
 	o        *pruneOptions
 	run      string
 	table    replication.Table
+	source   replication.Table // the table, or the partition of it, that is read
 	progress io.Writer
+	prepared []string // see refusal
 
 	rel   *replication.Relation // as the archive's header describes it
 	after *replication.RowKey   // the last row that was dealt with
@@ -78,7 +80,7 @@ func (p *pruning) do(ctx context.Context, s slotChange) error {
 func (p *pruning) collect(ctx context.Context, rows *replication.TableRows, header archive.Header) (spans []span, more bool, err error) {
 	var w *archive.Writer
 	if p.o.archive != "" {
-		name := fmt.Sprintf("%s.%s-%s-%04d", url.PathEscape(p.table.Schema), url.PathEscape(p.table.Name), p.run, len(p.Files))
+		name := fmt.Sprintf("%s.%s-%s-%04d", url.PathEscape(p.source.Schema), url.PathEscape(p.source.Name), p.run, len(p.Files))
 		if w, err = archive.Create(p.o.archive, name, header); err != nil {
 			return nil, false, archiveFault(err)
 		}

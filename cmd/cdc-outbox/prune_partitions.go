@@ -1,0 +1,214 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/replication"
+)
+
+// partitionLock is how long a try to drop an attached partition may wait where --lock-timeout is not given: everybody else
+// who wants the table waits behind it.
+const partitionLock = 250 * time.Millisecond
+
+// prunedPartition is what prune --partitions prints for each partition.
+type prunedPartition struct {
+	Partition string `json:"partition"`
+	State     string `json:"state"` // attached, detach pending, detached, dropped
+	Rows      int64  `json:"rows"`  // counted where it may be dropped
+	Bytes     int64  `json:"bytes"`
+	Dropped   bool   `json:"dropped"`
+	Kept      string `json:"kept,omitempty"` // why
+}
+
+func (q *prunedPartition) line(dryRun bool) string {
+	what := "dropped"
+	switch {
+	case q.Kept != "":
+		what = "kept: " + q.Kept
+	case dryRun:
+		what = "would be dropped"
+	case !q.Dropped:
+		what = "not dropped yet"
+	}
+	if q.State == string(replication.Pending) || q.State == string(replication.Detached) {
+		what = q.State + "; " + what
+	}
+	return fmt.Sprintf("%s: %d rows, %d bytes, %s", printable(q.Partition), q.Rows, q.Bytes, what)
+}
+
+// doPartitions drops what is wholly behind the horizon. Each step leaves the catalog in a state from which the next run goes
+// on: archived or not, then marked, then detach pending, then detached, then gone.
+func (p *pruning) doPartitions(ctx context.Context, s slotChange) error {
+	rows, err := replication.OpenTableRows(ctx, s.dsn, s.admin, p.table, replication.RowFilter{})
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	h, err := rows.TakeHorizon(ctx, p.o.age)
+	if err != nil {
+		return err
+	}
+	p.Cutoff = h.Cutoff
+	rows.Below(h)
+	list, err := p.listPartitions(ctx, rows)
+	if err != nil || p.o.dryRun || !slices.ContainsFunc(list, func(q *replication.Partition) bool { return q.Keep == "" }) {
+		return errors.Join(err, p.refusal())
+	}
+	fmt.Fprintf(p.progress, "%s: waiting until the slot has confirmed %s\n", p.table, h.LSN)
+	if err := rows.AwaitConfirmed(ctx, h, p.o.trustSlot, p.o.wait); err != nil {
+		return err
+	}
+	var busy []error
+	for i, part := range list {
+		if part.Keep != "" {
+			continue
+		}
+		err := p.dropPartition(ctx, s, rows, h, part)
+		p.Partitions[i].fill(part)
+		fmt.Fprintln(p.progress, p.Partitions[i].line(false))
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil && fault.KindOf(err) != fault.Retry:
+			return err
+		case err != nil:
+			busy = append(busy, err) // another partition may be free
+		}
+	}
+	return errors.Join(append(busy, p.refusal())...)
+}
+
+func (q *prunedPartition) fill(part *replication.Partition) {
+	q.State, q.Rows, q.Kept = string(part.State), part.Rows, part.Keep
+	if q.Dropped = part.State == dropped; q.Dropped {
+		q.Kept = ""
+	}
+}
+
+// dropped is the end of a partition.
+const dropped replication.PartitionState = "dropped"
+
+// listPartitions looks at all of them, those first that an earlier run has begun to take out.
+func (p *pruning) listPartitions(ctx context.Context, rows *replication.TableRows) ([]*replication.Partition, error) {
+	all, err := rows.Partitions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	order := map[replication.PartitionState]int{replication.Pending: -2, replication.Detached: -1}
+	slices.SortStableFunc(all, func(a, b replication.Partition) int { return cmp.Compare(order[a.State], order[b.State]) })
+	list := make([]*replication.Partition, len(all))
+	for i := range all {
+		part := &all[i]
+		list[i] = part
+		if part.Keep == "" {
+			err = p.weigh(ctx, rows, part)
+		}
+		if err != nil {
+			return nil, err
+		}
+		q := &prunedPartition{Partition: part.Table.String(), Bytes: part.Bytes}
+		q.fill(part)
+		p.Partitions = append(p.Partitions, q)
+		if part.Keep == "" {
+			p.Rows += part.Rows
+		}
+	}
+	return list, nil
+}
+
+// weigh counts the partition's rows, and says why it may not go, if so.
+func (p *pruning) weigh(ctx context.Context, rows *replication.TableRows, part *replication.Partition) error {
+	used := []uint32{part.OID}
+	if part.State == replication.Attached {
+		used = append(used, rows.Root())
+	}
+	gids, err := rows.PreparedOn(ctx, used...)
+	if err == nil {
+		err = rows.Weigh(ctx, part)
+	}
+	switch {
+	case err != nil:
+	case len(gids) > 0:
+		part.Keep = "prepared transactions use it or its parent: " + strings.Join(gids, ", ")
+		p.prepared = append(p.prepared, gids...)
+	case part.Later > 0:
+		part.Keep = fmt.Sprintf("%d of its rows are too young, or not certain to be published because of when they were committed", part.Later)
+	}
+	return err
+}
+
+// refusal is about what somebody has to end before a partition can go.
+func (p *pruning) refusal() error {
+	if len(p.prepared) == 0 {
+		return nil
+	}
+	slices.Sort(p.prepared)
+	next := ""
+	for _, gid := range slices.Compact(p.prepared) {
+		next += "ROLLBACK PREPARED " + replication.QuoteLiteral(gid) + ";  -- or COMMIT PREPARED\n"
+	}
+	return &fault.Error{Kind: fault.Operator, Object: "table " + p.table.String(), Err: errors.New("prepared transactions keep partitions that are old enough from being dropped"), Next: strings.TrimSuffix(next, "\n")}
+}
+
+func (p *pruning) dropPartition(ctx context.Context, s slotChange, rows *replication.TableRows, h replication.Horizon, part *replication.Partition) error {
+	if p.o.archive != "" {
+		n, err := p.archivePartition(ctx, s, rows.Root(), h, part)
+		if err != nil {
+			return err
+		}
+		part.Rows = n
+	}
+	if part.State == replication.Pending || part.State == replication.Attached && !part.Shared {
+		if err := rows.Detach(ctx, part, p.o.wait); err != nil {
+			return err
+		}
+	}
+	lock := p.o.lockTimeout
+	if !p.o.lockGiven {
+		lock = partitionLock
+	}
+	gone, err := rows.Drop(ctx, part, lock, p.o.wait)
+	switch {
+	case err != nil:
+		return err
+	case gone:
+		part.State = dropped
+		p.Deleted += part.Rows
+	default:
+		part.Keep = "rows came in meanwhile; the next run looks at it again"
+	}
+	return nil
+}
+
+// archivePartition writes all of a partition's rows, as rows of the table.
+func (p *pruning) archivePartition(ctx context.Context, s slotChange, root uint32, h replication.Horizon, part *replication.Partition) (n int64, err error) {
+	rows, err := replication.OpenTableRows(ctx, s.dsn, s.admin, part.Table, replication.RowFilter{})
+	if err != nil {
+		return 0, err
+	}
+	defer rows.Close()
+	rows.Below(h)
+	header, err := p.describe(ctx, rows)
+	if err != nil {
+		return 0, err
+	}
+	header.OID = root
+	p.after, p.source = nil, part.Table
+	done := len(p.Files)
+	for more := true; more; {
+		if _, more, err = p.collect(ctx, rows, header); err != nil {
+			return 0, err
+		}
+	}
+	for _, m := range p.Files[done:] {
+		n += m.Rows
+	}
+	return n, nil
+}
