@@ -37,6 +37,7 @@ func (r *Router) envelope(l *layout, row replication.Tuple, e *event) ([]byte, *
 	if trace == nil {
 		trace = traceID(e.headers)
 	}
+	e.trace = trace
 	start := len(r.buf)
 	b := connect.AppendQuoted(append(r.buf, `{"eventId":`...), e.id)
 	b = appendMember(b, "eventType", e.kind)

@@ -17,6 +17,9 @@ type Record struct {
 	Value     []byte // nil: a tombstone
 	Headers   []Header
 	Timestamp int64 // milliseconds since the Unix epoch
+
+	TraceID []byte // that the envelope names, nil elsewhere
+	Tag     any    // what the producer hands back with the record's acknowledgement; nil for nearly all
 }
 
 // Size is the number of bytes the record counts for in the in-flight window: key, value, headers and a fixed

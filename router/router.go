@@ -150,14 +150,15 @@ func (r *Router) fill(l *layout, row replication.Tuple, src Source, topic string
 	if err != nil {
 		return err
 	}
+	var trace []byte
 	if r.cfg.Format != FormatPayload || r.cfg.Registry.SchemaIDColumn != "" {
 		e := event{id: id, kind: eventType, payload: value, timestamp: timestamp, headers: list}
 		if value, err = r.form(l, row, &e); err != nil {
 			return err
 		}
-		list = e.headers
+		list, trace = e.headers, e.trace
 	}
-	r.record = Record{Topic: topic, Partition: -1, Key: key, Value: value, Headers: list, Timestamp: timestamp}
+	r.record = Record{Topic: topic, Partition: -1, Key: key, Value: value, Headers: list, Timestamp: timestamp, TraceID: trace}
 	return nil
 }
 

@@ -52,11 +52,14 @@ type batch struct {
 	firstTimestamp int64
 	maxTimestamp   int64
 	tickets        []uint64 // one per record, in order
+	tags           []Tag    // of the few records that have one
 	window         int64    // sum of Record.Size(): what the caller's window gets back
 
 	identity  identity
 	sequence  int32
 	sequenced bool // identity and sequence are assigned
+
+	baseOffset int64 // -1 while it is not known
 
 	finished bool // compressed, if it is to be
 	codec    int8 // as in the attributes; 0 until finished
@@ -68,7 +71,7 @@ var batchPool = sync.Pool{New: func() any { return new(batch) }}
 
 func newBatch(part *partition) *batch {
 	b := batchPool.Get().(*batch)
-	b.part = part
+	b.part, b.baseOffset = part, -1
 	return b
 }
 
@@ -107,6 +110,9 @@ func (b *batch) append(rec *router.Record, ticket uint64, limit int) int {
 	c.buf = appendRecord(c.buf, rec, delta, b.records, length)
 
 	b.payload += n
+	if rec.Tag != nil {
+		b.tags = append(b.tags, Tag{b.records, rec.Tag})
+	}
 	b.records++
 	b.maxTimestamp = max(b.maxTimestamp, rec.Timestamp)
 	b.tickets = append(b.tickets, ticket)

@@ -218,6 +218,11 @@ func TestHalves(t *testing.T) {
 	for _, name := range []string{"none", "lz4", "gzip", "snappy", "zstd"} {
 		t.Run(name, func(t *testing.T) {
 			records := variety()
+			for i := range records {
+				if i%3 == 1 {
+					records[i].Tag = i
+				}
+			}
 			b := fill(t, records)
 			b.assign(identity{9, 1}, math.MaxInt32-4)
 			codec, _ := codecOf(name)
@@ -227,6 +232,13 @@ func TestHalves(t *testing.T) {
 			require.Equal(t, b.records, left.records+right.records)
 			require.Equal(t, b.window, left.window+right.window)
 			require.Equal(t, b.tickets, append(append([]uint64{}, left.tickets...), right.tickets...))
+			tagged := append([]Tag{}, left.tags...)
+			for _, tag := range right.tags {
+				tagged = append(tagged, Tag{tag.Record + left.records, tag.Tag})
+			}
+			require.Equal(t, b.tags, tagged)
+			require.NotEmpty(t, left.tags)
+			require.NotEmpty(t, right.tags)
 			require.Equal(t, b.sequence, left.sequence)
 			require.Equal(t, advance(left.sequence, left.records), right.sequence)
 			at := 0

@@ -21,6 +21,15 @@ type Delivery struct {
 	Partition int32
 	Tickets   []uint64 // one per record, in the order of Produce; valid during the call
 	Bytes     int64    // sum of Record.Size() over the batch
+
+	Tags       []Tag // of the records that have one; valid during the call
+	BaseOffset int64 // of the batch's first record, -1 where the broker did not tell
+}
+
+// Tag is the Tag of a record, which is number Record of its batch, from 0.
+type Tag struct {
+	Record int32
+	Tag    any
 }
 
 // SASL is how to authenticate towards the brokers.

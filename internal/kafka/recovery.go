@@ -58,7 +58,8 @@ func (p *Producer) proceed(b *broker, parts []*partition) {
 	}
 }
 
-// match returns the code for each of the request's batches.
+// match returns the code for each of the request's batches, and notes where in the log they are: -1 with an error, and with a
+// repeat that the broker recognizes but whose offset it has forgotten.
 func (r *request) match(res *produce.Response) ([]int16, error) {
 	codes := make([]int16, len(r.batches))
 	at, found := 0, 0
@@ -70,6 +71,7 @@ func (r *request) match(res *produce.Response) ([]int16, error) {
 				hit := b.part.index == answer.Partition && b.part.topic.name == res.Topics[i].Topic
 				if hit {
 					codes[at] = answer.ErrorCode
+					b.baseOffset = answer.BaseOffset
 					found++
 				}
 				at = (at + 1) % len(r.batches)

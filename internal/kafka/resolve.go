@@ -174,6 +174,7 @@ func (p *Producer) remove(part, target *partition, rec *router.Record) {
 
 // drop acknowledges the record: now, or with its transaction, whose position covers it.
 func (p *Producer) drop(b *batch) {
+	b.tags = nil // what they are about is not in the log
 	if b.tx != nil {
 		b.tx.dropped = append(b.tx.dropped, b)
 		b.tx.acked++
@@ -188,7 +189,7 @@ func (p *Producer) replace(old *batch, target *partition, rec *router.Record) {
 	b := newBatch(target)
 	b.tx = old.tx
 	b.append(rec, old.tickets[0], target.topic.limit)
-	b.window = old.window
+	b.window, b.tags = old.window, old.tags
 	old.free()
 
 	target.seal()

@@ -83,6 +83,13 @@ func (b *batch) halves() (left, right *batch, err error) {
 		}
 	}
 	right.window = b.window - left.window
+	for _, t := range b.tags {
+		if t.Record < middle {
+			left.tags = append(left.tags, t)
+		} else {
+			right.tags = append(right.tags, Tag{t.Record - middle, t.Tag})
+		}
+	}
 	if b.sequenced {
 		left.assign(b.identity, b.sequence)
 		right.assign(b.identity, advance(b.sequence, left.records))
