@@ -12,6 +12,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/routing"
+	"github.com/cdc-outbox/cdc-outbox/internal/traces"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -86,6 +87,8 @@ func (a *app) load(cmd *cobra.Command) (*config.Loaded, error) {
 			},
 			"router.debezium.topic_regex": router.CheckPattern,
 			"router.dead_letter_topic":    router.CheckTopic,
+			"traces.endpoint":             traces.CheckEndpoint,
+			"traces.headers":              func(s string) error { _, err := traces.ParseHeaders(s); return err },
 		},
 	})
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/diagnose"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
+	"github.com/cdc-outbox/cdc-outbox/internal/traces"
 	"github.com/cdc-outbox/cdc-outbox/internal/webhook"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
@@ -28,6 +29,7 @@ type service struct {
 	admin     replication.AdminConfig
 	connector *connector.Connector
 	monitor   *slotmonitor.Monitor
+	traces    *traces.Recorder  // nil when they are off
 	webhook   *webhook.Sender   // nil without monitor.webhook
 	server    *telemetry.Server // nil when http.listen is off
 
@@ -56,6 +58,7 @@ func newService(ctx context.Context, c *config.Loaded, reg *prometheus.Registry,
 	if s.connector, err = connector.New(cc); err != nil {
 		return nil, err
 	}
+	s.traces = cc.Traces
 	mc := monitorConfig(c)
 	mc.Logger, mc.Registerer = log, reg
 	var relay diagnose.Relay
@@ -106,6 +109,9 @@ func (s *service) run(ctx context.Context) error {
 		defer endLast() // what the monitor had to tell is with the sender by now
 		return s.monitor.Run(others)
 	})
+	if s.traces != nil {
+		g.Go(func() error { return s.traces.Run(others) })
+	}
 	if s.webhook != nil {
 		g.Go(func() error { return s.webhook.Run(last) })
 	}

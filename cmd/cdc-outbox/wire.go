@@ -18,6 +18,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/routing"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
+	"github.com/cdc-outbox/cdc-outbox/internal/traces"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -66,6 +67,10 @@ func connectorConfig(c *config.Loaded, admin replication.AdminConfig, reg promet
 	if err != nil {
 		return connector.Config{}, err
 	}
+	recorder, err := tracesRecorder(c, reg, log)
+	if err != nil {
+		return connector.Config{}, err
+	}
 	metrics := telemetry.NewMetrics(reg)
 	producer.Logger, producer.Registerer = log, reg
 	if c.Delivery == "exactly_once" {
@@ -88,9 +93,29 @@ func connectorConfig(c *config.Loaded, admin replication.AdminConfig, reg promet
 		WindowRecords:  c.Window.Records,
 		WindowBytes:    int64(c.Window.Bytes),
 		Stall:          c.HTTP.Stall,
+		Traces:         recorder,
 		Metrics:        metrics,
 		Logger:         log,
 	}, nil
+}
+
+// tracesRecorder is nil where traces are off.
+func tracesRecorder(c *config.Loaded, reg prometheus.Registerer, log *zap.Logger) (*traces.Recorder, error) {
+	headers, err := c.Traces.Headers.Read()
+	if err != nil {
+		return nil, &fault.Error{Kind: fault.Config, Object: "traces.headers", Err: err}
+	}
+	settings, err := traces.Resolve(traces.Given{
+		Endpoint: c.Traces.Endpoint, Protocol: c.Traces.Protocol, Headers: headers, Limit: c.Traces.Limit,
+		Sample: float64(c.Traces.Sample), Default: c.Origins["traces.sample"].Layer == "default",
+	}, os.Getenv)
+	if err != nil {
+		return nil, &fault.Error{Kind: fault.Config, Object: "traces", Err: err, Next: "Correct the traces section of the configuration, or the OTEL_ variables; traces.endpoint off is independent of them."}
+	}
+	if settings == nil {
+		return nil, nil
+	}
+	return traces.New(traces.Config{Settings: *settings, Slot: c.Postgres.Slot, Version: build().Version, Registerer: reg, Logger: log})
 }
 
 // snapshot opens the rows that were there before the slot.

@@ -112,6 +112,8 @@ func TestEveryKeyEveryLayer(t *testing.T) {
 			return "2GiB"
 		case f.Key == "monitor.webhook":
 			return "https://h/s3"
+		case f.Key == "traces.headers":
+			return "a=s3"
 		case f.Key == "kafka.sasl.mechanism":
 			return "PLAIN"
 		}
@@ -123,7 +125,7 @@ func TestEveryKeyEveryLayer(t *testing.T) {
 			}
 			return f.Default
 		}
-		return map[string]string{"secret": "s3", "yes/no": "true", "number": "7", "duration": "7s", "size": "20GiB", "list": "x.y", "text": "abc",
+		return map[string]string{"secret": "s3", "yes/no": "true", "number": "7", "duration": "7s", "size": "20GiB", "share": "7%", "list": "x.y", "text": "abc",
 			typeMapping: `{"retention.ms": "1"}`, typeRules: `[{"pattern": "orders.*", "partitions": 3}]`}[f.Type]
 	}
 	for _, f := range Fields() {

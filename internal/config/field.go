@@ -20,7 +20,7 @@ type Field struct {
 	Key     string   // "postgres.dsn"
 	Env     string   // "CDC_OUTBOX_POSTGRES_DSN"
 	Flag    string   // "postgres-dsn", without dashes in front
-	Type    string   // for people: text, yes/no, number, duration, size, list, mapping, rules, secret
+	Type    string   // for people: text, yes/no, number, duration, size, share, list, mapping, rules, secret
 	Default string   // as it would be written in a variable
 	Doc     string   // what it means
 	Example string   // empty where the default is example enough
@@ -76,6 +76,8 @@ func typeName(t reflect.Type) string {
 		return "size"
 	case reflect.TypeFor[time.Duration]():
 		return "duration"
+	case reflect.TypeFor[Share]():
+		return "share"
 	case reflect.TypeFor[map[string]string]():
 		return typeMapping
 	case reflect.TypeFor[[]TopicRule]():

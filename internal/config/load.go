@@ -129,6 +129,12 @@ func (l *loader) decode(f Field, g given, v reflect.Value) {
 			l.fail(f.Key, "a whole number with a unit, such as "+f.Default+" or 500MB", "is not a size")
 		}
 		v.SetInt(int64(n))
+	case "share":
+		share, err := ParseShare(text)
+		if err != nil {
+			l.fail(f.Key, "0% to 100%, or 0 to 1", "is not a share")
+		}
+		v.SetFloat(float64(share))
 	case typeMapping, typeRules:
 		l.decodeJSON(f, text, v)
 	}

@@ -34,6 +34,7 @@ func (l *loader) validate(c *Config) {
 		l.address("http.listen", c.HTTP.Listen, true)
 	}
 	l.atLeast("http.stall", int64(c.HTTP.Stall), int64(time.Second), "a duration from 1s")
+	l.atLeast("traces.limit", int64(c.Traces.Limit), 0, "a number from 0")
 	for _, f := range fields() {
 		if f.Secret() {
 			l.secret(f.Key, c)
@@ -149,6 +150,8 @@ func secretOf(c *Config, key string) Secret {
 		return c.Kafka.SASL.Password
 	case "monitor.webhook":
 		return c.Monitor.Webhook
+	case "traces.headers":
+		return c.Traces.Headers
 	default:
 		panic("config: no secret " + key) // a new secret; found by any test that loads a configuration
 	}

@@ -19,8 +19,13 @@ func (c *Connector) acked(d kafka.Delivery) {
 	n := len(d.Tickets)
 	now := time.Now()
 	err := c.tracker.Load().Ack(d.Tickets, func(commitTime time.Time, _ int) {
+		if s := spanOf(d.Tags, commitTime); s != nil {
+			c.cfg.Metrics.TracedCommitToAck(now.Sub(commitTime), s.TraceID(), s.SpanID())
+			return
+		}
 		c.cfg.Metrics.CommitToAck(now.Sub(commitTime))
 	})
+	c.endSpans(&d, now)
 	if err != nil {
 		c.fail(&fault.Error{
 			Kind: fault.Fatal, Object: fmt.Sprintf("topic %q partition %d", d.Topic, d.Partition), Err: err,

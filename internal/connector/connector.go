@@ -14,6 +14,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
+	"github.com/cdc-outbox/cdc-outbox/internal/traces"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/router"
@@ -49,6 +50,7 @@ type Config struct {
 	Stall         time.Duration // not ready when Postgres was silent, or a record unacknowledged, for longer; default 15 s
 	DrainLimit    time.Duration // how long a graceful stop may take; default 8 s
 
+	Traces  *traces.Recorder   // nil: none
 	Metrics *telemetry.Metrics // required
 	Logger  *zap.Logger        // required
 }

@@ -128,6 +128,7 @@ type fakeProducer struct {
 	idle    chan struct{} // replaced and closed when tickets becomes empty
 
 	limits  map[string]int  // by topic: larger records are refused
+	tags    []kafka.Tag     // of what is not acknowledged
 	records []router.Record // copies of all that was taken
 	trouble []kafka.Trouble
 }
@@ -165,6 +166,9 @@ func (p *fakeProducer) ProduceAt(_ context.Context, rec *router.Record, ticket u
 	if limit := p.limits[rec.Topic]; limit > 0 && rec.Size() > limit {
 		return &kafka.RefusedError{Topic: rec.Topic, Bytes: rec.Size(), Limit: limit, Reason: kafka.TooLarge}
 	}
+	if rec.Tag != nil {
+		p.tags = append(p.tags, kafka.Tag{Record: int32(len(p.tickets)), Tag: rec.Tag})
+	}
 	p.records = append(p.records, *rec.Clone())
 	p.ids = append(p.ids, string(rec.Headers[0].Value))
 	p.tickets = append(p.tickets, ticket)
@@ -192,8 +196,8 @@ func (p *fakeProducer) Flush() {
 // ack acknowledges everything.
 func (p *fakeProducer) ack() {
 	p.mu.Lock()
-	d := kafka.Delivery{Topic: "order.events", Tickets: p.tickets, Bytes: p.bytes}
-	p.tickets, p.bytes = nil, 0
+	d := kafka.Delivery{Topic: "order.events", Partition: 3, Tickets: p.tickets, Bytes: p.bytes, Tags: p.tags, BaseOffset: 1000}
+	p.tickets, p.bytes, p.tags = nil, 0, nil
 	idle := p.idle
 	p.idle = make(chan struct{})
 	p.mu.Unlock()

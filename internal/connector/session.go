@@ -21,6 +21,7 @@ import (
 type reader struct {
 	commit     offsets.LSN // of the open transaction
 	commitTime time.Time
+	xid        uint32      // of the open transaction
 	position   []byte      // scratch for the position header
 	produced   offsets.LSN // the transaction of the last row produced, 0 behind its end
 
@@ -98,7 +99,7 @@ func (c *Connector) handle(t *offsets.Tracker, m *replication.Message) error {
 		if err := c.awaitConfirmed(t); err != nil {
 			return err
 		}
-		c.reader.commit, c.reader.commitTime = offsets.LSN(m.Begin.CommitLSN), m.Begin.CommitTime
+		c.reader.commit, c.reader.commitTime, c.reader.xid = offsets.LSN(m.Begin.CommitLSN), m.Begin.CommitTime, m.Begin.XID
 		if err := t.Begin(c.reader.commit, m.Begin.CommitTime); err != nil {
 			return c.disorder(err)
 		}
@@ -199,6 +200,9 @@ func (c *Connector) produce(t *offsets.Tracker, m *replication.Message, pos offs
 	}
 	if c.reader.existing && c.cfg.SnapshotHeader {
 		rec.Headers = append(rec.Headers, router.Header{Key: "snapshot", Value: []byte("true")})
+	}
+	if c.cfg.Traces != nil {
+		c.trace(rec, pos)
 	}
 	size := rec.Size()
 	if err := c.acquire(size); err != nil {

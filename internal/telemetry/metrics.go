@@ -134,6 +134,12 @@ func (m *Metrics) CommitToAck(d time.Duration) {
 	m.commitToAck.Observe(max(0, d.Seconds()))
 }
 
+// TracedCommitToAck is CommitToAck for a transaction of which an event is traced: the trace becomes the exemplar of the
+// histogram's bucket, which leads from a slow bucket to one event that was slow (OpenMetrics, "Exemplars").
+func (m *Metrics) TracedCommitToAck(d time.Duration, traceID, spanID string) {
+	m.commitToAck.(prometheus.ExemplarObserver).ObserveWithExemplar(max(0, d.Seconds()), prometheus.Labels{"trace_id": traceID, "span_id": spanID})
+}
+
 // Changed counts an update, delete or truncate of the outbox.
 func (m *Metrics) Changed(operation string) { m.changes[operation].Inc() }
 

@@ -89,6 +89,7 @@ func NewHandler(h Handlers) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(h.Metrics, promhttp.HandlerOpts{
 		MaxRequestsInFlight: 8, Timeout: 20 * time.Second,
+		EnableOpenMetrics: true, // for those who ask for it: exemplars have no other way
 	}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
