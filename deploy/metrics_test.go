@@ -11,10 +11,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/diagnose"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
+	"github.com/cdc-outbox/cdc-outbox/internal/traces"
 	"github.com/cdc-outbox/cdc-outbox/internal/webhook"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
@@ -52,6 +54,8 @@ func metricNames(t *testing.T) map[string]bool {
 	_, err := slotmonitor.New(slotmonitor.Config{DSN: func() (string, error) { return "", nil }, Registerer: d})
 	require.NoError(t, err)
 	webhook.New(webhook.Config{Registerer: d})
+	_, err = traces.New(traces.Config{Settings: traces.Settings{URL: "http://127.0.0.1:1"}, Registerer: d, Logger: zap.NewNop()})
+	require.NoError(t, err)
 	_, err = kafka.New(kafka.Config{Brokers: []string{"127.0.0.1:9092"}, Acked: func(kafka.Delivery) {}, Registerer: d})
 	require.NoError(t, err)
 	return d.names
