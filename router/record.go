@@ -37,7 +37,7 @@ func (r *Record) Size() int {
 // and the list of headers is always the Router's.
 func (r *Record) Clone() *Record {
 	c := *r
-	c.Key, c.Value, c.Headers = slices.Clone(r.Key), slices.Clone(r.Value), slices.Clone(r.Headers)
+	c.Key, c.Value, c.TraceID, c.Headers = slices.Clone(r.Key), slices.Clone(r.Value), slices.Clone(r.TraceID), slices.Clone(r.Headers)
 	for i := range c.Headers {
 		c.Headers[i].Value = slices.Clone(c.Headers[i].Value)
 	}
