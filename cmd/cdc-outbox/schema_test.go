@@ -140,9 +140,10 @@ func TestPublicationIsWatched(t *testing.T) {
 				continue
 			}
 			t.Run(version+" "+name, func(t *testing.T) {
+				t.Parallel() // it mostly waits for the next look
 				b := newBed(t, testkit.Postgres(t, version), "orders.events")
 				require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
-				r := start(t, b.env, "--monitor-interval=1500ms")
+				r := start(t, b.env, "--monitor-interval=1s")
 				r.awaitReady(http.StatusOK)
 				sql := func(s string) string { return strings.ReplaceAll(s, "$p", b.db.Publication) }
 				if c.mend != "" {

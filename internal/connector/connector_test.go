@@ -261,8 +261,13 @@ func TestTheFirstFailureIsAnIncrease(t *testing.T) {
 // TestStatusWhilePostgresIsAway: what the last stream knew does not become unknown, nor fresh, with its end.
 func TestStatusWhilePostgresIsAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		never := start(t, Config{}, true)
+		synctest.Wait()
+		require.Nil(t, never.Status().HeardSecondsAgo)
+		never.stop()
+		require.NoError(t, <-never.done)
+
 		g := start(t, Config{}, true, opening{at(50), brokenStream(begin(100), row("a"), commit(150))})
-		require.Nil(t, g.Status().HeardSecondsAgo)
 		synctest.Wait()
 		time.Sleep(5 * time.Second)
 		st := g.Status()
