@@ -53,9 +53,13 @@ type Event struct {
 	Sentence string
 	Since    time.Time // when it began
 	At       time.Time
-	Repeated bool  // nothing has changed since it was told last
-	Figures  *Slot // nil where it is not about a slot, or nothing is known of it
-	Cause    Cause
+	Repeated bool // nothing has changed since it was told last
+	Lasting  bool // whoever tells it cannot tell it again, nor that it is over
+
+	SupersededBy string // of a resolved one: the worse alert about the same thing that fires in its place
+
+	Figures *Slot // nil where it is not about a slot, or nothing is known of it
+	Cause   Cause
 }
 
 type alertKey struct{ alert, slot string }
@@ -119,6 +123,9 @@ func (a *alerts) one(f Finding, now time.Time) (Event, bool) {
 	switch {
 	case f.Level == OK:
 		e.State, e.Level, e.Sentence = Resolved, before, on.sentence
+		if worse := a.worse(key); worse != "" {
+			e.SupersededBy, e.Sentence = worse, fmt.Sprintf("It is worse now, %s fires: %s", worse, a.active[alertKey{worse, f.Slot}].sentence)
+		}
 		delete(a.active, key)
 	case f.Level == before && now.Sub(on.told) < a.repeat:
 		return Event{}, false
@@ -127,6 +134,23 @@ func (a *alerts) one(f Finding, now time.Time) (Event, bool) {
 		on.level, on.sentence, on.told, on.better = f.Level, f.Sentence, now, 0
 	}
 	return e, true
+}
+
+// worse is the alert that fires because what another one warned of has come about: nothing else is wrong with a lost
+// slot, and one beyond the limit is beyond max_wal_size as well. Empty where none does.
+func (a *alerts) worse(than alertKey) string {
+	if than.slot == "" {
+		return ""
+	}
+	for _, alert := range []string{lost, unreserved} {
+		if alert == than.alert || alert == unreserved && than.alert != extended {
+			continue
+		}
+		if a.active[alertKey{alert, than.slot}] != nil {
+			return alert
+		}
+	}
+	return ""
 }
 
 // gone ends what was about slots that do not exist any more.

@@ -49,6 +49,43 @@ func TestAlertsGetMilderAfterACalm(t *testing.T) {
 	require.Equal(t, []Level{Critical, Warn}, told)
 }
 
+// What ends because it has got worse must not read as if all were well.
+func TestAlertsAreSupersededByWorseOnes(t *testing.T) {
+	a := newAlerts(time.Hour)
+	told := map[string]string{}
+	step := func(status string) {
+		for _, slot := range []string{"s", "well"} {
+			s := Slot{Name: slot, WALStatus: WALReserved, LimitBytes: ptr(int64(1 << 30)), SecondsToFull: ptr(60.0)}
+			if slot == "s" {
+				s.WALStatus = status
+			}
+			for _, e := range a.add(judge(s, DefaultThresholds, a.level), start) {
+				told[e.Slot+" "+e.Alert] = string(e.State) + " " + e.SupersededBy
+				if e.SupersededBy != "" {
+					require.Contains(t, e.Sentence, "It is worse now, "+e.SupersededBy+" fires: The slot ")
+				}
+			}
+		}
+	}
+	stays := func(status string) {
+		for range calmTicks {
+			step(status)
+		}
+	}
+	stays(WALExtended)
+	require.Equal(t, "firing ", told["s slot_extended"])
+	stays(WALUnreserved)
+	require.Equal(t, "resolved slot_unreserved", told["s slot_extended"])
+	stays(WALExtended)
+	require.Equal(t, "resolved ", told["s slot_unreserved"], "milder is better")
+	stays(WALUnreserved)
+	stays(WALLost)
+	require.Equal(t, map[string]string{
+		"s slot_extended": "resolved slot_unreserved", "s slot_unreserved": "resolved slot_lost", "s slot_lost": "firing ",
+		"s slot_time_to_full": "firing ", "well slot_time_to_full": "firing ",
+	}, told)
+}
+
 func TestAlertsRepeat(t *testing.T) {
 	a := newAlerts(time.Hour)
 	found := []Finding{{Alert: "x", Slot: "s", Level: Warn}}

@@ -31,6 +31,8 @@ func (e Event) log(l *zap.Logger) {
 		at = zapcore.ErrorLevel
 	}
 	switch {
+	case e.SupersededBy != "":
+		l.Info("Alert is superseded by a worse one", append(fields, zap.String("superseded_by", e.SupersededBy))...)
 	case e.State == Resolved:
 		l.Info("Alert is resolved", fields...)
 	case e.Repeated:

@@ -31,15 +31,22 @@ type rule struct {
 }
 
 var rules = []rule{
-	{"slot_lost", judgeLost},
-	{"slot_unreserved", judgeUnreserved},
-	{"slot_extended", judgeExtended},
+	{lost, judgeLost},
+	{unreserved, judgeUnreserved},
+	{extended, judgeExtended},
 	{"slot_time_to_limit", judgeTimeToLimit},
 	{"slot_time_to_full", judgeTimeToFull},
 	{"slot_retained_wal", judgeRetained},
 	{"slot_inactive", judgeInactive},
 	{"slot_not_advancing", judgeStill},
 }
+
+// What wal_status says, from bad to mild.
+const (
+	lost       = "slot_lost"
+	unreserved = "slot_unreserved"
+	extended   = "slot_extended"
+)
 
 // Rules lists the alerts of the monitor's own, whether they fire or not.
 func Rules() []string {

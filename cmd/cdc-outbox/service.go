@@ -36,6 +36,8 @@ type service struct {
 	startup     atomic.Pointer[waiting] // why the connector has not begun yet, nil once it has
 	unpublished atomic.Pointer[error]   // what the last look at the publication found, nil when all was well
 
+	worked bool // it was told that the connector is ready
+
 	ensured atomic.Int64 // when publication and slot were last seen to be there, Unix nanoseconds
 }
 
@@ -63,7 +65,9 @@ func newService(ctx context.Context, c *config.Loaded, reg *prometheus.Registry,
 	mc.Logger, mc.Registerer = log, reg
 	var relay diagnose.Relay
 	mc.Judge = func(func(alert, slot string) slotmonitor.Level) []slotmonitor.Finding {
-		return relay.Judge(s.connectorStatus(), s.missing(), time.Now())
+		st := s.connectorStatus()
+		s.works(st.Ready)
+		return relay.Judge(st, s.missing(), time.Now())
 	}
 	mc.Cause = func(slot *slotmonitor.Slot) slotmonitor.Cause {
 		if slot != nil {
@@ -196,18 +200,35 @@ func (s *service) missing() error {
 	return nil
 }
 
+// works takes back, once, what a process before this one may have said with its last word. Only the monitor's goroutine calls it.
+func (s *service) works(ready bool) {
+	if !ready || s.worked || s.webhook == nil {
+		return
+	}
+	s.worked = true
+	e := s.stopped("The connector works.")
+	e.State = slotmonitor.Resolved
+	s.webhook.Send(e)
+}
+
+// stopped is the alert that the process has ended by itself. The next one tells that it is over.
+func (s *service) stopped(sentence string) slotmonitor.Event {
+	now := time.Now()
+	return slotmonitor.Event{
+		Alert: diagnose.ConnectorStopped, Slot: s.cfg.Postgres.Slot, State: slotmonitor.Firing, Level: slotmonitor.Critical, Since: now, At: now,
+		Sentence: sentence, Lasting: true,
+	}
+}
+
 // lastWord tells those who watch that the process ends by itself: nobody will ask its metrics any more.
 func (s *service) lastWord(err error) {
 	if err == nil || s.webhook == nil {
 		return
 	}
 	why, next := fault.Split(err)
-	now := time.Now()
-	s.webhook.Send(slotmonitor.Event{
-		Alert: diagnose.ConnectorStopped, Slot: s.cfg.Postgres.Slot, State: slotmonitor.Firing, Level: slotmonitor.Critical, Since: now, At: now,
-		Sentence: fmt.Sprintf("The connector has stopped with exit code %d: %s", fault.KindOf(err).ExitCode(), why),
-		Cause:    slotmonitor.Cause{Code: "stopped", Sentence: why, Next: next},
-	})
+	e := s.stopped(fmt.Sprintf("The connector has stopped with exit code %d: %s", fault.KindOf(err).ExitCode(), why))
+	e.Cause = slotmonitor.Cause{Code: "stopped", Sentence: why, Next: next}
+	s.webhook.Send(e)
 }
 
 // status is the answer of /status.

@@ -14,6 +14,7 @@ import (
 var Formats = []string{"json", "alertmanager", "slack"}
 
 type format struct {
+	people  bool                                                   // no receiver keeps a state that would have to be cleared
 	batches bool                                                   // one request carries several, and what fires is told again and again
 	url     func(string) string                                    // where to, given the setting
 	body    func(events []slotmonitor.Event, now time.Time) []byte // of one request
@@ -22,7 +23,7 @@ type format struct {
 var formats = map[string]format{
 	"json":         {url: asItIs, body: jsonBody},
 	"alertmanager": {batches: true, url: alertmanagerURL, body: alertmanagerBody},
-	"slack":        {url: asItIs, body: slackBody},
+	"slack":        {people: true, url: asItIs, body: slackBody},
 }
 
 func asItIs(u string) string { return u }
@@ -43,6 +44,7 @@ type message struct {
 	Sentence string             `json:"sentence"`
 	Since    time.Time          `json:"since"`
 	Until    *time.Time         `json:"until,omitempty"` // of a resolved one
+	Worse    string             `json:"superseded_by,omitempty"`
 	Figures  *figures           `json:"figures,omitempty"`
 	Cause    *slotmonitor.Cause `json:"cause,omitempty"`
 	Runbook  string             `json:"runbook"`
@@ -67,7 +69,7 @@ func jsonBody(events []slotmonitor.Event, _ time.Time) []byte {
 	m := message{
 		ID:    fmt.Sprintf("%s/%s/%s/%s/%s", e.Alert, e.Slot, e.State, e.Level, e.At.UTC().Format(time.RFC3339Nano)),
 		Alert: e.Alert, State: e.State, Level: e.Level, Repeated: e.Repeated, Slot: e.Slot, Sentence: e.Sentence,
-		Since: e.Since.UTC(), Runbook: Runbook(e.Alert),
+		Since: e.Since.UTC(), Worse: e.SupersededBy, Runbook: Runbook(e.Alert),
 	}
 	if e.State == slotmonitor.Resolved {
 		until := e.At.UTC()
@@ -102,7 +104,7 @@ type postable struct {
 
 // alertmanagerBody: a firing alert ends a while after the next refresh, so that it does not fire for ever when this
 // process is gone. The severity is one of the labels that make an alert what it is, so a change of it ends one alert and
-// begins another.
+// begins another. What this process will not tell again stands for a day, unless the next process ends it.
 func alertmanagerBody(events []slotmonitor.Event, now time.Time) []byte {
 	list := make([]postable, 0, len(events))
 	for _, e := range events {
@@ -117,8 +119,11 @@ func alertmanagerBody(events []slotmonitor.Event, now time.Time) []byte {
 		if e.Cause.Next != "" {
 			a.Annotations["next"] = e.Cause.Next
 		}
-		if e.State == slotmonitor.Resolved {
+		switch {
+		case e.State == slotmonitor.Resolved:
 			a.EndsAt = e.At.UTC()
+		case e.Lasting:
+			a.EndsAt = now.Add(24 * time.Hour).UTC()
 		}
 		if e.Before != slotmonitor.OK && e.Before != e.Level {
 			list = append(list, postable{Labels: labels(e, e.Before), Annotations: a.Annotations, StartsAt: a.StartsAt, EndsAt: e.At.UTC()})
@@ -148,6 +153,8 @@ func slackBody(events []slotmonitor.Event, _ time.Time) []byte {
 	var b strings.Builder
 	state := e.Level.String()
 	switch {
+	case e.SupersededBy != "":
+		state = "now " + e.SupersededBy
 	case e.State == slotmonitor.Resolved:
 		state = "resolved"
 	case e.Repeated:

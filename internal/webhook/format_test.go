@@ -44,6 +44,10 @@ func TestJSON(t *testing.T) {
 	require.Equal(t, "2026-01-02T04:04:05Z", m["until"])
 	require.NotContains(t, m, "slot")
 	require.NotContains(t, m, "figures")
+	require.NotContains(t, m, "superseded_by")
+	over.SupersededBy = "worse"
+	require.NoError(t, json.Unmarshal(jsonBody([]slotmonitor.Event{over}, now), &m))
+	require.Equal(t, "worse", m["superseded_by"])
 }
 
 func TestAlertmanager(t *testing.T) {
@@ -62,6 +66,10 @@ func TestAlertmanager(t *testing.T) {
 	require.NoError(t, json.Unmarshal(alertmanagerBody([]slotmonitor.Event{over}, now.Add(time.Hour)), &list))
 	require.Len(t, list, 1)
 	require.Equal(t, now, list[0].EndsAt)
+	last := example()
+	last.Lasting = true
+	require.NoError(t, json.Unmarshal(alertmanagerBody([]slotmonitor.Event{last}, now), &list))
+	require.Equal(t, now.Add(24*time.Hour), list[1].EndsAt, "nobody tells it again")
 	for in, want := range map[string]string{
 		"http://am:9093":                      "http://am:9093/api/v2/alerts",
 		"http://am:9093/":                     "http://am:9093/api/v2/alerts",
@@ -82,6 +90,9 @@ func TestSlack(t *testing.T) {
 	over.State = slotmonitor.Resolved
 	require.NoError(t, json.Unmarshal(slackBody([]slotmonitor.Event{over}, now), &m))
 	require.Contains(t, m["text"], "*[resolved] slot_time_to_limit*")
+	over.SupersededBy = "slot_lost"
+	require.NoError(t, json.Unmarshal(slackBody([]slotmonitor.Event{over}, now), &m))
+	require.Contains(t, m["text"], "*[now slot_lost] slot_time_to_limit*")
 }
 
 func TestClient(t *testing.T) {

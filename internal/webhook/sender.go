@@ -74,15 +74,19 @@ func New(cfg Config) *Sender {
 	return s
 }
 
-// Send takes an event for delivery. It never blocks.
+// Send takes an event for delivery. It never blocks. People are not told of the end of what this process has not begun.
 func (s *Sender) Send(e slotmonitor.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k := key{e.Alert, e.Slot}
-	if e.State == slotmonitor.Firing {
+	_, begun := s.firing[k]
+	switch {
+	case e.State == slotmonitor.Firing:
 		s.firing[k] = e
-	} else {
+	case begun:
 		delete(s.firing, k)
+	case s.format.people:
+		return
 	}
 	s.seq++
 	w := waiting{e, s.seq}

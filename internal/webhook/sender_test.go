@@ -182,6 +182,18 @@ func TestWhatWaitsIsSentAtTheEnd(t *testing.T) {
 	})
 }
 
+// TestTheEndOfWhatAnotherProcessBegan: a receiver that keeps states has to hear of it, people have not.
+func TestTheEndOfWhatAnotherProcessBegan(t *testing.T) {
+	for format, want := range map[string]int{"json": 1, "alertmanager": 1, "slack": 0} {
+		synctest.Test(t, func(t *testing.T) {
+			s, r, _, stop := begin(t, format)
+			s.Send(event("a", resolved, critical))
+			stop()
+			require.Len(t, r.bodies, want, format)
+		})
+	}
+}
+
 func TestARefusedEventDoesNotHoldUpOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, r, logs, stop := begin(t, "json")
