@@ -37,7 +37,7 @@ it. The exit code is 3 when run would not work.`,
 			if err != nil {
 				return err
 			}
-			findings, err := check(cmd.Context(), c)
+			findings, err := a.check(cmd.Context(), c)
 			if err != nil {
 				return err
 			}
@@ -48,7 +48,7 @@ it. The exit code is 3 when run would not work.`,
 	return cmd
 }
 
-func check(ctx context.Context, c *config.Loaded) ([]preflight.Finding, error) {
+func (a *app) check(ctx context.Context, c *config.Loaded) ([]preflight.Finding, error) {
 	var findings []preflight.Finding
 	for _, w := range c.Warnings {
 		findings = append(findings, preflight.Finding{Level: preflight.Warn, Subject: "configuration", Found: w + "."})
@@ -62,7 +62,6 @@ func check(ctx context.Context, c *config.Loaded) ([]preflight.Finding, error) {
 		return nil, err
 	}
 	admin.SetupNever = c.Postgres.Setup == "never"
-	findings = append(findings, replication.Preflight(ctx, dsn, admin)...)
 	producer, err := kafkaConfig(c)
 	if err != nil {
 		return nil, err
@@ -70,7 +69,10 @@ func check(ctx context.Context, c *config.Loaded) ([]preflight.Finding, error) {
 	if c.Delivery == "exactly_once" {
 		producer.Transactions = &kafka.Transactions{}
 	}
+	stop := a.watchFor("Postgres to answer")
+	findings = append(findings, replication.Preflight(ctx, dsn, admin)...)
 	topics := topicsInUse(ctx, dsn, c, admin.Tables)
+	stop()
 	if len(topics) == 0 && len(admin.Tables) > 0 {
 		findings = append(findings, preflight.Finding{
 			Level: preflight.OK, Subject: "topics",
@@ -80,6 +82,7 @@ func check(ctx context.Context, c *config.Loaded) ([]preflight.Finding, error) {
 	if putsAside(c) {
 		topics = append(topics, c.Router.DeadLetterTopic)
 	}
+	defer a.watchFor("Kafka to answer")()
 	brokers, err := kafka.Check(ctx, producer, topics)
 	if err != nil {
 		return nil, err

@@ -44,9 +44,10 @@ type letterBox struct {
 	reader *kafka.Reader
 	ledger deadletter.Ledger
 	ends   map[int32]int64 // up to where the ledger is
+	close  func()
 }
 
-func openLetters(ctx context.Context, c *config.Loaded) (*letterBox, error) {
+func (a *app) openLetters(ctx context.Context, c *config.Loaded) (*letterBox, error) {
 	kc, err := kafkaConfig(c)
 	if err != nil {
 		return nil, err
@@ -55,9 +56,13 @@ func openLetters(ctx context.Context, c *config.Loaded) (*letterBox, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &letterBox{topic: c.Router.DeadLetterTopic, reader: reader, ends: map[int32]int64{}}
-	if err := b.refresh(ctx); err != nil {
+	silence := a.watchReader(reader)
+	b := &letterBox{topic: c.Router.DeadLetterTopic, reader: reader, ends: map[int32]int64{}, close: func() {
+		silence()
 		reader.Close()
+	}}
+	if err := b.refresh(ctx); err != nil {
+		b.close()
 		return nil, err
 	}
 	return b, nil
@@ -155,11 +160,11 @@ retried: published by dead-letter retry. interrupted: a retry began and did not 
 			if err != nil {
 				return err
 			}
-			b, err := openLetters(cmd.Context(), c)
+			b, err := a.openLetters(cmd.Context(), c)
 			if err != nil {
 				return err
 			}
-			defer b.reader.Close()
+			defer b.close()
 			entries := []*deadletter.Entry{}
 			for _, e := range b.ledger.Entries() {
 				if (len(reasons) == 0 || slices.Contains(reasons, e.Reason)) && (!open || e.State != deadletter.Retried) {

@@ -21,14 +21,16 @@ type publisher struct {
 	attempt  string
 	stop     context.CancelFunc
 	ended    chan error
+	silence  func()
 
 	mu      sync.Mutex
+	since   time.Time // when the present records were begun with, zero for none
 	ticket  uint64
 	acked   map[uint64]bool
 	refused map[uint64]error
 }
 
-func newPublisher(ctx context.Context, c *config.Loaded) (*publisher, error) {
+func (a *app) newPublisher(ctx context.Context, c *config.Loaded) (*publisher, error) {
 	kc, err := kafkaConfig(c)
 	if err != nil {
 		return nil, err
@@ -41,10 +43,12 @@ func newPublisher(ctx context.Context, c *config.Loaded) (*publisher, error) {
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	p.stop = stop
 	go func() { p.ended <- p.producer.Run(run) }()
+	p.silence = a.watch(p.waits)
 	return p, nil
 }
 
 func (p *publisher) close() {
+	p.silence()
 	p.stop()
 	<-p.ended
 }
@@ -75,6 +79,8 @@ type outcome struct {
 func (p *publisher) publish(ctx context.Context, records []*router.Record, timeout time.Duration) []outcome {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	p.setSince(time.Now())
+	defer p.setSince(time.Time{})
 	out := make([]outcome, len(records))
 	tickets := make([]uint64, len(records))
 	for i, rec := range records {
@@ -101,6 +107,26 @@ func (p *publisher) publish(ctx context.Context, records []*router.Record, timeo
 		delete(p.refused, t)
 	}
 	return out
+}
+
+func (p *publisher) setSince(t time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.since = t
+}
+
+// waits is what Kafka lacks to take the records, empty while it may only be slow.
+func (p *publisher) waits() string {
+	p.mu.Lock()
+	since := p.since
+	p.mu.Unlock()
+	if since.IsZero() || time.Since(since) < patience {
+		return ""
+	}
+	for _, t := range p.producer.Trouble() {
+		return t.Object + ": " + t.Sentence
+	}
+	return "Kafka to acknowledge"
 }
 
 // explain names what Kafka lacks, rather than the time that ran out over it.

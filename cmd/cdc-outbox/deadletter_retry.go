@@ -94,11 +94,11 @@ type retrial struct {
 }
 
 func (a *app) retry(ctx context.Context, c *config.Loaded, o *retryOptions, names []string) error {
-	b, err := openLetters(ctx, c)
+	b, err := a.openLetters(ctx, c)
 	if err != nil {
 		return err
 	}
-	defer b.reader.Close()
+	defer b.close()
 	chosen, err := b.choose(o, names)
 	if err != nil {
 		return err
@@ -110,7 +110,7 @@ func (a *app) retry(ctx context.Context, c *config.Loaded, o *retryOptions, name
 	defer re.close(ctx)
 	var pub *publisher
 	if !o.dryRun {
-		if pub, err = newPublisher(ctx, c); err != nil {
+		if pub, err = a.newPublisher(ctx, c); err != nil {
 			return err
 		}
 		defer pub.close()

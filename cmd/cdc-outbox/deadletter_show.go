@@ -49,11 +49,11 @@ headers and columns, may be confidential and is shown only with --payload.`,
 			if err != nil {
 				return err
 			}
-			b, err := openLetters(cmd.Context(), c)
+			b, err := a.openLetters(cmd.Context(), c)
 			if err != nil {
 				return err
 			}
-			defer b.reader.Close()
+			defer b.close()
 			e, err := b.find(args[0])
 			if err != nil {
 				return err

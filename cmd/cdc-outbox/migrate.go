@@ -84,7 +84,7 @@ func (a *app) migrateDebezium(file string, o migrateOptions) error {
 			return inputError(o.worker, err)
 		}
 	}
-	r := migrate.Translate(in)
+	r := migrate.Translate(in, o.output)
 	if err := a.writeMigration(r, o); err != nil {
 		return err
 	}

@@ -37,10 +37,12 @@ func TestMigrateDebezium(t *testing.T) {
 	require.Contains(t, r.stderr, "Taking over slot and publication")
 	require.NotContains(t, r.all(), canary)
 
-	out := filepath.Join(dir, "cdc-outbox.yaml")
+	out := filepath.Join(dir, "relay of orders.yaml")
 	r = invoke(t, nil, "migrate", "debezium", settled, "--output", out)
 	require.Equal(t, 0, r.code, r.all())
 	require.Contains(t, r.stdout, "The way back")
+	require.Contains(t, r.stdout, "cdc-outbox check --config '"+out+"'", "the steps name the file")
+	require.NotContains(t, r.stdout, "cdc-outbox.yaml")
 	require.Empty(t, r.stderr)
 	r = invoke(t, nil, "migrate", "debezium", settled, "--output", out)
 	require.Equal(t, 2, r.code, "nothing is overwritten")

@@ -82,6 +82,7 @@ func (a *app) verify(ctx context.Context, cfg kafka.Config, o verifyOptions) err
 		return err
 	}
 	defer reader.Close()
+	defer a.watchReader(reader)()
 	v := &verifier{reader: reader, errw: a.stderr}
 	if err := v.pair(ctx, o); err != nil {
 		return err

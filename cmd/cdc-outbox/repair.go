@@ -94,7 +94,7 @@ func (a *app) repair(ctx context.Context, c *config.Loaded, o repairOptions) err
 	if err := a.awaitConnector(ctx, s, o.dryRun); err != nil {
 		return err
 	}
-	have, err := idsInKafka(ctx, c, topics, since)
+	have, err := a.idsInKafka(ctx, c, topics, since)
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,9 @@ func (a *app) repair(ctx context.Context, c *config.Loaded, o repairOptions) err
 
 // awaitConnector waits for what is on its way. Rows that a stopped connector is going to publish would come twice.
 func (a *app) awaitConnector(ctx context.Context, s slotChange, dryRun bool) error {
+	stop := a.watchFor("the connector to publish what is committed")
 	done, err := replication.AwaitCaughtUp(ctx, s.dsn, s.admin, caughtUpLimit)
+	stop()
 	if err != nil || done {
 		return err
 	}
@@ -175,7 +177,7 @@ func allTopics(ctx context.Context, dsn string, c *config.Loaded, tables []repli
 }
 
 // idsInKafka reads the ids of all records. A topic that does not exist holds none.
-func idsInKafka(ctx context.Context, c *config.Loaded, topics []string, since time.Time) (map[string]bool, error) {
+func (a *app) idsInKafka(ctx context.Context, c *config.Loaded, topics []string, since time.Time) (map[string]bool, error) {
 	cfg, err := kafkaConfig(c)
 	if err != nil {
 		return nil, err
@@ -185,6 +187,7 @@ func idsInKafka(ctx context.Context, c *config.Loaded, topics []string, since ti
 		return nil, err
 	}
 	defer reader.Close()
+	defer a.watchReader(reader)()
 	have := map[string]bool{}
 	for _, topic := range topics {
 		spans, err := reader.Spans(ctx, topic)

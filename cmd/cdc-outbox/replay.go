@@ -134,7 +134,7 @@ func (a *app) replay(ctx context.Context, c *config.Loaded, o *replayOptions, fi
 	}
 	r := &replay{o: o, router: route, state: state, progress: a.stderr, topics: map[string]*replayedTopic{}, began: time.Now()}
 	if !o.dryRun && !state.Done {
-		if r.pub, err = newPublisher(ctx, c); err != nil {
+		if r.pub, err = a.newPublisher(ctx, c); err != nil {
 			return err
 		}
 		defer r.pub.close()

@@ -33,7 +33,7 @@ func newRouter(t *testing.T, c *testCase, dsn string) (*router.Router, error) {
 	input, err := migrate.Parse(c.connector)
 	require.NoError(t, err, c.name)
 	require.NoError(t, input.Worker([]byte(workerFile)))
-	report := migrate.Translate(input)
+	report := migrate.Translate(input, "")
 	for _, e := range report.Options {
 		switch {
 		case e.Verdict == migrate.Refused, e.Verdict == migrate.Unknown, e.Verdict == migrate.Decide && strings.Contains(e.Option, ".converter."):

@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/segmentio/kafka-go/protocol"
@@ -23,13 +24,24 @@ var ErrNoTopic = errors.New("the topic does not exist")
 
 // Reader reads ranges of topics as a consumer with isolation.level=read_committed sees them: no control records,
 // nothing of aborted transactions (kafka-go's own reader returns both). It joins no group and commits nothing. A
-// Reader is for one goroutine and has none of its own. Close it.
+// Reader is for one goroutine, but for Waits, and has none of its own. Close it.
 type Reader struct {
 	cfg     *Config
 	wires   map[string]*wire // by address
 	leaders map[string][]string
 	fetch   fetchBuffer
+	wait    atomic.Pointer[Wait]
 }
+
+// Wait is what a Reader waits for.
+type Wait struct {
+	Object string
+	Err    error // of the last attempt; nil while there was none but the one that is under way
+	Since  time.Time
+}
+
+// Waits returns what the Reader is waiting for, nil for nothing. Any goroutine may ask.
+func (r *Reader) Waits() *Wait { return r.wait.Load() }
 
 // Span is the range [From, End) of offsets of a partition. Raise From to go on where one stopped.
 type Span struct {
@@ -300,7 +312,10 @@ func (r *Reader) ask(ctx context.Context, w *wire, req protocol.Message) (protoc
 // retry repeats f while what fails may pass by itself, for as long as a broker may take to answer a request; then the
 // error is one for a person.
 func (r *Reader) retry(ctx context.Context, object string, f func() error) error {
-	until := time.Now().Add(r.cfg.RequestTimeout)
+	began := time.Now()
+	r.wait.Store(&Wait{Object: object, Since: began})
+	defer r.wait.Store(nil)
+	until := began.Add(r.cfg.RequestTimeout)
 	for delay := r.cfg.pace.backoffMin; ; delay = min(2*delay, r.cfg.pace.backoffMax) {
 		err := f()
 		if err == nil {
@@ -319,6 +334,7 @@ func (r *Reader) retry(ctx context.Context, object string, f func() error) error
 			}
 			return &fault.Error{Kind: kind, Object: object, Err: err, Next: next}
 		}
+		r.wait.Store(&Wait{Object: object, Err: err, Since: began})
 		r.leaders = map[string][]string{}
 		if !sleepUntil(ctx, time.Now().Add(delay)) {
 			return context.Cause(ctx)

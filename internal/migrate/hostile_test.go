@@ -18,7 +18,9 @@ func TestNothingBreaksOut(t *testing.T) {
 		"nonsense\nkey: value": "v",
 	}})
 	require.NoError(t, err)
-	r := translate(t, string(text))
+	in, err := Parse(text)
+	require.NoError(t, err)
+	r := Translate(in, "a '$(id)'.yaml")
 	keys := r.keys(t)
 	require.NotContains(t, keys, "router.on_bad_row")
 	require.NotContains(t, keys, "nonsense")

@@ -25,11 +25,12 @@ type migration struct {
 	diffs  []string
 	slot   string
 	pub    string
+	file   string // that the configuration goes to, as a word of the shell
 }
 
-// Translate accounts for the input.
-func Translate(in *Input) *Report {
-	m := &migration{in: in, out: settings{}, notes: map[string]string{}, slot: "debezium", pub: "dbz_publication"}
+// Translate accounts for the input. file, which may be empty, is where the configuration will be.
+func Translate(in *Input, file string) *Report {
+	m := &migration{in: in, file: configFile(file), out: settings{}, notes: map[string]string{}, slot: "debezium", pub: "dbz_publication"}
 	m.router = m.findRouter()
 	r := &Report{Connector: in.Name, Form: in.Form, Counts: map[Verdict]int{}}
 	m.out.set("router.preset", "debezium")

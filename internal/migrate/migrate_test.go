@@ -39,7 +39,7 @@ func translate(t *testing.T, text string) *Report {
 	t.Helper()
 	in, err := Parse([]byte(text))
 	require.NoError(t, err)
-	r := Translate(in)
+	r := Translate(in, "")
 	require.GreaterOrEqual(t, len(r.Options), len(in.Options), "every option is accounted for")
 	return r
 }
@@ -129,7 +129,7 @@ func TestForms(t *testing.T) {
 			if in.Form != DebeziumServer {
 				require.NoError(t, in.Worker([]byte(worker)))
 			}
-			r := Translate(in)
+			r := Translate(in, "")
 			require.True(t, r.Settled(), "%+v", r.Options)
 			keys := r.keys(t)
 			require.Equal(t, []any{"k:9092"}, keys["kafka.brokers"])
@@ -301,7 +301,7 @@ func TestKeysExist(t *testing.T) {
 		}
 		parsed, err := Parse([]byte(in.String()))
 		require.NoError(t, err)
-		r := Translate(parsed)
+		r := Translate(parsed, "")
 		for _, e := range r.Options {
 			for key := range strings.SplitSeq(e.Key, " ") {
 				section := key == "kafka.tls" || key == "kafka.sasl" || key == "kafka.topics"

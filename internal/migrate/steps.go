@@ -42,6 +42,7 @@ func (m *migration) name() string {
 var (
 	slotName  = regexp.MustCompile(`^[a-z0-9_]{1,63}$`)
 	plainWord = regexp.MustCompile(`^[A-Za-z0-9._%-]+$`)
+	plainPath = regexp.MustCompile(`^[A-Za-z0-9._%/][A-Za-z0-9._%/-]*$`)
 )
 
 // slotName is for commands that somebody pastes; what is no slot's name is not to be run.
@@ -61,6 +62,17 @@ func (m *migration) connector(action string) string {
 	return quoted(address)
 }
 
+// configFile is the configuration's name as a word of the shell. Without one it is to be saved under the usual name.
+func configFile(name string) string {
+	switch {
+	case name == "":
+		return "cdc-outbox.yaml"
+	case plainPath.MatchString(name):
+		return name
+	}
+	return quoted(name)
+}
+
 // quoted is one word to the shell, whatever it holds.
 func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
@@ -69,7 +81,7 @@ func (m *migration) takeover() []Step {
 	return []Step{
 		{
 			Do:       "Settle what is left to decide above, save the configuration, and let it be checked. The slot shows as active: Debezium reads it.",
-			Commands: []string{"cdc-outbox check --config cdc-outbox.yaml"},
+			Commands: []string{"cdc-outbox check --config " + m.file},
 		},
 		{
 			Do:       "Stop Debezium's connector; do not delete the slot, the publication or the connector's offsets.",
@@ -83,7 +95,7 @@ func (m *migration) takeover() []Step {
 		},
 		{
 			Do:       "Start this one.",
-			Commands: []string{"cdc-outbox run --config cdc-outbox.yaml", "cdc-outbox status --config cdc-outbox.yaml"},
+			Commands: []string{"cdc-outbox run --config " + m.file, "cdc-outbox status --config " + m.file},
 			Why:      "It starts at the slot's confirmed position. Debezium's offsets, in connect-offsets or its file, may be ahead of the slot's position; they are not read, so the events in between are the repeats. Should the slot's position be ahead of theirs, Debezium would have started there too.",
 		},
 		{
@@ -131,12 +143,12 @@ func (m *migration) sideBySide() []Step {
 		},
 		{
 			Do:       "Run this one on that slot, into topics with another prefix. Give those the same number of partitions.",
-			Commands: []string{shadow + " cdc-outbox run --config cdc-outbox.yaml"},
+			Commands: []string{shadow + " cdc-outbox run --config " + m.file},
 			Why:      shadowWhy,
 		},
 		{
 			Do:       "Let both see events that cover every aggregate type, NULL payloads and the largest ones; then compare. --overlap leaves out what is only on one side because that side began earlier or has not arrived.",
-			Commands: []string{fmt.Sprintf("cdc-outbox migrate verify --config cdc-outbox.yaml --left-prefix %s --overlap --right-prefix %s", quoted(left), quoted("verify."+left))},
+			Commands: []string{fmt.Sprintf("cdc-outbox migrate verify --config %s --left-prefix %s --overlap --right-prefix %s", m.file, quoted(left), quoted("verify."+left))},
 			Why:      "Events are matched by their id header and compared by key, value, headers, partition and order per key. Exit code 0: equal, 1: different.",
 		},
 		{
