@@ -34,6 +34,8 @@ type Horizon struct {
 	Cutoff time.Time     // only rows with a timestamp from before
 	XMin   string        // only rows of transactions before
 	LSN    pglogrepl.LSN // to be confirmed first
+
+	Published string // where the relay polls, the column that says what Kafka has: it is all that counts, and XMin and LSN are not set
 }
 
 // emitted is what is written into the WAL while it is waited for the slot, which over WAL without events lies a little behind.
@@ -59,12 +61,31 @@ func (r *TableRows) TakeHorizon(ctx context.Context, olderThan time.Duration) (h
 	return h, nil
 }
 
+// TakePublishedHorizon decides the same where the relay polls: only rows that are marked.
+func (r *TableRows) TakePublishedHorizon(ctx context.Context, olderThan time.Duration, column string) (h Horizon, err error) {
+	if r.cfg.Columns.Timestamp == "" {
+		return h, &fault.Error{Kind: fault.Config, Object: "prune", Err: errors.New("no timestamp column is mapped, so no row has an age"), Next: "Set router.columns.timestamp."}
+	}
+	if _, ok := r.info.column(column); !ok {
+		return h, &fault.Error{Kind: fault.Operator, Object: "table " + r.table.String(), Err: fmt.Errorf("it has no column %s, so nothing says what Kafka has", QuoteIdentifier(column)), Next: "cdc-outbox setup"}
+	}
+	h.Published = column
+	if err := r.conn.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&h.Cutoff); err != nil {
+		return h, adminQueryFault("server", err)
+	}
+	h.Cutoff = h.Cutoff.Add(-olderThan)
+	return h, nil
+}
+
 // Below leaves in what lies behind the horizon.
 func (r *TableRows) Below(h Horizon) { r.below = &h }
 
 // where is the horizon as a condition. age() counts from the same id within a statement. A frozen row so old that the ids
 // have gone half round since seems young, and is left.
 func (h *Horizon) where(ts string) string {
+	if h.Published != "" {
+		return fmt.Sprintf("%s < '%s'::timestamptz AND %s IS NOT NULL", ts, h.Cutoff.UTC().Format(time.RFC3339Nano), QuoteIdentifier(h.Published))
+	}
 	return fmt.Sprintf("%s < '%s'::timestamptz AND age(xmin) > age('%s'::xid)", ts, h.Cutoff.UTC().Format(time.RFC3339Nano), h.XMin)
 }
 

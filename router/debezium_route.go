@@ -163,7 +163,7 @@ func (d *debezium) headers(p *plan, row replication.Tuple, src Source) *RowError
 		}
 		d.list = append(d.list, Header{Key: a.alias, Value: value})
 	}
-	if d.cfg.PositionHeader {
+	if d.cfg.PositionHeader && src.Position != nil {
 		d.list = append(d.list, Header{Key: headerPosition, Value: src.Position})
 	}
 	return nil

@@ -42,8 +42,10 @@ func (h *headers) of(l *layout, row replication.Tuple, id, eventType, position [
 	h.list = append(h.list[:0],
 		Header{Key: headerID, Value: id},
 		Header{Key: headerType, Value: eventType},
-		Header{Key: headerPosition, Value: position},
 	)
+	if position != nil {
+		h.list = append(h.list, Header{Key: headerPosition, Value: position})
+	}
 	h.list = append(h.list, h.static...)
 	size := 0
 	for i := range l.named {

@@ -11,7 +11,7 @@ import (
 
 // Source is where a row stands in the log.
 type Source struct {
-	Position   []byte    // text of the row's position; becomes the position header, not copied
+	Position   []byte    // text of the row's position; becomes the position header, not copied. nil: no header
 	CommitTime time.Time // of the row's transaction
 }
 

@@ -18,6 +18,7 @@ type Config struct {
 	DSN      func() (string, error) // libpq DSN or URL; read again at each connect, so that a rotated password is seen
 	Interval time.Duration          // between two ticks. Default 5s
 	Only     []string               // names of slots to watch. Default: every logical slot of the server
+	NoSlots  bool                   // only what Judge finds is told, and the server is not asked: the rows come from elsewhere
 
 	Thresholds Thresholds    // as a whole. Default: DefaultThresholds
 	Repeat     time.Duration // an alert that still fires is told again. Default 1h
@@ -69,7 +70,10 @@ func New(cfg Config) (*Monitor, error) {
 		cfg.Only = nil
 	}
 	m := &Monitor{cfg: cfg, source: &connection{dsn: cfg.DSN, only: cfg.Only, walFiles: cfg.WALVolume > 0}}
-	if cfg.Registerer != nil {
+	if cfg.NoSlots {
+		m.source = noSlots{}
+	}
+	if cfg.Registerer != nil && !cfg.NoSlots {
 		if err := cfg.Registerer.Register(collector{latest: m.fresh}); err != nil {
 			return nil, fmt.Errorf("slotmonitor: register metrics: %w", err)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
+	"github.com/cdc-outbox/cdc-outbox/internal/polling"
 	"github.com/cdc-outbox/cdc-outbox/internal/routing"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/router"
@@ -161,7 +162,7 @@ func (re *rebuilder) row(ctx context.Context, l *deadletter.Letter) (*router.Rec
 	if err := re.router.Prepare(rel); err != nil {
 		return nil, err
 	}
-	rec, err := re.router.Route(rel, tuple, router.Source{Position: []byte(l.Position), CommitTime: at})
+	rec, err := re.router.Route(rel, tuple, router.Source{Position: positionOf(l), CommitTime: at})
 	if err != nil {
 		if added != "" {
 			return nil, fmt.Errorf("%w; the row itself has no column %s", hint(err), added)
@@ -212,4 +213,12 @@ func hint(err error) error {
 		how = "--set " + row.Column + "=VALUE gives it the column"
 	}
 	return fmt.Errorf("%s (%s); %s", row.Detail, row.Reason, how)
+}
+
+// positionOf a letter is what its record carries. A row that was polled is named by its number, which is no position in the log.
+func positionOf(l *deadletter.Letter) []byte {
+	if strings.HasPrefix(l.Position, polling.PositionPrefix) {
+		return nil
+	}
+	return []byte(l.Position)
 }

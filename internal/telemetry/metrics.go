@@ -159,19 +159,24 @@ type Gauges struct {
 
 // Watch registers the gauges. Call it once.
 func (m *Metrics) Watch(g Gauges) {
-	gauge := func(name, help string, f func() float64) {
-		m.reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: Namespace, Name: name, Help: help}, f))
-	}
-	gauge("confirmed_lsn", "Position up to which everything was acknowledged by Kafka and confirmed to the slot, in bytes of WAL.",
+	gauge(m.reg, "confirmed_lsn", "Position up to which everything was acknowledged by Kafka and confirmed to the slot, in bytes of WAL.",
 		func() float64 { return float64(g.ConfirmedLSN()) })
-	gauge("received_lsn", "Position up to which the stream was read, in bytes of WAL.",
+	gauge(m.reg, "received_lsn", "Position up to which the stream was read, in bytes of WAL.",
 		func() float64 { return float64(g.ReceivedLSN()) })
-	gauge("oldest_unconfirmed_seconds", "Age of the oldest committed transaction with events that is not confirmed, 0 where there is none.",
+	gauge(m.reg, "oldest_unconfirmed_seconds", "Age of the oldest committed transaction with events that is not confirmed, 0 where there is none.",
 		func() float64 { return max(0, g.OldestUnconfirmed().Seconds()) })
-	gauge("window_records", "Records in flight: read from Postgres, not yet acknowledged by Kafka.",
-		func() float64 { n, _ := g.Window(); return float64(n) })
-	gauge("window_bytes", "Bytes in flight: read from Postgres, not yet acknowledged by Kafka.",
-		func() float64 { _, n := g.Window(); return float64(n) })
+	gauge(m.reg, "window_records", helpWindowRecords, func() float64 { n, _ := g.Window(); return float64(n) })
+	gauge(m.reg, "window_bytes", helpWindowBytes, func() float64 { _, n := g.Window(); return float64(n) })
+}
+
+// Both kinds of relay have these.
+const (
+	helpWindowRecords = "Records in flight: read from Postgres, not yet acknowledged by Kafka."
+	helpWindowBytes   = "Bytes in flight: read from Postgres, not yet acknowledged by Kafka."
+)
+
+func gauge(reg prometheus.Registerer, name, help string, f func() float64) {
+	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: Namespace, Name: name, Help: help}, f))
 }
 
 // BuildInfo registers build_info, a constant 1 that carries the version.

@@ -147,3 +147,30 @@ func TestPlanner_draws_the_same_transactions_from_the_same_seed(t *testing.T) {
 	}
 	require.Len(t, shapes, 4, "commits, rollbacks and both ends of prepared ones: %v", shapes)
 }
+
+func TestCheckKeys_catches(t *testing.T) {
+	for name, tc := range map[string]struct {
+		order []int
+		want  map[Kind]int
+	}{
+		"nothing where keys pass each other":   {[]int{1, 3, 0, 5, 2, 4, 7, 9, 6, 8}, nil},
+		"nothing where a late copy comes":      {[]int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 2, 4}, nil},
+		"two rows of a key swapped":            {[]int{0, 1, 4, 3, 2, 5, 6, 7, 8, 9}, map[Kind]int{Inverted: 1}},
+		"a lost row":                           {[]int{0, 1, 2, 3, 4, 5, 6, 7, 8}, map[Kind]int{Lost: 1}},
+		"first appearances behind late copies": {[]int{0, 2, 0, 4, 2, 6, 8, 1, 3, 5, 9, 7}, map[Kind]int{Inverted: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			truth, records := log()
+			for i := range records {
+				records[i].Position = ""
+			}
+			rep := CheckKeys(truth, pick(records, tc.order...), map[string]int32{"t": 1})
+			require.Equal(t, len(tc.want), len(rep.Found), "%v", rep.Examples)
+			for k, n := range tc.want {
+				require.Equal(t, n, rep.Found[k], "%v", rep.Examples)
+			}
+		})
+	}
+	truth, records := log()
+	require.Equal(t, 10, CheckKeys(truth, records, nil).Found[Corrupted], "a position that nobody can know")
+}
