@@ -5,7 +5,9 @@ import "time"
 // Config is the whole configuration. Each field's tags hold its key, its default, what it means and, where only certain
 // words are allowed, those words.
 type Config struct {
+	Source   string   `key:"source" default:"wal" oneof:"wal|polling" doc:"Where rows are found: wal, the write-ahead log, by a replication slot; polling, the table itself, for databases without logical replication; docs/polling.md."`
 	Postgres Postgres `key:"postgres"`
+	Polling  Polling  `key:"polling"`
 	Router   Router   `key:"router"`
 	Kafka    Kafka    `key:"kafka"`
 	Delivery string   `key:"delivery" default:"at_least_once" oneof:"at_least_once|exactly_once" doc:"What a consumer may see after a crash: at_least_once (idempotent producer) repeats at most what was in flight, exactly_once (Kafka transactions) repeats nothing for a read_committed consumer."`
@@ -28,6 +30,24 @@ type Postgres struct {
 	Setup       string   `key:"setup" default:"auto" oneof:"auto|never" doc:"auto creates publication and slot when both are absent (a publication whose slot is gone is a lost slot and needs an operator); never only checks."`
 	Snapshot    string   `key:"snapshot" default:"never" oneof:"never|initial" doc:"initial publishes the rows that are in the tables when the slot is created, once and before all others; docs/snapshot.md. A slot that exists already is not affected."`
 	Failover    bool     `key:"failover" default:"false" doc:"Create the slot with failover, so that it lives on after a switch to a standby. PostgreSQL 17 and newer."`
+}
+
+// Polling is how rows are found where source is polling.
+type Polling struct {
+	Workers         int            `key:"workers" default:"4" doc:"Workers of this process, each with a connection to Postgres. Several processes share the work as well."`
+	Batch           int            `key:"batch" default:"1000" doc:"Rows a worker takes at a time at most, and marks together."`
+	Interval        time.Duration  `key:"interval" default:"100ms" doc:"Time between two looks at the table while there is nothing to do; after the last event looks begin at 5ms and get rarer up to this."`
+	Notify          bool           `key:"notify" default:"false" doc:"setup installs a trigger that notifies at each insert, and the relay listens: rows are found at once. Transactions that notify take a lock at commit one after the other, and cannot be prepared (PREPARE TRANSACTION)."`
+	After           string         `key:"after" default:"mark" oneof:"mark|delete" doc:"What happens to a row that is in Kafka: mark sets polling.columns.published_at, delete deletes the row, which is cheaper and leaves nothing for replay."`
+	WarnBacklog     time.Duration  `key:"warn_backlog" default:"1m" doc:"Warn when the oldest unpublished row is older than this."`
+	CriticalBacklog time.Duration  `key:"critical_backlog" default:"10m" doc:"Critical when the oldest unpublished row is older than this."`
+	Columns         PollingColumns `key:"columns"`
+}
+
+// PollingColumns are those that polling adds to an outbox table.
+type PollingColumns struct {
+	Sequence    string `key:"sequence" default:"seq" doc:"Column that counts up and puts the events of an aggregate in order."`
+	PublishedAt string `key:"published_at" default:"published_at" doc:"Column that says when Kafka had the row; NULL: not yet."`
 }
 
 // Router says how a row becomes a record.

@@ -130,8 +130,8 @@ func TestEveryKeyEveryLayer(t *testing.T) {
 	}
 	for _, f := range Fields() {
 		if strings.HasPrefix(f.Key, "kafka.tls.") || strings.HasPrefix(f.Key, "kafka.sasl.") ||
-			f.Key == "router.preset" || strings.HasPrefix(f.Key, "router.debezium.") {
-			continue // they need one another; TestTLS, TestSASL and TestPresets
+			f.Key == "router.preset" || strings.HasPrefix(f.Key, "polling.") || strings.HasPrefix(f.Key, "router.debezium.") {
+			continue // they need one another; TestTLS, TestSASL, TestPresets and TestSource
 		}
 		want := value(f)
 		section, name := sectionOf(f.Key), f.Key[strings.LastIndexByte(f.Key, '.')+1:]

@@ -19,6 +19,7 @@ var (
 // validate checks what can be checked without asking Postgres or Kafka.
 func (l *loader) validate(c *Config) {
 	l.postgres(&c.Postgres)
+	l.source(c)
 	l.router(&c.Router)
 	l.kafka(&c.Kafka)
 	l.atLeast("window.records", int64(c.Window.Records), 1, "a number from 1")

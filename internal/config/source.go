@@ -1,0 +1,79 @@
+package config
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// The values of source.
+const (
+	SourceWAL     = "wal"
+	SourcePolling = "polling"
+)
+
+// onlyWAL are the keys that mean nothing without a replication slot.
+var onlyWAL = []string{
+	"postgres.slot", "postgres.publication", "postgres.messages", "postgres.memory", "postgres.on_change", "postgres.setup", "postgres.snapshot",
+	"postgres.failover", "monitor.warn_retained", "monitor.critical_retained", "monitor.wal_volume",
+}
+
+// source refuses settings of the source that is not in force: whoever sets one believes that it has an effect.
+func (l *loader) source(c *Config) {
+	if c.Source != SourcePolling {
+		for _, f := range fields() {
+			if strings.HasPrefix(f.Key, "polling.") && l.changed(f, c) {
+				l.fail(f.Key, "", "has no effect while source is wal; set source to polling, or take it out")
+			}
+		}
+		return
+	}
+	for _, f := range fields() {
+		if slices.Contains(onlyWAL, f.Key) && l.changed(f, c) {
+			l.fail(f.Key, "", "is about reading the write-ahead log, and source is polling; take it out")
+		}
+	}
+	if c.Delivery == "exactly_once" {
+		l.fail("delivery", "at_least_once", "is not possible with source: polling: the column that says what is published is in Postgres, and a Kafka transaction cannot hold it; consumers recognise a repeat by its id")
+	}
+	if c.Router.Preset == PresetDebezium && c.Router.Debezium.PositionHeader && c.Source == SourcePolling {
+		l.fail("router.debezium.position_header", "", "has no effect with source: polling: a table does not tell a row's position in the log")
+	}
+	if len(c.Postgres.Tables) == 0 || c.Postgres.Tables[0] == ListenOff {
+		l.fail("postgres.tables", "schema.table, one or more", "names no table")
+	}
+	p := &c.Polling
+	for _, n := range []struct {
+		key             string
+		value, from, to int64
+		allowed         string
+	}{
+		{"polling.workers", int64(p.Workers), 1, 64, "1 to 64"},
+		{"polling.batch", int64(p.Batch), 1, 100_000, "1 to 100000"},
+		{"polling.interval", int64(p.Interval), int64(5 * time.Millisecond), int64(time.Minute), "5ms to 1m"},
+		{"polling.warn_backlog", int64(p.WarnBacklog), int64(time.Second), int64(p.CriticalBacklog) - 1, "from 1s, below polling.critical_backlog"},
+	} {
+		if n.value < n.from || n.value > n.to {
+			l.fail(n.key, n.allowed, "is out of its range")
+		}
+	}
+	if p.Columns.Sequence == "" || p.Columns.PublishedAt == "" || p.Columns.Sequence == p.Columns.PublishedAt {
+		l.fail("polling.columns.published_at", "", "polling.columns needs two columns, both named")
+	}
+}
+
+// changed says whether somebody has written down something else than the default, which what the command config prints holds.
+func (l *loader) changed(f Field, c *Config) bool {
+	return !reflect.DeepEqual(reflect.ValueOf(c).Elem().FieldByIndex(f.index).Interface(), reflect.ValueOf(plain()).Elem().FieldByIndex(f.index).Interface())
+}
+
+// plain is the configuration in which nothing is set.
+var plain = sync.OnceValue(func() *Config {
+	l, c := &loader{given: map[string]given{}}, &Config{}
+	for _, f := range fields() {
+		l.decode(f, given{Text: f.Default}, reflect.ValueOf(c).Elem().FieldByIndex(f.index))
+	}
+	return c
+})
