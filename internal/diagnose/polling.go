@@ -1,0 +1,90 @@
+package diagnose
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/connector"
+	"github.com/cdc-outbox/cdc-outbox/internal/polling"
+	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
+)
+
+// The alerts that only a relay that polls has.
+const (
+	BacklogOld      = "backlog"
+	PostgresSilent  = "postgres_silent"
+	BacklogNotKnown = slotmonitor.Blind
+)
+
+// PollingRules lists the alerts about a relay that polls, whether they fire or not.
+func PollingRules() []string {
+	return []string{BacklogOld, RowHalted, DeadLetters, PostgresSilent, ConnectorStopped}
+}
+
+// BacklogLimits are the ages of the oldest unpublished row at which somebody is told.
+type BacklogLimits struct{ Warn, Critical time.Duration }
+
+// Backlog judges what is not published yet. A look that failed is no finding: the alert stays as it was.
+func Backlog(b polling.Backlog, limits BacklogLimits, now slotmonitor.Level) slotmonitor.Finding {
+	f := slotmonitor.Finding{Alert: BacklogOld}
+	if b.Oldest == nil {
+		return f
+	}
+	age := time.Duration(*b.Oldest * float64(time.Second))
+	reached := func(limit time.Duration, level slotmonitor.Level) bool {
+		if now >= level {
+			limit -= limit / 5
+		}
+		return age >= limit
+	}
+	switch {
+	case reached(limits.Critical, slotmonitor.Critical):
+		f.Level = slotmonitor.Critical
+	case reached(limits.Warn, slotmonitor.Warn):
+		f.Level = slotmonitor.Warn
+	default:
+		return f
+	}
+	count := fmt.Sprint(b.Rows)
+	if b.Rows >= polling.MaxCounted {
+		count = "at least " + count
+	}
+	f.Sentence = fmt.Sprintf("The oldest row that is not published was written %s ago; %s rows wait.", age.Round(time.Second), count)
+	return f
+}
+
+// Polling judges a relay that polls from look to look. Use it from one goroutine.
+type Polling struct{ relay Relay }
+
+// Judge applies every rule.
+func (p *Polling) Judge(st polling.Status, limits BacklogLimits, level func(alert, slot string) slotmonitor.Level, now time.Time) []slotmonitor.Finding {
+	counts := connector.Status{Counts: connector.Counts{DeadLettered: st.Counts.DeadLettered, Skipped: st.Counts.Skipped}}
+	found := []slotmonitor.Finding{p.relay.deadLetters(counts, now), lanesHalted(st), postgresSilent(st, now)}
+	if st.Backlog != nil {
+		found = append(found, Backlog(*st.Backlog, limits, level(BacklogOld, "")))
+	}
+	return found
+}
+
+func lanesHalted(st polling.Status) slotmonitor.Finding {
+	f := slotmonitor.Finding{Alert: RowHalted}
+	if len(st.Halted) > 0 {
+		h := st.Halted[0]
+		f.Level = slotmonitor.Critical
+		f.Sentence = sentence(fmt.Sprintf("%d lanes, each with a 64th of the keys, stand still, one in front of event %s: %s", len(st.Halted), h.EventID, h.Message))
+	}
+	return f
+}
+
+func postgresSilent(st polling.Status, now time.Time) slotmonitor.Finding {
+	f := slotmonitor.Finding{Alert: PostgresSilent}
+	age := now.Sub(st.State.Since)
+	if (st.State.Name == polling.Starting || st.State.Name == polling.Reconnecting) && age >= silent {
+		f.Level = slotmonitor.Critical
+		f.Sentence = fmt.Sprintf("Postgres has not been worked with for %s.", age.Round(time.Second))
+		if st.State.Reason != "" {
+			f.Sentence = fmt.Sprintf("Postgres has not been worked with for %s: %s", age.Round(time.Second), sentence(st.State.Reason))
+		}
+	}
+	return f
+}

@@ -1,0 +1,137 @@
+package polling
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
+)
+
+// MaxCounted is where the count of the backlog ends: the look must cost the same however much there is.
+const MaxCounted = 100_000
+
+// Backlog is what is not published yet.
+type Backlog struct {
+	Rows   int64     `json:"rows"`           // MaxCounted means at least so many
+	Oldest *float64  `json:"oldest_seconds"` // age of the oldest row; null where no timestamp is mapped or there is none
+	At     time.Time `json:"at"`
+}
+
+// backlog counts in the index of the unpublished rows, which needs no more pages than the answer is large. The oldest is
+// that of the lanes' first rows: within a lane the first by sequence.
+func (s *statements) backlog() string {
+	oldest := "NULL::float8"
+	if ts := s.cfg.Columns.Timestamp; ts != "" {
+		oldest = fmt.Sprintf(`(SELECT extract(epoch FROM clock_timestamp() - min(t.at))::float8 FROM generate_series(0, %d) cdc_outbox_lane(l)
+			CROSS JOIN LATERAL (SELECT %s::timestamptz AS at FROM %s WHERE %s AND %s = cdc_outbox_lane.l ORDER BY %s LIMIT 1) t)`,
+			Lanes-1, quoted(ts), s.table.SQL(), s.unpublished(), s.lane(), s.sequence())
+	}
+	return fmt.Sprintf(`%s SELECT (SELECT count(*) FROM (SELECT FROM %s WHERE %s LIMIT %d) c), %s; COMMIT`,
+		s.begin, s.table.SQL(), s.unpublished(), MaxCounted, oldest)
+}
+
+// Look counts what is not published yet, over all tables.
+func Look(ctx context.Context, cfg Config) (b Backlog, err error) {
+	cfg.setDefaults()
+	c := &connection{cfg: &cfg, made: func(bool) {}}
+	defer c.close()
+	return look(ctx, c, &cfg)
+}
+
+func look(ctx context.Context, c *connection, cfg *Config) (b Backlog, err error) {
+	b.At = time.Now().UTC()
+	for _, t := range cfg.Tables {
+		s := newStatements(cfg, t)
+		err := c.run(ctx, s.object(), s.backlog(), func(_ []pgconn.FieldDescription, v [][]byte) error {
+			n, err := strconv.ParseInt(string(v[0]), 10, 64)
+			if err != nil {
+				return err
+			}
+			b.Rows = min(b.Rows+n, MaxCounted)
+			if v[1] == nil {
+				return nil
+			}
+			age, err := strconv.ParseFloat(string(v[1]), 64)
+			if age = max(0, age); b.Oldest == nil || age > *b.Oldest {
+				b.Oldest = &age
+			}
+			return err
+		})
+		if err != nil {
+			return b, err
+		}
+	}
+	return b, nil
+}
+
+// verifyEvery is how often what has to be there is looked at again.
+const verifyEvery = time.Minute
+
+// watchTables looks at the backlog and at the rows that are halted at, and now and then whether tables and index are still as they have
+// to be. What somebody has to mend ends the process when it is found twice in a row: once may be a migration half-way.
+func (r *Relay) watchTables(ctx context.Context) error {
+	c := &connection{cfg: &r.cfg, made: func(bool) {}}
+	defer c.close()
+	tick := time.NewTicker(r.cfg.LookEvery)
+	defer tick.Stop()
+	verified, wrong := time.Now(), false
+	for {
+		if b, err := look(ctx, c, &r.cfg); err == nil {
+			r.latest.Store(&b)
+		}
+		r.lookAtHalted(ctx, c)
+		if time.Since(verified) > verifyEvery || wrong {
+			verified = time.Now()
+			err := r.verify(ctx)
+			var refused *pgconn.PgError
+			found := err != nil && fault.KindOf(err) == fault.Operator && !errors.As(err, &refused)
+			if found && wrong {
+				return err
+			}
+			if wrong = found; found {
+				r.log.Warn("The outbox is not as polling needs it; looking once more before stopping", telemetry.ErrorFields(err)...)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// lookAtHalted has lanes tried again, and forgets rows that are gone: a lane without rows is never claimed.
+func (r *Relay) lookAtHalted(ctx context.Context, c *connection) {
+	for _, h := range r.haltedRows() {
+		if time.Since(h.at) < lookAgain {
+			continue
+		}
+		for _, s := range r.sources {
+			if s.table.String() != h.Table {
+				continue
+			}
+			there := false
+			err := c.run(ctx, s.object(), fmt.Sprintf("%s SELECT 1 FROM %s WHERE %s AND %s = %d AND %s = %d; COMMIT",
+				s.begin, s.table.SQL(), s.unpublished(), s.lane(), h.lane, s.sequence(), h.seq), func([]pgconn.FieldDescription, [][]byte) error {
+				there = true
+				return nil
+			})
+			s.mu.Lock()
+			if s.halted[h.lane] == h {
+				if err == nil && !there {
+					s.goOn(r, h.lane)
+				} else {
+					s.lanes.wake(h.lane)
+				}
+			}
+			s.mu.Unlock()
+			r.signal()
+		}
+	}
+}

@@ -1,0 +1,220 @@
+package polling
+
+import (
+	"sync"
+	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/replication"
+)
+
+// batch is what one claim has read. Rows are in the order of lane, then sequence. The worker fills and feeds it; the producer's
+// goroutine reports acknowledgements.
+type batch struct {
+	relation *replication.Relation
+	width    int
+	values   []replication.Value // of all rows, width each
+	arena    []byte              // what they point to
+
+	rows []batchRow
+	next int // the first row that was not dealt with
+
+	mu      sync.Mutex
+	flying  int           // rows with the producer
+	moved   time.Time     // when a row last left or came back; while flying is not 0
+	changed chan struct{} // capacity 1: a row was acknowledged
+}
+
+type batchRow struct {
+	lane  int
+	seq   int64
+	state rowState
+	at    int64 // of the record, in milliseconds since 1970
+}
+
+type rowState uint8
+
+const (
+	waiting rowState = iota // not dealt with
+	flying                  // with the producer
+	settled                 // in Kafka, or to be passed over: to be marked
+	marked                  // in the table
+	left    rowState = 255  // left for another claim
+)
+
+func newBatch() *batch { return &batch{changed: make(chan struct{}, 1)} }
+
+func (b *batch) reset() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.relation, b.width, b.next, b.flying = nil, 0, 0, 0
+	b.values, b.arena, b.rows = b.values[:0], b.arena[:0], b.rows[:0]
+	select {
+	case <-b.changed:
+	default:
+	}
+}
+
+// add copies a row.
+func (b *batch) add(lane int, seq int64, values [][]byte) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, v := range values {
+		if v == nil {
+			b.values = append(b.values, replication.Value{Kind: replication.Null})
+			continue
+		}
+		start := len(b.arena)
+		b.arena = append(b.arena, v...)
+		b.values = append(b.values, replication.Value{Kind: replication.Text, Data: b.arena[start:len(b.arena):len(b.arena)]})
+	}
+	b.width = len(values)
+	b.rows = append(b.rows, batchRow{lane: lane, seq: seq})
+}
+
+func (b *batch) tuple(i int) replication.Tuple { return b.values[i*b.width : (i+1)*b.width] }
+
+// fly notes that a row is about to be handed to the producer, whose acknowledgement may come before the call returns.
+func (b *batch) fly(i int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.rows[i].state = flying
+	if b.flying++; b.flying == 1 {
+		b.moved = time.Now()
+	}
+}
+
+// land takes that back: the producer did not take it.
+func (b *batch) land(i int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.rows[i].state = waiting
+	b.flying--
+}
+
+// settle is for a row that is passed over by policy.
+func (b *batch) settle(i int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.rows[i].state = settled
+}
+
+// ack is for a row whose record is in Kafka. It returns the record's time.
+func (b *batch) ack(i int) (at int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.rows[i].state == flying {
+		b.rows[i].state = settled
+		b.flying--
+		b.moved = time.Now()
+	}
+	select {
+	case b.changed <- struct{}{}:
+	default:
+	}
+	return b.rows[i].at
+}
+
+// leave gives up a lane's rows from one on: they are read again by the next claim.
+func (b *batch) leave(from int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	lane := b.rows[from].lane
+	for i := from; i < len(b.rows) && b.rows[i].lane == lane; i++ {
+		if b.rows[i].state == waiting {
+			b.rows[i].state = left
+		}
+	}
+}
+
+// leaveLanes does so for all rows that were not dealt with of the lanes that are not in keep.
+func (b *batch) leaveLanes(keep []int) {
+	var kept [Lanes]bool
+	for _, n := range keep {
+		kept[n] = true
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range b.rows {
+		if r := &b.rows[i]; r.state == waiting && !kept[r.lane] {
+			r.state = left
+		}
+	}
+}
+
+// marks lists what may be marked in the table.
+func (b *batch) marks() (indexes []int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range b.rows {
+		if b.rows[i].state == settled {
+			indexes = append(indexes, i)
+		}
+	}
+	return indexes
+}
+
+func (b *batch) markedAll(indexes []int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, i := range indexes {
+		b.rows[i].state = marked
+	}
+}
+
+// open lists the lanes with rows that are not over: waiting or with the producer.
+func (b *batch) open() (lanes []int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	last := -1
+	for i := range b.rows {
+		r := &b.rows[i]
+		if (r.state == waiting || r.state == flying) && r.lane != last {
+			lanes, last = append(lanes, r.lane), r.lane
+		}
+	}
+	return lanes
+}
+
+// unmarked lists the lanes with rows that are settled and not marked.
+func (b *batch) unmarked() (lanes []int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	last := -1
+	for i := range b.rows {
+		if r := &b.rows[i]; r.state == settled && r.lane != last {
+			lanes, last = append(lanes, r.lane), r.lane
+		}
+	}
+	return lanes
+}
+
+// inFlight is how many rows are with the producer.
+func (b *batch) inFlight() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.flying
+}
+
+// waited is for how long nothing has been acknowledged although something is with the producer.
+func (b *batch) waited(now time.Time) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.flying == 0 {
+		return 0
+	}
+	return now.Sub(b.moved)
+}
+
+// sequenceOf a row, for others than the worker.
+func (b *batch) sequenceOf(i int) int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.rows[i].seq
+}
+
+// state of a row, for the worker.
+func (b *batch) state(i int) rowState {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.rows[i].state
+}

@@ -1,0 +1,190 @@
+package polling
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
+	"github.com/cdc-outbox/cdc-outbox/replication"
+)
+
+// serverState is what matters of the server.
+type serverState struct {
+	Version    int
+	InRecovery bool
+	Role       string
+	Encoding   string
+}
+
+const serverSQL = `SELECT current_setting('server_version_num')::int, pg_is_in_recovery(), current_user::text, current_setting('server_encoding')`
+
+func lookupServer(ctx context.Context, conn *pgx.Conn) (s serverState, err error) {
+	err = conn.QueryRow(ctx, serverSQL).Scan(&s.Version, &s.InRecovery, &s.Role, &s.Encoding)
+	if err != nil {
+		return s, replication.QueryFault("server", err)
+	}
+	return s, nil
+}
+
+// Check looks at everything that polling needs in Postgres. A server that cannot be asked is a finding.
+func Check(ctx context.Context, dsn string, s Setup) []preflight.Finding {
+	conn, err := replication.Connect(ctx, dsn, "cdc-outbox check")
+	if err != nil {
+		return []preflight.Finding{unanswered(err)}
+	}
+	defer replication.CloseConn(conn)
+	return findings(ctx, conn, &s)
+}
+
+func unanswered(err error) preflight.Finding {
+	why, next := fault.Split(err)
+	return preflight.Finding{Level: preflight.Fail, Subject: "postgres", Found: why + ".", Why: "Without an answer nothing can be relayed.", Remedy: next}
+}
+
+func findings(ctx context.Context, conn *pgx.Conn, s *Setup) []preflight.Finding {
+	server, err := lookupServer(ctx, conn)
+	if err != nil {
+		return []preflight.Finding{unanswered(err)}
+	}
+	out := []preflight.Finding{checkServer(server)}
+	for _, t := range s.Tables {
+		st, err := lookupTable(ctx, conn, t, s)
+		if err != nil {
+			return append(out, unanswered(err))
+		}
+		out = append(out, checkTable(st, server, s)...)
+	}
+	return out
+}
+
+func checkServer(s serverState) preflight.Finding {
+	f := preflight.Finding{Level: preflight.OK, Subject: "server", Found: fmt.Sprintf("PostgreSQL %d.%d, connected as %q.", s.Version/10000, s.Version%10000, s.Role)}
+	switch {
+	case s.InRecovery:
+		f.Level, f.Found, f.Why = preflight.Fail, "The server is a standby.", "Rows that are published have to be marked, and nothing can be written here."
+		f.Remedy = "Name all hosts in postgres.dsn, with target_session_attrs=read-write."
+	case s.Version < 140000:
+		f.Level, f.Why, f.Remedy = preflight.Fail, "PostgreSQL 14 is the oldest version that is tested.", "Use a newer server."
+	}
+	return f
+}
+
+// checkTable names what is wrong with a table; where nothing is, one finding says so.
+func checkTable(t *tableState, server serverState, s *Setup) []preflight.Finding {
+	subject := "table " + t.Table.String()
+	var out []preflight.Finding
+	fail := func(found, why, remedy string) {
+		out = append(out, preflight.Finding{Level: preflight.Fail, Subject: subject, Found: found, Why: why, Remedy: remedy})
+	}
+	if !t.Exists {
+		remedy := "cdc-outbox setup --table"
+		if s.TableHint != "" {
+			remedy += "\n-- or by hand, then cdc-outbox setup:\n" + s.TableHint
+		}
+		fail("It does not exist.", "There is nothing to relay.", remedy)
+		return out
+	}
+	setup := "cdc-outbox setup\n-- or, as the table's owner:\n" + stepsSQL(planTable(t, server, s))
+	if t.Kind != "r" && t.Kind != "p" {
+		fail("It is no table.", "Rows can only be marked in a table.", "Name the table in postgres.tables.")
+		return out
+	}
+	if t.Filtered {
+		fail("Row security hides rows from the role.", "Rows that are not seen are not published, and nobody would notice.", fmt.Sprintf("ALTER ROLE %s BYPASSRLS;", quoted(server.Role)))
+	}
+	key, ok := t.column(s.Columns.Key)
+	if !ok {
+		fail(fmt.Sprintf("It has no column %s.", quoted(s.Columns.Key)), "The record's key is made of it, and with it the lane.", "Set router.columns.aggregate_id, or add the column.")
+	}
+	_ = key
+	out = append(out, checkSequence(t, subject, s, setup)...)
+	switch published, ok := t.column(s.Columns.Published); {
+	case s.After == Delete && !ok, !ok:
+		fail(fmt.Sprintf("It has no column %s.", quoted(s.Columns.Published)), "It says which rows are published.", setup)
+	case !strings.HasPrefix(published.Type, "timestamp"):
+		fail(fmt.Sprintf("Column %s is %s.", quoted(published.Name), published.Type), "The time is written there when Kafka has the row.", "Set polling.columns.published_at to a column of type timestamptz.")
+	}
+	if len(out) > 0 {
+		return out
+	}
+	if !t.MaySelect || !t.MayMark {
+		grants := grantsOf(t.Table, s, server.Role)
+		fail(fmt.Sprintf("Role %q may not read it or not mark rows in it.", server.Role), "Published rows have to be marked.", strings.Join(grants, "\n"))
+		return out
+	}
+	if !t.served(s.Columns.Sequence) {
+		fail("No index serves the unpublished rows by lane and sequence.", "Each look would read the whole table.", setup)
+	}
+	if s.Notify && !t.HasTrigger {
+		out = append(out, preflight.Finding{Level: preflight.Warn, Subject: subject, Found: "It has no trigger that notifies.",
+			Why: "polling.notify has no effect: rows are found at the next look.", Remedy: setup})
+	}
+	if t.Persistence == "u" {
+		out = append(out, preflight.Finding{Level: preflight.Warn, Subject: subject, Found: "It is unlogged.", Why: "Postgres empties it after a crash, with the events that were not published.",
+			Remedy: "ALTER TABLE " + t.Table.SQL() + " SET LOGGED;"})
+	}
+	if len(out) == 0 {
+		out = append(out, preflight.Finding{Level: preflight.OK, Subject: subject, Found: "Columns, index and rights for polling are there."})
+	}
+	return out
+}
+
+func checkSequence(t *tableState, subject string, s *Setup, setup string) []preflight.Finding {
+	f := preflight.Finding{Level: preflight.Fail, Subject: subject, Why: "It is what puts the events of an aggregate in order."}
+	seq, ok := t.column(s.Columns.Sequence)
+	name := quoted(s.Columns.Sequence)
+	switch {
+	case !ok:
+		f.Found, f.Remedy = fmt.Sprintf("It has no column %s.", name), setup
+	case seq.Type != "bigint" && seq.Type != "integer":
+		f.Found, f.Remedy = fmt.Sprintf("Column %s is %s.", name, seq.Type), "Set polling.columns.sequence to a column of type bigint that counts up."
+	case !seq.NotNull:
+		f.Found, f.Remedy = fmt.Sprintf("Column %s may be NULL.", name), fmt.Sprintf("ALTER TABLE %s ALTER COLUMN %s SET NOT NULL;", t.Table.SQL(), name)
+	case seq.Cache > 1:
+		f.Found = fmt.Sprintf("The sequence of column %s hands numbers out to sessions by %d at a time.", name, seq.Cache)
+		f.Why = "A session that writes an aggregate's later event may so give it a lower number: it would be published first."
+		f.Remedy = fmt.Sprintf("ALTER TABLE %s ALTER COLUMN %s SET CACHE 1;", t.Table.SQL(), name)
+		if seq.Identity == "" {
+			f.Remedy = "ALTER SEQUENCE … CACHE 1; -- that of column " + name
+		}
+	default:
+		return nil
+	}
+	return []preflight.Finding{f}
+}
+
+// Verify is Check's verdict before anything is relayed: the first thing that somebody has to mend.
+func Verify(ctx context.Context, dsn string, s Setup) error {
+	conn, err := replication.Connect(ctx, dsn, "cdc-outbox")
+	if err != nil {
+		return err
+	}
+	defer replication.CloseConn(conn)
+	server, err := lookupServer(ctx, conn)
+	if err != nil {
+		return err
+	}
+	if server.InRecovery { // the others may be promoted, and the role of this one may come back
+		f := checkServer(server)
+		return &fault.Error{Kind: fault.Retry, Object: "server", Err: errors.New(strings.TrimSuffix(f.Found, ".")), Next: f.Remedy}
+	}
+	all := []preflight.Finding{checkServer(server)}
+	for _, t := range s.Tables {
+		st, err := lookupTable(ctx, conn, t, &s)
+		if err != nil {
+			return err
+		}
+		all = append(all, checkTable(st, server, &s)...)
+	}
+	for _, f := range all {
+		if f.Level == preflight.Fail {
+			return &fault.Error{Kind: fault.Operator, Object: f.Subject, Err: errors.New(strings.TrimSuffix(f.Found, ".") + ". " + strings.TrimSuffix(f.Why, ".")), Next: f.Remedy}
+		}
+	}
+	return nil
+}

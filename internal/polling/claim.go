@@ -1,0 +1,178 @@
+package polling
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/replication"
+)
+
+// connection is a worker's, made anew whenever one is needed and the last is gone. For one goroutine.
+type connection struct {
+	cfg  *Config
+	made func(again bool) // called for each connection made
+	conn *pgx.Conn
+	once bool // there was one before
+}
+
+// open connects if need be.
+func (c *connection) open(ctx context.Context) error {
+	if c.conn != nil && !c.conn.IsClosed() {
+		return nil
+	}
+	dsn, err := c.cfg.DSN()
+	if err != nil {
+		return &fault.Error{Kind: fault.Retry, Object: "postgres.dsn", Err: err}
+	}
+	c.conn, err = replication.Connect(ctx, dsn, "cdc-outbox/polling")
+	if err != nil {
+		c.conn = nil
+		return err
+	}
+	c.made(c.once)
+	c.once = true
+	return nil
+}
+
+func (c *connection) close() {
+	if c.conn != nil {
+		replication.CloseConn(c.conn)
+		c.conn = nil
+	}
+}
+
+// run sends statements in one message and gives the rows of the last one that has any to take. After an error the connection is
+// closed: what state the transaction is in is then not a question.
+func (c *connection) run(ctx context.Context, object, sql string, take func(fields []pgconn.FieldDescription, values [][]byte) error) error {
+	if err := c.open(ctx); err != nil {
+		return err
+	}
+	results := c.conn.PgConn().Exec(ctx, sql)
+	var taken error
+	for taken == nil && results.NextResult() {
+		rows := results.ResultReader()
+		for taken == nil && take != nil && rows.NextRow() {
+			taken = take(rows.FieldDescriptions(), rows.Values())
+		}
+	}
+	err := results.Close()
+	if err == nil && taken == nil {
+		return nil
+	}
+	c.close()
+	if taken != nil {
+		return taken
+	}
+	return classified(object, err)
+}
+
+// classified has what a timeout, a cancelled statement or a deadlock did pass by itself, and somebody mend the rest.
+func classified(object string, err error) error {
+	f := replication.QueryFault(object, err)
+	var known *fault.Error
+	if errors.As(f, &known) {
+		switch replication.SQLState(err) {
+		case "42P01", "42703", "42501", "3F000": // no such table, column or schema; no right to it
+			known.Next = "`cdc-outbox check` says what is missing, and `cdc-outbox setup` adds it."
+		}
+	}
+	return f
+}
+
+// claim locks up to limit lanes that have rows. more says that there were others.
+func (c *connection) claim(ctx context.Context, s *statements, candidates []int, limit int) (got []int, more bool, err error) {
+	asked := 0
+	err = c.run(ctx, s.object(), s.claim(candidates, limit), func(_ []pgconn.FieldDescription, v [][]byte) error {
+		asked++
+		return locked(&got, v)
+	})
+	return got, asked == limit || len(got) < asked, err
+}
+
+// renew marks rows, ends the transaction, and claims the lanes again in another one. In between, anybody may take them.
+func (c *connection) renew(ctx context.Context, s *statements, marks string, want []int) (got []int, err error) {
+	sql := s.again(want)
+	if c.conn != nil && !c.conn.IsClosed() {
+		sql = "COMMIT; " + sql
+		if marks != "" {
+			sql = marks + "; " + sql
+		}
+	} else if marks != "" {
+		sql = s.begin + marks + "; COMMIT; " + sql
+	}
+	err = c.run(ctx, s.object(), sql, func(_ []pgconn.FieldDescription, v [][]byte) error { return locked(&got, v) })
+	return got, err
+}
+
+// finish marks rows and ends the transaction, in a new one where the claim's is gone.
+func (c *connection) finish(ctx context.Context, s *statements, marks string) error {
+	sql := marks + "; COMMIT"
+	switch gone := c.conn == nil || c.conn.IsClosed(); {
+	case gone && marks == "":
+		return nil
+	case gone:
+		sql = s.begin + sql
+	case marks == "":
+		sql = "COMMIT"
+	}
+	return c.run(ctx, s.object(), sql, nil)
+}
+
+func locked(got *[]int, values [][]byte) error {
+	n, err := strconv.Atoi(string(values[0]))
+	if err == nil && string(values[1]) == "t" {
+		*got = append(*got, n)
+	}
+	return err
+}
+
+func (s *statements) object() string { return "table " + s.table.String() }
+
+// read fills the batch with the lanes' first rows, up to about so many bytes. cut says that rows were left for want of room.
+func (c *connection) read(ctx context.Context, s *statements, claimed []int, perLane, bytes int, known *replication.Relation, b *batch) (cut bool, err error) {
+	sequence := -1
+	err = c.run(ctx, s.object(), s.read(claimed, perLane), func(fields []pgconn.FieldDescription, v [][]byte) error {
+		if b.relation == nil {
+			if b.relation, sequence = relationOf(s.table, fields[1:], known, s.cfg.Columns.Sequence); sequence < 0 {
+				return &fault.Error{Kind: fault.Operator, Object: s.object(), Err: errors.New("its rows have no column " + s.cfg.Columns.Sequence), Next: "Run `cdc-outbox check`."}
+			}
+		}
+		if cut = cut || len(b.rows) > 0 && len(b.arena) >= bytes; cut {
+			return nil // the lane's later rows must not be taken either
+		}
+		lane, err := strconv.Atoi(string(v[0]))
+		if err != nil {
+			return err
+		}
+		seq, err := strconv.ParseInt(string(v[1+sequence]), 10, 64)
+		if err != nil {
+			return &fault.Error{Kind: fault.Operator, Object: s.object(), Err: errors.New("a row has no number in " + s.cfg.Columns.Sequence), Next: "Run `cdc-outbox check`."}
+		}
+		b.add(lane, seq, v[1:])
+		return nil
+	})
+	return cut, err
+}
+
+// relationOf stays the same for as long as the table does, so that the router need not begin anew with each batch.
+func relationOf(t replication.Table, fields []pgconn.FieldDescription, known *replication.Relation, sequence string) (rel *replication.Relation, at int) {
+	rel, at = &replication.Relation{Namespace: t.Schema, Name: t.Name}, -1
+	for i := range fields {
+		f := &fields[i]
+		rel.OID = f.TableOID
+		if f.Name == sequence {
+			at = i
+		}
+		rel.Columns = append(rel.Columns, replication.Column{Name: f.Name, TypeOID: f.DataTypeOID, Modifier: f.TypeModifier})
+	}
+	if known != nil && known.OID == rel.OID && slices.Equal(known.Columns, rel.Columns) {
+		return known, at
+	}
+	return rel, at
+}

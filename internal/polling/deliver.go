@@ -1,0 +1,101 @@
+package polling
+
+import (
+	"context"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
+)
+
+const (
+	// renewEvery is how often a claim is made anew while Kafka takes its time: no transaction gets older, what is acknowledged is
+	// marked meanwhile, and a connection that is gone shows. The server ends a session that misses it for the time called frozen.
+	renewEvery = 3 * time.Second
+	// feedAgain is how soon a row is tried again for which there was no room, or no topic.
+	feedAgain = 10 * time.Millisecond
+)
+
+// deliver hands the batch to the producer and waits until everything that was handed over is acknowledged. It returns an error
+// only when the process cannot go on or ends.
+func (w *worker) deliver(ctx context.Context, s *source) error {
+	renew := time.NewTimer(renewEvery)
+	defer renew.Stop()
+	stopping := w.r.stopping
+	b := w.batch
+	for {
+		if err := w.feed(ctx, s); err != nil {
+			return err
+		}
+		var again <-chan time.Time
+		if b.next < len(b.rows) {
+			again = time.After(feedAgain)
+		} else if b.inFlight() == 0 {
+			return nil
+		}
+		select {
+		case <-b.changed:
+		case <-again:
+		case <-stopping:
+			stopping = nil
+			b.leaveLanes(nil) // what is with the producer is waited for, and no more goes there
+		case <-renew.C:
+			if err := w.renew(ctx, s); err != nil {
+				return err
+			}
+			renew.Reset(renewEvery)
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// feed hands over rows until one has to wait.
+func (w *worker) feed(ctx context.Context, s *source) error {
+	b := w.batch
+	if b.next == len(b.rows) {
+		return nil
+	}
+	defer w.r.producer.Flush()
+	limited, cancel := context.WithTimeout(ctx, feedWait)
+	defer cancel()
+	for ; b.next < len(b.rows); b.next++ {
+		if b.state(b.next) != waiting {
+			continue
+		}
+		taken, err := w.publish(ctx, limited, s, b.next)
+		if err != nil || !taken {
+			return err
+		}
+	}
+	return nil
+}
+
+// renew makes the claim anew. Lanes that somebody else has taken in between are that one's: what was handed over of them is
+// waited for and marked, the rest is not touched.
+func (w *worker) renew(ctx context.Context, s *source) error {
+	indexes, want := w.batch.marks(), w.batch.open()
+	sql := ""
+	if len(indexes) > 0 {
+		sql = s.mark(w.batch.rows, indexes)
+	}
+	got, err := w.conn.renew(ctx, s.statements, sql, want)
+	switch {
+	case err == nil:
+	case fault.KindOf(err) != fault.Retry || ctx.Err() != nil:
+		return err
+	default:
+		w.r.postgresFailed(err)
+		return nil
+	}
+	w.r.postgresAnswered()
+	w.batch.markedAll(indexes)
+	if len(got) < len(want) {
+		w.batch.leaveLanes(got)
+		w.r.log.Info("Lanes were claimed by somebody else while Kafka was waited for; what is in flight of them may be published twice",
+			zap.Int("lanes", len(want)-len(got)), zap.String(telemetry.KeyTable, s.table.String()))
+	}
+	return nil
+}

@@ -1,0 +1,334 @@
+package polling
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
+	"github.com/cdc-outbox/cdc-outbox/offsets"
+	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/router"
+)
+
+// BadRow is what happens to a row that cannot become a record.
+type BadRow string
+
+// The policies, as in the configuration.
+const (
+	Halt       BadRow = "halt" // its lane stands still until the row is mended or the policy changed
+	DeadLetter BadRow = "dead_letter"
+	Skip       BadRow = "skip"
+)
+
+// After is what happens to a row whose record is in Kafka.
+type After string
+
+// What may happen.
+const (
+	Mark   After = "mark" // its column published_at is set
+	Delete After = "delete"
+)
+
+// Columns are those that the relay itself uses.
+type Columns struct {
+	Key       string // that the record's key begins with: rows of one key have the same value there
+	Sequence  string
+	Published string
+	Timestamp string // of the event, for the age of the backlog; empty: none
+}
+
+// Config is what a Relay needs. Zero durations and sizes take the defaults named.
+type Config struct {
+	DSN     func() (string, error) // read again at each connect
+	Tables  []replication.Table
+	Columns Columns
+	After   After // default Mark
+
+	Kafka       kafka.Config                   // Acked and Refused are set by the relay
+	NewRouter   func() (*router.Router, error) // one for each worker
+	Policy      func(router.Reason) BadRow
+	DeadLetters deadletter.Builder
+
+	Workers  int           // default 4
+	Batch    int           // rows that a worker reads at most before it marks them. Default 1000
+	Interval time.Duration // between two looks while there is nothing to do. Default 100ms
+	Notify   bool          // listen for the notifications of the trigger
+
+	WindowRecords int           // default 100,000
+	WindowBytes   int64         // default 32 MiB
+	Stall         time.Duration // default 15 s
+	DrainLimit    time.Duration // default 8 s
+	LookEvery     time.Duration // at the backlog. Default 5 s
+
+	Metrics *telemetry.Metrics
+	Logger  *zap.Logger
+
+	only string // a further condition for rows, beginning with AND: see cutover.go
+}
+
+func (cfg *Config) setDefaults() {
+	setDefault(&cfg.After, Mark)
+	setDefault(&cfg.Workers, 4)
+	setDefault(&cfg.Batch, 1000)
+	setDefault(&cfg.Interval, 100*time.Millisecond)
+	setDefault(&cfg.WindowRecords, 100_000)
+	setDefault(&cfg.WindowBytes, 32<<20)
+	setDefault(&cfg.Stall, 15*time.Second)
+	setDefault(&cfg.DrainLimit, 8*time.Second)
+	setDefault(&cfg.LookEvery, 5*time.Second)
+}
+
+func setDefault[T comparable](v *T, def T) {
+	var zero T
+	if *v == zero {
+		*v = def
+	}
+}
+
+// producer is what the relay needs of a kafka.Producer.
+type producer interface {
+	Run(ctx context.Context) error
+	Produce(ctx context.Context, rec *router.Record, ticket uint64) error
+	Flush()
+	Trouble() []kafka.Trouble
+}
+
+// source is one outbox table.
+type source struct {
+	*statements
+	lanes lanes
+
+	mu     sync.Mutex
+	halted map[int]*HaltedRow // by lane
+}
+
+// Relay is the running relay. Make one with New, run it once.
+type Relay struct {
+	cfg      Config
+	log      *zap.Logger
+	producer producer
+	window   *offsets.Window
+	sources  []*source
+	workers  []*worker
+
+	stopping chan struct{} // closed when a graceful stop is asked for
+	wake     chan struct{} // capacity 1: there may be rows
+	scout    chan struct{} // capacity 1: whoever holds what is in it looks on a clock
+	pause    time.Duration // the scout's
+
+	heard     atomic.Int64 // when Postgres last answered a worker, Unix nanoseconds; 0 before the first time
+	found     atomic.Bool  // there was work since the scout looked
+	listening atomic.Bool
+	latest    atomic.Pointer[Backlog]
+
+	mu      sync.Mutex
+	state   State
+	trouble error             // of Postgres, the last one; nil when it answers
+	held    map[string]string // by what the producer calls the partition: the id of the event that waits at its head
+
+	counts counts
+}
+
+// New checks the configuration and builds the relay. It connects to nothing.
+func New(cfg Config) (*Relay, error) {
+	if cfg.NewRouter == nil || cfg.Policy == nil || cfg.DSN == nil || cfg.Metrics == nil || cfg.Logger == nil || len(cfg.Tables) == 0 {
+		return nil, errors.New("polling: DSN, Tables, NewRouter, Policy, Metrics and Logger are required")
+	}
+	cfg.setDefaults()
+	r := &Relay{
+		cfg: cfg, log: cfg.Logger, window: offsets.NewWindow(cfg.WindowRecords, cfg.WindowBytes),
+		stopping: make(chan struct{}), wake: make(chan struct{}, 1), scout: make(chan struct{}, 1),
+		state: State{Name: Starting, Since: time.Now()},
+	}
+	r.scout <- struct{}{}
+	for _, t := range cfg.Tables {
+		r.sources = append(r.sources, &source{statements: newStatements(&r.cfg, t), halted: map[int]*HaltedRow{}})
+	}
+	for i := range cfg.Workers {
+		route, err := cfg.NewRouter()
+		if err != nil {
+			return nil, err
+		}
+		r.workers = append(r.workers, newWorker(r, i, route))
+	}
+	kc := cfg.Kafka
+	kc.Acked, kc.Refused = r.acked, r.refused
+	p, err := kafka.New(kc)
+	if err != nil {
+		return nil, err
+	}
+	r.producer = p
+	r.watchMetrics()
+	return r, nil
+}
+
+// Run relays until ctx ends, then lets each worker finish what is with Kafka, mark it, and returns nil. What is not done
+// within DrainLimit is read again by the next start. It returns a *fault.Error when it cannot go on.
+func (r *Relay) Run(ctx context.Context) error {
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	g, life := errgroup.WithContext(life)
+	g.Go(func() error { return r.producer.Run(life) })
+	g.Go(func() error { return r.watchDrain(ctx, life, end) })
+	g.Go(func() error {
+		defer end() // the workers return without error only when the drain is over
+		if err := r.verifyAtStart(life); err != nil {
+			return err
+		}
+		return r.work(life)
+	})
+	err := g.Wait()
+	r.setState(State{Name: Stopped})
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// work runs the workers and what looks after them.
+func (r *Relay) work(life context.Context) error {
+	around, end := context.WithCancel(life)
+	defer end()
+	others, around := errgroup.WithContext(around)
+	others.Go(func() error { return r.watchTables(around) })
+	if r.cfg.Notify {
+		others.Go(func() error { return r.listen(around) })
+	}
+	others.Go(func() error {
+		defer end()
+		workers, life := errgroup.WithContext(around)
+		for _, w := range r.workers {
+			workers.Go(func() error { return w.run(life) })
+		}
+		return workers.Wait()
+	})
+	return others.Wait()
+}
+
+// verifyAtStart waits for a server that is not there, and judges what is.
+func (r *Relay) verifyAtStart(ctx context.Context) error {
+	again := newRetry()
+	for {
+		err := r.verify(ctx)
+		switch {
+		case err == nil || r.isStopping() || ctx.Err() != nil:
+			return nil
+		case fault.KindOf(err) != fault.Retry:
+			return err
+		}
+		r.postgresFailed(err)
+		again.wait(ctx, r.stopping)
+	}
+}
+
+func (r *Relay) verify(ctx context.Context) error {
+	dsn, err := r.cfg.DSN()
+	if err != nil {
+		return &fault.Error{Kind: fault.Retry, Object: "postgres.dsn", Err: err}
+	}
+	return Verify(ctx, dsn, r.cfg.setup())
+}
+
+// watchDrain turns the end of ctx into a graceful stop.
+func (r *Relay) watchDrain(ctx, life context.Context, end context.CancelFunc) error {
+	select {
+	case <-life.Done():
+		return nil
+	case <-ctx.Done():
+	}
+	r.setState(State{Name: Draining})
+	close(r.stopping)
+	r.log.Info("Stopping: waiting for what is in flight", zap.Duration("limit", r.cfg.DrainLimit))
+	timer := time.NewTimer(r.cfg.DrainLimit)
+	defer timer.Stop()
+	select {
+	case <-life.Done():
+	case <-timer.C:
+		records, _ := r.window.InUse()
+		r.log.Warn("Stopped before everything was acknowledged and marked; the next start sends it again", zap.Int(telemetry.KeyRows, records))
+		end()
+	}
+	return nil
+}
+
+func (r *Relay) isStopping() bool {
+	select {
+	case <-r.stopping:
+		return true
+	default:
+		return false
+	}
+}
+
+// ticketBits is where a ticket's index ends and its worker begins.
+const ticketBits = 32
+
+// acked takes one acknowledged batch. The producer calls it from one goroutine.
+func (r *Relay) acked(d kafka.Delivery) {
+	now := time.Now().UnixMilli()
+	for _, ticket := range d.Tickets {
+		at := r.workers[ticket>>ticketBits].batch.ack(int(uint32(ticket)))
+		r.cfg.Metrics.CommitToAck(time.Duration(now-at) * time.Millisecond)
+	}
+	r.window.Release(len(d.Tickets), d.Bytes)
+	r.counts.published.Add(uint64(len(d.Tickets)))
+	r.cfg.Metrics.Published(d.Topic, len(d.Tickets))
+}
+
+// postgresFailed notes, and says once for each reason, that Postgres cannot be worked with.
+func (r *Relay) postgresFailed(err error) {
+	r.mu.Lock()
+	told := r.trouble != nil && r.trouble.Error() == err.Error()
+	r.trouble = err
+	r.mu.Unlock()
+	if told {
+		return
+	}
+	why, next := fault.Split(err)
+	r.setState(State{Name: r.unconnected(), Reason: why, Next: next})
+	r.log.Warn("Cannot work with Postgres, trying again", telemetry.ErrorFields(err)...)
+}
+
+// postgresAnswered is the other side.
+func (r *Relay) postgresAnswered() {
+	r.heard.Store(time.Now().UnixNano())
+	r.mu.Lock()
+	was := r.trouble
+	r.trouble = nil
+	calm := was == nil && r.state.Name == Polling
+	r.mu.Unlock()
+	if calm {
+		return
+	}
+	r.setState(State{Name: Polling})
+	if was != nil {
+		r.log.Info("Postgres answers again")
+	}
+}
+
+func (r *Relay) unconnected() StateName {
+	if r.heard.Load() > 0 {
+		return Reconnecting
+	}
+	return Starting
+}
+
+// connectionMade counts the connections that were made again.
+func (r *Relay) connectionMade(again bool) {
+	if again {
+		r.cfg.Metrics.Reconnected(telemetry.Postgres)
+	}
+}
+
+func (cfg *Config) setup() Setup {
+	return Setup{Tables: cfg.Tables, Columns: cfg.Columns, After: cfg.After, Notify: cfg.Notify}
+}

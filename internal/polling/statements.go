@@ -1,0 +1,96 @@
+package polling
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/replication"
+)
+
+// statements are the texts for one table. All go by the simple protocol: several in one message, values as text, and nothing
+// that a transaction pooler would have to keep for a session.
+type statements struct {
+	table replication.Table
+	cfg   *Config
+	begin string
+}
+
+func newStatements(cfg *Config, t replication.Table) *statements {
+	return &statements{table: t, cfg: cfg, begin: "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; " + localSettings()}
+}
+
+// frozen is how long the server waits for a transaction's next statement before it ends the session, and the lanes are
+// anybody's. A worker that waits for Kafka sends one every renewEvery.
+const frozen = 10 * time.Second
+
+// lockTimeout is how long a mark waits for a row that somebody else has locked, before it is tried anew.
+const lockTimeout = 3 * time.Second
+
+// localSettings are the transaction's own, so that they hold through a transaction pooler. The texts of values must not
+// depend on the server or the role. Without statistics that fit, or with such as are out of date, a plan could read the whole table for each lane: the index of the
+// unpublished rows is the only way that is always good.
+func localSettings() string {
+	settings := replication.TextSettings()
+	settings["idle_in_transaction_session_timeout"] = fmt.Sprintf("%dms", frozen.Milliseconds())
+	settings["lock_timeout"] = fmt.Sprintf("%dms", lockTimeout.Milliseconds())
+	settings["enable_seqscan"], settings["enable_bitmapscan"], settings["enable_sort"] = "off", "off", "off"
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		fmt.Fprintf(&b, "SET LOCAL %s = %s; ", replication.QuoteIdentifier(name), replication.QuoteLiteral(settings[name]))
+	}
+	return b.String()
+}
+
+func (s *statements) lane() string { return laneSQL(s.cfg.Columns.Key) }
+
+func (s *statements) unpublished() string {
+	return replication.QuoteIdentifier(s.cfg.Columns.Published) + " IS NULL" + s.cfg.only
+}
+
+func (s *statements) sequence() string { return replication.QuoteIdentifier(s.cfg.Columns.Sequence) }
+
+// look finds at most limit of the lanes that have rows, in the order given. LIMIT 1 keeps the planner from making a join of
+// the question, which would read all unpublished rows.
+func (s *statements) look(candidates []int, limit int) string {
+	return fmt.Sprintf(`SELECT cdc_outbox_lane.l FROM unnest(%s::int[]) WITH ORDINALITY cdc_outbox_lane(l, o)
+		CROSS JOIN LATERAL (SELECT FROM %s WHERE %s AND %s = cdc_outbox_lane.l ORDER BY %s LIMIT 1) t ORDER BY cdc_outbox_lane.o LIMIT %d`,
+		intArray(candidates), s.table.SQL(), s.unpublished(), s.lane(), s.sequence(), limit)
+}
+
+// claim begins a transaction and tries to lock the lanes that look finds. They are found before a lock is tried, so that none is
+// locked that is not asked for (Postgres docs 13.3.5 warns of LIMIT).
+func (s *statements) claim(candidates []int, limit int) string {
+	return fmt.Sprintf(`%s WITH work AS MATERIALIZED (%s) SELECT l, pg_try_advisory_xact_lock(%d, l) FROM work`,
+		s.begin, s.look(candidates, limit), lockClass(s.table))
+}
+
+// again begins a transaction and tries to lock lanes.
+func (s *statements) again(want []int) string {
+	return fmt.Sprintf(`%s SELECT l, pg_try_advisory_xact_lock(%d, l) FROM unnest(%s::int[]) l`, s.begin, lockClass(s.table), intArray(want))
+}
+
+// read selects the first rows of each lane, the lane in front.
+func (s *statements) read(claimed []int, perLane int) string {
+	return fmt.Sprintf(`SELECT cdc_outbox_lane.l, t.* FROM unnest(%s::int[]) cdc_outbox_lane(l)
+		CROSS JOIN LATERAL (SELECT * FROM %s WHERE %s AND %s = cdc_outbox_lane.l ORDER BY %s LIMIT %d) t`,
+		intArray(claimed), s.table.SQL(), s.unpublished(), s.lane(), s.sequence(), perLane)
+}
+
+// mark says that rows are in Kafka. Lane and sequence lead to each by the index of the unpublished; one that is marked
+// already, or was deleted, is left alone.
+func (s *statements) mark(rows []batchRow, indexes []int) string {
+	l, n := make([]int, len(indexes)), make([]int64, len(indexes))
+	for i, at := range indexes {
+		l[i], n[i] = rows[at].lane, rows[at].seq
+	}
+	from := fmt.Sprintf(`unnest(%s::int[], %s::bigint[]) cdc_outbox_mark(l, n)`, intArray(l), intArray(n))
+	where := fmt.Sprintf(`%s AND %s = cdc_outbox_mark.l AND %s = cdc_outbox_mark.n`, s.unpublished(), s.lane(), s.sequence())
+	if s.cfg.After == Delete {
+		return fmt.Sprintf(`DELETE FROM %s USING %s WHERE %s`, s.table.SQL(), from, where)
+	}
+	return fmt.Sprintf(`UPDATE %s SET %s = clock_timestamp() FROM %s WHERE %s`,
+		s.table.SQL(), replication.QuoteIdentifier(s.cfg.Columns.Published), from, where)
+}

@@ -1,0 +1,200 @@
+package polling
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
+	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/router"
+)
+
+// StateName is what the relay does right now.
+type StateName string
+
+const (
+	Starting     StateName = "starting"     // connecting for the first time
+	Polling      StateName = "polling"      // at work
+	Reconnecting StateName = "reconnecting" // Postgres does not answer
+	Halted       StateName = "halted"       // at least one lane stands at a row that cannot be published; the others go on
+	Draining     StateName = "draining"     // asked to stop; waits for acknowledgements
+	Stopped      StateName = "stopped"
+)
+
+// State is a StateName with its reason.
+type State struct {
+	Name   StateName `json:"name"`
+	Reason string    `json:"reason,omitempty"`
+	Next   string    `json:"next,omitempty"`
+	Since  time.Time `json:"since"`
+}
+
+// Status is the answer of /status. Times are UTC.
+type Status struct {
+	Source      string   `json:"source"` // polling
+	State       State    `json:"state"`
+	Ready       bool     `json:"ready"`
+	ReadyReason string   `json:"ready_reason"`
+	Tables      []string `json:"tables"`
+
+	HeardSecondsAgo *float64 `json:"heard_seconds_ago"` // since Postgres last answered a worker; null before
+	Workers         int      `json:"workers"`
+	Listening       bool     `json:"listening"` // for notifications, and they arrive
+	Backlog         *Backlog `json:"backlog"`   // as of the last look; null before
+
+	Window Window       `json:"window"`
+	Halted []*HaltedRow `json:"halted"`
+	Waits  []Wait       `json:"waits_for"`
+	Counts Counts       `json:"counts"`
+}
+
+// Window is what was read and is not acknowledged.
+type Window struct {
+	Records    int   `json:"records"`
+	Bytes      int64 `json:"bytes"`
+	MaxRecords int   `json:"max_records"`
+	MaxBytes   int64 `json:"max_bytes"`
+}
+
+// Wait is one thing that somebody outside this process may have to mend.
+type Wait struct {
+	Kind   string    `json:"kind"`
+	Object string    `json:"object"`
+	Reason string    `json:"reason"`
+	Next   string    `json:"next"`
+	Since  time.Time `json:"since"`
+}
+
+// Counts are totals since the process started.
+type Counts struct {
+	Published    uint64 `json:"published"`
+	Skipped      uint64 `json:"skipped"`
+	DeadLettered uint64 `json:"dead_lettered"`
+}
+
+type counts struct{ published, skipped, deadLettered atomic.Uint64 }
+
+// setState keeps the time of the first entry, and lets nothing but the end follow on Draining.
+func (r *Relay) setState(s State) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.state.Name == Draining && s.Name != Stopped {
+		return
+	}
+	if s.Since.IsZero() {
+		s.Since = time.Now()
+	}
+	if s.Name == r.state.Name {
+		s.Since = r.state.Since
+	}
+	r.state = s
+}
+
+// Ready says whether the relay does its work: Postgres answers, Kafka acknowledges, and no lane stands still.
+func (r *Relay) Ready() (bool, string) {
+	r.mu.Lock()
+	state, trouble := r.state, r.trouble
+	r.mu.Unlock()
+	now := time.Now()
+	heard := r.heard.Load()
+	if h := r.haltedRows(); len(h) > 0 {
+		return false, fmt.Sprintf("%d of %d lanes halted, one at event %s: %s", len(h), Lanes*len(r.sources), h[0].EventID, h[0].Message)
+	}
+	switch {
+	case state.Name == Draining || state.Name == Stopped || heard == 0:
+		if state.Reason != "" {
+			return false, fmt.Sprintf("%s: %s", state.Name, state.Reason)
+		}
+		return false, string(state.Name)
+	case trouble != nil:
+		return false, fmt.Sprintf("%s: %s", state.Name, state.Reason)
+	}
+	var oldest time.Duration
+	for _, w := range r.workers {
+		oldest = max(oldest, w.batch.waited(now))
+	}
+	if oldest > r.cfg.Stall {
+		why := fmt.Sprintf("Kafka has not acknowledged the oldest event for %s", oldest.Round(time.Second))
+		if t := r.troubles(); len(t) > 0 {
+			why += fmt.Sprintf(": %s: %s", t[0].Object, t[0].Sentence)
+		}
+		return false, why
+	}
+	if silent := now.Sub(time.Unix(0, heard)); silent > max(r.cfg.Stall, 2*r.cfg.Interval) {
+		return false, fmt.Sprintf("nothing was heard from Postgres for %s", silent.Round(time.Second))
+	}
+	return true, "polling"
+}
+
+// Status returns the whole picture. It is safe for concurrent use and cheap.
+func (r *Relay) Status() Status {
+	st := Status{
+		Source: "polling", Workers: len(r.workers), Listening: r.listening.Load(), Backlog: r.latest.Load(), Waits: []Wait{}, Halted: r.haltedRows(),
+		Window: Window{MaxRecords: r.cfg.WindowRecords, MaxBytes: r.cfg.WindowBytes},
+		Counts: Counts{Published: r.counts.published.Load(), Skipped: r.counts.skipped.Load(), DeadLettered: r.counts.deadLettered.Load()},
+	}
+	if st.Halted == nil {
+		st.Halted = []*HaltedRow{}
+	}
+	for _, t := range r.cfg.Tables {
+		st.Tables = append(st.Tables, t.String())
+	}
+	st.Ready, st.ReadyReason = r.Ready()
+	st.Window.Records, st.Window.Bytes = r.window.InUse()
+	if heard := r.heard.Load(); heard > 0 {
+		ago := time.Since(time.Unix(0, heard)).Seconds()
+		st.HeardSecondsAgo = &ago
+	}
+	r.mu.Lock()
+	st.State = r.state
+	r.mu.Unlock()
+	if len(st.Halted) > 0 && st.State.Name == Polling {
+		h := st.Halted[0]
+		st.State = State{Name: Halted, Reason: h.Message, Next: h.Next, Since: h.Since}
+	}
+	for _, t := range r.troubles() {
+		st.Waits = append(st.Waits, Wait{Kind: string(t.Kind), Object: t.Object, Reason: t.Sentence, Next: t.Remedy, Since: t.Since})
+	}
+	return st
+}
+
+// watchMetrics registers what is read at each scrape, and makes the counters of what may happen, so that their first
+// increment is one.
+func (r *Relay) watchMetrics() {
+	for _, reason := range router.Reasons() {
+		r.cfg.Metrics.MayFail(string(reason))
+		if r.cfg.Policy(reason) == DeadLetter {
+			r.cfg.Metrics.MayDeadLetter(string(reason))
+		}
+	}
+	r.cfg.Metrics.WatchPolling(telemetry.PollingGauges{
+		Backlog: func() (float64, float64) {
+			b := r.latest.Load()
+			if b == nil {
+				return 0, 0
+			}
+			return float64(b.Rows), b.Seconds(time.Now())
+		},
+		Halted: func() int { return len(r.haltedRows()) },
+		Window: r.window.InUse,
+	})
+}
+
+// Seconds is the age of the oldest row at a time, 0 where there is none.
+func (b *Backlog) Seconds(now time.Time) float64 {
+	if b.Oldest == nil {
+		return 0
+	}
+	return *b.Oldest + max(0, now.Sub(b.At).Seconds())
+}
+
+func sortHalted(all []*HaltedRow) {
+	slices.SortFunc(all, func(a, b *HaltedRow) int {
+		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Position, b.Position))
+	})
+}
+
+func quoted(name string) string { return replication.QuoteIdentifier(name) }

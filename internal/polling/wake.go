@@ -1,0 +1,145 @@
+package polling
+
+import (
+	"context"
+	"time"
+
+	"math/rand/v2"
+
+	"github.com/jackc/pgx/v5"
+	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
+	"github.com/cdc-outbox/cdc-outbox/replication"
+)
+
+// Channel is what the trigger notifies on, without a payload: Postgres keeps one of equal notifications of a transaction.
+const Channel = "cdc_outbox"
+
+const (
+	firstPause = 5 * time.Millisecond
+	// quietPause is how often the table is looked at while notifications arrive: one may get lost in a failover.
+	quietPause = 2 * time.Second
+	// listenTest is how long the listener's own notification may take to arrive.
+	listenTest = 3 * time.Second
+	// listenAgain is how long it is done without where it did not arrive.
+	listenAgain = time.Minute
+)
+
+// idle waits until there may be work. One worker looks on a clock, less and less often up to the interval; the others
+// wait until somebody finds more than it can take.
+func (r *Relay) idle(ctx context.Context) {
+	select {
+	case <-r.wake:
+	case <-r.stopping:
+	case <-ctx.Done():
+	case <-r.scout:
+		r.keepWatch(ctx)
+		r.scout <- struct{}{}
+	}
+}
+
+func (r *Relay) keepWatch(ctx context.Context) {
+	longest := r.cfg.Interval
+	if r.listening.Load() {
+		longest = max(longest, quietPause)
+	}
+	if r.found.Swap(false) {
+		r.pause = firstPause
+	} else {
+		r.pause = min(2*max(r.pause, firstPause), longest)
+	}
+	// A tenth to and fro, so that several processes don't look at the same moment for ever.
+	timer := time.NewTimer(r.pause + time.Duration((rand.Float64()-0.5)*0.2*float64(r.pause)))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-r.wake:
+	case <-r.stopping:
+	case <-ctx.Done():
+	}
+}
+
+// signal wakes one worker, if one is idle.
+func (r *Relay) signal() {
+	select {
+	case r.wake <- struct{}{}:
+	default:
+	}
+}
+
+// listen wakes a worker at each notification, on a connection of its own. It ends with its context.
+func (r *Relay) listen(ctx context.Context) error {
+	again := newRetry()
+	for ctx.Err() == nil {
+		err := r.listenOnce(ctx, again)
+		r.listening.Store(false)
+		if ctx.Err() != nil {
+			break
+		}
+		if err == nil { // its own notification got lost
+			r.log.Warn("Notifications do not arrive, as behind a transaction pooler; looking at the table every polling.interval instead",
+				zap.Duration("interval", r.cfg.Interval))
+			select {
+			case <-ctx.Done():
+			case <-time.After(listenAgain):
+			}
+			continue
+		}
+		r.log.Debug("the connection that listens is gone", telemetry.ErrorFields(err)...)
+		again.wait(ctx, nil)
+	}
+	return nil
+}
+
+// listenOnce listens until the connection breaks. It returns nil where what this process notifies itself does not arrive.
+func (r *Relay) listenOnce(ctx context.Context, again *retry) error {
+	dsn, err := r.cfg.DSN()
+	if err != nil {
+		return err
+	}
+	conn, err := replication.Connect(ctx, dsn, "cdc-outbox/polling listener")
+	if err != nil {
+		return err
+	}
+	defer replication.CloseConn(conn)
+	if _, err := conn.PgConn().Exec(ctx, "LISTEN "+Channel).ReadAll(); err != nil {
+		return replication.QueryFault("channel "+Channel, err)
+	}
+	heard, err := r.hearsItself(ctx, conn, dsn)
+	if err != nil || !heard {
+		return err
+	}
+	again.reset()
+	r.listening.Store(true)
+	r.log.Info("Listening for notifications", zap.String("channel", Channel))
+	for {
+		r.signal() // also for what was committed before
+		if _, err := conn.WaitForNotification(ctx); err != nil {
+			return &fault.Error{Kind: fault.Retry, Object: "channel " + Channel, Err: err}
+		}
+	}
+}
+
+// hearsItself notifies over another connection. Through a transaction pooler LISTEN is accepted, and holds for a session that
+// this connection leaves with the statement's end.
+func (r *Relay) hearsItself(ctx context.Context, conn *pgx.Conn, dsn string) (bool, error) {
+	other, err := replication.Connect(ctx, dsn, "cdc-outbox/polling listener")
+	if err != nil {
+		return false, err
+	}
+	defer replication.CloseConn(other)
+	if _, err := other.PgConn().Exec(ctx, "NOTIFY "+Channel).ReadAll(); err != nil {
+		return false, replication.QueryFault("channel "+Channel, err)
+	}
+	limited, cancel := context.WithTimeout(ctx, listenTest)
+	defer cancel()
+	if _, err := conn.WaitForNotification(limited); err != nil {
+		if limited.Err() != nil && ctx.Err() == nil {
+			return false, nil
+		}
+		return false, err
+	}
+	return true, nil
+}
