@@ -11,6 +11,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/polling"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )
@@ -61,7 +62,6 @@ func (a *app) check(ctx context.Context, c *config.Loaded) ([]preflight.Finding,
 	if err != nil {
 		return nil, err
 	}
-	admin.SetupNever = c.Postgres.Setup == "never"
 	producer, err := kafkaConfig(c)
 	if err != nil {
 		return nil, err
@@ -70,7 +70,17 @@ func (a *app) check(ctx context.Context, c *config.Loaded) ([]preflight.Finding,
 		producer.Transactions = &kafka.Transactions{}
 	}
 	stop := a.watchFor("Postgres to answer")
-	findings = append(findings, replication.Preflight(ctx, dsn, admin)...)
+	if c.Source == config.SourcePolling {
+		s, err := pollingSetup(c, false)
+		if err != nil {
+			stop()
+			return nil, err
+		}
+		findings = append(findings, polling.Check(ctx, dsn, s)...)
+	} else {
+		admin.SetupNever = c.Postgres.Setup == "never"
+		findings = append(findings, replication.Preflight(ctx, dsn, admin)...)
+	}
 	topics := topicsInUse(ctx, dsn, c, admin.Tables)
 	stop()
 	if len(topics) == 0 && len(admin.Tables) > 0 {

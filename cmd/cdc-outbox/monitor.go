@@ -61,6 +61,9 @@ server does not answer. The growth of a slot takes more than one look, so --once
 			if err != nil {
 				return err
 			}
+			if c.Source == config.SourcePolling {
+				return a.monitorPolling(cmd.Context(), c, once, asJSON)
+			}
 			mc := monitorConfig(c)
 			mc.Only = only
 			if once {

@@ -37,6 +37,8 @@ slot, and what is remembered of it (postgres.memory), have passed the end of the
 later is not deleted, however old its timestamp. When the slot is missing, lost, not where it was left, or read by nobody,
 nothing is deleted.
 
+With source: polling only rows whose published_at is set are deleted, and nothing has to be waited for.
+
 What was never read from the log, because the slot was made anew or the table had left the publication, it cannot tell from what was:
 run repair first after such an incident. Dead letters that do not hold their row need it in the table until they are retried.
 
@@ -123,9 +125,13 @@ func (a *app) prune(ctx context.Context, c *config.Loaded, o *pruneOptions) erro
 	if err != nil {
 		return err
 	}
+	published, err := prunedBy(c)
+	if err != nil {
+		return err
+	}
 	run, report := newRunID(), []*pruned{}
 	for _, t := range s.admin.Tables {
-		p := &pruning{o: o, run: run, table: t, source: t, progress: a.stderr, pruned: pruned{Table: t.String(), Files: []archive.Manifest{}}}
+		p := &pruning{o: o, run: run, table: t, source: t, progress: a.stderr, published: published, pruned: pruned{Table: t.String(), Files: []archive.Manifest{}}}
 		report = append(report, &p.pruned)
 		do := p.do
 		if o.partitions {

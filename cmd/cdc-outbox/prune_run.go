@@ -29,6 +29,8 @@ type pruning struct {
 	progress io.Writer
 	prepared []string // see refusal
 
+	published string // where the relay polls, the column that says what Kafka has
+
 	rel   *replication.Relation // as the archive's header describes it
 	after *replication.RowKey   // the last row that was dealt with
 	said  time.Time
@@ -43,7 +45,12 @@ func (p *pruning) do(ctx context.Context, s slotChange) error {
 		return err
 	}
 	defer rows.Close()
-	h, err := rows.TakeHorizon(ctx, p.o.age)
+	var h replication.Horizon
+	if p.published != "" {
+		h, err = rows.TakePublishedHorizon(ctx, p.o.age, p.published)
+	} else {
+		h, err = rows.TakeHorizon(ctx, p.o.age)
+	}
 	if err != nil {
 		return err
 	}
@@ -52,9 +59,11 @@ func (p *pruning) do(ctx context.Context, s slotChange) error {
 	if p.Rows, p.Oldest, err = rows.CountBelow(ctx); err != nil || p.o.dryRun || p.Rows == 0 {
 		return err
 	}
-	fmt.Fprintf(p.progress, "%s: %d rows; waiting until the slot has confirmed %s\n", p.table, p.Rows, h.LSN)
-	if err := rows.AwaitConfirmed(ctx, h, p.o.trustSlot, p.o.wait); err != nil {
-		return err
+	if p.published == "" {
+		fmt.Fprintf(p.progress, "%s: %d rows; waiting until the slot has confirmed %s\n", p.table, p.Rows, h.LSN)
+		if err := rows.AwaitConfirmed(ctx, h, p.o.trustSlot, p.o.wait); err != nil {
+			return err
+		}
 	}
 	if err := rows.Limit(ctx, p.o.lockTimeout, p.o.statementTimeout); err != nil {
 		return err

@@ -68,6 +68,9 @@ type repaired struct {
 }
 
 func (a *app) repair(ctx context.Context, c *config.Loaded, o repairOptions) error {
+	if err := needsSlot(c, "repair", fmt.Sprintf("Rows of which Kafka has lost the records are published again, behind newer ones, by UPDATE … SET %s = NULL WHERE ….", replication.QuoteIdentifier(c.Polling.Columns.PublishedAt))); err != nil {
+		return err
+	}
 	s, err := newSlotChange(c)
 	if err != nil {
 		return err

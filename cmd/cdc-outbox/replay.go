@@ -132,7 +132,7 @@ func (a *app) replay(ctx context.Context, c *config.Loaded, o *replayOptions, fi
 	if err != nil {
 		return err
 	}
-	r := &replay{o: o, router: route, state: state, progress: a.stderr, topics: map[string]*replayedTopic{}, began: time.Now()}
+	r := &replay{o: o, router: route, unplaced: c.Source == config.SourcePolling, state: state, progress: a.stderr, topics: map[string]*replayedTopic{}, began: time.Now()}
 	if !o.dryRun && !state.Done {
 		if r.pub, err = a.newPublisher(ctx, c); err != nil {
 			return err

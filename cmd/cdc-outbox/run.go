@@ -59,12 +59,11 @@ func (a *app) run(ctx context.Context, c *config.Loaded, log *zap.Logger) error 
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	b := build()
 	telemetry.BuildInfo(reg, b.Version, b.Revision, b.Go)
-	log.Info("Starting", zap.String(telemetry.KeyVersion, b.Version), zap.String(telemetry.KeySlot, c.Postgres.Slot),
-		zap.String(telemetry.KeyPublication, c.Postgres.Publication), zap.Int64("memory_limit", limit))
+	log.Info("Starting", append(sourceFields(c), zap.String(telemetry.KeyVersion, b.Version), zap.Int64("memory_limit", limit))...)
 	for _, w := range c.Warnings {
 		log.Warn("The configuration is allowed but unwise", zap.String(telemetry.KeyReason, w))
 	}
-	s, err := newService(ctx, c, reg, log)
+	s, err := newRunner(ctx, c, reg, log)
 	if err != nil {
 		return err
 	}
@@ -73,6 +72,21 @@ func (a *app) run(ctx context.Context, c *config.Loaded, log *zap.Logger) error 
 	}
 	log.Info("Stopped as asked")
 	return nil
+}
+
+// newRunner makes the service for where the rows come from.
+func newRunner(ctx context.Context, c *config.Loaded, reg *prometheus.Registry, log *zap.Logger) (interface{ run(context.Context) error }, error) {
+	if c.Source == config.SourcePolling {
+		return newPollingService(ctx, c, reg, log)
+	}
+	return newService(ctx, c, reg, log)
+}
+
+func sourceFields(c *config.Loaded) []zap.Field {
+	if c.Source == config.SourcePolling {
+		return []zap.Field{zap.String("source", c.Source)}
+	}
+	return []zap.Field{zap.String(telemetry.KeySlot, c.Postgres.Slot), zap.String(telemetry.KeyPublication, c.Postgres.Publication)}
 }
 
 // limitMemory tells the garbage collector what the process should stay inside, unless GOMEMLIMIT says: four times the

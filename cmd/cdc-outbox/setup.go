@@ -14,7 +14,7 @@ import (
 )
 
 func (a *app) setupCommand() *cobra.Command {
-	var dryRun, table bool
+	var dryRun, table, existing bool
 	var role string
 	cmd := &cobra.Command{
 		Use:   "setup",
@@ -22,7 +22,9 @@ func (a *app) setupCommand() *cobra.Command {
 		Long: `setup creates what the connector needs in Postgres and is not there yet: with --table the outbox table, with --role
 the connector's role and its privileges, the publication, and last the slot. Run it as a role that may do that; the
 connector itself then needs no more than --role is given. What is there already is left alone. A publication whose
-slot is gone is a lost slot: setup refuses to make another one, because the events in between would be missing.`,
+slot is gone is a lost slot: setup refuses to make another one, because the events in between would be missing.
+
+With source: polling it adds the columns, the index and, where polling.notify is set, the trigger that polling needs.`,
 		Example: `  cdc-outbox setup --table --role cdc_outbox --dry-run
   cdc-outbox setup --postgres-dsn 'postgres://owner@db/shop'`,
 		Args: noArguments,
@@ -30,6 +32,12 @@ slot is gone is a lost slot: setup refuses to make another one, because the even
 			c, err := a.load(cmd)
 			if err != nil {
 				return err
+			}
+			if c.Source == config.SourcePolling {
+				return a.setupPolling(cmd.Context(), c, pollingSetupOptions{table: table, dryRun: dryRun, publishExisting: existing, role: role})
+			}
+			if existing {
+				return usageError("--publish-existing is for source: polling", "set postgres.snapshot to initial")
 			}
 			admin, err := adminConfig(c, table)
 			if err != nil {
@@ -44,6 +52,7 @@ slot is gone is a lost slot: setup refuses to make another one, because the even
 	}
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print the SQL and change nothing")
 	cmd.Flags().BoolVar(&table, "table", false, "create the outbox table where it is missing")
+	cmd.Flags().BoolVar(&existing, "publish-existing", false, "with source: polling, publish the rows that are in the table already")
 	cmd.Flags().StringVar(&role, "role", "", "role to create and to give what the connector needs, and nothing more")
 	return cmd
 }

@@ -128,6 +128,9 @@ func (a *app) slotChange(cmd *cobra.Command) (slotChange, error) {
 	if err != nil {
 		return slotChange{}, err
 	}
+	if err := needsSlot(c, "slot", "`cdc-outbox status` shows what is not published."); err != nil {
+		return slotChange{}, err
+	}
 	return newSlotChange(c)
 }
 

@@ -87,6 +87,9 @@ http.listen how it is. With --why it says only what the slot waits for, and what
 			if err != nil {
 				return err
 			}
+			if c.Source == config.SourcePolling {
+				return a.statusPolling(cmd.Context(), c, why, asJSON)
+			}
 			st, source, err := look(cmd.Context(), c)
 			switch {
 			case why && asJSON:
@@ -147,39 +150,56 @@ func look(ctx context.Context, c *config.Loaded) (st status, source string, err 
 // askConnector gets /status from the connector that this configuration would run.
 func askConnector(ctx context.Context, c *config.Loaded) (status, string, error) {
 	var st status
-	if c.HTTP.Listen == config.ListenOff {
-		return st, "http.listen is off", errors.New("http.listen is off, so a running connector cannot be asked")
-	}
-	host, port, err := net.SplitHostPort(c.HTTP.Listen)
-	if err != nil {
-		return st, "", err
-	}
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
-	}
-	url := "http://" + net.JoinHostPort(host, port) + "/status"
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	url, err := statusURL(c)
 	if err != nil {
 		return st, url, err
 	}
-	// No proxy and no kept connection: this asks one neighbour once.
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Do(req)
+	code, body, err := fetch(ctx, url)
 	if err != nil {
 		return st, url, fmt.Errorf("nothing answers at %s", url)
 	}
-	defer resp.Body.Close()
-	err = json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&st)
+	err = json.Unmarshal(body, &st)
 	switch {
-	case resp.StatusCode != http.StatusOK || err != nil || st.State.Name == "":
+	case code != http.StatusOK || err != nil || st.State.Name == "":
 		return st, url, fmt.Errorf("what answers at %s is not a connector", url)
 	case st.Slot != c.Postgres.Slot:
 		return st, url, fmt.Errorf("the connector at %s reads another slot, %q", url, st.Slot)
 	}
 	st.Waits = withoutSlotWaits(st.Waits)
 	return st, url, nil
+}
+
+// statusURL is where the connector that this configuration would run answers.
+func statusURL(c *config.Loaded) (string, error) {
+	if c.HTTP.Listen == config.ListenOff {
+		return "http.listen is off", errors.New("http.listen is off, so a running connector cannot be asked")
+	}
+	host, port, err := net.SplitHostPort(c.HTTP.Listen)
+	if err != nil {
+		return "", err
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return "http://" + net.JoinHostPort(host, port) + "/status", nil
+}
+
+// fetch asks one neighbour once: no proxy and no kept connection.
+func fetch(ctx context.Context, url string) (code int, body []byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0, nil, err
+	}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer resp.Body.Close()
+	body, err = io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	return resp.StatusCode, body, err
 }
 
 // withoutSlotWaits drops what the connector's monitor said of the slot: it is about to be asked again.

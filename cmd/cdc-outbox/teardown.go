@@ -21,7 +21,8 @@ func (a *app) teardownCommand() *cobra.Command {
 		Short: "Remove slot and publication, and with --table the outbox table",
 		Long: `teardown drops the slot, which lets Postgres remove the WAL it held back, then the publication, and with --table the
 outbox tables with all events in them. It refuses while a connector reads the slot. Events that were not published are
-not published any more, so it asks first, or wants --yes.`,
+not published any more, so it asks first, or wants --yes. With source: polling it drops the index, the trigger and the columns that
+setup has added.`,
 		Example: `  cdc-outbox teardown --dry-run
   cdc-outbox teardown --yes`,
 		Args: noArguments,
@@ -30,11 +31,15 @@ not published any more, so it asks first, or wants --yes.`,
 			if err != nil {
 				return err
 			}
+			o := teardownOptions{dryRun: dryRun, table: table, yes: yes}
+			if c.Source == config.SourcePolling {
+				return a.teardownPolling(cmd.Context(), c, o)
+			}
 			admin, err := adminConfig(c, false)
 			if err != nil {
 				return err
 			}
-			return a.teardown(cmd.Context(), c, admin, teardownOptions{dryRun: dryRun, table: table, yes: yes})
+			return a.teardown(cmd.Context(), c, admin, o)
 		},
 	}
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print the SQL and change nothing")
@@ -50,7 +55,13 @@ func (a *app) teardown(ctx context.Context, c *config.Loaded, admin replication.
 	if err != nil {
 		return err
 	}
-	steps, err := replication.PlanTeardown(ctx, dsn, admin, o.table)
+	return a.tearDown(o, func() ([]replication.Step, error) { return replication.PlanTeardown(ctx, dsn, admin, o.table) },
+		func() error { _, err := replication.Teardown(ctx, dsn, admin, o.table); return err })
+}
+
+// tearDown shows the plan and carries it out once somebody has said yes.
+func (a *app) tearDown(o teardownOptions, plan func() ([]replication.Step, error), do func() error) error {
+	steps, err := plan()
 	if err != nil {
 		return err
 	}
@@ -66,7 +77,7 @@ func (a *app) teardown(ctx context.Context, c *config.Loaded, admin replication.
 			return err
 		}
 	}
-	if _, err := replication.Teardown(ctx, dsn, admin, o.table); err != nil {
+	if err := do(); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintln(a.stdout, "-- Done.")

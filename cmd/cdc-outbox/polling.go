@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/config"
+	"github.com/cdc-outbox/cdc-outbox/internal/connector"
+	"github.com/cdc-outbox/cdc-outbox/internal/diagnose"
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/polling"
+	"github.com/cdc-outbox/cdc-outbox/internal/routing"
+	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
+	"github.com/cdc-outbox/cdc-outbox/internal/webhook"
+	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/router"
+	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
+)
+
+// pollingService is everything that runs in one process where source is polling.
+type pollingService struct {
+	cfg     *config.Loaded
+	relay   *polling.Relay
+	monitor *slotmonitor.Monitor
+	webhook *webhook.Sender
+	server  *telemetry.Server
+}
+
+// newPollingService builds the parts and binds the HTTP address. It connects to nothing.
+func newPollingService(ctx context.Context, c *config.Loaded, reg *prometheus.Registry, log *zap.Logger) (*pollingService, error) {
+	s := &pollingService{cfg: c}
+	pc, err := pollingConfig(c, reg, log)
+	if err != nil {
+		return nil, err
+	}
+	if s.relay, err = polling.New(pc); err != nil {
+		return nil, err
+	}
+	var judge diagnose.Polling
+	mc := slotmonitor.Config{
+		DSN: c.Postgres.DSN.Read, Interval: c.Monitor.Interval, Repeat: c.Monitor.Repeat, NoSlots: true, Logger: log,
+		Judge: func(level func(alert, slot string) slotmonitor.Level) []slotmonitor.Finding {
+			return judge.Judge(s.relay.Status(), backlogLimits(c), level, time.Now())
+		},
+		Cause: func(*slotmonitor.Slot) slotmonitor.Cause { return pollingCause(s.relay.Status()) },
+	}
+	if c.Monitor.Webhook.IsSet() {
+		s.webhook = webhookSender(c, reg, log)
+		mc.Notify = s.webhook.Send
+	}
+	if s.monitor, err = slotmonitor.New(mc); err != nil {
+		return nil, err
+	}
+	telemetry.WatchAlerts(reg, s.monitor.Firing, diagnose.PollingRules()...)
+	if c.HTTP.Listen == config.ListenOff {
+		return s, nil
+	}
+	s.server, err = telemetry.Listen(ctx, c.HTTP.Listen, telemetry.Handlers{Metrics: reg, Ready: s.relay.Ready, Status: func() any { return s.relay.Status() }})
+	if err != nil {
+		return nil, err
+	}
+	log.Info("Listening", zap.String(telemetry.KeyAddress, s.server.Addr()))
+	return s, nil
+}
+
+// run runs the parts until ctx ends and the relay has drained, or until one of them fails.
+func (s *pollingService) run(ctx context.Context) error {
+	others, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	last, endLast := context.WithCancel(context.WithoutCancel(ctx))
+	defer endLast()
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		defer end()
+		err := s.relay.Run(gctx)
+		s.lastWord(err)
+		return err
+	})
+	g.Go(func() error {
+		defer endLast() // what the monitor had to tell is with the sender by now
+		return s.monitor.Run(others)
+	})
+	if s.webhook != nil {
+		g.Go(func() error { return s.webhook.Run(last) })
+	}
+	if s.server != nil {
+		g.Go(func() error { return s.server.Run(others) })
+	}
+	return g.Wait()
+}
+
+// lastWord tells those who watch that the process ends by itself.
+func (s *pollingService) lastWord(err error) {
+	if err == nil || s.webhook == nil {
+		return
+	}
+	why, next := fault.Split(err)
+	now := time.Now()
+	s.webhook.Send(slotmonitor.Event{
+		Alert: diagnose.ConnectorStopped, State: slotmonitor.Firing, Level: slotmonitor.Critical, Since: now, At: now,
+		Sentence: fmt.Sprintf("The connector has stopped with exit code %d: %s", fault.KindOf(err).ExitCode(), why),
+		Cause:    slotmonitor.Cause{Code: "stopped", Sentence: why, Next: next},
+	})
+}
+
+// pollingCause is why rows wait, as far as the relay knows.
+func pollingCause(st polling.Status) slotmonitor.Cause {
+	switch {
+	case len(st.Halted) > 0:
+		h := st.Halted[0]
+		return slotmonitor.Cause{Code: "row_halted", Sentence: h.Message, Since: &h.Since, Object: "event " + h.EventID, Next: h.Next}
+	case st.State.Reason != "":
+		return slotmonitor.Cause{Code: "postgres", Sentence: st.State.Reason, Since: &st.State.Since, Next: st.State.Next}
+	case len(st.Waits) > 0:
+		w := st.Waits[0]
+		return slotmonitor.Cause{Code: "kafka_" + w.Kind, Sentence: w.Reason, Since: &w.Since, Object: w.Object, Next: w.Next}
+	}
+	return slotmonitor.Cause{}
+}
+
+func backlogLimits(c *config.Loaded) diagnose.BacklogLimits {
+	return diagnose.BacklogLimits{Warn: c.Polling.WarnBacklog, Critical: c.Polling.CriticalBacklog}
+}
+
+// pollingConfig takes what the relay needs from the configuration.
+func pollingConfig(c *config.Loaded, reg prometheus.Registerer, log *zap.Logger) (polling.Config, error) {
+	cfg, err := pollingTables(c)
+	if err != nil {
+		return cfg, err
+	}
+	producer, err := kafkaConfig(c)
+	if err != nil {
+		return cfg, err
+	}
+	metrics := telemetry.NewMetrics(reg)
+	producer.Logger, producer.Registerer = log, reg
+	producer.Reconnected = func() { metrics.Reconnected(telemetry.Kafka) }
+	cfg.Kafka, cfg.Metrics, cfg.Logger = producer, metrics, log
+	cfg.NewRouter = func() (*router.Router, error) { return router.New(routing.Config(c)) }
+	cfg.DeadLetters = deadLetters(c)
+	policies := badRows(c)
+	cfg.Policy = func(r router.Reason) polling.BadRow {
+		p := policies[r.Group()]
+		if p == "" {
+			p = connector.BadRow(c.Router.OnBadRow)
+		}
+		return polling.BadRow(p)
+	}
+	return cfg, nil
+}
+
+// pollingTables is the part of it that is about Postgres.
+func pollingTables(c *config.Loaded) (polling.Config, error) {
+	col := c.Router.Roles()
+	cfg := polling.Config{
+		DSN: c.Postgres.DSN.Read, After: polling.After(c.Polling.After),
+		Columns: polling.Columns{Key: col.AggregateID, Sequence: c.Polling.Columns.Sequence, Published: c.Polling.Columns.PublishedAt, Timestamp: col.Timestamp},
+		Workers: c.Polling.Workers, Batch: c.Polling.Batch, Interval: c.Polling.Interval, Notify: c.Polling.Notify,
+		WindowRecords: c.Window.Records, WindowBytes: int64(c.Window.Bytes), Stall: c.HTTP.Stall, LookEvery: c.Monitor.Interval,
+	}
+	if c.Router.Preset == config.PresetDebezium {
+		cfg.Columns.Timestamp = "" // it may be of any type there
+	} else if len(c.Router.KeyColumns) > 0 {
+		cfg.Columns.Key = c.Router.KeyColumns[0] // rows of one key have the same value in each column of it
+	}
+	for _, name := range c.Postgres.Tables {
+		t, err := replication.ParseTable(name)
+		if err != nil {
+			return cfg, &fault.Error{Kind: fault.Config, Object: "postgres.tables", Err: err}
+		}
+		cfg.Tables = append(cfg.Tables, t)
+	}
+	return cfg, nil
+}
+
+// pollingSetup is what has to be there for it.
+func pollingSetup(c *config.Loaded, table bool) (polling.Setup, error) {
+	cfg, err := pollingTables(c)
+	if err != nil {
+		return polling.Setup{}, err
+	}
+	s := polling.Setup{Tables: cfg.Tables, Columns: cfg.Columns, After: cfg.After, Notify: cfg.Notify}
+	admin, err := adminConfig(c, table)
+	s.TableHint, s.TableDDL = admin.TableHint, admin.TableDDL
+	return s, err
+}
+
+// needsSlot refuses a command that is about the slot.
+func needsSlot(c *config.Loaded, command, instead string) error {
+	if c.Source != config.SourcePolling {
+		return nil
+	}
+	return &fault.Error{Kind: fault.Config, Object: command, Err: errors.New("it is about a replication slot, and source is polling"), Next: instead}
+}
+
+// prunedBy is the column that says what may be deleted; empty where the slot does.
+func prunedBy(c *config.Loaded) (string, error) {
+	switch {
+	case c.Source != config.SourcePolling:
+		return "", nil
+	case c.Polling.After == string(polling.Delete):
+		return "", &fault.Error{Kind: fault.Config, Object: "prune", Err: errors.New("with polling.after: delete no published row is left to delete")}
+	}
+	return c.Polling.Columns.PublishedAt, nil
+}

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/docker/go-units"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/config"
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/polling"
+	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
+)
+
+// pollingSetupOptions are the flags of setup and teardown.
+type pollingSetupOptions struct {
+	table, dryRun, publishExisting bool
+	role                           string
+}
+
+// setupPolling prints or does what polling needs and is not there.
+func (a *app) setupPolling(ctx context.Context, c *config.Loaded, o pollingSetupOptions) error {
+	dsn, err := readDSN(c)
+	if err != nil {
+		return err
+	}
+	s, err := pollingSetup(c, o.table)
+	if err != nil {
+		return err
+	}
+	s.Role, s.PublishExisting = o.role, o.publishExisting
+	if !o.dryRun {
+		steps, err := polling.Apply(ctx, dsn, s)
+		if perr := a.printSteps(steps); err == nil {
+			err = perr
+		}
+		if err != nil {
+			return err
+		}
+		what := "-- Done."
+		if len(steps) == 0 {
+			what = "-- Everything was there; nothing was done."
+		}
+		_, err = fmt.Fprintln(a.stdout, what)
+		return err
+	}
+	steps, err := polling.PlanSetup(ctx, dsn, s)
+	if err != nil && fault.KindOf(err) == fault.Retry && ctx.Err() == nil {
+		fmt.Fprintf(a.stderr, "cdc-outbox: %v\nThe server could not be asked, so this is what an empty database needs.\n", err)
+		steps, err = polling.SetupScript(s), nil
+	}
+	if err != nil {
+		return err
+	}
+	if len(steps) == 0 {
+		_, err = fmt.Fprintln(a.stdout, "-- Everything is there; nothing to do.")
+		return err
+	}
+	return a.printSteps(steps)
+}
+
+func (a *app) teardownPolling(ctx context.Context, c *config.Loaded, o teardownOptions) error {
+	dsn, err := readDSN(c)
+	if err != nil {
+		return err
+	}
+	s, err := pollingSetup(c, false)
+	if err != nil {
+		return err
+	}
+	return a.tearDown(o, func() ([]replication.Step, error) { return polling.PlanTeardown(ctx, dsn, s, o.table) },
+		func() error { _, err := polling.Remove(ctx, dsn, s, o.table); return err })
+}
+
+// statusPolling shows the backlog, which works also when no relay runs, and what a relay says at http.listen.
+func (a *app) statusPolling(ctx context.Context, c *config.Loaded, why, asJSON bool) error {
+	st, url, err := lookPolling(ctx, c)
+	switch {
+	case why && asJSON:
+		if perr := a.printJSON(pollingCause(st)); perr != nil {
+			return perr
+		}
+	case why:
+		if perr := writeCause(a.stdout, causeOrNothing(st)); perr != nil {
+			return perr
+		}
+	case asJSON:
+		if perr := a.printJSON(st); perr != nil {
+			return perr
+		}
+	default:
+		if perr := writePolling(a.stdout, st, url); perr != nil {
+			return perr
+		}
+	}
+	return err
+}
+
+// lookPolling asks the relay and the server. The error is about the latter.
+func lookPolling(ctx context.Context, c *config.Loaded) (st polling.Status, url string, err error) {
+	url, err = statusURL(c)
+	if err == nil {
+		err = askFor(ctx, url, &st, func() bool { return st.Source == config.SourcePolling && st.State.Name != "" })
+	}
+	cfg, cerr := pollingTables(c)
+	if cerr != nil {
+		return st, url, cerr
+	}
+	if err != nil {
+		st = polling.Status{Source: config.SourcePolling, State: polling.State{Name: polling.StateName(notRunning), Reason: err.Error(), Since: time.Now().UTC()},
+			ReadyReason: string(notRunning), Waits: []polling.Wait{}, Halted: []*polling.HaltedRow{}, Workers: c.Polling.Workers}
+		for _, t := range cfg.Tables {
+			st.Tables = append(st.Tables, t.String())
+		}
+	}
+	b, err := polling.Look(ctx, cfg)
+	if err != nil {
+		return st, url, err
+	}
+	st.Backlog = &b
+	return st, url, nil
+}
+
+// askFor gets JSON from a neighbour; fits says whether it is what was expected.
+func askFor(ctx context.Context, url string, to any, fits func() bool) error {
+	code, body, err := fetch(ctx, url)
+	if err != nil {
+		return fmt.Errorf("nothing answers at %s", url)
+	}
+	if err := json.Unmarshal(body, to); code != http.StatusOK || err != nil || !fits() {
+		return fmt.Errorf("what answers at %s is not a connector that polls", url)
+	}
+	return nil
+}
+
+func causeOrNothing(st polling.Status) (c slotmonitor.Cause) {
+	if c = pollingCause(st); c.Code != "" {
+		return c
+	}
+	if string(st.State.Name) == string(notRunning) {
+		return slotmonitor.Cause{Code: string(notRunning), Sentence: st.State.Reason, Next: "Start it: cdc-outbox run"}
+	}
+	return slotmonitor.Cause{Code: "none", Sentence: "The relay waits for nothing."}
+}
+
+// writePolling prints the status for people.
+func writePolling(w io.Writer, st polling.Status, source string) error {
+	var b strings.Builder
+	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	line := func(label, format string, args ...any) {
+		fmt.Fprintf(tw, "  %s\t%s\n", label, printable(fmt.Sprintf(format, args...)))
+	}
+	fmt.Fprintf(tw, "outbox %s\n", strings.Join(st.Tables, ", "))
+	switch bl := st.Backlog; {
+	case bl == nil:
+		line("not published", "not known, Postgres does not answer")
+	case bl.Rows >= polling.MaxCounted:
+		line("not published", "at least %d rows%s", bl.Rows, oldest(bl))
+	default:
+		line("not published", "%d rows%s", bl.Rows, oldest(bl))
+	}
+	fmt.Fprintf(tw, "connector %s\n", source)
+	state := string(st.State.Name)
+	if st.State.Reason != "" {
+		state += ": " + st.State.Reason
+	}
+	line("state", "%s", state)
+	if state := string(st.State.Name); state != string(notRunning) {
+		ready := "yes"
+		if !st.Ready {
+			ready = "no: " + st.ReadyReason
+		}
+		line("ready", "%s", ready)
+		line("workers", "%d, notifications %s", st.Workers, map[bool]string{true: "arrive", false: "are not listened for, or do not arrive"}[st.Listening])
+		line("in flight", "%d of %d records, %s of %s", st.Window.Records, st.Window.MaxRecords, units.BytesSize(float64(st.Window.Bytes)), units.BytesSize(float64(st.Window.MaxBytes)))
+		line("published", "%d since it started, %d skipped, %d dead letters", st.Counts.Published, st.Counts.Skipped, st.Counts.DeadLettered)
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	if len(st.Halted)+len(st.Waits) > 0 || st.State.Next != "" {
+		b.WriteString("waits for\n")
+	}
+	for _, h := range st.Halted {
+		fmt.Fprintf(&b, "  - event %s at %s of %s: %s\n", printable(h.EventID), h.Position, printable(h.Table), printable(h.Message))
+		paragraph(&b, "next: ", h.Next)
+	}
+	if len(st.Halted) == 0 && st.State.Next != "" {
+		paragraph(&b, "next: ", st.State.Next)
+	}
+	for _, x := range st.Waits {
+		fmt.Fprintf(&b, "  - %s: %s (since %s)\n", printable(x.Object), printable(x.Reason), x.Since.UTC().Format(time.RFC3339))
+		paragraph(&b, "next: ", x.Next)
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func oldest(b *polling.Backlog) string {
+	if b.Oldest == nil {
+		return ""
+	}
+	return fmt.Sprintf(", the oldest written %s ago", time.Duration(*b.Oldest*float64(time.Second)).Round(time.Millisecond))
+}
