@@ -111,7 +111,7 @@ imports: $(DEPGUARD)
 	GOFLAGS="$$($(GO) env GOFLAGS) -tags=$(LINT_TAGS)" $(DEPGUARD) ./...
 
 # Test machinery that reached the production binary through some detour would show here, not in depguard.
-FORBIDDEN_LINKS := github.com/twmb/franz-go|fergusstrange/embedded-postgres|stretchr/testify|lib/pq|/internal/(testkit|demo|bench|e2e)
+FORBIDDEN_LINKS := github.com/twmb/franz-go|chromedp|fergusstrange/embedded-postgres|stretchr/testify|lib/pq|/internal/(testkit|demo|bench|e2e)
 links:
 	@found=$$($(GO) list -deps ./cmd/cdc-outbox | grep -E '$(FORBIDDEN_LINKS)' || true); \
 	if [ -n "$$found" ]; then echo "cmd/cdc-outbox must not link:"; echo "$$found"; exit 1; fi; \
@@ -136,6 +136,18 @@ fuzz: ## every fuzz target for FUZZTIME=10s
 			$(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
 		done; \
 	done
+
+# The charts of the page are drawn by uPlot, whose files are committed. npm checks the package against the registry's hash,
+# sha256sum each file against what was looked at; for another version look at it, and write SHA256SUMS anew.
+UPLOT := 1.6.32
+UPLOT_DIR := internal/page/assets/uplot
+.PHONY: uplot
+uplot: ## fetch the page's chart library again and compare it with its recorded checksums (needs npm)
+	@set -e; work=$$(mktemp -d); trap 'rm -rf "$$work"' EXIT; \
+	(cd "$$work" && npm pack --silent uplot@$(UPLOT) >/dev/null && tar xzf uplot-$(UPLOT).tgz && \
+		mv package/LICENSE package/dist/uPlot.iife.min.js package/dist/uPlot.min.css .); \
+	cp $(UPLOT_DIR)/SHA256SUMS "$$work"; (cd "$$work" && sha256sum -c SHA256SUMS); \
+	cp "$$work"/LICENSE "$$work"/uPlot.iife.min.js "$$work"/uPlot.min.css $(UPLOT_DIR)/; git status --short -- $(UPLOT_DIR)
 
 docs: ## write docs/configuration.md anew from the code
 	$(GO) generate ./internal/config

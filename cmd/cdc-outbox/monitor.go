@@ -14,6 +14,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/page"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/webhook"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
@@ -101,6 +102,7 @@ type watch struct {
 	monitor *slotmonitor.Monitor
 	webhook *webhook.Sender
 	server  *telemetry.Server
+	page    *page.Page
 }
 
 func (a *app) monitor(ctx context.Context, c *config.Loaded, mc slotmonitor.Config, asJSON bool) error {
@@ -154,7 +156,10 @@ func newWatch(ctx context.Context, c *config.Loaded, mc slotmonitor.Config, list
 	if listen == config.ListenOff {
 		return w, nil
 	}
-	w.server, err = telemetry.Listen(ctx, listen, telemetry.Handlers{Metrics: reg, Ready: w.ready, Status: func() any { return w.slots() }})
+	w.page = page.New(pageConfig(mc, w.monitor, nil))
+	w.server, err = telemetry.Listen(ctx, listen, telemetry.Handlers{
+		Metrics: reg, Ready: w.ready, Status: func() any { return w.slots() }, Page: w.page,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -177,6 +182,7 @@ func (w *watch) run(ctx context.Context, show func(context.Context) error) error
 	}
 	if w.server != nil {
 		g.Go(func() error { return w.server.Run(ctx) })
+		g.Go(func() error { return w.page.Run(ctx) })
 	}
 	return g.Wait()
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/connector"
 	"github.com/cdc-outbox/cdc-outbox/internal/diagnose"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/page"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/traces"
 	"github.com/cdc-outbox/cdc-outbox/internal/webhook"
@@ -32,6 +33,7 @@ type service struct {
 	traces    *traces.Recorder  // nil when they are off
 	webhook   *webhook.Sender   // nil without monitor.webhook
 	server    *telemetry.Server // nil when http.listen is off
+	page      *page.Page        // nil when http.listen is off
 
 	startup     atomic.Pointer[waiting] // why the connector has not begun yet, nil once it has
 	unpublished atomic.Pointer[error]   // what the last look at the publication found, nil when all was well
@@ -87,7 +89,10 @@ func newService(ctx context.Context, c *config.Loaded, reg *prometheus.Registry,
 	if c.HTTP.Listen == config.ListenOff {
 		return s, nil
 	}
-	s.server, err = telemetry.Listen(ctx, c.HTTP.Listen, telemetry.Handlers{Metrics: reg, Ready: s.ready, Status: func() any { return s.status() }})
+	s.page = page.New(pageConfig(mc, s.monitor, relayFigures(s.connector, cc.Metrics)))
+	s.server, err = telemetry.Listen(ctx, c.HTTP.Listen, telemetry.Handlers{
+		Metrics: reg, Ready: s.ready, Status: func() any { return s.status() }, Page: s.page,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -121,6 +126,7 @@ func (s *service) run(ctx context.Context) error {
 	}
 	if s.server != nil {
 		g.Go(func() error { return s.server.Run(others) })
+		g.Go(func() error { return s.page.Run(others) })
 	}
 	return g.Wait()
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"time"
@@ -24,6 +23,7 @@ type Handlers struct {
 	Metrics prometheus.Gatherer
 	Ready   func() (ok bool, why string) // why is one sentence, also when ok
 	Status  func() any                   // marshalled as JSON
+	Page    http.Handler                 // answers what the others don't; it may set a Content-Security-Policy of its own
 }
 
 // Server is a bound HTTP server that does not answer yet.
@@ -44,7 +44,7 @@ func Listen(ctx context.Context, address string, h Handlers) (*Server, error) {
 		}
 	}
 	return &Server{listener: l, http: &http.Server{
-		Handler: NewHandler(h),
+		Handler: localNamesOnly(l.Addr(), NewHandler(h)),
 		// A reader that is slow or gone must not hold a goroutine for ever.
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
@@ -109,25 +109,9 @@ func NewHandler(h Handlers) http.Handler {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(append(body, '\n')) // an error means that the reader went away
 	})
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		_, _ = io.WriteString(w, index)
-	})
+	mux.Handle("GET /", h.Page)
 	return secure(mux)
 }
-
-// index links to the endpoints; it needs neither script nor style, which the Content-Security-Policy forbids.
-const index = `<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>cdc-outbox</title></head><body>
-<h1>cdc-outbox</h1>
-<ul>
-<li><a href="/status">/status</a>: what it does and what it waits for</li>
-<li><a href="/readyz">/readyz</a>: streaming, and acknowledged within the limit</li>
-<li><a href="/healthz">/healthz</a>: the process lives</li>
-<li><a href="/metrics">/metrics</a>: for Prometheus</li>
-</ul>
-</body></html>
-`
 
 func text(w http.ResponseWriter, code int, s string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -141,6 +125,7 @@ func secure(next http.Handler) http.Handler {
 		head := w.Header()
 		head.Set("Cache-Control", "no-store")
 		head.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
+		head.Set("Cross-Origin-Resource-Policy", "same-origin")
 		head.Set("Referrer-Policy", "no-referrer")
 		head.Set("X-Content-Type-Options", "nosniff")
 		head.Set("X-Frame-Options", "DENY")

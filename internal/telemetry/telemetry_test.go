@@ -144,6 +144,11 @@ func handlers(ok bool, why string) Handlers {
 		Metrics: reg,
 		Ready:   func() (bool, string) { return ok, why },
 		Status:  func() any { return map[string]string{"state": "streaming"} },
+		Page: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/" {
+				http.NotFound(w, r)
+			}
+		}),
 	}
 }
 
@@ -161,7 +166,7 @@ func TestEndpoints(t *testing.T) {
 		{"GET", "/readyz", waiting, 503, "text/plain; charset=utf-8", "waiting for topic orders.events\n"},
 		{"GET", "/status", ready, 200, "application/json", "{\n  \"state\": \"streaming\"\n}\n"},
 		{"GET", "/metrics", ready, 200, "text/plain", "cdc_outbox_build_info{"},
-		{"GET", "/", ready, 200, "text/html; charset=utf-8", `<a href="/status">`},
+		{"GET", "/", ready, 200, "", ""},
 		{"GET", "/nothing", ready, 404, "text/plain; charset=utf-8", "404"},
 		{"POST", "/status", ready, 405, "text/plain; charset=utf-8", "Method"},
 		{"HEAD", "/healthz", ready, 200, "text/plain; charset=utf-8", ""},
@@ -172,7 +177,7 @@ func TestEndpoints(t *testing.T) {
 			require.Equal(t, tc.code, w.Code)
 			require.True(t, strings.HasPrefix(w.Header().Get("Content-Type"), tc.contentType), w.Header())
 			require.Contains(t, w.Body.String(), tc.body)
-			for _, head := range []string{"Cache-Control", "Content-Security-Policy", "X-Content-Type-Options", "X-Frame-Options", "Referrer-Policy"} {
+			for _, head := range []string{"Cache-Control", "Content-Security-Policy", "X-Content-Type-Options", "X-Frame-Options", "Referrer-Policy", "Cross-Origin-Resource-Policy"} {
 				require.NotEmpty(t, w.Header().Get(head), head)
 			}
 		})

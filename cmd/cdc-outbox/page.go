@@ -1,0 +1,37 @@
+package main
+
+import (
+	"github.com/cdc-outbox/cdc-outbox/internal/connector"
+	"github.com/cdc-outbox/cdc-outbox/internal/page"
+	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
+	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
+)
+
+// pageConfig says where the page's figures come from; relay is nil where the slots are all there is.
+func pageConfig(mc slotmonitor.Config, monitor *slotmonitor.Monitor, relay func() page.Relay) page.Config {
+	return page.Config{
+		Relay: relay, Slots: func() []page.Slot { return slotFigures(monitor) },
+		SlotInterval: mc.Interval, WarnRetained: mc.Thresholds.WarnRetained, CriticalRetained: mc.Thresholds.CriticalRetained,
+		Version: build().Version,
+	}
+}
+
+func relayFigures(c *connector.Connector, metrics *telemetry.Metrics) func() page.Relay {
+	return func() page.Relay {
+		st := c.Status()
+		bounds, counts := metrics.Latencies()
+		return page.Relay{
+			Published: st.Counts.Published, Bounds: bounds, Counts: counts, Oldest: st.OldestUnconfirmedSeconds,
+			Records: st.Window.Records, Bytes: st.Window.Bytes,
+		}
+	}
+}
+
+// slotFigures also lists what was seen before the server went away: its history stays, and gets no new sample.
+func slotFigures(monitor *slotmonitor.Monitor) []page.Slot {
+	var all []page.Slot
+	for _, s := range monitor.Latest() {
+		all = append(all, page.Slot{Name: s.Name, SampledAt: s.SampledAt, Retained: s.RetainedBytes, Unconfirmed: s.UnconfirmedBytes})
+	}
+	return all
+}

@@ -1,0 +1,43 @@
+package page
+
+import (
+	"embed"
+	"io/fs"
+	"net/http"
+	"path"
+)
+
+//go:embed assets
+var embedded embed.FS
+
+// policy lets the page load this process's own files and ask it, and nothing else. uPlot sets styles through the DOM, which
+// style-src does not concern (CSP3, section 8.3); no script of the page writes markup, which Trusted Types make sure of.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+
+// types are not left to the host's table, which may have any opinion about .js.
+var types = map[string]string{
+	".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8",
+	".svg": "image/svg+xml", "": "text/plain; charset=utf-8",
+}
+
+func index(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Security-Policy", policy)
+	send(w, "index.html")
+}
+
+func asset(w http.ResponseWriter, r *http.Request) { send(w, r.PathValue("name")) }
+
+func send(w http.ResponseWriter, name string) {
+	if !fs.ValidPath(name) {
+		http.Error(w, "no such file", http.StatusNotFound)
+		return
+	}
+	body, err := embedded.ReadFile(path.Join("assets", name)) // a directory is an error, too
+	if err != nil {
+		http.Error(w, "no such file", http.StatusNotFound)
+		return
+	}
+	w.Header().Set("Content-Type", types[path.Ext(name)])
+	_, _ = w.Write(body) // an error means that the reader went away
+}

@@ -1,0 +1,130 @@
+// The first thing on the page: what is the matter, since when, and what to do about it.
+
+import { attr, byId, list, make, show, terms, text } from './dom.js';
+import { clock, count, span } from './format.js';
+
+const fine = ['idle', 'streaming', 'catching_up'];
+const states = {
+  starting: 'Starting', streaming: 'Streaming', standby: 'Standby', reconnecting: 'Reconnecting', halted: 'Halted',
+  snapshot: 'Taking the snapshot', draining: 'Stopping', stopped: 'Stopped',
+};
+const bad = ['bad_row', 'slot_lost', 'slot_missing', 'stopped'];
+
+// relayHead is what the connector's status comes to.
+export function relayHead(status, now, rate) {
+  const { state } = status;
+  let { cause } = status;
+  // From moment to moment an unhindered stream has something under way or nothing; that would only flicker.
+  if (rate > 0 && ['idle', 'streaming'].includes(cause.code)) cause = { ...cause, code: 'streaming', sentence: 'Keeping up: what is committed reaches Kafka, and nothing waits.' };
+  const waits = state.name === 'streaming' && !fine.includes(cause.code);
+  const critical = status.alerts.some((a) => a.level === 'critical');
+  let tone = status.ready && fine.includes(cause.code) ? 'ok' : 'wait';
+  if (state.name === 'standby' || state.name === 'draining') tone = 'rest';
+  if (state.name === 'halted' || state.name === 'stopped' || bad.includes(cause.code) || critical) tone = 'bad';
+  const since = cause.since ?? (waits ? null : state.since);
+  const others = status.waits_for.filter((w) => w.object !== cause.object || w.kind !== cause.code);
+  const halted = status.halted;
+  return {
+    tone, label: waits ? 'Waiting' : states[state.name] ?? state.name, since, now, cause, others,
+    key: [tone, state.name, cause.code, cause.object].join(' '),
+    meta: [
+      ['Waits for', cause.object],
+      ['Event', halted?.event_id && { code: halted.event_id }],
+      ['LSN', halted?.lsn && { code: halted.lsn }],
+      ['Confirmed up to', status.confirmed_lsn && { code: status.confirmed_lsn }],
+      ['Cause', !fine.includes(cause.code) && { code: cause.code }],
+      ['Ready', status.ready ? 'yes' : 'no'],
+    ],
+  };
+}
+
+// slotsHead is what all slots of a server come to: the worst one's cause.
+export function slotsHead(answer, now) {
+  const { slots } = answer;
+  const order = ['ok', 'warn', 'critical'];
+  const worst = [...slots].sort((a, b) => order.indexOf(b.level) - order.indexOf(a.level))[0];
+  const n = (level) => slots.filter((s) => s.level === level).length;
+  const meta = [['Slots', count(slots.length)], ['Critical', n('critical') && count(n('critical'))], ['Warning', n('warn') && count(n('warn'))]];
+  if (answer.error) {
+    return {
+      tone: 'bad', label: 'No answer', now, meta, others: [], key: 'error',
+      cause: { sentence: `Postgres does not answer: ${answer.error}`, next: 'See whether the server runs and postgres.dsn leads to it.' },
+    };
+  }
+  if (!worst || worst.level === 'ok') {
+    return { tone: slots.length ? 'ok' : 'rest', label: 'Watching', now, meta, others: [], key: 'well ' + slots.length, cause: { sentence: slots.length ? 'All slots are well.' : 'There is no logical replication slot to watch.' } };
+  }
+  return {
+    tone: worst.level === 'critical' ? 'bad' : 'wait', label: worst.level === 'critical' ? 'Critical' : 'Warning', now, others: [],
+    since: worst.cause.since, cause: { ...worst.cause, sentence: `Slot ${worst.name}: ${worst.cause.sentence}` },
+    key: [worst.name, worst.level, worst.cause.code].join(' '), meta: [['Slot', { code: worst.name }], ...meta],
+  };
+}
+
+let announced = '';
+
+export function showHead(head) {
+  const { cause } = head;
+  attr(byId('cause'), 'data-tone', head.tone);
+  text(byId('state'), head.label);
+  text(byId('state-since'), since(head.since, head.now));
+  text(byId('cause-sentence'), cause.sentence);
+  terms(byId('cause-meta'), head.meta);
+  show(byId('remedy'), Boolean(cause.next));
+  const remedy = byId('remedy-text');
+  text(remedy, cause.next ?? '');
+  remedy.classList.toggle('code', /^(SELECT|ALTER|CREATE|GRANT|DROP|DELETE|INSERT|UPDATE|cdc-outbox|kafka-)/m.test(cause.next ?? ''));
+  const waits = byId('waits');
+  show(waits, head.others.length > 0);
+  list(waits, head.others, (w) => w.kind + ' ' + w.object, () => make('li'), (el, w) => text(el, `Also waits for ${w.object}: ${w.reason}${w.next ? ' ' + w.next : ''}`));
+  // A screen reader is told of another cause, not of each second in which its figures change.
+  if (head.key !== announced) {
+    announced = head.key;
+    text(byId('announce'), `${head.label}. ${cause.sentence}`);
+  }
+}
+
+function since(at, now) {
+  if (!at) return '';
+  const date = new Date(at);
+  return `since ${clock(date)}, ${span(now - date / 1000)}`;
+}
+
+export function showAlerts(alerts, now) {
+  show(byId('alerts-none'), alerts.length === 0);
+  byId('alerts-part').classList.toggle('none-fires', alerts.length === 0);
+  list(byId('alerts'), alerts, (a) => `${a.alert} ${a.slot ?? ''}`,
+    (a) => {
+      const link = make('a', '', 'Runbook');
+      link.href = a.runbook;
+      link.rel = 'noopener noreferrer';
+      attr(link, 'aria-label', `Runbook for ${a.alert}`);
+      return make('li', 'card', make('span', 'pill'), make('p', 'what'), make('p', 'when'), link);
+    },
+    (el, a) => {
+      const [pill, what, when] = el.children;
+      attr(el, 'data-tone', a.level === 'critical' ? 'bad' : 'wait');
+      text(pill, a.level === 'critical' ? 'Critical' : 'Warning');
+      text(what, a.sentence);
+      text(when, [a.alert, a.slot && `slot ${a.slot}`, since(a.since, now)].filter(Boolean).join(' · '));
+    });
+}
+
+let restore;
+
+// copyRemedy works without a secure context, too: http from another host has no clipboard API.
+export async function copyRemedy() {
+  const remedy = byId('remedy-text');
+  const button = byId('copy');
+  let done = false;
+  try {
+    await navigator.clipboard.writeText(remedy.textContent);
+    done = true;
+  } catch {
+    getSelection().selectAllChildren(remedy);
+    done = document.execCommand('copy');
+  }
+  text(button, done ? 'Copied' : 'Selected');
+  clearTimeout(restore);
+  restore = setTimeout(() => text(button, 'Copy'), 2000);
+}

@@ -1,0 +1,116 @@
+// Asks the process once a second while somebody looks, and says loudly when it does not answer.
+
+import { copyRemedy, relayHead, showAlerts, showHead, slotsHead } from './cause.js';
+import { Source } from './data.js';
+import { byId, show, text } from './dom.js';
+import { clock, span } from './format.js';
+import { Relay } from './relay.js';
+import { SlotCard } from './slots.js';
+
+const every = 1000; // milliseconds between an answer and the next question
+const lateAfter = 3; // seconds without an answer
+
+const source = new Source();
+const cards = new Map(); // the slots of the command monitor, by name
+let relay = null;
+let answeredAt = null; // performance.now() of the last answer
+let answeredBy = ''; // the clock then
+let lookingSince = performance.now();
+let failure = '';
+let timer;
+let asking = false;
+
+async function ask() {
+  clearTimeout(timer);
+  if (document.hidden || asking) return;
+  asking = true;
+  let answer = null;
+  try {
+    answer = await source.ask();
+    failure = '';
+  } catch (err) {
+    failure = err.message.includes('HTTP') ? err.message : '';
+  } finally {
+    asking = false;
+    if (!document.hidden) timer = setTimeout(ask, every);
+  }
+  if (answer) {
+    answeredAt = performance.now();
+    answeredBy = clock(new Date());
+    update(answer);
+  }
+  freshness();
+}
+
+function update(answer) {
+  const { status, history } = answer;
+  const now = history.now / 1000;
+  const head = status.state ? relayHead(status, now, source.relay.mean('rate', 10)) : slotsHead(status, now);
+  showHead(head);
+  showAlerts(status.alerts ?? [], now);
+  if (status.state) {
+    relay ??= new Relay();
+    show(byId('relay-charts'), true);
+    relay.update(answer, source);
+    text(byId('charts-title'), span15(source.relay, history));
+  } else slots(status, history);
+  subject(status);
+  document.title = `${head.tone === 'ok' || head.tone === 'rest' ? '' : '⚠ '}${head.label} · ${status.slot ?? 'slots'} · cdc-outbox`;
+  text(byId('about'), `cdc-outbox ${history.version}, started ${clock(new Date(history.started))}. Read-only; asks once a second.`);
+}
+
+// span15 is what the charts show: less than fifteen minutes where the process is younger.
+function span15(series, history) {
+  const [times] = series.columns;
+  const age = times.length ? history.now / 1000 - times[0] : 0;
+  return `Last ${span(Math.max(60, Math.min(age, history.keeps_ms / 1000)) + 0.5)}`;
+}
+
+function subject(status) {
+  const el = byId('subject');
+  const words = status.state ? ['slot ', status.slot, status.server.database ? ` in ${status.server.database}` : ''] : ['', 'slot monitor', ''];
+  if (el.dataset.is === words.join()) return;
+  el.dataset.is = words.join();
+  const name = document.createElement('b');
+  name.textContent = words[1];
+  el.replaceChildren(words[0], name, words[2]);
+}
+
+function slots(status, history) {
+  show(byId('slots-part'), true);
+  show(byId('slots-none'), status.slots.length === 0);
+  const names = new Set(status.slots.map((s) => s.name));
+  for (const [name, card] of cards) {
+    if (names.has(name)) continue;
+    card.remove();
+    cards.delete(name);
+  }
+  for (const slot of status.slots) {
+    if (!cards.has(slot.name)) cards.set(slot.name, new SlotCard(byId('slots'), { name: slot.name }));
+    cards.get(slot.name).update(slot, source.slots.get(slot.name), history);
+  }
+}
+
+// freshness measures by this browser's own clock, which need not agree with the process's.
+function freshness() {
+  const age = (performance.now() - Math.max(answeredAt ?? 0, lookingSince)) / 1000;
+  const late = !document.hidden && age > lateAfter;
+  document.body.classList.toggle('old', late);
+  byId('fresh').classList.toggle('live', answeredAt !== null && !late);
+  text(byId('fresh-text'), late ? 'No answer' : answeredAt === null ? 'Asking' : 'Live');
+  show(byId('stale'), late);
+  if (!late) return;
+  // The age changes twice a second, so a screen reader is told the other part only.
+  text(byId('stale-age'), `No answer for ${span((performance.now() - (answeredAt ?? lookingSince)) / 1000)}. `);
+  text(byId('stale-what'), `The process does not answer${failure ? ` (${failure})` : ''}: `
+    + (answeredAt === null ? 'there is nothing to show yet.' : `what you see is from ${answeredBy}.`));
+}
+
+document.addEventListener('visibilitychange', () => {
+  lookingSince = performance.now();
+  if (document.hidden) clearTimeout(timer);
+  else ask();
+});
+byId('copy').addEventListener('click', copyRemedy);
+setInterval(freshness, 500);
+ask();

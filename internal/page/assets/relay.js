@@ -1,0 +1,130 @@
+// The connector: its charts, and what it says of itself.
+
+import { Chart } from './charts.js';
+import { byId, list, make, show, terms, text } from './dom.js';
+import { bytes, clock, count, percent, rate, seconds, span } from './format.js';
+import { SlotCard, reader } from './slots.js';
+
+export class Relay {
+  constructor() {
+    const charts = byId('charts');
+    this.rate = new Chart(charts, {
+      id: 'chart-rate', title: 'Events that Kafka acknowledged', top: 5, axis: rate,
+      lines: [{ name: 'rate', label: 'events per second', color: 'one', format: (v) => rate(v) + '/s' }],
+    });
+    this.latency = new Chart(charts, {
+      id: 'chart-latency', title: 'From commit to acknowledgement', top: 0.002, axis: seconds,
+      lines: [
+        { name: 'p99', label: 'p99', color: 'two', format: seconds },
+        { name: 'p50', label: 'p50', color: 'one', format: seconds },
+      ],
+    });
+    this.wal = new SlotCard(charts, { alone: true });
+    this.window = new Chart(charts, {
+      id: 'chart-window', title: 'In flight between Postgres and Kafka', top: 0.01, axis: percent1,
+      marks: () => [{ at: 1, color: 'limit' }],
+      lines: [
+        { name: 'records', label: 'records', color: 'one', format: percent1 },
+        { name: 'bytes', label: 'bytes', color: 'two', format: percent1 },
+      ],
+    });
+    this.oldest = new Chart(charts, {
+      id: 'chart-oldest', title: 'Age of the oldest unconfirmed transaction', top: 1, axis: seconds,
+      lines: [{ name: 'oldest', label: 'age', color: 'one', format: seconds }],
+    });
+  }
+
+  update({ status, history }, source) {
+    const now = history.now / 1000;
+    const { relay } = source;
+    const of = (...names) => ({ columns: [relay.columns[0], ...names.map((n) => relay.columns[1 + relay.names.indexOf(n)])], last: (n, w) => relay.last(n, w), end: relay.end });
+    const latest = relay.last('rate', 5);
+    text(this.rate.value, latest === null ? '–' : rate(latest));
+    text(this.rate.unit, 'per second');
+    text(this.rate.note, `${count(status.counts.published)} since the process started.`);
+    this.rate.draw(of('rate'), now);
+
+    const p99 = relay.last('p99', 60);
+    text(this.latency.value, p99 === null ? '–' : seconds(p99));
+    text(this.latency.unit, p99 === null ? 'nothing was acknowledged in the last minute' : 'at the 99th percentile');
+    text(this.latency.note, 'Of the transactions whose last event was acknowledged in each second.');
+    this.latency.draw(of('p99', 'p50'), now);
+
+    this.slot(status, source, history);
+
+    const w = status.window;
+    text(this.window.value, count(w.records));
+    text(this.window.unit, `of ${count(w.max_records)} records, ${bytes(w.bytes)} of ${bytes(w.max_bytes)}`);
+    text(this.window.note, w.full ? 'The window is full: reading from Postgres pauses until Kafka acknowledges.' : 'In per cent of the window. When it is full, reading from Postgres pauses.');
+    this.window.note.classList.toggle('strong', w.full);
+    this.window.draw(shares(relay, w), now);
+
+    text(this.oldest.value, status.oldest_unconfirmed_seconds === 0 ? 'none' : seconds(status.oldest_unconfirmed_seconds));
+    text(this.oldest.unit, status.oldest_unconfirmed_seconds === 0 ? 'all that was read is confirmed' : '');
+    text(this.oldest.note, 'Since its commit in Postgres. While it grows, the slot stands still.');
+    this.oldest.draw(of('oldest'), now);
+
+    this.lists(status, now);
+  }
+
+  slot(status, source, history) {
+    const slot = status.replication_slot;
+    if (slot) return this.wal.update(slot, source.slots.get(slot.name), history);
+    const why = status.waits_for.find((w) => ['postgres_unreachable', 'slot_missing', 'slot_lost'].includes(w.kind));
+    this.wal.unknown(why ? why.reason : 'The server has not been asked about the slot yet.');
+  }
+
+  lists(status, now) {
+    const slot = status.replication_slot;
+    const c = status.counts;
+    terms(byId('facts'), [
+      ['State', `${status.state.name}, since ${clock(new Date(status.state.since))}`],
+      ['Ready', status.ready ? 'yes' : `no: ${status.ready_reason}`],
+      ['Snapshot', status.snapshot && `${count(status.snapshot.done)} of ${count(status.snapshot.total)} rows from before the slot`],
+      ['Slot', { code: status.slot }],
+      ['Publication', { code: status.publication }],
+      ['Database', [status.server.database, status.server.version && `PostgreSQL ${status.server.version}`, status.server.timeline && `timeline ${status.server.timeline}`].filter(Boolean).join(', ')],
+      ['Reader', slot && reader(slot)],
+      ['WAL status', slot?.wal_status],
+      ['Received', status.received_lsn && { code: status.received_lsn }],
+      ['Confirmed', status.confirmed_lsn && { code: status.confirmed_lsn }],
+      ['restart_lsn', slot?.restart_lsn && { code: slot.restart_lsn }],
+      ['Heard from Postgres', status.heard_seconds_ago !== null && `${seconds(status.heard_seconds_ago)} ago`],
+      ['Set aside', (c.dead_lettered > 0 || c.skipped > 0) && `${count(c.dead_lettered)} dead-lettered, ${count(c.skipped)} skipped`],
+      ['Passed over', (c.repeated > 0 || c.covered > 0) && `${count(c.repeated + c.covered)} that Kafka had already`],
+    ]);
+    const { topics } = status;
+    const most = topics[0]?.published ?? 1;
+    text(byId('topics-note'), topics.length ? 'Events acknowledged since the process started.' : 'Nothing has been published since the process started.');
+    list(byId('topics'), topics, (t) => t.topic,
+      () => make('li', '', make('span', 'name mono'), make('span', 'count'), make('div', 'meter', make('div', 'bar'))),
+      (el, t) => {
+        const [name, n, meter] = el.children;
+        text(name, t.topic);
+        text(n, count(t.published));
+        meter.firstElementChild.style.width = (100 * t.published) / most + '%';
+      });
+    const rows = status.set_aside;
+    text(byId('aside-note'), rows.length
+      ? 'The latest, by event id. cdc-outbox dead-letter list has them all, and corrects and publishes them.'
+      : 'None since the process started.');
+    list(byId('aside'), rows, (r) => [r.event_id, r.lsn, r.at].join(' '),
+      (r) => make('li', '', make('span', 'id mono', r.event_id || '(no id)'), make('span', 'why', r.reason.replaceAll('_', ' ') + (r.action === 'skip' ? ', skipped' : ', dead letter')),
+        make('span', 'topic mono', r.topic || `LSN ${r.lsn}`), make('span', 'when')),
+      (el, r) => {
+        const at = new Date(r.at);
+        text(el.lastElementChild, `${clock(at)}, ${span(now - at / 1000)} ago`);
+      });
+    show(byId('lists'), true);
+  }
+}
+
+// percent1 keeps digits where a per cent is much.
+const percent1 = (share) => (share === 0 || share >= 0.1 ? percent(share) : `${Number((share * 100).toPrecision(2))} %`);
+
+// shares are records and bytes in flight as parts of the window.
+function shares(relay, w) {
+  const part = (name, of) => relay.columns[1 + relay.names.indexOf(name)].map((v) => (v === null ? null : v / of));
+  const last = { records: w.records / w.max_records, bytes: w.bytes / w.max_bytes };
+  return { columns: [relay.columns[0], part('records', w.max_records), part('bytes', w.max_bytes)], last: (name) => last[name], end: relay.end };
+}

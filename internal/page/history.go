@@ -1,0 +1,159 @@
+package page
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// maxSlots is for how many slots a history is kept, 29 KB each. The page shows further ones without a chart.
+const maxSlots = 64
+
+// Relay is one look at the relay.
+type Relay struct {
+	Published uint64    // events acknowledged since the process started
+	Bounds    []float64 // of the buckets of commit_to_ack_seconds
+	Counts    []uint64  // cumulated, with one more than there are bounds, for all
+	Oldest    float64   // age of the oldest unconfirmed transaction in seconds
+	Records   int       // in flight
+	Bytes     int64
+}
+
+// Slot is one look at a slot.
+type Slot struct {
+	Name                  string
+	SampledAt             time.Time // by the server; one that was seen before is not a new sample
+	Retained, Unconfirmed int64
+}
+
+// relayPoint and slotPoint are what is kept of one second.
+type relayPoint struct {
+	rate, p50, p99, oldest float32 // NaN: not known
+	records                int32
+	bytes                  int64
+}
+
+type slotPoint struct{ retained, unconfirmed int64 }
+
+var relayColumns = []column[relayPoint]{
+	{"rate", func(p *relayPoint) float64 { return float64(p.rate) }},
+	{"p50", func(p *relayPoint) float64 { return float64(p.p50) }},
+	{"p99", func(p *relayPoint) float64 { return float64(p.p99) }},
+	{"oldest", func(p *relayPoint) float64 { return float64(p.oldest) }},
+	{"records", func(p *relayPoint) float64 { return float64(p.records) }},
+	{"bytes", func(p *relayPoint) float64 { return float64(p.bytes) }},
+}
+
+var slotColumns = []column[slotPoint]{
+	{"retained", func(p *slotPoint) float64 { return float64(p.retained) }},
+	{"unconfirmed", func(p *slotPoint) float64 { return float64(p.unconfirmed) }},
+}
+
+// history is the last fifteen minutes. Time comes with the looks.
+type history struct {
+	id string // of this process: a page that was open while it was restarted must not ask for what comes after the old one's
+
+	mu    sync.Mutex
+	tick  uint64 // looks so far
+	relay *ring[relayPoint]
+	last  struct {
+		at        time.Time
+		published uint64
+		latency   buckets
+	}
+	slots map[string]*slotRing
+}
+
+type slotRing struct {
+	ring[slotPoint]
+	sampledAt time.Time
+}
+
+func newHistory(id string, withRelay bool) *history {
+	h := &history{id: id, slots: map[string]*slotRing{}}
+	if withRelay {
+		h.relay = new(ring[relayPoint])
+	}
+	return h
+}
+
+// add takes one look; relay is nil where there is none.
+func (h *history) add(now time.Time, relay *Relay, slots []Slot) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.tick++
+	if relay != nil {
+		h.addRelay(now, relay)
+	}
+	gone := maps.Clone(h.slots)
+	for _, s := range slots {
+		delete(gone, s.Name)
+		r := h.slots[s.Name]
+		if r == nil && len(h.slots) < maxSlots {
+			r = new(slotRing)
+			h.slots[s.Name] = r
+		}
+		if r != nil && !s.SampledAt.Equal(r.sampledAt) {
+			r.sampledAt = s.SampledAt
+			r.add(h.tick, now, slotPoint{s.Retained, s.Unconfirmed})
+		}
+	}
+	for name := range gone {
+		delete(h.slots, name)
+	}
+}
+
+func (h *history) addRelay(now time.Time, r *Relay) {
+	latency, last := buckets{r.Bounds, r.Counts}, &h.last
+	p := relayPoint{rate: float32(math.NaN()), p50: float32(math.NaN()), p99: float32(math.NaN()),
+		oldest: float32(r.Oldest), records: int32(r.Records), bytes: r.Bytes}
+	if !last.at.IsZero() {
+		if seconds := now.Sub(last.at).Seconds(); seconds > 0 && r.Published >= last.published {
+			p.rate = float32(float64(r.Published-last.published) / seconds)
+		}
+		d := latency.since(last.latency)
+		p.p50, p.p99 = float32(d.quantile(0.5)), float32(d.quantile(0.99))
+	}
+	last.at, last.published, last.latency = now, r.Published, latency
+	h.relay.add(h.tick, now, p)
+}
+
+// since parses what appendJSON gave as next. What it does not know is the beginning.
+func (h *history) since(next string) uint64 {
+	id, tick, _ := strings.Cut(next, "-")
+	n, err := strconv.ParseUint(tick, 10, 64)
+	if err != nil || id != h.id {
+		return 0
+	}
+	return n
+}
+
+// appendJSON writes what came after next as the members of an object.
+func (h *history) appendJSON(b []byte, next string) []byte {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	tick := h.since(next)
+	b = append(b, `"next":"`...)
+	b = append(b, h.id...)
+	b = append(b, '-')
+	b = strconv.AppendUint(b, h.tick, 10)
+	b = append(b, '"')
+	if h.relay != nil {
+		b = h.relay.appendJSON(append(b, `,"relay":`...), h.relay.after(tick), relayColumns)
+	}
+	b = append(b, `,"slots":{`...)
+	for i, name := range slices.Sorted(maps.Keys(h.slots)) {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = appendString(b, name)
+		b = append(b, ':')
+		r := h.slots[name]
+		b = r.appendJSON(b, r.after(tick), slotColumns)
+	}
+	return append(b, '}')
+}

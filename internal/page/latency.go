@@ -1,0 +1,39 @@
+package page
+
+import "math"
+
+// buckets are a histogram as it was read: upper bounds, and counts cumulated up to each; the last count has no bound.
+type buckets struct {
+	bounds []float64
+	counts []uint64
+}
+
+// since is what came after an earlier reading of the same histogram.
+func (b buckets) since(before buckets) buckets {
+	d := buckets{b.bounds, make([]uint64, len(b.counts))}
+	for i, n := range b.counts {
+		d.counts[i] = n
+		if i < len(before.counts) {
+			d.counts[i] -= min(n, before.counts[i])
+		}
+	}
+	return d
+}
+
+// quantile is what Prometheus' histogram_quantile makes of the same buckets: linear within one, and beyond the last bound that
+// bound. NaN where nothing was counted.
+func (b buckets) quantile(q float64) float64 {
+	if len(b.counts) == 0 || b.counts[len(b.counts)-1] == 0 || len(b.bounds) != len(b.counts)-1 || len(b.bounds) == 0 {
+		return math.NaN()
+	}
+	rank := q * float64(b.counts[len(b.counts)-1])
+	low, below := 0.0, 0.0
+	for i, high := range b.bounds {
+		n := float64(b.counts[i])
+		if n >= rank && n > below {
+			return low + (high-low)*(rank-below)/(n-below)
+		}
+		low, below = high, n
+	}
+	return b.bounds[len(b.bounds)-1]
+}

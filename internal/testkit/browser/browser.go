@@ -1,0 +1,231 @@
+// Package browser drives a headless Chromium in tests of the page: what it shows, what it asks for, and what it complains about.
+package browser
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// patience is for one answer of the browser.
+const patience = 30 * time.Second
+
+// find looks for the browser: CDC_OUTBOX_TEST_BROWSER, else what Debian, Google and Homebrew call it.
+func find() string {
+	for _, name := range []string{os.Getenv("CDC_OUTBOX_TEST_BROWSER"), "chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
+		if path, err := exec.LookPath(name); name != "" && err == nil {
+			return path
+		}
+	}
+	return ""
+}
+
+// Browser is a running Chromium with a profile of its own.
+type Browser struct {
+	t   testing.TB
+	ctx context.Context
+}
+
+// Start starts a browser, which ends with the test. Where there is none the test is left out, but in CI it fails: a check that
+// quietly does nothing is worse than none.
+func Start(t testing.TB) *Browser {
+	t.Helper()
+	path := find()
+	if path == "" {
+		const message = "no Chromium found: install the package chromium, or set CDC_OUTBOX_TEST_BROWSER"
+		if os.Getenv("CI") != "" {
+			t.Fatal(message)
+		}
+		t.Skip(message)
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.WSURLReadTimeout(time.Minute),
+		chromedp.UserDataDir(t.TempDir()))
+	if os.Geteuid() == 0 {
+		options = append(options, chromedp.NoSandbox) // Chromium refuses to sandbox for root
+	}
+	allocator, end := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, endBrowser := chromedp.NewContext(allocator)
+	t.Cleanup(func() {
+		_ = chromedp.Cancel(ctx) // gracefully, and waits
+		endBrowser()
+		end()
+	})
+	if err := chromedp.Do(ctx); err != nil {
+		t.Fatalf("start %s: %v", path, err)
+	}
+	return &Browser{t, ctx}
+}
+
+// Look is how a tab shows a page. The zero value is a desktop's, in light colours.
+type Look struct {
+	Width, Height int64 // default 1280 × 900
+	Dark          bool
+	Phone         bool // touch, and two device pixels per pixel
+}
+
+// Tab is an open page. What went wrong in it is collected from before its first request.
+type Tab struct {
+	t   testing.TB
+	ctx context.Context
+
+	mu       sync.Mutex
+	problems []string
+	requests []string
+}
+
+// Open opens the page.
+func (b *Browser) Open(url string, look Look) *Tab {
+	b.t.Helper()
+	ctx, end := chromedp.NewContext(b.ctx)
+	b.t.Cleanup(end)
+	tab := &Tab{t: b.t, ctx: ctx}
+	if err := chromedp.Listen(ctx, tab.event); err != nil {
+		b.t.Fatalf("open a tab: %v", err)
+	}
+	call(tab, log.Enable, cdp.Empty{})
+	call(tab, network.Enable, network.EnableParams{})
+	tab.Show(look)
+	tab.Do(chromedp.Navigate(url))
+	return tab
+}
+
+// call runs one command of the browser's protocol.
+func call[P, R any](t *Tab, command cdp.Command[P, R], params P) {
+	t.t.Helper()
+	ctx, cancel := context.WithTimeout(t.ctx, patience)
+	defer cancel()
+	if _, err := chromedp.Call(ctx, command, params); err != nil {
+		t.t.Fatalf("browser: %v", err)
+	}
+}
+
+// Show changes how the tab shows its page.
+func (t *Tab) Show(look Look) {
+	t.t.Helper()
+	metrics := emulation.SetDeviceMetricsOverrideParams{Width: look.Width, Height: look.Height, DeviceScaleFactor: 1, Mobile: look.Phone}
+	if look.Width == 0 {
+		metrics.Width, metrics.Height = 1280, 900
+	}
+	if look.Phone {
+		metrics.DeviceScaleFactor = 2
+	}
+	scheme := "light"
+	if look.Dark {
+		scheme = "dark"
+	}
+	call(t, emulation.SetDeviceMetricsOverride, metrics)
+	call(t, emulation.SetTouchEmulationEnabled, emulation.SetTouchEmulationEnabledParams{Enabled: look.Phone})
+	call(t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
+}
+
+// event runs where the browser's messages are read, so it must not ask the browser anything.
+func (t *Tab) event(ev any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch ev := ev.(type) {
+	case *network.EventRequestWillBeSent:
+		t.requests = append(t.requests, ev.Request.URL)
+	case *runtime.EventExceptionThrown:
+		t.problems = append(t.problems, fmt.Sprintf("exception: %+v", ev.ExceptionDetails))
+		if e := ev.ExceptionDetails.Exception; e != nil {
+			t.problems[len(t.problems)-1] = "exception: " + e.Description
+		}
+	case *runtime.EventConsoleAPICalled:
+		if ev.Type == runtime.ConsoleAPICalledTypeLog || ev.Type == runtime.ConsoleAPICalledTypeDebug || ev.Type == runtime.ConsoleAPICalledTypeInfo {
+			return
+		}
+		var words []string
+		for _, arg := range ev.Args {
+			words = append(words, string(arg.Value)+arg.Description)
+		}
+		t.problems = append(t.problems, "console: "+strings.Join(words, " "))
+	case *log.EventEntryAdded: // violations of the policy and failed requests are here
+		t.problems = append(t.problems, fmt.Sprintf("%s: %s %s", ev.Entry.Source, ev.Entry.Text, ev.Entry.URL))
+	case *page.EventJavascriptDialogOpening: // it stays open, and whatever the test asks next fails
+		t.problems = append(t.problems, "dialog: "+ev.Message)
+	}
+}
+
+// Problems are errors and warnings of scripts, violated policies, failed requests and dialogs, since the last call.
+func (t *Tab) Problems() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	found := t.problems
+	t.problems = nil
+	return found
+}
+
+// Requests are the URLs that were asked for.
+func (t *Tab) Requests() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return append([]string{}, t.requests...)
+}
+
+// Do runs actions, within half a minute.
+func (t *Tab) Do(actions ...chromedp.Action[chromedp.Void]) {
+	t.t.Helper()
+	ctx, cancel := context.WithTimeout(t.ctx, patience)
+	defer cancel()
+	if err := chromedp.Do(ctx, actions...); err != nil {
+		t.t.Fatalf("browser: %v", err)
+	}
+}
+
+// Eval evaluates JavaScript in the tab, not bound by the page's policy, and returns what it comes to, or the promise's value.
+func Eval[T any](t *Tab, script string) T {
+	t.t.Helper()
+	ctx, cancel := context.WithTimeout(t.ctx, patience)
+	defer cancel()
+	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](script, chromedp.EvalAwaitPromise))
+	if err != nil {
+		t.t.Fatalf("browser: %v in %s", err, script)
+	}
+	return v
+}
+
+// Text is what the element shows, as a person reads it.
+func (t *Tab) Text(selector string) string {
+	t.t.Helper()
+	return Eval[string](t, fmt.Sprintf(`document.querySelector(%q)?.innerText ?? ""`, selector))
+}
+
+// Await waits until the JavaScript expression is true.
+func (t *Tab) Await(limit time.Duration, expression string) {
+	t.t.Helper()
+	for end := time.Now().Add(limit); ; time.Sleep(50 * time.Millisecond) {
+		if Eval[bool](t, "Boolean("+expression+")") {
+			return
+		}
+		if time.Now().After(end) {
+			t.t.Fatalf("after %v it is still not so: %s\nthe page says:\n%s", limit, expression, t.Text("body"))
+		}
+	}
+}
+
+// Screenshot writes the whole page as a PNG.
+func (t *Tab) Screenshot(path string) {
+	t.t.Helper()
+	ctx, cancel := context.WithTimeout(t.ctx, patience)
+	defer cancel()
+	png, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
+	if err != nil {
+		t.t.Fatalf("browser: %v", err)
+	}
+	if err := os.WriteFile(path, png, 0o644); err != nil {
+		t.t.Fatal(err)
+	}
+}
