@@ -36,6 +36,7 @@ export class Chart {
     });
     text(this.title, spec.title);
     attr(figure, 'aria-label', spec.title);
+    attr(this.plot, 'aria-label', `Chart: ${spec.title}. No figures yet.`);
     this.empty = make('p', 'empty', 'No figures yet.');
     this.plot.append(this.empty);
     this.legend = spec.lines.map((line) => {

@@ -34,15 +34,15 @@ func find() string {
 }
 
 // Browser is a running Chromium with a profile of its own.
-type Browser struct {
-	t   testing.TB
-	ctx context.Context
-}
+type Browser struct{ ctx context.Context }
 
 // Start starts a browser, which ends with the test. Where there is none the test is left out, but in CI it fails: a check that
 // quietly does nothing is worse than none.
 func Start(t testing.TB) *Browser {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("starts a browser; run without -short")
+	}
 	path := find()
 	if path == "" {
 		const message = "no Chromium found: install the package chromium, or set CDC_OUTBOX_TEST_BROWSER"
@@ -66,7 +66,7 @@ func Start(t testing.TB) *Browser {
 	if err := chromedp.Do(ctx); err != nil {
 		t.Fatalf("start %s: %v", path, err)
 	}
-	return &Browser{t, ctx}
+	return &Browser{ctx}
 }
 
 // Look is how a tab shows a page. The zero value is a desktop's, in light colours.
@@ -86,14 +86,14 @@ type Tab struct {
 	requests []string
 }
 
-// Open opens the page.
-func (b *Browser) Open(url string, look Look) *Tab {
-	b.t.Helper()
+// Open opens the page in a tab of its own, which ends with the test.
+func (b *Browser) Open(t testing.TB, url string, look Look) *Tab {
+	t.Helper()
 	ctx, end := chromedp.NewContext(b.ctx)
-	b.t.Cleanup(end)
-	tab := &Tab{t: b.t, ctx: ctx}
+	t.Cleanup(end)
+	tab := &Tab{t: t, ctx: ctx}
 	if err := chromedp.Listen(ctx, tab.event); err != nil {
-		b.t.Fatalf("open a tab: %v", err)
+		t.Fatalf("open a tab: %v", err)
 	}
 	call(tab, log.Enable, cdp.Empty{})
 	call(tab, network.Enable, network.EnableParams{})

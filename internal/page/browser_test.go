@@ -1,0 +1,352 @@
+package page_test
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/connector"
+	"github.com/cdc-outbox/cdc-outbox/internal/page"
+	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit/browser"
+	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
+)
+
+// told is what /status says of a connector.
+type told struct {
+	connector.Status
+	ReplicationSlot *slotmonitor.Slot `json:"replication_slot"`
+	Cause           slotmonitor.Cause `json:"cause"`
+	Alerts          []alert           `json:"alerts"`
+}
+
+type alert struct {
+	slotmonitor.FiringAlert
+	Runbook string `json:"runbook"`
+}
+
+type slots struct {
+	Slots  []slotmonitor.Slot `json:"slots"`
+	Error  string             `json:"error,omitempty"`
+	Alerts []alert            `json:"alerts,omitempty"`
+}
+
+// process answers as one would, whose status the test sets.
+type process struct {
+	*httptest.Server
+	status atomic.Pointer[any]
+	away   atomic.Bool
+	asked  atomic.Int64
+}
+
+func start(t *testing.T, withRelay bool, status any) *process {
+	t.Helper()
+	p := &process{}
+	p.say(status)
+	cfg := page.Config{SlotInterval: time.Second, WarnRetained: 1 << 30, CriticalRetained: 10 << 30, Version: "v1.2.3",
+		Slots: func() []page.Slot {
+			return []page.Slot{{Name: "orders", SampledAt: time.Now(), Retained: 48 << 20, Unconfirmed: 1 << 20}}
+		}}
+	if withRelay {
+		var n uint64
+		cfg.Relay = func() page.Relay {
+			n += 100
+			return page.Relay{Published: n, Bounds: []float64{.001, .01}, Counts: []uint64{n / 2, n, n}, Records: 12, Bytes: 4096, Oldest: .25}
+		}
+	}
+	pg := page.New(cfg)
+	done := make(chan error, 1)
+	go func() { done <- pg.Run(t.Context()) }()
+	handler := telemetry.NewHandler(telemetry.Handlers{
+		Metrics: prometheus.NewRegistry(), Ready: func() (bool, string) { return true, "" }, Status: func() any { return *p.status.Load() }, Page: pg,
+	})
+	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/status" {
+			p.asked.Add(1)
+		}
+		if p.away.Load() {
+			panic(http.ErrAbortHandler) // the connection breaks
+		}
+		handler.ServeHTTP(w, r)
+	}))
+	p.Config.ErrorLog = nil
+	t.Cleanup(func() {
+		p.CloseClientConnections()
+		p.Close()
+		require.NoError(t, <-done)
+	})
+	return p
+}
+
+func (p *process) say(status any) { p.status.Store(&status) }
+
+func size(n int64) *int64 { return &n }
+
+// streaming is a connector that is well.
+func streaming() told {
+	began, heard, growth := time.Now().Add(-time.Hour), 0.1, 2048.0
+	left := 3600.0
+	return told{
+		Status: connector.Status{
+			State: connector.State{Name: connector.Streaming, Since: began}, Ready: true, ReadyReason: "streaming", Slot: "orders", Publication: "orders",
+			Server: connector.Server{SystemID: "7", Timeline: 1, Database: "shop", Version: "17.2"}, ConfirmedLSN: "0/16B3748", ReceivedLSN: "0/16B3750",
+			HeardSecondsAgo: &heard, Window: connector.Window{Records: 12, Bytes: 4096, MaxRecords: 100_000, MaxBytes: 32 << 20}, Waits: []connector.Wait{},
+			Counts: connector.Counts{Published: 1_234_567}, Topics: []telemetry.TopicCount{{Topic: "order.events", Published: 1_234_000}, {Topic: "payment.events", Published: 567}},
+			Aside: []connector.SetAside{},
+		},
+		ReplicationSlot: &slotmonitor.Slot{
+			Name: "orders", Database: "shop", Plugin: "pgoutput", Active: true, PID: 77, WALStatus: "reserved", RestartLSN: "0/16B0000", ConfirmedFlushLSN: "0/16B3748",
+			RetainedBytes: 48 << 20, UnconfirmedBytes: 1 << 20, LimitBytes: size(64 << 20), SafeBytes: size(16 << 20), GrowthPerSecond: &growth, SecondsToLimit: &left, SampledAt: time.Now(),
+		},
+		Cause: slotmonitor.Cause{Code: "idle", Sentence: "There is nothing to send: all that was committed is confirmed."}, Alerts: []alert{},
+	}
+}
+
+// states are what the page must be able to show, with words that must be on it.
+func states() map[string]struct {
+	status any
+	relay  bool
+	words  []string
+} {
+	since := time.Now().Add(-90 * time.Second)
+	cause := func(code, sentence, object, next string) slotmonitor.Cause {
+		return slotmonitor.Cause{Code: code, Sentence: sentence, Object: object, Next: next, Since: &since}
+	}
+	fires := func(rule string, level slotmonitor.Level, sentence string) alert {
+		return alert{slotmonitor.FiringAlert{Alert: slotmonitor.Alert{Rule: rule, Level: level, Sentence: sentence}, Since: since}, "https://example.org/runbook#" + rule}
+	}
+	type state = struct {
+		status any
+		relay  bool
+		words  []string
+	}
+	stuck := streaming()
+	stuck.Ready, stuck.ReadyReason = false, "Kafka has not acknowledged the oldest event for 90s"
+	stuck.Waits = []connector.Wait{{Kind: "broker_unreachable", Object: "broker b:9092", Reason: "connection refused", Next: "Start it.", Since: since},
+		{Kind: "topic_missing", Object: `topic "refund.events"`, Reason: "it does not exist", Next: "Create it.", Since: since}}
+	stuck.Cause = cause("broker_unreachable", "broker b:9092: connection refused.", "broker b:9092", "Start it.")
+	stuck.Alerts = []alert{fires("events_unconfirmed", slotmonitor.Warn, "A transaction that was committed 1m30s ago is not confirmed.")}
+	stuck.OldestUnconfirmedSeconds = 90
+
+	halted := streaming()
+	halted.State = connector.State{Name: connector.Halted, Since: since}
+	halted.Ready, halted.ReadyReason = false, "halted at event e-1"
+	halted.Halted = &connector.HaltedRow{EventID: "e-1", LSN: "0/ABCD", Message: "headers are no object", Next: "SELECT 1;\n-- and then", Since: since}
+	halted.Cause = cause("bad_row", "Halted at event e-1, LSN 0/ABCD: headers are no object.", "event e-1", "SELECT 1;\n-- and then")
+	halted.Alerts = []alert{fires("row_halted", slotmonitor.Critical, "The relay stands still in front of event e-1.")}
+
+	standby := streaming()
+	standby.State = connector.State{Name: connector.Standby, Reason: "held by pid 5", Since: since}
+	standby.Ready, standby.ConfirmedLSN, standby.ReceivedLSN, standby.HeardSecondsAgo = false, "", "", nil
+	standby.Server = connector.Server{}
+	standby.Cause = cause("standby", "The slot is held by pid 5.", `slot "orders"`, "")
+
+	blind := streaming() // the role may not look, or the server is away
+	blind.ReplicationSlot = nil
+	blind.Waits = []connector.Wait{{Kind: "postgres_unreachable", Object: `slot "orders"`, Reason: "permission denied for function", Next: "Grant it.", Since: since}}
+	blind.Cause = cause("postgres_unreachable", "slot \"orders\": permission denied for function.", `slot "orders"`, "Grant it.")
+
+	fresh := told{Status: connector.Status{State: connector.State{Name: connector.Starting, Reason: "looking at publication and slot", Since: time.Now()}, ReadyReason: "starting",
+		Slot: "orders", Publication: "orders", Waits: []connector.Wait{}, Topics: []telemetry.TopicCount{}, Aside: []connector.SetAside{}, Window: connector.Window{MaxRecords: 1, MaxBytes: 1}},
+		Cause: slotmonitor.Cause{Code: "not_streaming", Sentence: "The stream from Postgres is being opened."}, Alerts: []alert{}}
+
+	letters := streaming()
+	letters.Aside = []connector.SetAside{{EventID: "2f1a", Action: connector.DeadLetter, Reason: "bad_headers", LSN: "0/1", At: since}, {EventID: "", Action: connector.Skip, Reason: "too_large", Topic: "order.events", LSN: "0/2", At: since}}
+	letters.Counts.DeadLettered = 1
+
+	worst := *streaming().ReplicationSlot
+	worst.Name, worst.Active, worst.Level, worst.WALStatus = "debezium", false, slotmonitor.Critical, "unreserved"
+	worst.Cause = cause("no_consumer", "Nobody has read the slot since yesterday.", `slot "debezium"`, "SELECT pg_drop_replication_slot('debezium');")
+	well := *streaming().ReplicationSlot
+	well.LimitBytes, well.SafeBytes, well.SecondsToLimit, well.GrowthPerSecond = nil, nil, nil, nil
+	well.Cause = slotmonitor.Cause{Code: "idle", Sentence: "Nothing waits."}
+
+	return map[string]state{
+		"streaming": {streaming(), true, []string{"Streaming", "Keeping up", "1,234,567 since the process started", "of 64 MiB that the server keeps at most", "It grows by 2 KiB/s: it reaches the limit in 1 h", "12 of 100,000 records", "order.events", "1,234,000", "No alert fires", "PostgreSQL 17.2", "v1.2.3"}},
+		"stuck":     {stuck, true, []string{"Waiting", "broker b:9092: connection refused.", "What to do", "Start it.", "Also waits for topic \"refund.events\": it does not exist Create it.", "events_unconfirmed", "Runbook", "90 s", "broker_unreachable"}},
+		"halted":    {halted, true, []string{"Halted", "headers are no object", "e-1", "0/ABCD", "SELECT 1;", "row_halted", "Critical"}},
+		"standby":   {standby, true, []string{"Standby", "The slot is held by pid 5."}},
+		"blind":     {blind, true, []string{"not known", "permission denied for function"}},
+		"fresh":     {fresh, true, []string{"Starting", "The stream from Postgres is being opened.", "Nothing has been published", "The server has not been asked about the slot yet."}},
+		"letters":   {letters, true, []string{"2f1a", "bad headers, dead letter", "LSN 0/1", "(no id)", "too large, skipped", "1 dead-lettered, 0 skipped"}},
+		"monitor":   {slots{Slots: []slotmonitor.Slot{worst, well}, Alerts: []alert{fires("slot_inactive", slotmonitor.Critical, "Nobody.")}}, false, []string{"Critical", "Slot debezium: Nobody has read the slot since yesterday.", "pg_drop_replication_slot", "reader: pid 77", "reader: nobody", "The server sets no limit", "Nothing waits."}},
+		"no slots":  {slots{Slots: []slotmonitor.Slot{}}, false, []string{"Watching", "There is no logical replication slot to watch."}},
+		"no server": {slots{Slots: []slotmonitor.Slot{well}, Error: "connection refused"}, false, []string{"No answer", "Postgres does not answer: connection refused"}},
+	}
+}
+
+//go:embed testdata/audit.js
+var audit string
+
+func requireClean(t *testing.T, p *process, tab *browser.Tab) {
+	t.Helper()
+	require.Empty(t, tab.Problems())
+	for _, url := range tab.Requests() {
+		require.True(t, strings.HasPrefix(url, p.URL+"/"), "it asks %s", url)
+	}
+}
+
+// Every state, as a desktop and a phone show it, in light and dark: the words are there, nothing must be scrolled sideways, all
+// text can be read, and everything has a name for who cannot see it.
+func TestThePageInEveryState(t *testing.T) {
+	b := browser.Start(t)
+	for name, state := range states() {
+		t.Run(name, func(t *testing.T) {
+			p := start(t, state.relay, state.status)
+			tab := b.Open(t, p.URL, browser.Look{})
+			tab.Await(10*time.Second, `document.querySelector('#fresh').classList.contains('live')`)
+			for _, w := range state.words {
+				tab.Await(10*time.Second, fmt.Sprintf(`document.body.innerText.includes(%q)`, w))
+			}
+			for _, look := range []browser.Look{{}, {Dark: true}, {Width: 360, Height: 740, Phone: true}, {Width: 360, Height: 740, Phone: true, Dark: true}} {
+				tab.Show(look)
+				require.Empty(t, browser.Eval[[]string](tab, audit), "%+v", look)
+			}
+			requireClean(t, p, tab)
+		})
+	}
+}
+
+// Whatever a row or a server calls something is text.
+func TestHostileNamesAreText(t *testing.T) {
+	const hostile = `<img src=x onerror="alert(document.domain)">'"&lt;script>alert(1)</script>`
+	b := browser.Start(t)
+	for name, state := range states() {
+		if name == "no slots" {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			body, err := json.Marshal(state.status)
+			require.NoError(t, err)
+			var status any
+			require.NoError(t, json.Unmarshal(body, &status))
+			p := start(t, state.relay, poisoned(status, hostile))
+			for _, look := range []browser.Look{{}, {Width: 360, Height: 740, Phone: true}} {
+				tab := b.Open(t, p.URL, look)
+				tab.Await(10*time.Second, `document.querySelector('#fresh').classList.contains('live')`)
+				tab.Await(10*time.Second, fmt.Sprintf(`document.querySelector('main').textContent.includes(%q)`, hostile))
+				require.Zero(t, browser.Eval[int](tab, `document.querySelectorAll('img[src="x"], body script').length`))
+				require.Empty(t, browser.Eval[[]string](tab, audit))
+				requireClean(t, p, tab)
+			}
+		})
+	}
+}
+
+// poisoned puts the text behind every string but those that the page compares.
+func poisoned(v any, hostile string) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for k, inner := range v {
+			switch {
+			case k == "since" || k == "at" || k == "sampled_at" || k == "level" || k == "runbook":
+			case k == "name" && v["since"] != nil: // of a state
+			case k == "code" || k == "kind" || k == "wal_status":
+			default:
+				v[k] = poisoned(inner, hostile)
+			}
+		}
+	case []any:
+		for i := range v {
+			v[i] = poisoned(v[i], hostile)
+		}
+	case string:
+		return v + hostile
+	}
+	return v
+}
+
+func TestChartsShowTheFiguresAndSayThem(t *testing.T) {
+	p := start(t, true, streaming())
+	tab := browser.Start(t).Open(t, p.URL, browser.Look{})
+	tab.Await(15*time.Second, `document.querySelector('#chart-rate .plot')?.ariaLabel?.match(/events per second (9\d|1\d\d)(\.\d+)?\/s, between/)`)
+	tab.Await(5*time.Second, `document.querySelector('#chart-latency .plot').ariaLabel.includes('p99 9.82 ms')`)
+	tab.Await(5*time.Second, `document.querySelector('#chart-wal .plot').ariaLabel.includes('retained 48 MiB')`)
+	for _, id := range []string{"rate", "latency", "wal", "window", "oldest"} {
+		// Lines are where there is colour.
+		tab.Await(20*time.Second, fmt.Sprintf(`(() => {
+			const c = document.querySelector('#chart-%s canvas');
+			const copy = new OffscreenCanvas(c.width, c.height).getContext('2d', {willReadFrequently: true});
+			copy.drawImage(c, 0, 0);
+			const d = copy.getImageData(0, 0, c.width, c.height).data;
+			let n = 0;
+			for (let i = 0; i < d.length; i += 4) if (d[i + 3] > 200 && Math.max(d[i], d[i + 1], d[i + 2]) - Math.min(d[i], d[i + 1], d[i + 2]) > 90) n++;
+			return n > 20;
+		})()`, id))
+	}
+	requireClean(t, p, tab)
+}
+
+func TestAProcessThatDoesNotAnswerIsSaidLoudly(t *testing.T) {
+	p := start(t, true, streaming())
+	tab := browser.Start(t).Open(t, p.URL, browser.Look{})
+	tab.Await(10*time.Second, `document.querySelector('#fresh').classList.contains('live')`)
+	p.away.Store(true)
+	tab.Await(10*time.Second, `!document.querySelector('#stale').hidden && document.body.classList.contains('old')`)
+	require.Regexp(t, `No answer for \d+ s\. The process does not answer: what you see is from \d\d:\d\d:\d\d\.`, tab.Text("#stale"))
+	require.Equal(t, "No answer", tab.Text("#fresh-text"))
+	p.away.Store(false)
+	tab.Await(10*time.Second, `document.querySelector('#stale').hidden && !document.body.classList.contains('old')`)
+}
+
+func TestAHiddenTabAsksNothing(t *testing.T) {
+	p := start(t, true, streaming())
+	tab := browser.Start(t).Open(t, p.URL, browser.Look{})
+	tab.Await(10*time.Second, `document.querySelector('#fresh').classList.contains('live')`)
+	hide := func(on bool) {
+		browser.Eval[bool](tab, fmt.Sprintf(`Object.defineProperty(document, 'hidden', {value: %v, configurable: true}), document.dispatchEvent(new Event('visibilitychange'))`, on))
+	}
+	hide(true)
+	time.Sleep(1500 * time.Millisecond) // what was under way
+	asked := p.asked.Load()
+	time.Sleep(4 * time.Second)
+	require.Equal(t, asked, p.asked.Load())
+	hide(false)
+	tab.Await(5*time.Second, `document.querySelector('#stale').hidden && document.querySelector('#fresh').classList.contains('live')`)
+	require.Eventually(t, func() bool { return p.asked.Load() > asked+1 }, 10*time.Second, 50*time.Millisecond)
+	require.True(t, browser.Eval[bool](tab, `document.querySelector('#stale').hidden`))
+}
+
+// What is read aloud: another cause, once, and not each second in which its figures change.
+func TestACauseIsAnnouncedOnce(t *testing.T) {
+	st := states()["stuck"].status.(told)
+	p := start(t, true, st)
+	tab := browser.Start(t).Open(t, p.URL, browser.Look{})
+	tab.Await(10*time.Second, `document.querySelector('#announce').textContent.includes('connection refused')`)
+	browser.Eval[bool](tab, `window.said = 0, new MutationObserver(() => window.said++).observe(document.querySelector('#announce'), {childList: true, characterData: true, subtree: true}), true`)
+	st.Cause.Sentence = "broker b:9092: connection refused, again."
+	p.say(st)
+	tab.Await(10*time.Second, `document.querySelector('#cause-sentence').textContent.includes('again')`)
+	require.Zero(t, browser.Eval[int](tab, `window.said`))
+	p.say(states()["halted"].status)
+	tab.Await(10*time.Second, `document.querySelector('#announce').textContent.includes('Halted')`)
+	require.Equal(t, 1, browser.Eval[int](tab, `window.said`))
+}
+
+func TestTheRemedyIsCopiedWithTheKeyboard(t *testing.T) {
+	p := start(t, true, states()["halted"].status)
+	tab := browser.Start(t).Open(t, p.URL, browser.Look{})
+	tab.Await(10*time.Second, `!document.querySelector('#remedy').hidden`)
+	for range 3 {
+		tab.Do(chromedp.KeyEvent("\t"))
+		if browser.Eval[string](tab, `document.activeElement.id`) == "copy" {
+			break
+		}
+	}
+	require.Equal(t, "copy", browser.Eval[string](tab, `document.activeElement.id`))
+	tab.Do(chromedp.KeyEvent("\r"))
+	tab.Await(5*time.Second, `/Copied|Selected/.test(document.querySelector('#copy').textContent)`)
+	require.Equal(t, "copy", browser.Eval[string](tab, `document.activeElement.id`), "the focus stays while the page is written anew")
+	time.Sleep(2500 * time.Millisecond)
+	require.Equal(t, "copy", browser.Eval[string](tab, `document.activeElement.id`))
+}
