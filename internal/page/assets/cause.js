@@ -1,7 +1,7 @@
 // The first thing on the page: what is the matter, since when, and what to do about it.
 
 import { attr, byId, list, make, show, terms, text } from './dom.js';
-import { clock, count, span } from './format.js';
+import { clock, count, isCode, span } from './format.js';
 
 const fine = ['idle', 'streaming', 'catching_up'];
 const states = {
@@ -73,7 +73,7 @@ export function showHead(head) {
   show(byId('remedy'), Boolean(cause.next));
   const remedy = byId('remedy-text');
   text(remedy, cause.next ?? '');
-  remedy.classList.toggle('code', /^(SELECT|ALTER|CREATE|GRANT|DROP|DELETE|INSERT|UPDATE|cdc-outbox|kafka-)/m.test(cause.next ?? ''));
+  remedy.classList.toggle('code', isCode(cause.next ?? ''));
   const waits = byId('waits');
   show(waits, head.others.length > 0);
   list(waits, head.others, (w) => w.kind + ' ' + w.object, () => make('li'), (el, w) => text(el, `Also waits for ${w.object}: ${w.reason}${w.next ? ' ' + w.next : ''}`));

@@ -83,7 +83,7 @@ export class Chart {
     const { columns } = this.series;
     const at = this.hovered ?? columns[0].length - 1;
     const shown = this.spec.lines.map((line, i) => {
-      const v = this.hovered === null ? this.series.last(line.name, 60) : columns[i + 1][at];
+      const v = this.hovered === null ? this.series.last(line.name, 10) : columns[i + 1][at];
       return v == null ? '–' : line.format(v);
     });
     shown.forEach((s, i) => text(this.legend[i], s));

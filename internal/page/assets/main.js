@@ -63,7 +63,7 @@ function update(answer) {
 function span15(series, history) {
   const [times] = series.columns;
   const age = times.length ? history.now / 1000 - times[0] : 0;
-  return `Last ${span(Math.max(60, Math.min(age, history.keeps_ms / 1000)) + 0.5)}`;
+  return `Last ${span(Math.max(60, Math.min(age, history.keeps_ms / 1000)))}`;
 }
 
 function subject(status) {

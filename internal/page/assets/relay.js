@@ -44,9 +44,11 @@ export class Relay {
     text(this.rate.note, `${count(status.counts.published)} since the process started.`);
     this.rate.draw(of('rate'), now);
 
-    const p99 = relay.last('p99', 60);
+    const p99 = relay.last('p99', 10);
+    const before = relay.last('p99');
     text(this.latency.value, p99 === null ? '–' : seconds(p99));
-    text(this.latency.unit, p99 === null ? 'nothing was acknowledged in the last minute' : 'at the 99th percentile');
+    text(this.latency.unit, p99 !== null ? 'at the 99th percentile'
+      : before === null ? 'nothing was acknowledged yet' : `nothing was acknowledged in the last 10 s; before, ${seconds(before)}`);
     text(this.latency.note, 'Of the transactions whose last event was acknowledged in each second.');
     this.latency.draw(of('p99', 'p50'), now);
 

@@ -3,7 +3,7 @@
 
 import { Chart } from './charts.js';
 import { show, text, attr, make } from './dom.js';
-import { bytes, percent, span } from './format.js';
+import { bytes, isCode, percent, span } from './format.js';
 
 // room is how far ahead a forecast is drawn, as a part of the time that is shown.
 const room = 0.15;
@@ -114,6 +114,7 @@ export class SlotCard {
     text(this.why, slot.cause.sentence);
     show(this.next, Boolean(slot.cause.next));
     text(this.next, slot.cause.next ?? '');
+    this.next.classList.toggle('code', isCode(slot.cause.next ?? ''));
   }
 
   // unknown says why there is nothing to show.
