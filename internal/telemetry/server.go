@@ -18,12 +18,12 @@ import (
 // shutdownGrace is how long answers under way may take once the process is asked to stop.
 const shutdownGrace = 2 * time.Second
 
-// Handlers is what the server shows. All fields are required; the functions are called from many goroutines.
+// Handlers is what the server shows. All fields but Page are required; the functions are called from many goroutines.
 type Handlers struct {
 	Metrics prometheus.Gatherer
 	Ready   func() (ok bool, why string) // why is one sentence, also when ok
 	Status  func() any                   // marshalled as JSON
-	Page    http.Handler                 // answers what the others don't; it may set a Content-Security-Policy of its own
+	Page    http.Handler                 // answers what the others don't, and may set a Content-Security-Policy of its own; nil: there is none
 }
 
 // Server is a bound HTTP server that does not answer yet.
@@ -109,7 +109,13 @@ func NewHandler(h Handlers) http.Handler {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(append(body, '\n')) // an error means that the reader went away
 	})
-	mux.Handle("GET /", h.Page)
+	if h.Page != nil {
+		mux.Handle("GET /", h.Page)
+		return secure(mux)
+	}
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		text(w, http.StatusOK, "cdc-outbox: /status, /readyz, /healthz, /metrics")
+	})
 	return secure(mux)
 }
 

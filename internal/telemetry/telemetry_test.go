@@ -154,6 +154,9 @@ func handlers(ok bool, why string) Handlers {
 
 func TestEndpoints(t *testing.T) {
 	ready, waiting := NewHandler(handlers(true, "streaming")), NewHandler(handlers(false, "waiting for topic orders.events"))
+	none := handlers(true, "streaming")
+	none.Page = nil
+	pageless := NewHandler(none)
 	for _, tc := range []struct {
 		method, path string
 		h            http.Handler
@@ -167,6 +170,8 @@ func TestEndpoints(t *testing.T) {
 		{"GET", "/status", ready, 200, "application/json", "{\n  \"state\": \"streaming\"\n}\n"},
 		{"GET", "/metrics", ready, 200, "text/plain", "cdc_outbox_build_info{"},
 		{"GET", "/", ready, 200, "", ""},
+		{"GET", "/", pageless, 200, "text/plain", "/status"},
+		{"GET", "/nothing", pageless, 404, "text/plain", "404"},
 		{"GET", "/nothing", ready, 404, "text/plain; charset=utf-8", "404"},
 		{"POST", "/status", ready, 405, "text/plain; charset=utf-8", "Method"},
 		{"HEAD", "/healthz", ready, 200, "text/plain; charset=utf-8", ""},
