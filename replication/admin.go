@@ -34,6 +34,8 @@ type AdminConfig struct {
 	TableHint string
 	// SetupNever says that the connector creates nothing by itself, so that Preflight fails where there is nothing yet.
 	SetupNever bool
+	// Retained are the slot monitor's thresholds, which Preflight names.
+	Retained Retained
 	// Role is given what the connector needs and nothing more; Setup creates it when it is missing (without a
 	// password). Empty: no grants.
 	Role string

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/cloud"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 )
 
@@ -32,19 +33,24 @@ func checkServer(cfg AdminConfig, st setupState) []preflight.Finding {
 	} else {
 		out = append(out, okFinding("server version", "PostgreSQL "+s.VersionText+"."))
 	}
+	if s.Service != cloud.Plain {
+		f := okFinding("service", "The server is "+s.Service.Name()+": "+s.Service.Page()+".")
+		f.Code = codeService
+		out = append(out, f)
+	}
 	if s.WALLevel != "logical" {
 		out = append(out, preflight.Finding{
-			Level: preflight.Fail, Subject: "wal_level", Found: fmt.Sprintf("wal_level is %s.", s.WALLevel),
+			Level: preflight.Fail, Code: codeWALLevel, Subject: "wal_level", Found: fmt.Sprintf("wal_level is %s.", s.WALLevel),
 			Why:    "Without logical the WAL holds too little to read rows from it; rows written before the change can never be read.",
-			Remedy: "ALTER SYSTEM SET wal_level = 'logical';\n-- then restart the server (managed services: the parameter rds.logical_replication or cloudsql.logical_decoding)",
+			Remedy: s.Service.With(s.Service.LogicalDecoding()),
 		})
 	} else {
 		out = append(out, okFinding("wal_level", "wal_level is logical."))
 	}
 	if !s.MayReplicate {
 		out = append(out, preflight.Finding{
-			Level: preflight.Fail, Subject: fmt.Sprintf("role %q", s.User), Found: "The role has no right to replicate.",
-			Why: "Postgres lets only such roles create and read slots.", Remedy: replicationGrant(s),
+			Level: preflight.Fail, Code: codeRole, Subject: fmt.Sprintf("role %q", s.User), Found: "The role has no right to replicate.",
+			Why: "Postgres lets only such roles create and read slots.", Remedy: s.Service.With(replicationGrant(s)),
 		})
 	} else {
 		out = append(out, okFinding(fmt.Sprintf("role %q", s.User), "The role may replicate."))
@@ -66,10 +72,7 @@ func checkServer(cfg AdminConfig, st setupState) []preflight.Finding {
 }
 
 func replicationGrant(s serverInfo) string {
-	if s.RDS {
-		return fmt.Sprintf("GRANT rds_replication TO %s;", QuoteIdentifier(s.User))
-	}
-	return fmt.Sprintf("ALTER ROLE %s REPLICATION;", QuoteIdentifier(s.User))
+	return s.Service.Replication(s.User, QuoteIdentifier(s.User))
 }
 
 // checkTables looks at each outbox table and at the columns an event is made of.

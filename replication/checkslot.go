@@ -131,7 +131,8 @@ func checkSlot(cfg AdminConfig, st setupState) []preflight.Finding {
 	if s.WALStatus == WALUnreserved {
 		out = append(out, preflight.Finding{
 			Level: preflight.Warn, Subject: subject, Found: "Its wal_status is unreserved: it keeps more WAL than max_slot_wal_keep_size allows.",
-			Why: "The next checkpoint may remove WAL it needs, and the slot is lost then.", Remedy: "ALTER SYSTEM SET max_slot_wal_keep_size = -1;\nSELECT pg_reload_conf();\n-- until it has caught up",
+			Why:    "The next checkpoint may remove WAL it needs, and the slot is lost then.",
+			Remedy: st.Server.Service.With(st.Server.Service.LimitWAL(-1)) + "\n-- until it has caught up",
 		})
 	}
 	if cfg.Failover && !s.Failover && st.Server.Version >= 170000 {

@@ -81,7 +81,7 @@ func nextLogin(*Config) string {
 func nextReplicationRole(c *Config) string {
 	if dsn, err := c.DSN(); err == nil {
 		if parsed, err := pgx.ParseConfig(dsn); err == nil {
-			return replicationGrant(serverInfo{User: parsed.User})
+			return replicationGrant(serverInfo{User: parsed.User}) + "\n-- on a managed service it may go another way: `cdc-outbox check` knows"
 		}
 	}
 	return "Give the role in postgres.dsn the attribute REPLICATION."

@@ -133,7 +133,7 @@ func planGrants(cfg AdminConfig, st setupState) []Step {
 	}
 	replicates := r.MayReplicate
 	switch {
-	case !r.Exists && st.Server.RDS:
+	case !r.Exists && st.Server.Service.GrantsReplication():
 		add(`The connector's role; give it a password in psql with \password.`, "CREATE ROLE %s LOGIN", role)
 	case !r.Exists:
 		add(`The connector's role; give it a password in psql with \password.`, "CREATE ROLE %s LOGIN REPLICATION", role)
@@ -141,8 +141,8 @@ func planGrants(cfg AdminConfig, st setupState) []Step {
 	case !r.MayLogIn:
 		add("The connector logs in with it.", "ALTER ROLE %s LOGIN", role)
 	}
-	if !replicates && st.Server.RDS {
-		add("Reading a slot takes this membership on Amazon RDS.", "GRANT rds_replication TO %s", role)
+	if !replicates && st.Server.Service.GrantsReplication() {
+		add("Reading a slot takes this membership on Amazon RDS and Aurora.", "GRANT rds_replication TO %s", role)
 	} else if !replicates {
 		add("Reading a slot takes this attribute.", "ALTER ROLE %s REPLICATION", role)
 	}

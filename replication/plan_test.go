@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/cloud"
 )
 
 func planConfig() AdminConfig {
@@ -55,7 +57,10 @@ func TestPlanSetupListsWhatIsMissing(t *testing.T) {
 func TestPlanGrants(t *testing.T) {
 	plan := func(r roleInfo, rds bool) string {
 		cfg, st := planConfig(), planState()
-		cfg.Role, st.Role, st.Server.RDS = "r", r, rds
+		cfg.Role, st.Role = "r", r
+		if rds {
+			st.Server.Service = cloud.RDS
+		}
 		return stepsSQL(planGrants(cfg, st))
 	}
 	has := roleInfo{Name: "r", Exists: true, MayLogIn: true, MayReplicate: true, MayConnect: true,

@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/cloud"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 )
 
@@ -90,6 +91,14 @@ func (w way) byName() string {
 		return azurePool
 	}
 	return ""
+}
+
+// onService marks the ways that lead through what a service has in front of every server.
+func onService(ways []way, s cloud.Service) []way {
+	for i, w := range ways {
+		ways[i].Transit = s.Proxied() && w.replicates() && w.name() == ""
+	}
+	return ways
 }
 
 // name is who stands in between, empty where nothing says.

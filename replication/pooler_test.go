@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/cloud"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 	"github.com/cdc-outbox/cdc-outbox/internal/testkit/pooler"
@@ -246,4 +247,17 @@ func TestPgBouncer(t *testing.T) {
 			require.Equal(t, preflight.Fail, findings[0].Level)
 		})
 	}
+}
+
+// TestAServicesOwnProxy: Neon's direct address answers with pids of its proxy's, too.
+func TestAServicesOwnProxy(t *testing.T) {
+	w := way{Host: "ep-a-1.eu-central-1.aws.neon.tech", Port: 5432, KeyPID: 9, BackendPID: 7, Tried: true}
+	judge := func(w way, s cloud.Service) preflight.Finding { return wayFindings(onService([]way{w}, s))[0] }
+	require.Equal(t, preflight.OK, judge(w, cloud.Neon).Level)
+	require.Equal(t, "unknown_proxy", judge(w, cloud.Plain).Code)
+	require.Equal(t, "unknown_proxy", judge(w, cloud.RDS).Code)
+	w.Host = "ep-a-1-pooler.eu-central-1.aws.neon.tech"
+	require.Equal(t, "pooler_passes", judge(w, cloud.Neon).Code)
+	w.Lost = []string{"bytea_output"}
+	require.Equal(t, preflight.Fail, judge(w, cloud.Neon).Level)
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -19,7 +21,8 @@ const longOpen = 5 * time.Minute
 // looking is a finding as well. No finding holds the DSN.
 func Preflight(ctx context.Context, dsn string, cfg AdminConfig) []preflight.Finding {
 	cfg = cfg.withDefaults()
-	out := wayFindings(examine(ctx, dsn, cfg))
+	ways := examine(ctx, dsn, cfg)
+	var out []preflight.Finding
 	err := withAdminConn(ctx, dsn, cfg, func(conn *pgx.Conn) error {
 		st, err := readSetupState(ctx, conn, cfg)
 		if err != nil {
@@ -29,14 +32,20 @@ func Preflight(ctx context.Context, dsn string, cfg AdminConfig) []preflight.Fin
 		if err != nil {
 			return adminQueryFault("open transactions", err)
 		}
+		if st.Server.SlotWALKeepMB >= 0 && !st.Server.InRecovery {
+			st.Server.WAL = lookupRate(ctx, conn)
+		}
+		ways = onService(ways, st.Server.Service)
+		// Whoever was given a replication connection may replicate, however the service grants it.
+		st.Server.MayReplicate = st.Server.MayReplicate || slices.ContainsFunc(ways, way.replicates)
 		reader := slotReader(ctx, conn, st.Slot.ActivePID)
-		out = append(preflightFindings(cfg, st, open, reader), out...)
+		out = preflightFindings(cfg, st, open, reader)
 		return nil
 	})
 	if err != nil {
 		out = append(out, preflightFailure(err))
 	}
-	return out
+	return append(out, wayFindings(ways)...)
 }
 
 func preflightFailure(err error) preflight.Finding {
@@ -76,8 +85,9 @@ func preflightFindings(cfg AdminConfig, st setupState, open []openTransaction, r
 		out = append(out, checkReader(cfg, st, reader)...)
 	}
 	out = append(out, checkMemory(cfg, st)...)
-	out = append(out, checkWALLimit(st))
+	out = append(out, checkWALLimit(cfg, st))
 	out = append(out, checkIdleTimeout(st)...)
+	out = append(out, checkSenderTimeout(st)...)
 	return append(out, checkOpenTransactions(st, open)...)
 }
 
@@ -122,10 +132,10 @@ func checkSlotRoom(st setupState) []preflight.Finding {
 		return []preflight.Finding{okFinding("max_replication_slots", fmt.Sprintf("%d of %d slots are in use.", s.UsedSlots, s.MaxSlots))}
 	}
 	return []preflight.Finding{{
-		Level: preflight.Fail, Subject: "max_replication_slots", Found: fmt.Sprintf("All %d slots are in use.", s.MaxSlots),
+		Level: preflight.Fail, Code: codeNoSlot, Subject: "max_replication_slots", Found: fmt.Sprintf("All %d slots are in use.", s.MaxSlots),
 		Why: "The connector needs one of its own.",
-		Remedy: fmt.Sprintf("ALTER SYSTEM SET max_replication_slots = %d;\n-- then restart the server; or drop a slot nobody reads:\nSELECT slot_name, active FROM pg_replication_slots;",
-			s.MaxSlots+5),
+		Remedy: "-- drop a slot that nobody reads:\nSELECT slot_name, active FROM pg_replication_slots;\n-- or have more of them:\n" +
+			s.Service.With(s.Service.Set("max_replication_slots", strconv.Itoa(s.MaxSlots+5), true)),
 	}}
 }
 
@@ -135,9 +145,9 @@ func checkSenderRoom(st setupState) []preflight.Finding {
 		return []preflight.Finding{okFinding("max_wal_senders", fmt.Sprintf("%d of %d WAL senders are in use.", s.UsedSenders, s.MaxSenders))}
 	}
 	return []preflight.Finding{{
-		Level: preflight.Fail, Subject: "max_wal_senders", Found: fmt.Sprintf("All %d WAL senders are in use.", s.MaxSenders),
+		Level: preflight.Fail, Code: codeNoSender, Subject: "max_wal_senders", Found: fmt.Sprintf("All %d WAL senders are in use.", s.MaxSenders),
 		Why:    "The stream is served by one.",
-		Remedy: fmt.Sprintf("ALTER SYSTEM SET max_wal_senders = %d;\n-- then restart the server", s.MaxSenders+5),
+		Remedy: s.Service.With(s.Service.Set("max_wal_senders", strconv.Itoa(s.MaxSenders+5), true)),
 	}}
 }
 
@@ -166,34 +176,6 @@ func checkReader(cfg AdminConfig, st setupState, reader string) []preflight.Find
 		return nil
 	}
 	return []preflight.Finding{okFinding(slotSubject(cfg), fmt.Sprintf("It is being read by %s; a second connector waits until that one ends.", reader))}
-}
-
-func checkWALLimit(st setupState) preflight.Finding {
-	if st.Server.SlotWALKeepMB >= 0 {
-		return okFinding("max_slot_wal_keep_size", fmt.Sprintf("A slot may hold back %d MB of WAL; beyond that it is lost.", st.Server.SlotWALKeepMB))
-	}
-	return preflight.Finding{
-		Level: preflight.Warn, Subject: "max_slot_wal_keep_size", Found: "It is -1: a slot may hold back WAL without limit.",
-		Why:    "While nobody reads the slot, WAL piles up until the disk is full and the whole server stops.",
-		Remedy: "ALTER SYSTEM SET max_slot_wal_keep_size = '50GB';\nSELECT pg_reload_conf();\n-- what the disk can spare: beyond it the slot is lost instead, so watch cdc_outbox_slot_seconds_to_limit",
-	}
-}
-
-// plausibleOutage is how long a connector may well be away: over a long weekend.
-const plausibleOutage = 3 * 24 * time.Hour
-
-// checkIdleTimeout: from 18 on a checkpoint invalidates a slot that nobody has read for longer than this setting, however
-// little WAL it holds back.
-func checkIdleTimeout(st setupState) []preflight.Finding {
-	timeout := time.Duration(st.Server.IdleTimeout) * time.Second
-	if timeout == 0 || timeout >= plausibleOutage {
-		return nil
-	}
-	return []preflight.Finding{{
-		Level: preflight.Warn, Subject: "idle_replication_slot_timeout", Found: fmt.Sprintf("It is %s.", timeout),
-		Why:    "A slot that nobody reads for so long is lost with the next checkpoint, and an outage of the connector may well last longer.",
-		Remedy: "ALTER SYSTEM SET idle_replication_slot_timeout = '7d';  -- or 0: off\nSELECT pg_reload_conf();\n-- max_slot_wal_keep_size bounds what an abandoned slot can do",
-	}}
 }
 
 // checkOpenTransactions warns of transactions that keep every slot's restart_lsn where it is.

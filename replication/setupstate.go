@@ -7,6 +7,8 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/cloud"
 )
 
 // setupState is all that Setup, Ensure and Preflight look at. Reading it and judging it are apart, so that the
@@ -33,13 +35,17 @@ type serverInfo struct {
 	MayReplicate  bool   `json:"may_replicate"`
 	MayCreate     bool   `json:"may_create"` // publications, in this database
 	MaySeeOthers  bool   `json:"may_see_others"`
-	RDS           bool   `json:"rds"` // Amazon RDS: replication is granted by a role, not by an attribute
+	RDSMember     bool   `json:"rds_member"` // of rds_replication, which is what counts on Amazon's services
 	MaxSlots      int    `json:"max_slots"`
 	UsedSlots     int    `json:"used_slots"`
 	MaxSenders    int    `json:"max_senders"`
 	UsedSenders   int    `json:"used_senders"`
 	SlotWALKeepMB int64  `json:"slot_wal_keep_mb"` // -1: no limit
 	IdleTimeout   int64  `json:"idle_timeout"`     // idle_replication_slot_timeout in seconds (18+); 0: off
+	SenderTimeout int64  `json:"sender_timeout"`   // wal_sender_timeout in milliseconds; 0: off
+
+	Service cloud.Service `json:"-"`
+	WAL     walRate       `json:"-"` // read for check only
 }
 
 const serverSQL = `
@@ -47,16 +53,16 @@ SELECT jsonb_build_object(
   'version', current_setting('server_version_num')::int, 'version_text', current_setting('server_version'),
   'database', current_database(), 'user', current_user, 'encoding', current_setting('server_encoding'),
   'in_recovery', pg_is_in_recovery(), 'wal_level', current_setting('wal_level'),
-  'may_replicate', r.rolsuper OR r.rolreplication
-     OR EXISTS (SELECT FROM pg_catalog.pg_roles g WHERE g.rolname = 'rds_replication' AND pg_has_role(g.oid, 'MEMBER')),
+  'may_replicate', r.rolsuper OR r.rolreplication,
+  'rds_member', EXISTS (SELECT FROM pg_catalog.pg_roles g WHERE g.rolname = 'rds_replication' AND pg_has_role(g.oid, 'MEMBER')),
   'may_create', has_database_privilege(current_database(), 'CREATE'),
   'may_see_others', pg_has_role('pg_read_all_stats', 'USAGE'),
-  'rds', EXISTS (SELECT FROM pg_catalog.pg_roles g WHERE g.rolname = 'rds_replication'),
   'max_slots', current_setting('max_replication_slots')::int,
   'used_slots', (SELECT count(*) FROM pg_catalog.pg_replication_slots),
   'max_senders', current_setting('max_wal_senders')::int,
   'used_senders', (SELECT count(*) FROM pg_catalog.pg_stat_activity WHERE backend_type = 'walsender'),
   'slot_wal_keep_mb', (SELECT setting::bigint FROM pg_catalog.pg_settings WHERE name = 'max_slot_wal_keep_size'),
+  'sender_timeout', (SELECT setting::bigint FROM pg_catalog.pg_settings WHERE name = 'wal_sender_timeout'),
   'idle_timeout', (SELECT extract(epoch FROM (setting || coalesce(unit, 's'))::interval)::bigint
                      FROM pg_catalog.pg_settings WHERE name = 'idle_replication_slot_timeout'))::text
   FROM pg_catalog.pg_roles r WHERE r.rolname = current_user`
@@ -70,6 +76,12 @@ func lookupServer(ctx context.Context, q Querier) (serverInfo, error) {
 	if err := json.Unmarshal(row, &s); err != nil {
 		return serverInfo{}, fmt.Errorf("read the server's settings: %w", err)
 	}
+	facts, err := lookupFacts(ctx, q)
+	if err != nil {
+		return serverInfo{}, err
+	}
+	s.Service = cloud.Recognise(facts)
+	s.MayReplicate = s.MayReplicate || s.RDSMember && s.Service.GrantsReplication()
 	return s, nil
 }
 
@@ -85,16 +97,16 @@ type roleInfo struct {
 	Remembering  bool            // may use the table of remembered positions
 }
 
-func lookupRole(ctx context.Context, q Querier, name string, tables []tableInfo) (roleInfo, error) {
+func lookupRole(ctx context.Context, q Querier, name string, service cloud.Service, tables []tableInfo) (roleInfo, error) {
 	r := roleInfo{Name: name, Exists: true, Using: map[string]bool{}, Selecting: map[Table]bool{}}
 	if name == "" {
 		return r, nil
 	}
 	err := q.QueryRow(ctx, `
-		SELECT r.rolcanlogin, r.rolsuper OR r.rolreplication OR EXISTS (SELECT FROM pg_catalog.pg_roles g
+		SELECT r.rolcanlogin, r.rolsuper OR r.rolreplication OR $2::bool AND EXISTS (SELECT FROM pg_catalog.pg_roles g
 		         WHERE g.rolname = 'rds_replication' AND pg_has_role(r.oid, g.oid, 'MEMBER')),
 		       has_database_privilege(r.oid, current_database(), 'CONNECT')
-		  FROM pg_catalog.pg_roles r WHERE r.rolname = $1::text`, name).Scan(&r.MayLogIn, &r.MayReplicate, &r.MayConnect)
+		  FROM pg_catalog.pg_roles r WHERE r.rolname = $1::text`, name, service.GrantsReplication()).Scan(&r.MayLogIn, &r.MayReplicate, &r.MayConnect)
 	if errors.Is(err, pgx.ErrNoRows) {
 		r.Exists = false
 		return r, nil
@@ -131,7 +143,7 @@ func readSetupState(ctx context.Context, q Querier, cfg AdminConfig) (setupState
 		}
 		st.Tables = append(st.Tables, info)
 	}
-	if st.Role, err = lookupRole(ctx, q, cfg.Role, st.Tables); err != nil {
+	if st.Role, err = lookupRole(ctx, q, cfg.Role, st.Server.Service, st.Tables); err != nil {
 		return st, err
 	}
 	if st.Memory, err = lookupMemory(ctx, q, cfg.Memory); err != nil {

@@ -79,6 +79,7 @@ func (a *app) check(ctx context.Context, c *config.Loaded) ([]preflight.Finding,
 		findings = append(findings, polling.Check(ctx, dsn, s)...)
 	} else {
 		admin.SetupNever = c.Postgres.Setup == "never"
+		admin.Retained = replication.Retained{Warn: int64(c.Monitor.WarnRetained), Critical: int64(c.Monitor.CriticalRetained)}
 		findings = append(findings, replication.Preflight(ctx, dsn, admin)...)
 	}
 	topics := topicsInUse(ctx, dsn, c, admin.Tables)

@@ -33,6 +33,10 @@ func TestCheckLooksAtBothSides(t *testing.T) {
 	require.Contains(t, r.stdout, "✓ topics: No row in the outbox names one yet")
 	require.NotContains(t, r.stdout, "\n✓ topic ", "an empty outbox leads to no topic, and the cluster's others are not our business")
 
+	r = invoke(t, env, "check", "--json")
+	require.Contains(t, r.stdout, `"code": "slot_wal_unlimited"`)
+	require.Contains(t, r.stdout, "monitor.warn_retained (1 GiB)")
+
 	db.Exec(t, insertOrder)
 	db.Exec(t, `ALTER TABLE outbox DROP CONSTRAINT outbox_aggregate_type_check`)
 	db.Exec(t, strings.ReplaceAll(insertOrder, "'orders'", "'it''s gone'"))
