@@ -14,14 +14,6 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 )
 
-// RowFilter chooses rows of an outbox table; what is empty chooses nothing out. Since and Until are of the timestamp column,
-// Until excluded.
-type RowFilter struct {
-	AggregateTypes, AggregateIDs, IDs []string
-
-	Since, Until time.Time
-}
-
 // RowKey is a row's place in the order of a scan: the texts of the timestamp and of the id, without the former where it is
 // NULL or not mapped. It can be written down and gone on from.
 type RowKey struct {
@@ -140,6 +132,11 @@ func (r *TableRows) Page(ctx context.Context, after *RowKey, limit int, take fun
 
 func (r *TableRows) read(ctx context.Context, after *RowKey, timed bool, limit int, take func(*Relation, Tuple, RowKey) error) (n int, err error) {
 	sql, args := r.query(after, timed, limit)
+	return r.scan(ctx, sql, args, take)
+}
+
+// scan hands over what a statement returns, in the texts of the log.
+func (r *TableRows) scan(ctx context.Context, sql string, args [][]byte, take func(*Relation, Tuple, RowKey) error) (n int, err error) {
 	// A statement of its own for each read: the server is not asked for the forms of types that only pgx would need.
 	rows := r.conn.PgConn().ExecParams(ctx, sql, args, nil, nil, nil)
 	var rel *Relation
@@ -163,6 +160,35 @@ func (r *TableRows) read(ctx context.Context, after *RowKey, timed bool, limit i
 		err = adminQueryFault("table "+r.table.String(), closed)
 	}
 	return n, err
+}
+
+// IDIsBytes tells whether ids are bytea.
+func (r *TableRows) IDIsBytes() bool { return r.info.castType(r.cfg.Columns.ID) == "bytea" }
+
+// ByID hands over the rows with these ids, in the order of the ids, and whether the filter chooses them. An id that the column's type cannot hold is in no row.
+func (r *TableRows) ByID(ctx context.Context, ids []string, take func(rel *Relation, row Tuple, key RowKey, chosen bool) error) error {
+	typ := r.info.castType(r.cfg.Columns.ID)
+	sql := fmt.Sprintf("SELECT * FROM %s WHERE %s = ANY ($1::text[]::%s[]) ORDER BY array_position($1::text[]::%[3]s[], %[2]s)", r.table.SQL(), QuoteIdentifier(r.cfg.Columns.ID), typ)
+	n, err := r.scan(ctx, sql, [][]byte{[]byte(arrayLiteral(ids))}, func(rel *Relation, row Tuple, key RowKey) error {
+		ok, err := r.filter.Match(r.cfg.Columns, rel, row)
+		if err != nil {
+			return err
+		}
+		return take(rel, row, key, ok)
+	})
+	// A topic may have records of others, with ids of their own form (class 22: data exception).
+	if err != nil && n == 0 && strings.HasPrefix(adminSQLState(err), "22") {
+		if len(ids) == 1 {
+			return nil
+		}
+		for i := range ids {
+			if err := r.ByID(ctx, ids[i:i+1], take); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return err
 }
 
 func (r *TableRows) query(after *RowKey, timed bool, limit int) (sql string, args [][]byte) {

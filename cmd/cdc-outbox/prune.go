@@ -129,6 +129,9 @@ func (a *app) prune(ctx context.Context, c *config.Loaded, o *pruneOptions) erro
 	if err != nil {
 		return err
 	}
+	if err := needTables(s, "prune"); err != nil {
+		return err
+	}
 	run, report := newRunID(), []*pruned{}
 	for _, t := range s.admin.Tables {
 		p := &pruning{o: o, run: run, table: t, source: t, progress: a.stderr, published: published, pruned: pruned{Table: t.String(), Files: []archive.Manifest{}}}

@@ -51,7 +51,7 @@ func (p *pruning) doPartitions(ctx context.Context, s slotChange) error {
 		return err
 	}
 	defer rows.Close()
-	h, err := rows.TakeHorizon(ctx, p.o.age)
+	h, err := p.horizon(ctx, rows)
 	if err != nil {
 		return err
 	}
@@ -61,9 +61,11 @@ func (p *pruning) doPartitions(ctx context.Context, s slotChange) error {
 	if err != nil || p.o.dryRun || !slices.ContainsFunc(list, func(q *replication.Partition) bool { return q.Keep == "" }) {
 		return errors.Join(err, p.refusal())
 	}
-	fmt.Fprintf(p.progress, "%s: waiting until the slot has confirmed %s\n", p.table, h.LSN)
-	if err := rows.AwaitConfirmed(ctx, h, p.o.trustSlot, p.o.wait); err != nil {
-		return err
+	if p.published == "" {
+		fmt.Fprintf(p.progress, "%s: waiting until the slot has confirmed %s\n", p.table, h.LSN)
+		if err := rows.AwaitConfirmed(ctx, h, p.o.trustSlot, p.o.wait); err != nil {
+			return err
+		}
 	}
 	var busy []error
 	for i, part := range list {
@@ -107,6 +109,8 @@ func (p *pruning) listPartitions(ctx context.Context, rows *replication.TableRow
 	for i := range all {
 		part := &all[i]
 		list[i] = part
+		// A relay that polls finds a row only while its partition is attached; one that is detached first might have got one.
+		part.Shared = part.Shared || p.published != ""
 		if part.Keep == "" {
 			err = p.weigh(ctx, rows, part)
 		}

@@ -45,12 +45,7 @@ func (p *pruning) do(ctx context.Context, s slotChange) error {
 		return err
 	}
 	defer rows.Close()
-	var h replication.Horizon
-	if p.published != "" {
-		h, err = rows.TakePublishedHorizon(ctx, p.o.age, p.published)
-	} else {
-		h, err = rows.TakeHorizon(ctx, p.o.age)
-	}
+	h, err := p.horizon(ctx, rows)
 	if err != nil {
 		return err
 	}
@@ -83,6 +78,13 @@ func (p *pruning) do(ctx context.Context, s slotChange) error {
 			return err
 		}
 	}
+}
+
+func (p *pruning) horizon(ctx context.Context, rows *replication.TableRows) (replication.Horizon, error) {
+	if p.published != "" {
+		return rows.TakePublishedHorizon(ctx, p.o.age, p.published)
+	}
+	return rows.TakeHorizon(ctx, p.o.age)
 }
 
 // collect returns the next pages: one, or as many as a file holds, which is on the disk then.

@@ -90,7 +90,7 @@ func (a *app) repair(ctx context.Context, c *config.Loaded, o repairOptions) err
 	}
 	topics := o.topics
 	if len(topics) == 0 {
-		if topics, err = allTopics(ctx, s.dsn, c, s.admin.Tables); err != nil {
+		if topics, err = allTopics(ctx, s.dsn, c, s.admin.Tables, "--topics"); err != nil {
 			return err
 		}
 	}
@@ -143,14 +143,14 @@ func (a *app) awaitConnector(ctx context.Context, s slotChange, dryRun bool) err
 }
 
 // allTopics returns every topic that the rows in the tables lead to.
-func allTopics(ctx context.Context, dsn string, c *config.Loaded, tables []replication.Table) ([]string, error) {
+func allTopics(ctx context.Context, dsn string, c *config.Loaded, tables []replication.Table, flag string) ([]string, error) {
 	topicOf, template := func(name string) string { return name }, c.Router.Topic
 	if c.Router.Preset == config.PresetDebezium {
 		template, topicOf = "${aggregate_type}", router.DebeziumTopics(c.Router.Debezium.TopicRegex, c.Router.Debezium.TopicReplacement)
 	}
 	rest := placeholder.ReplaceAllString(template, "")
 	if slices.Contains([]byte(rest), '$') {
-		return nil, usageError("the topics cannot be told from router.topic", "name them with --topics")
+		return nil, usageError("the topics cannot be told from router.topic", "name them with "+flag)
 	}
 	if rest == template {
 		return []string{template}, nil

@@ -24,6 +24,9 @@ type replayOptions struct {
 	Until        string   `json:"until,omitempty"`
 	Topic        string   `json:"topic,omitempty"`
 	Files        []string `json:"files,omitempty"`
+	FromPosition string   `json:"from_position,omitempty"`
+	ToPosition   string   `json:"to_position,omitempty"`
+	FromTopics   []string `json:"from_topics,omitempty"`
 
 	all, dryRun, skipBad, asJSON bool
 	rate                         int
@@ -40,6 +43,10 @@ func (a *app) replayCommand() *cobra.Command {
 It changes nothing in Postgres and neither needs nor disturbs the connector. Rows are chosen by aggregate type, aggregate id,
 event id and the timestamp column; a flag may be repeated, and different flags narrow the choice together.
 
+--from-position and --to-position choose by the place in the log that the header position has. The table does not know it, so the
+topics are read for it, from end to end, and the rows of the ids that are found there are published; their order is that of the
+log then, per partition. A transaction is chosen by the LSN of its commit, given as both; transaction ids are nowhere kept.
+
 Records keep the event's id, so an inbox that has handled it passes over it, and get a header "replayed" with the run's id. Their
 order is that of the timestamp column, then of the id: per aggregate the order of the original where transactions that write to
 the same aggregate do not overlap. The position header says 0000000000000000- and the number within the run: before every
@@ -52,6 +59,7 @@ Exit codes: 0 all is published, 1 it failed or was interrupted, 2 the command li
 and why is said.`,
 		Example: `  cdc-outbox replay --aggregate-type order --since 2026-01-31T08:00:00Z --until 2026-01-31T09:00:00Z --dry-run
   cdc-outbox replay --aggregate-type order --aggregate-id 42 --aggregate-id 43
+  cdc-outbox replay --from-position 0/16B374D8 --to-position 0000000016b39000-00000003
   cdc-outbox replay --from-archive public.outbox-20260131T080000Z-abcdefgh-0000.jsonl.zst --topic order.events.rebuilt
   cdc-outbox replay --all --topic order.events.rebuilt --rate 5000 --resume replay.state`,
 		Args: noArguments,
@@ -73,8 +81,11 @@ and why is said.`,
 	f.StringArrayVar(&o.IDs, "id", nil, "only the event with this id; may be repeated")
 	f.StringVar(&o.Since, "since", "", "only rows from this time on (RFC 3339), by the timestamp column")
 	f.StringVar(&o.Until, "until", "", "only rows from before this time; the start of the run unless rows are named by --id")
+	f.StringVar(&o.FromPosition, "from-position", "", "only events from this position on, as the header position has it, or the LSN of a commit")
+	f.StringVar(&o.ToPosition, "to-position", "", "only events up to this position, which is included")
+	f.StringArrayVar(&o.FromTopics, "from-topic", nil, "where to find the positions; may be repeated; the topics to which the rows in the tables lead, unless given")
 	f.BoolVar(&o.all, "all", false, "every row, where nothing else chooses")
-	f.StringArrayVar(&o.Files, "from-archive", nil, "all rows of this file that prune --archive has written, not the table's; may be repeated")
+	f.StringArrayVar(&o.Files, "from-archive", nil, "rows of this file that prune --archive has written, not the table's; may be repeated")
 	f.StringVar(&o.Topic, "topic", "", "publish to this topic instead of the rows' own")
 	f.IntVar(&o.rate, "rate", 1000, "rows a second at most; 0 for no limit")
 	f.StringVar(&o.resume, "resume", "", "keep the state of the run in this file, and go on from it")
@@ -98,12 +109,19 @@ func (o *replayOptions) filter() (f replication.RowFilter, err error) {
 			return f, usageError(t.flag+" is no time", "write it as 2026-01-31T08:00:00Z")
 		}
 	}
-	chosen := len(o.Types)+len(o.AggregateIDs)+len(o.IDs) > 0 || o.Since != "" || o.Until != ""
-	if len(o.Files) > 0 && (o.all || chosen) {
-		return f, usageError("--from-archive publishes whole files", "leave out what chooses rows")
+	placed := o.FromPosition != "" || o.ToPosition != ""
+	chosen := len(o.Types)+len(o.AggregateIDs)+len(o.IDs) > 0 || o.Since != "" || o.Until != "" || placed
+	if len(o.Files) > 0 && (o.all || placed) {
+		return f, usageError("--from-archive knows no positions, and takes all rows anyway", "choose by --aggregate-type, --aggregate-id, --id, --since or --until, or by nothing")
+	}
+	if len(o.FromTopics) > 0 && !placed {
+		return f, usageError("--from-topic is where positions are looked for", "add --from-position or --to-position; --topic is where records go")
+	}
+	if _, err := o.window(); err != nil {
+		return f, err
 	}
 	if len(o.Files) == 0 && o.all == chosen {
-		return f, usageError("it is not said which rows to publish", "choose by --aggregate-type, --aggregate-id, --id, --since or --until, or take --all")
+		return f, usageError("it is not said which rows to publish", "choose by --aggregate-type, --aggregate-id, --id, --since, --until, --from-position or --to-position, or take --all")
 	}
 	if o.rate < 0 || o.timeout <= 0 {
 		return f, usageError("--rate and --timeout cannot be negative", "leave them out for 1000 rows a second and a minute")
@@ -124,6 +142,12 @@ func (a *app) replay(ctx context.Context, c *config.Loaded, o *replayOptions, fi
 	if err != nil {
 		return err
 	}
+	if err := needTables(s, "replay"); err != nil && len(o.Files) == 0 {
+		return err
+	}
+	if o.FromPosition+o.ToPosition != "" && c.Source == config.SourcePolling {
+		return usageError("a relay that polls gives records no position", "choose by time: --since and --until")
+	}
 	state, err := openReplayState(o)
 	if err != nil {
 		return err
@@ -139,10 +163,18 @@ func (a *app) replay(ctx context.Context, c *config.Loaded, o *replayOptions, fi
 		}
 		defer r.pub.close()
 	}
-	for state.Source < len(o.Files) && err == nil {
-		err = r.file(ctx, o.Files[state.Source])
+	w, err := o.window()
+	if err != nil {
+		return err
 	}
-	for len(o.Files) == 0 && state.Source < len(s.admin.Tables) && err == nil {
+	byPosition := o.FromPosition != "" || o.ToPosition != ""
+	if byPosition && !state.Done {
+		err = r.byPosition(ctx, c, s, filter, w)
+	}
+	for state.Source < len(o.Files) && err == nil {
+		err = r.file(ctx, o.Files[state.Source], s.admin.Columns, filter)
+	}
+	for len(o.Files) == 0 && !byPosition && state.Source < len(s.admin.Tables) && err == nil {
 		err = r.table(ctx, s, s.admin.Tables[state.Source], filter)
 	}
 	if err == nil {
@@ -191,13 +223,16 @@ func (r *replay) table(ctx context.Context, s slotChange, t replication.Table, f
 }
 
 // file publishes the rows of an archive, after it has been read once to see that it is whole.
-func (r *replay) file(ctx context.Context, path string) error {
+func (r *replay) file(ctx context.Context, path string, columns replication.OutboxColumns, filter replication.RowFilter) error {
 	_, err := archive.Verify(path)
 	n := int64(0)
 	if err == nil {
 		err = archive.Read(path, func(rel *replication.Relation, row replication.Tuple) error {
 			if n++; n <= r.state.FileRows {
 				return nil
+			}
+			if ok, err := filter.Match(columns, rel, row); err != nil || !ok {
+				return err
 			}
 			done := n
 			return r.take(ctx, rel, row, func() { r.state.FileRows = done })
@@ -214,4 +249,13 @@ func (r *replay) file(ctx context.Context, path string) error {
 		return err
 	}
 	return r.state.nextSource()
+}
+
+// needTables refuses what reads tables where there are none: a message that was emitted is in no table.
+func needTables(s slotChange, command string) error {
+	if len(s.admin.Tables) > 0 {
+		return nil
+	}
+	return &fault.Error{Kind: fault.Config, Object: command, Err: errors.New("postgres.tables is off: events that were emitted with pg_logical_emit_message() are in the log alone, so nothing is left to read them from"),
+		Next: "Have the application emit them again."}
 }

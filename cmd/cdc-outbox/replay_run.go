@@ -179,6 +179,12 @@ func (r *replay) say() {
 			if k := r.state.Key; k != nil && k.Timestamp != nil {
 				at = ", up to " + *k.Timestamp
 			}
+			for _, span := range r.state.Spans {
+				if span.From < span.End {
+					at = fmt.Sprintf(", up to offset %d of %d in topic %s, partition %d", span.From, span.End, span.Topic, span.Partition)
+					break
+				}
+			}
 			fmt.Fprintf(r.progress, "%d rows%s\n", r.state.Rows, at)
 		}
 		r.said = now

@@ -28,6 +28,11 @@ type replayState struct {
 	FileRows int64 `json:"file_rows"` // of an archive: rows that are done
 	Done     bool  `json:"done"`
 
+	Spans    []positionSpan `json:"spans,omitempty"`    // by position: what is still to be read of the topics
+	Repeated int64          `json:"repeated,omitempty"` // records that repeat others
+	Unplaced int64          `json:"unplaced,omitempty"` // records without a position
+	Absent   int64          `json:"absent,omitempty"`   // events that no table has any more
+
 	path string
 }
 

@@ -1,0 +1,299 @@
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/config"
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/offsets"
+	"github.com/cdc-outbox/cdc-outbox/replication"
+)
+
+// Positions are in the records' headers, not in the table. So the topics are read, partition by partition, and the rows of
+// the ids found are published in the order in which they were found: within a partition that is the order of the log.
+
+// positionWindow is a range of positions, both ends included.
+type positionWindow struct{ from, to offsets.Position }
+
+func (w positionWindow) has(p offsets.Position) bool {
+	return p.Compare(w.from) >= 0 && p.Compare(w.to) <= 0
+}
+
+// window reads --from-position and --to-position. LSN 0 is left out: it is what replayed records have.
+func (o *replayOptions) window() (w positionWindow, err error) {
+	w = positionWindow{from: offsets.Position{Commit: 1}, to: offsets.Position{Commit: math.MaxUint64, Index: math.MaxUint32}}
+	for _, p := range []struct {
+		flag, text string
+		index      uint32
+		to         *offsets.Position
+	}{{"--from-position", o.FromPosition, 0, &w.from}, {"--to-position", o.ToPosition, math.MaxUint32, &w.to}} {
+		if p.text == "" {
+			continue
+		}
+		if lsn, err := offsets.ParseLSN(p.text); err == nil {
+			*p.to = offsets.Position{Commit: lsn, Index: p.index}
+		} else if *p.to, err = offsets.ParsePosition(p.text); err != nil {
+			return w, usageError(p.flag+" is no position", "write it as the header position has it, 0000000016b374d8-0000002a, or the LSN of a commit, 0/16B374D8")
+		}
+	}
+	if w.from.Compare(w.to) > 0 {
+		return w, usageError("--from-position lies behind --to-position", "change them over")
+	}
+	return w, nil
+}
+
+// positionSpan is how far a partition of a topic is read. High is the last position that was taken: what a relay repeats
+// after a crash does not lie behind it.
+type positionSpan struct {
+	kafka.Span
+	High offsets.Position `json:"high"`
+}
+
+// byPosition publishes the rows whose positions lie in the window.
+func (r *replay) byPosition(ctx context.Context, c *config.Loaded, s slotChange, filter replication.RowFilter, w positionWindow) error {
+	kc, err := kafkaConfig(c)
+	if err != nil {
+		return err
+	}
+	reader, err := kafka.NewReader(kc)
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	p := &positions{replay: r, reader: reader, window: w, debezium: c.Router.Preset == config.PresetDebezium, idOf: deadLetters(c).ID}
+	for _, t := range s.admin.Tables {
+		rows, err := replication.OpenTableRows(ctx, s.dsn, s.admin, t, filter)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		p.tables = append(p.tables, rows)
+	}
+	if r.state.Spans == nil {
+		if err := p.begin(ctx, c, s); err != nil {
+			return err
+		}
+	}
+	for i := range r.state.Spans {
+		if err := p.read(ctx, &r.state.Spans[i]); err != nil {
+			return err
+		}
+	}
+	return p.verdict()
+}
+
+type positions struct {
+	*replay
+	reader   *kafka.Reader
+	window   positionWindow
+	debezium bool
+	idOf     func([]byte) []byte // nil: the header is the id
+	tables   []*replication.TableRows
+
+	ids []string // of rows to be published, and behind each where reading goes on
+	at  []positionSpan
+}
+
+// begin decides what is read: to where the topics end now. What is published goes there, too.
+func (p *positions) begin(ctx context.Context, c *config.Loaded, s slotChange) error {
+	topics := slices.Clone(p.o.FromTopics)
+	if len(topics) == 0 {
+		var err error
+		if topics, err = allTopics(ctx, s.dsn, c, s.admin.Tables, "--from-topic"); err != nil {
+			return err
+		}
+	}
+	p.state.Spans = []positionSpan{}
+	for _, topic := range topics {
+		spans, err := p.reader.Spans(ctx, topic)
+		if err != nil {
+			if errors.Is(err, kafka.ErrNoTopic) && len(p.o.FromTopics) == 0 {
+				continue
+			}
+			return err
+		}
+		compacted, _, err := p.reader.Compacted(ctx, topic)
+		if err != nil {
+			return err
+		}
+		if compacted {
+			fmt.Fprintf(p.progress, "Topic %s is compacted: events that Kafka has removed there are not found by their positions.\n", printable(topic))
+		}
+		for _, span := range spans {
+			if err := p.refuseGone(ctx, span); err != nil {
+				return err
+			}
+			p.state.Spans = append(p.state.Spans, positionSpan{Span: span})
+		}
+	}
+	return p.state.save()
+}
+
+// refuseGone finds a window whose beginning retention has removed.
+func (p *positions) refuseGone(ctx context.Context, span kafka.Span) error {
+	if span.From == 0 {
+		return nil
+	}
+	what, next := "all of its records were removed", "Choose by time instead: --since and --until."
+	for m, err := range p.reader.Messages(ctx, span) {
+		if err != nil {
+			return err
+		}
+		at, ok := placeOf(m)
+		if !ok {
+			continue
+		}
+		if at.Compare(p.window.from) <= 0 {
+			return nil
+		}
+		what = fmt.Sprintf("its records begin at position %s, older ones were removed", at)
+		next = fmt.Sprintf("Begin there, with --from-position %s, or choose by time instead: --since and --until.", at)
+		break
+	}
+	return &fault.Error{Kind: fault.Operator, Object: fmt.Sprintf("topic %q partition %d", span.Topic, span.Partition), Err: errors.New(what + ", so the events of the window are not all found by it"), Next: next}
+}
+
+// placeOf is the position of a record that the connector published. Those of replay have none.
+func placeOf(m *kafka.Message) (offsets.Position, bool) {
+	if _, again := m.Header(headerReplayed); again {
+		return offsets.Position{}, false
+	}
+	text, _ := m.Header("position")
+	at, err := offsets.ParsePosition(string(text))
+	return at, err == nil
+}
+
+// read takes what lies in the window of the rest of a partition.
+func (p *positions) read(ctx context.Context, span *positionSpan) error {
+	high := span.High
+	for m, err := range p.reader.Messages(ctx, span.Span) {
+		if err != nil {
+			return errors.Join(p.publish(ctx, span), err)
+		}
+		at, ok := placeOf(m)
+		if _, again := m.Header(headerReplayed); !ok && !again {
+			p.state.Unplaced++
+		}
+		if !ok || !p.window.has(at) {
+			continue
+		}
+		if _, retried := m.Header(headerRetried); !retried {
+			if at.Compare(high) <= 0 {
+				p.state.Repeated++
+				continue
+			}
+			high = at
+		}
+		id, ok := p.id(m)
+		if !ok {
+			return &fault.Error{Kind: fault.Operator, Object: fmt.Sprintf("topic %q partition %d offset %d", m.Topic, m.Partition, m.Offset), Err: errors.New("the record has a position and no id, so its row cannot be found"),
+				Next: "Choose by time instead: --since and --until."}
+		}
+		p.ids = append(p.ids, id)
+		p.at = append(p.at, positionSpan{Span: kafka.Span{From: m.Offset + 1}, High: high})
+		if len(p.ids) == p.batchSize() {
+			if err := p.publish(ctx, span); err != nil {
+				return err
+			}
+		}
+	}
+	if err := p.publish(ctx, span); err != nil {
+		return err
+	}
+	span.From = span.End
+	return p.state.save()
+}
+
+// id is the row's, as a text that a cast to the column's type takes.
+func (p *positions) id(m *kafka.Message) (string, bool) {
+	id, ok := m.Header("id")
+	if !ok {
+		id, ok = m.Header("ce_id")
+	}
+	if p.idOf != nil {
+		id = p.idOf(id)
+	}
+	return string(id), ok && id != nil
+}
+
+// publish publishes the rows of the ids that were collected. What is behind the last one that Kafka has is read again by
+// a run that goes on.
+func (p *positions) publish(ctx context.Context, span *positionSpan) error {
+	if len(p.ids) == 0 {
+		return nil
+	}
+	found, wanted := map[string]bool{}, map[string]bool{}
+	for _, rows := range p.tables {
+		ids := p.ids
+		if p.debezium && rows.IDIsBytes() {
+			ids = hexIDs(ids)
+		}
+		at := map[string]positionSpan{}
+		for i, id := range ids {
+			wanted[id], at[id] = true, p.at[i]
+		}
+		err := rows.ByID(ctx, ids, func(rel *replication.Relation, row replication.Tuple, key replication.RowKey, chosen bool) error {
+			if found[key.ID] = true; !chosen {
+				return nil
+			}
+			var done func()
+			if to, ok := at[key.ID]; ok && len(p.tables) == 1 {
+				done = func() { span.From, span.High = to.From, to.High }
+			}
+			return p.take(ctx, rel, row, done)
+		})
+		if err != nil {
+			return errors.Join(err, ctx.Err())
+		}
+	}
+	if err := p.flush(ctx); err != nil {
+		return err
+	}
+	if !p.debezium || len(p.tables) == 1 {
+		p.state.Absent += int64(max(len(wanted)-len(found), 0))
+	}
+	last := p.at[len(p.at)-1]
+	span.From, span.High = last.From, last.High
+	p.ids, p.at = p.ids[:0], p.at[:0]
+	return p.state.save()
+}
+
+// hexIDs are ids of a bytea column as Postgres prints them; Connect's converters write base64.
+func hexIDs(ids []string) []string {
+	out := make([]string, len(ids))
+	for i, id := range ids {
+		if raw, err := base64.StdEncoding.DecodeString(id); err == nil {
+			out[i] = `\x` + hex.EncodeToString(raw)
+		} else {
+			out[i] = id
+		}
+	}
+	return out
+}
+
+// verdict says what of the window was not found.
+func (p *positions) verdict() error {
+	st := p.state
+	if st.Repeated > 0 {
+		fmt.Fprintf(p.progress, "%d records of the window were repeats, or lay behind others: passed over.\n", st.Repeated)
+	}
+	f := &fault.Error{Kind: fault.Operator, Object: "replay"}
+	switch {
+	case st.Rows+p.bad+st.Absent == 0 && st.Unplaced > 0:
+		f.Err = fmt.Errorf("%d records have no header position, and no other lies in the window", st.Unplaced)
+		f.Next = "Choose by time instead: --since and --until. With the preset debezium records have the header only with router.debezium.position_header."
+	case st.Absent > 0:
+		f.Err = fmt.Errorf("%d events of the window are not in the table any more", st.Absent)
+		f.Next = "What prune --archive wrote is replayed with --from-archive, and --since and --until."
+	default:
+		return nil
+	}
+	return f
+}
