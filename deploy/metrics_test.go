@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
+	"github.com/cdc-outbox/cdc-outbox/inbox"
 	"github.com/cdc-outbox/cdc-outbox/internal/diagnose"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
@@ -54,6 +55,7 @@ func metricNames(t *testing.T) map[string]bool {
 	_, err := slotmonitor.New(slotmonitor.Config{DSN: func() (string, error) { return "", nil }, Registerer: d})
 	require.NoError(t, err)
 	webhook.New(webhook.Config{Registerer: d})
+	inbox.NewMetrics(d)
 	_, err = traces.New(traces.Config{Settings: traces.Settings{URL: "http://127.0.0.1:1"}, Registerer: d, Logger: zap.NewNop()})
 	require.NoError(t, err)
 	_, err = kafka.New(kafka.Config{Brokers: []string{"127.0.0.1:9092"}, Acked: func(kafka.Delivery) {}, Registerer: d})
@@ -202,10 +204,18 @@ func TestOperationsListsEveryMetric(t *testing.T) {
 			listed[telemetry.Namespace+"_"+m[1]] = true
 		}
 	}
-	for name := range metricNames(t) {
+	names := metricNames(t)
+	for name := range names {
 		require.True(t, listed[name], "docs/operations.md does not list %s", name)
 	}
+	// And nothing else: each name with the prefix in the page is one of a metric.
+	for _, m := range metric.FindAllString(string(b), -1) {
+		require.True(t, m == "up" || strings.HasSuffix(m, "_") || notMetrics[m] || known(names, m), "docs/operations.md names %s, which is no metric", m)
+	}
 }
+
+// notMetrics begin with the prefix all the same.
+var notMetrics = map[string]bool{"cdc_outbox_slots": true}
 
 func TestOperationsExplainsEveryAlert(t *testing.T) {
 	page, err := os.ReadFile("../docs/operations.md")

@@ -32,7 +32,7 @@ func pages(t *testing.T) map[string]string {
 var (
 	link       = regexp.MustCompile(`\]\(([^)#]+)(?:#[^)]*)?\)`)
 	makeTarget = regexp.MustCompile("(?m)(?:`|^)make ([a-z][a-z0-9-]*)")
-	testRun    = regexp.MustCompile("`go test (?:-race )?(?:-tags [a-z0-9]+ )?-run '?\\^?([A-Za-z0-9_]+)\\$?'? \\./([a-z0-9/-]*[a-z0-9])/?`")
+	testRun    = regexp.MustCompile("`go test (?:-race )?(?:-tags [a-z0-9]+ )?(?:-C ([a-z0-9/-]+) )?-run '?\\^?([A-Za-z0-9_]+)\\$?'? \\.(?:/([a-z0-9/-]*[a-z0-9])/?)?`")
 )
 
 func TestLinksLeadSomewhere(t *testing.T) {
@@ -107,15 +107,15 @@ func TestBugsNameTheirTests(t *testing.T) {
 		rows++
 		m := testRun.FindStringSubmatch(line)
 		require.NotNil(t, m, "no command in: %s", line)
-		files, err := filepath.Glob(filepath.Join(root, m[2], "*_test.go"))
+		files, err := filepath.Glob(filepath.Join(root, m[1], m[3], "*_test.go"))
 		require.NoError(t, err)
 		found := false
 		for _, f := range files {
 			text, err := os.ReadFile(f)
 			require.NoError(t, err)
-			found = found || strings.Contains(string(text), "func "+m[1]+"(")
+			found = found || strings.Contains(string(text), "func "+m[2]+"(")
 		}
-		require.True(t, found, "%s has no test %s", m[2], m[1])
+		require.True(t, found, "%s has no test %s", m[1]+m[3], m[2])
 	}
 	require.Positive(t, rows)
 }

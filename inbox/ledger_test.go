@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 )
 
@@ -65,13 +67,17 @@ func TestPrune(t *testing.T) {
 SELECT consumer, age || '-' || n, status, now() - age::interval FROM unnest(ARRAY['billing', 'mail']) consumer, unnest(ARRAY['1h', '13d', '15d']) age,
 	unnest(ARRAY['COMPLETED', 'PROCESSING']) status, generate_series(1, 6000) n ON CONFLICT DO NOTHING`)
 	b.Exec(t, "INSERT INTO processed_events VALUES ('billing', 'begun', 'PROCESSING', NULL, now() - interval '1 year')")
-	in, err := New(b.pool, Options{Consumer: "billing"})
+	m := NewMetrics(prometheus.NewRegistry())
+	in, err := New(b.pool, Options{Consumer: "billing", Metrics: m})
 	require.NoError(t, err)
 	_, err = in.Prune(t.Context(), time.Hour)
 	require.ErrorContains(t, err, "24h")
+	require.Zero(t, testutil.CollectAndCount(m.prunedAt), "nothing was pruned")
 	n, err := in.Prune(t.Context(), 0)
 	require.NoError(t, err)
 	require.EqualValues(t, 6000, n)
+	require.Equal(t, 6000., testutil.ToFloat64(m.pruned))
+	require.InDelta(t, time.Now().Unix(), testutil.ToFloat64(m.prunedAt), 60)
 	std, err := NewSQL(b.sql, Options{Consumer: "billing"})
 	require.NoError(t, err)
 	n, err = std.Prune(t.Context(), MinKeep)

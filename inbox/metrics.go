@@ -11,6 +11,8 @@ type Metrics struct {
 	deliveries *prometheus.CounterVec
 	repeats    *prometheus.CounterVec
 	dead       *prometheus.CounterVec
+	pruned     *prometheus.CounterVec
+	prunedAt   *prometheus.GaugeVec
 }
 
 // NewMetrics registers the series, once per registry, or panics as MustRegister does.
@@ -28,9 +30,42 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Name: "cdc_outbox_inbox_dead_letters_total",
 			Help: "Records put aside on a dead-letter topic.",
 		}, []string{"consumer", "topic"}),
+		pruned: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "cdc_outbox_inbox_pruned_total",
+			Help: "Rows of the ledger that Prune has deleted.",
+		}, []string{"consumer"}),
+		prunedAt: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "cdc_outbox_inbox_pruned_timestamp_seconds",
+			Help: "When Prune was last done, Unix time; absent where this process has not called it.",
+		}, []string{"consumer"}),
 	}
-	r.MustRegister(m.deliveries, m.repeats, m.dead)
+	r.MustRegister(m.deliveries, m.repeats, m.dead, m.pruned, m.prunedAt)
 	return m
+}
+
+// Expect makes the series at 0, for increase() and rate() see nothing in a series that begins with its first increment. New and consumer.New
+// call it.
+func (m *Metrics) Expect(consumer string, topics ...string) {
+	if m == nil {
+		return
+	}
+	for _, result := range []string{"claimed", "duplicate", "contended", "failed"} {
+		m.deliveries.WithLabelValues(consumer, result)
+	}
+	m.repeats.WithLabelValues(consumer)
+	for _, topic := range topics {
+		m.dead.WithLabelValues(consumer, topic)
+	}
+}
+
+func (m *Metrics) prune(consumer string, rows int64, done bool) {
+	if m == nil {
+		return
+	}
+	m.pruned.WithLabelValues(consumer).Add(float64(rows))
+	if done {
+		m.prunedAt.WithLabelValues(consumer).SetToCurrentTime()
+	}
 }
 
 func (m *Metrics) count(consumer string, err error) {

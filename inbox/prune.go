@@ -37,6 +37,7 @@ func (l *ledger) pruneWith(ctx context.Context, t transactor, keep time.Duration
 	if keep < MinKeep {
 		return 0, fmt.Errorf("inbox: Prune would delete rows after %s; %s is the least, as an event that comes again after its row is gone is handled again", keep, MinKeep)
 	}
+	defer func() { l.opts.Metrics.prune(l.opts.Consumer, deleted, err == nil) }()
 	for {
 		var n int64
 		err := t.inSession(ctx, func(s session) (err error) {

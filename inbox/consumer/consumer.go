@@ -26,6 +26,7 @@ func New(opts Options, handle Handler) (*Consumer, error) {
 	if handle == nil {
 		return nil, errors.New("consumer: a handler is required")
 	}
+	opts.Metrics.Expect(opts.Group, opts.Topics...)
 	return &Consumer{opts: opts, handle: handle}, nil
 }
 
