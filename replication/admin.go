@@ -27,6 +27,10 @@ type AdminConfig struct {
 	Snapshot bool // list the rows that are in the tables when the slot is created, to be published once
 	Failover bool // 17+: create the slot with failover, so that standbys keep a copy of it
 
+	// Standby says that the slot is on a standby, 16+. What is made on the primary is made at PrimaryDSN; empty: by hand.
+	Standby    bool
+	PrimaryDSN string
+
 	// TableDDL creates the outbox tables, one statement or several; Setup runs it when one of Tables is missing. Empty:
 	// a missing table is an error.
 	TableDDL string

@@ -13,8 +13,10 @@ func checkPair(cfg AdminConfig, st setupState) []preflight.Finding {
 	switch {
 	case st.Publication.Exists && st.Slot.Exists:
 		return nil
-	case st.Server.InRecovery && !st.Slot.Exists:
-		return checkStandby(st) // the wrong server: nothing is lost, and nothing can be made here
+	case st.Server.InRecovery && !st.Slot.Exists && cfg.Standby:
+		return []preflight.Finding{standbyPair(cfg, st)}
+	case st.Server.InRecovery != cfg.Standby && !st.Slot.Exists:
+		return checkStandby(cfg, st) // the wrong server: nothing is lost, and nothing can be made here
 	case st.Slot.Exists:
 		return []preflight.Finding{publicationLost(cfg, st)}
 	case st.pending(cfg):
@@ -23,7 +25,7 @@ func checkPair(cfg AdminConfig, st setupState) []preflight.Finding {
 			Why: "Events are kept for the connector from the slot's creation on.", Remedy: slotDDL(cfg),
 		}}
 	case st.Publication.Exists:
-		return []preflight.Finding{slotGone(cfg)}
+		return []preflight.Finding{slotGone(cfg, st)}
 	}
 	return []preflight.Finding{{
 		Level: preflight.Fail, Subject: slotSubject(cfg), Found: fmt.Sprintf("Neither the slot nor %s exists.", publicationSubject(cfg)),
@@ -51,7 +53,7 @@ func publicationLost(cfg AdminConfig, st setupState) preflight.Finding {
 		Remedy: strings.Join([]string{
 			fmt.Sprintf("SELECT pg_drop_replication_slot(%s);", QuoteLiteral(cfg.Slot)),
 			publicationDDL(renewed, st.anyPartitioned()),
-			renewSlot(renewed),
+			renewSlot(renewed, st),
 			republish(renewed, cfg.Tables...),
 		}, "\n"),
 	}
@@ -84,20 +86,20 @@ func republish(cfg AdminConfig, tables ...Table) string {
 }
 
 // renewSlot makes the slot anew; what is remembered was the old one's.
-func renewSlot(cfg AdminConfig) string {
+func renewSlot(cfg AdminConfig, st setupState) string {
 	if cfg.Memory.Name == "" {
-		return slotDDL(cfg)
+		return makeSlot(cfg, st)
 	}
-	return slotDDL(cfg) + "\n" + forget(cfg)
+	return makeSlot(cfg, st) + "\n" + forget(cfg)
 }
 
-func slotGone(cfg AdminConfig) preflight.Finding {
+func slotGone(cfg AdminConfig, st setupState) preflight.Finding {
 	return preflight.Finding{
 		Level: preflight.Fail, Subject: slotSubject(cfg),
 		Found: fmt.Sprintf("It is gone, while %s that it read is still there.", publicationSubject(cfg)),
 		Why: "It was dropped, or the server was restored or failed over to a standby without it. A new slot starts at its creation: " +
 			"rows committed between the last published event and then come through no slot.",
-		Remedy: renewSlot(cfg) + "\n" + republish(cfg, cfg.Tables...) + "\n-- if nothing was ever published, creating the slot is all",
+		Remedy: renewSlot(cfg, st) + "\n" + republish(cfg, cfg.Tables...) + "\n-- if nothing was ever published, creating the slot is all",
 	}
 }
 
@@ -144,16 +146,21 @@ func checkSlot(cfg AdminConfig, st setupState) []preflight.Finding {
 	return out
 }
 
+// keepRows keeps VACUUM on the primary from taking away what decoding on the standby needs.
+const keepRows = "-- before that: hot_standby_feedback = on on the standby, and a physical slot on the primary named in its primary_slot_name; `cdc-outbox check` looks"
+
 func slotInvalidated(cfg AdminConfig, st setupState) preflight.Finding {
 	s := st.Slot
-	reason := "its WAL was removed because it grew beyond max_slot_wal_keep_size"
-	switch s.InvalidationReason {
-	case "rows_removed":
-		reason = "rows it needs were removed by recovery on a standby"
-	case "wal_level_insufficient":
-		reason = "wal_level was set below logical"
-	case "idle_timeout":
-		reason = "nobody read it for longer than idle_replication_slot_timeout"
+	reason, advice := "its WAL was removed because it grew beyond max_slot_wal_keep_size", "-- raise max_slot_wal_keep_size so that it lasts longer than an outage"
+	switch {
+	case s.InvalidationReason == "rows_removed":
+		reason, advice = "recovery on the standby has removed catalog rows it needs (rows_removed)", keepRows
+	case s.InvalidationReason == "wal_level_insufficient":
+		reason, advice = "wal_level was set below logical (wal_level_insufficient)", "-- set wal_level = logical again, of a standby on the primary, and restart that server"
+	case s.InvalidationReason == "idle_timeout":
+		reason, advice = "nobody read it for longer than idle_replication_slot_timeout (idle_timeout)", "-- raise idle_replication_slot_timeout"
+	case s.Conflicting && s.InvalidationReason == "": // 16 does not say which
+		reason, advice = "recovery on the standby has removed catalog rows it needs, or wal_level was set below logical on the primary", keepRows
 	}
 	return preflight.Finding{
 		Level: preflight.Fail, Subject: slotSubject(cfg),
@@ -161,9 +168,9 @@ func slotInvalidated(cfg AdminConfig, st setupState) preflight.Finding {
 		Why:   "It can never be read again. Rows committed after that position come through no slot.",
 		Remedy: strings.Join([]string{
 			fmt.Sprintf("SELECT pg_drop_replication_slot(%s);", QuoteLiteral(cfg.Slot)),
-			renewSlot(cfg),
+			renewSlot(cfg, st),
 			republish(cfg, cfg.Tables...),
-			"-- raise max_slot_wal_keep_size so that it lasts longer than an outage",
+			advice,
 		}, "\n"),
 	}
 }

@@ -39,7 +39,7 @@ func open(ctx context.Context, cfg *Config, earlier *Identity) (*Stream, error) 
 	}
 	limited, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("no stream within %s", startTimeout))
 	defer cancel()
-	id, slot, err := conn.identify(limited, cfg)
+	id, slot, err := conn.identify(limited, cfg, earlier != nil)
 	if err == nil {
 		err = cfg.compare(&id, earlier)
 	}
@@ -76,6 +76,8 @@ func streamSettings() map[string]string {
 	settings := TextSettings()
 	settings["synchronous_commit"] = "local"    // see memory
 	settings["client_min_messages"] = "warning" // see Stream.notice
+
+	settings["default_transaction_read_only"] = "off" // see memory
 	return settings
 }
 
@@ -138,7 +140,7 @@ func dial(ctx context.Context, cfg *Config, again bool) (*connection, error) {
 
 // identify asks the server who it is and how the slot is. A walsender with a database takes SQL by the simple
 // protocol (Postgres docs 55.4).
-func (c *connection) identify(ctx context.Context, cfg *Config) (Identity, SlotInfo, error) {
+func (c *connection) identify(ctx context.Context, cfg *Config, again bool) (Identity, SlotInfo, error) {
 	system, err := pglogrepl.IdentifySystem(ctx, c.PgConn)
 	if pg := refusalOf(err); pg != nil && pg.Code == stateSyntaxError {
 		return Identity{}, SlotInfo{}, c.throughPooler(way{Tried: true, Ordinary: true})
@@ -151,7 +153,7 @@ func (c *connection) identify(ctx context.Context, cfg *Config) (Identity, SlotI
 	rows, err := c.query(ctx, `SELECT current_database(), current_setting('server_version_num'),
 		`+ownTimeout+`,
 		(SELECT to_jsonb(s)::text FROM pg_catalog.pg_replication_slots s WHERE slot_name = `+QuoteLiteral(cfg.Slot)+`),
-		`+lostSettings, 5)
+		`+lostSettings+`, pg_is_in_recovery()`, 6)
 	if err != nil {
 		return id, SlotInfo{}, cfg.queryError(ctx, err)
 	}
@@ -167,15 +169,19 @@ func (c *connection) identify(ctx context.Context, cfg *Config) (Identity, SlotI
 		return id, SlotInfo{}, cfg.retry(fmt.Errorf("wal_sender_timeout is %q", rows[2]))
 	}
 	id.walSenderTimeout = time.Duration(ms) * time.Millisecond
+	id.InRecovery = string(rows[5]) == "t"
+	if err := cfg.checkRecovery(id, again); err != nil {
+		return id, SlotInfo{}, err
+	}
 	if rows[3] == nil {
-		return id, SlotInfo{}, cfg.slotMissing()
+		return id, SlotInfo{}, cfg.slotMissing(id)
 	}
 	slot, err := parseSlotRow(rows[3])
 	if err != nil {
 		return id, SlotInfo{}, cfg.retry(err)
 	}
 	id.ConfirmedFlush, id.RestartLSN = slot.ConfirmedFlush, slot.RestartLSN
-	return id, slot, cfg.checkSlot(slot, id.Database)
+	return id, slot, cfg.checkSlot(slot, id)
 }
 
 // sessionTimeout is the wal_sender_timeout of the stream's session where the server's own is longer or off. A process that
@@ -234,6 +240,12 @@ func (c *Config) startingPoint(id *Identity) error {
 			}
 		}
 		return nil
+	}
+	if confirmed > id.WALEnd && id.InRecovery {
+		return &fault.Error{ // it begins anew at its last restart point
+			Kind: fault.Retry, Object: fmt.Sprintf("slot %q", c.Slot), At: confirmed.String(),
+			Err: fmt.Errorf("the standby has been restarted and has its log up to %s, less than it had sent before", id.WALEnd),
+		}
 	}
 	if confirmed > id.WALEnd {
 		return &fault.Error{

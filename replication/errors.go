@@ -71,7 +71,7 @@ func findRule(code string) rule {
 // admin is what the checks and their remedies need to know, so that a fault has the same text in the stream, at the start
 // and in check.
 func (c *Config) admin() AdminConfig {
-	return AdminConfig{Slot: c.Slot, Publication: c.Publication, Tables: c.Tables, Columns: c.Columns, Failover: c.Failover, Memory: c.Memory}
+	return AdminConfig{Slot: c.Slot, Publication: c.Publication, Tables: c.Tables, Columns: c.Columns, Failover: c.Failover, Memory: c.Memory, Standby: c.Standby}
 }
 
 func nextLogin(*Config) string {
@@ -131,7 +131,7 @@ func (c *Config) serverError(p phase, at pglogrepl.LSN, e *pgconn.PgError) error
 		return f
 	}
 	if e.Code == "42704" && p == duringStart {
-		return c.slotMissing() // it was there a moment ago
+		return c.slotMissing(Identity{}) // it was there a moment ago
 	}
 	f.Next = c.remedy(p, e.Code)
 	return f
@@ -266,8 +266,8 @@ func (c *Config) serverOr(ctx context.Context, p phase, err error) error {
 }
 
 // checkSlot refuses a slot that cannot be read from, and says why better than the server would.
-func (c *Config) checkSlot(slot SlotInfo, database string) error {
-	st := setupState{Slot: slot, Server: serverInfo{Database: database}}
+func (c *Config) checkSlot(slot SlotInfo, id Identity) error {
+	st := setupState{Slot: slot, Server: id.server()}
 	var f *fault.Error
 	if errors.As(firstFailure(checkSlot(c.admin(), st)), &f) {
 		f.At = slot.ConfirmedFlush.String()
@@ -279,9 +279,31 @@ func (c *Config) checkSlot(slot SlotInfo, database string) error {
 	return nil
 }
 
+// server is what the checks need to know of it.
+func (id Identity) server() serverInfo {
+	return serverInfo{Database: id.Database, Version: id.ServerVersion, InRecovery: id.InRecovery}
+}
+
+// checkRecovery refuses a standby that is not meant. While a process runs, its address may lead to one for as long as a
+// failover takes.
+func (c *Config) checkRecovery(id Identity, again bool) error {
+	var f *fault.Error
+	st := setupState{Server: id.server(), Slot: SlotInfo{Exists: true}}
+	st.Server.VersionText = serverVersion(id.ServerVersion)
+	if !id.InRecovery || !errors.As(firstFailure(checkStandby(c.admin(), st)), &f) {
+		return nil
+	}
+	if again {
+		f.Kind = fault.Retry
+	}
+	return f
+}
+
+func serverVersion(num int) string { return fmt.Sprintf("%d.%d", num/10000, num%10000) }
+
 // slotMissing is a slot that is gone: it was there when the process began.
-func (c *Config) slotMissing() error {
-	f := slotGone(c.admin())
+func (c *Config) slotMissing(id Identity) error {
+	f := slotGone(c.admin(), setupState{Server: id.server()})
 	missing := &fault.Error{Kind: fault.Operator, Object: c.object(), Err: errors.New(trimStop(f.Found) + ". " + trimStop(f.Why)), Next: f.Remedy}
 	if at := c.Confirmed(); at != 0 {
 		missing.At = at.String()

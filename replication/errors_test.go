@@ -66,9 +66,9 @@ func TestErrors_same_text_wherever_the_fault_is_met(t *testing.T) {
 		require.ErrorAs(t, err, &f)
 		return f.Next
 	}
-	require.Equal(t, slotGone(cfg).Remedy, next(c.slotMissing()))
+	require.Equal(t, slotGone(cfg, setupState{}).Remedy, next(c.slotMissing(Identity{})))
 	st.Slot.WALStatus = WALLost
-	require.Equal(t, next(firstFailure(setupVerdict(cfg, st))), next(c.checkSlot(st.Slot, "db")))
+	require.Equal(t, next(firstFailure(setupVerdict(cfg, st))), next(c.checkSlot(st.Slot, Identity{Database: "db"})))
 	require.Equal(t, slotInvalidated(cfg, st).Remedy, c.remedy(duringStream, "58P01"))
 	require.Contains(t, c.remedy(duringStream, "42704"), publicationLost(cfg, st).Remedy)
 }

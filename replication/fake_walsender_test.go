@@ -15,10 +15,11 @@ import (
 
 // visit is how the fake walsender treats one connection.
 type visit struct {
-	refuse   []byte   // an ErrorResponse instead of a login
-	system   string   // default "1"
-	timeline string   // default "1"
-	walEnd   string   // default "F/0"
+	refuse   []byte // an ErrorResponse instead of a login
+	system   string // default "1"
+	timeline string // default "1"
+	walEnd   string // default "F/0"
+	standby  bool
 	slot     string   // a row of pg_replication_slots as JSON; default: a healthy one at 0/64; "none": no such slot
 	start    []byte   // an ErrorResponse instead of a stream
 	stream   []byte   // sent in one piece with CopyBothResponse
@@ -120,7 +121,7 @@ func (w *walsender) talk(conn net.Conn, v visit) {
 			return
 		default:
 			slot := or(v.slot, `{"slot_name":"s","plugin":"pgoutput","slot_type":"logical","database":"db","confirmed_flush_lsn":"0/64","restart_lsn":"0/60","wal_status":"reserved"}`)
-			row(b, "db", "150018", "60000", slot, "none")
+			row(b, "db", "160010", "60000", slot, "none", map[bool]string{true: "t", false: "f"}[v.standby])
 		}
 	}
 }

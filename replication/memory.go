@@ -22,30 +22,49 @@ import (
 // database goes, to a standby or into a backup.
 //
 // The rule is that the slot is told of nothing that the table does not hold yet. A slot that stands behind the remembered
-// position has nothing missing, at worst repeats; one that stands before it was moved by somebody else.
+// position has nothing missing, at worst repeats; one that stands before it was moved by somebody else. The rule has no
+// limit of time: a table that is locked or full holds the slot back for as long as that lasts, which readiness, log and
+// status tell (HeldBack). A slot that had gone on without would, after a crash, look as if it had been moved.
+//
+// On a standby nothing can be written. There the position is written on the primary, and the slot is told what the
+// standby has replayed of it: so the two still go together when that standby is promoted.
 const (
 	// memoryInterval is how often what is confirmed is written down, while it moves.
 	memoryInterval = time.Second
 	// memoryFirst is when it begins, growing from there: a process that is killed again and again has to get on all the same.
 	memoryFirst = 50 * time.Millisecond
+	// memorySlowest is how often it is tried while it fails.
+	memorySlowest = 10 * time.Second
 	// memoryStep is what WAL without events has to amount to before it is written down. It is more than writing it down
 	// adds to the WAL, or an idle database would never come to rest.
 	memoryStep = 512
-	// memoryPatience is how long the slot is held back by a table that cannot be written. WAL that piles up behind it
-	// would be worse than a false alarm at the next start.
+	// beginTimeout bounds looking at the table before the stream begins.
+	beginTimeout = 10 * time.Second
+	// memoryPatience is from when on the log tells of a table that cannot be written.
 	memoryPatience = 15 * time.Second
 )
 
 // memory keeps the remembered position of one slot. A nil memory remembers nothing and holds nothing back.
 type memory struct {
-	cfg   *Config
-	id    Identity      // of the stream, set before it starts
-	off   atomic.Bool   // there is no table, or it may not be written
-	kept  atomic.Uint64 // what is written down
-	since time.Duration // for how long it could not be
+	cfg     *Config
+	id      Identity      // of the stream, set before it starts
+	off     atomic.Bool   // there is no table, or it may not be used
+	kept    atomic.Uint64 // what is written down, where the slot is
+	failing atomic.Pointer[memoryFailure]
 
-	mu   sync.Mutex
-	conn *pgx.Conn
+	mu      sync.Mutex
+	far     bool // the slot is on a standby, the table is written on the primary
+	near    *pgx.Conn
+	primary *pgx.Conn
+	written pglogrepl.LSN // on the primary
+}
+
+// memoryFailure is why nothing more could be written down since.
+type memoryFailure struct {
+	since time.Time
+	kept  uint64
+	err   error
+	told  bool // in the log
 }
 
 func newMemory(cfg *Config) *memory {
@@ -68,19 +87,23 @@ func (m *memory) begin(ctx context.Context, c *connection, id Identity, slot Slo
 	if m == nil {
 		return nil
 	}
-	m.id = id
-	row, err := m.read(ctx, c)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.id, m.far, m.written = id, id.InRecovery, 0
+	m.failing.Store(nil)
+	m.off.Store(false)
+	ctx, cancel := context.WithTimeoutCause(ctx, beginTimeout, fmt.Errorf("table %s does not answer within %s, is it locked?", m.cfg.Memory, beginTimeout))
+	defer cancel()
+	row, end, err := m.read(ctx, c)
 	if err != nil {
-		return err
+		return m.without(ctx, err)
 	}
-	if m.off.Load() {
-		return nil
-	}
-	position := slot.ConfirmedFlush
+	id.WALEnd = max(id.WALEnd, end)
+	position, near := slot.ConfirmedFlush, pglogrepl.LSN(0)
 	if row != nil {
 		kept, err := pglogrepl.ParseLSN(row.Position)
 		if err != nil {
-			return m.cfg.retry(fmt.Errorf("read %s: %w", m.cfg.Memory, err))
+			return m.garbled(fmt.Errorf("its position of this slot is %q", row.Position))
 		}
 		if err := m.judge(*row, kept, id, slot); err != nil {
 			return err
@@ -89,41 +112,52 @@ func (m *memory) begin(ctx context.Context, c *connection, id Identity, slot Slo
 			m.cfg.Logger.Info("the slot stands behind what was confirmed; what lies between may come again",
 				zap.Stringer("confirmed_flush_lsn", slot.ConfirmedFlush), zap.Stringer("remembered", kept), zap.Int32("timeline", id.Timeline))
 		}
-		position = max(position, kept)
+		position, near = max(position, kept), kept
 	}
-	err = m.exec(ctx, c, fmt.Sprintf(`INSERT INTO %[1]s (slot, system_id, timeline, position) VALUES (%[2]s, %[3]s, %[4]d, '%[5]s')
-		ON CONFLICT (slot) DO UPDATE SET timeline = %[4]d, position = greatest(%[1]s.position, '%[5]s'), updated_at = now()`,
-		m.cfg.Memory.SQL(), QuoteLiteral(m.cfg.Slot), QuoteLiteral(id.SystemID), id.Timeline, position))
-	if err != nil {
-		return err
+	if m.far {
+		m.kept.Store(uint64(near))
+		return m.beginFar(ctx, position)
+	}
+	if _, err := c.Exec(ctx, m.takeDown(position)).ReadAll(); err != nil {
+		return m.without(ctx, err)
 	}
 	m.kept.Store(uint64(position))
 	return nil
 }
 
-func (m *memory) read(ctx context.Context, c *connection) (*remembered, error) {
-	m.off.Store(false)
-	results, err := c.Exec(ctx, fmt.Sprintf("SELECT to_jsonb(m)::text FROM %s m WHERE slot = %s",
-		m.cfg.Memory.SQL(), QuoteLiteral(m.cfg.Slot))).ReadAll()
-	if err != nil {
-		return nil, m.without(ctx, err)
-	}
-	if len(results) != 1 || len(results[0].Rows) == 0 {
-		return nil, nil
-	}
-	var row remembered
-	if err := json.Unmarshal(results[0].Rows[0][0], &row); err != nil {
-		return nil, m.cfg.retry(fmt.Errorf("read %s: %w", m.cfg.Memory, err))
-	}
-	return &row, nil
+// takeDown is the statement that begins a row, or goes on with it. It takes over a row of another timeline.
+func (m *memory) takeDown(position pglogrepl.LSN) string {
+	return fmt.Sprintf(`INSERT INTO %[1]s (slot, system_id, timeline, position) VALUES (%[2]s, %[3]s, %[4]d, '%[5]s')
+		ON CONFLICT (slot) DO UPDATE SET timeline = %[4]d, position = greatest(%[1]s.position, '%[5]s'), updated_at = now()`,
+		m.cfg.Memory.SQL(), QuoteLiteral(m.cfg.Slot), QuoteLiteral(m.id.SystemID), m.id.Timeline, position)
 }
 
-func (m *memory) exec(ctx context.Context, c *connection, sql string) error {
-	_, err := c.Exec(ctx, sql).ReadAll()
+// read returns the slot's row, nil where there is none, and where the log ends by then.
+func (m *memory) read(ctx context.Context, c *connection) (*remembered, pglogrepl.LSN, error) {
+	fields, err := c.query(ctx, fmt.Sprintf(`SELECT (SELECT to_jsonb(m)::text FROM %s m WHERE slot = %s),
+		CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END`,
+		m.cfg.Memory.SQL(), QuoteLiteral(m.cfg.Slot)), 2)
 	if err != nil {
-		return m.without(ctx, err)
+		return nil, 0, err
 	}
-	return nil
+	end, err := pglogrepl.ParseLSN(string(fields[1]))
+	if err != nil {
+		return nil, 0, err
+	}
+	if fields[0] == nil {
+		return nil, end, nil
+	}
+	var row remembered
+	if err := json.Unmarshal(fields[0], &row); err != nil {
+		return nil, 0, m.garbled(err)
+	}
+	return &row, end, nil
+}
+
+// garbled is for a row that no connector has written.
+func (m *memory) garbled(err error) error {
+	return &fault.Error{Kind: fault.Operator, Object: "table " + m.cfg.Memory.String(), Err: fmt.Errorf("it is not one that remembers slots, or was edited: %w", err),
+		Next: "Set postgres.memory to a table that `cdc-outbox setup` creates. Where it is that one, take the slot for where it was left:\ncdc-outbox slot accept"}
 }
 
 // without goes on without a memory where there is no table, or none that this role may use: a database that was set up
@@ -136,6 +170,10 @@ func (m *memory) without(ctx context.Context, err error) error {
 			zap.Stringer("table", m.cfg.Memory), zap.Error(err))
 		return nil
 	}
+	var known *fault.Error
+	if errors.As(err, &known) {
+		return err
+	}
 	return m.cfg.queryError(ctx, err)
 }
 
@@ -146,12 +184,16 @@ func (m *memory) judge(row remembered, kept pglogrepl.LSN, id Identity, slot Slo
 	case row.SystemID != id.SystemID:
 		f.Err = fmt.Errorf("the server is another cluster than the one this slot was last read from: system identifier %s, before %s", id.SystemID, row.SystemID)
 		f.Next = "Point postgres.dsn back at the old one. After a pg_upgrade, or where all events of the old one were published:\ncdc-outbox slot accept"
+	case id.WALEnd != 0 && kept > id.WALEnd:
+		// The row is part of the log that it speaks of, so no crash, no backup and no promotion brings this about.
+		f.Err = fmt.Errorf("table %s remembers a position that the server has not written yet, its log ends at %s: the row was edited, or copied from another database", m.cfg.Memory, id.WALEnd)
+		f.Next = "cdc-outbox slot  # what is known of it\ncdc-outbox slot accept"
 	case slot.ConfirmedFlush <= kept:
 		return nil
 	case row.Timeline != id.Timeline && slot.Synced:
 		return nil // the standby had the slot's last position before it had the row that says so
 	default:
-		how := "it was dropped and made anew, moved by hand, or read by something else"
+		how := "it was dropped and made anew, moved by hand, or read by something else, or by this with postgres.memory off"
 		if row.Timeline != id.Timeline {
 			how = fmt.Sprintf("the server was promoted (timeline %d, before %d), and the slot there is not the one that was read", id.Timeline, row.Timeline)
 		}
@@ -186,7 +228,9 @@ func (m *memory) run(ctx context.Context, s *Stream) {
 			return
 		case <-timer.C:
 		}
-		interval = min(2*interval, memoryInterval)
+		if interval < memoryInterval {
+			interval = min(2*interval, memoryInterval)
+		}
 		confirmed := s.cfg.Confirmed()
 		if !m.due(confirmed, pglogrepl.LSN(s.lastRow.Load())) {
 			if confirmed > pglogrepl.LSN(m.kept.Load()) && m.sentAway(ctx) {
@@ -195,97 +239,82 @@ func (m *memory) run(ctx context.Context, s *Stream) {
 			}
 			continue
 		}
-		switch err := m.keep(ctx, confirmed); {
-		case err == nil && m.off.Swap(false):
-			s.cfg.Logger.Info("the slot's position is remembered again", zap.Stringer("lsn", confirmed))
-			m.since = 0
+		err := m.keep(ctx, confirmed)
+		s.status.confirmed(m.limit(confirmed))
+		switch {
 		case err == nil:
-			m.since = 0
-			s.status.confirmed(m.limit(confirmed))
-		case shuttingDown(err):
+			m.succeeded(confirmed)
+			interval = min(interval, memoryInterval)
+		case m.nearShutsDown(err):
 			s.letGo()
 			return
 		case ctx.Err() == nil:
-			m.since += memoryInterval
-			if m.since > memoryPatience && !m.off.Swap(true) {
-				s.cfg.Logger.Warn("the slot's position cannot be remembered; it is confirmed all the same, and if this process crashes now the next start will ask whether the slot was moved",
-					zap.Stringer("table", m.cfg.Memory), zap.Error(err))
-			}
+			m.failed(err)
+			interval = min(2*interval, memorySlowest)
 		}
 	}
 }
 
-// sentAway tells whether the server is shutting down. It ends every session before it writes its last records, and then
-// waits until its walsenders' clients have confirmed those, which can be written down nowhere any more.
-func (m *memory) sentAway(ctx context.Context) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	if err := m.open(ctx); err != nil {
-		return shuttingDown(err)
+func (m *memory) succeeded(lsn pglogrepl.LSN) {
+	was := m.failing.Swap(nil)
+	if m.off.Swap(false) || was != nil && was.told {
+		m.cfg.Logger.Info("the slot's position is remembered again", zap.Stringer("lsn", lsn))
 	}
-	return shuttingDown(m.conn.Ping(ctx))
 }
 
-// keep writes a position down. It never goes back, and another timeline's reader is not disturbed.
-func (m *memory) keep(ctx context.Context, lsn pglogrepl.LSN) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	if err := m.open(ctx); err != nil {
-		return err
+// failed takes note of an attempt that came to nothing. What counts is the time since the position last moved, not the
+// attempts: one of them may take a moment or several seconds.
+func (m *memory) failed(err error) {
+	switch adminSQLState(err) {
+	case "42P01", "3F000": // it was dropped: nothing is left that the slot could be held against
+		if !m.off.Swap(true) {
+			m.failing.Store(nil)
+			m.cfg.Logger.Warn("the table that remembers the slot's position is gone: a slot that is made anew or moved by hand would not be noticed",
+				zap.Stringer("table", m.cfg.Memory))
+		}
+		return
 	}
-	tag, err := m.conn.Exec(ctx, fmt.Sprintf(`UPDATE %[1]s SET position = greatest(position, $2::pg_lsn), updated_at = now()
-		WHERE slot = $1::text AND system_id = $3::text AND timeline = $4::int`, m.cfg.Memory.SQL()),
-		m.cfg.Slot, lsn.String(), m.id.SystemID, m.id.Timeline)
-	if err == nil && tag.RowsAffected() == 0 {
-		err = errors.New("the slot's row is gone, or another timeline's")
+	f := memoryFailure{since: time.Now(), kept: m.kept.Load(), err: err}
+	if was := m.failing.Load(); was != nil && was.kept == f.kept {
+		f.since, f.told = was.since, was.told
 	}
-	if err != nil {
-		return err
+	if !f.told && time.Since(f.since) >= memoryPatience {
+		f.told = true
+		m.cfg.Logger.Warn("the slot's position cannot be written down, so the slot is held back and keeps WAL until it can",
+			zap.Stringer("table", m.cfg.Memory), zap.Time("since", f.since), zap.Error(err))
 	}
-	m.kept.Store(max(m.kept.Load(), uint64(lsn)))
-	return nil
+	m.failing.Store(&f)
 }
 
-// open makes sure that there is a connection.
-func (m *memory) open(ctx context.Context) (err error) {
-	if m.conn == nil || m.conn.IsClosed() {
-		m.conn, err = m.connect(ctx)
+// HeldBack tells since when, and why, the slot is not told what is confirmed: the table that remembers it cannot be
+// written. Nil where all is well.
+func (s *Stream) HeldBack() (since time.Time, why error) {
+	if s.cfg.memory == nil {
+		return time.Time{}, nil
 	}
-	return err
+	f := s.cfg.memory.failing.Load()
+	if f == nil {
+		return time.Time{}, nil
+	}
+	return f.since, s.cfg.memory.heldBack(f.err)
 }
 
-// connect opens the connection that writes. A commit there waits for this server's disk, as the slot itself does, and for
-// no standby.
-func (m *memory) connect(ctx context.Context) (*pgx.Conn, error) {
-	dsn, err := m.cfg.DSN()
-	if err != nil {
-		return nil, errors.New("the connection string cannot be had")
+// heldBack names what can be done about a table that cannot be written.
+func (m *memory) heldBack(err error) error {
+	f := &fault.Error{Kind: fault.Retry, Object: "table " + m.cfg.Memory.String(), Err: fmt.Errorf("the slot's position cannot be written down: %w", err)}
+	const off = "\n-- or do without it from the next start on: postgres.memory: off"
+	switch adminSQLState(err) {
+	case "57014", "55P03", "40P01": // statement_timeout, lock_not_available, deadlock
+		f.Next = fmt.Sprintf("-- who holds it, and how to end that:\nSELECT l.pid, a.usename, a.application_name, a.state, a.xact_start FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE l.relation = %s::regclass AND l.granted;\nSELECT pg_terminate_backend(pid);",
+			QuoteLiteral(m.cfg.Memory.SQL())) + off
+	case "42501":
+		f.Next = "-- to the role in postgres.dsn:\nGRANT SELECT, INSERT, UPDATE, DELETE ON TABLE " + m.cfg.Memory.SQL() + " TO …;" + off
+	case "53100":
+		f.Next = "Make room on the server's disk."
+	case "":
+		f.Next = "See whether the server answers other sessions than the stream's, and postgres.primary_dsn where that is set."
+	default:
+		f.Next = "See what the server says, and whether the table is as `cdc-outbox setup` makes it." + off
 	}
-	pc, err := pgx.ParseConfig(dsn)
-	if err != nil {
-		return nil, adminDSNFault(err)
-	}
-	delete(pc.RuntimeParams, "replication")
-	pc.RuntimeParams["application_name"] = "cdc-outbox memory"
-	pc.RuntimeParams["synchronous_commit"] = "local"
-	pc.RuntimeParams["default_transaction_read_only"] = "off"
-	conn, err := pgx.ConnectConfig(ctx, pc)
-	if err != nil {
-		return nil, adminConnectFault(pc, err)
-	}
-	return conn, nil
-}
-
-// close ends the connection.
-func (m *memory) close() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.conn != nil {
-		closeAdminConn(context.Background(), m.conn)
-		m.conn = nil
-	}
+	return f
 }

@@ -67,7 +67,7 @@ func forget(cfg AdminConfig) string {
 
 func checkMemory(cfg AdminConfig, st setupState) []preflight.Finding {
 	m := st.Memory
-	if !m.Wanted || st.Server.InRecovery {
+	if !m.Wanted || st.Server.InRecovery && st.Primary == nil {
 		return nil
 	}
 	subject := "table " + cfg.Memory.String()

@@ -44,6 +44,14 @@ func openTransactions(ctx context.Context, q Querier, limit int) ([]openTransact
 	return open, nil
 }
 
+// openTransactions asks the server that writes, as far as one is known.
+func (s servers) openTransactions(ctx context.Context, limit int) ([]openTransaction, error) {
+	if s.primary == nil {
+		return nil, nil
+	}
+	return openTransactions(ctx, s.primary, limit)
+}
+
 func (t openTransaction) age() time.Duration {
 	return time.Duration(t.Age * float64(time.Second)).Round(time.Second)
 }

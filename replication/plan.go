@@ -39,6 +39,21 @@ func (st setupState) pending(cfg AdminConfig) bool {
 
 // planSetup lists what is missing. Nothing missing: no steps.
 func planSetup(cfg AdminConfig, st setupState) []Step {
+	steps := planSteps(cfg, st)
+	if !onStandby(cfg, st) {
+		return steps
+	}
+	for i := range steps {
+		if steps[i].action == stepSlot {
+			steps[i].Why = "On the standby. " + steps[i].Why + "\nIt waits until the primary logs those that run, which an idle one does when asked: " + logSnapshotSQL
+		} else {
+			steps[i].Why = "On the primary. " + steps[i].Why
+		}
+	}
+	return steps
+}
+
+func planSteps(cfg AdminConfig, st setupState) []Step {
 	var steps []Step
 	partitioned := false
 	for _, t := range st.Tables {

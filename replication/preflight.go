@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 )
@@ -23,22 +21,22 @@ func Preflight(ctx context.Context, dsn string, cfg AdminConfig) []preflight.Fin
 	cfg = cfg.withDefaults()
 	ways := examine(ctx, dsn, cfg)
 	var out []preflight.Finding
-	err := withAdminConn(ctx, dsn, cfg, func(conn *pgx.Conn) error {
-		st, err := readSetupState(ctx, conn, cfg)
+	err := withServers(ctx, dsn, cfg, func(s servers) error {
+		st, err := s.readState(ctx, cfg)
 		if err != nil {
 			return adminQueryFault("catalog", err)
 		}
-		open, err := openTransactions(ctx, conn, 20)
+		open, err := s.openTransactions(ctx, 20)
 		if err != nil {
 			return adminQueryFault("open transactions", err)
 		}
 		if st.Server.SlotWALKeepMB >= 0 && !st.Server.InRecovery {
-			st.Server.WAL = lookupRate(ctx, conn)
+			st.Server.WAL = lookupRate(ctx, s.Conn)
 		}
 		ways = onService(ways, st.Server.Service)
 		// Whoever was given a replication connection may replicate, however the service grants it.
 		st.Server.MayReplicate = st.Server.MayReplicate || slices.ContainsFunc(ways, way.replicates)
-		reader := slotReader(ctx, conn, st.Slot.ActivePID)
+		reader := slotReader(ctx, s, st.Slot.ActivePID)
 		out = preflightFindings(cfg, st, open, reader)
 		return nil
 	})
@@ -64,15 +62,15 @@ func preflightFailure(err error) preflight.Finding {
 func preflightFindings(cfg AdminConfig, st setupState, open []openTransaction, reader string) []preflight.Finding {
 	out := []preflight.Finding{okFinding("connection", fmt.Sprintf("Connected to database %q as role %q.", st.Server.Database, st.Server.User))}
 	out = append(out, checkServer(cfg, st)...)
-	out = append(out, checkStandby(st)...)
+	out = append(out, checkStandby(cfg, st)...)
 	if !st.Slot.Exists {
 		out = append(out, checkSlotRoom(st)...)
 	}
 	out = append(out, checkSenderRoom(st)...)
 	out = append(out, checkTables(cfg, st)...)
 	switch {
-	case st.Server.InRecovery && !st.Slot.Exists: // said already
-	case !st.Slot.Exists && !st.Publication.Exists:
+	case st.Server.InRecovery != cfg.Standby && !st.Slot.Exists: // said already
+	case !st.Server.InRecovery && !st.Slot.Exists && !st.Publication.Exists:
 		out = append(out, checkFirstStart(cfg, st)...)
 	default:
 		out = append(out, checkPair(cfg, st)...)
@@ -105,25 +103,6 @@ func checkFirstStart(cfg AdminConfig, st setupState) []preflight.Finding {
 		Why:    why,
 		Remedy: "cdc-outbox setup, or as the table's owner:\n" + stepsSQL(planSetup(cfg.withoutExtras(), st)),
 	}}
-}
-
-func checkStandby(st setupState) []preflight.Finding {
-	if !st.Server.InRecovery {
-		return nil
-	}
-	f := preflight.Finding{
-		Level: preflight.Warn, Subject: "server", Found: "It is a standby.",
-		Why:    "Nothing can be created on it, and recovery can invalidate a slot that is read from it.",
-		Remedy: "Let postgres.dsn lead to the primary: several hosts and target_session_attrs=read-write.",
-	}
-	switch {
-	case st.Server.Version < 160000:
-		f.Level, f.Why = preflight.Fail, "Logical slots on standbys exist from 16 on."
-	case !st.Slot.Exists:
-		f.Level, f.Found = preflight.Fail, "It is a standby, and has no slot of that name."
-		f.Why = "Publication and slot are made on the primary; that the slot is missing here does not mean that it is lost."
-	}
-	return []preflight.Finding{f}
 }
 
 func checkSlotRoom(st setupState) []preflight.Finding {

@@ -208,14 +208,61 @@ func TestPreflightEncoding(t *testing.T) {
 func TestStandby(t *testing.T) {
 	cfg, st := planConfig(), setUpState()
 	st.Server.InRecovery, st.Server.Version = true, 160000
-	require.Equal(t, preflight.Warn, checkStandby(st)[0].Level)
-	require.NoError(t, firstFailure(setupVerdict(cfg, st)))
+	requireOperator(t, firstFailure(setupVerdict(cfg, st)), "It is a standby", "postgres.standby: true")
 	st.Slot = SlotInfo{Name: "s"}
-	for _, findings := range [][]preflight.Finding{setupVerdict(cfg, st), setupObstacles(cfg, st), checkStandby(st), preflightFindings(cfg, st, nil, "")} {
+	for _, findings := range [][]preflight.Finding{setupVerdict(cfg, st), setupObstacles(cfg, st), checkStandby(cfg, st), preflightFindings(cfg, st, nil, "")} {
 		requireOperator(t, firstFailure(findings), "standby", "target_session_attrs")
 	}
 	st.Publication = PublicationInfo{Name: "p"}
 	requireOperator(t, firstFailure(setupObstacles(cfg, st)), "standby")
 	st.Server.Version = 150000
-	require.Contains(t, checkStandby(st)[0].Why, "from 16 on")
+	for _, cfg.Standby = range []bool{false, true} {
+		requireOperator(t, firstFailure(checkStandby(cfg, st)), "from 16 on")
+		requireOperator(t, firstFailure(setupObstacles(cfg, st)), "from 16 on")
+	}
+}
+
+// TestStandby_on_purpose: what has to be done where, when postgres.standby is set.
+func TestStandby_on_purpose(t *testing.T) {
+	cfg, st := planConfig(), setUpState()
+	cfg.Standby = true
+	require.Equal(t, preflight.Warn, checkStandby(cfg, st)[0].Level, "promoted: it goes on")
+	require.NoError(t, firstFailure(setupVerdict(cfg, st)))
+
+	promoted := st
+	promoted.Slot = SlotInfo{Name: "s"}
+	requireOperator(t, firstFailure(setupVerdict(cfg, promoted)), "no standby, and has no slot", "correct postgres.dsn")
+	promoted.Publication = PublicationInfo{Name: "p"}
+	requireOperator(t, firstFailure(setupObstacles(cfg, promoted)), "no standby, and has no slot")
+
+	st.Server.InRecovery, st.Server.Version, st.Server.Feedback, st.Server.PrimarySlot = true, 160000, true, "x"
+	require.NoError(t, firstFailure(setupVerdict(cfg, st)))
+	require.Len(t, checkStandby(cfg, st), 1)
+	st.Server.Feedback, st.Server.PrimarySlot = false, ""
+	require.NoError(t, firstFailure(setupVerdict(cfg, st)), "it runs, and check warns")
+	found := checkStandby(cfg, st)
+	require.Contains(t, found[1].Remedy, "hot_standby_feedback = on")
+	require.Contains(t, found[2].Remedy, "pg_create_physical_replication_slot")
+
+	st.Slot = SlotInfo{Name: "s"}
+	requireOperator(t, firstFailure(setupVerdict(cfg, st)), "It is gone", "-- on the standby", logSnapshotSQL)
+	st.Publication = PublicationInfo{Name: "p"}
+	requireOperator(t, firstFailure(setupObstacles(cfg, st)), "hot_standby_feedback", "rows_removed")
+	st.Server.Feedback, st.Server.Upstream = true, "10.0.0.1:5432"
+	requireOperator(t, firstFailure(setupObstacles(cfg, st)), "only be made on the primary", "the primary (10.0.0.1:5432)", "CREATE PUBLICATION", logSnapshotSQL)
+
+	st.Primary = &serverInfo{WALLevel: "replica"}
+	requireOperator(t, firstFailure(checkStandby(cfg, st)), "wal_level of the primary is replica")
+}
+
+// TestInvalidated_on_a_standby: 17 gives the reason, 16 only says that recovery was the cause.
+func TestInvalidated_on_a_standby(t *testing.T) {
+	cfg, st := planConfig(), setUpState()
+	for reason, words := range map[string][]string{
+		"rows_removed": {"rows_removed", "hot_standby_feedback"}, "wal_level_insufficient": {"wal_level", "set wal_level = logical again"},
+		"": {"removed catalog rows it needs, or wal_level", "hot_standby_feedback"},
+	} {
+		st.Slot.Conflicting, st.Slot.InvalidationReason, st.Slot.WALStatus = true, reason, WALLost
+		requireOperator(t, firstFailure(checkSlot(cfg, st)), words...)
+	}
 }

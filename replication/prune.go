@@ -203,7 +203,7 @@ func (r *TableRows) confirmed(ctx context.Context, trustSlot bool) (at pglogrepl
 	if err != nil {
 		return 0, false, adminQueryFault("catalog", err)
 	}
-	findings := append(checkServer(cfg, st), checkStandby(st)...)
+	findings := append(checkServer(cfg, st), checkStandby(cfg, st)...)
 	findings = append(append(findings, checkTables(cfg, st)...), checkPair(cfg, st)...)
 	findings = append(append(findings, checkPublication(cfg, st)...), checkSlot(cfg, st)...)
 	if err := firstFailure(findings); err != nil {

@@ -210,6 +210,40 @@ func TestRun_start_of_a_later_stream(t *testing.T) {
 	}
 }
 
+// TestRun_waits_for_a_standby: one that was restarted begins again at its last restart point, which may lie behind what it
+// had sent before; and a failover may lead to one for a while that nobody meant.
+func TestRun_waits_for_a_standby(t *testing.T) {
+	for name, test := range map[string]struct {
+		first, second visit
+		meant         bool
+		why           string
+	}{
+		"restarted": {visit{standby: true, stream: commitAt(200)}, visit{standby: true, walEnd: "0/C7"}, true, "the standby has been restarted and has its log up to 0/C7"},
+		"not meant": {visit{stream: commitAt(200)}, visit{standby: true, slot: "none"}, false, "It is a standby"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWalsender(t, test.first, test.second, test.first)
+			cfg := w.config(func() pglogrepl.LSN { return 200 })
+			cfg.Standby = test.meant
+			var waits []string
+			cfg.OnState = func(s State) {
+				if s.Phase == Waiting {
+					waits = append(waits, s.Err.Error())
+				}
+			}
+			streams := 0
+			require.NoError(t, Run(t.Context(), cfg, func(ctx context.Context, s *Stream) error {
+				if streams++; streams == 2 {
+					return nil
+				}
+				return drain(ctx, s)
+			}))
+			require.Len(t, waits, 2)
+			require.Contains(t, waits[1], test.why)
+		})
+	}
+}
+
 func TestRun_OnIdentity_can_refuse(t *testing.T) {
 	w := newWalsender(t, visit{})
 	cfg := w.config(nothingConfirmed)

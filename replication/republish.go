@@ -47,9 +47,13 @@ func EventIDs(ctx context.Context, dsn string, cfg AdminConfig, table Table, sin
 // the slot, or where it has not got there within the limit.
 func AwaitCaughtUp(ctx context.Context, dsn string, cfg AdminConfig, limit time.Duration) (done bool, err error) {
 	cfg = cfg.withDefaults()
-	err = withAdminConn(ctx, dsn, cfg, func(conn *pgx.Conn) error {
+	err = withServers(ctx, dsn, cfg, func(conn servers) error {
+		end, written := conn.Conn, `SELECT pg_last_wal_replay_lsn()::text`
+		if conn.primary != nil {
+			end, written = conn.primary, `SELECT pg_current_wal_lsn()::text`
+		}
 		var text string
-		if err := conn.QueryRow(ctx, `SELECT pg_current_wal_lsn()::text`).Scan(&text); err != nil {
+		if err := end.QueryRow(ctx, written).Scan(&text); err != nil {
 			return adminQueryFault("server", err)
 		}
 		to, err := pglogrepl.ParseLSN(text)
@@ -83,7 +87,11 @@ func AwaitCaughtUp(ctx context.Context, dsn string, cfg AdminConfig, limit time.
 // no event, the insert is one, at a new position. The rows must not be referenced by others that go with them.
 func Republish(ctx context.Context, dsn string, cfg AdminConfig, table Table, ids []string) (n int64, err error) {
 	cfg = cfg.withDefaults()
-	err = withAdminConn(ctx, dsn, cfg, func(conn *pgx.Conn) error {
+	err = withServers(ctx, dsn, cfg, func(s servers) error {
+		conn := s.primary
+		if conn == nil {
+			return &fault.Error{Kind: fault.Operator, Object: "table " + table.String(), Err: errors.New("a standby cannot be written, and postgres.primary_dsn is not set"), Next: "Set postgres.primary_dsn for this command."}
+		}
 		sql, err := republishSQL(ctx, conn, cfg, table)
 		if err != nil {
 			return adminQueryFault("table "+table.String(), err)

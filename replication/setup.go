@@ -23,8 +23,8 @@ import (
 // transactions are open), Operator for what somebody has to mend, Config for names that cannot be.
 func Ensure(ctx context.Context, dsn string, cfg AdminConfig, auto bool) error {
 	cfg = cfg.withDefaults().withoutExtras()
-	return withServer(ctx, dsn, cfg, func(conn *pgx.Conn) error {
-		_, err := ensure(ctx, conn, cfg, auto)
+	return withServer(ctx, dsn, cfg, func(s servers) error {
+		_, err := ensure(ctx, s, cfg, auto)
 		return err
 	})
 }
@@ -34,8 +34,8 @@ func Ensure(ctx context.Context, dsn string, cfg AdminConfig, auto bool) error {
 // for a publication whose slot was lost.
 func Setup(ctx context.Context, dsn string, cfg AdminConfig) (done []Step, err error) {
 	cfg = cfg.withDefaults()
-	err = withServer(ctx, dsn, cfg, func(conn *pgx.Conn) error {
-		done, err = ensure(ctx, conn, cfg, true)
+	err = withServer(ctx, dsn, cfg, func(s servers) error {
+		done, err = ensure(ctx, s, cfg, true)
 		return err
 	})
 	return done, err
@@ -45,8 +45,8 @@ func Setup(ctx context.Context, dsn string, cfg AdminConfig) (done []Step, err e
 // publication or slot was lost: then they would hide a gap.
 func PlanSetup(ctx context.Context, dsn string, cfg AdminConfig) (steps []Step, err error) {
 	cfg = cfg.withDefaults()
-	err = withServer(ctx, dsn, cfg, func(conn *pgx.Conn) error {
-		st, err := readSetupState(ctx, conn, cfg)
+	err = withServer(ctx, dsn, cfg, func(s servers) error {
+		st, err := s.readState(ctx, cfg)
 		if err != nil {
 			return adminQueryFault("catalog", err)
 		}
@@ -108,16 +108,16 @@ func withWay(ctx context.Context, dsn string, cfg AdminConfig, use func(*pgx.Con
 	return use(conn, w)
 }
 
-// withServer is withAdminConn for what must not go through a pooler: a slot that setup makes through one that the stream
+// withServer is withServers for what must not go through a pooler: a slot that setup makes through one that the stream
 // does not come through holds back WAL for nobody.
-func withServer(ctx context.Context, dsn string, cfg AdminConfig, use func(*pgx.Conn) error) error {
+func withServer(ctx context.Context, dsn string, cfg AdminConfig, use func(servers) error) error {
 	return withWay(ctx, dsn, cfg, func(conn *pgx.Conn, w way) error {
 		if w.suspicious() {
 			if err := firstFailure(wayFindings(examine(ctx, dsn, cfg))); err != nil {
 				return err
 			}
 		}
-		return use(conn)
+		return withPrimary(ctx, conn, cfg, use)
 	})
 }
 
@@ -127,8 +127,8 @@ func closeAdminConn(ctx context.Context, conn *pgx.Conn) {
 	_ = conn.Close(ctx) // nothing is lost with it
 }
 
-func ensure(ctx context.Context, conn *pgx.Conn, cfg AdminConfig, auto bool) ([]Step, error) {
-	st, err := readSetupState(ctx, conn, cfg)
+func ensure(ctx context.Context, s servers, cfg AdminConfig, auto bool) ([]Step, error) {
+	st, err := s.readState(ctx, cfg)
 	if err != nil {
 		return nil, adminQueryFault("catalog", err)
 	}
@@ -137,12 +137,12 @@ func ensure(ctx context.Context, conn *pgx.Conn, cfg AdminConfig, auto bool) ([]
 	}
 	// Publication and slot are read one after the other, and another process may be between creating the two: only
 	// under the lock is "one there, one missing" a verdict.
-	unlock, err := lockSetup(ctx, conn, cfg)
+	unlock, err := lockSetup(ctx, s.Conn, cfg)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	if st, err = readSetupState(ctx, conn, cfg); err != nil {
+	if st, err = s.readState(ctx, cfg); err != nil {
 		return nil, adminQueryFault("catalog", err)
 	}
 	if !auto {
@@ -151,7 +151,7 @@ func ensure(ctx context.Context, conn *pgx.Conn, cfg AdminConfig, auto bool) ([]
 	if err := firstFailure(setupObstacles(cfg, st)); err != nil {
 		return nil, err
 	}
-	return carryOut(ctx, conn, cfg)
+	return carryOut(ctx, s, cfg)
 }
 
 // complete tells that there is nothing to create and nothing to tidy up.
@@ -164,8 +164,8 @@ func setupVerdict(cfg AdminConfig, st setupState) []preflight.Finding {
 	if out := checkPair(cfg, st); len(out) > 0 {
 		return out
 	}
-	out := append(checkSlot(cfg, st), checkTables(cfg, st)...)
-	return append(out, checkPublication(cfg, st)...)
+	out := append(checkStandby(cfg, st), checkSlot(cfg, st)...)
+	return append(append(out, checkTables(cfg, st)...), checkPublication(cfg, st)...)
 }
 
 // setupObstacles finds what would stop a setup half-way, or hide a gap, before anything is done.
@@ -176,8 +176,11 @@ func setupObstacles(cfg AdminConfig, st setupState) []preflight.Finding {
 	if !fresh && !resumed {
 		out = append(out, checkPair(cfg, st)...)
 	}
-	if (fresh || resumed) && st.Server.InRecovery {
-		return checkStandby(st)
+	if standby := checkStandby(cfg, st); (fresh || resumed) && firstFailure(standby) != nil {
+		return standby
+	}
+	if (fresh || resumed) && st.Server.InRecovery && st.Primary == nil {
+		return []preflight.Finding{standbyPair(cfg, st)}
 	}
 	if fresh || resumed {
 		out = append(out, checkServer(cfg, st)...)

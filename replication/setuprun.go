@@ -3,6 +3,7 @@ package replication
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -21,16 +22,16 @@ const (
 )
 
 // carryOut runs the plan and looks at the result. The setup lock is held.
-func carryOut(ctx context.Context, conn *pgx.Conn, cfg AdminConfig) ([]Step, error) {
+func carryOut(ctx context.Context, s servers, cfg AdminConfig) ([]Step, error) {
 	var done []Step
 	for {
-		st, err := readSetupState(ctx, conn, cfg)
+		st, err := s.readState(ctx, cfg)
 		if err != nil {
 			return done, adminQueryFault("catalog", err)
 		}
 		steps := planSetup(cfg, st)
 		if len(steps) == 0 {
-			if err := settle(ctx, conn, cfg, st); err != nil {
+			if err := settle(ctx, s.primary, cfg, st); err != nil {
 				return done, err
 			}
 			return done, firstFailure(setupVerdict(cfg, st))
@@ -41,7 +42,7 @@ func carryOut(ctx context.Context, conn *pgx.Conn, cfg AdminConfig) ([]Step, err
 			return done, &fault.Error{Kind: fault.Operator, Object: "setup", Err: fmt.Errorf("a step had no effect: %s", step.SQL),
 				Next: "Run it by hand and look at what Postgres says."}
 		}
-		if err := runStep(ctx, conn, cfg, st.Server.Version, step); err != nil {
+		if err := runStep(ctx, s, cfg, st.Server.Version, step); err != nil {
 			return done, err
 		}
 		done = append(done, step)
@@ -61,24 +62,11 @@ func settle(ctx context.Context, conn *pgx.Conn, cfg AdminConfig, st setupState)
 	return nil
 }
 
-func runStep(ctx context.Context, conn *pgx.Conn, cfg AdminConfig, version int, step Step) error {
+func runStep(ctx context.Context, s servers, cfg AdminConfig, version int, step Step) error {
 	if step.action == stepSlot || step.action == stepSnapshotSlot {
-		err := error(nil)
-		if step.action == stepSlot {
-			err = createSlot(ctx, conn, cfg, step.SQL)
-		} else {
-			err = createSnapshotSlot(ctx, conn, cfg, version)
-		}
-		if err != nil || cfg.Memory.Name == "" {
-			return err
-		}
-		// What is remembered is another slot's. A role that may not delete it has not been given one to remember either.
-		if _, err := conn.Exec(ctx, forget(cfg)); err != nil && adminSQLState(err) != "42P01" && adminSQLState(err) != "42501" {
-			return adminQueryFault("table "+cfg.Memory.String(), err)
-		}
-		return nil
+		return runSlotStep(ctx, s, cfg, version, step)
 	}
-	sql := step.SQL
+	sql, conn := step.SQL, s.primary
 	if step.action == stepPublication {
 		// Several statements in one simple query are one transaction (Postgres docs 55.2.2.1).
 		sql += fmt.Sprintf("\nCOMMENT ON PUBLICATION %s IS %s;", QuoteIdentifier(cfg.Publication), QuoteLiteral(setupPending(cfg)))
@@ -106,16 +94,42 @@ func runStep(ctx context.Context, conn *pgx.Conn, cfg AdminConfig, version int, 
 	return f
 }
 
+func runSlotStep(ctx context.Context, s servers, cfg AdminConfig, version int, step Step) error {
+	err := s.awaitReplay(ctx, cfg)
+	switch {
+	case err != nil:
+	case step.action == stepSlot:
+		err = createSlot(ctx, s, cfg, step.SQL)
+	default:
+		err = createSnapshotSlot(ctx, s.Conn, cfg, version)
+	}
+	if err != nil || cfg.Memory.Name == "" {
+		return err
+	}
+	// What is remembered is another slot's. A role that may not delete it has not been given one to remember either.
+	if _, err := s.primary.Exec(ctx, forget(cfg)); err != nil && adminSQLState(err) != "42P01" && adminSQLState(err) != "42501" {
+		return adminQueryFault("table "+cfg.Memory.String(), err)
+	}
+	return s.awaitReplay(ctx, cfg) // or the old one would be read there
+}
+
 // createSlot creates the slot. Postgres waits in it until every transaction that has written, in any database, has
 // ended (Postgres docs 49.2.2, snapbuild.c), so the wait is bounded and the error names them. When the wait is
 // given up the server drops the half-made slot itself.
-func createSlot(ctx context.Context, conn *pgx.Conn, cfg AdminConfig, sql string) error {
-	if open, err := openTransactions(ctx, conn, 3); err == nil && len(open) > 0 {
+func createSlot(ctx context.Context, s servers, cfg AdminConfig, sql string) error {
+	if open, err := s.openTransactions(ctx, 3); err == nil && len(open) > 0 {
 		cfg.Logger.Info("creating the slot waits for open transactions", zap.String("slot", cfg.Slot), zap.Stringers("transactions", open))
 	}
 	waitCtx, cancel := context.WithTimeout(ctx, cfg.SlotWait)
 	defer cancel()
-	_, err := conn.Exec(waitCtx, sql)
+	var logging sync.WaitGroup
+	if s.primary != s.Conn {
+		logging.Go(func() { s.logSnapshots(waitCtx, cfg) })
+	}
+	_, err := s.Exec(waitCtx, sql)
+	gaveUp := waitCtx.Err() != nil
+	cancel()
+	logging.Wait()
 	if err == nil {
 		cfg.Logger.Info("setup step done", zap.String("sql", sql))
 		return nil
@@ -123,14 +137,14 @@ func createSlot(ctx context.Context, conn *pgx.Conn, cfg AdminConfig, sql string
 	if adminSQLState(err) == stateDuplicateObject {
 		return nil
 	}
-	return slotCreationFault(ctx, waitCtx, conn, cfg, err)
+	return slotCreationFault(ctx, gaveUp, s, cfg, err)
 }
 
 // slotCreationFault says why the server made no slot.
-func slotCreationFault(ctx, waitCtx context.Context, conn *pgx.Conn, cfg AdminConfig, err error) error {
+func slotCreationFault(ctx context.Context, gaveUp bool, s servers, cfg AdminConfig, err error) error {
 	code := adminSQLState(err)
-	if waitCtx.Err() != nil || code == stateQueryCanceled {
-		return slotWaitFault(ctx, conn, cfg)
+	if gaveUp || code == stateQueryCanceled {
+		return slotWaitFault(ctx, s, cfg)
 	}
 	if code == "53400" { // configuration_limit_exceeded: "all replication slots are in use"
 		return &fault.Error{Kind: fault.Operator, Object: slotSubject(cfg), Err: fmt.Errorf("every replication slot of the server is in use"),
@@ -140,7 +154,7 @@ func slotCreationFault(ctx, waitCtx context.Context, conn *pgx.Conn, cfg AdminCo
 }
 
 // slotWaitFault asks who was waited for. It passes when they end, hence Retry.
-func slotWaitFault(ctx context.Context, conn *pgx.Conn, cfg AdminConfig) error {
+func slotWaitFault(ctx context.Context, s servers, cfg AdminConfig) error {
 	f := &fault.Error{Kind: fault.Retry, Object: slotSubject(cfg),
 		Err: fmt.Errorf("creating it waits for transactions that were open when it began, not done after %s", cfg.SlotWait)}
 	if ctx.Err() != nil {
@@ -148,7 +162,12 @@ func slotWaitFault(ctx context.Context, conn *pgx.Conn, cfg AdminConfig) error {
 	}
 	ask, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
 	defer cancel()
-	open, err := openTransactions(ask, conn, 5)
+	if s.primary == nil {
+		f.Err = fmt.Errorf("creating it on a standby waits for the primary to log its running transactions, and for those that are open there; not done after %s", cfg.SlotWait)
+		f.Next = "-- on the primary, while the slot is being made:\n" + logSnapshotSQL
+		return f
+	}
+	open, err := s.openTransactions(ask, 5)
 	if err != nil || len(open) == 0 {
 		f.Next = "-- see who is waited for:\nSELECT pid, datname, usename, state, now() - xact_start AS age FROM pg_stat_activity WHERE backend_xid IS NOT NULL;"
 		return f

@@ -14,8 +14,9 @@ import (
 // setupState is all that Setup, Ensure and Preflight look at. Reading it and judging it are apart, so that the
 // judgement can be tested without a server.
 type setupState struct {
-	Server      serverInfo
-	Role        roleInfo // the role that AdminConfig.Role names
+	Server      serverInfo  // where the slot is
+	Primary     *serverInfo // of a standby, where something leads there
+	Role        roleInfo    // the role that AdminConfig.Role names
 	Publication PublicationInfo
 	Slot        SlotInfo
 	Tables      []tableInfo
@@ -43,6 +44,9 @@ type serverInfo struct {
 	SlotWALKeepMB int64  `json:"slot_wal_keep_mb"` // -1: no limit
 	IdleTimeout   int64  `json:"idle_timeout"`     // idle_replication_slot_timeout in seconds (18+); 0: off
 	SenderTimeout int64  `json:"sender_timeout"`   // wal_sender_timeout in milliseconds; 0: off
+	Feedback      bool   `json:"feedback"`         // hot_standby_feedback
+	PrimarySlot   string `json:"primary_slot"`     // primary_slot_name
+	Upstream      string `json:"upstream"`         // of a standby: host and port of what it follows; empty where the role may not see it
 
 	Service cloud.Service `json:"-"`
 	WAL     walRate       `json:"-"` // read for check only
@@ -61,6 +65,8 @@ SELECT jsonb_build_object(
   'used_slots', (SELECT count(*) FROM pg_catalog.pg_replication_slots),
   'max_senders', current_setting('max_wal_senders')::int,
   'used_senders', (SELECT count(*) FROM pg_catalog.pg_stat_activity WHERE backend_type = 'walsender'),
+  'feedback', current_setting('hot_standby_feedback')::bool, 'primary_slot', current_setting('primary_slot_name'),
+  'upstream', (SELECT sender_host || ':' || sender_port FROM pg_catalog.pg_stat_wal_receiver),
   'slot_wal_keep_mb', (SELECT setting::bigint FROM pg_catalog.pg_settings WHERE name = 'max_slot_wal_keep_size'),
   'sender_timeout', (SELECT setting::bigint FROM pg_catalog.pg_settings WHERE name = 'wal_sender_timeout'),
   'idle_timeout', (SELECT extract(epoch FROM (setting || coalesce(unit, 's'))::interval)::bigint

@@ -49,16 +49,17 @@ const slotPosition = `SELECT (SELECT system_identifier::text FROM pg_control_sys
 // LookAtSlot reads it all. A slot that does not exist is no error.
 func LookAtSlot(ctx context.Context, dsn string, cfg AdminConfig) (r SlotReport, err error) {
 	cfg = cfg.withDefaults()
-	err = withAdminConn(ctx, dsn, cfg, func(conn *pgx.Conn) error {
-		r, err = lookAtSlot(ctx, conn, cfg)
+	err = withServers(ctx, dsn, cfg, func(s servers) error {
+		r, err = lookAtSlot(ctx, s, cfg)
 		return err
 	})
 	return r, err
 }
 
-func lookAtSlot(ctx context.Context, conn *pgx.Conn, cfg AdminConfig) (SlotReport, error) {
+func lookAtSlot(ctx context.Context, servers servers, cfg AdminConfig) (SlotReport, error) {
+	conn := servers.Conn
 	r := SlotReport{Slot: cfg.Slot, Open: []string{}}
-	st, err := readSetupState(ctx, conn, cfg)
+	st, err := servers.readState(ctx, cfg)
 	if err != nil {
 		return r, adminQueryFault("catalog", err)
 	}
@@ -81,7 +82,7 @@ func lookAtSlot(ctx context.Context, conn *pgx.Conn, cfg AdminConfig) (SlotRepor
 			return r, adminQueryFault("table "+cfg.Memory.String(), err)
 		}
 	}
-	open, err := openTransactions(ctx, conn, 5)
+	open, err := servers.openTransactions(ctx, 5)
 	if err != nil {
 		return r, adminQueryFault("open transactions", err)
 	}
@@ -110,6 +111,7 @@ func (r *SlotReport) judge(cfg AdminConfig, st setupState) string {
 	}
 	m := memory{cfg: &Config{Slot: cfg.Slot}}
 	id := Identity{SystemID: r.SystemID, Timeline: r.Timeline}
+	id.WALEnd, _ = pglogrepl.ParseLSN(r.CurrentLSN) // 0 where there is none: not judged by it
 	if err := m.judge(remembered{SystemID: r.RememberedID, Timeline: r.RememberedLine}, kept, id, r.info); err != nil {
 		what, _ := fault.Split(err)
 		return what
@@ -135,12 +137,12 @@ func CountSkipped(ctx context.Context, dsn string, cfg AdminConfig, lsn string) 
 
 // AcceptSlot takes the slot as it stands for the one to go on with: what is remembered of an earlier one is replaced.
 func AcceptSlot(ctx context.Context, dsn string, cfg AdminConfig) (SlotReport, error) {
-	return changeSlot(ctx, dsn, cfg, func(*pgx.Conn, SlotReport) error { return nil })
+	return changeSlot(ctx, dsn, cfg, func(servers, SlotReport) error { return nil })
 }
 
 // AdvanceSlot moves the slot forward over events that are then never published.
 func AdvanceSlot(ctx context.Context, dsn string, cfg AdminConfig, lsn string) (SlotReport, error) {
-	return changeSlot(ctx, dsn, cfg, func(conn *pgx.Conn, r SlotReport) error {
+	return changeSlot(ctx, dsn, cfg, func(conn servers, r SlotReport) error {
 		to, err := pglogrepl.ParseLSN(lsn)
 		if err != nil || strings.TrimSpace(lsn) != to.String() {
 			return &fault.Error{Kind: fault.Config, Object: "--to", Err: fmt.Errorf("%q is not an LSN", lsn), Next: "Write it as Postgres prints it, 0/16B3748."}
@@ -156,7 +158,7 @@ func AdvanceSlot(ctx context.Context, dsn string, cfg AdminConfig, lsn string) (
 // RecreateSlot drops the slot where there is one and makes it anew, from now on.
 func RecreateSlot(ctx context.Context, dsn string, cfg AdminConfig) (SlotReport, error) {
 	cfg = cfg.withDefaults()
-	return changeSlot(ctx, dsn, cfg, func(conn *pgx.Conn, r SlotReport) error {
+	return changeSlot(ctx, dsn, cfg, func(conn servers, r SlotReport) error {
 		pub, err := LookupPublication(ctx, conn, cfg.Publication)
 		if err != nil {
 			return err
@@ -175,9 +177,9 @@ func RecreateSlot(ctx context.Context, dsn string, cfg AdminConfig) (SlotReport,
 }
 
 // changeSlot changes a slot that nobody reads, and remembers where it stands then.
-func changeSlot(ctx context.Context, dsn string, cfg AdminConfig, change func(*pgx.Conn, SlotReport) error) (r SlotReport, err error) {
+func changeSlot(ctx context.Context, dsn string, cfg AdminConfig, change func(servers, SlotReport) error) (r SlotReport, err error) {
 	cfg = cfg.withDefaults()
-	err = withAdminConn(ctx, dsn, cfg, func(conn *pgx.Conn) error {
+	err = withServers(ctx, dsn, cfg, func(conn servers) error {
 		if r, err = lookAtSlot(ctx, conn, cfg); err != nil {
 			return err
 		}
@@ -196,11 +198,17 @@ func changeSlot(ctx context.Context, dsn string, cfg AdminConfig, change func(*p
 		if cfg.Memory.Name == "" {
 			return nil
 		}
-		_, err = conn.Exec(ctx, fmt.Sprintf(`INSERT INTO %[1]s (slot, system_id, timeline, position) VALUES ($1::text, $2::text, $3::int, $4::pg_lsn)
+		if conn.primary == nil {
+			return &fault.Error{Kind: fault.Config, Object: "postgres.primary_dsn", Err: errors.New("it is not set, and a standby cannot be written"), Next: "Set it, or postgres.memory to off."}
+		}
+		_, err = conn.primary.Exec(ctx, fmt.Sprintf(`INSERT INTO %[1]s (slot, system_id, timeline, position) VALUES ($1::text, $2::text, $3::int, $4::pg_lsn)
 			ON CONFLICT (slot) DO UPDATE SET system_id = $2::text, timeline = $3::int, position = $4::pg_lsn, updated_at = now()`, cfg.Memory.SQL()),
 			cfg.Slot, r.SystemID, r.Timeline, r.ConfirmedFlushLSN)
 		if err != nil && adminSQLState(err) != "42P01" {
 			return adminQueryFault("table "+cfg.Memory.String(), err)
+		}
+		if err := conn.awaitReplay(ctx, cfg); err != nil {
+			return err
 		}
 		r, err = lookAtSlot(ctx, conn, cfg)
 		return err

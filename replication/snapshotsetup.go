@@ -135,7 +135,7 @@ func createSnapshotSlot(ctx context.Context, conn *pgx.Conn, cfg AdminConfig, ve
 	}
 	results, err := walsender.PgConn().Exec(waitCtx, fmt.Sprintf("CREATE_REPLICATION_SLOT %s LOGICAL pgoutput %s", QuoteIdentifier(cfg.Slot), options)).ReadAll()
 	if err != nil {
-		return slotCreationFault(ctx, waitCtx, conn, cfg, err)
+		return slotCreationFault(ctx, waitCtx.Err() != nil, servers{conn, conn}, cfg, err)
 	}
 	if len(results) != 1 || len(results[0].Rows) != 1 || len(results[0].Rows[0]) < 3 || results[0].Rows[0][2] == nil {
 		return &fault.Error{Kind: fault.Operator, Object: slotSubject(cfg), Err: errors.New("the server exported no snapshot"), Next: "Set postgres.snapshot to never."}

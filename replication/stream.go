@@ -39,6 +39,8 @@ type Identity struct {
 	WALEnd pglogrepl.LSN
 	// BackendPID is the walsender's.
 	BackendPID uint32
+	// InRecovery: it was a standby when the connection was made. The stream goes on when that is promoted.
+	InRecovery bool
 
 	walSenderTimeout time.Duration
 }

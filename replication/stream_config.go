@@ -27,6 +27,11 @@ type Config struct {
 	// that does not exist, or may not be used, is done without, with a word in the log.
 	Memory Table
 
+	// Standby allows DSN to lead to a standby, 16+. What has to be written is written at PrimaryDSN then; it may be nil
+	// where there is no Memory.
+	Standby    bool
+	PrimaryDSN func() (string, error)
+
 	// Confirmed is what may be reported as flushed: the tracker's word. It is asked from several goroutines and must be
 	// cheap. 0 means unknown: the slot's own position stands. Required.
 	Confirmed func() pglogrepl.LSN
@@ -71,6 +76,9 @@ func (c Config) check() (*Config, error) {
 	}
 	if c.DSN == nil || c.Confirmed == nil {
 		return nil, bad("replication stream", errors.New("DSN and Confirmed are required"), "")
+	}
+	if c.Standby && c.Memory.Name != "" && c.PrimaryDSN == nil {
+		return nil, bad("replication stream", errors.New("a standby cannot be written, so Memory needs PrimaryDSN"), "Set postgres.primary_dsn, or postgres.memory to off.")
 	}
 	if c.StatusInterval <= 0 {
 		c.StatusInterval = time.Second

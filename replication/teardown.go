@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
-	"github.com/jackc/pgx/v5"
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
@@ -15,13 +15,13 @@ import (
 // while somebody reads the slot. What is gone already is no error. It returns the steps done.
 func Teardown(ctx context.Context, dsn string, cfg AdminConfig, dropTables bool) (done []Step, err error) {
 	cfg = cfg.withDefaults()
-	err = withAdminConn(ctx, dsn, cfg, func(conn *pgx.Conn) error {
+	err = withServers(ctx, dsn, cfg, func(conn servers) error {
 		steps, err := readTeardownPlan(ctx, conn, cfg, dropTables)
 		if err != nil {
 			return err
 		}
 		for _, s := range steps {
-			if _, err := conn.Exec(ctx, s.SQL); err != nil {
+			if _, err := conn.maker(s).Exec(ctx, s.SQL); err != nil {
 				if alreadyGone(err) {
 					continue
 				}
@@ -38,22 +38,26 @@ func Teardown(ctx context.Context, dsn string, cfg AdminConfig, dropTables bool)
 // PlanTeardown lists what Teardown would do and changes nothing. The same refusals are its errors.
 func PlanTeardown(ctx context.Context, dsn string, cfg AdminConfig, dropTables bool) (steps []Step, err error) {
 	cfg = cfg.withDefaults()
-	err = withAdminConn(ctx, dsn, cfg, func(conn *pgx.Conn) error {
+	err = withServers(ctx, dsn, cfg, func(conn servers) error {
 		steps, err = readTeardownPlan(ctx, conn, cfg, dropTables)
 		return err
 	})
 	return steps, err
 }
 
-func readTeardownPlan(ctx context.Context, conn *pgx.Conn, cfg AdminConfig, dropTables bool) ([]Step, error) {
-	st, err := readSetupState(ctx, conn, cfg)
+func readTeardownPlan(ctx context.Context, conn servers, cfg AdminConfig, dropTables bool) ([]Step, error) {
+	st, err := conn.readState(ctx, cfg)
 	if err != nil {
 		return nil, adminQueryFault("catalog", err)
 	}
 	if err := teardownRefusal(cfg, st); err != nil {
 		return nil, err
 	}
-	return planTeardown(cfg, st, dropTables), nil
+	steps := planTeardown(cfg, st, dropTables)
+	if conn.primary == nil { // the rest is done there
+		steps = slices.DeleteFunc(steps, func(s Step) bool { return s.action != stepSlot })
+	}
+	return steps, nil
 }
 
 // teardownRefusal protects a slot that is read or that is not ours.
@@ -80,7 +84,8 @@ func planTeardown(cfg AdminConfig, st setupState, dropTables bool) []Step {
 	var steps []Step
 	if st.Slot.Exists {
 		steps = append(steps, Step{SQL: fmt.Sprintf("SELECT pg_drop_replication_slot(%s);", QuoteLiteral(cfg.Slot)),
-			Why: "Postgres keeps WAL for as long as the slot exists. It goes first: a slot without its publication cannot be decoded."})
+			action: stepSlot,
+			Why:    "Postgres keeps WAL for as long as the slot exists. It goes first: a slot without its publication cannot be decoded."})
 	}
 	if st.Publication.Exists {
 		steps = append(steps, Step{SQL: fmt.Sprintf("DROP PUBLICATION %s;", QuoteIdentifier(cfg.Publication)), Why: "Nobody reads it any more."})

@@ -11,7 +11,7 @@ import (
 // Snapshot is the answer of one tick, as the server gave it.
 type Snapshot struct {
 	At       time.Time // the server's clock
-	Current  uint64    // WAL position: written on a primary, received or replayed on a standby
+	Current  uint64    // WAL position: written on a primary, replayed on a standby, where nobody can read more
 	Standby  bool
 	KeepSize *int64 // max_slot_wal_keep_size in bytes; nil: no limit
 	Slots    []slotRow
@@ -48,7 +48,7 @@ SELECT jsonb_build_object(
   'standby', pg_is_in_recovery(),
   'may_list_wal', has_function_privilege('pg_catalog.pg_ls_waldir()', 'execute'),
   'keep_mb', (SELECT setting::bigint FROM pg_catalog.pg_settings WHERE name = 'max_slot_wal_keep_size'),
-  'current', CASE WHEN pg_is_in_recovery() THEN greatest(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn()) ELSE pg_current_wal_lsn() END,
+  'current', CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END,
   'at', clock_timestamp())::text
 FROM slots`
 

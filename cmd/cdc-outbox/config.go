@@ -78,6 +78,7 @@ func (a *app) load(cmd *cobra.Command) (*config.Loaded, error) {
 		Environ: a.environ, Flags: cmd.Flags(),
 		Checks: map[string]func(string) error{
 			"postgres.dsn":         checkDSN,
+			"postgres.primary_dsn": checkDSN,
 			"postgres.tables":      func(s string) error { _, err := replication.ParseTable(s); return err },
 			"postgres.publication": replication.CheckIdentifier,
 			"postgres.memory":      func(s string) error { _, err := replication.ParseTable(s); return err },

@@ -141,6 +141,12 @@ func adminConfig(c *config.Loaded, table bool) (replication.AdminConfig, error) 
 			Name: n.Column, Key: n.Key, Role: n.Role, Required: n.Required, Usual: n.Usual,
 		})
 	}
+	if cfg.Standby = c.Postgres.Standby; c.Postgres.PrimaryDSN.IsSet() {
+		var err error
+		if cfg.PrimaryDSN, err = c.Postgres.PrimaryDSN.Read(); err != nil {
+			return cfg, &fault.Error{Kind: fault.Config, Object: "postgres.primary_dsn", Err: err}
+		}
+	}
 	if c.Postgres.Memory != "" && c.Postgres.Memory != config.ListenOff {
 		var err error
 		if cfg.Memory, err = replication.ParseTable(c.Postgres.Memory); err != nil {

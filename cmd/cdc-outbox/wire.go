@@ -77,10 +77,15 @@ func connectorConfig(c *config.Loaded, admin replication.AdminConfig, reg promet
 		producer.Transactions = &kafka.Transactions{Instance: instance()}
 	}
 	producer.Reconnected = func() { metrics.Reconnected(telemetry.Kafka) }
+	var primary func() (string, error)
+	if c.Postgres.PrimaryDSN.IsSet() {
+		primary = c.Postgres.PrimaryDSN.Read
+	}
 	return connector.Config{
 		Replication: replication.Config{
 			DSN: c.Postgres.DSN.Read, Slot: c.Postgres.Slot, Publication: c.Postgres.Publication,
-			Tables: admin.Tables, Messages: c.Postgres.Messages, Columns: admin.Columns, Failover: admin.Failover, Memory: admin.Memory, Logger: log,
+			Tables: admin.Tables, Messages: c.Postgres.Messages, Columns: admin.Columns, Failover: admin.Failover, Memory: admin.Memory,
+			Standby: admin.Standby, PrimaryDSN: primary, Logger: log,
 		},
 		Kafka:          producer,
 		Router:         route,

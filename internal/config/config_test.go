@@ -130,8 +130,9 @@ func TestEveryKeyEveryLayer(t *testing.T) {
 	}
 	for _, f := range Fields() {
 		if strings.HasPrefix(f.Key, "kafka.tls.") || strings.HasPrefix(f.Key, "kafka.sasl.") ||
-			f.Key == "router.preset" || strings.HasPrefix(f.Key, "polling.") || strings.HasPrefix(f.Key, "router.debezium.") {
-			continue // they need one another; TestTLS, TestSASL, TestPresets and TestSource
+			f.Key == "router.preset" || strings.HasPrefix(f.Key, "polling.") || strings.HasPrefix(f.Key, "router.debezium.") ||
+			f.Key == "postgres.standby" || f.Key == "postgres.primary_dsn" {
+			continue // they need one another; TestTLS, TestSASL, TestPresets, TestSource and TestStandby
 		}
 		want := value(f)
 		section, name := sectionOf(f.Key), f.Key[strings.LastIndexByte(f.Key, '.')+1:]
@@ -252,6 +253,31 @@ func TestKubernetesServiceVariablesAreNotOurs(t *testing.T) {
 	require.NoError(t, err)
 	for _, f := range Fields() {
 		require.False(t, kubernetesService.MatchString(f.Env) || strings.HasPrefix(f.Env, testPrefix), f.Env)
+	}
+}
+
+func TestStandby(t *testing.T) {
+	for name, c := range map[string]struct {
+		file string
+		want string // empty: it is fine
+	}{
+		"with a primary":     {"{standby: true, primary_dsn: host=p}", ""},
+		"without memory":     {"{standby: true, memory: off}", ""},
+		"memory nowhere":     {"{standby: true}", "postgres.primary_dsn: is not set, and a standby cannot remember"},
+		"not a standby":      {"{primary_dsn: host=p}", "is set while postgres.standby is false"},
+		"failover":           {"{standby: true, memory: off, failover: true}", "postgres.failover"},
+		"snapshot":           {"{standby: true, memory: off, snapshot: initial}", "postgres.snapshot"},
+		"no secret is shown": {"{primary_dsn: 'host=p password=s3cret'}", "postgres.primary_dsn"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := load(t, "postgres: "+c.file, nil)
+			if c.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, c.want)
+			require.NotContains(t, err.Error(), "s3cret")
+		})
 	}
 }
 

@@ -68,6 +68,7 @@ func (l *loader) postgres(p *Postgres) {
 	if tables := len(p.Tables) > 0 && p.Tables[0] != ListenOff; p.Snapshot == "initial" && (!tables || len(p.Slot) > 43) {
 		l.fail("postgres.snapshot", "", "needs postgres.tables, and a slot whose name has 43 bytes at most")
 	}
+	l.standby(p)
 	for i, prefix := range p.Messages {
 		if strings.ContainsRune(prefix, 0) || slices.Contains(p.Messages[:i], prefix) {
 			l.fail("postgres.messages", "", "names %q twice, or no prefix that Postgres takes", prefix)
@@ -77,6 +78,25 @@ func (l *loader) postgres(p *Postgres) {
 		if slices.Contains(p.Tables[:i], t) {
 			l.fail("postgres.tables", "", "names %s twice", t)
 		}
+	}
+}
+
+// standby refuses what cannot be had from a server that nothing can be written to, rather than doing without it unasked.
+func (l *loader) standby(p *Postgres) {
+	if !p.Standby {
+		if p.PrimaryDSN.IsSet() {
+			l.fail("postgres.primary_dsn", "", "is set while postgres.standby is false; events are read from where postgres.dsn leads")
+		}
+		return
+	}
+	if !p.PrimaryDSN.IsSet() && p.Memory != "" && p.Memory != ListenOff {
+		l.fail("postgres.primary_dsn", "", "is not set, and a standby cannot remember how far the slot is confirmed; set it, or postgres.memory to off, which leaves a slot that was made anew or moved by hand unnoticed")
+	}
+	if p.Failover {
+		l.fail("postgres.failover", "", "is set together with postgres.standby; Postgres does not synchronise slots that were made on a standby")
+	}
+	if p.Snapshot == "initial" {
+		l.fail("postgres.snapshot", "", "is initial together with postgres.standby; the list of rows that it takes can only be written on a primary")
 	}
 }
 
@@ -145,6 +165,8 @@ func secretOf(c *Config, key string) Secret {
 	switch key {
 	case "postgres.dsn":
 		return c.Postgres.DSN
+	case "postgres.primary_dsn":
+		return c.Postgres.PrimaryDSN
 	case "kafka.sasl.username":
 		return c.Kafka.SASL.Username
 	case "kafka.sasl.password":

@@ -60,6 +60,9 @@ type fakeStream struct {
 	nudge    chan struct{}
 	broken   chan struct{}
 	finished chan struct{}
+
+	heldSince time.Time
+	heldBack  error
 }
 
 func newStream(script ...*replication.Message) *fakeStream {
@@ -110,6 +113,7 @@ func (s *fakeStream) Interrupt()                   { s.nudge <- struct{}{} }
 func (s *fakeStream) Finish(context.Context) error { close(s.finished); return nil }
 func (s *fakeStream) Received() pglogrepl.LSN      { return 0x150 }
 func (s *fakeStream) LastHeard() time.Time         { return time.Now() }
+func (s *fakeStream) HeldBack() (time.Time, error) { return s.heldSince, s.heldBack }
 
 // fakeProducer keeps what it is given until ack is called; with auto it acknowledges on Flush.
 type fakeProducer struct {

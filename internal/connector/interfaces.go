@@ -20,6 +20,7 @@ type stream interface {
 	Finish(ctx context.Context) error
 	Received() pglogrepl.LSN
 	LastHeard() time.Time
+	HeldBack() (since time.Time, why error)
 }
 
 // producer is what the connector needs of a kafka.Producer: ordered per partition, nothing kept of the record after

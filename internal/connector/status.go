@@ -1,10 +1,13 @@
 package connector
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
 	"github.com/cdc-outbox/cdc-outbox/replication"
@@ -65,6 +68,7 @@ type Server struct {
 	Timeline int32  `json:"timeline"`
 	Database string `json:"database"`
 	Version  string `json:"version"`
+	Standby  bool   `json:"standby"` // it was one when the stream was opened
 }
 
 // Window is the in-flight window: what was read and is not acknowledged.
@@ -164,6 +168,10 @@ func (c *Connector) Ready() (bool, string) {
 		return false, "looking for rows that were in the outbox before the slot"
 	}
 	now := time.Now()
+	if since, why := s.HeldBack(); !since.IsZero() && now.Sub(since) > c.cfg.Stall {
+		said, _ := fault.Split(why)
+		return false, fmt.Sprintf("the slot is held back for %s: %s", now.Sub(since).Round(time.Second), said)
+	}
 	if age := c.progress.age(now); age > c.cfg.Stall {
 		return false, c.stalledReason(age)
 	}
@@ -200,9 +208,10 @@ func (c *Connector) Status() Status {
 	st.Window.Full = c.window.Full()
 	c.mu.Lock()
 	st.State, st.Halted = c.state, c.halted
-	id := c.identity
+	id, s := c.identity, c.stream
 	c.mu.Unlock()
-	st.Server = Server{SystemID: id.SystemID, Timeline: id.Timeline, Database: id.Database, Version: serverVersion(id.ServerVersion)}
+	st.Server = Server{SystemID: id.SystemID, Timeline: id.Timeline, Database: id.Database, Version: serverVersion(id.ServerVersion), Standby: id.InRecovery}
+	st.Waits = append(st.Waits, heldBack(s)...)
 	if received, heard := c.lastOfStream(); !heard.IsZero() {
 		ago := time.Since(heard).Seconds()
 		st.ReceivedLSN, st.HeardSecondsAgo = offsets.LSN(received).String(), &ago
@@ -219,6 +228,22 @@ func (c *Connector) Status() Status {
 		st.Waits = append(st.Waits, Wait{Kind: string(t.Kind), Object: t.Object, Reason: t.Sentence, Next: t.Remedy, Since: t.Since})
 	}
 	return st
+}
+
+// WaitMemory is the kind of the wait for the table that remembers the slot's position.
+const WaitMemory = "position_not_remembered"
+
+// heldBack is why the slot is told less than Kafka has acknowledged.
+func heldBack(s stream) []Wait {
+	if s == nil {
+		return nil
+	}
+	since, why := s.HeldBack()
+	var f *fault.Error
+	if since.IsZero() || !errors.As(why, &f) {
+		return nil
+	}
+	return []Wait{{Kind: WaitMemory, Object: f.Object, Reason: strings.ReplaceAll(f.Err.Error(), "\n", "; "), Next: f.Next, Since: since}}
 }
 
 // serverVersion turns server_version_num into what people call the version: 150018 is 15.18.

@@ -1,0 +1,236 @@
+package replication
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pglogrepl"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+)
+
+const (
+	// keepTimeout bounds one attempt to write a position down, connecting included.
+	keepTimeout = 5 * time.Second
+	// keepStatement bounds the statement on the server, so that an attempt that was given up leaves nothing behind there.
+	keepStatement = keepTimeout - time.Second
+	// replayPoll is how often a standby is asked whether it has what was written on the primary.
+	replayPoll = 50 * time.Millisecond
+)
+
+// farError is one of the primary's, while the slot is on a standby.
+type farError struct{ error }
+
+func (e *farError) Error() string { return "on the primary: " + e.error.Error() }
+func (e *farError) Unwrap() error { return e.error }
+
+// nearShutsDown: a primary that shuts down is no reason to leave its standby.
+func (m *memory) nearShutsDown(err error) bool {
+	var far *farError
+	return !errors.As(err, &far) && shuttingDown(err)
+}
+
+// keep writes a position down. It never goes back, and another timeline's reader is not disturbed. A nil error says that
+// the server of the slot has it.
+func (m *memory) keep(ctx context.Context, lsn pglogrepl.LSN) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, keepTimeout)
+	defer cancel()
+	if m.far {
+		return m.keepFar(ctx, lsn)
+	}
+	return m.keepNear(ctx, lsn)
+}
+
+func (m *memory) keepNear(ctx context.Context, lsn pglogrepl.LSN) error {
+	kept, err := m.write(ctx, &m.near, m.cfg.DSN, lsn)
+	if err != nil {
+		return err
+	}
+	m.kept.Store(max(m.kept.Load(), uint64(kept)))
+	return nil
+}
+
+// write puts the position into the row and returns what the row holds then. A connection that was left alone for long may
+// be dead, so one that does not answer is replaced once.
+func (m *memory) write(ctx context.Context, conn **pgx.Conn, dsn func() (string, error), lsn pglogrepl.LSN) (pglogrepl.LSN, error) {
+	fresh := *conn == nil || (*conn).IsClosed()
+	if err := m.open(ctx, conn, dsn); err != nil {
+		return 0, err
+	}
+	kept, err := m.update(ctx, *conn, lsn)
+	if err != nil && !fresh && ctx.Err() == nil && (*conn).IsClosed() && !shuttingDown(err) {
+		return m.write(ctx, conn, dsn, lsn)
+	}
+	return kept, err
+}
+
+// update writes the row. What comes back is asked for rather than assumed: a trigger may have changed it. A row that is
+// gone is begun again; one of another cluster or timeline is not ours.
+func (m *memory) update(ctx context.Context, conn *pgx.Conn, lsn pglogrepl.LSN) (pglogrepl.LSN, error) {
+	var text string
+	args := []any{m.cfg.Slot, lsn.String(), m.id.SystemID, m.id.Timeline}
+	err := conn.QueryRow(ctx, fmt.Sprintf(`UPDATE %s SET position = greatest(position, $2::pg_lsn), updated_at = now()
+		WHERE slot = $1::text AND system_id = $3::text AND timeline = $4::int RETURNING position::text`, m.cfg.Memory.SQL()), args...).Scan(&text)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = conn.QueryRow(ctx, fmt.Sprintf(`INSERT INTO %s (slot, system_id, timeline, position) VALUES ($1::text, $3::text, $4::int, $2::pg_lsn)
+			ON CONFLICT (slot) DO NOTHING RETURNING position::text`, m.cfg.Memory.SQL()), args...).Scan(&text)
+	}
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, errors.New("the slot's row is another cluster's or timeline's, or a trigger or policy keeps it from being written")
+	}
+	if err != nil {
+		return 0, err
+	}
+	kept, err := pglogrepl.ParseLSN(text)
+	if err == nil && kept < lsn {
+		err = fmt.Errorf("%s was written and %s is there: a trigger changes it", lsn, kept)
+	}
+	return kept, err
+}
+
+// beginFar takes the slot down on the primary.
+func (m *memory) beginFar(ctx context.Context, position pglogrepl.LSN) error {
+	ctx, cancel := context.WithTimeout(ctx, keepTimeout)
+	defer cancel()
+	err := m.open(ctx, &m.primary, m.cfg.PrimaryDSN)
+	if err == nil {
+		_, err = m.primary.PgConn().Exec(ctx, m.takeDown(position)).ReadAll()
+	}
+	switch {
+	case err == nil:
+		m.written = position
+		return nil
+	case adminSQLState(err) == stateReadOnly:
+		return m.primaryFault(errors.New("the server there is read-only, a standby perhaps"))
+	case adminSQLState(err) == "":
+		return m.primaryFault(err)
+	}
+	return m.without(ctx, err)
+}
+
+// primaryFault passes: the primary may be failing over.
+func (m *memory) primaryFault(err error) error {
+	f := &fault.Error{Kind: fault.Retry, Object: "postgres.primary_dsn", Err: fmt.Errorf("the slot's position cannot be written down on the primary: %w", err),
+		Next: "Name every host that may be the primary in postgres.primary_dsn, with target_session_attrs=read-write."}
+	var known *fault.Error
+	if errors.As(err, &known) {
+		f.Err = fmt.Errorf("the slot's position cannot be written down on the primary: %s: %w", known.Object, known.Err)
+	}
+	return f
+}
+
+// keepFar writes on the primary and waits until the slot's server has replayed it.
+func (m *memory) keepFar(ctx context.Context, lsn pglogrepl.LSN) error {
+	for {
+		recovering, err := m.look(ctx)
+		switch {
+		case err != nil:
+			return err
+		case !recovering:
+			m.far = false
+			m.cfg.Logger.Info("the standby was promoted, so the slot's position is written down there from now on")
+			return m.keepNear(ctx, lsn)
+		case m.kept.Load() >= uint64(lsn):
+			return nil
+		case m.written < lsn:
+			written, err := m.write(ctx, &m.primary, m.cfg.PrimaryDSN, lsn)
+			if err != nil {
+				return &farError{err}
+			}
+			m.written = written
+		}
+		select {
+		case <-ctx.Done():
+			return errors.New("the standby has not replayed what was written on the primary")
+		case <-time.After(replayPoll):
+		}
+	}
+}
+
+// look reads on the slot's server what it has of the row, and whether that is still a standby.
+func (m *memory) look(ctx context.Context) (recovering bool, err error) {
+	if err := m.open(ctx, &m.near, m.cfg.DSN); err != nil {
+		return false, err
+	}
+	var text *string
+	var reader *int64
+	err = m.near.QueryRow(ctx, fmt.Sprintf(`SELECT pg_is_in_recovery(), (SELECT active_pid FROM pg_catalog.pg_replication_slots WHERE slot_name = $1::text),
+		(SELECT position::text FROM %s WHERE slot = $1::text AND system_id = $2::text AND timeline = $3::int)`, m.cfg.Memory.SQL()),
+		m.cfg.Slot, m.id.SystemID, m.id.Timeline).Scan(&recovering, &reader, &text)
+	if err != nil {
+		return false, err
+	}
+	if reader == nil || *reader != int64(m.id.BackendPID) {
+		return false, errors.New("postgres.dsn leads to another server than the stream's now; name one standby there")
+	}
+	if text == nil {
+		return recovering, nil // not replayed yet
+	}
+	kept, err := pglogrepl.ParseLSN(*text)
+	if err == nil {
+		m.kept.Store(max(m.kept.Load(), uint64(kept)))
+	}
+	return recovering, err
+}
+
+// sentAway tells whether the server is shutting down. It ends every session before it writes its last records, and then
+// waits until its walsenders' clients have confirmed those, which can be written down nowhere any more.
+func (m *memory) sentAway(ctx context.Context) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, keepTimeout)
+	defer cancel()
+	if err := m.open(ctx, &m.near, m.cfg.DSN); err != nil {
+		return shuttingDown(err)
+	}
+	return shuttingDown(m.near.Ping(ctx))
+}
+
+// open makes sure that there is a connection.
+func (m *memory) open(ctx context.Context, conn **pgx.Conn, dsn func() (string, error)) (err error) {
+	if *conn == nil || (*conn).IsClosed() {
+		*conn, err = m.connect(ctx, dsn)
+	}
+	return err
+}
+
+// connect opens a connection that writes. A commit there waits for this server's disk, as the slot itself does, and for
+// no standby.
+func (m *memory) connect(ctx context.Context, dsn func() (string, error)) (*pgx.Conn, error) {
+	text, err := dsn()
+	if err != nil {
+		return nil, errors.New("the connection string cannot be had")
+	}
+	pc, err := pgx.ParseConfig(text)
+	if err != nil {
+		return nil, adminDSNFault(err)
+	}
+	delete(pc.RuntimeParams, "replication")
+	pc.RuntimeParams["application_name"] = "cdc-outbox memory"
+	pc.RuntimeParams["synchronous_commit"] = "local"
+	pc.RuntimeParams["default_transaction_read_only"] = "off"
+	pc.RuntimeParams["statement_timeout"] = strconv.FormatInt(keepStatement.Milliseconds(), 10)
+	conn, err := pgx.ConnectConfig(ctx, pc)
+	if err != nil {
+		return nil, adminConnectFault(pc, err)
+	}
+	return conn, nil
+}
+
+// close ends the connections.
+func (m *memory) close() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, conn := range []**pgx.Conn{&m.near, &m.primary} {
+		if *conn != nil {
+			closeAdminConn(context.Background(), *conn)
+			*conn = nil
+		}
+	}
+}

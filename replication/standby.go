@@ -1,0 +1,288 @@
+package replication
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
+)
+
+// From 16 on a slot may be on a hot standby (Postgres docs 47.2.2). It belongs to that server alone; all the rest, the
+// publication above all, is a matter of the catalogs and therefore made on the primary.
+
+// firstStandby is the first version that decodes on standbys.
+const firstStandby = 160000
+
+// servers are the two that a setup deals with, most of the time the same one.
+type servers struct {
+	*pgx.Conn           // where the slot is
+	primary   *pgx.Conn // where everything else is made; nil: the slot is on a standby, and nothing leads to its primary
+}
+
+// withServers connects to the slot's server, and where that is a standby on purpose, to its primary.
+func withServers(ctx context.Context, dsn string, cfg AdminConfig, use func(servers) error) error {
+	return withAdminConn(ctx, dsn, cfg, func(conn *pgx.Conn) error { return withPrimary(ctx, conn, cfg, use) })
+}
+
+// withPrimary adds the connection to the primary, where that is another server.
+func withPrimary(ctx context.Context, conn *pgx.Conn, cfg AdminConfig, use func(servers) error) error {
+	if !cfg.Standby {
+		return use(servers{conn, conn})
+	}
+	standby, id, err := recovering(ctx, conn)
+	switch {
+	case err != nil:
+		return adminQueryFault("server", err)
+	case !standby:
+		return use(servers{conn, conn})
+	case cfg.PrimaryDSN == "":
+		return use(servers{Conn: conn})
+	}
+	primary, err := connectPrimary(ctx, cfg, id)
+	if err != nil {
+		return err
+	}
+	defer closeAdminConn(ctx, primary)
+	return use(servers{conn, primary})
+}
+
+func recovering(ctx context.Context, conn *pgx.Conn) (standby bool, systemID string, err error) {
+	err = conn.QueryRow(ctx, `SELECT pg_is_in_recovery(), (SELECT system_identifier::text FROM pg_catalog.pg_control_system())`).Scan(&standby, &systemID)
+	return standby, systemID, err
+}
+
+// connectPrimary makes sure that the server there is the standby's primary, or an ancestor of it.
+func connectPrimary(ctx context.Context, cfg AdminConfig, systemID string) (*pgx.Conn, error) {
+	primary, err := adminConnect(ctx, cfg.PrimaryDSN, cfg)
+	if err != nil {
+		var f *fault.Error
+		if errors.As(err, &f) {
+			f.Object = "postgres.primary_dsn, " + f.Object
+		}
+		return nil, err
+	}
+	standby, id, err := recovering(ctx, primary)
+	f := &fault.Error{Kind: fault.Operator, Object: "postgres.primary_dsn"}
+	switch {
+	case err != nil:
+		f = nil
+		err = adminQueryFault("postgres.primary_dsn", err)
+	case id != systemID:
+		f.Err = fmt.Errorf("the server there is another cluster than the standby's: system identifier %s, the standby's %s", id, systemID)
+		f.Next = "Let it lead to the primary of the standby in postgres.dsn."
+	case standby:
+		f.Kind, f.Err = fault.Retry, errors.New("the server there is a standby, too") // it may be failing over
+		f.Next = "Name every host that may be the primary, with target_session_attrs=read-write."
+	default:
+		return primary, nil
+	}
+	closeAdminConn(ctx, primary)
+	if f != nil {
+		err = f
+	}
+	return nil, err
+}
+
+// readState reads the slot where it is and the rest where it is made.
+func (s servers) readState(ctx context.Context, cfg AdminConfig) (setupState, error) {
+	if s.primary == s.Conn {
+		return readSetupState(ctx, s.Conn, cfg)
+	}
+	near, err := readSetupState(ctx, s.Conn, cfg)
+	if err != nil || s.primary == nil {
+		near.Publication.Owned = false // nothing can be done about it from here
+		return near, err
+	}
+	st, err := readSetupState(ctx, s.primary, cfg)
+	if err != nil {
+		return st, err
+	}
+	primary := st.Server
+	st.Primary, st.Server, st.Slot = &primary, near.Server, near.Slot
+	st.Server.MayCreate = primary.MayCreate
+	return st, nil
+}
+
+// maker is the connection on which a step is done.
+func (s servers) maker(step Step) *pgx.Conn {
+	if step.action == stepSlot || step.action == stepSnapshotSlot {
+		return s.Conn
+	}
+	return s.primary
+}
+
+// awaitReplay waits until the standby has what was made on the primary. A slot that began before its publication could
+// never be decoded.
+func (s servers) awaitReplay(ctx context.Context, cfg AdminConfig) error {
+	if s.primary == s.Conn || s.primary == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, cfg.SlotWait)
+	defer cancel()
+	var made string
+	if err := s.primary.QueryRow(ctx, `SELECT pg_current_wal_insert_lsn()::text`).Scan(&made); err != nil {
+		return adminQueryFault("postgres.primary_dsn", err)
+	}
+	for {
+		var there bool
+		if err := s.QueryRow(ctx, `SELECT pg_last_wal_replay_lsn() >= $1::pg_lsn`, made).Scan(&there); err != nil && ctx.Err() == nil {
+			return adminQueryFault("server", err)
+		}
+		if there {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return &fault.Error{Kind: fault.Retry, Object: slotSubject(cfg), At: made, Err: errors.New("the standby has not replayed yet what was made on the primary"),
+				Next: "-- on the standby, how far it is:\nSELECT pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn(), pg_is_wal_replay_paused();"}
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// logSnapshots lets the primary tell its standbys which transactions run, again and again until ctx ends: a slot on a
+// standby begins at such a record, and an idle primary writes none by itself (Postgres docs 9.28.1, pg_log_standby_snapshot).
+// Where transactions were open it takes another one after they have ended.
+func (s servers) logSnapshots(ctx context.Context, cfg AdminConfig) {
+	if s.primary == nil {
+		cfg.Logger.Info("creating a slot on a standby waits for the primary to log its running transactions; on an idle one somebody has to ask for it there",
+			zap.String("slot", cfg.Slot), zap.String("sql", logSnapshotSQL))
+		return
+	}
+	for {
+		if _, err := s.primary.Exec(ctx, logSnapshotSQL); err != nil {
+			if ctx.Err() == nil {
+				cfg.Logger.Warn("the primary cannot be asked to log its running transactions, which creating a slot on a standby waits for; run it there as a superuser, or let this role do it",
+					zap.String("sql", logSnapshotSQL), zap.String("grant", "GRANT EXECUTE ON FUNCTION pg_log_standby_snapshot() TO "+QuoteIdentifier(s.primary.Config().User)+";"), zap.Error(err))
+			}
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+const logSnapshotSQL = "SELECT pg_log_standby_snapshot();"
+
+// onStandby tells whether the slot is, or is to be, on a standby, also where the server was not asked.
+func onStandby(cfg AdminConfig, st setupState) bool {
+	return cfg.Standby && (st.Server.Version == 0 || st.Server.InRecovery)
+}
+
+// makeSlot is the SQL that makes the slot, for pasting.
+func makeSlot(cfg AdminConfig, st setupState) string {
+	if !onStandby(cfg, st) {
+		return slotDDL(cfg)
+	}
+	return fmt.Sprintf("-- on the standby; it waits until the second is run on %s, after all transactions that are open there:\n%s\n%s",
+		st.primaryName(), slotDDL(cfg), logSnapshotSQL)
+}
+
+// primaryName is the primary as the standby's WAL receiver knows it.
+func (st setupState) primaryName() string {
+	if st.Server.Upstream == "" {
+		return "the primary"
+	}
+	return "the primary (" + st.Server.Upstream + ")"
+}
+
+// checkStandby judges the server's role: a standby has to be meant, and fit.
+func checkStandby(cfg AdminConfig, st setupState) []preflight.Finding {
+	s := st.Server
+	f := preflight.Finding{Level: preflight.Fail, Subject: "server"}
+	switch {
+	case !s.InRecovery && !cfg.Standby:
+		return nil
+	case !s.InRecovery:
+		f.Found, f.Why = "It is no standby, and postgres.standby is set.", "The slot there goes on as a primary's does; this server was promoted, or postgres.dsn leads to another one."
+		f.Remedy = "Set postgres.standby to false if that is to stay so, else correct postgres.dsn."
+		if st.Slot.Exists {
+			f.Level = preflight.Warn
+			break
+		}
+		f.Found = "It is no standby, and has no slot of that name."
+		f.Why = "postgres.standby is set, so the slot is on another server, which keeps what was committed meanwhile."
+	case s.Version < firstStandby:
+		f.Found, f.Why = fmt.Sprintf("It is a standby of PostgreSQL %s.", s.VersionText), "Logical slots on standbys exist from 16 on."
+		f.Remedy = "Let postgres.dsn lead to the primary: several hosts and target_session_attrs=read-write."
+	case !cfg.Standby:
+		f.Found = "It is a standby."
+		if !st.Slot.Exists {
+			f.Found = "It is a standby, and has no slot of that name."
+		}
+		f.Why = "Publication and slot are made on the primary; that the slot is missing here does not mean that it is lost."
+		f.Remedy = "Let postgres.dsn lead to the primary: several hosts and target_session_attrs=read-write. To read from the standby on purpose: postgres.standby: true"
+	default:
+		return checkFeedback(st)
+	}
+	return []preflight.Finding{f}
+}
+
+// checkFeedback: the primary must keep the catalog rows that decoding on the standby needs, or recovery invalidates the
+// slot as soon as they are vacuumed there.
+func checkFeedback(st setupState) []preflight.Finding {
+	s := st.Server
+	out := []preflight.Finding{okFinding("server", "It is a standby, as postgres.standby says.")}
+	if !s.Feedback {
+		f := preflight.Finding{
+			Level: preflight.Warn, Subject: "hot_standby_feedback", Found: "It is off.",
+			Why:    "The primary does not know which catalog rows decoding needs; once VACUUM removes one, the slot is lost (rows_removed).",
+			Remedy: "-- on the standby:\nALTER SYSTEM SET hot_standby_feedback = on;\nSELECT pg_reload_conf();",
+		}
+		if !st.Slot.Exists {
+			f.Level = preflight.Fail
+		}
+		out = append(out, f)
+	}
+	if s.PrimarySlot == "" {
+		out = append(out, preflight.Finding{
+			Level: preflight.Warn, Subject: "primary_slot_name", Found: "The standby has no physical slot on the primary.",
+			Why:    "While the standby is away, the primary forgets what decoding there needs, and the slot is lost (rows_removed) by the next VACUUM of a catalog.",
+			Remedy: "-- on " + st.primaryName() + ":\nSELECT pg_create_physical_replication_slot('standby_1', true);\n-- on the standby:\nALTER SYSTEM SET primary_slot_name = 'standby_1';\nSELECT pg_reload_conf();",
+		})
+	}
+	if st.Primary != nil && st.Primary.WALLevel != "logical" {
+		out = append(out, preflight.Finding{
+			Level: preflight.Fail, Subject: "wal_level", Found: fmt.Sprintf("wal_level of the primary is %s.", st.Primary.WALLevel),
+			Why:    "Without logical the WAL holds too little to read rows from it, and slots on standbys are lost (wal_level_insufficient).",
+			Remedy: "-- on " + st.primaryName() + ":\nALTER SYSTEM SET wal_level = 'logical';\n-- then restart it",
+		})
+	}
+	return out
+}
+
+// standbyPair judges a standby without the slot. What is missing on the primary cannot be made here.
+func standbyPair(cfg AdminConfig, st setupState) preflight.Finding {
+	if st.Publication.Exists && !st.pending(cfg) {
+		return slotGone(cfg, st)
+	}
+	f := preflight.Finding{Level: preflight.Fail, Subject: slotSubject(cfg), Found: fmt.Sprintf("Neither the slot nor %s exists.", publicationSubject(cfg)),
+		Why: "The publication can only be made on the primary, and nothing leads there: postgres.primary_dsn is not set."}
+	if st.Primary != nil {
+		f.Why = "Events are kept for the connector from the slot's creation on."
+	}
+	if st.pending(cfg) {
+		f.Found = "A setup made the publication and was interrupted before it made the slot, or is still waiting to make it."
+	}
+	lines := []string{"-- `cdc-outbox setup` with postgres.primary_dsn does all of this; or on " + st.primaryName() + ":"}
+	for _, step := range planSetup(cfg.withoutExtras(), st) {
+		if step.action != stepSlot {
+			lines = append(lines, step.SQL)
+		}
+	}
+	if st.pending(cfg) {
+		lines = append(lines, "COMMENT ON PUBLICATION "+QuoteIdentifier(cfg.Publication)+" IS NULL;  -- once the slot is there")
+	}
+	f.Remedy = strings.Join(append(lines, makeSlot(cfg, st)), "\n")
+	return f
+}

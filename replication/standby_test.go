@@ -1,0 +1,402 @@
+package replication
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pglogrepl"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit"
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit/postgres"
+)
+
+// standbyRig is a primary with an outbox table and its standby, which a connector reads from.
+type standbyRig struct {
+	*source
+	standby *postgres.Server
+	cfg     AdminConfig
+	log     *observer.ObservedLogs
+}
+
+// standbyVersion is the version that the tests run on, where that decodes on standbys.
+func standbyVersion(t *testing.T) string {
+	if testing.Short() {
+		t.Skip("starts servers; run without -short")
+	}
+	asked := os.Getenv(postgres.EnvVersion)
+	if major, err := strconv.Atoi(asked); err == nil && major >= firstStandby/10000 {
+		return asked
+	}
+	return "17"
+}
+
+func newStandby(t *testing.T, version string, onPrimary, onStandby map[string]string) *standbyRig {
+	db := testkit.DedicatedPostgres(t, postgres.Options{Version: version, Settings: onPrimary})
+	db.Exec(t, `CREATE TABLE outbox (id bigint PRIMARY KEY, body text)`)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	standby, err := db.Server.Standby(ctx, "standby", false, onStandby)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the end of the standby's log:\n%s", standby.LogTail(20))
+		}
+		require.NoError(t, standby.Close())
+	})
+	core, log := observer.New(zap.InfoLevel)
+	r := &standbyRig{standby: standby, log: log, source: &source{Database: db}}
+	memory := Table{"public", "cdc_outbox_slots"}
+	r.cfg = AdminConfig{Slot: db.Slot, Publication: db.Publication, Tables: []Table{{"public", "outbox"}}, Memory: memory,
+		Standby: true, PrimaryDSN: db.DSN, SlotWait: 20 * time.Second, Logger: zap.New(core)}
+	r.Config = Config{
+		DSN: func() (string, error) { return standby.DSN(db.Name), nil }, PrimaryDSN: func() (string, error) { return db.DSN, nil },
+		Slot: db.Slot, Publication: db.Publication, Memory: memory, Standby: true, Logger: zap.New(core),
+		Confirmed: func() pglogrepl.LSN { return pglogrepl.LSN(r.confirmed.Load()) },
+	}
+	return r
+}
+
+func (r *standbyRig) dsn() string { return r.standby.DSN(r.Name) }
+
+// slotThere reads the slot on the standby.
+func (r *standbyRig) slotThere(t *testing.T) SlotInfo {
+	conn, err := r.standby.Connect(t.Context(), r.Name)
+	require.NoError(t, err)
+	defer conn.Close(context.Background())
+	s, err := LookupSlot(t.Context(), conn, r.cfg.Slot)
+	require.NoError(t, err)
+	return s
+}
+
+// rememberedOn is what a server has of the position.
+func (r *standbyRig) rememberedOn(t *testing.T, s *postgres.Server) pglogrepl.LSN {
+	conn, err := s.Connect(t.Context(), r.Name)
+	require.NoError(t, err)
+	defer conn.Close(context.Background())
+	var text string
+	require.NoError(t, conn.QueryRow(t.Context(), `SELECT position FROM cdc_outbox_slots WHERE slot = $1`, r.cfg.Slot).Scan(&text))
+	lsn, err := pglogrepl.ParseLSN(text)
+	require.NoError(t, err)
+	return lsn
+}
+
+// insertOn writes rows first to last, each in a transaction of its own.
+func (r *standbyRig) insertOn(t *testing.T, s *postgres.Server, first, last int) {
+	conn, err := s.Connect(t.Context(), r.Name)
+	require.NoError(t, err)
+	defer conn.Close(context.Background())
+	for id := first; id <= last; id++ {
+		_, err := conn.Exec(t.Context(), `INSERT INTO outbox VALUES ($1, 'x')`, id)
+		require.NoError(t, err)
+	}
+}
+
+func numbers(first, last int) []string {
+	var ids []string
+	for id := first; id <= last; id++ {
+		ids = append(ids, strconv.Itoa(id))
+	}
+	return ids
+}
+
+// TestDecodingOnAStandby: setup makes each thing where it belongs, the stream brings the rows, the position is remembered on
+// the primary before the slot moves, and a process that is killed goes on.
+func TestDecodingOnAStandby(t *testing.T) {
+	r := newStandby(t, standbyVersion(t), nil, nil)
+	require.NoError(t, Ensure(t.Context(), r.dsn(), r.cfg, true), "an idle primary, so the slot would wait for ever without pg_log_standby_snapshot()")
+	require.True(t, r.slotThere(t).Exists)
+	for _, f := range Preflight(t.Context(), r.dsn(), r.cfg) {
+		if f.Level != preflight.OK {
+			require.Contains(t, []string{"max_slot_wal_keep_size", "table public.outbox"}, f.Subject, "%+v", f)
+		}
+	}
+	r.insertOn(t, r.Server, 1, 20)
+	require.NoError(t, Run(t.Context(), r.Config, func(ctx context.Context, s *Stream) error {
+		require.True(t, s.Identity().InRecovery)
+		ids, err := r.ids(s, 20)
+		require.NoError(t, err)
+		require.Equal(t, numbers(1, 20), ids)
+		return s.Finish(ctx)
+	}))
+	at := pglogrepl.LSN(r.confirmed.Load())
+	require.Equal(t, at, r.slotThere(t).ConfirmedFlush, "Finish waits for the standby to have what was written on the primary")
+	require.Equal(t, at, r.rememberedOn(t, r.standby))
+
+	r.insertOn(t, r.Server, 21, 30)
+	require.NoError(t, Run(t.Context(), r.Config, func(_ context.Context, s *Stream) error { // and is killed
+		ids, err := r.ids(s, 10)
+		require.Equal(t, numbers(21, 30), ids)
+		return err
+	}))
+	r.confirmed.Store(0)
+	require.NoError(t, Run(t.Context(), r.Config, func(ctx context.Context, s *Stream) error {
+		ids, err := r.ids(s, 10)
+		require.Equal(t, numbers(21, 30), ids)
+		require.NoError(t, err)
+		return s.Finish(ctx)
+	}))
+	r.cfg.Columns.ID = "id"
+	n, err := Republish(t.Context(), r.dsn(), r.cfg, r.cfg.Tables[0], []string{"7", "8"})
+	require.NoError(t, err)
+	require.EqualValues(t, 2, n)
+	require.NoError(t, Run(t.Context(), r.Config, func(ctx context.Context, s *Stream) error {
+		ids, err := r.ids(s, 2)
+		require.Equal(t, numbers(7, 8), ids)
+		require.NoError(t, err)
+		_, err = AwaitCaughtUp(ctx, r.dsn(), r.cfg, 10*time.Millisecond)
+		require.NoError(t, err)
+		return s.Finish(ctx)
+	}))
+	at = pglogrepl.LSN(r.confirmed.Load())
+
+	report, err := LookAtSlot(t.Context(), r.dsn(), r.cfg)
+	require.NoError(t, err)
+	require.Equal(t, "usable, and where it was left", report.Verdict)
+	require.True(t, report.InRecovery)
+
+	report, err = RecreateSlot(t.Context(), r.dsn(), r.cfg)
+	require.NoError(t, err)
+	require.Greater(t, report.ConfirmedFlushLSN, at.String())
+	require.Equal(t, "usable, and where it was left", report.Verdict)
+
+	_, err = Teardown(t.Context(), r.dsn(), r.cfg, false)
+	require.NoError(t, err)
+	require.False(t, r.slotThere(t).Exists)
+}
+
+// TestStandbyPromoted: the slot lives on through the promotion of its own server, and so does the stream; nothing is missing,
+// and what is remembered goes with it, however far the rest of the primary got.
+func TestStandbyPromoted(t *testing.T) {
+	r := newStandby(t, standbyVersion(t), nil, nil)
+	require.NoError(t, Ensure(t.Context(), r.dsn(), r.cfg, true))
+	seen := map[string]int{}
+	promoted := make(chan struct{})
+	go func() { // the load, up to the moment of the promotion and from then on there
+		defer close(promoted)
+		r.insertOn(t, r.Server, 1, 300)
+		awaitRow(t, r, 300)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := r.standby.Promote(ctx); err != nil {
+			t.Error(err)
+		}
+		r.Kill()
+		r.insertOn(t, r.standby, 301, 600)
+	}()
+	streams := 0
+	limit, end := context.WithTimeout(t.Context(), time.Minute)
+	defer end()
+	r.OnIdentity = func(id Identity) error {
+		if id.TimelineChanged {
+			r.confirmed.Store(uint64(id.ConfirmedFlush)) // as the connector rewinds its tracker
+		}
+		return nil
+	}
+	require.NoError(t, Run(limit, r.Config, func(ctx context.Context, s *Stream) error {
+		streams++
+		for committed := 0; committed < 600; {
+			m, err := s.Receive()
+			if err != nil {
+				return err
+			}
+			switch m.Kind {
+			case KindInsert:
+				seen[string(m.Tuple[0].Data)]++
+			case KindCommit:
+				committed = len(seen)
+				r.confirm(m.Commit.EndLSN)
+			case KindKeepalive:
+				r.confirm(m.Keepalive.WALEnd)
+			}
+		}
+		<-promoted
+		if streams == 1 {
+			require.Eventually(t, func() bool {
+				return r.rememberedOn(t, r.standby) >= r.slotThere(t).ConfirmedFlush && r.log.FilterMessageSnippet("was promoted").Len() == 1
+			},
+				10*time.Second, 50*time.Millisecond, "it is written down on the new primary")
+		}
+		return s.Finish(ctx)
+	}))
+	for _, id := range numbers(1, 600) {
+		require.NotZero(t, seen[id], "row %s", id)
+	}
+	repeated := 0
+	for _, n := range seen {
+		repeated += n - 1
+	}
+	t.Logf("%d streams, %d repeated", streams, repeated)
+	require.Equal(t, pglogrepl.LSN(r.confirmed.Load()), r.slotThere(t).ConfirmedFlush)
+
+	// The next start is a new process, with the same configuration.
+	r.confirmed.Store(0)
+	r.insertOn(t, r.standby, 601, 610)
+	require.NoError(t, Ensure(t.Context(), r.dsn(), r.cfg, true))
+	require.NoError(t, Run(limit, r.Config, func(ctx context.Context, s *Stream) error {
+		require.False(t, s.Identity().InRecovery)
+		ids, err := r.ids(s, 10)
+		require.Equal(t, numbers(601, 610), ids)
+		require.NoError(t, err)
+		return s.Finish(ctx)
+	}))
+}
+
+// awaitRow waits until the standby has a row.
+func awaitRow(t *testing.T, r *standbyRig, id int) {
+	conn, err := r.standby.Connect(context.Background(), r.Name)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer conn.Close(context.Background())
+	for there := false; !there && t.Context().Err() == nil; time.Sleep(10 * time.Millisecond) {
+		if err := conn.QueryRow(context.Background(), `SELECT EXISTS (SELECT FROM outbox WHERE id = $1)`, id).Scan(&there); err != nil {
+			t.Error(err)
+			return
+		}
+	}
+}
+
+// TestStandbyCrashes: it begins again at its last restart point, behind what the connector has confirmed, and catches up.
+func TestStandbyCrashes(t *testing.T) {
+	r := newStandby(t, standbyVersion(t), nil, nil)
+	require.NoError(t, Ensure(t.Context(), r.dsn(), r.cfg, true))
+	r.insertOn(t, r.Server, 1, 50)
+	streams := 0
+	require.NoError(t, Run(t.Context(), r.Config, func(ctx context.Context, s *Stream) error {
+		streams++
+		if streams > 1 {
+			ids, err := r.ids(s, 10)
+			require.NoError(t, err)
+			require.Equal(t, numbers(51, 60), ids, "the connector knows what it has confirmed")
+			return s.Finish(ctx)
+		}
+		_, err := r.ids(s, 50)
+		require.NoError(t, err)
+		r.standby.Kill()
+		r.insertOn(t, r.Server, 51, 60)
+		go func() {
+			for r.standby.Start(context.Background()) != nil && t.Context().Err() == nil {
+				time.Sleep(200 * time.Millisecond)
+			}
+		}()
+		_, err = s.Receive()
+		for err == nil {
+			_, err = s.Receive()
+		}
+		return err
+	}))
+	require.GreaterOrEqual(t, streams, 2)
+}
+
+// TestStandbyWithoutAWayToThePrimary: nothing can be made there, and the errors say what to run where.
+func TestStandbyWithoutAWayToThePrimary(t *testing.T) {
+	r := newStandby(t, standbyVersion(t), nil, nil)
+	r.cfg.PrimaryDSN, r.cfg.Memory, r.cfg.SlotWait = "", Table{}, 2*time.Second
+	err := Ensure(t.Context(), r.dsn(), r.cfg, true)
+	requireOperator(t, err, "only be made on the primary", fmt.Sprintf("the primary (127.0.0.1:%d)", r.Port()), "CREATE PUBLICATION", logSnapshotSQL)
+	r.Exec(t, `CREATE PUBLICATION `+QuoteIdentifier(r.cfg.Publication)+` FOR TABLE outbox`)
+	require.Eventually(t, func() bool {
+		err = Ensure(t.Context(), r.dsn(), r.cfg, true)
+		return strings.Contains(err.Error(), "It is gone")
+	}, 10*time.Second, 50*time.Millisecond, "a publication without its slot may be a lost slot, here as well")
+	requireOperator(t, err, "-- on the standby", logSnapshotSQL)
+
+	_, err = RecreateSlot(t.Context(), r.dsn(), r.cfg)
+	require.Equal(t, fault.Retry, fault.KindOf(err))
+	require.ErrorContains(t, err, "waits for the primary to log its running transactions")
+	require.ErrorContains(t, err, logSnapshotSQL)
+	require.Equal(t, 1, r.log.FilterMessageSnippet("waits for the primary to log").Len())
+
+	r.cfg.SlotWait = 20 * time.Second
+	made := make(chan error, 1)
+	go func() { _, err := RecreateSlot(t.Context(), r.dsn(), r.cfg); made <- err }()
+	for done := false; !done; {
+		select {
+		case err := <-made:
+			require.NoError(t, err)
+			done = true
+		case <-time.After(200 * time.Millisecond):
+			r.Exec(t, logSnapshotSQL)
+		}
+	}
+	r.Config.Memory, r.PrimaryDSN = Table{}, nil
+	r.insertOn(t, r.Server, 1, 5)
+	require.NoError(t, Run(t.Context(), r.Config, func(ctx context.Context, s *Stream) error {
+		ids, err := r.ids(s, 5)
+		require.Equal(t, numbers(1, 5), ids)
+		require.NoError(t, err)
+		return s.Finish(ctx)
+	}))
+	require.Equal(t, pglogrepl.LSN(r.confirmed.Load()), r.slotThere(t).ConfirmedFlush)
+}
+
+// TestStandbyInvalidated: catalog rows go although decoding needs them, and wal_level falls.
+func TestStandbyInvalidated(t *testing.T) {
+	r := newStandby(t, standbyVersion(t), nil, map[string]string{"hot_standby_feedback": "off", "primary_slot_name": "standby", "max_standby_streaming_delay": "0"})
+	requireOperator(t, Ensure(t.Context(), r.dsn(), r.cfg, true), "hot_standby_feedback", "ALTER SYSTEM SET hot_standby_feedback = on")
+	found := worse(t, Preflight(t.Context(), r.dsn(), r.cfg))
+	require.Contains(t, found["hot_standby_feedback"].Why, "rows_removed")
+
+	r.Exec(t, `CREATE PUBLICATION `+QuoteIdentifier(r.cfg.Publication)+` FOR TABLE outbox`)
+	_, err := RecreateSlot(t.Context(), r.dsn(), r.cfg) // an operator who knows better
+	require.NoError(t, err)
+	r.cfg.Memory = Table{}
+	r.Config.Memory = Table{}
+	streaming := make(chan struct{})
+	var once bool
+	r.Config.OnState = func(s State) {
+		if s.Phase == Streaming && !once {
+			once = true
+			close(streaming)
+		}
+	}
+	done := make(chan error, 1)
+	go func() { done <- Run(t.Context(), r.Config, drain) }()
+	<-streaming
+	require.Eventually(t, func() bool {
+		for _, sql := range []string{`CREATE TABLE gone (x int)`, `DROP TABLE gone`, `VACUUM pg_class`, `VACUUM pg_attribute`} {
+			r.Exec(t, sql)
+		}
+		return r.slotThere(t).Invalidated()
+	}, 30*time.Second, 200*time.Millisecond)
+	select {
+	case err = <-done:
+	case <-time.After(30 * time.Second):
+		t.Fatal("the stream did not end")
+	}
+	requireOperator(t, err, "recovery on the standby has removed", "hot_standby_feedback = on", "repair")
+}
+
+// TestStandbyIsMeant: a standby that nobody asked for, and a version that has no slots there.
+func TestStandbyIsMeant(t *testing.T) {
+	r := newStandby(t, "15", nil, nil)
+	requireOperator(t, Ensure(t.Context(), r.dsn(), r.cfg, true), "standby of PostgreSQL 15", "from 16 on")
+	requireOperator(t, Run(t.Context(), r.Config, drain), "standby of PostgreSQL 15", "from 16 on")
+	r.cfg.Standby, r.Standby = false, false
+	requireOperator(t, Ensure(t.Context(), r.dsn(), r.cfg, true), "standby of PostgreSQL 15")
+
+	r = newStandby(t, standbyVersion(t), nil, nil)
+	require.NoError(t, Ensure(t.Context(), r.dsn(), r.cfg, true))
+	r.cfg.Standby, r.Standby = false, false
+	requireOperator(t, Ensure(t.Context(), r.dsn(), r.cfg, true), "It is a standby", "postgres.standby: true")
+	requireOperator(t, Run(t.Context(), r.Config, drain), "It is a standby", "postgres.standby: true")
+
+	r.cfg.Standby, r.cfg.PrimaryDSN = true, r.dsn()
+	err := Ensure(t.Context(), r.dsn(), r.cfg, true)
+	require.Equal(t, fault.Retry, fault.KindOf(err))
+	require.ErrorContains(t, err, "target_session_attrs=read-write")
+	other := testkit.Postgres(t)
+	r.cfg.PrimaryDSN = other.DSN
+	requireOperator(t, Ensure(t.Context(), r.dsn(), r.cfg, true), "another cluster")
+}
