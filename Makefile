@@ -66,7 +66,7 @@ unit: ## unit tests only: no servers, seconds
 
 e2e: build ## the binary against real Postgres and real Kafka (needs Java 17 and Maven), minutes
 	$(NO_RACE_NOTE)
-	$(GO) test $(RACE) -tags e2e -count=1 -timeout 30m ./internal/e2e/...
+	$(GO) test $(RACE) -tags e2e -count=1 -timeout 30m -parallel 3 ./internal/e2e/...
 	$(GO) test $(RACE) -tags e2e -count=1 -timeout 10m -run '^TestReal' ./internal/kafka/ ./inbox/consumer/
 
 soak: build ## make e2e with each fault as often and as long as promised, an hour; KAFKA=3.9 for all of it on that version

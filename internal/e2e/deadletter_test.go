@@ -21,8 +21,10 @@ import (
 // Bad rows of every kind that a table can hold, between good ones: the good ones are published in order, each bad one is in
 // the dead-letter topic once, list shows it, and a retry publishes it.
 func TestDeadLetters(t *testing.T) {
+	t.Parallel()
 	for _, delivery := range []string{"at_least_once", "exactly_once"} {
 		t.Run(delivery, func(t *testing.T) {
+			t.Parallel()
 			c, _ := sharedKafka(t)
 			db := testkit.Postgres(t)
 			db.Exec(t, `CREATE TABLE outbox (id text, aggregate_type text, aggregate_id text, event_type text, payload json, headers json, created_at text)`)

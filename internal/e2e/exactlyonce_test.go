@@ -31,7 +31,10 @@ func (r *rig) once() {
 }
 
 // Crashes of the connector under load: a read_committed consumer sees each event once, in order.
-func TestExactlyOnce_killed(t *testing.T) { exactlyOnceKilled(t, surroundings{}, soak(20, 10)) }
+func TestExactlyOnce_killed(t *testing.T) {
+	t.Parallel()
+	exactlyOnceKilled(t, surroundings{}, soak(20, 6))
+}
 
 func exactlyOnceKilled(t *testing.T, s surroundings, times int) {
 	s.exactlyOnce = true
@@ -49,6 +52,7 @@ func exactlyOnceKilled(t *testing.T, s surroundings, times int) {
 
 // Postgres crashes, and the connector with it: before PostgreSQL 17 the slot falls back far behind what is in Kafka.
 func TestExactlyOnce_over_crashes_of_Postgres(t *testing.T) {
+	t.Parallel()
 	db := testkit.DedicatedPostgres(t, postgres.Options{})
 	r := newRig(t, surroundings{db: db, exactlyOnce: true})
 	p := r.start()
@@ -106,7 +110,7 @@ func TestExactlyOnce_over_kill_9_of_Kafka(t *testing.T) {
 	r := newRig(t, surroundings{exactlyOnce: true})
 	p := r.start()
 	writers := r.oracle.StartWriters(oracle.Load{Prepared: true})
-	for range 2 {
+	for range soak(2, 1) {
 		r.pause(1500*time.Millisecond, 2500*time.Millisecond)
 		r.kafka.Brokers[0].Kill()
 		require.NoError(t, r.kafka.Brokers[0].Start(r.within(60*time.Second)))
@@ -119,6 +123,7 @@ func TestExactlyOnce_over_kill_9_of_Kafka(t *testing.T) {
 
 // One transaction a hundred times the window, then SIGTERM: it is committed in parts, and the stop leaves nothing behind.
 func TestExactlyOnce_transaction_larger_than_the_window(t *testing.T) {
+	t.Parallel()
 	r, kind, topic := plainRig(t, testkit.Postgres(t))
 	r.env["CDC_OUTBOX_DELIVERY"], r.env["CDC_OUTBOX_WINDOW_RECORDS"] = "exactly_once", "500"
 	p := r.start()
@@ -180,7 +185,8 @@ func TestExactlyOnce_latency(t *testing.T) {
 	require.NoError(t, err)
 	defer consumer.Close()
 
-	const warmUp, n = 2000, 6000 // a broker that has just started compiles its transactions' code first
+	const warmUp = 2000 // a broker that has just started compiles its transactions' code first
+	n := soak(6000, 4000)
 	var mu sync.Mutex
 	committed := map[string]time.Time{}
 	go func() {
@@ -224,6 +230,7 @@ func TestExactlyOnce_latency(t *testing.T) {
 // Kafka aborts a transaction that stayed open for too long and refuses its epoch as if somebody had taken over. The
 // producer finds that nobody has, and sends the transaction again.
 func TestExactlyOnce_transaction_times_out(t *testing.T) {
+	t.Parallel()
 	c, _ := sharedKafka(t)
 	topic := testkit.Name(t) + ".events"
 	require.NoError(t, c.Create(within(t, 30*time.Second), kafkaclient.Topic{Name: topic, Partitions: 3}))
@@ -252,7 +259,7 @@ func TestExactlyOnce_transaction_times_out(t *testing.T) {
 	send(50, 100) // no mark: it stays open
 	time.Sleep(500 * time.Millisecond)
 	line.freeze(true)
-	time.Sleep(20 * time.Second) // the coordinator looks every 10 s
+	time.Sleep(6 * time.Second) // the coordinator looks every second, see sharedKafka
 	line.freeze(false)
 	p.Mark()
 	require.NoError(t, p.Drain(within(t, 60*time.Second)))

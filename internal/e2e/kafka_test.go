@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -17,21 +18,28 @@ import (
 var sharedBroker struct {
 	cluster *kafka.Cluster
 	proxy   *proxy.Proxy
+	sync.Mutex
 }
 
 func sharedKafka(t *testing.T) (*kafka.Cluster, *proxy.Proxy) {
 	t.Helper()
+	sharedBroker.Lock()
+	defer sharedBroker.Unlock()
 	if sharedBroker.cluster != nil {
 		return sharedBroker.cluster, sharedBroker.proxy
 	}
 	var p *proxy.Proxy
 	// The broker outlives the test that asks first, so it does not get that test's context.
-	c, err := kafka.Start(context.Background(), kafka.Options{Advertise: func(_ int, addr string) string {
-		var err error
-		p, err = proxy.Start(addr, proxy.Kafka)
-		require.NoError(t, err)
-		return p.Addr()
-	}})
+	c, err := kafka.Start(context.Background(), kafka.Options{
+		// Ten seconds by default: so long it would take to notice that a transaction has timed out.
+		Settings: map[string]string{"transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000"},
+		Advertise: func(_ int, addr string) string {
+			var err error
+			p, err = proxy.Start(addr, proxy.Kafka)
+			require.NoError(t, err)
+			return p.Addr()
+		},
+	})
 	require.NoError(t, err)
 	testkit.AtEnd(func() error {
 		p.Close()

@@ -36,7 +36,7 @@ func TestBroker_slow(t *testing.T) {
 	broker.SetShape(proxy.Down, proxy.Shape{Latency: 150 * time.Millisecond})
 	began := time.Now()
 	fullest := make([]float64, len(all))
-	for time.Since(began) < soak(30*time.Second, 12*time.Second) {
+	for time.Since(began) < soak(30*time.Second, 8*time.Second) {
 		time.Sleep(200 * time.Millisecond)
 		for i, r := range all {
 			in, err := r.p.Metric("cdc_outbox_window_records")
@@ -105,7 +105,7 @@ func TestBroker_topic_created_anew_under_load(t *testing.T) {
 	t.Cleanup(func() { writers.Stop() })
 	topic := r.oracle.Topics()[0]
 	t.Cleanup(func() { broker.SetShape(proxy.Up, proxy.Shape{}) })
-	for range soak(5, 2) {
+	for range soak(5, 1) {
 		r.pause(500*time.Millisecond, 1500*time.Millisecond)
 		// No request reaches the broker while the topic is read: what it holds then is what dies with it.
 		broker.SetShape(proxy.Up, proxy.Shape{Stalled: true})
@@ -126,6 +126,7 @@ func TestBroker_topic_created_anew_under_load(t *testing.T) {
 
 // The same with transactions: what was written while the topic was missing is in the new one, once.
 func TestBroker_topic_created_anew_with_transactions(t *testing.T) {
+	t.Parallel()
 	r, kind, topic := plainRig(t, testkit.Postgres(t))
 	r.env["CDC_OUTBOX_DELIVERY"], r.env["CDC_OUTBOX_HTTP_STALL"] = "exactly_once", "2s"
 	p := r.start()

@@ -43,6 +43,7 @@ type move struct {
 // configuration is translated; both run side by side and are compared; then this connector takes the slot over, and gives it
 // back, under a steady writer. Nothing may be missing, and what arrives twice carries the same id.
 func TestMigrateFromDebezium(t *testing.T) {
+	t.Parallel()
 	m := newMove(t)
 	conn, err := pgx.Connect(t.Context(), m.db.DSN)
 	require.NoError(t, err)

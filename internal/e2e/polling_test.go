@@ -57,6 +57,7 @@ func pollingRig(t *testing.T, s surroundings) *rig {
 // Two processes of two workers each, killed again and again under load with overlapping, rolled-back and prepared transactions: nothing
 // is lost, nothing made up, and each key's events first appear in the order of their commits.
 func TestPolling_killed_under_load(t *testing.T) {
+	t.Parallel()
 	r := pollingRig(t, surroundings{})
 	ps := []*process.Process{r.start(), r.start()}
 	writers := r.oracle.StartWriters(oracle.Load{Writers: 4, Pause: 5 * time.Millisecond, Prepared: true})
@@ -72,6 +73,7 @@ func TestPolling_killed_under_load(t *testing.T) {
 // A process that is frozen keeps its lanes until the server ends its sessions. Others then publish what it had in flight; what it
 // writes when it wakes up are repeats.
 func TestPolling_frozen_process(t *testing.T) {
+	t.Parallel()
 	r := pollingRig(t, surroundings{})
 	ps := []*process.Process{r.start(), r.start()}
 	writers := r.oracle.StartWriters(oracle.Load{Writers: 3, Pause: 5 * time.Millisecond})
@@ -92,6 +94,7 @@ func TestPolling_frozen_process(t *testing.T) {
 
 // The broker restarts, the connections to Postgres are cut and refused: nothing is repeated while the processes live, unless a lane changed hands.
 func TestPolling_faults_on_both_sides(t *testing.T) {
+	t.Parallel()
 	db := testkit.Postgres(t)
 	p, dsn := postgresProxy(t, db)
 	c, err := kafka.Start(t.Context(), kafka.Options{})
@@ -122,6 +125,7 @@ func TestPolling_faults_on_both_sides(t *testing.T) {
 
 // A graceful stop repeats nothing, also with several processes.
 func TestPolling_stopped_gracefully(t *testing.T) {
+	t.Parallel()
 	r := pollingRig(t, surroundings{})
 	ps := []*process.Process{r.start(), r.start()}
 	writers := r.oracle.StartWriters(oracle.Load{Pause: 2 * time.Millisecond})

@@ -159,9 +159,10 @@ func (l *load) check() {
 }
 
 func TestProducer_over_kill_9_of_the_only_broker(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, kafka.Options{}, 3)
 	l := newLoad(t, c)
-	for range 3 {
+	for range soak(3, 2) {
 		l.during(func(ctx context.Context) {
 			c.Brokers[0].Kill()
 			time.Sleep(300 * time.Millisecond)
@@ -172,12 +173,14 @@ func TestProducer_over_kill_9_of_the_only_broker(t *testing.T) {
 }
 
 func TestProducer_over_bounce_and_freeze(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, kafka.Options{}, 3)
-	l := newLoad(t, c)
+	const timeout = 2 * time.Second
+	l := newLoad(t, c, func(cfg *producer.Config) { cfg.RequestTimeout = timeout })
 	l.during(func(ctx context.Context) { require.NoError(t, c.Brokers[0].Bounce(ctx)) })
 	l.during(func(context.Context) {
 		require.NoError(t, c.Brokers[0].Signal(syscall.SIGSTOP))
-		time.Sleep(12 * time.Second) // beyond the request timeout, twice
+		time.Sleep(5 * timeout / 2) // beyond it, twice
 		require.NoError(t, c.Brokers[0].Signal(syscall.SIGCONT))
 	})
 	l.check()
@@ -186,6 +189,7 @@ func TestProducer_over_bounce_and_freeze(t *testing.T) {
 // TestProducer_over_a_frozen_leader: the other brokers elect a new leader while the old one holds unanswered requests;
 // when it thaws, none of them may land behind newer records.
 func TestProducer_over_a_frozen_leader(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, kafka.Options{Brokers: 3, Heap: "256m"}, 3)
 	l := newLoad(t, c)
 	l.during(func(ctx context.Context) {
@@ -209,6 +213,7 @@ func TestProducer_over_a_frozen_leader(t *testing.T) {
 // TestProducer_probes: the first batch of a fresh producer id does not arrive. A broker without state for the id takes any
 // first sequence: had a second batch been on its way, it would be written, and the first be refused for good.
 func TestProducer_probes(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, kafka.Options{}, 1)
 	d := &losingDial{lose: 2}
 	l := newLoad(t, c, func(cfg *producer.Config) { cfg.Dial, cfg.RequestTimeout = d.dial, time.Second })
@@ -218,6 +223,7 @@ func TestProducer_probes(t *testing.T) {
 }
 
 func TestProducer_resumes_on_a_topic_created_anew(t *testing.T) {
+	t.Parallel()
 	c := startCluster(t, kafka.Options{}, 3)
 	l := newLoad(t, c)
 	l.during(func(context.Context) {})

@@ -19,7 +19,7 @@ import (
 // it. Neighbours in time meet the same machine, so each pair gives a ratio, and their median counts: no single
 // pause decides it.
 func TestExactlyOnce_rate(t *testing.T) {
-	const rows = 300_000
+	rows := soak(300_000, 80_000)
 	rounds, atLeast := soak(7, 3), soak(0.85, 0.5)
 	r, kind, _ := plainRig(t, testkit.Postgres(t))
 	r.db.Exec(t, "CREATE PUBLICATION "+r.db.Publication+" FOR TABLE outbox")

@@ -16,6 +16,7 @@ import (
 
 // What cannot work ends at once with the exit code that says who must act, and a message that names the object and the remedy.
 func TestRefusal(t *testing.T) {
+	t.Parallel()
 	c, _ := sharedKafka(t)
 	table := testkit.Postgres(t)
 	emptyTable(t, table)
@@ -62,6 +63,7 @@ func TestRefusal(t *testing.T) {
 
 // An unreachable database is waited for, not ready, and says so.
 func TestRefusal_is_not_for_what_passes(t *testing.T) {
+	t.Parallel()
 	db := testkit.DedicatedPostgres(t, postgres.Options{})
 	r, _, _ := plainRig(t, db)
 	require.NoError(t, db.Stop(r.within(20*time.Second), postgres.Fast))
@@ -80,6 +82,7 @@ func TestRefusal_is_not_for_what_passes(t *testing.T) {
 
 // A slot that somebody drops is never made again in silence: a new one would begin behind a gap.
 func TestRefusal_slot_dropped_while_running(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, surroundings{})
 	p := r.start()
 	conn := connect(t, r.db.DSN)

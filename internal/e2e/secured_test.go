@@ -130,10 +130,17 @@ func (s *secured) start(t *testing.T) (all relays, passwordFile string) {
 }
 
 func TestSecured(t *testing.T) {
+	t.Parallel()
 	s := startSecured(t)
-	t.Run("a right is taken away", s.rightTakenAway)
-	t.Run("the password changes", s.passwordChanges)
-	t.Run("certificates", s.certificates)
+	t.Run("certificates", func(t *testing.T) {
+		t.Parallel() // they have listeners and a line of their own
+		s.certificates(t)
+	})
+	t.Run("a password", func(t *testing.T) {
+		t.Parallel()
+		t.Run("without a right", s.rightTakenAway)
+		t.Run("that changes", s.passwordChanges)
+	})
 }
 
 // Neither requests nor log lines pile up while a right is missing, and it goes on by itself when it is given.
@@ -188,7 +195,7 @@ func logLines(all relays) (n int) {
 // A changed password meets the next connection. The old one is refused with a sentence; the new one is read from its file.
 func (s *secured) passwordChanges(t *testing.T) {
 	all, file := s.start(t)
-	for round := range soak(5, 2) {
+	for round := range soak(5, 1) {
 		time.Sleep(time.Second)
 		password := fmt.Sprintf("secret-%d", round)
 		s.setPassword(t, password)

@@ -17,6 +17,7 @@ import (
 
 // A topic that does not exist is named, waited for, and used as soon as somebody creates it; rows behind it wait, none is passed over.
 func TestWaiting_for_a_topic(t *testing.T) {
+	t.Parallel()
 	r, kind, topic := plainRig(t, testkit.Postgres(t))
 	p := r.start(map[string]string{"CDC_OUTBOX_HTTP_STALL": "2s"})
 	r.insert(kind+"_missing", 1)
@@ -33,6 +34,7 @@ func TestWaiting_for_a_topic(t *testing.T) {
 
 // A second instance on the same slot waits and takes over when the first one dies; it never ends the first one's session.
 func TestWaiting_for_the_slot(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, surroundings{})
 	first := r.start()
 	writers := r.oracle.StartWriters(oracle.Load{})
@@ -96,6 +98,7 @@ func TestWaiting_for_Kafka_does_not_hold_up_a_shutdown_of_Postgres(t *testing.T)
 
 // A line to Postgres that has died without a word, under load and idle: noticed, and replaced.
 func TestWaiting_for_a_dead_line(t *testing.T) {
+	t.Parallel()
 	db := testkit.Postgres(t)
 	db.Exec(t, "ALTER DATABASE "+db.Name+" SET wal_sender_timeout = '2s'")
 	via, dsn := postgresProxy(t, db)
