@@ -66,9 +66,10 @@ func TestParseTimestampEveryDay(t *testing.T) {
 	at := time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC)
 	for ; at.Year() < 2800; at = at.AddDate(0, 0, 1) {
 		at := at.Add(rand.N(24 * time.Hour)).Truncate(time.Microsecond)
-		ms, how := parseTimestamp([]byte(at.Format(postgresLayout)))
-		require.Equal(t, parsedOK, how)
-		require.Equal(t, at.UnixMilli(), ms)
+		// By hand: 300,000 days of assertions by reflection take seconds.
+		if ms, how := parseTimestamp([]byte(at.Format(postgresLayout))); how != parsedOK || ms != at.UnixMilli() {
+			t.Fatalf("%s: %d, %d", at, how, ms)
+		}
 	}
 }
 
