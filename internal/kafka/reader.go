@@ -5,17 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"net"
 	"slices"
-	"strconv"
 	"sync/atomic"
-	"time"
 
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/listoffsets"
-	"github.com/segmentio/kafka-go/protocol/metadata"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -32,16 +27,6 @@ type Reader struct {
 	fetch   fetchBuffer
 	wait    atomic.Pointer[Wait]
 }
-
-// Wait is what a Reader waits for.
-type Wait struct {
-	Object string
-	Err    error // of the last attempt; nil while there was none but the one that is under way
-	Since  time.Time
-}
-
-// Waits returns what the Reader is waiting for, nil for nothing. Any goroutine may ask.
-func (r *Reader) Waits() *Wait { return r.wait.Load() }
 
 // Span is the range [From, End) of offsets of a partition. Raise From to go on where one stopped.
 type Span struct {
@@ -202,176 +187,6 @@ func (r *Reader) offset(ctx context.Context, s Span, timestamp int64) (int64, er
 		return 0, &codeError{"ListOffsets", p.ErrorCode}
 	}
 	return p.Offset, nil
-}
-
-func (r *Reader) metadata(ctx context.Context, topics []string) (*metadata.Response, error) {
-	w, err := r.any(ctx)
-	if err != nil {
-		return nil, err
-	}
-	res, err := r.ask(ctx, w, &metadata.Request{TopicNames: topics})
-	if err != nil {
-		return nil, err
-	}
-	return res.(*metadata.Response), nil
-}
-
-// lookUp learns who leads the topic's partitions.
-func (r *Reader) lookUp(ctx context.Context, topic string) error {
-	answer, err := r.metadata(ctx, []string{topic})
-	if err != nil {
-		return err
-	}
-	addrs := map[int32]string{}
-	for i := range answer.Brokers {
-		b := &answer.Brokers[i]
-		addrs[b.NodeID] = net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))
-	}
-	for i := range answer.Topics {
-		t := &answer.Topics[i]
-		if t.Name != topic {
-			continue
-		}
-		if t.ErrorCode != 0 {
-			return &codeError{"Metadata", t.ErrorCode}
-		}
-		leaders := make([]string, len(t.Partitions))
-		for j := range t.Partitions {
-			p := &t.Partitions[j]
-			if int(p.PartitionIndex) >= len(leaders) || addrs[p.LeaderID] == "" {
-				return &codeError{"Metadata", 5}
-			}
-			leaders[p.PartitionIndex] = addrs[p.LeaderID]
-		}
-		r.leaders[topic] = leaders
-		return nil
-	}
-	return &codeError{"Metadata", 3}
-}
-
-// leader returns a connection to the partition's leader.
-func (r *Reader) leader(ctx context.Context, s Span) (*wire, error) {
-	if r.leaders[s.Topic] == nil {
-		if err := r.lookUp(ctx, s.Topic); err != nil {
-			return nil, err
-		}
-	}
-	if int(s.Partition) >= len(r.leaders[s.Topic]) {
-		return nil, &codeError{"Metadata", 3}
-	}
-	return r.connect(ctx, r.leaders[s.Topic][s.Partition])
-}
-
-// any returns a connection to whichever broker answers.
-func (r *Reader) any(ctx context.Context) (*wire, error) {
-	for _, w := range r.wires {
-		return w, nil
-	}
-	var errs []error
-	for _, addr := range r.cfg.Brokers {
-		w, err := r.connect(ctx, addr)
-		if err == nil {
-			return w, nil
-		}
-		errs = append(errs, err)
-	}
-	return nil, errors.Join(errs...)
-}
-
-func (r *Reader) connect(ctx context.Context, addr string) (*wire, error) {
-	if w := r.wires[addr]; w != nil {
-		return w, nil
-	}
-	w, err := dial(ctx, r.cfg, addr)
-	if err != nil {
-		return nil, err
-	}
-	r.wires[addr] = w
-	return w, nil
-}
-
-// drop closes a connection that broke.
-func (r *Reader) drop(addr string) {
-	if w := r.wires[addr]; w != nil {
-		_ = w.nc.Close()
-		delete(r.wires, addr)
-	}
-}
-
-// ask sends a request; the end of the context ends the connection, and with it the wait.
-func (r *Reader) ask(ctx context.Context, w *wire, req protocol.Message) (protocol.Message, error) {
-	stop := context.AfterFunc(ctx, func() { _ = w.nc.Close() })
-	defer stop()
-	res, err := w.roundTrip(req, r.cfg.RequestTimeout)
-	if err != nil {
-		r.drop(w.addr)
-	}
-	return res, err
-}
-
-// retry repeats f while what fails may pass by itself, for as long as a broker may take to answer a request; then the
-// error is one for a person.
-func (r *Reader) retry(ctx context.Context, object string, f func() error) error {
-	began := time.Now()
-	r.wait.Store(&Wait{Object: object, Since: began})
-	defer r.wait.Store(nil)
-	until := began.Add(r.cfg.RequestTimeout)
-	for delay := r.cfg.pace.backoffMin; ; delay = min(2*delay, r.cfg.pace.backoffMax) {
-		err := f()
-		if err == nil {
-			return nil
-		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if kind, next := judgeRead(err); kind != fault.Retry || time.Now().After(until) {
-			if kind == fault.Retry {
-				kind = fault.Fatal
-			}
-			var code *codeError
-			if errors.As(err, &code) && code.code == 3 {
-				err = ErrNoTopic
-			}
-			return &fault.Error{Kind: kind, Object: object, Err: err, Next: next}
-		}
-		r.wait.Store(&Wait{Object: object, Err: err, Since: began})
-		r.leaders = map[string][]string{}
-		if !sleepUntil(ctx, time.Now().Add(delay)) {
-			return context.Cause(ctx)
-		}
-	}
-}
-
-// judgeRead is what to do about an error of reading.
-func judgeRead(err error) (fault.Kind, string) {
-	var (
-		dialed *dialError
-		code   *codeError
-		data   *dataError
-		gone   *goneError
-	)
-	switch {
-	case errors.As(err, &dialed):
-		if dialed.kind == NotAuthenticated {
-			return fault.Operator, dialed.remedy
-		}
-		return fault.Retry, dialed.remedy
-	case errors.As(err, &data):
-		return fault.Fatal, "Read the topic with another client to see whether the broker or this program is wrong."
-	case errors.As(err, &gone):
-		return fault.Operator, "Read again from the offset at which the log starts now, or give the topic a longer retention first."
-	case errors.As(err, &code):
-		switch v := verdictOf(code.code); {
-		case code.code == 3:
-			return fault.Operator, "Check the name; create the topic if it is missing."
-		case v.trouble == NotAuthorized:
-			return fault.Operator, "Allow the user to read and describe the topic: kafka-acls --add --operation Read --operation Describe --topic NAME"
-		case v.action == rewind || v.action == refresh:
-			return fault.Retry, "Look at the brokers' logs and the partition's leader."
-		}
-		return fault.Fatal, "Look at the brokers' logs."
-	}
-	return fault.Retry, "Check that the broker runs and is reachable from here."
 }
 
 func tooOld(w *wire, api protocol.ApiKey) error {

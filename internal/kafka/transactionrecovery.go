@@ -1,0 +1,206 @@
+package kafka
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/segmentio/kafka-go/protocol/endtxn"
+	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+)
+
+// recovery is how far the live transaction's recovery has come. Each part is done once, however often the next one has
+// to be tried.
+type recovery struct {
+	cause   verdict
+	paced   bool // it waited, where the one before did not help
+	aborted bool
+	fenced  bool     // the coordinator does not know our epoch any more
+	renewed bool     // id is good
+	id      identity // of the next try
+}
+
+// lose starts the recovery: the transaction can't go on as it is. Nothing more is sent; when nothing flies, recover runs.
+func (p *Producer) lose(cause verdict) {
+	x := p.tx
+	if !p.restarting {
+		p.restarting = true
+		x.recovery = recovery{cause: cause}
+	}
+	poke(x.wake)
+}
+
+// recover ends the live transaction in Kafka, takes a new epoch and sends the transaction again, all of it from memory.
+// Or it finds that somebody else is at work, and stops.
+//
+// The coordinator raises the epoch both when an instance takes over and when it aborts a transaction that was open for
+// too long (TransactionStateManager.timedOutTransactions), and tells us nothing about which. The stored position does:
+// while it is the one that we left, nobody has written anything, and whatever comes next in the log is ours to write.
+// The id is taken back only when our own transaction may have timed out, so never in a loop, and the position is read
+// again afterwards, when nobody else can move it.
+func (p *Producer) recover(ctx context.Context) time.Duration {
+	x := p.tx
+	p.mu.Lock()
+	t, id, r := x.live, p.id, x.recovery
+	p.mu.Unlock()
+	if x.redone > 0 && !r.paced && r.cause.action != split {
+		r.paced = true
+		p.keep(r)
+		return p.cfg.pace.delay(x.redone)
+	}
+	if err := p.tryRecover(ctx, t, id, &r); err != nil {
+		p.keep(r)
+		return p.stepFailed(err)
+	}
+	return 0
+}
+
+func (p *Producer) keep(r recovery) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.tx.recovery = r
+}
+
+func (p *Producer) tryRecover(ctx context.Context, t *transaction, id identity, r *recovery) error {
+	if !r.fenced && !r.renewed {
+		if err := p.abort(ctx, t, id, r); err != nil {
+			return err
+		}
+	}
+	if r.fenced && !r.renewed {
+		if err := p.takeBack(ctx, t, r); err != nil || !r.renewed {
+			return err
+		}
+	}
+	if !r.renewed {
+		return nil
+	}
+	if !r.fenced && !t.ending {
+		p.finishRecovery(t, r, false)
+		return nil
+	}
+	text, err := p.fetchStored(ctx)
+	switch {
+	case err != nil:
+		return err
+	case t.ending && text == t.metadata: // not to be read before: Produce seals at any time
+		p.finishRecovery(t, r, true)
+	case p.tx.untouched(text):
+		p.finishRecovery(t, r, false)
+	default:
+		p.superseded(text, r.cause)
+	}
+	return nil
+}
+
+// abort ends the transaction and asks for our next epoch. InitProducerID comes only after an answer to EndTxn that took
+// our epoch for good: given a stale one, the coordinator looks at the producer id alone where a transaction is open, and
+// would abort the one of our successor, with which we share the id.
+func (p *Producer) abort(ctx context.Context, t *transaction, id identity, r *recovery) error {
+	x := p.tx
+	if t.ending && r.cause.code != invalidTxnState {
+		r.fenced = true // the answer to EndTxn(commit)
+		return nil
+	}
+	if !r.aborted && !t.opened.IsZero() && !t.ending {
+		res, err := p.ask(ctx, &x.transactionCoordinator, x.claim.Name, &endtxn.Request{
+			TransactionalID: x.claim.Name, ProducerID: id.id, ProducerEpoch: id.epoch,
+		})
+		if err != nil {
+			return err
+		}
+		switch code := res.(*endtxn.Response).ErrorCode; code {
+		case 0, invalidTxnState: // there is none open
+		case invalidProducerEpoch, invalidProducerIDMapping, producerFenced:
+			r.fenced, r.cause = true, verdictOf(code)
+			return nil
+		default:
+			return &codeError{"EndTxn", code}
+		}
+	}
+	r.aborted = true
+	next, code, err := p.initTransactional(ctx, id)
+	switch {
+	case err != nil:
+		return err
+	case code == 0:
+		r.id, r.renewed = next, true
+	case code == invalidProducerEpoch || code == invalidProducerIDMapping || code == producerFenced || code == invalidTxnState:
+		r.fenced, r.cause = true, verdictOf(code)
+	default:
+		return &codeError{"InitProducerID", code}
+	}
+	return nil
+}
+
+const (
+	invalidProducerEpoch     = 47
+	invalidTxnState          = 48
+	invalidProducerIDMapping = 49
+	producerFenced           = 90
+)
+
+// untouched reports whether nobody has committed since we did. An offset that is gone has expired, after
+// offsets.retention.minutes without a commit by anybody.
+func (x *transactions) untouched(text string) bool { return text == "" || text == x.committed }
+
+// takeBack takes the transactional id back where that is right.
+func (p *Producer) takeBack(ctx context.Context, t *transaction, r *recovery) error {
+	text, err := p.fetchStored(ctx)
+	if err != nil {
+		return err
+	}
+	if !p.tx.untouched(text) && !(t.ending && text == t.metadata) {
+		p.superseded(text, r.cause)
+		return nil
+	}
+	expired := r.cause.code == invalidProducerIDMapping // the coordinator forgets an id that was idle for a week
+	timedOut := !t.opened.IsZero() && time.Since(t.opened) >= p.tx.cfg.Timeout*3/4
+	if !expired && !timedOut {
+		p.superseded(text, r.cause)
+		return nil
+	}
+	next, code, err := p.initTransactional(ctx, noIdentity)
+	if err == nil && code != 0 {
+		err = &codeError{"InitProducerID", code}
+	}
+	if err != nil {
+		return err
+	}
+	r.id, r.renewed = next, true
+	return nil
+}
+
+// finishRecovery goes on under the new identity.
+func (p *Producer) finishRecovery(t *transaction, r *recovery, committed bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	x := p.tx
+	x.failures = 0
+	x.trouble.resolve(p.log)
+	if !committed {
+		x.recovery = *r
+		p.redo(r.id)
+	} else {
+		p.log.Warn("the kafka transaction turned out to be committed", zap.String("error", r.cause.name), zap.Uint64("records", t.records))
+		p.succeed()
+		p.restartAll(r.id)
+	}
+}
+
+// superseded ends the producer: another instance is at work.
+func (p *Producer) superseded(text string, cause verdict) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	x := p.tx
+	who := "another instance took over, which has committed nothing yet"
+	if other, err := parseStored(text); err == nil && other.Instance != x.cfg.Instance {
+		who = fmt.Sprintf("%s took over and has committed up to %s", other.Instance, other.text())
+	}
+	p.fail(&fault.Error{
+		Kind: fault.Operator, Object: x.object(), Err: fmt.Errorf("fenced (%s): %s", cause.name, who),
+		Next: "Nothing is lost or doubled: that instance goes on. Stop one of the two; where a second one is wanted as standby, start it again and it waits for the slot.",
+	})
+}

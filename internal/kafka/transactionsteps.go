@@ -1,0 +1,205 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/segmentio/kafka-go/protocol/addoffsetstotxn"
+	"github.com/segmentio/kafka-go/protocol/addpartitionstotxn"
+	"github.com/segmentio/kafka-go/protocol/endtxn"
+	"github.com/segmentio/kafka-go/protocol/txnoffsetcommit"
+)
+
+// runTransactions takes the transactions through their steps, one request after the other, until ctx ends. Data flies
+// beside it over the brokers' connections.
+func (p *Producer) runTransactions(ctx context.Context) {
+	x := p.tx
+	defer x.transactionCoordinator.forget()
+	defer x.groupCoordinator.forget()
+	for ctx.Err() == nil {
+		p.mu.Lock()
+		step := p.nextStep()
+		p.mu.Unlock()
+		if step == nil {
+			select {
+			case <-ctx.Done():
+			case <-x.wake:
+			}
+			continue
+		}
+		if wait := step(ctx); wait > 0 && !sleepUntil(ctx, later(wait)) {
+			return
+		}
+	}
+}
+
+// nextStep returns what the transaction needs next, nil for nothing. A step returns how long to wait before the next.
+func (p *Producer) nextStep() func(context.Context) time.Duration {
+	x := p.tx
+	t := x.live
+	switch {
+	case p.fatal != nil || !x.claimed:
+		return nil
+	case !x.begun:
+		return p.takeOver
+	case p.restarting:
+		if p.flying > 0 {
+			return nil // proceed wakes us
+		}
+		return p.recover
+	case len(t.unadded) > 0:
+		return p.addPartitions
+	case len(t.parts) > 0 && !t.offsetsAdded:
+		return p.addOffsets
+	case t.sealed && !t.positioned:
+		return p.commitPosition
+	case t.sealed && t.acked == t.records:
+		return p.endTransaction
+	}
+	return nil
+}
+
+// addPartitions names the partitions with new records to the coordinator. Only then may the leaders see a batch: they
+// ask the coordinator about it (KIP-890), and an abort reaches those partitions only that it knows of.
+func (p *Producer) addPartitions(ctx context.Context) time.Duration {
+	x := p.tx
+	p.mu.Lock()
+	t, parts := x.live, slices.Clone(x.live.unadded)
+	req := &addpartitionstotxn.Request{TransactionalID: x.claim.Name, ProducerID: p.id.id, ProducerEpoch: p.id.epoch}
+	if t.opened.IsZero() {
+		t.opened = time.Now()
+	}
+	p.mu.Unlock()
+	at := map[string]int{}
+	for _, part := range parts {
+		i, ok := at[part.topic.name]
+		if !ok {
+			i = len(req.Topics)
+			at[part.topic.name] = i
+			req.Topics = append(req.Topics, addpartitionstotxn.RequestTopic{Name: part.topic.name})
+		}
+		req.Topics[i].Partitions = append(req.Topics[i].Partitions, part.index)
+	}
+	res, err := p.ask(ctx, &x.transactionCoordinator, x.claim.Name, req)
+	if err != nil {
+		return p.stepFailed(err)
+	}
+	name, object, code, answered := "", "", int16(0), 0
+	for _, topic := range res.(*addpartitionstotxn.Response).Results {
+		for _, r := range topic.Results {
+			answered++
+			if r.ErrorCode != 0 && (code == 0 || code == operationNotAttempted) {
+				name, object, code = topic.Name, fmt.Sprintf("partition %s/%d", topic.Name, r.PartitionIndex), r.ErrorCode
+			}
+		}
+	}
+	if code == 0 && answered != len(parts) {
+		return p.stepFailed(errors.New("the AddPartitionsToTxn answer does not name every partition"))
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if ok, wait := p.judgePartition(name, object, code); !ok {
+		return wait
+	}
+	t.unadded = slices.Delete(t.unadded, 0, len(parts))
+	for _, part := range parts {
+		part.registered = t
+		p.refresh(part)
+	}
+	for _, part := range parts {
+		if part.broker != nil {
+			p.pump(part.broker)
+		}
+	}
+	return 0
+}
+
+// operationNotAttempted is what the good partitions of a refused request get.
+const operationNotAttempted = 55
+
+func (p *Producer) addOffsets(ctx context.Context) time.Duration {
+	x := p.tx
+	id, t := p.current()
+	res, err := p.ask(ctx, &x.transactionCoordinator, x.claim.Name, &addoffsetstotxn.Request{
+		TransactionalID: x.claim.Name, ProducerID: id.id, ProducerEpoch: id.epoch, GroupID: x.claim.Name,
+	})
+	if err != nil {
+		return p.stepFailed(err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	ok, wait := p.judge("AddOffsetsToTxn", x.group(), res.(*addoffsetstotxn.Response).ErrorCode)
+	t.offsetsAdded = ok
+	return wait
+}
+
+// commitPosition puts the position into the transaction. It counts when the transaction is committed and not before.
+func (p *Producer) commitPosition(ctx context.Context) time.Duration {
+	x := p.tx
+	id, t := p.current()
+	res, err := p.ask(ctx, &x.groupCoordinator, x.claim.Name, &txnoffsetcommit.Request{
+		TransactionalID: x.claim.Name, GroupID: x.claim.Name, ProducerID: id.id, ProducerEpoch: id.epoch, GenerationID: -1,
+		Topics: []txnoffsetcommit.RequestTopic{{Name: x.cfg.PositionTopic, Partitions: []txnoffsetcommit.RequestPartition{{
+			CommittedOffset: int64(t.last.Commit), CommittedLeaderEpoch: -1, CommittedMetadata: t.metadata,
+		}}}},
+	})
+	if err != nil {
+		return p.stepFailed(err)
+	}
+	code, answered := int16(0), false
+	for _, topic := range res.(*txnoffsetcommit.Response).Topics {
+		for _, r := range topic.Partitions {
+			code, answered = r.ErrorCode, true
+		}
+	}
+	if !answered {
+		return p.stepFailed(errors.New("the TxnOffsetCommit answer names no partition"))
+	}
+	if code == unknownTopic { // somebody deleted it
+		if err := p.ensurePositionTopic(ctx); err != nil {
+			return p.stepFailed(err)
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	ok, wait := p.judge("TxnOffsetCommit", x.group(), code)
+	t.positioned = ok
+	return wait
+}
+
+// endTransaction commits. From the first try on the transaction may be committed, so nothing but the answer, or the
+// position found afterwards, tells how it ended.
+func (p *Producer) endTransaction(ctx context.Context) time.Duration {
+	x := p.tx
+	p.mu.Lock()
+	t, id := x.live, p.id
+	t.ending = true
+	p.mu.Unlock()
+	res, err := p.ask(ctx, &x.transactionCoordinator, x.claim.Name, &endtxn.Request{
+		TransactionalID: x.claim.Name, ProducerID: id.id, ProducerEpoch: id.epoch, Committed: true,
+	})
+	if err != nil {
+		return p.stepFailed(err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	ok, wait := p.judge("EndTxn", x.object(), res.(*endtxn.Response).ErrorCode)
+	if ok {
+		p.succeed()
+	}
+	return wait
+}
+
+func (p *Producer) current() (identity, *transaction) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.id, p.tx.live
+}
+
+func (x *transactions) object() string { return fmt.Sprintf("transactional id %q", x.claim.Name) }
+func (x *transactions) group() string {
+	return fmt.Sprintf("group %q, topic %q", x.claim.Name, x.cfg.PositionTopic)
+}
