@@ -54,6 +54,8 @@ type AdminConfig struct {
 
 	onlyNeeded bool // see withoutExtras
 	unprepared bool // see withWay
+
+	takenOver *TakenOver // see CutOver
 }
 
 // OutboxColumns names the columns of an event: those that the SQL here uses itself, and all that records are made of.

@@ -8,9 +8,9 @@ import (
 )
 
 // Connect opens an ordinary SQL connection under the given application name, for what works beside the stream. Errors are
-// *fault.Error and never hold the DSN.
+// *fault.Error and never hold the DSN. No statement is prepared on the server: a transaction pooler may lie in between.
 func Connect(ctx context.Context, dsn, application string) (*pgx.Conn, error) {
-	return adminConnect(ctx, dsn, AdminConfig{ConnectTimeout: 10 * time.Second}, map[string]string{"application_name": application})
+	return adminConnect(ctx, dsn, AdminConfig{ConnectTimeout: 10 * time.Second, unprepared: true}, map[string]string{"application_name": application})
 }
 
 // CloseConn says good-bye to the server, for two seconds at most.

@@ -164,12 +164,18 @@ func setupVerdict(cfg AdminConfig, st setupState) []preflight.Finding {
 	if out := checkPair(cfg, st); len(out) > 0 {
 		return out
 	}
+	if st.Snapshot.TakenOver && cfg.takenOver == nil {
+		return []preflight.Finding{takeoverUnfinished(cfg)}
+	}
 	out := append(checkStandby(cfg, st), checkSlot(cfg, st)...)
 	return append(append(out, checkTables(cfg, st)...), checkPublication(cfg, st)...)
 }
 
 // setupObstacles finds what would stop a setup half-way, or hide a gap, before anything is done.
 func setupObstacles(cfg AdminConfig, st setupState) []preflight.Finding {
+	if st.Snapshot.TakenOver && cfg.takenOver == nil {
+		return []preflight.Finding{takeoverUnfinished(cfg)}
+	}
 	fresh := !st.Publication.Exists && !st.Slot.Exists
 	resumed := st.pending(cfg) && !st.Slot.Exists
 	var out []preflight.Finding

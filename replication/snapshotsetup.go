@@ -26,6 +26,9 @@ const snapshotUnfinished = "cdc-outbox: rows of the snapshot, not listed yet"
 // there has been read from, and is not dropped.
 const snapshotAt = ", slot made at "
 
+// snapshotTakenOver begins the mark of a list that only CutOver may fill: it is not of all rows.
+const snapshotTakenOver = "cdc-outbox: rows taken over from another relay, not listed yet"
+
 const snapshotPrefix = "cdc_outbox_snapshot_"
 
 // snapshotList is the list of one slot; it has no name where there is none.
@@ -42,6 +45,7 @@ func (cfg AdminConfig) snapshotList() Table {
 type snapshotInfo struct {
 	Exists     bool
 	Unfinished bool
+	TakenOver  bool   // an unfinished one is of a takeover
 	Point      string // where the slot was made that belongs to an unfinished list; empty: not known
 }
 
@@ -60,7 +64,8 @@ func lookupSnapshot(ctx context.Context, q Querier, list Table) (snapshotInfo, e
 		return s, fmt.Errorf("read table %s: %w", list, err)
 	}
 	point, unfinished := strings.CutPrefix(comment, snapshotUnfinished)
-	return snapshotInfo{Exists: true, Unfinished: unfinished, Point: strings.TrimPrefix(point, snapshotAt)}, nil
+	point, takenOver := strings.CutPrefix(point, snapshotTakenOver)
+	return snapshotInfo{Exists: true, Unfinished: unfinished || takenOver, TakenOver: takenOver, Point: strings.TrimPrefix(point, snapshotAt)}, nil
 }
 
 // planSnapshot undoes what a setup that was killed has left.
@@ -81,7 +86,15 @@ func planSnapshot(cfg AdminConfig, st setupState) []Step {
 func listDDL(cfg AdminConfig) string {
 	list := cfg.snapshotList().SQL()
 	return fmt.Sprintf("DROP TABLE IF EXISTS %[1]s;\nCREATE TABLE %[1]s (n bigint PRIMARY KEY, source int NOT NULL, id text NOT NULL);\nCOMMENT ON TABLE %[1]s IS %[2]s;",
-		list, QuoteLiteral(snapshotUnfinished))
+		list, QuoteLiteral(cfg.unfinished()))
+}
+
+// unfinished is the mark.
+func (cfg AdminConfig) unfinished() string {
+	if cfg.takenOver != nil {
+		return snapshotTakenOver
+	}
+	return snapshotUnfinished
 }
 
 // fillSQL lists the rows of all tables, each table's in the order of its timestamp and then its id.
@@ -93,8 +106,15 @@ func fillSQL(cfg AdminConfig, snapshot string) string {
 		if ts := cfg.Columns.Timestamp; ts != "" {
 			order = QuoteIdentifier(ts) + ", " + order
 		}
-		b += fmt.Sprintf("INSERT INTO %[1]s SELECT (SELECT count(*) FROM %[1]s) + row_number() OVER (ORDER BY %[2]s), %[3]d, %[4]s::text FROM %[5]s;\n",
-			list, order, i, QuoteIdentifier(cfg.Columns.ID), t.SQL())
+		where := ""
+		if cfg.takenOver != nil {
+			where = " WHERE (" + cfg.takenOver.Rows + ")"
+			if cfg.takenOver.Order != "" {
+				order = QuoteIdentifier(cfg.takenOver.Order)
+			}
+		}
+		b += fmt.Sprintf("INSERT INTO %[1]s SELECT (SELECT count(*) FROM %[1]s) + row_number() OVER (ORDER BY %[2]s), %[3]d, %[4]s::text FROM %[5]s%[6]s;\n",
+			list, order, i, QuoteIdentifier(cfg.Columns.ID), t.SQL(), where)
 	}
 	// Without statistics a batch's rows would be looked for in the whole outbox.
 	b += fmt.Sprintf("ANALYZE %[1]s;\nCOMMENT ON TABLE %[1]s IS NULL;\n", list)
@@ -141,7 +161,7 @@ func createSnapshotSlot(ctx context.Context, conn *pgx.Conn, cfg AdminConfig, ve
 		return &fault.Error{Kind: fault.Operator, Object: slotSubject(cfg), Err: errors.New("the server exported no snapshot"), Next: "Set postgres.snapshot to never."}
 	}
 	point, snapshot := string(results[0].Rows[0][1]), string(results[0].Rows[0][2])
-	if err := run(fmt.Sprintf("COMMENT ON TABLE %s IS %s;", list.SQL(), QuoteLiteral(snapshotUnfinished+snapshotAt+point))); err != nil {
+	if err := run(fmt.Sprintf("COMMENT ON TABLE %s IS %s;", list.SQL(), QuoteLiteral(cfg.unfinished()+snapshotAt+point))); err != nil {
 		return adminQueryFault("table "+list.String(), err)
 	}
 	if err := run(fillSQL(cfg, snapshot)); err != nil {

@@ -20,18 +20,19 @@ const maxConnectorFile = 4 << 20
 func (a *app) migrateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "migrate",
-		Short: "Take over from a Debezium connector with the outbox event router",
+		Short: "Take over from a Debezium connector, or from a relay that polls",
 		Long: `migrate debezium turns a Debezium connector's configuration into this program's and accounts for every option of it.
-migrate verify compares what both wrote to Kafka. docs/migrating-from-debezium.md tells the whole story.`,
+migrate verify compares what both wrote to Kafka. migrate polling switches from polling to the log. docs/migrating-from-debezium.md and docs/migrating-from-polling.md
+tell the whole story.`,
 		Example: `  cdc-outbox migrate debezium connector.json --output cdc-outbox.yaml
   cdc-outbox migrate verify --left-prefix outbox.event. --right-prefix verify.outbox.event.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, _ = io.WriteString(a.stderr, cmd.UsageString())
-			return usageError("migrate wants to know what to do", "cdc-outbox migrate debezium FILE, or cdc-outbox migrate verify")
+			return usageError("migrate wants to know what to do", "cdc-outbox migrate debezium FILE, cdc-outbox migrate polling, or cdc-outbox migrate verify")
 		},
 	}
-	cmd.AddCommand(a.migrateDebeziumCommand(), a.migrateVerifyCommand())
+	cmd.AddCommand(a.migrateDebeziumCommand(), a.migratePollingCommand(), a.migrateVerifyCommand())
 	return cmd
 }
 

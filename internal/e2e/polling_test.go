@@ -139,3 +139,46 @@ func TestPolling_stopped_gracefully(t *testing.T) {
 	r.Logf("written: %+v", writers.Stop())
 	require.Zero(t, r.verdict().Duplicates)
 }
+
+// From polling to the log under load: relays that poll are held, the rows they have left are listed in the slot's snapshot, and the
+// connector goes on. Nothing is missing, nothing comes twice, and no key's event from the log overtakes one from the table.
+func TestPolling_migrates_to_the_log(t *testing.T) {
+	for range soak(10, 1) {
+		r := pollingRig(t, surroundings{})
+		ps := []*process.Process{r.start(), r.start()}
+		writers := r.oracle.StartWriters(oracle.Load{Writers: 4, Pause: 2 * time.Millisecond})
+		r.pause(500*time.Millisecond, 1500*time.Millisecond)
+		wal := map[string]string{
+			"CDC_OUTBOX_SOURCE": "wal", "CDC_OUTBOX_POSTGRES_SNAPSHOT": "initial", "CDC_OUTBOX_POSTGRES_SLOT": r.db.Slot, "CDC_OUTBOX_POSTGRES_PUBLICATION": r.db.Publication,
+			"CDC_OUTBOX_POLLING_WORKERS": "4", "CDC_OUTBOX_POLLING_BATCH": "1000", "CDC_OUTBOX_POLLING_INTERVAL": "100ms",
+		}
+		env := maps.Clone(r.env)
+		maps.Copy(env, wal)
+		migration, err := process.Start(process.Options{Args: []string{"migrate", "polling"}, Env: env})
+		require.NoError(t, err)
+		code, err := migration.Wait(60 * time.Second)
+		require.NoError(t, err)
+		require.Zero(t, code, migration.Log())
+		t.Log(migration.Stdout())
+		require.NoError(t, migration.Close())
+		for _, p := range ps {
+			code, err := p.Wait(30 * time.Second)
+			require.NoError(t, err)
+			require.Equal(t, 3, code, "it has nothing to do any more and says so")
+			require.Contains(t, p.Log(), "published_at")
+		}
+		r.pause(300*time.Millisecond, 800*time.Millisecond) // rows that only the log has
+		p := r.start(wal)
+		r.pause(500*time.Millisecond, 1000*time.Millisecond)
+		r.Logf("written: %+v", writers.Stop())
+		require.NoError(t, p.Ready(r.within(30*time.Second)))
+		require.NoError(t, r.oracle.AwaitConfirmed(r.within(60*time.Second)))
+		rep, err := r.oracle.Verdict(r.within(60 * time.Second))
+		require.NoError(t, err)
+		r.Logf("%v", rep)
+		require.NoError(t, rep.Err())
+		require.Zero(t, rep.Duplicates)
+		_, err = p.Stop(10 * time.Second)
+		require.NoError(t, err)
+	}
+}

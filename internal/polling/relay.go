@@ -71,8 +71,6 @@ type Config struct {
 
 	Metrics *telemetry.Metrics
 	Logger  *zap.Logger
-
-	only string // a further condition for rows, beginning with AND: see cutover.go
 }
 
 func (cfg *Config) setDefaults() {

@@ -47,7 +47,7 @@ func localSettings() string {
 func (s *statements) lane() string { return laneSQL(s.cfg.Columns.Key) }
 
 func (s *statements) unpublished() string {
-	return replication.QuoteIdentifier(s.cfg.Columns.Published) + " IS NULL" + s.cfg.only
+	return replication.QuoteIdentifier(s.cfg.Columns.Published) + " IS NULL"
 }
 
 func (s *statements) sequence() string { return replication.QuoteIdentifier(s.cfg.Columns.Sequence) }

@@ -29,7 +29,7 @@ type Config struct {
 	Keys           int      // per aggregate type. Default 20
 	Seed           uint64   // see Seed
 
-	// Polling says that the relay polls the table: everything is published when every row is marked, a record has no position, and order is a
+	// Polling says that the relay polls the table: everything is published when every row is marked, positions are not compared, and order is a
 	// matter of keys, not of partitions. Slot is then a name for the oracle's own.
 	Polling bool
 }
@@ -136,14 +136,24 @@ func (o *Oracle) Close() {
 // AwaitCaughtUp waits until the relay's slot is confirmed to where the WAL ended when the call began: everything committed is in Kafka and
 // confirmed, or the relay is wrong about it.
 func (o *Oracle) AwaitCaughtUp(ctx context.Context) error {
+	if o.cfg.Polling {
+		conn, err := o.connectPatiently(ctx)
+		if err != nil {
+			return err
+		}
+		defer conn.Close(context.WithoutCancel(ctx))
+		return awaitMarked(ctx, conn)
+	}
+	return o.AwaitConfirmed(ctx)
+}
+
+// AwaitConfirmed is AwaitCaughtUp by the slot, also for a relay that polled before.
+func (o *Oracle) AwaitConfirmed(ctx context.Context) error {
 	conn, err := o.connectPatiently(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	if o.cfg.Polling {
-		return awaitMarked(ctx, conn)
-	}
 	var target string
 	if err := conn.QueryRow(ctx, "SELECT pg_current_wal_insert_lsn()::text").Scan(&target); err != nil {
 		return err
