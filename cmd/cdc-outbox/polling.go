@@ -115,6 +115,8 @@ func pollingCause(st polling.Status) slotmonitor.Cause {
 	case len(st.Halted) > 0:
 		h := st.Halted[0]
 		return slotmonitor.Cause{Code: "row_halted", Sentence: h.Message, Since: &h.Since, Object: "event " + h.EventID, Next: h.Next}
+	case string(st.State.Name) == string(notRunning):
+		return slotmonitor.Cause{Code: string(notRunning), Sentence: st.State.Reason, Next: "Start it: cdc-outbox run"}
 	case st.State.Reason != "":
 		return slotmonitor.Cause{Code: "postgres", Sentence: st.State.Reason, Since: &st.State.Since, Next: st.State.Next}
 	case len(st.Waits) > 0:

@@ -144,9 +144,6 @@ func causeOrNothing(st polling.Status) (c slotmonitor.Cause) {
 	if c = pollingCause(st); c.Code != "" {
 		return c
 	}
-	if string(st.State.Name) == string(notRunning) {
-		return slotmonitor.Cause{Code: string(notRunning), Sentence: st.State.Reason, Next: "Start it: cdc-outbox run"}
-	}
 	return slotmonitor.Cause{Code: "none", Sentence: "The relay waits for nothing."}
 }
 
@@ -167,7 +164,7 @@ func writePolling(w io.Writer, st polling.Status, source string) error {
 		line("not published", "%d rows%s", bl.Rows, oldest(bl))
 	}
 	fmt.Fprintf(tw, "connector %s\n", source)
-	state := string(st.State.Name)
+	state := strings.ReplaceAll(string(st.State.Name), "_", " ")
 	if st.State.Reason != "" {
 		state += ": " + st.State.Reason
 	}

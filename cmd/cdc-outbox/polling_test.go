@@ -1,0 +1,233 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/polling"
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit"
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit/fakebroker"
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit/kafkaclient"
+	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
+)
+
+// newPollingBed is newBed for source: polling.
+func newPollingBed(t *testing.T, topics ...string) *bed {
+	t.Helper()
+	db := testkit.Postgres(t)
+	broker, err := fakebroker.Start(fakebroker.Options{})
+	require.NoError(t, err)
+	t.Cleanup(broker.Close)
+	kafka, err := kafkaclient.New(broker.Addrs())
+	require.NoError(t, err)
+	t.Cleanup(kafka.Close)
+	for _, topic := range topics {
+		require.NoError(t, kafka.Create(t.Context(), kafkaclient.Topic{Name: topic, Partitions: 1}))
+	}
+	_, port := nobody(t)
+	return &bed{T: t, db: db, kafka: kafka, env: []string{
+		"CDC_OUTBOX_SOURCE=polling", "CDC_OUTBOX_POSTGRES_DSN=" + db.DSN, "CDC_OUTBOX_KAFKA_BROKERS=" + broker.Addrs()[0], "CDC_OUTBOX_MONITOR_INTERVAL=100ms",
+		"CDC_OUTBOX_HTTP_LISTEN=127.0.0.1:" + port,
+	}}
+}
+
+func (b *bed) insert(key string, from, to int) {
+	b.Helper()
+	b.db.Exec(b, fmt.Sprintf(`INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload) SELECT 'order', '%s', 'x', jsonb_build_object('n', g) FROM generate_series(%d, %d) g`, key, from, to))
+}
+
+func TestPolling_commands(t *testing.T) {
+	b := newPollingBed(t, "order.events")
+	r := invoke(t, b.env, "check")
+	require.Equal(t, 3, r.code, r.all())
+	require.Contains(t, r.stdout, "It does not exist")
+	require.NotContains(t, r.stdout, "wal_level")
+	r = invoke(t, b.env, "run")
+	require.Equal(t, 3, r.code, r.all())
+	r = invoke(t, b.env, "setup", "--table", "--dry-run")
+	require.Equal(t, 0, r.code, r.all())
+	for _, want := range []string{"CREATE TABLE", "GENERATED ALWAYS AS IDENTITY", "CREATE INDEX"} {
+		require.Contains(t, r.stdout, want)
+	}
+	require.NotContains(t, r.stdout, "slot")
+	r = invoke(t, b.env, "setup", "--table")
+	require.Equal(t, 0, r.code, r.all())
+	require.Contains(t, r.stdout, "-- Done.")
+	r = invoke(t, b.env, "setup", "--table")
+	require.Equal(t, 0, r.code, r.all())
+	require.Contains(t, r.stdout, "Everything was there")
+	b.insert("k", 1, 3)
+	r = invoke(t, b.env, "check")
+	require.Equal(t, 0, r.code, r.all())
+
+	r = invoke(t, b.env, "status")
+	require.Equal(t, 0, r.code, r.all())
+	require.Contains(t, r.stdout, "3 rows, the oldest written")
+	require.Contains(t, r.stdout, "not running")
+	r = invoke(t, b.env, "status", "--json")
+	var st polling.Status
+	require.NoError(t, json.Unmarshal([]byte(r.stdout), &st))
+	require.Equal(t, int64(3), st.Backlog.Rows)
+	r = invoke(t, b.env, "status", "--why")
+	require.Contains(t, r.stdout, "cdc-outbox run")
+
+	for _, command := range []string{"slot", "slot recreate", "repair"} {
+		r = invoke(t, b.env, strings.Fields(command)...)
+		require.Equal(t, 2, r.code, r.all())
+		require.Contains(t, r.stderr, "source is polling")
+	}
+	p := start(t, b.env)
+	require.Contains(t, p.awaitReady(http.StatusOK), "polling")
+	records := b.records("order.events", 3)
+	for _, h := range records[0].Headers {
+		require.NotEqual(t, "position", h.Key)
+	}
+	_, metrics := p.get("/metrics")
+	for _, want := range []string{"cdc_outbox_backlog_rows ", "cdc_outbox_backlog_oldest_seconds ", "cdc_outbox_polling_lanes_halted 0", `cdc_outbox_events_published_total{topic="order.events"} 3`, `cdc_outbox_alert_firing{alert="backlog"} 0`} {
+		require.Contains(t, metrics, want)
+	}
+	require.NotContains(t, metrics, "confirmed_lsn")
+	require.Equal(t, 0, p.stop(syscall.SIGTERM))
+
+	r = invoke(t, b.env, "replay", "--all")
+	require.Equal(t, 0, r.code, r.all())
+	for _, h := range b.records("order.events", 6)[5].Headers {
+		require.NotEqual(t, "position", h.Key)
+	}
+	b.insert("k", 4, 5)
+	b.db.Exec(t, "UPDATE outbox SET created_at = now() - interval '1 day'")
+	r = invoke(t, b.env, "prune", "--older-than", "1h")
+	require.Equal(t, 0, r.code, r.all())
+	require.Contains(t, r.stdout, "3 rows from before", "those that are not published stay")
+	r = invoke(t, append(b.env, "CDC_OUTBOX_POLLING_AFTER=delete"), "prune", "--older-than", "1h")
+	require.Equal(t, 2, r.code, r.all())
+
+	r = invoke(t, b.env, "teardown", "--yes")
+	require.Equal(t, 0, r.code, r.all())
+	require.Contains(t, r.stdout, "DROP INDEX")
+	r = invoke(t, b.env, "teardown", "--yes", "--table")
+	require.Equal(t, 0, r.code, r.all())
+}
+
+// A relay that is stopped cannot tell that nothing is published. monitor can, and says when it is over.
+func TestPolling_backlog_alarm(t *testing.T) {
+	b := newPollingBed(t, "order.events")
+	b.env = append(b.env, "CDC_OUTBOX_POLLING_WARN_BACKLOG=1s", "CDC_OUTBOX_POLLING_CRITICAL_BACKLOG=3s")
+	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
+	hooks := make(chan map[string]any, 100)
+	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var body map[string]any
+		raw, _ := io.ReadAll(r.Body)
+		_ = json.Unmarshal(raw, &body)
+		hooks <- body
+	}))
+	defer hook.Close()
+	watch := startCommand(t, b.env, "monitor", "--http-listen=127.0.0.1:0", "--monitor-webhook="+hook.URL)
+	told := func(state, level string) {
+		t.Helper()
+		for {
+			select {
+			case e := <-hooks:
+				if e["alert"] == "backlog" && e["state"] == state && e["level"] == level {
+					return
+				}
+			case <-time.After(20 * time.Second):
+				require.Fail(t, "not told", "%s %s", state, level)
+			}
+		}
+	}
+	require.Contains(t, watch.awaitReady(http.StatusOK), "watching")
+	b.insert("k", 1, 500)
+	told("firing", "warn")
+	told("firing", "critical")
+	_, metrics := watch.get("/metrics")
+	require.Contains(t, metrics, "cdc_outbox_backlog_rows 500")
+	require.Contains(t, metrics, `cdc_outbox_alert_firing{alert="backlog"} 1`)
+	r := invoke(t, b.env, "monitor", "--once")
+	require.Equal(t, 3, r.code, r.all())
+	require.Contains(t, r.stdout, "500 rows not published")
+
+	p := start(t, b.env)
+	b.records("order.events", 500)
+	told("resolved", "critical")
+	require.Eventually(t, func() bool {
+		_, metrics := watch.get("/metrics")
+		return strings.Contains(metrics, "cdc_outbox_backlog_rows 0")
+	}, 10*time.Second, 50*time.Millisecond)
+	r = invoke(t, b.env, "monitor", "--once", "--json")
+	require.Equal(t, 0, r.code, r.all())
+	var report backlogReport
+	require.NoError(t, json.Unmarshal([]byte(r.stdout), &report))
+	require.Zero(t, report.Backlog.Rows)
+	require.Equal(t, slotmonitor.OK, report.Level)
+	require.Equal(t, 0, p.stop(syscall.SIGTERM))
+	require.Equal(t, 0, watch.stop(syscall.SIGTERM))
+}
+
+// Somebody else's relay, with a column of its own and no sequence: it is stopped, and what it has left comes first.
+func TestMigratePolling_from_another_relay(t *testing.T) {
+	db := testkit.Postgres(t)
+	b := newBed(t, db, "order.events")
+	b.env = append(b.env, "CDC_OUTBOX_POSTGRES_SNAPSHOT=initial")
+	db.Exec(t, `CREATE TABLE outbox (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), aggregate_type text NOT NULL, aggregate_id text NOT NULL,
+		event_type text NOT NULL, payload jsonb, headers jsonb, created_at timestamptz NOT NULL DEFAULT now(), number bigserial, sent boolean NOT NULL DEFAULT false)`)
+	b.insert("k", 1, 10)
+	db.Exec(t, "UPDATE outbox SET sent = true WHERE number <= 6") // it has published these
+	r := invoke(t, b.env, "migrate", "polling")
+	require.Equal(t, 3, r.code, r.all())
+	require.Contains(t, r.stderr, "--unpublished")
+	r = invoke(t, b.env, "migrate", "polling", "--unpublished", "not send")
+	require.Equal(t, 3, r.code, r.all())
+	r = invoke(t, b.env, "migrate", "polling", "--unpublished", "NOT sent", "--dry-run")
+	require.Equal(t, 0, r.code, r.all())
+	require.Contains(t, r.stdout, "CREATE PUBLICATION")
+	r = invoke(t, b.env, "migrate", "polling", "--unpublished", "NOT sent", "--order", "number")
+	require.Equal(t, 0, r.code, r.all())
+	require.Contains(t, r.stdout, "4 rows are listed")
+	b.insert("k", 11, 12)
+	p := start(t, b.env)
+	records := b.records("order.events", 6)
+	for i, rec := range records {
+		require.JSONEq(t, fmt.Sprintf(`{"n": %d}`, i+7), string(rec.Value))
+	}
+	require.Equal(t, 0, p.stop(syscall.SIGTERM))
+	r = invoke(t, b.env, "migrate", "polling", "--unpublished", "NOT sent")
+	require.Equal(t, 3, r.code, "the slot is in use: "+r.all())
+}
+
+// A takeover that was interrupted is gone on with by itself only, never as a snapshot of all rows.
+func TestMigratePolling_interrupted(t *testing.T) {
+	b := newPollingBed(t, "order.events")
+	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
+	b.insert("k", 1, 10)
+	b.db.Exec(t, "UPDATE outbox SET published_at = now() WHERE seq <= 6")
+	wal := append(b.env, "CDC_OUTBOX_SOURCE=wal", "CDC_OUTBOX_POSTGRES_SNAPSHOT=initial", "CDC_OUTBOX_POSTGRES_SLOT="+b.db.Slot, "CDC_OUTBOX_POSTGRES_PUBLICATION="+b.db.Publication)
+	list := "cdc_outbox_snapshot_" + b.db.Slot
+	b.db.Exec(t, fmt.Sprintf(`CREATE TABLE %[1]s (n bigint PRIMARY KEY, source int NOT NULL, id text NOT NULL);
+		COMMENT ON TABLE %[1]s IS 'cdc-outbox: rows taken over from another relay, not listed yet'`, list)) // as it is after the first step
+	for _, snapshot := range []string{"initial", "never"} {
+		r := invoke(t, append(wal, "CDC_OUTBOX_POSTGRES_SNAPSHOT="+snapshot), "run")
+		require.Equal(t, 3, r.code, r.all())
+		require.Contains(t, r.stderr, "cdc-outbox migrate polling")
+	}
+	r := invoke(t, wal, "migrate", "polling")
+	require.Equal(t, 0, r.code, r.all())
+	require.Contains(t, r.stdout, "4 rows are listed")
+	r = invoke(t, wal, "migrate", "polling")
+	require.Equal(t, 0, r.code, r.all())
+	require.Contains(t, r.stdout, "done before")
+	p := start(t, wal)
+	require.Len(t, b.records("order.events", 4), 4)
+	require.Equal(t, 0, p.stop(syscall.SIGTERM))
+	r = invoke(t, b.env, "run")
+	require.Equal(t, 3, r.code, r.all())
+}
