@@ -179,7 +179,7 @@ func adminConnectFault(pc *pgx.ConnConfig, err error) error {
 	var pg *pgconn.PgError
 	var dial *pgconn.ConnectError
 	switch {
-	case errors.As(err, &pg) && poolerRefusal(pg):
+	case errors.As(err, &pg) && (poolerRefusal(pg) || poolerLogin(pg)):
 		return way{Refusal: pg}.toHostOf(&pc.Config).fault()
 	case errors.As(err, &pg):
 		f.Err = &serverRefusal{pg}

@@ -176,7 +176,7 @@ func dataInDetail(code string) bool {
 func (c *Config) connectError(pc *pgconn.Config, err error, again bool) error {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
-		if poolerRefusal(pg) {
+		if poolerRefusal(pg) || poolerLogin(pg) && !again {
 			return way{Tried: true, Refusal: pg}.toHostOf(pc).fault()
 		}
 		f := &fault.Error{Object: server(pc), Err: &serverRefusal{pg}, Kind: findRule(pg.Code).kind, Next: c.remedy(duringConnect, pg.Code)}

@@ -1,7 +1,9 @@
 package replication
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -73,6 +75,14 @@ func poolerRefusal(e *pgconn.PgError) bool {
 		strings.Contains(e.Message, "RDS Proxy")
 }
 
+// loginRefusals are how PgBouncer refuses a login, all with the SQLSTATE of a protocol violation. Postgres has codes of class 28
+// and 3D000 for these, so the code together with the words tells the two apart.
+var loginRefusals = []string{"password authentication failed", "SASL authentication failed", "no such user", "no such database", "does not exist", "not allowed"}
+
+func poolerLogin(e *pgconn.PgError) bool {
+	return e.Code == "08P01" && slices.ContainsFunc(loginRefusals, func(words string) bool { return strings.Contains(e.Message, words) })
+}
+
 // byName guesses by the host, once something else has shown that it is no server. Alone a name proves nothing.
 func (w way) byName() string {
 	host := strings.ToLower(strings.TrimSuffix(w.Host, "."))
@@ -129,6 +139,9 @@ func (w way) findings() []preflight.Finding {
 	case w.Refusal != nil && poolerRefusal(w.Refusal):
 		f.Found = fmt.Sprintf("It leads to %s, which does not let the replication connection pass: %s.", who, trimStop(w.Refusal.Message))
 		f.Why = "The connector reads the log over a replication connection with settings of its own; a pooler lends out ordinary ones."
+	case w.Refusal != nil && poolerLogin(w.Refusal):
+		f.Found = fmt.Sprintf("It leads to %s, which refuses the login: %s.", cmp.Or(w.name(), "PgBouncer or a pooler like it"), trimStop(w.Refusal.Message))
+		f.Why = "No Postgres refuses a login with this SQLSTATE (08P01). A pooler has users and databases of its own, and is no way for the stream."
 	case w.Ordinary:
 		f.Found = fmt.Sprintf("It leads to %s, which answers the request for a replication connection with an ordinary one.", who)
 		f.Why = "The log can be read over a replication connection only."

@@ -80,6 +80,9 @@ func TestWays(t *testing.T) {
 		"RDS Proxy": {func(w *way) {
 			w.Refusal = &pgconn.PgError{Code: "0A000", Message: "Feature not supported: RDS Proxy currently doesn't support streaming replication mode"}
 		}, preflight.Fail, "pooler", "Amazon RDS Proxy", "aws rds describe-db-instances"},
+		"login refused": {func(w *way) {
+			*w = way{Host: "db", Port: 6432, Refusal: &pgconn.PgError{Code: "08P01", Message: "password authentication failed"}}
+		}, preflight.Fail, "pooler", "PgBouncer or a pooler like it, which refuses the login: password authentication failed.", "its configuration names"},
 		"Pgpool":       {func(w *way) { w.Forwarded, w.Product = true, "Pgpool-II 4.3.5" }, preflight.Fail, "pooler", "Pgpool-II 4.3.5", "10.0.0.5:5432"},
 		"lent out":     {func(w *way) { w.KeyPID, w.Shared = 900, true }, preflight.Fail, "pooler", "two of ours had the same backend", "10.0.0.5:5432"},
 		"lets it pass": {func(w *way) { w.KeyPID, w.Product = 900, "Odyssey 1.4" }, preflight.Warn, "pooler_passes", "Odyssey 1.4", "10.0.0.5:5432"},
@@ -260,4 +263,51 @@ func TestAServicesOwnProxy(t *testing.T) {
 	require.Equal(t, "pooler_passes", judge(w, cloud.Neon).Code)
 	w.Lost = []string{"bytea_output"}
 	require.Equal(t, preflight.Fail, judge(w, cloud.Neon).Level)
+}
+
+// TestConsolesAreNotBelieved: what a console says goes into a remedy that people paste.
+func TestConsolesAreNotBelieved(t *testing.T) {
+	require.Equal(t, "PgBouncer 1.24.1", named(pgBouncer, " 1.24.1\x1b[2J; DROP"))
+	require.Equal(t, "Pgpool-II 4.3.5", named(pgpool, "4.3.5 (tamahomeboshi)"))
+	require.Equal(t, "PgCat", named(pgCat, "\nDROP TABLE outbox"))
+	require.LessOrEqual(t, len(named(odyssey, strings.Repeat("1.", 1000))), 30)
+}
+
+// TestPoolerLogin: PgBouncer's words for a refused login, and what a server says.
+func TestPoolerLogin(t *testing.T) {
+	for _, words := range []string{"password authentication failed", "SASL authentication failed", "no such user: app", "no such database: nodb", `role "app" does not exist`, "not allowed"} {
+		require.True(t, poolerLogin(&pgconn.PgError{Code: "08P01", Message: words}), words)
+	}
+	for _, e := range []pgconn.PgError{
+		{Code: "28P01", Message: `password authentication failed for user "app"`}, {Code: "3D000", Message: `database "nodb" does not exist`},
+		{Code: "08P01", Message: "invalid startup packet layout: expected terminator as last byte"}, {Code: "08P01", Message: "expected password response, got message type 0"},
+	} {
+		require.False(t, poolerLogin(&e), e.Message)
+		require.False(t, poolerRefusal(&e), e.Message)
+	}
+}
+
+// TestPgBouncer_login is with either way to authenticate.
+func TestPgBouncer_login(t *testing.T) {
+	db := newAdminDB(t, setupTableDDL)
+	for _, auth := range []string{"md5", "scram-sha-256"} {
+		p, err := pooler.StartPgBouncer(t.Context(), db.Addr(), pooler.Options{Mode: "session", Auth: auth, Password: "right"})
+		if errors.Is(err, pooler.ErrNotInstalled) {
+			t.Skip(err)
+		}
+		require.NoError(t, err)
+		dsn := "postgres://postgres:right@" + p.Addr() + "/" + db.Name
+		found := ofTheWay(t, Preflight(t.Context(), dsn, db.cfg))
+		require.Len(t, found, 1, auth)
+		require.Contains(t, found[0].Found, "unsupported startup parameter", auth)
+		wrong := strings.Replace(dsn, "right", "s3cret-canary", 1)
+		all := Preflight(t.Context(), wrong, db.cfg)
+		require.Len(t, all, 1, auth)
+		require.Len(t, ofTheWay(t, all), 1, auth)
+		require.Contains(t, all[0].Found, "refuses the login", auth)
+		err = Ensure(t.Context(), wrong, db.cfg, true)
+		requireOperator(t, err, "refuses the login")
+		require.NotContains(t, err.Error(), "s3cret-canary")
+		require.NoError(t, p.Close())
+	}
 }

@@ -81,10 +81,12 @@ func look(ctx context.Context, host *pgconn.Config, cfg AdminConfig) *way {
 	w := way{Host: host.Host, Port: host.Port, User: host.User}
 	conn, err := pgconn.ConnectConfig(ctx, ordinary(host, host.Database))
 	if err != nil {
-		if w.Refusal = refusalOf(err); w.Refusal == nil || !poolerRefusal(w.Refusal) {
+		if w.Refusal = refusalOf(err); w.Refusal == nil || !poolerRefusal(w.Refusal) && !poolerLogin(w.Refusal) {
 			return nil
 		}
-		w.askConsoles(ctx, host)
+		if poolerRefusal(w.Refusal) { // with the user as it is the console would refuse the login as well
+			w.askConsoles(ctx, host)
+		}
 		return &w
 	}
 	defer hangup(conn)
@@ -250,15 +252,14 @@ func consoleProduct(ctx context.Context, conn *pgconn.PgConn) string {
 	}
 	for _, known := range []string{pgBouncer, pgCat, odyssey} {
 		if text := string(row[0]); strings.HasPrefix(strings.ToLower(text), strings.ToLower(known)) {
-			version := strings.TrimSpace(text[len(known):])
-			if i := strings.IndexFunc(version, func(r rune) bool { return (r < '0' || r > '9') && r != '.' }); i >= 0 {
-				version = version[:i]
-			}
-			return strings.TrimSpace(known + " " + version)
+			return named(known, text[len(known):])
 		}
 	}
 	return ""
 }
+
+// addressRunes are what host names and addresses are made of: what a console says is shown in a remedy.
+const addressRunes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_:"
 
 // consoleTarget reads from SHOW DATABASES where the pooler takes a database from. Its columns vary with the version.
 func consoleTarget(ctx context.Context, conn *pgconn.PgConn, database string) string {
@@ -278,7 +279,9 @@ func consoleTarget(ctx context.Context, conn *pgconn.PgConn, database string) st
 			return ""
 		}
 		if get("name") == database && get("host") != "" && get("port") != "" {
-			return net.JoinHostPort(get("host"), get("port"))
+			if host := get("host"); strings.Trim(host, addressRunes) == "" && strings.Trim(get("port"), "0123456789") == "" {
+				return net.JoinHostPort(host, get("port"))
+			}
 		}
 	}
 	return ""
@@ -288,7 +291,15 @@ func consoleTarget(ctx context.Context, conn *pgconn.PgConn, database string) st
 // connection that the server sees come from elsewhere is asked. Pgpool-II hands on the server's own pid.
 func (w *way) askPgpool(ctx context.Context, conn *pgconn.PgConn) {
 	if row, err := oneRow(ctx, conn, "SHOW pool_version", 1); err == nil {
-		version, _, _ := strings.Cut(string(row[0]), " ")
-		w.Product = strings.TrimSpace(pgpool + " " + version)
+		w.Product = named(pgpool, string(row[0]))
 	}
+}
+
+// named adds the version that a text begins with, and nothing else of it.
+func named(product, text string) string {
+	version := strings.TrimSpace(text)
+	if i := strings.IndexFunc(version, func(r rune) bool { return (r < '0' || r > '9') && r != '.' }); i >= 0 {
+		version = version[:i]
+	}
+	return strings.TrimSpace(product + " " + version[:min(len(version), 20)])
 }

@@ -19,7 +19,7 @@ const longOpen = 5 * time.Minute
 // looking is a finding as well. No finding holds the DSN.
 func Preflight(ctx context.Context, dsn string, cfg AdminConfig) []preflight.Finding {
 	cfg = cfg.withDefaults()
-	ways := examine(ctx, dsn, cfg)
+	var ways []way
 	var out []preflight.Finding
 	err := withServers(ctx, dsn, cfg, func(s servers) error {
 		st, err := s.readState(ctx, cfg)
@@ -33,17 +33,23 @@ func Preflight(ctx context.Context, dsn string, cfg AdminConfig) []preflight.Fin
 		if st.Server.SlotWALKeepMB >= 0 && !st.Server.InRecovery {
 			st.Server.WAL = lookupRate(ctx, s.Conn)
 		}
-		ways = onService(ways, st.Server.Service)
+		ways = onService(examine(ctx, dsn, cfg), st.Server.Service)
 		// Whoever was given a replication connection may replicate, however the service grants it.
 		st.Server.MayReplicate = st.Server.MayReplicate || slices.ContainsFunc(ways, way.replicates)
 		reader := slotReader(ctx, s, st.Slot.ActivePID)
 		out = preflightFindings(cfg, st, open, reader)
 		return nil
 	})
-	if err != nil {
-		out = append(out, preflightFailure(err))
+	if err == nil {
+		return append(out, wayFindings(ways)...)
 	}
-	return append(out, wayFindings(ways)...)
+	if fault.KindOf(err) == fault.Operator { // somebody answered: who is it?
+		ways = examine(ctx, dsn, cfg)
+		if firstFailure(wayFindings(ways)) != nil {
+			return append(out, wayFindings(ways)...)
+		}
+	}
+	return append(append(out, preflightFailure(err)), wayFindings(ways)...)
 }
 
 func preflightFailure(err error) preflight.Finding {

@@ -1,6 +1,7 @@
 package pooler
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,9 +25,11 @@ const EnvPgBouncer = "CDC_OUTBOX_TEST_PGBOUNCER"
 // ErrNotInstalled is returned where there is no pgbouncer.
 var ErrNotInstalled = errors.New("pgbouncer is not installed; apt-get install pgbouncer, or set " + EnvPgBouncer)
 
-// Options are how a PgBouncer is configured. Whoever logs in needs no password.
+// Options are how a PgBouncer is configured. The server behind it must let everybody in without a password.
 type Options struct {
 	Mode     string            // pool_mode: session or transaction
+	Auth     string            // auth_type; default trust
+	Password string            // of its only user, postgres
 	Admins   string            // who may use its console
 	Settings map[string]string // further ones
 }
@@ -83,7 +86,7 @@ func (p *PgBouncer) start(ctx context.Context, bin, upstream string, opts Option
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "[databases]\n* = host=%s port=%s\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = %d\nunix_socket_dir =\n", host, target, p.port)
-	fmt.Fprintf(&b, "auth_type = trust\nauth_file = %s\npool_mode = %s\nadmin_users = %s\n", p.dir.Join("users"), opts.Mode, opts.Admins)
+	fmt.Fprintf(&b, "auth_type = %s\nauth_file = %s\npool_mode = %s\nadmin_users = %s\n", cmp.Or(opts.Auth, "trust"), p.dir.Join("users"), opts.Mode, opts.Admins)
 	for name, value := range opts.Settings {
 		fmt.Fprintf(&b, "%s = %s\n", name, value)
 	}
@@ -91,10 +94,7 @@ func (p *PgBouncer) start(ctx context.Context, bin, upstream string, opts Option
 	if err := os.WriteFile(config, []byte(b.String()), 0o644); err != nil {
 		return err
 	}
-	users := "\"postgres\" \"\"\n\"app\" \"\"\n"
-	if opts.Admins != "" && opts.Admins != "postgres" {
-		users += fmt.Sprintf("%q \"\"\n", opts.Admins)
-	}
+	users := fmt.Sprintf("\"postgres\" %q\n", opts.Password)
 	if err := os.WriteFile(p.dir.Join("users"), []byte(users), 0o644); err != nil {
 		return err
 	}
