@@ -119,8 +119,12 @@ links:
 
 # A module of its own: Prometheus's parser brings much along that the product's go.mod need not know.
 .PHONY: rules
-rules: ## alert rules and dashboards, read by Prometheus's own parser
+rules: ## alert rules fired by Prometheus's own engine; dashboards against Grafana's schema and a recorded scrape
 	cd deploy/testdata/rules && $(GO) test -count=1 .
+
+.PHONY: scrapes
+scrapes: build ## record what a running connector and consumer show to Prometheus, which the dashboard's test reads (Java 17, Maven), a minute
+	CDC_OUTBOX_TEST_SCRAPES=$(abspath deploy/testdata/rules/scrapes) $(GO) test -tags e2e -count=1 -run '^TestRecordScrapes$$' ./internal/e2e/
 
 vuln: $(GOVULNCHECK) ## known vulnerabilities in what the code calls (needs the vulnerability database online)
 	$(GOVULNCHECK) ./...

@@ -73,10 +73,14 @@ func New(cfg Config) (*Producer, error) {
 	if cfg.Acked == nil {
 		panic("kafka: Config.Acked is nil")
 	}
+	m := newMetrics(cfg.Registerer)
+	if cfg.Transactions != nil {
+		m.transactions.WithLabelValues("aborted") // increase() sees nothing in a series that begins with the first
+	}
 	return &Producer{
 		cfg:     cfg,
 		log:     cfg.Logger,
-		metrics: newMetrics(cfg.Registerer),
+		metrics: m,
 		topics:  map[string]*topic{},
 		brokers: map[int32]*broker{},
 		id:      noIdentity,

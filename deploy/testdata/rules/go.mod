@@ -4,6 +4,7 @@ module github.com/cdc-outbox/cdc-outbox/deploy/testdata/rules
 go 1.26.0
 
 require (
+	github.com/grafana/grafana-foundation-sdk/go v0.0.12
 	github.com/prometheus/common v0.65.0
 	github.com/prometheus/prometheus v0.305.0
 	gopkg.in/yaml.v3 v3.0.1

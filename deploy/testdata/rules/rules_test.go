@@ -3,8 +3,6 @@
 package rules
 
 import (
-	"encoding/json"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -26,27 +24,10 @@ func TestRules(t *testing.T) {
 }
 
 func TestDashboards(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(deploy, "grafana", "dashboards", "*.json"))
-	if err != nil || len(files) == 0 {
-		t.Fatal("no dashboards", err)
-	}
-	for _, f := range files {
-		b, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var d struct {
-			Panels []struct {
-				Title   string
-				Targets []struct{ Expr string }
-			}
-		}
-		if err := json.Unmarshal(b, &d); err != nil {
-			t.Fatal(err)
-		}
-		for _, p := range d.Panels {
+	for f, b := range dashboards(t) {
+		for _, p := range panels(t, b) {
 			for _, target := range p.Targets {
-				if _, err := parser.ParseExpr(target.Expr); err != nil {
+				if _, err := parser.ParseExpr(filled(target.Expr)); err != nil {
 					t.Errorf("%s, panel %s: %v", f, p.Title, err)
 				}
 			}
