@@ -154,8 +154,7 @@ func (w *existing) take(n int64, rel *replication.Relation, row replication.Tupl
 		return err
 	}
 	pos := offsets.Position{Commit: w.commit, Index: uint32(n)}
-	if c.reader.halted != nil && pos == *c.reader.halted {
-		c.haltAgain()
+	if c.haltedAt(pos) {
 		return errHalted
 	}
 	switch {

@@ -175,9 +175,8 @@ func (c *Connector) publish(t *offsets.Tracker, m *replication.Message, bad erro
 		return c.disorder(err)
 	}
 	if !fresh {
-		if c.reader.halted != nil && pos == *c.reader.halted {
-			c.haltAgain()
-			return errHalted // a new stream brought the reader back to where it stands
+		if c.haltedAt(pos) {
+			return errHalted
 		}
 		c.counts.repeated.Add(1)
 		return nil

@@ -2,6 +2,8 @@ package kafka
 
 import (
 	"context"
+	"net"
+	"strconv"
 	"time"
 
 	"go.uber.org/zap"
@@ -197,4 +199,9 @@ func (p *Producer) disconnected(ctx context.Context, b *broker, err error) {
 		b.want()
 	}
 	p.proceed(b, parts)
+}
+
+// brokerAddr is where a broker is, as answers name it.
+func brokerAddr(host string, port int32) string {
+	return net.JoinHostPort(host, strconv.Itoa(int(port)))
 }

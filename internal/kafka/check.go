@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -160,7 +159,7 @@ func (c *checker) members(ctx context.Context, answer *metadata.Response) error 
 	}
 	for i := range answer.Brokers {
 		b := &answer.Brokers[i]
-		addr := net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))
+		addr := brokerAddr(b.Host, b.Port)
 		if slices.Contains(c.cfg.Brokers, addr) {
 			continue // reported already
 		}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"net"
-	"strconv"
 	"time"
 
 	"github.com/segmentio/kafka-go/protocol"
@@ -89,11 +87,6 @@ func (c *checker) claim(ctx context.Context, w *wire, name, topic string) error 
 	return nil
 }
 
-const (
-	groupAuthorizationFailed           = 30
-	transactionalIDAuthorizationFailed = 53
-)
-
 // nobodysID is a producer id that no cluster gives: they count from 0.
 const nobodysID = math.MaxInt64
 
@@ -108,7 +101,7 @@ func (c *checker) probe(ctx context.Context, w *wire, name string) (int16, error
 	if found.ErrorCode != 0 {
 		return found.ErrorCode, nil
 	}
-	there, err := dial(ctx, c.cfg, net.JoinHostPort(found.Host, strconv.Itoa(int(found.Port))))
+	there, err := dial(ctx, c.cfg, brokerAddr(found.Host, found.Port))
 	if err != nil {
 		return 0, err
 	}

@@ -107,6 +107,33 @@ var verdicts = map[int16]verdict{
 	90: {90, "PRODUCER_FENCED", fenced, Rejected},
 }
 
+// Codes that somebody looks at besides the table, where the answer to one kind of request gives them a meaning of its own.
+const (
+	corruptMessage                     = 2
+	unknownTopic                       = 3
+	leaderNotAvailable                 = 5
+	messageTooLarge                    = 10
+	coordinatorLoading                 = 14
+	topicAuthorizationFailed           = 29
+	groupAuthorizationFailed           = 30
+	clusterAuthorizationFailed         = 31
+	topicAlreadyExists                 = 36
+	invalidPartitions                  = 37
+	invalidReplicationFactor           = 38
+	invalidConfig                      = 40
+	policyViolation                    = 44
+	invalidProducerEpoch               = 47
+	invalidTxnState                    = 48
+	invalidProducerIDMapping           = 49
+	invalidTransactionTimeout          = 50
+	concurrentTransactions             = 51
+	transactionalIDAuthorizationFailed = 53
+	operationNotAttempted              = 55 // what the good partitions of a refused request get
+	groupIDNotFound                    = 69
+	unstableOffsetCommit               = 88
+	producerFenced                     = 90
+)
+
 // verdictOf is the row for the code. An unknown code is for a person to look at; the data stays, and is tried again.
 func verdictOf(code int16) verdict {
 	if v, ok := verdicts[code]; ok {

@@ -2,8 +2,6 @@ package kafka
 
 import (
 	"context"
-	"net"
-	"strconv"
 
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/findcoordinator"
@@ -75,6 +73,6 @@ func (p *Producer) coordinate(ctx context.Context, c *coordinator, key string) (
 	if found.ErrorCode != 0 {
 		return nil, &codeError{"FindCoordinator", found.ErrorCode}
 	}
-	c.wire, err = dial(ctx, &p.cfg, net.JoinHostPort(found.Host, strconv.Itoa(int(found.Port))))
+	c.wire, err = dial(ctx, &p.cfg, brokerAddr(found.Host, found.Port))
 	return c.wire, err
 }

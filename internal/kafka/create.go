@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -119,11 +117,6 @@ func (p *Producer) created(t *topic, answer *createtopics.ResponseTopic) {
 	}
 }
 
-const (
-	unknownTopic       = 3
-	topicAlreadyExists = 36
-)
-
 // refusal is why a topic is not created, for people.
 type refusal struct {
 	kind     TroubleKind
@@ -139,18 +132,18 @@ func (cfg *Config) creationRefused(name string, s TopicSettings, answer *createt
 	v := verdictOf(answer.ErrorCode)
 	label := v.name
 	switch answer.ErrorCode {
-	case 29, 31:
+	case topicAuthorizationFailed, clusterAuthorizationFailed:
 		r.kind, r.remedy = NotAuthorized, cfg.allowCreate(name)
-	case 37:
+	case invalidPartitions:
 		label = "INVALID_PARTITIONS"
 		r.remedy = fmt.Sprintf("Correct kafka.topics.partitions or the topic's rule (now %d).", s.Partitions)
-	case 38:
+	case invalidReplicationFactor:
 		label = "INVALID_REPLICATION_FACTOR"
 		r.remedy = fmt.Sprintf("Start the missing brokers, or lower kafka.topics.replication_factor or the topic's rule (now %d) to what the cluster has.", s.ReplicationFactor)
-	case 40:
+	case invalidConfig:
 		label = "INVALID_CONFIG"
 		r.remedy = "Correct kafka.topics.config or the topic's rule, and restart."
-	case 44:
+	case policyViolation:
 		r.remedy = "The brokers' create.topic.policy.class.name refuses these settings. Correct kafka.topics and restart, or create the topic:\n" + cfg.createTopic(name)
 	default:
 		r.passes = v.action == rewind || v.action == refresh
@@ -200,7 +193,7 @@ func createTopics(ctx context.Context, cfg *Config, w *wire, controller string, 
 func controllerOf(answer *metadata.Response) string {
 	for i := range answer.Brokers {
 		if b := &answer.Brokers[i]; b.NodeID == answer.ControllerID {
-			return net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))
+			return brokerAddr(b.Host, b.Port)
 		}
 	}
 	return ""

@@ -2,9 +2,7 @@ package kafka
 
 import (
 	"context"
-	"net"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/segmentio/kafka-go/protocol/metadata"
@@ -93,7 +91,7 @@ func (p *Producer) applyBrokers(brokers []metadata.ResponseBroker) {
 	addrs := make(map[int32]string, len(brokers))
 	for i := range brokers {
 		b := &brokers[i]
-		addrs[b.NodeID] = net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))
+		addrs[b.NodeID] = brokerAddr(b.Host, b.Port)
 	}
 	for id, b := range p.brokers {
 		if addr, ok := addrs[id]; !ok || addr != b.addr {
@@ -174,7 +172,7 @@ func (p *Producer) applyTopic(t *topic, answer *metadata.ResponseTopic) {
 		part := t.partitions[ap.PartitionIndex]
 		p.lead(part, p.leader(ap.LeaderID), ap.LeaderEpoch)
 		if part.broker == nil && part.pending > 0 {
-			p.report(part, verdictOf(5))
+			p.report(part, verdictOf(leaderNotAvailable))
 		}
 	}
 }

@@ -3,8 +3,6 @@ package kafka
 import (
 	"context"
 	"errors"
-	"net"
-	"strconv"
 
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/metadata"
@@ -31,7 +29,7 @@ func (r *Reader) lookUp(ctx context.Context, topic string) error {
 	addrs := map[int32]string{}
 	for i := range answer.Brokers {
 		b := &answer.Brokers[i]
-		addrs[b.NodeID] = net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))
+		addrs[b.NodeID] = brokerAddr(b.Host, b.Port)
 	}
 	for i := range answer.Topics {
 		t := &answer.Topics[i]
@@ -45,14 +43,14 @@ func (r *Reader) lookUp(ctx context.Context, topic string) error {
 		for j := range t.Partitions {
 			p := &t.Partitions[j]
 			if int(p.PartitionIndex) >= len(leaders) || addrs[p.LeaderID] == "" {
-				return &codeError{"Metadata", 5}
+				return &codeError{"Metadata", leaderNotAvailable}
 			}
 			leaders[p.PartitionIndex] = addrs[p.LeaderID]
 		}
 		r.leaders[topic] = leaders
 		return nil
 	}
-	return &codeError{"Metadata", 3}
+	return &codeError{"Metadata", unknownTopic}
 }
 
 // leader returns a connection to the partition's leader.
@@ -63,7 +61,7 @@ func (r *Reader) leader(ctx context.Context, s Span) (*wire, error) {
 		}
 	}
 	if int(s.Partition) >= len(r.leaders[s.Topic]) {
-		return nil, &codeError{"Metadata", 3}
+		return nil, &codeError{"Metadata", unknownTopic}
 	}
 	return r.connect(ctx, r.leaders[s.Topic][s.Partition])
 }

@@ -38,7 +38,7 @@ func (r *Reader) retry(ctx context.Context, object string, f func() error) error
 				kind = fault.Fatal
 			}
 			var code *codeError
-			if errors.As(err, &code) && code.code == 3 {
+			if errors.As(err, &code) && code.code == unknownTopic {
 				err = ErrNoTopic
 			}
 			return &fault.Error{Kind: kind, Object: object, Err: err, Next: next}
@@ -71,7 +71,7 @@ func judgeRead(err error) (fault.Kind, string) {
 		return fault.Operator, "Read again from the offset at which the log starts now, or give the topic a longer retention first."
 	case errors.As(err, &code):
 		switch v := verdictOf(code.code); {
-		case code.code == 3:
+		case code.code == unknownTopic:
 			return fault.Operator, "Check the name; create the topic if it is missing."
 		case v.trouble == NotAuthorized:
 			return fault.Operator, "Allow the user to read and describe the topic: kafka-acls --add --operation Read --operation Describe --topic NAME"

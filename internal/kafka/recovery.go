@@ -155,13 +155,9 @@ func (p *Producer) rewind(part *partition) {
 	}
 }
 
-const (
-	corruptMessage  = 2
-	messageTooLarge = 10
-	// socketRequestMax is the brokers' default of socket.request.max.bytes. They close the connection on a larger
-	// request instead of answering it.
-	socketRequestMax = 100 << 20
-)
+// socketRequestMax is the brokers' default of socket.request.max.bytes. They close the connection on a larger request
+// instead of answering it.
+const socketRequestMax = 100 << 20
 
 // postpone lets the partition wait before it sends again, and tells the operator why.
 func (p *Producer) postpone(part *partition, cause verdict, delay time.Duration) {

@@ -42,7 +42,7 @@ func (p *Producer) report(part *partition, cause verdict) {
 func (p *Producer) reportTopic(t *topic, v verdict) {
 	object := fmt.Sprintf("topic %q", t.name)
 	switch {
-	case v.code == 3:
+	case v.code == unknownTopic:
 		t.trouble.set(p.log, TopicMissing, object, "The topic does not exist.", p.cfg.createTopic(t.name))
 	case v.trouble == NotAuthorized:
 		t.trouble.set(p.log, NotAuthorized, object, fmt.Sprintf("Describing the topic is not allowed (%s).", v.name), p.cfg.allowWrite(t.name))

@@ -142,11 +142,6 @@ func (p *Producer) fetchStored(ctx context.Context) (string, error) {
 	return "", &codeError{"OffsetFetch", code}
 }
 
-const (
-	groupIDNotFound      = 69
-	unstableOffsetCommit = 88
-)
-
 // ensurePositionTopic creates the topic that the position is committed for, if it is missing.
 func (p *Producer) ensurePositionTopic(ctx context.Context) error {
 	x := p.tx
@@ -163,7 +158,7 @@ func (p *Producer) ensurePositionTopic(ctx context.Context) error {
 		return err
 	}
 	known := res.(*metadata.Response)
-	if len(known.Topics) == 1 && known.Topics[0].ErrorCode != 3 {
+	if len(known.Topics) == 1 && known.Topics[0].ErrorCode != unknownTopic {
 		return nil // it exists, or what is wrong shows when it is used
 	}
 	answers, err := createTopics(ctx, &p.cfg, w, controllerOf(known), &createtopics.Request{

@@ -63,11 +63,11 @@ func (p *Producer) judgePartition(topic, object string, code int16) (ok bool, wa
 	x := p.tx
 	v := verdictOf(code)
 	switch code {
-	case 3:
+	case unknownTopic:
 		x.failures++
 		x.trouble.set(p.log, TopicMissing, fmt.Sprintf("topic %q", topic), "The topic does not exist.", p.cfg.createTopic(topic))
 		return false, p.cfg.pace.delay(x.failures)
-	case 29:
+	case topicAuthorizationFailed:
 		x.failures++
 		x.trouble.set(p.log, NotAuthorized, object, fmt.Sprintf("Writing is not allowed (%s).", v.name), p.cfg.allowWrite(topic))
 		return false, p.cfg.pace.slowly()
@@ -94,17 +94,12 @@ func (p *Producer) wait(api, object string, v verdict) time.Duration {
 	}
 	kind, remedy := v.trouble, ""
 	switch v.code {
-	case 29, 30, 31, 53:
+	case topicAuthorizationFailed, groupAuthorizationFailed, clusterAuthorizationFailed, transactionalIDAuthorizationFailed:
 		kind = NotAuthorized
 		remedy = p.cfg.allowTransactions(x.claim.Name, x.cfg.PositionTopic)
-	case 50:
+	case invalidTransactionTimeout:
 		remedy = fmt.Sprintf("Raise transaction.max.timeout.ms of the brokers to %d or more.", x.cfg.Timeout.Milliseconds())
 	}
 	x.trouble.set(p.log, kind, object, fmt.Sprintf("%s: %s.", api, v.name), remedy)
 	return p.cfg.pace.slowly()
 }
-
-const (
-	coordinatorLoading     = 14
-	concurrentTransactions = 51
-)

@@ -135,13 +135,6 @@ func (p *Producer) abort(ctx context.Context, t *transaction, id identity, r *re
 	return nil
 }
 
-const (
-	invalidProducerEpoch     = 47
-	invalidTxnState          = 48
-	invalidProducerIDMapping = 49
-	producerFenced           = 90
-)
-
 // untouched reports whether nobody has committed since we did. An offset that is gone has expired, after
 // offsets.retention.minutes without a commit by anybody.
 func (x *transactions) untouched(text string) bool { return text == "" || text == x.committed }

@@ -117,9 +117,6 @@ func (p *Producer) addPartitions(ctx context.Context) time.Duration {
 	return 0
 }
 
-// operationNotAttempted is what the good partitions of a refused request get.
-const operationNotAttempted = 55
-
 func (p *Producer) addOffsets(ctx context.Context) time.Duration {
 	x := p.tx
 	id, t := p.current()
