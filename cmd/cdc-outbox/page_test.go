@@ -167,3 +167,35 @@ func shot(tab *browser.Tab, name string) {
 		tab.Screenshot(filepath.Join(dir, name+".png"))
 	}
 }
+
+// A relay that polls has no slot, and the page shows what it has instead.
+func TestThePageOfARelayThatPolls(t *testing.T) {
+	b := browser.Start(t)
+	bed := newBed(t, testkit.Postgres(t), "orders.events")
+	env := []string{"CDC_OUTBOX_SOURCE=polling"}
+	for _, e := range bed.env {
+		if !strings.HasPrefix(e, "CDC_OUTBOX_POSTGRES_SLOT=") && !strings.HasPrefix(e, "CDC_OUTBOX_POSTGRES_PUBLICATION=") { // it has neither
+			env = append(env, e)
+		}
+	}
+	made := invoke(t, env, "setup", "--table")
+	require.Equal(t, 0, made.code, made.all())
+	r := start(t, env)
+	r.awaitReady(http.StatusOK)
+	tab := b.Open(t, r.url, browser.Look{})
+	for range 5 {
+		bed.db.Exec(t, insertOrder)
+	}
+	tab.Await(30*time.Second, `document.querySelector('#chart-rate .note')?.textContent === '5 since the process started.'`)
+	tab.Await(10*time.Second, `document.querySelector('#topics').textContent === 'orders.events5'`)
+	tab.Await(10*time.Second, `document.querySelector('#chart-oldest .unit').textContent === 'all rows are published'`)
+	tab.Await(20*time.Second, `/age [\d.]+ m?s, between/.test(document.querySelector('#chart-oldest .plot').ariaLabel)`)
+	require.Equal(t, "Polling", tab.Text("#state"))
+	require.Equal(t, "public.outbox", tab.Text("#subject b"))
+	shot(tab, "polling")
+	require.NotContains(t, tab.Text("body"), canary)
+	require.Empty(t, tab.Problems())
+	asked := invoke(t, env, "status", "--json", "--http-listen="+strings.TrimPrefix(r.url, "http://"))
+	require.Equal(t, 0, asked.code, asked.all())
+	require.Contains(t, asked.stdout, `"name": "polling"`)
+}

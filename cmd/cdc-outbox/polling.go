@@ -14,6 +14,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/connector"
 	"github.com/cdc-outbox/cdc-outbox/internal/diagnose"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/page"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
 	"github.com/cdc-outbox/cdc-outbox/internal/routing"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
@@ -30,6 +31,16 @@ type pollingService struct {
 	monitor *slotmonitor.Monitor
 	webhook *webhook.Sender
 	server  *telemetry.Server
+	page    *page.Page
+	metrics *telemetry.Metrics
+}
+
+// pollingReport is the answer of /status.
+type pollingReport struct {
+	polling.Status
+	Cause  slotmonitor.Cause      `json:"cause"`
+	Alerts []alert                `json:"alerts"` // what fires, the worst first
+	Topics []telemetry.TopicCount `json:"topics"` // acknowledged since the process started, the largest first, twenty at most
 }
 
 // newPollingService builds the parts and binds the HTTP address. It connects to nothing.
@@ -39,6 +50,7 @@ func newPollingService(ctx context.Context, c *config.Loaded, reg *prometheus.Re
 	if err != nil {
 		return nil, err
 	}
+	s.metrics = pc.Metrics
 	if s.relay, err = polling.New(pc); err != nil {
 		return nil, err
 	}
@@ -61,7 +73,10 @@ func newPollingService(ctx context.Context, c *config.Loaded, reg *prometheus.Re
 	if c.HTTP.Listen == config.ListenOff {
 		return s, nil
 	}
-	s.server, err = telemetry.Listen(ctx, c.HTTP.Listen, telemetry.Handlers{Metrics: reg, Ready: s.relay.Ready, Status: func() any { return s.relay.Status() }})
+	s.page = page.New(page.Config{Relay: s.figures, Slots: func() []page.Slot { return nil }, SlotInterval: c.Monitor.Interval, Version: build().Version})
+	s.server, err = telemetry.Listen(ctx, c.HTTP.Listen, telemetry.Handlers{
+		Metrics: reg, Ready: s.relay.Ready, Status: func() any { return s.report() }, Page: s.page,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -91,8 +106,25 @@ func (s *pollingService) run(ctx context.Context) error {
 	}
 	if s.server != nil {
 		g.Go(func() error { return s.server.Run(others) })
+		g.Go(func() error { return s.page.Run(others) })
 	}
 	return g.Wait()
+}
+
+func (s *pollingService) report() pollingReport {
+	st := s.relay.Status()
+	return pollingReport{Status: st, Cause: causeOrNothing(st), Alerts: alerts(s.monitor.Alerts()), Topics: s.metrics.Topics(20)}
+}
+
+// figures are what the page's history is made of.
+func (s *pollingService) figures() page.Relay {
+	st := s.relay.Status()
+	bounds, counts := s.metrics.Latencies()
+	r := page.Relay{Published: st.Counts.Published, Bounds: bounds, Counts: counts, Records: st.Window.Records, Bytes: st.Window.Bytes}
+	if st.Backlog != nil {
+		r.Oldest = st.Backlog.Seconds(time.Now())
+	}
+	return r
 }
 
 // lastWord tells those who watch that the process ends by itself.

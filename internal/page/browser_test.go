@@ -17,6 +17,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/connector"
 	"github.com/cdc-outbox/cdc-outbox/internal/page"
+	"github.com/cdc-outbox/cdc-outbox/internal/polling"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/testkit/browser"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
@@ -33,6 +34,14 @@ type told struct {
 type alert struct {
 	slotmonitor.FiringAlert
 	Runbook string `json:"runbook"`
+}
+
+// polled is what /status says of a relay that polls.
+type polled struct {
+	polling.Status
+	Cause  slotmonitor.Cause      `json:"cause"`
+	Alerts []alert                `json:"alerts"`
+	Topics []telemetry.TopicCount `json:"topics"`
 }
 
 type slots struct {
@@ -164,6 +173,17 @@ func states() map[string]struct {
 	letters.Aside = []connector.SetAside{{EventID: "2f1a", Action: connector.DeadLetter, Reason: "bad_headers", LSN: "0/1", At: since}, {EventID: "", Action: connector.Skip, Reason: "too_large", Topic: "order.events", LSN: "0/2", At: since}}
 	letters.Counts.DeadLettered = 1
 
+	heard, old := 0.2, 3.0
+	polls := polled{Status: polling.Status{Source: "polling", State: polling.State{Name: polling.Polling, Since: since}, Ready: true, Tables: []string{"public.outbox"}, HeardSecondsAgo: &heard, Workers: 4,
+		Backlog: &polling.Backlog{Rows: 17, Oldest: &old, At: time.Now()}, Window: polling.Window{MaxRecords: 1000, MaxBytes: 1 << 20}, Halted: []*polling.HaltedRow{}, Waits: []polling.Wait{},
+		Counts: polling.Counts{Published: 4711, DeadLettered: 2}},
+		Cause: slotmonitor.Cause{Code: "none", Sentence: "The relay waits for nothing."}, Alerts: []alert{}, Topics: []telemetry.TopicCount{{Topic: "a.events", Published: 4711}}}
+	pollStands := polls
+	pollStands.Halted = []*polling.HaltedRow{{EventID: "e-7", Message: "headers are no object", Next: "Mend it.", Since: since}}
+	pollStands.State = polling.State{Name: polling.Halted, Since: since}
+	pollStands.Ready = false
+	pollStands.Cause = cause("row_halted", "Headers are no object.", "event e-7", "Mend it.")
+
 	worst := *streaming().ReplicationSlot
 	worst.Name, worst.Active, worst.Level, worst.WALStatus = "debezium", false, slotmonitor.Critical, "unreserved"
 	worst.Cause = cause("no_consumer", "Nobody has read the slot since yesterday.", `slot "debezium"`, "SELECT pg_drop_replication_slot('debezium');")
@@ -180,6 +200,8 @@ func states() map[string]struct {
 		"fresh":     {fresh, true, []string{"Starting", "The stream from Postgres is being opened.", "Nothing has been published", "The server has not been asked about the slot yet."}},
 		"letters":   {letters, true, []string{"2f1a", "bad headers, dead letter", "LSN 0/1", "(no id)", "too large, skipped", "1 dead-lettered, 0 skipped"}},
 		"monitor":   {slots{Slots: []slotmonitor.Slot{worst, well}, Alerts: []alert{fires("slot_inactive", slotmonitor.Critical, "Nobody.")}}, false, []string{"Critical", "Slot debezium: Nobody has read the slot since yesterday.", "pg_drop_replication_slot", "reader: pid 77", "reader: nobody", "The server sets no limit", "Nothing waits."}},
+		"polling":   {polls, true, []string{"Polling", "public.outbox", "17 rows are not published", "2 dead-lettered and 0 skipped", "Tables and workers", "no, it asks at polling.interval", "4,711"}},
+		"lane":      {pollStands, true, []string{"Halted", "Headers are no object.", "e-7", "Mend it."}},
 		"no slots":  {slots{Slots: []slotmonitor.Slot{}}, false, []string{"Watching", "There is no logical replication slot to watch."}},
 		"no server": {slots{Slots: []slotmonitor.Slot{well}, Error: "connection refused"}, false, []string{"No answer", "Postgres does not answer: connection refused"}},
 	}
@@ -251,7 +273,7 @@ func poisoned(v any, hostile string) any {
 			switch {
 			case k == "since" || k == "at" || k == "sampled_at" || k == "level" || k == "runbook":
 			case k == "name" && v["since"] != nil: // of a state
-			case k == "code" || k == "kind" || k == "wal_status":
+			case k == "code" || k == "kind" || k == "source" || k == "wal_status":
 			default:
 				v[k] = poisoned(inner, hostile)
 			}

@@ -45,18 +45,27 @@ async function ask() {
 function update(answer) {
   const { status, history } = answer;
   const now = history.now / 1000;
+  if (status.source === 'polling') asStreamed(status);
   const head = status.state ? relayHead(status, now, source.relay.mean('rate', 10)) : slotsHead(status, now);
   showHead(head);
   showAlerts(status.alerts ?? [], now);
   if (status.state) {
-    relay ??= new Relay();
+    relay ??= new Relay(status.source === 'polling');
     show(byId('relay-charts'), true);
     relay.update(answer, source);
     text(byId('charts-title'), span15(source.relay, history));
   } else slots(status, history);
   subject(status);
-  document.title = `${head.tone === 'ok' || head.tone === 'rest' ? '' : '⚠ '}${head.label} · ${status.slot ?? 'slots'} · cdc-outbox`;
+  document.title = `${head.tone === 'ok' || head.tone === 'rest' ? '' : '⚠ '}${head.label} · ${status.slot ?? status.tables?.join(', ') ?? 'slots'} · cdc-outbox`;
   text(byId('about'), `cdc-outbox ${history.version}, started ${clock(new Date(history.started))}. Read-only; asks once a second.`);
+}
+
+// asStreamed gives the status of a relay that polls the parts that one with a slot has.
+function asStreamed(status) {
+  status.halted = status.halted[0];
+  status.server = {};
+  status.set_aside = null; // not kept: the dead-letter topic has them
+  status.replication_slot = null;
 }
 
 // span15 is what the charts show: less than fifteen minutes where the process is younger.
@@ -68,7 +77,8 @@ function span15(series, history) {
 
 function subject(status) {
   const el = byId('subject');
-  const words = status.state ? ['slot ', status.slot, status.server.database ? ` in ${status.server.database}` : ''] : ['', 'slot monitor', ''];
+  const words = status.tables ? ['polls ', status.tables.join(', '), '']
+    : status.state ? ['slot ', status.slot, status.server.database ? ` in ${status.server.database}` : ''] : ['', 'slot monitor', ''];
   if (el.dataset.is === words.join()) return;
   el.dataset.is = words.join();
   const name = document.createElement('b');

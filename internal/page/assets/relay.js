@@ -6,7 +6,8 @@ import { bytes, clock, count, percent, rate, seconds, span } from './format.js';
 import { SlotCard, reader } from './slots.js';
 
 export class Relay {
-  constructor() {
+  constructor(polling) {
+    this.polling = polling;
     const charts = byId('charts');
     this.rate = new Chart(charts, {
       id: 'chart-rate', title: 'Events that Kafka acknowledged', top: 5, axis: rate,
@@ -19,7 +20,7 @@ export class Relay {
         { name: 'p50', label: 'p50', color: 'one', format: seconds },
       ],
     });
-    this.wal = new SlotCard(charts, { alone: true });
+    if (!polling) this.wal = new SlotCard(charts, { alone: true });
     this.window = new Chart(charts, {
       id: 'chart-window', title: 'In flight between Postgres and Kafka', top: 0.01, axis: percent1,
       marks: () => [{ at: 1, color: 'limit' }],
@@ -29,7 +30,7 @@ export class Relay {
       ],
     });
     this.oldest = new Chart(charts, {
-      id: 'chart-oldest', title: 'Age of the oldest unconfirmed transaction', top: 1, axis: seconds,
+      id: 'chart-oldest', title: polling ? 'Age of the oldest row that is not published' : 'Age of the oldest unconfirmed transaction', top: 1, axis: seconds,
       lines: [{ name: 'oldest', label: 'age', color: 'one', format: seconds }],
     });
   }
@@ -52,7 +53,7 @@ export class Relay {
     text(this.latency.note, 'Of the transactions whose last event was acknowledged in each second.');
     this.latency.draw(of('p99', 'p50'), now);
 
-    this.slot(status, source, history);
+    if (!this.polling) this.slot(status, source, history);
 
     const w = status.window;
     text(this.window.value, count(w.records));
@@ -61,12 +62,23 @@ export class Relay {
     this.window.note.classList.toggle('strong', w.full);
     this.window.draw(shares(relay, w), now);
 
-    text(this.oldest.value, status.oldest_unconfirmed_seconds === 0 ? 'none' : seconds(status.oldest_unconfirmed_seconds));
-    text(this.oldest.unit, status.oldest_unconfirmed_seconds === 0 ? 'all that was read is confirmed' : '');
-    text(this.oldest.note, 'Since its commit in Postgres. While it grows, the slot stands still.');
+    this.age(status, relay);
     this.oldest.draw(of('oldest'), now);
 
     this.lists(status, now);
+  }
+
+  age(status, relay) {
+    const oldest = this.polling ? relay.last('oldest') ?? 0 : status.oldest_unconfirmed_seconds;
+    text(this.oldest.value, oldest === 0 ? 'none' : seconds(oldest));
+    if (!this.polling) {
+      text(this.oldest.unit, oldest === 0 ? 'all that was read is confirmed' : '');
+      text(this.oldest.note, 'Since its commit in Postgres. While it grows, the slot stands still.');
+      return;
+    }
+    const rows = status.backlog?.rows;
+    text(this.oldest.unit, rows === undefined ? 'not looked at yet' : rows === 0 ? 'all rows are published' : `${count(rows)}${rows >= 100000 ? ' or more' : ''} rows are not published`);
+    text(this.oldest.note, 'By its timestamp column, as of the last look at the table.');
   }
 
   slot(status, source, history) {
@@ -79,7 +91,8 @@ export class Relay {
   lists(status, now) {
     const slot = status.replication_slot;
     const c = status.counts;
-    terms(byId('facts'), [
+    text(byId('facts-title'), this.polling ? 'Tables and workers' : 'Slot and stream');
+    terms(byId('facts'), this.polling ? tables(status) : [
       ['State', `${status.state.name}, since ${clock(new Date(status.state.since))}`],
       ['Ready', status.ready ? 'yes' : `no: ${status.ready_reason}`],
       ['Snapshot', status.snapshot && `${count(status.snapshot.done)} of ${count(status.snapshot.total)} rows from before the slot`],
@@ -95,7 +108,7 @@ export class Relay {
       ['Set aside', (c.dead_lettered > 0 || c.skipped > 0) && `${count(c.dead_lettered)} dead-lettered, ${count(c.skipped)} skipped`],
       ['Passed over', (c.repeated > 0 || c.covered > 0) && `${count(c.repeated + c.covered)} that Kafka had already`],
     ]);
-    const { topics } = status;
+    const topics = status.topics ?? [];
     const most = topics[0]?.published ?? 1;
     text(byId('topics-note'), topics.length ? 'Events acknowledged since the process started.' : 'Nothing has been published since the process started.');
     list(byId('topics'), topics, (t) => t.topic,
@@ -106,8 +119,8 @@ export class Relay {
         text(n, count(t.published));
         meter.firstElementChild.style.width = (100 * t.published) / most + '%';
       });
-    const rows = status.set_aside;
-    text(byId('aside-note'), rows.length
+    const rows = status.set_aside ?? [];
+    text(byId('aside-note'), !status.set_aside ? `${count(c.dead_lettered)} dead-lettered and ${count(c.skipped)} skipped since the process started. cdc-outbox dead-letter list has them.` : rows.length
       ? 'The latest, by event id. cdc-outbox dead-letter list has them all, and corrects and publishes them.'
       : 'None since the process started.');
     list(byId('aside'), rows, (r) => [r.event_id, r.lsn, r.at].join(' '),
@@ -120,6 +133,16 @@ export class Relay {
     show(byId('lists'), true);
   }
 }
+
+// tables is what a relay that polls says of itself.
+const tables = (status) => [
+  ['State', `${status.state.name}, since ${clock(new Date(status.state.since))}`],
+  ['Ready', status.ready ? 'yes' : `no: ${status.ready_reason}`],
+  ['Tables', { code: status.tables.join(', ') }],
+  ['Workers', count(status.workers)],
+  ['Notified', status.listening ? 'yes' : 'no, it asks at polling.interval'],
+  ['Heard from Postgres', status.heard_seconds_ago !== null && `${seconds(status.heard_seconds_ago)} ago`],
+];
 
 // percent1 keeps digits where a per cent is much.
 const percent1 = (share) => (share === 0 || share >= 0.1 ? percent(share) : `${Number((share * 100).toPrecision(2))} %`);
