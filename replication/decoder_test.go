@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 	"runtime"
+	"runtime/metrics"
 	"testing"
 	"time"
 
@@ -177,7 +178,11 @@ func FuzzDecode(f *testing.F) {
 			d.relations[oid] = rel
 		}
 		var m Message
-		if err := d.decode(&m, pglogrepl.LSN(1), data); err != nil {
+		var err error
+		if took := allocated(func() { err = d.decode(&m, pglogrepl.LSN(1), data) }); took > allocationBound(data) {
+			t.Fatalf("a message of %d bytes made the decoder allocate %d: %x", len(data), took, data)
+		}
+		if err != nil {
 			return
 		}
 		if m.Kind == KindOther {
@@ -190,6 +195,32 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("both %x and all but its last byte are messages", data)
 		}
 	})
+}
+
+// allocationBound is what a message may cost: what it holds, once more as columns or values, and the runtime's own slack.
+// A length or a count that the message only claims must not be allocated.
+func allocationBound(message []byte) uint64 { return 64<<10 + 64*uint64(len(message)) }
+
+// allocated is how many bytes f allocates on the heap. Other goroutines count, too, and small objects are counted by the
+// span, so what seems much is measured again.
+func allocated(f func()) uint64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	least := uint64(math.MaxUint64)
+	for try := 0; try == 0 || try < 5 && least > 64<<10; try++ {
+		metrics.Read(sample)
+		before := sample[0].Value.Uint64()
+		f()
+		metrics.Read(sample)
+		least = min(least, sample[0].Value.Uint64()-before)
+	}
+	return least
+}
+
+// TestAllocated: the measure sees what it is there for.
+func TestAllocated(t *testing.T) {
+	var sink []byte
+	require.GreaterOrEqual(t, allocated(func() { sink = make([]byte, 1<<20) }), uint64(1<<20))
+	require.Less(t, allocated(func() { sink = sink[:1] }), uint64(64<<10))
 }
 
 func BenchmarkDecode(b *testing.B) {

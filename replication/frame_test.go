@@ -142,3 +142,63 @@ func BenchmarkFrames(b *testing.B) {
 		}
 	}
 }
+
+// trickle hands out a few bytes at a time, as a socket may.
+type trickle struct {
+	data []byte
+	step int
+}
+
+func (s *trickle) Read(p []byte) (int, error) {
+	if len(s.data) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, s.data[:min(s.step, len(s.data))])
+	s.data = s.data[n:]
+	return n, nil
+}
+
+// FuzzFrames: whatever arrives, in whatever pieces, the messages are those that stand in it, the end is an error, and a
+// length that is only claimed costs nothing.
+func FuzzFrames(f *testing.F) {
+	f.Add([]byte{'d', 0, 0, 0, 5, 'x', 'c', 0, 0, 0, 4}, uint8(1))
+	f.Add(append([]byte{'d', 0, 0, 1, 4}, make([]byte, 256)...), uint8(7))
+	f.Add([]byte{'d', 0x3f, 0xff, 0xff, 0xff, 'x'}, uint8(3))
+	f.Add([]byte{'d', 0, 0, 0, 3}, uint8(5))
+	f.Fuzz(func(t *testing.T, data []byte, step uint8) {
+		var got [][]byte
+		var err error
+		took := allocated(func() {
+			got = got[:0]
+			first := make([]byte, 64)
+			fr := &frames{r: &trickle{data, int(step) + 1}, buf: first, first: first}
+			for {
+				typ, body, e := fr.next()
+				if err = e; e != nil {
+					return
+				}
+				got = append(got, append([]byte{typ}, body...))
+			}
+		})
+		if took > allocationBound(data) {
+			t.Fatalf("%d bytes made the reader allocate %d: %x", len(data), took, data)
+		}
+		rest := data
+		for _, msg := range got {
+			n := int(binary.BigEndian.Uint32(rest[1:])) + 1
+			if msg[0] != rest[0] || !bytes.Equal(msg[1:], rest[frameHeader:n]) {
+				t.Fatalf("%x came out of %x", msg, data)
+			}
+			rest = rest[n:]
+		}
+		var bad *frameError
+		switch {
+		case len(rest) == 0 && err != io.EOF, len(rest) > 0 && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.As(err, &bad):
+			t.Fatalf("%d bytes are left and the error is %v", len(rest), err)
+		case len(rest) >= frameHeader:
+			if n := binary.BigEndian.Uint32(rest[1:]); n >= 4 && n <= maxFrame && uint64(len(rest)) > uint64(n) {
+				t.Fatalf("the message at %x was not handed out: %v", rest, err)
+			}
+		}
+	})
+}
