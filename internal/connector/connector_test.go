@@ -1,6 +1,7 @@
 package connector
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -336,6 +337,27 @@ func TestNotReadyWhileTheOldestRowIsStuck(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		ready, why = g.Ready()
 		require.True(t, ready, why)
+		g.stop()
+		require.NoError(t, <-g.done)
+	})
+}
+
+// TestNotReadyWhileTheSlotIsHeldBack: everything is acknowledged, and the slot is not told.
+func TestNotReadyWhileTheSlotIsHeldBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		held := newStream(begin(100), row("a"), commit(150))
+		held.heldSince = time.Now()
+		held.heldBack = &fault.Error{Kind: fault.Retry, Object: "table m", Err: errors.New("locked"), Next: "unlock"}
+		g := start(t, Config{Stall: 5 * time.Second}, true, opening{at(50), held})
+		synctest.Wait()
+		ready, why := g.Ready()
+		require.True(t, ready, why)
+		time.Sleep(6 * time.Second)
+		ready, why = g.Ready()
+		require.False(t, ready)
+		require.Equal(t, "the slot is held back for 6s: table m: locked", why)
+		st := g.Status()
+		require.Equal(t, Wait{Kind: WaitMemory, Object: "table m", Reason: "locked", Next: "unlock", Since: held.heldSince}, st.Waits[0])
 		g.stop()
 		require.NoError(t, <-g.done)
 	})

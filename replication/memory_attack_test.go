@@ -1,0 +1,353 @@
+package replication
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/jackc/pglogrepl"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit"
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit/proxy"
+)
+
+// follow confirms everything, also what keepalives bring, until the stream ends; each calls see between messages.
+func (s *source) follow(t testing.TB, st *Stream) error {
+	for {
+		m, err := st.Receive()
+		if err != nil {
+			return err
+		}
+		switch m.Kind {
+		case KindCommit:
+			s.confirm(m.Commit.EndLSN)
+		case KindKeepalive:
+			s.confirm(m.Keepalive.WALEnd)
+		}
+	}
+}
+
+// following runs a stream that confirms everything, and gives it to the test.
+func (s *source) following(t *testing.T) (*Stream, func() error) {
+	ctx, stop := context.WithCancel(t.Context())
+	opened, done := make(chan *Stream, 16), make(chan error, 1)
+	go func() {
+		done <- Run(ctx, s.Config, func(_ context.Context, st *Stream) error {
+			opened <- st
+			return s.follow(t, st)
+		})
+	}()
+	select {
+	case st := <-opened:
+		return st, func() error { stop(); return <-done }
+	case err := <-done:
+		stop()
+		require.NoError(t, err)
+	}
+	return nil, nil
+}
+
+// insert writes one more row.
+func (s *source) insert(t testing.TB) {
+	s.Exec(t, `INSERT INTO outbox SELECT coalesce(max(id), 0) + 1, 'x' FROM outbox`)
+}
+
+// heldBack waits until the stream says so, and returns what can be done.
+func heldBack(t testing.TB, st *Stream) *fault.Error {
+	var why error
+	require.Eventually(t, func() bool {
+		var since time.Time
+		since, why = st.HeldBack()
+		return !since.IsZero()
+	}, 20*time.Second, 20*time.Millisecond)
+	var f *fault.Error
+	require.ErrorAs(t, why, &f)
+	return f
+}
+
+// catchesUp waits until the slot is told everything.
+func (s *source) catchesUp(t testing.TB, st *Stream) {
+	s.insert(t)
+	require.Eventually(t, func() bool {
+		since, _ := st.HeldBack()
+		return since.IsZero() && s.confirmed.Load() > 0 && s.flushed(t) >= pglogrepl.LSN(st.lastRow.Load()) && s.flushed(t) <= s.remembered(t)
+	}, 30*time.Second, 50*time.Millisecond)
+}
+
+// TestMemory_a_locked_table_holds_the_slot_back for however long it lasts: a slot that went on without would, after a crash,
+// be refused as if somebody had moved it.
+func TestMemory_a_locked_table_holds_the_slot_back(t *testing.T) {
+	s := remembering(t, testkit.Postgres(t))
+	s.insert(t)
+	st, stop := s.following(t)
+	s.catchesUp(t, st)
+
+	holder, err := s.Connect(t.Context(), s.Name)
+	require.NoError(t, err)
+	defer holder.Close(context.Background())
+	_, err = holder.Exec(t.Context(), `BEGIN; LOCK TABLE cdc_outbox_slots IN ACCESS EXCLUSIVE MODE`)
+	require.NoError(t, err)
+	s.insert(t)
+	f := heldBack(t, st)
+	require.Contains(t, f.Next, "pg_locks")
+	require.Contains(t, f.Error(), "SQLSTATE 57014", "the server ends the statement itself, so none piles up there")
+	before := s.flushed(t)
+	for range 3 {
+		s.insert(t)
+		time.Sleep(300 * time.Millisecond)
+		require.Equal(t, before, s.flushed(t))
+	}
+	require.NoError(t, stop(), "as a crash: nothing was written down")
+	require.Equal(t, before, s.flushed(t))
+	_, err = holder.Exec(t.Context(), `ROLLBACK`)
+	require.NoError(t, err)
+
+	s.confirmed.Store(0)
+	st, stop = s.following(t)
+	s.catchesUp(t, st)
+	require.NoError(t, stop())
+}
+
+// TestMemory_counts_time_rather_than_attempts, from when the position last moved.
+func TestMemory_counts_time_rather_than_attempts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		core, log := observer.New(zap.InfoLevel)
+		m := &memory{cfg: &Config{Slot: "s", Memory: Table{"public", "m"}, Logger: zap.New(core)}}
+		st := &Stream{cfg: &Config{memory: m, Memory: m.cfg.Memory}}
+		m.kept.Store(10000)
+		no := errors.New("no")
+		began := time.Now()
+		for range 100 {
+			m.failed(no)
+		}
+		require.Empty(t, log.All(), "a hundred attempts in no time")
+		time.Sleep(memoryPatience)
+		m.failed(no)
+		m.failed(no)
+		require.Equal(t, 1, log.Len(), "said once")
+		since, why := st.HeldBack()
+		require.Equal(t, began, since)
+		require.ErrorIs(t, why, no)
+		require.EqualValues(t, 10000, m.limit(20000), "and never without")
+		m.kept.Store(10001)
+		m.failed(no)
+		since, _ = st.HeldBack()
+		require.Equal(t, time.Now(), since, "it had moved")
+		m.succeeded(20000)
+		since, why = st.HeldBack()
+		require.True(t, since.IsZero())
+		require.NoError(t, why)
+	})
+}
+
+// TestMemory_a_connection_that_hangs does not stop the stream's status updates, and its attempts do not pile up.
+func TestMemory_a_connection_that_hangs(t *testing.T) {
+	db := testkit.Postgres(t)
+	s := remembering(t, db)
+	line, err := proxy.Start(db.Addr(), proxy.Raw)
+	require.NoError(t, err)
+	defer line.Close()
+	var asked atomic.Int32
+	s.Config.DSN = func() (string, error) {
+		if asked.Add(1) == 1 {
+			return db.DSN, nil // the stream's own
+		}
+		return db.DSNVia(line.Addr(), db.Name), nil
+	}
+	s.insert(t)
+	st, stop := s.following(t)
+	s.catchesUp(t, st)
+	line.Stall(true)
+	s.insert(t)
+	heldBack(t, st)
+	conn, err := s.Connect(t.Context(), s.Name)
+	require.NoError(t, err)
+	defer conn.Close(context.Background())
+	for end := time.Now().Add(8 * time.Second); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+		var age time.Duration
+		var sessions int
+		require.NoError(t, conn.QueryRow(t.Context(), `SELECT coalesce(max(now() - reply_time), '1 hour'), (SELECT count(*) FROM pg_stat_activity
+			WHERE application_name = 'cdc-outbox memory' AND datname = current_database()) FROM pg_stat_replication r JOIN pg_replication_slots l ON l.active_pid = r.pid
+			WHERE l.slot_name = $1`, s.Config.Slot).Scan(&age, &sessions))
+		require.Less(t, age, 4*time.Second, "the status clock goes on")
+		require.LessOrEqual(t, sessions, 2)
+	}
+	line.Stall(false)
+	s.catchesUp(t, st)
+	require.NoError(t, stop())
+}
+
+// TestMemory_a_table_that_will_not_be_written says why, holds the slot back, and gets on when that is over.
+func TestMemory_a_table_that_will_not_be_written(t *testing.T) {
+	for name, test := range map[string]struct {
+		spoil, mend string
+		why, next   string
+	}{
+		"a trigger that drops the change": {`CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+			CREATE TRIGGER no BEFORE INSERT OR UPDATE ON cdc_outbox_slots FOR EACH ROW EXECUTE FUNCTION no()`, `DROP TRIGGER no ON cdc_outbox_slots`, "a trigger or policy", "other sessions"},
+		"a trigger that changes it": {`CREATE FUNCTION low() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.position := ''0/1''; RETURN NEW; END';
+			CREATE TRIGGER low BEFORE UPDATE ON cdc_outbox_slots FOR EACH ROW EXECUTE FUNCTION low()`, `DROP TRIGGER low ON cdc_outbox_slots`, "a trigger changes it", "other sessions"},
+		"a full disk": {`CREATE FUNCTION full_() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION USING ERRCODE = ''53100'', MESSAGE = ''no room''; END';
+			CREATE TRIGGER full_ BEFORE UPDATE ON cdc_outbox_slots FOR EACH ROW EXECUTE FUNCTION full_()`, `DROP TRIGGER full_ ON cdc_outbox_slots`, "no room", "Make room"},
+		"another cluster's row": {`UPDATE cdc_outbox_slots SET system_id = '1'`, `DELETE FROM cdc_outbox_slots`, "another cluster's", "other sessions"},
+		"a column that is gone": {`ALTER TABLE cdc_outbox_slots RENAME position TO other`, `ALTER TABLE cdc_outbox_slots RENAME other TO position`, "42703", "as `cdc-outbox setup` makes it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := remembering(t, testkit.Postgres(t))
+			s.insert(t)
+			st, stop := s.following(t)
+			s.catchesUp(t, st)
+			s.Exec(t, test.spoil)
+			s.insert(t)
+			f := heldBack(t, st)
+			require.ErrorContains(t, f, test.why)
+			require.Contains(t, f.Next, test.next)
+			before := s.flushed(t)
+			s.insert(t)
+			time.Sleep(300 * time.Millisecond)
+			require.Equal(t, before, s.flushed(t))
+			s.Exec(t, test.mend)
+			s.catchesUp(t, st)
+			require.NoError(t, stop())
+			s.confirmed.Store(0)
+			st, stop = s.following(t)
+			s.catchesUp(t, st)
+			require.NoError(t, stop())
+		})
+	}
+}
+
+// TestMemory_a_table_that_is_dropped is done without from then on, since nothing is left that the slot could be held
+// against; made again, it is used again. A row that is deleted is begun again.
+func TestMemory_a_table_that_is_dropped(t *testing.T) {
+	s := remembering(t, testkit.Postgres(t))
+	core, log := observer.New(zap.InfoLevel)
+	s.Config.Logger = zap.New(core)
+	s.insert(t)
+	st, stop := s.following(t)
+	s.catchesUp(t, st)
+	s.Exec(t, `DELETE FROM cdc_outbox_slots`)
+	s.catchesUp(t, st)
+
+	s.Exec(t, `DROP TABLE cdc_outbox_slots`)
+	s.insert(t)
+	require.Eventually(t, func() bool { return log.FilterMessageSnippet("is gone").Len() == 1 }, 10*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return s.flushed(t) >= pglogrepl.LSN(st.lastRow.Load()) }, 10*time.Second, 20*time.Millisecond, "the slot goes on")
+	s.Exec(t, memoryDDL(s.Config.Memory))
+	s.insert(t)
+	require.Eventually(t, func() bool { return log.FilterMessageSnippet("remembered again").Len() == 1 }, 30*time.Second, 50*time.Millisecond)
+	s.catchesUp(t, st)
+	require.NoError(t, stop())
+	s.confirmed.Store(0)
+	_, stop = s.following(t)
+	require.NoError(t, stop(), "nothing is held against it")
+}
+
+// TestMemory_rows_that_nobody_wrote need somebody.
+func TestMemory_rows_that_nobody_wrote(t *testing.T) {
+	for name, test := range map[string]struct{ sql, says string }{
+		"ahead of the log":    {`UPDATE cdc_outbox_slots SET position = 'FFFFFFFF/0'`, "has not written yet"},
+		"another cluster's":   {`UPDATE cdc_outbox_slots SET system_id = '77'`, "another cluster"},
+		"set back":            {`UPDATE cdc_outbox_slots SET position = '0/1'`, "beyond the last confirmed position"},
+		"another timeline's":  {`UPDATE cdc_outbox_slots SET position = '0/1', timeline = 7`, "was promoted"},
+		"text for a position": {`ALTER TABLE cdc_outbox_slots ALTER position TYPE text; UPDATE cdc_outbox_slots SET position = 'here'`, `is "here"`},
+		"text for a timeline": {`ALTER TABLE cdc_outbox_slots ALTER timeline TYPE text; UPDATE cdc_outbox_slots SET timeline = 'x'`, "is not one that remembers slots"},
+		"nothing":             {`ALTER TABLE cdc_outbox_slots ALTER position DROP NOT NULL; UPDATE cdc_outbox_slots SET position = NULL`, `is ""`},
+		"no primary key":      {`ALTER TABLE cdc_outbox_slots DROP CONSTRAINT cdc_outbox_slots_pkey`, "42P10"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := remembering(t, testkit.Postgres(t))
+			s.insert(t)
+			require.NoError(t, s.readOne(t, false))
+			s.Exec(t, test.sql)
+			s.confirmed.Store(0)
+			limit, end := context.WithTimeout(t.Context(), 10*time.Second)
+			defer end()
+			err := Run(limit, s.Config, drain)
+			requireOperator(t, err, test.says)
+		})
+	}
+}
+
+// TestMemory_on_a_server_that_is_read_only_by_default is written all the same.
+func TestMemory_on_a_server_that_is_read_only_by_default(t *testing.T) {
+	s := remembering(t, testkit.Postgres(t))
+	s.insert(t)
+	s.Exec(t, `ALTER DATABASE `+s.Name+` SET default_transaction_read_only = on`)
+	core, log := observer.New(zap.WarnLevel)
+	s.Config.Logger = zap.New(core)
+	require.NoError(t, s.readOne(t, false))
+	require.Empty(t, log.All())
+	require.Equal(t, s.flushed(t), s.remembered(t))
+}
+
+// TestMemory_behind_row_security: a policy that hides the row is no row, and a right that is missing is said.
+func TestMemory_behind_row_security(t *testing.T) {
+	s := remembering(t, testkit.Postgres(t))
+	role := s.Name + "_r"
+	s.Exec(t, `CREATE ROLE `+role+` LOGIN REPLICATION; GRANT ALL ON TABLE cdc_outbox_slots TO `+role+`; ALTER TABLE cdc_outbox_slots ENABLE ROW LEVEL SECURITY`)
+	t.Cleanup(func() {
+		ctx := context.Background()
+		require.NoError(t, s.Server.Exec(ctx, s.Name, `DROP OWNED BY `+role))
+		require.NoError(t, s.Server.Exec(ctx, s.Name, `DROP ROLE `+role))
+	})
+	dsn := strings.Replace(s.DSNVia(s.Addr(), s.Name), "postgres@", role+"@", 1)
+	s.Config.DSN = func() (string, error) { return dsn, nil }
+	core, log := observer.New(zap.WarnLevel)
+	s.Config.Logger = zap.New(core)
+	s.insert(t)
+	require.NoError(t, s.readOne(t, false))
+	require.Equal(t, 1, log.FilterMessageSnippet("cannot be used").Len())
+	require.Equal(t, pglogrepl.LSN(s.confirmed.Load()), s.flushed(t))
+}
+
+// TestMemory_two_instances: one that lost the slot and still writes neither sets the position back nor disturbs the other.
+func TestMemory_two_instances(t *testing.T) {
+	s := remembering(t, testkit.Postgres(t))
+	s.insert(t)
+	st, stop := s.following(t)
+	s.catchesUp(t, st)
+	zombie := newMemory(&Config{Slot: s.Config.Slot, Memory: s.Config.Memory, DSN: s.Config.DSN, Logger: zap.NewNop()})
+	defer zombie.close()
+	zombie.id = st.Identity()
+	old := s.remembered(t)
+	s.catchesUp(t, st)
+	at := s.remembered(t)
+	require.Greater(t, at, old)
+	require.NoError(t, zombie.keep(t.Context(), old))
+	require.GreaterOrEqual(t, s.remembered(t), at)
+
+	s.insert(t)
+	require.NoError(t, zombie.keep(t.Context(), at+1), "what it had confirmed itself")
+	s.catchesUp(t, st)
+	require.NoError(t, stop())
+	s.confirmed.Store(0)
+	st, stop = s.following(t)
+	s.catchesUp(t, st)
+	require.NoError(t, stop())
+}
+
+// TestMemory_heldBack_names_a_remedy for each cause, without a connection string.
+func TestMemory_heldBack_names_a_remedy(t *testing.T) {
+	m := &memory{cfg: &Config{Memory: Table{"public", "m"}}}
+	for code, next := range map[string]string{"57014": "pg_terminate_backend", "55P03": "pg_locks", "42501": "GRANT", "53100": "Make room", "": "answers other sessions", "23514": "setup"} {
+		var err error = &pgconn.PgError{Code: code}
+		if code == "" {
+			err = errors.New("broken pipe")
+		}
+		var f *fault.Error
+		require.ErrorAs(t, m.heldBack(err), &f)
+		require.Contains(t, f.Next, next)
+	}
+}
