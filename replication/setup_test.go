@@ -505,17 +505,28 @@ func TestRepublish(t *testing.T) {
 	require.Equal(t, before, contents())
 }
 
-func TestRepublishFindsRowsByIDsOfAnyType(t *testing.T) {
+func TestByIDFindsRowsOfAnyType(t *testing.T) {
 	for idType, id := range idTypes {
 		t.Run(idType, func(t *testing.T) {
 			db := newAdminDB(t, fmt.Sprintf(`CREATE TABLE outbox (id %s PRIMARY KEY, aggregate_type text, aggregate_id text, event_type text, payload jsonb, created_at timestamptz DEFAULT now())`, idType))
 			db.Exec(t, fmt.Sprintf(`INSERT INTO outbox SELECT %s, 'a', 'k', 'created' FROM generate_series(1, 3) g`, id))
-			ids, err := EventIDs(t.Context(), db.DSN, db.cfg, db.cfg.Tables[0], time.Time{})
+			rows, err := OpenTableRows(t.Context(), db.DSN, db.cfg, db.cfg.Tables[0], RowFilter{})
+			require.NoError(t, err)
+			defer rows.Close()
+			var ids, found []string
+			_, err = rows.Page(t.Context(), nil, 10, func(_ *Relation, _ Tuple, key RowKey) error {
+				ids = append(ids, key.ID)
+				return nil
+			})
 			require.NoError(t, err)
 			require.Len(t, ids, 3)
-			n, err := Republish(t.Context(), db.DSN, db.cfg, db.cfg.Tables[0], ids[1:])
+			err = rows.ByID(t.Context(), []string{ids[2], "no such id", ids[0]}, func(_ *Relation, _ Tuple, key RowKey, chosen bool) error {
+				require.True(t, chosen)
+				found = append(found, key.ID)
+				return nil
+			})
 			require.NoError(t, err)
-			require.EqualValues(t, 2, n)
+			require.Equal(t, []string{ids[2], ids[0]}, found)
 		})
 	}
 }

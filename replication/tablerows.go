@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pglogrepl"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -104,6 +105,27 @@ func (r *TableRows) refuseNullIDs(ctx context.Context) error {
 
 // Began is the server's time when the table was opened.
 func (r *TableRows) Began() time.Time { return r.began }
+
+// Since is the filter's.
+func (r *TableRows) Since() time.Time { return r.filter.Since }
+
+// WALEnd is where the log ends now; on a standby, how far it has got.
+func (r *TableRows) WALEnd(ctx context.Context) (pglogrepl.LSN, error) {
+	var text string
+	err := r.conn.QueryRow(ctx, "SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END::text").Scan(&text)
+	if err != nil {
+		return 0, adminQueryFault("server", err)
+	}
+	return pglogrepl.ParseLSN(text)
+}
+
+// Alone tells whether nobody else has said the same words to this database and is still there.
+func (r *TableRows) Alone(ctx context.Context, words string) (ok bool, err error) {
+	if err = r.conn.QueryRow(ctx, "SELECT pg_try_advisory_lock(hashtextextended($1::text, 0))", words).Scan(&ok); err != nil {
+		err = adminQueryFault("server", err)
+	}
+	return ok, err
+}
 
 // LeaveNewer leaves out rows from a time on. Unlike the filter's Until it leaves those in that have no time.
 func (r *TableRows) LeaveNewer(t time.Time) { r.newer = t }

@@ -4,41 +4,42 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
-	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
 	"github.com/cdc-outbox/cdc-outbox/replication"
-	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
 // caughtUpLimit is how long repair waits for the connector, so that what is still on its way does not count as missing.
 const caughtUpLimit = 2 * time.Minute
 
 type repairOptions struct {
-	dryRun, asJSON bool
-	since          string
-	topics         []string
+	replayOptions
+	twice  bool
+	since  string
+	topics []string
 }
 
 func (a *app) repairCommand() *cobra.Command {
-	var o repairOptions
+	o := repairOptions{replayOptions: replayOptions{skipBad: true}}
 	cmd := &cobra.Command{
 		Use:   "repair",
-		Short: "Find the outbox rows that Kafka does not have, and publish them again",
-		Long: `repair compares the ids in the outbox tables with the header id of the records in Kafka, and publishes again what is missing, by
-deleting and inserting these rows in one statement: their ids stay, the connector relays the inserts at new positions, behind newer
-events. The connector has to run meanwhile; repair waits until it has caught up, so that nothing on its way counts as missing.
---dry-run counts, and needs SELECT only; publishing takes INSERT and DELETE on the table.
+		Short: "Find the outbox rows that Kafka does not have, and publish them",
+		Long: `repair makes records of the rows in the outbox tables as the connector does, looks in their topics for records with the same id, and
+publishes those that no topic has, as replay does: with a producer of its own, at a limited rate, with a header "replayed" that holds
+the run's id, behind newer events. Their position lies just before the end of the log as of then. The connector has to run
+meanwhile; repair waits until it has caught up, so that nothing on its way counts as missing. It takes SELECT on the tables.
 
-It takes for granted that Kafka still holds the records of the rows it looks at: neither retention nor compaction has removed
-them. Where a topic has begun to remove records it asks for --since.`,
+Aborted transactions in a topic do not count. A topic that has begun to remove records, or that is compacted, does not tell what was
+never in it: then repair publishes nothing, and asks for --since, or for --yes-publish-twice. Rows that lead to no topic are counted:
+"cdc-outbox dead-letter list" has those that were put aside.
+
+A run that ended half-way is begun again: what it published is found in Kafka. Two at once are refused.
+
+Exit codes: 0 done, 1 it failed or was interrupted, 2 the command line is wrong, 3 what is missing is not certain, or could not be published.`,
 		Example: `  cdc-outbox repair --dry-run
   cdc-outbox repair --since 2026-01-31T08:00:00Z`,
 		Args: noArguments,
@@ -47,13 +48,16 @@ them. Where a topic has begun to remove records it asks for --since.`,
 			if err != nil {
 				return err
 			}
-			return a.repair(cmd.Context(), c, o)
+			return a.repair(cmd.Context(), c, &o)
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&o.dryRun, "dry-run", false, "count what is missing and change nothing")
+	f.BoolVar(&o.dryRun, "dry-run", false, "count what is missing and publish nothing")
 	f.StringVar(&o.since, "since", "", "look only at rows from this time on (RFC 3339)")
-	f.StringSliceVar(&o.topics, "topics", nil, "every topic that rows in the tables lead to, where that cannot be told from router.topic")
+	f.StringSliceVar(&o.topics, "topics", nil, "look for the records in these topics, too, for instance in those of an earlier router.topic")
+	f.BoolVar(&o.twice, "yes-publish-twice", false, "publish what the topics do not hold, although they may have held it")
+	f.IntVar(&o.rate, "rate", 1000, "rows a second at most; 0 for no limit")
+	f.DurationVar(&o.timeout, "timeout", time.Minute, "how long to wait for Kafka to take 500 rows")
 	f.BoolVar(&o.asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -61,13 +65,14 @@ them. Where a topic has begun to remove records it asks for --since.`,
 // repaired is what repair prints for each table.
 type repaired struct {
 	Table     string   `json:"table"`
-	Rows      int      `json:"rows"`
-	Missing   int      `json:"missing"`
+	Rows      int64    `json:"rows"`
+	Unrouted  int64    `json:"not_routed"` // rows that make no record
+	Missing   int64    `json:"missing"`
 	Published int64    `json:"published_again"`
 	Examples  []string `json:"examples"` // ids
 }
 
-func (a *app) repair(ctx context.Context, c *config.Loaded, o repairOptions) error {
+func (a *app) repair(ctx context.Context, c *config.Loaded, o *repairOptions) error {
 	if err := needsSlot(c, "repair", fmt.Sprintf("Rows of which Kafka has lost the records are published again, behind newer ones, by UPDATE … SET %s = NULL WHERE ….", replication.QuoteIdentifier(c.Polling.Columns.PublishedAt))); err != nil {
 		return err
 	}
@@ -75,51 +80,98 @@ func (a *app) repair(ctx context.Context, c *config.Loaded, o repairOptions) err
 	if err != nil {
 		return err
 	}
-	var since time.Time
+	if err := needTables(s, "repair"); err != nil {
+		return err
+	}
+	var filter replication.RowFilter
 	if o.since != "" {
-		if since, err = time.Parse(time.RFC3339, o.since); err != nil {
+		if filter.Since, err = time.Parse(time.RFC3339, o.since); err != nil {
 			return usageError("--since is no time", "write it as 2026-01-31T08:00:00Z")
 		}
 	}
-	// The table first, then Kafka: a row that is written in between is no business of this run.
-	ids := map[replication.Table][]string{}
-	for _, t := range s.admin.Tables {
-		if ids[t], err = replication.EventIDs(ctx, s.dsn, s.admin, t, since); err != nil {
-			return err
-		}
+	if o.rate < 0 || o.timeout <= 0 {
+		return usageError("--rate and --timeout cannot be negative", "leave them out for 1000 rows a second and a minute")
 	}
-	topics := o.topics
-	if len(topics) == 0 {
-		if topics, err = allTopics(ctx, s.dsn, c, s.admin.Tables, "--topics"); err != nil {
-			return err
-		}
-	}
-	if err := a.awaitConnector(ctx, s, o.dryRun); err != nil {
-		return err
-	}
-	have, err := a.idsInKafka(ctx, c, topics, since)
+	r, err := a.newRepairing(ctx, c, s, o, filter)
 	if err != nil {
 		return err
 	}
-	report := []repaired{}
-	for _, t := range s.admin.Tables {
-		missing := slices.DeleteFunc(slices.Clone(ids[t]), func(id string) bool { return have[id] })
-		r := repaired{Table: t.String(), Rows: len(ids[t]), Missing: len(missing), Examples: missing[:min(len(missing), 10)]}
-		if !o.dryRun && len(missing) > 0 {
-			if r.Published, err = replication.Republish(ctx, s.dsn, s.admin, t, missing); err != nil {
-				return err
-			}
+	defer r.close()
+	err = a.find(ctx, c, s, r)
+	if err == nil && !o.dryRun {
+		err = a.publishMissing(ctx, c, r)
+	}
+	if r.found { // otherwise there is nothing to tell yet
+		if perr := a.printRepair(r); err == nil {
+			err = perr
 		}
-		report = append(report, r)
 	}
-	if o.asJSON {
-		return a.printJSON(report)
+	return err
+}
+
+// find decides what is missing. The tables come first, then Kafka: a row that is written in between is no business of this run.
+func (a *app) find(ctx context.Context, c *config.Loaded, s slotChange, r *repairing) error {
+	if err := r.survey(ctx); err != nil {
+		return err
 	}
-	for _, r := range report {
-		fmt.Fprintf(a.stdout, "%s: %d rows, %d of them not in Kafka, %d published again\n", r.Table, r.Rows, r.Missing, r.Published)
-		for _, id := range r.Examples {
+	if err := a.awaitConnector(ctx, s, r.o.dryRun); err != nil {
+		return err
+	}
+	doubts, err := a.strikeOff(ctx, c, r)
+	if err != nil {
+		return err
+	}
+	r.found = true
+	if err := r.name(ctx); err != nil {
+		return err
+	}
+	if len(doubts) == 0 {
+		return nil
+	}
+	if r.options.twice || r.missing() == 0 {
+		for _, d := range doubts {
+			fmt.Fprintln(a.stderr, d.Error())
+		}
+		return nil
+	}
+	return doubts[0]
+}
+
+// publishMissing publishes what find has found.
+func (a *app) publishMissing(ctx context.Context, c *config.Loaded, r *repairing) (err error) {
+	if r.missing() == 0 {
+		return nil
+	}
+	if r.pub, err = a.newPublisher(ctx, c); err != nil {
+		return err
+	}
+	defer r.pub.close()
+	for i := range r.tables {
+		if err := r.publish(ctx, i); err != nil {
+			return err
+		}
+	}
+	if r.bad > 0 {
+		return &fault.Error{Kind: fault.Operator, Object: "repair", Err: fmt.Errorf("%d rows were not published", r.bad), Next: "Their reasons are above."}
+	}
+	return nil
+}
+
+func (a *app) printRepair(r *repairing) error {
+	if r.o.asJSON {
+		return a.printJSON(r.report)
+	}
+	for _, t := range r.report {
+		fmt.Fprintf(a.stdout, "%s: %d rows, %d of them not in Kafka, %d published again\n", t.Table, t.Rows, t.Missing, t.Published)
+		for _, id := range t.Examples {
 			fmt.Fprintf(a.stdout, "  %s\n", printable(id))
 		}
+		if t.Unrouted > 0 {
+			fmt.Fprintf(a.stdout, "  besides, %d rows make no record: `cdc-outbox dead-letter list`, `cdc-outbox replay --all --dry-run`\n", t.Unrouted)
+		}
+	}
+	for _, line := range r.examples {
+		fmt.Fprintf(a.stdout, "not published: %s\n", line)
 	}
 	return nil
 }
@@ -140,108 +192,4 @@ func (a *app) awaitConnector(ctx context.Context, s slotChange, dryRun bool) err
 		Kind: fault.Operator, Object: "connector", Err: errors.New("it does not run or has not caught up, so what is missing cannot be told from what it is still going to publish"),
 		Next: "Start it, wait until `cdc-outbox status` shows it streaming, then run repair again.",
 	}
-}
-
-// allTopics returns every topic that the rows in the tables lead to.
-func allTopics(ctx context.Context, dsn string, c *config.Loaded, tables []replication.Table, flag string) ([]string, error) {
-	topicOf, template := func(name string) string { return name }, c.Router.Topic
-	if c.Router.Preset == config.PresetDebezium {
-		template, topicOf = "${aggregate_type}", router.DebeziumTopics(c.Router.Debezium.TopicRegex, c.Router.Debezium.TopicReplacement)
-	}
-	rest := placeholder.ReplaceAllString(template, "")
-	if slices.Contains([]byte(rest), '$') {
-		return nil, usageError("the topics cannot be told from router.topic", "name them with "+flag)
-	}
-	if rest == template {
-		return []string{template}, nil
-	}
-	conn, err := pgx.Connect(ctx, dsn)
-	if err != nil {
-		return nil, &fault.Error{Kind: fault.Retry, Object: "postgres", Err: errors.New("cannot connect")}
-	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	var topics []string
-	for _, t := range tables {
-		rows, err := conn.Query(ctx, topicQuery(c.Router.Roles(), template, t, false))
-		if err != nil {
-			return nil, err
-		}
-		names, err := pgx.CollectRows(rows, pgx.RowTo[string])
-		if err != nil {
-			return nil, &fault.Error{Kind: fault.Operator, Object: "table " + t.String(), Err: err}
-		}
-		for _, name := range names {
-			if name = topicOf(name); router.CheckTopic(name) == nil && !slices.Contains(topics, name) {
-				topics = append(topics, name)
-			}
-		}
-	}
-	return topics, nil
-}
-
-// idsInKafka reads the ids of all records. A topic that does not exist holds none.
-func (a *app) idsInKafka(ctx context.Context, c *config.Loaded, topics []string, since time.Time) (map[string]bool, error) {
-	cfg, err := kafkaConfig(c)
-	if err != nil {
-		return nil, err
-	}
-	reader, err := kafka.NewReader(cfg)
-	if err != nil {
-		return nil, err
-	}
-	defer reader.Close()
-	defer a.watchReader(reader)()
-	have := map[string]bool{}
-	for _, topic := range topics {
-		spans, err := reader.Spans(ctx, topic)
-		if errors.Is(err, kafka.ErrNoTopic) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		for _, span := range spans {
-			if err := readIDs(ctx, reader, span, since, have); err != nil {
-				return nil, err
-			}
-		}
-	}
-	return have, nil
-}
-
-func readIDs(ctx context.Context, reader *kafka.Reader, span kafka.Span, since time.Time, have map[string]bool) error {
-	first := true
-	for m, err := range reader.Messages(ctx, span) {
-		if err != nil {
-			return err
-		}
-		// Retention has begun to remove records here: what it removed must not be taken for lost.
-		if oldest := time.UnixMilli(m.Timestamp); first && span.From > 0 && since.Before(oldest) {
-			return &fault.Error{
-				Kind: fault.Operator, Object: fmt.Sprintf("topic %q partition %d", span.Topic, span.Partition),
-				Err:  fmt.Errorf("its records begin at %s; older ones were removed, and would count as missing", oldest.UTC().Format(time.RFC3339)),
-				Next: "cdc-outbox repair --since " + oldest.Add(time.Minute).UTC().Format(time.RFC3339),
-			}
-		}
-		first = false
-		id, ok := m.Header("id")
-		if !ok {
-			id, ok = m.Header("ce_id")
-		}
-		if !ok {
-			return &fault.Error{
-				Kind: fault.Operator, Object: fmt.Sprintf("topic %q partition %d offset %d", span.Topic, span.Partition, m.Offset),
-				Err: errors.New("the record has no header id, so it cannot be compared"), Next: "Compare by hand: docs/operations.md says how.",
-			}
-		}
-		have[string(id)] = true
-	}
-	if first && span.From > 0 && since.IsZero() {
-		return &fault.Error{
-			Kind: fault.Operator, Object: fmt.Sprintf("topic %q partition %d", span.Topic, span.Partition),
-			Err:  errors.New("all of its records were removed, and would count as missing"),
-			Next: "Name with --since a time from which on no topic has lost records to retention.",
-		}
-	}
-	return nil
 }

@@ -169,7 +169,7 @@ func (a *app) replay(ctx context.Context, c *config.Loaded, o *replayOptions, fi
 	}
 	byPosition := o.FromPosition != "" || o.ToPosition != ""
 	if byPosition && !state.Done {
-		err = r.byPosition(ctx, c, s, filter, w)
+		err = a.byPosition(ctx, c, s, r, filter, w)
 	}
 	for state.Source < len(o.Files) && err == nil {
 		err = r.file(ctx, o.Files[state.Source], s.admin.Columns, filter)

@@ -57,7 +57,7 @@ type positionSpan struct {
 }
 
 // byPosition publishes the rows whose positions lie in the window.
-func (r *replay) byPosition(ctx context.Context, c *config.Loaded, s slotChange, filter replication.RowFilter, w positionWindow) error {
+func (a *app) byPosition(ctx context.Context, c *config.Loaded, s slotChange, r *replay, filter replication.RowFilter, w positionWindow) error {
 	kc, err := kafkaConfig(c)
 	if err != nil {
 		return err
@@ -67,6 +67,7 @@ func (r *replay) byPosition(ctx context.Context, c *config.Loaded, s slotChange,
 		return err
 	}
 	defer reader.Close()
+	defer a.watchReader(reader)()
 	p := &positions{replay: r, reader: reader, window: w, debezium: c.Router.Preset == config.PresetDebezium, idOf: deadLetters(c).ID}
 	for _, t := range s.admin.Tables {
 		rows, err := replication.OpenTableRows(ctx, s.dsn, s.admin, t, filter)
@@ -160,11 +161,8 @@ func (p *positions) refuseGone(ctx context.Context, span kafka.Span) error {
 	return &fault.Error{Kind: fault.Operator, Object: fmt.Sprintf("topic %q partition %d", span.Topic, span.Partition), Err: errors.New(what + ", so the events of the window are not all found by it"), Next: next}
 }
 
-// placeOf is the position of a record that the connector published. Those of replay have none.
+// placeOf is the record's position. What replay published lies before all windows, what repair published in the log.
 func placeOf(m *kafka.Message) (offsets.Position, bool) {
-	if _, again := m.Header(headerReplayed); again {
-		return offsets.Position{}, false
-	}
 	text, _ := m.Header("position")
 	at, err := offsets.ParsePosition(string(text))
 	return at, err == nil
@@ -178,7 +176,7 @@ func (p *positions) read(ctx context.Context, span *positionSpan) error {
 			return errors.Join(p.publish(ctx, span), err)
 		}
 		at, ok := placeOf(m)
-		if _, again := m.Header(headerReplayed); !ok && !again {
+		if !ok {
 			p.state.Unplaced++
 		}
 		if !ok || !p.window.has(at) {

@@ -33,6 +33,7 @@ type replay struct {
 	pub      *publisher // nil in a dry run
 	state    *replayState
 	progress io.Writer
+	place    offsets.LSN
 	unplaced bool // records carry no position: those of a relay that polls don't
 
 	rel     *replication.Relation
@@ -72,16 +73,7 @@ func (r *replay) pageSize() int {
 
 // take routes a row, which it keeps nothing of. done moves the state behind it.
 func (r *replay) take(ctx context.Context, rel *replication.Relation, row replication.Tuple, done func()) error {
-	if rel != r.rel {
-		if err := r.router.Prepare(rel); err != nil {
-			return err
-		}
-		r.rel = rel
-	}
-	// The number counts the rows before it, also those of an earlier part of the run.
-	position := offsets.Position{Index: uint32(r.state.Rows) + uint32(len(r.batch))}
-	text, _ := position.AppendText(nil)
-	rec, err := r.router.Route(rel, row, router.Source{Position: r.placed(text), CommitTime: r.began})
+	rec, err := r.route(rel, row)
 	if err != nil {
 		var bad *router.RowError
 		if !errors.As(err, &bad) {
@@ -100,6 +92,20 @@ func (r *replay) take(ctx context.Context, rel *replication.Relation, row replic
 		return r.flush(ctx)
 	}
 	return nil
+}
+
+// route makes the row's record, which is the router's until the next.
+func (r *replay) route(rel *replication.Relation, row replication.Tuple) (*router.Record, error) {
+	if rel != r.rel {
+		if err := r.router.Prepare(rel); err != nil {
+			return nil, err
+		}
+		r.rel = rel
+	}
+	// The number counts the rows before it, also those of an earlier part of the run.
+	position := offsets.Position{Commit: r.place, Index: uint32(r.state.Rows) + uint32(len(r.batch))}
+	text, _ := position.AppendText(nil)
+	return r.router.Route(rel, row, router.Source{Position: r.placed(text), CommitTime: r.began})
 }
 
 // refuse counts a row that cannot be published, or stops at it.

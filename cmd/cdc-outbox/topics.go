@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -12,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -91,4 +93,41 @@ func topicQuery(c config.Columns, template string, t replication.Table, sample b
 	}
 	return fmt.Sprintf("SELECT DISTINCT %s FROM (SELECT * FROM %s LIMIT %d) AS sample WHERE %s LIMIT %d",
 		strings.Join(name, " || "), t.SQL(), sampledRows, strings.Join(notNull, " AND "), sampledTopics)
+}
+
+// allTopics returns every topic that the rows in the tables lead to.
+func allTopics(ctx context.Context, dsn string, c *config.Loaded, tables []replication.Table, flag string) ([]string, error) {
+	topicOf, template := func(name string) string { return name }, c.Router.Topic
+	if c.Router.Preset == config.PresetDebezium {
+		template, topicOf = "${aggregate_type}", router.DebeziumTopics(c.Router.Debezium.TopicRegex, c.Router.Debezium.TopicReplacement)
+	}
+	rest := placeholder.ReplaceAllString(template, "")
+	if slices.Contains([]byte(rest), '$') {
+		return nil, usageError("the topics cannot be told from router.topic", "name them with "+flag)
+	}
+	if rest == template {
+		return []string{template}, nil
+	}
+	conn, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		return nil, &fault.Error{Kind: fault.Retry, Object: "postgres", Err: errors.New("cannot connect")}
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	var topics []string
+	for _, t := range tables {
+		rows, err := conn.Query(ctx, topicQuery(c.Router.Roles(), template, t, false))
+		if err != nil {
+			return nil, err
+		}
+		names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			return nil, &fault.Error{Kind: fault.Operator, Object: "table " + t.String(), Err: err}
+		}
+		for _, name := range names {
+			if name = topicOf(name); router.CheckTopic(name) == nil && !slices.Contains(topics, name) {
+				topics = append(topics, name)
+			}
+		}
+	}
+	return topics, nil
 }

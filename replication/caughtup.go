@@ -1,0 +1,48 @@
+package replication
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pglogrepl"
+)
+
+// AwaitCaughtUp waits until the slot's reader has confirmed all that is written by now. It is false where nobody reads
+// the slot, or where it has not got there within the limit.
+func AwaitCaughtUp(ctx context.Context, dsn string, cfg AdminConfig, limit time.Duration) (done bool, err error) {
+	cfg = cfg.withDefaults()
+	err = withServers(ctx, dsn, cfg, func(conn servers) error {
+		end, written := conn.Conn, `SELECT pg_last_wal_replay_lsn()::text`
+		if conn.primary != nil {
+			end, written = conn.primary, `SELECT pg_current_wal_lsn()::text`
+		}
+		var text string
+		if err := end.QueryRow(ctx, written).Scan(&text); err != nil {
+			return adminQueryFault("server", err)
+		}
+		to, err := pglogrepl.ParseLSN(text)
+		if err != nil {
+			return err
+		}
+		for deadline := time.Now().Add(limit); time.Now().Before(deadline); {
+			slot, err := LookupSlot(ctx, conn, cfg.Slot)
+			if err != nil {
+				return adminQueryFault(slotSubject(cfg), err)
+			}
+			if slot.ActivePID == 0 {
+				return nil
+			}
+			// Over WAL without events the slot may be held back a little, see memory.
+			if done = slot.ConfirmedFlush+memoryStep >= to; done {
+				return nil
+			}
+			select {
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case <-time.After(500 * time.Millisecond):
+			}
+		}
+		return nil
+	})
+	return done, err
+}
