@@ -68,7 +68,7 @@ func (a *app) byPosition(ctx context.Context, c *config.Loaded, s slotChange, r 
 	}
 	defer reader.Close()
 	defer a.watchReader(reader)()
-	p := &positions{replay: r, reader: reader, window: w, debezium: c.Router.Preset == config.PresetDebezium, idOf: deadLetters(c).ID}
+	p := &positions{replay: r, reader: reader, window: w, bytesAs: bytesOf(c), idOf: deadLetters(c).ID}
 	for _, t := range s.admin.Tables {
 		rows, err := replication.OpenTableRows(ctx, s.dsn, s.admin, t, filter)
 		if err != nil {
@@ -92,11 +92,11 @@ func (a *app) byPosition(ctx context.Context, c *config.Loaded, s slotChange, r 
 
 type positions struct {
 	*replay
-	reader   *kafka.Reader
-	window   positionWindow
-	debezium bool
-	idOf     func([]byte) []byte // nil: the header is the id
-	tables   []*replication.TableRows
+	reader  *kafka.Reader
+	window  positionWindow
+	bytesAs func(string) ([]byte, error) // nil: as Postgres prints them
+	idOf    func([]byte) []byte          // nil: the header is the id
+	tables  []*replication.TableRows
 
 	ids []string // of rows to be published, and behind each where reading goes on
 	at  []positionSpan
@@ -230,8 +230,8 @@ func (p *positions) publish(ctx context.Context, span *positionSpan) error {
 	found, wanted := map[string]bool{}, map[string]bool{}
 	for _, rows := range p.tables {
 		ids := p.ids
-		if p.debezium && rows.IDIsBytes() {
-			ids = hexIDs(ids)
+		if p.bytesAs != nil && rows.IDIsBytes() {
+			ids = p.hexIDs(ids)
 		}
 		at := map[string]positionSpan{}
 		for i, id := range ids {
@@ -254,26 +254,35 @@ func (p *positions) publish(ctx context.Context, span *positionSpan) error {
 	if err := p.flush(ctx); err != nil {
 		return err
 	}
-	if !p.debezium || len(p.tables) == 1 {
-		p.state.Absent += int64(max(len(wanted)-len(found), 0))
-	}
+	p.state.Absent += int64(max(len(wanted)-len(found), 0))
 	last := p.at[len(p.at)-1]
 	span.From, span.High = last.From, last.High
 	p.ids, p.at = p.ids[:0], p.at[:0]
 	return p.state.save()
 }
 
-// hexIDs are ids of a bytea column as Postgres prints them; Connect's converters write base64.
-func hexIDs(ids []string) []string {
-	out := make([]string, len(ids))
+// hexIDs are ids of a bytea column as Postgres prints them.
+func (p *positions) hexIDs(ids []string) []string {
+	out := slices.Clone(ids)
 	for i, id := range ids {
-		if raw, err := base64.StdEncoding.DecodeString(id); err == nil {
+		if raw, err := p.bytesAs(id); err == nil {
 			out[i] = `\x` + hex.EncodeToString(raw)
-		} else {
-			out[i] = id
 		}
 	}
 	return out
+}
+
+// bytesOf is how Debezium's records have bytes in a header, binary.handling.mode.
+func bytesOf(c *config.Loaded) func(string) ([]byte, error) {
+	switch {
+	case c.Router.Preset != config.PresetDebezium:
+		return nil
+	case c.Router.Debezium.BinaryHandling == "hex":
+		return hex.DecodeString
+	case c.Router.Debezium.BinaryHandling == "base64-url-safe":
+		return base64.URLEncoding.DecodeString
+	}
+	return base64.StdEncoding.DecodeString
 }
 
 // verdict says what of the window was not found.
