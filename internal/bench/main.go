@@ -15,6 +15,7 @@ import (
 
 const usage = `usage:
   bench throughput [-rows N] [-per-tx N] [-rounds N] [-debezium] [-only NAMES]
+  bench polling [-rows N] [-per-tx N]
   bench latency [-rate N] [-for DURATION] [-delivery at_least_once|exactly_once]`
 
 func main() {
@@ -36,6 +37,8 @@ func run(ctx context.Context, args []string) error {
 		return throughput(ctx, args[1:])
 	case "latency":
 		return latency(ctx, args[1:])
+	case "polling":
+		return pollingCost(ctx, args[1:])
 	case readerCommand: // the bare reader runs as a process of its own, so that its CPU can be told from the bench's
 		return bareReader(ctx, args[1:])
 	default:

@@ -17,7 +17,7 @@ const (
 // onlyWAL are the keys that mean nothing without a replication slot.
 var onlyWAL = []string{
 	"postgres.slot", "postgres.publication", "postgres.messages", "postgres.memory", "postgres.on_change", "postgres.setup", "postgres.snapshot",
-	"postgres.failover", "monitor.warn_retained", "monitor.critical_retained", "monitor.wal_volume",
+	"postgres.failover", "postgres.standby", "postgres.primary_dsn", "monitor.warn_retained", "monitor.critical_retained", "monitor.wal_volume",
 }
 
 // source refuses settings of the source that is not in force: whoever sets one believes that it has an effect.
@@ -31,8 +31,12 @@ func (l *loader) source(c *Config) {
 		return
 	}
 	for _, f := range fields() {
-		if slices.Contains(onlyWAL, f.Key) && l.changed(f, c) {
+		switch {
+		case !l.changed(f, c):
+		case slices.Contains(onlyWAL, f.Key):
 			l.fail(f.Key, "", "is about reading the write-ahead log, and source is polling; take it out")
+		case strings.HasPrefix(f.Key, "traces."):
+			l.fail(f.Key, "", "has no effect with source: polling, which makes no spans; take it out")
 		}
 	}
 	if c.Delivery == "exactly_once" {

@@ -20,6 +20,8 @@ func TestSource(t *testing.T) {
 		"failover":                     {[]string{"CDC_OUTBOX_SOURCE=polling", "CDC_OUTBOX_POSTGRES_FAILOVER=true"}, "postgres.failover"},
 		"snapshot":                     {[]string{"CDC_OUTBOX_SOURCE=polling", "CDC_OUTBOX_POSTGRES_SNAPSHOT=initial"}, "postgres.snapshot"},
 		"memory":                       {[]string{"CDC_OUTBOX_SOURCE=polling", "CDC_OUTBOX_POSTGRES_MEMORY=off"}, "postgres.memory"},
+		"standby":                      {[]string{"CDC_OUTBOX_SOURCE=polling", "CDC_OUTBOX_POSTGRES_STANDBY=true", "CDC_OUTBOX_POSTGRES_PRIMARY_DSN=host=p"}, "postgres.standby"},
+		"traces":                       {[]string{"CDC_OUTBOX_SOURCE=polling", "CDC_OUTBOX_TRACES_ENDPOINT=http://c:4318"}, "makes no spans"},
 		"messages":                     {[]string{"CDC_OUTBOX_SOURCE=polling", "CDC_OUTBOX_POSTGRES_MESSAGES=m"}, "postgres.messages"},
 		"exactly once":                 {[]string{"CDC_OUTBOX_SOURCE=polling", "CDC_OUTBOX_DELIVERY=exactly_once"}, "a Kafka transaction cannot hold it"},
 		"no table":                     {[]string{"CDC_OUTBOX_SOURCE=polling", "CDC_OUTBOX_POSTGRES_TABLES=off"}, "postgres.tables"},

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/polling"
+	"github.com/cdc-outbox/cdc-outbox/replication"
+)
+
+// cost is what a pass took, and what it did to the server.
+type cost struct {
+	Elapsed time.Duration
+	Client  watched
+	Server  time.Duration // CPU of all of Postgres' processes
+	WAL     int64         // bytes written during the pass
+	Dead    int64         // dead rows that it left behind
+	Idle    time.Duration // of the server's CPU in idleFor, with nothing to do
+}
+
+// idleFor is how long the server is watched with nothing to do.
+const idleFor = 10 * time.Second
+
+// source is a way to relay the same rows.
+type source struct {
+	name string
+	env  []string
+	// prepare comes before the load.
+	prepare func(ctx context.Context, b *bed) error
+	// done waits until the table has nothing left to be told.
+	done string
+}
+
+// pollingCost relays the same load by polling and from the log, by turns, each from a server and a Kafka that have nothing else to do, and
+// prints what it costs the server.
+func pollingCost(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("polling", flag.ContinueOnError)
+	rows := flags.Int("rows", 300_000, "rows to load")
+	perTx := flags.Int("per-tx", 10, "rows per transaction")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	setup := func(after polling.After) func(context.Context, *bed) error {
+		return func(ctx context.Context, b *bed) error {
+			_, err := polling.Apply(ctx, b.dsn, polling.Setup{Tables: []replication.Table{{Schema: "public", Name: "outbox"}}, After: after,
+				Columns: polling.Columns{Key: "aggregate_id", Sequence: "seq", Published: "published_at", Timestamp: "created_at"}})
+			return err
+		}
+	}
+	slot := func(ctx context.Context, b *bed) error { return b.createSlot(ctx, "bench") }
+	load, _ := os.ReadFile("/proc/loadavg")
+	fmt.Printf("%d rows, %d per transaction; Kafka %s, %s, %d cores, load before %s\n\n", *rows, *perTx, kafkaVersion, runtime.Version(), runtime.NumCPU(), strings.Fields(string(load))[0])
+	fmt.Printf("| | rows/s | client CPU s per million | Postgres CPU s per million | WAL bytes per row | dead rows per row | Postgres CPU idle |\n|---|---|---|---|---|---|---|\n")
+	for _, s := range []source{
+		{name: "from the log", env: []string{"CDC_OUTBOX_POSTGRES_SLOT=bench", "CDC_OUTBOX_POSTGRES_PUBLICATION=" + publication}, prepare: slot},
+		{name: "polling, mark", env: []string{"CDC_OUTBOX_SOURCE=polling"}, prepare: setup(polling.Mark), done: "published_at IS NULL"},
+		{name: "polling, delete", env: []string{"CDC_OUTBOX_SOURCE=polling", "CDC_OUTBOX_POLLING_AFTER=delete"}, prepare: setup(polling.Delete), done: "true"},
+	} {
+		c, err := costOf(ctx, s, *rows, *perTx)
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		million := float64(*rows) / 1e6
+		fmt.Printf("| %s | %.1f k | %.2f | %.2f | %d | %.2f | %.1f %% |\n", s.name, float64(*rows)/c.Elapsed.Seconds()/1000, c.Client.CPU.Seconds()/million, c.Server.Seconds()/million,
+			c.WAL/int64(*rows), float64(c.Dead)/float64(*rows), 100*c.Idle.Seconds()/idleFor.Seconds())
+	}
+	return nil
+}
+
+func costOf(ctx context.Context, s source, rows, perTx int) (c cost, err error) {
+	b, err := makeBed(ctx, rows)
+	if err != nil {
+		return c, err
+	}
+	defer b.close()
+	if err := s.prepare(ctx, b); err != nil {
+		return c, err
+	}
+	if _, err := load(ctx, b.conn, rows, perTx); err != nil {
+		return c, err
+	}
+	if b.want, err = b.expect(ctx); err != nil {
+		return c, err
+	}
+	for _, sql := range []string{"VACUUM ANALYZE outbox", "CHECKPOINT", "SELECT pg_stat_reset()"} {
+		if _, err := b.conn.Exec(ctx, sql); err != nil {
+			return c, err
+		}
+	}
+	topics := topicsOf("bench")
+	if err := b.createTopics(ctx, topics); err != nil {
+		return c, err
+	}
+	wal, cpu := b.walAt(ctx), b.serverCPU()
+	cmd := exec.Command(binary, "run")
+	cmd.Env = append(os.Environ(), append(s.env, "CDC_OUTBOX_POSTGRES_DSN="+b.dsn, "CDC_OUTBOX_KAFKA_BROKERS="+b.brokers,
+		"CDC_OUTBOX_ROUTER_TOPIC=bench.${aggregate_type}", "CDC_OUTBOX_HTTP_LISTEN=127.0.0.1:0")...)
+	p, err := startProcess(ctx, cmd)
+	if err != nil {
+		return c, err
+	}
+	err = b.awaitRecords(ctx, p, topics)
+	c.Elapsed = time.Since(p.started)
+	for err == nil && s.done != "" {
+		var left int
+		if err = b.conn.QueryRow(ctx, "SELECT count(*) FROM (SELECT FROM outbox WHERE "+s.done+" LIMIT 1) x").Scan(&left); left == 0 {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	c.Server, c.WAL = b.serverCPU()-cpu, b.walAt(ctx)-wal
+	if err == nil {
+		before := b.serverCPU()
+		time.Sleep(idleFor)
+		c.Idle = b.serverCPU() - before
+		err = b.verify(ctx, topics)
+	}
+	if serr := p.stop(); err == nil {
+		err = serr
+	}
+	c.Client = p.used()
+	if err == nil {
+		time.Sleep(2 * time.Second) // sessions report when they end
+		err = b.conn.QueryRow(ctx, "SELECT n_dead_tup FROM pg_stat_user_tables WHERE relname = 'outbox'").Scan(&c.Dead)
+	}
+	return c, err
+}
+
+func (b *bed) walAt(ctx context.Context) (at int64) {
+	_ = b.conn.QueryRow(ctx, "SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint").Scan(&at)
+	return at
+}
+
+// serverCPU is that of the postmaster, of its children, and of those that have ended (cutime and cstime of proc_pid_stat(5)).
+func (b *bed) serverCPU() time.Duration {
+	main := b.postgres.PID()
+	total, _ := processCPU(main)
+	total += childrenCPU(main)
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, path := range stats {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			continue
+		}
+		f := strings.Fields(string(raw[strings.LastIndexByte(string(raw), ')')+1:]))
+		if len(f) > 2 && f[1] == strconv.Itoa(main) {
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+			cpu, _ := processCPU(pid)
+			total += cpu
+		}
+	}
+	return total
+}
+
+func childrenCPU(pid int) time.Duration {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	f := strings.Fields(string(raw[strings.LastIndexByte(string(raw), ')')+1:]))
+	if len(f) < 15 {
+		return 0
+	}
+	user, _ := strconv.ParseInt(f[13], 10, 64)
+	system, _ := strconv.ParseInt(f[14], 10, 64)
+	return time.Duration(user+system) * time.Second / clockTicks
+}

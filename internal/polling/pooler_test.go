@@ -1,0 +1,37 @@
+package polling
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit/pooler"
+)
+
+// Through a transaction pooler everything works but the notifications, which the relay notices and does without.
+func TestRelay_through_a_transaction_pooler(t *testing.T) {
+	b := newBed(t)
+	p, err := pooler.StartPgBouncer(t.Context(), b.db.Addr(), pooler.Options{Mode: "transaction", Settings: map[string]string{"default_pool_size": "3"}})
+	if errors.Is(err, pooler.ErrNotInstalled) {
+		t.Skip(err)
+	}
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	dsn := b.db.DSNVia(p.Addr(), b.db.Name)
+	require.NoError(t, Verify(t.Context(), dsn, theSetup()))
+	x := b.start(func(c *Config) { c.DSN, c.Notify = func() (string, error) { return dsn, nil }, true })
+	for range 20 {
+		b.fillMore(200, 20)
+		time.Sleep(10 * time.Millisecond)
+	}
+	x.awaitPublished()
+	x.await("it says that notifications get lost", func() bool { return x.logs.FilterMessageSnippet("Notifications do not arrive").Len() > 0 })
+	require.False(t, x.r.Status().Listening)
+	b.fillMore(200, 20)
+	x.awaitPublished()
+	require.NoError(t, x.finish())
+	require.Zero(t, ordered(t, x.fake.sent()))
+	require.Len(t, x.fake.sent(), 4200)
+}
