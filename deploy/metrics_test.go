@@ -50,6 +50,7 @@ func metricNames(t *testing.T) map[string]bool {
 	t.Helper()
 	d := describer{map[string]bool{}}
 	telemetry.NewMetrics(d).Watch(telemetry.Gauges{})
+	telemetry.NewMetrics(d).WatchPolling(telemetry.PollingGauges{})
 	telemetry.BuildInfo(d, "", "", "")
 	telemetry.WatchAlerts(d, func() []string { return nil })
 	_, err := slotmonitor.New(slotmonitor.Config{DSN: func() (string, error) { return "", nil }, Registerer: d})
@@ -146,7 +147,7 @@ func requireRunbook(t *testing.T, link, alert string) {
 func TestOperationsHasASectionForEachAlert(t *testing.T) {
 	page, err := os.ReadFile("../docs/operations.md")
 	require.NoError(t, err)
-	for _, alert := range slices.Concat(slotmonitor.Rules(), diagnose.Rules()) {
+	for _, alert := range slices.Concat(slotmonitor.Rules(), diagnose.Rules(), diagnose.PollingRules()) {
 		require.Contains(t, string(page), "\n### "+alert+"\n")
 	}
 }
