@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 )
@@ -120,6 +121,11 @@ func TestSamplingDoesNotAllocate(t *testing.T) {
 		slots[0].SampledAt = at(i)
 		h.add(at(i), nil, slots)
 	}), 3.0, "the copy of the names")
+}
+
+func TestRingsAreAsSmallAsDocumented(t *testing.T) {
+	require.LessOrEqual(t, unsafe.Sizeof(ring[relayPoint]{}), uintptr(43_500))
+	require.LessOrEqual(t, unsafe.Sizeof(slotRing{}), uintptr(29_000))
 }
 
 func TestQuantile(t *testing.T) {

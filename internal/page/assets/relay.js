@@ -14,7 +14,7 @@ export class Relay {
       lines: [{ name: 'rate', label: 'events per second', color: 'one', format: (v) => rate(v) + '/s' }],
     });
     this.latency = new Chart(charts, {
-      id: 'chart-latency', title: 'From commit to acknowledgement', top: 0.002, axis: seconds,
+      id: 'chart-latency', title: polling ? 'From a row’s timestamp to acknowledgement' : 'From commit to acknowledgement', top: 0.002, axis: seconds,
       lines: [
         { name: 'p99', label: 'p99', color: 'two', format: seconds },
         { name: 'p50', label: 'p50', color: 'one', format: seconds },
@@ -50,7 +50,7 @@ export class Relay {
     text(this.latency.value, p99 === null ? '–' : seconds(p99));
     text(this.latency.unit, p99 !== null ? 'at the 99th percentile'
       : before === null ? 'nothing was acknowledged yet' : `nothing was acknowledged in the last 10 s; before, ${seconds(before)}`);
-    text(this.latency.note, 'Of the transactions whose last event was acknowledged in each second.');
+    text(this.latency.note, this.polling ? 'Of the rows that were acknowledged in each second.' : 'Of the transactions whose last event was acknowledged in each second.');
     this.latency.draw(of('p99', 'p50'), now);
 
     if (!this.polling) this.slot(status, source, history);
@@ -69,7 +69,7 @@ export class Relay {
   }
 
   age(status, relay) {
-    const oldest = this.polling ? relay.last('oldest') ?? 0 : status.oldest_unconfirmed_seconds;
+    const oldest = !this.polling ? status.oldest_unconfirmed_seconds : status.backlog?.rows ? relay.last('oldest') ?? 0 : 0;
     text(this.oldest.value, oldest === 0 ? 'none' : seconds(oldest));
     if (!this.polling) {
       text(this.oldest.unit, oldest === 0 ? 'all that was read is confirmed' : '');
