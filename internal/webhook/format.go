@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
@@ -145,8 +146,31 @@ func labels(e slotmonitor.Event, level slotmonitor.Level) map[string]string {
 	return l
 }
 
-// slackText escapes what Slack's mrkdwn takes for its own.
-var slackText = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+// slackPart is how long each sentence may be: Slack cuts a text at 40,000 characters, takes 3,000 in a section, and asks
+// for less than 4,000; https://docs.slack.dev/changelog/2018-truncating-really-long-messages.
+const slackPart = 800
+
+// slackText escapes what Slack's mrkdwn takes for its own, and ends in time, not within an escape.
+func slackText(s string) string {
+	var b strings.Builder
+	n := 0
+	for _, r := range s {
+		part := string(r)
+		switch r {
+		case '&':
+			part = "&amp;"
+		case '<':
+			part = "&lt;"
+		case '>':
+			part = "&gt;"
+		}
+		if n += utf8.RuneCountInString(part); n > slackPart {
+			return b.String() + "…"
+		}
+		b.WriteString(part)
+	}
+	return b.String()
+}
 
 func slackBody(events []slotmonitor.Event, _ time.Time) []byte {
 	e := events[0]
@@ -162,15 +186,15 @@ func slackBody(events []slotmonitor.Event, _ time.Time) []byte {
 	}
 	fmt.Fprintf(&b, "*[%s] %s*", state, e.Alert)
 	if e.Slot != "" {
-		fmt.Fprintf(&b, " · slot `%s`", slackText.Replace(e.Slot))
+		fmt.Fprintf(&b, " · slot `%s`", slackText(e.Slot))
 	}
-	fmt.Fprintf(&b, "\n%s", slackText.Replace(e.Sentence))
+	fmt.Fprintf(&b, "\n%s", slackText(e.Sentence))
 	if e.State == slotmonitor.Firing {
 		if e.Cause.Code != "" {
-			fmt.Fprintf(&b, "\n*Cause:* %s", slackText.Replace(e.Cause.Sentence))
+			fmt.Fprintf(&b, "\n*Cause:* %s", slackText(e.Cause.Sentence))
 		}
 		if e.Cause.Next != "" {
-			fmt.Fprintf(&b, "\n*Next:* %s", slackText.Replace(e.Cause.Next))
+			fmt.Fprintf(&b, "\n*Next:* %s", slackText(e.Cause.Next))
 		}
 		fmt.Fprintf(&b, "\n<%s|What to do>", Runbook(e.Alert))
 	}

@@ -1,0 +1,157 @@
+package webhook
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/connector"
+	"github.com/cdc-outbox/cdc-outbox/internal/diagnose"
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
+)
+
+var update = flag.Bool("update", false, "write testdata anew")
+
+// causes are one of each code, in the words of what makes them.
+func causes() map[string]slotmonitor.Cause {
+	streaming := connector.State{Name: connector.Streaming, Since: began}
+	read := &slotmonitor.Slot{Name: "orders", Active: true}
+	full := connector.Window{Records: 500, MaxRecords: 500, Bytes: 180_000, MaxBytes: 32 << 20, Full: true}
+	waits := func(kind, object, reason, next string) connector.Status {
+		return connector.Status{State: streaming, Waits: []connector.Wait{{Kind: kind, Object: object, Reason: reason, Next: next, Since: began}}}
+	}
+	all := map[string]slotmonitor.Cause{}
+	add := func(st connector.Status, slot *slotmonitor.Slot) {
+		st.Slot = "orders"
+		c := diagnose.Cause(st, slot, now)
+		all[c.Code] = c
+	}
+	add(connector.Status{State: streaming}, read)
+	add(connector.Status{State: streaming, Window: connector.Window{Records: 5}}, read)
+	add(connector.Status{State: streaming, Window: connector.Window{Records: 5}, OldestUnconfirmedSeconds: 30}, read)
+	add(connector.Status{State: streaming, Window: full, OldestUnconfirmedSeconds: 60}, read)
+	add(connector.Status{State: streaming, Open: &connector.OpenTx{CommitLSN: "0/16B374D8", Rows: 1_250_000}, OldestUnconfirmedSeconds: 60}, read)
+	add(connector.Status{State: streaming}, &slotmonitor.Slot{Name: "orders", Active: true, UnconfirmedBytes: 1 << 30, ConfirmedSince: &began})
+	add(connector.Status{State: connector.State{Name: connector.Halted}, Halted: &connector.HaltedRow{EventID: "e-1", LSN: "0/16B374D8",
+		Message: `column headers: it is no JSON object, <b> & "quotes"`, Next: "Correct what the application writes there.", Since: began}}, read)
+	for _, w := range [][4]string{
+		{string(kafka.BrokerUnreachable), "broker kafka-1:9092", "connection refused", "Start the broker, or correct kafka.brokers."},
+		{string(kafka.NotAuthenticated), "broker kafka-1:9092", "SASL authentication failed", "Correct kafka.sasl.password."},
+		{string(kafka.NotAuthorized), `topic "order.events"`, "access denied", "kafka-acls.sh --add --allow-principal User:cdc-outbox --operation Write --topic order.events"},
+		{string(kafka.TopicMissing), `topic "order.events"`, "it does not exist", "kafka-topics.sh --create --topic order.events"},
+		{string(kafka.NoLeader), "partition order.events/3", "no broker leads it", ""},
+		{string(kafka.NotEnoughReplicas), "partition order.events/3", "fewer in-sync replicas than min.insync.replicas", "Start the brokers that are down."},
+		{string(kafka.NoProducerID), "kafka", "InitProducerID fails: COORDINATOR_NOT_AVAILABLE", ""},
+		{string(kafka.RecordTooLarge), "partition order.events/3", "a record of 2000000 bytes is larger than the topic takes", "kafka-configs.sh --alter --add-config max.message.bytes=2000100"},
+		{string(kafka.Rejected), "partition order.events/3", "INVALID_TIMESTAMP", "Look at the topic's message.timestamp settings."},
+		{slotmonitor.CauseLost, `slot "orders"`, "the server has removed what it needs", "SELECT pg_drop_replication_slot('orders');"},
+		{diagnose.SlotMissing, `slot "orders"`, "there is none", "cdc-outbox slot recreate"},
+		{diagnose.PostgresUnreachable, `slot "orders"`, "connection refused", ""},
+	} {
+		add(waits(w[0], w[1], w[2], w[3]), nil)
+	}
+	for name, reason := range map[connector.StateName]string{connector.Standby: "held by backend 5", connector.Draining: "", connector.Reconnecting: "permission denied"} {
+		add(connector.Status{State: connector.State{Name: name, Reason: reason, Since: began}}, read)
+	}
+	add(connector.Status{State: connector.State{Name: diagnose.NotRunning, Reason: "nothing answers"}}, &slotmonitor.Slot{Active: true, PID: 8})
+	for _, c := range []slotmonitor.Cause{ // in the monitor's words
+		{Code: slotmonitor.CauseOpenTransaction, Sentence: "Held back by pid 7, application psql, user app, idle in transaction for 1h0m0s; its last statement began 59m0s ago.", Since: &began, Object: "pid 7", Next: "SELECT pg_terminate_backend(7);"},
+		{Code: slotmonitor.CauseNoConsumer, Sentence: "Nobody has read the slot since 2026-01-02T03:04:05Z (1h0m0s).", Since: &began, Object: `slot "orders"`, Next: "Start its reader."},
+		{Code: slotmonitor.CauseReader, Sentence: `Its reader (pid 8, application "x<y>&z") has 3GiB left to confirm.`, Object: "pid 8", Next: "See why the reader does not get on."},
+		{Code: slotmonitor.CauseStandbyCopy, Sentence: "It is a standby's copy and moves with the primary's slot.", Object: `slot "orders"`},
+	} {
+		all[c.Code] = c
+	}
+	return all
+}
+
+// cases are each alert in each state, and each cause.
+func cases() map[string]slotmonitor.Event {
+	left, growth, safe := 5400.0, 2e6, int64(8<<30)
+	figures := &slotmonitor.Slot{
+		Database: "shop", Active: true, WALStatus: "extended", RetainedBytes: 12 << 30, UnconfirmedBytes: 11 << 30, SafeBytes: &safe,
+		GrowthPerSecond: &growth, SecondsToLimit: &left, RestartLSN: "0/16B00000", ConfirmedFlushLSN: "0/16B374D8",
+	}
+	all := map[string]slotmonitor.Event{}
+	for code, cause := range causes() {
+		all["cause "+code] = slotmonitor.Event{
+			Alert: diagnose.EventsUnconfirmed, Slot: "orders", State: slotmonitor.Firing, Level: slotmonitor.Warn, Since: began, At: now, Cause: cause,
+			Sentence: "The oldest transaction that is not confirmed was committed 1h0m0s ago.", Figures: figures,
+		}
+	}
+	open := causes()[slotmonitor.CauseOpenTransaction]
+	for _, alert := range slices.Concat(slotmonitor.Rules(), diagnose.Rules()) {
+		e := slotmonitor.Event{
+			Alert: alert, Slot: "orders", State: slotmonitor.Firing, Level: slotmonitor.Critical, Since: began, At: now,
+			Sentence: "The slot <orders> & \"its\" log: 12GiB.", Cause: open, Figures: figures,
+		}
+		all["alert "+alert+" fires"] = e
+		e.Level, e.Before, e.Repeated = slotmonitor.Critical, slotmonitor.Warn, true
+		all["alert "+alert+" still fires, worse"] = e
+		e.State, e.Repeated, e.Cause, e.Before = slotmonitor.Resolved, false, slotmonitor.Cause{}, slotmonitor.Critical
+		all["alert "+alert+" is over"] = e
+	}
+	return all
+}
+
+// TestBodies compares what is posted, in each format, for each alert in each state and for each cause, with what it was.
+// deploy/testdata/rules reads the files with Alertmanager's own types.
+func TestBodies(t *testing.T) {
+	require.Len(t, causes(), 27, "two cases with one code would hide each other")
+	for _, name := range Formats {
+		t.Run(name, func(t *testing.T) {
+			bodies := map[string]json.RawMessage{}
+			for what, e := range cases() {
+				bodies[what] = formats[name].body([]slotmonitor.Event{e}, now)
+			}
+			got, err := json.MarshalIndent(bodies, "", " ")
+			require.NoError(t, err)
+			path := filepath.Join("testdata", name+".json")
+			if *update {
+				require.NoError(t, os.MkdirAll("testdata", 0o755))
+				require.NoError(t, os.WriteFile(path, append(got, '\n'), 0o644))
+			}
+			want, err := os.ReadFile(path)
+			require.NoError(t, err)
+			if !bytes.Equal(bytes.TrimSpace(want), got) {
+				require.Equal(t, string(want), string(got)+"\n")
+			}
+		})
+	}
+}
+
+// Slack takes 40,000 characters of a text and shows about 4,000; one that is longer is cut where it says least. What
+// the message can be made of is somebody else's: a row's error, an application's name.
+func TestSlackStaysReadable(t *testing.T) {
+	for _, filling := range []string{"x", "&", "<!channel> ", "ü", "\xff"} {
+		e := example()
+		long := strings.Repeat(filling, 100_000)
+		e.Sentence, e.Cause.Sentence, e.Cause.Next = long, long, long
+		var m map[string]string
+		require.NoError(t, json.Unmarshal(slackBody([]slotmonitor.Event{e}, now), &m))
+		text := m["text"]
+		require.LessOrEqual(t, utf8.RuneCountInString(text), 3000)
+		require.True(t, utf8.ValidString(text))
+		require.True(t, strings.HasSuffix(text, "\n<"+Runbook(e.Alert)+"|What to do>"), "the end is kept")
+		require.NotContains(t, text, "<!")
+		require.NotRegexp(t, `&(?:a|am|amp|l|lt|g|gt)?…`, text, "no half of an escape")
+		require.Equal(t, 3, strings.Count(text, "…"), fmt.Sprintf("%q", filling))
+	}
+}
+
+// A receiver that hangs holds up neither Send nor, for longer than its time-out, the next attempt.
+func TestRequestTimeout(t *testing.T) {
+	require.Equal(t, requestTimeout, newClient().http.Timeout)
+	require.LessOrEqual(t, requestTimeout, 10*time.Second)
+}
