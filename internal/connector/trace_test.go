@@ -41,10 +41,10 @@ func traceparentOf(trace, flags string) string {
 	return fmt.Sprintf(`{"traceparent": "00-%s-%s-%s"}`, trace, aSpan, flags)
 }
 
-func recorderTo(t testing.TB, url string, sample float64) *traces.Recorder {
+func recorderTo(t testing.TB, url string, sample float64, limit int) *traces.Recorder {
 	t.Helper()
 	r, err := traces.New(traces.Config{
-		Settings: traces.Settings{URL: url, Sample: sample, Queue: 4096, Batch: 512, Delay: 10 * time.Millisecond},
+		Settings: traces.Settings{URL: url, Sample: sample, Limit: limit, Queue: 4096, Batch: 512, Delay: 10 * time.Millisecond},
 		Slot:     "cdc_outbox", Logger: zap.NewNop(),
 	})
 	require.NoError(t, err)
@@ -54,7 +54,7 @@ func recorderTo(t testing.TB, url string, sample float64) *traces.Recorder {
 // TestSpansOfSampledEvents: who gets a span, what stands in it, and that the record keeps its header.
 func TestSpansOfSampledEvents(t *testing.T) {
 	to := collector.HTTP(t)
-	recorder := recorderTo(t, to.URL+"/v1/traces", 0)
+	recorder := recorderTo(t, to.URL+"/v1/traces", 0, 0)
 	ctx, end := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- recorder.Run(ctx) }()
@@ -157,25 +157,27 @@ func BenchmarkRows(b *testing.B) {
 	for _, bm := range []struct {
 		name, headers string
 		sample        float64
+		limit         int
 	}{
-		{"off", plain, -1},
-		{"off, with a traceparent", sampled, -1},
-		{"on, 1 percent, no traceparent", plain, 0.01},
-		{"on, not sampled by the writer", not, 0.01},
-		{"on, all sampled", sampled, 0.01},
+		{"off", plain, -1, 0},
+		{"off, with a traceparent", sampled, -1, 0},
+		{"on, 1 percent, no traceparent", plain, 0.01, 1000},
+		{"on, not sampled by the writer", not, 0.01, 1000},
+		{"on, all sampled", sampled, 0.01, 1000},
+		{"on, all sampled, without a limit", sampled, 0.01, 0},
 	} {
-		b.Run(bm.name, func(b *testing.B) { benchmarkRows(b, bm.headers, bm.sample) })
+		b.Run(bm.name, func(b *testing.B) { benchmarkRows(b, bm.headers, bm.sample, bm.limit) })
 	}
 }
 
-func benchmarkRows(b *testing.B, headers string, sample float64) {
+func benchmarkRows(b *testing.B, headers string, sample float64, limit int) {
 	r, err := router.New(router.Config{Columns: router.DefaultColumns(), Topic: router.DefaultTopic})
 	require.NoError(b, err)
 	cfg := Config{Router: r, Metrics: telemetry.NewMetrics(prometheus.NewRegistry()), Logger: zap.NewNop()}
 	cfg.Kafka.Brokers = []string{"127.0.0.1:1"}
 	if sample >= 0 {
 		to := collector.HTTP(b)
-		cfg.Traces = recorderTo(b, to.URL+"/v1/traces", sample)
+		cfg.Traces = recorderTo(b, to.URL+"/v1/traces", sample, limit)
 		ctx, end := context.WithCancel(context.Background())
 		done := make(chan error, 1)
 		go func() { done <- cfg.Traces.Run(ctx) }()

@@ -1,10 +1,6 @@
 package traces
 
-import (
-	"encoding/hex"
-
-	"go.opentelemetry.io/otel/trace"
-)
+import "go.opentelemetry.io/otel/trace"
 
 // Lengths in a traceparent: 2 digits version, 32 trace id, 16 parent id, 2 flags, with hyphens between.
 const (
@@ -53,29 +49,34 @@ func parseTraceID(s []byte) (id trace.TraceID, ok bool) {
 
 // decodeID fills dst; false for anything but lower-case digits, and for an id of zeros.
 func decodeID(dst, digits []byte) bool {
-	for _, c := range digits {
-		if c >= 'A' && c <= 'F' {
+	some := byte(0)
+	for i := range dst {
+		high, low := lower[digits[2*i]], lower[digits[2*i+1]]
+		if high|low > 15 {
 			return false
 		}
+		dst[i] = high<<4 | low
+		some |= dst[i]
 	}
-	if _, err := hex.Decode(dst, digits); err != nil {
-		return false
-	}
-	for _, b := range dst {
-		if b != 0 {
-			return true
-		}
-	}
-	return false
+	return some != 0
 }
 
 func lowerHex(two []byte) (byte, bool) {
-	var b [1]byte
-	for _, c := range two {
-		if c >= 'A' && c <= 'F' {
-			return 0, false
+	high, low := lower[two[0]], lower[two[1]]
+	return high<<4 | low, high|low <= 15
+}
+
+// lower is the value of each lower-case hexadecimal digit, and 255 for whatever is none: package hex takes capitals, too.
+var lower = func() (table [256]byte) {
+	for c := range table {
+		switch {
+		case '0' <= c && c <= '9':
+			table[c] = byte(c - '0')
+		case 'a' <= c && c <= 'f':
+			table[c] = byte(c - 'a' + 10)
+		default:
+			table[c] = 255
 		}
 	}
-	_, err := hex.Decode(b[:], two)
-	return b[0], err == nil
-}
+	return table
+}()
