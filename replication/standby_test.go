@@ -145,6 +145,7 @@ func TestDecodingOnAStandby(t *testing.T) {
 		require.NoError(t, err)
 		return s.Finish(ctx)
 	}))
+	r.cfg.Columns.ID = "id"
 	rows, err := OpenTableRows(t.Context(), r.dsn(), r.cfg, r.cfg.Tables[0], RowFilter{})
 	require.NoError(t, err)
 	end, err := rows.WALEnd(t.Context())
