@@ -3,6 +3,7 @@ package consumer
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,7 +22,7 @@ const (
 	HeaderPartition = "dlt-origin-partition" //
 	HeaderOffset    = "dlt-origin-offset"    //
 	HeaderTimestamp = "dlt-origin-timestamp" // of the record, milliseconds
-	HeaderCut       = "dlt-cut"              // there if the letter would have been too large: "value"; the origin still has it
+	HeaderCut       = "dlt-cut"              // there if the letter would have been too large: what was left out, see cut; the origin still has it
 
 	headerPrefix = "dlt-"
 	maxReason    = 1 << 10
@@ -64,7 +65,6 @@ func (p *partition) bury(work, over context.Context, l letter) bool {
 	pauses.Reset()
 	for {
 		err := p.c.letters.WriteMessages(work, record)
-		var tooLarge kafka.MessageTooLargeError
 		switch {
 		case err == nil:
 			o.Metrics.Dead(o.Group, l.Topic)
@@ -72,9 +72,7 @@ func (p *partition) bury(work, over context.Context, l letter) bool {
 			return true
 		case over.Err() != nil:
 			return false
-		case record.Value != nil && (errors.Is(err, kafka.MessageSizeTooLarge) || errors.As(err, &tooLarge)):
-			record.Value = nil
-			record.Headers = append(record.Headers, kafka.Header{Key: HeaderCut, Value: []byte("value")})
+		case tooLarge(err) && cut(&record):
 			continue
 		}
 		o.Logger.Error("writing a dead letter failed, so the partition waits", "topic", record.Topic, "id", l.ID, "error", err.Error())
@@ -82,6 +80,43 @@ func (p *partition) bury(work, over context.Context, l letter) bool {
 			return false
 		}
 	}
+}
+
+// tooLarge looks into kafka-go's list of errors, one for each message, which errors.Is does not.
+func tooLarge(err error) bool {
+	var list kafka.WriteErrors
+	if errors.As(err, &list) {
+		return slices.ContainsFunc(list, tooLarge)
+	}
+	var before kafka.MessageTooLargeError
+	return errors.Is(err, kafka.MessageSizeTooLarge) || errors.As(err, &before)
+}
+
+// cut leaves out what makes the letter too large: the value, then the headers but the event's id, then the key. What was left
+// out is in HeaderCut: "value", "value,headers", "value,headers,key". false: nothing is left that could go.
+func cut(record *kafka.Message) bool {
+	const value, headers, key = "value", "value,headers", "value,headers,key"
+	was := ""
+	if last := len(record.Headers) - 1; last >= 0 && record.Headers[last].Key == HeaderCut {
+		was, record.Headers = string(record.Headers[last].Value), record.Headers[:last]
+	}
+	now := ""
+	switch was {
+	case "":
+		now, record.Value = value, nil
+	case value:
+		now = headers
+		record.Headers = slices.DeleteFunc(record.Headers, func(h kafka.Header) bool {
+			return !strings.HasPrefix(h.Key, headerPrefix) && h.Key != "id" && h.Key != "ce_id"
+		})
+	case headers:
+		now, record.Key = key, nil
+	default:
+		record.Headers = append(record.Headers, kafka.Header{Key: HeaderCut, Value: []byte(was)})
+		return false
+	}
+	record.Headers = append(record.Headers, kafka.Header{Key: HeaderCut, Value: []byte(now)})
+	return true
 }
 
 // writer is a *kafka.Writer. A letter flies alone, so what that one does to the order of batches doesn't matter; one that is written

@@ -3,6 +3,9 @@
 package consumer
 
 import (
+	"context"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,4 +39,60 @@ func TestRealExactlyOnce(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Poison at the limits of what the dead-letter topic takes: the letter loses what is too large for it, part by part, within the budget, while other
+// records go on and in the end those behind it, too.
+func TestRealPoisonAtTheSizeLimit(t *testing.T) {
+	cluster := testkit.Kafka(t)
+	name := testkit.Name(t)
+	require.NoError(t, cluster.Create(t.Context(), kafkaclient.Topic{Name: name, Partitions: 2},
+		kafkaclient.Topic{Name: name + ".DLT", Configs: map[string]string{"max.message.bytes": "3000"}}))
+	producer, err := kgo.NewClient(kgo.SeedBrokers(cluster.Addrs()...), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	require.NoError(t, err)
+	defer producer.Close()
+	large := strings.Repeat("x", 4000)
+	var records []*kgo.Record
+	put := func(partition int32, key, id, value, header string) {
+		records = append(records, &kgo.Record{Topic: name, Partition: partition, Key: []byte(key), Value: []byte(value),
+			Headers: []kgo.RecordHeader{{Key: "id", Value: []byte(id)}, {Key: "trace", Value: []byte(header)}}})
+	}
+	put(0, "k", "before", "v", "h")
+	put(0, "k", "fits", "v", "h")
+	put(0, "k", "value", large, "h")
+	put(0, "k", "headers", "v", large)
+	put(0, large, "key", "v", large)
+	put(0, "k", "behind", "v", "h")
+	for i := range 200 {
+		put(1, "other", fmt.Sprint(i), "v", "h")
+	}
+	require.NoError(t, producer.ProduceSync(t.Context(), records...).FirstErr())
+	var j journal
+	began := time.Now()
+	start(t, Options{Brokers: cluster.Addrs(), Group: name, Topics: []string{name}, Attempts: 3, Budget: 2 * time.Second, Pause: 20 * time.Millisecond, MaxPause: 50 * time.Millisecond},
+		func(_ context.Context, m Message) error {
+			if m.Partition == 0 && m.ID != "before" && m.ID != "behind" {
+				return errBad
+			}
+			j.add(m)
+			return nil
+		})
+	j.await(t, 202)
+	letters, err := cluster.Read(t.Context(), name+".DLT")
+	require.NoError(t, err)
+	require.Less(t, time.Since(began), 4*2*time.Second+20*time.Second, "four budgets, and the group's beginning")
+	require.Len(t, letters, 4)
+	for i, want := range []struct {
+		id, cut, trace string
+		key, value     int
+	}{{"fits", "", "h", 1, 1}, {"value", "value", "h", 1, 0}, {"headers", "value,headers", "", 1, 0}, {"key", "value,headers,key", "", 0, 0}} {
+		l := letters[i]
+		require.Equal(t, want.id, header(l, "id"))
+		require.Equal(t, want.cut, header(l, HeaderCut), want.id)
+		require.Equal(t, want.trace, header(l, "trace"), want.id)
+		require.Len(t, l.Key, want.key, want.id)
+		require.Len(t, l.Value, want.value, want.id)
+		require.Equal(t, name, header(l, HeaderTopic))
+		require.Equal(t, "3", header(l, HeaderAttempts))
+	}
 }
