@@ -64,6 +64,20 @@ func TestPruneDeletesNothingUnconfirmed(t *testing.T) {
 	require.EqualValues(t, 0, number(t, db, "SELECT count(*) FROM outbox"))
 	require.Len(t, b.records("orders.events", 900), 900)
 
+	// A prepared transaction is as open as any other, also when the session that began it is gone.
+	_, err = held.Exec(t.Context(), "BEGIN; "+oldOrders+"; PREPARE TRANSACTION 'late'")
+	require.NoError(t, err)
+	defer func() { _ = db.Server.Exec(context.Background(), db.Name, "ROLLBACK PREPARED 'late'") }()
+	db.Exec(t, oldOrders)
+	r = invoke(t, b.env, prune...)
+	require.Equal(t, 0, r.code, r.all())
+	require.EqualValues(t, 300, number(t, db, "SELECT count(*) FROM outbox"), "what was committed behind it is not certain")
+	db.Exec(t, "COMMIT PREPARED 'late'")
+	require.Len(t, b.records("orders.events", 1500), 1500)
+	r = invoke(t, b.env, prune...)
+	require.Equal(t, 0, r.code, r.all())
+	require.EqualValues(t, 0, number(t, db, "SELECT count(*) FROM outbox"))
+
 	require.Equal(t, 0, c.stop(syscall.SIGTERM))
 	db.Exec(t, oldOrders)
 	db.Exec(t, `INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload) VALUES ('orders', '1', 'e', '{}')`)
