@@ -112,7 +112,7 @@ func TestAStopIsOverWithTheNextStart(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			return slices.Equal(want, told)
-		}, 10*time.Second, 20*time.Millisecond, "%v, want %v", &told, want)
+		}, 10*time.Second, 20*time.Millisecond, "%v", want)
 	}
 	b := newBed(t, testkit.Postgres(t), "orders.events")
 	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)

@@ -22,22 +22,18 @@ func awaitCause(t *testing.T, p *process.Process, code string, words ...string) 
 	t.Helper()
 	began := time.Now()
 	var cause map[string]any
-	require.Eventually(t, func() bool {
+	until(t, 15*time.Second, 20*time.Millisecond, func() (bool, string) {
 		st, err := p.Status()
 		if err != nil {
-			return false
+			return false, err.Error()
 		}
 		cause, _ = st["cause"].(map[string]any)
-		if cause["code"] != code {
-			return false
-		}
+		ok := cause["code"] == code
 		for _, w := range words {
-			if !strings.Contains(fmt.Sprint(cause["sentence"], cause["object"], cause["next"]), w) {
-				return false
-			}
+			ok = ok && strings.Contains(fmt.Sprint(cause["sentence"], cause["object"], cause["next"]), w)
 		}
-		return true
-	}, 15*time.Second, 20*time.Millisecond, "%s with %q; it says: %v", code, words, delayed(func() string { return fmt.Sprint(cause) }))
+		return ok, fmt.Sprintf("not %s with %q; it says: %v", code, words, cause)
+	})
 	t.Logf("%s after %v: %v", code, time.Since(began).Round(10*time.Millisecond), cause["sentence"])
 }
 

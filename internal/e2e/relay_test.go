@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -84,12 +85,28 @@ func (all relays) retried(reasons ...string) int {
 func awaitNotReady(t *testing.T, p *process.Process, limit time.Duration, parts ...string) string {
 	t.Helper()
 	var why string
-	require.Eventually(t, func() bool {
+	until(t, limit, 50*time.Millisecond, func() (bool, string) {
 		var ready bool
 		ready, why = p.IsReady()
-		return !ready && !slices.ContainsFunc(parts, func(s string) bool { return !strings.Contains(why, s) })
-	}, limit, 50*time.Millisecond, "not ready because of %q; it says: %s", parts, delayed(func() string { return why }))
+		return !ready && !slices.ContainsFunc(parts, func(s string) bool { return !strings.Contains(why, s) }),
+			fmt.Sprintf("it should not be ready, because of %q; it says: %s", parts, why)
+	})
 	return why
+}
+
+// until polls in the test's own goroutine. require.Eventually does so in another one, which may still write what the message
+// about its failure reads.
+func until(t *testing.T, limit, every time.Duration, reached func() (ok bool, instead string)) {
+	t.Helper()
+	for end := time.Now().Add(limit); ; time.Sleep(every) {
+		ok, instead := reached()
+		switch {
+		case ok:
+			return
+		case time.Now().After(end):
+			t.Fatalf("after %s: %s", limit, instead)
+		}
+	}
 }
 
 // delayed is a text that is made when it is printed.
