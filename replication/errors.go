@@ -45,6 +45,8 @@ var rules = []rule{
 	{"55000", fault.Operator, nextUnusableSlot},
 	{"54", fault.Operator, nil}, // a row that does not fit into a message
 	{"0A", fault.Operator, nil},
+	{"22021", fault.Operator, nextEncoding}, // a value in a database of SQL_ASCII that is not UTF-8
+	{"22P05", fault.Operator, nextEncoding}, // a character that UTF-8 does not have
 	{"22", fault.Operator, nil},
 	{"42", fault.Operator, nil},
 	{"55006", fault.Retry, nil}, // another session holds the slot
@@ -90,6 +92,17 @@ func nextReplicationRole(c *Config) string {
 func nextUndefined(c *Config) string {
 	return "-- the publication is looked up as it was when the rows were written: creating it now does not mend this slot\n" +
 		publicationLost(c.admin(), setupState{}).Remedy
+}
+
+// nextEncoding: the log holds the value as it was written, so no correction of the row brings the stream past it.
+func nextEncoding(c *Config) string {
+	where := "the outbox"
+	if len(c.Tables) == 1 {
+		where = "table " + c.Tables[0].String()
+	}
+	return "-- A row of " + where + ", written at this LSN, holds a text that cannot be sent as UTF-8, and the log keeps it as it is. Correct it in the table,\n" +
+		"-- pass over its transaction, and publish from the table what was passed over. At a quiet moment, LSN being what pg_current_wal_lsn() says:\n" +
+		"cdc-outbox slot advance --to LSN --yes-lose-events\ncdc-outbox run  # as usual, then in another terminal\ncdc-outbox repair"
 }
 
 func nextRemovedWAL(c *Config) string { return slotInvalidated(c.admin(), setupState{}).Remedy }

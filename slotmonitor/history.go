@@ -144,7 +144,7 @@ func (row slotRow) slot() Slot {
 		s.WALStatus = WALLost
 	}
 	if r := row.Reader; r != nil && (r.Application != "" || r.Client != "" || r.ReplyTime != nil) {
-		s.Reader = &Reader{Application: r.Application, Client: r.Client, HeardAt: r.ReplyTime}
+		s.Reader = &Reader{Application: r.Application, Client: r.Client, Since: r.Since, HeardAt: r.ReplyTime}
 	}
 	if st := row.Stats; st != nil {
 		s.Stats = &Stats{SpilledTransactions: st.SpillTxns, SpilledBytes: st.SpillBytes, StreamedTransactions: st.StreamTxns,

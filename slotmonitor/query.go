@@ -87,6 +87,7 @@ type statsRow struct {
 type readerRow struct {
 	Application string     `json:"application_name"`
 	Client      string     `json:"client_addr"`
+	Since       *time.Time `json:"backend_start"`
 	ReplyTime   *time.Time `json:"reply_time"`
 }
 

@@ -62,6 +62,7 @@ type Slot struct {
 type Reader struct {
 	Application string     `json:"application,omitempty"`
 	Client      string     `json:"client,omitempty"`
+	Since       *time.Time `json:"since,omitempty"`    // when its session began
 	HeardAt     *time.Time `json:"heard_at,omitempty"` // its last status update
 }
 

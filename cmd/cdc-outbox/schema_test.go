@@ -90,38 +90,6 @@ func TestSchemaChanges(t *testing.T) {
 	}
 }
 
-// A database that is not in UTF-8: the server converts. In SQL_ASCII there is nothing to convert: what is valid UTF-8 passes, at
-// anything else the server refuses to decode, and the connector ends with the LSN. check warns of both.
-func TestServerEncodings(t *testing.T) {
-	for encoding, want := range map[string]string{"LATIN1": "Zoë", "SQL_ASCII": ""} {
-		t.Run(encoding, func(t *testing.T) {
-			db := testkit.Postgres(t)
-			name := db.Name + "_enc"
-			require.NoError(t, db.Server.Exec(t.Context(), "postgres", fmt.Sprintf(`CREATE DATABASE %s ENCODING '%s' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0`, name, encoding)))
-			other := *db
-			other.Name, other.DSN = name, db.Server.DSN(name)
-			b := newBed(t, &other, "orders.events")
-			b.db.Exec(t, `CREATE TABLE outbox (id bigint PRIMARY KEY, aggregate_type text NOT NULL, aggregate_id text NOT NULL, event_type text NOT NULL, payload text)`)
-			require.Equal(t, 0, invoke(t, b.env, "setup").code)
-			r := start(t, b.env)
-			b.db.Exec(t, `SELECT set_config('client_encoding', 'SQL_ASCII', true); INSERT INTO outbox VALUES (1, 'orders', 'k', 'created', E'Zo\xeb')`)
-			if want != "" {
-				require.Equal(t, want, string(b.records("orders.events", 1)[0].Value))
-				require.Equal(t, 0, r.stop(syscall.SIGTERM))
-			} else {
-				<-r.done
-				require.Equal(t, 3, r.cmd.ProcessState.ExitCode())
-				require.Contains(t, r.text(), "invalid byte sequence")
-				require.Regexp(t, `"at":"[0-9A-F]+/[0-9A-F]+"`, r.text())
-			}
-			check := invoke(t, b.env, "check")
-			require.Contains(t, check.all(), encoding)
-			require.Equal(t, 0, invoke(t, b.env, "teardown", "--yes").code)
-			require.NoError(t, db.Server.Exec(t.Context(), "postgres", "DROP DATABASE "+name))
-		})
-	}
-}
-
 // What makes rows silently absent is noticed while the connector runs; the first look makes it not ready, and it is ready again
 // when that is mended in time. The second look ends it with code 3.
 func TestPublicationIsWatched(t *testing.T) {

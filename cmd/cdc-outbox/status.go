@@ -51,6 +51,7 @@ const (
 	waitPostgres    = diagnose.PostgresUnreachable
 	waitSlotMissing = diagnose.SlotMissing
 	waitSlotLost    = slotmonitor.CauseLost
+	waitStandby     = diagnose.Standby
 )
 
 // withSlot adds the slot, or why there is none, to what the connector says. slot is nil when the server has none.
@@ -59,6 +60,10 @@ func withSlot(st connector.Status, slot *slotmonitor.Slot, err error) status {
 		st.Waits = append(st.Waits, connector.Wait{
 			Kind: kind, Object: fmt.Sprintf("slot %q", st.Slot), Reason: reason, Next: next, Since: time.Now().UTC(),
 		})
+	}
+	if st.State.Name == connector.Standby {
+		wait(waitStandby, diagnose.Holder(st, slot), "")
+		st.Waits[len(st.Waits)-1].Since = st.State.Since
 	}
 	switch {
 	case err != nil:
@@ -207,7 +212,7 @@ func withoutSlotWaits(waits []connector.Wait) []connector.Wait {
 	kept := []connector.Wait{}
 	for _, w := range waits {
 		switch w.Kind {
-		case waitPostgres, waitSlotMissing, waitSlotLost:
+		case waitPostgres, waitSlotMissing, waitSlotLost, waitStandby:
 		default:
 			kept = append(kept, w)
 		}

@@ -105,7 +105,7 @@ func noStream(st connector.Status, slot *slotmonitor.Slot, _ time.Time) (slotmon
 		c.Sentence = fmt.Sprintf("The slot is read by pid %d, and no connector answers here: %s.", slot.PID, strings.TrimRight(st.State.Reason, "."))
 		c.Next = "Ask the connector that reads it: cdc-outbox status on its host."
 	case connector.Standby:
-		c.Code = Standby
+		c.Code, c.Sentence = Standby, Holder(st, slot)
 	case connector.Draining, connector.Stopped:
 		c.Code, c.Sentence = Stopping, "The connector was asked to stop."
 	case connector.Starting, connector.Reconnecting:
@@ -120,6 +120,28 @@ func noStream(st connector.Status, slot *slotmonitor.Slot, _ time.Time) (slotmon
 		return unreachable, away
 	}
 	return c, true
+}
+
+// Holder says who holds the slot that a standing-by instance waits for, and what happens when that one goes.
+func Holder(st connector.Status, slot *slotmonitor.Slot) string {
+	if slot == nil || !slot.Active {
+		return sentence(st.State.Reason)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "Another instance holds the slot: backend %d", slot.PID)
+	if r := slot.Reader; r != nil {
+		if r.Application != "" {
+			fmt.Fprintf(&b, ", application %q", r.Application)
+		}
+		if r.Client != "" {
+			fmt.Fprintf(&b, ", from %s", r.Client)
+		}
+		if r.Since != nil {
+			fmt.Fprintf(&b, ", since %s", r.Since.UTC().Format(time.RFC3339))
+		}
+	}
+	b.WriteString(". This one stands by, looks every second, and takes over when that one ends; where it hangs or is cut off, when the server has missed it for wal_sender_timeout (10 s unless postgres.dsn says otherwise).")
+	return b.String()
 }
 
 // kafkaTrouble is anything the producer waits for, the oldest first.
