@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -37,6 +38,22 @@ func awaitCause(t *testing.T, p *process.Process, code string, words ...string) 
 	t.Logf("%s after %v: %v", code, time.Since(began).Round(10*time.Millisecond), cause["sentence"])
 }
 
+// requireWhy asks the command, which asks the process.
+func requireWhy(t *testing.T, r *rig, p *process.Process, words ...string) {
+	t.Helper()
+	env := maps.Clone(r.env)
+	env["CDC_OUTBOX_HTTP_LISTEN"] = p.HTTPAddr()
+	why, err := process.Start(process.Options{Args: []string{"status", "--why"}, Env: env})
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = why.Close() })
+	code, err := why.Wait(10 * time.Second)
+	require.NoError(t, err)
+	require.Zero(t, code)
+	for _, w := range words {
+		require.Contains(t, why.Stdout(), w)
+	}
+}
+
 // Each thing that a slot waits for, made for real: the tool names it within 15 s.
 func TestCauses(t *testing.T) {
 	db := testkit.DedicatedPostgres(t, postgres.Options{})
@@ -53,6 +70,7 @@ func TestCauses(t *testing.T) {
 	broker.Away(true)
 	r.insert(kind, 1)
 	awaitCause(t, p, "broker_unreachable", broker.Addr())
+	requireWhy(t, r, p, "broker_unreachable: ")
 	broker.Away(false)
 	awaitCause(t, p, "idle")
 
@@ -91,6 +109,7 @@ func TestCauses(t *testing.T) {
 	const id = "00000000-0000-4000-8000-000000000bad"
 	db.Exec(t, `INSERT INTO outbox (id, aggregate_type, aggregate_id, event_type, headers) VALUES ('`+id+`', '`+kind+`', '1', 'bad', '[1]')`)
 	awaitCause(t, p, "bad_row", id, "LSN")
+	requireWhy(t, r, p, "bad_row: ", id)
 
 	p.Kill()
 	_, err = p.Wait(5 * time.Second)

@@ -152,6 +152,9 @@ func (p *Process) Get(path string) (int, string, error) {
 	return resp.StatusCode, string(body), err
 }
 
+// HTTPAddr is where its HTTP server listens, for a command that is to ask it.
+func (p *Process) HTTPAddr() string { return strings.TrimPrefix(p.http, "http://") }
+
 // Status is /status decoded.
 func (p *Process) Status() (map[string]any, error) {
 	_, body, err := p.Get("/status")
