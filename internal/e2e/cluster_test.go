@@ -10,7 +10,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/testkit"
 	"github.com/cdc-outbox/cdc-outbox/internal/testkit/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/testkit/oracle"
 )
@@ -18,7 +17,7 @@ import (
 // Three brokers, two of which must have each record. All faults hit a relay of each kind of delivery at once.
 func TestCluster(t *testing.T) {
 	t.Parallel()
-	c := testkit.DedicatedKafka(t, kafka.Options{Brokers: 3, Heap: "256m"})
+	c := threeBrokers(t, kafka.Options{})
 	t.Run("leader killed", func(t *testing.T) { leaderKilled(t, c, soak(10, 2)) })
 	t.Run("leader bounced", func(t *testing.T) { leaderBounced(t, c, soak(5, 1)) })
 	t.Run("leader frozen", func(t *testing.T) { leaderFrozen(t, c, soak(30*time.Second, 8*time.Second)) })

@@ -49,6 +49,18 @@ func sharedKafka(t *testing.T) (*kafka.Cluster, *proxy.Proxy) {
 	return c, p
 }
 
+// oneCluster lets tests with three brokers follow each other: the JVMs of two such clusters take two cores longer to start than
+// a test waits for them.
+var oneCluster sync.Mutex
+
+func threeBrokers(t *testing.T, opts kafka.Options) *kafka.Cluster {
+	t.Helper()
+	oneCluster.Lock()
+	t.Cleanup(oneCluster.Unlock) // after the brokers have ended
+	opts.Brokers, opts.Heap = 3, "256m"
+	return testkit.DedicatedKafka(t, opts)
+}
+
 // postgresProxy stands between the connector and the database; start the rig with viaDSN.
 func postgresProxy(t *testing.T, db *testkit.Database) (*proxy.Proxy, string) {
 	t.Helper()

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/testkit"
 	"github.com/cdc-outbox/cdc-outbox/internal/testkit/kafka"
 )
 
@@ -17,7 +16,7 @@ func TestCluster_of_the_oldest_version(t *testing.T) {
 	if v := os.Getenv(kafka.EnvVersion); v != "" {
 		t.Skipf("everything runs on Kafka %s", v)
 	}
-	c := testkit.DedicatedKafka(t, kafka.Options{Version: "3.9", Brokers: 3, Heap: "256m"})
+	c := threeBrokers(t, kafka.Options{Version: "3.9"})
 	t.Run("leader killed", func(t *testing.T) { leaderKilled(t, c, soak(10, 1)) })
 	t.Run("exactly once, killed", func(t *testing.T) {
 		exactlyOnceKilled(t, surroundings{kafka: c, replicas: 3}, soak(20, 3))

@@ -190,7 +190,8 @@ func TestProducer_over_bounce_and_freeze(t *testing.T) {
 // when it thaws, none of them may land behind newer records.
 func TestProducer_over_a_frozen_leader(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, kafka.Options{Brokers: 3, Heap: "256m"}, 3)
+	c := threeBrokers(t, kafka.Options{})
+	require.NoError(t, c.Create(within(t, time.Minute), kafkaclient.Topic{Name: producerTopic, Partitions: 3}))
 	l := newLoad(t, c)
 	l.during(func(ctx context.Context) {
 		leader, err := c.Leader(ctx, producerTopic, 0)

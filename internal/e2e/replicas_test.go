@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/testkit"
 	"github.com/cdc-outbox/cdc-outbox/internal/testkit/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/testkit/oracle"
 )
@@ -17,7 +16,7 @@ import (
 func TestCluster_two_of_three_brokers_down(t *testing.T) {
 	t.Parallel()
 	// The controller is node 1's alone: with the majority of the controllers the cluster could not even tell who is in sync.
-	c := testkit.DedicatedKafka(t, kafka.Options{Brokers: 3, Voters: 1, Heap: "256m"})
+	c := threeBrokers(t, kafka.Options{Voters: 1})
 	all := startRelays(t, surroundings{kafka: c, replicas: 3, env: map[string]string{"CDC_OUTBOX_HTTP_STALL": "4s"}}, clusterLoad)
 	time.Sleep(2 * time.Second)
 	for _, down := range [][]*kafka.Broker{{c.Brokers[1], c.Brokers[2]}, {c.Brokers[2], c.Brokers[1]}}[:soak(2, 1)] {
