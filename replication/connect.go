@@ -148,19 +148,23 @@ func (c *connection) identify(ctx context.Context, cfg *Config, again bool) (Ide
 	if err != nil {
 		return Identity{}, SlotInfo{}, cfg.queryError(ctx, err)
 	}
-	id := Identity{SystemID: system.SystemID, Timeline: system.Timeline, BackendPID: c.PID(), WALEnd: system.XLogPos}
+	id := Identity{SystemID: system.SystemID, Timeline: system.Timeline, WALEnd: system.XLogPos}
 
 	rows, err := c.query(ctx, `SELECT current_database(), current_setting('server_version_num'),
 		`+ownTimeout+`,
 		(SELECT to_jsonb(s)::text FROM pg_catalog.pg_replication_slots s WHERE slot_name = `+QuoteLiteral(cfg.Slot)+`),
-		`+lostSettings+`, pg_is_in_recovery()`, 6)
+		`+lostSettings+`, pg_is_in_recovery(), pg_backend_pid()`, 7)
 	if err != nil {
 		return id, SlotInfo{}, cfg.queryError(ctx, err)
 	}
 	if rows[4] != nil {
 		return id, SlotInfo{}, c.throughPooler(way{Tried: true, Lost: strings.Split(string(rows[4]), ", ")})
 	}
-	id.Database = string(rows[0])
+	pid, err := strconv.ParseUint(string(rows[6]), 10, 32) // what came with the login may be a proxy's
+	if err != nil {
+		return id, SlotInfo{}, cfg.retry(fmt.Errorf("pg_backend_pid() is %q", rows[6]))
+	}
+	id.BackendPID, id.Database = uint32(pid), string(rows[0])
 	if id.ServerVersion, err = strconv.Atoi(string(rows[1])); err != nil {
 		return id, SlotInfo{}, cfg.retry(fmt.Errorf("server_version_num is %q", rows[1]))
 	}

@@ -121,7 +121,7 @@ func (w *walsender) talk(conn net.Conn, v visit) {
 			return
 		default:
 			slot := or(v.slot, `{"slot_name":"s","plugin":"pgoutput","slot_type":"logical","database":"db","confirmed_flush_lsn":"0/64","restart_lsn":"0/60","wal_status":"reserved"}`)
-			row(b, "db", "160010", "60000", slot, "none", map[bool]string{true: "t", false: "f"}[v.standby])
+			row(b, "db", "160010", "60000", slot, "none", map[bool]string{true: "t", false: "f"}[v.standby], "1")
 		}
 	}
 }

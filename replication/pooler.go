@@ -42,6 +42,7 @@ type way struct {
 
 	Tried    bool            // a replication connection was tried
 	Refusal  *pgconn.PgError // what came instead of one
+	Bare     bool            // one without the stream's settings came
 	Ordinary bool            // "replication" was dropped: an ordinary connection came
 	Lost     []string        // settings of the session that did not arrive
 }
@@ -136,6 +137,9 @@ func (w way) findings() []preflight.Finding {
 		who = "something that is not Postgres: a pooler or a proxy"
 	}
 	switch {
+	case w.Refusal != nil && w.Bare:
+		f.Found = fmt.Sprintf("It leads to %s, which lets a replication connection pass, but not with the settings that decide how values are written.", who)
+		f.Why = "Without them records would hold other bytes than they should; and a pooler that is told to ignore them drops them."
 	case w.Refusal != nil && poolerRefusal(w.Refusal):
 		f.Found = fmt.Sprintf("It leads to %s, which does not let the replication connection pass: %s.", who, trimStop(w.Refusal.Message))
 		f.Why = "The connector reads the log over a replication connection with settings of its own; a pooler lends out ordinary ones."

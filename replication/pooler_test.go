@@ -56,6 +56,8 @@ func TestWays(t *testing.T) {
 			w.Product, w.Behind, w.Refusal = "PgBouncer 1.24.1", "pg-1:5433", refusalOfParameter("bytea_output")
 		},
 			preflight.Fail, "pooler", "It leads to PgBouncer 1.24.1,", "pg-1:5433"},
+		"refused, but for the settings": {func(w *way) { w.KeyPID, w.Bare, w.Refusal = 900, true, refusalOfParameter("bytea_output") },
+			preflight.Fail, "pooler", "but not with the settings that decide how values are written.", "10.0.0.5:5432"},
 		"before anything else": {func(w *way) { *w = way{Host: "db", Port: 6432, Refusal: refusalOfParameter("options")} },
 			preflight.Fail, "pooler", "unsupported startup parameter: options", "its configuration names"},
 		"over a socket": {func(w *way) { w.ServerAddr, w.Refusal = "", refusalOfParameter("replication") }, preflight.Fail, "pooler", "", "on the machine of the one in between, port 5432"},
@@ -159,7 +161,7 @@ func TestPoolers_stand_ins(t *testing.T) {
 		words     []string
 	}{
 		"as PgBouncer before 1.23": {pooler.Behaviour{Refuse: []string{"replication"}, PID: 1998201864}, "pooler", []string{"unsupported startup parameter: replication"}},
-		"as PgBouncer since":       {pooler.Behaviour{Refuse: []string{"bytea_output"}, PID: 1998201864}, "pooler", []string{"unsupported startup parameter: bytea_output"}},
+		"as PgBouncer since":       {pooler.Behaviour{Refuse: []string{"bytea_output"}, PID: 1998201864}, "pooler", []string{"but not with the settings that decide how values are written"}},
 		"as PgBouncer told to ignore": {pooler.Behaviour{Drop: []string{"bytea_output", "extra_float_digits", "synchronous_commit", "client_min_messages", "IntervalStyle"}, PID: 5},
 			"pooler_settings", []string{"session: client_min_messages, synchronous_commit."}}, // the others are as the server has them by itself
 		"as Supavisor": {pooler.Behaviour{Drop: []string{"replication"}, PID: 17}, "pooler", []string{"an ordinary one"}},
@@ -187,6 +189,16 @@ func TestUnknownProxy(t *testing.T) {
 	require.Equal(t, "unknown_proxy", findings[0].Code)
 	require.Contains(t, findings[0].Found, "Something between us and the server answers with another backend pid: 4242")
 	require.NoError(t, Ensure(t.Context(), dsn, db.cfg, true))
+
+	config := Config{DSN: func() (string, error) { return dsn, nil }, Slot: db.Slot, Publication: db.Publication, Confirmed: func() pglogrepl.LSN { return 0 }}
+	checked, err := config.check()
+	require.NoError(t, err)
+	stream, err := open(t.Context(), checked, nil)
+	require.NoError(t, err)
+	defer stream.close()
+	slot, err := LookupSlot(t.Context(), db.conn, db.Slot)
+	require.NoError(t, err)
+	require.Equal(t, slot.ActivePID, int(stream.Identity().BackendPID), "the walsender's, not the one that came with the login")
 }
 
 // TestVersions_no_pooler_is_seen_where_there_is_none: not directly, not through something that copies bytes.
@@ -235,7 +247,7 @@ func TestPgBouncer(t *testing.T) {
 				return p
 			}
 			p := start(pooler.Options{})
-			requirePooler(t, db, p.Addr(), "pooler", "It leads to PgBouncer,", "unsupported startup parameter")
+			requirePooler(t, db, p.Addr(), "pooler", "It leads to PgBouncer,", "replication")
 			for range 3 { // prepared statements of one check must not stand in the way of the next
 				findings := Preflight(t.Context(), through(t, db.DSN, p.Addr()), db.cfg)
 				require.Equal(t, "connection", findings[0].Subject)
@@ -299,7 +311,7 @@ func TestPgBouncer_login(t *testing.T) {
 		dsn := "postgres://postgres:right@" + p.Addr() + "/" + db.Name
 		found := ofTheWay(t, Preflight(t.Context(), dsn, db.cfg))
 		require.Len(t, found, 1, auth)
-		require.Contains(t, found[0].Found, "unsupported startup parameter", auth)
+		require.Contains(t, found[0].Found, "replication", auth)
 		wrong := strings.Replace(dsn, "right", "s3cret-canary", 1)
 		all := Preflight(t.Context(), wrong, db.cfg)
 		require.Len(t, all, 1, auth)
