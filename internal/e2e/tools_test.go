@@ -118,7 +118,7 @@ func TestTools_repair(t *testing.T) {
 			db.Exec(t, `SELECT pg_create_logical_replication_slot('`+db.Slot+`', 'pgoutput')`)
 			r.command(0, "slot", "accept")
 			// What a transaction that was aborted has left in the topic is not there.
-			abort(t, r, topic, fmt.Sprintf(`SELECT string_agg(id::text, ',') FROM outbox`))
+			abort(t, r, topic, "SELECT string_agg(id::text, ',') FROM outbox")
 			r.start()
 			insert()
 			r.committed(topic, 20)

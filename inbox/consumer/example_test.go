@@ -1,0 +1,40 @@
+package consumer_test
+
+import (
+	"context"
+	"log"
+	"os/signal"
+	"syscall"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/cdc-outbox/cdc-outbox/inbox"
+	"github.com/cdc-outbox/cdc-outbox/inbox/consumer"
+)
+
+// A service that handles each event once, in the order of its aggregate, until it is told to stop.
+func Example() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	pool, err := pgxpool.New(ctx, "postgres://billing@127.0.0.1/billing")
+	if err != nil {
+		log.Fatal(err)
+	}
+	in, err := inbox.New(pool, inbox.Options{Consumer: "billing"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	c, err := consumer.New(consumer.Options{
+		Brokers: []string{"127.0.0.1:9092"}, Group: "billing", Topics: []string{"order.events"}, Healthy: in.Ping,
+	}, consumer.InTx(in, func(ctx context.Context, tx pgx.Tx, m consumer.Message) error {
+		_, err := tx.Exec(ctx, "INSERT INTO invoices (order_id, data) VALUES ($1, $2)", string(m.Key), m.Value)
+		return err
+	}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := c.Run(ctx); err != nil {
+		log.Fatal(err)
+	}
+}

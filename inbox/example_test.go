@@ -1,0 +1,58 @@
+package inbox_test
+
+import (
+	"context"
+	"errors"
+	"log"
+	"net"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/cdc-outbox/cdc-outbox/inbox"
+)
+
+// Two deliveries of an event have one effect: the claim of its id and the effect are one transaction.
+func ExampleInbox_Handle() {
+	ctx := context.Background()
+	pool, err := pgxpool.New(ctx, "postgres://billing@127.0.0.1/billing")
+	if err != nil {
+		log.Fatal(err)
+	}
+	in, err := inbox.New(pool, inbox.Options{Consumer: "billing"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = in.Handle(ctx, inbox.Event{ID: "7d2c0f1e-9a53-4c55-8f0e-6a1a2b3c4d5e"}, func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, "INSERT INTO invoices (order_id, total) VALUES ($1, $2)", "42", 12.50)
+		return err
+	})
+	if err != nil && !errors.Is(err, inbox.ErrDuplicate) {
+		log.Fatal(err) // not handled: deliver it again
+	}
+}
+
+// A call that no transaction can undo is made once at most.
+func ExampleInbox_Forward() {
+	ctx := context.Background()
+	var in *inbox.Inbox // made as for Handle
+	err := in.Forward(ctx, inbox.Event{ID: "7d2c0f1e-9a53-4c55-8f0e-6a1a2b3c4d5e"}, 10*time.Second, func(ctx context.Context) error {
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", "mail.example.com:25")
+		if err != nil {
+			return errors.Join(inbox.ErrNotSent, err) // gives the claim back
+		}
+		return conn.Close()
+	})
+	if errors.Is(err, inbox.ErrUnfinished) {
+		log.Print("nobody knows whether the call had its effect: ask the other system")
+	}
+}
+
+// Ids older than anything that can come again need not be kept.
+func ExampleInbox_Prune() {
+	var in *inbox.Inbox // made as for Handle
+	if _, err := in.Prune(context.Background(), 14*24*time.Hour); err != nil {
+		log.Print(err)
+	}
+}
