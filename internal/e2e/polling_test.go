@@ -102,8 +102,8 @@ func TestPolling_faults_on_both_sides(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	r := pollingRig(t, surroundings{db: db, viaDSN: dsn, kafka: c})
 	ps := []*process.Process{r.start(), r.start()}
-	writers := r.oracle.StartWriters(oracle.Load{Writers: 3})
-	for range soak(10, 2) {
+	writers := r.oracle.StartWriters(oracle.Load{Writers: 2, Pause: 30 * time.Millisecond})
+	for range soak(10, 1) {
 		r.pause(200*time.Millisecond, 600*time.Millisecond)
 		p.Reset()
 		r.pause(200*time.Millisecond, 600*time.Millisecond)

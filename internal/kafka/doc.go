@@ -5,7 +5,8 @@
 // # The caller's duties
 //
 //  1. Run must run for anything to be sent; it ends with its context.
-//  2. Produce from one goroutine, in the order the records should have. The record may be reused when it returns.
+//  2. Produce from one goroutine, in the order the records should have; records that need no order among each other may
+//     come from several. The record may be reused when it returns.
 //  3. Bound what is unacknowledged: the producer takes what it is given. Delivery.Bytes is the sum of Record.Size(),
 //     to give back to the window.
 //  4. Flush whenever nothing more is coming right now, and before waiting for anything (the socket, the window).

@@ -21,6 +21,7 @@ type batch struct {
 	mu      sync.Mutex
 	flying  int           // rows with the producer
 	moved   time.Time     // when a row last left or came back; while flying is not 0
+	stuck   time.Time     // since when a row can't be handed over; zero while none waits
 	changed chan struct{} // capacity 1: a row was acknowledged
 }
 
@@ -46,7 +47,7 @@ func newBatch() *batch { return &batch{changed: make(chan struct{}, 1)} }
 func (b *batch) reset() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.relation, b.width, b.next, b.flying = nil, 0, 0, 0
+	b.relation, b.width, b.next, b.flying, b.stuck = nil, 0, 0, 0, time.Time{}
 	b.values, b.arena, b.rows = b.values[:0], b.arena[:0], b.rows[:0]
 	select {
 	case <-b.changed:
@@ -195,14 +196,29 @@ func (b *batch) inFlight() int {
 	return b.flying
 }
 
-// waited is for how long nothing has been acknowledged although something is with the producer.
-func (b *batch) waited(now time.Time) time.Duration {
+// held notes whether the next row can't be handed over, as at the missing topic of an event.
+func (b *batch) held(is bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.flying == 0 {
-		return 0
+	switch {
+	case !is:
+		b.stuck = time.Time{}
+	case b.stuck.IsZero():
+		b.stuck = time.Now()
 	}
-	return now.Sub(b.moved)
+}
+
+// waited is for how long nothing gets on: nothing of what is with the producer was acknowledged, or the next row can't go there.
+func (b *batch) waited(now time.Time) (d time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.flying > 0 {
+		d = now.Sub(b.moved)
+	}
+	if !b.stuck.IsZero() {
+		d = max(d, now.Sub(b.stuck))
+	}
+	return d
 }
 
 // sequenceOf a row, for others than the worker.

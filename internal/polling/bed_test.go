@@ -98,6 +98,7 @@ type fakeProducer struct {
 	all     []sent
 	pending []sent
 	held    bool
+	blocked bool // as at a missing topic
 	refuse  func(*router.Record) error
 	more    chan struct{}
 }
@@ -125,7 +126,14 @@ func (f *fakeProducer) deliver() {
 	}
 }
 
-func (f *fakeProducer) Produce(_ context.Context, rec *router.Record, ticket uint64) error {
+func (f *fakeProducer) Produce(ctx context.Context, rec *router.Record, ticket uint64) error {
+	f.mu.Lock()
+	blocked := f.blocked
+	f.mu.Unlock()
+	if blocked {
+		<-ctx.Done()
+		return ctx.Err()
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.refuse != nil {
@@ -156,6 +164,12 @@ func (f *fakeProducer) hold(on bool) {
 	f.held = on
 	f.mu.Unlock()
 	f.Flush()
+}
+
+func (f *fakeProducer) block(on bool) {
+	f.mu.Lock()
+	f.blocked = on
+	f.mu.Unlock()
 }
 
 func (f *fakeProducer) sent() []sent {

@@ -66,10 +66,11 @@ func (w *worker) feed(ctx context.Context, s *source) error {
 			continue
 		}
 		taken, err := w.publish(ctx, limited, s, b.next)
-		if err != nil || !taken {
+		if b.held(!taken); err != nil || !taken {
 			return err
 		}
 	}
+	b.held(false)
 	return nil
 }
 

@@ -342,3 +342,23 @@ func (b *bed) fillMore(rows, keys int) {
 	b.db.Exec(b, fmt.Sprintf(`INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload)
 		SELECT 'order', (g %% %[2]d)::text, 'x', jsonb_build_object('n', (SELECT count(*) FROM outbox) / %[2]d + g / %[2]d + 1) FROM generate_series(0, %[1]d - 1) g ORDER BY g`, rows, keys))
 }
+
+// A row whose topic is missing is with nobody: it is not acknowledged either, and the relay must not look well.
+func TestRelay_is_not_ready_at_a_missing_topic(t *testing.T) {
+	b := newBed(t)
+	x := b.start(func(c *Config) { c.Stall = feedWait + 500*time.Millisecond })
+	x.await("ready", func() bool { ok, _ := x.r.Ready(); return ok })
+	x.fake.block(true)
+	b.insert(b.conn, "k", 1, 2)
+	x.await("not ready", func() bool { ok, _ := x.r.Ready(); return !ok })
+	time.Sleep(renewEvery + 500*time.Millisecond) // its claim is made anew meanwhile
+	ok, why := x.r.Ready()
+	require.False(t, ok)
+	require.Contains(t, why, "Kafka has not acknowledged")
+	x.fake.block(false)
+	x.awaitPublished()
+	x.await("ready again", func() bool { ok, _ := x.r.Ready(); return ok })
+	require.NoError(t, x.finish())
+	require.Zero(t, ordered(t, x.fake.sent()))
+	require.Len(t, x.fake.sent(), 2)
+}
