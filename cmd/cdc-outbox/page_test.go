@@ -62,12 +62,17 @@ func TestThePageShowsAProcessAtWork(t *testing.T) {
 
 	// What stands on the page is what /status says.
 	stop()
+	c, err := db.Connect(t.Context(), db.Name)
+	require.NoError(t, err)
+	var rows uint64
+	require.NoError(t, c.QueryRow(t.Context(), `SELECT count(*) FROM outbox`).Scan(&rows))
+	require.NoError(t, c.Close(t.Context()))
 	var st status
 	require.Eventually(t, func() bool {
 		_, body := r.get("/status")
 		st = status{}
 		require.NoError(t, json.Unmarshal([]byte(body), &st))
-		return st.Window.Records == 0 && st.OldestUnconfirmedSeconds == 0
+		return st.Counts.Published == rows && st.Window.Records == 0
 	}, 20*time.Second, 50*time.Millisecond)
 	for selector, want := range map[string]string{
 		"#chart-rate .note":   grouped(st.Counts.Published) + " since the process started.",
