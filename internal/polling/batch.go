@@ -28,6 +28,8 @@ type batch struct {
 type batchRow struct {
 	lane  int
 	seq   int64
+	part  []byte // the partition's OID and the version's address there, as text in the batch's arena
+	tid   []byte
 	state rowState
 	at    int64 // of the record, in milliseconds since 1970
 }
@@ -56,7 +58,7 @@ func (b *batch) reset() {
 }
 
 // add copies a row.
-func (b *batch) add(lane int, seq int64, values [][]byte) {
+func (b *batch) add(row batchRow, values [][]byte) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, v := range values {
@@ -64,12 +66,17 @@ func (b *batch) add(lane int, seq int64, values [][]byte) {
 			b.values = append(b.values, replication.Value{Kind: replication.Null})
 			continue
 		}
-		start := len(b.arena)
-		b.arena = append(b.arena, v...)
-		b.values = append(b.values, replication.Value{Kind: replication.Text, Data: b.arena[start:len(b.arena):len(b.arena)]})
+		b.values = append(b.values, replication.Value{Kind: replication.Text, Data: b.keep(v)})
 	}
 	b.width = len(values)
-	b.rows = append(b.rows, batchRow{lane: lane, seq: seq})
+	row.part, row.tid = b.keep(row.part), b.keep(row.tid)
+	b.rows = append(b.rows, row)
+}
+
+func (b *batch) keep(v []byte) []byte {
+	start := len(b.arena)
+	b.arena = append(b.arena, v...)
+	return b.arena[start:len(b.arena):len(b.arena)]
 }
 
 func (b *batch) tuple(i int) replication.Tuple { return b.values[i*b.width : (i+1)*b.width] }

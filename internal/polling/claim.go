@@ -139,7 +139,7 @@ func (c *connection) read(ctx context.Context, s *statements, claimed []int, per
 	sequence := -1
 	err = c.run(ctx, s.object(), s.read(claimed, perLane), func(fields []pgconn.FieldDescription, v [][]byte) error {
 		if b.relation == nil {
-			if b.relation, sequence = relationOf(s.table, fields[1:], known, s.cfg.Columns.Sequence); sequence < 0 {
+			if b.relation, sequence = relationOf(s.table, fields[ownColumns:], known, s.cfg.Columns.Sequence); sequence < 0 {
 				return &fault.Error{Kind: fault.Operator, Object: s.object(), Err: errors.New("its rows have no column " + s.cfg.Columns.Sequence), Next: "Run `cdc-outbox check`."}
 			}
 		}
@@ -150,11 +150,11 @@ func (c *connection) read(ctx context.Context, s *statements, claimed []int, per
 		if err != nil {
 			return err
 		}
-		seq, err := strconv.ParseInt(string(v[1+sequence]), 10, 64)
+		seq, err := strconv.ParseInt(string(v[ownColumns+sequence]), 10, 64)
 		if err != nil {
 			return &fault.Error{Kind: fault.Operator, Object: s.object(), Err: errors.New("a row has no number in " + s.cfg.Columns.Sequence), Next: "Run `cdc-outbox check`."}
 		}
-		b.add(lane, seq, v[1:])
+		b.add(batchRow{lane: lane, seq: seq, part: v[1], tid: v[2]}, v[ownColumns:])
 		return nil
 	})
 	return cut, err

@@ -35,7 +35,7 @@ func TestLaneOf_stays(t *testing.T) {
 func TestBatch_marks_what_is_acknowledged(t *testing.T) {
 	b := newBatch()
 	for i := range 6 {
-		b.add(i/3, int64(i), [][]byte{[]byte("a"), nil, []byte("ccc")})
+		b.add(batchRow{lane: i / 3, seq: int64(i)}, [][]byte{[]byte("a"), nil, []byte("ccc")})
 	}
 	require.Equal(t, replication.Tuple{{Kind: replication.Text, Data: []byte("a")}, {Kind: replication.Null}, {Kind: replication.Text, Data: []byte("ccc")}}, b.tuple(4))
 	for i := range 4 {
@@ -62,7 +62,7 @@ func TestBatch_marks_what_is_acknowledged(t *testing.T) {
 func TestBatch_leaves_the_rest_of_a_lane(t *testing.T) {
 	b := newBatch()
 	for i := range 6 {
-		b.add(i/3, int64(i), nil)
+		b.add(batchRow{lane: i / 3, seq: int64(i)}, nil)
 	}
 	b.leave(1)
 	require.Equal(t, []rowState{waiting, left, left, waiting, waiting, waiting}, []rowState{b.state(0), b.state(1), b.state(2), b.state(3), b.state(4), b.state(5)})

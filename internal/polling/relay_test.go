@@ -362,3 +362,22 @@ func TestRelay_is_not_ready_at_a_missing_topic(t *testing.T) {
 	require.Zero(t, ordered(t, x.fake.sent()))
 	require.Len(t, x.fake.sent(), 2)
 }
+
+// Numbers that are not the database's own may come twice. What is marked is the row that Kafka has, not its namesake.
+func TestRelay_marks_the_row_that_was_read(t *testing.T) {
+	b := newBed(t)
+	write := func(n int) {
+		b.db.Exec(t, fmt.Sprintf(`INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload, seq) OVERRIDING SYSTEM VALUE
+			VALUES ('order', 'k', 'x', jsonb_build_object('n', %d), 7)`, n))
+	}
+	x := b.start()
+	x.fake.hold(true)
+	write(1)
+	x.await("it is with the producer", func() bool { return len(x.fake.sent()) == 1 })
+	write(2)
+	x.fake.hold(false)
+	x.awaitPublished()
+	require.NoError(t, x.finish())
+	require.Zero(t, ordered(t, x.fake.sent()))
+	require.Len(t, x.fake.sent(), 2)
+}

@@ -72,25 +72,37 @@ func (s *statements) again(want []int) string {
 	return fmt.Sprintf(`%s SELECT l, pg_try_advisory_xact_lock(%d, l) FROM unnest(%s::int[]) l`, s.begin, lockClass(s.table), intArray(want))
 }
 
-// read selects the first rows of each lane, the lane in front.
+// ownColumns are those that read puts in front of the table's: the lane, the partition, and the address of the row's version.
+const ownColumns = 3
+
+// read selects the first rows of each lane.
 func (s *statements) read(claimed []int, perLane int) string {
 	return fmt.Sprintf(`SELECT cdc_outbox_lane.l, t.* FROM unnest(%s::int[]) cdc_outbox_lane(l)
-		CROSS JOIN LATERAL (SELECT * FROM %s WHERE %s AND %s = cdc_outbox_lane.l ORDER BY %s LIMIT %d) t`,
+		CROSS JOIN LATERAL (SELECT tableoid, ctid, * FROM %s WHERE %s AND %s = cdc_outbox_lane.l ORDER BY %s LIMIT %d) t`,
 		intArray(claimed), s.table.SQL(), s.unpublished(), s.lane(), s.sequence(), perLane)
 }
 
-// mark says that rows are in Kafka. Lane and sequence lead to each by the index of the unpublished; one that is marked
-// already, or was deleted, is left alone.
+// mark says that rows are in Kafka. Their addresses lead to them; one that is marked already, or was deleted, is left alone.
+// It has to be the very version that was read: another row by the same number, another one at its old address, or what
+// somebody has made of the row since, is not what Kafka has.
 func (s *statements) mark(rows []batchRow, indexes []int) string {
-	l, n := make([]int, len(indexes)), make([]int64, len(indexes))
+	n := make([]int64, len(indexes))
+	var parts, tids strings.Builder
 	for i, at := range indexes {
-		l[i], n[i] = rows[at].lane, rows[at].seq
+		n[i] = rows[at].seq
+		if i > 0 {
+			parts.WriteByte(',')
+			tids.WriteByte(',')
+		}
+		parts.Write(rows[at].part)
+		fmt.Fprintf(&tids, `"%s"`, rows[at].tid)
 	}
-	from := fmt.Sprintf(`unnest(%s::int[], %s::bigint[]) cdc_outbox_mark(l, n)`, intArray(l), intArray(n))
-	where := fmt.Sprintf(`%s AND %s = cdc_outbox_mark.l AND %s = cdc_outbox_mark.n`, s.unpublished(), s.lane(), s.sequence())
+	table := s.table.SQL()
+	from := fmt.Sprintf(`unnest(%s::bigint[], '{%s}'::oid[], '{%s}'::tid[]) cdc_outbox_mark(n, p, t)`, intArray(n), parts.String(), tids.String())
+	where := fmt.Sprintf(`%s AND %s = cdc_outbox_mark.n AND %[3]s.tableoid = cdc_outbox_mark.p AND %[3]s.ctid = cdc_outbox_mark.t`, s.unpublished(), s.sequence(), table)
 	if s.cfg.After == Delete {
-		return fmt.Sprintf(`DELETE FROM %s USING %s WHERE %s`, s.table.SQL(), from, where)
+		return fmt.Sprintf(`DELETE FROM %s USING %s WHERE %s`, table, from, where)
 	}
 	return fmt.Sprintf(`UPDATE %s SET %s = clock_timestamp() FROM %s WHERE %s`,
-		s.table.SQL(), replication.QuoteIdentifier(s.cfg.Columns.Published), from, where)
+		table, replication.QuoteIdentifier(s.cfg.Columns.Published), from, where)
 }
