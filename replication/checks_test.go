@@ -1,6 +1,7 @@
 package replication
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -80,6 +81,39 @@ func TestVerdictTable(t *testing.T) {
 			require.Contains(t, f.Err.Error(), c.found)
 			require.Contains(t, f.Next, c.remedy)
 		})
+	}
+}
+
+// TestForeignSlot: a slot that is not ours is said to be so before anything else, and no remedy drops it.
+func TestForeignSlot(t *testing.T) {
+	for found, slot := range map[string]SlotInfo{
+		`belongs to database "elsewhere"`: {Logical: true, Plugin: "pgoutput", Database: "elsewhere", WALStatus: WALLost},
+		`"test_decoding"`:                 {Logical: true, Plugin: "test_decoding", Database: "db"},
+		"physical slot":                   {},
+		"process 42":                      {Logical: true, Plugin: "pgoutput", Database: "elsewhere", ActivePID: 42},
+	} {
+		for name, breakIt := range map[string]func(*AdminConfig, *setupState){
+			"all there":      func(*AdminConfig, *setupState) {},
+			"no publication": func(_ *AdminConfig, st *setupState) { st.Publication = PublicationInfo{Name: "p"} },
+			"setup pending":  func(c *AdminConfig, st *setupState) { st.Publication.Comment = setupPending(*c) },
+			"unfinished list": func(c *AdminConfig, st *setupState) {
+				c.Snapshot, st.Snapshot = true, snapshotInfo{Exists: true, Unfinished: true, Point: "0/0"}
+			},
+		} {
+			t.Run(found+", "+name, func(t *testing.T) {
+				cfg, st := planConfig(), setUpState()
+				breakIt(&cfg, &st)
+				st.Slot = slot
+				st.Slot.Name, st.Slot.Exists = "s", true
+				for _, findings := range [][]preflight.Finding{setupVerdict(cfg, st), setupObstacles(cfg, st), checkSlot(cfg, st), preflightFindings(cfg, st, nil, "")} {
+					requireOperator(t, firstFailure(findings), `slot "s"`, found, "Set postgres.slot to another name")
+					for _, f := range findings {
+						require.NotContains(t, strings.ToLower(f.Remedy), "drop")
+					}
+				}
+				require.NotContains(t, stepsSQL(planSetup(cfg, st)), "pg_drop_replication_slot")
+			})
+		}
 	}
 }
 

@@ -10,6 +10,9 @@ import (
 // checkPair judges whether publication and slot exist together. Either alone means that something was lost, and
 // making the missing one silently would hide a gap in the events.
 func checkPair(cfg AdminConfig, st setupState) []preflight.Finding {
+	if foreign := foreignSlot(cfg, st); foreign != nil {
+		return foreign
+	}
 	switch {
 	case st.Publication.Exists && st.Slot.Exists:
 		return nil
@@ -34,6 +37,35 @@ func checkPair(cfg AdminConfig, st setupState) []preflight.Finding {
 	}}
 }
 
+// foreignSlot tells of a slot of this name that cannot be this connector's. It is judged before everything else, and nothing
+// else is judged then: Postgres lets whoever may replicate drop any slot of the server, another database's as well, and with
+// it the events that its owner has not read yet. So no remedy may drop it.
+func foreignSlot(cfg AdminConfig, st setupState) []preflight.Finding {
+	s := st.Slot
+	found, why := "", ""
+	switch {
+	case !s.Exists:
+		return nil
+	case !s.Logical:
+		found, why = "It is a physical slot", "Somebody else's: a standby or a backup uses it. Slot names are shared by everything on a server."
+	case s.Database != st.Server.Database:
+		found = fmt.Sprintf("It belongs to database %q, the connection goes to %q", s.Database, st.Server.Database)
+		why = "A slot reads one database, and slot names are shared by all databases of a server."
+	case s.Plugin != "pgoutput":
+		found, why = fmt.Sprintf("Its plugin is %q", s.Plugin), "Somebody else's: the connector reads pgoutput only, and a slot's plugin cannot be changed."
+	default:
+		return nil
+	}
+	if s.ActivePID != 0 {
+		found += fmt.Sprintf(", and process %d of the server is reading it", s.ActivePID)
+	}
+	remedy := "Set postgres.slot to another name."
+	if s.Logical && s.Database != st.Server.Database {
+		remedy = "Set postgres.slot to another name, or correct the database in postgres.dsn."
+	}
+	return []preflight.Finding{{Level: preflight.Fail, Subject: slotSubject(cfg), Found: found + ".", Why: why, Remedy: remedy}}
+}
+
 // withoutExtras leaves what `run` may create by itself.
 func (cfg AdminConfig) withoutExtras() AdminConfig {
 	cfg.TableDDL, cfg.Role, cfg.onlyNeeded = "", "", true
@@ -51,6 +83,7 @@ func publicationLost(cfg AdminConfig, st setupState) preflight.Finding {
 		Why: "Rows are decoded with the publication as it was when they were written: what was written while it was missing cannot be read from this slot, " +
 			"and creating it again does not change that.",
 		Remedy: strings.Join([]string{
+			"-- if the slot is not this connector's, set postgres.slot to another name instead",
 			fmt.Sprintf("SELECT pg_drop_replication_slot(%s);", QuoteLiteral(cfg.Slot)),
 			publicationDDL(renewed, st.anyPartitioned()),
 			renewSlot(renewed, st),
@@ -70,7 +103,8 @@ func (st setupState) anyPartitioned() bool {
 
 // republish says how rows come once more. As a comment: somebody has to fill in the time. Deleting and inserting keeps
 // the ids, and of the two only the insert is published. created_at is set when a transaction begins, and rows are
-// published in the order of commits, so the two may lie apart by as long as transactions last.
+// published in the order of commits, so the two may lie apart by as long as transactions last. OVERRIDING SYSTEM VALUE lets
+// the values of an identity column be kept (Postgres docs, INSERT), and says nothing where there is none.
 func republish(cfg AdminConfig, tables ...Table) string {
 	lines := []string{"-- then start the connector again; `cdc-outbox repair` finds in the table what Kafka does not have, and publishes it.",
 		"-- By hand, publish again from the table what was committed since the last published event. Go back generously:",
@@ -80,7 +114,7 @@ func republish(cfg AdminConfig, tables ...Table) string {
 		when = "created_at"
 	}
 	for _, t := range tables {
-		lines = append(lines, fmt.Sprintf("-- WITH gone AS (DELETE FROM %[1]s WHERE %[2]s >= '…' RETURNING *) INSERT INTO %[1]s SELECT * FROM gone;", t.SQL(), QuoteIdentifier(when)))
+		lines = append(lines, fmt.Sprintf("-- WITH gone AS (DELETE FROM %[1]s WHERE %[2]s >= '…' RETURNING *) INSERT INTO %[1]s OVERRIDING SYSTEM VALUE SELECT * FROM gone;", t.SQL(), QuoteIdentifier(when)))
 	}
 	return strings.Join(lines, "\n")
 }
@@ -109,16 +143,11 @@ func checkSlot(cfg AdminConfig, st setupState) []preflight.Finding {
 	fail := func(found, why, remedy string) []preflight.Finding {
 		return []preflight.Finding{{Level: preflight.Fail, Subject: subject, Found: found, Why: why, Remedy: remedy}}
 	}
-	const other = "-- set postgres.slot to another name, or drop this slot if nobody needs it:\n"
+	if foreign := foreignSlot(cfg, st); foreign != nil {
+		return foreign
+	}
 	drop := fmt.Sprintf("SELECT pg_drop_replication_slot(%s);", QuoteLiteral(cfg.Slot))
 	switch {
-	case !s.Logical:
-		return fail("It is a physical slot.", "A standby uses it.", other+drop)
-	case s.Plugin != "pgoutput":
-		return fail(fmt.Sprintf("Its plugin is %q.", s.Plugin), "The connector reads pgoutput only, and a slot's plugin cannot be changed.", other+drop)
-	case s.Database != st.Server.Database:
-		return fail(fmt.Sprintf("It belongs to database %q, the connection goes to %q.", s.Database, st.Server.Database),
-			"A slot reads one database, and slot names are shared by all databases of a server.", "Correct the database in postgres.dsn, or set postgres.slot to another name.")
 	case s.Invalidated():
 		return []preflight.Finding{slotInvalidated(cfg, st)}
 	case s.Temporary:

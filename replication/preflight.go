@@ -74,7 +74,10 @@ func preflightFindings(cfg AdminConfig, st setupState, open []openTransaction, r
 	}
 	out = append(out, checkSenderRoom(st)...)
 	out = append(out, checkTables(cfg, st)...)
+	foreign := foreignSlot(cfg, st)
 	switch {
+	case foreign != nil:
+		out = append(out, foreign...)
 	case st.Server.InRecovery != cfg.Standby && !st.Slot.Exists: // said already
 	case !st.Server.InRecovery && !st.Slot.Exists && !st.Publication.Exists:
 		out = append(out, checkFirstStart(cfg, st)...)
@@ -84,7 +87,7 @@ func preflightFindings(cfg AdminConfig, st setupState, open []openTransaction, r
 	if st.Publication.Exists {
 		out = append(out, checkPublication(cfg, st)...)
 	}
-	if st.Slot.Exists {
+	if st.Slot.Exists && foreign == nil {
 		out = append(out, checkSlot(cfg, st)...)
 		out = append(out, checkReader(cfg, st, reader)...)
 	}

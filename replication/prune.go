@@ -203,6 +203,9 @@ func (r *TableRows) confirmed(ctx context.Context, trustSlot bool) (at pglogrepl
 	if err != nil {
 		return 0, false, adminQueryFault("catalog", err)
 	}
+	if err := firstFailure(foreignSlot(cfg, st)); err != nil {
+		return 0, false, err
+	}
 	findings := append(checkServer(cfg, st), checkStandby(cfg, st)...)
 	findings = append(append(findings, checkTables(cfg, st)...), checkPair(cfg, st)...)
 	findings = append(append(findings, checkPublication(cfg, st)...), checkSlot(cfg, st)...)

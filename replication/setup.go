@@ -51,7 +51,7 @@ func PlanSetup(ctx context.Context, dsn string, cfg AdminConfig) (steps []Step, 
 			return adminQueryFault("catalog", err)
 		}
 		err = firstFailure(setupObstacles(cfg, st))
-		if err == nil || st.Publication.Exists == st.Slot.Exists || st.pending(cfg) {
+		if foreignSlot(cfg, st) == nil && (err == nil || st.Publication.Exists == st.Slot.Exists || st.pending(cfg)) {
 			steps = planSetup(cfg, st)
 		}
 		return err
@@ -173,6 +173,9 @@ func setupVerdict(cfg AdminConfig, st setupState) []preflight.Finding {
 
 // setupObstacles finds what would stop a setup half-way, or hide a gap, before anything is done.
 func setupObstacles(cfg AdminConfig, st setupState) []preflight.Finding {
+	if foreign := foreignSlot(cfg, st); foreign != nil {
+		return foreign
+	}
 	if st.Snapshot.TakenOver && cfg.takenOver == nil {
 		return []preflight.Finding{takeoverUnfinished(cfg)}
 	}

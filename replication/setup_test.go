@@ -297,11 +297,45 @@ func TestEnsureSlotOfAnotherDatabase(t *testing.T) {
 	one, two := newAdminDB(t, setupTableDDL), newAdminDB(t, setupTableDDL)
 	require.NoError(t, one.ensure(t, true))
 	two.cfg.Slot = one.cfg.Slot
+	harmless := func(t *testing.T, err error) {
+		t.Helper()
+		requireOperator(t, err, "belongs to database", one.Name, two.Name)
+		for _, advice := range []string{"DROP", "drop", "teardown", "CREATE", "more)"} {
+			require.NotContains(t, err.Error(), advice)
+		}
+		require.True(t, one.slot(t).Exists)
+	}
+	everything := func(t *testing.T) {
+		for _, auto := range []bool{true, false} {
+			harmless(t, two.ensure(t, auto))
+		}
+		_, err := Setup(t.Context(), two.DSN, two.cfg)
+		harmless(t, err)
+		steps, err := PlanSetup(t.Context(), two.DSN, two.cfg)
+		harmless(t, err)
+		require.Empty(t, steps)
+		_, _, err = CutOver(t.Context(), two.DSN, two.cfg, TakenOver{Rows: "true"})
+		harmless(t, err)
+		_, err = RecreateSlot(t.Context(), two.DSN, two.cfg)
+		harmless(t, err)
+		_, err = AcceptSlot(t.Context(), two.DSN, two.cfg)
+		harmless(t, err)
+		harmless(t, StillPublished(t.Context(), two.DSN, two.cfg))
+		var slot []preflight.Finding
+		for _, f := range Preflight(t.Context(), two.DSN, two.cfg) {
+			require.NotContains(t, f.Remedy, "pg_drop_replication_slot")
+			if f.Level == preflight.Fail {
+				slot = append(slot, f)
+			}
+		}
+		require.Len(t, slot, 1)
+		require.Contains(t, slot[0].Found, "It belongs to database")
+		_, err = Teardown(t.Context(), two.DSN, two.cfg, false)
+		harmless(t, err)
+	}
+	t.Run("without a publication", everything)
 	two.Exec(t, publicationDDL(two.cfg, false))
-	requireOperator(t, two.ensure(t, true), one.Name, two.Name)
-	_, err := Teardown(t.Context(), two.DSN, two.cfg, false)
-	requireOperator(t, err, one.Name)
-	require.True(t, one.slot(t).Exists)
+	t.Run("with one", everything)
 }
 
 func TestEnsureLeastPrivilege(t *testing.T) {
@@ -490,19 +524,26 @@ func TestDroppedTable(t *testing.T) {
 
 // TestRepublish: the statement in the remedies keeps the rows as they are, which makes repeats recognizable.
 func TestRepublish(t *testing.T) {
-	db := newAdminDB(t, setupTableDDL)
-	db.Exec(t, `INSERT INTO outbox SELECT gen_random_uuid(), 'a', g::text, 'c' FROM generate_series(1, 3) g`)
-	contents := func() (rows string) {
-		require.NoError(t, db.conn.QueryRow(t.Context(), `SELECT string_agg(o::text, ';' ORDER BY id) FROM outbox o`).Scan(&rows))
-		return rows
+	for name, extra := range map[string]string{"plain": "", "identity": `ALTER TABLE outbox ADD COLUMN seq bigint GENERATED ALWAYS AS IDENTITY`} {
+		t.Run(name, func(t *testing.T) {
+			db := newAdminDB(t, setupTableDDL)
+			if extra != "" {
+				db.Exec(t, extra)
+			}
+			db.Exec(t, `INSERT INTO outbox SELECT gen_random_uuid(), 'a', g::text, 'c' FROM generate_series(1, 3) g`)
+			contents := func() (rows string) {
+				require.NoError(t, db.conn.QueryRow(t.Context(), `SELECT string_agg(o::text, ';' ORDER BY id) FROM outbox o`).Scan(&rows))
+				return rows
+			}
+			before := contents()
+			lines := strings.Split(republish(db.cfg, db.cfg.Tables...), "\n")
+			statement := strings.TrimPrefix(lines[len(lines)-1], "-- ")
+			tag, err := db.conn.Exec(t.Context(), strings.ReplaceAll(statement, "…", "2000-01-01"))
+			require.NoError(t, err)
+			require.EqualValues(t, 3, tag.RowsAffected())
+			require.Equal(t, before, contents())
+		})
 	}
-	before := contents()
-	lines := strings.Split(republish(db.cfg, db.cfg.Tables...), "\n")
-	statement := strings.TrimPrefix(lines[len(lines)-1], "-- ")
-	tag, err := db.conn.Exec(t.Context(), strings.ReplaceAll(statement, "…", "2000-01-01"))
-	require.NoError(t, err)
-	require.EqualValues(t, 3, tag.RowsAffected())
-	require.Equal(t, before, contents())
 }
 
 func TestByIDFindsRowsOfAnyType(t *testing.T) {

@@ -39,7 +39,8 @@ type SlotReport struct {
 	Verdict        string   `json:"verdict"`           // a sentence
 	Open           []string `json:"open_transactions"` // that hold back restart_lsn, oldest first
 
-	info SlotInfo
+	info    SlotInfo
+	foreign error // it cannot be this connector's, so nothing may change it
 }
 
 // slotPosition is where the server stands; on a standby what it has replayed.
@@ -75,6 +76,7 @@ func lookAtSlot(ctx context.Context, servers servers, cfg AdminConfig) (SlotRepo
 			r.InactiveSince = &s.InactiveSince
 		}
 	}
+	r.foreign = firstFailure(foreignSlot(cfg, st))
 	if st.Memory.Exists {
 		err := conn.QueryRow(ctx, fmt.Sprintf(`SELECT position::text, system_id, timeline FROM %s WHERE slot = $1::text`, cfg.Memory.SQL()), cfg.Slot).
 			Scan(&r.Remembered, &r.RememberedID, &r.RememberedLine)
@@ -182,6 +184,9 @@ func changeSlot(ctx context.Context, dsn string, cfg AdminConfig, change func(se
 	err = withServers(ctx, dsn, cfg, func(conn servers) error {
 		if r, err = lookAtSlot(ctx, conn, cfg); err != nil {
 			return err
+		}
+		if r.foreign != nil {
+			return r.foreign
 		}
 		if r.ReadBy != "" {
 			return &fault.Error{Kind: fault.Operator, Object: slotSubject(cfg), Err: fmt.Errorf("it is being read by %s", r.ReadBy), Next: "Stop the connector first, and its standbys."}

@@ -71,7 +71,7 @@ func lookupSnapshot(ctx context.Context, q Querier, list Table) (snapshotInfo, e
 // planSnapshot undoes what a setup that was killed has left.
 func planSnapshot(cfg AdminConfig, st setupState) []Step {
 	switch {
-	case !st.Snapshot.Unfinished:
+	case !st.Snapshot.Unfinished || foreignSlot(cfg, st) != nil:
 		return nil
 	case cfg.Snapshot && st.Slot.Exists && st.Slot.ActivePID == 0 && st.Slot.ConfirmedFlush.String() == st.Snapshot.Point:
 		return []Step{{SQL: fmt.Sprintf("SELECT pg_drop_replication_slot(%s);", QuoteLiteral(cfg.Slot)),

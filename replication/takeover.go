@@ -32,9 +32,16 @@ func CutOver(ctx context.Context, dsn string, cfg AdminConfig, rows TakenOver) (
 		if err != nil {
 			return adminQueryFault("catalog", err)
 		}
+		if err := firstFailure(foreignSlot(cfg, st)); err != nil {
+			return err
+		}
 		list := cfg.snapshotList()
 		switch {
 		case st.Slot.Exists && st.Snapshot.Exists && !st.Snapshot.Unfinished: // an earlier run got so far
+		case st.Slot.Exists && !st.Snapshot.Exists && st.Slot.ActivePID != 0:
+			return &fault.Error{Kind: fault.Operator, Object: slotSubject(cfg),
+				Err:  fmt.Errorf("it exists already, not for a takeover, and process %d of the server is reading it", st.Slot.ActivePID),
+				Next: "Set postgres.slot and postgres.publication to other names."}
 		case st.Slot.Exists && !st.Snapshot.Exists:
 			return &fault.Error{Kind: fault.Operator, Object: slotSubject(cfg), Err: errors.New("it exists already, and not for a takeover"),
 				Next: "Choose another postgres.slot and postgres.publication, or, where nobody needs them:\ncdc-outbox teardown"}
