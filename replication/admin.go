@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -184,6 +185,9 @@ func adminConnectFault(pc *pgx.ConnConfig, err error) error {
 	case errors.As(err, &pg):
 		f.Err = &serverRefusal{pg}
 		f.Kind, f.Next = adminRefusal(pc, pg.Code)
+		if pg.Code == "28000" && strings.HasSuffix(pg.Message, "does not exist") { // InitializeSessionUserId in miscinit.c
+			f.Next = fmt.Sprintf("-- as a role that may create roles; cdc-outbox setup --role %[1]s with such a role in --postgres-dsn does it, with the rights:\nCREATE ROLE %[1]s LOGIN;", QuoteIdentifier(pc.User))
+		}
 	case errors.As(err, &dial):
 		f.Err = fmt.Errorf("cannot connect: %w", oneLine{dial.Unwrap()})
 		f.Next = nextConnect(pc.Host, pc.Port, dial.Unwrap())

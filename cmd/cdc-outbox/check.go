@@ -81,6 +81,12 @@ func (a *app) check(ctx context.Context, c *config.Loaded) ([]preflight.Finding,
 		admin.SetupNever = c.Postgres.Setup == "never"
 		admin.Retained = replication.Retained{Warn: int64(c.Monitor.WarnRetained), Critical: int64(c.Monitor.CriticalRetained)}
 		findings = append(findings, replication.Preflight(ctx, dsn, admin)...)
+		s, err := pollingSetup(c, false)
+		if err != nil {
+			stop()
+			return nil, err
+		}
+		findings = append(findings, polling.CheckBesideLog(ctx, dsn, admin.Publication, s)...)
 	}
 	topics := topicsInUse(ctx, dsn, c, admin.Tables)
 	stop()

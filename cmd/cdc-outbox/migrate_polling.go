@@ -12,9 +12,6 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
-// polledAt is what the column is called once nothing is polled any more.
-const polledAt = "polled_at"
-
 type migratePollingOptions struct {
 	published, sequence, unpublished, order string
 	wait                                    time.Duration
@@ -75,7 +72,7 @@ func (a *app) migratePolling(ctx context.Context, c *config.Loaded, o migratePol
 	setup := polling.Setup{Tables: s.admin.Tables, Columns: polling.Columns{
 		Key: c.Router.Roles().AggregateID, Sequence: o.sequence, Published: o.published}}
 	if o.dryRun {
-		return a.planMigratePolling(ctx, s, rows, own)
+		return a.planMigratePolling(ctx, s, rows, own, o.published)
 	}
 	if own {
 		return a.migrateOwnPolling(ctx, s, setup, rows, o)
@@ -85,7 +82,7 @@ func (a *app) migratePolling(ctx context.Context, c *config.Loaded, o migratePol
 }
 
 // planMigratePolling prints what there is to print: which rows are listed, only the slot's snapshot says.
-func (a *app) planMigratePolling(ctx context.Context, s slotChange, rows replication.TakenOver, own bool) error {
+func (a *app) planMigratePolling(ctx context.Context, s slotChange, rows replication.TakenOver, own bool, published string) error {
 	admin := s.admin
 	admin.Snapshot = true
 	steps, err := replication.PlanSetup(ctx, s.dsn, admin)
@@ -101,14 +98,14 @@ func (a *app) planMigratePolling(ctx context.Context, s slotChange, rows replica
 	fmt.Fprintf(a.stdout, "-- Listed, to be published by run before anything else: the rows WHERE %s, in that snapshot.\n", printable(rows.Rows))
 	for _, t := range s.admin.Tables {
 		if own {
-			fmt.Fprintf(a.stdout, "ALTER TABLE %s RENAME COLUMN … TO %s;\n", t.SQL(), polledAt)
+			fmt.Fprintf(a.stdout, "ALTER TABLE %s RENAME COLUMN %s TO %s;\n", t.SQL(), replication.QuoteIdentifier(published), polling.PolledAt)
 		}
 	}
 	return nil
 }
 
 func (a *app) migrateOwnPolling(ctx context.Context, s slotChange, setup polling.Setup, rows replication.TakenOver, o migratePollingOptions) error {
-	if done, err := polling.Retired(ctx, s.dsn, setup, polledAt); err != nil || done {
+	if done, err := polling.Retired(ctx, s.dsn, setup, polling.PolledAt); err != nil || done {
 		if err == nil {
 			_, err = fmt.Fprintln(a.stdout, "-- Everything was done before. Start run.")
 		}
@@ -123,7 +120,7 @@ func (a *app) migrateOwnPolling(ctx context.Context, s slotChange, setup polling
 	if err := a.cutOver(ctx, s, rows); err != nil {
 		return err
 	}
-	steps, err := b.Retire(ctx, polledAt, o.wait)
+	steps, err := b.Retire(ctx, polling.PolledAt, o.wait)
 	if perr := a.printSteps(steps); err == nil {
 		err = perr
 	}

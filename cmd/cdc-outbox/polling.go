@@ -122,7 +122,7 @@ func (s *pollingService) figures() page.Relay {
 	bounds, counts := s.metrics.Latencies()
 	r := page.Relay{Published: st.Counts.Published, Bounds: bounds, Counts: counts, Records: st.Window.Records, Bytes: st.Window.Bytes}
 	if st.Backlog != nil {
-		r.Oldest = st.Backlog.Seconds(time.Now())
+		r.Oldest = st.Backlog.Seconds()
 	}
 	return r
 }
@@ -146,14 +146,14 @@ func pollingCause(st polling.Status) slotmonitor.Cause {
 	switch {
 	case len(st.Halted) > 0:
 		h := st.Halted[0]
-		return slotmonitor.Cause{Code: "row_halted", Sentence: h.Message, Since: &h.Since, Object: "event " + h.EventID, Next: h.Next}
+		return slotmonitor.Cause{Code: diagnose.BadRow, Sentence: h.Message, Since: &h.Since, Object: "event " + h.EventID, Next: h.Next}
 	case string(st.State.Name) == string(notRunning):
 		return slotmonitor.Cause{Code: string(notRunning), Sentence: st.State.Reason, Next: "Start it: cdc-outbox run"}
 	case st.State.Reason != "":
-		return slotmonitor.Cause{Code: "postgres", Sentence: st.State.Reason, Since: &st.State.Since, Next: st.State.Next}
+		return slotmonitor.Cause{Code: diagnose.PostgresUnreachable, Sentence: st.State.Reason, Since: &st.State.Since, Next: st.State.Next}
 	case len(st.Waits) > 0:
 		w := st.Waits[0]
-		return slotmonitor.Cause{Code: "kafka_" + w.Kind, Sentence: w.Reason, Since: &w.Since, Object: w.Object, Next: w.Next}
+		return slotmonitor.Cause{Code: w.Kind, Sentence: w.Reason, Since: &w.Since, Object: w.Object, Next: w.Next}
 	}
 	return slotmonitor.Cause{}
 }

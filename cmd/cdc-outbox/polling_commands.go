@@ -96,7 +96,7 @@ func (a *app) statusPolling(ctx context.Context, c *config.Loaded, why, asJSON b
 			return perr
 		}
 	default:
-		if perr := writePolling(a.stdout, st, url); perr != nil {
+		if perr := writePolling(a.stdout, st, url, err); perr != nil {
 			return perr
 		}
 	}
@@ -144,11 +144,11 @@ func causeOrNothing(st polling.Status) (c slotmonitor.Cause) {
 	if c = pollingCause(st); c.Code != "" {
 		return c
 	}
-	return slotmonitor.Cause{Code: "none", Sentence: "The relay waits for nothing."}
+	return slotmonitor.Cause{Code: slotmonitor.CauseIdle, Sentence: "The relay waits for nothing."}
 }
 
 // writePolling prints the status for people.
-func writePolling(w io.Writer, st polling.Status, source string) error {
+func writePolling(w io.Writer, st polling.Status, source string, unasked error) error {
 	var b strings.Builder
 	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	line := func(label, format string, args ...any) {
@@ -157,7 +157,8 @@ func writePolling(w io.Writer, st polling.Status, source string) error {
 	fmt.Fprintf(tw, "outbox %s\n", strings.Join(st.Tables, ", "))
 	switch bl := st.Backlog; {
 	case bl == nil:
-		line("not published", "not known, Postgres does not answer")
+		why, _ := fault.Split(unasked)
+		line("not published", "not known: %s", why)
 	case bl.Rows >= polling.MaxCounted:
 		line("not published", "at least %d rows%s", bl.Rows, oldest(bl))
 	default:

@@ -100,7 +100,7 @@ func (w *backlogWatch) build(ctx context.Context, c *config.Loaded, log *zap.Log
 	telemetry.BuildInfo(reg, b.Version, b.Revision, b.Go)
 	telemetry.WatchBacklog(reg, func() (rows, seconds float64) {
 		if b := w.seen.Load(); b != nil {
-			return float64(b.Rows), b.Seconds(time.Now())
+			return float64(b.Rows), b.Seconds()
 		}
 		return 0, 0
 	})

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -230,4 +231,51 @@ func TestMigratePolling_interrupted(t *testing.T) {
 	require.Equal(t, 0, p.stop(syscall.SIGTERM))
 	r = invoke(t, b.env, "run")
 	require.Equal(t, 3, r.code, r.all())
+}
+
+// Once the log is read, nothing of the polling configuration leads back to polling: each event would come twice.
+func TestMigratePolling_has_ended_polling(t *testing.T) {
+	b := newPollingBed(t, "order.events")
+	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
+	wal := append(slices.Clone(b.env), "CDC_OUTBOX_SOURCE=wal", "CDC_OUTBOX_POSTGRES_SNAPSHOT=initial", "CDC_OUTBOX_POSTGRES_SLOT="+b.db.Slot, "CDC_OUTBOX_POSTGRES_PUBLICATION="+b.db.Publication)
+	p := start(t, b.env)
+	p.awaitReady(http.StatusOK)
+	r := invoke(t, wal, "migrate", "polling", "--dry-run")
+	require.Contains(t, r.stdout, `RENAME COLUMN "published_at" TO polled_at`, r.all())
+	r = invoke(t, wal, "migrate", "polling")
+	require.Equal(t, 0, r.code, r.all())
+	const ended = "ended by `cdc-outbox migrate polling`"
+	select {
+	case <-p.done:
+	case <-time.After(20 * time.Second):
+		t.Fatal("it goes on")
+	}
+	require.Equal(t, 3, p.cmd.ProcessState.ExitCode())
+	require.Contains(t, p.text(), "was ended by")
+	require.NotContains(t, p.text(), "cdc-outbox setup` adds", "the retired relay's last words")
+	refused := func() {
+		t.Helper()
+		for _, command := range []string{"check", "run", "status", "setup", "setup --dry-run", "setup --table", "prune --older-than 1h"} {
+			r := invoke(t, b.env, strings.Fields(command)...)
+			require.Equal(t, 3, r.code, "%s: %s", command, r.all())
+			require.Contains(t, r.all(), ended, command)
+			require.Contains(t, r.all(), "source: wal", command)
+			require.NotContains(t, r.all(), "cdc-outbox setup", command)
+			require.NotContains(t, r.all(), "0001-01-01", command)
+			require.NotContains(t, r.all(), "does not answer", command)
+		}
+	}
+	refused()
+	b.db.Exec(t, "ALTER TABLE outbox RENAME polled_at TO something_else")
+	refused()
+	r = invoke(t, b.env, "teardown", "--dry-run")
+	require.Equal(t, 0, r.code, r.all())
+	for _, want := range []string{`DROP COLUMN "seq"`, `DROP COLUMN "something_else"`, "outbox_unpublished_idx"} {
+		require.Contains(t, r.stdout, want)
+	}
+	const besides = "A relay that polls may be publishing the same rows"
+	require.NotContains(t, invoke(t, wal, "check").stdout, besides)
+	b.db.Exec(t, "ALTER TABLE outbox RENAME something_else TO published_at")
+	require.Contains(t, invoke(t, wal, "check").stdout, besides)
+	require.Equal(t, 0, invoke(t, b.env, "check").code, "the way back")
 }

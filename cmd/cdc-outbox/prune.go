@@ -15,6 +15,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/archive"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/polling"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
@@ -132,6 +133,15 @@ func (a *app) prune(ctx context.Context, c *config.Loaded, o *pruneOptions) erro
 	if err := needTables(s, "prune"); err != nil {
 		return err
 	}
+	if published != "" {
+		over, err := pollingSetup(c, false)
+		if err != nil {
+			return err
+		}
+		if err := polling.Ended(ctx, s.dsn, over); err != nil {
+			return err
+		}
+	}
 	run, report := newRunID(), []*pruned{}
 	for _, t := range s.admin.Tables {
 		p := &pruning{o: o, run: run, table: t, source: t, progress: a.stderr, published: published, pruned: pruned{Table: t.String(), Files: []archive.Manifest{}}}
@@ -153,6 +163,9 @@ func (a *app) prune(ctx context.Context, c *config.Loaded, o *pruneOptions) erro
 		}
 		for _, q := range p.Partitions {
 			fmt.Fprintln(a.stdout, q.line(o.dryRun))
+		}
+		if err != nil && p.Cutoff.IsZero() {
+			continue // it failed before anything was counted
 		}
 		fmt.Fprintf(a.stdout, "%s: %d rows from before %s, %d deleted\n", p.Table, p.Rows, p.Cutoff.UTC().Format(time.RFC3339), p.Deleted)
 	}

@@ -41,7 +41,8 @@ func Look(ctx context.Context, cfg Config) (b Backlog, err error) {
 	cfg.setDefaults()
 	c := &connection{cfg: &cfg, made: func(bool) {}}
 	defer c.close()
-	return look(ctx, c, &cfg)
+	b, err = look(ctx, c, &cfg)
+	return b, orEnded(ctx, &cfg, err)
 }
 
 func look(ctx context.Context, c *connection, cfg *Config) (b Backlog, err error) {

@@ -2,7 +2,6 @@ package polling
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -269,7 +268,5 @@ func ordered(t *testing.T, all []sent) (repeats int) {
 	}
 	return repeats
 }
-
-var errGone = errors.New("gone")
 
 func text(n int) string { return strconv.Itoa(n) }

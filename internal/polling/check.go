@@ -89,6 +89,11 @@ func checkTable(t *tableState, server serverState, s *Setup) []preflight.Finding
 		fail("It does not exist.", "There is nothing to relay.", remedy)
 		return out
 	}
+	if column, yes := t.ended(s.Columns.Published); yes {
+		fail(fmt.Sprintf("%s: %s is called %s now.", strings.ToUpper(ErrEnded.Error()[:1])+ErrEnded.Error()[1:], quoted(s.Columns.Published), quoted(column)),
+			"What the log brings would be published a second time.", endedNext)
+		return out
+	}
 	setup := "cdc-outbox setup\n-- or, as the table's owner:\n" + stepsSQL(planTable(t, server, s))
 	if t.Kind != "r" && t.Kind != "p" {
 		fail("It is no table.", "Rows can only be marked in a table.", "Name the table in postgres.tables.")

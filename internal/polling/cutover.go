@@ -63,11 +63,12 @@ func (b *Barrier) Retire(ctx context.Context, to string, wait time.Duration) (do
 	deadline := time.Now().Add(wait)
 	for _, t := range b.setup.Tables {
 		step := replication.Step{
-			SQL: fmt.Sprintf("ALTER TABLE %s RENAME COLUMN %s TO %s;", t.SQL(), quoted(b.setup.Columns.Published), quoted(to)),
+			SQL: fmt.Sprintf("ALTER TABLE %s RENAME COLUMN %s TO %s;", t.SQL(), quoted(b.setup.Columns.Published), quoted(to)) +
+				fmt.Sprintf("\nCOMMENT ON COLUMN %s.%s IS %s;", t.SQL(), quoted(to), replication.QuoteLiteral(endedMark+"; source: wal publishes its rows.")),
 			Why: "No relay that polls finds a row any more; what it has published stays on record.",
 		}
 		for {
-			// Bounded, because everybody who writes waits behind whoever waits for this lock.
+			// One message is one transaction: the column never has its new name without the comment. Bounded, because everybody who writes waits behind whoever waits for this lock.
 			_, err = b.conn.PgConn().Exec(ctx, "SET lock_timeout = '1s'; "+step.SQL).ReadAll()
 			if replication.SQLState(err) != "55P03" || time.Now().After(deadline) {
 				break

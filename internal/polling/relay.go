@@ -184,7 +184,7 @@ func (r *Relay) Run(ctx context.Context) error {
 		}
 		return r.work(life)
 	})
-	err := g.Wait()
+	err := orEnded(ctx, &r.cfg, g.Wait())
 	r.setState(State{Name: Stopped})
 	if errors.Is(err, context.Canceled) {
 		return nil

@@ -127,6 +127,9 @@ func plan(ctx context.Context, conn *pgx.Conn, s *Setup) ([]replication.Step, er
 		if err != nil {
 			return nil, err
 		}
+		if column, yes := st.ended(s.Columns.Published); yes {
+			return nil, endedFault(t, s.Columns.Published, column)
+		}
 		missing = missing || !st.Exists
 		tables = append(tables, st)
 	}
@@ -218,7 +221,11 @@ func planTeardown(ctx context.Context, conn *pgx.Conn, s *Setup, dropTables bool
 			if st.Index != nil {
 				add("Nobody looks for unpublished rows any more.", "DROP INDEX %s.%s;", quoted(t.Schema), quoted(indexName(t)))
 			}
-			for _, name := range []string{s.Columns.Sequence, s.Columns.Published} {
+			names := []string{s.Columns.Sequence, s.Columns.Published}
+			if column, yes := st.ended(s.Columns.Published); yes {
+				names = append(names, column)
+			}
+			for _, name := range names {
 				if _, ok := st.column(name); ok {
 					add("Which rows were published is forgotten with it.", "ALTER TABLE %s DROP COLUMN %s;", t.SQL(), quoted(name))
 				}

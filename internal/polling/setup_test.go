@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
@@ -218,4 +219,19 @@ func TestVersions_plans_stay_with_the_index(t *testing.T) {
 	require.Less(t, pages, 6*Lanes, "a few pages for each lane:\n%s", plan)
 	look("vacuumed")
 	t.Logf("a look at all lanes reads %d pages", pages)
+}
+
+// Setup is for the table's owner; the relay's role, which setup is to make, cannot be altered before it is there.
+func TestSetup_by_a_role_that_does_not_exist(t *testing.T) {
+	db := testkit.Postgres(t)
+	_, err := Apply(t.Context(), strings.Replace(db.DSN, "postgres@", "nobody_of_that_name@", 1), theSetup())
+	_, next := fault.Split(err)
+	require.Contains(t, next, `CREATE ROLE "nobody_of_that_name" LOGIN;`)
+	require.NotContains(t, next, "ALTER ROLE")
+}
+
+func TestBacklog_age_does_not_go_on(t *testing.T) {
+	age := 0.02
+	require.InDelta(t, 0.02, (&Backlog{Rows: 1, Oldest: &age, At: time.Now().Add(-5 * time.Second)}).Seconds(), 1e-9)
+	require.Zero(t, (&Backlog{}).Seconds())
 }

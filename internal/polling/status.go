@@ -176,19 +176,19 @@ func (r *Relay) watchMetrics() {
 			if b == nil {
 				return 0, 0
 			}
-			return float64(b.Rows), b.Seconds(time.Now())
+			return float64(b.Rows), b.Seconds()
 		},
 		Halted: func() int { return len(r.haltedRows()) },
 		Window: r.window.InUse,
 	})
 }
 
-// Seconds is the age of the oldest row at a time, 0 where there is none.
-func (b *Backlog) Seconds(now time.Time) float64 {
+// Seconds is the age of the oldest row when it was looked at, 0 where there was none. It does not go on counting: by now that row may be published.
+func (b *Backlog) Seconds() float64 {
 	if b.Oldest == nil {
 		return 0
 	}
-	return *b.Oldest + max(0, now.Sub(b.At).Seconds())
+	return *b.Oldest
 }
 
 func sortHalted(all []*HaltedRow) {

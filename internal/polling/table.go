@@ -51,6 +51,7 @@ type columnState struct {
 	NotNull  bool   `json:"not_null"`
 	Identity string `json:"identity"` // a always, d by default, empty: none
 	Cache    int64  `json:"cache"`    // of the sequence that the column owns; 0: none
+	Comment  string `json:"comment"`
 }
 
 func (t *tableState) column(name string) (columnState, bool) {
@@ -73,7 +74,7 @@ SELECT jsonb_build_object('kind', c.relkind, 'persistence', c.relpersistence, 'f
   'has_trigger', EXISTS (SELECT FROM pg_catalog.pg_trigger t WHERE t.tgrelid = c.oid AND t.tgname = $5 AND t.tgenabled <> 'D'),
   'index', (SELECT x.indisvalid::text FROM pg_catalog.pg_index x JOIN pg_catalog.pg_class i ON i.oid = x.indexrelid WHERE x.indrelid = c.oid AND i.relname = $6),
   'columns', (SELECT coalesce(jsonb_agg(jsonb_build_object('name', a.attname, 'type', format_type(b.oid, NULL), 'category', b.typcategory, 'not_null', a.attnotnull,
-      'identity', a.attidentity, 'cache', coalesce((SELECT max(s.seqcache) FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_sequence s ON s.seqrelid = d.objid
+      'identity', a.attidentity, 'comment', coalesce(pg_catalog.col_description(c.oid, a.attnum), ''), 'cache', coalesce((SELECT max(s.seqcache) FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_sequence s ON s.seqrelid = d.objid
          WHERE d.classid = 'pg_catalog.pg_class'::regclass AND d.refclassid = 'pg_catalog.pg_class'::regclass AND d.refobjid = c.oid AND d.refobjsubid = a.attnum AND d.deptype IN ('a', 'i')), 0))
       ORDER BY a.attnum), '[]')
     FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
