@@ -39,10 +39,12 @@ func cause(s Slot) Cause {
 		return Cause{Code: CauseStandbyCopy, Sentence: "It is a standby's copy and moves with the primary's slot.", Object: slot}
 	case s.HeldBy != nil && s.RetainedBytes >= little && s.UnconfirmedBytes < s.RetainedBytes/2:
 		return s.HeldBy.cause()
+	case !s.Active && s.InactiveSince != nil && !s.SampledAt.After(*s.InactiveSince): // before 17, at the first look
+		return Cause{Code: CauseNoConsumer, Sentence: "Nobody reads the slot; since when is not known.", Object: slot, Next: ifUnwanted(s.Name)}
 	case !s.Active && s.InactiveSince != nil:
 		return Cause{Code: CauseNoConsumer, Sentence: fmt.Sprintf("Nobody has read the slot since %s (%s).", s.InactiveSince.UTC().Format(time.RFC3339),
 			max(0, s.SampledAt.Sub(*s.InactiveSince)).Round(time.Second)), Since: s.InactiveSince, Object: slot,
-			Next: fmt.Sprintf("Start its reader; if it is never to run again: SELECT pg_drop_replication_slot('%s');", s.Name)}
+			Next: ifUnwanted(s.Name)}
 	case s.UnconfirmedBytes >= little:
 		who := fmt.Sprintf("pid %d", s.PID)
 		if s.Reader != nil && s.Reader.Application != "" {
@@ -52,6 +54,10 @@ func cause(s Slot) Cause {
 			Since: s.ConfirmedSince, Object: fmt.Sprintf("pid %d", s.PID), Next: "See why the reader does not get on."}
 	}
 	return Cause{Code: CauseIdle, Sentence: "Nothing waits: all that its reader needs is confirmed."}
+}
+
+func ifUnwanted(slot string) string {
+	return fmt.Sprintf("Start its reader; if it is never to run again: SELECT pg_drop_replication_slot('%s');", slot)
 }
 
 // cause names the transaction and how to end it. Nobody but a person can know whether it may be ended.

@@ -63,8 +63,8 @@ func readerOf(s slotmonitor.Slot) string {
 	switch {
 	case !s.Active && s.Synced:
 		return "-"
-	case !s.Active && s.InactiveSince != nil:
-		return "nobody for " + units.HumanDuration(s.SampledAt.Sub(*s.InactiveSince))
+	case !s.Active && s.InactiveSince != nil && s.SampledAt.Sub(*s.InactiveSince) >= time.Second: // else first seen now
+		return "nobody for " + strings.ToLower(units.HumanDuration(s.SampledAt.Sub(*s.InactiveSince)))
 	case !s.Active:
 		return "nobody"
 	case s.Reader != nil && s.Reader.Application != "":

@@ -173,6 +173,9 @@ func (a *app) printRepair(r *repairing) error {
 	for _, line := range r.examples {
 		fmt.Fprintf(a.stdout, "not published: %s\n", line)
 	}
+	if r.o.dryRun && r.missing() > 0 {
+		fmt.Fprintln(a.stdout, "Next: cdc-outbox repair, with the same flags, publishes what is missing.")
+	}
 	return nil
 }
 

@@ -59,6 +59,7 @@ func TestRepairClosesAGap(t *testing.T) {
 	r = invoke(t, env, "repair", "--dry-run")
 	require.Equal(t, 0, r.code, r.all())
 	require.Contains(t, r.stdout, "40 rows, 20 of them not in Kafka, 0 published again")
+	require.Contains(t, r.stdout, "Next: cdc-outbox repair,")
 	r = invoke(t, env, "repair")
 	require.Equal(t, 0, r.code, r.all())
 	require.Contains(t, r.stdout, "20 published again")

@@ -73,7 +73,13 @@ func withSlot(st connector.Status, slot *slotmonitor.Slot, err error) status {
 	case slot.WALStatus == slotmonitor.WALLost:
 		wait(waitSlotLost, "the server has removed what the slot needs; it can never be read again", "cdc-outbox check says how to begin anew.")
 	}
-	return status{Status: st, ReplicationSlot: slot, Cause: diagnose.Cause(st, slot, time.Now()), Alerts: []alert{}}
+	cause := diagnose.Cause(st, slot, time.Now())
+	if slot != nil && slot.Cause.Code == slotmonitor.CauseIdle && cause.Code != slotmonitor.CauseIdle {
+		told := *slot // the server sees nothing wrong, and only the connector knows what is waited for
+		told.Cause = cause
+		slot = &told
+	}
+	return status{Status: st, ReplicationSlot: slot, Cause: cause, Alerts: []alert{}}
 }
 
 func (a *app) statusCommand() *cobra.Command {
