@@ -1,9 +1,16 @@
 package outbox
 
 import (
+	"os"
 	"testing"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/testkit"
 )
 
-func TestMain(m *testing.M) { testkit.Main(m) }
+func TestMain(m *testing.M) {
+	if dsn := os.Getenv(writerDSN); dsn != "" {
+		writeAndWait(dsn)
+		return
+	}
+	testkit.Main(m)
+}
