@@ -24,6 +24,12 @@ import (
 // 1,000 events of one aggregate among those of others, which are handled at the same time.
 func TestOneAggregateStaysInOrder(t *testing.T) {
 	b := newBed(t, 4)
+	proveOrder(t, b.options(), func(records ...*kgo.Record) { b.produce(t, records...) })
+	b.awaitCommitted(t, 2000)
+}
+
+// proveOrder has 1,000 events of one aggregate handled among those of others, by several goroutines.
+func proveOrder(t *testing.T, opts Options, produce func(...*kgo.Record)) {
 	var want []string
 	var records []*kgo.Record
 	for i := range 1000 {
@@ -31,10 +37,10 @@ func TestOneAggregateStaysInOrder(t *testing.T) {
 		want = append(want, id)
 		records = append(records, record("one", id), record(strconv.Itoa(i), "other-"+strconv.Itoa(i)))
 	}
-	b.produce(t, records...)
+	produce(records...)
 	var j journal
 	var working, most atomic.Int32
-	start(t, b.options(), func(_ context.Context, m Message) error {
+	start(t, opts, func(_ context.Context, m Message) error {
 		n := working.Add(1)
 		defer working.Add(-1)
 		for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
@@ -52,7 +58,6 @@ func TestOneAggregateStaysInOrder(t *testing.T) {
 	}
 	require.Equal(t, want, got)
 	require.Greater(t, most.Load(), int32(1), "partitions go on at the same time")
-	b.awaitCommitted(t, 2000)
 }
 
 func TestPoisonIsPutAside(t *testing.T) {

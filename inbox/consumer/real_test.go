@@ -41,6 +41,21 @@ func TestRealExactlyOnce(t *testing.T) {
 	})
 }
 
+func TestRealOneAggregateStaysInOrder(t *testing.T) {
+	cluster := testkit.Kafka(t)
+	name := testkit.Name(t)
+	require.NoError(t, cluster.Create(t.Context(), kafkaclient.Topic{Name: name, Partitions: 4}, kafkaclient.Topic{Name: name + ".DLT"}))
+	producer, err := kgo.NewClient(kgo.SeedBrokers(cluster.Addrs()...))
+	require.NoError(t, err)
+	defer producer.Close()
+	proveOrder(t, Options{Brokers: cluster.Addrs(), Group: name, Topics: []string{name}}, func(records ...*kgo.Record) {
+		for _, r := range records {
+			r.Topic = name
+		}
+		require.NoError(t, producer.ProduceSync(t.Context(), records...).FirstErr())
+	})
+}
+
 // Poison at the limits of what the dead-letter topic takes: the letter loses what is too large for it, part by part, within the budget, while other
 // records go on and in the end those behind it, too.
 func TestRealPoisonAtTheSizeLimit(t *testing.T) {
