@@ -31,7 +31,7 @@ func TestAMessageIsRoutedLikeTheRow(t *testing.T) {
 				require.NoError(t, err)
 				rel, row, err := r.Message("outbox", []byte(o.message(values)))
 				require.NoError(t, err)
-				got, err := r.Route(rel, row, router.Source{CommitTime: time.Now()})
+				got, err := r.Route(rel, row, someSource())
 				require.NoError(t, err)
 				require.Equal(t, want.Key, got.Key)
 				if typ != Bytea { // the row in this test has no column types, so its bytea stays in hex

@@ -31,7 +31,7 @@ func routeRow(t *testing.T, values [7]*string) (*router.Record, error) {
 		}
 		row = append(row, v)
 	}
-	return r.Route(rel, row, router.Source{CommitTime: time.Now()})
+	return r.Route(rel, row, someSource())
 }
 
 // What this package accepts, the connector must be able to publish: the two don't share code, so the edges are tried
@@ -107,4 +107,8 @@ func TestUnroutableEventsAreRefused(t *testing.T) {
 	}
 	require.Equal(t, router.MaxHeaders, maxHeaders)
 	require.Equal(t, router.MaxHeaderBytes, maxHeaderBytes)
+}
+
+func someSource() router.Source {
+	return router.Source{Position: []byte("00000000000000a1-00000000"), CommitTime: time.Now()}
 }

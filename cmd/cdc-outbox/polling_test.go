@@ -175,7 +175,7 @@ func TestPolling_backlog_alarm(t *testing.T) {
 }
 
 // Somebody else's relay, with a column of its own and no sequence: it is stopped, and what it has left comes first.
-func TestMigratePolling_from_another_relay(t *testing.T) {
+func TestMigratePolling_foreign(t *testing.T) {
 	db := testkit.Postgres(t)
 	b := newBed(t, db, "order.events")
 	b.env = append(b.env, "CDC_OUTBOX_POSTGRES_SNAPSHOT=initial")
