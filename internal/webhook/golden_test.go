@@ -26,7 +26,7 @@ var update = flag.Bool("update", false, "write testdata anew")
 // causes are one of each code, in the words of what makes them.
 func causes() map[string]slotmonitor.Cause {
 	streaming := connector.State{Name: connector.Streaming, Since: began}
-	read := &slotmonitor.Slot{Name: "orders", Active: true}
+	read := &slotmonitor.Slot{Name: "orders", Active: true, PID: 5}
 	full := connector.Window{Records: 500, MaxRecords: 500, Bytes: 180_000, MaxBytes: 32 << 20, Full: true}
 	waits := func(kind, object, reason, next string) connector.Status {
 		return connector.Status{State: streaming, Waits: []connector.Wait{{Kind: kind, Object: object, Reason: reason, Next: next, Since: began}}}
