@@ -159,7 +159,8 @@ func Name(t testing.TB) string {
 			b.WriteByte('_')
 		}
 	}
-	short := strings.Trim(b.String()[:min(b.Len(), 30)], "_")
+	// It is a slot's name as well, and one with a snapshot has 43 bytes at most, whatever the number at the end.
+	short := strings.Trim(b.String()[:min(b.Len(), 26)], "_")
 	h := fnv.New32a()
 	fmt.Fprint(h, t.Name(), os.Getpid())
 	return fmt.Sprintf("t_%s_%08x_%d", short, h.Sum32(), n)
