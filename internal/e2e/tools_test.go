@@ -284,7 +284,7 @@ func TestTools_beside_a_relay_under_load(t *testing.T) {
 				}
 				_, err := conn.Exec(context.Background(), fmt.Sprintf(`BEGIN; INSERT INTO outbox (id, aggregate_type, aggregate_id, event_type, payload, created_at)
 					SELECT ('00000000-0000-0000-%04d-' || lpad((%[2]d * 10 + g)::text, 12, '0'))::uuid, '%[3]s', '%[1]d', 'e', jsonb_build_object('n', %[2]d * 10 + g), now() - interval '2 days' + %[2]d * interval '1 second'
-					FROM generate_series(0, 4) g; SELECT pg_sleep(%[4]f); COMMIT`, w, i, kind, 0.01*float64(w*(i%4))))
+					FROM generate_series(0, 4) g; SELECT pg_sleep(%[4]f); COMMIT`, w, i, kind, 0.005+0.01*float64(w*(i%4))))
 				if err != nil {
 					t.Error(err)
 					return
@@ -296,6 +296,8 @@ func TestTools_beside_a_relay_under_load(t *testing.T) {
 			}
 		})
 	}
+	finish := sync.OnceFunc(func() { close(stop); writers.Wait() })
+	defer finish() // before the writers' connections are closed
 	var deleted int64
 	for range soak(12, 2) {
 		r.command(0, "replay", "--aggregate-type="+kind, "--until="+time.Now().UTC().Format(time.RFC3339), "--rate=2000")
@@ -306,8 +308,7 @@ func TestTools_beside_a_relay_under_load(t *testing.T) {
 		require.NoError(t, json.Unmarshal([]byte(out), &report))
 		deleted += report[0].Deleted
 	}
-	close(stop)
-	writers.Wait()
+	finish()
 	require.Positive(t, deleted)
 	require.Eventually(t, func() bool {
 		n := 0
