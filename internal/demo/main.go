@@ -1,7 +1,7 @@
 // Command demo shows cdc-outbox at work on a machine with nothing but Go: a real Postgres (installed, or fetched once),
 // an in-process stand-in for Kafka, the real cdc-outbox binary between them, a small shop that writes orders and
 // their events in its own transactions and rolls some of them back, the billing service of examples/ that handles them, and an observer that
-// checks what arrives. On the way the connector is killed, and sends again what was in flight.
+// checks what arrives. On the way the connector is killed, and sends again what was not confirmed.
 //
 // It exits with 0 only when every committed event was published in order and handled once, and nothing that was
 // rolled back was. Nothing of it is left running, however it ends.

@@ -144,7 +144,7 @@ func (p *cast) crash(trading context.Context, after time.Duration, v *view) erro
 		return nil
 	}
 	p.book.crashing()
-	v.note("kill -9 of the connector, which is started again; what was in flight comes twice.")
+	v.note("kill -9 of the connector, which is started again; what was not confirmed comes twice.")
 	return p.relay.crash()
 }
 
