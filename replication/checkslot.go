@@ -188,7 +188,7 @@ func slotInvalidated(cfg AdminConfig, st setupState) preflight.Finding {
 		reason, advice = "wal_level was set below logical (wal_level_insufficient)", "-- set wal_level = logical again, of a standby on the primary, and restart that server"
 	case s.InvalidationReason == "idle_timeout":
 		reason, advice = "nobody read it for longer than idle_replication_slot_timeout (idle_timeout)", "-- raise idle_replication_slot_timeout"
-	case s.Conflicting && s.InvalidationReason == "": // 16 does not say which
+	case s.Conflicting && s.InvalidationReason == "" && st.Server.InRecovery: // 16 does not say which, and on a primary it is always WAL
 		reason, advice = "recovery on the standby has removed catalog rows it needs, or wal_level was set below logical on the primary", keepRows
 	}
 	return preflight.Finding{

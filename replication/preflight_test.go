@@ -258,6 +258,9 @@ func TestStandby_on_purpose(t *testing.T) {
 // TestInvalidated_on_a_standby: 17 gives the reason, 16 only says that recovery was the cause.
 func TestInvalidated_on_a_standby(t *testing.T) {
 	cfg, st := planConfig(), setUpState()
+	st.Slot.Conflicting, st.Slot.WALStatus = true, WALLost
+	requireOperator(t, firstFailure(checkSlot(cfg, st)), "max_slot_wal_keep_size")
+	cfg.Standby, st.Server.InRecovery = true, true
 	for reason, words := range map[string][]string{
 		"rows_removed": {"rows_removed", "hot_standby_feedback"}, "wal_level_insufficient": {"wal_level", "set wal_level = logical again"},
 		"": {"removed catalog rows it needs, or wal_level", "hot_standby_feedback"},

@@ -46,7 +46,7 @@ type SlotInfo struct {
 	SafeWALSize        *int64    // bytes that may still be written before the slot is in danger; nil: no limit
 	InactiveSince      time.Time // 17+
 	InvalidationReason string    // 17+
-	Conflicting        bool      // 16+: invalidated on a standby by recovery
+	Conflicting        bool      // 16+: invalidated; from 17 on by recovery on a standby, in 16 by anything
 }
 
 // Invalidated tells that the server has removed WAL or rows the slot needs: nothing brings it back.

@@ -106,7 +106,7 @@ func (sh *slotHistory) add(snap Snapshot, row slotRow, window time.Duration, vol
 	if err != nil {
 		return Slot{}, err
 	}
-	s := row.slot()
+	s := row.slot(snap.Standby)
 	s.LimitBytes, s.kept, s.SampledAt = snap.KeepSize, restart != 0, snap.At
 	s.InactiveSince = sh.inactive(snap, row)
 	s.RetainedBytes, s.UnconfirmedBytes = distance(snap.Current, restart), distance(snap.Current, confirmed)
@@ -131,14 +131,14 @@ func (sh *slotHistory) add(snap Snapshot, row slotRow, window time.Duration, vol
 }
 
 // slot takes over what needs no history.
-func (row slotRow) slot() Slot {
+func (row slotRow) slot(standby bool) Slot {
 	s := Slot{
 		Name: row.Name, Database: row.Database, Plugin: row.Plugin, Active: row.ActivePID != 0, PID: row.ActivePID,
 		WALStatus: row.WALStatus, InvalidationReason: row.InvalidationReason, Synced: row.Synced,
 		RestartLSN: row.RestartLSN, ConfirmedFlushLSN: row.ConfirmedFlushLSN, SafeBytes: row.SafeWALSize,
 	}
-	if row.Conflicting && s.InvalidationReason == "" {
-		s.InvalidationReason = "conflicting" // 16 says no more
+	if row.Conflicting && s.InvalidationReason == "" && standby {
+		s.InvalidationReason = "conflicting" // 16 says no more, and says it on a primary where WAL was removed
 	}
 	if s.InvalidationReason != "" {
 		s.WALStatus = WALLost
