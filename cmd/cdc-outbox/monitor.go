@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
@@ -16,7 +14,6 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/page"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
-	"github.com/cdc-outbox/cdc-outbox/internal/webhook"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
@@ -98,12 +95,7 @@ func (a *app) monitorOnce(ctx context.Context, mc slotmonitor.Config, asJSON boo
 }
 
 // watch is the command monitor at work.
-type watch struct {
-	monitor *slotmonitor.Monitor
-	webhook *webhook.Sender
-	server  *telemetry.Server
-	page    *page.Page
-}
+type watch struct{ around }
 
 func (a *app) monitor(ctx context.Context, c *config.Loaded, mc slotmonitor.Config, asJSON bool) error {
 	table := !asJSON && terminal(a.stdout)
@@ -139,51 +131,23 @@ func (a *app) monitor(ctx context.Context, c *config.Loaded, mc slotmonitor.Conf
 
 func newWatch(ctx context.Context, c *config.Loaded, mc slotmonitor.Config, listen string, log *zap.Logger) (*watch, error) {
 	w := &watch{}
-	reg := prometheus.NewRegistry()
-	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	b := build()
-	telemetry.BuildInfo(reg, b.Version, b.Revision, b.Go)
+	reg := newRegistry()
 	mc.Logger, mc.Registerer = log, reg
-	if c.Monitor.Webhook.IsSet() {
-		w.webhook = webhookSender(c, reg, log)
-		mc.Notify = w.webhook.Send
-	}
-	var err error
-	if w.monitor, err = slotmonitor.New(mc); err != nil {
+	if err := w.watch(c, mc, reg, slotmonitor.Rules()...); err != nil {
 		return nil, err
 	}
-	telemetry.WatchAlerts(reg, w.monitor.Firing, slotmonitor.Rules()...)
 	if listen == config.ListenOff {
 		return w, nil
 	}
-	w.page = page.New(pageConfig(mc, w.monitor, nil))
-	w.server, err = telemetry.Listen(ctx, listen, telemetry.Handlers{
-		Metrics: reg, Ready: w.ready, Status: func() any { return w.slots() }, Page: w.page,
-	})
-	if err != nil {
-		return nil, err
-	}
-	log.Info("Listening", zap.String(telemetry.KeyAddress, w.server.Addr()))
-	return w, nil
+	return w, w.listen(ctx, listen, telemetry.Handlers{Metrics: reg, Ready: w.ready, Status: func() any { return w.slots() }},
+		page.New(pageConfig(mc, w.monitor, nil)), log)
 }
 
-// run runs the parts until ctx ends or one fails; the sender ends last, with what the monitor had to tell.
+// run runs the parts until ctx ends or one fails.
 func (w *watch) run(ctx context.Context, show func(context.Context) error) error {
-	last, end := context.WithCancel(context.WithoutCancel(ctx))
-	defer end()
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error {
-		defer end()
-		return w.monitor.Run(ctx)
-	})
+	w.start(ctx, g)
 	g.Go(func() error { return show(ctx) })
-	if w.webhook != nil {
-		g.Go(func() error { return w.webhook.Run(last) })
-	}
-	if w.server != nil {
-		g.Go(func() error { return w.server.Run(ctx) })
-		g.Go(func() error { return w.page.Run(ctx) })
-	}
 	return g.Wait()
 }
 

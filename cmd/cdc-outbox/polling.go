@@ -18,7 +18,6 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
 	"github.com/cdc-outbox/cdc-outbox/internal/routing"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
-	"github.com/cdc-outbox/cdc-outbox/internal/webhook"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/router"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
@@ -26,12 +25,9 @@ import (
 
 // pollingService is everything that runs in one process where source is polling.
 type pollingService struct {
+	around
 	cfg     *config.Loaded
 	relay   *polling.Relay
-	monitor *slotmonitor.Monitor
-	webhook *webhook.Sender
-	server  *telemetry.Server
-	page    *page.Page
 	metrics *telemetry.Metrics
 }
 
@@ -62,34 +58,20 @@ func newPollingService(ctx context.Context, c *config.Loaded, reg *prometheus.Re
 		},
 		Cause: func(*slotmonitor.Slot) slotmonitor.Cause { return pollingCause(s.relay.Status()) },
 	}
-	if c.Monitor.Webhook.IsSet() {
-		s.webhook = webhookSender(c, reg, log)
-		mc.Notify = s.webhook.Send
-	}
-	if s.monitor, err = slotmonitor.New(mc); err != nil {
+	if err := s.watch(c, mc, reg, diagnose.PollingRules()...); err != nil {
 		return nil, err
 	}
-	telemetry.WatchAlerts(reg, s.monitor.Firing, diagnose.PollingRules()...)
 	if c.HTTP.Listen == config.ListenOff {
 		return s, nil
 	}
-	s.page = page.New(page.Config{Relay: s.figures, Slots: func() []page.Slot { return nil }, SlotInterval: c.Monitor.Interval, Version: build().Version})
-	s.server, err = telemetry.Listen(ctx, c.HTTP.Listen, telemetry.Handlers{
-		Metrics: reg, Ready: s.relay.Ready, Status: func() any { return s.report() }, Page: s.page,
-	})
-	if err != nil {
-		return nil, err
-	}
-	log.Info("Listening", zap.String(telemetry.KeyAddress, s.server.Addr()))
-	return s, nil
+	return s, s.listen(ctx, c.HTTP.Listen, telemetry.Handlers{Metrics: reg, Ready: s.relay.Ready, Status: func() any { return s.report() }},
+		page.New(page.Config{Relay: s.figures, Slots: func() []page.Slot { return nil }, SlotInterval: c.Monitor.Interval, Version: build().Version}), log)
 }
 
 // run runs the parts until ctx ends and the relay has drained, or until one of them fails.
 func (s *pollingService) run(ctx context.Context) error {
 	others, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
-	last, endLast := context.WithCancel(context.WithoutCancel(ctx))
-	defer endLast()
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		defer end()
@@ -97,17 +79,7 @@ func (s *pollingService) run(ctx context.Context) error {
 		s.lastWord(err)
 		return err
 	})
-	g.Go(func() error {
-		defer endLast() // what the monitor had to tell is with the sender by now
-		return s.monitor.Run(others)
-	})
-	if s.webhook != nil {
-		g.Go(func() error { return s.webhook.Run(last) })
-	}
-	if s.server != nil {
-		g.Go(func() error { return s.server.Run(others) })
-		g.Go(func() error { return s.page.Run(others) })
-	}
+	s.start(others, g)
 	return g.Wait()
 }
 

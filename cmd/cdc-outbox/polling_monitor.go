@@ -7,8 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
@@ -17,18 +15,15 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
-	"github.com/cdc-outbox/cdc-outbox/internal/webhook"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
 // backlogWatch is the command monitor at work where source is polling: it tells of rows that nobody publishes, also when no
 // relay runs that could.
 type backlogWatch struct {
-	cfg     polling.Config
-	limits  diagnose.BacklogLimits
-	monitor *slotmonitor.Monitor
-	webhook *webhook.Sender
-	server  *telemetry.Server
+	around
+	cfg    polling.Config
+	limits diagnose.BacklogLimits
 
 	seen  atomic.Pointer[polling.Backlog] // the last answer
 	blind atomic.Pointer[blindness]       // nil while the server answers
@@ -93,11 +88,8 @@ func (a *app) monitorPolling(ctx context.Context, c *config.Loaded, once, asJSON
 	})
 }
 
-func (w *backlogWatch) build(ctx context.Context, c *config.Loaded, log *zap.Logger) (err error) {
-	reg := prometheus.NewRegistry()
-	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	b := build()
-	telemetry.BuildInfo(reg, b.Version, b.Revision, b.Go)
+func (w *backlogWatch) build(ctx context.Context, c *config.Loaded, log *zap.Logger) error {
+	reg := newRegistry()
 	telemetry.WatchBacklog(reg, func() (rows, seconds float64) {
 		if b := w.seen.Load(); b != nil {
 			return float64(b.Rows), b.Seconds()
@@ -110,22 +102,10 @@ func (w *backlogWatch) build(ctx context.Context, c *config.Loaded, log *zap.Log
 			return w.judge(ctx, level)
 		},
 	}
-	if c.Monitor.Webhook.IsSet() {
-		w.webhook = webhookSender(c, reg, log)
-		mc.Notify = w.webhook.Send
-	}
-	if w.monitor, err = slotmonitor.New(mc); err != nil {
+	if err := w.watch(c, mc, reg, diagnose.BacklogOld, diagnose.BacklogNotKnown); err != nil || c.HTTP.Listen == config.ListenOff {
 		return err
 	}
-	telemetry.WatchAlerts(reg, w.monitor.Firing, diagnose.BacklogOld, diagnose.BacklogNotKnown)
-	if c.HTTP.Listen == config.ListenOff {
-		return nil
-	}
-	w.server, err = telemetry.Listen(ctx, c.HTTP.Listen, telemetry.Handlers{Metrics: reg, Ready: w.ready, Status: func() any { return w.report() }})
-	if err == nil {
-		log.Info("Listening", zap.String(telemetry.KeyAddress, w.server.Addr()))
-	}
-	return err
+	return w.listen(ctx, c.HTTP.Listen, telemetry.Handlers{Metrics: reg, Ready: w.ready, Status: func() any { return w.report() }}, nil, log)
 }
 
 // blindFor is for how long the server may not answer before that is an alert.
@@ -155,20 +135,9 @@ func (w *backlogWatch) judge(ctx context.Context, level func(alert, slot string)
 }
 
 func (w *backlogWatch) run(ctx context.Context, show func(context.Context) error) error {
-	last, end := context.WithCancel(context.WithoutCancel(ctx))
-	defer end()
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error {
-		defer end()
-		return w.monitor.Run(ctx)
-	})
+	w.start(ctx, g)
 	g.Go(func() error { return show(ctx) })
-	if w.webhook != nil {
-		g.Go(func() error { return w.webhook.Run(last) })
-	}
-	if w.server != nil {
-		g.Go(func() error { return w.server.Run(ctx) })
-	}
 	return g.Wait()
 }
 

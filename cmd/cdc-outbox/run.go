@@ -7,7 +7,6 @@ import (
 	"runtime/debug"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
@@ -55,11 +54,8 @@ func (e reported) Unwrap() error { return e.error }
 
 func (a *app) run(ctx context.Context, c *config.Loaded, log *zap.Logger) error {
 	limit := limitMemory(int64(c.Window.Bytes))
-	reg := prometheus.NewRegistry()
-	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	b := build()
-	telemetry.BuildInfo(reg, b.Version, b.Revision, b.Go)
-	log.Info("Starting", append(sourceFields(c), zap.String(telemetry.KeyVersion, b.Version), zap.Int64("memory_limit", limit))...)
+	reg := newRegistry()
+	log.Info("Starting", append(sourceFields(c), zap.String(telemetry.KeyVersion, build().Version), zap.Int64("memory_limit", limit))...)
 	for _, w := range c.Warnings {
 		log.Warn("The configuration is allowed but unwise", zap.String(telemetry.KeyReason, w))
 	}

@@ -25,15 +25,12 @@ import (
 
 // service is everything that runs in one process.
 type service struct {
+	around
 	cfg       *config.Loaded
 	log       *zap.Logger
 	admin     replication.AdminConfig
 	connector *connector.Connector
-	monitor   *slotmonitor.Monitor
-	traces    *traces.Recorder  // nil when they are off
-	webhook   *webhook.Sender   // nil without monitor.webhook
-	server    *telemetry.Server // nil when http.listen is off
-	page      *page.Page        // nil when http.listen is off
+	traces    *traces.Recorder // nil when they are off
 
 	startup     atomic.Pointer[waiting] // why the connector has not begun yet, nil once it has
 	unpublished atomic.Pointer[error]   // what the last look at the publication found, nil when all was well
@@ -78,26 +75,14 @@ func newService(ctx context.Context, c *config.Loaded, reg *prometheus.Registry,
 		// There is none, or the monitor has never had an answer.
 		return diagnose.Cause(s.connectorStatus(), slot, time.Now())
 	}
-	if c.Monitor.Webhook.IsSet() {
-		s.webhook = webhookSender(c, reg, log)
-		mc.Notify = s.webhook.Send
-	}
-	if s.monitor, err = slotmonitor.New(mc); err != nil {
+	if err := s.watch(c, mc, reg, append(slotmonitor.Rules(), diagnose.Rules()...)...); err != nil {
 		return nil, err
 	}
-	telemetry.WatchAlerts(reg, s.monitor.Firing, append(slotmonitor.Rules(), diagnose.Rules()...)...)
 	if c.HTTP.Listen == config.ListenOff {
 		return s, nil
 	}
-	s.page = page.New(pageConfig(mc, s.monitor, relayFigures(s.connector, cc.Metrics)))
-	s.server, err = telemetry.Listen(ctx, c.HTTP.Listen, telemetry.Handlers{
-		Metrics: reg, Ready: s.ready, Status: func() any { return s.status() }, Page: s.page,
-	})
-	if err != nil {
-		return nil, err
-	}
-	log.Info("Listening", zap.String(telemetry.KeyAddress, s.server.Addr()))
-	return s, nil
+	return s, s.listen(ctx, c.HTTP.Listen, telemetry.Handlers{Metrics: reg, Ready: s.ready, Status: func() any { return s.status() }},
+		page.New(pageConfig(mc, s.monitor, relayFigures(s.connector, cc.Metrics))), log)
 }
 
 // run runs the parts until ctx ends and the connector has drained, or until one of them fails. Server and monitor
@@ -105,8 +90,6 @@ func newService(ctx context.Context, c *config.Loaded, reg *prometheus.Registry,
 func (s *service) run(ctx context.Context) error {
 	others, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
-	last, endLast := context.WithCancel(context.WithoutCancel(ctx))
-	defer endLast()
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		defer end()
@@ -114,19 +97,9 @@ func (s *service) run(ctx context.Context) error {
 		s.lastWord(err)
 		return err
 	})
-	g.Go(func() error {
-		defer endLast() // what the monitor had to tell is with the sender by now
-		return s.monitor.Run(others)
-	})
+	s.start(others, g)
 	if s.traces != nil {
 		g.Go(func() error { return s.traces.Run(others) })
-	}
-	if s.webhook != nil {
-		g.Go(func() error { return s.webhook.Run(last) })
-	}
-	if s.server != nil {
-		g.Go(func() error { return s.server.Run(others) })
-		g.Go(func() error { return s.page.Run(others) })
 	}
 	return g.Wait()
 }
