@@ -46,17 +46,11 @@ func (q *prunedPartition) line(dryRun bool) string {
 // doPartitions drops what is wholly behind the horizon. Each step leaves the catalog in a state from which the next run goes
 // on: archived or not, then marked, then detach pending, then detached, then gone.
 func (p *pruning) doPartitions(ctx context.Context, s slotChange) error {
-	rows, err := replication.OpenTableRows(ctx, s.dsn, s.admin, p.table, replication.RowFilter{})
+	rows, h, err := p.open(ctx, s)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
-	h, err := p.horizon(ctx, rows)
-	if err != nil {
-		return err
-	}
-	p.Cutoff = h.Cutoff
-	rows.Below(h)
 	list, err := p.listPartitions(ctx, rows)
 	if err != nil || p.o.dryRun || !slices.ContainsFunc(list, func(q *replication.Partition) bool { return q.Keep == "" }) {
 		return errors.Join(err, p.refusal())

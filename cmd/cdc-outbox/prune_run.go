@@ -40,17 +40,11 @@ type pruning struct {
 type span struct{ first, last replication.RowKey }
 
 func (p *pruning) do(ctx context.Context, s slotChange) error {
-	rows, err := replication.OpenTableRows(ctx, s.dsn, s.admin, p.table, replication.RowFilter{})
+	rows, h, err := p.open(ctx, s)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
-	h, err := p.horizon(ctx, rows)
-	if err != nil {
-		return err
-	}
-	p.Cutoff = h.Cutoff
-	rows.Below(h)
 	if p.Rows, p.Oldest, err = rows.CountBelow(ctx); err != nil || p.o.dryRun || p.Rows == 0 {
 		return err
 	}
@@ -78,6 +72,22 @@ func (p *pruning) do(ctx context.Context, s slotChange) error {
 			return err
 		}
 	}
+}
+
+// open gives the rows that may go. The caller closes them.
+func (p *pruning) open(ctx context.Context, s slotChange) (*replication.TableRows, replication.Horizon, error) {
+	rows, err := replication.OpenTableRows(ctx, s.dsn, s.admin, p.table, replication.RowFilter{})
+	if err != nil {
+		return nil, replication.Horizon{}, err
+	}
+	h, err := p.horizon(ctx, rows)
+	if err != nil {
+		rows.Close()
+		return nil, h, err
+	}
+	p.Cutoff = h.Cutoff
+	rows.Below(h)
+	return rows, h, nil
 }
 
 func (p *pruning) horizon(ctx context.Context, rows *replication.TableRows) (replication.Horizon, error) {

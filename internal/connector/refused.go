@@ -22,7 +22,7 @@ type heldRecord struct {
 // was lowered meanwhile. The row is gone from memory by then, so the letter is made of the record. The producer calls it
 // from a goroutine of its own.
 func (c *Connector) refused(r kafka.Refusal) kafka.Resolution {
-	rec := &router.Record{Topic: r.Topic, Partition: r.Partition, Key: r.Key, Value: r.Value, Headers: r.Headers, Timestamp: r.Timestamp}
+	rec := r.Record()
 	if r.Topic == c.cfg.DeadLetters.Topic && deadletter.IsLetter(r.Headers) { // an event's own headers may be called anything
 		if smaller, ok := deadletter.Shrink(rec); ok {
 			return kafka.Resolution{Action: kafka.Replace, Record: smaller}

@@ -44,6 +44,11 @@ type Refusal struct {
 	Reason    string // TooLarge or InvalidRecord
 }
 
+// Record is the record that was refused. It shares the Refusal's memory.
+func (r *Refusal) Record() *router.Record {
+	return &router.Record{Topic: r.Topic, Partition: r.Partition, Key: r.Key, Value: r.Value, Headers: r.Headers, Timestamp: r.Timestamp}
+}
+
 // Action is what becomes of a refused record.
 type Action uint8
 

@@ -15,7 +15,7 @@ import (
 // refused applies the policy to a record that a broker refuses after it was taken. The producer calls it from a goroutine
 // of its own; the row is not at hand there, so a letter is made of the record.
 func (r *Relay) refused(x kafka.Refusal) kafka.Resolution {
-	rec := &router.Record{Topic: x.Topic, Partition: x.Partition, Key: x.Key, Value: x.Value, Headers: x.Headers, Timestamp: x.Timestamp}
+	rec := x.Record()
 	id := deadletter.EventID(x.Headers)
 	fields := []zap.Field{
 		zap.String(telemetry.KeyEvent, id), zap.String(telemetry.KeyTopic, x.Topic), zap.Int32(telemetry.KeyPartition, x.Partition),
