@@ -18,6 +18,12 @@ import (
 // Staying away is not enough: Go's runtime waits in epoll for all sockets all the time, so an idle thread would be
 // woken in the reader's place. The socket's low-water mark (SO_RCVLOWAT) makes the kernel keep quiet until it is
 // reached; it is up while the stream is busy and down before any read that may have to wait.
+//
+// The buffer is of fixed size only while the reader waits or naps. A consumer that is held up leaves it full for minutes, and
+// small rows overfill a fixed one: the kernel counts some 500 bytes more for each segment. It then drops what arrives, closes
+// the window behind it (net/ipv4/tcp_input.c, tcp_prune_queue; tcp_output.c, ICSK_ACK_NOMEM), and from there on drops
+// every segment of the server as lying outside the window, with the acknowledgment in it: our status updates stay in the
+// send queue behind ones that seem lost, and the server ends the session after wal_sender_timeout.
 const (
 	napSlice  = time.Millisecond
 	napLimit  = 8 * time.Millisecond // also the longest that cancellation has to wait for a nap
@@ -50,6 +56,7 @@ type napper struct {
 type queue interface {
 	bytes() int   // negative where that cannot be known
 	lowWater(int) // wake nobody before so many bytes are there
+	fix(bool)     // keep the buffer to a size that fills during a nap, or let the kernel size it
 }
 
 // before is called when all that was read has been handled and the next read is due.
@@ -125,7 +132,7 @@ func newSocket(c net.Conn) *socket {
 func (s *socket) stream() {
 	s.bufLength = frameBuffer
 	if q := newKernelQueue(s.Conn); q != nil {
-		q.fixBuffer()
+		q.near = q.isNear()
 		s.nap = &napper{queue: q, sleep: time.Sleep, now: time.Now}
 	}
 }
@@ -155,17 +162,21 @@ func (s *socket) read(p []byte) (int, error) {
 	if s.nap == nil {
 		return s.Conn.Read(p)
 	}
+	s.nap.queue.fix(true)
 	s.nap.before()
 	n, err := s.Conn.Read(p)
 	s.nap.after(n)
+	s.nap.queue.fix(false) // the rows may be long in the consumer's hands
 	return n, err
 }
 
 // kernelQueue is the receive queue of a socket.
 type kernelQueue struct {
 	raw  syscall.RawConn
-	ask  func(fd uintptr) // made once, so that asking does not allocate
-	have int
+	near bool // the server is so near that the buffer may be fixed
+
+	ask, hold, free func(fd uintptr) // made once, so that calling them does not allocate
+	have            int
 }
 
 // newKernelQueue returns nil where c is not a socket.
@@ -186,6 +197,9 @@ func newKernelQueue(c net.Conn) *kernelQueue {
 		}
 		q.have = n
 	}
+	// Where one of these fails (kernels before 5.14 know no SO_BUF_LOCK), naps gain less, and nothing else changes.
+	q.hold = func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, napBuffer) }
+	q.free = func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_BUF_LOCK, 0) }
 	return q
 }
 
@@ -201,14 +215,20 @@ func (q *kernelQueue) lowWater(n int) {
 	_ = q.raw.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVLOWAT, n) })
 }
 
-// fixBuffer gives the socket a receive buffer that fills during a nap, if the server is near.
-func (q *kernelQueue) fixBuffer() {
+func (q *kernelQueue) isNear() (near bool) {
 	_ = q.raw.Control(func(fd uintptr) {
 		info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
-		if err != nil || time.Duration(info.Rtt)*time.Microsecond > napRTT {
-			return
-		}
-		// Where it fails, naps gain less, and nothing else changes.
-		_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, napBuffer)
+		near = err == nil && time.Duration(info.Rtt)*time.Microsecond <= napRTT
 	})
+	return near
+}
+
+func (q *kernelQueue) fix(fixed bool) {
+	switch {
+	case !q.near:
+	case fixed:
+		_ = q.raw.Control(q.hold)
+	default:
+		_ = q.raw.Control(q.free)
+	}
 }

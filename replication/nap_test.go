@@ -8,6 +8,8 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
+	"io"
 	"math/big"
 	"net"
 	"strings"
@@ -38,6 +40,7 @@ func (s *sender) bytes() int {
 }
 
 func (s *sender) lowWater(n int) { s.mark = n }
+func (s *sender) fix(bool)       {}
 
 func (s *sender) pass(d time.Duration) {
 	s.clock = s.clock.Add(d)
@@ -141,7 +144,8 @@ func TestKernelQueue_asks_the_kernel(t *testing.T) {
 	require.Eventually(t, func() bool { return q.bytes() == 1000 }, time.Second, time.Millisecond)
 	require.Zero(t, testing.AllocsPerRun(100, func() { q.bytes() }))
 
-	q.fixBuffer()
+	q.near = q.isNear()
+	q.fix(true)
 	var size int
 	require.NoError(t, q.raw.Control(func(fd uintptr) { size, err = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF) }))
 	require.NoError(t, err)
@@ -151,6 +155,71 @@ func TestKernelQueue_asks_the_kernel(t *testing.T) {
 	defer near.Close()
 	defer far.Close()
 	require.Nil(t, newKernelQueue(near))
+}
+
+// TestSocket_speaks_while_nobody_reads: small rows, each a segment of its own, overfill the receive buffer while the consumer
+// is held up. What is sent to the server meanwhile has to arrive all the same.
+func TestSocket_speaks_while_nobody_reads(t *testing.T) {
+	for _, rows := range []struct {
+		bytes int
+		every time.Duration
+	}{
+		// Each of these overfills a fixed one in a third of the runs.
+		{90, 200 * time.Microsecond}, {40, 100 * time.Microsecond}, {40, 200 * time.Microsecond},
+		{60, 50 * time.Microsecond}, {80, 200 * time.Microsecond}, {90, 200 * time.Microsecond},
+	} {
+		t.Run(fmt.Sprintf("%d bytes every %s", rows.bytes, rows.every), func(t *testing.T) {
+			ln, err := net.Listen("tcp", "127.0.0.1:0")
+			require.NoError(t, err)
+			defer ln.Close()
+			client, err := net.Dial("tcp", ln.Addr().String())
+			require.NoError(t, err)
+			defer client.Close()
+			server, err := ln.Accept()
+			require.NoError(t, err)
+			defer server.Close()
+			require.NoError(t, server.(*net.TCPConn).SetWriteBuffer(64<<10))
+			s := newSocket(client)
+			s.stream()
+
+			_, err = server.Write([]byte("a row"))
+			require.NoError(t, err)
+			_, err = s.Read(make([]byte, 1000))
+			require.NoError(t, err)
+			sendUntilFull(server, rows.bytes, rows.every)
+			const updates = 20
+			heard := make(chan int, 1)
+			go func() {
+				n, p := 0, make([]byte, 39)
+				for ; n < updates; n++ {
+					_ = server.SetReadDeadline(time.Now().Add(5 * time.Second))
+					if _, err := io.ReadFull(server, p); err != nil {
+						break
+					}
+				}
+				heard <- n
+			}()
+			for range updates {
+				_, err := s.Write(make([]byte, 39))
+				require.NoError(t, err)
+				time.Sleep(10 * time.Millisecond)
+			}
+			require.Equal(t, updates, <-heard, "updates that arrived")
+		})
+	}
+}
+
+// sendUntilFull sends rows until the socket takes no more. Without a pause between them the kernel would put them together.
+func sendUntilFull(c net.Conn, bytes int, every time.Duration) {
+	row := make([]byte, bytes)
+	for {
+		_ = c.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+		if _, err := c.Write(row); err != nil {
+			return
+		}
+		for t := time.Now(); time.Since(t) < every; { // a sleep would last too long
+		}
+	}
 }
 
 func TestSocket_short_reads_are_served_from_one_long_one(t *testing.T) {
