@@ -29,15 +29,6 @@ import (
 // On a standby nothing can be written. There the position is written on the primary, and the slot is told what the
 // standby has replayed of it: so the two still go together when that standby is promoted.
 const (
-	// memoryInterval is how often what is confirmed is written down, while it moves.
-	memoryInterval = time.Second
-	// memoryFirst is when it begins, growing from there: a process that is killed again and again has to get on all the same.
-	memoryFirst = 50 * time.Millisecond
-	// memorySlowest is how often it is tried while it fails.
-	memorySlowest = 10 * time.Second
-	// memoryStep is what WAL without events has to amount to before it is written down. It is more than writing it down
-	// adds to the WAL, or an idle database would never come to rest.
-	memoryStep = 512
 	// beginTimeout bounds looking at the table before the stream begins.
 	beginTimeout = 10 * time.Second
 	// memoryPatience is from when on the log tells of a table that cannot be written.
@@ -210,49 +201,6 @@ func (m *memory) limit(confirmed pglogrepl.LSN) pglogrepl.LSN {
 		return confirmed
 	}
 	return min(confirmed, pglogrepl.LSN(m.kept.Load()))
-}
-
-// due tells whether there is something to be written down.
-func (m *memory) due(confirmed, row pglogrepl.LSN) bool {
-	kept := pglogrepl.LSN(m.kept.Load())
-	return confirmed > kept && (row > kept || confirmed-kept > memoryStep)
-}
-
-// run writes down what is confirmed for as long as the stream lives.
-func (m *memory) run(ctx context.Context, s *Stream) {
-	timer := time.NewTimer(memoryFirst)
-	defer timer.Stop()
-	for interval := memoryFirst; ; timer.Reset(interval) {
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-		}
-		if interval < memoryInterval {
-			interval = min(2*interval, memoryInterval)
-		}
-		confirmed := s.cfg.Confirmed()
-		if !m.due(confirmed, pglogrepl.LSN(s.lastRow.Load())) {
-			if confirmed > pglogrepl.LSN(m.kept.Load()) && m.sentAway(ctx) {
-				s.letGo()
-				return
-			}
-			continue
-		}
-		err := m.keep(ctx, confirmed)
-		s.status.confirmed(m.limit(confirmed))
-		switch {
-		case err == nil:
-			m.succeeded(confirmed)
-			interval = min(interval, memoryInterval)
-		case m.nearShutsDown(err):
-			s.letGo()
-			return
-		case ctx.Err() == nil:
-			m.failed(err)
-			interval = min(2*interval, memorySlowest)
-		}
-	}
 }
 
 func (m *memory) succeeded(lsn pglogrepl.LSN) {

@@ -187,9 +187,42 @@ func TestMemory_holds_back_what_is_not_written_down(t *testing.T) {
 	m.kept.Store(10000)
 	require.EqualValues(t, 10000, m.limit(20000))
 	require.EqualValues(t, 9000, m.limit(9000))
-	require.False(t, m.due(10000+memoryStep, 10000), "writing it down must not lead to the next time")
-	require.True(t, m.due(10001, 10001))
 	m.off.Store(true)
 	require.EqualValues(t, 20000, m.limit(20000))
 	require.EqualValues(t, 20000, (*memory)(nil).limit(20000))
+}
+
+// TestMemory_comes_to_rest: what writing it down adds to the WAL, and the server's own records after it, are written down ever
+// more rarely, but they are.
+func TestMemory_comes_to_rest(t *testing.T) {
+	m := &memory{}
+	m.kept.Store(10000)
+	now := time.Now()
+	r := rest{wait: memoryRest, last: now}
+	check := func(due, little bool, confirmed, row pglogrepl.LSN) {
+		t.Helper()
+		gotDue, gotLittle := m.due(confirmed, row, now, r)
+		require.Equal(t, []bool{due, little}, []bool{gotDue, gotLittle})
+	}
+	check(false, false, 10000, 10000)
+	check(true, false, 10001, 10001)
+	check(true, false, 10001+memoryStep, 10000)
+	check(false, true, 10000+memoryStep, 10000)
+
+	writes, hour := 0, now.Add(time.Hour)
+	for confirmed := pglogrepl.LSN(10200); now.Before(hour); now = now.Add(memoryInterval) {
+		if due, little := m.due(confirmed, 10000, now, r); due {
+			m.kept.Store(uint64(confirmed))
+			r.kept(now, little)
+			confirmed += 200 // what was written down, and a running-xacts record
+			writes++
+		}
+	}
+	require.Equal(t, 9, writes, "in an hour in which nothing happens: after 4, 12, 28, ... 2044 s")
+	kept := pglogrepl.LSN(m.kept.Load())
+	check(true, false, kept+1, kept+1)
+	r.kept(now, false)
+	check(false, true, kept+100, kept)
+	now = now.Add(memoryRest)
+	check(true, true, kept+100, kept)
 }
