@@ -47,7 +47,7 @@ func TestMigrateFromDebezium(t *testing.T) {
 	m := newMove(t)
 	conn, err := pgx.Connect(t.Context(), m.db.DSN)
 	require.NoError(t, err)
-	defer conn.Close(context.Background())
+	t.Cleanup(func() { conn.Close(context.Background()) }) // after the writers on it, whose cleanup is younger
 
 	debezium := m.debezium()
 	shadow := m.cdc("CDC_OUTBOX_POSTGRES_SLOT="+m.db.Slot+"_shadow", "CDC_OUTBOX_ROUTER_DEBEZIUM_TOPIC_REPLACEMENT=verify."+m.prefix+"${routedByValue}")
@@ -229,7 +229,9 @@ func (m *move) write(conn *pgx.Conn) (pause func()) {
 			time.Sleep(10 * time.Millisecond) // a writer's pace, nothing waits for it
 		}
 	}()
-	return func() { cancel(); <-done }
+	pause = func() { cancel(); <-done }
+	m.Cleanup(pause)
+	return pause
 }
 
 func (m *move) count(topics []string) int64 {

@@ -154,7 +154,7 @@ func TestPostgres_idle_outbox_in_a_busy_cluster(t *testing.T) {
 	conn := connect(t, db.DSN)
 	began := time.Now()
 	retained := int64(-1)
-	until(t, 30*time.Second, 200*time.Millisecond, func() (bool, string) {
+	until(t, 90*time.Second, 200*time.Millisecond, func() (bool, string) {
 		require.NoError(t, conn.QueryRow(t.Context(), `SELECT (pg_current_wal_lsn() - restart_lsn)::bigint FROM pg_replication_slots WHERE slot_name = $1`, db.Slot).Scan(&retained))
 		return retained < 1<<20, "retained: " + mib(retained)
 	})

@@ -79,6 +79,9 @@ func Postgres(t testing.TB, version ...string) *Database {
 		t.Fatalf("testkit: %v", err)
 	}
 	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the end of PostgreSQL's log, which other tests share:\n%s", server.LogTail(30))
+		}
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		defer cancel()
 		if err := server.DropDatabase(ctx, name); err != nil {
