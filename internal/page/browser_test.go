@@ -177,12 +177,12 @@ func states() map[string]struct {
 	polls := polled{Status: polling.Status{Source: "polling", State: polling.State{Name: polling.Polling, Since: since}, Ready: true, Tables: []string{"public.outbox"}, HeardSecondsAgo: &heard, Workers: 4,
 		Backlog: &polling.Backlog{Rows: 17, Oldest: &old, At: time.Now()}, Window: polling.Window{MaxRecords: 1000, MaxBytes: 1 << 20}, Halted: []*polling.HaltedRow{}, Waits: []polling.Wait{},
 		Counts: polling.Counts{Published: 4711, DeadLettered: 2}},
-		Cause: slotmonitor.Cause{Code: "none", Sentence: "The relay waits for nothing."}, Alerts: []alert{}, Topics: []telemetry.TopicCount{{Topic: "a.events", Published: 4711}}}
+		Cause: slotmonitor.Cause{Code: slotmonitor.CauseIdle, Sentence: "The relay waits for nothing."}, Alerts: []alert{}, Topics: []telemetry.TopicCount{{Topic: "a.events", Published: 4711}}}
 	pollStands := polls
 	pollStands.Halted = []*polling.HaltedRow{{EventID: "e-7", Message: "headers are no object", Next: "Mend it.", Since: since}}
 	pollStands.State = polling.State{Name: polling.Halted, Since: since}
 	pollStands.Ready = false
-	pollStands.Cause = cause("row_halted", "Headers are no object.", "event e-7", "Mend it.")
+	pollStands.Cause = cause("bad_row", "Headers are no object.", "event e-7", "Mend it.")
 
 	worst := *streaming().ReplicationSlot
 	worst.Name, worst.Active, worst.Level, worst.WALStatus = "debezium", false, slotmonitor.Critical, "unreserved"

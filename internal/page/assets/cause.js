@@ -3,19 +3,19 @@
 import { attr, byId, list, make, show, terms, text } from './dom.js';
 import { clock, count, isCode, span } from './format.js';
 
-const fine = ['idle', 'streaming', 'catching_up', 'none'];
+const fine = ['idle', 'streaming', 'catching_up'];
 const states = {
   starting: 'Starting', streaming: 'Streaming', polling: 'Polling', standby: 'Standby', reconnecting: 'Reconnecting', halted: 'Halted',
   snapshot: 'Taking the snapshot', draining: 'Stopping', stopped: 'Stopped',
 };
-const bad = ['bad_row', 'row_halted', 'slot_lost', 'slot_missing', 'stopped'];
+const bad = ['bad_row', 'slot_lost', 'slot_missing'];
 
 // relayHead is what the connector's status comes to.
 export function relayHead(status, now, rate) {
   const { state } = status;
   let { cause } = status;
   // From moment to moment an unhindered stream has something under way or nothing; that would only flicker.
-  if (rate > 0 && ['idle', 'streaming', 'none'].includes(cause.code)) cause = { ...cause, code: 'streaming', sentence: 'Keeping up: what is committed reaches Kafka, and nothing waits.' };
+  if (rate > 0 && ['idle', 'streaming'].includes(cause.code)) cause = { ...cause, code: 'streaming', sentence: 'Keeping up: what is committed reaches Kafka, and nothing waits.' };
   const waits = ['streaming', 'polling'].includes(state.name) && !fine.includes(cause.code);
   const critical = status.alerts.some((a) => a.level === 'critical');
   let tone = status.ready && fine.includes(cause.code) ? 'ok' : 'wait';
