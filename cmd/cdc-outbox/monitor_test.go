@@ -6,16 +6,13 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/diagnose"
 	"github.com/cdc-outbox/cdc-outbox/internal/testkit"
 	"github.com/cdc-outbox/cdc-outbox/internal/testkit/postgres"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
@@ -88,45 +85,6 @@ func TestMonitorNeedsNothingButADSN(t *testing.T) {
 	r = invoke(t, nil, "monitor", "--once", dsn)
 	require.Equal(t, 1, r.code, r.all())
 	require.NotContains(t, r.all(), db.DSN)
-}
-
-// TestAStopIsOverWithTheNextStart: what a process said last it cannot take back itself.
-func TestAStopIsOverWithTheNextStart(t *testing.T) {
-	var mu sync.Mutex
-	var told []string
-	seen := map[string]bool{}
-	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		var body struct{ ID, Alert, State, Slot string }
-		_ = json.NewDecoder(r.Body).Decode(&body)
-		mu.Lock()
-		defer mu.Unlock()
-		if body.Alert == diagnose.ConnectorStopped && !seen[body.ID] { // what is on its way at the end is sent again
-			told = append(told, body.State+" "+body.Slot)
-		}
-		seen[body.ID] = true
-	}))
-	defer hook.Close()
-	await := func(want ...string) {
-		t.Helper()
-		require.Eventually(t, func() bool {
-			mu.Lock()
-			defer mu.Unlock()
-			return slices.Equal(want, told)
-		}, 10*time.Second, 20*time.Millisecond, "%v", want)
-	}
-	b := newBed(t, testkit.Postgres(t), "orders.events")
-	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
-	r := start(t, b.env, "--monitor-webhook="+hook.URL)
-	r.awaitReady(http.StatusOK)
-	await("resolved " + b.db.Slot) // who runs cannot know what was before
-	b.db.Exec(t, "ALTER PUBLICATION "+b.db.Publication+" DROP TABLE outbox")
-	<-r.done
-	await("resolved "+b.db.Slot, "firing "+b.db.Slot)
-	b.db.Exec(t, "ALTER PUBLICATION "+b.db.Publication+" ADD TABLE outbox")
-	r = start(t, b.env, "--monitor-webhook="+hook.URL)
-	await("resolved "+b.db.Slot, "firing "+b.db.Slot, "resolved "+b.db.Slot)
-	require.Equal(t, 0, r.stop(syscall.SIGTERM))
-	await("resolved "+b.db.Slot, "firing "+b.db.Slot, "resolved "+b.db.Slot)
 }
 
 func TestMonitorAsALineOfJSONPerLook(t *testing.T) {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -29,6 +28,7 @@ type pollingService struct {
 	cfg     *config.Loaded
 	relay   *polling.Relay
 	metrics *telemetry.Metrics
+	last    lastWord
 }
 
 // pollingReport is the answer of /status.
@@ -54,13 +54,16 @@ func newPollingService(ctx context.Context, c *config.Loaded, reg *prometheus.Re
 	mc := slotmonitor.Config{
 		DSN: c.Postgres.DSN.Read, Interval: c.Monitor.Interval, Repeat: c.Monitor.Repeat, NoSlots: true, Logger: log,
 		Judge: func(level func(alert, slot string) slotmonitor.Level) []slotmonitor.Finding {
-			return judge.Judge(s.relay.Status(), backlogLimits(c), level, time.Now())
+			st := s.relay.Status()
+			s.last.takeBack(st.Ready)
+			return judge.Judge(st, backlogLimits(c), level, time.Now())
 		},
 		Cause: func(*slotmonitor.Slot) slotmonitor.Cause { return pollingCause(s.relay.Status()) },
 	}
 	if err := s.watch(c, mc, reg, diagnose.PollingRules()...); err != nil {
 		return nil, err
 	}
+	s.last = lastWord{webhook: s.webhook}
 	if c.HTTP.Listen == config.ListenOff {
 		return s, nil
 	}
@@ -76,7 +79,7 @@ func (s *pollingService) run(ctx context.Context) error {
 	g.Go(func() error {
 		defer end()
 		err := s.relay.Run(gctx)
-		s.lastWord(err)
+		s.last.say(err)
 		return err
 	})
 	s.start(others, g)
@@ -97,20 +100,6 @@ func (s *pollingService) figures() page.Relay {
 		r.Oldest = st.Backlog.Seconds()
 	}
 	return r
-}
-
-// lastWord tells those who watch that the process ends by itself.
-func (s *pollingService) lastWord(err error) {
-	if err == nil || s.webhook == nil {
-		return
-	}
-	why, next := fault.Split(err)
-	now := time.Now()
-	s.webhook.Send(slotmonitor.Event{
-		Alert: diagnose.ConnectorStopped, State: slotmonitor.Firing, Level: slotmonitor.Critical, Since: now, At: now,
-		Sentence: fmt.Sprintf("The connector has stopped with exit code %d: %s", fault.KindOf(err).ExitCode(), why),
-		Cause:    slotmonitor.Cause{Code: "stopped", Sentence: why, Next: next},
-	})
 }
 
 // pollingCause is why rows wait, as far as the relay knows.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -31,11 +30,10 @@ type service struct {
 	admin     replication.AdminConfig
 	connector *connector.Connector
 	traces    *traces.Recorder // nil when they are off
+	last      lastWord
 
 	startup     atomic.Pointer[waiting] // why the connector has not begun yet, nil once it has
 	unpublished atomic.Pointer[error]   // what the last look at the publication found, nil when all was well
-
-	worked bool // it was told that the connector is ready
 
 	ensured atomic.Int64 // when publication and slot were last seen to be there, Unix nanoseconds
 }
@@ -65,7 +63,7 @@ func newService(ctx context.Context, c *config.Loaded, reg *prometheus.Registry,
 	var relay diagnose.Relay
 	mc.Judge = func(func(alert, slot string) slotmonitor.Level) []slotmonitor.Finding {
 		st := s.connectorStatus()
-		s.works(st.Ready)
+		s.last.takeBack(st.Ready)
 		return relay.Judge(st, s.missing(), time.Now())
 	}
 	mc.Cause = func(slot *slotmonitor.Slot) slotmonitor.Cause {
@@ -78,6 +76,7 @@ func newService(ctx context.Context, c *config.Loaded, reg *prometheus.Registry,
 	if err := s.watch(c, mc, reg, append(slotmonitor.Rules(), diagnose.Rules()...)...); err != nil {
 		return nil, err
 	}
+	s.last = lastWord{webhook: s.webhook, slot: c.Postgres.Slot}
 	if c.HTTP.Listen == config.ListenOff {
 		return s, nil
 	}
@@ -94,7 +93,7 @@ func (s *service) run(ctx context.Context) error {
 	g.Go(func() error {
 		defer end()
 		err := s.relay(gctx, g)
-		s.lastWord(err)
+		s.last.say(err)
 		return err
 	})
 	s.start(others, g)
@@ -113,7 +112,7 @@ func (s *service) relay(ctx context.Context, g *errgroup.Group) error {
 	s.startup.Store(nil)
 	g.Go(func() error {
 		err := s.watchMembership(ctx)
-		s.lastWord(err)
+		s.last.say(err)
 		return err
 	})
 	return s.connector.Run(ctx)
@@ -177,37 +176,6 @@ func (s *service) missing() error {
 		return *err
 	}
 	return nil
-}
-
-// works takes back, once, what a process before this one may have said with its last word. Only the monitor's goroutine calls it.
-func (s *service) works(ready bool) {
-	if !ready || s.worked || s.webhook == nil {
-		return
-	}
-	s.worked = true
-	e := s.stopped("The connector works.")
-	e.State = slotmonitor.Resolved
-	s.webhook.Send(e)
-}
-
-// stopped is the alert that the process has ended by itself. The next one tells that it is over.
-func (s *service) stopped(sentence string) slotmonitor.Event {
-	now := time.Now()
-	return slotmonitor.Event{
-		Alert: diagnose.ConnectorStopped, Slot: s.cfg.Postgres.Slot, State: slotmonitor.Firing, Level: slotmonitor.Critical, Since: now, At: now,
-		Sentence: sentence, Lasting: true,
-	}
-}
-
-// lastWord tells those who watch that the process ends by itself: nobody will ask its metrics any more.
-func (s *service) lastWord(err error) {
-	if err == nil || s.webhook == nil {
-		return
-	}
-	why, next := fault.Split(err)
-	e := s.stopped(fmt.Sprintf("The connector has stopped with exit code %d: %s", fault.KindOf(err).ExitCode(), why))
-	e.Cause = slotmonitor.Cause{Code: "stopped", Sentence: why, Next: next}
-	s.webhook.Send(e)
 }
 
 // status is the answer of /status.

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/diagnose"
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/webhook"
+	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
+)
+
+// lastWord is the alert that a process has ended by itself. Nobody will ask its metrics any more, so it is told at the end,
+// and it is the next process that tells that it is over.
+type lastWord struct {
+	webhook *webhook.Sender // nil: there is nobody to tell
+	slot    string          // empty with source: polling
+	back    bool            // what was said before this process was taken back
+}
+
+// say tells those who watch why the process ends.
+func (w *lastWord) say(err error) {
+	if err == nil || w.webhook == nil {
+		return
+	}
+	why, next := fault.Split(err)
+	e := w.alert(fmt.Sprintf("The connector has stopped with exit code %d: %s", fault.KindOf(err).ExitCode(), why))
+	e.Cause = slotmonitor.Cause{Code: "stopped", Sentence: why, Next: next}
+	w.webhook.Send(e)
+}
+
+// takeBack takes back, once, what a process before this one may have said. Only the monitor's goroutine calls it.
+func (w *lastWord) takeBack(ready bool) {
+	if !ready || w.back || w.webhook == nil {
+		return
+	}
+	w.back = true
+	e := w.alert("The connector works.")
+	e.State = slotmonitor.Resolved
+	w.webhook.Send(e)
+}
+
+func (w *lastWord) alert(sentence string) slotmonitor.Event {
+	now := time.Now()
+	return slotmonitor.Event{
+		Alert: diagnose.ConnectorStopped, Slot: w.slot, State: slotmonitor.Firing, Level: slotmonitor.Critical, Since: now, At: now,
+		Sentence: sentence, Lasting: true,
+	}
+}
