@@ -23,17 +23,19 @@ type app struct {
 	stderr  io.Writer
 	environ []string
 
-	began bool // a command's own work began: from there on errors are not about usage
+	began bool   // a command's own work began: from there on errors are not about usage
+	left  string // what the command has done, and what to do about the rest, for whoever interrupts it; empty where it cannot tell
 }
 
 // execute runs a command line and returns the exit code. An error is printed here, once.
 func (a *app) execute(ctx context.Context, args []string) int {
 	root := a.root()
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return 0
 	}
+	err = a.interrupted(ctx, cmd, err)
 	if !a.began {
 		var known *fault.Error
 		if !errors.As(err, &known) {

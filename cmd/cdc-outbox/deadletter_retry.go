@@ -44,7 +44,7 @@ A mark in the dead-letter topic, before and after, remembers the retry. What was
 is what an interrupted retry left behind, of which nobody can tell whether it was published. Letters retry does not touch stay
 as they are.
 
-Exit codes: 0 all that was chosen is published, 2 the command line is wrong, 3 something was not published; what and why is said.`,
+Exit codes: 0 all that was chosen is published, 1 it failed or was interrupted, 2 the command line is wrong, 3 something was not published; what and why is said.`,
 		Example: `  cdc-outbox dead-letter retry 018f4d3c-0000-7000-8000-000000000001 --set aggregate_id=42
   cdc-outbox dead-letter retry --reason illegal_topic --topic order.events --dry-run
   cdc-outbox dead-letter retry --reason too_large`,

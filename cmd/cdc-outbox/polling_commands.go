@@ -83,6 +83,8 @@ func (a *app) teardownPolling(ctx context.Context, c *config.Loaded, o teardownO
 func (a *app) statusPolling(ctx context.Context, c *config.Loaded, why, asJSON bool) error {
 	st, url, err := lookPolling(ctx, c)
 	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
 	case why && asJSON:
 		if perr := a.printJSON(pollingCause(st)); perr != nil {
 			return perr

@@ -60,7 +60,7 @@ Exit codes: 0 done, 1 it failed or was interrupted, 2 the command line is wrong,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.verify != "" {
-				return a.verifyArchive(o.verify)
+				return a.verifyArchive(cmd.Context(), o.verify)
 			}
 			if err := o.parse(); err != nil {
 				return err
@@ -154,6 +154,7 @@ func (a *app) prune(ctx context.Context, c *config.Loaded, o *pruneOptions) erro
 			break
 		}
 	}
+	a.left = pruneLeaves(report)
 	if o.asJSON {
 		return errors.Join(err, a.printJSON(report))
 	}
@@ -172,14 +173,34 @@ func (a *app) prune(ctx context.Context, c *config.Loaded, o *pruneOptions) erro
 	return err
 }
 
+// pruneLeaves is what an interrupted run has done. Of a transaction that was under way nobody has said whether it was committed.
+func pruneLeaves(report []*pruned) string {
+	var rows, partitions int64
+	for _, p := range report {
+		rows += p.Deleted
+		for _, q := range p.Partitions {
+			if q.Dropped {
+				partitions++
+			}
+		}
+	}
+	if partitions > 0 {
+		return "Dropped so far: " + counted(partitions, "partition", "partitions") + ". The same command goes on with the rest."
+	}
+	return "Known to be deleted so far: " + counted(rows, "row", "rows") + ". The same command goes on with the rest."
+}
+
 // verifyArchive reads every file of a directory.
-func (a *app) verifyArchive(dir string) error {
+func (a *app) verifyArchive(ctx context.Context, dir string) error {
 	paths, err := filepath.Glob(filepath.Join(escapeGlob(dir), "*"+archive.Suffix))
 	if err != nil {
 		return err
 	}
 	bad := 0
 	for _, path := range paths {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
 		m, err := archive.Verify(path)
 		if err != nil {
 			bad++

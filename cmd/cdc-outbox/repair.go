@@ -101,6 +101,9 @@ func (a *app) repair(ctx context.Context, c *config.Loaded, o *repairOptions) er
 	if err == nil && !o.dryRun {
 		err = a.publishMissing(ctx, c, r)
 	}
+	if ctx.Err() != nil {
+		a.left = "Published so far: " + counted(r.state.Rows, "row", "rows") + ". Run it again: it finds them in Kafka, and publishes the rest."
+	}
 	if r.found { // otherwise there is nothing to tell yet
 		if perr := a.printRepair(r); err == nil {
 			err = perr

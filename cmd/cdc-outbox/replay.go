@@ -187,7 +187,11 @@ func (a *app) replay(ctx context.Context, c *config.Loaded, o *replayOptions, fi
 	if err == nil && !o.dryRun && r.bad > 0 {
 		err = &fault.Error{Kind: fault.Operator, Object: "replay", Err: fmt.Errorf("%d rows were not published", r.bad), Next: "Their reasons are above."}
 	}
-	if err != nil && !o.dryRun && state.path != "" && !state.Done {
+	switch {
+	case err == nil || o.dryRun || state.Done:
+	case ctx.Err() != nil:
+		a.left = state.left()
+	case state.path != "":
 		fmt.Fprintf(a.stderr, "Published so far: %d rows. The same command goes on from there.\n", state.Rows)
 	}
 	return err

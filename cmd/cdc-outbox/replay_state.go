@@ -73,6 +73,18 @@ func newRunID() string {
 	return time.Now().UTC().Format("20060102T150405Z") + "-" + strings.ToLower(rand.Text()[:8])
 }
 
+// left is what an interrupted run has done.
+func (s *replayState) left() string {
+	done := "Published so far: " + counted(s.Rows, "row", "rows") + ". "
+	switch {
+	case s.Rows == 0:
+		return done + "It can be run again."
+	case s.path != "":
+		return done + "The same command goes on from there."
+	}
+	return done + "Run again it begins at the first row, and publishes these once more; with --resume FILE it could have gone on."
+}
+
 func (s *replayState) nextSource() error {
 	s.Source, s.Key, s.FileRows = s.Source+1, nil, 0
 	return s.save()

@@ -69,6 +69,9 @@ func (a *app) planSetup(ctx context.Context, c *config.Loaded, admin replication
 		fmt.Fprintf(a.stderr, "cdc-outbox: %v\nThe server could not be asked, so this is what an empty database needs.\n", err)
 		steps, err = replication.SetupScript(admin), nil
 	}
+	if ctx.Err() != nil {
+		return err
+	}
 	if err != nil {
 		// Whoever pastes the SQL has to know that it will not do as it is.
 		if perr := a.printComment(err); perr != nil {

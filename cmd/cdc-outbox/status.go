@@ -103,6 +103,8 @@ http.listen how it is. With --why it says only what the slot waits for, and what
 			}
 			st, source, err := look(cmd.Context(), c)
 			switch {
+			case cmd.Context().Err() != nil:
+				return cmd.Context().Err() // what could not be learnt for that reason says nothing of the slot
 			case why && asJSON:
 				if perr := a.printJSON(st.Cause); perr != nil {
 					return perr

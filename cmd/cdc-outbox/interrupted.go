@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+)
+
+// interruption is the error of a command that was stopped by SIGINT or SIGTERM before its end. What was cut off, a query or a
+// read, has an error of its own that says nothing to whoever pressed Ctrl-C. The exit code is 1.
+type interruption struct {
+	command string
+	left    string // what it has done so far, and what running it again does
+	err     error
+}
+
+func (e *interruption) Error() string { return e.command + " was interrupted. " + e.left }
+
+func (e *interruption) Unwrap() error { return &fault.Error{Kind: fault.Fatal, Err: e.err} }
+
+// leaves says it for commands that cannot tell how far they came. Those that are not here, and set no app.left, only read.
+var leaves = map[string]string{
+	"setup":             "What it had made by then is listed above and stays. Run it again: it makes what is missing.",
+	"teardown":          "What it had dropped by then is gone. Run it again: it drops the rest.",
+	"slot accept":       "`cdc-outbox slot` shows whether it was done already; if not, run it again.",
+	"slot advance":      "`cdc-outbox slot` shows whether it was done already; if not, run it again.",
+	"slot recreate":     "`cdc-outbox slot` shows whether it was done already; if not, run it again.",
+	"migrate polling":   "What it had done by then is listed above. Run it again: it goes on from there.",
+	"dead-letter retry": "Letters that it has published are listed above, and marked. Run it again with --all or --reason for the others.",
+}
+
+const leavesNothing = "It has changed nothing, and can be run again."
+
+// interrupted turns the error of a command that a signal has ended into an interruption. run is none: it stops as asked, and an
+// error of its stop is an error.
+func (a *app) interrupted(ctx context.Context, cmd *cobra.Command, err error) error {
+	name := strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ")
+	if ctx.Err() == nil || name == "run" || !errors.Is(err, context.Canceled) && fault.KindOf(err) != fault.Retry {
+		return err
+	}
+	left := a.left
+	if left == "" {
+		left = leaves[name]
+	}
+	if f := cmd.Flags().Lookup("dry-run"); left == "" || f != nil && f.Value.String() == "true" {
+		left = leavesNothing
+	}
+	return &interruption{command: name, left: left, err: err}
+}
+
+// counted is a number of things with their name.
+func counted(n int64, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
