@@ -117,7 +117,7 @@ func lookPolling(ctx context.Context, c *config.Loaded) (st polling.Status, url 
 	}
 	if err != nil {
 		st = polling.Status{Source: config.SourcePolling, State: polling.State{Name: polling.StateName(notRunning), Reason: err.Error(), Since: time.Now().UTC()},
-			ReadyReason: string(notRunning), Waits: []polling.Wait{}, Halted: []*polling.HaltedRow{}, Workers: c.Polling.Workers}
+			ReadyReason: string(notRunning), Waits: []fault.Wait{}, Halted: []*polling.HaltedRow{}, Workers: c.Polling.Workers}
 		for _, t := range cfg.Tables {
 			st.Tables = append(st.Tables, t.String())
 		}

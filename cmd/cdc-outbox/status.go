@@ -57,7 +57,7 @@ const (
 // withSlot adds the slot, or why there is none, to what the connector says. slot is nil when the server has none.
 func withSlot(st connector.Status, slot *slotmonitor.Slot, err error) status {
 	wait := func(kind, reason, next string) {
-		st.Waits = append(st.Waits, connector.Wait{
+		st.Waits = append(st.Waits, fault.Wait{
 			Kind: kind, Object: fmt.Sprintf("slot %q", st.Slot), Reason: reason, Next: next, Since: time.Now().UTC(),
 		})
 	}
@@ -139,7 +139,7 @@ func look(ctx context.Context, c *config.Loaded) (st status, source string, err 
 	if cerr != nil {
 		told = status{Status: connector.Status{
 			State: connector.State{Name: notRunning, Reason: cerr.Error(), Since: time.Now().UTC()},
-			Slot:  c.Postgres.Slot, Publication: c.Postgres.Publication, ReadyReason: string(notRunning), Waits: []connector.Wait{},
+			Slot:  c.Postgres.Slot, Publication: c.Postgres.Publication, ReadyReason: string(notRunning), Waits: []fault.Wait{},
 			Window: connector.Window{MaxRecords: c.Window.Records, MaxBytes: int64(c.Window.Bytes)},
 			Topics: []telemetry.TopicCount{}, Aside: []connector.SetAside{},
 		}}
@@ -216,8 +216,8 @@ func fetch(ctx context.Context, url string) (code int, body []byte, err error) {
 }
 
 // withoutSlotWaits drops what the connector's monitor said of the slot: it is about to be asked again.
-func withoutSlotWaits(waits []connector.Wait) []connector.Wait {
-	kept := []connector.Wait{}
+func withoutSlotWaits(waits []fault.Wait) []fault.Wait {
+	kept := []fault.Wait{}
 	for _, w := range waits {
 		switch w.Kind {
 		case waitPostgres, waitSlotMissing, waitSlotLost, waitStandby:

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/connector"
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
@@ -15,7 +16,7 @@ func TestStatusTellsOneCause(t *testing.T) {
 	slot := &slotmonitor.Slot{Name: "s", Active: true, UnconfirmedBytes: 315584, Cause: slotmonitor.Cause{Code: slotmonitor.CauseIdle, Sentence: "Nothing waits."}}
 	var con connector.Status
 	con.State.Name = connector.Streaming
-	con.Waits = []connector.Wait{{Kind: "broker_unreachable", Object: "broker b:9092", Reason: "connection refused", Since: time.Now()}}
+	con.Waits = []fault.Wait{{Kind: "broker_unreachable", Object: "broker b:9092", Reason: "connection refused", Since: time.Now()}}
 	st := withSlot(con, slot, nil)
 	require.Equal(t, "broker_unreachable", st.Cause.Code)
 	require.Equal(t, st.Cause, st.ReplicationSlot.Cause)

@@ -357,7 +357,7 @@ func TestNotReadyWhileTheSlotIsHeldBack(t *testing.T) {
 		require.False(t, ready)
 		require.Equal(t, "the slot is held back for 6s: table m: locked", why)
 		st := g.Status()
-		require.Equal(t, Wait{Kind: WaitMemory, Object: "table m", Reason: "locked", Next: "unlock", Since: held.heldSince}, st.Waits[0])
+		require.Equal(t, fault.Wait{Kind: WaitMemory, Object: "table m", Reason: "locked", Next: "unlock", Since: held.heldSince}, st.Waits[0])
 		g.stop()
 		require.NoError(t, <-g.done)
 	})

@@ -50,10 +50,10 @@ type Status struct {
 	HeardSecondsAgo          *float64 `json:"heard_seconds_ago"`          // since the last byte from Postgres, also of a stream that broke; null before the first
 	OldestUnconfirmedSeconds float64  `json:"oldest_unconfirmed_seconds"` // age of the oldest unconfirmed transaction with events
 
-	Window Window     `json:"window"`
-	Open   *OpenTx    `json:"open_transaction,omitempty"`
-	Halted *HaltedRow `json:"halted,omitempty"`
-	Waits  []Wait     `json:"waits_for"` // oldest first; empty when nothing is wrong
+	Window Window       `json:"window"`
+	Open   *OpenTx      `json:"open_transaction,omitempty"`
+	Halted *HaltedRow   `json:"halted,omitempty"`
+	Waits  []fault.Wait `json:"waits_for"` // oldest first; empty when nothing is wrong
 
 	Snapshot *SnapshotStatus `json:"snapshot,omitempty"` // of the rows that were there before the slot, while they are published
 
@@ -84,15 +84,6 @@ type Window struct {
 type OpenTx struct {
 	CommitLSN string `json:"commit_lsn"`
 	Rows      int    `json:"rows"` // so far
-}
-
-// Wait is one thing that somebody outside this process may have to mend.
-type Wait struct {
-	Kind   string    `json:"kind"`
-	Object string    `json:"object"`
-	Reason string    `json:"reason"`
-	Next   string    `json:"next"`
-	Since  time.Time `json:"since"`
 }
 
 // Counts are totals since the process started.
@@ -200,7 +191,7 @@ func (c *Connector) stalledReason(age time.Duration) string {
 func (c *Connector) Status() Status {
 	st := Status{
 		Slot: c.cfg.Replication.Slot, Publication: c.cfg.Replication.Publication,
-		Waits: []Wait{}, Counts: c.counts.read(), Topics: c.cfg.Metrics.Topics(20), Aside: c.aside.latest(),
+		Waits: []fault.Wait{}, Counts: c.counts.read(), Topics: c.cfg.Metrics.Topics(20), Aside: c.aside.latest(),
 		Window: Window{MaxRecords: c.cfg.WindowRecords, MaxBytes: c.cfg.WindowBytes},
 	}
 	st.Ready, st.ReadyReason = c.Ready()
@@ -225,7 +216,7 @@ func (c *Connector) Status() Status {
 	}
 	st.Snapshot = c.existing.status()
 	for _, t := range c.troubles() {
-		st.Waits = append(st.Waits, Wait{Kind: string(t.Kind), Object: t.Object, Reason: t.Sentence, Next: t.Remedy, Since: t.Since})
+		st.Waits = append(st.Waits, t.Wait())
 	}
 	return st
 }
@@ -234,7 +225,7 @@ func (c *Connector) Status() Status {
 const WaitMemory = "position_not_remembered"
 
 // heldBack is why the slot is told less than Kafka has acknowledged.
-func heldBack(s stream) []Wait {
+func heldBack(s stream) []fault.Wait {
 	if s == nil {
 		return nil
 	}
@@ -243,7 +234,7 @@ func heldBack(s stream) []Wait {
 	if since.IsZero() || !errors.As(why, &f) {
 		return nil
 	}
-	return []Wait{{Kind: WaitMemory, Object: f.Object, Reason: strings.ReplaceAll(f.Err.Error(), "\n", "; "), Next: f.Next, Since: since}}
+	return []fault.Wait{{Kind: WaitMemory, Object: f.Object, Reason: strings.ReplaceAll(f.Err.Error(), "\n", "; "), Next: f.Next, Since: since}}
 }
 
 // serverVersion turns server_version_num into what people call the version: 150018 is 15.18.

@@ -9,6 +9,7 @@ import (
 	"github.com/docker/go-units"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/connector"
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
@@ -63,7 +64,7 @@ func slotGone(st connector.Status, _ *slotmonitor.Slot, _ time.Time) (slotmonito
 
 // waitOf finds the oldest of the waits of these kinds.
 func waitOf(st connector.Status, kinds ...string) (slotmonitor.Cause, bool) {
-	var oldest *connector.Wait
+	var oldest *fault.Wait
 	for i, w := range st.Waits {
 		if slices.Contains(kinds, w.Kind) && (oldest == nil || w.Since.Before(oldest.Since)) {
 			oldest = &st.Waits[i]

@@ -17,8 +17,8 @@ var now = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 func TestCause(t *testing.T) {
 	since := now.Add(-time.Hour)
 	streaming := connector.State{Name: connector.Streaming, Since: since}
-	wait := func(kind, object string, ago time.Duration) connector.Wait {
-		return connector.Wait{Kind: kind, Object: object, Reason: "because", Next: "do", Since: now.Add(-ago)}
+	wait := func(kind, object string, ago time.Duration) fault.Wait {
+		return fault.Wait{Kind: kind, Object: object, Reason: "because", Next: "do", Since: now.Add(-ago)}
 	}
 	held := &slotmonitor.Slot{Active: true, RetainedBytes: 1 << 30, Cause: slotmonitor.Cause{Code: slotmonitor.CauseOpenTransaction, Sentence: "Held back by pid 7.", Since: &since, Object: "pid 7"}}
 	unread := &slotmonitor.Slot{Cause: slotmonitor.Cause{Code: slotmonitor.CauseNoConsumer, Sentence: "Nobody has read the slot."}}
@@ -38,9 +38,9 @@ func TestCause(t *testing.T) {
 		"idle, not looked":  {connector.Status{State: streaming}, nil, slotmonitor.CauseIdle, "nothing to send", "", time.Time{}},
 		"streaming":         {connector.Status{State: streaming, Window: busy, OldestUnconfirmedSeconds: 1.9}, nil, Streaming, "5 in flight", "", time.Time{}},
 		"no answer yet":     {connector.Status{State: streaming, Window: busy, OldestUnconfirmedSeconds: 2}, nil, Unacknowledged, "2 s ago", "kafka", now.Add(-2 * time.Second)},
-		"broker":            {connector.Status{State: streaming, Window: full, Waits: []connector.Wait{wait("topic_missing", `topic "x"`, 1), wait("broker_unreachable", "broker b:1", 9)}}, held, "broker_unreachable", "broker b:1: because.", "broker b:1", now.Add(-9)},
-		"topic":             {connector.Status{State: streaming, Waits: []connector.Wait{wait("topic_missing", `topic "x"`, 1)}}, nil, "topic_missing", `topic "x"`, `topic "x"`, now.Add(-1)},
-		"bad row":           {connector.Status{State: connector.State{Name: connector.Halted}, Halted: haltedRow, Waits: []connector.Wait{wait("topic_missing", `topic "x"`, 1)}}, nil, BadRow, "event e-1, LSN 0/AB: the topic is not one.", "event e-1", since},
+		"broker":            {connector.Status{State: streaming, Window: full, Waits: []fault.Wait{wait("topic_missing", `topic "x"`, 1), wait("broker_unreachable", "broker b:1", 9)}}, held, "broker_unreachable", "broker b:1: because.", "broker b:1", now.Add(-9)},
+		"topic":             {connector.Status{State: streaming, Waits: []fault.Wait{wait("topic_missing", `topic "x"`, 1)}}, nil, "topic_missing", `topic "x"`, `topic "x"`, now.Add(-1)},
+		"bad row":           {connector.Status{State: connector.State{Name: connector.Halted}, Halted: haltedRow, Waits: []fault.Wait{wait("topic_missing", `topic "x"`, 1)}}, nil, BadRow, "event e-1, LSN 0/AB: the topic is not one.", "event e-1", since},
 		"full":              {connector.Status{State: streaming, Window: full, OldestUnconfirmedSeconds: 60}, held, BackPressure, "5 of 100 records, 500B of 1000B", "window", now.Add(-time.Minute)},
 		"large":             {connector.Status{State: streaming, Window: full, Open: &connector.OpenTx{CommitLSN: "0/FF", Rows: 12345}, OldestUnconfirmedSeconds: 60}, held, LargeTransaction, "12345 rows", "transaction at 0/FF", now.Add(-time.Minute)},
 		"not that large":    {connector.Status{State: streaming, Window: full, Open: &connector.OpenTx{CommitLSN: "0/FF", Rows: 9999}}, nil, BackPressure, "", "window", time.Time{}},
@@ -48,16 +48,16 @@ func TestCause(t *testing.T) {
 		"backlog":           {connector.Status{State: streaming, Window: busy, OldestUnconfirmedSeconds: 1}, &slotmonitor.Slot{Name: "s", Active: true, UnconfirmedBytes: 1 << 30, ConfirmedSince: &since}, CatchingUp, "1GiB", `slot "s"`, since},
 		"not running":       {connector.Status{State: connector.State{Name: NotRunning}}, unread, slotmonitor.CauseNoConsumer, "Nobody", "", time.Time{}},
 		"somebody else":     {connector.Status{Slot: "s", State: connector.State{Name: NotRunning, Reason: "nothing answers"}}, &slotmonitor.Slot{Active: true, PID: 8}, OtherConsumer, "pid 8", `slot "s"`, time.Time{}},
-		"neither answers":   {connector.Status{State: connector.State{Name: NotRunning}, Waits: []connector.Wait{wait(PostgresUnreachable, `slot "s"`, 1)}}, nil, PostgresUnreachable, "because", `slot "s"`, now.Add(-1)},
-		"server away":       {connector.Status{Slot: "s", State: connector.State{Name: connector.Reconnecting, Reason: "connection refused", Since: since}, Waits: []connector.Wait{wait(PostgresUnreachable, `slot "s"`, 1)}}, nil, PostgresUnreachable, "connection refused.", `slot "s"`, since},
+		"neither answers":   {connector.Status{State: connector.State{Name: NotRunning}, Waits: []fault.Wait{wait(PostgresUnreachable, `slot "s"`, 1)}}, nil, PostgresUnreachable, "because", `slot "s"`, now.Add(-1)},
+		"server away":       {connector.Status{Slot: "s", State: connector.State{Name: connector.Reconnecting, Reason: "connection refused", Since: since}, Waits: []fault.Wait{wait(PostgresUnreachable, `slot "s"`, 1)}}, nil, PostgresUnreachable, "connection refused.", `slot "s"`, since},
 		"stream away":       {connector.Status{Slot: "s", State: connector.State{Name: connector.Reconnecting, Reason: "no", Next: "grant", Since: since}}, unread, NotStreaming, "no.", `slot "s"`, since},
 		"opening":           {connector.Status{Slot: "s", State: connector.State{Name: connector.Starting, Since: since}}, unread, NotStreaming, "being opened", `slot "s"`, since},
 		"standby":           {connector.Status{Slot: "s", State: connector.State{Name: connector.Standby, Reason: "held by backend 5", Since: since}}, nil, Standby, "backend 5", `slot "s"`, since},
 		"standby, looked":   {connector.Status{Slot: "s", State: connector.State{Name: connector.Standby, Reason: "held by backend 5", Since: since}}, &slotmonitor.Slot{Active: true, PID: 6, Reader: &slotmonitor.Reader{Application: "cdc-outbox/s", Client: "10.0.0.1", Since: &since}}, Standby, `backend 6, application "cdc-outbox/s", from 10.0.0.1, since ` + since.Format(time.RFC3339) + ". This one stands by", `slot "s"`, since},
 		"stopping":          {connector.Status{Slot: "s", State: connector.State{Name: connector.Draining, Since: since}}, nil, Stopping, "asked to stop", `slot "s"`, since},
-		"lost":              {connector.Status{State: connector.State{Name: connector.Reconnecting}, Halted: haltedRow, Waits: []connector.Wait{wait(slotmonitor.CauseLost, `slot "s"`, 1)}}, nil, slotmonitor.CauseLost, "because", `slot "s"`, now.Add(-1)},
-		"missing":           {connector.Status{State: connector.State{Name: NotRunning}, Waits: []connector.Wait{wait(SlotMissing, `slot "s"`, 1)}}, nil, SlotMissing, "because", `slot "s"`, now.Add(-1)},
-		"monitor sees none": {connector.Status{State: streaming, Window: busy, Waits: []connector.Wait{wait(PostgresUnreachable, `slot "s"`, 1)}}, nil, PostgresUnreachable, "because", `slot "s"`, now.Add(-1)},
+		"lost":              {connector.Status{State: connector.State{Name: connector.Reconnecting}, Halted: haltedRow, Waits: []fault.Wait{wait(slotmonitor.CauseLost, `slot "s"`, 1)}}, nil, slotmonitor.CauseLost, "because", `slot "s"`, now.Add(-1)},
+		"missing":           {connector.Status{State: connector.State{Name: NotRunning}, Waits: []fault.Wait{wait(SlotMissing, `slot "s"`, 1)}}, nil, SlotMissing, "because", `slot "s"`, now.Add(-1)},
+		"monitor sees none": {connector.Status{State: streaming, Window: busy, Waits: []fault.Wait{wait(PostgresUnreachable, `slot "s"`, 1)}}, nil, PostgresUnreachable, "because", `slot "s"`, now.Add(-1)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := Cause(c.st, c.slot, now)

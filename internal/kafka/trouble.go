@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 )
 
 // TroubleKind names what the producer waits for.
@@ -30,6 +32,11 @@ type Trouble struct {
 	Since    time.Time   `json:"since"`
 	Sentence string      `json:"sentence"` // what is wrong
 	Remedy   string      `json:"remedy"`   // what to do about it; empty where waiting is all
+}
+
+// Wait is the trouble as /status lists it.
+func (t *Trouble) Wait() fault.Wait {
+	return fault.Wait{Kind: string(t.Kind), Object: t.Object, Reason: t.Sentence, Next: t.Remedy, Since: t.Since}
 }
 
 // trouble is the present trouble of one object, nil kind for none. Guarded by the producer's lock.

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/connector"
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/page"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
@@ -109,7 +110,7 @@ func streaming() told {
 		Status: connector.Status{
 			State: connector.State{Name: connector.Streaming, Since: began}, Ready: true, ReadyReason: "streaming", Slot: "orders", Publication: "orders",
 			Server: connector.Server{SystemID: "7", Timeline: 1, Database: "shop", Version: "17.2"}, ConfirmedLSN: "0/16B3748", ReceivedLSN: "0/16B3750",
-			HeardSecondsAgo: &heard, Window: connector.Window{Records: 12, Bytes: 4096, MaxRecords: 100_000, MaxBytes: 32 << 20}, Waits: []connector.Wait{},
+			HeardSecondsAgo: &heard, Window: connector.Window{Records: 12, Bytes: 4096, MaxRecords: 100_000, MaxBytes: 32 << 20}, Waits: []fault.Wait{},
 			Counts: connector.Counts{Published: 1_234_567}, Topics: []telemetry.TopicCount{{Topic: "order.events", Published: 1_234_000}, {Topic: "payment.events", Published: 567}},
 			Aside: []connector.SetAside{},
 		},
@@ -141,7 +142,7 @@ func states() map[string]struct {
 	}
 	stuck := streaming()
 	stuck.Ready, stuck.ReadyReason = false, "Kafka has not acknowledged the oldest event for 90s"
-	stuck.Waits = []connector.Wait{{Kind: "broker_unreachable", Object: "broker b:9092", Reason: "connection refused", Next: "Start it.", Since: since},
+	stuck.Waits = []fault.Wait{{Kind: "broker_unreachable", Object: "broker b:9092", Reason: "connection refused", Next: "Start it.", Since: since},
 		{Kind: "topic_missing", Object: `topic "refund.events"`, Reason: "it does not exist", Next: "Create it.", Since: since}}
 	stuck.Cause = cause("broker_unreachable", "broker b:9092: connection refused.", "broker b:9092", "Start it.")
 	stuck.Alerts = []alert{fires("events_unconfirmed", slotmonitor.Warn, "A transaction that was committed 1m30s ago is not confirmed.")}
@@ -162,11 +163,11 @@ func states() map[string]struct {
 
 	blind := streaming() // the role may not look, or the server is away
 	blind.ReplicationSlot = nil
-	blind.Waits = []connector.Wait{{Kind: "postgres_unreachable", Object: `slot "orders"`, Reason: "permission denied for function", Next: "Grant it.", Since: since}}
+	blind.Waits = []fault.Wait{{Kind: "postgres_unreachable", Object: `slot "orders"`, Reason: "permission denied for function", Next: "Grant it.", Since: since}}
 	blind.Cause = cause("postgres_unreachable", "slot \"orders\": permission denied for function.", `slot "orders"`, "Grant it.")
 
 	fresh := told{Status: connector.Status{State: connector.State{Name: connector.Starting, Reason: "looking at publication and slot", Since: time.Now()}, ReadyReason: "starting",
-		Slot: "orders", Publication: "orders", Waits: []connector.Wait{}, Topics: []telemetry.TopicCount{}, Aside: []connector.SetAside{}, Window: connector.Window{MaxRecords: 1, MaxBytes: 1}},
+		Slot: "orders", Publication: "orders", Waits: []fault.Wait{}, Topics: []telemetry.TopicCount{}, Aside: []connector.SetAside{}, Window: connector.Window{MaxRecords: 1, MaxBytes: 1}},
 		Cause: slotmonitor.Cause{Code: "not_streaming", Sentence: "The stream from Postgres is being opened."}, Alerts: []alert{}}
 
 	letters := streaming()
@@ -175,7 +176,7 @@ func states() map[string]struct {
 
 	heard, old := 0.2, 3.0
 	polls := polled{Status: polling.Status{Source: "polling", State: polling.State{Name: polling.Polling, Since: since}, Ready: true, Tables: []string{"public.outbox"}, HeardSecondsAgo: &heard, Workers: 4,
-		Backlog: &polling.Backlog{Rows: 17, Oldest: &old, At: time.Now()}, Window: polling.Window{MaxRecords: 1000, MaxBytes: 1 << 20}, Halted: []*polling.HaltedRow{}, Waits: []polling.Wait{},
+		Backlog: &polling.Backlog{Rows: 17, Oldest: &old, At: time.Now()}, Window: polling.Window{MaxRecords: 1000, MaxBytes: 1 << 20}, Halted: []*polling.HaltedRow{}, Waits: []fault.Wait{},
 		Counts: polling.Counts{Published: 4711, DeadLettered: 2}},
 		Cause: slotmonitor.Cause{Code: slotmonitor.CauseIdle, Sentence: "The relay waits for nothing."}, Alerts: []alert{}, Topics: []telemetry.TopicCount{{Topic: "a.events", Published: 4711}}}
 	pollStands := polls

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/router"
@@ -47,7 +48,7 @@ type Status struct {
 
 	Window Window       `json:"window"`
 	Halted []*HaltedRow `json:"halted"`
-	Waits  []Wait       `json:"waits_for"`
+	Waits  []fault.Wait `json:"waits_for"`
 	Counts Counts       `json:"counts"`
 }
 
@@ -57,15 +58,6 @@ type Window struct {
 	Bytes      int64 `json:"bytes"`
 	MaxRecords int   `json:"max_records"`
 	MaxBytes   int64 `json:"max_bytes"`
-}
-
-// Wait is one thing that somebody outside this process may have to mend.
-type Wait struct {
-	Kind   string    `json:"kind"`
-	Object string    `json:"object"`
-	Reason string    `json:"reason"`
-	Next   string    `json:"next"`
-	Since  time.Time `json:"since"`
 }
 
 // Counts are totals since the process started.
@@ -132,7 +124,7 @@ func (r *Relay) Ready() (bool, string) {
 // Status returns the whole picture. It is safe for concurrent use and cheap.
 func (r *Relay) Status() Status {
 	st := Status{
-		Source: "polling", Workers: len(r.workers), Listening: r.listening.Load(), Backlog: r.latest.Load(), Waits: []Wait{}, Halted: r.haltedRows(),
+		Source: "polling", Workers: len(r.workers), Listening: r.listening.Load(), Backlog: r.latest.Load(), Waits: []fault.Wait{}, Halted: r.haltedRows(),
 		Window: Window{MaxRecords: r.cfg.WindowRecords, MaxBytes: r.cfg.WindowBytes},
 		Counts: Counts{Published: r.counts.published.Load(), Skipped: r.counts.skipped.Load(), DeadLettered: r.counts.deadLettered.Load()},
 	}
@@ -156,7 +148,7 @@ func (r *Relay) Status() Status {
 		st.State = State{Name: Halted, Reason: h.Message, Next: h.Next, Since: h.Since}
 	}
 	for _, t := range r.troubles() {
-		st.Waits = append(st.Waits, Wait{Kind: string(t.Kind), Object: t.Object, Reason: t.Sentence, Next: t.Remedy, Since: t.Since})
+		st.Waits = append(st.Waits, t.Wait())
 	}
 	return st
 }

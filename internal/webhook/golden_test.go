@@ -17,6 +17,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/connector"
 	"github.com/cdc-outbox/cdc-outbox/internal/diagnose"
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
@@ -29,7 +30,7 @@ func causes() map[string]slotmonitor.Cause {
 	read := &slotmonitor.Slot{Name: "orders", Active: true, PID: 5}
 	full := connector.Window{Records: 500, MaxRecords: 500, Bytes: 180_000, MaxBytes: 32 << 20, Full: true}
 	waits := func(kind, object, reason, next string) connector.Status {
-		return connector.Status{State: streaming, Waits: []connector.Wait{{Kind: kind, Object: object, Reason: reason, Next: next, Since: began}}}
+		return connector.Status{State: streaming, Waits: []fault.Wait{{Kind: kind, Object: object, Reason: reason, Next: next, Since: began}}}
 	}
 	all := map[string]slotmonitor.Cause{}
 	add := func(st connector.Status, slot *slotmonitor.Slot) {
