@@ -79,19 +79,13 @@ func (c *Connector) commitOf(r kafka.Refusal) string {
 // caseOfRecord gathers what is known of the row behind a record. Without a position header it is known by its
 // transaction alone.
 func (c *Connector) caseOfRecord(r kafka.Refusal, rec *router.Record) *deadletter.Case {
-	k := &deadletter.Case{
-		Record: rec, Reason: router.Reason(r.Reason), Bytes: r.Bytes, Limit: r.Limit,
-		Detail: fmt.Sprintf("the broker refuses the record (%s)", r.Reason),
-	}
+	k := deadletter.Refused(rec, router.Reason(r.Reason), r.Bytes, r.Limit, c.cfg.Replication.Tables)
 	commit, at, ok := c.tracker.Load().Transaction(r.Ticket)
 	if ok {
 		k.CommitTime = at
 	}
 	if k.Position = deadletter.Position(rec.Headers); k.Position == nil && ok {
 		k.Position = fmt.Appendf(nil, "%016x", uint64(commit))
-	}
-	if tables := c.cfg.Replication.Tables; len(tables) == 1 {
-		k.Table = tables[0].Schema + "." + tables[0].Name
 	}
 	return k
 }

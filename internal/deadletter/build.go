@@ -42,6 +42,16 @@ type Case struct {
 	Limit      int
 }
 
+// Refused is the case of a record that a broker refuses after it was taken, when the row is gone from memory. Which table
+// that is from is known where there is only one.
+func Refused(rec *router.Record, reason router.Reason, size, limit int, tables []replication.Table) *Case {
+	c := &Case{Record: rec, Reason: reason, Bytes: size, Limit: limit, Detail: fmt.Sprintf("the broker refuses the record (%s)", reason)}
+	if len(tables) == 1 {
+		c.Table = tables[0].Schema + "." + tables[0].Name
+	}
+	return c
+}
+
 // Letter returns the letter with everything in it. It keeps nothing of the case; now becomes its timestamp, because the
 // topic's retention counts from there.
 func (b *Builder) Letter(c *Case, now time.Time) *router.Record {

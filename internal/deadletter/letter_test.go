@@ -127,6 +127,15 @@ func TestARecordComesBackAsItWas(t *testing.T) {
 	require.Equal(t, "e1", l.ID)
 }
 
+// The table is named as that of a row is, because a retry compares the two.
+func TestARefusedRecordIsFromTheOnlyTable(t *testing.T) {
+	outbox, other := replication.Table{Schema: "public", Name: "Outbox"}, replication.Table{Schema: "public", Name: "other"}
+	rec := &router.Record{Topic: "order.events"}
+	require.Equal(t, &Case{Record: rec, Reason: "too_large", Bytes: 7, Limit: 5, Table: "public.Outbox", Detail: "the broker refuses the record (too_large)"},
+		Refused(rec, "too_large", 7, 5, []replication.Table{outbox}))
+	require.Empty(t, Refused(rec, "too_large", 7, 5, []replication.Table{outbox, other}).Table)
+}
+
 func TestShrink(t *testing.T) {
 	tuple := plainRow()
 	tuple[2], tuple[4] = text(strings.Repeat("k", 2000)), text(strings.Repeat("p", 1<<20))

@@ -57,15 +57,9 @@ func (r *Relay) refused(x kafka.Refusal) kafka.Resolution {
 }
 
 func (r *Relay) caseOf(x kafka.Refusal, rec *router.Record) *deadletter.Case {
-	k := &deadletter.Case{
-		Record: rec, Reason: router.Reason(x.Reason), Bytes: x.Bytes, Limit: x.Limit,
-		Detail: fmt.Sprintf("the broker refuses the record (%s)", x.Reason),
-	}
+	k := deadletter.Refused(rec, router.Reason(x.Reason), x.Bytes, x.Limit, r.cfg.Tables)
 	w := r.workers[x.Ticket>>ticketBits]
 	k.Position = position(w.batch.sequenceOf(int(uint32(x.Ticket))))
-	if len(r.cfg.Tables) == 1 {
-		k.Table = r.cfg.Tables[0].String()
-	}
 	return k
 }
 
