@@ -1,6 +1,7 @@
 package connector
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -94,12 +95,12 @@ func New(cfg Config) (*Connector, error) {
 	if cfg.Router == nil || cfg.Metrics == nil || cfg.Logger == nil {
 		return nil, errors.New("connector: Router, Metrics and Logger are required")
 	}
-	setDefault(&cfg.OnBadRow, Halt)
-	setDefault(&cfg.OnChange, WarnOfChange)
-	setDefault(&cfg.WindowRecords, 100_000)
-	setDefault(&cfg.WindowBytes, 32<<20)
-	setDefault(&cfg.Stall, 15*time.Second)
-	setDefault(&cfg.DrainLimit, 8*time.Second)
+	cfg.OnBadRow = cmp.Or(cfg.OnBadRow, Halt)
+	cfg.OnChange = cmp.Or(cfg.OnChange, WarnOfChange)
+	cfg.WindowRecords = cmp.Or(cfg.WindowRecords, 100_000)
+	cfg.WindowBytes = cmp.Or(cfg.WindowBytes, 32<<20)
+	cfg.Stall = cmp.Or(cfg.Stall, 15*time.Second)
+	cfg.DrainLimit = cmp.Or(cfg.DrainLimit, 8*time.Second)
 	c := &Connector{
 		cfg:    cfg,
 		log:    cfg.Logger,
@@ -128,13 +129,6 @@ func New(cfg Config) (*Connector, error) {
 		}
 	}
 	return c, nil
-}
-
-func setDefault[T comparable](v *T, def T) {
-	var zero T
-	if *v == zero {
-		*v = def
-	}
 }
 
 // Run relays until ctx ends, then drains: it reads to the end of the open transaction, waits for the acknowledgements,

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -137,27 +138,20 @@ func defaultPace() pace {
 const maxInFlight = 5
 
 func (c *Config) setDefaults() {
-	setDefault(&c.ClientID, "cdc-outbox")
-	setDefault(&c.Compression, "none")
-	setDefault(&c.MaxRequestBytes, 1<<20)
-	setDefault(&c.MaxBatchBytes, 1_000_000)
-	setDefault(&c.RequestTimeout, 30*time.Second)
-	setDefault(&c.DialTimeout, 10*time.Second)
-	setDefault(&c.MetadataInterval, 30*time.Second)
+	c.ClientID = cmp.Or(c.ClientID, "cdc-outbox")
+	c.Compression = cmp.Or(c.Compression, "none")
+	c.MaxRequestBytes = cmp.Or(c.MaxRequestBytes, 1<<20)
+	c.MaxBatchBytes = cmp.Or(c.MaxBatchBytes, 1_000_000)
+	c.RequestTimeout = cmp.Or(c.RequestTimeout, 30*time.Second)
+	c.DialTimeout = cmp.Or(c.DialTimeout, 10*time.Second)
+	c.MetadataInterval = cmp.Or(c.MetadataInterval, 30*time.Second)
 	if c.Dial == nil {
 		c.Dial = (&net.Dialer{}).DialContext
 	}
 	if c.Logger == nil {
 		c.Logger = zap.NewNop()
 	}
-	setDefault(&c.pace, defaultPace())
-}
-
-func setDefault[T comparable](v *T, def T) {
-	var zero T
-	if *v == zero {
-		*v = def
-	}
+	c.pace = cmp.Or(c.pace, defaultPace())
 }
 
 // validate reports everything that is wrong at once, as a *fault.Error of kind Config.

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"time"
 
 	"go.uber.org/zap"
@@ -31,11 +32,11 @@ type Transactions struct {
 }
 
 func (t *Transactions) setDefaults() {
-	setDefault(&t.PositionTopic, "cdc-outbox.positions")
-	setDefault(&t.Instance, "unknown")
-	setDefault(&t.Interval, 50*time.Millisecond)
-	setDefault(&t.Timeout, time.Minute)
-	setDefault(&t.Bytes, 4<<20)
+	t.PositionTopic = cmp.Or(t.PositionTopic, "cdc-outbox.positions")
+	t.Instance = cmp.Or(t.Instance, "unknown")
+	t.Interval = cmp.Or(t.Interval, 50*time.Millisecond)
+	t.Timeout = cmp.Or(t.Timeout, time.Minute)
+	t.Bytes = cmp.Or(t.Bytes, 4<<20)
 }
 
 // Position is a record's place in the source's log: everything up to and including it is covered.

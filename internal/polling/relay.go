@@ -1,6 +1,7 @@
 package polling
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -74,22 +75,15 @@ type Config struct {
 }
 
 func (cfg *Config) setDefaults() {
-	setDefault(&cfg.After, Mark)
-	setDefault(&cfg.Workers, 4)
-	setDefault(&cfg.Batch, 1000)
-	setDefault(&cfg.Interval, 100*time.Millisecond)
-	setDefault(&cfg.WindowRecords, 100_000)
-	setDefault(&cfg.WindowBytes, 32<<20)
-	setDefault(&cfg.Stall, 15*time.Second)
-	setDefault(&cfg.DrainLimit, 8*time.Second)
-	setDefault(&cfg.LookEvery, 5*time.Second)
-}
-
-func setDefault[T comparable](v *T, def T) {
-	var zero T
-	if *v == zero {
-		*v = def
-	}
+	cfg.After = cmp.Or(cfg.After, Mark)
+	cfg.Workers = cmp.Or(cfg.Workers, 4)
+	cfg.Batch = cmp.Or(cfg.Batch, 1000)
+	cfg.Interval = cmp.Or(cfg.Interval, 100*time.Millisecond)
+	cfg.WindowRecords = cmp.Or(cfg.WindowRecords, 100_000)
+	cfg.WindowBytes = cmp.Or(cfg.WindowBytes, 32<<20)
+	cfg.Stall = cmp.Or(cfg.Stall, 15*time.Second)
+	cfg.DrainLimit = cmp.Or(cfg.DrainLimit, 8*time.Second)
+	cfg.LookEvery = cmp.Or(cfg.LookEvery, 5*time.Second)
 }
 
 // producer is what the relay needs of a kafka.Producer.
