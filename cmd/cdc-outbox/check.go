@@ -86,7 +86,7 @@ func (a *app) check(ctx context.Context, c *config.Loaded) ([]preflight.Finding,
 			stop()
 			return nil, err
 		}
-		findings = append(findings, polling.CheckBesideLog(ctx, dsn, admin.Publication, s)...)
+		findings = append(findings, polling.CheckBesideLog(ctx, dsn, s)...)
 	}
 	topics := topicsInUse(ctx, dsn, c, admin.Tables)
 	stop()

@@ -279,3 +279,46 @@ func TestMigratePolling_has_ended_polling(t *testing.T) {
 	require.Contains(t, invoke(t, wal, "check").stdout, besides)
 	require.Equal(t, 0, invoke(t, b.env, "check").code, "the way back")
 }
+
+// A slot that is made besides a relay at work brings each event a second time; and one that is made and then not read fills the disk.
+func TestRunRefusesATableThatIsPolled(t *testing.T) {
+	b := newPollingBed(t, "order.events")
+	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
+	wal := append(slices.Clone(b.env), "CDC_OUTBOX_SOURCE=wal", "CDC_OUTBOX_POSTGRES_SLOT="+b.db.Slot, "CDC_OUTBOX_POSTGRES_PUBLICATION="+b.db.Publication)
+	p := start(t, b.env)
+	p.awaitReady(http.StatusOK)
+	for _, command := range []string{"run", "check"} {
+		r := invoke(t, wal, command)
+		require.Equal(t, 3, r.code, "%s: %s", command, r.all())
+		require.Contains(t, r.all(), "A relay with source: polling is at work on it (pid ", command)
+		require.Contains(t, r.all(), "cdc-outbox migrate polling", command)
+	}
+	require.Contains(t, invoke(t, wal, "slot").stdout, "there is no slot of this name", "nothing was made")
+	require.Contains(t, invoke(t, wal, "check", "--json").stdout, `"code": "polled"`)
+	require.Equal(t, 0, p.stop(syscall.SIGTERM))
+
+	q := start(t, wal)
+	q.awaitReady(http.StatusOK)
+	require.Contains(t, q.text(), "may be polled as well")
+	r := invoke(t, wal, "check")
+	require.Equal(t, 0, r.code, r.all())
+	b.insert("k", 1, 3)
+	require.Len(t, b.records("order.events", 3), 3)
+
+	for _, command := range []string{"run", "check"} {
+		r = invoke(t, b.env, command)
+		require.Equal(t, 3, r.code, "%s: %s", command, r.all())
+		require.Contains(t, r.all(), "is read from the log", command)
+		require.NotContains(t, r.all(), "cdc-outbox setup", command)
+	}
+	b.db.Exec(t, "ALTER TABLE outbox DROP COLUMN published_at, DROP COLUMN seq") // as if polling had never been
+	for _, command := range []string{"run", "check", "setup", "setup --dry-run"} {
+		r = invoke(t, b.env, strings.Fields(command)...)
+		require.Equal(t, 3, r.code, "%s: %s", command, r.all())
+		require.Contains(t, r.all(), "is read from the log", command)
+		require.NotContains(t, r.all(), "cdc-outbox setup", command)
+	}
+	require.Len(t, b.records("order.events", 3), 3)
+	require.Equal(t, 0, q.stop(syscall.SIGTERM))
+	require.Equal(t, 0, invoke(t, b.env, "setup").code, "the way back")
+}

@@ -15,6 +15,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/diagnose"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/page"
+	"github.com/cdc-outbox/cdc-outbox/internal/polling"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/traces"
 	"github.com/cdc-outbox/cdc-outbox/internal/webhook"
@@ -34,6 +35,8 @@ type service struct {
 
 	startup     atomic.Pointer[waiting] // why the connector has not begun yet, nil once it has
 	unpublished atomic.Pointer[error]   // what the last look at the publication found, nil when all was well
+
+	warned bool // it was told that a table may be polled as well
 
 	ensured atomic.Int64 // when publication and slot were last seen to be there, Unix nanoseconds
 }
@@ -126,6 +129,9 @@ func (s *service) ensure(ctx context.Context) error {
 	for {
 		dsn, err := readDSN(s.cfg)
 		if err == nil {
+			err = s.unpolled(ctx, dsn) // first: what Ensure makes would hold back WAL for nobody
+		}
+		if err == nil {
 			err = replication.Ensure(ctx, dsn, s.admin, s.cfg.Postgres.Setup == "auto")
 		}
 		switch {
@@ -147,6 +153,24 @@ func (s *service) ensure(ctx context.Context) error {
 		case <-time.After(wait.NextBackOff()):
 		}
 	}
+}
+
+// unpolled refuses tables that a relay polls at this moment, and warns of those that one might.
+func (s *service) unpolled(ctx context.Context, dsn string) error {
+	if s.admin.Standby && s.admin.PrimaryDSN != "" {
+		dsn = s.admin.PrimaryDSN // where rows are marked
+	}
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	warnings, err := polling.RefuseBesideLog(ctx, dsn, polling.Setup{Tables: s.admin.Tables, Columns: polling.Columns{Published: s.cfg.Polling.Columns.PublishedAt}})
+	if s.warned {
+		return err
+	}
+	for _, w := range warnings {
+		s.warned = true
+		s.log.Warn("A table that is read from the log may be polled as well", zap.String(telemetry.KeyObject, w.Subject), zap.String(telemetry.KeyReason, w.Found+" "+w.Why), zap.String(telemetry.KeyNext, w.Remedy))
+	}
+	return err
 }
 
 func (s *service) ready() (bool, string) {

@@ -77,7 +77,7 @@ const verifyEvery = time.Minute
 // watchTables looks at the backlog and at the rows that are halted at, and now and then whether tables and index are still as they have
 // to be. What somebody has to mend ends the process when it is found twice in a row: once may be a migration half-way.
 func (r *Relay) watchTables(ctx context.Context) error {
-	c := &connection{cfg: &r.cfg, made: func(bool) {}}
+	c := &connection{cfg: &r.cfg, name: sessionOf(r.cfg.Tables), made: func(bool) {}}
 	defer c.close()
 	tick := time.NewTicker(r.cfg.LookEvery)
 	defer tick.Stop()

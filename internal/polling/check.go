@@ -57,6 +57,14 @@ func findings(ctx context.Context, conn *pgx.Conn, s *Setup) []preflight.Finding
 		if err != nil {
 			return append(out, unanswered(err))
 		}
+		reader, err := readFromLog(ctx, conn, t)
+		if err != nil {
+			return append(out, unanswered(err))
+		}
+		if reader != nil {
+			out = append(out, *reader)
+			continue // nothing else may be advised: it would lead to polling
+		}
 		out = append(out, checkTable(st, server, s)...)
 	}
 	return out
@@ -188,7 +196,7 @@ func Verify(ctx context.Context, dsn string, s Setup) error {
 	}
 	for _, f := range all {
 		if f.Level == preflight.Fail {
-			return &fault.Error{Kind: fault.Operator, Object: f.Subject, Err: errors.New(strings.TrimSuffix(f.Found, ".") + ". " + strings.TrimSuffix(f.Why, ".")), Next: f.Remedy}
+			return verdict(f)
 		}
 	}
 	return nil

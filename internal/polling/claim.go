@@ -1,6 +1,7 @@
 package polling
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -16,6 +17,7 @@ import (
 // connection is a worker's, made anew whenever one is needed and the last is gone. For one goroutine.
 type connection struct {
 	cfg  *Config
+	name string           // of the session; empty: one that only looks
 	made func(again bool) // called for each connection made
 	conn *pgx.Conn
 	once bool // there was one before
@@ -30,7 +32,7 @@ func (c *connection) open(ctx context.Context) error {
 	if err != nil {
 		return &fault.Error{Kind: fault.Retry, Object: "postgres.dsn", Err: err}
 	}
-	c.conn, err = replication.Connect(ctx, dsn, "cdc-outbox/polling")
+	c.conn, err = replication.Connect(ctx, dsn, cmp.Or(c.name, "cdc-outbox look"))
 	if err != nil {
 		c.conn = nil
 		return err

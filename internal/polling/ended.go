@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
-	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
@@ -74,34 +73,4 @@ func orEnded(ctx context.Context, cfg *Config, err error) error {
 		return over
 	}
 	return err
-}
-
-// CheckBesideLog warns of tables of a publication that are all set to be polled too.
-func CheckBesideLog(ctx context.Context, dsn, publication string, s Setup) []preflight.Finding {
-	conn, err := replication.Connect(ctx, dsn, "cdc-outbox check")
-	if err != nil {
-		return nil // the other findings say so
-	}
-	defer replication.CloseConn(conn)
-	var out []preflight.Finding
-	for _, t := range s.Tables {
-		st, err := lookupTable(ctx, conn, t, &s)
-		if err != nil || !st.Exists || st.Index == nil {
-			continue
-		}
-		if _, ok := st.column(s.Columns.Published); !ok {
-			continue
-		}
-		held := false
-		err = conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_catalog.pg_publication_tables WHERE pubname = $1::text AND schemaname = $2::text AND tablename = $3::text)",
-			publication, t.Schema, t.Name).Scan(&held)
-		if err != nil || !held {
-			continue
-		}
-		out = append(out, preflight.Finding{Level: preflight.Warn, Subject: "table " + t.String(),
-			Found:  fmt.Sprintf("It is in the publication, and has what polling needs: %s and the index %s.", quoted(s.Columns.Published), quoted(indexName(t))),
-			Why:    "A relay that polls may be publishing the same rows: each event would come twice.",
-			Remedy: "-- stop every relay with source: polling; where none is to poll again, as the table's owner:\nDROP INDEX " + quoted(t.Schema) + "." + quoted(indexName(t)) + ";"})
-	}
-	return out
 }

@@ -210,7 +210,10 @@ func (r *Relay) work(life context.Context) error {
 func (r *Relay) verifyAtStart(ctx context.Context) error {
 	again := newRetry()
 	for {
-		err := r.verify(ctx)
+		err := r.verifyAlone(ctx) // first: what verify advises may lead to polling
+		if err == nil {
+			err = r.verify(ctx)
+		}
 		switch {
 		case err == nil || r.isStopping() || ctx.Err() != nil:
 			return nil
@@ -228,6 +231,25 @@ func (r *Relay) verify(ctx context.Context) error {
 		return &fault.Error{Kind: fault.Retry, Object: "postgres.dsn", Err: err}
 	}
 	return Verify(ctx, dsn, r.cfg.setup())
+}
+
+// verifyAlone refuses tables that are read from the log, at the start only: a relay at work is not the one to give way.
+func (r *Relay) verifyAlone(ctx context.Context) error {
+	dsn, err := r.cfg.DSN()
+	if err != nil {
+		return &fault.Error{Kind: fault.Retry, Object: "postgres.dsn", Err: err}
+	}
+	conn, err := replication.Connect(ctx, dsn, "cdc-outbox check")
+	if err != nil {
+		return err
+	}
+	defer replication.CloseConn(conn)
+	for _, t := range r.cfg.Tables {
+		if err := refuseReadFromLog(ctx, conn, t); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // watchDrain turns the end of ctx into a graceful stop.

@@ -68,7 +68,7 @@ func TestRelay_waits_for_acknowledgements(t *testing.T) {
 	require.Equal(t, 200, b.unpublished())
 	var sessions, holding int
 	require.NoError(t, b.conn.QueryRow(t.Context(), `SELECT count(*), count(*) FILTER (WHERE backend_xmin IS NOT NULL OR backend_xid IS NOT NULL)
-		FROM pg_stat_activity WHERE application_name = 'cdc-outbox/polling' AND state = 'idle in transaction'`).Scan(&sessions, &holding))
+		FROM pg_stat_activity WHERE application_name LIKE 'cdc-outbox/polling %' AND state = 'idle in transaction'`).Scan(&sessions, &holding))
 	require.Positive(t, sessions)
 	require.Zero(t, holding, "an advisory lock is neither a transaction id nor a snapshot")
 	other := b.start()
@@ -91,7 +91,7 @@ func TestRelay_loses_its_connections(t *testing.T) {
 		at := len(x.fake.sent())
 		b.fillMore(300, 30)
 		x.await("some are with the producer", func() bool { return len(x.fake.sent()) > at })
-		b.db.Exec(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'cdc-outbox/polling'")
+		b.db.Exec(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'cdc-outbox/polling %'")
 		x.fake.hold(false)
 		x.awaitPublished()
 	}
@@ -196,7 +196,7 @@ func TestRelay_statement_timeout(t *testing.T) {
 	b.fill(2000, 10)
 	x.await("it says so", func() bool { return x.logs.FilterMessageSnippet("Cannot work with Postgres").Len() > 0 })
 	hurried.Store(false)
-	b.db.Exec(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'cdc-outbox/polling'")
+	b.db.Exec(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'cdc-outbox/polling %'")
 	x.awaitPublished()
 	require.NoError(t, x.finish())
 	require.Zero(t, ordered(t, x.fake.sent()))

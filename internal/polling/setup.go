@@ -130,6 +130,9 @@ func plan(ctx context.Context, conn *pgx.Conn, s *Setup) ([]replication.Step, er
 		if column, yes := st.ended(s.Columns.Published); yes {
 			return nil, endedFault(t, s.Columns.Published, column)
 		}
+		if err := refuseReadFromLog(ctx, conn, t); err != nil {
+			return nil, err
+		}
 		missing = missing || !st.Exists
 		tables = append(tables, st)
 	}

@@ -99,7 +99,7 @@ func (r *Relay) listenOnce(ctx context.Context, again *retry) error {
 	if err != nil {
 		return err
 	}
-	conn, err := replication.Connect(ctx, dsn, "cdc-outbox/polling listener")
+	conn, err := replication.Connect(ctx, dsn, sessionName+" listener")
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (r *Relay) listenOnce(ctx context.Context, again *retry) error {
 // hearsItself notifies over another connection. Through a transaction pooler LISTEN is accepted, and holds for a session that
 // this connection leaves with the statement's end.
 func (r *Relay) hearsItself(ctx context.Context, conn *pgx.Conn, dsn string) (bool, error) {
-	other, err := replication.Connect(ctx, dsn, "cdc-outbox/polling listener")
+	other, err := replication.Connect(ctx, dsn, sessionName+" listener")
 	if err != nil {
 		return false, err
 	}
