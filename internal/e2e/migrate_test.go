@@ -175,7 +175,7 @@ func (m *move) debezium() (stop func()) {
 	common, err := os.ReadFile(filepath.Join(m.dir, "worker.properties"))
 	require.NoError(m, err)
 	worker := m.file("worker-now.properties", string(common), fmt.Sprintf("listeners=http://127.0.0.1:%d", rest))
-	cmd := exec.Command("java", "-Xmx512m", "-cp", filepath.Join(m.jars, "*"), "org.apache.kafka.connect.cli.ConnectStandalone", worker, m.connector)
+	cmd := exec.Command("java", "-Xmx512m", "-Dorg.slf4j.simpleLogger.showDateTime=true", "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS", "-cp", filepath.Join(m.jars, "*"), "org.apache.kafka.connect.cli.ConnectStandalone", worker, m.connector)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
