@@ -68,11 +68,13 @@ func TestMigrateFromDebezium(t *testing.T) {
 	m.until("some more", func() bool { return m.count(m.topics) > before+50 })
 	stopped := time.Now()
 	debezium()
+	left := m.walEnd()
 	own := m.cdc()
 	before = m.count(m.topics)
 	m.until("ours relays", func() bool { return m.count(m.topics) > before })
 	gap := time.Since(stopped)
 	m.until("more from ours", func() bool { return m.count(m.topics) > before+200 })
+	m.passRestart(left)
 	pause()
 	repeats := m.settle(m.topics)
 	t.Logf("takeover: %d events written, %d records repeated, %v from the stop of Debezium to the first record of ours", m.written.Load(), repeats, gap.Round(time.Millisecond))
@@ -81,7 +83,7 @@ func TestMigrateFromDebezium(t *testing.T) {
 	exit, err = own.Stop(20 * time.Second)
 	require.NoError(t, err)
 	require.Zero(t, exit)
-	defer m.debezium()()
+	defer m.debezium("offset.mismatch.strategy=trust_slot")()
 	before = m.count(m.topics)
 	m.until("Debezium goes on", func() bool {
 		require.False(m, m.exited.Load(), "Debezium ended")
@@ -167,15 +169,18 @@ func (m *move) cdc(environ ...string) *process.Process {
 	return p
 }
 
-// debezium starts a standalone Connect worker; the function ends it gracefully.
-func (m *move) debezium() (stop func()) {
+// debezium starts a standalone Connect worker, with more settings of the connector where given; the function ends it gracefully.
+func (m *move) debezium(more ...string) (stop func()) {
 	// A port of its own for each start: another process may have taken the last one.
 	rest, err := port.Free()
 	require.NoError(m, err)
 	common, err := os.ReadFile(filepath.Join(m.dir, "worker.properties"))
 	require.NoError(m, err)
 	worker := m.file("worker-now.properties", string(common), fmt.Sprintf("listeners=http://127.0.0.1:%d", rest))
-	cmd := exec.Command("java", "-Xmx512m", "-Dorg.slf4j.simpleLogger.showDateTime=true", "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS", "-cp", filepath.Join(m.jars, "*"), "org.apache.kafka.connect.cli.ConnectStandalone", worker, m.connector)
+	connector, err := os.ReadFile(m.connector)
+	require.NoError(m, err)
+	now := m.file("connector-now.properties", append([]string{string(connector)}, more...)...)
+	cmd := exec.Command("java", "-Xmx512m", "-Dorg.slf4j.simpleLogger.showDateTime=true", "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS", "-cp", filepath.Join(m.jars, "*"), "org.apache.kafka.connect.cli.ConnectStandalone", worker, now)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -232,6 +237,22 @@ func (m *move) write(conn *pgx.Conn) (pause func()) {
 	pause = func() { cancel(); <-done }
 	m.Cleanup(pause)
 	return pause
+}
+
+func (m *move) walEnd() (lsn string) {
+	require.NoError(m, connect(m.T, m.db.DSN).QueryRow(m.Context(), `SELECT pg_current_wal_lsn()::text`).Scan(&lsn))
+	return lsn
+}
+
+// passRestart waits until Postgres would decode from behind the position.
+func (m *move) passRestart(lsn string) {
+	conn := connect(m.T, m.db.DSN)
+	m.until("restart_lsn has passed "+lsn, func() (passed bool) {
+		_, err := conn.Exec(m.Context(), "CHECKPOINT") // it logs the running transactions too, which move restart_lsn
+		require.NoError(m, err)
+		require.NoError(m, conn.QueryRow(m.Context(), `SELECT restart_lsn > $2::pg_lsn FROM pg_replication_slots WHERE slot_name = $1`, m.db.Slot, lsn).Scan(&passed))
+		return passed
+	})
 }
 
 func (m *move) count(topics []string) int64 {
