@@ -215,14 +215,17 @@ func (a *app) printReplay(r *replay) error {
 	if r.o.asJSON {
 		return a.printJSON(s)
 	}
-	what := map[bool]string{false: "published", true: "would be published"}[r.o.dryRun]
+	what, not := "published", "not published"
+	if r.o.dryRun {
+		what, not = "would be published", "cannot be published"
+	}
 	for _, name := range slices.Sorted(maps.Keys(r.topics)) {
 		fmt.Fprintf(a.stdout, "%s: %d records %s, %d bytes\n", name, r.topics[name].Records, what, r.topics[name].Bytes)
 	}
 	for _, line := range r.examples {
-		fmt.Fprintf(a.stdout, "not published: %s\n", line)
+		fmt.Fprintf(a.stdout, "%s: %s\n", not, line)
 	}
-	_, err := fmt.Fprintf(a.stdout, "run %s: %d rows, %d of them not %s\n", s.Run, s.Rows+s.Unpublish, s.Unpublish, what)
+	_, err := fmt.Fprintf(a.stdout, "run %s: %s %s, %d %s\n", s.Run, counted(s.Rows, "row", "rows"), what, s.Unpublish, not)
 	return err
 }
 
