@@ -35,6 +35,7 @@ type Partition struct {
 	Shared bool   // its parent has a default partition, so it cannot be detached concurrently (Postgres docs, ALTER TABLE)
 
 	Rows, Later, Bytes int64 // Later: rows that do not lie below the horizon; see Weigh
+	Weighed            bool  // Rows and Later are known
 }
 
 // partitionsSQL walks the tree by hand: pg_partition_tree leaves out what is being detached. bound is of the partition, or
@@ -183,6 +184,7 @@ func (r *TableRows) Weigh(ctx context.Context, p *Partition) error {
 	if err != nil {
 		return adminQueryFault("table "+p.Table.String(), err)
 	}
+	p.Weighed = true
 	return nil
 }
 

@@ -21,7 +21,7 @@ const partitionLock = 250 * time.Millisecond
 type prunedPartition struct {
 	Partition string `json:"partition"`
 	State     string `json:"state"` // attached, detach pending, detached, dropped
-	Rows      int64  `json:"rows"`  // counted where it may be dropped
+	Rows      *int64 `json:"rows"`  // null where they were not counted, because it stays whatever they are
 	Bytes     int64  `json:"bytes"`
 	Dropped   bool   `json:"dropped"`
 	Kept      string `json:"kept,omitempty"` // why
@@ -40,7 +40,11 @@ func (q *prunedPartition) line(dryRun bool) string {
 	if q.State == string(replication.Pending) || q.State == string(replication.Detached) {
 		what = q.State + "; " + what
 	}
-	return fmt.Sprintf("%s: %d rows, %d bytes, %s", printable(q.Partition), q.Rows, q.Bytes, what)
+	rows := ""
+	if q.Rows != nil {
+		rows = counted(*q.Rows, "row", "rows") + ", "
+	}
+	return fmt.Sprintf("%s: %s%d bytes, %s", printable(q.Partition), rows, q.Bytes, what)
 }
 
 // doPartitions drops what is wholly behind the horizon. Each step leaves the catalog in a state from which the next run goes
@@ -82,7 +86,10 @@ func (p *pruning) doPartitions(ctx context.Context, s slotChange) error {
 }
 
 func (q *prunedPartition) fill(part *replication.Partition) {
-	q.State, q.Rows, q.Kept = string(part.State), part.Rows, part.Keep
+	q.State, q.Rows, q.Kept = string(part.State), nil, part.Keep
+	if part.Weighed {
+		q.Rows = new(part.Rows)
+	}
 	if q.Dropped = part.State == dropped; q.Dropped {
 		q.Kept = ""
 	}
