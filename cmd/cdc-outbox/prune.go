@@ -192,9 +192,16 @@ func pruneLeaves(report []*pruned) string {
 
 // verifyArchive reads every file of a directory.
 func (a *app) verifyArchive(ctx context.Context, dir string) error {
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return usageError("--verify-archive names no directory", "name the one that prune --archive wrote to")
+	}
 	paths, err := filepath.Glob(filepath.Join(escapeGlob(dir), "*"+archive.Suffix))
 	if err != nil {
 		return err
+	}
+	if len(paths) == 0 {
+		return &fault.Error{Kind: fault.Operator, Object: "archive " + printable(dir), Err: errors.New("the directory holds no archive, that is no file *" + archive.Suffix),
+			Next: "Name the directory that prune --archive DIR wrote to. If this is the one, nothing was archived yet, or the files were moved: take them from a copy."}
 	}
 	bad := 0
 	for _, path := range paths {
@@ -209,8 +216,8 @@ func (a *app) verifyArchive(ctx context.Context, dir string) error {
 		}
 		fmt.Fprintf(a.stdout, "whole: %s, %d rows\n", printable(path), m.Rows)
 	}
-	if bad > 0 || len(paths) == 0 {
-		return &fault.Error{Kind: fault.Operator, Object: "archive", Err: fmt.Errorf("%d of %d files are damaged, or there is none", bad, len(paths)), Next: "Take them from a copy."}
+	if bad > 0 {
+		return &fault.Error{Kind: fault.Operator, Object: "archive " + printable(dir), Err: fmt.Errorf("%d of %d files are damaged", bad, len(paths)), Next: "Take those named above from a copy, each with its manifest."}
 	}
 	return nil
 }

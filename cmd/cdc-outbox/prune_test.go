@@ -191,7 +191,10 @@ func TestArchiveAndBack(t *testing.T) {
 		require.Equal(t, content(before[i]), content(after[i]))
 	}
 	require.NoError(t, os.Truncate(paths[0], 100))
-	require.Equal(t, 3, invoke(t, b.env, "prune", "--verify-archive="+dir).code)
+	r = invoke(t, b.env, "prune", "--verify-archive="+dir)
+	require.Equal(t, 3, r.code, r.all())
+	require.Contains(t, r.stdout, "damaged: ")
+	require.Contains(t, r.stderr, "1 of 1 files are damaged")
 	require.Equal(t, 3, invoke(t, b.env, "replay", "--from-archive="+paths[0], "--topic=after").code)
 	require.Len(t, b.records("after", 305), 305, "nothing of a damaged file is published")
 	require.Equal(t, 0, c.stop(syscall.SIGTERM))

@@ -58,6 +58,17 @@ func TestUsage(t *testing.T) {
 	}
 }
 
+// Neither a directory without archives nor a mistyped one counts as whole.
+func TestVerifyingNoArchiveSaysSo(t *testing.T) {
+	dir := t.TempDir()
+	r := invoke(t, nil, "prune", "--verify-archive", dir)
+	require.Equal(t, 3, r.code, r.all())
+	require.Contains(t, r.stderr, "archive "+dir+": the directory holds no archive, that is no file *.jsonl.zst. Next: Name the directory that prune --archive DIR wrote to.")
+	r = invoke(t, nil, "prune", "--verify-archive", dir+"/missing")
+	require.Equal(t, 2, r.code, r.all())
+	require.Contains(t, r.stderr, "--verify-archive names no directory")
+}
+
 func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
 	root := (&app{}).root()
 	names := []string{}
