@@ -35,7 +35,8 @@ meanwhile; repair waits until it has caught up, so that nothing on its way count
 
 Aborted transactions in a topic do not count. A topic that has begun to remove records, or that is compacted, does not tell what was
 never in it: then repair publishes nothing, and asks for --since, or for --yes-publish-twice. Rows that lead to no topic are counted:
-"cdc-outbox dead-letter list" has those that were put aside.
+"cdc-outbox dead-letter list" has those that were put aside. A topic that is missing has none of its rows; to publish them it has to be
+made first, unless kafka.topics.create is set: kafka-topics.sh --bootstrap-server BROKER:9092 --create --topic NAME --partitions 12.
 
 A run that ended half-way is begun again: what it published is found in Kafka. Two at once are refused.
 

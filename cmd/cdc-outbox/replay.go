@@ -52,6 +52,9 @@ order is that of the timestamp column, then of the id: per aggregate the order o
 the same aggregate do not overlap. The position header says 0000000000000000- and the number within the run: before every
 position of the log, whose own the table does not know.
 
+--topic has to exist, unless kafka.topics.create is set, which makes it as kafka.topics says; so have the rows' own. To make one:
+kafka-topics.sh --bootstrap-server BROKER:9092 --create --topic NAME --partitions 12. A dry run does not look for it.
+
 With --resume FILE the run's state is kept in the file; the same command goes on from there. What was in flight when it was killed,
 500 rows at most, is published again. Without --until, rows from after the start are left to the connector.
 
@@ -86,7 +89,7 @@ and why is said.`,
 	f.StringArrayVar(&o.FromTopics, "from-topic", nil, "where to find the positions; may be repeated; the topics to which the rows in the tables lead, unless given")
 	f.BoolVar(&o.all, "all", false, "every row, where nothing else chooses")
 	f.StringArrayVar(&o.Files, "from-archive", nil, "rows of this file that prune --archive has written, not the table's; may be repeated")
-	f.StringVar(&o.Topic, "topic", "", "publish to this topic instead of the rows' own")
+	f.StringVar(&o.Topic, "topic", "", "publish to this topic, which has to exist or kafka.topics.create to be set, instead of the rows' own")
 	f.IntVar(&o.rate, "rate", 1000, "rows a second at most; 0 for no limit")
 	f.StringVar(&o.resume, "resume", "", "keep the state of the run in this file, and go on from it")
 	f.BoolVar(&o.dryRun, "dry-run", false, "route the rows and count them per topic, and publish nothing")

@@ -200,7 +200,12 @@ func TestReplayStopsAtARowThatIsNoEvent(t *testing.T) {
 	require.Regexp(t, `run \S+: 4 rows published, 1 not published\n$`, r.stdout)
 	r = invoke(t, b.env, "replay", "--all", "--topic=nowhere", "--timeout=2s")
 	require.Equal(t, 3, r.code, r.all())
-	require.Contains(t, r.stderr, "nowhere")
+	require.Contains(t, r.stderr, `topic "nowhere": The topic does not exist.`)
+	require.Contains(t, r.stderr, "--create --topic nowhere --partitions")
+	r = invoke(t, append(b.env, "CDC_OUTBOX_KAFKA_TOPICS_CREATE=true", "CDC_OUTBOX_KAFKA_TOPICS_PARTITIONS=2", "CDC_OUTBOX_KAFKA_TOPICS_REPLICATION_FACTOR=1"),
+		"replay", "--id=1", "--topic=made")
+	require.Equal(t, 0, r.code, r.all())
+	require.Len(t, b.records("made", 1), 1)
 	db.Exec(t, `INSERT INTO outbox (id) VALUES (NULL)`)
 	require.Equal(t, 3, invoke(t, b.env, "replay", "--all").code, "a row without an id is not passed over in silence")
 }
