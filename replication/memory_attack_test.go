@@ -20,69 +20,6 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/testkit/proxy"
 )
 
-// follow confirms everything, also what keepalives bring, until the stream ends; each calls see between messages.
-func (s *source) follow(t testing.TB, st *Stream) error {
-	for {
-		m, err := st.Receive()
-		if err != nil {
-			return err
-		}
-		switch m.Kind {
-		case KindCommit:
-			s.confirm(m.Commit.EndLSN)
-		case KindKeepalive:
-			s.confirm(m.Keepalive.WALEnd)
-		}
-	}
-}
-
-// following runs a stream that confirms everything, and gives it to the test.
-func (s *source) following(t *testing.T) (*Stream, func() error) {
-	ctx, stop := context.WithCancel(t.Context())
-	opened, done := make(chan *Stream, 16), make(chan error, 1)
-	go func() {
-		done <- Run(ctx, s.Config, func(_ context.Context, st *Stream) error {
-			opened <- st
-			return s.follow(t, st)
-		})
-	}()
-	select {
-	case st := <-opened:
-		return st, func() error { stop(); return <-done }
-	case err := <-done:
-		stop()
-		require.NoError(t, err)
-	}
-	return nil, nil
-}
-
-// insert writes one more row.
-func (s *source) insert(t testing.TB) {
-	s.Exec(t, `INSERT INTO outbox SELECT coalesce(max(id), 0) + 1, 'x' FROM outbox`)
-}
-
-// heldBack waits until the stream says so, and returns what can be done.
-func heldBack(t testing.TB, st *Stream) *fault.Error {
-	var why error
-	require.Eventually(t, func() bool {
-		var since time.Time
-		since, why = st.HeldBack()
-		return !since.IsZero()
-	}, 20*time.Second, 20*time.Millisecond)
-	var f *fault.Error
-	require.ErrorAs(t, why, &f)
-	return f
-}
-
-// catchesUp waits until the slot is told everything.
-func (s *source) catchesUp(t testing.TB, st *Stream) {
-	s.insert(t)
-	require.Eventually(t, func() bool {
-		since, _ := st.HeldBack()
-		return since.IsZero() && s.confirmed.Load() > 0 && s.flushed(t) >= pglogrepl.LSN(st.lastRow.Load()) && s.flushed(t) <= s.remembered(t)
-	}, 30*time.Second, 50*time.Millisecond)
-}
-
 // TestMemory_a_locked_table_holds_the_slot_back for however long it lasts: a slot that went on without would, after a crash,
 // be refused as if somebody had moved it.
 func TestMemory_a_locked_table_holds_the_slot_back(t *testing.T) {
@@ -111,10 +48,7 @@ func TestMemory_a_locked_table_holds_the_slot_back(t *testing.T) {
 	_, err = holder.Exec(t.Context(), `ROLLBACK`)
 	require.NoError(t, err)
 
-	s.confirmed.Store(0)
-	st, stop = s.following(t)
-	s.catchesUp(t, st)
-	require.NoError(t, stop())
+	s.beginsAgain(t)
 }
 
 // TestMemory_counts_time_rather_than_attempts, from when the position last moved.
@@ -219,10 +153,7 @@ func TestMemory_a_table_that_will_not_be_written(t *testing.T) {
 			s.Exec(t, test.mend)
 			s.catchesUp(t, st)
 			require.NoError(t, stop())
-			s.confirmed.Store(0)
-			st, stop = s.following(t)
-			s.catchesUp(t, st)
-			require.NoError(t, stop())
+			s.beginsAgain(t)
 		})
 	}
 }
@@ -332,10 +263,7 @@ func TestMemory_two_instances(t *testing.T) {
 	require.NoError(t, zombie.keep(t.Context(), at+1), "what it had confirmed itself")
 	s.catchesUp(t, st)
 	require.NoError(t, stop())
-	s.confirmed.Store(0)
-	st, stop = s.following(t)
-	s.catchesUp(t, st)
-	require.NoError(t, stop())
+	s.beginsAgain(t)
 }
 
 // TestMemory_heldBack_names_a_remedy for each cause, without a connection string.

@@ -15,40 +15,11 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/testkit/postgres"
 )
 
-// remembering is a source with a table that remembers.
-func remembering(t testing.TB, db *testkit.Database) *source {
-	s := newSource(t, db)
-	s.Config.Memory = Table{"public", "cdc_outbox_slots"}
-	s.Exec(t, memoryDDL(s.Config.Memory))
-	return s
-}
-
-func (s *source) remembered(t testing.TB) pglogrepl.LSN {
-	conn, err := s.Connect(t.Context(), s.Name)
-	require.NoError(t, err)
-	defer conn.Close(t.Context())
-	var text string
-	require.NoError(t, conn.QueryRow(t.Context(), `SELECT position FROM cdc_outbox_slots WHERE slot = $1`, s.Config.Slot).Scan(&text))
-	lsn, err := pglogrepl.ParseLSN(text)
-	require.NoError(t, err)
-	return lsn
-}
-
-// readOne streams until one row is confirmed; a crash leaves the stream as it is, else it ends in good order.
-func (s *source) readOne(t testing.TB, crash bool) error {
-	return Run(t.Context(), s.Config, func(ctx context.Context, st *Stream) error {
-		if _, err := s.ids(st, 1); err != nil || crash {
-			return err
-		}
-		return st.Finish(ctx)
-	})
-}
-
 func TestMemory_is_never_behind_the_slot(t *testing.T) {
 	s := remembering(t, testkit.Postgres(t))
 	require.NoError(t, Run(t.Context(), s.Config, func(ctx context.Context, st *Stream) error {
 		for range 25 {
-			s.Exec(t, `INSERT INTO outbox SELECT coalesce(max(id), 0) + 1, 'x' FROM outbox`)
+			s.insert(t)
 			if _, err := s.ids(st, 1); err != nil {
 				return err
 			}
@@ -95,7 +66,7 @@ func TestMemory_lets_crashes_pass(t *testing.T) {
 	db := testkit.DedicatedPostgres(t, postgres.Options{})
 	s := remembering(t, db)
 	for i := 1; i <= 3; i++ {
-		s.Exec(t, `INSERT INTO outbox SELECT coalesce(max(id), 0) + 1, 'x' FROM outbox`)
+		s.insert(t)
 		require.NoError(t, s.readOne(t, i != 2))
 		s.confirmed.Store(0) // another process
 		if i == 1 {
@@ -110,40 +81,16 @@ func TestMemory_lets_crashes_pass(t *testing.T) {
 func TestMemory_does_not_hold_up_a_shutdown(t *testing.T) {
 	db := testkit.DedicatedPostgres(t, postgres.Options{})
 	s := remembering(t, db)
-	s.Exec(t, `INSERT INTO outbox VALUES (1, 'a')`)
-	ctx, cancel := context.WithCancel(t.Context())
-	settled := make(chan struct{})
-	done := make(chan error, 1)
-	go func() {
-		first := true
-		done <- Run(ctx, s.Config, func(_ context.Context, st *Stream) error {
-			for {
-				m, err := st.Receive()
-				if err != nil {
-					return err
-				}
-				switch m.Kind {
-				case KindCommit:
-					s.confirm(m.Commit.EndLSN)
-				case KindKeepalive:
-					s.confirm(m.Keepalive.WALEnd)
-				}
-				if first && s.confirmed.Load() > 0 {
-					first = false
-					close(settled)
-				}
-			}
-		})
-	}()
-	<-settled
+	s.insert(t)
+	_, stop := s.following(t)
+	require.Eventually(t, func() bool { return s.confirmed.Load() > 0 }, 20*time.Second, 10*time.Millisecond)
 	time.Sleep(3 * time.Second)
 	began := time.Now()
 	limit, end := context.WithTimeout(t.Context(), 20*time.Second)
 	defer end()
 	require.NoError(t, db.Stop(limit, postgres.Fast))
 	require.Less(t, time.Since(began), 3*time.Second)
-	cancel()
-	require.NoError(t, <-done)
+	require.NoError(t, stop())
 }
 
 // TestMemory_is_done_without_where_it_cannot_be_had.

@@ -41,13 +41,16 @@ func newSource(t testing.TB, db *testkit.Database) *source {
 func (s *source) confirm(lsn pglogrepl.LSN) { s.confirmed.Store(max(s.confirmed.Load(), uint64(lsn))) }
 
 // flushed is the slot's confirmed_flush_lsn.
-func (s *source) flushed(t testing.TB) pglogrepl.LSN {
-	conn, err := s.Connect(t.Context(), s.Name)
+func (s *source) flushed(t testing.TB) pglogrepl.LSN { return s.slotOn(t, s.Server).ConfirmedFlush }
+
+// slotOn is the slot of this name on a server of the cluster.
+func (s *source) slotOn(t testing.TB, server *postgres.Server) SlotInfo {
+	conn, err := server.Connect(t.Context(), s.Name)
 	require.NoError(t, err)
-	defer conn.Close(t.Context())
+	defer conn.Close(context.Background())
 	info, err := LookupSlot(t.Context(), conn, s.Config.Slot)
 	require.NoError(t, err)
-	return info.ConfirmedFlush
+	return info
 }
 
 // ids reads rows until n have been committed and returns their first column; it confirms every commit.

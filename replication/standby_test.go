@@ -3,111 +3,17 @@ package replication
 import (
 	"context"
 	"fmt"
-	"os"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pglogrepl"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 	"github.com/cdc-outbox/cdc-outbox/internal/testkit"
-	"github.com/cdc-outbox/cdc-outbox/internal/testkit/postgres"
 )
-
-// standbyRig is a primary with an outbox table and its standby, which a connector reads from.
-type standbyRig struct {
-	*source
-	standby *postgres.Server
-	cfg     AdminConfig
-	log     *observer.ObservedLogs
-}
-
-// standbyVersion is the version that the tests run on, where that decodes on standbys.
-func standbyVersion(t *testing.T) string {
-	if testing.Short() {
-		t.Skip("starts servers; run without -short")
-	}
-	asked := os.Getenv(postgres.EnvVersion)
-	if major, err := strconv.Atoi(asked); err == nil && major >= firstStandby/10000 {
-		return asked
-	}
-	return "17"
-}
-
-func newStandby(t *testing.T, version string, onPrimary, onStandby map[string]string) *standbyRig {
-	db := testkit.DedicatedPostgres(t, postgres.Options{Version: version, Settings: onPrimary})
-	db.Exec(t, `CREATE TABLE outbox (id bigint PRIMARY KEY, body text)`)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	standby, err := db.Server.Standby(ctx, "standby", false, onStandby)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("the end of the standby's log:\n%s", standby.LogTail(20))
-		}
-		require.NoError(t, standby.Close())
-	})
-	core, log := observer.New(zap.InfoLevel)
-	r := &standbyRig{standby: standby, log: log, source: &source{Database: db}}
-	memory := Table{"public", "cdc_outbox_slots"}
-	r.cfg = AdminConfig{Slot: db.Slot, Publication: db.Publication, Tables: []Table{{"public", "outbox"}}, Memory: memory,
-		Standby: true, PrimaryDSN: db.DSN, SlotWait: 20 * time.Second, Logger: zap.New(core)}
-	r.Config = Config{
-		DSN: func() (string, error) { return standby.DSN(db.Name), nil }, PrimaryDSN: func() (string, error) { return db.DSN, nil },
-		Slot: db.Slot, Publication: db.Publication, Memory: memory, Standby: true, Logger: zap.New(core),
-		Confirmed: func() pglogrepl.LSN { return pglogrepl.LSN(r.confirmed.Load()) },
-	}
-	return r
-}
-
-func (r *standbyRig) dsn() string { return r.standby.DSN(r.Name) }
-
-// slotThere reads the slot on the standby.
-func (r *standbyRig) slotThere(t *testing.T) SlotInfo {
-	conn, err := r.standby.Connect(t.Context(), r.Name)
-	require.NoError(t, err)
-	defer conn.Close(context.Background())
-	s, err := LookupSlot(t.Context(), conn, r.cfg.Slot)
-	require.NoError(t, err)
-	return s
-}
-
-// rememberedOn is what a server has of the position.
-func (r *standbyRig) rememberedOn(t *testing.T, s *postgres.Server) pglogrepl.LSN {
-	conn, err := s.Connect(t.Context(), r.Name)
-	require.NoError(t, err)
-	defer conn.Close(context.Background())
-	var text string
-	require.NoError(t, conn.QueryRow(t.Context(), `SELECT position FROM cdc_outbox_slots WHERE slot = $1`, r.cfg.Slot).Scan(&text))
-	lsn, err := pglogrepl.ParseLSN(text)
-	require.NoError(t, err)
-	return lsn
-}
-
-// insertOn writes rows first to last, each in a transaction of its own.
-func (r *standbyRig) insertOn(t *testing.T, s *postgres.Server, first, last int) {
-	conn, err := s.Connect(t.Context(), r.Name)
-	require.NoError(t, err)
-	defer conn.Close(context.Background())
-	for id := first; id <= last; id++ {
-		_, err := conn.Exec(t.Context(), `INSERT INTO outbox VALUES ($1, 'x')`, id)
-		require.NoError(t, err)
-	}
-}
-
-func numbers(first, last int) []string {
-	var ids []string
-	for id := first; id <= last; id++ {
-		ids = append(ids, strconv.Itoa(id))
-	}
-	return ids
-}
 
 // TestDecodingOnAStandby: setup makes each thing where it belongs, the stream brings the rows, the position is remembered on
 // the primary before the slot moves, and a process that is killed goes on.
@@ -253,22 +159,6 @@ func TestStandbyPromoted(t *testing.T) {
 		require.NoError(t, err)
 		return s.Finish(ctx)
 	}))
-}
-
-// awaitRow waits until the standby has a row.
-func awaitRow(t *testing.T, r *standbyRig, id int) {
-	conn, err := r.standby.Connect(context.Background(), r.Name)
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	defer conn.Close(context.Background())
-	for there := false; !there && t.Context().Err() == nil; time.Sleep(10 * time.Millisecond) {
-		if err := conn.QueryRow(context.Background(), `SELECT EXISTS (SELECT FROM outbox WHERE id = $1)`, id).Scan(&there); err != nil {
-			t.Error(err)
-			return
-		}
-	}
 }
 
 // TestStandbyCrashes: it begins again at its last restart point, behind what the connector has confirmed, and catches up.

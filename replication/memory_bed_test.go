@@ -1,0 +1,118 @@
+package replication
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pglogrepl"
+	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit"
+	"github.com/cdc-outbox/cdc-outbox/internal/testkit/postgres"
+)
+
+// remembering is a source with a table that remembers.
+func remembering(t testing.TB, db *testkit.Database) *source {
+	s := newSource(t, db)
+	s.Config.Memory = Table{"public", "cdc_outbox_slots"}
+	s.Exec(t, memoryDDL(s.Config.Memory))
+	return s
+}
+
+// remembered is what the database has of the position.
+func (s *source) remembered(t testing.TB) pglogrepl.LSN { return s.rememberedOn(t, s.Server) }
+
+// rememberedOn asks another server of its cluster.
+func (s *source) rememberedOn(t testing.TB, server *postgres.Server) pglogrepl.LSN {
+	conn, err := server.Connect(t.Context(), s.Name)
+	require.NoError(t, err)
+	defer conn.Close(t.Context())
+	var text string
+	require.NoError(t, conn.QueryRow(t.Context(), `SELECT position FROM cdc_outbox_slots WHERE slot = $1`, s.Config.Slot).Scan(&text))
+	lsn, err := pglogrepl.ParseLSN(text)
+	require.NoError(t, err)
+	return lsn
+}
+
+// readOne streams until one row is confirmed; a crash leaves the stream as it is, else it ends in good order.
+func (s *source) readOne(t testing.TB, crash bool) error {
+	return Run(t.Context(), s.Config, func(ctx context.Context, st *Stream) error {
+		if _, err := s.ids(st, 1); err != nil || crash {
+			return err
+		}
+		return st.Finish(ctx)
+	})
+}
+
+// follow confirms everything, also what keepalives bring, until the stream ends.
+func (s *source) follow(st *Stream) error {
+	for {
+		m, err := st.Receive()
+		if err != nil {
+			return err
+		}
+		switch m.Kind {
+		case KindCommit:
+			s.confirm(m.Commit.EndLSN)
+		case KindKeepalive:
+			s.confirm(m.Keepalive.WALEnd)
+		}
+	}
+}
+
+// following runs a stream that confirms everything, and gives it to the test.
+func (s *source) following(t *testing.T) (*Stream, func() error) {
+	ctx, stop := context.WithCancel(t.Context())
+	opened, done := make(chan *Stream, 16), make(chan error, 1)
+	go func() {
+		done <- Run(ctx, s.Config, func(_ context.Context, st *Stream) error {
+			opened <- st
+			return s.follow(st)
+		})
+	}()
+	select {
+	case st := <-opened:
+		return st, func() error { stop(); return <-done }
+	case err := <-done:
+		stop()
+		require.NoError(t, err)
+	}
+	return nil, nil
+}
+
+// insert writes one more row.
+func (s *source) insert(t testing.TB) {
+	s.Exec(t, `INSERT INTO outbox SELECT coalesce(max(id), 0) + 1, 'x' FROM outbox`)
+}
+
+// heldBack waits until the stream says so, and returns what can be done.
+func heldBack(t testing.TB, st *Stream) *fault.Error {
+	var why error
+	require.Eventually(t, func() bool {
+		var since time.Time
+		since, why = st.HeldBack()
+		return !since.IsZero()
+	}, 20*time.Second, 20*time.Millisecond)
+	var f *fault.Error
+	require.ErrorAs(t, why, &f)
+	return f
+}
+
+// catchesUp waits until the slot is told everything.
+func (s *source) catchesUp(t testing.TB, st *Stream) {
+	s.insert(t)
+	require.Eventually(t, func() bool {
+		since, _ := st.HeldBack()
+		return since.IsZero() && s.confirmed.Load() > 0 && s.flushed(t) >= pglogrepl.LSN(st.lastRow.Load()) && s.flushed(t) <= s.remembered(t)
+	}, 30*time.Second, 50*time.Millisecond)
+}
+
+// beginsAgain is another process, which catches up as well.
+func (s *source) beginsAgain(t *testing.T) {
+	s.confirmed.Store(0)
+	st, stop := s.following(t)
+	s.catchesUp(t, st)
+	require.NoError(t, stop())
+}
