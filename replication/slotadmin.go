@@ -43,6 +43,9 @@ type SlotReport struct {
 	foreign error // it cannot be this connector's, so nothing may change it
 }
 
+// Foreign is why the slot cannot be this connector's, so that nothing may change it; nil where it can.
+func (r *SlotReport) Foreign() error { return r.foreign }
+
 // slotPosition is where the server stands; on a standby what it has replayed.
 const slotPosition = `SELECT (SELECT system_identifier::text FROM pg_control_system()), (SELECT timeline_id FROM pg_control_checkpoint()),
 	(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END)::text`

@@ -143,3 +143,26 @@ func TestLostSlotNeedsAnOperator(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(r.stdout), &rep))
 	require.False(t, rep.OK)
 }
+
+// TestSlotOfSomebodyElse: what the confirmation would not help with is refused without it, in the same words.
+func TestSlotOfSomebodyElse(t *testing.T) {
+	db, other := testkit.Postgres(t), testkit.Postgres(t)
+	env := variables(t, db)
+	require.Equal(t, 0, invoke(t, env, "setup", "--table").code)
+	db.Exec(t, `SELECT pg_drop_replication_slot('`+db.Slot+`')`)
+	drop := `SELECT pg_drop_replication_slot('` + db.Slot + `')`
+	for want, create := range map[string]func(){
+		"It belongs to database": func() { other.Exec(t, `SELECT pg_create_logical_replication_slot('`+db.Slot+`', 'pgoutput')`) },
+		"It is a physical slot":  func() { other.Exec(t, `SELECT pg_create_physical_replication_slot('`+db.Slot+`')`) },
+	} {
+		create()
+		for _, command := range [][]string{{"slot", "recreate"}, {"slot", "advance", "--to", "F/0"}} {
+			with, without := invoke(t, env, append(command, "--yes-lose-events")...), invoke(t, env, command...)
+			require.Equal(t, 3, with.code, with.all())
+			require.Equal(t, 3, without.code, without.all())
+			require.Contains(t, without.stderr, want)
+			require.Equal(t, with.all(), without.all())
+		}
+		other.Exec(t, drop)
+	}
+}

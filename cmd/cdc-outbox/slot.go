@@ -148,6 +148,9 @@ func (a *app) sayLost(ctx context.Context, s slotChange, to string, lose bool) e
 	if err != nil {
 		return err
 	}
+	if err := r.Foreign(); err != nil {
+		return err // nor is it this command's business to decode what is in it
+	}
 	switch {
 	case to == "" && !r.Exists:
 		fmt.Fprintln(a.stderr, "There is no slot to count with: how many events are missing only repair can tell.")
