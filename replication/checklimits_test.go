@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/cloud"
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 	"github.com/cdc-outbox/cdc-outbox/internal/testkit"
 	"github.com/cdc-outbox/cdc-outbox/internal/testkit/postgres"
@@ -150,4 +151,34 @@ func TestSmallLimitIsMeasured(t *testing.T) {
 	require.Equal(t, "slot_wal_small", f.Code)
 	require.Contains(t, f.Found, "64 MiB of WAL, which is what is written in ")
 	require.Contains(t, f.Found, "at the present rate")
+}
+
+// TestEnsureRoleMayNotReplicate: with publication and slot there, the first that notices would be the walsender, which knows of no service.
+func TestEnsureRoleMayNotReplicate(t *testing.T) {
+	db := testkit.DedicatedPostgres(t, postgres.Options{})
+	db.Exec(t, setupTableDDL)
+	db.Exec(t, `CREATE ROLE app LOGIN; CREATE ROLE rds_replication`)
+	cfg := AdminConfig{Slot: "s", Publication: "p", Tables: []Table{{"public", "outbox"}}}
+	require.NoError(t, Ensure(t.Context(), db.DSN, cfg, true))
+	dsn := strings.Replace(db.DSN, "postgres@", "app@", 1)
+	refused := func(remedy string) {
+		t.Helper()
+		for _, auto := range []bool{true, false} {
+			err := Ensure(t.Context(), dsn, cfg, auto)
+			requireOperator(t, err, "The role has no right to replicate")
+			for _, f := range Preflight(t.Context(), dsn, cfg) {
+				if f.Code == "role_replication" {
+					var known *fault.Error
+					require.ErrorAs(t, err, &known)
+					require.Equal(t, f.Remedy, known.Next)
+					require.Contains(t, f.Remedy, remedy)
+				}
+			}
+		}
+	}
+	refused(`ALTER ROLE "app" REPLICATION;`)
+	db.Exec(t, `CREATE ROLE rds_superuser; ALTER DATABASE `+db.Name+` SET rds.logical_replication = 'on'`)
+	refused(`GRANT rds_replication TO "app";`)
+	db.Exec(t, `ALTER ROLE app REPLICATION`)
+	require.NoError(t, Ensure(t.Context(), dsn, cfg, false))
 }

@@ -48,10 +48,7 @@ func checkServer(cfg AdminConfig, st setupState) []preflight.Finding {
 		out = append(out, okFinding("wal_level", "wal_level is logical."))
 	}
 	if !s.MayReplicate {
-		out = append(out, preflight.Finding{
-			Level: preflight.Fail, Code: codeRole, Subject: fmt.Sprintf("role %q", s.User), Found: "The role has no right to replicate.",
-			Why: "Postgres lets only such roles create and read slots.", Remedy: s.Service.With(replicationGrant(s)),
-		})
+		out = append(out, mayNotReplicate(s))
 	} else {
 		out = append(out, okFinding(fmt.Sprintf("role %q", s.User), "The role may replicate."))
 	}
@@ -69,6 +66,13 @@ func checkServer(cfg AdminConfig, st setupState) []preflight.Finding {
 		})
 	}
 	return out
+}
+
+func mayNotReplicate(s serverInfo) preflight.Finding {
+	return preflight.Finding{
+		Level: preflight.Fail, Code: codeRole, Subject: fmt.Sprintf("role %q", s.User), Found: "The role has no right to replicate.",
+		Why: "Postgres lets only such roles create and read slots.", Remedy: s.Service.With(replicationGrant(s)),
+	}
 }
 
 func replicationGrant(s serverInfo) string {

@@ -49,6 +49,9 @@ type way struct {
 
 func (w way) replicates() bool { return w.Tried && w.Refusal == nil && !w.Ordinary && len(w.Lost) == 0 }
 
+// lacksRight tells that the role may not replicate, by the server's word (CheckPermissions in walsender.c, InitPostgres in postinit.c).
+func (w way) lacksRight() bool { return w.Refusal != nil && w.Refusal.Code == "42501" }
+
 // other tells that somebody else's pid came with the login. Some send none at all, which reads as 0.
 func (w way) other() bool { return w.BackendPID != 0 && w.KeyPID != w.BackendPID }
 

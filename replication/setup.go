@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -24,9 +25,28 @@ import (
 func Ensure(ctx context.Context, dsn string, cfg AdminConfig, auto bool) error {
 	cfg = cfg.withDefaults().withoutExtras()
 	return withServer(ctx, dsn, cfg, func(s servers) error {
-		_, err := ensure(ctx, s, cfg, auto)
-		return err
+		if _, err := ensure(ctx, s, cfg, auto); err != nil {
+			return err
+		}
+		return mayStream(ctx, s, dsn, cfg)
 	})
+}
+
+// mayStream has a role that may not replicate told with the server's own remedy, which on a managed service is not that of START_REPLICATION's
+// refusal. The catalog alone proves nothing: services grant it in ways of their own.
+func mayStream(ctx context.Context, s servers, dsn string, cfg AdminConfig) error {
+	server, err := lookupServer(ctx, s.Conn)
+	if err != nil {
+		return adminQueryFault("server", err)
+	}
+	if server.MayReplicate {
+		return nil
+	}
+	ways := examine(ctx, dsn, cfg)
+	if slices.ContainsFunc(ways, way.replicates) || !slices.ContainsFunc(ways, way.lacksRight) {
+		return nil
+	}
+	return firstFailure([]preflight.Finding{mayNotReplicate(server)})
 }
 
 // Setup does what PlanSetup lists: it creates table and grants where cfg asks for them, and publication and slot when
