@@ -88,9 +88,15 @@ func (a *app) check(ctx context.Context, c *config.Loaded) ([]preflight.Finding,
 		}
 		findings = append(findings, polling.CheckBesideLog(ctx, dsn, s)...)
 	}
-	topics := topicsInUse(ctx, dsn, c, admin.Tables)
+	topics, all := topicsInUse(ctx, dsn, c, admin.Tables)
 	stop()
-	if len(topics) == 0 && len(admin.Tables) > 0 {
+	switch {
+	case !all:
+		findings = append(findings, preflight.Finding{
+			Level: preflight.Warn, Subject: "topics", Found: "Not every outbox can be read, and its rows name the topics.",
+			Why: "Whether their topics exist and may be written was not looked at.", Remedy: "Mend what is said of the tables, then check again.",
+		})
+	case len(topics) == 0 && len(admin.Tables) > 0:
 		findings = append(findings, preflight.Finding{
 			Level: preflight.OK, Subject: "topics",
 			Found: "No row in the outbox names one yet, so none was looked at: run waits for those that are missing, and says so.",

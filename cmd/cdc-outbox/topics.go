@@ -29,32 +29,35 @@ const (
 var placeholder = regexp.MustCompile(`\$\{[^}]+\}`)
 
 // topicsInUse returns the topics to which the rows in the outbox tables lead: where the template is a constant the
-// topic itself, else those of a sample, none where the tables are empty or cannot be read, which the look at Postgres
-// reports already. Illegal names are left out; run reports them by row.
-func topicsInUse(ctx context.Context, dsn string, c *config.Loaded, tables []replication.Table) []string {
+// topic itself, else those of a sample, none where the tables are empty. all is false where one of them could not be read; why, the look at
+// Postgres reports already. Illegal names are left out; run reports them by row.
+func topicsInUse(ctx context.Context, dsn string, c *config.Loaded, tables []replication.Table) (topics []string, all bool) {
 	topicOf := func(name string) string { return name }
 	template := c.Router.Topic
 	if c.Router.Preset == config.PresetDebezium {
 		template, topicOf = "${aggregate_type}", router.DebeziumTopics(c.Router.Debezium.TopicRegex, c.Router.Debezium.TopicReplacement)
 	}
 	if !placeholder.MatchString(template) {
-		return []string{template}
+		return []string{template}, true
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, dsn)
 	if err != nil {
-		return []string{}
+		return []string{}, false
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 	found := map[string]bool{}
+	all = true
 	for _, t := range tables {
 		rows, err := conn.Query(ctx, topicQuery(c.Router.Roles(), template, t, true))
 		if err != nil {
+			all = false
 			continue
 		}
 		names, err := pgx.CollectRows(rows, pgx.RowTo[string])
 		if err != nil {
+			all = false
 			continue
 		}
 		for _, name := range names {
@@ -64,7 +67,7 @@ func topicsInUse(ctx context.Context, dsn string, c *config.Loaded, tables []rep
 			}
 		}
 	}
-	return slices.AppendSeq([]string{}, maps.Keys(found))
+	return slices.AppendSeq([]string{}, maps.Keys(found)), all
 }
 
 // topicQuery has the template filled in by the server, from a sample of the rows or from all of them.

@@ -243,22 +243,52 @@ func (c *checker) topic(t *metadata.ResponseTopic, config map[string]string) {
 // durability judges replicas against min.insync.replicas.
 func (c *checker) durability(subject string, t *metadata.ResponseTopic, replicas int, config map[string]string) {
 	minISR, err := strconv.Atoi(config["min.insync.replicas"])
-	known := err == nil
-	alter := c.cfg.command("kafka-configs", fmt.Sprintf("--alter --entity-type topics --entity-name %s --add-config min.insync.replicas=%d", t.Name, max(1, replicas-1)))
-	switch {
-	case replicas == 1 && c.brokers == 1:
-		c.warn(subject, "It has one replica (one broker: nothing to do).", "What Kafka acknowledged is lost with that broker's disk, and the slot has moved on.",
-			"More brokers first, for what has to survive the loss of a disk.")
-	case replicas == 1:
-		c.warn(subject, "It has one replica.", "What Kafka acknowledged is lost with that broker's disk, and the slot has moved on.",
-			"Reassign its partitions to more brokers: kafka-reassign-partitions")
-	case known && minISR == 1:
-		c.warn(subject, fmt.Sprintf("min.insync.replicas is 1 of %d.", replicas),
-			"A record counts as acknowledged when a single broker has it.", alter)
-	case known && minISR >= replicas:
-		c.warn(subject, fmt.Sprintf("min.insync.replicas is %d of %d.", minISR, replicas),
-			"One broker down, for an upgrade for example, and nothing can be published.", alter)
-	default:
+	if err != nil {
+		minISR = 0
+	}
+	weak := judgeDurability(c.brokers, replicas, minISR)
+	if len(weak) == 0 {
 		c.ok(subject, fmt.Sprintf("It has %d partitions and %d replicas.", len(t.Partitions), replicas))
 	}
+	for _, v := range weak {
+		if v.minISR > 0 {
+			v.remedy = c.cfg.command("kafka-configs", fmt.Sprintf("--alter --entity-type topics --entity-name %s --add-config min.insync.replicas=%d", t.Name, v.minISR))
+		}
+		c.warn(subject, v.found, v.why, v.remedy)
+	}
+}
+
+// weakness is what may become of records that a topic has acknowledged, or what may keep it from acknowledging any.
+type weakness struct {
+	found, why, remedy string
+	minISR             int // that the topic should have; 0: the remedy is another
+}
+
+// judgeDurability looks at a topic that is written with acks=all. minISR is 0 where it is not known.
+func judgeDurability(brokers, replicas, minISR int) (out []weakness) {
+	const lost = "What Kafka acknowledged is lost with that broker's disk, and the slot has moved on."
+	if minISR > replicas { // Partition.effectiveMinIsr takes the smaller of the two since Kafka 3.7 (KAFKA-15583)
+		out = append(out, weakness{
+			found: fmt.Sprintf("min.insync.replicas is %d, of %d replicas.", minISR, replicas),
+			why:   "A broker older than 3.7 refuses every record (NOT_ENOUGH_REPLICAS); a newer one asks for all the replicas that there are.", minISR: max(1, replicas-1),
+		})
+	}
+	switch {
+	case replicas == 1 && brokers == 1:
+		out = append(out, weakness{found: "It has one replica (one broker: nothing to do).", why: lost, remedy: "More brokers first, for what has to survive the loss of a disk."})
+	case replicas == 1:
+		out = append(out, weakness{
+			found: fmt.Sprintf("It has one replica, in a cluster of %d brokers.", brokers), why: lost,
+			remedy: "Reassign its partitions to more brokers: kafka-reassign-partitions",
+		})
+	case minISR == 1:
+		out = append(out, weakness{
+			found: fmt.Sprintf("min.insync.replicas is 1 of %d.", replicas), why: "A record counts as acknowledged when a single broker has it.", minISR: max(1, replicas-1),
+		})
+	case minISR == replicas:
+		out = append(out, weakness{
+			found: fmt.Sprintf("min.insync.replicas is %d of %d.", minISR, replicas), why: "One broker down, for an upgrade for example, and nothing can be published.", minISR: replicas - 1,
+		})
+	}
+	return out
 }

@@ -98,3 +98,50 @@ func TestCheckNotAuthorized(t *testing.T) {
 	require.Equal(t, preflight.Fail, got["topic secret"])
 	require.Equal(t, preflight.Fail, got["topic readable"])
 }
+
+func TestJudgeDurability(t *testing.T) {
+	for name, c := range map[string]struct {
+		brokers, replicas, minISR int
+		found                     []string
+		wanted                    int // min.insync.replicas that the first remedy sets
+	}{
+		"as it should be":                          {3, 3, 2, nil, 0},
+		"as it should be, of five":                 {5, 5, 3, nil, 0},
+		"not known":                                {3, 3, 0, nil, 0},
+		"one broker":                               {1, 1, 1, []string{"one broker: nothing to do"}, 0},
+		"one replica of three brokers":             {3, 1, 1, []string{"one replica, in a cluster of 3 brokers"}, 0},
+		"one replica, and nothing is known":        {3, 1, 0, []string{"one replica, in a cluster of 3 brokers"}, 0},
+		"one replica, and two of it are asked for": {3, 1, 2, []string{"min.insync.replicas is 2, of 1 replicas", "one replica, in a cluster"}, 1},
+		"more than there are":                      {3, 2, 3, []string{"min.insync.replicas is 3, of 2 replicas"}, 1},
+		"all of them":                              {3, 3, 3, []string{"min.insync.replicas is 3 of 3"}, 2},
+		"a single one is enough":                   {3, 3, 1, []string{"min.insync.replicas is 1 of 3"}, 2},
+	} {
+		got := judgeDurability(c.brokers, c.replicas, c.minISR)
+		require.Len(t, got, len(c.found), name)
+		for i, want := range c.found {
+			require.Contains(t, got[i].found, want, name)
+			require.NotEmpty(t, got[i].why, name)
+			require.True(t, got[i].remedy != "" || got[i].minISR > 0, name)
+		}
+		if len(got) > 0 {
+			require.Equal(t, c.wanted, got[0].minISR, name)
+		}
+	}
+}
+
+func TestCheckOfReplicas(t *testing.T) {
+	c := newCluster(t, kfake.NumBrokers(3))
+	require.NoError(t, c.CreateTopic("orders", 1, map[string]string{"min.insync.replicas": "5"}))
+	findings, err := Check(context.Background(), Config{Brokers: c.ListenAddrs()}, []string{"orders"})
+	require.NoError(t, err)
+	var texts []string
+	for _, f := range findings {
+		if f.Subject == "topic orders" {
+			require.Equal(t, preflight.Warn, f.Level)
+			texts = append(texts, f.Found+" "+f.Remedy)
+		}
+	}
+	require.NotEmpty(t, texts)
+	require.Contains(t, texts[0], "min.insync.replicas is 5, of 3 replicas.")
+	require.Contains(t, texts[0], "--add-config min.insync.replicas=2")
+}
