@@ -132,7 +132,7 @@ func (p *publisher) waits() string {
 // explain names what Kafka lacks, rather than the time that ran out over it.
 func (p *publisher) explain(err error) error {
 	for _, t := range p.producer.Trouble() {
-		return fmt.Errorf("%s: %s %s", t.Object, t.Sentence, t.Remedy)
+		return fmt.Errorf("%s %s", t.Wait().Sentence(), t.Remedy)
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return errors.New("Kafka did not acknowledge within --timeout")

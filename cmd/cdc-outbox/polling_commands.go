@@ -196,7 +196,7 @@ func writePolling(w io.Writer, st polling.Status, source string, unasked error) 
 		paragraph(&b, "next: ", st.State.Next)
 	}
 	for _, x := range st.Waits {
-		fmt.Fprintf(&b, "  - %s: %s (since %s)\n", printable(x.Object), printable(x.Reason), x.Since.UTC().Format(time.RFC3339))
+		fmt.Fprintf(&b, "  - %s (since %s)\n", printable(x.Sentence()), x.Since.UTC().Format(time.RFC3339))
 		paragraph(&b, "next: ", x.Next)
 	}
 	_, err := io.WriteString(w, b.String())

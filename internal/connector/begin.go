@@ -122,7 +122,7 @@ func (c *Connector) setClaiming(is bool) {
 func (c *Connector) claimReason() string {
 	why := "waiting for Kafka to hand over the transactional id"
 	if t := c.troubles(); len(t) > 0 {
-		why += fmt.Sprintf(": %s: %s", t[0].Object, t[0].Sentence)
+		why += ": " + t[0].Wait().Sentence()
 	}
 	return why
 }

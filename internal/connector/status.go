@@ -182,7 +182,7 @@ func (c *Connector) idle() bool {
 func (c *Connector) stalledReason(age time.Duration) string {
 	why := fmt.Sprintf("Kafka has not acknowledged the oldest event for %s", age.Round(time.Second))
 	if t := c.troubles(); len(t) > 0 {
-		why += fmt.Sprintf(": %s: %s", t[0].Object, t[0].Sentence)
+		why += ": " + t[0].Wait().Sentence()
 	}
 	return why
 }

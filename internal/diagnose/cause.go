@@ -73,7 +73,7 @@ func waitOf(st connector.Status, kinds ...string) (slotmonitor.Cause, bool) {
 	if oldest == nil {
 		return slotmonitor.Cause{}, false
 	}
-	return slotmonitor.Cause{Code: oldest.Kind, Sentence: sentence(oldest.Object + ": " + oldest.Reason), Since: &oldest.Since, Object: oldest.Object, Next: oldest.Next}, true
+	return slotmonitor.Cause{Code: oldest.Kind, Sentence: sentence(oldest.Sentence()), Since: &oldest.Since, Object: oldest.Object, Next: oldest.Next}, true
 }
 
 func halted(st connector.Status, _ *slotmonitor.Slot, _ time.Time) (slotmonitor.Cause, bool) {

@@ -1,6 +1,9 @@
 package fault
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Wait is one thing that a process waits for and that somebody outside of it may have to mend, as /status lists it.
 type Wait struct {
@@ -9,4 +12,14 @@ type Wait struct {
 	Reason string    `json:"reason"`
 	Next   string    `json:"next"`
 	Since  time.Time `json:"since"`
+}
+
+// Sentence is the reason behind its object, unless it begins with that, as in "The broker at kafka-1:9092 refuses connections."
+func (w Wait) Sentence() string {
+	what, _, _ := strings.Cut(w.Object, " ")
+	what = strings.TrimSuffix(what, "s")
+	if strings.HasPrefix(w.Reason, "The "+what+" at ") || strings.HasPrefix(w.Reason, "One of the "+what+"s ") {
+		return w.Reason
+	}
+	return w.Object + ": " + w.Reason
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/segmentio/kafka-go/protocol/initproducerid"
 	"github.com/segmentio/kafka-go/protocol/metadata"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 )
 
@@ -88,7 +89,11 @@ func (c *checker) bootstrap(ctx context.Context) *wire {
 		if errors.As(dead[addr], &de) {
 			remedy = de.remedy
 		}
-		report("broker "+addr, dead[addr].Error()+".", why, remedy)
+		found := dead[addr].Error() + "."
+		if what := fault.Connection(dead[addr]); what != "" {
+			found = "It " + what + "."
+		}
+		report("broker "+addr, found, why, remedy)
 	}
 	return first
 }

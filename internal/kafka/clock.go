@@ -63,7 +63,7 @@ func (p *Producer) tickBroker(b *broker, now time.Time) time.Time {
 		since = b.throttledUntil // until then the broker does not read what came behind
 	}
 	if age := now.Sub(since); age > p.cfg.pace.slowAnswer {
-		b.trouble.set(p.log, BrokerUnreachable, "broker "+b.addr, fmt.Sprintf("No answer for %s.", age.Round(time.Second)), "")
+		b.trouble.set(p.log, BrokerUnreachable, "broker "+b.addr, fmt.Sprintf("%s%s has not answered for %s.", theBroker, b.addr, age.Round(time.Second)), "")
 		p.wantMetadata() // maybe somebody else leads its partitions by now
 	}
 	switch {

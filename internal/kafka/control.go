@@ -198,7 +198,7 @@ func (p *Producer) dialAny(ctx context.Context, turn int) (*wire, error) {
 			return nil, err
 		}
 		p.silent(addr)
-		p.log.Debug("broker not reachable", zap.String("broker", addr), zap.Error(err))
+		p.log.Debug("broker not reachable", zap.String("broker", addr), zap.Error(errors.Unwrap(err))) // as the system has it, beside the sentence
 		errs = append(errs, err)
 	}
 	return nil, errors.Join(errs...)

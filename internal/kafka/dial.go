@@ -30,9 +30,9 @@ type dialError struct {
 	kind   TroubleKind
 	err    error
 	remedy string
+	addr   string // for which Error makes the sentence
 }
 
-func (e *dialError) Error() string { return e.err.Error() }
 func (e *dialError) Unwrap() error { return e.err }
 
 // dial connects to a broker: TCP, TLS, ApiVersions, SASL. All errors are *dialError.
@@ -42,14 +42,14 @@ func dial(ctx context.Context, cfg *Config, addr string) (_ *wire, err error) {
 
 	nc, err := cfg.Dial(ctx, "tcp", addr)
 	if err != nil {
-		return nil, &dialError{BrokerUnreachable, err, "Check that the broker runs and that kafka.brokers and its advertised.listeners name an address reachable from here."}
+		return nil, &dialError{BrokerUnreachable, err, "Check that the broker runs and that kafka.brokers and its advertised.listeners name an address reachable from here.", addr}
 	}
 	// The handshakes below know nothing of contexts; closing the connection ends them.
 	raw := nc
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
 	defer func() {
 		if !stop() && err == nil {
-			err = &dialError{BrokerUnreachable, context.Cause(ctx), ""}
+			err = &dialError{BrokerUnreachable, context.Cause(ctx), "", addr}
 		}
 		if err != nil {
 			_ = raw.Close()
@@ -83,7 +83,7 @@ func handshakeTLS(ctx context.Context, base *tls.Config, nc net.Conn, addr strin
 	if conf.ServerName == "" {
 		host, _, err := net.SplitHostPort(addr)
 		if err != nil {
-			return nil, &dialError{BrokerUnreachable, err, ""}
+			return nil, &dialError{BrokerUnreachable, err, "", ""}
 		}
 		conf.ServerName = host
 	}
@@ -110,7 +110,7 @@ func handshakeTLS(ctx context.Context, base *tls.Config, nc net.Conn, addr strin
 	case ctx.Err() != nil:
 		kind = BrokerUnreachable
 	}
-	return nil, &dialError{kind, fmt.Errorf("TLS handshake with %s: %w", addr, err), remedy}
+	return nil, &dialError{kind, fmt.Errorf("TLS handshake with %s: %w", addr, err), remedy, addr}
 }
 
 // negotiate asks the broker which versions it speaks and takes the highest that both sides know (KIP-35).
@@ -118,11 +118,11 @@ func (w *wire) negotiate(timeout time.Duration) error {
 	w.versions[protocol.ApiVersions] = 0 // every broker answers version 0
 	res, err := w.roundTrip(&apiversions.Request{}, timeout)
 	if err != nil {
-		return &dialError{BrokerUnreachable, err, "Check that this is a Kafka listener, and whether it expects TLS or SASL."}
+		return &dialError{BrokerUnreachable, err, "Check that this is a Kafka listener, and whether it expects TLS or SASL.", w.addr}
 	}
 	answer := res.(*apiversions.Response)
 	if v := verdictOf(answer.ErrorCode); v.action != done {
-		return &dialError{BrokerUnreachable, fmt.Errorf("ApiVersions of %s: %s", w.addr, v.name), ""}
+		return &dialError{BrokerUnreachable, fmt.Errorf("ApiVersions of %s: %s", w.addr, v.name), "", ""}
 	}
 	for _, offered := range answer.ApiKeys {
 		key := protocol.ApiKey(offered.ApiKey)

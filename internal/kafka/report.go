@@ -80,10 +80,11 @@ func (p *Producer) reportDial(t *trouble, object string, err error) TroubleKind 
 	if errors.As(err, &de) {
 		kind, remedy = de.kind, de.remedy
 	}
+	sentence := connectionSentences(object, err)
 	if t.Kind != kind && p.told(t, kind) {
-		t.hear(kind, object, err.Error(), remedy)
+		t.hear(kind, object, sentence, remedy)
 	} else {
-		t.set(p.log, kind, object, err.Error(), remedy)
+		t.set(p.log, kind, object, sentence, remedy)
 	}
 	return kind
 }

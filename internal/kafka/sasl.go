@@ -60,7 +60,7 @@ type exchange func(req protocol.Message) (protocol.Message, error)
 func (w *wire) authenticate(ctx context.Context, ask exchange) error {
 	cfg := w.sasl
 	refused := func(err error) error {
-		return &dialError{NotAuthenticated, fmt.Errorf("SASL %s with %s: %w", cfg.Mechanism, w.addr, err), saslRemedy}
+		return &dialError{NotAuthenticated, fmt.Errorf("SASL %s with %s: %w", cfg.Mechanism, w.addr, err), saslRemedy, ""}
 	}
 	mechanism, err := cfg.mechanism()
 	if err != nil {
@@ -68,12 +68,12 @@ func (w *wire) authenticate(ctx context.Context, ask exchange) error {
 	}
 	res, err := ask(&saslhandshake.Request{Mechanism: cfg.Mechanism})
 	if err != nil {
-		return &dialError{BrokerUnreachable, err, "Check that the broker's listener on this port speaks SASL."}
+		return &dialError{BrokerUnreachable, err, "Check that the broker's listener on this port speaks SASL.", w.addr}
 	}
 	hs := res.(*saslhandshake.Response)
 	if hs.ErrorCode == illegalSASLState {
 		return &dialError{NotAuthenticated, fmt.Errorf("%s does no SASL: its listener there is PLAINTEXT or SSL (ILLEGAL_SASL_STATE)", w.addr),
-			"Name the port of a SASL_SSL or SASL_PLAINTEXT listener in kafka.brokers, or leave kafka.sasl.mechanism empty."}
+			"Name the port of a SASL_SSL or SASL_PLAINTEXT listener in kafka.brokers, or leave kafka.sasl.mechanism empty.", ""}
 	}
 	if hs.ErrorCode != 0 {
 		return refused(fmt.Errorf("%s; the broker offers %s", verdictOf(hs.ErrorCode).name, strings.Join(hs.Mechanisms, ", ")))
@@ -92,7 +92,7 @@ func (w *wire) authenticate(ctx context.Context, ask exchange) error {
 		case errors.Is(err, io.ErrUnexpectedEOF): // the way some brokers refuse
 			return refused(err)
 		case err != nil:
-			return &dialError{BrokerUnreachable, err, saslRemedy}
+			return &dialError{BrokerUnreachable, err, saslRemedy, w.addr}
 		}
 		auth := res.(*saslauthenticate.Response)
 		if auth.ErrorCode != 0 {

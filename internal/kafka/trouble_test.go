@@ -34,7 +34,7 @@ func TestADeadBrokerIsToldOnce(t *testing.T) {
 			require.Len(t, logs.FilterMessage("waiting for kafka").TakeAll(), 1)
 			require.Len(t, r.Trouble(), 1)
 			require.Equal(t, BrokerUnreachable, r.Trouble()[0].Kind)
-			require.Contains(t, r.Trouble()[0].Sentence, "connection refused")
+			require.Contains(t, r.Trouble()[0].Sentence, "refuses connections")
 
 			r.cluster = newCluster(t, kfake.Ports(port), kfake.DataDir(dir))
 			r.drain()

@@ -61,12 +61,12 @@ func (w *wire) speaks(all []need, what string) error {
 		case !offered || have.highest < n.since:
 			return &dialError{
 				Rejected, fmt.Errorf("the broker at %s is too old: it does not speak version %d of %s", w.addr, n.since, n.key),
-				fmt.Sprintf("Kafka %s or newer is needed%s.", n.kafka, what),
+				fmt.Sprintf("Kafka %s or newer is needed%s.", n.kafka, what), "",
 			}
 		case have.lowest > ours:
 			return &dialError{
 				Rejected, fmt.Errorf("the broker at %s is too new: it speaks %s from version %d on, this program up to %d", w.addr, n.key, have.lowest, ours),
-				"Use a newer version of cdc-outbox.",
+				"Use a newer version of cdc-outbox.", "",
 			}
 		}
 	}

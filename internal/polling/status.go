@@ -111,7 +111,7 @@ func (r *Relay) Ready() (bool, string) {
 	if oldest > r.cfg.Stall {
 		why := fmt.Sprintf("Kafka has not acknowledged the oldest event for %s", oldest.Round(time.Second))
 		if t := r.troubles(); len(t) > 0 {
-			why += fmt.Sprintf(": %s: %s", t[0].Object, t[0].Sentence)
+			why += ": " + t[0].Wait().Sentence()
 		}
 		return false, why
 	}

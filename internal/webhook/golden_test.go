@@ -47,7 +47,7 @@ func causes() map[string]slotmonitor.Cause {
 	add(connector.Status{State: connector.State{Name: connector.Halted}, Halted: &connector.HaltedRow{EventID: "e-1", LSN: "0/16B374D8",
 		Message: `column headers: it is no JSON object, <b> & "quotes"`, Next: "Correct what the application writes there.", Since: began}}, read)
 	for _, w := range [][4]string{
-		{string(kafka.BrokerUnreachable), "broker kafka-1:9092", "connection refused", "Start the broker, or correct kafka.brokers."},
+		{string(kafka.BrokerUnreachable), "broker kafka-1:9092", "The broker at kafka-1:9092 refuses connections.", "Start the broker, or correct kafka.brokers."},
 		{string(kafka.NotAuthenticated), "broker kafka-1:9092", "SASL authentication failed", "Correct kafka.sasl.password."},
 		{string(kafka.NotAuthorized), `topic "order.events"`, "access denied", "kafka-acls.sh --add --allow-principal User:cdc-outbox --operation Write --topic order.events"},
 		{string(kafka.TopicMissing), `topic "order.events"`, "it does not exist", "kafka-topics.sh --create --topic order.events"},
