@@ -30,7 +30,8 @@
 // send.go (when to send what) · recovery.go, codes.go, split.go, refusal.go, resolve.go (when it fails) ·
 // broker.go, conn.go, request.go (connections) · dial.go, versions.go, sasl.go (how one comes about) · control.go, metadata.go, create.go, identity.go,
 // clock.go (what happens beside) ·
-// transaction.go, coordinator.go, takeover.go, position.go (exactly-once) · producer.go (the API).
+// transaction.go, coordinator.go, takeover.go, position.go (exactly-once) ·
+// producer.go, place.go (the API).
 //
 // # Why nothing is lost, doubled or reordered
 //

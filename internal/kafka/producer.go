@@ -239,47 +239,6 @@ func (p *Producer) Drain(ctx context.Context) error {
 	return nil
 }
 
-// topic returns the topic, from now on in use.
-func (p *Producer) topic(name string) *topic {
-	t := p.topics[name]
-	if t == nil {
-		t = &topic{name: name, limit: p.cfg.MaxBatchBytes}
-		p.topics[name] = t
-		p.wantMetadata()
-	}
-	return t
-}
-
-// place returns the record's partition.
-func (p *Producer) place(ctx context.Context, t *topic, rec *router.Record) (*partition, error) {
-	if t.ready() {
-		if part := t.choose(rec.Partition, rec.Key); part != nil {
-			return part, nil
-		}
-	}
-	return p.awaitPartition(ctx, t, rec)
-}
-
-// awaitPartition waits until the record's partition is known.
-func (p *Producer) awaitPartition(ctx context.Context, t *topic, rec *router.Record) (*partition, error) {
-	p.commit()
-	for {
-		if t.more > 0 && t.quiet() {
-			t.adopt(t.more)
-			p.wantMetadata() // for the leaders of the new ones
-		}
-		if t.ready() {
-			if part := t.choose(rec.Partition, rec.Key); part != nil {
-				return part, nil
-			}
-			p.reportNoPartition(t, rec.Partition)
-		}
-		if err := p.await(ctx); err != nil {
-			return nil, err
-		}
-	}
-}
-
 // await gives up the lock until something has changed.
 func (p *Producer) await(ctx context.Context) error {
 	changed := p.changed
