@@ -1,0 +1,69 @@
+package replication
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+)
+
+// connectError is for a connection that did not come about. Once one has (again), a refused login is no longer a
+// mistake in the configuration but most likely a password that is being changed: that passes.
+func (c *Config) connectError(pc *pgconn.Config, err error, again bool) error {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		if poolerRefusal(pg) || poolerLogin(pg) && !again {
+			return way{Tried: true, Refusal: pg}.toHostOf(pc).fault()
+		}
+		f := &fault.Error{Object: server(pc), Err: &serverRefusal{pg}, Kind: findRule(pg.Code).kind, Next: c.remedy(duringConnect, pg.Code)}
+		if again && (strings.HasPrefix(pg.Code, "28") || pg.Code == "3D000") {
+			f.Kind = fault.Retry
+		}
+		return f
+	}
+	// pgconn's error holds the whole configuration, password included, so only its text goes on, and that without it.
+	cause := err
+	var dial *pgconn.ConnectError
+	if errors.As(err, &dial) {
+		cause = dial.Unwrap()
+	}
+	text := oneLine{cause}.Error()
+	if len(pc.Password) > 3 {
+		text = strings.ReplaceAll(text, pc.Password, "…")
+	}
+	return &fault.Error{
+		Kind: fault.Retry, Object: server(pc), Err: errors.New("cannot connect: " + text),
+		Next: nextConnect(pc.Host, pc.Port, cause),
+	}
+}
+
+// nextConnect is what to do about a connection that failed before the server said a word.
+func nextConnect(host string, port uint16, err error) string {
+	if strings.Contains(err.Error(), "server refused TLS connection") { // pgconn has no value for it
+		return "The server has no TLS: set ssl = on there, or sslmode=disable or prefer in postgres.dsn."
+	}
+	return fmt.Sprintf("See whether the server runs and is reached from here: pg_isready -h %s -p %d", host, port)
+}
+
+// oneLine is an error of pgconn's with its text on one line. It tries each host with TLS and without, and lists what became
+// of every attempt on a line of its own, mostly the same.
+type oneLine struct{ error }
+
+func (e oneLine) Error() string {
+	var lines []string
+	for line := range strings.Lines(e.error.Error()) {
+		if line = strings.TrimSpace(line); line != "" && !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "; ")
+}
+
+func (e oneLine) Unwrap() error { return e.error }
+
+// server names the server without user, password or parameters.
+func server(pc *pgconn.Config) string { return fmt.Sprintf("postgres %s:%d", pc.Host, pc.Port) }
