@@ -75,6 +75,13 @@ func (b *bed) fill(rows, keys int) {
 		SELECT 'order', (g %% %[2]d)::text, 'x', jsonb_build_object('n', g / %[2]d + 1) FROM generate_series(0, %[1]d - 1) g ORDER BY g`, rows, keys))
 }
 
+// fillMore goes on counting where the table ends.
+func (b *bed) fillMore(rows, keys int) {
+	b.Helper()
+	b.db.Exec(b, fmt.Sprintf(`INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload)
+		SELECT 'order', (g %% %[2]d)::text, 'x', jsonb_build_object('n', (SELECT count(*) FROM outbox) / %[2]d + g / %[2]d + 1) FROM generate_series(0, %[1]d - 1) g ORDER BY g`, rows, keys))
+}
+
 func (b *bed) unpublished() (n int) {
 	b.Helper()
 	require.NoError(b, b.conn.QueryRow(b.Context(), "SELECT count(*) FROM outbox WHERE published_at IS NULL").Scan(&n))

@@ -20,13 +20,14 @@
 //     holder has marked; one that took the lock itself would have a snapshot from before.
 //  2. There is no cursor. What is unpublished is found by published_at IS NULL, from the beginning of the lane each time, so a
 //     transaction that commits late is found whatever its sequence or time.
-//  3. A row is marked only when Kafka has acknowledged its record, and the very version that was read, by number and address. Marking needs no claim: what is in Kafka is in Kafka.
+//  3. A row is marked only when Kafka has acknowledged its record, and the very version that was read, by number and address.
+//     Marking needs no claim: what is in Kafka is in Kafka.
 //  4. A lane's rows go to the producer in the order of their sequence, and whoever reads them begins at the first one that is
 //     not marked. Two holders at once, which a frozen process or a lost connection leads to, thus write two copies of the same
 //     series: first appearances stay in order, what comes late are repeats.
 //  5. Within a process a lane that is in flight is nobody else's, also when the connection that claimed it is gone.
 //
 // The files, in the order to read them: lane.go, batch.go (pure) · statements.go, claim.go (SQL) · worker.go, deliver.go,
-// publish.go, badrow.go, refused.go (the way of a row) · relay.go, wake.go, backlog.go, status.go (around it) · table.go,
+// publish.go, badrow.go, refused.go (the way of a row) · config.go, relay.go, wake.go, backlog.go, status.go (around it) · table.go,
 // check.go, setup.go (what has to be there).
 package polling

@@ -2,15 +2,11 @@ package polling
 
 import (
 	"fmt"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
-
-	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
-	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
 func TestRelay_publishes_everything_in_order(t *testing.T) {
@@ -82,55 +78,6 @@ func TestRelay_waits_for_acknowledgements(t *testing.T) {
 	require.NoError(t, x.finish())
 }
 
-// A connection that is lost while records are in flight repeats nothing: they are this process's until they are marked.
-func TestRelay_loses_its_connections(t *testing.T) {
-	b := newBed(t)
-	x := b.start()
-	for range 5 {
-		x.fake.hold(true)
-		at := len(x.fake.sent())
-		b.fillMore(300, 30)
-		x.await("some are with the producer", func() bool { return len(x.fake.sent()) > at })
-		b.db.Exec(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'cdc-outbox/polling %'")
-		x.fake.hold(false)
-		x.awaitPublished()
-	}
-	require.NoError(t, x.finish())
-	require.Zero(t, ordered(t, x.fake.sent()))
-	require.Len(t, x.fake.sent(), 1500)
-}
-
-// What a process that is killed had in flight is repeated by the next one, and nothing else.
-func TestRelay_killed_between_acknowledgement_and_mark(t *testing.T) {
-	b := newBed(t)
-	b.fill(300, 30)
-	x := b.start(func(c *Config) { c.DrainLimit = time.Millisecond })
-	x.fake.hold(true)
-	x.await("all are with the producer", func() bool { return len(x.fake.sent()) == 300 })
-	_ = x.finish() // its time is over before anything is acknowledged
-	require.Equal(t, 300, b.unpublished())
-	y := b.start()
-	y.awaitPublished()
-	require.NoError(t, y.finish())
-	require.Equal(t, 300, ordered(t, append(x.fake.sent(), y.fake.sent()...)), "in flight was all of it")
-}
-
-func TestRelay_stops_gracefully(t *testing.T) {
-	b := newBed(t)
-	b.fill(20_000, 100)
-	x := b.start()
-	x.await("it has begun", func() bool { return len(x.fake.sent()) > 2000 })
-	require.NoError(t, x.finish())
-	n := len(x.fake.sent())
-	require.Less(t, n, 20_000)
-	require.Equal(t, 20_000-n, b.unpublished(), "everything that was sent is marked")
-	y := b.start()
-	y.awaitPublished()
-	require.NoError(t, y.finish())
-	require.Zero(t, ordered(t, append(x.fake.sent(), y.fake.sent()...)))
-	require.Len(t, append(x.fake.sent(), y.fake.sent()...), 20_000)
-}
-
 // Somebody else holds a lane, or a row that has to be marked.
 func TestRelay_meets_foreign_locks(t *testing.T) {
 	b := newBed(t)
@@ -181,27 +128,6 @@ func TestRelay_row_deleted_meanwhile(t *testing.T) {
 	require.Zero(t, ordered(t, x.fake.sent()))
 }
 
-func TestRelay_statement_timeout(t *testing.T) {
-	b := newBed(t)
-	var hurried atomic.Bool
-	hurried.Store(true)
-	x := b.start(func(c *Config) {
-		c.DSN = func() (string, error) {
-			if hurried.Load() {
-				return b.db.DSN + "&options=-c%20statement_timeout%3D1ms", nil
-			}
-			return b.db.DSN, nil
-		}
-	})
-	b.fill(2000, 10)
-	x.await("it says so", func() bool { return x.logs.FilterMessageSnippet("Cannot work with Postgres").Len() > 0 })
-	hurried.Store(false)
-	b.db.Exec(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'cdc-outbox/polling %'")
-	x.awaitPublished()
-	require.NoError(t, x.finish())
-	require.Zero(t, ordered(t, x.fake.sent()))
-}
-
 func TestRelay_deletes(t *testing.T) {
 	b := newBed(t)
 	b.fill(1000, 10)
@@ -225,82 +151,6 @@ func TestRelay_large_rows(t *testing.T) {
 	require.Less(t, cap(x.r.workers[0].batch.arena), 16<<20)
 	require.NoError(t, x.finish())
 	require.Len(t, x.fake.sent(), 40)
-}
-
-// A row that cannot be published stops its lane only, and the lane goes on when it was corrected or deleted.
-func TestRelay_halts_a_lane(t *testing.T) {
-	b := newBed(t)
-	b.db.Exec(t, "ALTER TABLE outbox DROP CONSTRAINT outbox_aggregate_type_check")
-	x := b.start()
-	bad := func(key string, n int) {
-		_, err := b.conn.Exec(t.Context(), `INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload) VALUES ('ä', $1, 'x', jsonb_build_object('n', $2::int))`, key, n)
-		require.NoError(t, err)
-	}
-	b.insert(b.conn, "k", 1)
-	bad("k", 2)
-	b.insert(b.conn, "k", 3)
-	bad("j", 1)
-	b.insert(b.conn, "j", 2)
-	b.insert(b.conn, "another", 1)
-	x.await("all lanes go on as far as they can", func() bool { return b.unpublished() == 4 })
-	require.Len(t, x.fake.sent(), 2)
-	x.await("both are halted", func() bool { return len(x.r.Status().Halted) == 2 })
-	st := x.r.Status()
-	require.False(t, st.Ready)
-	require.Equal(t, Halted, st.State.Name)
-	require.Contains(t, st.ReadyReason, "2 of 64 lanes halted")
-	b.db.Exec(t, "UPDATE outbox SET aggregate_type = 'order' WHERE aggregate_id = 'k'")
-	b.db.Exec(t, "DELETE FROM outbox WHERE aggregate_id = 'j' AND aggregate_type = 'ä'")
-	x.awaitPublished()
-	x.await("ready again", func() bool { ok, _ := x.r.Ready(); return ok })
-	require.NoError(t, x.finish())
-	var k []string
-	for _, s := range x.fake.sent() {
-		if s.key == "k" {
-			k = append(k, s.value)
-		}
-	}
-	require.Equal(t, []string{`{"n": 1}`, `{"n": 2}`, `{"n": 3}`}, k)
-	require.Equal(t, 2, x.logs.FilterMessageSnippet("Halted at an outbox row").Len(), "each is told once")
-}
-
-func TestRelay_bad_rows_by_policy(t *testing.T) {
-	for policy, want := range map[BadRow]int{Skip: 2, DeadLetter: 3} {
-		t.Run(string(policy), func(t *testing.T) {
-			b := newBed(t)
-			b.db.Exec(t, "ALTER TABLE outbox DROP CONSTRAINT outbox_aggregate_type_check")
-			b.insert(b.conn, "k", 1)
-			b.db.Exec(t, `INSERT INTO outbox (aggregate_type, aggregate_id, event_type) VALUES ('ä', 'k', 'x')`)
-			b.insert(b.conn, "k", 2)
-			x := b.start(func(c *Config) { c.Policy = func(router.Reason) BadRow { return policy } })
-			x.awaitPublished()
-			require.NoError(t, x.finish())
-			require.Len(t, x.fake.sent(), want)
-			if policy == DeadLetter {
-				require.Equal(t, "letters", x.fake.sent()[1].topic)
-				require.Equal(t, uint64(1), x.r.Status().Counts.DeadLettered)
-			}
-		})
-	}
-}
-
-func TestRelay_record_too_large_for_its_topic(t *testing.T) {
-	b := newBed(t)
-	x := b.start()
-	x.fake.refusing(func(r *router.Record) error {
-		if string(r.Key) == "k" {
-			return &kafka.RefusedError{Topic: r.Topic, Bytes: 2000, Limit: 1000, Reason: kafka.TooLarge}
-		}
-		return nil
-	})
-	b.insert(b.conn, "k", 1, 2)
-	b.insert(b.conn, "another", 1)
-	x.await("halted", func() bool { return len(x.r.Status().Halted) == 1 && len(x.fake.sent()) == 1 })
-	require.Contains(t, x.r.Status().Halted[0].Next, "max.message.bytes")
-	x.fake.refusing(nil)
-	x.awaitPublished()
-	require.NoError(t, x.finish())
-	require.Zero(t, ordered(t, x.fake.sent()))
 }
 
 // Two relays at once share the lanes; each key's events come from wherever, in order.
@@ -334,13 +184,6 @@ func TestRelay_listens(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 	}
 	require.NoError(t, x.finish())
-}
-
-// fillMore goes on counting where the table ends.
-func (b *bed) fillMore(rows, keys int) {
-	b.Helper()
-	b.db.Exec(b, fmt.Sprintf(`INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload)
-		SELECT 'order', (g %% %[2]d)::text, 'x', jsonb_build_object('n', (SELECT count(*) FROM outbox) / %[2]d + g / %[2]d + 1) FROM generate_series(0, %[1]d - 1) g ORDER BY g`, rows, keys))
 }
 
 // A row whose topic is missing is with nobody: it is not acknowledged either, and the relay must not look well.

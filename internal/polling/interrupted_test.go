@@ -1,0 +1,79 @@
+package polling
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A connection that is lost while records are in flight repeats nothing: they are this process's until they are marked.
+func TestRelay_loses_its_connections(t *testing.T) {
+	b := newBed(t)
+	x := b.start()
+	for range 5 {
+		x.fake.hold(true)
+		at := len(x.fake.sent())
+		b.fillMore(300, 30)
+		x.await("some are with the producer", func() bool { return len(x.fake.sent()) > at })
+		b.db.Exec(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'cdc-outbox/polling %'")
+		x.fake.hold(false)
+		x.awaitPublished()
+	}
+	require.NoError(t, x.finish())
+	require.Zero(t, ordered(t, x.fake.sent()))
+	require.Len(t, x.fake.sent(), 1500)
+}
+
+func TestRelay_statement_timeout(t *testing.T) {
+	b := newBed(t)
+	var hurried atomic.Bool
+	hurried.Store(true)
+	x := b.start(func(c *Config) {
+		c.DSN = func() (string, error) {
+			if hurried.Load() {
+				return b.db.DSN + "&options=-c%20statement_timeout%3D1ms", nil
+			}
+			return b.db.DSN, nil
+		}
+	})
+	b.fill(2000, 10)
+	x.await("it says so", func() bool { return x.logs.FilterMessageSnippet("Cannot work with Postgres").Len() > 0 })
+	hurried.Store(false)
+	b.db.Exec(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'cdc-outbox/polling %'")
+	x.awaitPublished()
+	require.NoError(t, x.finish())
+	require.Zero(t, ordered(t, x.fake.sent()))
+}
+
+// What a process that is killed had in flight is repeated by the next one, and nothing else.
+func TestRelay_killed_between_acknowledgement_and_mark(t *testing.T) {
+	b := newBed(t)
+	b.fill(300, 30)
+	x := b.start(func(c *Config) { c.DrainLimit = time.Millisecond })
+	x.fake.hold(true)
+	x.await("all are with the producer", func() bool { return len(x.fake.sent()) == 300 })
+	_ = x.finish() // its time is over before anything is acknowledged
+	require.Equal(t, 300, b.unpublished())
+	y := b.start()
+	y.awaitPublished()
+	require.NoError(t, y.finish())
+	require.Equal(t, 300, ordered(t, append(x.fake.sent(), y.fake.sent()...)), "in flight was all of it")
+}
+
+func TestRelay_stops_gracefully(t *testing.T) {
+	b := newBed(t)
+	b.fill(20_000, 100)
+	x := b.start()
+	x.await("it has begun", func() bool { return len(x.fake.sent()) > 2000 })
+	require.NoError(t, x.finish())
+	n := len(x.fake.sent())
+	require.Less(t, n, 20_000)
+	require.Equal(t, 20_000-n, b.unpublished(), "everything that was sent is marked")
+	y := b.start()
+	y.awaitPublished()
+	require.NoError(t, y.finish())
+	require.Zero(t, ordered(t, append(x.fake.sent(), y.fake.sent()...)))
+	require.Len(t, append(x.fake.sent(), y.fake.sent()...), 20_000)
+}
