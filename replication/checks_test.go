@@ -196,7 +196,7 @@ func TestCheckOpenTransactions(t *testing.T) {
 	f := checkOpenTransactions(st, []openTransaction{old, {PID: 1, Age: 3}})
 	require.Len(t, f, 1)
 	require.Contains(t, f[0].Found, "pid 42")
-	require.Contains(t, f[0].Found, "1h0m0s")
+	require.Contains(t, f[0].Found, "open for 1 h")
 	require.Equal(t, "SELECT pg_terminate_backend(42);", f[0].Remedy)
 	f = checkOpenTransactions(st, []openTransaction{{GID: `x'y`, Database: "db", Age: 3600}})
 	require.Equal(t, "prepared transaction", f[0].Subject)

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 )
 
 // openTransaction is a transaction that has written and is not over: it holds back a slot's restart_lsn, and the
@@ -60,7 +62,7 @@ func (t openTransaction) age() time.Duration {
 func (t openTransaction) String() string {
 	age := "of unknown age"
 	if t.Age >= 0 {
-		age = "open for " + t.age().String()
+		age = "open for " + fault.Duration(t.age())
 	}
 	if t.PID == 0 {
 		return fmt.Sprintf("prepared transaction %q in database %q, %s", t.GID, t.Database, age)

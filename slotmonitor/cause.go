@@ -3,6 +3,8 @@ package slotmonitor
 import (
 	"fmt"
 	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 )
 
 // Cause is why a slot does not move: what it waits for, since when, and what somebody may do about it.
@@ -43,7 +45,7 @@ func cause(s Slot) Cause {
 		return Cause{Code: CauseNoConsumer, Sentence: "Nobody reads the slot; since when is not known.", Object: slot, Next: ifUnwanted(s.Name)}
 	case !s.Active && s.InactiveSince != nil:
 		return Cause{Code: CauseNoConsumer, Sentence: fmt.Sprintf("Nobody has read the slot since %s (%s).", s.InactiveSince.UTC().Format(time.RFC3339),
-			max(0, s.SampledAt.Sub(*s.InactiveSince)).Round(time.Second)), Since: s.InactiveSince, Object: slot,
+			fault.Duration(s.SampledAt.Sub(*s.InactiveSince))), Since: s.InactiveSince, Object: slot,
 			Next: ifUnwanted(s.Name)}
 	case s.UnconfirmedBytes >= little:
 		who := fmt.Sprintf("pid %d", s.PID)

@@ -125,7 +125,7 @@ func TestInactiveSince(t *testing.T) {
 	row := slotRow{Name: "s", RestartLSN: lsn(1), ConfirmedFlushLSN: lsn(1)}
 	s := feed(t, h, 3, func(int) uint64 { return 1000 }, func(int) slotRow { return row })
 	require.Equal(t, start, *s.InactiveSince, "seen by the monitor")
-	require.Contains(t, s.Cause.Sentence, "Nobody has read the slot since 2026-01-02T03:04:05Z (10s).")
+	require.Contains(t, s.Cause.Sentence, "Nobody has read the slot since 2026-01-02T03:04:05Z (10 s).")
 	server := start.Add(-time.Hour)
 	row.InactiveSince = &server
 	s = feed(t, h, 3, func(int) uint64 { return 1000 }, func(int) slotRow { return row })
@@ -150,12 +150,12 @@ func TestHolder(t *testing.T) {
 	require.Nil(t, at(0, nil))
 	require.Nil(t, at(0, &transactionRow{PID: 1, XID: "7", Age: ptr(9.0)}), "young")
 	got := at(0, &transactionRow{PID: 1, XID: "7", Age: ptr(61.0), Database: "db", Application: "svc"})
-	require.Equal(t, `the transaction of pid 1 (application "svc", database "db"), open for 1m1s`, got.String())
+	require.Equal(t, `the transaction of pid 1 (application "svc", database "db"), open for 1 min 1 s`, got.String())
 	require.Nil(t, at(0, &transactionRow{PID: 1, XID: "8"}), "its age is hidden and it was just seen for the first time")
 	got = at(30, &transactionRow{PID: 1, XID: "8"})
 	require.Equal(t, 30*time.Second, got.Age)
 	require.True(t, got.AtLeast)
-	require.Contains(t, got.String(), "open for at least 30s")
+	require.Contains(t, got.String(), "open for at least 30 s")
 	require.Nil(t, at(35, &transactionRow{PID: 1, XID: "9"}), "the same session, the next transaction")
 	require.Contains(t, at(0, &transactionRow{GID: "g", Age: ptr(99.0), Database: "db"}).String(), `prepared transaction "g"`)
 }

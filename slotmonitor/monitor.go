@@ -11,6 +11,8 @@ import (
 	"github.com/cenkalti/backoff/v5"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 )
 
 // Config of a Monitor.
@@ -183,7 +185,7 @@ func (m *Monitor) blind(err error, now time.Time) Finding {
 	}
 	m.mu.Unlock()
 	if age := now.Sub(last); age >= max(time.Minute, outdated(m.cfg.Interval)) {
-		f.Level, f.Sentence = Warn, fmt.Sprintf("The server has not answered the slot monitor for %s: %v.", age.Round(time.Second), err)
+		f.Level, f.Sentence = Warn, fmt.Sprintf("The server has not answered the slot monitor for %s: %v.", fault.Duration(age), err)
 	}
 	return f
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/docker/go-units"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 )
 
 // Thresholds are where the rules begin to fire. 0 switches one off.
@@ -159,7 +161,7 @@ func soon(seconds *float64, th Thresholds, now Level, sentence string) (Level, s
 		}
 		return threshold > 0 && left <= threshold
 	}
-	sentence = fmt.Sprintf(sentence, left.Round(time.Second))
+	sentence = fmt.Sprintf(sentence, fault.Duration(left))
 	switch {
 	case within(th.CriticalTimeToLimit, Critical):
 		return Critical, sentence
@@ -189,7 +191,7 @@ func judgeInactive(s Slot, th Thresholds, _ Level) (Level, string) {
 	if age < th.Inactive {
 		return OK, ""
 	}
-	return Warn, fmt.Sprintf("Nobody has read the slot for %s; it holds back %s of WAL, which grows with everything that is written.", age.Round(time.Second), size(s.RetainedBytes))
+	return Warn, fmt.Sprintf("Nobody has read the slot for %s; it holds back %s of WAL, which grows with everything that is written.", fault.Duration(age), size(s.RetainedBytes))
 }
 
 // judgeStill is about a reader that is there and confirms nothing, while more waits than moves between two keepalives.
@@ -201,7 +203,7 @@ func judgeStill(s Slot, th Thresholds, now Level) (Level, string) {
 	if age < th.Still {
 		return OK, ""
 	}
-	return Warn, fmt.Sprintf("The slot's reader has confirmed nothing for %s, and %s of WAL wait.", age.Round(time.Second), size(s.UnconfirmedBytes))
+	return Warn, fmt.Sprintf("The slot's reader has confirmed nothing for %s, and %s of WAL wait.", fault.Duration(age), size(s.UnconfirmedBytes))
 }
 
 func size(bytes int64) string { return units.BytesSize(float64(bytes)) }

@@ -3,6 +3,8 @@ package slotmonitor
 import (
 	"fmt"
 	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 )
 
 // The names of Postgres' wal_status (Postgres docs 54.19).
@@ -95,7 +97,7 @@ type Transaction struct {
 
 // String names the transaction without its query, which may hold data.
 func (t Transaction) String() string {
-	age := t.Age.Round(time.Second).String()
+	age := fault.Duration(t.Age)
 	if t.AtLeast {
 		age = "at least " + age
 	}

@@ -115,7 +115,7 @@ func TestSlotsAsATable(t *testing.T) {
 			Alerts: []slotmonitor.Alert{{Rule: "slot_time_to_limit", Level: slotmonitor.Critical, Sentence: "Soon."}}, Cause: slotmonitor.Cause{Sentence: "Nobody.", Next: "Start it."}},
 	}}))
 	require.Regexp(t, `a +shop +pgoutput +dbz\S* \(pid 7\) +reserved +1GiB +0B +-2KiB/s +- +ok`, b.String())
-	require.Regexp(t, `b +shop +pgoutput +nobody for about an hour +extended +0B +0B +- +1m30s +critical`, b.String())
+	require.Regexp(t, `b +shop +pgoutput +nobody for about an hour +extended +0B +0B +- +1 min 30 s +critical`, b.String())
 	require.Equal(t, "nobody", readerOf(slotmonitor.Slot{InactiveSince: &since, SampledAt: since}), "first seen now: for how long is not known")
 	require.Contains(t, b.String(), "\nb\n  critical slot_time_to_limit: Soon.\n  why: Nobody.\n  next: Start it.\n")
 	require.Contains(t, b.String(), "does not answer, so this is old: away")

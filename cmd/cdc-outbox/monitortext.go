@@ -11,6 +11,7 @@ import (
 
 	"github.com/docker/go-units"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
@@ -95,5 +96,5 @@ func timeLeft(s slotmonitor.Slot) string {
 	if left > 1e9 {
 		return "-"
 	}
-	return (time.Duration(left) * time.Second).String()
+	return fault.Duration(time.Duration(left) * time.Second)
 }

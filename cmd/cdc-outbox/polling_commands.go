@@ -207,5 +207,5 @@ func oldest(b *polling.Backlog) string {
 	if b.Oldest == nil {
 		return ""
 	}
-	return fmt.Sprintf(", the oldest written %s ago", time.Duration(*b.Oldest*float64(time.Second)).Round(time.Millisecond))
+	return fmt.Sprintf(", the oldest written %s ago", fault.Duration(time.Duration(*b.Oldest*float64(time.Second))))
 }

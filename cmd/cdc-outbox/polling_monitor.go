@@ -125,7 +125,7 @@ func (w *backlogWatch) judge(ctx context.Context, level func(alert, slot string)
 		}
 		w.blind.Store(first)
 		if age := time.Since(first.since); age >= blindFor {
-			blind.Level, blind.Sentence = slotmonitor.Warn, fmt.Sprintf("The backlog cannot be looked at for %s: %s.", age.Round(time.Second), why)
+			blind.Level, blind.Sentence = slotmonitor.Warn, fmt.Sprintf("The backlog cannot be looked at for %s: %s.", fault.Duration(age), why)
 		}
 		return []slotmonitor.Finding{blind}
 	}

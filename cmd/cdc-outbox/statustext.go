@@ -9,6 +9,7 @@ import (
 
 	"github.com/docker/go-units"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
@@ -92,7 +93,7 @@ func connectorLines(line func(string, string, ...any), st status) {
 	} else {
 		line("received", "%s, heard from Postgres %.1f s ago", st.ReceivedLSN, *st.HeardSecondsAgo)
 	}
-	line("oldest unconfirmed", "%s", time.Duration(st.OldestUnconfirmedSeconds*float64(time.Second)).Round(time.Millisecond))
+	line("oldest unconfirmed", "%s", fault.Duration(time.Duration(st.OldestUnconfirmedSeconds*float64(time.Second))))
 	line("in flight", "%d of %d records, %s of %s", st.Window.Records, st.Window.MaxRecords,
 		units.BytesSize(float64(st.Window.Bytes)), units.BytesSize(float64(st.Window.MaxBytes)))
 	line("published", "%d since it started, %d skipped", st.Counts.Published, st.Counts.Skipped)
@@ -133,11 +134,10 @@ func writeWaits(b *strings.Builder, st status) {
 		paragraph(b, "next: ", st.State.Next)
 	}
 	for _, w := range st.Waits {
-		reason := w.Reason
-		if short, cause, ok := strings.Cut(reason, ": "); ok && w.Kind == waitPostgres && strings.Contains(st.State.Reason, cause) {
-			reason = short // the state above says why
+		if short, cause, ok := strings.Cut(w.Reason, ": "); ok && w.Kind == waitPostgres && strings.Contains(st.State.Reason, cause) {
+			w.Reason = short // the state above says why
 		}
-		fmt.Fprintf(b, "  - %s: %s (since %s)\n", printable(w.Object), printable(reason), w.Since.UTC().Format(time.RFC3339))
+		fmt.Fprintf(b, "  - %s (since %s)\n", printable(w.Sentence()), w.Since.UTC().Format(time.RFC3339))
 		paragraph(b, "next: ", w.Next)
 	}
 }

@@ -355,7 +355,7 @@ func TestNotReadyWhileTheSlotIsHeldBack(t *testing.T) {
 		time.Sleep(6 * time.Second)
 		ready, why = g.Ready()
 		require.False(t, ready)
-		require.Equal(t, "the slot is held back for 6s: table m: locked", why)
+		require.Equal(t, "the slot is held back for 6 s: table m: locked", why)
 		st := g.Status()
 		require.Equal(t, fault.Wait{Kind: WaitMemory, Object: "table m", Reason: "locked", Next: "unlock", Since: held.heldSince}, st.Waits[0])
 		g.stop()

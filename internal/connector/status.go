@@ -161,7 +161,7 @@ func (c *Connector) Ready() (bool, string) {
 	now := time.Now()
 	if since, why := s.HeldBack(); !since.IsZero() && now.Sub(since) > c.cfg.Stall {
 		said, _ := fault.Split(why)
-		return false, fmt.Sprintf("the slot is held back for %s: %s", now.Sub(since).Round(time.Second), said)
+		return false, fmt.Sprintf("the slot is held back for %s: %s", fault.Duration(now.Sub(since)), said)
 	}
 	if age := c.progress.age(now); age > c.cfg.Stall {
 		return false, c.stalledReason(age)
@@ -169,7 +169,7 @@ func (c *Connector) Ready() (bool, string) {
 	// While the window is full the reader does not listen, so silence says nothing about Postgres then; but then the
 	// check above tells.
 	if age := now.Sub(s.LastHeard()); age > c.cfg.Stall && c.idle() {
-		return false, fmt.Sprintf("nothing was heard from Postgres for %s", age.Round(time.Second))
+		return false, fmt.Sprintf("nothing was heard from Postgres for %s", fault.Duration(age))
 	}
 	return true, "streaming"
 }
@@ -180,7 +180,7 @@ func (c *Connector) idle() bool {
 }
 
 func (c *Connector) stalledReason(age time.Duration) string {
-	why := fmt.Sprintf("Kafka has not acknowledged the oldest event for %s", age.Round(time.Second))
+	why := fmt.Sprintf("Kafka has not acknowledged the oldest event for %s", fault.Duration(age))
 	if t := c.troubles(); len(t) > 0 {
 		why += ": " + t[0].Wait().Sentence()
 	}

@@ -198,7 +198,8 @@ func unacknowledged(st connector.Status, _ *slotmonitor.Slot, now time.Time) (sl
 		return slotmonitor.Cause{}, false
 	}
 	return slotmonitor.Cause{Code: Unacknowledged, Since: committed(st, now), Object: "kafka", Sentence: fmt.Sprintf(
-		"Kafka has not acknowledged everything of a transaction that was committed %.0f s ago; %d records are in flight.", st.OldestUnconfirmedSeconds, st.Window.Records)}, true
+		"Kafka has not acknowledged everything of a transaction that was committed %s ago; %d records are in flight.",
+		fault.Duration(time.Duration(st.OldestUnconfirmedSeconds*float64(time.Second))), st.Window.Records)}, true
 }
 
 func behind(_ connector.Status, slot *slotmonitor.Slot, _ time.Time) (slotmonitor.Cause, bool) {

@@ -84,13 +84,13 @@ func TestRelayRules(t *testing.T) {
 		words  string
 	}{
 		"well":                {connector.Status{State: streaming, HeardSecondsAgo: ago(time.Second)}, nil, "", slotmonitor.OK, ""},
-		"old":                 {connector.Status{State: streaming, OldestUnconfirmedSeconds: 60}, nil, EventsUnconfirmed, slotmonitor.Warn, "1m0s"},
-		"very old":            {connector.Status{State: streaming, OldestUnconfirmedSeconds: 600}, nil, EventsUnconfirmed, slotmonitor.Critical, "10m0s"},
+		"old":                 {connector.Status{State: streaming, OldestUnconfirmedSeconds: 60}, nil, EventsUnconfirmed, slotmonitor.Warn, "1 min ago"},
+		"very old":            {connector.Status{State: streaming, OldestUnconfirmedSeconds: 600}, nil, EventsUnconfirmed, slotmonitor.Critical, "10 min ago"},
 		"halted":              {connector.Status{State: connector.State{Name: connector.Halted}, Halted: &connector.HaltedRow{EventID: "e", LSN: "0/1", Message: "bad"}}, nil, RowHalted, slotmonitor.Critical, "event e, LSN 0/1: bad."},
 		"put aside":           {connector.Status{State: streaming, Counts: connector.Counts{DeadLettered: 2, Skipped: 1}}, nil, DeadLetters, slotmonitor.Warn, "2 dead letters and 1 skipped"},
-		"silent":              {connector.Status{State: streaming, HeardSecondsAgo: ago(time.Minute)}, nil, StreamSilent, slotmonitor.Critical, "60 s"},
+		"silent":              {connector.Status{State: streaming, HeardSecondsAgo: ago(time.Minute)}, nil, StreamSilent, slotmonitor.Critical, "for 1 min."},
 		"silent, but full":    {connector.Status{State: streaming, HeardSecondsAgo: ago(time.Minute), Window: connector.Window{Records: 1}}, nil, "", slotmonitor.OK, ""},
-		"no stream":           {connector.Status{State: connector.State{Name: connector.Reconnecting, Reason: "refused", Since: now.Add(-time.Minute)}}, nil, StreamSilent, slotmonitor.Critical, "for 1m0s: refused."},
+		"no stream":           {connector.Status{State: connector.State{Name: connector.Reconnecting, Reason: "refused", Since: now.Add(-time.Minute)}}, nil, StreamSilent, slotmonitor.Critical, "for 1 min: refused."},
 		"no stream yet":       {connector.Status{State: connector.State{Name: connector.Starting, Since: now.Add(-59 * time.Second)}}, nil, "", slotmonitor.OK, ""},
 		"standby":             {connector.Status{State: connector.State{Name: connector.Standby, Since: now.Add(-time.Hour)}}, nil, "", slotmonitor.OK, ""},
 		"a lost slot":         {connector.Status{State: streaming}, &fault.Error{Object: `slot "s"`, Err: errors.New("gone")}, "", slotmonitor.OK, ""},

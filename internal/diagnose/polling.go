@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/connector"
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
@@ -49,7 +50,7 @@ func Backlog(b polling.Backlog, limits BacklogLimits, now slotmonitor.Level) slo
 	if b.Rows >= polling.MaxCounted {
 		count = "at least " + count
 	}
-	f.Sentence = fmt.Sprintf("The oldest row that is not published was written %s ago; %s rows wait.", age.Round(time.Second), count)
+	f.Sentence = fmt.Sprintf("The oldest row that is not published was written %s ago; %s rows wait.", fault.Duration(age), count)
 	return f
 }
 
@@ -81,9 +82,9 @@ func postgresSilent(st polling.Status, now time.Time) slotmonitor.Finding {
 	age := now.Sub(st.State.Since)
 	if (st.State.Name == polling.Starting || st.State.Name == polling.Reconnecting) && age >= silent {
 		f.Level = slotmonitor.Critical
-		f.Sentence = fmt.Sprintf("Postgres has not been worked with for %s.", age.Round(time.Second))
+		f.Sentence = fmt.Sprintf("Postgres has not been worked with for %s.", fault.Duration(age))
 		if st.State.Reason != "" {
-			f.Sentence = fmt.Sprintf("Postgres has not been worked with for %s: %s", age.Round(time.Second), sentence(st.State.Reason))
+			f.Sentence = fmt.Sprintf("Postgres has not been worked with for %s: %s", fault.Duration(age), sentence(st.State.Reason))
 		}
 	}
 	return f

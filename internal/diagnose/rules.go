@@ -58,7 +58,7 @@ func unconfirmed(st connector.Status) slotmonitor.Finding {
 	default:
 		return f
 	}
-	f.Sentence = fmt.Sprintf("A transaction that was committed %s ago is not confirmed.", age.Round(time.Second))
+	f.Sentence = fmt.Sprintf("A transaction that was committed %s ago is not confirmed.", fault.Duration(age))
 	return f
 }
 
@@ -82,7 +82,7 @@ func (r *Relay) deadLetters(st connector.Status, now time.Time) slotmonitor.Find
 	if !r.lostAt.IsZero() && now.Sub(r.lostAt) < recently {
 		f.Level = slotmonitor.Warn
 		f.Sentence = fmt.Sprintf("Rows that cannot be published were put aside or skipped: %d dead letters and %d skipped since the process started, the last within %s.",
-			st.Counts.DeadLettered, st.Counts.Skipped, recently)
+			st.Counts.DeadLettered, st.Counts.Skipped, fault.Duration(recently))
 	}
 	return f
 }
@@ -95,15 +95,15 @@ func streamSilent(st connector.Status, now time.Time) slotmonitor.Finding {
 	case connector.Starting, connector.Reconnecting:
 		if age >= silent {
 			f.Level = slotmonitor.Critical
-			f.Sentence = fmt.Sprintf("There has been no stream from Postgres for %s.", age.Round(time.Second))
+			f.Sentence = fmt.Sprintf("There has been no stream from Postgres for %s.", fault.Duration(age))
 			if st.State.Reason != "" {
-				f.Sentence = fmt.Sprintf("There has been no stream from Postgres for %s: %s", age.Round(time.Second), sentence(st.State.Reason))
+				f.Sentence = fmt.Sprintf("There has been no stream from Postgres for %s: %s", fault.Duration(age), sentence(st.State.Reason))
 			}
 		}
 	case connector.Streaming:
 		if ago := st.HeardSecondsAgo; ago != nil && *ago >= silent.Seconds() && st.Window.Records == 0 {
 			f.Level = slotmonitor.Critical
-			f.Sentence = fmt.Sprintf("Nothing was heard from Postgres for %.0f s.", *ago)
+			f.Sentence = fmt.Sprintf("Nothing was heard from Postgres for %s.", fault.Duration(time.Duration(*ago*float64(time.Second))))
 		}
 	}
 	return f

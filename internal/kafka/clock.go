@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 )
 
 // runClock does what is due by time alone. Everything else happens in the goroutine that causes it.
@@ -63,7 +65,7 @@ func (p *Producer) tickBroker(b *broker, now time.Time) time.Time {
 		since = b.throttledUntil // until then the broker does not read what came behind
 	}
 	if age := now.Sub(since); age > p.cfg.pace.slowAnswer {
-		b.trouble.set(p.log, BrokerUnreachable, "broker "+b.addr, fmt.Sprintf("%s%s has not answered for %s.", theBroker, b.addr, age.Round(time.Second)), "")
+		b.trouble.set(p.log, BrokerUnreachable, "broker "+b.addr, fmt.Sprintf("%s%s has not answered for %s.", theBroker, b.addr, fault.Duration(age)), "")
 		p.wantMetadata() // maybe somebody else leads its partitions by now
 	}
 	switch {

@@ -145,7 +145,7 @@ func states() map[string]struct {
 	stuck.Waits = []fault.Wait{{Kind: "broker_unreachable", Object: "broker b:9092", Reason: "connection refused", Next: "Start it.", Since: since},
 		{Kind: "topic_missing", Object: `topic "refund.events"`, Reason: "it does not exist", Next: "Create it.", Since: since}}
 	stuck.Cause = cause("broker_unreachable", "broker b:9092: connection refused.", "broker b:9092", "Start it.")
-	stuck.Alerts = []alert{fires("events_unconfirmed", slotmonitor.Warn, "A transaction that was committed 1m30s ago is not confirmed.")}
+	stuck.Alerts = []alert{fires("events_unconfirmed", slotmonitor.Warn, "A transaction that was committed 1 min 30 s ago is not confirmed.")}
 	stuck.OldestUnconfirmedSeconds = 90
 
 	halted := streaming()

@@ -109,14 +109,14 @@ func (r *Relay) Ready() (bool, string) {
 		oldest = max(oldest, w.batch.waited(now))
 	}
 	if oldest > r.cfg.Stall {
-		why := fmt.Sprintf("Kafka has not acknowledged the oldest event for %s", oldest.Round(time.Second))
+		why := fmt.Sprintf("Kafka has not acknowledged the oldest event for %s", fault.Duration(oldest))
 		if t := r.troubles(); len(t) > 0 {
 			why += ": " + t[0].Wait().Sentence()
 		}
 		return false, why
 	}
 	if silent := now.Sub(time.Unix(0, heard)); silent > max(r.cfg.Stall, 2*r.cfg.Interval) {
-		return false, fmt.Sprintf("nothing was heard from Postgres for %s", silent.Round(time.Second))
+		return false, fmt.Sprintf("nothing was heard from Postgres for %s", fault.Duration(silent))
 	}
 	return true, "polling"
 }

@@ -67,8 +67,8 @@ func causes() map[string]slotmonitor.Cause {
 	}
 	add(connector.Status{State: connector.State{Name: diagnose.NotRunning, Reason: "nothing answers"}}, &slotmonitor.Slot{Active: true, PID: 8})
 	for _, c := range []slotmonitor.Cause{ // in the monitor's words
-		{Code: slotmonitor.CauseOpenTransaction, Sentence: "Held back by pid 7, application psql, user app, idle in transaction for 1h0m0s; its last statement began 59m0s ago.", Since: &began, Object: "pid 7", Next: "SELECT pg_terminate_backend(7);"},
-		{Code: slotmonitor.CauseNoConsumer, Sentence: "Nobody has read the slot since 2026-01-02T03:04:05Z (1h0m0s).", Since: &began, Object: `slot "orders"`, Next: "Start its reader."},
+		{Code: slotmonitor.CauseOpenTransaction, Sentence: "Held back by pid 7, application psql, user app, idle in transaction for 1 h; its last statement began 59 min ago.", Since: &began, Object: "pid 7", Next: "SELECT pg_terminate_backend(7);"},
+		{Code: slotmonitor.CauseNoConsumer, Sentence: "Nobody has read the slot since 2026-01-02T03:04:05Z (1 h).", Since: &began, Object: `slot "orders"`, Next: "Start its reader."},
 		{Code: slotmonitor.CauseReader, Sentence: `Its reader (pid 8, application "x<y>&z") has 3GiB left to confirm.`, Object: "pid 8", Next: "See why the reader does not get on."},
 		{Code: slotmonitor.CauseStandbyCopy, Sentence: "It is a standby's copy and moves with the primary's slot.", Object: `slot "orders"`},
 	} {
@@ -88,7 +88,7 @@ func cases() map[string]slotmonitor.Event {
 	for code, cause := range causes() {
 		all["cause "+code] = slotmonitor.Event{
 			Alert: diagnose.EventsUnconfirmed, Slot: "orders", State: slotmonitor.Firing, Level: slotmonitor.Warn, Since: began, At: now, Cause: cause,
-			Sentence: "The oldest transaction that is not confirmed was committed 1h0m0s ago.", Figures: figures,
+			Sentence: "The oldest transaction that is not confirmed was committed 1 h ago.", Figures: figures,
 		}
 	}
 	open := causes()[slotmonitor.CauseOpenTransaction]
