@@ -44,7 +44,7 @@ const emitted = 2 * memoryStep
 // TakeHorizon decides which rows may be deleted once the slot has confirmed all of them.
 func (r *TableRows) TakeHorizon(ctx context.Context, olderThan time.Duration) (h Horizon, err error) {
 	if r.cfg.Columns.Timestamp == "" {
-		return h, &fault.Error{Kind: fault.Config, Object: "prune", Err: errors.New("no timestamp column is mapped, so no row has an age"), Next: "Set router.columns.timestamp."}
+		return h, r.timeless("prune", "so no row has an age", "")
 	}
 	var lsn string
 	err = r.conn.QueryRow(ctx, `SELECT pg_snapshot_xmin(pg_current_snapshot())::xid::text, clock_timestamp()`).Scan(&h.XMin, &h.Cutoff)
@@ -64,7 +64,7 @@ func (r *TableRows) TakeHorizon(ctx context.Context, olderThan time.Duration) (h
 // TakePublishedHorizon decides the same where the relay polls: only rows that are marked.
 func (r *TableRows) TakePublishedHorizon(ctx context.Context, olderThan time.Duration, column string) (h Horizon, err error) {
 	if r.cfg.Columns.Timestamp == "" {
-		return h, &fault.Error{Kind: fault.Config, Object: "prune", Err: errors.New("no timestamp column is mapped, so no row has an age"), Next: "Set router.columns.timestamp."}
+		return h, r.timeless("prune", "so no row has an age", "")
 	}
 	if _, ok := r.info.column(column); !ok {
 		return h, &fault.Error{Kind: fault.Operator, Object: "table " + r.table.String(), Err: fmt.Errorf("it has no column %s, so nothing says what Kafka has", QuoteIdentifier(column)), Next: "cdc-outbox setup"}

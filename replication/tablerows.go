@@ -32,6 +32,7 @@ type TableRows struct {
 	filter RowFilter
 	began  time.Time
 	newer  time.Time // see LeaveNewer
+	lacks  string    // the timestamp's column, where it is mapped and the table has none
 
 	below   *Horizon // see Below
 	columns string   // see KeysOnly
@@ -74,9 +75,14 @@ func (r *TableRows) begin(ctx context.Context) (err error) {
 	}
 	columns := []string{r.cfg.Columns.ID}
 	if ts := r.cfg.Columns.Timestamp; ts != "" {
+		if _, ok := r.info.column(ts); !ok { // the stream takes the commit's time in its place
+			r.lacks, r.cfg.Columns.Timestamp = ts, ""
+		}
+	}
+	if ts := r.cfg.Columns.Timestamp; ts != "" {
 		columns = append(columns, ts)
 	} else if !r.filter.Since.IsZero() || !r.filter.Until.IsZero() {
-		return &fault.Error{Kind: fault.Config, Object: "time range", Err: errors.New("no timestamp column is mapped"), Next: "Choose rows by id, aggregate type or aggregate id."}
+		return r.timeless("time range", "so no row lies in one", "Leave the time range out.")
 	}
 	for _, name := range columns {
 		if c, ok := r.info.column(name); !ok {
@@ -86,6 +92,15 @@ func (r *TableRows) begin(ctx context.Context) (err error) {
 		}
 	}
 	return r.refuseNullIDs(ctx)
+}
+
+// timeless is why what needs the rows' times cannot be done.
+func (r *TableRows) timeless(object, so, instead string) error {
+	f := &fault.Error{Kind: fault.Config, Object: object, Err: fmt.Errorf("no timestamp column is mapped, %s", so), Next: strings.TrimSpace("Set router.columns.timestamp to a column that has the events' times. " + instead)}
+	if r.lacks != "" {
+		f.Kind, f.Err = fault.Operator, fmt.Errorf("table %s has no column %s, %s", r.table, QuoteIdentifier(r.lacks), so)
+	}
+	return f
 }
 
 // refuseNullIDs finds the rows that no key leads to. They are no events either.
@@ -101,6 +116,14 @@ func (r *TableRows) refuseNullIDs(ctx context.Context) error {
 			Next: fmt.Sprintf("Give them ids or delete them, and let the column take no others:\nALTER TABLE %s ALTER COLUMN %s SET NOT NULL;", r.table.SQL(), QuoteIdentifier(id.Name))}
 	}
 	return err
+}
+
+// Ordered says, where the table lacks the column of the timestamp, in which order rows come instead; it is empty where nothing is to say.
+func (r *TableRows) Ordered() string {
+	if r.lacks == "" {
+		return ""
+	}
+	return fmt.Sprintf("Table %s has no column %s (router.columns.timestamp): its rows go in the order of their ids, which is that of the events only where ids ascend.", r.table, QuoteIdentifier(r.lacks))
 }
 
 // Began is the server's time when the table was opened.

@@ -43,6 +43,7 @@ func (a *app) newRepairing(ctx context.Context, c *config.Loaded, s slotChange, 
 			r.close()
 			return nil, err
 		}
+		r.sayOrder(rows)
 		r.tables, r.report = append(r.tables, rows), append(r.report, &repaired{Table: t.String(), Examples: []string{}})
 	}
 	alone, err := r.tables[0].Alone(ctx, "cdc-outbox repair "+s.admin.Slot)

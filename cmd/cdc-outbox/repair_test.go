@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -71,4 +72,41 @@ func TestRepairClosesAGap(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 40, n, "each once")
 	require.Equal(t, 0, second.stop(syscall.SIGTERM))
+}
+
+// TestRepairWithoutATimestamp: the connector takes the commit's time where the table has no such column, so repair and replay have to do without, too.
+func TestRepairWithoutATimestamp(t *testing.T) {
+	b := newBed(t, testkit.Postgres(t), "orders.events")
+	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
+	b.db.Exec(t, "ALTER TABLE outbox DROP COLUMN created_at")
+	p := start(t, b.env)
+	p.awaitReady(200)
+	b.db.Exec(t, insertOrders)
+	require.Len(t, b.records("orders.events", 20), 20)
+	b.db.Exec(t, "ALTER PUBLICATION "+b.db.Publication+" SET (publish = 'delete')")
+	b.db.Exec(t, insertOrders)
+	b.db.Exec(t, "ALTER PUBLICATION "+b.db.Publication+" SET (publish = 'insert')")
+	r := invoke(t, b.env, "repair", "--dry-run")
+	require.Equal(t, 0, r.code, r.all())
+	require.Contains(t, r.stdout, "40 rows, 20 of them not in Kafka")
+	require.Contains(t, r.stderr, "in the order of their ids")
+	r = invoke(t, b.env, "repair")
+	require.Equal(t, 0, r.code, r.all())
+	require.Len(t, b.records("orders.events", 40), 40, "each once")
+	r = invoke(t, b.env, "replay", "--all")
+	require.Equal(t, 0, r.code, r.all())
+	require.Contains(t, r.stderr, "in the order of their ids")
+	require.Len(t, b.records("orders.events", 80), 80)
+	for command, want := range map[string]string{
+		"repair --since 2026-01-31T08:00:00Z": "Leave the time range out",
+		"replay --since 2026-01-31T08:00:00Z": "router.columns.timestamp",
+		"prune --older-than 1h":               "router.columns.timestamp",
+		"prune --older-than 1h --partitions":  "",
+	} {
+		r = invoke(t, b.env, strings.Fields(command)...)
+		require.NotEqual(t, 0, r.code, "%s: %s", command, r.all())
+		require.Contains(t, r.all(), want, command)
+		require.NotContains(t, r.all(), "42703", command)
+	}
+	require.Equal(t, 0, p.stop(syscall.SIGTERM))
 }

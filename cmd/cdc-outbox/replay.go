@@ -200,6 +200,13 @@ func (a *app) replay(ctx context.Context, c *config.Loaded, o *replayOptions, fi
 	return err
 }
 
+// sayOrder warns, before anything is published, where rows have no time to go by.
+func (r *replay) sayOrder(rows *replication.TableRows) {
+	if text := rows.Ordered(); text != "" {
+		fmt.Fprintln(r.progress, text)
+	}
+}
+
 // table publishes the chosen rows of a table, from where the state says on.
 func (r *replay) table(ctx context.Context, s slotChange, t replication.Table, filter replication.RowFilter) error {
 	rows, err := replication.OpenTableRows(ctx, s.dsn, s.admin, t, filter)
@@ -207,6 +214,7 @@ func (r *replay) table(ctx context.Context, s slotChange, t replication.Table, f
 		return err
 	}
 	defer rows.Close()
+	r.sayOrder(rows)
 	if filter.Until.IsZero() && len(filter.IDs) == 0 {
 		if r.state.Until.IsZero() {
 			r.state.Until = rows.Began()
