@@ -16,7 +16,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -97,6 +99,8 @@ func newRigAt(t testing.TB, brokers []string, change ...func(*Config)) *rig {
 	for _, f := range change {
 		f(&cfg)
 	}
+	core, logs := observer.New(zap.InfoLevel)
+	cfg.Logger = cfg.Logger.WithOptions(zap.WrapCore(func(c zapcore.Core) zapcore.Core { return zapcore.NewTee(c, core) }))
 	var err error
 	r.Producer, err = New(cfg)
 	require.NoError(t, err)
@@ -106,8 +110,26 @@ func newRigAt(t testing.TB, brokers []string, change ...func(*Config)) *rig {
 	t.Cleanup(func() {
 		stop()
 		<-r.Producer.stopped
+		requireTroublesBegin(t, logs)
 	})
 	return r
+}
+
+// requireTroublesBegin: whoever reads in the log that a trouble is over looks for its beginning.
+func requireTroublesBegin(t testing.TB, logs *observer.ObservedLogs) {
+	t.Helper()
+	begun := map[string]int{}
+	for _, line := range logs.All() {
+		fields := line.ContextMap()
+		what := fmt.Sprint(fields["trouble"], " of ", fields["object"])
+		switch line.Message {
+		case "waiting for kafka":
+			begun[what]++
+		case "kafka trouble is over":
+			require.Positive(t, begun[what], "%s ends and has not begun", what)
+			begun[what]--
+		}
+	}
 }
 
 func (r *rig) onAck(d Delivery) {
