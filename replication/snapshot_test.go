@@ -48,6 +48,15 @@ func TestSnapshotFindsRowsByIDsOfAnyType(t *testing.T) {
 	}
 }
 
+// The stream takes the commit's time where the table has no timestamp, so such tables are in use.
+func TestSnapshotOfATableWithoutATimestamp(t *testing.T) {
+	db := newSnapshotDB(t)
+	db.Exec(t, `DROP TABLE outbox; CREATE TABLE outbox (id int PRIMARY KEY, aggregate_type text, aggregate_id text, event_type text, payload jsonb, headers jsonb);
+		INSERT INTO outbox SELECT g, 'a', 'k', 'created', '{}' FROM generate_series(3, 1, -1) g`)
+	require.NoError(t, db.ensure(t, true))
+	require.Equal(t, []string{"1", "2", "3"}, db.readSnapshot(t))
+}
+
 // A setup that was killed between slot and list: the slot is made anew, with what has been committed since.
 func TestSnapshotSetupIsTakenUpAgain(t *testing.T) {
 	db := newSnapshotDB(t)

@@ -97,24 +97,40 @@ func (cfg AdminConfig) unfinished() string {
 	return snapshotUnfinished
 }
 
-// fillSQL lists the rows of all tables, each table's in the order of its timestamp and then its id.
-func fillSQL(cfg AdminConfig, snapshot string) string {
+// listOrders is the order in which each table's rows are listed: that of its timestamp and then its id. The stream takes the
+// commit's time where a table has no timestamp; its rows go in the order of their ids.
+func listOrders(ctx context.Context, q Querier, cfg AdminConfig) ([]string, error) {
+	orders := make([]string, len(cfg.Tables))
+	for i, t := range cfg.Tables {
+		if cfg.takenOver != nil && cfg.takenOver.Order != "" {
+			orders[i] = QuoteIdentifier(cfg.takenOver.Order)
+			continue
+		}
+		info, err := lookupTable(ctx, q, t)
+		if err != nil {
+			return nil, adminQueryFault("table "+t.String(), err)
+		}
+		orders[i] = QuoteIdentifier(cfg.Columns.ID)
+		if ts := cfg.Columns.Timestamp; ts != "" {
+			if _, ok := info.column(ts); ok {
+				orders[i] = QuoteIdentifier(ts) + ", " + orders[i]
+			}
+		}
+	}
+	return orders, nil
+}
+
+// fillSQL lists the rows of all tables, each table's in its order.
+func fillSQL(cfg AdminConfig, orders []string, snapshot string) string {
 	list := cfg.snapshotList().SQL()
 	b := fmt.Sprintf("BEGIN ISOLATION LEVEL REPEATABLE READ;\nSET TRANSACTION SNAPSHOT %s;\n", QuoteLiteral(snapshot))
 	for i, t := range cfg.Tables {
-		order := QuoteIdentifier(cfg.Columns.ID)
-		if ts := cfg.Columns.Timestamp; ts != "" {
-			order = QuoteIdentifier(ts) + ", " + order
-		}
 		where := ""
 		if cfg.takenOver != nil {
 			where = " WHERE (" + cfg.takenOver.Rows + ")"
-			if cfg.takenOver.Order != "" {
-				order = QuoteIdentifier(cfg.takenOver.Order)
-			}
 		}
 		b += fmt.Sprintf("INSERT INTO %[1]s SELECT (SELECT count(*) FROM %[1]s) + row_number() OVER (ORDER BY %[2]s), %[3]d, %[4]s::text FROM %[5]s%[6]s;\n",
-			list, order, i, QuoteIdentifier(cfg.Columns.ID), t.SQL(), where)
+			list, orders[i], i, QuoteIdentifier(cfg.Columns.ID), t.SQL(), where)
 	}
 	// Without statistics a batch's rows would be looked for in the whole outbox.
 	b += fmt.Sprintf("ANALYZE %[1]s;\nCOMMENT ON TABLE %[1]s IS NULL;\n", list)
@@ -132,6 +148,10 @@ func createSnapshotSlot(ctx context.Context, conn *pgx.Conn, cfg AdminConfig, ve
 		if err != nil && conn.PgConn().TxStatus() != 'I' {
 			_, _ = conn.Exec(ctx, "ROLLBACK") // a connection that broke needs none
 		}
+		return err
+	}
+	orders, err := listOrders(ctx, conn, cfg)
+	if err != nil {
 		return err
 	}
 	if err := run(listDDL(cfg)); err != nil {
@@ -164,7 +184,7 @@ func createSnapshotSlot(ctx context.Context, conn *pgx.Conn, cfg AdminConfig, ve
 	if err := run(fmt.Sprintf("COMMENT ON TABLE %s IS %s;", list.SQL(), QuoteLiteral(cfg.unfinished()+snapshotAt+point))); err != nil {
 		return adminQueryFault("table "+list.String(), err)
 	}
-	if err := run(fillSQL(cfg, snapshot)); err != nil {
+	if err := run(fillSQL(cfg, orders, snapshot)); err != nil {
 		f := adminQueryFault("table "+list.String(), err)
 		var fe *fault.Error
 		if errors.As(f, &fe) && adminSQLState(err) == "23502" {
