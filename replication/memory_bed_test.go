@@ -102,10 +102,11 @@ func heldBack(t testing.TB, st *Stream) *fault.Error {
 
 // catchesUp waits until the slot is told everything.
 func (s *source) catchesUp(t testing.TB, st *Stream) {
+	before := st.lastRow.Load()
 	s.insert(t)
 	require.Eventually(t, func() bool {
 		since, _ := st.HeldBack()
-		return since.IsZero() && s.confirmed.Load() > 0 && s.flushed(t) >= pglogrepl.LSN(st.lastRow.Load()) && s.flushed(t) <= s.remembered(t)
+		return st.lastRow.Load() > before && since.IsZero() && s.confirmed.Load() > 0 && s.flushed(t) >= pglogrepl.LSN(st.lastRow.Load()) && s.flushed(t) <= s.remembered(t)
 	}, 30*time.Second, 50*time.Millisecond)
 }
 
