@@ -189,7 +189,7 @@ func adminConnectFault(pc *pgx.ConnConfig, err error) error {
 			f.Next = fmt.Sprintf("-- as a role that may create roles; cdc-outbox setup --role %[1]s with such a role in --postgres-dsn does it, with the rights:\nCREATE ROLE %[1]s LOGIN;", QuoteIdentifier(pc.User))
 		}
 	case errors.As(err, &dial):
-		f.Err = fmt.Errorf("cannot connect: %w", oneLine{dial.Unwrap()})
+		f.Err = fmt.Errorf("cannot connect: %w", fault.OneLine(dial.Unwrap()))
 		f.Next = nextConnect(pc.Host, pc.Port, dial.Unwrap())
 	}
 	return f

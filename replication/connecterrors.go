@@ -3,7 +3,6 @@ package replication
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -31,7 +30,7 @@ func (c *Config) connectError(pc *pgconn.Config, err error, again bool) error {
 	if errors.As(err, &dial) {
 		cause = dial.Unwrap()
 	}
-	text := oneLine{cause}.Error()
+	text := fault.OneLine(cause).Error()
 	if len(pc.Password) > 3 {
 		text = strings.ReplaceAll(text, pc.Password, "…")
 	}
@@ -48,22 +47,6 @@ func nextConnect(host string, port uint16, err error) string {
 	}
 	return fmt.Sprintf("See whether the server runs and is reached from here: pg_isready -h %s -p %d", host, port)
 }
-
-// oneLine is an error of pgconn's with its text on one line. It tries each host with TLS and without, and lists what became
-// of every attempt on a line of its own, mostly the same.
-type oneLine struct{ error }
-
-func (e oneLine) Error() string {
-	var lines []string
-	for line := range strings.Lines(e.error.Error()) {
-		if line = strings.TrimSpace(line); line != "" && !slices.Contains(lines, line) {
-			lines = append(lines, line)
-		}
-	}
-	return strings.Join(lines, "; ")
-}
-
-func (e oneLine) Unwrap() error { return e.error }
 
 // server names the server without user, password or parameters.
 func server(pc *pgconn.Config) string { return fmt.Sprintf("postgres %s:%d", pc.Host, pc.Port) }

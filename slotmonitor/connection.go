@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 )
 
 // queryTimeout bounds connecting and the question of one tick, here and on the server.
@@ -105,21 +105,6 @@ func (c *connection) close() {
 	c.conn = nil
 }
 
-// oneLine joins the lines of pgconn's errors, one for each address with TLS and without, mostly the same.
-type oneLine struct{ error }
-
-func (e oneLine) Error() string {
-	var lines []string
-	for line := range strings.Lines(e.error.Error()) {
-		if line = strings.TrimSpace(line); line != "" && !slices.Contains(lines, line) {
-			lines = append(lines, line)
-		}
-	}
-	return strings.Join(lines, "; ")
-}
-
-func (e oneLine) Unwrap() error { return e.error }
-
 // plain keeps what a person needs of an error. pgconn's own holds the whole configuration, password included.
 func plain(err error) error {
 	var pg *pgconn.PgError
@@ -128,7 +113,7 @@ func plain(err error) error {
 	}
 	var dial *pgconn.ConnectError
 	if errors.As(err, &dial) {
-		return fmt.Errorf("cannot connect: %w", oneLine{dial.Unwrap()})
+		return fmt.Errorf("cannot connect: %w", fault.OneLine(dial.Unwrap()))
 	}
 	return err
 }
