@@ -197,7 +197,7 @@ func newKernelQueue(c net.Conn) *kernelQueue {
 		}
 		q.have = n
 	}
-	// Where one of these fails (kernels before 5.14 know no SO_BUF_LOCK), naps gain less, and nothing else changes.
+	// Where holding fails, naps gain less, and nothing else changes. Kernels before 5.14 know no SO_BUF_LOCK and keep the size.
 	q.hold = func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, napBuffer) }
 	q.free = func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_BUF_LOCK, 0) }
 	return q
