@@ -11,6 +11,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/page"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
+	"github.com/cdc-outbox/cdc-outbox/internal/traces"
 	"github.com/cdc-outbox/cdc-outbox/internal/webhook"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
@@ -21,6 +22,7 @@ type around struct {
 	webhook *webhook.Sender   // nil without monitor.webhook
 	server  *telemetry.Server // nil when http.listen is off
 	page    *page.Page        // nil when http.listen is off, or there is none
+	traces  *traces.Recorder  // nil without traces
 }
 
 // newRegistry holds what is known of the process itself.
@@ -57,6 +59,28 @@ func (a *around) listen(ctx context.Context, address string, h telemetry.Handler
 	return nil
 }
 
+// run runs the parts beside work until ctx ends or one of them fails.
+func (a *around) run(ctx context.Context, work func(context.Context) error) error {
+	g, ctx := errgroup.WithContext(ctx)
+	a.start(ctx, g)
+	g.Go(func() error { return work(ctx) })
+	return g.Wait()
+}
+
+// outlive runs work until ctx ends and it has drained, or until it or one of the parts fails. What work starts in the group
+// ends with it; the parts outlive it, so that a stop that takes its time can be watched.
+func (a *around) outlive(ctx context.Context, work func(context.Context, *errgroup.Group) error) error {
+	others, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	g, gctx := errgroup.WithContext(ctx)
+	g.Go(func() error {
+		defer end()
+		return work(gctx, g)
+	})
+	a.start(others, g)
+	return g.Wait()
+}
+
 // start runs the parts in g until ctx ends. The sender ends last, with what the monitor had to tell.
 func (a *around) start(ctx context.Context, g *errgroup.Group) {
 	last, end := context.WithCancel(context.WithoutCancel(ctx))
@@ -72,5 +96,8 @@ func (a *around) start(ctx context.Context, g *errgroup.Group) {
 	}
 	if a.page != nil {
 		g.Go(func() error { return a.page.Run(ctx) })
+	}
+	if a.traces != nil {
+		g.Go(func() error { return a.traces.Run(ctx) })
 	}
 }

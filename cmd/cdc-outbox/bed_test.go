@@ -23,17 +23,24 @@ type bed struct {
 
 func newBed(t *testing.T, db *testkit.Database, topics ...string) *bed {
 	t.Helper()
+	kafka, address := newBroker(t, topics...)
+	return &bed{T: t, db: db, kafka: kafka, env: append(variables(t, db),
+		"CDC_OUTBOX_KAFKA_BROKERS="+address, "CDC_OUTBOX_MONITOR_INTERVAL=200ms")}
+}
+
+// newBroker starts a broker in this process that has the topics, of one partition each.
+func newBroker(t *testing.T, topics ...string) (kafka *kafkaclient.Client, address string) {
+	t.Helper()
 	broker, err := fakebroker.Start(fakebroker.Options{})
 	require.NoError(t, err)
 	t.Cleanup(broker.Close)
-	kafka, err := kafkaclient.New(broker.Addrs())
+	kafka, err = kafkaclient.New(broker.Addrs())
 	require.NoError(t, err)
 	t.Cleanup(kafka.Close)
 	for _, topic := range topics {
 		require.NoError(t, kafka.Create(t.Context(), kafkaclient.Topic{Name: topic, Partitions: 1}))
 	}
-	return &bed{T: t, db: db, kafka: kafka, env: append(variables(t, db),
-		"CDC_OUTBOX_KAFKA_BROKERS="+broker.Addrs()[0], "CDC_OUTBOX_MONITOR_INTERVAL=200ms")}
+	return kafka, broker.Addrs()[0]
 }
 
 // records waits for n records of the topic and returns what it holds.

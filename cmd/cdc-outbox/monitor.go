@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
@@ -141,14 +140,6 @@ func newWatch(ctx context.Context, c *config.Loaded, mc slotmonitor.Config, list
 	}
 	return w, w.listen(ctx, listen, telemetry.Handlers{Metrics: reg, Ready: w.ready, Status: func() any { return w.slots() }},
 		page.New(pageConfig(mc, w.monitor, nil)), log)
-}
-
-// run runs the parts until ctx ends or one fails.
-func (w *watch) run(ctx context.Context, show func(context.Context) error) error {
-	g, ctx := errgroup.WithContext(ctx)
-	w.start(ctx, g)
-	g.Go(func() error { return show(ctx) })
-	return g.Wait()
 }
 
 // each shows what is known after every look, and while the server does not answer, that.

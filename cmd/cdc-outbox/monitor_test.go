@@ -18,6 +18,19 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
+// webhooks is a server to which alerts are sent, and what was sent there.
+func webhooks(t *testing.T) (url string, sent <-chan map[string]any) {
+	bodies := make(chan map[string]any, 100)
+	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		var body map[string]any
+		raw, _ := io.ReadAll(r.Body)
+		_ = json.Unmarshal(raw, &body)
+		bodies <- body
+	}))
+	t.Cleanup(hook.Close)
+	return hook.URL, bodies
+}
+
 // TestMonitorNeedsNothingButADSN: a server with somebody else's slots, a role that may only connect, and no other setting.
 func TestMonitorNeedsNothingButADSN(t *testing.T) {
 	db := testkit.DedicatedPostgres(t, postgres.Options{WALSegment: 1, Settings: map[string]string{"max_slot_wal_keep_size": "8MB", "min_wal_size": "2MB", "max_wal_size": "4MB"}})
@@ -38,15 +51,8 @@ func TestMonitorNeedsNothingButADSN(t *testing.T) {
 	require.Equal(t, "other", list.Slots[0].Name)
 
 	// As a service: alerts reach log, metrics and webhook.
-	hooks := make(chan map[string]any, 100)
-	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		var body map[string]any
-		b, _ := io.ReadAll(r.Body)
-		_ = json.Unmarshal(b, &body)
-		hooks <- body
-	}))
-	defer hook.Close()
-	p := startCommand(t, nil, "monitor", dsn, "--http-listen=127.0.0.1:0", "--monitor-interval=200ms", "--monitor-webhook="+hook.URL+"/T0KEN")
+	hook, hooks := webhooks(t)
+	p := startCommand(t, nil, "monitor", dsn, "--http-listen=127.0.0.1:0", "--monitor-interval=200ms", "--monitor-webhook="+hook+"/T0KEN")
 	require.Contains(t, p.awaitReady(http.StatusOK), "watching")
 	db.Exec(t, `SELECT pg_logical_emit_message(false, 'filler', repeat('x', 1000000)) FROM generate_series(1, 12)`)
 	db.Exec(t, `CHECKPOINT`)

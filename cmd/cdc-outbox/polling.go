@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
-	"github.com/cdc-outbox/cdc-outbox/internal/connector"
 	"github.com/cdc-outbox/cdc-outbox/internal/diagnose"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/page"
@@ -71,19 +70,13 @@ func newPollingService(ctx context.Context, c *config.Loaded, reg *prometheus.Re
 		page.New(page.Config{Relay: s.figures, Slots: func() []page.Slot { return nil }, SlotInterval: c.Monitor.Interval, Version: build().Version}), log)
 }
 
-// run runs the parts until ctx ends and the relay has drained, or until one of them fails.
+// run runs the relay, and what is around it, until ctx ends and the relay has drained, or until one of them fails.
 func (s *pollingService) run(ctx context.Context) error {
-	others, end := context.WithCancel(context.WithoutCancel(ctx))
-	defer end()
-	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() error {
-		defer end()
-		err := s.relay.Run(gctx)
+	return s.outlive(ctx, func(ctx context.Context, _ *errgroup.Group) error {
+		err := s.relay.Run(ctx)
 		s.last.say(err)
 		return err
 	})
-	s.start(others, g)
-	return g.Wait()
 }
 
 func (s *pollingService) report() pollingReport {
@@ -139,14 +132,7 @@ func pollingConfig(c *config.Loaded, reg prometheus.Registerer, log *zap.Logger)
 	cfg.Kafka, cfg.Metrics, cfg.Logger = producer, metrics, log
 	cfg.NewRouter = func() (*router.Router, error) { return router.New(routing.Config(c)) }
 	cfg.DeadLetters = deadLetters(c)
-	policies := badRows(c)
-	cfg.Policy = func(r router.Reason) polling.BadRow {
-		p := policies[r.Group()]
-		if p == "" {
-			p = connector.BadRow(c.Router.OnBadRow)
-		}
-		return polling.BadRow(p)
-	}
+	cfg.Policy = func(r router.Reason) polling.BadRow { return polling.BadRow(badRowPolicy(c, r.Group())) }
 	return cfg, nil
 }
 

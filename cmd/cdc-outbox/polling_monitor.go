@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/diagnose"
@@ -132,13 +131,6 @@ func (w *backlogWatch) judge(ctx context.Context, level func(alert, slot string)
 	w.blind.Store(nil)
 	w.seen.Store(&b)
 	return []slotmonitor.Finding{blind, diagnose.Backlog(b, w.limits, level(diagnose.BacklogOld, ""))}
-}
-
-func (w *backlogWatch) run(ctx context.Context, show func(context.Context) error) error {
-	g, ctx := errgroup.WithContext(ctx)
-	w.start(ctx, g)
-	g.Go(func() error { return show(ctx) })
-	return g.Wait()
 }
 
 func (w *backlogWatch) report() backlogReport {

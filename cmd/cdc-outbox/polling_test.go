@@ -3,9 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"syscall"
@@ -16,8 +14,6 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
 	"github.com/cdc-outbox/cdc-outbox/internal/testkit"
-	"github.com/cdc-outbox/cdc-outbox/internal/testkit/fakebroker"
-	"github.com/cdc-outbox/cdc-outbox/internal/testkit/kafkaclient"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
@@ -25,18 +21,10 @@ import (
 func newPollingBed(t *testing.T, topics ...string) *bed {
 	t.Helper()
 	db := testkit.Postgres(t)
-	broker, err := fakebroker.Start(fakebroker.Options{})
-	require.NoError(t, err)
-	t.Cleanup(broker.Close)
-	kafka, err := kafkaclient.New(broker.Addrs())
-	require.NoError(t, err)
-	t.Cleanup(kafka.Close)
-	for _, topic := range topics {
-		require.NoError(t, kafka.Create(t.Context(), kafkaclient.Topic{Name: topic, Partitions: 1}))
-	}
+	kafka, address := newBroker(t, topics...)
 	_, port := nobody(t)
 	return &bed{T: t, db: db, kafka: kafka, env: []string{
-		"CDC_OUTBOX_SOURCE=polling", "CDC_OUTBOX_POSTGRES_DSN=" + db.DSN, "CDC_OUTBOX_KAFKA_BROKERS=" + broker.Addrs()[0], "CDC_OUTBOX_MONITOR_INTERVAL=100ms",
+		"CDC_OUTBOX_SOURCE=polling", "CDC_OUTBOX_POSTGRES_DSN=" + db.DSN, "CDC_OUTBOX_KAFKA_BROKERS=" + address, "CDC_OUTBOX_MONITOR_INTERVAL=100ms",
 		"CDC_OUTBOX_HTTP_LISTEN=127.0.0.1:" + port,
 	}}
 }
@@ -124,15 +112,8 @@ func TestPolling_backlog_alarm(t *testing.T) {
 	b := newPollingBed(t, "order.events")
 	b.env = append(b.env, "CDC_OUTBOX_POLLING_WARN_BACKLOG=1s", "CDC_OUTBOX_POLLING_CRITICAL_BACKLOG=3s")
 	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
-	hooks := make(chan map[string]any, 100)
-	hook := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		var body map[string]any
-		raw, _ := io.ReadAll(r.Body)
-		_ = json.Unmarshal(raw, &body)
-		hooks <- body
-	}))
-	defer hook.Close()
-	watch := startCommand(t, b.env, "monitor", "--http-listen=127.0.0.1:0", "--monitor-webhook="+hook.URL)
+	hook, hooks := webhooks(t)
+	watch := startCommand(t, b.env, "monitor", "--http-listen=127.0.0.1:0", "--monitor-webhook="+hook)
 	told := func(state, level string) {
 		t.Helper()
 		for {

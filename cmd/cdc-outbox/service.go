@@ -17,7 +17,6 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/page"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
-	"github.com/cdc-outbox/cdc-outbox/internal/traces"
 	"github.com/cdc-outbox/cdc-outbox/internal/webhook"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
@@ -30,7 +29,6 @@ type service struct {
 	log       *zap.Logger
 	admin     replication.AdminConfig
 	connector *connector.Connector
-	traces    *traces.Recorder // nil when they are off
 	last      lastWord
 
 	startup     atomic.Pointer[waiting] // why the connector has not begun yet, nil once it has
@@ -87,23 +85,13 @@ func newService(ctx context.Context, c *config.Loaded, reg *prometheus.Registry,
 		page.New(pageConfig(mc, s.monitor, relayFigures(s.connector, cc.Metrics))), log)
 }
 
-// run runs the parts until ctx ends and the connector has drained, or until one of them fails. Server and monitor
-// outlive the connector, so that a stop that takes its time can be watched.
+// run runs the connector, and what is around it, until ctx ends and the connector has drained, or until one of them fails.
 func (s *service) run(ctx context.Context) error {
-	others, end := context.WithCancel(context.WithoutCancel(ctx))
-	defer end()
-	g, gctx := errgroup.WithContext(ctx)
-	g.Go(func() error {
-		defer end()
-		err := s.relay(gctx, g)
+	return s.outlive(ctx, func(ctx context.Context, g *errgroup.Group) error {
+		err := s.relay(ctx, g)
 		s.last.say(err)
 		return err
 	})
-	s.start(others, g)
-	if s.traces != nil {
-		g.Go(func() error { return s.traces.Run(others) })
-	}
-	return g.Wait()
 }
 
 // relay runs the connector once publication and slot are there, and what looks after them in g.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -151,14 +152,15 @@ func badRows(c *config.Loaded) map[router.Group]connector.BadRow {
 	}
 }
 
+// badRowPolicy is that of a group, router.on_bad_row's where it has none of its own.
+func badRowPolicy(c *config.Loaded, g router.Group) connector.BadRow {
+	return cmp.Or(badRows(c)[g], connector.BadRow(c.Router.OnBadRow))
+}
+
 // putsAside says whether some bad row becomes a dead letter.
 func putsAside(c *config.Loaded) bool {
 	for _, g := range router.Groups() {
-		p := badRows(c)[g]
-		if p == "" {
-			p = connector.BadRow(c.Router.OnBadRow)
-		}
-		if p == connector.DeadLetter {
+		if badRowPolicy(c, g) == connector.DeadLetter {
 			return true
 		}
 	}
