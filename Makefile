@@ -59,26 +59,26 @@ test-versions: ## what depends on the version of Postgres, on 14, 16, 17 and 18 
 matrix: build ## every test that needs Postgres, and the core of e2e, on one version after the other; VERSIONS="14 15 16 17 18"
 	@set -e; for v in $${VERSIONS:-14 15 16 17 18}; do echo "PostgreSQL $$v"; \
 		CDC_OUTBOX_TEST_PG_VERSION=$$v $(GO) test $(RACE) -count=1 ./replication/ ./slotmonitor/ ./internal/polling/ ./outbox/ ./inbox/ ./cmd/cdc-outbox/; \
-		CDC_OUTBOX_TEST_PG_VERSION=$$v $(GO) test $(RACE) -tags e2e -count=1 -timeout 20m -run '$(PG_E2E)' ./internal/e2e/; done
+		CDC_OUTBOX_TEST_PG_VERSION=$$v $(GO) test $(RACE) -tags e2e -count=1 -timeout 20m -run '$(PG_E2E)' ./test/e2e/; done
 
 unit: ## unit tests only: no servers, seconds
 	$(GO) test -short ./...
 
 e2e: build ## the binary against real Postgres and real Kafka (needs Java 17 and Maven), minutes
 	$(NO_RACE_NOTE)
-	$(GO) test $(RACE) -tags e2e -count=1 -timeout 30m -parallel 3 ./internal/e2e/...
+	$(GO) test $(RACE) -tags e2e -count=1 -timeout 30m -parallel 3 ./test/e2e/...
 	$(GO) test $(RACE) -tags e2e -count=1 -timeout 10m -run '^TestReal' ./internal/kafka/ ./inbox/consumer/
 
 soak: build ## make e2e with each fault as often and as long as promised, an hour; KAFKA=3.9 for all of it on that version
 	$(NO_RACE_NOTE)
-	CDC_OUTBOX_TEST_SOAK=1 CDC_OUTBOX_TEST_KAFKA=$(KAFKA) $(GO) test $(RACE) -tags e2e -count=1 -timeout 120m -v ./internal/e2e/...
+	CDC_OUTBOX_TEST_SOAK=1 CDC_OUTBOX_TEST_KAFKA=$(KAFKA) $(GO) test $(RACE) -tags e2e -count=1 -timeout 120m -v ./test/e2e/...
 
 conformance: ## run real Debezium over the cases of testdata/debezium and write down what it does (needs Java 17 and Maven), a minute
-	$(GO) test -count=1 ./internal/conformance -capture
+	$(GO) test -count=1 ./test/conformance -capture
 	@git diff --stat -- testdata/debezium
 
 demo: ## Postgres, a Kafka stand-in, a writer, a consumer and the connector, which is killed on the way, with a verdict; DURATION=20s
-	$(GO) run ./internal/demo -duration $(DURATION)
+	$(GO) run ./test/demo -duration $(DURATION)
 
 kafka: bin/broker ## one real Kafka in the foreground on 127.0.0.1:9092 (needs Java 17 and Maven); PORT=9092 TOPICS="order.events"
 	@exec bin/broker run -port $(PORT) $(TOPICS)
@@ -92,13 +92,13 @@ consume: bin/broker ## print a topic from the beginning until Ctrl-C, or N recor
 # Built rather than `go run`, which does not pass signals on. Go knows best whether it is up to date.
 .PHONY: bin/broker
 bin/broker:
-	@$(GO) build -o $@ ./internal/testkit/broker
+	@$(GO) build -o $@ ./test/testkit/broker
 
 bench: build ## throughput over the same WAL: a bare reader, pg_recvlogical, cdc-outbox, with DEBEZIUM=1 Debezium; ROWS=1000000
-	$(GO) run ./internal/bench throughput -rows $(ROWS) $(BENCH_FLAGS)
+	$(GO) run ./test/bench throughput -rows $(ROWS) $(BENCH_FLAGS)
 
 bench-latency: build ## commit -> consumer latency at 500 transactions/s
-	$(GO) run ./internal/bench latency $(BENCH_FLAGS)
+	$(GO) run ./test/bench latency $(BENCH_FLAGS)
 
 lint: fmt-check vet imports links rules ## gofmt, vet, staticcheck, import directions, what the binary links, Prometheus rules
 
@@ -124,7 +124,7 @@ rules: ## alert rules fired by Prometheus's own engine; dashboards against Grafa
 
 .PHONY: scrapes
 scrapes: build ## record what a running connector and consumer show to Prometheus, which the dashboard's test reads (Java 17, Maven), a minute
-	CDC_OUTBOX_TEST_SCRAPES=$(abspath deploy/testdata/rules/scrapes) $(GO) test -tags e2e -count=1 -run '^TestRecordScrapes$$' ./internal/e2e/
+	CDC_OUTBOX_TEST_SCRAPES=$(abspath deploy/testdata/rules/scrapes) $(GO) test -tags e2e -count=1 -run '^TestRecordScrapes$$' ./test/e2e/
 
 vuln: $(GOVULNCHECK) ## known vulnerabilities in what the code calls (needs the vulnerability database online)
 	$(GOVULNCHECK) ./...

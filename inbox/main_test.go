@@ -3,7 +3,7 @@ package inbox
 import (
 	"testing"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/testkit"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
 
 func TestMain(m *testing.M) { testkit.Main(m) }

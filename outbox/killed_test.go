@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/testkit/child"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/child"
 )
 
 // writerDSN has the test binary be a service that writes an order with its event.

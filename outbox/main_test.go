@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/testkit"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
 
 func TestMain(m *testing.M) {

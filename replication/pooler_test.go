@@ -14,8 +14,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/cloud"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
-	"github.com/cdc-outbox/cdc-outbox/internal/testkit/pooler"
-	"github.com/cdc-outbox/cdc-outbox/internal/testkit/proxy"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/pooler"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/proxy"
 )
 
 // What PgBouncer and RDS Proxy answer.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
-	"github.com/cdc-outbox/cdc-outbox/internal/testkit"
-	"github.com/cdc-outbox/cdc-outbox/internal/testkit/postgres"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/postgres"
 )
 
 // Versions differ: from 18 on a slot that nobody reads can be lost by the clock alone.

@@ -11,9 +11,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
-	"github.com/cdc-outbox/cdc-outbox/internal/testkit"
-	"github.com/cdc-outbox/cdc-outbox/internal/testkit/fakebroker"
-	"github.com/cdc-outbox/cdc-outbox/internal/testkit/kafkaclient"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/fakebroker"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafkaclient"
 )
 
 // newDebeziumRig is a relay with the preset debezium; setup makes the table.

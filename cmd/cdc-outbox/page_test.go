@@ -15,12 +15,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/testkit"
-	"github.com/cdc-outbox/cdc-outbox/internal/testkit/browser"
-	"github.com/cdc-outbox/cdc-outbox/internal/testkit/fakebroker"
-	"github.com/cdc-outbox/cdc-outbox/internal/testkit/kafkaclient"
-	"github.com/cdc-outbox/cdc-outbox/internal/testkit/port"
-	"github.com/cdc-outbox/cdc-outbox/internal/testkit/postgres"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/browser"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/fakebroker"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafkaclient"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/port"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/postgres"
 )
 
 // img is what a row calls itself that wants to be markup.

@@ -20,7 +20,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/page"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
-	"github.com/cdc-outbox/cdc-outbox/internal/testkit/browser"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/browser"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/testkit/pooler"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/pooler"
 )
 
 // Through a transaction pooler everything works but the notifications, which the relay notices and does without.

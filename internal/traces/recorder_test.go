@@ -17,7 +17,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/testkit/collector"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/collector"
 )
 
 // The log of a test, for what must be in it and what must not.

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/oracle"
+)
+
+// The hashes are those of org.apache.kafka.common.utils.UtilsTest.testMurmur2.
+func TestJavaPartition(t *testing.T) {
+	for key, hash := range map[string]int32{
+		"21":                         -973932308,
+		"foobar":                     -790332482,
+		"a-little-bit-long-string":   -985981536,
+		"a-little-bit-longer-string": -1486304829,
+		"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
+		"abc": 479470107,
+	} {
+		for _, n := range []int32{1, 12, 1<<31 - 1} {
+			require.Equal(t, (hash&0x7fffffff)%n, oracle.JavaPartition([]byte(key), n), key)
+		}
+	}
+}
+
+func TestReport(t *testing.T) {
+	var b strings.Builder
+	took := func(s float64) result {
+		return result{Elapsed: time.Duration(s * float64(time.Second)), Client: watched{CPU: 3 * time.Second, Peak: 20e6}, Server: 8 * time.Second}
+	}
+	report(&b, 1_000_000, []*series{
+		{name: "ours", results: []result{took(20), took(5), took(10)}},
+		{name: "theirs", note: "not installed"},
+	})
+	require.Contains(t, b.String(), "| ours | 100.0 k (50.0–200.0 k) | 3.00 | 8.00 | 20 MB |\n")
+	require.Contains(t, b.String(), "| theirs | not installed | | | |\n")
+}
+
+func TestHistogramLeavesTheWarmUpOut(t *testing.T) {
+	now := time.Now()
+	trips := trips{committed: make([]time.Time, 5), arrived: make([]time.Time, 5)}
+	for n := 1; n < 5; n++ {
+		trips.committed[n] = now
+		trips.arrived[n] = now.Add(time.Duration(5-n) * time.Millisecond)
+	}
+	trips.arrived[4] = now.Add(-time.Millisecond)
+	h, negative := trips.histogram(2)
+	require.EqualValues(t, 2, h.TotalCount())
+	require.Equal(t, 1, negative)
+	require.InDelta(t, 2000, h.Max(), 2)
+}

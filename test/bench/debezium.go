@@ -1,0 +1,155 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/port"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/scratch"
+)
+
+//go:embed debezium/pom.xml
+var debeziumPOM []byte
+
+func missingJava() string {
+	for _, name := range []string{"java", "mvn"} {
+		if _, err := exec.LookPath(name); err != nil {
+			return "not run: " + name + " is not installed"
+		}
+	}
+	return ""
+}
+
+func debeziumPrefix(round int) string { return fmt.Sprintf("debezium-%d", round) }
+
+func debeziumTopics(round int) []string { return topicsOf(debeziumPrefix(round)) }
+
+// passDebezium runs Debezium in a standalone Kafka Connect worker. Its time counts from the first record on, so that the
+// start of the JVM is left out of the rate; its CPU cannot be told apart and holds the start.
+func passDebezium(ctx context.Context, b *bed, slot string, round int) (result, error) {
+	dir, err := scratch.NewDir("debezium")
+	if err != nil {
+		return result{}, err
+	}
+	defer dir.Remove()
+	jars, err := debeziumJars(ctx)
+	if err != nil {
+		return result{}, err
+	}
+	files, err := debeziumConfig(b, dir.Path, slot, round)
+	if err != nil {
+		return result{}, err
+	}
+	server := b.watchWalsender(ctx, slot)
+	cmd := exec.Command("java", append([]string{"-cp", filepath.Join(jars, "*"), "org.apache.kafka.connect.cli.ConnectStandalone"}, files...)...)
+	p, err := startProcess(ctx, cmd)
+	if err != nil {
+		server()
+		return result{}, err
+	}
+	topics := debeziumTopics(round)
+	var first time.Time
+	if err = b.awaitCount(ctx, p, 1, topics); err == nil {
+		first = time.Now()
+		err = b.awaitRecords(ctx, p, topics)
+	}
+	elapsed := time.Since(first)
+	serverCPU := server().CPU
+	if serr := p.stop(); err == nil {
+		err = serr
+	}
+	return result{Elapsed: elapsed, Client: p.used(), Server: serverCPU}, err
+}
+
+// debeziumJars fetches the jars once into the cache.
+func debeziumJars(ctx context.Context) (string, error) {
+	cache, err := scratch.CacheDir()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(cache, "bench-debezium")
+	jars := filepath.Join(dir, "jars")
+	done := filepath.Join(dir, "complete")
+	if have, err := os.ReadFile(done); err == nil && string(have) == string(debeziumPOM) {
+		return jars, nil
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	pom := filepath.Join(dir, "pom.xml")
+	if err := os.WriteFile(pom, debeziumPOM, 0o644); err != nil {
+		return "", err
+	}
+	out, err := exec.CommandContext(ctx, "mvn", "-q", "-B", "-f", pom, "dependency:copy-dependencies", "-DincludeScope=runtime", "-DoutputDirectory="+jars).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("fetch Debezium with mvn: %w\n%s", err, out)
+	}
+	return jars, os.WriteFile(done, debeziumPOM, 0o644)
+}
+
+// debeziumConfig writes the worker's and the connector's properties: Debezium's defaults, the outbox event router with
+// our column names, and converters that pass keys and values through as text, as the product does.
+func debeziumConfig(b *bed, dir, slot string, round int) ([]string, error) {
+	pg, err := pgx.ParseConfig(b.dsn)
+	if err != nil {
+		return nil, err
+	}
+	rest, err := port.Free()
+	if err != nil {
+		return nil, err
+	}
+	worker := []string{
+		"bootstrap.servers=" + b.brokers,
+		"listeners=http://127.0.0.1:" + fmt.Sprint(rest),
+		"offset.storage.file.filename=" + filepath.Join(dir, "offsets"),
+		"key.converter=org.apache.kafka.connect.storage.StringConverter",
+		"value.converter=org.apache.kafka.connect.storage.StringConverter",
+	}
+	connector := []string{
+		"name=bench",
+		"connector.class=io.debezium.connector.postgresql.PostgresConnector",
+		"topic.prefix=bench",
+		"database.hostname=" + pg.Host,
+		"database.port=" + fmt.Sprint(pg.Port),
+		"database.user=" + pg.User,
+		"database.password=unused",
+		"database.dbname=" + pg.Database,
+		"plugin.name=pgoutput",
+		"slot.name=" + slot,
+		"publication.name=" + publication,
+		"publication.autocreate.mode=disabled",
+		"table.include.list=public.outbox",
+		"snapshot.mode=no_data",
+		"transforms=outbox",
+		"transforms.outbox.type=io.debezium.transforms.outbox.EventRouter",
+		"transforms.outbox.table.field.event.key=aggregate_id",
+		"transforms.outbox.table.field.event.type=event_type",
+		"transforms.outbox.route.by.field=aggregate_type",
+		"transforms.outbox.route.topic.replacement=" + debeziumPrefix(round) + ".${routedByValue}",
+	}
+	return writeProperties(dir, worker, connector)
+}
+
+// writeProperties writes one file per list and returns their names in that order, which is that of the worker's arguments.
+func writeProperties(dir string, files ...[]string) ([]string, error) {
+	var paths []string
+	for i, lines := range files {
+		path := filepath.Join(dir, fmt.Sprintf("%d.properties", i))
+		if err := os.WriteFile(path, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+			return nil, err
+		}
+		paths = append(paths, path)
+	}
+	return paths, nil
+}

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/port"
+)
+
+func exactlyOncePrefix(round int) string { return fmt.Sprintf("once-%d", round) }
+
+func exactlyOnceTopics(round int) []string { return topicsOf(exactlyOncePrefix(round)) }
+
+// passExactlyOnce waits for the connector's own count: the log also holds the markers of its transactions, so offsets
+// do not tell when all records are there, and a record counts only once its transaction is committed.
+func passExactlyOnce(ctx context.Context, b *bed, slot string, round int) (result, error) {
+	n, err := port.Free()
+	if err != nil {
+		return result{}, err
+	}
+	address := "127.0.0.1:" + strconv.Itoa(n)
+	cmd := ourCommand(b, slot, exactlyOncePrefix(round), exactlyOnce, "CDC_OUTBOX_HTTP_LISTEN="+address)
+	return passConnector(ctx, b, slot, cmd, func(p *process) error { return awaitPublished(ctx, p, address, b.rows) })
+}
+
+// awaitPublished asks seldom enough not to be seen in the connector's CPU time.
+func awaitPublished(ctx context.Context, p *process, address string, rows int) error {
+	for {
+		if published(ctx, address) >= rows {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			p.Kill()
+			return fmt.Errorf("%w; the end of its output:\n%s", ctx.Err(), p.output)
+		case <-p.Done():
+			return fmt.Errorf("it ended before all was there; the end of its output:\n%s", p.output)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// published is 0 while the connector does not answer.
+func published(ctx context.Context, address string) int {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/status", nil)
+	if err != nil {
+		return 0
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0
+	}
+	defer res.Body.Close()
+	var status struct {
+		Counts struct {
+			Published int `json:"published"`
+		} `json:"counts"`
+	}
+	if json.NewDecoder(res.Body).Decode(&status) != nil {
+		return 0
+	}
+	return status.Counts.Published
+}

@@ -1,0 +1,321 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	producer "github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafkaclient"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/oracle"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/postgres"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/process"
+	"github.com/cdc-outbox/cdc-outbox/router"
+)
+
+// once is the verdict where nothing may come twice.
+func (r *rig) once() {
+	r.Helper()
+	require.Zero(r, r.verdict().Duplicates)
+}
+
+// Crashes of the connector under load: a read_committed consumer sees each event once, in order.
+func TestExactlyOnce_killed(t *testing.T) {
+	t.Parallel()
+	exactlyOnceKilled(t, surroundings{}, soak(20, 6))
+}
+
+func exactlyOnceKilled(t *testing.T, s surroundings, times int) {
+	s.exactlyOnce = true
+	r := newRig(t, s)
+	p := r.start()
+	writers := r.oracle.StartWriters(oracle.Load{Prepared: true})
+	for range times {
+		r.pause(50*time.Millisecond, 1500*time.Millisecond)
+		p.Kill()
+		p = r.launch()
+	}
+	r.Logf("written: %+v", writers.Stop())
+	r.once()
+}
+
+// Postgres crashes, and the connector with it: before PostgreSQL 17 the slot falls back far behind what is in Kafka.
+func TestExactlyOnce_over_crashes_of_Postgres(t *testing.T) {
+	t.Parallel()
+	db := testkit.DedicatedPostgres(t, postgres.Options{})
+	r := newRig(t, surroundings{db: db, exactlyOnce: true})
+	p := r.start()
+	writers := r.oracle.StartWriters(oracle.Load{Prepared: true})
+	for i := range soak(5, 2) {
+		r.pause(1500*time.Millisecond, 2500*time.Millisecond)
+		db.Kill()
+		if i%2 == 1 {
+			p.Kill()
+			p = r.launch()
+		}
+		r.pause(0, time.Second)
+		require.NoError(t, db.Start(r.within(30*time.Second)))
+	}
+	time.Sleep(time.Second)
+	r.Logf("written: %+v", writers.Stop())
+	require.NoError(t, p.Ready(r.within(30*time.Second)))
+	r.once()
+}
+
+// An instance freezes with a transaction to commit, a second one gets the slot, the first awakes: it is fenced, says by whom, and exits
+// with code 3.
+func TestExactlyOnce_frozen_zombie(t *testing.T) {
+	r := newRig(t, surroundings{exactlyOnce: true})
+	_, broker := sharedKafka(t)
+	first := r.start()
+	writers := r.oracle.StartWriters(oracle.Load{})
+	second := r.launch()
+	time.Sleep(2 * time.Second)
+	// Its records are appended, and it has not heard of it: whatever it does when it awakes, this transaction is open and its own.
+	hold := broker.HoldProduceResponse()
+	require.NoError(t, hold.Wait(r.within(10*time.Second)))
+	require.NoError(t, first.Signal(syscall.SIGSTOP))
+	hold.Release()
+	conn := connect(t, r.db.DSN)
+	_, err := conn.Exec(t.Context(), `SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = $1 AND active`, r.db.Slot)
+	require.NoError(t, err)
+	require.NoError(t, second.Ready(r.within(30*time.Second)))
+	time.Sleep(2 * time.Second)
+	require.NoError(t, first.Signal(syscall.SIGCONT))
+	code, err := first.Wait(20 * time.Second)
+	require.NoError(t, err)
+	require.Equal(t, 3, code)
+	require.Contains(t, first.Log(), "took over and has committed up to")
+	require.Contains(t, first.Log(), fmt.Sprintf("pid %d", second.PID()), "it names its successor")
+	r.Logf("the zombie: %s", first.LogTail(1))
+	time.Sleep(time.Second)
+	r.Logf("written: %+v", writers.Stop())
+	require.True(t, second.Running())
+	r.once()
+}
+
+// Kafka is killed under the transactions, with its only broker.
+func TestExactlyOnce_over_kill_9_of_Kafka(t *testing.T) {
+	r := newRig(t, surroundings{exactlyOnce: true})
+	p := r.start()
+	writers := r.oracle.StartWriters(oracle.Load{Prepared: true})
+	for range soak(2, 1) {
+		r.pause(1500*time.Millisecond, 2500*time.Millisecond)
+		r.kafka.Brokers[0].Kill()
+		require.NoError(t, r.kafka.Brokers[0].Start(r.within(60*time.Second)))
+	}
+	time.Sleep(2 * time.Second)
+	r.Logf("written: %+v", writers.Stop())
+	require.NoError(t, p.Ready(r.within(60*time.Second)))
+	r.once()
+}
+
+// One transaction a hundred times the window, then SIGTERM: it is committed in parts, and the stop leaves nothing behind.
+func TestExactlyOnce_transaction_larger_than_the_window(t *testing.T) {
+	t.Parallel()
+	r, kind, topic := plainRig(t, testkit.Postgres(t))
+	r.env["CDC_OUTBOX_DELIVERY"], r.env["CDC_OUTBOX_WINDOW_RECORDS"] = "exactly_once", "500"
+	p := r.start()
+	began := time.Now()
+	r.insert(kind, 50_000)
+	r.awaitPublished(p, 50_000)
+	t.Logf("50,000 rows through a window of 500 in %v", time.Since(began))
+	r.insert(kind, 100)
+	code, err := p.Stop(15 * time.Second)
+	require.NoError(t, err)
+	require.Zero(t, code, p.LogTail(5))
+	r.start()
+	r.awaitConfirmed()
+	client, err := kafkaclient.New(r.kafka.Addrs(), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+	require.NoError(t, err)
+	defer client.Close()
+	records, err := client.Read(r.within(30*time.Second), topic)
+	require.NoError(t, err)
+	require.Len(t, records, 50_100)
+}
+
+// awaitConfirmed waits until the slot has passed everything that was committed before. An empty window says less: it is
+// empty as well before the first row is read.
+func (r *rig) awaitConfirmed() {
+	r.Helper()
+	conn, err := r.db.Connect(r.Context(), r.db.Name)
+	require.NoError(r, err)
+	defer func() { _ = conn.Close(context.Background()) }()
+	var end string
+	require.NoError(r, conn.QueryRow(r.Context(), `SELECT pg_current_wal_flush_lsn()::text`).Scan(&end))
+	require.Eventually(r, func() bool {
+		passed := false
+		err := conn.QueryRow(r.Context(), `SELECT confirmed_flush_lsn >= $1::pg_lsn FROM pg_replication_slots WHERE slot_name = $2`,
+			end, r.db.Slot).Scan(&passed)
+		return err == nil && passed
+	}, 2*time.Minute, 50*time.Millisecond, "the slot passes %s", end)
+}
+
+// awaitPublished waits until the connector says that n rows are acknowledged.
+func (r *rig) awaitPublished(p *process.Process, n int) {
+	r.Helper()
+	require.Eventually(r, func() bool {
+		st, err := p.Status()
+		if err != nil {
+			return false
+		}
+		published, _ := st["counts"].(map[string]any)["published"].(float64)
+		return int(published) >= n
+	}, 2*time.Minute, 5*time.Millisecond, "%d rows published", n)
+}
+
+// From the commit in Postgres to where a read_committed consumer sees the event, at 500 transactions a second.
+func TestExactlyOnce_latency(t *testing.T) {
+	r, kind, topic := plainRig(t, testkit.Postgres(t))
+	r.env["CDC_OUTBOX_DELIVERY"] = "exactly_once"
+	r.start()
+	consumer, err := kgo.NewClient(kgo.SeedBrokers(r.kafka.Addrs()...), kgo.ConsumeTopics(topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(500*time.Millisecond), kgo.FetchMinBytes(1))
+	require.NoError(t, err)
+	defer consumer.Close()
+
+	const warmUp = 2000 // a broker that has just started compiles its transactions' code first
+	n := soak(6000, 4000)
+	var mu sync.Mutex
+	committed := map[string]time.Time{}
+	go func() {
+		conn := connect(t, r.db.DSN)
+		began := time.Now()
+		for i := range n {
+			time.Sleep(time.Until(began.Add(time.Duration(i) * 2 * time.Millisecond)))
+			key := fmt.Sprint(i)
+			if _, err := conn.Exec(t.Context(), "INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload) VALUES ($1, $2, 'happened', '{}')", kind, key); err != nil {
+				t.Errorf("insert: %v", err)
+				return
+			}
+			mu.Lock()
+			committed[key] = time.Now()
+			mu.Unlock()
+		}
+	}()
+	var took []time.Duration
+	ctx := r.within(60 * time.Second)
+	for len(took) < n {
+		fetches := consumer.PollFetches(ctx)
+		require.NoError(t, ctx.Err())
+		now := time.Now()
+		fetches.EachRecord(func(rec *kgo.Record) {
+			mu.Lock()
+			at, ok := committed[string(rec.Key)]
+			mu.Unlock()
+			if !ok {
+				at = now
+			}
+			took = append(took, now.Sub(at))
+		})
+	}
+	took = took[warmUp:]
+	slices.Sort(took)
+	p99 := took[len(took)*99/100]
+	t.Logf("commit to visible: p50 %v, p99 %v, most %v", took[len(took)/2], p99, took[len(took)-1])
+	require.Less(t, p99, soak(250*time.Millisecond, time.Second))
+}
+
+// Kafka aborts a transaction that stayed open for too long and refuses its epoch as if somebody had taken over. The
+// producer finds that nobody has, and sends the transaction again.
+func TestExactlyOnce_transaction_times_out(t *testing.T) {
+	t.Parallel()
+	c, _ := sharedKafka(t)
+	topic := testkit.Name(t) + ".events"
+	require.NoError(t, c.Create(within(t, 30*time.Second), kafkaclient.Topic{Name: topic, Partitions: 3}))
+	line := &frozenLine{conns: map[net.Conn]bool{}}
+	acked := make(chan int, 1000)
+	p, err := producer.New(producer.Config{
+		Brokers: c.Addrs(), Acked: func(d producer.Delivery) { acked <- len(d.Tickets) }, RequestTimeout: 2 * time.Second, Dial: line.dial,
+		Transactions: &producer.Transactions{Instance: "me", Timeout: 3 * time.Second},
+	})
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(ctx) }()
+	_, _, err = p.Begin(within(t, 20*time.Second), producer.Claim{Name: topic, SystemID: "1"})
+	require.NoError(t, err)
+	send := func(from, to int) {
+		for i := from; i < to; i++ {
+			rec := router.Record{Topic: topic, Partition: -1, Key: fmt.Append(nil, "k", i%5), Value: fmt.Append(nil, i)}
+			require.NoError(t, p.ProduceAt(t.Context(), &rec, uint64(i+1), producer.Position{Timeline: 1, Commit: uint64(i + 1)}))
+		}
+		p.Flush()
+	}
+	send(0, 50)
+	p.Mark()
+	require.NoError(t, p.Drain(within(t, 20*time.Second)))
+	send(50, 100) // no mark: it stays open
+	time.Sleep(500 * time.Millisecond)
+	line.freeze(true)
+	time.Sleep(6 * time.Second) // the coordinator looks every second, see sharedKafka
+	line.freeze(false)
+	p.Mark()
+	require.NoError(t, p.Drain(within(t, 60*time.Second)))
+	send(100, 150)
+	p.Mark()
+	require.NoError(t, p.Drain(within(t, 20*time.Second)))
+	stop()
+	require.NoError(t, <-ended)
+
+	client, err := kafkaclient.New(c.Addrs(), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+	require.NoError(t, err)
+	defer client.Close()
+	seen := map[string][]string{}
+	records, err := client.Read(within(t, 30*time.Second), topic)
+	require.NoError(t, err)
+	for _, rec := range records {
+		seen[string(rec.Key)] = append(seen[string(rec.Key)], string(rec.Value))
+	}
+	for k := range 5 {
+		var want []string
+		for i := k; i < 150; i += 5 {
+			want = append(want, fmt.Sprint(i))
+		}
+		require.Equal(t, want, seen[fmt.Sprint("k", k)])
+	}
+	all, err := c.Read(within(t, 30*time.Second), topic)
+	require.NoError(t, err)
+	require.Greater(t, len(all), 150, "a transaction was aborted")
+}
+
+// frozenLine refuses connections and breaks those there are.
+type frozenLine struct {
+	mu     sync.Mutex
+	frozen bool
+	conns  map[net.Conn]bool
+}
+
+func (l *frozenLine) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.frozen {
+		return nil, syscall.ECONNREFUSED
+	}
+	nc, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+	if err == nil {
+		l.conns[nc] = true
+	}
+	return nc, err
+}
+
+func (l *frozenLine) freeze(is bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.frozen = is
+	for nc := range l.conns {
+		_ = nc.Close()
+	}
+	clear(l.conns)
+}

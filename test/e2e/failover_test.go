@@ -1,0 +1,177 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"net/url"
+	"os"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/test/testkit"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/postgres"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/process"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/proxy"
+)
+
+// pair is a primary, its standby, and a connector's surroundings that know both.
+type pair struct {
+	*rig
+	standby     *testkit.Database
+	kind, topic string
+}
+
+// newPair makes them. With keepSlots the standby has, from the start, a copy of the slot that nothing moves: what a tool that
+// copies slots now and then leaves behind.
+func newPair(t *testing.T, version string, keepSlots bool, settings, onStandby map[string]string) *pair {
+	t.Helper()
+	db := testkit.DedicatedPostgres(t, postgres.Options{Version: version, Settings: settings})
+	r, kind, topic := plainRig(t, db)
+	p := &pair{rig: r, kind: kind, topic: topic}
+	if keepSlots {
+		first := r.start()
+		code, err := first.Stop(10 * time.Second)
+		require.NoError(t, err)
+		require.Zero(t, code)
+	}
+	server, err := db.Server.Standby(r.within(60*time.Second), "standby", keepSlots, onStandby)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("the end of the standby's log:\n%s", server.LogTail(30))
+		}
+		require.NoError(t, server.Close())
+	})
+	standby := *db
+	standby.Server, standby.DSN = server, server.DSN(db.Name)
+	p.standby = &standby
+	u, err := url.Parse(db.DSN)
+	require.NoError(t, err)
+	u.Host += "," + server.Addr()
+	u.RawQuery += "&target_session_attrs=read-write&connect_timeout=3"
+	r.env["CDC_OUTBOX_POSTGRES_DSN"] = u.String()
+	return p
+}
+
+// versionFrom is the version that the tests run on, where it lies between the two; else 15, or the lowest that does.
+func versionFrom(low, high int) string {
+	if asked, err := strconv.Atoi(os.Getenv(postgres.EnvVersion)); err == nil && asked >= low && asked <= high {
+		return strconv.Itoa(asked)
+	}
+	return strconv.Itoa(max(low, 15))
+}
+
+// failOver waits until the standby has everything, kills the primary and promotes the standby.
+func (p *pair) failOver() {
+	p.Helper()
+	require.Eventually(p, func() bool {
+		var same bool
+		err := connect(p.T, p.db.DSN).QueryRow(p.Context(), `SELECT coalesce(bool_and(replay_lsn >= pg_current_wal_lsn()), false) FROM pg_stat_replication WHERE application_name = 'standby'`).Scan(&same)
+		return err == nil && same
+	}, 30*time.Second, 200*time.Millisecond, "the standby follows")
+	p.db.Kill()
+	require.NoError(p, p.standby.Promote(p.within(60*time.Second)))
+}
+
+// missing returns how many rows of the new primary Kafka does not have.
+func (p *pair) missing(topic string) int {
+	var n int
+	require.NoError(p, connect(p.T, p.standby.DSN).QueryRow(p.Context(), `SELECT count(*) FROM outbox`).Scan(&n))
+	have, err := p.kafka.Count(p.Context(), topic)
+	require.NoError(p, err)
+	return n - int(have)
+}
+
+// A promoted standby with a synchronised slot: nothing is missing and nothing is repeated beyond what a lagging copy brings again.
+func TestFailover_to_a_synchronised_slot(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, versionFrom(17, 99), false, map[string]string{"synchronized_standby_slots": "standby"}, map[string]string{"sync_replication_slots": "on"})
+	c := p.start(map[string]string{"CDC_OUTBOX_POSTGRES_FAILOVER": "true"})
+	p.insert(p.kind, 100)
+	require.NoError(t, p.kafka.Await(p.within(30*time.Second), 100, p.topic))
+	require.Eventually(t, func() bool { // the standby has taken the slot over for good
+		var synced bool
+		err := connect(t, p.standby.DSN).QueryRow(t.Context(), `SELECT synced AND NOT temporary AND invalidation_reason IS NULL FROM pg_replication_slots WHERE slot_name = $1`, p.db.Slot).Scan(&synced)
+		if err != nil || !synced {
+			p.insert(p.kind, 1) // which moves it on
+		}
+		return err == nil && synced
+	}, 60*time.Second, time.Second, "the slot is synchronised")
+	p.insert(p.kind, 50)
+	p.failOver()
+	p.db = p.standby
+	began := time.Now()
+	p.insert(p.kind, 100)
+	require.Eventually(t, func() bool { return p.missing(p.topic) <= 0 }, 60*time.Second, 200*time.Millisecond)
+	t.Logf("on the new primary after %v, %d repeated", time.Since(began).Round(time.Millisecond), -p.missing(p.topic))
+	require.NoError(t, c.Ready(p.within(30*time.Second)))
+}
+
+// A promoted standby without the slot: refused, with the way back named.
+func TestFailover_without_a_slot(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, versionFrom(14, 99), false, nil, nil)
+	c := p.start()
+	p.insert(p.kind, 100)
+	require.NoError(t, p.kafka.Await(p.within(30*time.Second), 100, p.topic))
+	p.failOver()
+	p.db = p.standby
+	p.insert(p.kind, 10)
+	require.Eventually(t, func() bool { return !c.Running() }, 60*time.Second, 100*time.Millisecond, "it gives up")
+	code, err := c.Wait(time.Second)
+	require.NoError(t, err)
+	require.Equal(t, 3, code)
+	require.Contains(t, c.Log(), "It is gone, while publication")
+	require.Contains(t, c.Log(), "cdc-outbox repair")
+}
+
+// A promoted standby with an old copy of the slot: everything since comes again, and nothing is missing.
+func TestFailover_to_a_slot_that_is_behind(t *testing.T) {
+	t.Parallel()
+	p := newPair(t, versionFrom(14, 16), true, nil, nil) // from 17 on slots are synchronised instead
+	c := p.start()
+	p.insert(p.kind, 100)
+	require.NoError(t, p.kafka.Await(p.within(30*time.Second), 100, p.topic))
+	p.failOver()
+	p.db = p.standby
+	p.insert(p.kind, 10)
+	require.NoError(t, p.kafka.Await(p.within(60*time.Second), 210, p.topic), "100, the same 100, and 10")
+	require.NoError(t, c.Ready(p.within(30*time.Second)))
+}
+
+// The time in which a standby takes over. A frozen process keeps the slot until the server misses its status updates; the session's own wal_sender_timeout bounds that.
+func TestStandby_takes_over(t *testing.T) {
+	t.Parallel()
+	for _, end := range []struct {
+		name  string
+		limit time.Duration
+		do    func(p *process.Process, line *proxy.Proxy)
+	}{
+		{"killed", 8 * time.Second, func(p *process.Process, _ *proxy.Proxy) { p.Kill() }},
+		{"stopped", 8 * time.Second, func(p *process.Process, _ *proxy.Proxy) { _, _ = p.Stop(10 * time.Second) }},
+		{"frozen", 20 * time.Second, func(p *process.Process, _ *proxy.Proxy) { _ = p.Signal(syscall.SIGSTOP) }},
+		{"cut off", 20 * time.Second, func(_ *process.Process, line *proxy.Proxy) { line.Stall(true) }},
+	} {
+		t.Run(end.name, func(t *testing.T) {
+			t.Parallel()
+			db := testkit.Postgres(t)
+			r, kind, topic := plainRig(t, db)
+			line, via := postgresProxy(t, db)
+			first := r.start(map[string]string{"CDC_OUTBOX_POSTGRES_DSN": via})
+			second := r.launch()
+			require.Eventually(t, func() bool { _, why := second.IsReady(); return len(why) > 7 && why[:7] == "standby" }, 20*time.Second, 50*time.Millisecond)
+			began := time.Now()
+			end.do(first, line)
+			require.NoError(t, second.Ready(r.within(40*time.Second)))
+			took := time.Since(began)
+			t.Logf("taken over after %v", took.Round(time.Millisecond))
+			require.Less(t, took, end.limit)
+			r.insert(kind, 10)
+			require.NoError(t, r.kafka.Await(r.within(30*time.Second), 10, topic))
+		})
+	}
+}

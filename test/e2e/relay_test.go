@@ -1,0 +1,127 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/oracle"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/process"
+)
+
+// relay is a connector at work: its rig, its process and the writers of its table.
+type relay struct {
+	*rig
+	name    string // how it delivers
+	p       *process.Process
+	writers *oracle.Writers
+}
+
+// relays are connectors of both kinds of delivery that meet the same faults, each with a database and topics of its own.
+type relays []*relay
+
+// startRelays starts one connector for each kind of delivery, and writers for each.
+func startRelays(t *testing.T, s surroundings, load oracle.Load) relays {
+	t.Helper()
+	var all relays
+	for _, name := range []string{"at_least_once", "exactly_once"} {
+		s.exactlyOnce = name == "exactly_once"
+		r := newRig(t, s)
+		all = append(all, &relay{rig: r, name: name, p: r.start()})
+	}
+	for _, r := range all {
+		r.writers = r.oracle.StartWriters(load)
+		t.Cleanup(func() { r.writers.Stop() })
+	}
+	return all
+}
+
+// catchUp waits until each slot has passed everything that is committed now, and logs how long that took since the fault.
+func (all relays) catchUp(what string, since time.Time) {
+	t := all[0].T
+	t.Helper()
+	var took []string
+	for _, r := range all {
+		require.NoError(t, r.oracle.AwaitCaughtUp(r.within(2*time.Minute)), "%s: %s: %s", what, r.name, r.p.LogTail(10))
+		took = append(took, r.name+" "+time.Since(since).Round(10*time.Millisecond).String())
+	}
+	t.Logf("%s: confirmed again after %s", what, strings.Join(took, ", "))
+}
+
+// once is the verdict where the process stayed the same: nothing may come twice.
+func (all relays) once() {
+	t := all[0].T
+	t.Helper()
+	for _, r := range all {
+		t.Logf("%s: written: %+v", r.name, r.writers.Stop())
+	}
+	for _, r := range all {
+		require.NoError(t, r.p.Ready(r.within(60*time.Second)))
+		r.rig.once()
+		require.True(t, r.p.Running())
+	}
+}
+
+// retried is how many batches were sent again for one of the reasons, over all relays.
+func (all relays) retried(reasons ...string) int {
+	n := 0.0
+	for _, r := range all {
+		for _, reason := range reasons {
+			v, err := r.p.Metric(`cdc_outbox_producer_retries_total{error="` + reason + `"}`)
+			require.NoError(r, err)
+			n += v
+		}
+	}
+	return int(n)
+}
+
+// awaitNotReady waits until the connector is not ready and its reason has all the parts. It returns the reason.
+func awaitNotReady(t *testing.T, p *process.Process, limit time.Duration, parts ...string) string {
+	t.Helper()
+	var why string
+	until(t, limit, 50*time.Millisecond, func() (bool, string) {
+		var ready bool
+		ready, why = p.IsReady()
+		return !ready && !slices.ContainsFunc(parts, func(s string) bool { return !strings.Contains(why, s) }),
+			fmt.Sprintf("it should not be ready, because of %q; it says: %s", parts, why)
+	})
+	return why
+}
+
+// until polls in the test's own goroutine. require.Eventually does so in another one, which may still write what the message
+// about its failure reads.
+func until(t *testing.T, limit, every time.Duration, reached func() (ok bool, instead string)) {
+	t.Helper()
+	for end := time.Now().Add(limit); ; time.Sleep(every) {
+		ok, instead := reached()
+		switch {
+		case ok:
+			return
+		case time.Now().After(end):
+			t.Fatalf("after %s: %s", limit, instead)
+		}
+	}
+}
+
+// delayed is a text that is made when it is printed.
+type delayed func() string
+
+func (d delayed) String() string { return d() }
+
+// waits are the things that the connector says it waits for.
+func waits(t *testing.T, p *process.Process) (all []map[string]any) {
+	t.Helper()
+	st, err := p.Status()
+	require.NoError(t, err)
+	list, _ := st["waits_for"].([]any)
+	for _, w := range list {
+		all = append(all, w.(map[string]any))
+	}
+	return all
+}

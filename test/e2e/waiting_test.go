@@ -1,0 +1,119 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/test/testkit"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafkaclient"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/oracle"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/postgres"
+)
+
+// A topic that does not exist is named, waited for, and used as soon as somebody creates it; rows behind it wait, none is passed over.
+func TestWaiting_for_a_topic(t *testing.T) {
+	t.Parallel()
+	r, kind, topic := plainRig(t, testkit.Postgres(t))
+	p := r.start(map[string]string{"CDC_OUTBOX_HTTP_STALL": "2s"})
+	r.insert(kind+"_missing", 1)
+	r.insert(kind, 10)
+	require.Eventually(t, func() bool {
+		ready, why := p.IsReady()
+		return !ready && strings.Contains(why, kind+"_missing.events")
+	}, 20*time.Second, 50*time.Millisecond, "readiness names the topic")
+	require.NoError(t, r.kafka.Create(r.within(10*time.Second), kafkaclient.Topic{Name: kind + "_missing.events"}))
+	require.NoError(t, r.kafka.Await(r.within(30*time.Second), 1, kind+"_missing.events"))
+	require.NoError(t, r.kafka.Await(r.within(10*time.Second), 10, topic))
+	require.NoError(t, p.Ready(r.within(20*time.Second)))
+}
+
+// A second instance on the same slot waits and takes over when the first one dies; it never ends the first one's session.
+func TestWaiting_for_the_slot(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, surroundings{})
+	first := r.start()
+	writers := r.oracle.StartWriters(oracle.Load{})
+	second := r.launch()
+	time.Sleep(3 * time.Second)
+	require.True(t, second.Running(), second.LogTail(10))
+	ready, why := second.IsReady()
+	require.False(t, ready)
+	t.Logf("standby: %s", why)
+	reconnects, err := first.Metric(`cdc_outbox_reconnects_total{side="postgres"}`)
+	require.NoError(t, err)
+	require.Zero(t, reconnects)
+	first.Kill()
+	require.NoError(t, second.Ready(r.within(30*time.Second)))
+	time.Sleep(time.Second)
+	writers.Stop()
+	r.verdict()
+}
+
+// SIGTERM while Kafka is away: it does not wait for ever, and what was not acknowledged is sent by the next start.
+func TestWaiting_for_Kafka_ends_with_SIGTERM(t *testing.T) {
+	r := newRig(t, surroundings{})
+	_, broker := sharedKafka(t)
+	p := r.start()
+	writers := r.oracle.StartWriters(oracle.Load{})
+	time.Sleep(time.Second)
+	broker.Away(true)
+	t.Cleanup(func() { broker.Away(false) })
+	time.Sleep(time.Second)
+	began := time.Now()
+	code, err := p.Stop(15 * time.Second)
+	require.NoError(t, err)
+	t.Logf("exit code %d after %v", code, time.Since(began).Round(time.Millisecond))
+	broker.Away(false)
+	writers.Stop()
+	r.start()
+	r.verdict()
+}
+
+// A fast shutdown of Postgres while Kafka is away: the walsender waits for its client to confirm the last WAL, which it cannot do; past
+// the stall limit it lets go.
+func TestWaiting_for_Kafka_does_not_hold_up_a_shutdown_of_Postgres(t *testing.T) {
+	db := testkit.DedicatedPostgres(t, postgres.Options{})
+	r := newRig(t, surroundings{db: db})
+	_, broker := sharedKafka(t)
+	p := r.start(map[string]string{"CDC_OUTBOX_HTTP_STALL": "4s"})
+	writers := r.oracle.StartWriters(oracle.Load{})
+	time.Sleep(time.Second)
+	broker.Away(true)
+	t.Cleanup(func() { broker.Away(false) })
+	time.Sleep(time.Second)
+	writers.Stop()
+	began := time.Now()
+	require.NoError(t, db.Stop(r.within(30*time.Second), postgres.Fast))
+	t.Logf("stopped after %v", time.Since(began).Round(time.Millisecond))
+	require.NoError(t, db.Start(r.within(30*time.Second)))
+	broker.Away(false)
+	require.NoError(t, p.Ready(r.within(30*time.Second)))
+	r.verdict()
+}
+
+// A line to Postgres that has died without a word, under load and idle: noticed, and replaced.
+func TestWaiting_for_a_dead_line(t *testing.T) {
+	t.Parallel()
+	db := testkit.Postgres(t)
+	db.Exec(t, "ALTER DATABASE "+db.Name+" SET wal_sender_timeout = '2s'")
+	via, dsn := postgresProxy(t, db)
+	r := newRig(t, surroundings{db: db, viaDSN: dsn})
+	p := r.start()
+	time.Sleep(5 * time.Second) // idle: only keepalives, which must be answered within wal_sender_timeout
+	reconnects, err := p.Metric(`cdc_outbox_reconnects_total{side="postgres"}`)
+	require.NoError(t, err)
+	require.Zero(t, reconnects, "an idle session survives wal_sender_timeout")
+	writers := r.oracle.StartWriters(oracle.Load{})
+	time.Sleep(time.Second)
+	via.Stall(true)
+	time.Sleep(4 * time.Second) // the server gives up at 2 s; the connector cannot know
+	via.Stall(false)
+	time.Sleep(time.Second)
+	writers.Stop()
+	require.Zero(t, r.verdict().Duplicates)
+}

@@ -1,0 +1,82 @@
+package kafka_test
+
+import (
+	"context"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"go.uber.org/goleak"
+
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafka"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafkaclient"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/port"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func start(t *testing.T, opts kafka.Options) *kafka.Cluster {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts JVMs")
+	}
+	began := time.Now()
+	c, err := kafka.Start(t.Context(), opts)
+	require.NoError(t, err)
+	t.Logf("up after %v", time.Since(began))
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	return c
+}
+
+func produce(t *testing.T, c *kafka.Cluster, topic, value string) error {
+	t.Helper()
+	cl, err := kgo.NewClient(kgo.SeedBrokers(c.Addrs()...))
+	require.NoError(t, err)
+	defer cl.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	return cl.ProduceSync(ctx, &kgo.Record{Topic: topic, Value: []byte(value)}).FirstErr()
+}
+
+func TestBroker_keeps_records_over_kill_bounce_and_freeze(t *testing.T) {
+	p, err := port.Free()
+	require.NoError(t, err)
+	c := start(t, kafka.Options{Port: p})
+	require.Equal(t, []string{port.Addr(p)}, c.Addrs())
+	b := c.Brokers[0]
+	require.NoError(t, c.Create(t.Context(), kafkaclient.Topic{Name: "a"}))
+	require.NoError(t, produce(t, c, "a", "1"))
+	b.Kill()
+	require.NoError(t, b.Start(t.Context()))
+	require.NoError(t, produce(t, c, "a", "2"))
+	require.NoError(t, b.Bounce(t.Context()))
+	require.NoError(t, b.Signal(syscall.SIGSTOP))
+	time.AfterFunc(500*time.Millisecond, func() { _ = b.Signal(syscall.SIGCONT) })
+	began := time.Now()
+	require.NoError(t, produce(t, c, "a", "3"))
+	require.Greater(t, time.Since(began), 400*time.Millisecond, "it was frozen")
+	records, err := c.Read(t.Context(), "a")
+	require.NoError(t, err)
+	require.Len(t, records, 3)
+}
+
+func TestCluster_of_three_moves_the_leader_when_it_is_killed(t *testing.T) {
+	c := start(t, kafka.Options{Brokers: 3})
+	require.NoError(t, c.Create(t.Context(), kafkaclient.Topic{Name: "a"}))
+	old, err := c.Leader(t.Context(), "a", 0)
+	require.NoError(t, err)
+	c.Node(old).Kill()
+	require.NoError(t, produce(t, c, "a", "1"))
+	now, err := c.Leader(t.Context(), "a", 0)
+	require.NoError(t, err)
+	require.NotEqual(t, old, now)
+	require.NoError(t, c.Node(old).Start(t.Context()))
+}
+
+func TestStart_runs_the_oldest_supported_version(t *testing.T) {
+	c := start(t, kafka.Options{Version: "3.9"})
+	require.NoError(t, c.Create(t.Context(), kafkaclient.Topic{Name: "a"}))
+	require.NoError(t, produce(t, c, "a", "1"))
+}

@@ -1,0 +1,60 @@
+package process_test
+
+import (
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/process"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func start(t *testing.T, opts process.Options) *process.Process {
+	t.Helper()
+	p, err := process.Start(opts)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Close()) })
+	return p
+}
+
+func TestProcess_exit_code_output_and_usage(t *testing.T) {
+	p := start(t, process.Options{Binary: "/bin/sh", Args: []string{"-c", "cat; echo $X $SECRET >&2; exit 3"}, Env: map[string]string{"X": "x"}, Stdin: "in"})
+	code, err := p.Wait(10 * time.Second)
+	require.NoError(t, err)
+	require.Equal(t, 3, code)
+	require.Equal(t, "in", p.Stdout())
+	require.Equal(t, "x\n", p.Log())
+}
+
+func TestProcess_peak_memory_is_its_own(t *testing.T) {
+	big := make([]byte, 200<<20) // what a process counts at its start is its parent's
+	for i := 0; i < len(big); i += 4096 {
+		big[i] = 1
+	}
+	p := start(t, process.Options{Binary: "/bin/sh", Args: []string{"-c", "sleep 0.2"}})
+	_, err := p.Wait(10 * time.Second)
+	require.NoError(t, err)
+	require.Positive(t, p.Usage().PeakRSS)
+	require.Less(t, p.Usage().PeakRSS, int64(50<<20))
+	runtime.KeepAlive(big)
+}
+
+func TestProcess_that_ends_is_not_waited_for(t *testing.T) {
+	p := start(t, process.Options{Binary: "/bin/sh", Args: []string{"-c", "echo gone >&2; exit 1"}})
+	require.ErrorContains(t, p.Ready(t.Context()), "gone")
+}
+
+func TestProcess_running_is_measured_and_stopped(t *testing.T) {
+	p := start(t, process.Options{Binary: "/bin/sh", Args: []string{"-c", "trap 'exit 0' TERM; while :; do :; done"}})
+	require.Eventually(t, func() bool { return p.Usage().CPU > 50*time.Millisecond }, 20*time.Second, 10*time.Millisecond)
+	require.Positive(t, p.Usage().RSS)
+	_, err := p.Wait(10 * time.Millisecond)
+	require.ErrorContains(t, err, "still running")
+	code, err := p.Stop(10 * time.Second)
+	require.NoError(t, err)
+	require.Zero(t, code)
+}
