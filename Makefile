@@ -43,7 +43,7 @@ build: ## build the static binary bin/cdc-outbox
 
 test: ## unit and integration tests, with the race detector (first run on 2 busy cores: 7 minutes; a line per package, none for minutes)
 	$(NO_RACE_NOTE)
-	$(GO) test $(RACE) ./...
+	$(GO) test $(RACE) work
 	@$(MAKE) --no-print-directory test-versions
 
 # What differs between the major versions of Postgres: slots, publications, setup, the stream itself, the monitor's query.
@@ -62,7 +62,7 @@ matrix: build ## every test that needs Postgres, and the core of e2e, on one ver
 		CDC_OUTBOX_TEST_PG_VERSION=$$v $(GO) test $(RACE) -tags e2e -count=1 -timeout 20m -run '$(PG_E2E)' ./test/e2e/; done
 
 unit: ## unit tests only: no servers, seconds
-	$(GO) test -short ./...
+	$(GO) test -short work
 
 e2e: build ## the binary against real Postgres and real Kafka (needs Java 17 and Maven), minutes
 	$(NO_RACE_NOTE)
@@ -100,18 +100,18 @@ bench: build ## throughput over the same WAL: a bare reader, pg_recvlogical, cdc
 bench-latency: build ## commit -> consumer latency at 500 transactions/s
 	$(GO) run ./test/bench latency $(BENCH_FLAGS)
 
-lint: fmt-check vet imports links rules ## gofmt, vet, staticcheck, import directions, what the binary links, Prometheus rules
+lint: fmt-check tidy-check vet imports links rules ## gofmt, vet, staticcheck, import directions, what the binary links, Prometheus rules
 
 vet: $(STATICCHECK)
-	$(GO) vet -tags $(LINT_TAGS) ./...
-	$(STATICCHECK) -tags $(LINT_TAGS) ./...
+	$(GO) vet -tags $(LINT_TAGS) work
+	$(STATICCHECK) -tags $(LINT_TAGS) work
 
 imports: $(DEPGUARD)
 	.ci/depguard-selftest $(abspath $(DEPGUARD))
-	GOFLAGS="$$($(GO) env GOFLAGS) -tags=$(LINT_TAGS)" $(DEPGUARD) ./...
+	GOFLAGS="$$($(GO) env GOFLAGS) -tags=$(LINT_TAGS)" $(DEPGUARD) work
 
 # Test machinery that reached the production binary through some detour would show here, not in depguard.
-FORBIDDEN_LINKS := github.com/twmb/franz-go|chromedp|fergusstrange/embedded-postgres|stretchr/testify|lib/pq|/internal/(testkit|demo|bench|e2e)
+FORBIDDEN_LINKS := github.com/twmb/franz-go|chromedp|fergusstrange/embedded-postgres|stretchr/testify|lib/pq|cdc-outbox/test
 links:
 	@found=$$($(GO) list -deps ./cmd/cdc-outbox | grep -E '$(FORBIDDEN_LINKS)' || true); \
 	if [ -n "$$found" ]; then echo "cmd/cdc-outbox must not link:"; echo "$$found"; exit 1; fi; \
@@ -120,18 +120,18 @@ links:
 # A module of its own: Prometheus's parser brings much along that the product's go.mod need not know.
 .PHONY: rules
 rules: ## alert rules fired by Prometheus's own engine; dashboards against Grafana's schema and a recorded scrape
-	cd deploy/testdata/rules && $(GO) test -count=1 .
+	cd deploy/testdata/rules && GOWORK=off $(GO) test -count=1 .
 
 .PHONY: scrapes
 scrapes: build ## record what a running connector and consumer show to Prometheus, which the dashboard's test reads (Java 17, Maven), a minute
 	CDC_OUTBOX_TEST_SCRAPES=$(abspath deploy/testdata/rules/scrapes) $(GO) test -tags e2e -count=1 -run '^TestRecordScrapes$$' ./test/e2e/
 
 vuln: $(GOVULNCHECK) ## known vulnerabilities in what the code calls (needs the vulnerability database online)
-	$(GOVULNCHECK) ./...
+	$(GOVULNCHECK) ./... ./outbox/... ./inbox/...
 
 $(TOOLS)/%: tools/go.mod tools/go.sum
 	@mkdir -p $(TOOLS)
-	$(GO) build -modfile=tools/go.mod -o $@ $$(awk '/^\t/ && $$1 ~ /\/cmd\/$*$$/ {print $$1; exit}' tools/go.mod)
+	GOWORK=off $(GO) build -modfile=tools/go.mod -o $@ $$(awk '/^\t/ && $$1 ~ /\/cmd\/$*$$/ {print $$1; exit}' tools/go.mod)
 
 # Before Go 1.27 a target can fail with nothing but this when its time is up, https://go.dev/issue/75804. What is found always comes
 # with "Failing input".
@@ -139,7 +139,7 @@ FUZZ_TIME_UP := grep -q '^    context deadline exceeded$$' .cache/fuzz.log && ! 
 
 fuzz: ## every fuzz target for FUZZTIME=10s
 	@mkdir -p .cache
-	@for pkg in $$($(GO) list ./...); do \
+	@for pkg in $$($(GO) list work); do \
 		for f in $$($(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
 			echo "$$pkg $$f"; \
 			{ $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$pkg 2>&1; echo $$? >.cache/fuzz.status; } | tee .cache/fuzz.log; \
@@ -160,6 +160,13 @@ uplot: ## fetch the page's chart library again and compare it with its recorded 
 		mv package/LICENSE package/dist/uPlot.iife.min.js package/dist/uPlot.min.css .); \
 	cp $(UPLOT_DIR)/SHA256SUMS "$$work"; (cd "$$work" && sha256sum -c SHA256SUMS); \
 	cp "$$work"/LICENSE "$$work"/uPlot.iife.min.js "$$work"/uPlot.min.css $(UPLOT_DIR)/; git status --short -- $(UPLOT_DIR)
+
+.PHONY: tidy tidy-check
+tidy: ## go mod tidy for every module of the workspace
+	.ci/tidy
+
+tidy-check:
+	.ci/tidy --check
 
 docs: ## write docs/configuration.md anew from the code
 	$(GO) generate ./internal/config
