@@ -5,7 +5,12 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
 )
+
+// LSN is a position in the write-ahead log.
+type LSN = lsn.LSN
 
 // Position names one row of the log for good: the LSN of its transaction's commit record and the row's index among
 // the rows of that transaction that Tracker.Add was called for, from 0.

@@ -13,22 +13,6 @@ import (
 
 var _ encoding.TextAppender = Position{}
 
-func TestParseLSN(t *testing.T) {
-	for text, want := range map[string]LSN{
-		"0/0": 0, "16/B374D848": 0x16B374D848, "16/b374d848": 0x16B374D848, "FFFFFFFF/FFFFFFFF": math.MaxUint64, "1/0": 1 << 32, "0/00000001": 1,
-	} {
-		got, err := ParseLSN(text)
-		require.NoError(t, err, text)
-		require.Equal(t, want, got, text)
-	}
-	for _, text := range []string{
-		"", "/", "1", "1/", "/1", "1/2/3", " 1/2", "1/2 ", "1/2\n", "+1/2", "1/-2", "1/0x2", "1_0/1", "1/1_0", "000000001/0", "0/100000000", "g/0", "0/g",
-	} {
-		_, err := ParseLSN(text)
-		require.ErrorContains(t, err, "is not an LSN", "%q", text)
-	}
-}
-
 func TestPositionText(t *testing.T) {
 	for text, p := range map[string]Position{
 		"0000000000000000-00000000": {},
@@ -68,21 +52,6 @@ func TestAppendTextAppends(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "at 0000000000000001-00000002", string(b))
 	require.Zero(t, testing.AllocsPerRun(100, func() { b, _ = Position{Commit: 1, Index: 2}.AppendText(b[:0]) }))
-}
-
-func FuzzParseLSN(f *testing.F) {
-	for _, s := range []string{"0/0", "16/B374D848", "FFFFFFFF/FFFFFFFF", "1/2/3", "+1/2", "1_0/0", ""} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		l, err := ParseLSN(s)
-		if err != nil {
-			return
-		}
-		again, err := ParseLSN(l.String())
-		require.NoError(t, err)
-		require.Equal(t, l, again)
-	})
 }
 
 func FuzzParsePosition(f *testing.F) {

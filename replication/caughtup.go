@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/jackc/pglogrepl"
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
 )
 
 // AwaitCaughtUp waits until the slot's reader has confirmed all that is written by now. It is false where nobody reads
@@ -20,7 +20,7 @@ func AwaitCaughtUp(ctx context.Context, dsn string, cfg AdminConfig, limit time.
 		if err := end.QueryRow(ctx, written).Scan(&text); err != nil {
 			return adminQueryFault("server", err)
 		}
-		to, err := pglogrepl.ParseLSN(text)
+		to, err := lsn.Parse(text)
 		if err != nil {
 			return err
 		}

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+
 	"github.com/jackc/pglogrepl"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -148,7 +150,7 @@ func (c *connection) identify(ctx context.Context, cfg *Config, again bool) (Ide
 	if err != nil {
 		return Identity{}, SlotInfo{}, cfg.queryError(ctx, err)
 	}
-	id := Identity{SystemID: system.SystemID, Timeline: system.Timeline, WALEnd: system.XLogPos}
+	id := Identity{SystemID: system.SystemID, Timeline: system.Timeline, WALEnd: lsn.LSN(system.XLogPos)}
 
 	rows, err := c.query(ctx, `SELECT current_database(), current_setting('server_version_num'),
 		`+ownTimeout+`,
@@ -262,14 +264,14 @@ func (c *Config) startingPoint(id *Identity) error {
 	return nil
 }
 
-func (c *connection) startReplication(ctx context.Context, cfg *Config, start pglogrepl.LSN) error {
+func (c *connection) startReplication(ctx context.Context, cfg *Config, start lsn.LSN) error {
 	// The list of publications is a list of identifiers inside a string (pgoutput.c, SplitIdentifierString).
 	publication := strings.ReplaceAll(QuoteIdentifier(cfg.Publication), "'", "''")
 	options := []string{"proto_version '1'", "publication_names '" + publication + "'"}
 	if len(cfg.Messages) > 0 {
 		options = append(options, "messages 'true'")
 	}
-	err := pglogrepl.StartReplication(ctx, c.PgConn, cfg.Slot, start, pglogrepl.StartReplicationOptions{
+	err := pglogrepl.StartReplication(ctx, c.PgConn, cfg.Slot, pglogrepl.LSN(start), pglogrepl.StartReplicationOptions{
 		Mode:       pglogrepl.LogicalReplication,
 		PluginArgs: options,
 	})

@@ -7,7 +7,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/jackc/pglogrepl"
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
 )
 
 // postgresEpoch is 2000-01-01, from which Postgres counts microseconds.
@@ -26,13 +26,13 @@ type decoder struct {
 
 	in  []byte // what is left of the message
 	msg []byte
-	lsn pglogrepl.LSN
+	lsn lsn.LSN
 }
 
 // DecodeError says which message could not be read, and where in it.
 type DecodeError struct {
 	Type   byte // the message's type byte, 0 where the message is empty
-	LSN    pglogrepl.LSN
+	LSN    lsn.LSN
 	Offset int // in bytes from the message's type byte
 	Reason string
 }
@@ -42,9 +42,9 @@ func (e *DecodeError) Error() string {
 }
 
 // decode reads one message into m, whose members alias data. m.Tuple stays valid until the next decode.
-func (d *decoder) decode(m *Message, lsn pglogrepl.LSN, data []byte) error {
-	d.msg, d.lsn = data, lsn
-	m.WALStart = lsn
+func (d *decoder) decode(m *Message, at lsn.LSN, data []byte) error {
+	d.msg, d.lsn = data, at
+	m.WALStart = at
 	m.Relation, m.Tuple, m.Truncated = nil, nil, nil
 	if len(data) == 0 {
 		return d.fail("an empty message")
@@ -91,7 +91,7 @@ func (d *decoder) begin(m *Message) error {
 		return err
 	}
 	m.Kind = KindBegin
-	m.Begin.CommitLSN = pglogrepl.LSN(d.uint64())
+	m.Begin.CommitLSN = lsn.LSN(d.uint64())
 	m.Begin.CommitTime = d.time()
 	m.Begin.XID = d.uint32()
 	return nil
@@ -103,8 +103,8 @@ func (d *decoder) commit(m *Message) error {
 	}
 	m.Kind = KindCommit
 	d.skip(1) // flags, unused
-	m.Commit.CommitLSN = pglogrepl.LSN(d.uint64())
-	m.Commit.EndLSN = pglogrepl.LSN(d.uint64())
+	m.Commit.CommitLSN = lsn.LSN(d.uint64())
+	m.Commit.EndLSN = lsn.LSN(d.uint64())
 	m.Commit.CommitTime = d.time()
 	return nil
 }
@@ -136,7 +136,7 @@ func (d *decoder) logical(m *Message) error {
 		return err
 	}
 	m.Logical.Transactional = d.byte()&1 != 0
-	m.Logical.LSN = pglogrepl.LSN(d.uint64())
+	m.Logical.LSN = lsn.LSN(d.uint64())
 	prefix, err := d.cstring("prefix")
 	if err != nil {
 		return err

@@ -8,7 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pglogrepl"
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+
 	"github.com/stretchr/testify/require"
 )
 
@@ -179,7 +180,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		var m Message
 		var err error
-		if took := allocated(func() { err = d.decode(&m, pglogrepl.LSN(1), data) }); took > allocationBound(data) {
+		if took := allocated(func() { err = d.decode(&m, lsn.LSN(1), data) }); took > allocationBound(data) {
 			t.Fatalf("a message of %d bytes made the decoder allocate %d: %x", len(data), took, data)
 		}
 		if err != nil {

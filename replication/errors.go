@@ -8,7 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/jackc/pglogrepl"
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
@@ -46,7 +47,7 @@ var (
 )
 
 // serverError classifies an error the server sent. at is where reading stood; the server's own word goes before it.
-func (c *Config) serverError(p phase, at pglogrepl.LSN, e *pgconn.PgError) error {
+func (c *Config) serverError(p phase, at lsn.LSN, e *pgconn.PgError) error {
 	r := findRule(e.Code)
 	f := &fault.Error{Kind: r.kind, Object: c.object(), Err: &serverRefusal{e}}
 	if m := associatedLSN.FindStringSubmatch(e.Where); m != nil {

@@ -7,7 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/jackc/pglogrepl"
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 
@@ -135,7 +136,7 @@ func TestErrors_detail_is_shown_unless_it_may_hold_a_row(t *testing.T) {
 }
 
 func TestErrors_slot_held(t *testing.T) {
-	c := &Config{Slot: "s", Confirmed: func() pglogrepl.LSN { return 0 }}
+	c := &Config{Slot: "s", Confirmed: func() lsn.LSN { return 0 }}
 	err := c.serverError(duringStart, 0, &pgconn.PgError{Code: "55006", Message: `replication slot "s" is active for PID 4711`})
 	var held *slotHeld
 	require.ErrorAs(t, err, &held)

@@ -10,7 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pglogrepl"
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+
 	"github.com/jackc/pgx/v5/pgproto3"
 	"github.com/stretchr/testify/require"
 )
@@ -27,7 +28,7 @@ func (d *dribble) Read(p []byte) (int, error) {
 
 // statusUpdate is a standby status update as a walsender sees it.
 type statusUpdate struct {
-	write, flush, apply pglogrepl.LSN
+	write, flush, apply lsn.LSN
 	request             bool
 	after               time.Duration // since the fake's start
 }
@@ -50,7 +51,7 @@ func streamTo(ctx context.Context, t testing.TB, cfg Config, id Identity) (*Stre
 	cfg.DSN = func() (string, error) { return "", nil }
 	cfg.Slot, cfg.Publication = "s", "p"
 	if cfg.Confirmed == nil {
-		cfg.Confirmed = func() pglogrepl.LSN { return 0 }
+		cfg.Confirmed = func() lsn.LSN { return 0 }
 	}
 	checked, err := cfg.check()
 	require.NoError(t, err)
@@ -78,8 +79,8 @@ func (p *peer) listen() {
 		switch typ {
 		case 'd':
 			p.updates = append(p.updates, statusUpdate{
-				write: pglogrepl.LSN(binary.BigEndian.Uint64(body[1:])), flush: pglogrepl.LSN(binary.BigEndian.Uint64(body[9:])),
-				apply: pglogrepl.LSN(binary.BigEndian.Uint64(body[17:])), request: body[33] == 1, after: time.Since(p.begun),
+				write: lsn.LSN(binary.BigEndian.Uint64(body[1:])), flush: lsn.LSN(binary.BigEndian.Uint64(body[9:])),
+				apply: lsn.LSN(binary.BigEndian.Uint64(body[17:])), request: body[33] == 1, after: time.Since(p.begun),
 			})
 		case 'c':
 			p.copyDone = true
@@ -112,7 +113,7 @@ func message(typ byte, body ...byte) []byte {
 	return append(binary.BigEndian.AppendUint32([]byte{typ}, uint32(len(body)+4)), body...)
 }
 
-func keepalive(end pglogrepl.LSN, reply bool) []byte {
+func keepalive(end lsn.LSN, reply bool) []byte {
 	b := binary.BigEndian.AppendUint64([]byte{'k'}, uint64(end))
 	b = append(b, make([]byte, 9)...)
 	if reply {
@@ -121,17 +122,17 @@ func keepalive(end pglogrepl.LSN, reply bool) []byte {
 	return message('d', b...)
 }
 
-func xlogData(lsn pglogrepl.LSN, body ...byte) []byte {
-	b := binary.BigEndian.AppendUint64([]byte{'w'}, uint64(lsn))
-	b = binary.BigEndian.AppendUint64(b, uint64(lsn))
+func xlogData(at lsn.LSN, body ...byte) []byte {
+	b := binary.BigEndian.AppendUint64([]byte{'w'}, uint64(at))
+	b = binary.BigEndian.AppendUint64(b, uint64(at))
 	b = append(b, make([]byte, 8)...)
 	return message('d', append(b, body...)...)
 }
 
-func commitAt(lsn pglogrepl.LSN) []byte {
-	b := binary.BigEndian.AppendUint64([]byte{'C', 0}, uint64(lsn-1))
-	b = binary.BigEndian.AppendUint64(b, uint64(lsn))
-	return xlogData(lsn, append(b, make([]byte, 8)...)...)
+func commitAt(at lsn.LSN) []byte {
+	b := binary.BigEndian.AppendUint64([]byte{'C', 0}, uint64(at-1))
+	b = binary.BigEndian.AppendUint64(b, uint64(at))
+	return xlogData(at, append(b, make([]byte, 8)...)...)
 }
 
 func errorResponse(code, text string) []byte {
@@ -153,4 +154,4 @@ func notice(code, routine, text string) []byte {
 // cell is a Confirmed the test sets.
 type cell struct{ atomic.Uint64 }
 
-func (c *cell) lsn() pglogrepl.LSN { return pglogrepl.LSN(c.Load()) }
+func (c *cell) lsn() lsn.LSN { return lsn.LSN(c.Load()) }

@@ -8,7 +8,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/jackc/pglogrepl"
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+
 	"github.com/jackc/pgx/v5/pgproto3"
 	"github.com/stretchr/testify/require"
 )
@@ -51,7 +52,7 @@ func newWalsender(t testing.TB, visits ...visit) *walsender {
 }
 
 // config streams from the fake; what was in refused messages about passwords must never be seen.
-func (w *walsender) config(confirmed func() pglogrepl.LSN) Config {
+func (w *walsender) config(confirmed func() lsn.LSN) Config {
 	return Config{
 		DSN: func() (string, error) {
 			return "postgres://u:s3cret-word@" + w.ln.Addr().String() + "/db?sslmode=disable", nil

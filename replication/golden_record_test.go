@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+
 	"github.com/jackc/pglogrepl"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -119,7 +121,7 @@ func (sc scenario) record(t *testing.T) []byte {
 		if data.Data[0] == 'k' {
 			keepalive, err := pglogrepl.ParsePrimaryKeepaliveMessage(data.Data[1:])
 			require.NoError(t, err)
-			if keepalive.ServerWALEnd >= end {
+			if lsn.LSN(keepalive.ServerWALEnd) >= end {
 				return raw
 			}
 			continue
@@ -130,7 +132,7 @@ func (sc scenario) record(t *testing.T) []byte {
 }
 
 // run executes the steps and returns the position behind them.
-func (sc scenario) run(ctx context.Context, t *testing.T, db *testkit.Database) pglogrepl.LSN {
+func (sc scenario) run(ctx context.Context, t *testing.T, db *testkit.Database) lsn.LSN {
 	sessions := map[string]*pgx.Conn{}
 	for _, name := range []string{"a", "b"} {
 		conn, err := db.Connect(ctx, db.Name)
@@ -148,7 +150,7 @@ func (sc scenario) run(ctx context.Context, t *testing.T, db *testkit.Database) 
 	}
 	var text string
 	require.NoError(t, sessions["a"].QueryRow(ctx, `SELECT pg_current_wal_flush_lsn()::text`).Scan(&text))
-	end, err := pglogrepl.ParseLSN(text)
+	end, err := lsn.Parse(text)
 	require.NoError(t, err)
 	return end
 }

@@ -10,7 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pglogrepl"
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+
 	"github.com/stretchr/testify/require"
 )
 
@@ -75,7 +76,7 @@ func TestGolden_byte_by_byte(t *testing.T) {
 }
 
 type goldenMessage struct {
-	lsn  pglogrepl.LSN
+	lsn  lsn.LSN
 	data []byte
 }
 
@@ -102,7 +103,7 @@ func goldenMessages(t testing.TB, name string) []goldenMessage {
 		require.Equal(t, byte('d'), raw[0])
 		n := 1 + int(binary.BigEndian.Uint32(raw[1:]))
 		require.Equal(t, byte('w'), raw[5])
-		list = append(list, goldenMessage{pglogrepl.LSN(binary.BigEndian.Uint64(raw[6:])), raw[5+25 : n]})
+		list = append(list, goldenMessage{lsn.LSN(binary.BigEndian.Uint64(raw[6:])), raw[5+25 : n]})
 		raw = raw[n:]
 	}
 	return list

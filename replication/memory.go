@@ -9,7 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pglogrepl"
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/zap"
 
@@ -47,7 +48,7 @@ type memory struct {
 	far     bool // the slot is on a standby, the table is written on the primary
 	near    *pgx.Conn
 	primary *pgx.Conn
-	written pglogrepl.LSN // on the primary
+	written lsn.LSN // on the primary
 }
 
 // memoryFailure is why nothing more could be written down since.
@@ -90,9 +91,9 @@ func (m *memory) begin(ctx context.Context, c *connection, id Identity, slot Slo
 		return m.without(ctx, err)
 	}
 	id.WALEnd = max(id.WALEnd, end)
-	position, near := slot.ConfirmedFlush, pglogrepl.LSN(0)
+	position, near := slot.ConfirmedFlush, lsn.LSN(0)
 	if row != nil {
-		kept, err := pglogrepl.ParseLSN(row.Position)
+		kept, err := lsn.Parse(row.Position)
 		if err != nil {
 			return m.garbled(fmt.Errorf("its position of this slot is %q", row.Position))
 		}
@@ -117,21 +118,21 @@ func (m *memory) begin(ctx context.Context, c *connection, id Identity, slot Slo
 }
 
 // takeDown is the statement that begins a row, or goes on with it. It takes over a row of another timeline.
-func (m *memory) takeDown(position pglogrepl.LSN) string {
+func (m *memory) takeDown(position lsn.LSN) string {
 	return fmt.Sprintf(`INSERT INTO %[1]s (slot, system_id, timeline, position) VALUES (%[2]s, %[3]s, %[4]d, '%[5]s')
 		ON CONFLICT (slot) DO UPDATE SET timeline = %[4]d, position = greatest(%[1]s.position, '%[5]s'), updated_at = now()`,
 		m.cfg.Memory.SQL(), QuoteLiteral(m.cfg.Slot), QuoteLiteral(m.id.SystemID), m.id.Timeline, position)
 }
 
 // read returns the slot's row, nil where there is none, and where the log ends by then.
-func (m *memory) read(ctx context.Context, c *connection) (*remembered, pglogrepl.LSN, error) {
+func (m *memory) read(ctx context.Context, c *connection) (*remembered, lsn.LSN, error) {
 	fields, err := c.query(ctx, fmt.Sprintf(`SELECT (SELECT to_jsonb(m)::text FROM %s m WHERE slot = %s),
 		CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END`,
 		m.cfg.Memory.SQL(), QuoteLiteral(m.cfg.Slot)), 2)
 	if err != nil {
 		return nil, 0, err
 	}
-	end, err := pglogrepl.ParseLSN(string(fields[1]))
+	end, err := lsn.Parse(string(fields[1]))
 	if err != nil {
 		return nil, 0, err
 	}
@@ -169,7 +170,7 @@ func (m *memory) without(ctx context.Context, err error) error {
 }
 
 // judge refuses a slot that is not where it was left.
-func (m *memory) judge(row remembered, kept pglogrepl.LSN, id Identity, slot SlotInfo) error {
+func (m *memory) judge(row remembered, kept lsn.LSN, id Identity, slot SlotInfo) error {
 	f := &fault.Error{Kind: fault.Operator, Object: m.cfg.object(), At: kept.String()}
 	switch {
 	case row.SystemID != id.SystemID:
@@ -196,17 +197,17 @@ func (m *memory) judge(row remembered, kept pglogrepl.LSN, id Identity, slot Slo
 
 // limit is how much of what is confirmed the slot may be told. Each of the two is a position that may be confirmed, so the
 // lesser is one.
-func (m *memory) limit(confirmed pglogrepl.LSN) pglogrepl.LSN {
+func (m *memory) limit(confirmed lsn.LSN) lsn.LSN {
 	if m == nil || m.off.Load() {
 		return confirmed
 	}
-	return min(confirmed, pglogrepl.LSN(m.kept.Load()))
+	return min(confirmed, lsn.LSN(m.kept.Load()))
 }
 
-func (m *memory) succeeded(lsn pglogrepl.LSN) {
+func (m *memory) succeeded(at lsn.LSN) {
 	was := m.failing.Swap(nil)
 	if m.off.Swap(false) || was != nil && was.told {
-		m.cfg.Logger.Info("the slot's position is remembered again", zap.Stringer("lsn", lsn))
+		m.cfg.Logger.Info("the slot's position is remembered again", zap.Stringer("at", at))
 	}
 }
 

@@ -9,7 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/jackc/pglogrepl"
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
@@ -173,7 +174,7 @@ func TestMemory_a_table_that_is_dropped(t *testing.T) {
 	s.Exec(t, `DROP TABLE cdc_outbox_slots`)
 	s.insert(t)
 	require.Eventually(t, func() bool { return log.FilterMessageSnippet("is gone").Len() == 1 }, 10*time.Second, 20*time.Millisecond)
-	require.Eventually(t, func() bool { return s.flushed(t) >= pglogrepl.LSN(st.lastRow.Load()) }, 10*time.Second, 20*time.Millisecond, "the slot goes on")
+	require.Eventually(t, func() bool { return s.flushed(t) >= lsn.LSN(st.lastRow.Load()) }, 10*time.Second, 20*time.Millisecond, "the slot goes on")
 	s.Exec(t, memoryDDL(s.Config.Memory))
 	s.insert(t)
 	require.Eventually(t, func() bool { return log.FilterMessageSnippet("remembered again").Len() == 1 }, 30*time.Second, 50*time.Millisecond)
@@ -240,7 +241,7 @@ func TestMemory_behind_row_security(t *testing.T) {
 	s.insert(t)
 	require.NoError(t, s.readOne(t, false))
 	require.Equal(t, 1, log.FilterMessageSnippet("cannot be used").Len())
-	require.Equal(t, pglogrepl.LSN(s.confirmed.Load()), s.flushed(t))
+	require.Equal(t, lsn.LSN(s.confirmed.Load()), s.flushed(t))
 }
 
 // TestMemory_two_instances: one that lost the slot and still writes neither sets the position back nor disturbs the other.

@@ -5,7 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pglogrepl"
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
@@ -22,16 +23,16 @@ func remembering(t testing.TB, db *testkit.Database) *source {
 }
 
 // remembered is what the database has of the position.
-func (s *source) remembered(t testing.TB) pglogrepl.LSN { return s.rememberedOn(t, s.Server) }
+func (s *source) remembered(t testing.TB) lsn.LSN { return s.rememberedOn(t, s.Server) }
 
 // rememberedOn asks another server of its cluster.
-func (s *source) rememberedOn(t testing.TB, server *postgres.Server) pglogrepl.LSN {
+func (s *source) rememberedOn(t testing.TB, server *postgres.Server) lsn.LSN {
 	conn, err := server.Connect(t.Context(), s.Name)
 	require.NoError(t, err)
 	defer conn.Close(t.Context())
 	var text string
 	require.NoError(t, conn.QueryRow(t.Context(), `SELECT position FROM cdc_outbox_slots WHERE slot = $1`, s.Config.Slot).Scan(&text))
-	lsn, err := pglogrepl.ParseLSN(text)
+	lsn, err := lsn.Parse(text)
 	require.NoError(t, err)
 	return lsn
 }
@@ -106,7 +107,7 @@ func (s *source) catchesUp(t testing.TB, st *Stream) {
 	s.insert(t)
 	require.Eventually(t, func() bool {
 		since, _ := st.HeldBack()
-		return st.lastRow.Load() > before && since.IsZero() && s.confirmed.Load() > 0 && s.flushed(t) >= pglogrepl.LSN(st.lastRow.Load()) && s.flushed(t) <= s.remembered(t)
+		return st.lastRow.Load() > before && since.IsZero() && s.confirmed.Load() > 0 && s.flushed(t) >= lsn.LSN(st.lastRow.Load()) && s.flushed(t) <= s.remembered(t)
 	}, 30*time.Second, 50*time.Millisecond)
 }
 

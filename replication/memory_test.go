@@ -6,7 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pglogrepl"
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
@@ -30,7 +31,7 @@ func TestMemory_is_never_behind_the_slot(t *testing.T) {
 		require.Greater(t, s.remembered(t), st.Identity().ConfirmedFlush, "it is written down while it goes on")
 		return st.Finish(ctx)
 	}))
-	require.Equal(t, pglogrepl.LSN(s.confirmed.Load()), s.flushed(t), "at the end nothing is held back")
+	require.Equal(t, lsn.LSN(s.confirmed.Load()), s.flushed(t), "at the end nothing is held back")
 	require.Equal(t, s.flushed(t), s.remembered(t))
 }
 
@@ -99,7 +100,7 @@ func TestMemory_is_done_without_where_it_cannot_be_had(t *testing.T) {
 	s.Config.Memory = Table{"nowhere", "to_be_found"}
 	s.Exec(t, `INSERT INTO outbox VALUES (1, 'a')`)
 	require.NoError(t, s.readOne(t, false))
-	require.Equal(t, pglogrepl.LSN(s.confirmed.Load()), s.flushed(t))
+	require.Equal(t, lsn.LSN(s.confirmed.Load()), s.flushed(t))
 }
 
 func TestMemory_judges(t *testing.T) {
@@ -146,7 +147,7 @@ func TestMemory_comes_to_rest(t *testing.T) {
 	m.kept.Store(10000)
 	now := time.Now()
 	r := rest{wait: memoryRest, last: now}
-	check := func(due, little bool, confirmed, row pglogrepl.LSN) {
+	check := func(due, little bool, confirmed, row lsn.LSN) {
 		t.Helper()
 		gotDue, gotLittle := m.due(confirmed, row, now, r)
 		require.Equal(t, []bool{due, little}, []bool{gotDue, gotLittle})
@@ -157,7 +158,7 @@ func TestMemory_comes_to_rest(t *testing.T) {
 	check(false, true, 10000+memoryStep, 10000)
 
 	writes, hour := 0, now.Add(time.Hour)
-	for confirmed := pglogrepl.LSN(10200); now.Before(hour); now = now.Add(memoryInterval) {
+	for confirmed := lsn.LSN(10200); now.Before(hour); now = now.Add(memoryInterval) {
 		if due, little := m.due(confirmed, 10000, now, r); due {
 			m.kept.Store(uint64(confirmed))
 			r.kept(now, little)
@@ -166,7 +167,7 @@ func TestMemory_comes_to_rest(t *testing.T) {
 		}
 	}
 	require.Equal(t, 9, writes, "in an hour in which nothing happens: after 4, 12, 28, ... 2044 s")
-	kept := pglogrepl.LSN(m.kept.Load())
+	kept := lsn.LSN(m.kept.Load())
 	check(true, false, kept+1, kept+1)
 	r.kept(now, false)
 	check(false, true, kept+100, kept)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/jackc/pglogrepl"
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
 )
 
 const (
@@ -40,8 +40,8 @@ func (r *rest) kept(now time.Time, little bool) {
 }
 
 // due tells whether there is something to be written down, and whether that is but a little WAL.
-func (m *memory) due(confirmed, row pglogrepl.LSN, now time.Time, r rest) (due, little bool) {
-	kept := pglogrepl.LSN(m.kept.Load())
+func (m *memory) due(confirmed, row lsn.LSN, now time.Time, r rest) (due, little bool) {
+	kept := lsn.LSN(m.kept.Load())
 	if confirmed <= kept {
 		return false, false
 	}
@@ -64,7 +64,7 @@ func (m *memory) run(ctx context.Context, s *Stream) {
 			interval = min(2*interval, memoryInterval)
 		}
 		confirmed := s.cfg.Confirmed()
-		due, little := m.due(confirmed, pglogrepl.LSN(s.lastRow.Load()), time.Now(), r)
+		due, little := m.due(confirmed, lsn.LSN(s.lastRow.Load()), time.Now(), r)
 		if !due {
 			if little && m.sentAway(ctx) {
 				s.letGo()

@@ -7,7 +7,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/jackc/pglogrepl"
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
@@ -36,19 +37,19 @@ func (m *memory) nearShutsDown(err error) bool {
 
 // keep writes a position down. It never goes back, and another timeline's reader is not disturbed. A nil error says that
 // the server of the slot has it.
-func (m *memory) keep(ctx context.Context, lsn pglogrepl.LSN) error {
+func (m *memory) keep(ctx context.Context, at lsn.LSN) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, keepTimeout)
 	defer cancel()
 	if m.far {
-		return m.keepFar(ctx, lsn)
+		return m.keepFar(ctx, at)
 	}
-	return m.keepNear(ctx, lsn)
+	return m.keepNear(ctx, at)
 }
 
-func (m *memory) keepNear(ctx context.Context, lsn pglogrepl.LSN) error {
-	kept, err := m.write(ctx, &m.near, m.cfg.DSN, lsn)
+func (m *memory) keepNear(ctx context.Context, at lsn.LSN) error {
+	kept, err := m.write(ctx, &m.near, m.cfg.DSN, at)
 	if err != nil {
 		return err
 	}
@@ -58,23 +59,23 @@ func (m *memory) keepNear(ctx context.Context, lsn pglogrepl.LSN) error {
 
 // write puts the position into the row and returns what the row holds then. A connection that was left alone for long may
 // be dead, so one that does not answer is replaced once.
-func (m *memory) write(ctx context.Context, conn **pgx.Conn, dsn func() (string, error), lsn pglogrepl.LSN) (pglogrepl.LSN, error) {
+func (m *memory) write(ctx context.Context, conn **pgx.Conn, dsn func() (string, error), at lsn.LSN) (lsn.LSN, error) {
 	fresh := *conn == nil || (*conn).IsClosed()
 	if err := m.open(ctx, conn, dsn); err != nil {
 		return 0, err
 	}
-	kept, err := m.update(ctx, *conn, lsn)
+	kept, err := m.update(ctx, *conn, at)
 	if err != nil && !fresh && ctx.Err() == nil && (*conn).IsClosed() && !shuttingDown(err) {
-		return m.write(ctx, conn, dsn, lsn)
+		return m.write(ctx, conn, dsn, at)
 	}
 	return kept, err
 }
 
 // update writes the row. What comes back is asked for rather than assumed: a trigger may have changed it. A row that is
 // gone is begun again; one of another cluster or timeline is not ours.
-func (m *memory) update(ctx context.Context, conn *pgx.Conn, lsn pglogrepl.LSN) (pglogrepl.LSN, error) {
+func (m *memory) update(ctx context.Context, conn *pgx.Conn, position lsn.LSN) (lsn.LSN, error) {
 	var text string
-	args := []any{m.cfg.Slot, lsn.String(), m.id.SystemID, m.id.Timeline}
+	args := []any{m.cfg.Slot, position.String(), m.id.SystemID, m.id.Timeline}
 	err := conn.QueryRow(ctx, fmt.Sprintf(`UPDATE %s SET position = greatest(position, $2::pg_lsn), updated_at = now()
 		WHERE slot = $1::text AND system_id = $3::text AND timeline = $4::int RETURNING position::text`, m.cfg.Memory.SQL()), args...).Scan(&text)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -87,15 +88,15 @@ func (m *memory) update(ctx context.Context, conn *pgx.Conn, lsn pglogrepl.LSN) 
 	if err != nil {
 		return 0, err
 	}
-	kept, err := pglogrepl.ParseLSN(text)
-	if err == nil && kept < lsn {
-		err = fmt.Errorf("%s was written and %s is there: a trigger changes it", lsn, kept)
+	kept, err := lsn.Parse(text)
+	if err == nil && kept < position {
+		err = fmt.Errorf("%s was written and %s is there: a trigger changes it", position, kept)
 	}
 	return kept, err
 }
 
 // beginFar takes the slot down on the primary.
-func (m *memory) beginFar(ctx context.Context, position pglogrepl.LSN) error {
+func (m *memory) beginFar(ctx context.Context, position lsn.LSN) error {
 	ctx, cancel := context.WithTimeout(ctx, keepTimeout)
 	defer cancel()
 	err := m.open(ctx, &m.primary, m.cfg.PrimaryDSN)
@@ -126,7 +127,7 @@ func (m *memory) primaryFault(err error) error {
 }
 
 // keepFar writes on the primary and waits until the slot's server has replayed it.
-func (m *memory) keepFar(ctx context.Context, lsn pglogrepl.LSN) error {
+func (m *memory) keepFar(ctx context.Context, at lsn.LSN) error {
 	for {
 		recovering, err := m.look(ctx)
 		switch {
@@ -135,11 +136,11 @@ func (m *memory) keepFar(ctx context.Context, lsn pglogrepl.LSN) error {
 		case !recovering:
 			m.far = false
 			m.cfg.Logger.Info("the standby was promoted, so the slot's position is written down there from now on")
-			return m.keepNear(ctx, lsn)
-		case m.kept.Load() >= uint64(lsn):
+			return m.keepNear(ctx, at)
+		case m.kept.Load() >= uint64(at):
 			return nil
-		case m.written < lsn:
-			written, err := m.write(ctx, &m.primary, m.cfg.PrimaryDSN, lsn)
+		case m.written < at:
+			written, err := m.write(ctx, &m.primary, m.cfg.PrimaryDSN, at)
 			if err != nil {
 				return &farError{err}
 			}
@@ -172,7 +173,7 @@ func (m *memory) look(ctx context.Context) (recovering bool, err error) {
 	if text == nil {
 		return recovering, nil // not replayed yet
 	}
-	kept, err := pglogrepl.ParseLSN(*text)
+	kept, err := lsn.Parse(*text)
 	if err == nil {
 		m.kept.Store(max(m.kept.Load(), uint64(kept)))
 	}

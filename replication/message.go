@@ -3,7 +3,7 @@ package replication
 import (
 	"time"
 
-	"github.com/jackc/pglogrepl"
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
 )
 
 // Kind tells which member of a Message is set.
@@ -28,7 +28,7 @@ const (
 // points to, except *Relation, are valid until the next Receive.
 type Message struct {
 	Kind      Kind
-	WALStart  pglogrepl.LSN // as in the XLogData header; never a position to confirm
+	WALStart  lsn.LSN // as in the XLogData header; never a position to confirm
 	Keepalive Keepalive
 	Begin     Begin
 	Commit    Commit
@@ -40,29 +40,29 @@ type Message struct {
 
 // Keepalive is the primary's keepalive (Postgres docs 55.4, "Primary keepalive message").
 type Keepalive struct {
-	WALEnd         pglogrepl.LSN
+	WALEnd         lsn.LSN
 	ReplyRequested bool
 }
 
 // Begin opens a transaction. CommitLSN is the LSN of its commit record ("final LSN"), known up front since
 // protocol 1 sends a transaction only after its commit.
 type Begin struct {
-	CommitLSN  pglogrepl.LSN
+	CommitLSN  lsn.LSN
 	CommitTime time.Time
 	XID        uint32
 }
 
 // Commit closes a transaction. EndLSN is the only position that may be confirmed for it.
 type Commit struct {
-	CommitLSN  pglogrepl.LSN
-	EndLSN     pglogrepl.LSN
+	CommitLSN  lsn.LSN
+	EndLSN     lsn.LSN
 	CommitTime time.Time
 }
 
 // LogicalMessage is what pg_logical_emit_message wrote.
 type LogicalMessage struct {
 	Transactional bool
-	LSN           pglogrepl.LSN
+	LSN           lsn.LSN
 	Prefix        string
 	Content       []byte
 }

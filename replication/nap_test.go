@@ -16,7 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pglogrepl"
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 )
@@ -245,7 +246,7 @@ func TestSocket_short_reads_are_served_from_one_long_one(t *testing.T) {
 // TestRun_over_TLS: a record of TLS is a row, so what piles up in the socket is read below TLS.
 func TestRun_over_TLS(t *testing.T) {
 	var pieces [][]byte
-	for lsn := pglogrepl.LSN(100); lsn < 5100; lsn++ {
+	for lsn := lsn.LSN(100); lsn < 5100; lsn++ {
 		pieces = append(pieces, commitAt(lsn))
 	}
 	big := append(commitAt(5100), xlogData(1, append([]byte{'~'}, make([]byte, 2*frameBuffer)...)...)...)
@@ -257,7 +258,7 @@ func TestRun_over_TLS(t *testing.T) {
 		dsn, err := plain()
 		return strings.Replace(dsn, "sslmode=disable", "sslmode=require", 1), err
 	}
-	var last pglogrepl.LSN
+	var last lsn.LSN
 	err := Run(t.Context(), cfg, func(_ context.Context, s *Stream) error {
 		require.IsType(t, &tls.Conn{}, s.conn)
 		for last < 5101 {

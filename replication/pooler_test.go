@@ -6,7 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/jackc/pglogrepl"
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
@@ -147,7 +148,7 @@ func requirePooler(t *testing.T, db *adminDB, addr, code string, words ...string
 	slot, err := LookupSlot(t.Context(), db.conn, db.Slot)
 	require.NoError(t, err)
 	require.False(t, slot.Exists, "a slot that nobody can read must not be made")
-	config := Config{DSN: func() (string, error) { return dsn, nil }, Slot: db.Slot, Publication: db.Publication, Confirmed: func() pglogrepl.LSN { return 0 }}
+	config := Config{DSN: func() (string, error) { return dsn, nil }, Slot: db.Slot, Publication: db.Publication, Confirmed: func() lsn.LSN { return 0 }}
 	checked, err := config.check()
 	require.NoError(t, err)
 	_, err = open(t.Context(), checked, nil)
@@ -190,7 +191,7 @@ func TestUnknownProxy(t *testing.T) {
 	require.Contains(t, findings[0].Found, "Something between us and the server answers with another backend pid: 4242")
 	require.NoError(t, Ensure(t.Context(), dsn, db.cfg, true))
 
-	config := Config{DSN: func() (string, error) { return dsn, nil }, Slot: db.Slot, Publication: db.Publication, Confirmed: func() pglogrepl.LSN { return 0 }}
+	config := Config{DSN: func() (string, error) { return dsn, nil }, Slot: db.Slot, Publication: db.Publication, Confirmed: func() lsn.LSN { return 0 }}
 	checked, err := config.check()
 	require.NoError(t, err)
 	stream, err := open(t.Context(), checked, nil)

@@ -8,7 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pglogrepl"
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
@@ -32,16 +33,16 @@ func newSource(t testing.TB, db *testkit.Database) *source {
 		DSN:         func() (string, error) { return db.DSN, nil },
 		Slot:        db.Slot,
 		Publication: db.Publication,
-		Confirmed:   func() pglogrepl.LSN { return pglogrepl.LSN(s.confirmed.Load()) },
+		Confirmed:   func() lsn.LSN { return lsn.LSN(s.confirmed.Load()) },
 	}
 	return s
 }
 
 // confirm moves Confirmed forward.
-func (s *source) confirm(lsn pglogrepl.LSN) { s.confirmed.Store(max(s.confirmed.Load(), uint64(lsn))) }
+func (s *source) confirm(at lsn.LSN) { s.confirmed.Store(max(s.confirmed.Load(), uint64(at))) }
 
 // flushed is the slot's confirmed_flush_lsn.
-func (s *source) flushed(t testing.TB) pglogrepl.LSN { return s.slotOn(t, s.Server).ConfirmedFlush }
+func (s *source) flushed(t testing.TB) lsn.LSN { return s.slotOn(t, s.Server).ConfirmedFlush }
 
 // slotOn is the slot of this name on a server of the cluster.
 func (s *source) slotOn(t testing.TB, server *postgres.Server) SlotInfo {
@@ -83,12 +84,12 @@ func TestRun_streams_rows_in_commit_order_and_confirms_them(t *testing.T) {
 		require.Equal(t, []string{"1", "2", "3"}, ids)
 		require.NotZero(t, st.Identity().ConfirmedFlush)
 		require.Equal(t, s.Name, st.Identity().Database)
-		require.GreaterOrEqual(t, st.Received(), pglogrepl.LSN(s.confirmed.Load()))
+		require.GreaterOrEqual(t, st.Received(), lsn.LSN(s.confirmed.Load()))
 		require.WithinDuration(t, time.Now(), st.LastHeard(), 5*time.Second)
 		return st.Finish(ctx)
 	})
 	require.NoError(t, err)
-	require.Equal(t, pglogrepl.LSN(s.confirmed.Load()), s.flushed(t), "Finish reports what is confirmed")
+	require.Equal(t, lsn.LSN(s.confirmed.Load()), s.flushed(t), "Finish reports what is confirmed")
 }
 
 func TestRun_starts_again_where_the_caller_stands(t *testing.T) {
@@ -121,7 +122,7 @@ func TestRun_idle_slot_advances_with_foreign_WAL(t *testing.T) {
 	s.Exec(t, `CREATE TABLE other (x text)`)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	var end pglogrepl.LSN
+	var end lsn.LSN
 	var waited chan struct{}
 	err := Run(ctx, s.Config, func(_ context.Context, st *Stream) error {
 		s.Exec(t, `INSERT INTO other SELECT repeat('x', 1000) FROM generate_series(1, 10000)`)
@@ -130,7 +131,7 @@ func TestRun_idle_slot_advances_with_foreign_WAL(t *testing.T) {
 		var text string
 		require.NoError(t, conn.QueryRow(ctx, `SELECT pg_current_wal_lsn()::text`).Scan(&text))
 		require.NoError(t, conn.Close(ctx))
-		end, err = pglogrepl.ParseLSN(text)
+		end, err = lsn.Parse(text)
 		require.NoError(t, err)
 		for {
 			m, err := st.Receive()
@@ -204,7 +205,7 @@ func TestRun_mistakes_need_an_operator(t *testing.T) {
 		}, fault.Operator, "28000"},
 		"unreadable DSN":       {func(c *Config) { c.DSN = func() (string, error) { return "postgres://u:secret@h:pass/word", nil } }, fault.Config, "postgres.dsn"},
 		"no such publication":  {func(c *Config) { c.Publication = `No "such", 'one'` }, fault.Operator, `publication "No "such", 'one'"`},
-		"restored from a copy": {func(c *Config) { c.Confirmed = func() pglogrepl.LSN { return 1 << 60 } }, fault.Operator, "restored from an older copy"},
+		"restored from a copy": {func(c *Config) { c.Confirmed = func() lsn.LSN { return 1 << 60 } }, fault.Operator, "restored from an older copy"},
 	}
 	s.Exec(t, `INSERT INTO outbox VALUES (1, 'a')`)
 	for name, test := range tests {
@@ -270,7 +271,7 @@ func TestRun_rides_out_a_restart(t *testing.T) {
 	var got []string
 	var fellBack bool
 	s.OnIdentity = func(id Identity) error {
-		fellBack = fellBack || id.ConfirmedFlush < pglogrepl.LSN(s.confirmed.Load())
+		fellBack = fellBack || id.ConfirmedFlush < lsn.LSN(s.confirmed.Load())
 		return nil
 	}
 	consume := func(_ context.Context, st *Stream) error {

@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pglogrepl"
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
@@ -31,9 +32,9 @@ import (
 
 // Horizon is what may be deleted.
 type Horizon struct {
-	Cutoff time.Time     // only rows with a timestamp from before
-	XMin   string        // only rows of transactions before
-	LSN    pglogrepl.LSN // to be confirmed first
+	Cutoff time.Time // only rows with a timestamp from before
+	XMin   string    // only rows of transactions before
+	LSN    lsn.LSN   // to be confirmed first
 
 	Published string // where the relay polls, the column that says what Kafka has: it is all that counts, and XMin and LSN are not set
 }
@@ -46,13 +47,13 @@ func (r *TableRows) TakeHorizon(ctx context.Context, olderThan time.Duration) (h
 	if r.cfg.Columns.Timestamp == "" {
 		return h, r.timeless("prune", "so no row has an age", "")
 	}
-	var lsn string
+	var end string
 	err = r.conn.QueryRow(ctx, `SELECT pg_snapshot_xmin(pg_current_snapshot())::xid::text, clock_timestamp()`).Scan(&h.XMin, &h.Cutoff)
 	if err == nil {
-		err = r.conn.QueryRow(ctx, `SELECT pg_current_wal_insert_lsn()::text`).Scan(&lsn)
+		err = r.conn.QueryRow(ctx, `SELECT pg_current_wal_insert_lsn()::text`).Scan(&end)
 	}
 	if err == nil {
-		h.LSN, err = pglogrepl.ParseLSN(lsn)
+		h.LSN, err = lsn.Parse(end)
 	}
 	if err != nil {
 		return h, adminQueryFault("server", err)
@@ -197,7 +198,7 @@ func (r *TableRows) AwaitConfirmed(ctx context.Context, h Horizon, trustSlot boo
 }
 
 // confirmed returns how far everything is known to be in Kafka.
-func (r *TableRows) confirmed(ctx context.Context, trustSlot bool) (at pglogrepl.LSN, read bool, err error) {
+func (r *TableRows) confirmed(ctx context.Context, trustSlot bool) (at lsn.LSN, read bool, err error) {
 	cfg := r.cfg
 	st, err := readSetupState(ctx, r.conn, cfg)
 	if err != nil {
@@ -229,7 +230,7 @@ func (r *TableRows) confirmed(ctx context.Context, trustSlot bool) (at pglogrepl
 }
 
 // remembered returns what the memory holds, where it and the slot agree.
-func (r *TableRows) remembered(ctx context.Context, st setupState, id Identity, slot SlotInfo) (pglogrepl.LSN, error) {
+func (r *TableRows) remembered(ctx context.Context, st setupState, id Identity, slot SlotInfo) (lsn.LSN, error) {
 	row := remembered{}
 	err := error(pgx.ErrNoRows)
 	if st.Memory.Exists {
@@ -243,7 +244,7 @@ func (r *TableRows) remembered(ctx context.Context, st setupState, id Identity, 
 	if err != nil {
 		return 0, adminQueryFault("table "+r.cfg.Memory.String(), err)
 	}
-	kept, err := pglogrepl.ParseLSN(row.Position)
+	kept, err := lsn.Parse(row.Position)
 	if err != nil {
 		return 0, adminQueryFault("table "+r.cfg.Memory.String(), err)
 	}

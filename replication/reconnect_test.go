@@ -8,13 +8,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pglogrepl"
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 )
 
-func nothingConfirmed() pglogrepl.LSN { return 0 }
+func nothingConfirmed() lsn.LSN { return 0 }
 
 func drain(_ context.Context, s *Stream) error {
 	for {
@@ -28,11 +29,11 @@ func drain(_ context.Context, s *Stream) error {
 // START_REPLICATION.
 func TestRun_loses_no_byte_at_the_hand_over(t *testing.T) {
 	var first []byte
-	for lsn := pglogrepl.LSN(100); lsn < 1100; lsn++ {
+	for lsn := lsn.LSN(100); lsn < 1100; lsn++ {
 		first = append(first, commitAt(lsn)...)
 	}
 	w := newWalsender(t, visit{stream: first})
-	var got []pglogrepl.LSN
+	var got []lsn.LSN
 	err := Run(t.Context(), w.config(nothingConfirmed), func(_ context.Context, s *Stream) error {
 		for len(got) < 1000 {
 			m, err := s.Receive()
@@ -44,8 +45,8 @@ func TestRun_loses_no_byte_at_the_hand_over(t *testing.T) {
 		return nil
 	})
 	require.NoError(t, err)
-	require.Equal(t, pglogrepl.LSN(100), got[0])
-	require.Equal(t, pglogrepl.LSN(1099), got[999])
+	require.Equal(t, lsn.LSN(100), got[0])
+	require.Equal(t, lsn.LSN(1099), got[999])
 }
 
 func TestRun_comes_back_from_what_passes(t *testing.T) {
@@ -82,7 +83,7 @@ func TestRun_comes_back_from_what_passes(t *testing.T) {
 func TestRun_waits_little_after_progress(t *testing.T) {
 	var confirmed atomic.Uint64
 	w := newWalsender(t, visit{stream: commitAt(200)})
-	cfg := w.config(func() pglogrepl.LSN { return pglogrepl.LSN(confirmed.Load()) })
+	cfg := w.config(func() lsn.LSN { return lsn.LSN(confirmed.Load()) })
 	var longest time.Duration
 	cfg.OnState = func(s State) { longest = max(longest, s.RetryIn) }
 	streams := 0
@@ -164,10 +165,10 @@ func TestRun_does_not_show_the_password(t *testing.T) {
 
 func TestRun_start_of_a_later_stream(t *testing.T) {
 	first := visit{stream: commitAt(200)}
-	confirmed := func() pglogrepl.LSN { return 200 }
+	confirmed := func() lsn.LSN { return 200 }
 	tests := map[string]struct {
 		second    visit
-		confirmed func() pglogrepl.LSN
+		confirmed func() lsn.LSN
 		start     string // of the second stream
 		kind      fault.Kind
 		want      string
@@ -176,7 +177,7 @@ func TestRun_start_of_a_later_stream(t *testing.T) {
 		"nothing known":                   {second: visit{}, confirmed: nothingConfirmed, start: "0/0"},
 		"another cluster":                 {second: visit{system: "2"}, confirmed: confirmed, kind: fault.Operator, want: "system identifier 2, before 1"},
 		"promoted, not rewound":           {second: visit{timeline: "2"}, confirmed: confirmed, kind: fault.Fatal, want: "not rewound"},
-		"promoted, rewound":               {second: visit{timeline: "2"}, confirmed: func() pglogrepl.LSN { return 100 }, start: "0/0"},
+		"promoted, rewound":               {second: visit{timeline: "2"}, confirmed: func() lsn.LSN { return 100 }, start: "0/0"},
 		"restored from a copy":            {second: visit{walEnd: "0/C7"}, confirmed: confirmed, kind: fault.Operator, want: "restored from an older copy"},
 		"slot dropped":                    {second: visit{slot: "none"}, confirmed: confirmed, kind: fault.Operator, want: `slot "s" at 0/C8: It is gone`},
 		"slot invalidated": {second: visit{slot: `{"slot_name":"s","plugin":"pgoutput","slot_type":"logical","database":"db","wal_status":"lost"}`},
@@ -189,7 +190,7 @@ func TestRun_start_of_a_later_stream(t *testing.T) {
 			streams := 0
 			cfg := w.config(test.confirmed)
 			cfg.OnIdentity = func(id Identity) error {
-				require.Equal(t, pglogrepl.LSN(100), id.ConfirmedFlush)
+				require.Equal(t, lsn.LSN(100), id.ConfirmedFlush)
 				require.Equal(t, streams == 1 && test.second.timeline != "", id.TimelineChanged)
 				return nil
 			}
@@ -223,7 +224,7 @@ func TestRun_waits_for_a_standby(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWalsender(t, test.first, test.second, test.first)
-			cfg := w.config(func() pglogrepl.LSN { return 200 })
+			cfg := w.config(func() lsn.LSN { return 200 })
 			cfg.Standby = test.meant
 			var waits []string
 			cfg.OnState = func(s State) {

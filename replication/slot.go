@@ -7,7 +7,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pglogrepl"
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+
 	"github.com/jackc/pgx/v5"
 )
 
@@ -39,8 +40,8 @@ type SlotInfo struct {
 	Synced    bool // 17+: this is such a copy, of no use until the standby is promoted
 	ActivePID int  // backend that reads from it, 0: nobody
 
-	RestartLSN     pglogrepl.LSN // oldest WAL the server keeps for it; 0 when it keeps none
-	ConfirmedFlush pglogrepl.LSN
+	RestartLSN     lsn.LSN // oldest WAL the server keeps for it; 0 when it keeps none
+	ConfirmedFlush lsn.LSN
 
 	WALStatus          string    // one of the WAL… constants, empty where the server says nothing
 	SafeWALSize        *int64    // bytes that may still be written before the slot is in danger; nil: no limit
@@ -114,11 +115,11 @@ func parseSlotRow(row []byte) (SlotInfo, error) {
 	return s, nil
 }
 
-func parseSlotLSN(text *string) (pglogrepl.LSN, error) {
+func parseSlotLSN(text *string) (lsn.LSN, error) {
 	if text == nil {
 		return 0, nil
 	}
-	return pglogrepl.ParseLSN(*text)
+	return lsn.Parse(*text)
 }
 
 // orZero reads a nullable column: NULL is the type's zero value.

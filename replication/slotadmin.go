@@ -7,7 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pglogrepl"
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
@@ -110,13 +111,13 @@ func (r *SlotReport) judge(cfg AdminConfig, st setupState) string {
 	if r.Remembered == "" {
 		return "usable; nothing is remembered of it"
 	}
-	kept, err := pglogrepl.ParseLSN(r.Remembered)
+	kept, err := lsn.Parse(r.Remembered)
 	if err != nil {
 		return "usable; what is remembered of it cannot be read"
 	}
 	m := memory{cfg: &Config{Slot: cfg.Slot}}
 	id := Identity{SystemID: r.SystemID, Timeline: r.Timeline}
-	id.WALEnd, _ = pglogrepl.ParseLSN(r.CurrentLSN) // 0 where there is none: not judged by it
+	id.WALEnd, _ = lsn.Parse(r.CurrentLSN) // 0 where there is none: not judged by it
 	if err := m.judge(remembered{SystemID: r.RememberedID, Timeline: r.RememberedLine}, kept, id, r.info); err != nil {
 		what, _ := fault.Split(err)
 		return what
@@ -126,12 +127,12 @@ func (r *SlotReport) judge(cfg AdminConfig, st setupState) string {
 
 // CountSkipped decodes what lies between the slot's position and lsn, and returns how many events that is. Nothing moves. It
 // takes a slot that nobody reads; a limit on ctx is wise.
-func CountSkipped(ctx context.Context, dsn string, cfg AdminConfig, lsn string) (n int64, err error) {
+func CountSkipped(ctx context.Context, dsn string, cfg AdminConfig, position string) (n int64, err error) {
 	cfg = cfg.withDefaults()
 	err = withAdminConn(ctx, dsn, cfg, func(conn *pgx.Conn) error {
 		// An Insert message begins with the letter I (Postgres docs 55.9).
 		err := conn.QueryRow(ctx, `SELECT count(*) FROM pg_logical_slot_peek_binary_changes($1::name, $2::pg_lsn, NULL, 'proto_version', '1', 'publication_names', $3::text)
-			WHERE get_byte(data, 0) = ascii('I')`, cfg.Slot, lsn, QuoteIdentifier(cfg.Publication)).Scan(&n)
+			WHERE get_byte(data, 0) = ascii('I')`, cfg.Slot, position, QuoteIdentifier(cfg.Publication)).Scan(&n)
 		if err != nil {
 			return adminQueryFault(slotSubject(cfg), err)
 		}
@@ -146,11 +147,11 @@ func AcceptSlot(ctx context.Context, dsn string, cfg AdminConfig) (SlotReport, e
 }
 
 // AdvanceSlot moves the slot forward over events that are then never published.
-func AdvanceSlot(ctx context.Context, dsn string, cfg AdminConfig, lsn string) (SlotReport, error) {
+func AdvanceSlot(ctx context.Context, dsn string, cfg AdminConfig, position string) (SlotReport, error) {
 	return changeSlot(ctx, dsn, cfg, func(conn servers, r SlotReport) error {
-		to, err := pglogrepl.ParseLSN(lsn)
-		if err != nil || strings.TrimSpace(lsn) != to.String() {
-			return &fault.Error{Kind: fault.Config, Object: "--to", Err: fmt.Errorf("%q is not an LSN", lsn), Next: "Write it as Postgres prints it, 0/16B3748."}
+		to, err := lsn.Parse(position)
+		if err != nil || strings.TrimSpace(position) != to.String() {
+			return &fault.Error{Kind: fault.Config, Object: "--to", Err: fmt.Errorf("%q is not an LSN", position), Next: "Write it as Postgres prints it, 0/16B3748."}
 		}
 		if to <= r.info.ConfirmedFlush {
 			return &fault.Error{Kind: fault.Config, Object: "--to", Err: fmt.Errorf("the slot stands at %s already, and slots do not go back", r.ConfirmedFlushLSN)}

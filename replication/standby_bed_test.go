@@ -7,7 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pglogrepl"
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
@@ -57,7 +58,7 @@ func newStandby(t *testing.T, version string, onPrimary, onStandby map[string]st
 	r.Config = Config{
 		DSN: func() (string, error) { return standby.DSN(db.Name), nil }, PrimaryDSN: func() (string, error) { return db.DSN, nil },
 		Slot: db.Slot, Publication: db.Publication, Memory: memory, Standby: true, Logger: zap.New(core),
-		Confirmed: func() pglogrepl.LSN { return pglogrepl.LSN(r.confirmed.Load()) },
+		Confirmed: func() lsn.LSN { return lsn.LSN(r.confirmed.Load()) },
 	}
 	return r
 }

@@ -7,7 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pglogrepl"
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
@@ -34,7 +35,7 @@ func TestDecodingOnAStandby(t *testing.T) {
 		require.Equal(t, numbers(1, 20), ids)
 		return s.Finish(ctx)
 	}))
-	at := pglogrepl.LSN(r.confirmed.Load())
+	at := lsn.LSN(r.confirmed.Load())
 	require.Equal(t, at, r.slotThere(t).ConfirmedFlush, "Finish waits for the standby to have what was written on the primary")
 	require.Equal(t, at, r.rememberedOn(t, r.standby))
 
@@ -57,7 +58,7 @@ func TestDecodingOnAStandby(t *testing.T) {
 	end, err := rows.WALEnd(t.Context())
 	rows.Close()
 	require.NoError(t, err, "repair asks the standby")
-	require.GreaterOrEqual(t, end, pglogrepl.LSN(r.confirmed.Load()))
+	require.GreaterOrEqual(t, end, lsn.LSN(r.confirmed.Load()))
 	r.insertOn(t, r.Server, 31, 32)
 	require.NoError(t, Run(t.Context(), r.Config, func(ctx context.Context, s *Stream) error {
 		ids, err := r.ids(s, 2)
@@ -67,7 +68,7 @@ func TestDecodingOnAStandby(t *testing.T) {
 		require.NoError(t, err)
 		return s.Finish(ctx)
 	}))
-	at = pglogrepl.LSN(r.confirmed.Load())
+	at = lsn.LSN(r.confirmed.Load())
 
 	report, err := LookAtSlot(t.Context(), r.dsn(), r.cfg)
 	require.NoError(t, err)
@@ -146,7 +147,7 @@ func TestStandbyPromoted(t *testing.T) {
 		repeated += n - 1
 	}
 	t.Logf("%d streams, %d repeated", streams, repeated)
-	require.Equal(t, pglogrepl.LSN(r.confirmed.Load()), r.slotThere(t).ConfirmedFlush)
+	require.Equal(t, lsn.LSN(r.confirmed.Load()), r.slotThere(t).ConfirmedFlush)
 
 	// The next start is a new process, with the same configuration.
 	r.confirmed.Store(0)
@@ -232,7 +233,7 @@ func TestStandbyWithoutAWayToThePrimary(t *testing.T) {
 		require.NoError(t, err)
 		return s.Finish(ctx)
 	}))
-	require.Equal(t, pglogrepl.LSN(r.confirmed.Load()), r.slotThere(t).ConfirmedFlush)
+	require.Equal(t, lsn.LSN(r.confirmed.Load()), r.slotThere(t).ConfirmedFlush)
 }
 
 // TestStandbyInvalidated: catalog rows go although decoding needs them, and wal_level falls.

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pglogrepl"
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
 )
 
 const (
@@ -64,8 +64,8 @@ func (c *statusClock) ask() {
 }
 
 // confirmed is told what is confirmed after a keepalive; if that is news, the server hears it before the clock's time.
-func (c *statusClock) confirmed(lsn pglogrepl.LSN) {
-	if uint64(lsn) > c.flush.Load() {
+func (c *statusClock) confirmed(at lsn.LSN) {
+	if uint64(at) > c.flush.Load() {
 		c.moved.Store(true)
 		c.nudge()
 	}
@@ -188,4 +188,4 @@ func (s *Stream) waitedUntil(now time.Duration) time.Duration {
 }
 
 // reported is the position last reported as flushed.
-func (c *statusClock) reported() pglogrepl.LSN { return pglogrepl.LSN(c.flush.Load()) }
+func (c *statusClock) reported() lsn.LSN { return lsn.LSN(c.flush.Load()) }

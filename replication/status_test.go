@@ -5,7 +5,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/jackc/pglogrepl"
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
@@ -55,7 +56,7 @@ func TestStatus_flush_never_falls_and_write_is_never_behind(t *testing.T) {
 			time.Sleep(time.Second)
 			synctest.Wait()
 		}
-		last := pglogrepl.LSN(100)
+		last := lsn.LSN(100)
 		for _, u := range p.seen() {
 			require.GreaterOrEqual(t, u.flush, last)
 			require.Equal(t, u.flush, u.apply)
@@ -64,7 +65,7 @@ func TestStatus_flush_never_falls_and_write_is_never_behind(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		require.Equal(t, pglogrepl.LSN(301), p.seen()[0].flush)
+		require.Equal(t, lsn.LSN(301), p.seen()[0].flush)
 	})
 }
 
@@ -93,7 +94,7 @@ func TestStatus_no_ping_pong(t *testing.T) {
 		confirmed := &cell{}
 		s, p := streamTo(t.Context(), t, Config{Confirmed: confirmed.lsn}, Identity{ConfirmedFlush: 100})
 		go func() {
-			for lsn := pglogrepl.LSN(200); lsn < 1200; lsn++ {
+			for lsn := lsn.LSN(200); lsn < 1200; lsn++ {
 				time.Sleep(time.Millisecond)
 				p.send(keepalive(lsn, false))
 			}

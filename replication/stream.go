@@ -13,7 +13,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pglogrepl"
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
 	"go.uber.org/zap"
@@ -28,15 +29,15 @@ type Identity struct {
 	// ConfirmedFlush is the slot's confirmed_flush_lsn when the connection was made. It may lie behind what the
 	// tracker confirmed (before PG 17 a Postgres restart brings back an older value) and ahead of it (another
 	// instance held the slot in between, and published and confirmed what this one had not).
-	ConfirmedFlush pglogrepl.LSN
-	RestartLSN     pglogrepl.LSN
+	ConfirmedFlush lsn.LSN
+	RestartLSN     lsn.LSN
 	// TimelineChanged: the server was promoted since this Run's previous stream. Positions of the old timeline mean
 	// nothing on the new one: the caller has to rewind its tracker to ConfirmedFlush.
 	TimelineChanged bool
 	// Start is what START_REPLICATION was given, 0 for the slot's own position. Not yet set in OnIdentity.
-	Start pglogrepl.LSN
+	Start lsn.LSN
 	// WALEnd is where the server's log ended when the connection was made.
-	WALEnd pglogrepl.LSN
+	WALEnd lsn.LSN
 	// BackendPID is the walsender's.
 	BackendPID uint32
 	// InRecovery: it was a standby when the connection was made. The stream goes on when that is promoted.
@@ -101,7 +102,7 @@ func newStream(ctx context.Context, cfg *Config, conn net.Conn, r io.Reader, id 
 func (s *Stream) Identity() Identity { return s.identity }
 
 // Received is the highest WAL position the server has named on this stream.
-func (s *Stream) Received() pglogrepl.LSN { return pglogrepl.LSN(s.received.Load()) }
+func (s *Stream) Received() lsn.LSN { return lsn.LSN(s.received.Load()) }
 
 // LastHeard is when the last bytes arrived from the server, the stream's start where none have.
 func (s *Stream) LastHeard() time.Time { return s.epoch.Add(time.Duration(s.heard.Load())) }
@@ -178,7 +179,7 @@ func (s *Stream) copyData(b []byte) (done bool, err error) {
 		start := binary.BigEndian.Uint64(b[1:])
 		s.sawWAL(max(start, binary.BigEndian.Uint64(b[9:])))
 		s.delivered = true
-		if err := s.decoder.decode(&s.message, pglogrepl.LSN(start), b[25:]); err != nil {
+		if err := s.decoder.decode(&s.message, lsn.LSN(start), b[25:]); err != nil {
 			return false, s.corrupt(err)
 		}
 		s.sawRow()
@@ -192,7 +193,7 @@ func (s *Stream) copyData(b []byte) (done bool, err error) {
 		s.message.Kind = KindKeepalive
 		s.message.WALStart = 0
 		s.message.Relation, s.message.Tuple = nil, nil
-		s.message.Keepalive = Keepalive{WALEnd: pglogrepl.LSN(end), ReplyRequested: b[17] != 0}
+		s.message.Keepalive = Keepalive{WALEnd: lsn.LSN(end), ReplyRequested: b[17] != 0}
 		if b[17] != 0 {
 			s.status.ask()
 		}

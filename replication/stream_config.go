@@ -4,7 +4,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/jackc/pglogrepl"
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
@@ -34,7 +35,7 @@ type Config struct {
 
 	// Confirmed is what may be reported as flushed: the tracker's word. It is asked from several goroutines and must be
 	// cheap. 0 means unknown: the slot's own position stands. Required.
-	Confirmed func() pglogrepl.LSN
+	Confirmed func() lsn.LSN
 
 	// OnIdentity, where set, is called on each connection once the slot has been looked at and before the stream
 	// starts: the moment to initialise the tracker with the slot's position, to resume it or to rewind it. An error ends

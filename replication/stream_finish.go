@@ -5,7 +5,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/jackc/pglogrepl"
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
 	"go.uber.org/zap"
@@ -55,7 +56,7 @@ func (s *Stream) rememberLast(ctx context.Context) error {
 	s.forgo()
 	s.remember.Wait()
 	m, confirmed := s.cfg.memory, s.cfg.Confirmed()
-	if m == nil || m.off.Load() || confirmed <= pglogrepl.LSN(m.kept.Load()) {
+	if m == nil || m.off.Load() || confirmed <= lsn.LSN(m.kept.Load()) {
 		return nil
 	}
 	return m.keep(ctx, confirmed)

@@ -7,7 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/jackc/pglogrepl"
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
@@ -20,8 +21,8 @@ func TestStream_skips_what_is_no_news(t *testing.T) {
 		m, err := s.Receive()
 		require.NoError(t, err)
 		require.Equal(t, KindCommit, m.Kind)
-		require.Equal(t, pglogrepl.LSN(77), m.Commit.EndLSN)
-		require.Equal(t, pglogrepl.LSN(77), s.Received())
+		require.Equal(t, lsn.LSN(77), m.Commit.EndLSN)
+		require.Equal(t, lsn.LSN(77), s.Received())
 		m, err = s.Receive()
 		require.NoError(t, err)
 		require.Equal(t, KindOther, m.Kind)
@@ -118,7 +119,7 @@ func TestStream_Interrupt_is_not_final(t *testing.T) {
 		go p.send(commitAt(5))
 		m, err := s.Receive()
 		require.NoError(t, err)
-		require.Equal(t, pglogrepl.LSN(5), m.Commit.EndLSN)
+		require.Equal(t, lsn.LSN(5), m.Commit.EndLSN)
 	})
 }
 

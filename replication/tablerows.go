@@ -8,7 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pglogrepl"
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -133,13 +134,13 @@ func (r *TableRows) Began() time.Time { return r.began }
 func (r *TableRows) Since() time.Time { return r.filter.Since }
 
 // WALEnd is where the log ends now; on a standby, how far it has got.
-func (r *TableRows) WALEnd(ctx context.Context) (pglogrepl.LSN, error) {
+func (r *TableRows) WALEnd(ctx context.Context) (lsn.LSN, error) {
 	var text string
 	err := r.conn.QueryRow(ctx, "SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END::text").Scan(&text)
 	if err != nil {
 		return 0, adminQueryFault("server", err)
 	}
-	return pglogrepl.ParseLSN(text)
+	return lsn.Parse(text)
 }
 
 // Alone tells whether nobody else has said the same words to this database and is still there.

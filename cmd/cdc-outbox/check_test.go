@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
+	"github.com/cdc-outbox/cdc-outbox/outbox"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/fakebroker"
-	"github.com/cdc-outbox/cdc-outbox/outbox"
 )
 
 func TestCheckLooksAtBothSides(t *testing.T) {

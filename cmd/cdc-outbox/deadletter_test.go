@@ -16,10 +16,10 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
+	"github.com/cdc-outbox/cdc-outbox/router"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/fakebroker"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafkaclient"
-	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
 // badRow is an INSERT that gives a bad row, and the flags that mend its letter.

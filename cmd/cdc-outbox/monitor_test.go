@@ -13,9 +13,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/postgres"
-	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
 // webhooks is a server to which alerts are sent, and what was sent there.

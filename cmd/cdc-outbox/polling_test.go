@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
-	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
 
 // newPollingBed is newBed for source: polling.

@@ -9,6 +9,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
@@ -37,8 +39,8 @@ func (o *replayOptions) window() (w positionWindow, err error) {
 		if p.text == "" {
 			continue
 		}
-		if lsn, err := offsets.ParseLSN(p.text); err == nil {
-			*p.to = offsets.Position{Commit: lsn, Index: p.index}
+		if commit, err := lsn.Parse(p.text); err == nil {
+			*p.to = offsets.Position{Commit: commit, Index: p.index}
 		} else if *p.to, err = offsets.ParsePosition(p.text); err != nil {
 			return w, usageError(p.flag+" is no position", "write it as the header position has it, 0000000016b374d8-0000002a, or the LSN of a commit, 0/16B374D8")
 		}

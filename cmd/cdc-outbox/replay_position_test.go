@@ -12,8 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/archive"
-	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
 
 // put writes records into the topic that no connector made.

@@ -95,7 +95,7 @@ func (c *Connector) adopt(t *offsets.Tracker, id replication.Identity, stored ka
 		// The slot is past it: nothing that it covers comes again.
 	case stored.Timeline != id.Timeline:
 		c.log.Error("The position kept in Kafka is of another timeline and lies beyond the slot's; it is not used, and events may come twice", fields...)
-	case pos.Commit >= offsets.LSN(id.WALEnd):
+	case pos.Commit >= id.WALEnd:
 		c.log.Error("The position kept in Kafka lies beyond the end of the server's log, which was restored from an older copy; it is not used, and what that copy repeats comes again", fields...)
 	default:
 		c.reader.covered.any, c.reader.covered.upTo, c.reader.covered.timeline = true, pos, stored.Timeline

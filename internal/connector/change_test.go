@@ -42,7 +42,7 @@ func TestChangesAreCountedAndNoEvents(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, []string{"a", "b"}, g.producer.produced())
 		require.Equal(t, "0000000000000064-00000001", string(g.producer.records[1].Headers[2].Value), "a change does not move the positions behind it")
-		require.Equal(t, lsn(250), g.confirmed())
+		require.Equal(t, walAt(250), g.confirmed())
 		n := g.Status().Counts
 		require.EqualValues(t, []uint64{2, 1, 1, 2}, []uint64{n.Updates, n.Deletes, n.Truncates, n.Foreign})
 		require.NoError(t, testutil.GatherAndCompare(g.registry, strings.NewReader(`# HELP cdc_outbox_outbox_changes_total Changes of the outbox besides inserts that the publication sends and that are no events, by operation.
@@ -113,7 +113,7 @@ func TestHaltsInFrontOfAChange(t *testing.T) {
 					}, *st.Halted)
 					require.False(t, st.Ready)
 					require.Contains(t, st.ReadyReason, "LSN 0/64")
-					require.Equal(t, lsn(50), g.confirmed())
+					require.Equal(t, walAt(50), g.confirmed())
 					select {
 					case <-first.broken:
 					default:

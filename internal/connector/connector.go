@@ -8,7 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pglogrepl"
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
@@ -73,9 +74,9 @@ type Connector struct {
 	failure  chan error         // holds the first error of a callback, which has nobody to return it to
 
 	mu       sync.Mutex
-	stream   stream        // the open one, nil between streams
-	received pglogrepl.LSN // of the last stream
-	heard    time.Time     // when the last stream heard from Postgres; zero before the first
+	stream   stream    // the open one, nil between streams
+	received lsn.LSN   // of the last stream
+	heard    time.Time // when the last stream heard from Postgres; zero before the first
 	identity replication.Identity
 	state    State
 	streamed bool // there was a stream before
@@ -173,7 +174,7 @@ func (c *Connector) fail(err error) {
 // replicationConfig is the caller's with the connector's hooks in it.
 func (c *Connector) replicationConfig() replication.Config {
 	rc := c.cfg.Replication
-	rc.Confirmed = func() pglogrepl.LSN { return pglogrepl.LSN(c.confirmed()) }
+	rc.Confirmed = func() lsn.LSN { return c.confirmed() }
 	rc.IdleAsk = min(5*time.Second, c.cfg.Stall/3) // an idle server must not look silent to Ready
 	rc.OnIdentity = c.identified
 	rc.OnState = c.streamState

@@ -95,7 +95,7 @@ func TestExistingRowsComeFirst(t *testing.T) {
 			require.Equal(t, "snapshot", last.Key)
 			require.Equal(t, fmt.Sprintf("000000000000004f-%08x", i+1), string(rec.Headers[2].Value))
 		}
-		require.Equal(t, lsn(0x150), g.confirmed())
+		require.Equal(t, walAt(0x150), g.confirmed())
 		require.True(t, l.gone)
 		require.Empty(t, l.rows)
 		require.Nil(t, g.Status().Snapshot)
@@ -124,7 +124,7 @@ func TestExistingRowsAreNotStruckOffBeforeTheAck(t *testing.T) {
 		g.producer.ack()
 		require.NoError(t, <-g.done, "a stop leaves the rest to the next start")
 		require.Len(t, l.rows, 1)
-		require.Equal(t, lsn(0x50), g.confirmed())
+		require.Equal(t, walAt(0x50), g.confirmed())
 	})
 }
 

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pglogrepl"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
 	"github.com/cdc-outbox/cdc-outbox/replication"
@@ -30,16 +30,16 @@ var relation = &replication.Relation{OID: 1, Namespace: "public", Name: "outbox"
 
 func begin(commit uint64) *replication.Message {
 	return &replication.Message{Kind: replication.KindBegin, Begin: replication.Begin{
-		CommitLSN: pglogrepl.LSN(commit), CommitTime: time.Now(),
+		CommitLSN: lsn.LSN(commit), CommitTime: time.Now(),
 	}}
 }
 
 func commit(end uint64) *replication.Message {
-	return &replication.Message{Kind: replication.KindCommit, Commit: replication.Commit{EndLSN: pglogrepl.LSN(end)}}
+	return &replication.Message{Kind: replication.KindCommit, Commit: replication.Commit{EndLSN: lsn.LSN(end)}}
 }
 
 func keepalive(end uint64) *replication.Message {
-	return &replication.Message{Kind: replication.KindKeepalive, Keepalive: replication.Keepalive{WALEnd: pglogrepl.LSN(end)}}
+	return &replication.Message{Kind: replication.KindKeepalive, Keepalive: replication.Keepalive{WALEnd: lsn.LSN(end)}}
 }
 
 func row(id string) *replication.Message { return typedRow(id, "order") }
@@ -111,7 +111,7 @@ func (s *fakeStream) Buffered() bool               { return len(s.script) > 0 }
 func (s *fakeStream) Broken() <-chan struct{}      { return s.broken }
 func (s *fakeStream) Interrupt()                   { s.nudge <- struct{}{} }
 func (s *fakeStream) Finish(context.Context) error { close(s.finished); return nil }
-func (s *fakeStream) Received() pglogrepl.LSN      { return 0x150 }
+func (s *fakeStream) Received() lsn.LSN            { return 0x150 }
 func (s *fakeStream) LastHeard() time.Time         { return time.Now() }
 func (s *fakeStream) HeldBack() (time.Time, error) { return s.heldSince, s.heldBack }
 
@@ -314,7 +314,7 @@ func startWith(t *testing.T, cfg Config, p *fakeProducer, openings ...opening) *
 }
 
 func at(flush uint64) replication.Identity {
-	return replication.Identity{SystemID: "1", Timeline: 1, ConfirmedFlush: pglogrepl.LSN(flush), WALEnd: 0x10000}
+	return replication.Identity{SystemID: "1", Timeline: 1, ConfirmedFlush: lsn.LSN(flush), WALEnd: 0x10000}
 }
 
-func lsn(n uint64) offsets.LSN { return offsets.LSN(n) }
+func walAt(n uint64) offsets.LSN { return offsets.LSN(n) }

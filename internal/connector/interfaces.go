@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/jackc/pglogrepl"
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
 	"github.com/cdc-outbox/cdc-outbox/replication"
@@ -18,7 +18,7 @@ type stream interface {
 	Interrupt()
 	Broken() <-chan struct{}
 	Finish(ctx context.Context) error
-	Received() pglogrepl.LSN
+	Received() lsn.LSN
 	LastHeard() time.Time
 	HeldBack() (since time.Time, why error)
 }

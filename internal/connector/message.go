@@ -45,7 +45,7 @@ func (c *Connector) refuseMessage(m *replication.Message) error {
 		return errHalted
 	}
 	c.cfg.Metrics.Failed("", string(bad.Reason))
-	lsn := offsets.LSN(m.Logical.LSN).String()
+	lsn := m.Logical.LSN.String()
 	fields := []zap.Field{zap.String(telemetry.KeyLSN, lsn), zap.String(telemetry.KeyReason, string(bad.Reason)), zap.String(telemetry.KeyCause, bad.Error())}
 	if c.policy(bad.Reason) != Halt {
 		c.counts.skipped.Add(1)

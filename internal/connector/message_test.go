@@ -5,7 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/jackc/pglogrepl"
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
@@ -36,9 +37,9 @@ func TestMessagesAreRowsAmongTheRows(t *testing.T) {
 			require.Equal(t, "0000000000000064-"+want, string(g.producer.records[i].Headers[2].Value))
 		}
 		require.EqualValues(t, 2, g.Status().Counts.Messages)
-		require.Equal(t, lsn(50), g.confirmed())
+		require.Equal(t, walAt(50), g.confirmed())
 		g.producer.ack()
-		require.Equal(t, lsn(150), g.confirmed())
+		require.Equal(t, walAt(150), g.confirmed())
 		g.stop()
 		require.NoError(t, <-g.done)
 	})
@@ -58,9 +59,9 @@ func TestABadMessageFollowsThePolicy(t *testing.T) {
 				if policy == Halt {
 					require.Equal(t, Halted, g.Status().State.Name)
 					require.Equal(t, "b", g.Status().Halted.EventID)
-					require.Equal(t, lsn(50), g.confirmed())
+					require.Equal(t, walAt(50), g.confirmed())
 				} else {
-					require.Equal(t, lsn(150), g.confirmed())
+					require.Equal(t, walAt(150), g.confirmed())
 				}
 				if policy == DeadLetter {
 					require.Equal(t, `{"id":"b"`, string(g.producer.records[1].Value))
@@ -84,13 +85,13 @@ func TestAMessageOutsideOfATransactionIsRefused(t *testing.T) {
 				if halts {
 					require.Empty(t, g.producer.produced())
 					require.Equal(t, Halted, st.State.Name)
-					require.Equal(t, pglogrepl.LSN(90).String(), st.Halted.LSN)
+					require.Equal(t, lsn.LSN(90).String(), st.Halted.LSN)
 					require.Contains(t, st.ReadyReason, "halted at LSN 0/5A")
-					require.Equal(t, lsn(50), g.confirmed())
+					require.Equal(t, walAt(50), g.confirmed())
 				} else {
 					require.Equal(t, []string{"a"}, g.producer.produced())
 					require.EqualValues(t, 1, st.Counts.Skipped)
-					require.Equal(t, lsn(150), g.confirmed())
+					require.Equal(t, walAt(150), g.confirmed())
 				}
 				g.stop()
 				require.NoError(t, <-g.done)

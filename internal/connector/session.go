@@ -99,7 +99,7 @@ func (c *Connector) handle(t *offsets.Tracker, m *replication.Message) error {
 		if err := c.awaitConfirmed(t); err != nil {
 			return err
 		}
-		c.reader.commit, c.reader.commitTime, c.reader.xid = offsets.LSN(m.Begin.CommitLSN), m.Begin.CommitTime, m.Begin.XID
+		c.reader.commit, c.reader.commitTime, c.reader.xid = m.Begin.CommitLSN, m.Begin.CommitTime, m.Begin.XID
 		if err := t.Begin(c.reader.commit, m.Begin.CommitTime); err != nil {
 			return c.disorder(err)
 		}
@@ -108,11 +108,11 @@ func (c *Connector) handle(t *offsets.Tracker, m *replication.Message) error {
 			c.reader.produced = 0
 			c.producer.Mark()
 		}
-		if err := t.Commit(offsets.LSN(m.Commit.EndLSN)); err != nil {
+		if err := t.Commit(m.Commit.EndLSN); err != nil {
 			return c.disorder(err)
 		}
 	case replication.KindKeepalive:
-		t.Observe(offsets.LSN(m.Keepalive.WALEnd))
+		t.Observe(m.Keepalive.WALEnd)
 	case replication.KindLogicalMessage:
 		return c.logical(t, m)
 	case replication.KindUpdate, replication.KindDelete, replication.KindTruncate:
@@ -254,7 +254,7 @@ func (c *Connector) identified(id replication.Identity) error {
 	c.identity = id
 	c.mu.Unlock()
 
-	slot := offsets.LSN(id.ConfirmedFlush)
+	slot := id.ConfirmedFlush
 	t := c.tracker.Load()
 	if t == nil {
 		c.tracker.Store(offsets.NewTracker(slot))

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pglogrepl"
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
@@ -74,7 +74,7 @@ func (c *Connector) currentStream() stream {
 
 // lastOfStream is how far the stream was read and when Postgres was heard, of the open stream or the last one. Zero
 // times are before the first.
-func (c *Connector) lastOfStream() (received pglogrepl.LSN, heard time.Time) {
+func (c *Connector) lastOfStream() (received lsn.LSN, heard time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.stream != nil {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
-	"github.com/cdc-outbox/cdc-outbox/offsets"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
@@ -205,7 +204,7 @@ func (c *Connector) Status() Status {
 	st.Waits = append(st.Waits, heldBack(s)...)
 	if received, heard := c.lastOfStream(); !heard.IsZero() {
 		ago := time.Since(heard).Seconds()
-		st.ReceivedLSN, st.HeardSecondsAgo = offsets.LSN(received).String(), &ago
+		st.ReceivedLSN, st.HeardSecondsAgo = received.String(), &ago
 	}
 	if t := c.tracker.Load(); t != nil {
 		st.ConfirmedLSN = t.Confirmed().String()

@@ -10,18 +10,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pglogrepl"
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
-	"github.com/cdc-outbox/cdc-outbox/test/testkit/collector"
 	"github.com/cdc-outbox/cdc-outbox/internal/traces"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/router"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/collector"
 )
 
 const aTrace, aSpan = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
@@ -200,7 +201,7 @@ func benchmarkRows(b *testing.B, headers string, sample float64, limit int) {
 	b.ResetTimer()
 	for i := range b.N {
 		if i%10 == 0 {
-			open.Begin.CommitLSN = pglogrepl.LSN(1000 + 10*i)
+			open.Begin.CommitLSN = lsn.LSN(1000 + 10*i)
 			if err := c.handle(t, open); err != nil {
 				b.Fatal(err)
 			}
@@ -209,7 +210,7 @@ func benchmarkRows(b *testing.B, headers string, sample float64, limit int) {
 			b.Fatal(err)
 		}
 		if i%10 == 9 {
-			done.Commit.EndLSN = pglogrepl.LSN(1005 + 10*i)
+			done.Commit.EndLSN = lsn.LSN(1005 + 10*i)
 			if err := c.handle(t, done); err != nil {
 				b.Fatal(err)
 			}

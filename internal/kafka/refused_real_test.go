@@ -15,9 +15,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/cdc-outbox/cdc-outbox/router"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafka"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafkaclient"
-	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
 // lateConn delays what the broker says, so that five requests are in flight.

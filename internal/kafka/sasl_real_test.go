@@ -12,9 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
 
+	"github.com/cdc-outbox/cdc-outbox/router"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafka"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafkaclient"
-	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
 // saslKafka starts a broker whose clients log in as "user" with "right", and may do what ACLs allow. Its own connections,

@@ -20,8 +20,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/page"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
-	"github.com/cdc-outbox/cdc-outbox/test/testkit/browser"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/browser"
 )
 
 // told is what /status says of a connector.

@@ -18,10 +18,10 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
-	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 	"github.com/cdc-outbox/cdc-outbox/outbox"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/router"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
 
 func TestMain(m *testing.M) { testkit.Main(m) }

@@ -7,7 +7,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pglogrepl"
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/replication"
@@ -32,7 +33,7 @@ func bareReader(ctx context.Context, args []string) error {
 		Slot:           *slot,
 		Publication:    publication,
 		Tables:         []replication.Table{{Schema: "public", Name: "outbox"}},
-		Confirmed:      func() pglogrepl.LSN { return 0 },
+		Confirmed:      func() lsn.LSN { return 0 },
 		StatusInterval: time.Second,
 		Logger:         zap.NewNop(),
 	}

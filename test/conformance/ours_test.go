@@ -8,13 +8,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pglogrepl"
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
-	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/router"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
 
 // endOfRows is the table whose first row comes behind all others.
@@ -57,7 +58,7 @@ func (s *subject) read(t *testing.T) {
 	err := replication.Run(ctx, replication.Config{
 		DSN:  func() (string, error) { return s.db.DSN, nil },
 		Slot: s.db.Slot, Publication: s.db.Publication, Tables: []replication.Table{{Schema: "public", Name: endOfRows}},
-		Confirmed: func() pglogrepl.LSN { return 0 },
+		Confirmed: func() lsn.LSN { return 0 },
 	}, func(_ context.Context, stream *replication.Stream) error {
 		for {
 			m, err := stream.Receive()

@@ -16,8 +16,8 @@ import (
 
 	example "github.com/cdc-outbox/cdc-outbox/examples/shop"
 	"github.com/cdc-outbox/cdc-outbox/inbox"
-	"github.com/cdc-outbox/cdc-outbox/test/testkit/postgres"
 	"github.com/cdc-outbox/cdc-outbox/outbox"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/postgres"
 )
 
 const (

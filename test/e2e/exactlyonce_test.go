@@ -16,12 +16,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	producer "github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/router"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafkaclient"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/oracle"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/postgres"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/process"
-	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
 // once is the verdict where nothing may come twice.

@@ -13,11 +13,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
+	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafka"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/oracle"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/process"
-	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
 // pollingRig is the surroundings of relays that poll, with the oracle as judge.

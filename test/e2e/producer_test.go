@@ -18,9 +18,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	producer "github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/router"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafka"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafkaclient"
-	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
 // The producer alone against real brokers. Its log must equal its input: nothing missing, nothing twice, order kept.

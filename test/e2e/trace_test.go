@@ -22,11 +22,11 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/inbox"
 	"github.com/cdc-outbox/cdc-outbox/inbox/consumer"
 	"github.com/cdc-outbox/cdc-outbox/inbox/otelinbox"
+	"github.com/cdc-outbox/cdc-outbox/outbox"
+	"github.com/cdc-outbox/cdc-outbox/outbox/oteloutbox"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/collector"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafkaclient"
-	"github.com/cdc-outbox/cdc-outbox/outbox"
-	"github.com/cdc-outbox/cdc-outbox/outbox/oteloutbox"
 )
 
 // TestOneTrace follows an event from the request that writes it, through the table, the relay and Kafka, to the handler: one trace,

@@ -14,8 +14,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafkaclient"
 	"github.com/cdc-outbox/cdc-outbox/outbox"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafkaclient"
 )
 
 // Config of an oracle. DSN and Kafka lead straight to the servers: the relay's proxies are not in the oracle's way.

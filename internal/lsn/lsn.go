@@ -1,4 +1,5 @@
-package offsets
+// Package lsn holds the one type for positions in the write-ahead log.
+package lsn
 
 import (
 	"fmt"
@@ -14,8 +15,8 @@ func (l LSN) String() string {
 	return fmt.Sprintf("%X/%X", uint32(l>>32), uint32(l))
 }
 
-// ParseLSN reads the form Postgres prints and nothing else: no signs, no blanks, no trailing text.
-func ParseLSN(s string) (LSN, error) {
+// Parse reads the form Postgres prints and nothing else: no signs, no blanks, no trailing text.
+func Parse(s string) (LSN, error) {
 	hi, lo, ok := strings.Cut(s, "/")
 	if !ok || len(hi) == 0 || len(lo) == 0 || len(hi) > 8 || len(lo) > 8 {
 		return 0, fmt.Errorf("%q is not an LSN such as 16/B374D848", s)
