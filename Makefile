@@ -100,7 +100,7 @@ bench: build ## throughput over the same WAL: a bare reader, pg_recvlogical, cdc
 bench-latency: build ## commit -> consumer latency at 500 transactions/s
 	$(GO) run ./test/bench latency $(BENCH_FLAGS)
 
-lint: fmt-check tidy-check vet imports links rules ## gofmt, vet, staticcheck, import directions, what the binary links, Prometheus rules
+lint: fmt-check tidy-check vet imports links pure rules ## gofmt, vet, staticcheck, import directions, what the binary links, Prometheus rules
 
 vet: $(STATICCHECK)
 	$(GO) vet -tags $(LINT_TAGS) work
@@ -116,6 +116,14 @@ links:
 	@found=$$($(GO) list -deps ./cmd/cdc-outbox | grep -E '$(FORBIDDEN_LINKS)' || true); \
 	if [ -n "$$found" ]; then echo "cmd/cdc-outbox must not link:"; echo "$$found"; exit 1; fi; \
 	echo "cmd/cdc-outbox links no test machinery ($$($(GO) list -deps ./cmd/cdc-outbox | wc -l) packages looked at)"
+
+# Values in, values out: no detour may bring a connection to Postgres along.
+PURE := ./offsets ./router ./replication/pgoutput ./internal/kafka ./internal/deadletter ./internal/compare ./internal/archive
+.PHONY: pure
+pure:
+	@found=$$($(GO) list -deps $(PURE) | grep -E 'github.com/jackc/' || true); \
+	if [ -n "$$found" ]; then echo "$(PURE) must not link:"; echo "$$found"; exit 1; fi; \
+	echo "$(PURE) link no jackc package"
 
 # A module of its own: Prometheus's parser brings much along that the product's go.mod need not know.
 .PHONY: rules

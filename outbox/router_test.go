@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -21,13 +21,13 @@ func route(t *testing.T, e Event) (*router.Record, error) {
 func routeRow(t *testing.T, values [7]*string) (*router.Record, error) {
 	r, err := router.New(router.Config{Columns: router.DefaultColumns(), Topic: router.DefaultTopic})
 	require.NoError(t, err)
-	rel := &replication.Relation{Namespace: "public", Name: "outbox"}
-	var row replication.Tuple
+	rel := &pgoutput.Relation{Namespace: "public", Name: "outbox"}
+	var row pgoutput.Tuple
 	for i, name := range []string{"id", "aggregate_type", "aggregate_id", "event_type", "payload", "headers", "created_at"} {
-		rel.Columns = append(rel.Columns, replication.Column{Name: name})
-		v := replication.Value{Kind: replication.Null}
+		rel.Columns = append(rel.Columns, pgoutput.Column{Name: name})
+		v := pgoutput.Value{Kind: pgoutput.Null}
 		if values[i] != nil {
-			v = replication.Value{Kind: replication.Text, Data: []byte(*values[i])}
+			v = pgoutput.Value{Kind: pgoutput.Text, Data: []byte(*values[i])}
 		}
 		row = append(row, v)
 	}

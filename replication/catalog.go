@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
 // CatalogType is a row of pg_type.
@@ -43,7 +44,7 @@ const catalogColumnsSQL = `SELECT attname, NOT attnotnull FROM pg_catalog.pg_att
 const catalogTimeout = 10 * time.Second
 
 // LookupCatalog asks on a connection of its own. It fails with a fault of kind Retry where the server can't be asked.
-func LookupCatalog(dsn string, rel *Relation) (Catalog, error) {
+func LookupCatalog(dsn string, rel *pgoutput.Relation) (Catalog, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), catalogTimeout)
 	defer cancel()
 	conn, err := adminConnect(ctx, dsn, AdminConfig{})
@@ -58,7 +59,7 @@ func LookupCatalog(dsn string, rel *Relation) (Catalog, error) {
 	return c, nil
 }
 
-func readCatalog(ctx context.Context, conn *pgx.Conn, rel *Relation) (Catalog, error) {
+func readCatalog(ctx context.Context, conn *pgx.Conn, rel *pgoutput.Relation) (Catalog, error) {
 	c := Catalog{Types: map[uint32]CatalogType{}, Nullable: map[string]bool{}}
 	oids := make([]uint32, len(rel.Columns))
 	for i := range rel.Columns {

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
 
@@ -23,11 +24,11 @@ func TestLookupCatalog(t *testing.T) {
 	conn, err := pgx.Connect(t.Context(), db.DSN)
 	require.NoError(t, err)
 	defer conn.Close(t.Context())
-	rel := &Relation{Namespace: "public", Name: "outbox"}
+	rel := &pgoutput.Relation{Namespace: "public", Name: "outbox"}
 	require.NoError(t, conn.QueryRow(t.Context(), `SELECT 'outbox'::regclass::oid`).Scan(&rel.OID))
 	rows, err := conn.Query(t.Context(), `SELECT attname::text, atttypid FROM pg_attribute WHERE attrelid = $1 AND attnum > 0 AND NOT attisdropped ORDER BY attnum`, rel.OID)
 	require.NoError(t, err)
-	var c Column
+	var c pgoutput.Column
 	_, err = pgx.ForEachRow(rows, []any{&c.Name, &c.TypeOID}, func() error { rel.Columns = append(rel.Columns, c); return nil })
 	require.NoError(t, err)
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
 
@@ -72,7 +73,7 @@ func (s *source) drainStream(t *testing.T) func(slot string) cost {
 				if err != nil {
 					return err
 				}
-				if m.Kind == KindInsert {
+				if m.Kind == pgoutput.KindInsert {
 					rows++
 				}
 			}

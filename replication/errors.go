@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -200,7 +201,7 @@ func (s *Stream) corrupt(err error) error {
 		Kind: fault.Fatal, Object: s.cfg.object(), At: s.status.reported().String(), Err: err,
 		Next: "Nothing was skipped. Restart; if it fails at the same place, report the error with the server's version.",
 	}
-	var d *DecodeError
+	var d *pgoutput.DecodeError
 	if errors.As(err, &d) && d.LSN != 0 { // a Relation comes without one
 		f.At = d.LSN.String()
 	}

@@ -6,9 +6,12 @@ import (
 	"errors"
 	"io"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
 
 // frame is a message of the server with n bytes of body.
@@ -103,6 +106,29 @@ func TestFrames_peek_sees_whole_messages_only(t *testing.T) {
 }
 
 // TestMessageReader_never_reads_ahead: however greedy the reader above, it gets no byte beyond the message it is in.
+// TestGolden_byte_by_byte feeds the transcripts through the frame reader in the smallest pieces.
+func TestGolden_byte_by_byte(t *testing.T) {
+	files, err := filepath.Glob("../testdata/pgoutput/*.bin")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
+		require.NoError(t, err)
+		whole := newFrames(bytes.NewReader(raw))
+		slow := newFrames(&dribble{bytes.NewReader(raw)})
+		for {
+			typ, body, err := whole.next()
+			typ2, body2, err2 := slow.next()
+			require.Equal(t, err, err2)
+			require.Equal(t, typ, typ2)
+			require.Equal(t, body, body2)
+			if err != nil {
+				break
+			}
+		}
+	}
+}
+
 func TestMessageReader_never_reads_ahead(t *testing.T) {
 	wire := append(append(frame('R', 4), frame('Z', 0)...), frame('d', 700)...)
 	under := bytes.NewReader(wire)
@@ -168,7 +194,7 @@ func FuzzFrames(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte, step uint8) {
 		var got [][]byte
 		var err error
-		took := allocated(func() {
+		took := testkit.Allocated(func() {
 			got = got[:0]
 			first := make([]byte, 64)
 			fr := &frames{r: &trickle{data, int(step) + 1}, buf: first, first: first}
@@ -180,7 +206,7 @@ func FuzzFrames(f *testing.F) {
 				got = append(got, append([]byte{typ}, body...))
 			}
 		})
-		if took > allocationBound(data) {
+		if took > testkit.AllocationBound(data) {
 			t.Fatalf("%d bytes made the reader allocate %d: %x", len(data), took, data)
 		}
 		rest := data

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 
 	"github.com/stretchr/testify/require"
 
@@ -55,9 +56,9 @@ func (s *source) follow(st *Stream) error {
 			return err
 		}
 		switch m.Kind {
-		case KindCommit:
+		case pgoutput.KindCommit:
 			s.confirm(m.Commit.EndLSN)
-		case KindKeepalive:
+		case pgoutput.KindKeepalive:
 			s.confirm(m.Keepalive.WALEnd)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
@@ -266,7 +267,7 @@ func TestRun_over_TLS(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if m.Kind == KindCommit {
+			if m.Kind == pgoutput.KindCommit {
 				require.Equal(t, max(last+1, 99), m.Commit.EndLSN)
 				last = m.Commit.EndLSN
 			}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 
 	"github.com/stretchr/testify/require"
 
@@ -63,9 +64,9 @@ func (s *source) ids(st *Stream, n int) ([]string, error) {
 			return ids, err
 		}
 		switch m.Kind {
-		case KindInsert:
+		case pgoutput.KindInsert:
 			ids = append(ids, string(m.Tuple[0].Data))
-		case KindCommit:
+		case pgoutput.KindCommit:
 			s.confirm(m.Commit.EndLSN)
 			if len(ids) >= n {
 				return ids, nil
@@ -138,7 +139,7 @@ func TestRun_idle_slot_advances_with_foreign_WAL(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if m.Kind == KindKeepalive {
+			if m.Kind == pgoutput.KindKeepalive {
 				s.confirm(m.Keepalive.WALEnd)
 				if m.Keepalive.WALEnd >= end && waited == nil {
 					waited = make(chan struct{})
@@ -249,7 +250,7 @@ func TestRun_large_messages(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			if m.Kind == KindInsert {
+			if m.Kind == pgoutput.KindInsert {
 				require.Equal(t, strconv.Itoa(want), string(m.Tuple[0].Data))
 				require.Len(t, m.Tuple[1].Data, map[bool]int{true: 5000000, false: 10}[want%3 == 0])
 				want++
@@ -313,9 +314,9 @@ func TestRun_does_not_hold_up_a_shutdown(t *testing.T) {
 				break
 			}
 			switch m.Kind {
-			case KindKeepalive:
+			case pgoutput.KindKeepalive:
 				s.confirm(m.Keepalive.WALEnd)
-			case KindCommit:
+			case pgoutput.KindCommit:
 				s.confirm(m.Commit.EndLSN)
 			}
 		}

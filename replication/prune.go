@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 
 	"github.com/jackc/pgx/v5"
 
@@ -142,7 +143,7 @@ const deletions = 3
 
 // Description is what has to be known of a table to read its rows elsewhere.
 type Description struct {
-	Relation                          *Relation
+	Relation                          *pgoutput.Relation
 	Types                             map[string]string // by column
 	ServerVersion, SystemID, Database string
 }

@@ -2,6 +2,7 @@ package replication
 
 import (
 	"fmt"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"slices"
 	"strings"
 	"time"
@@ -17,7 +18,7 @@ type RowFilter struct {
 
 // Match chooses a row that comes from elsewhere than the table, as the server would choose it there. Values are compared
 // as Postgres prints them, so an id may not be written differently, but for a uuid's letters and hyphens.
-func (f *RowFilter) Match(columns OutboxColumns, rel *Relation, row Tuple) (bool, error) {
+func (f *RowFilter) Match(columns OutboxColumns, rel *pgoutput.Relation, row pgoutput.Tuple) (bool, error) {
 	for _, c := range []struct {
 		column string
 		any    []string
@@ -30,7 +31,7 @@ func (f *RowFilter) Match(columns OutboxColumns, rel *Relation, row Tuple) (bool
 			return false, err
 		}
 		have := string(row[i].Data)
-		if row[i].Kind != Text || !slices.ContainsFunc(c.any, func(want string) bool {
+		if row[i].Kind != pgoutput.Text || !slices.ContainsFunc(c.any, func(want string) bool {
 			return want == have || rel.Columns[i].TypeOID == uuidOID && plainUUID(want) == plainUUID(have)
 		}) {
 			return false, nil
@@ -40,7 +41,7 @@ func (f *RowFilter) Match(columns OutboxColumns, rel *Relation, row Tuple) (bool
 		return true, nil
 	}
 	i, err := columnOf(rel, columns.Timestamp)
-	if err != nil || row[i].Kind != Text {
+	if err != nil || row[i].Kind != pgoutput.Text {
 		return false, err // a row without a time lies in no range
 	}
 	order, at, err := parseTime(string(row[i].Data))
@@ -53,8 +54,8 @@ func (f *RowFilter) Match(columns OutboxColumns, rel *Relation, row Tuple) (bool
 	return !at.Before(f.Since) && (f.Until.IsZero() || at.Before(f.Until)), nil
 }
 
-func columnOf(rel *Relation, name string) (int, error) {
-	i := slices.IndexFunc(rel.Columns, func(c Column) bool { return c.Name == name })
+func columnOf(rel *pgoutput.Relation, name string) (int, error) {
+	i := slices.IndexFunc(rel.Columns, func(c pgoutput.Column) bool { return c.Name == name })
 	if i < 0 {
 		return 0, fmt.Errorf("there is no column %s in it", QuoteIdentifier(name))
 	}

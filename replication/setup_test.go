@@ -14,6 +14,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
 
@@ -555,13 +556,13 @@ func TestByIDFindsRowsOfAnyType(t *testing.T) {
 			require.NoError(t, err)
 			defer rows.Close()
 			var ids, found []string
-			_, err = rows.Page(t.Context(), nil, 10, func(_ *Relation, _ Tuple, key RowKey) error {
+			_, err = rows.Page(t.Context(), nil, 10, func(_ *pgoutput.Relation, _ pgoutput.Tuple, key RowKey) error {
 				ids = append(ids, key.ID)
 				return nil
 			})
 			require.NoError(t, err)
 			require.Len(t, ids, 3)
-			err = rows.ByID(t.Context(), []string{ids[2], "no such id", ids[0]}, func(_ *Relation, _ Tuple, key RowKey, chosen bool) error {
+			err = rows.ByID(t.Context(), []string{ids[2], "no such id", ids[0]}, func(_ *pgoutput.Relation, _ pgoutput.Tuple, key RowKey, chosen bool) error {
 				require.True(t, chosen)
 				found = append(found, key.ID)
 				return nil

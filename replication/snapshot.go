@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
 // snapshotBatch is how many rows are asked for at a time. They are not held in memory: who takes them slowly stops the
@@ -25,7 +26,7 @@ type Snapshot struct {
 	cfg       AdminConfig
 	list      string
 	types     []string // of the id columns
-	relations []*Relation
+	relations []*pgoutput.Relation
 	left      int64
 }
 
@@ -39,7 +40,7 @@ func OpenSnapshot(ctx context.Context, dsn string, cfg AdminConfig) (*Snapshot, 
 	if err != nil {
 		return nil, err
 	}
-	s := &Snapshot{conn: conn, cfg: cfg, list: cfg.snapshotList().SQL(), relations: make([]*Relation, len(cfg.Tables))}
+	s := &Snapshot{conn: conn, cfg: cfg, list: cfg.snapshotList().SQL(), relations: make([]*pgoutput.Relation, len(cfg.Tables))}
 	some, err := s.begin(ctx)
 	if err != nil || !some {
 		s.Close()
@@ -82,7 +83,7 @@ func (s *Snapshot) Left() int64 { return s.left }
 // Batch hands over the next rows behind number after, in order. A row lives until take returns, whose error ends the
 // batch. last is the number up to which the batch goes, which is 0 when there is no row left; rows that were deleted
 // meanwhile are missing from it.
-func (s *Snapshot) Batch(ctx context.Context, after int64, take func(n int64, rel *Relation, row Tuple) error) (last int64, err error) {
+func (s *Snapshot) Batch(ctx context.Context, after int64, take func(n int64, rel *pgoutput.Relation, row pgoutput.Tuple) error) (last int64, err error) {
 	var source int
 	err = s.conn.QueryRow(ctx, fmt.Sprintf(`SELECT max(n), source FROM (SELECT n, source FROM %[1]s WHERE n > $1
 		AND source = (SELECT source FROM %[1]s WHERE n > $1 ORDER BY n LIMIT 1) ORDER BY n LIMIT %[2]d) b GROUP BY source`, s.list, snapshotBatch), after).Scan(&last, &source)
@@ -103,21 +104,21 @@ func (s *Snapshot) Batch(ctx context.Context, after int64, take func(n int64, re
 	var taken error
 	for taken == nil && results.NextResult() {
 		rows := results.ResultReader()
-		var rel *Relation
-		var tuple Tuple
+		var rel *pgoutput.Relation
+		var tuple pgoutput.Tuple
 		for taken == nil && rows.NextRow() {
 			if rel == nil {
 				rel = s.relation(source, rows.FieldDescriptions())
-				tuple = make(Tuple, len(rel.Columns))
+				tuple = make(pgoutput.Tuple, len(rel.Columns))
 			}
 			n, err := strconv.ParseInt(string(rows.Values()[0]), 10, 64)
 			if err != nil {
 				return 0, s.fault(err)
 			}
 			for i, v := range rows.Values()[1:] {
-				tuple[i] = Value{Kind: Null}
+				tuple[i] = pgoutput.Value{Kind: pgoutput.Null}
 				if v != nil {
-					tuple[i] = Value{Kind: Text, Data: v}
+					tuple[i] = pgoutput.Value{Kind: pgoutput.Text, Data: v}
 				}
 			}
 			taken = take(n, rel, tuple)
@@ -134,11 +135,11 @@ func (s *Snapshot) Batch(ctx context.Context, after int64, take func(n int64, re
 }
 
 // relation stays the same for as long as the table does, so that the router need not begin anew with each batch.
-func (s *Snapshot) relation(source int, fields []pgconn.FieldDescription) *Relation {
-	rel := &Relation{Namespace: s.cfg.Tables[source].Schema, Name: s.cfg.Tables[source].Name}
+func (s *Snapshot) relation(source int, fields []pgconn.FieldDescription) *pgoutput.Relation {
+	rel := &pgoutput.Relation{Namespace: s.cfg.Tables[source].Schema, Name: s.cfg.Tables[source].Name}
 	for _, f := range fields[1:] {
 		rel.OID = f.TableOID
-		rel.Columns = append(rel.Columns, Column{Name: f.Name, TypeOID: f.DataTypeOID, Modifier: f.TypeModifier})
+		rel.Columns = append(rel.Columns, pgoutput.Column{Name: f.Name, TypeOID: f.DataTypeOID, Modifier: f.TypeModifier})
 	}
 	if was := s.relations[source]; was != nil && was.OID == rel.OID && slices.Equal(was.Columns, rel.Columns) {
 		return was

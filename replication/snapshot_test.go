@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/stretchr/testify/require"
 )
 
@@ -22,7 +23,7 @@ func (db *adminDB) readSnapshot(t *testing.T) (ids []string) {
 	require.NoError(t, err)
 	require.NotNil(t, s)
 	defer s.Close()
-	last, err := s.Batch(t.Context(), 0, func(n int64, rel *Relation, row Tuple) error {
+	last, err := s.Batch(t.Context(), 0, func(n int64, rel *pgoutput.Relation, row pgoutput.Tuple) error {
 		require.Equal(t, "outbox", rel.Name)
 		require.EqualValues(t, len(ids)+1, n)
 		ids = append(ids, string(row[rel.Column("id")].Data))
@@ -103,7 +104,7 @@ func TestSnapshotIsStruckOffByNumber(t *testing.T) {
 	defer s.Close()
 	require.EqualValues(t, 3, s.Left())
 	require.NoError(t, s.Done(t.Context(), 1))
-	last, err := s.Batch(t.Context(), 0, func(n int64, _ *Relation, _ Tuple) error { require.EqualValues(t, 3, n); return nil })
+	last, err := s.Batch(t.Context(), 0, func(n int64, _ *pgoutput.Relation, _ pgoutput.Tuple) error { require.EqualValues(t, 3, n); return nil })
 	require.NoError(t, err)
 	require.EqualValues(t, 3, last)
 	require.NoError(t, s.Done(t.Context(), last))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 
 	"github.com/stretchr/testify/require"
 
@@ -121,12 +122,12 @@ func TestStandbyPromoted(t *testing.T) {
 				return err
 			}
 			switch m.Kind {
-			case KindInsert:
+			case pgoutput.KindInsert:
 				seen[string(m.Tuple[0].Data)]++
-			case KindCommit:
+			case pgoutput.KindCommit:
 				committed = len(seen)
 				r.confirm(m.Commit.EndLSN)
-			case KindKeepalive:
+			case pgoutput.KindKeepalive:
 				r.confirm(m.Keepalive.WALEnd)
 			}
 		}

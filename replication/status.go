@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
 const (
@@ -153,7 +154,7 @@ func (c *statusClock) write(request bool, behind ...byte) error {
 	binary.BigEndian.PutUint64(b[6:], max(c.s.received.Load(), flush))
 	binary.BigEndian.PutUint64(b[14:], flush)
 	binary.BigEndian.PutUint64(b[22:], flush)
-	binary.BigEndian.PutUint64(b[30:], uint64(time.Since(postgresEpoch).Microseconds()))
+	binary.BigEndian.PutUint64(b[30:], uint64(time.Since(pgoutput.PostgresEpoch).Microseconds()))
 	b[38] = 0
 	if request {
 		b[38] = 1

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 
 	"github.com/stretchr/testify/require"
 
@@ -41,7 +42,7 @@ func TestStatus_answers_a_request_at_once(t *testing.T) {
 		go p.send(keepalive(500, true))
 		m, err := s.Receive()
 		require.NoError(t, err)
-		require.Equal(t, Keepalive{WALEnd: 500, ReplyRequested: true}, m.Keepalive)
+		require.Equal(t, pgoutput.Keepalive{WALEnd: 500, ReplyRequested: true}, m.Keepalive)
 		synctest.Wait()
 		require.Equal(t, []statusUpdate{{write: 500, flush: 100, apply: 100, after: 1500 * time.Millisecond}}, p.seen())
 	})

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
@@ -54,8 +55,8 @@ type Stream struct {
 	identity  Identity
 	conn      net.Conn
 	frames    *frames
-	decoder   decoder
-	message   Message
+	decoder   pgoutput.Decoder
+	message   pgoutput.Message
 	err       error // what Receive returned last, if it was final
 	delivered bool  // there was WAL on this stream, not only keepalives
 	answered  bool  // the last message was a keepalive: see whether the caller confirmed it
@@ -119,7 +120,7 @@ func (s *Stream) Buffered() bool {
 
 // Receive returns the next message, waiting for it as long as it takes. The message is valid until the next call.
 // An error is final and either the cause of Run's context's end or a *fault.Error; return it from consume.
-func (s *Stream) Receive() (*Message, error) {
+func (s *Stream) Receive() (*pgoutput.Message, error) {
 	if s.answered {
 		s.answered = false
 		s.status.confirmed(s.cfg.Confirmed())
@@ -179,7 +180,7 @@ func (s *Stream) copyData(b []byte) (done bool, err error) {
 		start := binary.BigEndian.Uint64(b[1:])
 		s.sawWAL(max(start, binary.BigEndian.Uint64(b[9:])))
 		s.delivered = true
-		if err := s.decoder.decode(&s.message, lsn.LSN(start), b[25:]); err != nil {
+		if err := s.decoder.Decode(&s.message, lsn.LSN(start), b[25:]); err != nil {
 			return false, s.corrupt(err)
 		}
 		s.sawRow()
@@ -190,10 +191,10 @@ func (s *Stream) copyData(b []byte) (done bool, err error) {
 		}
 		end := binary.BigEndian.Uint64(b[1:])
 		s.sawWAL(end)
-		s.message.Kind = KindKeepalive
+		s.message.Kind = pgoutput.KindKeepalive
 		s.message.WALStart = 0
 		s.message.Relation, s.message.Tuple = nil, nil
-		s.message.Keepalive = Keepalive{WALEnd: lsn.LSN(end), ReplyRequested: b[17] != 0}
+		s.message.Keepalive = pgoutput.Keepalive{WALEnd: lsn.LSN(end), ReplyRequested: b[17] != 0}
 		if b[17] != 0 {
 			s.status.ask()
 		}
@@ -224,14 +225,14 @@ func (s *Stream) notice(body []byte) error {
 // sawRow notes the transaction of the first of its rows.
 func (s *Stream) sawRow() {
 	switch s.message.Kind {
-	case KindBegin:
+	case pgoutput.KindBegin:
 		s.commit = uint64(s.message.Begin.CommitLSN)
-	case KindLogicalMessage:
+	case pgoutput.KindLogicalMessage:
 		if !s.message.Logical.Transactional || !slices.Contains(s.cfg.Messages, s.message.Logical.Prefix) {
 			return
 		}
 		fallthrough
-	case KindInsert:
+	case pgoutput.KindInsert:
 		if s.lastRow.Load() < s.commit {
 			s.lastRow.Store(s.commit)
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 
 	"github.com/stretchr/testify/require"
 
@@ -20,12 +21,12 @@ func TestStream_skips_what_is_no_news(t *testing.T) {
 		go p.send(notice("55000", "other", "whatever"), message('S', 'a', 0, 'b', 0), commitAt(77), xlogData(78, 'A', 1, 2))
 		m, err := s.Receive()
 		require.NoError(t, err)
-		require.Equal(t, KindCommit, m.Kind)
+		require.Equal(t, pgoutput.KindCommit, m.Kind)
 		require.Equal(t, lsn.LSN(77), m.Commit.EndLSN)
 		require.Equal(t, lsn.LSN(77), s.Received())
 		m, err = s.Receive()
 		require.NoError(t, err)
-		require.Equal(t, KindOther, m.Kind)
+		require.Equal(t, pgoutput.KindOther, m.Kind)
 	})
 }
 

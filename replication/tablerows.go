@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -38,7 +39,7 @@ type TableRows struct {
 	below   *Horizon // see Below
 	columns string   // see KeysOnly
 	root    uint32   // see Partitions
-	rel     *Relation
+	rel     *pgoutput.Relation
 }
 
 // OpenTableRows connects, with the settings under which values have the texts that the log gives them.
@@ -160,7 +161,7 @@ func (r *TableRows) Close() { closeAdminConn(context.Background(), r.conn) }
 // Page hands over up to about limit rows behind a key, nil for the first. Rows with the key of the page's last come with it, so
 // none is passed over where ids are not unique. A row lives until take returns, whose error ends the page. more is false
 // when there is nothing left.
-func (r *TableRows) Page(ctx context.Context, after *RowKey, limit int, take func(rel *Relation, row Tuple, key RowKey) error) (more bool, err error) {
+func (r *TableRows) Page(ctx context.Context, after *RowKey, limit int, take func(rel *pgoutput.Relation, row pgoutput.Tuple, key RowKey) error) (more bool, err error) {
 	timed := r.cfg.Columns.Timestamp != "" && (after == nil || after.Timestamp != nil)
 	if timed {
 		n, err := r.read(ctx, after, true, limit, take)
@@ -176,26 +177,26 @@ func (r *TableRows) Page(ctx context.Context, after *RowKey, limit int, take fun
 	return n > 0, err
 }
 
-func (r *TableRows) read(ctx context.Context, after *RowKey, timed bool, limit int, take func(*Relation, Tuple, RowKey) error) (n int, err error) {
+func (r *TableRows) read(ctx context.Context, after *RowKey, timed bool, limit int, take func(*pgoutput.Relation, pgoutput.Tuple, RowKey) error) (n int, err error) {
 	sql, args := r.query(after, timed, limit)
 	return r.scan(ctx, sql, args, take)
 }
 
 // scan hands over what a statement returns, in the texts of the log.
-func (r *TableRows) scan(ctx context.Context, sql string, args [][]byte, take func(*Relation, Tuple, RowKey) error) (n int, err error) {
+func (r *TableRows) scan(ctx context.Context, sql string, args [][]byte, take func(*pgoutput.Relation, pgoutput.Tuple, RowKey) error) (n int, err error) {
 	// A statement of its own for each read: the server is not asked for the forms of types that only pgx would need.
 	rows := r.conn.PgConn().ExecParams(ctx, sql, args, nil, nil, nil)
-	var rel *Relation
-	var tuple Tuple
+	var rel *pgoutput.Relation
+	var tuple pgoutput.Tuple
 	for err == nil && rows.NextRow() {
 		if rel == nil {
 			rel = r.relation(rows.FieldDescriptions())
-			tuple = make(Tuple, len(rel.Columns))
+			tuple = make(pgoutput.Tuple, len(rel.Columns))
 		}
 		for i, v := range rows.Values() {
-			tuple[i] = Value{Kind: Null}
+			tuple[i] = pgoutput.Value{Kind: pgoutput.Null}
 			if v != nil {
-				tuple[i] = Value{Kind: Text, Data: v}
+				tuple[i] = pgoutput.Value{Kind: pgoutput.Text, Data: v}
 			}
 		}
 		n++
@@ -212,10 +213,10 @@ func (r *TableRows) scan(ctx context.Context, sql string, args [][]byte, take fu
 func (r *TableRows) IDIsBytes() bool { return r.info.castType(r.cfg.Columns.ID) == "bytea" }
 
 // ByID hands over the rows with these ids, in the order of the ids, and whether the filter chooses them. An id that the column's type cannot hold is in no row.
-func (r *TableRows) ByID(ctx context.Context, ids []string, take func(rel *Relation, row Tuple, key RowKey, chosen bool) error) error {
+func (r *TableRows) ByID(ctx context.Context, ids []string, take func(rel *pgoutput.Relation, row pgoutput.Tuple, key RowKey, chosen bool) error) error {
 	typ := r.info.castType(r.cfg.Columns.ID)
 	sql := fmt.Sprintf("SELECT * FROM %s WHERE %s = ANY ($1::text[]::%s[]) ORDER BY array_position($1::text[]::%[3]s[], %[2]s)", r.table.SQL(), QuoteIdentifier(r.cfg.Columns.ID), typ)
-	n, err := r.scan(ctx, sql, [][]byte{[]byte(arrayLiteral(ids))}, func(rel *Relation, row Tuple, key RowKey) error {
+	n, err := r.scan(ctx, sql, [][]byte{[]byte(arrayLiteral(ids))}, func(rel *pgoutput.Relation, row pgoutput.Tuple, key RowKey) error {
 		ok, err := r.filter.Match(r.cfg.Columns, rel, row)
 		if err != nil {
 			return err
@@ -291,12 +292,12 @@ func (r *TableRows) query(after *RowKey, timed bool, limit int) (sql string, arg
 }
 
 // relation stays the same for as long as the table does, so that the router need not begin anew with each page.
-func (r *TableRows) relation(fields []pgconn.FieldDescription) *Relation {
-	rel := &Relation{Namespace: r.table.Schema, Name: r.table.Name}
+func (r *TableRows) relation(fields []pgconn.FieldDescription) *pgoutput.Relation {
+	rel := &pgoutput.Relation{Namespace: r.table.Schema, Name: r.table.Name}
 	for i := range fields {
 		f := &fields[i]
 		rel.OID = f.TableOID
-		rel.Columns = append(rel.Columns, Column{Name: f.Name, TypeOID: f.DataTypeOID, Modifier: f.TypeModifier})
+		rel.Columns = append(rel.Columns, pgoutput.Column{Name: f.Name, TypeOID: f.DataTypeOID, Modifier: f.TypeModifier})
 	}
 	if r.rel == nil || r.rel.OID != rel.OID || !slices.Equal(r.rel.Columns, rel.Columns) {
 		r.rel = rel
@@ -304,12 +305,12 @@ func (r *TableRows) relation(fields []pgconn.FieldDescription) *Relation {
 	return r.rel
 }
 
-func (r *TableRows) key(rel *Relation, row Tuple) (k RowKey) {
+func (r *TableRows) key(rel *pgoutput.Relation, row pgoutput.Tuple) (k RowKey) {
 	for i := range rel.Columns {
 		switch {
 		case rel.Columns[i].Name == r.cfg.Columns.ID:
 			k.ID = string(row[i].Data)
-		case rel.Columns[i].Name == r.cfg.Columns.Timestamp && row[i].Kind == Text:
+		case rel.Columns[i].Name == r.cfg.Columns.Timestamp && row[i].Kind == pgoutput.Text:
 			text := string(row[i].Data)
 			k.Timestamp = &text
 		}

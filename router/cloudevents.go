@@ -6,7 +6,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router/internal/connect"
 )
 
@@ -61,7 +61,7 @@ func (c *CloudEvents) jsonData() bool {
 }
 
 // required refuses events without a value for an attribute that must not be empty.
-func (e *event) required(l *layout, row replication.Tuple) *RowError {
+func (e *event) required(l *layout, row pgoutput.Tuple) *RowError {
 	for _, a := range []struct {
 		value []byte
 		f     *field
@@ -75,7 +75,7 @@ func (e *event) required(l *layout, row replication.Tuple) *RowError {
 }
 
 // binaryHeaders adds the attributes as headers; the payload stays the value.
-func (r *Router) binaryHeaders(l *layout, row replication.Tuple, e *event) *RowError {
+func (r *Router) binaryHeaders(l *layout, row pgoutput.Tuple, e *event) *RowError {
 	if err := e.required(l, row); err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (r *Router) binaryHeaders(l *layout, row replication.Tuple, e *event) *RowE
 }
 
 // structured makes the JSON event format.
-func (r *Router) structured(l *layout, row replication.Tuple, e *event) ([]byte, *RowError) {
+func (r *Router) structured(l *layout, row pgoutput.Tuple, e *event) ([]byte, *RowError) {
 	if err := e.required(l, row); err != nil {
 		return nil, err
 	}

@@ -3,7 +3,7 @@ package router
 import (
 	"fmt"
 
-	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
 // field is a column of one relation; index is -1 where the table has no such column.
@@ -15,7 +15,7 @@ type field struct {
 
 // layout is where one relation keeps the parts of an event.
 type layout struct {
-	rel   *replication.Relation
+	rel   *pgoutput.Relation
 	table string
 	width int
 
@@ -39,7 +39,7 @@ const maxLayouts = 1024
 
 // layoutOf returns the layout of rel. The stream makes a new *Relation whenever the table's definition may have
 // changed, before the next row, so the pointer says whether a cached layout still holds.
-func (r *Router) layoutOf(rel *replication.Relation) *layout {
+func (r *Router) layoutOf(rel *pgoutput.Relation) *layout {
 	if r.last != nil && r.last.rel == rel {
 		return r.last
 	}
@@ -55,7 +55,7 @@ func (r *Router) layoutOf(rel *replication.Relation) *layout {
 	return l
 }
 
-func (r *Router) newLayout(rel *replication.Relation) *layout {
+func (r *Router) newLayout(rel *pgoutput.Relation) *layout {
 	c := r.cfg.Columns
 	l := &layout{rel: rel, table: rel.Namespace + "." + rel.Name, width: len(rel.Columns)}
 	l.require(r.needs)
@@ -110,7 +110,7 @@ func (l *layout) require(needs []Need) {
 }
 
 // optional returns the text of a column that the table may not have, nil for NULL.
-func (l *layout) optional(row replication.Tuple, f field) ([]byte, *RowError) {
+func (l *layout) optional(row pgoutput.Tuple, f field) ([]byte, *RowError) {
 	if f.index < 0 {
 		return nil, nil
 	}
@@ -118,14 +118,14 @@ func (l *layout) optional(row replication.Tuple, f field) ([]byte, *RowError) {
 }
 
 // refuse makes a RowError for the row at hand. Errors are rare, so they may allocate.
-func (l *layout) refuse(row replication.Tuple, reason Reason, column, detail, remedy string) *RowError {
+func (l *layout) refuse(row pgoutput.Tuple, reason Reason, column, detail, remedy string) *RowError {
 	e := &RowError{Reason: reason, Table: l.table, Column: column, Detail: detail, Remedy: remedy}
 	l.identify(e, row)
 	return e
 }
 
-func (l *layout) identify(e *RowError, row replication.Tuple) {
-	if i := l.id.index; i >= 0 && i < len(row) && row[i].Kind == replication.Text {
+func (l *layout) identify(e *RowError, row pgoutput.Tuple) {
+	if i := l.id.index; i >= 0 && i < len(row) && row[i].Kind == pgoutput.Text {
 		e.EventID = clipID(row[i].Data)
 	}
 }
@@ -145,13 +145,13 @@ const (
 var empty = []byte{}
 
 // text returns a column's text: nil for NULL, never nil otherwise. The slice belongs to the row.
-func (l *layout) text(row replication.Tuple, f field) ([]byte, *RowError) {
+func (l *layout) text(row pgoutput.Tuple, f field) ([]byte, *RowError) {
 	v := &row[f.index]
 	switch v.Kind {
-	case replication.Text:
-	case replication.Null:
+	case pgoutput.Text:
+	case pgoutput.Null:
 		return nil, nil
-	case replication.Binary:
+	case pgoutput.Binary:
 		// The stream asks for text. Should a plugin send binary all the same, only these types have one form.
 		switch f.oid {
 		case oidBytea, oidName, oidText, oidJSON, oidBPChar, oidVarchar:
@@ -159,7 +159,7 @@ func (l *layout) text(row replication.Tuple, f field) ([]byte, *RowError) {
 			return nil, l.refuse(row, BinaryValue, f.name, "the value came in binary format",
 				"Start the stream without the option binary.")
 		}
-	case replication.Unchanged:
+	case pgoutput.Unchanged:
 		return nil, l.refuse(row, UnchangedValue, f.name, "the server left the value out, as for an update of another column",
 			"Publish inserts only: ALTER PUBLICATION ... SET (publish = 'insert').")
 	default:

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
-	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
 // DefaultTopic is the topic template of the outbox preset.
@@ -29,7 +29,7 @@ type Config struct {
 
 	// Catalog says of which type a domain is. It is asked once for each Relation whose payload has a type without a fixed
 	// OID. Without it the payload counts as text.
-	Catalog func(rel *replication.Relation) (Catalog, error)
+	Catalog func(rel *pgoutput.Relation) (Catalog, error)
 
 	Debezium *Debezium // the preset debezium, which has no use for the other fields
 }

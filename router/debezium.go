@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
-	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router/internal/connect"
 	"github.com/cdc-outbox/cdc-outbox/router/internal/java"
 	"github.com/cdc-outbox/cdc-outbox/router/internal/pgtype"
@@ -43,7 +43,7 @@ type Debezium struct {
 	// Catalog says about a table what its Relation message doesn't. It is called once for each Relation, and only where
 	// something depends on it. Without it types without a fixed OID count as text, and the columns of the replica
 	// identity as NOT NULL.
-	Catalog func(rel *replication.Relation) (Catalog, error)
+	Catalog func(rel *pgoutput.Relation) (Catalog, error)
 }
 
 // Catalog is what Postgres' catalogs say about a table.

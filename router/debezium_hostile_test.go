@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
 // repeated writes n texts, each made of its number, with commas between.
@@ -72,7 +72,7 @@ func TestExpansionIsBounded(t *testing.T) {
 
 // What an application writes into the tracing and the route column takes time and memory in proportion.
 func TestDebeziumHostileTexts(t *testing.T) {
-	rel := debeziumRelation(replication.Column{Name: "tracing", TypeOID: oidText, Modifier: -1})
+	rel := debeziumRelation(pgoutput.Column{Name: "tracing", TypeOID: oidText, Modifier: -1})
 	r := debeziumRouter(t, func(d *Debezium) {
 		d.Columns.Tracing, d.TopicRegex, d.TopicReplacement = "tracing", "(.{0,5}).*", "t.$1"
 	})

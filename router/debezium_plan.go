@@ -3,7 +3,7 @@ package router
 import (
 	"fmt"
 
-	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router/internal/connect"
 	"github.com/cdc-outbox/cdc-outbox/router/internal/pgtype"
 )
@@ -35,7 +35,7 @@ type additionalColumn struct {
 	out converter // for headers
 }
 
-func (d *debezium) planOf(rel *replication.Relation) *plan {
+func (d *debezium) planOf(rel *pgoutput.Relation) *plan {
 	if d.last != nil && d.last.rel == rel {
 		return d.last
 	}
@@ -55,7 +55,7 @@ func (d *debezium) keep(p *plan) *plan {
 }
 
 // prepare makes the plan with what the catalogs say.
-func (d *debezium) prepare(rel *replication.Relation) error {
+func (d *debezium) prepare(rel *pgoutput.Relation) error {
 	if p := d.plans[rel.OID]; p != nil && p.rel == rel {
 		return nil
 	}
@@ -71,7 +71,7 @@ func (d *debezium) prepare(rel *replication.Relation) error {
 }
 
 // needsCatalog spares those who can do without it a connection.
-func (d *debezium) needsCatalog(rel *replication.Relation) bool {
+func (d *debezium) needsCatalog(rel *pgoutput.Relation) bool {
 	for _, kind := range []string{d.cfg.ValueConverter, d.cfg.KeyConverter, d.cfg.HeaderConverter} {
 		if kind == converterJSONSchema {
 			return true
@@ -85,7 +85,7 @@ func (d *debezium) needsCatalog(rel *replication.Relation) bool {
 	return false
 }
 
-func (d *debezium) newPlan(rel *replication.Relation, catalog Catalog) *plan {
+func (d *debezium) newPlan(rel *pgoutput.Relation, catalog Catalog) *plan {
 	c := d.cfg.Columns
 	p := &plan{layout: layout{rel: rel, table: rel.Namespace + "." + rel.Name, width: len(rel.Columns)}, catalog: catalog}
 	p.layout.require(d.needs)

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router/internal/connect"
 	"github.com/cdc-outbox/cdc-outbox/router/internal/java"
 )
 
 // route makes the record of a row; see EventRouterDelegate.apply for the order of things.
-func (d *debezium) makeRecord(p *plan, row replication.Tuple, src Source) (*Record, error) {
+func (d *debezium) makeRecord(p *plan, row pgoutput.Tuple, src Source) (*Record, error) {
 	if err := p.check(row); err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ const (
 )
 
 // topic applies the regular expression to route values not seen before.
-func (d *debezium) topic(p *plan, row replication.Tuple, route []byte) (string, *RowError) {
+func (d *debezium) topic(p *plan, row pgoutput.Tuple, route []byte) (string, *RowError) {
 	if d.cfg.Topic != "" {
 		return d.cfg.Topic, nil
 	}
@@ -94,12 +94,12 @@ func (d *debezium) topic(p *plan, row replication.Tuple, route []byte) (string, 
 }
 
 // read converts a column's value. NULL is a null value.
-func (p *plan) read(row replication.Tuple, c *column) (connect.Value, *RowError) {
+func (p *plan) read(row pgoutput.Tuple, c *column) (connect.Value, *RowError) {
 	text, err := p.text(row, c.field)
 	if err != nil || text == nil {
 		return connect.Value{}, err
 	}
-	if row[c.index].Kind == replication.Binary && c.oid == oidBytea {
+	if row[c.index].Kind == pgoutput.Binary && c.oid == oidBytea {
 		return connect.Value{}, p.refuse(row, BinaryValue, c.name, "the value came in binary format", "Start the stream without the option binary.")
 	}
 	v, cerr := c.convert.Convert(text)
@@ -109,12 +109,12 @@ func (p *plan) read(row replication.Tuple, c *column) (connect.Value, *RowError)
 	return v, nil
 }
 
-func (p *plan) badValue(row replication.Tuple, c *column, err error) *RowError {
+func (p *plan) badValue(row pgoutput.Tuple, c *column, err error) *RowError {
 	return p.refuse(row, BadValue, c.name, err.Error(), "Correct what the application writes there, or the connector's options for such values.")
 }
 
 // encode writes a column's value by a converter; nil for a null, unless the converter writes one.
-func (d *debezium) encode(p *plan, row replication.Tuple, c *column, out *converter) ([]byte, *RowError) {
+func (d *debezium) encode(p *plan, row pgoutput.Tuple, c *column, out *converter) ([]byte, *RowError) {
 	if c.convert.Plain && out.plain() {
 		return p.text(row, c.field)
 	}
@@ -126,7 +126,7 @@ func (d *debezium) encode(p *plan, row replication.Tuple, c *column, out *conver
 }
 
 // write appends to the buffer of the row. Slices of it stay valid when it grows, on the memory it had.
-func (d *debezium) write(p *plan, row replication.Tuple, c *column, out *converter, v *connect.Value) ([]byte, *RowError) {
+func (d *debezium) write(p *plan, row pgoutput.Tuple, c *column, out *converter, v *connect.Value) ([]byte, *RowError) {
 	if v.Kind == connect.KindNull && out.nullIsNil() {
 		return nil, nil
 	}
@@ -142,7 +142,7 @@ func (d *debezium) write(p *plan, row replication.Tuple, c *column, out *convert
 }
 
 // headers fills the list: context, tracing, id, additional ones, position.
-func (d *debezium) headers(p *plan, row replication.Tuple, src Source) *RowError {
+func (d *debezium) headers(p *plan, row pgoutput.Tuple, src Source) *RowError {
 	d.list = append(d.list, d.context...)
 	if err := d.trace(p, row); err != nil {
 		return err
@@ -170,7 +170,7 @@ func (d *debezium) headers(p *plan, row replication.Tuple, src Source) *RowError
 }
 
 // trace appends the entries of the tracing column, java.util.Properties text that a tracer wrote.
-func (d *debezium) trace(p *plan, row replication.Tuple) *RowError {
+func (d *debezium) trace(p *plan, row pgoutput.Tuple) *RowError {
 	if p.tracing.convert == nil {
 		return nil
 	}
@@ -198,7 +198,7 @@ func (d *debezium) trace(p *plan, row replication.Tuple) *RowError {
 }
 
 // partition is that of the last column placed there, as in Debezium.
-func (p *plan) partition(row replication.Tuple) (int32, *RowError) {
+func (p *plan) partition(row pgoutput.Tuple) (int32, *RowError) {
 	partition := int32(-1)
 	for i := range p.additional {
 		a := &p.additional[i]

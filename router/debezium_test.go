@@ -6,11 +6,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
-	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
-func debeziumRelation(extra ...replication.Column) *replication.Relation {
-	return &replication.Relation{OID: 16400, Namespace: "public", Name: "outbox", Columns: append([]replication.Column{
+func debeziumRelation(extra ...pgoutput.Column) *pgoutput.Relation {
+	return &pgoutput.Relation{OID: 16400, Namespace: "public", Name: "outbox", Columns: append([]pgoutput.Column{
 		{Name: "id", TypeOID: oidUUID, Modifier: -1, Key: true}, {Name: "aggregatetype", TypeOID: oidVarchar, Modifier: -1},
 		{Name: "aggregateid", TypeOID: oidVarchar, Modifier: -1}, {Name: "type", TypeOID: oidVarchar, Modifier: -1},
 		{Name: "payload", TypeOID: oidJSONB, Modifier: -1},
@@ -19,7 +19,7 @@ func debeziumRelation(extra ...replication.Column) *replication.Relation {
 
 const debeziumPayload = `{"a": "x", "b": 1, "n": 1.50}`
 
-func debeziumRow(extra ...string) replication.Tuple {
+func debeziumRow(extra ...string) pgoutput.Tuple {
 	return append(texts("00000000-0000-0000-0000-000000000001", "Order", "1", "OrderCreated", debeziumPayload), texts(extra...)...)
 }
 
@@ -75,7 +75,7 @@ func TestDebeziumConverters(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, c.value, string(rec.Value))
 
-			row[4] = replication.Value{Kind: replication.Null}
+			row[4] = pgoutput.Value{Kind: pgoutput.Null}
 			rec, err = r.Route(debeziumRelation(), row, source)
 			require.NoError(t, err)
 			if c.null == "nil" {
@@ -126,7 +126,7 @@ func TestDebeziumTombstones(t *testing.T) {
 }
 
 func TestDebeziumPlacement(t *testing.T) {
-	rel := debeziumRelation(replication.Column{Name: "n", TypeOID: 23, Modifier: -1}, replication.Column{Name: "b", TypeOID: 16, Modifier: -1})
+	rel := debeziumRelation(pgoutput.Column{Name: "n", TypeOID: 23, Modifier: -1}, pgoutput.Column{Name: "b", TypeOID: 16, Modifier: -1})
 	r := debeziumRouter(t, func(d *Debezium) {
 		d.Additional = []string{"type:header:eventType", " n : partition", "type:envelope", "b:envelope:deleted", "gone:header"}
 		d.IgnoreMissing, d.ContextHeaders, d.PositionHeader = true, false, true
@@ -142,19 +142,19 @@ func TestDebeziumPlacement(t *testing.T) {
 		`"payload":{"payload":"{\"a\": \"x\", \"b\": 1, \"n\": 1.50}","type":"OrderCreated","deleted":true}}`, string(rec.Value))
 
 	row := debeziumRow("0", "f")
-	row[1].Data, row[5] = []byte("Customer"), replication.Value{Kind: replication.Null}
+	row[1].Data, row[5] = []byte("Customer"), pgoutput.Value{Kind: pgoutput.Null}
 	rec, err = r.Route(rel, row, source)
 	require.NoError(t, err)
 	require.Equal(t, int32(-1), rec.Partition)
 	require.Contains(t, string(rec.Value), "srv.public.outbox.Customer.Value", "each route value has a schema of its own")
 
-	row[5] = replication.Value{Kind: replication.Text, Data: []byte("-1")}
+	row[5] = pgoutput.Value{Kind: pgoutput.Text, Data: []byte("-1")}
 	_, err = r.Route(rel, row, source)
 	require.Equal(t, BadValue, reason(t, err))
 }
 
 func TestDebeziumSchemaVersion(t *testing.T) {
-	rel := debeziumRelation(replication.Column{Name: "v", TypeOID: 23, Modifier: -1})
+	rel := debeziumRelation(pgoutput.Column{Name: "v", TypeOID: 23, Modifier: -1})
 	r := debeziumRouter(t, func(d *Debezium) {
 		d.Columns.SchemaVersion, d.Additional, d.ValueConverter = "v", []string{"type:envelope"}, "json_with_schema"
 	})
@@ -181,7 +181,7 @@ func TestDebeziumRouting(t *testing.T) {
 		_, err := r.Route(rel, row, source)
 		require.Equal(t, want, reason(t, err), value)
 	}
-	row[1] = replication.Value{Kind: replication.Null}
+	row[1] = pgoutput.Value{Kind: pgoutput.Null}
 	_, err := r.Route(rel, row, source)
 	require.Equal(t, Unroutable, reason(t, err))
 
@@ -208,7 +208,7 @@ func TestDebeziumMissingColumns(t *testing.T) {
 }
 
 func TestDebeziumTracing(t *testing.T) {
-	rel := debeziumRelation(replication.Column{Name: "tracingspancontext", TypeOID: oidText, Modifier: -1})
+	rel := debeziumRelation(pgoutput.Column{Name: "tracingspancontext", TypeOID: oidText, Modifier: -1})
 	r := debeziumRouter(t, func(d *Debezium) { d.Columns.Tracing, d.ContextHeaders = "tracingspancontext", false })
 	rec, err := r.Route(rel, debeziumRow("#Sat Nov 21 08:00:00 UTC 2026\ntraceparent=00-ab-cd-01\nb\\:=c \\\n  d\n"), source)
 	require.NoError(t, err)

@@ -1,12 +1,12 @@
 package router
 
 import (
-	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router/internal/connect"
 )
 
 // value makes the record's value: the payload, or a struct of it and other columns.
-func (d *debezium) value(p *plan, row replication.Tuple, route []byte) ([]byte, *RowError) {
+func (d *debezium) value(p *plan, row pgoutput.Tuple, route []byte) ([]byte, *RowError) {
 	if d.cfg.TombstoneOnEmpty {
 		text, err := p.text(row, p.payload.field)
 		if err != nil {
@@ -63,7 +63,7 @@ const maxEnvelopeSchemas = 1000
 
 // wrap makes the struct of payload and columns. Its schema is named after the table and the route value. Debezium
 // keeps the first name it made for a payload schema, whatever the later rows' route value; this one doesn't.
-func (d *debezium) wrap(p *plan, row replication.Tuple, route []byte, payload connect.Value, payloadSchema *connect.Schema) ([]byte, *RowError) {
+func (d *debezium) wrap(p *plan, row pgoutput.Tuple, route []byte, payload connect.Value, payloadSchema *connect.Schema) ([]byte, *RowError) {
 	v := connect.Value{Kind: connect.KindStruct, List: []connect.Value{payload}}
 	for i := range p.additional {
 		a := &p.additional[i]

@@ -1,7 +1,7 @@
 package router
 
 import (
-	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router/internal/connect"
 )
 
@@ -14,7 +14,7 @@ type Envelope struct {
 
 // envelope puts the payload into a JSON object: as it is where the column holds JSON by its type, bytea as base64,
 // anything else as a string. The members are always there, in this order; without a value they are null.
-func (r *Router) envelope(l *layout, row replication.Tuple, e *event) ([]byte, *RowError) {
+func (r *Router) envelope(l *layout, row pgoutput.Tuple, e *event) ([]byte, *RowError) {
 	if e.payload == nil {
 		return nil, nil
 	}

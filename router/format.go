@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router/internal/connect"
 )
 
@@ -37,7 +37,7 @@ func (r *Router) setFormat() error {
 }
 
 // form gives the value the configured form, and adds the headers that belong to it.
-func (r *Router) form(l *layout, row replication.Tuple, e *event) ([]byte, *RowError) {
+func (r *Router) form(l *layout, row pgoutput.Tuple, e *event) ([]byte, *RowError) {
 	switch r.cfg.Format {
 	case FormatEnvelope:
 		return r.envelope(l, row, e)
@@ -80,7 +80,7 @@ func appendBase64(dst, b []byte) []byte {
 var errNotJSON = errors.New("the payload isn't JSON, as router.cloudevents.data_content_type says it is")
 
 // checkJSON is for payload columns that hold text of any kind.
-func (l *layout) checkJSON(row replication.Tuple, payload []byte) *RowError {
+func (l *layout) checkJSON(row pgoutput.Tuple, payload []byte) *RowError {
 	if l.payload.isJSON() || json.Valid(payload) {
 		return nil
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
-	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
 func formatRouter(t testing.TB, change func(*Config)) *Router {
@@ -25,13 +25,13 @@ func formatRouter(t testing.TB, change func(*Config)) *Router {
 }
 
 // wideRow is a row of wideRelation, which has columns without a role.
-func wideRow(tenant, version string) replication.Tuple {
+func wideRow(tenant, version string) pgoutput.Tuple {
 	return append(plainRow(), texts(tenant, version)...)
 }
 
-func wideRelation() *replication.Relation {
+func wideRelation() *pgoutput.Relation {
 	rel := outboxRelation()
-	rel.Columns = append(rel.Columns, replication.Column{Name: "tenant", TypeOID: oidText}, replication.Column{Name: "event_version", TypeOID: 23})
+	rel.Columns = append(rel.Columns, pgoutput.Column{Name: "tenant", TypeOID: oidText}, pgoutput.Column{Name: "event_version", TypeOID: 23})
 	return rel
 }
 
@@ -74,7 +74,7 @@ func TestKeyColumns(t *testing.T) {
 	require.Equal(t, `["eu","42"]`, string(rec.Key))
 
 	row := wideRow("eu", "1")
-	row[7] = replication.Value{Kind: replication.Null}
+	row[7] = pgoutput.Value{Kind: pgoutput.Null}
 	_, err = two.Route(wideRelation(), row, source)
 	require.Equal(t, NullKey, reason(t, err))
 }
@@ -89,12 +89,12 @@ func TestAddedHeaders(t *testing.T) {
 	require.Equal(t, []string{"source=a=b", "empty=", "tenant=eu", "v=2"}, headerTexts(rec.Headers)[3:7])
 	require.Contains(t, headerTexts(rec.Headers)[7], "traceparent=")
 
-	row[7] = replication.Value{Kind: replication.Null}
+	row[7] = pgoutput.Value{Kind: pgoutput.Null}
 	rec, err = r.Route(wideRelation(), row, source)
 	require.NoError(t, err)
 	require.Equal(t, "tenant", headerTexts(rec.Headers)[5])
 
-	row[7] = replication.Value{Kind: replication.Text, Data: []byte(strings.Repeat("x", MaxHeaderBytes))}
+	row[7] = pgoutput.Value{Kind: pgoutput.Text, Data: []byte(strings.Repeat("x", MaxHeaderBytes))}
 	_, err = r.Route(wideRelation(), row, source)
 	require.Equal(t, HeadersTooLarge, reason(t, err))
 }
@@ -113,7 +113,7 @@ func TestEnvelope(t *testing.T) {
 		require.Contains(t, string(rec.Value), `"eventVersion":`+want+",")
 	}
 	rel, row := outboxRelation(), plainRow()
-	rel.Columns[4].TypeOID, row[4].Data, row[5] = oidBytea, []byte(`\x00ff`), replication.Value{Kind: replication.Null}
+	rel.Columns[4].TypeOID, row[4].Data, row[5] = oidBytea, []byte(`\x00ff`), pgoutput.Value{Kind: pgoutput.Null}
 	rec, err = r.Route(rel, row, source)
 	require.NoError(t, err)
 	require.Contains(t, string(rec.Value), `"eventVersion":1,`)
@@ -126,7 +126,7 @@ func TestEnvelope(t *testing.T) {
 	require.Contains(t, string(rec.Value), `"data":"say \"hi\""}`)
 	require.True(t, json.Valid(rec.Value))
 
-	row[4] = replication.Value{Kind: replication.Null}
+	row[4] = pgoutput.Value{Kind: pgoutput.Null}
 	rec, err = r.Route(rel, row, source)
 	require.NoError(t, err)
 	require.Nil(t, rec.Value)
@@ -137,7 +137,7 @@ func TestCloudEventsBinary(t *testing.T) {
 		c.Format, c.CloudEvents.Extensions, c.CloudEvents.DataSchema = FormatCloudEventsBinary, []string{"tenant", "event_version:v"}, "https://s.example/1"
 	})
 	row := wideRow("eu", "1")
-	row[5] = replication.Value{Kind: replication.Null}
+	row[5] = pgoutput.Value{Kind: pgoutput.Null}
 	for range 2 {
 		rec, err := r.Route(wideRelation(), row, source)
 		require.NoError(t, err)
@@ -148,11 +148,11 @@ func TestCloudEventsBinary(t *testing.T) {
 		}, headerTexts(rec.Headers)[3:])
 	}
 	for _, headers := range []string{`{"ce_id": "x"}`, `{"content-type": "x"}`} {
-		row[5] = replication.Value{Kind: replication.Text, Data: []byte(headers)}
+		row[5] = pgoutput.Value{Kind: pgoutput.Text, Data: []byte(headers)}
 		_, err := r.Route(wideRelation(), row, source)
 		require.Equal(t, ReservedHeader, reason(t, err))
 	}
-	row[5], row[3] = replication.Value{Kind: replication.Null}, replication.Value{Kind: replication.Null}
+	row[5], row[3] = pgoutput.Value{Kind: pgoutput.Null}, pgoutput.Value{Kind: pgoutput.Null}
 	_, err := r.Route(wideRelation(), row, source)
 	require.Equal(t, BadValue, reason(t, err))
 }
@@ -192,11 +192,11 @@ func TestRegistryFrame(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, string(rec.Value))
 
-		row[4] = replication.Value{Kind: replication.Null}
+		row[4] = pgoutput.Value{Kind: pgoutput.Null}
 		rec, err = r.Route(rel, row, source)
 		require.NoError(t, err)
 		require.Nil(t, rec.Value, "a tombstone stays one")
-		row[4] = replication.Value{Kind: replication.Text, Data: []byte(`\x00ff`)}
+		row[4] = pgoutput.Value{Kind: pgoutput.Text, Data: []byte(`\x00ff`)}
 
 		for _, id := range []string{"", "-1", "x", "2147483648"} {
 			bad := wideRow("eu", id)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
 // Whatever a row holds, no format panics, an error is a RowError that names the row only, and where the format promises JSON it
@@ -33,10 +33,10 @@ func FuzzFormats(f *testing.F) {
 		}
 		rel := outboxRelation()
 		rel.Columns[4].TypeOID = oid
-		rel.Columns = append(rel.Columns, replication.Column{Name: "event_version", TypeOID: oidText})
-		row := append(plainRow(), replication.Value{Kind: replication.Text, Data: []byte(version)})
+		rel.Columns = append(rel.Columns, pgoutput.Column{Name: "event_version", TypeOID: oidText})
+		row := append(plainRow(), pgoutput.Value{Kind: pgoutput.Text, Data: []byte(version)})
 		for i, text := range []string{id, aggregateType, aggregateID, eventType, payload, headers} {
-			row[i] = replication.Value{Kind: replication.Text, Data: []byte(text)}
+			row[i] = pgoutput.Value{Kind: pgoutput.Text, Data: []byte(text)}
 		}
 		valid := true
 		for _, text := range []string{id, aggregateType, aggregateID, eventType, payload, version} {
@@ -99,7 +99,7 @@ func FuzzFormats(f *testing.F) {
 }
 
 // routed returns the record, or nil for a bad row.
-func routed(t *testing.T, r *Router, rel *replication.Relation, row replication.Tuple) *Record {
+func routed(t *testing.T, r *Router, rel *pgoutput.Relation, row pgoutput.Tuple) *Record {
 	rec, err := r.Route(rel, row, source)
 	if err != nil {
 		var e *RowError

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
 // The scanner must take exactly the objects that encoding/json takes, with the same names and values. It may differ
@@ -133,7 +133,7 @@ func FuzzBytea(f *testing.F) {
 	rel.Columns[4].TypeOID = oidBytea
 	f.Fuzz(func(t *testing.T, text string) {
 		row := plainRow()
-		row[4] = replication.Value{Kind: replication.Text, Data: []byte(text)}
+		row[4] = pgoutput.Value{Kind: pgoutput.Text, Data: []byte(text)}
 		rec, err := newRouter(t).Route(rel, row, source)
 		if err != nil {
 			require.Equal(t, BadBytea, reason(t, err))

@@ -6,7 +6,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
 const (
@@ -38,7 +38,7 @@ type headers struct {
 }
 
 // of fills the list for a row whose id and type texts are given.
-func (h *headers) of(l *layout, row replication.Tuple, id, eventType, position []byte) ([]Header, *RowError) {
+func (h *headers) of(l *layout, row pgoutput.Tuple, id, eventType, position []byte) ([]Header, *RowError) {
 	h.list = append(h.list[:0],
 		Header{Key: headerID, Value: id},
 		Header{Key: headerType, Value: eventType},

@@ -1,13 +1,13 @@
 package router
 
 import (
-	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router/internal/connect"
 )
 
 // key is the aggregate id, or what Config.KeyColumns says: one column's text, or several columns' texts as a JSON array,
 // which is the same for no two different rows: joined by a character the columns could hold, they might be.
-func (r *Router) key(l *layout, row replication.Tuple) ([]byte, *RowError) {
+func (r *Router) key(l *layout, row pgoutput.Tuple) ([]byte, *RowError) {
 	switch len(l.keys) {
 	case 0:
 		return l.keyPart(row, l.aggregateID)
@@ -31,7 +31,7 @@ func (r *Router) key(l *layout, row replication.Tuple) ([]byte, *RowError) {
 	return r.buf[start:len(r.buf):len(r.buf)], nil
 }
 
-func (l *layout) keyPart(row replication.Tuple, f field) ([]byte, *RowError) {
+func (l *layout) keyPart(row pgoutput.Tuple, f field) ([]byte, *RowError) {
 	text, err := l.text(row, f)
 	if err == nil && text == nil {
 		err = l.refuse(row, NullKey, f.name, "the column is NULL and the key is made of it, so the order of the aggregate's events would be lost",

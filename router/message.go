@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
 // MessageSchema is the schema of the relations that stand for logical messages, which have no table.
@@ -26,13 +26,13 @@ const oidTimestampTZ = 1184
 // retries.
 type messages struct {
 	members   []string // by column; the payload's has three forms
-	columns   []replication.Column
+	columns   []pgoutput.Column
 	payload   int
 	timestamp int // -1: none
 
-	relations map[string]*[3]*replication.Relation // by prefix; by the payload's form
+	relations map[string]*[3]*pgoutput.Relation // by prefix; by the payload's form
 	object    jsonObject
-	tuple     replication.Tuple
+	tuple     pgoutput.Tuple
 	seen      []bool
 	bytea     []byte
 	time      []byte
@@ -40,11 +40,11 @@ type messages struct {
 
 // newMessages takes the columns that the configuration names: those of roles, then any other.
 func (r *Router) newMessages() *messages {
-	m := &messages{relations: map[string]*[3]*replication.Relation{}, timestamp: -1}
+	m := &messages{relations: map[string]*[3]*pgoutput.Relation{}, timestamp: -1}
 	add := func(member, column string, oid uint32) {
-		if column != "" && !slices.ContainsFunc(m.columns, func(c replication.Column) bool { return c.Name == column }) {
+		if column != "" && !slices.ContainsFunc(m.columns, func(c pgoutput.Column) bool { return c.Name == column }) {
 			m.members = append(m.members, member)
-			m.columns = append(m.columns, replication.Column{Name: column, TypeOID: oid, Modifier: -1})
+			m.columns = append(m.columns, pgoutput.Column{Name: column, TypeOID: oid, Modifier: -1})
 		}
 	}
 	more := func(columns ...string) {
@@ -97,14 +97,14 @@ func (m *messages) finish(payload, timestamp string) {
 			m.timestamp = i
 		}
 	}
-	m.tuple = make(replication.Tuple, len(m.columns))
+	m.tuple = make(pgoutput.Tuple, len(m.columns))
 	m.seen = make([]bool, len(m.columns))
 }
 
 // Message makes a row of the content of a logical message: a JSON object (docs/messages.md). The row belongs to the Router
 // and lives as long as the content, until the next call. The error is a *RowError; the row then has the content as its
 // payload and nothing else, for a dead letter.
-func (r *Router) Message(prefix string, content []byte) (*replication.Relation, replication.Tuple, error) {
+func (r *Router) Message(prefix string, content []byte) (*pgoutput.Relation, pgoutput.Tuple, error) {
 	if r.messages == nil {
 		r.messages = r.newMessages()
 	}
@@ -117,11 +117,11 @@ func (r *Router) Message(prefix string, content []byte) (*replication.Relation, 
 		Reason: BadMessage, Table: MessageSchema + "." + prefix, Detail: err.Error(),
 		Remedy: "Emit messages with this prefix as docs/messages.md describes.",
 	}
-	if i := slices.Index(m.members, "id"); m.tuple[i].Kind == replication.Text {
+	if i := slices.Index(m.members, "id"); m.tuple[i].Kind == pgoutput.Text {
 		bad.EventID = clipID(m.tuple[i].Data)
 	}
 	m.clear()
-	m.tuple[m.payload] = replication.Value{Kind: replication.Text, Data: content}
+	m.tuple[m.payload] = pgoutput.Value{Kind: pgoutput.Text, Data: content}
 	return m.relation(prefix, formText), m.tuple, bad
 }
 
@@ -141,15 +141,15 @@ const (
 	formBytes
 )
 
-func (m *messages) relation(prefix string, form int) *replication.Relation {
+func (m *messages) relation(prefix string, form int) *pgoutput.Relation {
 	forms := m.relations[prefix]
 	if forms == nil {
-		forms = new([3]*replication.Relation)
+		forms = new([3]*pgoutput.Relation)
 		for i, oid := range []uint32{oidJSON, oidText, oidBytea} {
 			columns := slices.Clone(m.columns)
 			columns[m.payload].TypeOID = oid
 			// No table has such a number: those below 16384 are the system's, and few of these are in use.
-			rel := replication.Relation{OID: uint32(1 + 3*len(m.relations) + i), Namespace: MessageSchema, Name: prefix, Columns: columns}
+			rel := pgoutput.Relation{OID: uint32(1 + 3*len(m.relations) + i), Namespace: MessageSchema, Name: prefix, Columns: columns}
 			forms[i] = &rel
 		}
 		m.relations[prefix] = forms
@@ -159,7 +159,7 @@ func (m *messages) relation(prefix string, form int) *replication.Relation {
 
 func (m *messages) clear() {
 	for i := range m.tuple {
-		m.tuple[i] = replication.Value{Kind: replication.Null}
+		m.tuple[i] = pgoutput.Value{Kind: pgoutput.Null}
 		m.seen[i] = false
 	}
 }
@@ -209,7 +209,7 @@ func (m *messages) member(name []byte, form int) (int, error) {
 			return form, err
 		}
 		if raw := m.object.src[start:m.object.pos:m.object.pos]; string(raw) != "null" {
-			m.tuple[i] = replication.Value{Kind: replication.Text, Data: raw}
+			m.tuple[i] = pgoutput.Value{Kind: pgoutput.Text, Data: raw}
 		}
 		return form, nil
 	}
@@ -231,7 +231,7 @@ func (m *messages) member(name []byte, form int) (int, error) {
 	case i == m.timestamp:
 		text = m.asPrinted(text)
 	}
-	m.tuple[i] = replication.Value{Kind: replication.Text, Data: text}
+	m.tuple[i] = pgoutput.Value{Kind: pgoutput.Text, Data: text}
 	return form, nil
 }
 

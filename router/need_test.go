@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
 // What is looked for beforehand is what the router cannot do without, whatever setting asks for it.
@@ -42,7 +42,7 @@ func TestNeeds(t *testing.T) {
 		"router.debezium.additional":        {debezium(func(d *Debezium) { d.Additional = []string{"x:header:tenant"} }), true},
 	} {
 		t.Run(key, func(t *testing.T) {
-			rel := &replication.Relation{OID: 1, Namespace: "public", Name: "outbox"}
+			rel := &pgoutput.Relation{OID: 1, Namespace: "public", Name: "outbox"}
 			var found bool
 			for _, n := range c.cfg.Needs() {
 				if n.Column == "x" {
@@ -50,7 +50,7 @@ func TestNeeds(t *testing.T) {
 					require.Equal(t, c.required, n.Required)
 					found = true
 				} else if rel.Column(n.Column) < 0 {
-					rel.Columns = append(rel.Columns, replication.Column{Name: n.Column, TypeOID: oidText, Modifier: -1})
+					rel.Columns = append(rel.Columns, pgoutput.Column{Name: n.Column, TypeOID: oidText, Modifier: -1})
 				}
 			}
 			require.True(t, found)
@@ -58,7 +58,7 @@ func TestNeeds(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, !c.required, r.Fits(rel))
 			with := *rel
-			with.Columns = append(with.Columns[:len(with.Columns):len(with.Columns)], replication.Column{Name: "x", TypeOID: oidText, Modifier: -1})
+			with.Columns = append(with.Columns[:len(with.Columns):len(with.Columns)], pgoutput.Column{Name: "x", TypeOID: oidText, Modifier: -1})
 			require.True(t, r.Fits(&with), "nothing else is needed")
 		})
 	}

@@ -4,7 +4,7 @@ import (
 	"encoding/hex"
 	"slices"
 
-	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
 // maxKeptBuffer is the largest decoding buffer kept from row to row, so that one huge row doesn't hold its
@@ -18,9 +18,9 @@ type payloads struct {
 
 // of returns the payload column's text as it is, except for bytea, which Postgres prints as `\x` and hex digits
 // (docs 8.4.1) and which is decoded. nil stands for NULL.
-func (p *payloads) of(l *layout, row replication.Tuple) ([]byte, *RowError) {
+func (p *payloads) of(l *layout, row pgoutput.Tuple) ([]byte, *RowError) {
 	text, err := l.text(row, l.payload)
-	if err != nil || text == nil || l.payload.oid != oidBytea || row[l.payload.index].Kind == replication.Binary {
+	if err != nil || text == nil || l.payload.oid != oidBytea || row[l.payload.index].Kind == pgoutput.Binary {
 		return text, err
 	}
 	if len(text) < 2 || text[0] != '\\' || text[1] != 'x' {
@@ -41,7 +41,7 @@ func (p *payloads) of(l *layout, row replication.Tuple) ([]byte, *RowError) {
 	return p.buf, nil
 }
 
-func (l *layout) badBytea(row replication.Tuple) *RowError {
+func (l *layout) badBytea(row pgoutput.Tuple) *RowError {
 	return l.refuse(row, BadBytea, l.payload.name, "the bytea text isn't in hex format",
 		"Let the connector's role use the default format: ALTER ROLE ... SET bytea_output = 'hex'.")
 }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
 // A clone holds its own, whatever the next rows overwrite: the router's buffers and the row itself.
@@ -18,7 +18,7 @@ func TestCloneOutlivesTheNextRow(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := formatRouter(t, change)
-			route := func(row replication.Tuple) *Record {
+			route := func(row pgoutput.Tuple) *Record {
 				rec, err := r.Route(wideRelation(), row, source)
 				require.NoError(t, err)
 				return rec

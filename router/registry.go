@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
 // Registry frames the payload as Confluent's serializers do: a zero byte, the schema's id in four bytes, big endian, for
@@ -31,7 +31,7 @@ func (g *Registry) validate(format string) error {
 	return configError("registry.format", "", errors.New("is none of avro, json and protobuf"))
 }
 
-func (r *Router) framed(l *layout, row replication.Tuple, e *event) ([]byte, *RowError) {
+func (r *Router) framed(l *layout, row pgoutput.Tuple, e *event) ([]byte, *RowError) {
 	text, err := l.text(row, l.schemaID)
 	if err != nil {
 		return nil, err

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router/internal/pgtype"
 )
 
@@ -65,7 +65,7 @@ func New(cfg Config) (*Router, error) {
 // Route makes the record of an inserted row. Columns are found by name in rel, once per *Relation. The Record and
 // what it points to belong to the Router and to the row and live until the next call. The error is a *RowError. In
 // the steady state it allocates nothing.
-func (r *Router) Route(rel *replication.Relation, row replication.Tuple, src Source) (*Record, error) {
+func (r *Router) Route(rel *pgoutput.Relation, row pgoutput.Tuple, src Source) (*Record, error) {
 	if r.debezium != nil {
 		return r.debezium.makeRecord(r.debezium.planOf(rel), row, src)
 	}
@@ -78,7 +78,7 @@ func (r *Router) Route(rel *replication.Relation, row replication.Tuple, src Sou
 
 // Prepare readies the router for a relation's rows, for which it may have to ask Catalog, whose error it returns. Route
 // does without it, but with less knowledge.
-func (r *Router) Prepare(rel *replication.Relation) error {
+func (r *Router) Prepare(rel *pgoutput.Relation) error {
 	if r.debezium != nil {
 		return r.debezium.prepare(rel)
 	}
@@ -98,7 +98,7 @@ func (r *Router) Prepare(rel *replication.Relation) error {
 }
 
 // Fits tells whether rel has every column that an event needs.
-func (r *Router) Fits(rel *replication.Relation) bool {
+func (r *Router) Fits(rel *pgoutput.Relation) bool {
 	if r.debezium != nil {
 		return r.debezium.planOf(rel).missing == nil
 	}
@@ -106,7 +106,7 @@ func (r *Router) Fits(rel *replication.Relation) bool {
 }
 
 // route fills r.record. The interface value is made here, so that no nil *RowError gets into it.
-func (r *Router) route(l *layout, row replication.Tuple, src Source) error {
+func (r *Router) route(l *layout, row pgoutput.Tuple, src Source) error {
 	if err := l.check(row); err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (r *Router) route(l *layout, row replication.Tuple, src Source) error {
 }
 
 // fill completes the record with what doesn't decide where it goes.
-func (r *Router) fill(l *layout, row replication.Tuple, src Source, topic string, id, key []byte) error {
+func (r *Router) fill(l *layout, row pgoutput.Tuple, src Source, topic string, id, key []byte) error {
 	eventType, err := l.text(row, l.eventType)
 	if err != nil {
 		return err
@@ -163,7 +163,7 @@ func (r *Router) fill(l *layout, row replication.Tuple, src Source, topic string
 }
 
 // check finds the rows of which nothing can be read.
-func (l *layout) check(row replication.Tuple) *RowError {
+func (l *layout) check(row pgoutput.Tuple) *RowError {
 	if l.missing != nil {
 		e := *l.missing
 		l.identify(&e, row)
@@ -177,7 +177,7 @@ func (l *layout) check(row replication.Tuple) *RowError {
 }
 
 // time returns the record's timestamp in milliseconds since 1970.
-func (l *layout) time(row replication.Tuple, commit time.Time) (int64, *RowError) {
+func (l *layout) time(row pgoutput.Tuple, commit time.Time) (int64, *RowError) {
 	if l.timestamp.index < 0 {
 		return commit.UnixMilli(), nil
 	}

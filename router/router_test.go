@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
-	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
 const (
@@ -18,23 +18,23 @@ const (
 	oidTimestamptz = 1184
 )
 
-func outboxRelation() *replication.Relation {
-	return &replication.Relation{OID: 16400, Namespace: "public", Name: "outbox", Columns: []replication.Column{
+func outboxRelation() *pgoutput.Relation {
+	return &pgoutput.Relation{OID: 16400, Namespace: "public", Name: "outbox", Columns: []pgoutput.Column{
 		{Name: "id", TypeOID: oidUUID, Key: true}, {Name: "aggregate_type", TypeOID: oidText}, {Name: "aggregate_id", TypeOID: oidText},
 		{Name: "event_type", TypeOID: oidText}, {Name: "payload", TypeOID: oidJSONB}, {Name: "headers", TypeOID: oidJSONB},
 		{Name: "created_at", TypeOID: oidTimestamptz},
 	}}
 }
 
-func texts(values ...string) replication.Tuple {
-	row := make(replication.Tuple, len(values))
+func texts(values ...string) pgoutput.Tuple {
+	row := make(pgoutput.Tuple, len(values))
 	for i, v := range values {
-		row[i] = replication.Value{Kind: replication.Text, Data: []byte(v)}
+		row[i] = pgoutput.Value{Kind: pgoutput.Text, Data: []byte(v)}
 	}
 	return row
 }
 
-func plainRow() replication.Tuple {
+func plainRow() pgoutput.Tuple {
 	return texts("018f4d3c-0000-7000-8000-000000000001", "order", "42", "order_placed",
 		`{"lines": [{"sku": "a-1", "quantity": 2}], "total": 12.50, "customer": "c-77"}`,
 		`{"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}`, "2026-11-21 08:17:00.123456+00")
@@ -164,19 +164,19 @@ func TestKindsOfValues(t *testing.T) {
 	rel := outboxRelation()
 
 	row := plainRow()
-	row[4] = replication.Value{Kind: replication.Unchanged}
+	row[4] = pgoutput.Value{Kind: pgoutput.Unchanged}
 	_, err := r.Route(rel, row, source)
 	require.Equal(t, UnchangedValue, reason(t, err))
 
-	row[4] = replication.Value{Kind: replication.Binary, Data: []byte("\x01{}")}
+	row[4] = pgoutput.Value{Kind: pgoutput.Binary, Data: []byte("\x01{}")}
 	_, err = r.Route(rel, row, source)
 	require.Equal(t, BinaryValue, reason(t, err), "binary jsonb starts with a version byte")
 
-	row[4] = replication.Value{Kind: '?', Data: []byte("x")}
+	row[4] = pgoutput.Value{Kind: '?', Data: []byte("x")}
 	_, err = r.Route(rel, row, source)
 	require.Equal(t, MalformedRow, reason(t, err))
 
-	row[4] = replication.Value{Kind: replication.Text}
+	row[4] = pgoutput.Value{Kind: pgoutput.Text}
 	rec, err := r.Route(rel, row, source)
 	require.NoError(t, err)
 	require.NotNil(t, rec.Value, "empty text isn't NULL")
@@ -186,7 +186,7 @@ func TestKindsOfValues(t *testing.T) {
 
 	raw := outboxRelation()
 	raw.Columns[4].TypeOID = oidBytea
-	row[4] = replication.Value{Kind: replication.Binary, Data: []byte{0, 1, '\\'}}
+	row[4] = pgoutput.Value{Kind: pgoutput.Binary, Data: []byte{0, 1, '\\'}}
 	rec, err = r.Route(raw, row, source)
 	require.NoError(t, err)
 	require.Equal(t, []byte{0, 1, '\\'}, rec.Value)
@@ -227,12 +227,12 @@ func TestHeaderLimits(t *testing.T) {
 // Whatever is wrong with a row, nothing of its payload, key or headers may get into the error.
 func TestErrorsHoldNoData(t *testing.T) {
 	const canary = "c4n4ry"
-	rows := map[string]func(replication.Tuple){
-		"topic":     func(row replication.Tuple) { row[1].Data = []byte(canary + " ") },
-		"headers":   func(row replication.Tuple) { row[5].Data = []byte(`{"a": "` + canary) },
-		"control":   func(row replication.Tuple) { row[5].Data = []byte(`{"` + canary + `\u0001": 1}`) },
-		"timestamp": func(row replication.Tuple) { row[6].Data = []byte(canary) },
-		"key":       func(row replication.Tuple) { row[2] = replication.Value{Kind: replication.Null} },
+	rows := map[string]func(pgoutput.Tuple){
+		"topic":     func(row pgoutput.Tuple) { row[1].Data = []byte(canary + " ") },
+		"headers":   func(row pgoutput.Tuple) { row[5].Data = []byte(`{"a": "` + canary) },
+		"control":   func(row pgoutput.Tuple) { row[5].Data = []byte(`{"` + canary + `\u0001": 1}`) },
+		"timestamp": func(row pgoutput.Tuple) { row[6].Data = []byte(canary) },
+		"key":       func(row pgoutput.Tuple) { row[2] = pgoutput.Value{Kind: pgoutput.Null} },
 	}
 	for name, change := range rows {
 		t.Run(name, func(t *testing.T) {
@@ -277,12 +277,12 @@ func TestRouteAllocatesNothing(t *testing.T) {
 }
 
 func BenchmarkRoute(b *testing.B) {
-	benchmarks := map[string]func(*replication.Relation, replication.Tuple){
-		"plain": func(*replication.Relation, replication.Tuple) {},
-		"headers": func(_ *replication.Relation, row replication.Tuple) {
+	benchmarks := map[string]func(*pgoutput.Relation, pgoutput.Tuple){
+		"plain": func(*pgoutput.Relation, pgoutput.Tuple) {},
+		"headers": func(_ *pgoutput.Relation, row pgoutput.Tuple) {
 			row[5].Data = []byte(`{"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "tenant": "a\u00e9", "n": 1, "o": {"x": [1, 2]}}`)
 		},
-		"bytea": func(rel *replication.Relation, row replication.Tuple) {
+		"bytea": func(rel *pgoutput.Relation, row pgoutput.Tuple) {
 			rel.Columns[4].TypeOID = oidBytea
 			row[4].Data = []byte(`\x` + strings.Repeat("00ff", 80))
 		},

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
 // vectorFile is the form of testdata/router/*.json, see the README there.
@@ -80,20 +80,20 @@ func (f *vectorFile) columns() Columns {
 		Payload: c["payload"], Headers: c["headers"], Timestamp: c["timestamp"]}
 }
 
-func (f *vectorFile) relation() *replication.Relation {
-	rel := &replication.Relation{OID: 16384, Namespace: f.Relation.Schema, Name: f.Relation.Table}
+func (f *vectorFile) relation() *pgoutput.Relation {
+	rel := &pgoutput.Relation{OID: 16384, Namespace: f.Relation.Schema, Name: f.Relation.Table}
 	for _, c := range f.Relation.Columns {
-		rel.Columns = append(rel.Columns, replication.Column{Name: c.Name, TypeOID: c.Type})
+		rel.Columns = append(rel.Columns, pgoutput.Column{Name: c.Name, TypeOID: c.Type})
 	}
 	return rel
 }
 
-func (v *vector) check(t *testing.T, r *Router, rel *replication.Relation, f *vectorFile) {
-	row := make(replication.Tuple, len(v.Row))
+func (v *vector) check(t *testing.T, r *Router, rel *pgoutput.Relation, f *vectorFile) {
+	row := make(pgoutput.Tuple, len(v.Row))
 	for i, text := range v.Row {
-		row[i] = replication.Value{Kind: replication.Null}
+		row[i] = pgoutput.Value{Kind: pgoutput.Null}
 		if text != nil {
-			row[i] = replication.Value{Kind: replication.Text, Data: []byte(*text)}
+			row[i] = pgoutput.Value{Kind: pgoutput.Text, Data: []byte(*text)}
 		}
 	}
 	rec, err := r.Route(rel, row, Source{Position: []byte(f.Position), CommitTime: f.CommitTime})

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
-	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
 // role is a part of an event that may stand in a topic template. The id, the payload, headers and timestamp may not:
@@ -129,7 +129,7 @@ func (t *topics) constant() (string, bool) {
 }
 
 // of returns the topic for a row.
-func (t *topics) of(l *layout, row replication.Tuple) (string, *RowError) {
+func (t *topics) of(l *layout, row pgoutput.Tuple) (string, *RowError) {
 	t.buf = t.buf[:0]
 	for i := range t.parts {
 		p := &t.parts[i]
@@ -154,7 +154,7 @@ func (t *topics) of(l *layout, row replication.Tuple) (string, *RowError) {
 }
 
 // check makes a new name of what is in the buffer.
-func (t *topics) check(l *layout, row replication.Tuple) (string, *RowError) {
+func (t *topics) check(l *layout, row pgoutput.Tuple) (string, *RowError) {
 	name := string(t.buf)
 	if err := checkEventTopic(name, t.taken); err != nil {
 		return "", l.refuse(row, IllegalTopic, t.column(l), err.Error(),
@@ -198,7 +198,7 @@ func (l *layout) partField(p *part) field {
 	}
 }
 
-func (l *layout) unroutable(row replication.Tuple, f field, null bool) *RowError {
+func (l *layout) unroutable(row pgoutput.Tuple, f field, null bool) *RowError {
 	what := "the value is empty"
 	if null {
 		what = "the value is NULL"

@@ -16,6 +16,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
 	"github.com/cdc-outbox/cdc-outbox/internal/routing"
 	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -54,8 +55,8 @@ type rebuilder struct {
 	opts   *retryOptions
 	router *router.Router
 	tables []replication.Table
-	conn   *pgx.Conn             // nil until the table is needed
-	rel    *replication.Relation // of the last row
+	conn   *pgx.Conn          // nil until the table is needed
+	rel    *pgoutput.Relation // of the last row
 	began  time.Time
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
 // fromTable reads the letter's row from the outbox table, in the text forms that the log would have given.
@@ -81,15 +82,15 @@ func (re *rebuilder) lookUp(ctx context.Context, t replication.Table, l *deadlet
 	var rows []*deadletter.Row
 	for _, r := range results {
 		for _, values := range r.Rows {
-			rel := &replication.Relation{Namespace: t.Schema, Name: t.Name}
-			tuple := make(replication.Tuple, len(values))
+			rel := &pgoutput.Relation{Namespace: t.Schema, Name: t.Name}
+			tuple := make(pgoutput.Tuple, len(values))
 			for i, v := range values {
 				f := &r.FieldDescriptions[i]
 				rel.OID = f.TableOID
-				rel.Columns = append(rel.Columns, replication.Column{Name: f.Name, TypeOID: f.DataTypeOID, Modifier: f.TypeModifier})
-				tuple[i].Kind = replication.Null
+				rel.Columns = append(rel.Columns, pgoutput.Column{Name: f.Name, TypeOID: f.DataTypeOID, Modifier: f.TypeModifier})
+				tuple[i].Kind = pgoutput.Null
 				if v != nil {
-					tuple[i] = replication.Value{Kind: replication.Text, Data: v}
+					tuple[i] = pgoutput.Value{Kind: pgoutput.Text, Data: v}
 				}
 			}
 			rows = append(rows, deadletter.RowOf(rel, tuple))

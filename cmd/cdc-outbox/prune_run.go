@@ -11,6 +11,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/archive"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
 const (
@@ -31,8 +32,8 @@ type pruning struct {
 
 	published string // where the relay polls, the column that says what Kafka has
 
-	rel   *replication.Relation // as the archive's header describes it
-	after *replication.RowKey   // the last row that was dealt with
+	rel   *pgoutput.Relation  // as the archive's header describes it
+	after *replication.RowKey // the last row that was dealt with
 	said  time.Time
 }
 
@@ -109,7 +110,7 @@ func (p *pruning) collect(ctx context.Context, rows *replication.TableRows, head
 	n := 0
 	for more = true; more && err == nil && (len(spans) == 0 || w != nil && n < archiveRows && w.Size() < archiveBytes); {
 		var page *span
-		more, err = rows.Page(ctx, p.after, p.o.batch, func(rel *replication.Relation, row replication.Tuple, key replication.RowKey) error {
+		more, err = rows.Page(ctx, p.after, p.o.batch, func(rel *pgoutput.Relation, row pgoutput.Tuple, key replication.RowKey) error {
 			if page == nil {
 				page = &span{first: key}
 			}

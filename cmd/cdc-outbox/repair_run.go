@@ -12,6 +12,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
 	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -64,11 +65,11 @@ func (r *repairing) close() {
 }
 
 // each routes the rows of a table. row gets the id that the record has, hashed; a row that makes none is counted by bad.
-func (r *repairing) each(ctx context.Context, table int, bad func(), row func(rec *router.Record, hash [16]byte, rel *replication.Relation, tuple replication.Tuple, key replication.RowKey) error) error {
+func (r *repairing) each(ctx context.Context, table int, bad func(), row func(rec *router.Record, hash [16]byte, rel *pgoutput.Relation, tuple pgoutput.Tuple, key replication.RowKey) error) error {
 	var after *replication.RowKey
 	for more := true; more; {
 		var err error
-		more, err = r.tables[table].Page(ctx, after, r.pageSize(), func(rel *replication.Relation, tuple replication.Tuple, key replication.RowKey) error {
+		more, err = r.tables[table].Page(ctx, after, r.pageSize(), func(rel *pgoutput.Relation, tuple pgoutput.Tuple, key replication.RowKey) error {
 			after = &key
 			rec, err := r.route(rel, tuple)
 			var no *router.RowError
@@ -113,7 +114,7 @@ func idHeader(rec *router.Record) ([]byte, bool) {
 // survey notes the ids of all rows and the topics they lead to.
 func (r *repairing) survey(ctx context.Context) error {
 	for i, t := range r.report {
-		err := r.each(ctx, i, func() { t.Rows++; t.Unrouted++ }, func(rec *router.Record, hash [16]byte, _ *replication.Relation, _ replication.Tuple, _ replication.RowKey) error {
+		err := r.each(ctx, i, func() { t.Rows++; t.Unrouted++ }, func(rec *router.Record, hash [16]byte, _ *pgoutput.Relation, _ pgoutput.Tuple, _ replication.RowKey) error {
 			t.Rows++
 			r.leads[rec.Topic] = true
 			r.absent[hash] = struct{}{}
@@ -214,7 +215,7 @@ func (r *repairing) name(ctx context.Context) error {
 		return nil
 	}
 	for i, t := range r.report {
-		err := r.each(ctx, i, func() {}, func(_ *router.Record, hash [16]byte, _ *replication.Relation, _ replication.Tuple, key replication.RowKey) error {
+		err := r.each(ctx, i, func() {}, func(_ *router.Record, hash [16]byte, _ *pgoutput.Relation, _ pgoutput.Tuple, key replication.RowKey) error {
 			if _, missing := r.absent[hash]; missing {
 				if t.Missing++; len(t.Examples) < replayExamples {
 					t.Examples = append(t.Examples, key.ID)
@@ -246,7 +247,7 @@ func (r *repairing) publish(ctx context.Context, table int) error {
 	}
 	r.place = offsets.LSN(end) - 1
 	before := r.state.Rows
-	err = r.each(ctx, table, func() {}, func(_ *router.Record, hash [16]byte, rel *replication.Relation, tuple replication.Tuple, _ replication.RowKey) error {
+	err = r.each(ctx, table, func() {}, func(_ *router.Record, hash [16]byte, rel *pgoutput.Relation, tuple pgoutput.Tuple, _ replication.RowKey) error {
 		if _, missing := r.absent[hash]; !missing {
 			return nil
 		}

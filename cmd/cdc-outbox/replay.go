@@ -12,6 +12,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -223,7 +224,7 @@ func (r *replay) table(ctx context.Context, s slotChange, t replication.Table, f
 	}
 	after := r.state.Key
 	for more := true; more; {
-		more, err = rows.Page(ctx, after, r.pageSize(), func(rel *replication.Relation, row replication.Tuple, key replication.RowKey) error {
+		more, err = rows.Page(ctx, after, r.pageSize(), func(rel *pgoutput.Relation, row pgoutput.Tuple, key replication.RowKey) error {
 			after = &key
 			return r.take(ctx, rel, row, func() { r.state.Key = &key })
 		})
@@ -242,7 +243,7 @@ func (r *replay) file(ctx context.Context, path string, columns replication.Outb
 	_, err := archive.Verify(path)
 	n := int64(0)
 	if err == nil {
-		err = archive.Read(path, func(rel *replication.Relation, row replication.Tuple) error {
+		err = archive.Read(path, func(rel *pgoutput.Relation, row pgoutput.Tuple) error {
 			if n++; n <= r.state.FileRows {
 				return nil
 			}

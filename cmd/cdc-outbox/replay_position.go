@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
@@ -239,7 +240,7 @@ func (p *positions) publish(ctx context.Context, span *positionSpan) error {
 		for i, id := range ids {
 			wanted[id], at[id] = true, p.at[i]
 		}
-		err := rows.ByID(ctx, ids, func(rel *replication.Relation, row replication.Tuple, key replication.RowKey, chosen bool) error {
+		err := rows.ByID(ctx, ids, func(rel *pgoutput.Relation, row pgoutput.Tuple, key replication.RowKey, chosen bool) error {
 			if found[key.ID] = true; !chosen {
 				return nil
 			}

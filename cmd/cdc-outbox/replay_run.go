@@ -12,7 +12,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
-	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -36,7 +36,7 @@ type replay struct {
 	place    offsets.LSN
 	unplaced bool // records carry no position: those of a relay that polls don't
 
-	rel     *replication.Relation
+	rel     *pgoutput.Relation
 	batch   []*router.Record
 	ids     []string // of the batch
 	bytes   int
@@ -72,7 +72,7 @@ func (r *replay) pageSize() int {
 }
 
 // take routes a row, which it keeps nothing of. done moves the state behind it.
-func (r *replay) take(ctx context.Context, rel *replication.Relation, row replication.Tuple, done func()) error {
+func (r *replay) take(ctx context.Context, rel *pgoutput.Relation, row pgoutput.Tuple, done func()) error {
 	rec, err := r.route(rel, row)
 	if err != nil {
 		var bad *router.RowError
@@ -95,7 +95,7 @@ func (r *replay) take(ctx context.Context, rel *replication.Relation, row replic
 }
 
 // route makes the row's record, which is the router's until the next.
-func (r *replay) route(rel *replication.Relation, row replication.Tuple) (*router.Record, error) {
+func (r *replay) route(rel *pgoutput.Relation, row pgoutput.Tuple) (*router.Record, error) {
 	if rel != r.rel {
 		if err := r.router.Prepare(rel); err != nil {
 			return nil, err

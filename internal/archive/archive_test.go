@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
 func TestRoundTripAndDamage(t *testing.T) {
@@ -15,9 +16,9 @@ func TestRoundTripAndDamage(t *testing.T) {
 	header := Header{Schema: "public", Table: "outbox", OID: 7, Columns: []Column{{Name: "id", TypeOID: 2950, Modifier: -1}, {Name: `pay"load`, TypeOID: 25, Modifier: -1}}}
 	w, err := Create(dir, "a", header)
 	require.NoError(t, err)
-	var rows []replication.Tuple
+	var rows []pgoutput.Tuple
 	for _, text := range []string{"", "null", "{", "\u2028<&>\n\x00", "\xff\xfe", `{"base64":"eA=="}`} {
-		rows = append(rows, replication.Tuple{{Kind: replication.Text, Data: []byte(text)}, {Kind: replication.Null}})
+		rows = append(rows, pgoutput.Tuple{{Kind: pgoutput.Text, Data: []byte(text)}, {Kind: pgoutput.Null}})
 	}
 	for _, row := range rows {
 		require.NoError(t, w.Write(row, replication.RowKey{ID: string(row[0].Data)}))
@@ -30,8 +31,8 @@ func TestRoundTripAndDamage(t *testing.T) {
 	_, err = Create(dir, "a", header)
 	require.Error(t, err, "nothing is overwritten")
 
-	var back []replication.Tuple
-	require.NoError(t, Read(path, func(rel *replication.Relation, row replication.Tuple) error {
+	var back []pgoutput.Tuple
+	require.NoError(t, Read(path, func(rel *pgoutput.Relation, row pgoutput.Tuple) error {
 		require.Equal(t, header.relation(), rel)
 		back = append(back, row)
 		return nil
@@ -39,7 +40,7 @@ func TestRoundTripAndDamage(t *testing.T) {
 	require.Len(t, back, len(rows))
 	for i := range rows {
 		require.Equal(t, string(rows[i][0].Data), string(back[i][0].Data))
-		require.Equal(t, replication.Null, back[i][1].Kind)
+		require.Equal(t, pgoutput.Null, back[i][1].Kind)
 	}
 	_, err = Verify(path)
 	require.NoError(t, err)
@@ -53,7 +54,7 @@ func TestRoundTripAndDamage(t *testing.T) {
 		_, err = Verify(path)
 		require.Error(t, err, "bit %d", at)
 		require.NoError(t, os.WriteFile(path, whole[:at], 0o600))
-		require.Error(t, Read(path, func(*replication.Relation, replication.Tuple) error { return nil }), "cut at %d", at)
+		require.Error(t, Read(path, func(*pgoutput.Relation, pgoutput.Tuple) error { return nil }), "cut at %d", at)
 	}
 	entries, err := os.ReadDir(dir)
 	require.NoError(t, err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
 // Format is the Header's first member.
@@ -52,10 +53,10 @@ type Manifest struct {
 	Last   *replication.RowKey `json:"last"`
 }
 
-func (h *Header) relation() *replication.Relation {
-	rel := &replication.Relation{OID: h.OID, Namespace: h.Schema, Name: h.Table}
+func (h *Header) relation() *pgoutput.Relation {
+	rel := &pgoutput.Relation{OID: h.OID, Namespace: h.Schema, Name: h.Table}
 	for _, c := range h.Columns {
-		rel.Columns = append(rel.Columns, replication.Column{Name: c.Name, TypeOID: c.TypeOID, Modifier: c.Modifier})
+		rel.Columns = append(rel.Columns, pgoutput.Column{Name: c.Name, TypeOID: c.TypeOID, Modifier: c.Modifier})
 	}
 	return rel
 }

@@ -14,7 +14,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
 // Verify reads a file to its end: the checksum, every row, and their number.
@@ -23,7 +23,7 @@ func Verify(path string) (Manifest, error) {
 	if err != nil {
 		return m, err
 	}
-	return m, Read(path, func(*replication.Relation, replication.Tuple) error { return nil })
+	return m, Read(path, func(*pgoutput.Relation, pgoutput.Tuple) error { return nil })
 }
 
 // verifySum compares the file with what the manifest beside it says.
@@ -52,7 +52,7 @@ func verifySum(path string) (m Manifest, err error) {
 }
 
 // Read hands over the rows, which live until take returns. A file that was cut short is an error, after its rows.
-func Read(path string, take func(rel *replication.Relation, row replication.Tuple) error) error {
+func Read(path string, take func(rel *pgoutput.Relation, row pgoutput.Tuple) error) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
@@ -69,7 +69,7 @@ func Read(path string, take func(rel *replication.Relation, row replication.Tupl
 	return nil
 }
 
-func read(in *bufio.Reader, take func(*replication.Relation, replication.Tuple) error) error {
+func read(in *bufio.Reader, take func(*pgoutput.Relation, pgoutput.Tuple) error) error {
 	var h Header
 	line, err := in.ReadBytes('\n')
 	if err != nil || json.Unmarshal(line, &h) != nil || h.Format != Format {
@@ -108,28 +108,28 @@ func end(in *bufio.Reader, line []byte, n int64) error {
 	return nil
 }
 
-func parseRow(line []byte) (replication.Tuple, error) {
+func parseRow(line []byte) (pgoutput.Tuple, error) {
 	var values []json.RawMessage
 	if err := json.Unmarshal(line, &values); err != nil {
 		return nil, err
 	}
-	row := make(replication.Tuple, len(values))
+	row := make(pgoutput.Tuple, len(values))
 	for i, v := range values {
 		switch v[0] {
 		case 'n':
-			row[i].Kind = replication.Null
+			row[i].Kind = pgoutput.Null
 		case '{':
 			var e encoded
 			if err := json.Unmarshal(v, &e); err != nil {
 				return nil, err
 			}
-			row[i] = replication.Value{Kind: replication.Text, Data: e.Base64}
+			row[i] = pgoutput.Value{Kind: pgoutput.Text, Data: e.Base64}
 		default:
 			var s string
 			if err := json.Unmarshal(v, &s); err != nil {
 				return nil, err
 			}
-			row[i] = replication.Value{Kind: replication.Text, Data: []byte(s)}
+			row[i] = pgoutput.Value{Kind: pgoutput.Text, Data: []byte(s)}
 		}
 	}
 	return row, nil

@@ -15,6 +15,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
 // Writer writes one file. End it with Finish or Abort.
@@ -69,11 +70,11 @@ type encoded struct {
 }
 
 // Write appends a row. It keeps nothing of it.
-func (w *Writer) Write(row replication.Tuple, key replication.RowKey) error {
+func (w *Writer) Write(row pgoutput.Tuple, key replication.RowKey) error {
 	w.row = w.row[:0]
 	for _, v := range row {
 		switch {
-		case v.Kind == replication.Null:
+		case v.Kind == pgoutput.Null:
 			w.row = append(w.row, nil)
 		case utf8.Valid(v.Data):
 			w.row = append(w.row, string(v.Data))

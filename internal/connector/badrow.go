@@ -8,7 +8,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
-	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -41,7 +41,7 @@ func (c *Connector) policy(reason router.Reason) BadRow {
 }
 
 // badRow applies the policy to a row that cannot become a record.
-func (c *Connector) badRow(t *offsets.Tracker, m *replication.Message, pos offsets.Position, ticket offsets.Ticket, err error) error {
+func (c *Connector) badRow(t *offsets.Tracker, m *pgoutput.Message, pos offsets.Position, ticket offsets.Ticket, err error) error {
 	var row *router.RowError
 	if !errors.As(err, &row) {
 		return c.disorder(err)

@@ -10,6 +10,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
 	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -49,12 +50,12 @@ type warnings struct {
 
 // changed takes what was done to the outbox besides inserting. It has no index in its transaction: whether the publication
 // sends it must not move the positions of the rows behind it.
-func (c *Connector) changed(t *offsets.Tracker, m *replication.Message) error {
+func (c *Connector) changed(t *offsets.Tracker, m *pgoutput.Message) error {
 	kind, seen := &updated, &c.reader.changes[0]
 	switch m.Kind {
-	case replication.KindDelete:
+	case pgoutput.KindDelete:
 		kind, seen = &deleted, &c.reader.changes[1]
-	case replication.KindTruncate:
+	case pgoutput.KindTruncate:
 		kind, seen = &truncated, &c.reader.changes[2]
 	}
 	rel, err := c.changedOutbox(m)
@@ -88,10 +89,10 @@ func (c *Connector) changed(t *offsets.Tracker, m *replication.Message) error {
 }
 
 // changedOutbox is the outbox that the change is about, nil where it is about other tables.
-func (c *Connector) changedOutbox(m *replication.Message) (*replication.Relation, error) {
-	one := [1]*replication.Relation{m.Relation}
+func (c *Connector) changedOutbox(m *pgoutput.Message) (*pgoutput.Relation, error) {
+	one := [1]*pgoutput.Relation{m.Relation}
 	tables := one[:]
-	if m.Kind == replication.KindTruncate {
+	if m.Kind == pgoutput.KindTruncate {
 		tables = m.Truncated
 	}
 	for _, rel := range tables {
@@ -107,7 +108,7 @@ func (c *Connector) changedOutbox(m *replication.Message) (*replication.Relation
 }
 
 // haltAtChange stands still in front of a change. A stream that breaks brings the reader back to it.
-func (c *Connector) haltAtChange(kind *change, rel *replication.Relation, m *replication.Message, pos offsets.Position) error {
+func (c *Connector) haltAtChange(kind *change, rel *pgoutput.Relation, m *pgoutput.Message, pos offsets.Position) error {
 	if c.haltAgain() {
 		return errHalted
 	}
@@ -125,15 +126,15 @@ func (c *Connector) haltAtChange(kind *change, rel *replication.Relation, m *rep
 }
 
 // changedID is the id of the row that was updated, where the server sent it.
-func (c *Connector) changedID(rel *replication.Relation, m *replication.Message) string {
+func (c *Connector) changedID(rel *pgoutput.Relation, m *pgoutput.Message) string {
 	i := rel.Column(c.cfg.DeadLetters.Columns.ID)
-	if m.Kind != replication.KindUpdate || i < 0 || i >= len(m.Tuple) || m.Tuple[i].Kind != replication.Text {
+	if m.Kind != pgoutput.KindUpdate || i < 0 || i >= len(m.Tuple) || m.Tuple[i].Kind != pgoutput.Text {
 		return ""
 	}
 	return deadletter.EventID([]router.Header{{Key: "id", Value: m.Tuple[i].Data}})
 }
 
-func (c *Connector) changeFields(kind *change, rel *replication.Relation, m *replication.Message, pos offsets.Position) []zap.Field {
+func (c *Connector) changeFields(kind *change, rel *pgoutput.Relation, m *pgoutput.Message, pos offsets.Position) []zap.Field {
 	return []zap.Field{
 		zap.String(telemetry.KeyReason, kind.reason), zap.Stringer(telemetry.KeyTable, replication.Table{Schema: rel.Namespace, Name: rel.Name}),
 		zap.String(telemetry.KeyEvent, c.changedID(rel, m)), zap.String(telemetry.KeyLSN, pos.Commit.String()), zap.Stringer(telemetry.KeyPosition, pos),

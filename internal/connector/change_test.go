@@ -13,23 +13,24 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
-func update(id string) *replication.Message {
+func update(id string) *pgoutput.Message {
 	m := row(id)
-	m.Kind = replication.KindUpdate
+	m.Kind = pgoutput.KindUpdate
 	return m
 }
 
-func remove() *replication.Message {
-	return &replication.Message{Kind: replication.KindDelete, Relation: relation}
+func remove() *pgoutput.Message {
+	return &pgoutput.Message{Kind: pgoutput.KindDelete, Relation: relation}
 }
 
-func truncate(tables ...*replication.Relation) *replication.Message {
-	return &replication.Message{Kind: replication.KindTruncate, Truncated: tables}
+func truncate(tables ...*pgoutput.Relation) *pgoutput.Message {
+	return &pgoutput.Message{Kind: pgoutput.KindTruncate, Truncated: tables}
 }
 
-var elsewhere = &replication.Relation{OID: 2, Namespace: "public", Name: "other", Columns: []replication.Column{{Name: "id"}}}
+var elsewhere = &pgoutput.Relation{OID: 2, Namespace: "public", Name: "other", Columns: []pgoutput.Column{{Name: "id"}}}
 
 func TestChangesAreCountedAndNoEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -91,14 +92,14 @@ func TestIgnoredChangesAreOnlyCounted(t *testing.T) {
 
 func TestHaltsInFrontOfAChange(t *testing.T) {
 	for name, c := range map[string]struct {
-		change *replication.Message
+		change *pgoutput.Message
 		reason string
 		id     string
 	}{"update": {update("u"), "update", "u"}, "truncate": {truncate(relation), "truncate", ""}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				core, logs := observer.New(zap.ErrorLevel)
-				script := []*replication.Message{begin(100), row("a"), remove(), row("b"), c.change, row("c"), commit(150)}
+				script := []*pgoutput.Message{begin(100), row("a"), remove(), row("b"), c.change, row("c"), commit(150)}
 				first, second := newStream(script...), newStream(script...)
 				g := start(t, Config{OnChange: HaltAtTheFirst, DeadLetters: deadletter.Builder{Columns: deadletter.Columns{ID: "id"}}, Logger: zap.New(core)}, true,
 					opening{at(50), first}, opening{at(50), second})

@@ -13,6 +13,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
 	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -76,7 +77,7 @@ func TestARowThatWaitsForRoomSurvivesItsStream(t *testing.T) {
 // One row is stuck; those of other partitions are acknowledged. What a crash would repeat stays within the window.
 func TestAStuckPartitionBoundsWhatACrashWouldRepeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		script := []*replication.Message{begin(100), row("stuck"), commit(110)}
+		script := []*pgoutput.Message{begin(100), row("stuck"), commit(110)}
 		for i := range uint64(100) {
 			script = append(script, begin(200+10*i), row("x"), commit(205+10*i))
 		}
@@ -179,7 +180,7 @@ func TestHaltKeepsTheProcessAtTheRow(t *testing.T) {
 // TestHaltSurvivesItsStream: the row stays where the relay stands, and a server that was restarted gets its reader back.
 func TestHaltSurvivesItsStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		script := []*replication.Message{begin(100), row("a"), commit(150), begin(200), row("b"), typedRow("bad", "no/topic"), row("c"), commit(250), begin(300), row("d"), commit(350)}
+		script := []*pgoutput.Message{begin(100), row("a"), commit(150), begin(200), row("b"), typedRow("bad", "no/topic"), row("c"), commit(250), begin(300), row("d"), commit(350)}
 		first, second := newStream(script...), newStream(script[3:]...)
 		g := start(t, Config{}, true, opening{at(50), first}, opening{at(150), second})
 		synctest.Wait()
@@ -319,7 +320,7 @@ func TestNotReadyWhileKafkaIsSilent(t *testing.T) {
 // One partition is stuck and the others go on: the slot stands still, so all is not well.
 func TestNotReadyWhileTheOldestRowIsStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var script []*replication.Message
+		var script []*pgoutput.Message
 		for i := uint64(100); i < 1300; i += 100 {
 			script = append(script, begin(i), row("a"), commit(i+50))
 		}
@@ -391,11 +392,11 @@ func TestImpossibleInputEndsTheProcess(t *testing.T) {
 // A publication may hold other tables. What has the columns of an outbox is one under whatever name, since a renamed
 // table must not lose its rows; a configured one that lacks a column halts.
 func TestPassesOverTablesThatAreNoOutbox(t *testing.T) {
-	named := func(id, table string, columns ...string) *replication.Message {
+	named := func(id, table string, columns ...string) *pgoutput.Message {
 		m := row(id)
-		m.Relation = &replication.Relation{OID: 9, Namespace: "public", Name: table}
+		m.Relation = &pgoutput.Relation{OID: 9, Namespace: "public", Name: table}
 		for _, c := range columns {
-			m.Relation.Columns = append(m.Relation.Columns, replication.Column{Name: c})
+			m.Relation.Columns = append(m.Relation.Columns, pgoutput.Column{Name: c})
 		}
 		m.Tuple = m.Tuple[:len(columns)]
 		return m

@@ -11,7 +11,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
-	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -20,7 +20,7 @@ import (
 const lookAgain = 5 * time.Second
 
 // caseOf is the row at hand, for a letter.
-func (c *Connector) caseOf(m *replication.Message, reason router.Reason, detail string) *deadletter.Case {
+func (c *Connector) caseOf(m *pgoutput.Message, reason router.Reason, detail string) *deadletter.Case {
 	return &deadletter.Case{
 		Relation: m.Relation, Tuple: m.Tuple, Position: c.reader.position, CommitTime: c.reader.commitTime,
 		Reason: reason, Detail: detail,
@@ -71,7 +71,7 @@ func (c *Connector) offer(rec *router.Record, pos offsets.Position, ticket offse
 }
 
 // notTaken applies the policy to a record that ProduceAt did not take.
-func (c *Connector) notTaken(t *offsets.Tracker, m *replication.Message, rec *router.Record, pos offsets.Position, ticket offsets.Ticket, err error) error {
+func (c *Connector) notTaken(t *offsets.Tracker, m *pgoutput.Message, rec *router.Record, pos offsets.Position, ticket offsets.Ticket, err error) error {
 	c.window.Release(1, int64(rec.Size()))
 	var refused *kafka.RefusedError
 	if !errors.As(err, &refused) {

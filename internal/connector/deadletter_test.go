@@ -15,6 +15,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -26,7 +27,7 @@ func deadLetterConfig() Config {
 	}}}
 }
 
-func bigRow(id string) *replication.Message {
+func bigRow(id string) *pgoutput.Message {
 	m := row(id)
 	m.Tuple[4].Data = []byte(strings.Repeat("x", 10_000))
 	return m
@@ -87,9 +88,9 @@ func TestALetterAloneIsMarked(t *testing.T) {
 }
 
 func TestAGroupHasAPolicyOfItsOwn(t *testing.T) {
-	nullKey := func(id string) *replication.Message {
+	nullKey := func(id string) *pgoutput.Message {
 		m := row(id)
-		m.Tuple[2] = replication.Value{Kind: replication.Null}
+		m.Tuple[2] = pgoutput.Value{Kind: pgoutput.Null}
 		return m
 	}
 	synctest.Test(t, func(t *testing.T) {

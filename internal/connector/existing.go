@@ -10,13 +10,13 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
-	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
 // Snapshot is what the connector needs of a *replication.Snapshot.
 type Snapshot interface {
 	Left() int64
-	Batch(ctx context.Context, after int64, take func(n int64, rel *replication.Relation, row replication.Tuple) error) (last int64, err error)
+	Batch(ctx context.Context, after int64, take func(n int64, rel *pgoutput.Relation, row pgoutput.Tuple) error) (last int64, err error)
 	Done(ctx context.Context, last int64) error
 	Finish(ctx context.Context) error
 	Close()
@@ -94,7 +94,7 @@ type existing struct {
 	taken  int64 // number of the last row that was dealt with
 	rows   int64 // dealt with in this batch
 	said   time.Time
-	row    replication.Message
+	row    pgoutput.Message
 }
 
 func (w *existing) run() error {
@@ -140,7 +140,7 @@ func (w *existing) strikeOff() error {
 	return nil
 }
 
-func (w *existing) take(n int64, rel *replication.Relation, row replication.Tuple) error {
+func (w *existing) take(n int64, rel *pgoutput.Relation, row pgoutput.Tuple) error {
 	c := w.c
 	select {
 	case <-c.stopping:
@@ -163,7 +163,7 @@ func (w *existing) take(n int64, rel *replication.Relation, row replication.Tupl
 	case c.reader.covered.holds(pos, c.reader.timeline):
 		c.counts.covered.Add(1)
 	default:
-		w.row.Kind, w.row.Relation, w.row.Tuple = replication.KindInsert, rel, row
+		w.row.Kind, w.row.Relation, w.row.Tuple = pgoutput.KindInsert, rel, row
 		if err := c.produce(w.t, &w.row, pos, 0, nil); err != nil {
 			return err
 		}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
-	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
 // fakeList is a list of rows by number, in batches of two. It is opened anew like the real one.
@@ -44,7 +44,7 @@ func (l *fakeList) open(context.Context) (Snapshot, error) {
 func (l *fakeList) Left() int64 { return int64(len(l.rows)) }
 func (l *fakeList) Close()      {}
 
-func (l *fakeList) Batch(_ context.Context, after int64, take func(int64, *replication.Relation, replication.Tuple) error) (last int64, err error) {
+func (l *fakeList) Batch(_ context.Context, after int64, take func(int64, *pgoutput.Relation, pgoutput.Tuple) error) (last int64, err error) {
 	l.mu.Lock()
 	var numbers []int64
 	for n := range l.rows {

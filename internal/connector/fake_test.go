@@ -19,41 +19,42 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
 	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-var relation = &replication.Relation{OID: 1, Namespace: "public", Name: "outbox", Columns: []replication.Column{
+var relation = &pgoutput.Relation{OID: 1, Namespace: "public", Name: "outbox", Columns: []pgoutput.Column{
 	{Name: "id"}, {Name: "aggregate_type"}, {Name: "aggregate_id"}, {Name: "event_type"}, {Name: "payload"},
 }}
 
-func begin(commit uint64) *replication.Message {
-	return &replication.Message{Kind: replication.KindBegin, Begin: replication.Begin{
+func begin(commit uint64) *pgoutput.Message {
+	return &pgoutput.Message{Kind: pgoutput.KindBegin, Begin: pgoutput.Begin{
 		CommitLSN: lsn.LSN(commit), CommitTime: time.Now(),
 	}}
 }
 
-func commit(end uint64) *replication.Message {
-	return &replication.Message{Kind: replication.KindCommit, Commit: replication.Commit{EndLSN: lsn.LSN(end)}}
+func commit(end uint64) *pgoutput.Message {
+	return &pgoutput.Message{Kind: pgoutput.KindCommit, Commit: pgoutput.Commit{EndLSN: lsn.LSN(end)}}
 }
 
-func keepalive(end uint64) *replication.Message {
-	return &replication.Message{Kind: replication.KindKeepalive, Keepalive: replication.Keepalive{WALEnd: lsn.LSN(end)}}
+func keepalive(end uint64) *pgoutput.Message {
+	return &pgoutput.Message{Kind: pgoutput.KindKeepalive, Keepalive: pgoutput.Keepalive{WALEnd: lsn.LSN(end)}}
 }
 
-func row(id string) *replication.Message { return typedRow(id, "order") }
+func row(id string) *pgoutput.Message { return typedRow(id, "order") }
 
-func typedRow(id, aggregateType string) *replication.Message {
-	text := func(s string) replication.Value { return replication.Value{Kind: replication.Text, Data: []byte(s)} }
-	return &replication.Message{Kind: replication.KindInsert, Relation: relation, Tuple: replication.Tuple{
+func typedRow(id, aggregateType string) *pgoutput.Message {
+	text := func(s string) pgoutput.Value { return pgoutput.Value{Kind: pgoutput.Text, Data: []byte(s)} }
+	return &pgoutput.Message{Kind: pgoutput.KindInsert, Relation: relation, Tuple: pgoutput.Tuple{
 		text(id), text(aggregateType), text("k"), text("created"), text("{}"),
 	}}
 }
 
 // fakeStream hands out a script. At its end it waits for Interrupt, or breaks where the script says so.
 type fakeStream struct {
-	script []*replication.Message
+	script []*pgoutput.Message
 	breaks bool
 
 	life     context.Context // of Run
@@ -65,17 +66,17 @@ type fakeStream struct {
 	heldBack  error
 }
 
-func newStream(script ...*replication.Message) *fakeStream {
+func newStream(script ...*pgoutput.Message) *fakeStream {
 	return &fakeStream{script: script, nudge: make(chan struct{}, 1), broken: make(chan struct{}), finished: make(chan struct{})}
 }
 
-func brokenStream(script ...*replication.Message) *fakeStream {
+func brokenStream(script ...*pgoutput.Message) *fakeStream {
 	s := newStream(script...)
 	s.breaks = true
 	return s
 }
 
-func (s *fakeStream) Receive() (*replication.Message, error) {
+func (s *fakeStream) Receive() (*pgoutput.Message, error) {
 	select {
 	case <-s.nudge:
 		return nil, replication.ErrInterrupted

@@ -5,10 +5,11 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
 // meet readies the router for a relation's rows, and tells whether they are passed over.
-func (c *Connector) meet(rel *replication.Relation) (foreign bool, err error) {
+func (c *Connector) meet(rel *pgoutput.Relation) (foreign bool, err error) {
 	if rel != c.reader.relation {
 		if err := c.cfg.Router.Prepare(rel); err != nil {
 			return false, err
@@ -21,7 +22,7 @@ func (c *Connector) meet(rel *replication.Relation) (foreign bool, err error) {
 // ALL TABLES, may hold more than the connector was told to read. Being unnamed in the configuration is not enough for
 // that: an outbox table that was renamed, or a partition published under its own name, is still the outbox, and its
 // rows must not be lost. So a table that has an outbox's columns is one.
-func (c *Connector) foreign(rel *replication.Relation) bool {
+func (c *Connector) foreign(rel *pgoutput.Relation) bool {
 	r := &c.reader
 	if rel == r.relation {
 		return r.foreign
@@ -39,7 +40,7 @@ func (c *Connector) foreign(rel *replication.Relation) bool {
 }
 
 // configured takes every table for configured where nothing is named.
-func (c *Connector) configured(rel *replication.Relation) bool {
+func (c *Connector) configured(rel *pgoutput.Relation) bool {
 	for _, t := range c.cfg.Replication.Tables {
 		if t.Schema == rel.Namespace && t.Name == rel.Name {
 			return true

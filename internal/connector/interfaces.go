@@ -5,15 +5,15 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
-	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
 // stream is what the reader needs of a replication.Stream.
 type stream interface {
-	Receive() (*replication.Message, error)
+	Receive() (*pgoutput.Message, error)
 	Buffered() bool
 	Interrupt()
 	Broken() <-chan struct{}

@@ -9,13 +9,13 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
-	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
 // logical takes a logical message that the application emitted as an event. From here on it is a row among the rows of
 // its transaction. Those of other prefixes are somebody else's.
-func (c *Connector) logical(t *offsets.Tracker, m *replication.Message) error {
+func (c *Connector) logical(t *offsets.Tracker, m *pgoutput.Message) error {
 	l := &m.Logical
 	if !slices.Contains(c.cfg.Replication.Messages, l.Prefix) {
 		c.counts.messages.Add(1)
@@ -29,14 +29,14 @@ func (c *Connector) logical(t *offsets.Tracker, m *replication.Message) error {
 		return err
 	}
 	row := &c.reader.message
-	row.Kind, row.WALStart, row.Relation, row.Tuple = replication.KindLogicalMessage, m.WALStart, rel, tuple
+	row.Kind, row.WALStart, row.Relation, row.Tuple = pgoutput.KindLogicalMessage, m.WALStart, rel, tuple
 	return c.publish(t, row, bad)
 }
 
 // refuseMessage applies the policy to a message outside of any transaction. Its sender may have rolled back since, no
 // commit gives it a position, and no ticket can hold the slot in front of it. So it can be passed over or halted at, but not
 // put aside.
-func (c *Connector) refuseMessage(m *replication.Message) error {
+func (c *Connector) refuseMessage(m *pgoutput.Message) error {
 	var bad *router.RowError
 	if !errors.As(c.cfg.Router.RefuseMessage(m.Logical.Prefix), &bad) {
 		return nil

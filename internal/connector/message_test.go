@@ -6,16 +6,16 @@ import (
 	"testing/synctest"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
-	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
-func message(prefix, id string) *replication.Message {
-	m := &replication.Message{Kind: replication.KindLogicalMessage}
-	m.Logical = replication.LogicalMessage{Transactional: true, LSN: 90, Prefix: prefix,
+func message(prefix, id string) *pgoutput.Message {
+	m := &pgoutput.Message{Kind: pgoutput.KindLogicalMessage}
+	m.Logical = pgoutput.LogicalMessage{Transactional: true, LSN: 90, Prefix: prefix,
 		Content: fmt.Appendf(nil, `{"id":%q,"aggregate_type":"order","aggregate_id":"k","type":"created","payload":{}}`, id)}
 	return m
 }
@@ -27,8 +27,8 @@ func withMessages(cfg Config) Config {
 
 func TestMessagesAreRowsAmongTheRows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		script := func() []*replication.Message {
-			return []*replication.Message{begin(100), row("a"), message("other", "x"), message("outbox", "b"), message("outbox", "c"), row("d"), commit(150)}
+		script := func() []*pgoutput.Message {
+			return []*pgoutput.Message{begin(100), row("a"), message("other", "x"), message("outbox", "b"), message("outbox", "c"), row("d"), commit(150)}
 		}
 		g := start(t, withMessages(Config{}), false, opening{at(50), brokenStream(script()[:5]...)}, opening{at(50), newStream(script()...)})
 		synctest.Wait()

@@ -13,6 +13,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
 	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -25,17 +26,17 @@ type reader struct {
 	position   []byte      // scratch for the position header
 	produced   offsets.LSN // the transaction of the last row produced, 0 behind its end
 
-	relation *replication.Relation // of the last row
-	foreign  bool                  // it is no outbox
+	relation *pgoutput.Relation // of the last row
+	foreign  bool               // it is no outbox
 
 	halted   *offsets.Position // the row that the reader stands at
 	timeline int32             // of the stream
 	covered  covered
 
-	message  replication.Message // a logical message as a row
-	existing bool                // the row at hand is one that was there before the slot
-	sent     int64               // number of the last of those that was handed to the producer
-	changes  [3]warnings         // of updates, deletes and truncates
+	message  pgoutput.Message // a logical message as a row
+	existing bool             // the row at hand is one that was there before the slot
+	sent     int64            // number of the last of those that was handed to the producer
+	changes  [3]warnings      // of updates, deletes and truncates
 
 	warned map[uint32]bool // of which foreign tables, by OID, the log has told
 }
@@ -91,11 +92,11 @@ func (c *Connector) consume(s stream) error {
 
 // handle applies one message to the tracker. Its errors end the process: the tracker refuses only what Postgres must
 // not send, and the waits for room end with the process alone.
-func (c *Connector) handle(t *offsets.Tracker, m *replication.Message) error {
+func (c *Connector) handle(t *offsets.Tracker, m *pgoutput.Message) error {
 	switch m.Kind {
-	case replication.KindInsert:
+	case pgoutput.KindInsert:
 		return c.insert(t, m)
-	case replication.KindBegin:
+	case pgoutput.KindBegin:
 		if err := c.awaitConfirmed(t); err != nil {
 			return err
 		}
@@ -103,7 +104,7 @@ func (c *Connector) handle(t *offsets.Tracker, m *replication.Message) error {
 		if err := t.Begin(c.reader.commit, m.Begin.CommitTime); err != nil {
 			return c.disorder(err)
 		}
-	case replication.KindCommit:
+	case pgoutput.KindCommit:
 		if c.reader.produced == c.reader.commit {
 			c.reader.produced = 0
 			c.producer.Mark()
@@ -111,11 +112,11 @@ func (c *Connector) handle(t *offsets.Tracker, m *replication.Message) error {
 		if err := t.Commit(m.Commit.EndLSN); err != nil {
 			return c.disorder(err)
 		}
-	case replication.KindKeepalive:
+	case pgoutput.KindKeepalive:
 		t.Observe(m.Keepalive.WALEnd)
-	case replication.KindLogicalMessage:
+	case pgoutput.KindLogicalMessage:
 		return c.logical(t, m)
-	case replication.KindUpdate, replication.KindDelete, replication.KindTruncate:
+	case pgoutput.KindUpdate, pgoutput.KindDelete, pgoutput.KindTruncate:
 		return c.changed(t, m)
 	default:
 		c.counts.add(m)
@@ -155,7 +156,7 @@ func (c *Connector) awaitConfirmed(t *offsets.Tracker) error {
 }
 
 // insert takes a row from the stream to the producer.
-func (c *Connector) insert(t *offsets.Tracker, m *replication.Message) error {
+func (c *Connector) insert(t *offsets.Tracker, m *pgoutput.Message) error {
 	foreign, err := c.meet(m.Relation)
 	if err != nil { // before Add: the row comes again
 		return err
@@ -169,7 +170,7 @@ func (c *Connector) insert(t *offsets.Tracker, m *replication.Message) error {
 
 // publish counts a row and produces its record, unless it is known to be bad. From Add on there is no way out but through
 // Produce (rule 1).
-func (c *Connector) publish(t *offsets.Tracker, m *replication.Message, bad error) error {
+func (c *Connector) publish(t *offsets.Tracker, m *pgoutput.Message, bad error) error {
 	pos, ticket, fresh, err := t.Add()
 	if err != nil {
 		return c.disorder(err)
@@ -188,7 +189,7 @@ func (c *Connector) publish(t *offsets.Tracker, m *replication.Message, bad erro
 }
 
 // produce takes a row with its position to the producer, or to where the policy says.
-func (c *Connector) produce(t *offsets.Tracker, m *replication.Message, pos offsets.Position, ticket offsets.Ticket, bad error) error {
+func (c *Connector) produce(t *offsets.Tracker, m *pgoutput.Message, pos offsets.Position, ticket offsets.Ticket, bad error) error {
 	c.reader.position, _ = pos.AppendText(c.reader.position[:0]) // cannot fail
 	if bad != nil {
 		return c.badRow(t, m, pos, ticket, bad)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
-	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
 // StateName is what the connector does right now.
@@ -106,15 +106,15 @@ type counts struct {
 }
 
 // add counts a message that carries no event.
-func (c *counts) add(m *replication.Message) {
+func (c *counts) add(m *pgoutput.Message) {
 	switch m.Kind {
-	case replication.KindUpdate:
+	case pgoutput.KindUpdate:
 		c.updates.Add(1)
-	case replication.KindDelete:
+	case pgoutput.KindDelete:
 		c.deletes.Add(1)
-	case replication.KindTruncate:
+	case pgoutput.KindTruncate:
 		c.truncates.Add(1)
-	case replication.KindOther:
+	case pgoutput.KindOther:
 		c.other.Add(1)
 	}
 }

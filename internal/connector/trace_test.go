@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
@@ -20,20 +21,19 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/traces"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
-	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/router"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/collector"
 )
 
 const aTrace, aSpan = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 
-var withHeaders = &replication.Relation{OID: 2, Namespace: "public", Name: "outbox", Columns: []replication.Column{
+var withHeaders = &pgoutput.Relation{OID: 2, Namespace: "public", Name: "outbox", Columns: []pgoutput.Column{
 	{Name: "id"}, {Name: "aggregate_type"}, {Name: "aggregate_id"}, {Name: "event_type"}, {Name: "payload"}, {Name: "headers"},
 }}
 
-func rowWithHeaders(id, headers string) *replication.Message {
-	text := func(s string) replication.Value { return replication.Value{Kind: replication.Text, Data: []byte(s)} }
-	return &replication.Message{Kind: replication.KindInsert, Relation: withHeaders, Tuple: replication.Tuple{
+func rowWithHeaders(id, headers string) *pgoutput.Message {
+	text := func(s string) pgoutput.Value { return pgoutput.Value{Kind: pgoutput.Text, Data: []byte(s)} }
+	return &pgoutput.Message{Kind: pgoutput.KindInsert, Relation: withHeaders, Tuple: pgoutput.Tuple{
 		text(id), text("order"), text("k"), text("created"), text("{}"), text(headers),
 	}}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -28,8 +29,8 @@ type Builder struct {
 
 // Case is one row or record that cannot be published.
 type Case struct {
-	Relation *replication.Relation // of the row; nil where only the record is at hand
-	Tuple    replication.Tuple
+	Relation *pgoutput.Relation // of the row; nil where only the record is at hand
+	Tuple    pgoutput.Tuple
 
 	Record *router.Record // as it should have been published, in its partition; nil where it could not be made
 
@@ -218,7 +219,7 @@ func (c *Case) column(name string) []byte {
 		return nil
 	}
 	switch v := c.Tuple[i]; v.Kind {
-	case replication.Text:
+	case pgoutput.Text:
 		if v.Data == nil {
 			return []byte{}
 		}

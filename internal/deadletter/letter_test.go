@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -17,24 +18,24 @@ var builder = Builder{Topic: "letters", Slot: "shop", Columns: Columns{ID: "id",
 
 var now = time.UnixMilli(1_795_249_020_123)
 
-func relation(payloadType uint32) *replication.Relation {
-	return &replication.Relation{OID: 7, Namespace: "public", Name: "outbox", Columns: []replication.Column{
+func relation(payloadType uint32) *pgoutput.Relation {
+	return &pgoutput.Relation{OID: 7, Namespace: "public", Name: "outbox", Columns: []pgoutput.Column{
 		{Name: "id", TypeOID: 2950}, {Name: "aggregate_type", TypeOID: 25}, {Name: "aggregate_id", TypeOID: 25},
 		{Name: "event_type", TypeOID: 25}, {Name: "payload", TypeOID: payloadType}, {Name: "headers", TypeOID: 3802},
 	}}
 }
 
-func text(s string) replication.Value {
-	return replication.Value{Kind: replication.Text, Data: []byte(s)}
+func text(s string) pgoutput.Value {
+	return pgoutput.Value{Kind: pgoutput.Text, Data: []byte(s)}
 }
 
-var null = replication.Value{Kind: replication.Null}
+var null = pgoutput.Value{Kind: pgoutput.Null}
 
-func plainRow() replication.Tuple {
-	return replication.Tuple{text("e1"), text("no/topic"), text("42"), text("placed"), text(`{"n": 1.50}`), text(`{"a": "b"}`)}
+func plainRow() pgoutput.Tuple {
+	return pgoutput.Tuple{text("e1"), text("no/topic"), text("42"), text("placed"), text(`{"n": 1.50}`), text(`{"a": "b"}`)}
 }
 
-func aCase(tuple replication.Tuple, payloadType uint32) *Case {
+func aCase(tuple pgoutput.Tuple, payloadType uint32) *Case {
 	return &Case{
 		Relation: relation(payloadType), Tuple: tuple, Position: []byte("0000000016b374d8-00000001"), CommitTime: now.Add(-time.Second),
 		Reason: router.IllegalTopic, Detail: "a topic cannot hold /",
@@ -47,31 +48,31 @@ func asRead(rec *router.Record) *Record {
 
 func TestARowComesBackAsItWas(t *testing.T) {
 	for name, tc := range map[string]struct {
-		change      func(replication.Tuple)
+		change      func(pgoutput.Tuple)
 		payloadType uint32
 		value       []byte
 		key         []byte
 		incomplete  bool
 	}{
 		"plain":               {value: []byte(`{"n": 1.50}`), key: []byte("42")},
-		"a tombstone":         {change: func(r replication.Tuple) { r[4] = null }, key: []byte("42")},
-		"no key":              {change: func(r replication.Tuple) { r[2] = null }, value: []byte(`{"n": 1.50}`)},
-		"an empty key":        {change: func(r replication.Tuple) { r[2] = text("") }, value: []byte(`{"n": 1.50}`), key: []byte{}},
-		"no id":               {change: func(r replication.Tuple) { r[0] = null }, value: []byte(`{"n": 1.50}`), key: []byte("42")},
-		"bytea":               {change: func(r replication.Tuple) { r[4] = text(`\x00ff`) }, payloadType: oidBytea, value: []byte{0, 255}, key: []byte("42")},
-		"an empty bytea":      {change: func(r replication.Tuple) { r[4] = text(`\x`) }, payloadType: oidBytea, value: []byte{}, key: []byte("42")},
-		"escaped bytea":       {change: func(r replication.Tuple) { r[4] = text(`\000`) }, payloadType: oidBytea, value: []byte(`\000`), key: []byte("42")},
-		"binary payload":      {change: func(r replication.Tuple) { r[4].Kind = replication.Binary }, value: []byte(`{"n": 1.50}`), key: []byte("42")},
-		"unchanged payload":   {change: func(r replication.Tuple) { r[4] = replication.Value{Kind: replication.Unchanged} }, key: []byte("42")},
-		"binary column":       {change: func(r replication.Tuple) { r[5] = replication.Value{Kind: replication.Binary, Data: []byte{1}} }, value: []byte(`{"n": 1.50}`), key: []byte("42")},
-		"not UTF-8":           {change: func(r replication.Tuple) { r[5] = text("\xff\x00") }, value: []byte(`{"n": 1.50}`), key: []byte("42")},
-		"quotes and control":  {change: func(r replication.Tuple) { r[5] = text("\"\\\x01\u2028</script>") }, value: []byte(`{"n": 1.50}`), key: []byte("42")},
-		"a column of 16 KiB":  {change: func(r replication.Tuple) { r[5] = text(strings.Repeat("h", maxColumn)) }, value: []byte(`{"n": 1.50}`), key: []byte("42")},
-		"a longer one":        {change: func(r replication.Tuple) { r[5] = text(strings.Repeat("h", maxColumn+1)) }, value: []byte(`{"n": 1.50}`), key: []byte("42"), incomplete: true},
-		"a payload of a MiB":  {change: func(r replication.Tuple) { r[4] = text(strings.Repeat("p", 1<<20)) }, value: []byte(strings.Repeat("p", 1<<20)), key: []byte("42")},
-		"a key of a megabyte": {change: func(r replication.Tuple) { r[2] = text(strings.Repeat("k", 1<<20)) }, value: []byte(`{"n": 1.50}`), incomplete: true},
-		"an id of a megabyte": {change: func(r replication.Tuple) { r[0] = text(strings.Repeat("i", 1<<20)) }, value: []byte(`{"n": 1.50}`), key: []byte("42"), incomplete: true},
-		"every column is long": {change: func(r replication.Tuple) {
+		"a tombstone":         {change: func(r pgoutput.Tuple) { r[4] = null }, key: []byte("42")},
+		"no key":              {change: func(r pgoutput.Tuple) { r[2] = null }, value: []byte(`{"n": 1.50}`)},
+		"an empty key":        {change: func(r pgoutput.Tuple) { r[2] = text("") }, value: []byte(`{"n": 1.50}`), key: []byte{}},
+		"no id":               {change: func(r pgoutput.Tuple) { r[0] = null }, value: []byte(`{"n": 1.50}`), key: []byte("42")},
+		"bytea":               {change: func(r pgoutput.Tuple) { r[4] = text(`\x00ff`) }, payloadType: oidBytea, value: []byte{0, 255}, key: []byte("42")},
+		"an empty bytea":      {change: func(r pgoutput.Tuple) { r[4] = text(`\x`) }, payloadType: oidBytea, value: []byte{}, key: []byte("42")},
+		"escaped bytea":       {change: func(r pgoutput.Tuple) { r[4] = text(`\000`) }, payloadType: oidBytea, value: []byte(`\000`), key: []byte("42")},
+		"binary payload":      {change: func(r pgoutput.Tuple) { r[4].Kind = pgoutput.Binary }, value: []byte(`{"n": 1.50}`), key: []byte("42")},
+		"unchanged payload":   {change: func(r pgoutput.Tuple) { r[4] = pgoutput.Value{Kind: pgoutput.Unchanged} }, key: []byte("42")},
+		"binary column":       {change: func(r pgoutput.Tuple) { r[5] = pgoutput.Value{Kind: pgoutput.Binary, Data: []byte{1}} }, value: []byte(`{"n": 1.50}`), key: []byte("42")},
+		"not UTF-8":           {change: func(r pgoutput.Tuple) { r[5] = text("\xff\x00") }, value: []byte(`{"n": 1.50}`), key: []byte("42")},
+		"quotes and control":  {change: func(r pgoutput.Tuple) { r[5] = text("\"\\\x01\u2028</script>") }, value: []byte(`{"n": 1.50}`), key: []byte("42")},
+		"a column of 16 KiB":  {change: func(r pgoutput.Tuple) { r[5] = text(strings.Repeat("h", maxColumn)) }, value: []byte(`{"n": 1.50}`), key: []byte("42")},
+		"a longer one":        {change: func(r pgoutput.Tuple) { r[5] = text(strings.Repeat("h", maxColumn+1)) }, value: []byte(`{"n": 1.50}`), key: []byte("42"), incomplete: true},
+		"a payload of a MiB":  {change: func(r pgoutput.Tuple) { r[4] = text(strings.Repeat("p", 1<<20)) }, value: []byte(strings.Repeat("p", 1<<20)), key: []byte("42")},
+		"a key of a megabyte": {change: func(r pgoutput.Tuple) { r[2] = text(strings.Repeat("k", 1<<20)) }, value: []byte(`{"n": 1.50}`), incomplete: true},
+		"an id of a megabyte": {change: func(r pgoutput.Tuple) { r[0] = text(strings.Repeat("i", 1<<20)) }, value: []byte(`{"n": 1.50}`), key: []byte("42"), incomplete: true},
+		"every column is long": {change: func(r pgoutput.Tuple) {
 			r[1], r[5] = text(strings.Repeat("\x01", maxColumn)), text(strings.Repeat("\x02", maxColumn))
 		}, value: []byte(`{"n": 1.50}`), key: []byte("42"), incomplete: true},
 	} {
@@ -92,7 +93,7 @@ func TestARowComesBackAsItWas(t *testing.T) {
 			require.Equal(t, "0000000016b374d8-00000001", l.Position)
 			require.Equal(t, "public.outbox", l.Table)
 			require.Equal(t, "illegal_topic", l.Reason)
-			require.Equal(t, tuple[0].Kind == replication.Text, l.HasID)
+			require.Equal(t, tuple[0].Kind == pgoutput.Text, l.HasID)
 			require.True(t, c.CommitTime.Equal(l.CommitTime))
 			require.Equal(t, tc.incomplete, !l.Row.Complete())
 			if tc.incomplete {
@@ -180,9 +181,9 @@ func TestAMillionHeaders(t *testing.T) {
 func TestAThousandColumns(t *testing.T) {
 	c := aCase(nil, 0)
 	for i := range 1600 {
-		c.Relation.Columns = append(c.Relation.Columns, replication.Column{Name: strings.Repeat("n", 60) + string(rune('a'+i%26))})
+		c.Relation.Columns = append(c.Relation.Columns, pgoutput.Column{Name: strings.Repeat("n", 60) + string(rune('a'+i%26))})
 	}
-	c.Tuple = make(replication.Tuple, len(c.Relation.Columns))
+	c.Tuple = make(pgoutput.Tuple, len(c.Relation.Columns))
 	for i := range c.Tuple {
 		c.Tuple[i] = text("v")
 	}
@@ -198,15 +199,15 @@ func FuzzLetter(f *testing.F) {
 	f.Add(strings.Repeat("i", 5000), strings.Repeat("k", 20000), "", "", "", "p", "", true, uint8(2))
 	f.Fuzz(func(t *testing.T, id, key, eventType, payload, headers, position, detail string, isRow bool, kinds uint8) {
 		c := &Case{Position: []byte(position), Reason: router.BadHeaders, Detail: detail}
-		var tuple replication.Tuple
+		var tuple pgoutput.Tuple
 		if isRow {
-			tuple = replication.Tuple{text(id), text("t"), text(key), text(eventType), text(payload), text(headers)}
+			tuple = pgoutput.Tuple{text(id), text("t"), text(key), text(eventType), text(payload), text(headers)}
 			for i := range tuple {
 				switch kinds >> (i % 4 * 2) & 3 {
 				case 1:
 					tuple[i] = null
 				case 2:
-					tuple[i].Kind = replication.Binary
+					tuple[i].Kind = pgoutput.Binary
 				}
 			}
 			c.Relation, c.Tuple = relation(uint32(kinds%2)*oidBytea), tuple
@@ -223,7 +224,7 @@ func FuzzLetter(f *testing.F) {
 			require.NoError(t, err)
 			for i := range tuple {
 				require.Equal(t, tuple[i].Kind, back[i].Kind)
-				if tuple[i].Kind == replication.Text && c.Relation.Columns[i].TypeOID == oidBytea {
+				if tuple[i].Kind == pgoutput.Text && c.Relation.Columns[i].TypeOID == oidBytea {
 					require.True(t, strings.EqualFold(string(tuple[i].Data), string(back[i].Data)))
 				} else {
 					require.Equal(t, string(tuple[i].Data), string(back[i].Data))

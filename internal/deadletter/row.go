@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"unicode/utf8"
 
-	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
 // Row is a row of the table without its payload, as a letter keeps it.
@@ -47,7 +47,7 @@ const (
 const oidBytea = 17 // src/include/catalog/pg_type.dat
 
 // newRow takes a row apart. value is its payload, nil where that is NULL or not there; it belongs to the caller.
-func newRow(rel *replication.Relation, tuple replication.Tuple, payload string) (row *Row, value []byte) {
+func newRow(rel *pgoutput.Relation, tuple pgoutput.Tuple, payload string) (row *Row, value []byte) {
 	row = &Row{
 		OID: rel.OID, Schema: clipString(rel.Namespace, maxTable), Table: clipString(rel.Name, maxTable), Incomplete: len(tuple) != len(rel.Columns),
 	}
@@ -71,20 +71,20 @@ func newRow(rel *replication.Relation, tuple replication.Tuple, payload string) 
 	return row, value
 }
 
-func columnOf(c *replication.Column) Column {
+func columnOf(c *pgoutput.Column) Column {
 	return Column{Name: c.Name, Type: c.TypeOID, Modifier: c.Modifier, Key: c.Key}
 }
 
 // take fills the column with any value but the payload.
-func (c *Column) take(v replication.Value) {
+func (c *Column) take(v pgoutput.Value) {
 	switch {
-	case v.Kind == replication.Null:
+	case v.Kind == pgoutput.Null:
 		c.Kind = columnNull
-	case v.Kind == replication.Unchanged:
+	case v.Kind == pgoutput.Unchanged:
 		c.Kind = columnUnchanged
 	case len(v.Data) > maxColumn:
 		c.Kind = columnCut
-	case v.Kind == replication.Binary:
+	case v.Kind == pgoutput.Binary:
 		c.Kind, c.Data = columnBinary, append([]byte(nil), v.Data...)
 	case !utf8.Valid(v.Data):
 		c.Kind, c.Data = columnBytes, append([]byte(nil), v.Data...)
@@ -94,15 +94,15 @@ func (c *Column) take(v replication.Value) {
 }
 
 // payload returns the bytes that become the letter's value: those that the application wrote.
-func (c *Column) payload(v replication.Value) []byte {
+func (c *Column) payload(v pgoutput.Value) []byte {
 	switch v.Kind {
-	case replication.Null:
+	case pgoutput.Null:
 		c.Kind = columnNull
 		return nil
-	case replication.Unchanged:
+	case pgoutput.Unchanged:
 		c.Kind = columnUnchanged
 		return nil
-	case replication.Binary:
+	case pgoutput.Binary:
 		c.Kind = payloadBinary
 	default:
 		c.Kind = payloadText
@@ -118,31 +118,31 @@ func (c *Column) payload(v replication.Value) []byte {
 }
 
 // Restore returns the row as the log gave it, for the router. The error names a column that the letter does not hold.
-func (r *Row) Restore(value []byte) (*replication.Relation, replication.Tuple, error) {
-	rel := &replication.Relation{OID: r.OID, Namespace: r.Schema, Name: r.Table, Columns: make([]replication.Column, len(r.Columns))}
-	tuple := make(replication.Tuple, len(r.Columns))
+func (r *Row) Restore(value []byte) (*pgoutput.Relation, pgoutput.Tuple, error) {
+	rel := &pgoutput.Relation{OID: r.OID, Namespace: r.Schema, Name: r.Table, Columns: make([]pgoutput.Column, len(r.Columns))}
+	tuple := make(pgoutput.Tuple, len(r.Columns))
 	for i := range r.Columns {
 		c := &r.Columns[i]
-		rel.Columns[i] = replication.Column{Name: c.Name, TypeOID: c.Type, Modifier: c.Modifier, Key: c.Key}
+		rel.Columns[i] = pgoutput.Column{Name: c.Name, TypeOID: c.Type, Modifier: c.Modifier, Key: c.Key}
 		v := &tuple[i]
-		v.Kind = replication.Text
+		v.Kind = pgoutput.Text
 		switch c.Kind {
 		case columnText:
 			v.Data = []byte(c.Text)
 		case columnBytes:
 			v.Data = c.Data
 		case columnNull:
-			v.Kind = replication.Null
+			v.Kind = pgoutput.Null
 		case columnUnchanged:
-			v.Kind = replication.Unchanged
+			v.Kind = pgoutput.Unchanged
 		case columnBinary:
-			v.Kind, v.Data = replication.Binary, c.Data
+			v.Kind, v.Data = pgoutput.Binary, c.Data
 		case payloadText:
 			v.Data = value
 		case payloadHex:
 			v.Data = hex.AppendEncode([]byte(`\x`), value)
 		case payloadBinary:
-			v.Kind, v.Data = replication.Binary, value
+			v.Kind, v.Data = pgoutput.Binary, value
 		case columnCut:
 			return nil, nil, fmt.Errorf("column %q was too long for the dead letter", c.Name)
 		default:
@@ -183,12 +183,12 @@ func (r *Row) Complete() bool {
 }
 
 // RowOf is a row that was read from the table again.
-func RowOf(rel *replication.Relation, tuple replication.Tuple) *Row {
+func RowOf(rel *pgoutput.Relation, tuple pgoutput.Tuple) *Row {
 	row := &Row{OID: rel.OID, Schema: rel.Namespace, Table: rel.Name}
 	for i := range rel.Columns {
 		c := columnOf(&rel.Columns[i])
 		c.Text = string(tuple[i].Data)
-		if tuple[i].Kind == replication.Null {
+		if tuple[i].Kind == pgoutput.Null {
 			c.Kind = columnNull
 		}
 		row.Columns = append(row.Columns, c)

@@ -4,16 +4,16 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
 // batch is what one claim has read. Rows are in the order of lane, then sequence. The worker fills and feeds it; the producer's
 // goroutine reports acknowledgements.
 type batch struct {
-	relation *replication.Relation
+	relation *pgoutput.Relation
 	width    int
-	values   []replication.Value // of all rows, width each
-	arena    []byte              // what they point to
+	values   []pgoutput.Value // of all rows, width each
+	arena    []byte           // what they point to
 
 	rows []batchRow
 	next int // the first row that was not dealt with
@@ -63,10 +63,10 @@ func (b *batch) add(row batchRow, values [][]byte) {
 	defer b.mu.Unlock()
 	for _, v := range values {
 		if v == nil {
-			b.values = append(b.values, replication.Value{Kind: replication.Null})
+			b.values = append(b.values, pgoutput.Value{Kind: pgoutput.Null})
 			continue
 		}
-		b.values = append(b.values, replication.Value{Kind: replication.Text, Data: b.keep(v)})
+		b.values = append(b.values, pgoutput.Value{Kind: pgoutput.Text, Data: b.keep(v)})
 	}
 	b.width = len(values)
 	row.part, row.tid = b.keep(row.part), b.keep(row.tid)
@@ -79,7 +79,7 @@ func (b *batch) keep(v []byte) []byte {
 	return b.arena[start:len(b.arena):len(b.arena)]
 }
 
-func (b *batch) tuple(i int) replication.Tuple { return b.values[i*b.width : (i+1)*b.width] }
+func (b *batch) tuple(i int) pgoutput.Tuple { return b.values[i*b.width : (i+1)*b.width] }
 
 // fly notes that a row is about to be handed to the producer, whose acknowledgement may come before the call returns.
 func (b *batch) fly(i int) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
 // connection is a worker's, made anew whenever one is needed and the last is gone. For one goroutine.
@@ -137,7 +138,7 @@ func locked(got *[]int, values [][]byte) error {
 func (s *statements) object() string { return "table " + s.table.String() }
 
 // read fills the batch with the lanes' first rows, up to about so many bytes. cut says that rows were left for want of room.
-func (c *connection) read(ctx context.Context, s *statements, claimed []int, perLane, bytes int, known *replication.Relation, b *batch) (cut bool, err error) {
+func (c *connection) read(ctx context.Context, s *statements, claimed []int, perLane, bytes int, known *pgoutput.Relation, b *batch) (cut bool, err error) {
 	sequence := -1
 	err = c.run(ctx, s.object(), s.read(claimed, perLane), func(fields []pgconn.FieldDescription, v [][]byte) error {
 		if b.relation == nil {
@@ -163,15 +164,15 @@ func (c *connection) read(ctx context.Context, s *statements, claimed []int, per
 }
 
 // relationOf stays the same for as long as the table does, so that the router need not begin anew with each batch.
-func relationOf(t replication.Table, fields []pgconn.FieldDescription, known *replication.Relation, sequence string) (rel *replication.Relation, at int) {
-	rel, at = &replication.Relation{Namespace: t.Schema, Name: t.Name}, -1
+func relationOf(t replication.Table, fields []pgconn.FieldDescription, known *pgoutput.Relation, sequence string) (rel *pgoutput.Relation, at int) {
+	rel, at = &pgoutput.Relation{Namespace: t.Schema, Name: t.Name}, -1
 	for i := range fields {
 		f := &fields[i]
 		rel.OID = f.TableOID
 		if f.Name == sequence {
 			at = i
 		}
-		rel.Columns = append(rel.Columns, replication.Column{Name: f.Name, TypeOID: f.DataTypeOID, Modifier: f.TypeModifier})
+		rel.Columns = append(rel.Columns, pgoutput.Column{Name: f.Name, TypeOID: f.DataTypeOID, Modifier: f.TypeModifier})
 	}
 	if known != nil && known.OID == rel.OID && slices.Equal(known.Columns, rel.Columns) {
 		return known, at

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
 func TestLanes(t *testing.T) {
@@ -37,7 +38,7 @@ func TestBatch_marks_what_is_acknowledged(t *testing.T) {
 	for i := range 6 {
 		b.add(batchRow{lane: i / 3, seq: int64(i)}, [][]byte{[]byte("a"), nil, []byte("ccc")})
 	}
-	require.Equal(t, replication.Tuple{{Kind: replication.Text, Data: []byte("a")}, {Kind: replication.Null}, {Kind: replication.Text, Data: []byte("ccc")}}, b.tuple(4))
+	require.Equal(t, pgoutput.Tuple{{Kind: pgoutput.Text, Data: []byte("a")}, {Kind: pgoutput.Null}, {Kind: pgoutput.Text, Data: []byte("ccc")}}, b.tuple(4))
 	for i := range 4 {
 		b.fly(i)
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
-	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -28,13 +28,13 @@ type worker struct {
 
 	share    int // lanes that it claims at most, so that there are some for the others
 	limit    int // rows to ask for: fewer when they are large
-	relation map[*source]*replication.Relation
+	relation map[*source]*pgoutput.Relation
 }
 
 func newWorker(r *Relay, n int, route *router.Router) *worker {
 	return &worker{
 		r: r, ticket: uint64(n) << ticketBits, router: route, conn: connection{cfg: &r.cfg, name: sessionOf(r.cfg.Tables), made: r.connectionMade}, batch: newBatch(),
-		share: max(1, Lanes/r.cfg.Workers), limit: r.cfg.Batch, relation: map[*source]*replication.Relation{},
+		share: max(1, Lanes/r.cfg.Workers), limit: r.cfg.Batch, relation: map[*source]*pgoutput.Relation{},
 	}
 }
 

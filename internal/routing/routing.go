@@ -9,6 +9,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -69,8 +70,8 @@ func runID() string {
 }
 
 // catalog asks Postgres for what Debezium's schemas hold and a Relation message doesn't.
-func catalog(dsn func() (string, error)) func(*replication.Relation) (router.Catalog, error) {
-	return func(rel *replication.Relation) (router.Catalog, error) {
+func catalog(dsn func() (string, error)) func(*pgoutput.Relation) (router.Catalog, error) {
+	return func(rel *pgoutput.Relation) (router.Catalog, error) {
 		text, err := dsn()
 		if err != nil {
 			return router.Catalog{}, err

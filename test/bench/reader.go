@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
 const readerCommand = "reader"
@@ -43,7 +44,7 @@ func bareReader(ctx context.Context, args []string) error {
 			if err != nil {
 				return err
 			}
-			if m.Kind == replication.KindInsert {
+			if m.Kind == pgoutput.KindInsert {
 				seen++
 			}
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
@@ -74,29 +75,29 @@ func (s *subject) read(t *testing.T) {
 	require.NoError(t, ctx.Err())
 }
 
-func (s *subject) handle(m *replication.Message) (done bool) {
+func (s *subject) handle(m *pgoutput.Message) (done bool) {
 	switch m.Kind {
-	case replication.KindBegin:
+	case pgoutput.KindBegin:
 		s.commit = m.Begin.CommitTime
-	case replication.KindInsert:
+	case pgoutput.KindInsert:
 		if m.Relation.Name == endOfRows {
 			return true
 		}
 		s.add(m.Relation, s.route(m))
-	case replication.KindUpdate:
+	case pgoutput.KindUpdate:
 		s.add(m.Relation, outcome{Fate: "dropped: u"})
-	case replication.KindDelete:
+	case pgoutput.KindDelete:
 		s.add(m.Relation, outcome{Fate: "dropped: d"})
 	}
 	return false
 }
 
-func (s *subject) add(rel *replication.Relation, o outcome) {
+func (s *subject) add(rel *pgoutput.Relation, o outcome) {
 	r := s.routers[rel.Namespace+"."+rel.Name]
 	r.outcomes = append(r.outcomes, o)
 }
 
-func (s *subject) route(m *replication.Message) outcome {
+func (s *subject) route(m *pgoutput.Message) outcome {
 	r := s.routers[m.Relation.Namespace+"."+m.Relation.Name]
 	if r.refused != nil {
 		return outcome{Fate: refusedAtStart + refusedObject(r.refused)}

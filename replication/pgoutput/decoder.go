@@ -1,4 +1,4 @@
-package replication
+package pgoutput
 
 import (
 	"bytes"
@@ -10,15 +10,15 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
 )
 
-// postgresEpoch is 2000-01-01, from which Postgres counts microseconds.
-var postgresEpoch = time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
+// PostgresEpoch is 2000-01-01, from which Postgres counts microseconds.
+var PostgresEpoch = time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// decoder reads pgoutput messages, protocol version 1 (Postgres docs 55.9, "Logical Replication Message Formats").
+// Decoder reads pgoutput messages, protocol version 1 (Postgres docs 55.9, "Logical Replication Message Formats").
 //
 // It trusts no length in the input: every read is checked against what is left of the message, nothing is allocated
 // on the word of a length field, and bytes left over are an error like bytes missing. A message it cannot read in
 // full is an error rather than a guess, since a misread row would be published and then confirmed.
-type decoder struct {
+type Decoder struct {
 	relations map[uint32]*Relation
 	tuple     Tuple // reused from row to row
 	truncated []*Relation
@@ -41,8 +41,8 @@ func (e *DecodeError) Error() string {
 	return fmt.Sprintf("pgoutput message %q at %s, byte %d: %s", e.Type, e.LSN, e.Offset, e.Reason)
 }
 
-// decode reads one message into m, whose members alias data. m.Tuple stays valid until the next decode.
-func (d *decoder) decode(m *Message, at lsn.LSN, data []byte) error {
+// Decode reads one message into m, whose members alias data. m.Tuple stays valid until the next decode.
+func (d *Decoder) Decode(m *Message, at lsn.LSN, data []byte) error {
 	d.msg, d.lsn = data, at
 	m.WALStart = at
 	m.Relation, m.Tuple, m.Truncated = nil, nil, nil
@@ -86,7 +86,7 @@ func (d *decoder) decode(m *Message, at lsn.LSN, data []byte) error {
 	return nil
 }
 
-func (d *decoder) begin(m *Message) error {
+func (d *Decoder) begin(m *Message) error {
 	if err := d.need(20, "Begin"); err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (d *decoder) begin(m *Message) error {
 	return nil
 }
 
-func (d *decoder) commit(m *Message) error {
+func (d *Decoder) commit(m *Message) error {
 	if err := d.need(25, "Commit"); err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (d *decoder) commit(m *Message) error {
 	return nil
 }
 
-func (d *decoder) truncate(m *Message) error {
+func (d *Decoder) truncate(m *Message) error {
 	if err := d.need(5, "Truncate"); err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (d *decoder) truncate(m *Message) error {
 	return nil
 }
 
-func (d *decoder) logical(m *Message) error {
+func (d *Decoder) logical(m *Message) error {
 	if err := d.need(9, "logical message"); err != nil {
 		return err
 	}
@@ -153,7 +153,7 @@ func (d *decoder) logical(m *Message) error {
 	return err
 }
 
-func (d *decoder) origin(m *Message) error {
+func (d *Decoder) origin(m *Message) error {
 	if err := d.need(8, "Origin"); err != nil {
 		return err
 	}
@@ -163,7 +163,7 @@ func (d *decoder) origin(m *Message) error {
 	return err
 }
 
-func (d *decoder) typ(m *Message) error {
+func (d *Decoder) typ(m *Message) error {
 	if err := d.need(4, "Type"); err != nil {
 		return err
 	}
@@ -178,47 +178,47 @@ func (d *decoder) typ(m *Message) error {
 
 // The readers below need the caller's need(n) first; cstring and bytes check for themselves.
 
-func (d *decoder) need(n int, what string) error {
+func (d *Decoder) need(n int, what string) error {
 	if len(d.in) < n {
 		return d.fail("%s needs %d bytes, %d are left", what, n, len(d.in))
 	}
 	return nil
 }
 
-func (d *decoder) skip(n int) { d.in = d.in[n:] }
+func (d *Decoder) skip(n int) { d.in = d.in[n:] }
 
-func (d *decoder) byte() byte {
+func (d *Decoder) byte() byte {
 	v := d.in[0]
 	d.in = d.in[1:]
 	return v
 }
 
-func (d *decoder) uint16() uint16 {
+func (d *Decoder) uint16() uint16 {
 	v := binary.BigEndian.Uint16(d.in)
 	d.in = d.in[2:]
 	return v
 }
 
-func (d *decoder) uint32() uint32 {
+func (d *Decoder) uint32() uint32 {
 	v := binary.BigEndian.Uint32(d.in)
 	d.in = d.in[4:]
 	return v
 }
 
-func (d *decoder) uint64() uint64 {
+func (d *Decoder) uint64() uint64 {
 	v := binary.BigEndian.Uint64(d.in)
 	d.in = d.in[8:]
 	return v
 }
 
 // time reads a timestamp. Seconds and microseconds are added apart since a time.Duration spans only 292 years.
-func (d *decoder) time() time.Time {
+func (d *Decoder) time() time.Time {
 	us := int64(d.uint64())
-	return time.Unix(postgresEpoch.Unix()+us/1e6, us%1e6*1e3).UTC()
+	return time.Unix(PostgresEpoch.Unix()+us/1e6, us%1e6*1e3).UTC()
 }
 
 // bytes takes n bytes without copying them. The result is never nil and cannot be appended into what follows it.
-func (d *decoder) bytes(n uint32, what string) ([]byte, error) {
+func (d *Decoder) bytes(n uint32, what string) ([]byte, error) {
 	if uint64(n) > uint64(len(d.in)) {
 		return nil, d.fail("%s of %d bytes, %d are left", what, n, len(d.in))
 	}
@@ -228,7 +228,7 @@ func (d *decoder) bytes(n uint32, what string) ([]byte, error) {
 }
 
 // cstring takes a string that ends with a NUL byte, without the NUL and without copying.
-func (d *decoder) cstring(what string) ([]byte, error) {
+func (d *Decoder) cstring(what string) ([]byte, error) {
 	n := bytes.IndexByte(d.in, 0)
 	if n < 0 {
 		return nil, d.fail("%s does not end", what)
@@ -241,7 +241,7 @@ func (d *decoder) cstring(what string) ([]byte, error) {
 	return v, nil
 }
 
-func (d *decoder) fail(format string, args ...any) error {
+func (d *Decoder) fail(format string, args ...any) error {
 	e := &DecodeError{LSN: d.lsn, Reason: fmt.Sprintf(format, args...)}
 	if len(d.msg) > 0 {
 		e.Type = d.msg[0]

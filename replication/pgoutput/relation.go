@@ -1,9 +1,9 @@
-package replication
+package pgoutput
 
 // relation reads a Relation message: the table as of the rows that follow. Postgres sends one before the first row
 // of a table on a connection and again before the first row after a change to the table (ALTER TABLE, a change to
 // the publication), so the newest value by OID is the one a row is to be read with.
-func (d *decoder) relation(m *Message) error {
+func (d *Decoder) relation(m *Message) error {
 	if err := d.need(4, "relation OID"); err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func (d *decoder) relation(m *Message) error {
 }
 
 // knownRelation reads a relation's OID and returns the newest Relation sent for it.
-func (d *decoder) knownRelation() (*Relation, error) {
+func (d *Decoder) knownRelation() (*Relation, error) {
 	if err := d.need(4, "relation OID"); err != nil {
 		return nil, err
 	}

@@ -1,23 +1,23 @@
-package replication
+package pgoutput
 
 import (
 	"encoding/binary"
 	"math"
 	"runtime"
-	"runtime/metrics"
 	"testing"
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 
 	"github.com/stretchr/testify/require"
 )
 
 // known is a decoder that has seen the relations of a transcript.
-func known(t testing.TB, name string) *decoder {
-	d := &decoder{}
+func known(t testing.TB, name string) *Decoder {
+	d := &Decoder{}
 	for _, msg := range goldenMessages(t, name) {
-		require.NoError(t, d.decode(new(Message), msg.lsn, msg.data))
+		require.NoError(t, d.Decode(new(Message), msg.lsn, msg.data))
 	}
 	return d
 }
@@ -55,13 +55,13 @@ func TestDecoder_refuses_what_is_not_a_message(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			require.ErrorContains(t, known(t, "insert").decode(new(Message), 0x1_0000_0002, test.data), test.want)
+			require.ErrorContains(t, known(t, "insert").Decode(new(Message), 0x1_0000_0002, test.data), test.want)
 		})
 	}
 }
 
 func TestDecoder_error_says_where(t *testing.T) {
-	err := known(t, "insert").decode(new(Message), 0x1_0000_0002, []byte{'C', 0})
+	err := known(t, "insert").Decode(new(Message), 0x1_0000_0002, []byte{'C', 0})
 	require.EqualError(t, err, `pgoutput message 'C' at 1/2, byte 1: Commit needs 25 bytes, 1 are left`)
 }
 
@@ -71,7 +71,7 @@ func TestDecoder_unknown_types_are_passed_over(t *testing.T) {
 	d := known(t, "insert")
 	for _, data := range [][]byte{{'A', 0, 0, 0, 1, 0, 0, 0, 2}, {'S'}, {'~', 1, 2, 3}} {
 		var m Message
-		require.NoError(t, d.decode(&m, 1, data))
+		require.NoError(t, d.Decode(&m, 1, data))
 		require.Equal(t, KindOther, m.Kind)
 		require.Nil(t, m.Relation)
 	}
@@ -83,20 +83,20 @@ func TestDecoder_hostile_lengths_allocate_nothing(t *testing.T) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	for range 1000 {
-		_ = d.decode(new(Message), 1, []byte{'R', 0, 0, 0, 1, 0, 'a', 0, 'd', 0xff, 0xff, 1})
-		_ = d.decode(new(Message), 1, []byte{'T', 0xff, 0xff, 0xff, 0xff, 0})
-		_ = d.decode(new(Message), 1, []byte{'M', 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0xff, 0xff, 0xff, 0xff})
+		_ = d.Decode(new(Message), 1, []byte{'R', 0, 0, 0, 1, 0, 'a', 0, 'd', 0xff, 0xff, 1})
+		_ = d.Decode(new(Message), 1, []byte{'T', 0xff, 0xff, 0xff, 0xff, 0})
+		_ = d.Decode(new(Message), 1, []byte{'M', 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0xff, 0xff, 0xff, 0xff})
 	}
 	runtime.ReadMemStats(&after)
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(10<<20))
 }
 
 func TestDecoder_new_relation_does_not_change_the_old_one(t *testing.T) {
-	var d decoder
+	var d Decoder
 	var versions []*Relation
 	for _, msg := range goldenMessages(t, "columns_change") {
 		var m Message
-		require.NoError(t, d.decode(&m, msg.lsn, msg.data))
+		require.NoError(t, d.Decode(&m, msg.lsn, msg.data))
 		switch m.Kind {
 		case KindRelation:
 			versions = append(versions, m.Relation)
@@ -114,7 +114,7 @@ func TestDecoder_values_alias_the_message_and_cannot_grow_into_it(t *testing.T) 
 	d := known(t, "insert")
 	data := firstOf(t, "insert", 'I')
 	var m Message
-	require.NoError(t, d.decode(&m, 1, data))
+	require.NoError(t, d.Decode(&m, 1, data))
 	body := m.Tuple[1].Data
 	require.Equal(t, "hello", string(body))
 	require.Equal(t, len(body), cap(body))
@@ -125,7 +125,7 @@ func TestDecoder_values_alias_the_message_and_cannot_grow_into_it(t *testing.T) 
 func TestDecoder_empty_value_is_not_null(t *testing.T) {
 	d := known(t, "types")
 	var m Message
-	require.NoError(t, d.decode(&m, 1, firstOf(t, "types", 'I')))
+	require.NoError(t, d.Decode(&m, 1, firstOf(t, "types", 'I')))
 	empty, absent := m.Tuple[m.Relation.Column("empty")], m.Tuple[m.Relation.Column("absent")]
 	require.Equal(t, Text, empty.Kind)
 	require.NotNil(t, empty.Data)
@@ -137,7 +137,7 @@ func TestDecoder_times_outside_a_duration(t *testing.T) {
 		data := append([]byte{'B'}, make([]byte, 20)...)
 		binary.BigEndian.PutUint64(data[9:], uint64(us))
 		var m Message
-		require.NoError(t, new(decoder).decode(&m, 1, data))
+		require.NoError(t, new(Decoder).Decode(&m, 1, data))
 		require.Equal(t, us, m.Begin.CommitTime.UnixMicro()-time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro())
 	}
 }
@@ -149,15 +149,15 @@ func TestDecoder_no_allocation_per_row(t *testing.T) {
 	var m Message
 	require.Zero(t, testing.AllocsPerRun(1000, func() {
 		for _, data := range [][]byte{begin, row, commit} {
-			if err := d.decode(&m, 1, data); err != nil {
+			if err := d.Decode(&m, 1, data); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}))
 	d = known(t, "logical_message")
 	msg := firstOf(t, "logical_message", 'M')
-	require.NoError(t, d.decode(&m, 1, msg))
-	require.Zero(t, testing.AllocsPerRun(1000, func() { _ = d.decode(&m, 1, msg) }), "the same prefix again")
+	require.NoError(t, d.Decode(&m, 1, msg))
+	require.Zero(t, testing.AllocsPerRun(1000, func() { _ = d.Decode(&m, 1, msg) }), "the same prefix again")
 }
 
 // FuzzDecode: whatever comes in, no panic; and what is accepted has been read to its last byte, so cutting it is an error.
@@ -174,13 +174,13 @@ func FuzzDecode(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		d := decoder{relations: map[uint32]*Relation{}}
+		d := Decoder{relations: map[uint32]*Relation{}}
 		for oid, rel := range relations {
 			d.relations[oid] = rel
 		}
 		var m Message
 		var err error
-		if took := allocated(func() { err = d.decode(&m, lsn.LSN(1), data) }); took > allocationBound(data) {
+		if took := testkit.Allocated(func() { err = d.Decode(&m, lsn.LSN(1), data) }); took > testkit.AllocationBound(data) {
 			t.Fatalf("a message of %d bytes made the decoder allocate %d: %x", len(data), took, data)
 		}
 		if err != nil {
@@ -192,36 +192,10 @@ func FuzzDecode(f *testing.F) {
 		if m.Tuple != nil && len(m.Tuple) != len(m.Relation.Columns) {
 			t.Fatalf("%d values for %d columns", len(m.Tuple), len(m.Relation.Columns))
 		}
-		if err := d.decode(&m, 1, data[:len(data)-1]); err == nil && len(data) > 1 {
+		if err := d.Decode(&m, 1, data[:len(data)-1]); err == nil && len(data) > 1 {
 			t.Fatalf("both %x and all but its last byte are messages", data)
 		}
 	})
-}
-
-// allocationBound is what a message may cost: what it holds, once more as columns or values, and the runtime's own slack.
-// A length or a count that the message only claims must not be allocated.
-func allocationBound(message []byte) uint64 { return 64<<10 + 64*uint64(len(message)) }
-
-// allocated is how many bytes f allocates on the heap. Other goroutines count, too, and small objects are counted by the
-// span, so what seems much is measured again.
-func allocated(f func()) uint64 {
-	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
-	least := uint64(math.MaxUint64)
-	for try := 0; try == 0 || try < 5 && least > 64<<10; try++ {
-		metrics.Read(sample)
-		before := sample[0].Value.Uint64()
-		f()
-		metrics.Read(sample)
-		least = min(least, sample[0].Value.Uint64()-before)
-	}
-	return least
-}
-
-// TestAllocated: the measure sees what it is there for.
-func TestAllocated(t *testing.T) {
-	var sink []byte
-	require.GreaterOrEqual(t, allocated(func() { sink = make([]byte, 1<<20) }), uint64(1<<20))
-	require.Less(t, allocated(func() { sink = sink[:1] }), uint64(64<<10))
 }
 
 func BenchmarkDecode(b *testing.B) {
@@ -233,7 +207,7 @@ func BenchmarkDecode(b *testing.B) {
 			b.SetBytes(int64(len(row)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if err := d.decode(&m, 1, row); err != nil {
+				if err := d.Decode(&m, 1, row); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -241,7 +215,7 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
-func firstRelation(d *decoder) *Relation {
+func firstRelation(d *Decoder) *Relation {
 	for _, rel := range d.relations {
 		return rel
 	}

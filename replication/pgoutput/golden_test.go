@@ -1,4 +1,4 @@
-package replication
+package pgoutput
 
 import (
 	"bytes"
@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const goldenDir = "../testdata/pgoutput"
+const goldenDir = "../../testdata/pgoutput"
 
 // TestGolden_transcripts decodes what real servers sent: NAME.bin holds CopyData messages as on the wire, NAME.txt
 // says what is in them. With -update the transcripts are recorded anew (golden_record_test.go).
@@ -34,44 +34,25 @@ func TestGolden_transcripts(t *testing.T) {
 func TestGolden_every_prefix_is_an_error(t *testing.T) {
 	for _, name := range goldenNames(t) {
 		t.Run(name, func(t *testing.T) {
-			var d decoder
+			var d Decoder
 			for i, msg := range goldenMessages(t, name) {
 				for n := range msg.data {
-					cut := decoder{relations: d.relations}
-					err := cut.decode(new(Message), msg.lsn, msg.data[:n:n])
+					cut := Decoder{relations: d.relations}
+					err := cut.Decode(new(Message), msg.lsn, msg.data[:n:n])
 					require.Error(t, err, "message %d, %d of %d bytes", i, n, len(msg.data))
 					var at *DecodeError
 					require.ErrorAs(t, err, &at)
 					require.LessOrEqual(t, at.Offset, n)
 					require.Equal(t, msg.lsn, at.LSN)
 				}
-				long := decoder{relations: map[uint32]*Relation{}}
+				long := Decoder{relations: map[uint32]*Relation{}}
 				for oid, rel := range d.relations {
 					long.relations[oid] = rel
 				}
-				require.ErrorContains(t, long.decode(new(Message), msg.lsn, append(bytes.Clone(msg.data), 0)), "1 bytes left over")
-				require.NoError(t, d.decode(new(Message), msg.lsn, msg.data))
+				require.ErrorContains(t, long.Decode(new(Message), msg.lsn, append(bytes.Clone(msg.data), 0)), "1 bytes left over")
+				require.NoError(t, d.Decode(new(Message), msg.lsn, msg.data))
 			}
 		})
-	}
-}
-
-// TestGolden_byte_by_byte feeds the transcripts through the frame reader in the smallest pieces.
-func TestGolden_byte_by_byte(t *testing.T) {
-	for _, name := range goldenNames(t) {
-		raw := readGolden(t, name)
-		whole := newFrames(bytes.NewReader(raw))
-		slow := newFrames(&dribble{bytes.NewReader(raw)})
-		for {
-			typ, body, err := whole.next()
-			typ2, body2, err2 := slow.next()
-			require.Equal(t, err, err2)
-			require.Equal(t, typ, typ2)
-			require.Equal(t, body, body2)
-			if err != nil {
-				break
-			}
-		}
 	}
 }
 
@@ -111,11 +92,11 @@ func goldenMessages(t testing.TB, name string) []goldenMessage {
 
 // describe decodes messages and writes each as a line or, where it has columns, as several.
 func describe(t testing.TB, messages []goldenMessage) string {
-	var d decoder
+	var d Decoder
 	var b strings.Builder
 	for _, msg := range messages {
 		var m Message
-		require.NoError(t, d.decode(&m, msg.lsn, msg.data))
+		require.NoError(t, d.Decode(&m, msg.lsn, msg.data))
 		describeMessage(&b, &m)
 	}
 	return b.String()

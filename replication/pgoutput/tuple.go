@@ -1,7 +1,7 @@
-package replication
+package pgoutput
 
 // insert reads an Insert message: relation, 'N', new row.
-func (d *decoder) insert(m *Message) error {
+func (d *Decoder) insert(m *Message) error {
 	rel, err := d.knownRelation()
 	if err != nil {
 		return err
@@ -13,7 +13,7 @@ func (d *decoder) insert(m *Message) error {
 
 // update reads an Update message: relation, the old key 'K' or the old row 'O' where the replica identity asks for
 // it, then 'N' and the new row. The old values are checked and dropped.
-func (d *decoder) update(m *Message) error {
+func (d *Decoder) update(m *Message) error {
 	rel, err := d.knownRelation()
 	if err != nil {
 		return err
@@ -33,7 +33,7 @@ func (d *decoder) update(m *Message) error {
 }
 
 // delete reads a Delete message: relation, then the old key 'K' or the old row 'O', which is checked and dropped.
-func (d *decoder) delete(m *Message) error {
+func (d *Decoder) delete(m *Message) error {
 	rel, err := d.knownRelation()
 	if err != nil {
 		return err
@@ -50,7 +50,7 @@ func (d *decoder) delete(m *Message) error {
 	return d.row(rel)
 }
 
-func (d *decoder) newRow(m *Message, rel *Relation) error {
+func (d *Decoder) newRow(m *Message, rel *Relation) error {
 	if err := d.need(1, "tuple kind"); err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (d *decoder) newRow(m *Message, rel *Relation) error {
 
 // row reads a TupleData into d.tuple. A row must have as many values as its Relation has columns: values are found
 // by the column's index, and one that is off would put a payload where a key belongs.
-func (d *decoder) row(rel *Relation) error {
+func (d *Decoder) row(rel *Relation) error {
 	if err := d.need(2, "column count"); err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (d *decoder) row(rel *Relation) error {
 	return nil
 }
 
-func (d *decoder) value(v *Value) error {
+func (d *Decoder) value(v *Value) error {
 	if err := d.need(1, "value kind"); err != nil {
 		return err
 	}
