@@ -1,4 +1,4 @@
-// Two services that write and handle events, which depend on outbox and inbox as an application does.
+// Two example services that write and handle events. They depend on outbox and inbox as an application does.
 module github.com/cdc-outbox/cdc-outbox/examples
 
 go 1.26.0

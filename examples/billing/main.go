@@ -1,4 +1,4 @@
-// Command billing is an example of a service that handles events exactly once: it writes a line for each order.
+// Command billing is an example of a service that handles events exactly once. It writes a billing line for each order.
 //
 //	make topic TOPIC=order.events; make topic TOPIC=order.events.DLT
 //	CDC_OUTBOX_POSTGRES_DSN=postgres://… CDC_OUTBOX_KAFKA_BROKERS=127.0.0.1:9092 go run ./examples/billing
@@ -45,5 +45,5 @@ func run(ctx context.Context, dsn, brokers string) error {
 		return err
 	}
 	log.Printf("waiting for events of %s; the lines are in the table billing_lines", shop.Topic)
-	return c.Run(ctx) // until a signal, and until the handlers at work are done
+	return c.Run(ctx) // returns after a signal, when the running handlers are done
 }

@@ -1,4 +1,5 @@
-// Command orders is an example of a service that writes events: it places an order each second, with its event in the same transaction.
+// Command orders is an example of a service that writes events. It places an order each second and writes the order's
+// event in the same transaction.
 //
 //	CDC_OUTBOX_POSTGRES_DSN=postgres://… go run ./examples/orders
 package main

@@ -24,7 +24,7 @@ func TestEachOrderHasItsEvent(t *testing.T) {
 	var orders, events int
 	require.Eventually(t, func() bool {
 		err := conn.QueryRow(t.Context(), "SELECT count(*), (SELECT count(*) FROM outbox WHERE aggregate_id IN (SELECT id::text FROM example_orders)) FROM example_orders").Scan(&orders, &events)
-		return err == nil && orders >= 5 // the tables come with the program
+		return err == nil && orders >= 5 // an error at first, because the program creates the tables
 	}, 30*time.Second, 10*time.Millisecond)
 	cancel()
 	require.NoError(t, <-done)

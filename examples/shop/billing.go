@@ -11,11 +11,12 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/inbox/consumer"
 )
 
-// BillingSchema is the billing service's own table; that of the handled events is inbox.Schema. Nothing in it keeps an event from being billed twice: that is
-// the inbox's part.
+// BillingSchema creates the billing service's own table. inbox.Schema creates the table of the handled events. No
+// constraint of the billing table prevents an event from being billed twice: the inbox prevents it.
 const BillingSchema = `CREATE TABLE IF NOT EXISTS billing_lines (n bigserial PRIMARY KEY, event_id text NOT NULL, order_id bigint NOT NULL, cents bigint NOT NULL);`
 
-// Billing writes a line for every event, once. What isn't set in opts is: the group, the topic, and that a database that is down is waited for.
+// Billing writes one line for every event. It sets a group and topics where opts has none, and always sets Healthy, so
+// the consumer waits for a database that is down.
 func Billing(pool *pgxpool.Pool, opts consumer.Options) (*consumer.Consumer, error) {
 	in, err := inbox.New(pool, inbox.Options{Consumer: "billing", Metrics: opts.Metrics})
 	if err != nil {
@@ -34,7 +35,7 @@ func Billing(pool *pgxpool.Pool, opts consumer.Options) (*consumer.Consumer, err
 func bill(ctx context.Context, tx pgx.Tx, m consumer.Message) error {
 	var change Change
 	if err := json.Unmarshal(m.Value, &change); err != nil {
-		return consumer.Permanent(err) // trying again would not help: to the dead letters with it
+		return consumer.Permanent(err) // a retry would not help, so the record becomes a dead letter
 	}
 	_, err := tx.Exec(ctx, "INSERT INTO billing_lines (event_id, order_id, cents) VALUES ($1, $2, $3)", m.ID, change.Order, change.Cents)
 	return err

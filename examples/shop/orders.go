@@ -1,4 +1,5 @@
-// Package shop is what the two example services share, so that `make demo` can run the same code: orders writes events, billing handles them.
+// Package shop is the code of the two example services, so that `make demo` can run the same code: orders writes
+// events, billing handles them.
 package shop
 
 import (
@@ -11,10 +12,10 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/outbox"
 )
 
-// Topic is where the relay's default template puts events of the aggregate type order.
+// Topic is the topic that the relay's default template chooses for events of the aggregate type order.
 const Topic = "order.events"
 
-// OrdersSchema is the order service's own table; that of the events is outbox.Schema.
+// OrdersSchema creates the order service's own table. outbox.Schema creates the table of the events.
 const OrdersSchema = `CREATE TABLE IF NOT EXISTS example_orders (id bigserial PRIMARY KEY, cents bigint NOT NULL);`
 
 // Change is the payload of the events.
@@ -24,7 +25,7 @@ type Change struct {
 	Note  string `json:"note"`
 }
 
-// Place stores an order and tells of it, both or neither.
+// Place stores an order and its event, both or neither.
 func Place(ctx context.Context, pool *pgxpool.Pool, cents int64) (order int64, err error) {
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		if err := tx.QueryRow(ctx, "INSERT INTO example_orders (cents) VALUES ($1) RETURNING id", cents).Scan(&order); err != nil {
