@@ -131,21 +131,21 @@ func TestAlertsWatchMetricsThatExist(t *testing.T) {
 	}
 }
 
-// requireRunbook fails unless the link leads to a section of docs/operations.md.
+// requireRunbook fails unless the link leads to a section of docs/runbook.md.
 func requireRunbook(t *testing.T, link, alert string) {
 	t.Helper()
 	anchor, ok := strings.CutPrefix(link, webhook.Runbook(""))
 	require.True(t, ok, "%s: %s", alert, link)
 	if anchor == "{{ $labels.alert }}" {
-		return // TestOperationsHasASectionForEachAlert
+		return // TestRunbookHasASectionForEachAlert
 	}
-	page, err := os.ReadFile("../docs/operations.md")
+	page, err := os.ReadFile("../docs/runbook.md")
 	require.NoError(t, err)
 	require.Contains(t, strings.ToLower(string(page)), "\n### "+anchor+"\n", "%s leads nowhere", alert)
 }
 
-func TestOperationsHasASectionForEachAlert(t *testing.T) {
-	page, err := os.ReadFile("../docs/operations.md")
+func TestRunbookHasASectionForEachAlert(t *testing.T) {
+	page, err := os.ReadFile("../docs/runbook.md")
 	require.NoError(t, err)
 	for _, alert := range slices.Concat(slotmonitor.Rules(), diagnose.Rules(), diagnose.PollingRules()) {
 		require.Contains(t, string(page), "\n### "+alert+"\n")
@@ -197,8 +197,8 @@ func TestGrafanaFindsItsDashboards(t *testing.T) {
 
 var metricInPage = regexp.MustCompile("`([a-z0-9_]+)(?:\\{[a-z,]+\\})?`")
 
-func TestOperationsListsEveryMetric(t *testing.T) {
-	b, err := os.ReadFile("../docs/operations.md")
+func TestMonitorPageListsEveryMetric(t *testing.T) {
+	b, err := os.ReadFile("../docs/monitor.md")
 	require.NoError(t, err)
 	listed := map[string]bool{}
 	for _, line := range strings.Split(string(b), "\n") {
@@ -212,19 +212,24 @@ func TestOperationsListsEveryMetric(t *testing.T) {
 	}
 	names := metricNames(t)
 	for name := range names {
-		require.True(t, listed[name], "docs/operations.md does not list %s", name)
+		require.True(t, listed[name], "docs/monitor.md does not list %s", name)
 	}
-	// And nothing else: each name with the prefix in the page is one of a metric.
-	for _, m := range metric.FindAllString(string(b), -1) {
-		require.True(t, m == "up" || strings.HasSuffix(m, "_") || notMetrics[m] || known(names, m), "docs/operations.md names %s, which is no metric", m)
+	// And nothing else: each name with the prefix in these pages is that of a metric.
+	for _, page := range []string{"deploy.md", "monitor.md", "runbook.md"} {
+		b, err := os.ReadFile(filepath.Join("../docs", page))
+		require.NoError(t, err)
+		for _, m := range metric.FindAllString(string(b), -1) {
+			exists := m == "up" || strings.HasSuffix(m, "_") || notMetrics[m] || known(names, m)
+			require.True(t, exists, "docs/%s names %s, which is not a metric", page, m)
+		}
 	}
 }
 
 // notMetrics begin with the prefix all the same.
 var notMetrics = map[string]bool{"cdc_outbox_slots": true}
 
-func TestOperationsExplainsEveryAlert(t *testing.T) {
-	page, err := os.ReadFile("../docs/operations.md")
+func TestMonitorPageListsEveryPrometheusRule(t *testing.T) {
+	page, err := os.ReadFile("../docs/monitor.md")
 	require.NoError(t, err)
 	rules, err := os.ReadFile("prometheus/rules.yml")
 	require.NoError(t, err)

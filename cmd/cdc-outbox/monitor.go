@@ -88,7 +88,7 @@ func (a *app) monitorOnce(ctx context.Context, mc slotmonitor.Config, asJSON boo
 	}
 	if err == nil && found.worst() == slotmonitor.Critical {
 		err = &fault.Error{Kind: fault.Operator, Object: "replication slots", Err: errors.New("at least one is lost, or about to be"),
-			Next: "see the alerts above; docs/operations.md has a section for each"}
+			Next: "see the alerts above; docs/runbook.md has a section for each"}
 	}
 	return err
 }

@@ -96,7 +96,7 @@ func TestThePageShowsAProcessAtWork(t *testing.T) {
 	tab.Await(15*time.Second, `fetch('status').then((r) => r.json()).then((s) => document.querySelector('#cause-sentence').textContent === s.cause.sentence && document.querySelector('#remedy-text').textContent === s.cause.next)`)
 	require.Equal(t, "Waiting", tab.Text("#state"))
 	db.Exec(t, `SELECT pg_logical_emit_message(false, 'filler', repeat('x', 1000000)) FROM generate_series(1, 40)`)
-	tab.Await(15*time.Second, `document.querySelector('#alerts').textContent.includes('slot_retained_wal') && document.querySelector('#alerts a').href.includes('operations.md#')`)
+	tab.Await(15*time.Second, `document.querySelector('#alerts').textContent.includes('slot_retained_wal') && document.querySelector('#alerts a').href.includes('runbook.md#')`)
 	for _, look := range []browser.Look{{Dark: true}, {Width: 360, Height: 740, Phone: true}} {
 		tab.Show(look)
 		require.LessOrEqual(t, browser.Eval[int](tab, `document.documentElement.scrollWidth`), browser.Eval[int](tab, `innerWidth`))

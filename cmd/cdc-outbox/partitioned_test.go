@@ -50,7 +50,7 @@ func TestPartitionedOutbox(t *testing.T) {
 			b.db.Exec(t, `CREATE TABLE outbox_3 PARTITION OF outbox FOR VALUES FROM (200) TO (300)`)
 			b.row("outbox", 201)
 			b.db.Exec(t, `CREATE TABLE outbox_4 (LIKE outbox INCLUDING DEFAULTS)`)
-			if version != "14" { // where pgoutput would remember that it was none: see docs/operations.md
+			if version != "14" { // where pgoutput would remember that it was none: see docs/deploy.md
 				b.row("outbox_4", 301) // of a table that is none of the outbox yet
 			}
 			b.db.Exec(t, `ALTER TABLE outbox ATTACH PARTITION outbox_4 FOR VALUES FROM (300) TO (400)`)

@@ -52,7 +52,7 @@ func (s Service) Page() string {
 	case CloudSQL, AlloyDB:
 		return "docs/clouds/google-cloud-sql.md"
 	case Plain:
-		return "docs/operations.md"
+		return "docs/deploy.md"
 	}
 	return "docs/clouds/" + string(s) + ".md"
 }

@@ -29,7 +29,7 @@ type Postgres struct {
 	OnChange    string   `key:"on_change" default:"warn" oneof:"warn|ignore|halt" doc:"What to do at an UPDATE or TRUNCATE of the outbox, where the publication sends them: they are no events. warn counts them and says so in the log, ignore only counts, halt stands still in front of them. A DELETE is counted and never halts: that is how an outbox is emptied. Debezium's table.op.invalid.behavior."`
 	Setup       string   `key:"setup" default:"auto" oneof:"auto|never" doc:"auto creates publication and slot when both are absent (a publication whose slot is gone is a lost slot and needs an operator); never only checks."`
 	Snapshot    string   `key:"snapshot" default:"never" oneof:"never|initial" doc:"initial publishes the rows that are in the tables when the slot is created, once and before all others; docs/snapshot.md. A slot that exists already is not affected."`
-	Standby     bool     `key:"standby" default:"false" doc:"postgres.dsn leads to a hot standby, and the slot is there. PostgreSQL 16 and newer; docs/operations.md says what that takes."`
+	Standby     bool     `key:"standby" default:"false" doc:"postgres.dsn leads to a hot standby, and the slot is there. PostgreSQL 16 and newer; docs/deploy.md says what that takes."`
 	PrimaryDSN  Secret   `key:"primary_dsn" mask:"dsn" example:"postgres://cdc_outbox@db-1.internal,db-2.internal:5432/shop?target_session_attrs=read-write" doc:"Connection string of the primary, where postgres.standby is set: what setup makes besides the slot is made there, and postgres.memory written. It carries no events."`
 	Failover    bool     `key:"failover" default:"false" doc:"Create the slot with failover, so that it lives on after a switch to a standby. PostgreSQL 17 and newer."`
 }

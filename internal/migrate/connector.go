@@ -141,7 +141,7 @@ var rules = map[string]rule{
 		case "no_data", "never", "initial", "when_needed", "exported":
 			return outcome{Without, "", noSnapshot}
 		case "always":
-			return outcome{Decide, "", "Debezium sends the whole table again at each start; nothing here does. If consumers rely on it, publish rows again from the table (docs/operations.md)."}
+			return outcome{Decide, "", "Debezium sends the whole table again at each start; nothing here does. If consumers rely on it, publish rows again from the table (docs/runbook.md)."}
 		case "initial_only":
 			return outcome{Refused, "", "The connector only takes a snapshot and ends; there is nothing to take over."}
 		}
@@ -240,9 +240,9 @@ var rules = map[string]rule{
 	"signal.emit.failure.backoff.ms":  without(noSignals),
 	"notification.enabled.channels":   notifications,
 	"notification.sink.topic.name":    notifications,
-	"custom.metric.tags":              without("Metrics are Prometheus' here; see docs/operations.md for their names."),
-	"advanced.metrics.enable":         without("Metrics are Prometheus' here; see docs/operations.md for their names."),
-	"statistics.metrics.enabled":      without("Metrics are Prometheus' here; see docs/operations.md for their names."),
+	"custom.metric.tags":              without("Metrics are Prometheus' here; see docs/monitor.md for their names."),
+	"advanced.metrics.enable":         without("Metrics are Prometheus' here; see docs/monitor.md for their names."),
+	"statistics.metrics.enabled":      without("Metrics are Prometheus' here; see docs/monitor.md for their names."),
 	"custom.sanitize.pattern":         without("Payloads and passwords are never logged."),
 
 	// Batches, retries, insides.

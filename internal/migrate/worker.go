@@ -60,7 +60,7 @@ func producerOverride(m *migration, name, value string) outcome {
 	case name == "key.serializer", name == "value.serializer":
 		return outcome{Without, "", "The converters make bytes; the serializer passes them on."}
 	case strings.HasPrefix(name, "metric"):
-		return outcome{Without, "", "Metrics are Prometheus' here; see docs/operations.md for their names."}
+		return outcome{Without, "", "Metrics are Prometheus' here; see docs/monitor.md for their names."}
 	case strings.HasPrefix(name, "ssl."):
 		return outcome{Decide, "kafka.tls", "TLS is set with PEM files: kafka.tls.ca, cert and key."}
 	case strings.HasPrefix(name, "sasl."):

@@ -31,7 +31,7 @@ func asItIs(u string) string { return u }
 
 // Runbook is where the documentation says what to do about an alert.
 func Runbook(alert string) string {
-	return "https://github.com/cdc-outbox/cdc-outbox/blob/main/docs/operations.md#" + alert
+	return "https://github.com/cdc-outbox/cdc-outbox/blob/main/docs/runbook.md#" + alert
 }
 
 // message is the body of the format json. Fields are added, not renamed.

@@ -36,7 +36,7 @@ func TestJSON(t *testing.T) {
 		"figures": {"database": "shop", "active": true, "wal_status": "extended", "retained_wal_bytes": 10, "unconfirmed_wal_bytes": 5,
 			"safe_wal_bytes": null, "growth_bytes_per_second": null, "seconds_to_limit": 90},
 		"cause": {"code": "broker_unreachable", "sentence": "No broker answers.", "object": "kafka", "next": "Start it."},
-		"runbook": "https://github.com/cdc-outbox/cdc-outbox/blob/main/docs/operations.md#slot_time_to_limit"}`,
+		"runbook": "https://github.com/cdc-outbox/cdc-outbox/blob/main/docs/runbook.md#slot_time_to_limit"}`,
 		string(jsonBody([]slotmonitor.Event{example()}, now)))
 	over := slotmonitor.Event{Alert: "stream_silent", State: slotmonitor.Resolved, Level: slotmonitor.Critical, Since: began, At: now}
 	var m map[string]any
