@@ -1,13 +1,15 @@
-// Package docs checks that the pages point at what is there.
+// Package docs checks that the pages link to what exists.
 package docs
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -32,7 +34,7 @@ func pages(t *testing.T) map[string]string {
 var (
 	link       = regexp.MustCompile(`\]\(([^)#]+)(?:#[^)]*)?\)`)
 	makeTarget = regexp.MustCompile("(?m)(?:`|^)make ([a-z][a-z0-9-]*)")
-	testRun    = regexp.MustCompile("`go test (?:-race )?(?:-tags [a-z0-9]+ )?(?:-C ([a-z0-9/-]+) )?-run '?\\^?([A-Za-z0-9_]+)\\$?'? \\.(?:/([a-z0-9/-]*[a-z0-9])/?)?`")
+	namedTest  = regexp.MustCompile("`((?:Test|Fuzz)[A-Za-z0-9_]+)` in `([a-z0-9/-]+)`(, e2e)?")
 )
 
 func TestLinksLeadSomewhere(t *testing.T) {
@@ -54,7 +56,7 @@ var (
 	unlinked = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
 )
 
-// anchors are those that GitHub makes of a page's headings.
+// anchors are the anchors that GitHub derives from a page's headings.
 func anchors(text string) map[string]bool {
 	out := map[string]bool{}
 	for _, m := range heading.FindAllStringSubmatch(listing.ReplaceAllString(text, ""), -1) {
@@ -72,7 +74,7 @@ func TestAnchorsExist(t *testing.T) {
 			if m[1] != "" {
 				target = filepath.Join(filepath.Dir(page), m[1])
 			}
-			if there, ok := texts[target]; ok { // else another site, or a page that is not looked at
+			if there, ok := texts[target]; ok { // otherwise another site, or a page that is not checked
 				require.True(t, anchors(there)[m[2]], "%s links to %s#%s", page, m[1], m[2])
 				seen++
 			}
@@ -95,27 +97,67 @@ func TestMakeTargetsExist(t *testing.T) {
 }
 
 // TestBugsNameTheirTests reads the last column of docs/bugs.md: a list of regressions is worth something only while
-// its tests exist.
+// its tests exist, where the list says and with the build tag that it says.
 func TestBugsNameTheirTests(t *testing.T) {
 	b, err := os.ReadFile("bugs.md")
 	require.NoError(t, err)
+	tests := testFunctions(t)
 	rows := 0
 	for _, line := range strings.Split(string(b), "\n") {
 		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| what went wrong") {
 			continue
 		}
 		rows++
-		m := testRun.FindStringSubmatch(line)
-		require.NotNil(t, m, "no command in: %s", line)
-		files, err := filepath.Glob(filepath.Join(root, m[1], m[3], "*_test.go"))
-		require.NoError(t, err)
-		found := false
-		for _, f := range files {
-			text, err := os.ReadFile(f)
-			require.NoError(t, err)
-			found = found || strings.Contains(string(text), "func "+m[2]+"(")
+		cells := strings.Split(strings.Trim(line, "| "), " | ")
+		named := namedTest.FindAllStringSubmatch(cells[len(cells)-1], -1)
+		require.NotEmpty(t, named, "no test in: %s", line)
+		for _, m := range named {
+			want := testFunction{dir: m[2], e2e: m[3] != ""}
+			assert.Contains(t, tests[m[1]], want, "%s is not where bugs.md says", m[1])
 		}
-		require.True(t, found, "%s has no test %s", m[1]+m[3], m[2])
 	}
 	require.Positive(t, rows)
+}
+
+// testFunction is where a test function is.
+type testFunction struct {
+	dir string
+	e2e bool // needs the build tag e2e
+}
+
+var (
+	testDeclaration = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)\w+)\(`)
+	e2eTag          = regexp.MustCompile(`(?m)^//go:build .*\be2e\b`)
+)
+
+// testFunctions are all test functions of the repository by name.
+func testFunctions(t *testing.T) map[string][]testFunction {
+	t.Helper()
+	found := map[string][]testFunction{}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && path != root && strings.HasPrefix(d.Name(), ".") {
+			return filepath.SkipDir
+		}
+		if !strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		dir, err := filepath.Rel(root, filepath.Dir(path))
+		if err != nil {
+			return err
+		}
+		for _, m := range testDeclaration.FindAllSubmatch(text, -1) {
+			where := testFunction{dir: filepath.ToSlash(dir), e2e: e2eTag.Match(text)}
+			found[string(m[1])] = append(found[string(m[1])], where)
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	return found
 }
