@@ -83,6 +83,21 @@ func TestAnchorsExist(t *testing.T) {
 	require.Positive(t, seen)
 }
 
+// TestIndexListsEveryPage holds docs/README.md to the pages.
+func TestIndexListsEveryPage(t *testing.T) {
+	texts := pages(t)
+	index := texts[filepath.Join(root, "docs", "README.md")]
+	require.NotEmpty(t, index)
+	for page := range texts {
+		name, err := filepath.Rel(filepath.Join(root, "docs"), page)
+		require.NoError(t, err)
+		if name == "README.md" || strings.HasPrefix(name, "..") {
+			continue
+		}
+		require.Contains(t, index, "]("+filepath.ToSlash(name)+")", "docs/README.md does not list %s", name)
+	}
+}
+
 func TestMakeTargetsExist(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join(root, "Makefile"))
 	require.NoError(t, err)
