@@ -2,19 +2,12 @@ package slotmonitor
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/alert"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 )
-
-// Cause is why a slot does not move: what it waits for, since when, and what somebody may do about it.
-type Cause struct {
-	Code     string     `json:"code"`             // one of a closed list of words
-	Sentence string     `json:"sentence"`         // with the figures
-	Since    *time.Time `json:"since,omitempty"`  // nil: not known
-	Object   string     `json:"object,omitempty"` // what it waits for: a pid, a prepared transaction, the slot
-	Next     string     `json:"next,omitempty"`   // the next step for a person; may be SQL
-}
 
 // The codes of causes that the server alone can tell.
 const (
@@ -31,20 +24,20 @@ const little = 1 << 20
 
 // cause tells why log is held back from the slot's figures. The two positions tell it apart: restart_lsn behind
 // confirmed_flush_lsn waits for a transaction to end, confirmed_flush_lsn behind the present waits for the reader.
-func cause(s Slot) Cause {
+func cause(s Slot) alert.Cause {
 	slot := fmt.Sprintf("slot %q", s.Name)
 	switch {
 	case s.WALStatus == WALLost:
-		return Cause{Code: CauseLost, Sentence: "The server has removed what the slot needs; it can never be read again.", Object: slot,
+		return alert.Cause{Code: CauseLost, Sentence: "The server has removed what the slot needs; it can never be read again.", Object: slot,
 			Next: fmt.Sprintf("SELECT pg_drop_replication_slot('%s');  -- it must be made anew, and what was missed sent again", s.Name)}
 	case s.Synced:
-		return Cause{Code: CauseStandbyCopy, Sentence: "It is a standby's copy and moves with the primary's slot.", Object: slot}
+		return alert.Cause{Code: CauseStandbyCopy, Sentence: "It is a standby's copy and moves with the primary's slot.", Object: slot}
 	case s.HeldBy != nil && s.RetainedBytes >= little && s.UnconfirmedBytes < s.RetainedBytes/2:
 		return s.HeldBy.cause()
 	case !s.Active && s.InactiveSince != nil && !s.SampledAt.After(*s.InactiveSince): // before 17, at the first look
-		return Cause{Code: CauseNoConsumer, Sentence: "Nobody reads the slot; since when is not known.", Object: slot, Next: ifUnwanted(s.Name)}
+		return alert.Cause{Code: CauseNoConsumer, Sentence: "Nobody reads the slot; since when is not known.", Object: slot, Next: ifUnwanted(s.Name)}
 	case !s.Active && s.InactiveSince != nil:
-		return Cause{Code: CauseNoConsumer, Sentence: fmt.Sprintf("Nobody has read the slot since %s (%s).", s.InactiveSince.UTC().Format(time.RFC3339),
+		return alert.Cause{Code: CauseNoConsumer, Sentence: fmt.Sprintf("Nobody has read the slot since %s (%s).", s.InactiveSince.UTC().Format(time.RFC3339),
 			fault.Duration(s.SampledAt.Sub(*s.InactiveSince))), Since: s.InactiveSince, Object: slot,
 			Next: ifUnwanted(s.Name)}
 	case s.UnconfirmedBytes >= little:
@@ -52,10 +45,10 @@ func cause(s Slot) Cause {
 		if s.Reader != nil && s.Reader.Application != "" {
 			who += fmt.Sprintf(", application %q", s.Reader.Application)
 		}
-		return Cause{Code: CauseReader, Sentence: fmt.Sprintf("Its reader (%s) has %s left to confirm.", who, size(s.UnconfirmedBytes)),
+		return alert.Cause{Code: CauseReader, Sentence: fmt.Sprintf("Its reader (%s) has %s left to confirm.", who, size(s.UnconfirmedBytes)),
 			Since: s.ConfirmedSince, Object: fmt.Sprintf("pid %d", s.PID), Next: "See why the reader does not get on."}
 	}
-	return Cause{Code: CauseIdle, Sentence: "Nothing waits: all that its reader needs is confirmed."}
+	return alert.Cause{Code: CauseIdle, Sentence: "Nothing waits: all that its reader needs is confirmed."}
 }
 
 func ifUnwanted(slot string) string {
@@ -63,8 +56,8 @@ func ifUnwanted(slot string) string {
 }
 
 // cause names the transaction and how to end it. Nobody but a person can know whether it may be ended.
-func (t *Transaction) cause() Cause {
-	c := Cause{Code: CauseOpenTransaction, Sentence: "Held back by " + t.String() + ".", Since: &t.Since, Object: fmt.Sprintf("pid %d", t.PID), Next: t.next()}
+func (t *Transaction) cause() alert.Cause {
+	c := alert.Cause{Code: CauseOpenTransaction, Sentence: "Held back by " + t.String() + ".", Since: &t.Since, Object: fmt.Sprintf("pid %d", t.PID), Next: t.next()}
 	if t.PID == 0 {
 		c.Object = fmt.Sprintf("prepared transaction %q", t.GID)
 	}
@@ -77,3 +70,6 @@ func (t *Transaction) next() string {
 	}
 	return fmt.Sprintf("End it in its application, or: SELECT pg_terminate_backend(%d);", t.PID)
 }
+
+// quoted doubles the quotes of a text within quotes in SQL.
+func quoted(s string) string { return strings.ReplaceAll(s, "'", "''") }

@@ -21,13 +21,6 @@ type source interface {
 	close()
 }
 
-// noSlots is the source where there are none to look at.
-type noSlots struct{}
-
-func (noSlots) snapshot(context.Context) (Snapshot, error) { return Snapshot{At: time.Now()}, nil }
-
-func (noSlots) close() {}
-
 // connection asks over a connection of its own. After any error it drops the connection: the next tick makes another
 // one, maybe to another server.
 type connection struct {

@@ -3,6 +3,8 @@ package slotmonitor
 import (
 	"fmt"
 	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/alert"
 )
 
 // heldAfter is the age from which an open transaction is named as holding the log back.
@@ -61,7 +63,7 @@ func (h *history) add(snap Snapshot, th Thresholds) ([]Slot, error) {
 			s.HeldBy = &open[0]
 		}
 		s.Cause = cause(s)
-		s.Alerts, s.Level = firing(judge(s, th, nil))
+		s.Alerts, s.Level = alert.Fires(judge(s, th, nil))
 		seen[row.Name] = sh
 		slots = append(slots, s)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/alert"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 )
 
@@ -20,7 +21,6 @@ type Config struct {
 	DSN      func() (string, error) // libpq DSN or URL; read again at each connect, so that a rotated password is seen
 	Interval time.Duration          // between two ticks. Default 5s
 	Only     []string               // names of slots to watch. Default: every logical slot of the server
-	NoSlots  bool                   // only what Judge finds is told, and the server is not asked: the rows come from elsewhere
 
 	Thresholds Thresholds    // as a whole. Default: DefaultThresholds
 	Repeat     time.Duration // an alert that still fires is told again. Default 1h
@@ -28,11 +28,11 @@ type Config struct {
 
 	// Judge, which may be nil, adds findings of the caller's at each tick, also while the server does not answer. now is
 	// the level at which an alert fires. It is called from Run's goroutine, as Cause and Notify are.
-	Judge func(now func(alert, slot string) Level) []Finding
+	Judge func(now func(rule, slot string) alert.Level) []alert.Finding
 	// Cause, which may be nil, knows better than the server why the slot waits; nil where nothing is known of it.
-	Cause func(*Slot) Cause
+	Cause func(*Slot) alert.Cause
 	// Notify, which may be nil, gets every event. It must not block.
-	Notify func(Event)
+	Notify func(alert.Event)
 
 	Logger     *zap.Logger           // default: none
 	Registerer prometheus.Registerer // default: no metrics
@@ -40,12 +40,12 @@ type Config struct {
 
 // Monitor polls until its Run ends. Its other methods may be called at any time from any goroutine.
 type Monitor struct {
+	alert.Board
 	cfg    Config
 	source source
 
 	mu     sync.Mutex
 	slots  []Slot
-	firing []FiringAlert
 	polled time.Time // of the last answer
 	asked  time.Time // when the first tick began
 	err    error
@@ -72,10 +72,7 @@ func New(cfg Config) (*Monitor, error) {
 		cfg.Only = nil
 	}
 	m := &Monitor{cfg: cfg, source: &connection{dsn: cfg.DSN, only: cfg.Only, walFiles: cfg.WALVolume > 0}}
-	if cfg.NoSlots {
-		m.source = noSlots{}
-	}
-	if cfg.Registerer != nil && !cfg.NoSlots {
+	if cfg.Registerer != nil {
 		if err := cfg.Registerer.Register(collector{latest: m.fresh}); err != nil {
 			return nil, fmt.Errorf("slotmonitor: register metrics: %w", err)
 		}
@@ -87,7 +84,7 @@ func New(cfg Config) (*Monitor, error) {
 // goroutine that outlives it. Call it once.
 func (m *Monitor) Run(ctx context.Context) error {
 	defer m.source.close()
-	hist, on := newHistory(max(time.Minute, 4*m.cfg.Interval)), newAlerts(m.cfg.Repeat)
+	hist, on := newHistory(max(time.Minute, 4*m.cfg.Interval)), alert.NewEngine(m.cfg.Repeat, supersedes)
 	hist.volume = m.cfg.WALVolume
 	wait := backoff.NewExponentialBackOff()
 	wait.InitialInterval, wait.MaxInterval = min(m.cfg.Interval, 250*time.Millisecond), max(m.cfg.Interval, 15*time.Second)
@@ -110,7 +107,7 @@ func (m *Monitor) Run(ctx context.Context) error {
 }
 
 // tick asks once and reports whether there was an answer.
-func (m *Monitor) tick(ctx context.Context, hist *history, on *alerts) bool {
+func (m *Monitor) tick(ctx context.Context, hist *history, on *alert.Engine) bool {
 	snap, err := m.source.snapshot(ctx)
 	var slots []Slot
 	if err == nil {
@@ -125,13 +122,13 @@ func (m *Monitor) tick(ctx context.Context, hist *history, on *alerts) bool {
 	m.err = err
 	if err == nil {
 		for i := range slots {
-			slots[i].Alerts, slots[i].Level = on.of(slots[i].Name)
+			slots[i].Alerts, slots[i].Level = on.About(slots[i].Name)
 		}
 		m.slots, m.polled = slots, time.Now()
 	}
-	m.firing = on.list()
 	known := m.slots
 	m.mu.Unlock()
+	m.Show(on)
 	for _, e := range events {
 		m.publish(e, known)
 	}
@@ -139,22 +136,22 @@ func (m *Monitor) tick(ctx context.Context, hist *history, on *alerts) bool {
 }
 
 // judge collects the findings about slots, when the server answered, about the monitor itself, and the caller's.
-func (m *Monitor) judge(slots []Slot, err error, on *alerts) []Event {
+func (m *Monitor) judge(slots []Slot, err error, on *alert.Engine) []alert.Event {
 	now := time.Now()
-	var events []Event
-	found := []Finding{m.blind(err, now)}
+	var events []alert.Event
+	found := []alert.Finding{m.blind(err, now)}
 	if err == nil {
 		for _, s := range slots {
-			found = append(found, judge(s, m.cfg.Thresholds, on.level)...)
+			found = append(found, judge(s, m.cfg.Thresholds, on.Level)...)
 		}
-		events = on.gone(func(name string) bool {
+		events = on.End(func(name string) bool {
 			return slices.ContainsFunc(slots, func(s Slot) bool { return s.Name == name })
-		}, now)
+		}, noLonger, now)
 	}
 	if m.cfg.Judge != nil {
-		found = append(found, m.cfg.Judge(on.level)...)
+		found = append(found, m.cfg.Judge(on.Level)...)
 	}
-	return append(events, on.add(found, now)...)
+	return append(events, on.Add(found, now)...)
 }
 
 // tell logs when the server stops answering and when it answers again.
@@ -170,11 +167,8 @@ func (m *Monitor) tell(err error) {
 	}
 }
 
-// Blind is the alert that the server does not answer the monitor, so that nothing is known of its slots.
-const Blind = "monitor_blind"
-
-func (m *Monitor) blind(err error, now time.Time) Finding {
-	f := Finding{Alert: Blind}
+func (m *Monitor) blind(err error, now time.Time) alert.Finding {
+	f := alert.Finding{Alert: alert.Blind}
 	if err == nil {
 		return f
 	}
@@ -185,42 +179,32 @@ func (m *Monitor) blind(err error, now time.Time) Finding {
 	}
 	m.mu.Unlock()
 	if age := now.Sub(last); age >= max(time.Minute, outdated(m.cfg.Interval)) {
-		f.Level, f.Sentence = Warn, fmt.Sprintf("The server has not answered the slot monitor for %s: %v.", fault.Duration(age), err)
+		f.Level, f.Sentence = alert.Warn, fmt.Sprintf("The server has not answered the slot monitor for %s: %v.", fault.Duration(age), err)
 	}
 	return f
 }
 
 // publish logs an event and hands it on.
-func (m *Monitor) publish(e Event, slots []Slot) {
-	for _, s := range slots {
-		if s.Name == e.Slot || e.Slot == "" && len(m.cfg.Only) == 1 {
-			e.Figures, e.Cause = &s, s.Cause
+func (m *Monitor) publish(e alert.Event, slots []Slot) {
+	var about *Slot
+	for i, s := range slots {
+		if s.Name == e.Subject || e.Subject == "" && len(m.cfg.Only) == 1 {
+			about = &slots[i]
 		}
 	}
-	if e.Slot == "" && len(m.cfg.Only) == 1 {
-		e.Slot = m.cfg.Only[0]
+	if about != nil {
+		e.Figures, e.Cause = about.Figures(), about.Cause
+	}
+	if e.Subject == "" && len(m.cfg.Only) == 1 {
+		e.Subject = m.cfg.Only[0]
 	}
 	if m.cfg.Cause != nil {
-		e.Cause = m.cfg.Cause(e.Figures)
+		e.Cause = m.cfg.Cause(about)
 	}
-	e.log(m.cfg.Logger)
+	e.Log(m.cfg.Logger)
 	if m.cfg.Notify != nil {
 		m.cfg.Notify(e)
 	}
-}
-
-// Firing lists the alerts that fire, each once.
-func (m *Monitor) Firing() []string {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return names(m.firing)
-}
-
-// Alerts lists what fires as of the last look, the worst first; the caller may keep and change the slice.
-func (m *Monitor) Alerts() []FiringAlert {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return append([]FiringAlert{}, m.firing...)
 }
 
 // Latest returns the slots of the last answer, ordered by name; the caller may keep and change the slice. Each

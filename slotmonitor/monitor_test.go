@@ -14,6 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/alert"
 )
 
 // script is a source that answers what the test set last.
@@ -71,7 +73,7 @@ func TestMonitorSurvivesErrorsAndLogsChangesOnly(t *testing.T) {
 		away := errors.New("the server is away")
 		require.Equal(t, 13, src.set(nil, away), "one per five seconds")
 		require.Len(t, m.Latest(), 1)
-		require.Equal(t, Warn, m.Latest()[0].Level)
+		require.Equal(t, alert.Warn, m.Latest()[0].Level)
 		require.Equal(t, 1, logs.FilterMessage("Alert fires").FilterField(zap.String("alert", "slot_retained_wal")).Len())
 
 		time.Sleep(10 * time.Minute)
@@ -81,13 +83,13 @@ func TestMonitorSurvivesErrorsAndLogsChangesOnly(t *testing.T) {
 		require.Greater(t, ticks, 20)
 		require.Less(t, ticks, 200, "with backoff")
 		require.Equal(t, 1, logs.FilterMessageSnippet("cannot ask").Len())
-		require.Equal(t, 1, logs.FilterMessage("Alert fires").FilterField(zap.String("alert", Blind)).Len())
-		require.Contains(t, m.Firing(), Blind)
+		require.Equal(t, 1, logs.FilterMessage("Alert fires").FilterField(zap.String("alert", alert.Blind)).Len())
+		require.Contains(t, m.Firing(), alert.Blind)
 		require.Len(t, m.Latest(), 1, "the last answer stays to be looked at")
 
 		time.Sleep(time.Minute)
-		require.Equal(t, 1, logs.FilterMessage("Alert is resolved").FilterField(zap.String("alert", Blind)).Len())
-		require.NotContains(t, m.Firing(), Blind)
+		require.Equal(t, 1, logs.FilterMessage("Alert is resolved").FilterField(zap.String("alert", alert.Blind)).Len())
+		require.NotContains(t, m.Firing(), alert.Blind)
 		require.Equal(t, 1, logs.FilterMessageSnippet("again").FilterMessageSnippet("reaches").Len())
 		answered, err := m.State()
 		require.NoError(t, err)

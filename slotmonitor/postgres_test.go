@@ -13,6 +13,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/alert"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/postgres"
 )
@@ -116,7 +117,7 @@ func TestMonitorWarnsBeforeTheSlotIsLost(t *testing.T) {
 			statuses = append(statuses, s)
 		}
 		if statuses[len(statuses)-1] == WALUnreserved {
-			require.Equal(t, Critical, one(m).Level)
+			require.Equal(t, alert.Critical, one(m).Level)
 			db.Exec(t, `CHECKPOINT`)
 		}
 		if statuses[len(statuses)-1] == WALLost {

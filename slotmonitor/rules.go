@@ -6,6 +6,7 @@ import (
 
 	"github.com/docker/go-units"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/alert"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 )
 
@@ -29,7 +30,7 @@ var DefaultThresholds = Thresholds{
 // reached. What a rule is called is the value of a label and of a webhook's field, so names stay.
 type rule struct {
 	name  string
-	judge func(s Slot, th Thresholds, now Level) (Level, string)
+	judge func(s Slot, th Thresholds, now alert.Level) (alert.Level, string)
 }
 
 var rules = []rule{
@@ -50,9 +51,23 @@ const (
 	extended   = "slot_extended"
 )
 
+// supersedes lists the alerts that replace another one about the same slot: nothing else is wrong with a lost slot, and a
+// slot beyond max_slot_wal_keep_size is beyond max_wal_size as well.
+func supersedes(alert string) []string {
+	switch alert {
+	case lost:
+		return nil
+	case extended:
+		return []string{lost, unreserved}
+	}
+	return []string{lost}
+}
+
+func noLonger(slot string) string { return fmt.Sprintf("The slot %q does not exist any more.", slot) }
+
 // Rules lists the alerts of the monitor's own, whether they fire or not.
 func Rules() []string {
-	names := []string{Blind}
+	names := []string{alert.Blind}
 	for _, r := range rules {
 		names = append(names, r.name)
 	}
@@ -60,56 +75,39 @@ func Rules() []string {
 }
 
 // judge applies every rule; now, which may be nil, is what fires already.
-func judge(s Slot, th Thresholds, now func(alert, slot string) Level) []Finding {
-	found := make([]Finding, 0, len(rules))
+func judge(s Slot, th Thresholds, now func(rule, slot string) alert.Level) []alert.Finding {
+	found := make([]alert.Finding, 0, len(rules))
 	for _, r := range rules {
-		before := OK
+		before := alert.OK
 		if now != nil {
 			before = now(r.name, s.Name)
 		}
 		level, sentence := r.judge(s, th, before)
-		found = append(found, Finding{Alert: r.name, Slot: s.Name, Level: level, Sentence: sentence})
+		found = append(found, alert.Finding{Alert: r.name, Subject: s.Name, Level: level, Sentence: sentence})
 	}
 	return found
 }
 
-// firing keeps what fires; the worst comes first.
-func firing(found []Finding) (alerts []Alert, worst Level) {
-	for _, f := range found {
-		if f.Level == OK {
-			continue
-		}
-		a := Alert{Rule: f.Alert, Level: f.Level, Sentence: f.Sentence}
-		if f.Level > worst {
-			worst = f.Level
-			alerts = append([]Alert{a}, alerts...)
-			continue
-		}
-		alerts = append(alerts, a)
-	}
-	return alerts, worst
-}
-
 // above grades a value by two thresholds, for one that is bad when large.
-func above(value, warn, critical int64, now Level) Level {
-	reached := func(threshold int64, level Level) bool {
+func above(value, warn, critical int64, now alert.Level) alert.Level {
+	reached := func(threshold int64, level alert.Level) bool {
 		if now >= level {
 			threshold -= threshold / 5
 		}
 		return threshold > 0 && value >= threshold
 	}
 	switch {
-	case reached(critical, Critical):
-		return Critical
-	case reached(warn, Warn):
-		return Warn
+	case reached(critical, alert.Critical):
+		return alert.Critical
+	case reached(warn, alert.Warn):
+		return alert.Warn
 	}
-	return OK
+	return alert.OK
 }
 
-func judgeLost(s Slot, _ Thresholds, _ Level) (Level, string) {
+func judgeLost(s Slot, _ Thresholds, _ alert.Level) (alert.Level, string) {
 	if s.WALStatus != WALLost {
-		return OK, ""
+		return alert.OK, ""
 	}
 	reason := "it held back more WAL than max_slot_wal_keep_size allows"
 	switch s.InvalidationReason {
@@ -120,42 +118,42 @@ func judgeLost(s Slot, _ Thresholds, _ Level) (Level, string) {
 	case "idle_timeout":
 		reason = "it was idle for longer than idle_replication_slot_timeout"
 	}
-	return Critical, fmt.Sprintf("The slot is lost: %s. It can never be read again.", reason)
+	return alert.Critical, fmt.Sprintf("The slot is lost: %s. It can never be read again.", reason)
 }
 
-func judgeUnreserved(s Slot, _ Thresholds, _ Level) (Level, string) {
+func judgeUnreserved(s Slot, _ Thresholds, _ alert.Level) (alert.Level, string) {
 	if s.WALStatus != WALUnreserved {
-		return OK, ""
+		return alert.OK, ""
 	}
-	return Critical, fmt.Sprintf("The slot holds back %s, more than max_slot_wal_keep_size: the next checkpoint may remove WAL it needs and lose it.", size(s.RetainedBytes))
+	return alert.Critical, fmt.Sprintf("The slot holds back %s, more than max_slot_wal_keep_size: the next checkpoint may remove WAL it needs and lose it.", size(s.RetainedBytes))
 }
 
 // judgeExtended is silent without a limit: there, "extended" says no more than that max_wal_size was exceeded.
-func judgeExtended(s Slot, _ Thresholds, _ Level) (Level, string) {
+func judgeExtended(s Slot, _ Thresholds, _ alert.Level) (alert.Level, string) {
 	if s.WALStatus != WALExtended || s.LimitBytes == nil {
-		return OK, ""
+		return alert.OK, ""
 	}
-	return Warn, fmt.Sprintf("The slot holds back %s, more than max_wal_size; at max_slot_wal_keep_size (%s) it is lost.", size(s.RetainedBytes), size(*s.LimitBytes))
+	return alert.Warn, fmt.Sprintf("The slot holds back %s, more than max_wal_size; at max_slot_wal_keep_size (%s) it is lost.", size(s.RetainedBytes), size(*s.LimitBytes))
 }
 
-func judgeTimeToLimit(s Slot, th Thresholds, now Level) (Level, string) {
+func judgeTimeToLimit(s Slot, th Thresholds, now alert.Level) (alert.Level, string) {
 	if s.WALStatus == WALLost {
-		return OK, ""
+		return alert.OK, ""
 	}
 	return soon(s.SecondsToLimit, th, now, "At the present growth the slot reaches max_slot_wal_keep_size in %s; the first checkpoint after that loses it.")
 }
 
 // judgeTimeToFull also looks where there is a limit: it may be larger than the disk.
-func judgeTimeToFull(s Slot, th Thresholds, now Level) (Level, string) {
+func judgeTimeToFull(s Slot, th Thresholds, now alert.Level) (alert.Level, string) {
 	return soon(s.SecondsToFull, th, now, "At the present growth the volume of pg_wal is full in %s, and the server stops.")
 }
 
-func soon(seconds *float64, th Thresholds, now Level, sentence string) (Level, string) {
+func soon(seconds *float64, th Thresholds, now alert.Level, sentence string) (alert.Level, string) {
 	if seconds == nil {
-		return OK, ""
+		return alert.OK, ""
 	}
 	left := time.Duration(min(*seconds, 1e9) * float64(time.Second))
-	within := func(threshold time.Duration, level Level) bool {
+	within := func(threshold time.Duration, level alert.Level) bool {
 		if now >= level {
 			threshold += threshold / 4
 		}
@@ -163,47 +161,47 @@ func soon(seconds *float64, th Thresholds, now Level, sentence string) (Level, s
 	}
 	sentence = fmt.Sprintf(sentence, fault.Duration(left))
 	switch {
-	case within(th.CriticalTimeToLimit, Critical):
-		return Critical, sentence
-	case within(th.WarnTimeToLimit, Warn):
-		return Warn, sentence
+	case within(th.CriticalTimeToLimit, alert.Critical):
+		return alert.Critical, sentence
+	case within(th.WarnTimeToLimit, alert.Warn):
+		return alert.Warn, sentence
 	}
-	return OK, ""
+	return alert.OK, ""
 }
 
-func judgeRetained(s Slot, th Thresholds, now Level) (Level, string) {
+func judgeRetained(s Slot, th Thresholds, now alert.Level) (alert.Level, string) {
 	level := above(s.RetainedBytes, th.WarnRetained, th.CriticalRetained, now)
 	switch level {
-	case Critical:
+	case alert.Critical:
 		return level, fmt.Sprintf("The slot holds back %s of WAL, the critical threshold is %s.", size(s.RetainedBytes), size(th.CriticalRetained))
-	case Warn:
+	case alert.Warn:
 		return level, fmt.Sprintf("The slot holds back %s of WAL, the warning threshold is %s.", size(s.RetainedBytes), size(th.WarnRetained))
 	}
-	return OK, ""
+	return alert.OK, ""
 }
 
 // judgeInactive is silent about a standby's copy, which nobody reads, and about a slot that holds back nothing any more.
-func judgeInactive(s Slot, th Thresholds, _ Level) (Level, string) {
+func judgeInactive(s Slot, th Thresholds, _ alert.Level) (alert.Level, string) {
 	if s.Active || s.Synced || !s.kept || s.InactiveSince == nil || th.Inactive <= 0 {
-		return OK, ""
+		return alert.OK, ""
 	}
 	age := s.SampledAt.Sub(*s.InactiveSince)
 	if age < th.Inactive {
-		return OK, ""
+		return alert.OK, ""
 	}
-	return Warn, fmt.Sprintf("Nobody has read the slot for %s; it holds back %s of WAL, which grows with everything that is written.", fault.Duration(age), size(s.RetainedBytes))
+	return alert.Warn, fmt.Sprintf("Nobody has read the slot for %s; it holds back %s of WAL, which grows with everything that is written.", fault.Duration(age), size(s.RetainedBytes))
 }
 
 // judgeStill is about a reader that is there and confirms nothing, while more waits than moves between two keepalives.
-func judgeStill(s Slot, th Thresholds, now Level) (Level, string) {
-	if !s.Active || s.ConfirmedSince == nil || th.Still <= 0 || above(s.UnconfirmedBytes, th.StillBytes, 0, now) == OK {
-		return OK, ""
+func judgeStill(s Slot, th Thresholds, now alert.Level) (alert.Level, string) {
+	if !s.Active || s.ConfirmedSince == nil || th.Still <= 0 || above(s.UnconfirmedBytes, th.StillBytes, 0, now) == alert.OK {
+		return alert.OK, ""
 	}
 	age := s.SampledAt.Sub(*s.ConfirmedSince)
 	if age < th.Still {
-		return OK, ""
+		return alert.OK, ""
 	}
-	return Warn, fmt.Sprintf("The slot's reader has confirmed nothing for %s, and %s of WAL wait.", fault.Duration(age), size(s.UnconfirmedBytes))
+	return alert.Warn, fmt.Sprintf("The slot's reader has confirmed nothing for %s, and %s of WAL wait.", fault.Duration(age), size(s.UnconfirmedBytes))
 }
 
 func size(bytes int64) string { return units.BytesSize(float64(bytes)) }

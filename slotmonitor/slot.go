@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/alert"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 )
 
@@ -51,9 +52,9 @@ type Slot struct {
 	Open   []Transaction `json:"open_transactions,omitempty"` // it and the next ones that are, the oldest first: each of them holds the log back in its turn
 	Stats  *Stats        `json:"decoding,omitempty"`
 
-	Cause  Cause   `json:"cause"`
-	Level  Level   `json:"level"` // the worst of Alerts
-	Alerts []Alert `json:"alerts,omitempty"`
+	Cause  alert.Cause   `json:"cause"`
+	Level  alert.Level   `json:"level"` // the worst of Alerts
+	Alerts []alert.Alert `json:"alerts,omitempty"`
 
 	SampledAt time.Time `json:"sampled_at"`
 

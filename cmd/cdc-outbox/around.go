@@ -8,21 +8,29 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/alert"
+	"github.com/cdc-outbox/cdc-outbox/internal/alert/webhook"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/page"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/traces"
-	"github.com/cdc-outbox/cdc-outbox/internal/webhook"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
 // around is what each process that stays has around its work: a monitor, where its alerts go, and what is served.
 type around struct {
-	monitor *slotmonitor.Monitor
-	webhook *webhook.Sender   // nil without monitor.webhook
-	server  *telemetry.Server // nil when http.listen is off
-	page    *page.Page        // nil when http.listen is off, or there is none
-	traces  *traces.Recorder  // nil without traces
+	alerting alerting
+	webhook  *webhook.Sender   // nil without monitor.webhook
+	server   *telemetry.Server // nil when http.listen is off
+	page     *page.Page        // nil when http.listen is off, or there is none
+	traces   *traces.Recorder  // nil without traces
+}
+
+// alerting judges at intervals, and knows what fires.
+type alerting interface {
+	Run(ctx context.Context) error
+	Firing() []string
+	Alerts() []alert.FiringAlert
 }
 
 // newRegistry holds what is known of the process itself.
@@ -34,17 +42,35 @@ func newRegistry() *prometheus.Registry {
 	return reg
 }
 
-// watch makes the monitor and the sender of its alerts, which may be those named.
-func (a *around) watch(c *config.Loaded, mc slotmonitor.Config, reg *prometheus.Registry, alerts ...string) (err error) {
-	if c.Monitor.Webhook.IsSet() {
-		a.webhook = webhookSender(c, reg, mc.Logger)
-		mc.Notify = a.webhook.Send
+// watchSlots makes the monitor of the slots and the sender of its alerts, which may be those named.
+func (a *around) watchSlots(
+	c *config.Loaded, mc slotmonitor.Config, reg *prometheus.Registry, alerts ...string,
+) (*slotmonitor.Monitor, error) {
+	mc.Notify = a.notify(c, reg, mc.Logger)
+	monitor, err := slotmonitor.New(mc)
+	if err != nil {
+		return nil, err
 	}
-	if a.monitor, err = slotmonitor.New(mc); err != nil {
-		return err
+	a.alerting = monitor
+	telemetry.WatchAlerts(reg, monitor.Firing, alerts...)
+	return monitor, nil
+}
+
+// watch makes a monitor without slots and the sender of its alerts, which may be those named.
+func (a *around) watch(c *config.Loaded, mc alert.Config, reg *prometheus.Registry, alerts ...string) {
+	mc.Notify = a.notify(c, reg, mc.Logger)
+	monitor := alert.NewMonitor(mc)
+	a.alerting = monitor
+	telemetry.WatchAlerts(reg, monitor.Firing, alerts...)
+}
+
+// notify makes the sender of alerts; nil: no receiver is configured.
+func (a *around) notify(c *config.Loaded, reg *prometheus.Registry, log *zap.Logger) func(alert.Event) {
+	if !c.Monitor.Webhook.IsSet() {
+		return nil
 	}
-	telemetry.WatchAlerts(reg, a.monitor.Firing, alerts...)
-	return nil
+	a.webhook = webhookSender(c, reg, log)
+	return a.webhook.Send
 }
 
 // listen binds the address. p may be nil.
@@ -86,7 +112,7 @@ func (a *around) start(ctx context.Context, g *errgroup.Group) {
 	last, end := context.WithCancel(context.WithoutCancel(ctx))
 	g.Go(func() error {
 		defer end()
-		return a.monitor.Run(ctx)
+		return a.alerting.Run(ctx)
 	})
 	if a.webhook != nil {
 		g.Go(func() error { return a.webhook.Run(last) })

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/alert"
+	"github.com/cdc-outbox/cdc-outbox/internal/alert/webhook"
 	"github.com/cdc-outbox/cdc-outbox/internal/diagnose"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
-	"github.com/cdc-outbox/cdc-outbox/internal/webhook"
-	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
 // lastWord is the alert that a process has ended by itself. Nobody will ask its metrics any more, so it is told at the end,
@@ -25,7 +25,7 @@ func (w *lastWord) say(err error) {
 	}
 	why, next := fault.Split(err)
 	e := w.alert(fmt.Sprintf("The connector has stopped with exit code %d: %s", fault.KindOf(err).ExitCode(), why))
-	e.Cause = slotmonitor.Cause{Code: "stopped", Sentence: why, Next: next}
+	e.Cause = alert.Cause{Code: "stopped", Sentence: why, Next: next}
 	w.webhook.Send(e)
 }
 
@@ -36,14 +36,14 @@ func (w *lastWord) takeBack(ready bool) {
 	}
 	w.back = true
 	e := w.alert("The connector works.")
-	e.State = slotmonitor.Resolved
+	e.State = alert.Resolved
 	w.webhook.Send(e)
 }
 
-func (w *lastWord) alert(sentence string) slotmonitor.Event {
+func (w *lastWord) alert(sentence string) alert.Event {
 	now := time.Now()
-	return slotmonitor.Event{
-		Alert: diagnose.ConnectorStopped, Slot: w.slot, State: slotmonitor.Firing, Level: slotmonitor.Critical, Since: now, At: now,
+	return alert.Event{
+		Alert: diagnose.ConnectorStopped, Subject: w.slot, State: alert.Firing, Level: alert.Critical, Since: now, At: now,
 		Sentence: sentence, Lasting: true,
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/alert"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/page"
@@ -21,12 +22,12 @@ type slots struct {
 	Slots []slotmonitor.Slot `json:"slots"`
 	Error string             `json:"error,omitempty"` // why the server does not answer; the slots are then those of its last answer
 
-	Alerts []alert `json:"alerts,omitempty"` // what fires, the worst first; absent with --once, which knows no before
+	Alerts []firingAlert `json:"alerts,omitempty"` // what fires, the worst first; absent with --once, which knows no before
 }
 
 // worst is the highest level of all slots.
-func (s slots) worst() slotmonitor.Level {
-	worst := slotmonitor.OK
+func (s slots) worst() alert.Level {
+	worst := alert.OK
 	for _, slot := range s.Slots {
 		worst = max(worst, slot.Level)
 	}
@@ -86,7 +87,7 @@ func (a *app) monitorOnce(ctx context.Context, mc slotmonitor.Config, asJSON boo
 	} else {
 		err = writeSlots(a.stdout, found)
 	}
-	if err == nil && found.worst() == slotmonitor.Critical {
+	if err == nil && found.worst() == alert.Critical {
 		err = &fault.Error{Kind: fault.Operator, Object: "replication slots", Err: errors.New("at least one is lost, or about to be"),
 			Next: "see the alerts above; docs/runbook.md has a section for each"}
 	}
@@ -94,7 +95,10 @@ func (a *app) monitorOnce(ctx context.Context, mc slotmonitor.Config, asJSON boo
 }
 
 // watch is the command monitor at work.
-type watch struct{ around }
+type watch struct {
+	around
+	monitor *slotmonitor.Monitor
+}
 
 func (a *app) monitor(ctx context.Context, c *config.Loaded, mc slotmonitor.Config, asJSON bool) error {
 	table := !asJSON && terminal(a.stdout)
@@ -132,7 +136,8 @@ func newWatch(ctx context.Context, c *config.Loaded, mc slotmonitor.Config, list
 	w := &watch{}
 	reg := newRegistry()
 	mc.Logger, mc.Registerer = log, reg
-	if err := w.watch(c, mc, reg, slotmonitor.Rules()...); err != nil {
+	var err error
+	if w.monitor, err = w.watchSlots(c, mc, reg, slotmonitor.Rules()...); err != nil {
 		return nil, err
 	}
 	if listen == config.ListenOff {

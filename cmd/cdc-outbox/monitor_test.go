@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/alert"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/postgres"
@@ -117,8 +118,8 @@ func TestSlotsAsATable(t *testing.T) {
 	var b strings.Builder
 	require.NoError(t, writeSlots(&b, slots{Error: "away", Slots: []slotmonitor.Slot{
 		{Name: "a", Database: "shop", Plugin: "pgoutput", Active: true, PID: 7, Reader: &slotmonitor.Reader{Application: "dbz\x1b"}, WALStatus: "reserved", RetainedBytes: 1 << 30, GrowthPerSecond: &growth},
-		{Name: "b", Database: "shop", Plugin: "pgoutput", InactiveSince: &since, SampledAt: since.Add(time.Hour), WALStatus: "extended", SecondsToLimit: &left, Level: slotmonitor.Critical,
-			Alerts: []slotmonitor.Alert{{Rule: "slot_time_to_limit", Level: slotmonitor.Critical, Sentence: "Soon."}}, Cause: slotmonitor.Cause{Sentence: "Nobody.", Next: "Start it."}},
+		{Name: "b", Database: "shop", Plugin: "pgoutput", InactiveSince: &since, SampledAt: since.Add(time.Hour), WALStatus: "extended", SecondsToLimit: &left, Level: alert.Critical,
+			Alerts: []alert.Alert{{Rule: "slot_time_to_limit", Level: alert.Critical, Sentence: "Soon."}}, Cause: alert.Cause{Sentence: "Nobody.", Next: "Start it."}},
 	}}))
 	require.Regexp(t, `a +shop +pgoutput +dbz\S* \(pid 7\) +reserved +1GiB +0B +-2KiB/s +- +ok`, b.String())
 	require.Regexp(t, `b +shop +pgoutput +nobody for about an hour +extended +0B +0B +- +1 min 30 s +critical`, b.String())

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/alert"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/diagnose"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
@@ -18,7 +19,6 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/router"
-	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
 // pollingService is everything that runs in one process where source is polling.
@@ -33,8 +33,8 @@ type pollingService struct {
 // pollingReport is the answer of /status.
 type pollingReport struct {
 	polling.Status
-	Cause  slotmonitor.Cause      `json:"cause"`
-	Alerts []alert                `json:"alerts"` // what fires, the worst first
+	Cause  alert.Cause            `json:"cause"`
+	Alerts []firingAlert          `json:"alerts"` // what fires, the worst first
 	Topics []telemetry.TopicCount `json:"topics"` // acknowledged since the process started, the largest first, twenty at most
 }
 
@@ -50,18 +50,15 @@ func newPollingService(ctx context.Context, c *config.Loaded, reg *prometheus.Re
 		return nil, err
 	}
 	var judge diagnose.Polling
-	mc := slotmonitor.Config{
-		DSN: c.Postgres.DSN.Read, Interval: c.Monitor.Interval, Repeat: c.Monitor.Repeat, NoSlots: true, Logger: log,
-		Judge: func(level func(alert, slot string) slotmonitor.Level) []slotmonitor.Finding {
+	s.watch(c, alert.Config{
+		Interval: c.Monitor.Interval, Repeat: c.Monitor.Repeat, Logger: log,
+		Judge: func(level func(rule, subject string) alert.Level) []alert.Finding {
 			st := s.relay.Status()
 			s.last.takeBack(st.Ready)
 			return judge.Judge(st, backlogLimits(c), level, time.Now())
 		},
-		Cause: func(*slotmonitor.Slot) slotmonitor.Cause { return pollingCause(s.relay.Status()) },
-	}
-	if err := s.watch(c, mc, reg, diagnose.PollingRules()...); err != nil {
-		return nil, err
-	}
+		Cause: func() alert.Cause { return pollingCause(s.relay.Status()) },
+	}, reg, diagnose.PollingRules()...)
 	s.last = lastWord{webhook: s.webhook}
 	if c.HTTP.Listen == config.ListenOff {
 		return s, nil
@@ -81,7 +78,7 @@ func (s *pollingService) run(ctx context.Context) error {
 
 func (s *pollingService) report() pollingReport {
 	st := s.relay.Status()
-	return pollingReport{Status: st, Cause: causeOrNothing(st), Alerts: alerts(s.monitor.Alerts()), Topics: s.metrics.Topics(20)}
+	return pollingReport{Status: st, Cause: causeOrNothing(st), Alerts: alerts(s.alerting.Alerts()), Topics: s.metrics.Topics(20)}
 }
 
 // figures are what the page's history is made of.
@@ -96,20 +93,20 @@ func (s *pollingService) figures() page.Relay {
 }
 
 // pollingCause is why rows wait, as far as the relay knows.
-func pollingCause(st polling.Status) slotmonitor.Cause {
+func pollingCause(st polling.Status) alert.Cause {
 	switch {
 	case len(st.Halted) > 0:
 		h := st.Halted[0]
-		return slotmonitor.Cause{Code: diagnose.BadRow, Sentence: h.Message, Since: &h.Since, Object: "event " + h.EventID, Next: h.Next}
+		return alert.Cause{Code: diagnose.BadRow, Sentence: h.Message, Since: &h.Since, Object: "event " + h.EventID, Next: h.Next}
 	case string(st.State.Name) == string(notRunning):
-		return slotmonitor.Cause{Code: string(notRunning), Sentence: st.State.Reason, Next: "Start it: cdc-outbox run"}
+		return alert.Cause{Code: string(notRunning), Sentence: st.State.Reason, Next: "Start it: cdc-outbox run"}
 	case st.State.Reason != "":
-		return slotmonitor.Cause{Code: diagnose.PostgresUnreachable, Sentence: st.State.Reason, Since: &st.State.Since, Next: st.State.Next}
+		return alert.Cause{Code: diagnose.PostgresUnreachable, Sentence: st.State.Reason, Since: &st.State.Since, Next: st.State.Next}
 	case len(st.Waits) > 0:
 		w := st.Waits[0]
-		return slotmonitor.Cause{Code: w.Kind, Sentence: w.Reason, Since: &w.Since, Object: w.Object, Next: w.Next}
+		return alert.Cause{Code: w.Kind, Sentence: w.Reason, Since: &w.Since, Object: w.Object, Next: w.Next}
 	}
-	return slotmonitor.Cause{}
+	return alert.Cause{}
 }
 
 func backlogLimits(c *config.Loaded) diagnose.BacklogLimits {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/docker/go-units"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/alert"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
@@ -142,11 +143,11 @@ func askFor(ctx context.Context, url string, to any, fits func() bool) error {
 	return nil
 }
 
-func causeOrNothing(st polling.Status) (c slotmonitor.Cause) {
+func causeOrNothing(st polling.Status) (c alert.Cause) {
 	if c = pollingCause(st); c.Code != "" {
 		return c
 	}
-	return slotmonitor.Cause{Code: slotmonitor.CauseIdle, Sentence: "The relay waits for nothing."}
+	return alert.Cause{Code: slotmonitor.CauseIdle, Sentence: "The relay waits for nothing."}
 }
 
 // writePolling prints the status for people.

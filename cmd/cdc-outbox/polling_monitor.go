@@ -9,12 +9,12 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/alert"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/diagnose"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
-	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
 // backlogWatch is the command monitor at work where source is polling: it tells of rows that nobody publishes, also when no
@@ -35,9 +35,9 @@ type blindness struct {
 
 // backlogReport is what monitor prints.
 type backlogReport struct {
-	Backlog *polling.Backlog  `json:"backlog"`
-	Level   slotmonitor.Level `json:"level"`
-	Error   string            `json:"error,omitempty"`
+	Backlog *polling.Backlog `json:"backlog"`
+	Level   alert.Level      `json:"level"`
+	Error   string           `json:"error,omitempty"`
 }
 
 func (a *app) monitorPolling(ctx context.Context, c *config.Loaded, once, asJSON bool) error {
@@ -55,7 +55,7 @@ func (a *app) monitorPolling(ctx context.Context, c *config.Loaded, once, asJSON
 		if err := a.printBacklog(w.report(), asJSON); err != nil {
 			return err
 		}
-		if f := diagnose.Backlog(b, w.limits, slotmonitor.OK); f.Level == slotmonitor.Critical {
+		if f := diagnose.Backlog(b, w.limits, alert.OK); f.Level == alert.Critical {
 			return &fault.Error{Kind: fault.Operator, Object: "backlog", Err: errors.New(f.Sentence), Next: "See whether a relay runs and what it waits for: cdc-outbox status"}
 		}
 		return nil
@@ -95,14 +95,12 @@ func (w *backlogWatch) build(ctx context.Context, c *config.Loaded, log *zap.Log
 		}
 		return 0, 0
 	})
-	mc := slotmonitor.Config{
-		DSN: c.Postgres.DSN.Read, Interval: c.Monitor.Interval, Repeat: c.Monitor.Repeat, NoSlots: true, Logger: log,
-		Judge: func(level func(alert, slot string) slotmonitor.Level) []slotmonitor.Finding {
-			return w.judge(ctx, level)
-		},
-	}
-	if err := w.watch(c, mc, reg, diagnose.BacklogOld, diagnose.BacklogNotKnown); err != nil || c.HTTP.Listen == config.ListenOff {
-		return err
+	w.watch(c, alert.Config{
+		Interval: c.Monitor.Interval, Repeat: c.Monitor.Repeat, Logger: log,
+		Judge: func(level func(rule, subject string) alert.Level) []alert.Finding { return w.judge(ctx, level) },
+	}, reg, diagnose.BacklogOld, diagnose.BacklogNotKnown)
+	if c.HTTP.Listen == config.ListenOff {
+		return nil
 	}
 	return w.listen(ctx, c.HTTP.Listen, telemetry.Handlers{Metrics: reg, Ready: w.ready, Status: func() any { return w.report() }}, nil, log)
 }
@@ -111,11 +109,11 @@ func (w *backlogWatch) build(ctx context.Context, c *config.Loaded, log *zap.Log
 const blindFor = time.Minute
 
 // judge looks once. It is called at each tick, from one goroutine.
-func (w *backlogWatch) judge(ctx context.Context, level func(alert, slot string) slotmonitor.Level) []slotmonitor.Finding {
+func (w *backlogWatch) judge(ctx context.Context, level func(rule, subject string) alert.Level) []alert.Finding {
 	limited, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	b, err := polling.Look(limited, w.cfg)
-	blind := slotmonitor.Finding{Alert: diagnose.BacklogNotKnown}
+	blind := alert.Finding{Alert: diagnose.BacklogNotKnown}
 	if err != nil {
 		why, _ := fault.Split(err)
 		first := &blindness{err: why, since: time.Now()}
@@ -124,13 +122,13 @@ func (w *backlogWatch) judge(ctx context.Context, level func(alert, slot string)
 		}
 		w.blind.Store(first)
 		if age := time.Since(first.since); age >= blindFor {
-			blind.Level, blind.Sentence = slotmonitor.Warn, fmt.Sprintf("The backlog cannot be looked at for %s: %s.", fault.Duration(age), why)
+			blind.Level, blind.Sentence = alert.Warn, fmt.Sprintf("The backlog cannot be looked at for %s: %s.", fault.Duration(age), why)
 		}
-		return []slotmonitor.Finding{blind}
+		return []alert.Finding{blind}
 	}
 	w.blind.Store(nil)
 	w.seen.Store(&b)
-	return []slotmonitor.Finding{blind, diagnose.Backlog(b, w.limits, level(diagnose.BacklogOld, ""))}
+	return []alert.Finding{blind, diagnose.Backlog(b, w.limits, level(diagnose.BacklogOld, ""))}
 }
 
 func (w *backlogWatch) report() backlogReport {
@@ -139,7 +137,7 @@ func (w *backlogWatch) report() backlogReport {
 		r.Error = b.err
 	}
 	if r.Backlog != nil {
-		r.Level = diagnose.Backlog(*r.Backlog, w.limits, slotmonitor.OK).Level
+		r.Level = diagnose.Backlog(*r.Backlog, w.limits, alert.OK).Level
 	}
 	return r
 }

@@ -12,8 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/alert"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
-	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
 
@@ -150,7 +150,7 @@ func TestPolling_backlog_alarm(t *testing.T) {
 	var report backlogReport
 	require.NoError(t, json.Unmarshal([]byte(r.stdout), &report))
 	require.Zero(t, report.Backlog.Rows)
-	require.Equal(t, slotmonitor.OK, report.Level)
+	require.Equal(t, alert.OK, report.Level)
 	require.Equal(t, 0, p.stop(syscall.SIGTERM))
 	require.Equal(t, 0, watch.stop(syscall.SIGTERM))
 }

@@ -10,6 +10,8 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/alert"
+	"github.com/cdc-outbox/cdc-outbox/internal/alert/webhook"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/connector"
 	"github.com/cdc-outbox/cdc-outbox/internal/diagnose"
@@ -17,7 +19,6 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/page"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
-	"github.com/cdc-outbox/cdc-outbox/internal/webhook"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
@@ -29,6 +30,7 @@ type service struct {
 	log       *zap.Logger
 	admin     replication.AdminConfig
 	connector *connector.Connector
+	monitor   *slotmonitor.Monitor
 	last      lastWord
 
 	startup     atomic.Pointer[waiting] // why the connector has not begun yet, nil once it has
@@ -62,19 +64,19 @@ func newService(ctx context.Context, c *config.Loaded, reg *prometheus.Registry,
 	mc := monitorConfig(c)
 	mc.Logger, mc.Registerer = log, reg
 	var relay diagnose.Relay
-	mc.Judge = func(func(alert, slot string) slotmonitor.Level) []slotmonitor.Finding {
+	mc.Judge = func(func(rule, subject string) alert.Level) []alert.Finding {
 		st := s.connectorStatus()
 		s.last.takeBack(st.Ready)
 		return relay.Judge(st, s.missing(), time.Now())
 	}
-	mc.Cause = func(slot *slotmonitor.Slot) slotmonitor.Cause {
+	mc.Cause = func(slot *slotmonitor.Slot) alert.Cause {
 		if slot != nil {
 			return withSlot(s.connectorStatus(), slot, nil).Cause
 		}
 		// There is none, or the monitor has never had an answer.
 		return diagnose.Cause(s.connectorStatus(), slot, time.Now())
 	}
-	if err := s.watch(c, mc, reg, append(slotmonitor.Rules(), diagnose.Rules()...)...); err != nil {
+	if s.monitor, err = s.watchSlots(c, mc, reg, append(slotmonitor.Rules(), diagnose.Rules()...)...); err != nil {
 		return nil, err
 	}
 	s.last = lastWord{webhook: s.webhook, slot: c.Postgres.Slot}

@@ -12,12 +12,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/alert"
+	"github.com/cdc-outbox/cdc-outbox/internal/alert/webhook"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/connector"
 	"github.com/cdc-outbox/cdc-outbox/internal/diagnose"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
-	"github.com/cdc-outbox/cdc-outbox/internal/webhook"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
@@ -25,20 +26,20 @@ import (
 type status struct {
 	connector.Status
 	ReplicationSlot *slotmonitor.Slot `json:"replication_slot"` // null: there is none, or it could not be looked at
-	Cause           slotmonitor.Cause `json:"cause"`            // why the slot is where it is
-	Alerts          []alert           `json:"alerts"`           // what fires, the worst first; none are known where no connector answers
+	Cause           alert.Cause       `json:"cause"`            // why the slot is where it is
+	Alerts          []firingAlert     `json:"alerts"`           // what fires, the worst first; none are known where no connector answers
 }
 
 // alert is one that fires, with where the documentation says what to do about it.
-type alert struct {
-	slotmonitor.FiringAlert
+type firingAlert struct {
+	alert.FiringAlert
 	Runbook string `json:"runbook"`
 }
 
-func alerts(firing []slotmonitor.FiringAlert) []alert {
-	all := make([]alert, 0, len(firing))
+func alerts(firing []alert.FiringAlert) []firingAlert {
+	all := make([]firingAlert, 0, len(firing))
 	for _, a := range firing {
-		all = append(all, alert{a, webhook.Runbook(a.Rule)})
+		all = append(all, firingAlert{a, webhook.Runbook(a.Rule)})
 	}
 	return all
 }
@@ -79,7 +80,7 @@ func withSlot(st connector.Status, slot *slotmonitor.Slot, err error) status {
 		told.Cause = cause
 		slot = &told
 	}
-	return status{Status: st, ReplicationSlot: slot, Cause: cause, Alerts: []alert{}}
+	return status{Status: st, ReplicationSlot: slot, Cause: cause, Alerts: []firingAlert{}}
 }
 
 func (a *app) statusCommand() *cobra.Command {

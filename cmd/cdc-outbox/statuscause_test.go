@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/alert"
 	"github.com/cdc-outbox/cdc-outbox/internal/connector"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
@@ -13,7 +14,7 @@ import (
 
 // The server sees a slot at rest where the connector waits for a broker; the two causes in one document must not contradict.
 func TestStatusTellsOneCause(t *testing.T) {
-	slot := &slotmonitor.Slot{Name: "s", Active: true, UnconfirmedBytes: 315584, Cause: slotmonitor.Cause{Code: slotmonitor.CauseIdle, Sentence: "Nothing waits."}}
+	slot := &slotmonitor.Slot{Name: "s", Active: true, UnconfirmedBytes: 315584, Cause: alert.Cause{Code: slotmonitor.CauseIdle, Sentence: "Nothing waits."}}
 	var con connector.Status
 	con.State.Name = connector.Streaming
 	con.Waits = []fault.Wait{{Kind: "broker_unreachable", Object: "broker b:9092", Reason: "connection refused", Since: time.Now()}}
@@ -23,6 +24,6 @@ func TestStatusTellsOneCause(t *testing.T) {
 	require.Equal(t, slotmonitor.CauseIdle, slot.Cause.Code, "the monitor's own is left as it is")
 
 	held := *slot
-	held.Cause = slotmonitor.Cause{Code: slotmonitor.CauseOpenTransaction, Sentence: "Held back."}
+	held.Cause = alert.Cause{Code: slotmonitor.CauseOpenTransaction, Sentence: "Held back."}
 	require.Equal(t, held.Cause, withSlot(con, &held, nil).ReplicationSlot.Cause, "what only the server knows stays")
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/docker/go-units"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/alert"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
@@ -143,7 +144,7 @@ func writeWaits(b *strings.Builder, st status) {
 }
 
 // writeCause prints what status --why says.
-func writeCause(w io.Writer, c slotmonitor.Cause) error {
+func writeCause(w io.Writer, c alert.Cause) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", c.Code, printable(c.Sentence))
 	if c.Object != "" {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/docker/go-units"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/alert"
 	"github.com/cdc-outbox/cdc-outbox/internal/connector"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
@@ -44,8 +45,8 @@ const (
 
 // Cause says what the slot waits for: the first thing on the way of a row that does not let it pass. slot is nil where
 // there is none or nothing is known of it.
-func Cause(st connector.Status, slot *slotmonitor.Slot, now time.Time) slotmonitor.Cause {
-	for _, of := range []func(connector.Status, *slotmonitor.Slot, time.Time) (slotmonitor.Cause, bool){
+func Cause(st connector.Status, slot *slotmonitor.Slot, now time.Time) alert.Cause {
+	for _, of := range []func(connector.Status, *slotmonitor.Slot, time.Time) (alert.Cause, bool){
 		slotGone, halted, noStream, kafkaTrouble, large, full, heldBack, unacknowledged, behind,
 	} {
 		if c, ok := of(st, slot, now); ok {
@@ -53,17 +54,17 @@ func Cause(st connector.Status, slot *slotmonitor.Slot, now time.Time) slotmonit
 		}
 	}
 	if st.Window.Records > 0 {
-		return slotmonitor.Cause{Code: Streaming, Sentence: fmt.Sprintf("Events are on their way to Kafka: %d in flight.", st.Window.Records)}
+		return alert.Cause{Code: Streaming, Sentence: fmt.Sprintf("Events are on their way to Kafka: %d in flight.", st.Window.Records)}
 	}
-	return slotmonitor.Cause{Code: slotmonitor.CauseIdle, Sentence: "There is nothing to send: all that was committed is confirmed."}
+	return alert.Cause{Code: slotmonitor.CauseIdle, Sentence: "There is nothing to send: all that was committed is confirmed."}
 }
 
-func slotGone(st connector.Status, _ *slotmonitor.Slot, _ time.Time) (slotmonitor.Cause, bool) {
+func slotGone(st connector.Status, _ *slotmonitor.Slot, _ time.Time) (alert.Cause, bool) {
 	return waitOf(st, slotmonitor.CauseLost, SlotMissing)
 }
 
 // waitOf finds the oldest of the waits of these kinds.
-func waitOf(st connector.Status, kinds ...string) (slotmonitor.Cause, bool) {
+func waitOf(st connector.Status, kinds ...string) (alert.Cause, bool) {
 	var oldest *fault.Wait
 	for i, w := range st.Waits {
 		if slices.Contains(kinds, w.Kind) && (oldest == nil || w.Since.Before(oldest.Since)) {
@@ -71,23 +72,23 @@ func waitOf(st connector.Status, kinds ...string) (slotmonitor.Cause, bool) {
 		}
 	}
 	if oldest == nil {
-		return slotmonitor.Cause{}, false
+		return alert.Cause{}, false
 	}
-	return slotmonitor.Cause{Code: oldest.Kind, Sentence: sentence(oldest.Sentence()), Since: &oldest.Since, Object: oldest.Object, Next: oldest.Next}, true
+	return alert.Cause{Code: oldest.Kind, Sentence: sentence(oldest.Sentence()), Since: &oldest.Since, Object: oldest.Object, Next: oldest.Next}, true
 }
 
-func halted(st connector.Status, _ *slotmonitor.Slot, _ time.Time) (slotmonitor.Cause, bool) {
+func halted(st connector.Status, _ *slotmonitor.Slot, _ time.Time) (alert.Cause, bool) {
 	h := st.Halted
 	if h == nil {
-		return slotmonitor.Cause{}, false
+		return alert.Cause{}, false
 	}
-	return slotmonitor.Cause{Code: BadRow, Sentence: sentence(fmt.Sprintf("Halted at event %s, LSN %s: %s", h.EventID, h.LSN, h.Message)), Since: &h.Since,
+	return alert.Cause{Code: BadRow, Sentence: sentence(fmt.Sprintf("Halted at event %s, LSN %s: %s", h.EventID, h.LSN, h.Message)), Since: &h.Since,
 		Object: "event " + h.EventID, Next: h.Next}, true
 }
 
 // noStream is about a connector that does not read.
-func noStream(st connector.Status, slot *slotmonitor.Slot, _ time.Time) (slotmonitor.Cause, bool) {
-	c := slotmonitor.Cause{Sentence: sentence(st.State.Reason), Object: fmt.Sprintf("slot %q", st.Slot), Next: st.State.Next}
+func noStream(st connector.Status, slot *slotmonitor.Slot, _ time.Time) (alert.Cause, bool) {
+	c := alert.Cause{Sentence: sentence(st.State.Reason), Object: fmt.Sprintf("slot %q", st.Slot), Next: st.State.Next}
 	if !st.State.Since.IsZero() {
 		c.Since = &st.State.Since
 	}
@@ -98,7 +99,7 @@ func noStream(st connector.Status, slot *slotmonitor.Slot, _ time.Time) (slotmon
 		case away:
 			return unreachable, true
 		case slot == nil:
-			return slotmonitor.Cause{}, false
+			return alert.Cause{}, false
 		case !slot.Active:
 			return slot.Cause, true
 		}
@@ -146,7 +147,7 @@ func Holder(st connector.Status, slot *slotmonitor.Slot) string {
 }
 
 // kafkaTrouble is anything the producer waits for, the oldest first.
-func kafkaTrouble(st connector.Status, _ *slotmonitor.Slot, _ time.Time) (slotmonitor.Cause, bool) {
+func kafkaTrouble(st connector.Status, _ *slotmonitor.Slot, _ time.Time) (alert.Cause, bool) {
 	var kinds []string
 	for _, w := range st.Waits {
 		kinds = append(kinds, w.Kind) // those about the slot were looked at before
@@ -155,13 +156,13 @@ func kafkaTrouble(st connector.Status, _ *slotmonitor.Slot, _ time.Time) (slotmo
 }
 
 // large comes before full: a transaction larger than the window fills it however fast Kafka is.
-func large(st connector.Status, _ *slotmonitor.Slot, now time.Time) (slotmonitor.Cause, bool) {
+func large(st connector.Status, _ *slotmonitor.Slot, now time.Time) (alert.Cause, bool) {
 	if st.Open == nil || st.Open.Rows < manyRows {
-		return slotmonitor.Cause{}, false
+		return alert.Cause{}, false
 	}
 	text := fmt.Sprintf("In the middle of a large transaction that commits at %s: %d rows of it were read so far; the slot passes it when all are acknowledged.",
 		st.Open.CommitLSN, st.Open.Rows)
-	return slotmonitor.Cause{Code: LargeTransaction, Sentence: text, Since: committed(st, now), Object: "transaction at " + st.Open.CommitLSN}, true
+	return alert.Cause{Code: LargeTransaction, Sentence: text, Since: committed(st, now), Object: "transaction at " + st.Open.CommitLSN}, true
 }
 
 // committed is when the oldest transaction that is not confirmed was.
@@ -173,11 +174,11 @@ func committed(st connector.Status, now time.Time) *time.Time {
 	return &t
 }
 
-func full(st connector.Status, _ *slotmonitor.Slot, now time.Time) (slotmonitor.Cause, bool) {
+func full(st connector.Status, _ *slotmonitor.Slot, now time.Time) (alert.Cause, bool) {
 	if !st.Window.Full {
-		return slotmonitor.Cause{}, false
+		return alert.Cause{}, false
 	}
-	return slotmonitor.Cause{
+	return alert.Cause{
 		Code: BackPressure, Since: committed(st, now), Object: "window",
 		Sentence: fmt.Sprintf("The window is full (%d of %d records, %s of %s): Kafka acknowledges more slowly than Postgres sends.", st.Window.Records, st.Window.MaxRecords,
 			size(st.Window.Bytes), size(st.Window.MaxBytes)),
@@ -186,27 +187,27 @@ func full(st connector.Status, _ *slotmonitor.Slot, now time.Time) (slotmonitor.
 }
 
 // heldBack is a transaction that is still open somewhere on the server: the reader has all there is to read.
-func heldBack(_ connector.Status, slot *slotmonitor.Slot, _ time.Time) (slotmonitor.Cause, bool) {
+func heldBack(_ connector.Status, slot *slotmonitor.Slot, _ time.Time) (alert.Cause, bool) {
 	if slot == nil || slot.Cause.Code != slotmonitor.CauseOpenTransaction {
-		return slotmonitor.Cause{}, false
+		return alert.Cause{}, false
 	}
 	return slot.Cause, true
 }
 
-func unacknowledged(st connector.Status, _ *slotmonitor.Slot, now time.Time) (slotmonitor.Cause, bool) {
+func unacknowledged(st connector.Status, _ *slotmonitor.Slot, now time.Time) (alert.Cause, bool) {
 	if st.Window.Records == 0 || st.OldestUnconfirmedSeconds < soonAcked.Seconds() {
-		return slotmonitor.Cause{}, false
+		return alert.Cause{}, false
 	}
-	return slotmonitor.Cause{Code: Unacknowledged, Since: committed(st, now), Object: "kafka", Sentence: fmt.Sprintf(
+	return alert.Cause{Code: Unacknowledged, Since: committed(st, now), Object: "kafka", Sentence: fmt.Sprintf(
 		"Kafka has not acknowledged everything of a transaction that was committed %s ago; %d records are in flight.",
 		fault.Duration(time.Duration(st.OldestUnconfirmedSeconds*float64(time.Second))), st.Window.Records)}, true
 }
 
-func behind(_ connector.Status, slot *slotmonitor.Slot, _ time.Time) (slotmonitor.Cause, bool) {
+func behind(_ connector.Status, slot *slotmonitor.Slot, _ time.Time) (alert.Cause, bool) {
 	if slot == nil || slot.UnconfirmedBytes < backlog {
-		return slotmonitor.Cause{}, false
+		return alert.Cause{}, false
 	}
-	return slotmonitor.Cause{Code: CatchingUp, Since: slot.ConfirmedSince, Object: fmt.Sprintf("slot %q", slot.Name),
+	return alert.Cause{Code: CatchingUp, Since: slot.ConfirmedSince, Object: fmt.Sprintf("slot %q", slot.Name),
 		Sentence: fmt.Sprintf("Reading a backlog: %s of WAL are left to confirm.", size(slot.UnconfirmedBytes))}, true
 }
 

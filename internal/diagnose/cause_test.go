@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/alert"
 	"github.com/cdc-outbox/cdc-outbox/internal/connector"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
@@ -20,8 +21,8 @@ func TestCause(t *testing.T) {
 	wait := func(kind, object string, ago time.Duration) fault.Wait {
 		return fault.Wait{Kind: kind, Object: object, Reason: "because", Next: "do", Since: now.Add(-ago)}
 	}
-	held := &slotmonitor.Slot{Active: true, RetainedBytes: 1 << 30, Cause: slotmonitor.Cause{Code: slotmonitor.CauseOpenTransaction, Sentence: "Held back by pid 7.", Since: &since, Object: "pid 7"}}
-	unread := &slotmonitor.Slot{Cause: slotmonitor.Cause{Code: slotmonitor.CauseNoConsumer, Sentence: "Nobody has read the slot."}}
+	held := &slotmonitor.Slot{Active: true, RetainedBytes: 1 << 30, Cause: alert.Cause{Code: slotmonitor.CauseOpenTransaction, Sentence: "Held back by pid 7.", Since: &since, Object: "pid 7"}}
+	unread := &slotmonitor.Slot{Cause: alert.Cause{Code: slotmonitor.CauseNoConsumer, Sentence: "Nobody has read the slot."}}
 	busy := connector.Window{Records: 5, MaxRecords: 100, Bytes: 500, MaxBytes: 1000}
 	full := busy
 	full.Full = true
@@ -80,27 +81,27 @@ func TestRelayRules(t *testing.T) {
 		st     connector.Status
 		misfit error
 		alert  string
-		level  slotmonitor.Level
+		level  alert.Level
 		words  string
 	}{
-		"well":                {connector.Status{State: streaming, HeardSecondsAgo: ago(time.Second)}, nil, "", slotmonitor.OK, ""},
-		"old":                 {connector.Status{State: streaming, OldestUnconfirmedSeconds: 60}, nil, EventsUnconfirmed, slotmonitor.Warn, "1 min ago"},
-		"very old":            {connector.Status{State: streaming, OldestUnconfirmedSeconds: 600}, nil, EventsUnconfirmed, slotmonitor.Critical, "10 min ago"},
-		"halted":              {connector.Status{State: connector.State{Name: connector.Halted}, Halted: &connector.HaltedRow{EventID: "e", LSN: "0/1", Message: "bad"}}, nil, RowHalted, slotmonitor.Critical, "event e, LSN 0/1: bad."},
-		"put aside":           {connector.Status{State: streaming, Counts: connector.Counts{DeadLettered: 2, Skipped: 1}}, nil, DeadLetters, slotmonitor.Warn, "2 dead letters and 1 skipped"},
-		"silent":              {connector.Status{State: streaming, HeardSecondsAgo: ago(time.Minute)}, nil, StreamSilent, slotmonitor.Critical, "for 1 min."},
-		"silent, but full":    {connector.Status{State: streaming, HeardSecondsAgo: ago(time.Minute), Window: connector.Window{Records: 1}}, nil, "", slotmonitor.OK, ""},
-		"no stream":           {connector.Status{State: connector.State{Name: connector.Reconnecting, Reason: "refused", Since: now.Add(-time.Minute)}}, nil, StreamSilent, slotmonitor.Critical, "for 1 min: refused."},
-		"no stream yet":       {connector.Status{State: connector.State{Name: connector.Starting, Since: now.Add(-59 * time.Second)}}, nil, "", slotmonitor.OK, ""},
-		"standby":             {connector.Status{State: connector.State{Name: connector.Standby, Since: now.Add(-time.Hour)}}, nil, "", slotmonitor.OK, ""},
-		"a lost slot":         {connector.Status{State: streaming}, &fault.Error{Object: `slot "s"`, Err: errors.New("gone")}, "", slotmonitor.OK, ""},
-		"out of publications": {connector.Status{State: streaming}, errors.New("table x is not in it"), TableUnpublished, slotmonitor.Critical, "table x is not in it."},
+		"well":                {connector.Status{State: streaming, HeardSecondsAgo: ago(time.Second)}, nil, "", alert.OK, ""},
+		"old":                 {connector.Status{State: streaming, OldestUnconfirmedSeconds: 60}, nil, EventsUnconfirmed, alert.Warn, "1 min ago"},
+		"very old":            {connector.Status{State: streaming, OldestUnconfirmedSeconds: 600}, nil, EventsUnconfirmed, alert.Critical, "10 min ago"},
+		"halted":              {connector.Status{State: connector.State{Name: connector.Halted}, Halted: &connector.HaltedRow{EventID: "e", LSN: "0/1", Message: "bad"}}, nil, RowHalted, alert.Critical, "event e, LSN 0/1: bad."},
+		"put aside":           {connector.Status{State: streaming, Counts: connector.Counts{DeadLettered: 2, Skipped: 1}}, nil, DeadLetters, alert.Warn, "2 dead letters and 1 skipped"},
+		"silent":              {connector.Status{State: streaming, HeardSecondsAgo: ago(time.Minute)}, nil, StreamSilent, alert.Critical, "for 1 min."},
+		"silent, but full":    {connector.Status{State: streaming, HeardSecondsAgo: ago(time.Minute), Window: connector.Window{Records: 1}}, nil, "", alert.OK, ""},
+		"no stream":           {connector.Status{State: connector.State{Name: connector.Reconnecting, Reason: "refused", Since: now.Add(-time.Minute)}}, nil, StreamSilent, alert.Critical, "for 1 min: refused."},
+		"no stream yet":       {connector.Status{State: connector.State{Name: connector.Starting, Since: now.Add(-59 * time.Second)}}, nil, "", alert.OK, ""},
+		"standby":             {connector.Status{State: connector.State{Name: connector.Standby, Since: now.Add(-time.Hour)}}, nil, "", alert.OK, ""},
+		"a lost slot":         {connector.Status{State: streaming}, &fault.Error{Object: `slot "s"`, Err: errors.New("gone")}, "", alert.OK, ""},
+		"out of publications": {connector.Status{State: streaming}, errors.New("table x is not in it"), TableUnpublished, alert.Critical, "table x is not in it."},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var fires []slotmonitor.Finding
+			var fires []alert.Finding
 			for _, f := range new(Relay).Judge(c.st, c.misfit, now) {
 				require.Contains(t, Rules(), f.Alert)
-				if f.Level != slotmonitor.OK {
+				if f.Level != alert.OK {
 					fires = append(fires, f)
 				}
 			}
@@ -118,12 +119,12 @@ func TestRelayRules(t *testing.T) {
 
 func TestDeadLettersAreNewsForAWhile(t *testing.T) {
 	var r Relay
-	at := func(after time.Duration, letters uint64) slotmonitor.Level {
+	at := func(after time.Duration, letters uint64) alert.Level {
 		return r.deadLetters(connector.Status{Counts: connector.Counts{DeadLettered: letters}}, now.Add(after)).Level
 	}
-	require.Equal(t, slotmonitor.OK, at(0, 0))
-	require.Equal(t, slotmonitor.Warn, at(time.Second, 1))
-	require.Equal(t, slotmonitor.Warn, at(9*time.Minute, 1))
-	require.Equal(t, slotmonitor.OK, at(11*time.Minute, 1))
-	require.Equal(t, slotmonitor.Warn, at(12*time.Minute, 2))
+	require.Equal(t, alert.OK, at(0, 0))
+	require.Equal(t, alert.Warn, at(time.Second, 1))
+	require.Equal(t, alert.Warn, at(9*time.Minute, 1))
+	require.Equal(t, alert.OK, at(11*time.Minute, 1))
+	require.Equal(t, alert.Warn, at(12*time.Minute, 2))
 }

@@ -4,17 +4,17 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/alert"
 	"github.com/cdc-outbox/cdc-outbox/internal/connector"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
-	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
 // The alerts that only a relay that polls has.
 const (
 	BacklogOld      = "backlog"
 	PostgresSilent  = "postgres_silent"
-	BacklogNotKnown = slotmonitor.Blind
+	BacklogNotKnown = alert.Blind
 )
 
 // PollingRules lists the alerts about a relay that polls, whether they fire or not.
@@ -26,23 +26,23 @@ func PollingRules() []string {
 type BacklogLimits struct{ Warn, Critical time.Duration }
 
 // Backlog judges what is not published yet. A look that failed is no finding: the alert stays as it was.
-func Backlog(b polling.Backlog, limits BacklogLimits, now slotmonitor.Level) slotmonitor.Finding {
-	f := slotmonitor.Finding{Alert: BacklogOld}
+func Backlog(b polling.Backlog, limits BacklogLimits, now alert.Level) alert.Finding {
+	f := alert.Finding{Alert: BacklogOld}
 	if b.Oldest == nil {
 		return f
 	}
 	age := time.Duration(*b.Oldest * float64(time.Second))
-	reached := func(limit time.Duration, level slotmonitor.Level) bool {
+	reached := func(limit time.Duration, level alert.Level) bool {
 		if now >= level {
 			limit -= limit / 5
 		}
 		return age >= limit
 	}
 	switch {
-	case reached(limits.Critical, slotmonitor.Critical):
-		f.Level = slotmonitor.Critical
-	case reached(limits.Warn, slotmonitor.Warn):
-		f.Level = slotmonitor.Warn
+	case reached(limits.Critical, alert.Critical):
+		f.Level = alert.Critical
+	case reached(limits.Warn, alert.Warn):
+		f.Level = alert.Warn
 	default:
 		return f
 	}
@@ -58,30 +58,30 @@ func Backlog(b polling.Backlog, limits BacklogLimits, now slotmonitor.Level) slo
 type Polling struct{ relay Relay }
 
 // Judge applies every rule.
-func (p *Polling) Judge(st polling.Status, limits BacklogLimits, level func(alert, slot string) slotmonitor.Level, now time.Time) []slotmonitor.Finding {
+func (p *Polling) Judge(st polling.Status, limits BacklogLimits, level func(rule, subject string) alert.Level, now time.Time) []alert.Finding {
 	counts := connector.Status{Counts: connector.Counts{DeadLettered: st.Counts.DeadLettered, Skipped: st.Counts.Skipped}}
-	found := []slotmonitor.Finding{p.relay.deadLetters(counts, now), lanesHalted(st), postgresSilent(st, now)}
+	found := []alert.Finding{p.relay.deadLetters(counts, now), lanesHalted(st), postgresSilent(st, now)}
 	if st.Backlog != nil {
 		found = append(found, Backlog(*st.Backlog, limits, level(BacklogOld, "")))
 	}
 	return found
 }
 
-func lanesHalted(st polling.Status) slotmonitor.Finding {
-	f := slotmonitor.Finding{Alert: RowHalted}
+func lanesHalted(st polling.Status) alert.Finding {
+	f := alert.Finding{Alert: RowHalted}
 	if len(st.Halted) > 0 {
 		h := st.Halted[0]
-		f.Level = slotmonitor.Critical
+		f.Level = alert.Critical
 		f.Sentence = sentence(fmt.Sprintf("%d lanes, each with a 64th of the keys, stand still, one in front of event %s: %s", len(st.Halted), h.EventID, h.Message))
 	}
 	return f
 }
 
-func postgresSilent(st polling.Status, now time.Time) slotmonitor.Finding {
-	f := slotmonitor.Finding{Alert: PostgresSilent}
+func postgresSilent(st polling.Status, now time.Time) alert.Finding {
+	f := alert.Finding{Alert: PostgresSilent}
 	age := now.Sub(st.State.Since)
 	if (st.State.Name == polling.Starting || st.State.Name == polling.Reconnecting) && age >= silent {
-		f.Level = slotmonitor.Critical
+		f.Level = alert.Critical
 		f.Sentence = fmt.Sprintf("Postgres has not been worked with for %s.", fault.Duration(age))
 		if st.State.Reason != "" {
 			f.Sentence = fmt.Sprintf("Postgres has not been worked with for %s: %s", fault.Duration(age), sentence(st.State.Reason))

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/alert"
 	"github.com/cdc-outbox/cdc-outbox/internal/connector"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
-	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
 // The alerts about the relay. They are values of a label and of a webhook's field, so names stay.
@@ -41,20 +41,20 @@ type Relay struct {
 }
 
 // Judge applies every rule. misfit is what somebody has to mend in the publication, nil when all tables are in it.
-func (r *Relay) Judge(st connector.Status, misfit error, now time.Time) []slotmonitor.Finding {
-	return []slotmonitor.Finding{
+func (r *Relay) Judge(st connector.Status, misfit error, now time.Time) []alert.Finding {
+	return []alert.Finding{
 		unconfirmed(st), rowHalted(st), r.deadLetters(st, now), streamSilent(st, now), tableUnpublished(misfit),
 	}
 }
 
-func unconfirmed(st connector.Status) slotmonitor.Finding {
-	f := slotmonitor.Finding{Alert: EventsUnconfirmed}
+func unconfirmed(st connector.Status) alert.Finding {
+	f := alert.Finding{Alert: EventsUnconfirmed}
 	age := time.Duration(st.OldestUnconfirmedSeconds * float64(time.Second))
 	switch {
 	case age >= criticalUnconfirmed:
-		f.Level = slotmonitor.Critical
+		f.Level = alert.Critical
 	case age >= warnUnconfirmed:
-		f.Level = slotmonitor.Warn
+		f.Level = alert.Warn
 	default:
 		return f
 	}
@@ -62,25 +62,25 @@ func unconfirmed(st connector.Status) slotmonitor.Finding {
 	return f
 }
 
-func rowHalted(st connector.Status) slotmonitor.Finding {
-	f := slotmonitor.Finding{Alert: RowHalted}
+func rowHalted(st connector.Status) alert.Finding {
+	f := alert.Finding{Alert: RowHalted}
 	if h := st.Halted; h != nil {
-		f.Level = slotmonitor.Critical
+		f.Level = alert.Critical
 		f.Sentence = sentence(fmt.Sprintf("The relay stands still in front of event %s, LSN %s: %s", h.EventID, h.LSN, h.Message))
 	}
 	return f
 }
 
 // deadLetters counts from when it first looked: a count from before is told by whoever looked then.
-func (r *Relay) deadLetters(st connector.Status, now time.Time) slotmonitor.Finding {
-	f := slotmonitor.Finding{Alert: DeadLetters}
+func (r *Relay) deadLetters(st connector.Status, now time.Time) alert.Finding {
+	f := alert.Finding{Alert: DeadLetters}
 	lost := st.Counts.DeadLettered + st.Counts.Skipped
 	if lost > r.lost {
 		r.lostAt = now
 	}
 	r.lost = lost
 	if !r.lostAt.IsZero() && now.Sub(r.lostAt) < recently {
-		f.Level = slotmonitor.Warn
+		f.Level = alert.Warn
 		f.Sentence = fmt.Sprintf("Rows that cannot be published were put aside or skipped: %d dead letters and %d skipped since the process started, the last within %s.",
 			st.Counts.DeadLettered, st.Counts.Skipped, fault.Duration(recently))
 	}
@@ -88,13 +88,13 @@ func (r *Relay) deadLetters(st connector.Status, now time.Time) slotmonitor.Find
 }
 
 // streamSilent leaves out an instance that waits for its turn, and one whose full window keeps it from listening.
-func streamSilent(st connector.Status, now time.Time) slotmonitor.Finding {
-	f := slotmonitor.Finding{Alert: StreamSilent}
+func streamSilent(st connector.Status, now time.Time) alert.Finding {
+	f := alert.Finding{Alert: StreamSilent}
 	age := now.Sub(st.State.Since)
 	switch st.State.Name {
 	case connector.Starting, connector.Reconnecting:
 		if age >= silent {
-			f.Level = slotmonitor.Critical
+			f.Level = alert.Critical
 			f.Sentence = fmt.Sprintf("There has been no stream from Postgres for %s.", fault.Duration(age))
 			if st.State.Reason != "" {
 				f.Sentence = fmt.Sprintf("There has been no stream from Postgres for %s: %s", fault.Duration(age), sentence(st.State.Reason))
@@ -102,7 +102,7 @@ func streamSilent(st connector.Status, now time.Time) slotmonitor.Finding {
 		}
 	case connector.Streaming:
 		if ago := st.HeardSecondsAgo; ago != nil && *ago >= silent.Seconds() && st.Window.Records == 0 {
-			f.Level = slotmonitor.Critical
+			f.Level = alert.Critical
 			f.Sentence = fmt.Sprintf("Nothing was heard from Postgres for %s.", fault.Duration(time.Duration(*ago*float64(time.Second))))
 		}
 	}
@@ -110,14 +110,14 @@ func streamSilent(st connector.Status, now time.Time) slotmonitor.Finding {
 }
 
 // tableUnpublished leaves out what is wrong with the slot, which has alerts of its own.
-func tableUnpublished(misfit error) slotmonitor.Finding {
-	f := slotmonitor.Finding{Alert: TableUnpublished}
+func tableUnpublished(misfit error) alert.Finding {
+	f := alert.Finding{Alert: TableUnpublished}
 	var known *fault.Error
 	if misfit == nil || errors.As(misfit, &known) && strings.HasPrefix(known.Object, "slot ") {
 		return f
 	}
 	why, _ := fault.Split(misfit)
-	f.Level = slotmonitor.Critical
+	f.Level = alert.Critical
 	f.Sentence = sentence("Rows of an outbox table are not sent: " + why)
 	return f
 }

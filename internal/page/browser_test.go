@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/alert"
 	"github.com/cdc-outbox/cdc-outbox/internal/connector"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/page"
@@ -28,27 +29,27 @@ import (
 type told struct {
 	connector.Status
 	ReplicationSlot *slotmonitor.Slot `json:"replication_slot"`
-	Cause           slotmonitor.Cause `json:"cause"`
-	Alerts          []alert           `json:"alerts"`
+	Cause           alert.Cause       `json:"cause"`
+	Alerts          []firingAlert     `json:"alerts"`
 }
 
-type alert struct {
-	slotmonitor.FiringAlert
+type firingAlert struct {
+	alert.FiringAlert
 	Runbook string `json:"runbook"`
 }
 
 // polled is what /status says of a relay that polls.
 type polled struct {
 	polling.Status
-	Cause  slotmonitor.Cause      `json:"cause"`
-	Alerts []alert                `json:"alerts"`
+	Cause  alert.Cause            `json:"cause"`
+	Alerts []firingAlert          `json:"alerts"`
 	Topics []telemetry.TopicCount `json:"topics"`
 }
 
 type slots struct {
 	Slots  []slotmonitor.Slot `json:"slots"`
 	Error  string             `json:"error,omitempty"`
-	Alerts []alert            `json:"alerts,omitempty"`
+	Alerts []firingAlert      `json:"alerts,omitempty"`
 }
 
 // process answers as one would, whose status the test sets.
@@ -118,7 +119,7 @@ func streaming() told {
 			Name: "orders", Database: "shop", Plugin: "pgoutput", Active: true, PID: 77, WALStatus: "reserved", RestartLSN: "0/16B0000", ConfirmedFlushLSN: "0/16B3748",
 			RetainedBytes: 48 << 20, UnconfirmedBytes: 1 << 20, LimitBytes: size(64 << 20), SafeBytes: size(16 << 20), GrowthPerSecond: &growth, SecondsToLimit: &left, SampledAt: time.Now(),
 		},
-		Cause: slotmonitor.Cause{Code: "idle", Sentence: "There is nothing to send: all that was committed is confirmed."}, Alerts: []alert{},
+		Cause: alert.Cause{Code: "idle", Sentence: "There is nothing to send: all that was committed is confirmed."}, Alerts: []firingAlert{},
 	}
 }
 
@@ -129,11 +130,11 @@ func states() map[string]struct {
 	words  []string
 } {
 	since := time.Now().Add(-90 * time.Second)
-	cause := func(code, sentence, object, next string) slotmonitor.Cause {
-		return slotmonitor.Cause{Code: code, Sentence: sentence, Object: object, Next: next, Since: &since}
+	cause := func(code, sentence, object, next string) alert.Cause {
+		return alert.Cause{Code: code, Sentence: sentence, Object: object, Next: next, Since: &since}
 	}
-	fires := func(rule string, level slotmonitor.Level, sentence string) alert {
-		return alert{slotmonitor.FiringAlert{Alert: slotmonitor.Alert{Rule: rule, Level: level, Sentence: sentence}, Since: since}, "https://example.org/runbook#" + rule}
+	fires := func(rule string, level alert.Level, sentence string) firingAlert {
+		return firingAlert{alert.FiringAlert{Alert: alert.Alert{Rule: rule, Level: level, Sentence: sentence}, Since: since}, "https://example.org/runbook#" + rule}
 	}
 	type state = struct {
 		status any
@@ -145,7 +146,7 @@ func states() map[string]struct {
 	stuck.Waits = []fault.Wait{{Kind: "broker_unreachable", Object: "broker b:9092", Reason: "connection refused", Next: "Start it.", Since: since},
 		{Kind: "topic_missing", Object: `topic "refund.events"`, Reason: "it does not exist", Next: "Create it.", Since: since}}
 	stuck.Cause = cause("broker_unreachable", "broker b:9092: connection refused.", "broker b:9092", "Start it.")
-	stuck.Alerts = []alert{fires("events_unconfirmed", slotmonitor.Warn, "A transaction that was committed 1 min 30 s ago is not confirmed.")}
+	stuck.Alerts = []firingAlert{fires("events_unconfirmed", alert.Warn, "A transaction that was committed 1 min 30 s ago is not confirmed.")}
 	stuck.OldestUnconfirmedSeconds = 90
 
 	halted := streaming()
@@ -153,7 +154,7 @@ func states() map[string]struct {
 	halted.Ready, halted.ReadyReason = false, "halted at event e-1"
 	halted.Halted = &connector.HaltedRow{EventID: "e-1", LSN: "0/ABCD", Message: "headers are no object", Next: "SELECT 1;\n-- and then", Since: since}
 	halted.Cause = cause("bad_row", "Halted at event e-1, LSN 0/ABCD: headers are no object.", "event e-1", "SELECT 1;\n-- and then")
-	halted.Alerts = []alert{fires("row_halted", slotmonitor.Critical, "The relay stands still in front of event e-1.")}
+	halted.Alerts = []firingAlert{fires("row_halted", alert.Critical, "The relay stands still in front of event e-1.")}
 
 	standby := streaming()
 	standby.State = connector.State{Name: connector.Standby, Reason: "held by pid 5", Since: since}
@@ -168,7 +169,7 @@ func states() map[string]struct {
 
 	fresh := told{Status: connector.Status{State: connector.State{Name: connector.Starting, Reason: "looking at publication and slot", Since: time.Now()}, ReadyReason: "starting",
 		Slot: "orders", Publication: "orders", Waits: []fault.Wait{}, Topics: []telemetry.TopicCount{}, Aside: []connector.SetAside{}, Window: connector.Window{MaxRecords: 1, MaxBytes: 1}},
-		Cause: slotmonitor.Cause{Code: "not_streaming", Sentence: "The stream from Postgres is being opened."}, Alerts: []alert{}}
+		Cause: alert.Cause{Code: "not_streaming", Sentence: "The stream from Postgres is being opened."}, Alerts: []firingAlert{}}
 
 	letters := streaming()
 	letters.Aside = []connector.SetAside{{EventID: "2f1a", Action: connector.DeadLetter, Reason: "bad_headers", LSN: "0/1", At: since}, {EventID: "", Action: connector.Skip, Reason: "too_large", Topic: "order.events", LSN: "0/2", At: since}}
@@ -178,7 +179,7 @@ func states() map[string]struct {
 	polls := polled{Status: polling.Status{Source: "polling", State: polling.State{Name: polling.Polling, Since: since}, Ready: true, Tables: []string{"public.outbox"}, HeardSecondsAgo: &heard, Workers: 4,
 		Backlog: &polling.Backlog{Rows: 17, Oldest: &old, At: time.Now()}, Window: polling.Window{MaxRecords: 1000, MaxBytes: 1 << 20}, Halted: []*polling.HaltedRow{}, Waits: []fault.Wait{},
 		Counts: polling.Counts{Published: 4711, DeadLettered: 2}},
-		Cause: slotmonitor.Cause{Code: slotmonitor.CauseIdle, Sentence: "The relay waits for nothing."}, Alerts: []alert{}, Topics: []telemetry.TopicCount{{Topic: "a.events", Published: 4711}}}
+		Cause: alert.Cause{Code: slotmonitor.CauseIdle, Sentence: "The relay waits for nothing."}, Alerts: []firingAlert{}, Topics: []telemetry.TopicCount{{Topic: "a.events", Published: 4711}}}
 	pollStands := polls
 	pollStands.Halted = []*polling.HaltedRow{{EventID: "e-7", Message: "headers are no object", Next: "Mend it.", Since: since}}
 	pollStands.State = polling.State{Name: polling.Halted, Since: since}
@@ -186,11 +187,11 @@ func states() map[string]struct {
 	pollStands.Cause = cause("bad_row", "Headers are no object.", "event e-7", "Mend it.")
 
 	worst := *streaming().ReplicationSlot
-	worst.Name, worst.Active, worst.Level, worst.WALStatus = "debezium", false, slotmonitor.Critical, "unreserved"
+	worst.Name, worst.Active, worst.Level, worst.WALStatus = "debezium", false, alert.Critical, "unreserved"
 	worst.Cause = cause("no_consumer", "Nobody has read the slot since yesterday.", `slot "debezium"`, "SELECT pg_drop_replication_slot('debezium');")
 	well := *streaming().ReplicationSlot
 	well.LimitBytes, well.SafeBytes, well.SecondsToLimit, well.GrowthPerSecond = nil, nil, nil, nil
-	well.Cause = slotmonitor.Cause{Code: "idle", Sentence: "Nothing waits."}
+	well.Cause = alert.Cause{Code: "idle", Sentence: "Nothing waits."}
 
 	return map[string]state{
 		"streaming": {streaming(), true, []string{"Streaming", "Keeping up", "1,234,567 since the process started", "of 64 MiB that the server keeps at most", "It grows by 2 KiB/s: it reaches the limit in 1 h", "12 of 100,000 records", "order.events", "1,234,000", "No alert fires", "PostgreSQL 17.2", "v1.2.3"}},
@@ -200,7 +201,7 @@ func states() map[string]struct {
 		"blind":     {blind, true, []string{"not known", "permission denied for function"}},
 		"fresh":     {fresh, true, []string{"Starting", "The stream from Postgres is being opened.", "Nothing has been published", "The server has not been asked about the slot yet."}},
 		"letters":   {letters, true, []string{"2f1a", "bad headers, dead letter", "LSN 0/1", "(no id)", "too large, skipped", "1 dead-lettered, 0 skipped"}},
-		"monitor":   {slots{Slots: []slotmonitor.Slot{worst, well}, Alerts: []alert{fires("slot_inactive", slotmonitor.Critical, "Nobody.")}}, false, []string{"Critical", "Slot debezium: Nobody has read the slot since yesterday.", "pg_drop_replication_slot", "reader: pid 77", "reader: nobody", "The server sets no limit", "Nothing waits."}},
+		"monitor":   {slots{Slots: []slotmonitor.Slot{worst, well}, Alerts: []firingAlert{fires("slot_inactive", alert.Critical, "Nobody.")}}, false, []string{"Critical", "Slot debezium: Nobody has read the slot since yesterday.", "pg_drop_replication_slot", "reader: pid 77", "reader: nobody", "The server sets no limit", "Nothing waits."}},
 		"polling":   {polls, true, []string{"Polling", "public.outbox", "17 rows are not published", "2 dead-lettered and 0 skipped", "Tables and workers", "no, it asks at polling.interval", "4,711"}},
 		"lane":      {pollStands, true, []string{"Halted", "Headers are no object.", "e-7", "Mend it."}},
 		"no slots":  {slots{Slots: []slotmonitor.Slot{}}, false, []string{"Watching", "There is no logical replication slot to watch."}},

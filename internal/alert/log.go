@@ -1,23 +1,20 @@
-package slotmonitor
+package alert
 
 import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 )
 
-func (e Event) log(l *zap.Logger) {
-	fields := []zap.Field{zap.String("alert", e.Alert), zap.Stringer("alert_level", e.Level), zap.Time("since", e.Since)}
-	if e.Slot != "" {
-		fields = append(fields, zap.String("slot", e.Slot))
+// Log writes the event.
+func (e Event) Log(l *zap.Logger) {
+	fields := []zap.Field{
+		zap.String("alert", e.Alert), zap.Stringer("alert_level", e.Level), zap.Time("since", e.Since),
 	}
-	if s := e.Figures; s != nil {
-		fields = append(fields, zap.String("wal_status", s.WALStatus), zap.Int64("retained", s.RetainedBytes), zap.Int64("unconfirmed", s.UnconfirmedBytes))
-		if s.SecondsToLimit != nil {
-			fields = append(fields, zap.Float64("seconds_to_limit", *s.SecondsToLimit))
-		}
-		if s.SecondsToFull != nil {
-			fields = append(fields, zap.Float64("seconds_to_full", *s.SecondsToFull))
-		}
+	if e.Subject != "" {
+		fields = append(fields, zap.String("slot", e.Subject))
+	}
+	if e.Figures != nil {
+		fields = append(fields, e.Figures.LogFields()...)
 	}
 	fields = append(fields, zap.String("sentence", e.Sentence))
 	if e.Cause.Code != "" {

@@ -17,7 +17,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
-	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
+	"github.com/cdc-outbox/cdc-outbox/internal/alert"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -82,8 +82,8 @@ func (r *receiver) got(t *testing.T) []string {
 	return out
 }
 
-func event(alert string, state slotmonitor.State, level slotmonitor.Level) slotmonitor.Event {
-	return slotmonitor.Event{Alert: alert, Slot: "s", State: state, Level: level, Since: time.Now(), At: time.Now()}
+func event(name string, state alert.State, level alert.Level) alert.Event {
+	return alert.Event{Alert: name, Subject: "s", State: state, Level: level, Since: time.Now(), At: time.Now()}
 }
 
 func begin(t *testing.T, format string) (s *Sender, r *receiver, logs *observer.ObservedLogs, stop func()) {
@@ -101,16 +101,16 @@ func begin(t *testing.T, format string) (s *Sender, r *receiver, logs *observer.
 }
 
 const (
-	firing   = slotmonitor.Firing
-	resolved = slotmonitor.Resolved
-	warn     = slotmonitor.Warn
-	critical = slotmonitor.Critical
+	firing   = alert.Firing
+	resolved = alert.Resolved
+	warn     = alert.Warn
+	critical = alert.Critical
 )
 
 func TestEachEventOnceInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, r, logs, stop := begin(t, "json")
-		for _, e := range []slotmonitor.Event{event("a", firing, warn), event("b", firing, critical)} {
+		for _, e := range []alert.Event{event("a", firing, warn), event("b", firing, critical)} {
 			s.Send(e)
 		}
 		time.Sleep(time.Hour)

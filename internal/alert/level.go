@@ -1,4 +1,4 @@
-package slotmonitor
+package alert
 
 import "fmt"
 

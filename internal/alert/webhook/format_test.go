@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/alert"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
@@ -18,13 +19,13 @@ var (
 	now   = began.Add(time.Hour)
 )
 
-func example() slotmonitor.Event {
+func example() alert.Event {
 	left := 90.0
-	return slotmonitor.Event{
-		Alert: "slot_time_to_limit", Slot: "orders", State: slotmonitor.Firing, Level: slotmonitor.Critical, Before: slotmonitor.Warn,
+	return alert.Event{
+		Alert: "slot_time_to_limit", Subject: "orders", State: alert.Firing, Level: alert.Critical, Before: alert.Warn,
 		Sentence: "At the present growth <soon> & then lost.", Since: began, At: now,
-		Figures: &slotmonitor.Slot{Database: "shop", Active: true, WALStatus: "extended", RetainedBytes: 10, UnconfirmedBytes: 5, SecondsToLimit: &left},
-		Cause:   slotmonitor.Cause{Code: "broker_unreachable", Sentence: "No broker answers.", Object: "kafka", Next: "Start it."},
+		Figures: slotmonitor.Figures{Database: "shop", Active: true, WALStatus: "extended", RetainedBytes: 10, UnconfirmedBytes: 5, SecondsToLimit: &left},
+		Cause:   alert.Cause{Code: "broker_unreachable", Sentence: "No broker answers.", Object: "kafka", Next: "Start it."},
 	}
 }
 
@@ -37,22 +38,22 @@ func TestJSON(t *testing.T) {
 			"safe_wal_bytes": null, "growth_bytes_per_second": null, "seconds_to_limit": 90},
 		"cause": {"code": "broker_unreachable", "sentence": "No broker answers.", "object": "kafka", "next": "Start it."},
 		"runbook": "https://github.com/cdc-outbox/cdc-outbox/blob/main/docs/runbook.md#slot_time_to_limit"}`,
-		string(jsonBody([]slotmonitor.Event{example()}, now)))
-	over := slotmonitor.Event{Alert: "stream_silent", State: slotmonitor.Resolved, Level: slotmonitor.Critical, Since: began, At: now}
+		string(jsonBody([]alert.Event{example()}, now)))
+	over := alert.Event{Alert: "stream_silent", State: alert.Resolved, Level: alert.Critical, Since: began, At: now}
 	var m map[string]any
-	require.NoError(t, json.Unmarshal(jsonBody([]slotmonitor.Event{over}, now), &m))
+	require.NoError(t, json.Unmarshal(jsonBody([]alert.Event{over}, now), &m))
 	require.Equal(t, "2026-01-02T04:04:05Z", m["until"])
 	require.NotContains(t, m, "slot")
 	require.NotContains(t, m, "figures")
 	require.NotContains(t, m, "superseded_by")
 	over.SupersededBy = "worse"
-	require.NoError(t, json.Unmarshal(jsonBody([]slotmonitor.Event{over}, now), &m))
+	require.NoError(t, json.Unmarshal(jsonBody([]alert.Event{over}, now), &m))
 	require.Equal(t, "worse", m["superseded_by"])
 }
 
 func TestAlertmanager(t *testing.T) {
 	var list []postable
-	require.NoError(t, json.Unmarshal(alertmanagerBody([]slotmonitor.Event{example()}, now), &list))
+	require.NoError(t, json.Unmarshal(alertmanagerBody([]alert.Event{example()}, now), &list))
 	require.Len(t, list, 2)
 	require.Equal(t, map[string]string{"alertname": "slot_time_to_limit", "severity": "warning", "service": "cdc-outbox", "slot": "orders"}, list[0].Labels)
 	require.Equal(t, now, list[0].EndsAt, "the milder one is over")
@@ -62,13 +63,13 @@ func TestAlertmanager(t *testing.T) {
 	require.Equal(t, "No broker answers.", list[1].Annotations["cause"])
 	require.Equal(t, Runbook("slot_time_to_limit"), list[1].Annotations["runbook_url"])
 	over := example()
-	over.State, over.Before = slotmonitor.Resolved, slotmonitor.Critical
-	require.NoError(t, json.Unmarshal(alertmanagerBody([]slotmonitor.Event{over}, now.Add(time.Hour)), &list))
+	over.State, over.Before = alert.Resolved, alert.Critical
+	require.NoError(t, json.Unmarshal(alertmanagerBody([]alert.Event{over}, now.Add(time.Hour)), &list))
 	require.Len(t, list, 1)
 	require.Equal(t, now, list[0].EndsAt)
 	last := example()
 	last.Lasting = true
-	require.NoError(t, json.Unmarshal(alertmanagerBody([]slotmonitor.Event{last}, now), &list))
+	require.NoError(t, json.Unmarshal(alertmanagerBody([]alert.Event{last}, now), &list))
 	require.Equal(t, now.Add(24*time.Hour), list[1].EndsAt, "nobody tells it again")
 	for in, want := range map[string]string{
 		"http://am:9093":                      "http://am:9093/api/v2/alerts",
@@ -83,15 +84,15 @@ func TestAlertmanager(t *testing.T) {
 
 func TestSlack(t *testing.T) {
 	var m map[string]string
-	require.NoError(t, json.Unmarshal(slackBody([]slotmonitor.Event{example()}, now), &m))
+	require.NoError(t, json.Unmarshal(slackBody([]alert.Event{example()}, now), &m))
 	require.Equal(t, "*[critical] slot_time_to_limit* · slot `orders`\nAt the present growth &lt;soon&gt; &amp; then lost.\n*Cause:* No broker answers.\n*Next:* Start it.\n<"+
 		Runbook("slot_time_to_limit")+"|What to do>", m["text"])
 	over := example()
-	over.State = slotmonitor.Resolved
-	require.NoError(t, json.Unmarshal(slackBody([]slotmonitor.Event{over}, now), &m))
+	over.State = alert.Resolved
+	require.NoError(t, json.Unmarshal(slackBody([]alert.Event{over}, now), &m))
 	require.Contains(t, m["text"], "*[resolved] slot_time_to_limit*")
 	over.SupersededBy = "slot_lost"
-	require.NoError(t, json.Unmarshal(slackBody([]slotmonitor.Event{over}, now), &m))
+	require.NoError(t, json.Unmarshal(slackBody([]alert.Event{over}, now), &m))
 	require.Contains(t, m["text"], "*[now slot_lost] slot_time_to_limit*")
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
-	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
+	"github.com/cdc-outbox/cdc-outbox/internal/alert"
 )
 
 const (
@@ -41,26 +41,26 @@ type Sender struct {
 	sent   map[string]prometheus.Counter
 
 	mu      sync.Mutex
-	pending []waiting                 // in the order in which they began to wait; one per alert and slot
-	firing  map[key]slotmonitor.Event // what was begun and is not over
+	pending []waiting           // in the order in which they began to wait; one per alert and slot
+	firing  map[key]alert.Event // what was begun and is not over
 	seq     uint64
 	told    bool // that the queue is full
 
 	wake chan struct{} // one slot
 }
 
-type key struct{ alert, slot string }
+type key struct{ alert, subject string }
 
 type waiting struct {
-	slotmonitor.Event
+	alert.Event
 	seq uint64
 }
 
-func (w waiting) key() key { return key{w.Alert, w.Slot} }
+func (w waiting) key() key { return key{w.Alert, w.Subject} }
 
 // New makes a Sender. It connects to nothing before Run. The format must be one of Formats.
 func New(cfg Config) *Sender {
-	s := &Sender{cfg: cfg, format: formats[cfg.Format], client: newClient(), firing: map[key]slotmonitor.Event{}, wake: make(chan struct{}, 1)}
+	s := &Sender{cfg: cfg, format: formats[cfg.Format], client: newClient(), firing: map[key]alert.Event{}, wake: make(chan struct{}, 1)}
 	requests := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "cdc_outbox", Name: "webhook_requests_total", Help: "Requests to monitor.webhook, by result.",
 	}, []string{"result"})
@@ -75,13 +75,13 @@ func New(cfg Config) *Sender {
 }
 
 // Send takes an event for delivery. It never blocks. People are not told of the end of what this process has not begun.
-func (s *Sender) Send(e slotmonitor.Event) {
+func (s *Sender) Send(e alert.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	k := key{e.Alert, e.Slot}
+	k := key{e.Alert, e.Subject}
 	_, begun := s.firing[k]
 	switch {
-	case e.State == slotmonitor.Firing:
+	case e.State == alert.Firing:
 		s.firing[k] = e
 	case begun:
 		delete(s.firing, k)
@@ -203,7 +203,7 @@ func (s *Sender) next(refreshing bool) ([]waiting, bool) {
 
 // deliver makes one attempt. A receiver that understood and says no will say no again, so that counts as delivered.
 func (s *Sender) deliver(ctx context.Context, batch []waiting) error {
-	events := make([]slotmonitor.Event, len(batch))
+	events := make([]alert.Event, len(batch))
 	for i, w := range batch {
 		events[i] = w.Event
 	}
@@ -241,8 +241,8 @@ func (s *Sender) done(batch []waiting) {
 			continue
 		}
 		if ok { // what the receiver knows now
-			w.Before = slotmonitor.OK
-			if was.State == slotmonitor.Firing {
+			w.Before = alert.OK
+			if was.State == alert.Firing {
 				w.Before = was.Level
 			}
 		}

@@ -8,17 +8,17 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
+	"github.com/cdc-outbox/cdc-outbox/internal/alert"
 )
 
 // Formats are the values of monitor.webhook_format.
 var Formats = []string{"json", "alertmanager", "slack"}
 
 type format struct {
-	people  bool                                                   // no receiver keeps a state that would have to be cleared
-	batches bool                                                   // one request carries several, and what fires is told again and again
-	url     func(string) string                                    // where to, given the setting
-	body    func(events []slotmonitor.Event, now time.Time) []byte // of one request
+	people  bool                                             // no receiver keeps a state that would have to be cleared
+	batches bool                                             // one request carries several, and what fires is told again and again
+	url     func(string) string                              // where to, given the setting
+	body    func(events []alert.Event, now time.Time) []byte // of one request
 }
 
 var formats = map[string]format{
@@ -36,49 +36,31 @@ func Runbook(alert string) string {
 
 // message is the body of the format json. Fields are added, not renamed.
 type message struct {
-	ID       string             `json:"id"` // the same for each attempt to deliver this event
-	Alert    string             `json:"alert"`
-	State    slotmonitor.State  `json:"state"`
-	Level    slotmonitor.Level  `json:"level"`
-	Repeated bool               `json:"repeated"`
-	Slot     string             `json:"slot,omitempty"`
-	Sentence string             `json:"sentence"`
-	Since    time.Time          `json:"since"`
-	Until    *time.Time         `json:"until,omitempty"` // of a resolved one
-	Worse    string             `json:"superseded_by,omitempty"`
-	Figures  *figures           `json:"figures,omitempty"`
-	Cause    *slotmonitor.Cause `json:"cause,omitempty"`
-	Runbook  string             `json:"runbook"`
+	ID       string        `json:"id"` // the same for each attempt to deliver this event
+	Alert    string        `json:"alert"`
+	State    alert.State   `json:"state"`
+	Level    alert.Level   `json:"level"`
+	Repeated bool          `json:"repeated"`
+	Slot     string        `json:"slot,omitempty"`
+	Sentence string        `json:"sentence"`
+	Since    time.Time     `json:"since"`
+	Until    *time.Time    `json:"until,omitempty"` // of a resolved one
+	Worse    string        `json:"superseded_by,omitempty"`
+	Figures  alert.Figures `json:"figures,omitempty"`
+	Cause    *alert.Cause  `json:"cause,omitempty"`
+	Runbook  string        `json:"runbook"`
 }
 
-type figures struct {
-	Database          string   `json:"database"`
-	Active            bool     `json:"active"`
-	WALStatus         string   `json:"wal_status"`
-	RetainedBytes     int64    `json:"retained_wal_bytes"`
-	UnconfirmedBytes  int64    `json:"unconfirmed_wal_bytes"`
-	SafeBytes         *int64   `json:"safe_wal_bytes"`
-	GrowthPerSecond   *float64 `json:"growth_bytes_per_second"`
-	SecondsToLimit    *float64 `json:"seconds_to_limit"`
-	SecondsToFull     *float64 `json:"seconds_to_full,omitempty"`
-	RestartLSN        string   `json:"restart_lsn,omitempty"`
-	ConfirmedFlushLSN string   `json:"confirmed_flush_lsn,omitempty"`
-}
-
-func jsonBody(events []slotmonitor.Event, _ time.Time) []byte {
+func jsonBody(events []alert.Event, _ time.Time) []byte {
 	e := events[0]
 	m := message{
-		ID:    fmt.Sprintf("%s/%s/%s/%s/%s", e.Alert, e.Slot, e.State, e.Level, e.At.UTC().Format(time.RFC3339Nano)),
-		Alert: e.Alert, State: e.State, Level: e.Level, Repeated: e.Repeated, Slot: e.Slot, Sentence: e.Sentence,
-		Since: e.Since.UTC(), Worse: e.SupersededBy, Runbook: Runbook(e.Alert),
+		ID:    fmt.Sprintf("%s/%s/%s/%s/%s", e.Alert, e.Subject, e.State, e.Level, e.At.UTC().Format(time.RFC3339Nano)),
+		Alert: e.Alert, State: e.State, Level: e.Level, Repeated: e.Repeated, Slot: e.Subject, Sentence: e.Sentence,
+		Since: e.Since.UTC(), Worse: e.SupersededBy, Figures: e.Figures, Runbook: Runbook(e.Alert),
 	}
-	if e.State == slotmonitor.Resolved {
+	if e.State == alert.Resolved {
 		until := e.At.UTC()
 		m.Until = &until
-	}
-	if s := e.Figures; s != nil {
-		m.Figures = &figures{s.Database, s.Active, s.WALStatus, s.RetainedBytes, s.UnconfirmedBytes, s.SafeBytes, s.GrowthPerSecond, s.SecondsToLimit,
-			s.SecondsToFull, s.RestartLSN, s.ConfirmedFlushLSN}
 	}
 	if e.Cause.Code != "" {
 		m.Cause = &e.Cause
@@ -106,7 +88,7 @@ type postable struct {
 // alertmanagerBody: a firing alert ends a while after the next refresh, so that it does not fire for ever when this
 // process is gone. The severity is one of the labels that make an alert what it is, so a change of it ends one alert and
 // begins another. What this process will not tell again stands for a day, unless the next process ends it.
-func alertmanagerBody(events []slotmonitor.Event, now time.Time) []byte {
+func alertmanagerBody(events []alert.Event, now time.Time) []byte {
 	list := make([]postable, 0, len(events))
 	for _, e := range events {
 		a := postable{
@@ -121,12 +103,12 @@ func alertmanagerBody(events []slotmonitor.Event, now time.Time) []byte {
 			a.Annotations["next"] = e.Cause.Next
 		}
 		switch {
-		case e.State == slotmonitor.Resolved:
+		case e.State == alert.Resolved:
 			a.EndsAt = e.At.UTC()
 		case e.Lasting:
 			a.EndsAt = now.Add(24 * time.Hour).UTC()
 		}
-		if e.Before != slotmonitor.OK && e.Before != e.Level {
+		if e.Before != alert.OK && e.Before != e.Level {
 			list = append(list, postable{Labels: labels(e, e.Before), Annotations: a.Annotations, StartsAt: a.StartsAt, EndsAt: e.At.UTC()})
 		}
 		list = append(list, a)
@@ -134,14 +116,14 @@ func alertmanagerBody(events []slotmonitor.Event, now time.Time) []byte {
 	return marshal(list)
 }
 
-func labels(e slotmonitor.Event, level slotmonitor.Level) map[string]string {
+func labels(e alert.Event, level alert.Level) map[string]string {
 	severity := level.String()
-	if level == slotmonitor.Warn {
+	if level == alert.Warn {
 		severity = "warning" // as everybody's routes have it
 	}
 	l := map[string]string{"alertname": e.Alert, "severity": severity, "service": "cdc-outbox"}
-	if e.Slot != "" {
-		l["slot"] = e.Slot
+	if e.Subject != "" {
+		l["slot"] = e.Subject
 	}
 	return l
 }
@@ -172,24 +154,24 @@ func slackText(s string) string {
 	return b.String()
 }
 
-func slackBody(events []slotmonitor.Event, _ time.Time) []byte {
+func slackBody(events []alert.Event, _ time.Time) []byte {
 	e := events[0]
 	var b strings.Builder
 	state := e.Level.String()
 	switch {
 	case e.SupersededBy != "":
 		state = "now " + e.SupersededBy
-	case e.State == slotmonitor.Resolved:
+	case e.State == alert.Resolved:
 		state = "resolved"
 	case e.Repeated:
 		state += ", still"
 	}
 	fmt.Fprintf(&b, "*[%s] %s*", state, e.Alert)
-	if e.Slot != "" {
-		fmt.Fprintf(&b, " · slot `%s`", slackText(e.Slot))
+	if e.Subject != "" {
+		fmt.Fprintf(&b, " · slot `%s`", slackText(e.Subject))
 	}
 	fmt.Fprintf(&b, "\n%s", slackText(e.Sentence))
-	if e.State == slotmonitor.Firing {
+	if e.State == alert.Firing {
 		if e.Cause.Code != "" {
 			fmt.Fprintf(&b, "\n*Cause:* %s", slackText(e.Cause.Sentence))
 		}

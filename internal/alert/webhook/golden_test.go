@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/alert"
 	"github.com/cdc-outbox/cdc-outbox/internal/connector"
 	"github.com/cdc-outbox/cdc-outbox/internal/diagnose"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
@@ -25,14 +26,14 @@ import (
 var update = flag.Bool("update", false, "write testdata anew")
 
 // causes are one of each code, in the words of what makes them.
-func causes() map[string]slotmonitor.Cause {
+func causes() map[string]alert.Cause {
 	streaming := connector.State{Name: connector.Streaming, Since: began}
 	read := &slotmonitor.Slot{Name: "orders", Active: true, PID: 5}
 	full := connector.Window{Records: 500, MaxRecords: 500, Bytes: 180_000, MaxBytes: 32 << 20, Full: true}
 	waits := func(kind, object, reason, next string) connector.Status {
 		return connector.Status{State: streaming, Waits: []fault.Wait{{Kind: kind, Object: object, Reason: reason, Next: next, Since: began}}}
 	}
-	all := map[string]slotmonitor.Cause{}
+	all := map[string]alert.Cause{}
 	add := func(st connector.Status, slot *slotmonitor.Slot) {
 		st.Slot = "orders"
 		c := diagnose.Cause(st, slot, now)
@@ -66,7 +67,7 @@ func causes() map[string]slotmonitor.Cause {
 		add(connector.Status{State: connector.State{Name: name, Reason: reason, Since: began}}, read)
 	}
 	add(connector.Status{State: connector.State{Name: diagnose.NotRunning, Reason: "nothing answers"}}, &slotmonitor.Slot{Active: true, PID: 8})
-	for _, c := range []slotmonitor.Cause{ // in the monitor's words
+	for _, c := range []alert.Cause{ // in the monitor's words
 		{Code: slotmonitor.CauseOpenTransaction, Sentence: "Held back by pid 7, application psql, user app, idle in transaction for 1 h; its last statement began 59 min ago.", Since: &began, Object: "pid 7", Next: "SELECT pg_terminate_backend(7);"},
 		{Code: slotmonitor.CauseNoConsumer, Sentence: "Nobody has read the slot since 2026-01-02T03:04:05Z (1 h).", Since: &began, Object: `slot "orders"`, Next: "Start its reader."},
 		{Code: slotmonitor.CauseReader, Sentence: `Its reader (pid 8, application "x<y>&z") has 3GiB left to confirm.`, Object: "pid 8", Next: "See why the reader does not get on."},
@@ -78,30 +79,30 @@ func causes() map[string]slotmonitor.Cause {
 }
 
 // cases are each alert in each state, and each cause.
-func cases() map[string]slotmonitor.Event {
+func cases() map[string]alert.Event {
 	left, growth, safe := 5400.0, 2e6, int64(8<<30)
-	figures := &slotmonitor.Slot{
+	figures := slotmonitor.Figures{
 		Database: "shop", Active: true, WALStatus: "extended", RetainedBytes: 12 << 30, UnconfirmedBytes: 11 << 30, SafeBytes: &safe,
 		GrowthPerSecond: &growth, SecondsToLimit: &left, RestartLSN: "0/16B00000", ConfirmedFlushLSN: "0/16B374D8",
 	}
-	all := map[string]slotmonitor.Event{}
+	all := map[string]alert.Event{}
 	for code, cause := range causes() {
-		all["cause "+code] = slotmonitor.Event{
-			Alert: diagnose.EventsUnconfirmed, Slot: "orders", State: slotmonitor.Firing, Level: slotmonitor.Warn, Since: began, At: now, Cause: cause,
+		all["cause "+code] = alert.Event{
+			Alert: diagnose.EventsUnconfirmed, Subject: "orders", State: alert.Firing, Level: alert.Warn, Since: began, At: now, Cause: cause,
 			Sentence: "The oldest transaction that is not confirmed was committed 1 h ago.", Figures: figures,
 		}
 	}
 	open := causes()[slotmonitor.CauseOpenTransaction]
-	for _, alert := range slices.Concat(slotmonitor.Rules(), diagnose.Rules()) {
-		e := slotmonitor.Event{
-			Alert: alert, Slot: "orders", State: slotmonitor.Firing, Level: slotmonitor.Critical, Since: began, At: now,
+	for _, rule := range slices.Concat(slotmonitor.Rules(), diagnose.Rules()) {
+		e := alert.Event{
+			Alert: rule, Subject: "orders", State: alert.Firing, Level: alert.Critical, Since: began, At: now,
 			Sentence: "The slot <orders> & \"its\" log: 12GiB.", Cause: open, Figures: figures,
 		}
-		all["alert "+alert+" fires"] = e
-		e.Level, e.Before, e.Repeated = slotmonitor.Critical, slotmonitor.Warn, true
-		all["alert "+alert+" still fires, worse"] = e
-		e.State, e.Repeated, e.Cause, e.Before = slotmonitor.Resolved, false, slotmonitor.Cause{}, slotmonitor.Critical
-		all["alert "+alert+" is over"] = e
+		all["alert "+rule+" fires"] = e
+		e.Level, e.Before, e.Repeated = alert.Critical, alert.Warn, true
+		all["alert "+rule+" still fires, worse"] = e
+		e.State, e.Repeated, e.Cause, e.Before = alert.Resolved, false, alert.Cause{}, alert.Critical
+		all["alert "+rule+" is over"] = e
 	}
 	return all
 }
@@ -114,7 +115,7 @@ func TestBodies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bodies := map[string]json.RawMessage{}
 			for what, e := range cases() {
-				bodies[what] = formats[name].body([]slotmonitor.Event{e}, now)
+				bodies[what] = formats[name].body([]alert.Event{e}, now)
 			}
 			got, err := json.MarshalIndent(bodies, "", " ")
 			require.NoError(t, err)
@@ -140,7 +141,7 @@ func TestSlackStaysReadable(t *testing.T) {
 		long := strings.Repeat(filling, 100_000)
 		e.Sentence, e.Cause.Sentence, e.Cause.Next = long, long, long
 		var m map[string]string
-		require.NoError(t, json.Unmarshal(slackBody([]slotmonitor.Event{e}, now), &m))
+		require.NoError(t, json.Unmarshal(slackBody([]alert.Event{e}, now), &m))
 		text := m["text"]
 		require.LessOrEqual(t, utf8.RuneCountInString(text), 3000)
 		require.True(t, utf8.ValidString(text))

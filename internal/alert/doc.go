@@ -1,0 +1,8 @@
+// Package alert follows findings from check to check and makes events of them: an alert begins, gets worse or milder,
+// still fires, or has ended. What the findings are about, and which rules make them, is their callers' matter.
+//
+// An alert gets worse at once and milder only when several checks in a row agree, so a value that moves around its
+// threshold does not switch it on and off.
+//
+// engine.go is pure. monitor.go runs it on a clock, for callers without a clock of their own.
+package alert

@@ -1,0 +1,91 @@
+package alert
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func TestAlertsTellEachChangeOnce(t *testing.T) {
+	a := NewEngine(time.Hour, nil)
+	now := start
+	step := func(after time.Duration, level Level) []Event {
+		now = now.Add(after)
+		return a.Add([]Finding{{Alert: "x", Subject: "s", Level: level, Sentence: level.String() + "!"}}, now)
+	}
+	require.Empty(t, step(0, OK), "a healthy slot is nothing to tell")
+	got := step(time.Second, Warn)
+	require.Equal(t, []Event{{Alert: "x", Subject: "s", State: Firing, Level: Warn, Sentence: "warn!", Since: now, At: now}}, got, "worse is told at once")
+	began := now
+	require.Empty(t, step(time.Second, Warn))
+	got = step(time.Second, Critical)
+	require.Len(t, got, 1)
+	require.Equal(t, Critical, got[0].Level)
+	require.Equal(t, Warn, got[0].Before)
+	require.Equal(t, began, got[0].Since)
+	for range calmTicks - 1 {
+		require.Empty(t, step(time.Second, OK), "better only when it stays so")
+	}
+	require.Empty(t, step(time.Second, Critical), "it was not calm")
+	for range calmTicks - 1 {
+		require.Empty(t, step(time.Second, OK))
+	}
+	require.Equal(t, []string{"x"}, Names(a.List()))
+	got = step(time.Second, OK)
+	require.Equal(t, []Event{{Alert: "x", Subject: "s", State: Resolved, Level: Critical, Before: Critical, Sentence: "critical!", Since: began, At: now}}, got)
+	require.Empty(t, step(time.Second, OK))
+	require.Empty(t, Names(a.List()))
+}
+
+func TestAlertsGetMilderAfterACalm(t *testing.T) {
+	a := NewEngine(time.Hour, nil)
+	var told []Level
+	for _, level := range []Level{Critical, Warn, Warn, Warn, Warn, Warn, Warn, Warn, OK} {
+		for _, e := range a.Add([]Finding{{Alert: "x", Level: level}}, start) {
+			told = append(told, e.Level)
+		}
+	}
+	require.Equal(t, []Level{Critical, Warn}, told)
+}
+
+func TestAlertsRepeat(t *testing.T) {
+	a := NewEngine(time.Hour, nil)
+	found := []Finding{{Alert: "x", Subject: "s", Level: Warn}}
+	require.Len(t, a.Add(found, start), 1, "bad from the start")
+	require.Empty(t, a.Add(found, start.Add(time.Hour-1)))
+	got := a.Add(found, start.Add(time.Hour))
+	require.Len(t, got, 1)
+	require.True(t, got[0].Repeated)
+	require.Empty(t, a.Add(found, start.Add(time.Hour+1)))
+	require.Empty(t, a.Add(nil, start.Add(24*time.Hour)), "nobody looked, so nothing is known")
+	require.Equal(t, Warn, a.Level("x", "s"))
+}
+
+func TestAlertsEndWithTheirSlot(t *testing.T) {
+	a := NewEngine(time.Hour, nil)
+	a.Add([]Finding{{Alert: "x", Subject: "gone", Level: Warn}, {Alert: "y", Subject: "gone", Level: Critical}, {Alert: "x", Subject: "there", Level: Warn}, {Alert: "z", Level: Warn}}, start)
+	alerts, level := a.About("gone")
+	require.Equal(t, Critical, level)
+	require.Equal(t, "y", alerts[0].Rule)
+	got := a.End(func(name string) bool { return name == "there" }, func(string) string { return "gone" }, start)
+	require.Len(t, got, 2)
+	require.Equal(t, "x", got[0].Alert)
+	require.Equal(t, Resolved, got[1].State)
+	require.Equal(t, "gone", got[1].Sentence)
+	require.Equal(t, []string{"x", "z"}, Names(a.List()))
+}
+
+func TestFiringAlertsComeWorstFirst(t *testing.T) {
+	a := NewEngine(time.Hour, nil)
+	a.Add([]Finding{{Alert: "old", Subject: "s", Level: Warn, Sentence: "Old."}, {Alert: "fine", Subject: "s"}}, start)
+	a.Add([]Finding{{Alert: "new", Level: Critical, Sentence: "New."}, {Alert: "later", Subject: "r", Level: Warn}}, start.Add(time.Second))
+	list := a.List()
+	require.Equal(t, []FiringAlert{
+		{Alert: Alert{"new", Critical, "New."}, Since: start.Add(time.Second).UTC()},
+		{Alert: Alert{"old", Warn, "Old."}, Subject: "s", Since: start.UTC()},
+		{Alert: Alert{Rule: "later", Level: Warn}, Subject: "r", Since: start.Add(time.Second).UTC()},
+	}, list)
+}
