@@ -13,17 +13,18 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 )
 
 // AdminConfig says what the connector needs in Postgres. Setup, Ensure, Teardown and Preflight take it.
 type AdminConfig struct {
 	Slot        string
 	Publication string
-	Tables      []Table // may be empty where only logical messages are read
+	Tables      []identifier.Table // may be empty where only logical messages are read
 	Columns     OutboxColumns
 
 	// Memory is the table that remembers how far the slot is confirmed; none where it has no name.
-	Memory Table
+	Memory identifier.Table
 
 	Snapshot bool // list the rows that are in the tables when the slot is created, to be published once
 	Failover bool // 17+: create the slot with failover, so that standbys keep a copy of it
@@ -92,15 +93,15 @@ func (cfg AdminConfig) withDefaults() AdminConfig {
 
 // check refuses names that Postgres would refuse or change.
 func (cfg AdminConfig) check() error {
-	if err := CheckSlotName(cfg.Slot); err != nil {
+	if err := identifier.CheckSlotName(cfg.Slot); err != nil {
 		return &fault.Error{Kind: fault.Config, Object: "slot", Err: err, Next: "Set postgres.slot to another name."}
 	}
-	if err := CheckIdentifier(cfg.Publication); err != nil {
+	if err := identifier.Check(cfg.Publication); err != nil {
 		return &fault.Error{Kind: fault.Config, Object: "publication", Err: err, Next: "Set postgres.publication."}
 	}
 	for _, t := range cfg.Tables {
 		for _, name := range []string{t.Schema, t.Name} {
-			if err := CheckIdentifier(name); err != nil {
+			if err := identifier.Check(name); err != nil {
 				return &fault.Error{Kind: fault.Config, Object: "table " + t.String(), Err: err, Next: "Set postgres.tables."}
 			}
 		}
@@ -109,7 +110,7 @@ func (cfg AdminConfig) check() error {
 		return err
 	}
 	if cfg.Role != "" {
-		if err := CheckIdentifier(cfg.Role); err != nil {
+		if err := identifier.Check(cfg.Role); err != nil {
 			return &fault.Error{Kind: fault.Config, Object: "role", Err: err}
 		}
 	}
@@ -186,7 +187,7 @@ func adminConnectFault(pc *pgx.ConnConfig, err error) error {
 		f.Err = &serverRefusal{pg}
 		f.Kind, f.Next = adminRefusal(pc, pg.Code)
 		if pg.Code == "28000" && strings.HasSuffix(pg.Message, "does not exist") { // InitializeSessionUserId in miscinit.c
-			f.Next = fmt.Sprintf("-- as a role that may create roles; cdc-outbox setup --role %[1]s with such a role in --postgres-dsn does it, with the rights:\nCREATE ROLE %[1]s LOGIN;", QuoteIdentifier(pc.User))
+			f.Next = fmt.Sprintf("-- as a role that may create roles; cdc-outbox setup --role %[1]s with such a role in --postgres-dsn does it, with the rights:\nCREATE ROLE %[1]s LOGIN;", identifier.Quote(pc.User))
 		}
 	case errors.As(err, &dial):
 		f.Err = fmt.Errorf("cannot connect: %w", fault.OneLine(dial.Unwrap()))
@@ -197,18 +198,18 @@ func adminConnectFault(pc *pgx.ConnConfig, err error) error {
 
 // adminRefusal reads the SQLSTATE with which a server turns a connection away (Postgres docs, appendix A).
 func adminRefusal(pc *pgx.ConnConfig, code string) (fault.Kind, string) {
-	role := QuoteIdentifier(pc.User)
+	role := identifier.Quote(pc.User)
 	switch code {
 	case "28P01":
 		return fault.Operator, fmt.Sprintf("-- set the password in postgres.dsn, or give the role a new one in psql:\n\\password %s", role)
 	case "28000":
 		return fault.Operator, fmt.Sprintf("-- see whether pg_hba.conf has a line for the role, this database and this host; if the role may not log in:\nALTER ROLE %s LOGIN;", role)
 	case "3D000":
-		return fault.Operator, fmt.Sprintf("-- name the outbox's database in postgres.dsn, or create it:\nCREATE DATABASE %s;", QuoteIdentifier(pc.Database))
+		return fault.Operator, fmt.Sprintf("-- name the outbox's database in postgres.dsn, or create it:\nCREATE DATABASE %s;", identifier.Quote(pc.Database))
 	case "42704": // the driver passes a word that it does not know on to the server
 		return fault.Operator, "Take the parameter out of postgres.dsn, or correct its name."
 	case "42501":
-		return fault.Operator, fmt.Sprintf("GRANT CONNECT ON DATABASE %s TO %s;", QuoteIdentifier(pc.Database), role)
+		return fault.Operator, fmt.Sprintf("GRANT CONNECT ON DATABASE %s TO %s;", identifier.Quote(pc.Database), role)
 	case "53300":
 		return fault.Retry, "Wait for a free connection, or raise max_connections (or the role's or database's CONNECTION LIMIT)."
 	}

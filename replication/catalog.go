@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
@@ -54,7 +55,7 @@ func LookupCatalog(dsn string, rel *pgoutput.Relation) (Catalog, error) {
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 	c, err := readCatalog(ctx, conn, rel)
 	if err != nil {
-		return Catalog{}, &fault.Error{Kind: fault.Retry, Object: "catalogs of " + Table{Schema: rel.Namespace, Name: rel.Name}.String(), Err: err}
+		return Catalog{}, &fault.Error{Kind: fault.Retry, Object: "catalogs of " + identifier.Table{Schema: rel.Namespace, Name: rel.Name}.String(), Err: err}
 	}
 	return c, nil
 }

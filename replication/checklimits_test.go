@@ -9,6 +9,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/cloud"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/postgres"
@@ -72,7 +73,7 @@ func TestServices(t *testing.T) {
 	db.Exec(t, setupTableDDL)
 	db.Exec(t, `CREATE ROLE app LOGIN; CREATE ROLE rds_replication; CREATE ROLE connector LOGIN IN ROLE rds_replication; SELECT pg_create_physical_replication_slot('taken')`)
 	dsn := strings.Replace(db.DSN, "postgres@", "app@", 1)
-	cfg := AdminConfig{Slot: "s", Publication: "p", Tables: []Table{{"public", "outbox"}}}
+	cfg := AdminConfig{Slot: "s", Publication: "p", Tables: []identifier.Table{{"public", "outbox"}}}
 	check := func(dsn string) (byCode map[string]preflight.Finding) {
 		byCode = map[string]preflight.Finding{}
 		for _, f := range Preflight(t.Context(), dsn, cfg) {
@@ -144,7 +145,7 @@ func TestSmallLimitIsMeasured(t *testing.T) {
 			}
 		}
 	}()
-	found := worse(t, Preflight(t.Context(), db.DSN, AdminConfig{Slot: "s", Publication: "p", Tables: []Table{{"public", "outbox"}}}))
+	found := worse(t, Preflight(t.Context(), db.DSN, AdminConfig{Slot: "s", Publication: "p", Tables: []identifier.Table{{"public", "outbox"}}}))
 	close(stop)
 	<-stopped
 	f := found["max_slot_wal_keep_size"]
@@ -158,7 +159,7 @@ func TestEnsureRoleMayNotReplicate(t *testing.T) {
 	db := testkit.DedicatedPostgres(t, postgres.Options{})
 	db.Exec(t, setupTableDDL)
 	db.Exec(t, `CREATE ROLE app LOGIN; CREATE ROLE rds_replication`)
-	cfg := AdminConfig{Slot: "s", Publication: "p", Tables: []Table{{"public", "outbox"}}}
+	cfg := AdminConfig{Slot: "s", Publication: "p", Tables: []identifier.Table{{"public", "outbox"}}}
 	require.NoError(t, Ensure(t.Context(), db.DSN, cfg, true))
 	dsn := strings.Replace(db.DSN, "postgres@", "app@", 1)
 	refused := func(remedy string) {

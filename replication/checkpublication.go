@@ -5,13 +5,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 )
 
 // checkPublication looks whether every row of every outbox table comes through with every column that is read.
 // st.Publication must exist.
 func checkPublication(cfg AdminConfig, st setupState) []preflight.Finding {
-	p, subject, quoted := st.Publication, publicationSubject(cfg), QuoteIdentifier(cfg.Publication)
+	p, subject, quoted := st.Publication, publicationSubject(cfg), identifier.Quote(cfg.Publication)
 	var out []preflight.Finding
 	if !p.Insert {
 		out = append(out, preflight.Finding{
@@ -51,7 +52,7 @@ func checkPublished(cfg AdminConfig, p PublicationInfo, t tableInfo) []preflight
 	fail := func(found, why, remedy string) []preflight.Finding {
 		return []preflight.Finding{{Level: preflight.Fail, Subject: subject, Found: found, Why: why, Remedy: remedy}}
 	}
-	pub := QuoteIdentifier(cfg.Publication)
+	pub := identifier.Quote(cfg.Publication)
 	pt, ok := p.Table(t.Table)
 	if !ok && t.partitioned() && !p.ViaRoot && publishesAny(p, t.Leaves) {
 		return fail(fmt.Sprintf("%s publishes it under the names of its partitions.", publicationSubject(cfg)),
@@ -75,8 +76,8 @@ func checkPublished(cfg AdminConfig, p PublicationInfo, t tableInfo) []preflight
 	return nil
 }
 
-func publishesAny(p PublicationInfo, tables []Table) bool {
-	return slices.ContainsFunc(tables, func(t Table) bool { _, ok := p.Table(t); return ok })
+func publishesAny(p PublicationInfo, tables []identifier.Table) bool {
+	return slices.ContainsFunc(tables, func(t identifier.Table) bool { _, ok := p.Table(t); return ok })
 }
 
 // hiddenColumns returns the needed columns that the table has and the publication does not send, and the settings that name
@@ -90,7 +91,7 @@ func hiddenColumns(m OutboxColumns, pt PublishedTable, t tableInfo) (hidden, key
 		if !has || c.Generated || slices.Contains(pt.Columns, want.Name) {
 			continue
 		}
-		if name := QuoteIdentifier(want.Name); !slices.Contains(hidden, name) {
+		if name := identifier.Quote(want.Name); !slices.Contains(hidden, name) {
 			hidden = append(hidden, name)
 		}
 		if !slices.Contains(keys, want.Key) {
@@ -127,10 +128,10 @@ func checkForeignTables(cfg AdminConfig, st setupState) []preflight.Finding {
 		names += ", …"
 	}
 	f.Found = fmt.Sprintf("It publishes %d tables that are not configured: %s.", len(foreign), names)
-	f.Remedy = fmt.Sprintf("ALTER PUBLICATION %s DROP TABLE %s;", QuoteIdentifier(cfg.Publication), strings.Join(foreign, ", "))
+	f.Remedy = fmt.Sprintf("ALTER PUBLICATION %s DROP TABLE %s;", identifier.Quote(cfg.Publication), strings.Join(foreign, ", "))
 	return []preflight.Finding{f}
 }
 
-func (st setupState) isLeaf(t Table) bool {
+func (st setupState) isLeaf(t identifier.Table) bool {
 	return slices.ContainsFunc(st.Tables, func(info tableInfo) bool { return slices.Contains(info.Leaves, t) })
 }

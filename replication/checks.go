@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/cloud"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 )
 
@@ -56,7 +57,7 @@ func checkServer(cfg AdminConfig, st setupState) []preflight.Finding {
 		out = append(out, preflight.Finding{
 			Level: preflight.Warn, Subject: "server encoding", Found: fmt.Sprintf("The database is stored in %s.", s.Encoding),
 			Why:    "Postgres converts every value to UTF-8 for the stream; a character without a counterpart ends decoding at its row. SQL_ASCII is not converted, and a value in it that is not valid UTF-8 ends decoding in the same way.",
-			Remedy: fmt.Sprintf("Keep the outbox in a database made with CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0; %s cannot be changed in place.", QuoteIdentifier(s.Database)),
+			Remedy: fmt.Sprintf("Keep the outbox in a database made with CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0; %s cannot be changed in place.", identifier.Quote(s.Database)),
 		})
 	}
 	if cfg.Failover && s.Version < 170000 {
@@ -76,7 +77,7 @@ func mayNotReplicate(s serverInfo) preflight.Finding {
 }
 
 func replicationGrant(s serverInfo) string {
-	return s.Service.Replication(s.User, QuoteIdentifier(s.User))
+	return s.Service.Replication(s.User, identifier.Quote(s.User))
 }
 
 // checkTables looks at each outbox table and at the columns an event is made of.
@@ -109,8 +110,8 @@ func checkTables(cfg AdminConfig, st setupState) []preflight.Finding {
 			out = append(out, preflight.Finding{
 				Level: preflight.Warn, Subject: subject, Found: fmt.Sprintf("Role %q may not read it.", st.Server.User),
 				Why: "Streaming works without, but nothing can be published again from the table.",
-				Remedy: fmt.Sprintf("GRANT USAGE ON SCHEMA %s TO %s;\nGRANT SELECT ON TABLE %s TO %s;", QuoteIdentifier(t.Table.Schema),
-					QuoteIdentifier(st.Server.User), t.Table.SQL(), QuoteIdentifier(st.Server.User)),
+				Remedy: fmt.Sprintf("GRANT USAGE ON SCHEMA %s TO %s;\nGRANT SELECT ON TABLE %s TO %s;", identifier.Quote(t.Table.Schema),
+					identifier.Quote(st.Server.User), t.Table.SQL(), identifier.Quote(st.Server.User)),
 			})
 		}
 	}
@@ -186,7 +187,7 @@ func checkColumns(m OutboxColumns, t tableInfo) []preflight.Finding {
 			continue
 		}
 		f := preflight.Finding{
-			Level: preflight.Fail, Subject: subject, Found: fmt.Sprintf("It has no column %s.", QuoteIdentifier(want.Name)),
+			Level: preflight.Fail, Subject: subject, Found: fmt.Sprintf("It has no column %s.", identifier.Quote(want.Name)),
 			Why:    fmt.Sprintf("%s reads it; every row would be held up.", want.Key),
 			Remedy: fmt.Sprintf("Set %s to one of: %s.", want.Key, strings.Join(t.columnNames(), ", ")),
 		}
@@ -215,13 +216,13 @@ func (t tableInfo) columnNames() []string {
 func checkColumnType(subject string, want NeededColumn, c tableColumn) []preflight.Finding {
 	warn := func(why, remedy string) []preflight.Finding {
 		return []preflight.Finding{{
-			Level: preflight.Warn, Subject: subject, Found: fmt.Sprintf("Column %s (%s) is %s.", QuoteIdentifier(c.Name), want.Key, c.Type),
+			Level: preflight.Warn, Subject: subject, Found: fmt.Sprintf("Column %s (%s) is %s.", identifier.Quote(c.Name), want.Key, c.Type),
 			Why: why, Remedy: remedy,
 		}}
 	}
 	if c.Generated {
 		return []preflight.Finding{{
-			Level: preflight.Fail, Subject: subject, Found: fmt.Sprintf("Column %s (%s) is generated.", QuoteIdentifier(c.Name), want.Key),
+			Level: preflight.Fail, Subject: subject, Found: fmt.Sprintf("Column %s (%s) is generated.", identifier.Quote(c.Name), want.Key),
 			Why: "Postgres leaves generated columns out of the stream.", Remedy: "Map an ordinary column, or let a BEFORE INSERT trigger fill this one.",
 		}}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 )
 
@@ -84,7 +85,7 @@ func publicationLost(cfg AdminConfig, st setupState) preflight.Finding {
 			"and creating it again does not change that.",
 		Remedy: strings.Join([]string{
 			"-- if the slot is not this connector's, set postgres.slot to another name instead",
-			fmt.Sprintf("SELECT pg_drop_replication_slot(%s);", QuoteLiteral(cfg.Slot)),
+			fmt.Sprintf("SELECT pg_drop_replication_slot(%s);", identifier.QuoteLiteral(cfg.Slot)),
 			publicationDDL(renewed, st.anyPartitioned()),
 			renewSlot(renewed, st),
 			republish(renewed, cfg.Tables...),
@@ -105,7 +106,7 @@ func (st setupState) anyPartitioned() bool {
 // the ids, and of the two only the insert is published. created_at is set when a transaction begins, and rows are
 // published in the order of commits, so the two may lie apart by as long as transactions last. OVERRIDING SYSTEM VALUE lets
 // the values of an identity column be kept (Postgres docs, INSERT), and says nothing where there is none.
-func republish(cfg AdminConfig, tables ...Table) string {
+func republish(cfg AdminConfig, tables ...identifier.Table) string {
 	lines := []string{"-- then start the connector again; `cdc-outbox repair` finds in the table what Kafka does not have, and publishes it.",
 		"-- By hand, publish again from the table what was committed since the last published event. Go back generously:",
 		"-- created_at is the transaction's start; consumers tell a repeat by its id."}
@@ -114,7 +115,7 @@ func republish(cfg AdminConfig, tables ...Table) string {
 		when = "created_at"
 	}
 	for _, t := range tables {
-		lines = append(lines, fmt.Sprintf("-- WITH gone AS (DELETE FROM %[1]s WHERE %[2]s >= '…' RETURNING *) INSERT INTO %[1]s OVERRIDING SYSTEM VALUE SELECT * FROM gone;", t.SQL(), QuoteIdentifier(when)))
+		lines = append(lines, fmt.Sprintf("-- WITH gone AS (DELETE FROM %[1]s WHERE %[2]s >= '…' RETURNING *) INSERT INTO %[1]s OVERRIDING SYSTEM VALUE SELECT * FROM gone;", t.SQL(), identifier.Quote(when)))
 	}
 	return strings.Join(lines, "\n")
 }
@@ -146,7 +147,7 @@ func checkSlot(cfg AdminConfig, st setupState) []preflight.Finding {
 	if foreign := foreignSlot(cfg, st); foreign != nil {
 		return foreign
 	}
-	drop := fmt.Sprintf("SELECT pg_drop_replication_slot(%s);", QuoteLiteral(cfg.Slot))
+	drop := fmt.Sprintf("SELECT pg_drop_replication_slot(%s);", identifier.QuoteLiteral(cfg.Slot))
 	switch {
 	case s.Invalidated():
 		return []preflight.Finding{slotInvalidated(cfg, st)}
@@ -169,7 +170,7 @@ func checkSlot(cfg AdminConfig, st setupState) []preflight.Finding {
 	if cfg.Failover && !s.Failover && st.Server.Version >= 170000 {
 		out = append(out, preflight.Finding{
 			Level: preflight.Warn, Subject: subject, Found: "It was created without failover.",
-			Why: "Standbys keep no copy of it; after a promotion the slot is missing.", Remedy: "-- in a replication connection, psql \"… replication=database\":\nALTER_REPLICATION_SLOT " + QuoteIdentifier(cfg.Slot) + " ( FAILOVER true );",
+			Why: "Standbys keep no copy of it; after a promotion the slot is missing.", Remedy: "-- in a replication connection, psql \"… replication=database\":\nALTER_REPLICATION_SLOT " + identifier.Quote(cfg.Slot) + " ( FAILOVER true );",
 		})
 	}
 	return out
@@ -196,7 +197,7 @@ func slotInvalidated(cfg AdminConfig, st setupState) preflight.Finding {
 		Found: fmt.Sprintf("Postgres has invalidated it: %s. It was confirmed up to %s.", reason, s.ConfirmedFlush),
 		Why:   "It can never be read again. Rows committed after that position come through no slot.",
 		Remedy: strings.Join([]string{
-			fmt.Sprintf("SELECT pg_drop_replication_slot(%s);", QuoteLiteral(cfg.Slot)),
+			fmt.Sprintf("SELECT pg_drop_replication_slot(%s);", identifier.QuoteLiteral(cfg.Slot)),
 			renewSlot(cfg, st),
 			republish(cfg, cfg.Tables...),
 			advice,

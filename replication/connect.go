@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 
 	"github.com/jackc/pglogrepl"
 	"github.com/jackc/pgx/v5"
@@ -95,7 +96,7 @@ func setStreamParams(pc *pgconn.Config, slot string) {
 var lostSettings = func() string {
 	var want []string
 	for _, name := range slices.Sorted(maps.Keys(streamSettings())) {
-		want = append(want, "("+QuoteLiteral(name)+", "+QuoteLiteral(streamSettings()[name])+")")
+		want = append(want, "("+identifier.QuoteLiteral(name)+", "+identifier.QuoteLiteral(streamSettings()[name])+")")
 	}
 	return `(SELECT string_agg(w.name, ', ' ORDER BY w.name) FROM (VALUES ` + strings.Join(want, ", ") + `) AS w(name, value)
 		WHERE split_part(pg_catalog.current_setting(w.name), ',', 1) <> w.value)`
@@ -154,7 +155,7 @@ func (c *connection) identify(ctx context.Context, cfg *Config, again bool) (Ide
 
 	rows, err := c.query(ctx, `SELECT current_database(), current_setting('server_version_num'),
 		`+ownTimeout+`,
-		(SELECT to_jsonb(s)::text FROM pg_catalog.pg_replication_slots s WHERE slot_name = `+QuoteLiteral(cfg.Slot)+`),
+		(SELECT to_jsonb(s)::text FROM pg_catalog.pg_replication_slots s WHERE slot_name = `+identifier.QuoteLiteral(cfg.Slot)+`),
 		`+lostSettings+`, pg_is_in_recovery(), pg_backend_pid()`, 7)
 	if err != nil {
 		return id, SlotInfo{}, cfg.queryError(ctx, err)
@@ -266,7 +267,7 @@ func (c *Config) startingPoint(id *Identity) error {
 
 func (c *connection) startReplication(ctx context.Context, cfg *Config, start lsn.LSN) error {
 	// The list of publications is a list of identifiers inside a string (pgoutput.c, SplitIdentifierString).
-	publication := strings.ReplaceAll(QuoteIdentifier(cfg.Publication), "'", "''")
+	publication := strings.ReplaceAll(identifier.Quote(cfg.Publication), "'", "''")
 	options := []string{"proto_version '1'", "publication_names '" + publication + "'"}
 	if len(cfg.Messages) > 0 {
 		options = append(options, "messages 'true'")

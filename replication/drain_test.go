@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
@@ -38,7 +39,7 @@ func TestDrain(t *testing.T) {
 	s.Exec(t, `DROP TABLE outbox`)
 	s.Exec(t, `CREATE TABLE outbox (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), aggregate_type text, aggregate_id text, event_type text,
 		payload jsonb, headers jsonb, created_at timestamptz DEFAULT now())`)
-	s.Exec(t, `ALTER PUBLICATION `+QuoteIdentifier(s.Config.Publication)+` ADD TABLE outbox`)
+	s.Exec(t, `ALTER PUBLICATION `+identifier.Quote(s.Config.Publication)+` ADD TABLE outbox`)
 	s.Exec(t, fmt.Sprintf(`DO $$ BEGIN FOR i IN 1..%d LOOP
 		INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload) SELECT 'order', (i*7+j)::text, 'created', jsonb_build_object('n', i, 'text', repeat('x', 310)) FROM generate_series(1, %d) j;
 		COMMIT; END LOOP; END $$`, *drainRows / *drainPer, *drainPer))

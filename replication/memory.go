@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/zap"
@@ -121,14 +122,14 @@ func (m *memory) begin(ctx context.Context, c *connection, id Identity, slot Slo
 func (m *memory) takeDown(position lsn.LSN) string {
 	return fmt.Sprintf(`INSERT INTO %[1]s (slot, system_id, timeline, position) VALUES (%[2]s, %[3]s, %[4]d, '%[5]s')
 		ON CONFLICT (slot) DO UPDATE SET timeline = %[4]d, position = greatest(%[1]s.position, '%[5]s'), updated_at = now()`,
-		m.cfg.Memory.SQL(), QuoteLiteral(m.cfg.Slot), QuoteLiteral(m.id.SystemID), m.id.Timeline, position)
+		m.cfg.Memory.SQL(), identifier.QuoteLiteral(m.cfg.Slot), identifier.QuoteLiteral(m.id.SystemID), m.id.Timeline, position)
 }
 
 // read returns the slot's row, nil where there is none, and where the log ends by then.
 func (m *memory) read(ctx context.Context, c *connection) (*remembered, lsn.LSN, error) {
 	fields, err := c.query(ctx, fmt.Sprintf(`SELECT (SELECT to_jsonb(m)::text FROM %s m WHERE slot = %s),
 		CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END`,
-		m.cfg.Memory.SQL(), QuoteLiteral(m.cfg.Slot)), 2)
+		m.cfg.Memory.SQL(), identifier.QuoteLiteral(m.cfg.Slot)), 2)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -255,7 +256,7 @@ func (m *memory) heldBack(err error) error {
 	switch adminSQLState(err) {
 	case "57014", "55P03", "40P01": // statement_timeout, lock_not_available, deadlock
 		f.Next = fmt.Sprintf("-- who holds it, and how to end that:\nSELECT l.pid, a.usename, a.application_name, a.state, a.xact_start FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE l.relation = %s::regclass AND l.granted;\nSELECT pg_terminate_backend(pid);",
-			QuoteLiteral(m.cfg.Memory.SQL())) + off
+			identifier.QuoteLiteral(m.cfg.Memory.SQL())) + off
 	case "42501":
 		f.Next = "-- to the role in postgres.dsn:\nGRANT SELECT, INSERT, UPDATE, DELETE ON TABLE " + m.cfg.Memory.SQL() + " TO …;" + off
 	case "53100":

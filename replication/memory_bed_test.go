@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 
 	"github.com/stretchr/testify/require"
@@ -18,7 +19,7 @@ import (
 // remembering is a source with a table that remembers.
 func remembering(t testing.TB, db *testkit.Database) *source {
 	s := newSource(t, db)
-	s.Config.Memory = Table{"public", "cdc_outbox_slots"}
+	s.Config.Memory = identifier.Table{"public", "cdc_outbox_slots"}
 	s.Exec(t, memoryDDL(s.Config.Memory))
 	return s
 }

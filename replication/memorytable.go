@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 )
 
@@ -17,7 +18,7 @@ type memoryInfo struct {
 	MayCreate bool // the connected role, in the table's schema
 }
 
-func lookupMemory(ctx context.Context, q Querier, t Table) (memoryInfo, error) {
+func lookupMemory(ctx context.Context, q Querier, t identifier.Table) (memoryInfo, error) {
 	m := memoryInfo{Wanted: t.Name != ""}
 	if !m.Wanted {
 		return m, nil
@@ -38,7 +39,7 @@ func lookupMemory(ctx context.Context, q Querier, t Table) (memoryInfo, error) {
 
 // memoryDDL is the table in which each slot has a row: everything up to position that came through it is published. The
 // fill factor leaves room for the row's next version on its own page, so that nothing has to be vacuumed.
-func memoryDDL(t Table) string {
+func memoryDDL(t identifier.Table) string {
 	return fmt.Sprintf("CREATE TABLE %s (slot text PRIMARY KEY, system_id text NOT NULL, timeline int NOT NULL, position pg_lsn NOT NULL,\n"+
 		"  updated_at timestamptz NOT NULL DEFAULT now()) WITH (fillfactor = 10);", t.SQL())
 }
@@ -54,7 +55,7 @@ func planMemory(cfg AdminConfig, st setupState) []Step {
 			Why: "Remembers how far the slot is confirmed, so that one that is made anew or moved by hand is noticed. One row a slot, updated once a second at most."})
 	}
 	if cfg.Role != "" && !st.Role.Remembering {
-		steps = append(steps, Step{SQL: fmt.Sprintf("GRANT SELECT, INSERT, UPDATE, DELETE ON TABLE %s TO %s;", cfg.Memory.SQL(), QuoteIdentifier(cfg.Role)),
+		steps = append(steps, Step{SQL: fmt.Sprintf("GRANT SELECT, INSERT, UPDATE, DELETE ON TABLE %s TO %s;", cfg.Memory.SQL(), identifier.Quote(cfg.Role)),
 			Why: "It writes down there how far the slot is confirmed."})
 	}
 	return steps
@@ -62,7 +63,7 @@ func planMemory(cfg AdminConfig, st setupState) []Step {
 
 // forget removes what is remembered of a slot, since another one takes its name.
 func forget(cfg AdminConfig) string {
-	return fmt.Sprintf("DELETE FROM %s WHERE slot = %s;", cfg.Memory.SQL(), QuoteLiteral(cfg.Slot))
+	return fmt.Sprintf("DELETE FROM %s WHERE slot = %s;", cfg.Memory.SQL(), identifier.QuoteLiteral(cfg.Slot))
 }
 
 func checkMemory(cfg AdminConfig, st setupState) []preflight.Finding {
@@ -77,11 +78,11 @@ func checkMemory(cfg AdminConfig, st setupState) []preflight.Finding {
 		return []preflight.Finding{okFinding(subject, "It remembers how far the slot is confirmed.")}
 	case m.Exists:
 		return []preflight.Finding{{Level: preflight.Warn, Subject: subject, Found: fmt.Sprintf("Role %q may not use it.", st.Server.User), Why: why,
-			Remedy: fmt.Sprintf("GRANT SELECT, INSERT, UPDATE, DELETE ON TABLE %s TO %s;", cfg.Memory.SQL(), QuoteIdentifier(st.Server.User))}}
+			Remedy: fmt.Sprintf("GRANT SELECT, INSERT, UPDATE, DELETE ON TABLE %s TO %s;", cfg.Memory.SQL(), identifier.Quote(st.Server.User))}}
 	case !st.Slot.Exists && !st.Publication.Exists:
 		return nil // made with them
 	}
 	return []preflight.Finding{{Level: preflight.Warn, Subject: subject, Found: "Nothing remembers how far the slot is confirmed.", Why: why,
 		Remedy: "-- `cdc-outbox setup` does this; or set postgres.memory to nothing\n" + memoryDDL(cfg.Memory) +
-			fmt.Sprintf("\nGRANT SELECT, INSERT, UPDATE, DELETE ON TABLE %s TO %s;", cfg.Memory.SQL(), QuoteIdentifier(st.Server.User))}}
+			fmt.Sprintf("\nGRANT SELECT, INSERT, UPDATE, DELETE ON TABLE %s TO %s;", cfg.Memory.SQL(), identifier.Quote(st.Server.User))}}
 }

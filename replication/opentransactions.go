@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 )
 
 // openTransaction is a transaction that has written and is not over: it holds back a slot's restart_lsn, and the
@@ -72,7 +73,7 @@ func (t openTransaction) String() string {
 
 func (t openTransaction) remedy() string {
 	if t.PID == 0 {
-		return fmt.Sprintf("ROLLBACK PREPARED %s;\n-- or COMMIT PREPARED, in database %s", QuoteLiteral(t.GID), QuoteIdentifier(t.Database))
+		return fmt.Sprintf("ROLLBACK PREPARED %s;\n-- or COMMIT PREPARED, in database %s", identifier.QuoteLiteral(t.GID), identifier.Quote(t.Database))
 	}
 	return fmt.Sprintf("SELECT pg_terminate_backend(%d);", t.PID)
 }

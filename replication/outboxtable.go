@@ -7,18 +7,19 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/jackc/pgx/v5"
 )
 
 // tableInfo is an outbox table as the catalog has it.
 type tableInfo struct {
-	Table       Table
+	Table       identifier.Table
 	Exists      bool
-	Kind        string  // pg_class.relkind: r table, p partitioned table, v view, …
-	Persistence string  // pg_class.relpersistence: p, u unlogged, t temporary
-	Selectable  bool    // the connected role may SELECT from it
-	Owned       bool    // the connected role may publish it
-	Leaves      []Table // partitions that hold rows
+	Kind        string             // pg_class.relkind: r table, p partitioned table, v view, …
+	Persistence string             // pg_class.relpersistence: p, u unlogged, t temporary
+	Selectable  bool               // the connected role may SELECT from it
+	Owned       bool               // the connected role may publish it
+	Leaves      []identifier.Table // partitions that hold rows
 	Columns     []tableColumn
 }
 
@@ -73,7 +74,7 @@ SELECT c.relkind::text, c.relpersistence::text, has_schema_privilege(n.oid, 'USA
   FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
  WHERE n.nspname = $1::text AND c.relname = $2::text`
 
-func lookupTable(ctx context.Context, q Querier, t Table) (tableInfo, error) {
+func lookupTable(ctx context.Context, q Querier, t identifier.Table) (tableInfo, error) {
 	info := tableInfo{Table: t, Exists: true}
 	var leaves, columns []byte
 	err := q.QueryRow(ctx, tableSQL, t.Schema, t.Name).Scan(&info.Kind, &info.Persistence, &info.Selectable, &info.Owned, &leaves, &columns)
@@ -88,7 +89,7 @@ func lookupTable(ctx context.Context, q Querier, t Table) (tableInfo, error) {
 		return tableInfo{}, fmt.Errorf("read table %s: %w", t, err)
 	}
 	for _, p := range parts {
-		info.Leaves = append(info.Leaves, Table(p))
+		info.Leaves = append(info.Leaves, identifier.Table(p))
 	}
 	return info, nil
 }

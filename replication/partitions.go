@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 )
 
 // PartitionState is where a partition is on its way out.
@@ -26,9 +27,9 @@ const (
 
 // Partition is one that holds rows itself, or did before it was detached.
 type Partition struct {
-	Table  Table
+	Table  identifier.Table
 	OID    uint32
-	Parent Table // empty where it is detached
+	Parent identifier.Table // empty where it is detached
 	State  PartitionState
 	Ours   bool   // a run of prune has begun to take it out
 	Keep   string // why it must stay; empty where its range lies behind the horizon
@@ -175,7 +176,7 @@ func upperBound(bound string) (string, bool) {
 
 // uncertain is the rows that do not lie below the horizon.
 func (r *TableRows) uncertain() string {
-	return "(" + r.below.where(QuoteIdentifier(r.cfg.Columns.Timestamp)) + ") IS NOT TRUE"
+	return "(" + r.below.where(identifier.Quote(r.cfg.Columns.Timestamp)) + ") IS NOT TRUE"
 }
 
 // Weigh counts the partition's rows.
@@ -215,7 +216,7 @@ func (r *TableRows) Detach(ctx context.Context, p *Partition, limit time.Duratio
 	}
 	sql := fmt.Sprintf("ALTER TABLE %s DETACH PARTITION %s FINALIZE", p.Parent.SQL(), p.Table.SQL())
 	if p.State == Attached {
-		if _, err := r.conn.Exec(ctx, fmt.Sprintf("COMMENT ON TABLE %s IS %s", p.Table.SQL(), QuoteLiteral(leavingComment(r.root)))); err != nil {
+		if _, err := r.conn.Exec(ctx, fmt.Sprintf("COMMENT ON TABLE %s IS %s", p.Table.SQL(), identifier.QuoteLiteral(leavingComment(r.root)))); err != nil {
 			return adminQueryFault("table "+p.Table.String(), err)
 		}
 		sql = fmt.Sprintf("ALTER TABLE %s DETACH PARTITION %s CONCURRENTLY", p.Parent.SQL(), p.Table.SQL())

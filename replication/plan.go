@@ -2,6 +2,7 @@ package replication
 
 import (
 	"fmt"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"regexp"
 	"strings"
 )
@@ -108,7 +109,7 @@ func planTables(cfg AdminConfig, st setupState) Step {
 
 // publishMissing adds the tables that do not exist yet to a publication that does; empty where nothing has to be added.
 func publishMissing(cfg AdminConfig, st setupState, ddl string) string {
-	p, pub := st.Publication, QuoteIdentifier(cfg.Publication)
+	p, pub := st.Publication, identifier.Quote(cfg.Publication)
 	if !p.Exists || p.AllTables || !st.lacksTable() {
 		return ""
 	}
@@ -141,7 +142,7 @@ func planGrants(cfg AdminConfig, st setupState) []Step {
 	if cfg.Role == "" {
 		return nil
 	}
-	role := QuoteIdentifier(cfg.Role)
+	role := identifier.Quote(cfg.Role)
 	var steps []Step
 	add := func(why, format string, args ...any) {
 		steps = append(steps, Step{SQL: fmt.Sprintf(format, args...) + ";", Why: why})
@@ -162,12 +163,12 @@ func planGrants(cfg AdminConfig, st setupState) []Step {
 		add("Reading a slot takes this attribute.", "ALTER ROLE %s REPLICATION", role)
 	}
 	if r.Exists && !r.MayConnect {
-		add("The connector connects to the outbox's database.", "GRANT CONNECT ON DATABASE %s TO %s", QuoteIdentifier(st.Server.Database), role)
+		add("The connector connects to the outbox's database.", "GRANT CONNECT ON DATABASE %s TO %s", identifier.Quote(st.Server.Database), role)
 	}
 	schemas := map[string]bool{}
 	for _, t := range cfg.Tables {
 		if !schemas[t.Schema] && !r.Using[t.Schema] {
-			add("Without it nothing in the schema can be read.", "GRANT USAGE ON SCHEMA %s TO %s", QuoteIdentifier(t.Schema), role)
+			add("Without it nothing in the schema can be read.", "GRANT USAGE ON SCHEMA %s TO %s", identifier.Quote(t.Schema), role)
 		}
 		schemas[t.Schema] = true
 		if !r.Selecting[t] {
@@ -180,7 +181,7 @@ func planGrants(cfg AdminConfig, st setupState) []Step {
 // publicationDDL publishes inserts only: with updates and deletes in it, pruning the outbox would send every row again.
 func publicationDDL(cfg AdminConfig, viaRoot bool) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "CREATE PUBLICATION %s", QuoteIdentifier(cfg.Publication))
+	fmt.Fprintf(&b, "CREATE PUBLICATION %s", identifier.Quote(cfg.Publication))
 	for i, t := range cfg.Tables {
 		if i == 0 {
 			b.WriteString(" FOR TABLE ")
@@ -202,7 +203,7 @@ func slotDDL(cfg AdminConfig) string {
 	if cfg.Failover {
 		failover = ", failover => true"
 	}
-	return fmt.Sprintf("SELECT pg_create_logical_replication_slot(%s, 'pgoutput'%s);", QuoteLiteral(cfg.Slot), failover)
+	return fmt.Sprintf("SELECT pg_create_logical_replication_slot(%s, 'pgoutput'%s);", identifier.QuoteLiteral(cfg.Slot), failover)
 }
 
 var partitionBy = regexp.MustCompile(`(?i)\bPARTITION\s+BY\s+(RANGE|LIST|HASH)\b`)

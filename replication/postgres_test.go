@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 
 	"github.com/stretchr/testify/require"
@@ -28,7 +29,7 @@ type source struct {
 func newSource(t testing.TB, db *testkit.Database) *source {
 	s := &source{Database: db}
 	db.Exec(t, `CREATE TABLE outbox (id bigint PRIMARY KEY, body text)`)
-	db.Exec(t, `CREATE PUBLICATION `+QuoteIdentifier(db.Publication)+` FOR TABLE outbox`)
+	db.Exec(t, `CREATE PUBLICATION `+identifier.Quote(db.Publication)+` FOR TABLE outbox`)
 	db.Exec(t, `SELECT pg_create_logical_replication_slot('`+db.Slot+`', 'pgoutput')`)
 	s.Config = Config{
 		DSN:         func() (string, error) { return db.DSN, nil },

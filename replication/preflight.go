@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 )
 
@@ -194,7 +195,7 @@ func checkOpenTransactions(st setupState, open []openTransaction) []preflight.Fi
 	if hidden > 0 && !st.Server.MaySeeOthers {
 		out = append(out, preflight.Finding{
 			Level: preflight.Warn, Subject: "open transactions", Found: fmt.Sprintf("%d have written, and role %q may not see for how long they are open.", hidden, st.Server.User),
-			Why: "One that stays open holds back the slot.", Remedy: fmt.Sprintf("GRANT pg_read_all_stats TO %s;", QuoteIdentifier(st.Server.User)),
+			Why: "One that stays open holds back the slot.", Remedy: fmt.Sprintf("GRANT pg_read_all_stats TO %s;", identifier.Quote(st.Server.User)),
 		})
 	}
 	return out

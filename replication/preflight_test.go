@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/postgres"
@@ -61,8 +62,8 @@ func TestPreflightNamesEveryFault(t *testing.T) {
 	require.NoError(t, db.ensure(t, true))
 	db.Exec(t, `ALTER TABLE outbox RENAME COLUMN payload TO body; ALTER TABLE outbox ALTER COLUMN headers TYPE text;
 		CREATE TABLE extra (id int PRIMARY KEY);
-		ALTER PUBLICATION `+QuoteIdentifier(db.Publication)+` ADD TABLE extra;
-		ALTER PUBLICATION `+QuoteIdentifier(db.Publication)+` SET (publish = 'update, delete')`)
+		ALTER PUBLICATION `+identifier.Quote(db.Publication)+` ADD TABLE extra;
+		ALTER PUBLICATION `+identifier.Quote(db.Publication)+` SET (publish = 'update, delete')`)
 	findings := Preflight(t.Context(), db.DSN, db.cfg)
 	worse(t, findings)
 	var all strings.Builder
@@ -73,8 +74,8 @@ func TestPreflightNamesEveryFault(t *testing.T) {
 		"fail It does not publish inserts.", "warn It publishes more than inserts.", `warn It publishes 1 tables that are not configured: "public"."extra".`} {
 		require.Contains(t, all.String(), words)
 	}
-	db.Exec(t, `DROP PUBLICATION `+QuoteIdentifier(db.Publication))
-	db.Exec(t, `CREATE PUBLICATION `+QuoteIdentifier(db.Publication)+` FOR ALL TABLES`)
+	db.Exec(t, `DROP PUBLICATION `+identifier.Quote(db.Publication))
+	db.Exec(t, `CREATE PUBLICATION `+identifier.Quote(db.Publication)+` FOR ALL TABLES`)
 	require.Contains(t, worse(t, Preflight(t.Context(), db.DSN, db.cfg))[`publication "`+db.Publication+`"`].Found, "every table of the database")
 }
 
@@ -117,7 +118,7 @@ func TestPreflightOfABareServer(t *testing.T) {
 	db.Exec(t, setupTableDDL)
 	db.Exec(t, `SELECT pg_create_physical_replication_slot('taken')`)
 	db.Exec(t, `CREATE ROLE app LOGIN`)
-	cfg := AdminConfig{Slot: "s", Publication: "p", Tables: []Table{{"public", "outbox"}, {"public", "none"}}}
+	cfg := AdminConfig{Slot: "s", Publication: "p", Tables: []identifier.Table{{"public", "outbox"}, {"public", "none"}}}
 	dsn := strings.Replace(db.DSN, "postgres@", "app@", 1)
 	found := worse(t, Preflight(t.Context(), dsn, cfg))
 	require.Contains(t, found["wal_level"].Remedy, "ALTER SYSTEM SET wal_level = 'logical'")
@@ -171,7 +172,7 @@ func TestSlotInvalidated(t *testing.T) {
 	db := testkit.DedicatedPostgres(t, postgres.Options{WALSegment: 1, Settings: map[string]string{
 		"max_slot_wal_keep_size": "2MB", "min_wal_size": "2MB", "max_wal_size": "2MB"}})
 	db.Exec(t, setupTableDDL)
-	cfg := AdminConfig{Slot: db.Slot, Publication: db.Publication, Tables: []Table{{"public", "outbox"}}}
+	cfg := AdminConfig{Slot: db.Slot, Publication: db.Publication, Tables: []identifier.Table{{"public", "outbox"}}}
 	require.NoError(t, Ensure(t.Context(), db.DSN, cfg, true))
 	db.Exec(t, `CREATE TABLE filler (x text)`)
 	for range 8 {

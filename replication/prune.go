@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 
 	"github.com/jackc/pgx/v5"
@@ -69,7 +70,7 @@ func (r *TableRows) TakePublishedHorizon(ctx context.Context, olderThan time.Dur
 		return h, r.timeless("prune", "so no row has an age", "")
 	}
 	if _, ok := r.info.column(column); !ok {
-		return h, &fault.Error{Kind: fault.Operator, Object: "table " + r.table.String(), Err: fmt.Errorf("it has no column %s, so nothing says what Kafka has", QuoteIdentifier(column)), Next: "cdc-outbox setup"}
+		return h, &fault.Error{Kind: fault.Operator, Object: "table " + r.table.String(), Err: fmt.Errorf("it has no column %s, so nothing says what Kafka has", identifier.Quote(column)), Next: "cdc-outbox setup"}
 	}
 	h.Published = column
 	if err := r.conn.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&h.Cutoff); err != nil {
@@ -86,19 +87,19 @@ func (r *TableRows) Below(h Horizon) { r.below = &h }
 // have gone half round since seems young, and is left.
 func (h *Horizon) where(ts string) string {
 	if h.Published != "" {
-		return fmt.Sprintf("%s < '%s'::timestamptz AND %s IS NOT NULL", ts, h.Cutoff.UTC().Format(time.RFC3339Nano), QuoteIdentifier(h.Published))
+		return fmt.Sprintf("%s < '%s'::timestamptz AND %s IS NOT NULL", ts, h.Cutoff.UTC().Format(time.RFC3339Nano), identifier.Quote(h.Published))
 	}
 	return fmt.Sprintf("%s < '%s'::timestamptz AND age(xmin) > age('%s'::xid)", ts, h.Cutoff.UTC().Format(time.RFC3339Nano), h.XMin)
 }
 
 // KeysOnly leaves out the columns that are not part of a row's key.
 func (r *TableRows) KeysOnly() {
-	r.columns = QuoteIdentifier(r.cfg.Columns.ID) + ", " + QuoteIdentifier(r.cfg.Columns.Timestamp)
+	r.columns = identifier.Quote(r.cfg.Columns.ID) + ", " + identifier.Quote(r.cfg.Columns.Timestamp)
 }
 
 // CountBelow counts the rows that may be deleted.
 func (r *TableRows) CountBelow(ctx context.Context) (n int64, oldest *time.Time, err error) {
-	ts := QuoteIdentifier(r.cfg.Columns.Timestamp)
+	ts := identifier.Quote(r.cfg.Columns.Timestamp)
 	err = r.conn.QueryRow(ctx, fmt.Sprintf("SELECT count(*), min(%s) FILTER (WHERE isfinite(%[1]s)) FROM %s WHERE %s", ts, r.table.SQL(), r.below.where(ts))).Scan(&n, &oldest)
 	if err != nil {
 		return 0, nil, adminQueryFault("table "+r.table.String(), err)
@@ -118,7 +119,7 @@ func (r *TableRows) Limit(ctx context.Context, lock, statement time.Duration) er
 
 // Delete deletes what lies below the horizon from one key to another, both included, in a transaction of its own.
 func (r *TableRows) Delete(ctx context.Context, first, last RowKey) (int64, error) {
-	ts, id := QuoteIdentifier(r.cfg.Columns.Timestamp), QuoteIdentifier(r.cfg.Columns.ID)
+	ts, id := identifier.Quote(r.cfg.Columns.Timestamp), identifier.Quote(r.cfg.Columns.ID)
 	t, i := r.info.castType(r.cfg.Columns.Timestamp), r.info.castType(r.cfg.Columns.ID)
 	sql := fmt.Sprintf(`DELETE FROM %s WHERE %s >= $1::%s AND %[2]s <= $3::%[3]s AND (%[2]s, %[4]s) >= ($1::%[3]s, $2::%[5]s) AND (%[2]s, %[4]s) <= ($3::%[3]s, $4::%[5]s) AND %[6]s`,
 		r.table.SQL(), ts, t, id, i, r.below.where(ts))

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/jackc/pgx/v5"
 )
 
@@ -28,13 +29,13 @@ type PublicationInfo struct {
 // PublishedTable is a table whose rows come through the publication, under the name they come with: for a partitioned
 // table published without publish_via_partition_root that is each partition, not the root.
 type PublishedTable struct {
-	Table     Table
+	Table     identifier.Table
 	Columns   []string // 15+: the columns that are sent; nil before 15, where all are
 	RowFilter string   // 15+: the WHERE clause; empty: all rows
 }
 
 // Table returns the published table of that name.
-func (p PublicationInfo) Table(t Table) (PublishedTable, bool) {
+func (p PublicationInfo) Table(t identifier.Table) (PublishedTable, bool) {
 	i := slices.IndexFunc(p.Tables, func(pt PublishedTable) bool { return pt.Table == t })
 	if i < 0 {
 		return PublishedTable{}, false
@@ -81,7 +82,7 @@ func parsePublishedTables(rows []byte) ([]PublishedTable, error) {
 	tables := make([]PublishedTable, 0, len(parsed))
 	for _, r := range parsed {
 		tables = append(tables, PublishedTable{
-			Table: Table{Schema: r.SchemaName, Name: r.TableName}, Columns: r.AttNames, RowFilter: orZero(r.RowFilter),
+			Table: identifier.Table{Schema: r.SchemaName, Name: r.TableName}, Columns: r.AttNames, RowFilter: orZero(r.RowFilter),
 		})
 	}
 	return tables, nil

@@ -2,6 +2,7 @@ package replication
 
 import (
 	"fmt"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"slices"
 	"strings"
@@ -57,7 +58,7 @@ func (f *RowFilter) Match(columns OutboxColumns, rel *pgoutput.Relation, row pgo
 func columnOf(rel *pgoutput.Relation, name string) (int, error) {
 	i := slices.IndexFunc(rel.Columns, func(c pgoutput.Column) bool { return c.Name == name })
 	if i < 0 {
-		return 0, fmt.Errorf("there is no column %s in it", QuoteIdentifier(name))
+		return 0, fmt.Errorf("there is no column %s in it", identifier.Quote(name))
 	}
 	return i, nil
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
@@ -37,7 +38,7 @@ func newAdminDB(t *testing.T, tables ...string) *adminDB {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
 	return &adminDB{Database: db, conn: conn, cfg: AdminConfig{
-		Slot: db.Slot, Publication: db.Publication, Tables: []Table{{"public", "outbox"}},
+		Slot: db.Slot, Publication: db.Publication, Tables: []identifier.Table{{"public", "outbox"}},
 		Columns: columnsNamed("id", "aggregate_type", "aggregate_id", "event_type", "payload", "headers", "created_at"),
 	}}
 }
@@ -137,7 +138,7 @@ func TestEnsureNeverMakesTheMissingHalf(t *testing.T) {
 		db := newAdminDB(t, setupTableDDL)
 		require.NoError(t, db.ensure(t, true))
 		before := db.slot(t).ConfirmedFlush
-		db.Exec(t, `DROP PUBLICATION `+QuoteIdentifier(db.Publication))
+		db.Exec(t, `DROP PUBLICATION `+identifier.Quote(db.Publication))
 		err := db.ensure(t, true)
 		requireOperator(t, err, "It is gone", before.String(), "pg_drop_replication_slot")
 		require.False(t, db.publication(t).Exists)
@@ -153,13 +154,13 @@ func TestPublicationMadeAgainDoesNotMendTheSlot(t *testing.T) {
 	db := newAdminDB(t, `CREATE TABLE outbox (id int)`)
 	db.cfg.Columns = OutboxColumns{}
 	require.NoError(t, db.ensure(t, true))
-	db.Exec(t, `DROP PUBLICATION `+QuoteIdentifier(db.Publication))
+	db.Exec(t, `DROP PUBLICATION `+identifier.Quote(db.Publication))
 	db.Exec(t, `INSERT INTO outbox VALUES (1)`)
 	db.Exec(t, publicationDDL(db.cfg, false))
 	db.Exec(t, `INSERT INTO outbox VALUES (2)`)
 	var inserts int
 	err := db.conn.QueryRow(t.Context(), `SELECT count(*) FROM pg_logical_slot_peek_binary_changes($1, NULL, NULL, 'proto_version', '1', 'publication_names', $2)
-		WHERE get_byte(data, 0) = ascii('I')`, db.Slot, QuoteIdentifier(db.Publication)).Scan(&inserts)
+		WHERE get_byte(data, 0) = ascii('I')`, db.Slot, identifier.Quote(db.Publication)).Scan(&inserts)
 	if db.Major() < 18 {
 		require.Equal(t, "42704", adminSQLState(err))
 		return
@@ -170,7 +171,7 @@ func TestPublicationMadeAgainDoesNotMendTheSlot(t *testing.T) {
 
 func TestEnsureResumesAnInterruptedSetup(t *testing.T) {
 	db := newAdminDB(t, setupTableDDL)
-	db.Exec(t, publicationDDL(db.cfg, false)+`COMMENT ON PUBLICATION `+QuoteIdentifier(db.Publication)+` IS `+QuoteLiteral(setupPending(db.cfg)))
+	db.Exec(t, publicationDDL(db.cfg, false)+`COMMENT ON PUBLICATION `+identifier.Quote(db.Publication)+` IS `+identifier.QuoteLiteral(setupPending(db.cfg)))
 	requireOperator(t, db.ensure(t, false), "interrupted")
 	require.NoError(t, db.ensure(t, true))
 	require.Empty(t, db.publication(t).Comment)
@@ -222,7 +223,7 @@ func TestEnsureNamesTheTransactionsItWaitsFor(t *testing.T) {
 func TestEnsureRefuses(t *testing.T) {
 	sql := func(s string) func(*testing.T, *adminDB) {
 		return func(t *testing.T, db *adminDB) {
-			db.Exec(t, strings.ReplaceAll(s, "$p", QuoteIdentifier(db.Publication)))
+			db.Exec(t, strings.ReplaceAll(s, "$p", identifier.Quote(db.Publication)))
 		}
 	}
 	for name, c := range map[string]struct {
@@ -242,7 +243,7 @@ func TestEnsureRefuses(t *testing.T) {
 		"column renamed":      {14, sql(`ALTER TABLE outbox RENAME COLUMN payload TO body`), []string{`no column "payload"`, "router.columns.payload", "body"}, false},
 		"view":                {14, sql(`ALTER TABLE outbox RENAME TO real; CREATE VIEW outbox AS SELECT * FROM real`), []string{"a view"}, false},
 		"all tables in schema": {15, func(t *testing.T, db *adminDB) {
-			db.Exec(t, `ALTER PUBLICATION `+QuoteIdentifier(db.Publication)+` SET TABLES IN SCHEMA public`)
+			db.Exec(t, `ALTER PUBLICATION `+identifier.Quote(db.Publication)+` SET TABLES IN SCHEMA public`)
 		}, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -272,7 +273,7 @@ func TestEnsurePartitioned(t *testing.T) {
 	db := newAdminDB(t, ddl)
 	require.NoError(t, db.ensure(t, true))
 	require.True(t, db.publication(t).ViaRoot)
-	db.Exec(t, `ALTER PUBLICATION `+QuoteIdentifier(db.Publication)+` SET (publish_via_partition_root = false)`)
+	db.Exec(t, `ALTER PUBLICATION `+identifier.Quote(db.Publication)+` SET (publish_via_partition_root = false)`)
 	err := db.ensure(t, true)
 	requireOperator(t, err, "names of its partitions")
 	db.paste(t, err)
@@ -343,10 +344,10 @@ func TestEnsureLeastPrivilege(t *testing.T) {
 	db := newAdminDB(t)
 	role := db.Name
 	t.Cleanup(func() {
-		_ = db.Server.Exec(context.Background(), "postgres", `DROP ROLE IF EXISTS `+QuoteIdentifier(role))
+		_ = db.Server.Exec(context.Background(), "postgres", `DROP ROLE IF EXISTS `+identifier.Quote(role))
 	})
-	t.Cleanup(func() { _ = db.Server.Exec(context.Background(), db.Name, `DROP OWNED BY `+QuoteIdentifier(role)) })
-	db.cfg.Role, db.cfg.Tables = role, []Table{{"app", "outbox"}} // nothing is granted to PUBLIC there
+	t.Cleanup(func() { _ = db.Server.Exec(context.Background(), db.Name, `DROP OWNED BY `+identifier.Quote(role)) })
+	db.cfg.Role, db.cfg.Tables = role, []identifier.Table{{"app", "outbox"}} // nothing is granted to PUBLIC there
 	db.cfg.TableDDL = `CREATE SCHEMA app; ` + strings.Replace(setupTableDDL, "outbox", "app.outbox", 1)
 
 	planned, err := PlanSetup(t.Context(), db.DSN, db.cfg)
@@ -381,14 +382,14 @@ func TestHostileNames(t *testing.T) {
 		db := newAdminDB(t)
 		role := name + strconv.Itoa(i) // roles belong to the server, not to the test's database
 		db.cfg.Publication, db.cfg.Role = name, role
-		db.cfg.Tables = []Table{{Schema: name, Name: name}}
+		db.cfg.Tables = []identifier.Table{{Schema: name, Name: name}}
 		db.cfg.Columns = columnsNamed(name, name, name, name, name, "he"+name, "")
-		q := QuoteIdentifier(name)
-		db.cfg.TableDDL = `CREATE SCHEMA ` + q + `; CREATE TABLE ` + q + `.` + q + ` (` + q + ` text, ` + QuoteIdentifier("he"+name) + ` jsonb)`
+		q := identifier.Quote(name)
+		db.cfg.TableDDL = `CREATE SCHEMA ` + q + `; CREATE TABLE ` + q + `.` + q + ` (` + q + ` text, ` + identifier.Quote("he"+name) + ` jsonb)`
 		t.Cleanup(func() {
-			_ = db.Server.Exec(context.Background(), "postgres", `DROP ROLE IF EXISTS `+QuoteIdentifier(role))
+			_ = db.Server.Exec(context.Background(), "postgres", `DROP ROLE IF EXISTS `+identifier.Quote(role))
 		})
-		t.Cleanup(func() { _ = db.Server.Exec(context.Background(), db.Name, `DROP OWNED BY `+QuoteIdentifier(role)) })
+		t.Cleanup(func() { _ = db.Server.Exec(context.Background(), db.Name, `DROP OWNED BY `+identifier.Quote(role)) })
 		_, err := Setup(t.Context(), db.DSN, db.cfg)
 		require.NoError(t, err, name)
 		require.NoError(t, db.ensure(t, false), name)
@@ -453,7 +454,7 @@ func (db *adminDB) readSlot(t *testing.T) int {
 	p, err := LookupPublication(t.Context(), conn, db.cfg.Publication)
 	require.NoError(t, err)
 	require.True(t, p.Exists)
-	sql := `START_REPLICATION SLOT ` + QuoteIdentifier(db.cfg.Slot) + ` LOGICAL 0/0 (proto_version '1', publication_names ` + QuoteLiteral(QuoteIdentifier(db.cfg.Publication)) + `)`
+	sql := `START_REPLICATION SLOT ` + identifier.Quote(db.cfg.Slot) + ` LOGICAL 0/0 (proto_version '1', publication_names ` + identifier.QuoteLiteral(identifier.Quote(db.cfg.Publication)) + `)`
 	go func() { _, _ = conn.PgConn().Exec(context.Background(), sql).ReadAll() }()
 	require.Eventually(t, func() bool { return db.slot(t).ActivePID != 0 }, 5*time.Second, 10*time.Millisecond)
 	return db.slot(t).ActivePID
@@ -463,7 +464,7 @@ func (db *adminDB) readSlot(t *testing.T) int {
 // by it, so once the setup was made the relay runs.
 func TestEnsure_read_only_by_default_needs_somebody(t *testing.T) {
 	db := newAdminDB(t, setupTableDDL)
-	db.Exec(t, `ALTER DATABASE `+QuoteIdentifier(db.Name)+` SET default_transaction_read_only = on`)
+	db.Exec(t, `ALTER DATABASE `+identifier.Quote(db.Name)+` SET default_transaction_read_only = on`)
 	requireOperator(t, db.ensure(t, true), "read-only transaction", "default_transaction_read_only")
 	writing := db.DSN + "&options=-c%20default_transaction_read_only%3Doff"
 	require.NoError(t, Ensure(t.Context(), writing, db.cfg, true))
@@ -483,11 +484,11 @@ func TestSetupTablePublishesWhatItCreates(t *testing.T) {
 		return info.Exists
 	}
 
-	db.Exec(t, `ALTER PUBLICATION `+QuoteIdentifier(db.Publication)+` SET (publish = 'update')`)
+	db.Exec(t, `ALTER PUBLICATION `+identifier.Quote(db.Publication)+` SET (publish = 'update')`)
 	_, err := Setup(t.Context(), db.DSN, db.cfg)
 	requireOperator(t, err, "does not publish inserts")
 	require.False(t, exists(), "what would stop half-way is not begun")
-	db.Exec(t, `ALTER PUBLICATION `+QuoteIdentifier(db.Publication)+` SET (publish = 'insert')`)
+	db.Exec(t, `ALTER PUBLICATION `+identifier.Quote(db.Publication)+` SET (publish = 'insert')`)
 
 	planned, err := PlanSetup(t.Context(), db.DSN, db.cfg)
 	require.NoError(t, err)
@@ -520,7 +521,7 @@ func TestDroppedTable(t *testing.T) {
 		if f.Subject == publicationSubject(db.cfg) {
 			require.Equal(t, preflight.Fail, f.Level, "%+v", f)
 			require.Contains(t, f.Found, "It does not hold public.outbox")
-			require.Contains(t, f.Remedy, "BEGIN;\n"+setupTableDDL+";\nALTER PUBLICATION "+QuoteIdentifier(db.Publication)+` ADD TABLE "public"."outbox";`+"\nCOMMIT;")
+			require.Contains(t, f.Remedy, "BEGIN;\n"+setupTableDDL+";\nALTER PUBLICATION "+identifier.Quote(db.Publication)+` ADD TABLE "public"."outbox";`+"\nCOMMIT;")
 			db.Exec(t, f.Remedy)
 			publication++
 		}

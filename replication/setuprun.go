@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 )
 
 // SQLSTATEs that a concurrent or repeated setup meets (Postgres docs, appendix A).
@@ -55,7 +56,7 @@ func settle(ctx context.Context, conn *pgx.Conn, cfg AdminConfig, st setupState)
 	if !st.pending(cfg) || !st.Publication.Owned {
 		return nil
 	}
-	_, err := conn.Exec(ctx, "COMMENT ON PUBLICATION "+QuoteIdentifier(cfg.Publication)+" IS NULL")
+	_, err := conn.Exec(ctx, "COMMENT ON PUBLICATION "+identifier.Quote(cfg.Publication)+" IS NULL")
 	if err != nil {
 		return adminQueryFault(publicationSubject(cfg), err)
 	}
@@ -69,7 +70,7 @@ func runStep(ctx context.Context, s servers, cfg AdminConfig, version int, step 
 	sql, conn := step.SQL, s.primary
 	if step.action == stepPublication {
 		// Several statements in one simple query are one transaction (Postgres docs 55.2.2.1).
-		sql += fmt.Sprintf("\nCOMMENT ON PUBLICATION %s IS %s;", QuoteIdentifier(cfg.Publication), QuoteLiteral(setupPending(cfg)))
+		sql += fmt.Sprintf("\nCOMMENT ON PUBLICATION %s IS %s;", identifier.Quote(cfg.Publication), identifier.QuoteLiteral(setupPending(cfg)))
 	}
 	_, err := conn.PgConn().Exec(ctx, sql).ReadAll()
 	if err != nil && conn.PgConn().TxStatus() != 'I' {

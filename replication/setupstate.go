@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/cloud"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 )
 
 // setupState is all that Setup, Ensure and Preflight look at. Reading it and judging it are apart, so that the
@@ -98,13 +99,13 @@ type roleInfo struct {
 	MayLogIn     bool
 	MayReplicate bool
 	MayConnect   bool
-	Using        map[string]bool // schema: has USAGE
-	Selecting    map[Table]bool  // table: has SELECT
-	Remembering  bool            // may use the table of remembered positions
+	Using        map[string]bool           // schema: has USAGE
+	Selecting    map[identifier.Table]bool // table: has SELECT
+	Remembering  bool                      // may use the table of remembered positions
 }
 
 func lookupRole(ctx context.Context, q Querier, name string, service cloud.Service, tables []tableInfo) (roleInfo, error) {
-	r := roleInfo{Name: name, Exists: true, Using: map[string]bool{}, Selecting: map[Table]bool{}}
+	r := roleInfo{Name: name, Exists: true, Using: map[string]bool{}, Selecting: map[identifier.Table]bool{}}
 	if name == "" {
 		return r, nil
 	}

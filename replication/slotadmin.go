@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 
 	"github.com/jackc/pgx/v5"
 
@@ -132,7 +133,7 @@ func CountSkipped(ctx context.Context, dsn string, cfg AdminConfig, position str
 	err = withAdminConn(ctx, dsn, cfg, func(conn *pgx.Conn) error {
 		// An Insert message begins with the letter I (Postgres docs 55.9).
 		err := conn.QueryRow(ctx, `SELECT count(*) FROM pg_logical_slot_peek_binary_changes($1::name, $2::pg_lsn, NULL, 'proto_version', '1', 'publication_names', $3::text)
-			WHERE get_byte(data, 0) = ascii('I')`, cfg.Slot, position, QuoteIdentifier(cfg.Publication)).Scan(&n)
+			WHERE get_byte(data, 0) = ascii('I')`, cfg.Slot, position, identifier.Quote(cfg.Publication)).Scan(&n)
 		if err != nil {
 			return adminQueryFault(slotSubject(cfg), err)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
@@ -97,7 +98,7 @@ func (s *Snapshot) Batch(ctx context.Context, after int64, take func(n int64, re
 		return 0, &fault.Error{Kind: fault.Operator, Object: "postgres.tables", Err: errors.New("a table was taken out of it before its rows were published"),
 			Next: "Put it back, at its place in the list."}
 	}
-	table, id := s.cfg.Tables[source], QuoteIdentifier(s.cfg.Columns.ID)
+	table, id := s.cfg.Tables[source], identifier.Quote(s.cfg.Columns.ID)
 	// By the simple protocol, in which values are texts.
 	results := s.conn.PgConn().Exec(ctx, fmt.Sprintf("SELECT l.n, o.* FROM %s l JOIN %s o ON o.%s = l.id::%s WHERE l.n > %d AND l.n <= %d ORDER BY l.n",
 		s.list, table.SQL(), id, s.types[source], after, last))

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 )
 
 // The rows that are in the outbox when the slot is made are published once, before anything is streamed. Which rows these
@@ -32,10 +33,10 @@ const snapshotTakenOver = "cdc-outbox: rows taken over from another relay, not l
 const snapshotPrefix = "cdc_outbox_snapshot_"
 
 // snapshotList is the list of one slot; it has no name where there is none.
-func (cfg AdminConfig) snapshotList() Table {
-	t := Table{Name: snapshotPrefix + cfg.Slot}
+func (cfg AdminConfig) snapshotList() identifier.Table {
+	t := identifier.Table{Name: snapshotPrefix + cfg.Slot}
 	if len(cfg.Tables) == 0 || len(t.Name) > 63 {
-		return Table{}
+		return identifier.Table{}
 	}
 	t.Schema = cfg.Tables[0].Schema
 	return t
@@ -49,7 +50,7 @@ type snapshotInfo struct {
 	Point      string // where the slot was made that belongs to an unfinished list; empty: not known
 }
 
-func lookupSnapshot(ctx context.Context, q Querier, list Table) (snapshotInfo, error) {
+func lookupSnapshot(ctx context.Context, q Querier, list identifier.Table) (snapshotInfo, error) {
 	var s snapshotInfo
 	if list.Name == "" {
 		return s, nil
@@ -74,7 +75,7 @@ func planSnapshot(cfg AdminConfig, st setupState) []Step {
 	case !st.Snapshot.Unfinished || foreignSlot(cfg, st) != nil:
 		return nil
 	case cfg.Snapshot && st.Slot.Exists && st.Slot.ActivePID == 0 && st.Slot.ConfirmedFlush.String() == st.Snapshot.Point:
-		return []Step{{SQL: fmt.Sprintf("SELECT pg_drop_replication_slot(%s);", QuoteLiteral(cfg.Slot)),
+		return []Step{{SQL: fmt.Sprintf("SELECT pg_drop_replication_slot(%s);", identifier.QuoteLiteral(cfg.Slot)),
 			Why: "A setup was interrupted between making the slot and listing the rows that were there; nothing was ever read from it."}}
 	case !cfg.Snapshot && !cfg.onlyNeeded:
 		return []Step{{SQL: fmt.Sprintf("DROP TABLE %s;", cfg.snapshotList().SQL()), Why: "A setup with postgres.snapshot was interrupted, and it is no longer wanted."}}
@@ -86,7 +87,7 @@ func planSnapshot(cfg AdminConfig, st setupState) []Step {
 func listDDL(cfg AdminConfig) string {
 	list := cfg.snapshotList().SQL()
 	return fmt.Sprintf("DROP TABLE IF EXISTS %[1]s;\nCREATE TABLE %[1]s (n bigint PRIMARY KEY, source int NOT NULL, id text NOT NULL);\nCOMMENT ON TABLE %[1]s IS %[2]s;",
-		list, QuoteLiteral(cfg.unfinished()))
+		list, identifier.QuoteLiteral(cfg.unfinished()))
 }
 
 // unfinished is the mark.
@@ -103,17 +104,17 @@ func listOrders(ctx context.Context, q Querier, cfg AdminConfig) ([]string, erro
 	orders := make([]string, len(cfg.Tables))
 	for i, t := range cfg.Tables {
 		if cfg.takenOver != nil && cfg.takenOver.Order != "" {
-			orders[i] = QuoteIdentifier(cfg.takenOver.Order)
+			orders[i] = identifier.Quote(cfg.takenOver.Order)
 			continue
 		}
 		info, err := lookupTable(ctx, q, t)
 		if err != nil {
 			return nil, adminQueryFault("table "+t.String(), err)
 		}
-		orders[i] = QuoteIdentifier(cfg.Columns.ID)
+		orders[i] = identifier.Quote(cfg.Columns.ID)
 		if ts := cfg.Columns.Timestamp; ts != "" {
 			if _, ok := info.column(ts); ok {
-				orders[i] = QuoteIdentifier(ts) + ", " + orders[i]
+				orders[i] = identifier.Quote(ts) + ", " + orders[i]
 			}
 		}
 	}
@@ -123,19 +124,19 @@ func listOrders(ctx context.Context, q Querier, cfg AdminConfig) ([]string, erro
 // fillSQL lists the rows of all tables, each table's in its order.
 func fillSQL(cfg AdminConfig, orders []string, snapshot string) string {
 	list := cfg.snapshotList().SQL()
-	b := fmt.Sprintf("BEGIN ISOLATION LEVEL REPEATABLE READ;\nSET TRANSACTION SNAPSHOT %s;\n", QuoteLiteral(snapshot))
+	b := fmt.Sprintf("BEGIN ISOLATION LEVEL REPEATABLE READ;\nSET TRANSACTION SNAPSHOT %s;\n", identifier.QuoteLiteral(snapshot))
 	for i, t := range cfg.Tables {
 		where := ""
 		if cfg.takenOver != nil {
 			where = " WHERE (" + cfg.takenOver.Rows + ")"
 		}
 		b += fmt.Sprintf("INSERT INTO %[1]s SELECT (SELECT count(*) FROM %[1]s) + row_number() OVER (ORDER BY %[2]s), %[3]d, %[4]s::text FROM %[5]s%[6]s;\n",
-			list, orders[i], i, QuoteIdentifier(cfg.Columns.ID), t.SQL(), where)
+			list, orders[i], i, identifier.Quote(cfg.Columns.ID), t.SQL(), where)
 	}
 	// Without statistics a batch's rows would be looked for in the whole outbox.
 	b += fmt.Sprintf("ANALYZE %[1]s;\nCOMMENT ON TABLE %[1]s IS NULL;\n", list)
 	if cfg.Role != "" {
-		b += fmt.Sprintf("GRANT SELECT, DELETE ON %s TO %s;\n", list, QuoteIdentifier(cfg.Role))
+		b += fmt.Sprintf("GRANT SELECT, DELETE ON %s TO %s;\n", list, identifier.Quote(cfg.Role))
 	}
 	return b + "COMMIT;"
 }
@@ -173,7 +174,7 @@ func createSnapshotSlot(ctx context.Context, conn *pgx.Conn, cfg AdminConfig, ve
 			options = "(SNAPSHOT 'export', FAILOVER)"
 		}
 	}
-	results, err := walsender.PgConn().Exec(waitCtx, fmt.Sprintf("CREATE_REPLICATION_SLOT %s LOGICAL pgoutput %s", QuoteIdentifier(cfg.Slot), options)).ReadAll()
+	results, err := walsender.PgConn().Exec(waitCtx, fmt.Sprintf("CREATE_REPLICATION_SLOT %s LOGICAL pgoutput %s", identifier.Quote(cfg.Slot), options)).ReadAll()
 	if err != nil {
 		return slotCreationFault(ctx, waitCtx.Err() != nil, servers{conn, conn}, cfg, err)
 	}
@@ -181,7 +182,7 @@ func createSnapshotSlot(ctx context.Context, conn *pgx.Conn, cfg AdminConfig, ve
 		return &fault.Error{Kind: fault.Operator, Object: slotSubject(cfg), Err: errors.New("the server exported no snapshot"), Next: "Set postgres.snapshot to never."}
 	}
 	point, snapshot := string(results[0].Rows[0][1]), string(results[0].Rows[0][2])
-	if err := run(fmt.Sprintf("COMMENT ON TABLE %s IS %s;", list.SQL(), QuoteLiteral(cfg.unfinished()+snapshotAt+point))); err != nil {
+	if err := run(fmt.Sprintf("COMMENT ON TABLE %s IS %s;", list.SQL(), identifier.QuoteLiteral(cfg.unfinished()+snapshotAt+point))); err != nil {
 		return adminQueryFault("table "+list.String(), err)
 	}
 	if err := run(fillSQL(cfg, orders, snapshot)); err != nil {
@@ -189,7 +190,7 @@ func createSnapshotSlot(ctx context.Context, conn *pgx.Conn, cfg AdminConfig, ve
 		var fe *fault.Error
 		if errors.As(f, &fe) && adminSQLState(err) == "23502" {
 			fe.Kind = fault.Operator
-			fe.Next = fmt.Sprintf("Give every row of the outbox an id, or set postgres.snapshot to never. Rows without one:\nSELECT * FROM %s WHERE %s IS NULL;", cfg.Tables[0].SQL(), QuoteIdentifier(cfg.Columns.ID))
+			fe.Next = fmt.Sprintf("Give every row of the outbox an id, or set postgres.snapshot to never. Rows without one:\nSELECT * FROM %s WHERE %s IS NULL;", cfg.Tables[0].SQL(), identifier.Quote(cfg.Columns.ID))
 		}
 		return f
 	}

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 )
 
@@ -160,7 +161,7 @@ func (s servers) logSnapshots(ctx context.Context, cfg AdminConfig) {
 		if _, err := s.primary.Exec(ctx, logSnapshotSQL); err != nil {
 			if ctx.Err() == nil {
 				cfg.Logger.Warn("the primary cannot be asked to log its running transactions, which creating a slot on a standby waits for; run it there as a superuser, or let this role do it",
-					zap.String("sql", logSnapshotSQL), zap.String("grant", "GRANT EXECUTE ON FUNCTION pg_log_standby_snapshot() TO "+QuoteIdentifier(s.primary.Config().User)+";"), zap.Error(err))
+					zap.String("sql", logSnapshotSQL), zap.String("grant", "GRANT EXECUTE ON FUNCTION pg_log_standby_snapshot() TO "+identifier.Quote(s.primary.Config().User)+";"), zap.Error(err))
 			}
 			return
 		}
@@ -281,7 +282,7 @@ func standbyPair(cfg AdminConfig, st setupState) preflight.Finding {
 		}
 	}
 	if st.pending(cfg) {
-		lines = append(lines, "COMMENT ON PUBLICATION "+QuoteIdentifier(cfg.Publication)+" IS NULL;  -- once the slot is there")
+		lines = append(lines, "COMMENT ON PUBLICATION "+identifier.Quote(cfg.Publication)+" IS NULL;  -- once the slot is there")
 	}
 	f.Remedy = strings.Join(append(lines, makeSlot(cfg, st)), "\n")
 	return f

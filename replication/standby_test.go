@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 
 	"github.com/stretchr/testify/require"
@@ -198,10 +199,10 @@ func TestStandbyCrashes(t *testing.T) {
 // TestStandbyWithoutAWayToThePrimary: nothing can be made there, and the errors say what to run where.
 func TestStandbyWithoutAWayToThePrimary(t *testing.T) {
 	r := newStandby(t, standbyVersion(t), nil, nil)
-	r.cfg.PrimaryDSN, r.cfg.Memory, r.cfg.SlotWait = "", Table{}, 2*time.Second
+	r.cfg.PrimaryDSN, r.cfg.Memory, r.cfg.SlotWait = "", identifier.Table{}, 2*time.Second
 	err := Ensure(t.Context(), r.dsn(), r.cfg, true)
 	requireOperator(t, err, "only be made on the primary", fmt.Sprintf("the primary (127.0.0.1:%d)", r.Port()), "CREATE PUBLICATION", logSnapshotSQL)
-	r.Exec(t, `CREATE PUBLICATION `+QuoteIdentifier(r.cfg.Publication)+` FOR TABLE outbox`)
+	r.Exec(t, `CREATE PUBLICATION `+identifier.Quote(r.cfg.Publication)+` FOR TABLE outbox`)
 	require.Eventually(t, func() bool {
 		err = Ensure(t.Context(), r.dsn(), r.cfg, true)
 		return strings.Contains(err.Error(), "It is gone")
@@ -226,7 +227,7 @@ func TestStandbyWithoutAWayToThePrimary(t *testing.T) {
 			r.Exec(t, logSnapshotSQL)
 		}
 	}
-	r.Config.Memory, r.PrimaryDSN = Table{}, nil
+	r.Config.Memory, r.PrimaryDSN = identifier.Table{}, nil
 	r.insertOn(t, r.Server, 1, 5)
 	require.NoError(t, Run(t.Context(), r.Config, func(ctx context.Context, s *Stream) error {
 		ids, err := r.ids(s, 5)
@@ -244,11 +245,11 @@ func TestStandbyInvalidated(t *testing.T) {
 	found := worse(t, Preflight(t.Context(), r.dsn(), r.cfg))
 	require.Contains(t, found["hot_standby_feedback"].Why, "rows_removed")
 
-	r.Exec(t, `CREATE PUBLICATION `+QuoteIdentifier(r.cfg.Publication)+` FOR TABLE outbox`)
+	r.Exec(t, `CREATE PUBLICATION `+identifier.Quote(r.cfg.Publication)+` FOR TABLE outbox`)
 	_, err := RecreateSlot(t.Context(), r.dsn(), r.cfg) // an operator who knows better
 	require.NoError(t, err)
-	r.cfg.Memory = Table{}
-	r.Config.Memory = Table{}
+	r.cfg.Memory = identifier.Table{}
+	r.Config.Memory = identifier.Table{}
 	streaming := make(chan struct{})
 	var once bool
 	r.Config.OnState = func(s State) {

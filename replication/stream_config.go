@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 
 	"go.uber.org/zap"
 
@@ -17,7 +18,7 @@ type Config struct {
 	DSN         func() (string, error)
 	Slot        string // required
 	Publication string // required; any name Postgres allows
-	Tables      []Table
+	Tables      []identifier.Table
 	Messages    []string // prefixes of logical messages that are events; none: the server sends no messages
 
 	// Columns and Failover are for the SQL in remedies only.
@@ -26,7 +27,7 @@ type Config struct {
 
 	// Memory is the table that remembers how far the slot is confirmed, as Setup makes it; none where it has no name. One
 	// that does not exist, or may not be used, is done without, with a word in the log.
-	Memory Table
+	Memory identifier.Table
 
 	// Standby allows DSN to lead to a standby, 16+. What has to be written is written at PrimaryDSN then; it may be nil
 	// where there is no Memory.
@@ -69,10 +70,10 @@ func (c Config) check() (*Config, error) {
 	bad := func(object string, err error, next string) error {
 		return &fault.Error{Kind: fault.Config, Object: object, Err: err, Next: next}
 	}
-	if err := CheckSlotName(c.Slot); err != nil {
+	if err := identifier.CheckSlotName(c.Slot); err != nil {
 		return nil, bad("slot", err, "Set postgres.slot to another name.")
 	}
-	if err := CheckIdentifier(c.Publication); err != nil {
+	if err := identifier.Check(c.Publication); err != nil {
 		return nil, bad("publication", err, "Set postgres.publication.")
 	}
 	if c.DSN == nil || c.Confirmed == nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 
 	"github.com/jackc/pgx/v5"
@@ -29,7 +30,7 @@ type RowKey struct {
 type TableRows struct {
 	conn   *pgx.Conn
 	cfg    AdminConfig
-	table  Table
+	table  identifier.Table
 	info   tableInfo
 	filter RowFilter
 	began  time.Time
@@ -43,7 +44,7 @@ type TableRows struct {
 }
 
 // OpenTableRows connects, with the settings under which values have the texts that the log gives them.
-func OpenTableRows(ctx context.Context, dsn string, cfg AdminConfig, table Table, filter RowFilter) (*TableRows, error) {
+func OpenTableRows(ctx context.Context, dsn string, cfg AdminConfig, table identifier.Table, filter RowFilter) (*TableRows, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -88,9 +89,9 @@ func (r *TableRows) begin(ctx context.Context) (err error) {
 	}
 	for _, name := range columns {
 		if c, ok := r.info.column(name); !ok {
-			return &fault.Error{Kind: fault.Operator, Object: "table " + r.table.String(), Err: fmt.Errorf("it has no column %s", QuoteIdentifier(name))}
+			return &fault.Error{Kind: fault.Operator, Object: "table " + r.table.String(), Err: fmt.Errorf("it has no column %s", identifier.Quote(name))}
 		} else if name == r.cfg.Columns.Timestamp && c.Category != "D" {
-			return &fault.Error{Kind: fault.Operator, Object: "table " + r.table.String(), Err: fmt.Errorf("column %s is %s, no time, so its rows cannot be put in order by it", QuoteIdentifier(name), c.Type)}
+			return &fault.Error{Kind: fault.Operator, Object: "table " + r.table.String(), Err: fmt.Errorf("column %s is %s, no time, so its rows cannot be put in order by it", identifier.Quote(name), c.Type)}
 		}
 	}
 	return r.refuseNullIDs(ctx)
@@ -100,7 +101,7 @@ func (r *TableRows) begin(ctx context.Context) (err error) {
 func (r *TableRows) timeless(object, so, instead string) error {
 	f := &fault.Error{Kind: fault.Config, Object: object, Err: fmt.Errorf("no timestamp column is mapped, %s", so), Next: strings.TrimSpace("Set router.columns.timestamp to a column that has the events' times. " + instead)}
 	if r.lacks != "" {
-		f.Kind, f.Err = fault.Operator, fmt.Errorf("table %s has no column %s, %s", r.table, QuoteIdentifier(r.lacks), so)
+		f.Kind, f.Err = fault.Operator, fmt.Errorf("table %s has no column %s, %s", r.table, identifier.Quote(r.lacks), so)
 	}
 	return f
 }
@@ -112,10 +113,10 @@ func (r *TableRows) refuseNullIDs(ctx context.Context) error {
 		return nil
 	}
 	var some bool
-	err := r.conn.QueryRow(ctx, fmt.Sprintf("SELECT EXISTS (SELECT FROM %s WHERE %s IS NULL)", r.table.SQL(), QuoteIdentifier(id.Name))).Scan(&some)
+	err := r.conn.QueryRow(ctx, fmt.Sprintf("SELECT EXISTS (SELECT FROM %s WHERE %s IS NULL)", r.table.SQL(), identifier.Quote(id.Name))).Scan(&some)
 	if err == nil && some {
-		err = &fault.Error{Kind: fault.Operator, Object: "table " + r.table.String(), Err: fmt.Errorf("it has rows whose %s is NULL", QuoteIdentifier(id.Name)),
-			Next: fmt.Sprintf("Give them ids or delete them, and let the column take no others:\nALTER TABLE %s ALTER COLUMN %s SET NOT NULL;", r.table.SQL(), QuoteIdentifier(id.Name))}
+		err = &fault.Error{Kind: fault.Operator, Object: "table " + r.table.String(), Err: fmt.Errorf("it has rows whose %s is NULL", identifier.Quote(id.Name)),
+			Next: fmt.Sprintf("Give them ids or delete them, and let the column take no others:\nALTER TABLE %s ALTER COLUMN %s SET NOT NULL;", r.table.SQL(), identifier.Quote(id.Name))}
 	}
 	return err
 }
@@ -125,7 +126,7 @@ func (r *TableRows) Ordered() string {
 	if r.lacks == "" {
 		return ""
 	}
-	return fmt.Sprintf("Table %s has no column %s (router.columns.timestamp): its rows go in the order of their ids, which is that of the events only where ids ascend.", r.table, QuoteIdentifier(r.lacks))
+	return fmt.Sprintf("Table %s has no column %s (router.columns.timestamp): its rows go in the order of their ids, which is that of the events only where ids ascend.", r.table, identifier.Quote(r.lacks))
 }
 
 // Began is the server's time when the table was opened.
@@ -215,7 +216,7 @@ func (r *TableRows) IDIsBytes() bool { return r.info.castType(r.cfg.Columns.ID) 
 // ByID hands over the rows with these ids, in the order of the ids, and whether the filter chooses them. An id that the column's type cannot hold is in no row.
 func (r *TableRows) ByID(ctx context.Context, ids []string, take func(rel *pgoutput.Relation, row pgoutput.Tuple, key RowKey, chosen bool) error) error {
 	typ := r.info.castType(r.cfg.Columns.ID)
-	sql := fmt.Sprintf("SELECT * FROM %s WHERE %s = ANY ($1::text[]::%s[]) ORDER BY array_position($1::text[]::%[3]s[], %[2]s)", r.table.SQL(), QuoteIdentifier(r.cfg.Columns.ID), typ)
+	sql := fmt.Sprintf("SELECT * FROM %s WHERE %s = ANY ($1::text[]::%s[]) ORDER BY array_position($1::text[]::%[3]s[], %[2]s)", r.table.SQL(), identifier.Quote(r.cfg.Columns.ID), typ)
 	n, err := r.scan(ctx, sql, [][]byte{[]byte(arrayLiteral(ids))}, func(rel *pgoutput.Relation, row pgoutput.Tuple, key RowKey) error {
 		ok, err := r.filter.Match(r.cfg.Columns, rel, row)
 		if err != nil {
@@ -247,13 +248,13 @@ func (r *TableRows) query(after *RowKey, timed bool, limit int) (sql string, arg
 	var where []string
 	anyOf := func(column string, values []string) {
 		if len(values) > 0 {
-			where = append(where, fmt.Sprintf("%s = ANY (%s::%s[])", QuoteIdentifier(column), arg(arrayLiteral(values), "text[]"), r.info.castType(column)))
+			where = append(where, fmt.Sprintf("%s = ANY (%s::%s[])", identifier.Quote(column), arg(arrayLiteral(values), "text[]"), r.info.castType(column)))
 		}
 	}
 	anyOf(c.ID, r.filter.IDs)
 	anyOf(c.AggregateType, r.filter.AggregateTypes)
 	anyOf(c.AggregateID, r.filter.AggregateIDs)
-	ts, id := QuoteIdentifier(c.Timestamp), QuoteIdentifier(c.ID)
+	ts, id := identifier.Quote(c.Timestamp), identifier.Quote(c.ID)
 	order := id
 	if c.Timestamp != "" {
 		where = append(where, ts+map[bool]string{true: " IS NOT NULL", false: " IS NULL"}[timed])

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 )
 
 // Teardown drops the slot, then the publication, and the tables where dropTables is set (without CASCADE). It refuses
@@ -83,12 +84,12 @@ func teardownRefusal(cfg AdminConfig, st setupState) error {
 func planTeardown(cfg AdminConfig, st setupState, dropTables bool) []Step {
 	var steps []Step
 	if st.Slot.Exists {
-		steps = append(steps, Step{SQL: fmt.Sprintf("SELECT pg_drop_replication_slot(%s);", QuoteLiteral(cfg.Slot)),
+		steps = append(steps, Step{SQL: fmt.Sprintf("SELECT pg_drop_replication_slot(%s);", identifier.QuoteLiteral(cfg.Slot)),
 			action: stepSlot,
 			Why:    "Postgres keeps WAL for as long as the slot exists. It goes first: a slot without its publication cannot be decoded."})
 	}
 	if st.Publication.Exists {
-		steps = append(steps, Step{SQL: fmt.Sprintf("DROP PUBLICATION %s;", QuoteIdentifier(cfg.Publication)), Why: "Nobody reads it any more."})
+		steps = append(steps, Step{SQL: fmt.Sprintf("DROP PUBLICATION %s;", identifier.Quote(cfg.Publication)), Why: "Nobody reads it any more."})
 	}
 	if st.Snapshot.Exists {
 		steps = append(steps, Step{SQL: fmt.Sprintf("DROP TABLE %s;", cfg.snapshotList().SQL()), Why: "It lists rows that were to be published first."})

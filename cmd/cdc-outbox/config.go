@@ -11,9 +11,9 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/routing"
 	"github.com/cdc-outbox/cdc-outbox/internal/traces"
-	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -79,9 +79,9 @@ func (a *app) load(cmd *cobra.Command) (*config.Loaded, error) {
 		Checks: map[string]func(string) error{
 			"postgres.dsn":         checkDSN,
 			"postgres.primary_dsn": checkDSN,
-			"postgres.tables":      func(s string) error { _, err := replication.ParseTable(s); return err },
-			"postgres.publication": replication.CheckIdentifier,
-			"postgres.memory":      func(s string) error { _, err := replication.ParseTable(s); return err },
+			"postgres.tables":      func(s string) error { _, err := identifier.ParseTable(s); return err },
+			"postgres.publication": identifier.Check,
+			"postgres.memory":      func(s string) error { _, err := identifier.ParseTable(s); return err },
 			"router.topic":         checkTemplate,
 			"router.debezium.additional": func(s string) error {
 				return router.CheckPlacement(s)

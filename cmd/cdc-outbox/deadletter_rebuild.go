@@ -14,8 +14,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/routing"
-	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -54,7 +54,7 @@ type rebuilder struct {
 	box    *letterBox
 	opts   *retryOptions
 	router *router.Router
-	tables []replication.Table
+	tables []identifier.Table
 	conn   *pgx.Conn          // nil until the table is needed
 	rel    *pgoutput.Relation // of the last row
 	began  time.Time

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
@@ -68,11 +69,11 @@ func (re *rebuilder) connect(ctx context.Context) error {
 // lookUp asks by the simple protocol, whose values are texts. The id is a literal without a type, so that the server
 // takes it for one of the column's and finds it by the index.
 // For an id too long for the letter the whole table is searched by its hash.
-func (re *rebuilder) lookUp(ctx context.Context, t replication.Table, l *deadletter.Letter) ([]*deadletter.Row, error) {
-	column := replication.QuoteIdentifier(re.cfg.Router.Roles().ID)
-	where := column + " = " + replication.QuoteLiteral(l.ID)
+func (re *rebuilder) lookUp(ctx context.Context, t identifier.Table, l *deadletter.Letter) ([]*deadletter.Row, error) {
+	column := identifier.Quote(re.cfg.Router.Roles().ID)
+	where := column + " = " + identifier.QuoteLiteral(l.ID)
 	if l.CutID() {
-		where = fmt.Sprintf("sha256(convert_to(%s::text, 'UTF8')) = decode(%s, 'hex')", column, replication.QuoteLiteral(l.IDHash))
+		where = fmt.Sprintf("sha256(convert_to(%s::text, 'UTF8')) = decode(%s, 'hex')", column, identifier.QuoteLiteral(l.IDHash))
 	}
 	sql := fmt.Sprintf("SELECT * FROM %s WHERE %s LIMIT 2", t.SQL(), where)
 	results, err := re.conn.PgConn().Exec(ctx, sql).ReadAll()

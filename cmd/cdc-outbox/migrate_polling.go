@@ -9,6 +9,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
@@ -65,7 +66,7 @@ func (a *app) migratePolling(ctx context.Context, c *config.Loaded, o migratePol
 	rows := replication.TakenOver{Rows: o.unpublished, Order: o.order}
 	own := o.unpublished == ""
 	if own {
-		rows = replication.TakenOver{Rows: replication.QuoteIdentifier(o.published) + " IS NULL", Order: o.sequence}
+		rows = replication.TakenOver{Rows: identifier.Quote(o.published) + " IS NULL", Order: o.sequence}
 	} else if o.wait <= 0 {
 		return usageError("--wait is not positive", "leave it out for a minute")
 	}
@@ -98,7 +99,7 @@ func (a *app) planMigratePolling(ctx context.Context, s slotChange, rows replica
 	fmt.Fprintf(a.stdout, "-- Listed, to be published by run before anything else: the rows WHERE %s, in that snapshot.\n", printable(rows.Rows))
 	for _, t := range s.admin.Tables {
 		if own {
-			fmt.Fprintf(a.stdout, "ALTER TABLE %s RENAME COLUMN %s TO %s;\n", t.SQL(), replication.QuoteIdentifier(published), polling.PolledAt)
+			fmt.Fprintf(a.stdout, "ALTER TABLE %s RENAME COLUMN %s TO %s;\n", t.SQL(), identifier.Quote(published), polling.PolledAt)
 		}
 	}
 	return nil

@@ -15,9 +15,9 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/page"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/routing"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
-	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -148,7 +148,7 @@ func pollingTables(c *config.Loaded) (polling.Config, error) {
 		cfg.Columns.Key = c.Router.KeyColumns[0] // rows of one key have the same value in each column of it
 	}
 	for _, name := range c.Postgres.Tables {
-		t, err := replication.ParseTable(name)
+		t, err := identifier.ParseTable(name)
 		if err != nil {
 			return cfg, &fault.Error{Kind: fault.Config, Object: "postgres.tables", Err: err}
 		}

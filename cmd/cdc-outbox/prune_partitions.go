@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
@@ -157,7 +158,7 @@ func (p *pruning) refusal() error {
 	slices.Sort(p.prepared)
 	next := ""
 	for _, gid := range slices.Compact(p.prepared) {
-		next += "ROLLBACK PREPARED " + replication.QuoteLiteral(gid) + ";  -- or COMMIT PREPARED\n"
+		next += "ROLLBACK PREPARED " + identifier.QuoteLiteral(gid) + ";  -- or COMMIT PREPARED\n"
 	}
 	return &fault.Error{Kind: fault.Operator, Object: "table " + p.table.String(), Err: errors.New("prepared transactions keep partitions that are old enough from being dropped"), Next: strings.TrimSuffix(next, "\n")}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/archive"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
@@ -25,8 +26,8 @@ type pruning struct {
 	pruned
 	o        *pruneOptions
 	run      string
-	table    replication.Table
-	source   replication.Table // the table, or the partition of it, that is read
+	table    identifier.Table
+	source   identifier.Table // the table, or the partition of it, that is read
 	progress io.Writer
 	prepared []string // see refusal
 
@@ -122,7 +123,7 @@ func (p *pruning) collect(ctx context.Context, rows *replication.TableRows, head
 			if rel != p.rel {
 				return archiveFault(errors.New("the table's columns were changed meanwhile"))
 			}
-			return archiveFault(w.Write(row, key))
+			return archiveFault(w.Write(row, archive.Key(key)))
 		})
 		if page != nil {
 			spans, p.after = append(spans, *page), &page.last

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
@@ -74,7 +75,7 @@ type repaired struct {
 }
 
 func (a *app) repair(ctx context.Context, c *config.Loaded, o *repairOptions) error {
-	if err := needsSlot(c, "repair", fmt.Sprintf("Rows of which Kafka has lost the records are published again, behind newer ones, by UPDATE … SET %s = NULL WHERE ….", replication.QuoteIdentifier(c.Polling.Columns.PublishedAt))); err != nil {
+	if err := needsSlot(c, "repair", fmt.Sprintf("Rows of which Kafka has lost the records are published again, behind newer ones, by UPDATE … SET %s = NULL WHERE ….", identifier.Quote(c.Polling.Columns.PublishedAt))); err != nil {
 		return err
 	}
 	s, err := newSlotChange(c)

@@ -11,6 +11,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/archive"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
@@ -209,7 +210,7 @@ func (r *replay) sayOrder(rows *replication.TableRows) {
 }
 
 // table publishes the chosen rows of a table, from where the state says on.
-func (r *replay) table(ctx context.Context, s slotChange, t replication.Table, filter replication.RowFilter) error {
+func (r *replay) table(ctx context.Context, s slotChange, t identifier.Table, filter replication.RowFilter) error {
 	rows, err := replication.OpenTableRows(ctx, s.dsn, s.admin, t, filter)
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/routing"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )
@@ -152,7 +153,7 @@ func adminConfig(c *config.Loaded, table bool) (replication.AdminConfig, error) 
 	}
 	if c.Postgres.Memory != "" && c.Postgres.Memory != config.ListenOff {
 		var err error
-		if cfg.Memory, err = replication.ParseTable(c.Postgres.Memory); err != nil {
+		if cfg.Memory, err = identifier.ParseTable(c.Postgres.Memory); err != nil {
 			return cfg, &fault.Error{Kind: fault.Config, Object: "postgres.memory", Err: err}
 		}
 	}
@@ -160,7 +161,7 @@ func adminConfig(c *config.Loaded, table bool) (replication.AdminConfig, error) 
 		if name == config.ListenOff {
 			continue // messages alone
 		}
-		t, err := replication.ParseTable(name)
+		t, err := identifier.ParseTable(name)
 		if err != nil {
 			return cfg, &fault.Error{Kind: fault.Config, Object: "postgres.tables", Err: err}
 		}

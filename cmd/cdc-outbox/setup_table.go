@@ -7,6 +7,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/outbox"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )
@@ -86,10 +87,10 @@ func debeziumColumns(d *config.Debezium) []tableColumn {
 	return columns
 }
 
-func debeziumTable(d *config.Debezium, t replication.Table) string {
+func debeziumTable(d *config.Debezium, t identifier.Table) string {
 	var lines []string
 	for _, column := range debeziumColumns(d) {
-		lines = append(lines, "    "+replication.QuoteIdentifier(column.name)+" "+column.kind)
+		lines = append(lines, "    "+identifier.Quote(column.name)+" "+column.kind)
 	}
 	return fmt.Sprintf("CREATE TABLE IF NOT EXISTS %s (\n%s\n);\n", t.SQL(), strings.Join(lines, ",\n"))
 }

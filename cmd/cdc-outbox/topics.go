@@ -14,7 +14,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
-	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -31,7 +31,7 @@ var placeholder = regexp.MustCompile(`\$\{[^}]+\}`)
 // topicsInUse returns the topics to which the rows in the outbox tables lead: where the template is a constant the
 // topic itself, else those of a sample, none where the tables are empty. all is false where one of them could not be read; why, the look at
 // Postgres reports already. Illegal names are left out; run reports them by row.
-func topicsInUse(ctx context.Context, dsn string, c *config.Loaded, tables []replication.Table) (topics []string, all bool) {
+func topicsInUse(ctx context.Context, dsn string, c *config.Loaded, tables []identifier.Table) (topics []string, all bool) {
 	topicOf := func(name string) string { return name }
 	template := c.Router.Topic
 	if c.Router.Preset == config.PresetDebezium {
@@ -71,7 +71,7 @@ func topicsInUse(ctx context.Context, dsn string, c *config.Loaded, tables []rep
 }
 
 // topicQuery has the template filled in by the server, from a sample of the rows or from all of them.
-func topicQuery(c config.Columns, template string, t replication.Table, sample bool) string {
+func topicQuery(c config.Columns, template string, t identifier.Table, sample bool) string {
 	column := map[string]string{
 		"${aggregate_type}": c.AggregateType,
 		"${aggregate_id}":   c.AggregateID,
@@ -85,12 +85,12 @@ func topicQuery(c config.Columns, template string, t replication.Table, sample b
 		if !named {
 			source = column[at]
 		}
-		text := replication.QuoteIdentifier(source) + "::text"
-		name = append(name, replication.QuoteLiteral(before), text)
+		text := identifier.Quote(source) + "::text"
+		name = append(name, identifier.QuoteLiteral(before), text)
 		notNull = append(notNull, text+" <> ''")
 		rest = after
 	}
-	name = append(name, replication.QuoteLiteral(rest))
+	name = append(name, identifier.QuoteLiteral(rest))
 	if !sample {
 		return fmt.Sprintf("SELECT DISTINCT %s FROM %s WHERE %s", strings.Join(name, " || "), t.SQL(), strings.Join(notNull, " AND "))
 	}
@@ -99,7 +99,7 @@ func topicQuery(c config.Columns, template string, t replication.Table, sample b
 }
 
 // allTopics returns every topic that the rows in the tables lead to.
-func allTopics(ctx context.Context, dsn string, c *config.Loaded, tables []replication.Table, flag string) ([]string, error) {
+func allTopics(ctx context.Context, dsn string, c *config.Loaded, tables []identifier.Table, flag string) ([]string, error) {
 	topicOf, template := func(name string) string { return name }, c.Router.Topic
 	if c.Router.Preset == config.PresetDebezium {
 		template, topicOf = "${aggregate_type}", router.DebeziumTopics(c.Router.Debezium.TopicRegex, c.Router.Debezium.TopicReplacement)

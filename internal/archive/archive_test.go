@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
@@ -21,7 +20,7 @@ func TestRoundTripAndDamage(t *testing.T) {
 		rows = append(rows, pgoutput.Tuple{{Kind: pgoutput.Text, Data: []byte(text)}, {Kind: pgoutput.Null}})
 	}
 	for _, row := range rows {
-		require.NoError(t, w.Write(row, replication.RowKey{ID: string(row[0].Data)}))
+		require.NoError(t, w.Write(row, Key{ID: string(row[0].Data)}))
 	}
 	path := filepath.Join(dir, "a"+Suffix)
 	require.NoFileExists(t, path, "before it is whole it has no name")

@@ -8,7 +8,6 @@ package archive
 import (
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
@@ -45,12 +44,19 @@ type Column struct {
 
 // Manifest says how much there is. First and Last are keys of the table's order.
 type Manifest struct {
-	File   string              `json:"file,omitempty"`
-	Bytes  int64               `json:"bytes,omitempty"`
-	SHA256 string              `json:"sha256,omitempty"`
-	Rows   int64               `json:"rows"`
-	First  *replication.RowKey `json:"first"`
-	Last   *replication.RowKey `json:"last"`
+	File   string `json:"file,omitempty"`
+	Bytes  int64  `json:"bytes,omitempty"`
+	SHA256 string `json:"sha256,omitempty"`
+	Rows   int64  `json:"rows"`
+	First  *Key   `json:"first"`
+	Last   *Key   `json:"last"`
+}
+
+// Key is a row's place in the table's order: the texts of its timestamp and its id. Timestamp is nil where the row has
+// none.
+type Key struct {
+	Timestamp *string `json:"timestamp,omitempty"`
+	ID        string  `json:"id"`
 }
 
 func (h *Header) relation() *pgoutput.Relation {

@@ -14,7 +14,6 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
@@ -70,7 +69,7 @@ type encoded struct {
 }
 
 // Write appends a row. It keeps nothing of it.
-func (w *Writer) Write(row pgoutput.Tuple, key replication.RowKey) error {
+func (w *Writer) Write(row pgoutput.Tuple, key Key) error {
 	w.row = w.row[:0]
 	for _, v := range row {
 		switch {

@@ -7,9 +7,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
-	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -112,7 +112,7 @@ func (c *Connector) haltAtChange(kind *change, rel *pgoutput.Relation, m *pgoutp
 	if c.haltAgain() {
 		return errHalted
 	}
-	message := fmt.Sprintf("%s of %s, and postgres.on_change is halt", kind.name, replication.Table{Schema: rel.Namespace, Name: rel.Name})
+	message := fmt.Sprintf("%s of %s, and postgres.on_change is halt", kind.name, identifier.Table{Schema: rel.Namespace, Name: rel.Name})
 	next := kind.next + " To go on: restart with --postgres-on-change warn."
 	id := c.changedID(rel, m)
 	c.cfg.Metrics.Failed("", kind.reason)
@@ -136,7 +136,7 @@ func (c *Connector) changedID(rel *pgoutput.Relation, m *pgoutput.Message) strin
 
 func (c *Connector) changeFields(kind *change, rel *pgoutput.Relation, m *pgoutput.Message, pos offsets.Position) []zap.Field {
 	return []zap.Field{
-		zap.String(telemetry.KeyReason, kind.reason), zap.Stringer(telemetry.KeyTable, replication.Table{Schema: rel.Namespace, Name: rel.Name}),
+		zap.String(telemetry.KeyReason, kind.reason), zap.Stringer(telemetry.KeyTable, identifier.Table{Schema: rel.Namespace, Name: rel.Name}),
 		zap.String(telemetry.KeyEvent, c.changedID(rel, m)), zap.String(telemetry.KeyLSN, pos.Commit.String()), zap.Stringer(telemetry.KeyPosition, pos),
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
@@ -37,7 +38,7 @@ func TestChangesAreCountedAndNoEvents(t *testing.T) {
 		core, logs := observer.New(zap.InfoLevel)
 		foreign := remove()
 		foreign.Relation = elsewhere
-		g := start(t, Config{Logger: zap.New(core), Replication: replication.Config{Tables: []replication.Table{{Schema: "public", Name: "outbox"}}}}, true,
+		g := start(t, Config{Logger: zap.New(core), Replication: replication.Config{Tables: []identifier.Table{{Schema: "public", Name: "outbox"}}}}, true,
 			opening{at(50), newStream(begin(100), row("a"), update("a"), update("a"), remove(), truncate(elsewhere, relation), row("b"), commit(150),
 				begin(200), foreign, truncate(elsewhere), commit(250))})
 		synctest.Wait()

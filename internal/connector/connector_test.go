@@ -12,6 +12,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
@@ -402,7 +403,7 @@ func TestPassesOverTablesThatAreNoOutbox(t *testing.T) {
 		return m
 	}
 	renamed := []string{"id", "aggregate_type", "aggregate_id", "event_type", "payload"}
-	cfg := Config{Replication: replication.Config{Tables: []replication.Table{{Schema: "public", Name: "outbox"}}}}
+	cfg := Config{Replication: replication.Config{Tables: []identifier.Table{{Schema: "public", Name: "outbox"}}}}
 	synctest.Test(t, func(t *testing.T) {
 		g := start(t, cfg, true, opening{at(50), newStream(begin(100), named("1", "orders", "n"), row("a"),
 			named("2", "orders", "n"), named("b", "outbox_old", renamed...), commit(150), begin(200), named("3", "orders", "n"), commit(250))})

@@ -13,8 +13,8 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
-	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -187,7 +187,7 @@ func TestRefusedLater(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				cfg := deadLetterConfig()
 				cfg.OnBadRow = policy
-				cfg.Replication.Tables = []replication.Table{{Schema: "public", Name: "outbox"}}
+				cfg.Replication.Tables = []identifier.Table{{Schema: "public", Name: "outbox"}}
 				g := start(t, cfg, false, opening{at(50), newStream(begin(100), row("a"), commit(150))})
 				synctest.Wait()
 				first := refusal(g, "order.events")

@@ -3,8 +3,8 @@ package connector
 import (
 	"go.uber.org/zap"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
-	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
@@ -34,7 +34,7 @@ func (c *Connector) foreign(rel *pgoutput.Relation) bool {
 		}
 		r.warned[rel.OID] = true
 		c.log.Warn("The publication sends rows of a table that is not configured and no outbox; they are passed over",
-			zap.String(telemetry.KeyPublication, c.cfg.Replication.Publication), zap.Stringer(telemetry.KeyObject, replication.Table{Schema: rel.Namespace, Name: rel.Name}))
+			zap.String(telemetry.KeyPublication, c.cfg.Replication.Publication), zap.Stringer(telemetry.KeyObject, identifier.Table{Schema: rel.Namespace, Name: rel.Name}))
 	}
 	return r.foreign
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -45,7 +45,7 @@ type Case struct {
 
 // Refused is the case of a record that a broker refuses after it was taken, when the row is gone from memory. Which table
 // that is from is known where there is only one.
-func Refused(rec *router.Record, reason router.Reason, size, limit int, tables []replication.Table) *Case {
+func Refused(rec *router.Record, reason router.Reason, size, limit int, tables []identifier.Table) *Case {
 	c := &Case{Record: rec, Reason: reason, Bytes: size, Limit: limit, Detail: fmt.Sprintf("the broker refuses the record (%s)", reason)}
 	if len(tables) == 1 {
 		c.Table = tables[0].Schema + "." + tables[0].Name

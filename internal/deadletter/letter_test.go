@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -130,11 +130,11 @@ func TestARecordComesBackAsItWas(t *testing.T) {
 
 // The table is named as that of a row is, because a retry compares the two.
 func TestARefusedRecordIsFromTheOnlyTable(t *testing.T) {
-	outbox, other := replication.Table{Schema: "public", Name: "Outbox"}, replication.Table{Schema: "public", Name: "other"}
+	outbox, other := identifier.Table{Schema: "public", Name: "Outbox"}, identifier.Table{Schema: "public", Name: "other"}
 	rec := &router.Record{Topic: "order.events"}
 	require.Equal(t, &Case{Record: rec, Reason: "too_large", Bytes: 7, Limit: 5, Table: "public.Outbox", Detail: "the broker refuses the record (too_large)"},
-		Refused(rec, "too_large", 7, 5, []replication.Table{outbox}))
-	require.Empty(t, Refused(rec, "too_large", 7, 5, []replication.Table{outbox, other}).Table)
+		Refused(rec, "too_large", 7, 5, []identifier.Table{outbox}))
+	require.Empty(t, Refused(rec, "too_large", 7, 5, []identifier.Table{outbox, other}).Table)
 }
 
 func TestShrink(t *testing.T) {

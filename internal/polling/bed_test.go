@@ -17,16 +17,16 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/outbox"
-	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/router"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-var theTable = replication.Table{Schema: "public", Name: "outbox"}
+var theTable = identifier.Table{Schema: "public", Name: "outbox"}
 
 func columns() Columns {
 	return Columns{Key: "aggregate_id", Sequence: "seq", Published: "published_at", Timestamp: "created_at"}
@@ -44,7 +44,7 @@ func newBed(t *testing.T, version ...string) *bed {
 	db := testkit.Postgres(t, version...)
 	ddl, err := outbox.Schema(outbox.Options{})
 	require.NoError(t, err)
-	_, err = Apply(t.Context(), db.DSN, Setup{Tables: []replication.Table{theTable}, Columns: columns(), TableDDL: ddl, Notify: true})
+	_, err = Apply(t.Context(), db.DSN, Setup{Tables: []identifier.Table{theTable}, Columns: columns(), TableDDL: ddl, Notify: true})
 	require.NoError(t, err)
 	b := &bed{T: t, db: db, conn: connect(t, db)}
 	return b
@@ -205,7 +205,7 @@ func (b *bed) start(change ...func(*Config)) *relaying {
 	b.Helper()
 	core, logs := observer.New(zap.DebugLevel)
 	cfg := Config{
-		DSN: func() (string, error) { return b.db.DSN, nil }, Tables: []replication.Table{theTable}, Columns: columns(),
+		DSN: func() (string, error) { return b.db.DSN, nil }, Tables: []identifier.Table{theTable}, Columns: columns(),
 		Kafka: kafka.Config{Brokers: []string{"127.0.0.1:1"}}, Policy: func(router.Reason) BadRow { return Halt },
 		NewRouter: func() (*router.Router, error) {
 			return router.New(router.Config{Columns: router.DefaultColumns(), Topic: router.DefaultTopic})

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )
@@ -22,7 +23,7 @@ const sessionName = "cdc-outbox/polling"
 // mostOfName is how much of an application_name a server keeps (NAMEDATALEN − 1).
 const mostOfName = 63
 
-func sessionOf(tables []replication.Table) string {
+func sessionOf(tables []identifier.Table) string {
 	var names []string
 	for _, t := range tables {
 		names = append(names, t.String())
@@ -35,7 +36,7 @@ func sessionOf(tables []replication.Table) string {
 }
 
 // maySessionPoll tells whether a session of this name may be that of a relay that polls the table. One whose name was cut may poll any.
-func maySessionPoll(application string, t replication.Table) bool {
+func maySessionPoll(application string, t identifier.Table) bool {
 	names, ok := strings.CutPrefix(application, sessionName+" ")
 	cut := len(application) > mostOfName-utf8.UTFMax // a name that is cut loses all of its last character
 	return ok && (cut || slices.Contains(strings.Split(names, ","), t.String()))
@@ -64,7 +65,7 @@ const besideSQL = `SELECT
       AND (s.state <> 'idle' OR s.state_change > clock_timestamp() - interval '15 seconds') ORDER BY s.pid)
   FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1::text AND c.relname = $2::text`
 
-func lookBeside(ctx context.Context, conn *pgx.Conn, t replication.Table, published string) (b beside, err error) {
+func lookBeside(ctx context.Context, conn *pgx.Conn, t identifier.Table, published string) (b beside, err error) {
 	var sessions []string
 	err = conn.QueryRow(ctx, besideSQL, t.Schema, t.Name, published, indexName(t), int64(uint32(lockClass(t))), sessionName).
 		Scan(&b.ready, &b.claimed, &sessions)
@@ -83,7 +84,7 @@ func lookBeside(ctx context.Context, conn *pgx.Conn, t replication.Table, publis
 }
 
 // finding is nil where nothing speaks for a relay that polls.
-func (b *beside) finding(t replication.Table, published string) *preflight.Finding {
+func (b *beside) finding(t identifier.Table, published string) *preflight.Finding {
 	subject := "table " + t.String()
 	switch {
 	case b.live():
@@ -155,7 +156,7 @@ const readersSQL = `SELECT coalesce(string_agg(format('pid %s, %s, role %I', s.p
      AND position('''"' || replace(replace(p.pubname, '"', '""'), '''', '''''') || '"''' IN s.query) > 0)`
 
 // readFromLog fails for a table that a connector reads from the log at this moment, as far as the role may see it. nil: none is seen.
-func readFromLog(ctx context.Context, conn *pgx.Conn, t replication.Table) (*preflight.Finding, error) {
+func readFromLog(ctx context.Context, conn *pgx.Conn, t identifier.Table) (*preflight.Finding, error) {
 	var who string
 	if err := conn.QueryRow(ctx, readersSQL, t.Schema, t.Name).Scan(&who); err != nil || who == "" {
 		if err != nil {
@@ -168,7 +169,7 @@ func readFromLog(ctx context.Context, conn *pgx.Conn, t replication.Table) (*pre
 }
 
 // refuseReadFromLog is its verdict.
-func refuseReadFromLog(ctx context.Context, conn *pgx.Conn, t replication.Table) error {
+func refuseReadFromLog(ctx context.Context, conn *pgx.Conn, t identifier.Table) error {
 	f, err := readFromLog(ctx, conn, t)
 	if err != nil || f == nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
@@ -164,7 +165,7 @@ func (c *connection) read(ctx context.Context, s *statements, claimed []int, per
 }
 
 // relationOf stays the same for as long as the table does, so that the router need not begin anew with each batch.
-func relationOf(t replication.Table, fields []pgconn.FieldDescription, known *pgoutput.Relation, sequence string) (rel *pgoutput.Relation, at int) {
+func relationOf(t identifier.Table, fields []pgconn.FieldDescription, known *pgoutput.Relation, sequence string) (rel *pgoutput.Relation, at int) {
 	rel, at = &pgoutput.Relation{Namespace: t.Schema, Name: t.Name}, -1
 	for i := range fields {
 		f := &fields[i]

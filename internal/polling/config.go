@@ -8,8 +8,8 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
-	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -43,7 +43,7 @@ type Columns struct {
 // Config is what a Relay needs. Zero durations and sizes take the defaults named.
 type Config struct {
 	DSN     func() (string, error) // read again at each connect
-	Tables  []replication.Table
+	Tables  []identifier.Table
 	Columns Columns
 	After   After // default Mark
 

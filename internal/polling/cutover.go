@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
@@ -64,7 +65,7 @@ func (b *Barrier) Retire(ctx context.Context, to string, wait time.Duration) (do
 	for _, t := range b.setup.Tables {
 		step := replication.Step{
 			SQL: fmt.Sprintf("ALTER TABLE %s RENAME COLUMN %s TO %s;", t.SQL(), quoted(b.setup.Columns.Published), quoted(to)) +
-				fmt.Sprintf("\nCOMMENT ON COLUMN %s.%s IS %s;", t.SQL(), quoted(to), replication.QuoteLiteral(endedMark+"; source: wal publishes its rows.")),
+				fmt.Sprintf("\nCOMMENT ON COLUMN %s.%s IS %s;", t.SQL(), quoted(to), identifier.QuoteLiteral(endedMark+"; source: wal publishes its rows.")),
 			Why: "No relay that polls finds a row any more; what it has published stays on record.",
 		}
 		for {
@@ -101,7 +102,7 @@ func Retired(ctx context.Context, dsn string, s Setup, to string) (bool, error) 
 	for _, t := range s.Tables {
 		n := 0
 		err := c.run(ctx, "table "+t.String(), fmt.Sprintf(`SELECT count(*) FROM pg_catalog.pg_attribute WHERE attrelid = to_regclass(%s) AND attname = %s AND NOT attisdropped`,
-			replication.QuoteLiteral(t.SQL()), replication.QuoteLiteral(to)), func(_ []pgconn.FieldDescription, v [][]byte) (err error) {
+			identifier.QuoteLiteral(t.SQL()), identifier.QuoteLiteral(to)), func(_ []pgconn.FieldDescription, v [][]byte) (err error) {
 			n, err = strconv.Atoi(string(v[0]))
 			return err
 		})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
@@ -33,7 +34,7 @@ func (t *tableState) ended(published string) (column string, yes bool) {
 	return "", false
 }
 
-func endedFault(t replication.Table, published, column string) *fault.Error {
+func endedFault(t identifier.Table, published, column string) *fault.Error {
 	return &fault.Error{Kind: fault.Operator, Object: "table " + t.String(), Err: fmt.Errorf("%w: %s is called %s now", ErrEnded, quoted(published), quoted(column)), Next: endedNext}
 }
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 )
 
 // Lanes is how many there are. It stands in the index expression, so another number is another index, and two relays with
@@ -20,7 +20,7 @@ const Lanes = 64
 // SHA-256. A NULL counts as empty: such a row is a bad row, which has to be found.
 func laneSQL(column string) string {
 	return fmt.Sprintf(`(get_byte(sha256(decode(replace(coalesce(%s::text, ''), E'\\', E'\\\\'), 'escape')), 0) & %d)`,
-		replication.QuoteIdentifier(column), Lanes-1)
+		identifier.Quote(column), Lanes-1)
 }
 
 // laneOf is the same of a text in the server's encoding.
@@ -28,7 +28,7 @@ func laneOf(text []byte) int { return int(sha256.Sum256(text)[0] & (Lanes - 1)) 
 
 // lockClass is the first half of the advisory locks of a table's lanes; the second is the lane. Locks are the database's, and shared
 // with the application's, so it is a number that nobody hits upon: a table's OID would be what others use, too.
-func lockClass(t replication.Table) int32 {
+func lockClass(t identifier.Table) int32 {
 	sum := sha256.Sum256([]byte("cdc-outbox polling " + t.SQL()))
 	return int32(binary.BigEndian.Uint32(sum[:4]))
 }

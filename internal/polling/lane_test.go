@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
@@ -30,7 +30,7 @@ func TestLaneOf_stays(t *testing.T) {
 		require.Equal(t, lane, laneOf([]byte(key)), key)
 	}
 	require.Equal(t, 64, Lanes)
-	require.NotEqual(t, lockClass(replication.Table{Schema: "public", Name: "outbox"}), lockClass(replication.Table{Schema: "shop", Name: "outbox"}))
+	require.NotEqual(t, lockClass(identifier.Table{Schema: "public", Name: "outbox"}), lockClass(identifier.Table{Schema: "shop", Name: "outbox"}))
 }
 
 func TestBatch_marks_what_is_acknowledged(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
@@ -53,7 +54,7 @@ func planTable(t *tableState, server serverState, s *Setup) []replication.Step {
 }
 
 // notifySteps make the trigger. The function is in the table's schema; the channel is the same for all tables.
-func notifySteps(t replication.Table) []replication.Step {
+func notifySteps(t identifier.Table) []replication.Step {
 	function := quoted(t.Schema) + "." + quoted(functionName)
 	return []replication.Step{
 		{Why: "Wakes the relay at a commit. Transactions that notify take a lock at their commit, one after the other, and cannot be prepared (PREPARE TRANSACTION).",
@@ -63,7 +64,7 @@ func notifySteps(t replication.Table) []replication.Step {
 }
 
 // grantsOf is all that the relay's role needs for a table.
-func grantsOf(t replication.Table, s *Setup, role string) []string {
+func grantsOf(t identifier.Table, s *Setup, role string) []string {
 	r := quoted(role)
 	grants := []string{
 		fmt.Sprintf("GRANT USAGE ON SCHEMA %s TO %s;", quoted(t.Schema), r),

@@ -11,14 +11,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 	"github.com/cdc-outbox/cdc-outbox/outbox"
-	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
 
 func theSetup() Setup {
-	return Setup{Tables: []replication.Table{theTable}, Columns: columns()}
+	return Setup{Tables: []identifier.Table{theTable}, Columns: columns()}
 }
 
 func TestSetup_and_teardown(t *testing.T) {

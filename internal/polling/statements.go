@@ -7,18 +7,19 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
 // statements are the texts for one table. All go by the simple protocol: several in one message, values as text, and nothing
 // that a transaction pooler would have to keep for a session.
 type statements struct {
-	table replication.Table
+	table identifier.Table
 	cfg   *Config
 	begin string
 }
 
-func newStatements(cfg *Config, t replication.Table) *statements {
+func newStatements(cfg *Config, t identifier.Table) *statements {
 	return &statements{table: t, cfg: cfg, begin: "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; " + localSettings()}
 }
 
@@ -39,7 +40,7 @@ func localSettings() string {
 	settings["enable_seqscan"], settings["enable_bitmapscan"], settings["enable_sort"] = "off", "off", "off"
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
-		fmt.Fprintf(&b, "SET LOCAL %s = %s; ", replication.QuoteIdentifier(name), replication.QuoteLiteral(settings[name]))
+		fmt.Fprintf(&b, "SET LOCAL %s = %s; ", identifier.Quote(name), identifier.QuoteLiteral(settings[name]))
 	}
 	return b.String()
 }
@@ -47,10 +48,10 @@ func localSettings() string {
 func (s *statements) lane() string { return laneSQL(s.cfg.Columns.Key) }
 
 func (s *statements) unpublished() string {
-	return replication.QuoteIdentifier(s.cfg.Columns.Published) + " IS NULL"
+	return identifier.Quote(s.cfg.Columns.Published) + " IS NULL"
 }
 
-func (s *statements) sequence() string { return replication.QuoteIdentifier(s.cfg.Columns.Sequence) }
+func (s *statements) sequence() string { return identifier.Quote(s.cfg.Columns.Sequence) }
 
 // look finds at most limit of the lanes that have rows, in the order given. LIMIT 1 keeps the planner from making a join of
 // the question, which would read all unpublished rows.
@@ -104,5 +105,5 @@ func (s *statements) mark(rows []batchRow, indexes []int) string {
 		return fmt.Sprintf(`DELETE FROM %s USING %s WHERE %s`, table, from, where)
 	}
 	return fmt.Sprintf(`UPDATE %s SET %s = clock_timestamp() FROM %s WHERE %s`,
-		table, replication.QuoteIdentifier(s.cfg.Columns.Published), from, where)
+		table, identifier.Quote(s.cfg.Columns.Published), from, where)
 }

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
-	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -189,4 +189,4 @@ func sortHalted(all []*HaltedRow) {
 	})
 }
 
-func quoted(name string) string { return replication.QuoteIdentifier(name) }
+func quoted(name string) string { return identifier.Quote(name) }

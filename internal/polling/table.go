@@ -9,12 +9,13 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
 // Setup is what polling needs to be there.
 type Setup struct {
-	Tables  []replication.Table
+	Tables  []identifier.Table
 	Columns Columns
 	After   After
 	Notify  bool
@@ -29,17 +30,17 @@ type Setup struct {
 
 // tableState is an outbox table as the catalog has it.
 type tableState struct {
-	Table       replication.Table `json:"-"`
-	Exists      bool              `json:"-"`
-	Kind        string            `json:"kind"`        // pg_class.relkind
-	Persistence string            `json:"persistence"` // pg_class.relpersistence
-	Filtered    bool              `json:"filtered"`    // row security hides rows from the connected role
-	Owned       bool              `json:"owned"`
-	MaySelect   bool              `json:"may_select"`
-	MayMark     bool              `json:"may_mark"`
-	HasTrigger  bool              `json:"has_trigger"`
-	Index       *string           `json:"index"` // pg_index.indisvalid of the index that setup makes, as text; null: there is none
-	Columns     []columnState     `json:"columns"`
+	Table       identifier.Table `json:"-"`
+	Exists      bool             `json:"-"`
+	Kind        string           `json:"kind"`        // pg_class.relkind
+	Persistence string           `json:"persistence"` // pg_class.relpersistence
+	Filtered    bool             `json:"filtered"`    // row security hides rows from the connected role
+	Owned       bool             `json:"owned"`
+	MaySelect   bool             `json:"may_select"`
+	MayMark     bool             `json:"may_mark"`
+	HasTrigger  bool             `json:"has_trigger"`
+	Index       *string          `json:"index"` // pg_index.indisvalid of the index that setup makes, as text; null: there is none
+	Columns     []columnState    `json:"columns"`
 
 	plan string // of the statement that reads lanes; empty where it cannot be made
 }
@@ -84,7 +85,7 @@ SELECT jsonb_build_object('kind', c.relkind, 'persistence', c.relpersistence, 'f
  WHERE n.nspname = $1::text AND c.relname = $2::text`
 
 // lookupTable reads what is there. The plan tells better than a comparison of index definitions whether rows will be found by an index.
-func lookupTable(ctx context.Context, conn *pgx.Conn, t replication.Table, s *Setup) (*tableState, error) {
+func lookupTable(ctx context.Context, conn *pgx.Conn, t identifier.Table, s *Setup) (*tableState, error) {
 	st := &tableState{Table: t}
 	var text []byte
 	err := conn.QueryRow(ctx, tableSQL, t.Schema, t.Name, s.Columns.Published, s.After == Delete, triggerName, indexName(t)).Scan(&text)
@@ -111,7 +112,7 @@ func lookupTable(ctx context.Context, conn *pgx.Conn, t replication.Table, s *Se
 }
 
 // explain returns the plan of a read, as it will be made.
-func explain(ctx context.Context, conn *pgx.Conn, t replication.Table, s *Setup) (string, error) {
+func explain(ctx context.Context, conn *pgx.Conn, t identifier.Table, s *Setup) (string, error) {
 	q := newStatements(&Config{Columns: s.Columns, After: s.After}, t)
 	results, err := conn.PgConn().Exec(ctx, q.begin+"EXPLAIN (COSTS OFF) "+q.read([]int{0, 1}, 10)+"; COMMIT").ReadAll()
 	if err != nil {
@@ -140,7 +141,7 @@ const (
 )
 
 // indexName is cut to what Postgres takes.
-func indexName(t replication.Table) string {
+func indexName(t identifier.Table) string {
 	const suffix = "_unpublished_idx"
 	name := t.Name
 	for len(name)+len(suffix) > 63 {
@@ -150,7 +151,7 @@ func indexName(t replication.Table) string {
 }
 
 // indexDDL is the index that everything is found by: the unpublished rows, by lane and sequence.
-func indexDDL(t replication.Table, c Columns, concurrently bool) string {
+func indexDDL(t identifier.Table, c Columns, concurrently bool) string {
 	how := ""
 	if concurrently {
 		how = "CONCURRENTLY "

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
-	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 )
 
 // cost is what a pass took, and what it did to the server.
@@ -50,7 +50,7 @@ func pollingCost(ctx context.Context, args []string) error {
 	}
 	setup := func(after polling.After) func(context.Context, *bed) error {
 		return func(ctx context.Context, b *bed) error {
-			_, err := polling.Apply(ctx, b.dsn, polling.Setup{Tables: []replication.Table{{Schema: "public", Name: "outbox"}}, After: after,
+			_, err := polling.Apply(ctx, b.dsn, polling.Setup{Tables: []identifier.Table{{Schema: "public", Name: "outbox"}}, After: after,
 				Columns: polling.Columns{Key: "aggregate_id", Sequence: "seq", Published: "published_at", Timestamp: "created_at"}})
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 
 	"go.uber.org/zap"
 
@@ -33,7 +34,7 @@ func bareReader(ctx context.Context, args []string) error {
 		DSN:            func() (string, error) { return *dsn, nil },
 		Slot:           *slot,
 		Publication:    publication,
-		Tables:         []replication.Table{{Schema: "public", Name: "outbox"}},
+		Tables:         []identifier.Table{{Schema: "public", Name: "outbox"}},
 		Confirmed:      func() lsn.LSN { return 0 },
 		StatusInterval: time.Second,
 		Logger:         zap.NewNop(),

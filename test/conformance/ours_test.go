@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 
 	"github.com/stretchr/testify/require"
 
@@ -58,7 +59,7 @@ func (s *subject) read(t *testing.T) {
 	defer cancel()
 	err := replication.Run(ctx, replication.Config{
 		DSN:  func() (string, error) { return s.db.DSN, nil },
-		Slot: s.db.Slot, Publication: s.db.Publication, Tables: []replication.Table{{Schema: "public", Name: endOfRows}},
+		Slot: s.db.Slot, Publication: s.db.Publication, Tables: []identifier.Table{{Schema: "public", Name: endOfRows}},
 		Confirmed: func() lsn.LSN { return 0 },
 	}, func(_ context.Context, stream *replication.Stream) error {
 		for {

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
-	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafka"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/oracle"
@@ -39,7 +39,7 @@ func pollingRig(t *testing.T, s surroundings) *rig {
 	require.NoError(t, err)
 	t.Cleanup(o.Close)
 	_, err = polling.Apply(t.Context(), s.db.DSN, polling.Setup{
-		Tables:  []replication.Table{{Schema: "public", Name: "outbox"}},
+		Tables:  []identifier.Table{{Schema: "public", Name: "outbox"}},
 		Columns: polling.Columns{Key: "aggregate_id", Sequence: "seq", Published: "published_at", Timestamp: "created_at"},
 	})
 	require.NoError(t, err)

@@ -1,4 +1,4 @@
-package replication
+package identifier
 
 import (
 	"strings"
@@ -44,7 +44,7 @@ func TestParseTable(t *testing.T) {
 func FuzzParseTable(f *testing.F) {
 	for _, name := range hostile {
 		f.Add(name)
-		f.Add(QuoteIdentifier(name) + "." + QuoteIdentifier(name))
+		f.Add(Quote(name) + "." + Quote(name))
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		table, err := ParseTable(text)
@@ -73,16 +73,16 @@ func TestCheckSlotName(t *testing.T) {
 
 func TestCheckIdentifier(t *testing.T) {
 	for _, name := range hostile {
-		require.NoError(t, CheckIdentifier(name), name)
+		require.NoError(t, Check(name), name)
 	}
 	for _, name := range []string{"", "a\x00b", strings.Repeat("é", 32), "\xc3"} {
-		require.Error(t, CheckIdentifier(name), name)
+		require.Error(t, Check(name), name)
 	}
 }
 
 func TestQuoting(t *testing.T) {
-	require.Equal(t, `"a""b"`, QuoteIdentifier(`a"b`))
+	require.Equal(t, `"a""b"`, Quote(`a"b`))
 	require.Equal(t, `'o''brien'`, QuoteLiteral(`o'brien`))
 	require.Equal(t, ` E'a\\''b'`, QuoteLiteral(`a\'b`))
-	require.Equal(t, `"ab"`, QuoteIdentifier("a\x00b"))
+	require.Equal(t, `"ab"`, Quote("a\x00b"))
 }

@@ -1,4 +1,4 @@
-package replication
+package identifier
 
 import (
 	"errors"
@@ -7,13 +7,13 @@ import (
 	"unicode/utf8"
 )
 
-// identifierBytes is NAMEDATALEN-1: Postgres cuts longer identifiers silently (Postgres docs 4.1.1), so a name that is
+// maxBytes is NAMEDATALEN-1: Postgres cuts longer identifiers silently (Postgres docs 4.1.1), so a name that is
 // longer would be created under one name and looked up under another.
-const identifierBytes = 63
+const maxBytes = 63
 
-// QuoteIdentifier renders any name as one quoted SQL identifier. Postgres has no identifier with a NUL byte in it; it
-// is dropped here and refused by CheckIdentifier.
-func QuoteIdentifier(name string) string {
+// Quote renders any name as one quoted SQL identifier. Postgres has no identifier with a NUL byte in it; the byte
+// is dropped here and refused by Check.
+func Quote(name string) string {
 	name = strings.ReplaceAll(name, "\x00", "")
 	return `"` + strings.ReplaceAll(name, `"`, `""`) + `"`
 }
@@ -29,12 +29,12 @@ func QuoteLiteral(text string) string {
 	return quoted
 }
 
-// CheckSlotName tells whether Postgres takes the name for a slot: 1 to 63 lower-case ASCII letters, digits and
+// CheckSlotName reports whether Postgres accepts the name for a slot: 1 to 63 lower-case ASCII letters, digits and
 // underscores (ReplicationSlotValidateName in slot.c). START_REPLICATION folds an unquoted name to lower case, so
 // upper case would not be an error there but another slot.
 func CheckSlotName(name string) error {
-	if name == "" || len(name) > identifierBytes {
-		return fmt.Errorf("a slot name has 1 to %d characters, %q has %d", identifierBytes, name, len(name))
+	if name == "" || len(name) > maxBytes {
+		return fmt.Errorf("a slot name has 1 to %d characters, %q has %d", maxBytes, name, len(name))
 	}
 	for i := 0; i < len(name); i++ {
 		c := name[i]
@@ -45,14 +45,14 @@ func CheckSlotName(name string) error {
 	return nil
 }
 
-// CheckIdentifier tells whether a name (of a publication, schema, table, column or role) can exist in Postgres as it
+// Check reports whether a name (of a publication, schema, table, column or role) can exist in Postgres as it
 // is written: not empty, at most 63 bytes, UTF-8, no NUL byte.
-func CheckIdentifier(name string) error {
+func Check(name string) error {
 	switch {
 	case name == "":
 		return errors.New("the name is empty")
-	case len(name) > identifierBytes:
-		return fmt.Errorf("the name %q has %d bytes, Postgres would cut it to %d", name, len(name), identifierBytes)
+	case len(name) > maxBytes:
+		return fmt.Errorf("the name %q has %d bytes, Postgres would cut it to %d", name, len(name), maxBytes)
 	case !utf8.ValidString(name):
 		return fmt.Errorf("the name %q is not UTF-8", name)
 	case strings.IndexByte(name, 0) >= 0:
@@ -70,11 +70,11 @@ func ParseTable(text string) (Table, error) {
 	rest := text
 	var parts []string
 	for {
-		part, tail, err := cutIdentifier(rest)
+		part, tail, err := cut(rest)
 		if err != nil {
 			return Table{}, fmt.Errorf("table name %q: %w", text, err)
 		}
-		if err := CheckIdentifier(part); err != nil {
+		if err := Check(part); err != nil {
 			return Table{}, fmt.Errorf("table name %q: %w", text, err)
 		}
 		parts = append(parts, part)
@@ -95,22 +95,22 @@ func ParseTable(text string) (Table, error) {
 	return Table{}, fmt.Errorf("table name %q has %d parts, write schema.table", text, len(parts))
 }
 
-// cutIdentifier takes one identifier from the front of s.
-func cutIdentifier(s string) (name, rest string, err error) {
+// cut takes one identifier from the front of s.
+func cut(s string) (name, rest string, err error) {
 	if strings.HasPrefix(s, `"`) {
-		return cutQuotedIdentifier(s[1:])
+		return cutQuoted(s[1:])
 	}
 	n := 0
-	for n < len(s) && isPlainIdentifierByte(s[n], n == 0) {
+	for n < len(s) && isPlainByte(s[n], n == 0) {
 		n++
 	}
 	if n == 0 {
 		return "", "", fmt.Errorf(`%q is no identifier; names with other characters are written in double quotes`, s)
 	}
-	return foldIdentifier(s[:n]), s[n:], nil
+	return fold(s[:n]), s[n:], nil
 }
 
-func cutQuotedIdentifier(s string) (name, rest string, err error) {
+func cutQuoted(s string) (name, rest string, err error) {
 	var b strings.Builder
 	for {
 		i := strings.IndexByte(s, '"')
@@ -127,9 +127,9 @@ func cutQuotedIdentifier(s string) (name, rest string, err error) {
 	}
 }
 
-// isPlainIdentifierByte follows ident_start and ident_cont of Postgres' scanner (scan.l): every byte of a multi-byte
+// isPlainByte follows ident_start and ident_cont of Postgres' scanner (scan.l): every byte of a multi-byte
 // character counts as a letter.
-func isPlainIdentifierByte(c byte, first bool) bool {
+func isPlainByte(c byte, first bool) bool {
 	switch {
 	case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c == '_', c >= utf8.RuneSelf:
 		return true
@@ -139,8 +139,8 @@ func isPlainIdentifierByte(c byte, first bool) bool {
 	return false
 }
 
-// foldIdentifier lowers ASCII letters only, as Postgres does in multi-byte encodings (downcase_identifier).
-func foldIdentifier(s string) string {
+// fold lowers ASCII letters only, as Postgres does in multi-byte encodings (downcase_identifier).
+func fold(s string) string {
 	b := []byte(s)
 	for i, c := range b {
 		if c >= 'A' && c <= 'Z' {
@@ -151,19 +151,19 @@ func foldIdentifier(s string) string {
 }
 
 // String is the form for people, logs and configuration: quoted only where needed. ParseTable reads it back.
-func (t Table) String() string { return displayIdentifier(t.Schema) + "." + displayIdentifier(t.Name) }
+func (t Table) String() string { return display(t.Schema) + "." + display(t.Name) }
 
 // SQL is the form for statements: both parts always quoted.
-func (t Table) SQL() string { return QuoteIdentifier(t.Schema) + "." + QuoteIdentifier(t.Name) }
+func (t Table) SQL() string { return Quote(t.Schema) + "." + Quote(t.Name) }
 
-func displayIdentifier(name string) string {
+func display(name string) string {
 	for i := 0; i < len(name); i++ {
-		if c := name[i]; c >= 'A' && c <= 'Z' || c >= utf8.RuneSelf || !isPlainIdentifierByte(c, i == 0) {
-			return QuoteIdentifier(name)
+		if c := name[i]; c >= 'A' && c <= 'Z' || c >= utf8.RuneSelf || !isPlainByte(c, i == 0) {
+			return Quote(name)
 		}
 	}
 	if name == "" {
-		return QuoteIdentifier(name)
+		return Quote(name)
 	}
 	return name
 }
