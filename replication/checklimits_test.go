@@ -73,7 +73,7 @@ func TestServices(t *testing.T) {
 	db.Exec(t, setupTableDDL)
 	db.Exec(t, `CREATE ROLE app LOGIN; CREATE ROLE rds_replication; CREATE ROLE connector LOGIN IN ROLE rds_replication; SELECT pg_create_physical_replication_slot('taken')`)
 	dsn := strings.Replace(db.DSN, "postgres@", "app@", 1)
-	cfg := AdminConfig{Slot: "s", Publication: "p", Tables: []identifier.Table{{"public", "outbox"}}}
+	cfg := AdminConfig{Slot: "s", Publication: "p", Tables: []identifier.Table{{Schema: "public", Name: "outbox"}}}
 	check := func(dsn string) (byCode map[string]preflight.Finding) {
 		byCode = map[string]preflight.Finding{}
 		for _, f := range Preflight(t.Context(), dsn, cfg) {
@@ -145,7 +145,7 @@ func TestSmallLimitIsMeasured(t *testing.T) {
 			}
 		}
 	}()
-	found := worse(t, Preflight(t.Context(), db.DSN, AdminConfig{Slot: "s", Publication: "p", Tables: []identifier.Table{{"public", "outbox"}}}))
+	found := worse(t, Preflight(t.Context(), db.DSN, AdminConfig{Slot: "s", Publication: "p", Tables: []identifier.Table{{Schema: "public", Name: "outbox"}}}))
 	close(stop)
 	<-stopped
 	f := found["max_slot_wal_keep_size"]
@@ -159,7 +159,7 @@ func TestEnsureRoleMayNotReplicate(t *testing.T) {
 	db := testkit.DedicatedPostgres(t, postgres.Options{})
 	db.Exec(t, setupTableDDL)
 	db.Exec(t, `CREATE ROLE app LOGIN; CREATE ROLE rds_replication`)
-	cfg := AdminConfig{Slot: "s", Publication: "p", Tables: []identifier.Table{{"public", "outbox"}}}
+	cfg := AdminConfig{Slot: "s", Publication: "p", Tables: []identifier.Table{{Schema: "public", Name: "outbox"}}}
 	require.NoError(t, Ensure(t.Context(), db.DSN, cfg, true))
 	dsn := strings.Replace(db.DSN, "postgres@", "app@", 1)
 	refused := func(remedy string) {

@@ -14,7 +14,7 @@ import (
 // setUpState is planState with publication and slot in order.
 func setUpState() setupState {
 	st := planState()
-	st.Publication = PublicationInfo{Name: "p", Exists: true, Insert: true, Owned: true, Tables: []PublishedTable{{Table: identifier.Table{"public", "outbox"}}}}
+	st.Publication = PublicationInfo{Name: "p", Exists: true, Insert: true, Owned: true, Tables: []PublishedTable{{Table: identifier.Table{Schema: "public", Name: "outbox"}}}}
 	st.Slot = SlotInfo{Name: "s", Exists: true, Logical: true, Plugin: "pgoutput", Database: "db", ConfirmedFlush: 0x1600000010, RestartLSN: 0x1600000000, WALStatus: WALReserved}
 	return st
 }
@@ -63,8 +63,8 @@ func TestVerdictTable(t *testing.T) {
 			st.Publication.Tables[0].Columns = []string{"id"}
 		}, "table public.outbox", `leaves out "body"`, "ADD TABLE"},
 		"partitions by their own names": {func(_ *AdminConfig, st *setupState) {
-			st.Tables[0].Kind, st.Tables[0].Leaves = "p", []identifier.Table{{"public", "outbox_1"}}
-			st.Publication.Tables = []PublishedTable{{Table: identifier.Table{"public", "outbox_1"}}}
+			st.Tables[0].Kind, st.Tables[0].Leaves = "p", []identifier.Table{{Schema: "public", Name: "outbox_1"}}
+			st.Publication.Tables = []PublishedTable{{Table: identifier.Table{Schema: "public", Name: "outbox_1"}}}
 		}, "table public.outbox", "names of its partitions", "publish_via_partition_root = true"},
 		"column missing": {func(c *AdminConfig, _ *setupState) {
 			c.Columns.Needed = []NeededColumn{{Name: "body", Key: "router.columns.payload", Required: true}}
@@ -156,7 +156,7 @@ func TestCheckColumnTypes(t *testing.T) {
 			"ts": {Type: "timestamp with time zone", Category: "D"},
 		}
 		change(cols)
-		info := tableInfo{Table: identifier.Table{"public", "outbox"}}
+		info := tableInfo{Table: identifier.Table{Schema: "public", Name: "outbox"}}
 		for name, c := range cols {
 			c.Name = name
 			info.Columns = append(info.Columns, c)

@@ -128,7 +128,7 @@ func TestErrors_one_sentence(t *testing.T) {
 func TestErrors_detail_is_shown_unless_it_may_hold_a_row(t *testing.T) {
 	c := &Config{Slot: "s"}
 	require.ErrorContains(t, c.serverError(duringStream, 0, &pgconn.PgError{Code: "55000", Message: "cannot read", Detail: "It was invalidated."}), "(It was invalidated.)")
-	c.Tables = []identifier.Table{{"public", "outbox"}}
+	c.Tables = []identifier.Table{{Schema: "public", Name: "outbox"}}
 	for _, code := range []string{"22P05", "22021"} {
 		err := c.serverError(duringStream, 0, &pgconn.PgError{Code: code, Message: "no such character", Detail: "payload", Where: "slot \"s\", in the change callback, associated LSN 0/ABC"})
 		require.NotContains(t, err.Error(), "payload")

@@ -57,7 +57,7 @@ func TestMemory_a_locked_table_holds_the_slot_back(t *testing.T) {
 func TestMemory_counts_time_rather_than_attempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, log := observer.New(zap.InfoLevel)
-		m := &memory{cfg: &Config{Slot: "s", Memory: identifier.Table{"public", "m"}, Logger: zap.New(core)}}
+		m := &memory{cfg: &Config{Slot: "s", Memory: identifier.Table{Schema: "public", Name: "m"}, Logger: zap.New(core)}}
 		st := &Stream{cfg: &Config{memory: m, Memory: m.cfg.Memory}}
 		m.kept.Store(10000)
 		no := errors.New("no")
@@ -270,7 +270,7 @@ func TestMemory_two_instances(t *testing.T) {
 
 // TestMemory_heldBack_names_a_remedy for each cause, without a connection string.
 func TestMemory_heldBack_names_a_remedy(t *testing.T) {
-	m := &memory{cfg: &Config{Memory: identifier.Table{"public", "m"}}}
+	m := &memory{cfg: &Config{Memory: identifier.Table{Schema: "public", Name: "m"}}}
 	for code, next := range map[string]string{"57014": "pg_terminate_backend", "55P03": "pg_locks", "42501": "GRANT", "53100": "Make room", "": "answers other sessions", "23514": "setup"} {
 		var err error = &pgconn.PgError{Code: code}
 		if code == "" {

@@ -19,7 +19,7 @@ import (
 // remembering is a source with a table that remembers.
 func remembering(t testing.TB, db *testkit.Database) *source {
 	s := newSource(t, db)
-	s.Config.Memory = identifier.Table{"public", "cdc_outbox_slots"}
+	s.Config.Memory = identifier.Table{Schema: "public", Name: "cdc_outbox_slots"}
 	s.Exec(t, memoryDDL(s.Config.Memory))
 	return s
 }

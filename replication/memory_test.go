@@ -98,7 +98,7 @@ func TestMemory_does_not_hold_up_a_shutdown(t *testing.T) {
 // TestMemory_is_done_without_where_it_cannot_be_had.
 func TestMemory_is_done_without_where_it_cannot_be_had(t *testing.T) {
 	s := newSource(t, testkit.Postgres(t))
-	s.Config.Memory = identifier.Table{"nowhere", "to_be_found"}
+	s.Config.Memory = identifier.Table{Schema: "nowhere", Name: "to_be_found"}
 	s.Exec(t, `INSERT INTO outbox VALUES (1, 'a')`)
 	require.NoError(t, s.readOne(t, false))
 	require.Equal(t, lsn.LSN(s.confirmed.Load()), s.flushed(t))

@@ -10,14 +10,14 @@ import (
 )
 
 func planConfig() AdminConfig {
-	return AdminConfig{Slot: "s", Publication: "p", Tables: []identifier.Table{{"public", "outbox"}}}
+	return AdminConfig{Slot: "s", Publication: "p", Tables: []identifier.Table{{Schema: "public", Name: "outbox"}}}
 }
 
 // planState is a database in which the table is all there is.
 func planState() setupState {
 	return setupState{
 		Server: serverInfo{Version: 150000, Database: "db", User: "me", Encoding: "UTF8", WALLevel: "logical", MayReplicate: true, MayCreate: true, MaxSlots: 10, MaxSenders: 10},
-		Tables: []tableInfo{{Table: identifier.Table{"public", "outbox"}, Exists: true, Kind: "r", Persistence: "p", Selectable: true, Owned: true}},
+		Tables: []tableInfo{{Table: identifier.Table{Schema: "public", Name: "outbox"}, Exists: true, Kind: "r", Persistence: "p", Selectable: true, Owned: true}},
 	}
 }
 
@@ -65,7 +65,7 @@ func TestPlanGrants(t *testing.T) {
 		return stepsSQL(planGrants(cfg, st))
 	}
 	has := roleInfo{Name: "r", Exists: true, MayLogIn: true, MayReplicate: true, MayConnect: true,
-		Using: map[string]bool{"public": true}, Selecting: map[identifier.Table]bool{{"public", "outbox"}: true}}
+		Using: map[string]bool{"public": true}, Selecting: map[identifier.Table]bool{{Schema: "public", Name: "outbox"}: true}}
 	require.Empty(t, plan(has, false))
 	some := has
 	some.MayReplicate, some.MayLogIn, some.MayConnect = false, false, false

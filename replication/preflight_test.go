@@ -118,7 +118,7 @@ func TestPreflightOfABareServer(t *testing.T) {
 	db.Exec(t, setupTableDDL)
 	db.Exec(t, `SELECT pg_create_physical_replication_slot('taken')`)
 	db.Exec(t, `CREATE ROLE app LOGIN`)
-	cfg := AdminConfig{Slot: "s", Publication: "p", Tables: []identifier.Table{{"public", "outbox"}, {"public", "none"}}}
+	cfg := AdminConfig{Slot: "s", Publication: "p", Tables: []identifier.Table{{Schema: "public", Name: "outbox"}, {Schema: "public", Name: "none"}}}
 	dsn := strings.Replace(db.DSN, "postgres@", "app@", 1)
 	found := worse(t, Preflight(t.Context(), dsn, cfg))
 	require.Contains(t, found["wal_level"].Remedy, "ALTER SYSTEM SET wal_level = 'logical'")
@@ -172,7 +172,7 @@ func TestSlotInvalidated(t *testing.T) {
 	db := testkit.DedicatedPostgres(t, postgres.Options{WALSegment: 1, Settings: map[string]string{
 		"max_slot_wal_keep_size": "2MB", "min_wal_size": "2MB", "max_wal_size": "2MB"}})
 	db.Exec(t, setupTableDDL)
-	cfg := AdminConfig{Slot: db.Slot, Publication: db.Publication, Tables: []identifier.Table{{"public", "outbox"}}}
+	cfg := AdminConfig{Slot: db.Slot, Publication: db.Publication, Tables: []identifier.Table{{Schema: "public", Name: "outbox"}}}
 	require.NoError(t, Ensure(t.Context(), db.DSN, cfg, true))
 	db.Exec(t, `CREATE TABLE filler (x text)`)
 	for range 8 {

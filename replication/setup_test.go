@@ -38,7 +38,7 @@ func newAdminDB(t *testing.T, tables ...string) *adminDB {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
 	return &adminDB{Database: db, conn: conn, cfg: AdminConfig{
-		Slot: db.Slot, Publication: db.Publication, Tables: []identifier.Table{{"public", "outbox"}},
+		Slot: db.Slot, Publication: db.Publication, Tables: []identifier.Table{{Schema: "public", Name: "outbox"}},
 		Columns: columnsNamed("id", "aggregate_type", "aggregate_id", "event_type", "payload", "headers", "created_at"),
 	}}
 }
@@ -347,7 +347,7 @@ func TestEnsureLeastPrivilege(t *testing.T) {
 		_ = db.Server.Exec(context.Background(), "postgres", `DROP ROLE IF EXISTS `+identifier.Quote(role))
 	})
 	t.Cleanup(func() { _ = db.Server.Exec(context.Background(), db.Name, `DROP OWNED BY `+identifier.Quote(role)) })
-	db.cfg.Role, db.cfg.Tables = role, []identifier.Table{{"app", "outbox"}} // nothing is granted to PUBLIC there
+	db.cfg.Role, db.cfg.Tables = role, []identifier.Table{{Schema: "app", Name: "outbox"}} // nothing is granted to PUBLIC there
 	db.cfg.TableDDL = `CREATE SCHEMA app; ` + strings.Replace(setupTableDDL, "outbox", "app.outbox", 1)
 
 	planned, err := PlanSetup(t.Context(), db.DSN, db.cfg)

@@ -71,7 +71,7 @@ func TestVersions_shortage(t *testing.T) {
 	require.NoError(t, <-done)
 
 	db.Exec(t, `SELECT pg_create_physical_replication_slot('other')`)
-	err = Ensure(t.Context(), db.DSN, AdminConfig{Slot: db.Slot + "_new", Publication: db.Publication + "_new", Tables: []identifier.Table{{"public", "outbox"}}}, true)
+	err = Ensure(t.Context(), db.DSN, AdminConfig{Slot: db.Slot + "_new", Publication: db.Publication + "_new", Tables: []identifier.Table{{Schema: "public", Name: "outbox"}}}, true)
 	var f *fault.Error
 	require.True(t, errors.As(err, &f), err)
 	require.Equal(t, fault.Operator, f.Kind)

@@ -53,8 +53,8 @@ func newStandby(t *testing.T, version string, onPrimary, onStandby map[string]st
 	})
 	core, log := observer.New(zap.InfoLevel)
 	r := &standbyRig{standby: standby, log: log, source: &source{Database: db}}
-	memory := identifier.Table{"public", "cdc_outbox_slots"}
-	r.cfg = AdminConfig{Slot: db.Slot, Publication: db.Publication, Tables: []identifier.Table{{"public", "outbox"}}, Memory: memory,
+	memory := identifier.Table{Schema: "public", Name: "cdc_outbox_slots"}
+	r.cfg = AdminConfig{Slot: db.Slot, Publication: db.Publication, Tables: []identifier.Table{{Schema: "public", Name: "outbox"}}, Memory: memory,
 		Standby: true, PrimaryDSN: db.DSN, SlotWait: 20 * time.Second, Logger: zap.New(core)}
 	r.Config = Config{
 		DSN: func() (string, error) { return standby.DSN(db.Name), nil }, PrimaryDSN: func() (string, error) { return db.DSN, nil },
