@@ -39,7 +39,7 @@ func (a *app) execute(ctx context.Context, args []string) int {
 	if !a.began {
 		var known *fault.Error
 		if !errors.As(err, &known) {
-			err = usageError(err.Error(), "cdc-outbox --help lists the commands")
+			err = fault.Usage(err.Error(), "cdc-outbox --help lists the commands")
 		}
 	}
 	var said reported
@@ -66,7 +66,7 @@ record. The replication slot moves only over what Kafka has acknowledged.`,
 		PersistentPreRun:  func(*cobra.Command, []string) { a.began = true },
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, _ = io.WriteString(a.stderr, cmd.UsageString())
-			return usageError("no command is named", "cdc-outbox run starts the connector")
+			return fault.Usage("no command is named", "cdc-outbox run starts the connector")
 		},
 	}
 	root.SetIn(a.stdin)
@@ -84,11 +84,6 @@ record. The replication slot moves only over what Kafka has acknowledged.`,
 	return root
 }
 
-// usageError is about the command line: exit code 2.
-func usageError(what, next string) error {
-	return &fault.Error{Kind: fault.Config, Object: "command line", Err: errors.New(what), Next: next}
-}
-
 // knownCommand refuses a word that is no command. It is repeated only when it looks like one: it may be a connection
 // string that lost its flag.
 func knownCommand(cmd *cobra.Command, args []string) error {
@@ -97,7 +92,7 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	}
 	next := "cdc-outbox --help lists the commands"
 	if strings.Trim(args[0], "abcdefghijklmnopqrstuvwxyz-") != "" || len(args[0]) > 20 {
-		return usageError("the first word is not a command", next)
+		return fault.Usage("the first word is not a command", next)
 	}
 	var names []string
 	for _, c := range cmd.Commands() {
@@ -107,7 +102,7 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	if near := config.Nearest(args[0], names); near != "" {
 		what += " (did you mean " + near + "?)"
 	}
-	return usageError(what, next)
+	return fault.Usage(what, next)
 }
 
 // noArguments is cobra.NoArgs without repeating the argument, for the same reason.
@@ -115,7 +110,7 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return usageError(fmt.Sprintf("%s takes no arguments, only flags", cmd.CommandPath()), cmd.CommandPath()+" --help lists them")
+	return fault.Usage(fmt.Sprintf("%s takes no arguments, only flags", cmd.CommandPath()), cmd.CommandPath()+" --help lists them")
 }
 
 // flagError words pflag's errors without the value, which may be a secret.
@@ -126,24 +121,24 @@ func flagError(cmd *cobra.Command, err error) error {
 		name := missing.GetSpecifiedName()
 		what := "unknown flag --" + name
 		if missing.GetSpecifiedShortnames() != "" {
-			return usageError("unknown flag -"+name, next)
+			return fault.Usage("unknown flag -"+name, next)
 		}
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 		if near := config.Nearest(name, names); near != "" {
 			what += " (did you mean --" + near + "?)"
 		}
-		return usageError(what, next)
+		return fault.Usage(what, next)
 	}
 	var noValue *pflag.ValueRequiredError
 	if errors.As(err, &noValue) {
-		return usageError("flag --"+noValue.GetSpecifiedName()+" needs a value", next)
+		return fault.Usage("flag --"+noValue.GetSpecifiedName()+" needs a value", next)
 	}
 	var bad *pflag.InvalidValueError
 	if errors.As(err, &bad) {
-		return usageError("flag --"+bad.GetFlag().Name+" has a value it cannot take", next)
+		return fault.Usage("flag --"+bad.GetFlag().Name+" has a value it cannot take", next)
 	}
-	return usageError("a flag is not written as --name or --name=value", next)
+	return fault.Usage("a flag is not written as --name or --name=value", next)
 }
 
 // terminal says whether the stream is one a person looks at.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -31,7 +32,7 @@ be published. It needs Kafka only; retry needs Postgres, too, for letters that a
 		Args: knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, _ = io.WriteString(a.stderr, cmd.UsageString())
-			return usageError("dead-letter needs list, show or retry", "cdc-outbox dead-letter list shows what is there")
+			return fault.Usage("dead-letter needs list, show or retry", "cdc-outbox dead-letter list shows what is there")
 		},
 	}
 	cmd.AddCommand(a.deadLetterListCommand(), a.deadLetterShowCommand(), a.deadLetterRetryCommand())
@@ -117,13 +118,13 @@ func (b *letterBox) find(name string) (*deadletter.Entry, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return nil, usageError("no dead letter has the id or position "+printable(name), "cdc-outbox dead-letter list shows which there are")
+		return nil, fault.Usage("no dead letter has the id or position "+fault.Printable(name), "cdc-outbox dead-letter list shows which there are")
 	default:
 		var at []string
 		for _, e := range found {
 			at = append(at, e.Position)
 		}
-		return nil, usageError(fmt.Sprintf("%d dead letters have the id %s", len(found), printable(name)), "name one by its position: "+strings.Join(at, ", "))
+		return nil, fault.Usage(fmt.Sprintf("%d dead letters have the id %s", len(found), fault.Printable(name)), "name one by its position: "+strings.Join(at, ", "))
 	}
 }
 
@@ -135,7 +136,7 @@ func checkReasons(names []string) error {
 	}
 	for _, name := range names {
 		if !slices.Contains(known, name) {
-			return usageError("--reason: there is no reason "+printable(name), "name one of: "+strings.Join(known, ", "))
+			return fault.Usage("--reason: there is no reason "+fault.Printable(name), "name one of: "+strings.Join(known, ", "))
 		}
 	}
 	return nil
@@ -213,5 +214,5 @@ func cell(s string) string {
 	if runes := []rune(s); len(runes) > most {
 		s = string(runes[:most-1]) + "…"
 	}
-	return printable(s)
+	return fault.Printable(s)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/routing"
@@ -33,13 +34,13 @@ func (c *corrections) parse() error {
 	for _, text := range c.set {
 		column, value, ok := strings.Cut(text, "=")
 		if !ok || column == "" {
-			return usageError("--set takes COLUMN=VALUE", "write for instance --set aggregate_id=42; --null makes a column NULL")
+			return fault.Usage("--set takes COLUMN=VALUE", "write for instance --set aggregate_id=42; --null makes a column NULL")
 		}
 		c.values = append(c.values, [2]string{column, value})
 	}
 	if c.topic != "" {
 		if err := router.CheckTopic(c.topic); err != nil {
-			return usageError("--topic: "+err.Error(), "name a topic as Kafka takes it")
+			return fault.Usage("--topic: "+err.Error(), "name a topic as Kafka takes it")
 		}
 	}
 	return nil

@@ -50,10 +50,10 @@ Exit codes: 0 all that was chosen is published, 1 it failed or was interrupted, 
   cdc-outbox dead-letter retry --reason too_large`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.all && (len(args) > 0 || len(o.reasons) > 0) || len(args) > 0 && len(o.reasons) > 0 {
-				return usageError("letters are chosen by ids, by --reason or by --all", "name one of the three")
+				return fault.Usage("letters are chosen by ids, by --reason or by --all", "name one of the three")
 			}
 			if !o.all && len(args) == 0 && len(o.reasons) == 0 {
-				return usageError("no letter is chosen", "name letters by id or position, or choose by --reason or --all")
+				return fault.Usage("no letter is chosen", "name letters by id or position, or choose by --reason or --all")
 			}
 			if err := checkReasons(o.reasons); err != nil {
 				return err
@@ -66,7 +66,7 @@ Exit codes: 0 all that was chosen is published, 1 it failed or was interrupted, 
 				return err
 			}
 			if o.corrections.topic == c.Router.DeadLetterTopic {
-				return usageError("--topic: the topic is that of the dead letters", "name a topic for events")
+				return fault.Usage("--topic: the topic is that of the dead letters", "name a topic for events")
 			}
 			return a.retry(cmd.Context(), c, &o, args)
 		},
@@ -190,9 +190,9 @@ func (a *app) printRetrials(batch []*retrial, dryRun bool) (failed int) {
 			failed++
 			sentence, next := fault.Split(r.err)
 			if next != "" {
-				next = ". Next: " + printable(next)
+				next = ". Next: " + fault.Printable(next)
 			}
-			fmt.Fprintf(a.stdout, "not published: %s: %s%s\n", name, printable(sentence), next)
+			fmt.Fprintf(a.stdout, "not published: %s: %s%s\n", name, fault.Printable(sentence), next)
 		case dryRun:
 			key := "without a key"
 			if r.record.Key != nil {

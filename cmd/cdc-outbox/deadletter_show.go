@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 )
 
 // shownLetter is what show --json prints.
@@ -81,7 +82,7 @@ func oneLetter(cmd *cobra.Command, args []string) error {
 	if len(args) == 1 {
 		return nil
 	}
-	return usageError(cmd.CommandPath()+" takes one id or position", "cdc-outbox dead-letter list shows which there are")
+	return fault.Usage(cmd.CommandPath()+" takes one id or position", "cdc-outbox dead-letter list shows which there are")
 }
 
 func contentOf(l *deadletter.Letter) *contentJSON {
@@ -108,7 +109,7 @@ func writeLetter(w io.Writer, s *shownLetter) error {
 	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	line := func(label, value string) {
 		if value != "" {
-			fmt.Fprintf(tw, "%s\t%s\n", label, printable(value))
+			fmt.Fprintf(tw, "%s\t%s\n", label, fault.Printable(value))
 		}
 	}
 	line("id", cmp.Or(s.ID, "none"))
@@ -153,20 +154,20 @@ func writeContent(b *strings.Builder, c *contentJSON) {
 		if v == nil {
 			return "NULL"
 		}
-		return printable(*v)
+		return fault.Printable(*v)
 	}
 	fmt.Fprintf(b, "\nkey: %s\n", value(c.Key))
 	for _, h := range c.Headers {
-		fmt.Fprintf(b, "header %s: %s\n", printable(h.Name), value(h.Value))
+		fmt.Fprintf(b, "header %s: %s\n", fault.Printable(h.Name), value(h.Value))
 	}
 	if c.Row != nil {
 		for i := range c.Row.Columns {
 			col := &c.Row.Columns[i]
-			text := printable(col.Text)
+			text := fault.Printable(col.Text)
 			if col.Kind != "" {
-				text = "(" + printable(string(col.Kind)) + ")"
+				text = "(" + fault.Printable(string(col.Kind)) + ")"
 			}
-			fmt.Fprintf(b, "column %s: %s\n", printable(col.Name), text)
+			fmt.Fprintf(b, "column %s: %s\n", fault.Printable(col.Name), text)
 		}
 	}
 	if c.ValueBase64 != nil {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 )
 
@@ -24,7 +25,7 @@ func writeFindings(w io.Writer, findings []preflight.Finding, colour bool) error
 		if colour {
 			sign = m.colour + m.sign + "\x1b[0m"
 		}
-		fmt.Fprintf(&b, "%s %s: %s\n", sign, printable(f.Subject), printable(f.Found))
+		fmt.Fprintf(&b, "%s %s: %s\n", sign, fault.Printable(f.Subject), fault.Printable(f.Found))
 		paragraph(&b, "why: ", f.Why)
 		paragraph(&b, "fix: ", f.Remedy)
 	}
@@ -41,18 +42,8 @@ func paragraph(b *strings.Builder, label, text string) {
 		if i > 0 {
 			label = strings.Repeat(" ", len(label))
 		}
-		b.WriteString("    " + label + printable(line) + "\n")
+		b.WriteString("    " + label + fault.Printable(line) + "\n")
 	}
-}
-
-// printable drops control characters: names come from servers, and a terminal would obey them.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
-			return '�'
-		}
-		return r
-	}, s)
 }
 
 // colourful says whether to colour what goes to stdout (no-color.org: a variable NO_COLOR that is not empty forbids it).

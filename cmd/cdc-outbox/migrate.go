@@ -29,7 +29,7 @@ tell the whole story.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, _ = io.WriteString(a.stderr, cmd.UsageString())
-			return usageError("migrate wants to know what to do", "cdc-outbox migrate debezium FILE, cdc-outbox migrate polling, or cdc-outbox migrate verify")
+			return fault.Usage("migrate wants to know what to do", "cdc-outbox migrate debezium FILE, cdc-outbox migrate polling, or cdc-outbox migrate verify")
 		},
 	}
 	cmd.AddCommand(a.migrateDebeziumCommand(), a.migratePollingCommand(), a.migrateVerifyCommand())
@@ -56,7 +56,7 @@ the configuration has a file. Passwords are never printed. The exit code is 3 wh
   curl -s http://connect:8083/connectors/outbox | cdc-outbox migrate debezium - --json | jq '.options[] | select(.verdict != "translated")'`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usageError("migrate debezium takes one file", "cdc-outbox migrate debezium connector.json, or - for stdin")
+				return fault.Usage("migrate debezium takes one file", "cdc-outbox migrate debezium connector.json, or - for stdin")
 			}
 			return nil
 		},
@@ -139,7 +139,7 @@ func migrationText(r *migrate.Report) string {
 	steps := func(title string, all []migrate.Step) {
 		fmt.Fprintf(&b, "\n%s\n", title)
 		for i, s := range all {
-			fmt.Fprintf(&b, "  %d. %s\n", i+1, printable(s.Do))
+			fmt.Fprintf(&b, "  %d. %s\n", i+1, fault.Printable(s.Do))
 			paragraph(&b, "", strings.Join(s.Commands, "\n"))
 			paragraph(&b, "why: ", s.Why)
 		}
@@ -149,7 +149,7 @@ func migrationText(r *migrate.Report) string {
 	steps("The way back", r.Rollback)
 	b.WriteString("\nDifferences that no option decides\n")
 	for _, d := range r.Differences {
-		b.WriteString("  - " + printable(d) + "\n")
+		b.WriteString("  - " + fault.Printable(d) + "\n")
 	}
 	for _, h := range headings {
 		if r.Counts[h.verdict] == 0 {
@@ -167,7 +167,7 @@ func migrationText(r *migrate.Report) string {
 			if e.Key != "" {
 				line += "  ->  " + e.Key
 			}
-			b.WriteString("  " + printable(line) + "\n")
+			b.WriteString("  " + fault.Printable(line) + "\n")
 			paragraph(&b, "", e.Note)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/replication"
@@ -56,7 +57,7 @@ For another relay say with --unpublished which rows it has left, and stop it fir
 
 func (a *app) migratePolling(ctx context.Context, c *config.Loaded, o migratePollingOptions) error {
 	if c.Source == config.SourcePolling || c.Postgres.Snapshot != "initial" {
-		return usageError("migrate polling takes the configuration that run is to have afterwards", "set source to wal and postgres.snapshot to initial")
+		return fault.Usage("migrate polling takes the configuration that run is to have afterwards", "set source to wal and postgres.snapshot to initial")
 	}
 	s, err := newSlotChange(c)
 	if err != nil {
@@ -68,7 +69,7 @@ func (a *app) migratePolling(ctx context.Context, c *config.Loaded, o migratePol
 	if own {
 		rows = replication.TakenOver{Rows: identifier.Quote(o.published) + " IS NULL", Order: o.sequence}
 	} else if o.wait <= 0 {
-		return usageError("--wait is not positive", "leave it out for a minute")
+		return fault.Usage("--wait is not positive", "leave it out for a minute")
 	}
 	setup := polling.Setup{Tables: s.admin.Tables, Columns: polling.Columns{
 		Key: c.Router.Roles().AggregateID, Sequence: o.sequence, Published: o.published}}
@@ -96,7 +97,7 @@ func (a *app) planMigratePolling(ctx context.Context, s slotChange, rows replica
 	if err := a.printSteps(steps); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stdout, "-- Listed, to be published by run before anything else: the rows WHERE %s, in that snapshot.\n", printable(rows.Rows))
+	fmt.Fprintf(a.stdout, "-- Listed, to be published by run before anything else: the rows WHERE %s, in that snapshot.\n", fault.Printable(rows.Rows))
 	for _, t := range s.admin.Tables {
 		if own {
 			fmt.Fprintf(a.stdout, "ALTER TABLE %s RENAME COLUMN %s TO %s;\n", t.SQL(), identifier.Quote(published), polling.PolledAt)

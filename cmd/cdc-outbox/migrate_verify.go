@@ -120,7 +120,7 @@ func (a *app) verify(ctx context.Context, cfg kafka.Config, o verifyOptions) err
 func (v *verifier) pair(ctx context.Context, o verifyOptions) error {
 	for _, left := range slices.Sorted(maps.Keys(o.topics)) {
 		if left == o.topics[left] {
-			return usageError("both sides are the topic "+printable(left), "give pairs of different topics, --topic left=right")
+			return fault.Usage("both sides are the topic "+fault.Printable(left), "give pairs of different topics, --topic left=right")
 		}
 		v.pairs = append(v.pairs, [2]string{left, o.topics[left]})
 	}
@@ -128,10 +128,10 @@ func (v *verifier) pair(ctx context.Context, o verifyOptions) error {
 		return nil
 	}
 	if o.leftPrefix == "" && o.rightPrefix == "" {
-		return usageError("no topics are named", "give --left-prefix and --right-prefix, or pairs with --topic left=right")
+		return fault.Usage("no topics are named", "give --left-prefix and --right-prefix, or pairs with --topic left=right")
 	}
 	if o.leftPrefix == o.rightPrefix {
-		return usageError("both sides are the same topics", "give --left-prefix and --right-prefix, or pairs with --topic left=right")
+		return fault.Usage("both sides are the same topics", "give --left-prefix and --right-prefix, or pairs with --topic left=right")
 	}
 	names, err := v.reader.Topics(ctx)
 	if err != nil {
@@ -139,7 +139,7 @@ func (v *verifier) pair(ctx context.Context, o verifyOptions) error {
 	}
 	v.pairs = pairTopics(names, o.leftPrefix, o.rightPrefix)
 	if len(v.pairs) == 0 {
-		return usageError("no topic has one of the prefixes", "kafka-topics.sh --list shows the topics")
+		return fault.Usage("no topic has one of the prefixes", "kafka-topics.sh --list shows the topics")
 	}
 	return nil
 }
@@ -298,7 +298,7 @@ func (a *app) printVerdict(v *verdict, asJSON bool) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d topics; records: %d on the left, %d on the right; %d events are on both sides\n", len(v.Topics), v.Records[0], v.Records[1], v.Matched)
 	for _, name := range v.Missing {
-		fmt.Fprintf(&b, "! topic %s does not exist\n", printable(name))
+		fmt.Fprintf(&b, "! topic %s does not exist\n", fault.Printable(name))
 	}
 	if v.Repeated != [2]int64{} {
 		fmt.Fprintf(&b, "repeats: %d on the left, %d on the right\n", v.Repeated[0], v.Repeated[1])
@@ -310,9 +310,9 @@ func (a *app) printVerdict(v *verdict, asJSON bool) error {
 		fmt.Fprintf(&b, "✗ %s: %d\n", kind, v.Differences[kind])
 		for _, e := range v.Examples {
 			if e.Kind == kind {
-				fmt.Fprintf(&b, "    id %s: %s", printable(e.ID), printable(strings.Join(e.Places, " / ")))
+				fmt.Fprintf(&b, "    id %s: %s", fault.Printable(e.ID), fault.Printable(strings.Join(e.Places, " / ")))
 				if e.What != "" {
-					b.WriteString(": " + printable(e.What))
+					b.WriteString(": " + fault.Printable(e.What))
 				}
 				b.WriteString("\n")
 			}

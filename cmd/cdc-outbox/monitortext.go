@@ -31,7 +31,7 @@ func writeSlots(w io.Writer, s slots) error {
 	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, "SLOT\tDATABASE\tPLUGIN\tREADER\tWAL STATUS\tRETAINED\tUNCONFIRMED\tGROWTH\tTIME LEFT\tALERT")
 	for _, slot := range s.Slots {
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", slot.Name, printable(slot.Database), printable(slot.Plugin), printable(readerOf(slot)), slot.WALStatus,
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", slot.Name, fault.Printable(slot.Database), fault.Printable(slot.Plugin), fault.Printable(readerOf(slot)), slot.WALStatus,
 			units.BytesSize(float64(slot.RetainedBytes)), units.BytesSize(float64(slot.UnconfirmedBytes)), growthOf(slot), timeLeft(slot), slot.Level)
 	}
 	if err := tw.Flush(); err != nil {
@@ -46,15 +46,15 @@ func writeSlots(w io.Writer, s slots) error {
 		}
 		fmt.Fprintf(&b, "\n%s\n", slot.Name)
 		for _, a := range slot.Alerts {
-			fmt.Fprintf(&b, "  %s %s: %s\n", a.Level, a.Rule, printable(a.Sentence))
+			fmt.Fprintf(&b, "  %s %s: %s\n", a.Level, a.Rule, fault.Printable(a.Sentence))
 		}
-		fmt.Fprintf(&b, "  why: %s\n", printable(slot.Cause.Sentence))
+		fmt.Fprintf(&b, "  why: %s\n", fault.Printable(slot.Cause.Sentence))
 		if slot.Cause.Next != "" {
-			fmt.Fprintf(&b, "  next: %s\n", printable(slot.Cause.Next))
+			fmt.Fprintf(&b, "  next: %s\n", fault.Printable(slot.Cause.Next))
 		}
 	}
 	if s.Error != "" {
-		fmt.Fprintf(&b, "\nthe server does not answer, so this is old: %s\n", printable(s.Error))
+		fmt.Fprintf(&b, "\nthe server does not answer, so this is old: %s\n", fault.Printable(s.Error))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

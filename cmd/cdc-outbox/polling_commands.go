@@ -155,7 +155,7 @@ func writePolling(w io.Writer, st polling.Status, source string, unasked error) 
 	var b strings.Builder
 	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	line := func(label, format string, args ...any) {
-		fmt.Fprintf(tw, "  %s\t%s\n", label, printable(fmt.Sprintf(format, args...)))
+		fmt.Fprintf(tw, "  %s\t%s\n", label, fault.Printable(fmt.Sprintf(format, args...)))
 	}
 	fmt.Fprintf(tw, "outbox %s\n", strings.Join(st.Tables, ", "))
 	switch bl := st.Backlog; {
@@ -190,14 +190,14 @@ func writePolling(w io.Writer, st polling.Status, source string, unasked error) 
 		b.WriteString("waits for\n")
 	}
 	for _, h := range st.Halted {
-		fmt.Fprintf(&b, "  - event %s at %s of %s: %s\n", printable(h.EventID), h.Position, printable(h.Table), printable(h.Message))
+		fmt.Fprintf(&b, "  - event %s at %s of %s: %s\n", fault.Printable(h.EventID), h.Position, fault.Printable(h.Table), fault.Printable(h.Message))
 		paragraph(&b, "next: ", h.Next)
 	}
 	if len(st.Halted) == 0 && st.State.Next != "" {
 		paragraph(&b, "next: ", st.State.Next)
 	}
 	for _, x := range st.Waits {
-		fmt.Fprintf(&b, "  - %s (since %s)\n", printable(x.Sentence()), x.Since.UTC().Format(time.RFC3339))
+		fmt.Fprintf(&b, "  - %s (since %s)\n", fault.Printable(x.Sentence()), x.Since.UTC().Format(time.RFC3339))
 		paragraph(&b, "next: ", x.Next)
 	}
 	_, err := io.WriteString(w, b.String())

@@ -163,6 +163,6 @@ func (a *app) printBacklog(r backlogReport, asJSON bool) error {
 			text = "at least " + text
 		}
 	}
-	_, err := fmt.Fprintf(a.stdout, "%s  %s\n", time.Now().UTC().Format(time.TimeOnly), printable(text))
+	_, err := fmt.Fprintf(a.stdout, "%s  %s\n", time.Now().UTC().Format(time.TimeOnly), fault.Printable(text))
 	return err
 }

@@ -96,14 +96,14 @@ func (o *pruneOptions) parse() (err error) {
 		n, _ := strconv.Atoi(m[1])
 		o.age = time.Duration(n) * 24 * time.Hour
 	} else if o.age, err = time.ParseDuration(o.olderThan); err != nil {
-		return usageError("--older-than is missing or no age", "write for instance --older-than 7d, or 36h")
+		return fault.Usage("--older-than is missing or no age", "write for instance --older-than 7d, or 36h")
 	}
 	if o.age <= 0 || o.batch <= 0 || o.batch > 100_000 || o.pause < 0 || o.wait < 0 || o.lockTimeout <= 0 || o.statementTimeout <= 0 {
-		return usageError("a number is out of its range", "an age, timeouts and --batch are greater than 0; --batch is 100000 at most")
+		return fault.Usage("a number is out of its range", "an age, timeouts and --batch are greater than 0; --batch is 100000 at most")
 	}
 	if o.archive != "" {
 		if info, err := os.Stat(o.archive); err != nil || !info.IsDir() {
-			return usageError("--archive names no directory", "create it, on a disk with enough room")
+			return fault.Usage("--archive names no directory", "create it, on a disk with enough room")
 		}
 	}
 	return nil
@@ -193,14 +193,14 @@ func pruneLeaves(report []*pruned) string {
 // verifyArchive reads every file of a directory.
 func (a *app) verifyArchive(ctx context.Context, dir string) error {
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return usageError("--verify-archive names no directory", "name the one that prune --archive wrote to")
+		return fault.Usage("--verify-archive names no directory", "name the one that prune --archive wrote to")
 	}
 	paths, err := filepath.Glob(filepath.Join(escapeGlob(dir), "*"+archive.Suffix))
 	if err != nil {
 		return err
 	}
 	if len(paths) == 0 {
-		return &fault.Error{Kind: fault.Operator, Object: "archive " + printable(dir), Err: errors.New("the directory holds no archive, that is no file *" + archive.Suffix),
+		return &fault.Error{Kind: fault.Operator, Object: "archive " + fault.Printable(dir), Err: errors.New("the directory holds no archive, that is no file *" + archive.Suffix),
 			Next: "Name the directory that prune --archive DIR wrote to. If this is the one, nothing was archived yet, or the files were moved: take them from a copy."}
 	}
 	bad := 0
@@ -211,13 +211,13 @@ func (a *app) verifyArchive(ctx context.Context, dir string) error {
 		m, err := archive.Verify(path)
 		if err != nil {
 			bad++
-			fmt.Fprintf(a.stdout, "damaged: %s\n", printable(err.Error()))
+			fmt.Fprintf(a.stdout, "damaged: %s\n", fault.Printable(err.Error()))
 			continue
 		}
-		fmt.Fprintf(a.stdout, "whole: %s, %d rows\n", printable(path), m.Rows)
+		fmt.Fprintf(a.stdout, "whole: %s, %d rows\n", fault.Printable(path), m.Rows)
 	}
 	if bad > 0 {
-		return &fault.Error{Kind: fault.Operator, Object: "archive " + printable(dir), Err: fmt.Errorf("%d of %d files are damaged", bad, len(paths)), Next: "Take those named above from a copy, each with its manifest."}
+		return &fault.Error{Kind: fault.Operator, Object: "archive " + fault.Printable(dir), Err: fmt.Errorf("%d of %d files are damaged", bad, len(paths)), Next: "Take those named above from a copy, each with its manifest."}
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ func (q *prunedPartition) line(dryRun bool) string {
 	if q.Rows != nil {
 		rows = counted(*q.Rows, "row", "rows") + ", "
 	}
-	return fmt.Sprintf("%s: %s%d bytes, %s", printable(q.Partition), rows, q.Bytes, what)
+	return fmt.Sprintf("%s: %s%d bytes, %s", fault.Printable(q.Partition), rows, q.Bytes, what)
 }
 
 // doPartitions drops what is wholly behind the horizon. Each step leaves the catalog in a state from which the next run goes

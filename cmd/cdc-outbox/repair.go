@@ -88,11 +88,11 @@ func (a *app) repair(ctx context.Context, c *config.Loaded, o *repairOptions) er
 	var filter replication.RowFilter
 	if o.since != "" {
 		if filter.Since, err = time.Parse(time.RFC3339, o.since); err != nil {
-			return usageError("--since is no time", "write it as 2026-01-31T08:00:00Z")
+			return fault.Usage("--since is no time", "write it as 2026-01-31T08:00:00Z")
 		}
 	}
 	if o.rate < 0 || o.timeout <= 0 {
-		return usageError("--rate and --timeout cannot be negative", "leave them out for 1000 rows a second and a minute")
+		return fault.Usage("--rate and --timeout cannot be negative", "leave them out for 1000 rows a second and a minute")
 	}
 	r, err := a.newRepairing(ctx, c, s, o, filter)
 	if err != nil {
@@ -169,7 +169,7 @@ func (a *app) printRepair(r *repairing) error {
 	for _, t := range r.report {
 		fmt.Fprintf(a.stdout, "%s: %d rows, %d of them not in Kafka, %d published again\n", t.Table, t.Rows, t.Missing, t.Published)
 		for _, id := range t.Examples {
-			fmt.Fprintf(a.stdout, "  %s\n", printable(id))
+			fmt.Fprintf(a.stdout, "  %s\n", fault.Printable(id))
 		}
 		if t.Unrouted > 0 {
 			fmt.Fprintf(a.stdout, "  besides, %d rows make no record: `cdc-outbox dead-letter list`, `cdc-outbox replay --all --dry-run`\n", t.Unrouted)

@@ -111,32 +111,32 @@ func (o *replayOptions) filter() (f replication.RowFilter, err error) {
 			continue
 		}
 		if *t.to, err = time.Parse(time.RFC3339, t.text); err != nil {
-			return f, usageError(t.flag+" is no time", "write it as 2026-01-31T08:00:00Z")
+			return f, fault.Usage(t.flag+" is no time", "write it as 2026-01-31T08:00:00Z")
 		}
 	}
 	placed := o.FromPosition != "" || o.ToPosition != ""
 	chosen := len(o.Types)+len(o.AggregateIDs)+len(o.IDs) > 0 || o.Since != "" || o.Until != "" || placed
 	if len(o.Files) > 0 && (o.all || placed) {
-		return f, usageError("--from-archive knows no positions, and takes all rows anyway", "choose by --aggregate-type, --aggregate-id, --id, --since or --until, or by nothing")
+		return f, fault.Usage("--from-archive knows no positions, and takes all rows anyway", "choose by --aggregate-type, --aggregate-id, --id, --since or --until, or by nothing")
 	}
 	if len(o.FromTopics) > 0 && !placed {
-		return f, usageError("--from-topic is where positions are looked for", "add --from-position or --to-position; --topic is where records go")
+		return f, fault.Usage("--from-topic is where positions are looked for", "add --from-position or --to-position; --topic is where records go")
 	}
 	if _, err := o.window(); err != nil {
 		return f, err
 	}
 	if len(o.Files) == 0 && o.all == chosen {
-		return f, usageError("it is not said which rows to publish", "choose by --aggregate-type, --aggregate-id, --id, --since, --until, --from-position or --to-position, or take --all")
+		return f, fault.Usage("it is not said which rows to publish", "choose by --aggregate-type, --aggregate-id, --id, --since, --until, --from-position or --to-position, or take --all")
 	}
 	if o.rate < 0 || o.timeout <= 0 {
-		return f, usageError("--rate and --timeout cannot be negative", "leave them out for 1000 rows a second and a minute")
+		return f, fault.Usage("--rate and --timeout cannot be negative", "leave them out for 1000 rows a second and a minute")
 	}
 	if o.dryRun && o.resume != "" {
-		return f, usageError("--dry-run leaves no state behind", "leave --resume out")
+		return f, fault.Usage("--dry-run leaves no state behind", "leave --resume out")
 	}
 	if o.Topic != "" {
 		if err := router.CheckTopic(o.Topic); err != nil {
-			return f, usageError("--topic: "+err.Error(), "name a topic as Kafka takes it")
+			return f, fault.Usage("--topic: "+err.Error(), "name a topic as Kafka takes it")
 		}
 	}
 	return f, nil
@@ -151,7 +151,7 @@ func (a *app) replay(ctx context.Context, c *config.Loaded, o *replayOptions, fi
 		return err
 	}
 	if o.FromPosition+o.ToPosition != "" && c.Source == config.SourcePolling {
-		return usageError("a relay that polls gives records no position", "choose by time: --since and --until")
+		return fault.Usage("a relay that polls gives records no position", "choose by time: --since and --until")
 	}
 	state, err := openReplayState(o)
 	if err != nil {

@@ -43,11 +43,11 @@ func (o *replayOptions) window() (w positionWindow, err error) {
 		if commit, err := lsn.Parse(p.text); err == nil {
 			*p.to = offsets.Position{Commit: commit, Index: p.index}
 		} else if *p.to, err = offsets.ParsePosition(p.text); err != nil {
-			return w, usageError(p.flag+" is no position", "write it as the header position has it, 0000000016b374d8-0000002a, or the LSN of a commit, 0/16B374D8")
+			return w, fault.Usage(p.flag+" is no position", "write it as the header position has it, 0000000016b374d8-0000002a, or the LSN of a commit, 0/16B374D8")
 		}
 	}
 	if w.from.Compare(w.to) > 0 {
-		return w, usageError("--from-position lies behind --to-position", "change them over")
+		return w, fault.Usage("--from-position lies behind --to-position", "change them over")
 	}
 	return w, nil
 }
@@ -128,7 +128,7 @@ func (p *positions) begin(ctx context.Context, c *config.Loaded, s slotChange) e
 			return err
 		}
 		if compacted {
-			fmt.Fprintf(p.progress, "Topic %s is compacted: events that Kafka has removed there are not found by their positions.\n", printable(topic))
+			fmt.Fprintf(p.progress, "Topic %s is compacted: events that Kafka has removed there are not found by their positions.\n", fault.Printable(topic))
 		}
 		for _, span := range spans {
 			if err := p.refuseGone(ctx, span); err != nil {

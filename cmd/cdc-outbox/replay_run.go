@@ -111,12 +111,12 @@ func (r *replay) route(rel *pgoutput.Relation, row pgoutput.Tuple) (*router.Reco
 // refuse counts a row that cannot be published, or stops at it.
 func (r *replay) refuse(id string, err error) error {
 	if !r.o.skipBad && !r.o.dryRun {
-		return &fault.Error{Kind: fault.Operator, Object: fmt.Sprintf("event %q", printable(id)), Err: err,
+		return &fault.Error{Kind: fault.Operator, Object: fmt.Sprintf("event %q", fault.Printable(id)), Err: err,
 			Next: "Mend it, or pass over such rows with --skip-bad-rows; the same command with --resume goes on from here."}
 	}
 	r.bad++
 	if len(r.examples) < replayExamples {
-		r.examples = append(r.examples, printable(id+": "+err.Error()))
+		r.examples = append(r.examples, fault.Printable(id+": "+err.Error()))
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ func openReplayState(o *replayOptions) (*replayState, error) {
 	}
 	var was replayState
 	if err := json.Unmarshal(text, &was); err != nil || was.Run == "" {
-		return nil, usageError("the file of --resume is no state of a replay", "name another file, which need not exist")
+		return nil, fault.Usage("the file of --resume is no state of a replay", "name another file, which need not exist")
 	}
 	now, err := json.Marshal(o)
 	if err != nil {
@@ -62,7 +62,7 @@ func openReplayState(o *replayOptions) (*replayState, error) {
 		return nil, err
 	}
 	if !reflect.DeepEqual(was.Options, asked) {
-		return nil, usageError("the file of --resume belongs to a run that chose other rows or another topic", "give the same flags as then, or another file")
+		return nil, fault.Usage("the file of --resume belongs to a run that chose other rows or another topic", "give the same flags as then, or another file")
 	}
 	was.path = s.path
 	return &was, nil

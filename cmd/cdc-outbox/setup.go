@@ -38,7 +38,7 @@ With source: polling it adds the columns, the index and, where polling.notify is
 				return a.setupPolling(cmd.Context(), c, pollingSetupOptions{table: table, dryRun: dryRun, publishExisting: existing, role: role})
 			}
 			if existing {
-				return usageError("--publish-existing is for source: polling", "set postgres.snapshot to initial")
+				return fault.Usage("--publish-existing is for source: polling", "set postgres.snapshot to initial")
 			}
 			admin, err := adminConfig(c, table)
 			if err != nil {

@@ -16,7 +16,7 @@ import (
 func tableDDL(c *config.Loaded, admin replication.AdminConfig) (string, error) {
 	debezium := c.Router.Preset == config.PresetDebezium
 	if !debezium && c.Router.Columns != standardColumns() {
-		return "", usageError("--table creates the standard table, and router.columns names other columns",
+		return "", fault.Usage("--table creates the standard table, and router.columns names other columns",
 			"leave router.columns at its defaults, or create the table yourself")
 	}
 	if err := knowsColumns(c, admin.Columns.Needed); err != nil {
@@ -57,7 +57,7 @@ func knowsColumns(c *config.Loaded, needed []replication.NeededColumn) error {
 	}
 	for _, n := range needed {
 		if n.Required && !slices.Contains(known, n.Name) {
-			return usageError(fmt.Sprintf("--table does not know what type the column %q has, which %s names", n.Name, n.Key),
+			return fault.Usage(fmt.Sprintf("--table does not know what type the column %q has, which %s names", n.Name, n.Key),
 				fmt.Sprintf("leave %s out while you run setup --table and add the column afterwards, or create the table yourself", n.Key))
 		}
 	}

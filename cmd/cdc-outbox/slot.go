@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
@@ -85,7 +86,7 @@ without --yes-lose-events. A slot never goes back.`,
 				return err
 			}
 			if to == "" {
-				return usageError("--to is missing", "name the position, as Postgres prints it; `cdc-outbox slot` shows the present ones")
+				return fault.Usage("--to is missing", "name the position, as Postgres prints it; `cdc-outbox slot` shows the present ones")
 			}
 			if err := a.sayLost(cmd.Context(), s, to, lose); err != nil {
 				return err
@@ -172,7 +173,7 @@ func (a *app) sayLost(ctx context.Context, s slotChange, to string, lose bool) e
 	if lose {
 		return nil
 	}
-	return usageError("nothing was changed", "add --yes-lose-events to do it; repair publishes afterwards what is still in the table")
+	return fault.Usage("nothing was changed", "add --yes-lose-events to do it; repair publishes afterwards what is still in the table")
 }
 
 func (a *app) changed(r replication.SlotReport, err error) error {
@@ -191,7 +192,7 @@ func (a *app) printSlot(r replication.SlotReport) error {
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	line := func(label, text string) {
 		if text != "" {
-			fmt.Fprintf(w, "  %s\t%s\n", label, printable(text))
+			fmt.Fprintf(w, "  %s\t%s\n", label, fault.Printable(text))
 		}
 	}
 	fmt.Fprintf(w, "slot %s\n", r.Slot)

@@ -19,7 +19,7 @@ func writeStatus(w io.Writer, st status, source string) error {
 	var b strings.Builder
 	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	line := func(label, format string, args ...any) {
-		fmt.Fprintf(tw, "  %s\t%s\n", label, printable(fmt.Sprintf(format, args...)))
+		fmt.Fprintf(tw, "  %s\t%s\n", label, fault.Printable(fmt.Sprintf(format, args...)))
 	}
 	fmt.Fprintf(tw, "slot %s\n", st.Slot)
 	if s := st.ReplicationSlot; s != nil {
@@ -123,11 +123,11 @@ func writeWaits(b *strings.Builder, st status) {
 	}
 	b.WriteString("waits for\n")
 	if h := st.Halted; h != nil {
-		what := "event " + printable(h.EventID)
+		what := "event " + fault.Printable(h.EventID)
 		if h.EventID == "" {
 			what = "the change"
 		}
-		fmt.Fprintf(b, "  - %s at LSN %s: %s\n", what, h.LSN, printable(h.Message))
+		fmt.Fprintf(b, "  - %s at LSN %s: %s\n", what, h.LSN, fault.Printable(h.Message))
 		paragraph(b, "next: ", h.Next)
 	}
 	if st.Halted == nil && st.State.Next != "" {
@@ -138,7 +138,7 @@ func writeWaits(b *strings.Builder, st status) {
 		if short, cause, ok := strings.Cut(w.Reason, ": "); ok && w.Kind == waitPostgres && strings.Contains(st.State.Reason, cause) {
 			w.Reason = short // the state above says why
 		}
-		fmt.Fprintf(b, "  - %s (since %s)\n", printable(w.Sentence()), w.Since.UTC().Format(time.RFC3339))
+		fmt.Fprintf(b, "  - %s (since %s)\n", fault.Printable(w.Sentence()), w.Since.UTC().Format(time.RFC3339))
 		paragraph(b, "next: ", w.Next)
 	}
 }
@@ -146,9 +146,9 @@ func writeWaits(b *strings.Builder, st status) {
 // writeCause prints what status --why says.
 func writeCause(w io.Writer, c alert.Cause) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s\n", c.Code, printable(c.Sentence))
+	fmt.Fprintf(&b, "%s: %s\n", c.Code, fault.Printable(c.Sentence))
 	if c.Object != "" {
-		fmt.Fprintf(&b, "object: %s\n", printable(c.Object))
+		fmt.Fprintf(&b, "object: %s\n", fault.Printable(c.Object))
 	}
 	if c.Since != nil {
 		fmt.Fprintf(&b, "since: %s\n", c.Since.UTC().Format(time.RFC3339))

@@ -87,7 +87,7 @@ func (a *app) tearDown(o teardownOptions, plan func() ([]replication.Step, error
 // confirm asks a person. Without one it refuses: a script says --yes.
 func (a *app) confirm(question string) error {
 	if !terminal(a.stdin) {
-		return usageError("teardown needs somebody to say yes", "add --yes, or --dry-run to look only")
+		return fault.Usage("teardown needs somebody to say yes", "add --yes, or --dry-run to look only")
 	}
 	fmt.Fprint(a.stderr, question)
 	line, err := bufio.NewReader(a.stdin).ReadString('\n')

@@ -106,7 +106,7 @@ func allTopics(ctx context.Context, dsn string, c *config.Loaded, tables []ident
 	}
 	rest := placeholder.ReplaceAllString(template, "")
 	if slices.Contains([]byte(rest), '$') {
-		return nil, usageError("the topics cannot be told from router.topic", "name them with "+flag)
+		return nil, fault.Usage("the topics cannot be told from router.topic", "name them with "+flag)
 	}
 	if rest == template {
 		return []string{template}, nil

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
 )
 
@@ -28,7 +29,7 @@ func (a *app) watch(why func() string) (stop func()) {
 			}
 			text := why()
 			if text != "" && !said {
-				fmt.Fprintln(a.stderr, "Waiting for "+printable(text))
+				fmt.Fprintln(a.stderr, "Waiting for "+fault.Printable(text))
 			}
 			said = text != ""
 		}

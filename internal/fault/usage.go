@@ -1,0 +1,8 @@
+package fault
+
+import "errors"
+
+// Usage is a mistake on the command line: exit code 2.
+func Usage(what, next string) error {
+	return &Error{Kind: Config, Object: "command line", Err: errors.New(what), Next: next}
+}
