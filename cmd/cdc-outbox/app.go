@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/build"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 )
@@ -58,7 +59,7 @@ record. The replication slot moves only over what Kafka has acknowledged.`,
 		Example: `  cdc-outbox setup --table --dry-run
   cdc-outbox check --config cdc-outbox.yaml
   cdc-outbox run --config cdc-outbox.yaml`,
-		Version:           build().String(),
+		Version:           build.Of(version).String(),
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		Args:              knownCommand,

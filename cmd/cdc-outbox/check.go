@@ -88,7 +88,7 @@ func (a *app) check(ctx context.Context, c *config.Loaded) ([]preflight.Finding,
 		}
 		findings = append(findings, polling.CheckBesideLog(ctx, dsn, s)...)
 	}
-	topics, all := topicsInUse(ctx, dsn, c, admin.Tables)
+	topics, all := outboxTopics(c, dsn, admin.Tables).Sample(ctx)
 	stop()
 	switch {
 	case !all:

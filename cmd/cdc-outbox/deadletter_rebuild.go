@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+
 	"context"
 	"errors"
 	"fmt"
@@ -15,8 +17,6 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
-	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
-	"github.com/cdc-outbox/cdc-outbox/internal/routing"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -71,19 +71,6 @@ func newRebuilder(c *config.Loaded, b *letterBox, o *retryOptions) (*rebuilder, 
 		return nil, err
 	}
 	return &rebuilder{cfg: c, box: b, opts: o, router: route, tables: admin.Tables, began: time.Now()}, nil
-}
-
-// routerTo is the present configuration's, with the topic, where it is not empty, in place of what names the row's.
-func routerTo(c *config.Loaded, topic string) router.Config {
-	rc := routing.Config(c)
-	switch {
-	case topic == "":
-	case rc.Debezium != nil:
-		rc.Debezium.Topic = topic
-	default:
-		rc.Topic = topic
-	}
-	return rc
 }
 
 func (re *rebuilder) close(ctx context.Context) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/cdc-outbox/cdc-outbox/internal/build"
 	"github.com/cdc-outbox/cdc-outbox/internal/connector"
 	"github.com/cdc-outbox/cdc-outbox/internal/page"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
@@ -12,7 +13,7 @@ func pageConfig(mc slotmonitor.Config, monitor *slotmonitor.Monitor, relay func(
 	return page.Config{
 		Relay: relay, Slots: func() []page.Slot { return slotFigures(monitor) },
 		SlotInterval: mc.Interval, WarnRetained: mc.Thresholds.WarnRetained, CriticalRetained: mc.Thresholds.CriticalRetained,
-		Version: build().Version,
+		Version: build.Of(version).Version,
 	}
 }
 

@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/alert"
+	"github.com/cdc-outbox/cdc-outbox/internal/build"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/diagnose"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/page"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
-	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/routing"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/router"
@@ -64,7 +64,7 @@ func newPollingService(ctx context.Context, c *config.Loaded, reg *prometheus.Re
 		return s, nil
 	}
 	return s, s.listen(ctx, c.HTTP.Listen, telemetry.Handlers{Metrics: reg, Ready: s.relay.Ready, Status: func() any { return s.report() }},
-		page.New(page.Config{Relay: s.figures, Slots: func() []page.Slot { return nil }, SlotInterval: c.Monitor.Interval, Version: build().Version}), log)
+		page.New(page.Config{Relay: s.figures, Slots: func() []page.Slot { return nil }, SlotInterval: c.Monitor.Interval, Version: build.Of(version).Version}), log)
 }
 
 // run runs the relay, and what is around it, until ctx ends and the relay has drained, or until one of them fails.
@@ -109,10 +109,6 @@ func pollingCause(st polling.Status) alert.Cause {
 	return alert.Cause{}
 }
 
-func backlogLimits(c *config.Loaded) diagnose.BacklogLimits {
-	return diagnose.BacklogLimits{Warn: c.Polling.WarnBacklog, Critical: c.Polling.CriticalBacklog}
-}
-
 // pollingConfig takes what the relay needs from the configuration.
 func pollingConfig(c *config.Loaded, reg prometheus.Registerer, log *zap.Logger) (polling.Config, error) {
 	cfg, err := pollingTables(c)
@@ -133,57 +129,10 @@ func pollingConfig(c *config.Loaded, reg prometheus.Registerer, log *zap.Logger)
 	return cfg, nil
 }
 
-// pollingTables is the part of it that is about Postgres.
-func pollingTables(c *config.Loaded) (polling.Config, error) {
-	col := c.Router.Roles()
-	cfg := polling.Config{
-		DSN: c.Postgres.DSN.Read, After: polling.After(c.Polling.After),
-		Columns: polling.Columns{Key: col.AggregateID, Sequence: c.Polling.Columns.Sequence, Published: c.Polling.Columns.PublishedAt, Timestamp: col.Timestamp},
-		Workers: c.Polling.Workers, Batch: c.Polling.Batch, Interval: c.Polling.Interval, Notify: c.Polling.Notify,
-		WindowRecords: c.Window.Records, WindowBytes: int64(c.Window.Bytes), Stall: c.HTTP.Stall, LookEvery: c.Monitor.Interval,
-	}
-	if c.Router.Preset == config.PresetDebezium {
-		cfg.Columns.Timestamp = "" // it may be of any type there
-	} else if len(c.Router.KeyColumns) > 0 {
-		cfg.Columns.Key = c.Router.KeyColumns[0] // rows of one key have the same value in each column of it
-	}
-	for _, name := range c.Postgres.Tables {
-		t, err := identifier.ParseTable(name)
-		if err != nil {
-			return cfg, &fault.Error{Kind: fault.Config, Object: "postgres.tables", Err: err}
-		}
-		cfg.Tables = append(cfg.Tables, t)
-	}
-	return cfg, nil
-}
-
-// pollingSetup is what has to be there for it.
-func pollingSetup(c *config.Loaded, table bool) (polling.Setup, error) {
-	cfg, err := pollingTables(c)
-	if err != nil {
-		return polling.Setup{}, err
-	}
-	s := polling.Setup{Tables: cfg.Tables, Columns: cfg.Columns, After: cfg.After, Notify: cfg.Notify}
-	admin, err := adminConfig(c, table)
-	s.TableHint, s.TableDDL = admin.TableHint, admin.TableDDL
-	return s, err
-}
-
 // needsSlot refuses a command that is about the slot.
 func needsSlot(c *config.Loaded, command, instead string) error {
 	if c.Source != config.SourcePolling {
 		return nil
 	}
 	return &fault.Error{Kind: fault.Config, Object: command, Err: errors.New("it is about a replication slot, and source is polling"), Next: instead}
-}
-
-// prunedBy is the column that says what may be deleted; empty where the slot does.
-func prunedBy(c *config.Loaded) (string, error) {
-	switch {
-	case c.Source != config.SourcePolling:
-		return "", nil
-	case c.Polling.After == string(polling.Delete):
-		return "", &fault.Error{Kind: fault.Config, Object: "prune", Err: errors.New("with polling.after: delete no published row is left to delete")}
-	}
-	return c.Polling.Columns.PublishedAt, nil
 }

@@ -241,3 +241,14 @@ func (p *pruning) describe(ctx context.Context, rows *replication.TableRows) (h 
 	}
 	return h, nil
 }
+
+// prunedBy is the column that says what may be deleted; empty where the slot does.
+func prunedBy(c *config.Loaded) (string, error) {
+	switch {
+	case c.Source != config.SourcePolling:
+		return "", nil
+	case c.Polling.After == string(polling.Delete):
+		return "", &fault.Error{Kind: fault.Config, Object: "prune", Err: errors.New("with polling.after: delete no published row is left to delete")}
+	}
+	return c.Polling.Columns.PublishedAt, nil
+}

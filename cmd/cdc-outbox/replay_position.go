@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -110,7 +109,7 @@ func (p *positions) begin(ctx context.Context, c *config.Loaded, s slotChange) e
 	topics := slices.Clone(p.o.FromTopics)
 	if len(topics) == 0 {
 		var err error
-		if topics, err = allTopics(ctx, s.dsn, c, s.admin.Tables, "--from-topic"); err != nil {
+		if topics, err = outboxTopics(c, s.dsn, s.admin.Tables).All(ctx, "--from-topic"); err != nil {
 			return err
 		}
 	}
@@ -273,19 +272,6 @@ func (p *positions) hexIDs(ids []string) []string {
 		}
 	}
 	return out
-}
-
-// bytesOf is how Debezium's records have bytes in a header, binary.handling.mode.
-func bytesOf(c *config.Loaded) func(string) ([]byte, error) {
-	switch {
-	case c.Router.Preset != config.PresetDebezium:
-		return nil
-	case c.Router.Debezium.BinaryHandling == "hex":
-		return hex.DecodeString
-	case c.Router.Debezium.BinaryHandling == "base64-url-safe":
-		return base64.URLEncoding.DecodeString
-	}
-	return base64.StdEncoding.DecodeString
 }
 
 // verdict says what of the window was not found.

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/build"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 )
@@ -55,7 +56,7 @@ func (e reported) Unwrap() error { return e.error }
 func (a *app) run(ctx context.Context, c *config.Loaded, log *zap.Logger) error {
 	limit := limitMemory(int64(c.Window.Bytes))
 	reg := newRegistry()
-	log.Info("Starting", append(sourceFields(c), zap.String(telemetry.KeyVersion, build().Version), zap.Int64("memory_limit", limit))...)
+	log.Info("Starting", append(sourceFields(c), zap.String(telemetry.KeyVersion, build.Of(version).Version), zap.Int64("memory_limit", limit))...)
 	for _, w := range c.Warnings {
 		log.Warn("The configuration is allowed but unwise", zap.String(telemetry.KeyReason, w))
 	}

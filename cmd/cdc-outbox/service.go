@@ -219,13 +219,3 @@ func (s *service) slotStatus() status {
 func webhookSender(c *config.Loaded, reg prometheus.Registerer, log *zap.Logger) *webhook.Sender {
 	return webhook.New(webhook.Config{URL: c.Monitor.Webhook.Read, Format: c.Monitor.WebhookFormat, Logger: log, Registerer: reg})
 }
-
-// monitorConfig takes what the slot monitor needs from the configuration.
-func monitorConfig(c *config.Loaded) slotmonitor.Config {
-	th := slotmonitor.DefaultThresholds
-	th.WarnRetained, th.CriticalRetained = int64(c.Monitor.WarnRetained), int64(c.Monitor.CriticalRetained)
-	return slotmonitor.Config{
-		DSN: c.Postgres.DSN.Read, Interval: c.Monitor.Interval, Only: []string{c.Postgres.Slot}, Thresholds: th,
-		Repeat: c.Monitor.Repeat, WALVolume: int64(c.Monitor.WALVolume),
-	}
-}

@@ -9,19 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
 // countLimit is how long the events that would be lost are counted; decoding a long backlog takes its time.
 const countLimit = time.Minute
-
-// slotChange is one of the three ways to change a slot.
-type slotChange struct {
-	dsn   string
-	admin replication.AdminConfig
-}
 
 func (a *app) slotCommand() *cobra.Command {
 	var asJSON bool
@@ -133,14 +126,6 @@ func (a *app) slotChange(cmd *cobra.Command) (slotChange, error) {
 		return slotChange{}, err
 	}
 	return newSlotChange(c)
-}
-
-func newSlotChange(c *config.Loaded) (s slotChange, err error) {
-	if s.dsn, err = readDSN(c); err != nil {
-		return s, err
-	}
-	s.admin, err = adminConfig(c, false)
-	return s, err
 }
 
 // sayLost says what would be lost, and refuses unless that is meant.

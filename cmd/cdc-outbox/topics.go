@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/router"
@@ -24,66 +22,107 @@ const (
 	sampledRows = 10_000
 	// sampledTopics bounds the report; a template with the aggregate id names a topic per aggregate.
 	sampledTopics = 100
+	// sampleTimeout bounds the look as a whole.
+	sampleTimeout = 10 * time.Second
 )
 
 var placeholder = regexp.MustCompile(`\$\{[^}]+\}`)
 
-// topicsInUse returns the topics to which the rows in the outbox tables lead: where the template is a constant the
-// topic itself, else those of a sample, none where the tables are empty. all is false where one of them could not be read; why, the look at
-// Postgres reports already. Illegal names are left out; run reports them by row.
-func topicsInUse(ctx context.Context, dsn string, c *config.Loaded, tables []identifier.Table) (topics []string, all bool) {
-	topicOf := func(name string) string { return name }
-	template := c.Router.Topic
-	if c.Router.Preset == config.PresetDebezium {
-		template, topicOf = "${aggregate_type}", router.DebeziumTopics(c.Router.Debezium.TopicRegex, c.Router.Debezium.TopicReplacement)
+// Outbox is what decides where rows go: the tables, and how a row's topic is named.
+type Outbox struct {
+	DSN      string
+	Tables   []identifier.Table
+	Template string                   // constant, or with placeholders such as ${aggregate_type} and ${column:NAME}
+	Columns  map[string]string        // the column that a placeholder stands for
+	Rename   func(name string) string // what becomes of the name afterwards; nil for nothing
+}
+
+// Sample returns the topics to which the rows in the tables lead: where the template is a constant the topic itself,
+// otherwise those of a sample, none where the tables are empty. all is false where a table could not be read. Names
+// that Kafka does not take are left out.
+func (o *Outbox) Sample(ctx context.Context) (names []string, all bool) {
+	if !placeholder.MatchString(o.Template) {
+		return []string{o.Template}, true
 	}
-	if !placeholder.MatchString(template) {
-		return []string{template}, true
-	}
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, sampleTimeout)
 	defer cancel()
-	conn, err := pgx.Connect(ctx, dsn)
+	conn, err := pgx.Connect(ctx, o.DSN)
 	if err != nil {
 		return []string{}, false
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	found := map[string]bool{}
-	all = true
-	for _, t := range tables {
-		rows, err := conn.Query(ctx, topicQuery(c.Router.Roles(), template, t, true))
+	names, all = []string{}, true
+	for _, t := range o.Tables {
+		found, err := o.ask(ctx, conn, o.query(t, true))
 		if err != nil {
 			all = false
 			continue
 		}
-		names, err := pgx.CollectRows(rows, pgx.RowTo[string])
-		if err != nil {
-			all = false
-			continue
-		}
-		for _, name := range names {
-			name = topicOf(name)
-			if router.CheckTopic(name) == nil && len(found) < sampledTopics {
-				found[name] = true
+		for _, name := range found {
+			if len(names) < sampledTopics && !slices.Contains(names, name) {
+				names = append(names, name)
 			}
 		}
 	}
-	return slices.AppendSeq([]string{}, maps.Keys(found)), all
+	return names, all
 }
 
-// topicQuery has the template filled in by the server, from a sample of the rows or from all of them.
-func topicQuery(c config.Columns, template string, t identifier.Table, sample bool) string {
-	column := map[string]string{
-		"${aggregate_type}": c.AggregateType,
-		"${aggregate_id}":   c.AggregateID,
-		"${type}":           c.Type,
+// All returns every topic to which the rows in the tables lead. flag is where to name the topics instead.
+func (o *Outbox) All(ctx context.Context, flag string) ([]string, error) {
+	rest := placeholder.ReplaceAllString(o.Template, "")
+	if slices.Contains([]byte(rest), '$') {
+		return nil, fault.Usage("the topics cannot be told from router.topic", "name them with "+flag)
 	}
+	if rest == o.Template {
+		return []string{o.Template}, nil
+	}
+	conn, err := pgx.Connect(ctx, o.DSN)
+	if err != nil {
+		return nil, &fault.Error{Kind: fault.Retry, Object: "postgres", Err: errors.New("cannot connect")}
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	var names []string
+	for _, t := range o.Tables {
+		found, err := o.ask(ctx, conn, o.query(t, false))
+		if err != nil {
+			return nil, &fault.Error{Kind: fault.Operator, Object: "table " + t.String(), Err: err}
+		}
+		for _, name := range found {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names, nil
+}
+
+// ask returns the topics of a query's names, without those that Kafka does not take.
+func (o *Outbox) ask(ctx context.Context, conn *pgx.Conn, sql string) ([]string, error) {
+	rows, err := conn.Query(ctx, sql)
+	if err != nil {
+		return nil, err
+	}
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return nil, err
+	}
+	if o.Rename != nil {
+		for i, name := range names {
+			names[i] = o.Rename(name)
+		}
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return router.CheckTopic(name) != nil }), nil
+}
+
+// query has the template filled in by the server, from a sample of the rows or from all of them.
+func (o *Outbox) query(t identifier.Table, sample bool) string {
 	var name, notNull []string
-	rest := template
+	rest := o.Template
 	for _, at := range placeholder.FindAllString(rest, -1) {
 		before, after, _ := strings.Cut(rest, at)
 		source, named := strings.CutPrefix(strings.TrimSuffix(at, "}"), "${column:")
 		if !named {
-			source = column[at]
+			source = o.Columns[at]
 		}
 		text := identifier.Quote(source) + "::text"
 		name = append(name, identifier.QuoteLiteral(before), text)
@@ -96,41 +135,4 @@ func topicQuery(c config.Columns, template string, t identifier.Table, sample bo
 	}
 	return fmt.Sprintf("SELECT DISTINCT %s FROM (SELECT * FROM %s LIMIT %d) AS sample WHERE %s LIMIT %d",
 		strings.Join(name, " || "), t.SQL(), sampledRows, strings.Join(notNull, " AND "), sampledTopics)
-}
-
-// allTopics returns every topic that the rows in the tables lead to.
-func allTopics(ctx context.Context, dsn string, c *config.Loaded, tables []identifier.Table, flag string) ([]string, error) {
-	topicOf, template := func(name string) string { return name }, c.Router.Topic
-	if c.Router.Preset == config.PresetDebezium {
-		template, topicOf = "${aggregate_type}", router.DebeziumTopics(c.Router.Debezium.TopicRegex, c.Router.Debezium.TopicReplacement)
-	}
-	rest := placeholder.ReplaceAllString(template, "")
-	if slices.Contains([]byte(rest), '$') {
-		return nil, fault.Usage("the topics cannot be told from router.topic", "name them with "+flag)
-	}
-	if rest == template {
-		return []string{template}, nil
-	}
-	conn, err := pgx.Connect(ctx, dsn)
-	if err != nil {
-		return nil, &fault.Error{Kind: fault.Retry, Object: "postgres", Err: errors.New("cannot connect")}
-	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	var topics []string
-	for _, t := range tables {
-		rows, err := conn.Query(ctx, topicQuery(c.Router.Roles(), template, t, false))
-		if err != nil {
-			return nil, err
-		}
-		names, err := pgx.CollectRows(rows, pgx.RowTo[string])
-		if err != nil {
-			return nil, &fault.Error{Kind: fault.Operator, Object: "table " + t.String(), Err: err}
-		}
-		for _, name := range names {
-			if name = topicOf(name); router.CheckTopic(name) == nil && !slices.Contains(topics, name) {
-				topics = append(topics, name)
-			}
-		}
-	}
-	return topics, nil
 }

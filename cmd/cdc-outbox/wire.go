@@ -1,20 +1,17 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/build"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/connector"
-	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/routing"
@@ -23,31 +20,6 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
-
-// kafkaConfig takes what the producer needs from the configuration.
-func kafkaConfig(c *config.Loaded) (kafka.Config, error) {
-	k := kafka.Config{Brokers: c.Kafka.Brokers, Compression: c.Kafka.Compression}
-	if topics := c.Kafka.Topics; topics.Create {
-		k.CreateTopic = func(name string) kafka.TopicSettings {
-			t := topics.For(name)
-			return kafka.TopicSettings{Partitions: t.Partitions, ReplicationFactor: t.ReplicationFactor, Config: t.Config}
-		}
-	}
-	tls, err := c.Kafka.TLS.Build()
-	if err != nil {
-		return k, &fault.Error{Kind: fault.Config, Object: "kafka.tls", Err: err}
-	}
-	k.TLS = tls
-	if c.Kafka.SASL.Mechanism == "" {
-		return k, nil
-	}
-	user, err := c.Kafka.SASL.Username.Read()
-	if err != nil {
-		return k, &fault.Error{Kind: fault.Config, Object: "kafka.sasl.username", Err: err}
-	}
-	k.SASL = &kafka.SASL{Mechanism: c.Kafka.SASL.Mechanism, Username: user, Password: c.Kafka.SASL.Password.Read}
-	return k, nil
-}
 
 // instance names this process to the one that takes over from it, and to whoever reads that one's log.
 func instance() string {
@@ -121,7 +93,7 @@ func tracesRecorder(c *config.Loaded, reg prometheus.Registerer, log *zap.Logger
 	if settings == nil {
 		return nil, nil
 	}
-	return traces.New(traces.Config{Settings: *settings, Slot: c.Postgres.Slot, Version: build().Version, Registerer: reg, Logger: log})
+	return traces.New(traces.Config{Settings: *settings, Slot: c.Postgres.Slot, Version: build.Of(version).Version, Registerer: reg, Logger: log})
 }
 
 // snapshot opens the rows that were there before the slot.
@@ -140,60 +112,4 @@ func snapshot(c *config.Loaded, admin replication.AdminConfig) func(context.Cont
 		}
 		return s, err
 	}
-}
-
-// badRows are the policies of the groups that have one of their own.
-func badRows(c *config.Loaded) map[router.Group]connector.BadRow {
-	b := &c.Router.BadRows
-	return map[router.Group]connector.BadRow{
-		router.GroupUnroutable: connector.BadRow(b.Unroutable), router.GroupNullKey: connector.BadRow(b.NullKey),
-		router.GroupMissingColumn: connector.BadRow(b.MissingColumn), router.GroupTooLarge: connector.BadRow(b.TooLarge),
-		router.GroupUnconvertible: connector.BadRow(b.Unconvertible),
-	}
-}
-
-// badRowPolicy is that of a group, router.on_bad_row's where it has none of its own.
-func badRowPolicy(c *config.Loaded, g router.Group) connector.BadRow {
-	return cmp.Or(badRows(c)[g], connector.BadRow(c.Router.OnBadRow))
-}
-
-// putsAside says whether some bad row becomes a dead letter.
-func putsAside(c *config.Loaded) bool {
-	for _, g := range router.Groups() {
-		if badRowPolicy(c, g) == connector.DeadLetter {
-			return true
-		}
-	}
-	return false
-}
-
-// deadLetters makes letters as run writes them.
-func deadLetters(c *config.Loaded) deadletter.Builder {
-	columns := c.Router.Roles()
-	b := deadletter.Builder{Topic: c.Router.DeadLetterTopic, Slot: c.Postgres.Slot, Columns: deadletter.Columns{
-		ID: columns.ID, Key: columns.AggregateID, Type: columns.Type, Payload: columns.Payload,
-	}}
-	if c.Router.Preset == config.PresetDebezium {
-		b.Partitions = true
-		if strings.HasPrefix(c.Router.Debezium.HeaderConverter, "json") {
-			b.ID = idInJSON
-		}
-	}
-	return b
-}
-
-// idInJSON reads the id as JsonConverter writes it, with schema or without.
-func idInJSON(header []byte) []byte {
-	var withSchema struct{ Payload json.RawMessage }
-	if json.Unmarshal(header, &withSchema) == nil && withSchema.Payload != nil {
-		header = withSchema.Payload
-	}
-	var text *string
-	switch err := json.Unmarshal(header, &text); {
-	case err != nil: // a number
-		return header
-	case text == nil:
-		return nil
-	}
-	return []byte(*text)
 }

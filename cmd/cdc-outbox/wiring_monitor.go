@@ -1,0 +1,16 @@
+package main
+
+import (
+	"github.com/cdc-outbox/cdc-outbox/internal/config"
+	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
+)
+
+// monitorConfig takes what the slot monitor needs from the configuration.
+func monitorConfig(c *config.Loaded) slotmonitor.Config {
+	th := slotmonitor.DefaultThresholds
+	th.WarnRetained, th.CriticalRetained = int64(c.Monitor.WarnRetained), int64(c.Monitor.CriticalRetained)
+	return slotmonitor.Config{
+		DSN: c.Postgres.DSN.Read, Interval: c.Monitor.Interval, Only: []string{c.Postgres.Slot}, Thresholds: th,
+		Repeat: c.Monitor.Repeat, WALVolume: int64(c.Monitor.WALVolume),
+	}
+}

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/config"
+	"github.com/cdc-outbox/cdc-outbox/internal/diagnose"
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/polling"
+)
+
+func backlogLimits(c *config.Loaded) diagnose.BacklogLimits {
+	return diagnose.BacklogLimits{Warn: c.Polling.WarnBacklog, Critical: c.Polling.CriticalBacklog}
+}
+
+// pollingTables is the part of it that is about Postgres.
+func pollingTables(c *config.Loaded) (polling.Config, error) {
+	col := c.Router.Roles()
+	cfg := polling.Config{
+		DSN: c.Postgres.DSN.Read, After: polling.After(c.Polling.After),
+		Columns: polling.Columns{Key: col.AggregateID, Sequence: c.Polling.Columns.Sequence, Published: c.Polling.Columns.PublishedAt, Timestamp: col.Timestamp},
+		Workers: c.Polling.Workers, Batch: c.Polling.Batch, Interval: c.Polling.Interval, Notify: c.Polling.Notify,
+		WindowRecords: c.Window.Records, WindowBytes: int64(c.Window.Bytes), Stall: c.HTTP.Stall, LookEvery: c.Monitor.Interval,
+	}
+	if c.Router.Preset == config.PresetDebezium {
+		cfg.Columns.Timestamp = "" // it may be of any type there
+	} else if len(c.Router.KeyColumns) > 0 {
+		cfg.Columns.Key = c.Router.KeyColumns[0] // rows of one key have the same value in each column of it
+	}
+	for _, name := range c.Postgres.Tables {
+		t, err := identifier.ParseTable(name)
+		if err != nil {
+			return cfg, &fault.Error{Kind: fault.Config, Object: "postgres.tables", Err: err}
+		}
+		cfg.Tables = append(cfg.Tables, t)
+	}
+	return cfg, nil
+}
+
+// pollingSetup is what has to be there for it.
+func pollingSetup(c *config.Loaded, table bool) (polling.Setup, error) {
+	cfg, err := pollingTables(c)
+	if err != nil {
+		return polling.Setup{}, err
+	}
+	s := polling.Setup{Tables: cfg.Tables, Columns: cfg.Columns, After: cfg.After, Notify: cfg.Notify}
+	admin, err := adminConfig(c, table)
+	s.TableHint, s.TableDDL = admin.TableHint, admin.TableDDL
+	return s, err
+}

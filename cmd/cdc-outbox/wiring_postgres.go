@@ -1,0 +1,82 @@
+package main
+
+import (
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/config"
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/routing"
+	"github.com/cdc-outbox/cdc-outbox/replication"
+)
+
+// adminConfig takes what Postgres has to hold from the configuration.
+func adminConfig(c *config.Loaded, table bool) (replication.AdminConfig, error) {
+	col := c.Router.Roles()
+	cfg := replication.AdminConfig{
+		Slot: c.Postgres.Slot, Publication: c.Postgres.Publication, Failover: c.Postgres.Failover,
+		Snapshot: c.Postgres.Snapshot == "initial",
+		Columns:  replication.OutboxColumns{ID: col.ID, AggregateType: col.AggregateType, AggregateID: col.AggregateID, Timestamp: col.Timestamp},
+	}
+	for _, n := range routing.Config(c).Needs() {
+		cfg.Columns.Needed = append(cfg.Columns.Needed, replication.NeededColumn{
+			Name: n.Column, Key: n.Key, Role: n.Role, Required: n.Required, Usual: n.Usual,
+		})
+	}
+	if cfg.Standby = c.Postgres.Standby; c.Postgres.PrimaryDSN.IsSet() {
+		var err error
+		if cfg.PrimaryDSN, err = c.Postgres.PrimaryDSN.Read(); err != nil {
+			return cfg, &fault.Error{Kind: fault.Config, Object: "postgres.primary_dsn", Err: err}
+		}
+	}
+	if c.Postgres.Memory != "" && c.Postgres.Memory != config.ListenOff {
+		var err error
+		if cfg.Memory, err = identifier.ParseTable(c.Postgres.Memory); err != nil {
+			return cfg, &fault.Error{Kind: fault.Config, Object: "postgres.memory", Err: err}
+		}
+	}
+	for _, name := range c.Postgres.Tables {
+		if name == config.ListenOff {
+			continue // messages alone
+		}
+		t, err := identifier.ParseTable(name)
+		if err != nil {
+			return cfg, &fault.Error{Kind: fault.Config, Object: "postgres.tables", Err: err}
+		}
+		cfg.Tables = append(cfg.Tables, t)
+	}
+	hint, err := tableDDL(c, cfg)
+	if err != nil {
+		if table {
+			return cfg, err
+		}
+		return cfg, nil
+	}
+	cfg.TableHint = hint
+	if table {
+		cfg.TableDDL = cfg.TableHint
+	}
+	return cfg, nil
+}
+
+// readDSN reads the connection string, empty for the PG* variables.
+func readDSN(c *config.Loaded) (string, error) {
+	dsn, err := c.Postgres.DSN.Read()
+	if err != nil {
+		return "", &fault.Error{Kind: fault.Config, Object: "postgres.dsn", Err: err}
+	}
+	return dsn, nil
+}
+
+// slotChange is one of the three ways to change a slot.
+type slotChange struct {
+	dsn   string
+	admin replication.AdminConfig
+}
+
+func newSlotChange(c *config.Loaded) (s slotChange, err error) {
+	if s.dsn, err = readDSN(c); err != nil {
+		return s, err
+	}
+	s.admin, err = adminConfig(c, false)
+	return s, err
+}

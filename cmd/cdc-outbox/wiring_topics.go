@@ -1,0 +1,23 @@
+package main
+
+import (
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/config"
+	"github.com/cdc-outbox/cdc-outbox/router"
+)
+
+// outboxTopics is how the rows of the tables name their topics.
+func outboxTopics(c *config.Loaded, dsn string, tables []identifier.Table) *Outbox {
+	col := c.Router.Roles()
+	o := &Outbox{DSN: dsn, Tables: tables, Template: c.Router.Topic, Columns: map[string]string{
+		"${aggregate_type}": col.AggregateType,
+		"${aggregate_id}":   col.AggregateID,
+		"${type}":           col.Type,
+	}}
+	if c.Router.Preset == config.PresetDebezium {
+		o.Template = "${aggregate_type}"
+		o.Rename = router.DebeziumTopics(c.Router.Debezium.TopicRegex, c.Router.Debezium.TopicReplacement)
+	}
+	return o
+}
