@@ -13,6 +13,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
+	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
@@ -54,15 +55,15 @@ func (a *app) check(ctx context.Context, c *config.Loaded) ([]preflight.Finding,
 	for _, w := range c.Warnings {
 		findings = append(findings, preflight.Finding{Level: preflight.Warn, Subject: "configuration", Found: w + "."})
 	}
-	dsn, err := readDSN(c)
+	dsn, err := wiring.DSN(c)
 	if err != nil {
 		return nil, err
 	}
-	admin, err := adminConfig(c, false)
+	admin, err := wiring.Admin(c, false)
 	if err != nil {
 		return nil, err
 	}
-	producer, err := kafkaConfig(c)
+	producer, err := wiring.Kafka(c)
 	if err != nil {
 		return nil, err
 	}
@@ -71,7 +72,7 @@ func (a *app) check(ctx context.Context, c *config.Loaded) ([]preflight.Finding,
 	}
 	stop := a.watchFor("Postgres to answer")
 	if c.Source == config.SourcePolling {
-		s, err := pollingSetup(c, false)
+		s, err := wiring.PollingSetup(c, false)
 		if err != nil {
 			stop()
 			return nil, err
@@ -81,14 +82,14 @@ func (a *app) check(ctx context.Context, c *config.Loaded) ([]preflight.Finding,
 		admin.SetupNever = c.Postgres.Setup == "never"
 		admin.Retained = replication.Retained{Warn: int64(c.Monitor.WarnRetained), Critical: int64(c.Monitor.CriticalRetained)}
 		findings = append(findings, replication.Preflight(ctx, dsn, admin)...)
-		s, err := pollingSetup(c, false)
+		s, err := wiring.PollingSetup(c, false)
 		if err != nil {
 			stop()
 			return nil, err
 		}
 		findings = append(findings, polling.CheckBesideLog(ctx, dsn, s)...)
 	}
-	topics, all := outboxTopics(c, dsn, admin.Tables).Sample(ctx)
+	topics, all := wiring.Topics(c, dsn, admin.Tables).Sample(ctx)
 	stop()
 	switch {
 	case !all:
@@ -102,7 +103,7 @@ func (a *app) check(ctx context.Context, c *config.Loaded) ([]preflight.Finding,
 			Found: "No row in the outbox names one yet, so none was looked at: run waits for those that are missing, and says so.",
 		})
 	}
-	if putsAside(c) {
+	if wiring.WritesDeadLetters(c) {
 		topics = append(topics, c.Router.DeadLetterTopic)
 	}
 	defer a.watchFor("Kafka to answer")()

@@ -17,6 +17,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -49,7 +50,7 @@ type letterBox struct {
 }
 
 func (a *app) openLetters(ctx context.Context, c *config.Loaded) (*letterBox, error) {
-	kc, err := kafkaConfig(c)
+	kc, err := wiring.Kafka(c)
 	if err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -31,7 +32,7 @@ type publisher struct {
 }
 
 func (a *app) newPublisher(ctx context.Context, c *config.Loaded) (*publisher, error) {
-	kc, err := kafkaConfig(c)
+	kc, err := wiring.Kafka(c)
 	if err != nil {
 		return nil, err
 	}

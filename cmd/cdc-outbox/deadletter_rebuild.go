@@ -17,6 +17,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
+	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -62,11 +63,11 @@ type rebuilder struct {
 }
 
 func newRebuilder(c *config.Loaded, b *letterBox, o *retryOptions) (*rebuilder, error) {
-	route, err := router.New(routerTo(c, o.corrections.topic))
+	route, err := router.New(wiring.Router(c, o.corrections.topic))
 	if err != nil {
 		return nil, err
 	}
-	admin, err := adminConfig(c, false)
+	admin, err := wiring.Admin(c, false)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +11,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
-	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
@@ -48,7 +50,7 @@ func (re *rebuilder) connect(ctx context.Context) error {
 	if re.conn != nil {
 		return nil
 	}
-	dsn, err := readDSN(re.cfg)
+	dsn, err := wiring.DSN(re.cfg)
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
+	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
@@ -46,7 +47,7 @@ func (s *service) watchMembership(ctx context.Context) error {
 // misfit returns what somebody has to mend. A server that cannot be asked, and a role that is turned away while its
 // password is being changed, are no such thing: the stream has its own judgement of those.
 func (s *service) misfit(ctx context.Context) error {
-	dsn, err := readDSN(s.cfg)
+	dsn, err := wiring.DSN(s.cfg)
 	if err == nil {
 		err = replication.StillPublished(ctx, dsn, s.admin)
 	}

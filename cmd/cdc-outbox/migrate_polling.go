@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+
 	"context"
 	"fmt"
 	"time"
@@ -10,7 +12,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
-	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
@@ -59,11 +61,11 @@ func (a *app) migratePolling(ctx context.Context, c *config.Loaded, o migratePol
 	if c.Source == config.SourcePolling || c.Postgres.Snapshot != "initial" {
 		return fault.Usage("migrate polling takes the configuration that run is to have afterwards", "set source to wal and postgres.snapshot to initial")
 	}
-	s, err := newSlotChange(c)
+	s, err := wiring.NewTarget(c)
 	if err != nil {
 		return err
 	}
-	s.admin.SlotWait = o.wait
+	s.Admin.SlotWait = o.wait
 	rows := replication.TakenOver{Rows: o.unpublished, Order: o.order}
 	own := o.unpublished == ""
 	if own {
@@ -71,7 +73,7 @@ func (a *app) migratePolling(ctx context.Context, c *config.Loaded, o migratePol
 	} else if o.wait <= 0 {
 		return fault.Usage("--wait is not positive", "leave it out for a minute")
 	}
-	setup := polling.Setup{Tables: s.admin.Tables, Columns: polling.Columns{
+	setup := polling.Setup{Tables: s.Admin.Tables, Columns: polling.Columns{
 		Key: c.Router.Roles().AggregateID, Sequence: o.sequence, Published: o.published}}
 	if o.dryRun {
 		return a.planMigratePolling(ctx, s, rows, own, o.published)
@@ -84,10 +86,10 @@ func (a *app) migratePolling(ctx context.Context, c *config.Loaded, o migratePol
 }
 
 // planMigratePolling prints what there is to print: which rows are listed, only the slot's snapshot says.
-func (a *app) planMigratePolling(ctx context.Context, s slotChange, rows replication.TakenOver, own bool, published string) error {
-	admin := s.admin
+func (a *app) planMigratePolling(ctx context.Context, s wiring.Target, rows replication.TakenOver, own bool, published string) error {
+	admin := s.Admin
 	admin.Snapshot = true
-	steps, err := replication.PlanSetup(ctx, s.dsn, admin)
+	steps, err := replication.PlanSetup(ctx, s.DSN, admin)
 	if err != nil {
 		return err
 	}
@@ -98,7 +100,7 @@ func (a *app) planMigratePolling(ctx context.Context, s slotChange, rows replica
 		return err
 	}
 	fmt.Fprintf(a.stdout, "-- Listed, to be published by run before anything else: the rows WHERE %s, in that snapshot.\n", fault.Printable(rows.Rows))
-	for _, t := range s.admin.Tables {
+	for _, t := range s.Admin.Tables {
 		if own {
 			fmt.Fprintf(a.stdout, "ALTER TABLE %s RENAME COLUMN %s TO %s;\n", t.SQL(), identifier.Quote(published), polling.PolledAt)
 		}
@@ -106,15 +108,15 @@ func (a *app) planMigratePolling(ctx context.Context, s slotChange, rows replica
 	return nil
 }
 
-func (a *app) migrateOwnPolling(ctx context.Context, s slotChange, setup polling.Setup, rows replication.TakenOver, o migratePollingOptions) error {
-	if done, err := polling.Retired(ctx, s.dsn, setup, polling.PolledAt); err != nil || done {
+func (a *app) migrateOwnPolling(ctx context.Context, s wiring.Target, setup polling.Setup, rows replication.TakenOver, o migratePollingOptions) error {
+	if done, err := polling.Retired(ctx, s.DSN, setup, polling.PolledAt); err != nil || done {
 		if err == nil {
 			_, err = fmt.Fprintln(a.stdout, "-- Everything was done before. Start run.")
 		}
 		return err
 	}
 	fmt.Fprintln(a.stderr, "Claiming all lanes; relays that poll wait from here on.")
-	b, err := polling.RaiseBarrier(ctx, s.dsn, setup, o.wait)
+	b, err := polling.RaiseBarrier(ctx, s.DSN, setup, o.wait)
 	if err != nil {
 		return err
 	}
@@ -133,8 +135,8 @@ func (a *app) migrateOwnPolling(ctx context.Context, s slotChange, setup polling
 	return err
 }
 
-func (a *app) cutOver(ctx context.Context, s slotChange, rows replication.TakenOver) error {
-	steps, listed, err := replication.CutOver(ctx, s.dsn, s.admin, rows)
+func (a *app) cutOver(ctx context.Context, s wiring.Target, rows replication.TakenOver) error {
+	steps, listed, err := replication.CutOver(ctx, s.DSN, s.Admin, rows)
 	if perr := a.printSteps(steps); err == nil {
 		err = perr
 	}

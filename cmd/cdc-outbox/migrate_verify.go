@@ -17,6 +17,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/compare"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 )
 
 type verifyOptions struct {
@@ -48,7 +49,7 @@ The topics are those with --left-prefix, each paired with the one that has --rig
 			if err != nil {
 				return err
 			}
-			k, err := kafkaConfig(c)
+			k, err := wiring.Kafka(c)
 			if err != nil {
 				return err
 			}

@@ -14,6 +14,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/page"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
+	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
@@ -62,7 +63,7 @@ server does not answer. The growth of a slot takes more than one look, so --once
 			if c.Source == config.SourcePolling {
 				return a.monitorPolling(cmd.Context(), c, once, asJSON)
 			}
-			mc := monitorConfig(c)
+			mc := wiring.Monitor(c)
 			mc.Only = only
 			if once {
 				return a.monitorOnce(cmd.Context(), mc, asJSON)

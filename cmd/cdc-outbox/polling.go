@@ -18,6 +18,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
 	"github.com/cdc-outbox/cdc-outbox/internal/routing"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
+	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -55,7 +56,7 @@ func newPollingService(ctx context.Context, c *config.Loaded, reg *prometheus.Re
 		Judge: func(level func(rule, subject string) alert.Level) []alert.Finding {
 			st := s.relay.Status()
 			s.last.takeBack(st.Ready)
-			return judge.Judge(st, backlogLimits(c), level, time.Now())
+			return judge.Judge(st, wiring.BacklogLimits(c), level, time.Now())
 		},
 		Cause: func() alert.Cause { return pollingCause(s.relay.Status()) },
 	}, reg, diagnose.PollingRules()...)
@@ -111,11 +112,11 @@ func pollingCause(st polling.Status) alert.Cause {
 
 // pollingConfig takes what the relay needs from the configuration.
 func pollingConfig(c *config.Loaded, reg prometheus.Registerer, log *zap.Logger) (polling.Config, error) {
-	cfg, err := pollingTables(c)
+	cfg, err := wiring.Polling(c)
 	if err != nil {
 		return cfg, err
 	}
-	producer, err := kafkaConfig(c)
+	producer, err := wiring.Kafka(c)
 	if err != nil {
 		return cfg, err
 	}
@@ -124,8 +125,8 @@ func pollingConfig(c *config.Loaded, reg prometheus.Registerer, log *zap.Logger)
 	producer.Reconnected = func() { metrics.Reconnected(telemetry.Kafka) }
 	cfg.Kafka, cfg.Metrics, cfg.Logger = producer, metrics, log
 	cfg.NewRouter = func() (*router.Router, error) { return router.New(routing.Config(c)) }
-	cfg.DeadLetters = deadLetters(c)
-	cfg.Policy = func(r router.Reason) polling.BadRow { return polling.BadRow(badRowPolicy(c, r.Group())) }
+	cfg.DeadLetters = wiring.DeadLetters(c)
+	cfg.Policy = func(r router.Reason) polling.BadRow { return polling.BadRow(wiring.BadRowPolicy(c, r.Group())) }
 	return cfg, nil
 }
 

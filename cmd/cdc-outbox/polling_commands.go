@@ -16,6 +16,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
+	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
@@ -28,11 +29,11 @@ type pollingSetupOptions struct {
 
 // setupPolling prints or does what polling needs and is not there.
 func (a *app) setupPolling(ctx context.Context, c *config.Loaded, o pollingSetupOptions) error {
-	dsn, err := readDSN(c)
+	dsn, err := wiring.DSN(c)
 	if err != nil {
 		return err
 	}
-	s, err := pollingSetup(c, o.table)
+	s, err := wiring.PollingSetup(c, o.table)
 	if err != nil {
 		return err
 	}
@@ -68,11 +69,11 @@ func (a *app) setupPolling(ctx context.Context, c *config.Loaded, o pollingSetup
 }
 
 func (a *app) teardownPolling(ctx context.Context, c *config.Loaded, o teardownOptions) error {
-	dsn, err := readDSN(c)
+	dsn, err := wiring.DSN(c)
 	if err != nil {
 		return err
 	}
-	s, err := pollingSetup(c, false)
+	s, err := wiring.PollingSetup(c, false)
 	if err != nil {
 		return err
 	}
@@ -112,7 +113,7 @@ func lookPolling(ctx context.Context, c *config.Loaded) (st polling.Status, url 
 	if err == nil {
 		err = askFor(ctx, url, &st, func() bool { return st.Source == config.SourcePolling && st.State.Name != "" })
 	}
-	cfg, cerr := pollingTables(c)
+	cfg, cerr := wiring.Polling(c)
 	if cerr != nil {
 		return st, url, cerr
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
+	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 )
 
 // backlogWatch is the command monitor at work where source is polling: it tells of rows that nobody publishes, also when no
@@ -41,11 +42,11 @@ type backlogReport struct {
 }
 
 func (a *app) monitorPolling(ctx context.Context, c *config.Loaded, once, asJSON bool) error {
-	cfg, err := pollingTables(c)
+	cfg, err := wiring.Polling(c)
 	if err != nil {
 		return err
 	}
-	w := &backlogWatch{cfg: cfg, limits: backlogLimits(c)}
+	w := &backlogWatch{cfg: cfg, limits: wiring.BacklogLimits(c)}
 	if once {
 		b, err := polling.Look(ctx, cfg)
 		if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
+	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
@@ -122,7 +123,7 @@ type pruned struct {
 }
 
 func (a *app) prune(ctx context.Context, c *config.Loaded, o *pruneOptions) error {
-	s, err := newSlotChange(c)
+	s, err := wiring.NewTarget(c)
 	if err != nil {
 		return err
 	}
@@ -134,16 +135,16 @@ func (a *app) prune(ctx context.Context, c *config.Loaded, o *pruneOptions) erro
 		return err
 	}
 	if published != "" {
-		over, err := pollingSetup(c, false)
+		over, err := wiring.PollingSetup(c, false)
 		if err != nil {
 			return err
 		}
-		if err := polling.Ended(ctx, s.dsn, over); err != nil {
+		if err := polling.Ended(ctx, s.DSN, over); err != nil {
 			return err
 		}
 	}
 	run, report := newRunID(), []*pruned{}
-	for _, t := range s.admin.Tables {
+	for _, t := range s.Admin.Tables {
 		p := &pruning{o: o, run: run, table: t, source: t, progress: a.stderr, published: published, pruned: pruned{Table: t.String(), Files: []archive.Manifest{}}}
 		report = append(report, &p.pruned)
 		do := p.do

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+
 	"cmp"
 	"context"
 	"errors"
@@ -10,7 +12,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
-	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
@@ -50,7 +52,7 @@ func (q *prunedPartition) line(dryRun bool) string {
 
 // doPartitions drops what is wholly behind the horizon. Each step leaves the catalog in a state from which the next run goes
 // on: archived or not, then marked, then detach pending, then detached, then gone.
-func (p *pruning) doPartitions(ctx context.Context, s slotChange) error {
+func (p *pruning) doPartitions(ctx context.Context, s wiring.Target) error {
 	rows, h, err := p.open(ctx, s)
 	if err != nil {
 		return err
@@ -163,7 +165,7 @@ func (p *pruning) refusal() error {
 	return &fault.Error{Kind: fault.Operator, Object: "table " + p.table.String(), Err: errors.New("prepared transactions keep partitions that are old enough from being dropped"), Next: strings.TrimSuffix(next, "\n")}
 }
 
-func (p *pruning) dropPartition(ctx context.Context, s slotChange, rows *replication.TableRows, h replication.Horizon, part *replication.Partition) error {
+func (p *pruning) dropPartition(ctx context.Context, s wiring.Target, rows *replication.TableRows, h replication.Horizon, part *replication.Partition) error {
 	if p.o.archive != "" {
 		n, err := p.archivePartition(ctx, s, rows.Root(), h, part)
 		if err != nil {
@@ -194,8 +196,8 @@ func (p *pruning) dropPartition(ctx context.Context, s slotChange, rows *replica
 }
 
 // archivePartition writes all of a partition's rows, as rows of the table.
-func (p *pruning) archivePartition(ctx context.Context, s slotChange, root uint32, h replication.Horizon, part *replication.Partition) (n int64, err error) {
-	rows, err := replication.OpenTableRows(ctx, s.dsn, s.admin, part.Table, replication.RowFilter{})
+func (p *pruning) archivePartition(ctx context.Context, s wiring.Target, root uint32, h replication.Horizon, part *replication.Partition) (n int64, err error) {
+	rows, err := replication.OpenTableRows(ctx, s.DSN, s.Admin, part.Table, replication.RowFilter{})
 	if err != nil {
 		return 0, err
 	}

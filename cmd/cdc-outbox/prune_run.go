@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +12,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/archive"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
-	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
@@ -41,7 +43,7 @@ type pruning struct {
 // span is a page of rows, first and last included.
 type span struct{ first, last replication.RowKey }
 
-func (p *pruning) do(ctx context.Context, s slotChange) error {
+func (p *pruning) do(ctx context.Context, s wiring.Target) error {
 	rows, h, err := p.open(ctx, s)
 	if err != nil {
 		return err
@@ -77,8 +79,8 @@ func (p *pruning) do(ctx context.Context, s slotChange) error {
 }
 
 // open gives the rows that may go. The caller closes them.
-func (p *pruning) open(ctx context.Context, s slotChange) (*replication.TableRows, replication.Horizon, error) {
-	rows, err := replication.OpenTableRows(ctx, s.dsn, s.admin, p.table, replication.RowFilter{})
+func (p *pruning) open(ctx context.Context, s wiring.Target) (*replication.TableRows, replication.Horizon, error) {
+	rows, err := replication.OpenTableRows(ctx, s.DSN, s.Admin, p.table, replication.RowFilter{})
 	if err != nil {
 		return nil, replication.Horizon{}, err
 	}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +12,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
-	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
@@ -78,7 +80,7 @@ func (a *app) repair(ctx context.Context, c *config.Loaded, o *repairOptions) er
 	if err := needsSlot(c, "repair", fmt.Sprintf("Rows of which Kafka has lost the records are published again, behind newer ones, by UPDATE … SET %s = NULL WHERE ….", identifier.Quote(c.Polling.Columns.PublishedAt))); err != nil {
 		return err
 	}
-	s, err := newSlotChange(c)
+	s, err := wiring.NewTarget(c)
 	if err != nil {
 		return err
 	}
@@ -115,7 +117,7 @@ func (a *app) repair(ctx context.Context, c *config.Loaded, o *repairOptions) er
 }
 
 // find decides what is missing. The tables come first, then Kafka: a row that is written in between is no business of this run.
-func (a *app) find(ctx context.Context, c *config.Loaded, s slotChange, r *repairing) error {
+func (a *app) find(ctx context.Context, c *config.Loaded, s wiring.Target, r *repairing) error {
 	if err := r.survey(ctx); err != nil {
 		return err
 	}
@@ -185,9 +187,9 @@ func (a *app) printRepair(r *repairing) error {
 }
 
 // awaitConnector waits for what is on its way. Rows that a stopped connector is going to publish would come twice.
-func (a *app) awaitConnector(ctx context.Context, s slotChange, dryRun bool) error {
+func (a *app) awaitConnector(ctx context.Context, s wiring.Target, dryRun bool) error {
 	stop := a.watchFor("the connector to publish what is committed")
-	done, err := replication.AwaitCaughtUp(ctx, s.dsn, s.admin, caughtUpLimit)
+	done, err := replication.AwaitCaughtUp(ctx, s.DSN, s.Admin, caughtUpLimit)
 	stop()
 	if err != nil || done {
 		return err

@@ -10,6 +10,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
@@ -28,8 +29,8 @@ type repairing struct {
 }
 
 // newRepairing holds a lock on a session of its own until close.
-func (a *app) newRepairing(ctx context.Context, c *config.Loaded, s slotChange, o *repairOptions, filter replication.RowFilter) (*repairing, error) {
-	route, err := router.New(routerTo(c, ""))
+func (a *app) newRepairing(ctx context.Context, c *config.Loaded, s wiring.Target, o *repairOptions, filter replication.RowFilter) (*repairing, error) {
+	route, err := router.New(wiring.Router(c, ""))
 	if err != nil {
 		return nil, err
 	}
@@ -38,8 +39,8 @@ func (a *app) newRepairing(ctx context.Context, c *config.Loaded, s slotChange, 
 	for _, name := range o.topics {
 		r.leads[name] = true
 	}
-	for _, t := range s.admin.Tables {
-		rows, err := replication.OpenTableRows(ctx, s.dsn, s.admin, t, filter)
+	for _, t := range s.Admin.Tables {
+		rows, err := replication.OpenTableRows(ctx, s.DSN, s.Admin, t, filter)
 		if err != nil {
 			r.close()
 			return nil, err
@@ -47,7 +48,7 @@ func (a *app) newRepairing(ctx context.Context, c *config.Loaded, s slotChange, 
 		r.sayOrder(rows)
 		r.tables, r.report = append(r.tables, rows), append(r.report, &repaired{Table: t.String(), Examples: []string{}})
 	}
-	alone, err := r.tables[0].Alone(ctx, "cdc-outbox repair "+s.admin.Slot)
+	alone, err := r.tables[0].Alone(ctx, "cdc-outbox repair "+s.Admin.Slot)
 	if err == nil && !alone {
 		err = &fault.Error{Kind: fault.Operator, Object: "repair", Err: errors.New("another one is at work for this slot; each would publish what the other does"), Next: "Wait for its end."}
 	}
@@ -129,7 +130,7 @@ func (r *repairing) survey(ctx context.Context) error {
 
 // strikeOff takes out what Kafka has. The doubts are why something that is not there may have been there.
 func (a *app) strikeOff(ctx context.Context, c *config.Loaded, r *repairing) (doubts []error, err error) {
-	cfg, err := kafkaConfig(c)
+	cfg, err := wiring.Kafka(c)
 	if err != nil {
 		return nil, err
 	}

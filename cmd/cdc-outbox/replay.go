@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +13,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/archive"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
-	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
@@ -143,7 +145,7 @@ func (o *replayOptions) filter() (f replication.RowFilter, err error) {
 }
 
 func (a *app) replay(ctx context.Context, c *config.Loaded, o *replayOptions, filter replication.RowFilter) error {
-	s, err := newSlotChange(c)
+	s, err := wiring.NewTarget(c)
 	if err != nil {
 		return err
 	}
@@ -157,7 +159,7 @@ func (a *app) replay(ctx context.Context, c *config.Loaded, o *replayOptions, fi
 	if err != nil {
 		return err
 	}
-	route, err := router.New(routerTo(c, o.Topic))
+	route, err := router.New(wiring.Router(c, o.Topic))
 	if err != nil {
 		return err
 	}
@@ -177,10 +179,10 @@ func (a *app) replay(ctx context.Context, c *config.Loaded, o *replayOptions, fi
 		err = a.byPosition(ctx, c, s, r, filter, w)
 	}
 	for state.Source < len(o.Files) && err == nil {
-		err = r.file(ctx, o.Files[state.Source], s.admin.Columns, filter)
+		err = r.file(ctx, o.Files[state.Source], s.Admin.Columns, filter)
 	}
-	for len(o.Files) == 0 && !byPosition && state.Source < len(s.admin.Tables) && err == nil {
-		err = r.table(ctx, s, s.admin.Tables[state.Source], filter)
+	for len(o.Files) == 0 && !byPosition && state.Source < len(s.Admin.Tables) && err == nil {
+		err = r.table(ctx, s, s.Admin.Tables[state.Source], filter)
 	}
 	if err == nil {
 		state.Done = true
@@ -210,8 +212,8 @@ func (r *replay) sayOrder(rows *replication.TableRows) {
 }
 
 // table publishes the chosen rows of a table, from where the state says on.
-func (r *replay) table(ctx context.Context, s slotChange, t identifier.Table, filter replication.RowFilter) error {
-	rows, err := replication.OpenTableRows(ctx, s.dsn, s.admin, t, filter)
+func (r *replay) table(ctx context.Context, s wiring.Target, t identifier.Table, filter replication.RowFilter) error {
+	rows, err := replication.OpenTableRows(ctx, s.DSN, s.Admin, t, filter)
 	if err != nil {
 		return err
 	}
@@ -269,8 +271,8 @@ func (r *replay) file(ctx context.Context, path string, columns replication.Outb
 }
 
 // needTables refuses what reads tables where there are none: a message that was emitted is in no table.
-func needTables(s slotChange, command string) error {
-	if len(s.admin.Tables) > 0 {
+func needTables(s wiring.Target, command string) error {
+	if len(s.Admin.Tables) > 0 {
 		return nil
 	}
 	return &fault.Error{Kind: fault.Config, Object: command, Err: errors.New("postgres.tables is off: events that were emitted with pg_logical_emit_message() are in the log alone, so nothing is left to read them from"),

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
@@ -59,8 +60,8 @@ type positionSpan struct {
 }
 
 // byPosition publishes the rows whose positions lie in the window.
-func (a *app) byPosition(ctx context.Context, c *config.Loaded, s slotChange, r *replay, filter replication.RowFilter, w positionWindow) error {
-	kc, err := kafkaConfig(c)
+func (a *app) byPosition(ctx context.Context, c *config.Loaded, s wiring.Target, r *replay, filter replication.RowFilter, w positionWindow) error {
+	kc, err := wiring.Kafka(c)
 	if err != nil {
 		return err
 	}
@@ -70,9 +71,9 @@ func (a *app) byPosition(ctx context.Context, c *config.Loaded, s slotChange, r 
 	}
 	defer reader.Close()
 	defer a.watchReader(reader)()
-	p := &positions{replay: r, reader: reader, window: w, bytesAs: bytesOf(c), idOf: deadLetters(c).ID}
-	for _, t := range s.admin.Tables {
-		rows, err := replication.OpenTableRows(ctx, s.dsn, s.admin, t, filter)
+	p := &positions{replay: r, reader: reader, window: w, bytesAs: wiring.HeaderBytes(c), idOf: wiring.DeadLetters(c).ID}
+	for _, t := range s.Admin.Tables {
+		rows, err := replication.OpenTableRows(ctx, s.DSN, s.Admin, t, filter)
 		if err != nil {
 			return err
 		}
@@ -105,11 +106,11 @@ type positions struct {
 }
 
 // begin decides what is read: to where the topics end now. What is published goes there, too.
-func (p *positions) begin(ctx context.Context, c *config.Loaded, s slotChange) error {
+func (p *positions) begin(ctx context.Context, c *config.Loaded, s wiring.Target) error {
 	topics := slices.Clone(p.o.FromTopics)
 	if len(topics) == 0 {
 		var err error
-		if topics, err = outboxTopics(c, s.dsn, s.admin.Tables).All(ctx, "--from-topic"); err != nil {
+		if topics, err = wiring.Topics(c, s.DSN, s.Admin.Tables).All(ctx, "--from-topic"); err != nil {
 			return err
 		}
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/page"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
+	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
@@ -49,7 +50,7 @@ func newService(ctx context.Context, c *config.Loaded, reg *prometheus.Registry,
 	s := &service{cfg: c, log: log}
 	s.startup.Store(&waiting{why: "looking at publication and slot"})
 	var err error
-	if s.admin, err = adminConfig(c, false); err != nil {
+	if s.admin, err = wiring.Admin(c, false); err != nil {
 		return nil, err
 	}
 	s.admin.Logger = log
@@ -61,7 +62,7 @@ func newService(ctx context.Context, c *config.Loaded, reg *prometheus.Registry,
 		return nil, err
 	}
 	s.traces = cc.Traces
-	mc := monitorConfig(c)
+	mc := wiring.Monitor(c)
 	mc.Logger, mc.Registerer = log, reg
 	var relay diagnose.Relay
 	mc.Judge = func(func(rule, subject string) alert.Level) []alert.Finding {
@@ -117,7 +118,7 @@ func (s *service) ensure(ctx context.Context) error {
 	wait.InitialInterval, wait.MaxInterval = 100*time.Millisecond, 10*time.Second
 	said := ""
 	for {
-		dsn, err := readDSN(s.cfg)
+		dsn, err := wiring.DSN(s.cfg)
 		if err == nil {
 			err = s.unpolled(ctx, dsn) // first: what Ensure makes would hold back WAL for nobody
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
@@ -38,7 +39,7 @@ With source: polling it adds the columns, the index and, where polling.notify is
 			if existing {
 				return fault.Usage("--publish-existing is for source: polling", "set postgres.snapshot to initial")
 			}
-			admin, err := adminConfig(c, table)
+			admin, err := wiring.Admin(c, table)
 			if err != nil {
 				return err
 			}
@@ -59,7 +60,7 @@ With source: polling it adds the columns, the index and, where polling.notify is
 // planSetup prints what setup would do. Without a server it prints what an empty database needs: whoever asks for the
 // SQL may not be the one who can connect.
 func (a *app) planSetup(ctx context.Context, c *config.Loaded, admin replication.AdminConfig) error {
-	dsn, err := readDSN(c)
+	dsn, err := wiring.DSN(c)
 	if err != nil {
 		return err
 	}
@@ -87,7 +88,7 @@ func (a *app) planSetup(ctx context.Context, c *config.Loaded, admin replication
 }
 
 func (a *app) setup(ctx context.Context, c *config.Loaded, admin replication.AdminConfig) error {
-	dsn, err := readDSN(c)
+	dsn, err := wiring.DSN(c)
 	if err != nil {
 		return err
 	}

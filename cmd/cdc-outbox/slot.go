@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
@@ -30,7 +31,7 @@ would go on from it. It changes nothing. The commands below it do, while no conn
 			if err != nil {
 				return err
 			}
-			r, err := replication.LookAtSlot(cmd.Context(), s.dsn, s.admin)
+			r, err := replication.LookAtSlot(cmd.Context(), s.DSN, s.Admin)
 			if err != nil {
 				return err
 			}
@@ -58,7 +59,7 @@ not touched. What was committed between the two positions comes through no slot:
 			if err != nil {
 				return err
 			}
-			return a.changed(replication.AcceptSlot(cmd.Context(), s.dsn, s.admin))
+			return a.changed(replication.AcceptSlot(cmd.Context(), s.DSN, s.Admin))
 		},
 	}
 }
@@ -84,7 +85,7 @@ without --yes-lose-events. A slot never goes back.`,
 			if err := a.sayLost(cmd.Context(), s, to, lose); err != nil {
 				return err
 			}
-			return a.changed(replication.AdvanceSlot(cmd.Context(), s.dsn, s.admin, to))
+			return a.changed(replication.AdvanceSlot(cmd.Context(), s.DSN, s.Admin, to))
 		},
 	}
 	cmd.Flags().StringVar(&to, "to", "", "position to move the slot to")
@@ -110,27 +111,27 @@ read, and changes nothing without --yes-lose-events.`,
 			if err := a.sayLost(cmd.Context(), s, "", lose); err != nil {
 				return err
 			}
-			return a.changed(replication.RecreateSlot(cmd.Context(), s.dsn, s.admin))
+			return a.changed(replication.RecreateSlot(cmd.Context(), s.DSN, s.Admin))
 		},
 	}
 	cmd.Flags().BoolVar(&lose, "yes-lose-events", false, "do it")
 	return cmd
 }
 
-func (a *app) slotChange(cmd *cobra.Command) (slotChange, error) {
+func (a *app) slotChange(cmd *cobra.Command) (wiring.Target, error) {
 	c, err := a.load(cmd)
 	if err != nil {
-		return slotChange{}, err
+		return wiring.Target{}, err
 	}
 	if err := needsSlot(c, "slot", "`cdc-outbox status` shows what is not published."); err != nil {
-		return slotChange{}, err
+		return wiring.Target{}, err
 	}
-	return newSlotChange(c)
+	return wiring.NewTarget(c)
 }
 
 // sayLost says what would be lost, and refuses unless that is meant.
-func (a *app) sayLost(ctx context.Context, s slotChange, to string, lose bool) error {
-	r, err := replication.LookAtSlot(ctx, s.dsn, s.admin)
+func (a *app) sayLost(ctx context.Context, s wiring.Target, to string, lose bool) error {
+	r, err := replication.LookAtSlot(ctx, s.DSN, s.Admin)
 	if err != nil {
 		return err
 	}
@@ -148,7 +149,7 @@ func (a *app) sayLost(ctx context.Context, s slotChange, to string, lose bool) e
 		}
 		counting, cancel := context.WithTimeout(ctx, countLimit)
 		defer cancel()
-		n, err := replication.CountSkipped(counting, s.dsn, s.admin, to)
+		n, err := replication.CountSkipped(counting, s.DSN, s.Admin, to)
 		if err != nil {
 			fmt.Fprintf(a.stderr, "The events between %s and %s cannot be counted: %v\n", r.ConfirmedFlushLSN, to, err)
 		} else {

@@ -19,6 +19,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/diagnose"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
+	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
@@ -147,7 +148,7 @@ func look(ctx context.Context, c *config.Loaded) (st status, source string, err 
 	}
 	con := told.Status
 	defer func() { st.Alerts = append(st.Alerts, told.Alerts...) }()
-	slots, err := slotmonitor.Look(ctx, monitorConfig(c))
+	slots, err := slotmonitor.Look(ctx, wiring.Monitor(c))
 	object := fmt.Sprintf("slot %q", c.Postgres.Slot)
 	switch {
 	case err != nil:

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
@@ -35,7 +36,7 @@ setup has added.`,
 			if c.Source == config.SourcePolling {
 				return a.teardownPolling(cmd.Context(), c, o)
 			}
-			admin, err := adminConfig(c, false)
+			admin, err := wiring.Admin(c, false)
 			if err != nil {
 				return err
 			}
@@ -51,7 +52,7 @@ setup has added.`,
 type teardownOptions struct{ dryRun, table, yes bool }
 
 func (a *app) teardown(ctx context.Context, c *config.Loaded, admin replication.AdminConfig, o teardownOptions) error {
-	dsn, err := readDSN(c)
+	dsn, err := wiring.DSN(c)
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/routing"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/traces"
+	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -36,7 +37,7 @@ func connectorConfig(c *config.Loaded, admin replication.AdminConfig, reg promet
 	if err != nil {
 		return connector.Config{}, err
 	}
-	producer, err := kafkaConfig(c)
+	producer, err := wiring.Kafka(c)
 	if err != nil {
 		return connector.Config{}, err
 	}
@@ -63,11 +64,11 @@ func connectorConfig(c *config.Loaded, admin replication.AdminConfig, reg promet
 		Kafka:          producer,
 		Router:         route,
 		OnBadRow:       connector.BadRow(c.Router.OnBadRow),
-		BadRows:        badRows(c),
+		BadRows:        wiring.BadRows(c),
 		Snapshot:       snapshot(c, admin),
 		SnapshotHeader: c.Router.Preset != config.PresetDebezium,
 		OnChange:       connector.OnChange(c.Postgres.OnChange),
-		DeadLetters:    deadLetters(c),
+		DeadLetters:    wiring.DeadLetters(c),
 		WindowRecords:  c.Window.Records,
 		WindowBytes:    int64(c.Window.Bytes),
 		Stall:          c.HTTP.Stall,
@@ -102,7 +103,7 @@ func snapshot(c *config.Loaded, admin replication.AdminConfig) func(context.Cont
 		return nil
 	}
 	return func(ctx context.Context) (connector.Snapshot, error) {
-		dsn, err := readDSN(c)
+		dsn, err := wiring.DSN(c)
 		if err != nil {
 			return nil, err
 		}

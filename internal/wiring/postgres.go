@@ -1,4 +1,4 @@
-package main
+package wiring
 
 import (
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
@@ -9,8 +9,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
-// adminConfig takes what Postgres has to hold from the configuration.
-func adminConfig(c *config.Loaded, table bool) (replication.AdminConfig, error) {
+// Admin takes what Postgres has to hold from the configuration.
+func Admin(c *config.Loaded, table bool) (replication.AdminConfig, error) {
 	col := c.Router.Roles()
 	cfg := replication.AdminConfig{
 		Slot: c.Postgres.Slot, Publication: c.Postgres.Publication, Failover: c.Postgres.Failover,
@@ -58,8 +58,8 @@ func adminConfig(c *config.Loaded, table bool) (replication.AdminConfig, error) 
 	return cfg, nil
 }
 
-// readDSN reads the connection string, empty for the PG* variables.
-func readDSN(c *config.Loaded) (string, error) {
+// DSN reads the connection string, empty for the PG* variables.
+func DSN(c *config.Loaded) (string, error) {
 	dsn, err := c.Postgres.DSN.Read()
 	if err != nil {
 		return "", &fault.Error{Kind: fault.Config, Object: "postgres.dsn", Err: err}
@@ -67,16 +67,16 @@ func readDSN(c *config.Loaded) (string, error) {
 	return dsn, nil
 }
 
-// slotChange is one of the three ways to change a slot.
-type slotChange struct {
-	dsn   string
-	admin replication.AdminConfig
+// Target is one of the three ways to change a slot.
+type Target struct {
+	DSN   string
+	Admin replication.AdminConfig
 }
 
-func newSlotChange(c *config.Loaded) (s slotChange, err error) {
-	if s.dsn, err = readDSN(c); err != nil {
+func NewTarget(c *config.Loaded) (s Target, err error) {
+	if s.DSN, err = DSN(c); err != nil {
 		return s, err
 	}
-	s.admin, err = adminConfig(c, false)
+	s.Admin, err = Admin(c, false)
 	return s, err
 }

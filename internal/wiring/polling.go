@@ -1,4 +1,4 @@
-package main
+package wiring
 
 import (
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
@@ -9,12 +9,12 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
 )
 
-func backlogLimits(c *config.Loaded) diagnose.BacklogLimits {
+func BacklogLimits(c *config.Loaded) diagnose.BacklogLimits {
 	return diagnose.BacklogLimits{Warn: c.Polling.WarnBacklog, Critical: c.Polling.CriticalBacklog}
 }
 
-// pollingTables is the part of it that is about Postgres.
-func pollingTables(c *config.Loaded) (polling.Config, error) {
+// Polling is the part of it that is about Postgres.
+func Polling(c *config.Loaded) (polling.Config, error) {
 	col := c.Router.Roles()
 	cfg := polling.Config{
 		DSN: c.Postgres.DSN.Read, After: polling.After(c.Polling.After),
@@ -37,14 +37,14 @@ func pollingTables(c *config.Loaded) (polling.Config, error) {
 	return cfg, nil
 }
 
-// pollingSetup is what has to be there for it.
-func pollingSetup(c *config.Loaded, table bool) (polling.Setup, error) {
-	cfg, err := pollingTables(c)
+// PollingSetup is what has to be there for it.
+func PollingSetup(c *config.Loaded, table bool) (polling.Setup, error) {
+	cfg, err := Polling(c)
 	if err != nil {
 		return polling.Setup{}, err
 	}
 	s := polling.Setup{Tables: cfg.Tables, Columns: cfg.Columns, After: cfg.After, Notify: cfg.Notify}
-	admin, err := adminConfig(c, table)
+	admin, err := Admin(c, table)
 	s.TableHint, s.TableDDL = admin.TableHint, admin.TableDDL
 	return s, err
 }

@@ -1,4 +1,4 @@
-package main
+package wiring
 
 import (
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
@@ -6,8 +6,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
 )
 
-// kafkaConfig takes what the producer needs from the configuration.
-func kafkaConfig(c *config.Loaded) (kafka.Config, error) {
+// Kafka takes what the producer needs from the configuration.
+func Kafka(c *config.Loaded) (kafka.Config, error) {
 	k := kafka.Config{Brokers: c.Kafka.Brokers, Compression: c.Kafka.Compression}
 	if topics := c.Kafka.Topics; topics.Create {
 		k.CreateTopic = func(name string) kafka.TopicSettings {

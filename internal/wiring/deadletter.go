@@ -1,4 +1,4 @@
-package main
+package wiring
 
 import (
 	"cmp"
@@ -11,8 +11,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// badRows are the policies of the groups that have one of their own.
-func badRows(c *config.Loaded) map[router.Group]connector.BadRow {
+// BadRows are the policies of the groups that have one of their own.
+func BadRows(c *config.Loaded) map[router.Group]connector.BadRow {
 	b := &c.Router.BadRows
 	return map[router.Group]connector.BadRow{
 		router.GroupUnroutable: connector.BadRow(b.Unroutable), router.GroupNullKey: connector.BadRow(b.NullKey),
@@ -21,23 +21,23 @@ func badRows(c *config.Loaded) map[router.Group]connector.BadRow {
 	}
 }
 
-// badRowPolicy is that of a group, router.on_bad_row's where it has none of its own.
-func badRowPolicy(c *config.Loaded, g router.Group) connector.BadRow {
-	return cmp.Or(badRows(c)[g], connector.BadRow(c.Router.OnBadRow))
+// BadRowPolicy is that of a group, router.on_bad_row's where it has none of its own.
+func BadRowPolicy(c *config.Loaded, g router.Group) connector.BadRow {
+	return cmp.Or(BadRows(c)[g], connector.BadRow(c.Router.OnBadRow))
 }
 
-// putsAside says whether some bad row becomes a dead letter.
-func putsAside(c *config.Loaded) bool {
+// WritesDeadLetters says whether some bad row becomes a dead letter.
+func WritesDeadLetters(c *config.Loaded) bool {
 	for _, g := range router.Groups() {
-		if badRowPolicy(c, g) == connector.DeadLetter {
+		if BadRowPolicy(c, g) == connector.DeadLetter {
 			return true
 		}
 	}
 	return false
 }
 
-// deadLetters makes letters as run writes them.
-func deadLetters(c *config.Loaded) deadletter.Builder {
+// DeadLetters makes letters as run writes them.
+func DeadLetters(c *config.Loaded) deadletter.Builder {
 	columns := c.Router.Roles()
 	b := deadletter.Builder{Topic: c.Router.DeadLetterTopic, Slot: c.Postgres.Slot, Columns: deadletter.Columns{
 		ID: columns.ID, Key: columns.AggregateID, Type: columns.Type, Payload: columns.Payload,

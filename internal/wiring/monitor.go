@@ -1,12 +1,12 @@
-package main
+package wiring
 
 import (
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
-// monitorConfig takes what the slot monitor needs from the configuration.
-func monitorConfig(c *config.Loaded) slotmonitor.Config {
+// Monitor takes what the slot monitor needs from the configuration.
+func Monitor(c *config.Loaded) slotmonitor.Config {
 	th := slotmonitor.DefaultThresholds
 	th.WarnRetained, th.CriticalRetained = int64(c.Monitor.WarnRetained), int64(c.Monitor.CriticalRetained)
 	return slotmonitor.Config{

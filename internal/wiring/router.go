@@ -1,4 +1,4 @@
-package main
+package wiring
 
 import (
 	"encoding/base64"
@@ -9,8 +9,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// routerTo is the present configuration's, with the topic, where it is not empty, in place of what names the row's.
-func routerTo(c *config.Loaded, topic string) router.Config {
+// Router is the present configuration's, with the topic, where it is not empty, in place of what names the row's.
+func Router(c *config.Loaded, topic string) router.Config {
 	rc := routing.Config(c)
 	switch {
 	case topic == "":
@@ -22,8 +22,8 @@ func routerTo(c *config.Loaded, topic string) router.Config {
 	return rc
 }
 
-// bytesOf is how Debezium's records have bytes in a header, binary.handling.mode.
-func bytesOf(c *config.Loaded) func(string) ([]byte, error) {
+// HeaderBytes is how Debezium's records have bytes in a header, binary.handling.mode.
+func HeaderBytes(c *config.Loaded) func(string) ([]byte, error) {
 	switch {
 	case c.Router.Preset != config.PresetDebezium:
 		return nil
