@@ -1,3 +1,4 @@
+// Package topics finds the Kafka topics that the rows in the outbox tables lead to.
 package topics
 
 import (

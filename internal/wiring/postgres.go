@@ -67,12 +67,13 @@ func DSN(c *config.Loaded) (string, error) {
 	return dsn, nil
 }
 
-// Target is one of the three ways to change a slot.
+// Target is the database that a command works on, and what it has to hold.
 type Target struct {
 	DSN   string
 	Admin replication.AdminConfig
 }
 
+// NewTarget takes both from the configuration.
 func NewTarget(c *config.Loaded) (s Target, err error) {
 	if s.DSN, err = DSN(c); err != nil {
 		return s, err
