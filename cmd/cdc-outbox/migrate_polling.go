@@ -1,8 +1,6 @@
 package main
 
 import (
-	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
-
 	"context"
 	"fmt"
 	"time"
@@ -12,6 +10,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )

@@ -56,7 +56,7 @@ func newPollingService(ctx context.Context, c *config.Loaded, reg *prometheus.Re
 		Judge: func(level func(rule, subject string) alert.Level) []alert.Finding {
 			st := s.relay.Status()
 			s.last.takeBack(st.Ready)
-			return judge.Judge(st, wiring.BacklogLimits(c), level, time.Now())
+			return judge.Judge(st.Account(), wiring.BacklogLimits(c), level, time.Now())
 		},
 		Cause: func() alert.Cause { return pollingCause(s.relay.Status()) },
 	}, reg, diagnose.PollingRules()...)
@@ -99,7 +99,7 @@ func pollingCause(st polling.Status) alert.Cause {
 	case len(st.Halted) > 0:
 		h := st.Halted[0]
 		return alert.Cause{Code: diagnose.BadRow, Sentence: h.Message, Since: &h.Since, Object: "event " + h.EventID, Next: h.Next}
-	case string(st.State.Name) == string(notRunning):
+	case st.State.Name == notRunning:
 		return alert.Cause{Code: string(notRunning), Sentence: st.State.Reason, Next: "Start it: cdc-outbox run"}
 	case st.State.Reason != "":
 		return alert.Cause{Code: diagnose.PostgresUnreachable, Sentence: st.State.Reason, Since: &st.State.Since, Next: st.State.Next}
@@ -126,7 +126,7 @@ func pollingConfig(c *config.Loaded, reg prometheus.Registerer, log *zap.Logger)
 	cfg.Kafka, cfg.Metrics, cfg.Logger = producer, metrics, log
 	cfg.NewRouter = func() (*router.Router, error) { return router.New(routing.Config(c)) }
 	cfg.DeadLetters = wiring.DeadLetters(c)
-	cfg.Policy = func(r router.Reason) polling.BadRow { return polling.BadRow(wiring.BadRowPolicy(c, r.Group())) }
+	cfg.Policies = wiring.Policies(c)
 	return cfg, nil
 }
 

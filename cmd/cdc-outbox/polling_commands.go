@@ -16,6 +16,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
@@ -118,8 +119,8 @@ func lookPolling(ctx context.Context, c *config.Loaded) (st polling.Status, url 
 		return st, url, cerr
 	}
 	if err != nil {
-		st = polling.Status{Source: config.SourcePolling, State: polling.State{Name: polling.StateName(notRunning), Reason: err.Error(), Since: time.Now().UTC()},
-			ReadyReason: string(notRunning), Waits: []fault.Wait{}, Halted: []*polling.HaltedRow{}, Workers: c.Polling.Workers}
+		st = polling.Status{Source: config.SourcePolling, State: relay.State{Name: notRunning, Reason: err.Error(), Since: time.Now().UTC()},
+			ReadyReason: string(notRunning), Waits: []fault.Wait{}, Halted: []*relay.HaltedRow{}, Workers: c.Polling.Workers}
 		for _, t := range cfg.Tables {
 			st.Tables = append(st.Tables, t.String())
 		}
@@ -163,7 +164,7 @@ func writePolling(w io.Writer, st polling.Status, source string, unasked error) 
 	case bl == nil:
 		why, _ := fault.Split(unasked)
 		line("not published", "not known: %s", why)
-	case bl.Rows >= polling.MaxCounted:
+	case bl.Rows >= relay.MaxCounted:
 		line("not published", "at least %d rows%s", bl.Rows, oldest(bl))
 	default:
 		line("not published", "%d rows%s", bl.Rows, oldest(bl))
@@ -174,7 +175,7 @@ func writePolling(w io.Writer, st polling.Status, source string, unasked error) 
 		state += ": " + st.State.Reason
 	}
 	line("state", "%s", state)
-	if state := string(st.State.Name); state != string(notRunning) {
+	if state := st.State.Name; state != notRunning {
 		ready := "yes"
 		if !st.Ready {
 			ready = "no: " + st.ReadyReason
@@ -205,7 +206,7 @@ func writePolling(w io.Writer, st polling.Status, source string, unasked error) 
 	return err
 }
 
-func oldest(b *polling.Backlog) string {
+func oldest(b *relay.Backlog) string {
 	if b.Oldest == nil {
 		return ""
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/diagnose"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 )
@@ -25,8 +26,8 @@ type backlogWatch struct {
 	cfg    polling.Config
 	limits diagnose.BacklogLimits
 
-	seen  atomic.Pointer[polling.Backlog] // the last answer
-	blind atomic.Pointer[blindness]       // nil while the server answers
+	seen  atomic.Pointer[relay.Backlog] // the last answer
+	blind atomic.Pointer[blindness]     // nil while the server answers
 }
 
 type blindness struct {
@@ -36,9 +37,9 @@ type blindness struct {
 
 // backlogReport is what monitor prints.
 type backlogReport struct {
-	Backlog *polling.Backlog `json:"backlog"`
-	Level   alert.Level      `json:"level"`
-	Error   string           `json:"error,omitempty"`
+	Backlog *relay.Backlog `json:"backlog"`
+	Level   alert.Level    `json:"level"`
+	Error   string         `json:"error,omitempty"`
 }
 
 func (a *app) monitorPolling(ctx context.Context, c *config.Loaded, once, asJSON bool) error {
@@ -160,7 +161,7 @@ func (a *app) printBacklog(r backlogReport, asJSON bool) error {
 	text := "not known: " + r.Error
 	if b := r.Backlog; b != nil {
 		text = fmt.Sprintf("%d rows not published%s (%s)", b.Rows, oldest(b), r.Level)
-		if b.Rows >= polling.MaxCounted {
+		if b.Rows >= relay.MaxCounted {
 			text = "at least " + text
 		}
 	}

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
-
 	"cmp"
 	"context"
 	"errors"
@@ -12,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )

@@ -64,18 +64,18 @@ func newService(ctx context.Context, c *config.Loaded, reg *prometheus.Registry,
 	s.traces = cc.Traces
 	mc := wiring.Monitor(c)
 	mc.Logger, mc.Registerer = log, reg
-	var relay diagnose.Relay
+	var rules diagnose.Relay
 	mc.Judge = func(func(rule, subject string) alert.Level) []alert.Finding {
 		st := s.connectorStatus()
 		s.last.takeBack(st.Ready)
-		return relay.Judge(st, s.missing(), time.Now())
+		return rules.Judge(st.Account(), s.missing(), time.Now())
 	}
 	mc.Cause = func(slot *slotmonitor.Slot) alert.Cause {
 		if slot != nil {
 			return withSlot(s.connectorStatus(), slot, nil).Cause
 		}
 		// There is none, or the monitor has never had an answer.
-		return diagnose.Cause(s.connectorStatus(), slot, time.Now())
+		return diagnose.Cause(s.connectorStatus().Account(), slot, time.Now())
 	}
 	if s.monitor, err = s.watchSlots(c, mc, reg, append(slotmonitor.Rules(), diagnose.Rules()...)...); err != nil {
 		return nil, err
@@ -211,7 +211,7 @@ func (s *service) slotStatus() status {
 	}
 	if err == nil && answered.UnixNano() <= s.ensured.Load() {
 		// The monitor has not looked since the slot was made.
-		return status{Status: st, Cause: diagnose.Cause(st, nil, time.Now())}
+		return status{Status: st, Cause: diagnose.Cause(st.Account(), nil, time.Now())}
 	}
 	return withSlot(st, slot, err)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/connector"
 	"github.com/cdc-outbox/cdc-outbox/internal/diagnose"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
@@ -46,7 +47,7 @@ func alerts(firing []alert.FiringAlert) []firingAlert {
 }
 
 // notRunning is the state that status shows when no connector answers.
-const notRunning = diagnose.NotRunning
+const notRunning = relay.NotRunning
 
 // What status adds to the connector's waits.
 const (
@@ -63,8 +64,8 @@ func withSlot(st connector.Status, slot *slotmonitor.Slot, err error) status {
 			Kind: kind, Object: fmt.Sprintf("slot %q", st.Slot), Reason: reason, Next: next, Since: time.Now().UTC(),
 		})
 	}
-	if st.State.Name == connector.Standby {
-		wait(waitStandby, diagnose.Holder(st, slot), "")
+	if st.State.Name == relay.WaitingForSlot {
+		wait(waitStandby, diagnose.Holder(st.Account(), slot), "")
 		st.Waits[len(st.Waits)-1].Since = st.State.Since
 	}
 	switch {
@@ -75,7 +76,7 @@ func withSlot(st connector.Status, slot *slotmonitor.Slot, err error) status {
 	case slot.WALStatus == slotmonitor.WALLost:
 		wait(waitSlotLost, "the server has removed what the slot needs; it can never be read again", "cdc-outbox check says how to begin anew.")
 	}
-	cause := diagnose.Cause(st, slot, time.Now())
+	cause := diagnose.Cause(st.Account(), slot, time.Now())
 	if slot != nil && slot.Cause.Code == slotmonitor.CauseIdle && cause.Code != slotmonitor.CauseIdle {
 		told := *slot // the server sees nothing wrong, and only the connector knows what is waited for
 		told.Cause = cause
@@ -140,10 +141,10 @@ func look(ctx context.Context, c *config.Loaded) (st status, source string, err 
 	told, source, cerr := askConnector(ctx, c)
 	if cerr != nil {
 		told = status{Status: connector.Status{
-			State: connector.State{Name: notRunning, Reason: cerr.Error(), Since: time.Now().UTC()},
+			State: relay.State{Name: notRunning, Reason: cerr.Error(), Since: time.Now().UTC()},
 			Slot:  c.Postgres.Slot, Publication: c.Postgres.Publication, ReadyReason: string(notRunning), Waits: []fault.Wait{},
-			Window: connector.Window{MaxRecords: c.Window.Records, MaxBytes: int64(c.Window.Bytes)},
-			Topics: []telemetry.TopicCount{}, Aside: []connector.SetAside{},
+			Window: connector.Window{Window: relay.Window{MaxRecords: c.Window.Records, MaxBytes: int64(c.Window.Bytes)}},
+			Topics: []telemetry.TopicCount{}, Aside: []relay.BadRow{},
 		}}
 	}
 	con := told.Status

@@ -9,6 +9,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/alert"
 	"github.com/cdc-outbox/cdc-outbox/internal/connector"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
@@ -16,7 +17,7 @@ import (
 func TestStatusTellsOneCause(t *testing.T) {
 	slot := &slotmonitor.Slot{Name: "s", Active: true, UnconfirmedBytes: 315584, Cause: alert.Cause{Code: slotmonitor.CauseIdle, Sentence: "Nothing waits."}}
 	var con connector.Status
-	con.State.Name = connector.Streaming
+	con.State.Name = relay.Streaming
 	con.Waits = []fault.Wait{{Kind: "broker_unreachable", Object: "broker b:9092", Reason: "connection refused", Since: time.Now()}}
 	st := withSlot(con, slot, nil)
 	require.Equal(t, "broker_unreachable", st.Cause.Code)

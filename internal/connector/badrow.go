@@ -6,22 +6,12 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
-
-// HaltedRow is the row at which the relay stands still.
-type HaltedRow struct {
-	Position string    `json:"position"` // commit LSN and index within the transaction
-	LSN      string    `json:"lsn"`      // commit LSN as Postgres prints it
-	EventID  string    `json:"event_id"`
-	Reason   string    `json:"reason"`
-	Message  string    `json:"message"`
-	Next     string    `json:"next"`
-	Since    time.Time `json:"since"`
-}
 
 // errHalted keeps the reader at a row until the process is asked to stop. Acknowledgements and status updates go on
 // meanwhile, so that the slot moves up to the row's transaction and the server does not drop the connection.
@@ -32,14 +22,6 @@ const passOver = "If that is a setting, restart with it, and the row is read aga
 	"--router-on-bad-row dead_letter, then correct it with cdc-outbox dead-letter retry. To pass over it: restart with --router-on-bad-row skip " +
 	"(skips every such row: remove it again afterwards); then insert it again, corrected."
 
-// policy is what the configuration says about the reason.
-func (c *Connector) policy(reason router.Reason) BadRow {
-	if p := c.cfg.BadRows[reason.Group()]; p != "" {
-		return p
-	}
-	return c.cfg.OnBadRow
-}
-
 // badRow applies the policy to a row that cannot become a record.
 func (c *Connector) badRow(t *offsets.Tracker, m *pgoutput.Message, pos offsets.Position, ticket offsets.Ticket, err error) error {
 	var row *router.RowError
@@ -49,10 +31,10 @@ func (c *Connector) badRow(t *offsets.Tracker, m *pgoutput.Message, pos offsets.
 	c.cfg.Metrics.Failed("", string(row.Reason))
 	set := setting{id: row.EventID, reason: row.Reason}
 	fields := c.rowFields(pos, row.EventID, row.Reason, row.Error())
-	switch c.policy(row.Reason) {
-	case Skip:
+	switch c.cfg.Policies.For(row.Reason) {
+	case relay.Skip:
 		return c.skip(t, pos, ticket, set, fields)
-	case DeadLetter:
+	case relay.DeadLetter:
 		detail := row.Detail
 		if row.Column != "" {
 			detail = "column " + row.Column + ": " + detail
@@ -63,7 +45,7 @@ func (c *Connector) badRow(t *offsets.Tracker, m *pgoutput.Message, pos offsets.
 	next := row.Remedy + " " + passOver
 	fields = append(fields, zap.String(telemetry.KeyNext, next))
 	c.log.Error("Halted at an outbox row that cannot be published; nothing after it is published either", fields...)
-	c.setHalted(&HaltedRow{
+	c.setHalted(&relay.HaltedRow{
 		Position: string(c.reader.position), LSN: pos.Commit.String(), EventID: row.EventID,
 		Reason: string(row.Reason), Message: row.Error(), Next: next, Since: time.Now(),
 	})
@@ -91,9 +73,16 @@ type setting struct {
 func (c *Connector) skip(t *offsets.Tracker, pos offsets.Position, ticket offsets.Ticket, set setting, fields []zap.Field) error {
 	c.log.Error("Skipped an outbox row that cannot be published, as router.on_bad_row says", fields...)
 	c.counts.skipped.Add(1)
-	c.aside.add(set.id, Skip, set.reason, set.topic, pos.Commit.String())
+	c.noteBadRow(set, relay.Skip, pos.Commit.String())
 	if err := t.Ack([]offsets.Ticket{ticket}, nil); err != nil {
 		return c.disorder(err)
 	}
 	return nil
+}
+
+// noteBadRow keeps it for /status.
+func (c *Connector) noteBadRow(set setting, action relay.Policy, lsn string) {
+	c.badRows.Add(relay.BadRow{
+		EventID: set.id, Action: action, Reason: string(set.reason), Topic: set.topic, LSN: lsn, At: time.Now().UTC(),
+	})
 }

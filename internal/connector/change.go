@@ -8,6 +8,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
@@ -118,7 +119,7 @@ func (c *Connector) haltAtChange(kind *change, rel *pgoutput.Relation, m *pgoutp
 	c.cfg.Metrics.Failed("", kind.reason)
 	c.log.Error("Halted at a change of the outbox that is no event; nothing after it is published",
 		append(c.changeFields(kind, rel, m, pos), zap.String(telemetry.KeyNext, next))...)
-	c.setHalted(&HaltedRow{
+	c.setHalted(&relay.HaltedRow{
 		Position: pos.String(), LSN: pos.Commit.String(), EventID: id, Reason: kind.reason, Message: message, Next: next, Since: time.Now(),
 	})
 	c.producer.Commit()

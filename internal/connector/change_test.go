@@ -13,6 +13,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
@@ -108,8 +109,8 @@ func TestHaltsInFrontOfAChange(t *testing.T) {
 				for range 2 { // the second time behind a broken stream
 					require.Equal(t, []string{"a", "b"}, g.producer.produced())
 					st := g.Status()
-					require.Equal(t, Halted, st.State.Name)
-					require.Equal(t, HaltedRow{
+					require.Equal(t, relay.Halted, st.State.Name)
+					require.Equal(t, relay.HaltedRow{
 						Position: "0000000000000064-00000002", LSN: "0/64", EventID: c.id, Reason: c.reason,
 						Message: strings.ToUpper(c.reason) + " of public.outbox, and postgres.on_change is halt", Next: st.Halted.Next, Since: st.Halted.Since,
 					}, *st.Halted)

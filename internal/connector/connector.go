@@ -8,27 +8,18 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
-
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/traces"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/router"
-)
-
-// BadRow is what happens to a row that cannot become a record.
-type BadRow string
-
-const (
-	Halt       BadRow = "halt"        // stop at the row, stay alive and not ready until an operator decides
-	DeadLetter BadRow = "dead_letter" // write it to the dead-letter topic and go on
-	Skip       BadRow = "skip"        // count it, log it by id and LSN, and go on
 )
 
 // Config is what a Connector needs. Zero durations and sizes take the defaults named.
@@ -37,9 +28,8 @@ type Config struct {
 	Kafka       kafka.Config       // Acked and Refused are set by the connector
 	Router      *router.Router     // required; used by one goroutine only
 
-	OnBadRow    BadRow                  // default Halt
-	BadRows     map[router.Group]BadRow // where a group has a policy of its own
-	DeadLetters deadletter.Builder      // required where a policy is DeadLetter
+	Policies    relay.Policies     // for bad rows
+	DeadLetters deadletter.Builder // required where a policy is DeadLetter
 
 	// Snapshot opens the rows that were in the outbox when the slot was made; nil, or a nil answer: there are none to publish.
 	Snapshot       func(ctx context.Context) (Snapshot, error)
@@ -78,14 +68,14 @@ type Connector struct {
 	received lsn.LSN   // of the last stream
 	heard    time.Time // when the last stream heard from Postgres; zero before the first
 	identity replication.Identity
-	state    State
+	state    relay.State
 	streamed bool // there was a stream before
 	claiming bool // Kafka has yet to hand over the transactional id
-	halted   *HaltedRow
+	halted   *relay.HaltedRow
 	held     map[string]heldRecord // by what the producer calls the partition: the record that waits at its head
 
 	counts   counts
-	aside    setAside
+	badRows  relay.BadRows
 	existing existingProgress
 	progress progress
 	reader   reader
@@ -96,7 +86,6 @@ func New(cfg Config) (*Connector, error) {
 	if cfg.Router == nil || cfg.Metrics == nil || cfg.Logger == nil {
 		return nil, errors.New("connector: Router, Metrics and Logger are required")
 	}
-	cfg.OnBadRow = cmp.Or(cfg.OnBadRow, Halt)
 	cfg.OnChange = cmp.Or(cfg.OnChange, WarnOfChange)
 	cfg.WindowRecords = cmp.Or(cfg.WindowRecords, 100_000)
 	cfg.WindowBytes = cmp.Or(cfg.WindowBytes, 32<<20)
@@ -107,7 +96,7 @@ func New(cfg Config) (*Connector, error) {
 		log:    cfg.Logger,
 		window: offsets.NewWindow(cfg.WindowRecords, cfg.WindowBytes),
 		source: runStreams,
-		state:  State{Name: Starting, Since: time.Now()},
+		state:  relay.State{Name: relay.Starting, Since: time.Now()},
 
 		progress: progress{epoch: time.Now()},
 
@@ -125,7 +114,7 @@ func New(cfg Config) (*Connector, error) {
 	cfg.Metrics.Watch(c.gauges())
 	for _, reason := range router.Reasons() {
 		cfg.Metrics.MayFail(string(reason))
-		if c.policy(reason) == DeadLetter {
+		if cfg.Policies.For(reason) == relay.DeadLetter {
 			cfg.Metrics.MayDeadLetter(string(reason))
 		}
 	}
@@ -156,7 +145,7 @@ func (c *Connector) Run(ctx context.Context) error {
 		}
 	})
 	err := g.Wait()
-	c.setState(State{Name: Stopped})
+	c.setState(relay.State{Name: relay.Stopped})
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
@@ -188,7 +189,7 @@ func TestHaltSurvivesItsStream(t *testing.T) {
 		require.NotNil(t, g.Status().Halted)
 		close(first.broken)
 		synctest.Wait()
-		require.Equal(t, Halted, g.Status().State.Name)
+		require.Equal(t, relay.Halted, g.Status().State.Name)
 		require.Len(t, second.script, 5, "the second stream is read up to the row and no further")
 		require.Equal(t, []string{"a", "b"}, g.producer.produced())
 		require.Equal(t, walAt(150), g.confirmed())
@@ -274,10 +275,10 @@ func TestStatusWhilePostgresIsAway(t *testing.T) {
 		synctest.Wait()
 		time.Sleep(5 * time.Second)
 		st := g.Status()
-		require.Equal(t, Reconnecting, st.State.Name)
+		require.Equal(t, relay.Reconnecting, st.State.Name)
 		require.Equal(t, "0/150", st.ReceivedLSN)
 		require.Equal(t, 5.0, *st.HeardSecondsAgo)
-		g.setState(State{Name: Streaming}) // the moment between the stream's end and the next state
+		g.setState(relay.State{Name: relay.Streaming}) // the moment between the stream's end and the next state
 		ready, why := g.Ready()
 		require.False(t, ready)
 		require.NotContains(t, why, "streaming")
@@ -289,7 +290,7 @@ func TestStatusWhilePostgresIsAway(t *testing.T) {
 func TestSkipGoesOnAndConfirms(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStream(begin(100), typedRow("a", "no/topic"), commit(150), begin(200), typedRow("b", "__consumer_offsets"), row("c"), commit(250))
-		g := start(t, Config{OnBadRow: Skip}, true, opening{at(50), s})
+		g := start(t, Config{Policies: relay.Policies{Default: relay.Skip}}, true, opening{at(50), s})
 		synctest.Wait()
 		require.Equal(t, []string{"c"}, g.producer.produced())
 		require.Equal(t, walAt(250), g.confirmed())
@@ -417,7 +418,7 @@ func TestPassesOverTablesThatAreNoOutbox(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := start(t, cfg, true, opening{at(50), newStream(begin(100), named("c", "outbox", "id", "n"), commit(150))})
 		synctest.Wait()
-		require.Equal(t, Halted, g.Status().State.Name)
+		require.Equal(t, relay.Halted, g.Status().State.Name)
 		g.stop()
 		require.NoError(t, <-g.done)
 	})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
@@ -40,7 +41,7 @@ func (c *Connector) deadLetter(letter *router.Record, pos offsets.Position, tick
 			c.reader.produced = c.reader.commit
 			c.counts.deadLettered.Add(1)
 			c.cfg.Metrics.DeadLettered(string(set.reason))
-			c.aside.add(set.id, DeadLetter, set.reason, set.topic, pos.Commit.String())
+			c.noteBadRow(set, relay.DeadLetter, pos.Commit.String())
 			c.log.Error("Sent an outbox row that cannot be published to the dead-letter topic, as router.on_bad_row says",
 				append(fields, zap.String(telemetry.KeyTopic, letter.Topic))...)
 			return nil
@@ -81,10 +82,10 @@ func (c *Connector) notTaken(t *offsets.Tracker, m *pgoutput.Message, rec *route
 	id := deadletter.EventID(rec.Headers)
 	c.cfg.Metrics.Failed(rec.Topic, refused.Reason)
 	fields, set := c.rowFields(pos, id, reason, refused.Error()), setting{id, reason, rec.Topic}
-	switch c.policy(reason) {
-	case Skip:
+	switch c.cfg.Policies.For(reason) {
+	case relay.Skip:
 		return c.skip(t, pos, ticket, set, fields)
-	case DeadLetter:
+	case relay.DeadLetter:
 		k := c.caseOf(m, reason, refused.Error())
 		k.Record, k.Bytes, k.Limit = rec, refused.Bytes, refused.Limit
 		return c.deadLetter(c.cfg.DeadLetters.Letter(k, time.Now()), pos, ticket, set, fields)
@@ -115,7 +116,7 @@ func (c *Connector) waitAt(pos offsets.Position, id string, refused *kafka.Refus
 		since = c.halted.Since
 	}
 	c.mu.Unlock()
-	c.setHalted(&HaltedRow{
+	c.setHalted(&relay.HaltedRow{
 		Position: string(c.reader.position), LSN: pos.Commit.String(), EventID: id, Reason: refused.Reason,
 		Message: refused.Error(), Next: raise(refused), Since: since,
 	})
@@ -141,7 +142,7 @@ func (c *Connector) leave() {
 	if was == nil {
 		return
 	}
-	c.setState(State{Name: Streaming})
+	c.setState(relay.State{Name: relay.Streaming})
 	c.log.Info("The topic takes the event now; going on", zap.String(telemetry.KeyEvent, was.EventID), zap.String(telemetry.KeyLSN, was.LSN))
 }
 

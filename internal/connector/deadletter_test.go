@@ -14,6 +14,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
@@ -22,7 +23,7 @@ import (
 const letters = "dead.letters"
 
 func deadLetterConfig() Config {
-	return Config{OnBadRow: DeadLetter, DeadLetters: deadletter.Builder{Topic: letters, Slot: "s", Columns: deadletter.Columns{
+	return Config{Policies: relay.Policies{Default: relay.DeadLetter}, DeadLetters: deadletter.Builder{Topic: letters, Slot: "s", Columns: deadletter.Columns{
 		ID: "id", Key: "aggregate_id", Type: "event_type", Payload: "payload",
 	}}}
 }
@@ -61,7 +62,7 @@ func TestADeadLetterIsAcknowledgedLikeAnyRecord(t *testing.T) {
 		g.producer.ack()
 		require.Equal(t, walAt(150), g.confirmed())
 		require.EqualValues(t, 1, g.Status().Counts.DeadLettered)
-		require.Equal(t, []SetAside{{EventID: "b", Action: DeadLetter, Reason: "illegal_topic", LSN: "0/64", At: time.Now().UTC()}}, g.Status().Aside)
+		require.Equal(t, []relay.BadRow{{EventID: "b", Action: relay.DeadLetter, Reason: "illegal_topic", LSN: "0/64", At: time.Now().UTC()}}, g.Status().Aside)
 		require.Equal(t, []telemetry.TopicCount{{Topic: "order.events", Published: 3}}, g.Status().Topics)
 		require.Len(t, g.producer.marks, 1)
 		require.Equal(t, 1, logs.Len())
@@ -95,7 +96,7 @@ func TestAGroupHasAPolicyOfItsOwn(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		cfg := deadLetterConfig()
-		cfg.BadRows = map[router.Group]BadRow{router.GroupNullKey: Skip, router.GroupUnroutable: "", router.GroupTooLarge: Halt}
+		cfg.Policies.Groups = map[router.Group]relay.Policy{router.GroupNullKey: relay.Skip, router.GroupUnroutable: "", router.GroupTooLarge: relay.Halt}
 		g := startWith(t, cfg, &fakeProducer{auto: true, limits: map[string]int{"order.events": 1000}},
 			opening{at(50), newStream(begin(100), nullKey("a"), typedRow("b", "no/topic"), bigRow("c"), row("d"), commit(150))})
 		synctest.Wait()
@@ -182,11 +183,11 @@ func TestRefusedLater(t *testing.T) {
 			Timestamp: rec.Timestamp, Bytes: 2000, Limit: 1000, Reason: kafka.TooLarge,
 		}
 	}
-	for policy, want := range map[BadRow]kafka.Action{Halt: kafka.Hold, Skip: kafka.Drop, DeadLetter: kafka.Replace} {
+	for policy, want := range map[relay.Policy]kafka.Action{relay.Halt: kafka.Hold, relay.Skip: kafka.Drop, relay.DeadLetter: kafka.Replace} {
 		t.Run(string(policy), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				cfg := deadLetterConfig()
-				cfg.OnBadRow = policy
+				cfg.Policies.Default = policy
 				cfg.Replication.Tables = []identifier.Table{{Schema: "public", Name: "outbox"}}
 				g := start(t, cfg, false, opening{at(50), newStream(begin(100), row("a"), commit(150))})
 				synctest.Wait()
@@ -195,10 +196,10 @@ func TestRefusedLater(t *testing.T) {
 				res := g.refused(first)
 				require.Equal(t, want, res.Action)
 				switch policy {
-				case Halt:
+				case relay.Halt:
 					g.producer.trouble = []kafka.Trouble{{Kind: kafka.RecordTooLarge, Object: "partition order.events/0", Sentence: "A record is too large."}}
 					require.Contains(t, g.Status().Waits[0].Reason, "event a, LSN 0/64, 2000 bytes where the topic takes 1000")
-				case DeadLetter:
+				case relay.DeadLetter:
 					require.Equal(t, letters, res.Record.Topic)
 					require.Equal(t, "record", header(res.Record, "cdc-outbox-dead-letter"))
 					require.Equal(t, "public.outbox", header(res.Record, "cdc-outbox-table"))

@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 )
 
@@ -17,11 +18,11 @@ func (c *Connector) watchDrain(ctx, life context.Context, end context.CancelFunc
 	case <-ctx.Done():
 	}
 	close(c.stopping)
-	if c.standingBy() {
+	if c.waitsForSlot() {
 		end() // another instance holds the slot: there is nothing that this one could confirm
 		return nil
 	}
-	c.setState(State{Name: Draining})
+	c.setState(relay.State{Name: relay.Draining})
 	c.log.Info("Stopping: waiting for what is in flight", zap.Duration("limit", c.cfg.DrainLimit))
 	if s := c.currentStream(); s != nil {
 		s.Interrupt()

@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
@@ -64,7 +65,7 @@ func (c *Connector) publishExisting(s stream, t *offsets.Tracker) error {
 	defer list.Close()
 	c.existing.done.Store(0)
 	c.existing.total.Store(list.Left())
-	c.setState(State{Name: Snapshotting})
+	c.setState(relay.State{Name: relay.Snapshotting})
 	c.log.Info("Publishing the rows that were in the outbox before the slot", zap.Int64(telemetry.KeyRows, list.Left()))
 	w := existing{c: c, s: s, t: t, list: list, said: time.Now()}
 	// No transaction that is streamed has a commit as low as this: the positions of these rows sort before all others.
@@ -80,7 +81,7 @@ func (c *Connector) publishExisting(s stream, t *offsets.Tracker) error {
 	c.existing.published.Store(true)
 	c.log.Info("All rows that were in the outbox before the slot are published", zap.Int64(telemetry.KeyRows, c.existing.done.Load()))
 	c.existing.total.Store(0)
-	c.setState(State{Name: Streaming})
+	c.setState(relay.State{Name: relay.Streaming})
 	return nil
 }
 

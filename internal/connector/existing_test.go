@@ -13,6 +13,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
@@ -166,7 +167,7 @@ func TestAnExistingBadRowHalts(t *testing.T) {
 		for range 2 {
 			synctest.Wait()
 			require.Equal(t, []string{"s1", "s2", "s3"}, g.producer.produced())
-			require.Equal(t, Halted, g.Status().State.Name)
+			require.Equal(t, relay.Halted, g.Status().State.Name)
 			require.Equal(t, "s4", g.Status().Halted.EventID)
 			require.Len(t, l.rows, 2, "what lies before it is struck off")
 			if first != nil {

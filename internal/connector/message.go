@@ -7,6 +7,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
@@ -47,14 +48,14 @@ func (c *Connector) refuseMessage(m *pgoutput.Message) error {
 	c.cfg.Metrics.Failed("", string(bad.Reason))
 	lsn := m.Logical.LSN.String()
 	fields := []zap.Field{zap.String(telemetry.KeyLSN, lsn), zap.String(telemetry.KeyReason, string(bad.Reason)), zap.String(telemetry.KeyCause, bad.Error())}
-	if c.policy(bad.Reason) != Halt {
+	if c.cfg.Policies.For(bad.Reason) != relay.Halt {
 		c.counts.skipped.Add(1)
 		c.log.Error("Skipped a logical message that was not emitted in a transaction", append(fields, zap.String(telemetry.KeyNext, bad.Remedy))...)
 		return nil
 	}
 	next := bad.Remedy + " To go on: restart with --router-bad-rows-unconvertible skip, and without it once the slot is past the LSN."
 	c.log.Error("Halted at a logical message that was not emitted in a transaction; nothing after it is published either", append(fields, zap.String(telemetry.KeyNext, next))...)
-	c.setHalted(&HaltedRow{LSN: lsn, Reason: string(bad.Reason), Message: bad.Error(), Next: next, Since: time.Now()})
+	c.setHalted(&relay.HaltedRow{LSN: lsn, Reason: string(bad.Reason), Message: bad.Error(), Next: next, Since: time.Now()})
 	c.producer.Commit()
 	return errHalted
 }

@@ -5,12 +5,12 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
-	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
-
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
 func message(prefix, id string) *pgoutput.Message {
@@ -49,21 +49,21 @@ func TestABadMessageFollowsThePolicy(t *testing.T) {
 	bad := message("outbox", "b")
 	bad.Logical.Content = []byte(`{"id":"b"`)
 	letters := deadletter.Builder{Topic: "letters", Columns: deadletter.Columns{ID: "id", Key: "aggregate_id", Type: "event_type", Payload: "payload"}}
-	for policy, want := range map[BadRow][]string{Halt: {"a"}, Skip: {"a", "c"}, DeadLetter: {"a", "", "c"}} {
+	for policy, want := range map[relay.Policy][]string{relay.Halt: {"a"}, relay.Skip: {"a", "c"}, relay.DeadLetter: {"a", "", "c"}} {
 		t.Run(string(policy), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				g := start(t, withMessages(Config{OnBadRow: policy, DeadLetters: letters}), true,
+				g := start(t, withMessages(Config{Policies: relay.Policies{Default: policy}, DeadLetters: letters}), true,
 					opening{at(50), newStream(begin(100), row("a"), bad, message("outbox", "c"), commit(150))})
 				synctest.Wait()
 				require.Equal(t, want, g.producer.produced())
-				if policy == Halt {
-					require.Equal(t, Halted, g.Status().State.Name)
+				if policy == relay.Halt {
+					require.Equal(t, relay.Halted, g.Status().State.Name)
 					require.Equal(t, "b", g.Status().Halted.EventID)
 					require.Equal(t, walAt(50), g.confirmed())
 				} else {
 					require.Equal(t, walAt(150), g.confirmed())
 				}
-				if policy == DeadLetter {
+				if policy == relay.DeadLetter {
 					require.Equal(t, `{"id":"b"`, string(g.producer.records[1].Value))
 				}
 				g.stop()
@@ -74,17 +74,17 @@ func TestABadMessageFollowsThePolicy(t *testing.T) {
 }
 
 func TestAMessageOutsideOfATransactionIsRefused(t *testing.T) {
-	for policy, halts := range map[BadRow]bool{Halt: true, Skip: false, DeadLetter: false} {
+	for policy, halts := range map[relay.Policy]bool{relay.Halt: true, relay.Skip: false, relay.DeadLetter: false} {
 		t.Run(string(policy), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				loose := message("outbox", "b")
 				loose.Logical.Transactional = false
-				g := start(t, withMessages(Config{OnBadRow: policy}), true, opening{at(50), newStream(loose, begin(100), row("a"), commit(150))})
+				g := start(t, withMessages(Config{Policies: relay.Policies{Default: policy}}), true, opening{at(50), newStream(loose, begin(100), row("a"), commit(150))})
 				synctest.Wait()
 				st := g.Status()
 				if halts {
 					require.Empty(t, g.producer.produced())
-					require.Equal(t, Halted, st.State.Name)
+					require.Equal(t, relay.Halted, st.State.Name)
 					require.Equal(t, lsn.LSN(90).String(), st.Halted.LSN)
 					require.Contains(t, st.ReadyReason, "halted at LSN 0/5A")
 					require.Equal(t, walAt(50), g.confirmed())

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -30,15 +31,15 @@ func (c *Connector) refused(r kafka.Refusal) kafka.Resolution {
 		return c.hold(r, rec)
 	}
 	reason := router.Reason(r.Reason)
-	policy := c.policy(reason)
-	if policy == Halt {
+	policy := c.cfg.Policies.For(reason)
+	if policy == relay.Halt {
 		return c.hold(r, rec)
 	}
 	k := c.caseOfRecord(r, rec)
 	c.cfg.Metrics.Failed(r.Topic, r.Reason)
 	fields := c.refusalFields(r, rec, k)
-	c.aside.add(deadletter.EventID(rec.Headers), policy, reason, r.Topic, c.commitOf(r))
-	if policy == Skip {
+	c.noteBadRow(setting{deadletter.EventID(rec.Headers), reason, r.Topic}, policy, c.commitOf(r))
+	if policy == relay.Skip {
 		c.log.Error("Skipped an event that Kafka refuses, as router.on_bad_row says", fields...)
 		c.counts.skipped.Add(1)
 		return kafka.Resolution{Action: kafka.Drop}

@@ -4,38 +4,25 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
-
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
-// setState keeps the time of the first entry, and lets nothing but the end follow on Draining.
-func (c *Connector) setState(s State) {
+func (c *Connector) setState(s relay.State) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.state.Name == Draining && s.Name != Stopped {
-		return
-	}
-	if s.Since.IsZero() {
-		s.Since = time.Now()
-	}
-	if s.Name == c.state.Name {
-		s.Since = c.state.Since
-		if s.Reason == "" {
-			s.Reason, s.Next = c.state.Reason, c.state.Next // connecting again does not make the last failure undone
-		}
-	}
-	c.state = s
+	c.state = c.state.To(s, time.Now())
 }
 
-func (c *Connector) setHalted(h *HaltedRow) {
+func (c *Connector) setHalted(h *relay.HaltedRow) {
 	c.mu.Lock()
 	c.halted = h
 	c.mu.Unlock()
-	c.setState(State{Name: Halted, Reason: h.Message})
+	c.setState(relay.State{Name: relay.Halted, Reason: h.Message})
 }
 
 // haltAgain is for the reader that a new stream has brought back to where it stood. It is false where it stood nowhere.
@@ -46,7 +33,7 @@ func (c *Connector) haltAgain() bool {
 	if h == nil {
 		return false
 	}
-	c.setState(State{Name: Halted, Reason: h.Message, Since: h.Since})
+	c.setState(relay.State{Name: relay.Halted, Reason: h.Message, Since: h.Since})
 	return true
 }
 
@@ -92,7 +79,7 @@ func (c *Connector) streamState(s replication.State) {
 		c.streamed = true
 	}
 	c.mu.Unlock()
-	next := State{Name: Streaming}
+	next := relay.State{Name: relay.Streaming}
 	switch s.Phase {
 	case replication.Streaming:
 		if streamed {
@@ -102,10 +89,10 @@ func (c *Connector) streamState(s replication.State) {
 		if c.isStopping() {
 			c.end() // what was in flight cannot be confirmed any more
 		}
-		next.Name = Standby
+		next.Name = relay.WaitingForSlot
 		next.Reason = fmt.Sprintf("the slot is held by backend %d; this instance takes over when it lets go", s.HolderPID)
 	case replication.Connecting:
-		if was == Standby {
+		if was == relay.WaitingForSlot {
 			return // looking again whether the slot is free
 		}
 		next.Name = c.unconnected(streamed)
@@ -118,15 +105,15 @@ func (c *Connector) streamState(s replication.State) {
 	c.setState(next)
 }
 
-func (c *Connector) standingBy() bool {
+func (c *Connector) waitsForSlot() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.state.Name == Standby
+	return c.state.Name == relay.WaitingForSlot
 }
 
-func (c *Connector) unconnected(streamed bool) StateName {
+func (c *Connector) unconnected(streamed bool) relay.StateName {
 	if streamed {
-		return Reconnecting
+		return relay.Reconnecting
 	}
-	return Starting
+	return relay.Starting
 }

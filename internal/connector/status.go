@@ -8,37 +8,16 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
-// StateName is what the connector does right now.
-type StateName string
-
-const (
-	Starting     StateName = "starting"     // connecting for the first time
-	Streaming    StateName = "streaming"    // reading the slot
-	Standby      StateName = "standby"      // another process holds the slot; takes over when it lets go
-	Reconnecting StateName = "reconnecting" // the stream broke; a new one is being opened
-	Halted       StateName = "halted"       // at a row that cannot be published
-	Snapshotting StateName = "snapshot"     // publishing the rows that were there before the slot
-	Draining     StateName = "draining"     // asked to stop; waits for acknowledgements
-	Stopped      StateName = "stopped"
-)
-
-// State is a StateName with its reason.
-type State struct {
-	Name   StateName `json:"name"`
-	Reason string    `json:"reason,omitempty"` // one sentence
-	Next   string    `json:"next,omitempty"`   // the next step for a person, where there is one; may be lines of SQL
-	Since  time.Time `json:"since"`
-}
-
 // Status is the answer of /status. Times are UTC; LSNs are in the form Postgres prints, empty where unknown.
 type Status struct {
-	State       State  `json:"state"`
-	Ready       bool   `json:"ready"`
-	ReadyReason string `json:"ready_reason"`
+	State       relay.State `json:"state"`
+	Ready       bool        `json:"ready"`
+	ReadyReason string      `json:"ready_reason"`
 
 	Slot        string `json:"slot"`
 	Publication string `json:"publication"`
@@ -49,55 +28,44 @@ type Status struct {
 	HeardSecondsAgo          *float64 `json:"heard_seconds_ago"`          // since the last byte from Postgres, also of a stream that broke; null before the first
 	OldestUnconfirmedSeconds float64  `json:"oldest_unconfirmed_seconds"` // age of the oldest unconfirmed transaction with events
 
-	Window Window       `json:"window"`
-	Open   *OpenTx      `json:"open_transaction,omitempty"`
-	Halted *HaltedRow   `json:"halted,omitempty"`
-	Waits  []fault.Wait `json:"waits_for"` // oldest first; empty when nothing is wrong
+	Window Window           `json:"window"`
+	Open   *relay.OpenTx    `json:"open_transaction,omitempty"`
+	Halted *relay.HaltedRow `json:"halted,omitempty"`
+	Waits  []fault.Wait     `json:"waits_for"` // oldest first; empty when nothing is wrong
 
 	Snapshot *SnapshotStatus `json:"snapshot,omitempty"` // of the rows that were there before the slot, while they are published
 
 	Counts Counts                 `json:"counts"`
 	Topics []telemetry.TopicCount `json:"topics"`    // acknowledged since the process started, the largest first, twenty at most
-	Aside  []SetAside             `json:"set_aside"` // the latest rows that were dead-lettered or skipped, the latest first, twenty at most
+	Aside  []relay.BadRow         `json:"set_aside"` // the latest rows that were dead-lettered or skipped, the latest first, twenty at most
 }
 
 // Server is the Postgres server of the current or last stream.
 type Server struct {
-	SystemID string `json:"system_id"`
-	Timeline int32  `json:"timeline"`
-	Database string `json:"database"`
-	Version  string `json:"version"`
-	Standby  bool   `json:"standby"` // it was one when the stream was opened
+	SystemID   string `json:"system_id"`
+	Timeline   int32  `json:"timeline"`
+	Database   string `json:"database"`
+	Version    string `json:"version"`
+	HotStandby bool   `json:"standby"` // it was one when the stream was opened
 }
 
-// Window is the in-flight window: what was read and is not acknowledged.
+// Window is the in-flight window.
 type Window struct {
-	Records    int   `json:"records"`
-	Bytes      int64 `json:"bytes"`
-	MaxRecords int   `json:"max_records"`
-	MaxBytes   int64 `json:"max_bytes"`
-	Full       bool  `json:"full"` // the next record waits for room, so reading pauses
-}
-
-// OpenTx is the transaction whose commit has not been read yet.
-type OpenTx struct {
-	CommitLSN string `json:"commit_lsn"`
-	Rows      int    `json:"rows"` // so far
+	relay.Window
+	Full bool `json:"full"` // the next record waits for room, so reading pauses
 }
 
 // Counts are totals since the process started.
 type Counts struct {
-	Published    uint64 `json:"published"`
-	Skipped      uint64 `json:"skipped"`       // bad rows skipped by policy
-	DeadLettered uint64 `json:"dead_lettered"` // bad rows sent to the dead-letter topic
-	Covered      uint64 `json:"covered"`       // rows that an earlier instance had committed to Kafka: not published again
-	Repeated     uint64 `json:"repeated"`      // rows that came again after a reconnect and were already on their way
-	Foreign      uint64 `json:"foreign"`       // rows of tables that are no outbox: passed over
-	Updates      uint64 `json:"updates"`       // UPDATEs of outbox rows: not published
-	Deletes      uint64 `json:"deletes"`
-	Truncates    uint64 `json:"truncates"`
-	Messages     uint64 `json:"logical_messages"` // of prefixes that are not configured
-	Other        uint64 `json:"other"`            // messages of kinds this version does not know
+	relay.Counts
+	Covered   uint64 `json:"covered"`  // rows that an earlier instance had committed to Kafka: not published again
+	Repeated  uint64 `json:"repeated"` // rows that came again after a reconnect and were already on their way
+	Foreign   uint64 `json:"foreign"`  // rows of tables that are no outbox: passed over
+	Updates   uint64 `json:"updates"`  // UPDATEs of outbox rows: not published
+	Deletes   uint64 `json:"deletes"`
+	Truncates uint64 `json:"truncates"`
+	Messages  uint64 `json:"logical_messages"` // of prefixes that are not configured
+	Other     uint64 `json:"other"`            // messages of kinds this version does not know
 }
 
 // counts is Counts as it is counted.
@@ -121,7 +89,8 @@ func (c *counts) add(m *pgoutput.Message) {
 
 func (c *counts) read() Counts {
 	return Counts{
-		Published: c.published.Load(), Skipped: c.skipped.Load(), DeadLettered: c.deadLettered.Load(), Covered: c.covered.Load(), Repeated: c.repeated.Load(), Foreign: c.foreign.Load(),
+		Counts:  relay.Counts{Published: c.published.Load(), Skipped: c.skipped.Load(), DeadLettered: c.deadLettered.Load()},
+		Covered: c.covered.Load(), Repeated: c.repeated.Load(), Foreign: c.foreign.Load(),
 		Updates: c.updates.Load(), Deletes: c.deletes.Load(), Truncates: c.truncates.Load(),
 		Messages: c.messages.Load(), Other: c.other.Load(),
 	}
@@ -139,14 +108,14 @@ func (c *Connector) Ready() (bool, string) {
 		}
 		return false, fmt.Sprintf("halted at event %s, LSN %s: %s", halted.EventID, halted.LSN, halted.Message)
 	}
-	if p := c.existing.status(); p != nil && state.Name == Snapshotting {
+	if p := c.existing.status(); p != nil && state.Name == relay.Snapshotting {
 		return false, fmt.Sprintf("publishing the rows that were in the outbox before the slot: %d of %d are done", p.Done, p.Total)
 	}
-	if state.Name != Streaming || s == nil {
+	if state.Name != relay.Streaming || s == nil {
 		if state.Reason != "" {
 			return false, fmt.Sprintf("%s: %s", state.Name, state.Reason)
 		}
-		if state.Name == Streaming {
+		if state.Name == relay.Streaming {
 			return false, "the stream to Postgres is not open" // it broke this moment, or is about to be read
 		}
 		return false, string(state.Name)
@@ -190,8 +159,8 @@ func (c *Connector) stalledReason(age time.Duration) string {
 func (c *Connector) Status() Status {
 	st := Status{
 		Slot: c.cfg.Replication.Slot, Publication: c.cfg.Replication.Publication,
-		Waits: []fault.Wait{}, Counts: c.counts.read(), Topics: c.cfg.Metrics.Topics(20), Aside: c.aside.latest(),
-		Window: Window{MaxRecords: c.cfg.WindowRecords, MaxBytes: c.cfg.WindowBytes},
+		Waits: []fault.Wait{}, Counts: c.counts.read(), Topics: c.cfg.Metrics.Topics(20), Aside: c.badRows.Latest(),
+		Window: Window{Window: relay.Window{MaxRecords: c.cfg.WindowRecords, MaxBytes: c.cfg.WindowBytes}},
 	}
 	st.Ready, st.ReadyReason = c.Ready()
 	st.Window.Records, st.Window.Bytes = c.window.InUse()
@@ -200,7 +169,7 @@ func (c *Connector) Status() Status {
 	st.State, st.Halted = c.state, c.halted
 	id, s := c.identity, c.stream
 	c.mu.Unlock()
-	st.Server = Server{SystemID: id.SystemID, Timeline: id.Timeline, Database: id.Database, Version: serverVersion(id.ServerVersion), Standby: id.InRecovery}
+	st.Server = Server{SystemID: id.SystemID, Timeline: id.Timeline, Database: id.Database, Version: serverVersion(id.ServerVersion), HotStandby: id.InRecovery}
 	st.Waits = append(st.Waits, heldBack(s)...)
 	if received, heard := c.lastOfStream(); !heard.IsZero() {
 		ago := time.Since(heard).Seconds()
@@ -210,7 +179,7 @@ func (c *Connector) Status() Status {
 		st.ConfirmedLSN = t.Confirmed().String()
 		st.OldestUnconfirmedSeconds = c.oldestUnconfirmed().Seconds()
 		if now := t.Snapshot(); now.Open != 0 {
-			st.Open = &OpenTx{CommitLSN: now.Open.String(), Rows: int(now.OpenRows)}
+			st.Open = &relay.OpenTx{CommitLSN: now.Open.String(), Rows: int(now.OpenRows)}
 		}
 	}
 	st.Snapshot = c.existing.status()
@@ -218,6 +187,19 @@ func (c *Connector) Status() Status {
 		st.Waits = append(st.Waits, t.Wait())
 	}
 	return st
+}
+
+// Account is what the status says for a diagnosis.
+func (st Status) Account() relay.Account {
+	a := relay.Account{
+		State: st.State, Waits: st.Waits, Window: st.Window.Window, Counts: st.Counts.Counts,
+		Slot: st.Slot, WindowFull: st.Window.Full, Open: st.Open,
+		OldestUnconfirmedSeconds: st.OldestUnconfirmedSeconds, HeardSecondsAgo: st.HeardSecondsAgo,
+	}
+	if st.Halted != nil {
+		a.Halted = []*relay.HaltedRow{st.Halted}
+	}
+	return a
 }
 
 // WaitMemory is the kind of the wait for the table that remembers the slot's position.

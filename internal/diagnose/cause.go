@@ -9,8 +9,8 @@ import (
 	"github.com/docker/go-units"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/alert"
-	"github.com/cdc-outbox/cdc-outbox/internal/connector"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
@@ -31,9 +31,6 @@ const (
 	Streaming           = "streaming"            // events are on their way
 )
 
-// NotRunning is the state of a connector that does not answer.
-const NotRunning connector.StateName = "not_running"
-
 const (
 	// manyRows make a transaction worth naming: fewer are through before anybody has read the sentence.
 	manyRows = 10_000
@@ -45,8 +42,8 @@ const (
 
 // Cause says what the slot waits for: the first thing on the way of a row that does not let it pass. slot is nil where
 // there is none or nothing is known of it.
-func Cause(st connector.Status, slot *slotmonitor.Slot, now time.Time) alert.Cause {
-	for _, of := range []func(connector.Status, *slotmonitor.Slot, time.Time) (alert.Cause, bool){
+func Cause(st relay.Account, slot *slotmonitor.Slot, now time.Time) alert.Cause {
+	for _, of := range []func(relay.Account, *slotmonitor.Slot, time.Time) (alert.Cause, bool){
 		slotGone, halted, noStream, kafkaTrouble, large, full, heldBack, unacknowledged, behind,
 	} {
 		if c, ok := of(st, slot, now); ok {
@@ -59,12 +56,12 @@ func Cause(st connector.Status, slot *slotmonitor.Slot, now time.Time) alert.Cau
 	return alert.Cause{Code: slotmonitor.CauseIdle, Sentence: "There is nothing to send: all that was committed is confirmed."}
 }
 
-func slotGone(st connector.Status, _ *slotmonitor.Slot, _ time.Time) (alert.Cause, bool) {
+func slotGone(st relay.Account, _ *slotmonitor.Slot, _ time.Time) (alert.Cause, bool) {
 	return waitOf(st, slotmonitor.CauseLost, SlotMissing)
 }
 
 // waitOf finds the oldest of the waits of these kinds.
-func waitOf(st connector.Status, kinds ...string) (alert.Cause, bool) {
+func waitOf(st relay.Account, kinds ...string) (alert.Cause, bool) {
 	var oldest *fault.Wait
 	for i, w := range st.Waits {
 		if slices.Contains(kinds, w.Kind) && (oldest == nil || w.Since.Before(oldest.Since)) {
@@ -77,24 +74,24 @@ func waitOf(st connector.Status, kinds ...string) (alert.Cause, bool) {
 	return alert.Cause{Code: oldest.Kind, Sentence: sentence(oldest.Sentence()), Since: &oldest.Since, Object: oldest.Object, Next: oldest.Next}, true
 }
 
-func halted(st connector.Status, _ *slotmonitor.Slot, _ time.Time) (alert.Cause, bool) {
-	h := st.Halted
-	if h == nil {
+func halted(st relay.Account, _ *slotmonitor.Slot, _ time.Time) (alert.Cause, bool) {
+	if len(st.Halted) == 0 {
 		return alert.Cause{}, false
 	}
+	h := st.Halted[0]
 	return alert.Cause{Code: BadRow, Sentence: sentence(fmt.Sprintf("Halted at event %s, LSN %s: %s", h.EventID, h.LSN, h.Message)), Since: &h.Since,
 		Object: "event " + h.EventID, Next: h.Next}, true
 }
 
 // noStream is about a connector that does not read.
-func noStream(st connector.Status, slot *slotmonitor.Slot, _ time.Time) (alert.Cause, bool) {
+func noStream(st relay.Account, slot *slotmonitor.Slot, _ time.Time) (alert.Cause, bool) {
 	c := alert.Cause{Sentence: sentence(st.State.Reason), Object: fmt.Sprintf("slot %q", st.Slot), Next: st.State.Next}
 	if !st.State.Since.IsZero() {
 		c.Since = &st.State.Since
 	}
 	unreachable, away := waitOf(st, PostgresUnreachable)
 	switch st.State.Name {
-	case NotRunning:
+	case relay.NotRunning:
 		switch {
 		case away:
 			return unreachable, true
@@ -106,11 +103,11 @@ func noStream(st connector.Status, slot *slotmonitor.Slot, _ time.Time) (alert.C
 		c.Code, c.Since = OtherConsumer, nil
 		c.Sentence = fmt.Sprintf("The slot is read by pid %d, and no connector answers here: %s.", slot.PID, strings.TrimRight(st.State.Reason, "."))
 		c.Next = "Ask the connector that reads it: cdc-outbox status on its host."
-	case connector.Standby:
+	case relay.WaitingForSlot:
 		c.Code, c.Sentence = Standby, Holder(st, slot)
-	case connector.Draining, connector.Stopped:
+	case relay.Draining, relay.Stopped:
 		c.Code, c.Sentence = Stopping, "The connector was asked to stop."
-	case connector.Starting, connector.Reconnecting:
+	case relay.Starting, relay.Reconnecting:
 		c.Code = NotStreaming
 		if away {
 			c.Code = PostgresUnreachable
@@ -125,7 +122,7 @@ func noStream(st connector.Status, slot *slotmonitor.Slot, _ time.Time) (alert.C
 }
 
 // Holder says who holds the slot that a standing-by instance waits for, and what happens when that one goes.
-func Holder(st connector.Status, slot *slotmonitor.Slot) string {
+func Holder(st relay.Account, slot *slotmonitor.Slot) string {
 	if slot == nil || !slot.Active {
 		return sentence(st.State.Reason)
 	}
@@ -147,7 +144,7 @@ func Holder(st connector.Status, slot *slotmonitor.Slot) string {
 }
 
 // kafkaTrouble is anything the producer waits for, the oldest first.
-func kafkaTrouble(st connector.Status, _ *slotmonitor.Slot, _ time.Time) (alert.Cause, bool) {
+func kafkaTrouble(st relay.Account, _ *slotmonitor.Slot, _ time.Time) (alert.Cause, bool) {
 	var kinds []string
 	for _, w := range st.Waits {
 		kinds = append(kinds, w.Kind) // those about the slot were looked at before
@@ -156,7 +153,7 @@ func kafkaTrouble(st connector.Status, _ *slotmonitor.Slot, _ time.Time) (alert.
 }
 
 // large comes before full: a transaction larger than the window fills it however fast Kafka is.
-func large(st connector.Status, _ *slotmonitor.Slot, now time.Time) (alert.Cause, bool) {
+func large(st relay.Account, _ *slotmonitor.Slot, now time.Time) (alert.Cause, bool) {
 	if st.Open == nil || st.Open.Rows < manyRows {
 		return alert.Cause{}, false
 	}
@@ -166,7 +163,7 @@ func large(st connector.Status, _ *slotmonitor.Slot, now time.Time) (alert.Cause
 }
 
 // committed is when the oldest transaction that is not confirmed was.
-func committed(st connector.Status, now time.Time) *time.Time {
+func committed(st relay.Account, now time.Time) *time.Time {
 	if st.OldestUnconfirmedSeconds <= 0 {
 		return nil
 	}
@@ -174,8 +171,8 @@ func committed(st connector.Status, now time.Time) *time.Time {
 	return &t
 }
 
-func full(st connector.Status, _ *slotmonitor.Slot, now time.Time) (alert.Cause, bool) {
-	if !st.Window.Full {
+func full(st relay.Account, _ *slotmonitor.Slot, now time.Time) (alert.Cause, bool) {
+	if !st.WindowFull {
 		return alert.Cause{}, false
 	}
 	return alert.Cause{
@@ -187,14 +184,14 @@ func full(st connector.Status, _ *slotmonitor.Slot, now time.Time) (alert.Cause,
 }
 
 // heldBack is a transaction that is still open somewhere on the server: the reader has all there is to read.
-func heldBack(_ connector.Status, slot *slotmonitor.Slot, _ time.Time) (alert.Cause, bool) {
+func heldBack(_ relay.Account, slot *slotmonitor.Slot, _ time.Time) (alert.Cause, bool) {
 	if slot == nil || slot.Cause.Code != slotmonitor.CauseOpenTransaction {
 		return alert.Cause{}, false
 	}
 	return slot.Cause, true
 }
 
-func unacknowledged(st connector.Status, _ *slotmonitor.Slot, now time.Time) (alert.Cause, bool) {
+func unacknowledged(st relay.Account, _ *slotmonitor.Slot, now time.Time) (alert.Cause, bool) {
 	if st.Window.Records == 0 || st.OldestUnconfirmedSeconds < soonAcked.Seconds() {
 		return alert.Cause{}, false
 	}
@@ -203,7 +200,7 @@ func unacknowledged(st connector.Status, _ *slotmonitor.Slot, now time.Time) (al
 		fault.Duration(time.Duration(st.OldestUnconfirmedSeconds*float64(time.Second))), st.Window.Records)}, true
 }
 
-func behind(_ connector.Status, slot *slotmonitor.Slot, _ time.Time) (alert.Cause, bool) {
+func behind(_ relay.Account, slot *slotmonitor.Slot, _ time.Time) (alert.Cause, bool) {
 	if slot == nil || slot.UnconfirmedBytes < backlog {
 		return alert.Cause{}, false
 	}

@@ -5,9 +5,8 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/alert"
-	"github.com/cdc-outbox/cdc-outbox/internal/connector"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
-	"github.com/cdc-outbox/cdc-outbox/internal/polling"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 )
 
 // The alerts that only a relay that polls has.
@@ -26,7 +25,7 @@ func PollingRules() []string {
 type BacklogLimits struct{ Warn, Critical time.Duration }
 
 // Backlog judges what is not published yet. A look that failed is no finding: the alert stays as it was.
-func Backlog(b polling.Backlog, limits BacklogLimits, now alert.Level) alert.Finding {
+func Backlog(b relay.Backlog, limits BacklogLimits, now alert.Level) alert.Finding {
 	f := alert.Finding{Alert: BacklogOld}
 	if b.Oldest == nil {
 		return f
@@ -47,7 +46,7 @@ func Backlog(b polling.Backlog, limits BacklogLimits, now alert.Level) alert.Fin
 		return f
 	}
 	count := fmt.Sprint(b.Rows)
-	if b.Rows >= polling.MaxCounted {
+	if b.Rows >= relay.MaxCounted {
 		count = "at least " + count
 	}
 	f.Sentence = fmt.Sprintf("The oldest row that is not published was written %s ago; %s rows wait.", fault.Duration(age), count)
@@ -58,16 +57,15 @@ func Backlog(b polling.Backlog, limits BacklogLimits, now alert.Level) alert.Fin
 type Polling struct{ relay Relay }
 
 // Judge applies every rule.
-func (p *Polling) Judge(st polling.Status, limits BacklogLimits, level func(rule, subject string) alert.Level, now time.Time) []alert.Finding {
-	counts := connector.Status{Counts: connector.Counts{DeadLettered: st.Counts.DeadLettered, Skipped: st.Counts.Skipped}}
-	found := []alert.Finding{p.relay.deadLetters(counts, now), lanesHalted(st), postgresSilent(st, now)}
+func (p *Polling) Judge(st relay.Account, limits BacklogLimits, level func(rule, subject string) alert.Level, now time.Time) []alert.Finding {
+	found := []alert.Finding{p.relay.deadLetters(st, now), lanesHalted(st), postgresSilent(st, now)}
 	if st.Backlog != nil {
 		found = append(found, Backlog(*st.Backlog, limits, level(BacklogOld, "")))
 	}
 	return found
 }
 
-func lanesHalted(st polling.Status) alert.Finding {
+func lanesHalted(st relay.Account) alert.Finding {
 	f := alert.Finding{Alert: RowHalted}
 	if len(st.Halted) > 0 {
 		h := st.Halted[0]
@@ -77,10 +75,10 @@ func lanesHalted(st polling.Status) alert.Finding {
 	return f
 }
 
-func postgresSilent(st polling.Status, now time.Time) alert.Finding {
+func postgresSilent(st relay.Account, now time.Time) alert.Finding {
 	f := alert.Finding{Alert: PostgresSilent}
 	age := now.Sub(st.State.Since)
-	if (st.State.Name == polling.Starting || st.State.Name == polling.Reconnecting) && age >= silent {
+	if (st.State.Name == relay.Starting || st.State.Name == relay.Reconnecting) && age >= silent {
 		f.Level = alert.Critical
 		f.Sentence = fmt.Sprintf("Postgres has not been worked with for %s.", fault.Duration(age))
 		if st.State.Reason != "" {

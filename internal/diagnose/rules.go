@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/alert"
-	"github.com/cdc-outbox/cdc-outbox/internal/connector"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 )
 
 // The alerts about the relay. They are values of a label and of a webhook's field, so names stay.
@@ -41,13 +41,13 @@ type Relay struct {
 }
 
 // Judge applies every rule. misfit is what somebody has to mend in the publication, nil when all tables are in it.
-func (r *Relay) Judge(st connector.Status, misfit error, now time.Time) []alert.Finding {
+func (r *Relay) Judge(st relay.Account, misfit error, now time.Time) []alert.Finding {
 	return []alert.Finding{
 		unconfirmed(st), rowHalted(st), r.deadLetters(st, now), streamSilent(st, now), tableUnpublished(misfit),
 	}
 }
 
-func unconfirmed(st connector.Status) alert.Finding {
+func unconfirmed(st relay.Account) alert.Finding {
 	f := alert.Finding{Alert: EventsUnconfirmed}
 	age := time.Duration(st.OldestUnconfirmedSeconds * float64(time.Second))
 	switch {
@@ -62,9 +62,10 @@ func unconfirmed(st connector.Status) alert.Finding {
 	return f
 }
 
-func rowHalted(st connector.Status) alert.Finding {
+func rowHalted(st relay.Account) alert.Finding {
 	f := alert.Finding{Alert: RowHalted}
-	if h := st.Halted; h != nil {
+	if len(st.Halted) > 0 {
+		h := st.Halted[0]
 		f.Level = alert.Critical
 		f.Sentence = sentence(fmt.Sprintf("The relay stands still in front of event %s, LSN %s: %s", h.EventID, h.LSN, h.Message))
 	}
@@ -72,7 +73,7 @@ func rowHalted(st connector.Status) alert.Finding {
 }
 
 // deadLetters counts from when it first looked: a count from before is told by whoever looked then.
-func (r *Relay) deadLetters(st connector.Status, now time.Time) alert.Finding {
+func (r *Relay) deadLetters(st relay.Account, now time.Time) alert.Finding {
 	f := alert.Finding{Alert: DeadLetters}
 	lost := st.Counts.DeadLettered + st.Counts.Skipped
 	if lost > r.lost {
@@ -88,11 +89,11 @@ func (r *Relay) deadLetters(st connector.Status, now time.Time) alert.Finding {
 }
 
 // streamSilent leaves out an instance that waits for its turn, and one whose full window keeps it from listening.
-func streamSilent(st connector.Status, now time.Time) alert.Finding {
+func streamSilent(st relay.Account, now time.Time) alert.Finding {
 	f := alert.Finding{Alert: StreamSilent}
 	age := now.Sub(st.State.Since)
 	switch st.State.Name {
-	case connector.Starting, connector.Reconnecting:
+	case relay.Starting, relay.Reconnecting:
 		if age >= silent {
 			f.Level = alert.Critical
 			f.Sentence = fmt.Sprintf("There has been no stream from Postgres for %s.", fault.Duration(age))
@@ -100,7 +101,7 @@ func streamSilent(st connector.Status, now time.Time) alert.Finding {
 				f.Sentence = fmt.Sprintf("There has been no stream from Postgres for %s: %s", fault.Duration(age), sentence(st.State.Reason))
 			}
 		}
-	case connector.Streaming:
+	case relay.Streaming:
 		if ago := st.HeardSecondsAgo; ago != nil && *ago >= silent.Seconds() && st.Window.Records == 0 {
 			f.Level = alert.Critical
 			f.Sentence = fmt.Sprintf("Nothing was heard from Postgres for %s.", fault.Duration(time.Duration(*ago*float64(time.Second))))

@@ -20,6 +20,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/page"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/browser"
@@ -109,11 +110,11 @@ func streaming() told {
 	left := 3600.0
 	return told{
 		Status: connector.Status{
-			State: connector.State{Name: connector.Streaming, Since: began}, Ready: true, ReadyReason: "streaming", Slot: "orders", Publication: "orders",
+			State: relay.State{Name: relay.Streaming, Since: began}, Ready: true, ReadyReason: "streaming", Slot: "orders", Publication: "orders",
 			Server: connector.Server{SystemID: "7", Timeline: 1, Database: "shop", Version: "17.2"}, ConfirmedLSN: "0/16B3748", ReceivedLSN: "0/16B3750",
-			HeardSecondsAgo: &heard, Window: connector.Window{Records: 12, Bytes: 4096, MaxRecords: 100_000, MaxBytes: 32 << 20}, Waits: []fault.Wait{},
-			Counts: connector.Counts{Published: 1_234_567}, Topics: []telemetry.TopicCount{{Topic: "order.events", Published: 1_234_000}, {Topic: "payment.events", Published: 567}},
-			Aside: []connector.SetAside{},
+			HeardSecondsAgo: &heard, Window: connector.Window{Window: relay.Window{Records: 12, Bytes: 4096, MaxRecords: 100_000, MaxBytes: 32 << 20}}, Waits: []fault.Wait{},
+			Counts: connector.Counts{Counts: relay.Counts{Published: 1_234_567}}, Topics: []telemetry.TopicCount{{Topic: "order.events", Published: 1_234_000}, {Topic: "payment.events", Published: 567}},
+			Aside: []relay.BadRow{},
 		},
 		ReplicationSlot: &slotmonitor.Slot{
 			Name: "orders", Database: "shop", Plugin: "pgoutput", Active: true, PID: 77, WALStatus: "reserved", RestartLSN: "0/16B0000", ConfirmedFlushLSN: "0/16B3748",
@@ -150,14 +151,14 @@ func states() map[string]struct {
 	stuck.OldestUnconfirmedSeconds = 90
 
 	halted := streaming()
-	halted.State = connector.State{Name: connector.Halted, Since: since}
+	halted.State = relay.State{Name: relay.Halted, Since: since}
 	halted.Ready, halted.ReadyReason = false, "halted at event e-1"
-	halted.Halted = &connector.HaltedRow{EventID: "e-1", LSN: "0/ABCD", Message: "headers are no object", Next: "SELECT 1;\n-- and then", Since: since}
+	halted.Halted = &relay.HaltedRow{EventID: "e-1", LSN: "0/ABCD", Message: "headers are no object", Next: "SELECT 1;\n-- and then", Since: since}
 	halted.Cause = cause("bad_row", "Halted at event e-1, LSN 0/ABCD: headers are no object.", "event e-1", "SELECT 1;\n-- and then")
 	halted.Alerts = []firingAlert{fires("row_halted", alert.Critical, "The relay stands still in front of event e-1.")}
 
 	standby := streaming()
-	standby.State = connector.State{Name: connector.Standby, Reason: "held by pid 5", Since: since}
+	standby.State = relay.State{Name: relay.WaitingForSlot, Reason: "held by pid 5", Since: since}
 	standby.Ready, standby.ConfirmedLSN, standby.ReceivedLSN, standby.HeardSecondsAgo = false, "", "", nil
 	standby.Server = connector.Server{}
 	standby.Cause = cause("standby", "The slot is held by pid 5.", `slot "orders"`, "")
@@ -167,22 +168,22 @@ func states() map[string]struct {
 	blind.Waits = []fault.Wait{{Kind: "postgres_unreachable", Object: `slot "orders"`, Reason: "permission denied for function", Next: "Grant it.", Since: since}}
 	blind.Cause = cause("postgres_unreachable", "slot \"orders\": permission denied for function.", `slot "orders"`, "Grant it.")
 
-	fresh := told{Status: connector.Status{State: connector.State{Name: connector.Starting, Reason: "looking at publication and slot", Since: time.Now()}, ReadyReason: "starting",
-		Slot: "orders", Publication: "orders", Waits: []fault.Wait{}, Topics: []telemetry.TopicCount{}, Aside: []connector.SetAside{}, Window: connector.Window{MaxRecords: 1, MaxBytes: 1}},
+	fresh := told{Status: connector.Status{State: relay.State{Name: relay.Starting, Reason: "looking at publication and slot", Since: time.Now()}, ReadyReason: "starting",
+		Slot: "orders", Publication: "orders", Waits: []fault.Wait{}, Topics: []telemetry.TopicCount{}, Aside: []relay.BadRow{}, Window: connector.Window{Window: relay.Window{MaxRecords: 1, MaxBytes: 1}}},
 		Cause: alert.Cause{Code: "not_streaming", Sentence: "The stream from Postgres is being opened."}, Alerts: []firingAlert{}}
 
 	letters := streaming()
-	letters.Aside = []connector.SetAside{{EventID: "2f1a", Action: connector.DeadLetter, Reason: "bad_headers", LSN: "0/1", At: since}, {EventID: "", Action: connector.Skip, Reason: "too_large", Topic: "order.events", LSN: "0/2", At: since}}
+	letters.Aside = []relay.BadRow{{EventID: "2f1a", Action: relay.DeadLetter, Reason: "bad_headers", LSN: "0/1", At: since}, {EventID: "", Action: relay.Skip, Reason: "too_large", Topic: "order.events", LSN: "0/2", At: since}}
 	letters.Counts.DeadLettered = 1
 
 	heard, old := 0.2, 3.0
-	polls := polled{Status: polling.Status{Source: "polling", State: polling.State{Name: polling.Polling, Since: since}, Ready: true, Tables: []string{"public.outbox"}, HeardSecondsAgo: &heard, Workers: 4,
-		Backlog: &polling.Backlog{Rows: 17, Oldest: &old, At: time.Now()}, Window: polling.Window{MaxRecords: 1000, MaxBytes: 1 << 20}, Halted: []*polling.HaltedRow{}, Waits: []fault.Wait{},
-		Counts: polling.Counts{Published: 4711, DeadLettered: 2}},
+	polls := polled{Status: polling.Status{Source: "polling", State: relay.State{Name: relay.Polling, Since: since}, Ready: true, Tables: []string{"public.outbox"}, HeardSecondsAgo: &heard, Workers: 4,
+		Backlog: &relay.Backlog{Rows: 17, Oldest: &old, At: time.Now()}, Window: relay.Window{MaxRecords: 1000, MaxBytes: 1 << 20}, Halted: []*relay.HaltedRow{}, Waits: []fault.Wait{},
+		Counts: relay.Counts{Published: 4711, DeadLettered: 2}},
 		Cause: alert.Cause{Code: slotmonitor.CauseIdle, Sentence: "The relay waits for nothing."}, Alerts: []firingAlert{}, Topics: []telemetry.TopicCount{{Topic: "a.events", Published: 4711}}}
 	pollStands := polls
-	pollStands.Halted = []*polling.HaltedRow{{EventID: "e-7", Message: "headers are no object", Next: "Mend it.", Since: since}}
-	pollStands.State = polling.State{Name: polling.Halted, Since: since}
+	pollStands.Halted = []*relay.HaltedRow{{EventID: "e-7", Message: "headers are no object", Next: "Mend it.", Since: since}}
+	pollStands.State = relay.State{Name: relay.Halted, Since: since}
 	pollStands.Ready = false
 	pollStands.Cause = cause("bad_row", "Headers are no object.", "event e-7", "Mend it.")
 

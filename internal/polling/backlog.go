@@ -10,18 +10,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 )
-
-// MaxCounted is where the count of the backlog ends: the look must cost the same however much there is.
-const MaxCounted = 100_000
-
-// Backlog is what is not published yet.
-type Backlog struct {
-	Rows   int64     `json:"rows"`           // MaxCounted means at least so many
-	Oldest *float64  `json:"oldest_seconds"` // age of the oldest row; null where no timestamp is mapped or there is none
-	At     time.Time `json:"at"`
-}
 
 // backlog counts in the index of the unpublished rows, which needs no more pages than the answer is large. The oldest is
 // that of the lanes' first rows: within a lane the first by sequence.
@@ -33,11 +24,11 @@ func (s *statements) backlog() string {
 			Lanes-1, quoted(ts), s.table.SQL(), s.unpublished(), s.lane(), s.sequence())
 	}
 	return fmt.Sprintf(`%s SELECT (SELECT count(*) FROM (SELECT FROM %s WHERE %s LIMIT %d) c), %s; COMMIT`,
-		s.begin, s.table.SQL(), s.unpublished(), MaxCounted, oldest)
+		s.begin, s.table.SQL(), s.unpublished(), relay.MaxCounted, oldest)
 }
 
 // Look counts what is not published yet, over all tables.
-func Look(ctx context.Context, cfg Config) (b Backlog, err error) {
+func Look(ctx context.Context, cfg Config) (b relay.Backlog, err error) {
 	cfg.setDefaults()
 	c := &connection{cfg: &cfg, made: func(bool) {}}
 	defer c.close()
@@ -45,7 +36,7 @@ func Look(ctx context.Context, cfg Config) (b Backlog, err error) {
 	return b, orEnded(ctx, &cfg, err)
 }
 
-func look(ctx context.Context, c *connection, cfg *Config) (b Backlog, err error) {
+func look(ctx context.Context, c *connection, cfg *Config) (b relay.Backlog, err error) {
 	b.At = time.Now().UTC()
 	for _, t := range cfg.Tables {
 		s := newStatements(cfg, t)
@@ -54,7 +45,7 @@ func look(ctx context.Context, c *connection, cfg *Config) (b Backlog, err error
 			if err != nil {
 				return err
 			}
-			b.Rows = min(b.Rows+n, MaxCounted)
+			b.Rows = min(b.Rows+n, relay.MaxCounted)
 			if v[1] == nil {
 				return nil
 			}

@@ -11,20 +11,14 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// HaltedRow is a row at which a lane stands still.
-type HaltedRow struct {
-	Table    string    `json:"table"`
-	Position string    `json:"position"` // see position
-	EventID  string    `json:"event_id"`
-	Reason   string    `json:"reason"`
-	Message  string    `json:"message"`
-	Next     string    `json:"next"`
-	Since    time.Time `json:"since"`
-
+// halt is a row at which a lane halts. Only at changes once other goroutines see it, under the source's lock.
+type halt struct {
+	relay.HaltedRow
 	lane int
 	seq  int64
 	at   time.Time // when it was last looked at
@@ -77,14 +71,14 @@ func (w *worker) apply(ctx, limited context.Context, s *source, i int, b bad, k 
 		zap.String(telemetry.KeyEvent, b.id), zap.ByteString(telemetry.KeyPosition, position(seq)),
 		zap.String(telemetry.KeyTable, s.table.String()), zap.String(telemetry.KeyReason, string(b.reason)), zap.String(telemetry.KeyCause, b.message),
 	}
-	switch w.r.cfg.Policy(b.reason) {
-	case Skip:
+	switch w.r.cfg.Policies.For(b.reason) {
+	case relay.Skip:
 		w.r.cfg.Metrics.Failed(b.topic, string(b.reason))
 		w.r.log.Error("Skipped an outbox row that cannot be published, as router.on_bad_row says", fields...)
 		w.r.counts.skipped.Add(1)
 		w.batch.settle(i)
 		return true, nil
-	case DeadLetter:
+	case relay.DeadLetter:
 		k.Relation, k.Tuple, k.Position = w.batch.relation, w.batch.tuple(i), position(seq)
 		taken, err = w.deadLetter(ctx, limited, s, i, w.r.cfg.DeadLetters.Letter(k, time.Now()), fields, b)
 		if taken {
@@ -129,10 +123,10 @@ func (w *worker) halt(s *source, i int, b bad, fields []zap.Field) {
 	now := time.Now()
 	s.mu.Lock()
 	was := s.halted[row.lane]
-	h := &HaltedRow{
-		Table: s.table.String(), Position: string(position(row.seq)), EventID: b.id, Reason: string(b.reason), Message: b.message, Next: b.next,
-		Since: now, lane: row.lane, seq: row.seq, at: now,
-	}
+	h := &halt{lane: row.lane, seq: row.seq, at: now, HaltedRow: relay.HaltedRow{
+		Table: s.table.String(), Position: string(position(row.seq)), EventID: b.id, Reason: string(b.reason),
+		Message: b.message, Next: b.next, Since: now,
+	}}
 	same := was != nil && was.seq == h.seq && was.Message == h.Message
 	if same {
 		h.Since = was.Since
@@ -148,8 +142,8 @@ func (w *worker) halt(s *source, i int, b bad, fields []zap.Field) {
 }
 
 // haltedRows lists them, the oldest first.
-func (r *Relay) haltedRows() []*HaltedRow {
-	var all []*HaltedRow
+func (r *Relay) haltedRows() []*halt {
+	var all []*halt
 	for _, s := range r.sources {
 		s.mu.Lock()
 		for _, h := range s.halted {

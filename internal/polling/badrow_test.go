@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -29,7 +30,7 @@ func TestRelay_halts_a_lane(t *testing.T) {
 	x.await("both are halted", func() bool { return len(x.r.Status().Halted) == 2 })
 	st := x.r.Status()
 	require.False(t, st.Ready)
-	require.Equal(t, Halted, st.State.Name)
+	require.Equal(t, relay.Halted, st.State.Name)
 	require.Contains(t, st.ReadyReason, "2 of 64 lanes halted")
 	b.db.Exec(t, "UPDATE outbox SET aggregate_type = 'order' WHERE aggregate_id = 'k'")
 	b.db.Exec(t, "DELETE FROM outbox WHERE aggregate_id = 'j' AND aggregate_type = 'ä'")
@@ -47,18 +48,18 @@ func TestRelay_halts_a_lane(t *testing.T) {
 }
 
 func TestRelay_bad_rows_by_policy(t *testing.T) {
-	for policy, want := range map[BadRow]int{Skip: 2, DeadLetter: 3} {
+	for policy, want := range map[relay.Policy]int{relay.Skip: 2, relay.DeadLetter: 3} {
 		t.Run(string(policy), func(t *testing.T) {
 			b := newBed(t)
 			b.db.Exec(t, "ALTER TABLE outbox DROP CONSTRAINT outbox_aggregate_type_check")
 			b.insert(b.conn, "k", 1)
 			b.db.Exec(t, `INSERT INTO outbox (aggregate_type, aggregate_id, event_type) VALUES ('ä', 'k', 'x')`)
 			b.insert(b.conn, "k", 2)
-			x := b.start(func(c *Config) { c.Policy = func(router.Reason) BadRow { return policy } })
+			x := b.start(func(c *Config) { c.Policies.Default = policy })
 			x.awaitPublished()
 			require.NoError(t, x.finish())
 			require.Len(t, x.fake.sent(), want)
-			if policy == DeadLetter {
+			if policy == relay.DeadLetter {
 				require.Equal(t, "letters", x.fake.sent()[1].topic)
 				require.Equal(t, uint64(1), x.r.Status().Counts.DeadLettered)
 			}

@@ -206,7 +206,7 @@ func (b *bed) start(change ...func(*Config)) *relaying {
 	core, logs := observer.New(zap.DebugLevel)
 	cfg := Config{
 		DSN: func() (string, error) { return b.db.DSN, nil }, Tables: []identifier.Table{theTable}, Columns: columns(),
-		Kafka: kafka.Config{Brokers: []string{"127.0.0.1:1"}}, Policy: func(router.Reason) BadRow { return Halt },
+		Kafka: kafka.Config{Brokers: []string{"127.0.0.1:1"}},
 		NewRouter: func() (*router.Router, error) {
 			return router.New(router.Config{Columns: router.DefaultColumns(), Topic: router.DefaultTopic})
 		},

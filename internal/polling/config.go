@@ -9,18 +9,9 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/router"
-)
-
-// BadRow is what happens to a row that cannot become a record.
-type BadRow string
-
-// The policies, as in the configuration.
-const (
-	Halt       BadRow = "halt" // its lane stands still until the row is mended or the policy changed
-	DeadLetter BadRow = "dead_letter"
-	Skip       BadRow = "skip"
 )
 
 // After is what happens to a row whose record is in Kafka.
@@ -49,7 +40,7 @@ type Config struct {
 
 	Kafka       kafka.Config                   // Acked and Refused are set by the relay
 	NewRouter   func() (*router.Router, error) // one for each worker
-	Policy      func(router.Reason) BadRow
+	Policies    relay.Policies                 // for bad rows: a halted row holds up its lane only
 	DeadLetters deadletter.Builder
 
 	Workers  int           // default 4

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -21,20 +22,20 @@ func (r *Relay) refused(x kafka.Refusal) kafka.Resolution {
 		zap.String(telemetry.KeyEvent, id), zap.String(telemetry.KeyTopic, x.Topic), zap.Int32(telemetry.KeyPartition, x.Partition),
 		zap.String(telemetry.KeyReason, x.Reason), zap.Int(telemetry.KeyBytes, x.Bytes), zap.Int("limit", x.Limit),
 	}
-	policy := r.cfg.Policy(router.Reason(x.Reason))
+	policy := r.cfg.Policies.For(router.Reason(x.Reason))
 	if x.Topic == r.cfg.DeadLetters.Topic && deadletter.IsLetter(x.Headers) {
 		if smaller, ok := deadletter.Shrink(rec); ok {
 			return kafka.Resolution{Action: kafka.Replace, Record: smaller}
 		}
-		policy = Halt
+		policy = relay.Halt
 	}
 	switch policy {
-	case Skip:
+	case relay.Skip:
 		r.cfg.Metrics.Failed(x.Topic, x.Reason)
 		r.log.Error("Skipped an event that Kafka refuses, as router.on_bad_row says", fields...)
 		r.counts.skipped.Add(1)
 		return kafka.Resolution{Action: kafka.Drop}
-	case DeadLetter:
+	case relay.DeadLetter:
 		r.cfg.Metrics.Failed(x.Topic, x.Reason)
 		r.log.Error("Sent an event that Kafka refuses to the dead-letter topic, as router.on_bad_row says", fields...)
 		r.counts.deadLettered.Add(1)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
 	"github.com/cdc-outbox/cdc-outbox/replication"
@@ -32,7 +33,7 @@ type source struct {
 	lanes lanes
 
 	mu     sync.Mutex
-	halted map[int]*HaltedRow // by lane
+	halted map[int]*halt // by lane
 }
 
 // Relay is the running relay. Make one with New, run it once.
@@ -52,10 +53,10 @@ type Relay struct {
 	heard     atomic.Int64 // when Postgres last answered a worker, Unix nanoseconds; 0 before the first time
 	found     atomic.Bool  // there was work since the scout looked
 	listening atomic.Bool
-	latest    atomic.Pointer[Backlog]
+	latest    atomic.Pointer[relay.Backlog]
 
 	mu      sync.Mutex
-	state   State
+	state   relay.State
 	trouble error             // of Postgres, the last one; nil when it answers
 	held    map[string]string // by what the producer calls the partition: the id of the event that waits at its head
 
@@ -64,18 +65,18 @@ type Relay struct {
 
 // New checks the configuration and builds the relay. It connects to nothing.
 func New(cfg Config) (*Relay, error) {
-	if cfg.NewRouter == nil || cfg.Policy == nil || cfg.DSN == nil || cfg.Metrics == nil || cfg.Logger == nil || len(cfg.Tables) == 0 {
-		return nil, errors.New("polling: DSN, Tables, NewRouter, Policy, Metrics and Logger are required")
+	if cfg.NewRouter == nil || cfg.DSN == nil || cfg.Metrics == nil || cfg.Logger == nil || len(cfg.Tables) == 0 {
+		return nil, errors.New("polling: DSN, Tables, NewRouter, Metrics and Logger are required")
 	}
 	cfg.setDefaults()
 	r := &Relay{
 		cfg: cfg, log: cfg.Logger, window: offsets.NewWindow(cfg.WindowRecords, cfg.WindowBytes),
 		stopping: make(chan struct{}), wake: make(chan struct{}, 1), scout: make(chan struct{}, 1),
-		state: State{Name: Starting, Since: time.Now()},
+		state: relay.State{Name: relay.Starting, Since: time.Now()},
 	}
 	r.scout <- struct{}{}
 	for _, t := range cfg.Tables {
-		r.sources = append(r.sources, &source{statements: newStatements(&r.cfg, t), halted: map[int]*HaltedRow{}})
+		r.sources = append(r.sources, &source{statements: newStatements(&r.cfg, t), halted: map[int]*halt{}})
 	}
 	for i := range cfg.Workers {
 		route, err := cfg.NewRouter()
@@ -111,7 +112,7 @@ func (r *Relay) Run(ctx context.Context) error {
 		return r.work(life)
 	})
 	err := orEnded(ctx, &r.cfg, g.Wait())
-	r.setState(State{Name: Stopped})
+	r.setState(relay.State{Name: relay.Stopped})
 	if errors.Is(err, context.Canceled) {
 		return nil
 	}
@@ -191,7 +192,7 @@ func (r *Relay) watchDrain(ctx, life context.Context, end context.CancelFunc) er
 		return nil
 	case <-ctx.Done():
 	}
-	r.setState(State{Name: Draining})
+	r.setState(relay.State{Name: relay.Draining})
 	close(r.stopping)
 	r.log.Info("Stopping: waiting for what is in flight", zap.Duration("limit", r.cfg.DrainLimit))
 	timer := time.NewTimer(r.cfg.DrainLimit)
@@ -240,7 +241,7 @@ func (r *Relay) postgresFailed(err error) {
 		return
 	}
 	why, next := fault.Split(err)
-	r.setState(State{Name: r.unconnected(), Reason: why, Next: next})
+	r.setState(relay.State{Name: r.unconnected(), Reason: why, Next: next})
 	r.log.Warn("Cannot work with Postgres, trying again", telemetry.ErrorFields(err)...)
 }
 
@@ -250,22 +251,22 @@ func (r *Relay) postgresAnswered() {
 	r.mu.Lock()
 	was := r.trouble
 	r.trouble = nil
-	calm := was == nil && r.state.Name == Polling
+	calm := was == nil && r.state.Name == relay.Polling
 	r.mu.Unlock()
 	if calm {
 		return
 	}
-	r.setState(State{Name: Polling})
+	r.setState(relay.State{Name: relay.Polling})
 	if was != nil {
 		r.log.Info("Postgres answers again")
 	}
 }
 
-func (r *Relay) unconnected() StateName {
+func (r *Relay) unconnected() relay.StateName {
 	if r.heard.Load() > 0 {
-		return Reconnecting
+		return relay.Reconnecting
 	}
-	return Starting
+	return relay.Starting
 }
 
 // connectionMade counts the connections that were made again.

@@ -13,6 +13,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/outbox"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
@@ -232,6 +233,6 @@ func TestSetup_by_a_role_that_does_not_exist(t *testing.T) {
 
 func TestBacklog_age_does_not_go_on(t *testing.T) {
 	age := 0.02
-	require.InDelta(t, 0.02, (&Backlog{Rows: 1, Oldest: &age, At: time.Now().Add(-5 * time.Second)}).Seconds(), 1e-9)
-	require.Zero(t, (&Backlog{}).Seconds())
+	require.InDelta(t, 0.02, (&relay.Backlog{Rows: 1, Oldest: &age, At: time.Now().Add(-5 * time.Second)}).Seconds(), 1e-9)
+	require.Zero(t, (&relay.Backlog{}).Seconds())
 }

@@ -9,80 +9,36 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// StateName is what the relay does right now.
-type StateName string
-
-const (
-	Starting     StateName = "starting"     // connecting for the first time
-	Polling      StateName = "polling"      // at work
-	Reconnecting StateName = "reconnecting" // Postgres does not answer
-	Halted       StateName = "halted"       // at least one lane stands at a row that cannot be published; the others go on
-	Draining     StateName = "draining"     // asked to stop; waits for acknowledgements
-	Stopped      StateName = "stopped"
-)
-
-// State is a StateName with its reason.
-type State struct {
-	Name   StateName `json:"name"`
-	Reason string    `json:"reason,omitempty"`
-	Next   string    `json:"next,omitempty"`
-	Since  time.Time `json:"since"`
-}
-
 // Status is the answer of /status. Times are UTC.
 type Status struct {
-	Source      string   `json:"source"` // polling
-	State       State    `json:"state"`
-	Ready       bool     `json:"ready"`
-	ReadyReason string   `json:"ready_reason"`
-	Tables      []string `json:"tables"`
+	Source      string      `json:"source"` // polling
+	State       relay.State `json:"state"`
+	Ready       bool        `json:"ready"`
+	ReadyReason string      `json:"ready_reason"`
+	Tables      []string    `json:"tables"`
 
-	HeardSecondsAgo *float64 `json:"heard_seconds_ago"` // since Postgres last answered a worker; null before
-	Workers         int      `json:"workers"`
-	Listening       bool     `json:"listening"` // for notifications, and they arrive
-	Backlog         *Backlog `json:"backlog"`   // as of the last look; null before
+	HeardSecondsAgo *float64       `json:"heard_seconds_ago"` // since Postgres last answered a worker; null before
+	Workers         int            `json:"workers"`
+	Listening       bool           `json:"listening"` // for notifications, and they arrive
+	Backlog         *relay.Backlog `json:"backlog"`   // as of the last look; null before
 
-	Window Window       `json:"window"`
-	Halted []*HaltedRow `json:"halted"`
-	Waits  []fault.Wait `json:"waits_for"`
-	Counts Counts       `json:"counts"`
-}
-
-// Window is what was read and is not acknowledged.
-type Window struct {
-	Records    int   `json:"records"`
-	Bytes      int64 `json:"bytes"`
-	MaxRecords int   `json:"max_records"`
-	MaxBytes   int64 `json:"max_bytes"`
-}
-
-// Counts are totals since the process started.
-type Counts struct {
-	Published    uint64 `json:"published"`
-	Skipped      uint64 `json:"skipped"`
-	DeadLettered uint64 `json:"dead_lettered"`
+	Window relay.Window       `json:"window"`
+	Halted []*relay.HaltedRow `json:"halted"`
+	Waits  []fault.Wait       `json:"waits_for"`
+	Counts relay.Counts       `json:"counts"`
 }
 
 type counts struct{ published, skipped, deadLettered atomic.Uint64 }
 
-// setState keeps the time of the first entry, and lets nothing but the end follow on Draining.
-func (r *Relay) setState(s State) {
+func (r *Relay) setState(s relay.State) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.state.Name == Draining && s.Name != Stopped {
-		return
-	}
-	if s.Since.IsZero() {
-		s.Since = time.Now()
-	}
-	if s.Name == r.state.Name {
-		s.Since = r.state.Since
-	}
-	r.state = s
+	r.state = r.state.To(s, time.Now())
 }
 
 // Ready says whether the relay does its work: Postgres answers, Kafka acknowledges, and no lane stands still.
@@ -96,7 +52,7 @@ func (r *Relay) Ready() (bool, string) {
 		return false, fmt.Sprintf("%d of %d lanes halted, one at event %s: %s", len(h), Lanes*len(r.sources), h[0].EventID, h[0].Message)
 	}
 	switch {
-	case state.Name == Draining || state.Name == Stopped || heard == 0:
+	case state.Name == relay.Draining || state.Name == relay.Stopped || heard == 0:
 		if state.Reason != "" {
 			return false, fmt.Sprintf("%s: %s", state.Name, state.Reason)
 		}
@@ -124,12 +80,12 @@ func (r *Relay) Ready() (bool, string) {
 // Status returns the whole picture. It is safe for concurrent use and cheap.
 func (r *Relay) Status() Status {
 	st := Status{
-		Source: "polling", Workers: len(r.workers), Listening: r.listening.Load(), Backlog: r.latest.Load(), Waits: []fault.Wait{}, Halted: r.haltedRows(),
-		Window: Window{MaxRecords: r.cfg.WindowRecords, MaxBytes: r.cfg.WindowBytes},
-		Counts: Counts{Published: r.counts.published.Load(), Skipped: r.counts.skipped.Load(), DeadLettered: r.counts.deadLettered.Load()},
+		Source: "polling", Workers: len(r.workers), Listening: r.listening.Load(), Backlog: r.latest.Load(), Waits: []fault.Wait{}, Halted: []*relay.HaltedRow{},
+		Window: relay.Window{MaxRecords: r.cfg.WindowRecords, MaxBytes: r.cfg.WindowBytes},
+		Counts: relay.Counts{Published: r.counts.published.Load(), Skipped: r.counts.skipped.Load(), DeadLettered: r.counts.deadLettered.Load()},
 	}
-	if st.Halted == nil {
-		st.Halted = []*HaltedRow{}
+	for _, h := range r.haltedRows() {
+		st.Halted = append(st.Halted, &h.HaltedRow)
 	}
 	for _, t := range r.cfg.Tables {
 		st.Tables = append(st.Tables, t.String())
@@ -143,9 +99,9 @@ func (r *Relay) Status() Status {
 	r.mu.Lock()
 	st.State = r.state
 	r.mu.Unlock()
-	if len(st.Halted) > 0 && st.State.Name == Polling {
+	if len(st.Halted) > 0 && st.State.Name == relay.Polling {
 		h := st.Halted[0]
-		st.State = State{Name: Halted, Reason: h.Message, Next: h.Next, Since: h.Since}
+		st.State = relay.State{Name: relay.Halted, Reason: h.Message, Next: h.Next, Since: h.Since}
 	}
 	for _, t := range r.troubles() {
 		st.Waits = append(st.Waits, t.Wait())
@@ -158,7 +114,7 @@ func (r *Relay) Status() Status {
 func (r *Relay) watchMetrics() {
 	for _, reason := range router.Reasons() {
 		r.cfg.Metrics.MayFail(string(reason))
-		if r.cfg.Policy(reason) == DeadLetter {
+		if r.cfg.Policies.For(reason) == relay.DeadLetter {
 			r.cfg.Metrics.MayDeadLetter(string(reason))
 		}
 	}
@@ -175,16 +131,16 @@ func (r *Relay) watchMetrics() {
 	})
 }
 
-// Seconds is the age of the oldest row when it was looked at, 0 where there was none. It does not go on counting: by now that row may be published.
-func (b *Backlog) Seconds() float64 {
-	if b.Oldest == nil {
-		return 0
+// Account is what the status says for a diagnosis.
+func (st Status) Account() relay.Account {
+	return relay.Account{
+		State: st.State, Waits: st.Waits, Halted: st.Halted, Window: st.Window, Counts: st.Counts, Backlog: st.Backlog,
+		HeardSecondsAgo: st.HeardSecondsAgo,
 	}
-	return *b.Oldest
 }
 
-func sortHalted(all []*HaltedRow) {
-	slices.SortFunc(all, func(a, b *HaltedRow) int {
+func sortHalted(all []*halt) {
+	slices.SortFunc(all, func(a, b *halt) int {
 		return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Position, b.Position))
 	})
 }

@@ -1,35 +1,29 @@
 package wiring
 
 import (
-	"cmp"
 	"encoding/json"
 	"strings"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
-	"github.com/cdc-outbox/cdc-outbox/internal/connector"
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// BadRows are the policies of the groups that have one of their own.
-func BadRows(c *config.Loaded) map[router.Group]connector.BadRow {
+// Policies are what the configuration says about bad rows.
+func Policies(c *config.Loaded) relay.Policies {
 	b := &c.Router.BadRows
-	return map[router.Group]connector.BadRow{
-		router.GroupUnroutable: connector.BadRow(b.Unroutable), router.GroupNullKey: connector.BadRow(b.NullKey),
-		router.GroupMissingColumn: connector.BadRow(b.MissingColumn), router.GroupTooLarge: connector.BadRow(b.TooLarge),
-		router.GroupUnconvertible: connector.BadRow(b.Unconvertible),
-	}
-}
-
-// BadRowPolicy is that of a group, router.on_bad_row's where it has none of its own.
-func BadRowPolicy(c *config.Loaded, g router.Group) connector.BadRow {
-	return cmp.Or(BadRows(c)[g], connector.BadRow(c.Router.OnBadRow))
+	return relay.Policies{Default: relay.Policy(c.Router.OnBadRow), Groups: map[router.Group]relay.Policy{
+		router.GroupUnroutable: relay.Policy(b.Unroutable), router.GroupNullKey: relay.Policy(b.NullKey),
+		router.GroupMissingColumn: relay.Policy(b.MissingColumn), router.GroupTooLarge: relay.Policy(b.TooLarge),
+		router.GroupUnconvertible: relay.Policy(b.Unconvertible),
+	}}
 }
 
 // WritesDeadLetters says whether some bad row becomes a dead letter.
 func WritesDeadLetters(c *config.Loaded) bool {
 	for _, g := range router.Groups() {
-		if BadRowPolicy(c, g) == connector.DeadLetter {
+		if Policies(c).Of(g) == relay.DeadLetter {
 			return true
 		}
 	}

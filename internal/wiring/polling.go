@@ -1,12 +1,11 @@
 package wiring
 
 import (
-	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
-
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/diagnose"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 )
 
 func BacklogLimits(c *config.Loaded) diagnose.BacklogLimits {

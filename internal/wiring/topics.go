@@ -1,9 +1,8 @@
 package wiring
 
 import (
-	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
-
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/topics"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )

@@ -16,10 +16,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/alert"
-	"github.com/cdc-outbox/cdc-outbox/internal/connector"
 	"github.com/cdc-outbox/cdc-outbox/internal/diagnose"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
@@ -27,26 +27,26 @@ var update = flag.Bool("update", false, "write testdata anew")
 
 // causes are one of each code, in the words of what makes them.
 func causes() map[string]alert.Cause {
-	streaming := connector.State{Name: connector.Streaming, Since: began}
+	streaming := relay.State{Name: relay.Streaming, Since: began}
 	read := &slotmonitor.Slot{Name: "orders", Active: true, PID: 5}
-	full := connector.Window{Records: 500, MaxRecords: 500, Bytes: 180_000, MaxBytes: 32 << 20, Full: true}
-	waits := func(kind, object, reason, next string) connector.Status {
-		return connector.Status{State: streaming, Waits: []fault.Wait{{Kind: kind, Object: object, Reason: reason, Next: next, Since: began}}}
+	full := relay.Window{Records: 500, MaxRecords: 500, Bytes: 180_000, MaxBytes: 32 << 20}
+	waits := func(kind, object, reason, next string) relay.Account {
+		return relay.Account{State: streaming, Waits: []fault.Wait{{Kind: kind, Object: object, Reason: reason, Next: next, Since: began}}}
 	}
 	all := map[string]alert.Cause{}
-	add := func(st connector.Status, slot *slotmonitor.Slot) {
+	add := func(st relay.Account, slot *slotmonitor.Slot) {
 		st.Slot = "orders"
 		c := diagnose.Cause(st, slot, now)
 		all[c.Code] = c
 	}
-	add(connector.Status{State: streaming}, read)
-	add(connector.Status{State: streaming, Window: connector.Window{Records: 5}}, read)
-	add(connector.Status{State: streaming, Window: connector.Window{Records: 5}, OldestUnconfirmedSeconds: 30}, read)
-	add(connector.Status{State: streaming, Window: full, OldestUnconfirmedSeconds: 60}, read)
-	add(connector.Status{State: streaming, Open: &connector.OpenTx{CommitLSN: "0/16B374D8", Rows: 1_250_000}, OldestUnconfirmedSeconds: 60}, read)
-	add(connector.Status{State: streaming}, &slotmonitor.Slot{Name: "orders", Active: true, UnconfirmedBytes: 1 << 30, ConfirmedSince: &began})
-	add(connector.Status{State: connector.State{Name: connector.Halted}, Halted: &connector.HaltedRow{EventID: "e-1", LSN: "0/16B374D8",
-		Message: `column headers: it is no JSON object, <b> & "quotes"`, Next: "Correct what the application writes there.", Since: began}}, read)
+	add(relay.Account{State: streaming}, read)
+	add(relay.Account{State: streaming, Window: relay.Window{Records: 5}}, read)
+	add(relay.Account{State: streaming, Window: relay.Window{Records: 5}, OldestUnconfirmedSeconds: 30}, read)
+	add(relay.Account{State: streaming, Window: full, WindowFull: true, OldestUnconfirmedSeconds: 60}, read)
+	add(relay.Account{State: streaming, Open: &relay.OpenTx{CommitLSN: "0/16B374D8", Rows: 1_250_000}, OldestUnconfirmedSeconds: 60}, read)
+	add(relay.Account{State: streaming}, &slotmonitor.Slot{Name: "orders", Active: true, UnconfirmedBytes: 1 << 30, ConfirmedSince: &began})
+	add(relay.Account{State: relay.State{Name: relay.Halted}, Halted: []*relay.HaltedRow{{EventID: "e-1", LSN: "0/16B374D8",
+		Message: `column headers: it is no JSON object, <b> & "quotes"`, Next: "Correct what the application writes there.", Since: began}}}, read)
 	for _, w := range [][4]string{
 		{string(kafka.BrokerUnreachable), "broker kafka-1:9092", "The broker at kafka-1:9092 refuses connections.", "Start the broker, or correct kafka.brokers."},
 		{string(kafka.NotAuthenticated), "broker kafka-1:9092", "SASL authentication failed", "Correct kafka.sasl.password."},
@@ -63,10 +63,10 @@ func causes() map[string]alert.Cause {
 	} {
 		add(waits(w[0], w[1], w[2], w[3]), nil)
 	}
-	for name, reason := range map[connector.StateName]string{connector.Standby: "held by backend 5", connector.Draining: "", connector.Reconnecting: "permission denied"} {
-		add(connector.Status{State: connector.State{Name: name, Reason: reason, Since: began}}, read)
+	for name, reason := range map[relay.StateName]string{relay.WaitingForSlot: "held by backend 5", relay.Draining: "", relay.Reconnecting: "permission denied"} {
+		add(relay.Account{State: relay.State{Name: name, Reason: reason, Since: began}}, read)
 	}
-	add(connector.Status{State: connector.State{Name: diagnose.NotRunning, Reason: "nothing answers"}}, &slotmonitor.Slot{Active: true, PID: 8})
+	add(relay.Account{State: relay.State{Name: relay.NotRunning, Reason: "nothing answers"}}, &slotmonitor.Slot{Active: true, PID: 8})
 	for _, c := range []alert.Cause{ // in the monitor's words
 		{Code: slotmonitor.CauseOpenTransaction, Sentence: "Held back by pid 7, application psql, user app, idle in transaction for 1 h; its last statement began 59 min ago.", Since: &began, Object: "pid 7", Next: "SELECT pg_terminate_backend(7);"},
 		{Code: slotmonitor.CauseNoConsumer, Sentence: "Nobody has read the slot since 2026-01-02T03:04:05Z (1 h).", Since: &began, Object: `slot "orders"`, Next: "Start its reader."},

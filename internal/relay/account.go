@@ -1,0 +1,45 @@
+package relay
+
+import (
+	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+)
+
+// Account is what a source knows of itself, as far as it takes to say why rows wait and which alerts fire.
+type Account struct {
+	State  State
+	Waits  []fault.Wait // oldest first
+	Halted []*HaltedRow // the oldest first
+	Window Window
+	Counts Counts
+
+	// Of a source that reads the log.
+	Slot                     string
+	WindowFull               bool
+	Open                     *OpenTx
+	OldestUnconfirmedSeconds float64  // age of the oldest unconfirmed transaction with events
+	HeardSecondsAgo          *float64 // since the last byte from Postgres; nil before the first
+
+	// Of a source that polls.
+	Backlog *Backlog // nil before the first look
+}
+
+// MaxCounted is where the count of a backlog ends: it must cost the same however large the backlog is.
+const MaxCounted = 100_000
+
+// Backlog is what is not published yet.
+type Backlog struct {
+	Rows   int64     `json:"rows"`           // MaxCounted means at least so many
+	Oldest *float64  `json:"oldest_seconds"` // age of the oldest row; null where no timestamp is mapped or there is none
+	At     time.Time `json:"at"`
+}
+
+// Seconds is the age of the oldest row when it was looked at, 0 where there was none. It does not keep counting: by now
+// that row may be published.
+func (b *Backlog) Seconds() float64 {
+	if b.Oldest == nil {
+		return 0
+	}
+	return *b.Oldest
+}

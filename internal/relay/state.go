@@ -1,0 +1,68 @@
+package relay
+
+import "time"
+
+// StateName is what a source does right now.
+type StateName string
+
+// The states. A source has those that it can be in.
+const (
+	Starting       StateName = "starting"     // connecting for the first time
+	Streaming      StateName = "streaming"    // reading the slot
+	Polling        StateName = "polling"      // reading the table
+	WaitingForSlot StateName = "standby"      // another process holds the slot; takes over when that process releases it
+	Reconnecting   StateName = "reconnecting" // the connection to Postgres broke; a new one is being opened
+	Halted         StateName = "halted"       // at a row that cannot be published
+	Snapshotting   StateName = "snapshot"     // publishing the rows that were there before the slot
+	Draining       StateName = "draining"     // asked to stop; waits for acknowledgements
+	Stopped        StateName = "stopped"
+	NotRunning     StateName = "not_running" // nothing answers; no source says so of itself
+)
+
+// State is a StateName with its reason.
+type State struct {
+	Name   StateName `json:"name"`
+	Reason string    `json:"reason,omitempty"` // one sentence
+	Next   string    `json:"next,omitempty"`   // the next step for a person, where there is one; may be lines of SQL
+	Since  time.Time `json:"since"`
+}
+
+// To is the state after s when next is entered at now. It keeps the time of the first entry, and after Draining only
+// Stopped follows. Entering a state again without a reason keeps the reason: connecting again does not undo the last
+// failure.
+func (s State) To(next State, now time.Time) State {
+	if s.Name == Draining && next.Name != Stopped {
+		return s
+	}
+	if next.Since.IsZero() {
+		next.Since = now
+	}
+	if next.Name == s.Name {
+		next.Since = s.Since
+		if next.Reason == "" {
+			next.Reason, next.Next = s.Reason, s.Next
+		}
+	}
+	return next
+}
+
+// Window is the in-flight window: what was read and is not acknowledged.
+type Window struct {
+	Records    int   `json:"records"`
+	Bytes      int64 `json:"bytes"`
+	MaxRecords int   `json:"max_records"`
+	MaxBytes   int64 `json:"max_bytes"`
+}
+
+// Counts are totals since the process started.
+type Counts struct {
+	Published    uint64 `json:"published"`
+	Skipped      uint64 `json:"skipped"`       // bad rows skipped by policy
+	DeadLettered uint64 `json:"dead_lettered"` // bad rows sent to the dead-letter topic
+}
+
+// OpenTx is the transaction whose commit has not been read yet.
+type OpenTx struct {
+	CommitLSN string `json:"commit_lsn"`
+	Rows      int    `json:"rows"` // so far
+}
