@@ -58,7 +58,7 @@ test-versions: ## what depends on the version of Postgres, on 14, 16, 17 and 18 
 
 matrix: build ## every test that needs Postgres, and the core of e2e, on one version after the other; VERSIONS="14 15 16 17 18"
 	@set -e; for v in $${VERSIONS:-14 15 16 17 18}; do echo "PostgreSQL $$v"; \
-		CDC_OUTBOX_TEST_PG_VERSION=$$v $(GO) test $(RACE) -count=1 ./replication/ ./slotmonitor/ ./internal/polling/ ./outbox/ ./inbox/ ./cmd/cdc-outbox/; \
+		CDC_OUTBOX_TEST_PG_VERSION=$$v $(GO) test $(RACE) -count=1 ./replication/ ./slotmonitor/ ./internal/polling/ ./test/outbox/ ./test/inbox/ ./cmd/cdc-outbox/; \
 		CDC_OUTBOX_TEST_PG_VERSION=$$v $(GO) test $(RACE) -tags e2e -count=1 -timeout 20m -run '$(PG_E2E)' ./test/e2e/; done
 
 unit: ## unit tests only: no servers, seconds
@@ -67,7 +67,7 @@ unit: ## unit tests only: no servers, seconds
 e2e: build ## the binary against real Postgres and real Kafka (needs Java 17 and Maven), minutes
 	$(NO_RACE_NOTE)
 	$(GO) test $(RACE) -tags e2e -count=1 -timeout 30m -parallel 3 ./test/e2e/...
-	$(GO) test $(RACE) -tags e2e -count=1 -timeout 10m -run '^TestReal' ./internal/kafka/ ./inbox/consumer/
+	$(GO) test $(RACE) -tags e2e -count=1 -timeout 10m -run '^TestReal' ./internal/kafka/ ./test/inbox/consumer/
 
 soak: build ## make e2e with each fault as often and as long as promised, an hour; KAFKA=3.9 for all of it on that version
 	$(NO_RACE_NOTE)

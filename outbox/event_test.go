@@ -26,7 +26,7 @@ func manyHeaders(n, bytes int) map[string]string {
 	return m
 }
 
-// invalidEvents are refused; the comparison with the router takes them, too.
+// invalidEvents are refused.
 func invalidEvents() map[string]struct {
 	field  string
 	change func(*Event)

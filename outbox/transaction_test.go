@@ -2,83 +2,16 @@ package outbox
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 )
 
-func TestATransactionThatHasEndedIsRefused(t *testing.T) {
-	conn, db := connect(t, Options{})
-	for name, end := range map[string]func(pgx.Tx) error{
-		"committed":           func(tx pgx.Tx) error { return tx.Commit(t.Context()) },
-		"rolled back":         func(tx pgx.Tx) error { return tx.Rollback(t.Context()) },
-		"committed with SQL":  func(tx pgx.Tx) error { _, err := tx.Exec(t.Context(), "COMMIT"); return err },
-		"no transaction left": func(tx pgx.Tx) error { _, err := tx.Exec(t.Context(), "ROLLBACK"); return err },
-	} {
-		tx, err := conn.Begin(t.Context())
-		require.NoError(t, err)
-		require.NoError(t, end(tx))
-		require.ErrorIs(t, Insert(t.Context(), tx, paid()), ErrClosed, name)
-		require.ErrorIs(t, standard.Emit(t.Context(), tx, paid()), ErrClosed, name)
-		_ = tx.Rollback(t.Context())
-	}
-	pool, err := sql.Open("pgx", db.DSN)
-	require.NoError(t, err)
-	defer func() { _ = pool.Close() }()
-	tx, err := pool.Begin()
-	require.NoError(t, err)
-	require.NoError(t, tx.Commit())
-	require.ErrorIs(t, InsertSQL(t.Context(), tx, paid()), ErrClosed)
-	require.ErrorIs(t, standard.EmitSQL(t.Context(), tx, paid()), ErrClosed)
+func TestANilTransactionIsRefused(t *testing.T) {
 	require.ErrorIs(t, Insert(t.Context(), nil, paid()), errNoTx)
 	require.ErrorIs(t, InsertSQL(t.Context(), nil, paid()), errNoTx)
-	var n int
-	require.NoError(t, conn.QueryRow(t.Context(), "SELECT count(*) FROM outbox").Scan(&n))
-	require.Zero(t, n)
-}
-
-func TestQueue(t *testing.T) {
-	conn, _ := connect(t, Options{})
-	var batch pgx.Batch
-	bad := paid()
-	bad.Type = ""
-	require.Error(t, standard.Queue(t.Context(), &batch, bad))
-	require.NoError(t, standard.Queue(t.Context(), &batch))
-	require.Zero(t, batch.Len())
-	batch.Queue("CREATE TABLE orders (id int)")
-	require.NoError(t, standard.Queue(t.Context(), &batch, paid(), Event{AggregateType: "order", AggregateID: "1", Type: "x"}))
-	require.NoError(t, pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error { return tx.SendBatch(t.Context(), &batch).Close() }))
-	var n int
-	require.NoError(t, conn.QueryRow(t.Context(), "SELECT count(*) FROM outbox").Scan(&n))
-	require.Equal(t, 2, n)
-}
-
-func TestPartitionedTable(t *testing.T) {
-	opts := Options{Partitioned: true, Table: "Out"}
-	conn, db := connect(t, opts)
-	today := time.Now()
-	ddl, err := Partitions(opts, today, 3)
-	require.NoError(t, err)
-	db.Exec(t, ddl)
-	db.Exec(t, ddl)
-	o, err := New(opts)
-	require.NoError(t, err)
-	require.NoError(t, pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error {
-		old := paid()
-		old.Timestamp = today.AddDate(0, -1, 0)
-		return o.Insert(t.Context(), tx, paid(), old)
-	}))
-	rows, err := conn.Query(t.Context(), `SELECT tableoid::regclass::text FROM "Out" ORDER BY created_at`)
-	require.NoError(t, err)
-	got, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	require.NoError(t, err)
-	require.Equal(t, []string{`"Out_default"`, today.UTC().Format(`"Out_20060102"`)}, got)
-	_, err = Partitions(Options{}, today, 3)
-	require.Error(t, err)
 }
 
 func TestEnvelope(t *testing.T) {

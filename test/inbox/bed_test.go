@@ -1,4 +1,4 @@
-package inbox
+package inbox_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/require"
 
+	"github.com/cdc-outbox/cdc-outbox/inbox"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
 
@@ -25,7 +26,7 @@ func newBed(t *testing.T) *bed {
 		t.Skip("needs Postgres")
 	}
 	b := &bed{Database: testkit.Postgres(t)}
-	ddl, err := Schema(Options{})
+	ddl, err := inbox.Schema(inbox.Options{})
 	require.NoError(t, err)
 	b.Exec(t, ddl)
 	b.Exec(t, ddl) // a second time does nothing
@@ -57,17 +58,17 @@ func (b *bed) count(t *testing.T, from string) (n int) {
 // once is Handle, of either variant, with a handler that writes one effect.
 type once func(ctx context.Context, id string) error
 
-func (b *bed) variants(t *testing.T, opts Options) map[string]once {
-	in, err := New(b.pool, opts)
+func (b *bed) variants(t *testing.T, opts inbox.Options) map[string]once {
+	in, err := inbox.New(b.pool, opts)
 	require.NoError(t, err)
-	std, err := NewSQL(b.sql, opts)
+	std, err := inbox.NewSQL(b.sql, opts)
 	require.NoError(t, err)
 	return map[string]once{
 		"pgx": func(ctx context.Context, id string) error {
-			return in.Handle(ctx, Event{ID: id, Source: "t/0@1"}, effect(id, opts.Consumer))
+			return in.Handle(ctx, inbox.Event{ID: id, Source: "t/0@1"}, effect(id, opts.Consumer))
 		},
 		"database/sql": func(ctx context.Context, id string) error {
-			return std.Handle(ctx, Event{ID: id}, func(ctx context.Context, tx *sql.Tx) error {
+			return std.Handle(ctx, inbox.Event{ID: id}, func(ctx context.Context, tx *sql.Tx) error {
 				_, err := tx.ExecContext(ctx, "INSERT INTO effects VALUES ($1, $2)", id, opts.Consumer)
 				return err
 			})
@@ -83,8 +84,8 @@ func effect(id, consumer string) func(context.Context, pgx.Tx) error {
 }
 
 // eachStrategy runs a test with both.
-func eachStrategy(t *testing.T, test func(t *testing.T, opts Options)) {
-	for _, s := range []Strategy{Insert, Advisory} {
-		t.Run(string(s), func(t *testing.T) { test(t, Options{Consumer: "billing", Strategy: s}) })
+func eachStrategy(t *testing.T, test func(t *testing.T, opts inbox.Options)) {
+	for _, s := range []inbox.Strategy{inbox.Insert, inbox.Advisory} {
+		t.Run(string(s), func(t *testing.T) { test(t, inbox.Options{Consumer: "billing", Strategy: s}) })
 	}
 }

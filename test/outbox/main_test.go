@@ -1,4 +1,4 @@
-package outbox
+package outbox_test
 
 import (
 	"os"

@@ -1,4 +1,4 @@
-package otelinbox
+package otelinbox_test
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/inbox"
 	"github.com/cdc-outbox/cdc-outbox/inbox/consumer"
+	"github.com/cdc-outbox/cdc-outbox/inbox/otelinbox"
 )
 
 const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -50,7 +51,7 @@ func TestStart(t *testing.T) {
 			if tc.header != "" {
 				m.Headers = append(m.Headers, kafka.Header{Key: "traceparent", Value: []byte(tc.header)})
 			}
-			ctx, ended := Start(sdk.NewTracerProvider(sdk.WithSpanProcessor(spans)), "billing")(t.Context(), m)
+			ctx, ended := otelinbox.Start(sdk.NewTracerProvider(sdk.WithSpanProcessor(spans)), "billing")(t.Context(), m)
 			require.True(t, trace.SpanContextFromContext(ctx).IsValid(), "the handler can make children")
 			ended(tc.err)
 			require.Len(t, spans.Ended(), 1)
@@ -79,7 +80,7 @@ func TestStart(t *testing.T) {
 
 func TestWithoutAnSDKNothingHappens(t *testing.T) {
 	otel.SetTracerProvider(otel.GetTracerProvider())
-	ctx, ended := Start(nil, "billing")(context.Background(), message(kafka.Header{Key: "traceparent", Value: []byte(traceparent)}))
+	ctx, ended := otelinbox.Start(nil, "billing")(context.Background(), message(kafka.Header{Key: "traceparent", Value: []byte(traceparent)}))
 	require.Equal(t, "0af7651916cd43dd8448eb211c80319c", trace.SpanContextFromContext(ctx).TraceID().String(), "the context travels on")
 	ended(nil)
 }

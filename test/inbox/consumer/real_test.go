@@ -1,6 +1,6 @@
 //go:build e2e
 
-package consumer
+package consumer_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/cdc-outbox/cdc-outbox/inbox"
+	"github.com/cdc-outbox/cdc-outbox/inbox/consumer"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafkaclient"
 )
@@ -25,7 +26,7 @@ func TestRealExactlyOnce(t *testing.T) {
 	producer, err := kgo.NewClient(kgo.SeedBrokers(cluster.Addrs()...), kgo.TransactionalID(name))
 	require.NoError(t, err)
 	defer producer.Close()
-	opts := Options{Brokers: cluster.Addrs(), Group: name, Topics: []string{name}, Pause: time.Millisecond, MaxPause: 20 * time.Millisecond}
+	opts := consumer.Options{Brokers: cluster.Addrs(), Group: name, Topics: []string{name}, Pause: time.Millisecond, MaxPause: 20 * time.Millisecond}
 	proveExactlyOnce(t, opts, inbox.Insert, func(records ...*kgo.Record) {
 		for part := range 6 {
 			for _, end := range []kgo.TransactionEndTry{kgo.TryAbort, kgo.TryCommit} {
@@ -48,7 +49,7 @@ func TestRealOneAggregateStaysInOrder(t *testing.T) {
 	producer, err := kgo.NewClient(kgo.SeedBrokers(cluster.Addrs()...))
 	require.NoError(t, err)
 	defer producer.Close()
-	proveOrder(t, Options{Brokers: cluster.Addrs(), Group: name, Topics: []string{name}}, func(records ...*kgo.Record) {
+	proveOrder(t, consumer.Options{Brokers: cluster.Addrs(), Group: name, Topics: []string{name}}, func(records ...*kgo.Record) {
 		for _, r := range records {
 			r.Topic = name
 		}
@@ -84,8 +85,8 @@ func TestRealPoisonAtTheSizeLimit(t *testing.T) {
 	require.NoError(t, producer.ProduceSync(t.Context(), records...).FirstErr())
 	var j journal
 	began := time.Now()
-	start(t, Options{Brokers: cluster.Addrs(), Group: name, Topics: []string{name}, Attempts: 3, Budget: 2 * time.Second, Pause: 20 * time.Millisecond, MaxPause: 50 * time.Millisecond},
-		func(_ context.Context, m Message) error {
+	start(t, consumer.Options{Brokers: cluster.Addrs(), Group: name, Topics: []string{name}, Attempts: 3, Budget: 2 * time.Second, Pause: 20 * time.Millisecond, MaxPause: 50 * time.Millisecond},
+		func(_ context.Context, m consumer.Message) error {
 			if m.Partition == 0 && m.ID != "before" && m.ID != "behind" {
 				return errBad
 			}
@@ -103,11 +104,11 @@ func TestRealPoisonAtTheSizeLimit(t *testing.T) {
 	}{{"fits", "", "h", 1, 1}, {"value", "value", "h", 1, 0}, {"headers", "value,headers", "", 1, 0}, {"key", "value,headers,key", "", 0, 0}} {
 		l := letters[i]
 		require.Equal(t, want.id, header(l, "id"))
-		require.Equal(t, want.cut, header(l, HeaderCut), want.id)
+		require.Equal(t, want.cut, header(l, consumer.HeaderCut), want.id)
 		require.Equal(t, want.trace, header(l, "trace"), want.id)
 		require.Len(t, l.Key, want.key, want.id)
 		require.Len(t, l.Value, want.value, want.id)
-		require.Equal(t, name, header(l, HeaderTopic))
-		require.Equal(t, "3", header(l, HeaderAttempts))
+		require.Equal(t, name, header(l, consumer.HeaderTopic))
+		require.Equal(t, "3", header(l, consumer.HeaderAttempts))
 	}
 }

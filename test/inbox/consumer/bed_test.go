@@ -1,4 +1,4 @@
-package consumer
+package consumer_test
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/cdc-outbox/cdc-outbox/inbox/consumer"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/fakebroker"
 )
@@ -44,12 +45,12 @@ func (b *bed) produce(t *testing.T, records ...*kgo.Record) {
 	require.NoError(t, b.producer.ProduceSync(t.Context(), records...).FirstErr())
 }
 
-func (b *bed) options() Options {
-	return Options{Brokers: b.Addrs(), Group: "billing", Topics: []string{topic}, Pause: time.Millisecond, MaxPause: 5 * time.Millisecond}
+func (b *bed) options() consumer.Options {
+	return consumer.Options{Brokers: b.Addrs(), Group: "billing", Topics: []string{topic}, Pause: time.Millisecond, MaxPause: 5 * time.Millisecond}
 }
 
 // start runs a consumer until stop is called or the test ends.
-func start(t *testing.T, opts Options, handle Handler) (stop func() error) {
+func start(t *testing.T, opts consumer.Options, handle consumer.Handler) (stop func() error) {
 	t.Helper()
 	if opts.Logger == nil {
 		var log logBuffer
@@ -60,7 +61,7 @@ func start(t *testing.T, opts Options, handle Handler) (stop func() error) {
 			}
 		})
 	}
-	c, err := New(opts, handle)
+	c, err := consumer.New(opts, handle)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -98,10 +99,10 @@ func (b *logBuffer) String() string {
 // journal is a handler's memory.
 type journal struct {
 	mu   sync.Mutex
-	seen []Message
+	seen []consumer.Message
 }
 
-func (j *journal) add(m Message) {
+func (j *journal) add(m consumer.Message) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.seen = append(j.seen, m)

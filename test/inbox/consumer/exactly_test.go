@@ -1,4 +1,4 @@
-package consumer
+package consumer_test
 
 import (
 	"context"
@@ -15,12 +15,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/cdc-outbox/cdc-outbox/inbox"
+	"github.com/cdc-outbox/cdc-outbox/inbox/consumer"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
 
 // proveExactlyOnce has two members handle events of which every one is there two or three times, while the second joins and leaves again and
 // backends are killed; then there is one effect for each event, and those of each key were in order.
-func proveExactlyOnce(t *testing.T, opts Options, strategy inbox.Strategy, produce func(...*kgo.Record)) {
+func proveExactlyOnce(t *testing.T, opts consumer.Options, strategy inbox.Strategy, produce func(...*kgo.Record)) {
 	db := testkit.Postgres(t)
 	ddl, err := inbox.Schema(inbox.Options{})
 	require.NoError(t, err)
@@ -32,7 +33,7 @@ func proveExactlyOnce(t *testing.T, opts Options, strategy inbox.Strategy, produ
 	require.NoError(t, err)
 	opts.Healthy, opts.Recent, opts.Attempts = in.Ping, -1, 100
 	var calls atomic.Int32
-	handle := InTx(in, func(ctx context.Context, tx pgx.Tx, m Message) error {
+	handle := consumer.InTx(in, func(ctx context.Context, tx pgx.Tx, m consumer.Message) error {
 		if calls.Add(1)%50 == 0 {
 			_, err := tx.Exec(ctx, "SELECT pg_terminate_backend(pg_backend_pid())")
 			return err

@@ -1,4 +1,4 @@
-package inbox
+package inbox_test
 
 import (
 	"context"
@@ -9,6 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/inbox"
 )
 
 // assassin ends the backend in front of or behind one statement of a transaction, once.
@@ -48,11 +50,11 @@ func (a *assassin) strike(conn *pgx.Conn, statement string) {
 
 // Whatever step the backend dies at: either nothing was written or all, and with the delivery that follows there is exactly one effect.
 func TestCrashAtEachStep(t *testing.T) {
-	steps := map[Strategy][]string{
-		Insert:   {"begin", `INSERT INTO "processed_events"`, "INSERT INTO effects", "commit"},
-		Advisory: {"begin", "SELECT pg_try_advisory_xact_lock", `INSERT INTO "processed_events"`, "INSERT INTO effects", `UPDATE "processed_events"`, "commit"},
+	steps := map[inbox.Strategy][]string{
+		inbox.Insert:   {"begin", `INSERT INTO "processed_events"`, "INSERT INTO effects", "commit"},
+		inbox.Advisory: {"begin", "SELECT pg_try_advisory_xact_lock", `INSERT INTO "processed_events"`, "INSERT INTO effects", `UPDATE "processed_events"`, "commit"},
 	}
-	eachStrategy(t, func(t *testing.T, opts Options) {
+	eachStrategy(t, func(t *testing.T, opts inbox.Options) {
 		b := newBed(t)
 		for _, step := range steps[opts.Strategy] {
 			for _, behind := range []bool{false, true} {
@@ -61,9 +63,9 @@ func TestCrashAtEachStep(t *testing.T) {
 					_, err := b.pool.Exec(t.Context(), "TRUNCATE effects, processed_events")
 					require.NoError(t, err)
 					a := &assassin{t: t, b: b, step: step, behind: behind}
-					in, err := New(b.connect(t, a), opts)
+					in, err := inbox.New(b.connect(t, a), opts)
 					require.NoError(t, err)
-					err = in.Handle(t.Context(), Event{ID: "e"}, effect("e", ""))
+					err = in.Handle(t.Context(), inbox.Event{ID: "e"}, effect("e", ""))
 					require.True(t, a.struck.Load(), "no such step")
 
 					written := step == "commit" && behind
@@ -71,11 +73,11 @@ func TestCrashAtEachStep(t *testing.T) {
 					require.Equal(t, written, b.count(t, "effects") == 1)
 					require.Equal(t, written, b.count(t, "processed_events") == 1)
 
-					again, err := New(b.pool, opts)
+					again, err := inbox.New(b.pool, opts)
 					require.NoError(t, err)
-					err = again.Handle(t.Context(), Event{ID: "e"}, effect("e", ""))
+					err = again.Handle(t.Context(), inbox.Event{ID: "e"}, effect("e", ""))
 					if written {
-						require.ErrorIs(t, err, ErrDuplicate)
+						require.ErrorIs(t, err, inbox.ErrDuplicate)
 					} else {
 						require.NoError(t, err)
 					}
@@ -88,7 +90,7 @@ func TestCrashAtEachStep(t *testing.T) {
 }
 
 // deafPool commits, and the answer is lost.
-type deafPool struct{ DB }
+type deafPool struct{ inbox.DB }
 
 type deafTx struct{ pgx.Tx }
 
@@ -104,12 +106,12 @@ func (d deafTx) Commit(ctx context.Context) error {
 }
 
 func TestTheAnswerToTheCommitIsLost(t *testing.T) {
-	eachStrategy(t, func(t *testing.T, opts Options) {
+	eachStrategy(t, func(t *testing.T, opts inbox.Options) {
 		b := newBed(t)
-		in, err := New(deafPool{b.pool}, opts)
+		in, err := inbox.New(deafPool{b.pool}, opts)
 		require.NoError(t, err)
-		require.ErrorIs(t, in.Handle(t.Context(), Event{ID: "e"}, effect("e", "")), errDeaf)
-		require.ErrorIs(t, in.Handle(t.Context(), Event{ID: "e"}, effect("e", "")), ErrDuplicate)
+		require.ErrorIs(t, in.Handle(t.Context(), inbox.Event{ID: "e"}, effect("e", "")), errDeaf)
+		require.ErrorIs(t, in.Handle(t.Context(), inbox.Event{ID: "e"}, effect("e", "")), inbox.ErrDuplicate)
 		require.Equal(t, 1, b.count(t, "effects"))
 	})
 }

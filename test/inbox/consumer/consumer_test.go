@@ -1,4 +1,4 @@
-package consumer
+package consumer_test
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/cdc-outbox/cdc-outbox/inbox"
+	"github.com/cdc-outbox/cdc-outbox/inbox/consumer"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/fakebroker"
 )
@@ -29,7 +30,7 @@ func TestOneAggregateStaysInOrder(t *testing.T) {
 }
 
 // proveOrder has 1,000 events of one aggregate handled among those of others, by several goroutines.
-func proveOrder(t *testing.T, opts Options, produce func(...*kgo.Record)) {
+func proveOrder(t *testing.T, opts consumer.Options, produce func(...*kgo.Record)) {
 	var want []string
 	var records []*kgo.Record
 	for i := range 1000 {
@@ -40,7 +41,7 @@ func proveOrder(t *testing.T, opts Options, produce func(...*kgo.Record)) {
 	produce(records...)
 	var j journal
 	var working, most atomic.Int32
-	start(t, opts, func(_ context.Context, m Message) error {
+	start(t, opts, func(_ context.Context, m consumer.Message) error {
 		n := working.Add(1)
 		defer working.Add(-1)
 		for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
@@ -66,12 +67,12 @@ func TestPoisonIsPutAside(t *testing.T) {
 	opts.Attempts = 3
 	opts.Metrics = inbox.NewMetrics(prometheus.NewRegistry())
 	poison := record("k", "poison")
-	poison.Headers = append(poison.Headers, kgo.RecordHeader{Key: "traceparent", Value: []byte("00-ab")}, kgo.RecordHeader{Key: HeaderReason, Value: []byte("an old one")})
+	poison.Headers = append(poison.Headers, kgo.RecordHeader{Key: "traceparent", Value: []byte("00-ab")}, kgo.RecordHeader{Key: consumer.HeaderReason, Value: []byte("an old one")})
 	poison.Timestamp = time.UnixMilli(1_700_000_000_123)
 	b.produce(t, record("k", "a"), poison, record("k", "b"))
 	var j journal
 	var attempts []int
-	start(t, opts, func(_ context.Context, m Message) error {
+	start(t, opts, func(_ context.Context, m consumer.Message) error {
 		if m.ID == "poison" {
 			attempts = append(attempts, m.Attempt)
 			return errBad
@@ -89,8 +90,8 @@ func TestPoisonIsPutAside(t *testing.T) {
 	require.Equal(t, "value of poison", string(l.Value))
 	require.Equal(t, poison.Timestamp, l.Timestamp)
 	for key, want := range map[string]string{
-		HeaderReason: "bad event", HeaderAttempts: "3", HeaderGroup: "billing", HeaderTopic: topic, HeaderPartition: "0", HeaderOffset: "1",
-		HeaderTimestamp: "1700000000123", "id": "poison", "type": "paid", "traceparent": "00-ab",
+		consumer.HeaderReason: "bad event", consumer.HeaderAttempts: "3", consumer.HeaderGroup: "billing", consumer.HeaderTopic: topic, consumer.HeaderPartition: "0", consumer.HeaderOffset: "1",
+		consumer.HeaderTimestamp: "1700000000123", "id": "poison", "type": "paid", "traceparent": "00-ab",
 	} {
 		require.Equal(t, want, header(l, key), key)
 	}
@@ -105,10 +106,10 @@ func TestWhatGoesStraightToTheDeadLetters(t *testing.T) {
 	var j journal
 	opts := b.options()
 	opts.Attempts, opts.Budget = 2, 200*time.Millisecond
-	start(t, opts, func(ctx context.Context, m Message) error {
+	start(t, opts, func(ctx context.Context, m consumer.Message) error {
 		switch m.ID {
 		case "permanent":
-			return fmt.Errorf("wrapped: %w", Permanent(errBad))
+			return fmt.Errorf("wrapped: %w", consumer.Permanent(errBad))
 		case "panic":
 			panic("boom")
 		case "slow":
@@ -121,7 +122,7 @@ func TestWhatGoesStraightToTheDeadLetters(t *testing.T) {
 	j.await(t, 1)
 	var got [][2]string
 	for _, l := range b.letters(t) {
-		got = append(got, [2]string{header(l, HeaderReason), header(l, HeaderAttempts)})
+		got = append(got, [2]string{header(l, consumer.HeaderReason), header(l, consumer.HeaderAttempts)})
 	}
 	require.Equal(t, [][2]string{{"the record has no id header", "0"}, {"wrapped: bad event", "1"}, {"panic: boom", "2"}, {"context deadline exceeded", "1"}}, got)
 }
@@ -140,7 +141,7 @@ func TestAnOutageIsNotTheRecordsFault(t *testing.T) {
 		}
 		return nil
 	}
-	start(t, opts, func(_ context.Context, m Message) error {
+	start(t, opts, func(_ context.Context, m consumer.Message) error {
 		if asked.Load() < 20 {
 			return errBad
 		}
@@ -157,7 +158,7 @@ func TestContentionUsesUpNoAttempts(t *testing.T) {
 	b.produce(t, record("k", "a"), record("k", "b"))
 	var j journal
 	calls := 0
-	start(t, b.options(), func(_ context.Context, m Message) error {
+	start(t, b.options(), func(_ context.Context, m consumer.Message) error {
 		if calls++; calls < 30 {
 			return inbox.ErrContended
 		}
@@ -176,7 +177,7 @@ func TestARewindIsRecognised(t *testing.T) {
 	opts.Metrics = inbox.NewMetrics(registry)
 	b.produce(t, record("k", "a"), record("k", "b"), record("k", "a"), record("k", "b"), record("k", "c"))
 	var j journal
-	start(t, opts, func(_ context.Context, m Message) error { j.add(m); return nil })
+	start(t, opts, func(_ context.Context, m consumer.Message) error { j.add(m); return nil })
 	b.awaitCommitted(t, 5)
 	require.Equal(t, []string{"a", "b", "c"}, j.ids())
 	require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(fmt.Sprintf(`
@@ -195,9 +196,9 @@ func TestADeadLetterComesBack(t *testing.T) {
 	b.produce(t, record("k", "a"))
 	var j journal
 	var mended atomic.Bool
-	start(t, b.options(), func(_ context.Context, m Message) error {
+	start(t, b.options(), func(_ context.Context, m consumer.Message) error {
 		if !mended.Load() {
-			return Permanent(errBad)
+			return consumer.Permanent(errBad)
 		}
 		j.add(m)
 		return nil
@@ -212,7 +213,7 @@ func TestShutdownLetsAHandlerFinish(t *testing.T) {
 	b := newBed(t, 1)
 	b.produce(t, record("k", "a"), record("k", "b"))
 	inside, finish := make(chan struct{}), make(chan struct{})
-	stop := start(t, b.options(), func(context.Context, Message) error {
+	stop := start(t, b.options(), func(context.Context, consumer.Message) error {
 		close(inside) // a second record would panic
 		<-finish
 		return nil
@@ -229,7 +230,7 @@ func TestShutdownEndsAHandlerAtTheDeadline(t *testing.T) {
 	inside := make(chan struct{})
 	opts := b.options()
 	opts.Drain = 50 * time.Millisecond
-	stop := start(t, opts, func(ctx context.Context, _ Message) error {
+	stop := start(t, opts, func(ctx context.Context, _ consumer.Message) error {
 		close(inside)
 		<-ctx.Done()
 		return ctx.Err()
@@ -238,7 +239,7 @@ func TestShutdownEndsAHandlerAtTheDeadline(t *testing.T) {
 	require.NoError(t, stop())
 	require.Empty(t, b.letters(t), "being stopped is no reason to put it aside")
 	var j journal
-	start(t, b.options(), func(_ context.Context, m Message) error { j.add(m); return nil })
+	start(t, b.options(), func(_ context.Context, m consumer.Message) error { j.add(m); return nil })
 	j.await(t, 1)
 	b.awaitCommitted(t, 1)
 }
@@ -247,8 +248,8 @@ func TestShutdownEndsAHandlerAtTheDeadline(t *testing.T) {
 func TestRebalance(t *testing.T) {
 	b := newBed(t, 4)
 	var first, second journal
-	pace := func(j *journal) Handler {
-		return func(_ context.Context, m Message) error {
+	pace := func(j *journal) consumer.Handler {
+		return func(_ context.Context, m consumer.Message) error {
 			time.Sleep(2 * time.Millisecond)
 			j.add(m)
 			return nil
@@ -289,7 +290,7 @@ func TestRebalanceTakesARecordFromAStuckHandler(t *testing.T) {
 	inside, taken := make(chan struct{}), make(chan struct{})
 	var stuck atomic.Bool
 	var j journal
-	handle := func(ctx context.Context, m Message) error {
+	handle := func(ctx context.Context, m consumer.Message) error {
 		if stuck.CompareAndSwap(false, true) {
 			close(inside)
 			<-ctx.Done()
@@ -319,26 +320,26 @@ func TestLostRecordsEndTheRun(t *testing.T) {
 	b.produce(t, record("k", "a"))
 	var j journal
 	opts := b.options()
-	handle := func(_ context.Context, m Message) error { j.add(m); return nil }
+	handle := func(_ context.Context, m consumer.Message) error { j.add(m); return nil }
 	stop := start(t, opts, handle)
 	b.awaitCommitted(t, 1)
 	require.NoError(t, stop())
 	b.produce(t, record("k", "b"), record("k", "c"))
 	_, err := b.Admin().DeleteRecords(t.Context(), kadm.Offsets{topic: {0: {Topic: topic, Partition: 0, At: 2, LeaderEpoch: -1}}})
 	require.NoError(t, err)
-	c, err := New(opts, handle)
+	c, err := consumer.New(opts, handle)
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	defer cancel()
-	var lost *LostError
+	var lost *consumer.LostError
 	require.ErrorAs(t, c.Run(ctx), &lost)
-	require.Equal(t, LostError{topic, 0, 1, 2}, *lost)
+	require.Equal(t, consumer.LostError{Topic: topic, Partition: 0, Next: 1, First: 2}, *lost)
 	require.Equal(t, []string{"a"}, j.ids())
 }
 
 func TestAMissingDeadLetterTopicIsSaid(t *testing.T) {
 	b := testkit.FakeBroker(t, fakebroker.Options{Topics: map[string]int32{topic: 1}})
-	c, err := New(Options{Brokers: b.Addrs(), Group: "g", Topics: []string{topic}}, func(context.Context, Message) error { return nil })
+	c, err := consumer.New(consumer.Options{Brokers: b.Addrs(), Group: "g", Topics: []string{topic}}, func(context.Context, consumer.Message) error { return nil })
 	require.NoError(t, err)
 	require.ErrorContains(t, c.Run(t.Context()), topic+".DLT doesn't exist")
 }
@@ -355,7 +356,7 @@ func TestTopicsWithTransactions(t *testing.T) {
 		require.NoError(t, p.EndTransaction(t.Context(), end))
 	}
 	var j journal
-	start(t, b.options(), func(_ context.Context, m Message) error { j.add(m); return nil })
+	start(t, b.options(), func(_ context.Context, m consumer.Message) error { j.add(m); return nil })
 	b.awaitCommitted(t, 6)
 	require.Equal(t, []string{"a", "b"}, j.ids())
 	require.Empty(t, b.letters(t))
@@ -367,10 +368,10 @@ func TestTheHookSeesEachAttempt(t *testing.T) {
 	type key struct{}
 	var results []error
 	opts := b.options()
-	opts.Start = func(ctx context.Context, m Message) (context.Context, func(error)) {
+	opts.Start = func(ctx context.Context, m consumer.Message) (context.Context, func(error)) {
 		return context.WithValue(ctx, key{}, m.ID), func(err error) { results = append(results, err) }
 	}
-	stop := start(t, opts, func(ctx context.Context, m Message) error {
+	stop := start(t, opts, func(ctx context.Context, m consumer.Message) error {
 		require.Equal(t, "a", ctx.Value(key{}))
 		if m.Attempt == 1 {
 			return errBad

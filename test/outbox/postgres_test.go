@@ -1,4 +1,4 @@
-package outbox
+package outbox_test
 
 import (
 	"context"
@@ -13,15 +13,16 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/require"
 
+	"github.com/cdc-outbox/cdc-outbox/outbox"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
 
-func connect(t *testing.T, opts Options) (*pgx.Conn, *testkit.Database) {
+func connect(t *testing.T, opts outbox.Options) (*pgx.Conn, *testkit.Database) {
 	if testing.Short() {
 		t.Skip("needs Postgres")
 	}
 	db := testkit.Postgres(t)
-	ddl, err := Schema(opts)
+	ddl, err := outbox.Schema(opts)
 	require.NoError(t, err)
 	if opts.Schema != "" {
 		db.Exec(t, "CREATE SCHEMA "+pgx.Identifier{opts.Schema}.Sanitize())
@@ -35,7 +36,7 @@ func connect(t *testing.T, opts Options) (*pgx.Conn, *testkit.Database) {
 }
 
 // inserter is Insert or InsertSQL in a transaction that it commits.
-type inserter func(t *testing.T, o *Outbox, events ...Event) error
+type inserter func(t *testing.T, o *outbox.Outbox, events ...outbox.Event) error
 
 func inserters(t *testing.T, conn *pgx.Conn, db *testkit.Database) map[string]inserter {
 	pool, err := sql.Open("pgx", db.DSN)
@@ -48,14 +49,14 @@ func inserters(t *testing.T, conn *pgx.Conn, db *testkit.Database) map[string]in
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = simple.Close(context.Background()) })
 	viaPgx := func(conn *pgx.Conn) inserter {
-		return func(t *testing.T, o *Outbox, events ...Event) error {
+		return func(t *testing.T, o *outbox.Outbox, events ...outbox.Event) error {
 			return pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error { return o.Insert(t.Context(), tx, events...) })
 		}
 	}
 	return map[string]inserter{
 		"pgx":                  viaPgx(conn),
 		"pgx, simple protocol": viaPgx(simple),
-		"database/sql": func(t *testing.T, o *Outbox, events ...Event) error {
+		"database/sql": func(t *testing.T, o *outbox.Outbox, events ...outbox.Event) error {
 			tx, err := pool.BeginTx(t.Context(), nil)
 			require.NoError(t, err)
 			if err := o.InsertSQL(t.Context(), tx, events...); err != nil {
@@ -68,22 +69,23 @@ func inserters(t *testing.T, conn *pgx.Conn, db *testkit.Database) map[string]in
 }
 
 func TestInsert(t *testing.T) {
-	opts := Options{Schema: `My "Schema"`, Table: `Out.box; --`, Payload: JSON}
+	opts := outbox.Options{Schema: `My "Schema"`, Table: `Out.box; --`, Payload: outbox.JSON}
+	table := pgx.Identifier{opts.Schema, opts.Table}.Sanitize()
 	conn, db := connect(t, opts)
-	o, err := New(opts)
+	o, err := outbox.New(opts)
 	require.NoError(t, err)
 	for name, insert := range inserters(t, conn, db) {
 		t.Run(name, func(t *testing.T) {
-			_, err := conn.Exec(t.Context(), "TRUNCATE "+opts.table())
+			_, err := conn.Exec(t.Context(), "TRUNCATE "+table)
 			require.NoError(t, err)
 			at := time.Date(2026, 11, 21, 8, 17, 0, 123456999, time.FixedZone("", 3600))
 			require.NoError(t, insert(t, o))
 			require.NoError(t, insert(t, o,
-				Event{ID: someID, AggregateType: "order", AggregateID: `{"4",2\`, Type: "NULL", Payload: json.RawMessage(`{"a" : "\"x\\"}`),
+				outbox.Event{ID: someID, AggregateType: "order", AggregateID: `{"4",2\`, Type: "NULL", Payload: json.RawMessage(`{"a" : "\"x\\"}`),
 					Headers: map[string]string{"a": "{\"\\\n"}, Timestamp: at},
-				Event{AggregateType: "order", AggregateID: "43", Type: "cancelled"}))
+				outbox.Event{AggregateType: "order", AggregateID: "43", Type: "cancelled"}))
 
-			rows, err := conn.Query(t.Context(), "SELECT id::text, aggregate_id, event_type, payload::text, headers->>'a', created_at FROM "+opts.table()+" ORDER BY event_type")
+			rows, err := conn.Query(t.Context(), "SELECT id::text, aggregate_id, event_type, payload::text, headers->>'a', created_at FROM "+table+" ORDER BY event_type")
 			require.NoError(t, err)
 			type row struct {
 				ID, Key, Type   string
@@ -107,18 +109,18 @@ func TestInsert(t *testing.T) {
 }
 
 func TestInsertKeepsTheOrder(t *testing.T) {
-	conn, db := connect(t, Options{})
+	conn, db := connect(t, outbox.Options{})
 	_, err := conn.Exec(t.Context(), "ALTER TABLE outbox ADD n bigserial")
 	require.NoError(t, err)
 	for name, insert := range inserters(t, conn, db) {
 		t.Run(name, func(t *testing.T) {
 			_, err := conn.Exec(t.Context(), "TRUNCATE outbox RESTART IDENTITY")
 			require.NoError(t, err)
-			events := make([]Event, 5000)
+			events := make([]outbox.Event, 5000)
 			for i := range events {
-				events[i] = Event{AggregateType: "order", AggregateID: strconv.Itoa(i + 1), Type: "placed", Payload: i}
+				events[i] = outbox.Event{AggregateType: "order", AggregateID: strconv.Itoa(i + 1), Type: "placed", Payload: i}
 			}
-			require.NoError(t, insert(t, standard, events...))
+			require.NoError(t, insert(t, standard(t), events...))
 			var count, misplaced int
 			require.NoError(t, conn.QueryRow(t.Context(), "SELECT count(*), count(*) FILTER (WHERE n <> aggregate_id::int) FROM outbox").Scan(&count, &misplaced))
 			require.Equal(t, len(events), count)
@@ -128,20 +130,20 @@ func TestInsertKeepsTheOrder(t *testing.T) {
 }
 
 func TestPayloadTypes(t *testing.T) {
-	tests := map[PayloadType]struct {
+	tests := map[outbox.PayloadType]struct {
 		payload any
 		want    string
 	}{
-		JSONB: {json.RawMessage(`{"b": 1, "a":1.50}`), `{"a": 1.50, "b": 1}`},
-		JSON:  {json.RawMessage(`{"b": 1, "a":1.50}`), `{"b": 1, "a":1.50}`},
-		Text:  {`"{NULL,\x`, `"{NULL,\x`},
-		Bytea: {[]byte{0, '"', '\\', 0xff}, `\x00225cff`},
+		outbox.JSONB: {json.RawMessage(`{"b": 1, "a":1.50}`), `{"a": 1.50, "b": 1}`},
+		outbox.JSON:  {json.RawMessage(`{"b": 1, "a":1.50}`), `{"b": 1, "a":1.50}`},
+		outbox.Text:  {`"{NULL,\x`, `"{NULL,\x`},
+		outbox.Bytea: {[]byte{0, '"', '\\', 0xff}, `\x00225cff`},
 	}
 	for typ, test := range tests {
 		t.Run(string(typ), func(t *testing.T) {
-			opts := Options{Payload: typ}
+			opts := outbox.Options{Payload: typ}
 			conn, db := connect(t, opts)
-			o, err := New(opts)
+			o, err := outbox.New(opts)
 			require.NoError(t, err)
 			for name, insert := range inserters(t, conn, db) {
 				e := paid()
@@ -159,19 +161,19 @@ func TestPayloadTypes(t *testing.T) {
 
 // An event that is invalid must not cost the transaction, and one that Postgres refuses must say why.
 func TestRefusedInserts(t *testing.T) {
-	conn, _ := connect(t, Options{})
+	conn, _ := connect(t, outbox.Options{})
 	tx, err := conn.Begin(t.Context())
 	require.NoError(t, err)
 	bad := paid()
 	bad.AggregateType = "a/b"
-	var invalid *EventError
-	require.ErrorAs(t, Insert(t.Context(), tx, bad), &invalid)
-	require.NoError(t, Insert(t.Context(), tx, paid()))
+	var invalid *outbox.EventError
+	require.ErrorAs(t, outbox.Insert(t.Context(), tx, bad), &invalid)
+	require.NoError(t, outbox.Insert(t.Context(), tx, paid()))
 	require.NoError(t, tx.Commit(t.Context()))
 
 	tx, err = conn.Begin(t.Context())
 	require.NoError(t, err)
-	err = Insert(t.Context(), tx, paid())
+	err = outbox.Insert(t.Context(), tx, paid())
 	var pgErr *pgconn.PgError
 	require.ErrorAs(t, err, &pgErr)
 	require.Equal(t, "23505", pgErr.Code, "the id is there already")
@@ -179,10 +181,10 @@ func TestRefusedInserts(t *testing.T) {
 }
 
 func TestRolledBackEventsAreGone(t *testing.T) {
-	conn, _ := connect(t, Options{})
+	conn, _ := connect(t, outbox.Options{})
 	tx, err := conn.Begin(t.Context())
 	require.NoError(t, err)
-	require.NoError(t, Insert(t.Context(), tx, paid()))
+	require.NoError(t, outbox.Insert(t.Context(), tx, paid()))
 	require.NoError(t, tx.Rollback(t.Context()))
 	var n int
 	require.NoError(t, conn.QueryRow(t.Context(), "SELECT count(*) FROM outbox").Scan(&n))
@@ -191,7 +193,7 @@ func TestRolledBackEventsAreGone(t *testing.T) {
 
 // Rows written without this package meet the same rules in the table itself.
 func TestTableRefuses(t *testing.T) {
-	conn, _ := connect(t, Options{})
+	conn, _ := connect(t, outbox.Options{})
 	insert := func(aggregateType, aggregateID, eventType, headers any) error {
 		_, err := conn.Exec(t.Context(), `INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload, headers) VALUES ($1, $2, $3, '{}', $4)`,
 			aggregateType, aggregateID, eventType, headers)

@@ -1,4 +1,4 @@
-package outbox
+package outbox_test
 
 import (
 	"bytes"
@@ -11,30 +11,29 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/cdc-outbox/cdc-outbox/outbox"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
 // The relay makes the same record of a message as of the row.
 func TestAMessageIsRoutedLikeTheRow(t *testing.T) {
-	for _, typ := range []PayloadType{JSON, Text, Bytea} {
-		o, err := New(Options{Payload: typ})
+	for _, typ := range []outbox.PayloadType{outbox.JSON, outbox.Text, outbox.Bytea} {
+		o, err := outbox.New(outbox.Options{Payload: typ})
 		require.NoError(t, err)
 		for name, payload := range map[string]any{"JSON": json.RawMessage(`{"b" : 1.50, "<a>":"\u00e4"}`), "text": "\"<ä\\\n", "nothing": nil} {
 			t.Run(fmt.Sprint(typ, " ", name), func(t *testing.T) {
-				e := Event{ID: someID, AggregateType: "order", AggregateID: "4\"2<", Type: "order_paid", Payload: payload,
+				e := outbox.Event{ID: someID, AggregateType: "order", AggregateID: "4\"2<", Type: "order_paid", Payload: payload,
 					Headers: map[string]string{"traceparent": "00-ab", "x": "<\"\n"}, Timestamp: time.Date(2026, 11, 21, 8, 17, 0, 123456000, time.UTC)}
-				values, invalid := o.row(&e, nil)
-				require.Nil(t, invalid)
-				want, err := routeRow(t, values)
+				want, err := routeRow(t, insertedRow(t, o, e))
 				require.NoError(t, err)
 				r, err := router.New(router.Config{Columns: router.DefaultColumns(), Topic: router.DefaultTopic})
 				require.NoError(t, err)
-				rel, row, err := r.Message("outbox", []byte(o.message(values)))
+				rel, row, err := r.Message("outbox", []byte(emittedMessage(t, o, e)))
 				require.NoError(t, err)
 				got, err := r.Route(rel, row, someSource())
 				require.NoError(t, err)
 				require.Equal(t, want.Key, got.Key)
-				if typ != Bytea { // the row in this test has no column types, so its bytea stays in hex
+				if typ != outbox.Bytea { // the row in this test has no column types, so its bytea stays in hex
 					require.Equal(t, want.Value, got.Value)
 				}
 				require.Equal(t, want.Headers, got.Headers)
@@ -45,12 +44,14 @@ func TestAMessageIsRoutedLikeTheRow(t *testing.T) {
 }
 
 func TestEmit(t *testing.T) {
-	conn, db := connect(t, Options{})
+	conn, db := connect(t, outbox.Options{})
 	db.Exec(t, "CREATE PUBLICATION "+db.Publication)
 	db.Exec(t, "SELECT pg_create_logical_replication_slot('"+db.Slot+"', 'pgoutput')")
-	o, err := New(Options{Prefix: "shop"})
+	o, err := outbox.New(outbox.Options{Prefix: "shop"})
 	require.NoError(t, err)
-	event := func(id string) Event { return Event{AggregateType: "order", AggregateID: id, Type: "paid"} }
+	event := func(id string) outbox.Event {
+		return outbox.Event{AggregateType: "order", AggregateID: id, Type: "paid"}
+	}
 	require.NoError(t, pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error {
 		savepoint, err := tx.Begin(t.Context())
 		require.NoError(t, err)

@@ -1,4 +1,4 @@
-package outbox
+package outbox_test
 
 import (
 	"bufio"
@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/cdc-outbox/cdc-outbox/outbox"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/child"
 )
 
@@ -37,7 +38,7 @@ func writeAndWait(dsn string) {
 	fail(err)
 	_, err = tx.Exec(ctx, "INSERT INTO orders (id) VALUES (42)")
 	fail(err)
-	fail(Insert(ctx, tx, paid()))
+	fail(outbox.Insert(ctx, tx, paid()))
 	fmt.Println("saved")
 	_, err = bufio.NewReader(os.Stdin).ReadString('\n')
 	fail(err)
@@ -47,7 +48,7 @@ func writeAndWait(dsn string) {
 
 // A service that is killed between save and commit leaves neither row nor event; one that commits leaves both.
 func TestKilledBeforeCommit(t *testing.T) {
-	conn, db := connect(t, Options{})
+	conn, db := connect(t, outbox.Options{})
 	db.Exec(t, "CREATE TABLE orders (id bigint PRIMARY KEY)")
 	count := func() (orders, events int) {
 		require.NoError(t, conn.QueryRow(t.Context(), "SELECT (SELECT count(*) FROM orders), (SELECT count(*) FROM outbox)").Scan(&orders, &events))
