@@ -2,6 +2,7 @@ package inbox_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"log"
 	"net"
@@ -29,29 +30,54 @@ func ExampleInbox_Handle() {
 		return err
 	})
 	if err != nil && !errors.Is(err, inbox.ErrDuplicate) {
-		log.Fatal(err) // not handled: deliver it again
+		log.Fatal(err) // not handled: the event must be delivered again
 	}
 }
 
-// A call that no transaction can undo is made once at most.
+// The same with database/sql.
+func ExampleSQL_Handle() {
+	ctx := context.Background()
+	db, err := sql.Open("pgx", "postgres://billing@127.0.0.1/billing") // import _ "github.com/jackc/pgx/v5/stdlib"
+	if err != nil {
+		log.Fatal(err)
+	}
+	in, err := inbox.NewSQL(db, inbox.Options{Consumer: "billing"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	event := inbox.Event{ID: "7d2c0f1e-9a53-4c55-8f0e-6a1a2b3c4d5e"}
+	switch err := in.Handle(ctx, event, func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, "INSERT INTO invoices (order_id, total) VALUES ($1, $2)", "42", 12.50)
+		return err
+	}); {
+	case err == nil, errors.Is(err, inbox.ErrDuplicate):
+		// Acknowledge the delivery.
+	case errors.Is(err, inbox.ErrContended):
+		// Another delivery of the event is being handled: deliver this one again later.
+	default:
+		log.Print(err) // nothing was written: deliver it again
+	}
+}
+
+// A call that no transaction can undo is made at most once.
 func ExampleInbox_Forward() {
 	ctx := context.Background()
-	var in *inbox.Inbox // made as for Handle
+	var in *inbox.Inbox // from inbox.New
 	err := in.Forward(ctx, inbox.Event{ID: "7d2c0f1e-9a53-4c55-8f0e-6a1a2b3c4d5e"}, 10*time.Second, func(ctx context.Context) error {
 		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", "mail.example.com:25")
 		if err != nil {
-			return errors.Join(inbox.ErrNotSent, err) // gives the claim back
+			return errors.Join(inbox.ErrNotSent, err) // releases the claim
 		}
 		return conn.Close()
 	})
 	if errors.Is(err, inbox.ErrUnfinished) {
-		log.Print("nobody knows whether the call had its effect: ask the other system")
+		log.Print("it is unknown whether the call had its effect: ask the other system")
 	}
 }
 
-// Ids older than anything that can come again need not be kept.
+// A daily job deletes the ids of events that cannot be delivered again.
 func ExampleInbox_Prune() {
-	var in *inbox.Inbox // made as for Handle
+	var in *inbox.Inbox // from inbox.New
 	if _, err := in.Prune(context.Background(), 14*24*time.Hour); err != nil {
 		log.Print(err)
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/inbox/consumer"
 )
 
-// A service that handles each event once, in the order of its aggregate, until it is told to stop.
-func Example() {
+// A service that handles each event once, the events of one aggregate in order, until it receives SIGTERM.
+func ExampleNew() {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	pool, err := pgxpool.New(ctx, "postgres://billing@127.0.0.1/billing")
