@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -102,10 +103,12 @@ func ExamplePartitions() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Print(ddl)
+	fmt.Print(strings.ReplaceAll(ddl, " FOR VALUES", "\n    FOR VALUES"))
 	// Output:
-	// CREATE TABLE IF NOT EXISTS "outbox_20261121" PARTITION OF "outbox" FOR VALUES FROM ('2026-11-21 00:00:00+00') TO ('2026-11-22 00:00:00+00');
-	// CREATE TABLE IF NOT EXISTS "outbox_20261122" PARTITION OF "outbox" FOR VALUES FROM ('2026-11-22 00:00:00+00') TO ('2026-11-23 00:00:00+00');
+	// CREATE TABLE IF NOT EXISTS "outbox_20261121" PARTITION OF "outbox"
+	//     FOR VALUES FROM ('2026-11-21 00:00:00+00') TO ('2026-11-22 00:00:00+00');
+	// CREATE TABLE IF NOT EXISTS "outbox_20261122" PARTITION OF "outbox"
+	//     FOR VALUES FROM ('2026-11-22 00:00:00+00') TO ('2026-11-23 00:00:00+00');
 }
 
 // A consumer reads the value of a record whose event had a Version.
