@@ -3,7 +3,7 @@ package outbox
 import "strings"
 
 // arrayLiteral builds the text form of a one-dimensional array (Postgres docs 8.15.2). Every element is quoted, so that
-// none can be taken for NULL or for more than one.
+// no element is mistaken for NULL or for several elements.
 type arrayLiteral struct {
 	b strings.Builder
 }
@@ -25,5 +25,5 @@ func (a *arrayLiteral) add(text *string) {
 	a.b.WriteByte('"')
 }
 
-// String returns the literal; at least one element was added.
+// String returns the literal. At least one element must have been added.
 func (a *arrayLiteral) String() string { return a.b.String() + "}" }

@@ -11,12 +11,15 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// emitStatement writes transactional messages (true), which are gone when the transaction is rolled back, in the order of the array.
-const emitStatement = `SELECT count(pg_logical_emit_message(true, $1::text, e.content)) FROM unnest($2::text[]) AS e (content)`
+// emitStatement writes messages in the order of the array. They are transactional (true): a rollback discards them.
+const emitStatement = `SELECT count(pg_logical_emit_message(true, $1::text, e.content))
+FROM unnest($2::text[]) AS e (content)`
 
-// Emit writes events into the write-ahead log alone, without a table, as part of tx: the relay publishes those with its prefixes (postgres.messages).
-// Nothing is left to publish again from. Options.Payload says what form the payload has; JSON is published byte for byte, also with JSONB.
-// A time is sent only if the event has one; else the record gets that of the commit.
+// Emit writes events into the write-ahead log alone, without a table, as part of tx. The relay publishes the messages
+// whose prefix it is configured with (postgres.messages). No row remains from which an event could be published again.
+//
+// Options.Payload selects the form of the payload. JSON is published byte for byte, with JSONB too. An event without a
+// Timestamp gets the time of the commit.
 func (o *Outbox) Emit(ctx context.Context, tx pgx.Tx, events ...Event) error {
 	args, err := o.messages(ctx, events)
 	if err != nil || args == nil {
@@ -54,7 +57,8 @@ func (o *Outbox) messages(ctx context.Context, events []Event) ([]any, error) {
 	return []any{o.prefix, contents.String()}, nil
 }
 
-// message is the content of a message. The payload is put in as it is: json.Marshal would change blanks and escapes.
+// message returns the content of a message. The payload is copied unchanged, because json.Marshal would change white
+// space and escapes.
 func (o *Outbox) message(row [7]*string) string {
 	var b strings.Builder
 	separator := "{"
@@ -71,7 +75,7 @@ func (o *Outbox) message(row [7]*string) string {
 	case o.payload == Text:
 		member("payload_text", quoted(*payload))
 	case o.payload == Bytea:
-		raw, _ := hex.DecodeString((*payload)[2:]) // we wrote it
+		raw, _ := hex.DecodeString((*payload)[2:]) // written by text
 		member("payload_base64", quoted(base64.StdEncoding.EncodeToString(raw)))
 	default:
 		member("payload", *payload)
@@ -86,6 +90,6 @@ func (o *Outbox) message(row [7]*string) string {
 }
 
 func quoted(text string) string {
-	b, _ := json.Marshal(text) // a string always can be
+	b, _ := json.Marshal(text) // a string can always be marshalled
 	return string(b)
 }

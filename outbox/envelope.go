@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Envelope is the payload of an event with a Version: what happened, and to what, beside the data itself. Its members are those of the relay's
-// router.format envelope, so that consumers read both with it:
+// Envelope is the payload of an event that has a Version. It describes the event beside the data itself. The members
+// are the same as those of the relay's router.format envelope, so consumers can read both with this type:
 //
 //	var e outbox.Envelope[OrderPaid]
 //	err := json.Unmarshal(record.Value, &e)
@@ -17,11 +17,11 @@ type Envelope[T any] struct {
 	AggregateType string    `json:"aggregateType"`
 	AggregateID   string    `json:"aggregateId"`
 	OccurredAt    time.Time `json:"occurredAt"`
-	TraceID       string    `json:"traceId,omitempty"` // of the header traceparent
+	TraceID       string    `json:"traceId,omitempty"` // from the header traceparent
 	Data          T         `json:"data"`
 }
 
-// wrapped returns the event with an envelope as its payload. A tombstone stays one.
+// wrapped returns the event with an envelope as its payload. A tombstone stays a tombstone.
 func (e Event) wrapped(t PayloadType, extra map[string]string) Event {
 	if e.ID == "" {
 		e.ID = NewID()
@@ -56,7 +56,7 @@ func (e Event) wrapped(t PayloadType, extra map[string]string) Event {
 	return e
 }
 
-// traceID takes it out of a traceparent (W3C Trace Context): 00-<trace id>-<parent id>-<flags>.
+// traceID extracts the trace ID from a traceparent (W3C Trace Context): 00-<trace id>-<parent id>-<flags>.
 func traceID(traceparent string) string {
 	if len(traceparent) < 36 || traceparent[2] != '-' || traceparent[35] != '-' {
 		return ""

@@ -13,28 +13,29 @@ import (
 type Event struct {
 	// ID identifies the event to its consumers, in the canonical text form of a UUID. Default: a new UUIDv7.
 	ID string
-	// AggregateType names the kind of thing the event is about and so the topic, "order" -> "order.events": 1 to
-	// 200 characters of [a-zA-Z0-9._-], not starting with "__".
+	// AggregateType names the kind of thing the event is about. The topic is derived from it: "order" ->
+	// "order.events". 1 to 200 characters of [a-zA-Z0-9._-], not starting with "__".
 	AggregateType string
-	// AggregateID is the record's key: events with the same one stay in order. Not empty.
+	// AggregateID is the record's key. Events with the same key stay in order. Not empty.
 	AggregateID string
-	// Type says what happened, "order_paid". Not empty.
+	// Type says what happened, for example "order_paid". Not empty.
 	Type string
-	// Payload becomes the record's value. []byte and json.RawMessage are taken as they are, everything else is
-	// marshalled to JSON; in a text or bytea column a string is taken as it is, too. nil, also a nil slice of the
-	// two types named, is a tombstone.
+	// Payload becomes the record's value. []byte and json.RawMessage are written unchanged, and so is a string in a
+	// text or bytea column. Every other value is marshalled to JSON. nil is a tombstone, and so is a nil []byte or
+	// json.RawMessage.
 	Payload any
-	// Version of the event's data. If it isn't 0, the payload is put into an Envelope, which then gives the time as well.
+	// Version of the event's data. If it is not 0, the payload is wrapped in an Envelope, which also contains the time.
 	Version int
-	// Headers travel as the record's headers. At most 256 and 64 KiB; id, type and position are reserved.
+	// Headers become the record's headers. At most 256 headers and 64 KiB. The names id, type and position are
+	// reserved.
 	Headers map[string]string
-	// Timestamp becomes the record's timestamp, in whole microseconds; 1970 to 9999. Default: the time the
+	// Timestamp becomes the record's timestamp, in whole microseconds, 1970 to 9999. Default: the time at which the
 	// transaction began.
 	Timestamp time.Time
 }
 
-// EventError says which event of an Insert call was refused and why. Nothing has been sent to Postgres then, so the
-// transaction is still good. It holds no payload and no header values.
+// EventError reports which event of an Insert call was refused and why. Nothing was sent to Postgres, so the
+// transaction can go on. The error contains no payload and no header values.
 type EventError struct {
 	Index  int    // of the event in the call's arguments
 	Field  string // of Event
@@ -53,8 +54,8 @@ func (e *EventError) Error() string {
 // Unwrap returns the cause.
 func (e *EventError) Unwrap() error { return e.Err }
 
-// The limits are the connector's (package router); a test compares the two. maxAggregateType leaves room for what the
-// topic template adds, as a topic's name has at most 249 characters.
+// The limits are the same as the connector's (package router); a test compares the two. A topic's name has at most 249
+// characters, and maxAggregateType leaves room for what the topic template adds.
 const (
 	maxAggregateType = 200
 	maxHeaders       = 256
@@ -97,7 +98,7 @@ func checkAggregateType(s string) *EventError {
 	case len(s) > maxAggregateType:
 		return invalid(field, "longer than %d characters", maxAggregateType)
 	case s == "." || s == "..":
-		return invalid(field, `"." and ".." make no topic`)
+		return invalid(field, `"." and ".." are not valid topic names`)
 	case strings.HasPrefix(s, "__"):
 		return invalid(field, `topics whose names start with "__" are internal to Kafka`)
 	}
@@ -105,16 +106,16 @@ func checkAggregateType(s string) *EventError {
 		switch {
 		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '.', c == '_', c == '-':
 		default:
-			return invalid(field, "%U can't be part of a topic's name; it consists of [a-zA-Z0-9._-]", c)
+			return invalid(field, "%U is not allowed in a topic's name, which consists of [a-zA-Z0-9._-]", c)
 		}
 	}
 	return nil
 }
 
-// checkText finds what Postgres refuses in any text, which would cost the whole transaction.
+// checkText finds what Postgres refuses in any text. A refusal by Postgres would abort the whole transaction.
 func checkText(field, s string) *EventError {
 	if strings.ContainsRune(s, 0) {
-		return invalid(field, "holds a NUL character, which Postgres can't store")
+		return invalid(field, "contains a NUL character, which Postgres cannot store")
 	}
 	if !utf8.ValidString(s) {
 		return invalid(field, "not valid UTF-8")
@@ -122,7 +123,8 @@ func checkText(field, s string) *EventError {
 	return nil
 }
 
-// headerText returns the headers as JSON, nil for none. Those of extra come on top, but don't replace the event's own.
+// headerText returns the headers as JSON, nil for none. The headers of extra are added, except where the event has its
+// own.
 func (e *Event) headerText(extra map[string]string) (*string, *EventError) {
 	if len(e.Headers)+len(extra) == 0 {
 		return nil, nil
@@ -141,11 +143,11 @@ func (e *Event) headerText(extra map[string]string) (*string, *EventError) {
 		size += len(name) + len(value)
 	}
 	if len(all) > maxHeaders || size > maxHeaderBytes {
-		return nil, invalid("Headers", "more than %d headers or %d bytes of them", maxHeaders, maxHeaderBytes)
+		return nil, invalid("Headers", "more than %d headers or %d bytes", maxHeaders, maxHeaderBytes)
 	}
 	b, err := json.Marshal(all)
 	if err != nil {
-		return nil, &EventError{Field: "Headers", Detail: "no JSON", Err: err}
+		return nil, &EventError{Field: "Headers", Detail: "cannot be marshalled to JSON", Err: err}
 	}
 	text := string(b)
 	return &text, nil
@@ -160,7 +162,7 @@ func checkHeader(name, value string) *EventError {
 	}
 	for _, r := range name {
 		if unicode.IsControl(r) {
-			return invalid("Headers", "a name holds the control character %U", r)
+			return invalid("Headers", "a name contains the control character %U", r)
 		}
 	}
 	if err := checkText("Headers", name); err != nil {

@@ -15,7 +15,9 @@ import (
 const someID = "018f4d3c-0000-7000-8000-000000000001"
 
 func paid() Event {
-	return Event{ID: someID, AggregateType: "order", AggregateID: "42", Type: "order_paid", Payload: map[string]int{"total": 12}}
+	return Event{
+		ID: someID, AggregateType: "order", AggregateID: "42", Type: "order_paid", Payload: map[string]int{"total": 12},
+	}
 }
 
 func manyHeaders(n, bytes int) map[string]string {

@@ -44,13 +44,14 @@ func ExampleInsert() {
 // An invalid event is refused before anything is sent, so the transaction can go on.
 func ExampleInsert_invalid() {
 	var tx pgx.Tx // an open transaction
-	err := outbox.Insert(context.Background(), tx, outbox.Event{AggregateType: "order/eu", AggregateID: "42", Type: "paid"})
+	event := outbox.Event{AggregateType: "order/eu", AggregateID: "42", Type: "order_paid"}
+	err := outbox.Insert(context.Background(), tx, event)
 	var invalid *outbox.EventError
 	fmt.Println(errors.As(err, &invalid), invalid.Field)
 	fmt.Println(err)
 	// Output:
 	// true AggregateType
-	// outbox: event 0: AggregateType: U+002F can't be part of a topic's name; it consists of [a-zA-Z0-9._-]
+	// outbox: event 0: AggregateType: U+002F is not allowed in a topic's name, which consists of [a-zA-Z0-9._-]
 }
 
 // The same with database/sql and any Postgres driver, here github.com/jackc/pgx/v5/stdlib.
@@ -114,7 +115,8 @@ func ExamplePartitions() {
 // A consumer reads the value of a record whose event had a Version.
 func ExampleEnvelope() {
 	value := []byte(`{"eventId": "018f4d3c-0000-7000-8000-000000000001", "eventType": "order_paid", "eventVersion": 2,
-		"aggregateType": "order", "aggregateId": "42", "occurredAt": "2026-11-21T08:17:00Z", "data": {"order": 42, "total": 12.5}}`)
+		"aggregateType": "order", "aggregateId": "42", "occurredAt": "2026-11-21T08:17:00Z",
+		"data": {"order": 42, "total": 12.5}}`)
 	var e outbox.Envelope[OrderPaid]
 	if err := json.Unmarshal(value, &e); err != nil {
 		log.Fatal(err)

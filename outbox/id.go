@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// NewID returns a new UUIDv7 (RFC 9562, section 5.7): 48 bits of milliseconds, then random bits. Its order is roughly that of
-// time, so new rows land at one end of the primary key's index instead of all over it.
+// NewID returns a new UUIDv7 (RFC 9562, section 5.7): 48 bits of milliseconds, then random bits. The ids sort roughly
+// by time, so new rows are added at one end of the primary key's index instead of all over it.
 func NewID() string {
 	var u [16]byte
 	rand.Read(u[6:]) // never fails (Go 1.24)
@@ -27,7 +27,7 @@ func NewID() string {
 	return string(text[:])
 }
 
-// isUUID accepts the canonical form only: consumers compare ids as text, and Postgres prints this one.
+// isUUID accepts the canonical form only, because consumers compare ids as text and Postgres prints this form.
 func isUUID(s string) bool {
 	if len(s) != 36 {
 		return false

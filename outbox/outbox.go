@@ -11,17 +11,17 @@ import (
 
 // Options of an Outbox. The zero value is the table outbox, found through the search_path, with a jsonb payload.
 type Options struct {
-	// Schema and Table name the table as the catalog has them: unquoted, case kept. Default: no schema, so the
-	// search_path decides, and "outbox".
+	// Schema and Table name the table as the catalog stores the names: unquoted, case preserved. Default: no schema, so
+	// that the search_path decides, and "outbox".
 	Schema, Table string
 	// Payload is the type of the payload column. Default: JSONB.
 	Payload PayloadType
-	// Partitioned makes Schema print a table that is partitioned by created_at. Default: a plain one.
+	// Partitioned makes Schema return a table that is partitioned by created_at. Default: a plain table.
 	Partitioned bool
 	// Prefix of the messages that Emit writes. Default: "outbox".
 	Prefix string
-	// Headers, where set, is called once per Insert and returns headers for all its events, such as the traceparent
-	// of the span in ctx. An event's own headers win over these.
+	// Headers, if set, is called once per Insert. It returns headers for all events of the call, such as the
+	// traceparent of the span in ctx. An event's own headers take precedence.
 	Headers func(ctx context.Context) map[string]string
 }
 
@@ -33,7 +33,7 @@ type Outbox struct {
 	prefix  string
 }
 
-// New checks the options and returns an Outbox. It doesn't touch the database.
+// New checks the options and returns an Outbox. It does not access the database.
 func New(opts Options) (*Outbox, error) {
 	opts, err := opts.withDefaults()
 	if err != nil {
@@ -53,13 +53,13 @@ func (o Options) withDefaults() (Options, error) {
 		o.Prefix = "outbox"
 	}
 	if !o.Payload.known() {
-		return o, fmt.Errorf("outbox: the payload type %q is none of %s, %s, %s, %s", o.Payload, JSONB, JSON, Text, Bytea)
+		return o, fmt.Errorf("outbox: the payload type %q is not one of %s, %s, %s, %s", o.Payload, JSONB, JSON, Text, Bytea)
 	}
 	for _, name := range []string{o.Schema, o.Table, o.Prefix} {
 		if strings.ContainsRune(name, 0) {
-			return o, fmt.Errorf("outbox: the name %q holds a NUL character", name)
+			return o, fmt.Errorf("outbox: the name %q contains a NUL character", name)
 		}
-		// Postgres would cut a longer one silently (docs 4.1.1).
+		// Postgres would silently truncate a longer name (docs 4.1.1).
 		if len(name) > maxIdentifier {
 			return o, fmt.Errorf("outbox: the name %q is longer than %d bytes", name, maxIdentifier)
 		}
@@ -76,8 +76,9 @@ func (o Options) table() string {
 	return pgx.Identifier{o.Schema, o.Table}.Sanitize()
 }
 
-// insertStatement is the same text for any number of events, so it is prepared once. Each parameter is an array in
-// text form, which every driver can send. The ordinality keeps the order of the events, which is the order of the rows in the log.
+// insertStatement has the same text for any number of events, so it is prepared once. Each parameter is an array in
+// text form, which every driver can send. The ordinality keeps the order of the events, and so the order of the rows in
+// the log.
 func insertStatement(opts Options) string {
 	return fmt.Sprintf(`INSERT INTO %s (id, aggregate_type, aggregate_id, event_type, payload, headers, created_at)
 SELECT e.id, e.aggregate_type, e.aggregate_id, e.event_type, e.payload, e.headers, coalesce(e.created_at, now())
@@ -104,9 +105,9 @@ func InsertSQL(ctx context.Context, tx *sql.Tx, events ...Event) error {
 	return standard.InsertSQL(ctx, tx, events...)
 }
 
-// Insert writes events as part of tx, in their order, with one statement. It returns an *EventError for an event that
-// is invalid, before anything is sent; any other error is the database's and has ended the transaction. Without
-// events it does nothing.
+// Insert writes events as part of tx, in their order, with one statement. It returns an *EventError for an invalid
+// event before anything is sent, and ErrClosed for a transaction that has ended. Any other error comes from the
+// database and has aborted the transaction. Without events Insert does nothing.
 func (o *Outbox) Insert(ctx context.Context, tx pgx.Tx, events ...Event) error {
 	args, err := o.arguments(ctx, events)
 	if err != nil || args == nil {
@@ -119,8 +120,9 @@ func (o *Outbox) Insert(ctx context.Context, tx pgx.Tx, events ...Event) error {
 	return failure("insert", err)
 }
 
-// Queue adds the statement that inserts the events to a batch, to save a round trip: send the batch with the transaction's SendBatch. (On a connection a
-// batch is one transaction of its own, unless it holds BEGIN or COMMIT.) An *EventError leaves the batch as it was.
+// Queue adds the statement that inserts the events to a batch, which saves a round trip. Send the batch with the
+// transaction's SendBatch. (On a connection a batch is a transaction of its own, unless it contains BEGIN or COMMIT.)
+// After an *EventError the batch is unchanged.
 func (o *Outbox) Queue(ctx context.Context, batch *pgx.Batch, events ...Event) error {
 	args, err := o.arguments(ctx, events)
 	if err != nil || args == nil {
@@ -161,7 +163,7 @@ func (o *Outbox) arguments(ctx context.Context, events []Event) ([]any, error) {
 	return args, nil
 }
 
-// rows validates the events and calls add with each one's values.
+// rows validates the events and calls add with the values of each event.
 func (o *Outbox) rows(ctx context.Context, events []Event, add func(row [7]*string)) error {
 	var extra map[string]string
 	if o.headers != nil && len(events) > 0 {
@@ -201,7 +203,7 @@ func (o *Outbox) row(e *Event, extra map[string]string) ([7]*string, *EventError
 	}
 	var timestamp *string
 	if !e.Timestamp.IsZero() {
-		// Postgres rounds to microseconds, and an instant rounded up would be one that hasn't been yet.
+		// Postgres rounds to microseconds, and rounding up could give a time in the future.
 		text := e.Timestamp.UTC().Format("2006-01-02 15:04:05.000000+00")
 		timestamp = &text
 	}

@@ -9,7 +9,7 @@ import (
 type PayloadType string
 
 const (
-	JSONB PayloadType = "jsonb" // checked, and stored in Postgres' own form: keys ordered, blanks normalised
+	JSONB PayloadType = "jsonb" // checked, and stored in Postgres' own form: keys ordered, white space normalized
 	JSON  PayloadType = "json"  // checked, and stored and published byte for byte
 	Text  PayloadType = "text"  // any text, byte for byte
 	Bytea PayloadType = "bytea" // any bytes: Avro, Protobuf
@@ -28,7 +28,7 @@ func (t PayloadType) text(payload any) (*string, *EventError) {
 	case !asIs:
 		var err error
 		if b, err = json.Marshal(payload); err != nil {
-			return nil, &EventError{Field: "Payload", Detail: "can't be marshalled to JSON", Err: err}
+			return nil, &EventError{Field: "Payload", Detail: "cannot be marshalled to JSON", Err: err}
 		}
 	case (t == JSONB || t == JSON) && !json.Valid(b):
 		return nil, invalid("Payload", "not valid JSON, and the column is of type %s", t)
@@ -44,7 +44,7 @@ func (t PayloadType) text(payload any) (*string, *EventError) {
 	return &s, nil
 }
 
-// verbatim returns the bytes of a payload that is taken as it is; nil bytes are NULL.
+// verbatim returns the bytes of a payload that is written unchanged, and whether the payload is. nil bytes are NULL.
 func verbatim(payload any, t PayloadType) ([]byte, bool) {
 	switch p := payload.(type) {
 	case nil:
@@ -54,7 +54,7 @@ func verbatim(payload any, t PayloadType) ([]byte, bool) {
 	case json.RawMessage:
 		return p, true
 	case string:
-		// A Go string in a JSON column is ambiguous; marshalling it can't produce anything but valid JSON.
+		// A Go string in a JSON column is ambiguous. Marshalling it always produces valid JSON.
 		if t == Text || t == Bytea {
 			return append([]byte{}, p...), true
 		}

@@ -10,10 +10,11 @@ import (
 
 var errNoTx = errors.New("outbox: the transaction is nil")
 
-// ErrClosed means that the transaction has ended already: the event would not be part of it.
-var ErrClosed = errors.New("outbox: the transaction has ended already, so the event can't be part of it")
+// ErrClosed means that the transaction has already ended, so the event would not be part of it.
+var ErrClosed = errors.New("outbox: the transaction has already ended, so the event cannot be part of it")
 
-// open notices a transaction that was ended behind pgx's back, by SQL: the statement would be a transaction of its own.
+// open also detects a transaction that SQL has ended without pgx's knowledge. In it the statement would be a
+// transaction of its own.
 func open(tx pgx.Tx) error {
 	if tx == nil {
 		return errNoTx

@@ -17,9 +17,10 @@ func TestHeaders(t *testing.T) {
 	require.NoError(t, err)
 	bag, err := baggage.New(member)
 	require.NoError(t, err)
-	ctx := trace.ContextWithSpanContext(baggage.ContextWithBaggage(context.Background(), bag), trace.NewSpanContext(trace.SpanContextConfig{
+	span := trace.NewSpanContext(trace.SpanContextConfig{
 		TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: trace.FlagsSampled, TraceState: state,
-	}))
+	})
+	ctx := trace.ContextWithSpanContext(baggage.ContextWithBaggage(context.Background(), bag), span)
 	require.Equal(t, map[string]string{
 		"traceparent": "00-01000000000000000000000000000000-0200000000000000-01",
 		"tracestate":  "a=1",

@@ -20,10 +20,14 @@ func TestAMessageIsRoutedLikeTheRow(t *testing.T) {
 	for _, typ := range []outbox.PayloadType{outbox.JSON, outbox.Text, outbox.Bytea} {
 		o, err := outbox.New(outbox.Options{Payload: typ})
 		require.NoError(t, err)
-		for name, payload := range map[string]any{"JSON": json.RawMessage(`{"b" : 1.50, "<a>":"\u00e4"}`), "text": "\"<ä\\\n", "nothing": nil} {
+		payloads := map[string]any{"JSON": json.RawMessage(`{"b" : 1.50, "<a>":"\u00e4"}`), "text": "\"<ä\\\n", "nothing": nil}
+		for name, payload := range payloads {
 			t.Run(fmt.Sprint(typ, " ", name), func(t *testing.T) {
-				e := outbox.Event{ID: someID, AggregateType: "order", AggregateID: "4\"2<", Type: "order_paid", Payload: payload,
-					Headers: map[string]string{"traceparent": "00-ab", "x": "<\"\n"}, Timestamp: time.Date(2026, 11, 21, 8, 17, 0, 123456000, time.UTC)}
+				e := outbox.Event{
+					ID: someID, AggregateType: "order", AggregateID: "4\"2<", Type: "order_paid", Payload: payload,
+					Headers:   map[string]string{"traceparent": "00-ab", "x": "<\"\n"},
+					Timestamp: time.Date(2026, 11, 21, 8, 17, 0, 123456000, time.UTC),
+				}
 				want, err := routeRow(t, insertedRow(t, o, e))
 				require.NoError(t, err)
 				r, err := router.New(router.Config{Columns: router.DefaultColumns(), Topic: router.DefaultTopic})
@@ -69,7 +73,8 @@ func TestEmit(t *testing.T) {
 		require.NoError(t, o.EmitSQL(t.Context(), tx, event("third")))
 		require.NoError(t, end(tx))
 	}
-	rows, err := conn.Query(t.Context(), "SELECT data FROM pg_logical_slot_get_binary_changes($1, NULL, NULL, 'proto_version', '1', 'publication_names', $2, 'messages', 'true')", db.Slot, db.Publication)
+	rows, err := conn.Query(t.Context(), `SELECT data FROM pg_logical_slot_get_binary_changes($1, NULL, NULL,
+		'proto_version', '1', 'publication_names', $2, 'messages', 'true')`, db.Slot, db.Publication)
 	require.NoError(t, err)
 	changes, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
 	require.NoError(t, err)

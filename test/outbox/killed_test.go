@@ -18,10 +18,10 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/child"
 )
 
-// writerDSN has the test binary be a service that writes an order with its event.
+// writerDSN names the variable that makes the test binary a service that writes an order with its event.
 const writerDSN = "OUTBOX_TEST_WRITER_DSN"
 
-// writeAndWait saves both, says so, and commits when it is told to.
+// writeAndWait saves both, prints that, and commits when it reads a line.
 func writeAndWait(dsn string) {
 	fail := func(err error) {
 		if err != nil {
@@ -51,7 +51,8 @@ func TestKilledBeforeCommit(t *testing.T) {
 	conn, db := connect(t, outbox.Options{})
 	db.Exec(t, "CREATE TABLE orders (id bigint PRIMARY KEY)")
 	count := func() (orders, events int) {
-		require.NoError(t, conn.QueryRow(t.Context(), "SELECT (SELECT count(*) FROM orders), (SELECT count(*) FROM outbox)").Scan(&orders, &events))
+		row := conn.QueryRow(t.Context(), "SELECT (SELECT count(*) FROM orders), (SELECT count(*) FROM outbox)")
+		require.NoError(t, row.Scan(&orders, &events))
 		return orders, events
 	}
 	write := func() (c *child.Child, says *bufio.Reader, goOn func()) {
@@ -79,7 +80,8 @@ func TestKilledBeforeCommit(t *testing.T) {
 	// Only a transaction that is over can neither show its rows nor hold them back.
 	require.Eventually(t, func() bool {
 		var open int
-		require.NoError(t, conn.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'writer'").Scan(&open))
+		require.NoError(t, conn.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity
+			WHERE datname = current_database() AND application_name = 'writer'`).Scan(&open))
 		return open == 0
 	}, 30*time.Second, 10*time.Millisecond, "the server ends the session")
 	orders, events := count()

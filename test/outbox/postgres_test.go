@@ -81,11 +81,13 @@ func TestInsert(t *testing.T) {
 			at := time.Date(2026, 11, 21, 8, 17, 0, 123456999, time.FixedZone("", 3600))
 			require.NoError(t, insert(t, o))
 			require.NoError(t, insert(t, o,
-				outbox.Event{ID: someID, AggregateType: "order", AggregateID: `{"4",2\`, Type: "NULL", Payload: json.RawMessage(`{"a" : "\"x\\"}`),
+				outbox.Event{ID: someID, AggregateType: "order", AggregateID: `{"4",2\`, Type: "NULL",
+					Payload: json.RawMessage(`{"a" : "\"x\\"}`),
 					Headers: map[string]string{"a": "{\"\\\n"}, Timestamp: at},
 				outbox.Event{AggregateType: "order", AggregateID: "43", Type: "cancelled"}))
 
-			rows, err := conn.Query(t.Context(), "SELECT id::text, aggregate_id, event_type, payload::text, headers->>'a', created_at FROM "+table+" ORDER BY event_type")
+			rows, err := conn.Query(t.Context(), `SELECT id::text, aggregate_id, event_type, payload::text, headers->>'a', created_at
+				FROM `+table+" ORDER BY event_type")
 			require.NoError(t, err)
 			type row struct {
 				ID, Key, Type   string
@@ -122,7 +124,8 @@ func TestInsertKeepsTheOrder(t *testing.T) {
 			}
 			require.NoError(t, insert(t, standard(t), events...))
 			var count, misplaced int
-			require.NoError(t, conn.QueryRow(t.Context(), "SELECT count(*), count(*) FILTER (WHERE n <> aggregate_id::int) FROM outbox").Scan(&count, &misplaced))
+			row := conn.QueryRow(t.Context(), "SELECT count(*), count(*) FILTER (WHERE n <> aggregate_id::int) FROM outbox")
+			require.NoError(t, row.Scan(&count, &misplaced))
 			require.Equal(t, len(events), count)
 			require.Zero(t, misplaced)
 		})
@@ -195,16 +198,18 @@ func TestRolledBackEventsAreGone(t *testing.T) {
 func TestTableRefuses(t *testing.T) {
 	conn, _ := connect(t, outbox.Options{})
 	insert := func(aggregateType, aggregateID, eventType, headers any) error {
-		_, err := conn.Exec(t.Context(), `INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload, headers) VALUES ($1, $2, $3, '{}', $4)`,
-			aggregateType, aggregateID, eventType, headers)
+		_, err := conn.Exec(t.Context(), `INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload, headers)
+			VALUES ($1, $2, $3, '{}', $4)`, aggregateType, aggregateID, eventType, headers)
 		return err
 	}
 	require.NoError(t, insert("order", "42", "paid", nil))
 	require.NoError(t, insert("_o.r-9", "42", "paid", `{"Id": "is another name", "n": 1}`))
 	bad := [][4]any{
-		{"", "42", "paid", nil}, {"a/b", "42", "paid", nil}, {"__x", "42", "paid", nil}, {"..", "42", "paid", nil}, {"a\n", "42", "paid", nil},
+		{"", "42", "paid", nil}, {"a/b", "42", "paid", nil}, {"__x", "42", "paid", nil}, {"..", "42", "paid", nil},
+		{"a\n", "42", "paid", nil},
 		{nil, "42", "paid", nil}, {"order", "", "paid", nil}, {"order", nil, "paid", nil}, {"order", "42", "", nil},
-		{"order", "42", "paid", `[1]`}, {"order", "42", "paid", `"x"`}, {"order", "42", "paid", `{"id": "1"}`}, {"order", "42", "paid", `{"": "1"}`},
+		{"order", "42", "paid", `[1]`}, {"order", "42", "paid", `"x"`}, {"order", "42", "paid", `{"id": "1"}`},
+		{"order", "42", "paid", `{"": "1"}`},
 	}
 	for _, row := range bad {
 		require.Error(t, insert(row[0], row[1], row[2], row[3]), "%v", row)

@@ -23,7 +23,8 @@ func routeRow(t *testing.T, values [7]*string) (*router.Record, error) {
 	require.NoError(t, err)
 	rel := &pgoutput.Relation{Namespace: "public", Name: "outbox"}
 	var row pgoutput.Tuple
-	for i, name := range []string{"id", "aggregate_type", "aggregate_id", "event_type", "payload", "headers", "created_at"} {
+	columns := []string{"id", "aggregate_type", "aggregate_id", "event_type", "payload", "headers", "created_at"}
+	for i, name := range columns {
 		rel.Columns = append(rel.Columns, pgoutput.Column{Name: name})
 		v := pgoutput.Value{Kind: pgoutput.Null}
 		if values[i] != nil {
@@ -34,21 +35,25 @@ func routeRow(t *testing.T, values [7]*string) (*router.Record, error) {
 	return r.Route(rel, row, someSource())
 }
 
-// What this package accepts, the connector must be able to publish: the two don't share code, so the edges are tried
-// on both.
+// What this package accepts, the connector must be able to publish: the two don't share code, so the edges are tried on
+// both.
 func TestAcceptedEventsAreRoutable(t *testing.T) {
 	accepted := map[string]func(*outbox.Event){
-		"plain":              func(*outbox.Event) {},
-		"no id":              func(e *outbox.Event) { e.ID = "" },
-		"longest type":       func(e *outbox.Event) { e.AggregateType = strings.Repeat("x", 200) },
-		"every character":    func(e *outbox.Event) { e.AggregateType = "_aZ09.-_" },
-		"any key":            func(e *outbox.Event) { e.AggregateID = "ä\n\" " },
-		"tombstone":          func(e *outbox.Event) { e.Payload = nil },
-		"most headers":       func(e *outbox.Event) { e.Headers = manyHeaders(router.MaxHeaders, 0) },
-		"largest headers":    func(e *outbox.Event) { e.Headers = manyHeaders(1, router.MaxHeaderBytes-4) },
-		"headers to escape":  func(e *outbox.Event) { e.Headers = map[string]string{"a\"\\😀<>": "\u2028\r\n\x01\"\\😀<&"} },
-		"first timestamp":    func(e *outbox.Event) { e.Timestamp = time.Unix(0, 0) },
-		"last timestamp":     func(e *outbox.Event) { e.Timestamp = time.Date(9999, 12, 31, 23, 59, 59, 999999999, time.UTC) },
+		"plain":           func(*outbox.Event) {},
+		"no id":           func(e *outbox.Event) { e.ID = "" },
+		"longest type":    func(e *outbox.Event) { e.AggregateType = strings.Repeat("x", 200) },
+		"every character": func(e *outbox.Event) { e.AggregateType = "_aZ09.-_" },
+		"any key":         func(e *outbox.Event) { e.AggregateID = "ä\n\" " },
+		"tombstone":       func(e *outbox.Event) { e.Payload = nil },
+		"most headers":    func(e *outbox.Event) { e.Headers = manyHeaders(router.MaxHeaders, 0) },
+		"largest headers": func(e *outbox.Event) { e.Headers = manyHeaders(1, router.MaxHeaderBytes-4) },
+		"headers to escape": func(e *outbox.Event) {
+			e.Headers = map[string]string{"a\"\\😀<>": "\u2028\r\n\x01\"\\😀<&"}
+		},
+		"first timestamp": func(e *outbox.Event) { e.Timestamp = time.Unix(0, 0) },
+		"last timestamp": func(e *outbox.Event) {
+			e.Timestamp = time.Date(9999, 12, 31, 23, 59, 59, 999999999, time.UTC)
+		},
 		"timestamp with ns":  func(e *outbox.Event) { e.Timestamp = time.Unix(1, 999999999) },
 		"timestamp in India": func(e *outbox.Event) { e.Timestamp = time.Unix(1, 0).In(time.FixedZone("", 19800)) },
 	}

@@ -48,8 +48,11 @@ func TestQueue(t *testing.T) {
 	require.NoError(t, standard(t).Queue(t.Context(), &batch))
 	require.Zero(t, batch.Len())
 	batch.Queue("CREATE TABLE orders (id int)")
-	require.NoError(t, standard(t).Queue(t.Context(), &batch, paid(), outbox.Event{AggregateType: "order", AggregateID: "1", Type: "x"}))
-	require.NoError(t, pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error { return tx.SendBatch(t.Context(), &batch).Close() }))
+	another := outbox.Event{AggregateType: "order", AggregateID: "1", Type: "x"}
+	require.NoError(t, standard(t).Queue(t.Context(), &batch, paid(), another))
+	require.NoError(t, pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error {
+		return tx.SendBatch(t.Context(), &batch).Close()
+	}))
 	var n int
 	require.NoError(t, conn.QueryRow(t.Context(), "SELECT count(*) FROM outbox").Scan(&n))
 	require.Equal(t, 2, n)
