@@ -1,5 +1,6 @@
-// Package inbox lets a consumer of events apply each of them exactly once to its Postgres database, however often it is delivered. The claim of the
-// event's id and the handler's own writes are one transaction: either both are there or neither.
+// Package inbox lets a consumer of events apply each event exactly once to its Postgres database, however often the
+// event is delivered. The claim of the event's id and the handler's own writes are one transaction: both are committed,
+// or neither is.
 //
 //	in, err := inbox.New(pool, inbox.Options{Consumer: "billing"})
 //	...
@@ -13,33 +14,44 @@
 //	default:                                               // failed, nothing was written
 //	}
 //
-// NewSQL is the same for database/sql. Package inbox/consumer has the loop that reads Kafka, retries and puts aside what can't be handled.
+// NewSQL is the same for database/sql. Package inbox/consumer has the loop that reads Kafka, retries, and dead-letters
+// what cannot be handled.
 //
 // # What identifies an event
 //
-// The id header that the relay sends, nothing else. An offset isn't one: after a crash the relay appends the same event again, at
-// another offset; and a topic that is deleted and created again starts over at 0. Ids are compared byte for byte.
+// Only the id header that the relay sends. An offset does not identify an event: after a crash the relay appends the
+// same event again at another offset, and a topic that is deleted and created again starts over at 0. Ids are compared
+// byte for byte.
 //
 // # Which strategy
 //
-// Insert, the default, claims with INSERT ... ON CONFLICT DO NOTHING. A second delivery that comes while the first is
-// at work waits for it, inside Postgres, and then learns that it is a duplicate; or, if the first failed, goes to work itself. One
-// statement and one row version. Take it unless deliveries of the same event overlap often and handlers are slow: each that waits holds a connection.
+// Insert, the default, claims with INSERT ... ON CONFLICT DO NOTHING. A second delivery that arrives while the first is
+// being handled waits for the first inside Postgres. If the first commits, the second is a duplicate; if the first
+// fails, the second is handled. Insert costs one statement and one row version. Use it unless deliveries of the same
+// event often overlap and handlers are slow, because each waiting delivery holds a connection.
 //
-// Advisory takes pg_try_advisory_xact_lock on a hash of consumer and event id first. Who doesn't get the lock learns so at once
-// (ErrContended) and keeps no connection waiting. The row goes from PROCESSING to COMPLETED, in the same transaction. Two more statements, and a dead row version per
-// event for VACUUM. The locks are those of the whole database: a lock of somebody else's on the same 64-bit number, or the hash of another event,
-// makes an event wait, but never disappear.
+// Advisory first takes pg_try_advisory_xact_lock on a hash of consumer and event id. A delivery that does not get the
+// lock returns ErrContended at once and does not keep a connection waiting. The row changes from PROCESSING to
+// COMPLETED in the same transaction. Advisory costs two more statements and leaves one dead row version per event for
+// VACUUM. The locks belong to the whole database: another application's lock on the same 64-bit number, or another
+// event with the same hash, delays an event but never loses it.
 //
-// All instances of one consumer use the same strategy; mixing them is safe, but then Advisory waits like Insert.
+// All instances of one consumer should use the same strategy. A mixture is safe, but then Advisory waits like Insert.
 //
-// # The handler's side
+// # The handler's duties
 //
-//  1. Write through the tx it is given, and only through it. What goes elsewhere (HTTP, another database, Kafka) isn't
+//  1. Write only through the tx that the handler gets. What it sends elsewhere (HTTP, another database, Kafka) is not
 //     undone when the transaction is rolled back; see Forward.
-//  2. Leave the end of the transaction to Handle. Commit and Rollback of that tx are refused.
-//  3. Be ready to be called again: after a serialization failure or a deadlock the whole transaction is repeated.
-//  4. Return an error to have nothing written; its own unique violations are its errors, never taken for a duplicate.
+//  2. Leave the end of the transaction to Handle, which refuses Commit and Rollback of that tx.
+//  3. Expect to be called again: after a serialization failure or a deadlock the whole transaction is repeated.
+//  4. Return an error to have nothing written. The handler's own unique violations are its errors and are never
+//     mistaken for a duplicate.
 //
-// Prune deletes old rows of the ledger. An event that is delivered again after its row is gone is handled again.
+// Prune deletes old rows of the ledger. An event that is delivered again after its row was deleted is handled again.
+//
+// # Compatibility
+//
+// This package and inbox/consumer are an API that applications rely on, and their module is versioned semantically.
+// From version 1.0.0 on an incompatible change raises the major version; before, it raises the minor version.
+// CHANGELOG.md lists each such change. A ledger that an earlier version of Schema created keeps working.
 package inbox

@@ -7,24 +7,28 @@ import (
 	"time"
 )
 
-// ErrNotSent is what the call of Forward wraps when it knows that the other system has done nothing: a refused connection, or an
-// answer that says so.
+// ErrNotSent is the error that the call of Forward wraps if it knows that the other system has done nothing: the
+// connection was refused, or the answer says so.
 var ErrNotSent = errors.New("inbox: the call had no effect")
 
-// Forward passes an event on to a system that can't recognise a repeat, a plain HTTP call: call runs only if the claim was new.
+// Forward passes an event on to a system that cannot recognize a repeat, for example by a plain HTTP call. It runs call
+// only if the claim is new.
 //
-// It is at most once, by intent, and not exactly once; no inbox can make that of a system which can't take part in the transaction. The claim is
-// committed as PROCESSING, then comes the call, then COMPLETED. What can happen in between:
+// Delivery is at most once on purpose, not exactly once: no inbox can achieve exactly once with a system that does not
+// take part in the transaction. Forward commits the claim as PROCESSING, runs call, and then commits COMPLETED. These
+// outcomes are possible:
 //
-//   - call returns an error that wraps ErrNotSent: the claim is given back, the next delivery calls again.
-//   - call returns another error (a timeout, a 500): the other system may have acted or not. The row stays PROCESSING, and Forward returns
-//     ErrUnfinished with the error's text, and so does each delivery that comes later than twice the limit (ErrContended before). Dead-letter it,
-//     and have a person, or a job that asks the other system, decide.
-//   - The process dies or loses the database between claim and COMPLETED: the same, except that nobody has been told yet.
-//   - COMPLETED means that call returned nil, nothing more.
+//   - call returns an error that wraps ErrNotSent: the claim is released, and the next delivery runs call again.
+//   - call returns another error (a timeout, a 500): the other system may have acted or not. The row stays PROCESSING,
+//     and Forward returns ErrUnfinished with the text of the error. Later deliveries return ErrContended, and after
+//     twice the limit ErrUnfinished. Dead-letter the event and let an operator decide, or a job that asks the other
+//     system.
+//   - The process dies or loses the database between the claim and COMPLETED: the same, but no error has been reported
+//     yet.
+//   - The row is COMPLETED: call returned nil, nothing more.
 //
-// call's context ends after limit. Where the other system takes an idempotency key, give it the event's id and use
-// Handle instead: an effect may then come twice and is recognised there.
+// The context of call ends after limit. If the other system accepts an idempotency key, give it the event's id and use
+// Handle instead. The call may then be made twice, and the other system recognizes the repeat.
 func (in *Inbox) Forward(ctx context.Context, e Event, limit time.Duration, call func(ctx context.Context) error) error {
 	return in.run(ctx, e, func() error { return in.forward(ctx, in, e, limit, call) })
 }
@@ -34,7 +38,9 @@ func (in *SQL) Forward(ctx context.Context, e Event, limit time.Duration, call f
 	return in.run(ctx, e, func() error { return in.forward(ctx, in, e, limit, call) })
 }
 
-func (l *ledger) forward(ctx context.Context, t transactor, e Event, limit time.Duration, call func(ctx context.Context) error) error {
+func (l *ledger) forward(
+	ctx context.Context, t transactor, e Event, limit time.Duration, call func(ctx context.Context) error,
+) error {
 	if limit <= 0 {
 		return errors.New("inbox: Forward needs a limit for the call")
 	}
@@ -44,7 +50,7 @@ func (l *ledger) forward(ctx context.Context, t transactor, e Event, limit time.
 	limited, cancel := context.WithTimeout(ctx, limit)
 	err := call(limited)
 	cancel()
-	// What happened is written down also when ctx has ended.
+	// The outcome is recorded even if ctx has ended.
 	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackLimit)
 	defer cancel()
 	if errors.Is(err, ErrNotSent) {
@@ -60,12 +66,12 @@ func (l *ledger) forward(ctx context.Context, t transactor, e Event, limit time.
 		_, err := s.exec(after, l.complete, l.opts.Consumer, e.ID)
 		return err
 	}); err != nil {
-		return unfinished{fmt.Errorf("inbox: the call succeeded, but it couldn't be written down: %w", err)}
+		return unfinished{fmt.Errorf("inbox: the call succeeded, but the ledger could not record it: %w", err)}
 	}
 	return nil
 }
 
-// reserve claims the event for a call. A claim younger than twice the limit may belong to a call that is still under way.
+// reserve claims the event for a call. A claim younger than twice the limit may belong to a call that is still running.
 func (l *ledger) reserve(ctx context.Context, s session, e Event, limit time.Duration) error {
 	inserted, err := s.exec(ctx, l.insert, l.opts.Consumer, e.ID, "PROCESSING", e.source())
 	if err != nil {
@@ -86,7 +92,7 @@ func (l *ledger) reserve(ctx context.Context, s session, e Event, limit time.Dur
 	return ErrUnfinished
 }
 
-// unfinished hides the cause's SQLSTATE from run: after the call nothing may be repeated.
+// unfinished hides the SQLSTATE of the cause from run, because nothing may be repeated after the call.
 type unfinished struct{ cause error }
 
 func (u unfinished) Error() string { return ErrUnfinished.Error() + ": " + u.cause.Error() }

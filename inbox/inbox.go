@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// DB is what an Inbox needs of the database: a *pgxpool.Pool, or a *pgx.Conn for one event at a time.
+// DB is the database of an Inbox: a *pgxpool.Pool, or a *pgx.Conn for one event at a time.
 type DB interface {
 	BeginTx(ctx context.Context, opts pgx.TxOptions) (pgx.Tx, error)
 }
@@ -19,7 +19,7 @@ type Inbox struct {
 	db DB
 }
 
-// New checks the options and returns an Inbox. It doesn't touch the database.
+// New checks the options and returns an Inbox. It does not access the database.
 func New(db DB, opts Options) (*Inbox, error) {
 	l, err := newLedger(opts)
 	if err != nil {
@@ -28,11 +28,13 @@ func New(db DB, opts Options) (*Inbox, error) {
 	return &Inbox{l, db}, nil
 }
 
-// Handle claims the event, calls handle and commits, all in one transaction. nil means that the event has been handled now;
-// ErrDuplicate that it was before, and handle wasn't called; ErrContended that it is being handled elsewhere. Any other error means that
-// nothing was written, except that after a connection lost during the commit nobody knows: the next delivery finds out.
+// Handle claims the event, calls handle and commits, all in one transaction. It returns nil if the event has been
+// handled now, ErrDuplicate if it was handled before (handle was not called), and ErrContended if another delivery of
+// it is being handled. Any other error means that nothing was written. One case is uncertain: if the connection is lost
+// during the commit, only the next delivery finds out whether the transaction was committed.
 //
-// A serialization failure or a deadlock (SQLSTATE 40001, 40P01), also one that handle returns or wraps, repeats the whole transaction.
+// A serialization failure or a deadlock (SQLSTATE 40001, 40P01) repeats the whole transaction, also if handle returns
+// or wraps the error.
 func (in *Inbox) Handle(ctx context.Context, e Event, handle func(ctx context.Context, tx pgx.Tx) error) error {
 	return in.run(ctx, e, func() error {
 		return in.inTx(ctx, func(tx pgx.Tx) error {
@@ -51,8 +53,8 @@ func (in *Inbox) Handle(ctx context.Context, e Event, handle func(ctx context.Co
 	})
 }
 
-// errEnded: the effect is there and so is its claim, so a second delivery can't do harm, but whatever handle did behind the end of the
-// transaction is outside of it.
+// errEnded reports that the effect and its claim are committed, so a second delivery does no harm, but everything that
+// handle did after the end of the transaction is outside it.
 var errEnded = errors.New("inbox: the handler has ended the transaction itself")
 
 // inTx runs do in a transaction.
@@ -61,7 +63,8 @@ func (in *Inbox) inTx(ctx context.Context, do func(tx pgx.Tx) error) error {
 	if err != nil {
 		return fmt.Errorf("inbox: begin: %w", err)
 	}
-	// After a commit it does nothing. It is bounded, as it must also run when ctx has ended, and in a panic.
+	// After a commit the rollback does nothing. It has a time limit of its own because it must also run if ctx has
+	// ended or handle panics.
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackLimit)
 		defer cancel()
@@ -80,10 +83,10 @@ func (in *Inbox) inSession(ctx context.Context, do func(s session) error) error 
 	return in.inTx(ctx, func(tx pgx.Tx) error { return do(pgxSession{tx}) })
 }
 
-// Ping asks the database for an answer.
+// Ping checks that the database answers.
 func (in *Inbox) Ping(ctx context.Context) error { return in.ping(ctx, in) }
 
-// handlerTx keeps the handler from ending the transaction. Savepoints (Begin) are its own.
+// handlerTx prevents the handler from ending the transaction. The handler may use savepoints (Begin).
 type handlerTx struct{ pgx.Tx }
 
 func (handlerTx) Commit(context.Context) error {

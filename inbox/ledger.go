@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// ledger holds what both variants, pgx and database/sql, do inside the transaction.
+// ledger does what both variants, pgx and database/sql, do inside the transaction.
 type ledger struct {
 	opts     Options
 	insert   string
@@ -22,14 +22,15 @@ type ledger struct {
 	prune    string
 }
 
-// session runs one statement of a transaction, or outside of one.
+// session runs one statement inside or outside a transaction.
 type session interface {
 	exec(ctx context.Context, sql string, args ...any) (rows int64, err error)
 	scan(ctx context.Context, dest any, sql string, args ...any) error
 }
 
-// lockStatement asks for the lock of an event. It must be a statement of its own, in front of the claim: a statement sees what was committed
-// before it began, so one that took the lock and looked at the row at once might miss what the previous holder wrote.
+// lockStatement requests the lock of an event. It must be a statement of its own before the claim. A statement sees
+// what was committed before it began, so a statement that took the lock and read the row could miss what the previous
+// holder of the lock wrote.
 const lockStatement = `SELECT pg_try_advisory_xact_lock($1)`
 
 func newLedger(opts Options) (*ledger, error) {
@@ -45,8 +46,8 @@ func newLedger(opts Options) (*ledger, error) {
 	table := opts.table()
 	return &ledger{
 		opts: opts,
-		// The conflict is the ledger's own by construction: a unique violation is never looked at, so none of the handler's
-		// can be taken for a duplicate.
+		// Only the ledger itself can conflict here. A unique violation is never examined, so a violation in the
+		// handler's tables is not mistaken for a duplicate.
 		insert: `INSERT INTO ` + table + ` (consumer, event_id, status, source, completed_at)
 VALUES ($1, $2, $3, $4, CASE WHEN $3 = 'COMPLETED' THEN now() END) ON CONFLICT (consumer, event_id) DO NOTHING`,
 		complete: `UPDATE ` + table + ` SET status = 'COMPLETED', completed_at = clock_timestamp() WHERE consumer = $1 AND event_id = $2 AND status = 'PROCESSING'`,
@@ -58,9 +59,9 @@ WHERE consumer = $1 AND claimed_at < now() - $2 * interval '1 microsecond' AND s
 	}, nil
 }
 
-// claim makes the event this transaction's, or says why it can't be.
+// claim reserves the event for this transaction, or returns why it cannot.
 func (l *ledger) claim(ctx context.Context, s session, e Event) error {
-	status := "COMPLETED" // visible to nobody before the commit, when it is true
+	status := "COMPLETED" // not visible before the commit, when it is true
 	if l.opts.Strategy == Advisory {
 		status = "PROCESSING"
 		var locked bool
@@ -74,8 +75,9 @@ func (l *ledger) claim(ctx context.Context, s session, e Event) error {
 	inserted, err := s.exec(ctx, l.insert, l.opts.Consumer, e.ID, status, e.source())
 	switch {
 	case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
-		// It waited for another delivery (or the database was slow): that must not look like a failure of the event's, which would be put aside.
-		return fmt.Errorf("%w, for longer than there was time to wait: %w", ErrContended, err)
+		// The claim waited for another delivery, or the database was slow. Reported as a failure of the event, the
+		// event would be dead-lettered.
+		return fmt.Errorf("%w, and the time to wait for it is over: %w", ErrContended, err)
 	case err != nil:
 		return fmt.Errorf("inbox: claim the event: %w", err)
 	case inserted == 1:
@@ -84,8 +86,8 @@ func (l *ledger) claim(ctx context.Context, s session, e Event) error {
 	return l.found(ctx, s, e)
 }
 
-// found says what a row that was there before means. In Handle a row that is still PROCESSING belongs to nobody who is at work: that one's
-// would not be visible.
+// found returns what an existing row means. In Handle a row that is still PROCESSING does not belong to a running
+// handler, whose row would not be visible.
 func (l *ledger) found(ctx context.Context, s session, e Event) error {
 	state, err := l.look(ctx, s, e, 0)
 	switch {
@@ -97,7 +99,7 @@ func (l *ledger) found(ctx context.Context, s session, e Event) error {
 	return ErrUnfinished
 }
 
-// look returns the state of the event's row: completed, fresh, or stale where it was claimed longer ago than age.
+// look returns the state of the event's row: completed, fresh, or stale if it was claimed longer ago than age.
 func (l *ledger) look(ctx context.Context, s session, e Event, age time.Duration) (state string, err error) {
 	err = s.scan(ctx, &state, l.state, l.opts.Consumer, e.ID, age.Microseconds())
 	if errors.Is(err, sql.ErrNoRows) {
@@ -109,7 +111,7 @@ func (l *ledger) look(ctx context.Context, s session, e Event, age time.Duration
 	return state, nil
 }
 
-// finish marks the claim as done, where the claim didn't say so already.
+// finish marks the claim as completed if the claim itself did not.
 func (l *ledger) finish(ctx context.Context, s session, e Event) error {
 	if l.opts.Strategy != Advisory {
 		return nil
@@ -119,12 +121,13 @@ func (l *ledger) finish(ctx context.Context, s session, e Event) error {
 		return fmt.Errorf("inbox: complete the event: %w", err)
 	}
 	if updated != 1 {
-		return fmt.Errorf("inbox: complete the event: %d rows of the ledger are its claim; has the handler changed the ledger?", updated)
+		return fmt.Errorf("inbox: complete the event: its claim is %d rows of the ledger; has the handler changed the ledger?", updated)
 	}
 	return nil
 }
 
-// lockKey is the advisory lock of an event: the first 8 bytes of SHA-256. NUL parts the two texts, as neither can hold one.
+// lockKey returns the key of an event's advisory lock: the first 8 bytes of SHA-256. NUL separates the two texts,
+// because neither can contain it.
 func lockKey(consumer, eventID string) int64 {
 	sum := sha256.Sum256([]byte(consumer + "\x00" + eventID))
 	return int64(binary.BigEndian.Uint64(sum[:8]))

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics count what becomes of deliveries. A nil *Metrics counts nothing.
+// Metrics count the outcomes of deliveries. A nil *Metrics counts nothing.
 type Metrics struct {
 	deliveries *prometheus.CounterVec
 	repeats    *prometheus.CounterVec
@@ -15,7 +15,7 @@ type Metrics struct {
 	prunedAt   *prometheus.GaugeVec
 }
 
-// NewMetrics registers the series, once per registry, or panics as MustRegister does.
+// NewMetrics registers the metrics. Like MustRegister it panics if the registry already has them.
 func NewMetrics(r prometheus.Registerer) *Metrics {
 	m := &Metrics{
 		deliveries: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -28,7 +28,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		}, []string{"consumer"}),
 		dead: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "cdc_outbox_inbox_dead_letters_total",
-			Help: "Records put aside on a dead-letter topic.",
+			Help: "Records written to a dead-letter topic.",
 		}, []string{"consumer", "topic"}),
 		pruned: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "cdc_outbox_inbox_pruned_total",
@@ -36,15 +36,15 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		}, []string{"consumer"}),
 		prunedAt: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "cdc_outbox_inbox_pruned_timestamp_seconds",
-			Help: "When Prune was last done, Unix time; absent where this process has not called it.",
+			Help: "When Prune last finished, Unix time; absent if this process has not called it.",
 		}, []string{"consumer"}),
 	}
 	r.MustRegister(m.deliveries, m.repeats, m.dead, m.pruned, m.prunedAt)
 	return m
 }
 
-// Expect makes the series at 0, for increase() and rate() see nothing in a series that begins with its first increment. New and consumer.New
-// call it.
+// Expect creates the series with the value 0, because increase() and rate() do not see the increment with which a
+// series begins. New and consumer.New call it.
 func (m *Metrics) Expect(consumer string, topics ...string) {
 	if m == nil {
 		return
@@ -90,14 +90,14 @@ func (m *Metrics) repeated(consumer string) {
 	}
 }
 
-// Dead counts a record that was put aside; package inbox/consumer calls it.
+// Dead counts a dead letter. Package inbox/consumer calls it.
 func (m *Metrics) Dead(consumer, topic string) {
 	if m != nil {
 		m.dead.WithLabelValues(consumer, topic).Inc()
 	}
 }
 
-// Duplicate counts a delivery that was recognised without the ledger; package inbox/consumer calls it.
+// Duplicate counts a delivery that was recognized without the ledger. Package inbox/consumer calls it.
 func (m *Metrics) Duplicate(consumer string) {
 	m.count(consumer, ErrDuplicate)
 }

@@ -10,36 +10,37 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Strategy says how an event is claimed; the package's documentation says when to use which.
+// Strategy selects how an event is claimed. The package comment describes when to use which.
 type Strategy string
 
 const (
-	Insert   Strategy = "insert"   // a concurrent duplicate waits for the first
-	Advisory Strategy = "advisory" // a concurrent duplicate gets ErrContended at once
+	Insert   Strategy = "insert"   // a concurrent delivery waits for the first
+	Advisory Strategy = "advisory" // a concurrent delivery gets ErrContended at once
 )
 
 // Options of an Inbox.
 type Options struct {
-	// Consumer names who handles the events: the service, and the part of it where several parts handle the same events. Each name
-	// handles each event once. At most 255 bytes; changing it means handling everything again. Required.
+	// Consumer names the service that handles the events, or a part of it if several parts handle the same events. Each
+	// name handles each event once. Under a changed name every event is handled again. At most 255 bytes. Required.
 	Consumer string
 	// Strategy of claiming. Default: Insert.
 	Strategy Strategy
-	// Schema and Table name the ledger as the catalog has them. Default: no schema, so the search_path decides, and
-	// "processed_events".
+	// Schema and Table name the ledger as the catalog stores the names. Default: no schema, so that the search_path
+	// decides, and "processed_events".
 	Schema, Table string
 	// Isolation of the transaction. Default: the database's own.
 	Isolation sql.IsolationLevel
-	// Attempts is how often the transaction is run in all when Postgres ends it with a serialization failure or a deadlock. Default: 5.
+	// Attempts is how often the transaction is run in total if Postgres ends it with a serialization failure or a
+	// deadlock. Default: 5.
 	Attempts int
-	// RetryFor limits the time since the first attempt in which another one begins. Default: 10s.
+	// RetryFor is the time after the first attempt in which another attempt may begin. Default: 10s.
 	RetryFor time.Duration
-	// Metrics counts what happens; one may serve several inboxes. Default: none.
+	// Metrics counts the outcomes. Several inboxes may share it. Default: none.
 	Metrics *Metrics
 }
 
 const (
-	maxIdentifier = 63 // NAMEDATALEN - 1: Postgres would cut a longer name silently (docs 4.1.1)
+	maxIdentifier = 63 // NAMEDATALEN - 1: Postgres would silently truncate a longer name (docs 4.1.1)
 	maxConsumer   = 255
 	maxEventID    = 512
 	maxSource     = 512
@@ -62,14 +63,14 @@ func (o Options) withDefaults() (Options, error) {
 		return o, fmt.Errorf("inbox: the strategy %q is neither %s nor %s", o.Strategy, Insert, Advisory)
 	}
 	if o.Attempts < 0 || o.RetryFor < 0 {
-		return o, errors.New("inbox: Attempts and RetryFor can't be negative")
+		return o, errors.New("inbox: Attempts and RetryFor must not be negative")
 	}
 	if _, ok := isolation[o.Isolation]; !ok {
 		return o, fmt.Errorf("inbox: Postgres has no isolation level %s", o.Isolation)
 	}
 	for _, name := range []string{o.Schema, o.Table} {
 		if strings.ContainsRune(name, 0) || len(name) > maxIdentifier {
-			return o, fmt.Errorf("inbox: the name %q is longer than %d bytes or holds a NUL character", name, maxIdentifier)
+			return o, fmt.Errorf("inbox: the name %q is longer than %d bytes or contains a NUL character", name, maxIdentifier)
 		}
 	}
 	return o, nil

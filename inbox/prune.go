@@ -7,20 +7,24 @@ import (
 )
 
 const (
-	// DefaultKeep is twice what Kafka keeps a topic by default (retention.ms, 7 days).
+	// DefaultKeep is twice Kafka's default retention of a topic (retention.ms, 7 days).
 	DefaultKeep = 14 * 24 * time.Hour
-	// MinKeep is the least that Prune accepts.
+	// MinKeep is the minimum that Prune accepts.
 	MinKeep = 24 * time.Hour
 
 	pruneBatch = 5000
 )
 
-// Prune deletes this consumer's completed rows that were claimed longer than keep ago (0: DefaultKeep), in small transactions, and
-// returns their number. Run it daily; several at a time do no harm.
+// Prune deletes this consumer's completed rows that were claimed longer than keep ago (0: DefaultKeep), in small
+// transactions, and returns their number. Run it daily. Concurrent calls do no harm.
 //
-// keep must be longer than the time in which an event can still be delivered again, which is the longest of: the topic's retention, plus the consumer's
-// longest lag (someone may set the group's offsets back to the start); the longest outage of the relay; the age of the oldest rows that anybody would publish
-// again from the outbox, or from dead letters. Rows that are PROCESSING stay: a person has to look at them.
+// keep must be longer than the time in which an event can still be delivered again. That time is the longest of:
+//
+//   - the topic's retention plus the consumer's longest lag, because the group's offsets may be reset to the start;
+//   - the longest outage of the relay;
+//   - the age of the oldest rows that may be published again from the outbox table or from dead letters.
+//
+// Rows that are PROCESSING stay, because an operator has to decide about them.
 func (in *Inbox) Prune(ctx context.Context, keep time.Duration) (int64, error) {
 	return in.pruneWith(ctx, in, keep)
 }
@@ -35,7 +39,8 @@ func (l *ledger) pruneWith(ctx context.Context, t transactor, keep time.Duration
 		keep = DefaultKeep
 	}
 	if keep < MinKeep {
-		return 0, fmt.Errorf("inbox: Prune would delete rows after %s; %s is the least, as an event that comes again after its row is gone is handled again", keep, MinKeep)
+		return 0, fmt.Errorf("inbox: Prune would delete rows after %s, but %s is the minimum: an event that is delivered again "+
+			"after its row was deleted is handled again", keep, MinKeep)
 	}
 	defer func() { l.opts.Metrics.prune(l.opts.Consumer, deleted, err == nil) }()
 	for {

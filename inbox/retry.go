@@ -10,23 +10,26 @@ import (
 
 const rollbackLimit = 5 * time.Second
 
-// transactor runs statements in a transaction of the ledger's own.
+// transactor runs the statements of the ledger in a transaction of their own.
 type transactor interface {
 	inSession(ctx context.Context, do func(s session) error) error
 }
 
-// run calls once until it ends with anything but a conflict that Postgres asks to repeat, or the budget is used up.
+// run calls once until it returns anything but a conflict that Postgres asks to repeat, or the budget is used up.
 func (l *ledger) run(ctx context.Context, e Event, once func() error) error {
 	if err := e.validate(); err != nil {
 		l.opts.Metrics.count(l.opts.Consumer, err)
 		return err
 	}
-	pause := backoff.ExponentialBackOff{InitialInterval: 5 * time.Millisecond, RandomizationFactor: 0.5, Multiplier: 2, MaxInterval: time.Second}
+	pause := backoff.ExponentialBackOff{
+		InitialInterval: 5 * time.Millisecond, RandomizationFactor: 0.5, Multiplier: 2, MaxInterval: time.Second,
+	}
 	pause.Reset()
 	began := time.Now()
 	for attempt := 1; ; attempt++ {
 		err := once()
-		if !repeatable(err) || attempt >= l.opts.Attempts || time.Since(began) >= l.opts.RetryFor || !sleep(ctx, pause.NextBackOff()) {
+		exhausted := attempt >= l.opts.Attempts || time.Since(began) >= l.opts.RetryFor
+		if !repeatable(err) || exhausted || !sleep(ctx, pause.NextBackOff()) {
 			l.opts.Metrics.count(l.opts.Consumer, err)
 			return err
 		}
@@ -34,7 +37,8 @@ func (l *ledger) run(ctx context.Context, e Event, once func() error) error {
 	}
 }
 
-// repeatable: Postgres rolled the transaction back because of others, and asks to run all of it again (docs 13.5).
+// repeatable reports whether Postgres rolled the transaction back because of other transactions and asks to run all of
+// it again (docs 13.5).
 func repeatable(err error) bool {
 	var state interface{ SQLState() string }
 	if !errors.As(err, &state) {

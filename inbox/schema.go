@@ -6,11 +6,13 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Schema returns the SQL that creates the ledger if it doesn't exist; run it with the migrations of the application. Only Schema and Table of the options are looked at.
+// Schema returns the SQL that creates the ledger if it does not exist. Run it with the migrations of the application.
+// Of the options only Schema and Table are used.
 //
-// The ids are text, as not every producer's are UUIDs, and bounded, as an entry of a btree index holds 2,704 bytes at most. Their collation is "C": byte order
-// doesn't change with an upgrade of the operating system's library, whereas an index corrupted by that would let duplicates pass.
-// claimed_at is the start of the transaction and never changes, so that completing a row touches no index (a HOT update).
+// The ids are text, because not every producer's ids are UUIDs. Their length is limited, because an entry of a btree
+// index has at most 2,704 bytes. Their collation is "C", because byte order does not change with an upgrade of the
+// operating system's library; an index corrupted by such an upgrade would let duplicates pass. claimed_at is the start
+// of the transaction and never changes, so completing a row does not touch an index (a HOT update).
 func Schema(opts Options) (string, error) {
 	opts, err := opts.withDefaults()
 	if err != nil {
@@ -29,12 +31,12 @@ CREATE INDEX IF NOT EXISTS %[5]s ON %[1]s (consumer, claimed_at);
 `, opts.table(), maxConsumer, maxEventID, maxSource, opts.index()), nil
 }
 
-// index names the index that serves pruning.
+// index returns the name of the index for pruning.
 func (o Options) index() string {
 	const suffix = "_claimed_at_idx"
 	table := o.Table
 	if cut := maxIdentifier - len(suffix); len(table) > cut {
-		for cut > 0 && table[cut]&0xC0 == 0x80 { // not within a character
+		for cut > 0 && table[cut]&0xC0 == 0x80 { // not inside a character
 			cut--
 		}
 		table = table[:cut]

@@ -6,13 +6,14 @@ import (
 	"fmt"
 )
 
-// SQL handles events on database/sql, with any Postgres driver whose errors tell their SQLSTATE (pgx, lib/pq). It is safe for concurrent use.
+// SQL handles events on database/sql, with any Postgres driver whose errors have a method SQLState (pgx, lib/pq). It is
+// safe for concurrent use.
 type SQL struct {
 	*ledger
 	db *sql.DB
 }
 
-// NewSQL checks the options and returns a SQL. It doesn't touch the database.
+// NewSQL checks the options and returns a SQL. It does not access the database.
 func NewSQL(db *sql.DB, opts Options) (*SQL, error) {
 	l, err := newLedger(opts)
 	if err != nil {
@@ -21,7 +22,8 @@ func NewSQL(db *sql.DB, opts Options) (*SQL, error) {
 	return &SQL{l, db}, nil
 }
 
-// Handle is Inbox.Handle. A *sql.Tx can't be kept from the handler's Commit: one that does so makes Handle return an error.
+// Handle is Inbox.Handle for database/sql. It cannot prevent the handler from calling Commit of the *sql.Tx, but then
+// Handle returns an error.
 func (in *SQL) Handle(ctx context.Context, e Event, handle func(ctx context.Context, tx *sql.Tx) error) error {
 	return in.run(ctx, e, func() error {
 		return in.inTx(ctx, func(tx *sql.Tx) error {
@@ -42,7 +44,7 @@ func (in *SQL) inTx(ctx context.Context, do func(tx *sql.Tx) error) error {
 	if err != nil {
 		return fmt.Errorf("inbox: begin: %w", err)
 	}
-	defer func() { _ = tx.Rollback() }() // after a commit it does nothing
+	defer func() { _ = tx.Rollback() }() // does nothing after a commit
 	if err := do(tx); err != nil {
 		return err
 	}
@@ -56,7 +58,7 @@ func (in *SQL) inSession(ctx context.Context, do func(s session) error) error {
 	return in.inTx(ctx, func(tx *sql.Tx) error { return do(sqlSession{tx}) })
 }
 
-// Ping asks the database for an answer.
+// Ping checks that the database answers.
 func (in *SQL) Ping(ctx context.Context) error { return in.ping(ctx, in) }
 
 type sqlSession struct{ tx *sql.Tx }

@@ -7,13 +7,12 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
 	"github.com/segmentio/kafka-go"
 
 	"github.com/cdc-outbox/cdc-outbox/inbox"
 )
 
-// process has a record handled or put aside; false: the generation is over and the record isn't done.
+// process handles or dead-letters a record. It returns false if the generation ended before the record was done.
 func (p *partition) process(work, over context.Context, record kafka.Message) bool {
 	if isMarker(record) {
 		return true
@@ -37,14 +36,13 @@ func (p *partition) process(work, over context.Context, record kafka.Message) bo
 	return p.bury(work, over, letter{Message: m, reason: err.Error(), attempts: attempts})
 }
 
-// errOver: the generation is over and the record isn't done.
-var errOver = errors.New("consumer: the partition is assigned anew")
+// errOver reports that the generation ended before the record was done.
+var errOver = errors.New("consumer: the partition is being reassigned")
 
-// try gives the record to the handler until it is done (nil), must be put aside, or the generation is over.
+// try gives the record to the handler until it is done (nil), must be dead-lettered, or the generation is over.
 func (p *partition) try(work, over context.Context, m Message) (attempts int, err error) {
 	o := p.c.opts
-	pauses := backoff.ExponentialBackOff{InitialInterval: o.Pause, RandomizationFactor: 0.3, Multiplier: 2, MaxInterval: o.MaxPause}
-	pauses.Reset()
+	pauses := o.backOff()
 	var spent time.Duration
 	for {
 		m.Attempt = attempts + 1
@@ -62,7 +60,7 @@ func (p *partition) try(work, over context.Context, m Message) (attempts int, er
 		case errors.Is(err, inbox.ErrContended):
 			p.log("the event is being handled elsewhere", m, nil)
 		case p.unhealthy(work, m, err):
-			// Not this record's fault.
+			// The record is not the cause.
 		default:
 			attempts++
 			if spent += took + pause; attempts >= o.Attempts || spent >= o.Budget {
@@ -76,7 +74,7 @@ func (p *partition) try(work, over context.Context, m Message) (attempts int, er
 	}
 }
 
-// unhealthy tells that the failure is not the record's.
+// unhealthy reports whether the record is not the cause of the failure.
 func (p *partition) unhealthy(work context.Context, m Message, cause error) bool {
 	if p.c.opts.Healthy == nil {
 		return false
@@ -86,7 +84,7 @@ func (p *partition) unhealthy(work context.Context, m Message, cause error) bool
 	if p.c.opts.Healthy(ctx) == nil {
 		return false
 	}
-	p.log("waiting, as what the handler needs is not there", m, cause)
+	p.log("the handler is not healthy, so the record waits", m, cause)
 	return true
 }
 
@@ -109,10 +107,10 @@ func (c *Consumer) call(ctx context.Context, m Message, limit time.Duration) (er
 	return c.handle(ctx, m)
 }
 
-func (p *partition) log(sentence string, m Message, err error) {
+func (p *partition) log(message string, m Message, err error) {
 	args := []any{"id", m.ID, "topic", m.Topic, "partition", m.Partition, "offset", m.Offset, "attempt", m.Attempt}
 	if err != nil {
 		args = append(args, "error", err.Error())
 	}
-	p.c.opts.Logger.Warn(sentence, args...)
+	p.c.opts.Logger.Warn(message, args...)
 }

@@ -17,7 +17,7 @@ type Consumer struct {
 	letters writer
 }
 
-// New checks the options and returns a Consumer. It doesn't connect.
+// New checks the options and returns a Consumer. It does not connect.
 func New(opts Options, handle Handler) (*Consumer, error) {
 	opts, err := opts.withDefaults()
 	if err != nil {
@@ -30,25 +30,27 @@ func New(opts Options, handle Handler) (*Consumer, error) {
 	return &Consumer{opts: opts, handle: handle}, nil
 }
 
-// LostError says that records were removed from a topic before the group got to read them, or that the group's offset lies behind the end of
-// the partition, as after the topic was created anew. Only a person can tell whether to go on: set the group's offset and start again.
+// LostError reports that records were removed from a topic before the group read them, or that the group's offset is
+// after the end of the partition, for example because the topic was re-created. An operator has to decide whether to
+// continue: set the group's offset and start again.
 type LostError struct {
 	Topic       string
 	Partition   int
-	Next, First int64 // the offset that was to be read, the first one that is there; -1 where that isn't the point
+	Next, First int64 // the offset to read, and the first existing offset; First is -1 if Next is after the end
 }
 
 func (e *LostError) Error() string {
-	state := "lies behind the end of the partition"
+	state := "is after the end of the partition"
 	if e.First >= 0 {
-		state = fmt.Sprintf("isn't there any more, as the partition begins at %d", e.First)
+		state = fmt.Sprintf("no longer exists, because the partition begins at %d", e.First)
 	}
-	return fmt.Sprintf("consumer: %s partition %d: the next offset %d %s, so events may be missing; set the group's offset "+
-		"(kafka-consumer-groups --reset-offsets) once they have been looked after", e.Topic, e.Partition, e.Next, state)
+	return fmt.Sprintf("consumer: %s partition %d: the next offset %d %s, so events may be missing; recover the events, "+
+		"then set the group's offset (kafka-consumer-groups --reset-offsets)", e.Topic, e.Partition, e.Next, state)
 }
 
-// Run consumes until ctx ends, and then returns nil when the handlers at work have ended, at most Drain later. A broken connection isn't an end. A *LostError is, and
-// so is a dead-letter topic that is missing at the start. Run may be called again, but not twice at a time.
+// Run consumes until ctx ends. It then waits for running handlers, at most Drain, and returns nil. A broken connection
+// does not end it. A *LostError does, and so does a dead-letter topic that does not exist at the start. Run may be
+// called again, but not concurrently.
 func (c *Consumer) Run(ctx context.Context) error {
 	transport := &kafka.Transport{TLS: c.opts.TLS, SASL: c.opts.SASL}
 	defer transport.CloseIdleConnections()
@@ -74,7 +76,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 		gen, err := group.Next(ctx)
 		switch {
 		case ctx.Err() != nil:
-		case err != nil: // the group pauses by itself before it tries again
+		case err != nil: // the group pauses automatically before it tries again
 			c.opts.Logger.Warn("joining the consumer group failed", "group", c.opts.Group, "error", err.Error())
 		default:
 			c.begin(ctx, gen, end, &running)
@@ -88,7 +90,8 @@ func (c *Consumer) Run(ctx context.Context) error {
 	return nil
 }
 
-// checkDeadLetterTopics finds the mistake before the first record needs the topic. A broker that doesn't answer is the group's affair.
+// checkDeadLetterTopics finds a missing topic before the first record needs it. If the broker does not answer, joining
+// the group reports it.
 func (c *Consumer) checkDeadLetterTopics(ctx context.Context) error {
 	var names []string
 	for _, topic := range c.opts.Topics {
@@ -100,7 +103,7 @@ func (c *Consumer) checkDeadLetterTopics(ctx context.Context) error {
 	}
 	for _, topic := range answer.Topics {
 		if errors.Is(topic.Error, kafka.UnknownTopicOrPartition) {
-			return fmt.Errorf("consumer: the dead-letter topic %s doesn't exist; create it first", topic.Name)
+			return fmt.Errorf("consumer: the dead-letter topic %s does not exist; create it first", topic.Name)
 		}
 	}
 	return nil

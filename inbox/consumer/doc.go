@@ -1,5 +1,6 @@
-// Package consumer reads the relay's topics in a consumer group and gives each record to a handler, in the order of its partition, again and again
-// until it is handled or the budget is used up, and then puts it aside on a dead-letter topic. It is the loop that package inbox needs around it:
+// Package consumer reads the relay's topics in a consumer group and gives each record to a handler, in the order of its
+// partition. It repeats an attempt that fails until the record is handled or its budget is used up, and then writes the
+// record to a dead-letter topic. It is the loop around package inbox:
 //
 //	in, err := inbox.New(pool, inbox.Options{Consumer: "billing"})
 //	...
@@ -13,31 +14,36 @@
 //
 // # Order
 //
-// One goroutine per assigned partition. A record is begun when the one before it is handled or put aside, so the events of one aggregate, which
-// have one key and so one partition, are handled in their order; partitions go on independently of each other. A dead letter breaks
-// the order on purpose: what follows it is handled without it. A handler to whom that matters looks at the version in its own tables.
+// Each assigned partition has one goroutine. It begins a record when the record before it is handled or dead-lettered.
+// The events of one aggregate have one key and so one partition, and are therefore handled in their order. Partitions
+// are independent of each other. A dead letter breaks the order on purpose: the records after it are handled without
+// it. A handler for which that matters checks versions in its own tables.
 //
 // # Offsets
 //
-// An offset is committed after its record was handled, never before, and by the generation of the group that the partition was
-// assigned in: the broker refuses those of a generation that is over. When the group is rebalanced or Run's context ends, a
-// handler at work has Options.Drain to finish; then its context ends, nothing of the record is committed, and the next owner of the partition starts with it. What is
-// delivered again is recognised by its id.
+// An offset is committed after its record was handled, never before, and by the generation of the group in which the
+// partition was assigned. The broker refuses the commits of an earlier generation. When the group is rebalanced or
+// Run's context ends, a running handler has Options.Drain to finish. Then its context ends, nothing is committed for
+// the record, and the next owner of the partition starts with it. A record that is delivered again is recognized by its
+// id.
 //
-// A partition whose next offset is no longer there (retention was shorter than the outage) ends Run with a *LostError. kafka-go's Reader on its own would go on with
-// what is left and say nothing.
+// A partition whose next offset no longer exists, because the outage was longer than the retention, ends Run with a
+// *LostError. kafka-go's Reader alone would continue with the remaining records without an error.
 //
 // # Repeats
 //
-// After a crash the relay sends what was in flight again: a contiguous rewind of a partition. The ids of the last few thousand handled records of each partition
-// are remembered, so that most of a rewind costs no transaction. Only an id proves a repeat. The position header looks tempting, as one number
-// per partition would do: drop what isn't greater than the last. It would lose events, since a dead letter that was
-// corrected and published again, a repair from the table, and a slot made anew after a failover all bring positions that are lower and yet new.
+// After a crash the relay sends unacknowledged records again, as one contiguous part of a partition. The consumer
+// remembers the ids of the last few thousand handled records of each partition, so most repeats cost no transaction.
+//
+// Only an id proves a repeat. A comparison of the position header with the last position would need only one number per
+// partition, but it would lose events: a dead letter that was corrected and published again, a repair from the table,
+// and a slot that was re-created after a failover all bring lower positions with new events.
 //
 // # Topics written with exactly_once
 //
-// kafka-go returns the records of aborted transactions also to those who ask for read_committed, and control records (issue 1332 there). Control records
-// are left out here. An aborted record is handled as it comes: its row is committed in Postgres, so the relay sends it again with the same id, and
-// the repeat is absorbed. There is one difference to a consumer that filters: if between abort and repeat somebody made the relay skip the row or
-// put it aside, the event was handled here all the same. Where that matters, read with a client that filters and call Inbox.Handle.
+// kafka-go returns the records of aborted transactions and control records even with read_committed (kafka-go issue
+// 1332). This package skips control records. It handles an aborted record as it arrives: the row is committed in
+// Postgres, so the relay sends it again with the same id, and the repeat is recognized. A consumer that filters aborted
+// records differs in one case: if an operator makes the relay skip or dead-letter the row between abort and repeat, the
+// event has been handled here all the same. If that matters, read with a client that filters and call Inbox.Handle.
 package consumer

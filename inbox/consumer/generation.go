@@ -8,7 +8,8 @@ import (
 	"github.com/segmentio/kafka-go"
 )
 
-// generation commits what its partitions have finished, and nothing else: the broker refuses the commits of a generation that is over.
+// generation commits what its own partitions have finished. The broker refuses the commits of a generation that is
+// over.
 type generation struct {
 	c          *Consumer
 	gen        *kafka.Generation
@@ -16,10 +17,11 @@ type generation struct {
 	wake       chan struct{}
 
 	mu       sync.Mutex
-	finished map[string]map[int]int64 // next offsets not committed yet
+	finished map[string]map[int]int64 // next offsets, not committed yet
 }
 
-// begin starts a goroutine for each assigned partition, and one that commits. They end with the generation, and running waits for them.
+// begin starts a goroutine for each assigned partition and one that commits. They end with the generation, and running
+// waits for them.
 func (c *Consumer) begin(ctx context.Context, gen *kafka.Generation, end context.CancelCauseFunc, running *sync.WaitGroup) {
 	g := &generation{c: c, gen: gen, wake: make(chan struct{}, 1), finished: map[string]map[int]int64{}}
 	for topic, assignments := range gen.Assignments {
@@ -29,7 +31,9 @@ func (c *Consumer) begin(ctx context.Context, gen *kafka.Generation, end context
 			gen.Start(func(over context.Context) {
 				defer running.Done()
 				defer g.partitions.Done()
-				p := &partition{c: c, topic: topic, id: a.ID, next: a.Offset, recent: newRecent(c.opts.Recent), finish: g.finish}
+				p := &partition{
+					c: c, topic: topic, id: a.ID, next: a.Offset, recent: newRecent(c.opts.Recent), finish: g.finish,
+				}
 				if err := p.consume(ctx, over); err != nil {
 					end(err)
 				}
@@ -41,10 +45,11 @@ func (c *Consumer) begin(ctx context.Context, gen *kafka.Generation, end context
 		defer running.Done()
 		g.commitAll(over)
 	})
-	c.opts.Logger.Info("the consumer group has a new generation", "group", c.opts.Group, "generation", gen.ID, "partitions", len(gen.Assignments))
+	c.opts.Logger.Info("the consumer group has a new generation",
+		"group", c.opts.Group, "generation", gen.ID, "partitions", len(gen.Assignments))
 }
 
-// finish notes that the records in front of next are done.
+// finish records that the records before next are done.
 func (g *generation) finish(topic string, partition int, next int64) {
 	g.mu.Lock()
 	if g.finished[topic] == nil {
@@ -58,7 +63,8 @@ func (g *generation) finish(topic string, partition int, next int64) {
 	}
 }
 
-// commitAll commits at once when little is going on; what is finished during a commit goes into the next one. The last one waits for the handlers at work.
+// commitAll commits at once if no commit is running. What is finished during a commit is part of the next commit. The
+// last commit waits for the running handlers.
 func (g *generation) commitAll(over context.Context) {
 	for {
 		select {
@@ -72,7 +78,8 @@ func (g *generation) commitAll(over context.Context) {
 	}
 }
 
-// commit leaves what it couldn't commit to the next one. If none follows, the records are delivered again and recognised.
+// commit leaves offsets that it could not commit to the next commit. If none follows, the records are delivered again
+// and recognized.
 func (g *generation) commit() {
 	g.mu.Lock()
 	offsets := g.finished

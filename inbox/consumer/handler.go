@@ -10,11 +10,15 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/inbox"
 )
 
-// Handler handles one record. nil and inbox.ErrDuplicate are done; inbox.ErrContended is tried again for as long as it takes; an error made by Permanent,
-// inbox.ErrUnfinished and inbox.ErrEventID put the record aside at once; all others within Attempts and Budget. A panic is an error.
+// Handler handles one record. What happens next depends on the error that it returns:
+//
+//   - nil, inbox.ErrDuplicate: the record is done.
+//   - inbox.ErrContended: the record is tried again for as long as it takes.
+//   - an error from Permanent, inbox.ErrUnfinished, inbox.ErrEventID: the record is dead-lettered at once.
+//   - any other error, or a panic: the record is tried again within Attempts and Budget, and then dead-lettered.
 type Handler func(ctx context.Context, m Message) error
 
-// InTx handles each event once, in a transaction of its own.
+// InTx returns a Handler that handles each event once, in a transaction of its own.
 func InTx(in *inbox.Inbox, handle func(ctx context.Context, tx pgx.Tx, m Message) error) Handler {
 	return func(ctx context.Context, m Message) error {
 		return in.Handle(ctx, m.Event(), func(ctx context.Context, tx pgx.Tx) error { return handle(ctx, tx, m) })
@@ -32,7 +36,7 @@ type permanent struct{ error }
 
 func (p permanent) Unwrap() error { return p.error }
 
-// Permanent marks an error that no repeat will mend, such as a payload that can't be read.
+// Permanent marks an error that no repeat can fix, such as an invalid payload.
 func Permanent(err error) error {
 	if err == nil {
 		return nil

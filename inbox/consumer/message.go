@@ -11,7 +11,7 @@ import (
 // Message is a record of the relay.
 type Message struct {
 	kafka.Message
-	ID       string // header id, or ce_id of a CloudEvent: what makes it the same event wherever it is
+	ID       string // header id, or ce_id of a CloudEvent: identifies the event
 	Type     string // header type, or ce_type
 	Position string // header position: commit LSN and index, comparable as text within one slot
 	Attempt  int    // 1 for the first
@@ -26,7 +26,7 @@ func read(m kafka.Message) Message {
 	}
 }
 
-// first returns the value of the first header with the first of the names that is there.
+// first returns the value of the first header that has the first of the names, then of the second, and so on.
 func first(headers []kafka.Header, names ...string) string {
 	for _, name := range names {
 		for i := range headers {
@@ -38,13 +38,14 @@ func first(headers []kafka.Header, names ...string) string {
 	return ""
 }
 
-// Event is what the ledger needs to know.
+// Event returns what the ledger needs to know about the record.
 func (m Message) Event() inbox.Event {
 	return inbox.Event{ID: m.ID, Source: fmt.Sprintf("%s/%d@%d", m.Topic, m.Partition, m.Offset)}
 }
 
-// isMarker recognises the end of a Kafka transaction, which kafka-go returns like a record: key = version 0, type 0 or 1 (abort, commit), value =
-// version, coordinator epoch (KIP-98, "Control Messages"). Events have headers.
+// isMarker reports whether a record is the end of a Kafka transaction, which kafka-go returns like any other record:
+// the key is version 0 and type 0 or 1 (abort, commit), the value version and coordinator epoch (KIP-98, "Control
+// Messages"). Unlike a marker an event has headers.
 func isMarker(m kafka.Message) bool {
 	k := m.Key
 	return len(m.Headers) == 0 && len(k) == 4 && len(m.Value) == 6 && k[0] == 0 && k[1] == 0 && k[2] == 0 && k[3] <= 1

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/sasl"
 
@@ -21,41 +22,45 @@ type Options struct {
 	TLS     *tls.Config
 	SASL    sasl.Mechanism
 
-	// FromEnd starts at the end of a partition for which the group has no offset yet. Default: at its beginning.
+	// FromEnd starts at the end of a partition for which the group has no offset yet. Default: at the beginning.
 	FromEnd bool
-	// Attempts is how often a record is given to the handler in all. Default: 5.
+	// Attempts is how often a record is given to the handler in total. Default: 5.
 	Attempts int
-	// Budget is the longest that one record holds up its partition, pauses included; the handler's context ends with it, and a handler has to heed that. It doesn't run while
-	// Healthy fails or the event is contended. Default: 1m.
+	// Budget is the longest time for which one record may delay its partition, including pauses. The handler's context
+	// ends with the budget, and the handler must then return. Time in which Healthy fails or the event is contended
+	// does not count. Default: 1m.
 	Budget time.Duration
-	// Pause in front of the second attempt, doubled up to MaxPause for each one after, with jitter. Default: 100ms and 10s.
+	// Pause is the time before the second attempt. It doubles for each later attempt, up to MaxPause, with jitter.
+	// Default: 100ms and 10s.
 	Pause, MaxPause time.Duration
-	// Healthy tells a bad record from a bad day: it is asked after each failed attempt, and while it fails (the database is down) the record waits without
-	// using up attempts or budget. Inbox.Ping is one. Default: every failure counts, so an outage longer than Budget fills the dead-letter topic.
+	// Healthy tells a bad record from an outage. It is called after each failed attempt. While it returns an error, for
+	// example because the database is down, the record waits without using up attempts or budget. Inbox.Ping is such a
+	// function. Default: every failure counts, so an outage longer than Budget fills the dead-letter topic.
 	Healthy func(ctx context.Context) error
-	// DeadLetterTopic names the topic for a record that can't be handled; it has to exist. Default: the record's topic + ".DLT".
+	// DeadLetterTopic returns the topic for a record that cannot be handled. It must exist. Default: the record's topic
+	// + ".DLT".
 	DeadLetterTopic func(topic string) string
-	// Drain is how long a handler may go on when its partition is taken away or Run's context ends. Less than the group's
-	// rebalance timeout, 30s. A member that dies is noticed Drain + 10s later. Default: 10s.
+	// Drain is how long a handler may continue after its partition is revoked or Run's context ends. It must be less
+	// than the group's rebalance timeout, 30s. The group notices a member that died after Drain + 10s. Default: 10s.
 	Drain time.Duration
-	// Recent is how many handled ids are remembered per partition. Default: 4096; negative: none.
+	// Recent is the number of handled ids that are remembered per partition. Default: 4096. Negative: none.
 	Recent int
-	// Queue is how many records per partition are read ahead. Default: 100.
+	// Queue is the number of records per partition that are read ahead. Default: 100.
 	Queue int
-	// Start is called in front of each attempt and returns the context for it, e.g. with a span joined to the record's traceparent header, and a function that is called with
-	// the attempt's result. Default: none.
+	// Start is called before each attempt. It returns the context for the attempt, for example with a span joined to
+	// the record's traceparent header, and a function that is called with the result of the attempt. Default: none.
 	Start func(ctx context.Context, m Message) (context.Context, func(error))
-	// Logger gets what goes wrong: ids, topics and errors, no keys and no payloads. The handler's errors are logged, and stored in dead letters,
-	// as they are. Default: slog.Default().
+	// Logger gets what goes wrong: ids, topics and errors, but no keys and no payloads. The handler's errors are logged
+	// and stored in dead letters unchanged. Default: slog.Default().
 	Logger *slog.Logger
-	// Metrics counts duplicates that were dropped here, and dead letters. Default: none.
+	// Metrics counts dead letters and the duplicates that are recognized without the ledger. Default: none.
 	Metrics *inbox.Metrics
 }
 
 const (
 	rebalanceTimeout = 30 * time.Second
 	heartbeat        = 2 * time.Second
-	fetchWait        = 500 * time.Millisecond // also how long a close of a reader takes
+	fetchWait        = 500 * time.Millisecond // also the time that closing a reader takes
 )
 
 func (o Options) withDefaults() (Options, error) {
@@ -70,10 +75,10 @@ func (o Options) withDefaults() (Options, error) {
 	o.MaxPause = orDuration(o.MaxPause, 10*time.Second)
 	o.Drain = orDuration(o.Drain, 10*time.Second)
 	if o.Attempts < 0 || o.Queue < 0 || o.Budget < 0 || o.Pause < 0 || o.MaxPause < o.Pause || o.Drain < 0 {
-		return o, errors.New("consumer: numbers and durations can't be negative, nor MaxPause less than Pause")
+		return o, errors.New("consumer: numbers and durations must not be negative, and MaxPause must not be less than Pause")
 	}
 	if o.Drain >= rebalanceTimeout {
-		return o, errors.New("consumer: Drain must be less than 30s, after which the group goes on without this member")
+		return o, errors.New("consumer: Drain must be less than 30s, after which the group continues without this member")
 	}
 	if o.DeadLetterTopic == nil {
 		o.DeadLetterTopic = func(topic string) string { return topic + ".DLT" }
@@ -98,6 +103,15 @@ func orDuration(d, otherwise time.Duration) time.Duration {
 	return d
 }
 
+// backOff returns the pauses between the attempts for one record.
+func (o Options) backOff() backoff.ExponentialBackOff {
+	b := backoff.ExponentialBackOff{
+		InitialInterval: o.Pause, RandomizationFactor: 0.3, Multiplier: 2, MaxInterval: o.MaxPause,
+	}
+	b.Reset()
+	return b
+}
+
 func (o Options) dialer() *kafka.Dialer {
 	return &kafka.Dialer{Timeout: 10 * time.Second, DualStack: true, TLS: o.TLS, SASLMechanism: o.SASL}
 }
@@ -109,7 +123,8 @@ func (o Options) group() kafka.ConsumerGroupConfig {
 	}
 	return kafka.ConsumerGroupConfig{
 		ID: o.Group, Brokers: o.Brokers, Dialer: o.dialer(), Topics: o.Topics, StartOffset: start,
-		// kafka-go sends no heartbeats once a generation is over, so a session has to outlive the drain, or the last commit is refused.
+		// kafka-go sends no heartbeats after the end of a generation. The session must outlive the drain, otherwise the
+		// broker refuses the last commit.
 		HeartbeatInterval: heartbeat, SessionTimeout: o.Drain + 5*heartbeat, RebalanceTimeout: rebalanceTimeout,
 		JoinGroupBackoff: time.Second, WatchPartitionChanges: true,
 	}

@@ -9,21 +9,21 @@ import (
 	"github.com/segmentio/kafka-go"
 )
 
-// partition reads one partition for as long as it is assigned.
+// partition reads one partition while it is assigned.
 type partition struct {
 	c      *Consumer
 	topic  string
 	id     int
-	next   int64 // offset; negative: kafka.FirstOffset or LastOffset, as nothing was committed yet
+	next   int64 // offset; negative (kafka.FirstOffset, LastOffset) if nothing was committed yet
 	recent *recent
 	finish func(topic string, partition int, next int64)
 }
 
-// maxStrikes is how often in a row, a second apart, a partition must say that the next offset lies behind its end. A new leader may say so for
-// a moment, while it doesn't know yet how much its followers have (KIP-207).
+// maxStrikes is how often in a row, a second apart, a broker must answer that the next offset is after the end of the
+// partition. A new leader can answer so for a moment, while it does not know yet how much its followers have (KIP-207).
 const maxStrikes = 10
 
-// consume returns when over ends (the generation), or with an error that ends everything. ctx gives values only.
+// consume returns when over, the generation, ends, or with an error that ends Run. Of ctx only the values are used.
 func (p *partition) consume(ctx, over context.Context) error {
 	work, release := drained(ctx, over, p.c.opts.Drain)
 	defer release()
@@ -48,7 +48,7 @@ func (p *partition) consume(ctx, over context.Context) error {
 	}
 }
 
-// read has records handled until over ends or the broker says OffsetOutOfRange.
+// read handles records until over ends or the broker answers OffsetOutOfRange.
 func (p *partition) read(work, over context.Context) error {
 	reader := kafka.NewReader(p.c.opts.reader(p.topic, p.id))
 	defer func() { _ = reader.Close() }()
@@ -67,7 +67,7 @@ func (p *partition) read(work, over context.Context) error {
 			sleep(over, time.Second)
 			continue
 		}
-		if p.next >= 0 && m.Offset > p.next { // compaction, or a transaction's end, or a loss
+		if p.next >= 0 && m.Offset > p.next { // compaction, the end of a transaction, or a loss
 			if err := p.check(over); err != nil {
 				return err
 			}
@@ -81,7 +81,8 @@ func (p *partition) read(work, over context.Context) error {
 	return nil
 }
 
-// check compares the next offset with the first one that is there, until the broker answers or the generation is over.
+// check compares the next offset with the first existing offset. It repeats until the broker answers or the generation
+// is over.
 func (p *partition) check(over context.Context) error {
 	for over.Err() == nil {
 		answer, err := p.c.client.ListOffsets(over, &kafka.ListOffsetsRequest{Topics: map[string][]kafka.OffsetRequest{p.topic: {kafka.FirstOffsetOf(p.id)}}})
@@ -96,14 +97,14 @@ func (p *partition) check(over context.Context) error {
 			}
 		}
 		if over.Err() == nil {
-			p.c.opts.Logger.Warn("asking for the partition's first offset failed", "topic", p.topic, "partition", p.id, "error", err.Error())
+			p.c.opts.Logger.Warn("reading the first offset of the partition failed", "topic", p.topic, "partition", p.id, "error", err.Error())
 		}
 		sleep(over, time.Second)
 	}
 	return nil
 }
 
-// drained returns a context for handlers, which lives on for a while when over ends.
+// drained returns a context for handlers that ends drain after over.
 func drained(ctx, over context.Context, drain time.Duration) (context.Context, func()) {
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan struct{})

@@ -4,7 +4,7 @@ package consumer
 type recent struct {
 	ids  map[string]struct{}
 	ring []string
-	next int // from -size up to 0 while the ring fills, the place of the oldest id from then on
+	next int // from -size up to 0 while the ring fills, then the index of the oldest id
 }
 
 func newRecent(size int) *recent {

@@ -1,8 +1,11 @@
-// Package otelinbox gives each attempt to handle an event a span of OpenTelemetry, joined to the event's trace:
+// Package otelinbox creates an OpenTelemetry span for each attempt to handle an event and joins it to the event's
+// trace:
 //
 //	c, err := consumer.New(consumer.Options{…, Start: otelinbox.Start(nil, "billing")}, handler)
 //
-// It uses OpenTelemetry's API alone; which SDK, if any, records the spans is the application's choice.
+// The package uses only OpenTelemetry's API. The application chooses the SDK that records the spans, if any.
+//
+// This package is an API that applications rely on; package inbox describes the compatibility promise.
 package otelinbox
 
 import (
@@ -22,11 +25,13 @@ import (
 
 const scope = "github.com/cdc-outbox/cdc-outbox/inbox"
 
-// Start returns a function for consumer.Options.Start. The span is a child of the one in which the event was written, which
-// the record's traceparent names (the relay leaves it as it is, so the relay's own span is a sibling); without one, or with one
-// that is none, it begins a trace. A nil provider is the global one, as it is when the first event comes.
+// Start returns a function for consumer.Options.Start. The span is a child of the span in which the event was written,
+// which the record's traceparent names. (The relay does not change traceparent, so the relay's own span is a sibling.)
+// Without a valid traceparent the span begins a trace. A nil provider stands for the global provider at the time of
+// each attempt.
 //
-// The handler's context carries the span. An event that was handled before, or is being handled elsewhere, is no error.
+// The handler's context contains the span. An event that was handled before, or is being handled elsewhere, is not an
+// error.
 func Start(provider trace.TracerProvider, group string) func(context.Context, consumer.Message) (context.Context, func(error)) {
 	return func(ctx context.Context, m consumer.Message) (context.Context, func(error)) {
 		p := provider

@@ -48,7 +48,8 @@ func (a *assassin) strike(conn *pgx.Conn, statement string) {
 	}
 }
 
-// Whatever step the backend dies at: either nothing was written or all, and with the delivery that follows there is exactly one effect.
+// Whatever step the backend dies at: either nothing was written or all, and with the delivery that follows there is
+// exactly one effect.
 func TestCrashAtEachStep(t *testing.T) {
 	steps := map[inbox.Strategy][]string{
 		inbox.Insert:   {"begin", `INSERT INTO "processed_events"`, "INSERT INTO effects", "commit"},

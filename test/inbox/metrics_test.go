@@ -13,8 +13,8 @@ const (
 	prunedAt   = "cdc_outbox_inbox_pruned_timestamp_seconds"
 )
 
-// samples returns the values of a metric by the label result, "" for a metric without that label. All of them must be of
-// the consumer billing.
+// samples returns the values of a metric by the label result, "" for a metric without that label. All of them must be
+// of the consumer billing.
 func samples(t *testing.T, registry *prometheus.Registry, name string) map[string]float64 {
 	t.Helper()
 	families, err := registry.Gather()

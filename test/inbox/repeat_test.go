@@ -37,7 +37,8 @@ func TestSerializationFailuresAreRepeated(t *testing.T) {
 	})
 }
 
-// With a snapshot from before the other's commit ON CONFLICT can't say "duplicate": Postgres answers 40001, and the repeat finds out.
+// With a snapshot from before the other's commit ON CONFLICT can't say "duplicate": Postgres answers 40001, and the
+// repeat finds out.
 func TestDuplicateBehindASnapshot(t *testing.T) {
 	b := newBed(t)
 	opts := inbox.Options{Consumer: "billing", Isolation: sql.LevelSerializable}

@@ -244,7 +244,8 @@ func TestShutdownEndsAHandlerAtTheDeadline(t *testing.T) {
 	b.awaitCommitted(t, 1)
 }
 
-// A second member takes half of the partitions while handlers are at work; nothing is left out, and both end up with work.
+// A second member takes half of the partitions while handlers are at work; nothing is left out, and both end up with
+// work.
 func TestRebalance(t *testing.T) {
 	b := newBed(t, 4)
 	var first, second journal
@@ -283,7 +284,8 @@ func TestRebalance(t *testing.T) {
 	require.Empty(t, b.letters(t))
 }
 
-// A handler that is stuck when its partition is taken away: its context ends, nothing is committed for it, and the next owner handles the record.
+// A handler that is stuck when its partition is taken away: its context ends, nothing is committed for it, and the next
+// owner handles the record.
 func TestRebalanceTakesARecordFromAStuckHandler(t *testing.T) {
 	b := newBed(t, 1)
 	b.produce(t, record("k", "a"), record("k", "b"))
@@ -341,10 +343,11 @@ func TestAMissingDeadLetterTopicIsSaid(t *testing.T) {
 	b := testkit.FakeBroker(t, fakebroker.Options{Topics: map[string]int32{topic: 1}})
 	c, err := consumer.New(consumer.Options{Brokers: b.Addrs(), Group: "g", Topics: []string{topic}}, func(context.Context, consumer.Message) error { return nil })
 	require.NoError(t, err)
-	require.ErrorContains(t, c.Run(t.Context()), topic+".DLT doesn't exist")
+	require.ErrorContains(t, c.Run(t.Context()), topic+".DLT does not exist")
 }
 
-// Aborted records come too (kafka-go doesn't filter), control records don't, and the repeat of an aborted one is recognised.
+// Aborted records come too (kafka-go doesn't filter), control records don't, and the repeat of an aborted one is
+// recognised.
 func TestTopicsWithTransactions(t *testing.T) {
 	b := newBed(t, 1)
 	p, err := kgo.NewClient(kgo.SeedBrokers(b.Addrs()...), kgo.TransactionalID("relay"))

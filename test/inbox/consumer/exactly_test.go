@@ -19,8 +19,9 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
 
-// proveExactlyOnce has two members handle events of which every one is there two or three times, while the second joins and leaves again and
-// backends are killed; then there is one effect for each event, and those of each key were in order.
+// proveExactlyOnce has two members handle events of which every one is there two or three times, while the second joins
+// and leaves again and backends are killed; then there is one effect for each event, and those of each key were in
+// order.
 func proveExactlyOnce(t *testing.T, opts consumer.Options, strategy inbox.Strategy, produce func(...*kgo.Record)) {
 	db := testkit.Postgres(t)
 	ddl, err := inbox.Schema(inbox.Options{})

@@ -18,7 +18,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafkaclient"
 )
 
-// The same as on the imitation, on a real broker: its group coordinator, and events written in transactions of which some abort.
+// The same as on the imitation, on a real broker: its group coordinator, and events written in transactions of which
+// some abort.
 func TestRealExactlyOnce(t *testing.T) {
 	cluster := testkit.Kafka(t)
 	name := testkit.Name(t)
@@ -57,8 +58,8 @@ func TestRealOneAggregateStaysInOrder(t *testing.T) {
 	})
 }
 
-// Poison at the limits of what the dead-letter topic takes: the letter loses what is too large for it, part by part, within the budget, while other
-// records go on and in the end those behind it, too.
+// Poison at the limits of what the dead-letter topic takes: the letter loses what is too large for it, part by part,
+// within the budget, while other records go on and in the end those behind it, too.
 func TestRealPoisonAtTheSizeLimit(t *testing.T) {
 	cluster := testkit.Kafka(t)
 	name := testkit.Name(t)
