@@ -13,9 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestImageBuilds runs the instructions of the Dockerfile's build stage in a directory that holds only what .dockerignore
-// lets through. Two commands differ: nothing is downloaded, and `go list -deps` takes the place of `go build`; it finds
-// every package, module and embedded file that the build needs.
+// TestImageBuilds runs the instructions of the Dockerfile's build stage in a directory that holds only what
+// .dockerignore lets through. Two commands differ: nothing is downloaded, and `go list -deps` takes the place of `go
+// build`; it finds every package, module and embedded file that the build needs.
 func TestImageBuilds(t *testing.T) {
 	image := t.TempDir()
 	b := build{t: t, root: image, env: os.Environ(), files: contextFiles(t)}

@@ -11,8 +11,8 @@ import (
 type Event struct {
 	// ID is the event's own id, the same in every delivery: the record's id header. At most 512 bytes. Required.
 	ID string
-	// Source tells readers of the ledger where this delivery came from, for example "order.events/3@1042". It does not
-	// identify the event. At most 512 bytes. Optional.
+	// Source records for readers of the ledger where this delivery came from, for example "order.events/3@1042". It
+	// does not identify the event. At most 512 bytes. Optional.
 	Source string
 }
 

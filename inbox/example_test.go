@@ -25,7 +25,8 @@ func ExampleInbox_Handle() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	err = in.Handle(ctx, inbox.Event{ID: "7d2c0f1e-9a53-4c55-8f0e-6a1a2b3c4d5e"}, func(ctx context.Context, tx pgx.Tx) error {
+	event := inbox.Event{ID: "7d2c0f1e-9a53-4c55-8f0e-6a1a2b3c4d5e"}
+	err = in.Handle(ctx, event, func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, "INSERT INTO invoices (order_id, total) VALUES ($1, $2)", "42", 12.50)
 		return err
 	})
@@ -63,7 +64,8 @@ func ExampleSQL_Handle() {
 func ExampleInbox_Forward() {
 	ctx := context.Background()
 	var in *inbox.Inbox // from inbox.New
-	err := in.Forward(ctx, inbox.Event{ID: "7d2c0f1e-9a53-4c55-8f0e-6a1a2b3c4d5e"}, 10*time.Second, func(ctx context.Context) error {
+	event := inbox.Event{ID: "7d2c0f1e-9a53-4c55-8f0e-6a1a2b3c4d5e"}
+	err := in.Forward(ctx, event, 10*time.Second, func(ctx context.Context) error {
 		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", "mail.example.com:25")
 		if err != nil {
 			return errors.Join(inbox.ErrNotSent, err) // releases the claim

@@ -29,7 +29,9 @@ var ErrNotSent = errors.New("inbox: the call had no effect")
 //
 // The context of call ends after limit. If the other system accepts an idempotency key, give it the event's id and use
 // Handle instead. The call may then be made twice, and the other system recognizes the repeat.
-func (in *Inbox) Forward(ctx context.Context, e Event, limit time.Duration, call func(ctx context.Context) error) error {
+func (in *Inbox) Forward(
+	ctx context.Context, e Event, limit time.Duration, call func(ctx context.Context) error,
+) error {
 	return in.run(ctx, e, func() error { return in.forward(ctx, in, e, limit, call) })
 }
 

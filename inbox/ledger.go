@@ -50,12 +50,15 @@ func newLedger(opts Options) (*ledger, error) {
 		// handler's tables is not mistaken for a duplicate.
 		insert: `INSERT INTO ` + table + ` (consumer, event_id, status, source, completed_at)
 VALUES ($1, $2, $3, $4, CASE WHEN $3 = 'COMPLETED' THEN now() END) ON CONFLICT (consumer, event_id) DO NOTHING`,
-		complete: `UPDATE ` + table + ` SET status = 'COMPLETED', completed_at = clock_timestamp() WHERE consumer = $1 AND event_id = $2 AND status = 'PROCESSING'`,
-		state: `SELECT CASE WHEN status = 'COMPLETED' THEN 'completed' WHEN claimed_at < now() - $3 * interval '1 microsecond' THEN 'stale' ELSE 'fresh' END
+		complete: `UPDATE ` + table + ` SET status = 'COMPLETED', completed_at = clock_timestamp()
+WHERE consumer = $1 AND event_id = $2 AND status = 'PROCESSING'`,
+		state: `SELECT CASE WHEN status = 'COMPLETED' THEN 'completed'
+	WHEN claimed_at < now() - $3 * interval '1 microsecond' THEN 'stale' ELSE 'fresh' END
 FROM ` + table + ` WHERE consumer = $1 AND event_id = $2`,
 		release: `DELETE FROM ` + table + ` WHERE consumer = $1 AND event_id = $2 AND status = 'PROCESSING'`,
 		prune: `DELETE FROM ` + table + ` WHERE ctid = ANY (ARRAY(SELECT ctid FROM ` + table + `
-WHERE consumer = $1 AND claimed_at < now() - $2 * interval '1 microsecond' AND status = 'COMPLETED' LIMIT $3 FOR UPDATE SKIP LOCKED))`,
+WHERE consumer = $1 AND claimed_at < now() - $2 * interval '1 microsecond' AND status = 'COMPLETED'
+LIMIT $3 FOR UPDATE SKIP LOCKED))`,
 	}, nil
 }
 
@@ -121,7 +124,8 @@ func (l *ledger) finish(ctx context.Context, s session, e Event) error {
 		return fmt.Errorf("inbox: complete the event: %w", err)
 	}
 	if updated != 1 {
-		return fmt.Errorf("inbox: complete the event: its claim is %d rows of the ledger; has the handler changed the ledger?", updated)
+		return fmt.Errorf("inbox: complete the event: its claim is %d rows of the ledger; "+
+			"has the handler changed the ledger?", updated)
 	}
 	return nil
 }

@@ -70,7 +70,8 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	for _, name := range []string{o.Schema, o.Table} {
 		if strings.ContainsRune(name, 0) || len(name) > maxIdentifier {
-			return o, fmt.Errorf("inbox: the name %q is longer than %d bytes or contains a NUL character", name, maxIdentifier)
+			return o, fmt.Errorf("inbox: the name %q is longer than %d bytes or contains a NUL character",
+				name, maxIdentifier)
 		}
 	}
 	return o, nil

@@ -39,8 +39,8 @@ func (l *ledger) pruneWith(ctx context.Context, t transactor, keep time.Duration
 		keep = DefaultKeep
 	}
 	if keep < MinKeep {
-		return 0, fmt.Errorf("inbox: Prune would delete rows after %s, but %s is the minimum: an event that is delivered again "+
-			"after its row was deleted is handled again", keep, MinKeep)
+		return 0, fmt.Errorf("inbox: Prune would delete rows after %s, but %s is the minimum: an event that is "+
+			"delivered again after its row was deleted is handled again", keep, MinKeep)
 	}
 	defer func() { l.opts.Metrics.prune(l.opts.Consumer, deleted, err == nil) }()
 	for {

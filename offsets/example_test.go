@@ -7,8 +7,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/offsets"
 )
 
-// Two transactions are received, their rows are acknowledged out of order, and the stream breaks in between. The tracker
-// moves the confirmed position only over transactions of which every row is acknowledged.
+// Two transactions are received, their rows are acknowledged out of order, and the stream breaks in between. The
+// tracker moves the confirmed position only over transactions of which every row is acknowledged.
 func ExampleTracker() {
 	tracker := offsets.NewTracker(0x1000) // confirmed_flush_lsn of the slot
 	receive := func(commit, end offsets.LSN, rows int) (tickets []offsets.Ticket) {

@@ -50,7 +50,8 @@ func (e Event) wrapped(t PayloadType, extra map[string]string) Event {
 		trace = extra["traceparent"]
 	}
 	e.Payload = Envelope[any]{
-		EventID: e.ID, EventType: e.Type, EventVersion: e.Version, AggregateType: e.AggregateType, AggregateID: e.AggregateID,
+		EventID: e.ID, EventType: e.Type, EventVersion: e.Version,
+		AggregateType: e.AggregateType, AggregateID: e.AggregateID,
 		OccurredAt: e.Timestamp.UTC().Truncate(time.Microsecond), TraceID: traceID(trace), Data: data,
 	}
 	return e

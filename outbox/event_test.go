@@ -60,7 +60,9 @@ func invalidEvents() map[string]struct {
 		"too many headers":      {"Headers", func(e *Event) { e.Headers = manyHeaders(257, 0) }},
 		"too large headers":     {"Headers", func(e *Event) { e.Headers = manyHeaders(1, 64<<10-3) }},
 		"before 1970":           {"Timestamp", func(e *Event) { e.Timestamp = time.Unix(-1, 0) }},
-		"after 9999":            {"Timestamp", func(e *Event) { e.Timestamp = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC) }},
+		"after 9999": {"Timestamp", func(e *Event) {
+			e.Timestamp = time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)
+		}},
 	}
 }
 

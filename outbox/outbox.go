@@ -39,7 +39,8 @@ func New(opts Options) (*Outbox, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Outbox{payload: opts.Payload, headers: opts.Headers, insert: insertStatement(opts), prefix: opts.Prefix}, nil
+	insert := insertStatement(opts)
+	return &Outbox{payload: opts.Payload, headers: opts.Headers, insert: insert, prefix: opts.Prefix}, nil
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -53,7 +54,8 @@ func (o Options) withDefaults() (Options, error) {
 		o.Prefix = "outbox"
 	}
 	if !o.Payload.known() {
-		return o, fmt.Errorf("outbox: the payload type %q is not one of %s, %s, %s, %s", o.Payload, JSONB, JSON, Text, Bytea)
+		return o, fmt.Errorf("outbox: the payload type %q is not one of %s, %s, %s, %s",
+			o.Payload, JSONB, JSON, Text, Bytea)
 	}
 	for _, name := range []string{o.Schema, o.Table, o.Prefix} {
 		if strings.ContainsRune(name, 0) {

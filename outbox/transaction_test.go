@@ -38,13 +38,15 @@ func TestEnvelope(t *testing.T) {
 		require.Equal(t, *row[0], got.EventID, "one id for row and envelope")
 		require.True(t, at.Truncate(time.Microsecond).Equal(got.OccurredAt))
 		got.EventID, got.OccurredAt = "", time.Time{}
-		require.Equal(t, Envelope[data]{EventType: "order_paid", EventVersion: 3, AggregateType: "order", AggregateID: "42",
-			TraceID: "0af7651916cd43dd8448eb211c80319c", Data: data{"12.50"}}, got)
+		require.Equal(t, Envelope[data]{
+			EventType: "order_paid", EventVersion: 3, AggregateType: "order", AggregateID: "42",
+			TraceID: "0af7651916cd43dd8448eb211c80319c", Data: data{"12.50"},
+		}, got)
 	}
 	e.Timestamp, e.Headers = time.Time{}, map[string]string{"traceparent": "none"}
 	got := wrap(e)
 	require.WithinDuration(t, time.Now(), got.OccurredAt, time.Minute)
-	require.NotNil(t, row[6], "row and envelope tell the same time")
+	require.NotNil(t, row[6], "row and envelope have the same time")
 	require.Empty(t, got.TraceID)
 
 	e.Payload, e.Version = nil, 1

@@ -22,9 +22,14 @@ func TestEachEventIsBilledOnce(t *testing.T) {
 	producer, err := kgo.NewClient(kgo.SeedBrokers(broker.Addrs()...))
 	require.NoError(t, err)
 	defer producer.Close()
-	for _, r := range [][2]string{{"a", `{"order": 1, "cents": 5}`}, {"bad", `{`}, {"b", `{"order": 1, "cents": 6}`}, {"a", `{"order": 1, "cents": 5}`}, {"c", `{"order": 2, "cents": 7}`}} {
-		require.NoError(t, producer.ProduceSync(t.Context(), &kgo.Record{Topic: shop.Topic, Key: []byte("1"), Value: []byte(r[1]),
-			Headers: []kgo.RecordHeader{{Key: "id", Value: []byte(r[0])}}}).FirstErr())
+	for _, r := range [][2]string{
+		{"a", `{"order": 1, "cents": 5}`}, {"bad", `{`}, {"b", `{"order": 1, "cents": 6}`},
+		{"a", `{"order": 1, "cents": 5}`}, {"c", `{"order": 2, "cents": 7}`},
+	} {
+		require.NoError(t, producer.ProduceSync(t.Context(), &kgo.Record{
+			Topic: shop.Topic, Key: []byte("1"), Value: []byte(r[1]),
+			Headers: []kgo.RecordHeader{{Key: "id", Value: []byte(r[0])}},
+		}).FirstErr())
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -35,8 +40,8 @@ func TestEachEventIsBilledOnce(t *testing.T) {
 	defer func() { _ = conn.Close(context.Background()) }()
 	var lines string
 	require.Eventually(t, func() bool {
-		err := conn.QueryRow(t.Context(), "SELECT string_agg(event_id || cents, ' ' ORDER BY n) FROM billing_lines").Scan(&lines)
-		return err == nil && strings.HasSuffix(lines, "c7")
+		row := conn.QueryRow(t.Context(), "SELECT string_agg(event_id || cents, ' ' ORDER BY n) FROM billing_lines")
+		return row.Scan(&lines) == nil && strings.HasSuffix(lines, "c7")
 	}, 60*time.Second, 10*time.Millisecond)
 	cancel()
 	require.NoError(t, <-done)

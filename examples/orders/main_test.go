@@ -23,7 +23,9 @@ func TestEachOrderHasItsEvent(t *testing.T) {
 	defer func() { _ = conn.Close(context.Background()) }()
 	var orders, events int
 	require.Eventually(t, func() bool {
-		err := conn.QueryRow(t.Context(), "SELECT count(*), (SELECT count(*) FROM outbox WHERE aggregate_id IN (SELECT id::text FROM example_orders)) FROM example_orders").Scan(&orders, &events)
+		err := conn.QueryRow(t.Context(), `SELECT count(*),
+			(SELECT count(*) FROM outbox WHERE aggregate_id IN (SELECT id::text FROM example_orders))
+			FROM example_orders`).Scan(&orders, &events)
 		return err == nil && orders >= 5 // an error at first, because the program creates the tables
 	}, 30*time.Second, 10*time.Millisecond)
 	cancel()

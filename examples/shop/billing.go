@@ -13,7 +13,12 @@ import (
 
 // BillingSchema creates the billing service's own table. inbox.Schema creates the table of the handled events. No
 // constraint of the billing table prevents an event from being billed twice: the inbox prevents it.
-const BillingSchema = `CREATE TABLE IF NOT EXISTS billing_lines (n bigserial PRIMARY KEY, event_id text NOT NULL, order_id bigint NOT NULL, cents bigint NOT NULL);`
+const BillingSchema = `CREATE TABLE IF NOT EXISTS billing_lines (
+    n        bigserial PRIMARY KEY,
+    event_id text      NOT NULL,
+    order_id bigint    NOT NULL,
+    cents    bigint    NOT NULL
+);`
 
 // Billing writes one line for every event. It sets a group and topics where opts has none, and always sets Healthy, so
 // the consumer waits for a database that is down.
@@ -37,6 +42,7 @@ func bill(ctx context.Context, tx pgx.Tx, m consumer.Message) error {
 	if err := json.Unmarshal(m.Value, &change); err != nil {
 		return consumer.Permanent(err) // a retry would not help, so the record becomes a dead letter
 	}
-	_, err := tx.Exec(ctx, "INSERT INTO billing_lines (event_id, order_id, cents) VALUES ($1, $2, $3)", m.ID, change.Order, change.Cents)
+	_, err := tx.Exec(ctx, "INSERT INTO billing_lines (event_id, order_id, cents) VALUES ($1, $2, $3)",
+		m.ID, change.Order, change.Cents)
 	return err
 }

@@ -28,7 +28,8 @@ type Change struct {
 // Place stores an order and its event, both or neither.
 func Place(ctx context.Context, pool *pgxpool.Pool, cents int64) (order int64, err error) {
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		if err := tx.QueryRow(ctx, "INSERT INTO example_orders (cents) VALUES ($1) RETURNING id", cents).Scan(&order); err != nil {
+		row := tx.QueryRow(ctx, "INSERT INTO example_orders (cents) VALUES ($1) RETURNING id", cents)
+		if err := row.Scan(&order); err != nil {
 			return err
 		}
 		return outbox.Insert(ctx, tx, outbox.Event{

@@ -44,8 +44,9 @@ func (e *LostError) Error() string {
 	if e.First >= 0 {
 		state = fmt.Sprintf("no longer exists, because the partition begins at %d", e.First)
 	}
-	return fmt.Sprintf("consumer: %s partition %d: the next offset %d %s, so events may be missing; recover the events, "+
-		"then set the group's offset (kafka-consumer-groups --reset-offsets)", e.Topic, e.Partition, e.Next, state)
+	return fmt.Sprintf("consumer: %s partition %d: the next offset %d %s, so events may be missing; "+
+		"recover the events, then set the group's offset (kafka-consumer-groups --reset-offsets)",
+		e.Topic, e.Partition, e.Next, state)
 }
 
 // Run consumes until ctx ends. It then waits for running handlers, at most Drain, and returns nil. A broken connection

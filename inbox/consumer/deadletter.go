@@ -21,7 +21,7 @@ const (
 	HeaderPartition = "dlt-origin-partition" //
 	HeaderOffset    = "dlt-origin-offset"    //
 	HeaderTimestamp = "dlt-origin-timestamp" // of the record, milliseconds
-	HeaderCut       = "dlt-cut"              // present if the letter was too large: what was left out (see cut); the origin still has it
+	HeaderCut       = "dlt-cut"              // what was left out of a letter that was too large, see cut
 
 	headerPrefix = "dlt-"
 	maxReason    = 1 << 10

@@ -22,7 +22,9 @@ type generation struct {
 
 // begin starts a goroutine for each assigned partition and one that commits. They end with the generation, and running
 // waits for them.
-func (c *Consumer) begin(ctx context.Context, gen *kafka.Generation, end context.CancelCauseFunc, running *sync.WaitGroup) {
+func (c *Consumer) begin(
+	ctx context.Context, gen *kafka.Generation, end context.CancelCauseFunc, running *sync.WaitGroup,
+) {
 	g := &generation{c: c, gen: gen, wake: make(chan struct{}, 1), finished: map[string]map[int]int64{}}
 	for topic, assignments := range gen.Assignments {
 		for _, a := range assignments {

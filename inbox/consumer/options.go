@@ -33,9 +33,9 @@ type Options struct {
 	// Pause is the time before the second attempt. It doubles for each later attempt, up to MaxPause, with jitter.
 	// Default: 100ms and 10s.
 	Pause, MaxPause time.Duration
-	// Healthy tells a bad record from an outage. It is called after each failed attempt. While it returns an error, for
-	// example because the database is down, the record waits without using up attempts or budget. Inbox.Ping is such a
-	// function. Default: every failure counts, so an outage longer than Budget fills the dead-letter topic.
+	// Healthy distinguishes a bad record from an outage. It is called after each failed attempt. While it returns an
+	// error, for example because the database is down, the record waits without using up attempts or budget. Inbox.Ping
+	// is such a function. Default: every failure counts, so an outage longer than Budget fills the dead-letter topic.
 	Healthy func(ctx context.Context) error
 	// DeadLetterTopic returns the topic for a record that cannot be handled. It must exist. Default: the record's topic
 	// + ".DLT".
@@ -75,10 +75,10 @@ func (o Options) withDefaults() (Options, error) {
 	o.MaxPause = orDuration(o.MaxPause, 10*time.Second)
 	o.Drain = orDuration(o.Drain, 10*time.Second)
 	if o.Attempts < 0 || o.Queue < 0 || o.Budget < 0 || o.Pause < 0 || o.MaxPause < o.Pause || o.Drain < 0 {
-		return o, errors.New("consumer: numbers and durations must not be negative, and MaxPause must not be less than Pause")
+		return o, errors.New("consumer: numbers and durations must not be negative, nor MaxPause less than Pause")
 	}
 	if o.Drain >= rebalanceTimeout {
-		return o, errors.New("consumer: Drain must be less than 30s, after which the group continues without this member")
+		return o, errors.New("consumer: Drain must be less than 30s; then the group continues without this member")
 	}
 	if o.DeadLetterTopic == nil {
 		o.DeadLetterTopic = func(topic string) string { return topic + ".DLT" }

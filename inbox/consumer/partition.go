@@ -85,7 +85,9 @@ func (p *partition) read(work, over context.Context) error {
 // is over.
 func (p *partition) check(over context.Context) error {
 	for over.Err() == nil {
-		answer, err := p.c.client.ListOffsets(over, &kafka.ListOffsetsRequest{Topics: map[string][]kafka.OffsetRequest{p.topic: {kafka.FirstOffsetOf(p.id)}}})
+		answer, err := p.c.client.ListOffsets(over, &kafka.ListOffsetsRequest{
+			Topics: map[string][]kafka.OffsetRequest{p.topic: {kafka.FirstOffsetOf(p.id)}},
+		})
 		if err == nil {
 			for _, offsets := range answer.Topics[p.topic] {
 				if err = offsets.Error; err == nil && offsets.FirstOffset > p.next {
@@ -97,7 +99,8 @@ func (p *partition) check(over context.Context) error {
 			}
 		}
 		if over.Err() == nil {
-			p.c.opts.Logger.Warn("reading the first offset of the partition failed", "topic", p.topic, "partition", p.id, "error", err.Error())
+			p.c.opts.Logger.Warn("reading the first offset of the partition failed",
+				"topic", p.topic, "partition", p.id, "error", err.Error())
 		}
 		sleep(over, time.Second)
 	}

@@ -26,7 +26,9 @@ func TestRecentForgetsTheOldest(t *testing.T) {
 func TestMarkers(t *testing.T) {
 	require.True(t, isMarker(kafka.Message{Key: []byte{0, 0, 0, 1}, Value: []byte{0, 0, 0, 0, 0, 7}}))
 	require.False(t, isMarker(kafka.Message{Key: []byte("1234"), Value: []byte("123456")}))
-	require.False(t, isMarker(kafka.Message{Key: []byte{0, 0, 0, 1}, Value: []byte{0, 0, 0, 0, 0, 7}, Headers: []kafka.Header{{Key: "id"}}}))
+	require.False(t, isMarker(kafka.Message{
+		Key: []byte{0, 0, 0, 1}, Value: []byte{0, 0, 0, 0, 0, 7}, Headers: []kafka.Header{{Key: "id"}},
+	}))
 }
 
 func TestLongReasonsAreCut(t *testing.T) {

@@ -27,19 +27,22 @@ const scope = "github.com/cdc-outbox/cdc-outbox/inbox"
 
 // Start returns a function for consumer.Options.Start. The span is a child of the span in which the event was written,
 // which the record's traceparent names. (The relay does not change traceparent, so the relay's own span is a sibling.)
-// Without a valid traceparent the span begins a trace. A nil provider stands for the global provider at the time of
-// each attempt.
+// Without a valid traceparent the span begins a trace. A nil provider means the global provider at the time of each
+// attempt.
 //
 // The handler's context contains the span. An event that was handled before, or is being handled elsewhere, is not an
 // error.
-func Start(provider trace.TracerProvider, group string) func(context.Context, consumer.Message) (context.Context, func(error)) {
+func Start(
+	provider trace.TracerProvider, group string,
+) func(context.Context, consumer.Message) (context.Context, func(error)) {
 	return func(ctx context.Context, m consumer.Message) (context.Context, func(error)) {
 		p := provider
 		if p == nil {
 			p = otel.GetTracerProvider()
 		}
 		ctx = propagation.TraceContext{}.Extract(ctx, carrier{&m})
-		ctx, span := p.Tracer(scope).Start(ctx, "process "+m.Topic, trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(
+		kind := trace.WithSpanKind(trace.SpanKindConsumer)
+		ctx, span := p.Tracer(scope).Start(ctx, "process "+m.Topic, kind, trace.WithAttributes(
 			// The names of OpenTelemetry's conventions for messaging.
 			attribute.String("messaging.system", "kafka"),
 			attribute.String("messaging.operation.type", "process"),

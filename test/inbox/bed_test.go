@@ -49,6 +49,9 @@ func (b *bed) connect(t *testing.T, tracer pgx.QueryTracer) *pgxpool.Pool {
 	return pool
 }
 
+// waitingSessions are the sessions that wait for a lock, for count.
+const waitingSessions = "pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+
 func (b *bed) count(t *testing.T, from string) (n int) {
 	t.Helper()
 	require.NoError(t, b.pool.QueryRow(t.Context(), "SELECT count(*) FROM "+from).Scan(&n))

@@ -13,26 +13,26 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/inbox"
 )
 
-// assassin ends the backend in front of or behind one statement of a transaction, once.
+// assassin ends the backend before or after one statement of a transaction, once.
 type assassin struct {
 	t      *testing.T
 	b      *bed
 	step   string // beginning of the statement
-	behind bool
+	after bool
 	struck atomic.Bool
 }
 
 type statementKey struct{}
 
 func (a *assassin) TraceQueryStart(ctx context.Context, conn *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
-	if !a.behind {
+	if !a.after {
 		a.strike(conn, data.SQL)
 	}
 	return context.WithValue(ctx, statementKey{}, data.SQL)
 }
 
 func (a *assassin) TraceQueryEnd(ctx context.Context, conn *pgx.Conn, _ pgx.TraceQueryEndData) {
-	if a.behind {
+	if a.after {
 		a.strike(conn, ctx.Value(statementKey{}).(string))
 	}
 }
@@ -42,34 +42,37 @@ func (a *assassin) strike(conn *pgx.Conn, statement string) {
 		return
 	}
 	var gone bool
-	err := a.b.pool.QueryRow(context.Background(), "SELECT pg_terminate_backend($1, 10000)", conn.PgConn().PID()).Scan(&gone)
-	if err != nil || !gone {
+	row := a.b.pool.QueryRow(context.Background(), "SELECT pg_terminate_backend($1, 10000)", conn.PgConn().PID())
+	if err := row.Scan(&gone); err != nil || !gone {
 		a.t.Errorf("the backend is still there: %v", err)
 	}
 }
 
-// Whatever step the backend dies at: either nothing was written or all, and with the delivery that follows there is
+// Whatever step the backend dies at: either nothing was written or everything, and after the next delivery there is
 // exactly one effect.
 func TestCrashAtEachStep(t *testing.T) {
 	steps := map[inbox.Strategy][]string{
-		inbox.Insert:   {"begin", `INSERT INTO "processed_events"`, "INSERT INTO effects", "commit"},
-		inbox.Advisory: {"begin", "SELECT pg_try_advisory_xact_lock", `INSERT INTO "processed_events"`, "INSERT INTO effects", `UPDATE "processed_events"`, "commit"},
+		inbox.Insert: {"begin", `INSERT INTO "processed_events"`, "INSERT INTO effects", "commit"},
+		inbox.Advisory: {
+			"begin", "SELECT pg_try_advisory_xact_lock", `INSERT INTO "processed_events"`, "INSERT INTO effects",
+			`UPDATE "processed_events"`, "commit",
+		},
 	}
 	eachStrategy(t, func(t *testing.T, opts inbox.Options) {
 		b := newBed(t)
 		for _, step := range steps[opts.Strategy] {
-			for _, behind := range []bool{false, true} {
-				name := map[bool]string{false: "before ", true: "behind "}[behind] + step
+			for _, after := range []bool{false, true} {
+				name := map[bool]string{false: "before ", true: "after "}[after] + step
 				t.Run(name, func(t *testing.T) {
 					_, err := b.pool.Exec(t.Context(), "TRUNCATE effects, processed_events")
 					require.NoError(t, err)
-					a := &assassin{t: t, b: b, step: step, behind: behind}
+					a := &assassin{t: t, b: b, step: step, after: after}
 					in, err := inbox.New(b.connect(t, a), opts)
 					require.NoError(t, err)
 					err = in.Handle(t.Context(), inbox.Event{ID: "e"}, effect("e", ""))
 					require.True(t, a.struck.Load(), "no such step")
 
-					written := step == "commit" && behind
+					written := step == "commit" && after
 					require.Equal(t, written, err == nil, "%v", err)
 					require.Equal(t, written, b.count(t, "effects") == 1)
 					require.Equal(t, written, b.count(t, "processed_events") == 1)

@@ -29,21 +29,27 @@ func TestForward(t *testing.T) {
 	require.ErrorIs(t, in.Forward(t.Context(), inbox.Event{ID: "a"}, limit, never), inbox.ErrDuplicate)
 
 	require.ErrorIs(t, in.Forward(t.Context(), inbox.Event{ID: "b"}, limit, answer(inbox.ErrNotSent)), inbox.ErrNotSent)
-	require.NoError(t, in.Forward(t.Context(), inbox.Event{ID: "b"}, limit, answer(nil)), "it had no effect, so it may be called again")
+	err = in.Forward(t.Context(), inbox.Event{ID: "b"}, limit, answer(nil))
+	require.NoError(t, err, "the call had no effect, so it may be repeated")
 
 	refused := errors.New("500")
 	err = in.Forward(t.Context(), inbox.Event{ID: "c"}, limit, answer(refused))
 	require.ErrorIs(t, err, inbox.ErrUnfinished)
 	require.ErrorIs(t, err, refused)
-	require.ErrorIs(t, in.Forward(t.Context(), inbox.Event{ID: "c"}, limit, never), inbox.ErrContended, "for all the second delivery knows, the first is still at it")
+	err = in.Forward(t.Context(), inbox.Event{ID: "c"}, limit, never)
+	require.ErrorIs(t, err, inbox.ErrContended, "as far as the second delivery knows, the first is still running")
 	older("c")
 	require.ErrorIs(t, in.Forward(t.Context(), inbox.Event{ID: "c"}, limit, never), inbox.ErrUnfinished)
 	require.ErrorIs(t, in.Handle(t.Context(), inbox.Event{ID: "c"}, effect("c", "")), inbox.ErrUnfinished)
 
 	ctx, cancel := context.WithCancel(t.Context())
-	require.NoError(t, in.Forward(ctx, inbox.Event{ID: "d"}, limit, func(context.Context) error { cancel(); return nil }))
+	require.NoError(t, in.Forward(ctx, inbox.Event{ID: "d"}, limit, func(context.Context) error {
+		cancel()
+		return nil
+	}))
 	std, err := inbox.NewSQL(b.sql, inbox.Options{Consumer: "mail"})
 	require.NoError(t, err)
-	require.ErrorIs(t, std.Forward(t.Context(), inbox.Event{ID: "d"}, limit, never), inbox.ErrDuplicate, "what happened is written down, whatever else ends")
+	err = std.Forward(t.Context(), inbox.Event{ID: "d"}, limit, never)
+	require.ErrorIs(t, err, inbox.ErrDuplicate, "the outcome is recorded even if the context has ended")
 	require.Error(t, in.Forward(t.Context(), inbox.Event{ID: "e"}, 0, never))
 }

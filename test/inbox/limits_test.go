@@ -14,6 +14,7 @@ func TestLongestValuesFit(t *testing.T) {
 	long := strings.Repeat("x", 512)
 	in, err := inbox.New(b.pool, inbox.Options{Consumer: strings.Repeat("c", 255), Strategy: inbox.Advisory})
 	require.NoError(t, err)
-	require.NoError(t, in.Handle(t.Context(), inbox.Event{ID: long, Source: strings.Repeat("s", 600)}, effect("long", "")))
+	event := inbox.Event{ID: long, Source: strings.Repeat("s", 600)}
+	require.NoError(t, in.Handle(t.Context(), event, effect("long", "")))
 	require.ErrorIs(t, in.Handle(t.Context(), inbox.Event{ID: long}, effect("long", "")), inbox.ErrDuplicate)
 }

@@ -13,7 +13,8 @@ import (
 func TestPrune(t *testing.T) {
 	b := newBed(t)
 	b.Exec(t, `INSERT INTO processed_events (consumer, event_id, status, claimed_at)
-SELECT consumer, age || '-' || n, status, now() - age::interval FROM unnest(ARRAY['billing', 'mail']) consumer, unnest(ARRAY['1h', '13d', '15d']) age,
+SELECT consumer, age || '-' || n, status, now() - age::interval
+FROM unnest(ARRAY['billing', 'mail']) consumer, unnest(ARRAY['1h', '13d', '15d']) age,
 	unnest(ARRAY['COMPLETED', 'PROCESSING']) status, generate_series(1, 6000) n ON CONFLICT DO NOTHING`)
 	b.Exec(t, "INSERT INTO processed_events VALUES ('billing', 'begun', 'PROCESSING', NULL, now() - interval '1 year')")
 	metrics := prometheus.NewRegistry()

@@ -25,7 +25,7 @@ func TestSerializationFailuresAreRepeated(t *testing.T) {
 		require.NoError(t, err)
 		calls := 0
 		add := func(ctx context.Context, tx pgx.Tx) error {
-			if calls++; calls == 1 { // somebody else changes the row after our snapshot was taken
+			if calls++; calls == 1 { // another session changes the row after our snapshot was taken
 				b.Exec(t, "UPDATE account SET cents = cents + 1")
 			}
 			_, err := tx.Exec(ctx, "UPDATE account SET cents = cents + 10")
@@ -37,7 +37,7 @@ func TestSerializationFailuresAreRepeated(t *testing.T) {
 	})
 }
 
-// With a snapshot from before the other's commit ON CONFLICT can't say "duplicate": Postgres answers 40001, and the
+// With a snapshot from before the other's commit ON CONFLICT cannot report a duplicate: Postgres answers 40001, and the
 // repeat finds out.
 func TestDuplicateBehindASnapshot(t *testing.T) {
 	b := newBed(t)
@@ -48,7 +48,7 @@ func TestDuplicateBehindASnapshot(t *testing.T) {
 	second := make(chan error, 1)
 	go func() { second <- b.variants(t, opts)["database/sql"](context.Background(), "e") }()
 	require.Eventually(t, func() bool {
-		return b.count(t, "pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") == 1
+		return b.count(t, waitingSessions) == 1
 	}, 20*time.Second, 10*time.Millisecond)
 	release(nil)
 	require.NoError(t, <-first)
@@ -57,7 +57,8 @@ func TestDuplicateBehindASnapshot(t *testing.T) {
 
 func TestDeadlocksAreRepeated(t *testing.T) {
 	b := newBed(t)
-	b.Exec(t, "CREATE TABLE account (id int PRIMARY KEY, cents int); INSERT INTO account VALUES (1, 0), (2, 0); ALTER DATABASE "+b.Name+" SET deadlock_timeout = '10ms'")
+	b.Exec(t, "CREATE TABLE account (id int PRIMARY KEY, cents int); INSERT INTO account VALUES (1, 0), (2, 0);"+
+		"ALTER DATABASE "+b.Name+" SET deadlock_timeout = '10ms'")
 	in, err := inbox.New(b.connect(t, nil), inbox.Options{Consumer: "billing"})
 	require.NoError(t, err)
 	var group errgroup.Group
@@ -70,7 +71,8 @@ func TestDeadlocksAreRepeated(t *testing.T) {
 					if _, err := tx.Exec(ctx, "UPDATE account SET cents = cents + 1 WHERE id = $1", id); err != nil {
 						return err
 					}
-					if call := calls.Load(); n == 0 && call < 2 { // both hold their first row before either asks for its second
+					// Both hold their first row before either asks for its second.
+					if call := calls.Load(); n == 0 && call < 2 {
 						if calls.Add(1) == 2 {
 							close(meeting)
 						}

@@ -20,7 +20,9 @@ func TestAMessageIsRoutedLikeTheRow(t *testing.T) {
 	for _, typ := range []outbox.PayloadType{outbox.JSON, outbox.Text, outbox.Bytea} {
 		o, err := outbox.New(outbox.Options{Payload: typ})
 		require.NoError(t, err)
-		payloads := map[string]any{"JSON": json.RawMessage(`{"b" : 1.50, "<a>":"\u00e4"}`), "text": "\"<ä\\\n", "nothing": nil}
+		payloads := map[string]any{
+			"JSON": json.RawMessage(`{"b" : 1.50, "<a>":"\u00e4"}`), "text": "\"<ä\\\n", "nothing": nil,
+		}
 		for name, payload := range payloads {
 			t.Run(fmt.Sprint(typ, " ", name), func(t *testing.T) {
 				e := outbox.Event{

@@ -50,7 +50,9 @@ func inserters(t *testing.T, conn *pgx.Conn, db *testkit.Database) map[string]in
 	t.Cleanup(func() { _ = simple.Close(context.Background()) })
 	viaPgx := func(conn *pgx.Conn) inserter {
 		return func(t *testing.T, o *outbox.Outbox, events ...outbox.Event) error {
-			return pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error { return o.Insert(t.Context(), tx, events...) })
+			return pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error {
+				return o.Insert(t.Context(), tx, events...)
+			})
 		}
 	}
 	return map[string]inserter{
@@ -86,7 +88,8 @@ func TestInsert(t *testing.T) {
 					Headers: map[string]string{"a": "{\"\\\n"}, Timestamp: at},
 				outbox.Event{AggregateType: "order", AggregateID: "43", Type: "cancelled"}))
 
-			rows, err := conn.Query(t.Context(), `SELECT id::text, aggregate_id, event_type, payload::text, headers->>'a', created_at
+			rows, err := conn.Query(t.Context(), `
+				SELECT id::text, aggregate_id, event_type, payload::text, headers->>'a', created_at
 				FROM `+table+" ORDER BY event_type")
 			require.NoError(t, err)
 			type row struct {
@@ -120,11 +123,13 @@ func TestInsertKeepsTheOrder(t *testing.T) {
 			require.NoError(t, err)
 			events := make([]outbox.Event, 5000)
 			for i := range events {
-				events[i] = outbox.Event{AggregateType: "order", AggregateID: strconv.Itoa(i + 1), Type: "placed", Payload: i}
+				id := strconv.Itoa(i + 1)
+				events[i] = outbox.Event{AggregateType: "order", AggregateID: id, Type: "placed", Payload: i}
 			}
 			require.NoError(t, insert(t, standard(t), events...))
 			var count, misplaced int
-			row := conn.QueryRow(t.Context(), "SELECT count(*), count(*) FILTER (WHERE n <> aggregate_id::int) FROM outbox")
+			row := conn.QueryRow(t.Context(),
+				"SELECT count(*), count(*) FILTER (WHERE n <> aggregate_id::int) FROM outbox")
 			require.NoError(t, row.Scan(&count, &misplaced))
 			require.Equal(t, len(events), count)
 			require.Zero(t, misplaced)
@@ -198,7 +203,8 @@ func TestRolledBackEventsAreGone(t *testing.T) {
 func TestTableRefuses(t *testing.T) {
 	conn, _ := connect(t, outbox.Options{})
 	insert := func(aggregateType, aggregateID, eventType, headers any) error {
-		_, err := conn.Exec(t.Context(), `INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload, headers)
+		_, err := conn.Exec(t.Context(), `
+			INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload, headers)
 			VALUES ($1, $2, $3, '{}', $4)`, aggregateType, aggregateID, eventType, headers)
 		return err
 	}

@@ -75,7 +75,8 @@ func emittedMessage(t *testing.T, o *outbox.Outbox, e outbox.Event) string {
 func onlyElement(t *testing.T, array any) *string {
 	t.Helper()
 	var elements []*string
-	require.NoError(t, pgtype.NewMap().Scan(pgtype.TextArrayOID, pgtype.TextFormatCode, []byte(array.(string)), &elements))
+	text := []byte(array.(string))
+	require.NoError(t, pgtype.NewMap().Scan(pgtype.TextArrayOID, pgtype.TextFormatCode, text, &elements))
 	require.Len(t, elements, 1)
 	return elements[0]
 }

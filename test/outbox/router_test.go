@@ -35,8 +35,8 @@ func routeRow(t *testing.T, values [7]*string) (*router.Record, error) {
 	return r.Route(rel, row, someSource())
 }
 
-// What this package accepts, the connector must be able to publish: the two don't share code, so the edges are tried on
-// both.
+// What this package accepts, the connector must be able to publish: the two do not share code, so the edges are tried
+// on both.
 func TestAcceptedEventsAreRoutable(t *testing.T) {
 	accepted := map[string]func(*outbox.Event){
 		"plain":           func(*outbox.Event) {},
@@ -90,8 +90,9 @@ func TestUnroutableEventsAreRefused(t *testing.T) {
 		"unicode":  {1, str("größe"), func(e *outbox.Event) { e.AggregateType = "größe" }},
 		"internal": {1, str("__consumer_offsets"), func(e *outbox.Event) { e.AggregateType = "__consumer_offsets" }},
 		"no type":  {1, str(""), func(e *outbox.Event) { e.AggregateType = "" }},
-		"reserved": {5, str(`{"position": ""}`), func(e *outbox.Event) { e.Headers = map[string]string{"position": ""} }},
-		"no name":  {5, str(`{"": ""}`), func(e *outbox.Event) { e.Headers = map[string]string{"": ""} }},
+		"reserved": {5, str(`{"position": ""}`),
+			func(e *outbox.Event) { e.Headers = map[string]string{"position": ""} }},
+		"no name": {5, str(`{"": ""}`), func(e *outbox.Event) { e.Headers = map[string]string{"": ""} }},
 		"line end in name": {5, str(`{"a\r\nb": ""}`),
 			func(e *outbox.Event) { e.Headers = map[string]string{"a\r\nb": ""} }},
 		"too many headers": {5, headerText(t, manyHeaders(router.MaxHeaders+1, 0)),

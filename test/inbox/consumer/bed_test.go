@@ -28,7 +28,8 @@ type bed struct {
 }
 
 func newBed(t *testing.T, partitions int32) *bed {
-	b := &bed{Broker: testkit.FakeBroker(t, fakebroker.Options{Topics: map[string]int32{topic: partitions, topic + ".DLT": 1}})}
+	topics := map[string]int32{topic: partitions, topic + ".DLT": 1}
+	b := &bed{Broker: testkit.FakeBroker(t, fakebroker.Options{Topics: topics})}
 	var err error
 	b.producer, err = kgo.NewClient(kgo.SeedBrokers(b.Addrs()...))
 	require.NoError(t, err)
@@ -37,7 +38,10 @@ func newBed(t *testing.T, partitions int32) *bed {
 }
 
 func record(key, id string) *kgo.Record {
-	return &kgo.Record{Topic: topic, Key: []byte(key), Value: []byte("value of " + id), Headers: []kgo.RecordHeader{{Key: "id", Value: []byte(id)}, {Key: "type", Value: []byte("paid")}}}
+	return &kgo.Record{
+		Topic: topic, Key: []byte(key), Value: []byte("value of " + id),
+		Headers: []kgo.RecordHeader{{Key: "id", Value: []byte(id)}, {Key: "type", Value: []byte("paid")}},
+	}
 }
 
 func (b *bed) produce(t *testing.T, records ...*kgo.Record) {
@@ -46,7 +50,10 @@ func (b *bed) produce(t *testing.T, records ...*kgo.Record) {
 }
 
 func (b *bed) options() consumer.Options {
-	return consumer.Options{Brokers: b.Addrs(), Group: "billing", Topics: []string{topic}, Pause: time.Millisecond, MaxPause: 5 * time.Millisecond}
+	return consumer.Options{
+		Brokers: b.Addrs(), Group: "billing", Topics: []string{topic},
+		Pause: time.Millisecond, MaxPause: 5 * time.Millisecond,
+	}
 }
 
 // start runs a consumer until stop is called or the test ends.
@@ -96,7 +103,7 @@ func (b *logBuffer) String() string {
 	return b.Buffer.String()
 }
 
-// journal is a handler's memory.
+// journal records what a handler has seen.
 type journal struct {
 	mu   sync.Mutex
 	seen []consumer.Message
@@ -122,7 +129,7 @@ func (j *journal) await(t *testing.T, n int) {
 	require.Eventually(t, func() bool { return len(j.ids()) >= n }, 60*time.Second, 5*time.Millisecond)
 }
 
-// committed is the sum of the group's offsets, -1 while the broker doesn't say.
+// committed returns the sum of the group's offsets, -1 while the broker does not answer.
 func (b *bed) committed(t *testing.T) (sum int64) {
 	offsets, err := b.Admin().FetchOffsets(t.Context(), "billing")
 	if err != nil {
@@ -136,7 +143,8 @@ func (b *bed) committed(t *testing.T) (sum int64) {
 
 func (b *bed) awaitCommitted(t *testing.T, n int64) {
 	t.Helper()
-	require.Eventually(t, func() bool { return b.committed(t) == n }, 60*time.Second, 10*time.Millisecond, "%d records committed", n)
+	require.Eventually(t, func() bool { return b.committed(t) == n },
+		60*time.Second, 10*time.Millisecond, "%d records committed", n)
 }
 
 func (b *bed) letters(t *testing.T) []*kgo.Record {

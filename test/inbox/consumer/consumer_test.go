@@ -67,7 +67,8 @@ func TestPoisonIsPutAside(t *testing.T) {
 	opts.Attempts = 3
 	opts.Metrics = inbox.NewMetrics(prometheus.NewRegistry())
 	poison := record("k", "poison")
-	poison.Headers = append(poison.Headers, kgo.RecordHeader{Key: "traceparent", Value: []byte("00-ab")}, kgo.RecordHeader{Key: consumer.HeaderReason, Value: []byte("an old one")})
+	poison.Headers = append(poison.Headers, kgo.RecordHeader{Key: "traceparent", Value: []byte("00-ab")},
+		kgo.RecordHeader{Key: consumer.HeaderReason, Value: []byte("an old one")})
 	poison.Timestamp = time.UnixMilli(1_700_000_000_123)
 	b.produce(t, record("k", "a"), poison, record("k", "b"))
 	var j journal
@@ -90,7 +91,8 @@ func TestPoisonIsPutAside(t *testing.T) {
 	require.Equal(t, "value of poison", string(l.Value))
 	require.Equal(t, poison.Timestamp, l.Timestamp)
 	for key, want := range map[string]string{
-		consumer.HeaderReason: "bad event", consumer.HeaderAttempts: "3", consumer.HeaderGroup: "billing", consumer.HeaderTopic: topic, consumer.HeaderPartition: "0", consumer.HeaderOffset: "1",
+		consumer.HeaderReason: "bad event", consumer.HeaderAttempts: "3", consumer.HeaderGroup: "billing",
+		consumer.HeaderTopic: topic, consumer.HeaderPartition: "0", consumer.HeaderOffset: "1",
 		consumer.HeaderTimestamp: "1700000000123", "id": "poison", "type": "paid", "traceparent": "00-ab",
 	} {
 		require.Equal(t, want, header(l, key), key)
@@ -124,10 +126,13 @@ func TestWhatGoesStraightToTheDeadLetters(t *testing.T) {
 	for _, l := range b.letters(t) {
 		got = append(got, [2]string{header(l, consumer.HeaderReason), header(l, consumer.HeaderAttempts)})
 	}
-	require.Equal(t, [][2]string{{"the record has no id header", "0"}, {"wrapped: bad event", "1"}, {"panic: boom", "2"}, {"context deadline exceeded", "1"}}, got)
+	require.Equal(t, [][2]string{
+		{"the record has no id header", "0"}, {"wrapped: bad event", "1"}, {"panic: boom", "2"},
+		{"context deadline exceeded", "1"},
+	}, got)
 }
 
-// While the database is down nothing is put aside, however long that takes.
+// While the database is down nothing is dead-lettered, however long that takes.
 func TestAnOutageIsNotTheRecordsFault(t *testing.T) {
 	b := newBed(t, 1)
 	b.produce(t, record("k", "a"))
@@ -190,21 +195,21 @@ cdc_outbox_inbox_deliveries_total{consumer=%[1]q,result="failed"} 0
 `, opts.Group)), "cdc_outbox_inbox_deliveries_total"))
 }
 
-// A dead letter that was corrected and published again has an id that was seen, but never handled.
+// A dead letter that was corrected and published again has an id that was seen but never handled.
 func TestADeadLetterComesBack(t *testing.T) {
 	b := newBed(t, 1)
 	b.produce(t, record("k", "a"))
 	var j journal
-	var mended atomic.Bool
+	var fixed atomic.Bool
 	start(t, b.options(), func(_ context.Context, m consumer.Message) error {
-		if !mended.Load() {
+		if !fixed.Load() {
 			return consumer.Permanent(errBad)
 		}
 		j.add(m)
 		return nil
 	})
 	b.awaitCommitted(t, 1)
-	mended.Store(true)
+	fixed.Store(true)
 	b.produce(t, record("k", "a"))
 	j.await(t, 1)
 }
@@ -237,7 +242,7 @@ func TestShutdownEndsAHandlerAtTheDeadline(t *testing.T) {
 	})
 	<-inside
 	require.NoError(t, stop())
-	require.Empty(t, b.letters(t), "being stopped is no reason to put it aside")
+	require.Empty(t, b.letters(t), "being stopped is not a reason to dead-letter the record")
 	var j journal
 	start(t, b.options(), func(_ context.Context, m consumer.Message) error { j.add(m); return nil })
 	j.await(t, 1)
@@ -327,7 +332,9 @@ func TestLostRecordsEndTheRun(t *testing.T) {
 	b.awaitCommitted(t, 1)
 	require.NoError(t, stop())
 	b.produce(t, record("k", "b"), record("k", "c"))
-	_, err := b.Admin().DeleteRecords(t.Context(), kadm.Offsets{topic: {0: {Topic: topic, Partition: 0, At: 2, LeaderEpoch: -1}}})
+	_, err := b.Admin().DeleteRecords(t.Context(), kadm.Offsets{
+		topic: {0: {Topic: topic, Partition: 0, At: 2, LeaderEpoch: -1}},
+	})
 	require.NoError(t, err)
 	c, err := consumer.New(opts, handle)
 	require.NoError(t, err)
@@ -341,13 +348,14 @@ func TestLostRecordsEndTheRun(t *testing.T) {
 
 func TestAMissingDeadLetterTopicIsSaid(t *testing.T) {
 	b := testkit.FakeBroker(t, fakebroker.Options{Topics: map[string]int32{topic: 1}})
-	c, err := consumer.New(consumer.Options{Brokers: b.Addrs(), Group: "g", Topics: []string{topic}}, func(context.Context, consumer.Message) error { return nil })
+	c, err := consumer.New(consumer.Options{Brokers: b.Addrs(), Group: "g", Topics: []string{topic}},
+		func(context.Context, consumer.Message) error { return nil })
 	require.NoError(t, err)
 	require.ErrorContains(t, c.Run(t.Context()), topic+".DLT does not exist")
 }
 
-// Aborted records come too (kafka-go doesn't filter), control records don't, and the repeat of an aborted one is
-// recognised.
+// Aborted records arrive too, because kafka-go does not filter them. Control records do not. The repeat of an aborted
+// record is recognized.
 func TestTopicsWithTransactions(t *testing.T) {
 	b := newBed(t, 1)
 	p, err := kgo.NewClient(kgo.SeedBrokers(b.Addrs()...), kgo.TransactionalID("relay"))

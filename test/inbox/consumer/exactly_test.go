@@ -61,9 +61,11 @@ func proveExactlyOnce(t *testing.T, opts consumer.Options, strategy inbox.Strate
 	stop := start(t, opts, handle)
 	require.Eventually(t, func() bool { return count("effects") > events/2 }, 120*time.Second, 10*time.Millisecond)
 	require.NoError(t, stop())
-	require.Eventually(t, func() bool { return count("(SELECT DISTINCT event FROM effects) e") == events }, 120*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return count("(SELECT DISTINCT event FROM effects) e") == events },
+		120*time.Second, 20*time.Millisecond)
 	require.Equal(t, events, count("effects"))
-	require.Zero(t, count("(SELECT event < lag(event) OVER (PARTITION BY key ORDER BY n) AS late FROM effects) e WHERE late"))
+	require.Zero(t,
+		count("(SELECT event < lag(event) OVER (PARTITION BY key ORDER BY n) AS late FROM effects) e WHERE late"))
 	require.Equal(t, events, count("processed_events WHERE status = 'COMPLETED'"))
 }
 

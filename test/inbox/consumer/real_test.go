@@ -23,11 +23,15 @@ import (
 func TestRealExactlyOnce(t *testing.T) {
 	cluster := testkit.Kafka(t)
 	name := testkit.Name(t)
-	require.NoError(t, cluster.Create(t.Context(), kafkaclient.Topic{Name: name, Partitions: 4}, kafkaclient.Topic{Name: name + ".DLT"}))
+	require.NoError(t, cluster.Create(t.Context(),
+		kafkaclient.Topic{Name: name, Partitions: 4}, kafkaclient.Topic{Name: name + ".DLT"}))
 	producer, err := kgo.NewClient(kgo.SeedBrokers(cluster.Addrs()...), kgo.TransactionalID(name))
 	require.NoError(t, err)
 	defer producer.Close()
-	opts := consumer.Options{Brokers: cluster.Addrs(), Group: name, Topics: []string{name}, Pause: time.Millisecond, MaxPause: 20 * time.Millisecond}
+	opts := consumer.Options{
+		Brokers: cluster.Addrs(), Group: name, Topics: []string{name},
+		Pause: time.Millisecond, MaxPause: 20 * time.Millisecond,
+	}
 	proveExactlyOnce(t, opts, inbox.Insert, func(records ...*kgo.Record) {
 		for part := range 6 {
 			for _, end := range []kgo.TransactionEndTry{kgo.TryAbort, kgo.TryCommit} {
@@ -46,11 +50,13 @@ func TestRealExactlyOnce(t *testing.T) {
 func TestRealOneAggregateStaysInOrder(t *testing.T) {
 	cluster := testkit.Kafka(t)
 	name := testkit.Name(t)
-	require.NoError(t, cluster.Create(t.Context(), kafkaclient.Topic{Name: name, Partitions: 4}, kafkaclient.Topic{Name: name + ".DLT"}))
+	require.NoError(t, cluster.Create(t.Context(),
+		kafkaclient.Topic{Name: name, Partitions: 4}, kafkaclient.Topic{Name: name + ".DLT"}))
 	producer, err := kgo.NewClient(kgo.SeedBrokers(cluster.Addrs()...))
 	require.NoError(t, err)
 	defer producer.Close()
-	proveOrder(t, consumer.Options{Brokers: cluster.Addrs(), Group: name, Topics: []string{name}}, func(records ...*kgo.Record) {
+	opts := consumer.Options{Brokers: cluster.Addrs(), Group: name, Topics: []string{name}}
+	proveOrder(t, opts, func(records ...*kgo.Record) {
 		for _, r := range records {
 			r.Topic = name
 		}
@@ -59,7 +65,7 @@ func TestRealOneAggregateStaysInOrder(t *testing.T) {
 }
 
 // Poison at the limits of what the dead-letter topic takes: the letter loses what is too large for it, part by part,
-// within the budget, while other records go on and in the end those behind it, too.
+// within the budget, while other partitions go on, and in the end also the records after it.
 func TestRealPoisonAtTheSizeLimit(t *testing.T) {
 	cluster := testkit.Kafka(t)
 	name := testkit.Name(t)
@@ -86,14 +92,17 @@ func TestRealPoisonAtTheSizeLimit(t *testing.T) {
 	require.NoError(t, producer.ProduceSync(t.Context(), records...).FirstErr())
 	var j journal
 	began := time.Now()
-	start(t, consumer.Options{Brokers: cluster.Addrs(), Group: name, Topics: []string{name}, Attempts: 3, Budget: 2 * time.Second, Pause: 20 * time.Millisecond, MaxPause: 50 * time.Millisecond},
-		func(_ context.Context, m consumer.Message) error {
-			if m.Partition == 0 && m.ID != "before" && m.ID != "behind" {
-				return errBad
-			}
-			j.add(m)
-			return nil
-		})
+	opts := consumer.Options{
+		Brokers: cluster.Addrs(), Group: name, Topics: []string{name}, Attempts: 3, Budget: 2 * time.Second,
+		Pause: 20 * time.Millisecond, MaxPause: 50 * time.Millisecond,
+	}
+	start(t, opts, func(_ context.Context, m consumer.Message) error {
+		if m.Partition == 0 && m.ID != "before" && m.ID != "behind" {
+			return errBad
+		}
+		j.add(m)
+		return nil
+	})
 	j.await(t, 202)
 	letters, err := cluster.Read(t.Context(), name+".DLT")
 	require.NoError(t, err)
@@ -102,7 +111,10 @@ func TestRealPoisonAtTheSizeLimit(t *testing.T) {
 	for i, want := range []struct {
 		id, cut, trace string
 		key, value     int
-	}{{"fits", "", "h", 1, 1}, {"value", "value", "h", 1, 0}, {"headers", "value,headers", "", 1, 0}, {"key", "value,headers,key", "", 0, 0}} {
+	}{
+		{"fits", "", "h", 1, 1}, {"value", "value", "h", 1, 0}, {"headers", "value,headers", "", 1, 0},
+		{"key", "value,headers,key", "", 0, 0},
+	} {
 		l := letters[i]
 		require.Equal(t, want.id, header(l, "id"))
 		require.Equal(t, want.cut, header(l, consumer.HeaderCut), want.id)

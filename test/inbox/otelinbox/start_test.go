@@ -24,8 +24,11 @@ const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 func message(headers ...kafka.Header) consumer.Message {
 	return consumer.Message{
-		Message: kafka.Message{Topic: "order.events", Partition: 3, Offset: 42, Key: []byte("secret"), Value: []byte("secret"), Headers: headers},
-		ID:      "e-1", Attempt: 2,
+		Message: kafka.Message{
+			Topic: "order.events", Partition: 3, Offset: 42, Key: []byte("secret"), Value: []byte("secret"),
+			Headers: headers,
+		},
+		ID: "e-1", Attempt: 2,
 	}
 }
 
@@ -41,7 +44,10 @@ func TestStart(t *testing.T) {
 		{what: "joined", header: traceparent, parent: true},
 		{what: "no traceparent"},
 		{what: "none that is one", header: "00-" + "0af7651916cd43dd8448eb211c80319c"},
-		{what: "a duplicate", header: traceparent, parent: true, err: fmt.Errorf("x: %w", inbox.ErrDuplicate), result: "duplicate"},
+		{
+			what: "a duplicate", header: traceparent, parent: true,
+			err: fmt.Errorf("x: %w", inbox.ErrDuplicate), result: "duplicate",
+		},
 		{what: "contended", header: traceparent, parent: true, err: inbox.ErrContended, result: "contended"},
 		{what: "failed", header: traceparent, parent: true, err: errors.New("no stock"), status: codes.Error},
 	} {
@@ -51,7 +57,8 @@ func TestStart(t *testing.T) {
 			if tc.header != "" {
 				m.Headers = append(m.Headers, kafka.Header{Key: "traceparent", Value: []byte(tc.header)})
 			}
-			ctx, ended := otelinbox.Start(sdk.NewTracerProvider(sdk.WithSpanProcessor(spans)), "billing")(t.Context(), m)
+			provider := sdk.NewTracerProvider(sdk.WithSpanProcessor(spans))
+			ctx, ended := otelinbox.Start(provider, "billing")(t.Context(), m)
 			require.True(t, trace.SpanContextFromContext(ctx).IsValid(), "the handler can make children")
 			ended(tc.err)
 			require.Len(t, spans.Ended(), 1)
@@ -80,7 +87,9 @@ func TestStart(t *testing.T) {
 
 func TestWithoutAnSDKNothingHappens(t *testing.T) {
 	otel.SetTracerProvider(otel.GetTracerProvider())
-	ctx, ended := otelinbox.Start(nil, "billing")(context.Background(), message(kafka.Header{Key: "traceparent", Value: []byte(traceparent)}))
-	require.Equal(t, "0af7651916cd43dd8448eb211c80319c", trace.SpanContextFromContext(ctx).TraceID().String(), "the context travels on")
+	m := message(kafka.Header{Key: "traceparent", Value: []byte(traceparent)})
+	ctx, ended := otelinbox.Start(nil, "billing")(context.Background(), m)
+	id := trace.SpanContextFromContext(ctx).TraceID().String()
+	require.Equal(t, "0af7651916cd43dd8448eb211c80319c", id, "the context is passed on")
 	ended(nil)
 }
