@@ -99,11 +99,11 @@ func (handlerTx) Rollback(context.Context) error {
 
 type pgxSession struct{ tx pgx.Tx }
 
-func (s pgxSession) exec(ctx context.Context, sql string, args ...any) (int64, error) {
-	tag, err := s.tx.Exec(ctx, sql, args...)
+func (s pgxSession) exec(ctx context.Context, statement string, args ...any) (int64, error) {
+	tag, err := s.tx.Exec(ctx, statement, args...)
 	return tag.RowsAffected(), err
 }
 
-func (s pgxSession) scan(ctx context.Context, dest any, sql string, args ...any) error {
-	return s.tx.QueryRow(ctx, sql, args...).Scan(dest)
+func (s pgxSession) scan(ctx context.Context, dest any, statement string, args ...any) error {
+	return s.tx.QueryRow(ctx, statement, args...).Scan(dest)
 }

@@ -24,8 +24,8 @@ type ledger struct {
 
 // session runs one statement inside or outside a transaction.
 type session interface {
-	exec(ctx context.Context, sql string, args ...any) (rows int64, err error)
-	scan(ctx context.Context, dest any, sql string, args ...any) error
+	exec(ctx context.Context, statement string, args ...any) (rows int64, err error)
+	scan(ctx context.Context, dest any, statement string, args ...any) error
 }
 
 // lockStatement requests the lock of an event. It must be a statement of its own before the claim. A statement sees

@@ -63,14 +63,14 @@ func (in *SQL) Ping(ctx context.Context) error { return in.ping(ctx, in) }
 
 type sqlSession struct{ tx *sql.Tx }
 
-func (s sqlSession) exec(ctx context.Context, sql string, args ...any) (int64, error) {
-	result, err := s.tx.ExecContext(ctx, sql, args...)
+func (s sqlSession) exec(ctx context.Context, statement string, args ...any) (int64, error) {
+	result, err := s.tx.ExecContext(ctx, statement, args...)
 	if err != nil {
 		return 0, err
 	}
 	return result.RowsAffected()
 }
 
-func (s sqlSession) scan(ctx context.Context, dest any, sql string, args ...any) error {
-	return s.tx.QueryRowContext(ctx, sql, args...).Scan(dest)
+func (s sqlSession) scan(ctx context.Context, dest any, statement string, args ...any) error {
+	return s.tx.QueryRowContext(ctx, statement, args...).Scan(dest)
 }

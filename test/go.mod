@@ -1,5 +1,6 @@
-// Test machinery: servers, clients, demo, benchmarks and end-to-end tests. It also holds what the tests of the other
-// modules import, so that their go.mod files name only what they link.
+// Test machinery: servers, clients, demo, benchmarks, end-to-end tests, and the tests of outbox and inbox that need servers.
+// It also names what the tests of the product and of the examples import, so that their go.mod files name only what they
+// link.
 module github.com/cdc-outbox/cdc-outbox/test
 
 go 1.26.0

@@ -42,9 +42,13 @@ func (l letter) record(group, topic string, now time.Time) kafka.Message {
 	}
 	var headers []kafka.Header
 	for _, h := range [][2]string{
-		{HeaderReason, reason}, {HeaderAttempts, strconv.Itoa(l.attempts)}, {HeaderGroup, group},
-		{HeaderFailedAt, now.UTC().Format(time.RFC3339Nano)}, {HeaderTopic, l.Topic},
-		{HeaderPartition, strconv.Itoa(l.Partition)}, {HeaderOffset, strconv.FormatInt(l.Offset, 10)},
+		{HeaderReason, reason},
+		{HeaderAttempts, strconv.Itoa(l.attempts)},
+		{HeaderGroup, group},
+		{HeaderFailedAt, now.UTC().Format(time.RFC3339Nano)},
+		{HeaderTopic, l.Topic},
+		{HeaderPartition, strconv.Itoa(l.Partition)},
+		{HeaderOffset, strconv.FormatInt(l.Offset, 10)},
 		{HeaderTimestamp, strconv.FormatInt(l.Time.UnixMilli(), 10)},
 	} {
 		headers = append(headers, kafka.Header{Key: h[0], Value: []byte(h[1])})

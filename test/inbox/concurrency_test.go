@@ -46,7 +46,7 @@ func TestTenDeliveriesAtATime(t *testing.T) {
 }
 
 // meet starts a delivery of "e" that stays in its handler until release is called with the handler's result.
-func meet(t *testing.T, in *inbox.Inbox) (release func(error), result <-chan error) {
+func meet(in *inbox.Inbox) (release func(error), result <-chan error) {
 	inside, end, done := make(chan struct{}), make(chan error, 1), make(chan error, 1)
 	go func() {
 		done <- in.Handle(context.Background(), inbox.Event{ID: "e"}, func(ctx context.Context, tx pgx.Tx) error {
@@ -67,7 +67,7 @@ func TestInsertWaitsForTheOther(t *testing.T) {
 			b := newBed(t)
 			in, err := inbox.New(b.pool, inbox.Options{Consumer: "billing"})
 			require.NoError(t, err)
-			release, first := meet(t, in)
+			release, first := meet(in)
 			second := make(chan error, 1)
 			go func() { second <- in.Handle(context.Background(), inbox.Event{ID: "e"}, effect("e", "second")) }()
 			require.Eventually(t, func() bool {
@@ -88,7 +88,7 @@ func TestInsertWaitsForTheOther(t *testing.T) {
 // Whoever holds the row may hold it for long, a process that is frozen. That is not the event's failure.
 func TestInsertWaitsNoLongerThanItsContext(t *testing.T) {
 	b := newBed(t)
-	release, first := meet(t, must(inbox.New(b.pool, inbox.Options{Consumer: "billing"})))
+	release, first := meet(must(inbox.New(b.pool, inbox.Options{Consumer: "billing"})))
 	for name, handle := range b.variants(t, inbox.Options{Consumer: "billing"}) {
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		require.ErrorIs(t, handle(ctx, "e"), inbox.ErrContended, name)
@@ -114,7 +114,7 @@ func TestAdvisoryDoesNotWait(t *testing.T) {
 	b := newBed(t)
 	in, err := inbox.New(b.pool, inbox.Options{Consumer: "billing", Strategy: inbox.Advisory})
 	require.NoError(t, err)
-	release, first := meet(t, in)
+	release, first := meet(in)
 	require.ErrorIs(t, in.Handle(t.Context(), inbox.Event{ID: "e"}, effect("e", "second")), inbox.ErrContended)
 	err = in.Handle(t.Context(), inbox.Event{ID: "f"}, effect("f", "another"))
 	require.NoError(t, err, "other events are not delayed")

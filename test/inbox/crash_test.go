@@ -18,7 +18,7 @@ type assassin struct {
 	t      *testing.T
 	b      *bed
 	step   string // beginning of the statement
-	after bool
+	after  bool
 	struck atomic.Bool
 }
 

@@ -44,7 +44,7 @@ func TestDuplicateBehindASnapshot(t *testing.T) {
 	opts := inbox.Options{Consumer: "billing", Isolation: sql.LevelSerializable}
 	in, err := inbox.New(b.pool, opts)
 	require.NoError(t, err)
-	release, first := meet(t, in)
+	release, first := meet(in)
 	second := make(chan error, 1)
 	go func() { second <- b.variants(t, opts)["database/sql"](context.Background(), "e") }()
 	require.Eventually(t, func() bool {

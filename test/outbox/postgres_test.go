@@ -83,9 +83,11 @@ func TestInsert(t *testing.T) {
 			at := time.Date(2026, 11, 21, 8, 17, 0, 123456999, time.FixedZone("", 3600))
 			require.NoError(t, insert(t, o))
 			require.NoError(t, insert(t, o,
-				outbox.Event{ID: someID, AggregateType: "order", AggregateID: `{"4",2\`, Type: "NULL",
+				outbox.Event{
+					ID: someID, AggregateType: "order", AggregateID: `{"4",2\`, Type: "NULL",
 					Payload: json.RawMessage(`{"a" : "\"x\\"}`),
-					Headers: map[string]string{"a": "{\"\\\n"}, Timestamp: at},
+					Headers: map[string]string{"a": "{\"\\\n"}, Timestamp: at,
+				},
 				outbox.Event{AggregateType: "order", AggregateID: "43", Type: "cancelled"}))
 
 			rows, err := conn.Query(t.Context(), `
@@ -211,10 +213,18 @@ func TestTableRefuses(t *testing.T) {
 	require.NoError(t, insert("order", "42", "paid", nil))
 	require.NoError(t, insert("_o.r-9", "42", "paid", `{"Id": "is another name", "n": 1}`))
 	bad := [][4]any{
-		{"", "42", "paid", nil}, {"a/b", "42", "paid", nil}, {"__x", "42", "paid", nil}, {"..", "42", "paid", nil},
+		{"", "42", "paid", nil},
+		{"a/b", "42", "paid", nil},
+		{"__x", "42", "paid", nil},
+		{"..", "42", "paid", nil},
 		{"a\n", "42", "paid", nil},
-		{nil, "42", "paid", nil}, {"order", "", "paid", nil}, {"order", nil, "paid", nil}, {"order", "42", "", nil},
-		{"order", "42", "paid", `[1]`}, {"order", "42", "paid", `"x"`}, {"order", "42", "paid", `{"id": "1"}`},
+		{nil, "42", "paid", nil},
+		{"order", "", "paid", nil},
+		{"order", nil, "paid", nil},
+		{"order", "42", "", nil},
+		{"order", "42", "paid", `[1]`},
+		{"order", "42", "paid", `"x"`},
+		{"order", "42", "paid", `{"id": "1"}`},
 		{"order", "42", "paid", `{"": "1"}`},
 	}
 	for _, row := range bad {

@@ -90,15 +90,23 @@ func TestUnroutableEventsAreRefused(t *testing.T) {
 		"unicode":  {1, str("größe"), func(e *outbox.Event) { e.AggregateType = "größe" }},
 		"internal": {1, str("__consumer_offsets"), func(e *outbox.Event) { e.AggregateType = "__consumer_offsets" }},
 		"no type":  {1, str(""), func(e *outbox.Event) { e.AggregateType = "" }},
-		"reserved": {5, str(`{"position": ""}`),
-			func(e *outbox.Event) { e.Headers = map[string]string{"position": ""} }},
+		"reserved": {
+			5, str(`{"position": ""}`),
+			func(e *outbox.Event) { e.Headers = map[string]string{"position": ""} },
+		},
 		"no name": {5, str(`{"": ""}`), func(e *outbox.Event) { e.Headers = map[string]string{"": ""} }},
-		"line end in name": {5, str(`{"a\r\nb": ""}`),
-			func(e *outbox.Event) { e.Headers = map[string]string{"a\r\nb": ""} }},
-		"too many headers": {5, headerText(t, manyHeaders(router.MaxHeaders+1, 0)),
-			func(e *outbox.Event) { e.Headers = manyHeaders(router.MaxHeaders+1, 0) }},
-		"too large headers": {5, headerText(t, manyHeaders(1, router.MaxHeaderBytes-3)),
-			func(e *outbox.Event) { e.Headers = manyHeaders(1, router.MaxHeaderBytes-3) }},
+		"line end in name": {
+			5, str(`{"a\r\nb": ""}`),
+			func(e *outbox.Event) { e.Headers = map[string]string{"a\r\nb": ""} },
+		},
+		"too many headers": {
+			5, headerText(t, manyHeaders(router.MaxHeaders+1, 0)),
+			func(e *outbox.Event) { e.Headers = manyHeaders(router.MaxHeaders+1, 0) },
+		},
+		"too large headers": {
+			5, headerText(t, manyHeaders(1, router.MaxHeaderBytes-3)),
+			func(e *outbox.Event) { e.Headers = manyHeaders(1, router.MaxHeaderBytes-3) },
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -44,7 +44,10 @@ func proveOrder(t *testing.T, opts consumer.Options, produce func(...*kgo.Record
 	start(t, opts, func(_ context.Context, m consumer.Message) error {
 		n := working.Add(1)
 		defer working.Add(-1)
-		for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
+		for old := most.Load(); n > old; old = most.Load() {
+			if most.CompareAndSwap(old, n) {
+				break
+			}
 		}
 		time.Sleep(50 * time.Microsecond)
 		j.add(m)
@@ -127,7 +130,9 @@ func TestWhatGoesStraightToTheDeadLetters(t *testing.T) {
 		got = append(got, [2]string{header(l, consumer.HeaderReason), header(l, consumer.HeaderAttempts)})
 	}
 	require.Equal(t, [][2]string{
-		{"the record has no id header", "0"}, {"wrapped: bad event", "1"}, {"panic: boom", "2"},
+		{"the record has no id header", "0"},
+		{"wrapped: bad event", "1"},
+		{"panic: boom", "2"},
 		{"context deadline exceeded", "1"},
 	}, got)
 }

@@ -77,8 +77,10 @@ func TestRealPoisonAtTheSizeLimit(t *testing.T) {
 	large := strings.Repeat("x", 4000)
 	var records []*kgo.Record
 	put := func(partition int32, key, id, value, header string) {
-		records = append(records, &kgo.Record{Topic: name, Partition: partition, Key: []byte(key), Value: []byte(value),
-			Headers: []kgo.RecordHeader{{Key: "id", Value: []byte(id)}, {Key: "trace", Value: []byte(header)}}})
+		records = append(records, &kgo.Record{
+			Topic: name, Partition: partition, Key: []byte(key), Value: []byte(value),
+			Headers: []kgo.RecordHeader{{Key: "id", Value: []byte(id)}, {Key: "trace", Value: []byte(header)}},
+		})
 	}
 	put(0, "k", "before", "v", "h")
 	put(0, "k", "fits", "v", "h")
@@ -112,7 +114,9 @@ func TestRealPoisonAtTheSizeLimit(t *testing.T) {
 		id, cut, trace string
 		key, value     int
 	}{
-		{"fits", "", "h", 1, 1}, {"value", "value", "h", 1, 0}, {"headers", "value,headers", "", 1, 0},
+		{"fits", "", "h", 1, 1},
+		{"value", "value", "h", 1, 0},
+		{"headers", "value,headers", "", 1, 0},
 		{"key", "value,headers,key", "", 0, 0},
 	} {
 		l := letters[i]
