@@ -24,8 +24,10 @@ RACE := -race
 NO_RACE_NOTE = @:
 endif
 
-# Linters are pinned in tools/go.mod, apart from the product's own dependencies.
+# Linters are pinned in tools/go.mod and tools/golangci/go.mod, apart from the product's own dependencies.
 TOOLS := .cache/bin
+GOLANGCI := $(TOOLS)/golangci-lint
+PROSE := $(TOOLS)/prose
 DEPGUARD := $(TOOLS)/depguard
 STATICCHECK := $(TOOLS)/staticcheck
 GOVULNCHECK := $(TOOLS)/govulncheck
@@ -100,11 +102,33 @@ bench: build ## throughput over the same WAL: a bare reader, pg_recvlogical, cdc
 bench-latency: build ## commit -> consumer latency at 500 transactions/s
 	$(GO) run ./test/bench latency $(BENCH_FLAGS)
 
-lint: fmt-check tidy-check vet imports links pure rules ## gofmt, vet, staticcheck, import directions, what the binary links, Prometheus rules
+lint: fmt-check tidy-check vet golangci prose imports links pure rules ## gofmt, vet, staticcheck, golangci-lint, English, import directions, what the binary links, Prometheus rules
 
 vet: $(STATICCHECK)
 	$(GO) vet -tags $(LINT_TAGS) work
 	$(STATICCHECK) -tags $(LINT_TAGS) work
+
+# Until the tree passes these two checks, `make lint` prints numbers only. `make golangci prose STRICT=1 ONLY=replication` prints
+# what is left in one directory.
+STRICT :=
+ONLY   :=
+MODULES := $(filter-out tools/golangci,$(patsubst %/,%,$(dir $(shell git ls-files go.mod '*/go.mod'))))
+OUTSIDE_THE_WORKSPACE := tools|deploy/testdata/rules
+.PHONY: golangci prose
+golangci: $(GOLANGCI) ## golangci-lint with .golangci.yml, numbers only; STRICT=1 for the findings, ONLY=replication for one directory
+	@set -e; for m in $(or $(ONLY),$(MODULES)); do \
+		case $$m in $(OUTSIDE_THE_WORKSPACE)) work=off ;; *) work= ;; esac; echo "golangci-lint in $$m"; \
+		(cd $$m && GOWORK=$$work $(abspath $(GOLANGCI)) run -c $(CURDIR)/.golangci.yml --show-stats \
+			$(if $(STRICT),,--issues-exit-code 0 --output.text.path /dev/null) ./...); done
+
+prose: $(PROSE) ## words, log messages, test names, line breaks of text and comments, numbers only; STRICT=1 and ONLY= as above
+	cd tools && GOWORK=off $(GO) test ./prose
+	@$(PROSE) $(if $(STRICT),,-summary -exit-zero) -paths '$(ONLY)'
+
+.PHONY: wrap
+wrap: $(PROSE) ## rewrap paragraphs of Markdown and Go comments that the prose check reports; ONLY=docs
+	$(PROSE) -wrap -paths '$(ONLY)'
+	git diff --stat
 
 imports: $(DEPGUARD)
 	.ci/depguard-selftest $(abspath $(DEPGUARD))
@@ -140,6 +164,16 @@ vuln: $(GOVULNCHECK) ## known vulnerabilities in what the code calls (needs the 
 $(TOOLS)/%: tools/go.mod tools/go.sum
 	@mkdir -p $(TOOLS)
 	GOWORK=off $(GO) build -modfile=tools/go.mod -o $@ $$(awk '/^\t/ && $$1 ~ /\/cmd\/$*$$/ {print $$1; exit}' tools/go.mod)
+
+# Two and a half minutes on 2 cores when nothing is cached; once for each version.
+$(GOLANGCI): tools/golangci/go.mod tools/golangci/go.sum
+	@mkdir -p $(TOOLS)
+	cd tools/golangci && CGO_ENABLED=0 GOWORK=off $(GO) build -trimpath -ldflags "-s -w" -o $(abspath $@) \
+		github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+$(PROSE): $(wildcard tools/prose/*.go) tools/go.mod
+	@mkdir -p $(TOOLS)
+	cd tools && GOWORK=off $(GO) build -o $(abspath $@) ./prose
 
 # Before Go 1.27 a target can fail with nothing but this when its time is up, https://go.dev/issue/75804. What is found always comes
 # with "Failing input".
