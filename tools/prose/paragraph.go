@@ -58,6 +58,11 @@ func (p paragraph) joined() (string, func(offset int) int) {
 	}
 }
 
+func (p paragraph) text() string {
+	text, _ := p.joined()
+	return text
+}
+
 // width is the number of columns that text takes, with a tab as four.
 func width(text string) int {
 	return utf8.RuneCountInString(text) + 3*strings.Count(text, "\t")

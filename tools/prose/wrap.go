@@ -32,9 +32,9 @@ func checkWrapping(name string, p paragraph) []finding {
 		}
 	}
 	for i, l := range p.lines[:len(p.lines)-1] {
-		next, _, _ := strings.Cut(p.lines[i+1].text, " ")
+		next := p.units(paragraph{lines: p.lines[i+1:]}.text())
 		w := width(p.start(i)) + width(l.text)
-		if w+1+width(next)+slack <= longest && !strings.HasSuffix(l.text, ":") {
+		if w+1+width(next[0])+slack <= longest && !strings.HasSuffix(l.text, ":") {
 			report(l, "ragged", fmt.Sprintf("ends at column %d in a paragraph of %d", w, longest))
 		}
 	}
@@ -52,7 +52,7 @@ func (p paragraph) start(i int) string {
 // breakable reports whether a line could be broken so that it fits: it has a word that begins before the limit, other
 // than its first.
 func (p paragraph) breakable(i int) bool {
-	words := unbreakable(p.lines[i].text)
+	words := p.units(p.lines[i].text)
 	return len(words) > 1 && width(p.start(i))+width(words[0]) < limit
 }
 
@@ -63,38 +63,43 @@ func clip(text string) string {
 	return text
 }
 
-// unbreakable splits text at spaces, except within short code spans, which read badly across lines.
-func unbreakable(text string) []string {
+// units splits text into what has to stay on one line: words, short code spans, and what would begin a list, a heading
+// or a quotation at the beginning of a line together with the word before it.
+func (p paragraph) units(text string) []string {
 	protected := codeSpan.ReplaceAllStringFunc(text, func(s string) string {
 		if len(s) > 60 {
 			return s
 		}
 		return strings.ReplaceAll(s, " ", "\x00")
 	})
-	words := strings.Fields(protected)
-	for i := range words {
-		words[i] = strings.ReplaceAll(words[i], "\x00", " ")
+	var units []string
+	for i, word := range strings.Fields(protected) {
+		word = strings.ReplaceAll(word, "\x00", " ")
+		if i > 0 && p.marker(word) {
+			units[len(units)-1] += " " + word
+			continue
+		}
+		units = append(units, word)
 	}
-	return words
+	return units
 }
 
 // wrapped returns the lines of a paragraph, filled up to the limit.
 func (p paragraph) wrapped() []string {
-	text, _ := p.joined()
 	var (
 		lines   []string
 		current = p.prefix
 		empty   = true
 	)
-	for _, word := range unbreakable(text) {
-		if !empty && width(current)+1+width(word) > limit && !p.marker(word) {
+	for _, unit := range p.units(p.text()) {
+		if !empty && width(current)+1+width(unit) > limit {
 			lines = append(lines, current)
 			current, empty = p.hang, true
 		}
 		if !empty {
 			current += " "
 		}
-		current += word
+		current += unit
 		empty = false
 	}
 	return append(lines, current)
