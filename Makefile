@@ -113,7 +113,7 @@ vet: $(STATICCHECK)
 STRICT :=
 ONLY   :=
 MODULES := $(filter-out tools/golangci,$(patsubst %/,%,$(dir $(shell git ls-files go.mod '*/go.mod'))))
-OUTSIDE_THE_WORKSPACE := tools|deploy/testdata/rules
+OUTSIDE_THE_WORKSPACE := tools*|deploy/testdata*
 .PHONY: golangci prose
 golangci: $(GOLANGCI) ## golangci-lint with .golangci.yml, numbers only; STRICT=1 for the findings, ONLY=replication for one directory
 	@set -e; for m in $(or $(ONLY),$(MODULES)); do \
