@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/cdc-outbox/cdc-outbox/internal/service"
+
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -91,10 +93,10 @@ func (r *badRig) insertGood() {
 }
 
 // awaitConfirmed waits until the slot is past all rows so far.
-func (r *badRig) awaitConfirmed(c *running) status {
+func (r *badRig) awaitConfirmed(c *running) service.Status {
 	r.Helper()
 	c.awaitReady(http.StatusOK)
-	var st status
+	var st service.Status
 	require.Eventually(r, func() bool {
 		_, body := c.get("/status")
 		require.NoError(r, json.Unmarshal([]byte(body), &st))

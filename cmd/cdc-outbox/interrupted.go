@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/cdc-outbox/cdc-outbox/internal/config"
+
 	"context"
 	"errors"
 	"fmt"
@@ -59,4 +61,12 @@ func counted(n int64, one, many string) string {
 		return "1 " + one
 	}
 	return fmt.Sprintf("%d %s", n, many)
+}
+
+// needsSlot refuses a command that is about the slot.
+func needsSlot(c *config.Loaded, command, instead string) error {
+	if c.Source != config.SourcePolling {
+		return nil
+	}
+	return &fault.Error{Kind: fault.Config, Object: command, Err: errors.New("it is about a replication slot, and source is polling"), Next: instead}
 }

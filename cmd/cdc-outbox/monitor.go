@@ -1,10 +1,11 @@
 package main
 
 import (
+	"github.com/cdc-outbox/cdc-outbox/internal/service"
+
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
@@ -12,28 +13,10 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/alert"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
-	"github.com/cdc-outbox/cdc-outbox/internal/page"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
-
-// slots is the answer of the command monitor and of its /status.
-type slots struct {
-	Slots []slotmonitor.Slot `json:"slots"`
-	Error string             `json:"error,omitempty"` // why the server does not answer; the slots are then those of its last answer
-
-	Alerts []firingAlert `json:"alerts,omitempty"` // what fires, the worst first; absent with --once, which knows no before
-}
-
-// worst is the highest level of all slots.
-func (s slots) worst() alert.Level {
-	worst := alert.OK
-	for _, slot := range s.Slots {
-		worst = max(worst, slot.Level)
-	}
-	return worst
-}
 
 func (a *app) monitorCommand() *cobra.Command {
 	var once, asJSON bool
@@ -82,23 +65,17 @@ func (a *app) monitorOnce(ctx context.Context, mc slotmonitor.Config, asJSON boo
 	if err != nil {
 		return &fault.Error{Kind: fault.Retry, Object: "postgres", Err: err, Next: "See whether the server runs and postgres.dsn leads to it."}
 	}
-	found := slots{Slots: list}
+	found := service.Slots{Slots: list}
 	if asJSON {
 		err = a.printJSON(found)
 	} else {
 		err = writeSlots(a.stdout, found)
 	}
-	if err == nil && found.worst() == alert.Critical {
+	if err == nil && found.Worst() == alert.Critical {
 		err = &fault.Error{Kind: fault.Operator, Object: "replication slots", Err: errors.New("at least one is lost, or about to be"),
 			Next: "see the alerts above; docs/runbook.md has a section for each"}
 	}
 	return err
-}
-
-// watch is the command monitor at work.
-type watch struct {
-	around
-	monitor *slotmonitor.Monitor
 }
 
 func (a *app) monitor(ctx context.Context, c *config.Loaded, mc slotmonitor.Config, asJSON bool) error {
@@ -110,86 +87,22 @@ func (a *app) monitor(ctx context.Context, c *config.Loaded, mc slotmonitor.Conf
 			return err
 		}
 	}
-	listen := c.HTTP.Listen
 	if table && c.Origins["http.listen"].Layer == "default" {
-		listen = config.ListenOff
+		c.HTTP.Listen = config.ListenOff
 	}
-	w, err := newWatch(ctx, c, mc, listen, log)
+	w, err := service.WatchSlots(ctx, a.options(c, log), mc)
 	if err != nil {
 		return err
 	}
-	return w.run(ctx, func(ctx context.Context) error {
-		switch {
-		case asJSON:
-			return w.each(ctx, mc.Interval, func(s slots) error { return a.printLine(s) })
-		case table:
-			return w.each(ctx, mc.Interval, func(s slots) error {
-				_, _ = fmt.Fprint(a.stdout, "\x1b[H\x1b[2J") // to the corner, and an empty screen
-				return writeSlots(a.stdout, s)
-			})
-		}
-		<-ctx.Done()
-		return nil
-	})
-}
-
-func newWatch(ctx context.Context, c *config.Loaded, mc slotmonitor.Config, listen string, log *zap.Logger) (*watch, error) {
-	w := &watch{}
-	reg := newRegistry()
-	mc.Logger, mc.Registerer = log, reg
-	var err error
-	if w.monitor, err = w.watchSlots(c, mc, reg, slotmonitor.Rules()...); err != nil {
-		return nil, err
-	}
-	if listen == config.ListenOff {
-		return w, nil
-	}
-	return w, w.listen(ctx, listen, telemetry.Handlers{Metrics: reg, Ready: w.ready, Status: func() any { return w.slots() }},
-		page.New(pageConfig(mc, w.monitor, nil)), log)
-}
-
-// each shows what is known after every look, and while the server does not answer, that.
-func (w *watch) each(ctx context.Context, interval time.Duration, show func(slots) error) error {
-	tick := time.NewTicker(min(interval, time.Second) / 2)
-	defer tick.Stop()
-	var shown time.Time
-	failed := ""
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-		answered, _ := w.monitor.State()
-		s := w.slots()
-		if answered.Equal(shown) && s.Error == failed {
-			continue
-		}
-		shown, failed = answered, s.Error
-		if err := show(s); err != nil {
-			return err
-		}
-	}
-}
-
-func (w *watch) slots() slots {
-	s := slots{Slots: w.monitor.Latest(), Alerts: alerts(w.monitor.Alerts())}
-	if s.Slots == nil {
-		s.Slots = []slotmonitor.Slot{}
-	}
-	if _, err := w.monitor.State(); err != nil {
-		s.Error = err.Error()
-	}
-	return s
-}
-
-func (w *watch) ready() (bool, string) {
-	answered, err := w.monitor.State()
+	var show func(service.Slots) error
 	switch {
-	case err != nil:
-		return false, "the server does not answer: " + err.Error()
-	case answered.IsZero():
-		return false, "starting"
+	case asJSON:
+		show = func(s service.Slots) error { return a.printLine(s) }
+	case table:
+		show = func(s service.Slots) error {
+			_, _ = fmt.Fprint(a.stdout, "\x1b[H\x1b[2J") // to the corner, and an empty screen
+			return writeSlots(a.stdout, s)
+		}
 	}
-	return true, "watching"
+	return w.Run(ctx, show)
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/cdc-outbox/cdc-outbox/internal/service"
+
 	"bufio"
 	"encoding/json"
 	"io"
@@ -32,7 +34,7 @@ func webhooks(t *testing.T) (url string, sent <-chan map[string]any) {
 	return hook.URL, bodies
 }
 
-// TestMonitorNeedsNothingButADSN: a server with somebody else's slots, a role that may only connect, and no other setting.
+// TestMonitorNeedsNothingButADSN: a server with somebody else's service.Slots, a role that may only connect, and no other setting.
 func TestMonitorNeedsNothingButADSN(t *testing.T) {
 	db := testkit.DedicatedPostgres(t, postgres.Options{WALSegment: 1, Settings: map[string]string{"max_slot_wal_keep_size": "8MB", "min_wal_size": "2MB", "max_wal_size": "4MB"}})
 	db.Exec(t, `CREATE ROLE watcher LOGIN`)
@@ -46,7 +48,7 @@ func TestMonitorNeedsNothingButADSN(t *testing.T) {
 	require.Regexp(t, `(?m)^other .*test_decoding`, r.stdout)
 	r = invoke(t, nil, "monitor", "--once", "--json", "--only=other", dsn)
 	require.Equal(t, 0, r.code, r.all())
-	var list slots
+	var list service.Slots
 	require.NoError(t, json.Unmarshal([]byte(r.stdout), &list))
 	require.Len(t, list.Slots, 1)
 	require.Equal(t, "other", list.Slots[0].Name)
@@ -104,7 +106,7 @@ func TestMonitorAsALineOfJSONPerLook(t *testing.T) {
 	lines := bufio.NewScanner(out)
 	for range 3 {
 		require.True(t, lines.Scan())
-		var s slots
+		var s service.Slots
 		require.NoError(t, json.Unmarshal(lines.Bytes(), &s))
 		require.Equal(t, db.Slot, s.Slots[0].Name)
 	}
@@ -116,7 +118,7 @@ func TestMonitorAsALineOfJSONPerLook(t *testing.T) {
 func TestSlotsAsATable(t *testing.T) {
 	growth, left, since := -2048.0, 90.0, time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	var b strings.Builder
-	require.NoError(t, writeSlots(&b, slots{Error: "away", Slots: []slotmonitor.Slot{
+	require.NoError(t, writeSlots(&b, service.Slots{Error: "away", Slots: []slotmonitor.Slot{
 		{Name: "a", Database: "shop", Plugin: "pgoutput", Active: true, PID: 7, Reader: &slotmonitor.Reader{Application: "dbz\x1b"}, WALStatus: "reserved", RetainedBytes: 1 << 30, GrowthPerSecond: &growth},
 		{Name: "b", Database: "shop", Plugin: "pgoutput", InactiveSince: &since, SampledAt: since.Add(time.Hour), WALStatus: "extended", SecondsToLimit: &left, Level: alert.Critical,
 			Alerts: []alert.Alert{{Rule: "slot_time_to_limit", Level: alert.Critical, Sentence: "Soon."}}, Cause: alert.Cause{Sentence: "Nobody.", Next: "Start it."}},

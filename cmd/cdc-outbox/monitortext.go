@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/cdc-outbox/cdc-outbox/internal/service"
+
 	"encoding/json"
 	"fmt"
 	"io"
@@ -26,7 +28,7 @@ func (a *app) printLine(v any) error {
 }
 
 // writeSlots prints a table, and below it what is wrong with which slot, and why.
-func writeSlots(w io.Writer, s slots) error {
+func writeSlots(w io.Writer, s service.Slots) error {
 	var b strings.Builder
 	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, "SLOT\tDATABASE\tPLUGIN\tREADER\tWAL STATUS\tRETAINED\tUNCONFIRMED\tGROWTH\tTIME LEFT\tALERT")

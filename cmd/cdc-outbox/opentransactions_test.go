@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/cdc-outbox/cdc-outbox/internal/service"
+
 	"context"
 	"encoding/json"
 	"fmt"
@@ -28,9 +30,9 @@ func TestStatusNamesOpenTransactions(t *testing.T) {
 	require.NoError(t, err)
 	pid := int(conn.PgConn().PID())
 
-	var st status
+	var st service.Status
 	require.Eventually(t, func() bool {
-		st = status{}
+		st = service.Status{}
 		r := invoke(t, env, "status", "--json")
 		return json.Unmarshal([]byte(r.stdout), &st) == nil && st.ReplicationSlot != nil && len(st.ReplicationSlot.Open) == 2
 	}, 30*time.Second, time.Second)

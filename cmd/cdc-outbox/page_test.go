@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/cdc-outbox/cdc-outbox/internal/service"
+
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -67,10 +69,10 @@ func TestThePageShowsAProcessAtWork(t *testing.T) {
 	var rows uint64
 	require.NoError(t, c.QueryRow(t.Context(), `SELECT count(*) FROM outbox`).Scan(&rows))
 	require.NoError(t, c.Close(t.Context()))
-	var st status
+	var st service.Status
 	require.Eventually(t, func() bool {
 		_, body := r.get("/status")
-		st = status{}
+		st = service.Status{}
 		require.NoError(t, json.Unmarshal([]byte(body), &st))
 		return st.Counts.Published == rows && st.Window.Records == 0
 	}, 20*time.Second, 50*time.Millisecond)

@@ -1,25 +1,23 @@
 package main
 
 import (
+	"github.com/cdc-outbox/cdc-outbox/internal/service"
+
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/docker/go-units"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/alert"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 	"github.com/cdc-outbox/cdc-outbox/replication"
-	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
 // pollingSetupOptions are the flags of setup and teardown.
@@ -84,16 +82,16 @@ func (a *app) teardownPolling(ctx context.Context, c *config.Loaded, o teardownO
 
 // statusPolling shows the backlog, which works also when no relay runs, and what a relay says at http.listen.
 func (a *app) statusPolling(ctx context.Context, c *config.Loaded, why, asJSON bool) error {
-	st, url, err := lookPolling(ctx, c)
+	st, url, err := service.LookPolling(ctx, c)
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case why && asJSON:
-		if perr := a.printJSON(pollingCause(st)); perr != nil {
+		if perr := a.printJSON(service.PollingCause(st)); perr != nil {
 			return perr
 		}
 	case why:
-		if perr := writeCause(a.stdout, causeOrNothing(st)); perr != nil {
+		if perr := writeCause(a.stdout, service.PollingCauseOrNone(st)); perr != nil {
 			return perr
 		}
 	case asJSON:
@@ -106,50 +104,6 @@ func (a *app) statusPolling(ctx context.Context, c *config.Loaded, why, asJSON b
 		}
 	}
 	return err
-}
-
-// lookPolling asks the relay and the server. The error is about the latter.
-func lookPolling(ctx context.Context, c *config.Loaded) (st polling.Status, url string, err error) {
-	url, err = statusURL(c)
-	if err == nil {
-		err = askFor(ctx, url, &st, func() bool { return st.Source == config.SourcePolling && st.State.Name != "" })
-	}
-	cfg, cerr := wiring.Polling(c)
-	if cerr != nil {
-		return st, url, cerr
-	}
-	if err != nil {
-		st = polling.Status{Source: config.SourcePolling, State: relay.State{Name: notRunning, Reason: err.Error(), Since: time.Now().UTC()},
-			ReadyReason: string(notRunning), Waits: []fault.Wait{}, Halted: []*relay.HaltedRow{}, Workers: c.Polling.Workers}
-		for _, t := range cfg.Tables {
-			st.Tables = append(st.Tables, t.String())
-		}
-	}
-	b, err := polling.Look(ctx, cfg)
-	if err != nil {
-		return st, url, err
-	}
-	st.Backlog = &b
-	return st, url, nil
-}
-
-// askFor gets JSON from a neighbour; fits says whether it is what was expected.
-func askFor(ctx context.Context, url string, to any, fits func() bool) error {
-	code, body, err := fetch(ctx, url)
-	if err != nil {
-		return fmt.Errorf("nothing answers at %s", url)
-	}
-	if err := json.Unmarshal(body, to); code != http.StatusOK || err != nil || !fits() {
-		return fmt.Errorf("what answers at %s is not a connector that polls", url)
-	}
-	return nil
-}
-
-func causeOrNothing(st polling.Status) (c alert.Cause) {
-	if c = pollingCause(st); c.Code != "" {
-		return c
-	}
-	return alert.Cause{Code: slotmonitor.CauseIdle, Sentence: "The relay waits for nothing."}
 }
 
 // writePolling prints the status for people.
@@ -175,7 +129,7 @@ func writePolling(w io.Writer, st polling.Status, source string, unasked error) 
 		state += ": " + st.State.Reason
 	}
 	line("state", "%s", state)
-	if state := st.State.Name; state != notRunning {
+	if state := st.State.Name; state != relay.NotRunning {
 		ready := "yes"
 		if !st.Ready {
 			ready = "no: " + st.ReadyReason

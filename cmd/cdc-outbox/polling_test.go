@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/cdc-outbox/cdc-outbox/internal/service"
+
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -147,7 +149,7 @@ func TestPolling_backlog_alarm(t *testing.T) {
 	}, 10*time.Second, 50*time.Millisecond)
 	r = invoke(t, b.env, "monitor", "--once", "--json")
 	require.Equal(t, 0, r.code, r.all())
-	var report backlogReport
+	var report service.BacklogReport
 	require.NoError(t, json.Unmarshal([]byte(r.stdout), &report))
 	require.Zero(t, report.Backlog.Rows)
 	require.Equal(t, alert.OK, report.Level)

@@ -1,6 +1,12 @@
 package main
 
 import (
+	"github.com/cdc-outbox/cdc-outbox/internal/relay"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/diagnose"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/service"
+
 	"encoding/json"
 	"strings"
 	"testing"
@@ -48,9 +54,9 @@ func TestSetupStatusTeardown(t *testing.T) {
 
 	r = invoke(t, env, "status", "--json")
 	require.Equal(t, 0, r.code, r.all())
-	var st status
+	var st service.Status
 	require.NoError(t, json.Unmarshal([]byte(r.stdout), &st))
-	require.Equal(t, notRunning, st.State.Name)
+	require.Equal(t, relay.NotRunning, st.State.Name)
 	require.Equal(t, db.Slot, st.ReplicationSlot.Name)
 	require.False(t, st.ReplicationSlot.Active)
 	require.Equal(t, "reserved", st.ReplicationSlot.WALStatus)
@@ -105,10 +111,10 @@ func TestStatusWithoutAServer(t *testing.T) {
 	host, port := nobody(t)
 	r := invoke(t, nil, "status", "--json", "--http-listen=off", "--postgres-dsn=host="+host+" port="+port+" user=u dbname=d")
 	require.Equal(t, 1, r.code, r.all())
-	var st status
+	var st service.Status
 	require.NoError(t, json.Unmarshal([]byte(r.stdout), &st))
 	require.Nil(t, st.ReplicationSlot)
-	require.Equal(t, waitPostgres, st.Waits[0].Kind)
+	require.Equal(t, diagnose.PostgresUnreachable, st.Waits[0].Kind)
 }
 
 func TestLostSlotNeedsAnOperator(t *testing.T) {

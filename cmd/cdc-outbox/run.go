@@ -1,17 +1,14 @@
 package main
 
 import (
-	"context"
-	"math"
-	"os"
-	"runtime/debug"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/build"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
+	"github.com/cdc-outbox/cdc-outbox/internal/service"
+
+	"github.com/spf13/cobra"
+
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 )
 
@@ -36,7 +33,7 @@ configuration or the command line is wrong, 3 somebody has to mend something, su
 			if err != nil {
 				return err
 			}
-			err = a.run(cmd.Context(), c, log)
+			err = service.Run(cmd.Context(), a.options(c, log))
 			if err != nil {
 				log.Error("Stopped by an error", telemetry.ErrorFields(err)...)
 				if c.Log.Format == telemetry.FormatJSON {
@@ -48,49 +45,12 @@ configuration or the command line is wrong, 3 somebody has to mend something, su
 	}
 }
 
+// options are what a process that stays is built from.
+func (a *app) options(c *config.Loaded, log *zap.Logger) service.Options {
+	return service.Options{Config: c, Build: build.Of(version), Logger: log}
+}
+
 // reported is an error whose line is in the log already: whoever collects JSON must not find plain text between.
 type reported struct{ error }
 
 func (e reported) Unwrap() error { return e.error }
-
-func (a *app) run(ctx context.Context, c *config.Loaded, log *zap.Logger) error {
-	limit := limitMemory(int64(c.Window.Bytes))
-	reg := newRegistry()
-	log.Info("Starting", append(sourceFields(c), zap.String(telemetry.KeyVersion, build.Of(version).Version), zap.Int64("memory_limit", limit))...)
-	for _, w := range c.Warnings {
-		log.Warn("The configuration is allowed but unwise", zap.String(telemetry.KeyReason, w))
-	}
-	s, err := newRunner(ctx, c, reg, log)
-	if err != nil {
-		return err
-	}
-	if err := s.run(ctx); err != nil {
-		return err
-	}
-	log.Info("Stopped as asked")
-	return nil
-}
-
-// newRunner makes the service for where the rows come from.
-func newRunner(ctx context.Context, c *config.Loaded, reg *prometheus.Registry, log *zap.Logger) (interface{ run(context.Context) error }, error) {
-	if c.Source == config.SourcePolling {
-		return newPollingService(ctx, c, reg, log)
-	}
-	return newService(ctx, c, reg, log)
-}
-
-func sourceFields(c *config.Loaded) []zap.Field {
-	if c.Source == config.SourcePolling {
-		return []zap.Field{zap.String("source", c.Source)}
-	}
-	return []zap.Field{zap.String(telemetry.KeySlot, c.Postgres.Slot), zap.String(telemetry.KeyPublication, c.Postgres.Publication)}
-}
-
-// limitMemory tells the garbage collector what the process should stay inside, unless GOMEMLIMIT says: four times the
-// window, for the records and their encoded batches and what is garbage of both, and 128 MiB for everything else.
-func limitMemory(window int64) int64 {
-	if os.Getenv("GOMEMLIMIT") == "" && window < math.MaxInt64/8 {
-		debug.SetMemoryLimit(4*window + 128<<20)
-	}
-	return debug.SetMemoryLimit(-1)
-}

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/cdc-outbox/cdc-outbox/internal/service"
+
 	"bufio"
 	"encoding/json"
 	"io"
@@ -155,7 +157,7 @@ func TestRunRelaysAndStopsAsAsked(t *testing.T) {
 	// The same from the process and from the command.
 	_, body = r.get("/status")
 	require.NotContains(t, body, canary)
-	var there, here status
+	var there, here service.Status
 	require.NoError(t, json.Unmarshal([]byte(body), &there))
 	asked := invoke(t, env, "status", "--json", "--http-listen="+strings.TrimPrefix(r.url, "http://"))
 	require.Equal(t, 0, asked.code, asked.all())
@@ -189,7 +191,7 @@ func TestAFreshStartWaitsForNothing(t *testing.T) {
 	r := start(t, env)
 	r.awaitReady(http.StatusOK)
 	_, body := r.get("/status")
-	var st status
+	var st service.Status
 	require.NoError(t, json.Unmarshal([]byte(body), &st))
 	require.Empty(t, st.Waits, body)
 	require.Equal(t, 0, r.stop(syscall.SIGTERM))

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/cdc-outbox/cdc-outbox/internal/service"
+
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -109,10 +111,10 @@ func TestSnapshotGoesOnAfterACrash(t *testing.T) {
 			killed := 0
 			for range 3 {
 				r := start(t, b.env)
-				var st status
+				var st service.Status
 				require.Eventually(t, func() bool {
 					_, body := r.get("/status")
-					st = status{}
+					st = service.Status{}
 					require.NoError(t, json.Unmarshal([]byte(body), &st))
 					return st.Snapshot != nil && st.Snapshot.Done > 0 || st.Ready
 				}, 30*time.Second, 5*time.Millisecond)

@@ -1,6 +1,12 @@
 package main
 
 import (
+	"github.com/cdc-outbox/cdc-outbox/internal/relay"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/diagnose"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/service"
+
 	"fmt"
 	"io"
 	"strings"
@@ -15,7 +21,7 @@ import (
 )
 
 // writeStatus prints the status for people.
-func writeStatus(w io.Writer, st status, source string) error {
+func writeStatus(w io.Writer, st service.Status, source string) error {
 	var b strings.Builder
 	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	line := func(label, format string, args ...any) {
@@ -30,7 +36,7 @@ func writeStatus(w io.Writer, st status, source string) error {
 	}
 	fmt.Fprintf(tw, "connector %s\n", source)
 	line("state", "%s", stateText(st))
-	if st.State.Name != notRunning {
+	if st.State.Name != relay.NotRunning {
 		connectorLines(line, st)
 	}
 	if err := tw.Flush(); err != nil {
@@ -42,12 +48,12 @@ func writeStatus(w io.Writer, st status, source string) error {
 }
 
 // noSlot says whether the server has no slot or could not be asked.
-func noSlot(st status) string {
+func noSlot(st service.Status) string {
 	for _, w := range st.Waits {
 		switch w.Kind {
-		case waitPostgres:
+		case diagnose.PostgresUnreachable:
 			return "not known, Postgres does not answer"
-		case waitSlotMissing:
+		case diagnose.SlotMissing:
 			return "there is no slot of this name"
 		}
 	}
@@ -79,7 +85,7 @@ func slotLines(line func(string, string, ...any), s *slotmonitor.Slot) {
 	}
 }
 
-func connectorLines(line func(string, string, ...any), st status) {
+func connectorLines(line func(string, string, ...any), st service.Status) {
 	ready := "yes"
 	if !st.Ready {
 		ready = "no: " + st.ReadyReason
@@ -100,21 +106,21 @@ func connectorLines(line func(string, string, ...any), st status) {
 	line("published", "%d since it started, %d skipped", st.Counts.Published, st.Counts.Skipped)
 }
 
-func stateText(st status) string {
+func stateText(st service.Status) string {
 	text := strings.ReplaceAll(string(st.State.Name), "_", " ")
 	if st.State.Reason != "" {
 		text += ": " + st.State.Reason
 	}
-	if st.State.Name != notRunning && !st.State.Since.IsZero() {
+	if st.State.Name != relay.NotRunning && !st.State.Since.IsZero() {
 		text += ", since " + st.State.Since.UTC().Format(time.RFC3339)
 	}
 	return text
 }
 
 // writeWaits says what somebody may have to mend.
-func writeWaits(b *strings.Builder, st status) {
+func writeWaits(b *strings.Builder, st service.Status) {
 	if st.Halted == nil && len(st.Waits) == 0 && st.State.Next == "" {
-		if st.State.Name == notRunning {
+		if st.State.Name == relay.NotRunning {
 			b.WriteString("what it waits for is known only while it runs and answers at http.listen\n")
 			return
 		}
@@ -135,7 +141,7 @@ func writeWaits(b *strings.Builder, st status) {
 		paragraph(b, "next: ", st.State.Next)
 	}
 	for _, w := range st.Waits {
-		if short, cause, ok := strings.Cut(w.Reason, ": "); ok && w.Kind == waitPostgres && strings.Contains(st.State.Reason, cause) {
+		if short, cause, ok := strings.Cut(w.Reason, ": "); ok && w.Kind == diagnose.PostgresUnreachable && strings.Contains(st.State.Reason, cause) {
 			w.Reason = short // the state above says why
 		}
 		fmt.Fprintf(b, "  - %s (since %s)\n", fault.Printable(w.Sentence()), w.Since.UTC().Format(time.RFC3339))

@@ -1,4 +1,4 @@
-package main
+package service
 
 import (
 	"context"
@@ -18,8 +18,8 @@ import (
 // dropped and made again, or taken out of the publication, is simply absent from the stream, which goes on as if the
 // application had nothing to say: only the catalog tells. The second look in a row that finds it ends the process, as
 // the same finding would at the start; one alone may be a migration or a failover half-way.
-func (s *service) watchMembership(ctx context.Context) error {
-	tick := time.NewTicker(s.cfg.Monitor.Interval)
+func (s *walService) watchMembership(ctx context.Context) error {
+	tick := time.NewTicker(s.Config.Monitor.Interval)
 	defer tick.Stop()
 	var before error
 	for {
@@ -38,7 +38,7 @@ func (s *service) watchMembership(ctx context.Context) error {
 		case err != nil && before != nil:
 			return err
 		case err != nil:
-			s.log.Warn("Rows of the outbox are missing from the stream; looking once more before stopping", telemetry.ErrorFields(err)...)
+			s.Logger.Warn("Rows of the outbox are missing from the stream; looking once more before stopping", telemetry.ErrorFields(err)...)
 		}
 		before = err
 	}
@@ -46,15 +46,15 @@ func (s *service) watchMembership(ctx context.Context) error {
 
 // misfit returns what somebody has to mend. A server that cannot be asked, and a role that is turned away while its
 // password is being changed, are no such thing: the stream has its own judgement of those.
-func (s *service) misfit(ctx context.Context) error {
-	dsn, err := wiring.DSN(s.cfg)
+func (s *walService) misfit(ctx context.Context) error {
+	dsn, err := wiring.DSN(s.Config)
 	if err == nil {
 		err = replication.StillPublished(ctx, dsn, s.admin)
 	}
 	var refused *pgconn.PgError
 	if err == nil || fault.KindOf(err) != fault.Operator || errors.As(err, &refused) {
 		if err != nil && ctx.Err() == nil {
-			s.log.Debug("publication and slot could not be looked at", zap.Error(err))
+			s.Logger.Debug("publication and slot could not be looked at", zap.Error(err))
 		}
 		return nil
 	}

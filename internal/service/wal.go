@@ -1,4 +1,4 @@
-package main
+package service
 
 import (
 	"context"
@@ -6,13 +6,10 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
-	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/alert"
-	"github.com/cdc-outbox/cdc-outbox/internal/alert/webhook"
-	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/connector"
 	"github.com/cdc-outbox/cdc-outbox/internal/diagnose"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
@@ -24,11 +21,9 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
-// service is everything that runs in one process.
-type service struct {
-	around
-	cfg       *config.Loaded
-	log       *zap.Logger
+// walService is everything that runs in one process where source is wal.
+type walService struct {
+	process
 	admin     replication.AdminConfig
 	connector *connector.Connector
 	monitor   *slotmonitor.Monitor
@@ -45,16 +40,16 @@ type service struct {
 // waiting is why the connector has not begun, and what somebody may do about it.
 type waiting struct{ why, next string }
 
-// newService builds the parts and binds the HTTP address. It connects to nothing.
-func newService(ctx context.Context, c *config.Loaded, reg *prometheus.Registry, log *zap.Logger) (*service, error) {
-	s := &service{cfg: c, log: log}
+// newWALService builds the parts and binds the HTTP address. It connects to nothing.
+func newWALService(ctx context.Context, p process) (*walService, error) {
+	s := &walService{process: p}
 	s.startup.Store(&waiting{why: "looking at publication and slot"})
 	var err error
-	if s.admin, err = wiring.Admin(c, false); err != nil {
+	if s.admin, err = wiring.Admin(s.Config, false); err != nil {
 		return nil, err
 	}
-	s.admin.Logger = log
-	cc, err := connectorConfig(c, s.admin, reg, log)
+	s.admin.Logger = s.Logger
+	cc, err := s.connectorConfig(s.admin)
 	if err != nil {
 		return nil, err
 	}
@@ -62,8 +57,7 @@ func newService(ctx context.Context, c *config.Loaded, reg *prometheus.Registry,
 		return nil, err
 	}
 	s.traces = cc.Traces
-	mc := wiring.Monitor(c)
-	mc.Logger, mc.Registerer = log, reg
+	mc := wiring.Monitor(s.Config)
 	var rules diagnose.Relay
 	mc.Judge = func(func(rule, subject string) alert.Level) []alert.Finding {
 		st := s.connectorStatus()
@@ -77,19 +71,16 @@ func newService(ctx context.Context, c *config.Loaded, reg *prometheus.Registry,
 		// There is none, or the monitor has never had an answer.
 		return diagnose.Cause(s.connectorStatus().Account(), slot, time.Now())
 	}
-	if s.monitor, err = s.watchSlots(c, mc, reg, append(slotmonitor.Rules(), diagnose.Rules()...)...); err != nil {
+	if s.monitor, err = s.watchSlots(mc, append(slotmonitor.Rules(), diagnose.Rules()...)...); err != nil {
 		return nil, err
 	}
-	s.last = lastWord{webhook: s.webhook, slot: c.Postgres.Slot}
-	if c.HTTP.Listen == config.ListenOff {
-		return s, nil
-	}
-	return s, s.listen(ctx, c.HTTP.Listen, telemetry.Handlers{Metrics: reg, Ready: s.ready, Status: func() any { return s.status() }},
-		page.New(pageConfig(mc, s.monitor, relayFigures(s.connector, cc.Metrics))), log)
+	s.last = lastWord{webhook: s.webhook, slot: s.Config.Postgres.Slot}
+	return s, s.listen(ctx, telemetry.Handlers{Ready: s.ready, Status: func() any { return s.status() }},
+		page.New(s.pageConfig(mc, s.monitor, relayFigures(s.connector, cc.Metrics))))
 }
 
-// run runs the connector, and what is around it, until ctx ends and the connector has drained, or until one of them fails.
-func (s *service) run(ctx context.Context) error {
+// serve runs the connector, and what is beside it, until ctx ends and the connector has drained, or until one of them fails.
+func (s *walService) serve(ctx context.Context) error {
 	return s.outlive(ctx, func(ctx context.Context, g *errgroup.Group) error {
 		err := s.relay(ctx, g)
 		s.last.say(err)
@@ -98,7 +89,7 @@ func (s *service) run(ctx context.Context) error {
 }
 
 // relay runs the connector once publication and slot are there, and what looks after them in g.
-func (s *service) relay(ctx context.Context, g *errgroup.Group) error {
+func (s *walService) relay(ctx context.Context, g *errgroup.Group) error {
 	if err := s.ensure(ctx); err != nil || ctx.Err() != nil {
 		return err
 	}
@@ -113,17 +104,17 @@ func (s *service) relay(ctx context.Context, g *errgroup.Group) error {
 }
 
 // ensure makes sure that publication and slot are there, and waits for a server that is not.
-func (s *service) ensure(ctx context.Context) error {
+func (s *walService) ensure(ctx context.Context) error {
 	wait := backoff.NewExponentialBackOff()
 	wait.InitialInterval, wait.MaxInterval = 100*time.Millisecond, 10*time.Second
 	said := ""
 	for {
-		dsn, err := wiring.DSN(s.cfg)
+		dsn, err := wiring.DSN(s.Config)
 		if err == nil {
 			err = s.unpolled(ctx, dsn) // first: what Ensure makes would hold back WAL for nobody
 		}
 		if err == nil {
-			err = replication.Ensure(ctx, dsn, s.admin, s.cfg.Postgres.Setup == "auto")
+			err = replication.Ensure(ctx, dsn, s.admin, s.Config.Postgres.Setup == "auto")
 		}
 		switch {
 		case err == nil || ctx.Err() != nil:
@@ -136,7 +127,7 @@ func (s *service) ensure(ctx context.Context) error {
 		s.startup.Store(&w)
 		if said != err.Error() { // once for each reason, however long it lasts
 			said = err.Error()
-			s.log.Warn("Cannot look at publication and slot, trying again", telemetry.ErrorFields(err)...)
+			s.Logger.Warn("Cannot look at publication and slot, trying again", telemetry.ErrorFields(err)...)
 		}
 		select {
 		case <-ctx.Done():
@@ -147,24 +138,24 @@ func (s *service) ensure(ctx context.Context) error {
 }
 
 // unpolled refuses tables that a relay polls at this moment, and warns of those that one might.
-func (s *service) unpolled(ctx context.Context, dsn string) error {
+func (s *walService) unpolled(ctx context.Context, dsn string) error {
 	if s.admin.Standby && s.admin.PrimaryDSN != "" {
 		dsn = s.admin.PrimaryDSN // where rows are marked
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	warnings, err := polling.RefuseBesideLog(ctx, dsn, polling.Setup{Tables: s.admin.Tables, Columns: polling.Columns{Published: s.cfg.Polling.Columns.PublishedAt}})
+	warnings, err := polling.RefuseBesideLog(ctx, dsn, polling.Setup{Tables: s.admin.Tables, Columns: polling.Columns{Published: s.Config.Polling.Columns.PublishedAt}})
 	if s.warned {
 		return err
 	}
 	for _, w := range warnings {
 		s.warned = true
-		s.log.Warn("A table that is read from the log may be polled as well", zap.String(telemetry.KeyObject, w.Subject), zap.String(telemetry.KeyReason, w.Found+" "+w.Why), zap.String(telemetry.KeyNext, w.Remedy))
+		s.Logger.Warn("A table that is read from the log may be polled as well", zap.String(telemetry.KeyObject, w.Subject), zap.String(telemetry.KeyReason, w.Found+" "+w.Why), zap.String(telemetry.KeyNext, w.Remedy))
 	}
 	return err
 }
 
-func (s *service) ready() (bool, string) {
+func (s *walService) ready() (bool, string) {
 	if w := s.startup.Load(); w != nil {
 		return false, "starting: " + w.why
 	}
@@ -176,7 +167,7 @@ func (s *service) ready() (bool, string) {
 }
 
 // connectorStatus is the connector's account of itself, and before it has begun, of what it waits for.
-func (s *service) connectorStatus() connector.Status {
+func (s *walService) connectorStatus() connector.Status {
 	st := s.connector.Status()
 	if w := s.startup.Load(); w != nil {
 		st.State.Reason, st.State.Next = w.why, w.next
@@ -186,7 +177,7 @@ func (s *service) connectorStatus() connector.Status {
 }
 
 // missing is what the last look at the publication found, nil when all was well.
-func (s *service) missing() error {
+func (s *walService) missing() error {
 	if err := s.unpublished.Load(); err != nil {
 		return *err
 	}
@@ -194,29 +185,24 @@ func (s *service) missing() error {
 }
 
 // status is the answer of /status.
-func (s *service) status() status {
+func (s *walService) status() Status {
 	st := s.slotStatus()
 	st.Alerts = alerts(s.monitor.Alerts())
 	return st
 }
 
-func (s *service) slotStatus() status {
+func (s *walService) slotStatus() Status {
 	st := s.connectorStatus()
 	answered, err := s.monitor.State()
 	var slot *slotmonitor.Slot
 	for _, known := range s.monitor.Latest() {
-		if known.Name == s.cfg.Postgres.Slot {
+		if known.Name == s.Config.Postgres.Slot {
 			slot = &known
 		}
 	}
 	if err == nil && answered.UnixNano() <= s.ensured.Load() {
 		// The monitor has not looked since the slot was made.
-		return status{Status: st, Cause: diagnose.Cause(st.Account(), nil, time.Now())}
+		return Status{Status: st, Cause: diagnose.Cause(st.Account(), nil, time.Now())}
 	}
 	return withSlot(st, slot, err)
-}
-
-// webhookSender makes the sender of alerts. The URL is read again for each request, so that one in a file can change.
-func webhookSender(c *config.Loaded, reg prometheus.Registerer, log *zap.Logger) *webhook.Sender {
-	return webhook.New(webhook.Config{URL: c.Monitor.Webhook.Read, Format: c.Monitor.WebhookFormat, Logger: log, Registerer: reg})
 }

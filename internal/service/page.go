@@ -1,7 +1,6 @@
-package main
+package service
 
 import (
-	"github.com/cdc-outbox/cdc-outbox/internal/build"
 	"github.com/cdc-outbox/cdc-outbox/internal/connector"
 	"github.com/cdc-outbox/cdc-outbox/internal/page"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
@@ -9,11 +8,11 @@ import (
 )
 
 // pageConfig says where the page's figures come from; relay is nil where the slots are all there is.
-func pageConfig(mc slotmonitor.Config, monitor *slotmonitor.Monitor, relay func() page.Relay) page.Config {
+func (p *process) pageConfig(mc slotmonitor.Config, monitor *slotmonitor.Monitor, relay func() page.Relay) page.Config {
 	return page.Config{
 		Relay: relay, Slots: func() []page.Slot { return slotFigures(monitor) },
 		SlotInterval: mc.Interval, WarnRetained: mc.Thresholds.WarnRetained, CriticalRetained: mc.Thresholds.CriticalRetained,
-		Version: build.Of(version).Version,
+		Version: p.Build.Version,
 	}
 }
 

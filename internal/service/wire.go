@@ -1,15 +1,14 @@
-package main
+package service
 
 import (
+	"github.com/cdc-outbox/cdc-outbox/internal/alert/webhook"
+	"github.com/cdc-outbox/cdc-outbox/internal/polling"
+
 	"context"
 	"fmt"
 	"os"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"go.uber.org/zap"
-
-	"github.com/cdc-outbox/cdc-outbox/internal/build"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/connector"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
@@ -32,7 +31,8 @@ func instance() string {
 }
 
 // connectorConfig takes what the connector needs from the configuration.
-func connectorConfig(c *config.Loaded, admin replication.AdminConfig, reg prometheus.Registerer, log *zap.Logger) (connector.Config, error) {
+func (p *process) connectorConfig(admin replication.AdminConfig) (connector.Config, error) {
+	c := p.Config
 	route, err := router.New(routing.Config(c))
 	if err != nil {
 		return connector.Config{}, err
@@ -41,12 +41,12 @@ func connectorConfig(c *config.Loaded, admin replication.AdminConfig, reg promet
 	if err != nil {
 		return connector.Config{}, err
 	}
-	recorder, err := tracesRecorder(c, reg, log)
+	recorder, err := p.tracesRecorder()
 	if err != nil {
 		return connector.Config{}, err
 	}
-	metrics := telemetry.NewMetrics(reg)
-	producer.Logger, producer.Registerer = log, reg
+	metrics := telemetry.NewMetrics(p.registry)
+	producer.Logger, producer.Registerer = p.Logger, p.registry
 	if c.Delivery == "exactly_once" {
 		producer.Transactions = &kafka.Transactions{Instance: instance()}
 	}
@@ -59,7 +59,7 @@ func connectorConfig(c *config.Loaded, admin replication.AdminConfig, reg promet
 		Replication: replication.Config{
 			DSN: c.Postgres.DSN.Read, Slot: c.Postgres.Slot, Publication: c.Postgres.Publication,
 			Tables: admin.Tables, Messages: c.Postgres.Messages, Columns: admin.Columns, Failover: admin.Failover, Memory: admin.Memory,
-			Standby: admin.Standby, PrimaryDSN: primary, Logger: log,
+			Standby: admin.Standby, PrimaryDSN: primary, Logger: p.Logger,
 		},
 		Kafka:          producer,
 		Router:         route,
@@ -73,12 +73,13 @@ func connectorConfig(c *config.Loaded, admin replication.AdminConfig, reg promet
 		Stall:          c.HTTP.Stall,
 		Traces:         recorder,
 		Metrics:        metrics,
-		Logger:         log,
+		Logger:         p.Logger,
 	}, nil
 }
 
 // tracesRecorder is nil where traces are off.
-func tracesRecorder(c *config.Loaded, reg prometheus.Registerer, log *zap.Logger) (*traces.Recorder, error) {
+func (p *process) tracesRecorder() (*traces.Recorder, error) {
+	c := p.Config
 	headers, err := c.Traces.Headers.Read()
 	if err != nil {
 		return nil, &fault.Error{Kind: fault.Config, Object: "traces.headers", Err: err}
@@ -88,12 +89,17 @@ func tracesRecorder(c *config.Loaded, reg prometheus.Registerer, log *zap.Logger
 		Sample: float64(c.Traces.Sample), Default: c.Origins["traces.sample"].Layer == "default",
 	}, os.Getenv)
 	if err != nil {
-		return nil, &fault.Error{Kind: fault.Config, Object: "traces", Err: err, Next: "Correct the traces section of the configuration, or the OTEL_ variables; traces.endpoint off is independent of them."}
+		return nil, &fault.Error{
+			Kind: fault.Config, Object: "traces", Err: err,
+			Next: "Correct the traces section of the configuration, or the OTEL_ variables; traces.endpoint off is independent of them.",
+		}
 	}
 	if settings == nil {
 		return nil, nil
 	}
-	return traces.New(traces.Config{Settings: *settings, Slot: c.Postgres.Slot, Version: build.Of(version).Version, Registerer: reg, Logger: log})
+	return traces.New(traces.Config{
+		Settings: *settings, Slot: c.Postgres.Slot, Version: p.Build.Version, Registerer: p.registry, Logger: p.Logger,
+	})
 }
 
 // snapshot opens the rows that were there before the slot.
@@ -112,4 +118,31 @@ func snapshot(c *config.Loaded, admin replication.AdminConfig) func(context.Cont
 		}
 		return s, err
 	}
+}
+
+// webhookSender makes the sender of alerts. The URL is read again for each request, so that one in a file can change.
+func (p *process) webhookSender() *webhook.Sender {
+	m := &p.Config.Monitor
+	return webhook.New(webhook.Config{URL: m.Webhook.Read, Format: m.WebhookFormat, Logger: p.Logger, Registerer: p.registry})
+}
+
+// pollingConfig takes what the relay needs from the configuration.
+func (p *process) pollingConfig() (polling.Config, error) {
+	c := p.Config
+	cfg, err := wiring.Polling(c)
+	if err != nil {
+		return cfg, err
+	}
+	producer, err := wiring.Kafka(c)
+	if err != nil {
+		return cfg, err
+	}
+	metrics := telemetry.NewMetrics(p.registry)
+	producer.Logger, producer.Registerer = p.Logger, p.registry
+	producer.Reconnected = func() { metrics.Reconnected(telemetry.Kafka) }
+	cfg.Kafka, cfg.Metrics, cfg.Logger = producer, metrics, p.Logger
+	cfg.NewRouter = func() (*router.Router, error) { return router.New(routing.Config(c)) }
+	cfg.DeadLetters = wiring.DeadLetters(c)
+	cfg.Policies = wiring.Policies(c)
+	return cfg, nil
 }

@@ -1,0 +1,113 @@
+package service
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/config"
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/polling"
+	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
+	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
+	"github.com/cdc-outbox/cdc-outbox/replication"
+)
+
+// Check looks at Postgres and Kafka as Run would find them, and changes nothing. waiting is called before each wait for a
+// server, with what is waited for; what it returns is called afterwards.
+func Check(ctx context.Context, c *config.Loaded, waiting func(what string) (stop func())) ([]preflight.Finding, error) {
+	var findings []preflight.Finding
+	for _, w := range c.Warnings {
+		findings = append(findings, preflight.Finding{Level: preflight.Warn, Subject: "configuration", Found: w + "."})
+	}
+	db, err := wiring.NewTarget(c)
+	if err != nil {
+		return nil, err
+	}
+	producer, err := wiring.Kafka(c)
+	if err != nil {
+		return nil, err
+	}
+	if c.Delivery == "exactly_once" {
+		producer.Transactions = &kafka.Transactions{}
+	}
+	found, topics, err := checkPostgres(ctx, c, db, waiting)
+	if err != nil {
+		return nil, err
+	}
+	findings = append(findings, found...)
+	if wiring.WritesDeadLetters(c) {
+		topics = append(topics, c.Router.DeadLetterTopic)
+	}
+	defer waiting("Kafka to answer")()
+	brokers, err := kafka.Check(ctx, producer, topics)
+	if err != nil {
+		return nil, err
+	}
+	findings = append(findings, brokers...)
+	if c.Delivery == "exactly_once" {
+		more, err := checkClaim(ctx, db.DSN, c, producer)
+		if err != nil {
+			return nil, err
+		}
+		findings = append(findings, more...)
+	}
+	return findings, ctx.Err()
+}
+
+// checkPostgres also returns the topics to which the rows in the tables lead.
+func checkPostgres(ctx context.Context, c *config.Loaded, db wiring.Target, waiting func(string) func()) ([]preflight.Finding, []string, error) {
+	defer waiting("Postgres to answer")()
+	var findings []preflight.Finding
+	setup, err := wiring.PollingSetup(c, false)
+	if err != nil {
+		return nil, nil, err
+	}
+	if c.Source == config.SourcePolling {
+		findings = polling.Check(ctx, db.DSN, setup)
+	} else {
+		db.Admin.SetupNever = c.Postgres.Setup == "never"
+		db.Admin.Retained = replication.Retained{Warn: int64(c.Monitor.WarnRetained), Critical: int64(c.Monitor.CriticalRetained)}
+		findings = replication.Preflight(ctx, db.DSN, db.Admin)
+		findings = append(findings, polling.CheckBesideLog(ctx, db.DSN, setup)...)
+	}
+	topics, all := wiring.Topics(c, db.DSN, db.Admin.Tables).Sample(ctx)
+	switch {
+	case !all:
+		findings = append(findings, preflight.Finding{
+			Level: preflight.Warn, Subject: "topics", Found: "Not every outbox can be read, and its rows name the topics.",
+			Why: "Whether their topics exist and may be written was not looked at.", Remedy: "Mend what is said of the tables, then check again.",
+		})
+	case len(topics) == 0 && len(db.Admin.Tables) > 0:
+		findings = append(findings, preflight.Finding{
+			Level: preflight.OK, Subject: "topics",
+			Found: "No row in the outbox names one yet, so none was looked at: run waits for those that are missing, and says so.",
+		})
+	}
+	return findings, topics, nil
+}
+
+// checkClaim looks at the rights in Kafka that carry the name of the Postgres cluster.
+func checkClaim(ctx context.Context, dsn string, c *config.Loaded, producer kafka.Config) ([]preflight.Finding, error) {
+	id, err := systemID(ctx, dsn)
+	if err != nil {
+		return []preflight.Finding{{
+			Level: preflight.Warn, Subject: "transactional id", Found: "Its name is not known: Postgres does not tell its system identifier.",
+			Why: "The rights to it in Kafka could not be looked at.", Remedy: "Mend what is said of Postgres, then check again.",
+		}}, nil
+	}
+	return kafka.CheckTransactions(ctx, producer, kafka.ClaimName(id, c.Postgres.Slot))
+}
+
+func systemID(ctx context.Context, dsn string) (id string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	err = conn.QueryRow(ctx, "SELECT system_identifier::text FROM pg_catalog.pg_control_system()").Scan(&id)
+	return id, err
+}

@@ -1,0 +1,76 @@
+package service
+
+import (
+	"github.com/cdc-outbox/cdc-outbox/internal/relay"
+
+	"fmt"
+	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/alert"
+	"github.com/cdc-outbox/cdc-outbox/internal/alert/webhook"
+	"github.com/cdc-outbox/cdc-outbox/internal/connector"
+	"github.com/cdc-outbox/cdc-outbox/internal/diagnose"
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
+)
+
+// Status is what /status and status --json answer: the connector's own account, and the slot as the server shows it.
+type Status struct {
+	connector.Status
+	ReplicationSlot *slotmonitor.Slot `json:"replication_slot"` // null: there is none, or it could not be looked at
+	Cause           alert.Cause       `json:"cause"`            // why the slot is where it is
+	Alerts          []firingAlert     `json:"alerts"`           // what fires, the worst first; none are known where no connector answers
+}
+
+// alert is one that fires, with where the documentation says what to do about it.
+type firingAlert struct {
+	alert.FiringAlert
+	Runbook string `json:"runbook"`
+}
+
+func alerts(firing []alert.FiringAlert) []firingAlert {
+	all := make([]firingAlert, 0, len(firing))
+	for _, a := range firing {
+		all = append(all, firingAlert{a, webhook.Runbook(a.Rule)})
+	}
+	return all
+}
+
+// notRunning is the state that status shows when no connector answers.
+const notRunning = relay.NotRunning
+
+// What status adds to the connector's waits.
+const (
+	waitPostgres    = diagnose.PostgresUnreachable
+	waitSlotMissing = diagnose.SlotMissing
+	waitSlotLost    = slotmonitor.CauseLost
+	waitStandby     = diagnose.Standby
+)
+
+// withSlot adds the slot, or why there is none, to what the connector says. slot is nil when the server has none.
+func withSlot(st connector.Status, slot *slotmonitor.Slot, err error) Status {
+	wait := func(kind, reason, next string) {
+		st.Waits = append(st.Waits, fault.Wait{
+			Kind: kind, Object: fmt.Sprintf("slot %q", st.Slot), Reason: reason, Next: next, Since: time.Now().UTC(),
+		})
+	}
+	if st.State.Name == relay.WaitingForSlot {
+		wait(waitStandby, diagnose.Holder(st.Account(), slot), "")
+		st.Waits[len(st.Waits)-1].Since = st.State.Since
+	}
+	switch {
+	case err != nil:
+		wait(waitPostgres, "Postgres cannot be asked about the slot: "+err.Error(), "See whether the server runs and postgres.dsn leads to it.")
+	case slot == nil:
+		wait(waitSlotMissing, "the server has no slot of this name", "cdc-outbox check says what is missing and how to mend it.")
+	case slot.WALStatus == slotmonitor.WALLost:
+		wait(waitSlotLost, "the server has removed what the slot needs; it can never be read again", "cdc-outbox check says how to begin anew.")
+	}
+	cause := diagnose.Cause(st.Account(), slot, time.Now())
+	if slot != nil && slot.Cause.Code == slotmonitor.CauseIdle && cause.Code != slotmonitor.CauseIdle {
+		told := *slot // the server sees nothing wrong, and only the connector knows what is waited for
+		told.Cause = cause
+		slot = &told
+	}
+	return Status{Status: st, ReplicationSlot: slot, Cause: cause, Alerts: []firingAlert{}}
+}
