@@ -69,7 +69,7 @@ unit: ## unit tests only: no servers, seconds
 e2e: build ## the binary against real Postgres and real Kafka (needs Java 17 and Maven), minutes
 	$(NO_RACE_NOTE)
 	$(GO) test $(RACE) -tags e2e -count=1 -timeout 30m -parallel 3 ./test/e2e/...
-	$(GO) test $(RACE) -tags e2e -count=1 -timeout 10m -run '^TestReal' ./internal/kafka/ ./test/inbox/consumer/
+	$(GO) test $(RACE) -tags e2e -count=1 -timeout 10m -run '^TestReal' ./internal/kafka/... ./test/inbox/consumer/
 
 soak: build ## make e2e with each fault as often and as long as promised, an hour; KAFKA=3.9 for all of it on that version
 	$(NO_RACE_NOTE)
@@ -142,7 +142,7 @@ links:
 	echo "cmd/cdc-outbox links no test machinery ($$($(GO) list -deps ./cmd/cdc-outbox | wc -l) packages looked at)"
 
 # Values in, values out: no detour may bring a connection to Postgres along.
-PURE := ./offsets ./router ./replication/pgoutput ./internal/kafka ./internal/deadletter ./internal/compare ./internal/archive
+PURE := ./offsets ./router ./replication/pgoutput ./internal/kafka/... ./internal/deadletter ./internal/compare ./internal/archive
 .PHONY: pure
 pure:
 	@found=$$($(GO) list -deps $(PURE) | grep -E 'github.com/jackc/' || true); \

@@ -17,6 +17,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/alert/webhook"
 	"github.com/cdc-outbox/cdc-outbox/internal/diagnose"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/traces"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
@@ -59,7 +60,7 @@ func metricNames(t *testing.T) map[string]bool {
 	inbox.NewMetrics(d)
 	_, err = traces.New(traces.Config{Settings: traces.Settings{URL: "http://127.0.0.1:1"}, Registerer: d, Logger: zap.NewNop()})
 	require.NoError(t, err)
-	_, err = kafka.New(kafka.Config{Brokers: []string{"127.0.0.1:9092"}, Acked: func(kafka.Delivery) {}, Registerer: d})
+	_, err = kafka.New(kafka.Config{Cluster: wire.Cluster{Brokers: []string{"127.0.0.1:9092"}}, Acked: func(kafka.Delivery) {}, Registerer: d})
 	require.NoError(t, err)
 	return d.names
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
-	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/reader"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -43,7 +43,7 @@ be published. It needs Kafka only; retry needs Postgres, too, for letters that a
 // letterBox is the dead-letter topic as the commands read it.
 type letterBox struct {
 	topic  string
-	reader *kafka.Reader
+	reader *reader.Reader
 	ledger deadletter.Ledger
 	ends   map[int32]int64 // up to where the ledger is
 	close  func()
@@ -54,14 +54,14 @@ func (a *app) openLetters(ctx context.Context, c *config.Loaded) (*letterBox, er
 	if err != nil {
 		return nil, err
 	}
-	reader, err := kafka.NewReader(kc)
+	consumer, err := reader.New(kc.Cluster)
 	if err != nil {
 		return nil, err
 	}
-	silence := a.watchReader(reader)
-	b := &letterBox{topic: c.Router.DeadLetterTopic, reader: reader, ends: map[int32]int64{}, close: func() {
+	silence := a.watchReader(consumer)
+	b := &letterBox{topic: c.Router.DeadLetterTopic, reader: consumer, ends: map[int32]int64{}, close: func() {
 		silence()
-		reader.Close()
+		consumer.Close()
 	}}
 	if err := b.refresh(ctx); err != nil {
 		b.close()
@@ -91,7 +91,7 @@ func (b *letterBox) refresh(ctx context.Context) error {
 
 // letter reads one letter again, with its payload.
 func (b *letterBox) letter(ctx context.Context, e *deadletter.Entry) (*deadletter.Letter, error) {
-	span := kafka.Span{Topic: b.topic, Partition: e.Partition, From: e.Offset, End: e.Offset + 1}
+	span := reader.Span{Topic: b.topic, Partition: e.Partition, From: e.Offset, End: e.Offset + 1}
 	for m, err := range b.reader.Messages(ctx, span) {
 		if err != nil {
 			return nil, err
@@ -101,7 +101,7 @@ func (b *letterBox) letter(ctx context.Context, e *deadletter.Entry) (*deadlette
 	return nil, errors.New("the dead letter is gone: the topic's retention has deleted it")
 }
 
-func letterRecord(m *kafka.Message) *deadletter.Record {
+func letterRecord(m *reader.Message) *deadletter.Record {
 	return &deadletter.Record{
 		Partition: m.Partition, Offset: m.Offset, Timestamp: m.Timestamp, Key: m.Key, Value: m.Value, Headers: m.Headers,
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/compare"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/reader"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 )
 
@@ -71,20 +72,20 @@ The topics are those with --left-prefix, each paired with the one that has --rig
 
 // verifier reads both sides.
 type verifier struct {
-	reader  *kafka.Reader
+	reader  *reader.Reader
 	pairs   [][2]string // topics, by number
 	missing []string    // of these, which do not exist
 	errw    io.Writer
 }
 
 func (a *app) verify(ctx context.Context, cfg kafka.Config, o verifyOptions) error {
-	reader, err := kafka.NewReader(cfg)
+	consumer, err := reader.New(cfg.Cluster)
 	if err != nil {
 		return err
 	}
-	defer reader.Close()
-	defer a.watchReader(reader)()
-	v := &verifier{reader: reader, errw: a.stderr}
+	defer consumer.Close()
+	defer a.watchReader(consumer)()
+	v := &verifier{reader: consumer, errw: a.stderr}
 	if err := v.pair(ctx, o); err != nil {
 		return err
 	}
@@ -167,12 +168,12 @@ func pairTopics(names []string, left, right string) [][2]string {
 
 // read takes the ends of all partitions first, so that both sides are looked at as of about the same moment.
 func (v *verifier) read(ctx context.Context, c *compare.Comparison) error {
-	var spans [2][][]kafka.Span
+	var spans [2][][]reader.Span
 	var total, done int64
 	for side := range spans {
 		for _, pair := range v.pairs {
 			of, err := v.reader.Spans(ctx, pair[side])
-			if errors.Is(err, kafka.ErrNoTopic) {
+			if errors.Is(err, reader.ErrNoTopic) {
 				v.missing = append(v.missing, pair[side])
 			} else if err != nil {
 				return err
@@ -205,7 +206,7 @@ func (v *verifier) read(ctx context.Context, c *compare.Comparison) error {
 	return nil
 }
 
-func recordOf(topic int, m *kafka.Message) *compare.Record {
+func recordOf(topic int, m *reader.Message) *compare.Record {
 	return &compare.Record{
 		Topic: topic, Partition: m.Partition, Offset: m.Offset, Timestamp: m.Timestamp, Key: m.Key, Value: m.Value, Headers: m.Headers,
 	}
@@ -240,11 +241,11 @@ func (v *verifier) report(ctx context.Context, r *compare.Result) (*verdict, err
 	}
 	for _, d := range r.Examples {
 		e := example{Kind: d.Kind}
-		var seen []*kafka.Message
+		var seen []*reader.Message
 		for _, p := range d.Places {
 			topic := v.pairs[p.Topic][p.Side]
 			e.Places = append(e.Places, fmt.Sprintf("%s partition %d offset %d", topic, p.Partition, p.Offset))
-			for m, err := range v.reader.Messages(ctx, kafka.Span{Topic: topic, Partition: p.Partition, From: p.Offset, End: p.Offset + 1}) {
+			for m, err := range v.reader.Messages(ctx, reader.Span{Topic: topic, Partition: p.Partition, From: p.Offset, End: p.Offset + 1}) {
 				if err != nil {
 					return nil, err
 				}
@@ -264,7 +265,7 @@ func (v *verifier) report(ctx context.Context, r *compare.Result) (*verdict, err
 }
 
 // differs says what differs, in sizes and names: payloads and keys are not printed.
-func differs(kind compare.Kind, l, r *kafka.Message) string {
+func differs(kind compare.Kind, l, r *reader.Message) string {
 	size := func(b []byte) string {
 		if b == nil {
 			return "null"
@@ -282,7 +283,7 @@ func differs(kind compare.Kind, l, r *kafka.Message) string {
 	return ""
 }
 
-func headerNames(m *kafka.Message) string {
+func headerNames(m *reader.Message) string {
 	var names []string
 	for _, h := range m.Headers {
 		names = append(names, h.Key)

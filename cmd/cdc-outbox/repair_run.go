@@ -9,7 +9,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
-	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/reader"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
 	"github.com/cdc-outbox/cdc-outbox/replication"
@@ -134,21 +134,21 @@ func (a *app) strikeOff(ctx context.Context, c *config.Loaded, r *repairing) (do
 	if err != nil {
 		return nil, err
 	}
-	reader, err := kafka.NewReader(cfg)
+	consumer, err := reader.New(cfg.Cluster)
 	if err != nil {
 		return nil, err
 	}
-	defer reader.Close()
-	defer a.watchReader(reader)()
+	defer consumer.Close()
+	defer a.watchReader(consumer)()
 	for topic := range r.leads {
-		spans, err := reader.Spans(ctx, topic)
-		if errors.Is(err, kafka.ErrNoTopic) {
+		spans, err := consumer.Spans(ctx, topic)
+		if errors.Is(err, reader.ErrNoTopic) {
 			continue // it holds none
 		}
 		if err != nil {
 			return nil, err
 		}
-		compacted, known, err := reader.Compacted(ctx, topic)
+		compacted, known, err := consumer.Compacted(ctx, topic)
 		if err != nil {
 			return nil, err
 		}
@@ -156,7 +156,7 @@ func (a *app) strikeOff(ctx context.Context, c *config.Loaded, r *repairing) (do
 			doubts = append(doubts, inDoubt(topic, compacted))
 		}
 		for _, span := range spans {
-			doubt, err := r.strike(ctx, reader, span)
+			doubt, err := r.strike(ctx, consumer, span)
 			if err != nil {
 				return nil, err
 			}
@@ -178,10 +178,10 @@ func inDoubt(topic string, compacted bool) error {
 	return f
 }
 
-func (r *repairing) strike(ctx context.Context, reader *kafka.Reader, span kafka.Span) (doubt, err error) {
+func (r *repairing) strike(ctx context.Context, consumer *reader.Reader, span reader.Span) (doubt, err error) {
 	object, first := fmt.Sprintf("topic %q partition %d", span.Topic, span.Partition), true
 	since := r.tables[0].Since()
-	for m, err := range reader.Messages(ctx, span) {
+	for m, err := range consumer.Messages(ctx, span) {
 		if err != nil {
 			return nil, err
 		}

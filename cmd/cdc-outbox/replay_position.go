@@ -10,7 +10,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
-	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/reader"
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
@@ -54,7 +54,7 @@ func (o *replayOptions) window() (w positionWindow, err error) {
 // positionSpan is how far a partition of a topic is read. High is the last position that was taken: what a relay repeats
 // after a crash does not lie behind it.
 type positionSpan struct {
-	kafka.Span
+	reader.Span
 	High offsets.Position `json:"high"`
 }
 
@@ -64,13 +64,13 @@ func (a *app) byPosition(ctx context.Context, c *config.Loaded, s wiring.Target,
 	if err != nil {
 		return err
 	}
-	reader, err := kafka.NewReader(kc)
+	consumer, err := reader.New(kc.Cluster)
 	if err != nil {
 		return err
 	}
-	defer reader.Close()
-	defer a.watchReader(reader)()
-	p := &positions{replay: r, reader: reader, window: w, bytesAs: wiring.HeaderBytes(c), idOf: wiring.DeadLetters(c).ID}
+	defer consumer.Close()
+	defer a.watchReader(consumer)()
+	p := &positions{replay: r, reader: consumer, window: w, bytesAs: wiring.HeaderBytes(c), idOf: wiring.DeadLetters(c).ID}
 	for _, t := range s.Admin.Tables {
 		rows, err := replication.OpenTableRows(ctx, s.DSN, s.Admin, t, filter)
 		if err != nil {
@@ -94,7 +94,7 @@ func (a *app) byPosition(ctx context.Context, c *config.Loaded, s wiring.Target,
 
 type positions struct {
 	*replay
-	reader  *kafka.Reader
+	reader  *reader.Reader
 	window  positionWindow
 	bytesAs func(string) ([]byte, error) // nil: as Postgres prints them
 	idOf    func([]byte) []byte          // nil: the header is the id
@@ -117,7 +117,7 @@ func (p *positions) begin(ctx context.Context, c *config.Loaded, s wiring.Target
 	for _, topic := range topics {
 		spans, err := p.reader.Spans(ctx, topic)
 		if err != nil {
-			if errors.Is(err, kafka.ErrNoTopic) && len(p.o.FromTopics) == 0 {
+			if errors.Is(err, reader.ErrNoTopic) && len(p.o.FromTopics) == 0 {
 				continue
 			}
 			return err
@@ -140,7 +140,7 @@ func (p *positions) begin(ctx context.Context, c *config.Loaded, s wiring.Target
 }
 
 // refuseGone finds a window whose beginning retention has removed.
-func (p *positions) refuseGone(ctx context.Context, span kafka.Span) error {
+func (p *positions) refuseGone(ctx context.Context, span reader.Span) error {
 	if span.From == 0 {
 		return nil
 	}
@@ -164,7 +164,7 @@ func (p *positions) refuseGone(ctx context.Context, span kafka.Span) error {
 }
 
 // placeOf is the record's position. What replay published lies before all windows, what repair published in the log.
-func placeOf(m *kafka.Message) (offsets.Position, bool) {
+func placeOf(m *reader.Message) (offsets.Position, bool) {
 	text, _ := m.Header("position")
 	at, err := offsets.ParsePosition(string(text))
 	return at, err == nil
@@ -197,7 +197,7 @@ func (p *positions) read(ctx context.Context, span *positionSpan) error {
 				Next: "Choose by time instead: --since and --until."}
 		}
 		p.ids = append(p.ids, id)
-		p.at = append(p.at, positionSpan{Span: kafka.Span{From: m.Offset + 1}, High: high})
+		p.at = append(p.at, positionSpan{Span: reader.Span{From: m.Offset + 1}, High: high})
 		if len(p.ids) == p.batchSize() {
 			if err := p.publish(ctx, span); err != nil {
 				return err
@@ -212,7 +212,7 @@ func (p *positions) read(ctx context.Context, span *positionSpan) error {
 }
 
 // id is the row's, as a text that a cast to the column's type takes.
-func (p *positions) id(m *kafka.Message) (string, bool) {
+func (p *positions) id(m *reader.Message) (string, bool) {
 	id, ok := m.Header("id")
 	if !ok {
 		id, ok = m.Header("ce_id")

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
-	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/reader"
 )
 
 // patience is for how long a command is silent about what it waits for. A broker that is down is waited for half a minute,
@@ -41,7 +41,7 @@ func (a *app) watch(why func() string) (stop func()) {
 }
 
 // watchReader is watch for what is read from Kafka.
-func (a *app) watchReader(r *kafka.Reader) (stop func()) {
+func (a *app) watchReader(r *reader.Reader) (stop func()) {
 	return a.watch(func() string {
 		w := r.Waits()
 		switch {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
@@ -197,7 +198,7 @@ func TestRefusedLater(t *testing.T) {
 				require.Equal(t, want, res.Action)
 				switch policy {
 				case relay.Halt:
-					g.producer.trouble = []kafka.Trouble{{Kind: kafka.RecordTooLarge, Object: "partition order.events/0", Sentence: "A record is too large."}}
+					g.producer.trouble = []kafka.Trouble{{Kind: wire.RecordTooLarge, Object: "partition order.events/0", Sentence: "A record is too large."}}
 					require.Contains(t, g.Status().Waits[0].Reason, "event a, LSN 0/64, 2000 bytes where the topic takes 1000")
 				case relay.DeadLetter:
 					require.Equal(t, letters, res.Record.Topic)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/router"
@@ -110,7 +111,7 @@ func (c *Connector) troubles() []kafka.Trouble {
 	defer c.mu.Unlock()
 	for i := range all {
 		t := &all[i]
-		if h, ok := c.held[t.Object]; ok && (t.Kind == kafka.RecordTooLarge || t.Kind == kafka.Rejected) {
+		if h, ok := c.held[t.Object]; ok && (t.Kind == wire.RecordTooLarge || t.Kind == wire.Rejected) {
 			t.Sentence += fmt.Sprintf(" It is event %s, LSN %s, %d bytes", h.id, h.lsn, h.bytes)
 			if h.limit > 0 {
 				t.Sentence += fmt.Sprintf(" where the topic takes %d", h.limit)

@@ -1,7 +1,6 @@
 package kafka
 
 import (
-	"context"
 	"math/rand/v2"
 	"time"
 )
@@ -22,15 +21,3 @@ const refusedAttempt = 16
 
 // slowly is the pause before the next try of what a person has to mend.
 func (c *pace) slowly() time.Duration { return c.slow/2 + rand.N(c.slow/2+1) }
-
-// sleepUntil reports false when ctx ended first.
-func sleepUntil(ctx context.Context, at time.Time) bool {
-	t := time.NewTimer(time.Until(at))
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
-}

@@ -5,31 +5,9 @@ import (
 	"hash/crc32"
 	"sync"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
-
-// headerSize is the fixed part of a record batch, message format v2
-// (https://kafka.apache.org/documentation/#recordbatch).
-const headerSize = 61
-
-// Offsets of the header's fields.
-const (
-	atLength          = 8  // int32: bytes behind this field
-	atLeaderEpoch     = 12 // int32: the broker fills it
-	atMagic           = 16 // int8: 2
-	atCRC             = 17 // uint32: CRC-32C of everything behind this field
-	atAttributes      = 21 // int16: codec in the low three bits, transactional
-	atLastOffsetDelta = 23 // int32: records - 1
-	atBaseTimestamp   = 27 // int64
-	atMaxTimestamp    = 35 // int64
-	atProducerID      = 43 // int64
-	atProducerEpoch   = 51 // int16
-	atBaseSequence    = 53 // int32
-	atRecords         = 57 // int32
-)
-
-// transactional is the bit of the attributes for a batch in a transaction.
-const transactional = 1 << 4
 
 // maxTicketsKept bounds the ticket slices that recycled batches keep: 64 KiB.
 const maxTicketsKept = 8192
@@ -63,7 +41,7 @@ type batch struct {
 
 	finished bool // compressed, if it is to be
 	codec    int8 // as in the attributes; 0 until finished
-	header   [headerSize]byte
+	header   [wire.HeaderSize]byte
 	stamped  bool // header is valid for identity, sequence and codec
 }
 
@@ -90,7 +68,7 @@ func (b *batch) free() {
 }
 
 // size is the number of bytes the batch takes in a request and in the log.
-func (b *batch) size() int { return headerSize + b.payload }
+func (b *batch) size() int { return wire.HeaderSize + b.payload }
 
 // append encodes the record and returns the bytes it took, 0 where the batch would grow beyond limit. The first
 // record always fits: one that is too large for the topic is for the broker to refuse, see split.go. Nothing of
@@ -150,27 +128,27 @@ func (b *batch) stamp() {
 	}
 	h := &b.header
 	be := binary.BigEndian
-	be.PutUint32(h[atLength:], uint32(b.size()-atLeaderEpoch))
-	be.PutUint32(h[atLeaderEpoch:], 0xffffffff)
-	h[atMagic] = 2
+	be.PutUint32(h[wire.AtLength:], uint32(b.size()-wire.AtLeaderEpoch))
+	be.PutUint32(h[wire.AtLeaderEpoch:], 0xffffffff)
+	h[wire.AtMagic] = 2
 	attributes := uint16(b.codec)
 	if b.tx != nil {
-		attributes |= transactional
+		attributes |= wire.Transactional
 	}
-	be.PutUint16(h[atAttributes:], attributes)
-	be.PutUint32(h[atLastOffsetDelta:], uint32(b.records-1))
-	be.PutUint64(h[atBaseTimestamp:], uint64(b.firstTimestamp))
-	be.PutUint64(h[atMaxTimestamp:], uint64(b.maxTimestamp))
-	be.PutUint64(h[atProducerID:], uint64(b.identity.id))
-	be.PutUint16(h[atProducerEpoch:], uint16(b.identity.epoch))
-	be.PutUint32(h[atBaseSequence:], uint32(b.sequence))
-	be.PutUint32(h[atRecords:], uint32(b.records))
+	be.PutUint16(h[wire.AtAttributes:], attributes)
+	be.PutUint32(h[wire.AtLastOffsetDelta:], uint32(b.records-1))
+	be.PutUint64(h[wire.AtBaseTimestamp:], uint64(b.firstTimestamp))
+	be.PutUint64(h[wire.AtMaxTimestamp:], uint64(b.maxTimestamp))
+	be.PutUint64(h[wire.AtProducerID:], uint64(b.identity.id))
+	be.PutUint16(h[wire.AtProducerEpoch:], uint16(b.identity.epoch))
+	be.PutUint32(h[wire.AtBaseSequence:], uint32(b.sequence))
+	be.PutUint32(h[wire.AtRecords:], uint32(b.records))
 
-	crc := crc32.Update(0, castagnoli, h[atAttributes:])
+	crc := crc32.Update(0, castagnoli, h[wire.AtAttributes:])
 	for _, c := range b.chunks {
 		crc = crc32.Update(crc, castagnoli, c.buf)
 	}
-	be.PutUint32(h[atCRC:], crc)
+	be.PutUint32(h[wire.AtCRC:], crc)
 	b.stamped = true
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -124,7 +125,7 @@ func TestBatchEncoding(t *testing.T) {
 	rb, got = decoded(t, again)
 	require.Equal(t, int16(4), rb.ProducerEpoch)
 	require.Equal(t, int32(0), rb.FirstSequence)
-	require.Equal(t, raw[headerSize:], again[headerSize:])
+	require.Equal(t, raw[wire.HeaderSize:], again[wire.HeaderSize:])
 	requireRecords(t, records, rb, got)
 }
 

@@ -2,10 +2,9 @@ package kafka
 
 import (
 	"context"
-	"net"
-	"strconv"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"go.uber.org/zap"
 )
 
@@ -98,7 +97,7 @@ func (p *Producer) serve(ctx context.Context, b *broker) {
 		delay := p.cfg.pace.delay(b.attempt)
 		b.attempt++
 		p.mu.Unlock()
-		if !sleepUntil(ctx, ended.Add(delay)) {
+		if !wire.SleepUntil(ctx, ended.Add(delay)) {
 			return
 		}
 	}
@@ -122,11 +121,11 @@ func (p *Producer) throttle(b *broker, version int16, d time.Duration) {
 func (p *Producer) session(ctx context.Context, b *broker) time.Time {
 	ctx, cut := context.WithCancelCause(ctx)
 	defer cut(nil)
-	w, err := dial(ctx, &p.cfg, b.addr)
+	w, err := wire.Dial(ctx, &p.cfg.Cluster, b.addr)
 	var c *conn
 	if err == nil {
 		if c, err = newConn(w, &p.cfg); err != nil {
-			_ = w.nc.Close()
+			_ = w.Close()
 		}
 	}
 	if err != nil {
@@ -158,7 +157,7 @@ func (p *Producer) unreachable(ctx context.Context, b *broker, err error) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.reportDial(&b.trouble, "broker "+b.addr, err) != BrokerUnreachable {
+	if p.reportDial(&b.trouble, "broker "+b.addr, err) != wire.BrokerUnreachable {
 		b.attempt = refusedAttempt
 	}
 	p.wantMetadata()
@@ -199,9 +198,4 @@ func (p *Producer) disconnected(ctx context.Context, b *broker, err error) {
 		b.want()
 	}
 	p.proceed(b, parts)
-}
-
-// brokerAddr is where a broker is, as answers name it.
-func brokerAddr(host string, port int32) string {
-	return net.JoinHostPort(host, strconv.Itoa(int(port)))
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -58,7 +59,7 @@ func chaos(t *testing.T, seed uint64, stateful bool) {
 			switch r.IntN(4) {
 			case 0, 1:
 				code := codes[r.IntN(len(codes))]
-				f := kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: &kerr.Error{Code: code, Message: verdictOf(code).name}, Count: 1 + r.IntN(4)}
+				f := kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: &kerr.Error{Code: code, Message: wire.VerdictOf(code).Name}, Count: 1 + r.IntN(4)}
 				if r.IntN(3) > 0 {
 					f.Topic, f.Partitions = fmt.Sprint("t", r.IntN(topics)), []int32{int32(r.IntN(partitions))}
 				}

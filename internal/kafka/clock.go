@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 )
 
 // runClock does what is due by time alone. Everything else happens in the goroutine that causes it.
@@ -65,7 +66,7 @@ func (p *Producer) tickBroker(b *broker, now time.Time) time.Time {
 		since = b.throttledUntil // until then the broker does not read what came behind
 	}
 	if age := now.Sub(since); age > p.cfg.pace.slowAnswer {
-		b.trouble.set(p.log, BrokerUnreachable, "broker "+b.addr, fmt.Sprintf("%s%s has not answered for %s.", theBroker, b.addr, fault.Duration(age)), "")
+		b.trouble.set(p.log, wire.BrokerUnreachable, "broker "+b.addr, fmt.Sprintf("The broker at %s has not answered for %s.", b.addr, fault.Duration(age)), "")
 		p.wantMetadata() // maybe somebody else leads its partitions by now
 	}
 	switch {

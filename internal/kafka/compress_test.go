@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -22,7 +23,7 @@ func TestFullBatches(t *testing.T) {
 		t.Run(codec, func(t *testing.T) {
 			c := newCluster(t)
 			require.NoError(t, c.CreateTopic("t", 1, map[string]string{"max.message.bytes": fmt.Sprint(limit)}))
-			p, acked := bare(t, Config{Brokers: c.ListenAddrs(), Compression: codec})
+			p, acked := bare(t, Config{Cluster: wire.Cluster{Brokers: c.ListenAddrs()}, Compression: codec})
 			noise := rand.NewChaCha8([32]byte{1})
 			var sent [][]byte
 			for i := range 1500 {

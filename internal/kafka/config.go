@@ -2,18 +2,13 @@ package kafka
 
 import (
 	"cmp"
-	"context"
-	"crypto/tls"
 	"errors"
-	"fmt"
-	"net"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/segmentio/kafka-go/compress"
 	"go.uber.org/zap"
-
-	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 )
 
 // Delivery tells which records of one batch are in the log.
@@ -33,35 +28,16 @@ type Tag struct {
 	Tag    any
 }
 
-// SASL is how to authenticate towards the brokers.
-type SASL struct {
-	Mechanism string // PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512
-	Username  string
-	// Password is called at each connect, so that a rotated password is seen.
-	Password func() (string, error)
-}
-
 // Config configures a Producer. Only Brokers and Acked are required.
 type Config struct {
-	// Brokers are the bootstrap addresses, host:port.
-	Brokers []string
+	wire.Cluster
 
 	// Acked is called from one goroutine, batch by batch, in order per partition, exactly once per record, when the
 	// records are in the log of all in-sync replicas, and their transaction, if any, is committed. It should return soon and must not call Produce or Drain.
 	Acked func(Delivery)
 
-	// ClientID names the connections in the brokers' logs and quotas. Default "cdc-outbox".
-	ClientID string
-
 	// Compression is none, gzip, snappy, lz4 or zstd. Default none.
 	Compression string
-
-	// TLS, when set, is used for every connection; ServerName defaults to the broker's host. There is no fallback
-	// to plain text. Default nil: plain text.
-	TLS *tls.Config
-
-	// SASL, when set, authenticates every connection. Default nil.
-	SASL *SASL
 
 	// MaxRequestBytes is where a request counts as full. Default 1 MiB.
 	MaxRequestBytes int
@@ -70,18 +46,8 @@ type Config struct {
 	// limit is 1,048,588 bytes. Default 1,000,000.
 	MaxBatchBytes int
 
-	// RequestTimeout is how long a broker may take to answer a request. Then the connection is cut and its data
-	// sent again over a new one. Default 30 s.
-	RequestTimeout time.Duration
-
-	// DialTimeout bounds connecting, including TLS and SASL. Default 10 s.
-	DialTimeout time.Duration
-
 	// MetadataInterval is how often leaders and partition counts are asked for when nothing is wrong. Default 30 s.
 	MetadataInterval time.Duration
-
-	// Dial opens the network connections. Default net.Dialer.
-	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	// Reconnected, when set, is called each time an established connection to a broker was lost.
 	Reconnected func()
@@ -97,7 +63,7 @@ type Config struct {
 
 	// CreateTopic, when set, says how to create a topic that a record needs and that does not exist. Default nil: such
 	// a topic is waited for.
-	CreateTopic func(name string) TopicSettings
+	CreateTopic func(name string) wire.TopicSettings
 
 	// Logger; default none.
 	Logger *zap.Logger
@@ -138,16 +104,12 @@ func defaultPace() pace {
 const maxInFlight = 5
 
 func (c *Config) setDefaults() {
-	c.ClientID = cmp.Or(c.ClientID, "cdc-outbox")
+	c.SetDefaults()
+	c.Transactional = c.Transactions != nil
 	c.Compression = cmp.Or(c.Compression, "none")
 	c.MaxRequestBytes = cmp.Or(c.MaxRequestBytes, 1<<20)
 	c.MaxBatchBytes = cmp.Or(c.MaxBatchBytes, 1_000_000)
-	c.RequestTimeout = cmp.Or(c.RequestTimeout, 30*time.Second)
-	c.DialTimeout = cmp.Or(c.DialTimeout, 10*time.Second)
 	c.MetadataInterval = cmp.Or(c.MetadataInterval, 30*time.Second)
-	if c.Dial == nil {
-		c.Dial = (&net.Dialer{}).DialContext
-	}
 	if c.Logger == nil {
 		c.Logger = zap.NewNop()
 	}
@@ -156,28 +118,10 @@ func (c *Config) setDefaults() {
 
 // validate reports everything that is wrong at once, as a *fault.Error of kind Config.
 func (c *Config) validate() error {
-	var errs []error
-	if len(c.Brokers) == 0 {
-		errs = append(errs, errors.New("no broker address"))
-	}
-	for _, addr := range c.Brokers {
-		if _, _, err := net.SplitHostPort(addr); err != nil {
-			errs = append(errs, fmt.Errorf("broker address %q is not host:port", addr))
-		}
-	}
 	codec, err := codecOf(c.Compression)
-	if err != nil {
-		errs = append(errs, err)
-	}
 	c.codec = codec
-	if c.SASL != nil {
-		errs = append(errs, c.SASL.validate())
-	}
 	if c.MaxRequestBytes < 0 || c.MaxBatchBytes < 0 {
-		errs = append(errs, errors.New("sizes are positive"))
+		err = errors.Join(err, errors.New("sizes are positive"))
 	}
-	if err := errors.Join(errs...); err != nil {
-		return &fault.Error{Kind: fault.Config, Object: "kafka", Err: err, Next: "Correct the kafka section of the configuration."}
-	}
-	return nil
+	return c.Validate(err)
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/produce"
 )
@@ -19,7 +20,7 @@ import (
 //
 // A conn has no opinion on its unanswered requests: the broker that owns it keeps them, see broker.inflight.
 type conn struct {
-	wire    *wire
+	wire    *wire.Conn
 	cfg     *Config
 	version int16
 
@@ -47,8 +48,8 @@ type call struct {
 	answered chan protocol.Message // capacity 1
 }
 
-func newConn(w *wire, cfg *Config) (*conn, error) {
-	version, err := w.version(protocol.Produce)
+func newConn(w *wire.Conn, cfg *Config) (*conn, error) {
+	version, err := w.Version(protocol.Produce)
 	if err != nil {
 		return nil, err
 	}
@@ -69,10 +70,10 @@ func (c *conn) run(ctx context.Context, answered func(*request, *produce.Respons
 			c.cut(err)
 		}
 	})
-	stop := context.AfterFunc(ctx, func() { _ = c.wire.nc.Close() })
+	stop := context.AfterFunc(ctx, func() { _ = c.wire.Close() })
 	c.cut(c.read(ctx, answered))
 	stop()
-	_ = c.wire.nc.Close()
+	_ = c.wire.Close()
 	writer.Wait()
 	return context.Cause(ctx)
 }
@@ -82,11 +83,11 @@ func (c *conn) run(ctx context.Context, answered func(*request, *produce.Respons
 func (c *conn) write(ctx context.Context) error {
 	var (
 		frame    frame
-		tcp, _   = c.wire.nc.(*net.TCPConn)
+		tcp, _   = c.wire.Net.(*net.TCPConn)
 		buffered *bufio.Writer
 	)
 	if tcp == nil {
-		buffered = bufio.NewWriterSize(c.wire.nc, 64<<10)
+		buffered = bufio.NewWriterSize(c.wire.Net, 64<<10)
 	}
 	// The broker gives up on its replicas before the answer is missed here, so that a slow follower costs a
 	// REQUEST_TIMED_OUT and not the connection.
@@ -105,14 +106,14 @@ func (c *conn) write(ctx context.Context) error {
 			}
 			b.stamp()
 		}
-		if c.wire.due() {
+		if c.wire.RenewalDue() {
 			if err := c.renew(ctx); err != nil {
 				return err
 			}
 		}
-		r.id, r.version, r.sentAt = c.wire.nextID(), c.version, time.Now()
+		r.id, r.version, r.sentAt = c.wire.NextID(), c.version, time.Now()
 		buffers := frame.encode(r, c.cfg.ClientID, timeout)
-		if err := c.wire.nc.SetWriteDeadline(r.sentAt.Add(c.cfg.RequestTimeout)); err != nil {
+		if err := c.wire.Net.SetWriteDeadline(r.sentAt.Add(c.cfg.RequestTimeout)); err != nil {
 			return err
 		}
 		var err error
@@ -122,7 +123,7 @@ func (c *conn) write(ctx context.Context) error {
 			err = writeAll(buffered, buffers)
 		}
 		if err != nil {
-			return fmt.Errorf("send to %s: %w", c.wire.addr, err)
+			return fmt.Errorf("send to %s: %w", c.wire.Addr, err)
 		}
 		c.expect()
 		c.sent <- expected{request: r}
@@ -144,7 +145,7 @@ func (c *conn) expect() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.flying++; c.flying == 1 {
-		_ = c.wire.nc.SetReadDeadline(time.Now().Add(c.cfg.RequestTimeout))
+		_ = c.wire.Net.SetReadDeadline(time.Now().Add(c.cfg.RequestTimeout))
 	}
 }
 
@@ -157,16 +158,16 @@ func (c *conn) received() {
 	} else {
 		poke(c.quiet)
 	}
-	_ = c.wire.nc.SetReadDeadline(deadline)
+	_ = c.wire.Net.SetReadDeadline(deadline)
 }
 
 func (c *conn) read(ctx context.Context, answered func(*request, *produce.Response) error) error {
 	for {
-		if _, err := c.wire.br.Peek(1); err != nil {
+		if _, err := c.wire.Reader.Peek(1); err != nil {
 			if errors.Is(err, os.ErrDeadlineExceeded) {
-				return fmt.Errorf("no answer from %s within %s", c.wire.addr, c.cfg.RequestTimeout)
+				return fmt.Errorf("no answer from %s within %s", c.wire.Addr, c.cfg.RequestTimeout)
 			}
-			return noEOF(err)
+			return wire.NoEOF(err)
 		}
 		// The writer hands a request over when it is done with it: an answer that is quicker waits here, so that a
 		// batch is never recycled under the writer's hands.
@@ -177,7 +178,7 @@ func (c *conn) read(ctx context.Context, answered func(*request, *produce.Respon
 		case due = <-c.sent:
 		}
 		if call := due.call; call != nil {
-			res, err := c.wire.readResponse(call.key, call.version, call.id)
+			res, err := c.wire.ReadResponse(call.key, call.version, call.id)
 			if err != nil {
 				return err
 			}
@@ -186,7 +187,7 @@ func (c *conn) read(ctx context.Context, answered func(*request, *produce.Respon
 			continue
 		}
 		r := due.request
-		res, err := c.wire.readResponse(protocol.Produce, r.version, r.id)
+		res, err := c.wire.ReadResponse(protocol.Produce, r.version, r.id)
 		if err != nil {
 			return err
 		}
@@ -203,7 +204,7 @@ func (c *conn) renew(ctx context.Context) error {
 	if !c.awaitQuiet(ctx) {
 		return context.Cause(ctx)
 	}
-	return c.wire.authenticate(ctx, func(req protocol.Message) (protocol.Message, error) { return c.ask(ctx, req) })
+	return c.wire.Authenticate(ctx, func(req protocol.Message) (protocol.Message, error) { return c.ask(ctx, req) })
 }
 
 // awaitQuiet waits until no answer is due; false when ctx ended first.
@@ -226,16 +227,16 @@ func (c *conn) awaitQuiet(ctx context.Context) bool {
 // ask sends a request from the writer and waits for the reader to bring the answer.
 func (c *conn) ask(ctx context.Context, req protocol.Message) (protocol.Message, error) {
 	key := req.ApiKey()
-	version, err := c.wire.version(key)
+	version, err := c.wire.Version(key)
 	if err != nil {
 		return nil, err
 	}
-	call := &call{key: key, version: version, id: c.wire.nextID(), answered: make(chan protocol.Message, 1)}
-	if err := c.wire.nc.SetWriteDeadline(time.Now().Add(c.cfg.RequestTimeout)); err != nil {
+	call := &call{key: key, version: version, id: c.wire.NextID(), answered: make(chan protocol.Message, 1)}
+	if err := c.wire.Net.SetWriteDeadline(time.Now().Add(c.cfg.RequestTimeout)); err != nil {
 		return nil, err
 	}
-	if err := protocol.WriteRequest(c.wire.nc, version, call.id, c.cfg.ClientID, req); err != nil {
-		return nil, fmt.Errorf("send %s to %s: %w", key, c.wire.addr, err)
+	if err := protocol.WriteRequest(c.wire.Net, version, call.id, c.cfg.ClientID, req); err != nil {
+		return nil, fmt.Errorf("send %s to %s: %w", key, c.wire.Addr, err)
 	}
 	c.expect()
 	c.sent <- expected{call: call}

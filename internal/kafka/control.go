@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"go.uber.org/zap"
 )
 
@@ -29,7 +30,7 @@ type control struct {
 
 	silentAt map[string]time.Time // by address
 
-	wire *wire
+	wire *wire.Conn
 	turn int
 
 	trouble trouble
@@ -61,7 +62,7 @@ func (p *Producer) runControl(ctx context.Context) {
 	c := &p.control
 	defer func() {
 		if c.wire != nil {
-			_ = c.wire.nc.Close()
+			_ = c.wire.Close()
 		}
 	}()
 	for ctx.Err() == nil {
@@ -79,7 +80,7 @@ func (p *Producer) runControl(ctx context.Context) {
 }
 
 // nextJob returns what to do next and when; nil, a while from now, for nothing.
-func (p *Producer) nextJob() (job func(*wire) error, at time.Time) {
+func (p *Producer) nextJob() (job func(*wire.Conn) error, at time.Time) {
 	if !p.id.valid() && !p.restarting && p.tx == nil {
 		job, at = p.initProducerID, p.control.idAt
 	}
@@ -107,7 +108,7 @@ func (c *control) sleep(ctx context.Context, d time.Duration) {
 
 // do runs the job over the control connection, made anew where there is none. A kept connection may have been
 // closed by the broker for idleness, so its failure is followed by a second try over a new one.
-func (p *Producer) do(ctx context.Context, job func(*wire) error) error {
+func (p *Producer) do(ctx context.Context, job func(*wire.Conn) error) error {
 	c := &p.control
 	for {
 		kept := c.wire != nil
@@ -118,7 +119,7 @@ func (p *Producer) do(ctx context.Context, job func(*wire) error) error {
 			}
 		}
 		w := c.wire
-		stop := context.AfterFunc(ctx, func() { _ = w.nc.Close() })
+		stop := context.AfterFunc(ctx, func() { _ = w.Close() })
 		err := job(w)
 		stop()
 		if err == nil {
@@ -128,7 +129,7 @@ func (p *Producer) do(ctx context.Context, job func(*wire) error) error {
 			p.mu.Unlock()
 			return nil
 		}
-		_ = w.nc.Close()
+		_ = w.Close()
 		c.wire = nil
 		c.turn++
 		if !kept || ctx.Err() != nil {
@@ -144,7 +145,7 @@ func (p *Producer) jobFailed(err error) {
 	c := &p.control
 	delay := p.cfg.pace.delay(c.failures)
 	c.failures++
-	if p.reportDial(&c.trouble, "brokers "+strings.Join(p.cfg.Brokers, ","), err) != BrokerUnreachable {
+	if p.reportDial(&c.trouble, "brokers "+strings.Join(p.cfg.Brokers, ","), err) != wire.BrokerUnreachable {
 		c.failures = refusedAttempt
 	}
 	c.metaAt, c.idAt, c.createAt = later(delay), later(delay), later(delay)
@@ -163,7 +164,7 @@ func (p *Producer) silent(addr string) {
 
 // dialAny connects to the first broker that answers: those known from metadata first, then the configured ones, and last
 // those that were silent a moment ago.
-func (p *Producer) dialAny(ctx context.Context, turn int) (*wire, error) {
+func (p *Producer) dialAny(ctx context.Context, turn int) (*wire.Conn, error) {
 	p.mu.Lock()
 	var known []string
 	for _, b := range p.brokers {
@@ -190,7 +191,7 @@ func (p *Producer) dialAny(ctx context.Context, turn int) (*wire, error) {
 	})
 	var errs []error
 	for _, addr := range addrs {
-		w, err := dial(ctx, &p.cfg, addr)
+		w, err := wire.Dial(ctx, &p.cfg.Cluster, addr)
 		if err == nil {
 			return w, nil
 		}

@@ -3,24 +3,20 @@ package kafka
 import (
 	"context"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/findcoordinator"
-)
-
-const (
-	coordinatesGroups       = 0
-	coordinatesTransactions = 1
 )
 
 // coordinator is the broker that answers for a transactional id or a group, and the connection to it.
 type coordinator struct {
 	kind int8
-	wire *wire // nil while there is none
+	wire *wire.Conn // nil while there is none
 }
 
 func (c *coordinator) forget() {
 	if c.wire != nil {
-		_ = c.wire.nc.Close()
+		_ = c.wire.Close()
 		c.wire = nil
 	}
 }
@@ -32,12 +28,12 @@ func (p *Producer) ask(ctx context.Context, c *coordinator, key string, req prot
 	if err != nil {
 		return nil, err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = w.nc.Close() })
+	stop := context.AfterFunc(ctx, func() { _ = w.Close() })
 	defer stop()
-	res, err := w.roundTrip(req, p.control.timeout)
+	res, err := w.RoundTrip(req, p.control.timeout)
 	if err != nil {
-		p.silent(w.addr)
-		p.tx.forget(w.addr)
+		p.silent(w.Addr)
+		p.tx.forget(w.Addr)
 	}
 	return res, err
 }
@@ -46,14 +42,14 @@ func (p *Producer) ask(ctx context.Context, c *coordinator, key string, req prot
 // for groups either, and to find that out would take another timeout.
 func (x *transactions) forget(addr string) {
 	for _, c := range []*coordinator{&x.transactionCoordinator, &x.groupCoordinator} {
-		if c.wire != nil && c.wire.addr == addr {
+		if c.wire != nil && c.wire.Addr == addr {
 			c.forget()
 		}
 	}
 }
 
 // coordinate returns a connection to the coordinator of the key.
-func (p *Producer) coordinate(ctx context.Context, c *coordinator, key string) (*wire, error) {
+func (p *Producer) coordinate(ctx context.Context, c *coordinator, key string) (*wire.Conn, error) {
 	if c.wire != nil {
 		return c.wire, nil
 	}
@@ -62,17 +58,17 @@ func (p *Producer) coordinate(ctx context.Context, c *coordinator, key string) (
 		return nil, err
 	}
 	p.tx.turn++ // one that answers may still know nothing
-	defer func() { _ = w.nc.Close() }()
-	stop := context.AfterFunc(ctx, func() { _ = w.nc.Close() })
+	defer func() { _ = w.Close() }()
+	stop := context.AfterFunc(ctx, func() { _ = w.Close() })
 	defer stop()
-	res, err := w.roundTrip(&findcoordinator.Request{Key: key, KeyType: c.kind}, p.control.timeout)
+	res, err := w.RoundTrip(&findcoordinator.Request{Key: key, KeyType: c.kind}, p.control.timeout)
 	if err != nil {
 		return nil, err
 	}
 	found := res.(*findcoordinator.Response)
 	if found.ErrorCode != 0 {
-		return nil, &codeError{"FindCoordinator", found.ErrorCode}
+		return nil, &wire.CodeError{API: "FindCoordinator", Code: found.ErrorCode}
 	}
-	c.wire, err = dial(ctx, &p.cfg, brokerAddr(found.Host, found.Port))
+	c.wire, err = wire.Dial(ctx, &p.cfg.Cluster, wire.BrokerAddr(found.Host, found.Port))
 	return c.wire, err
 }

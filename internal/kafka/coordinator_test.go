@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -30,7 +31,7 @@ func TestALoadingCoordinatorIsKept(t *testing.T) {
 		topic := kmsg.NewTxnOffsetCommitResponseTopic()
 		topic.Topic = req.Topics[0].Topic
 		part := kmsg.NewTxnOffsetCommitResponseTopicPartition()
-		part.ErrorCode = coordinatorLoading
+		part.ErrorCode = wire.CoordinatorLoading
 		topic.Partitions = append(topic.Partitions, part)
 		res.Topics = append(res.Topics, topic)
 		return res, nil, true

@@ -12,19 +12,20 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// creating lets the producer create topics: those that start with "orders" differ.
-func creating(cfg *Config) {
-	cfg.CreateTopic = func(name string) TopicSettings {
-		if strings.HasPrefix(name, "orders") {
-			return TopicSettings{Partitions: 5, ReplicationFactor: 2, Config: map[string]string{"retention.ms": "77", "min.insync.replicas": "1"}}
-		}
-		return TopicSettings{Partitions: 2, ReplicationFactor: 1}
+// settings of the topics to create: those that start with "orders" differ.
+func settings(name string) wire.TopicSettings {
+	if strings.HasPrefix(name, "orders") {
+		return wire.TopicSettings{Partitions: 5, ReplicationFactor: 2, Config: map[string]string{"retention.ms": "77", "min.insync.replicas": "1"}}
 	}
+	return wire.TopicSettings{Partitions: 2, ReplicationFactor: 1}
 }
+
+// creating lets the producer create topics.
+func creating(cfg *Config) { cfg.CreateTopic = settings }
 
 func TestCreateTopics(t *testing.T) {
 	c := newCluster(t, kfake.NumBrokers(3)) // only one of them is the controller, and the others refuse
@@ -50,16 +51,16 @@ func TestCreateTopics(t *testing.T) {
 func TestCreateTopicRefused(t *testing.T) {
 	for name, test := range map[string]struct {
 		code     int16
-		kind     TroubleKind
+		kind     wire.TroubleKind
 		sentence string
 		remedy   string
 	}{
-		"replication": {38, TopicMissing, "INVALID_REPLICATION_FACTOR: only 1 broker", "kafka.topics.replication_factor"},
-		"partitions":  {37, TopicMissing, "INVALID_PARTITIONS: only 1 broker", "kafka.topics.partitions"},
-		"config":      {40, TopicMissing, "INVALID_CONFIG: only 1 broker", "kafka.topics.config"},
-		"policy":      {44, TopicMissing, "POLICY_VIOLATION: only 1 broker", "create.topic.policy.class.name"},
-		"right":       {29, NotAuthorized, "TOPIC_AUTHORIZATION_FAILED.", "kafka-acls.sh"},
-		"cluster":     {31, NotAuthorized, "CLUSTER_AUTHORIZATION_FAILED.", "--operation Create --topic t"},
+		"replication": {38, wire.TopicMissing, "INVALID_REPLICATION_FACTOR: only 1 broker", "kafka.topics.replication_factor"},
+		"partitions":  {37, wire.TopicMissing, "INVALID_PARTITIONS: only 1 broker", "kafka.topics.partitions"},
+		"config":      {40, wire.TopicMissing, "INVALID_CONFIG: only 1 broker", "kafka.topics.config"},
+		"policy":      {44, wire.TopicMissing, "POLICY_VIOLATION: only 1 broker", "create.topic.policy.class.name"},
+		"right":       {29, wire.NotAuthorized, "TOPIC_AUTHORIZATION_FAILED.", "kafka-acls.sh"},
+		"cluster":     {31, wire.NotAuthorized, "CLUSTER_AUTHORIZATION_FAILED.", "--operation Create --topic t"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t)
@@ -126,7 +127,7 @@ func TestNeverCreatesInternalTopics(t *testing.T) {
 	go func() {
 		done <- r.Produce(ctx, &router.Record{Topic: "__consumer_offsets", Partition: -1, Value: []byte("v")}, 1)
 	}()
-	require.Eventually(t, func() bool { return len(r.Trouble()) == 1 && r.Trouble()[0].Kind == TopicMissing }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(r.Trouble()) == 1 && r.Trouble()[0].Kind == wire.TopicMissing }, 5*time.Second, time.Millisecond)
 	cancel()
 	require.ErrorIs(t, <-done, context.Canceled)
 	require.Nil(t, c.TopicInfo("__consumer_offsets"))
@@ -145,32 +146,4 @@ func TestDeletedTopicIsCreatedAgain(t *testing.T) {
 	r.burst()
 	r.check()
 	require.Empty(t, r.Trouble())
-}
-
-func TestCheckCreation(t *testing.T) {
-	acl := func(op kmsg.ACLOperation, topic string) kfake.ACL {
-		return kfake.ACL{Resource: kmsg.ACLResourceTypeTopic, Name: topic, Pattern: kmsg.ACLResourcePatternTypeLiteral, Operation: op, Allow: true}
-	}
-	c := newCluster(t, kfake.EnableSASL(), kfake.EnableACLs(), kfake.User("PLAIN", "connector", "pw",
-		acl(kmsg.ACLOperationCreate, "mine"), acl(kmsg.ACLOperationDescribe, "mine"), acl(kmsg.ACLOperationWrite, "mine"),
-		acl(kmsg.ACLOperationDescribe, "theirs"),
-		acl(kmsg.ACLOperationCreate, "orders"), acl(kmsg.ACLOperationDescribe, "orders"), acl(kmsg.ACLOperationDescribe, "__x")))
-	cfg := Config{Brokers: c.ListenAddrs(), SASL: &SASL{Mechanism: "PLAIN", Username: "connector", Password: func() (string, error) { return "pw", nil }}}
-	creating(&cfg)
-	findings, err := Check(t.Context(), cfg, []string{"mine", "theirs", "orders", "__x"})
-	require.NoError(t, err)
-	got := levels(findings)
-	require.Equal(t, preflight.OK, got["topic mine"])
-	require.Equal(t, preflight.Fail, got["topic theirs"])
-	require.Equal(t, preflight.Fail, got["topic orders"], "two replicas on one broker")
-	require.Equal(t, preflight.Fail, got["topic __x"])
-	for _, f := range findings {
-		switch f.Subject {
-		case "topic theirs":
-			require.Contains(t, f.Remedy, "--allow-principal User:connector --operation Create --topic theirs")
-		case "topic orders":
-			require.Contains(t, f.Remedy, "(now 2)")
-		}
-	}
-	require.Nil(t, c.TopicInfo("mine"), "check creates nothing")
 }

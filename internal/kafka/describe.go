@@ -4,19 +4,15 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/describeconfigs"
 	"github.com/segmentio/kafka-go/protocol/metadata"
 )
 
-const (
-	resourceTopic   = 2 // in DescribeConfigs
-	maxMessageBytes = "max.message.bytes"
-)
-
 // describe asks for max.message.bytes of the topics in the answer whose limit is not known. Who may not read the
 // configuration of a topic (DESCRIBE_CONFIGS) gets no limit, and batches are split when the broker refuses one.
-func (p *Producer) describe(w *wire, answer *metadata.Response) (map[string]int, error) {
+func (p *Producer) describe(w *wire.Conn, answer *metadata.Response) (map[string]int, error) {
 	var resources []describeconfigs.RequestResource
 	var topics []*topic
 	p.mu.Lock()
@@ -26,7 +22,7 @@ func (p *Producer) describe(w *wire, answer *metadata.Response) (map[string]int,
 			t.described = true // once, also where it is not allowed
 			topics = append(topics, t)
 			resources = append(resources, describeconfigs.RequestResource{
-				ResourceType: resourceTopic, ResourceName: at.Name, ConfigNames: []string{maxMessageBytes},
+				ResourceType: wire.ResourceTopic, ResourceName: at.Name, ConfigNames: []string{wire.MaxMessageBytes},
 			})
 		}
 	}
@@ -34,10 +30,10 @@ func (p *Producer) describe(w *wire, answer *metadata.Response) (map[string]int,
 	if len(resources) == 0 {
 		return nil, nil
 	}
-	if _, err := w.version(protocol.DescribeConfigs); err != nil {
+	if _, err := w.Version(protocol.DescribeConfigs); err != nil {
 		return nil, nil //nolint:nilerr // a broker without the API has no limits to tell
 	}
-	res, err := w.roundTrip(&describeconfigs.Request{Resources: resources}, p.control.timeout)
+	res, err := w.RoundTrip(&describeconfigs.Request{Resources: resources}, p.control.timeout)
 	if err != nil {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -49,7 +45,7 @@ func (p *Producer) describe(w *wire, answer *metadata.Response) (map[string]int,
 	limits := map[string]int{}
 	for _, r := range res.(*describeconfigs.Response).Resources {
 		for _, entry := range r.ConfigEntries {
-			if n, err := strconv.Atoi(entry.ConfigValue); err == nil && entry.ConfigName == maxMessageBytes {
+			if n, err := strconv.Atoi(entry.ConfigValue); err == nil && entry.ConfigName == wire.MaxMessageBytes {
 				limits[r.ResourceName] = n
 			}
 		}

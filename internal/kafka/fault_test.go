@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -85,7 +86,7 @@ func TestConnectionInFlight(t *testing.T) {
 // TestFirstBatchFails: after a new producer id the first batch is rejected, or its answer lost; nothing may pass it.
 func TestFirstBatchFails(t *testing.T) {
 	for _, code := range []int16{6, 7, 19, 20, 45} {
-		t.Run(verdictOf(code).name, func(t *testing.T) {
+		t.Run(wire.VerdictOf(code).Name, func(t *testing.T) {
 			t.Parallel()
 			r := onePartition(t)
 			r.cluster.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: &kerr.Error{Code: code}, Count: 3})

@@ -20,6 +20,7 @@ import (
 	"go.uber.org/zap/zaptest"
 	"go.uber.org/zap/zaptest/observer"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -86,12 +87,10 @@ func newRigAt(t testing.TB, brokers []string, change ...func(*Config)) *rig {
 	t.Helper()
 	r := &rig{t: t, acked: map[uint64]int{}, order: map[string][]uint64{}, sent: map[string][]string{}, ended: make(chan error, 1)}
 	cfg := Config{
-		Brokers:        brokers,
-		Acked:          r.onAck,
-		RequestTimeout: 2 * time.Second,
-		DialTimeout:    time.Second,
-		Logger:         zap.NewNop(),
-		pace:           quickPace(),
+		Cluster: wire.Cluster{Brokers: brokers, RequestTimeout: 2 * time.Second, DialTimeout: time.Second},
+		Acked:   r.onAck,
+		Logger:  zap.NewNop(),
+		pace:    quickPace(),
 	}
 	if testing.Verbose() {
 		cfg.Logger = zaptest.NewLogger(t, zaptest.Level(zap.DebugLevel))

@@ -3,6 +3,7 @@ package kafka
 import (
 	"fmt"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/segmentio/kafka-go/protocol/initproducerid"
 	"go.uber.org/zap"
 )
@@ -31,21 +32,21 @@ func (i identity) bumped() (identity, bool) {
 }
 
 // initProducerID asks for a producer id. Any broker can give one where there is no transactional id.
-func (p *Producer) initProducerID(w *wire) error {
-	res, err := w.roundTrip(&initproducerid.Request{ProducerID: -1, ProducerEpoch: -1}, p.control.timeout)
+func (p *Producer) initProducerID(w *wire.Conn) error {
+	res, err := w.RoundTrip(&initproducerid.Request{ProducerID: -1, ProducerEpoch: -1}, p.control.timeout)
 	if err != nil {
 		return err
 	}
 	answer := res.(*initproducerid.Response)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if v := verdictOf(answer.ErrorCode); v.action != done {
+	if v := wire.VerdictOf(answer.ErrorCode); v.Action != wire.Done {
 		p.idFailures++
-		delay, kind := p.cfg.pace.delay(p.idFailures), NoProducerID
-		sentence, remedy := fmt.Sprintf("InitProducerID: %s.", v.name), "" // coordinators load for some seconds after a start
-		if v.action == mute {
-			delay, kind = p.cfg.pace.slowly(), v.trouble
-			remedy = p.cfg.allowIdempotence()
+		delay, kind := p.cfg.pace.delay(p.idFailures), wire.NoProducerID
+		sentence, remedy := fmt.Sprintf("InitProducerID: %s.", v.Name), "" // coordinators load for some seconds after a start
+		if v.Action == wire.Mute {
+			delay, kind = p.cfg.pace.slowly(), v.Trouble
+			remedy = p.cfg.AllowIdempotence()
 		}
 		p.idTrouble.set(p.log, kind, "producer id", sentence, remedy)
 		p.control.idAt = later(delay)

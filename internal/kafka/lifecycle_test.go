@@ -13,11 +13,12 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
 func TestProduceWaitsWithContext(t *testing.T) {
-	p, err := New(Config{Brokers: []string{"127.0.0.1:1"}, Acked: func(Delivery) {}})
+	p, err := New(Config{Cluster: wire.Cluster{Brokers: []string{"127.0.0.1:1"}}, Acked: func(Delivery) {}})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	reason := errors.New("shutdown")
@@ -33,7 +34,7 @@ func TestStop(t *testing.T) {
 	r.burst()
 	waiting := make(chan error)
 	go func() { waiting <- r.Drain(context.Background()) }()
-	require.Eventually(t, func() bool { return len(r.Trouble()) == 1 && r.Trouble()[0].Kind == NotEnoughReplicas }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(r.Trouble()) == 1 && r.Trouble()[0].Kind == wire.NotEnoughReplicas }, 5*time.Second, time.Millisecond)
 	r.stop()
 	require.NoError(t, <-r.ended)
 	require.Equal(t, ErrStopped, <-waiting)
@@ -106,7 +107,7 @@ func TestPartitionThatDoesNotExist(t *testing.T) {
 	}()
 	require.Eventually(t, func() bool {
 		ts := r.Trouble()
-		return len(ts) == 1 && ts[0].Kind == TopicMissing && ts[0].Remedy == "kafka-topics.sh --bootstrap-server "+r.cfg.Brokers[0]+" --alter --topic t --partitions 3"
+		return len(ts) == 1 && ts[0].Kind == wire.TopicMissing && ts[0].Remedy == "kafka-topics.sh --bootstrap-server "+r.cfg.Brokers[0]+" --alter --topic t --partitions 3"
 	}, 5*time.Second, time.Millisecond)
 	addPartitions(t, c, "t", 3)
 	require.NoError(t, <-done)
@@ -133,7 +134,7 @@ func TestNotAuthorized(t *testing.T) {
 	r := newRig(t, c)
 	done := make(chan struct{})
 	go func() { defer close(done); r.produce("t", "k") }()
-	require.Eventually(t, func() bool { return len(r.Trouble()) == 1 && r.Trouble()[0].Kind == NotAuthorized }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(r.Trouble()) == 1 && r.Trouble()[0].Kind == wire.NotAuthorized }, 5*time.Second, time.Millisecond)
 	before := h.Hits()
 	time.Sleep(200 * time.Millisecond) // ten times the interval
 	require.LessOrEqual(t, h.Hits()-before, 15)
@@ -185,7 +186,7 @@ func TestAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector makes pools forget")
 	}
-	p, err := New(Config{Brokers: []string{"127.0.0.1:1"}, Acked: func(Delivery) {}})
+	p, err := New(Config{Cluster: wire.Cluster{Brokers: []string{"127.0.0.1:1"}}, Acked: func(Delivery) {}})
 	require.NoError(t, err)
 	top := p.topic("t")
 	top.adopt(3)

@@ -18,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kversion"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -26,11 +27,11 @@ import (
 
 // everyCode is the table's failures and codes that it does not know; with -short one for each action.
 func everyCode() []int16 {
-	codes := append(slices.Collect(maps.Keys(verdicts)), -1, 4, 30000)
+	codes := append(slices.Collect(maps.Keys(wire.Verdicts)), -1, 4, 30000)
 	slices.Sort(codes)
-	seen := map[action]bool{}
+	seen := map[wire.Action]bool{}
 	return slices.DeleteFunc(codes, func(code int16) bool {
-		a := verdictOf(code).action
+		a := wire.VerdictOf(code).Action
 		again := seen[a] && testing.Short() // one of each kind
 		seen[a] = true
 		return again || code == 0
@@ -48,13 +49,13 @@ const (
 
 // produceOutcome: which faults of a Produce answer have which outcome. With transactions everything is exact, for what
 // would be a repeat is an abort, and a code that says "fenced" is checked by asking the coordinator.
-func produceOutcome(v verdict, appended, transactions bool) outcome {
+func produceOutcome(v wire.Verdict, appended, transactions bool) outcome {
 	switch {
 	case transactions:
 		return exact
-	case v.action == fenced:
+	case v.Action == wire.Fenced:
 		return stopped
-	case appended && (v.action == bump || v.action == renew || v.action == split):
+	case appended && (v.Action == wire.Bump || v.Action == wire.Renew || v.Action == wire.Split):
 		return rewinds // the code denies what has happened
 	}
 	return exact
@@ -66,11 +67,11 @@ func TestMatrixProduce(t *testing.T) {
 	for mode, change := range modes {
 		for _, code := range everyCode() {
 			for _, appended := range []bool{false, true} {
-				v := verdictOf(code)
-				if v.action == done && !appended {
+				v := wire.VerdictOf(code)
+				if v.Action == wire.Done && !appended {
 					continue // to say "done" of what is not would be a broker's lie
 				}
-				t.Run(fmt.Sprintf("%s/%s/appended %t", mode, v.name, appended), func(t *testing.T) {
+				t.Run(fmt.Sprintf("%s/%s/appended %t", mode, v.Name, appended), func(t *testing.T) {
 					t.Parallel()
 					want := produceOutcome(v, appended, mode == "transactions")
 					r := matrixRig(t, change)
@@ -137,7 +138,7 @@ func (r *rig) strikeProduce(code int16, appended bool, n int32) {
 }
 
 // judge waits for the outcome.
-func (r *rig) judge(want outcome, v verdict) {
+func (r *rig) judge(want outcome, v wire.Verdict) {
 	r.t.Helper()
 	switch want {
 	case exact, rewinds:
@@ -157,7 +158,7 @@ func (r *rig) judge(want outcome, v verdict) {
 			require.Fail(r.t, "it goes on", "trouble: %+v", r.Trouble())
 		}
 		require.Equal(r.t, fault.Operator, fault.KindOf(err))
-		require.ErrorContains(r.t, err, v.name)
+		require.ErrorContains(r.t, err, v.Name)
 		require.Equal(r.t, err, r.Drain(context.Background()), "who waits gets the same error")
 		r.checkStopped()
 	}
@@ -183,8 +184,8 @@ func TestMatrixTransactions(t *testing.T) {
 	for _, key := range []kmsg.Key{kmsg.AddPartitionsToTxn, kmsg.AddOffsetsToTxn, kmsg.TxnOffsetCommit, kmsg.EndTxn} {
 		for _, code := range everyCode() {
 			for _, applied := range []bool{false, true} {
-				v := verdictOf(code)
-				t.Run(fmt.Sprintf("%s/%s/applied %t", key.Name(), v.name, applied), func(t *testing.T) {
+				v := wire.VerdictOf(code)
+				t.Run(fmt.Sprintf("%s/%s/applied %t", key.Name(), v.Name, applied), func(t *testing.T) {
 					t.Parallel()
 					quick := func(cfg *Config) {
 						if doubtfulEnd(key, v) && !applied {
@@ -195,14 +196,14 @@ func TestMatrixTransactions(t *testing.T) {
 					hits := answer(t, r.cluster, key, code, applied)
 					r.fill(60)
 					want := exact
-					if doubtfulEnd(key, v) && applied && code != invalidProducerIDMapping { // an id that has expired is nobody's
+					if doubtfulEnd(key, v) && applied && code != wire.InvalidProducerIDMapping { // an id that has expired is nobody's
 						want = stopped
 					}
 					r.judge(want, v)
 					require.EqualValues(t, 1, hits.Load())
 					if key != kmsg.EndTxn {
 						redone := 0.0
-						if v.action == bump || v.action == renew || v.action == fenced {
+						if v.Action == wire.Bump || v.Action == wire.Renew || v.Action == wire.Fenced {
 							redone = 1
 						}
 						require.Equal(t, redone, testutil.ToFloat64(r.metrics.transactions.WithLabelValues("aborted")))
@@ -216,15 +217,15 @@ func TestMatrixTransactions(t *testing.T) {
 // doubtfulEnd: a commit that is answered with "you are not who you were". When it was done, that cannot be told from the fencing by another
 // instance, so this one steps back. When it was not, the coordinator aborts the transaction some time, and what is
 // stored then says that nobody else was there.
-func doubtfulEnd(key kmsg.Key, v verdict) bool {
-	doubt := v.action == bump || v.action == renew || v.action == fenced
-	return key == kmsg.EndTxn && doubt && v.code != invalidTxnState
+func doubtfulEnd(key kmsg.Key, v wire.Verdict) bool {
+	doubt := v.Action == wire.Bump || v.Action == wire.Renew || v.Action == wire.Fenced
+	return key == kmsg.EndTxn && doubt && v.Code != wire.InvalidTxnState
 }
 
 // TestMatrixBegin: each code before the first transaction, and for the coordinator's address in the middle of one.
 func TestMatrixBegin(t *testing.T) {
 	for _, code := range everyCode() {
-		t.Run(verdictOf(code).name, func(t *testing.T) {
+		t.Run(wire.VerdictOf(code).Name, func(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t, kfake.SeedTopics(1, "t"))
 			asked := answer(t, c, kmsg.FindCoordinator, code, false)
@@ -237,7 +238,7 @@ func TestMatrixBegin(t *testing.T) {
 			answer(t, c, kmsg.AddPartitionsToTxn, 16, false) // the coordinator has moved
 			asked = answer(t, c, kmsg.FindCoordinator, code, false)
 			r.fill(10)
-			r.judge(exact, verdict{})
+			r.judge(exact, wire.Verdict{})
 			require.EqualValues(t, 1, asked.Load())
 		})
 	}
@@ -248,11 +249,11 @@ func TestMatrixRecovery(t *testing.T) {
 	for _, key := range []kmsg.Key{kmsg.EndTxn, kmsg.InitProducerID} {
 		for _, code := range append(everyCode(), lostAnswer) {
 			for _, applied := range []bool{false, true} {
-				v := verdictOf(code)
-				if key == kmsg.EndTxn && !applied && slices.Contains([]int16{invalidProducerEpoch, producerFenced, invalidProducerIDMapping}, code) {
+				v := wire.VerdictOf(code)
+				if key == kmsg.EndTxn && !applied && slices.Contains([]int16{wire.InvalidProducerEpoch, wire.ProducerFenced, wire.InvalidProducerIDMapping}, code) {
 					continue // whoever lost his epoch has no open transaction any more
 				}
-				t.Run(fmt.Sprintf("%s/%s/applied %t", key.Name(), v.name, applied), func(t *testing.T) {
+				t.Run(fmt.Sprintf("%s/%s/applied %t", key.Name(), v.Name, applied), func(t *testing.T) {
 					t.Parallel()
 					r := matrixRig(t, exactlyOnce("first"))
 					hits := answer(t, r.cluster, key, code, applied)
@@ -266,11 +267,11 @@ func TestMatrixRecovery(t *testing.T) {
 }
 
 // recoveryOutcome: who learns during the recovery that his epoch is not the last one steps back.
-func recoveryOutcome(key kmsg.Key, v verdict) outcome {
-	switch v.code {
-	case invalidProducerEpoch, producerFenced:
+func recoveryOutcome(key kmsg.Key, v wire.Verdict) outcome {
+	switch v.Code {
+	case wire.InvalidProducerEpoch, wire.ProducerFenced:
 		return stopped
-	case invalidTxnState:
+	case wire.InvalidTxnState:
 		if key == kmsg.InitProducerID {
 			return stopped
 		}

@@ -5,13 +5,14 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/segmentio/kafka-go/protocol/metadata"
 	"go.uber.org/zap"
 )
 
 // refreshMetadata asks for the partitions and leaders of the topics in use, and for the limits of those that are
 // new, so that the first batch already fits.
-func (p *Producer) refreshMetadata(w *wire) error {
+func (p *Producer) refreshMetadata(w *wire.Conn) error {
 	p.mu.Lock()
 	names := make([]string, 0, len(p.topics))
 	for name := range p.topics {
@@ -22,7 +23,7 @@ func (p *Producer) refreshMetadata(w *wire) error {
 	p.mu.Unlock()
 
 	slices.Sort(names)
-	res, err := w.roundTrip(&metadata.Request{TopicNames: names}, p.control.timeout)
+	res, err := w.RoundTrip(&metadata.Request{TopicNames: names}, p.control.timeout)
 	if err != nil {
 		return err
 	}
@@ -35,7 +36,7 @@ func (p *Producer) refreshMetadata(w *wire) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.applyBrokers(answer.Brokers)
-	p.control.controller = controllerOf(answer)
+	p.control.controller = wire.ControllerOf(answer)
 	for i := range answer.Topics {
 		if t := p.topics[answer.Topics[i].Name]; t != nil {
 			if limit, ok := limits[t.name]; ok {
@@ -51,7 +52,7 @@ func (p *Producer) refreshMetadata(w *wire) error {
 
 // planMetadata looks again soon while something has no leader. A broker that is cut off from its cluster may answer
 // the same for ever, so every few fruitless answers somebody else is asked.
-func (p *Producer) planMetadata(w *wire) {
+func (p *Producer) planMetadata(w *wire.Conn) {
 	c := &p.control
 	if !p.lacksLeader() {
 		c.fruitless = 0
@@ -59,7 +60,7 @@ func (p *Producer) planMetadata(w *wire) {
 	}
 	p.lookAgain()
 	if c.fruitless++; c.fruitless%5 == 0 {
-		_ = w.nc.Close()
+		_ = w.Close()
 		c.wire = nil
 		c.turn++
 	}
@@ -78,7 +79,7 @@ func (p *Producer) lacksLeader() bool {
 			return true
 		}
 		for _, part := range t.partitions {
-			if part.pending > 0 && (part.broker == nil || part.trouble.Kind == NoLeader) {
+			if part.pending > 0 && (part.broker == nil || part.trouble.Kind == wire.NoLeader) {
 				return true
 			}
 		}
@@ -91,7 +92,7 @@ func (p *Producer) applyBrokers(brokers []metadata.ResponseBroker) {
 	addrs := make(map[int32]string, len(brokers))
 	for i := range brokers {
 		b := &brokers[i]
-		addrs[b.NodeID] = brokerAddr(b.Host, b.Port)
+		addrs[b.NodeID] = wire.BrokerAddr(b.Host, b.Port)
 	}
 	for id, b := range p.brokers {
 		if addr, ok := addrs[id]; !ok || addr != b.addr {
@@ -133,8 +134,8 @@ func (p *Producer) leader(id int32) *broker {
 
 // applyTopic brings partitions and leaders in line with an answer.
 func (p *Producer) applyTopic(t *topic, answer *metadata.ResponseTopic) {
-	if v := verdictOf(answer.ErrorCode); v.action != done && len(answer.Partitions) == 0 {
-		if v.code != unknownTopic || !p.wantCreation(t) {
+	if v := wire.VerdictOf(answer.ErrorCode); v.Action != wire.Done && len(answer.Partitions) == 0 {
+		if v.Code != wire.UnknownTopic || !p.wantCreation(t) {
 			p.reportTopic(t, v)
 		}
 		for _, part := range t.partitions {
@@ -172,7 +173,7 @@ func (p *Producer) applyTopic(t *topic, answer *metadata.ResponseTopic) {
 		part := t.partitions[ap.PartitionIndex]
 		p.lead(part, p.leader(ap.LeaderID), ap.LeaderEpoch)
 		if part.broker == nil && part.pending > 0 {
-			p.report(part, verdictOf(leaderNotAvailable))
+			p.report(part, wire.VerdictOf(wire.LeaderNotAvailable))
 		}
 	}
 }

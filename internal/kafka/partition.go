@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"fmt"
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"slices"
 	"time"
 )
@@ -38,7 +39,7 @@ type partition struct {
 	leaderEpoch int32
 
 	state state
-	cause verdict // why it drains, the zero value for none
+	cause wire.Verdict // why it drains, the zero value for none
 
 	open     *batch
 	queued   []*batch
@@ -126,9 +127,9 @@ func (part *partition) take(id identity) *batch {
 // come in order, so the first failure is always at the head of the line; what follows until the drain is over are
 // its echoes (45 behind a failed batch) or batches that will be sent again behind the failed one, so that a
 // repeat in the log is a contiguous rewind.
-func (part *partition) answered(b *batch, v verdict) (complete bool) {
+func (part *partition) answered(b *batch, v wire.Verdict) (complete bool) {
 	part.unanswered--
-	if v.action == done {
+	if v.Action == wire.Done {
 		if part.inflight[0] != b {
 			return false // behind a failed batch
 		}
@@ -139,7 +140,7 @@ func (part *partition) answered(b *batch, v verdict) (complete bool) {
 		}
 		return true
 	}
-	if part.cause.name == "" || part.cause == leaderMoved && v.action != refresh {
+	if part.cause.Name == "" || part.cause == leaderMoved && v.Action != wire.Refresh {
 		part.cause = v
 	}
 	part.state = draining
@@ -147,9 +148,9 @@ func (part *partition) answered(b *batch, v verdict) (complete bool) {
 }
 
 // drain stops the partition until nothing is unanswered.
-func (part *partition) drain(cause verdict) {
+func (part *partition) drain(cause wire.Verdict) {
 	part.state = draining
-	if part.cause.name == "" {
+	if part.cause.Name == "" {
 		part.cause = cause
 	}
 }
@@ -160,11 +161,11 @@ func (part *partition) drained() bool { return part.state == draining && part.un
 // rewind puts what is not acknowledged back in front of the queue, in sequence order, to be sent again unchanged. It
 // returns why the partition drained. Calling it with a request still unanswered would let an old copy land
 // behind newer data.
-func (part *partition) rewind() verdict {
+func (part *partition) rewind() wire.Verdict {
 	part.inflight = part.requeue(part.inflight)
 	part.state = probing
 	cause := part.cause
-	part.cause = verdict{}
+	part.cause = wire.Verdict{}
 	return cause
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -13,7 +14,7 @@ import (
 func queue(part *partition, n int) {
 	for range n {
 		part.open = newBatch(part)
-		part.pending += headerSize + part.open.append(&router.Record{}, 0, math.MaxInt)
+		part.pending += wire.HeaderSize + part.open.append(&router.Record{}, 0, math.MaxInt)
 		part.seal()
 	}
 }
@@ -32,9 +33,9 @@ func takeAll(part *partition) (out []*batch) {
 	return out
 }
 
-func verdictNamed(name string) verdict {
-	for _, v := range verdicts {
-		if v.name == name {
+func verdictNamed(name string) wire.Verdict {
+	for _, v := range wire.Verdicts {
+		if v.Name == name {
 			return v
 		}
 	}
@@ -52,7 +53,7 @@ func TestFirstBatchFliesAlone(t *testing.T) {
 	part := led(t, 8)
 	first := takeAll(part)
 	require.Len(t, first, 1)
-	require.True(t, part.answered(first[0], verdictOf(0)))
+	require.True(t, part.answered(first[0], wire.VerdictOf(0)))
 	require.Len(t, takeAll(part), 5, "then as many as the broker remembers")
 	require.Equal(t, []int32{1, 2, 3, 4, 5}, sequences(part.inflight))
 }
@@ -60,7 +61,7 @@ func TestFirstBatchFliesAlone(t *testing.T) {
 func TestDuplicateSequenceIsSuccess(t *testing.T) {
 	part := led(t, 1)
 	b := takeAll(part)[0]
-	require.True(t, part.answered(b, verdictOf(46)))
+	require.True(t, part.answered(b, wire.VerdictOf(46)))
 	require.False(t, part.drained())
 	require.Empty(t, part.inflight)
 }
@@ -68,10 +69,10 @@ func TestDuplicateSequenceIsSuccess(t *testing.T) {
 // TestRewind: an error on the n-th of five in flight; what follows it is echo, whatever it says, and all of it comes
 // again, in order, with its sequence, the first alone.
 func TestRewind(t *testing.T) {
-	outOfOrder, ok := verdictNamed("OUT_OF_ORDER_SEQUENCE_NUMBER"), verdictOf(0)
+	outOfOrder, ok := verdictNamed("OUT_OF_ORDER_SEQUENCE_NUMBER"), wire.VerdictOf(0)
 	for _, failed := range []string{"NOT_ENOUGH_REPLICAS", "REQUEST_TIMED_OUT", "MESSAGE_TOO_LARGE", "OUT_OF_ORDER_SEQUENCE_NUMBER"} {
 		for n := range 5 {
-			for _, echo := range []verdict{outOfOrder, ok, verdictNamed("MESSAGE_TOO_LARGE"), connectionLost} {
+			for _, echo := range []wire.Verdict{outOfOrder, ok, verdictNamed("MESSAGE_TOO_LARGE"), connectionLost} {
 				part := led(t, 9)
 				part.answered(takeAll(part)[0], ok)
 				flying := takeAll(part)
@@ -89,7 +90,7 @@ func TestRewind(t *testing.T) {
 					require.Equal(t, i < n, part.sendable(), "nothing is sent while draining")
 				}
 				require.True(t, part.drained())
-				require.Equal(t, failed, part.rewind().name)
+				require.Equal(t, failed, part.rewind().Name)
 				require.Equal(t, probing, part.state)
 				require.Equal(t, []int32{1, 2, 3, 4, 5}[n:], sequences(part.queued[:5-n]))
 
@@ -105,7 +106,7 @@ func TestRewind(t *testing.T) {
 }
 
 func TestLeaderMoves(t *testing.T) {
-	ok := verdictOf(0)
+	ok := wire.VerdictOf(0)
 	part := led(t, 6)
 	part.answered(takeAll(part)[0], ok)
 	flying := takeAll(part)
@@ -123,7 +124,7 @@ func TestLeaderMoves(t *testing.T) {
 
 func TestRestart(t *testing.T) {
 	part := led(t, 4)
-	part.answered(takeAll(part)[0], verdictOf(0))
+	part.answered(takeAll(part)[0], wire.VerdictOf(0))
 	for _, b := range takeAll(part) {
 		part.answered(b, verdictNamed("UNKNOWN_PRODUCER_ID"))
 	}
@@ -133,7 +134,7 @@ func TestRestart(t *testing.T) {
 	require.Equal(t, identity{1, 1}, next.identity)
 	require.Zero(t, next.sequence)
 	require.False(t, part.sendable(), "a new epoch is probed")
-	part.answered(next, verdictOf(0))
+	part.answered(next, wire.VerdictOf(0))
 	require.Equal(t, int32(1), part.take(identity{1, 1}).sequence)
 }
 
@@ -147,9 +148,9 @@ func TestPendingBytes(t *testing.T) {
 	require.Equal(t, total, part.pending)
 	for range 3 {
 		b := takeAll(part)
-		part.answered(b[0], verdictOf(0))
+		part.answered(b[0], wire.VerdictOf(0))
 		if len(b) > 1 {
-			part.answered(b[1], verdictOf(0))
+			part.answered(b[1], wire.VerdictOf(0))
 			break
 		}
 	}

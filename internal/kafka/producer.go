@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -184,7 +185,7 @@ func (p *Producer) ProduceAt(ctx context.Context, rec *router.Record, ticket uin
 		if p.tx != nil {
 			part.open.tx = p.tx.filling
 		}
-		n = headerSize + part.open.append(rec, ticket, t.limit)
+		n = wire.HeaderSize + part.open.append(rec, ticket, t.limit)
 		if part.broker == nil {
 			p.wantMetadata()
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/router"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafka"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafkaclient"
@@ -110,7 +111,7 @@ func BenchmarkClients(b *testing.B) {
 
 	b.Run("producer", func(b *testing.B) {
 		var bytes atomic.Int64
-		p, err := New(Config{Brokers: c.Addrs(), Acked: func(d Delivery) { bytes.Add(-d.Bytes) }})
+		p, err := New(Config{Cluster: wire.Cluster{Brokers: c.Addrs()}, Acked: func(d Delivery) { bytes.Add(-d.Bytes) }})
 		require.NoError(b, err)
 		ctx, stop := context.WithCancel(context.Background())
 		ended := make(chan error)

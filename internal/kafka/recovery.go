@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 )
 
 // responder returns what the broker's connection calls for each answer.
@@ -38,7 +39,7 @@ func (p *Producer) answer(b *broker, r *request, res *produce.Response) error {
 	parts := p.touched[:0] // a batch is recycled once it is complete
 	for i, batch := range r.batches {
 		parts = append(parts, batch.part)
-		p.resolve(batch, verdictOf(codes[i]))
+		p.resolve(batch, wire.VerdictOf(codes[i]))
 	}
 	p.touched = parts
 	p.proceed(b, parts)
@@ -89,10 +90,10 @@ func (r *request) match(res *produce.Response) ([]int16, error) {
 
 // resolve takes the verdict over one batch: it is complete, or its partition drains and, as soon as nothing of it
 // is unanswered any more, rewinds.
-func (p *Producer) resolve(b *batch, v verdict) {
+func (p *Producer) resolve(b *batch, v wire.Verdict) {
 	part := b.part
-	if v.action != done {
-		p.metrics.retries.WithLabelValues(v.name).Inc()
+	if v.Action != wire.Done {
+		p.metrics.retries.WithLabelValues(v.Name).Inc()
 	}
 	p.unready(part)
 	if part.answered(b, v) {
@@ -116,40 +117,40 @@ func (p *Producer) rewind(part *partition) {
 		return
 	}
 	p.metrics.rewinds.Inc()
-	p.log.Debug("rewind partition", zap.Stringer("partition", part), zap.String("error", cause.name),
+	p.log.Debug("rewind partition", zap.Stringer("partition", part), zap.String("error", cause.Name),
 		zap.Int("batches", again), zap.Int("attempt", part.attempt))
 
-	if p.tx != nil && (cause.action == bump || cause.action == renew || cause.action == fenced) {
+	if p.tx != nil && (cause.Action == wire.Bump || cause.Action == wire.Renew || cause.Action == wire.Fenced) {
 		p.lose(cause)
 		return
 	}
-	switch cause.action {
-	case done: // the leader moved: go on there
-	case refresh:
+	switch cause.Action {
+	case wire.Done: // the leader moved: go on there
+	case wire.Refresh:
 		p.wantMetadata()
 		switch {
 		case cause != connectionLost:
 			p.postpone(part, cause, p.cfg.pace.delay(part.attempt))
 		case again > 0 && part.queued[0].size() > socketRequestMax:
-			p.postpone(part, verdictOf(messageTooLarge), p.cfg.pace.slowly())
+			p.postpone(part, wire.VerdictOf(wire.MessageTooLarge), p.cfg.pace.slowly())
 		default: // serve paces the retries
 		}
-	case rewind:
+	case wire.Rewind:
 		delay := p.cfg.pace.delay(part.attempt)
-		if cause.code == corruptMessage && part.attempt > 0 {
+		if cause.Code == wire.CorruptMessage && part.attempt > 0 {
 			delay = p.cfg.pace.slowly() // once may be a bit flipped on the way
 		}
 		p.postpone(part, cause, delay)
-	case split:
+	case wire.Split:
 		p.split(part, cause)
-	case bump, renew:
+	case wire.Bump, wire.Renew:
 		p.postpone(part, cause, p.cfg.pace.delay(part.attempt))
 		p.restart(part, cause)
-	case mute:
+	case wire.Mute:
 		p.postpone(part, cause, p.cfg.pace.slowly())
-	case fenced:
+	case wire.Fenced:
 		p.fail(&fault.Error{
-			Kind: fault.Operator, Object: "producer", Err: fmt.Errorf("%s from %s", cause.name, part),
+			Kind: fault.Operator, Object: "producer", Err: fmt.Errorf("%s from %s", cause.Name, part),
 			Next: "Another instance with the same identity took over. Make sure that only one runs.",
 		})
 	}
@@ -160,7 +161,7 @@ func (p *Producer) rewind(part *partition) {
 const socketRequestMax = 100 << 20
 
 // postpone lets the partition wait before it sends again, and tells the operator why.
-func (p *Producer) postpone(part *partition, cause verdict, delay time.Duration) {
+func (p *Producer) postpone(part *partition, cause wire.Verdict, delay time.Duration) {
 	part.attempt++
 	part.waiting, part.retryAt = true, time.Now().Add(delay)
 	p.report(part, cause)
@@ -184,13 +185,13 @@ func (p *Producer) resume(part *partition) {
 
 // restart starts the partition's sequence over, after the broker has lost it: what was appended without an answer is
 // appended again.
-func (p *Producer) restart(part *partition, cause verdict) {
+func (p *Producer) restart(part *partition, cause wire.Verdict) {
 	first := part.queued[0]
 	p.log.Warn("the broker lost the producer's state; starting over with a new epoch, records whose acknowledgement was lost may appear twice",
-		zap.String("topic", part.topic.name), zap.Int32("partition", part.index), zap.String("error", cause.name),
+		zap.String("topic", part.topic.name), zap.Int32("partition", part.index), zap.String("error", cause.Name),
 		zap.Int64("producer_id", first.identity.id), zap.Int16("epoch", first.identity.epoch),
 		zap.Int32("sequence", first.sequence), zap.Int32("records", first.records))
-	p.bump(part, cause.action == renew)
+	p.bump(part, cause.Action == wire.Renew)
 }
 
 // bump starts the partition's sequence over under an epoch, or with renew a producer id, that it has not used. Nothing of
@@ -216,3 +217,10 @@ func (p *Producer) bump(part *partition, renew bool) {
 		p.pump(b)
 	}
 }
+
+// connectionLost is the verdict over every batch whose answer a broken connection took along: it may or may not have
+// been appended, and maybe its broker is no longer the leader.
+var connectionLost = wire.Verdict{Code: -2, Name: "CONNECTION_LOST", Action: wire.Refresh, Trouble: ""}
+
+// leaderMoved drains a partition whose leader is another broker according to fresh metadata. Nothing has failed.
+var leaderMoved = wire.Verdict{Code: -3, Name: "LEADER_MOVED", Action: wire.Done, Trouble: ""}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -71,7 +72,7 @@ type Resolution struct {
 
 // tight reports whether the record may be larger than the topic allows: a bound that costs next to nothing.
 func (t *topic) tight(rec *router.Record) bool {
-	return t.max > 0 && rec.Size()+headerSize+6*len(rec.Headers) > t.max
+	return t.max > 0 && rec.Size()+wire.HeaderSize+6*len(rec.Headers) > t.max
 }
 
 // fits returns a RefusedError for a record that the topic cannot take even alone. What counts is the batch as it would be sent:

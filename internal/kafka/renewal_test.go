@@ -14,10 +14,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/produce"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -55,8 +57,8 @@ func TestAuthenticatesAgainUnderLoad(t *testing.T) {
 			c := newCluster(t, kfake.SeedTopics(3, "t"), kfake.EnableSASL(), kfake.Superuser(mechanism, "user", "right"),
 				kfake.BrokerConfigs(map[string]string{"connections.max.reauth.ms": "1"}))
 			var passwords atomic.Int32
-			cfg := Config{Brokers: c.ListenAddrs(), MetadataInterval: time.Hour}
-			cfg.SASL = &SASL{Mechanism: mechanism, Username: "user", Password: func() (string, error) { passwords.Add(1); return "right", nil }}
+			cfg := Config{Cluster: wire.Cluster{Brokers: c.ListenAddrs()}, MetadataInterval: time.Hour}
+			cfg.SASL = &wire.SASL{Mechanism: mechanism, Username: "user", Password: func() (string, error) { passwords.Add(1); return "right", nil }}
 			opened := dials(&cfg)
 			p, acked := bare(t, cfg)
 			stream(t, p, func() bool { return passwords.Load() >= 2 }) // control, and the data's connection
@@ -90,14 +92,14 @@ func TestARefusedRenewalIsSaid(t *testing.T) {
 		kfake.BrokerConfigs(map[string]string{"connections.max.reauth.ms": "1"}))
 	var password atomic.Value
 	password.Store("right")
-	cfg := Config{Brokers: c.ListenAddrs(), MetadataInterval: time.Hour}
-	cfg.SASL = &SASL{Mechanism: "PLAIN", Username: "user", Password: func() (string, error) { return password.Load().(string), nil }}
+	cfg := Config{Cluster: wire.Cluster{Brokers: c.ListenAddrs()}, MetadataInterval: time.Hour}
+	cfg.SASL = &wire.SASL{Mechanism: "PLAIN", Username: "user", Password: func() (string, error) { return password.Load().(string), nil }}
 	p, acked := bare(t, cfg)
 	sent := stream(t, p, func() bool { return acked.Load() > 10 })
 	password.Store("rotated too early")
 	sent += stream(t, p, func() bool {
 		for _, x := range p.Trouble() {
-			if x.Kind == NotAuthenticated {
+			if x.Kind == wire.NotAuthenticated {
 				password.Store("right")
 				return true
 			}
@@ -112,8 +114,8 @@ func TestControlConnectionAuthenticatesAgain(t *testing.T) {
 	c := newCluster(t, kfake.SeedTopics(1, "t"), kfake.EnableSASL(), kfake.Superuser("SCRAM-SHA-512", "user", "right"),
 		kfake.BrokerConfigs(map[string]string{"connections.max.reauth.ms": "1"}))
 	var passwords, wrong atomic.Int32
-	cfg := Config{Brokers: c.ListenAddrs(), MetadataInterval: 20 * time.Millisecond}
-	cfg.SASL = &SASL{Mechanism: "SCRAM-SHA-512", Username: "user", Password: func() (string, error) {
+	cfg := Config{Cluster: wire.Cluster{Brokers: c.ListenAddrs()}, MetadataInterval: 20 * time.Millisecond}
+	cfg.SASL = &wire.SASL{Mechanism: "SCRAM-SHA-512", Username: "user", Password: func() (string, error) {
 		passwords.Add(1)
 		if wrong.Load() > 0 {
 			return "", errors.New("no such file")
@@ -127,28 +129,24 @@ func TestControlConnectionAuthenticatesAgain(t *testing.T) {
 	require.Eventually(t, func() bool { return passwords.Load() >= 4 }, 10*time.Second, time.Millisecond)
 	require.Equal(t, int32(2), opened.Load())
 	wrong.Store(1)
-	require.Eventually(t, func() bool { return len(p.Trouble()) > 0 && p.Trouble()[0].Kind == NotAuthenticated }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(p.Trouble()) > 0 && p.Trouble()[0].Kind == wire.NotAuthenticated }, 10*time.Second, time.Millisecond)
 	wrong.Store(0)
 	require.Eventually(t, func() bool { return len(p.Trouble()) == 0 }, 10*time.Second, time.Millisecond)
+}
+
+// apiVersions is the body of an answer that offers each API up to the version after it.
+func apiVersions(offers ...protocol.ApiKey) []byte {
+	body := binary.BigEndian.AppendUint32([]byte{0, 0}, uint32(len(offers)/2))
+	for i := 0; i < len(offers); i += 2 {
+		body = binary.BigEndian.AppendUint16(body, uint16(offers[i]))
+		body = binary.BigEndian.AppendUint32(body, uint32(offers[i+1])) // lowest 0, highest
+	}
+	return body
 }
 
 // TestRenewalWaitsForItsTurn: until everything sent is answered, and nothing follows before it is through.
 func TestRenewalWaitsForItsTurn(t *testing.T) {
 	here, there := net.Pipe()
-	w := newWire(here, "broker:1", "c")
-	w.sasl = &SASL{Mechanism: "PLAIN", Username: "u", Password: func() (string, error) { return "p", nil }}
-	w.versions = map[protocol.ApiKey]int16{protocol.Produce: 8, protocol.SaslHandshake: 1, protocol.SaslAuthenticate: 1}
-	w.renewAt = time.Now().Add(100 * time.Millisecond)
-	cfg := Config{RequestTimeout: 5 * time.Second}
-	c, err := newConn(w, &cfg)
-	require.NoError(t, err)
-	ctx, cut := context.WithCancelCause(t.Context())
-	c.cut = cut
-	answers := make(chan int32, 2)
-	ended := make(chan error)
-	go func() {
-		ended <- c.run(ctx, func(r *request, _ *produce.Response) error { answers <- r.id; return nil })
-	}()
 	next := func() (key, id int) {
 		head := make([]byte, 12)
 		_, err := io.ReadFull(there, head)
@@ -164,6 +162,37 @@ func TestRenewalWaitsForItsTurn(t *testing.T) {
 		require.NoError(t, err)
 	}
 
+	cfg := Config{Cluster: wire.Cluster{
+		SASL: &wire.SASL{Mechanism: "PLAIN", Username: "u", Password: func() (string, error) { return "p", nil }},
+		Dial: func(context.Context, string, string) (net.Conn, error) { return here, nil },
+	}}
+	cfg.setDefaults()
+	dialed := make(chan *wire.Conn)
+	go func() {
+		w, err := wire.Dial(t.Context(), &cfg.Cluster, "broker:1")
+		assert.NoError(t, err)
+		dialed <- w
+	}()
+	key, id := next()
+	require.Equal(t, int(protocol.ApiVersions), key)
+	answer(id, apiVersions(protocol.Produce, 8, protocol.Metadata, 1, protocol.InitProducerId, 0, protocol.SaslHandshake, 1, protocol.SaslAuthenticate, 1)...)
+	key, id = next()
+	require.Equal(t, int(protocol.SaslHandshake), key)
+	answer(id, 0, 0, 0, 0, 0, 0)
+	key, id = next()
+	require.Equal(t, int(protocol.SaslAuthenticate), key)
+	answer(id, 0, 0, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1) // for 1 ms, and so for the shortest time there is
+	w := <-dialed
+	c, err := newConn(w, &cfg)
+	require.NoError(t, err)
+	ctx, cut := context.WithCancelCause(t.Context())
+	c.cut = cut
+	answers := make(chan int32, 2)
+	ended := make(chan error)
+	go func() {
+		ended <- c.run(ctx, func(r *request, _ *produce.Response) error { answers <- r.id; return nil })
+	}()
+
 	part := &partition{topic: &topic{name: "t"}}
 	request := func() *request {
 		b := newBatch(part)
@@ -172,14 +201,14 @@ func TestRenewalWaitsForItsTurn(t *testing.T) {
 	}
 	c.send <- request()
 	_, first := next()
-	time.Sleep(120 * time.Millisecond) // the renewal is due
+	require.Eventually(t, w.RenewalDue, 5*time.Second, time.Millisecond)
 	c.send <- request()
 	require.NoError(t, there.SetReadDeadline(time.Now().Add(100*time.Millisecond)))
 	_, err = there.Read(make([]byte, 1))
 	require.ErrorIs(t, err, os.ErrDeadlineExceeded, "the first request is not answered yet")
 	require.NoError(t, there.SetReadDeadline(time.Time{}))
 	answer(first, 0, 0, 0, 0, 0, 0, 0, 0)
-	key, id := next()
+	key, id = next()
 	require.Equal(t, int(protocol.SaslHandshake), key)
 	answer(id, 0, 0, 0, 0, 0, 0)
 	key, id = next()
@@ -194,16 +223,7 @@ func TestRenewalWaitsForItsTurn(t *testing.T) {
 	answer(id, 0, 0, 0, 0, 0, 0, 0, 0)
 	require.Equal(t, int32(first), <-answers)
 	require.Equal(t, int32(id), <-answers)
-	require.Greater(t, time.Until(w.renewAt), 2*time.Second)
+	require.False(t, w.RenewalDue())
 	cut(nil)
 	require.Error(t, <-ended)
-}
-
-func TestRenewal(t *testing.T) {
-	require.True(t, renewal(0).IsZero())
-	for range 1000 {
-		in := time.Until(renewal(time.Hour))
-		require.InDelta(t, time.Hour*875/1000, in, float64(time.Hour*26/1000))
-		require.Greater(t, time.Until(renewal(500*time.Millisecond)), time.Second, "not within a second of the last")
-	}
 }

@@ -3,53 +3,54 @@ package kafka
 import (
 	"errors"
 	"fmt"
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 )
 
 // This file turns causes into the sentences that operators read. Nothing here quotes a record or what a broker says
 // about one.
 
 // report tells why the partition waits.
-func (p *Producer) report(part *partition, cause verdict) {
-	if cause.trouble == "" {
+func (p *Producer) report(part *partition, cause wire.Verdict) {
+	if cause.Trouble == "" {
 		return
 	}
 	topic := part.topic.name
-	sentence := fmt.Sprintf("The broker answers %s.", cause.name)
+	sentence := fmt.Sprintf("The broker answers %s.", cause.Name)
 	remedy := ""
-	switch cause.trouble {
-	case NoLeader:
-		sentence = fmt.Sprintf("No broker takes records as the partition's leader (%s).", cause.name)
-		remedy = "# look at the partition's leader and replicas:\n" + p.cfg.command("kafka-topics", "--describe --topic "+topic)
-	case NotEnoughReplicas:
-		sentence = fmt.Sprintf("Too few replicas are in sync to acknowledge (%s).", cause.name)
-		remedy = "# bring the missing brokers back; min.insync.replicas against replicas:\n" + p.cfg.command("kafka-topics", "--describe --topic "+topic)
-	case NotAuthorized:
-		sentence = fmt.Sprintf("Writing is not allowed (%s).", cause.name)
-		remedy = p.cfg.allowWrite(topic)
-	case RecordTooLarge:
+	switch cause.Trouble {
+	case wire.NoLeader:
+		sentence = fmt.Sprintf("No broker takes records as the partition's leader (%s).", cause.Name)
+		remedy = "# look at the partition's leader and replicas:\n" + p.cfg.Command("kafka-topics", "--describe --topic "+topic)
+	case wire.NotEnoughReplicas:
+		sentence = fmt.Sprintf("Too few replicas are in sync to acknowledge (%s).", cause.Name)
+		remedy = "# bring the missing brokers back; min.insync.replicas against replicas:\n" + p.cfg.Command("kafka-topics", "--describe --topic "+topic)
+	case wire.NotAuthorized:
+		sentence = fmt.Sprintf("Writing is not allowed (%s).", cause.Name)
+		remedy = p.cfg.AllowWrite(topic)
+	case wire.RecordTooLarge:
 		size := part.queued[0].size()
-		sentence = fmt.Sprintf("A record of %d bytes is larger than the topic allows (%s); nothing overtakes it.", size, cause.name)
-		remedy = p.cfg.command("kafka-configs", fmt.Sprintf("--alter --entity-type topics --entity-name %s --add-config max.message.bytes=%d", topic, size+size/8))
-	case Rejected:
-		if cause.action == mute || cause.action == split {
+		sentence = fmt.Sprintf("A record of %d bytes is larger than the topic allows (%s); nothing overtakes it.", size, cause.Name)
+		remedy = p.cfg.Command("kafka-configs", fmt.Sprintf("--alter --entity-type topics --entity-name %s --add-config max.message.bytes=%d", topic, size+size/8))
+	case wire.Rejected:
+		if cause.Action == wire.Mute || cause.Action == wire.Split {
 			remedy = "Look for the partition in the broker's log. A compacted topic takes no record without a key; a message format, timestamp or policy setting of the topic may refuse the record."
 		}
 	}
-	part.trouble.set(p.log, cause.trouble, "partition "+part.String(), sentence, remedy)
+	part.trouble.set(p.log, cause.Trouble, "partition "+part.String(), sentence, remedy)
 }
 
 // reportTopic tells why metadata has no partitions for the topic.
-func (p *Producer) reportTopic(t *topic, v verdict) {
+func (p *Producer) reportTopic(t *topic, v wire.Verdict) {
 	object := fmt.Sprintf("topic %q", t.name)
 	switch {
-	case v.code == unknownTopic:
-		t.trouble.set(p.log, TopicMissing, object, "The topic does not exist.", p.cfg.createTopic(t.name))
-	case v.trouble == NotAuthorized:
-		t.trouble.set(p.log, NotAuthorized, object, fmt.Sprintf("Describing the topic is not allowed (%s).", v.name), p.cfg.allowWrite(t.name))
-	case v.action == mute:
-		t.trouble.set(p.log, Rejected, object, fmt.Sprintf("The broker answers %s.", v.name), "")
+	case v.Code == wire.UnknownTopic:
+		t.trouble.set(p.log, wire.TopicMissing, object, "The topic does not exist.", p.cfg.CreateTopicCommand(t.name))
+	case v.Trouble == wire.NotAuthorized:
+		t.trouble.set(p.log, wire.NotAuthorized, object, fmt.Sprintf("Describing the topic is not allowed (%s).", v.Name), p.cfg.AllowWrite(t.name))
+	case v.Action == wire.Mute:
+		t.trouble.set(p.log, wire.Rejected, object, fmt.Sprintf("The broker answers %s.", v.Name), "")
 	default:
-		t.trouble.set(p.log, NoLeader, object, fmt.Sprintf("The topic's leaders are not known yet (%s).", v.name), "")
+		t.trouble.set(p.log, wire.NoLeader, object, fmt.Sprintf("The topic's leaders are not known yet (%s).", v.Name), "")
 	}
 }
 
@@ -57,9 +58,9 @@ func (p *Producer) reportTopic(t *topic, v verdict) {
 func (p *Producer) reportNoPartition(t *topic, index int32) {
 	t.wanted = int(index)
 	p.lookAgain()
-	t.trouble.set(p.log, TopicMissing, fmt.Sprintf("topic %q", t.name),
+	t.trouble.set(p.log, wire.TopicMissing, fmt.Sprintf("topic %q", t.name),
 		fmt.Sprintf("A record is for partition %d, the topic has %d.", index, len(t.partitions)),
-		p.cfg.command("kafka-topics", fmt.Sprintf("--alter --topic %s --partitions %d", t.name, index+1)))
+		p.cfg.Command("kafka-topics", fmt.Sprintf("--alter --topic %s --partitions %d", t.name, index+1)))
 }
 
 // reportGone tells that a partition with records waiting has vanished, because the topic was created anew.
@@ -67,20 +68,20 @@ func (p *Producer) reportGone(part *partition, now int) {
 	if part.pending == 0 {
 		return
 	}
-	part.trouble.set(p.log, TopicMissing, "partition "+part.String(),
+	part.trouble.set(p.log, wire.TopicMissing, "partition "+part.String(),
 		fmt.Sprintf("The topic was created anew with %d partitions; records wait for one that is gone.", now),
-		p.cfg.command("kafka-topics", fmt.Sprintf("--alter --topic %s --partitions %d", part.topic.name, len(part.topic.partitions)))+
+		p.cfg.Command("kafka-topics", fmt.Sprintf("--alter --topic %s --partitions %d", part.topic.name, len(part.topic.partitions)))+
 			"\n# or restart: what is unacknowledged comes again and is spread anew")
 }
 
 // reportDial tells why a connection did not come about, and returns the kind.
-func (p *Producer) reportDial(t *trouble, object string, err error) TroubleKind {
-	kind, remedy := BrokerUnreachable, ""
-	var de *dialError
+func (p *Producer) reportDial(t *trouble, object string, err error) wire.TroubleKind {
+	kind, remedy := wire.BrokerUnreachable, ""
+	var de *wire.DialError
 	if errors.As(err, &de) {
-		kind, remedy = de.kind, de.remedy
+		kind, remedy = de.Kind, de.Remedy
 	}
-	sentence := connectionSentences(object, err)
+	sentence := wire.Sentences(object, err)
 	if t.Kind != kind && p.told(t, kind) {
 		t.hear(kind, object, sentence, remedy)
 	} else {

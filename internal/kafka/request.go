@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/segmentio/kafka-go/protocol"
 )
 
@@ -51,11 +52,11 @@ func (f *frame) encode(r *request, clientID string, timeout time.Duration) net.B
 	f.scratch = be.AppendUint16(f.scratch, uint16(protocol.Produce))
 	f.scratch = be.AppendUint16(f.scratch, uint16(r.version))
 	f.scratch = be.AppendUint32(f.scratch, uint32(r.id))
-	f.scratch = appendString(f.scratch, clientID)
+	f.scratch = wire.AppendString(f.scratch, clientID)
 	if r.transactionalID == "" {
 		f.scratch = be.AppendUint16(f.scratch, 0xffff) // null
 	} else {
-		f.scratch = appendString(f.scratch, r.transactionalID)
+		f.scratch = wire.AppendString(f.scratch, r.transactionalID)
 	}
 	f.scratch = be.AppendUint16(f.scratch, 0xffff) // acks: all in-sync replicas
 	f.scratch = be.AppendUint32(f.scratch, uint32(timeout.Milliseconds()))
@@ -66,7 +67,7 @@ func (f *frame) encode(r *request, clientID string, timeout time.Duration) net.B
 	for i, b := range r.batches {
 		if b.part.topic != topic {
 			topic = b.part.topic
-			f.scratch = appendString(f.scratch, topic.name)
+			f.scratch = wire.AppendString(f.scratch, topic.name)
 			f.scratch = be.AppendUint32(f.scratch, uint32(countPartitions(r.batches[i:])))
 		}
 		f.scratch = be.AppendUint32(f.scratch, uint32(b.part.index))
@@ -89,11 +90,6 @@ func (f *frame) framing(r *request, clientID string) int {
 		n += 14 + len(b.part.topic.name)
 	}
 	return n
-}
-
-func appendString(dst []byte, s string) []byte {
-	dst = binary.BigEndian.AppendUint16(dst, uint16(len(s)))
-	return append(dst, s...)
 }
 
 func countTopics(batches []*batch) int {

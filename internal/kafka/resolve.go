@@ -10,19 +10,20 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
 // refused is a record, alone in the batch at the head of its partition's queue, that somebody has to decide about.
 type refused struct {
 	batch *batch
-	cause verdict
+	cause wire.Verdict
 	at    time.Time
 }
 
 // refuse asks Config.Refused about the record at the head of the queue. The partition sends nothing until it has an
 // answer.
-func (p *Producer) refuse(part *partition, cause verdict) {
+func (p *Producer) refuse(part *partition, cause wire.Verdict) {
 	if p.cfg.Refused == nil {
 		p.postpone(part, cause, p.cfg.pace.slowly())
 		return
@@ -31,7 +32,7 @@ func (p *Producer) refuse(part *partition, cause verdict) {
 	part.attempt++
 	p.report(part, cause)
 	p.unready(part)
-	if cause.trouble == RecordTooLarge {
+	if cause.Trouble == wire.RecordTooLarge {
 		part.topic.described = false // the limit that we know is not the one that it met
 		p.wantMetadata()
 	}
@@ -67,7 +68,7 @@ func (p *Producer) runRefusals(ctx context.Context) {
 // stays, for nobody sends a partition's batches while one of them is refused.
 func (p *Producer) decide(ctx context.Context, part *partition) error {
 	refused := part.refused
-	if refused.cause.trouble == RecordTooLarge {
+	if refused.cause.Trouble == wire.RecordTooLarge {
 		p.awaitLimit(ctx, part.topic, refused.at)
 	}
 	question, err := refused.refusal()
@@ -144,7 +145,7 @@ func (p *Producer) target(ctx context.Context, rec *router.Record) (*partition, 
 func (p *Producer) remove(part, target *partition, rec *router.Record) {
 	b, cause := part.refused.batch, part.refused.cause
 	fields := []zap.Field{
-		zap.String("topic", part.topic.name), zap.Int32("partition", part.index), zap.String("error", cause.name),
+		zap.String("topic", part.topic.name), zap.Int32("partition", part.index), zap.String("error", cause.Name),
 		zap.Int("bytes", b.size()), zap.Uint64("ticket", b.tickets[0]),
 	}
 	part.refused = nil
@@ -243,7 +244,7 @@ func (r *refused) refusal() (Refusal, error) {
 		Key: rec.Key, Value: rec.Value, Headers: rec.Headers, Timestamp: b.firstTimestamp + raw.timestampDelta,
 		Bytes: b.size(), Limit: b.part.topic.max, Reason: InvalidRecord,
 	}
-	if r.cause.trouble == RecordTooLarge {
+	if r.cause.Trouble == wire.RecordTooLarge {
 		q.Reason = TooLarge
 	}
 	return q, nil
@@ -251,11 +252,11 @@ func (r *refused) refusal() (Refusal, error) {
 
 // decode returns key, value and headers of the record. They lie in the memory that it was taken from.
 func (r rawRecord) decode() (rec router.Record, err error) {
-	c := cursor{b: r.rest}
-	rec.Key, rec.Value = c.nullable(), c.nullable()
-	for n := c.varint(); n > 0 && !c.bad; n-- {
-		key := string(c.bytes(int(c.varint())))
-		rec.Headers = append(rec.Headers, router.Header{Key: key, Value: c.nullable()})
+	c := wire.NewCursor(r.rest)
+	rec.Key, rec.Value = c.Nullable(), c.Nullable()
+	for n := c.Varint(); n > 0 && !c.Bad; n-- {
+		key := string(c.Bytes(int(c.Varint())))
+		rec.Headers = append(rec.Headers, router.Header{Key: key, Value: c.Nullable()})
 	}
-	return rec, c.err()
+	return rec, c.Err()
 }

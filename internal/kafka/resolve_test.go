@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -62,7 +63,7 @@ func (r *rig) log(topic string, want int) []string {
 // poison makes the broker refuse what holds a record with the word.
 func poison(c *kfake.Cluster, topic, word string, code int16) *kfake.FaultHandle {
 	return c.Fault(kfake.Fault{
-		Keys: []kmsg.Key{kmsg.Produce}, Topic: topic, Count: -1, Err: &kerr.Error{Code: code, Message: verdictOf(code).name},
+		Keys: []kmsg.Key{kmsg.Produce}, Topic: topic, Count: -1, Err: &kerr.Error{Code: code, Message: wire.VerdictOf(code).Name},
 		When: func(req kmsg.Request) bool {
 			for _, rt := range req.(*kmsg.ProduceRequest).Topics {
 				for _, rp := range rt.Partitions {
@@ -81,10 +82,10 @@ func poison(c *kfake.Cluster, topic, word string, code int16) *kfake.FaultHandle
 // window gets back what it gave.
 func TestRefused(t *testing.T) {
 	for mode, change := range modes {
-		for _, code := range []int16{messageTooLarge, 18, 87, 32} {
+		for _, code := range []int16{wire.MessageTooLarge, 18, 87, 32} {
 			for _, action := range []Action{Hold, Drop, Replace} {
 				for _, bad := range [][]int{{1}, {20}, {60}, {3, 4, 30, 59}} {
-					t.Run(fmt.Sprintf("%s %s %d at %d", mode, verdictOf(code).name, action, bad), func(t *testing.T) {
+					t.Run(fmt.Sprintf("%s %s %d at %d", mode, wire.VerdictOf(code).Name, action, bad), func(t *testing.T) {
 						t.Parallel()
 						testRefused(t, change, code, action, bad)
 					})
@@ -157,7 +158,7 @@ func testRefused(t *testing.T, mode func(*Config), code int16, action Action, ba
 	require.Equal(t, Refusal{
 		Ticket: uint64(bad[0] + 2), Topic: "t", Key: []byte("k"), Value: fmt.Appendf(nil, "bad %02d", bad[0]), Timestamp: 1700000000000,
 		Headers: []router.Header{{Key: "id", Value: fmt.Append(nil, bad[0]+2)}, {Key: "none"}},
-		Bytes:   q.Bytes, Limit: q.Limit, Reason: map[bool]string{true: TooLarge, false: InvalidRecord}[code == messageTooLarge || code == 18],
+		Bytes:   q.Bytes, Limit: q.Limit, Reason: map[bool]string{true: TooLarge, false: InvalidRecord}[code == wire.MessageTooLarge || code == 18],
 	}, q)
 	require.Positive(t, q.Limit)
 	if action != Hold {
@@ -229,7 +230,7 @@ func TestRefusedReplacementWaits(t *testing.T) {
 			r.put("other", []byte("c"))
 			r.whole()
 			require.Eventually(t, func() bool {
-				return slices.ContainsFunc(r.Trouble(), func(tr Trouble) bool { return tr.Kind == TopicMissing && strings.Contains(tr.Object, "dead") })
+				return slices.ContainsFunc(r.Trouble(), func(tr Trouble) bool { return tr.Kind == wire.TopicMissing && strings.Contains(tr.Object, "dead") })
 			}, testPatience, time.Millisecond, "%v", r.Trouble())
 			require.NoError(t, c.CreateTopic("dead", 1, nil))
 			r.drain()

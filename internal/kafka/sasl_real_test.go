@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kadm"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/router"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafka"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafkaclient"
@@ -86,8 +87,8 @@ func TestAuthenticatesAgainReal(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var lost, passwords atomic.Int32
-			cfg := Config{Brokers: c.Addrs(), MetadataInterval: 500 * time.Millisecond, Reconnected: func() { lost.Add(1) }, Transactions: test.transactions}
-			cfg.SASL = &SASL{Mechanism: test.mechanism, Username: "user", Password: func() (string, error) { passwords.Add(1); return "right", nil }}
+			cfg := Config{Cluster: wire.Cluster{Brokers: c.Addrs()}, MetadataInterval: 500 * time.Millisecond, Reconnected: func() { lost.Add(1) }, Transactions: test.transactions}
+			cfg.SASL = &wire.SASL{Mechanism: test.mechanism, Username: "user", Password: func() (string, error) { passwords.Add(1); return "right", nil }}
 			opened := dials(&cfg)
 			p, acked := bare(t, cfg)
 			_, _, err := p.Begin(t.Context(), Claim{Name: "slot", SystemID: "1"})
@@ -110,7 +111,7 @@ func TestAuthenticatesAgainReal(t *testing.T) {
 			require.GreaterOrEqual(t, renewals, int32(2*(sessions-1)), "data and control")
 			require.Equal(t, settled, opened.Load(), "no connection was made anew")
 			require.Zero(t, lost.Load())
-			require.Zero(t, testutil.ToFloat64(p.metrics.retries.WithLabelValues(connectionLost.name)))
+			require.Zero(t, testutil.ToFloat64(p.metrics.retries.WithLabelValues(connectionLost.Name)))
 			if test.transactions == nil { // leaders refuse a batch while they verify its transaction (KIP-890)
 				require.Zero(t, testutil.ToFloat64(p.metrics.rewinds))
 			}

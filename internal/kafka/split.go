@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 )
 
 // minBatchLimit is how far refusals can lower the size at which batches are sealed.
@@ -20,7 +21,7 @@ const minBatchLimit = 4 << 10
 // Size and content are checked before anything is appended, so the whole is not in the log, with one exception: the topic's
 // rules were tightened after an append whose answer got lost. The broker then answers the first half with 45, and the sequences
 // start over, with repeats.
-func (p *Producer) split(part *partition, cause verdict) {
+func (p *Producer) split(part *partition, cause wire.Verdict) {
 	whole := part.queued[0]
 	if whole.records == 1 {
 		p.refuse(part, cause)
@@ -36,13 +37,13 @@ func (p *Producer) split(part *partition, cause verdict) {
 		return
 	}
 	p.metrics.splits.Inc()
-	p.log.Info("split a batch that the topic does not take", zap.Stringer("partition", part), zap.String("error", cause.name),
+	p.log.Info("split a batch that the topic does not take", zap.Stringer("partition", part), zap.String("error", cause.Name),
 		zap.Int("bytes", size), zap.Int32("records", whole.records), zap.Int("limit", part.topic.limit))
 	part.pending += left.size() + right.size() - size
 	part.queued = slices.Replace(part.queued, 0, 1, left, right)
 	whole.free()
 
-	if cause.trouble != RecordTooLarge {
+	if cause.Trouble != wire.RecordTooLarge {
 		return
 	}
 	// The limit has changed or could not be read: ask again, and until then seal below what was refused.
@@ -105,16 +106,16 @@ type rawRecord struct {
 
 // nextRecord takes the first record off data.
 func nextRecord(data []byte) (rec rawRecord, rest []byte, err error) {
-	c := cursor{b: data}
-	r := cursor{b: c.bytes(int(c.varint()))}
-	r.bytes(1) // attributes
-	rec.timestampDelta = r.varint()
-	r.varint() // offset delta
-	if c.bad || r.bad {
+	c := wire.NewCursor(data)
+	r := wire.NewCursor(c.Bytes(int(c.Varint())))
+	r.Bytes(1) // attributes
+	rec.timestampDelta = r.Varint()
+	r.Varint() // offset delta
+	if c.Bad || r.Bad {
 		return rec, nil, fmt.Errorf("a record that is not whole at %d bytes from the end", len(data))
 	}
-	rec.rest = r.b
-	return rec, c.b, nil
+	rec.rest = r.B
+	return rec, c.B, nil
 }
 
 // appendRaw appends a record that was encoded relative to another batch.

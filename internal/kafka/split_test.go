@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -52,7 +53,7 @@ func TestTooLargeAlone(t *testing.T) {
 	r.Flush()
 	require.Eventually(t, func() bool {
 		ts := r.Trouble()
-		return len(ts) == 1 && ts[0].Kind == RecordTooLarge && ts[0].Object == "partition t/0"
+		return len(ts) == 1 && ts[0].Kind == wire.RecordTooLarge && ts[0].Object == "partition t/0"
 	}, 5*time.Second, time.Millisecond)
 	require.Eventually(t, func() bool { r.mu.Lock(); defer r.mu.Unlock(); return r.acked[3] == 1 }, 5*time.Second, time.Millisecond)
 

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 )
 
 // Claim says whose records these are.
@@ -23,6 +24,9 @@ type Claim struct {
 	// SystemID is the Postgres cluster's, stored with the position.
 	SystemID string
 }
+
+// ClaimName is the transactional id, and the group, of the instances that relay one slot.
+func ClaimName(systemID, slot string) string { return fmt.Sprintf("cdc-outbox.%s.%s", systemID, slot) }
 
 // Begin takes over from whoever used the claim before: that instance is fenced, its open transaction aborted (KIP-98).
 // It returns the position that the last committed transaction left, false for none. The caller must know that it is
@@ -61,7 +65,7 @@ func (p *Producer) takeOver(ctx context.Context) time.Duration {
 	}
 	id, code, err := p.initTransactional(ctx, noIdentity)
 	if err == nil && code != 0 {
-		err = &codeError{"InitProducerID", code}
+		err = &wire.CodeError{API: "InitProducerID", Code: code}
 	}
 	if err != nil {
 		return p.stepFailed(err)
@@ -124,9 +128,9 @@ func (p *Producer) fetchStored(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = w.nc.Close() })
+	stop := context.AfterFunc(ctx, func() { _ = w.Close() })
 	defer stop()
-	text, code, err := w.fetchOffset(x.claim.Name, x.cfg.PositionTopic, p.control.timeout)
+	text, code, err := w.FetchOffset(x.claim.Name, x.cfg.PositionTopic, p.control.timeout)
 	if err != nil {
 		x.groupCoordinator.forget()
 		return "", err
@@ -134,12 +138,12 @@ func (p *Producer) fetchStored(ctx context.Context) (string, error) {
 	switch code {
 	case 0:
 		return text, nil
-	case groupIDNotFound:
+	case wire.GroupIDNotFound:
 		return "", nil
-	case unstableOffsetCommit:
-		code = concurrentTransactions // the same wait
+	case wire.UnstableOffsetCommit:
+		code = wire.ConcurrentTransactions // the same wait
 	}
-	return "", &codeError{"OffsetFetch", code}
+	return "", &wire.CodeError{API: "OffsetFetch", Code: code}
 }
 
 // ensurePositionTopic creates the topic that the position is committed for, if it is missing.
@@ -150,32 +154,27 @@ func (p *Producer) ensurePositionTopic(ctx context.Context) error {
 		return err
 	}
 	x.turn++
-	defer func() { _ = w.nc.Close() }()
-	stop := context.AfterFunc(ctx, func() { _ = w.nc.Close() })
+	defer func() { _ = w.Close() }()
+	stop := context.AfterFunc(ctx, func() { _ = w.Close() })
 	defer stop()
-	res, err := w.roundTrip(&metadata.Request{TopicNames: []string{x.cfg.PositionTopic}}, p.control.timeout)
+	res, err := w.RoundTrip(&metadata.Request{TopicNames: []string{x.cfg.PositionTopic}}, p.control.timeout)
 	if err != nil {
 		return err
 	}
 	known := res.(*metadata.Response)
-	if len(known.Topics) == 1 && known.Topics[0].ErrorCode != unknownTopic {
+	if len(known.Topics) == 1 && known.Topics[0].ErrorCode != wire.UnknownTopic {
 		return nil // it exists, or what is wrong shows when it is used
 	}
-	answers, err := createTopics(ctx, &p.cfg, w, controllerOf(known), &createtopics.Request{
-		Topics: []createtopics.RequestTopic{positionTopicSettings(len(known.Brokers)).request(x.cfg.PositionTopic)},
+	answers, err := wire.CreateTopics(ctx, &p.cfg.Cluster, w, wire.ControllerOf(known), &createtopics.Request{
+		Topics: []createtopics.RequestTopic{wire.PositionTopicSettings(len(known.Brokers)).Request(x.cfg.PositionTopic)},
 	}, p.control.timeout)
 	if err != nil {
 		return err
 	}
 	for _, t := range answers {
-		if t.ErrorCode != 0 && t.ErrorCode != topicAlreadyExists {
-			return &codeError{"CreateTopics", t.ErrorCode}
+		if t.ErrorCode != 0 && t.ErrorCode != wire.TopicAlreadyExists {
+			return &wire.CodeError{API: "CreateTopics", Code: t.ErrorCode}
 		}
 	}
 	return nil
-}
-
-// positionTopicSettings: nothing is ever written to it.
-func positionTopicSettings(brokers int) TopicSettings {
-	return TopicSettings{Partitions: 1, ReplicationFactor: min(3, brokers)}
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kfake"
 )
@@ -20,7 +21,7 @@ func TestTopicAppears(t *testing.T) {
 	}()
 	require.Eventually(t, func() bool {
 		ts := r.Trouble()
-		return len(ts) == 1 && ts[0].Kind == TopicMissing && ts[0].Object == `topic "t"` && ts[0].Remedy == "kafka-topics.sh --bootstrap-server "+r.cfg.Brokers[0]+" --create --topic t --partitions 12"
+		return len(ts) == 1 && ts[0].Kind == wire.TopicMissing && ts[0].Object == `topic "t"` && ts[0].Remedy == "kafka-topics.sh --bootstrap-server "+r.cfg.Brokers[0]+" --create --topic t --partitions 12"
 	}, 5*time.Second, time.Millisecond)
 	require.NoError(t, c.CreateTopic("t", 3, nil))
 	<-done
@@ -40,7 +41,7 @@ func TestTopicDeleted(t *testing.T) {
 	r.burst()
 	require.Eventually(t, func() bool {
 		for _, x := range r.Trouble() {
-			if x.Kind == TopicMissing {
+			if x.Kind == wire.TopicMissing {
 				return true
 			}
 		}

@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -32,7 +33,7 @@ type Transactions struct {
 }
 
 func (t *Transactions) setDefaults() {
-	t.PositionTopic = cmp.Or(t.PositionTopic, "cdc-outbox.positions")
+	t.PositionTopic = cmp.Or(t.PositionTopic, wire.DefaultPositionTopic)
 	t.Instance = cmp.Or(t.Instance, "unknown")
 	t.Interval = cmp.Or(t.Interval, 50*time.Millisecond)
 	t.Timeout = cmp.Or(t.Timeout, time.Minute)
@@ -107,7 +108,7 @@ func newTransactions(cfg *Transactions) *transactions {
 	x := &transactions{cfg: *cfg, wake: make(chan struct{}, 1), live: &transaction{}}
 	x.cfg.setDefaults()
 	x.filling = x.live
-	x.transactionCoordinator.kind, x.groupCoordinator.kind = coordinatesTransactions, coordinatesGroups
+	x.transactionCoordinator.kind, x.groupCoordinator.kind = wire.CoordinatesTransactions, wire.CoordinatesGroups
 	return x
 }
 
@@ -272,7 +273,7 @@ func (p *Producer) redo(id identity) {
 	t := x.live
 	p.metrics.transactions.WithLabelValues("aborted").Inc()
 	p.log.Warn("the kafka transaction was aborted and is sent again",
-		zap.String("error", x.recovery.cause.name), zap.Uint64("records", t.records),
+		zap.String("error", x.recovery.cause.Name), zap.Uint64("records", t.records),
 		zap.Int64("producer_id", id.id), zap.Int16("epoch", id.epoch))
 	x.redone++
 	t.unadded = append(t.unadded[:0], t.parts...)

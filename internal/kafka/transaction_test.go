@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kversion"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -329,7 +330,7 @@ func TestTransactionTimedOut(t *testing.T) {
 	// Somebody without a name raises the epoch, as the coordinator of Kafka does.
 	c.ControlKey(int16(kmsg.EndTxn), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		res := req.ResponseKind().(*kmsg.EndTxnResponse)
-		res.ErrorCode = producerFenced
+		res.ErrorCode = wire.ProducerFenced
 		return res, nil, true
 	})
 	held.Store(false)
@@ -397,7 +398,7 @@ func TestTransactionsUnderChaos(t *testing.T) {
 
 func produceFault(code int16, when func() bool) kfake.Fault {
 	return kfake.Fault{
-		Keys: []kmsg.Key{kmsg.Produce}, Err: &kerr.Error{Code: code, Message: verdictOf(code).name},
+		Keys: []kmsg.Key{kmsg.Produce}, Err: &kerr.Error{Code: code, Message: wire.VerdictOf(code).Name},
 		When: func(kmsg.Request) bool { return when() },
 	}
 }

@@ -3,17 +3,10 @@ package kafka
 import (
 	"errors"
 	"fmt"
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"strings"
 	"time"
 )
-
-// codeError is an error code where no more than trying again is to be done about it.
-type codeError struct {
-	api  string
-	code int16
-}
-
-func (e *codeError) Error() string { return e.api + ": " + verdictOf(e.code).name }
 
 // stepFailed tries again later: no connection, no answer, or no coordinator.
 func (p *Producer) stepFailed(err error) time.Duration {
@@ -24,14 +17,14 @@ func (p *Producer) stepFailed(err error) time.Duration {
 		return 0
 	}
 	x.failures++
-	var code *codeError
+	var code *wire.CodeError
 	if errors.As(err, &code) {
-		return p.wait(code.api, x.object(), verdictOf(code.code))
+		return p.wait(code.API, x.object(), wire.VerdictOf(code.Code))
 	}
 	if x.failures == 1 {
 		return time.Nanosecond // a kept connection may have been closed for idleness
 	}
-	if p.reportDial(&x.trouble, "brokers "+strings.Join(p.cfg.Brokers, ","), err) != BrokerUnreachable {
+	if p.reportDial(&x.trouble, "brokers "+strings.Join(p.cfg.Brokers, ","), err) != wire.BrokerUnreachable {
 		return p.cfg.pace.slowly()
 	}
 	return p.cfg.pace.delay(x.failures)
@@ -41,16 +34,16 @@ func (p *Producer) stepFailed(err error) time.Duration {
 // the transaction cannot go on start its recovery.
 func (p *Producer) judge(api, object string, code int16) (ok bool, wait time.Duration) {
 	x := p.tx
-	v := verdictOf(code)
-	if code != 0 && v.action == done { // a success of Produce requests only
-		v.action, v.trouble = mute, Rejected
+	v := wire.VerdictOf(code)
+	if code != 0 && v.Action == wire.Done { // a success of Produce requests only
+		v.Action, v.Trouble = wire.Mute, wire.Rejected
 	}
-	switch v.action {
-	case done:
+	switch v.Action {
+	case wire.Done:
 		x.failures = 0
 		x.trouble.resolve(p.log)
 		return true, 0
-	case bump, renew, fenced:
+	case wire.Bump, wire.Renew, wire.Fenced:
 		p.lose(v)
 		return false, 0
 	}
@@ -61,45 +54,45 @@ func (p *Producer) judge(api, object string, code int16) (ok bool, wait time.Dur
 // judgePartition is judge for AddPartitionsToTxn, which is the first to meet a topic that is missing or may not be written.
 func (p *Producer) judgePartition(topic, object string, code int16) (ok bool, wait time.Duration) {
 	x := p.tx
-	v := verdictOf(code)
+	v := wire.VerdictOf(code)
 	switch code {
-	case unknownTopic:
+	case wire.UnknownTopic:
 		x.failures++
-		x.trouble.set(p.log, TopicMissing, fmt.Sprintf("topic %q", topic), "The topic does not exist.", p.cfg.createTopic(topic))
+		x.trouble.set(p.log, wire.TopicMissing, fmt.Sprintf("topic %q", topic), "The topic does not exist.", p.cfg.CreateTopicCommand(topic))
 		return false, p.cfg.pace.delay(x.failures)
-	case topicAuthorizationFailed:
+	case wire.TopicAuthorizationFailed:
 		x.failures++
-		x.trouble.set(p.log, NotAuthorized, object, fmt.Sprintf("Writing is not allowed (%s).", v.name), p.cfg.allowWrite(topic))
+		x.trouble.set(p.log, wire.NotAuthorized, object, fmt.Sprintf("Writing is not allowed (%s).", v.Name), p.cfg.AllowWrite(topic))
 		return false, p.cfg.pace.slowly()
 	}
 	return p.judge("AddPartitionsToTxn", object, code)
 }
 
 // wait says how long to wait before the same again, and tells the operator when it lasts.
-func (p *Producer) wait(api, object string, v verdict) time.Duration {
+func (p *Producer) wait(api, object string, v wire.Verdict) time.Duration {
 	x := p.tx
-	if v.code == concurrentTransactions || v.code == coordinatorLoading {
+	if v.Code == wire.ConcurrentTransactions || v.Code == wire.CoordinatorLoading {
 		// The markers of the transaction before are still being written, which TxnOffsetCommit tells as a coordinator that
 		// loads to versions that do not know the other code (KIP-890). Where it does load, nobody else is to be asked.
 		if x.failures > 100 {
-			x.trouble.set(p.log, NoProducerID, object, fmt.Sprintf("%s: %s.", api, v.name), "")
+			x.trouble.set(p.log, wire.NoProducerID, object, fmt.Sprintf("%s: %s.", api, v.Name), "")
 		}
 		return min(time.Duration(x.failures)*2*time.Millisecond, 50*time.Millisecond)
 	}
-	if v.action == rewind || v.action == refresh { // somebody else may be the coordinator by now
+	if v.Action == wire.Rewind || v.Action == wire.Refresh { // somebody else may be the coordinator by now
 		x.transactionCoordinator.forget()
 		x.groupCoordinator.forget()
-		x.trouble.set(p.log, NoProducerID, object, fmt.Sprintf("%s: %s.", api, v.name), "")
+		x.trouble.set(p.log, wire.NoProducerID, object, fmt.Sprintf("%s: %s.", api, v.Name), "")
 		return p.cfg.pace.delay(x.failures)
 	}
-	kind, remedy := v.trouble, ""
-	switch v.code {
-	case topicAuthorizationFailed, groupAuthorizationFailed, clusterAuthorizationFailed, transactionalIDAuthorizationFailed:
-		kind = NotAuthorized
-		remedy = p.cfg.allowTransactions(x.claim.Name, x.cfg.PositionTopic)
-	case invalidTransactionTimeout:
+	kind, remedy := v.Trouble, ""
+	switch v.Code {
+	case wire.TopicAuthorizationFailed, wire.GroupAuthorizationFailed, wire.ClusterAuthorizationFailed, wire.TransactionalIDAuthorizationFailed:
+		kind = wire.NotAuthorized
+		remedy = p.cfg.AllowTransactions(x.claim.Name, x.cfg.PositionTopic)
+	case wire.InvalidTransactionTimeout:
 		remedy = fmt.Sprintf("Raise transaction.max.timeout.ms of the brokers to %d or more.", x.cfg.Timeout.Milliseconds())
 	}
-	x.trouble.set(p.log, kind, object, fmt.Sprintf("%s: %s.", api, v.name), remedy)
+	x.trouble.set(p.log, kind, object, fmt.Sprintf("%s: %s.", api, v.Name), remedy)
 	return p.cfg.pace.slowly()
 }

@@ -9,12 +9,13 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 )
 
 // recovery is how far the live transaction's recovery has come. Each part is done once, however often the next one has
 // to be tried.
 type recovery struct {
-	cause   verdict
+	cause   wire.Verdict
 	paced   bool // it waited, where the one before did not help
 	aborted bool
 	fenced  bool     // the coordinator does not know our epoch any more
@@ -23,7 +24,7 @@ type recovery struct {
 }
 
 // lose starts the recovery: the transaction can't go on as it is. Nothing more is sent; when nothing flies, recover runs.
-func (p *Producer) lose(cause verdict) {
+func (p *Producer) lose(cause wire.Verdict) {
 	x := p.tx
 	if !p.restarting {
 		p.restarting = true
@@ -45,7 +46,7 @@ func (p *Producer) recover(ctx context.Context) time.Duration {
 	p.mu.Lock()
 	t, id, r := x.live, p.id, x.recovery
 	p.mu.Unlock()
-	if x.redone > 0 && !r.paced && r.cause.action != split {
+	if x.redone > 0 && !r.paced && r.cause.Action != wire.Split {
 		r.paced = true
 		p.keep(r)
 		return p.cfg.pace.delay(x.redone)
@@ -100,7 +101,7 @@ func (p *Producer) tryRecover(ctx context.Context, t *transaction, id identity, 
 // would abort the one of our successor, with which we share the id.
 func (p *Producer) abort(ctx context.Context, t *transaction, id identity, r *recovery) error {
 	x := p.tx
-	if t.ending && r.cause.code != invalidTxnState {
+	if t.ending && r.cause.Code != wire.InvalidTxnState {
 		r.fenced = true // the answer to EndTxn(commit)
 		return nil
 	}
@@ -112,12 +113,12 @@ func (p *Producer) abort(ctx context.Context, t *transaction, id identity, r *re
 			return err
 		}
 		switch code := res.(*endtxn.Response).ErrorCode; code {
-		case 0, invalidTxnState: // there is none open
-		case invalidProducerEpoch, invalidProducerIDMapping, producerFenced:
-			r.fenced, r.cause = true, verdictOf(code)
+		case 0, wire.InvalidTxnState: // there is none open
+		case wire.InvalidProducerEpoch, wire.InvalidProducerIDMapping, wire.ProducerFenced:
+			r.fenced, r.cause = true, wire.VerdictOf(code)
 			return nil
 		default:
-			return &codeError{"EndTxn", code}
+			return &wire.CodeError{API: "EndTxn", Code: code}
 		}
 	}
 	r.aborted = true
@@ -127,10 +128,10 @@ func (p *Producer) abort(ctx context.Context, t *transaction, id identity, r *re
 		return err
 	case code == 0:
 		r.id, r.renewed = next, true
-	case code == invalidProducerEpoch || code == invalidProducerIDMapping || code == producerFenced || code == invalidTxnState:
-		r.fenced, r.cause = true, verdictOf(code)
+	case code == wire.InvalidProducerEpoch || code == wire.InvalidProducerIDMapping || code == wire.ProducerFenced || code == wire.InvalidTxnState:
+		r.fenced, r.cause = true, wire.VerdictOf(code)
 	default:
-		return &codeError{"InitProducerID", code}
+		return &wire.CodeError{API: "InitProducerID", Code: code}
 	}
 	return nil
 }
@@ -149,7 +150,7 @@ func (p *Producer) takeBack(ctx context.Context, t *transaction, r *recovery) er
 		p.superseded(text, r.cause)
 		return nil
 	}
-	expired := r.cause.code == invalidProducerIDMapping // the coordinator forgets an id that was idle for a week
+	expired := r.cause.Code == wire.InvalidProducerIDMapping // the coordinator forgets an id that was idle for a week
 	timedOut := !t.opened.IsZero() && time.Since(t.opened) >= p.tx.cfg.Timeout*3/4
 	if !expired && !timedOut {
 		p.superseded(text, r.cause)
@@ -157,7 +158,7 @@ func (p *Producer) takeBack(ctx context.Context, t *transaction, r *recovery) er
 	}
 	next, code, err := p.initTransactional(ctx, noIdentity)
 	if err == nil && code != 0 {
-		err = &codeError{"InitProducerID", code}
+		err = &wire.CodeError{API: "InitProducerID", Code: code}
 	}
 	if err != nil {
 		return err
@@ -177,14 +178,14 @@ func (p *Producer) finishRecovery(t *transaction, r *recovery, committed bool) {
 		x.recovery = *r
 		p.redo(r.id)
 	} else {
-		p.log.Warn("the kafka transaction turned out to be committed", zap.String("error", r.cause.name), zap.Uint64("records", t.records))
+		p.log.Warn("the kafka transaction turned out to be committed", zap.String("error", r.cause.Name), zap.Uint64("records", t.records))
 		p.succeed()
 		p.restartAll(r.id)
 	}
 }
 
 // superseded ends the producer: another instance is at work.
-func (p *Producer) superseded(text string, cause verdict) {
+func (p *Producer) superseded(text string, cause wire.Verdict) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	x := p.tx
@@ -193,7 +194,7 @@ func (p *Producer) superseded(text string, cause verdict) {
 		who = fmt.Sprintf("%s took over and has committed up to %s", other.Instance, other.text())
 	}
 	p.fail(&fault.Error{
-		Kind: fault.Operator, Object: x.object(), Err: fmt.Errorf("fenced (%s): %s", cause.name, who),
+		Kind: fault.Operator, Object: x.object(), Err: fmt.Errorf("fenced (%s): %s", cause.Name, who),
 		Next: "Nothing is lost or doubled: that instance goes on. Stop one of the two; where a second one is wanted as standby, start it again and it waits for the slot.",
 	})
 }

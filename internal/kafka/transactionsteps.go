@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/segmentio/kafka-go/protocol/addoffsetstotxn"
 	"github.com/segmentio/kafka-go/protocol/addpartitionstotxn"
 	"github.com/segmentio/kafka-go/protocol/endtxn"
@@ -30,7 +31,7 @@ func (p *Producer) runTransactions(ctx context.Context) {
 			}
 			continue
 		}
-		if wait := step(ctx); wait > 0 && !sleepUntil(ctx, later(wait)) {
+		if wait := step(ctx); wait > 0 && !wire.SleepUntil(ctx, later(wait)) {
 			return
 		}
 	}
@@ -91,7 +92,7 @@ func (p *Producer) addPartitions(ctx context.Context) time.Duration {
 	for _, topic := range res.(*addpartitionstotxn.Response).Results {
 		for _, r := range topic.Results {
 			answered++
-			if r.ErrorCode != 0 && (code == 0 || code == operationNotAttempted) {
+			if r.ErrorCode != 0 && (code == 0 || code == wire.OperationNotAttempted) {
 				name, object, code = topic.Name, fmt.Sprintf("partition %s/%d", topic.Name, r.PartitionIndex), r.ErrorCode
 			}
 		}
@@ -155,7 +156,7 @@ func (p *Producer) commitPosition(ctx context.Context) time.Duration {
 	if !answered {
 		return p.stepFailed(errors.New("the TxnOffsetCommit answer names no partition"))
 	}
-	if code == unknownTopic { // somebody deleted it
+	if code == wire.UnknownTopic { // somebody deleted it
 		if err := p.ensurePositionTopic(ctx); err != nil {
 			return p.stepFailed(err)
 		}

@@ -7,31 +7,16 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
-)
-
-// TroubleKind names what the producer waits for.
-type TroubleKind string
-
-// The kinds of trouble.
-const (
-	BrokerUnreachable TroubleKind = "broker_unreachable" // no connection, or no answer
-	NotAuthenticated  TroubleKind = "not_authenticated"  // TLS or SASL refused
-	NotAuthorized     TroubleKind = "not_authorized"     // an ACL is missing
-	TopicMissing      TroubleKind = "topic_missing"      // the topic, or a partition of it, does not exist
-	NoLeader          TroubleKind = "no_leader"          // no broker leads the partition
-	NotEnoughReplicas TroubleKind = "not_enough_replicas"
-	NoProducerID      TroubleKind = "no_producer_id"   // InitProducerID fails
-	RecordTooLarge    TroubleKind = "record_too_large" // a single record exceeds the topic's max.message.bytes
-	Rejected          TroubleKind = "rejected"         // any other error code
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 )
 
 // Trouble is one thing the producer waits for. It goes on by itself when the cause is gone.
 type Trouble struct {
-	Kind     TroubleKind `json:"kind"`
-	Object   string      `json:"object"` // e.g. `topic "orders.events"`, `partition orders.events/3`, `broker 127.0.0.1:9092`
-	Since    time.Time   `json:"since"`
-	Sentence string      `json:"sentence"` // what is wrong
-	Remedy   string      `json:"remedy"`   // what to do about it; empty where waiting is all
+	Kind     wire.TroubleKind `json:"kind"`
+	Object   string           `json:"object"` // e.g. `topic "orders.events"`, `partition orders.events/3`, `broker 127.0.0.1:9092`
+	Since    time.Time        `json:"since"`
+	Sentence string           `json:"sentence"` // what is wrong
+	Remedy   string           `json:"remedy"`   // what to do about it; empty where waiting is all
 }
 
 // Wait is the trouble as /status lists it.
@@ -46,13 +31,13 @@ type trouble struct {
 }
 
 // hear is set for a trouble that says no more than another one: it is not logged.
-func (t *trouble) hear(kind TroubleKind, object, sentence, remedy string) {
+func (t *trouble) hear(kind wire.TroubleKind, object, sentence, remedy string) {
 	t.set(zap.NewNop(), kind, object, sentence, remedy)
 	t.echo = true
 }
 
 // set records the trouble; it keeps Since while the kind stays the same, and logs only the change.
-func (t *trouble) set(log *zap.Logger, kind TroubleKind, object, sentence, remedy string) {
+func (t *trouble) set(log *zap.Logger, kind wire.TroubleKind, object, sentence, remedy string) {
 	if t.Kind == kind {
 		t.Sentence, t.Remedy = sentence, remedy
 		return
@@ -118,7 +103,7 @@ func (p *Producer) Trouble() []Trouble {
 // told reports whether the trouble with connections is told already by another of those that a single broker causes:
 // its own, that of the control connection and that of the coordinators. With several brokers they mean different
 // things.
-func (p *Producer) told(t *trouble, kind TroubleKind) bool {
+func (p *Producer) told(t *trouble, kind wire.TroubleKind) bool {
 	if len(p.control.addrs) > 1 {
 		return false
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"go.uber.org/zap"
@@ -33,14 +34,14 @@ func TestADeadBrokerIsToldOnce(t *testing.T) {
 			time.Sleep(400 * time.Millisecond) // many tries of each connection
 			require.Len(t, logs.FilterMessage("waiting for kafka").TakeAll(), 1)
 			require.Len(t, r.Trouble(), 1)
-			require.Equal(t, BrokerUnreachable, r.Trouble()[0].Kind)
+			require.Equal(t, wire.BrokerUnreachable, r.Trouble()[0].Kind)
 			require.Contains(t, r.Trouble()[0].Sentence, "refuses connections")
 
 			r.cluster = newCluster(t, kfake.Ports(port), kfake.DataDir(dir))
 			r.drain()
 			require.Eventually(t, func() bool { return len(r.Trouble()) == 0 }, 5*time.Second, time.Millisecond)
 			over := logs.FilterMessage("kafka trouble is over")
-			require.Equal(t, 1, over.FilterField(zap.String("trouble", string(BrokerUnreachable))).Len())
+			require.Equal(t, 1, over.FilterField(zap.String("trouble", string(wire.BrokerUnreachable))).Len())
 		})
 	}
 }

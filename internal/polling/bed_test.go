@@ -17,6 +17,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/outbox"
@@ -206,7 +207,7 @@ func (b *bed) start(change ...func(*Config)) *relaying {
 	core, logs := observer.New(zap.DebugLevel)
 	cfg := Config{
 		DSN: func() (string, error) { return b.db.DSN, nil }, Tables: []identifier.Table{theTable}, Columns: columns(),
-		Kafka: kafka.Config{Brokers: []string{"127.0.0.1:1"}},
+		Kafka: kafka.Config{Cluster: wire.Cluster{Brokers: []string{"127.0.0.1:1"}}},
 		NewRouter: func() (*router.Router, error) {
 			return router.New(router.Config{Columns: router.DefaultColumns(), Topic: router.DefaultTopic})
 		},

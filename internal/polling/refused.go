@@ -8,6 +8,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/router"
@@ -71,7 +72,7 @@ func (r *Relay) troubles() []kafka.Trouble {
 	defer r.mu.Unlock()
 	for i := range all {
 		t := &all[i]
-		if id, ok := r.held[t.Object]; ok && (t.Kind == kafka.RecordTooLarge || t.Kind == kafka.Rejected) {
+		if id, ok := r.held[t.Object]; ok && (t.Kind == wire.RecordTooLarge || t.Kind == wire.Rejected) {
 			t.Sentence += fmt.Sprintf(" It is event %s.", id)
 		}
 	}

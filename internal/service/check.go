@@ -8,6 +8,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/check"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
@@ -29,9 +30,8 @@ func Check(ctx context.Context, c *config.Loaded, waiting func(what string) (sto
 	if err != nil {
 		return nil, err
 	}
-	if c.Delivery == "exactly_once" {
-		producer.Transactions = &kafka.Transactions{}
-	}
+	cluster := check.Options{Cluster: producer.Cluster, CreateTopic: producer.CreateTopic}
+	cluster.Transactional = c.Delivery == "exactly_once"
 	found, topics, err := checkPostgres(ctx, c, db, waiting)
 	if err != nil {
 		return nil, err
@@ -41,13 +41,13 @@ func Check(ctx context.Context, c *config.Loaded, waiting func(what string) (sto
 		topics = append(topics, c.Router.DeadLetterTopic)
 	}
 	defer waiting("Kafka to answer")()
-	brokers, err := kafka.Check(ctx, producer, topics)
+	brokers, err := check.Cluster(ctx, cluster, topics)
 	if err != nil {
 		return nil, err
 	}
 	findings = append(findings, brokers...)
 	if c.Delivery == "exactly_once" {
-		more, err := checkClaim(ctx, db.DSN, c, producer)
+		more, err := checkClaim(ctx, db.DSN, c, cluster)
 		if err != nil {
 			return nil, err
 		}
@@ -89,7 +89,7 @@ func checkPostgres(ctx context.Context, c *config.Loaded, db wiring.Target, wait
 }
 
 // checkClaim looks at the rights in Kafka that carry the name of the Postgres cluster.
-func checkClaim(ctx context.Context, dsn string, c *config.Loaded, producer kafka.Config) ([]preflight.Finding, error) {
+func checkClaim(ctx context.Context, dsn string, c *config.Loaded, cluster check.Options) ([]preflight.Finding, error) {
 	id, err := systemID(ctx, dsn)
 	if err != nil {
 		return []preflight.Finding{{
@@ -97,7 +97,7 @@ func checkClaim(ctx context.Context, dsn string, c *config.Loaded, producer kafk
 			Why: "The rights to it in Kafka could not be looked at.", Remedy: "Mend what is said of Postgres, then check again.",
 		}}, nil
 	}
-	return kafka.CheckTransactions(ctx, producer, kafka.ClaimName(id, c.Postgres.Slot))
+	return check.Transactions(ctx, cluster, kafka.ClaimName(id, c.Postgres.Slot))
 }
 
 func systemID(ctx context.Context, dsn string) (id string, err error) {

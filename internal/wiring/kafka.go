@@ -4,15 +4,16 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 )
 
 // Kafka takes what the producer needs from the configuration.
 func Kafka(c *config.Loaded) (kafka.Config, error) {
-	k := kafka.Config{Brokers: c.Kafka.Brokers, Compression: c.Kafka.Compression}
+	k := kafka.Config{Cluster: wire.Cluster{Brokers: c.Kafka.Brokers}, Compression: c.Kafka.Compression}
 	if topics := c.Kafka.Topics; topics.Create {
-		k.CreateTopic = func(name string) kafka.TopicSettings {
+		k.CreateTopic = func(name string) wire.TopicSettings {
 			t := topics.For(name)
-			return kafka.TopicSettings{Partitions: t.Partitions, ReplicationFactor: t.ReplicationFactor, Config: t.Config}
+			return wire.TopicSettings{Partitions: t.Partitions, ReplicationFactor: t.ReplicationFactor, Config: t.Config}
 		}
 	}
 	tls, err := c.Kafka.TLS.Build()
@@ -27,6 +28,6 @@ func Kafka(c *config.Loaded) (kafka.Config, error) {
 	if err != nil {
 		return k, &fault.Error{Kind: fault.Config, Object: "kafka.sasl.username", Err: err}
 	}
-	k.SASL = &kafka.SASL{Mechanism: c.Kafka.SASL.Mechanism, Username: user, Password: c.Kafka.SASL.Password.Read}
+	k.SASL = &wire.SASL{Mechanism: c.Kafka.SASL.Mechanism, Username: user, Password: c.Kafka.SASL.Password.Read}
 	return k, nil
 }

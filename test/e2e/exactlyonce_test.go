@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	producer "github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/router"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafkaclient"
@@ -237,7 +238,8 @@ func TestExactlyOnce_transaction_times_out(t *testing.T) {
 	line := &frozenLine{conns: map[net.Conn]bool{}}
 	acked := make(chan int, 1000)
 	p, err := producer.New(producer.Config{
-		Brokers: c.Addrs(), Acked: func(d producer.Delivery) { acked <- len(d.Tickets) }, RequestTimeout: 2 * time.Second, Dial: line.dial,
+		Cluster:      wire.Cluster{Brokers: c.Addrs(), RequestTimeout: 2 * time.Second, Dial: line.dial},
+		Acked:        func(d producer.Delivery) { acked <- len(d.Tickets) },
 		Transactions: &producer.Transactions{Instance: "me", Timeout: 3 * time.Second},
 	})
 	require.NoError(t, err)

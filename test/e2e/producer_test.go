@@ -18,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	producer "github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/router"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafka"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafkaclient"
@@ -54,9 +55,8 @@ func newLoad(t *testing.T, c *kafka.Cluster, change ...func(*producer.Config)) *
 	t.Helper()
 	l := &load{t: t, cluster: c, acked: map[uint64]int{}, window: make(chan struct{}, 3000)}
 	cfg := producer.Config{
-		Brokers:         c.Addrs(),
+		Cluster:         wire.Cluster{Brokers: c.Addrs(), RequestTimeout: 5 * time.Second},
 		Acked:           l.onAck,
-		RequestTimeout:  5 * time.Second,
 		MaxBatchBytes:   8 << 10, // small, so that five are in flight
 		MaxRequestBytes: 16 << 10,
 	}
@@ -234,7 +234,7 @@ func TestProducer_resumes_on_a_topic_created_anew(t *testing.T) {
 	l.during(func(ctx context.Context) {
 		require.Eventually(t, func() bool {
 			ts := l.p.Trouble()
-			return slices.ContainsFunc(ts, func(x producer.Trouble) bool { return x.Kind == producer.TopicMissing })
+			return slices.ContainsFunc(ts, func(x producer.Trouble) bool { return x.Kind == wire.TopicMissing })
 		}, 20*time.Second, 10*time.Millisecond)
 		require.NoError(t, c.Create(ctx, kafkaclient.Topic{Name: producerTopic, Partitions: 3}))
 	})

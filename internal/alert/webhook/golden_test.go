@@ -18,7 +18,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/alert"
 	"github.com/cdc-outbox/cdc-outbox/internal/diagnose"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
-	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
@@ -48,15 +48,15 @@ func causes() map[string]alert.Cause {
 	add(relay.Account{State: relay.State{Name: relay.Halted}, Halted: []*relay.HaltedRow{{EventID: "e-1", LSN: "0/16B374D8",
 		Message: `column headers: it is no JSON object, <b> & "quotes"`, Next: "Correct what the application writes there.", Since: began}}}, read)
 	for _, w := range [][4]string{
-		{string(kafka.BrokerUnreachable), "broker kafka-1:9092", "The broker at kafka-1:9092 refuses connections.", "Start the broker, or correct kafka.brokers."},
-		{string(kafka.NotAuthenticated), "broker kafka-1:9092", "SASL authentication failed", "Correct kafka.sasl.password."},
-		{string(kafka.NotAuthorized), `topic "order.events"`, "access denied", "kafka-acls.sh --add --allow-principal User:cdc-outbox --operation Write --topic order.events"},
-		{string(kafka.TopicMissing), `topic "order.events"`, "it does not exist", "kafka-topics.sh --create --topic order.events"},
-		{string(kafka.NoLeader), "partition order.events/3", "no broker leads it", ""},
-		{string(kafka.NotEnoughReplicas), "partition order.events/3", "fewer in-sync replicas than min.insync.replicas", "Start the brokers that are down."},
-		{string(kafka.NoProducerID), "kafka", "InitProducerID fails: COORDINATOR_NOT_AVAILABLE", ""},
-		{string(kafka.RecordTooLarge), "partition order.events/3", "a record of 2000000 bytes is larger than the topic takes", "kafka-configs.sh --alter --add-config max.message.bytes=2000100"},
-		{string(kafka.Rejected), "partition order.events/3", "INVALID_TIMESTAMP", "Look at the topic's message.timestamp settings."},
+		{string(wire.BrokerUnreachable), "broker kafka-1:9092", "The broker at kafka-1:9092 refuses connections.", "Start the broker, or correct kafka.brokers."},
+		{string(wire.NotAuthenticated), "broker kafka-1:9092", "SASL authentication failed", "Correct kafka.sasl.password."},
+		{string(wire.NotAuthorized), `topic "order.events"`, "access denied", "kafka-acls.sh --add --allow-principal User:cdc-outbox --operation Write --topic order.events"},
+		{string(wire.TopicMissing), `topic "order.events"`, "it does not exist", "kafka-topics.sh --create --topic order.events"},
+		{string(wire.NoLeader), "partition order.events/3", "no broker leads it", ""},
+		{string(wire.NotEnoughReplicas), "partition order.events/3", "fewer in-sync replicas than min.insync.replicas", "Start the brokers that are down."},
+		{string(wire.NoProducerID), "kafka", "InitProducerID fails: COORDINATOR_NOT_AVAILABLE", ""},
+		{string(wire.RecordTooLarge), "partition order.events/3", "a record of 2000000 bytes is larger than the topic takes", "kafka-configs.sh --alter --add-config max.message.bytes=2000100"},
+		{string(wire.Rejected), "partition order.events/3", "INVALID_TIMESTAMP", "Look at the topic's message.timestamp settings."},
 		{slotmonitor.CauseLost, `slot "orders"`, "the server has removed what it needs", "SELECT pg_drop_replication_slot('orders');"},
 		{diagnose.SlotMissing, `slot "orders"`, "there is none", "cdc-outbox slot recreate"},
 		{diagnose.PostgresUnreachable, `slot "orders"`, "connection refused", ""},

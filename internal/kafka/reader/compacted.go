@@ -1,0 +1,39 @@
+package reader
+
+import (
+	"context"
+	"strings"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/describeconfigs"
+)
+
+// Compacted tells whether Kafka keeps only the last record of each key of the topic, so that what is absent may well have
+// been there. known is false where the user may not read the topic's configuration (DESCRIBE_CONFIGS).
+func (r *Reader) Compacted(ctx context.Context, topic string) (compacted, known bool, err error) {
+	err = r.retry(ctx, "topic "+topic, func() error {
+		w, err := r.any(ctx)
+		if err != nil {
+			return err
+		}
+		if _, err := w.Version(protocol.DescribeConfigs); err != nil {
+			return nil //nolint:nilerr // a broker without the API has nothing to tell
+		}
+		res, err := r.ask(ctx, w, &describeconfigs.Request{Resources: []describeconfigs.RequestResource{
+			{ResourceType: wire.ResourceTopic, ResourceName: topic, ConfigNames: []string{"cleanup.policy"}},
+		}})
+		if err != nil {
+			return err
+		}
+		for _, answer := range res.(*describeconfigs.Response).Resources {
+			for _, entry := range answer.ConfigEntries {
+				if entry.ConfigName == "cleanup.policy" {
+					compacted, known = strings.Contains(entry.ConfigValue, "compact"), true
+				}
+			}
+		}
+		return nil
+	})
+	return compacted, known, err
+}

@@ -1,0 +1,154 @@
+package wire
+
+import "fmt"
+
+// Action is what the producer does about the error code of one partition in a Produce response.
+type Action uint8
+
+const (
+	// Done: the batch is in the log.
+	Done Action = iota
+	// Rewind: it passes by itself; wait a little and send the same bytes again.
+	Rewind
+	// Refresh: the leader is, or may be, elsewhere; ask for metadata now, then as rewind.
+	Refresh
+	// Split: the topic does not take all of the batch; send it in halves. A single record is for Config.Refused.
+	Split
+	// Bump: the broker's idea of our sequence is lost; take a new epoch and start the sequences over.
+	Bump
+	// Renew: our producer id is of no use any more; ask for a new one and start the sequences over.
+	Renew
+	// Mute: somebody has to change something; try again slowly, and say so.
+	Mute
+	// Fenced: another instance has taken over our place; stop.
+	Fenced
+)
+
+func (a Action) String() string {
+	return [...]string{"done", "rewind", "refresh", "split", "bump", "renew", "mute", "fenced"}[a]
+}
+
+// Verdict is one row of the error table.
+type Verdict struct {
+	Code    int16
+	Name    string // the protocol's name, as in logs and metric labels
+	Action  Action
+	Trouble TroubleKind // what an operator sees while it lasts
+}
+
+// Verdicts is the table of error codes (https://kafka.apache.org/protocol#protocol_error_codes). All recovery goes by
+// sending the same bytes with the same sequence again, so whether a failed batch was appended or not matters to no
+// row: where it was, the broker recognizes the repeat.
+//
+// 45 OUT_OF_ORDER_SEQUENCE_NUMBER behind an older failed batch of the same partition is only its echo and never
+// gets here, see partition.answered.
+var Verdicts = map[int16]Verdict{
+	0: {0, "NONE", Done, ""},
+	// The broker knows the sequence: an earlier copy of the batch is in the log.
+	46: {46, "DUPLICATE_SEQUENCE_NUMBER", Done, ""},
+
+	// Certainly not appended: this broker does not lead the partition, or cannot write to it.
+	3:   {3, "UNKNOWN_TOPIC_OR_PARTITION", Refresh, NoLeader},
+	5:   {5, "LEADER_NOT_AVAILABLE", Refresh, NoLeader},
+	6:   {6, "NOT_LEADER_OR_FOLLOWER", Refresh, NoLeader},
+	8:   {8, "BROKER_NOT_AVAILABLE", Refresh, NoLeader},
+	9:   {9, "REPLICA_NOT_AVAILABLE", Refresh, NoLeader},
+	13:  {13, "NETWORK_EXCEPTION", Refresh, NoLeader},
+	41:  {41, "NOT_CONTROLLER", Refresh, NoLeader},
+	56:  {56, "KAFKA_STORAGE_ERROR", Refresh, NoLeader},
+	57:  {57, "LOG_DIR_NOT_FOUND", Refresh, NoLeader},
+	72:  {72, "LISTENER_NOT_FOUND", Refresh, NoLeader},
+	74:  {74, "FENCED_LEADER_EPOCH", Refresh, NoLeader},
+	75:  {75, "UNKNOWN_LEADER_EPOCH", Refresh, NoLeader},
+	100: {100, "UNKNOWN_TOPIC_ID", Refresh, NoLeader},
+	103: {103, "INCONSISTENT_TOPIC_ID", Refresh, NoLeader},
+
+	// Passes by itself. 7 and 20 may have been appended.
+	2:  {2, "CORRUPT_MESSAGE", Rewind, Rejected},
+	7:  {7, "REQUEST_TIMED_OUT", Rewind, NotEnoughReplicas},
+	14: {14, "COORDINATOR_LOAD_IN_PROGRESS", Rewind, NoLeader},
+	15: {15, "COORDINATOR_NOT_AVAILABLE", Rewind, NoLeader},
+	16: {16, "NOT_COORDINATOR", Rewind, NoLeader},
+	19: {19, "NOT_ENOUGH_REPLICAS", Rewind, NotEnoughReplicas},
+	20: {20, "NOT_ENOUGH_REPLICAS_AFTER_APPEND", Rewind, NotEnoughReplicas},
+	51: {51, "CONCURRENT_TRANSACTIONS", Rewind, Rejected},
+	89: {89, "THROTTLING_QUOTA_EXCEEDED", Rewind, Rejected},
+
+	10: {10, "MESSAGE_TOO_LARGE", Split, RecordTooLarge},
+	18: {18, "RECORD_LIST_TOO_LARGE", Split, RecordTooLarge},
+	// One record's fault: no key on a compacted topic, a timestamp out of the topic's bounds.
+	32: {32, "INVALID_TIMESTAMP", Split, Rejected},
+	87: {87, "INVALID_RECORD", Split, Rejected},
+
+	// At the head of the line, with everything older acknowledged: the broker has lost the partition's producer
+	// state (expired, records deleted, topic re-created, unclean leader election).
+	45: {45, "OUT_OF_ORDER_SEQUENCE_NUMBER", Bump, Rejected},
+	59: {59, "UNKNOWN_PRODUCER_ID", Bump, Rejected},
+	// Our Produce requests are too old to get it; should it come all the same, it says what to do.
+	120: {120, "TRANSACTION_ABORTABLE", Bump, Rejected},
+	// Nobody else has the id of a producer without a transactional id: the broker saw a higher epoch of ours.
+	47: {47, "INVALID_PRODUCER_EPOCH", Renew, Rejected},
+	49: {49, "INVALID_PRODUCER_ID_MAPPING", Renew, Rejected},
+
+	// For a person to mend.
+	17: {17, "INVALID_TOPIC_EXCEPTION", Mute, Rejected},
+	21: {21, "INVALID_REQUIRED_ACKS", Mute, Rejected},
+	29: {29, "TOPIC_AUTHORIZATION_FAILED", Mute, NotAuthorized},
+	31: {31, "CLUSTER_AUTHORIZATION_FAILED", Mute, NotAuthorized},
+	35: {35, "UNSUPPORTED_VERSION", Mute, Rejected},
+	42: {42, "INVALID_REQUEST", Mute, Rejected},
+	43: {43, "UNSUPPORTED_FOR_MESSAGE_FORMAT", Mute, Rejected},
+	44: {44, "POLICY_VIOLATION", Mute, Rejected},
+	53: {53, "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", Mute, NotAuthorized},
+	58: {58, "SASL_AUTHENTICATION_FAILED", Mute, NotAuthorized},
+	76: {76, "UNSUPPORTED_COMPRESSION_TYPE", Mute, Rejected},
+
+	48: {48, "INVALID_TXN_STATE", Fenced, Rejected},
+	90: {90, "PRODUCER_FENCED", Fenced, Rejected},
+}
+
+// Codes that somebody looks at besides the table, where the answer to one kind of request gives them a meaning of its own.
+const (
+	CorruptMessage                     = 2
+	UnknownTopic                       = 3
+	LeaderNotAvailable                 = 5
+	MessageTooLarge                    = 10
+	CoordinatorLoading                 = 14
+	TopicAuthorizationFailed           = 29
+	GroupAuthorizationFailed           = 30
+	ClusterAuthorizationFailed         = 31
+	TopicAlreadyExists                 = 36
+	invalidPartitions                  = 37
+	invalidReplicationFactor           = 38
+	invalidConfig                      = 40
+	policyViolation                    = 44
+	InvalidProducerEpoch               = 47
+	InvalidTxnState                    = 48
+	InvalidProducerIDMapping           = 49
+	InvalidTransactionTimeout          = 50
+	ConcurrentTransactions             = 51
+	TransactionalIDAuthorizationFailed = 53
+	OperationNotAttempted              = 55 // what the good partitions of a refused request get
+	GroupIDNotFound                    = 69
+	UnstableOffsetCommit               = 88
+	ProducerFenced                     = 90
+)
+
+// VerdictOf is the row for the code. An unknown code is for a person to look at; the data stays, and is tried again.
+func VerdictOf(code int16) Verdict {
+	if v, ok := Verdicts[code]; ok {
+		return v
+	}
+	if code == -1 {
+		return Verdict{code, "UNKNOWN_SERVER_ERROR", Mute, Rejected}
+	}
+	return Verdict{code, fmt.Sprintf("ERROR_%d", code), Mute, Rejected}
+}
+
+// CodeError is an error code where no more than trying again is to be done about it.
+type CodeError struct {
+	API  string
+	Code int16
+}
+
+func (e *CodeError) Error() string { return e.API + ": " + VerdictOf(e.Code).Name }

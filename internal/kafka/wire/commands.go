@@ -1,0 +1,49 @@
+package wire
+
+// Commands that mend what is missing, as the scripts of Kafka's own distribution, ready to be pasted.
+
+// Command is a tool's call for this cluster. Where the brokers ask for TLS or a login the tools want a file with both.
+func (c *Cluster) Command(tool, arguments string) string {
+	s := tool + ".sh --bootstrap-server " + c.Brokers[0]
+	if c.TLS != nil || c.SASL != nil {
+		s += " --command-config client.properties"
+	}
+	return s + " " + arguments
+}
+
+// CreateTopic leaves the replication factor to the brokers' default, which fits the cluster's size where a number from
+// here might not.
+func (c *Cluster) CreateTopicCommand(topic string) string {
+	return c.Command("kafka-topics", "--create --topic "+topic+" --partitions 12")
+}
+
+func (c *Cluster) AllowWrite(topic string) string {
+	return c.Command("kafka-acls", "--add --allow-principal User:"+c.principal()+" --operation Write --operation Describe --topic "+topic)
+}
+
+// allowCreate: the right to create one topic by its name is enough, and so is the one to create any (KIP-277).
+func (c *Cluster) allowCreate(topic string) string {
+	return c.Command("kafka-acls", "--add --allow-principal User:"+c.principal()+" --operation Create --topic "+topic)
+}
+
+// AllowTransactions is what exactly-once delivery needs beside the right to write to the topics.
+func (c *Cluster) AllowTransactions(claim, positions string) string {
+	allow := "--add --allow-principal User:" + c.principal() + " "
+	return c.Command("kafka-acls", allow+"--operation Write --operation Describe --transactional-id "+claim) + "\n" +
+		c.Command("kafka-acls", allow+"--operation Read --group "+claim) + "\n" +
+		c.Command("kafka-acls", allow+"--operation Read --operation Describe --operation Create --topic "+positions)
+}
+
+// AllowIdempotence: since 2.8 the right to write to any topic is enough for a producer id (KIP-679).
+func (c *Cluster) AllowIdempotence() string {
+	allow := "--add --allow-principal User:" + c.principal()
+	return c.Command("kafka-acls", allow+" --operation Write --topic TOPIC") +
+		"\n# before Kafka 2.8 also:\n" + c.Command("kafka-acls", allow+" --operation IdempotentWrite --cluster")
+}
+
+func (c *Cluster) principal() string {
+	if c.SASL != nil {
+		return c.SASL.Username
+	}
+	return "NAME"
+}

@@ -1,0 +1,131 @@
+package wire
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"time"
+
+	"github.com/segmentio/kafka-go/protocol"
+)
+
+// MaxResponse bounds what is accepted as the size of an answer. The largest answers are metadata of the topics in
+// use; anything beyond is not Kafka on the other side.
+const MaxResponse = 64 << 20
+
+// Conn is a connection after dial: negotiated versions, request and response framing. It is not safe for
+// concurrent use, except that one goroutine may write while another reads.
+type Conn struct {
+	Net      net.Conn
+	Reader   *bufio.Reader
+	Addr     string
+	ClientID string
+	versions map[protocol.ApiKey]int16 // what both sides speak
+	offered  map[protocol.ApiKey]versionRange
+	lastID   int32 // correlation id of the last request; owned by whoever writes
+
+	sasl    *SASL     // nil for none
+	renewAt time.Time // when to authenticate again, zero for never; owned by whoever writes
+}
+
+func newWire(nc net.Conn, addr, clientID string) *Conn {
+	return &Conn{Net: nc, Reader: bufio.NewReader(nc), Addr: addr, ClientID: clientID, versions: map[protocol.ApiKey]int16{}, offered: map[protocol.ApiKey]versionRange{}}
+}
+
+// Close closes the connection.
+func (w *Conn) Close() error { return w.Net.Close() }
+
+// Version is the version to use for an API, an error when the two sides share none.
+func (w *Conn) Version(key protocol.ApiKey) (int16, error) {
+	v, ok := w.versions[key]
+	if !ok {
+		return 0, fmt.Errorf("the broker at %s does not offer a usable version of %s", w.Addr, key)
+	}
+	return v, nil
+}
+
+// NextID returns the next correlation id.
+func (w *Conn) NextID() int32 {
+	w.lastID = (w.lastID + 1) & 0x7fffffff
+	return w.lastID
+}
+
+// RoundTrip sends a request and waits for its answer, not longer than timeout. Only for connections without
+// pipelining. After an error the connection is of no use.
+func (w *Conn) RoundTrip(req protocol.Message, timeout time.Duration) (protocol.Message, error) {
+	if err := w.renew(timeout); err != nil {
+		return nil, err
+	}
+	version, err := w.Version(req.ApiKey())
+	if err != nil {
+		return nil, err
+	}
+	if err := w.Net.SetDeadline(time.Now().Add(timeout)); err != nil {
+		return nil, err
+	}
+	id := w.NextID()
+	if err := protocol.WriteRequest(w.Net, version, id, w.ClientID, req); err != nil {
+		return nil, fmt.Errorf("send %s to %s: %w", req.ApiKey(), w.Addr, err)
+	}
+	res, err := w.ReadResponse(req.ApiKey(), version, id)
+	if err != nil {
+		return nil, fmt.Errorf("receive %s from %s: %w", req.ApiKey(), w.Addr, err)
+	}
+	return res, w.Net.SetDeadline(time.Time{})
+}
+
+// ReadResponse reads the answer with the given correlation id. The frame is judged before it is decoded, because
+// kafka-go allocates whatever a length field says, and the far side may be no Kafka broker at all.
+func (w *Conn) ReadResponse(key protocol.ApiKey, version int16, id int32) (res protocol.Message, err error) {
+	frame, err := w.Reader.Peek(8)
+	if err != nil {
+		return nil, NoEOF(err)
+	}
+	size := int32(binary.BigEndian.Uint32(frame))
+	if size < 4 || size > MaxResponse {
+		return nil, fmt.Errorf("this is no Kafka answer (frame of %d bytes); does the port expect TLS?", size)
+	}
+	if got := int32(binary.BigEndian.Uint32(frame[4:])); got != id {
+		return nil, fmt.Errorf("answer %d where answer %d was due", got, id)
+	}
+	if key == protocol.ApiVersions {
+		if err := w.judgeApiVersions(size); err != nil {
+			return nil, err
+		}
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("malformed %s answer: %v", key, r)
+		}
+	}()
+	body := io.LimitReader(w.Reader, int64(size)+4)
+	if _, res, err = protocol.ReadResponse(body, key, version); err != nil {
+		return nil, NoEOF(err)
+	}
+	_, err = io.Copy(io.Discard, body)
+	return res, err
+}
+
+// judgeApiVersions checks the first answer of a connection in full: version 0 is a code and an array of three int16 each. Who
+// gives that right is a broker, and its other answers are believed.
+func (w *Conn) judgeApiVersions(size int32) error {
+	const head = 4 + 4 + 2 + 4 // size, correlation id, code, number of entries
+	frame, err := w.Reader.Peek(head)
+	if err != nil {
+		return NoEOF(err)
+	}
+	if n := int32(binary.BigEndian.Uint32(frame[head-4:])); n < 0 || 6*int64(n) != int64(size)-(head-4) {
+		return fmt.Errorf("this is no Kafka answer (%d entries in %d bytes); does the port expect TLS?", n, size)
+	}
+	return nil
+}
+
+// NoEOF names the plainest of ends.
+func NoEOF(err error) error {
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		return fmt.Errorf("the broker closed the connection: %w", io.ErrUnexpectedEOF)
+	}
+	return err
+}
