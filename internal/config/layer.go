@@ -6,8 +6,10 @@ import (
 	"strings"
 )
 
-// given is the value of a key as it was written, together with where. It travels through koanf as the value, so that
-// after the layers were merged each value still knows its origin.
+// layer holds what one source of the configuration sets, by key. Load lays the layers over one another with maps.Copy.
+type layer map[string]given
+
+// given is the value of a key as it was written, together with its origin.
 type given struct {
 	Text   string
 	List   []string // for a sequence in the file
@@ -29,7 +31,16 @@ func (o Origin) String() string {
 	return o.Where
 }
 
-// list returns the elements: of a sequence, or of a comma separated text.
+// defaultLayer is the lowest layer. It alone has every key.
+func defaultLayer() layer {
+	out := layer{}
+	for _, f := range fields() {
+		out[f.Key] = given{Text: f.Default, Origin: Origin{Layer: "default"}}
+	}
+	return out
+}
+
+// list returns the elements: of a sequence, or of a comma-separated text.
 func (g given) list() []string {
 	if g.IsList {
 		return g.List

@@ -3,9 +3,6 @@ package config
 import (
 	"regexp"
 	"strings"
-
-	"github.com/knadh/koanf/providers/env/v2"
-	"github.com/knadh/koanf/v2"
 )
 
 // envConfig is the variable that names the configuration file; the flag --config wins over it.
@@ -19,15 +16,16 @@ var kubernetesService = regexp.MustCompile(`^CDC_OUTBOX_([A-Z0-9_]+_)?(SERVICE_H
 // testPrefix starts the variables of this repository's own tests, which start the program with their environment.
 const testPrefix = EnvPrefix + "TEST_"
 
-// loadEnv puts the environment over what k holds. An empty variable counts as not set: a Compose file or a chart that
-// passes variables on leaves those empty that it does not know.
-func loadEnv(k *koanf.Koanf, environ []string) Problems {
+// envLayer reads the variables that start with EnvPrefix. An empty variable counts as not set: a Compose file or a chart
+// that passes variables on leaves those empty that it does not know.
+func envLayer(environ []string) (layer, Problems) {
+	out := layer{}
 	var problems Problems
 	byEnv := fieldBy(func(f Field) string { return f.Env })
-	setBy := map[string]string{} // key -> variable
-	take := func(name, value string) (string, any) {
-		if value == "" || name == envConfig || strings.HasPrefix(name, testPrefix) || kubernetesService.MatchString(name) {
-			return "", nil
+	for _, variable := range environ {
+		name, value, _ := strings.Cut(variable, "=")
+		if value == "" || !ownVariable(name) {
+			continue
 		}
 		f, known := byEnv[name]
 		if base, is := strings.CutSuffix(name, fileSuffix); !known && is && byEnv[base].Secret() {
@@ -36,18 +34,19 @@ func loadEnv(k *koanf.Koanf, environ []string) Problems {
 		if !known {
 			candidates := append(names(func(f Field) string { return f.Env }), envConfig)
 			problems = append(problems, unknown(name, "environment", "variable", candidates))
-			return "", nil
+			continue
 		}
-		if other, twice := setBy[f.Key]; twice && other != name {
+		if other := out[f.Key].Origin.Where; other != "" && other != name {
 			problems = append(problems, Problem{Key: name, What: "is set together with " + other + "; set one of them"})
-			return "", nil
+			continue
 		}
-		setBy[f.Key] = name
-		return f.Key, given{Text: value, Origin: Origin{Layer: "environment", Where: name}}
+		out[f.Key] = given{Text: value, Origin: Origin{Layer: "environment", Where: name}}
 	}
-	provider := env.Provider(".", env.Opt{Prefix: EnvPrefix, TransformFunc: take, EnvironFunc: func() []string { return environ }})
-	if err := k.Load(provider, nil); err != nil {
-		problems = append(problems, Problem{Key: "environment", What: err.Error()})
-	}
-	return problems
+	return out, problems
+}
+
+// ownVariable reports whether a variable of this name is meant to set a key.
+func ownVariable(name string) bool {
+	return strings.HasPrefix(name, EnvPrefix) && name != envConfig && !strings.HasPrefix(name, testPrefix) &&
+		!kubernetesService.MatchString(name)
 }

@@ -9,57 +9,55 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/knadh/koanf/providers/file"
-	"github.com/knadh/koanf/v2"
 	"go.yaml.in/yaml/v3"
 )
 
-// loadFile puts a YAML file over what k holds.
-func loadFile(k *koanf.Koanf, path string) Problems {
-	parser := &yamlParser{path: path, fields: fieldBy(func(f Field) string { return f.Key }), seen: map[string]bool{}}
-	if err := k.Load(file.Provider(path), parser); err != nil {
+// fileLayer reads a YAML file.
+func fileLayer(path string) (layer, Problems) {
+	b, err := os.ReadFile(path)
+	if err != nil {
 		var pe *os.PathError
 		if errors.As(err, &pe) {
 			err = pe.Err
 		}
-		parser.problems = append(parser.problems, Problem{Key: "--config", Where: path, What: "the file cannot be read: " + err.Error()})
+		return nil, Problems{{Key: "--config", Where: path, What: "the file cannot be read: " + err.Error()}}
 	}
-	return parser.problems
+	r := &fileReader{
+		path: path, fields: fieldBy(func(f Field) string { return f.Key }), seen: map[string]bool{}, values: layer{},
+	}
+	r.read(b)
+	return r.values, r.problems
 }
 
-// yamlParser is a koanf.Parser that takes scalars as the text that stands in the file. Decoding them first would turn a
-// password such as 0123 or 1e5 into a number and so into another password.
-type yamlParser struct {
+// fileReader takes scalars as the text that is in the file. Decoding them first would turn a password such as 0123 or
+// 1e5 into a number and so into another password.
+type fileReader struct {
 	path     string
 	fields   map[string]Field
-	seen     map[string]bool // a.b can stand as "a.b" and as b in the section a
+	seen     map[string]bool // by key: a.b can be written as "a.b" and as b in the section a
+	values   layer
 	problems Problems
 }
 
-// Unmarshal implements koanf.Parser. Problems are collected rather than returned, so that the other layers are still read.
-func (p *yamlParser) Unmarshal(b []byte) (map[string]any, error) {
-	out := map[string]any{}
+// read collects values and problems. A broken file is a problem like any other, so the other layers are still read.
+func (r *fileReader) read(b []byte) {
 	dec := yaml.NewDecoder(bytes.NewReader(b))
 	var doc yaml.Node
 	switch err := dec.Decode(&doc); {
 	case errors.Is(err, io.EOF):
-		return out, nil // nothing but comments
+		return // nothing but comments
 	case err != nil:
-		p.add(p.path, 0, "%s", p.syntax(err, b))
-		return out, nil
+		r.add(r.path, 0, "%s", syntaxProblem(err, b))
+		return
 	}
 	if err := dec.Decode(&yaml.Node{}); !errors.Is(err, io.EOF) {
-		p.add(p.path, 0, "the file holds more than one YAML document; only the first would count")
+		r.add(r.path, 0, "the file holds more than one YAML document; only the first would count")
 	}
-	p.section(doc.Content[0], "", out)
-	return out, nil
+	r.section(doc.Content[0], "")
 }
 
-// Marshal implements koanf.Parser; nothing is written back.
-func (p *yamlParser) Marshal(map[string]any) ([]byte, error) { return nil, errors.ErrUnsupported }
-
-// section reads a mapping. Keys come out nested, as koanf wants them.
-func (p *yamlParser) section(n *yaml.Node, prefix string, out map[string]any) {
+// section reads a mapping whose keys start with prefix.
+func (r *fileReader) section(n *yaml.Node, prefix string) {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
@@ -69,44 +67,46 @@ func (p *yamlParser) section(n *yaml.Node, prefix string, out map[string]any) {
 	if n.Kind != yaml.MappingNode {
 		name := strings.TrimSuffix(prefix, ".")
 		if name == "" {
-			name = p.path
+			name = r.path
 		}
-		p.add(name, n.Line, "this is a section: write its keys below it, indented")
+		r.add(name, n.Line, "this is a section: write its keys below it, indented")
 		return
 	}
+	here := map[string]bool{} // the sections of this mapping
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		name, value := n.Content[i], n.Content[i+1]
 		key := prefix + name.Value
-		if !word.MatchString(name.Value) { // not repeated: with a quote out of place it may hold half the file
-			p.add(p.path, name.Line, "what stands here is not a key")
-			continue
-		}
-		if _, twice := out[name.Value]; twice {
-			p.add(key, name.Line, "is there twice")
-			continue
-		}
-		f, known := p.fields[key]
 		switch {
-		case key == Undecided:
-			p.undecided(value)
-		case known && p.seen[key]:
-			p.add(key, name.Line, "is there twice")
-		case known:
-			p.seen[key] = true
-			if g, ok := p.value(f, value); ok {
-				out[name.Value] = g
-			}
+		case !word.MatchString(name.Value): // not repeated: with a misplaced quote it may hold half the file
+			r.add(r.path, name.Line, "this line does not start with a key")
+		case here[key] || r.seen[key]:
+			r.add(key, name.Line, "is there twice")
 		case isSection(key):
-			sub := map[string]any{}
-			out[name.Value] = sub
-			p.section(value, key+".", sub)
+			here[key] = true
+			r.section(value, key+".")
 		default:
-			candidates := names(func(f Field) string { return f.Key })
-			if value.Kind == yaml.MappingNode {
-				candidates = sections()
-			}
-			p.problems = append(p.problems, unknown(key, p.where(name.Line), "key", candidates))
+			r.entry(key, name.Line, value)
 		}
+	}
+}
+
+// entry reads a key that is not a section.
+func (r *fileReader) entry(key string, line int, value *yaml.Node) {
+	f, known := r.fields[key]
+	switch {
+	case known:
+		r.seen[key] = true
+		if g, ok := r.value(f, value); ok {
+			r.values[key] = g
+		}
+	case key == Undecided:
+		r.undecided(value)
+	default:
+		candidates := names(func(f Field) string { return f.Key })
+		if value.Kind == yaml.MappingNode {
+			candidates = sections()
+		}
+		r.problems = append(r.problems, unknown(key, r.where(line), "key", candidates))
 	}
 }
 
@@ -114,29 +114,29 @@ func (p *yamlParser) section(n *yaml.Node, prefix string, out map[string]any) {
 const Undecided = "undecided"
 
 // undecided refuses the file for each thing that is left in the list.
-func (p *yamlParser) undecided(n *yaml.Node) {
+func (r *fileReader) undecided(n *yaml.Node) {
 	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
 		return // every line was deleted
 	}
 	if n.Kind != yaml.SequenceNode {
-		p.add(Undecided, n.Line, "is a list of what is left to decide; settle that, then delete the key")
+		r.add(Undecided, n.Line, "is a list of what is left to decide; settle that, then delete the key")
 		return
 	}
 	for _, item := range n.Content {
-		p.add(Undecided, item.Line, "is left to decide: %s Settle it, then delete the line", item.Value)
+		r.add(Undecided, item.Line, "is left to decide: %s Settle it, then delete the line", item.Value)
 	}
 }
 
 // value reads a scalar or a sequence of scalars. An empty value leaves the default in place.
-func (p *yamlParser) value(f Field, n *yaml.Node) (given, bool) {
+func (r *fileReader) value(f Field, n *yaml.Node) (given, bool) {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
-	g := given{Origin: Origin{Layer: "file", Where: p.where(n.Line)}}
+	g := given{Origin: Origin{Layer: "file", Where: r.where(n.Line)}}
 	if f.structured() && n.Kind != yaml.ScalarNode {
 		text, err := asJSON(n)
 		if err != nil {
-			p.add(f.Key, n.Line, "%s", err.Error())
+			r.add(f.Key, n.Line, "%s", err.Error())
 		}
 		g.Text = text
 		return g, err == nil
@@ -147,33 +147,33 @@ func (p *yamlParser) value(f Field, n *yaml.Node) (given, bool) {
 		return g, n.Tag != "!!null"
 	case yaml.SequenceNode:
 		if f.Type != "list" {
-			p.add(f.Key, n.Line, "takes one value, not a list")
+			r.add(f.Key, n.Line, "takes one value, not a list")
 			return g, false
 		}
 		g.IsList = true
 		for _, item := range n.Content {
 			if item.Kind != yaml.ScalarNode {
-				p.add(f.Key, item.Line, "takes a list of plain values")
+				r.add(f.Key, item.Line, "takes a list of plain values")
 				return g, false
 			}
 			g.List = append(g.List, item.Value)
 		}
 		return g, true
 	default:
-		p.add(f.Key, n.Line, "takes a value, not a section")
+		r.add(f.Key, n.Line, "takes a value, not a section")
 		return g, false
 	}
 }
 
-func (p *yamlParser) where(line int) string {
+func (r *fileReader) where(line int) string {
 	if line == 0 {
-		return p.path
+		return r.path
 	}
-	return fmt.Sprintf("%s:%d", p.path, line)
+	return fmt.Sprintf("%s:%d", r.path, line)
 }
 
-func (p *yamlParser) add(key string, line int, format string, args ...any) {
-	p.problems = append(p.problems, Problem{Key: key, Where: p.where(line), What: fmt.Sprintf(format, args...)})
+func (r *fileReader) add(key string, line int, format string, args ...any) {
+	r.problems = append(r.problems, Problem{Key: key, Where: r.where(line), What: fmt.Sprintf(format, args...)})
 }
 
 var (
@@ -184,9 +184,9 @@ var (
 	bareAt     = regexp.MustCompile(`(?m)^[^#\n]*:\s+@`)
 )
 
-// syntax words an error of the YAML reader. What it quotes from the file is cut out, because it may be a secret: of
+// syntaxProblem words an error of the YAML reader. What it quotes from the file is cut out, because it may be a secret: of
 // "password: *hunter2" it says "unknown anchor 'hunter2'".
-func (p *yamlParser) syntax(err error, b []byte) string {
+func syntaxProblem(err error, b []byte) string {
 	msg := yamlQuoted.ReplaceAllString(strings.TrimPrefix(err.Error(), "yaml: "), "…")
 	if !yamlLine.MatchString(msg) && strings.Contains(msg, "…") {
 		msg = "something in it cannot be understood"

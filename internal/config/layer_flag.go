@@ -3,8 +3,6 @@ package config
 import (
 	"strings"
 
-	"github.com/knadh/koanf/providers/posflag"
-	"github.com/knadh/koanf/v2"
 	"github.com/spf13/pflag"
 )
 
@@ -49,17 +47,16 @@ func (v *flagValue) Type() string {
 	}
 }
 
-// loadFlags puts the flags that were given over what k holds.
-func loadFlags(k *koanf.Koanf, fs *pflag.FlagSet) error {
+// flagLayer reads the flags that were given.
+func flagLayer(fs *pflag.FlagSet) layer {
+	out := layer{}
 	byFlag := fieldBy(func(f Field) string { return f.Flag })
-	take := func(flag *pflag.Flag) (string, any) {
-		f, ours := byFlag[flag.Name]
-		if !ours {
-			return "", nil
+	fs.Visit(func(flag *pflag.Flag) {
+		if f, ours := byFlag[flag.Name]; ours {
+			out[f.Key] = given{Text: flag.Value.String(), Origin: Origin{Layer: "flag", Where: "--" + flag.Name}}
 		}
-		return f.Key, given{Text: flag.Value.String(), Origin: Origin{Layer: "flag", Where: "--" + flag.Name}}
-	}
-	return k.Load(posflag.ProviderWithFlag(fs, ".", nil, take), nil)
+	})
+	return out
 }
 
 // configFile says which file to read: the flag's, else the variable's, else none.

@@ -1,13 +1,12 @@
 package config
 
 import (
+	"maps"
 	"reflect"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/knadh/koanf/providers/confmap"
-	"github.com/knadh/koanf/v2"
 	"github.com/spf13/pflag"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
@@ -33,24 +32,17 @@ type Loaded struct {
 
 // Load reads all layers. Its error is a *fault.Error of kind Config around Problems, all there are.
 func Load(o Options) (*Loaded, error) {
-	l := &loader{given: map[string]given{}, checks: o.Checks}
-	k := koanf.New(".")
-	if err := k.Load(confmap.Provider(defaults(), "."), nil); err != nil {
-		return nil, &fault.Error{Kind: fault.Fatal, Object: "defaults", Err: err}
-	}
+	l := &loader{given: defaultLayer(), checks: o.Checks}
 	if path := configFile(o.Flags, o.Environ); path != "" {
-		l.problems = append(l.problems, loadFile(k, path)...)
+		l.lay(fileLayer(path))
 	}
-	l.problems = append(l.problems, loadEnv(k, o.Environ)...)
+	l.lay(envLayer(o.Environ))
 	if o.Flags != nil {
-		if err := loadFlags(k, o.Flags); err != nil {
-			return nil, &fault.Error{Kind: fault.Fatal, Object: "flags", Err: err}
-		}
+		l.lay(flagLayer(o.Flags), nil)
 	}
 	out := &Loaded{Origins: map[string]Origin{}}
 	for _, f := range fields() {
-		g, _ := k.Get(f.Key).(given)
-		l.given[f.Key] = g
+		g := l.given[f.Key]
 		out.Origins[f.Key] = g.Origin
 		l.decode(f, g, reflect.ValueOf(&out.Config).Elem().FieldByIndex(f.index))
 	}
@@ -63,20 +55,18 @@ func Load(o Options) (*Loaded, error) {
 	return out, nil
 }
 
-func defaults() map[string]any {
-	m := map[string]any{}
-	for _, f := range fields() {
-		m[f.Key] = given{Text: f.Default, Origin: Origin{Layer: "default"}}
-	}
-	return m
-}
-
 // loader collects problems while it turns texts into values.
 type loader struct {
-	given    map[string]given
+	given    layer // all layers merged
 	checks   map[string]func(string) error
 	problems Problems
 	bad      map[string]bool // keys that have a problem: further checks would only repeat it
+}
+
+// lay puts a layer over those before it.
+func (l *loader) lay(over layer, problems Problems) {
+	maps.Copy(l.given, over)
+	l.problems = append(l.problems, problems...)
 }
 
 // fail notes a problem with a key's value. One for each key is enough.

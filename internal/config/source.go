@@ -75,7 +75,7 @@ func (l *loader) changed(f Field, c *Config) bool {
 
 // plain is the configuration in which nothing is set.
 var plain = sync.OnceValue(func() *Config {
-	l, c := &loader{given: map[string]given{}}, &Config{}
+	l, c := &loader{given: layer{}}, &Config{}
 	for _, f := range fields() {
 		l.decode(f, given{Text: f.Default}, reflect.ValueOf(c).Elem().FieldByIndex(f.index))
 	}
