@@ -150,7 +150,7 @@ func (m *memory) read(ctx context.Context, c *connection) (*remembered, lsn.LSN,
 // garbled is for a row that no connector has written.
 func (m *memory) garbled(err error) error {
 	return &fault.Error{Kind: fault.Operator, Object: "table " + m.cfg.Memory.String(), Err: fmt.Errorf("it is not one that remembers slots, or was edited: %w", err),
-		Next: "Set postgres.memory to a table that `cdc-outbox setup` creates. Where it is that one, take the slot for where it was left:\ncdc-outbox slot accept"}
+		Next: "Set postgres.checkpoint to a table that `cdc-outbox setup` creates. Where it is that one, take the slot for where it was left:\ncdc-outbox slot accept"}
 }
 
 // without goes on without a memory where there is no table, or none that this role may use: a database that was set up
@@ -186,7 +186,7 @@ func (m *memory) judge(row remembered, kept lsn.LSN, id Identity, slot SlotInfo)
 	case row.Timeline != id.Timeline && slot.Synced:
 		return nil // the standby had the slot's last position before it had the row that says so
 	default:
-		how := "it was dropped and made anew, moved by hand, or read by something else, or by this with postgres.memory off"
+		how := "it was dropped and made anew, moved by hand, or read by something else, or by this with postgres.checkpoint off"
 		if row.Timeline != id.Timeline {
 			how = fmt.Sprintf("the server was promoted (timeline %d, before %d), and the slot there is not the one that was read", id.Timeline, row.Timeline)
 		}
@@ -252,7 +252,7 @@ func (s *Stream) HeldBack() (since time.Time, why error) {
 // heldBack names what can be done about a table that cannot be written.
 func (m *memory) heldBack(err error) error {
 	f := &fault.Error{Kind: fault.Retry, Object: "table " + m.cfg.Memory.String(), Err: fmt.Errorf("the slot's position cannot be written down: %w", err)}
-	const off = "\n-- or do without it from the next start on: postgres.memory: off"
+	const off = "\n-- or do without it from the next start on: postgres.checkpoint: off"
 	switch adminSQLState(err) {
 	case "57014", "55P03", "40P01": // statement_timeout, lock_not_available, deadlock
 		f.Next = fmt.Sprintf("-- who holds it, and how to end that:\nSELECT l.pid, a.usename, a.application_name, a.state, a.xact_start FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE l.relation = %s::regclass AND l.granted;\nSELECT pg_terminate_backend(pid);",

@@ -83,6 +83,6 @@ func checkMemory(cfg AdminConfig, st setupState) []preflight.Finding {
 		return nil // made with them
 	}
 	return []preflight.Finding{{Level: preflight.Warn, Subject: subject, Found: "Nothing remembers how far the slot is confirmed.", Why: why,
-		Remedy: "-- `cdc-outbox setup` does this; or set postgres.memory to nothing\n" + memoryDDL(cfg.Memory) +
+		Remedy: "-- `cdc-outbox setup` does this; or set postgres.checkpoint to nothing\n" + memoryDDL(cfg.Memory) +
 			fmt.Sprintf("\nGRANT SELECT, INSERT, UPDATE, DELETE ON TABLE %s TO %s;", cfg.Memory.SQL(), identifier.Quote(st.Server.User))}}
 }

@@ -209,7 +209,7 @@ func TestPreflightEncoding(t *testing.T) {
 func TestStandby(t *testing.T) {
 	cfg, st := planConfig(), setUpState()
 	st.Server.InRecovery, st.Server.Version = true, 160000
-	requireOperator(t, firstFailure(setupVerdict(cfg, st)), "It is a standby", "postgres.standby: true")
+	requireOperator(t, firstFailure(setupVerdict(cfg, st)), "It is a standby", "postgres.hot_standby: true")
 	st.Slot = SlotInfo{Name: "s"}
 	for _, findings := range [][]preflight.Finding{setupVerdict(cfg, st), setupObstacles(cfg, st), checkStandby(cfg, st), preflightFindings(cfg, st, nil, "")} {
 		requireOperator(t, firstFailure(findings), "standby", "target_session_attrs")
@@ -223,7 +223,7 @@ func TestStandby(t *testing.T) {
 	}
 }
 
-// TestStandby_on_purpose: what has to be done where, when postgres.standby is set.
+// TestStandby_on_purpose: what has to be done where, when postgres.hot_standby is set.
 func TestStandby_on_purpose(t *testing.T) {
 	cfg, st := planConfig(), setUpState()
 	cfg.Standby = true

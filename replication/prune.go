@@ -240,8 +240,8 @@ func (r *TableRows) remembered(ctx context.Context, st setupState, id Identity, 
 			Scan(&row.Position, &row.SystemID, &row.Timeline)
 	}
 	if errors.Is(err, pgx.ErrNoRows) {
-		return 0, &fault.Error{Kind: fault.Operator, Object: slotSubject(r.cfg), Err: errors.New("nothing is remembered of it (postgres.memory), so one that was made anew or moved by hand would look as if everything were published"),
-			Next: "Start the connector once with postgres.memory; `cdc-outbox setup` creates the table. Or, where you know that the slot is the one it always was, add --trust-slot."}
+		return 0, &fault.Error{Kind: fault.Operator, Object: slotSubject(r.cfg), Err: errors.New("nothing is remembered of it (postgres.checkpoint), so one that was made anew or moved by hand would look as if everything were published"),
+			Next: "Start the connector once with postgres.checkpoint; `cdc-outbox setup` creates the table. Or, where you know that the slot is the one it always was, add --trust-slot."}
 	}
 	if err != nil {
 		return 0, adminQueryFault("table "+r.cfg.Memory.String(), err)

@@ -35,7 +35,7 @@ type SlotReport struct {
 	ServerVersion  string   `json:"server_version"`
 	InRecovery     bool     `json:"in_recovery"`
 	CurrentLSN     string   `json:"current_lsn"`
-	Remembered     string   `json:"remembered_lsn,omitempty"` // how far it was confirmed, as postgres.memory has it
+	Remembered     string   `json:"remembered_lsn,omitempty"` // how far it was confirmed, as postgres.checkpoint has it
 	RememberedID   string   `json:"remembered_system_id,omitempty"`
 	RememberedLine int32    `json:"remembered_timeline,omitempty"`
 	Verdict        string   `json:"verdict"`           // a sentence
@@ -209,7 +209,7 @@ func changeSlot(ctx context.Context, dsn string, cfg AdminConfig, change func(se
 			return nil
 		}
 		if conn.primary == nil {
-			return &fault.Error{Kind: fault.Config, Object: "postgres.primary_dsn", Err: errors.New("it is not set, and a standby cannot be written"), Next: "Set it, or postgres.memory to off."}
+			return &fault.Error{Kind: fault.Config, Object: "postgres.primary_dsn", Err: errors.New("it is not set, and a standby cannot be written"), Next: "Set it, or postgres.checkpoint to off."}
 		}
 		_, err = conn.primary.Exec(ctx, fmt.Sprintf(`INSERT INTO %[1]s (slot, system_id, timeline, position) VALUES ($1::text, $2::text, $3::int, $4::pg_lsn)
 			ON CONFLICT (slot) DO UPDATE SET system_id = $2::text, timeline = $3::int, position = $4::pg_lsn, updated_at = now()`, cfg.Memory.SQL()),

@@ -205,14 +205,14 @@ func checkStandby(cfg AdminConfig, st setupState) []preflight.Finding {
 	case !s.InRecovery && !cfg.Standby:
 		return nil
 	case !s.InRecovery:
-		f.Found, f.Why = "It is no standby, and postgres.standby is set.", "The slot there goes on as a primary's does; this server was promoted, or postgres.dsn leads to another one."
-		f.Remedy = "Set postgres.standby to false if that is to stay so, else correct postgres.dsn."
+		f.Found, f.Why = "It is no standby, and postgres.hot_standby is set.", "The slot there goes on as a primary's does; this server was promoted, or postgres.dsn leads to another one."
+		f.Remedy = "Set postgres.hot_standby to false if that is to stay so, else correct postgres.dsn."
 		if st.Slot.Exists {
 			f.Level = preflight.Warn
 			break
 		}
 		f.Found = "It is no standby, and has no slot of that name."
-		f.Why = "postgres.standby is set, so the slot is on another server, which keeps what was committed meanwhile."
+		f.Why = "postgres.hot_standby is set, so the slot is on another server, which keeps what was committed meanwhile."
 	case s.Version < firstStandby:
 		f.Found, f.Why = fmt.Sprintf("It is a standby of PostgreSQL %s.", s.VersionText), "Logical slots on standbys exist from 16 on."
 		f.Remedy = "Let postgres.dsn lead to the primary: several hosts and target_session_attrs=read-write."
@@ -222,7 +222,7 @@ func checkStandby(cfg AdminConfig, st setupState) []preflight.Finding {
 			f.Found = "It is a standby, and has no slot of that name."
 		}
 		f.Why = "Publication and slot are made on the primary; that the slot is missing here does not mean that it is lost."
-		f.Remedy = "Let postgres.dsn lead to the primary: several hosts and target_session_attrs=read-write. To read from the standby on purpose: postgres.standby: true"
+		f.Remedy = "Let postgres.dsn lead to the primary: several hosts and target_session_attrs=read-write. To read from the standby on purpose: postgres.hot_standby: true"
 	default:
 		return checkFeedback(st)
 	}
@@ -233,7 +233,7 @@ func checkStandby(cfg AdminConfig, st setupState) []preflight.Finding {
 // slot as soon as they are vacuumed there.
 func checkFeedback(st setupState) []preflight.Finding {
 	s := st.Server
-	out := []preflight.Finding{okFinding("server", "It is a standby, as postgres.standby says.")}
+	out := []preflight.Finding{okFinding("server", "It is a standby, as postgres.hot_standby says.")}
 	if !s.Feedback {
 		f := preflight.Finding{
 			Level: preflight.Warn, Subject: "hot_standby_feedback", Found: "It is off.",

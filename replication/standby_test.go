@@ -286,8 +286,8 @@ func TestStandbyIsMeant(t *testing.T) {
 	r = newStandby(t, standbyVersion(t), nil, nil)
 	require.NoError(t, Ensure(t.Context(), r.dsn(), r.cfg, true))
 	r.cfg.Standby, r.Standby = false, false
-	requireOperator(t, Ensure(t.Context(), r.dsn(), r.cfg, true), "It is a standby", "postgres.standby: true")
-	requireOperator(t, Run(t.Context(), r.Config, drain), "It is a standby", "postgres.standby: true")
+	requireOperator(t, Ensure(t.Context(), r.dsn(), r.cfg, true), "It is a standby", "postgres.hot_standby: true")
+	requireOperator(t, Run(t.Context(), r.Config, drain), "It is a standby", "postgres.hot_standby: true")
 
 	r.cfg.Standby, r.cfg.PrimaryDSN = true, r.dsn()
 	err := Ensure(t.Context(), r.dsn(), r.cfg, true)

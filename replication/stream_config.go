@@ -80,7 +80,7 @@ func (c Config) check() (*Config, error) {
 		return nil, bad("replication stream", errors.New("DSN and Confirmed are required"), "")
 	}
 	if c.Standby && c.Memory.Name != "" && c.PrimaryDSN == nil {
-		return nil, bad("replication stream", errors.New("a standby cannot be written, so Memory needs PrimaryDSN"), "Set postgres.primary_dsn, or postgres.memory to off.")
+		return nil, bad("replication stream", errors.New("a standby cannot be written, so Memory needs PrimaryDSN"), "Set postgres.primary_dsn, or postgres.checkpoint to off.")
 	}
 	if c.StatusInterval <= 0 {
 		c.StatusInterval = time.Second

@@ -124,6 +124,9 @@ func flagError(cmd *cobra.Command, err error) error {
 		if missing.GetSpecifiedShortnames() != "" {
 			return fault.Usage("unknown flag -"+name, next)
 		}
+		if now := config.RenamedFlag(name); now != "" {
+			return fault.Usage("flag --"+name+" was renamed to --"+now, next)
+		}
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 		if near := config.Nearest(name, names); near != "" {

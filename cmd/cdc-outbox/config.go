@@ -81,7 +81,7 @@ func (a *app) load(cmd *cobra.Command) (*config.Loaded, error) {
 			"postgres.primary_dsn": checkDSN,
 			"postgres.tables":      func(s string) error { _, err := identifier.ParseTable(s); return err },
 			"postgres.publication": identifier.Check,
-			"postgres.memory":      func(s string) error { _, err := identifier.ParseTable(s); return err },
+			"postgres.checkpoint":  func(s string) error { _, err := identifier.ParseTable(s); return err },
 			"router.topic":         checkTemplate,
 			"router.debezium.additional": func(s string) error {
 				return router.CheckPlacement(s)

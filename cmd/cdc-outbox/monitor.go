@@ -88,7 +88,7 @@ func (a *app) monitor(ctx context.Context, c *config.Loaded, mc slotmonitor.Conf
 		}
 	}
 	if table && c.Origins["http.listen"].Layer == "default" {
-		c.HTTP.Listen = config.ListenOff
+		c.HTTP.TurnOff()
 	}
 	w, err := service.WatchSlots(ctx, a.options(c, log), mc)
 	if err != nil {

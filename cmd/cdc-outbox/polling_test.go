@@ -99,7 +99,7 @@ func TestPolling_commands(t *testing.T) {
 	r = invoke(t, b.env, "prune", "--older-than", "1h")
 	require.Equal(t, 0, r.code, r.all())
 	require.Contains(t, r.stdout, "3 rows from before", "those that are not published stay")
-	r = invoke(t, append(b.env, "CDC_OUTBOX_POLLING_AFTER=delete"), "prune", "--older-than", "1h")
+	r = invoke(t, append(b.env, "CDC_OUTBOX_POLLING_ON_PUBLISHED=delete"), "prune", "--older-than", "1h")
 	require.Equal(t, 2, r.code, r.all())
 
 	r = invoke(t, b.env, "teardown", "--yes")

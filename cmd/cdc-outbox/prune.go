@@ -35,7 +35,7 @@ func (a *app) pruneCommand() *cobra.Command {
 		Short: "Delete old rows of the outbox that Kafka has, archived first if wanted",
 		Long: `prune deletes rows whose timestamp is older than --older-than, in short transactions with pauses between them. Before the first it
 makes sure that the connector has had everything that it is going to delete acknowledged by Kafka: it takes a snapshot, and waits until the
-slot, and what is remembered of it (postgres.memory), have passed the end of the log as of then. A row that is committed
+slot, and what is remembered of it (postgres.checkpoint), have passed the end of the log as of then. A row that is committed
 later is not deleted, however old its timestamp. When the slot is missing, lost, not where it was left, or read by nobody,
 nothing is deleted.
 
@@ -84,7 +84,7 @@ Exit codes: 0 done, 1 it failed or was interrupted, 2 the command line is wrong,
 	f.DurationVar(&o.statementTimeout, "statement-timeout", 30*time.Second, "how long a statement may take")
 	f.StringVar(&o.archive, "archive", "", "write the rows to files in this directory before they are deleted")
 	f.StringVar(&o.verify, "verify-archive", "", "read the files in this directory and compare their checksums; nothing else")
-	f.BoolVar(&o.trustSlot, "trust-slot", false, "go without what is remembered of the slot, where postgres.memory is off")
+	f.BoolVar(&o.trustSlot, "trust-slot", false, "go without what is remembered of the slot, where postgres.checkpoint is off")
 	f.BoolVar(&o.dryRun, "dry-run", false, "count the rows and delete nothing")
 	f.BoolVar(&o.asJSON, "json", false, "print the summary as JSON")
 	return cmd
@@ -248,8 +248,8 @@ func prunedBy(c *config.Loaded) (string, error) {
 	switch {
 	case c.Source != config.SourcePolling:
 		return "", nil
-	case c.Polling.After == string(polling.Delete):
-		return "", &fault.Error{Kind: fault.Config, Object: "prune", Err: errors.New("with polling.after: delete no published row is left to delete")}
+	case c.Polling.OnPublished == string(polling.Delete):
+		return "", &fault.Error{Kind: fault.Config, Object: "prune", Err: errors.New("with polling.on_published: delete no published row is left to delete")}
 	}
 	return c.Polling.Columns.PublishedAt, nil
 }

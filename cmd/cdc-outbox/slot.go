@@ -22,7 +22,7 @@ func (a *app) slotCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "slot",
 		Short: "Show all that is known of the slot; accept, advance or recreate it",
-		Long: `slot asks Postgres for the slot and for what is remembered of it (postgres.memory), and says in a sentence whether the connector
+		Long: `slot asks Postgres for the slot and for what is remembered of it (postgres.checkpoint), and says in a sentence whether the connector
 would go on from it. It changes nothing. The commands below it do, while no connector runs.`,
 		Example: "  cdc-outbox slot --json\n  cdc-outbox slot accept",
 		Args:    noArguments,

@@ -23,6 +23,7 @@ func TestUsage(t *testing.T) {
 		{"help run", 0, "gracefully", ""},
 		{"rnu", 2, "", `unknown command "rnu" (did you mean run?)`},
 		{"postgres://h/x", 2, "", "the first word is not a command"},
+		{"run --postgres-memory=off", 2, "", "flag --postgres-memory was renamed to --postgres-checkpoint"},
 		{"run --postgres-slto=a", 2, "", "unknown flag --postgres-slto (did you mean --postgres-slot?)"},
 		{"run now", 2, "", "cdc-outbox run takes no arguments"},
 		{"run -x", 2, "", "unknown flag -x"},

@@ -1,6 +1,9 @@
 package config
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Config is the whole configuration. Each field's tags hold its key, its default, what it means and, where only certain
 // words are allowed, those words.
@@ -25,12 +28,12 @@ type Postgres struct {
 	Publication string   `key:"publication" default:"cdc_outbox" doc:"Publication that holds the outbox tables."`
 	Tables      []string `key:"tables" default:"public.outbox" example:"public.outbox,billing.outbox" doc:"Outbox tables as schema.table; a partitioned table by its root. off for none, where there are postgres.messages."`
 	Messages    []string `key:"messages" example:"outbox" doc:"Prefixes of pg_logical_emit_message(true, prefix, content) whose messages are events, without a table; docs/messages.md describes the content."`
-	Memory      string   `key:"memory" default:"public.cdc_outbox_slots" doc:"Table that remembers how far the slot is confirmed, so that a slot that was dropped and made anew, moved by hand or missing after a failover is refused instead of leaving a gap that nobody notices. setup creates it. A table that is not there is done without; off for none."`
+	Checkpoint  string   `key:"checkpoint" default:"public.cdc_outbox_slots" doc:"Table that remembers how far the slot is confirmed, so that a slot that was dropped and made anew, moved by hand or missing after a failover is refused instead of leaving a gap that nobody notices. setup creates it. A table that is not there is done without; off for none."`
 	OnChange    string   `key:"on_change" default:"warn" oneof:"warn|ignore|halt" doc:"What to do at an UPDATE or TRUNCATE of the outbox, where the publication sends them: they are no events. warn counts them and says so in the log, ignore only counts, halt stands still in front of them. A DELETE is counted and never halts: that is how an outbox is emptied. Debezium's table.op.invalid.behavior."`
 	Setup       string   `key:"setup" default:"auto" oneof:"auto|never" doc:"auto creates publication and slot when both are absent (a publication whose slot is gone is a lost slot and needs an operator); never only checks."`
 	Snapshot    string   `key:"snapshot" default:"never" oneof:"never|initial" doc:"initial publishes the rows that are in the tables when the slot is created, once and before all others; docs/snapshot.md. A slot that exists already is not affected."`
-	Standby     bool     `key:"standby" default:"false" doc:"postgres.dsn leads to a hot standby, and the slot is there. PostgreSQL 16 and newer; docs/deploy.md says what that takes."`
-	PrimaryDSN  Secret   `key:"primary_dsn" mask:"dsn" example:"postgres://cdc_outbox@db-1.internal,db-2.internal:5432/shop?target_session_attrs=read-write" doc:"Connection string of the primary, where postgres.standby is set: what setup makes besides the slot is made there, and postgres.memory written. It carries no events."`
+	HotStandby  bool     `key:"hot_standby" default:"false" doc:"postgres.dsn leads to a hot standby, and the slot is there. PostgreSQL 16 and newer; docs/deploy.md says what that takes."`
+	PrimaryDSN  Secret   `key:"primary_dsn" mask:"dsn" example:"postgres://cdc_outbox@db-1.internal,db-2.internal:5432/shop?target_session_attrs=read-write" doc:"Connection string of the primary, where postgres.hot_standby is set: what setup makes besides the slot is made there, and postgres.checkpoint written. It carries no events."`
 	Failover    bool     `key:"failover" default:"false" doc:"Create the slot with failover, so that it lives on after a switch to a standby. PostgreSQL 17 and newer."`
 }
 
@@ -40,7 +43,7 @@ type Polling struct {
 	Batch           int            `key:"batch" default:"1000" doc:"Rows a worker takes at a time at most, and marks together."`
 	Interval        time.Duration  `key:"interval" default:"100ms" doc:"Time between two looks at the table while there is nothing to do; after the last event looks begin at 5ms and get rarer up to this."`
 	Notify          bool           `key:"notify" default:"false" doc:"setup installs a trigger that notifies at each insert, and the relay listens: rows are found at once. Transactions that notify take a lock at commit one after the other, and cannot be prepared (PREPARE TRANSACTION)."`
-	After           string         `key:"after" default:"mark" oneof:"mark|delete" doc:"What happens to a row that is in Kafka: mark sets polling.columns.published_at, delete deletes the row, which is cheaper and leaves nothing for replay."`
+	OnPublished     string         `key:"on_published" default:"mark" oneof:"mark|delete" doc:"What happens to a row that is in Kafka: mark sets polling.columns.published_at, delete deletes the row, which is cheaper and leaves nothing for replay."`
 	WarnBacklog     time.Duration  `key:"warn_backlog" default:"1m" doc:"Warn when the oldest unpublished row is older than this."`
 	CriticalBacklog time.Duration  `key:"critical_backlog" default:"10m" doc:"Critical when the oldest unpublished row is older than this."`
 	Columns         PollingColumns `key:"columns"`
@@ -137,7 +140,7 @@ type Monitor struct {
 	WarnRetained     Size          `key:"warn_retained" default:"1GiB" doc:"Warn when the slot holds back more WAL than this."`
 	CriticalRetained Size          `key:"critical_retained" default:"10GiB" doc:"Critical when the slot holds back more WAL than this."`
 	WALVolume        Size          `key:"wal_volume" default:"0" example:"100GiB" doc:"Size of the volume that holds pg_wal, which no SQL tells. With it, the time until it is full is forecast. 0: not known. A role with pg_monitor lets everything in pg_wal count, else only what the slot holds back does."`
-	Repeat           time.Duration `key:"repeat" default:"1h" doc:"An alert that still fires is told again in log and webhook after so long."`
+	RepeatInterval   time.Duration `key:"repeat_interval" default:"1h" doc:"An alert that still fires is told again in log and webhook after so long."`
 	Webhook          Secret        `key:"webhook" example:"@/run/secrets/webhook" doc:"URL that alerts are posted to. It is never shown; one in a file is read again for each request."`
 	WebhookFormat    string        `key:"webhook_format" default:"json" oneof:"json|alertmanager|slack" doc:"What is posted: json, an object with alert, state, level, slot, figures, cause and runbook; alertmanager, to Alertmanager's API v2, whose path is added to the URL; slack, a message to an incoming webhook."`
 }
@@ -163,5 +166,24 @@ type Log struct {
 	Format string `key:"format" default:"json" oneof:"json|console" doc:"json for machines, console for people."`
 }
 
-// ListenOff is the value of http.listen that turns the server off.
-const ListenOff = "off"
+// off is the word that turns a key off whose value is otherwise a name or an address.
+const off = "off"
+
+// OutboxTables returns postgres.tables, none where the key is off.
+func (p *Postgres) OutboxTables() []string {
+	return slices.DeleteFunc(slices.Clone(p.Tables), func(table string) bool { return table == off })
+}
+
+// CheckpointTable returns postgres.checkpoint, and nothing where the key is off.
+func (p *Postgres) CheckpointTable() string {
+	if p.Checkpoint == off {
+		return ""
+	}
+	return p.Checkpoint
+}
+
+// Off reports whether there is no HTTP server.
+func (h *HTTP) Off() bool { return h.Listen == off }
+
+// TurnOff leaves the HTTP server out.
+func (h *HTTP) TurnOff() { h.Listen = off }

@@ -60,7 +60,7 @@ func TestDefaults(t *testing.T) {
 	require.Equal(t, Topics{Partitions: 12, ReplicationFactor: 3}, c.Kafka.Topics)
 	require.Equal(t, "at_least_once", c.Delivery)
 	require.Equal(t, Window{Records: 100000, Bytes: 32 << 20}, c.Window)
-	require.Equal(t, Monitor{Interval: 5 * time.Second, WarnRetained: 1 << 30, CriticalRetained: 10 << 30, Repeat: time.Hour, WebhookFormat: "json"}, c.Monitor)
+	require.Equal(t, Monitor{Interval: 5 * time.Second, WarnRetained: 1 << 30, CriticalRetained: 10 << 30, RepeatInterval: time.Hour, WebhookFormat: "json"}, c.Monitor)
 	require.Equal(t, HTTP{Listen: "127.0.0.1:9464", Stall: 15 * time.Second}, c.HTTP)
 	require.Equal(t, Log{Level: "info", Format: "json"}, c.Log)
 	require.Empty(t, c.Warnings)
@@ -131,8 +131,8 @@ func TestEveryKeyEveryLayer(t *testing.T) {
 	for _, f := range Fields() {
 		if strings.HasPrefix(f.Key, "kafka.tls.") || strings.HasPrefix(f.Key, "kafka.sasl.") ||
 			f.Key == "router.preset" || strings.HasPrefix(f.Key, "polling.") || strings.HasPrefix(f.Key, "router.debezium.") ||
-			f.Key == "postgres.standby" || f.Key == "postgres.primary_dsn" {
-			continue // they need one another; TestTLS, TestSASL, TestPresets, TestSource and TestStandby
+			f.Key == "postgres.hot_standby" || f.Key == "postgres.primary_dsn" {
+			continue // they need one another; TestTLS, TestSASL, TestPresets, TestSource and TestHotStandby
 		}
 		want := value(f)
 		section, name := sectionOf(f.Key), f.Key[strings.LastIndexByte(f.Key, '.')+1:]
@@ -256,18 +256,18 @@ func TestKubernetesServiceVariablesAreNotOurs(t *testing.T) {
 	}
 }
 
-func TestStandby(t *testing.T) {
+func TestHotStandby(t *testing.T) {
 	for name, c := range map[string]struct {
 		file string
 		want string // empty: it is fine
 	}{
-		"with a primary":     {"{standby: true, primary_dsn: host=p}", ""},
-		"without memory":     {"{standby: true, memory: off}", ""},
-		"memory nowhere":     {"{standby: true}", "postgres.primary_dsn: is not set, and a standby cannot remember"},
-		"not a standby":      {"{primary_dsn: host=p}", "is set while postgres.standby is false"},
-		"failover":           {"{standby: true, memory: off, failover: true}", "postgres.failover"},
-		"snapshot":           {"{standby: true, memory: off, snapshot: initial}", "postgres.snapshot"},
-		"no secret is shown": {"{primary_dsn: 'host=p password=s3cret'}", "postgres.primary_dsn"},
+		"with a primary":      {"{hot_standby: true, primary_dsn: host=p}", ""},
+		"without checkpoint":  {"{hot_standby: true, checkpoint: off}", ""},
+		"no checkpoint table": {"{hot_standby: true}", "postgres.primary_dsn: is not set, and a standby cannot remember"},
+		"not a standby":       {"{primary_dsn: host=p}", "is set while postgres.hot_standby is false"},
+		"failover":            {"{hot_standby: true, checkpoint: off, failover: true}", "postgres.failover"},
+		"snapshot":            {"{hot_standby: true, checkpoint: off, snapshot: initial}", "postgres.snapshot"},
+		"no secret is shown":  {"{primary_dsn: 'host=p password=s3cret'}", "postgres.primary_dsn"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := load(t, "postgres: "+c.file, nil)

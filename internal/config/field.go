@@ -52,8 +52,8 @@ func collect(t reflect.Type, prefix string, index []int, all *[]Field) {
 		}
 		f := Field{
 			Key:     key,
-			Env:     EnvPrefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_")),
-			Flag:    strings.NewReplacer(".", "-", "_", "-").Replace(key),
+			Env:     envName(key),
+			Flag:    flagName(key),
 			Type:    typeName(sf.Type),
 			Default: sf.Tag.Get("default"),
 			Doc:     sf.Tag.Get("doc"),
@@ -67,6 +67,14 @@ func collect(t reflect.Type, prefix string, index []int, all *[]Field) {
 		*all = append(*all, f)
 	}
 }
+
+// envName is the variable that sets the key.
+func envName(key string) string {
+	return EnvPrefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
+}
+
+// flagName is the flag that sets the key, without the dashes in front.
+func flagName(key string) string { return strings.NewReplacer(".", "-", "_", "-").Replace(key) }
 
 func typeName(t reflect.Type) string {
 	switch t {

@@ -31,6 +31,10 @@ func envLayer(environ []string) (layer, Problems) {
 		if base, is := strings.CutSuffix(name, fileSuffix); !known && is && byEnv[base].Secret() {
 			f, known, value = byEnv[base], true, "@"+value
 		}
+		if now := renamedVariable(name); !known && now != "" {
+			problems = append(problems, renamedProblem(name, now, "environment"))
+			continue
+		}
 		if !known {
 			candidates := append(names(func(f Field) string { return f.Env }), envConfig)
 			problems = append(problems, unknown(name, "environment", "variable", candidates))

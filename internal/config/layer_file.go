@@ -101,6 +101,8 @@ func (r *fileReader) entry(key string, line int, value *yaml.Node) {
 		}
 	case key == Undecided:
 		r.undecided(value)
+	case renamed[key] != "":
+		r.problems = append(r.problems, renamedProblem(key, renamed[key], r.where(line)))
 	default:
 		candidates := names(func(f Field) string { return f.Key })
 		if value.Kind == yaml.MappingNode {

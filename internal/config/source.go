@@ -16,8 +16,8 @@ const (
 
 // onlyWAL are the keys that mean nothing without a replication slot.
 var onlyWAL = []string{
-	"postgres.slot", "postgres.publication", "postgres.messages", "postgres.memory", "postgres.on_change", "postgres.setup", "postgres.snapshot",
-	"postgres.failover", "postgres.standby", "postgres.primary_dsn", "monitor.warn_retained", "monitor.critical_retained", "monitor.wal_volume",
+	"postgres.slot", "postgres.publication", "postgres.messages", "postgres.checkpoint", "postgres.on_change", "postgres.setup", "postgres.snapshot",
+	"postgres.failover", "postgres.hot_standby", "postgres.primary_dsn", "monitor.warn_retained", "monitor.critical_retained", "monitor.wal_volume",
 }
 
 // source refuses settings of the source that is not in force: whoever sets one believes that it has an effect.
@@ -45,7 +45,7 @@ func (l *loader) source(c *Config) {
 	if c.Router.Preset == PresetDebezium && c.Router.Debezium.PositionHeader && c.Source == SourcePolling {
 		l.fail("router.debezium.position_header", "", "has no effect with source: polling: a table does not tell a row's position in the log")
 	}
-	if len(c.Postgres.Tables) == 0 || c.Postgres.Tables[0] == ListenOff {
+	if len(c.Postgres.OutboxTables()) == 0 {
 		l.fail("postgres.tables", "schema.table, one or more", "names no table")
 	}
 	p := &c.Polling

@@ -30,8 +30,8 @@ func (l *loader) validate(c *Config) {
 		l.fail("monitor.critical_retained", "a size above "+c.Monitor.WarnRetained.String(),
 			"is not above monitor.warn_retained (%s)", c.Monitor.WarnRetained)
 	}
-	l.atLeast("monitor.repeat", int64(c.Monitor.Repeat), int64(time.Second), "a duration from 1s")
-	if c.HTTP.Listen != ListenOff {
+	l.atLeast("monitor.repeat_interval", int64(c.Monitor.RepeatInterval), int64(time.Second), "a duration from 1s")
+	if !c.HTTP.Off() {
 		l.address("http.listen", c.HTTP.Listen, true)
 	}
 	l.atLeast("http.stall", int64(c.HTTP.Stall), int64(time.Second), "a duration from 1s")
@@ -62,13 +62,14 @@ func (l *loader) postgres(p *Postgres) {
 	if p.Publication == "" || len(p.Publication) > 63 || strings.ContainsRune(p.Publication, 0) {
 		l.fail("postgres.publication", "1 to 63 bytes", "is not a name for a publication")
 	}
-	if (len(p.Tables) == 0 || slices.Equal(p.Tables, []string{ListenOff})) && len(p.Messages) == 0 {
+	tables := len(p.OutboxTables()) > 0
+	if !tables && len(p.Messages) == 0 {
 		l.fail("postgres.tables", "schema.table, one or more", "names no table, and postgres.messages no prefix")
 	}
-	if tables := len(p.Tables) > 0 && p.Tables[0] != ListenOff; p.Snapshot == "initial" && (!tables || len(p.Slot) > 43) {
+	if p.Snapshot == "initial" && (!tables || len(p.Slot) > 43) {
 		l.fail("postgres.snapshot", "", "needs postgres.tables, and a slot whose name has 43 bytes at most")
 	}
-	l.standby(p)
+	l.hotStandby(p)
 	for i, prefix := range p.Messages {
 		if strings.ContainsRune(prefix, 0) || slices.Contains(p.Messages[:i], prefix) {
 			l.fail("postgres.messages", "", "names %q twice, or no prefix that Postgres takes", prefix)
@@ -81,22 +82,22 @@ func (l *loader) postgres(p *Postgres) {
 	}
 }
 
-// standby refuses what cannot be had from a server that nothing can be written to, rather than doing without it unasked.
-func (l *loader) standby(p *Postgres) {
-	if !p.Standby {
+// hotStandby refuses what cannot be had from a server that nothing can be written to, rather than doing without it unasked.
+func (l *loader) hotStandby(p *Postgres) {
+	if !p.HotStandby {
 		if p.PrimaryDSN.IsSet() {
-			l.fail("postgres.primary_dsn", "", "is set while postgres.standby is false; events are read from where postgres.dsn leads")
+			l.fail("postgres.primary_dsn", "", "is set while postgres.hot_standby is false; events are read from where postgres.dsn leads")
 		}
 		return
 	}
-	if !p.PrimaryDSN.IsSet() && p.Memory != "" && p.Memory != ListenOff {
-		l.fail("postgres.primary_dsn", "", "is not set, and a standby cannot remember how far the slot is confirmed; set it, or postgres.memory to off, which leaves a slot that was made anew or moved by hand unnoticed")
+	if !p.PrimaryDSN.IsSet() && p.CheckpointTable() != "" {
+		l.fail("postgres.primary_dsn", "", "is not set, and a standby cannot remember how far the slot is confirmed; set it, or postgres.checkpoint to off, which leaves a slot that was made anew or moved by hand unnoticed")
 	}
 	if p.Failover {
-		l.fail("postgres.failover", "", "is set together with postgres.standby; Postgres does not synchronise slots that were made on a standby")
+		l.fail("postgres.failover", "", "is set together with postgres.hot_standby; Postgres does not synchronise slots that were made on a standby")
 	}
 	if p.Snapshot == "initial" {
-		l.fail("postgres.snapshot", "", "is initial together with postgres.standby; the list of rows that it takes can only be written on a primary")
+		l.fail("postgres.snapshot", "", "is initial together with postgres.hot_standby; the list of rows that it takes can only be written on a primary")
 	}
 }
 
@@ -190,7 +191,7 @@ func (l *loader) atLeast(key string, value, least int64, allowed string) {
 func (l *loader) address(key, s string, listener bool) {
 	allowed := "host:port"
 	if listener {
-		allowed += ", :port or " + ListenOff
+		allowed += ", :port or " + off
 	}
 	host, port, err := net.SplitHostPort(s)
 	n, perr := strconv.ParseUint(port, 10, 16)

@@ -116,7 +116,7 @@ func (m *migration) rollback() []Step {
 		},
 		{
 			Do:       "Should this one take over again later: forget the position that it remembers, for Debezium has moved the slot meanwhile.",
-			Commands: []string{fmt.Sprintf("psql \"$CDC_OUTBOX_POSTGRES_DSN\" -c \"DELETE FROM public.cdc_outbox_slots WHERE slot = '%s'\"   # the table of postgres.memory, where there is one", m.slotName())},
+			Commands: []string{fmt.Sprintf("psql \"$CDC_OUTBOX_POSTGRES_DSN\" -c \"DELETE FROM public.cdc_outbox_slots WHERE slot = '%s'\"   # the table of postgres.checkpoint, where there is one", m.slotName())},
 		},
 	}
 }

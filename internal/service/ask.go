@@ -112,7 +112,7 @@ func askConnector(ctx context.Context, c *config.Loaded) (Status, string, error)
 
 // statusURL is where the connector that this configuration would run answers.
 func statusURL(c *config.Loaded) (string, error) {
-	if c.HTTP.Listen == config.ListenOff {
+	if c.HTTP.Off() {
 		return "http.listen is off", errors.New("http.listen is off, so a running connector cannot be asked")
 	}
 	host, port, err := net.SplitHostPort(c.HTTP.Listen)

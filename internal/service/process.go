@@ -67,7 +67,7 @@ func (p *process) watchSlots(mc slotmonitor.Config, alerts ...string) (*slotmoni
 // watchAlerts makes a monitor without slots and the sender of its alerts, which may be those named.
 func (p *process) watchAlerts(mc alert.Config, alerts ...string) {
 	mc.Logger, mc.Notify = p.Logger, p.notify()
-	mc.Interval, mc.Repeat = p.Config.Monitor.Interval, p.Config.Monitor.Repeat
+	mc.Interval, mc.Repeat = p.Config.Monitor.Interval, p.Config.Monitor.RepeatInterval
 	monitor := alert.NewMonitor(mc)
 	p.alerting = monitor
 	telemetry.WatchAlerts(p.registry, monitor.Firing, alerts...)
@@ -84,7 +84,7 @@ func (p *process) notify() func(alert.Event) {
 
 // listen binds the address unless http.listen is off. shown may be nil.
 func (p *process) listen(ctx context.Context, h telemetry.Handlers, shown *page.Page) (err error) {
-	if p.Config.HTTP.Listen == config.ListenOff {
+	if p.Config.HTTP.Off() {
 		return nil
 	}
 	h.Metrics = p.registry

@@ -11,6 +11,6 @@ func Monitor(c *config.Loaded) slotmonitor.Config {
 	th.WarnRetained, th.CriticalRetained = int64(c.Monitor.WarnRetained), int64(c.Monitor.CriticalRetained)
 	return slotmonitor.Config{
 		DSN: c.Postgres.DSN.Read, Interval: c.Monitor.Interval, Only: []string{c.Postgres.Slot}, Thresholds: th,
-		Repeat: c.Monitor.Repeat, WALVolume: int64(c.Monitor.WALVolume),
+		Repeat: c.Monitor.RepeatInterval, WALVolume: int64(c.Monitor.WALVolume),
 	}
 }

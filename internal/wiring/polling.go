@@ -16,7 +16,7 @@ func BacklogLimits(c *config.Loaded) diagnose.BacklogLimits {
 func Polling(c *config.Loaded) (polling.Config, error) {
 	col := c.Router.Roles()
 	cfg := polling.Config{
-		DSN: c.Postgres.DSN.Read, After: polling.After(c.Polling.After),
+		DSN: c.Postgres.DSN.Read, After: polling.After(c.Polling.OnPublished),
 		Columns: polling.Columns{Key: col.AggregateID, Sequence: c.Polling.Columns.Sequence, Published: c.Polling.Columns.PublishedAt, Timestamp: col.Timestamp},
 		Workers: c.Polling.Workers, Batch: c.Polling.Batch, Interval: c.Polling.Interval, Notify: c.Polling.Notify,
 		WindowRecords: c.Window.Records, WindowBytes: int64(c.Window.Bytes), Stall: c.HTTP.Stall, LookEvery: c.Monitor.Interval,
@@ -26,7 +26,7 @@ func Polling(c *config.Loaded) (polling.Config, error) {
 	} else if len(c.Router.KeyColumns) > 0 {
 		cfg.Columns.Key = c.Router.KeyColumns[0] // rows of one key have the same value in each column of it
 	}
-	for _, name := range c.Postgres.Tables {
+	for _, name := range c.Postgres.OutboxTables() {
 		t, err := identifier.ParseTable(name)
 		if err != nil {
 			return cfg, &fault.Error{Kind: fault.Config, Object: "postgres.tables", Err: err}

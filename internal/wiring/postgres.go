@@ -21,22 +21,19 @@ func Admin(c *config.Loaded, table bool) (replication.AdminConfig, error) {
 			Name: n.Column, Key: n.Key, Role: n.Role, Required: n.Required, Usual: n.Usual,
 		})
 	}
-	if cfg.Standby = c.Postgres.Standby; c.Postgres.PrimaryDSN.IsSet() {
+	if cfg.Standby = c.Postgres.HotStandby; c.Postgres.PrimaryDSN.IsSet() {
 		var err error
 		if cfg.PrimaryDSN, err = c.Postgres.PrimaryDSN.Read(); err != nil {
 			return cfg, &fault.Error{Kind: fault.Config, Object: "postgres.primary_dsn", Err: err}
 		}
 	}
-	if c.Postgres.Memory != "" && c.Postgres.Memory != config.ListenOff {
+	if name := c.Postgres.CheckpointTable(); name != "" {
 		var err error
-		if cfg.Memory, err = identifier.ParseTable(c.Postgres.Memory); err != nil {
-			return cfg, &fault.Error{Kind: fault.Config, Object: "postgres.memory", Err: err}
+		if cfg.Memory, err = identifier.ParseTable(name); err != nil {
+			return cfg, &fault.Error{Kind: fault.Config, Object: "postgres.checkpoint", Err: err}
 		}
 	}
-	for _, name := range c.Postgres.Tables {
-		if name == config.ListenOff {
-			continue // messages alone
-		}
+	for _, name := range c.Postgres.OutboxTables() {
 		t, err := identifier.ParseTable(name)
 		if err != nil {
 			return cfg, &fault.Error{Kind: fault.Config, Object: "postgres.tables", Err: err}

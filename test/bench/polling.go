@@ -62,7 +62,7 @@ func pollingCost(ctx context.Context, args []string) error {
 	for _, s := range []source{
 		{name: "from the log", env: []string{"CDC_OUTBOX_POSTGRES_SLOT=bench", "CDC_OUTBOX_POSTGRES_PUBLICATION=" + publication}, prepare: slot},
 		{name: "polling, mark", env: []string{"CDC_OUTBOX_SOURCE=polling"}, prepare: setup(polling.Mark), done: "published_at IS NULL"},
-		{name: "polling, delete", env: []string{"CDC_OUTBOX_SOURCE=polling", "CDC_OUTBOX_POLLING_AFTER=delete"}, prepare: setup(polling.Delete), done: "true"},
+		{name: "polling, delete", env: []string{"CDC_OUTBOX_SOURCE=polling", "CDC_OUTBOX_POLLING_ON_PUBLISHED=delete"}, prepare: setup(polling.Delete), done: "true"},
 	} {
 		c, err := costOf(ctx, s, *rows, *perTx)
 		if err != nil {

@@ -40,7 +40,7 @@ func TestMutant_that_confirms_on_receive_is_caught(t *testing.T) {
 	code, err := refused.Wait(20 * time.Second)
 	require.NoError(t, err)
 	require.Equal(t, 3, code, "the slot is beyond what was confirmed")
-	r.start(map[string]string{"CDC_OUTBOX_POSTGRES_MEMORY": "off"})
+	r.start(map[string]string{"CDC_OUTBOX_POSTGRES_CHECKPOINT": "off"})
 	require.NoError(t, r.oracle.AwaitCaughtUp(r.within(60*time.Second)))
 	rep, err := r.oracle.Verdict(r.within(60 * time.Second))
 	require.NoError(t, err)
