@@ -1,66 +1,50 @@
 package config
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 )
 
-// Envelope is the JSON object that router.format: envelope wraps the payload in.
-type Envelope struct {
-	VersionColumn string `key:"version_column" default:"event_version" doc:"Column with the event's version, the member eventVersion. Where the table has none, or the value is NULL: router.envelope.version."`
-	Version       string `key:"version" default:"1" doc:"Version of events without one of their own. A whole number is written as a JSON number, anything else as a string."`
-	TraceIDColumn string `key:"trace_id_column" default:"trace_id" doc:"Column with the member traceId. Where the table has none, or the value is NULL: the trace id in the headers column's traceparent, else null."`
+// topicName is what Kafka accepts (org.apache.kafka.common.internals.Topic): 249 characters of these, not . or ..
+var topicName = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`)
+
+// Router says how a row becomes a record.
+type Router struct {
+	Preset          string      `key:"preset" default:"outbox" oneof:"outbox|debezium" doc:"outbox: the defaults of this section; debezium: names, topics and headers as Debezium's outbox event router has them."`
+	Columns         Columns     `key:"columns"`
+	Topic           string      `key:"topic" default:"${aggregate_type}.events" doc:"Topic of a row; ${aggregate_type}, ${aggregate_id} and ${type} are replaced by the row's column of that role, ${column:NAME} by any other column."`
+	KeyColumns      []string    `key:"key_columns" example:"tenant,aggregate_id" doc:"Columns that the record's key is made of, in place of router.columns.aggregate_id. One gives its text; several give a JSON array of their texts, such as [\"eu\",\"42\"], which no other values can give."`
+	Format          string      `key:"format" default:"payload" oneof:"payload|envelope|cloudevents_binary|cloudevents_structured" doc:"What the record's value is: payload, the payload column as it is; envelope, a JSON object with eventId, eventType, eventVersion, aggregateType, aggregateId, occurredAt, traceId and the payload as data; or a CloudEvent in the binary or the structured form of its Kafka binding."`
+	StaticHeaders   []string    `key:"static_headers" example:"source=shop,region=eu" doc:"Headers that every record carries, as name=value."`
+	ColumnHeaders   []string    `key:"column_headers" example:"tenant,event_version:version" doc:"Columns that become headers, as column or column:name. NULL gives a header with a null value."`
+	Envelope        Envelope    `key:"envelope"`
+	CloudEvents     CloudEvents `key:"cloudevents"`
+	Registry        Registry    `key:"registry"`
+	Debezium        Debezium    `key:"debezium"`
+	OnBadRow        string      `key:"on_bad_row" default:"halt" oneof:"halt|dead_letter|skip" doc:"What to do with a row that can never be published as it is: halt in front of it and say so, write it to the dead-letter topic and go on, or skip it."`
+	DeadLetterTopic string      `key:"dead_letter_topic" default:"cdc-outbox.dead-letter" doc:"Topic for dead letters. It must exist, be writable and keep its records (cleanup.policy=delete): while it cannot be written, nothing after a bad row is published."`
+	BadRows         BadRows     `key:"bad_rows"`
 }
 
-// CloudEvents is how router.format: cloudevents_binary and cloudevents_structured describe an event (CloudEvents 1.0).
-type CloudEvents struct {
-	Source          string   `key:"source" example:"/shop/orders" doc:"Attribute source, a URI reference that names who makes the events. Required by router.format: cloudevents_…."`
-	DataContentType string   `key:"data_content_type" default:"application/json" doc:"Attribute datacontenttype: what the payload is. In the structured form a JSON type (…/json, …+json) puts the payload into data as it is, any other as a string; bytea becomes data_base64."`
-	DataSchema      string   `key:"data_schema" example:"https://schemas.example.com/order" doc:"Attribute dataschema, a URI. Empty: none."`
-	Extensions      []string `key:"extensions" example:"tenant,partition_key:partitionkey" doc:"Columns that become extension attributes, as column or column:name; names are of a-z and 0-9. NULL leaves the attribute out."`
+// BadRows is on_bad_row for one kind of bad row each; empty means as on_bad_row says.
+type BadRows struct {
+	Unroutable    string `key:"unroutable" oneof:"|halt|dead_letter|skip" doc:"Policy for rows without a topic or with an illegal one. Empty: as router.on_bad_row."`
+	NullKey       string `key:"null_key" oneof:"|halt|dead_letter|skip" doc:"Policy for rows whose id or aggregate id is NULL. Empty: as router.on_bad_row."`
+	MissingColumn string `key:"missing_column" oneof:"|halt|dead_letter|skip" doc:"Policy for rows of a table that lacks a column, which means every row of it. Empty: as router.on_bad_row."`
+	TooLarge      string `key:"too_large" oneof:"|halt|dead_letter|skip" doc:"Policy for records that are larger than their topic takes. halt waits, and goes on by itself when the topic's max.message.bytes is raised. Empty: as router.on_bad_row."`
+	Unconvertible string `key:"unconvertible" oneof:"|halt|dead_letter|skip" doc:"Policy for rows with a value that is not what it has to be: headers that are no JSON object, a timestamp that is none. Empty: as router.on_bad_row."`
 }
 
-// Registry frames payloads for a schema registry.
-type Registry struct {
-	SchemaIDColumn string `key:"schema_id_column" example:"schema_id" doc:"Column with the id of the payload's schema in a schema registry. The value then starts with Confluent's frame: a zero byte, then the id in four bytes. The payload itself, encoded by the application, passes as it is. Empty: no frame."`
-	Format         string `key:"format" default:"avro" oneof:"avro|json|protobuf" doc:"What the payload is encoded as. protobuf adds the index of the message within its schema behind the id: always the first one."`
-}
-
-// Debezium is the preset debezium: the outbox event router of Debezium's PostgreSQL connector, option by option. What
-// differs on purpose is listed in docs/debezium-differences.md.
-type Debezium struct {
-	TopicPrefix         string          `key:"topic_prefix" example:"shop" doc:"Debezium's topic.prefix (called database.server.name once): the first part of schema names, and the header __debezium.context.connectorLogicalName. Required by the preset debezium."`
-	Columns             DebeziumColumns `key:"columns"`
-	TopicRegex          string          `key:"topic_regex" default:"(?<routedByValue>.*)" doc:"route.topic.regex: a Java regular expression that the whole value of the route column must match. Where it does not, the topic is the value itself. What Go's regexp cannot do the same way is refused."`
-	TopicReplacement    string          `key:"topic_replacement" default:"outbox.event.${routedByValue}" doc:"route.topic.replacement: the topic, in Java's replacement syntax with $1 and ${name} for groups. In Debezium Server's properties the dollar is doubled; here it is not."`
-	Additional          []string        `key:"additional" example:"type:header:eventType,tenant:envelope,shard:partition" doc:"table.fields.additional.placement: column:placement or column:placement:alias; the placements are header, envelope and partition."`
-	AdditionalMissing   string          `key:"additional_missing" default:"error" oneof:"error|ignore" doc:"table.field.additional.missing: what a column of router.debezium.additional does that the table does not have. error makes every row of the table a bad row."`
-	TombstoneOnEmpty    bool            `key:"tombstone_on_empty_payload" default:"false" doc:"route.tombstone.on.empty.payload: a payload that is NULL, empty or nothing but blanks becomes a tombstone. An empty bytea does not."`
-	ExpandJSON          bool            `key:"expand_json" default:"false" doc:"table.expand.json.payload: parse the payload and write it again as a JSON value with an inferred schema. Needs a value_converter of json or json_with_schema."`
-	ExpandJSONNull      string          `key:"expand_json_null" default:"ignore" oneof:"ignore|optional_bytes" doc:"table.json.payload.null.behavior: what expansion does with members that are null: ignore leaves them out, optional_bytes keeps them."`
-	ExpandJSONEmptyList string          `key:"expand_json_empty_array" default:"ignore" oneof:"ignore|optional_string" doc:"table.json.payload.empty.array.behavior: what expansion does with empty arrays: ignore leaves them out, optional_string keeps them."`
-	ValueConverter      string          `key:"value_converter" default:"string" oneof:"string|json|json_with_schema|binary" doc:"value.converter: string is StringConverter, json and json_with_schema are JsonConverter with schemas.enable false and true (Connect's default), binary is Debezium's BinaryDataConverter or ByteArrayConverter, for a bytea payload."`
-	KeyConverter        string          `key:"key_converter" default:"string" oneof:"string|json|json_with_schema|binary" doc:"key.converter, in the words of router.debezium.value_converter."`
-	HeaderConverter     string          `key:"header_converter" default:"simple" oneof:"simple|string|json|json_with_schema" doc:"header.converter: simple is Connect's default, json_with_schema what Debezium Server writes by default."`
-	ContextHeaders      bool            `key:"context_headers" default:"true" doc:"The headers __debezium.context.connectorLogicalName, .taskId, .connectorName and .runId in front of each record's own, as Debezium 3.5 and later write them (extended.headers.enabled)."`
-	PositionHeader      bool            `key:"position_header" default:"false" doc:"Add the header position (commit LSN and index within the transaction), as the last one. Debezium has no such header."`
-	DecimalHandling     string          `key:"decimal_handling" default:"precise" oneof:"precise|double|string" doc:"decimal.handling.mode of the connector: how numeric and money columns are represented."`
-	TimePrecision       string          `key:"time_precision" default:"adaptive" oneof:"adaptive|adaptive_time_microseconds|connect|microseconds|nanoseconds|isostring" doc:"time.precision.mode of the connector: how date, time and timestamp columns are represented."`
-	BinaryHandling      string          `key:"binary_handling" default:"bytes" oneof:"bytes|base64|base64-url-safe|hex" doc:"binary.handling.mode of the connector: how bytea columns are represented."`
-	HStoreHandling      string          `key:"hstore_handling" default:"json" oneof:"json|map" doc:"hstore.handling.mode of the connector: how hstore columns are represented."`
-	IntervalHandling    string          `key:"interval_handling" default:"numeric" oneof:"numeric|string" doc:"interval.handling.mode of the connector: how interval columns are represented."`
-}
-
-// DebeziumColumns names the columns as the router's options do; the names are Debezium's defaults.
-type DebeziumColumns struct {
-	ID            string `key:"id" default:"id" doc:"table.field.event.id: the column that becomes the header id."`
-	Key           string `key:"key" default:"aggregateid" doc:"table.field.event.key: the column that becomes the record's key."`
-	Type          string `key:"type" default:"type" doc:"table.field.event.type. Debezium never reads it; here it serves check and the log. The type reaches consumers by router.debezium.additional."`
-	Payload       string `key:"payload" default:"payload" doc:"table.field.event.payload: the column that becomes the record's value."`
-	Route         string `key:"route" default:"aggregatetype" doc:"route.by.field: the column that the topic is made from."`
-	Timestamp     string `key:"timestamp" doc:"table.field.event.timestamp: the column that becomes the record's timestamp. Empty, or NULL in a row: the time of the commit."`
-	SchemaVersion string `key:"schema_version" doc:"table.field.event.schema.version: an integer column that becomes the version of the envelope's schema. Without an envelope it has no effect."`
-	Tracing       string `key:"tracing" example:"tracingspancontext" doc:"tracing.span.context.field: a column with java.util.Properties text, whose entries become headers in front of the id. Debezium does so where OpenTelemetry is on its class path. Empty: none."`
+// Columns names the outbox table's columns by their role.
+type Columns struct {
+	ID            string `key:"id" default:"id" doc:"Column with the event's id; becomes the header id."`
+	AggregateType string `key:"aggregate_type" default:"aggregate_type" doc:"Column that the topic is made from."`
+	AggregateID   string `key:"aggregate_id" default:"aggregate_id" doc:"Column that becomes the record's key and so decides the partition."`
+	Type          string `key:"type" default:"event_type" doc:"Column with the event's type; becomes the header type."`
+	Payload       string `key:"payload" default:"payload" doc:"Column that becomes the record's value, byte for byte; NULL is a tombstone."`
+	Headers       string `key:"headers" default:"headers" doc:"JSON object whose members become headers."`
+	Timestamp     string `key:"timestamp" default:"created_at" doc:"Column that becomes the record's timestamp; where a row has none, the commit time."`
 }
 
 // PresetDebezium is the value of router.preset.

@@ -77,3 +77,29 @@ func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String(
 
 // MarshalText implements encoding.TextMarshaler, which JSON and YAML encoders use.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// secret makes sure that one in a file can be read.
+func (l *loader) secret(key string, c *Config) {
+	if _, err := secretOf(c, key).Read(); err != nil {
+		l.fail(key, "", "cannot be read: %s", err.Error())
+	}
+}
+
+func secretOf(c *Config, key string) Secret {
+	switch key {
+	case "postgres.dsn":
+		return c.Postgres.DSN
+	case "postgres.primary_dsn":
+		return c.Postgres.PrimaryDSN
+	case "kafka.sasl.username":
+		return c.Kafka.SASL.Username
+	case "kafka.sasl.password":
+		return c.Kafka.SASL.Password
+	case "monitor.webhook":
+		return c.Monitor.Webhook
+	case "traces.headers":
+		return c.Traces.Headers
+	default:
+		panic("config: no secret " + key) // a new secret; found by any test that loads a configuration
+	}
+}
