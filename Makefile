@@ -210,7 +210,7 @@ tidy: ## go mod tidy for every module of the workspace
 tidy-check:
 	.ci/tidy --check
 
-docs: ## write docs/configuration.md anew from the code
+docs: ## generate docs/configuration.md and the help texts of its keys
 	$(GO) generate ./internal/config
 
 fmt: ## gofmt in place

@@ -5,35 +5,72 @@ import "time"
 // Config is the whole configuration. Each field's tags hold its key, its default, what it means and, where only certain
 // words are allowed, those words.
 type Config struct {
-	Source   string   `key:"source" default:"wal" oneof:"wal|polling" doc:"Where rows are found: wal, the write-ahead log, by a replication slot; polling, the table itself, for databases without logical replication; docs/polling.md."`
+	// Where the connector finds rows. `wal` reads the write-ahead log through a replication slot. `polling`
+	// queries the table itself, for databases without logical replication; docs/polling.md compares the two.
+	Source string `key:"source" default:"wal" oneof:"wal|polling"`
+
+	// Where the events come from.
 	Postgres Postgres `key:"postgres"`
-	Polling  Polling  `key:"polling"`
-	Router   Router   `key:"router"`
-	Kafka    Kafka    `key:"kafka"`
-	Delivery string   `key:"delivery" default:"at_least_once" oneof:"at_least_once|exactly_once" doc:"What a consumer may see after a crash: at_least_once (idempotent producer) repeats at most what was in flight, exactly_once (Kafka transactions) repeats nothing for a read_committed consumer."`
-	Window   Window   `key:"window"`
-	Monitor  Monitor  `key:"monitor"`
-	HTTP     HTTP     `key:"http"`
-	Traces   Traces   `key:"traces"`
-	Log      Log      `key:"log"`
+
+	// How the connector finds rows with `source: polling`. With `source: wal`, these keys are refused.
+	Polling Polling `key:"polling"`
+
+	// How a row becomes a Kafka record.
+	Router Router `key:"router"`
+
+	// Where the records go.
+	Kafka Kafka `key:"kafka"`
+
+	// What a consumer may see after a crash. `at_least_once` uses the idempotent producer and repeats at most the
+	// events that were in flight. `exactly_once` uses Kafka transactions: a consumer with
+	// `isolation.level=read_committed` sees each event once.
+	Delivery string `key:"delivery" default:"at_least_once" oneof:"at_least_once|exactly_once"`
+
+	// How much may be read from Postgres and not yet be acknowledged by Kafka. When the window is full, reading
+	// pauses.
+	Window Window `key:"window"`
+
+	// The monitor watches the slot on an SQL connection of its own, and sends alerts.
+	Monitor Monitor `key:"monitor"`
+
+	// The HTTP server for metrics, health and status.
+	HTTP HTTP `key:"http"`
+
+	// OpenTelemetry spans for a sample of the events.
+	Traces Traces `key:"traces"`
+
+	// The log on stderr.
+	Log Log `key:"log"`
 }
 
 // Window bounds what is read from Postgres and not yet acknowledged by Kafka; full means that reading pauses.
 type Window struct {
-	Records int  `key:"records" default:"100000" doc:"Records in flight at most."`
-	Bytes   Size `key:"bytes" default:"32MiB" doc:"Bytes in flight at most. The process needs about four times as much memory."`
+	// Maximum number of records in flight.
+	Records int `key:"records" default:"100000"`
+
+	// Maximum number of bytes in flight. The process needs about four times as much memory.
+	Bytes Size `key:"bytes" default:"32MiB"`
 }
 
 // HTTP is the server with metrics, health and status.
 type HTTP struct {
-	Listen string        `key:"listen" default:"127.0.0.1:9464" example:"0.0.0.0:9464" doc:"Address of /metrics, /healthz, /readyz and /status; off for none. There is no authentication: keep it on loopback or a private network."`
-	Stall  time.Duration `key:"stall" default:"15s" doc:"/readyz turns red, and the log says so once, when nothing was heard from Postgres, or the oldest unacknowledged event did not get on, for longer. Nothing is given up or restarted: it goes on waiting. Working off a backlog counts as getting on."`
+	// Address of `/metrics`, `/healthz`, `/readyz` and `/status`. `off` starts no server. The server has no
+	// authentication: keep it on loopback or on a private network.
+	Listen string `key:"listen" default:"127.0.0.1:9464" example:"0.0.0.0:9464"`
+
+	// `/readyz` reports "not ready", and the log says so once, when Postgres has sent nothing for longer than
+	// this, or when the oldest unacknowledged event has made no progress for longer than this. Working through a
+	// backlog counts as progress. The connector keeps waiting: it neither gives up nor restarts.
+	Stall time.Duration `key:"stall" default:"15s"`
 }
 
 // Log is what the process writes to stderr.
 type Log struct {
-	Level  string `key:"level" default:"info" oneof:"debug|info|warn|error" doc:"Least level that is written."`
-	Format string `key:"format" default:"json" oneof:"json|console" doc:"json for machines, console for people."`
+	// Lowest level that is written.
+	Level string `key:"level" default:"info" oneof:"debug|info|warn|error"`
+
+	// `json` is for machines, `console` for people.
+	Format string `key:"format" default:"json" oneof:"json|console"`
 }
 
 // off is the word that turns a key off whose value is otherwise a name or an address.

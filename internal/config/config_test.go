@@ -1,10 +1,7 @@
 package config
 
 import (
-	"encoding/pem"
 	"errors"
-	"flag"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,8 +14,6 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 )
-
-var update = flag.Bool("update", false, "write docs/configuration.md")
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
@@ -135,9 +130,11 @@ func TestEveryKeyEveryLayer(t *testing.T) {
 			continue // they need one another; TestTLS, TestSASL, TestPresets, TestSource and TestHotStandby
 		}
 		want := value(f)
-		section, name := sectionOf(f.Key), f.Key[strings.LastIndexByte(f.Key, '.')+1:]
+		dot := strings.LastIndexByte(f.Key, '.')
+		name := f.Key[dot+1:]
 		yaml := name + ": " + want
-		if section != f.Key {
+		if dot > 0 {
+			section := f.Key[:dot]
 			yaml = ""
 			for depth, s := range strings.Split(section, ".") {
 				yaml += strings.Repeat(" ", depth) + s + ":\n"
@@ -355,35 +352,4 @@ func TestYAMLRoundTrip(t *testing.T) {
 	withOrigins, err := c.YAML(true)
 	require.NoError(t, err)
 	require.Contains(t, string(withOrigins), "level: debug # --log-level\n")
-}
-
-func TestReference(t *testing.T) {
-	const path = "../../docs/configuration.md"
-	if *update {
-		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		require.NoError(t, os.WriteFile(path, []byte(Reference()), 0o644))
-	}
-	b, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.Equal(t, Reference(), string(b), "run: go generate ./internal/config")
-	for _, f := range Fields() {
-		require.NotEmpty(t, f.Doc, f.Key)
-		require.True(t, strings.HasSuffix(f.Doc, "."), f.Key)
-	}
-}
-
-func TestReferenceExample(t *testing.T) {
-	server := httptest.NewTLSServer(nil)
-	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-	server.Close()
-	dir := t.TempDir()
-	text := strings.NewReplacer("/run/secrets/", dir+"/", "/etc/kafka/", dir+"/").Replace(exampleFile)
-	for name, content := range map[string]string{"cdc-outbox-dsn": "postgres://u:p@h/d", "kafka-password": "secret", "ca.pem": string(ca)} {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
-	}
-	c, err := load(t, text, nil)
-	require.NoError(t, err)
-	require.Len(t, c.Warnings, 1)
-	require.Contains(t, c.Warnings[0], "http.listen", "which the example's comment says, too")
-	require.Equal(t, "SCRAM-SHA-512", c.Kafka.SASL.Mechanism)
 }

@@ -12,8 +12,8 @@ import (
 // EnvPrefix starts the name of every environment variable of this program.
 const EnvPrefix = "CDC_OUTBOX_"
 
-// fileSuffix on the variable of a secret means that the value is the name of a file to read it from.
-const fileSuffix = "_FILE"
+// FileSuffix at the end of a secret's variable means that the value is the name of a file that holds the secret.
+const FileSuffix = "_FILE"
 
 // Field describes one key.
 type Field struct {
@@ -22,7 +22,7 @@ type Field struct {
 	Flag    string   // "postgres-dsn", without dashes in front
 	Type    string   // for people: text, yes/no, number, duration, size, share, list, mapping, rules, secret
 	Default string   // as it would be written in a variable
-	Doc     string   // what it means
+	Doc     string   // the comment above the struct's field
 	Example string   // empty where the default is example enough
 	OneOf   []string // the words allowed; empty where any text is
 	mask    string   // "dsn": only the password in it is secret
@@ -56,7 +56,7 @@ func collect(t reflect.Type, prefix string, index []int, all *[]Field) {
 			Flag:    flagName(key),
 			Type:    typeName(sf.Type),
 			Default: sf.Tag.Get("default"),
-			Doc:     sf.Tag.Get("doc"),
+			Doc:     docs[key],
 			Example: sf.Tag.Get("example"),
 			mask:    sf.Tag.Get("mask"),
 			index:   path,

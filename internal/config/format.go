@@ -4,23 +4,48 @@ import "strings"
 
 // Envelope is the JSON object that router.format: envelope wraps the payload in.
 type Envelope struct {
-	VersionColumn string `key:"version_column" default:"event_version" doc:"Column with the event's version, the member eventVersion. Where the table has none, or the value is NULL: router.envelope.version."`
-	Version       string `key:"version" default:"1" doc:"Version of events without one of their own. A whole number is written as a JSON number, anything else as a string."`
-	TraceIDColumn string `key:"trace_id_column" default:"trace_id" doc:"Column with the member traceId. Where the table has none, or the value is NULL: the trace id in the headers column's traceparent, else null."`
+	// Column with the version of the event, the member `eventVersion`. If the table has no such column, or the
+	// value is NULL, `router.envelope.version` applies.
+	VersionColumn string `key:"version_column" default:"event_version"`
+
+	// Version of events that have no version of their own. A whole number is written as a JSON number, anything
+	// else as a string.
+	Version string `key:"version" default:"1"`
+
+	// Column with the member `traceId`. If the table has no such column, or the value is NULL, the member takes
+	// the trace id from `traceparent` in the headers column. Without `traceparent`, it is null.
+	TraceIDColumn string `key:"trace_id_column" default:"trace_id"`
 }
 
 // CloudEvents is how router.format: cloudevents_binary and cloudevents_structured describe an event (CloudEvents 1.0).
 type CloudEvents struct {
-	Source          string   `key:"source" example:"/shop/orders" doc:"Attribute source, a URI reference that names who makes the events. Required by router.format: cloudevents_…."`
-	DataContentType string   `key:"data_content_type" default:"application/json" doc:"Attribute datacontenttype: what the payload is. In the structured form a JSON type (…/json, …+json) puts the payload into data as it is, any other as a string; bytea becomes data_base64."`
-	DataSchema      string   `key:"data_schema" example:"https://schemas.example.com/order" doc:"Attribute dataschema, a URI. Empty: none."`
-	Extensions      []string `key:"extensions" example:"tenant,partition_key:partitionkey" doc:"Columns that become extension attributes, as column or column:name; names are of a-z and 0-9. NULL leaves the attribute out."`
+	// Attribute `source`: a URI reference that names the producer of the events. Required by the CloudEvents
+	// formats of `router.format`.
+	Source string `key:"source" example:"/shop/orders"`
+
+	// Attribute `datacontenttype`: the media type of the payload. In the structured form, a JSON type (`…/json`,
+	// `…+json`) puts the payload into `data` unchanged, and any other type puts it there as a string. A payload of
+	// type bytea becomes `data_base64`.
+	DataContentType string `key:"data_content_type" default:"application/json"`
+
+	// Attribute `dataschema`, a URI. Empty: the attribute is left out.
+	DataSchema string `key:"data_schema" example:"https://schemas.example.com/order"`
+
+	// Columns that become extension attributes, as `column` or `column:name`. A name consists of `a-z` and `0-9`.
+	// NULL leaves the attribute out.
+	Extensions []string `key:"extensions" example:"tenant,partition_key:partitionkey"`
 }
 
 // Registry frames payloads for a schema registry.
 type Registry struct {
-	SchemaIDColumn string `key:"schema_id_column" example:"schema_id" doc:"Column with the id of the payload's schema in a schema registry. The value then starts with Confluent's frame: a zero byte, then the id in four bytes. The payload itself, encoded by the application, passes as it is. Empty: no frame."`
-	Format         string `key:"format" default:"avro" oneof:"avro|json|protobuf" doc:"What the payload is encoded as. protobuf adds the index of the message within its schema behind the id: always the first one."`
+	// Column with the id of the payload's schema in a schema registry. The record value then starts with
+	// Confluent's frame: a zero byte, then the id in four bytes. The payload, which the application has encoded,
+	// follows unchanged. Empty: no frame.
+	SchemaIDColumn string `key:"schema_id_column" example:"schema_id"`
+
+	// Encoding of the payload. `protobuf` adds the index of the message within its schema after the id, which is
+	// always the first message.
+	Format string `key:"format" default:"avro" oneof:"avro|json|protobuf"`
 }
 
 // unusedFormatKeys names sections that belong to a format which is not in force.

@@ -1,3 +1,3 @@
 package config
 
-//go:generate go test -run ^TestReference$ -update .
+//go:generate go run ./gen

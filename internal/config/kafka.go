@@ -2,37 +2,77 @@ package config
 
 // Kafka is where the records go.
 type Kafka struct {
-	Brokers     []string `key:"brokers" default:"127.0.0.1:9092" example:"kafka-1:9092,kafka-2:9092" doc:"Brokers to ask for the cluster's metadata, host:port."`
-	Compression string   `key:"compression" default:"none" oneof:"none|gzip|snappy|lz4|zstd" doc:"Compression of record batches."`
-	TLS         TLS      `key:"tls"`
-	SASL        SASL     `key:"sasl"`
-	Topics      Topics   `key:"topics"`
+	// Brokers to ask for the metadata of the cluster, as `host:port`.
+	Brokers []string `key:"brokers" default:"127.0.0.1:9092" example:"kafka-1:9092,kafka-2:9092"`
+
+	// Compression of record batches.
+	Compression string `key:"compression" default:"none" oneof:"none|gzip|snappy|lz4|zstd"`
+
+	// Encryption of the connections to Kafka.
+	TLS TLS `key:"tls"`
+
+	// Authentication to Kafka.
+	SASL SASL `key:"sasl"`
+
+	// What to do about topics that do not exist.
+	Topics Topics `key:"topics"`
 }
 
 // TLS is the encryption of the connections to Kafka.
 type TLS struct {
-	Enabled            bool   `key:"enabled" default:"false" doc:"Encrypt the connections to Kafka."`
-	CA                 string `key:"ca" example:"/etc/kafka/ca.pem" doc:"PEM file with the authorities that may sign the brokers' certificates. Empty: the system's."`
-	Cert               string `key:"cert" example:"/etc/kafka/client.pem" doc:"PEM file with the client's certificate. Read again for each connection, so it can be rotated."`
-	Key                string `key:"key" example:"/etc/kafka/client-key.pem" doc:"PEM file with the client's private key. Read again for each connection."`
-	ServerName         string `key:"server_name" doc:"Name the brokers' certificates must carry. Empty: the host that is dialled."`
-	InsecureSkipVerify bool   `key:"insecure_skip_verify" default:"false" doc:"Accept any certificate: whoever stands in between can read and change everything. For tests only."`
+	// Encrypt the connections to Kafka.
+	Enabled bool `key:"enabled" default:"false"`
+
+	// PEM file with the authorities that may sign the certificates of the brokers. Empty: the authorities of the
+	// system.
+	CA string `key:"ca" example:"/etc/kafka/ca.pem"`
+
+	// PEM file with the client certificate. It is read again for each connection, so it can be rotated.
+	Cert string `key:"cert" example:"/etc/kafka/client.pem"`
+
+	// PEM file with the client's private key. It is read again for each connection.
+	Key string `key:"key" example:"/etc/kafka/client-key.pem"`
+
+	// Name that the certificates of the brokers must carry. Empty: the host of the connection.
+	ServerName string `key:"server_name"`
+
+	// Accept any certificate. Anyone on the network path can then read and change everything. For tests only.
+	InsecureSkipVerify bool `key:"insecure_skip_verify" default:"false"`
 }
 
 // SASL is how the connector authenticates to Kafka.
 type SASL struct {
-	Mechanism string `key:"mechanism" oneof:"|PLAIN|SCRAM-SHA-256|SCRAM-SHA-512" doc:"SASL mechanism. Empty: no authentication."`
-	Username  Secret `key:"username" example:"cdc-outbox" doc:"User name for SASL."`
-	Password  Secret `key:"password" example:"@/run/secrets/kafka-password" doc:"Password for SASL."`
+	// SASL mechanism. Empty: no authentication.
+	Mechanism string `key:"mechanism" oneof:"|PLAIN|SCRAM-SHA-256|SCRAM-SHA-512"`
+
+	// User name for SASL.
+	Username Secret `key:"username" example:"cdc-outbox"`
+
+	// Password for SASL.
+	Password Secret `key:"password" example:"@/run/secrets/kafka-password"`
 }
 
 // Topics says what to do about topics that do not exist.
 type Topics struct {
-	Create            bool              `key:"create" default:"false" doc:"Create a topic that a row needs and that does not exist. The user needs the right to: CREATE on the cluster, or on topics with the prefix in question. Names that start with __ are never created."`
-	Partitions        int               `key:"partitions" default:"12" doc:"Partitions of a topic created here."`
-	ReplicationFactor int               `key:"replication_factor" default:"3" doc:"Replicas of a topic created here."`
-	Config            map[string]string `key:"config" example:"{\"min.insync.replicas\": \"2\", \"retention.ms\": \"604800000\"}" doc:"Topic configuration of a topic created here, by Kafka's names. A mapping in the file, JSON in a variable or flag."`
-	Rules             []TopicRule       `key:"rules" example:"[{\"pattern\": \"orders.*\", \"partitions\": 24, \"config\": {\"cleanup.policy\": \"delete\"}}]" doc:"What is different for some of the topics created here. Each rule has a pattern and any of partitions, replication_factor and config; the first whose pattern fits the whole name counts. In a pattern * is any text, ? any one character and [a-z] one of these; a dot is a dot. What a rule leaves out is as above, config key by key. A list of mappings in the file, JSON in a variable or flag."`
+	// Create a topic that a row needs and that does not exist. The user needs the right `CREATE` on the cluster or
+	// on topics with that prefix. Topics whose names start with `__` are never created.
+	Create bool `key:"create" default:"false"`
+
+	// Number of partitions of a created topic.
+	Partitions int `key:"partitions" default:"12"`
+
+	// Number of replicas of a created topic.
+	ReplicationFactor int `key:"replication_factor" default:"3"`
+
+	// Configuration of a created topic, with Kafka's names. A mapping in the file, JSON in a variable or flag.
+	Config map[string]string `key:"config" example:"{\"min.insync.replicas\": \"2\", \"retention.ms\": \"604800000\"}"`
+
+	// Exceptions for some of the created topics. Each rule has a pattern and any of `partitions`,
+	// `replication_factor` and `config`. The first rule whose pattern matches the whole name applies. In a
+	// pattern, `*` is any text, `?` is any single character, `[a-z]` is one of these characters, and a dot is a
+	// dot. What a rule leaves out is taken from the keys above; `config` is merged name by name. A list of
+	// mappings in the file, JSON in a variable or flag.
+	Rules []TopicRule `key:"rules" example:"[{\"pattern\": \"orders.*\", \"partitions\": 24, \"config\": {\"cleanup.policy\": \"delete\"}}]"`
 }
 
 func (l *loader) kafka(k *Kafka) {

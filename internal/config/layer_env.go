@@ -28,7 +28,7 @@ func envLayer(environ []string) (layer, Problems) {
 			continue
 		}
 		f, known := byEnv[name]
-		if base, is := strings.CutSuffix(name, fileSuffix); !known && is && byEnv[base].Secret() {
+		if base, is := strings.CutSuffix(name, FileSuffix); !known && is && byEnv[base].Secret() {
 			f, known, value = byEnv[base], true, "@"+value
 		}
 		if now := renamedVariable(name); !known && now != "" {

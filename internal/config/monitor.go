@@ -7,13 +7,31 @@ import (
 
 // Monitor watches the slot over an SQL connection of its own.
 type Monitor struct {
-	Interval         time.Duration `key:"interval" default:"5s" doc:"How often the slot is looked at."`
-	WarnRetained     Size          `key:"warn_retained" default:"1GiB" doc:"Warn when the slot holds back more WAL than this."`
-	CriticalRetained Size          `key:"critical_retained" default:"10GiB" doc:"Critical when the slot holds back more WAL than this."`
-	WALVolume        Size          `key:"wal_volume" default:"0" example:"100GiB" doc:"Size of the volume that holds pg_wal, which no SQL tells. With it, the time until it is full is forecast. 0: not known. A role with pg_monitor lets everything in pg_wal count, else only what the slot holds back does."`
-	RepeatInterval   time.Duration `key:"repeat_interval" default:"1h" doc:"An alert that still fires is told again in log and webhook after so long."`
-	Webhook          Secret        `key:"webhook" example:"@/run/secrets/webhook" doc:"URL that alerts are posted to. It is never shown; one in a file is read again for each request."`
-	WebhookFormat    string        `key:"webhook_format" default:"json" oneof:"json|alertmanager|slack" doc:"What is posted: json, an object with alert, state, level, slot, figures, cause and runbook; alertmanager, to Alertmanager's API v2, whose path is added to the URL; slack, a message to an incoming webhook."`
+	// How often the slot is sampled.
+	Interval time.Duration `key:"interval" default:"5s"`
+
+	// Warn when the slot retains more WAL than this.
+	WarnRetained Size `key:"warn_retained" default:"1GiB"`
+
+	// Raise a critical alert when the slot retains more WAL than this.
+	CriticalRetained Size `key:"critical_retained" default:"10GiB"`
+
+	// Size of the volume that holds `pg_wal`, which SQL cannot report. With this size, the monitor forecasts when
+	// the volume will be full. With a role that has `pg_monitor`, the monitor counts everything in `pg_wal`; with
+	// any other role, only what the slot retains. `0`: the size is unknown.
+	WALVolume Size `key:"wal_volume" default:"0" example:"100GiB"`
+
+	// An alert that is still firing is sent again, to the log and to the webhook, after this time.
+	RepeatInterval time.Duration `key:"repeat_interval" default:"1h"`
+
+	// URL that alerts are posted to. It is a secret and never shown. A URL in a file is read again for each
+	// request.
+	Webhook Secret `key:"webhook" example:"@/run/secrets/webhook"`
+
+	// What is posted. `json`: an object with `alert`, `state`, `level`, `slot`, `figures`, `cause` and `runbook`.
+	// `alertmanager`: an alert for Alertmanager's API v2, whose path is added to the URL. `slack`: a message for
+	// an incoming webhook.
+	WebhookFormat string `key:"webhook_format" default:"json" oneof:"json|alertmanager|slack"`
 }
 
 // webhook does not repeat the URL, which is a secret.

@@ -10,18 +10,55 @@ var slotName = regexp.MustCompile(`^[a-z0-9_]{1,63}$`)
 
 // Postgres is where the rows come from.
 type Postgres struct {
-	DSN         Secret   `key:"dsn" mask:"dsn" example:"postgres://cdc_outbox@db.internal:5432/shop?sslmode=verify-full" doc:"Connection string, a URL or keyword=value pairs, several hosts too. Empty: the PG* environment variables (PGHOST, PGUSER, PGPASSWORD, PGSERVICE, …). The user needs the REPLICATION attribute."`
-	Slot        string   `key:"slot" default:"cdc_outbox" doc:"Replication slot, one per connector: lower-case letters, digits and underscores, 63 at most."`
-	Publication string   `key:"publication" default:"cdc_outbox" doc:"Publication that holds the outbox tables."`
-	Tables      []string `key:"tables" default:"public.outbox" example:"public.outbox,billing.outbox" doc:"Outbox tables as schema.table; a partitioned table by its root. off for none, where there are postgres.messages."`
-	Messages    []string `key:"messages" example:"outbox" doc:"Prefixes of pg_logical_emit_message(true, prefix, content) whose messages are events, without a table; docs/messages.md describes the content."`
-	Checkpoint  string   `key:"checkpoint" default:"public.cdc_outbox_slots" doc:"Table that remembers how far the slot is confirmed, so that a slot that was dropped and made anew, moved by hand or missing after a failover is refused instead of leaving a gap that nobody notices. setup creates it. A table that is not there is done without; off for none."`
-	OnChange    string   `key:"on_change" default:"warn" oneof:"warn|ignore|halt" doc:"What to do at an UPDATE or TRUNCATE of the outbox, where the publication sends them: they are no events. warn counts them and says so in the log, ignore only counts, halt stands still in front of them. A DELETE is counted and never halts: that is how an outbox is emptied. Debezium's table.op.invalid.behavior."`
-	Setup       string   `key:"setup" default:"auto" oneof:"auto|never" doc:"auto creates publication and slot when both are absent (a publication whose slot is gone is a lost slot and needs an operator); never only checks."`
-	Snapshot    string   `key:"snapshot" default:"never" oneof:"never|initial" doc:"initial publishes the rows that are in the tables when the slot is created, once and before all others; docs/snapshot.md. A slot that exists already is not affected."`
-	HotStandby  bool     `key:"hot_standby" default:"false" doc:"postgres.dsn leads to a hot standby, and the slot is there. PostgreSQL 16 and newer; docs/operations.md says what that takes."`
-	PrimaryDSN  Secret   `key:"primary_dsn" mask:"dsn" example:"postgres://cdc_outbox@db-1.internal,db-2.internal:5432/shop?target_session_attrs=read-write" doc:"Connection string of the primary, where postgres.hot_standby is set: what setup makes besides the slot is made there, and postgres.checkpoint written. It carries no events."`
-	Failover    bool     `key:"failover" default:"false" doc:"Create the slot with failover, so that it lives on after a switch to a standby. PostgreSQL 17 and newer."`
+	// Connection string: a URL or `keyword=value` pairs, also with several hosts. The user needs the `REPLICATION`
+	// attribute. Empty: the `PG*` environment variables (`PGHOST`, `PGUSER`, `PGPASSWORD`, `PGSERVICE`, …) apply.
+	DSN Secret `key:"dsn" mask:"dsn" example:"postgres://cdc_outbox@db.internal:5432/shop?sslmode=verify-full"`
+
+	// Name of the replication slot: up to 63 lower-case letters, digits and underscores. Each connector needs a
+	// slot of its own.
+	Slot string `key:"slot" default:"cdc_outbox"`
+
+	// Publication that contains the outbox tables.
+	Publication string `key:"publication" default:"cdc_outbox"`
+
+	// Outbox tables, as `schema.table`. Name a partitioned table by its root. `off` means no table, which requires
+	// `postgres.messages`.
+	Tables []string `key:"tables" default:"public.outbox" example:"public.outbox,billing.outbox"`
+
+	// Prefixes of `pg_logical_emit_message(true, prefix, content)` whose messages are events. They need no table;
+	// docs/messages.md describes the content.
+	Messages []string `key:"messages" example:"outbox"`
+
+	// Table that stores the confirmed LSN of the slot. With it, the connector refuses a slot that was dropped and
+	// re-created, moved by hand, or lost in a failover; without it, such a slot leaves a gap that no check finds.
+	// `setup` creates the table. If the table does not exist, the check is skipped. `off` disables the check.
+	Checkpoint string `key:"checkpoint" default:"public.cdc_outbox_slots"`
+
+	// What an `UPDATE` or `TRUNCATE` of the outbox does, if the publication sends it. Neither is an event. `warn`
+	// counts the change and logs it, `ignore` only counts it, `halt` stops in front of it. A `DELETE` is counted
+	// and never halts, because deleting rows is how an outbox is emptied. Debezium: `table.op.invalid.behavior`.
+	OnChange string `key:"on_change" default:"warn" oneof:"warn|ignore|halt"`
+
+	// `auto` creates the publication and the slot when neither exists. A publication without its slot means that
+	// the slot is lost, and needs an operator. `never` only checks.
+	Setup string `key:"setup" default:"auto" oneof:"auto|never"`
+
+	// `initial` publishes the rows that are in the tables when the slot is created, once and before all other
+	// rows. See docs/snapshot.md. A slot that exists already is not affected.
+	Snapshot string `key:"snapshot" default:"never" oneof:"never|initial"`
+
+	// The slot is on a hot standby, and `postgres.dsn` leads to that server. This needs PostgreSQL 16 or newer;
+	// docs/deploy.md describes the requirements.
+	HotStandby bool `key:"hot_standby" default:"false"`
+
+	// Connection string of the primary, for use with `postgres.hot_standby`. `setup` creates everything except the
+	// slot on the primary, and the table of `postgres.checkpoint` is written there. No events are read on this
+	// connection.
+	PrimaryDSN Secret `key:"primary_dsn" mask:"dsn" example:"postgres://cdc_outbox@db-1.internal,db-2.internal:5432/shop?target_session_attrs=read-write"`
+
+	// Create the slot with `failover`, so that the slot is kept when a standby is promoted. This needs PostgreSQL
+	// 17 or newer.
+	Failover bool `key:"failover" default:"false"`
 }
 
 // OutboxTables returns postgres.tables, none where the key is off.

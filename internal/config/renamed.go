@@ -20,9 +20,9 @@ func renamedVariable(name string) string {
 	if now := renamedAs(name, envName); now != "" {
 		return now
 	}
-	base, isFile := strings.CutSuffix(name, fileSuffix)
+	base, isFile := strings.CutSuffix(name, FileSuffix)
 	if now := renamedAs(base, envName); isFile && now != "" {
-		return now + fileSuffix
+		return now + FileSuffix
 	}
 	return ""
 }

@@ -11,40 +11,103 @@ var topicName = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`)
 
 // Router says how a row becomes a record.
 type Router struct {
-	Preset          string      `key:"preset" default:"outbox" oneof:"outbox|debezium" doc:"outbox: the defaults of this section; debezium: names, topics and headers as Debezium's outbox event router has them."`
-	Columns         Columns     `key:"columns"`
-	Topic           string      `key:"topic" default:"${aggregate_type}.events" doc:"Topic of a row; ${aggregate_type}, ${aggregate_id} and ${type} are replaced by the row's column of that role, ${column:NAME} by any other column."`
-	KeyColumns      []string    `key:"key_columns" example:"tenant,aggregate_id" doc:"Columns that the record's key is made of, in place of router.columns.aggregate_id. One gives its text; several give a JSON array of their texts, such as [\"eu\",\"42\"], which no other values can give."`
-	Format          string      `key:"format" default:"payload" oneof:"payload|envelope|cloudevents_binary|cloudevents_structured" doc:"What the record's value is: payload, the payload column as it is; envelope, a JSON object with eventId, eventType, eventVersion, aggregateType, aggregateId, occurredAt, traceId and the payload as data; or a CloudEvent in the binary or the structured form of its Kafka binding."`
-	StaticHeaders   []string    `key:"static_headers" example:"source=shop,region=eu" doc:"Headers that every record carries, as name=value."`
-	ColumnHeaders   []string    `key:"column_headers" example:"tenant,event_version:version" doc:"Columns that become headers, as column or column:name. NULL gives a header with a null value."`
-	Envelope        Envelope    `key:"envelope"`
-	CloudEvents     CloudEvents `key:"cloudevents"`
-	Registry        Registry    `key:"registry"`
-	Debezium        Debezium    `key:"debezium"`
-	OnBadRow        string      `key:"on_bad_row" default:"halt" oneof:"halt|dead_letter|skip" doc:"What to do with a row that can never be published as it is: halt in front of it and say so, write it to the dead-letter topic and go on, or skip it."`
-	DeadLetterTopic string      `key:"dead_letter_topic" default:"cdc-outbox.dead-letter" doc:"Topic for dead letters. It must exist, be writable and keep its records (cleanup.policy=delete): while it cannot be written, nothing after a bad row is published."`
-	BadRows         BadRows     `key:"bad_rows"`
+	// `outbox` uses the keys of this section. `debezium` produces the names, topics and headers of Debezium's
+	// outbox event router; see `router.debezium`.
+	Preset string `key:"preset" default:"outbox" oneof:"outbox|debezium"`
+
+	// Columns of the outbox table, by role. With the preset `debezium`, `router.debezium.columns` applies instead.
+	Columns Columns `key:"columns"`
+
+	// Topic of a row. `${aggregate_type}`, `${aggregate_id}` and `${type}` are replaced by the value of the column
+	// with that role, `${column:NAME}` by the value of any other column.
+	Topic string `key:"topic" default:"${aggregate_type}.events"`
+
+	// Columns that form the record key, instead of `router.columns.aggregate_id`. One column gives its text.
+	// Several columns give a JSON array of their texts, such as `["eu","42"]`, so different values never give the
+	// same key.
+	KeyColumns []string `key:"key_columns" example:"tenant,aggregate_id"`
+
+	// What the record value contains. `payload`: the payload column, unchanged. `envelope`: a JSON object with
+	// `eventId`, `eventType`, `eventVersion`, `aggregateType`, `aggregateId`, `occurredAt`, `traceId`, and the
+	// payload as `data`. `cloudevents_binary` and `cloudevents_structured`: a CloudEvent in that form of its Kafka
+	// binding.
+	Format string `key:"format" default:"payload" oneof:"payload|envelope|cloudevents_binary|cloudevents_structured"`
+
+	// Headers of every record, as `name=value`.
+	StaticHeaders []string `key:"static_headers" example:"source=shop,region=eu"`
+
+	// Columns that become headers, as `column` or `column:name`. NULL gives a header with a null value.
+	ColumnHeaders []string `key:"column_headers" example:"tenant,event_version:version"`
+
+	// The JSON object of `router.format: envelope`.
+	Envelope Envelope `key:"envelope"`
+
+	// The attributes of `router.format: cloudevents_binary` and `cloudevents_structured` (CloudEvents 1.0).
+	CloudEvents CloudEvents `key:"cloudevents"`
+
+	// The frame of payloads whose schema is in a schema registry.
+	Registry Registry `key:"registry"`
+
+	// The preset `debezium`: the outbox event router of Debezium's PostgreSQL connector, option by option. Each
+	// entry starts with the name of Debezium's option. docs/debezium-differences.md lists the intended
+	// differences.
+	Debezium Debezium `key:"debezium"`
+
+	// What to do with a row that can never be published as it is. `halt` stops in front of the row and reports it,
+	// `dead_letter` writes the row to the dead-letter topic and continues, `skip` drops the row and continues.
+	OnBadRow string `key:"on_bad_row" default:"halt" oneof:"halt|dead_letter|skip"`
+
+	// Topic for dead letters. It must exist, be writable and keep its records (`cleanup.policy=delete`). While it
+	// cannot be written, nothing after a bad row is published.
+	DeadLetterTopic string `key:"dead_letter_topic" default:"cdc-outbox.dead-letter"`
+
+	// Policies for single kinds of bad row, in place of `router.on_bad_row`.
+	BadRows BadRows `key:"bad_rows"`
 }
 
 // BadRows is on_bad_row for one kind of bad row each; empty means as on_bad_row says.
 type BadRows struct {
-	Unroutable    string `key:"unroutable" oneof:"|halt|dead_letter|skip" doc:"Policy for rows without a topic or with an illegal one. Empty: as router.on_bad_row."`
-	NullKey       string `key:"null_key" oneof:"|halt|dead_letter|skip" doc:"Policy for rows whose id or aggregate id is NULL. Empty: as router.on_bad_row."`
-	MissingColumn string `key:"missing_column" oneof:"|halt|dead_letter|skip" doc:"Policy for rows of a table that lacks a column, which means every row of it. Empty: as router.on_bad_row."`
-	TooLarge      string `key:"too_large" oneof:"|halt|dead_letter|skip" doc:"Policy for records that are larger than their topic takes. halt waits, and goes on by itself when the topic's max.message.bytes is raised. Empty: as router.on_bad_row."`
-	Unconvertible string `key:"unconvertible" oneof:"|halt|dead_letter|skip" doc:"Policy for rows with a value that is not what it has to be: headers that are no JSON object, a timestamp that is none. Empty: as router.on_bad_row."`
+	// Policy for rows without a topic or with an illegal topic. Empty: `router.on_bad_row` applies.
+	Unroutable string `key:"unroutable" oneof:"|halt|dead_letter|skip"`
+
+	// Policy for rows whose id or aggregate id is NULL. Empty: `router.on_bad_row` applies.
+	NullKey string `key:"null_key" oneof:"|halt|dead_letter|skip"`
+
+	// Policy for rows of a table that lacks a column. It applies to every row of that table. Empty:
+	// `router.on_bad_row` applies.
+	MissingColumn string `key:"missing_column" oneof:"|halt|dead_letter|skip"`
+
+	// Policy for records that are larger than their topic allows. `halt` waits, and continues automatically when
+	// `max.message.bytes` of the topic is raised. Empty: `router.on_bad_row` applies.
+	TooLarge string `key:"too_large" oneof:"|halt|dead_letter|skip"`
+
+	// Policy for rows with a value of the wrong form, such as headers that are not a JSON object or an invalid
+	// timestamp. Empty: `router.on_bad_row` applies.
+	Unconvertible string `key:"unconvertible" oneof:"|halt|dead_letter|skip"`
 }
 
 // Columns names the outbox table's columns by their role.
 type Columns struct {
-	ID            string `key:"id" default:"id" doc:"Column with the event's id; becomes the header id."`
-	AggregateType string `key:"aggregate_type" default:"aggregate_type" doc:"Column that the topic is made from."`
-	AggregateID   string `key:"aggregate_id" default:"aggregate_id" doc:"Column that becomes the record's key and so decides the partition."`
-	Type          string `key:"type" default:"event_type" doc:"Column with the event's type; becomes the header type."`
-	Payload       string `key:"payload" default:"payload" doc:"Column that becomes the record's value, byte for byte; NULL is a tombstone."`
-	Headers       string `key:"headers" default:"headers" doc:"JSON object whose members become headers."`
-	Timestamp     string `key:"timestamp" default:"created_at" doc:"Column that becomes the record's timestamp; where a row has none, the commit time."`
+	// Column with the id of the event. It becomes the header `id`.
+	ID string `key:"id" default:"id"`
+
+	// Column with the aggregate type, which the default of `router.topic` uses.
+	AggregateType string `key:"aggregate_type" default:"aggregate_type"`
+
+	// Column with the aggregate id. It becomes the record key and so decides the partition.
+	AggregateID string `key:"aggregate_id" default:"aggregate_id"`
+
+	// Column with the type of the event. It becomes the header `type`.
+	Type string `key:"type" default:"event_type"`
+
+	// Column that becomes the record value, byte for byte. NULL gives a tombstone.
+	Payload string `key:"payload" default:"payload"`
+
+	// Column with a JSON object whose members become headers.
+	Headers string `key:"headers" default:"headers"`
+
+	// Column that becomes the record timestamp. A row without a value takes the commit time.
+	Timestamp string `key:"timestamp" default:"created_at"`
 }
 
 // PresetDebezium is the value of router.preset.
