@@ -4,10 +4,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/docker/go-units"
-
 	"github.com/cdc-outbox/cdc-outbox/internal/alert"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/human"
 )
 
 // Thresholds are where the rules begin to fire. 0 switches one off.
@@ -204,4 +203,4 @@ func judgeStill(s Slot, th Thresholds, now alert.Level) (alert.Level, string) {
 	return alert.Warn, fmt.Sprintf("The slot's reader has confirmed nothing for %s, and %s of WAL wait.", fault.Duration(age), size(s.UnconfirmedBytes))
 }
 
-func size(bytes int64) string { return units.BytesSize(float64(bytes)) }
+func size(bytes int64) string { return human.Bytes(float64(bytes)) }

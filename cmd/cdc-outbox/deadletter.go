@@ -10,8 +10,9 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/docker/go-units"
 	"github.com/spf13/cobra"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/human"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
@@ -193,7 +194,7 @@ func writeLetters(w io.Writer, entries []*deadletter.Entry, strange int, now tim
 	}
 	for _, e := range entries {
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\n", cell(e.Position), cell(e.ID), cell(e.Reason), cell(e.Topic),
-			units.HumanDuration(now.Sub(e.Written)), e.State)
+			human.Duration(now.Sub(e.Written)), e.State)
 	}
 	if err := tw.Flush(); err != nil {
 		return err

@@ -11,9 +11,8 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/docker/go-units"
-
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/human"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
@@ -34,7 +33,7 @@ func writeSlots(w io.Writer, s service.Slots) error {
 	fmt.Fprintln(tw, "SLOT\tDATABASE\tPLUGIN\tREADER\tWAL STATUS\tRETAINED\tUNCONFIRMED\tGROWTH\tTIME LEFT\tALERT")
 	for _, slot := range s.Slots {
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", slot.Name, fault.Printable(slot.Database), fault.Printable(slot.Plugin), fault.Printable(readerOf(slot)), slot.WALStatus,
-			units.BytesSize(float64(slot.RetainedBytes)), units.BytesSize(float64(slot.UnconfirmedBytes)), growthOf(slot), timeLeft(slot), slot.Level)
+			human.Bytes(float64(slot.RetainedBytes)), human.Bytes(float64(slot.UnconfirmedBytes)), growthOf(slot), timeLeft(slot), slot.Level)
 	}
 	if err := tw.Flush(); err != nil {
 		return err
@@ -67,7 +66,7 @@ func readerOf(s slotmonitor.Slot) string {
 	case !s.Active && s.Synced:
 		return "-"
 	case !s.Active && s.InactiveSince != nil && s.SampledAt.Sub(*s.InactiveSince) >= time.Second: // else first seen now
-		return "nobody for " + strings.ToLower(units.HumanDuration(s.SampledAt.Sub(*s.InactiveSince)))
+		return "nobody for " + strings.ToLower(human.Duration(s.SampledAt.Sub(*s.InactiveSince)))
 	case !s.Active:
 		return "nobody"
 	case s.Reader != nil && s.Reader.Application != "":
@@ -84,7 +83,7 @@ func growthOf(s slotmonitor.Slot) string {
 	if *s.GrowthPerSecond < 0 {
 		sign = "-"
 	}
-	return sign + units.BytesSize(math.Abs(*s.GrowthPerSecond)) + "/s"
+	return sign + human.Bytes(math.Abs(*s.GrowthPerSecond)) + "/s"
 }
 
 // timeLeft is the sooner of the two forecasts.

@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/docker/go-units"
+	"github.com/cdc-outbox/cdc-outbox/internal/human"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
@@ -136,7 +136,7 @@ func writePolling(w io.Writer, st polling.Status, source string, unasked error) 
 		}
 		line("ready", "%s", ready)
 		line("workers", "%d, notifications %s", st.Workers, map[bool]string{true: "arrive", false: "are not listened for, or do not arrive"}[st.Listening])
-		line("in flight", "%d of %d records, %s of %s", st.Window.Records, st.Window.MaxRecords, units.BytesSize(float64(st.Window.Bytes)), units.BytesSize(float64(st.Window.MaxBytes)))
+		line("in flight", "%d of %d records, %s of %s", st.Window.Records, st.Window.MaxRecords, human.Bytes(float64(st.Window.Bytes)), human.Bytes(float64(st.Window.MaxBytes)))
 		line("published", "%d since it started, %d skipped, %d dead letters", st.Counts.Published, st.Counts.Skipped, st.Counts.DeadLettered)
 	}
 	if err := tw.Flush(); err != nil {

@@ -13,10 +13,9 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/docker/go-units"
-
 	"github.com/cdc-outbox/cdc-outbox/internal/alert"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/human"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
@@ -70,10 +69,10 @@ func slotLines(line func(string, string, ...any), s *slotmonitor.Slot) {
 	line("held by", "%s", reader)
 	line("database", "%s, plugin %s", s.Database, s.Plugin)
 	line("WAL status", "%s", strings.TrimSpace(s.WALStatus+" "+s.InvalidationReason))
-	line("retained WAL", "%s behind restart_lsn %s", units.BytesSize(float64(s.RetainedBytes)), s.RestartLSN)
-	line("unconfirmed WAL", "%s behind confirmed_flush_lsn %s", units.BytesSize(float64(s.UnconfirmedBytes)), s.ConfirmedFlushLSN)
+	line("retained WAL", "%s behind restart_lsn %s", human.Bytes(float64(s.RetainedBytes)), s.RestartLSN)
+	line("unconfirmed WAL", "%s behind confirmed_flush_lsn %s", human.Bytes(float64(s.UnconfirmedBytes)), s.ConfirmedFlushLSN)
 	if s.SafeBytes != nil {
-		line("until it is lost", "%s may still be written", units.BytesSize(float64(*s.SafeBytes)))
+		line("until it is lost", "%s may still be written", human.Bytes(float64(*s.SafeBytes)))
 	}
 	for i := range s.Open {
 		t := &s.Open[i]
@@ -102,7 +101,7 @@ func connectorLines(line func(string, string, ...any), st service.Status) {
 	}
 	line("oldest unconfirmed", "%s", fault.Duration(time.Duration(st.OldestUnconfirmedSeconds*float64(time.Second))))
 	line("in flight", "%d of %d records, %s of %s", st.Window.Records, st.Window.MaxRecords,
-		units.BytesSize(float64(st.Window.Bytes)), units.BytesSize(float64(st.Window.MaxBytes)))
+		human.Bytes(float64(st.Window.Bytes)), human.Bytes(float64(st.Window.MaxBytes)))
 	line("published", "%d since it started, %d skipped", st.Counts.Published, st.Counts.Skipped)
 }
 

@@ -6,10 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docker/go-units"
-
 	"github.com/cdc-outbox/cdc-outbox/internal/alert"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
@@ -208,7 +207,7 @@ func behind(_ relay.Account, slot *slotmonitor.Slot, _ time.Time) (alert.Cause, 
 		Sentence: fmt.Sprintf("Reading a backlog: %s of WAL are left to confirm.", size(slot.UnconfirmedBytes))}, true
 }
 
-func size(bytes int64) string { return units.BytesSize(float64(bytes)) }
+func size(bytes int64) string { return human.Bytes(float64(bytes)) }
 
 // sentence ends with a full stop.
 func sentence(s string) string {
