@@ -2,8 +2,9 @@ package config
 
 import "time"
 
-// Config is the whole configuration. Each field's tags hold its key, its default, what it means and, where only certain
-// words are allowed, those words.
+// Config is the whole configuration. A field's tag holds its key, its default, an example and, if only certain values
+// are allowed, those values (oneof). The comment above a field is published: go generate copies it to
+// docs/configuration.md and to the help of the program. Backquotes mark code.
 type Config struct {
 	// Where the connector finds rows. `wal` reads the write-ahead log through a replication slot. `polling`
 	// queries the table itself, for databases without logical replication; docs/polling.md compares the two.
@@ -26,11 +27,10 @@ type Config struct {
 	// `isolation.level=read_committed` sees each event once.
 	Delivery string `key:"delivery" default:"at_least_once" oneof:"at_least_once|exactly_once"`
 
-	// How much may be read from Postgres and not yet be acknowledged by Kafka. When the window is full, reading
-	// pauses.
+	// How much may be read from Postgres and not yet be acknowledged by Kafka. When the window is full, reading pauses.
 	Window Window `key:"window"`
 
-	// The monitor watches the slot on an SQL connection of its own, and sends alerts.
+	// The monitor, which watches the slot on a separate SQL connection and sends alerts.
 	Monitor Monitor `key:"monitor"`
 
 	// The HTTP server for metrics, health and status.

@@ -173,7 +173,7 @@ monitor: {warn_retained: 10GiB, critical_retained: 1GiB}
 		`window.records = "many" (`, `window.bytes = "0" (`, `bogus (`,
 		`monitor.critical_retained = "1GiB" (`, `is not above monitor.warn_retained (10GiB)`,
 		`CDC_OUTBOX_LOG_LEVLE (environment): unknown variable, did you mean CDC_OUTBOX_LOG_LEVEL?`,
-		`log.format = "xml" (CDC_OUTBOX_LOG_FORMAT): is not one of the words it may be; allowed: json, console`,
+		`log.format = "xml" (CDC_OUTBOX_LOG_FORMAT): is not a known value; allowed: json, console`,
 		`kafka.brokers = "nowhere" (--kafka-brokers): "nowhere" is not host:port; allowed: host:port`,
 		`http.stall = "5" (--http-stall): is not a duration; allowed: a number with a unit, such as 500ms, 15s or 1m30s`,
 	} {
@@ -191,7 +191,7 @@ func TestDefaultsMayBeSpelledOut(t *testing.T) {
 func TestMessagesMayStandInForTables(t *testing.T) {
 	for _, file := range []string{"postgres: {tables: []}\n", "postgres: {tables: [off]}\n", "postgres: {tables: off}\n"} {
 		_, err := load(t, file, nil)
-		require.ErrorContains(t, err, "names no table, and postgres.messages no prefix")
+		require.ErrorContains(t, err, "names no table, and postgres.messages names no prefix")
 		_, err = load(t, file, []string{"CDC_OUTBOX_POSTGRES_MESSAGES=outbox"})
 		require.NoError(t, err)
 	}
@@ -202,11 +202,11 @@ func TestMessagesMayStandInForTables(t *testing.T) {
 func TestBadFiles(t *testing.T) {
 	for name, tc := range map[string]struct{ file, want string }{
 		"not YAML":         {"postgres: [", "is not YAML"},
-		"bare @":           {"postgres:\n  dsn: @/run/secrets/dsn\n", "YAML wants quotes around a value that starts with @"},
-		"tabs":             {"postgres:\n\tslot: a\n", "indented with blanks, not with tabs"},
-		"twice":            {"log: {level: info}\nlog: {level: warn}\n", "log (CONF:2): is there twice"},
-		"twice in section": {"log:\n  level: info\n  level: warn\n", "log.level (CONF:3): is there twice"},
-		"twice by name":    {"log.level: info\nlog:\n  level: warn\n", "log.level (CONF:3): is there twice"},
+		"bare @":           {"postgres:\n  dsn: @/run/secrets/dsn\n", "YAML needs quotes around a value that starts with @"},
+		"tabs":             {"postgres:\n\tslot: a\n", "indented with spaces, not with tabs"},
+		"twice":            {"log: {level: info}\nlog: {level: warn}\n", "log (CONF:2): is set twice"},
+		"twice in section": {"log:\n  level: info\n  level: warn\n", "log.level (CONF:3): is set twice"},
+		"twice by name":    {"log.level: info\nlog:\n  level: warn\n", "log.level (CONF:3): is set twice"},
 		"scalar section":   {"log: debug\n", "log (CONF:1): this is a section"},
 		"map for value":    {"log: {level: {a: b}}\n", "log.level (CONF:1): takes a value, not a section"},
 		"list for value":   {"log: {level: [a]}\n", "log.level (CONF:1): takes one value, not a list"},
@@ -260,7 +260,7 @@ func TestHotStandby(t *testing.T) {
 	}{
 		"with a primary":      {"{hot_standby: true, primary_dsn: host=p}", ""},
 		"without checkpoint":  {"{hot_standby: true, checkpoint: off}", ""},
-		"no checkpoint table": {"{hot_standby: true}", "postgres.primary_dsn: is not set, and a standby cannot remember"},
+		"no checkpoint table": {"{hot_standby: true}", "postgres.primary_dsn: is not set, and a hot standby cannot store the checkpoint"},
 		"not a standby":       {"{primary_dsn: host=p}", "is set while postgres.hot_standby is false"},
 		"failover":            {"{hot_standby: true, checkpoint: off, failover: true}", "postgres.failover"},
 		"snapshot":            {"{hot_standby: true, checkpoint: off, snapshot: initial}", "postgres.snapshot"},

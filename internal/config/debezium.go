@@ -1,7 +1,6 @@
 package config
 
-// Debezium is the preset debezium: the outbox event router of Debezium's PostgreSQL connector, option by option. What
-// differs on purpose is listed in docs/debezium-differences.md.
+// Debezium configures the preset debezium. Its comments start with the name of Debezium's option.
 type Debezium struct {
 	// `topic.prefix`, formerly `database.server.name`: the first part of schema names, and the header
 	// `__debezium.context.connectorLogicalName`. Required by the preset `debezium`.
@@ -65,7 +64,7 @@ type Debezium struct {
 	DecimalHandling string `key:"decimal_handling" default:"precise" oneof:"precise|double|string"`
 
 	// `time.precision.mode` of the connector: how date, time and timestamp columns are represented.
-	TimePrecision string `key:"time_precision" default:"adaptive" oneof:"adaptive|adaptive_time_microseconds|connect|microseconds|nanoseconds|isostring"`
+	TimePrecision string `key:"time_precision" default:"adaptive" oneof:"time precisions"`
 
 	// `binary.handling.mode` of the connector: how bytea columns are represented.
 	BinaryHandling string `key:"binary_handling" default:"bytes" oneof:"bytes|base64|base64-url-safe|hex"`

@@ -1,6 +1,9 @@
 // Package config reads the configuration: defaults, then a YAML file, then CDC_OUTBOX_… environment variables, then
-// flags, each layer over the one before. The structs in config.go are the only place where a key is declared; variables,
-// flags, the reference in docs/configuration.md and the search for misspelled keys are all derived from them.
+// flags. Each layer overrides the layers before it.
 //
-// Load reports every problem it finds at once, and no secret ever: a Secret cannot be printed, only read.
+// The structs are the only place where a key is declared. A struct tag holds the key, its default, the allowed values
+// and an example; the comment above the field documents it. Variables, flags, help texts, the suggestions for
+// misspelled keys and docs/configuration.md are derived from them; run go generate after a change.
+//
+// Load reports all problems at once, and never a secret: a Secret cannot be printed, only read.
 package config

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"encoding/json"
 	"reflect"
 	"strings"
 	"time"
@@ -9,7 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Value is one key of the effective configuration, fit to be shown.
+// Value is one key of the effective configuration, in a form that may be shown.
 type Value struct {
 	Key    string `json:"key"`
 	Value  any    `json:"value"`
@@ -30,7 +29,7 @@ func (l *Loaded) shown(f Field) any {
 	switch v := reflect.ValueOf(&l.Config).Elem().FieldByIndex(f.index).Interface().(type) {
 	case Secret:
 		if v.path == "" && f.mask == "dsn" {
-			return RedactDSN(v.literal)
+			return redactDSN(v.literal)
 		}
 		return v.String()
 	case time.Duration:
@@ -69,8 +68,8 @@ func shortDuration(d time.Duration) string {
 	return s
 }
 
-// YAML returns the effective configuration as a file that gives the same configuration again, but for the secrets,
-// which are masked. With origins a comment says where each value came from.
+// YAML returns the effective configuration as a file that gives the same configuration again, except for the secrets,
+// which are masked. With origins, a comment names the origin of each value.
 func (l *Loaded) YAML(origins bool) ([]byte, error) {
 	root := &yaml.Node{Kind: yaml.MappingNode}
 	sections := map[string]*yaml.Node{"": root}
@@ -101,7 +100,7 @@ func (l *Loaded) YAML(origins bool) ([]byte, error) {
 	return []byte(b.String()), enc.Close()
 }
 
-// sectionNode returns the mapping of a section, made where it is not there yet.
+// sectionNode returns the mapping of a section. It creates the mapping if there is none yet.
 func sectionNode(sections map[string]*yaml.Node, key string) *yaml.Node {
 	if n, ok := sections[key]; ok {
 		return n
@@ -116,6 +115,3 @@ func sectionNode(sections map[string]*yaml.Node, key string) *yaml.Node {
 	sections[key] = n
 	return n
 }
-
-// JSON returns Values, indented.
-func (l *Loaded) JSON() ([]byte, error) { return json.MarshalIndent(l.Values(), "", "  ") }

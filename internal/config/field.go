@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"maps"
 	"reflect"
 	"slices"
@@ -23,13 +24,13 @@ type Field struct {
 	Type    string   // for people: text, yes/no, number, duration, size, share, list, mapping, rules, secret
 	Default string   // as it would be written in a variable
 	Doc     string   // the comment above the struct's field
-	Example string   // empty where the default is example enough
-	OneOf   []string // the words allowed; empty where any text is
+	Example string   // empty if the default is a sufficient example
+	OneOf   []string // the allowed values; empty if there is no such list
 	mask    string   // "dsn": only the password in it is secret
 	index   []int    // path into Config
 }
 
-// Secret says whether the value must not be shown.
+// Secret reports whether the value must not be shown.
 func (f Field) Secret() bool { return f.Type == "secret" }
 
 // Fields returns all keys in the order of the structs. The slice is shared: do not change it.
@@ -40,6 +41,11 @@ var fields = sync.OnceValue(func() []Field {
 	collect(reflect.TypeFor[Config](), "", nil, &all)
 	return all
 })
+
+// longLists are lists of allowed values that are too long for a tag, by the word in the tag.
+var longLists = map[string]string{
+	"time precisions": "adaptive|adaptive_time_microseconds|connect|microseconds|nanoseconds|isostring",
+}
 
 func collect(t reflect.Type, prefix string, index []int, all *[]Field) {
 	for i := range t.NumField() {
@@ -62,7 +68,7 @@ func collect(t reflect.Type, prefix string, index []int, all *[]Field) {
 			index:   path,
 		}
 		if words, ok := sf.Tag.Lookup("oneof"); ok {
-			f.OneOf = strings.Split(words, "|")
+			f.OneOf = strings.Split(cmp.Or(longLists[words], words), "|")
 		}
 		*all = append(*all, f)
 	}
@@ -105,7 +111,7 @@ func typeName(t reflect.Type) string {
 	}
 }
 
-// fieldBy returns the fields under what name returns for them.
+// fieldBy returns the fields as a map. Its keys are what name returns for each field.
 func fieldBy(name func(Field) string) map[string]Field {
 	m := make(map[string]Field, len(fields()))
 	for _, f := range fields() {
@@ -114,7 +120,7 @@ func fieldBy(name func(Field) string) map[string]Field {
 	return m
 }
 
-// sections lists the names that keys stand below.
+// sections returns the names of all sections.
 func sections() []string {
 	seen := map[string]bool{}
 	for _, f := range fields() {
@@ -127,7 +133,7 @@ func sections() []string {
 	return slices.Sorted(maps.Keys(seen))
 }
 
-// isSection says whether keys start with this one and a dot.
+// isSection reports whether there are keys below this one.
 func isSection(key string) bool {
 	for _, f := range fields() {
 		if strings.HasPrefix(f.Key, key+".") {

@@ -2,7 +2,7 @@ package config
 
 import "strings"
 
-// Envelope is the JSON object that router.format: envelope wraps the payload in.
+// Envelope configures the JSON object that wraps the payload with router.format: envelope.
 type Envelope struct {
 	// Column with the version of the event, the member `eventVersion`. If the table has no such column, or the
 	// value is NULL, `router.envelope.version` applies.
@@ -17,7 +17,7 @@ type Envelope struct {
 	TraceIDColumn string `key:"trace_id_column" default:"trace_id"`
 }
 
-// CloudEvents is how router.format: cloudevents_binary and cloudevents_structured describe an event (CloudEvents 1.0).
+// CloudEvents configures router.format: cloudevents_binary and cloudevents_structured (CloudEvents 1.0).
 type CloudEvents struct {
 	// Attribute `source`: a URI reference that names the producer of the events. Required by the CloudEvents
 	// formats of `router.format`.
@@ -48,7 +48,7 @@ type Registry struct {
 	Format string `key:"format" default:"avro" oneof:"avro|json|protobuf"`
 }
 
-// unusedFormatKeys names sections that belong to a format which is not in force.
+// unusedFormatKeys warns of sections that belong to another format.
 func unusedFormatKeys(r *Router) []string {
 	var w []string
 	unused := func(section, format string) {
@@ -57,10 +57,12 @@ func unusedFormatKeys(r *Router) []string {
 	if r.Preset == PresetDebezium {
 		return nil // refused
 	}
-	if ce := &r.CloudEvents; !strings.HasPrefix(r.Format, "cloudevents_") && (ce.Source != "" || ce.DataSchema != "" || len(ce.Extensions) > 0) {
+	ce := &r.CloudEvents
+	ceSet := ce.Source != "" || ce.DataSchema != "" || len(ce.Extensions) > 0
+	if ceSet && !strings.HasPrefix(r.Format, "cloudevents_") {
 		unused("cloudevents", "cloudevents_binary and cloudevents_structured")
 	}
-	if e := r.Envelope; r.Format != "envelope" && e != (Envelope{VersionColumn: "event_version", Version: "1", TraceIDColumn: "trace_id"}) {
+	if r.Format != "envelope" && r.Envelope != plain().Router.Envelope {
 		unused("envelope", "envelope")
 	}
 	if r.Registry.SchemaIDColumn == "" && r.Registry.Format != "avro" {

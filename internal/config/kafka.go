@@ -1,6 +1,6 @@
 package config
 
-// Kafka is where the records go.
+// Kafka names the cluster that receives the records.
 type Kafka struct {
 	// Brokers to ask for the metadata of the cluster, as `host:port`.
 	Brokers []string `key:"brokers" default:"127.0.0.1:9092" example:"kafka-1:9092,kafka-2:9092"`
@@ -18,7 +18,7 @@ type Kafka struct {
 	Topics Topics `key:"topics"`
 }
 
-// TLS is the encryption of the connections to Kafka.
+// TLS configures the encryption of the connections to Kafka.
 type TLS struct {
 	// Encrypt the connections to Kafka.
 	Enabled bool `key:"enabled" default:"false"`
@@ -40,7 +40,7 @@ type TLS struct {
 	InsecureSkipVerify bool `key:"insecure_skip_verify" default:"false"`
 }
 
-// SASL is how the connector authenticates to Kafka.
+// SASL configures the authentication to Kafka.
 type SASL struct {
 	// SASL mechanism. Empty: no authentication.
 	Mechanism string `key:"mechanism" oneof:"|PLAIN|SCRAM-SHA-256|SCRAM-SHA-512"`
@@ -52,7 +52,7 @@ type SASL struct {
 	Password Secret `key:"password" example:"@/run/secrets/kafka-password"`
 }
 
-// Topics says what to do about topics that do not exist.
+// Topics configures the creation of topics that do not exist.
 type Topics struct {
 	// Create a topic that a row needs and that does not exist. The user needs the right `CREATE` on the cluster or
 	// on topics with that prefix. Topics whose names start with `__` are never created.
@@ -67,12 +67,11 @@ type Topics struct {
 	// Configuration of a created topic, with Kafka's names. A mapping in the file, JSON in a variable or flag.
 	Config map[string]string `key:"config" example:"{\"min.insync.replicas\": \"2\", \"retention.ms\": \"604800000\"}"`
 
-	// Exceptions for some of the created topics. Each rule has a pattern and any of `partitions`,
-	// `replication_factor` and `config`. The first rule whose pattern matches the whole name applies. In a
-	// pattern, `*` is any text, `?` is any single character, `[a-z]` is one of these characters, and a dot is a
-	// dot. What a rule leaves out is taken from the keys above; `config` is merged name by name. A list of
-	// mappings in the file, JSON in a variable or flag.
-	Rules []TopicRule `key:"rules" example:"[{\"pattern\": \"orders.*\", \"partitions\": 24, \"config\": {\"cleanup.policy\": \"delete\"}}]"`
+	// Exceptions for some of the created topics. Each rule has a pattern and any of `partitions`, `replication_factor`
+	// and `config`. The first rule whose pattern matches the whole name applies. In a pattern, `*` is any text, `?` is
+	// any single character, `[a-z]` is one of these characters, and a dot is a dot. What a rule leaves out is taken
+	// from the keys above; `config` is merged name by name. A list of mappings in the file, JSON in a variable or flag.
+	Rules []TopicRule `key:"rules" example:"[{\"pattern\": \"orders.*\", \"partitions\": 24}]"`
 }
 
 func (l *loader) kafka(k *Kafka) {
@@ -87,8 +86,8 @@ func (l *loader) kafka(k *Kafka) {
 	l.sasl(&k.SASL)
 }
 
-// tls refuses half a setting: a certificate with TLS off would send everything in the clear while its owner believes
-// otherwise.
+// tls refuses an incomplete configuration: with a certificate and without kafka.tls.enabled, everything would be sent
+// in the clear while an operator believes otherwise.
 func (l *loader) tls(t *TLS) {
 	if !t.Enabled {
 		for _, other := range []struct {

@@ -17,13 +17,13 @@ type given struct {
 	Origin Origin
 }
 
-// Origin says where a value came from.
+// Origin is where a value came from.
 type Origin struct {
 	Layer string // "default", "file", "environment" or "flag"
 	Where string // file:line, variable or flag; empty for defaults
 }
 
-// String is what people read.
+// String returns the place, or the layer if there is none.
 func (o Origin) String() string {
 	if o.Where == "" {
 		return o.Layer
@@ -51,7 +51,19 @@ func (g given) list() []string {
 	return splitList(g.Text)
 }
 
-// splitList splits at commas outside double quotes, because a quoted table name may hold one, and trims blanks.
+// isDefault reports whether the default was not changed; it may have been written down.
+func (g given) isDefault(f Field) bool {
+	switch {
+	case g.Origin.Layer == "default":
+		return true
+	case f.Type == "list":
+		return strings.Join(g.list(), ",") == f.Default
+	default:
+		return g.Text == f.Default
+	}
+}
+
+// splitList splits at commas outside double quotes, because a quoted table name may contain one, and trims blanks.
 func splitList(s string) []string {
 	var out []string
 	start, quoted := 0, false
@@ -67,7 +79,7 @@ func splitList(s string) []string {
 	return append(out, strings.TrimSpace(s[start:]))
 }
 
-// shown is the value for a message, quoted and cut; nothing for secrets.
+// shown returns the value for a message, quoted and shortened. For a secret it returns nothing.
 func (g given) shown(f Field) string {
 	if f.Secret() {
 		return ""
@@ -87,9 +99,11 @@ func quote(s string) string {
 	return strconv.Quote(s)
 }
 
-// problem is one with the value of a field.
+// problem returns a problem with the value of a field.
 func (g given) problem(f Field, allowed, format string, args ...any) Problem {
-	return Problem{Key: f.Key, Where: g.Origin.Where, Value: g.shown(f), What: fmt.Sprintf(format, args...), Allowed: allowed}
+	return Problem{
+		Key: f.Key, Where: g.Origin.Where, Value: g.shown(f), What: fmt.Sprintf(format, args...), Allowed: allowed,
+	}
 }
 
 // names returns what name returns for every field.

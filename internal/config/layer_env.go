@@ -9,15 +9,16 @@ import (
 const envConfig = EnvPrefix + "CONFIG"
 
 // kubernetesService matches the variables that Kubernetes sets in every container for a Service whose name starts with
-// cdc-outbox ("Environment variables", Kubernetes documentation of Service). They are not ours, and refusing them would
-// stop the pod as soon as somebody adds a Service for its metrics. No key of ours looks like them.
-var kubernetesService = regexp.MustCompile(`^CDC_OUTBOX_([A-Z0-9_]+_)?(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT(_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$`)
+// cdc-outbox ("Environment variables", Kubernetes documentation of Service). They do not set keys. Refusing them would
+// stop the pod when an operator adds a Service for its metrics. No key has a variable of this form.
+var kubernetesService = regexp.MustCompile(`^CDC_OUTBOX_([A-Z0-9_]+_)?` +
+	`(SERVICE_HOST|SERVICE_PORT(_[A-Z0-9_]+)?|PORT(_[0-9]+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$`)
 
-// testPrefix starts the variables of this repository's own tests, which start the program with their environment.
+// testPrefix starts the variables of this repository's tests, which start the program with their own environment.
 const testPrefix = EnvPrefix + "TEST_"
 
-// envLayer reads the variables that start with EnvPrefix. An empty variable counts as not set: a Compose file or a chart
-// that passes variables on leaves those empty that it does not know.
+// envLayer reads the variables that start with EnvPrefix. An empty variable counts as not set: a Compose file or a
+// chart that passes variables on leaves unknown variables empty.
 func envLayer(environ []string) (layer, Problems) {
 	out := layer{}
 	var problems Problems

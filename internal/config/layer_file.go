@@ -80,7 +80,7 @@ func (r *fileReader) section(n *yaml.Node, prefix string) {
 		case !word.MatchString(name.Value): // not repeated: with a misplaced quote it may hold half the file
 			r.add(r.path, name.Line, "this line does not start with a key")
 		case here[key] || r.seen[key]:
-			r.add(key, name.Line, "is there twice")
+			r.add(key, name.Line, "is set twice")
 		case isSection(key):
 			here[key] = true
 			r.section(value, key+".")
@@ -112,20 +112,20 @@ func (r *fileReader) entry(key string, line int, value *yaml.Node) {
 	}
 }
 
-// Undecided is the key under which migrate debezium lists what a person has to settle.
+// Undecided is the key under which migrate debezium lists what an operator has to decide.
 const Undecided = "undecided"
 
-// undecided refuses the file for each thing that is left in the list.
+// undecided reports each decision that is left in the list.
 func (r *fileReader) undecided(n *yaml.Node) {
 	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
 		return // every line was deleted
 	}
 	if n.Kind != yaml.SequenceNode {
-		r.add(Undecided, n.Line, "is a list of what is left to decide; settle that, then delete the key")
+		r.add(Undecided, n.Line, "lists open decisions; make them, then delete the key")
 		return
 	}
 	for _, item := range n.Content {
-		r.add(Undecided, item.Line, "is left to decide: %s Settle it, then delete the line", item.Value)
+		r.add(Undecided, item.Line, "is an open decision: %s Make it, then delete the line", item.Value)
 	}
 }
 
@@ -186,19 +186,19 @@ var (
 	bareAt     = regexp.MustCompile(`(?m)^[^#\n]*:\s+@`)
 )
 
-// syntaxProblem words an error of the YAML reader. What it quotes from the file is cut out, because it may be a secret: of
-// "password: *hunter2" it says "unknown anchor 'hunter2'".
+// syntaxProblem returns an error of the YAML parser without the text that it quotes from the file, because the text may
+// be a secret: for "password: *hunter2" the parser reports "unknown anchor 'hunter2'".
 func syntaxProblem(err error, b []byte) string {
 	msg := yamlQuoted.ReplaceAllString(strings.TrimPrefix(err.Error(), "yaml: "), "…")
 	if !yamlLine.MatchString(msg) && strings.Contains(msg, "…") {
-		msg = "something in it cannot be understood"
+		msg = "part of it cannot be parsed"
 	}
 	msg = "is not YAML: " + msg
 	if bareAt.Match(b) {
-		msg += `. YAML wants quotes around a value that starts with @: "@/run/secrets/dsn"`
+		msg += `. YAML needs quotes around a value that starts with @: "@/run/secrets/dsn"`
 	}
 	if tabIndent.Match(b) {
-		msg += ". YAML is indented with blanks, not with tabs"
+		msg += ". YAML is indented with spaces, not with tabs"
 	}
 	return msg
 }

@@ -9,8 +9,8 @@ import (
 // FlagConfig is the flag that names the configuration file.
 const FlagConfig = "config"
 
-// AddFlags declares --config and one flag for each key. Keys' flags are texts; Load finds what is wrong with them
-// together with everything else.
+// AddFlags declares --config and a flag for each key. The flags of keys take any text: Load reports wrong values
+// together with all other problems.
 func AddFlags(fs *pflag.FlagSet) {
 	fs.String(FlagConfig, "", "YAML file with the configuration (also "+envConfig+")")
 	for _, f := range fields() {
@@ -41,7 +41,7 @@ func (v *flagValue) Set(s string) error {
 func (v *flagValue) Type() string {
 	switch v.field.Type {
 	case "yes/no":
-		return "" // pflag prints the word behind the flag, which takes none
+		return "" // pflag prints the word after the flag, which takes none
 	default:
 		return v.field.Type
 	}
@@ -59,7 +59,7 @@ func flagLayer(fs *pflag.FlagSet) layer {
 	return out
 }
 
-// configFile says which file to read: the flag's, else the variable's, else none.
+// configFile returns the file to read: from the flag, otherwise from the variable, otherwise none.
 func configFile(fs *pflag.FlagSet, environ []string) string {
 	if fs != nil {
 		if flag := fs.Lookup(FlagConfig); flag != nil && flag.Changed {

@@ -17,9 +17,9 @@ type Options struct {
 	Environ []string       // os.Environ()
 	Flags   *pflag.FlagSet // parsed, with the flags of AddFlags; nil for none
 
-	// Checks holds further checks by key, for what only other packages know: what a table's name may look like, for
-	// instance. A check is called with the value, for a list with each element, for a secret with what Read returns;
-	// its error must not repeat a secret.
+	// Checks holds further checks by key, for rules that only other packages know, such as the form of a table name. A
+	// check is called with the value; for a list with each element, for a secret with the result of Read. Its error
+	// must not repeat a secret.
 	Checks map[string]func(value string) error
 }
 
@@ -27,7 +27,7 @@ type Options struct {
 type Loaded struct {
 	Config
 	Origins  map[string]Origin // by key
-	Warnings []string          // sentences about what is allowed but unwise
+	Warnings []string          // what is allowed but unwise, as sentences
 }
 
 // Load reads all layers. Its error is a *fault.Error of kind Config around Problems, all there are.
@@ -55,12 +55,12 @@ func Load(o Options) (*Loaded, error) {
 	return out, nil
 }
 
-// loader collects problems while it turns texts into values.
+// loader turns texts into values and collects problems.
 type loader struct {
 	given    layer // all layers merged
 	checks   map[string]func(string) error
 	problems Problems
-	bad      map[string]bool // keys that have a problem: further checks would only repeat it
+	bad      map[string]bool // keys that have a problem; further checks would only repeat it
 }
 
 // lay puts a layer over those before it.
@@ -69,7 +69,7 @@ func (l *loader) lay(over layer, problems Problems) {
 	l.problems = append(l.problems, problems...)
 }
 
-// fail notes a problem with a key's value. One for each key is enough.
+// fail adds a problem with the value of a key, unless the key has one already.
 func (l *loader) fail(key, allowed, format string, args ...any) {
 	if l.bad[key] {
 		return
@@ -90,7 +90,7 @@ func (l *loader) decode(f Field, g given, v reflect.Value) {
 	text := strings.TrimSpace(g.Text)
 	switch f.Type {
 	case "secret":
-		v.Set(reflect.ValueOf(NewSecret(g.Text))) // blanks in a password count
+		v.Set(reflect.ValueOf(newSecret(g.Text))) // blanks in a password count
 	case "list":
 		v.Set(reflect.ValueOf(g.list()))
 	case "text":
@@ -114,13 +114,13 @@ func (l *loader) decode(f Field, g given, v reflect.Value) {
 		}
 		v.SetInt(int64(d))
 	case "size":
-		n, err := ParseSize(text)
+		n, err := parseSize(text)
 		if err != nil {
 			l.fail(f.Key, "a whole number with a unit, such as "+f.Default+" or 500MB", "is not a size")
 		}
 		v.SetInt(int64(n))
 	case "share":
-		share, err := ParseShare(text)
+		share, err := parseShare(text)
 		if err != nil {
 			l.fail(f.Key, "0% to 100%, or 0 to 1", "is not a share")
 		}
@@ -129,11 +129,11 @@ func (l *loader) decode(f Field, g given, v reflect.Value) {
 		l.decodeJSON(f, text, v)
 	}
 	if len(f.OneOf) > 0 && !contains(f.OneOf, text) {
-		l.fail(f.Key, oneOf(f.OneOf), "is not one of the words it may be")
+		l.fail(f.Key, oneOf(f.OneOf), "is not a known value")
 	}
 }
 
-// parseBool takes every way in which YAML 1.1 and Go write yes and no.
+// parseBool takes every form of yes and no in YAML 1.1 and Go.
 func parseBool(text string) (value, ok bool) {
 	switch strings.ToLower(text) {
 	case "true", "yes", "on", "1", "t", "y":
@@ -153,7 +153,7 @@ func contains(words []string, s string) bool {
 	return false
 }
 
-// oneOf joins the words; an empty one, which means off, is shown as quotes.
+// oneOf joins the words. It shows an empty word, which means off, as quotes.
 func oneOf(words []string) string {
 	shown := make([]string, len(words))
 	for i, w := range words {
@@ -165,7 +165,7 @@ func oneOf(words []string) string {
 	return strings.Join(shown, ", ")
 }
 
-// runChecks calls the checks of other packages on values that have no problem yet.
+// runChecks calls the checks of other packages for values that have no problem yet.
 func (l *loader) runChecks(c *Config) {
 	for _, f := range fields() {
 		check, ok := l.checks[f.Key]
@@ -177,7 +177,7 @@ func (l *loader) runChecks(c *Config) {
 		case Secret:
 			text, err := v.Read()
 			if err != nil || !v.IsSet() {
-				continue // validate has said so
+				continue // validate has reported it
 			}
 			values = []string{text}
 		case []string:

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Monitor watches the slot over an SQL connection of its own.
+// Monitor configures the slot monitor and its alerts.
 type Monitor struct {
 	// How often the slot is sampled.
 	Interval time.Duration `key:"interval" default:"5s"`
@@ -24,8 +24,7 @@ type Monitor struct {
 	// An alert that is still firing is sent again, to the log and to the webhook, after this time.
 	RepeatInterval time.Duration `key:"repeat_interval" default:"1h"`
 
-	// URL that alerts are posted to. It is a secret and never shown. A URL in a file is read again for each
-	// request.
+	// URL that alerts are posted to. It is a secret and never shown. A URL in a file is read again for each request.
 	Webhook Secret `key:"webhook" example:"@/run/secrets/webhook"`
 
 	// What is posted. `json`: an object with `alert`, `state`, `level`, `slot`, `figures`, `cause` and `runbook`.
@@ -38,7 +37,7 @@ type Monitor struct {
 func (l *loader) webhook(s Secret) {
 	text, err := s.Read()
 	if !s.IsSet() || err != nil {
-		return // what cannot be read was said
+		return // validate has reported what cannot be read
 	}
 	if u, err := url.Parse(text); err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		l.fail("monitor.webhook", "an http:// or https:// URL", "is not a URL that can be posted to")

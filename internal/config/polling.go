@@ -2,7 +2,7 @@ package config
 
 import "time"
 
-// Polling is how rows are found where source is polling.
+// Polling configures source: polling.
 type Polling struct {
 	// Number of workers in this process. Each worker has its own connection to Postgres. Several processes can
 	// share the work.
@@ -34,7 +34,7 @@ type Polling struct {
 	Columns PollingColumns `key:"columns"`
 }
 
-// PollingColumns are those that polling adds to an outbox table.
+// PollingColumns names the columns that polling adds to an outbox table.
 type PollingColumns struct {
 	// Column with an increasing number, which puts the events of an aggregate in order.
 	Sequence string `key:"sequence" default:"seq"`

@@ -8,7 +8,7 @@ import (
 
 var slotName = regexp.MustCompile(`^[a-z0-9_]{1,63}$`)
 
-// Postgres is where the rows come from.
+// Postgres names the server and what to read from it.
 type Postgres struct {
 	// Connection string: a URL or `keyword=value` pairs, also with several hosts. The user needs the `REPLICATION`
 	// attribute. Empty: the `PG*` environment variables (`PGHOST`, `PGUSER`, `PGPASSWORD`, `PGSERVICE`, …) apply.
@@ -51,22 +51,21 @@ type Postgres struct {
 	// docs/deploy.md describes the requirements.
 	HotStandby bool `key:"hot_standby" default:"false"`
 
-	// Connection string of the primary, for use with `postgres.hot_standby`. `setup` creates everything except the
-	// slot on the primary, and the table of `postgres.checkpoint` is written there. No events are read on this
-	// connection.
-	PrimaryDSN Secret `key:"primary_dsn" mask:"dsn" example:"postgres://cdc_outbox@db-1.internal,db-2.internal:5432/shop?target_session_attrs=read-write"`
+	// Connection string of the primary, for use with `postgres.hot_standby`. `setup` creates everything except the slot
+	// on the primary, and the table of `postgres.checkpoint` is written there. No events are read on this connection.
+	PrimaryDSN Secret `key:"primary_dsn" mask:"dsn" example:"host=db-1,db-2 target_session_attrs=read-write"`
 
 	// Create the slot with `failover`, so that the slot is kept when a standby is promoted. This needs PostgreSQL
 	// 17 or newer.
 	Failover bool `key:"failover" default:"false"`
 }
 
-// OutboxTables returns postgres.tables, none where the key is off.
+// OutboxTables returns postgres.tables, or none if the key is off.
 func (p *Postgres) OutboxTables() []string {
 	return slices.DeleteFunc(slices.Clone(p.Tables), func(table string) bool { return table == off })
 }
 
-// CheckpointTable returns postgres.checkpoint, and nothing where the key is off.
+// CheckpointTable returns postgres.checkpoint, or nothing if the key is off.
 func (p *Postgres) CheckpointTable() string {
 	if p.Checkpoint == off {
 		return ""
@@ -83,15 +82,15 @@ func (l *loader) postgres(p *Postgres) {
 	}
 	tables := len(p.OutboxTables()) > 0
 	if !tables && len(p.Messages) == 0 {
-		l.fail("postgres.tables", "schema.table, one or more", "names no table, and postgres.messages no prefix")
+		l.fail("postgres.tables", "schema.table, one or more", "names no table, and postgres.messages names no prefix")
 	}
 	if p.Snapshot == "initial" && (!tables || len(p.Slot) > 43) {
-		l.fail("postgres.snapshot", "", "needs postgres.tables, and a slot whose name has 43 bytes at most")
+		l.fail("postgres.snapshot", "", "needs postgres.tables, and a slot whose name has at most 43 bytes")
 	}
 	l.hotStandby(p)
 	for i, prefix := range p.Messages {
 		if strings.ContainsRune(prefix, 0) || slices.Contains(p.Messages[:i], prefix) {
-			l.fail("postgres.messages", "", "names %q twice, or no prefix that Postgres takes", prefix)
+			l.fail("postgres.messages", "", "names %q twice, or Postgres does not take this prefix", prefix)
 		}
 	}
 	for i, t := range p.Tables {
@@ -101,21 +100,27 @@ func (l *loader) postgres(p *Postgres) {
 	}
 }
 
-// hotStandby refuses what cannot be had from a server that nothing can be written to, rather than doing without it unasked.
+// hotStandby refuses what a hot standby cannot provide, because nothing can be written there.
 func (l *loader) hotStandby(p *Postgres) {
 	if !p.HotStandby {
 		if p.PrimaryDSN.IsSet() {
-			l.fail("postgres.primary_dsn", "", "is set while postgres.hot_standby is false; events are read from where postgres.dsn leads")
+			l.fail("postgres.primary_dsn", "",
+				"is set while postgres.hot_standby is false; events are read from the server of postgres.dsn")
 		}
 		return
 	}
 	if !p.PrimaryDSN.IsSet() && p.CheckpointTable() != "" {
-		l.fail("postgres.primary_dsn", "", "is not set, and a standby cannot remember how far the slot is confirmed; set it, or postgres.checkpoint to off, which leaves a slot that was made anew or moved by hand unnoticed")
+		l.fail("postgres.primary_dsn", "",
+			"is not set, and a hot standby cannot store the checkpoint; set postgres.primary_dsn, or set "+
+				"postgres.checkpoint to off and accept that a re-created or moved slot is not detected")
 	}
 	if p.Failover {
-		l.fail("postgres.failover", "", "is set together with postgres.hot_standby; Postgres does not synchronise slots that were made on a standby")
+		l.fail("postgres.failover", "",
+			"is set together with postgres.hot_standby; "+
+				"Postgres does not synchronize slots that were created on a standby")
 	}
 	if p.Snapshot == "initial" {
-		l.fail("postgres.snapshot", "", "is initial together with postgres.hot_standby; the list of rows that it takes can only be written on a primary")
+		l.fail("postgres.snapshot", "",
+			"is initial together with postgres.hot_standby; the list of rows can only be written on a primary")
 	}
 }

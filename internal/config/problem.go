@@ -10,10 +10,10 @@ import (
 // Problem is one thing that is wrong with the configuration.
 type Problem struct {
 	Key     string // as it was written: a key, a variable or a flag
-	Where   string // file:line, variable or flag; empty where it is not set anywhere
-	Value   string // what was given, quoted; empty for secrets and where there is none
+	Where   string // file:line, variable or flag; empty if it is set nowhere
+	Value   string // the value, quoted; empty for secrets and if there is none
 	What    string // what is wrong with it
-	Allowed string // what would be right; empty where What says it
+	Allowed string // what is allowed; empty if What includes it
 }
 
 // String is one line.
@@ -33,7 +33,7 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-// Problems is everything that is wrong, so that it can be mended in one go.
+// Problems is everything that is wrong, so that all of it can be fixed at once.
 type Problems []Problem
 
 // Error implements error: one line for each problem.
@@ -49,7 +49,7 @@ func (p Problems) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// unknown is the problem of a name that means nothing. Its value is not shown: it may be a misspelled password.
+// unknown returns the problem of an unknown name. The value is not shown: the name may be a misspelled password.
 func unknown(name, where, kind string, candidates []string) Problem {
 	p := Problem{Key: name, Where: where, What: "unknown " + kind}
 	if near := Nearest(name, candidates); near != "" {
@@ -58,8 +58,8 @@ func unknown(name, where, kind string, candidates []string) Problem {
 	return p
 }
 
-// Nearest returns the candidate that name was probably meant to be, or nothing where none is near. A name that is the
-// end of exactly one candidate ("slot" of "postgres.slot") counts as near.
+// Nearest returns the candidate that name was probably meant to be, or nothing if no candidate is near. A name that is
+// the end of exactly one candidate, such as "slot" of "postgres.slot", counts as near.
 func Nearest(name string, candidates []string) string {
 	best, distance := "", len(name)/3+2
 	var suffix []string
@@ -67,8 +67,8 @@ func Nearest(name string, candidates []string) string {
 		if d := levenshtein.Distance(name, c, nil); d < distance {
 			best, distance = c, d
 		}
-		last := name[strings.LastIndexByte(name, '.')+1:]
-		if strings.HasSuffix(c, last) && len(c) > len(last) && strings.ContainsRune("._-", rune(c[len(c)-len(last)-1])) {
+		front, is := strings.CutSuffix(c, name[strings.LastIndexByte(name, '.')+1:])
+		if is && front != "" && strings.ContainsRune("._-", rune(front[len(front)-1])) {
 			suffix = append(suffix, c)
 		}
 	}

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// shownDSN lists the parameters of a connection string whose values may be shown. Everything else in it, a misspelled
-// keyword before all, may be the better half of a password.
+// shownDSN lists the parameters of a connection string whose values may be shown. Anything else in it, especially after
+// a misspelled keyword, may be part of a password.
 var shownDSN = map[string]bool{
 	"host": true, "hostaddr": true, "port": true, "user": true, "dbname": true, "database": true, "sslmode": true,
 	"sslrootcert": true, "sslcert": true, "sslkey": true, "sslnegotiation": true, "sslsni": true, "passfile": true,
@@ -20,9 +20,9 @@ var (
 	dsnName = regexp.MustCompile(`^[0-9A-Za-z._~%-]*$`)
 )
 
-// RedactDSN returns a connection string that may be shown: passwords are masked, and where the string is broken, so
-// that one cannot tell what in it is the password, all of it is.
-func RedactDSN(dsn string) string {
+// redactDSN returns a connection string that may be shown. It masks passwords. If the string is malformed, so that its
+// password cannot be located, it masks the whole string.
+func redactDSN(dsn string) string {
 	if dsn == "" {
 		return ""
 	}
@@ -37,12 +37,12 @@ func RedactDSN(dsn string) string {
 		shown, ok = redactKeywords(dsn)
 	}
 	if !ok {
-		return Masked
+		return masked
 	}
 	return shown
 }
 
-// redactURL does not use net/url: that one refuses several hosts, and takes a password with a / or # in it for a path.
+// redactURL does not use net/url, which refuses several hosts and mistakes a password with / or # for a path.
 func redactURL(rest string) (string, bool) {
 	end := strings.IndexAny(rest, "/?#")
 	if end < 0 {
@@ -61,7 +61,7 @@ func redactURL(rest string) (string, bool) {
 		}
 		b.WriteString(user)
 		if hasPassword {
-			b.WriteString(":" + Masked)
+			b.WriteString(":" + masked)
 		}
 		b.WriteByte('@')
 		hosts = authority[at+1:]
@@ -97,7 +97,7 @@ func redactQuery(b *strings.Builder, query string) bool {
 		case shownDSN[name]:
 			b.WriteString(name + "=" + value)
 		case name == "password" || name == "sslpassword":
-			b.WriteString(name + "=" + Masked)
+			b.WriteString(name + "=" + masked)
 		default:
 			return false
 		}
@@ -124,7 +124,7 @@ func redactKeywords(dsn string) (string, bool) {
 		case shownDSN[name]:
 			out = append(out, name+"="+value)
 		case name == "password" || name == "sslpassword":
-			out = append(out, name+"="+Masked)
+			out = append(out, name+"="+masked)
 		default:
 			return "", false
 		}

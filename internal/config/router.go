@@ -9,7 +9,7 @@ import (
 // topicName is what Kafka accepts (org.apache.kafka.common.internals.Topic): 249 characters of these, not . or ..
 var topicName = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`)
 
-// Router says how a row becomes a record.
+// Router configures how a row becomes a record.
 type Router struct {
 	// `outbox` uses the keys of this section. `debezium` produces the names, topics and headers of Debezium's
 	// outbox event router; see `router.debezium`.
@@ -22,15 +22,13 @@ type Router struct {
 	// with that role, `${column:NAME}` by the value of any other column.
 	Topic string `key:"topic" default:"${aggregate_type}.events"`
 
-	// Columns that form the record key, instead of `router.columns.aggregate_id`. One column gives its text.
-	// Several columns give a JSON array of their texts, such as `["eu","42"]`, so different values never give the
-	// same key.
+	// Columns that form the record key, instead of `router.columns.aggregate_id`. One column gives its text. Several
+	// columns give a JSON array of their texts, such as `["eu","42"]`, so different values never give the same key.
 	KeyColumns []string `key:"key_columns" example:"tenant,aggregate_id"`
 
 	// What the record value contains. `payload`: the payload column, unchanged. `envelope`: a JSON object with
-	// `eventId`, `eventType`, `eventVersion`, `aggregateType`, `aggregateId`, `occurredAt`, `traceId`, and the
-	// payload as `data`. `cloudevents_binary` and `cloudevents_structured`: a CloudEvent in that form of its Kafka
-	// binding.
+	// `eventId`, `eventType`, `eventVersion`, `aggregateType`, `aggregateId`, `occurredAt`, `traceId`, and the payload
+	// as `data`. `cloudevents_binary` and `cloudevents_structured`: a CloudEvent in that form of its Kafka binding.
 	Format string `key:"format" default:"payload" oneof:"payload|envelope|cloudevents_binary|cloudevents_structured"`
 
 	// Headers of every record, as `name=value`.
@@ -48,9 +46,8 @@ type Router struct {
 	// The frame of payloads whose schema is in a schema registry.
 	Registry Registry `key:"registry"`
 
-	// The preset `debezium`: the outbox event router of Debezium's PostgreSQL connector, option by option. Each
-	// entry starts with the name of Debezium's option. docs/debezium-differences.md lists the intended
-	// differences.
+	// The preset `debezium`: the outbox event router of Debezium's PostgreSQL connector, option by option. Each entry
+	// starts with the name of Debezium's option. docs/debezium-differences.md lists the intended differences.
 	Debezium Debezium `key:"debezium"`
 
 	// What to do with a row that can never be published as it is. `halt` stops in front of the row and reports it,
@@ -65,7 +62,7 @@ type Router struct {
 	BadRows BadRows `key:"bad_rows"`
 }
 
-// BadRows is on_bad_row for one kind of bad row each; empty means as on_bad_row says.
+// BadRows overrides router.on_bad_row for single kinds of bad row.
 type BadRows struct {
 	// Policy for rows without a topic or with an illegal topic. Empty: `router.on_bad_row` applies.
 	Unroutable string `key:"unroutable" oneof:"|halt|dead_letter|skip"`
@@ -86,7 +83,7 @@ type BadRows struct {
 	Unconvertible string `key:"unconvertible" oneof:"|halt|dead_letter|skip"`
 }
 
-// Columns names the outbox table's columns by their role.
+// Columns names the columns of the outbox table by role.
 type Columns struct {
 	// Column with the id of the event. It becomes the header `id`.
 	ID string `key:"id" default:"id"`
@@ -113,16 +110,18 @@ type Columns struct {
 // PresetDebezium is the value of router.preset.
 const PresetDebezium = "debezium"
 
-// Roles returns the columns by role in effect, whichever preset names them.
+// Roles returns the columns by role, as the preset in effect names them.
 func (r *Router) Roles() Columns {
 	if r.Preset != PresetDebezium {
 		return r.Columns
 	}
 	c := r.Debezium.Columns
-	return Columns{ID: c.ID, AggregateType: c.Route, AggregateID: c.Key, Type: c.Type, Payload: c.Payload, Timestamp: c.Timestamp}
+	return Columns{
+		ID: c.ID, AggregateType: c.Route, AggregateID: c.Key, Type: c.Type, Payload: c.Payload, Timestamp: c.Timestamp,
+	}
 }
 
-// router checks the section. What the router's own package knows about it, the commands check with that.
+// router checks the section. The commands check the rest with the router's own package.
 func (l *loader) router(r *Router) {
 	l.ofOtherPreset(r)
 	type need struct{ key, value string }
@@ -154,16 +153,14 @@ func (l *loader) router(r *Router) {
 	}
 }
 
-// bothPresets are keys of the section that mean the same in either preset.
+// bothPresets are the keys of the section that mean the same in either preset.
 var bothPresets = []string{"router.preset", "router.on_bad_row", "router.bad_rows.", "router.dead_letter"}
 
-// ofOtherPreset refuses keys that the preset doesn't read: who sets one believes that it does something.
+// ofOtherPreset refuses keys that the preset does not read, because an operator who sets one expects an effect.
 func (l *loader) ofOtherPreset(r *Router) {
 	for _, f := range fields() {
-		if !strings.HasPrefix(f.Key, "router.") || slices.ContainsFunc(bothPresets, func(p string) bool { return strings.HasPrefix(f.Key, p) }) {
-			continue
-		}
-		if g := l.given[f.Key]; g.Origin.Layer == "default" || f.Type != "list" && g.Text == f.Default || f.Type == "list" && strings.Join(g.list(), ",") == f.Default {
+		both := slices.ContainsFunc(bothPresets, func(prefix string) bool { return strings.HasPrefix(f.Key, prefix) })
+		if !strings.HasPrefix(f.Key, "router.") || both || l.given[f.Key].isDefault(f) {
 			continue
 		}
 		if own := strings.HasPrefix(f.Key, "router.debezium."); own != (r.Preset == PresetDebezium) {

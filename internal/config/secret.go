@@ -7,22 +7,22 @@ import (
 	"strings"
 )
 
-// Masked stands where a secret would.
-const Masked = "***"
+// masked is shown in place of a secret.
+const masked = "***"
 
 // maxSecretFile bounds what is read from a secret's file: a wrong path must not load a disk image.
 const maxSecretFile = 64 << 10
 
-// Secret is a text that can be read but not printed: every way of formatting it gives Masked, or the name of its file.
+// Secret is a text that can be read but not printed: every way to format it gives "***", or the name of its file.
 // Its zero value is the empty secret.
 type Secret struct {
 	literal string
 	path    string
 }
 
-// NewSecret takes the form a secret has in the configuration: @path reads it from a file, @@ at the start is a literal @,
-// anything else is the secret itself.
-func NewSecret(s string) Secret {
+// newSecret takes the form of a secret in the configuration: @path reads it from a file, @@ at the start is a literal
+// @, and anything else is the secret.
+func newSecret(s string) Secret {
 	if rest, ok := strings.CutPrefix(s, "@"); ok && rest != "" {
 		if strings.HasPrefix(rest, "@") {
 			return Secret{literal: rest}
@@ -32,11 +32,11 @@ func NewSecret(s string) Secret {
 	return Secret{literal: s}
 }
 
-// IsSet says whether there is a secret or a file to read it from.
+// IsSet reports whether there is a secret or a file to read it from.
 func (s Secret) IsSet() bool { return s.literal != "" || s.path != "" }
 
-// Read returns the secret. One in a file is read at each call, without the line feed at its end, so call it for each
-// connection: then a rotated password is seen. The error names the file and never what is in it.
+// Read returns the secret. A file is read at each call, without the line feed at its end: call Read for each
+// connection, so that a rotated password is used. The error names the file and never its content.
 func (s Secret) Read() (string, error) {
 	if s.path == "" {
 		return s.literal, nil
@@ -60,13 +60,13 @@ func (s Secret) Read() (string, error) {
 	return text, nil
 }
 
-// String returns Masked, @ and the file's name, or nothing for the empty secret.
+// String returns "***", or @ and the name of the file, or nothing for the empty secret.
 func (s Secret) String() string {
 	switch {
 	case s.path != "":
 		return "@" + s.path
 	case s.literal != "":
-		return Masked
+		return masked
 	default:
 		return ""
 	}
@@ -78,7 +78,7 @@ func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String(
 // MarshalText implements encoding.TextMarshaler, which JSON and YAML encoders use.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// secret makes sure that one in a file can be read.
+// secret checks that a secret in a file can be read.
 func (l *loader) secret(key string, c *Config) {
 	if _, err := secretOf(c, key).Read(); err != nil {
 		l.fail(key, "", "cannot be read: %s", err.Error())

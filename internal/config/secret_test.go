@@ -14,7 +14,7 @@ import (
 const canary = "hunter2canary"
 
 func TestSecretCannotBePrinted(t *testing.T) {
-	c := Config{Postgres: Postgres{DSN: NewSecret(canary)}, Kafka: Kafka{SASL: SASL{Password: NewSecret(canary)}}}
+	c := Config{Postgres: Postgres{DSN: newSecret(canary)}, Kafka: Kafka{SASL: SASL{Password: newSecret(canary)}}}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
 		require.NotContains(t, fmt.Sprintf(verb, c), canary, verb)
 		require.NotContains(t, fmt.Sprintf(verb, &c), canary, verb)
@@ -36,7 +36,7 @@ func TestSecretForms(t *testing.T) {
 	path := filepath.Join(dir, "secret")
 	write := func(s string) { require.NoError(t, os.WriteFile(path, []byte(s), 0o600)) }
 	write("one\n")
-	s := NewSecret("@" + path)
+	s := newSecret("@" + path)
 	got, err := s.Read()
 	require.NoError(t, err)
 	require.Equal(t, "one", got)
@@ -52,11 +52,11 @@ func TestSecretForms(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 
 	for in, want := range map[string]string{"@@home": "@home", "plain": "plain", "": "", "@": "@"} {
-		got, err := NewSecret(in).Read()
+		got, err := newSecret(in).Read()
 		require.NoError(t, err)
 		require.Equal(t, want, got)
 	}
-	require.False(t, NewSecret("").IsSet())
+	require.False(t, newSecret("").IsSet())
 }
 
 func TestSecretsFromFiles(t *testing.T) {
@@ -140,24 +140,24 @@ func TestRedactDSN(t *testing.T) {
 		"postgres://h/db":                                       "postgres://h/db",
 		"postgres:///db?host=/run/postgresql":                   "postgres:///db?host=/run/postgresql",
 		"postgres://u:x@[::1]:5432/db":                          "postgres://u:***@[::1]:5432/db",
-		"postgres://u:1/" + canary + "@h/db":                    Masked,
-		"postgres://u:1#" + canary + "@h/db":                    Masked,
-		"postgres://u:1?" + canary + "@h/db":                    Masked,
-		"postgres://u:" + canary + "/db":                        Masked,
-		"postgres://u:x@h/db?pasword=" + canary:                 Masked,
-		"postgres://u:x@h/db?password=a&" + canary:              Masked,
+		"postgres://u:1/" + canary + "@h/db":                    masked,
+		"postgres://u:1#" + canary + "@h/db":                    masked,
+		"postgres://u:1?" + canary + "@h/db":                    masked,
+		"postgres://u:" + canary + "/db":                        masked,
+		"postgres://u:x@h/db?pasword=" + canary:                 masked,
+		"postgres://u:x@h/db?password=a&" + canary:              masked,
 		"postgres://u:%zz" + canary + "@h/db":                   "postgres://u:***@h/db",
-		"mysql://u:" + canary + "@h/db":                         Masked,
+		"mysql://u:" + canary + "@h/db":                         masked,
 		"host=h user=u password=" + canary + " dbname=d":        "host=h user=u password=*** dbname=d",
 		"host=h password='a " + canary + `\' b' dbname=d`:       "host=h password=*** dbname=d",
 		"host = h password = " + canary:                         "host=h password=***",
-		"host=h password=a " + canary:                           Masked,
-		"host=h password=a " + canary + "=b user=x":             Masked,
-		"host=h password='" + canary:                            Masked,
+		"host=h password=a " + canary:                           masked,
+		"host=h password=a " + canary + "=b user=x":             masked,
+		"host=h password='" + canary:                            masked,
 		"password=a\\ " + canary + " host=h":                    "password=*** host=h",
-		canary:                                                  Masked,
+		canary:                                                  masked,
 	} {
-		got := RedactDSN(in)
+		got := redactDSN(in)
 		require.Equal(t, want, got, in)
 		require.NotContains(t, got, canary)
 	}
@@ -170,7 +170,7 @@ func FuzzRedactDSN(f *testing.F) {
 			"postgres://" + user + ":" + password + "@" + host + "/" + db,
 			"host=" + host + " password=" + password + " dbname=" + db,
 		} {
-			_ = RedactDSN(dsn) // must not panic whatever it is given
+			_ = redactDSN(dsn) // must not panic whatever it is given
 		}
 	})
 }
@@ -179,12 +179,12 @@ func TestParseSize(t *testing.T) {
 	for in, want := range map[string]Size{
 		"0": 0, "1": 1, "32MiB": 32 << 20, "32 mib": 32 << 20, "10GB": 1e10, "1kB": 1000, "3TiB": 3 << 40, "7B": 7,
 	} {
-		got, err := ParseSize(in)
+		got, err := parseSize(in)
 		require.NoError(t, err, in)
 		require.Equal(t, want, got, in)
 	}
 	for _, in := range []string{"", "MiB", "-1", "1.5GiB", "1 PiB", "9999999999GiB", "1GiB2", "0x10"} {
-		_, err := ParseSize(in)
+		_, err := parseSize(in)
 		require.Error(t, err, in)
 	}
 	for want, s := range map[string]Size{"0B": 0, "1B": 1, "1KiB": 1024, "1000B": 1000, "32MiB": 32 << 20, "10GiB": 10 << 30} {

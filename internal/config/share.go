@@ -9,8 +9,8 @@ import (
 // Share is a part of a whole, from 0 to 1.
 type Share float64
 
-// ParseShare reads a percentage, such as 1% or 0.5%, or a number from 0 to 1.
-func ParseShare(s string) (Share, error) {
+// parseShare reads a percentage, such as 1% or 0.5%, or a number from 0 to 1.
+func parseShare(s string) (Share, error) {
 	number, percent := strings.CutSuffix(s, "%")
 	f, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
 	if percent {

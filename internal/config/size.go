@@ -23,8 +23,8 @@ var units = []struct {
 	{"B", 1},
 }
 
-// ParseSize reads a whole number with a unit, such as 32MiB or 10GB; without a unit it is bytes.
-func ParseSize(s string) (Size, error) {
+// parseSize reads a whole number with a unit, such as 32MiB or 10GB; without a unit it is bytes.
+func parseSize(s string) (Size, error) {
 	digits := strings.TrimRight(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ ")
 	unit := strings.TrimSpace(s[len(digits):])
 	n, err := strconv.ParseUint(digits, 10, 63)

@@ -14,36 +14,40 @@ const (
 	SourcePolling = "polling"
 )
 
-// onlyWAL are the keys that mean nothing without a replication slot.
+// onlyWAL are the keys that have no meaning without a replication slot.
 var onlyWAL = []string{
-	"postgres.slot", "postgres.publication", "postgres.messages", "postgres.checkpoint", "postgres.on_change", "postgres.setup", "postgres.snapshot",
-	"postgres.failover", "postgres.hot_standby", "postgres.primary_dsn", "monitor.warn_retained", "monitor.critical_retained", "monitor.wal_volume",
+	"postgres.slot", "postgres.publication", "postgres.messages", "postgres.checkpoint", "postgres.on_change",
+	"postgres.setup", "postgres.snapshot", "postgres.failover", "postgres.hot_standby", "postgres.primary_dsn",
+	"monitor.warn_retained", "monitor.critical_retained", "monitor.wal_volume",
 }
 
-// source refuses settings of the source that is not in force: whoever sets one believes that it has an effect.
+// source refuses keys of the other source, because an operator who sets one expects an effect.
 func (l *loader) source(c *Config) {
 	if c.Source != SourcePolling {
 		for _, f := range fields() {
-			if strings.HasPrefix(f.Key, "polling.") && l.changed(f, c) {
-				l.fail(f.Key, "", "has no effect while source is wal; set source to polling, or take it out")
+			if strings.HasPrefix(f.Key, "polling.") && changed(f, c) {
+				l.fail(f.Key, "", "has no effect while source is wal; set source to polling, or remove the key")
 			}
 		}
 		return
 	}
 	for _, f := range fields() {
 		switch {
-		case !l.changed(f, c):
+		case !changed(f, c):
 		case slices.Contains(onlyWAL, f.Key):
-			l.fail(f.Key, "", "is about reading the write-ahead log, and source is polling; take it out")
+			l.fail(f.Key, "", "belongs to source: wal, and source is polling; remove the key")
 		case strings.HasPrefix(f.Key, "traces."):
-			l.fail(f.Key, "", "has no effect with source: polling, which makes no spans; take it out")
+			l.fail(f.Key, "", "has no effect with source: polling, which creates no spans; remove the key")
 		}
 	}
 	if c.Delivery == "exactly_once" {
-		l.fail("delivery", "at_least_once", "is not possible with source: polling: the column that says what is published is in Postgres, and a Kafka transaction cannot hold it; consumers recognise a repeat by its id")
+		l.fail("delivery", "at_least_once",
+			"is not possible with source: polling: the column that marks published rows "+
+				"is in Postgres, and a Kafka transaction cannot include it; consumers detect a repeated event by its id")
 	}
 	if c.Router.Preset == PresetDebezium && c.Router.Debezium.PositionHeader && c.Source == SourcePolling {
-		l.fail("router.debezium.position_header", "", "has no effect with source: polling: a table does not tell a row's position in the log")
+		l.fail("router.debezium.position_header", "",
+			"has no effect with source: polling: a table does not contain the position of a row in the log")
 	}
 	if len(c.Postgres.OutboxTables()) == 0 {
 		l.fail("postgres.tables", "schema.table, one or more", "names no table")
@@ -57,23 +61,28 @@ func (l *loader) source(c *Config) {
 		{"polling.workers", int64(p.Workers), 1, 64, "1 to 64"},
 		{"polling.batch", int64(p.Batch), 1, 100_000, "1 to 100000"},
 		{"polling.interval", int64(p.Interval), int64(5 * time.Millisecond), int64(time.Minute), "5ms to 1m"},
-		{"polling.warn_backlog", int64(p.WarnBacklog), int64(time.Second), int64(p.CriticalBacklog) - 1, "from 1s, below polling.critical_backlog"},
+		{
+			"polling.warn_backlog", int64(p.WarnBacklog), int64(time.Second), int64(p.CriticalBacklog) - 1,
+			"from 1s, below polling.critical_backlog",
+		},
 	} {
 		if n.value < n.from || n.value > n.to {
-			l.fail(n.key, n.allowed, "is out of its range")
+			l.fail(n.key, n.allowed, "is out of range")
 		}
 	}
 	if p.Columns.Sequence == "" || p.Columns.PublishedAt == "" || p.Columns.Sequence == p.Columns.PublishedAt {
-		l.fail("polling.columns.published_at", "", "polling.columns needs two columns, both named")
+		l.fail("polling.columns.published_at", "", "polling.columns must name two different columns")
 	}
 }
 
-// changed says whether somebody has written down something else than the default, which what the command config prints holds.
-func (l *loader) changed(f Field, c *Config) bool {
-	return !reflect.DeepEqual(reflect.ValueOf(c).Elem().FieldByIndex(f.index).Interface(), reflect.ValueOf(plain()).Elem().FieldByIndex(f.index).Interface())
+// changed reports whether the value differs from the default. A default that is written down, as in the output of the
+// command config, is not a change.
+func changed(f Field, c *Config) bool {
+	value := func(c *Config) any { return reflect.ValueOf(c).Elem().FieldByIndex(f.index).Interface() }
+	return !reflect.DeepEqual(value(c), value(plain()))
 }
 
-// plain is the configuration in which nothing is set.
+// plain returns the configuration in which nothing is set.
 var plain = sync.OnceValue(func() *Config {
 	l, c := &loader{given: layer{}}, &Config{}
 	for _, f := range fields() {

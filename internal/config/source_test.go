@@ -21,12 +21,12 @@ func TestSource(t *testing.T) {
 		"snapshot":                     {[]string{"CDC_OUTBOX_SOURCE=polling", "CDC_OUTBOX_POSTGRES_SNAPSHOT=initial"}, "postgres.snapshot"},
 		"checkpoint":                   {[]string{"CDC_OUTBOX_SOURCE=polling", "CDC_OUTBOX_POSTGRES_CHECKPOINT=off"}, "postgres.checkpoint"},
 		"hot standby":                  {[]string{"CDC_OUTBOX_SOURCE=polling", "CDC_OUTBOX_POSTGRES_HOT_STANDBY=true", "CDC_OUTBOX_POSTGRES_PRIMARY_DSN=host=p"}, "postgres.hot_standby"},
-		"traces":                       {[]string{"CDC_OUTBOX_SOURCE=polling", "CDC_OUTBOX_TRACES_ENDPOINT=http://c:4318"}, "makes no spans"},
+		"traces":                       {[]string{"CDC_OUTBOX_SOURCE=polling", "CDC_OUTBOX_TRACES_ENDPOINT=http://c:4318"}, "creates no spans"},
 		"messages":                     {[]string{"CDC_OUTBOX_SOURCE=polling", "CDC_OUTBOX_POSTGRES_MESSAGES=m"}, "postgres.messages"},
-		"exactly once":                 {[]string{"CDC_OUTBOX_SOURCE=polling", "CDC_OUTBOX_DELIVERY=exactly_once"}, "a Kafka transaction cannot hold it"},
+		"exactly once":                 {[]string{"CDC_OUTBOX_SOURCE=polling", "CDC_OUTBOX_DELIVERY=exactly_once"}, "a Kafka transaction cannot include it"},
 		"no table":                     {[]string{"CDC_OUTBOX_SOURCE=polling", "CDC_OUTBOX_POSTGRES_TABLES=off"}, "postgres.tables"},
 		"no workers":                   {[]string{"CDC_OUTBOX_SOURCE=polling", "CDC_OUTBOX_POLLING_WORKERS=0"}, "1 to 64"},
-		"one column for two things":    {[]string{"CDC_OUTBOX_SOURCE=polling", "CDC_OUTBOX_POLLING_COLUMNS_SEQUENCE=published_at"}, "two columns"},
+		"one column for two things":    {[]string{"CDC_OUTBOX_SOURCE=polling", "CDC_OUTBOX_POLLING_COLUMNS_SEQUENCE=published_at"}, "two different columns"},
 		"backlog warns after critical": {[]string{"CDC_OUTBOX_SOURCE=polling", "CDC_OUTBOX_POLLING_WARN_BACKLOG=1h"}, "below polling.critical_backlog"},
 	} {
 		t.Run(name, func(t *testing.T) {

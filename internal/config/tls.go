@@ -8,8 +8,8 @@ import (
 	"os"
 )
 
-// Build returns what the connections to Kafka are encrypted with, nil when TLS is off. The client's certificate is read
-// again for each connection, so that a rotated one is used without a restart.
+// Build returns the TLS configuration of the connections to Kafka, or nil if TLS is off. The client's certificate is
+// read again for each connection, so that a rotated one is used without a restart.
 func (t TLS) Build() (*tls.Config, error) {
 	if !t.Enabled {
 		return nil, nil
@@ -17,7 +17,7 @@ func (t TLS) Build() (*tls.Config, error) {
 	cfg := &tls.Config{
 		MinVersion:         tls.VersionTLS12,
 		ServerName:         t.ServerName,
-		InsecureSkipVerify: t.InsecureSkipVerify, //nolint:gosec // spelled out in the configuration, and warned about
+		InsecureSkipVerify: t.InsecureSkipVerify, //nolint:gosec // set in the configuration on purpose, with a warning
 	}
 	if t.CA != "" {
 		pool, err := readPool(t.CA)
@@ -47,7 +47,7 @@ func readPool(path string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// check reads the files once and returns the key of the one that is no good.
+// check reads the files once and returns the key of the first unusable file.
 func (t TLS) check() (key string, err error) {
 	if t.CA != "" {
 		if _, err := readPool(t.CA); err != nil {

@@ -16,7 +16,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// TopicRule says what is different for the topics that fit its pattern. Zero values are as in Topics.
+// TopicRule overrides Topics for the topics that match its pattern. A zero value overrides nothing.
 type TopicRule struct {
 	Pattern           string            `json:"pattern" yaml:"pattern"`
 	Partitions        int               `json:"partitions,omitempty" yaml:"partitions,omitempty"`
@@ -24,7 +24,7 @@ type TopicRule struct {
 	Config            map[string]string `json:"config,omitempty" yaml:"config,omitempty"`
 }
 
-// For returns how a topic of this name is created: the first rule that fits it, completed by what holds for all.
+// For returns how a topic of this name is created: the first rule that matches it, completed from Topics.
 func (t *Topics) For(topic string) TopicRule {
 	out := TopicRule{Partitions: t.Partitions, ReplicationFactor: t.ReplicationFactor, Config: maps.Clone(t.Config)}
 	for _, r := range t.Rules {
@@ -52,10 +52,10 @@ const (
 	typeRules   = "rules"
 )
 
-// structured says whether the value is more than a text or a list of texts. It travels as JSON.
+// structured reports whether the value is more than a text or a list of texts. Such a value is passed on as JSON.
 func (f Field) structured() bool { return f.Type == typeMapping || f.Type == typeRules }
 
-// asJSON turns what stands in the file into JSON, scalars as the text that stands there.
+// asJSON turns a value of the file into JSON. Scalars keep their text.
 func asJSON(n *yaml.Node) (string, error) {
 	v, err := plainValue(n, 0)
 	if err != nil {
@@ -129,7 +129,7 @@ func (l *loader) decodeJSON(f Field, text string, v reflect.Value) {
 	}
 }
 
-// strictJSON refuses keys that mean nothing and anything behind the value.
+// strictJSON refuses unknown keys, and anything after the value.
 func strictJSON(text string, into any) error {
 	dec := json.NewDecoder(strings.NewReader(text))
 	dec.DisallowUnknownFields()
@@ -148,7 +148,7 @@ func strictJSON(text string, into any) error {
 		return fmt.Errorf("is not JSON: %w", err)
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("has something behind the value")
+		return errors.New("has something after the value")
 	}
 	return nil
 }
@@ -171,7 +171,7 @@ func (n *number) UnmarshalJSON(b []byte) error {
 // settings takes numbers and true and false for the texts that Kafka wants.
 type settings map[string]string
 
-var errScalar = errors.New("wants a text, a number or true or false for each name")
+var errScalar = errors.New("takes a text, a number, true or false for each name")
 
 func (s *settings) UnmarshalJSON(b []byte) error {
 	var raw map[string]json.RawMessage
@@ -196,7 +196,7 @@ func (s *settings) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// topics checks what can be known here; which settings there are, and which values they take, the brokers know.
+// topics checks what can be checked here. Only the brokers know which settings there are and which values they take.
 func (l *loader) topics(t *Topics) {
 	l.shape("kafka.topics.partitions", t.Partitions, math.MaxInt32)
 	l.shape("kafka.topics.replication_factor", t.ReplicationFactor, math.MaxInt16)
@@ -206,7 +206,8 @@ func (l *loader) topics(t *Topics) {
 		if _, err := path.Match(r.Pattern, ""); err != nil || r.Pattern == "" {
 			l.fail(key, "text with *, ? and [a-z]", "rule %d has no usable pattern", i+1)
 		}
-		if r.Partitions < 0 || r.ReplicationFactor < 0 || r.Partitions > math.MaxInt32 || r.ReplicationFactor > math.MaxInt16 {
+		if tooMany := r.Partitions > math.MaxInt32 || r.ReplicationFactor > math.MaxInt16; tooMany ||
+			r.Partitions < 0 || r.ReplicationFactor < 0 {
 			l.fail(key, "numbers from 1", "rule %d has partitions or a replication_factor out of range", i+1)
 		}
 		l.settingNames(key, r.Config)

@@ -66,9 +66,9 @@ func TestBadTopicRules(t *testing.T) {
 		`{rules: [{pattern: a, partitions: -1}]}`:                   "out of range",
 		`{rules: [{pattern: a, replication_factor: 40000}]}`:        "out of range",
 		`{rules: [{pattern: a, partitions: many}]}`:                 "kafka.topics.rules",
-		`{rules: [{pattern: a, config: {b: {c: d}}}]}`:              "wants a text, a number",
+		`{rules: [{pattern: a, config: {b: {c: d}}}]}`:              "takes a text, a number",
 		`{rules: nonsense}`:                                         "is not JSON",
-		`{rules: '[] []'}`:                                          "something behind",
+		`{rules: '[] []'}`:                                          "something after",
 		`{config: [a, b]}`:                                          "does not have the right form",
 		`{config: {a: b, a: c}}`:                                    "a key twice",
 		`{config: {a: }}`:                                           `"a" has no name or no value`,
@@ -76,8 +76,8 @@ func TestBadTopicRules(t *testing.T) {
 		"{rules: &x [{pattern: a, config: {b: [*x]}}]}":             "kafka.topics.rules",
 		`{partitions: 3000000000}`:                                  "too large",
 		`{replication_factor: 0}`:                                   "too small",
-		`{rules: [{pattern: a}], config: '{"retention.ms": null}'}`: "wants a text, a number",
-		`{config: "{\"x\": 1} trailing"}`:                           "something behind",
+		`{rules: [{pattern: a}], config: '{"retention.ms": null}'}`: "takes a text, a number",
+		`{config: "{\"x\": 1} trailing"}`:                           "something after",
 	} {
 		_, err := load(t, "kafka: {topics: "+value+"}", nil)
 		require.ErrorContains(t, err, want, value)

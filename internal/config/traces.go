@@ -1,6 +1,6 @@
 package config
 
-// Traces sends a span for each sampled event to an OpenTelemetry collector.
+// Traces configures the spans of sampled events, which go to an OpenTelemetry collector.
 type Traces struct {
 	// OTLP collector that receives a span for each sampled event; see docs/tracing.md. The URL starts with
 	// `http://` or `https://`. If it has no path, `/v1/traces` is added. Empty: the standard variables

@@ -57,11 +57,12 @@ func (l *loader) address(key, s string, listener bool) {
 	}
 }
 
-// warnings are about what is allowed but unwise.
+// warnings returns what is allowed but unwise.
 func warnings(c *Config) []string {
 	var w []string
 	if c.Kafka.TLS.InsecureSkipVerify {
-		w = append(w, "kafka.tls.insecure_skip_verify is on: whoever stands between here and Kafka can read and change every record")
+		w = append(w, "kafka.tls.insecure_skip_verify is on: "+
+			"anyone on the network path to Kafka can read and change every record")
 	}
 	if c.Kafka.SASL.Mechanism == "PLAIN" && !c.Kafka.TLS.Enabled {
 		w = append(w, "kafka.sasl.mechanism PLAIN without kafka.tls.enabled sends the password in the clear")
@@ -71,7 +72,8 @@ func warnings(c *Config) []string {
 	}
 	if host, _, err := net.SplitHostPort(c.HTTP.Listen); err == nil {
 		if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-			w = append(w, "http.listen is reachable from other hosts, and the server has no authentication: keep the network private")
+			w = append(w, "http.listen is reachable from other hosts, and the server has no authentication: "+
+				"keep the network private")
 		}
 	}
 	return append(w, unusedFormatKeys(&c.Router)...)

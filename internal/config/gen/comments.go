@@ -64,7 +64,7 @@ func byKey(t reflect.Type, prefix string, comments, docs map[string]string) erro
 			return fmt.Errorf("%s.%s has no comment above it that ends with a period", t.Name(), field.Name)
 		}
 		docs[prefix+name] = text
-		if isSection := field.Type.Kind() == reflect.Struct && field.Type != reflect.TypeFor[config.Secret](); isSection {
+		if field.Type.Kind() == reflect.Struct && field.Type != reflect.TypeFor[config.Secret]() { // a section
 			if err := byKey(field.Type, prefix+name+".", comments, docs); err != nil {
 				return err
 			}
