@@ -22,11 +22,11 @@ func (a *app) configCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "Print the effective configuration, secrets masked",
-		Long: `config reads the configuration as run would, reports every problem at once, and prints what is in effect as a
-file that could be used again; only the secrets are masked.
+		Long: `config reads the configuration as run does and reports all problems at once. It prints the values in effect
+as a file that could be used again; only the secrets are masked.
 
-Each key below can stand in the file, in a variable (postgres.dsn is CDC_OUTBOX_POSTGRES_DSN) or on the command line of
-every command. A flag wins over a variable, a variable over the file.`,
+Each key below can be set in the file, as a variable (postgres.dsn is CDC_OUTBOX_POSTGRES_DSN) and on the command line
+of every command. A flag overrides a variable, and a variable overrides the file.`,
 		Example: `  cdc-outbox config --origins
   cdc-outbox config --config cdc-outbox.yaml --json`,
 		Args: noArguments,
@@ -50,7 +50,7 @@ every command. A flag wins over a variable, a variable over the file.`,
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON: key, value and origin")
-	cmd.Flags().BoolVar(&origins, "origins", false, "say where each value came from")
+	cmd.Flags().BoolVar(&origins, "origins", false, "print where each value comes from")
 	help := cmd.HelpFunc()
 	cmd.SetHelpFunc(func(c *cobra.Command, args []string) {
 		help(c, args)
@@ -77,15 +77,13 @@ func (a *app) load(cmd *cobra.Command) (*config.Loaded, error) {
 	c, err := config.Load(config.Options{
 		Environ: a.environ, Flags: cmd.Flags(),
 		Checks: map[string]func(string) error{
-			"postgres.dsn":         checkDSN,
-			"postgres.primary_dsn": checkDSN,
-			"postgres.tables":      func(s string) error { _, err := identifier.ParseTable(s); return err },
-			"postgres.publication": identifier.Check,
-			"postgres.checkpoint":  func(s string) error { _, err := identifier.ParseTable(s); return err },
-			"router.topic":         checkTemplate,
-			"router.debezium.additional": func(s string) error {
-				return router.CheckPlacement(s)
-			},
+			"postgres.dsn":                checkDSN,
+			"postgres.primary_dsn":        checkDSN,
+			"postgres.tables":             func(s string) error { _, err := identifier.ParseTable(s); return err },
+			"postgres.publication":        identifier.Check,
+			"postgres.checkpoint":         func(s string) error { _, err := identifier.ParseTable(s); return err },
+			"router.topic":                checkTemplate,
+			"router.debezium.additional":  router.CheckPlacement,
 			"router.debezium.topic_regex": router.CheckPattern,
 			"router.dead_letter_topic":    router.CheckTopic,
 			"traces.endpoint":             traces.CheckEndpoint,
@@ -95,25 +93,26 @@ func (a *app) load(cmd *cobra.Command) (*config.Loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := router.New(routing.Config(c)); err != nil { // what concerns several keys
+	if _, err := router.New(routing.Config(c)); err != nil { // rules about several keys
 		return nil, err
 	}
 	return c, nil
 }
 
-// checkDSN leaves out what the parser says: it quotes the string, and masks the password only where it finds it.
+// checkDSN leaves out the error of the parser, which quotes the string and masks the password only if it finds it.
 func checkDSN(dsn string) error {
 	parsed, err := pgconn.ParseConfig(dsn)
 	var file *fs.PathError
 	switch {
-	case err == nil && strings.Contains(parsed.Host, "@"): // and what stands in front of it is the end of the password
+	case err == nil && strings.Contains(parsed.Host, "@"): // and the text before it is the end of the password
 		return errors.New("has an @ in the host; write an @ in the password of a URL as %40")
 	case err == nil:
 		return nil
 	case errors.As(err, &file):
 		return fmt.Errorf("names the file %s, which cannot be read: %w", file.Path, file.Err)
 	default:
-		return errors.New("is neither keyword=value pairs nor a postgres:// URL; in a URL, characters such as @ : / ? # % in the password are written as %40 %3A %2F %3F %23 %25")
+		return errors.New("is neither keyword=value pairs nor a postgres:// URL; " +
+			"in a URL, characters such as @ : / ? # % in the password are written as %40 %3A %2F %3F %23 %25")
 	}
 }
 

@@ -1,5 +1,5 @@
-// Package routing makes the router's configuration of the settings. It stands apart from the command so that the conformance
-// tests go the same way from a file to a record as the program does.
+// Package routing turns the configuration's section router into the configuration of the package router. The program
+// and the conformance tests share it, so both take the same path from a file to a record.
 package routing
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// Config takes what the router needs from the configuration.
+// Config returns what the router needs.
 func Config(c *config.Loaded) router.Config {
 	if c.Router.Preset == config.PresetDebezium {
 		return router.Config{Debezium: debeziumConfig(c), DeadLetterTopic: c.Router.DeadLetterTopic}
@@ -21,12 +21,20 @@ func Config(c *config.Loaded) router.Config {
 	r := &c.Router
 	return router.Config{
 		Columns: router.Columns{
-			ID: r.Columns.ID, AggregateType: r.Columns.AggregateType, AggregateID: r.Columns.AggregateID, Type: r.Columns.Type,
-			Payload: r.Columns.Payload, Headers: r.Columns.Headers, Timestamp: r.Columns.Timestamp,
+			ID: r.Columns.ID, AggregateType: r.Columns.AggregateType, AggregateID: r.Columns.AggregateID,
+			Type: r.Columns.Type, Payload: r.Columns.Payload, Headers: r.Columns.Headers,
+			Timestamp: r.Columns.Timestamp,
 		},
 		DeadLetterTopic: r.DeadLetterTopic,
-		Topic:           r.Topic, KeyColumns: r.KeyColumns, Format: r.Format, StaticHeaders: r.StaticHeaders, ColumnHeaders: r.ColumnHeaders,
-		Envelope: router.Envelope{VersionColumn: r.Envelope.VersionColumn, Version: r.Envelope.Version, TraceIDColumn: r.Envelope.TraceIDColumn},
+		Topic:           r.Topic,
+		KeyColumns:      r.KeyColumns,
+		Format:          r.Format,
+		StaticHeaders:   r.StaticHeaders,
+		ColumnHeaders:   r.ColumnHeaders,
+		Envelope: router.Envelope{
+			VersionColumn: r.Envelope.VersionColumn, Version: r.Envelope.Version,
+			TraceIDColumn: r.Envelope.TraceIDColumn,
+		},
 		CloudEvents: router.CloudEvents{
 			Source: r.CloudEvents.Source, DataContentType: r.CloudEvents.DataContentType,
 			DataSchema: r.CloudEvents.DataSchema, Extensions: r.CloudEvents.Extensions,
@@ -45,9 +53,11 @@ func debeziumConfig(c *config.Loaded) *router.Debezium {
 			Timestamp: d.Columns.Timestamp, SchemaVersion: d.Columns.SchemaVersion, Tracing: d.Columns.Tracing,
 		},
 		TopicRegex: d.TopicRegex, TopicReplacement: d.TopicReplacement,
-		Additional: d.Additional, IgnoreMissing: d.AdditionalMissing == "ignore", TombstoneOnEmpty: d.TombstoneOnEmpty,
+		Additional: d.Additional, IgnoreMissing: d.AdditionalMissing == "ignore",
+		TombstoneOnEmpty: d.TombstoneOnEmpty,
 		Expand: router.ExpandJSON{
-			Enabled: d.ExpandJSON, KeepNulls: d.ExpandJSONNull == "optional_bytes", KeepEmptyLists: d.ExpandJSONEmptyList == "optional_string",
+			Enabled: d.ExpandJSON, KeepNulls: d.ExpandJSONNull == "optional_bytes",
+			KeepEmptyLists: d.ExpandJSONEmptyList == "optional_string",
 		},
 		ValueConverter: d.ValueConverter, KeyConverter: d.KeyConverter, HeaderConverter: d.HeaderConverter,
 		ContextHeaders: d.ContextHeaders, PositionHeader: d.PositionHeader, RunID: runID(),
@@ -57,7 +67,8 @@ func debeziumConfig(c *config.Loaded) *router.Debezium {
 	}
 }
 
-// runID is new with each start, and sorts by time, as Debezium's: a UUID of version 7 (RFC 9562, section 5.7).
+// runID returns an id that is new with each start and sorts by time, like Debezium's: a UUID of version 7 (RFC 9562,
+// section 5.7).
 func runID() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails
@@ -69,7 +80,7 @@ func runID() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// catalog asks Postgres for what Debezium's schemas hold and a Relation message doesn't.
+// catalog asks Postgres for the types and nullable columns, which schemas need and a Relation message does not contain.
 func catalog(dsn func() (string, error)) func(*pgoutput.Relation) (router.Catalog, error) {
 	return func(rel *pgoutput.Relation) (router.Catalog, error) {
 		text, err := dsn()
@@ -83,7 +94,8 @@ func catalog(dsn func() (string, error)) func(*pgoutput.Relation) (router.Catalo
 		c := router.Catalog{Types: make(map[uint32]router.PostgresType, len(found.Types)), Nullable: found.Nullable}
 		for oid, t := range found.Types {
 			c.Types[oid] = router.PostgresType{
-				Name: t.Name, Enum: t.Kind == "e", Labels: t.Labels, Base: t.Base, BaseModifier: t.BaseModifier, Element: t.Element,
+				Name: t.Name, Enum: t.Kind == "e", Labels: t.Labels,
+				Base: t.Base, BaseModifier: t.BaseModifier, Element: t.Element,
 			}
 		}
 		return c, nil
