@@ -9,28 +9,44 @@ import (
 
 func TestSource(t *testing.T) {
 	for name, tc := range map[string]struct {
-		environ []string
+		environ string // without CDC_OUTBOX_, separated by blanks
 		want    string // contained in the error; empty: none
 	}{
-		"polling":                      {[]string{"CDC_OUTBOX_SOURCE=polling", "CDC_OUTBOX_POLLING_WORKERS=8", "CDC_OUTBOX_POLLING_COLUMNS_SEQUENCE=n"}, ""},
-		"polling without the source":   {[]string{"CDC_OUTBOX_POLLING_WORKERS=8"}, "polling.workers = \"8\" (CDC_OUTBOX_POLLING_WORKERS): has no effect while source is wal"},
-		"a default is no mistake":      {[]string{"CDC_OUTBOX_POLLING_WORKERS=4"}, ""},
-		"slot":                         {[]string{"CDC_OUTBOX_SOURCE=polling", "CDC_OUTBOX_POSTGRES_SLOT=mine"}, "postgres.slot"},
-		"publication":                  {[]string{"CDC_OUTBOX_SOURCE=polling", "CDC_OUTBOX_POSTGRES_PUBLICATION=mine"}, "postgres.publication"},
-		"failover":                     {[]string{"CDC_OUTBOX_SOURCE=polling", "CDC_OUTBOX_POSTGRES_FAILOVER=true"}, "postgres.failover"},
-		"snapshot":                     {[]string{"CDC_OUTBOX_SOURCE=polling", "CDC_OUTBOX_POSTGRES_SNAPSHOT=initial"}, "postgres.snapshot"},
-		"checkpoint":                   {[]string{"CDC_OUTBOX_SOURCE=polling", "CDC_OUTBOX_POSTGRES_CHECKPOINT=off"}, "postgres.checkpoint"},
-		"hot standby":                  {[]string{"CDC_OUTBOX_SOURCE=polling", "CDC_OUTBOX_POSTGRES_HOT_STANDBY=true", "CDC_OUTBOX_POSTGRES_PRIMARY_DSN=host=p"}, "postgres.hot_standby"},
-		"traces":                       {[]string{"CDC_OUTBOX_SOURCE=polling", "CDC_OUTBOX_TRACES_ENDPOINT=http://c:4318"}, "creates no spans"},
-		"messages":                     {[]string{"CDC_OUTBOX_SOURCE=polling", "CDC_OUTBOX_POSTGRES_MESSAGES=m"}, "postgres.messages"},
-		"exactly once":                 {[]string{"CDC_OUTBOX_SOURCE=polling", "CDC_OUTBOX_DELIVERY=exactly_once"}, "a Kafka transaction cannot include it"},
-		"no table":                     {[]string{"CDC_OUTBOX_SOURCE=polling", "CDC_OUTBOX_POSTGRES_TABLES=off"}, "postgres.tables"},
-		"no workers":                   {[]string{"CDC_OUTBOX_SOURCE=polling", "CDC_OUTBOX_POLLING_WORKERS=0"}, "1 to 64"},
-		"one column for two things":    {[]string{"CDC_OUTBOX_SOURCE=polling", "CDC_OUTBOX_POLLING_COLUMNS_SEQUENCE=published_at"}, "two different columns"},
-		"backlog warns after critical": {[]string{"CDC_OUTBOX_SOURCE=polling", "CDC_OUTBOX_POLLING_WARN_BACKLOG=1h"}, "below polling.critical_backlog"},
+		"polling": {"SOURCE=polling POLLING_WORKERS=8 POLLING_COLUMNS_SEQUENCE=n", ""},
+		"polling without the source": {
+			"POLLING_WORKERS=8",
+			"polling.workers = \"8\" (CDC_OUTBOX_POLLING_WORKERS): has no effect while source is wal",
+		},
+		"a default is no mistake": {"POLLING_WORKERS=4", ""},
+		"slot":                    {"SOURCE=polling POSTGRES_SLOT=mine", "postgres.slot"},
+		"publication":             {"SOURCE=polling POSTGRES_PUBLICATION=mine", "postgres.publication"},
+		"failover":                {"SOURCE=polling POSTGRES_FAILOVER=true", "postgres.failover"},
+		"snapshot":                {"SOURCE=polling POSTGRES_SNAPSHOT=initial", "postgres.snapshot"},
+		"checkpoint":              {"SOURCE=polling POSTGRES_CHECKPOINT=off", "postgres.checkpoint"},
+		"hot standby": {
+			"SOURCE=polling POSTGRES_HOT_STANDBY=true POSTGRES_PRIMARY_DSN=host=p",
+			"postgres.hot_standby",
+		},
+		"traces":       {"SOURCE=polling TRACES_ENDPOINT=http://c:4318", "creates no spans"},
+		"messages":     {"SOURCE=polling POSTGRES_MESSAGES=m", "postgres.messages"},
+		"exactly once": {"SOURCE=polling DELIVERY=exactly_once", "a Kafka transaction cannot include it"},
+		"no table":     {"SOURCE=polling POSTGRES_TABLES=off", "postgres.tables"},
+		"no workers":   {"SOURCE=polling POLLING_WORKERS=0", "1 to 64"},
+		"one column for two things": {
+			"SOURCE=polling POLLING_COLUMNS_SEQUENCE=published_at",
+			"two different columns",
+		},
+		"backlog warns after critical": {
+			"SOURCE=polling POLLING_WARN_BACKLOG=1h",
+			"below polling.critical_backlog",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := load(t, "", tc.environ)
+			var environ []string
+			for variable := range strings.FieldsSeq(tc.environ) {
+				environ = append(environ, EnvPrefix+variable)
+			}
+			_, err := load(t, "", environ)
 			if tc.want == "" {
 				require.NoError(t, err)
 				return
