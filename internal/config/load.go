@@ -63,7 +63,7 @@ type loader struct {
 	bad      map[string]bool // keys that have a problem; further checks would only repeat it
 }
 
-// lay puts a layer over those before it.
+// lay puts a layer over the layers before it.
 func (l *loader) lay(over layer, problems Problems) {
 	maps.Copy(l.given, over)
 	l.problems = append(l.problems, problems...)

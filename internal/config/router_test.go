@@ -17,7 +17,7 @@ func TestPresets(t *testing.T) {
 	require.Equal(t, c.Router.Columns, c.Router.Roles())
 }
 
-// A key that the preset doesn't read would be a setting without effect.
+// A key that the preset does not read would be a setting without effect.
 func TestKeysOfTheOtherPreset(t *testing.T) {
 	for file, want := range map[string]string{
 		"router: {debezium: {topic_prefix: x}}":                                               "router.debezium.topic_prefix",

@@ -10,8 +10,8 @@ import (
 // Size is a number of bytes.
 type Size int64
 
-// units from the largest down, so that String finds the one that fits. The names with an i are powers of 1024 and those
-// without powers of 1000, as IEC 80000-13 has it: 1GB of WAL in a configuration means what it means on a disk's label.
+// units go from the largest down, so that String finds the unit that fits. Names with an i are powers of 1024, names
+// without an i powers of 1000, as in IEC 80000-13: 1GB in a configuration means the same as on the label of a disk.
 var units = []struct {
 	name   string
 	factor Size

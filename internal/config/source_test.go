@@ -17,12 +17,12 @@ func TestSource(t *testing.T) {
 			"POLLING_WORKERS=8",
 			"polling.workers = \"8\" (CDC_OUTBOX_POLLING_WORKERS): has no effect while source is wal",
 		},
-		"a default is no mistake": {"POLLING_WORKERS=4", ""},
-		"slot":                    {"SOURCE=polling POSTGRES_SLOT=mine", "postgres.slot"},
-		"publication":             {"SOURCE=polling POSTGRES_PUBLICATION=mine", "postgres.publication"},
-		"failover":                {"SOURCE=polling POSTGRES_FAILOVER=true", "postgres.failover"},
-		"snapshot":                {"SOURCE=polling POSTGRES_SNAPSHOT=initial", "postgres.snapshot"},
-		"checkpoint":              {"SOURCE=polling POSTGRES_CHECKPOINT=off", "postgres.checkpoint"},
+		"a default is allowed": {"POLLING_WORKERS=4", ""},
+		"slot":                 {"SOURCE=polling POSTGRES_SLOT=mine", "postgres.slot"},
+		"publication":          {"SOURCE=polling POSTGRES_PUBLICATION=mine", "postgres.publication"},
+		"failover":             {"SOURCE=polling POSTGRES_FAILOVER=true", "postgres.failover"},
+		"snapshot":             {"SOURCE=polling POSTGRES_SNAPSHOT=initial", "postgres.snapshot"},
+		"checkpoint":           {"SOURCE=polling POSTGRES_CHECKPOINT=off", "postgres.checkpoint"},
 		"hot standby": {
 			"SOURCE=polling POSTGRES_HOT_STANDBY=true POSTGRES_PRIMARY_DSN=host=p",
 			"postgres.hot_standby",
@@ -57,7 +57,7 @@ func TestSource(t *testing.T) {
 }
 
 // What the command config prints is a configuration, whatever the source.
-func TestSource_printed_is_read_again(t *testing.T) {
+func TestSourcePrintedIsReadAgain(t *testing.T) {
 	for _, source := range []string{SourceWAL, SourcePolling} {
 		c, err := load(t, "", []string{"CDC_OUTBOX_SOURCE=" + source})
 		require.NoError(t, err)

@@ -40,12 +40,17 @@ func markdown(docs map[string]string) string {
 
 // facts writes how a key is written, and which values it takes.
 func facts(b *strings.Builder, f config.Field) {
-	fmt.Fprintf(b, "\n- Variable `%s`", f.Env)
+	b.WriteByte('\n')
+	file := ""
 	if f.Secret() {
-		fmt.Fprintf(b, ", or `%s%s` with the name of a file", f.Env, config.FileSuffix)
+		file = fmt.Sprintf(", or `%s%s` with the name of a file", f.Env, config.FileSuffix)
 	}
-	fmt.Fprintf(b, "; flag `--%s`\n", f.Flag)
-	fmt.Fprintf(b, "- Type: %s%s; default: %s\n", f.Type, words(f.OneOf), code(f.Default))
+	for _, item := range []string{
+		fmt.Sprintf("- Variable `%s`%s; flag `--%s`", f.Env, file, f.Flag),
+		fmt.Sprintf("- Type: %s%s; default: %s", f.Type, words(f.OneOf), code(f.Default)),
+	} {
+		b.WriteString(wrap(item, "  ", width) + "\n")
+	}
 	if f.Example != "" {
 		fmt.Fprintf(b, "- Example: %s\n", code(f.Example))
 	}
