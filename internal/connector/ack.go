@@ -99,7 +99,7 @@ func (c *Connector) reportStall(was bool, age time.Duration) bool {
 			fields = append(fields, zap.String(telemetry.KeyObject, t.Object), zap.String(telemetry.KeyNext, t.Remedy))
 			break // the oldest is the cause more often than not; /status lists them all
 		}
-		c.log.Warn("Kafka has not acknowledged the oldest event for longer than http.stall; the slot holds its position", fields...)
+		c.log.Warn("Kafka has not acknowledged the oldest event for longer than http.stall; the slot keeps its position", fields...)
 	case was && !is:
 		c.log.Info("Kafka acknowledges again", zap.String(telemetry.KeyConfirmed, c.confirmed().String()))
 	}

@@ -51,53 +51,53 @@ type warnings struct {
 
 // changed takes what was done to the outbox besides inserting. It has no index in its transaction: whether the publication
 // sends it must not move the positions of the rows behind it.
-func (c *Connector) changed(t *offsets.Tracker, m *pgoutput.Message) error {
-	kind, seen := &updated, &c.reader.changes[0]
+func (r *reader) changed(m *pgoutput.Message) error {
+	kind, seen := &updated, &r.changes[0]
 	switch m.Kind {
 	case pgoutput.KindDelete:
-		kind, seen = &deleted, &c.reader.changes[1]
+		kind, seen = &deleted, &r.changes[1]
 	case pgoutput.KindTruncate:
-		kind, seen = &truncated, &c.reader.changes[2]
+		kind, seen = &truncated, &r.changes[2]
 	}
-	rel, err := c.changedOutbox(m)
+	rel, err := r.changedOutbox(m)
 	if err != nil {
 		return err
 	}
 	if rel == nil {
-		c.counts.foreign.Add(1)
+		r.c.counts.foreign.Add(1)
 		return nil
 	}
-	c.counts.add(m)
-	c.cfg.Metrics.Changed(kind.reason)
-	if c.cfg.OnChange == IgnoreChange {
+	r.c.counts.add(m)
+	r.c.cfg.Metrics.Changed(kind.reason)
+	if r.c.cfg.OnChange == IgnoreChange {
 		return nil
 	}
-	pos := t.Snapshot().Next
-	if c.cfg.OnChange == HaltAtTheFirst && kind.halts && !c.reader.covered.holds(pos, c.reader.timeline) {
-		return c.haltAtChange(kind, rel, m, pos)
+	pos := r.tracker.Snapshot().Next
+	if r.c.cfg.OnChange == HaltAtTheFirst && kind.halts && !r.covered.holds(pos, r.timeline) {
+		return r.haltAtChange(kind, rel, m, pos)
 	}
 	seen.more++
 	if now := time.Now(); now.Sub(seen.at) >= warnAgain {
-		log := c.log.Warn
+		log := r.c.log.Warn
 		if !kind.halts {
-			log = c.log.Info
+			log = r.c.log.Info
 		}
-		log("The outbox was changed otherwise than by inserting; that is no event and is passed over",
-			append(c.changeFields(kind, rel, m, pos), zap.Uint64(telemetry.KeyRows, seen.more), zap.String(telemetry.KeyNext, kind.next))...)
+		log("outbox was changed by something other than INSERT; that is not an event and is not published",
+			append(r.changeFields(kind, rel, m, pos), zap.Uint64(telemetry.KeyRows, seen.more), zap.String(telemetry.KeyNext, kind.next))...)
 		*seen = warnings{at: now}
 	}
 	return nil
 }
 
 // changedOutbox is the outbox that the change is about, nil where it is about other tables.
-func (c *Connector) changedOutbox(m *pgoutput.Message) (*pgoutput.Relation, error) {
+func (r *reader) changedOutbox(m *pgoutput.Message) (*pgoutput.Relation, error) {
 	one := [1]*pgoutput.Relation{m.Relation}
 	tables := one[:]
 	if m.Kind == pgoutput.KindTruncate {
 		tables = m.Truncated
 	}
 	for _, rel := range tables {
-		foreign, err := c.meet(rel)
+		foreign, err := r.meet(rel)
 		if err != nil {
 			return nil, err
 		}
@@ -109,35 +109,35 @@ func (c *Connector) changedOutbox(m *pgoutput.Message) (*pgoutput.Relation, erro
 }
 
 // haltAtChange stands still in front of a change. A stream that breaks brings the reader back to it.
-func (c *Connector) haltAtChange(kind *change, rel *pgoutput.Relation, m *pgoutput.Message, pos offsets.Position) error {
-	if c.haltAgain() {
+func (r *reader) haltAtChange(kind *change, rel *pgoutput.Relation, m *pgoutput.Message, pos offsets.Position) error {
+	if r.c.haltAgain() {
 		return errHalted
 	}
 	message := fmt.Sprintf("%s of %s, and postgres.on_change is halt", kind.name, identifier.Table{Schema: rel.Namespace, Name: rel.Name})
 	next := kind.next + " To go on: restart with --postgres-on-change warn."
-	id := c.changedID(rel, m)
-	c.cfg.Metrics.Failed("", kind.reason)
-	c.log.Error("Halted at a change of the outbox that is no event; nothing after it is published",
-		append(c.changeFields(kind, rel, m, pos), zap.String(telemetry.KeyNext, next))...)
-	c.setHalted(&relay.HaltedRow{
+	id := r.changedID(rel, m)
+	r.c.cfg.Metrics.Failed("", kind.reason)
+	r.c.log.Error("halted at a change of the outbox that is not an event; nothing after it is published",
+		append(r.changeFields(kind, rel, m, pos), zap.String(telemetry.KeyNext, next))...)
+	r.c.setHalted(&relay.HaltedRow{
 		Position: pos.String(), LSN: pos.Commit.String(), EventID: id, Reason: kind.reason, Message: message, Next: next, Since: time.Now(),
 	})
-	c.producer.Commit()
+	r.c.producer.Commit()
 	return errHalted
 }
 
 // changedID is the id of the row that was updated, where the server sent it.
-func (c *Connector) changedID(rel *pgoutput.Relation, m *pgoutput.Message) string {
-	i := rel.Column(c.cfg.DeadLetters.Columns.ID)
+func (r *reader) changedID(rel *pgoutput.Relation, m *pgoutput.Message) string {
+	i := rel.Column(r.c.cfg.DeadLetters.Columns.ID)
 	if m.Kind != pgoutput.KindUpdate || i < 0 || i >= len(m.Tuple) || m.Tuple[i].Kind != pgoutput.Text {
 		return ""
 	}
 	return deadletter.EventID([]router.Header{{Key: "id", Value: m.Tuple[i].Data}})
 }
 
-func (c *Connector) changeFields(kind *change, rel *pgoutput.Relation, m *pgoutput.Message, pos offsets.Position) []zap.Field {
+func (r *reader) changeFields(kind *change, rel *pgoutput.Relation, m *pgoutput.Message, pos offsets.Position) []zap.Field {
 	return []zap.Field{
 		zap.String(telemetry.KeyReason, kind.reason), zap.Stringer(telemetry.KeyTable, identifier.Table{Schema: rel.Namespace, Name: rel.Name}),
-		zap.String(telemetry.KeyEvent, c.changedID(rel, m)), zap.String(telemetry.KeyLSN, pos.Commit.String()), zap.Stringer(telemetry.KeyPosition, pos),
+		zap.String(telemetry.KeyEvent, r.changedID(rel, m)), zap.String(telemetry.KeyLSN, pos.Commit.String()), zap.Stringer(telemetry.KeyPosition, pos),
 	}
 }

@@ -54,7 +54,7 @@ cdc_outbox_outbox_changes_total{operation="delete"} 1
 cdc_outbox_outbox_changes_total{operation="truncate"} 1
 cdc_outbox_outbox_changes_total{operation="update"} 2
 `), "cdc_outbox_outbox_changes_total"))
-		said := logs.FilterMessageSnippet("changed otherwise than by inserting")
+		said := logs.FilterMessageSnippet("changed by something other than INSERT")
 		require.Equal(t, 3, said.Len(), "once for each kind")
 		require.Equal(t, "0/64", said.All()[0].ContextMap()["lsn"])
 		g.stop()
@@ -70,8 +70,8 @@ func TestChangesAreSaidAgainAfterAWhile(t *testing.T) {
 		g := start(t, Config{Logger: zap.New(core)}, true, opening{at(50), first}, opening{at(50), newStream(begin(200), commit(250))})
 		synctest.Wait()
 		time.Sleep(warnAgain)
-		require.NoError(t, g.changed(g.tracker.Load(), update("b")))
-		said := logs.FilterMessageSnippet("changed otherwise").All()
+		require.NoError(t, g.reader.changed(update("b")))
+		said := logs.FilterMessageSnippet("changed by something").All()
 		require.Len(t, said, 2)
 		require.EqualValues(t, 2, said[1].ContextMap()["rows"])
 		g.stop()
@@ -86,7 +86,7 @@ func TestIgnoredChangesAreOnlyCounted(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, []string{"b"}, g.producer.produced())
 		require.EqualValues(t, 1, g.Status().Counts.Updates)
-		require.Zero(t, logs.FilterMessageSnippet("changed otherwise").Len())
+		require.Zero(t, logs.FilterMessageSnippet("changed by something").Len())
 		g.stop()
 		require.NoError(t, <-g.done)
 	})
@@ -124,7 +124,7 @@ func TestHaltsInFrontOfAChange(t *testing.T) {
 					}
 					synctest.Wait()
 				}
-				require.Equal(t, 1, logs.FilterMessageSnippet("Halted at a change").Len())
+				require.Equal(t, 1, logs.FilterMessageSnippet("halted at a change").Len())
 				g.stop()
 				require.NoError(t, <-g.done)
 			})

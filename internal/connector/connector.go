@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay/badrow"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/traces"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
@@ -70,13 +72,12 @@ type Connector struct {
 	identity replication.Identity
 	state    relay.State
 	streamed bool // there was a stream before
-	claiming bool // Kafka has yet to hand over the transactional id
+	fencing  bool // Kafka has yet to hand over the transactional id
 	halted   *relay.HaltedRow
-	held     map[string]heldRecord // by what the producer calls the partition: the record that waits at its head
 
 	counts   counts
-	badRows  relay.BadRows
-	existing existingProgress
+	badRows  badrow.Handler
+	snapshot snapshotProgress
 	progress progress
 	reader   reader
 }
@@ -104,6 +105,10 @@ func New(cfg Config) (*Connector, error) {
 		moved:    make(chan struct{}, 1),
 		failure:  make(chan error, 1),
 	}
+	c.badRows = badrow.Handler{
+		Policies: cfg.Policies, Letters: cfg.DeadLetters, Metrics: cfg.Metrics, Logger: cfg.Logger,
+	}
+	c.reader.c = c
 	kc := cfg.Kafka
 	kc.Acked, kc.Refused = c.acked, c.refused
 	p, err := kafka.New(kc)
@@ -112,12 +117,7 @@ func New(cfg Config) (*Connector, error) {
 	}
 	c.producer = p
 	cfg.Metrics.Watch(c.gauges())
-	for _, reason := range router.Reasons() {
-		cfg.Metrics.MayFail(string(reason))
-		if cfg.Policies.For(reason) == relay.DeadLetter {
-			cfg.Metrics.MayDeadLetter(string(reason))
-		}
-	}
+	c.badRows.Register()
 	return c, nil
 }
 
@@ -132,7 +132,7 @@ func (c *Connector) Run(ctx context.Context) error {
 	g.Go(func() error { return c.producer.Run(life) })
 	g.Go(func() error {
 		defer end() // the source returns without error only when the drain is over
-		return c.source(life, c.replicationConfig(), c.consume)
+		return c.source(life, c.replicationConfig(), c.reader.consume)
 	})
 	g.Go(func() error { return c.watchDrain(ctx, life, end) })
 	g.Go(func() error { return c.watchProgress(life) })
@@ -160,22 +160,6 @@ func (c *Connector) fail(err error) {
 	}
 }
 
-// replicationConfig is the caller's with the connector's hooks in it.
-func (c *Connector) replicationConfig() replication.Config {
-	rc := c.cfg.Replication
-	rc.Confirmed = func() lsn.LSN { return c.confirmed() }
-	rc.IdleAsk = min(5*time.Second, c.cfg.Stall/3) // an idle server must not look silent to Ready
-	rc.OnIdentity = c.identified
-	rc.OnState = c.streamState
-	return rc
-}
-
-// runStreams is replication.Run with the reader's view of a stream. The stream's own context is dropped on purpose: the
-// reader's waits must not end with the stream (rule 1), and Receive reports its end anyway.
-func runStreams(ctx context.Context, cfg replication.Config, consume func(stream) error) error {
-	return replication.Run(ctx, cfg, func(_ context.Context, s *replication.Stream) error { return consume(s) })
-}
-
 // confirmed is 0 while the slot's own position is unknown.
 func (c *Connector) confirmed() offsets.LSN {
 	if t := c.tracker.Load(); t != nil {
@@ -183,3 +167,6 @@ func (c *Connector) confirmed() offsets.LSN {
 	}
 	return 0
 }
+
+// slot names it in errors.
+func (c *Connector) slot() string { return fmt.Sprintf("slot %q", c.cfg.Replication.Slot) }

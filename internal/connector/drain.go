@@ -23,7 +23,7 @@ func (c *Connector) watchDrain(ctx, life context.Context, end context.CancelFunc
 		return nil
 	}
 	c.setState(relay.State{Name: relay.Draining})
-	c.log.Info("Stopping: waiting for what is in flight", zap.Duration("limit", c.cfg.DrainLimit))
+	c.log.Info("stopping: waiting for what is in flight", zap.Duration("limit", c.cfg.DrainLimit))
 	if s := c.currentStream(); s != nil {
 		s.Interrupt()
 	} else if c.tracker.Load() == nil {
@@ -35,7 +35,7 @@ func (c *Connector) watchDrain(ctx, life context.Context, end context.CancelFunc
 	select {
 	case <-life.Done():
 	case <-timer.C:
-		c.log.Warn("Stopped before everything was acknowledged; the next start sends it again",
+		c.log.Warn("stopped before everything was acknowledged; the next start sends the rest again",
 			zap.Int(telemetry.KeyRows, c.outstanding()), zap.String(telemetry.KeyConfirmed, c.confirmed().String()))
 		end()
 	}
@@ -44,16 +44,16 @@ func (c *Connector) watchDrain(ctx, life context.Context, end context.CancelFunc
 
 // finish waits for the acknowledgements and confirms them. The open transaction, if any, was read to its end before:
 // stopping within one would confirm nothing of it, and its rows that are in Kafka already would come twice.
-func (c *Connector) finish(s stream) error {
-	if err := c.producer.Drain(c.life); err != nil {
+func (r *reader) finish(s stream) error {
+	if err := r.c.producer.Drain(r.c.life); err != nil {
 		return err
 	}
-	if err := s.Finish(c.life); err != nil {
-		c.log.Warn("The last confirmation may not have reached Postgres; the next start may send some events again",
+	if err := s.Finish(r.c.life); err != nil {
+		r.c.log.Warn("last confirmation may not have reached Postgres; the next start may send some events again",
 			telemetry.ErrorFields(err)...)
 		return nil
 	}
-	c.log.Info("Everything that was read is acknowledged and confirmed", zap.String(telemetry.KeyConfirmed, c.confirmed().String()))
+	r.c.log.Info("everything that was read is acknowledged and confirmed", zap.String(telemetry.KeyConfirmed, r.c.confirmed().String()))
 	return nil
 }
 

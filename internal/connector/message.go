@@ -9,53 +9,50 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
-	"github.com/cdc-outbox/cdc-outbox/offsets"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
 // logical takes a logical message that the application emitted as an event. From here on it is a row among the rows of
-// its transaction. Those of other prefixes are somebody else's.
-func (c *Connector) logical(t *offsets.Tracker, m *pgoutput.Message) error {
+// its transaction. Messages of other prefixes are not events.
+func (r *reader) logical(m *pgoutput.Message) error {
 	l := &m.Logical
-	if !slices.Contains(c.cfg.Replication.Messages, l.Prefix) {
-		c.counts.messages.Add(1)
+	if !slices.Contains(r.c.cfg.Replication.Messages, l.Prefix) {
+		r.c.counts.messages.Add(1)
 		return nil
 	}
 	if !l.Transactional {
-		return c.refuseMessage(m)
+		return r.refuseMessage(m)
 	}
-	rel, tuple, bad := c.cfg.Router.Message(l.Prefix, l.Content)
-	if err := c.cfg.Router.Prepare(rel); err != nil {
+	rel, tuple, bad := r.c.cfg.Router.Message(l.Prefix, l.Content)
+	if err := r.c.cfg.Router.Prepare(rel); err != nil {
 		return err
 	}
-	row := &c.reader.message
-	row.Kind, row.WALStart, row.Relation, row.Tuple = pgoutput.KindLogicalMessage, m.WALStart, rel, tuple
-	return c.publish(t, row, bad)
+	return r.publish(rel, tuple, bad)
 }
 
 // refuseMessage applies the policy to a message outside of any transaction. Its sender may have rolled back since, no
 // commit gives it a position, and no ticket can hold the slot in front of it. So it can be passed over or halted at, but not
-// put aside.
-func (c *Connector) refuseMessage(m *pgoutput.Message) error {
+// dead-lettered.
+func (r *reader) refuseMessage(m *pgoutput.Message) error {
 	var bad *router.RowError
-	if !errors.As(c.cfg.Router.RefuseMessage(m.Logical.Prefix), &bad) {
+	if !errors.As(r.c.cfg.Router.RefuseMessage(m.Logical.Prefix), &bad) {
 		return nil
 	}
-	if c.haltAgain() {
+	if r.c.haltAgain() {
 		return errHalted
 	}
-	c.cfg.Metrics.Failed("", string(bad.Reason))
+	r.c.cfg.Metrics.Failed("", string(bad.Reason))
 	lsn := m.Logical.LSN.String()
 	fields := []zap.Field{zap.String(telemetry.KeyLSN, lsn), zap.String(telemetry.KeyReason, string(bad.Reason)), zap.String(telemetry.KeyCause, bad.Error())}
-	if c.cfg.Policies.For(bad.Reason) != relay.Halt {
-		c.counts.skipped.Add(1)
-		c.log.Error("Skipped a logical message that was not emitted in a transaction", append(fields, zap.String(telemetry.KeyNext, bad.Remedy))...)
+	if r.c.cfg.Policies.For(bad.Reason) != relay.Halt {
+		r.c.badRows.SkipUnnamed()
+		r.c.log.Error("skipped a logical message that was not emitted in a transaction", append(fields, zap.String(telemetry.KeyNext, bad.Remedy))...)
 		return nil
 	}
 	next := bad.Remedy + " To go on: restart with --router-bad-rows-unconvertible skip, and without it once the slot is past the LSN."
-	c.log.Error("Halted at a logical message that was not emitted in a transaction; nothing after it is published either", append(fields, zap.String(telemetry.KeyNext, next))...)
-	c.setHalted(&relay.HaltedRow{LSN: lsn, Reason: string(bad.Reason), Message: bad.Error(), Next: next, Since: time.Now()})
-	c.producer.Commit()
+	r.c.log.Error("halted at a logical message that was not emitted in a transaction; nothing after it is published either", append(fields, zap.String(telemetry.KeyNext, next))...)
+	r.c.setHalted(&relay.HaltedRow{LSN: lsn, Reason: string(bad.Reason), Message: bad.Error(), Next: next, Since: time.Now()})
+	r.c.producer.Commit()
 	return errHalted
 }

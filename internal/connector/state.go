@@ -8,7 +8,6 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
-	"github.com/cdc-outbox/cdc-outbox/offsets"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
@@ -35,12 +34,6 @@ func (c *Connector) haltAgain() bool {
 	}
 	c.setState(relay.State{Name: relay.Halted, Reason: h.Message, Since: h.Since})
 	return true
-}
-
-// haltedAt tells whether a new stream, or a new look at the rows before the slot, has brought the reader back to the row that
-// it stands at.
-func (c *Connector) haltedAt(pos offsets.Position) bool {
-	return c.reader.halted != nil && pos == *c.reader.halted && c.haltAgain()
 }
 
 // setStream publishes the open stream to those who look at it from outside.

@@ -70,7 +70,7 @@ type Counts struct {
 
 // counts is Counts as it is counted.
 type counts struct {
-	published, skipped, deadLettered, covered, repeated, foreign, updates, deletes, truncates, messages, other atomic.Uint64
+	published, covered, repeated, foreign, updates, deletes, truncates, messages, other atomic.Uint64
 }
 
 // add counts a message that carries no event.
@@ -87,9 +87,9 @@ func (c *counts) add(m *pgoutput.Message) {
 	}
 }
 
-func (c *counts) read() Counts {
+func (c *counts) read(skipped, deadLettered uint64) Counts {
 	return Counts{
-		Counts:  relay.Counts{Published: c.published.Load(), Skipped: c.skipped.Load(), DeadLettered: c.deadLettered.Load()},
+		Counts:  relay.Counts{Published: c.published.Load(), Skipped: skipped, DeadLettered: deadLettered},
 		Covered: c.covered.Load(), Repeated: c.repeated.Load(), Foreign: c.foreign.Load(),
 		Updates: c.updates.Load(), Deletes: c.deletes.Load(), Truncates: c.truncates.Load(),
 		Messages: c.messages.Load(), Other: c.other.Load(),
@@ -100,7 +100,7 @@ func (c *counts) read() Counts {
 // limit. The sentence says what is missing, or that nothing is.
 func (c *Connector) Ready() (bool, string) {
 	c.mu.Lock()
-	state, s, halted, claiming := c.state, c.stream, c.halted, c.claiming
+	state, s, halted, fencing := c.state, c.stream, c.halted, c.fencing
 	c.mu.Unlock()
 	if halted != nil {
 		if halted.EventID == "" {
@@ -108,7 +108,7 @@ func (c *Connector) Ready() (bool, string) {
 		}
 		return false, fmt.Sprintf("halted at event %s, LSN %s: %s", halted.EventID, halted.LSN, halted.Message)
 	}
-	if p := c.existing.status(); p != nil && state.Name == relay.Snapshotting {
+	if p := c.snapshot.status(); p != nil && state.Name == relay.Snapshotting {
 		return false, fmt.Sprintf("publishing the rows that were in the outbox before the slot: %d of %d are done", p.Done, p.Total)
 	}
 	if state.Name != relay.Streaming || s == nil {
@@ -120,10 +120,10 @@ func (c *Connector) Ready() (bool, string) {
 		}
 		return false, string(state.Name)
 	}
-	if claiming {
-		return false, c.claimReason()
+	if fencing {
+		return false, c.fencingReason()
 	}
-	if c.cfg.Snapshot != nil && !c.existing.published.Load() {
+	if c.cfg.Snapshot != nil && !c.snapshot.published.Load() {
 		return false, "looking for rows that were in the outbox before the slot"
 	}
 	now := time.Now()
@@ -159,7 +159,7 @@ func (c *Connector) stalledReason(age time.Duration) string {
 func (c *Connector) Status() Status {
 	st := Status{
 		Slot: c.cfg.Replication.Slot, Publication: c.cfg.Replication.Publication,
-		Waits: []fault.Wait{}, Counts: c.counts.read(), Topics: c.cfg.Metrics.Topics(20), Aside: c.badRows.Latest(),
+		Waits: []fault.Wait{}, Counts: c.counts.read(c.badRows.Counts()), Topics: c.cfg.Metrics.Topics(20), Aside: c.badRows.Latest(),
 		Window: Window{Window: relay.Window{MaxRecords: c.cfg.WindowRecords, MaxBytes: c.cfg.WindowBytes}},
 	}
 	st.Ready, st.ReadyReason = c.Ready()
@@ -182,7 +182,7 @@ func (c *Connector) Status() Status {
 			st.Open = &relay.OpenTx{CommitLSN: now.Open.String(), Rows: int(now.OpenRows)}
 		}
 	}
-	st.Snapshot = c.existing.status()
+	st.Snapshot = c.snapshot.status()
 	for _, t := range c.troubles() {
 		st.Waits = append(st.Waits, t.Wait())
 	}

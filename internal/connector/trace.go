@@ -13,14 +13,14 @@ import (
 
 // trace gives the record a span if its event is sampled. The span travels with the record through the producer, and comes
 // back with the acknowledgement; one of a record that never gets there is forgotten.
-func (c *Connector) trace(rec *router.Record, pos offsets.Position) {
-	s := c.cfg.Traces.Sample(traceparent(rec.Headers), rec.TraceID)
+func (r *reader) trace(rec *router.Record, pos offsets.Position) {
+	s := r.c.cfg.Traces.Sample(traceparent(rec.Headers), rec.TraceID)
 	if s == nil {
 		return
 	}
-	s.EventID, s.Transaction = deadletter.EventID(rec.Headers), c.reader.xid
+	s.EventID, s.Transaction = deadletter.EventID(rec.Headers), r.xid
 	s.Commit, s.Position = pos.Commit.String(), pos.String()
-	s.Committed, s.Read = c.reader.commitTime, time.Now()
+	s.Committed, s.Read = r.commitTime, time.Now()
 	rec.Tag = s
 }
 

@@ -10,17 +10,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
-	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/traces"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/collector"
 )
@@ -195,6 +194,7 @@ func benchmarkRows(b *testing.B, headers string, sample float64, limit int) {
 	t := offsets.NewTracker(1)
 	c.tracker.Store(t)
 	t.Resume()
+	c.reader.tracker = t
 	open, insert, done := begin(0), rowWithHeaders("4f3c9a2e-0000-7000-8000-000000000000", headers), commit(0)
 	open.Begin.CommitTime = time.Now()
 	b.ReportAllocs()
@@ -202,16 +202,16 @@ func benchmarkRows(b *testing.B, headers string, sample float64, limit int) {
 	for i := range b.N {
 		if i%10 == 0 {
 			open.Begin.CommitLSN = lsn.LSN(1000 + 10*i)
-			if err := c.handle(t, open); err != nil {
+			if err := c.reader.handle(open); err != nil {
 				b.Fatal(err)
 			}
 		}
-		if err := c.handle(t, insert); err != nil {
+		if err := c.reader.handle(insert); err != nil {
 			b.Fatal(err)
 		}
 		if i%10 == 9 {
 			done.Commit.EndLSN = lsn.LSN(1005 + 10*i)
-			if err := c.handle(t, done); err != nil {
+			if err := c.reader.handle(done); err != nil {
 				b.Fatal(err)
 			}
 		}

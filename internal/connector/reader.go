@@ -1,0 +1,260 @@
+package connector
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/offsets"
+	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
+	"github.com/cdc-outbox/cdc-outbox/router"
+)
+
+// reader is the goroutine that consumes the stream. It outlives the streams. Only that goroutine touches its fields; what
+// other goroutines see is in the Connector.
+type reader struct {
+	c       *Connector
+	tracker *offsets.Tracker // set when a stream begins
+
+	commit     offsets.LSN // of the open transaction
+	commitTime time.Time
+	xid        uint32      // of the open transaction
+	position   []byte      // scratch for the position header
+	produced   offsets.LSN // the transaction of the last row produced, 0 after its end
+
+	relation *pgoutput.Relation // of the last row
+	foreign  bool               // it is not an outbox
+	warned   map[uint32]bool    // the foreign tables, by OID, that the log has named
+
+	halted   *offsets.Position // the row at which the reader has halted
+	timeline int32             // of the stream
+	covered  covered
+
+	snapshot bool        // the row at hand belongs to the initial snapshot
+	sent     int64       // number of the last row of the snapshot that was handed to the producer
+	changes  [3]warnings // of updates, deletes and truncates
+}
+
+// outboxRow is a row of an outbox, or a logical message in the form of one, with its place in the stream.
+type outboxRow struct {
+	relation *pgoutput.Relation
+	tuple    pgoutput.Tuple
+	pos      offsets.Position
+	ticket   offsets.Ticket
+}
+
+// consume relays one stream until it breaks; nil means that a graceful stop is complete.
+func (r *reader) consume(s stream) error {
+	r.c.setStream(s)
+	defer r.c.setStream(nil)
+	r.tracker = r.c.tracker.Load()
+	r.tracker.Resume()
+	switch err := r.fence(); {
+	case errors.Is(err, errStopping):
+		return r.finish(s)
+	case err != nil:
+		return err
+	}
+	switch err := r.publishSnapshot(s); {
+	case errors.Is(err, errStopping):
+		return r.finish(s)
+	case errors.Is(err, errHalted):
+		if err := r.awaitStop(s); err != nil || r.c.isStopping() {
+			return err
+		}
+	case err != nil:
+		return err
+	}
+	for {
+		if r.c.isStopping() && !r.tracker.Open() {
+			return r.finish(s)
+		}
+		if !s.Buffered() {
+			r.c.producer.Flush()
+		}
+		m, err := s.Receive()
+		switch {
+		case errors.Is(err, replication.ErrInterrupted):
+			continue
+		case err != nil:
+			// What was handed over is sent while the next stream is being opened.
+			r.c.producer.Flush()
+			return err
+		}
+		switch err := r.handle(m); {
+		case errors.Is(err, errHalted):
+			if err := r.awaitStop(s); err != nil || r.c.isStopping() {
+				return err
+			}
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// handle applies one message to the tracker. Its errors end the process: the tracker refuses only what Postgres must
+// not send, and only the end of the process ends the waits for room.
+func (r *reader) handle(m *pgoutput.Message) error {
+	switch m.Kind {
+	case pgoutput.KindInsert:
+		return r.insert(m)
+	case pgoutput.KindBegin:
+		if err := r.awaitConfirmed(); err != nil {
+			return err
+		}
+		r.commit, r.commitTime, r.xid = m.Begin.CommitLSN, m.Begin.CommitTime, m.Begin.XID
+		if err := r.tracker.Begin(r.commit, m.Begin.CommitTime); err != nil {
+			return r.disorder(err)
+		}
+	case pgoutput.KindCommit:
+		if r.produced == r.commit {
+			r.produced = 0
+			r.c.producer.Mark()
+		}
+		if err := r.tracker.Commit(m.Commit.EndLSN); err != nil {
+			return r.disorder(err)
+		}
+	case pgoutput.KindKeepalive:
+		r.tracker.Observe(m.Keepalive.WALEnd)
+	case pgoutput.KindLogicalMessage:
+		return r.logical(m)
+	case pgoutput.KindUpdate, pgoutput.KindDelete, pgoutput.KindTruncate:
+		return r.changed(m)
+	default:
+		r.c.counts.add(m)
+	}
+	return nil
+}
+
+// awaitStop keeps the reader at a halted row until it is asked to stop, which finishes the stream, or until the stream
+// breaks. Nothing else would notice a broken stream: without a new one the slot counts as abandoned, and a server that was
+// restarted keeps WAL for a connector that only looks alive.
+func (r *reader) awaitStop(s stream) error {
+	select {
+	case <-r.c.stopping:
+		return r.finish(s)
+	case <-r.c.life.Done():
+		return r.c.life.Err()
+	case <-s.Broken():
+		_, err := s.Receive()
+		return err
+	}
+}
+
+// awaitConfirmed waits while more rows are unconfirmed than the window holds, acknowledged or not. While one partition is
+// stuck, the other partitions would continue without end, and a crash would send all of that again. It waits between
+// transactions only: within one, also one that a broken stream cut short, it could be waiting for that transaction's own
+// commit.
+func (r *reader) awaitConfirmed() error {
+	for !r.tracker.Open() && r.tracker.Unconfirmed() >= r.c.cfg.WindowRecords {
+		r.c.producer.Commit()
+		select {
+		case <-r.c.moved:
+		case <-r.c.life.Done():
+			return r.c.life.Err()
+		}
+	}
+	return nil
+}
+
+// insert takes a row from the stream to the producer.
+func (r *reader) insert(m *pgoutput.Message) error {
+	foreign, err := r.meet(m.Relation)
+	if err != nil { // before Add: the row is sent again
+		return err
+	}
+	if foreign {
+		r.c.counts.foreign.Add(1)
+		return nil
+	}
+	return r.publish(m.Relation, m.Tuple, nil)
+}
+
+// publish counts a row and produces its record, unless bad says why it cannot be one. After Add the row must reach
+// produce (rule 1).
+func (r *reader) publish(rel *pgoutput.Relation, tuple pgoutput.Tuple, bad error) error {
+	pos, ticket, fresh, err := r.tracker.Add()
+	if err != nil {
+		return r.disorder(err)
+	}
+	if !fresh {
+		if r.haltedAt(pos) {
+			return errHalted
+		}
+		r.c.counts.repeated.Add(1)
+		return nil
+	}
+	if r.covered.holds(pos, r.timeline) {
+		return r.cover(ticket)
+	}
+	return r.produce(outboxRow{relation: rel, tuple: tuple, pos: pos, ticket: ticket}, bad)
+}
+
+// produce takes a row with its position to the producer, or applies the policy to it.
+func (r *reader) produce(row outboxRow, bad error) error {
+	r.position, _ = row.pos.AppendText(r.position[:0]) // cannot fail
+	if bad != nil {
+		return r.applyPolicy(row, bad)
+	}
+	rec, err := r.c.cfg.Router.Route(row.relation, row.tuple, router.Source{Position: r.position, CommitTime: r.commitTime})
+	if err != nil {
+		return r.applyPolicy(row, err)
+	}
+	if r.snapshot && r.c.cfg.SnapshotHeader {
+		rec.Headers = append(rec.Headers, router.Header{Key: "snapshot", Value: []byte("true")})
+	}
+	if r.c.cfg.Traces != nil {
+		r.trace(rec, row.pos)
+	}
+	if err := r.acquire(rec.Size()); err != nil {
+		return err
+	}
+	err = r.c.producer.ProduceAt(r.c.life, rec, row.ticket, r.kafkaPosition(row.pos))
+	if err != nil {
+		return r.notTaken(row, rec, err)
+	}
+	r.produced = r.commit
+	return nil
+}
+
+// fullAgain is how often the producer hears that there is still no room. Each call ends a transaction only where that
+// makes room, which it may not have done the time before.
+const fullAgain = 10 * time.Millisecond
+
+// acquire waits for room in the window.
+func (r *reader) acquire(size int) error {
+	for !r.c.window.TryAcquire(size) {
+		// What fills the window may still be in batches that wait for more records: without a flush there may never be room.
+		r.c.producer.Full()
+		wait, end := context.WithTimeout(r.c.life, fullAgain)
+		err := r.c.window.Acquire(wait, size)
+		end()
+		if err == nil || r.c.life.Err() != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *reader) kafkaPosition(pos offsets.Position) kafka.Position {
+	return kafka.Position{Timeline: r.timeline, Commit: uint64(pos.Commit), Index: pos.Index}
+}
+
+// haltedAt reports whether a new stream, or a repeated snapshot, has brought the reader back to the row at which it had
+// halted.
+func (r *reader) haltedAt(pos offsets.Position) bool {
+	return r.halted != nil && pos == *r.halted && r.c.haltAgain()
+}
+
+// disorder types an error of the tracker: Postgres sent what its protocol rules out, or the code is wrong. Either way
+// nothing may be confirmed on top of it.
+func (r *reader) disorder(err error) error {
+	return &fault.Error{
+		Kind: fault.Fatal, Object: r.c.slot(), At: r.commit.String(), Err: err,
+		Next: "Restart the connector: it resumes at the slot's confirmed position and loses nothing. " +
+			"Report this, with the log, as a bug.",
+	}
+}

@@ -1,0 +1,125 @@
+package badrow
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay"
+	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
+	"github.com/cdc-outbox/cdc-outbox/router"
+)
+
+// Row is what is known of a bad row, without anything of its payload.
+type Row struct {
+	EventID  string
+	Reason   router.Reason
+	Topic    string // the one it was meant for, where it had one
+	Cause    string // the error in words
+	Position []byte // as in the record's header, or the sequence number
+	LSN      string // of the commit, where rows come from the log
+	Table    string // where rows are polled
+}
+
+// OfRouter is the row that the router could not turn into a record.
+func OfRouter(err *router.RowError) Row {
+	return Row{EventID: err.EventID, Reason: err.Reason, Cause: err.Error()}
+}
+
+// OfRecord is the row behind a record that is larger than its topic takes.
+func OfRecord(rec *router.Record, err *kafka.RefusedError) Row {
+	return Row{
+		EventID: deadletter.EventID(rec.Headers), Reason: router.Reason(err.Reason), Topic: rec.Topic, Cause: err.Error(),
+	}
+}
+
+// Detail is what the dead letter says of the error.
+func Detail(err *router.RowError) string {
+	if err.Column != "" {
+		return "column " + err.Column + ": " + err.Detail
+	}
+	return err.Detail
+}
+
+// Raise is the remedy where a record is larger than its topic takes; goesOn says what continues then.
+func Raise(err *kafka.RefusedError, goesOn string) string {
+	return fmt.Sprintf("Raise max.message.bytes of topic %q to %d or more, and what its consumers fetch; %s then. "+
+		"Or restart with --router-bad-rows-too-large dead_letter, or skip.", err.Topic, err.Bytes, goesOn)
+}
+
+// Fields name the row in the log.
+func (r *Row) Fields() []zap.Field {
+	fields := []zap.Field{zap.String(telemetry.KeyEvent, r.EventID), zap.ByteString(telemetry.KeyPosition, r.Position)}
+	if r.LSN != "" {
+		fields = append(fields, zap.String(telemetry.KeyLSN, r.LSN))
+	}
+	if r.Table != "" {
+		fields = append(fields, zap.String(telemetry.KeyTable, r.Table))
+	}
+	return append(fields, zap.String(telemetry.KeyReason, string(r.Reason)), zap.String(telemetry.KeyCause, r.Cause))
+}
+
+// Handler applies the policies. It is safe for concurrent use.
+type Handler struct {
+	Policies relay.Policies
+	Letters  deadletter.Builder
+	Metrics  *telemetry.Metrics
+	Logger   *zap.Logger
+
+	skipped, deadLettered atomic.Uint64
+	latest                relay.BadRows
+
+	mu   sync.Mutex
+	held map[string]heldRecord // by what the producer calls the partition: the record that waits at its head
+}
+
+// Register makes the counters of what may happen, so that their first increment is seen.
+func (h *Handler) Register() {
+	for _, reason := range router.Reasons() {
+		h.Metrics.MayFail(string(reason))
+		if h.Policies.For(reason) == relay.DeadLetter {
+			h.Metrics.MayDeadLetter(string(reason))
+		}
+	}
+}
+
+// Counts are those of bad rows since the process started.
+func (h *Handler) Counts() (skipped, deadLettered uint64) {
+	return h.skipped.Load(), h.deadLettered.Load()
+}
+
+// Latest lists the latest bad rows, the latest first.
+func (h *Handler) Latest() []relay.BadRow { return h.latest.Latest() }
+
+// Failed counts a bad row, whatever becomes of it.
+func (h *Handler) Failed(row Row) { h.Metrics.Failed(row.Topic, string(row.Reason)) }
+
+// Skip is for a row that is skipped.
+func (h *Handler) Skip(row Row) {
+	h.Logger.Error("skipped an outbox row that cannot be published, as router.on_bad_row says", row.Fields()...)
+	h.skipped.Add(1)
+	h.note(row, relay.Skip)
+}
+
+// SkipUnnamed is for a row that has no place in the stream and so cannot be shown.
+func (h *Handler) SkipUnnamed() { h.skipped.Add(1) }
+
+// Sent is for a row whose dead letter the producer has taken.
+func (h *Handler) Sent(row Row, letter *router.Record) {
+	h.deadLettered.Add(1)
+	h.Metrics.DeadLettered(string(row.Reason))
+	h.note(row, relay.DeadLetter)
+	h.Logger.Error("sent an outbox row that cannot be published to the dead-letter topic, as router.on_bad_row says",
+		append(row.Fields(), zap.String(telemetry.KeyTopic, letter.Topic))...)
+}
+
+func (h *Handler) note(row Row, action relay.Policy) {
+	h.latest.Add(relay.BadRow{
+		EventID: row.EventID, Action: action, Reason: string(row.Reason), Topic: row.Topic, LSN: row.LSN, At: time.Now().UTC(),
+	})
+}

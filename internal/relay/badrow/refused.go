@@ -1,0 +1,106 @@
+package badrow
+
+import (
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay"
+	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
+	"github.com/cdc-outbox/cdc-outbox/router"
+)
+
+// heldRecord is a record that Kafka refused after it was taken, and that waits.
+type heldRecord struct {
+	id, lsn      string
+	bytes, limit int
+}
+
+// Refused applies the policy to a record that a broker refuses after it was taken: the topic's limit was not known, or was
+// lowered meanwhile. The row is no longer in memory, so the letter is built from the record. letter is what the source
+// knows of the row behind the record, lsn the LSN of its commit, empty where there is none.
+func (h *Handler) Refused(r kafka.Refusal, rec *router.Record, letter *deadletter.Case, lsn string) kafka.Resolution {
+	if r.Topic == h.Letters.Topic && deadletter.IsLetter(r.Headers) { // an event's own headers may have any name
+		if smaller, ok := deadletter.Shrink(rec); ok {
+			return kafka.Resolution{Action: kafka.Replace, Record: smaller}
+		}
+		return h.hold(r, letter, lsn)
+	}
+	row := Row{EventID: deadletter.EventID(rec.Headers), Reason: router.Reason(r.Reason), Topic: r.Topic, LSN: lsn}
+	policy := h.Policies.For(row.Reason)
+	if policy == relay.Halt {
+		return h.hold(r, letter, lsn)
+	}
+	h.Failed(row)
+	h.note(row, policy)
+	fields := refusalFields(r, letter, lsn)
+	if policy == relay.Skip {
+		h.Logger.Error("skipped an event that Kafka refuses, as router.on_bad_row says", fields...)
+		h.skipped.Add(1)
+		return kafka.Resolution{Action: kafka.Drop}
+	}
+	h.Logger.Error("sent an event that Kafka refuses to the dead-letter topic, as router.on_bad_row says", fields...)
+	h.deadLettered.Add(1)
+	h.Metrics.DeadLettered(r.Reason)
+	return kafka.Resolution{Action: kafka.Replace, Record: h.Letters.Letter(letter, time.Now())}
+}
+
+// hold makes the partition wait. The log names the event at which it waits, once.
+func (h *Handler) hold(r kafka.Refusal, letter *deadletter.Case, lsn string) kafka.Resolution {
+	record := heldRecord{id: deadletter.EventID(r.Headers), lsn: lsn, bytes: r.Bytes, limit: r.Limit}
+	object := fmt.Sprintf("partition %s/%d", r.Topic, r.Partition)
+	h.mu.Lock()
+	if h.held == nil {
+		h.held = map[string]heldRecord{}
+	}
+	was := h.held[object]
+	h.held[object] = record
+	h.mu.Unlock()
+	if was.id != record.id || was.lsn != record.lsn {
+		h.Metrics.Failed(r.Topic, r.Reason)
+		h.Logger.Error("Kafka refuses an event; nothing of its partition is published until Kafka takes the event",
+			refusalFields(r, letter, lsn)...)
+	}
+	return kafka.Resolution{Action: kafka.Hold}
+}
+
+func refusalFields(r kafka.Refusal, letter *deadletter.Case, lsn string) []zap.Field {
+	fields := []zap.Field{
+		zap.String(telemetry.KeyEvent, deadletter.EventID(r.Headers)), zap.ByteString(telemetry.KeyPosition, letter.Position),
+		zap.String(telemetry.KeyTopic, r.Topic), zap.Int32(telemetry.KeyPartition, r.Partition),
+		zap.String(telemetry.KeyReason, r.Reason), zap.Int(telemetry.KeyBytes, r.Bytes), zap.Int("limit", r.Limit),
+	}
+	if lsn != "" {
+		fields = append(fields, zap.String(telemetry.KeyLSN, lsn))
+	}
+	return fields
+}
+
+// Name adds to the producer's troubles the event that a refusal is about. The producer knows no event.
+func (h *Handler) Name(all []kafka.Trouble) []kafka.Trouble {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range all {
+		t := &all[i]
+		if r, ok := h.held[t.Object]; ok && (t.Kind == wire.RecordTooLarge || t.Kind == wire.Rejected) {
+			t.Sentence += " It is " + r.String() + "."
+		}
+	}
+	return all
+}
+
+func (r heldRecord) String() string {
+	text := "event " + r.id
+	if r.lsn != "" {
+		text += ", LSN " + r.lsn
+	}
+	text += fmt.Sprintf(", %d bytes", r.bytes)
+	if r.limit > 0 {
+		text += fmt.Sprintf(" where the topic takes %d", r.limit)
+	}
+	return text
+}
