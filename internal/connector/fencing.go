@@ -78,7 +78,7 @@ func (r *reader) fence() error {
 
 // adopt decides what the stored position means for this stream.
 func (r *reader) adopt(id replication.Identity, stored kafka.Stored) error {
-	pos := offsets.Position{Commit: offsets.LSN(stored.Commit), Index: stored.Index}
+	pos := stored.Position.Position
 	fields := []zap.Field{
 		zap.String(telemetry.KeySlot, r.c.cfg.Replication.Slot), zap.Stringer(telemetry.KeyPosition, pos),
 		zap.String(telemetry.KeyConfirmed, r.tracker.Confirmed().String()), zap.Int32(telemetry.KeyTimeline, stored.Timeline),

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/offsets"
 )
 
 func exactlyOnce(cfg Config) Config {
@@ -16,8 +17,8 @@ func exactlyOnce(cfg Config) Config {
 	return cfg
 }
 
-func stored(timeline int32, commit uint64, index uint32) *kafka.Stored {
-	return &kafka.Stored{Position: kafka.Position{Timeline: timeline, Commit: commit, Index: index}, SystemID: "1", Instance: "other"}
+func stored(timeline int32, commit offsets.LSN, index uint32) *kafka.Stored {
+	return &kafka.Stored{Position: kafka.Position{Timeline: timeline, Position: offsets.Position{Commit: commit, Index: index}}, SystemID: "1", Instance: "other"}
 }
 
 // What the stored position covers is acknowledged and not produced, also in the middle of a transaction.

@@ -240,7 +240,7 @@ func (r *reader) acquire(size int) error {
 }
 
 func (r *reader) kafkaPosition(pos offsets.Position) kafka.Position {
-	return kafka.Position{Timeline: r.timeline, Commit: uint64(pos.Commit), Index: pos.Index}
+	return kafka.Position{Timeline: r.timeline, Position: pos}
 }
 
 // haltedAt reports whether a new stream, or a repeated snapshot, has brought the reader back to the row at which it had

@@ -14,6 +14,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
+	"github.com/cdc-outbox/cdc-outbox/offsets"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
@@ -148,7 +149,7 @@ func TestExistingRowsOverBrokenConnections(t *testing.T) {
 func TestExistingRowsThatKafkaHasAreNotRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newList(5)
-		p := &fakeProducer{auto: true, stored: &kafka.Stored{Position: kafka.Position{Timeline: 1, Commit: 0x4f, Index: 3}, SystemID: "1"}}
+		p := &fakeProducer{auto: true, stored: &kafka.Stored{Position: kafka.Position{Timeline: 1, Position: offsets.Position{Commit: 0x4f, Index: 3}}, SystemID: "1"}}
 		g := startWith(t, Config{Snapshot: l.open, Kafka: kafka.Config{Transactions: &kafka.Transactions{}}}, p,
 			opening{at(0x50), newStream(begin(0x100), row("a"), commit(0x150))})
 		synctest.Wait()

@@ -21,6 +21,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -219,6 +220,9 @@ func (r *rig) read(topic string, want int) []string {
 	}
 	return out
 }
+
+// at is the position of a transaction's first row.
+func at(commit uint64) Position { return Position{1, lsn.Position{Commit: lsn.LSN(commit)}} }
 
 func adminClient(t testing.TB, c *kfake.Cluster) *kgo.Client {
 	t.Helper()

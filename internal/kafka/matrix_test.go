@@ -110,7 +110,7 @@ func (r *rig) fill(n int) {
 	defer cancel()
 	for range n {
 		value := fmt.Sprintf("k:%08d", r.ticket+1)
-		err := r.ProduceAt(ctx, &router.Record{Topic: "t", Key: []byte("k"), Value: []byte(value)}, r.ticket+1, Position{Timeline: 1, Commit: r.ticket + 1})
+		err := r.ProduceAt(ctx, &router.Record{Topic: "t", Key: []byte("k"), Value: []byte(value)}, r.ticket+1, at(r.ticket+1))
 		if err != nil {
 			require.Equal(r.t, fault.Operator, fault.KindOf(err))
 			return

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
 )
 
 // Stored is a position as a committed transaction left it.
@@ -16,7 +18,7 @@ type Stored struct {
 // metadata is the JSON that is committed with a transaction. The number makes it unlike any other.
 func (x *transactions) metadata(pos Position) string {
 	text, _ := json.Marshal(storedJSON{ // strings and numbers: cannot fail
-		System: x.claim.SystemID, Timeline: pos.Timeline, Commit: fmt.Sprintf("%016x", pos.Commit), Index: pos.Index,
+		System: x.claim.SystemID, Timeline: pos.Timeline, Commit: fmt.Sprintf("%016x", uint64(pos.Commit)), Index: pos.Index,
 		Instance: x.cfg.Instance, Transaction: x.count,
 	})
 	return string(text)
@@ -41,7 +43,7 @@ func parseStored(text string) (Stored, error) {
 		return Stored{}, err
 	}
 	return Stored{
-		Position: Position{Timeline: j.Timeline, Commit: commit, Index: j.Index},
+		Position: Position{j.Timeline, lsn.Position{Commit: lsn.LSN(commit), Index: j.Index}},
 		SystemID: j.System, Instance: j.Instance,
 	}, nil
 }

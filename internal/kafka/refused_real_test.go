@@ -100,7 +100,7 @@ func refusedByKafka(t *testing.T, c *kafka.Cluster, topic, cause string, action 
 		if i == 200 {
 			of.spoil(rec)
 		}
-		require.NoError(t, r.ProduceAt(ctx, rec, r.ticket, Position{Timeline: 1, Commit: r.ticket}))
+		require.NoError(t, r.ProduceAt(ctx, rec, r.ticket, at(r.ticket)))
 	}
 	produce(0)
 	r.whole()

@@ -31,7 +31,7 @@ func (r *rig) put(topic string, value []byte) int64 {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), testPatience)
 	defer cancel()
-	require.NoError(r.t, r.ProduceAt(ctx, rec, r.ticket, Position{Timeline: 1, Commit: r.ticket}))
+	require.NoError(r.t, r.ProduceAt(ctx, rec, r.ticket, at(r.ticket)))
 	return int64(rec.Size())
 }
 

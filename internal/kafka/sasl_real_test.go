@@ -95,7 +95,7 @@ func TestAuthenticatesAgainReal(t *testing.T) {
 			require.NoError(t, err)
 			sent, settled, renewals := uint32(0), int32(0), int32(0)
 			for began := time.Now(); time.Since(began) < sessions*3*time.Second; sent++ {
-				pos := Position{Timeline: 1, Commit: uint64(sent + 1)}
+				pos := at(uint64(sent + 1))
 				require.NoError(t, p.ProduceAt(t.Context(), &router.Record{Topic: "t", Partition: -1, Key: []byte{byte(sent)}, Value: make([]byte, 200)}, 1, pos))
 				p.Mark()
 				p.Flush()

@@ -54,7 +54,7 @@ func TestTagsTellWhereARecordIs(t *testing.T) {
 					rec.Tag = string(rec.Value)
 				}
 				rig.ticket++
-				require.NoError(t, rig.ProduceAt(t.Context(), rec, rig.ticket, Position{Timeline: 1, Commit: uint64(i + 1)}))
+				require.NoError(t, rig.ProduceAt(t.Context(), rec, rig.ticket, at(uint64(i+1))))
 			}
 			rig.Mark()
 			rig.drain()

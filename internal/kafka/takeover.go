@@ -92,7 +92,7 @@ func (p *Producer) takeOver(ctx context.Context) time.Duration {
 	x.trouble.resolve(p.log)
 	fields := []zap.Field{zap.String("transactional_id", x.claim.Name), zap.Int64("producer_id", id.id), zap.Int16("epoch", id.epoch)}
 	if x.found {
-		fields = append(fields, zap.String("position", x.stored.text()), zap.String("left_by", x.stored.Instance))
+		fields = append(fields, zap.Stringer("position", x.stored.Position), zap.String("left_by", x.stored.Instance))
 	}
 	p.log.Info("took over the transactional id", fields...)
 	p.announce()
@@ -101,9 +101,6 @@ func (p *Producer) takeOver(ctx context.Context) time.Duration {
 	}
 	return 0
 }
-
-// text is the position as the record's header has it.
-func (p Position) text() string { return fmt.Sprintf("%016x-%08x", p.Commit, p.Index) }
 
 // initTransactional asks for a producer id and epoch: with noIdentity for one above everybody else's, with our own for
 // the next epoch, refused when somebody took over (KIP-360).

@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -43,8 +44,7 @@ func (t *Transactions) setDefaults() {
 // Position is a record's place in the source's log: everything up to and including it is covered.
 type Position struct {
 	Timeline int32
-	Commit   uint64 // LSN of the commit record
-	Index    uint32 // of the row in the transaction
+	lsn.Position
 }
 
 // transaction is one Kafka transaction. Guarded by the producer's lock; only the goroutine of runTransactions ends one.

@@ -44,7 +44,7 @@ func (r *rig) produceAt(topic, key string) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
 	require.NoError(r.t, r.ProduceAt(ctx, &router.Record{Topic: topic, Partition: -1, Key: []byte(key), Value: []byte(value)}, r.ticket,
-		Position{Timeline: 1, Commit: r.ticket}))
+		at(r.ticket)))
 	r.sent[topic] = append(r.sent[topic], value)
 }
 
@@ -105,7 +105,7 @@ func TestTransactions(t *testing.T) {
 	second := newRig(t, c, exactlyOnce("second"))
 	s, found := second.begin()
 	require.True(t, found)
-	require.Equal(t, Stored{Position: Position{Timeline: 1, Commit: 1000}, SystemID: "7", Instance: "first"}, s)
+	require.Equal(t, Stored{Position: at(1000), SystemID: "7", Instance: "first"}, s)
 }
 
 // A lone record is committed at once, and a whole upstream transaction is never cut by Flush or the interval.

@@ -191,7 +191,7 @@ func (p *Producer) superseded(text string, cause wire.Verdict) {
 	x := p.tx
 	who := "another instance took over, which has committed nothing yet"
 	if other, err := parseStored(text); err == nil && other.Instance != x.cfg.Instance {
-		who = fmt.Sprintf("%s took over and has committed up to %s", other.Instance, other.text())
+		who = fmt.Sprintf("%s took over and has committed up to %s", other.Instance, other.Position)
 	}
 	p.fail(&fault.Error{
 		Kind: fault.Operator, Object: x.object(), Err: fmt.Errorf("fenced (%s): %s", cause.Name, who),

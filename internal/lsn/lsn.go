@@ -1,4 +1,4 @@
-// Package lsn holds the one type for positions in the write-ahead log.
+// Package lsn holds the one type for positions in the write-ahead log, and the one for a row in it.
 package lsn
 
 import (

@@ -17,6 +17,7 @@ import (
 
 	producer "github.com/cdc-outbox/cdc-outbox/internal/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
+	"github.com/cdc-outbox/cdc-outbox/offsets"
 	"github.com/cdc-outbox/cdc-outbox/router"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafkaclient"
@@ -251,7 +252,7 @@ func TestExactlyOnce_transaction_times_out(t *testing.T) {
 	send := func(from, to int) {
 		for i := from; i < to; i++ {
 			rec := router.Record{Topic: topic, Partition: -1, Key: fmt.Append(nil, "k", i%5), Value: fmt.Append(nil, i)}
-			require.NoError(t, p.ProduceAt(t.Context(), &rec, uint64(i+1), producer.Position{Timeline: 1, Commit: uint64(i + 1)}))
+			require.NoError(t, p.ProduceAt(t.Context(), &rec, uint64(i+1), producer.Position{Timeline: 1, Position: offsets.Position{Commit: offsets.LSN(i + 1)}}))
 		}
 		p.Flush()
 	}

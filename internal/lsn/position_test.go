@@ -1,4 +1,4 @@
-package offsets
+package lsn
 
 import (
 	"encoding"

@@ -1,0 +1,79 @@
+package lsn
+
+import (
+	"cmp"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+)
+
+// Position names one row of the log for good: the LSN of its transaction's commit record and the row's index among
+// the rows of that transaction that are published, from 0.
+//
+// It is the only cursor that follows delivery order. A row's own LSN does not: with interleaved transactions the rows
+// of the one that commits first can lie behind rows of the one that commits later.
+type Position struct {
+	Commit LSN
+	Index  uint32
+}
+
+const positionLen = 16 + 1 + 8
+
+// Compare orders positions as the stream delivers them: -1, 0 or +1.
+func (p Position) Compare(q Position) int {
+	if c := cmp.Compare(p.Commit, q.Commit); c != 0 {
+		return c
+	}
+	return cmp.Compare(p.Index, q.Index)
+}
+
+// AppendText appends the position's text: the commit LSN as 16 and the index as 8 lower-case hexadecimal digits, with
+// a hyphen between. The fixed width makes the text compare as Compare does. The error is always nil (encoding.TextAppender).
+func (p Position) AppendText(b []byte) ([]byte, error) {
+	var n [8]byte
+	binary.BigEndian.PutUint64(n[:], uint64(p.Commit))
+	b = hex.AppendEncode(b, n[:])
+	b = append(b, '-')
+	binary.BigEndian.PutUint32(n[:4], p.Index)
+	return hex.AppendEncode(b, n[:4]), nil
+}
+
+// String returns the text AppendText appends.
+func (p Position) String() string {
+	b, _ := p.AppendText(make([]byte, 0, positionLen))
+	return string(b)
+}
+
+// ParsePosition reads the text AppendText writes and nothing else: upper-case digits would compare differently as text.
+func ParsePosition(s string) (Position, error) {
+	if len(s) != positionLen || s[16] != '-' {
+		return Position{}, positionError(s)
+	}
+	commit, ok := lowerHex(s[:16])
+	if !ok {
+		return Position{}, positionError(s)
+	}
+	index, ok := lowerHex(s[17:])
+	if !ok {
+		return Position{}, positionError(s)
+	}
+	return Position{Commit: LSN(commit), Index: uint32(index)}, nil
+}
+
+func positionError(s string) error {
+	return fmt.Errorf("%q is not a position such as 0000000016b374d8-0000002a", s)
+}
+
+func lowerHex(s string) (n uint64, ok bool) {
+	for i := range len(s) {
+		switch c := s[i]; {
+		case '0' <= c && c <= '9':
+			n = n<<4 | uint64(c-'0')
+		case 'a' <= c && c <= 'f':
+			n = n<<4 | uint64(c-'a'+10)
+		default:
+			return 0, false
+		}
+	}
+	return n, true
+}
