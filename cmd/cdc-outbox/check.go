@@ -33,7 +33,7 @@ it. The exit code is 3 when run would not work.`,
 			if err != nil {
 				return err
 			}
-			findings, err := service.Check(cmd.Context(), c, a.watchFor)
+			findings, err := service.Check(cmd.Context(), c, a.progress())
 			if err != nil {
 				return err
 			}

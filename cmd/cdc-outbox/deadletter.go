@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/cdc-outbox/cdc-outbox/internal/progress"
+
 	"context"
 	"errors"
 	"fmt"
@@ -59,7 +61,7 @@ func (a *app) openLetters(ctx context.Context, c *config.Loaded) (*letterBox, er
 	if err != nil {
 		return nil, err
 	}
-	silence := a.watchReader(consumer)
+	silence := a.progress().Wait(progress.Reading(consumer))
 	b := &letterBox{topic: c.Router.DeadLetterTopic, reader: consumer, ends: map[int32]int64{}, close: func() {
 		silence()
 		consumer.Close()

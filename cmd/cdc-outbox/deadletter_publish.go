@@ -1,34 +1,25 @@
 package main
 
 import (
+	"github.com/cdc-outbox/cdc-outbox/internal/publish"
+
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
-	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// publisher is the connector's producer, for a few records of which it is known one by one what became of them.
+// publisher marks letters and publishes their records.
 type publisher struct {
-	producer *kafka.Producer
-	attempt  string
-	stop     context.CancelFunc
-	ended    chan error
-	silence  func()
-
-	mu      sync.Mutex
-	since   time.Time // when the present records were begun with, zero for none
-	ticket  uint64
-	acked   map[uint64]bool
-	refused map[uint64]error
+	*publish.Publisher
+	attempt string
 }
 
 func (a *app) newPublisher(ctx context.Context, c *config.Loaded) (*publisher, error) {
@@ -36,109 +27,8 @@ func (a *app) newPublisher(ctx context.Context, c *config.Loaded) (*publisher, e
 	if err != nil {
 		return nil, err
 	}
-	p := &publisher{attempt: rand.Text(), ended: make(chan error, 1), acked: map[uint64]bool{}, refused: map[uint64]error{}}
-	kc.Acked, kc.Refused = p.onAck, p.onRefusal
-	if p.producer, err = kafka.New(kc); err != nil {
-		return nil, err
-	}
-	run, stop := context.WithCancel(context.WithoutCancel(ctx))
-	p.stop = stop
-	go func() { p.ended <- p.producer.Run(run) }()
-	p.silence = a.watch(p.waits)
-	return p, nil
-}
-
-func (p *publisher) close() {
-	p.silence()
-	p.stop()
-	<-p.ended
-}
-
-func (p *publisher) onAck(d kafka.Delivery) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, t := range d.Tickets {
-		p.acked[t] = true
-	}
-}
-
-// onRefusal drops the record, which stays a dead letter.
-func (p *publisher) onRefusal(r kafka.Refusal) kafka.Resolution {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.refused[r.Ticket] = fmt.Errorf("topic %q refuses the record of %d bytes (%s)", r.Topic, r.Bytes, r.Reason)
-	return kafka.Resolution{Action: kafka.Drop}
-}
-
-// outcome is what became of a record. Unless it is published, unknown says that it may be all the same.
-type outcome struct {
-	err     error
-	unknown bool
-}
-
-// publish sends the records and waits.
-func (p *publisher) publish(ctx context.Context, records []*router.Record, timeout time.Duration) []outcome {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	p.setSince(time.Now())
-	defer p.setSince(time.Time{})
-	out := make([]outcome, len(records))
-	tickets := make([]uint64, len(records))
-	for i, rec := range records {
-		p.ticket++
-		tickets[i] = p.ticket
-		out[i].err = p.producer.Produce(ctx, rec, p.ticket)
-		var refused *kafka.RefusedError
-		if out[i].err != nil && !errors.As(out[i].err, &refused) {
-			out[i].err = p.explain(out[i].err)
-		}
-	}
-	drained := p.producer.Drain(ctx)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for i, t := range tickets {
-		switch {
-		case out[i].err != nil: // nothing was taken
-		case p.refused[t] != nil:
-			out[i].err = p.refused[t]
-		case !p.acked[t]:
-			out[i] = outcome{err: p.explain(drained), unknown: true}
-		}
-		delete(p.acked, t)
-		delete(p.refused, t)
-	}
-	return out
-}
-
-func (p *publisher) setSince(t time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.since = t
-}
-
-// waits is what Kafka lacks to take the records, empty while it may only be slow.
-func (p *publisher) waits() string {
-	p.mu.Lock()
-	since := p.since
-	p.mu.Unlock()
-	if since.IsZero() || time.Since(since) < patience {
-		return ""
-	}
-	for _, t := range p.producer.Trouble() {
-		return t.Object + ": " + t.Sentence
-	}
-	return "Kafka to acknowledge"
-}
-
-// explain names what Kafka lacks, rather than the time that ran out over it.
-func (p *publisher) explain(err error) error {
-	for _, t := range p.producer.Trouble() {
-		return fmt.Errorf("%s %s", t.Wait().Sentence(), t.Remedy)
-	}
-	if errors.Is(err, context.DeadlineExceeded) {
-		return errors.New("Kafka did not acknowledge within --timeout")
-	}
-	return err
+	p, err := publish.New(ctx, kc, a.progress())
+	return &publisher{Publisher: p, attempt: rand.Text()}, err
 }
 
 // retry publishes the batch's records between marks. First each letter's mark: begun; whoever else retries the same letter sees
@@ -170,14 +60,14 @@ func (p *publisher) retry(ctx context.Context, b *letterBox, batch []*retrial, t
 	for i, r := range live {
 		records[i] = r.record
 	}
-	for i, o := range p.publish(ctx, records, timeout) {
-		switch live[i].err = o.err; {
-		case o.err == nil:
+	for i, o := range p.Publish(ctx, records, timeout) {
+		switch live[i].err = o.Err; {
+		case o.Err == nil:
 			published = append(published, live[i])
-		case !o.unknown:
+		case !o.Unknown:
 			withdrawn = append(withdrawn, live[i])
 		default:
-			live[i].err = fmt.Errorf("%w; it may still have been published", o.err)
+			live[i].err = fmt.Errorf("%w; it may still have been published", o.Err)
 		}
 	}
 	// What is published must be remembered, also when somebody has pressed Ctrl-C meanwhile.
@@ -227,11 +117,11 @@ func (p *publisher) mark(ctx context.Context, b *letterBox, batch []*retrial, ma
 		records[i] = r.entry.MarkRecord(b.topic, p.attempt, mark, time.Now())
 	}
 	var done []*retrial
-	for i, o := range p.publish(ctx, records, timeout) {
-		if o.err == nil {
+	for i, o := range p.Publish(ctx, records, timeout) {
+		if o.Err == nil {
 			done = append(done, batch[i])
 		} else if batch[i].err == nil {
-			batch[i].err = o.err
+			batch[i].err = o.Err
 		}
 	}
 	return done

@@ -113,7 +113,7 @@ func (a *app) retry(ctx context.Context, c *config.Loaded, o *retryOptions, name
 		if pub, err = a.newPublisher(ctx, c); err != nil {
 			return err
 		}
-		defer pub.close()
+		defer pub.Close()
 	}
 	failed := 0
 	for batch := range slices.Chunk(chosen, letterBatch) {

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/cdc-outbox/cdc-outbox/internal/progress"
+
 	"context"
 	"encoding/json"
 	"errors"
@@ -84,7 +86,7 @@ func (a *app) verify(ctx context.Context, cfg kafka.Config, o verifyOptions) err
 		return err
 	}
 	defer consumer.Close()
-	defer a.watchReader(consumer)()
+	defer a.progress().Wait(progress.Reading(consumer))()
 	v := &verifier{reader: consumer, errw: a.stderr}
 	if err := v.pair(ctx, o); err != nil {
 		return err

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/cdc-outbox/cdc-outbox/internal/progress"
+
 	"context"
 	"errors"
 	"fmt"
@@ -151,7 +153,7 @@ func (a *app) publishMissing(ctx context.Context, c *config.Loaded, r *repairing
 	if r.pub, err = a.newPublisher(ctx, c); err != nil {
 		return err
 	}
-	defer r.pub.close()
+	defer r.pub.Close()
 	for i := range r.tables {
 		if err := r.publish(ctx, i); err != nil {
 			return err
@@ -187,7 +189,7 @@ func (a *app) printRepair(r *repairing) error {
 
 // awaitConnector waits for what is on its way. Rows that a stopped connector is going to publish would come twice.
 func (a *app) awaitConnector(ctx context.Context, s wiring.Target, dryRun bool) error {
-	stop := a.watchFor("the connector to publish what is committed")
+	stop := a.progress().Wait(progress.For("the connector to publish what is committed"))
 	done, err := replication.AwaitCaughtUp(ctx, s.DSN, s.Admin, caughtUpLimit)
 	stop()
 	if err != nil || done {

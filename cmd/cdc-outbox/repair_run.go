@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/cdc-outbox/cdc-outbox/internal/progress"
+
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -139,7 +141,7 @@ func (a *app) strikeOff(ctx context.Context, c *config.Loaded, r *repairing) (do
 		return nil, err
 	}
 	defer consumer.Close()
-	defer a.watchReader(consumer)()
+	defer a.progress().Wait(progress.Reading(consumer))()
 	for topic := range r.leads {
 		spans, err := consumer.Spans(ctx, topic)
 		if errors.Is(err, reader.ErrNoTopic) {

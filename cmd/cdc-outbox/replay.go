@@ -167,7 +167,7 @@ func (a *app) replay(ctx context.Context, c *config.Loaded, o *replayOptions, fi
 		if r.pub, err = a.newPublisher(ctx, c); err != nil {
 			return err
 		}
-		defer r.pub.close()
+		defer r.pub.Close()
 	}
 	w, err := o.window()
 	if err != nil {

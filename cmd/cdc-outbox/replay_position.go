@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/cdc-outbox/cdc-outbox/internal/progress"
+
 	"context"
 	"encoding/hex"
 	"errors"
@@ -69,7 +71,7 @@ func (a *app) byPosition(ctx context.Context, c *config.Loaded, s wiring.Target,
 		return err
 	}
 	defer consumer.Close()
-	defer a.watchReader(consumer)()
+	defer a.progress().Wait(progress.Reading(consumer))()
 	p := &positions{replay: r, reader: consumer, window: w, bytesAs: wiring.HeaderBytes(c), idOf: wiring.DeadLetters(c).ID}
 	for _, t := range s.Admin.Tables {
 		rows, err := replication.OpenTableRows(ctx, s.DSN, s.Admin, t, filter)

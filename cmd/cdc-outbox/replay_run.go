@@ -128,14 +128,14 @@ func (r *replay) flush(ctx context.Context) error {
 	}
 	if r.pub != nil && len(r.batch) > 0 {
 		// Whoever interrupts the run does not want the batch twice: it ends first.
-		for i, o := range r.pub.publish(context.WithoutCancel(ctx), r.batch, r.o.timeout) {
-			if o.err == nil {
+		for i, o := range r.pub.Publish(context.WithoutCancel(ctx), r.batch, r.o.timeout) {
+			if o.Err == nil {
 				continue
 			}
-			if o.unknown {
-				return &fault.Error{Kind: fault.Operator, Object: "replay", Err: o.err, Next: "When that is mended, the same command with --resume goes on."}
+			if o.Unknown {
+				return &fault.Error{Kind: fault.Operator, Object: "replay", Err: o.Err, Next: "When that is mended, the same command with --resume goes on."}
 			}
-			if err := r.refuse(r.ids[i], o.err); err != nil {
+			if err := r.refuse(r.ids[i], o.Err); err != nil {
 				return err
 			}
 			r.batch[i] = nil

@@ -1,6 +1,8 @@
 package service
 
 import (
+	"github.com/cdc-outbox/cdc-outbox/internal/progress"
+
 	"context"
 	"time"
 
@@ -15,9 +17,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
-// Check looks at Postgres and Kafka as Run would find them, and changes nothing. waiting is called before each wait for a
-// server, with what is waited for; what it returns is called afterwards.
-func Check(ctx context.Context, c *config.Loaded, waiting func(what string) (stop func())) ([]preflight.Finding, error) {
+// Check looks at Postgres and Kafka as Run would find them, and changes nothing.
+func Check(ctx context.Context, c *config.Loaded, report progress.Reporter) ([]preflight.Finding, error) {
 	var findings []preflight.Finding
 	for _, w := range c.Warnings {
 		findings = append(findings, preflight.Finding{Level: preflight.Warn, Subject: "configuration", Found: w + "."})
@@ -32,7 +33,7 @@ func Check(ctx context.Context, c *config.Loaded, waiting func(what string) (sto
 	}
 	cluster := check.Options{Cluster: producer.Cluster, CreateTopic: producer.CreateTopic}
 	cluster.Transactional = c.Delivery == "exactly_once"
-	found, topics, err := checkPostgres(ctx, c, db, waiting)
+	found, topics, err := checkPostgres(ctx, c, db, report)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +41,7 @@ func Check(ctx context.Context, c *config.Loaded, waiting func(what string) (sto
 	if wiring.WritesDeadLetters(c) {
 		topics = append(topics, c.Router.DeadLetterTopic)
 	}
-	defer waiting("Kafka to answer")()
+	defer report.Wait(progress.For("Kafka to answer"))()
 	brokers, err := check.Cluster(ctx, cluster, topics)
 	if err != nil {
 		return nil, err
@@ -57,8 +58,10 @@ func Check(ctx context.Context, c *config.Loaded, waiting func(what string) (sto
 }
 
 // checkPostgres also returns the topics to which the rows in the tables lead.
-func checkPostgres(ctx context.Context, c *config.Loaded, db wiring.Target, waiting func(string) func()) ([]preflight.Finding, []string, error) {
-	defer waiting("Postgres to answer")()
+func checkPostgres(
+	ctx context.Context, c *config.Loaded, db wiring.Target, report progress.Reporter,
+) ([]preflight.Finding, []string, error) {
+	defer report.Wait(progress.For("Postgres to answer"))()
 	var findings []preflight.Finding
 	setup, err := wiring.PollingSetup(c, false)
 	if err != nil {
