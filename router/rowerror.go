@@ -3,7 +3,6 @@ package router
 import (
 	"strconv"
 	"strings"
-	"unicode/utf8"
 )
 
 // Reason says in one stable word why a row can't be routed. It serves as a metric label.
@@ -67,18 +66,4 @@ func (e *RowError) Error() string {
 	b.WriteString(string(e.Reason))
 	b.WriteString(")")
 	return b.String()
-}
-
-// maxEventID bounds the id in an error, as the column may hold text of any length.
-const maxEventID = 64
-
-func clipID(id []byte) string {
-	if len(id) <= maxEventID {
-		return string(id)
-	}
-	cut := maxEventID
-	for cut > 0 && !utf8.RuneStart(id[cut]) {
-		cut--
-	}
-	return string(id[:cut]) + "…"
 }

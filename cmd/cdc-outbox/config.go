@@ -6,6 +6,9 @@ import (
 	"io/fs"
 	"strings"
 
+	"github.com/cdc-outbox/cdc-outbox/router/debezium"
+	"github.com/cdc-outbox/cdc-outbox/router/outbox"
+
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/spf13/cobra"
 
@@ -83,8 +86,8 @@ func (a *app) load(cmd *cobra.Command) (*config.Loaded, error) {
 			"postgres.publication":        identifier.Check,
 			"postgres.checkpoint":         func(s string) error { _, err := identifier.ParseTable(s); return err },
 			"router.topic":                checkTemplate,
-			"router.debezium.additional":  router.CheckPlacement,
-			"router.debezium.topic_regex": router.CheckPattern,
+			"router.debezium.additional":  debezium.CheckPlacement,
+			"router.debezium.topic_regex": debezium.CheckPattern,
 			"router.dead_letter_topic":    router.CheckTopic,
 			"traces.endpoint":             traces.CheckEndpoint,
 			"traces.headers":              func(s string) error { _, err := traces.ParseHeaders(s); return err },
@@ -93,7 +96,7 @@ func (a *app) load(cmd *cobra.Command) (*config.Loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := router.New(routing.Config(c)); err != nil { // rules about several keys
+	if _, err := routing.New(c); err != nil { // rules about several keys
 		return nil, err
 	}
 	return c, nil
@@ -117,7 +120,7 @@ func checkDSN(dsn string) error {
 }
 
 func checkTemplate(template string) error {
-	_, err := router.New(router.Config{Columns: router.DefaultColumns(), Topic: template})
+	_, err := outbox.New(outbox.Config{Columns: outbox.DefaultColumns(), Topic: template})
 	var f *fault.Error
 	if errors.As(err, &f) {
 		return f.Err

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/routing"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
@@ -54,7 +56,7 @@ type rebuilder struct {
 	cfg    *config.Loaded
 	box    *letterBox
 	opts   *retryOptions
-	router *router.Router
+	router router.Router
 	tables []identifier.Table
 	conn   *pgx.Conn          // nil until the table is needed
 	rel    *pgoutput.Relation // of the last row
@@ -62,7 +64,7 @@ type rebuilder struct {
 }
 
 func newRebuilder(c *config.Loaded, b *letterBox, o *retryOptions) (*rebuilder, error) {
-	route, err := router.New(wiring.Router(c, o.corrections.topic))
+	route, err := routing.NewTo(c, o.corrections.topic)
 	if err != nil {
 		return nil, err
 	}

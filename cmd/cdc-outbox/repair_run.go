@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/routing"
+
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/reader"
@@ -32,7 +34,7 @@ type repairing struct {
 
 // newRepairing holds a lock on a session of its own until close.
 func (a *app) newRepairing(ctx context.Context, c *config.Loaded, s wiring.Target, o *repairOptions, filter replication.RowFilter) (*repairing, error) {
-	route, err := router.New(wiring.Router(c, ""))
+	route, err := routing.NewTo(c, "")
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/routing"
+
 	"github.com/spf13/cobra"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/archive"
@@ -158,7 +160,7 @@ func (a *app) replay(ctx context.Context, c *config.Loaded, o *replayOptions, fi
 	if err != nil {
 		return err
 	}
-	route, err := router.New(wiring.Router(c, o.Topic))
+	route, err := routing.NewTo(c, o.Topic)
 	if err != nil {
 		return err
 	}

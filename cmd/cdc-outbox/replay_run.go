@@ -29,7 +29,7 @@ const (
 // replay puts rows through router and producer, batch by batch; each is acknowledged before the next is begun.
 type replay struct {
 	o        *replayOptions
-	router   *router.Router
+	router   router.Router
 	pub      *publisher // nil in a dry run
 	state    *replayState
 	progress io.Writer

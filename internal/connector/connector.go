@@ -28,7 +28,7 @@ import (
 type Config struct {
 	Replication replication.Config // Confirmed, OnIdentity and OnState are set by the connector
 	Kafka       kafka.Config       // Acked and Refused are set by the connector
-	Router      *router.Router     // required; used by one goroutine only
+	Router      router.Router      // required; used by one goroutine only
 
 	Policies    relay.Policies     // for bad rows
 	DeadLetters deadletter.Builder // required where a policy is DeadLetter

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/router/outbox"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -280,7 +282,7 @@ func start(t *testing.T, cfg Config, auto bool, openings ...opening) *rig {
 
 func startWith(t *testing.T, cfg Config, p *fakeProducer, openings ...opening) *rig {
 	t.Helper()
-	r, err := router.New(router.Config{Columns: router.DefaultColumns(), Topic: router.DefaultTopic})
+	r, err := outbox.New(outbox.Config{Columns: outbox.DefaultColumns(), Topic: outbox.DefaultTopic})
 	require.NoError(t, err)
 	registry := prometheus.NewRegistry()
 	cfg.Router, cfg.Metrics = r, telemetry.NewMetrics(registry)

@@ -1,7 +1,6 @@
 package connector
 
 import (
-	"errors"
 	"slices"
 	"time"
 
@@ -35,10 +34,7 @@ func (r *reader) logical(m *pgoutput.Message) error {
 // commit gives it a position, and no ticket can hold the slot in front of it. So it can be passed over or halted at, but not
 // dead-lettered.
 func (r *reader) refuseMessage(m *pgoutput.Message) error {
-	var bad *router.RowError
-	if !errors.As(r.c.cfg.Router.RefuseMessage(m.Logical.Prefix), &bad) {
-		return nil
-	}
+	bad := router.RefuseMessage(m.Logical.Prefix)
 	if r.c.haltAgain() {
 		return errHalted
 	}

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/router/outbox"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
@@ -171,7 +173,7 @@ func BenchmarkRows(b *testing.B) {
 }
 
 func benchmarkRows(b *testing.B, headers string, sample float64, limit int) {
-	r, err := router.New(router.Config{Columns: router.DefaultColumns(), Topic: router.DefaultTopic})
+	r, err := outbox.New(outbox.Config{Columns: outbox.DefaultColumns(), Topic: outbox.DefaultTopic})
 	require.NoError(b, err)
 	cfg := Config{Router: r, Metrics: telemetry.NewMetrics(prometheus.NewRegistry()), Logger: zap.NewNop()}
 	cfg.Kafka.Brokers = []string{"127.0.0.1:1"}

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/router/outbox"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/router"
@@ -128,7 +130,7 @@ func TestCorrect(t *testing.T) {
 	require.True(t, l.Row.Complete())
 	rel, back, err := l.Row.Restore(l.Value)
 	require.NoError(t, err)
-	r, err := router.New(router.Config{Columns: router.DefaultColumns(), Topic: router.DefaultTopic})
+	r, err := outbox.New(outbox.Config{Columns: outbox.DefaultColumns(), Topic: outbox.DefaultTopic})
 	require.NoError(t, err)
 	rec, err := r.Route(rel, back, router.Source{Position: []byte(l.Position), CommitTime: l.CommitTime})
 	require.NoError(t, err)

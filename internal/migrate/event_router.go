@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/cdc-outbox/cdc-outbox/router"
+	"github.com/cdc-outbox/cdc-outbox/router/debezium"
 )
 
 const eventRouter = "io.debezium.transforms.outbox.EventRouter"
@@ -180,7 +180,7 @@ func tracing(m *migration, value string) outcome {
 
 func topicRegex(m *migration, value string) outcome {
 	const key = "router.debezium.topic_regex"
-	if err := router.CheckPattern(value); err != nil {
+	if err := debezium.CheckPattern(value); err != nil {
 		return outcome{Refused, key, "Go's regular expressions cannot do it the same way: " + err.Error() + ". Write one that matches the same route values without it."}
 	}
 	m.out.set(key, value)

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	preset "github.com/cdc-outbox/cdc-outbox/router/outbox"
+
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/prometheus/client_golang/prometheus"
@@ -208,8 +210,8 @@ func (b *bed) start(change ...func(*Config)) *relaying {
 	cfg := Config{
 		DSN: func() (string, error) { return b.db.DSN, nil }, Tables: []identifier.Table{theTable}, Columns: columns(),
 		Kafka: kafka.Config{Cluster: wire.Cluster{Brokers: []string{"127.0.0.1:1"}}},
-		NewRouter: func() (*router.Router, error) {
-			return router.New(router.Config{Columns: router.DefaultColumns(), Topic: router.DefaultTopic})
+		NewRouter: func() (router.Router, error) {
+			return preset.New(preset.Config{Columns: preset.DefaultColumns(), Topic: preset.DefaultTopic})
 		},
 		DeadLetters: deadletter.Builder{Topic: "letters", Columns: deadletter.Columns{ID: "id", Key: "aggregate_id", Type: "event_type", Payload: "payload"}},
 		Metrics:     telemetry.NewMetrics(prometheus.NewRegistry()), Logger: zap.New(core), LookEvery: 50 * time.Millisecond, Interval: 20 * time.Millisecond,

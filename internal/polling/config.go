@@ -38,9 +38,9 @@ type Config struct {
 	Columns Columns
 	After   After // default Mark
 
-	Kafka       kafka.Config                   // Acked and Refused are set by the relay
-	NewRouter   func() (*router.Router, error) // one for each worker
-	Policies    relay.Policies                 // for bad rows: a halted row holds up its lane only
+	Kafka       kafka.Config                  // Acked and Refused are set by the relay
+	NewRouter   func() (router.Router, error) // one for each worker
+	Policies    relay.Policies                // for bad rows: a halted row holds up its lane only
 	DeadLetters deadletter.Builder
 
 	Workers  int           // default 4

@@ -22,7 +22,7 @@ const batchBytes = 4 << 20
 type worker struct {
 	r      *Relay
 	ticket uint64 // of its rows, without the index
-	router *router.Router
+	router router.Router
 	conn   connection
 	batch  *batch
 
@@ -31,7 +31,7 @@ type worker struct {
 	relation map[*source]*pgoutput.Relation
 }
 
-func newWorker(r *Relay, n int, route *router.Router) *worker {
+func newWorker(r *Relay, n int, route router.Router) *worker {
 	return &worker{
 		r: r, ticket: uint64(n) << ticketBits, router: route, conn: connection{cfg: &r.cfg, name: sessionOf(r.cfg.Tables), made: r.connectionMade}, batch: newBatch(),
 		share: max(1, Lanes/r.cfg.Workers), limit: r.cfg.Batch, relation: map[*source]*pgoutput.Relation{},

@@ -7,20 +7,44 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/router/debezium"
+	"github.com/cdc-outbox/cdc-outbox/router/outbox"
+
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// Config returns what the router needs.
-func Config(c *config.Loaded) router.Config {
+// New builds the router of the configured preset.
+func New(c *config.Loaded) (router.Router, error) { return NewTo(c, "") }
+
+// NewTo builds a router that sends all rows to one topic. An empty topic means the configured ones.
+func NewTo(c *config.Loaded, topic string) (router.Router, error) {
 	if c.Router.Preset == config.PresetDebezium {
-		return router.Config{Debezium: debeziumConfig(c), DeadLetterTopic: c.Router.DeadLetterTopic}
+		d := debeziumConfig(c)
+		d.Topic = topic
+		return debezium.New(d)
 	}
+	o := outboxConfig(c)
+	if topic != "" {
+		o.Topic = topic
+	}
+	return outbox.New(o)
+}
+
+// Needs lists the columns that the configured preset reads.
+func Needs(c *config.Loaded) []router.Need {
+	if c.Router.Preset == config.PresetDebezium {
+		return debeziumConfig(c).Needs()
+	}
+	return outboxConfig(c).Needs()
+}
+
+func outboxConfig(c *config.Loaded) outbox.Config {
 	r := &c.Router
-	return router.Config{
-		Columns: router.Columns{
+	return outbox.Config{
+		Columns: outbox.Columns{
 			ID: r.Columns.ID, AggregateType: r.Columns.AggregateType, AggregateID: r.Columns.AggregateID,
 			Type: r.Columns.Type, Payload: r.Columns.Payload, Headers: r.Columns.Headers,
 			Timestamp: r.Columns.Timestamp,
@@ -31,31 +55,31 @@ func Config(c *config.Loaded) router.Config {
 		Format:          r.Format,
 		StaticHeaders:   r.StaticHeaders,
 		ColumnHeaders:   r.ColumnHeaders,
-		Envelope: router.Envelope{
+		Envelope: outbox.Envelope{
 			VersionColumn: r.Envelope.VersionColumn, Version: r.Envelope.Version,
 			TraceIDColumn: r.Envelope.TraceIDColumn,
 		},
-		CloudEvents: router.CloudEvents{
+		CloudEvents: outbox.CloudEvents{
 			Source: r.CloudEvents.Source, DataContentType: r.CloudEvents.DataContentType,
 			DataSchema: r.CloudEvents.DataSchema, Extensions: r.CloudEvents.Extensions,
 		},
 		Catalog:  catalog(c.Postgres.DSN.Read),
-		Registry: router.Registry{SchemaIDColumn: r.Registry.SchemaIDColumn, Format: r.Registry.Format},
+		Registry: outbox.Registry{SchemaIDColumn: r.Registry.SchemaIDColumn, Format: r.Registry.Format},
 	}
 }
 
-func debeziumConfig(c *config.Loaded) *router.Debezium {
+func debeziumConfig(c *config.Loaded) *debezium.Config {
 	d := &c.Router.Debezium
-	return &router.Debezium{
+	return &debezium.Config{
 		TopicPrefix: d.TopicPrefix,
-		Columns: router.DebeziumColumns{
+		Columns: debezium.Columns{
 			ID: d.Columns.ID, Key: d.Columns.Key, Payload: d.Columns.Payload, Route: d.Columns.Route,
 			Timestamp: d.Columns.Timestamp, SchemaVersion: d.Columns.SchemaVersion, Tracing: d.Columns.Tracing,
 		},
 		TopicRegex: d.TopicRegex, TopicReplacement: d.TopicReplacement,
 		Additional: d.Additional, IgnoreMissing: d.AdditionalMissing == "ignore",
 		TombstoneOnEmpty: d.TombstoneOnEmpty,
-		Expand: router.ExpandJSON{
+		Expand: debezium.ExpandJSON{
 			Enabled: d.ExpandJSON, KeepNulls: d.ExpandJSONNull == "optional_bytes",
 			KeepEmptyLists: d.ExpandJSONEmptyList == "optional_string",
 		},
@@ -63,7 +87,8 @@ func debeziumConfig(c *config.Loaded) *router.Debezium {
 		ContextHeaders: d.ContextHeaders, PositionHeader: d.PositionHeader, RunID: runID(),
 		DecimalHandling: d.DecimalHandling, TimePrecision: d.TimePrecision, BinaryHandling: d.BinaryHandling,
 		HStoreHandling: d.HStoreHandling, IntervalHandling: d.IntervalHandling,
-		Catalog: catalog(c.Postgres.DSN.Read),
+		DeadLetterTopic: c.Router.DeadLetterTopic,
+		Catalog:         catalog(c.Postgres.DSN.Read),
 	}
 }
 

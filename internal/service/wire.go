@@ -33,7 +33,7 @@ func instance() string {
 // connectorConfig takes what the connector needs from the configuration.
 func (p *process) connectorConfig(admin replication.AdminConfig) (connector.Config, error) {
 	c := p.Config
-	route, err := router.New(routing.Config(c))
+	route, err := routing.New(c)
 	if err != nil {
 		return connector.Config{}, err
 	}
@@ -141,7 +141,7 @@ func (p *process) pollingConfig() (polling.Config, error) {
 	producer.Logger, producer.Registerer = p.Logger, p.registry
 	producer.Reconnected = func() { metrics.Reconnected(telemetry.Kafka) }
 	cfg.Kafka, cfg.Metrics, cfg.Logger = producer, metrics, p.Logger
-	cfg.NewRouter = func() (*router.Router, error) { return router.New(routing.Config(c)) }
+	cfg.NewRouter = func() (router.Router, error) { return routing.New(c) }
 	cfg.DeadLetters = wiring.DeadLetters(c)
 	cfg.Policies = wiring.Policies(c)
 	return cfg, nil

@@ -16,7 +16,7 @@ func Admin(c *config.Loaded, table bool) (replication.AdminConfig, error) {
 		Snapshot: c.Postgres.Snapshot == "initial",
 		Columns:  replication.OutboxColumns{ID: col.ID, AggregateType: col.AggregateType, AggregateID: col.AggregateID, Timestamp: col.Timestamp},
 	}
-	for _, n := range routing.Config(c).Needs() {
+	for _, n := range routing.Needs(c) {
 		cfg.Columns.Needed = append(cfg.Columns.Needed, replication.NeededColumn{
 			Name: n.Column, Key: n.Key, Role: n.Role, Required: n.Required, Usual: n.Usual,
 		})

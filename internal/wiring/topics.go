@@ -4,7 +4,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/topics"
-	"github.com/cdc-outbox/cdc-outbox/router"
+	"github.com/cdc-outbox/cdc-outbox/router/debezium"
 )
 
 // Topics is how the rows of the tables name their topics.
@@ -17,7 +17,7 @@ func Topics(c *config.Loaded, dsn string, tables []identifier.Table) *topics.Out
 	}}
 	if c.Router.Preset == config.PresetDebezium {
 		o.Template = "${aggregate_type}"
-		o.Rename = router.DebeziumTopics(c.Router.Debezium.TopicRegex, c.Router.Debezium.TopicReplacement)
+		o.Rename = debezium.Topics(c.Router.Debezium.TopicRegex, c.Router.Debezium.TopicReplacement)
 	}
 	return o
 }

@@ -32,7 +32,7 @@ type subject struct {
 
 // routed is what became of a case.
 type routed struct {
-	router   *router.Router
+	router   router.Router
 	refused  error
 	outcomes []outcome
 }

@@ -28,7 +28,7 @@ var undecided = regexp.MustCompile(`(?m)^undecided:\n(?:  +- .*\n)*`)
 // newRouter goes the way of somebody who leaves Debezium: the connector's JSON is migrated, the configuration loaded, and the
 // router made of it as the program does. A converter's option that migrate leaves to a person to settle counts as refused; what
 // else it leaves (tracing, updates) changes no record.
-func newRouter(t *testing.T, c *testCase, dsn string) (*router.Router, error) {
+func newRouter(t *testing.T, c *testCase, dsn string) (router.Router, error) {
 	t.Helper()
 	input, err := migrate.Parse(c.connector)
 	require.NoError(t, err, c.name)
@@ -46,5 +46,5 @@ func newRouter(t *testing.T, c *testCase, dsn string) (*router.Router, error) {
 	if err != nil {
 		return nil, err
 	}
-	return router.New(routing.Config(loaded))
+	return routing.New(loaded)
 }

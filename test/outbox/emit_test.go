@@ -8,11 +8,12 @@ import (
 	"testing"
 	"time"
 
+	preset "github.com/cdc-outbox/cdc-outbox/router/outbox"
+
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/outbox"
-	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
 // The relay makes the same record of a message as of the row.
@@ -32,7 +33,7 @@ func TestAMessageIsRoutedLikeTheRow(t *testing.T) {
 				}
 				want, err := routeRow(t, insertedRow(t, o, e))
 				require.NoError(t, err)
-				r, err := router.New(router.Config{Columns: router.DefaultColumns(), Topic: router.DefaultTopic})
+				r, err := preset.New(preset.Config{Columns: preset.DefaultColumns(), Topic: preset.DefaultTopic})
 				require.NoError(t, err)
 				rel, row, err := r.Message("outbox", []byte(emittedMessage(t, o, e)))
 				require.NoError(t, err)

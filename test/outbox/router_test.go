@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	preset "github.com/cdc-outbox/cdc-outbox/router/outbox"
+
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/outbox"
@@ -19,7 +21,7 @@ func route(t *testing.T, e outbox.Event) (*router.Record, error) {
 }
 
 func routeRow(t *testing.T, values [7]*string) (*router.Record, error) {
-	r, err := router.New(router.Config{Columns: router.DefaultColumns(), Topic: router.DefaultTopic})
+	r, err := preset.New(preset.Config{Columns: preset.DefaultColumns(), Topic: preset.DefaultTopic})
 	require.NoError(t, err)
 	rel := &pgoutput.Relation{Namespace: "public", Name: "outbox"}
 	var row pgoutput.Tuple

@@ -1,0 +1,3 @@
+// Package debezium is the router preset debezium: records as the outbox event router of Debezium's PostgreSQL connector
+// makes them, byte for byte. docs/debezium-differences.md lists what differs on purpose.
+package debezium

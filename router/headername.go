@@ -1,0 +1,39 @@
+package router
+
+import (
+	"errors"
+	"fmt"
+	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	// MaxHeaders is how many members the headers column may hold.
+	MaxHeaders = 256
+	// MaxHeaderBytes bounds the names and values of the headers column together. Headers count towards the size
+	// a topic allows for a record, and every consumer pays for them.
+	MaxHeaderBytes = 64 << 10
+)
+
+// The names of the router's own headers.
+const (
+	HeaderID       = "id"
+	HeaderType     = "type"
+	HeaderPosition = "position"
+)
+
+func CheckHeaderName(s string) error {
+	if s == "" {
+		return errors.New("a header has an empty name")
+	}
+	if !utf8.ValidString(s) {
+		return errors.New("a header's name isn't UTF-8")
+	}
+	for _, r := range s {
+		// Names end up in logs, HTTP bridges and terminals, where control characters are an attack.
+		if unicode.IsControl(r) {
+			return fmt.Errorf("a header's name holds the control character %U", r)
+		}
+	}
+	return nil
+}

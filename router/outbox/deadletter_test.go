@@ -1,0 +1,26 @@
+package outbox
+
+import (
+	"testing"
+
+	"github.com/cdc-outbox/cdc-outbox/router"
+	"github.com/cdc-outbox/cdc-outbox/router/internal/rowtest"
+	"github.com/stretchr/testify/require"
+)
+
+// An event in the topic of the dead letters would be taken for one of them, or for the word that one was published.
+func TestNoEventLeadsToTheDeadLetters(t *testing.T) {
+	r, err := New(Config{Columns: DefaultColumns(), Topic: "${aggregate_type}", DeadLetterTopic: "letters"})
+	require.NoError(t, err)
+	row := plainRow()
+	for range 2 {
+		row[1].Data = []byte("letters")
+		_, err = r.Route(rowtest.Table(), row, rowtest.Source)
+		require.Equal(t, router.IllegalTopic, rowtest.Reason(t, err))
+		row[1].Data = []byte("letters2")
+		_, err = r.Route(rowtest.Table(), row, rowtest.Source)
+		require.NoError(t, err)
+	}
+	_, err = New(Config{Columns: DefaultColumns(), Topic: "letters", DeadLetterTopic: "letters"})
+	require.ErrorContains(t, err, "router.topic")
+}

@@ -1,0 +1,139 @@
+package outbox
+
+import (
+	"errors"
+
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
+	"github.com/cdc-outbox/cdc-outbox/router"
+	"github.com/cdc-outbox/cdc-outbox/router/internal/layout"
+	"github.com/cdc-outbox/cdc-outbox/router/internal/message"
+	"github.com/cdc-outbox/cdc-outbox/router/internal/pgtype"
+)
+
+// Router makes records of rows, see the package comment. It isn't safe for concurrent use.
+type Router struct {
+	cfg     Config
+	topics  *topics
+	payload payloads
+	headers headers
+	needs   []router.Need
+
+	columnHeaders, extensions []namedColumn
+
+	buf []byte // of a key or a value that is put together
+
+	layouts map[uint32]*rowPlan // by relation OID
+	last    *rowPlan
+
+	record router.Record
+
+	messages *message.Rows // nil until the first one
+}
+
+// New checks the configuration. The error joins one *fault.Error of kind Config per problem.
+func New(cfg Config) (*Router, error) {
+	t, terr := newTopics(cfg.Topic)
+	if terr == nil {
+		t.taken = cfg.DeadLetterTopic
+		if name, constant := t.constant(); constant && name == t.taken {
+			terr = configError("topic", "Send events and dead letters to two topics.", router.ErrLetterTopic)
+		}
+	}
+	r := &Router{cfg: cfg, topics: t, headers: headers{names: make(map[string]string)}, layouts: make(map[uint32]*rowPlan)}
+	if err := errors.Join(cfg.Columns.validate(), terr, r.setHeaders(), r.setFormat()); err != nil {
+		return nil, err
+	}
+	r.needs = cfg.Needs()
+	return r, nil
+}
+
+// Route makes the record of an inserted row. Columns are found by name in rel, once per *Relation. The Record and
+// what it points to belong to the Router and to the row and live until the next call. The error is a *RowError. In
+// the steady state it allocates nothing.
+func (r *Router) Route(rel *pgoutput.Relation, row pgoutput.Tuple, src router.Source) (*router.Record, error) {
+	l := r.layoutOf(rel)
+	if err := r.route(l, row, src); err != nil {
+		return nil, err
+	}
+	return &r.record, nil
+}
+
+// Prepare readies the router for a relation's rows, for which it may have to ask Catalog, whose error it returns. Route
+// does without it, but with less knowledge.
+func (r *Router) Prepare(rel *pgoutput.Relation) error {
+	l := r.layoutOf(rel)
+	if l.resolved || l.payload.Oid < pgtype.FirstNormalOID || r.cfg.Catalog == nil {
+		return nil
+	}
+	c, err := r.cfg.Catalog(rel)
+	if err != nil {
+		return err
+	}
+	l.resolved = true
+	for t, ok := c.Types[l.payload.Oid]; ok && t.Base != 0; t, ok = c.Types[l.payload.Oid] {
+		l.payload.Oid = t.Base
+	}
+	return nil
+}
+
+// Fits tells whether rel has every column that an event needs.
+func (r *Router) Fits(rel *pgoutput.Relation) bool {
+	return r.layoutOf(rel).Missing == nil
+}
+
+// route fills r.record. The interface value is made here, so that no nil *RowError gets into it.
+func (r *Router) route(l *rowPlan, row pgoutput.Tuple, src router.Source) error {
+	if err := l.Check(row); err != nil {
+		return err
+	}
+	id, err := l.Text(row, l.ID)
+	if err != nil {
+		return err
+	}
+	if id == nil {
+		return l.Refuse(row, router.NullID, l.ID.Name, "the event id is NULL, so consumers couldn't recognise a repeat",
+			"Make the column the table's primary key, so that no more such rows come.")
+	}
+	if r.buf = r.buf[:0]; cap(r.buf) > layout.MaxKeptBuffer {
+		r.buf = nil
+	}
+	key, err := r.key(l, row)
+	if err != nil {
+		return err
+	}
+	topic, err := r.topics.of(l, row)
+	if err != nil {
+		return err
+	}
+	return r.fill(l, row, src, topic, id, key)
+}
+
+// fill completes the record with what doesn't decide where it goes.
+func (r *Router) fill(l *rowPlan, row pgoutput.Tuple, src router.Source, topic string, id, key []byte) error {
+	eventType, err := l.Text(row, l.eventType)
+	if err != nil {
+		return err
+	}
+	timestamp, err := l.Time(row, src.CommitTime)
+	if err != nil {
+		return err
+	}
+	list, err := r.headers.of(l, row, id, eventType, src.Position)
+	if err != nil {
+		return err
+	}
+	value, err := r.payload.of(l, row)
+	if err != nil {
+		return err
+	}
+	var trace []byte
+	if r.cfg.Format != FormatPayload || r.cfg.Registry.SchemaIDColumn != "" {
+		e := event{id: id, kind: eventType, payload: value, timestamp: timestamp, headers: list}
+		if value, err = r.form(l, row, &e); err != nil {
+			return err
+		}
+		list, trace = e.headers, e.trace
+	}
+	r.record = router.Record{Topic: topic, Partition: -1, Key: key, Value: value, Headers: list, Timestamp: timestamp, TraceID: trace}
+	return nil
+}

@@ -1,0 +1,198 @@
+package outbox
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
+	"github.com/cdc-outbox/cdc-outbox/router"
+	"github.com/cdc-outbox/cdc-outbox/router/internal/layout"
+)
+
+// role is a part of an event that may stand in a topic template. The id, the payload, headers and timestamp may not:
+// they would give each event a topic of its own.
+type role uint8
+
+const (
+	literal role = iota
+	roleAggregateType
+	roleAggregateID
+	roleType
+	roleColumn // any other column, by name
+)
+
+var placeholders = map[string]role{
+	"aggregate_type": roleAggregateType,
+	"aggregate_id":   roleAggregateID,
+	"type":           roleType,
+}
+
+// columnPlaceholder starts a placeholder of a column that has no role, such as ${column:region}.
+const columnPlaceholder = "column:"
+
+// part is a literal or a placeholder of a topic template.
+type part struct {
+	role role
+	text string // of a literal; for roleColumn the column's name
+}
+
+// topics names the topic of a row. Names seen before come from a cache, which saves the check and the allocation.
+type topics struct {
+	parts []part
+	taken string // name that is none for events
+	seen  map[string]string
+	buf   []byte
+}
+
+func newTopics(template string) (*topics, error) {
+	parts, err := parseTemplate(template)
+	if err != nil {
+		return nil, &fault.Error{
+			Kind:   fault.Config,
+			Object: "router.topic",
+			Err:    err,
+			Next:   `Write a template such as "` + DefaultTopic + `".`,
+		}
+	}
+	return &topics{parts: parts, seen: make(map[string]string)}, nil
+}
+
+func parseTemplate(template string) ([]part, error) {
+	var parts []part
+	rest := template
+	for rest != "" {
+		before, after, found := strings.Cut(rest, "${")
+		if before != "" {
+			if err := router.CheckChars(before); err != nil {
+				return nil, err
+			}
+			parts = append(parts, part{text: before})
+		}
+		if !found {
+			break
+		}
+		name, tail, closed := strings.Cut(after, "}")
+		if !closed {
+			return nil, errors.New("a placeholder lacks its closing brace")
+		}
+		r, known := placeholders[name]
+		column, isColumn := strings.CutPrefix(name, columnPlaceholder)
+		switch {
+		case known:
+			parts = append(parts, part{role: r})
+		case isColumn && column != "":
+			parts = append(parts, part{role: roleColumn, text: column})
+		default:
+			return nil, fmt.Errorf("unknown placeholder %q; there are ${aggregate_type}, ${aggregate_id}, ${type} and ${column:NAME}", "${"+name+"}")
+		}
+		rest = tail
+	}
+	return parts, checkLiteral(parts)
+}
+
+// checkLiteral finds the templates that can't give a legal name whatever the row holds.
+func checkLiteral(parts []part) error {
+	var fixed strings.Builder
+	constant := true
+	for _, p := range parts {
+		if p.role == literal {
+			fixed.WriteString(p.text)
+			continue
+		}
+		constant = false
+	}
+	if constant {
+		return router.CheckTopic(fixed.String())
+	}
+	if parts[0].role == literal && strings.HasPrefix(parts[0].text, "__") {
+		return router.ErrInternalTopic
+	}
+	if fixed.Len() >= router.MaxTopicName {
+		return router.ErrTopicLength
+	}
+	return nil
+}
+
+// constant returns the name where it depends on no row.
+func (t *topics) constant() (string, bool) {
+	var name strings.Builder
+	for _, p := range t.parts {
+		if p.role != literal {
+			return "", false
+		}
+		name.WriteString(p.text)
+	}
+	return name.String(), true
+}
+
+// of returns the topic for a row.
+func (t *topics) of(l *rowPlan, row pgoutput.Tuple) (string, *router.RowError) {
+	t.buf = t.buf[:0]
+	for i := range t.parts {
+		p := &t.parts[i]
+		if p.role == literal {
+			t.buf = append(t.buf, p.text...)
+			continue
+		}
+		f := l.topic[i]
+		text, err := l.Text(row, f)
+		if err != nil {
+			return "", err
+		}
+		if len(text) == 0 {
+			return "", l.Unroutable(row, f, text == nil)
+		}
+		t.buf = append(t.buf, text...)
+	}
+	if name, ok := t.seen[string(t.buf)]; ok {
+		return name, nil
+	}
+	return t.check(l, row)
+}
+
+// check makes a new name of what is in the buffer.
+func (t *topics) check(l *rowPlan, row pgoutput.Tuple) (string, *router.RowError) {
+	name := string(t.buf)
+	if err := router.CheckEventTopic(name, t.taken); err != nil {
+		return "", l.Refuse(row, router.IllegalTopic, t.column(l), err.Error(),
+			"Correct what the application writes there, or change router.topic; names are never changed to fit.")
+	}
+	if len(t.seen) >= layout.MaxTopics {
+		clear(t.seen)
+	}
+	t.seen[name] = name
+	return name, nil
+}
+
+// column is the column to blame for an illegal name, if there is only one that the template takes.
+func (t *topics) column(l *rowPlan) string {
+	found := ""
+	for i := range t.parts {
+		if t.parts[i].role == literal || l.topic[i].Name == found {
+			continue
+		}
+		if found != "" {
+			return ""
+		}
+		found = l.topic[i].Name
+	}
+	return found
+}
+
+// partField is the column that a part of a template takes; a literal takes none.
+func (l *rowPlan) partField(p *part) layout.Field {
+	switch p.role {
+	case roleAggregateType:
+		return l.aggregateType
+	case roleAggregateID:
+		return l.aggregateID
+	case roleType:
+		return l.eventType
+	case roleColumn:
+		return l.Find(p.text)
+	default:
+		return layout.Field{Index: -1}
+	}
+}

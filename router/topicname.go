@@ -1,0 +1,52 @@
+package router
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+const MaxTopicName = 249
+
+var (
+	ErrTopicLength   = fmt.Errorf("a topic name has 1 to %d characters", MaxTopicName)
+	errTopicDots     = errors.New(`a topic can't be named "." or ".."`)
+	ErrInternalTopic = errors.New(`topics whose names start with "__" are internal to Kafka`)
+)
+
+// ErrLetterTopic: in the topic of dead letters an event would be taken for one, and its headers for what became of another.
+var ErrLetterTopic = errors.New("the topic is that of the dead letters")
+
+func CheckEventTopic(name, taken string) error {
+	if name == taken {
+		return ErrLetterTopic
+	}
+	return CheckTopic(name)
+}
+
+// CheckTopic says whether name is a legal topic name that isn't internal to Kafka. The rules are those of Kafka's
+// org.apache.kafka.common.internals.Topic; in addition every name that starts with "__" is refused, which covers
+// __consumer_offsets, __transaction_state, __share_group_state and whatever comes. The error doesn't repeat the
+// name: it may hold data.
+func CheckTopic(name string) error {
+	switch {
+	case name == "" || len(name) > MaxTopicName:
+		return ErrTopicLength
+	case name == "." || name == "..":
+		return errTopicDots
+	case strings.HasPrefix(name, "__"):
+		return ErrInternalTopic
+	}
+	return CheckChars(name)
+}
+
+func CheckChars(s string) error {
+	for i, c := range s {
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '.', c == '_', c == '-':
+		default:
+			return fmt.Errorf("a topic name consists of letters a-z and A-Z, digits, '.', '_' and '-', and can't hold %U at byte %d", c, i)
+		}
+	}
+	return nil
+}
