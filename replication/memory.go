@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 
@@ -103,7 +104,7 @@ func (m *memory) begin(ctx context.Context, c *connection, id Identity, slot Slo
 		}
 		if slot.ConfirmedFlush < kept {
 			m.cfg.Logger.Info("the slot stands behind what was confirmed; what lies between may come again",
-				zap.Stringer("confirmed_flush_lsn", slot.ConfirmedFlush), zap.Stringer("remembered", kept), zap.Int32("timeline", id.Timeline))
+				zap.Stringer("confirmed_flush_lsn", slot.ConfirmedFlush), zap.Stringer("remembered", kept), zap.Int32(logkey.Timeline, id.Timeline))
 		}
 		position, near = max(position, kept), kept
 	}
@@ -160,7 +161,7 @@ func (m *memory) without(ctx context.Context, err error) error {
 	case "42P01", "42501", "3F000", "25006", "42703": // no table, no right, no schema, read only, another table
 		m.off.Store(true)
 		m.cfg.Logger.Warn("a slot that is made anew or moved by hand would not be noticed: the table that remembers its position cannot be used",
-			zap.Stringer("table", m.cfg.Memory), zap.Error(err))
+			zap.Stringer(logkey.Table, m.cfg.Memory), zap.Error(err))
 		return nil
 	}
 	var known *fault.Error
@@ -208,7 +209,7 @@ func (m *memory) limit(confirmed lsn.LSN) lsn.LSN {
 func (m *memory) succeeded(at lsn.LSN) {
 	was := m.failing.Swap(nil)
 	if m.off.Swap(false) || was != nil && was.told {
-		m.cfg.Logger.Info("the slot's position is remembered again", zap.Stringer("at", at))
+		m.cfg.Logger.Info("the slot's position is remembered again", zap.Stringer(logkey.At, at))
 	}
 }
 
@@ -220,7 +221,7 @@ func (m *memory) failed(err error) {
 		if !m.off.Swap(true) {
 			m.failing.Store(nil)
 			m.cfg.Logger.Warn("the table that remembers the slot's position is gone: a slot that is made anew or moved by hand would not be noticed",
-				zap.Stringer("table", m.cfg.Memory))
+				zap.Stringer(logkey.Table, m.cfg.Memory))
 		}
 		return
 	}
@@ -231,7 +232,7 @@ func (m *memory) failed(err error) {
 	if !f.told && time.Since(f.since) >= memoryPatience {
 		f.told = true
 		m.cfg.Logger.Warn("the slot's position cannot be written down, so the slot is held back and keeps WAL until it can",
-			zap.Stringer("table", m.cfg.Memory), zap.Time("since", f.since), zap.Error(err))
+			zap.Stringer(logkey.Table, m.cfg.Memory), zap.Time("since", f.since), zap.Error(err))
 	}
 	m.failing.Store(&f)
 }

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 )
 
 // Phase is what Run is doing.
@@ -114,8 +115,8 @@ func (r *runner) once(ctx context.Context) (done bool, err error) {
 	id := s.Identity()
 	r.earlier = &id
 	r.cfg.OnState(State{Phase: Streaming, Identity: id})
-	r.cfg.Logger.Info("replication stream started", zap.Stringer("lsn", id.Start),
-		zap.Stringer("confirmed_flush_lsn", id.ConfirmedFlush), zap.Int("server_version", id.ServerVersion), zap.Int32("timeline", id.Timeline))
+	r.cfg.Logger.Info("replication stream started", zap.Stringer(logkey.LSN, id.Start),
+		zap.Stringer("confirmed_flush_lsn", id.ConfirmedFlush), zap.Int("server_version", id.ServerVersion), zap.Int32(logkey.Timeline, id.Timeline))
 	begun := r.cfg.Confirmed()
 	err = r.consume(ctx, s)
 	if r.cfg.Confirmed() > begun || s.heard.Load() > 0 && time.Since(s.epoch) >= settled {

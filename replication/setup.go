@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 )
 
@@ -315,7 +316,7 @@ func lockSetup(ctx context.Context, conn *pgx.Conn, cfg AdminConfig) (unlock fun
 			break
 		}
 		if first {
-			cfg.Logger.Info("another process is setting up the slot, waiting for it", zap.String("slot", cfg.Slot))
+			cfg.Logger.Info("another process is setting up the slot, waiting for it", zap.String(logkey.Slot, cfg.Slot))
 		}
 		select {
 		case <-ctx.Done():

@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 )
 
@@ -119,7 +120,7 @@ func runSlotStep(ctx context.Context, s servers, cfg AdminConfig, version int, s
 // given up the server drops the half-made slot itself.
 func createSlot(ctx context.Context, s servers, cfg AdminConfig, sql string) error {
 	if open, err := s.openTransactions(ctx, 3); err == nil && len(open) > 0 {
-		cfg.Logger.Info("creating the slot waits for open transactions", zap.String("slot", cfg.Slot), zap.Stringers("transactions", open))
+		cfg.Logger.Info("creating the slot waits for open transactions", zap.String(logkey.Slot, cfg.Slot), zap.Stringers("transactions", open))
 	}
 	waitCtx, cancel := context.WithTimeout(ctx, cfg.SlotWait)
 	defer cancel()

@@ -7,6 +7,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 )
 
 // shutdownAsk is how often a stream that is not getting on asks whether the server wants to shut down.
@@ -75,7 +77,7 @@ func (s *Stream) letGo() {
 	if s.finishing {
 		return // Finish has a limit of its own
 	}
-	s.cfg.Logger.Warn("the server is shutting down, and not everything is confirmed: letting go of it", zap.Stringer("lsn", s.status.reported()))
+	s.cfg.Logger.Warn("the server is shutting down, and not everything is confirmed: letting go of it", zap.Stringer(logkey.LSN, s.status.reported()))
 	_ = s.conn.Close() // once more in close
 }
 

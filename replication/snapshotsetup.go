@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 )
 
@@ -194,7 +195,7 @@ func createSnapshotSlot(ctx context.Context, conn *pgx.Conn, cfg AdminConfig, ve
 		}
 		return f
 	}
-	cfg.Logger.Info("slot created, and the rows listed that are in the outbox already", zap.String("slot", cfg.Slot), zap.String("lsn", point))
+	cfg.Logger.Info("slot created, and the rows listed that are in the outbox already", zap.String(logkey.Slot, cfg.Slot), zap.String(logkey.LSN, point))
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 )
@@ -154,7 +155,7 @@ func (s servers) awaitReplay(ctx context.Context, cfg AdminConfig) error {
 func (s servers) logSnapshots(ctx context.Context, cfg AdminConfig) {
 	if s.primary == nil {
 		cfg.Logger.Info("creating a slot on a standby waits for the primary to log its running transactions; on an idle one somebody has to ask for it there",
-			zap.String("slot", cfg.Slot), zap.String("sql", logSnapshotSQL))
+			zap.String(logkey.Slot, cfg.Slot), zap.String("sql", logSnapshotSQL))
 		return
 	}
 	for {

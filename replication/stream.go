@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 
@@ -214,7 +215,7 @@ func (s *Stream) notice(body []byte) error {
 		return s.corrupt(err)
 	}
 	if n.Routine != "LoadPublications" || n.Code != "55000" {
-		s.cfg.Logger.Debug("notice on the replication stream", zap.String("sqlstate", n.Code), zap.String("routine", n.Routine))
+		s.cfg.Logger.Debug("notice on the replication stream", zap.String(logkey.SQLState, n.Code), zap.String("routine", n.Routine))
 		return nil
 	}
 	missing := pgconn.ErrorResponseToPgError((*pgproto3.ErrorResponse)(&n))

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 
@@ -103,6 +104,6 @@ func (c Config) check() (*Config, error) {
 	if c.Logger == nil {
 		c.Logger = zap.NewNop()
 	}
-	c.Logger = c.Logger.With(zap.String("slot", c.Slot))
+	c.Logger = c.Logger.With(zap.String(logkey.Slot, c.Slot))
 	return &c, nil
 }

@@ -1,6 +1,10 @@
 package slotmonitor
 
-import "go.uber.org/zap"
+import (
+	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
+)
 
 // Figures are what an alert's receivers get of a slot. Fields are added, not renamed.
 type Figures struct {
@@ -30,7 +34,7 @@ func (s *Slot) Figures() Figures {
 // LogFields implements alert.Figures.
 func (f Figures) LogFields() []zap.Field {
 	fields := []zap.Field{
-		zap.String("wal_status", f.WALStatus), zap.Int64("retained", f.RetainedBytes),
+		zap.String(logkey.WALStatus, f.WALStatus), zap.Int64(logkey.Retained, f.RetainedBytes),
 		zap.Int64("unconfirmed", f.UnconfirmedBytes),
 	}
 	if f.SecondsToLimit != nil {

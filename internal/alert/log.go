@@ -3,6 +3,8 @@ package alert
 import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 )
 
 // Log writes the event.
@@ -11,17 +13,17 @@ func (e Event) Log(l *zap.Logger) {
 		zap.String("alert", e.Alert), zap.Stringer("alert_level", e.Level), zap.Time("since", e.Since),
 	}
 	if e.Subject != "" {
-		fields = append(fields, zap.String("slot", e.Subject))
+		fields = append(fields, zap.String(logkey.Slot, e.Subject))
 	}
 	if e.Figures != nil {
 		fields = append(fields, e.Figures.LogFields()...)
 	}
 	fields = append(fields, zap.String("sentence", e.Sentence))
 	if e.Cause.Code != "" {
-		fields = append(fields, zap.String("reason", e.Cause.Code), zap.String("cause", e.Cause.Sentence))
+		fields = append(fields, zap.String(logkey.Reason, e.Cause.Code), zap.String("cause", e.Cause.Sentence))
 	}
 	if e.Cause.Next != "" && e.State == Firing {
-		fields = append(fields, zap.String("next", e.Cause.Next))
+		fields = append(fields, zap.String(logkey.Next, e.Cause.Next))
 	}
 	at := zapcore.WarnLevel
 	if e.Level == Critical {

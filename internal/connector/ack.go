@@ -10,7 +10,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
-	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
+	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
 )
 
@@ -92,16 +92,16 @@ func (c *Connector) reportStall(was bool, age time.Duration) bool {
 	switch {
 	case is && !was:
 		fields := []zap.Field{
-			zap.Duration(telemetry.KeyDuration, age.Round(time.Second)),
-			zap.String(telemetry.KeyConfirmed, c.confirmed().String()),
+			zap.Duration(logkey.Duration, age.Round(time.Second)),
+			zap.String(logkey.Confirmed, c.confirmed().String()),
 		}
 		for _, t := range c.troubles() {
-			fields = append(fields, zap.String(telemetry.KeyObject, t.Object), zap.String(telemetry.KeyNext, t.Remedy))
+			fields = append(fields, zap.String(logkey.Object, t.Object), zap.String(logkey.Next, t.Remedy))
 			break // the oldest is the cause more often than not; /status lists them all
 		}
 		c.log.Warn("Kafka has not acknowledged the oldest event for longer than http.stall; the slot keeps its position", fields...)
 	case was && !is:
-		c.log.Info("Kafka acknowledges again", zap.String(telemetry.KeyConfirmed, c.confirmed().String()))
+		c.log.Info("Kafka acknowledges again", zap.String(logkey.Confirmed, c.confirmed().String()))
 	}
 	return is
 }

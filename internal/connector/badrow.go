@@ -6,9 +6,9 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay/badrow"
-	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -40,7 +40,7 @@ func (r *reader) applyPolicy(row outboxRow, err error) error {
 	}
 	next := why.Remedy + " " + passOver
 	r.c.log.Error("halted at an outbox row that cannot be published; nothing after it is published either",
-		append(bad.Fields(), zap.String(telemetry.KeyNext, next))...)
+		append(bad.Fields(), zap.String(logkey.Next, next))...)
 	r.c.setHalted(&relay.HaltedRow{
 		Position: string(r.position), LSN: bad.LSN, EventID: bad.EventID, Reason: string(bad.Reason), Message: bad.Cause,
 		Next: next, Since: time.Now(),

@@ -7,9 +7,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
+	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
-	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
@@ -83,7 +83,7 @@ func (r *reader) changed(m *pgoutput.Message) error {
 			log = r.c.log.Info
 		}
 		log("outbox was changed by something other than INSERT; that is not an event and is not published",
-			append(r.changeFields(kind, rel, m, pos), zap.Uint64(telemetry.KeyRows, seen.more), zap.String(telemetry.KeyNext, kind.next))...)
+			append(r.changeFields(kind, rel, m, pos), zap.Uint64(logkey.Rows, seen.more), zap.String(logkey.Next, kind.next))...)
 		*seen = warnings{at: now}
 	}
 	return nil
@@ -118,7 +118,7 @@ func (r *reader) haltAtChange(kind *change, rel *pgoutput.Relation, m *pgoutput.
 	id := r.changedID(rel, m)
 	r.c.cfg.Metrics.Failed("", kind.reason)
 	r.c.log.Error("halted at a change of the outbox that is not an event; nothing after it is published",
-		append(r.changeFields(kind, rel, m, pos), zap.String(telemetry.KeyNext, next))...)
+		append(r.changeFields(kind, rel, m, pos), zap.String(logkey.Next, next))...)
 	r.c.setHalted(&relay.HaltedRow{
 		Position: pos.String(), LSN: pos.Commit.String(), EventID: id, Reason: kind.reason, Message: message, Next: next, Since: time.Now(),
 	})
@@ -137,7 +137,7 @@ func (r *reader) changedID(rel *pgoutput.Relation, m *pgoutput.Message) string {
 
 func (r *reader) changeFields(kind *change, rel *pgoutput.Relation, m *pgoutput.Message, pos offsets.Position) []zap.Field {
 	return []zap.Field{
-		zap.String(telemetry.KeyReason, kind.reason), zap.Stringer(telemetry.KeyTable, identifier.Table{Schema: rel.Namespace, Name: rel.Name}),
-		zap.String(telemetry.KeyEvent, r.changedID(rel, m)), zap.String(telemetry.KeyLSN, pos.Commit.String()), zap.Stringer(telemetry.KeyPosition, pos),
+		zap.String(logkey.Reason, kind.reason), zap.Stringer(logkey.Table, identifier.Table{Schema: rel.Namespace, Name: rel.Name}),
+		zap.String(logkey.Event, r.changedID(rel, m)), zap.String(logkey.LSN, pos.Commit.String()), zap.Stringer(logkey.Position, pos),
 	}
 }

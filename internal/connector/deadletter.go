@@ -8,9 +8,9 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay/badrow"
-	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -82,7 +82,7 @@ func (r *reader) notTaken(row outboxRow, rec *router.Record, err error) error {
 		return r.deadLetter(row, r.c.cfg.DeadLetters.Letter(k, time.Now()), bad)
 	}
 	r.c.log.Error("halted at an event that is larger than its topic takes; nothing after it is published either, until the topic takes it",
-		append(bad.Fields(), zap.String(telemetry.KeyNext, raise(refused)))...)
+		append(bad.Fields(), zap.String(logkey.Next, raise(refused)))...)
 	for {
 		if err := r.waitAt(row, bad.EventID, refused); err != nil {
 			return err
@@ -134,7 +134,7 @@ func (r *reader) leave() {
 		return
 	}
 	r.c.setState(relay.State{Name: relay.Streaming})
-	r.c.log.Info("topic takes the event now; continuing", zap.String(telemetry.KeyEvent, was.EventID), zap.String(telemetry.KeyLSN, was.LSN))
+	r.c.log.Info("topic takes the event now; continuing", zap.String(logkey.Event, was.EventID), zap.String(logkey.LSN, was.LSN))
 }
 
 func raise(r *kafka.RefusedError) string { return badrow.Raise(r, "the relay continues") }

@@ -6,6 +6,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 )
@@ -36,7 +37,7 @@ func (c *Connector) watchDrain(ctx, life context.Context, end context.CancelFunc
 	case <-life.Done():
 	case <-timer.C:
 		c.log.Warn("stopped before everything was acknowledged; the next start sends the rest again",
-			zap.Int(telemetry.KeyRows, c.outstanding()), zap.String(telemetry.KeyConfirmed, c.confirmed().String()))
+			zap.Int(logkey.Rows, c.outstanding()), zap.String(logkey.Confirmed, c.confirmed().String()))
 		end()
 	}
 	return nil
@@ -53,7 +54,7 @@ func (r *reader) finish(s stream) error {
 			telemetry.ErrorFields(err)...)
 		return nil
 	}
-	r.c.log.Info("everything that was read is acknowledged and confirmed", zap.String(telemetry.KeyConfirmed, r.c.confirmed().String()))
+	r.c.log.Info("everything that was read is acknowledged and confirmed", zap.String(logkey.Confirmed, r.c.confirmed().String()))
 	return nil
 }
 

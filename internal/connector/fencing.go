@@ -9,7 +9,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
-	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
+	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )
@@ -80,8 +80,8 @@ func (r *reader) fence() error {
 func (r *reader) adopt(id replication.Identity, stored kafka.Stored) error {
 	pos := stored.Position.Position
 	fields := []zap.Field{
-		zap.String(telemetry.KeySlot, r.c.cfg.Replication.Slot), zap.Stringer(telemetry.KeyPosition, pos),
-		zap.String(telemetry.KeyConfirmed, r.tracker.Confirmed().String()), zap.Int32(telemetry.KeyTimeline, stored.Timeline),
+		zap.String(logkey.Slot, r.c.cfg.Replication.Slot), zap.Stringer(logkey.Position, pos),
+		zap.String(logkey.Confirmed, r.tracker.Confirmed().String()), zap.Int32(logkey.Timeline, stored.Timeline),
 	}
 	switch {
 	case stored.SystemID != id.SystemID:

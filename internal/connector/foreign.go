@@ -3,8 +3,8 @@ package connector
 import (
 	"go.uber.org/zap"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
-	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
@@ -33,7 +33,7 @@ func (r *reader) passesOver(rel *pgoutput.Relation) bool {
 		}
 		r.warned[rel.OID] = true
 		r.c.log.Warn("publication sends rows of a table that is neither configured nor an outbox; passing over them",
-			zap.String(telemetry.KeyPublication, r.c.cfg.Replication.Publication), zap.Stringer(telemetry.KeyObject, identifier.Table{Schema: rel.Namespace, Name: rel.Name}))
+			zap.String(logkey.Publication, r.c.cfg.Replication.Publication), zap.Stringer(logkey.Object, identifier.Table{Schema: rel.Namespace, Name: rel.Name}))
 	}
 	return r.foreign
 }

@@ -6,8 +6,8 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
-	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -40,14 +40,14 @@ func (r *reader) refuseMessage(m *pgoutput.Message) error {
 	}
 	r.c.cfg.Metrics.Failed("", string(bad.Reason))
 	lsn := m.Logical.LSN.String()
-	fields := []zap.Field{zap.String(telemetry.KeyLSN, lsn), zap.String(telemetry.KeyReason, string(bad.Reason)), zap.String(telemetry.KeyCause, bad.Error())}
+	fields := []zap.Field{zap.String(logkey.LSN, lsn), zap.String(logkey.Reason, string(bad.Reason)), zap.String(logkey.Cause, bad.Error())}
 	if r.c.cfg.Policies.For(bad.Reason) != relay.Halt {
 		r.c.badRows.SkipUnnamed()
-		r.c.log.Error("skipped a logical message that was not emitted in a transaction", append(fields, zap.String(telemetry.KeyNext, bad.Remedy))...)
+		r.c.log.Error("skipped a logical message that was not emitted in a transaction", append(fields, zap.String(logkey.Next, bad.Remedy))...)
 		return nil
 	}
 	next := bad.Remedy + " To go on: restart with --router-bad-rows-unconvertible skip, and without it once the slot is past the LSN."
-	r.c.log.Error("halted at a logical message that was not emitted in a transaction; nothing after it is published either", append(fields, zap.String(telemetry.KeyNext, next))...)
+	r.c.log.Error("halted at a logical message that was not emitted in a transaction; nothing after it is published either", append(fields, zap.String(logkey.Next, next))...)
 	r.c.setHalted(&relay.HaltedRow{LSN: lsn, Reason: string(bad.Reason), Message: bad.Error(), Next: next, Since: time.Now()})
 	r.c.producer.Commit()
 	return errHalted

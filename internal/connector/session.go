@@ -6,8 +6,8 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
-	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )
@@ -55,7 +55,7 @@ func (c *Connector) identified(id replication.Identity) error {
 	}
 	t.Rewind(slot)
 	c.log.Warn("positions start over at the slot's confirmed position",
-		zap.String(telemetry.KeyReason, why), zap.String(telemetry.KeySlot, c.cfg.Replication.Slot),
-		zap.String(telemetry.KeyLSN, slot.String()), zap.Int32(telemetry.KeyTimeline, id.Timeline))
+		zap.String(logkey.Reason, why), zap.String(logkey.Slot, c.cfg.Replication.Slot),
+		zap.String(logkey.LSN, slot.String()), zap.Int32(logkey.Timeline, id.Timeline))
 	return nil
 }

@@ -8,8 +8,8 @@ import (
 
 	"go.uber.org/zap"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
-	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
@@ -69,7 +69,7 @@ func (r *reader) publishSnapshot(s stream) error {
 	r.c.snapshot.done.Store(0)
 	r.c.snapshot.total.Store(list.Left())
 	r.c.setState(relay.State{Name: relay.Snapshotting})
-	r.c.log.Info("publishing the initial snapshot: the rows that were in the outbox before the slot", zap.Int64(telemetry.KeyRows, list.Left()))
+	r.c.log.Info("publishing the initial snapshot: the rows that were in the outbox before the slot", zap.Int64(logkey.Rows, list.Left()))
 	// No transaction that is streamed has a commit as low as this: the positions of these rows sort before all others.
 	r.commit, r.commitTime, r.snapshot = r.tracker.Confirmed()-1, time.Now(), true
 	w := snapshotRun{r: r, s: s, list: list, said: time.Now()}
@@ -81,7 +81,7 @@ func (r *reader) publishSnapshot(s stream) error {
 		return err
 	}
 	r.c.snapshot.published.Store(true)
-	r.c.log.Info("initial snapshot is published", zap.Int64(telemetry.KeyRows, r.c.snapshot.done.Load()))
+	r.c.log.Info("initial snapshot is published", zap.Int64(logkey.Rows, r.c.snapshot.done.Load()))
 	r.c.snapshot.total.Store(0)
 	r.c.setState(relay.State{Name: relay.Streaming})
 	return nil
@@ -135,7 +135,7 @@ func (w *snapshotRun) strikeOff() error {
 	w.r.c.progress.moved(time.Now())
 	if now := time.Now(); now.Sub(w.said) >= sayEvery {
 		w.said = now
-		w.r.c.log.Info("publishing the initial snapshot: the rows that were in the outbox before the slot", zap.Int64(telemetry.KeyRows, done), zap.Int64("of", w.r.c.snapshot.total.Load()))
+		w.r.c.log.Info("publishing the initial snapshot: the rows that were in the outbox before the slot", zap.Int64(logkey.Rows, done), zap.Int64("of", w.r.c.snapshot.total.Load()))
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
+	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 	"go.uber.org/zap"
 )
 
@@ -199,7 +200,7 @@ func (p *Producer) dialAny(ctx context.Context, turn int) (*wire.Conn, error) {
 			return nil, err
 		}
 		p.silent(addr)
-		p.log.Debug("broker not reachable", zap.String("broker", addr), zap.Error(errors.Unwrap(err))) // as the system has it, beside the sentence
+		p.log.Debug("broker not reachable", zap.String(logkey.Broker, addr), zap.Error(errors.Unwrap(err))) // as the system has it, beside the sentence
 		errs = append(errs, err)
 	}
 	return nil, errors.Join(errs...)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
+	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 	"github.com/segmentio/kafka-go/protocol/createtopics"
 	"go.uber.org/zap"
 )
@@ -84,7 +85,7 @@ func (p *Producer) created(t *topic, answer *createtopics.ResponseTopic) {
 	c.at = later(p.cfg.pace.delay(c.failures))
 	switch answer.ErrorCode {
 	case 0:
-		p.log.Info("created topic", zap.String("topic", t.name), zap.Int("partitions", s.Partitions), zap.Int("replication_factor", s.ReplicationFactor))
+		p.log.Info("created topic", zap.String(logkey.Topic, t.name), zap.Int("partitions", s.Partitions), zap.Int("replication_factor", s.ReplicationFactor))
 	case wire.TopicAlreadyExists: // somebody was quicker, or the broker that we asked for metadata is behind
 	default:
 		r := p.cfg.CreationRefused(t.name, s, answer)

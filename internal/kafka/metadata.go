@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
+	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 	"github.com/segmentio/kafka-go/protocol/metadata"
 	"go.uber.org/zap"
 )
@@ -96,7 +97,7 @@ func (p *Producer) applyBrokers(brokers []metadata.ResponseBroker) {
 	}
 	for id, b := range p.brokers {
 		if addr, ok := addrs[id]; !ok || addr != b.addr {
-			p.log.Info("broker left", zap.String("broker", b.addr), zap.Int32("node", id))
+			p.log.Info("broker left", zap.String(logkey.Broker, b.addr), zap.Int32("node", id))
 			b.cancel()
 			delete(p.brokers, id)
 			p.abandon(b)
@@ -154,7 +155,7 @@ func (p *Producer) applyTopic(t *topic, answer *metadata.ResponseTopic) {
 	case n > len(t.partitions):
 		if t.more != n {
 			p.log.Warn("topic has more partitions now; they are used when everything older is acknowledged, and keys move",
-				zap.String("topic", t.name), zap.Int("before", len(t.partitions)), zap.Int("now", n))
+				zap.String(logkey.Topic, t.name), zap.Int("before", len(t.partitions)), zap.Int("now", n))
 		}
 		if t.more = n; t.quiet() {
 			t.adopt(n)

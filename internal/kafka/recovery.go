@@ -9,6 +9,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
+	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 )
 
 // responder returns what the broker's connection calls for each answer.
@@ -117,7 +118,7 @@ func (p *Producer) rewind(part *partition) {
 		return
 	}
 	p.metrics.rewinds.Inc()
-	p.log.Debug("rewind partition", zap.Stringer("partition", part), zap.String("error", cause.Name),
+	p.log.Debug("rewind partition", zap.Stringer(logkey.Partition, part), zap.String(logkey.Cause, cause.Name),
 		zap.Int("batches", again), zap.Int("attempt", part.attempt))
 
 	if p.tx != nil && (cause.Action == wire.Bump || cause.Action == wire.Renew || cause.Action == wire.Fenced) {
@@ -188,9 +189,9 @@ func (p *Producer) resume(part *partition) {
 func (p *Producer) restart(part *partition, cause wire.Verdict) {
 	first := part.queued[0]
 	p.log.Warn("the broker lost the producer's state; starting over with a new epoch, records whose acknowledgement was lost may appear twice",
-		zap.String("topic", part.topic.name), zap.Int32("partition", part.index), zap.String("error", cause.Name),
+		zap.String(logkey.Topic, part.topic.name), zap.Int32(logkey.Partition, part.index), zap.String(logkey.Cause, cause.Name),
 		zap.Int64("producer_id", first.identity.id), zap.Int16("epoch", first.identity.epoch),
-		zap.Int32("sequence", first.sequence), zap.Int32("records", first.records))
+		zap.Int32("sequence", first.sequence), zap.Int32(logkey.Records, first.records))
 	p.bump(part, cause.Action == wire.Renew)
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
+	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -145,8 +146,8 @@ func (p *Producer) target(ctx context.Context, rec *router.Record) (*partition, 
 func (p *Producer) remove(part, target *partition, rec *router.Record) {
 	b, cause := part.refused.batch, part.refused.cause
 	fields := []zap.Field{
-		zap.String("topic", part.topic.name), zap.Int32("partition", part.index), zap.String("error", cause.Name),
-		zap.Int("bytes", b.size()), zap.Uint64("ticket", b.tickets[0]),
+		zap.String(logkey.Topic, part.topic.name), zap.Int32(logkey.Partition, part.index), zap.String(logkey.Cause, cause.Name),
+		zap.Int(logkey.Bytes, b.size()), zap.Uint64("ticket", b.tickets[0]),
 	}
 	part.refused = nil
 	part.attempt = 0

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
+	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 )
 
 // minBatchLimit is how far refusals can lower the size at which batches are sealed.
@@ -37,8 +38,8 @@ func (p *Producer) split(part *partition, cause wire.Verdict) {
 		return
 	}
 	p.metrics.splits.Inc()
-	p.log.Info("split a batch that the topic does not take", zap.Stringer("partition", part), zap.String("error", cause.Name),
-		zap.Int("bytes", size), zap.Int32("records", whole.records), zap.Int("limit", part.topic.limit))
+	p.log.Info("split a batch that the topic does not take", zap.Stringer(logkey.Partition, part), zap.String(logkey.Cause, cause.Name),
+		zap.Int(logkey.Bytes, size), zap.Int32(logkey.Records, whole.records), zap.Int("limit", part.topic.limit))
 	part.pending += left.size() + right.size() - size
 	part.queued = slices.Replace(part.queued, 0, 1, left, right)
 	whole.free()

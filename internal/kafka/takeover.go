@@ -13,6 +13,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
+	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 )
 
 // Claim says whose records these are.
@@ -92,7 +93,7 @@ func (p *Producer) takeOver(ctx context.Context) time.Duration {
 	x.trouble.resolve(p.log)
 	fields := []zap.Field{zap.String("transactional_id", x.claim.Name), zap.Int64("producer_id", id.id), zap.Int16("epoch", id.epoch)}
 	if x.found {
-		fields = append(fields, zap.Stringer("position", x.stored.Position), zap.String("left_by", x.stored.Instance))
+		fields = append(fields, zap.Stringer(logkey.Position, x.stored.Position), zap.String("left_by", x.stored.Instance))
 	}
 	p.log.Info("took over the transactional id", fields...)
 	p.announce()

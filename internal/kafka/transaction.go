@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
+	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -273,7 +274,7 @@ func (p *Producer) redo(id identity) {
 	t := x.live
 	p.metrics.transactions.WithLabelValues("aborted").Inc()
 	p.log.Warn("the kafka transaction was aborted and is sent again",
-		zap.String("error", x.recovery.cause.Name), zap.Uint64("records", t.records),
+		zap.String(logkey.Cause, x.recovery.cause.Name), zap.Uint64(logkey.Records, t.records),
 		zap.Int64("producer_id", id.id), zap.Int16("epoch", id.epoch))
 	x.redone++
 	t.unadded = append(t.unadded[:0], t.parts...)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
+	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 )
 
 // recovery is how far the live transaction's recovery has come. Each part is done once, however often the next one has
@@ -178,7 +179,7 @@ func (p *Producer) finishRecovery(t *transaction, r *recovery, committed bool) {
 		x.recovery = *r
 		p.redo(r.id)
 	} else {
-		p.log.Warn("the kafka transaction turned out to be committed", zap.String("error", r.cause.Name), zap.Uint64("records", t.records))
+		p.log.Warn("the kafka transaction turned out to be committed", zap.String(logkey.Cause, r.cause.Name), zap.Uint64(logkey.Records, t.records))
 		p.succeed()
 		p.restartAll(r.id)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
+	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 )
 
 // Trouble is one thing the producer waits for. It goes on by itself when the cause is gone.
@@ -44,8 +45,8 @@ func (t *trouble) set(log *zap.Logger, kind wire.TroubleKind, object, sentence, 
 	}
 	t.echo = false
 	t.Trouble = Trouble{Kind: kind, Object: object, Since: time.Now(), Sentence: sentence, Remedy: remedy}
-	log.Warn("waiting for kafka", zap.String("trouble", string(kind)), zap.String("object", object),
-		zap.String("reason", sentence), zap.String("remedy", remedy))
+	log.Warn("waiting for kafka", zap.String("trouble", string(kind)), zap.String(logkey.Object, object),
+		zap.String(logkey.Reason, sentence), zap.String("remedy", remedy))
 }
 
 // resolve forgets the trouble.
@@ -56,7 +57,7 @@ func (t *trouble) resolve(log *zap.Logger) {
 	if t.echo {
 		log = zap.NewNop()
 	}
-	log.Info("kafka trouble is over", zap.String("trouble", string(t.Kind)), zap.String("object", t.Object),
+	log.Info("kafka trouble is over", zap.String("trouble", string(t.Kind)), zap.String(logkey.Object, t.Object),
 		zap.Duration("lasted", time.Since(t.Since)))
 	*t = trouble{}
 }

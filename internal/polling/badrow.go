@@ -11,8 +11,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
-	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -68,8 +68,8 @@ type bad struct {
 func (w *worker) apply(ctx, limited context.Context, s *source, i int, b bad, k *deadletter.Case) (taken bool, err error) {
 	seq := w.batch.rows[i].seq
 	fields := []zap.Field{
-		zap.String(telemetry.KeyEvent, b.id), zap.ByteString(telemetry.KeyPosition, position(seq)),
-		zap.String(telemetry.KeyTable, s.table.String()), zap.String(telemetry.KeyReason, string(b.reason)), zap.String(telemetry.KeyCause, b.message),
+		zap.String(logkey.Event, b.id), zap.ByteString(logkey.Position, position(seq)),
+		zap.String(logkey.Table, s.table.String()), zap.String(logkey.Reason, string(b.reason)), zap.String(logkey.Cause, b.message),
 	}
 	switch w.r.cfg.Policies.For(b.reason) {
 	case relay.Skip:
@@ -100,7 +100,7 @@ func (w *worker) deadLetter(ctx, limited context.Context, s *source, i int, lett
 			w.r.counts.deadLettered.Add(1)
 			w.r.cfg.Metrics.DeadLettered(string(b.reason))
 			w.r.log.Error("Sent an outbox row that cannot be published to the dead-letter topic, as router.on_bad_row says",
-				append(fields, zap.String(telemetry.KeyTopic, letter.Topic))...)
+				append(fields, zap.String(logkey.Topic, letter.Topic))...)
 			return true, nil
 		case !errors.As(err, &refused):
 			return false, w.later(ctx, limited, err)
@@ -138,7 +138,7 @@ func (w *worker) halt(s *source, i int, b bad, fields []zap.Field) {
 	}
 	w.r.cfg.Metrics.Failed(b.topic, string(b.reason))
 	w.r.log.Error("Halted at an outbox row that cannot be published; nothing after it in its lane, a 64th of all keys, is published either",
-		append(fields, zap.String(telemetry.KeyNext, b.next))...)
+		append(fields, zap.String(logkey.Next, b.next))...)
 }
 
 // haltedRows lists them, the oldest first.

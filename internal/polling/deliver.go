@@ -7,7 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
-	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
+	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 )
 
 const (
@@ -96,7 +96,7 @@ func (w *worker) renew(ctx context.Context, s *source) error {
 	if len(got) < len(want) {
 		w.batch.leaveLanes(got)
 		w.r.log.Info("Lanes were claimed by somebody else while Kafka was waited for; what is in flight of them may be published twice",
-			zap.Int("lanes", len(want)-len(got)), zap.String(telemetry.KeyTable, s.table.String()))
+			zap.Int("lanes", len(want)-len(got)), zap.String(logkey.Table, s.table.String()))
 	}
 	return nil
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
+	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
-	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -20,8 +20,8 @@ func (r *Relay) refused(x kafka.Refusal) kafka.Resolution {
 	rec := x.Record()
 	id := deadletter.EventID(x.Headers)
 	fields := []zap.Field{
-		zap.String(telemetry.KeyEvent, id), zap.String(telemetry.KeyTopic, x.Topic), zap.Int32(telemetry.KeyPartition, x.Partition),
-		zap.String(telemetry.KeyReason, x.Reason), zap.Int(telemetry.KeyBytes, x.Bytes), zap.Int("limit", x.Limit),
+		zap.String(logkey.Event, id), zap.String(logkey.Topic, x.Topic), zap.Int32(logkey.Partition, x.Partition),
+		zap.String(logkey.Reason, x.Reason), zap.Int(logkey.Bytes, x.Bytes), zap.Int("limit", x.Limit),
 	}
 	policy := r.cfg.Policies.For(router.Reason(x.Reason))
 	if x.Topic == r.cfg.DeadLetters.Topic && deadletter.IsLetter(x.Headers) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
@@ -201,7 +202,7 @@ func (r *Relay) watchDrain(ctx, life context.Context, end context.CancelFunc) er
 	case <-life.Done():
 	case <-timer.C:
 		records, _ := r.window.InUse()
-		r.log.Warn("Stopped before everything was acknowledged and marked; the next start sends it again", zap.Int(telemetry.KeyRows, records))
+		r.log.Warn("Stopped before everything was acknowledged and marked; the next start sends it again", zap.Int(logkey.Rows, records))
 		end()
 	}
 	return nil

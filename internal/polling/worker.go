@@ -9,7 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
-	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
+	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -181,8 +181,8 @@ func (s *source) goOn(r *Relay, lane int) {
 	h := s.halted[lane]
 	delete(s.halted, lane)
 	s.lanes.wake(lane)
-	r.log.Info("A row that was halted at is out of the way; its lane goes on", zap.String(telemetry.KeyEvent, h.EventID),
-		zap.String(telemetry.KeyPosition, h.Position), zap.String(telemetry.KeyTable, s.table.String()))
+	r.log.Info("A row that was halted at is out of the way; its lane goes on", zap.String(logkey.Event, h.EventID),
+		zap.String(logkey.Position, h.Position), zap.String(logkey.Table, s.table.String()))
 }
 
 // retry waits longer each time.

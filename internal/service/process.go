@@ -12,6 +12,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/alert/webhook"
 	"github.com/cdc-outbox/cdc-outbox/internal/build"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
+	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/page"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/traces"
@@ -94,7 +95,7 @@ func (p *process) listen(ctx context.Context, h telemetry.Handlers, shown *page.
 	if p.server, err = telemetry.Listen(ctx, p.Config.HTTP.Listen, h); err != nil {
 		return err
 	}
-	p.Logger.Info("Listening", zap.String(telemetry.KeyAddress, p.server.Addr()))
+	p.Logger.Info("Listening", zap.String(logkey.Address, p.server.Addr()))
 	return nil
 }
 

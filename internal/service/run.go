@@ -9,16 +9,16 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
-	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
+	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 )
 
 // Run relays rows, wherever they come from, until ctx ends and what is in flight has drained, or until it fails.
 func Run(ctx context.Context, o Options) error {
 	c, log := o.Config, o.Logger
 	limit := limitMemory(int64(c.Window.Bytes))
-	log.Info("Starting", append(sourceFields(c), zap.String(telemetry.KeyVersion, o.Build.Version), zap.Int64("memory_limit", limit))...)
+	log.Info("Starting", append(sourceFields(c), zap.String(logkey.Version, o.Build.Version), zap.Int64("memory_limit", limit))...)
 	for _, w := range c.Warnings {
-		log.Warn("The configuration is allowed but unwise", zap.String(telemetry.KeyReason, w))
+		log.Warn("The configuration is allowed but unwise", zap.String(logkey.Reason, w))
 	}
 	s, err := newRunner(ctx, newProcess(o))
 	if err != nil {
@@ -43,7 +43,7 @@ func sourceFields(c *config.Loaded) []zap.Field {
 	if c.Source == config.SourcePolling {
 		return []zap.Field{zap.String("source", c.Source)}
 	}
-	return []zap.Field{zap.String(telemetry.KeySlot, c.Postgres.Slot), zap.String(telemetry.KeyPublication, c.Postgres.Publication)}
+	return []zap.Field{zap.String(logkey.Slot, c.Postgres.Slot), zap.String(logkey.Publication, c.Postgres.Publication)}
 }
 
 // limitMemory tells the garbage collector what the process should stay inside, unless GOMEMLIMIT says: four times the

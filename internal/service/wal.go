@@ -13,6 +13,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/connector"
 	"github.com/cdc-outbox/cdc-outbox/internal/diagnose"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/page"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
@@ -150,7 +151,7 @@ func (s *walService) unpolled(ctx context.Context, dsn string) error {
 	}
 	for _, w := range warnings {
 		s.warned = true
-		s.Logger.Warn("A table that is read from the log may be polled as well", zap.String(telemetry.KeyObject, w.Subject), zap.String(telemetry.KeyReason, w.Found+" "+w.Why), zap.String(telemetry.KeyNext, w.Remedy))
+		s.Logger.Warn("A table that is read from the log may be polled as well", zap.String(logkey.Object, w.Subject), zap.String(logkey.Reason, w.Found+" "+w.Why), zap.String(logkey.Next, w.Remedy))
 	}
 	return err
 }

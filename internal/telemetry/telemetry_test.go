@@ -221,7 +221,7 @@ func TestLogger(t *testing.T) {
 	require.NoError(t, err)
 	log.Info("not shown")
 	cause := &fault.Error{Kind: fault.Operator, Object: `slot "s"`, At: "0/1", Err: errors.New("gone"), Next: "run setup"}
-	log.Warn("stopped", append(ErrorFields(cause), zap.Duration(KeyBackoff, 1500*time.Millisecond))...)
+	log.Warn("stopped", append(ErrorFields(cause), zap.Duration("backoff", 1500*time.Millisecond))...)
 	var line map[string]any
 	require.NoError(t, json.Unmarshal(b.Bytes(), &line), b.String())
 	require.Regexp(t, `^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$`, line["ts"])

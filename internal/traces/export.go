@@ -18,6 +18,8 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.37.0"
 	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 )
 
 // lastExport is how long the spans that are left may take when the process ends.
@@ -202,9 +204,9 @@ func (r *Recorder) report(was bool, err error) bool {
 		return was
 	case err != nil && !was:
 		r.log.Warn("Traces do not reach the collector; spans are dropped until they do",
-			zap.String("address", r.cfg.URL), zap.String("error", r.cfg.masked(err)), zap.String("next", "Look at the collector, and at traces.endpoint, traces.protocol and traces.headers."))
+			zap.String(logkey.Address, r.cfg.URL), zap.String(logkey.Cause, r.cfg.masked(err)), zap.String(logkey.Next, "Look at the collector, and at traces.endpoint, traces.protocol and traces.headers."))
 	case err == nil && was:
-		r.log.Info("Traces reach the collector again", zap.String("address", r.cfg.URL))
+		r.log.Info("Traces reach the collector again", zap.String(logkey.Address, r.cfg.URL))
 	}
 	return err != nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/router"
@@ -54,14 +55,14 @@ func Raise(err *kafka.RefusedError, goesOn string) string {
 
 // Fields name the row in the log.
 func (r *Row) Fields() []zap.Field {
-	fields := []zap.Field{zap.String(telemetry.KeyEvent, r.EventID), zap.ByteString(telemetry.KeyPosition, r.Position)}
+	fields := []zap.Field{zap.String(logkey.Event, r.EventID), zap.ByteString(logkey.Position, r.Position)}
 	if r.LSN != "" {
-		fields = append(fields, zap.String(telemetry.KeyLSN, r.LSN))
+		fields = append(fields, zap.String(logkey.LSN, r.LSN))
 	}
 	if r.Table != "" {
-		fields = append(fields, zap.String(telemetry.KeyTable, r.Table))
+		fields = append(fields, zap.String(logkey.Table, r.Table))
 	}
-	return append(fields, zap.String(telemetry.KeyReason, string(r.Reason)), zap.String(telemetry.KeyCause, r.Cause))
+	return append(fields, zap.String(logkey.Reason, string(r.Reason)), zap.String(logkey.Cause, r.Cause))
 }
 
 // Handler applies the policies. It is safe for concurrent use.
@@ -115,7 +116,7 @@ func (h *Handler) Sent(row Row, letter *router.Record) {
 	h.Metrics.DeadLettered(string(row.Reason))
 	h.note(row, relay.DeadLetter)
 	h.Logger.Error("sent an outbox row that cannot be published to the dead-letter topic, as router.on_bad_row says",
-		append(row.Fields(), zap.String(telemetry.KeyTopic, letter.Topic))...)
+		append(row.Fields(), zap.String(logkey.Topic, letter.Topic))...)
 }
 
 func (h *Handler) note(row Row, action relay.Policy) {

@@ -9,8 +9,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
+	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
-	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -70,12 +70,12 @@ func (h *Handler) hold(r kafka.Refusal, letter *deadletter.Case, lsn string) kaf
 
 func refusalFields(r kafka.Refusal, letter *deadletter.Case, lsn string) []zap.Field {
 	fields := []zap.Field{
-		zap.String(telemetry.KeyEvent, deadletter.EventID(r.Headers)), zap.ByteString(telemetry.KeyPosition, letter.Position),
-		zap.String(telemetry.KeyTopic, r.Topic), zap.Int32(telemetry.KeyPartition, r.Partition),
-		zap.String(telemetry.KeyReason, r.Reason), zap.Int(telemetry.KeyBytes, r.Bytes), zap.Int("limit", r.Limit),
+		zap.String(logkey.Event, deadletter.EventID(r.Headers)), zap.ByteString(logkey.Position, letter.Position),
+		zap.String(logkey.Topic, r.Topic), zap.Int32(logkey.Partition, r.Partition),
+		zap.String(logkey.Reason, r.Reason), zap.Int(logkey.Bytes, r.Bytes), zap.Int("limit", r.Limit),
 	}
 	if lsn != "" {
-		fields = append(fields, zap.String(telemetry.KeyLSN, lsn))
+		fields = append(fields, zap.String(logkey.LSN, lsn))
 	}
 	return fields
 }
