@@ -48,7 +48,7 @@ const catalogTimeout = 10 * time.Second
 func LookupCatalog(dsn string, rel *pgoutput.Relation) (Catalog, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), catalogTimeout)
 	defer cancel()
-	conn, err := adminConnect(ctx, dsn, AdminConfig{})
+	conn, err := Open(ctx, dsn, ConnectOptions{})
 	if err != nil {
 		return Catalog{}, err
 	}

@@ -18,7 +18,7 @@ func AwaitCaughtUp(ctx context.Context, dsn string, cfg AdminConfig, limit time.
 		}
 		var text string
 		if err := end.QueryRow(ctx, written).Scan(&text); err != nil {
-			return adminQueryFault("server", err)
+			return QueryFault("server", err)
 		}
 		to, err := lsn.Parse(text)
 		if err != nil {
@@ -27,13 +27,13 @@ func AwaitCaughtUp(ctx context.Context, dsn string, cfg AdminConfig, limit time.
 		for deadline := time.Now().Add(limit); time.Now().Before(deadline); {
 			slot, err := LookupSlot(ctx, conn, cfg.Slot)
 			if err != nil {
-				return adminQueryFault(slotSubject(cfg), err)
+				return QueryFault(cfg.SlotSubject(), err)
 			}
 			if slot.ActivePID == 0 {
 				return nil
 			}
 			// Over WAL without events the slot may be held back a little, see memory.
-			if done = slot.ConfirmedFlush+memoryStep >= to; done {
+			if done = slot.ConfirmedFlush+CheckpointStep >= to; done {
 				return nil
 			}
 			select {

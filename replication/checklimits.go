@@ -57,16 +57,16 @@ func checkWALLimit(cfg AdminConfig, st setupState) preflight.Finding {
 	}
 	limit := float64(s.SlotWALKeepMB) * (1 << 20)
 	found := fmt.Sprintf("A slot may hold back %s of WAL; beyond that it is lost.", size(limit))
-	rate, measured := s.WAL.worst()
+	rate, measured := st.WAL.worst()
 	if rate <= 0 {
-		return okFinding(subject, found)
+		return preflight.Fine(subject, found)
 	}
 	lasts := min(limit/rate, (10 * 365 * 24 * time.Hour).Seconds())
 	holds := time.Duration(lasts * float64(time.Second))
 	found = fmt.Sprintf("A slot may hold back %s of WAL, which is what is written in %s at %s (%s/s); beyond that it is lost.",
 		size(limit), period(holds), measured, size(rate))
 	if holds >= plausibleStop {
-		return okFinding(subject, found)
+		return preflight.Fine(subject, found)
 	}
 	f := preflight.Finding{
 		Level: preflight.Warn, Code: codeSmallLimit, Subject: subject, Found: found,

@@ -18,24 +18,25 @@ import (
 func TestCheckWALLimit(t *testing.T) {
 	const mb, week = 1 << 20, 7 * 24 * time.Hour
 	for name, c := range map[string]struct {
-		server serverInfo
+		server Server
+		wal    walRate
 		code   string // empty: fine
 		words  []string
 	}{
-		"no limit":                   {serverInfo{SlotWALKeepMB: -1}, "slot_wal_unlimited", []string{"monitor.warn_retained (1 GiB)", "monitor.critical_retained (10 GiB)", "= '50GB'"}},
-		"no limit, Azure":            {serverInfo{SlotWALKeepMB: -1, Service: cloud.Azure}, "slot_wal_unlimited", []string{"read-only there", "--storage-auto-grow Enabled", "docs/clouds/azure.md"}},
-		"no limit, RDS":              {serverInfo{SlotWALKeepMB: -1, Service: cloud.RDS}, "slot_wal_unlimited", []string{"ParameterName=max_slot_wal_keep_size,ParameterValue=51200,ApplyMethod=immediate"}},
-		"rate not known":             {serverInfo{SlotWALKeepMB: 64}, "", []string{"64 MiB of WAL; beyond"}},
-		"statistics too young":       {serverInfo{SlotWALKeepMB: 64, WAL: walRate{Average: 9 * mb, Over: time.Minute}}, "", []string{"64 MiB of WAL; beyond"}},
-		"idle server":                {serverInfo{SlotWALKeepMB: 64, WAL: walRate{Average: 0, Over: week}}, "", []string{"64 MiB of WAL; beyond"}},
-		"next to nothing is written": {serverInfo{SlotWALKeepMB: 1 << 40, WAL: walRate{Average: 1e-9, Over: week}}, "", []string{"3650 days"}},
-		"seven minutes":              {serverInfo{SlotWALKeepMB: 4096, WAL: walRate{Average: 9.5 * mb, Over: week}}, "slot_wal_small", []string{"4 GiB of WAL, which is what is written in 7 minutes at the average of the last 7 days (9.5 MiB/s)", "slot_time_to_limit", "= '802GB'"}},
-		"seven minutes just now":     {serverInfo{SlotWALKeepMB: 4096, WAL: walRate{Average: mb / 1000, Over: week, Present: 9.5 * mb}}, "slot_wal_small", []string{"7 minutes at the present rate"}},
-		"just now, after a reset":    {serverInfo{SlotWALKeepMB: 4096, WAL: walRate{Average: 99 * mb, Over: time.Minute, Present: 9.5 * mb}}, "slot_wal_small", []string{"7 minutes at the present rate"}},
-		"a long night":               {serverInfo{SlotWALKeepMB: 51200, WAL: walRate{Average: mb, Over: week}}, "", []string{"50 GiB of WAL, which is what is written in 14 hours"}},
-		"none at all":                {serverInfo{SlotWALKeepMB: 0, WAL: walRate{Average: mb, Over: week}}, "slot_wal_small", []string{"0 bytes of WAL, which is what is written in 0 seconds"}},
+		"no limit":                   {Server{SlotWALKeepMB: -1}, walRate{}, "slot_wal_unlimited", []string{"monitor.warn_retained (1 GiB)", "monitor.critical_retained (10 GiB)", "= '50GB'"}},
+		"no limit, Azure":            {Server{SlotWALKeepMB: -1, Service: cloud.Azure}, walRate{}, "slot_wal_unlimited", []string{"read-only there", "--storage-auto-grow Enabled", "docs/clouds/azure.md"}},
+		"no limit, RDS":              {Server{SlotWALKeepMB: -1, Service: cloud.RDS}, walRate{}, "slot_wal_unlimited", []string{"ParameterName=max_slot_wal_keep_size,ParameterValue=51200,ApplyMethod=immediate"}},
+		"rate not known":             {Server{SlotWALKeepMB: 64}, walRate{}, "", []string{"64 MiB of WAL; beyond"}},
+		"statistics too young":       {Server{SlotWALKeepMB: 64}, walRate{Average: 9 * mb, Over: time.Minute}, "", []string{"64 MiB of WAL; beyond"}},
+		"idle server":                {Server{SlotWALKeepMB: 64}, walRate{Average: 0, Over: week}, "", []string{"64 MiB of WAL; beyond"}},
+		"next to nothing is written": {Server{SlotWALKeepMB: 1 << 40}, walRate{Average: 1e-9, Over: week}, "", []string{"3650 days"}},
+		"seven minutes":              {Server{SlotWALKeepMB: 4096}, walRate{Average: 9.5 * mb, Over: week}, "slot_wal_small", []string{"4 GiB of WAL, which is what is written in 7 minutes at the average of the last 7 days (9.5 MiB/s)", "slot_time_to_limit", "= '802GB'"}},
+		"seven minutes just now":     {Server{SlotWALKeepMB: 4096}, walRate{Average: mb / 1000, Over: week, Present: 9.5 * mb}, "slot_wal_small", []string{"7 minutes at the present rate"}},
+		"just now, after a reset":    {Server{SlotWALKeepMB: 4096}, walRate{Average: 99 * mb, Over: time.Minute, Present: 9.5 * mb}, "slot_wal_small", []string{"7 minutes at the present rate"}},
+		"a long night":               {Server{SlotWALKeepMB: 51200}, walRate{Average: mb, Over: week}, "", []string{"50 GiB of WAL, which is what is written in 14 hours"}},
+		"none at all":                {Server{SlotWALKeepMB: 0}, walRate{Average: mb, Over: week}, "slot_wal_small", []string{"0 bytes of WAL, which is what is written in 0 seconds"}},
 	} {
-		f := checkWALLimit(AdminConfig{Retained: Retained{Warn: 1 << 30, Critical: 10 << 30}}, setupState{Server: c.server})
+		f := checkWALLimit(AdminConfig{Retained: Retained{Warn: 1 << 30, Critical: 10 << 30}}, setupState{Server: c.server, WAL: c.wal})
 		require.Equal(t, c.code, f.Code, name)
 		require.Equal(t, c.code == "", f.Level == preflight.OK, name)
 		for _, w := range c.words {
@@ -45,13 +46,13 @@ func TestCheckWALLimit(t *testing.T) {
 }
 
 func TestCheckTimeouts(t *testing.T) {
-	require.Empty(t, checkSenderTimeout(setupState{Server: serverInfo{SenderTimeout: 60_000}}))
-	require.Empty(t, checkSenderTimeout(setupState{Server: serverInfo{SenderTimeout: 0}}), "off")
-	f := checkSenderTimeout(setupState{Server: serverInfo{SenderTimeout: 1000, Service: cloud.Aurora}})[0]
+	require.Empty(t, checkSenderTimeout(setupState{Server: Server{SenderTimeout: 60_000}}))
+	require.Empty(t, checkSenderTimeout(setupState{Server: Server{SenderTimeout: 0}}), "off")
+	f := checkSenderTimeout(setupState{Server: Server{SenderTimeout: 1000, Service: cloud.Aurora}})[0]
 	require.Equal(t, "sender_timeout", f.Code)
 	require.Contains(t, f.Remedy, "postgres.dsn: wal_sender_timeout=10000")
 	require.Contains(t, f.Remedy, "aws rds modify-db-cluster-parameter-group")
-	f = checkIdleTimeout(setupState{Server: serverInfo{IdleTimeout: 5400, Service: cloud.CloudSQL}})[0]
+	f = checkIdleTimeout(setupState{Server: Server{IdleTimeout: 5400, Service: cloud.CloudSQL}})[0]
 	require.Equal(t, "slot_idle_timeout", f.Code)
 	require.Contains(t, f.Remedy, "--database-flags=idle_replication_slot_timeout=604800")
 }
@@ -73,7 +74,7 @@ func TestServices(t *testing.T) {
 	db.Exec(t, setupTableDDL)
 	db.Exec(t, `CREATE ROLE app LOGIN; CREATE ROLE rds_replication; CREATE ROLE connector LOGIN IN ROLE rds_replication; SELECT pg_create_physical_replication_slot('taken')`)
 	dsn := strings.Replace(db.DSN, "postgres@", "app@", 1)
-	cfg := AdminConfig{Slot: "s", Publication: "p", Tables: []identifier.Table{{Schema: "public", Name: "outbox"}}}
+	cfg := AdminConfig{Objects: Objects{Slot: "s", Publication: "p", Tables: []identifier.Table{{Schema: "public", Name: "outbox"}}}}
 	check := func(dsn string) (byCode map[string]preflight.Finding) {
 		byCode = map[string]preflight.Finding{}
 		for _, f := range Preflight(t.Context(), dsn, cfg) {
@@ -145,7 +146,7 @@ func TestSmallLimitIsMeasured(t *testing.T) {
 			}
 		}
 	}()
-	found := worse(t, Preflight(t.Context(), db.DSN, AdminConfig{Slot: "s", Publication: "p", Tables: []identifier.Table{{Schema: "public", Name: "outbox"}}}))
+	found := worse(t, Preflight(t.Context(), db.DSN, AdminConfig{Objects: Objects{Slot: "s", Publication: "p", Tables: []identifier.Table{{Schema: "public", Name: "outbox"}}}}))
 	close(stop)
 	<-stopped
 	f := found["max_slot_wal_keep_size"]
@@ -159,7 +160,7 @@ func TestEnsureRoleMayNotReplicate(t *testing.T) {
 	db := testkit.DedicatedPostgres(t, postgres.Options{})
 	db.Exec(t, setupTableDDL)
 	db.Exec(t, `CREATE ROLE app LOGIN; CREATE ROLE rds_replication`)
-	cfg := AdminConfig{Slot: "s", Publication: "p", Tables: []identifier.Table{{Schema: "public", Name: "outbox"}}}
+	cfg := AdminConfig{Objects: Objects{Slot: "s", Publication: "p", Tables: []identifier.Table{{Schema: "public", Name: "outbox"}}}}
 	require.NoError(t, Ensure(t.Context(), db.DSN, cfg, true))
 	dsn := strings.Replace(db.DSN, "postgres@", "app@", 1)
 	refused := func(remedy string) {

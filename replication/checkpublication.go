@@ -12,7 +12,7 @@ import (
 // checkPublication looks whether every row of every outbox table comes through with every column that is read.
 // st.Publication must exist.
 func checkPublication(cfg AdminConfig, st setupState) []preflight.Finding {
-	p, subject, quoted := st.Publication, publicationSubject(cfg), identifier.Quote(cfg.Publication)
+	p, subject, quoted := st.Publication, cfg.PublicationSubject(), identifier.Quote(cfg.Publication)
 	var out []preflight.Finding
 	if !p.Insert {
 		out = append(out, preflight.Finding{
@@ -33,7 +33,7 @@ func checkPublication(cfg AdminConfig, st setupState) []preflight.Finding {
 		}
 	}
 	if len(out) == 0 {
-		out = append(out, okFinding(subject, "It publishes inserts into the outbox, whole."))
+		out = append(out, preflight.Fine(subject, "It publishes inserts into the outbox, whole."))
 	}
 	if p.Update || p.Delete || p.Truncate {
 		out = append(out, preflight.Finding{
@@ -55,22 +55,22 @@ func checkPublished(cfg AdminConfig, p PublicationInfo, t tableInfo) []preflight
 	pub := identifier.Quote(cfg.Publication)
 	pt, ok := p.Table(t.Table)
 	if !ok && t.partitioned() && !p.ViaRoot && publishesAny(p, t.Leaves) {
-		return fail(fmt.Sprintf("%s publishes it under the names of its partitions.", publicationSubject(cfg)),
+		return fail(fmt.Sprintf("%s publishes it under the names of its partitions.", cfg.PublicationSubject()),
 			"The rows come as rows of tables that are not configured and would be passed over.",
 			fmt.Sprintf("ALTER PUBLICATION %s SET (publish_via_partition_root = true);", pub))
 	}
 	if !ok {
-		return fail(fmt.Sprintf("It is not in %s.", publicationSubject(cfg)),
+		return fail(fmt.Sprintf("It is not in %s.", cfg.PublicationSubject()),
 			"Its rows are not sent. Rows written before it is added are never sent: publish those again from the table.",
-			fmt.Sprintf("ALTER PUBLICATION %s ADD TABLE %s;\n%s", pub, t.Table.SQL(), republish(cfg, t.Table)))
+			fmt.Sprintf("ALTER PUBLICATION %s ADD TABLE %s;\n%s", pub, t.Table.SQL(), cfg.RepublishSQL(t.Table)))
 	}
 	readd := fmt.Sprintf("BEGIN; ALTER PUBLICATION %s DROP TABLE %s; ALTER PUBLICATION %s ADD TABLE %s; COMMIT;", pub, t.Table.SQL(), pub, t.Table.SQL())
 	if pt.RowFilter != "" {
-		return fail(fmt.Sprintf("%s has a row filter on it: WHERE %s.", publicationSubject(cfg), pt.RowFilter),
+		return fail(fmt.Sprintf("%s has a row filter on it: WHERE %s.", cfg.PublicationSubject(), pt.RowFilter),
 			"Rows that do not match are never sent, and nobody notices.", readd)
 	}
 	if hidden, keys := hiddenColumns(cfg.Columns, pt, t); len(hidden) > 0 {
-		return fail(fmt.Sprintf("The column list in %s leaves out %s.", publicationSubject(cfg), strings.Join(hidden, ", ")),
+		return fail(fmt.Sprintf("The column list in %s leaves out %s.", cfg.PublicationSubject(), strings.Join(hidden, ", ")),
 			fmt.Sprintf("Records are made of them (%s), and the rows come without: those written until it is mended stay without.", strings.Join(keys, ", ")), readd)
 	}
 	return nil
@@ -82,7 +82,7 @@ func publishesAny(p PublicationInfo, tables []identifier.Table) bool {
 
 // hiddenColumns returns the needed columns that the table has and the publication does not send, and the settings that name
 // them. Also one that records can do without is needed: without it they say something else than the row.
-func hiddenColumns(m OutboxColumns, pt PublishedTable, t tableInfo) (hidden, keys []string) {
+func hiddenColumns(m Columns, pt PublishedTable, t tableInfo) (hidden, keys []string) {
 	if pt.Columns == nil {
 		return nil, nil
 	}
@@ -105,7 +105,7 @@ func hiddenColumns(m OutboxColumns, pt PublishedTable, t tableInfo) (hidden, key
 func checkForeignTables(cfg AdminConfig, st setupState) []preflight.Finding {
 	p := st.Publication
 	f := preflight.Finding{
-		Level: preflight.Warn, Subject: publicationSubject(cfg),
+		Level: preflight.Warn, Subject: cfg.PublicationSubject(),
 		Why: "Their rows are decoded, sent and passed over; a table that has all of the outbox's columns is relayed like one.",
 	}
 	if p.AllTables {

@@ -12,15 +12,6 @@ import (
 // The checks are pure: a state in, findings out. Preflight prints them, Ensure stops at the first that fails, so the
 // two never disagree.
 
-func okFinding(subject, found string) preflight.Finding {
-	return preflight.Finding{Level: preflight.OK, Subject: subject, Found: found}
-}
-
-func slotSubject(cfg AdminConfig) string { return fmt.Sprintf("slot %q", cfg.Slot) }
-func publicationSubject(cfg AdminConfig) string {
-	return fmt.Sprintf("publication %q", cfg.Publication)
-}
-
 // checkServer looks at what no object of ours can change.
 func checkServer(cfg AdminConfig, st setupState) []preflight.Finding {
 	s := st.Server
@@ -32,10 +23,10 @@ func checkServer(cfg AdminConfig, st setupState) []preflight.Finding {
 			Remedy: "Upgrade the server to PostgreSQL 14 or later.",
 		})
 	} else {
-		out = append(out, okFinding("server version", "PostgreSQL "+s.VersionText+"."))
+		out = append(out, preflight.Fine("server version", "PostgreSQL "+s.VersionText+"."))
 	}
 	if s.Service != cloud.Plain {
-		f := okFinding("service", "The server is "+s.Service.Name()+": "+s.Service.Page()+".")
+		f := preflight.Fine("service", "The server is "+s.Service.Name()+": "+s.Service.Page()+".")
 		f.Code = codeService
 		out = append(out, f)
 	}
@@ -46,12 +37,12 @@ func checkServer(cfg AdminConfig, st setupState) []preflight.Finding {
 			Remedy: s.Service.With(s.Service.LogicalDecoding()),
 		})
 	} else {
-		out = append(out, okFinding("wal_level", "wal_level is logical."))
+		out = append(out, preflight.Fine("wal_level", "wal_level is logical."))
 	}
 	if !s.MayReplicate {
 		out = append(out, mayNotReplicate(s))
 	} else {
-		out = append(out, okFinding(fmt.Sprintf("role %q", s.User), "The role may replicate."))
+		out = append(out, preflight.Fine(fmt.Sprintf("role %q", s.User), "The role may replicate."))
 	}
 	if s.Encoding != "UTF8" {
 		out = append(out, preflight.Finding{
@@ -69,14 +60,14 @@ func checkServer(cfg AdminConfig, st setupState) []preflight.Finding {
 	return out
 }
 
-func mayNotReplicate(s serverInfo) preflight.Finding {
+func mayNotReplicate(s Server) preflight.Finding {
 	return preflight.Finding{
 		Level: preflight.Fail, Code: codeRole, Subject: fmt.Sprintf("role %q", s.User), Found: "The role has no right to replicate.",
 		Why: "Postgres lets only such roles create and read slots.", Remedy: s.Service.With(replicationGrant(s)),
 	}
 }
 
-func replicationGrant(s serverInfo) string {
+func replicationGrant(s Server) string {
 	return s.Service.Replication(s.User, identifier.Quote(s.User))
 }
 
@@ -103,7 +94,7 @@ func checkTables(cfg AdminConfig, st setupState) []preflight.Finding {
 		}
 		bad := checkColumns(cfg.Columns, t)
 		if len(bad) == 0 {
-			bad = append(bad, okFinding(subject, "It exists and has the mapped columns."))
+			bad = append(bad, preflight.Fine(subject, "It exists and has the mapped columns."))
 		}
 		out = append(out, bad...)
 		if !t.Selectable {
@@ -177,7 +168,7 @@ func relationKind(kind string) string {
 }
 
 // checkColumns looks for each needed column, and whether its type can carry what is read from it.
-func checkColumns(m OutboxColumns, t tableInfo) []preflight.Finding {
+func checkColumns(m Columns, t tableInfo) []preflight.Finding {
 	subject := "table " + t.Table.String()
 	var out []preflight.Finding
 	for _, want := range m.Needed {
@@ -202,14 +193,6 @@ func checkColumns(m OutboxColumns, t tableInfo) []preflight.Finding {
 		out = append(out, f)
 	}
 	return out
-}
-
-func (t tableInfo) columnNames() []string {
-	names := make([]string, 0, len(t.Columns))
-	for _, c := range t.Columns {
-		names = append(names, c.Name)
-	}
-	return names
 }
 
 // checkColumnType warns of types whose text says something else than people expect in a record.

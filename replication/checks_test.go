@@ -22,7 +22,7 @@ func setUpState() setupState {
 // TestVerdictTable goes through what can be wrong with a setup that ran once: each is an operator's error that says
 // what is wrong (found) and what to paste (remedy).
 func TestVerdictTable(t *testing.T) {
-	require.NoError(t, firstFailure(setupVerdict(planConfig(), setUpState())))
+	require.NoError(t, preflight.FirstFailure(setupVerdict(planConfig(), setUpState())))
 	for name, c := range map[string]struct {
 		breakIt       func(*AdminConfig, *setupState)
 		object        string
@@ -74,7 +74,7 @@ func TestVerdictTable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cfg, st := planConfig(), setUpState()
 			c.breakIt(&cfg, &st)
-			err := firstFailure(setupVerdict(cfg, st))
+			err := preflight.FirstFailure(setupVerdict(cfg, st))
 			var f *fault.Error
 			require.ErrorAs(t, err, &f)
 			require.Equal(t, fault.Operator, f.Kind)
@@ -107,7 +107,7 @@ func TestForeignSlot(t *testing.T) {
 				st.Slot = slot
 				st.Slot.Name, st.Slot.Exists = "s", true
 				for _, findings := range [][]preflight.Finding{setupVerdict(cfg, st), setupObstacles(cfg, st), checkSlot(cfg, st), preflightFindings(cfg, st, nil, "")} {
-					requireOperator(t, firstFailure(findings), `slot "s"`, found, "Set postgres.slot to another name")
+					requireOperator(t, preflight.FirstFailure(findings), `slot "s"`, found, "Set postgres.slot to another name")
 					for _, f := range findings {
 						require.NotContains(t, strings.ToLower(f.Remedy), "drop")
 					}
@@ -120,13 +120,13 @@ func TestForeignSlot(t *testing.T) {
 
 func TestFirstFailureCountsTheOthers(t *testing.T) {
 	fail := preflight.Finding{Level: preflight.Fail, Subject: "a", Found: "It is bad.", Why: "Because.", Remedy: "Mend it."}
-	err := firstFailure([]preflight.Finding{okFinding("x", "fine"), fail, {Level: preflight.Warn}, fail, fail})
+	err := preflight.FirstFailure([]preflight.Finding{preflight.Fine("x", "fine"), fail, {Level: preflight.Warn}, fail, fail})
 	require.EqualError(t, err, "a: It is bad. Because (`cdc-outbox check` names 2 more). Next: Mend it.")
-	require.NoError(t, firstFailure([]preflight.Finding{okFinding("x", "fine"), {Level: preflight.Warn}}))
+	require.NoError(t, preflight.FirstFailure([]preflight.Finding{preflight.Fine("x", "fine"), {Level: preflight.Warn}}))
 }
 
 func TestCheckServer(t *testing.T) {
-	failing := func(change func(*AdminConfig, *serverInfo)) []string {
+	failing := func(change func(*AdminConfig, *Server)) []string {
 		cfg, st := planConfig(), planState()
 		change(&cfg, &st.Server)
 		var subjects []string
@@ -139,12 +139,12 @@ func TestCheckServer(t *testing.T) {
 		}
 		return subjects
 	}
-	require.Empty(t, failing(func(*AdminConfig, *serverInfo) {}))
-	require.Equal(t, []string{"fail server version"}, failing(func(_ *AdminConfig, s *serverInfo) { s.Version = 130012 }))
-	require.Equal(t, []string{"fail wal_level"}, failing(func(_ *AdminConfig, s *serverInfo) { s.WALLevel = "replica" }))
-	require.Equal(t, []string{`fail role "me"`}, failing(func(_ *AdminConfig, s *serverInfo) { s.MayReplicate = false }))
-	require.Equal(t, []string{"warn server encoding"}, failing(func(_ *AdminConfig, s *serverInfo) { s.Encoding = "SQL_ASCII" }))
-	require.Equal(t, []string{"fail failover slot"}, failing(func(c *AdminConfig, _ *serverInfo) { c.Failover = true }))
+	require.Empty(t, failing(func(*AdminConfig, *Server) {}))
+	require.Equal(t, []string{"fail server version"}, failing(func(_ *AdminConfig, s *Server) { s.Version = 130012 }))
+	require.Equal(t, []string{"fail wal_level"}, failing(func(_ *AdminConfig, s *Server) { s.WALLevel = "replica" }))
+	require.Equal(t, []string{`fail role "me"`}, failing(func(_ *AdminConfig, s *Server) { s.MayReplicate = false }))
+	require.Equal(t, []string{"warn server encoding"}, failing(func(_ *AdminConfig, s *Server) { s.Encoding = "SQL_ASCII" }))
+	require.Equal(t, []string{"fail failover slot"}, failing(func(c *AdminConfig, _ *Server) { c.Failover = true }))
 }
 
 func TestCheckColumnTypes(t *testing.T) {

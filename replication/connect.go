@@ -5,9 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -65,43 +63,6 @@ func open(ctx context.Context, cfg *Config, earlier *Identity) (*Stream, error) 
 	return conn.stream(ctx, cfg, id)
 }
 
-// TextSettings are the run-time parameters of a session on which the text forms of values depend. They belong to the
-// record, so they must not be the server's or the role's; whoever reads rows of the table for the router sets them, too.
-func TextSettings() map[string]string {
-	return map[string]string{
-		"client_encoding": "UTF8", "DateStyle": "ISO", "TimeZone": "UTC", "IntervalStyle": "postgres",
-		"extra_float_digits": "1", "bytea_output": "hex",
-	}
-}
-
-// streamSettings are the run-time parameters that the stream relies on.
-func streamSettings() map[string]string {
-	settings := TextSettings()
-	settings["synchronous_commit"] = "local"    // see memory
-	settings["client_min_messages"] = "warning" // see Stream.notice
-
-	settings["default_transaction_read_only"] = "off" // see memory
-	return settings
-}
-
-// setStreamParams makes it a replication connection with the settings that the stream needs.
-func setStreamParams(pc *pgconn.Config, slot string) {
-	maps.Copy(pc.RuntimeParams, streamSettings())
-	pc.RuntimeParams["replication"] = "database"
-	pc.RuntimeParams["application_name"] = "cdc-outbox/" + slot
-}
-
-// lostSettings is a column that lists what of streamSettings is not in force, NULL where all is. A server takes them with the
-// startup packet or refuses the connection; a pooler can be told to drop what it does not know (ignore_startup_parameters).
-var lostSettings = func() string {
-	var want []string
-	for _, name := range slices.Sorted(maps.Keys(streamSettings())) {
-		want = append(want, "("+identifier.QuoteLiteral(name)+", "+identifier.QuoteLiteral(streamSettings()[name])+")")
-	}
-	return `(SELECT string_agg(w.name, ', ' ORDER BY w.name) FROM (VALUES ` + strings.Join(want, ", ") + `) AS w(name, value)
-		WHERE split_part(pg_catalog.current_setting(w.name), ',', 1) <> w.value)`
-}()
-
 func dial(ctx context.Context, cfg *Config, again bool) (*connection, error) {
 	dsn, err := cfg.DSN()
 	if err != nil {
@@ -109,14 +70,14 @@ func dial(ctx context.Context, cfg *Config, again bool) (*connection, error) {
 	}
 	parsed, err := pgx.ParseConfig(dsn) // rather than pgconn's: what only pgx understands must not be sent to the server
 	if err != nil {
-		return nil, adminDSNFault(err)
+		return nil, DSNFault()
 	}
 	pc := &parsed.Config
 	if pc.ConnectTimeout == 0 {
 		pc.ConnectTimeout = cfg.ConnectTimeout
 	}
 	c := &connection{config: pc.Copy()}
-	setStreamParams(pc, cfg.Slot)
+	SetStreamParams(pc, cfg.Slot)
 	dialer := pc.DialFunc
 	pc.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dialer(ctx, network, addr)
@@ -145,7 +106,7 @@ func dial(ctx context.Context, cfg *Config, again bool) (*connection, error) {
 // protocol (Postgres docs 55.4).
 func (c *connection) identify(ctx context.Context, cfg *Config, again bool) (Identity, SlotInfo, error) {
 	system, err := pglogrepl.IdentifySystem(ctx, c.PgConn)
-	if pg := refusalOf(err); pg != nil && pg.Code == stateSyntaxError {
+	if SQLState(err) == SyntaxError {
 		return Identity{}, SlotInfo{}, c.throughPooler(way{Tried: true, Ordinary: true})
 	}
 	if err != nil {
@@ -156,7 +117,7 @@ func (c *connection) identify(ctx context.Context, cfg *Config, again bool) (Ide
 	rows, err := c.query(ctx, `SELECT current_database(), current_setting('server_version_num'),
 		`+ownTimeout+`,
 		(SELECT to_jsonb(s)::text FROM pg_catalog.pg_replication_slots s WHERE slot_name = `+identifier.QuoteLiteral(cfg.Slot)+`),
-		`+lostSettings+`, pg_is_in_recovery(), pg_backend_pid()`, 7)
+		`+LostSettings+`, pg_is_in_recovery(), pg_backend_pid()`, 7)
 	if err != nil {
 		return id, SlotInfo{}, cfg.queryError(ctx, err)
 	}
@@ -181,7 +142,7 @@ func (c *connection) identify(ctx context.Context, cfg *Config, again bool) (Ide
 		return id, SlotInfo{}, err
 	}
 	if rows[3] == nil {
-		return id, SlotInfo{}, cfg.slotMissing(id)
+		return id, SlotInfo{}, cfg.slotMissing(id.server())
 	}
 	slot, err := parseSlotRow(rows[3])
 	if err != nil {

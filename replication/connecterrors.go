@@ -18,7 +18,7 @@ func (c *Config) connectError(pc *pgconn.Config, err error, again bool) error {
 		if poolerRefusal(pg) || poolerLogin(pg) && !again {
 			return way{Tried: true, Refusal: pg}.toHostOf(pc).fault()
 		}
-		f := &fault.Error{Object: server(pc), Err: &serverRefusal{pg}, Kind: findRule(pg.Code).kind, Next: c.remedy(duringConnect, pg.Code)}
+		f := &fault.Error{Object: server(pc), Err: &Refusal{pg}, Kind: KindOf(pg.Code), Next: c.remedy(duringConnect, pg.Code)}
 		if again && (strings.HasPrefix(pg.Code, "28") || pg.Code == "3D000") {
 			f.Kind = fault.Retry
 		}
@@ -36,16 +36,8 @@ func (c *Config) connectError(pc *pgconn.Config, err error, again bool) error {
 	}
 	return &fault.Error{
 		Kind: fault.Retry, Object: server(pc), Err: errors.New("cannot connect: " + text),
-		Next: nextConnect(pc.Host, pc.Port, cause),
+		Next: ReachRemedy(pc.Host, pc.Port, cause),
 	}
-}
-
-// nextConnect is what to do about a connection that failed before the server said a word.
-func nextConnect(host string, port uint16, err error) string {
-	if strings.Contains(err.Error(), "server refused TLS connection") { // pgconn has no value for it
-		return "The server has no TLS: set ssl = on there, or sslmode=disable or prefer in postgres.dsn."
-	}
-	return fmt.Sprintf("See whether the server runs and is reached from here: pg_isready -h %s -p %d", host, port)
 }
 
 // server names the server without user, password or parameters.

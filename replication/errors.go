@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"regexp"
 	"strconv"
-	"strings"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
@@ -26,10 +25,12 @@ const (
 	duringStream
 )
 
-// admin is what the checks and their remedies need to know, so that a fault has the same text in the stream, at the start
-// and in check.
-func (c *Config) admin() AdminConfig {
-	return AdminConfig{Slot: c.Slot, Publication: c.Publication, Tables: c.Tables, Columns: c.Columns, Failover: c.Failover, Memory: c.Memory, Standby: c.Standby}
+// objects is what remedies name, so that a fault has the same text in the stream, at the start and in check.
+func (c *Config) objects() Objects {
+	return Objects{
+		Slot: c.Slot, Publication: c.Publication, Tables: c.Tables, Columns: c.Columns,
+		Checkpoint: c.Checkpoint, Failover: c.Failover, HotStandby: c.HotStandby,
+	}
 }
 
 // slotHeld is a slot that another session reads from. Run waits for it as a standby.
@@ -49,14 +50,13 @@ var (
 
 // serverError classifies an error the server sent. at is where reading stood; the server's own word goes before it.
 func (c *Config) serverError(p phase, at lsn.LSN, e *pgconn.PgError) error {
-	r := findRule(e.Code)
-	f := &fault.Error{Kind: r.kind, Object: c.object(), Err: &serverRefusal{e}}
+	f := &fault.Error{Kind: KindOf(e.Code), Object: c.object(), Err: &Refusal{e}}
 	if m := associatedLSN.FindStringSubmatch(e.Where); m != nil {
 		f.At = m[1]
 	} else if at != 0 {
 		f.At = at.String()
 	}
-	if e.Code == "55006" && p == duringStart {
+	if e.Code == ObjectInUse && p == duringStart {
 		held := &slotHeld{}
 		if m := holderPID.FindStringSubmatch(e.Message); m != nil {
 			held.pid, _ = strconv.Atoi(m[1])
@@ -64,45 +64,11 @@ func (c *Config) serverError(p phase, at lsn.LSN, e *pgconn.PgError) error {
 		f.Err = held
 		return f
 	}
-	if e.Code == "42704" && p == duringStart {
-		return c.slotMissing(Identity{}) // it was there a moment ago
+	if e.Code == UndefinedObject && p == duringStart {
+		return c.slotMissing(ServerFacts{}) // it was there a moment ago
 	}
 	f.Next = c.remedy(p, e.Code)
 	return f
-}
-
-// remedy is what an SQLSTATE asks for. Before the slot is touched the same codes mean something else, an unknown parameter
-// in postgres.dsn for one (42704), and nobody must be told to drop a slot for that.
-func (c *Config) remedy(p phase, code string) string {
-	next := findRule(code).next
-	switch {
-	case next == nil:
-		return ""
-	case p == duringConnect && code == "42704":
-		return "Take the parameter out of postgres.dsn, or correct its name."
-	case (p == duringConnect || p == duringQuery) && !strings.HasPrefix(code, "28") && code != "42501":
-		return ""
-	}
-	return next(c)
-}
-
-// serverRefusal is a server's error with its detail, which often holds the reason, and without the statement it came
-// from. Unwrap gives the *pgconn.PgError.
-type serverRefusal struct{ pg *pgconn.PgError }
-
-func (e *serverRefusal) Error() string {
-	s := e.pg.Message
-	if e.pg.Detail != "" && !dataInDetail(e.pg.Code) {
-		s += " (" + e.pg.Detail + ")"
-	}
-	return s + " (SQLSTATE " + e.pg.Code + ")"
-}
-
-func (e *serverRefusal) Unwrap() error { return e.pg }
-
-// dataInDetail tells which errors quote a row's values in their detail.
-func dataInDetail(code string) bool {
-	return strings.HasPrefix(code, "22") || strings.HasPrefix(code, "23")
 }
 
 // dsnError is for a connection string that cannot be had, e.g. since a secret's file is being replaced.
@@ -144,9 +110,8 @@ func (c *Config) serverOr(ctx context.Context, p phase, err error) error {
 
 // checkSlot refuses a slot that cannot be read from, and says why better than the server would.
 func (c *Config) checkSlot(slot SlotInfo, id Identity) error {
-	st := setupState{Slot: slot, Server: id.server()}
-	var f *fault.Error
-	if errors.As(firstFailure(checkSlot(c.admin(), st)), &f) {
+	if unusable := c.objects().UnusableSlot(slot, id.server()); unusable != nil {
+		f := unusable[0].Fault()
 		f.At = slot.ConfirmedFlush.String()
 		return f
 	}
@@ -156,39 +121,46 @@ func (c *Config) checkSlot(slot SlotInfo, id Identity) error {
 	return nil
 }
 
-// server is what the checks need to know of it.
-func (id Identity) server() serverInfo {
-	return serverInfo{Database: id.Database, Version: id.ServerVersion, InRecovery: id.InRecovery}
+// server is what the judgements need to know of it.
+func (id Identity) server() ServerFacts {
+	return ServerFacts{
+		Version: id.ServerVersion, VersionText: fmt.Sprintf("%d.%d", id.ServerVersion/10000, id.ServerVersion%10000),
+		Database: id.Database, InRecovery: id.InRecovery,
+	}
+}
+
+// position is where the server's log was when the connection was made.
+func (id Identity) position() Position {
+	return Position{SystemID: id.SystemID, Timeline: id.Timeline, WALEnd: id.WALEnd}
 }
 
 // checkRecovery refuses a standby that is not meant. While a process runs, its address may lead to one for as long as a
-// failover takes.
+// failover takes. Whether the slot exists there is asked later, so the text does not speak of it.
 func (c *Config) checkRecovery(id Identity, again bool) error {
-	var f *fault.Error
-	st := setupState{Server: id.server(), Slot: SlotInfo{Exists: true}}
-	st.Server.VersionText = serverVersion(id.ServerVersion)
-	if !id.InRecovery || !errors.As(firstFailure(checkStandby(c.admin(), st)), &f) {
+	if !id.InRecovery {
 		return nil
 	}
+	wrong := c.objects().WrongRole(id.server(), true)
+	if wrong == nil {
+		return nil
+	}
+	f := wrong[0].Fault()
 	if again {
 		f.Kind = fault.Retry
 	}
 	return f
 }
 
-func serverVersion(num int) string { return fmt.Sprintf("%d.%d", num/10000, num%10000) }
-
-// slotMissing is a slot that is gone: it was there when the process began.
-func (c *Config) slotMissing(id Identity) error {
-	f := slotGone(c.admin(), setupState{Server: id.server()})
-	missing := &fault.Error{Kind: fault.Operator, Object: c.object(), Err: errors.New(trimStop(f.Found) + ". " + trimStop(f.Why)), Next: f.Remedy}
+// slotMissing is a slot that no longer exists: it did when the process began.
+func (c *Config) slotMissing(server ServerFacts) error {
+	f := c.objects().SlotGone(server).Fault()
 	if at := c.Confirmed(); at != 0 {
-		missing.At = at.String()
+		f.At = at.String()
 	}
-	return missing
+	return f
 }
 
-func (c *Config) object() string { return fmt.Sprintf("slot %q", c.Slot) }
+func (c *Config) object() string { return c.objects().SlotSubject() }
 
 // retry is for a connection that broke.
 func (c *Config) retry(err error) error {

@@ -62,17 +62,10 @@ type memoryFailure struct {
 }
 
 func newMemory(cfg *Config) *memory {
-	if cfg.Memory.Name == "" {
+	if cfg.Checkpoint.Name == "" {
 		return nil
 	}
 	return &memory{cfg: cfg}
-}
-
-// remembered is a row of the table.
-type remembered struct {
-	SystemID string `json:"system_id"`
-	Timeline int32  `json:"timeline"`
-	Position string `json:"position"`
 }
 
 // begin compares the slot with what is remembered of it, before anything is streamed, and takes a new one down. It asks on
@@ -86,7 +79,7 @@ func (m *memory) begin(ctx context.Context, c *connection, id Identity, slot Slo
 	m.id, m.far, m.written = id, id.InRecovery, 0
 	m.failing.Store(nil)
 	m.off.Store(false)
-	ctx, cancel := context.WithTimeoutCause(ctx, beginTimeout, fmt.Errorf("table %s does not answer within %s, is it locked?", m.cfg.Memory, beginTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, beginTimeout, fmt.Errorf("table %s does not answer within %s, is it locked?", m.cfg.Checkpoint, beginTimeout))
 	defer cancel()
 	row, end, err := m.read(ctx, c)
 	if err != nil {
@@ -95,11 +88,8 @@ func (m *memory) begin(ctx context.Context, c *connection, id Identity, slot Slo
 	id.WALEnd = max(id.WALEnd, end)
 	position, near := slot.ConfirmedFlush, lsn.LSN(0)
 	if row != nil {
-		kept, err := lsn.Parse(row.Position)
-		if err != nil {
-			return m.garbled(fmt.Errorf("its position of this slot is %q", row.Position))
-		}
-		if err := m.judge(*row, kept, id, slot); err != nil {
+		kept := row.Position
+		if err := row.Judge(m.cfg.objects(), id.position(), slot); err != nil {
 			return err
 		}
 		if slot.ConfirmedFlush < kept {
@@ -123,14 +113,14 @@ func (m *memory) begin(ctx context.Context, c *connection, id Identity, slot Slo
 func (m *memory) takeDown(position lsn.LSN) string {
 	return fmt.Sprintf(`INSERT INTO %[1]s (slot, system_id, timeline, position) VALUES (%[2]s, %[3]s, %[4]d, '%[5]s')
 		ON CONFLICT (slot) DO UPDATE SET timeline = %[4]d, position = greatest(%[1]s.position, '%[5]s'), updated_at = now()`,
-		m.cfg.Memory.SQL(), identifier.QuoteLiteral(m.cfg.Slot), identifier.QuoteLiteral(m.id.SystemID), m.id.Timeline, position)
+		m.cfg.Checkpoint.SQL(), identifier.QuoteLiteral(m.cfg.Slot), identifier.QuoteLiteral(m.id.SystemID), m.id.Timeline, position)
 }
 
 // read returns the slot's row, nil where there is none, and where the log ends by then.
-func (m *memory) read(ctx context.Context, c *connection) (*remembered, lsn.LSN, error) {
+func (m *memory) read(ctx context.Context, c *connection) (*Checkpoint, lsn.LSN, error) {
 	fields, err := c.query(ctx, fmt.Sprintf(`SELECT (SELECT to_jsonb(m)::text FROM %s m WHERE slot = %s),
 		CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END`,
-		m.cfg.Memory.SQL(), identifier.QuoteLiteral(m.cfg.Slot)), 2)
+		m.cfg.Checkpoint.SQL(), identifier.QuoteLiteral(m.cfg.Slot)), 2)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -141,27 +131,35 @@ func (m *memory) read(ctx context.Context, c *connection) (*remembered, lsn.LSN,
 	if fields[0] == nil {
 		return nil, end, nil
 	}
-	var row remembered
+	var row struct {
+		SystemID string `json:"system_id"`
+		Timeline int32  `json:"timeline"`
+		Position string `json:"position"`
+	}
 	if err := json.Unmarshal(fields[0], &row); err != nil {
 		return nil, 0, m.garbled(err)
 	}
-	return &row, end, nil
+	kept, err := lsn.Parse(row.Position)
+	if err != nil {
+		return nil, 0, m.garbled(fmt.Errorf("its position of this slot is %q", row.Position))
+	}
+	return &Checkpoint{SystemID: row.SystemID, Timeline: row.Timeline, Position: kept}, end, nil
 }
 
 // garbled is for a row that no connector has written.
 func (m *memory) garbled(err error) error {
-	return &fault.Error{Kind: fault.Operator, Object: "table " + m.cfg.Memory.String(), Err: fmt.Errorf("it is not one that remembers slots, or was edited: %w", err),
+	return &fault.Error{Kind: fault.Operator, Object: "table " + m.cfg.Checkpoint.String(), Err: fmt.Errorf("it is not one that remembers slots, or was edited: %w", err),
 		Next: "Set postgres.checkpoint to a table that `cdc-outbox setup` creates. Where it is that one, take the slot for where it was left:\ncdc-outbox slot accept"}
 }
 
 // without goes on without a memory where there is no table, or none that this role may use: a database that was set up
 // before there was one works as before.
 func (m *memory) without(ctx context.Context, err error) error {
-	switch adminSQLState(err) {
+	switch SQLState(err) {
 	case "42P01", "42501", "3F000", "25006", "42703": // no table, no right, no schema, read only, another table
 		m.off.Store(true)
 		m.cfg.Logger.Warn("a slot that is made anew or moved by hand would not be noticed: the table that remembers its position cannot be used",
-			zap.Stringer(logkey.Table, m.cfg.Memory), zap.Error(err))
+			zap.Stringer(logkey.Table, m.cfg.Checkpoint), zap.Error(err))
 		return nil
 	}
 	var known *fault.Error
@@ -169,32 +167,6 @@ func (m *memory) without(ctx context.Context, err error) error {
 		return err
 	}
 	return m.cfg.queryError(ctx, err)
-}
-
-// judge refuses a slot that is not where it was left.
-func (m *memory) judge(row remembered, kept lsn.LSN, id Identity, slot SlotInfo) error {
-	f := &fault.Error{Kind: fault.Operator, Object: m.cfg.object(), At: kept.String()}
-	switch {
-	case row.SystemID != id.SystemID:
-		f.Err = fmt.Errorf("the server is another cluster than the one this slot was last read from: system identifier %s, before %s", id.SystemID, row.SystemID)
-		f.Next = "Point postgres.dsn back at the old one. After a pg_upgrade, or where all events of the old one were published:\ncdc-outbox slot accept"
-	case id.WALEnd != 0 && kept > id.WALEnd:
-		// The row is part of the log that it speaks of, so no crash, no backup and no promotion brings this about.
-		f.Err = fmt.Errorf("table %s remembers a position that the server has not written yet, its log ends at %s: the row was edited, or copied from another database", m.cfg.Memory, id.WALEnd)
-		f.Next = "cdc-outbox slot  # what is known of it\ncdc-outbox slot accept"
-	case slot.ConfirmedFlush <= kept:
-		return nil
-	case row.Timeline != id.Timeline && slot.Synced:
-		return nil // the standby had the slot's last position before it had the row that says so
-	default:
-		how := "it was dropped and made anew, moved by hand, or read by something else, or by this with postgres.checkpoint off"
-		if row.Timeline != id.Timeline {
-			how = fmt.Sprintf("the server was promoted (timeline %d, before %d), and the slot there is not the one that was read", id.Timeline, row.Timeline)
-		}
-		f.Err = fmt.Errorf("it stands at %s, beyond the last confirmed position: %s. Events committed between the two come through no slot", slot.ConfirmedFlush, how)
-		f.Next = "cdc-outbox slot  # what is known of it\ncdc-outbox slot accept\n# start the connector again; then count the events that Kafka does not have, and publish them:\ncdc-outbox repair --dry-run\ncdc-outbox repair"
-	}
-	return f
 }
 
 // limit is how much of what is confirmed the slot may be told. Each of the two is a position that may be confirmed, so the
@@ -216,12 +188,12 @@ func (m *memory) succeeded(at lsn.LSN) {
 // failed takes note of an attempt that came to nothing. What counts is the time since the position last moved, not the
 // attempts: one of them may take a moment or several seconds.
 func (m *memory) failed(err error) {
-	switch adminSQLState(err) {
+	switch SQLState(err) {
 	case "42P01", "3F000": // it was dropped: nothing is left that the slot could be held against
 		if !m.off.Swap(true) {
 			m.failing.Store(nil)
 			m.cfg.Logger.Warn("the table that remembers the slot's position is gone: a slot that is made anew or moved by hand would not be noticed",
-				zap.Stringer(logkey.Table, m.cfg.Memory))
+				zap.Stringer(logkey.Table, m.cfg.Checkpoint))
 		}
 		return
 	}
@@ -232,7 +204,7 @@ func (m *memory) failed(err error) {
 	if !f.told && time.Since(f.since) >= memoryPatience {
 		f.told = true
 		m.cfg.Logger.Warn("the slot's position cannot be written down, so the slot is held back and keeps WAL until it can",
-			zap.Stringer(logkey.Table, m.cfg.Memory), zap.Time("since", f.since), zap.Error(err))
+			zap.Stringer(logkey.Table, m.cfg.Checkpoint), zap.Time("since", f.since), zap.Error(err))
 	}
 	m.failing.Store(&f)
 }
@@ -252,14 +224,14 @@ func (s *Stream) HeldBack() (since time.Time, why error) {
 
 // heldBack names what can be done about a table that cannot be written.
 func (m *memory) heldBack(err error) error {
-	f := &fault.Error{Kind: fault.Retry, Object: "table " + m.cfg.Memory.String(), Err: fmt.Errorf("the slot's position cannot be written down: %w", err)}
+	f := &fault.Error{Kind: fault.Retry, Object: "table " + m.cfg.Checkpoint.String(), Err: fmt.Errorf("the slot's position cannot be written down: %w", err)}
 	const off = "\n-- or do without it from the next start on: postgres.checkpoint: off"
-	switch adminSQLState(err) {
+	switch SQLState(err) {
 	case "57014", "55P03", "40P01": // statement_timeout, lock_not_available, deadlock
 		f.Next = fmt.Sprintf("-- who holds it, and how to end that:\nSELECT l.pid, a.usename, a.application_name, a.state, a.xact_start FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE l.relation = %s::regclass AND l.granted;\nSELECT pg_terminate_backend(pid);",
-			identifier.QuoteLiteral(m.cfg.Memory.SQL())) + off
+			identifier.QuoteLiteral(m.cfg.Checkpoint.SQL())) + off
 	case "42501":
-		f.Next = "-- to the role in postgres.dsn:\nGRANT SELECT, INSERT, UPDATE, DELETE ON TABLE " + m.cfg.Memory.SQL() + " TO …;" + off
+		f.Next = "-- to the role in postgres.dsn:\nGRANT SELECT, INSERT, UPDATE, DELETE ON TABLE " + m.cfg.Checkpoint.SQL() + " TO …;" + off
 	case "53100":
 		f.Next = "Make room on the server's disk."
 	case "":

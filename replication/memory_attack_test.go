@@ -57,8 +57,8 @@ func TestMemory_a_locked_table_holds_the_slot_back(t *testing.T) {
 func TestMemory_counts_time_rather_than_attempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, log := observer.New(zap.InfoLevel)
-		m := &memory{cfg: &Config{Slot: "s", Memory: identifier.Table{Schema: "public", Name: "m"}, Logger: zap.New(core)}}
-		st := &Stream{cfg: &Config{memory: m, Memory: m.cfg.Memory}}
+		m := &memory{cfg: &Config{Slot: "s", Checkpoint: identifier.Table{Schema: "public", Name: "m"}, Logger: zap.New(core)}}
+		st := &Stream{cfg: &Config{memory: m, Checkpoint: m.cfg.Checkpoint}}
 		m.kept.Store(10000)
 		no := errors.New("no")
 		began := time.Now()
@@ -176,7 +176,7 @@ func TestMemory_a_table_that_is_dropped(t *testing.T) {
 	s.insert(t)
 	require.Eventually(t, func() bool { return log.FilterMessageSnippet("is gone").Len() == 1 }, 10*time.Second, 20*time.Millisecond)
 	require.Eventually(t, func() bool { return s.flushed(t) >= lsn.LSN(st.lastRow.Load()) }, 10*time.Second, 20*time.Millisecond, "the slot goes on")
-	s.Exec(t, memoryDDL(s.Config.Memory))
+	s.Exec(t, CheckpointDDL(s.Config.Checkpoint))
 	s.insert(t)
 	require.Eventually(t, func() bool { return log.FilterMessageSnippet("remembered again").Len() == 1 }, 30*time.Second, 50*time.Millisecond)
 	s.catchesUp(t, st)
@@ -208,7 +208,7 @@ func TestMemory_rows_that_nobody_wrote(t *testing.T) {
 			limit, end := context.WithTimeout(t.Context(), 10*time.Second)
 			defer end()
 			err := Run(limit, s.Config, drain)
-			requireOperator(t, err, test.says)
+			requireRefusal(t, err, test.says)
 		})
 	}
 }
@@ -251,7 +251,7 @@ func TestMemory_two_instances(t *testing.T) {
 	s.insert(t)
 	st, stop := s.following(t)
 	s.catchesUp(t, st)
-	zombie := newMemory(&Config{Slot: s.Config.Slot, Memory: s.Config.Memory, DSN: s.Config.DSN, Logger: zap.NewNop()})
+	zombie := newMemory(&Config{Slot: s.Config.Slot, Checkpoint: s.Config.Checkpoint, DSN: s.Config.DSN, Logger: zap.NewNop()})
 	defer zombie.close()
 	zombie.id = st.Identity()
 	old := s.remembered(t)
@@ -270,7 +270,7 @@ func TestMemory_two_instances(t *testing.T) {
 
 // TestMemory_heldBack_names_a_remedy for each cause, without a connection string.
 func TestMemory_heldBack_names_a_remedy(t *testing.T) {
-	m := &memory{cfg: &Config{Memory: identifier.Table{Schema: "public", Name: "m"}}}
+	m := &memory{cfg: &Config{Checkpoint: identifier.Table{Schema: "public", Name: "m"}}}
 	for code, next := range map[string]string{"57014": "pg_terminate_backend", "55P03": "pg_locks", "42501": "GRANT", "53100": "Make room", "": "answers other sessions", "23514": "setup"} {
 		var err error = &pgconn.PgError{Code: code}
 		if code == "" {

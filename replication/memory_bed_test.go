@@ -7,6 +7,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 
 	"github.com/stretchr/testify/require"
@@ -19,8 +20,8 @@ import (
 // remembering is a source with a table that remembers.
 func remembering(t testing.TB, db *testkit.Database) *source {
 	s := newSource(t, db)
-	s.Config.Memory = identifier.Table{Schema: "public", Name: "cdc_outbox_slots"}
-	s.Exec(t, memoryDDL(s.Config.Memory))
+	s.Config.Checkpoint = identifier.Table{Schema: "public", Name: "cdc_outbox_slots"}
+	s.Exec(t, CheckpointDDL(s.Config.Checkpoint))
 	return s
 }
 
@@ -119,4 +120,26 @@ func (s *source) beginsAgain(t *testing.T) {
 	st, stop := s.following(t)
 	s.catchesUp(t, st)
 	require.NoError(t, stop())
+}
+
+// requireRefusal wants an error that an operator has to deal with, with these words in it.
+func requireRefusal(t *testing.T, err error, words ...string) {
+	t.Helper()
+	var f *fault.Error
+	require.ErrorAs(t, err, &f)
+	require.Equal(t, fault.Operator, f.Kind, "%v", err)
+	for _, w := range words {
+		require.Contains(t, err.Error(), w)
+	}
+}
+
+// failing are the findings that are not OK, by subject.
+func failing(findings []preflight.Finding) map[string]preflight.Finding {
+	out := map[string]preflight.Finding{}
+	for _, f := range findings {
+		if f.Level != preflight.OK {
+			out[f.Subject] = f
+		}
+	}
+	return out
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
@@ -98,37 +97,10 @@ func TestMemory_does_not_hold_up_a_shutdown(t *testing.T) {
 // TestMemory_is_done_without_where_it_cannot_be_had.
 func TestMemory_is_done_without_where_it_cannot_be_had(t *testing.T) {
 	s := newSource(t, testkit.Postgres(t))
-	s.Config.Memory = identifier.Table{Schema: "nowhere", Name: "to_be_found"}
+	s.Config.Checkpoint = identifier.Table{Schema: "nowhere", Name: "to_be_found"}
 	s.Exec(t, `INSERT INTO outbox VALUES (1, 'a')`)
 	require.NoError(t, s.readOne(t, false))
 	require.Equal(t, lsn.LSN(s.confirmed.Load()), s.flushed(t))
-}
-
-func TestMemory_judges(t *testing.T) {
-	m := &memory{cfg: &Config{Slot: "s", Logger: zap.NewNop(), Confirmed: nothingConfirmed}}
-	was := remembered{SystemID: "1", Timeline: 1}
-	for name, test := range map[string]struct {
-		id   Identity
-		slot SlotInfo
-		says string
-	}{
-		"where it was left":          {Identity{SystemID: "1", Timeline: 1}, SlotInfo{ConfirmedFlush: 10000}, ""},
-		"behind":                     {Identity{SystemID: "1", Timeline: 1}, SlotInfo{ConfirmedFlush: 1}, ""},
-		"ahead":                      {Identity{SystemID: "1", Timeline: 1}, SlotInfo{ConfirmedFlush: 10001}, "made anew"},
-		"another cluster":            {Identity{SystemID: "2", Timeline: 1}, SlotInfo{ConfirmedFlush: 1}, "another cluster"},
-		"promoted, copied too late":  {Identity{SystemID: "1", Timeline: 2}, SlotInfo{ConfirmedFlush: 50000}, "promoted"},
-		"promoted, behind":           {Identity{SystemID: "1", Timeline: 2}, SlotInfo{ConfirmedFlush: 10}, ""},
-		"promoted, synchronised":     {Identity{SystemID: "1", Timeline: 2}, SlotInfo{ConfirmedFlush: 50000, Synced: true}, ""},
-		"synchronised, not promoted": {Identity{SystemID: "1", Timeline: 1}, SlotInfo{ConfirmedFlush: 50000, Synced: true}, "made anew"},
-	} {
-		err := m.judge(was, 10000, test.id, test.slot)
-		if test.says == "" {
-			require.NoError(t, err, name)
-			continue
-		}
-		require.ErrorContains(t, err, test.says, name)
-		require.Equal(t, fault.Operator, fault.KindOf(err), name)
-	}
 }
 
 func TestMemory_holds_back_what_is_not_written_down(t *testing.T) {
@@ -155,8 +127,8 @@ func TestMemory_comes_to_rest(t *testing.T) {
 	}
 	check(false, false, 10000, 10000)
 	check(true, false, 10001, 10001)
-	check(true, false, 10001+memoryStep, 10000)
-	check(false, true, 10000+memoryStep, 10000)
+	check(true, false, 10001+CheckpointStep, 10000)
+	check(false, true, 10000+CheckpointStep, 10000)
 
 	writes, hour := 0, now.Add(time.Hour)
 	for confirmed := lsn.LSN(10200); now.Before(hour); now = now.Add(memoryInterval) {

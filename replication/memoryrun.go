@@ -14,9 +14,6 @@ const (
 	memoryFirst = 50 * time.Millisecond
 	// memorySlowest is how often it is tried while it fails.
 	memorySlowest = 10 * time.Second
-	// memoryStep is what WAL without events has to amount to before it is written down. It is more than writing it down
-	// adds to the WAL, or an idle database would never come to rest.
-	memoryStep = 512
 	// memoryRest is how long WAL of less than a step waits, doubled with each time it was written down. It cannot wait for
 	// ever: restart_lsn moves only when a slot confirms a running-xacts record (src/backend/replication/logical/snapbuild.c),
 	// and in an idle cluster the one that would let go of all the WAL before it comes up to 25 s after the last commit
@@ -45,7 +42,7 @@ func (m *memory) due(confirmed, row lsn.LSN, now time.Time, r rest) (due, little
 	if confirmed <= kept {
 		return false, false
 	}
-	little = row <= kept && confirmed-kept <= memoryStep
+	little = row <= kept && confirmed-kept <= CheckpointStep
 	return !little || now.Sub(r.last) >= r.wait, little
 }
 

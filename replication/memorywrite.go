@@ -77,10 +77,10 @@ func (m *memory) update(ctx context.Context, conn *pgx.Conn, position lsn.LSN) (
 	var text string
 	args := []any{m.cfg.Slot, position.String(), m.id.SystemID, m.id.Timeline}
 	err := conn.QueryRow(ctx, fmt.Sprintf(`UPDATE %s SET position = greatest(position, $2::pg_lsn), updated_at = now()
-		WHERE slot = $1::text AND system_id = $3::text AND timeline = $4::int RETURNING position::text`, m.cfg.Memory.SQL()), args...).Scan(&text)
+		WHERE slot = $1::text AND system_id = $3::text AND timeline = $4::int RETURNING position::text`, m.cfg.Checkpoint.SQL()), args...).Scan(&text)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = conn.QueryRow(ctx, fmt.Sprintf(`INSERT INTO %s (slot, system_id, timeline, position) VALUES ($1::text, $3::text, $4::int, $2::pg_lsn)
-			ON CONFLICT (slot) DO NOTHING RETURNING position::text`, m.cfg.Memory.SQL()), args...).Scan(&text)
+			ON CONFLICT (slot) DO NOTHING RETURNING position::text`, m.cfg.Checkpoint.SQL()), args...).Scan(&text)
 	}
 	if errors.Is(err, pgx.ErrNoRows) {
 		return 0, errors.New("the slot's row is another cluster's or timeline's, or a trigger or policy keeps it from being written")
@@ -107,9 +107,9 @@ func (m *memory) beginFar(ctx context.Context, position lsn.LSN) error {
 	case err == nil:
 		m.written = position
 		return nil
-	case adminSQLState(err) == stateReadOnly:
+	case SQLState(err) == ReadOnly:
 		return m.primaryFault(errors.New("the server there is read-only, a standby perhaps"))
-	case adminSQLState(err) == "":
+	case SQLState(err) == "":
 		return m.primaryFault(err)
 	}
 	return m.without(ctx, err)
@@ -162,7 +162,7 @@ func (m *memory) look(ctx context.Context) (recovering bool, err error) {
 	var text *string
 	var reader *int64
 	err = m.near.QueryRow(ctx, fmt.Sprintf(`SELECT pg_is_in_recovery(), (SELECT active_pid FROM pg_catalog.pg_replication_slots WHERE slot_name = $1::text),
-		(SELECT position::text FROM %s WHERE slot = $1::text AND system_id = $2::text AND timeline = $3::int)`, m.cfg.Memory.SQL()),
+		(SELECT position::text FROM %s WHERE slot = $1::text AND system_id = $2::text AND timeline = $3::int)`, m.cfg.Checkpoint.SQL()),
 		m.cfg.Slot, m.id.SystemID, m.id.Timeline).Scan(&recovering, &reader, &text)
 	if err != nil {
 		return false, err
@@ -210,7 +210,7 @@ func (m *memory) connect(ctx context.Context, dsn func() (string, error)) (*pgx.
 	}
 	pc, err := pgx.ParseConfig(text)
 	if err != nil {
-		return nil, adminDSNFault(err)
+		return nil, DSNFault()
 	}
 	delete(pc.RuntimeParams, "replication")
 	pc.RuntimeParams["application_name"] = "cdc-outbox memory"
@@ -219,7 +219,7 @@ func (m *memory) connect(ctx context.Context, dsn func() (string, error)) (*pgx.
 	pc.RuntimeParams["statement_timeout"] = strconv.FormatInt(keepStatement.Milliseconds(), 10)
 	conn, err := pgx.ConnectConfig(ctx, pc)
 	if err != nil {
-		return nil, adminConnectFault(pc, err)
+		return nil, ConnectFault(pc, err)
 	}
 	return conn, nil
 }
@@ -230,7 +230,7 @@ func (m *memory) close() {
 	defer m.mu.Unlock()
 	for _, conn := range []**pgx.Conn{&m.near, &m.primary} {
 		if *conn != nil {
-			closeAdminConn(context.Background(), *conn)
+			CloseConn(*conn)
 			*conn = nil
 		}
 	}

@@ -43,6 +43,14 @@ func (t tableInfo) column(name string) (tableColumn, bool) {
 	return t.Columns[i], true
 }
 
+func (t tableInfo) columnNames() []string {
+	names := make([]string, 0, len(t.Columns))
+	for _, c := range t.Columns {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
 // castType is what the text of a column's value is cast to, so that the column's index serves. Without a length, character and
 // bit mean one of them, to which an explicit cast cuts the value without a word (Postgres docs 8.3 and 8.10).
 func (t tableInfo) castType(column string) string {

@@ -77,11 +77,11 @@ func (r *TableRows) Partitions(ctx context.Context) ([]Partition, error) {
 			Next: "Leave --partitions out: its rows are deleted one by one. Where it is a partition, name the partitioned table in postgres.tables, which takes a publication with publish_via_partition_root."}
 	}
 	if err := r.conn.QueryRow(ctx, "SELECT $1::text::regclass::oid", r.table.SQL()).Scan(&r.root); err != nil {
-		return nil, adminQueryFault("table "+r.table.String(), err)
+		return nil, QueryFault("table "+r.table.String(), err)
 	}
 	rows, err := r.conn.Query(ctx, partitionsSQL, r.root, r.cfg.Columns.Timestamp, leavingComment(r.root))
 	if err != nil {
-		return nil, adminQueryFault("table "+r.table.String(), err)
+		return nil, QueryFault("table "+r.table.String(), err)
 	}
 	type found struct {
 		Partition
@@ -94,7 +94,7 @@ func (r *TableRows) Partitions(ctx context.Context) ([]Partition, error) {
 		return f, err
 	})
 	if err != nil {
-		return nil, adminQueryFault("table "+r.table.String(), err)
+		return nil, QueryFault("table "+r.table.String(), err)
 	}
 	list := make([]Partition, 0, len(all))
 	for i := range all {
@@ -145,7 +145,7 @@ func (r *TableRows) future(ctx context.Context, bounds []string) (string, error)
 		var past bool
 		err := r.conn.QueryRow(ctx, fmt.Sprintf("SELECT $1::text::%s <= $2::timestamptz", r.info.castType(r.cfg.Columns.Timestamp)), upper, r.below.Cutoff).Scan(&past)
 		if err != nil {
-			return "", adminQueryFault("table "+r.table.String(), err)
+			return "", QueryFault("table "+r.table.String(), err)
 		}
 		if past {
 			return "", nil
@@ -183,7 +183,7 @@ func (r *TableRows) uncertain() string {
 func (r *TableRows) Weigh(ctx context.Context, p *Partition) error {
 	err := r.conn.QueryRow(ctx, fmt.Sprintf("SELECT count(*), count(*) FILTER (WHERE %s) FROM ONLY %s", r.uncertain(), p.Table.SQL())).Scan(&p.Rows, &p.Later)
 	if err != nil {
-		return adminQueryFault("table "+p.Table.String(), err)
+		return QueryFault("table "+p.Table.String(), err)
 	}
 	p.Weighed = true
 	return nil
@@ -202,7 +202,7 @@ func (r *TableRows) PreparedOn(ctx context.Context, tables ...uint32) ([]string,
 			return gids, nil
 		}
 	}
-	return nil, adminQueryFault("table "+r.table.String(), err)
+	return nil, QueryFault("table "+r.table.String(), err)
 }
 
 // Root is the oid of the partitioned table, after Partitions.
@@ -217,13 +217,13 @@ func (r *TableRows) Detach(ctx context.Context, p *Partition, limit time.Duratio
 	sql := fmt.Sprintf("ALTER TABLE %s DETACH PARTITION %s FINALIZE", p.Parent.SQL(), p.Table.SQL())
 	if p.State == Attached {
 		if _, err := r.conn.Exec(ctx, fmt.Sprintf("COMMENT ON TABLE %s IS %s", p.Table.SQL(), identifier.QuoteLiteral(leavingComment(r.root)))); err != nil {
-			return adminQueryFault("table "+p.Table.String(), err)
+			return QueryFault("table "+p.Table.String(), err)
 		}
 		sql = fmt.Sprintf("ALTER TABLE %s DETACH PARTITION %s CONCURRENTLY", p.Parent.SQL(), p.Table.SQL())
 		p.State = Pending
 	}
 	if _, err := r.conn.Exec(ctx, sql); err != nil {
-		return adminQueryFault("table "+p.Table.String(), err)
+		return QueryFault("table "+p.Table.String(), err)
 	}
 	p.State = Detached
 	return nil
@@ -241,7 +241,7 @@ var (
 func (r *TableRows) Drop(ctx context.Context, p *Partition, lock, limit time.Duration) (dropped bool, err error) {
 	var deadlock int64
 	if err := r.conn.QueryRow(ctx, "SELECT setting::bigint FROM pg_catalog.pg_settings WHERE name = 'deadlock_timeout'").Scan(&deadlock); err != nil {
-		return false, adminQueryFault("server", err)
+		return false, QueryFault("server", err)
 	}
 	if err := r.Limit(ctx, min(lock, max(time.Duration(deadlock)*time.Millisecond/2, time.Millisecond)), 0); err != nil {
 		return false, err
@@ -255,8 +255,8 @@ func (r *TableRows) Drop(ctx context.Context, p *Partition, lock, limit time.Dur
 		case errors.Is(err, errLater):
 			return false, nil
 		}
-		if state := adminSQLState(err); state != "55P03" && state != "40P01" && !errors.Is(err, errWaited) {
-			return false, adminQueryFault("table "+p.Table.String(), err)
+		if state := SQLState(err); state != "55P03" && state != "40P01" && !errors.Is(err, errWaited) {
+			return false, QueryFault("table "+p.Table.String(), err)
 		}
 		if time.Now().Add(pause).After(deadline) {
 			return false, &fault.Error{Kind: fault.Retry, Object: "table " + p.Table.String(), Err: fmt.Errorf("it or its parent is in use: no lock within %s, tried for %s", lock, limit),

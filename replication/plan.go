@@ -2,9 +2,10 @@ package replication
 
 import (
 	"fmt"
-	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"regexp"
 	"strings"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 )
 
 // Step is one statement of a setup or teardown and the reason for it.
@@ -41,12 +42,12 @@ func (st setupState) pending(cfg AdminConfig) bool {
 // planSetup lists what is missing. Nothing missing: no steps.
 func planSetup(cfg AdminConfig, st setupState) []Step {
 	steps := planSteps(cfg, st)
-	if !onStandby(cfg, st) {
+	if !cfg.OnHotStandby(st.Server.ServerFacts) {
 		return steps
 	}
 	for i := range steps {
 		if steps[i].action == stepSlot {
-			steps[i].Why = "On the standby. " + steps[i].Why + "\nIt waits until the primary logs those that run, which an idle one does when asked: " + logSnapshotSQL
+			steps[i].Why = "On the standby. " + steps[i].Why + "\nIt waits until the primary logs those that run, which an idle one does when asked: " + LogSnapshotSQL
 		} else {
 			steps[i].Why = "On the primary. " + steps[i].Why
 		}
@@ -65,11 +66,11 @@ func planSteps(cfg AdminConfig, st setupState) []Step {
 		partitioned = partitioned || ddlPartitions(cfg.TableDDL)
 	}
 	steps = append(steps, planGrants(cfg, st)...)
-	steps = append(steps, planMemory(cfg, st)...)
+	steps = append(steps, planCheckpoint(cfg, st)...)
 	steps = append(steps, planSnapshot(cfg, st)...)
 	if !st.Publication.Exists {
 		steps = append(steps, Step{
-			SQL:    publicationDDL(cfg, partitioned),
+			SQL:    cfg.PublicationDDL(partitioned),
 			Why:    "Only inserts into the outbox are sent. It comes before the slot: what a slot holds from before its publication existed can never be read.",
 			action: stepPublication,
 		})
@@ -78,14 +79,14 @@ func planSteps(cfg AdminConfig, st setupState) []Step {
 		steps = append(steps, Step{
 			SQL: "-- `cdc-outbox setup` and `run` make the slot themselves: SQL alone cannot tell which rows were there at that moment.",
 			Why: "From here on Postgres keeps all WAL until the connector has confirmed it. What is in the outbox at that moment is listed in " +
-				cfg.snapshotList().String() + " and published first. Creating the slot waits for every transaction open at that moment.",
+				snapshotList(cfg.Objects).String() + " and published first. Creating the slot waits for every transaction open at that moment.",
 			action: stepSnapshotSlot,
 		})
 		return steps
 	}
 	if !st.Slot.Exists {
 		steps = append(steps, Step{
-			SQL:    slotDDL(cfg),
+			SQL:    cfg.SlotDDL(),
 			Why:    "From here on Postgres keeps all WAL until the connector has confirmed it. Creating it waits for every transaction open at that moment.",
 			action: stepSlot,
 		})
@@ -176,34 +177,6 @@ func planGrants(cfg AdminConfig, st setupState) []Step {
 		}
 	}
 	return steps
-}
-
-// publicationDDL publishes inserts only: with updates and deletes in it, pruning the outbox would send every row again.
-func publicationDDL(cfg AdminConfig, viaRoot bool) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "CREATE PUBLICATION %s", identifier.Quote(cfg.Publication))
-	for i, t := range cfg.Tables {
-		if i == 0 {
-			b.WriteString(" FOR TABLE ")
-		} else {
-			b.WriteString(", ")
-		}
-		b.WriteString(t.SQL())
-	}
-	b.WriteString(" WITH (publish = 'insert'")
-	if viaRoot {
-		b.WriteString(", publish_via_partition_root = true")
-	}
-	b.WriteString(");")
-	return b.String()
-}
-
-func slotDDL(cfg AdminConfig) string {
-	failover := ""
-	if cfg.Failover {
-		failover = ", failover => true"
-	}
-	return fmt.Sprintf("SELECT pg_create_logical_replication_slot(%s, 'pgoutput'%s);", identifier.QuoteLiteral(cfg.Slot), failover)
 }
 
 var partitionBy = regexp.MustCompile(`(?i)\bPARTITION\s+BY\s+(RANGE|LIST|HASH)\b`)

@@ -10,13 +10,13 @@ import (
 )
 
 func planConfig() AdminConfig {
-	return AdminConfig{Slot: "s", Publication: "p", Tables: []identifier.Table{{Schema: "public", Name: "outbox"}}}
+	return AdminConfig{Objects: Objects{Slot: "s", Publication: "p", Tables: []identifier.Table{{Schema: "public", Name: "outbox"}}}}
 }
 
 // planState is a database in which the table is all there is.
 func planState() setupState {
 	return setupState{
-		Server: serverInfo{Version: 150000, Database: "db", User: "me", Encoding: "UTF8", WALLevel: "logical", MayReplicate: true, MayCreate: true, MaxSlots: 10, MaxSenders: 10},
+		Server: Server{ServerFacts: ServerFacts{Version: 150000, Database: "db"}, User: "me", Encoding: "UTF8", WALLevel: "logical", MayReplicate: true, MayCreate: true, MaxSlots: 10, MaxSenders: 10},
 		Tables: []tableInfo{{Table: identifier.Table{Schema: "public", Name: "outbox"}, Exists: true, Kind: "r", Persistence: "p", Selectable: true, Owned: true}},
 	}
 }

@@ -144,10 +144,10 @@ func (w way) findings() []preflight.Finding {
 		f.Found = fmt.Sprintf("It leads to %s, which lets a replication connection pass, but not with the settings that decide how values are written.", who)
 		f.Why = "Without them records would hold other bytes than they should; and a pooler that is told to ignore them drops them."
 	case w.Refusal != nil && poolerRefusal(w.Refusal):
-		f.Found = fmt.Sprintf("It leads to %s, which does not let the replication connection pass: %s.", who, trimStop(w.Refusal.Message))
+		f.Found = fmt.Sprintf("It leads to %s, which does not let the replication connection pass: %s.", who, preflight.TrimStop(w.Refusal.Message))
 		f.Why = "The connector reads the log over a replication connection with settings of its own; a pooler lends out ordinary ones."
 	case w.Refusal != nil && poolerLogin(w.Refusal):
-		f.Found = fmt.Sprintf("It leads to %s, which refuses the login: %s.", cmp.Or(w.name(), "PgBouncer or a pooler like it"), trimStop(w.Refusal.Message))
+		f.Found = fmt.Sprintf("It leads to %s, which refuses the login: %s.", cmp.Or(w.name(), "PgBouncer or a pooler like it"), preflight.TrimStop(w.Refusal.Message))
 		f.Why = "No Postgres refuses a login with this SQLSTATE (08P01). A pooler has users and databases of its own, and is no way for the stream."
 	case w.Ordinary:
 		f.Found = fmt.Sprintf("It leads to %s, which answers the request for a replication connection with an ordinary one.", who)
@@ -162,7 +162,7 @@ func (w way) findings() []preflight.Finding {
 	case w.Refusal != nil:
 		return w.refused(f)
 	case w.other() && w.Transit:
-		return []preflight.Finding{okFinding(w.subject(), "The service's own proxy answers, and lets the replication connection pass.")}
+		return []preflight.Finding{preflight.Fine(w.subject(), "The service's own proxy answers, and lets the replication connection pass.")}
 	case w.Shared:
 		f.Found = fmt.Sprintf("It leads to %s, which lends its connections to the server out for a transaction: two of ours had the same backend.", who)
 		f.Why = "Locks and settings of a session do not last there; setup would leave its lock behind."
@@ -200,10 +200,10 @@ func (w way) refused(f preflight.Finding) []preflight.Finding {
 		return nil
 	}
 	f.Code = codeReplication
-	f.Found = fmt.Sprintf("An ordinary connection works, a replication connection does not: %s.", trimStop((&serverRefusal{w.Refusal}).Error()))
+	f.Found = fmt.Sprintf("An ordinary connection works, a replication connection does not: %s.", preflight.TrimStop((&Refusal{w.Refusal}).Error()))
 	f.Why = "The connector reads the log over one."
 	if !w.other() && w.name() == "" {
-		f.Remedy = nextLogin(nil)
+		f.Remedy = LoginRemedy
 	}
 	return []preflight.Finding{f}
 }
@@ -225,4 +225,4 @@ func (w way) toHostOf(pc *pgconn.Config) way {
 }
 
 // fault is what the findings that fail come to outside check, nil where none does.
-func (w way) fault() error { return firstFailure(w.findings()) }
+func (w way) fault() error { return preflight.FirstFailure(w.findings()) }

@@ -19,7 +19,7 @@ func (w *way) askConsoles(ctx context.Context, host *pgconn.Config) {
 			}
 		}
 		conn, err := pgconn.ConnectConfig(ctx, pc)
-		if pg := refusalOf(err); pg != nil {
+		if pg := RefusalOf(err); pg != nil {
 			if database == "pgbouncer" && pg.Code == "08P01" && pg.Message == "not allowed" {
 				w.Product = pgBouncer
 				return

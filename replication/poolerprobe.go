@@ -21,19 +21,19 @@ const mostHosts = 16
 
 // examine looks at the way to each host of the connection string, since one of several may be a pooler. A host that does
 // not answer is left out: what keeps everybody from connecting is told elsewhere.
-func examine(ctx context.Context, dsn string, cfg AdminConfig) []way {
+func examine(ctx context.Context, dsn, slot string, timeout time.Duration) []way {
 	pc, err := pgx.ParseConfig(dsn)
 	if err != nil {
 		return nil
 	}
 	if pc.ConnectTimeout == 0 {
-		pc.ConnectTimeout = cfg.ConnectTimeout
+		pc.ConnectTimeout = timeout
 	}
 	hosts := eachHost(&pc.Config)
 	ways := make([]*way, len(hosts))
 	var wg sync.WaitGroup
 	for i, host := range hosts {
-		wg.Go(func() { ways[i] = look(ctx, host, cfg) })
+		wg.Go(func() { ways[i] = look(ctx, host, slot) })
 	}
 	wg.Wait()
 	var out []way
@@ -75,13 +75,13 @@ func eachHost(pc *pgconn.Config) []*pgconn.Config {
 }
 
 // look tries an ordinary connection to one host, then a replication connection as run has it.
-func look(ctx context.Context, host *pgconn.Config, cfg AdminConfig) *way {
+func look(ctx context.Context, host *pgconn.Config, slot string) *way {
 	ctx, cancel := context.WithTimeout(ctx, 3*host.ConnectTimeout)
 	defer cancel()
 	w := way{Host: host.Host, Port: host.Port, User: host.User}
 	conn, err := pgconn.ConnectConfig(ctx, ordinary(host, host.Database))
 	if err != nil {
-		if w.Refusal = refusalOf(err); w.Refusal == nil || !poolerRefusal(w.Refusal) && !poolerLogin(w.Refusal) {
+		if w.Refusal = RefusalOf(err); w.Refusal == nil || !poolerRefusal(w.Refusal) && !poolerLogin(w.Refusal) {
 			return nil
 		}
 		if poolerRefusal(w.Refusal) { // with the user as it is the console would refuse the login as well
@@ -93,7 +93,7 @@ func look(ctx context.Context, host *pgconn.Config, cfg AdminConfig) *way {
 	if w.survey(ctx, conn) != nil {
 		return nil
 	}
-	w.tryReplication(ctx, host, cfg)
+	w.tryReplication(ctx, host, slot)
 	if w.other() {
 		w.Shared = w.lentOut(ctx, host)
 	}
@@ -111,14 +111,6 @@ func hangup(conn *pgconn.PgConn) {
 	defer cancel()
 	_ = conn.Close(ctx) // nothing is lost with it
 	<-conn.CleanupDone()
-}
-
-func refusalOf(err error) *pgconn.PgError {
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) {
-		return pg
-	}
-	return nil
 }
 
 // ordinary is the host's configuration for SQL in a database.
@@ -166,12 +158,12 @@ func oneRow(ctx context.Context, conn *pgconn.PgConn, sql string, columns int) (
 }
 
 // tryReplication opens a replication connection with the settings of run's, and closes it.
-func (w *way) tryReplication(ctx context.Context, host *pgconn.Config, cfg AdminConfig) {
+func (w *way) tryReplication(ctx context.Context, host *pgconn.Config, slot string) {
 	pc := host.Copy()
-	setStreamParams(pc, cfg.Slot)
+	SetStreamParams(pc, slot)
 	conn, err := pgconn.ConnectConfig(ctx, pc)
 	if err != nil {
-		w.Refusal = refusalOf(err)
+		w.Refusal = RefusalOf(err)
 		w.Tried = w.Refusal != nil
 		if w.Tried && poolerRefusal(w.Refusal) {
 			w.tryBare(ctx, host)
@@ -181,14 +173,14 @@ func (w *way) tryReplication(ctx context.Context, host *pgconn.Config, cfg Admin
 	defer hangup(conn)
 	w.Tried = true
 	if _, err := oneRow(ctx, conn, "IDENTIFY_SYSTEM", 4); err != nil {
-		if pg := refusalOf(err); pg != nil && pg.Code == stateSyntaxError {
+		if pg := RefusalOf(err); pg != nil && pg.Code == SyntaxError {
 			w.Ordinary = true
 		} else {
 			w.Tried = false
 		}
 		return
 	}
-	if row, err := oneRow(ctx, conn, "SELECT "+lostSettings, 1); err == nil && row[0] != nil {
+	if row, err := oneRow(ctx, conn, "SELECT "+LostSettings, 1); err == nil && row[0] != nil {
 		w.Lost = strings.Split(string(row[0]), ", ")
 	}
 }
@@ -202,13 +194,10 @@ func (w *way) tryBare(ctx context.Context, host *pgconn.Config) {
 	if err == nil {
 		w.Bare = true
 		hangup(conn)
-	} else if pg := refusalOf(err); pg != nil && poolerRefusal(pg) {
+	} else if pg := RefusalOf(err); pg != nil && poolerRefusal(pg) {
 		w.Refusal = pg
 	}
 }
-
-// stateSyntaxError is what an ordinary session makes of a command of the replication protocol.
-const stateSyntaxError = "42601"
 
 // lentOut opens two connections at once. Whoever has the same backend behind both lends it out for a transaction or a
 // statement; that they differ proves nothing.

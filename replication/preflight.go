@@ -25,16 +25,16 @@ func Preflight(ctx context.Context, dsn string, cfg AdminConfig) []preflight.Fin
 	err := withServers(ctx, dsn, cfg, func(s servers) error {
 		st, err := s.readState(ctx, cfg)
 		if err != nil {
-			return adminQueryFault("catalog", err)
+			return QueryFault("catalog", err)
 		}
 		open, err := s.openTransactions(ctx, 20)
 		if err != nil {
-			return adminQueryFault("open transactions", err)
+			return QueryFault("open transactions", err)
 		}
 		if st.Server.SlotWALKeepMB >= 0 && !st.Server.InRecovery {
-			st.Server.WAL = lookupRate(ctx, s.Conn)
+			st.WAL = lookupRate(ctx, s.Conn)
 		}
-		ways = onService(examine(ctx, dsn, cfg), st.Server.Service)
+		ways = onService(examine(ctx, dsn, cfg.Slot, cfg.ConnectTimeout), st.Server.Service)
 		// Whoever was given a replication connection may replicate, however the service grants it.
 		st.Server.MayReplicate = st.Server.MayReplicate || slices.ContainsFunc(ways, way.replicates)
 		reader := slotReader(ctx, s, st.Slot.ActivePID)
@@ -45,8 +45,8 @@ func Preflight(ctx context.Context, dsn string, cfg AdminConfig) []preflight.Fin
 		return append(out, wayFindings(ways)...)
 	}
 	if fault.KindOf(err) == fault.Operator { // somebody answered: who is it?
-		ways = examine(ctx, dsn, cfg)
-		if firstFailure(wayFindings(ways)) != nil {
+		ways = examine(ctx, dsn, cfg.Slot, cfg.ConnectTimeout)
+		if preflight.FirstFailure(wayFindings(ways)) != nil {
 			return append(out, wayFindings(ways)...)
 		}
 	}
@@ -67,19 +67,19 @@ func preflightFailure(err error) preflight.Finding {
 }
 
 func preflightFindings(cfg AdminConfig, st setupState, open []openTransaction, reader string) []preflight.Finding {
-	out := []preflight.Finding{okFinding("connection", fmt.Sprintf("Connected to database %q as role %q.", st.Server.Database, st.Server.User))}
+	out := []preflight.Finding{preflight.Fine("connection", fmt.Sprintf("Connected to database %q as role %q.", st.Server.Database, st.Server.User))}
 	out = append(out, checkServer(cfg, st)...)
-	out = append(out, checkStandby(cfg, st)...)
+	out = append(out, checkHotStandby(cfg, st)...)
 	if !st.Slot.Exists {
 		out = append(out, checkSlotRoom(st)...)
 	}
 	out = append(out, checkSenderRoom(st)...)
 	out = append(out, checkTables(cfg, st)...)
-	foreign := foreignSlot(cfg, st)
+	foreign := cfg.ForeignSlot(st.Slot, st.Server.ServerFacts)
 	switch {
 	case foreign != nil:
 		out = append(out, foreign...)
-	case st.Server.InRecovery != cfg.Standby && !st.Slot.Exists: // said already
+	case st.Server.InRecovery != cfg.HotStandby && !st.Slot.Exists: // said already
 	case !st.Server.InRecovery && !st.Slot.Exists && !st.Publication.Exists:
 		out = append(out, checkFirstStart(cfg, st)...)
 	default:
@@ -92,7 +92,7 @@ func preflightFindings(cfg AdminConfig, st setupState, open []openTransaction, r
 		out = append(out, checkSlot(cfg, st)...)
 		out = append(out, checkReader(cfg, st, reader)...)
 	}
-	out = append(out, checkMemory(cfg, st)...)
+	out = append(out, checkCheckpoint(cfg, st)...)
 	out = append(out, checkWALLimit(cfg, st))
 	out = append(out, checkIdleTimeout(st)...)
 	out = append(out, checkSenderTimeout(st)...)
@@ -109,7 +109,7 @@ func checkFirstStart(cfg AdminConfig, st setupState) []preflight.Finding {
 		level, why = preflight.Fail, "Events committed before the slot exists are not published, and `run` does not create it, for postgres.setup is never."
 	}
 	return []preflight.Finding{{
-		Level: level, Subject: slotSubject(cfg), Found: fmt.Sprintf("Neither the slot nor %s exists yet.", publicationSubject(cfg)),
+		Level: level, Subject: cfg.SlotSubject(), Found: fmt.Sprintf("Neither the slot nor %s exists yet.", cfg.PublicationSubject()),
 		Why:    why,
 		Remedy: "cdc-outbox setup, or as the table's owner:\n" + stepsSQL(planSetup(cfg.withoutExtras(), st)),
 	}}
@@ -118,7 +118,7 @@ func checkFirstStart(cfg AdminConfig, st setupState) []preflight.Finding {
 func checkSlotRoom(st setupState) []preflight.Finding {
 	s := st.Server
 	if s.UsedSlots < s.MaxSlots {
-		return []preflight.Finding{okFinding("max_replication_slots", fmt.Sprintf("%d of %d slots are in use.", s.UsedSlots, s.MaxSlots))}
+		return []preflight.Finding{preflight.Fine("max_replication_slots", fmt.Sprintf("%d of %d slots are in use.", s.UsedSlots, s.MaxSlots))}
 	}
 	return []preflight.Finding{{
 		Level: preflight.Fail, Code: codeNoSlot, Subject: "max_replication_slots", Found: fmt.Sprintf("All %d slots are in use.", s.MaxSlots),
@@ -131,7 +131,7 @@ func checkSlotRoom(st setupState) []preflight.Finding {
 func checkSenderRoom(st setupState) []preflight.Finding {
 	s := st.Server
 	if s.UsedSenders < s.MaxSenders || st.Slot.ActivePID != 0 {
-		return []preflight.Finding{okFinding("max_wal_senders", fmt.Sprintf("%d of %d WAL senders are in use.", s.UsedSenders, s.MaxSenders))}
+		return []preflight.Finding{preflight.Fine("max_wal_senders", fmt.Sprintf("%d of %d WAL senders are in use.", s.UsedSenders, s.MaxSenders))}
 	}
 	return []preflight.Finding{{
 		Level: preflight.Fail, Code: codeNoSender, Subject: "max_wal_senders", Found: fmt.Sprintf("All %d WAL senders are in use.", s.MaxSenders),
@@ -164,7 +164,7 @@ func checkReader(cfg AdminConfig, st setupState, reader string) []preflight.Find
 	if st.Slot.ActivePID == 0 {
 		return nil
 	}
-	return []preflight.Finding{okFinding(slotSubject(cfg), fmt.Sprintf("It is being read by %s; a second connector waits until that one ends.", reader))}
+	return []preflight.Finding{preflight.Fine(cfg.SlotSubject(), fmt.Sprintf("It is being read by %s; a second connector waits until that one ends.", reader))}
 }
 
 // checkOpenTransactions warns of transactions that keep every slot's restart_lsn where it is.
@@ -190,7 +190,7 @@ func checkOpenTransactions(st setupState, open []openTransaction) []preflight.Fi
 		})
 	}
 	if len(out) == 0 && hidden == 0 {
-		return []preflight.Finding{okFinding("open transactions", fmt.Sprintf("None that has written is older than %s.", longOpen))}
+		return []preflight.Finding{preflight.Fine("open transactions", fmt.Sprintf("None that has written is older than %s.", longOpen))}
 	}
 	if hidden > 0 && !st.Server.MaySeeOthers {
 		out = append(out, preflight.Finding{

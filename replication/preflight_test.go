@@ -85,7 +85,7 @@ func TestPreflightConnectionIsOneFinding(t *testing.T) {
 		"local all all trust", "host all postgres 127.0.0.1/32 trust", "host all all 127.0.0.1/32 scram-sha-256"}})
 	db.Exec(t, `CREATE ROLE app LOGIN PASSWORD 'right'; REVOKE CONNECT ON DATABASE `+db.Name+` FROM PUBLIC`)
 	at := "postgres://app:" + canary + "@" + db.Addr() + "/" + db.Name
-	cfg := AdminConfig{Slot: "s", Publication: "p", ConnectTimeout: 2 * time.Second}
+	cfg := AdminConfig{Objects: Objects{Slot: "s", Publication: "p"}, ConnectTimeout: 2 * time.Second}
 	for name, c := range map[string]struct{ dsn, found, remedy string }{
 		"password":       {at, "28P01", `\password "app"`},
 		"no database":    {strings.Replace(strings.Replace(at, canary, "right", 1), "/"+db.Name, "/no'ne", 1), "3D000", `CREATE DATABASE "no'ne";`},
@@ -118,7 +118,7 @@ func TestPreflightOfABareServer(t *testing.T) {
 	db.Exec(t, setupTableDDL)
 	db.Exec(t, `SELECT pg_create_physical_replication_slot('taken')`)
 	db.Exec(t, `CREATE ROLE app LOGIN`)
-	cfg := AdminConfig{Slot: "s", Publication: "p", Tables: []identifier.Table{{Schema: "public", Name: "outbox"}, {Schema: "public", Name: "none"}}}
+	cfg := AdminConfig{Objects: Objects{Slot: "s", Publication: "p", Tables: []identifier.Table{{Schema: "public", Name: "outbox"}, {Schema: "public", Name: "none"}}}}
 	dsn := strings.Replace(db.DSN, "postgres@", "app@", 1)
 	found := worse(t, Preflight(t.Context(), dsn, cfg))
 	require.Contains(t, found["wal_level"].Remedy, "ALTER SYSTEM SET wal_level = 'logical'")
@@ -172,7 +172,7 @@ func TestSlotInvalidated(t *testing.T) {
 	db := testkit.DedicatedPostgres(t, postgres.Options{WALSegment: 1, Settings: map[string]string{
 		"max_slot_wal_keep_size": "2MB", "min_wal_size": "2MB", "max_wal_size": "2MB"}})
 	db.Exec(t, setupTableDDL)
-	cfg := AdminConfig{Slot: db.Slot, Publication: db.Publication, Tables: []identifier.Table{{Schema: "public", Name: "outbox"}}}
+	cfg := AdminConfig{Objects: Objects{Slot: db.Slot, Publication: db.Publication, Tables: []identifier.Table{{Schema: "public", Name: "outbox"}}}}
 	require.NoError(t, Ensure(t.Context(), db.DSN, cfg, true))
 	db.Exec(t, `CREATE TABLE filler (x text)`)
 	for range 8 {
@@ -209,64 +209,64 @@ func TestPreflightEncoding(t *testing.T) {
 func TestStandby(t *testing.T) {
 	cfg, st := planConfig(), setUpState()
 	st.Server.InRecovery, st.Server.Version = true, 160000
-	requireOperator(t, firstFailure(setupVerdict(cfg, st)), "It is a standby", "postgres.hot_standby: true")
+	requireOperator(t, preflight.FirstFailure(setupVerdict(cfg, st)), "It is a standby", "postgres.hot_standby: true")
 	st.Slot = SlotInfo{Name: "s"}
-	for _, findings := range [][]preflight.Finding{setupVerdict(cfg, st), setupObstacles(cfg, st), checkStandby(cfg, st), preflightFindings(cfg, st, nil, "")} {
-		requireOperator(t, firstFailure(findings), "standby", "target_session_attrs")
+	for _, findings := range [][]preflight.Finding{setupVerdict(cfg, st), setupObstacles(cfg, st), checkHotStandby(cfg, st), preflightFindings(cfg, st, nil, "")} {
+		requireOperator(t, preflight.FirstFailure(findings), "standby", "target_session_attrs")
 	}
 	st.Publication = PublicationInfo{Name: "p"}
-	requireOperator(t, firstFailure(setupObstacles(cfg, st)), "standby")
+	requireOperator(t, preflight.FirstFailure(setupObstacles(cfg, st)), "standby")
 	st.Server.Version = 150000
-	for _, cfg.Standby = range []bool{false, true} {
-		requireOperator(t, firstFailure(checkStandby(cfg, st)), "from 16 on")
-		requireOperator(t, firstFailure(setupObstacles(cfg, st)), "from 16 on")
+	for _, cfg.HotStandby = range []bool{false, true} {
+		requireOperator(t, preflight.FirstFailure(checkHotStandby(cfg, st)), "from 16 on")
+		requireOperator(t, preflight.FirstFailure(setupObstacles(cfg, st)), "from 16 on")
 	}
 }
 
 // TestStandby_on_purpose: what has to be done where, when postgres.hot_standby is set.
 func TestStandby_on_purpose(t *testing.T) {
 	cfg, st := planConfig(), setUpState()
-	cfg.Standby = true
-	require.Equal(t, preflight.Warn, checkStandby(cfg, st)[0].Level, "promoted: it goes on")
-	require.NoError(t, firstFailure(setupVerdict(cfg, st)))
+	cfg.HotStandby = true
+	require.Equal(t, preflight.Warn, checkHotStandby(cfg, st)[0].Level, "promoted: it goes on")
+	require.NoError(t, preflight.FirstFailure(setupVerdict(cfg, st)))
 
 	promoted := st
 	promoted.Slot = SlotInfo{Name: "s"}
-	requireOperator(t, firstFailure(setupVerdict(cfg, promoted)), "no standby, and has no slot", "correct postgres.dsn")
+	requireOperator(t, preflight.FirstFailure(setupVerdict(cfg, promoted)), "no standby, and has no slot", "correct postgres.dsn")
 	promoted.Publication = PublicationInfo{Name: "p"}
-	requireOperator(t, firstFailure(setupObstacles(cfg, promoted)), "no standby, and has no slot")
+	requireOperator(t, preflight.FirstFailure(setupObstacles(cfg, promoted)), "no standby, and has no slot")
 
 	st.Server.InRecovery, st.Server.Version, st.Server.Feedback, st.Server.PrimarySlot = true, 160000, true, "x"
-	require.NoError(t, firstFailure(setupVerdict(cfg, st)))
-	require.Len(t, checkStandby(cfg, st), 1)
+	require.NoError(t, preflight.FirstFailure(setupVerdict(cfg, st)))
+	require.Len(t, checkHotStandby(cfg, st), 1)
 	st.Server.Feedback, st.Server.PrimarySlot = false, ""
-	require.NoError(t, firstFailure(setupVerdict(cfg, st)), "it runs, and check warns")
-	found := checkStandby(cfg, st)
+	require.NoError(t, preflight.FirstFailure(setupVerdict(cfg, st)), "it runs, and check warns")
+	found := checkHotStandby(cfg, st)
 	require.Contains(t, found[1].Remedy, "hot_standby_feedback = on")
 	require.Contains(t, found[2].Remedy, "pg_create_physical_replication_slot")
 
 	st.Slot = SlotInfo{Name: "s"}
-	requireOperator(t, firstFailure(setupVerdict(cfg, st)), "It is gone", "-- on the standby", logSnapshotSQL)
+	requireOperator(t, preflight.FirstFailure(setupVerdict(cfg, st)), "It is gone", "-- on the standby", LogSnapshotSQL)
 	st.Publication = PublicationInfo{Name: "p"}
-	requireOperator(t, firstFailure(setupObstacles(cfg, st)), "hot_standby_feedback", "rows_removed")
+	requireOperator(t, preflight.FirstFailure(setupObstacles(cfg, st)), "hot_standby_feedback", "rows_removed")
 	st.Server.Feedback, st.Server.Upstream = true, "10.0.0.1:5432"
-	requireOperator(t, firstFailure(setupObstacles(cfg, st)), "only be made on the primary", "the primary (10.0.0.1:5432)", "CREATE PUBLICATION", logSnapshotSQL)
+	requireOperator(t, preflight.FirstFailure(setupObstacles(cfg, st)), "only be made on the primary", "the primary (10.0.0.1:5432)", "CREATE PUBLICATION", LogSnapshotSQL)
 
-	st.Primary = &serverInfo{WALLevel: "replica"}
-	requireOperator(t, firstFailure(checkStandby(cfg, st)), "wal_level of the primary is replica")
+	st.Primary = &Server{WALLevel: "replica"}
+	requireOperator(t, preflight.FirstFailure(checkHotStandby(cfg, st)), "wal_level of the primary is replica")
 }
 
 // TestInvalidated_on_a_standby: 17 gives the reason, 16 only says that recovery was the cause.
 func TestInvalidated_on_a_standby(t *testing.T) {
 	cfg, st := planConfig(), setUpState()
 	st.Slot.Conflicting, st.Slot.WALStatus = true, WALLost
-	requireOperator(t, firstFailure(checkSlot(cfg, st)), "max_slot_wal_keep_size")
-	cfg.Standby, st.Server.InRecovery = true, true
+	requireOperator(t, preflight.FirstFailure(checkSlot(cfg, st)), "max_slot_wal_keep_size")
+	cfg.HotStandby, st.Server.InRecovery = true, true
 	for reason, words := range map[string][]string{
 		"rows_removed": {"rows_removed", "hot_standby_feedback"}, "wal_level_insufficient": {"wal_level", "set wal_level = logical again"},
 		"": {"removed catalog rows it needs, or wal_level", "hot_standby_feedback"},
 	} {
 		st.Slot.Conflicting, st.Slot.InvalidationReason, st.Slot.WALStatus = true, reason, WALLost
-		requireOperator(t, firstFailure(checkSlot(cfg, st)), words...)
+		requireOperator(t, preflight.FirstFailure(checkSlot(cfg, st)), words...)
 	}
 }

@@ -10,8 +10,6 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 )
 
@@ -42,7 +40,7 @@ type Horizon struct {
 }
 
 // emitted is what is written into the WAL while it is waited for the slot, which over WAL without events lies a little behind.
-const emitted = 2 * memoryStep
+const emitted = 2 * CheckpointStep
 
 // TakeHorizon decides which rows may be deleted once the slot has confirmed all of them.
 func (r *TableRows) TakeHorizon(ctx context.Context, olderThan time.Duration) (h Horizon, err error) {
@@ -58,7 +56,7 @@ func (r *TableRows) TakeHorizon(ctx context.Context, olderThan time.Duration) (h
 		h.LSN, err = lsn.Parse(end)
 	}
 	if err != nil {
-		return h, adminQueryFault("server", err)
+		return h, QueryFault("server", err)
 	}
 	h.Cutoff = h.Cutoff.Add(-olderThan)
 	return h, nil
@@ -74,7 +72,7 @@ func (r *TableRows) TakePublishedHorizon(ctx context.Context, olderThan time.Dur
 	}
 	h.Published = column
 	if err := r.conn.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&h.Cutoff); err != nil {
-		return h, adminQueryFault("server", err)
+		return h, QueryFault("server", err)
 	}
 	h.Cutoff = h.Cutoff.Add(-olderThan)
 	return h, nil
@@ -102,7 +100,7 @@ func (r *TableRows) CountBelow(ctx context.Context) (n int64, oldest *time.Time,
 	ts := identifier.Quote(r.cfg.Columns.Timestamp)
 	err = r.conn.QueryRow(ctx, fmt.Sprintf("SELECT count(*), min(%s) FILTER (WHERE isfinite(%[1]s)) FROM %s WHERE %s", ts, r.table.SQL(), r.below.where(ts))).Scan(&n, &oldest)
 	if err != nil {
-		return 0, nil, adminQueryFault("table "+r.table.String(), err)
+		return 0, nil, QueryFault("table "+r.table.String(), err)
 	}
 	return n, oldest, nil
 }
@@ -111,7 +109,7 @@ func (r *TableRows) CountBelow(ctx context.Context) (n int64, oldest *time.Time,
 func (r *TableRows) Limit(ctx context.Context, lock, statement time.Duration) error {
 	for name, d := range map[string]time.Duration{"lock_timeout": lock, "statement_timeout": statement} {
 		if _, err := r.conn.Exec(ctx, "SELECT set_config($1, $2, false)", name, fmt.Sprintf("%dms", d.Milliseconds())); err != nil {
-			return adminQueryFault("server", err)
+			return QueryFault("server", err)
 		}
 	}
 	return nil
@@ -129,13 +127,13 @@ func (r *TableRows) Delete(ctx context.Context, first, last RowKey) (int64, erro
 		if result.Err == nil {
 			return result.CommandTag.RowsAffected(), nil
 		}
-		switch adminSQLState(result.Err) {
+		switch SQLState(result.Err) {
 		case "55P03", "57014", "40P01": // a lock or the time ran out, or a deadlock: somebody is busy with the table
 			if try < deletions && ctx.Err() == nil {
 				continue
 			}
 		}
-		return 0, adminQueryFault("table "+r.table.String(), result.Err)
+		return 0, QueryFault("table "+r.table.String(), result.Err)
 	}
 }
 
@@ -159,7 +157,7 @@ func (r *TableRows) Describe(ctx context.Context) (d Description, err error) {
 			Scan(&d.ServerVersion, &d.SystemID, &d.Database)
 	}
 	if err != nil {
-		return d, adminQueryFault("table "+r.table.String(), err)
+		return d, QueryFault("table "+r.table.String(), err)
 	}
 	for _, c := range r.info.Columns {
 		d.Types[c.Name] = c.Type
@@ -179,7 +177,7 @@ func (r *TableRows) AwaitConfirmed(ctx context.Context, h Horizon, trustSlot boo
 			return nil
 		}
 		if !time.Now().Before(deadline) {
-			f := &fault.Error{Kind: fault.Operator, Object: slotSubject(r.cfg), At: at.String(),
+			f := &fault.Error{Kind: fault.Operator, Object: r.cfg.SlotSubject(), At: at.String(),
 				Err:  fmt.Errorf("it has not confirmed %s within %s: not everything that would be deleted is known to be in Kafka. Nothing was deleted", h.LSN, limit),
 				Next: "`cdc-outbox status` says what the connector waits for; then prune again."}
 			if !read {
@@ -189,7 +187,7 @@ func (r *TableRows) AwaitConfirmed(ctx context.Context, h Horizon, trustSlot boo
 			return f
 		}
 		if _, err := r.conn.Exec(ctx, `SELECT pg_logical_emit_message(true, 'cdc-outbox.prune', repeat(' ', $1::int))`, emitted); err != nil {
-			return adminQueryFault("server", err)
+			return QueryFault("server", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -201,62 +199,50 @@ func (r *TableRows) AwaitConfirmed(ctx context.Context, h Horizon, trustSlot boo
 
 // confirmed returns how far everything is known to be in Kafka.
 func (r *TableRows) confirmed(ctx context.Context, trustSlot bool) (at lsn.LSN, read bool, err error) {
-	cfg := r.cfg
-	st, err := readSetupState(ctx, r.conn, cfg)
+	ready, err := ReadSlot(ctx, r.conn, r.cfg)
 	if err != nil {
-		return 0, false, adminQueryFault("catalog", err)
-	}
-	if err := firstFailure(foreignSlot(cfg, st)); err != nil {
 		return 0, false, err
 	}
-	findings := append(checkServer(cfg, st), checkStandby(cfg, st)...)
-	findings = append(append(findings, checkTables(cfg, st)...), checkPair(cfg, st)...)
-	findings = append(append(findings, checkPublication(cfg, st)...), checkSlot(cfg, st)...)
-	if err := firstFailure(findings); err != nil {
-		return 0, false, err
-	}
-	slot := st.Slot
-	if !slot.Exists || st.Server.InRecovery {
-		return 0, false, &fault.Error{Kind: fault.Operator, Object: slotSubject(cfg), Err: errors.New("it does not exist on this server, or the server is a standby, so nothing says what Kafka has")}
-	}
+	slot := ready.Slot
 	if trustSlot {
 		return slot.ConfirmedFlush, slot.ActivePID != 0, nil
 	}
-	var id Identity
-	var now string
-	if err := r.conn.QueryRow(ctx, slotPosition).Scan(&id.SystemID, &id.Timeline, &now); err != nil {
-		return 0, false, adminQueryFault("server", err)
+	server, err := LookupPosition(ctx, r.conn)
+	if err != nil {
+		return 0, false, QueryFault("server", err)
 	}
-	kept, err := r.remembered(ctx, st, id, slot)
+	server.WALEnd = 0 // what the checkpoint holds is not judged by where the log ends
+	kept, err := r.stored(ctx, ready, server)
 	return min(kept, slot.ConfirmedFlush), slot.ActivePID != 0, err
 }
 
-// remembered returns what the memory holds, where it and the slot agree.
-func (r *TableRows) remembered(ctx context.Context, st setupState, id Identity, slot SlotInfo) (lsn.LSN, error) {
-	row := remembered{}
-	err := error(pgx.ErrNoRows)
-	if st.Memory.Exists {
-		err = r.conn.QueryRow(ctx, fmt.Sprintf(`SELECT position::text, system_id, timeline FROM %s WHERE slot = $1::text`, r.cfg.Memory.SQL()), r.cfg.Slot).
-			Scan(&row.Position, &row.SystemID, &row.Timeline)
+// stored returns the checkpoint, where it and the slot agree.
+func (r *TableRows) stored(ctx context.Context, ready SlotState, server Position) (lsn.LSN, error) {
+	var stored Checkpoint
+	var ok bool
+	var err error
+	if ready.HasCheckpoint {
+		if stored, ok, err = r.cfg.LookupCheckpoint(ctx, r.conn); err != nil {
+			return 0, QueryFault("table "+r.cfg.Checkpoint.String(), err)
+		}
 	}
-	if errors.Is(err, pgx.ErrNoRows) {
-		return 0, &fault.Error{Kind: fault.Operator, Object: slotSubject(r.cfg), Err: errors.New("nothing is remembered of it (postgres.checkpoint), so one that was made anew or moved by hand would look as if everything were published"),
-			Next: "Start the connector once with postgres.checkpoint; `cdc-outbox setup` creates the table. Or, where you know that the slot is the one it always was, add --trust-slot."}
+	if !ok {
+		return 0, &fault.Error{
+			Kind: fault.Operator, Object: r.cfg.SlotSubject(),
+			Err: errors.New("nothing is remembered of it (postgres.checkpoint), so one that was made anew or moved by hand would look as if everything were published"),
+			Next: "Start the connector once with postgres.checkpoint; `cdc-outbox setup` creates the table. " +
+				"Or, where you know that the slot is the one it always was, add --trust-slot.",
+		}
 	}
-	if err != nil {
-		return 0, adminQueryFault("table "+r.cfg.Memory.String(), err)
-	}
-	kept, err := lsn.Parse(row.Position)
-	if err != nil {
-		return 0, adminQueryFault("table "+r.cfg.Memory.String(), err)
-	}
-	m := memory{cfg: &Config{Slot: r.cfg.Slot}}
-	if err := m.judge(row, kept, id, slot); err != nil {
+	if err := stored.Judge(r.cfg.Objects, server, ready.Slot); err != nil {
 		return 0, err
 	}
-	if row.Timeline != id.Timeline {
-		return 0, &fault.Error{Kind: fault.Operator, Object: slotSubject(r.cfg), Err: fmt.Errorf("the server is on timeline %d, and what is remembered of the slot is of timeline %d", id.Timeline, row.Timeline),
-			Next: "Start the connector, then prune again."}
+	if stored.Timeline != server.Timeline {
+		return 0, &fault.Error{
+			Kind: fault.Operator, Object: r.cfg.SlotSubject(),
+			Err:  fmt.Errorf("the server is on timeline %d, and what is remembered of the slot is of timeline %d", server.Timeline, stored.Timeline),
+			Next: "Start the connector, then prune again.",
+		}
 	}
-	return kept, nil
+	return stored.Position, nil
 }

@@ -225,7 +225,7 @@ func TestRun_waits_for_a_standby(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWalsender(t, test.first, test.second, test.first)
 			cfg := w.config(func() lsn.LSN { return 200 })
-			cfg.Standby = test.meant
+			cfg.HotStandby = test.meant
 			var waits []string
 			cfg.OnState = func(s State) {
 				if s.Phase == Waiting {

@@ -2,11 +2,12 @@ package replication
 
 import (
 	"fmt"
-	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
-	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
 // RowFilter chooses rows of an outbox table; what is empty chooses nothing out. Since and Until are of the timestamp column,
@@ -19,7 +20,7 @@ type RowFilter struct {
 
 // Match chooses a row that comes from elsewhere than the table, as the server would choose it there. Values are compared
 // as Postgres prints them, so an id may not be written differently, but for a uuid's letters and hyphens.
-func (f *RowFilter) Match(columns OutboxColumns, rel *pgoutput.Relation, row pgoutput.Tuple) (bool, error) {
+func (f *RowFilter) Match(columns Columns, rel *pgoutput.Relation, row pgoutput.Tuple) (bool, error) {
 	for _, c := range []struct {
 		column string
 		any    []string

@@ -2,36 +2,8 @@ package replication
 
 import (
 	"context"
-	"fmt"
 	"time"
-
-	"github.com/cdc-outbox/cdc-outbox/internal/cloud"
 )
-
-// lookupFacts reads what tells a managed service. pg_settings leaves out what the role may not see, where current_setting()
-// would fail; it also leaves out settings that no loaded library has claimed.
-func lookupFacts(ctx context.Context, q Querier) (cloud.Facts, error) {
-	var f cloud.Facts
-	err := q.QueryRow(ctx, `
-		SELECT ARRAY(SELECT name::text FROM pg_catalog.pg_settings WHERE name = ANY($1::text[])),
-		       ARRAY(SELECT rolname::text FROM pg_catalog.pg_roles WHERE rolname = ANY($2::text[])),
-		       coalesce((SELECT rolname::text FROM pg_catalog.pg_roles WHERE oid = 10), ''),
-		       EXISTS (SELECT FROM pg_catalog.pg_proc WHERE proname = 'aurora_version')`,
-		cloud.MarkerSettings(), cloud.MarkerRoles()).Scan(&f.Settings, &f.Roles, &f.Bootstrap, &f.Aurora)
-	if err != nil {
-		return f, fmt.Errorf("read what tells a managed service: %w", err)
-	}
-	if len(f.Settings) > 0 {
-		return f, nil
-	}
-	var unclaimed []string
-	err = q.QueryRow(ctx, `SELECT ARRAY(SELECT name FROM unnest($1::text[]) name WHERE current_setting(name, true) IS NOT NULL)`,
-		cloud.MarkerSettings()).Scan(&unclaimed)
-	if err == nil { // else one of them is hidden from this role
-		f.Settings = unclaimed
-	}
-	return f, nil
-}
 
 // walRate is how fast WAL is written.
 type walRate struct {

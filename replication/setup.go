@@ -36,18 +36,18 @@ func Ensure(ctx context.Context, dsn string, cfg AdminConfig, auto bool) error {
 // mayStream has a role that may not replicate told with the server's own remedy, which on a managed service is not that of START_REPLICATION's
 // refusal. The catalog alone proves nothing: services grant it in ways of their own.
 func mayStream(ctx context.Context, s servers, dsn string, cfg AdminConfig) error {
-	server, err := lookupServer(ctx, s.Conn)
+	server, err := LookupServer(ctx, s.Conn)
 	if err != nil {
-		return adminQueryFault("server", err)
+		return QueryFault("server", err)
 	}
 	if server.MayReplicate {
 		return nil
 	}
-	ways := examine(ctx, dsn, cfg)
+	ways := examine(ctx, dsn, cfg.Slot, cfg.ConnectTimeout)
 	if slices.ContainsFunc(ways, way.replicates) || !slices.ContainsFunc(ways, way.lacksRight) {
 		return nil
 	}
-	return firstFailure([]preflight.Finding{mayNotReplicate(server)})
+	return preflight.FirstFailure([]preflight.Finding{mayNotReplicate(server)})
 }
 
 // Setup does what PlanSetup lists: it creates table and grants where cfg asks for them, and publication and slot when
@@ -69,10 +69,10 @@ func PlanSetup(ctx context.Context, dsn string, cfg AdminConfig) (steps []Step, 
 	err = withServer(ctx, dsn, cfg, func(s servers) error {
 		st, err := s.readState(ctx, cfg)
 		if err != nil {
-			return adminQueryFault("catalog", err)
+			return QueryFault("catalog", err)
 		}
-		err = firstFailure(setupObstacles(cfg, st))
-		if foreignSlot(cfg, st) == nil && (err == nil || st.Publication.Exists == st.Slot.Exists || st.pending(cfg)) {
+		err = preflight.FirstFailure(setupObstacles(cfg, st))
+		if cfg.ForeignSlot(st.Slot, st.Server.ServerFacts) == nil && (err == nil || st.Publication.Exists == st.Slot.Exists || st.pending(cfg)) {
 			steps = planSetup(cfg, st)
 		}
 		return err
@@ -88,13 +88,13 @@ func StillPublished(ctx context.Context, dsn string, cfg AdminConfig) error {
 	return withAdminConn(ctx, dsn, cfg, func(conn *pgx.Conn) error {
 		st, err := readSetupState(ctx, conn, cfg)
 		if err != nil {
-			return adminQueryFault("catalog", err)
+			return QueryFault("catalog", err)
 		}
 		if pair := checkPair(cfg, st); len(pair) > 0 {
-			return firstFailure(pair)
+			return preflight.FirstFailure(pair)
 		}
 		out := append(checkSlot(cfg, st), checkMissing(cfg, st)...)
-		return firstFailure(append(out, checkPublication(cfg, st)...))
+		return preflight.FirstFailure(append(out, checkPublication(cfg, st)...))
 	})
 }
 
@@ -108,22 +108,23 @@ func withWay(ctx context.Context, dsn string, cfg AdminConfig, use func(*pgx.Con
 	if err := cfg.check(); err != nil {
 		return err
 	}
-	conn, err := adminConnect(ctx, dsn, cfg)
+	options := ConnectOptions{Timeout: cfg.ConnectTimeout}
+	conn, err := Open(ctx, dsn, options)
 	if err != nil {
 		return err
 	}
-	defer func() { closeAdminConn(ctx, conn) }()
+	defer func() { CloseConn(conn) }()
 	var w way
 	if err := w.survey(ctx, conn.PgConn()); err != nil {
-		return adminQueryFault("server", err)
+		return QueryFault("server", err)
 	}
 	if w.other() {
-		cfg.unprepared = true
-		again, err := adminConnect(ctx, dsn, cfg)
+		options.Unprepared = true
+		again, err := Open(ctx, dsn, options)
 		if err != nil {
 			return err
 		}
-		closeAdminConn(ctx, conn)
+		CloseConn(conn)
 		conn = again
 	}
 	return use(conn, w)
@@ -134,7 +135,7 @@ func withWay(ctx context.Context, dsn string, cfg AdminConfig, use func(*pgx.Con
 func withServer(ctx context.Context, dsn string, cfg AdminConfig, use func(servers) error) error {
 	return withWay(ctx, dsn, cfg, func(conn *pgx.Conn, w way) error {
 		if w.suspicious() {
-			if err := firstFailure(wayFindings(examine(ctx, dsn, cfg))); err != nil {
+			if err := preflight.FirstFailure(wayFindings(examine(ctx, dsn, cfg.Slot, cfg.ConnectTimeout))); err != nil {
 				return err
 			}
 		}
@@ -142,19 +143,13 @@ func withServer(ctx context.Context, dsn string, cfg AdminConfig, use func(serve
 	})
 }
 
-func closeAdminConn(ctx context.Context, conn *pgx.Conn) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-	defer cancel()
-	_ = conn.Close(ctx) // nothing is lost with it
-}
-
 func ensure(ctx context.Context, s servers, cfg AdminConfig, auto bool) ([]Step, error) {
 	st, err := s.readState(ctx, cfg)
 	if err != nil {
-		return nil, adminQueryFault("catalog", err)
+		return nil, QueryFault("catalog", err)
 	}
 	if st.complete(cfg) {
-		return nil, firstFailure(setupVerdict(cfg, st))
+		return nil, preflight.FirstFailure(setupVerdict(cfg, st))
 	}
 	// Publication and slot are read one after the other, and another process may be between creating the two: only
 	// under the lock is "one there, one missing" a verdict.
@@ -164,12 +159,12 @@ func ensure(ctx context.Context, s servers, cfg AdminConfig, auto bool) ([]Step,
 	}
 	defer unlock()
 	if st, err = s.readState(ctx, cfg); err != nil {
-		return nil, adminQueryFault("catalog", err)
+		return nil, QueryFault("catalog", err)
 	}
 	if !auto {
-		return nil, firstFailure(append(checkTables(cfg, st), setupVerdict(cfg, st)...))
+		return nil, preflight.FirstFailure(append(checkTables(cfg, st), setupVerdict(cfg, st)...))
 	}
-	if err := firstFailure(setupObstacles(cfg, st)); err != nil {
+	if err := preflight.FirstFailure(setupObstacles(cfg, st)); err != nil {
 		return nil, err
 	}
 	return carryOut(ctx, s, cfg)
@@ -188,13 +183,13 @@ func setupVerdict(cfg AdminConfig, st setupState) []preflight.Finding {
 	if st.Snapshot.TakenOver && cfg.takenOver == nil {
 		return []preflight.Finding{takeoverUnfinished(cfg)}
 	}
-	out := append(checkStandby(cfg, st), checkSlot(cfg, st)...)
+	out := append(checkHotStandby(cfg, st), checkSlot(cfg, st)...)
 	return append(append(out, checkTables(cfg, st)...), checkPublication(cfg, st)...)
 }
 
 // setupObstacles finds what would stop a setup half-way, or hide a gap, before anything is done.
 func setupObstacles(cfg AdminConfig, st setupState) []preflight.Finding {
-	if foreign := foreignSlot(cfg, st); foreign != nil {
+	if foreign := cfg.ForeignSlot(st.Slot, st.Server.ServerFacts); foreign != nil {
 		return foreign
 	}
 	if st.Snapshot.TakenOver && cfg.takenOver == nil {
@@ -206,7 +201,7 @@ func setupObstacles(cfg AdminConfig, st setupState) []preflight.Finding {
 	if !fresh && !resumed {
 		out = append(out, checkPair(cfg, st)...)
 	}
-	if standby := checkStandby(cfg, st); (fresh || resumed) && firstFailure(standby) != nil {
+	if standby := checkHotStandby(cfg, st); (fresh || resumed) && preflight.FirstFailure(standby) != nil {
 		return standby
 	}
 	if (fresh || resumed) && st.Server.InRecovery && st.Primary == nil {
@@ -266,38 +261,9 @@ func checkMayPublish(cfg AdminConfig, st setupState) []preflight.Finding {
 		return nil
 	}
 	return []preflight.Finding{{
-		Level: preflight.Fail, Subject: publicationSubject(cfg), Found: found, Why: "Postgres asks for both of whoever creates a publication.",
+		Level: preflight.Fail, Subject: cfg.PublicationSubject(), Found: found, Why: "Postgres asks for both of whoever creates a publication.",
 		Remedy: "Run `cdc-outbox setup` once as the table's owner, or run as the owner:\n" + stepsSQL(planSetup(cfg.withoutExtras(), st)),
 	}}
-}
-
-// firstFailure makes an Operator error of the first finding that fails and counts the others.
-func firstFailure(findings []preflight.Finding) error {
-	var first *fault.Error
-	more := 0
-	for _, f := range findings {
-		switch {
-		case f.Level != preflight.Fail:
-		case first != nil:
-			more++
-		default:
-			first = &fault.Error{Kind: fault.Operator, Object: f.Subject, Err: errors.New(trimStop(f.Found) + ". " + trimStop(f.Why)), Next: f.Remedy}
-		}
-	}
-	if first == nil {
-		return nil
-	}
-	if more > 0 {
-		first.Err = fmt.Errorf("%w (`cdc-outbox check` names %d more)", first.Err, more)
-	}
-	return first
-}
-
-func trimStop(s string) string {
-	if len(s) > 0 && s[len(s)-1] == '.' {
-		return s[:len(s)-1]
-	}
-	return s
 }
 
 // lockSetup serializes setups of one slot in one database by an advisory lock of the session. It is tried rather than
@@ -310,7 +276,7 @@ func lockSetup(ctx context.Context, conn *pgx.Conn, cfg AdminConfig) (unlock fun
 		var got bool
 		err := conn.QueryRow(ctx, `SELECT pg_try_advisory_lock(hashtextextended($1::text, 0))`, key).Scan(&got)
 		if err != nil && ctx.Err() == nil {
-			return nil, adminQueryFault("setup lock", err)
+			return nil, QueryFault("setup lock", err)
 		}
 		if got {
 			break
@@ -320,7 +286,7 @@ func lockSetup(ctx context.Context, conn *pgx.Conn, cfg AdminConfig) (unlock fun
 		}
 		select {
 		case <-ctx.Done():
-			return nil, &fault.Error{Kind: fault.Retry, Object: slotSubject(cfg), Err: errors.New("another process is setting it up"),
+			return nil, &fault.Error{Kind: fault.Retry, Object: cfg.SlotSubject(), Err: errors.New("another process is setting it up"),
 				Next: "-- wait for it, or find it:\nSELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted;"}
 		case <-time.After(200 * time.Millisecond):
 		}

@@ -2,7 +2,6 @@ package replication
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,7 +14,6 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
-	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
 
@@ -37,15 +35,15 @@ func newAdminDB(t *testing.T, tables ...string) *adminDB {
 	conn, err := db.Connect(t.Context(), db.Name)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
-	return &adminDB{Database: db, conn: conn, cfg: AdminConfig{
+	return &adminDB{Database: db, conn: conn, cfg: AdminConfig{Objects: Objects{
 		Slot: db.Slot, Publication: db.Publication, Tables: []identifier.Table{{Schema: "public", Name: "outbox"}},
 		Columns: columnsNamed("id", "aggregate_type", "aggregate_id", "event_type", "payload", "headers", "created_at"),
-	}}
+	}}}
 }
 
 // columnsNamed are those of the preset outbox under other names.
-func columnsNamed(id, aggregateType, aggregateID, kind, payload, headers, timestamp string) OutboxColumns {
-	m := OutboxColumns{ID: id, AggregateType: aggregateType, AggregateID: aggregateID, Timestamp: timestamp}
+func columnsNamed(id, aggregateType, aggregateID, kind, payload, headers, timestamp string) Columns {
+	m := Columns{ID: id, AggregateType: aggregateType, AggregateID: aggregateID, Timestamp: timestamp}
 	for i, name := range []string{id, aggregateType, aggregateID, kind, payload, headers, timestamp} {
 		role := []string{"id", "aggregate_type", "aggregate_id", "type", "payload", "headers", "timestamp"}[i]
 		if name != "" {
@@ -152,17 +150,17 @@ func TestEnsureNeverMakesTheMissingHalf(t *testing.T) {
 // change made without it, from 18 on those rows are left out.
 func TestPublicationMadeAgainDoesNotMendTheSlot(t *testing.T) {
 	db := newAdminDB(t, `CREATE TABLE outbox (id int)`)
-	db.cfg.Columns = OutboxColumns{}
+	db.cfg.Columns = Columns{}
 	require.NoError(t, db.ensure(t, true))
 	db.Exec(t, `DROP PUBLICATION `+identifier.Quote(db.Publication))
 	db.Exec(t, `INSERT INTO outbox VALUES (1)`)
-	db.Exec(t, publicationDDL(db.cfg, false))
+	db.Exec(t, db.cfg.PublicationDDL(false))
 	db.Exec(t, `INSERT INTO outbox VALUES (2)`)
 	var inserts int
 	err := db.conn.QueryRow(t.Context(), `SELECT count(*) FROM pg_logical_slot_peek_binary_changes($1, NULL, NULL, 'proto_version', '1', 'publication_names', $2)
 		WHERE get_byte(data, 0) = ascii('I')`, db.Slot, identifier.Quote(db.Publication)).Scan(&inserts)
 	if db.Major() < 18 {
-		require.Equal(t, "42704", adminSQLState(err))
+		require.Equal(t, "42704", SQLState(err))
 		return
 	}
 	require.NoError(t, err)
@@ -171,7 +169,7 @@ func TestPublicationMadeAgainDoesNotMendTheSlot(t *testing.T) {
 
 func TestEnsureResumesAnInterruptedSetup(t *testing.T) {
 	db := newAdminDB(t, setupTableDDL)
-	db.Exec(t, publicationDDL(db.cfg, false)+`COMMENT ON PUBLICATION `+identifier.Quote(db.Publication)+` IS `+identifier.QuoteLiteral(setupPending(db.cfg)))
+	db.Exec(t, db.cfg.PublicationDDL(false)+`COMMENT ON PUBLICATION `+identifier.Quote(db.Publication)+` IS `+identifier.QuoteLiteral(setupPending(db.cfg)))
 	requireOperator(t, db.ensure(t, false), "interrupted")
 	require.NoError(t, db.ensure(t, true))
 	require.Empty(t, db.publication(t).Comment)
@@ -282,7 +280,7 @@ func TestEnsurePartitioned(t *testing.T) {
 
 func TestEnsureSlotOfAnotherKind(t *testing.T) {
 	db := newAdminDB(t, setupTableDDL)
-	db.Exec(t, publicationDDL(db.cfg, false))
+	db.Exec(t, db.cfg.PublicationDDL(false))
 	db.Exec(t, `SELECT pg_create_logical_replication_slot('`+db.Slot+`', 'pgoutput', false, true)`)
 	requireOperator(t, db.ensure(t, true), "two_phase")
 	db.Exec(t, `SELECT pg_drop_replication_slot('`+db.Slot+`')`)
@@ -336,7 +334,7 @@ func TestEnsureSlotOfAnotherDatabase(t *testing.T) {
 		harmless(t, err)
 	}
 	t.Run("without a publication", everything)
-	two.Exec(t, publicationDDL(two.cfg, false))
+	two.Exec(t, two.cfg.PublicationDDL(false))
 	t.Run("with one", everything)
 }
 
@@ -411,7 +409,7 @@ func TestHostileSlotNameNeverReachesTheServer(t *testing.T) {
 		if name == "select" || name == "1st" {
 			continue
 		}
-		err := Ensure(t.Context(), "postgres://nobody@127.0.0.1:1/none", AdminConfig{Slot: name, Publication: "p"}, true)
+		err := Ensure(t.Context(), "postgres://nobody@127.0.0.1:1/none", AdminConfig{Objects: Objects{Slot: name, Publication: "p"}}, true)
 		require.Equal(t, fault.Config, fault.KindOf(err), name)
 	}
 }
@@ -518,7 +516,7 @@ func TestDroppedTable(t *testing.T) {
 	requireOperator(t, StillPublished(t.Context(), db.DSN, db.cfg), "no such table")
 	publication := 0
 	for _, f := range Preflight(t.Context(), db.DSN, db.cfg) {
-		if f.Subject == publicationSubject(db.cfg) {
+		if f.Subject == db.cfg.PublicationSubject() {
 			require.Equal(t, preflight.Fail, f.Level, "%+v", f)
 			require.Contains(t, f.Found, "It does not hold public.outbox")
 			require.Contains(t, f.Remedy, "BEGIN;\n"+setupTableDDL+";\nALTER PUBLICATION "+identifier.Quote(db.Publication)+` ADD TABLE "public"."outbox";`+"\nCOMMIT;")
@@ -544,38 +542,12 @@ func TestRepublish(t *testing.T) {
 				return rows
 			}
 			before := contents()
-			lines := strings.Split(republish(db.cfg, db.cfg.Tables...), "\n")
+			lines := strings.Split(db.cfg.RepublishSQL(db.cfg.Tables...), "\n")
 			statement := strings.TrimPrefix(lines[len(lines)-1], "-- ")
 			tag, err := db.conn.Exec(t.Context(), strings.ReplaceAll(statement, "…", "2000-01-01"))
 			require.NoError(t, err)
 			require.EqualValues(t, 3, tag.RowsAffected())
 			require.Equal(t, before, contents())
-		})
-	}
-}
-
-func TestByIDFindsRowsOfAnyType(t *testing.T) {
-	for idType, id := range idTypes {
-		t.Run(idType, func(t *testing.T) {
-			db := newAdminDB(t, fmt.Sprintf(`CREATE TABLE outbox (id %s PRIMARY KEY, aggregate_type text, aggregate_id text, event_type text, payload jsonb, created_at timestamptz DEFAULT now())`, idType))
-			db.Exec(t, fmt.Sprintf(`INSERT INTO outbox SELECT %s, 'a', 'k', 'created' FROM generate_series(1, 3) g`, id))
-			rows, err := OpenTableRows(t.Context(), db.DSN, db.cfg, db.cfg.Tables[0], RowFilter{})
-			require.NoError(t, err)
-			defer rows.Close()
-			var ids, found []string
-			_, err = rows.Page(t.Context(), nil, 10, func(_ *pgoutput.Relation, _ pgoutput.Tuple, key RowKey) error {
-				ids = append(ids, key.ID)
-				return nil
-			})
-			require.NoError(t, err)
-			require.Len(t, ids, 3)
-			err = rows.ByID(t.Context(), []string{ids[2], "no such id", ids[0]}, func(_ *pgoutput.Relation, _ pgoutput.Tuple, key RowKey, chosen bool) error {
-				require.True(t, chosen)
-				found = append(found, key.ID)
-				return nil
-			})
-			require.NoError(t, err)
-			require.Equal(t, []string{ids[2], ids[0]}, found)
 		})
 	}
 }

@@ -12,15 +12,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
-)
-
-// SQLSTATEs that a concurrent or repeated setup meets (Postgres docs, appendix A).
-const (
-	stateDuplicateObject = "42710" // publication, role, slot
-	stateDuplicateTable  = "42P07"
-	stateUniqueViolation = "23505" // two sessions insert the same catalog row
-	stateQueryCanceled   = "57014"
-	stateReadOnly        = "25006"
+	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 )
 
 // carryOut runs the plan and looks at the result. The setup lock is held.
@@ -29,14 +21,14 @@ func carryOut(ctx context.Context, s servers, cfg AdminConfig) ([]Step, error) {
 	for {
 		st, err := s.readState(ctx, cfg)
 		if err != nil {
-			return done, adminQueryFault("catalog", err)
+			return done, QueryFault("catalog", err)
 		}
 		steps := planSetup(cfg, st)
 		if len(steps) == 0 {
 			if err := settle(ctx, s.primary, cfg, st); err != nil {
 				return done, err
 			}
-			return done, firstFailure(setupVerdict(cfg, st))
+			return done, preflight.FirstFailure(setupVerdict(cfg, st))
 		}
 		// One step, then the catalog again: only with the table in it is it known whether the table is partitioned.
 		step := steps[0]
@@ -59,7 +51,7 @@ func settle(ctx context.Context, conn *pgx.Conn, cfg AdminConfig, st setupState)
 	}
 	_, err := conn.Exec(ctx, "COMMENT ON PUBLICATION "+identifier.Quote(cfg.Publication)+" IS NULL")
 	if err != nil {
-		return adminQueryFault(publicationSubject(cfg), err)
+		return QueryFault(cfg.PublicationSubject(), err)
 	}
 	return nil
 }
@@ -77,19 +69,19 @@ func runStep(ctx context.Context, s servers, cfg AdminConfig, version int, step 
 	if err != nil && conn.PgConn().TxStatus() != 'I' {
 		_, _ = conn.Exec(ctx, "ROLLBACK") // of a step that is a transaction; a connection that broke needs none
 	}
-	switch adminSQLState(err) {
+	switch SQLState(err) {
 	case "":
 		if err == nil {
 			cfg.Logger.Info("setup step done", zap.String("sql", step.SQL))
 			return nil
 		}
-	case stateDuplicateObject, stateDuplicateTable, stateUniqueViolation:
+	case DuplicateObject, DuplicateTable, UniqueViolation:
 		return nil // somebody else was faster; the catalog is read again and judged
 	}
-	f := adminQueryFault("setup", err)
+	f := QueryFault("setup", err)
 	if fe, ok := f.(*fault.Error); ok && fe.Kind == fault.Operator {
 		fe.Next = "Run as a role that may do it:\n" + step.SQL
-		if adminSQLState(err) == stateReadOnly {
+		if SQLState(err) == ReadOnly {
 			fe.Next = "Run `cdc-outbox setup` with ?options=-c%20default_transaction_read_only%3Doff in postgres.dsn, or by hand:\nSET default_transaction_read_only = off;\n" + step.SQL
 		}
 	}
@@ -105,12 +97,12 @@ func runSlotStep(ctx context.Context, s servers, cfg AdminConfig, version int, s
 	default:
 		err = createSnapshotSlot(ctx, s.Conn, cfg, version)
 	}
-	if err != nil || cfg.Memory.Name == "" {
+	if err != nil || cfg.Checkpoint.Name == "" {
 		return err
 	}
 	// What is remembered is another slot's. A role that may not delete it has not been given one to remember either.
-	if _, err := s.primary.Exec(ctx, forget(cfg)); err != nil && adminSQLState(err) != "42P01" && adminSQLState(err) != "42501" {
-		return adminQueryFault("table "+cfg.Memory.String(), err)
+	if _, err := s.primary.Exec(ctx, cfg.ForgetSQL()); err != nil && SQLState(err) != "42P01" && SQLState(err) != "42501" {
+		return QueryFault("table "+cfg.Checkpoint.String(), err)
 	}
 	return s.awaitReplay(ctx, cfg) // or the old one would be read there
 }
@@ -136,7 +128,7 @@ func createSlot(ctx context.Context, s servers, cfg AdminConfig, sql string) err
 		cfg.Logger.Info("setup step done", zap.String("sql", sql))
 		return nil
 	}
-	if adminSQLState(err) == stateDuplicateObject {
+	if SQLState(err) == DuplicateObject {
 		return nil
 	}
 	return slotCreationFault(ctx, gaveUp, s, cfg, err)
@@ -144,20 +136,20 @@ func createSlot(ctx context.Context, s servers, cfg AdminConfig, sql string) err
 
 // slotCreationFault says why the server made no slot.
 func slotCreationFault(ctx context.Context, gaveUp bool, s servers, cfg AdminConfig, err error) error {
-	code := adminSQLState(err)
-	if gaveUp || code == stateQueryCanceled {
+	code := SQLState(err)
+	if gaveUp || code == QueryCanceled {
 		return slotWaitFault(ctx, s, cfg)
 	}
 	if code == "53400" { // configuration_limit_exceeded: "all replication slots are in use"
-		return &fault.Error{Kind: fault.Operator, Object: slotSubject(cfg), Err: fmt.Errorf("every replication slot of the server is in use"),
+		return &fault.Error{Kind: fault.Operator, Object: cfg.SlotSubject(), Err: fmt.Errorf("every replication slot of the server is in use"),
 			Next: "-- drop one that nobody reads, or raise max_replication_slots and restart the server:\nSELECT slot_name, active FROM pg_replication_slots;"}
 	}
-	return adminQueryFault(slotSubject(cfg), err)
+	return QueryFault(cfg.SlotSubject(), err)
 }
 
 // slotWaitFault asks who was waited for. It passes when they end, hence Retry.
 func slotWaitFault(ctx context.Context, s servers, cfg AdminConfig) error {
-	f := &fault.Error{Kind: fault.Retry, Object: slotSubject(cfg),
+	f := &fault.Error{Kind: fault.Retry, Object: cfg.SlotSubject(),
 		Err: fmt.Errorf("creating it waits for transactions that were open when it began, not done after %s", cfg.SlotWait)}
 	if ctx.Err() != nil {
 		f.Err = fmt.Errorf("creating it waited for transactions that were open when it began: %w", context.Cause(ctx))
@@ -166,7 +158,7 @@ func slotWaitFault(ctx context.Context, s servers, cfg AdminConfig) error {
 	defer cancel()
 	if s.primary == nil {
 		f.Err = fmt.Errorf("creating it on a standby waits for the primary to log its running transactions, and for those that are open there; not done after %s", cfg.SlotWait)
-		f.Next = "-- on the primary, while the slot is being made:\n" + logSnapshotSQL
+		f.Next = "-- on the primary, while the slot is being made:\n" + LogSnapshotSQL
 		return f
 	}
 	open, err := s.openTransactions(ask, 5)

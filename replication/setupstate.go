@@ -2,7 +2,6 @@ package replication
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -15,81 +14,15 @@ import (
 // setupState is all that Setup, Ensure and Preflight look at. Reading it and judging it are apart, so that the
 // judgement can be tested without a server.
 type setupState struct {
-	Server      serverInfo  // where the slot is
-	Primary     *serverInfo // of a standby, where something leads there
-	Role        roleInfo    // the role that AdminConfig.Role names
+	Server      Server   // where the slot is
+	Primary     *Server  // of a standby, where something leads there
+	WAL         walRate  // read for check only
+	Role        roleInfo // the role that AdminConfig.Role names
 	Publication PublicationInfo
 	Slot        SlotInfo
 	Tables      []tableInfo
-	Memory      memoryInfo
+	Checkpoint  checkpointInfo
 	Snapshot    snapshotInfo
-}
-
-// serverInfo is the server, the connected database and the connected role.
-type serverInfo struct {
-	Version       int    `json:"version"` // server_version_num
-	VersionText   string `json:"version_text"`
-	Database      string `json:"database"`
-	User          string `json:"user"`
-	Encoding      string `json:"encoding"`
-	InRecovery    bool   `json:"in_recovery"`
-	WALLevel      string `json:"wal_level"`
-	MayReplicate  bool   `json:"may_replicate"`
-	MayCreate     bool   `json:"may_create"` // publications, in this database
-	MaySeeOthers  bool   `json:"may_see_others"`
-	RDSMember     bool   `json:"rds_member"` // of rds_replication, which is what counts on Amazon's services
-	MaxSlots      int    `json:"max_slots"`
-	UsedSlots     int    `json:"used_slots"`
-	MaxSenders    int    `json:"max_senders"`
-	UsedSenders   int    `json:"used_senders"`
-	SlotWALKeepMB int64  `json:"slot_wal_keep_mb"` // -1: no limit
-	IdleTimeout   int64  `json:"idle_timeout"`     // idle_replication_slot_timeout in seconds (18+); 0: off
-	SenderTimeout int64  `json:"sender_timeout"`   // wal_sender_timeout in milliseconds; 0: off
-	Feedback      bool   `json:"feedback"`         // hot_standby_feedback
-	PrimarySlot   string `json:"primary_slot"`     // primary_slot_name
-	Upstream      string `json:"upstream"`         // of a standby: host and port of what it follows; empty where the role may not see it
-
-	Service cloud.Service `json:"-"`
-	WAL     walRate       `json:"-"` // read for check only
-}
-
-const serverSQL = `
-SELECT jsonb_build_object(
-  'version', current_setting('server_version_num')::int, 'version_text', current_setting('server_version'),
-  'database', current_database(), 'user', current_user, 'encoding', current_setting('server_encoding'),
-  'in_recovery', pg_is_in_recovery(), 'wal_level', current_setting('wal_level'),
-  'may_replicate', r.rolsuper OR r.rolreplication,
-  'rds_member', EXISTS (SELECT FROM pg_catalog.pg_roles g WHERE g.rolname = 'rds_replication' AND pg_has_role(g.oid, 'MEMBER')),
-  'may_create', has_database_privilege(current_database(), 'CREATE'),
-  'may_see_others', pg_has_role('pg_read_all_stats', 'USAGE'),
-  'max_slots', current_setting('max_replication_slots')::int,
-  'used_slots', (SELECT count(*) FROM pg_catalog.pg_replication_slots),
-  'max_senders', current_setting('max_wal_senders')::int,
-  'used_senders', (SELECT count(*) FROM pg_catalog.pg_stat_activity WHERE backend_type = 'walsender'),
-  'feedback', current_setting('hot_standby_feedback')::bool, 'primary_slot', current_setting('primary_slot_name'),
-  'upstream', (SELECT sender_host || ':' || sender_port FROM pg_catalog.pg_stat_wal_receiver),
-  'slot_wal_keep_mb', (SELECT setting::bigint FROM pg_catalog.pg_settings WHERE name = 'max_slot_wal_keep_size'),
-  'sender_timeout', (SELECT setting::bigint FROM pg_catalog.pg_settings WHERE name = 'wal_sender_timeout'),
-  'idle_timeout', (SELECT extract(epoch FROM (setting || coalesce(unit, 's'))::interval)::bigint
-                     FROM pg_catalog.pg_settings WHERE name = 'idle_replication_slot_timeout'))::text
-  FROM pg_catalog.pg_roles r WHERE r.rolname = current_user`
-
-func lookupServer(ctx context.Context, q Querier) (serverInfo, error) {
-	var row []byte
-	if err := q.QueryRow(ctx, serverSQL).Scan(&row); err != nil {
-		return serverInfo{}, fmt.Errorf("read the server's settings: %w", err)
-	}
-	var s serverInfo
-	if err := json.Unmarshal(row, &s); err != nil {
-		return serverInfo{}, fmt.Errorf("read the server's settings: %w", err)
-	}
-	facts, err := lookupFacts(ctx, q)
-	if err != nil {
-		return serverInfo{}, err
-	}
-	s.Service = cloud.Recognise(facts)
-	s.MayReplicate = s.MayReplicate || s.RDSMember && s.Service.GrantsReplication()
-	return s, nil
 }
 
 // roleInfo is a role and what it lacks.
@@ -101,7 +34,7 @@ type roleInfo struct {
 	MayConnect   bool
 	Using        map[string]bool           // schema: has USAGE
 	Selecting    map[identifier.Table]bool // table: has SELECT
-	Remembering  bool                      // may use the table of remembered positions
+	MayStore     bool                      // may write the checkpoint
 }
 
 func lookupRole(ctx context.Context, q Querier, name string, service cloud.Service, tables []tableInfo) (roleInfo, error) {
@@ -140,7 +73,7 @@ func lookupRole(ctx context.Context, q Querier, name string, service cloud.Servi
 func readSetupState(ctx context.Context, q Querier, cfg AdminConfig) (setupState, error) {
 	var st setupState
 	var err error
-	if st.Server, err = lookupServer(ctx, q); err != nil {
+	if st.Server, err = LookupServer(ctx, q); err != nil {
 		return st, err
 	}
 	for _, t := range cfg.Tables {
@@ -153,17 +86,17 @@ func readSetupState(ctx context.Context, q Querier, cfg AdminConfig) (setupState
 	if st.Role, err = lookupRole(ctx, q, cfg.Role, st.Server.Service, st.Tables); err != nil {
 		return st, err
 	}
-	if st.Memory, err = lookupMemory(ctx, q, cfg.Memory); err != nil {
+	if st.Checkpoint, err = lookupCheckpointTable(ctx, q, cfg.Checkpoint); err != nil {
 		return st, err
 	}
-	if st.Memory.Exists && cfg.Role != "" && st.Role.Exists {
+	if st.Checkpoint.Exists && cfg.Role != "" && st.Role.Exists {
 		err := q.QueryRow(ctx, `SELECT bool_and(has_table_privilege($1::text, $2::text, p)) FROM unnest('{SELECT,INSERT,UPDATE,DELETE}'::text[]) p`,
-			cfg.Role, cfg.Memory.SQL()).Scan(&st.Role.Remembering)
+			cfg.Role, cfg.Checkpoint.SQL()).Scan(&st.Role.MayStore)
 		if err != nil {
 			return st, fmt.Errorf("read the grants of role %q: %w", cfg.Role, err)
 		}
 	}
-	if st.Snapshot, err = lookupSnapshot(ctx, q, cfg.snapshotList()); err != nil {
+	if st.Snapshot, err = lookupSnapshot(ctx, q, snapshotList(cfg.Objects)); err != nil {
 		return st, err
 	}
 	if st.Publication, err = LookupPublication(ctx, q, cfg.Publication); err != nil {

@@ -4,38 +4,15 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
-	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/postgres"
 )
-
-// Versions differ: from 18 on a slot that nobody reads can be lost by the clock alone.
-func TestVersions_idle_timeout_is_warned_of(t *testing.T) {
-	db := testkit.DedicatedPostgres(t, postgres.Options{})
-	if db.Major() < 18 {
-		t.Skip("the setting came with 18")
-	}
-	for setting, warned := range map[string]bool{"0": false, "90min": true, "71h": true, "7d": false} {
-		db.Exec(t, `ALTER SYSTEM SET idle_replication_slot_timeout = '`+setting+`'`)
-		db.Exec(t, `SELECT pg_reload_conf()`)
-		require.Eventually(t, func() bool {
-			var found bool
-			for _, f := range Preflight(t.Context(), db.DSN, AdminConfig{Slot: db.Slot, Publication: db.Publication}) {
-				if f.Subject == "idle_replication_slot_timeout" {
-					found = f.Level == preflight.Warn
-				}
-			}
-			return found == warned
-		}, 10*time.Second, 100*time.Millisecond, setting)
-	}
-}
 
 // All WAL senders in use passes: the stream is tried again, and says what it waits for. No free slot does not pass by itself.
 func TestVersions_shortage(t *testing.T) {
@@ -71,7 +48,7 @@ func TestVersions_shortage(t *testing.T) {
 	require.NoError(t, <-done)
 
 	db.Exec(t, `SELECT pg_create_physical_replication_slot('other')`)
-	err = Ensure(t.Context(), db.DSN, AdminConfig{Slot: db.Slot + "_new", Publication: db.Publication + "_new", Tables: []identifier.Table{{Schema: "public", Name: "outbox"}}}, true)
+	err = Ensure(t.Context(), db.DSN, AdminConfig{Objects: Objects{Slot: db.Slot + "_new", Publication: db.Publication + "_new", Tables: []identifier.Table{{Schema: "public", Name: "outbox"}}}}, true)
 	var f *fault.Error
 	require.True(t, errors.As(err, &f), err)
 	require.Equal(t, fault.Operator, f.Kind)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 
 	"github.com/jackc/pgx/v5"
 
@@ -48,10 +49,6 @@ type SlotReport struct {
 // Foreign is why the slot cannot be this connector's, so that nothing may change it; nil where it can.
 func (r *SlotReport) Foreign() error { return r.foreign }
 
-// slotPosition is where the server stands; on a standby what it has replayed.
-const slotPosition = `SELECT (SELECT system_identifier::text FROM pg_control_system()), (SELECT timeline_id FROM pg_control_checkpoint()),
-	(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END)::text`
-
 // LookAtSlot reads it all. A slot that does not exist is no error.
 func LookAtSlot(ctx context.Context, dsn string, cfg AdminConfig) (r SlotReport, err error) {
 	cfg = cfg.withDefaults()
@@ -67,11 +64,13 @@ func lookAtSlot(ctx context.Context, servers servers, cfg AdminConfig) (SlotRepo
 	r := SlotReport{Slot: cfg.Slot, Open: []string{}}
 	st, err := servers.readState(ctx, cfg)
 	if err != nil {
-		return r, adminQueryFault("catalog", err)
+		return r, QueryFault("catalog", err)
 	}
-	if err := conn.QueryRow(ctx, slotPosition).Scan(&r.SystemID, &r.Timeline, &r.CurrentLSN); err != nil {
-		return r, adminQueryFault("server", err)
+	at, err := LookupPosition(ctx, conn)
+	if err != nil {
+		return r, QueryFault("server", err)
 	}
+	r.SystemID, r.Timeline, r.CurrentLSN = at.SystemID, at.Timeline, at.WALEnd.String()
 	s := st.Slot
 	r.info, r.Exists, r.ServerVersion, r.InRecovery = s, s.Exists, st.Server.VersionText, st.Server.InRecovery
 	if s.Exists {
@@ -81,17 +80,17 @@ func lookAtSlot(ctx context.Context, servers servers, cfg AdminConfig) (SlotRepo
 			r.InactiveSince = &s.InactiveSince
 		}
 	}
-	r.foreign = firstFailure(foreignSlot(cfg, st))
-	if st.Memory.Exists {
-		err := conn.QueryRow(ctx, fmt.Sprintf(`SELECT position::text, system_id, timeline FROM %s WHERE slot = $1::text`, cfg.Memory.SQL()), cfg.Slot).
+	r.foreign = preflight.FirstFailure(cfg.ForeignSlot(st.Slot, st.Server.ServerFacts))
+	if st.Checkpoint.Exists {
+		err := conn.QueryRow(ctx, fmt.Sprintf(`SELECT position::text, system_id, timeline FROM %s WHERE slot = $1::text`, cfg.Checkpoint.SQL()), cfg.Slot).
 			Scan(&r.Remembered, &r.RememberedID, &r.RememberedLine)
 		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-			return r, adminQueryFault("table "+cfg.Memory.String(), err)
+			return r, QueryFault("table "+cfg.Checkpoint.String(), err)
 		}
 	}
 	open, err := servers.openTransactions(ctx, 5)
 	if err != nil {
-		return r, adminQueryFault("open transactions", err)
+		return r, QueryFault("open transactions", err)
 	}
 	for _, t := range open {
 		r.Open = append(r.Open, t.String())
@@ -105,7 +104,7 @@ func (r *SlotReport) judge(cfg AdminConfig, st setupState) string {
 	if !r.Exists {
 		return "there is no slot of this name"
 	}
-	if err := firstFailure(checkSlot(cfg, st)); err != nil {
+	if err := preflight.FirstFailure(checkSlot(cfg, st)); err != nil {
 		what, _ := fault.Split(err)
 		return what
 	}
@@ -116,10 +115,10 @@ func (r *SlotReport) judge(cfg AdminConfig, st setupState) string {
 	if err != nil {
 		return "usable; what is remembered of it cannot be read"
 	}
-	m := memory{cfg: &Config{Slot: cfg.Slot}}
-	id := Identity{SystemID: r.SystemID, Timeline: r.Timeline}
-	id.WALEnd, _ = lsn.Parse(r.CurrentLSN) // 0 where there is none: not judged by it
-	if err := m.judge(remembered{SystemID: r.RememberedID, Timeline: r.RememberedLine}, kept, id, r.info); err != nil {
+	at := Position{SystemID: r.SystemID, Timeline: r.Timeline}
+	at.WALEnd, _ = lsn.Parse(r.CurrentLSN) // 0 where there is none: not judged by it
+	stored := Checkpoint{SystemID: r.RememberedID, Timeline: r.RememberedLine, Position: kept}
+	if err := stored.Judge(cfg.Objects, at, r.info); err != nil {
 		what, _ := fault.Split(err)
 		return what
 	}
@@ -135,7 +134,7 @@ func CountSkipped(ctx context.Context, dsn string, cfg AdminConfig, position str
 		err := conn.QueryRow(ctx, `SELECT count(*) FROM pg_logical_slot_peek_binary_changes($1::name, $2::pg_lsn, NULL, 'proto_version', '1', 'publication_names', $3::text)
 			WHERE get_byte(data, 0) = ascii('I')`, cfg.Slot, position, identifier.Quote(cfg.Publication)).Scan(&n)
 		if err != nil {
-			return adminQueryFault(slotSubject(cfg), err)
+			return QueryFault(cfg.SlotSubject(), err)
 		}
 		return nil
 	})
@@ -171,15 +170,15 @@ func RecreateSlot(ctx context.Context, dsn string, cfg AdminConfig) (SlotReport,
 			return err
 		}
 		if !pub.Exists {
-			return &fault.Error{Kind: fault.Operator, Object: publicationSubject(cfg), Err: errors.New("it does not exist, and a slot cannot read what was written before its publication"),
-				Next: publicationDDL(cfg, false)}
+			return &fault.Error{Kind: fault.Operator, Object: cfg.PublicationSubject(), Err: errors.New("it does not exist, and a slot cannot read what was written before its publication"),
+				Next: cfg.PublicationDDL(false)}
 		}
 		if r.Exists {
 			if _, err := conn.Exec(ctx, `SELECT pg_drop_replication_slot($1::name)`, cfg.Slot); err != nil {
 				return err
 			}
 		}
-		return createSlot(ctx, conn, cfg, slotDDL(cfg))
+		return createSlot(ctx, conn, cfg, cfg.SlotDDL())
 	})
 }
 
@@ -194,28 +193,28 @@ func changeSlot(ctx context.Context, dsn string, cfg AdminConfig, change func(se
 			return r.foreign
 		}
 		if r.ReadBy != "" {
-			return &fault.Error{Kind: fault.Operator, Object: slotSubject(cfg), Err: fmt.Errorf("it is being read by %s", r.ReadBy), Next: "Stop the connector first, and its standbys."}
+			return &fault.Error{Kind: fault.Operator, Object: cfg.SlotSubject(), Err: fmt.Errorf("it is being read by %s", r.ReadBy), Next: "Stop the connector first, and its standbys."}
 		}
 		if err := change(conn, r); err != nil {
-			return adminQueryFault(slotSubject(cfg), err)
+			return QueryFault(cfg.SlotSubject(), err)
 		}
 		if r, err = lookAtSlot(ctx, conn, cfg); err != nil {
 			return err
 		}
 		if !r.Exists {
-			return &fault.Error{Kind: fault.Operator, Object: slotSubject(cfg), Err: errors.New("it does not exist"), Next: "cdc-outbox slot recreate"}
+			return &fault.Error{Kind: fault.Operator, Object: cfg.SlotSubject(), Err: errors.New("it does not exist"), Next: "cdc-outbox slot recreate"}
 		}
-		if cfg.Memory.Name == "" {
+		if cfg.Checkpoint.Name == "" {
 			return nil
 		}
 		if conn.primary == nil {
 			return &fault.Error{Kind: fault.Config, Object: "postgres.primary_dsn", Err: errors.New("it is not set, and a standby cannot be written"), Next: "Set it, or postgres.checkpoint to off."}
 		}
 		_, err = conn.primary.Exec(ctx, fmt.Sprintf(`INSERT INTO %[1]s (slot, system_id, timeline, position) VALUES ($1::text, $2::text, $3::int, $4::pg_lsn)
-			ON CONFLICT (slot) DO UPDATE SET system_id = $2::text, timeline = $3::int, position = $4::pg_lsn, updated_at = now()`, cfg.Memory.SQL()),
+			ON CONFLICT (slot) DO UPDATE SET system_id = $2::text, timeline = $3::int, position = $4::pg_lsn, updated_at = now()`, cfg.Checkpoint.SQL()),
 			cfg.Slot, r.SystemID, r.Timeline, r.ConfirmedFlushLSN)
-		if err != nil && adminSQLState(err) != "42P01" {
-			return adminQueryFault("table "+cfg.Memory.String(), err)
+		if err != nil && SQLState(err) != "42P01" {
+			return QueryFault("table "+cfg.Checkpoint.String(), err)
 		}
 		if err := conn.awaitReplay(ctx, cfg); err != nil {
 			return err

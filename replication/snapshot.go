@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 
@@ -24,7 +23,7 @@ const snapshotBatch = 1000
 // is for whoever holds the slot: nothing else keeps two from publishing the same. For one goroutine. Close it.
 type Snapshot struct {
 	conn      *pgx.Conn
-	cfg       AdminConfig
+	objects   Objects
 	list      string
 	types     []string // of the id columns
 	relations []*pgoutput.Relation
@@ -32,16 +31,15 @@ type Snapshot struct {
 }
 
 // OpenSnapshot returns nil where there is nothing to publish, or nothing left.
-func OpenSnapshot(ctx context.Context, dsn string, cfg AdminConfig) (*Snapshot, error) {
-	cfg = cfg.withDefaults()
-	if cfg.snapshotList().Name == "" {
+func OpenSnapshot(ctx context.Context, dsn string, o Objects) (*Snapshot, error) {
+	if snapshotList(o).Name == "" {
 		return nil, nil
 	}
-	conn, err := adminConnect(ctx, dsn, cfg, TextSettings())
+	conn, err := Open(ctx, dsn, ConnectOptions{Settings: TextSettings()})
 	if err != nil {
 		return nil, err
 	}
-	s := &Snapshot{conn: conn, cfg: cfg, list: cfg.snapshotList().SQL(), relations: make([]*pgoutput.Relation, len(cfg.Tables))}
+	s := &Snapshot{conn: conn, objects: o, list: snapshotList(o).SQL(), relations: make([]*pgoutput.Relation, len(o.Tables))}
 	some, err := s.begin(ctx)
 	if err != nil || !some {
 		s.Close()
@@ -51,7 +49,7 @@ func OpenSnapshot(ctx context.Context, dsn string, cfg AdminConfig) (*Snapshot, 
 }
 
 func (s *Snapshot) begin(ctx context.Context) (some bool, err error) {
-	info, err := lookupSnapshot(ctx, s.conn, s.cfg.snapshotList())
+	info, err := lookupSnapshot(ctx, s.conn, snapshotList(s.objects))
 	if err != nil {
 		return false, s.fault(err)
 	}
@@ -59,15 +57,15 @@ func (s *Snapshot) begin(ctx context.Context) (some bool, err error) {
 		return false, nil
 	}
 	if info.Unfinished {
-		return false, &fault.Error{Kind: fault.Operator, Object: "table " + s.cfg.snapshotList().String(),
+		return false, &fault.Error{Kind: fault.Operator, Object: "table " + snapshotList(s.objects).String(),
 			Err: errors.New("a setup was interrupted before it had listed the rows that are in the outbox"), Next: "Run `cdc-outbox setup`. Where that does not help, and nothing has been published from this slot yet:\ncdc-outbox teardown\ncdc-outbox setup"}
 	}
-	for _, t := range s.cfg.Tables {
+	for _, t := range s.objects.Tables {
 		info, err := lookupTable(ctx, s.conn, t)
 		if err != nil {
 			return false, s.fault(err)
 		}
-		s.types = append(s.types, info.castType(s.cfg.Columns.ID))
+		s.types = append(s.types, info.castType(s.objects.Columns.ID))
 	}
 	if err := s.conn.QueryRow(ctx, "SELECT count(*) FROM "+s.list).Scan(&s.left); err != nil {
 		return false, s.fault(err)
@@ -94,11 +92,11 @@ func (s *Snapshot) Batch(ctx context.Context, after int64, take func(n int64, re
 	if err != nil {
 		return 0, s.fault(err)
 	}
-	if source < 0 || source >= len(s.cfg.Tables) {
+	if source < 0 || source >= len(s.objects.Tables) {
 		return 0, &fault.Error{Kind: fault.Operator, Object: "postgres.tables", Err: errors.New("a table was taken out of it before its rows were published"),
 			Next: "Put it back, at its place in the list."}
 	}
-	table, id := s.cfg.Tables[source], identifier.Quote(s.cfg.Columns.ID)
+	table, id := s.objects.Tables[source], identifier.Quote(s.objects.Columns.ID)
 	// By the simple protocol, in which values are texts.
 	results := s.conn.PgConn().Exec(ctx, fmt.Sprintf("SELECT l.n, o.* FROM %s l JOIN %s o ON o.%s = l.id::%s WHERE l.n > %d AND l.n <= %d ORDER BY l.n",
 		s.list, table.SQL(), id, s.types[source], after, last))
@@ -137,7 +135,7 @@ func (s *Snapshot) Batch(ctx context.Context, after int64, take func(n int64, re
 
 // relation stays the same for as long as the table does, so that the router need not begin anew with each batch.
 func (s *Snapshot) relation(source int, fields []pgconn.FieldDescription) *pgoutput.Relation {
-	rel := &pgoutput.Relation{Namespace: s.cfg.Tables[source].Schema, Name: s.cfg.Tables[source].Name}
+	rel := &pgoutput.Relation{Namespace: s.objects.Tables[source].Schema, Name: s.objects.Tables[source].Name}
 	for _, f := range fields[1:] {
 		rel.OID = f.TableOID
 		rel.Columns = append(rel.Columns, pgoutput.Column{Name: f.Name, TypeOID: f.DataTypeOID, Modifier: f.TypeModifier})
@@ -159,20 +157,13 @@ func (s *Snapshot) Done(ctx context.Context, last int64) error {
 
 // Finish drops the list. A role that may not leaves it behind, empty, which means the same.
 func (s *Snapshot) Finish(ctx context.Context) error {
-	if _, err := s.conn.Exec(ctx, "DROP TABLE "+s.list); err != nil && adminSQLState(err) != "42501" && adminSQLState(err) != "42P01" {
+	if _, err := s.conn.Exec(ctx, "DROP TABLE "+s.list); err != nil && SQLState(err) != "42501" && SQLState(err) != "42P01" {
 		return s.fault(err)
 	}
 	return nil
 }
 
 // Close ends the connection.
-func (s *Snapshot) Close() { closeAdminConn(context.Background(), s.conn) }
+func (s *Snapshot) Close() { CloseConn(s.conn) }
 
-func (s *Snapshot) fault(err error) error { return adminQueryFault("snapshot of the outbox", err) }
-
-// withSettings sets run-time parameters of a session.
-func withSettings(pc *pgx.ConnConfig, settings []map[string]string) {
-	for _, m := range settings {
-		maps.Copy(pc.RuntimeParams, m)
-	}
-}
+func (s *Snapshot) fault(err error) error { return QueryFault("snapshot of the outbox", err) }

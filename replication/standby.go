@@ -19,9 +19,6 @@ import (
 // From 16 on a slot may be on a hot standby (Postgres docs 47.2.2). It belongs to that server alone; all the rest, the
 // publication above all, is a matter of the catalogs and therefore made on the primary.
 
-// firstStandby is the first version that decodes on standbys.
-const firstStandby = 160000
-
 // servers are the two that a setup deals with, most of the time the same one.
 type servers struct {
 	*pgx.Conn           // where the slot is
@@ -35,13 +32,13 @@ func withServers(ctx context.Context, dsn string, cfg AdminConfig, use func(serv
 
 // withPrimary adds the connection to the primary, where that is another server.
 func withPrimary(ctx context.Context, conn *pgx.Conn, cfg AdminConfig, use func(servers) error) error {
-	if !cfg.Standby {
+	if !cfg.HotStandby {
 		return use(servers{conn, conn})
 	}
 	standby, id, err := recovering(ctx, conn)
 	switch {
 	case err != nil:
-		return adminQueryFault("server", err)
+		return QueryFault("server", err)
 	case !standby:
 		return use(servers{conn, conn})
 	case cfg.PrimaryDSN == "":
@@ -51,7 +48,7 @@ func withPrimary(ctx context.Context, conn *pgx.Conn, cfg AdminConfig, use func(
 	if err != nil {
 		return err
 	}
-	defer closeAdminConn(ctx, primary)
+	defer CloseConn(primary)
 	return use(servers{conn, primary})
 }
 
@@ -62,7 +59,7 @@ func recovering(ctx context.Context, conn *pgx.Conn) (standby bool, systemID str
 
 // connectPrimary makes sure that the server there is the standby's primary, or an ancestor of it.
 func connectPrimary(ctx context.Context, cfg AdminConfig, systemID string) (*pgx.Conn, error) {
-	primary, err := adminConnect(ctx, cfg.PrimaryDSN, cfg)
+	primary, err := Open(ctx, cfg.PrimaryDSN, ConnectOptions{Timeout: cfg.ConnectTimeout})
 	if err != nil {
 		var f *fault.Error
 		if errors.As(err, &f) {
@@ -75,7 +72,7 @@ func connectPrimary(ctx context.Context, cfg AdminConfig, systemID string) (*pgx
 	switch {
 	case err != nil:
 		f = nil
-		err = adminQueryFault("postgres.primary_dsn", err)
+		err = QueryFault("postgres.primary_dsn", err)
 	case id != systemID:
 		f.Err = fmt.Errorf("the server there is another cluster than the standby's: system identifier %s, the standby's %s", id, systemID)
 		f.Next = "Let it lead to the primary of the standby in postgres.dsn."
@@ -85,7 +82,7 @@ func connectPrimary(ctx context.Context, cfg AdminConfig, systemID string) (*pgx
 	default:
 		return primary, nil
 	}
-	closeAdminConn(ctx, primary)
+	CloseConn(primary)
 	if f != nil {
 		err = f
 	}
@@ -130,19 +127,19 @@ func (s servers) awaitReplay(ctx context.Context, cfg AdminConfig) error {
 	defer cancel()
 	var made string
 	if err := s.primary.QueryRow(ctx, `SELECT pg_current_wal_insert_lsn()::text`).Scan(&made); err != nil {
-		return adminQueryFault("postgres.primary_dsn", err)
+		return QueryFault("postgres.primary_dsn", err)
 	}
 	for {
 		var there bool
 		if err := s.QueryRow(ctx, `SELECT pg_last_wal_replay_lsn() >= $1::pg_lsn`, made).Scan(&there); err != nil && ctx.Err() == nil {
-			return adminQueryFault("server", err)
+			return QueryFault("server", err)
 		}
 		if there {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
-			return &fault.Error{Kind: fault.Retry, Object: slotSubject(cfg), At: made, Err: errors.New("the standby has not replayed yet what was made on the primary"),
+			return &fault.Error{Kind: fault.Retry, Object: cfg.SlotSubject(), At: made, Err: errors.New("the standby has not replayed yet what was made on the primary"),
 				Next: "-- on the standby, how far it is:\nSELECT pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn(), pg_is_wal_replay_paused();"}
 		case <-time.After(100 * time.Millisecond):
 		}
@@ -155,14 +152,14 @@ func (s servers) awaitReplay(ctx context.Context, cfg AdminConfig) error {
 func (s servers) logSnapshots(ctx context.Context, cfg AdminConfig) {
 	if s.primary == nil {
 		cfg.Logger.Info("creating a slot on a standby waits for the primary to log its running transactions; on an idle one somebody has to ask for it there",
-			zap.String(logkey.Slot, cfg.Slot), zap.String("sql", logSnapshotSQL))
+			zap.String(logkey.Slot, cfg.Slot), zap.String("sql", LogSnapshotSQL))
 		return
 	}
 	for {
-		if _, err := s.primary.Exec(ctx, logSnapshotSQL); err != nil {
+		if _, err := s.primary.Exec(ctx, LogSnapshotSQL); err != nil {
 			if ctx.Err() == nil {
 				cfg.Logger.Warn("the primary cannot be asked to log its running transactions, which creating a slot on a standby waits for; run it there as a superuser, or let this role do it",
-					zap.String("sql", logSnapshotSQL), zap.String("grant", "GRANT EXECUTE ON FUNCTION pg_log_standby_snapshot() TO "+identifier.Quote(s.primary.Config().User)+";"), zap.Error(err))
+					zap.String("sql", LogSnapshotSQL), zap.String("grant", "GRANT EXECUTE ON FUNCTION pg_log_standby_snapshot() TO "+identifier.Quote(s.primary.Config().User)+";"), zap.Error(err))
 			}
 			return
 		}
@@ -174,67 +171,22 @@ func (s servers) logSnapshots(ctx context.Context, cfg AdminConfig) {
 	}
 }
 
-const logSnapshotSQL = "SELECT pg_log_standby_snapshot();"
-
-// onStandby tells whether the slot is, or is to be, on a standby, also where the server was not asked.
-func onStandby(cfg AdminConfig, st setupState) bool {
-	return cfg.Standby && (st.Server.Version == 0 || st.Server.InRecovery)
-}
-
-// makeSlot is the SQL that makes the slot, for pasting.
-func makeSlot(cfg AdminConfig, st setupState) string {
-	if !onStandby(cfg, st) {
-		return slotDDL(cfg)
+// checkHotStandby judges the server's role: a hot standby has to be meant, and fit.
+func checkHotStandby(cfg AdminConfig, st setupState) []preflight.Finding {
+	if wrong := cfg.WrongRole(st.Server.ServerFacts, st.Slot.Exists); wrong != nil {
+		return wrong
 	}
-	return fmt.Sprintf("-- on the standby; it waits until the second is run on %s, after all transactions that are open there:\n%s\n%s",
-		st.primaryName(), slotDDL(cfg), logSnapshotSQL)
-}
-
-// primaryName is the primary as the standby's WAL receiver knows it.
-func (st setupState) primaryName() string {
-	if st.Server.Upstream == "" {
-		return "the primary"
-	}
-	return "the primary (" + st.Server.Upstream + ")"
-}
-
-// checkStandby judges the server's role: a standby has to be meant, and fit.
-func checkStandby(cfg AdminConfig, st setupState) []preflight.Finding {
-	s := st.Server
-	f := preflight.Finding{Level: preflight.Fail, Subject: "server"}
-	switch {
-	case !s.InRecovery && !cfg.Standby:
+	if !st.Server.InRecovery {
 		return nil
-	case !s.InRecovery:
-		f.Found, f.Why = "It is no standby, and postgres.hot_standby is set.", "The slot there goes on as a primary's does; this server was promoted, or postgres.dsn leads to another one."
-		f.Remedy = "Set postgres.hot_standby to false if that is to stay so, else correct postgres.dsn."
-		if st.Slot.Exists {
-			f.Level = preflight.Warn
-			break
-		}
-		f.Found = "It is no standby, and has no slot of that name."
-		f.Why = "postgres.hot_standby is set, so the slot is on another server, which keeps what was committed meanwhile."
-	case s.Version < firstStandby:
-		f.Found, f.Why = fmt.Sprintf("It is a standby of PostgreSQL %s.", s.VersionText), "Logical slots on standbys exist from 16 on."
-		f.Remedy = "Let postgres.dsn lead to the primary: several hosts and target_session_attrs=read-write."
-	case !cfg.Standby:
-		f.Found = "It is a standby."
-		if !st.Slot.Exists {
-			f.Found = "It is a standby, and has no slot of that name."
-		}
-		f.Why = "Publication and slot are made on the primary; that the slot is missing here does not mean that it is lost."
-		f.Remedy = "Let postgres.dsn lead to the primary: several hosts and target_session_attrs=read-write. To read from the standby on purpose: postgres.hot_standby: true"
-	default:
-		return checkFeedback(st)
 	}
-	return []preflight.Finding{f}
+	return checkFeedback(st)
 }
 
 // checkFeedback: the primary must keep the catalog rows that decoding on the standby needs, or recovery invalidates the
 // slot as soon as they are vacuumed there.
 func checkFeedback(st setupState) []preflight.Finding {
 	s := st.Server
-	out := []preflight.Finding{okFinding("server", "It is a standby, as postgres.hot_standby says.")}
+	out := []preflight.Finding{preflight.Fine("server", "It is a standby, as postgres.hot_standby says.")}
 	if !s.Feedback {
 		f := preflight.Finding{
 			Level: preflight.Warn, Subject: "hot_standby_feedback", Found: "It is off.",
@@ -250,14 +202,14 @@ func checkFeedback(st setupState) []preflight.Finding {
 		out = append(out, preflight.Finding{
 			Level: preflight.Warn, Subject: "primary_slot_name", Found: "The standby has no physical slot on the primary.",
 			Why:    "While the standby is away, the primary forgets what decoding there needs, and the slot is lost (rows_removed) by the next VACUUM of a catalog.",
-			Remedy: "-- on " + st.primaryName() + ":\nSELECT pg_create_physical_replication_slot('standby_1', true);\n-- on the standby:\nALTER SYSTEM SET primary_slot_name = 'standby_1';\nSELECT pg_reload_conf();",
+			Remedy: "-- on " + st.Server.PrimaryName() + ":\nSELECT pg_create_physical_replication_slot('standby_1', true);\n-- on the standby:\nALTER SYSTEM SET primary_slot_name = 'standby_1';\nSELECT pg_reload_conf();",
 		})
 	}
 	if st.Primary != nil && st.Primary.WALLevel != "logical" {
 		out = append(out, preflight.Finding{
 			Level: preflight.Fail, Subject: "wal_level", Found: fmt.Sprintf("wal_level of the primary is %s.", st.Primary.WALLevel),
 			Why:    "Without logical the WAL holds too little to read rows from it, and slots on standbys are lost (wal_level_insufficient).",
-			Remedy: "-- on " + st.primaryName() + ":\nALTER SYSTEM SET wal_level = 'logical';\n-- then restart it",
+			Remedy: "-- on " + st.Server.PrimaryName() + ":\nALTER SYSTEM SET wal_level = 'logical';\n-- then restart it",
 		})
 	}
 	return out
@@ -266,9 +218,9 @@ func checkFeedback(st setupState) []preflight.Finding {
 // standbyPair judges a standby without the slot. What is missing on the primary cannot be made here.
 func standbyPair(cfg AdminConfig, st setupState) preflight.Finding {
 	if st.Publication.Exists && !st.pending(cfg) {
-		return slotGone(cfg, st)
+		return cfg.SlotGone(st.Server.ServerFacts)
 	}
-	f := preflight.Finding{Level: preflight.Fail, Subject: slotSubject(cfg), Found: fmt.Sprintf("Neither the slot nor %s exists.", publicationSubject(cfg)),
+	f := preflight.Finding{Level: preflight.Fail, Subject: cfg.SlotSubject(), Found: fmt.Sprintf("Neither the slot nor %s exists.", cfg.PublicationSubject()),
 		Why: "The publication can only be made on the primary, and nothing leads there: postgres.primary_dsn is not set."}
 	if st.Primary != nil {
 		f.Why = "Events are kept for the connector from the slot's creation on."
@@ -276,7 +228,7 @@ func standbyPair(cfg AdminConfig, st setupState) preflight.Finding {
 	if st.pending(cfg) {
 		f.Found = "A setup made the publication and was interrupted before it made the slot, or is still waiting to make it."
 	}
-	lines := []string{"-- `cdc-outbox setup` with postgres.primary_dsn does all of this; or on " + st.primaryName() + ":"}
+	lines := []string{"-- `cdc-outbox setup` with postgres.primary_dsn does all of this; or on " + st.Server.PrimaryName() + ":"}
 	for _, step := range planSetup(cfg.withoutExtras(), st) {
 		if step.action != stepSlot {
 			lines = append(lines, step.SQL)
@@ -285,6 +237,6 @@ func standbyPair(cfg AdminConfig, st setupState) preflight.Finding {
 	if st.pending(cfg) {
 		lines = append(lines, "COMMENT ON PUBLICATION "+identifier.Quote(cfg.Publication)+" IS NULL;  -- once the slot is there")
 	}
-	f.Remedy = strings.Join(append(lines, makeSlot(cfg, st)), "\n")
+	f.Remedy = strings.Join(append(lines, cfg.CreateSlotSQL(st.Server.ServerFacts)), "\n")
 	return f
 }

@@ -32,7 +32,7 @@ func standbyVersion(t *testing.T) string {
 		t.Skip("starts servers; run without -short")
 	}
 	asked := os.Getenv(postgres.EnvVersion)
-	if major, err := strconv.Atoi(asked); err == nil && major >= firstStandby/10000 {
+	if major, err := strconv.Atoi(asked); err == nil && major >= 16 {
 		return asked
 	}
 	return "17"
@@ -54,11 +54,11 @@ func newStandby(t *testing.T, version string, onPrimary, onStandby map[string]st
 	core, log := observer.New(zap.InfoLevel)
 	r := &standbyRig{standby: standby, log: log, source: &source{Database: db}}
 	memory := identifier.Table{Schema: "public", Name: "cdc_outbox_slots"}
-	r.cfg = AdminConfig{Slot: db.Slot, Publication: db.Publication, Tables: []identifier.Table{{Schema: "public", Name: "outbox"}}, Memory: memory,
-		Standby: true, PrimaryDSN: db.DSN, SlotWait: 20 * time.Second, Logger: zap.New(core)}
+	r.cfg = AdminConfig{Objects: Objects{Slot: db.Slot, Publication: db.Publication, Tables: []identifier.Table{{Schema: "public", Name: "outbox"}},
+		Checkpoint: memory, HotStandby: true}, PrimaryDSN: db.DSN, SlotWait: 20 * time.Second, Logger: zap.New(core)}
 	r.Config = Config{
 		DSN: func() (string, error) { return standby.DSN(db.Name), nil }, PrimaryDSN: func() (string, error) { return db.DSN, nil },
-		Slot: db.Slot, Publication: db.Publication, Memory: memory, Standby: true, Logger: zap.New(core),
+		Slot: db.Slot, Publication: db.Publication, Checkpoint: memory, HotStandby: true, Logger: zap.New(core),
 		Confirmed: func() lsn.LSN { return lsn.LSN(r.confirmed.Load()) },
 	}
 	return r

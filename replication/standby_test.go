@@ -199,20 +199,20 @@ func TestStandbyCrashes(t *testing.T) {
 // TestStandbyWithoutAWayToThePrimary: nothing can be made there, and the errors say what to run where.
 func TestStandbyWithoutAWayToThePrimary(t *testing.T) {
 	r := newStandby(t, standbyVersion(t), nil, nil)
-	r.cfg.PrimaryDSN, r.cfg.Memory, r.cfg.SlotWait = "", identifier.Table{}, 2*time.Second
+	r.cfg.PrimaryDSN, r.cfg.Checkpoint, r.cfg.SlotWait = "", identifier.Table{}, 2*time.Second
 	err := Ensure(t.Context(), r.dsn(), r.cfg, true)
-	requireOperator(t, err, "only be made on the primary", fmt.Sprintf("the primary (127.0.0.1:%d)", r.Port()), "CREATE PUBLICATION", logSnapshotSQL)
+	requireRefusal(t, err, "only be made on the primary", fmt.Sprintf("the primary (127.0.0.1:%d)", r.Port()), "CREATE PUBLICATION", LogSnapshotSQL)
 	r.Exec(t, `CREATE PUBLICATION `+identifier.Quote(r.cfg.Publication)+` FOR TABLE outbox`)
 	require.Eventually(t, func() bool {
 		err = Ensure(t.Context(), r.dsn(), r.cfg, true)
 		return strings.Contains(err.Error(), "It is gone")
 	}, 10*time.Second, 50*time.Millisecond, "a publication without its slot may be a lost slot, here as well")
-	requireOperator(t, err, "-- on the standby", logSnapshotSQL)
+	requireRefusal(t, err, "-- on the standby", LogSnapshotSQL)
 
 	_, err = RecreateSlot(t.Context(), r.dsn(), r.cfg)
 	require.Equal(t, fault.Retry, fault.KindOf(err))
 	require.ErrorContains(t, err, "waits for the primary to log its running transactions")
-	require.ErrorContains(t, err, logSnapshotSQL)
+	require.ErrorContains(t, err, LogSnapshotSQL)
 	require.Equal(t, 1, r.log.FilterMessageSnippet("waits for the primary to log").Len())
 
 	r.cfg.SlotWait = 20 * time.Second
@@ -224,10 +224,10 @@ func TestStandbyWithoutAWayToThePrimary(t *testing.T) {
 			require.NoError(t, err)
 			done = true
 		case <-time.After(200 * time.Millisecond):
-			r.Exec(t, logSnapshotSQL)
+			r.Exec(t, LogSnapshotSQL)
 		}
 	}
-	r.Config.Memory, r.PrimaryDSN = identifier.Table{}, nil
+	r.Config.Checkpoint, r.PrimaryDSN = identifier.Table{}, nil
 	r.insertOn(t, r.Server, 1, 5)
 	require.NoError(t, Run(t.Context(), r.Config, func(ctx context.Context, s *Stream) error {
 		ids, err := r.ids(s, 5)
@@ -241,15 +241,15 @@ func TestStandbyWithoutAWayToThePrimary(t *testing.T) {
 // TestStandbyInvalidated: catalog rows go although decoding needs them, and wal_level falls.
 func TestStandbyInvalidated(t *testing.T) {
 	r := newStandby(t, standbyVersion(t), nil, map[string]string{"hot_standby_feedback": "off", "primary_slot_name": "standby", "max_standby_streaming_delay": "0"})
-	requireOperator(t, Ensure(t.Context(), r.dsn(), r.cfg, true), "hot_standby_feedback", "ALTER SYSTEM SET hot_standby_feedback = on")
-	found := worse(t, Preflight(t.Context(), r.dsn(), r.cfg))
+	requireRefusal(t, Ensure(t.Context(), r.dsn(), r.cfg, true), "hot_standby_feedback", "ALTER SYSTEM SET hot_standby_feedback = on")
+	found := failing(Preflight(t.Context(), r.dsn(), r.cfg))
 	require.Contains(t, found["hot_standby_feedback"].Why, "rows_removed")
 
 	r.Exec(t, `CREATE PUBLICATION `+identifier.Quote(r.cfg.Publication)+` FOR TABLE outbox`)
 	_, err := RecreateSlot(t.Context(), r.dsn(), r.cfg) // an operator who knows better
 	require.NoError(t, err)
-	r.cfg.Memory = identifier.Table{}
-	r.Config.Memory = identifier.Table{}
+	r.cfg.Checkpoint = identifier.Table{}
+	r.Config.Checkpoint = identifier.Table{}
 	streaming := make(chan struct{})
 	var once bool
 	r.Config.OnState = func(s State) {
@@ -272,28 +272,28 @@ func TestStandbyInvalidated(t *testing.T) {
 	case <-time.After(30 * time.Second):
 		t.Fatal("the stream did not end")
 	}
-	requireOperator(t, err, "recovery on the standby has removed", "hot_standby_feedback = on", "repair")
+	requireRefusal(t, err, "recovery on the standby has removed", "hot_standby_feedback = on", "repair")
 }
 
 // TestStandbyIsMeant: a standby that nobody asked for, and a version that has no slots there.
 func TestStandbyIsMeant(t *testing.T) {
 	r := newStandby(t, "15", nil, nil)
-	requireOperator(t, Ensure(t.Context(), r.dsn(), r.cfg, true), "standby of PostgreSQL 15", "from 16 on")
-	requireOperator(t, Run(t.Context(), r.Config, drain), "standby of PostgreSQL 15", "from 16 on")
-	r.cfg.Standby, r.Standby = false, false
-	requireOperator(t, Ensure(t.Context(), r.dsn(), r.cfg, true), "standby of PostgreSQL 15")
+	requireRefusal(t, Ensure(t.Context(), r.dsn(), r.cfg, true), "standby of PostgreSQL 15", "from 16 on")
+	requireRefusal(t, Run(t.Context(), r.Config, drain), "standby of PostgreSQL 15", "from 16 on")
+	r.cfg.HotStandby, r.Config.HotStandby = false, false
+	requireRefusal(t, Ensure(t.Context(), r.dsn(), r.cfg, true), "standby of PostgreSQL 15")
 
 	r = newStandby(t, standbyVersion(t), nil, nil)
 	require.NoError(t, Ensure(t.Context(), r.dsn(), r.cfg, true))
-	r.cfg.Standby, r.Standby = false, false
-	requireOperator(t, Ensure(t.Context(), r.dsn(), r.cfg, true), "It is a standby", "postgres.hot_standby: true")
-	requireOperator(t, Run(t.Context(), r.Config, drain), "It is a standby", "postgres.hot_standby: true")
+	r.cfg.HotStandby, r.Config.HotStandby = false, false
+	requireRefusal(t, Ensure(t.Context(), r.dsn(), r.cfg, true), "It is a standby", "postgres.hot_standby: true")
+	requireRefusal(t, Run(t.Context(), r.Config, drain), "It is a standby", "postgres.hot_standby: true")
 
-	r.cfg.Standby, r.cfg.PrimaryDSN = true, r.dsn()
+	r.cfg.HotStandby, r.cfg.PrimaryDSN = true, r.dsn()
 	err := Ensure(t.Context(), r.dsn(), r.cfg, true)
 	require.Equal(t, fault.Retry, fault.KindOf(err))
 	require.ErrorContains(t, err, "target_session_attrs=read-write")
 	other := testkit.Postgres(t)
 	r.cfg.PrimaryDSN = other.DSN
-	requireOperator(t, Ensure(t.Context(), r.dsn(), r.cfg, true), "another cluster")
+	requireRefusal(t, Ensure(t.Context(), r.dsn(), r.cfg, true), "another cluster")
 }

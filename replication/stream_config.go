@@ -23,16 +23,16 @@ type Config struct {
 	Messages    []string // prefixes of logical messages that are events; none: the server sends no messages
 
 	// Columns and Failover are for the SQL in remedies only.
-	Columns  OutboxColumns
+	Columns  Columns
 	Failover bool
 
-	// Memory is the table that remembers how far the slot is confirmed, as Setup makes it; none where it has no name. One
-	// that does not exist, or may not be used, is done without, with a word in the log.
-	Memory identifier.Table
+	// Checkpoint is the table that stores how far the slot is confirmed, as setup creates it; none where it has no name.
+	// A table that does not exist, or may not be used, is skipped, with a warning in the log.
+	Checkpoint identifier.Table
 
-	// Standby allows DSN to lead to a standby, 16+. What has to be written is written at PrimaryDSN then; it may be nil
-	// where there is no Memory.
-	Standby    bool
+	// HotStandby allows DSN to lead to a hot standby, 16+. The checkpoint is then written at PrimaryDSN, which may be
+	// nil where there is no Checkpoint.
+	HotStandby bool
 	PrimaryDSN func() (string, error)
 
 	// Confirmed is what may be reported as flushed: the tracker's word. It is asked from several goroutines and must be
@@ -80,8 +80,8 @@ func (c Config) check() (*Config, error) {
 	if c.DSN == nil || c.Confirmed == nil {
 		return nil, bad("replication stream", errors.New("DSN and Confirmed are required"), "")
 	}
-	if c.Standby && c.Memory.Name != "" && c.PrimaryDSN == nil {
-		return nil, bad("replication stream", errors.New("a standby cannot be written, so Memory needs PrimaryDSN"), "Set postgres.primary_dsn, or postgres.checkpoint to off.")
+	if c.HotStandby && c.Checkpoint.Name != "" && c.PrimaryDSN == nil {
+		return nil, bad("replication stream", errors.New("a standby cannot be written, so the checkpoint needs PrimaryDSN"), "Set postgres.primary_dsn, or postgres.checkpoint to off.")
 	}
 	if c.StatusInterval <= 0 {
 		c.StatusInterval = time.Second

@@ -49,14 +49,14 @@ func OpenTableRows(ctx context.Context, dsn string, cfg AdminConfig, table ident
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	conn, err := adminConnect(ctx, dsn, cfg)
+	conn, err := Open(ctx, dsn, ConnectOptions{Timeout: cfg.ConnectTimeout})
 	if err != nil {
 		return nil, err
 	}
 	r := &TableRows{conn: conn, cfg: cfg, table: table, filter: filter}
 	if err := r.begin(ctx); err != nil {
 		r.Close()
-		return nil, adminQueryFault("table "+table.String(), err)
+		return nil, QueryFault("table "+table.String(), err)
 	}
 	return r, nil
 }
@@ -140,7 +140,7 @@ func (r *TableRows) WALEnd(ctx context.Context) (lsn.LSN, error) {
 	var text string
 	err := r.conn.QueryRow(ctx, "SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END::text").Scan(&text)
 	if err != nil {
-		return 0, adminQueryFault("server", err)
+		return 0, QueryFault("server", err)
 	}
 	return lsn.Parse(text)
 }
@@ -148,7 +148,7 @@ func (r *TableRows) WALEnd(ctx context.Context) (lsn.LSN, error) {
 // Alone tells whether nobody else has said the same words to this database and is still there.
 func (r *TableRows) Alone(ctx context.Context, words string) (ok bool, err error) {
 	if err = r.conn.QueryRow(ctx, "SELECT pg_try_advisory_lock(hashtextextended($1::text, 0))", words).Scan(&ok); err != nil {
-		err = adminQueryFault("server", err)
+		err = QueryFault("server", err)
 	}
 	return ok, err
 }
@@ -157,7 +157,7 @@ func (r *TableRows) Alone(ctx context.Context, words string) (ok bool, err error
 func (r *TableRows) LeaveNewer(t time.Time) { r.newer = t }
 
 // Close ends the connection.
-func (r *TableRows) Close() { closeAdminConn(context.Background(), r.conn) }
+func (r *TableRows) Close() { CloseConn(r.conn) }
 
 // Page hands over up to about limit rows behind a key, nil for the first. Rows with the key of the page's last come with it, so
 // none is passed over where ids are not unique. A row lives until take returns, whose error ends the page. more is false
@@ -205,7 +205,7 @@ func (r *TableRows) scan(ctx context.Context, sql string, args [][]byte, take fu
 	}
 	_, closed := rows.Close()
 	if err == nil && closed != nil {
-		err = adminQueryFault("table "+r.table.String(), closed)
+		err = QueryFault("table "+r.table.String(), closed)
 	}
 	return n, err
 }
@@ -225,7 +225,7 @@ func (r *TableRows) ByID(ctx context.Context, ids []string, take func(rel *pgout
 		return take(rel, row, key, ok)
 	})
 	// A topic may have records of others, with ids of their own form (class 22: data exception).
-	if err != nil && n == 0 && strings.HasPrefix(adminSQLState(err), "22") {
+	if err != nil && n == 0 && strings.HasPrefix(SQLState(err), "22") {
 		if len(ids) == 1 {
 			return nil
 		}

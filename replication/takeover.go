@@ -22,7 +22,7 @@ type TakenOver struct {
 func CutOver(ctx context.Context, dsn string, cfg AdminConfig, rows TakenOver) (done []Step, listed int64, err error) {
 	cfg = cfg.withDefaults()
 	cfg.Snapshot, cfg.takenOver = true, &rows
-	if cfg.Standby {
+	if cfg.HotStandby {
 		return nil, 0, &fault.Error{Kind: fault.Config, Object: "migrate polling", Err: errors.New("the slot is to be on a standby, where the snapshot of its creation cannot be written down"),
 			Next: "Migrate to a slot on the primary."}
 	}
@@ -30,35 +30,35 @@ func CutOver(ctx context.Context, dsn string, cfg AdminConfig, rows TakenOver) (
 		conn := s.Conn
 		st, err := s.readState(ctx, cfg)
 		if err != nil {
-			return adminQueryFault("catalog", err)
+			return QueryFault("catalog", err)
 		}
-		if err := firstFailure(foreignSlot(cfg, st)); err != nil {
+		if err := preflight.FirstFailure(cfg.ForeignSlot(st.Slot, st.Server.ServerFacts)); err != nil {
 			return err
 		}
-		list := cfg.snapshotList()
+		list := snapshotList(cfg.Objects)
 		switch {
 		case st.Slot.Exists && st.Snapshot.Exists && !st.Snapshot.Unfinished: // an earlier run got so far
 		case st.Slot.Exists && !st.Snapshot.Exists && st.Slot.ActivePID != 0:
-			return &fault.Error{Kind: fault.Operator, Object: slotSubject(cfg),
+			return &fault.Error{Kind: fault.Operator, Object: cfg.SlotSubject(),
 				Err:  fmt.Errorf("it exists already, not for a takeover, and process %d of the server is reading it", st.Slot.ActivePID),
 				Next: "Set postgres.slot and postgres.publication to other names."}
 		case st.Slot.Exists && !st.Snapshot.Exists:
-			return &fault.Error{Kind: fault.Operator, Object: slotSubject(cfg), Err: errors.New("it exists already, and not for a takeover"),
+			return &fault.Error{Kind: fault.Operator, Object: cfg.SlotSubject(), Err: errors.New("it exists already, and not for a takeover"),
 				Next: "Choose another postgres.slot and postgres.publication, or, where nobody needs them:\ncdc-outbox teardown"}
 		case st.Snapshot.Exists && st.Snapshot.Unfinished && !st.Snapshot.TakenOver:
 			return &fault.Error{Kind: fault.Operator, Object: "table " + list.String(), Err: errors.New("a setup with postgres.snapshot was interrupted"), Next: "cdc-outbox teardown"}
 		default:
 			for _, t := range cfg.Tables {
 				if _, err := conn.PgConn().Exec(ctx, fmt.Sprintf("SELECT 1 FROM %s WHERE (%s) LIMIT 1", t.SQL(), rows.Rows)).ReadAll(); err != nil {
-					return adminQueryFault("condition for rows of table "+t.String(), err)
+					return QueryFault("condition for rows of table "+t.String(), err)
 				}
 			}
 			if !st.Snapshot.Exists {
-				if err := firstFailure(setupObstacles(cfg, st)); err != nil {
+				if err := preflight.FirstFailure(setupObstacles(cfg, st)); err != nil {
 					return err
 				}
 				if _, err := conn.PgConn().Exec(ctx, listDDL(cfg)).ReadAll(); err != nil {
-					return adminQueryFault("table "+list.String(), err)
+					return QueryFault("table "+list.String(), err)
 				}
 			}
 			if done, err = ensure(ctx, s, cfg, true); err != nil {
@@ -66,7 +66,7 @@ func CutOver(ctx context.Context, dsn string, cfg AdminConfig, rows TakenOver) (
 			}
 		}
 		if err := conn.QueryRow(ctx, "SELECT count(*) FROM "+list.SQL()).Scan(&listed); err != nil {
-			return adminQueryFault("table "+list.String(), err)
+			return QueryFault("table "+list.String(), err)
 		}
 		return nil
 	})
@@ -76,7 +76,7 @@ func CutOver(ctx context.Context, dsn string, cfg AdminConfig, rows TakenOver) (
 // takeoverUnfinished keeps a takeover that was interrupted from being gone on with as if all rows were to be published.
 func takeoverUnfinished(cfg AdminConfig) preflight.Finding {
 	return preflight.Finding{
-		Level: preflight.Fail, Subject: "table " + cfg.snapshotList().String(), Found: "A takeover from a relay that polls was interrupted before its rows were listed.",
+		Level: preflight.Fail, Subject: "table " + snapshotList(cfg.Objects).String(), Found: "A takeover from a relay that polls was interrupted before its rows were listed.",
 		Why: "Nothing may be published before it is known what is left to publish.", Remedy: "cdc-outbox migrate polling",
 	}
 }

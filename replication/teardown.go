@@ -49,7 +49,7 @@ func PlanTeardown(ctx context.Context, dsn string, cfg AdminConfig, dropTables b
 func readTeardownPlan(ctx context.Context, conn servers, cfg AdminConfig, dropTables bool) ([]Step, error) {
 	st, err := conn.readState(ctx, cfg)
 	if err != nil {
-		return nil, adminQueryFault("catalog", err)
+		return nil, QueryFault("catalog", err)
 	}
 	if err := teardownRefusal(cfg, st); err != nil {
 		return nil, err
@@ -65,7 +65,7 @@ func readTeardownPlan(ctx context.Context, conn servers, cfg AdminConfig, dropTa
 func teardownRefusal(cfg AdminConfig, st setupState) error {
 	s := st.Slot
 	refuse := func(next, format string, args ...any) error {
-		return &fault.Error{Kind: fault.Operator, Object: slotSubject(cfg), Err: fmt.Errorf(format, args...), Next: next}
+		return &fault.Error{Kind: fault.Operator, Object: cfg.SlotSubject(), Err: fmt.Errorf(format, args...), Next: next}
 	}
 	switch {
 	case !s.Exists:
@@ -84,7 +84,7 @@ func teardownRefusal(cfg AdminConfig, st setupState) error {
 func planTeardown(cfg AdminConfig, st setupState, dropTables bool) []Step {
 	var steps []Step
 	if st.Slot.Exists {
-		steps = append(steps, Step{SQL: fmt.Sprintf("SELECT pg_drop_replication_slot(%s);", identifier.QuoteLiteral(cfg.Slot)),
+		steps = append(steps, Step{SQL: cfg.DropSlotSQL(),
 			action: stepSlot,
 			Why:    "Postgres keeps WAL for as long as the slot exists. It goes first: a slot without its publication cannot be decoded."})
 	}
@@ -92,10 +92,10 @@ func planTeardown(cfg AdminConfig, st setupState, dropTables bool) []Step {
 		steps = append(steps, Step{SQL: fmt.Sprintf("DROP PUBLICATION %s;", identifier.Quote(cfg.Publication)), Why: "Nobody reads it any more."})
 	}
 	if st.Snapshot.Exists {
-		steps = append(steps, Step{SQL: fmt.Sprintf("DROP TABLE %s;", cfg.snapshotList().SQL()), Why: "It lists rows that were to be published first."})
+		steps = append(steps, Step{SQL: fmt.Sprintf("DROP TABLE %s;", snapshotList(cfg.Objects).SQL()), Why: "It lists rows that were to be published first."})
 	}
-	if st.Memory.Exists && st.Slot.Exists {
-		steps = append(steps, Step{SQL: forget(cfg), Why: "A later slot of this name is another one."})
+	if st.Checkpoint.Exists && st.Slot.Exists {
+		steps = append(steps, Step{SQL: cfg.ForgetSQL(), Why: "A later slot of this name is another one."})
 	}
 	for _, t := range st.Tables {
 		if dropTables && t.Exists {
@@ -106,7 +106,7 @@ func planTeardown(cfg AdminConfig, st setupState, dropTables bool) []Step {
 }
 
 func alreadyGone(err error) bool {
-	switch adminSQLState(err) {
+	switch SQLState(err) {
 	case "42704", "42P01": // undefined_object, undefined_table: somebody else was faster
 		return true
 	}
@@ -114,12 +114,12 @@ func alreadyGone(err error) bool {
 }
 
 func teardownFault(cfg AdminConfig, s Step, err error) error {
-	f := adminQueryFault("teardown", err)
+	f := QueryFault("teardown", err)
 	var fe *fault.Error
 	if errors.As(f, &fe) {
-		switch adminSQLState(err) {
+		switch SQLState(err) {
 		case "55006": // object_in_use
-			fe.Object, fe.Next = slotSubject(cfg), "Stop the connector first."
+			fe.Object, fe.Next = cfg.SlotSubject(), "Stop the connector first."
 		default:
 			fe.Next = "-- run as the owner:\n" + s.SQL
 		}

@@ -243,7 +243,7 @@ func (r *replay) table(ctx context.Context, s wiring.Target, t identifier.Table,
 }
 
 // file publishes the rows of an archive, after it has been read once to see that it is whole.
-func (r *replay) file(ctx context.Context, path string, columns replication.OutboxColumns, filter replication.RowFilter) error {
+func (r *replay) file(ctx context.Context, path string, columns replication.Columns, filter replication.RowFilter) error {
 	_, err := archive.Verify(path)
 	n := int64(0)
 	if err == nil {

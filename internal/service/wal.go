@@ -140,7 +140,7 @@ func (s *walService) ensure(ctx context.Context) error {
 
 // unpolled refuses tables that a relay polls at this moment, and warns of those that one might.
 func (s *walService) unpolled(ctx context.Context, dsn string) error {
-	if s.admin.Standby && s.admin.PrimaryDSN != "" {
+	if s.admin.HotStandby && s.admin.PrimaryDSN != "" {
 		dsn = s.admin.PrimaryDSN // where rows are marked
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)

@@ -58,8 +58,8 @@ func (p *process) connectorConfig(admin replication.AdminConfig) (connector.Conf
 	return connector.Config{
 		Replication: replication.Config{
 			DSN: c.Postgres.DSN.Read, Slot: c.Postgres.Slot, Publication: c.Postgres.Publication,
-			Tables: admin.Tables, Messages: c.Postgres.Messages, Columns: admin.Columns, Failover: admin.Failover, Memory: admin.Memory,
-			Standby: admin.Standby, PrimaryDSN: primary, Logger: p.Logger,
+			Tables: admin.Tables, Messages: c.Postgres.Messages, Columns: admin.Columns, Failover: admin.Failover, Checkpoint: admin.Checkpoint,
+			HotStandby: admin.HotStandby, PrimaryDSN: primary, Logger: p.Logger,
 		},
 		Kafka:          producer,
 		Router:         route,
@@ -112,7 +112,7 @@ func snapshot(c *config.Loaded, admin replication.AdminConfig) func(context.Cont
 		if err != nil {
 			return nil, err
 		}
-		s, err := replication.OpenSnapshot(ctx, dsn, admin)
+		s, err := replication.OpenSnapshot(ctx, dsn, admin.Objects)
 		if s == nil {
 			return nil, err // not a nil pointer in an interface
 		}

@@ -11,17 +11,16 @@ import (
 // Admin takes what Postgres has to hold from the configuration.
 func Admin(c *config.Loaded, table bool) (replication.AdminConfig, error) {
 	col := c.Router.Roles()
-	cfg := replication.AdminConfig{
-		Slot: c.Postgres.Slot, Publication: c.Postgres.Publication, Failover: c.Postgres.Failover,
-		Snapshot: c.Postgres.Snapshot == "initial",
-		Columns:  replication.OutboxColumns{ID: col.ID, AggregateType: col.AggregateType, AggregateID: col.AggregateID, Timestamp: col.Timestamp},
-	}
+	cfg := replication.AdminConfig{Snapshot: c.Postgres.Snapshot == "initial", Objects: replication.Objects{
+		Slot: c.Postgres.Slot, Publication: c.Postgres.Publication, Failover: c.Postgres.Failover, HotStandby: c.Postgres.HotStandby,
+		Columns: replication.Columns{ID: col.ID, AggregateType: col.AggregateType, AggregateID: col.AggregateID, Timestamp: col.Timestamp},
+	}}
 	for _, n := range routing.Needs(c) {
 		cfg.Columns.Needed = append(cfg.Columns.Needed, replication.NeededColumn{
 			Name: n.Column, Key: n.Key, Role: n.Role, Required: n.Required, Usual: n.Usual,
 		})
 	}
-	if cfg.Standby = c.Postgres.HotStandby; c.Postgres.PrimaryDSN.IsSet() {
+	if c.Postgres.PrimaryDSN.IsSet() {
 		var err error
 		if cfg.PrimaryDSN, err = c.Postgres.PrimaryDSN.Read(); err != nil {
 			return cfg, &fault.Error{Kind: fault.Config, Object: "postgres.primary_dsn", Err: err}
@@ -29,7 +28,7 @@ func Admin(c *config.Loaded, table bool) (replication.AdminConfig, error) {
 	}
 	if name := c.Postgres.CheckpointTable(); name != "" {
 		var err error
-		if cfg.Memory, err = identifier.ParseTable(name); err != nil {
+		if cfg.Checkpoint, err = identifier.ParseTable(name); err != nil {
 			return cfg, &fault.Error{Kind: fault.Config, Object: "postgres.checkpoint", Err: err}
 		}
 	}
