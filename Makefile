@@ -55,12 +55,12 @@ PG_TESTS := ^(TestVersions|TestSetup|TestEnsure|TestPreflight|TestRun_mistakes|T
 PG_E2E := ^(TestKill|TestSIGTERM|TestPostgres_crashes|TestWaiting_for_Kafka_does_not_hold_up|TestFailover|TestStandby)
 .PHONY: test-versions matrix
 test-versions: ## what depends on the version of Postgres, on 14, 16, 17 and 18 (make test runs the default one)
-	@printf '%s\n' $(PG_VERSIONS) | xargs -P 2 -I{} sh -c 'out=$$(CDC_OUTBOX_TEST_PG_VERSION={} $(GO) test $(RACE) -run "$(PG_TESTS)" ./replication/ ./slotmonitor/ ./internal/polling/ 2>&1); \
+	@printf '%s\n' $(PG_VERSIONS) | xargs -P 2 -I{} sh -c 'out=$$(CDC_OUTBOX_TEST_PG_VERSION={} $(GO) test $(RACE) -run "$(PG_TESTS)" ./replication/ ./internal/postgres/ ./internal/setup/ ./internal/outboxtable/ ./slotmonitor/ ./internal/polling/ 2>&1); \
 		status=$$?; printf "PostgreSQL %s\n%s\n" {} "$$out"; exit $$status'
 
 matrix: build ## every test that needs Postgres, and the core of e2e, on one version after the other; VERSIONS="14 15 16 17 18"
 	@set -e; for v in $${VERSIONS:-14 15 16 17 18}; do echo "PostgreSQL $$v"; \
-		CDC_OUTBOX_TEST_PG_VERSION=$$v $(GO) test $(RACE) -count=1 ./replication/ ./slotmonitor/ ./internal/polling/ ./test/outbox/ ./test/inbox/ ./cmd/cdc-outbox/; \
+		CDC_OUTBOX_TEST_PG_VERSION=$$v $(GO) test $(RACE) -count=1 ./replication/ ./internal/postgres/ ./internal/setup/ ./internal/outboxtable/ ./slotmonitor/ ./internal/polling/ ./test/outbox/ ./test/inbox/ ./cmd/cdc-outbox/; \
 		CDC_OUTBOX_TEST_PG_VERSION=$$v $(GO) test $(RACE) -tags e2e -count=1 -timeout 20m -run '$(PG_E2E)' ./test/e2e/; done
 
 unit: ## unit tests only: no servers, seconds

@@ -11,7 +11,11 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/pooler"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/session"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/sqlstate"
 
 	"github.com/jackc/pglogrepl"
 	"github.com/jackc/pgx/v5"
@@ -70,14 +74,14 @@ func dial(ctx context.Context, cfg *Config, again bool) (*connection, error) {
 	}
 	parsed, err := pgx.ParseConfig(dsn) // rather than pgconn's: what only pgx understands must not be sent to the server
 	if err != nil {
-		return nil, DSNFault()
+		return nil, postgres.DSNFault()
 	}
 	pc := &parsed.Config
 	if pc.ConnectTimeout == 0 {
 		pc.ConnectTimeout = cfg.ConnectTimeout
 	}
 	c := &connection{config: pc.Copy()}
-	SetStreamParams(pc, cfg.Slot)
+	session.SetStreamParams(pc, cfg.Slot)
 	dialer := pc.DialFunc
 	pc.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dialer(ctx, network, addr)
@@ -104,49 +108,49 @@ func dial(ctx context.Context, cfg *Config, again bool) (*connection, error) {
 
 // identify asks the server who it is and how the slot is. A walsender with a database takes SQL by the simple
 // protocol (Postgres docs 55.4).
-func (c *connection) identify(ctx context.Context, cfg *Config, again bool) (Identity, SlotInfo, error) {
+func (c *connection) identify(ctx context.Context, cfg *Config, again bool) (Identity, postgres.Slot, error) {
 	system, err := pglogrepl.IdentifySystem(ctx, c.PgConn)
-	if SQLState(err) == SyntaxError {
-		return Identity{}, SlotInfo{}, c.throughPooler(way{Tried: true, Ordinary: true})
+	if sqlstate.Of(err) == sqlstate.SyntaxError {
+		return Identity{}, postgres.Slot{}, c.throughPooler(pooler.Route{Tried: true, Ordinary: true})
 	}
 	if err != nil {
-		return Identity{}, SlotInfo{}, cfg.queryError(ctx, err)
+		return Identity{}, postgres.Slot{}, cfg.queryError(ctx, err)
 	}
 	id := Identity{SystemID: system.SystemID, Timeline: system.Timeline, WALEnd: lsn.LSN(system.XLogPos)}
 
 	rows, err := c.query(ctx, `SELECT current_database(), current_setting('server_version_num'),
 		`+ownTimeout+`,
 		(SELECT to_jsonb(s)::text FROM pg_catalog.pg_replication_slots s WHERE slot_name = `+identifier.QuoteLiteral(cfg.Slot)+`),
-		`+LostSettings+`, pg_is_in_recovery(), pg_backend_pid()`, 7)
+		`+session.LostSettings+`, pg_is_in_recovery(), pg_backend_pid()`, 7)
 	if err != nil {
-		return id, SlotInfo{}, cfg.queryError(ctx, err)
+		return id, postgres.Slot{}, cfg.queryError(ctx, err)
 	}
 	if rows[4] != nil {
-		return id, SlotInfo{}, c.throughPooler(way{Tried: true, Lost: strings.Split(string(rows[4]), ", ")})
+		return id, postgres.Slot{}, c.throughPooler(pooler.Route{Tried: true, Lost: strings.Split(string(rows[4]), ", ")})
 	}
 	pid, err := strconv.ParseUint(string(rows[6]), 10, 32) // what came with the login may be a proxy's
 	if err != nil {
-		return id, SlotInfo{}, cfg.retry(fmt.Errorf("pg_backend_pid() is %q", rows[6]))
+		return id, postgres.Slot{}, cfg.retry(fmt.Errorf("pg_backend_pid() is %q", rows[6]))
 	}
 	id.BackendPID, id.Database = uint32(pid), string(rows[0])
 	if id.ServerVersion, err = strconv.Atoi(string(rows[1])); err != nil {
-		return id, SlotInfo{}, cfg.retry(fmt.Errorf("server_version_num is %q", rows[1]))
+		return id, postgres.Slot{}, cfg.retry(fmt.Errorf("server_version_num is %q", rows[1]))
 	}
 	ms, err := strconv.Atoi(string(rows[2]))
 	if err != nil {
-		return id, SlotInfo{}, cfg.retry(fmt.Errorf("wal_sender_timeout is %q", rows[2]))
+		return id, postgres.Slot{}, cfg.retry(fmt.Errorf("wal_sender_timeout is %q", rows[2]))
 	}
 	id.walSenderTimeout = time.Duration(ms) * time.Millisecond
 	id.InRecovery = string(rows[5]) == "t"
 	if err := cfg.checkRecovery(id, again); err != nil {
-		return id, SlotInfo{}, err
+		return id, postgres.Slot{}, err
 	}
 	if rows[3] == nil {
-		return id, SlotInfo{}, cfg.slotMissing(id.server())
+		return id, postgres.Slot{}, cfg.slotMissing(id.server())
 	}
-	slot, err := parseSlotRow(rows[3])
+	slot, err := postgres.ParseSlotRow(rows[3])
 	if err != nil {
-		return id, SlotInfo{}, cfg.retry(err)
+		return id, postgres.Slot{}, cfg.retry(err)
 	}
 	id.ConfirmedFlush, id.RestartLSN = slot.ConfirmedFlush, slot.RestartLSN
 	return id, slot, cfg.checkSlot(slot, id)
@@ -164,7 +168,7 @@ var ownTimeout = fmt.Sprintf(`(SELECT CASE WHEN source <> 'client' AND NOT setti
 		   FROM pg_catalog.pg_settings WHERE name = 'wal_sender_timeout')`, sessionTimeout.Milliseconds())
 
 // throughPooler is for a connection whose answers show that no server gave them.
-func (c *connection) throughPooler(w way) error { return w.toHostOf(c.config).fault() }
+func (c *connection) throughPooler(w pooler.Route) error { return w.ToHostOf(c.config).Fault() }
 
 // query returns the one row of a statement.
 func (c *connection) query(ctx context.Context, sql string, columns int) ([][]byte, error) {

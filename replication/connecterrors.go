@@ -8,6 +8,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/pooler"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/sqlstate"
 )
 
 // connectError is for a connection that did not come about. Once one has (again), a refused login is no longer a
@@ -15,10 +18,10 @@ import (
 func (c *Config) connectError(pc *pgconn.Config, err error, again bool) error {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
-		if poolerRefusal(pg) || poolerLogin(pg) && !again {
-			return way{Tried: true, Refusal: pg}.toHostOf(pc).fault()
+		if pooler.RefusesParameters(pg) || pooler.RefusesLogin(pg) && !again {
+			return pooler.Route{Tried: true, Refusal: pg}.ToHostOf(pc).Fault()
 		}
-		f := &fault.Error{Object: server(pc), Err: &Refusal{pg}, Kind: KindOf(pg.Code), Next: c.remedy(duringConnect, pg.Code)}
+		f := &fault.Error{Object: server(pc), Err: &sqlstate.Refusal{PgError: pg}, Kind: sqlstate.KindOf(pg.Code), Next: c.remedy(duringConnect, pg.Code)}
 		if again && (strings.HasPrefix(pg.Code, "28") || pg.Code == "3D000") {
 			f.Kind = fault.Retry
 		}
@@ -36,7 +39,7 @@ func (c *Config) connectError(pc *pgconn.Config, err error, again bool) error {
 	}
 	return &fault.Error{
 		Kind: fault.Retry, Object: server(pc), Err: errors.New("cannot connect: " + text),
-		Next: ReachRemedy(pc.Host, pc.Port, cause),
+		Next: postgres.ReachRemedy(pc.Host, pc.Port, cause),
 	}
 }
 

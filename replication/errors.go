@@ -8,6 +8,8 @@ import (
 	"strconv"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/sqlstate"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -26,8 +28,8 @@ const (
 )
 
 // objects is what remedies name, so that a fault has the same text in the stream, at the start and in check.
-func (c *Config) objects() Objects {
-	return Objects{
+func (c *Config) objects() postgres.Objects {
+	return postgres.Objects{
 		Slot: c.Slot, Publication: c.Publication, Tables: c.Tables, Columns: c.Columns,
 		Checkpoint: c.Checkpoint, Failover: c.Failover, HotStandby: c.HotStandby,
 	}
@@ -50,13 +52,13 @@ var (
 
 // serverError classifies an error the server sent. at is where reading stood; the server's own word goes before it.
 func (c *Config) serverError(p phase, at lsn.LSN, e *pgconn.PgError) error {
-	f := &fault.Error{Kind: KindOf(e.Code), Object: c.object(), Err: &Refusal{e}}
+	f := &fault.Error{Kind: sqlstate.KindOf(e.Code), Object: c.object(), Err: &sqlstate.Refusal{PgError: e}}
 	if m := associatedLSN.FindStringSubmatch(e.Where); m != nil {
 		f.At = m[1]
 	} else if at != 0 {
 		f.At = at.String()
 	}
-	if e.Code == ObjectInUse && p == duringStart {
+	if e.Code == sqlstate.ObjectInUse && p == duringStart {
 		held := &slotHeld{}
 		if m := holderPID.FindStringSubmatch(e.Message); m != nil {
 			held.pid, _ = strconv.Atoi(m[1])
@@ -64,8 +66,8 @@ func (c *Config) serverError(p phase, at lsn.LSN, e *pgconn.PgError) error {
 		f.Err = held
 		return f
 	}
-	if e.Code == UndefinedObject && p == duringStart {
-		return c.slotMissing(ServerFacts{}) // it was there a moment ago
+	if e.Code == sqlstate.UndefinedObject && p == duringStart {
+		return c.slotMissing(postgres.ServerFacts{}) // it was there a moment ago
 	}
 	f.Next = c.remedy(p, e.Code)
 	return f
@@ -109,7 +111,7 @@ func (c *Config) serverOr(ctx context.Context, p phase, err error) error {
 }
 
 // checkSlot refuses a slot that cannot be read from, and says why better than the server would.
-func (c *Config) checkSlot(slot SlotInfo, id Identity) error {
+func (c *Config) checkSlot(slot postgres.Slot, id Identity) error {
 	if unusable := c.objects().UnusableSlot(slot, id.server()); unusable != nil {
 		f := unusable[0].Fault()
 		f.At = slot.ConfirmedFlush.String()
@@ -122,16 +124,16 @@ func (c *Config) checkSlot(slot SlotInfo, id Identity) error {
 }
 
 // server is what the judgements need to know of it.
-func (id Identity) server() ServerFacts {
-	return ServerFacts{
+func (id Identity) server() postgres.ServerFacts {
+	return postgres.ServerFacts{
 		Version: id.ServerVersion, VersionText: fmt.Sprintf("%d.%d", id.ServerVersion/10000, id.ServerVersion%10000),
 		Database: id.Database, InRecovery: id.InRecovery,
 	}
 }
 
 // position is where the server's log was when the connection was made.
-func (id Identity) position() Position {
-	return Position{SystemID: id.SystemID, Timeline: id.Timeline, WALEnd: id.WALEnd}
+func (id Identity) position() postgres.ServerPosition {
+	return postgres.ServerPosition{SystemID: id.SystemID, Timeline: id.Timeline, WALEnd: id.WALEnd}
 }
 
 // checkRecovery refuses a standby that is not meant. While a process runs, its address may lead to one for as long as a
@@ -152,7 +154,7 @@ func (c *Config) checkRecovery(id Identity, again bool) error {
 }
 
 // slotMissing is a slot that no longer exists: it did when the process began.
-func (c *Config) slotMissing(server ServerFacts) error {
+func (c *Config) slotMissing(server postgres.ServerFacts) error {
 	f := c.objects().SlotGone(server).Fault()
 	if at := c.Confirmed(); at != 0 {
 		f.At = at.String()

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -79,18 +80,18 @@ func TestConfig_check(t *testing.T) {
 
 // TestErrors_same_text_wherever_the_fault_is_met: check, the start and the stream say the same of a slot.
 func TestErrors_same_text_wherever_the_fault_is_met(t *testing.T) {
-	o := Objects{Slot: "s", Publication: "p", Tables: []identifier.Table{{Schema: "public", Name: "outbox"}}}
+	o := postgres.Objects{Slot: "s", Publication: "p", Tables: []identifier.Table{{Schema: "public", Name: "outbox"}}}
 	c := &Config{Slot: o.Slot, Publication: o.Publication, Tables: o.Tables, Confirmed: nothingConfirmed}
 	next := func(err error) string {
 		var f *fault.Error
 		require.ErrorAs(t, err, &f)
 		return f.Next
 	}
-	require.Equal(t, o.SlotGone(ServerFacts{}).Remedy, next(c.slotMissing(ServerFacts{})))
-	lost := SlotInfo{Name: "s", Exists: true, Logical: true, Plugin: "pgoutput", Database: "db", WALStatus: WALLost}
-	require.Equal(t, o.SlotInvalidated(lost, ServerFacts{}).Remedy, next(c.checkSlot(lost, Identity{Database: "db"})))
-	require.Equal(t, o.SlotInvalidated(lost, ServerFacts{}).Remedy, c.remedy(duringStream, "58P01"))
-	require.Contains(t, c.remedy(duringStream, "42704"), o.PublicationLost(lost, ServerFacts{}, false).Remedy)
+	require.Equal(t, o.SlotGone(postgres.ServerFacts{}).Remedy, next(c.slotMissing(postgres.ServerFacts{})))
+	lost := postgres.Slot{Name: "s", Exists: true, Logical: true, Plugin: "pgoutput", Database: "db", WALStatus: postgres.WALLost}
+	require.Equal(t, o.SlotInvalidated(lost, postgres.ServerFacts{}).Remedy, next(c.checkSlot(lost, Identity{Database: "db"})))
+	require.Equal(t, o.SlotInvalidated(lost, postgres.ServerFacts{}).Remedy, c.remedy(duringStream, "58P01"))
+	require.Contains(t, c.remedy(duringStream, "42704"), o.PublicationLost(lost, postgres.ServerFacts{}, false).Remedy)
 }
 
 // TestErrors_remedies_can_be_pasted: prose is on comment lines of its own beside SQL.

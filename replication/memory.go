@@ -11,7 +11,9 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/sqlstate"
 
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/zap"
@@ -70,7 +72,7 @@ func newMemory(cfg *Config) *memory {
 
 // begin compares the slot with what is remembered of it, before anything is streamed, and takes a new one down. It asks on
 // the replication connection.
-func (m *memory) begin(ctx context.Context, c *connection, id Identity, slot SlotInfo) error {
+func (m *memory) begin(ctx context.Context, c *connection, id Identity, slot postgres.Slot) error {
 	if m == nil {
 		return nil
 	}
@@ -117,7 +119,7 @@ func (m *memory) takeDown(position lsn.LSN) string {
 }
 
 // read returns the slot's row, nil where there is none, and where the log ends by then.
-func (m *memory) read(ctx context.Context, c *connection) (*Checkpoint, lsn.LSN, error) {
+func (m *memory) read(ctx context.Context, c *connection) (*postgres.Checkpoint, lsn.LSN, error) {
 	fields, err := c.query(ctx, fmt.Sprintf(`SELECT (SELECT to_jsonb(m)::text FROM %s m WHERE slot = %s),
 		CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END`,
 		m.cfg.Checkpoint.SQL(), identifier.QuoteLiteral(m.cfg.Slot)), 2)
@@ -143,7 +145,7 @@ func (m *memory) read(ctx context.Context, c *connection) (*Checkpoint, lsn.LSN,
 	if err != nil {
 		return nil, 0, m.garbled(fmt.Errorf("its position of this slot is %q", row.Position))
 	}
-	return &Checkpoint{SystemID: row.SystemID, Timeline: row.Timeline, Position: kept}, end, nil
+	return &postgres.Checkpoint{SystemID: row.SystemID, Timeline: row.Timeline, Position: kept}, end, nil
 }
 
 // garbled is for a row that no connector has written.
@@ -155,7 +157,7 @@ func (m *memory) garbled(err error) error {
 // without goes on without a memory where there is no table, or none that this role may use: a database that was set up
 // before there was one works as before.
 func (m *memory) without(ctx context.Context, err error) error {
-	switch SQLState(err) {
+	switch sqlstate.Of(err) {
 	case "42P01", "42501", "3F000", "25006", "42703": // no table, no right, no schema, read only, another table
 		m.off.Store(true)
 		m.cfg.Logger.Warn("a slot that is made anew or moved by hand would not be noticed: the table that remembers its position cannot be used",
@@ -188,7 +190,7 @@ func (m *memory) succeeded(at lsn.LSN) {
 // failed takes note of an attempt that came to nothing. What counts is the time since the position last moved, not the
 // attempts: one of them may take a moment or several seconds.
 func (m *memory) failed(err error) {
-	switch SQLState(err) {
+	switch sqlstate.Of(err) {
 	case "42P01", "3F000": // it was dropped: nothing is left that the slot could be held against
 		if !m.off.Swap(true) {
 			m.failing.Store(nil)
@@ -226,7 +228,7 @@ func (s *Stream) HeldBack() (since time.Time, why error) {
 func (m *memory) heldBack(err error) error {
 	f := &fault.Error{Kind: fault.Retry, Object: "table " + m.cfg.Checkpoint.String(), Err: fmt.Errorf("the slot's position cannot be written down: %w", err)}
 	const off = "\n-- or do without it from the next start on: postgres.checkpoint: off"
-	switch SQLState(err) {
+	switch sqlstate.Of(err) {
 	case "57014", "55P03", "40P01": // statement_timeout, lock_not_available, deadlock
 		f.Next = fmt.Sprintf("-- who holds it, and how to end that:\nSELECT l.pid, a.usename, a.application_name, a.state, a.xact_start FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE l.relation = %s::regclass AND l.granted;\nSELECT pg_terminate_backend(pid);",
 			identifier.QuoteLiteral(m.cfg.Checkpoint.SQL())) + off

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -176,7 +177,7 @@ func TestMemory_a_table_that_is_dropped(t *testing.T) {
 	s.insert(t)
 	require.Eventually(t, func() bool { return log.FilterMessageSnippet("is gone").Len() == 1 }, 10*time.Second, 20*time.Millisecond)
 	require.Eventually(t, func() bool { return s.flushed(t) >= lsn.LSN(st.lastRow.Load()) }, 10*time.Second, 20*time.Millisecond, "the slot goes on")
-	s.Exec(t, CheckpointDDL(s.Config.Checkpoint))
+	s.Exec(t, postgres.CheckpointDDL(s.Config.Checkpoint))
 	s.insert(t)
 	require.Eventually(t, func() bool { return log.FilterMessageSnippet("remembered again").Len() == 1 }, 30*time.Second, 50*time.Millisecond)
 	s.catchesUp(t, st)

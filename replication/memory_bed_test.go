@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
@@ -14,14 +15,14 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
-	"github.com/cdc-outbox/cdc-outbox/test/testkit/postgres"
+	pgserver "github.com/cdc-outbox/cdc-outbox/test/testkit/postgres"
 )
 
 // remembering is a source with a table that remembers.
 func remembering(t testing.TB, db *testkit.Database) *source {
 	s := newSource(t, db)
 	s.Config.Checkpoint = identifier.Table{Schema: "public", Name: "cdc_outbox_slots"}
-	s.Exec(t, CheckpointDDL(s.Config.Checkpoint))
+	s.Exec(t, postgres.CheckpointDDL(s.Config.Checkpoint))
 	return s
 }
 
@@ -29,7 +30,7 @@ func remembering(t testing.TB, db *testkit.Database) *source {
 func (s *source) remembered(t testing.TB) lsn.LSN { return s.rememberedOn(t, s.Server) }
 
 // rememberedOn asks another server of its cluster.
-func (s *source) rememberedOn(t testing.TB, server *postgres.Server) lsn.LSN {
+func (s *source) rememberedOn(t testing.TB, server *pgserver.Server) lsn.LSN {
 	conn, err := server.Connect(t.Context(), s.Name)
 	require.NoError(t, err)
 	defer conn.Close(t.Context())

@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
-	"github.com/cdc-outbox/cdc-outbox/test/testkit/postgres"
+	pgserver "github.com/cdc-outbox/cdc-outbox/test/testkit/postgres"
 )
 
 func TestMemory_is_never_behind_the_slot(t *testing.T) {
@@ -64,7 +65,7 @@ func TestMemory_notices_a_slot_that_is_not_where_it_was_left(t *testing.T) {
 
 // TestMemory_lets_crashes_pass: none of them is a gap.
 func TestMemory_lets_crashes_pass(t *testing.T) {
-	db := testkit.DedicatedPostgres(t, postgres.Options{})
+	db := testkit.DedicatedPostgres(t, pgserver.Options{})
 	s := remembering(t, db)
 	for i := 1; i <= 3; i++ {
 		s.insert(t)
@@ -80,7 +81,7 @@ func TestMemory_lets_crashes_pass(t *testing.T) {
 // TestMemory_does_not_hold_up_a_shutdown: Postgres has ended every session by then, so nothing can be written down any more,
 // and waits for the walsender's client to confirm the last record.
 func TestMemory_does_not_hold_up_a_shutdown(t *testing.T) {
-	db := testkit.DedicatedPostgres(t, postgres.Options{})
+	db := testkit.DedicatedPostgres(t, pgserver.Options{})
 	s := remembering(t, db)
 	s.insert(t)
 	_, stop := s.following(t)
@@ -89,7 +90,7 @@ func TestMemory_does_not_hold_up_a_shutdown(t *testing.T) {
 	began := time.Now()
 	limit, end := context.WithTimeout(t.Context(), 20*time.Second)
 	defer end()
-	require.NoError(t, db.Stop(limit, postgres.Fast))
+	require.NoError(t, db.Stop(limit, pgserver.Fast))
 	require.Less(t, time.Since(began), 3*time.Second)
 	require.NoError(t, stop())
 }
@@ -127,8 +128,8 @@ func TestMemory_comes_to_rest(t *testing.T) {
 	}
 	check(false, false, 10000, 10000)
 	check(true, false, 10001, 10001)
-	check(true, false, 10001+CheckpointStep, 10000)
-	check(false, true, 10000+CheckpointStep, 10000)
+	check(true, false, 10001+postgres.CheckpointStep, 10000)
+	check(false, true, 10000+postgres.CheckpointStep, 10000)
 
 	writes, hour := 0, now.Add(time.Hour)
 	for confirmed := lsn.LSN(10200); now.Before(hour); now = now.Add(memoryInterval) {

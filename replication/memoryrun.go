@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 )
 
 const (
@@ -42,7 +43,7 @@ func (m *memory) due(confirmed, row lsn.LSN, now time.Time, r rest) (due, little
 	if confirmed <= kept {
 		return false, false
 	}
-	little = row <= kept && confirmed-kept <= CheckpointStep
+	little = row <= kept && confirmed-kept <= postgres.CheckpointStep
 	return !little || now.Sub(r.last) >= r.wait, little
 }
 

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/sqlstate"
 
 	"github.com/jackc/pgx/v5"
 
@@ -107,9 +109,9 @@ func (m *memory) beginFar(ctx context.Context, position lsn.LSN) error {
 	case err == nil:
 		m.written = position
 		return nil
-	case SQLState(err) == ReadOnly:
+	case sqlstate.Of(err) == sqlstate.ReadOnly:
 		return m.primaryFault(errors.New("the server there is read-only, a standby perhaps"))
-	case SQLState(err) == "":
+	case sqlstate.Of(err) == "":
 		return m.primaryFault(err)
 	}
 	return m.without(ctx, err)
@@ -210,7 +212,7 @@ func (m *memory) connect(ctx context.Context, dsn func() (string, error)) (*pgx.
 	}
 	pc, err := pgx.ParseConfig(text)
 	if err != nil {
-		return nil, DSNFault()
+		return nil, postgres.DSNFault()
 	}
 	delete(pc.RuntimeParams, "replication")
 	pc.RuntimeParams["application_name"] = "cdc-outbox memory"
@@ -219,7 +221,7 @@ func (m *memory) connect(ctx context.Context, dsn func() (string, error)) (*pgx.
 	pc.RuntimeParams["statement_timeout"] = strconv.FormatInt(keepStatement.Milliseconds(), 10)
 	conn, err := pgx.ConnectConfig(ctx, pc)
 	if err != nil {
-		return nil, ConnectFault(pc, err)
+		return nil, postgres.ConnectFault(pc, err)
 	}
 	return conn, nil
 }
@@ -230,7 +232,7 @@ func (m *memory) close() {
 	defer m.mu.Unlock()
 	for _, conn := range []**pgx.Conn{&m.near, &m.primary} {
 		if *conn != nil {
-			CloseConn(*conn)
+			postgres.CloseConn(*conn)
 			*conn = nil
 		}
 	}

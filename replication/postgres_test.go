@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 
@@ -16,7 +17,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
-	"github.com/cdc-outbox/cdc-outbox/test/testkit/postgres"
+	pgserver "github.com/cdc-outbox/cdc-outbox/test/testkit/postgres"
 )
 
 // source is a database with an outbox table, a publication and a slot, and a configuration to stream from it.
@@ -47,11 +48,11 @@ func (s *source) confirm(at lsn.LSN) { s.confirmed.Store(max(s.confirmed.Load(),
 func (s *source) flushed(t testing.TB) lsn.LSN { return s.slotOn(t, s.Server).ConfirmedFlush }
 
 // slotOn is the slot of this name on a server of the cluster.
-func (s *source) slotOn(t testing.TB, server *postgres.Server) SlotInfo {
+func (s *source) slotOn(t testing.TB, server *pgserver.Server) postgres.Slot {
 	conn, err := server.Connect(t.Context(), s.Name)
 	require.NoError(t, err)
 	defer conn.Close(context.Background())
-	info, err := LookupSlot(t.Context(), conn, s.Config.Slot)
+	info, err := postgres.LookupSlot(t.Context(), conn, s.Config.Slot)
 	require.NoError(t, err)
 	return info
 }
@@ -266,7 +267,7 @@ func TestRun_large_messages(t *testing.T) {
 // TestRun_rides_out_a_restart: before PG 17 a restart sets the slot back to what was last saved; the stream starts
 // where the caller stands, so nothing comes twice.
 func TestRun_rides_out_a_restart(t *testing.T) {
-	db := testkit.DedicatedPostgres(t, postgres.Options{})
+	db := testkit.DedicatedPostgres(t, pgserver.Options{})
 	s := newSource(t, db)
 	s.Exec(t, `INSERT INTO outbox VALUES (1, 'a')`)
 	s.Exec(t, `INSERT INTO outbox VALUES (2, 'b')`)
@@ -284,7 +285,7 @@ func TestRun_rides_out_a_restart(t *testing.T) {
 				return err
 			}
 			if len(got) == 2 {
-				require.NoError(t, db.Restart(t.Context(), postgres.Immediate))
+				require.NoError(t, db.Restart(t.Context(), pgserver.Immediate))
 				s.Exec(t, `INSERT INTO outbox VALUES (3, 'c')`)
 				s.Exec(t, `INSERT INTO outbox VALUES (4, 'd')`)
 			}
@@ -299,7 +300,7 @@ func TestRun_rides_out_a_restart(t *testing.T) {
 // TestRun_does_not_hold_up_a_shutdown: a fast shutdown of Postgres waits for walsenders to be told that all was
 // flushed, so the keepalives of a server that is going down must be answered with what they moved.
 func TestRun_does_not_hold_up_a_shutdown(t *testing.T) {
-	db := testkit.DedicatedPostgres(t, postgres.Options{})
+	db := testkit.DedicatedPostgres(t, pgserver.Options{})
 	s := newSource(t, db)
 	s.Exec(t, `INSERT INTO outbox VALUES (1, 'a')`)
 	err := Run(t.Context(), s.Config, func(_ context.Context, st *Stream) error {
@@ -307,7 +308,7 @@ func TestRun_does_not_hold_up_a_shutdown(t *testing.T) {
 		require.NoError(t, err)
 		stopped := make(chan error, 1)
 		begun := time.Now()
-		go func() { stopped <- db.Stop(t.Context(), postgres.Fast) }()
+		go func() { stopped <- db.Stop(t.Context(), pgserver.Fast) }()
 		for {
 			m, err := st.Receive()
 			if err != nil {
@@ -334,7 +335,7 @@ func TestRun_lets_go_of_a_server_that_shuts_down(t *testing.T) {
 	for name, reads := range map[string]bool{"reads and cannot confirm": true, "does not even read": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			db := testkit.DedicatedPostgres(t, postgres.Options{})
+			db := testkit.DedicatedPostgres(t, pgserver.Options{})
 			s := newSource(t, db)
 			s.Exec(t, `INSERT INTO outbox VALUES (1, 'a')`)
 			err := Run(t.Context(), s.Config, func(_ context.Context, st *Stream) error {
@@ -344,7 +345,7 @@ func TestRun_lets_go_of_a_server_that_shuts_down(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 				defer cancel()
 				stopped := make(chan error, 1)
-				go func() { stopped <- db.Stop(ctx, postgres.Fast) }()
+				go func() { stopped <- db.Stop(ctx, pgserver.Fast) }()
 				for reads && err == nil {
 					_, err = st.Receive()
 				}

@@ -6,7 +6,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/cloud"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/sqlstate"
 )
 
 // remedy is what an SQLSTATE asks for (Postgres docs, appendix A). Before the slot is touched the same codes mean
@@ -15,20 +17,20 @@ func (c *Config) remedy(p phase, code string) string {
 	beforeSlot := p == duringConnect || p == duringQuery
 	switch {
 	case strings.HasPrefix(code, "28"):
-		return LoginRemedy
-	case code == NotPermitted:
+		return sqlstate.LoginRemedy
+	case code == sqlstate.NotPermitted:
 		return c.replicationRemedy()
-	case p == duringConnect && code == UndefinedObject:
+	case p == duringConnect && code == sqlstate.UndefinedObject:
 		return "Take the parameter out of postgres.dsn, or correct its name."
 	case beforeSlot:
 		return ""
 	}
 	switch code {
-	case UndefinedObject:
+	case sqlstate.UndefinedObject:
 		return "-- the publication is looked up as it was when the rows were written: creating it now does not mend this slot\n" +
-			c.objects().RenewBothSQL(ServerFacts{}, false)
+			c.objects().RenewBothSQL(postgres.ServerFacts{}, false)
 	case "58P01": // a removed WAL file
-		return c.objects().SlotInvalidated(SlotInfo{}, ServerFacts{}).Remedy
+		return c.objects().SlotInvalidated(postgres.Slot{}, postgres.ServerFacts{}).Remedy
 	case "55000":
 		return "`cdc-outbox check` says whether wal_level is too low or the slot is invalidated, and prints the SQL that mends it."
 	case "22021", "22P05": // a value in a database of SQL_ASCII that is not UTF-8; a character that UTF-8 does not have

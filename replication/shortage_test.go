@@ -9,14 +9,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/cdc-outbox/cdc-outbox/internal/setup"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
-	"github.com/cdc-outbox/cdc-outbox/test/testkit/postgres"
+	pgserver "github.com/cdc-outbox/cdc-outbox/test/testkit/postgres"
 )
 
 // All WAL senders in use passes: the stream is tried again, and says what it waits for. No free slot does not pass by itself.
 func TestVersions_shortage(t *testing.T) {
-	db := testkit.DedicatedPostgres(t, postgres.Options{Settings: map[string]string{"max_wal_senders": "1", "max_replication_slots": "2"}})
+	db := testkit.DedicatedPostgres(t, pgserver.Options{Settings: map[string]string{"max_wal_senders": "1", "max_replication_slots": "2"}})
 	s := newSource(t, db)
 	taken, err := pgconn.Connect(t.Context(), db.DSN+"&replication=database")
 	require.NoError(t, err)
@@ -48,7 +50,7 @@ func TestVersions_shortage(t *testing.T) {
 	require.NoError(t, <-done)
 
 	db.Exec(t, `SELECT pg_create_physical_replication_slot('other')`)
-	err = Ensure(t.Context(), db.DSN, AdminConfig{Objects: Objects{Slot: db.Slot + "_new", Publication: db.Publication + "_new", Tables: []identifier.Table{{Schema: "public", Name: "outbox"}}}}, true)
+	err = setup.Ensure(t.Context(), db.DSN, setup.Config{Objects: postgres.Objects{Slot: db.Slot + "_new", Publication: db.Publication + "_new", Tables: []identifier.Table{{Schema: "public", Name: "outbox"}}}}, true)
 	var f *fault.Error
 	require.True(t, errors.As(err, &f), err)
 	require.Equal(t, fault.Operator, f.Kind)

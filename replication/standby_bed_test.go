@@ -8,21 +8,23 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/cdc-outbox/cdc-outbox/internal/setup"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
-	"github.com/cdc-outbox/cdc-outbox/test/testkit/postgres"
+	pgserver "github.com/cdc-outbox/cdc-outbox/test/testkit/postgres"
 )
 
 // standbyRig is a primary with an outbox table and its standby, which a connector reads from.
 type standbyRig struct {
 	*source
-	standby *postgres.Server
-	cfg     AdminConfig
+	standby *pgserver.Server
+	cfg     setup.Config
 	log     *observer.ObservedLogs
 }
 
@@ -31,7 +33,7 @@ func standbyVersion(t *testing.T) string {
 	if testing.Short() {
 		t.Skip("starts servers; run without -short")
 	}
-	asked := os.Getenv(postgres.EnvVersion)
+	asked := os.Getenv(pgserver.EnvVersion)
 	if major, err := strconv.Atoi(asked); err == nil && major >= 16 {
 		return asked
 	}
@@ -39,7 +41,7 @@ func standbyVersion(t *testing.T) string {
 }
 
 func newStandby(t *testing.T, version string, onPrimary, onStandby map[string]string) *standbyRig {
-	db := testkit.DedicatedPostgres(t, postgres.Options{Version: version, Settings: onPrimary})
+	db := testkit.DedicatedPostgres(t, pgserver.Options{Version: version, Settings: onPrimary})
 	db.Exec(t, `CREATE TABLE outbox (id bigint PRIMARY KEY, body text)`)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -54,7 +56,7 @@ func newStandby(t *testing.T, version string, onPrimary, onStandby map[string]st
 	core, log := observer.New(zap.InfoLevel)
 	r := &standbyRig{standby: standby, log: log, source: &source{Database: db}}
 	memory := identifier.Table{Schema: "public", Name: "cdc_outbox_slots"}
-	r.cfg = AdminConfig{Objects: Objects{Slot: db.Slot, Publication: db.Publication, Tables: []identifier.Table{{Schema: "public", Name: "outbox"}},
+	r.cfg = setup.Config{Objects: postgres.Objects{Slot: db.Slot, Publication: db.Publication, Tables: []identifier.Table{{Schema: "public", Name: "outbox"}},
 		Checkpoint: memory, HotStandby: true}, PrimaryDSN: db.DSN, SlotWait: 20 * time.Second, Logger: zap.New(core)}
 	r.Config = Config{
 		DSN: func() (string, error) { return standby.DSN(db.Name), nil }, PrimaryDSN: func() (string, error) { return db.DSN, nil },
@@ -67,10 +69,10 @@ func newStandby(t *testing.T, version string, onPrimary, onStandby map[string]st
 func (r *standbyRig) dsn() string { return r.standby.DSN(r.Name) }
 
 // slotThere reads the slot on the standby.
-func (r *standbyRig) slotThere(t *testing.T) SlotInfo { return r.slotOn(t, r.standby) }
+func (r *standbyRig) slotThere(t *testing.T) postgres.Slot { return r.slotOn(t, r.standby) }
 
 // insertOn writes rows first to last, each in a transaction of its own.
-func (r *standbyRig) insertOn(t *testing.T, s *postgres.Server, first, last int) {
+func (r *standbyRig) insertOn(t *testing.T, s *pgserver.Server, first, last int) {
 	conn, err := s.Connect(t.Context(), r.Name)
 	require.NoError(t, err)
 	defer conn.Close(context.Background())

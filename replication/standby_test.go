@@ -8,7 +8,10 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/internal/outboxtable"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/cdc-outbox/cdc-outbox/internal/setup"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 
 	"github.com/stretchr/testify/require"
@@ -22,9 +25,9 @@ import (
 // the primary before the slot moves, and a process that is killed goes on.
 func TestDecodingOnAStandby(t *testing.T) {
 	r := newStandby(t, standbyVersion(t), nil, nil)
-	require.NoError(t, Ensure(t.Context(), r.dsn(), r.cfg, true), "an idle primary, so the slot would wait for ever without pg_log_standby_snapshot()")
+	require.NoError(t, setup.Ensure(t.Context(), r.dsn(), r.cfg, true), "an idle primary, so the slot would wait for ever without pg_log_standby_snapshot()")
 	require.True(t, r.slotThere(t).Exists)
-	for _, f := range Preflight(t.Context(), r.dsn(), r.cfg) {
+	for _, f := range setup.Preflight(t.Context(), r.dsn(), r.cfg) {
 		if f.Level != preflight.OK {
 			require.Contains(t, []string{"max_slot_wal_keep_size", "table public.outbox"}, f.Subject, "%+v", f)
 		}
@@ -55,7 +58,7 @@ func TestDecodingOnAStandby(t *testing.T) {
 		return s.Finish(ctx)
 	}))
 	r.cfg.Columns.ID = "id"
-	rows, err := OpenTableRows(t.Context(), r.dsn(), r.cfg, r.cfg.Tables[0], RowFilter{})
+	rows, err := outboxtable.Open(t.Context(), r.dsn(), r.cfg, r.cfg.Tables[0], outboxtable.Filter{})
 	require.NoError(t, err)
 	end, err := rows.WALEnd(t.Context())
 	rows.Close()
@@ -66,23 +69,23 @@ func TestDecodingOnAStandby(t *testing.T) {
 		ids, err := r.ids(s, 2)
 		require.Equal(t, numbers(31, 32), ids)
 		require.NoError(t, err)
-		_, err = AwaitCaughtUp(ctx, r.dsn(), r.cfg, 10*time.Millisecond)
+		_, err = setup.AwaitCaughtUp(ctx, r.dsn(), r.cfg, 10*time.Millisecond)
 		require.NoError(t, err)
 		return s.Finish(ctx)
 	}))
 	at = lsn.LSN(r.confirmed.Load())
 
-	report, err := LookAtSlot(t.Context(), r.dsn(), r.cfg)
+	report, err := setup.ReportSlot(t.Context(), r.dsn(), r.cfg)
 	require.NoError(t, err)
 	require.Equal(t, "usable, and where it was left", report.Verdict)
 	require.True(t, report.InRecovery)
 
-	report, err = RecreateSlot(t.Context(), r.dsn(), r.cfg)
+	report, err = setup.RecreateSlot(t.Context(), r.dsn(), r.cfg)
 	require.NoError(t, err)
 	require.Greater(t, report.ConfirmedFlushLSN, at.String())
 	require.Equal(t, "usable, and where it was left", report.Verdict)
 
-	_, err = Teardown(t.Context(), r.dsn(), r.cfg, false)
+	_, err = setup.Teardown(t.Context(), r.dsn(), r.cfg, false)
 	require.NoError(t, err)
 	require.False(t, r.slotThere(t).Exists)
 }
@@ -91,7 +94,7 @@ func TestDecodingOnAStandby(t *testing.T) {
 // and what is remembered goes with it, however far the rest of the primary got.
 func TestStandbyPromoted(t *testing.T) {
 	r := newStandby(t, standbyVersion(t), nil, nil)
-	require.NoError(t, Ensure(t.Context(), r.dsn(), r.cfg, true))
+	require.NoError(t, setup.Ensure(t.Context(), r.dsn(), r.cfg, true))
 	seen := map[string]int{}
 	promoted := make(chan struct{})
 	go func() { // the load, up to the moment of the promotion and from then on there
@@ -154,7 +157,7 @@ func TestStandbyPromoted(t *testing.T) {
 	// The next start is a new process, with the same configuration.
 	r.confirmed.Store(0)
 	r.insertOn(t, r.standby, 601, 610)
-	require.NoError(t, Ensure(t.Context(), r.dsn(), r.cfg, true))
+	require.NoError(t, setup.Ensure(t.Context(), r.dsn(), r.cfg, true))
 	require.NoError(t, Run(limit, r.Config, func(ctx context.Context, s *Stream) error {
 		require.False(t, s.Identity().InRecovery)
 		ids, err := r.ids(s, 10)
@@ -167,7 +170,7 @@ func TestStandbyPromoted(t *testing.T) {
 // TestStandbyCrashes: it begins again at its last restart point, behind what the connector has confirmed, and catches up.
 func TestStandbyCrashes(t *testing.T) {
 	r := newStandby(t, standbyVersion(t), nil, nil)
-	require.NoError(t, Ensure(t.Context(), r.dsn(), r.cfg, true))
+	require.NoError(t, setup.Ensure(t.Context(), r.dsn(), r.cfg, true))
 	r.insertOn(t, r.Server, 1, 50)
 	streams := 0
 	require.NoError(t, Run(t.Context(), r.Config, func(ctx context.Context, s *Stream) error {
@@ -200,31 +203,31 @@ func TestStandbyCrashes(t *testing.T) {
 func TestStandbyWithoutAWayToThePrimary(t *testing.T) {
 	r := newStandby(t, standbyVersion(t), nil, nil)
 	r.cfg.PrimaryDSN, r.cfg.Checkpoint, r.cfg.SlotWait = "", identifier.Table{}, 2*time.Second
-	err := Ensure(t.Context(), r.dsn(), r.cfg, true)
-	requireRefusal(t, err, "only be made on the primary", fmt.Sprintf("the primary (127.0.0.1:%d)", r.Port()), "CREATE PUBLICATION", LogSnapshotSQL)
+	err := setup.Ensure(t.Context(), r.dsn(), r.cfg, true)
+	requireRefusal(t, err, "only be made on the primary", fmt.Sprintf("the primary (127.0.0.1:%d)", r.Port()), "CREATE PUBLICATION", postgres.LogSnapshotSQL)
 	r.Exec(t, `CREATE PUBLICATION `+identifier.Quote(r.cfg.Publication)+` FOR TABLE outbox`)
 	require.Eventually(t, func() bool {
-		err = Ensure(t.Context(), r.dsn(), r.cfg, true)
+		err = setup.Ensure(t.Context(), r.dsn(), r.cfg, true)
 		return strings.Contains(err.Error(), "It is gone")
 	}, 10*time.Second, 50*time.Millisecond, "a publication without its slot may be a lost slot, here as well")
-	requireRefusal(t, err, "-- on the standby", LogSnapshotSQL)
+	requireRefusal(t, err, "-- on the standby", postgres.LogSnapshotSQL)
 
-	_, err = RecreateSlot(t.Context(), r.dsn(), r.cfg)
+	_, err = setup.RecreateSlot(t.Context(), r.dsn(), r.cfg)
 	require.Equal(t, fault.Retry, fault.KindOf(err))
 	require.ErrorContains(t, err, "waits for the primary to log its running transactions")
-	require.ErrorContains(t, err, LogSnapshotSQL)
+	require.ErrorContains(t, err, postgres.LogSnapshotSQL)
 	require.Equal(t, 1, r.log.FilterMessageSnippet("waits for the primary to log").Len())
 
 	r.cfg.SlotWait = 20 * time.Second
 	made := make(chan error, 1)
-	go func() { _, err := RecreateSlot(t.Context(), r.dsn(), r.cfg); made <- err }()
+	go func() { _, err := setup.RecreateSlot(t.Context(), r.dsn(), r.cfg); made <- err }()
 	for done := false; !done; {
 		select {
 		case err := <-made:
 			require.NoError(t, err)
 			done = true
 		case <-time.After(200 * time.Millisecond):
-			r.Exec(t, LogSnapshotSQL)
+			r.Exec(t, postgres.LogSnapshotSQL)
 		}
 	}
 	r.Config.Checkpoint, r.PrimaryDSN = identifier.Table{}, nil
@@ -241,12 +244,12 @@ func TestStandbyWithoutAWayToThePrimary(t *testing.T) {
 // TestStandbyInvalidated: catalog rows go although decoding needs them, and wal_level falls.
 func TestStandbyInvalidated(t *testing.T) {
 	r := newStandby(t, standbyVersion(t), nil, map[string]string{"hot_standby_feedback": "off", "primary_slot_name": "standby", "max_standby_streaming_delay": "0"})
-	requireRefusal(t, Ensure(t.Context(), r.dsn(), r.cfg, true), "hot_standby_feedback", "ALTER SYSTEM SET hot_standby_feedback = on")
-	found := failing(Preflight(t.Context(), r.dsn(), r.cfg))
+	requireRefusal(t, setup.Ensure(t.Context(), r.dsn(), r.cfg, true), "hot_standby_feedback", "ALTER SYSTEM SET hot_standby_feedback = on")
+	found := failing(setup.Preflight(t.Context(), r.dsn(), r.cfg))
 	require.Contains(t, found["hot_standby_feedback"].Why, "rows_removed")
 
 	r.Exec(t, `CREATE PUBLICATION `+identifier.Quote(r.cfg.Publication)+` FOR TABLE outbox`)
-	_, err := RecreateSlot(t.Context(), r.dsn(), r.cfg) // an operator who knows better
+	_, err := setup.RecreateSlot(t.Context(), r.dsn(), r.cfg) // an operator who knows better
 	require.NoError(t, err)
 	r.cfg.Checkpoint = identifier.Table{}
 	r.Config.Checkpoint = identifier.Table{}
@@ -278,22 +281,22 @@ func TestStandbyInvalidated(t *testing.T) {
 // TestStandbyIsMeant: a standby that nobody asked for, and a version that has no slots there.
 func TestStandbyIsMeant(t *testing.T) {
 	r := newStandby(t, "15", nil, nil)
-	requireRefusal(t, Ensure(t.Context(), r.dsn(), r.cfg, true), "standby of PostgreSQL 15", "from 16 on")
+	requireRefusal(t, setup.Ensure(t.Context(), r.dsn(), r.cfg, true), "standby of PostgreSQL 15", "from 16 on")
 	requireRefusal(t, Run(t.Context(), r.Config, drain), "standby of PostgreSQL 15", "from 16 on")
 	r.cfg.HotStandby, r.Config.HotStandby = false, false
-	requireRefusal(t, Ensure(t.Context(), r.dsn(), r.cfg, true), "standby of PostgreSQL 15")
+	requireRefusal(t, setup.Ensure(t.Context(), r.dsn(), r.cfg, true), "standby of PostgreSQL 15")
 
 	r = newStandby(t, standbyVersion(t), nil, nil)
-	require.NoError(t, Ensure(t.Context(), r.dsn(), r.cfg, true))
+	require.NoError(t, setup.Ensure(t.Context(), r.dsn(), r.cfg, true))
 	r.cfg.HotStandby, r.Config.HotStandby = false, false
-	requireRefusal(t, Ensure(t.Context(), r.dsn(), r.cfg, true), "It is a standby", "postgres.hot_standby: true")
+	requireRefusal(t, setup.Ensure(t.Context(), r.dsn(), r.cfg, true), "It is a standby", "postgres.hot_standby: true")
 	requireRefusal(t, Run(t.Context(), r.Config, drain), "It is a standby", "postgres.hot_standby: true")
 
 	r.cfg.HotStandby, r.cfg.PrimaryDSN = true, r.dsn()
-	err := Ensure(t.Context(), r.dsn(), r.cfg, true)
+	err := setup.Ensure(t.Context(), r.dsn(), r.cfg, true)
 	require.Equal(t, fault.Retry, fault.KindOf(err))
 	require.ErrorContains(t, err, "target_session_attrs=read-write")
 	other := testkit.Postgres(t)
 	r.cfg.PrimaryDSN = other.DSN
-	requireRefusal(t, Ensure(t.Context(), r.dsn(), r.cfg, true), "another cluster")
+	requireRefusal(t, setup.Ensure(t.Context(), r.dsn(), r.cfg, true), "another cluster")
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 
 	"go.uber.org/zap"
@@ -23,7 +24,7 @@ type Config struct {
 	Messages    []string // prefixes of logical messages that are events; none: the server sends no messages
 
 	// Columns and Failover are for the SQL in remedies only.
-	Columns  Columns
+	Columns  postgres.Columns
 	Failover bool
 
 	// Checkpoint is the table that stores how far the slot is confirmed, as setup creates it; none where it has no name.

@@ -10,8 +10,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/session"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
-	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
@@ -57,7 +57,7 @@ func (re *rebuilder) connect(ctx context.Context) error {
 	if err != nil {
 		return &fault.Error{Kind: fault.Config, Object: "postgres.dsn", Err: errors.New("it is not a connection string")}
 	}
-	for name, value := range replication.TextSettings() {
+	for name, value := range session.TextSettings() {
 		pc.RuntimeParams[name] = value
 	}
 	if re.conn, err = pgx.ConnectConfig(ctx, pc); err != nil {

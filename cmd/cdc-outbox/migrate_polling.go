@@ -11,8 +11,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/cdc-outbox/cdc-outbox/internal/setup"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
-	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
 type migratePollingOptions struct {
@@ -65,10 +65,10 @@ func (a *app) migratePolling(ctx context.Context, c *config.Loaded, o migratePol
 		return err
 	}
 	s.Admin.SlotWait = o.wait
-	rows := replication.TakenOver{Rows: o.unpublished, Order: o.order}
+	rows := setup.CutOverRows{Rows: o.unpublished, Order: o.order}
 	own := o.unpublished == ""
 	if own {
-		rows = replication.TakenOver{Rows: identifier.Quote(o.published) + " IS NULL", Order: o.sequence}
+		rows = setup.CutOverRows{Rows: identifier.Quote(o.published) + " IS NULL", Order: o.sequence}
 	} else if o.wait <= 0 {
 		return fault.Usage("--wait is not positive", "leave it out for a minute")
 	}
@@ -85,10 +85,10 @@ func (a *app) migratePolling(ctx context.Context, c *config.Loaded, o migratePol
 }
 
 // planMigratePolling prints what there is to print: which rows are listed, only the slot's snapshot says.
-func (a *app) planMigratePolling(ctx context.Context, s wiring.Target, rows replication.TakenOver, own bool, published string) error {
+func (a *app) planMigratePolling(ctx context.Context, s wiring.Target, rows setup.CutOverRows, own bool, published string) error {
 	admin := s.Admin
 	admin.Snapshot = true
-	steps, err := replication.PlanSetup(ctx, s.DSN, admin)
+	steps, err := setup.Plan(ctx, s.DSN, admin)
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (a *app) planMigratePolling(ctx context.Context, s wiring.Target, rows repl
 	return nil
 }
 
-func (a *app) migrateOwnPolling(ctx context.Context, s wiring.Target, setup polling.Setup, rows replication.TakenOver, o migratePollingOptions) error {
+func (a *app) migrateOwnPolling(ctx context.Context, s wiring.Target, setup polling.Setup, rows setup.CutOverRows, o migratePollingOptions) error {
 	if done, err := polling.Retired(ctx, s.DSN, setup, polling.PolledAt); err != nil || done {
 		if err == nil {
 			_, err = fmt.Fprintln(a.stdout, "-- Everything was done before. Start run.")
@@ -134,8 +134,8 @@ func (a *app) migrateOwnPolling(ctx context.Context, s wiring.Target, setup poll
 	return err
 }
 
-func (a *app) cutOver(ctx context.Context, s wiring.Target, rows replication.TakenOver) error {
-	steps, listed, err := replication.CutOver(ctx, s.DSN, s.Admin, rows)
+func (a *app) cutOver(ctx context.Context, s wiring.Target, rows setup.CutOverRows) error {
+	steps, listed, err := setup.CutOver(ctx, s.DSN, s.Admin, rows)
 	if perr := a.printSteps(steps); err == nil {
 		err = perr
 	}

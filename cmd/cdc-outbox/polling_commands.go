@@ -2,6 +2,7 @@ package main
 
 import (
 	"github.com/cdc-outbox/cdc-outbox/internal/service"
+	"github.com/cdc-outbox/cdc-outbox/internal/setup"
 
 	"context"
 	"fmt"
@@ -17,7 +18,6 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
-	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
 // pollingSetupOptions are the flags of setup and teardown.
@@ -76,7 +76,7 @@ func (a *app) teardownPolling(ctx context.Context, c *config.Loaded, o teardownO
 	if err != nil {
 		return err
 	}
-	return a.tearDown(o, func() ([]replication.Step, error) { return polling.PlanTeardown(ctx, dsn, s, o.table) },
+	return a.tearDown(o, func() ([]setup.Step, error) { return polling.PlanTeardown(ctx, dsn, s, o.table) },
 		func() error { _, err := polling.Remove(ctx, dsn, s, o.table); return err })
 }
 

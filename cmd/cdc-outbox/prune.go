@@ -15,9 +15,9 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/archive"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/outboxtable"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
-	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
 type pruneOptions struct {
@@ -229,7 +229,7 @@ func escapeGlob(dir string) string {
 }
 
 // describe is what the files say about the table.
-func (p *pruning) describe(ctx context.Context, rows *replication.TableRows) (h archive.Header, err error) {
+func (p *pruning) describe(ctx context.Context, rows *outboxtable.Rows) (h archive.Header, err error) {
 	d, err := rows.Describe(ctx)
 	if err != nil {
 		return h, err

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/outboxtable"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
-	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
 // partitionLock is how long a try to drop an attached partition may wait where --lock-timeout is not given: everybody else
@@ -39,7 +39,7 @@ func (q *prunedPartition) line(dryRun bool) string {
 	case !q.Dropped:
 		what = "not dropped yet"
 	}
-	if q.State == string(replication.Pending) || q.State == string(replication.Detached) {
+	if q.State == string(outboxtable.Pending) || q.State == string(outboxtable.Detached) {
 		what = q.State + "; " + what
 	}
 	rows := ""
@@ -58,7 +58,7 @@ func (p *pruning) doPartitions(ctx context.Context, s wiring.Target) error {
 	}
 	defer rows.Close()
 	list, err := p.listPartitions(ctx, rows)
-	if err != nil || p.o.dryRun || !slices.ContainsFunc(list, func(q *replication.Partition) bool { return q.Keep == "" }) {
+	if err != nil || p.o.dryRun || !slices.ContainsFunc(list, func(q *outboxtable.Partition) bool { return q.Keep == "" }) {
 		return errors.Join(err, p.refusal())
 	}
 	if p.published == "" {
@@ -87,7 +87,7 @@ func (p *pruning) doPartitions(ctx context.Context, s wiring.Target) error {
 	return errors.Join(append(busy, p.refusal())...)
 }
 
-func (q *prunedPartition) fill(part *replication.Partition) {
+func (q *prunedPartition) fill(part *outboxtable.Partition) {
 	q.State, q.Rows, q.Kept = string(part.State), nil, part.Keep
 	if part.Weighed {
 		q.Rows = new(part.Rows)
@@ -98,17 +98,17 @@ func (q *prunedPartition) fill(part *replication.Partition) {
 }
 
 // dropped is the end of a partition.
-const dropped replication.PartitionState = "dropped"
+const dropped outboxtable.PartitionState = "dropped"
 
 // listPartitions looks at all of them, those first that an earlier run has begun to take out.
-func (p *pruning) listPartitions(ctx context.Context, rows *replication.TableRows) ([]*replication.Partition, error) {
+func (p *pruning) listPartitions(ctx context.Context, rows *outboxtable.Rows) ([]*outboxtable.Partition, error) {
 	all, err := rows.Partitions(ctx)
 	if err != nil {
 		return nil, err
 	}
-	order := map[replication.PartitionState]int{replication.Pending: -2, replication.Detached: -1}
-	slices.SortStableFunc(all, func(a, b replication.Partition) int { return cmp.Compare(order[a.State], order[b.State]) })
-	list := make([]*replication.Partition, len(all))
+	order := map[outboxtable.PartitionState]int{outboxtable.Pending: -2, outboxtable.Detached: -1}
+	slices.SortStableFunc(all, func(a, b outboxtable.Partition) int { return cmp.Compare(order[a.State], order[b.State]) })
+	list := make([]*outboxtable.Partition, len(all))
 	for i := range all {
 		part := &all[i]
 		list[i] = part
@@ -131,9 +131,9 @@ func (p *pruning) listPartitions(ctx context.Context, rows *replication.TableRow
 }
 
 // weigh counts the partition's rows, and says why it may not go, if so.
-func (p *pruning) weigh(ctx context.Context, rows *replication.TableRows, part *replication.Partition) error {
+func (p *pruning) weigh(ctx context.Context, rows *outboxtable.Rows, part *outboxtable.Partition) error {
 	used := []uint32{part.OID}
-	if part.State == replication.Attached {
+	if part.State == outboxtable.Attached {
 		used = append(used, rows.Root())
 	}
 	gids, err := rows.PreparedOn(ctx, used...)
@@ -164,7 +164,7 @@ func (p *pruning) refusal() error {
 	return &fault.Error{Kind: fault.Operator, Object: "table " + p.table.String(), Err: errors.New("prepared transactions keep partitions that are old enough from being dropped"), Next: strings.TrimSuffix(next, "\n")}
 }
 
-func (p *pruning) dropPartition(ctx context.Context, s wiring.Target, rows *replication.TableRows, h replication.Horizon, part *replication.Partition) error {
+func (p *pruning) dropPartition(ctx context.Context, s wiring.Target, rows *outboxtable.Rows, h outboxtable.Horizon, part *outboxtable.Partition) error {
 	if p.o.archive != "" {
 		n, err := p.archivePartition(ctx, s, rows.Root(), h, part)
 		if err != nil {
@@ -172,7 +172,7 @@ func (p *pruning) dropPartition(ctx context.Context, s wiring.Target, rows *repl
 		}
 		part.Rows = n
 	}
-	if part.State == replication.Pending || part.State == replication.Attached && !part.Shared {
+	if part.State == outboxtable.Pending || part.State == outboxtable.Attached && !part.Shared {
 		if err := rows.Detach(ctx, part, p.o.wait); err != nil {
 			return err
 		}
@@ -195,8 +195,8 @@ func (p *pruning) dropPartition(ctx context.Context, s wiring.Target, rows *repl
 }
 
 // archivePartition writes all of a partition's rows, as rows of the table.
-func (p *pruning) archivePartition(ctx context.Context, s wiring.Target, root uint32, h replication.Horizon, part *replication.Partition) (n int64, err error) {
-	rows, err := replication.OpenTableRows(ctx, s.DSN, s.Admin, part.Table, replication.RowFilter{})
+func (p *pruning) archivePartition(ctx context.Context, s wiring.Target, root uint32, h outboxtable.Horizon, part *outboxtable.Partition) (n int64, err error) {
+	rows, err := outboxtable.Open(ctx, s.DSN, s.Admin, part.Table, outboxtable.Filter{})
 	if err != nil {
 		return 0, err
 	}

@@ -10,9 +10,9 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/archive"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/outboxtable"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
-	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
@@ -34,13 +34,13 @@ type pruning struct {
 
 	published string // where the relay polls, the column that says what Kafka has
 
-	rel   *pgoutput.Relation  // as the archive's header describes it
-	after *replication.RowKey // the last row that was dealt with
+	rel   *pgoutput.Relation // as the archive's header describes it
+	after *outboxtable.Key   // the last row that was dealt with
 	said  time.Time
 }
 
 // span is a page of rows, first and last included.
-type span struct{ first, last replication.RowKey }
+type span struct{ first, last outboxtable.Key }
 
 func (p *pruning) do(ctx context.Context, s wiring.Target) error {
 	rows, h, err := p.open(ctx, s)
@@ -78,10 +78,10 @@ func (p *pruning) do(ctx context.Context, s wiring.Target) error {
 }
 
 // open gives the rows that may go. The caller closes them.
-func (p *pruning) open(ctx context.Context, s wiring.Target) (*replication.TableRows, replication.Horizon, error) {
-	rows, err := replication.OpenTableRows(ctx, s.DSN, s.Admin, p.table, replication.RowFilter{})
+func (p *pruning) open(ctx context.Context, s wiring.Target) (*outboxtable.Rows, outboxtable.Horizon, error) {
+	rows, err := outboxtable.Open(ctx, s.DSN, s.Admin, p.table, outboxtable.Filter{})
 	if err != nil {
-		return nil, replication.Horizon{}, err
+		return nil, outboxtable.Horizon{}, err
 	}
 	h, err := p.horizon(ctx, rows)
 	if err != nil {
@@ -93,7 +93,7 @@ func (p *pruning) open(ctx context.Context, s wiring.Target) (*replication.Table
 	return rows, h, nil
 }
 
-func (p *pruning) horizon(ctx context.Context, rows *replication.TableRows) (replication.Horizon, error) {
+func (p *pruning) horizon(ctx context.Context, rows *outboxtable.Rows) (outboxtable.Horizon, error) {
 	if p.published != "" {
 		return rows.TakePublishedHorizon(ctx, p.o.age, p.published)
 	}
@@ -101,7 +101,7 @@ func (p *pruning) horizon(ctx context.Context, rows *replication.TableRows) (rep
 }
 
 // collect returns the next pages: one, or as many as a file holds, which is on the disk then.
-func (p *pruning) collect(ctx context.Context, rows *replication.TableRows, header archive.Header) (spans []span, more bool, err error) {
+func (p *pruning) collect(ctx context.Context, rows *outboxtable.Rows, header archive.Header) (spans []span, more bool, err error) {
 	var w *archive.Writer
 	if p.o.archive != "" {
 		name := fmt.Sprintf("%s.%s-%s-%04d", url.PathEscape(p.source.Schema), url.PathEscape(p.source.Name), p.run, len(p.Files))
@@ -112,7 +112,7 @@ func (p *pruning) collect(ctx context.Context, rows *replication.TableRows, head
 	n := 0
 	for more = true; more && err == nil && (len(spans) == 0 || w != nil && n < archiveRows && w.Size() < archiveBytes); {
 		var page *span
-		more, err = rows.Page(ctx, p.after, p.o.batch, func(rel *pgoutput.Relation, row pgoutput.Tuple, key replication.RowKey) error {
+		more, err = rows.Page(ctx, p.after, p.o.batch, func(rel *pgoutput.Relation, row pgoutput.Tuple, key outboxtable.Key) error {
 			if page == nil {
 				page = &span{first: key}
 			}
@@ -153,7 +153,7 @@ func archiveFault(err error) error {
 }
 
 // delete deletes page by page.
-func (p *pruning) delete(ctx context.Context, rows *replication.TableRows, spans []span) error {
+func (p *pruning) delete(ctx context.Context, rows *outboxtable.Rows, spans []span) error {
 	for _, s := range spans {
 		n, err := rows.Delete(ctx, s.first, s.last)
 		if err != nil {

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"github.com/cdc-outbox/cdc-outbox/internal/outboxtable"
 	"github.com/cdc-outbox/cdc-outbox/internal/progress"
+	"github.com/cdc-outbox/cdc-outbox/internal/setup"
 
 	"context"
 	"errors"
@@ -14,7 +16,6 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
-	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
 // caughtUpLimit is how long repair waits for the connector, so that what is still on its way does not count as missing.
@@ -88,7 +89,7 @@ func (a *app) repair(ctx context.Context, c *config.Loaded, o *repairOptions) er
 	if err := needTables(s, "repair"); err != nil {
 		return err
 	}
-	var filter replication.RowFilter
+	var filter outboxtable.Filter
 	if o.since != "" {
 		if filter.Since, err = time.Parse(time.RFC3339, o.since); err != nil {
 			return fault.Usage("--since is no time", "write it as 2026-01-31T08:00:00Z")
@@ -190,7 +191,7 @@ func (a *app) printRepair(r *repairing) error {
 // awaitConnector waits for what is on its way. Rows that a stopped connector is going to publish would come twice.
 func (a *app) awaitConnector(ctx context.Context, s wiring.Target, dryRun bool) error {
 	stop := a.progress().Wait(progress.For("the connector to publish what is committed"))
-	done, err := replication.AwaitCaughtUp(ctx, s.DSN, s.Admin, caughtUpLimit)
+	done, err := setup.AwaitCaughtUp(ctx, s.DSN, s.Admin, caughtUpLimit)
 	stop()
 	if err != nil || done {
 		return err

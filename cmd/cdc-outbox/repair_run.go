@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/cdc-outbox/cdc-outbox/internal/outboxtable"
 	"github.com/cdc-outbox/cdc-outbox/internal/progress"
 
 	"context"
@@ -16,7 +17,6 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/reader"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
-	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -25,7 +25,7 @@ import (
 type repairing struct {
 	replay
 	options *repairOptions
-	tables  []*replication.TableRows
+	tables  []*outboxtable.Rows
 	report  []*repaired
 	leads   map[string]bool       // topics that rows lead to
 	absent  map[[16]byte]struct{} // hashes of the ids, as records have them, that were not found in Kafka
@@ -33,7 +33,7 @@ type repairing struct {
 }
 
 // newRepairing holds a lock on a session of its own until close.
-func (a *app) newRepairing(ctx context.Context, c *config.Loaded, s wiring.Target, o *repairOptions, filter replication.RowFilter) (*repairing, error) {
+func (a *app) newRepairing(ctx context.Context, c *config.Loaded, s wiring.Target, o *repairOptions, filter outboxtable.Filter) (*repairing, error) {
 	route, err := routing.NewTo(c, "")
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func (a *app) newRepairing(ctx context.Context, c *config.Loaded, s wiring.Targe
 		r.leads[name] = true
 	}
 	for _, t := range s.Admin.Tables {
-		rows, err := replication.OpenTableRows(ctx, s.DSN, s.Admin, t, filter)
+		rows, err := outboxtable.Open(ctx, s.DSN, s.Admin, t, filter)
 		if err != nil {
 			r.close()
 			return nil, err
@@ -70,11 +70,11 @@ func (r *repairing) close() {
 }
 
 // each routes the rows of a table. row gets the id that the record has, hashed; a row that makes none is counted by bad.
-func (r *repairing) each(ctx context.Context, table int, bad func(), row func(rec *router.Record, hash [16]byte, rel *pgoutput.Relation, tuple pgoutput.Tuple, key replication.RowKey) error) error {
-	var after *replication.RowKey
+func (r *repairing) each(ctx context.Context, table int, bad func(), row func(rec *router.Record, hash [16]byte, rel *pgoutput.Relation, tuple pgoutput.Tuple, key outboxtable.Key) error) error {
+	var after *outboxtable.Key
 	for more := true; more; {
 		var err error
-		more, err = r.tables[table].Page(ctx, after, r.pageSize(), func(rel *pgoutput.Relation, tuple pgoutput.Tuple, key replication.RowKey) error {
+		more, err = r.tables[table].Page(ctx, after, r.pageSize(), func(rel *pgoutput.Relation, tuple pgoutput.Tuple, key outboxtable.Key) error {
 			after = &key
 			rec, err := r.route(rel, tuple)
 			var no *router.RowError
@@ -119,7 +119,7 @@ func idHeader(rec *router.Record) ([]byte, bool) {
 // survey notes the ids of all rows and the topics they lead to.
 func (r *repairing) survey(ctx context.Context) error {
 	for i, t := range r.report {
-		err := r.each(ctx, i, func() { t.Rows++; t.Unrouted++ }, func(rec *router.Record, hash [16]byte, _ *pgoutput.Relation, _ pgoutput.Tuple, _ replication.RowKey) error {
+		err := r.each(ctx, i, func() { t.Rows++; t.Unrouted++ }, func(rec *router.Record, hash [16]byte, _ *pgoutput.Relation, _ pgoutput.Tuple, _ outboxtable.Key) error {
 			t.Rows++
 			r.leads[rec.Topic] = true
 			r.absent[hash] = struct{}{}
@@ -220,7 +220,7 @@ func (r *repairing) name(ctx context.Context) error {
 		return nil
 	}
 	for i, t := range r.report {
-		err := r.each(ctx, i, func() {}, func(_ *router.Record, hash [16]byte, _ *pgoutput.Relation, _ pgoutput.Tuple, key replication.RowKey) error {
+		err := r.each(ctx, i, func() {}, func(_ *router.Record, hash [16]byte, _ *pgoutput.Relation, _ pgoutput.Tuple, key outboxtable.Key) error {
 			if _, missing := r.absent[hash]; missing {
 				if t.Missing++; len(t.Examples) < replayExamples {
 					t.Examples = append(t.Examples, key.ID)
@@ -252,7 +252,7 @@ func (r *repairing) publish(ctx context.Context, table int) error {
 	}
 	r.place = offsets.LSN(end) - 1
 	before := r.state.Rows
-	err = r.each(ctx, table, func() {}, func(_ *router.Record, hash [16]byte, rel *pgoutput.Relation, tuple pgoutput.Tuple, _ replication.RowKey) error {
+	err = r.each(ctx, table, func() {}, func(_ *router.Record, hash [16]byte, rel *pgoutput.Relation, tuple pgoutput.Tuple, _ outboxtable.Key) error {
 		if _, missing := r.absent[hash]; !missing {
 			return nil
 		}

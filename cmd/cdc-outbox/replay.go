@@ -13,9 +13,10 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/archive"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/outboxtable"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
-	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -104,8 +105,8 @@ and why is said.`,
 	return cmd
 }
 
-func (o *replayOptions) filter() (f replication.RowFilter, err error) {
-	f = replication.RowFilter{AggregateTypes: o.Types, AggregateIDs: o.AggregateIDs, IDs: o.IDs}
+func (o *replayOptions) filter() (f outboxtable.Filter, err error) {
+	f = outboxtable.Filter{AggregateTypes: o.Types, AggregateIDs: o.AggregateIDs, IDs: o.IDs}
 	for _, t := range []struct {
 		flag, text string
 		to         *time.Time
@@ -145,7 +146,7 @@ func (o *replayOptions) filter() (f replication.RowFilter, err error) {
 	return f, nil
 }
 
-func (a *app) replay(ctx context.Context, c *config.Loaded, o *replayOptions, filter replication.RowFilter) error {
+func (a *app) replay(ctx context.Context, c *config.Loaded, o *replayOptions, filter outboxtable.Filter) error {
 	s, err := wiring.NewTarget(c)
 	if err != nil {
 		return err
@@ -206,15 +207,15 @@ func (a *app) replay(ctx context.Context, c *config.Loaded, o *replayOptions, fi
 }
 
 // sayOrder warns, before anything is published, where rows have no time to go by.
-func (r *replay) sayOrder(rows *replication.TableRows) {
+func (r *replay) sayOrder(rows *outboxtable.Rows) {
 	if text := rows.Ordered(); text != "" {
 		fmt.Fprintln(r.progress, text)
 	}
 }
 
 // table publishes the chosen rows of a table, from where the state says on.
-func (r *replay) table(ctx context.Context, s wiring.Target, t identifier.Table, filter replication.RowFilter) error {
-	rows, err := replication.OpenTableRows(ctx, s.DSN, s.Admin, t, filter)
+func (r *replay) table(ctx context.Context, s wiring.Target, t identifier.Table, filter outboxtable.Filter) error {
+	rows, err := outboxtable.Open(ctx, s.DSN, s.Admin, t, filter)
 	if err != nil {
 		return err
 	}
@@ -228,7 +229,7 @@ func (r *replay) table(ctx context.Context, s wiring.Target, t identifier.Table,
 	}
 	after := r.state.Key
 	for more := true; more; {
-		more, err = rows.Page(ctx, after, r.pageSize(), func(rel *pgoutput.Relation, row pgoutput.Tuple, key replication.RowKey) error {
+		more, err = rows.Page(ctx, after, r.pageSize(), func(rel *pgoutput.Relation, row pgoutput.Tuple, key outboxtable.Key) error {
 			after = &key
 			return r.take(ctx, rel, row, func() { r.state.Key = &key })
 		})
@@ -243,7 +244,7 @@ func (r *replay) table(ctx context.Context, s wiring.Target, t identifier.Table,
 }
 
 // file publishes the rows of an archive, after it has been read once to see that it is whole.
-func (r *replay) file(ctx context.Context, path string, columns replication.Columns, filter replication.RowFilter) error {
+func (r *replay) file(ctx context.Context, path string, columns postgres.Columns, filter outboxtable.Filter) error {
 	_, err := archive.Verify(path)
 	n := int64(0)
 	if err == nil {

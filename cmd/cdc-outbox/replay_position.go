@@ -14,9 +14,9 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/reader"
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/internal/outboxtable"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
-	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
@@ -61,7 +61,7 @@ type positionSpan struct {
 }
 
 // byPosition publishes the rows whose positions lie in the window.
-func (a *app) byPosition(ctx context.Context, c *config.Loaded, s wiring.Target, r *replay, filter replication.RowFilter, w positionWindow) error {
+func (a *app) byPosition(ctx context.Context, c *config.Loaded, s wiring.Target, r *replay, filter outboxtable.Filter, w positionWindow) error {
 	kc, err := wiring.Kafka(c)
 	if err != nil {
 		return err
@@ -74,7 +74,7 @@ func (a *app) byPosition(ctx context.Context, c *config.Loaded, s wiring.Target,
 	defer a.progress().Wait(progress.Reading(consumer))()
 	p := &positions{replay: r, reader: consumer, window: w, bytesAs: wiring.HeaderBytes(c), idOf: wiring.DeadLetters(c).ID}
 	for _, t := range s.Admin.Tables {
-		rows, err := replication.OpenTableRows(ctx, s.DSN, s.Admin, t, filter)
+		rows, err := outboxtable.Open(ctx, s.DSN, s.Admin, t, filter)
 		if err != nil {
 			return err
 		}
@@ -100,7 +100,7 @@ type positions struct {
 	window  positionWindow
 	bytesAs func(string) ([]byte, error) // nil: as Postgres prints them
 	idOf    func([]byte) []byte          // nil: the header is the id
-	tables  []*replication.TableRows
+	tables  []*outboxtable.Rows
 
 	ids []string // of rows to be published, and behind each where reading goes on
 	at  []positionSpan
@@ -241,7 +241,7 @@ func (p *positions) publish(ctx context.Context, span *positionSpan) error {
 		for i, id := range ids {
 			wanted[id], at[id] = true, p.at[i]
 		}
-		err := rows.ByID(ctx, ids, func(rel *pgoutput.Relation, row pgoutput.Tuple, key replication.RowKey, chosen bool) error {
+		err := rows.ByID(ctx, ids, func(rel *pgoutput.Relation, row pgoutput.Tuple, key outboxtable.Key, chosen bool) error {
 			if found[key.ID] = true; !chosen {
 				return nil
 			}

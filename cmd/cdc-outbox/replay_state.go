@@ -13,17 +13,17 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
-	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/internal/outboxtable"
 )
 
 // replayState is how far a run is: everything up to Key is acknowledged by Kafka. The file holds ids and times, no payloads.
 type replayState struct {
-	Run     string              `json:"run"`
-	Options replayOptions       `json:"options"`
-	Until   time.Time           `json:"until"`  // the start of the run where no other time was given
-	Source  int                 `json:"source"` // which of postgres.tables, or of --from-archive
-	Key     *replication.RowKey `json:"key"`    // the last row of it that is done
-	Rows    int64               `json:"rows"`
+	Run     string           `json:"run"`
+	Options replayOptions    `json:"options"`
+	Until   time.Time        `json:"until"`  // the start of the run where no other time was given
+	Source  int              `json:"source"` // which of postgres.tables, or of --from-archive
+	Key     *outboxtable.Key `json:"key"`    // the last row of it that is done
+	Rows    int64            `json:"rows"`
 
 	FileRows int64 `json:"file_rows"` // of an archive: rows that are done
 	Done     bool  `json:"done"`

@@ -9,8 +9,8 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/setup"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
-	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
 func (a *app) setupCommand() *cobra.Command {
@@ -59,15 +59,15 @@ With source: polling it adds the columns, the index and, where polling.notify is
 
 // planSetup prints what setup would do. Without a server it prints what an empty database needs: whoever asks for the
 // SQL may not be the one who can connect.
-func (a *app) planSetup(ctx context.Context, c *config.Loaded, admin replication.AdminConfig) error {
+func (a *app) planSetup(ctx context.Context, c *config.Loaded, admin setup.Config) error {
 	dsn, err := wiring.DSN(c)
 	if err != nil {
 		return err
 	}
-	steps, err := replication.PlanSetup(ctx, dsn, admin)
+	steps, err := setup.Plan(ctx, dsn, admin)
 	if err != nil && fault.KindOf(err) == fault.Retry && ctx.Err() == nil {
 		fmt.Fprintf(a.stderr, "cdc-outbox: %v\nThe server could not be asked, so this is what an empty database needs.\n", err)
-		steps, err = replication.SetupScript(admin), nil
+		steps, err = setup.Script(admin), nil
 	}
 	if ctx.Err() != nil {
 		return err
@@ -87,12 +87,12 @@ func (a *app) planSetup(ctx context.Context, c *config.Loaded, admin replication
 	return err
 }
 
-func (a *app) setup(ctx context.Context, c *config.Loaded, admin replication.AdminConfig) error {
+func (a *app) setup(ctx context.Context, c *config.Loaded, admin setup.Config) error {
 	dsn, err := wiring.DSN(c)
 	if err != nil {
 		return err
 	}
-	done, err := replication.Setup(ctx, dsn, admin)
+	done, err := setup.Run(ctx, dsn, admin)
 	if perr := a.printSteps(done); err == nil {
 		err = perr
 	}
@@ -119,7 +119,7 @@ func (a *app) printComment(err error) error {
 }
 
 // printSteps prints SQL with its reasons as comments, so that it can be pasted.
-func (a *app) printSteps(steps []replication.Step) error {
+func (a *app) printSteps(steps []setup.Step) error {
 	var b strings.Builder
 	for _, s := range steps {
 		for line := range strings.Lines(s.Why) {

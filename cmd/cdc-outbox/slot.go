@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/setup"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
-	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
 // countLimit is how long the events that would be lost are counted; decoding a long backlog takes its time.
@@ -31,7 +31,7 @@ would go on from it. It changes nothing. The commands below it do, while no conn
 			if err != nil {
 				return err
 			}
-			r, err := replication.LookAtSlot(cmd.Context(), s.DSN, s.Admin)
+			r, err := setup.ReportSlot(cmd.Context(), s.DSN, s.Admin)
 			if err != nil {
 				return err
 			}
@@ -59,7 +59,7 @@ not touched. What was committed between the two positions comes through no slot:
 			if err != nil {
 				return err
 			}
-			return a.changed(replication.AcceptSlot(cmd.Context(), s.DSN, s.Admin))
+			return a.changed(setup.AcceptSlot(cmd.Context(), s.DSN, s.Admin))
 		},
 	}
 }
@@ -85,7 +85,7 @@ without --yes-lose-events. A slot never goes back.`,
 			if err := a.sayLost(cmd.Context(), s, to, lose); err != nil {
 				return err
 			}
-			return a.changed(replication.AdvanceSlot(cmd.Context(), s.DSN, s.Admin, to))
+			return a.changed(setup.AdvanceSlot(cmd.Context(), s.DSN, s.Admin, to))
 		},
 	}
 	cmd.Flags().StringVar(&to, "to", "", "position to move the slot to")
@@ -111,7 +111,7 @@ read, and changes nothing without --yes-lose-events.`,
 			if err := a.sayLost(cmd.Context(), s, "", lose); err != nil {
 				return err
 			}
-			return a.changed(replication.RecreateSlot(cmd.Context(), s.DSN, s.Admin))
+			return a.changed(setup.RecreateSlot(cmd.Context(), s.DSN, s.Admin))
 		},
 	}
 	cmd.Flags().BoolVar(&lose, "yes-lose-events", false, "do it")
@@ -131,7 +131,7 @@ func (a *app) slotChange(cmd *cobra.Command) (wiring.Target, error) {
 
 // sayLost says what would be lost, and refuses unless that is meant.
 func (a *app) sayLost(ctx context.Context, s wiring.Target, to string, lose bool) error {
-	r, err := replication.LookAtSlot(ctx, s.DSN, s.Admin)
+	r, err := setup.ReportSlot(ctx, s.DSN, s.Admin)
 	if err != nil {
 		return err
 	}
@@ -149,7 +149,7 @@ func (a *app) sayLost(ctx context.Context, s wiring.Target, to string, lose bool
 		}
 		counting, cancel := context.WithTimeout(ctx, countLimit)
 		defer cancel()
-		n, err := replication.CountSkipped(counting, s.DSN, s.Admin, to)
+		n, err := setup.CountSkipped(counting, s.DSN, s.Admin, to)
 		if err != nil {
 			fmt.Fprintf(a.stderr, "The events between %s and %s cannot be counted: %v\n", r.ConfirmedFlushLSN, to, err)
 		} else {
@@ -162,7 +162,7 @@ func (a *app) sayLost(ctx context.Context, s wiring.Target, to string, lose bool
 	return fault.Usage("nothing was changed", "add --yes-lose-events to do it; repair publishes afterwards what is still in the table")
 }
 
-func (a *app) changed(r replication.SlotReport, err error) error {
+func (a *app) changed(r setup.SlotReport, err error) error {
 	if err != nil {
 		return err
 	}
@@ -173,7 +173,7 @@ func (a *app) changed(r replication.SlotReport, err error) error {
 	return err
 }
 
-func (a *app) printSlot(r replication.SlotReport) error {
+func (a *app) printSlot(r setup.SlotReport) error {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	line := func(label, text string) {

@@ -11,8 +11,8 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/setup"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
-	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
 func (a *app) teardownCommand() *cobra.Command {
@@ -51,17 +51,17 @@ setup has added.`,
 
 type teardownOptions struct{ dryRun, table, yes bool }
 
-func (a *app) teardown(ctx context.Context, c *config.Loaded, admin replication.AdminConfig, o teardownOptions) error {
+func (a *app) teardown(ctx context.Context, c *config.Loaded, admin setup.Config, o teardownOptions) error {
 	dsn, err := wiring.DSN(c)
 	if err != nil {
 		return err
 	}
-	return a.tearDown(o, func() ([]replication.Step, error) { return replication.PlanTeardown(ctx, dsn, admin, o.table) },
-		func() error { _, err := replication.Teardown(ctx, dsn, admin, o.table); return err })
+	return a.tearDown(o, func() ([]setup.Step, error) { return setup.PlanTeardown(ctx, dsn, admin, o.table) },
+		func() error { _, err := setup.Teardown(ctx, dsn, admin, o.table); return err })
 }
 
 // tearDown shows the plan and carries it out once somebody has said yes.
-func (a *app) tearDown(o teardownOptions, plan func() ([]replication.Step, error), do func() error) error {
+func (a *app) tearDown(o teardownOptions, plan func() ([]setup.Step, error), do func() error) error {
 	steps, err := plan()
 	if err != nil {
 		return err

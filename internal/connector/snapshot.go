@@ -14,7 +14,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
-// Snapshot is what the connector needs of a *replication.Snapshot.
+// Snapshot is what the connector needs of a *snapshot.Reader.
 type Snapshot interface {
 	Left() int64
 	Batch(

@@ -11,9 +11,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
-	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
 // sessionName begins the application_name of a relay's sessions. The tables follow it, so that somebody who looks at the server's sessions
@@ -73,7 +73,7 @@ func lookBeside(ctx context.Context, conn *pgx.Conn, t identifier.Table, publish
 		return b, nil
 	}
 	if err != nil {
-		return b, replication.QueryFault("table "+t.String(), err)
+		return b, postgres.QueryFault("table "+t.String(), err)
 	}
 	for _, s := range sessions {
 		if name, who, _ := strings.Cut(s, "\x01"); maySessionPoll(name, t) {
@@ -131,11 +131,11 @@ func RefuseBesideLog(ctx context.Context, dsn string, s Setup) (warnings []prefl
 }
 
 func besideLog(ctx context.Context, dsn string, s Setup) (out []preflight.Finding, err error) {
-	conn, err := replication.Connect(ctx, dsn, "cdc-outbox check")
+	conn, err := postgres.Connect(ctx, dsn, "cdc-outbox check")
 	if err != nil {
 		return nil, err
 	}
-	defer replication.CloseConn(conn)
+	defer postgres.CloseConn(conn)
 	for _, t := range s.Tables {
 		b, err := lookBeside(ctx, conn, t, s.Columns.Published)
 		if err != nil {
@@ -160,7 +160,7 @@ func readFromLog(ctx context.Context, conn *pgx.Conn, t identifier.Table) (*pref
 	var who string
 	if err := conn.QueryRow(ctx, readersSQL, t.Schema, t.Name).Scan(&who); err != nil || who == "" {
 		if err != nil {
-			err = replication.QueryFault("table "+t.String(), err)
+			err = postgres.QueryFault("table "+t.String(), err)
 		}
 		return nil, err
 	}

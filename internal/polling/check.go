@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
-	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
 // serverState is what matters of the server.
@@ -26,18 +26,18 @@ const serverSQL = `SELECT current_setting('server_version_num')::int, pg_is_in_r
 func lookupServer(ctx context.Context, conn *pgx.Conn) (s serverState, err error) {
 	err = conn.QueryRow(ctx, serverSQL).Scan(&s.Version, &s.InRecovery, &s.Role, &s.Encoding)
 	if err != nil {
-		return s, replication.QueryFault("server", err)
+		return s, postgres.QueryFault("server", err)
 	}
 	return s, nil
 }
 
 // Check looks at everything that polling needs in Postgres. A server that cannot be asked is a finding.
 func Check(ctx context.Context, dsn string, s Setup) []preflight.Finding {
-	conn, err := replication.Connect(ctx, dsn, "cdc-outbox check")
+	conn, err := postgres.Connect(ctx, dsn, "cdc-outbox check")
 	if err != nil {
 		return []preflight.Finding{unanswered(err)}
 	}
-	defer replication.CloseConn(conn)
+	defer postgres.CloseConn(conn)
 	return findings(ctx, conn, &s)
 }
 
@@ -173,11 +173,11 @@ func checkSequence(t *tableState, subject string, s *Setup, setup string) []pref
 
 // Verify is Check's verdict before anything is relayed: the first thing that somebody has to mend.
 func Verify(ctx context.Context, dsn string, s Setup) error {
-	conn, err := replication.Connect(ctx, dsn, "cdc-outbox")
+	conn, err := postgres.Connect(ctx, dsn, "cdc-outbox")
 	if err != nil {
 		return err
 	}
-	defer replication.CloseConn(conn)
+	defer postgres.CloseConn(conn)
 	server, err := lookupServer(ctx, conn)
 	if err != nil {
 		return err

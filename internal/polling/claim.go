@@ -11,8 +11,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
-	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/sqlstate"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
@@ -34,7 +35,7 @@ func (c *connection) open(ctx context.Context) error {
 	if err != nil {
 		return &fault.Error{Kind: fault.Retry, Object: "postgres.dsn", Err: err}
 	}
-	c.conn, err = replication.Connect(ctx, dsn, cmp.Or(c.name, "cdc-outbox look"))
+	c.conn, err = postgres.Connect(ctx, dsn, cmp.Or(c.name, "cdc-outbox look"))
 	if err != nil {
 		c.conn = nil
 		return err
@@ -46,7 +47,7 @@ func (c *connection) open(ctx context.Context) error {
 
 func (c *connection) close() {
 	if c.conn != nil {
-		replication.CloseConn(c.conn)
+		postgres.CloseConn(c.conn)
 		c.conn = nil
 	}
 }
@@ -78,10 +79,10 @@ func (c *connection) run(ctx context.Context, object, sql string, take func(fiel
 
 // classified has what a timeout, a cancelled statement or a deadlock did pass by itself, and somebody mend the rest.
 func classified(object string, err error) error {
-	f := replication.QueryFault(object, err)
+	f := postgres.QueryFault(object, err)
 	var known *fault.Error
 	if errors.As(f, &known) {
-		switch replication.SQLState(err) {
+		switch sqlstate.Of(err) {
 		case "42P01", "42703", "42501", "3F000": // no such table, column or schema; no right to it
 			known.Next = "`cdc-outbox check` says what is missing, and `cdc-outbox setup` adds it."
 		}

@@ -11,8 +11,10 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
-	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/sqlstate"
+	"github.com/cdc-outbox/cdc-outbox/internal/setup"
 )
 
 // Barrier keeps every relay that polls these tables from claiming anything: it holds all lanes, in a session. When the
@@ -24,7 +26,7 @@ type Barrier struct {
 
 // RaiseBarrier waits until each lane's holder has marked what it had in flight, and takes the lane.
 func RaiseBarrier(ctx context.Context, dsn string, s Setup, wait time.Duration) (*Barrier, error) {
-	conn, err := replication.Connect(ctx, dsn, "cdc-outbox migrate polling")
+	conn, err := postgres.Connect(ctx, dsn, "cdc-outbox migrate polling")
 	if err != nil {
 		return nil, err
 	}
@@ -49,21 +51,21 @@ func RaiseBarrier(ctx context.Context, dsn string, s Setup, wait time.Duration) 
 		}
 		if err != nil {
 			b.Release()
-			return nil, replication.QueryFault("table "+t.String(), err)
+			return nil, postgres.QueryFault("table "+t.String(), err)
 		}
 	}
 	return b, nil
 }
 
 // Release ends the session and with it the barrier.
-func (b *Barrier) Release() { replication.CloseConn(b.conn) }
+func (b *Barrier) Release() { postgres.CloseConn(b.conn) }
 
 // Retire ends polling for good: without the column by its name no relay finds a row, and each stops with an error. It is done in the session
 // of the barrier, so it fails where that has fallen.
-func (b *Barrier) Retire(ctx context.Context, to string, wait time.Duration) (done []replication.Step, err error) {
+func (b *Barrier) Retire(ctx context.Context, to string, wait time.Duration) (done []setup.Step, err error) {
 	deadline := time.Now().Add(wait)
 	for _, t := range b.setup.Tables {
-		step := replication.Step{
+		step := setup.Step{
 			SQL: fmt.Sprintf("ALTER TABLE %s RENAME COLUMN %s TO %s;", t.SQL(), quoted(b.setup.Columns.Published), quoted(to)) +
 				fmt.Sprintf("\nCOMMENT ON COLUMN %s.%s IS %s;", t.SQL(), quoted(to), identifier.QuoteLiteral(endedMark+"; source: wal publishes its rows.")),
 			Why: "No relay that polls finds a row any more; what it has published stays on record.",
@@ -71,7 +73,7 @@ func (b *Barrier) Retire(ctx context.Context, to string, wait time.Duration) (do
 		for {
 			// One message is one transaction: the column never has its new name without the comment. Bounded, because everybody who writes waits behind whoever waits for this lock.
 			_, err = b.conn.PgConn().Exec(ctx, "SET lock_timeout = '1s'; "+step.SQL).ReadAll()
-			if replication.SQLState(err) != "55P03" || time.Now().After(deadline) {
+			if sqlstate.Of(err) != "55P03" || time.Now().After(deadline) {
 				break
 			}
 			select {
@@ -81,7 +83,7 @@ func (b *Barrier) Retire(ctx context.Context, to string, wait time.Duration) (do
 			}
 		}
 		if err != nil {
-			f := replication.QueryFault("table "+t.String(), err)
+			f := postgres.QueryFault("table "+t.String(), err)
 			var known *fault.Error
 			if errors.As(f, &known) {
 				known.Kind = fault.Operator

@@ -8,8 +8,9 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
-	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/sqlstate"
 )
 
 // PolledAt is what the column is called once nothing is polled any more.
@@ -42,11 +43,11 @@ const endedNext = "Run the configuration that reads the log (source: wal). Polli
 
 // Ended returns an error that wraps ErrEnded where `migrate polling` has ended polling of one of the tables.
 func Ended(ctx context.Context, dsn string, s Setup) error {
-	conn, err := replication.Connect(ctx, dsn, "cdc-outbox")
+	conn, err := postgres.Connect(ctx, dsn, "cdc-outbox")
 	if err != nil {
 		return err
 	}
-	defer replication.CloseConn(conn)
+	defer postgres.CloseConn(conn)
 	for _, t := range s.Tables {
 		st, err := lookupTable(ctx, conn, t, &s)
 		if err != nil {
@@ -61,7 +62,7 @@ func Ended(ctx context.Context, dsn string, s Setup) error {
 
 // orEnded says in the place of a missing column that polling is over, where it is.
 func orEnded(ctx context.Context, cfg *Config, err error) error {
-	if replication.SQLState(err) != "42703" {
+	if sqlstate.Of(err) != "42703" {
 		return err
 	}
 	dsn, derr := cfg.DSN()

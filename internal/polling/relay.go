@@ -13,10 +13,10 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
-	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -173,11 +173,11 @@ func (r *Relay) verifyAlone(ctx context.Context) error {
 	if err != nil {
 		return &fault.Error{Kind: fault.Retry, Object: "postgres.dsn", Err: err}
 	}
-	conn, err := replication.Connect(ctx, dsn, "cdc-outbox check")
+	conn, err := postgres.Connect(ctx, dsn, "cdc-outbox check")
 	if err != nil {
 		return err
 	}
-	defer replication.CloseConn(conn)
+	defer postgres.CloseConn(conn)
 	for _, t := range r.cfg.Tables {
 		if err := refuseReadFromLog(ctx, conn, t); err != nil {
 			return err

@@ -9,15 +9,16 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
-	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/internal/setup"
 )
 
 // planTable lists what is missing for a table that exists, or will when the DDL has run.
-func planTable(t *tableState, server serverState, s *Setup) []replication.Step {
-	var steps []replication.Step
+func planTable(t *tableState, server serverState, s *Setup) []setup.Step {
+	var steps []setup.Step
 	add := func(why, format string, args ...any) {
-		steps = append(steps, replication.Step{SQL: fmt.Sprintf(format, args...), Why: why})
+		steps = append(steps, setup.Step{SQL: fmt.Sprintf(format, args...), Why: why})
 	}
 	table, c := t.Table.SQL(), s.Columns
 	if _, ok := t.column(c.Published); !ok {
@@ -54,9 +55,9 @@ func planTable(t *tableState, server serverState, s *Setup) []replication.Step {
 }
 
 // notifySteps make the trigger. The function is in the table's schema; the channel is the same for all tables.
-func notifySteps(t identifier.Table) []replication.Step {
+func notifySteps(t identifier.Table) []setup.Step {
 	function := quoted(t.Schema) + "." + quoted(functionName)
-	return []replication.Step{
+	return []setup.Step{
 		{Why: "Wakes the relay at a commit. Transactions that notify take a lock at their commit, one after the other, and cannot be prepared (PREPARE TRANSACTION).",
 			SQL: fmt.Sprintf("CREATE OR REPLACE FUNCTION %s() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NOTIFY %s; RETURN NULL; END $$;", function, Channel)},
 		{Why: "By statement, whatever the number of rows.", SQL: fmt.Sprintf("CREATE TRIGGER %s AFTER INSERT ON %s FOR EACH STATEMENT EXECUTE FUNCTION %s();", quoted(triggerName), t.SQL(), function)},
@@ -77,27 +78,27 @@ func grantsOf(t identifier.Table, s *Setup, role string) []string {
 }
 
 // planRole lists what the role lacks.
-func planRole(exists bool, s *Setup) []replication.Step {
+func planRole(exists bool, s *Setup) []setup.Step {
 	if s.Role == "" {
 		return nil
 	}
-	var steps []replication.Step
+	var steps []setup.Step
 	if !exists {
-		steps = append(steps, replication.Step{SQL: fmt.Sprintf("CREATE ROLE %s LOGIN;", quoted(s.Role)), Why: `The relay's role; give it a password in psql with \password.`})
+		steps = append(steps, setup.Step{SQL: fmt.Sprintf("CREATE ROLE %s LOGIN;", quoted(s.Role)), Why: `The relay's role; give it a password in psql with \password.`})
 	}
 	for _, t := range s.Tables {
 		for _, g := range grantsOf(t, s, s.Role) {
-			steps = append(steps, replication.Step{SQL: g, Why: "All that polling needs: to read, and to say what is published."})
+			steps = append(steps, setup.Step{SQL: g, Why: "All that polling needs: to read, and to say what is published."})
 		}
 	}
 	return steps
 }
 
 // SetupScript is the plan for a database in which nothing exists yet.
-func SetupScript(s Setup) []replication.Step {
-	var steps []replication.Step
+func SetupScript(s Setup) []setup.Step {
+	var steps []setup.Step
 	if s.TableDDL != "" {
-		steps = append(steps, replication.Step{SQL: s.TableDDL, Why: "The outbox table: the service inserts its events there, in the transaction of its change."})
+		steps = append(steps, setup.Step{SQL: s.TableDDL, Why: "The outbox table: the service inserts its events there, in the transaction of its change."})
 	}
 	for _, t := range s.Tables {
 		steps = append(steps, planTable(&tableState{Table: t}, serverState{}, &s)...)
@@ -106,21 +107,21 @@ func SetupScript(s Setup) []replication.Step {
 }
 
 // PlanSetup lists what Apply would do.
-func PlanSetup(ctx context.Context, dsn string, s Setup) ([]replication.Step, error) {
-	conn, err := replication.Connect(ctx, dsn, "cdc-outbox admin")
+func PlanSetup(ctx context.Context, dsn string, s Setup) ([]setup.Step, error) {
+	conn, err := postgres.Connect(ctx, dsn, "cdc-outbox admin")
 	if err != nil {
 		return nil, err
 	}
-	defer replication.CloseConn(conn)
+	defer postgres.CloseConn(conn)
 	return plan(ctx, conn, &s)
 }
 
-func plan(ctx context.Context, conn *pgx.Conn, s *Setup) ([]replication.Step, error) {
+func plan(ctx context.Context, conn *pgx.Conn, s *Setup) ([]setup.Step, error) {
 	server, err := lookupServer(ctx, conn)
 	if err != nil {
 		return nil, err
 	}
-	var steps []replication.Step
+	var steps []setup.Step
 	missing := false
 	var tables []*tableState
 	for _, t := range s.Tables {
@@ -141,7 +142,7 @@ func plan(ctx context.Context, conn *pgx.Conn, s *Setup) ([]replication.Step, er
 		return nil, &fault.Error{Kind: fault.Operator, Object: "postgres.tables", Err: errors.New("a table does not exist"), Next: "cdc-outbox setup --table"}
 	}
 	if missing {
-		steps = append(steps, replication.Step{SQL: s.TableDDL, Why: "The outbox table: the service inserts its events there, in the transaction of its change."})
+		steps = append(steps, setup.Step{SQL: s.TableDDL, Why: "The outbox table: the service inserts its events there, in the transaction of its change."})
 	}
 	for _, st := range tables {
 		if st.partitioned() && server.Version < 170000 && len(st.Columns) > 0 {
@@ -158,21 +159,21 @@ func plan(ctx context.Context, conn *pgx.Conn, s *Setup) ([]replication.Step, er
 	}
 	exists := false
 	if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = $1::text)", s.Role).Scan(&exists); err != nil {
-		return nil, replication.QueryFault("role", err)
+		return nil, postgres.QueryFault("role", err)
 	}
 	return append(steps, planRole(exists, s)...), nil
 }
 
 // Apply creates what is missing and returns the steps done.
-func Apply(ctx context.Context, dsn string, s Setup) (done []replication.Step, err error) {
-	conn, err := replication.Connect(ctx, dsn, "cdc-outbox admin")
+func Apply(ctx context.Context, dsn string, s Setup) (done []setup.Step, err error) {
+	conn, err := postgres.Connect(ctx, dsn, "cdc-outbox admin")
 	if err != nil {
 		return nil, err
 	}
-	defer replication.CloseConn(conn)
+	defer postgres.CloseConn(conn)
 	// The hash has to work before an index has it computed for each insert.
 	if _, err := conn.PgConn().Exec(ctx, "SELECT sha256('')").ReadAll(); err != nil {
-		return nil, replication.QueryFault("function sha256", err)
+		return nil, postgres.QueryFault("function sha256", err)
 	}
 	steps, err := plan(ctx, conn, &s)
 	if err != nil {
@@ -182,10 +183,10 @@ func Apply(ctx context.Context, dsn string, s Setup) (done []replication.Step, e
 }
 
 // run executes steps; each is a message of its own, as CREATE INDEX CONCURRENTLY wants it.
-func run(ctx context.Context, conn *pgx.Conn, steps []replication.Step) (done []replication.Step, err error) {
+func run(ctx context.Context, conn *pgx.Conn, steps []setup.Step) (done []setup.Step, err error) {
 	for _, step := range steps {
 		if _, err := conn.PgConn().Exec(ctx, step.SQL).ReadAll(); err != nil {
-			f := replication.QueryFault("setup", err)
+			f := postgres.QueryFault("setup", err)
 			var known *fault.Error
 			if errors.As(f, &known) && known.Kind == fault.Operator {
 				known.Next = "Run as a role that may do it:\n" + step.SQL
@@ -198,23 +199,23 @@ func run(ctx context.Context, conn *pgx.Conn, steps []replication.Step) (done []
 }
 
 // PlanTeardown lists what takes the parts away again; the tables too, or only what polling added to them.
-func PlanTeardown(ctx context.Context, dsn string, s Setup, dropTables bool) ([]replication.Step, error) {
-	conn, err := replication.Connect(ctx, dsn, "cdc-outbox admin")
+func PlanTeardown(ctx context.Context, dsn string, s Setup, dropTables bool) ([]setup.Step, error) {
+	conn, err := postgres.Connect(ctx, dsn, "cdc-outbox admin")
 	if err != nil {
 		return nil, err
 	}
-	defer replication.CloseConn(conn)
+	defer postgres.CloseConn(conn)
 	return planTeardown(ctx, conn, &s, dropTables)
 }
 
-func planTeardown(ctx context.Context, conn *pgx.Conn, s *Setup, dropTables bool) (steps []replication.Step, err error) {
+func planTeardown(ctx context.Context, conn *pgx.Conn, s *Setup, dropTables bool) (steps []setup.Step, err error) {
 	for _, t := range s.Tables {
 		st, err := lookupTable(ctx, conn, t, s)
 		if err != nil {
 			return nil, err
 		}
 		add := func(why, format string, args ...any) {
-			steps = append(steps, replication.Step{Why: why, SQL: fmt.Sprintf(format, args...)})
+			steps = append(steps, setup.Step{Why: why, SQL: fmt.Sprintf(format, args...)})
 		}
 		if st.Exists && dropTables {
 			add("With all events in it.", "DROP TABLE %s;", t.SQL())
@@ -243,12 +244,12 @@ func planTeardown(ctx context.Context, conn *pgx.Conn, s *Setup, dropTables bool
 }
 
 // Remove carries the teardown out.
-func Remove(ctx context.Context, dsn string, s Setup, dropTables bool) ([]replication.Step, error) {
-	conn, err := replication.Connect(ctx, dsn, "cdc-outbox admin")
+func Remove(ctx context.Context, dsn string, s Setup, dropTables bool) ([]setup.Step, error) {
+	conn, err := postgres.Connect(ctx, dsn, "cdc-outbox admin")
 	if err != nil {
 		return nil, err
 	}
-	defer replication.CloseConn(conn)
+	defer postgres.CloseConn(conn)
 	steps, err := planTeardown(ctx, conn, &s, dropTables)
 	if err != nil {
 		return nil, err
@@ -256,7 +257,7 @@ func Remove(ctx context.Context, dsn string, s Setup, dropTables bool) ([]replic
 	return run(ctx, conn, steps)
 }
 
-func stepsSQL(steps []replication.Step) string {
+func stepsSQL(steps []setup.Step) string {
 	lines := make([]string, 0, len(steps))
 	for _, s := range steps {
 		lines = append(lines, s.SQL)

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
-	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/session"
 )
 
 // statements are the texts for one table. All go by the simple protocol: several in one message, values as text, and nothing
@@ -34,7 +34,7 @@ const lockTimeout = 3 * time.Second
 // depend on the server or the role. Without statistics that fit, or with such as are out of date, a plan could read the whole table for each lane: the index of the
 // unpublished rows is the only way that is always good.
 func localSettings() string {
-	settings := replication.TextSettings()
+	settings := session.TextSettings()
 	settings["idle_in_transaction_session_timeout"] = fmt.Sprintf("%dms", frozen.Milliseconds())
 	settings["lock_timeout"] = fmt.Sprintf("%dms", lockTimeout.Milliseconds())
 	settings["enable_seqscan"], settings["enable_bitmapscan"], settings["enable_sort"] = "off", "off", "off"

@@ -9,8 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
-	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
 // Setup is what polling needs to be there.
@@ -97,7 +97,7 @@ func lookupTable(ctx context.Context, conn *pgx.Conn, t identifier.Table, s *Set
 		err = json.Unmarshal(text, st)
 	}
 	if err != nil {
-		return nil, replication.QueryFault("table "+t.String(), err)
+		return nil, postgres.QueryFault("table "+t.String(), err)
 	}
 	for _, name := range []string{s.Columns.Key, s.Columns.Sequence, s.Columns.Published} {
 		if _, ok := st.column(name); !ok {
@@ -117,7 +117,7 @@ func explain(ctx context.Context, conn *pgx.Conn, t identifier.Table, s *Setup) 
 	results, err := conn.PgConn().Exec(ctx, q.begin+"EXPLAIN (COSTS OFF) "+q.read([]int{0, 1}, 10)+"; COMMIT").ReadAll()
 	if err != nil {
 		_, _ = conn.PgConn().Exec(ctx, "ROLLBACK").ReadAll()
-		return "", replication.QueryFault("table "+t.String(), err)
+		return "", postgres.QueryFault("table "+t.String(), err)
 	}
 	var plan []string
 	for _, r := range results {

@@ -10,8 +10,8 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
-	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
 // Channel is what the trigger notifies on, without a payload: Postgres keeps one of equal notifications of a transaction.
@@ -99,13 +99,13 @@ func (r *Relay) listenOnce(ctx context.Context, again *retry) error {
 	if err != nil {
 		return err
 	}
-	conn, err := replication.Connect(ctx, dsn, sessionName+" listener")
+	conn, err := postgres.Connect(ctx, dsn, sessionName+" listener")
 	if err != nil {
 		return err
 	}
-	defer replication.CloseConn(conn)
+	defer postgres.CloseConn(conn)
 	if _, err := conn.PgConn().Exec(ctx, "LISTEN "+Channel).ReadAll(); err != nil {
-		return replication.QueryFault("channel "+Channel, err)
+		return postgres.QueryFault("channel "+Channel, err)
 	}
 	heard, err := r.hearsItself(ctx, conn, dsn)
 	if err != nil || !heard {
@@ -125,13 +125,13 @@ func (r *Relay) listenOnce(ctx context.Context, again *retry) error {
 // hearsItself notifies over another connection. Through a transaction pooler LISTEN is accepted, and holds for a session that
 // this connection leaves with the statement's end.
 func (r *Relay) hearsItself(ctx context.Context, conn *pgx.Conn, dsn string) (bool, error) {
-	other, err := replication.Connect(ctx, dsn, sessionName+" listener")
+	other, err := postgres.Connect(ctx, dsn, sessionName+" listener")
 	if err != nil {
 		return false, err
 	}
-	defer replication.CloseConn(other)
+	defer postgres.CloseConn(other)
 	if _, err := other.PgConn().Exec(ctx, "NOTIFY "+Channel).ReadAll(); err != nil {
-		return false, replication.QueryFault("channel "+Channel, err)
+		return false, postgres.QueryFault("channel "+Channel, err)
 	}
 	limited, cancel := context.WithTimeout(ctx, listenTest)
 	defer cancel()

@@ -11,7 +11,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router/outbox"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
-	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -112,7 +112,7 @@ func catalog(dsn func() (string, error)) func(*pgoutput.Relation) (router.Catalo
 		if err != nil {
 			return router.Catalog{}, err
 		}
-		found, err := replication.LookupCatalog(text, rel)
+		found, err := postgres.LookupCatalog(text, rel)
 		if err != nil {
 			return router.Catalog{}, err
 		}

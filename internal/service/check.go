@@ -13,8 +13,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/check"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
+	"github.com/cdc-outbox/cdc-outbox/internal/setup"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
-	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
 // Check looks at Postgres and Kafka as Run would find them, and changes nothing.
@@ -63,17 +63,17 @@ func checkPostgres(
 ) ([]preflight.Finding, []string, error) {
 	defer report.Wait(progress.For("Postgres to answer"))()
 	var findings []preflight.Finding
-	setup, err := wiring.PollingSetup(c, false)
+	polled, err := wiring.PollingSetup(c, false)
 	if err != nil {
 		return nil, nil, err
 	}
 	if c.Source == config.SourcePolling {
-		findings = polling.Check(ctx, db.DSN, setup)
+		findings = polling.Check(ctx, db.DSN, polled)
 	} else {
 		db.Admin.SetupNever = c.Postgres.Setup == "never"
-		db.Admin.Retained = replication.Retained{Warn: int64(c.Monitor.WarnRetained), Critical: int64(c.Monitor.CriticalRetained)}
-		findings = replication.Preflight(ctx, db.DSN, db.Admin)
-		findings = append(findings, polling.CheckBesideLog(ctx, db.DSN, setup)...)
+		db.Admin.Retained = setup.Retained{Warn: int64(c.Monitor.WarnRetained), Critical: int64(c.Monitor.CriticalRetained)}
+		findings = setup.Preflight(ctx, db.DSN, db.Admin)
+		findings = append(findings, polling.CheckBesideLog(ctx, db.DSN, polled)...)
 	}
 	topics, all := wiring.Topics(c, db.DSN, db.Admin.Tables).Sample(ctx)
 	switch {

@@ -9,9 +9,9 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/setup"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
-	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
 // watchMembership looks on a timer whether the tables are still published. A table that was
@@ -49,7 +49,7 @@ func (s *walService) watchMembership(ctx context.Context) error {
 func (s *walService) misfit(ctx context.Context) error {
 	dsn, err := wiring.DSN(s.Config)
 	if err == nil {
-		err = replication.StillPublished(ctx, dsn, s.admin)
+		err = setup.StillPublished(ctx, dsn, s.admin)
 	}
 	var refused *pgconn.PgError
 	if err == nil || fault.KindOf(err) != fault.Operator || errors.As(err, &refused) {

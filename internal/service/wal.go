@@ -16,16 +16,16 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/page"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
+	"github.com/cdc-outbox/cdc-outbox/internal/setup"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
-	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
 // walService is everything that runs in one process where source is wal.
 type walService struct {
 	process
-	admin     replication.AdminConfig
+	admin     setup.Config
 	connector *connector.Connector
 	monitor   *slotmonitor.Monitor
 	last      lastWord
@@ -115,7 +115,7 @@ func (s *walService) ensure(ctx context.Context) error {
 			err = s.unpolled(ctx, dsn) // first: what Ensure makes would hold back WAL for nobody
 		}
 		if err == nil {
-			err = replication.Ensure(ctx, dsn, s.admin, s.Config.Postgres.Setup == "auto")
+			err = setup.Ensure(ctx, dsn, s.admin, s.Config.Postgres.Setup == "auto")
 		}
 		switch {
 		case err == nil || ctx.Err() != nil:

@@ -3,6 +3,8 @@ package service
 import (
 	"github.com/cdc-outbox/cdc-outbox/internal/alert/webhook"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
+	"github.com/cdc-outbox/cdc-outbox/internal/setup"
+	"github.com/cdc-outbox/cdc-outbox/internal/snapshot"
 
 	"context"
 	"fmt"
@@ -31,7 +33,7 @@ func instance() string {
 }
 
 // connectorConfig takes what the connector needs from the configuration.
-func (p *process) connectorConfig(admin replication.AdminConfig) (connector.Config, error) {
+func (p *process) connectorConfig(admin setup.Config) (connector.Config, error) {
 	c := p.Config
 	route, err := routing.New(c)
 	if err != nil {
@@ -64,7 +66,7 @@ func (p *process) connectorConfig(admin replication.AdminConfig) (connector.Conf
 		Kafka:          producer,
 		Router:         route,
 		Policies:       wiring.Policies(c),
-		Snapshot:       snapshot(c, admin),
+		Snapshot:       openSnapshot(c, admin),
 		SnapshotHeader: c.Router.Preset != config.PresetDebezium,
 		OnChange:       connector.OnChange(c.Postgres.OnChange),
 		DeadLetters:    wiring.DeadLetters(c),
@@ -102,8 +104,8 @@ func (p *process) tracesRecorder() (*traces.Recorder, error) {
 	})
 }
 
-// snapshot opens the rows that were there before the slot.
-func snapshot(c *config.Loaded, admin replication.AdminConfig) func(context.Context) (connector.Snapshot, error) {
+// openSnapshot opens the rows that were there before the slot.
+func openSnapshot(c *config.Loaded, admin setup.Config) func(context.Context) (connector.Snapshot, error) {
 	if !admin.Snapshot {
 		return nil
 	}
@@ -112,7 +114,7 @@ func snapshot(c *config.Loaded, admin replication.AdminConfig) func(context.Cont
 		if err != nil {
 			return nil, err
 		}
-		s, err := replication.OpenSnapshot(ctx, dsn, admin.Objects)
+		s, err := snapshot.Open(ctx, dsn, admin.Objects)
 		if s == nil {
 			return nil, err // not a nil pointer in an interface
 		}

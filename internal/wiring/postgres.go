@@ -3,20 +3,21 @@ package wiring
 import (
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/routing"
-	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/internal/setup"
 )
 
 // Admin takes what Postgres has to hold from the configuration.
-func Admin(c *config.Loaded, table bool) (replication.AdminConfig, error) {
+func Admin(c *config.Loaded, table bool) (setup.Config, error) {
 	col := c.Router.Roles()
-	cfg := replication.AdminConfig{Snapshot: c.Postgres.Snapshot == "initial", Objects: replication.Objects{
+	cfg := setup.Config{Snapshot: c.Postgres.Snapshot == "initial", Objects: postgres.Objects{
 		Slot: c.Postgres.Slot, Publication: c.Postgres.Publication, Failover: c.Postgres.Failover, HotStandby: c.Postgres.HotStandby,
-		Columns: replication.Columns{ID: col.ID, AggregateType: col.AggregateType, AggregateID: col.AggregateID, Timestamp: col.Timestamp},
+		Columns: postgres.Columns{ID: col.ID, AggregateType: col.AggregateType, AggregateID: col.AggregateID, Timestamp: col.Timestamp},
 	}}
 	for _, n := range routing.Needs(c) {
-		cfg.Columns.Needed = append(cfg.Columns.Needed, replication.NeededColumn{
+		cfg.Columns.Needed = append(cfg.Columns.Needed, postgres.NeededColumn{
 			Name: n.Column, Key: n.Key, Role: n.Role, Required: n.Required, Usual: n.Usual,
 		})
 	}
@@ -65,7 +66,7 @@ func DSN(c *config.Loaded) (string, error) {
 // Target is the database that a command works on, and what it has to hold.
 type Target struct {
 	DSN   string
-	Admin replication.AdminConfig
+	Admin setup.Config
 }
 
 // NewTarget takes both from the configuration.

@@ -7,13 +7,14 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/cdc-outbox/cdc-outbox/internal/setup"
 	"github.com/cdc-outbox/cdc-outbox/outbox"
-	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
 // tableDDL is the SQL that creates the outbox tables as the configured preset reads them.
-func tableDDL(c *config.Loaded, admin replication.AdminConfig) (string, error) {
+func tableDDL(c *config.Loaded, admin setup.Config) (string, error) {
 	debezium := c.Router.Preset == config.PresetDebezium
 	if !debezium && c.Router.Columns != standardColumns() {
 		return "", fault.Usage("--table creates the standard table, and router.columns names other columns",
@@ -46,7 +47,7 @@ func standardColumns() config.Columns {
 }
 
 // knowsColumns refuses to create a table that lacks a column without which every row would be bad.
-func knowsColumns(c *config.Loaded, needed []replication.NeededColumn) error {
+func knowsColumns(c *config.Loaded, needed []postgres.NeededColumn) error {
 	col := standardColumns()
 	known := []string{col.ID, col.AggregateType, col.AggregateID, col.Type, col.Payload, col.Headers, col.Timestamp}
 	if c.Router.Preset == config.PresetDebezium {

@@ -1,0 +1,34 @@
+package postgres
+
+import (
+	"testing"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/stretchr/testify/require"
+)
+
+func TestCheckpointJudge(t *testing.T) {
+	was := Checkpoint{SystemID: "1", Timeline: 1, Position: 10000}
+	for name, test := range map[string]struct {
+		server ServerPosition
+		slot   Slot
+		says   string
+	}{
+		"where it was left":          {ServerPosition{SystemID: "1", Timeline: 1}, Slot{ConfirmedFlush: 10000}, ""},
+		"behind":                     {ServerPosition{SystemID: "1", Timeline: 1}, Slot{ConfirmedFlush: 1}, ""},
+		"ahead":                      {ServerPosition{SystemID: "1", Timeline: 1}, Slot{ConfirmedFlush: 10001}, "made anew"},
+		"another cluster":            {ServerPosition{SystemID: "2", Timeline: 1}, Slot{ConfirmedFlush: 1}, "another cluster"},
+		"promoted, copied too late":  {ServerPosition{SystemID: "1", Timeline: 2}, Slot{ConfirmedFlush: 50000}, "promoted"},
+		"promoted, behind":           {ServerPosition{SystemID: "1", Timeline: 2}, Slot{ConfirmedFlush: 10}, ""},
+		"promoted, synchronised":     {ServerPosition{SystemID: "1", Timeline: 2}, Slot{ConfirmedFlush: 50000, Synced: true}, ""},
+		"synchronised, not promoted": {ServerPosition{SystemID: "1", Timeline: 1}, Slot{ConfirmedFlush: 50000, Synced: true}, "made anew"},
+	} {
+		err := was.Judge(Objects{Slot: "s"}, test.server, test.slot)
+		if test.says == "" {
+			require.NoError(t, err, name)
+			continue
+		}
+		require.ErrorContains(t, err, test.says, name)
+		require.Equal(t, fault.Operator, fault.KindOf(err), name)
+	}
+}

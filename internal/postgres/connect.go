@@ -1,0 +1,170 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/pooler"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/sqlstate"
+)
+
+// cancelDelay is how long a cancelled statement may take to end before its connection is given up.
+const cancelDelay = 5 * time.Second
+
+// ConnectOptions are how a connection is opened, beyond what its connection string says.
+type ConnectOptions struct {
+	Application string            // application_name; default "cdc-outbox admin" where the connection string has none
+	Timeout     time.Duration     // of one attempt, unless the connection string has a connect_timeout; default 10s
+	Unprepared  bool              // prepare no statement on the server: a transaction pooler may lie in between
+	Settings    map[string]string // run-time parameters
+}
+
+// Connect opens an ordinary SQL connection under the given application name, for what works beside the stream. Errors
+// are *fault.Error and never hold the DSN. No statement is prepared on the server.
+func Connect(ctx context.Context, dsn, application string) (*pgx.Conn, error) {
+	return Open(ctx, dsn, ConnectOptions{Application: application, Unprepared: true})
+}
+
+// Open opens an ordinary connection. A context that ends cancels the running statement on the server, so that no slot is
+// created for a caller that no longer waits, and leaves the connection usable for one last question.
+func Open(ctx context.Context, dsn string, o ConnectOptions) (*pgx.Conn, error) {
+	pc, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		return nil, DSNFault()
+	}
+	delete(pc.RuntimeParams, "replication") // the DSN may be the stream's; a walsender has no extended protocol
+	if pc.RuntimeParams["application_name"] == "" {
+		pc.RuntimeParams["application_name"] = "cdc-outbox admin"
+	}
+	if o.Application != "" {
+		pc.RuntimeParams["application_name"] = o.Application
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = 10 * time.Second
+	}
+	if pc.ConnectTimeout == 0 {
+		pc.ConnectTimeout = o.Timeout
+	}
+	maps.Copy(pc.RuntimeParams, o.Settings)
+	if o.Unprepared {
+		pc.DefaultQueryExecMode = pgx.QueryExecModeExec
+	}
+	pc.OnNotice = func(*pgconn.PgConn, *pgconn.Notice) {}
+	return OpenConfig(ctx, pc)
+}
+
+// OpenConfig opens a connection on which the end of a context cancels the running statement on the server.
+func OpenConfig(ctx context.Context, pc *pgx.ConnConfig) (*pgx.Conn, error) {
+	pc.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
+		return &pgconn.CancelRequestContextWatcherHandler{Conn: c, DeadlineDelay: cancelDelay}
+	}
+	conn, err := pgx.ConnectConfig(ctx, pc)
+	if err != nil {
+		return nil, ConnectFault(pc, err)
+	}
+	return conn, nil
+}
+
+// CloseConn says good-bye to the server, for two seconds at most.
+func CloseConn(conn *pgx.Conn) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	_ = conn.Close(ctx) // nothing is lost with it
+}
+
+// DSNFault is for a connection string that cannot be read. It leaves out the cause's text: the parser quotes the DSN in
+// it and masks a password only as best it can.
+func DSNFault() error {
+	return &fault.Error{
+		Kind: fault.Config, Object: "postgres.dsn", Err: errors.New("it is neither a libpq connection string nor a postgres:// URL"),
+		Next: "Write it as postgres://user@host:5432/database or host=… port=… dbname=… user=….",
+	}
+}
+
+// QueryFault classifies the error of a statement: the server's own refusals mostly need an operator, a broken connection
+// passes.
+func QueryFault(object string, err error) error {
+	var known *fault.Error
+	if errors.As(err, &known) {
+		return err
+	}
+	f := &fault.Error{Kind: fault.Retry, Object: object, Err: err}
+	if pg := sqlstate.RefusalOf(err); pg != nil {
+		f.Kind, f.Err = sqlstate.KindOf(pg.Code), &sqlstate.Refusal{PgError: pg}
+	}
+	return f
+}
+
+// serverName names the server without user, password or parameters.
+func serverName(pc *pgx.ConnConfig) string {
+	s := fmt.Sprintf("postgres %s:%d", pc.Host, pc.Port)
+	for i, f := range pc.Fallbacks {
+		if i == 0 || f.Host != pc.Fallbacks[i-1].Host || f.Port != pc.Fallbacks[i-1].Port {
+			if f.Host != pc.Host || f.Port != pc.Port {
+				s += fmt.Sprintf(", %s:%d", f.Host, f.Port)
+			}
+		}
+	}
+	return s
+}
+
+// ConnectFault says what kept a connection from being made, without the DSN.
+func ConnectFault(pc *pgx.ConnConfig, err error) error {
+	f := &fault.Error{Kind: fault.Retry, Object: serverName(pc), Err: err}
+	pg := sqlstate.RefusalOf(err)
+	var dial *pgconn.ConnectError
+	switch {
+	case pg != nil && (pooler.RefusesParameters(pg) || pooler.RefusesLogin(pg)):
+		return pooler.Route{Refusal: pg}.ToHostOf(&pc.Config).Fault()
+	case pg != nil:
+		f.Err = &sqlstate.Refusal{PgError: pg}
+		f.Kind, f.Next = loginRefusal(pc, pg.Code)
+		if pg.Code == "28000" && strings.HasSuffix(pg.Message, "does not exist") { // InitializeSessionUserId in miscinit.c
+			f.Next = fmt.Sprintf("-- as a role that may create roles; cdc-outbox setup --role %[1]s with such a role in --postgres-dsn does it, with the rights:\n"+
+				"CREATE ROLE %[1]s LOGIN;", identifier.Quote(pc.User))
+		}
+	case errors.As(err, &dial):
+		f.Err = fmt.Errorf("cannot connect: %w", fault.OneLine(dial.Unwrap()))
+		f.Next = ReachRemedy(pc.Host, pc.Port, dial.Unwrap())
+	}
+	return f
+}
+
+// ReachRemedy is what to do about a connection that failed before the server said a word.
+func ReachRemedy(host string, port uint16, err error) string {
+	if strings.Contains(err.Error(), "server refused TLS connection") { // pgconn has no value for it
+		return "The server has no TLS: set ssl = on there, or sslmode=disable or prefer in postgres.dsn."
+	}
+	return fmt.Sprintf("See whether the server runs and is reached from here: pg_isready -h %s -p %d", host, port)
+}
+
+// loginRefusal reads the SQLSTATE with which a server turns a connection away (Postgres docs, appendix A).
+func loginRefusal(pc *pgx.ConnConfig, code string) (fault.Kind, string) {
+	role := identifier.Quote(pc.User)
+	switch code {
+	case "28P01":
+		return fault.Operator, fmt.Sprintf("-- set the password in postgres.dsn, or give the role a new one in psql:\n\\password %s", role)
+	case "28000":
+		return fault.Operator, fmt.Sprintf("-- see whether pg_hba.conf has a line for the role, this database and this host; if the role may not log in:\n"+
+			"ALTER ROLE %s LOGIN;", role)
+	case "3D000":
+		return fault.Operator, fmt.Sprintf("-- name the outbox's database in postgres.dsn, or create it:\nCREATE DATABASE %s;", identifier.Quote(pc.Database))
+	case sqlstate.UndefinedObject: // the driver passes a word that it does not know on to the server
+		return fault.Operator, "Take the parameter out of postgres.dsn, or correct its name."
+	case sqlstate.NotPermitted:
+		return fault.Operator, fmt.Sprintf("GRANT CONNECT ON DATABASE %s TO %s;", identifier.Quote(pc.Database), role)
+	case "53300":
+		return fault.Retry, "Wait for a free connection, or raise max_connections (or the role's or database's CONNECTION LIMIT)."
+	}
+	return fault.Retry, ""
+}

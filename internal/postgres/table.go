@@ -1,0 +1,103 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/jackc/pgx/v5"
+)
+
+// OutboxTable is an outbox table as the catalog has it.
+type OutboxTable struct {
+	Table       identifier.Table
+	Exists      bool
+	Kind        string             // pg_class.relkind: r table, p partitioned table, v view, …
+	Persistence string             // pg_class.relpersistence: p, u unlogged, t temporary
+	Selectable  bool               // the connected role may SELECT from it
+	Owned       bool               // the connected role may publish it
+	Leaves      []identifier.Table // partitions that hold rows
+	Columns     []TableColumn
+}
+
+// TableColumn is one column. Category is pg_type.typcategory (Postgres docs, table 53.65): S string, U user-defined
+// (json, uuid, bytea), D date and time, N numeric, E enum …
+type TableColumn struct {
+	Name      string `json:"name"`
+	Type      string `json:"type"`
+	Category  string `json:"category"`
+	NotNull   bool   `json:"not_null"`
+	Generated bool   `json:"generated"`
+}
+
+func (t OutboxTable) Partitioned() bool { return t.Kind == "p" }
+
+func (t OutboxTable) Column(name string) (TableColumn, bool) {
+	i := slices.IndexFunc(t.Columns, func(c TableColumn) bool { return c.Name == name })
+	if i < 0 {
+		return TableColumn{}, false
+	}
+	return t.Columns[i], true
+}
+
+func (t OutboxTable) ColumnNames() []string {
+	names := make([]string, 0, len(t.Columns))
+	for _, c := range t.Columns {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+// CastType is what the text of a column's value is cast to, so that the column's index serves. Without a length, character and
+// bit mean one of them, to which an explicit cast cuts the value without a word (Postgres docs 8.3 and 8.10).
+func (t OutboxTable) CastType(column string) string {
+	c, ok := t.Column(column)
+	switch {
+	case !ok:
+		return "text" // the server names the column that is missing
+	case c.Type == "character":
+		return "bpchar"
+	case c.Type == "bit":
+		return "varbit"
+	}
+	return c.Type
+}
+
+// tableSQL resolves domains to their base type, since it is the base type that is printed.
+const tableSQL = `
+SELECT c.relkind::text, c.relpersistence::text, has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT'),
+       pg_has_role(c.relowner, 'USAGE'),
+       (SELECT coalesce(jsonb_agg(jsonb_build_object('schema', ln.nspname, 'name', l.relname) ORDER BY ln.nspname, l.relname), '[]')::text
+          FROM pg_catalog.pg_partition_tree(c.oid) pt
+          JOIN pg_catalog.pg_class l ON l.oid = pt.relid JOIN pg_catalog.pg_namespace ln ON ln.oid = l.relnamespace
+         WHERE pt.isleaf AND c.relkind = 'p' AND l.relkind <> 'p'),
+       (SELECT coalesce(jsonb_agg(jsonb_build_object('name', a.attname, 'type', format_type(b.oid, NULL), 'category', b.typcategory,
+                                                     'not_null', a.attnotnull, 'generated', a.attgenerated <> '') ORDER BY a.attnum), '[]')::text
+          FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
+          JOIN pg_catalog.pg_type b ON b.oid = CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.oid END
+         WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped)
+  FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+ WHERE n.nspname = $1::text AND c.relname = $2::text`
+
+func LookupTable(ctx context.Context, q Querier, t identifier.Table) (OutboxTable, error) {
+	info := OutboxTable{Table: t, Exists: true}
+	var leaves, columns []byte
+	err := q.QueryRow(ctx, tableSQL, t.Schema, t.Name).Scan(&info.Kind, &info.Persistence, &info.Selectable, &info.Owned, &leaves, &columns)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return OutboxTable{Table: t}, nil
+	}
+	if err != nil {
+		return OutboxTable{}, fmt.Errorf("read table %s: %w", t, err)
+	}
+	var parts []struct{ Schema, Name string }
+	if err := errors.Join(json.Unmarshal(leaves, &parts), json.Unmarshal(columns, &info.Columns)); err != nil {
+		return OutboxTable{}, fmt.Errorf("read table %s: %w", t, err)
+	}
+	for _, p := range parts {
+		info.Leaves = append(info.Leaves, identifier.Table(p))
+	}
+	return info, nil
+}

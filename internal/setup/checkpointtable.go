@@ -1,0 +1,77 @@
+package setup
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
+)
+
+// checkpointInfo is the table that remembers the slot's position, as the catalog has it.
+type checkpointInfo struct {
+	Wanted    bool
+	Exists    bool
+	Usable    bool // by the connected role
+	MayCreate bool // the connected role, in the table's schema
+}
+
+func lookupCheckpointTable(ctx context.Context, q postgres.Querier, t identifier.Table) (checkpointInfo, error) {
+	m := checkpointInfo{Wanted: t.Name != ""}
+	if !m.Wanted {
+		return m, nil
+	}
+	err := q.QueryRow(ctx, `
+		SELECT c.oid IS NOT NULL, coalesce(has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT')
+		       AND has_table_privilege(c.oid, 'UPDATE'), false), has_schema_privilege(n.oid, 'CREATE')
+		  FROM pg_catalog.pg_namespace n LEFT JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = $2::text
+		 WHERE n.nspname = $1::text`, t.Schema, t.Name).Scan(&m.Exists, &m.Usable, &m.MayCreate)
+	if err == pgx.ErrNoRows {
+		return m, nil
+	}
+	if err != nil {
+		return m, fmt.Errorf("read table %s: %w", t, err)
+	}
+	return m, nil
+}
+
+// planCheckpoint creates the table and lets the role use it.
+func planCheckpoint(cfg Config, st state) []Step {
+	var steps []Step
+	if cfg.Checkpoint.Name == "" || cfg.onlyNeeded && !st.Checkpoint.MayCreate {
+		return nil
+	}
+	if !st.Checkpoint.Exists && !(cfg.onlyNeeded && (st.Publication.Exists || st.Slot.Exists)) {
+		steps = append(steps, Step{SQL: postgres.CheckpointDDL(cfg.Checkpoint),
+			Why: "Remembers how far the slot is confirmed, so that one that is made anew or moved by hand is noticed. One row a slot, updated once a second at most."})
+	}
+	if cfg.Role != "" && !st.Role.MayStore {
+		steps = append(steps, Step{SQL: fmt.Sprintf("GRANT SELECT, INSERT, UPDATE, DELETE ON TABLE %s TO %s;", cfg.Checkpoint.SQL(), identifier.Quote(cfg.Role)),
+			Why: "It writes down there how far the slot is confirmed."})
+	}
+	return steps
+}
+
+func checkCheckpoint(cfg Config, st state) []preflight.Finding {
+	m := st.Checkpoint
+	if !m.Wanted || st.Server.InRecovery && st.Primary == nil {
+		return nil
+	}
+	subject := "table " + cfg.Checkpoint.String()
+	const why = "A slot that was dropped and made anew, or moved by hand, looks like the one before; what lies between would be missed by nobody."
+	switch {
+	case m.Exists && m.Usable:
+		return []preflight.Finding{preflight.Fine(subject, "It remembers how far the slot is confirmed.")}
+	case m.Exists:
+		return []preflight.Finding{{Level: preflight.Warn, Subject: subject, Found: fmt.Sprintf("Role %q may not use it.", st.Server.User), Why: why,
+			Remedy: fmt.Sprintf("GRANT SELECT, INSERT, UPDATE, DELETE ON TABLE %s TO %s;", cfg.Checkpoint.SQL(), identifier.Quote(st.Server.User))}}
+	case !st.Slot.Exists && !st.Publication.Exists:
+		return nil // made with them
+	}
+	return []preflight.Finding{{Level: preflight.Warn, Subject: subject, Found: "Nothing remembers how far the slot is confirmed.", Why: why,
+		Remedy: "-- `cdc-outbox setup` does this; or set postgres.checkpoint to nothing\n" + postgres.CheckpointDDL(cfg.Checkpoint) +
+			fmt.Sprintf("\nGRANT SELECT, INSERT, UPDATE, DELETE ON TABLE %s TO %s;", cfg.Checkpoint.SQL(), identifier.Quote(st.Server.User))}}
+}

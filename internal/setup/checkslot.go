@@ -1,0 +1,77 @@
+package setup
+
+import (
+	"fmt"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
+)
+
+// checkPair judges whether publication and slot exist together. Either alone means that something was lost, and
+// making the missing one silently would hide a gap in the events.
+func checkPair(cfg Config, st state) []preflight.Finding {
+	if foreign := cfg.ForeignSlot(st.Slot, st.Server.ServerFacts); foreign != nil {
+		return foreign
+	}
+	switch {
+	case st.Publication.Exists && st.Slot.Exists:
+		return nil
+	case st.Server.InRecovery && !st.Slot.Exists && cfg.HotStandby:
+		return []preflight.Finding{standbyPair(cfg, st)}
+	case st.Server.InRecovery != cfg.HotStandby && !st.Slot.Exists:
+		return checkHotStandby(cfg, st) // the wrong server: nothing is lost, and nothing can be made here
+	case st.Slot.Exists:
+		return []preflight.Finding{cfg.PublicationLost(st.Slot, st.Server.ServerFacts, st.anyPartitioned())}
+	case st.pending(cfg):
+		return []preflight.Finding{{
+			Level: preflight.Fail, Subject: cfg.SlotSubject(), Found: "A setup made the publication and was interrupted before it made the slot, or is still waiting to make it.",
+			Why: "Events are kept for the connector from the slot's creation on.", Remedy: cfg.SlotDDL(),
+		}}
+	case st.Publication.Exists:
+		return []preflight.Finding{cfg.SlotGone(st.Server.ServerFacts)}
+	}
+	return []preflight.Finding{{
+		Level: preflight.Fail, Subject: cfg.SlotSubject(), Found: fmt.Sprintf("Neither the slot nor %s exists.", cfg.PublicationSubject()),
+		Why:    "Events are kept for the connector from the slot's creation on.",
+		Remedy: stepsSQL(planSetup(cfg.withoutExtras(), st)),
+	}}
+}
+
+// withoutExtras leaves what `run` may create by itself.
+func (cfg Config) withoutExtras() Config {
+	cfg.TableDDL, cfg.Role, cfg.onlyNeeded = "", "", true
+	return cfg
+}
+
+func (st state) anyPartitioned() bool {
+	for _, t := range st.Tables {
+		if t.Partitioned() {
+			return true
+		}
+	}
+	return false
+}
+
+// checkSlot judges a slot that exists.
+func checkSlot(cfg Config, st state) []preflight.Finding {
+	s, subject := st.Slot, cfg.SlotSubject()
+	if unusable := cfg.UnusableSlot(s, st.Server.ServerFacts); unusable != nil {
+		return unusable
+	}
+	out := []preflight.Finding{preflight.Fine(subject, fmt.Sprintf("pgoutput, confirmed up to %s.", s.ConfirmedFlush))}
+	if s.WALStatus == postgres.WALUnreserved {
+		out = append(out, preflight.Finding{
+			Level: preflight.Warn, Subject: subject, Found: "Its wal_status is unreserved: it keeps more WAL than max_slot_wal_keep_size allows.",
+			Why:    "The next checkpoint may remove WAL it needs, and the slot is lost then.",
+			Remedy: st.Server.Service.With(st.Server.Service.LimitWAL(-1)) + "\n-- until it has caught up",
+		})
+	}
+	if cfg.Failover && !s.Failover && st.Server.Version >= 170000 {
+		out = append(out, preflight.Finding{
+			Level: preflight.Warn, Subject: subject, Found: "It was created without failover.",
+			Why: "Standbys keep no copy of it; after a promotion the slot is missing.", Remedy: "-- in a replication connection, psql \"… replication=database\":\nALTER_REPLICATION_SLOT " + identifier.Quote(cfg.Slot) + " ( FAILOVER true );",
+		})
+	}
+	return out
+}

@@ -1,0 +1,302 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/pooler"
+	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
+)
+
+// Ensure makes sure that publication and slot are there and fit, before anything is streamed.
+//
+// With both absent and auto set it creates them, the publication first; two processes may do so at the same time. With
+// one of them absent it creates nothing: that is a lost slot or a lost publication, hence a gap, and the error says
+// what to run. With auto unset it only looks. It never creates a table.
+//
+// Errors are *fault.Error: Retry for what passes (no connection, a slot that could not be created yet because
+// transactions are open), Operator for what somebody has to mend, Config for names that cannot be.
+func Ensure(ctx context.Context, dsn string, cfg Config, auto bool) error {
+	cfg = cfg.WithDefaults().withoutExtras()
+	return withServer(ctx, dsn, cfg, func(s servers) error {
+		if _, err := ensure(ctx, s, cfg, auto); err != nil {
+			return err
+		}
+		return mayStream(ctx, s, dsn, cfg)
+	})
+}
+
+// mayStream has a role that may not replicate told with the server's own remedy, which on a managed service is not that of START_REPLICATION's
+// refusal. The catalog alone proves nothing: services grant it in ways of their own.
+func mayStream(ctx context.Context, s servers, dsn string, cfg Config) error {
+	server, err := postgres.LookupServer(ctx, s.Conn)
+	if err != nil {
+		return postgres.QueryFault("server", err)
+	}
+	if server.MayReplicate {
+		return nil
+	}
+	ways := pooler.Probe(ctx, dsn, cfg.Slot, cfg.ConnectTimeout)
+	if slices.ContainsFunc(ways, pooler.Route.Replicates) || !slices.ContainsFunc(ways, pooler.Route.LacksRight) {
+		return nil
+	}
+	return preflight.FirstFailure([]preflight.Finding{mayNotReplicate(server)})
+}
+
+// Run does what PlanSetup lists: it creates table and grants where cfg asks for them, and publication and slot when
+// both are absent. It returns the steps done, none when everything was there. Like Ensure it refuses to make a slot
+// for a publication whose slot was lost.
+func Run(ctx context.Context, dsn string, cfg Config) (done []Step, err error) {
+	cfg = cfg.WithDefaults()
+	err = withServer(ctx, dsn, cfg, func(s servers) error {
+		done, err = ensure(ctx, s, cfg, true)
+		return err
+	})
+	return done, err
+}
+
+// Plan lists what Setup would do and changes nothing. The same refusals are its errors; the steps come along, unless
+// publication or slot was lost: then they would hide a gap.
+func Plan(ctx context.Context, dsn string, cfg Config) (steps []Step, err error) {
+	cfg = cfg.WithDefaults()
+	err = withServer(ctx, dsn, cfg, func(s servers) error {
+		st, err := s.readState(ctx, cfg)
+		if err != nil {
+			return postgres.QueryFault("catalog", err)
+		}
+		err = preflight.FirstFailure(obstacles(cfg, st))
+		if cfg.ForeignSlot(st.Slot, st.Server.ServerFacts) == nil && (err == nil || st.Publication.Exists == st.Slot.Exists || st.pending(cfg)) {
+			steps = planSetup(cfg, st)
+		}
+		return err
+	})
+	return steps, err
+}
+
+// StillPublished looks, while a stream is open, for what makes rows silently absent from it: a table that left the
+// publication, was dropped or was made anew under its name, a filter, a hidden column, a publication or slot that is gone. What the
+// stream shows by itself (a column that is missing from a row) is none of its business. Errors are as Ensure's.
+func StillPublished(ctx context.Context, dsn string, cfg Config) error {
+	cfg = cfg.WithDefaults().withoutExtras()
+	return withAdminConn(ctx, dsn, cfg, func(conn *pgx.Conn) error {
+		st, err := readState(ctx, conn, cfg)
+		if err != nil {
+			return postgres.QueryFault("catalog", err)
+		}
+		if pair := checkPair(cfg, st); len(pair) > 0 {
+			return preflight.FirstFailure(pair)
+		}
+		out := append(checkSlot(cfg, st), checkMissing(cfg, st)...)
+		return preflight.FirstFailure(append(out, checkPublication(cfg, st)...))
+	})
+}
+
+func withAdminConn(ctx context.Context, dsn string, cfg Config, use func(*pgx.Conn) error) error {
+	return withRoute(ctx, dsn, cfg, func(conn *pgx.Conn, _ pooler.Route) error { return use(conn) })
+}
+
+// withRoute connects and looks at the way there. Behind somebody else's pid no statement is prepared: a pooler that lends out
+// its connections forgets them, or has them already.
+func withRoute(ctx context.Context, dsn string, cfg Config, use func(*pgx.Conn, pooler.Route) error) error {
+	if err := cfg.Check(); err != nil {
+		return err
+	}
+	options := postgres.ConnectOptions{Timeout: cfg.ConnectTimeout}
+	conn, err := postgres.Open(ctx, dsn, options)
+	if err != nil {
+		return err
+	}
+	defer func() { postgres.CloseConn(conn) }()
+	var w pooler.Route
+	if err := w.Survey(ctx, conn.PgConn()); err != nil {
+		return postgres.QueryFault("server", err)
+	}
+	if w.Relayed() {
+		options.Unprepared = true
+		again, err := postgres.Open(ctx, dsn, options)
+		if err != nil {
+			return err
+		}
+		postgres.CloseConn(conn)
+		conn = again
+	}
+	return use(conn, w)
+}
+
+// withServer is withServers for what must not go through a pooler: a slot that setup makes through one that the stream
+// does not come through holds back WAL for nobody.
+func withServer(ctx context.Context, dsn string, cfg Config, use func(servers) error) error {
+	return withRoute(ctx, dsn, cfg, func(conn *pgx.Conn, w pooler.Route) error {
+		if w.Suspicious() {
+			if err := preflight.FirstFailure(pooler.Findings(pooler.Probe(ctx, dsn, cfg.Slot, cfg.ConnectTimeout))); err != nil {
+				return err
+			}
+		}
+		return withPrimary(ctx, conn, cfg, use)
+	})
+}
+
+func ensure(ctx context.Context, s servers, cfg Config, auto bool) ([]Step, error) {
+	st, err := s.readState(ctx, cfg)
+	if err != nil {
+		return nil, postgres.QueryFault("catalog", err)
+	}
+	if st.complete(cfg) {
+		return nil, preflight.FirstFailure(verdict(cfg, st))
+	}
+	// Publication and slot are read one after the other, and another process may be between creating the two: only
+	// under the lock is "one there, one missing" a verdict.
+	unlock, err := lockSetup(ctx, s.Conn, cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if st, err = s.readState(ctx, cfg); err != nil {
+		return nil, postgres.QueryFault("catalog", err)
+	}
+	if !auto {
+		return nil, preflight.FirstFailure(append(checkTables(cfg, st), verdict(cfg, st)...))
+	}
+	if err := preflight.FirstFailure(obstacles(cfg, st)); err != nil {
+		return nil, err
+	}
+	return carryOut(ctx, s, cfg)
+}
+
+// complete tells that there is nothing to create and nothing to tidy up.
+func (st state) complete(cfg Config) bool {
+	return st.Publication.Exists && st.Slot.Exists && !(st.pending(cfg) && st.Publication.Owned) && len(planSetup(cfg, st)) == 0
+}
+
+// verdict judges a setup that should be complete.
+func verdict(cfg Config, st state) []preflight.Finding {
+	if out := checkPair(cfg, st); len(out) > 0 {
+		return out
+	}
+	if st.Snapshot.CutOver && cfg.cutOver == nil {
+		return []preflight.Finding{cutOverUnfinished(cfg)}
+	}
+	out := append(checkHotStandby(cfg, st), checkSlot(cfg, st)...)
+	return append(append(out, checkTables(cfg, st)...), checkPublication(cfg, st)...)
+}
+
+// obstacles finds what would stop a setup half-way, or hide a gap, before anything is done.
+func obstacles(cfg Config, st state) []preflight.Finding {
+	if foreign := cfg.ForeignSlot(st.Slot, st.Server.ServerFacts); foreign != nil {
+		return foreign
+	}
+	if st.Snapshot.CutOver && cfg.cutOver == nil {
+		return []preflight.Finding{cutOverUnfinished(cfg)}
+	}
+	fresh := !st.Publication.Exists && !st.Slot.Exists
+	resumed := st.pending(cfg) && !st.Slot.Exists
+	var out []preflight.Finding
+	if !fresh && !resumed {
+		out = append(out, checkPair(cfg, st)...)
+	}
+	if standby := checkHotStandby(cfg, st); (fresh || resumed) && preflight.FirstFailure(standby) != nil {
+		return standby
+	}
+	if (fresh || resumed) && st.Server.InRecovery && st.Primary == nil {
+		return []preflight.Finding{standbyPair(cfg, st)}
+	}
+	if fresh || resumed {
+		out = append(out, checkServer(cfg, st)...)
+		out = append(out, checkSlotRoom(st)...)
+	}
+	if cfg.TableDDL == "" || !st.lacksTable() {
+		out = append(out, checkTables(cfg, st)...)
+	}
+	// A table must not begin to take rows that a publication or slot then does not let through.
+	if cfg.TableDDL != "" && st.lacksTable() {
+		there := st.withoutMissing()
+		out = append(out, checkTables(cfg, there)...)
+		if st.Publication.Exists {
+			out = append(out, checkPublication(cfg, there)...)
+		}
+		if st.Slot.Exists {
+			out = append(out, checkSlot(cfg, there)...)
+		}
+	}
+	if fresh {
+		out = append(out, checkMayPublish(cfg, st)...)
+	}
+	if resumed && !st.Publication.Owned {
+		out = append(out, checkPair(cfg, st)...)
+	}
+	return out
+}
+
+// withoutMissing leaves the tables that exist.
+func (st state) withoutMissing() state {
+	var there []postgres.OutboxTable
+	for _, t := range st.Tables {
+		if t.Exists {
+			there = append(there, t)
+		}
+	}
+	st.Tables = there
+	return st
+}
+
+// checkMayPublish: CREATE PUBLICATION takes CREATE on the database and ownership of each table.
+func checkMayPublish(cfg Config, st state) []preflight.Finding {
+	found := ""
+	if !st.Server.MayCreate {
+		found = fmt.Sprintf("Role %q lacks CREATE on database %q.", st.Server.User, st.Server.Database)
+	}
+	for _, t := range st.Tables {
+		if t.Exists && !t.Owned {
+			found = fmt.Sprintf("Role %q does not own table %s.", st.Server.User, t.Table)
+		}
+	}
+	if found == "" {
+		return nil
+	}
+	return []preflight.Finding{{
+		Level: preflight.Fail, Subject: cfg.PublicationSubject(), Found: found, Why: "Postgres asks for both of whoever creates a publication.",
+		Remedy: "Run `cdc-outbox setup` once as the table's owner, or run as the owner:\n" + stepsSQL(planSetup(cfg.withoutExtras(), st)),
+	}}
+}
+
+// lockSetup serializes setups of one slot in one database by an advisory lock of the session. It is tried rather than
+// waited for, so that a waiting session holds no snapshot.
+func lockSetup(ctx context.Context, conn *pgx.Conn, cfg Config) (unlock func(), err error) {
+	key := "cdc-outbox setup of slot " + cfg.Slot
+	ctx, cancel := context.WithTimeout(ctx, cfg.SlotWait)
+	defer cancel()
+	for first := true; ; first = false {
+		var got bool
+		err := conn.QueryRow(ctx, `SELECT pg_try_advisory_lock(hashtextextended($1::text, 0))`, key).Scan(&got)
+		if err != nil && ctx.Err() == nil {
+			return nil, postgres.QueryFault("setup lock", err)
+		}
+		if got {
+			break
+		}
+		if first {
+			cfg.Logger.Info("another process is setting up the slot, waiting for it", zap.String(logkey.Slot, cfg.Slot))
+		}
+		select {
+		case <-ctx.Done():
+			return nil, &fault.Error{Kind: fault.Retry, Object: cfg.SlotSubject(), Err: errors.New("another process is setting it up"),
+				Next: "-- wait for it, or find it:\nSELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted;"}
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+	return func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+		defer cancel()
+		// Closing the connection frees it as well.
+		_, _ = conn.Exec(ctx, `SELECT pg_advisory_unlock(hashtextextended($1::text, 0))`, key)
+	}, nil
+}

@@ -1,0 +1,228 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/sqlstate"
+	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+)
+
+// SlotReport is everything about the slot that somebody who has to decide about it may want to know.
+type SlotReport struct {
+	Slot               string     `json:"slot"`
+	Exists             bool       `json:"exists"`
+	Plugin             string     `json:"plugin,omitempty"`
+	Database           string     `json:"database,omitempty"`
+	ReadBy             string     `json:"read_by,omitempty"` // the session, empty where nobody reads
+	RestartLSN         string     `json:"restart_lsn,omitempty"`
+	ConfirmedFlushLSN  string     `json:"confirmed_flush_lsn,omitempty"`
+	WALStatus          string     `json:"wal_status,omitempty"`
+	InvalidationReason string     `json:"invalidation_reason,omitempty"`
+	InactiveSince      *time.Time `json:"inactive_since,omitempty"`
+	Failover           bool       `json:"failover"`
+	Synced             bool       `json:"synced"`
+
+	SystemID       string   `json:"system_id"`
+	Timeline       int32    `json:"timeline"`
+	ServerVersion  string   `json:"server_version"`
+	InRecovery     bool     `json:"in_recovery"`
+	CurrentLSN     string   `json:"current_lsn"`
+	Remembered     string   `json:"remembered_lsn,omitempty"` // how far it was confirmed, as postgres.checkpoint has it
+	RememberedID   string   `json:"remembered_system_id,omitempty"`
+	RememberedLine int32    `json:"remembered_timeline,omitempty"`
+	Verdict        string   `json:"verdict"`           // a sentence
+	Open           []string `json:"open_transactions"` // that hold back restart_lsn, oldest first
+
+	info    postgres.Slot
+	foreign error // it cannot be this connector's, so nothing may change it
+}
+
+// Foreign is why the slot cannot be this connector's, so that nothing may change it; nil where it can.
+func (r *SlotReport) Foreign() error { return r.foreign }
+
+// ReportSlot reads it all. A slot that does not exist is no error.
+func ReportSlot(ctx context.Context, dsn string, cfg Config) (r SlotReport, err error) {
+	cfg = cfg.WithDefaults()
+	err = withServers(ctx, dsn, cfg, func(s servers) error {
+		r, err = reportSlot(ctx, s, cfg)
+		return err
+	})
+	return r, err
+}
+
+func reportSlot(ctx context.Context, servers servers, cfg Config) (SlotReport, error) {
+	conn := servers.Conn
+	r := SlotReport{Slot: cfg.Slot, Open: []string{}}
+	st, err := servers.readState(ctx, cfg)
+	if err != nil {
+		return r, postgres.QueryFault("catalog", err)
+	}
+	at, err := postgres.LookupServerPosition(ctx, conn)
+	if err != nil {
+		return r, postgres.QueryFault("server", err)
+	}
+	r.SystemID, r.Timeline, r.CurrentLSN = at.SystemID, at.Timeline, at.WALEnd.String()
+	s := st.Slot
+	r.info, r.Exists, r.ServerVersion, r.InRecovery = s, s.Exists, st.Server.VersionText, st.Server.InRecovery
+	if s.Exists {
+		r.Plugin, r.Database, r.WALStatus, r.InvalidationReason, r.Failover, r.Synced = s.Plugin, s.Database, s.WALStatus, s.InvalidationReason, s.Failover, s.Synced
+		r.RestartLSN, r.ConfirmedFlushLSN, r.ReadBy = s.RestartLSN.String(), s.ConfirmedFlush.String(), slotReader(ctx, conn, s.ActivePID)
+		if !s.InactiveSince.IsZero() {
+			r.InactiveSince = &s.InactiveSince
+		}
+	}
+	r.foreign = preflight.FirstFailure(cfg.ForeignSlot(st.Slot, st.Server.ServerFacts))
+	if st.Checkpoint.Exists {
+		err := conn.QueryRow(ctx, fmt.Sprintf(`SELECT position::text, system_id, timeline FROM %s WHERE slot = $1::text`, cfg.Checkpoint.SQL()), cfg.Slot).
+			Scan(&r.Remembered, &r.RememberedID, &r.RememberedLine)
+		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+			return r, postgres.QueryFault("table "+cfg.Checkpoint.String(), err)
+		}
+	}
+	open, err := servers.openTransactions(ctx, 5)
+	if err != nil {
+		return r, postgres.QueryFault("open transactions", err)
+	}
+	for _, t := range open {
+		r.Open = append(r.Open, t.String())
+	}
+	r.Verdict = r.judge(cfg, st)
+	return r, nil
+}
+
+// judge says in a sentence whether the connector would go on from this slot.
+func (r *SlotReport) judge(cfg Config, st state) string {
+	if !r.Exists {
+		return "there is no slot of this name"
+	}
+	if err := preflight.FirstFailure(checkSlot(cfg, st)); err != nil {
+		what, _ := fault.Split(err)
+		return what
+	}
+	if r.Remembered == "" {
+		return "usable; nothing is remembered of it"
+	}
+	kept, err := lsn.Parse(r.Remembered)
+	if err != nil {
+		return "usable; what is remembered of it cannot be read"
+	}
+	at := postgres.ServerPosition{SystemID: r.SystemID, Timeline: r.Timeline}
+	at.WALEnd, _ = lsn.Parse(r.CurrentLSN) // 0 where there is none: not judged by it
+	stored := postgres.Checkpoint{SystemID: r.RememberedID, Timeline: r.RememberedLine, Position: kept}
+	if err := stored.Judge(cfg.Objects, at, r.info); err != nil {
+		what, _ := fault.Split(err)
+		return what
+	}
+	return "usable, and where it was left"
+}
+
+// CountSkipped decodes what lies between the slot's position and lsn, and returns how many events that is. Nothing moves. It
+// takes a slot that nobody reads; a limit on ctx is wise.
+func CountSkipped(ctx context.Context, dsn string, cfg Config, position string) (n int64, err error) {
+	cfg = cfg.WithDefaults()
+	err = withAdminConn(ctx, dsn, cfg, func(conn *pgx.Conn) error {
+		// An Insert message begins with the letter I (Postgres docs 55.9).
+		err := conn.QueryRow(ctx, `SELECT count(*) FROM pg_logical_slot_peek_binary_changes($1::name, $2::pg_lsn, NULL, 'proto_version', '1', 'publication_names', $3::text)
+			WHERE get_byte(data, 0) = ascii('I')`, cfg.Slot, position, identifier.Quote(cfg.Publication)).Scan(&n)
+		if err != nil {
+			return postgres.QueryFault(cfg.SlotSubject(), err)
+		}
+		return nil
+	})
+	return n, err
+}
+
+// AcceptSlot takes the slot as it stands for the one to go on with: what is remembered of an earlier one is replaced.
+func AcceptSlot(ctx context.Context, dsn string, cfg Config) (SlotReport, error) {
+	return changeSlot(ctx, dsn, cfg, func(servers, SlotReport) error { return nil })
+}
+
+// AdvanceSlot moves the slot forward over events that are then never published.
+func AdvanceSlot(ctx context.Context, dsn string, cfg Config, position string) (SlotReport, error) {
+	return changeSlot(ctx, dsn, cfg, func(conn servers, r SlotReport) error {
+		to, err := lsn.Parse(position)
+		if err != nil || strings.TrimSpace(position) != to.String() {
+			return &fault.Error{Kind: fault.Config, Object: "--to", Err: fmt.Errorf("%q is not an LSN", position), Next: "Write it as Postgres prints it, 0/16B3748."}
+		}
+		if to <= r.info.ConfirmedFlush {
+			return &fault.Error{Kind: fault.Config, Object: "--to", Err: fmt.Errorf("the slot stands at %s already, and slots do not go back", r.ConfirmedFlushLSN)}
+		}
+		_, err = conn.Exec(ctx, `SELECT pg_replication_slot_advance($1::name, $2::pg_lsn)`, cfg.Slot, to.String())
+		return err
+	})
+}
+
+// RecreateSlot drops the slot where there is one and makes it anew, from now on.
+func RecreateSlot(ctx context.Context, dsn string, cfg Config) (SlotReport, error) {
+	cfg = cfg.WithDefaults()
+	return changeSlot(ctx, dsn, cfg, func(conn servers, r SlotReport) error {
+		pub, err := postgres.LookupPublication(ctx, conn, cfg.Publication)
+		if err != nil {
+			return err
+		}
+		if !pub.Exists {
+			return &fault.Error{Kind: fault.Operator, Object: cfg.PublicationSubject(), Err: errors.New("it does not exist, and a slot cannot read what was written before its publication"),
+				Next: cfg.PublicationDDL(false)}
+		}
+		if r.Exists {
+			if _, err := conn.Exec(ctx, `SELECT pg_drop_replication_slot($1::name)`, cfg.Slot); err != nil {
+				return err
+			}
+		}
+		return createSlot(ctx, conn, cfg, cfg.SlotDDL())
+	})
+}
+
+// changeSlot changes a slot that nobody reads, and remembers where it stands then.
+func changeSlot(ctx context.Context, dsn string, cfg Config, change func(servers, SlotReport) error) (r SlotReport, err error) {
+	cfg = cfg.WithDefaults()
+	err = withServers(ctx, dsn, cfg, func(conn servers) error {
+		if r, err = reportSlot(ctx, conn, cfg); err != nil {
+			return err
+		}
+		if r.foreign != nil {
+			return r.foreign
+		}
+		if r.ReadBy != "" {
+			return &fault.Error{Kind: fault.Operator, Object: cfg.SlotSubject(), Err: fmt.Errorf("it is being read by %s", r.ReadBy), Next: "Stop the connector first, and its standbys."}
+		}
+		if err := change(conn, r); err != nil {
+			return postgres.QueryFault(cfg.SlotSubject(), err)
+		}
+		if r, err = reportSlot(ctx, conn, cfg); err != nil {
+			return err
+		}
+		if !r.Exists {
+			return &fault.Error{Kind: fault.Operator, Object: cfg.SlotSubject(), Err: errors.New("it does not exist"), Next: "cdc-outbox slot recreate"}
+		}
+		if cfg.Checkpoint.Name == "" {
+			return nil
+		}
+		if conn.primary == nil {
+			return &fault.Error{Kind: fault.Config, Object: "postgres.primary_dsn", Err: errors.New("it is not set, and a standby cannot be written"), Next: "Set it, or postgres.checkpoint to off."}
+		}
+		_, err = conn.primary.Exec(ctx, fmt.Sprintf(`INSERT INTO %[1]s (slot, system_id, timeline, position) VALUES ($1::text, $2::text, $3::int, $4::pg_lsn)
+			ON CONFLICT (slot) DO UPDATE SET system_id = $2::text, timeline = $3::int, position = $4::pg_lsn, updated_at = now()`, cfg.Checkpoint.SQL()),
+			cfg.Slot, r.SystemID, r.Timeline, r.ConfirmedFlushLSN)
+		if err != nil && sqlstate.Of(err) != "42P01" {
+			return postgres.QueryFault("table "+cfg.Checkpoint.String(), err)
+		}
+		if err := conn.awaitReplay(ctx, cfg); err != nil {
+			return err
+		}
+		r, err = reportSlot(ctx, conn, cfg)
+		return err
+	})
+	return r, err
+}

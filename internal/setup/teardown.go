@@ -1,0 +1,131 @@
+package setup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/sqlstate"
+	"github.com/cdc-outbox/cdc-outbox/internal/snapshot"
+)
+
+// Teardown drops the slot, then the publication, and the tables where dropTables is set (without CASCADE). It refuses
+// while somebody reads the slot. What is gone already is no error. It returns the steps done.
+func Teardown(ctx context.Context, dsn string, cfg Config, dropTables bool) (done []Step, err error) {
+	cfg = cfg.WithDefaults()
+	err = withServers(ctx, dsn, cfg, func(conn servers) error {
+		steps, err := readTeardownPlan(ctx, conn, cfg, dropTables)
+		if err != nil {
+			return err
+		}
+		for _, s := range steps {
+			if _, err := conn.maker(s).Exec(ctx, s.SQL); err != nil {
+				if alreadyGone(err) {
+					continue
+				}
+				return teardownFault(cfg, s, err)
+			}
+			cfg.Logger.Info("teardown step done", zap.String("sql", s.SQL))
+			done = append(done, s)
+		}
+		return nil
+	})
+	return done, err
+}
+
+// PlanTeardown lists what Teardown would do and changes nothing. The same refusals are its errors.
+func PlanTeardown(ctx context.Context, dsn string, cfg Config, dropTables bool) (steps []Step, err error) {
+	cfg = cfg.WithDefaults()
+	err = withServers(ctx, dsn, cfg, func(conn servers) error {
+		steps, err = readTeardownPlan(ctx, conn, cfg, dropTables)
+		return err
+	})
+	return steps, err
+}
+
+func readTeardownPlan(ctx context.Context, conn servers, cfg Config, dropTables bool) ([]Step, error) {
+	st, err := conn.readState(ctx, cfg)
+	if err != nil {
+		return nil, postgres.QueryFault("catalog", err)
+	}
+	if err := teardownRefusal(cfg, st); err != nil {
+		return nil, err
+	}
+	steps := planTeardown(cfg, st, dropTables)
+	if conn.primary == nil { // the rest is done there
+		steps = slices.DeleteFunc(steps, func(s Step) bool { return s.action != stepSlot })
+	}
+	return steps, nil
+}
+
+// teardownRefusal protects a slot that is read or that is not ours.
+func teardownRefusal(cfg Config, st state) error {
+	s := st.Slot
+	refuse := func(next, format string, args ...any) error {
+		return &fault.Error{Kind: fault.Operator, Object: cfg.SlotSubject(), Err: fmt.Errorf(format, args...), Next: next}
+	}
+	switch {
+	case !s.Exists:
+		return nil
+	case s.ActivePID != 0:
+		return refuse(fmt.Sprintf("-- stop the connector first; if its process is gone already:\nSELECT pg_terminate_backend(%d);", s.ActivePID),
+			"process %d of the server is reading it", s.ActivePID)
+	case !s.Logical || s.Plugin != "pgoutput":
+		return refuse("Correct postgres.slot.", "it is not a slot of this connector (a physical slot, or one with another plugin than pgoutput)")
+	case s.Database != st.Server.Database:
+		return refuse("Correct the database in postgres.dsn, or postgres.slot.", "it belongs to database %q, the connection goes to %q", s.Database, st.Server.Database)
+	}
+	return nil
+}
+
+func planTeardown(cfg Config, st state, dropTables bool) []Step {
+	var steps []Step
+	if st.Slot.Exists {
+		steps = append(steps, Step{SQL: cfg.DropSlotSQL(),
+			action: stepSlot,
+			Why:    "Postgres keeps WAL for as long as the slot exists. It goes first: a slot without its publication cannot be decoded."})
+	}
+	if st.Publication.Exists {
+		steps = append(steps, Step{SQL: fmt.Sprintf("DROP PUBLICATION %s;", identifier.Quote(cfg.Publication)), Why: "Nobody reads it any more."})
+	}
+	if st.Snapshot.Exists {
+		steps = append(steps, Step{SQL: fmt.Sprintf("DROP TABLE %s;", snapshot.List(cfg.Objects).SQL()), Why: "It lists rows that were to be published first."})
+	}
+	if st.Checkpoint.Exists && st.Slot.Exists {
+		steps = append(steps, Step{SQL: cfg.ForgetSQL(), Why: "A later slot of this name is another one."})
+	}
+	for _, t := range st.Tables {
+		if dropTables && t.Exists {
+			steps = append(steps, Step{SQL: fmt.Sprintf("DROP TABLE %s;", t.Table.SQL()), Why: "Asked for. Events in it that were not published are gone with it."})
+		}
+	}
+	return steps
+}
+
+func alreadyGone(err error) bool {
+	switch sqlstate.Of(err) {
+	case "42704", "42P01": // undefined_object, undefined_table: somebody else was faster
+		return true
+	}
+	return false
+}
+
+func teardownFault(cfg Config, s Step, err error) error {
+	f := postgres.QueryFault("teardown", err)
+	var fe *fault.Error
+	if errors.As(f, &fe) {
+		switch sqlstate.Of(err) {
+		case "55006": // object_in_use
+			fe.Object, fe.Next = cfg.SlotSubject(), "Stop the connector first."
+		default:
+			fe.Next = "-- run as the owner:\n" + s.SQL
+		}
+	}
+	return f
+}

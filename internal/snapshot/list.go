@@ -1,0 +1,68 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/jackc/pgx/v5"
+)
+
+// The rows that are in the outbox when the slot is made are published once, before anything is streamed. Which rows these
+// are only the slot's exported snapshot tells, and it is gone with the connection that made the slot. So their ids are
+// written down in it, numbered, into a table: the list. It is durable, it does not change when rows come or go, and
+// a number in it is a position that a later process understands.
+//
+// The list exists before the slot, marked as unfinished, and loses the mark in the transaction that fills it. A slot beside
+// an unfinished list was made by a setup that was killed in between; nothing was ever streamed from it, so it is dropped and
+// made anew with another snapshot. The list is dropped when its last row is published.
+const Unfinished = "cdc-outbox: rows of the snapshot, not listed yet"
+
+// MadeAt stands between the mark and the position of the slot that was made for the list. A slot that has moved from
+// there has been read from, and is not dropped.
+const MadeAt = ", slot made at "
+
+// CutOverUnfinished begins the mark of a list that only CutOver may fill: it is not of all rows.
+const CutOverUnfinished = "cdc-outbox: rows taken over from another relay, not listed yet"
+
+const Prefix = "cdc_outbox_snapshot_"
+
+// List is the list of one slot; it has no name where there is none.
+func List(o postgres.Objects) identifier.Table {
+	t := identifier.Table{Name: Prefix + o.Slot}
+	if len(o.Tables) == 0 || len(t.Name) > 63 {
+		return identifier.Table{}
+	}
+	t.Schema = o.Tables[0].Schema
+	return t
+}
+
+// ListState is the list as the catalog has it.
+type ListState struct {
+	Exists     bool
+	Unfinished bool
+	CutOver    bool   // an unfinished one is of a takeover
+	Point      string // where the slot was made that belongs to an unfinished list; empty: not known
+}
+
+func LookupList(ctx context.Context, q postgres.Querier, list identifier.Table) (ListState, error) {
+	var s ListState
+	if list.Name == "" {
+		return s, nil
+	}
+	var comment string
+	err := q.QueryRow(ctx, `SELECT coalesce(obj_description(c.oid, 'pg_class'), '') FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+		WHERE n.nspname = $1::text AND c.relname = $2::text`, list.Schema, list.Name).Scan(&comment)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return s, nil
+	}
+	if err != nil {
+		return s, fmt.Errorf("read table %s: %w", list, err)
+	}
+	point, unfinished := strings.CutPrefix(comment, Unfinished)
+	point, takenOver := strings.CutPrefix(point, CutOverUnfinished)
+	return ListState{Exists: true, Unfinished: unfinished || takenOver, CutOver: takenOver, Point: strings.TrimPrefix(point, MadeAt)}, nil
+}
