@@ -129,7 +129,7 @@ type fakeProducer struct {
 	bytes   int64
 	marks   []int // how many records each Mark and Commit found
 	commits []int
-	claims  []kafka.Claim
+	claims  []kafka.Owner
 	stored  *kafka.Stored // what Begin finds
 	holdIt  bool          // transactions: nothing is acknowledged but by Commit, or Flush behind a Mark
 	idle    chan struct{} // replaced and closed when tickets becomes empty
@@ -142,7 +142,7 @@ type fakeProducer struct {
 
 func (p *fakeProducer) Run(ctx context.Context) error { <-ctx.Done(); return nil }
 
-func (p *fakeProducer) Begin(_ context.Context, claim kafka.Claim) (kafka.Stored, bool, error) {
+func (p *fakeProducer) Begin(_ context.Context, claim kafka.Owner) (kafka.Stored, bool, error) {
 	p.claims = append(p.claims, claim)
 	if p.stored == nil {
 		return kafka.Stored{}, false, nil

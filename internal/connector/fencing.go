@@ -60,8 +60,8 @@ func (r *reader) fence() error {
 		case <-ctx.Done():
 		}
 	}()
-	stored, found, err := r.c.producer.Begin(ctx, kafka.Claim{
-		Name: kafka.ClaimName(id.SystemID, r.c.cfg.Replication.Slot), SystemID: id.SystemID,
+	stored, found, err := r.c.producer.Begin(ctx, kafka.Owner{
+		TransactionalID: kafka.TransactionalID(id.SystemID, r.c.cfg.Replication.Slot), SystemID: id.SystemID,
 	})
 	switch {
 	case err != nil && r.c.isStopping() && r.c.life.Err() == nil:

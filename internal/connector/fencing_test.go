@@ -28,7 +28,7 @@ func TestBegin_skips_what_is_covered(t *testing.T) {
 	require.Eventually(t, func() bool { return r.confirmed() == 0x310 }, 5*time.Second, time.Millisecond)
 	require.Equal(t, []string{"e"}, r.producer.produced())
 	require.EqualValues(t, 4, r.Status().Counts.Covered)
-	require.Equal(t, []kafka.Claim{{Name: "cdc-outbox.1.s", SystemID: "1"}}, r.producer.claims)
+	require.Equal(t, []kafka.Owner{{TransactionalID: "cdc-outbox.1.s", SystemID: "1"}}, r.producer.claims)
 	r.stop()
 	require.NoError(t, <-r.done)
 }

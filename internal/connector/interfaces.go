@@ -26,7 +26,7 @@ type stream interface {
 // ProduceAt returns, each ticket acknowledged exactly once. Begin, Mark, Commit and Full are about transactions.
 type producer interface {
 	Run(ctx context.Context) error
-	Begin(ctx context.Context, claim kafka.Claim) (kafka.Stored, bool, error)
+	Begin(ctx context.Context, claim kafka.Owner) (kafka.Stored, bool, error)
 	ProduceAt(ctx context.Context, rec *router.Record, ticket uint64, pos kafka.Position) error
 	Mark()
 	Commit()

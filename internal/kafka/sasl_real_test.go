@@ -91,7 +91,7 @@ func TestAuthenticatesAgainReal(t *testing.T) {
 			cfg.SASL = &wire.SASL{Mechanism: test.mechanism, Username: "user", Password: func() (string, error) { passwords.Add(1); return "right", nil }}
 			opened := dials(&cfg)
 			p, acked := bare(t, cfg)
-			_, _, err := p.Begin(t.Context(), Claim{Name: "slot", SystemID: "1"})
+			_, _, err := p.Begin(t.Context(), Owner{TransactionalID: "slot", SystemID: "1"})
 			require.NoError(t, err)
 			sent, settled, renewals := uint32(0), int32(0), int32(0)
 			for began := time.Now(); time.Since(began) < sessions*3*time.Second; sent++ {

@@ -66,7 +66,7 @@ func (p *Producer) collect(b *broker) *request {
 		p.refresh(part)
 	}
 	if p.tx != nil {
-		r.transactionalID = p.tx.claim.Name
+		r.transactionalID = p.tx.owner.TransactionalID
 	}
 	r.arrange()
 	p.picked = picked

@@ -40,7 +40,7 @@ func TestTagsTellWhereARecordIs(t *testing.T) {
 				}
 			})
 			if tx {
-				_, _, err := rig.Begin(t.Context(), Claim{Name: "cdc-outbox.1.s", SystemID: "1"})
+				_, _, err := rig.Begin(t.Context(), Owner{TransactionalID: "cdc-outbox.1.s", SystemID: "1"})
 				require.NoError(t, err)
 			}
 			const records = 3000

@@ -73,13 +73,13 @@ type transaction struct {
 
 // transactions is the state of exactly-once delivery; nil in idempotent mode.
 type transactions struct {
-	cfg     Transactions
-	wake    chan struct{} // capacity 1
-	claim   Claim
-	claimed bool // Begin was called
-	begun   bool // and has an answer:
-	stored  Stored
-	found   bool
+	cfg    Transactions
+	wake   chan struct{} // capacity 1
+	owner  Owner
+	owned  bool // Begin was called
+	begun  bool // and has an answer:
+	stored Stored
+	found  bool
 
 	live     *transaction
 	filling  *transaction

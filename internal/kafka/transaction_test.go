@@ -21,7 +21,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-var claim = Claim{Name: "cdc-outbox.7.slot", SystemID: "7"}
+var owner = Owner{TransactionalID: "cdc-outbox.7.slot", SystemID: "7"}
 
 func exactlyOnce(instance string) func(*Config) {
 	return func(cfg *Config) { cfg.Transactions = &Transactions{Instance: instance} }
@@ -31,7 +31,7 @@ func (r *rig) begin() (Stored, bool) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	s, ok, err := r.Begin(ctx, claim)
+	s, ok, err := r.Begin(ctx, owner)
 	require.NoError(r.t, err, "%+v", r.Trouble())
 	return s, ok
 }
@@ -194,7 +194,7 @@ func TestTransactionOfADeadInstance(t *testing.T) {
 	require.Equal(t, byKey(second.sent["a"]), byKey(committed(t, c, "a", 50)))
 }
 
-// A second instance fences the first, which ends and says who took over, and does not come back.
+// A second instance fences the first, which ends and names the second, and does not come back.
 func TestTransactionFenced(t *testing.T) {
 	c := newCluster(t, kfake.SeedTopics(2, "a"))
 	r := newRig(t, c, exactlyOnce("first"))
@@ -216,7 +216,7 @@ func TestTransactionFenced(t *testing.T) {
 	r.transact(1, "a") // the next record may already be refused
 	err := <-r.ended
 	require.Equal(t, fault.Operator, fault.KindOf(err))
-	require.ErrorContains(t, err, "second took over and has committed up to 000000000000001e-00000000")
+	require.ErrorContains(t, err, "by second, which has committed up to 000000000000001e-00000000")
 	second.transact(10, "a")
 	second.drain()
 	require.Equal(t, byKey(second.sent["a"]), byKey(committed(t, c, "a", 40)))

@@ -34,7 +34,7 @@ func TestCheckTransactionsReal(t *testing.T) {
 	cfg.SASL = &wire.SASL{Mechanism: "PLAIN", Username: "user", Password: func() (string, error) { return "right", nil }}
 	look := func(bad ...string) {
 		t.Helper()
-		findings, err := check.Transactions(t.Context(), cfg, claim.Name)
+		findings, err := check.Transactions(t.Context(), cfg, owner.TransactionalID)
 		require.NoError(t, err)
 		var fails []string
 		for subject, level := range worst(findings) {
@@ -46,10 +46,10 @@ func TestCheckTransactionsReal(t *testing.T) {
 		}
 		require.ElementsMatch(t, bad, fails, "%+v", findings)
 	}
-	look("transactional id "+claim.Name, "topic "+positions)
-	allow(t, c, onTransactionalID(claim.Name), kadm.OpWrite, kadm.OpDescribe)
-	look("group "+claim.Name, "topic "+positions)
-	allow(t, c, onGroup(claim.Name), kadm.OpRead)
+	look("transactional id "+owner.TransactionalID, "topic "+positions)
+	allow(t, c, onTransactionalID(owner.TransactionalID), kadm.OpWrite, kadm.OpDescribe)
+	look("group "+owner.TransactionalID, "topic "+positions)
+	allow(t, c, onGroup(owner.TransactionalID), kadm.OpRead)
 	look("topic " + positions)
 	allow(t, c, onTopics(positions), kadm.OpRead, kadm.OpDescribe, kadm.OpCreate)
 	look()

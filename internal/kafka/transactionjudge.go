@@ -89,7 +89,7 @@ func (p *Producer) wait(api, object string, v wire.Verdict) time.Duration {
 	switch v.Code {
 	case wire.TopicAuthorizationFailed, wire.GroupAuthorizationFailed, wire.ClusterAuthorizationFailed, wire.TransactionalIDAuthorizationFailed:
 		kind = wire.NotAuthorized
-		remedy = p.cfg.AllowTransactions(x.claim.Name, x.cfg.PositionTopic)
+		remedy = p.cfg.AllowTransactions(x.owner.TransactionalID, x.cfg.PositionTopic)
 	case wire.InvalidTransactionTimeout:
 		remedy = fmt.Sprintf("Raise transaction.max.timeout.ms of the brokers to %d or more.", x.cfg.Timeout.Milliseconds())
 	}

@@ -72,7 +72,7 @@ func (p *Producer) tryRecover(ctx context.Context, t *transaction, id identity, 
 		}
 	}
 	if r.fenced && !r.renewed {
-		if err := p.takeBack(ctx, t, r); err != nil || !r.renewed {
+		if err := p.fenceAgain(ctx, t, r); err != nil || !r.renewed {
 			return err
 		}
 	}
@@ -107,8 +107,8 @@ func (p *Producer) abort(ctx context.Context, t *transaction, id identity, r *re
 		return nil
 	}
 	if !r.aborted && !t.opened.IsZero() && !t.ending {
-		res, err := p.ask(ctx, &x.transactionCoordinator, x.claim.Name, &endtxn.Request{
-			TransactionalID: x.claim.Name, ProducerID: id.id, ProducerEpoch: id.epoch,
+		res, err := p.ask(ctx, &x.transactionCoordinator, x.owner.TransactionalID, &endtxn.Request{
+			TransactionalID: x.owner.TransactionalID, ProducerID: id.id, ProducerEpoch: id.epoch,
 		})
 		if err != nil {
 			return err
@@ -141,8 +141,8 @@ func (p *Producer) abort(ctx context.Context, t *transaction, id identity, r *re
 // offsets.retention.minutes without a commit by anybody.
 func (x *transactions) untouched(text string) bool { return text == "" || text == x.committed }
 
-// takeBack takes the transactional id back where that is right.
-func (p *Producer) takeBack(ctx context.Context, t *transaction, r *recovery) error {
+// fenceAgain takes the transactional id back where that is right.
+func (p *Producer) fenceAgain(ctx context.Context, t *transaction, r *recovery) error {
 	text, err := p.fetchStored(ctx)
 	if err != nil {
 		return err
@@ -190,12 +190,12 @@ func (p *Producer) superseded(text string, cause wire.Verdict) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	x := p.tx
-	who := "another instance took over, which has committed nothing yet"
+	who := "another instance, which has committed nothing yet"
 	if other, err := parseStored(text); err == nil && other.Instance != x.cfg.Instance {
-		who = fmt.Sprintf("%s took over and has committed up to %s", other.Instance, other.Position)
+		who = fmt.Sprintf("%s, which has committed up to %s", other.Instance, other.Position)
 	}
 	p.fail(&fault.Error{
-		Kind: fault.Operator, Object: x.object(), Err: fmt.Errorf("fenced (%s): %s", cause.Name, who),
+		Kind: fault.Operator, Object: x.object(), Err: fmt.Errorf("fenced (%s) by %s", cause.Name, who),
 		Next: "Nothing is lost or doubled: that instance goes on. Stop one of the two; where a second one is wanted as standby, start it again and it waits for the slot.",
 	})
 }

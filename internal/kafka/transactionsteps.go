@@ -42,10 +42,10 @@ func (p *Producer) nextStep() func(context.Context) time.Duration {
 	x := p.tx
 	t := x.live
 	switch {
-	case p.fatal != nil || !x.claimed:
+	case p.fatal != nil || !x.owned:
 		return nil
 	case !x.begun:
-		return p.takeOver
+		return p.fence
 	case p.restarting:
 		if p.flying > 0 {
 			return nil // proceed wakes us
@@ -69,7 +69,7 @@ func (p *Producer) addPartitions(ctx context.Context) time.Duration {
 	x := p.tx
 	p.mu.Lock()
 	t, parts := x.live, slices.Clone(x.live.unadded)
-	req := &addpartitionstotxn.Request{TransactionalID: x.claim.Name, ProducerID: p.id.id, ProducerEpoch: p.id.epoch}
+	req := &addpartitionstotxn.Request{TransactionalID: x.owner.TransactionalID, ProducerID: p.id.id, ProducerEpoch: p.id.epoch}
 	if t.opened.IsZero() {
 		t.opened = time.Now()
 	}
@@ -84,7 +84,7 @@ func (p *Producer) addPartitions(ctx context.Context) time.Duration {
 		}
 		req.Topics[i].Partitions = append(req.Topics[i].Partitions, part.index)
 	}
-	res, err := p.ask(ctx, &x.transactionCoordinator, x.claim.Name, req)
+	res, err := p.ask(ctx, &x.transactionCoordinator, x.owner.TransactionalID, req)
 	if err != nil {
 		return p.stepFailed(err)
 	}
@@ -121,8 +121,8 @@ func (p *Producer) addPartitions(ctx context.Context) time.Duration {
 func (p *Producer) addOffsets(ctx context.Context) time.Duration {
 	x := p.tx
 	id, t := p.current()
-	res, err := p.ask(ctx, &x.transactionCoordinator, x.claim.Name, &addoffsetstotxn.Request{
-		TransactionalID: x.claim.Name, ProducerID: id.id, ProducerEpoch: id.epoch, GroupID: x.claim.Name,
+	res, err := p.ask(ctx, &x.transactionCoordinator, x.owner.TransactionalID, &addoffsetstotxn.Request{
+		TransactionalID: x.owner.TransactionalID, ProducerID: id.id, ProducerEpoch: id.epoch, GroupID: x.owner.TransactionalID,
 	})
 	if err != nil {
 		return p.stepFailed(err)
@@ -138,8 +138,8 @@ func (p *Producer) addOffsets(ctx context.Context) time.Duration {
 func (p *Producer) commitPosition(ctx context.Context) time.Duration {
 	x := p.tx
 	id, t := p.current()
-	res, err := p.ask(ctx, &x.groupCoordinator, x.claim.Name, &txnoffsetcommit.Request{
-		TransactionalID: x.claim.Name, GroupID: x.claim.Name, ProducerID: id.id, ProducerEpoch: id.epoch, GenerationID: -1,
+	res, err := p.ask(ctx, &x.groupCoordinator, x.owner.TransactionalID, &txnoffsetcommit.Request{
+		TransactionalID: x.owner.TransactionalID, GroupID: x.owner.TransactionalID, ProducerID: id.id, ProducerEpoch: id.epoch, GenerationID: -1,
 		Topics: []txnoffsetcommit.RequestTopic{{Name: x.cfg.PositionTopic, Partitions: []txnoffsetcommit.RequestPartition{{
 			CommittedOffset: int64(t.last.Commit), CommittedLeaderEpoch: -1, CommittedMetadata: t.metadata,
 		}}}},
@@ -176,8 +176,8 @@ func (p *Producer) endTransaction(ctx context.Context) time.Duration {
 	t, id := x.live, p.id
 	t.ending = true
 	p.mu.Unlock()
-	res, err := p.ask(ctx, &x.transactionCoordinator, x.claim.Name, &endtxn.Request{
-		TransactionalID: x.claim.Name, ProducerID: id.id, ProducerEpoch: id.epoch, Committed: true,
+	res, err := p.ask(ctx, &x.transactionCoordinator, x.owner.TransactionalID, &endtxn.Request{
+		TransactionalID: x.owner.TransactionalID, ProducerID: id.id, ProducerEpoch: id.epoch, Committed: true,
 	})
 	if err != nil {
 		return p.stepFailed(err)
@@ -197,7 +197,9 @@ func (p *Producer) current() (identity, *transaction) {
 	return p.id, p.tx.live
 }
 
-func (x *transactions) object() string { return fmt.Sprintf("transactional id %q", x.claim.Name) }
+func (x *transactions) object() string {
+	return fmt.Sprintf("transactional id %q", x.owner.TransactionalID)
+}
 func (x *transactions) group() string {
-	return fmt.Sprintf("group %q, topic %q", x.claim.Name, x.cfg.PositionTopic)
+	return fmt.Sprintf("group %q, topic %q", x.owner.TransactionalID, x.cfg.PositionTopic)
 }

@@ -100,7 +100,7 @@ func checkClaim(ctx context.Context, dsn string, c *config.Loaded, cluster check
 			Why: "The rights to it in Kafka could not be looked at.", Remedy: "Mend what is said of Postgres, then check again.",
 		}}, nil
 	}
-	return check.Transactions(ctx, cluster, kafka.ClaimName(id, c.Postgres.Slot))
+	return check.Transactions(ctx, cluster, kafka.TransactionalID(id, c.Postgres.Slot))
 }
 
 func systemID(ctx context.Context, dsn string) (id string, err error) {

@@ -98,7 +98,7 @@ func TestExactlyOnce_frozen_zombie(t *testing.T) {
 	code, err := first.Wait(20 * time.Second)
 	require.NoError(t, err)
 	require.Equal(t, 3, code)
-	require.Contains(t, first.Log(), "took over and has committed up to")
+	require.Contains(t, first.Log(), "which has committed up to")
 	require.Contains(t, first.Log(), fmt.Sprintf("pid %d", second.PID()), "it names its successor")
 	r.Logf("the zombie: %s", first.LogTail(1))
 	time.Sleep(time.Second)
@@ -247,7 +247,7 @@ func TestExactlyOnce_transaction_times_out(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- p.Run(ctx) }()
-	_, _, err = p.Begin(within(t, 20*time.Second), producer.Claim{Name: topic, SystemID: "1"})
+	_, _, err = p.Begin(within(t, 20*time.Second), producer.Owner{TransactionalID: topic, SystemID: "1"})
 	require.NoError(t, err)
 	send := func(from, to int) {
 		for i := from; i < to; i++ {

@@ -38,7 +38,7 @@ func Transactions(ctx context.Context, o Options, name string) ([]preflight.Find
 	defer func() { _ = w.Close() }()
 	stop := context.AfterFunc(ctx, func() { _ = w.Close() })
 	defer stop()
-	err = c.claim(ctx, w, name, c.cfg.PositionTopic)
+	err = c.transactionalID(ctx, w, name, c.cfg.PositionTopic)
 	if err == nil {
 		err = c.positionTopic(ctx, w, name, c.cfg.PositionTopic)
 	}
@@ -48,8 +48,8 @@ func Transactions(ctx context.Context, o Options, name string) ([]preflight.Find
 	return c.findings, nil
 }
 
-// claim checks the rights to the transactional id and the group.
-func (c *checker) claim(ctx context.Context, w *wire.Conn, name, topic string) error {
+// transactionalID checks the rights to the transactional id and the group.
+func (c *checker) transactionalID(ctx context.Context, w *wire.Conn, name, topic string) error {
 	var code int16
 	for until := time.Now().Add(coordinatorWait); ; {
 		var err error

@@ -27,10 +27,10 @@ func (c *Cluster) allowCreate(topic string) string {
 }
 
 // AllowTransactions is what exactly-once delivery needs beside the right to write to the topics.
-func (c *Cluster) AllowTransactions(claim, positions string) string {
+func (c *Cluster) AllowTransactions(id, positions string) string {
 	allow := "--add --allow-principal User:" + c.principal() + " "
-	return c.Command("kafka-acls", allow+"--operation Write --operation Describe --transactional-id "+claim) + "\n" +
-		c.Command("kafka-acls", allow+"--operation Read --group "+claim) + "\n" +
+	return c.Command("kafka-acls", allow+"--operation Write --operation Describe --transactional-id "+id) + "\n" +
+		c.Command("kafka-acls", allow+"--operation Read --group "+id) + "\n" +
 		c.Command("kafka-acls", allow+"--operation Read --operation Describe --operation Create --topic "+positions)
 }
 

@@ -16,36 +16,39 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 )
 
-// Claim says whose records these are.
-type Claim struct {
+// Owner says whose records these are.
+type Owner struct {
 	// Name is the transactional id and the group of the position. All instances that relay one slot use the same, and
 	// nobody else.
-	Name string
+	TransactionalID string
 
 	// SystemID is the Postgres cluster's, stored with the position.
 	SystemID string
 }
 
-// ClaimName is the transactional id, and the group, of the instances that relay one slot.
-func ClaimName(systemID, slot string) string { return fmt.Sprintf("cdc-outbox.%s.%s", systemID, slot) }
+// TransactionalID is the transactional id, and the group, of the instances that relay one slot.
+func TransactionalID(systemID, slot string) string {
+	return fmt.Sprintf("cdc-outbox.%s.%s", systemID, slot)
+}
 
-// Begin takes over from whoever used the claim before: that instance is fenced, its open transaction aborted (KIP-98).
+// Begin fences any earlier producer with the owner's transactional id: it can write no more, and its open transaction
+// is aborted (KIP-98).
 // It returns the position that the last committed transaction left, false for none. The caller must know that it is
 // the rightful one, by holding the slot, and must not produce what the position covers.
 //
 // Begin waits for Kafka as long as ctx lasts. It is called once, before the first Produce; in idempotent mode it
 // returns at once.
-func (p *Producer) Begin(ctx context.Context, claim Claim) (Stored, bool, error) {
+func (p *Producer) Begin(ctx context.Context, owner Owner) (Stored, bool, error) {
 	x := p.tx
 	if x == nil {
 		return Stored{}, false, nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if x.claimed && x.claim != claim {
-		return Stored{}, false, errors.New("kafka: Begin with another claim")
+	if x.owned && x.owner != owner {
+		return Stored{}, false, errors.New("kafka: Begin with another owner")
 	}
-	x.claim, x.claimed = claim, true
+	x.owner, x.owned = owner, true
 	poke(x.wake)
 	for !x.begun {
 		if p.over {
@@ -58,8 +61,8 @@ func (p *Producer) Begin(ctx context.Context, claim Claim) (Stored, bool, error)
 	return x.stored, x.found, nil
 }
 
-// takeOver is the step for Begin.
-func (p *Producer) takeOver(ctx context.Context) time.Duration {
+// fence is the step for Begin.
+func (p *Producer) fence(ctx context.Context) time.Duration {
 	x := p.tx
 	if err := p.ensurePositionTopic(ctx); err != nil {
 		return p.stepFailed(err)
@@ -83,7 +86,7 @@ func (p *Producer) takeOver(ctx context.Context) time.Duration {
 			p.fail(&fault.Error{
 				Kind: fault.Operator, Object: x.group(), Err: fmt.Errorf("the offset's metadata is no position: %w", err),
 				Next: "Find out who else commits offsets for this group. When nobody does, delete them: kafka-consumer-groups --delete-offsets --group " +
-					x.claim.Name + " --topic " + x.cfg.PositionTopic + "; records since the slot's position are then sent again.",
+					x.owner.TransactionalID + " --topic " + x.cfg.PositionTopic + "; records since the slot's position are then sent again.",
 			})
 			return 0
 		}
@@ -91,11 +94,11 @@ func (p *Producer) takeOver(ctx context.Context) time.Duration {
 	}
 	p.id, x.committed, x.begun, x.failures = id, text, true, 0
 	x.trouble.resolve(p.log)
-	fields := []zap.Field{zap.String("transactional_id", x.claim.Name), zap.Int64("producer_id", id.id), zap.Int16("epoch", id.epoch)}
+	fields := []zap.Field{zap.String("transactional_id", x.owner.TransactionalID), zap.Int64("producer_id", id.id), zap.Int16("epoch", id.epoch)}
 	if x.found {
 		fields = append(fields, zap.Stringer(logkey.Position, x.stored.Position), zap.String("left_by", x.stored.Instance))
 	}
-	p.log.Info("took over the transactional id", fields...)
+	p.log.Info("fenced earlier producers of the transactional id", fields...)
 	p.announce()
 	for _, b := range p.brokers {
 		p.pump(b)
@@ -107,8 +110,8 @@ func (p *Producer) takeOver(ctx context.Context) time.Duration {
 // the next epoch, refused when somebody took over (KIP-360).
 func (p *Producer) initTransactional(ctx context.Context, own identity) (identity, int16, error) {
 	x := p.tx
-	res, err := p.ask(ctx, &x.transactionCoordinator, x.claim.Name, &initproducerid.Request{
-		TransactionalID: x.claim.Name, TransactionTimeoutMs: int32(x.cfg.Timeout.Milliseconds()),
+	res, err := p.ask(ctx, &x.transactionCoordinator, x.owner.TransactionalID, &initproducerid.Request{
+		TransactionalID: x.owner.TransactionalID, TransactionTimeoutMs: int32(x.cfg.Timeout.Milliseconds()),
 		ProducerID: own.id, ProducerEpoch: own.epoch,
 	})
 	if err != nil {
@@ -122,13 +125,13 @@ func (p *Producer) initTransactional(ctx context.Context, own identity) (identit
 // off the coordinator says so, and it is asked again.
 func (p *Producer) fetchStored(ctx context.Context) (string, error) {
 	x := p.tx
-	w, err := p.coordinate(ctx, &x.groupCoordinator, x.claim.Name)
+	w, err := p.coordinate(ctx, &x.groupCoordinator, x.owner.TransactionalID)
 	if err != nil {
 		return "", err
 	}
 	stop := context.AfterFunc(ctx, func() { _ = w.Close() })
 	defer stop()
-	text, code, err := w.FetchOffset(x.claim.Name, x.cfg.PositionTopic, p.control.timeout)
+	text, code, err := w.FetchOffset(x.owner.TransactionalID, x.cfg.PositionTopic, p.control.timeout)
 	if err != nil {
 		x.groupCoordinator.forget()
 		return "", err
