@@ -50,9 +50,9 @@ test: ## unit and integration tests, with the race detector (first run on 2 busy
 
 # What differs between the major versions of Postgres: slots, publications, setup, the stream itself, the monitor's query.
 PG_VERSIONS := 14 16 17 18
-PG_TESTS := ^(TestVersions|TestSetup|TestEnsure|TestPreflight|TestRun_mistakes|TestRun_streams|TestRun_lets_go|TestSlot|TestMemory|TestAgainst|TestStandby)
+PG_TESTS := ^(TestVersions|TestSetup|TestEnsure|TestPreflight|TestRunMistakes|TestRunStreams|TestRunReleases|TestSlot|TestCheckpoint|TestAgainst|TestStandby|TestHotStandby)
 # The end-to-end tests that are repeated on each version.
-PG_E2E := ^(TestKill|TestSIGTERM|TestPostgres_crashes|TestWaiting_for_Kafka_does_not_hold_up|TestFailover|TestStandby)
+PG_E2E := ^(TestKill|TestSIGTERM|TestPostgresCrashes|TestWaitingForKafkaDoesNotDelay|TestFailover|TestWaitingInstance)
 .PHONY: test-versions matrix
 test-versions: ## what depends on the version of Postgres, on 14, 16, 17 and 18 (make test runs the default one)
 	@printf '%s\n' $(PG_VERSIONS) | xargs -P 2 -I{} sh -c 'out=$$(CDC_OUTBOX_TEST_PG_VERSION={} $(GO) test $(RACE) -run "$(PG_TESTS)" ./replication/ ./internal/postgres/ ./internal/setup/ ./internal/outboxtable/ ./slotmonitor/ ./internal/polling/ 2>&1); \

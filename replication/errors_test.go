@@ -14,7 +14,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 )
 
-func TestErrors_publication_missing_where_the_rows_were_written(t *testing.T) {
+func TestErrorsPublicationMissingInHistory(t *testing.T) {
 	c := &Config{Slot: "s", Publication: `my "pub"`}
 	err := c.serverError(duringStream, 100, &pgconn.PgError{
 		Code: "42704", Message: `publication "my "pub"" does not exist`,
@@ -28,9 +28,9 @@ func TestErrors_publication_missing_where_the_rows_were_written(t *testing.T) {
 	require.ErrorAs(t, err, &pg)
 }
 
-// TestErrors_before_the_slot_is_touched_nobody_is_told_to_drop_it: an unknown parameter in the DSN has the SQLSTATE of a
+// TestErrorsBeforeSlotNoDropAdvised: an unknown parameter in the DSN has the SQLSTATE of a
 // missing publication, and whoever follows the latter's remedy loses events.
-func TestErrors_before_the_slot_is_touched_nobody_is_told_to_drop_it(t *testing.T) {
+func TestErrorsBeforeSlotNoDropAdvised(t *testing.T) {
 	c := &Config{Slot: "s", Publication: "p", Confirmed: nothingConfirmed, DSN: func() (string, error) { return "", nil }}
 	for _, code := range []string{"42704", "55000", "58P01", "42501", "28000"} {
 		refused := &pgconn.PgError{Code: code, Message: "no"}
@@ -41,7 +41,7 @@ func TestErrors_before_the_slot_is_touched_nobody_is_told_to_drop_it(t *testing.
 	require.ErrorContains(t, c.connectError(&pgconn.Config{}, &pgconn.PgError{Code: "28000"}, false), "pg_hba.conf")
 }
 
-func TestErrors_detail_is_shown_unless_it_may_hold_a_row(t *testing.T) {
+func TestErrorsDetailMayHoldRow(t *testing.T) {
 	c := &Config{Slot: "s"}
 	require.ErrorContains(t, c.serverError(duringStream, 0, &pgconn.PgError{Code: "55000", Message: "cannot read", Detail: "It was invalidated."}), "(It was invalidated.)")
 	c.Tables = []identifier.Table{{Schema: "public", Name: "outbox"}}
@@ -52,7 +52,7 @@ func TestErrors_detail_is_shown_unless_it_may_hold_a_row(t *testing.T) {
 	}
 }
 
-func TestErrors_slot_held(t *testing.T) {
+func TestErrorsSlotHeld(t *testing.T) {
 	c := &Config{Slot: "s", Confirmed: func() lsn.LSN { return 0 }}
 	err := c.serverError(duringStart, 0, &pgconn.PgError{Code: "55006", Message: `replication slot "s" is active for PID 4711`})
 	var held *slotHeld
@@ -61,7 +61,7 @@ func TestErrors_slot_held(t *testing.T) {
 	require.EqualError(t, err, `slot "s": the session with PID 4711 reads from it`)
 }
 
-func TestConfig_check(t *testing.T) {
+func TestConfigCheck(t *testing.T) {
 	good := Config{DSN: func() (string, error) { return "", nil }, Slot: "s", Publication: "p", Confirmed: nothingConfirmed}
 	_, err := good.check()
 	require.NoError(t, err)
@@ -78,8 +78,8 @@ func TestConfig_check(t *testing.T) {
 	}
 }
 
-// TestErrors_same_text_wherever_the_fault_is_met: check, the start and the stream say the same of a slot.
-func TestErrors_same_text_wherever_the_fault_is_met(t *testing.T) {
+// TestErrorsSameTextEverywhere: check, the start and the stream say the same of a slot.
+func TestErrorsSameTextEverywhere(t *testing.T) {
 	o := postgres.Objects{Slot: "s", Publication: "p", Tables: []identifier.Table{{Schema: "public", Name: "outbox"}}}
 	c := &Config{Slot: o.Slot, Publication: o.Publication, Tables: o.Tables, Confirmed: nothingConfirmed}
 	next := func(err error) string {
@@ -94,8 +94,8 @@ func TestErrors_same_text_wherever_the_fault_is_met(t *testing.T) {
 	require.Contains(t, c.remedy(duringStream, "42704"), o.PublicationLost(lost, postgres.ServerFacts{}, false).Remedy)
 }
 
-// TestErrors_remedies_can_be_pasted: prose is on comment lines of its own beside SQL.
-func TestErrors_remedies_can_be_pasted(t *testing.T) {
+// TestErrorsRemediesCanBePasted: prose is on comment lines of its own beside SQL.
+func TestErrorsRemediesCanBePasted(t *testing.T) {
 	c := &Config{Slot: "s", Publication: "p", Tables: []identifier.Table{{Schema: "public", Name: "outbox"}}, Confirmed: nothingConfirmed,
 		DSN: func() (string, error) { return "postgres://it@h/d", nil }}
 	require.Regexp(t, "^ALTER ROLE \"it\" REPLICATION;\n-- [^\n]*`cdc-outbox check` knows$", c.remedy(duringStart, "42501"))

@@ -23,7 +23,7 @@ func frame(typ byte, n int) []byte {
 	return b
 }
 
-func TestFrames_messages_of_all_sizes_come_out_whole(t *testing.T) {
+func TestFramesMessagesOfAllSizes(t *testing.T) {
 	sizes := []int{0, 1, 500, frameBuffer - 6, frameBuffer - 5, frameBuffer, 3*frameBuffer + 7, 10, 0, 2 * frameBuffer, frameBuffer / 2, frameBuffer/2 + 100}
 	var wire []byte
 	for _, n := range sizes {
@@ -41,7 +41,7 @@ func TestFrames_messages_of_all_sizes_come_out_whole(t *testing.T) {
 	require.Len(t, f.buf, frameBuffer, "the buffer falls back after a large message")
 }
 
-func TestFrames_impossible_lengths(t *testing.T) {
+func TestFramesImpossibleLengths(t *testing.T) {
 	for _, length := range []uint32{0, 3, maxFrame + 1, 1 << 31, 1<<32 - 1} {
 		f := newFrames(bytes.NewReader(binary.BigEndian.AppendUint32([]byte{'d'}, length)))
 		_, _, err := f.next()
@@ -50,8 +50,8 @@ func TestFrames_impossible_lengths(t *testing.T) {
 	}
 }
 
-// TestFrames_length_alone_allocates_nothing: the buffer grows as bytes arrive, not on the word of a header.
-func TestFrames_length_alone_allocates_nothing(t *testing.T) {
+// TestFramesLengthAllocatesNothing: the buffer grows as bytes arrive, not on the word of a header.
+func TestFramesLengthAllocatesNothing(t *testing.T) {
 	f := newFrames(bytes.NewReader(binary.BigEndian.AppendUint32([]byte{'d'}, 1<<30)))
 	_, _, err := f.next()
 	require.Equal(t, io.ErrUnexpectedEOF, err)
@@ -76,7 +76,7 @@ func (s *stutter) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func TestFrames_reading_goes_on_after_a_deadline(t *testing.T) {
+func TestFramesReadingContinuesAfterDeadline(t *testing.T) {
 	wire := append(frame('d', 300), frame('k', 20)...)
 	f := newFrames(&stutter{pieces: [][]byte{wire[:3], wire[3:100], wire[100:310], wire[310:]}})
 	var types []byte
@@ -94,7 +94,7 @@ func TestFrames_reading_goes_on_after_a_deadline(t *testing.T) {
 	require.Equal(t, "dk", string(types))
 }
 
-func TestFrames_peek_sees_whole_messages_only(t *testing.T) {
+func TestFramesPeekWholeMessagesOnly(t *testing.T) {
 	wire := append(frame('d', 10), frame('N', 4)...)
 	f := newFrames(&stutter{pieces: [][]byte{wire[:len(wire)-1], wire[len(wire)-1:]}, late: true})
 	_, ok := f.peek()
@@ -105,9 +105,9 @@ func TestFrames_peek_sees_whole_messages_only(t *testing.T) {
 	require.False(t, ok, "the notice lacks a byte")
 }
 
-// TestMessageReader_never_reads_ahead: however greedy the reader above, it gets no byte beyond the message it is in.
-// TestGolden_byte_by_byte feeds the transcripts through the frame reader in the smallest pieces.
-func TestGolden_byte_by_byte(t *testing.T) {
+// TestMessageReaderNeverReadsAhead: however greedy the reader above, it gets no byte beyond the message it is in.
+// TestGoldenByteByByte feeds the transcripts through the frame reader in the smallest pieces.
+func TestGoldenByteByByte(t *testing.T) {
 	files, err := filepath.Glob("../testdata/pgoutput/*.bin")
 	require.NoError(t, err)
 	require.NotEmpty(t, files)
@@ -129,7 +129,7 @@ func TestGolden_byte_by_byte(t *testing.T) {
 	}
 }
 
-func TestMessageReader_never_reads_ahead(t *testing.T) {
+func TestMessageReaderNeverReadsAhead(t *testing.T) {
 	wire := append(append(frame('R', 4), frame('Z', 0)...), frame('d', 700)...)
 	under := bytes.NewReader(wire)
 	m := &messageReader{r: under}

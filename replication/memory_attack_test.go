@@ -23,9 +23,9 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/proxy"
 )
 
-// TestMemory_a_locked_table_holds_the_slot_back for however long it lasts: a slot that went on without would, after a crash,
+// TestCheckpointLockedTableHoldsSlotBack for however long it lasts: a slot that went on without would, after a crash,
 // be refused as if somebody had moved it.
-func TestMemory_a_locked_table_holds_the_slot_back(t *testing.T) {
+func TestCheckpointLockedTableHoldsSlotBack(t *testing.T) {
 	s := remembering(t, testkit.Postgres(t))
 	s.insert(t)
 	st, stop := s.following(t)
@@ -54,8 +54,8 @@ func TestMemory_a_locked_table_holds_the_slot_back(t *testing.T) {
 	s.beginsAgain(t)
 }
 
-// TestMemory_counts_time_rather_than_attempts, from when the position last moved.
-func TestMemory_counts_time_rather_than_attempts(t *testing.T) {
+// TestCheckpointCountsTime, from when the position last moved.
+func TestCheckpointCountsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, log := observer.New(zap.InfoLevel)
 		m := &memory{cfg: &Config{Slot: "s", Checkpoint: identifier.Table{Schema: "public", Name: "m"}, Logger: zap.New(core)}}
@@ -86,8 +86,8 @@ func TestMemory_counts_time_rather_than_attempts(t *testing.T) {
 	})
 }
 
-// TestMemory_a_connection_that_hangs does not stop the stream's status updates, and its attempts do not pile up.
-func TestMemory_a_connection_that_hangs(t *testing.T) {
+// TestCheckpointConnectionHangs does not stop the stream's status updates, and its attempts do not pile up.
+func TestCheckpointConnectionHangs(t *testing.T) {
 	db := testkit.Postgres(t)
 	s := remembering(t, db)
 	line, err := proxy.Start(db.Addr(), proxy.Raw)
@@ -123,8 +123,8 @@ func TestMemory_a_connection_that_hangs(t *testing.T) {
 	require.NoError(t, stop())
 }
 
-// TestMemory_a_table_that_will_not_be_written says why, holds the slot back, and gets on when that is over.
-func TestMemory_a_table_that_will_not_be_written(t *testing.T) {
+// TestCheckpointTableNotWritable says why, holds the slot back, and gets on when that is over.
+func TestCheckpointTableNotWritable(t *testing.T) {
 	for name, test := range map[string]struct {
 		spoil, mend string
 		why, next   string
@@ -161,9 +161,9 @@ func TestMemory_a_table_that_will_not_be_written(t *testing.T) {
 	}
 }
 
-// TestMemory_a_table_that_is_dropped is done without from then on, since nothing is left that the slot could be held
+// TestCheckpointTableDropped is done without from then on, since nothing is left that the slot could be held
 // against; made again, it is used again. A row that is deleted is begun again.
-func TestMemory_a_table_that_is_dropped(t *testing.T) {
+func TestCheckpointTableDropped(t *testing.T) {
 	s := remembering(t, testkit.Postgres(t))
 	core, log := observer.New(zap.InfoLevel)
 	s.Config.Logger = zap.New(core)
@@ -187,8 +187,8 @@ func TestMemory_a_table_that_is_dropped(t *testing.T) {
 	require.NoError(t, stop(), "nothing is held against it")
 }
 
-// TestMemory_rows_that_nobody_wrote need somebody.
-func TestMemory_rows_that_nobody_wrote(t *testing.T) {
+// TestCheckpointForeignRows need somebody.
+func TestCheckpointForeignRows(t *testing.T) {
 	for name, test := range map[string]struct{ sql, says string }{
 		"ahead of the log":    {`UPDATE cdc_outbox_slots SET position = 'FFFFFFFF/0'`, "has not written yet"},
 		"another cluster's":   {`UPDATE cdc_outbox_slots SET system_id = '77'`, "another cluster"},
@@ -214,8 +214,8 @@ func TestMemory_rows_that_nobody_wrote(t *testing.T) {
 	}
 }
 
-// TestMemory_on_a_server_that_is_read_only_by_default is written all the same.
-func TestMemory_on_a_server_that_is_read_only_by_default(t *testing.T) {
+// TestCheckpointReadOnlyByDefault is written all the same.
+func TestCheckpointReadOnlyByDefault(t *testing.T) {
 	s := remembering(t, testkit.Postgres(t))
 	s.insert(t)
 	s.Exec(t, `ALTER DATABASE `+s.Name+` SET default_transaction_read_only = on`)
@@ -226,8 +226,8 @@ func TestMemory_on_a_server_that_is_read_only_by_default(t *testing.T) {
 	require.Equal(t, s.flushed(t), s.remembered(t))
 }
 
-// TestMemory_behind_row_security: a policy that hides the row is no row, and a right that is missing is said.
-func TestMemory_behind_row_security(t *testing.T) {
+// TestCheckpointRowSecurity: a policy that hides the row is no row, and a right that is missing is said.
+func TestCheckpointRowSecurity(t *testing.T) {
 	s := remembering(t, testkit.Postgres(t))
 	role := s.Name + "_r"
 	s.Exec(t, `CREATE ROLE `+role+` LOGIN REPLICATION; GRANT ALL ON TABLE cdc_outbox_slots TO `+role+`; ALTER TABLE cdc_outbox_slots ENABLE ROW LEVEL SECURITY`)
@@ -246,8 +246,8 @@ func TestMemory_behind_row_security(t *testing.T) {
 	require.Equal(t, lsn.LSN(s.confirmed.Load()), s.flushed(t))
 }
 
-// TestMemory_two_instances: one that lost the slot and still writes neither sets the position back nor disturbs the other.
-func TestMemory_two_instances(t *testing.T) {
+// TestCheckpointTwoInstances: one that lost the slot and still writes neither sets the position back nor disturbs the other.
+func TestCheckpointTwoInstances(t *testing.T) {
 	s := remembering(t, testkit.Postgres(t))
 	s.insert(t)
 	st, stop := s.following(t)
@@ -269,8 +269,8 @@ func TestMemory_two_instances(t *testing.T) {
 	s.beginsAgain(t)
 }
 
-// TestMemory_heldBack_names_a_remedy for each cause, without a connection string.
-func TestMemory_heldBack_names_a_remedy(t *testing.T) {
+// TestCheckpointHeldBackNamesRemedy for each cause, without a connection string.
+func TestCheckpointHeldBackNamesRemedy(t *testing.T) {
 	m := &memory{cfg: &Config{Checkpoint: identifier.Table{Schema: "public", Name: "m"}}}
 	for code, next := range map[string]string{"57014": "pg_terminate_backend", "55P03": "pg_locks", "42501": "GRANT", "53100": "Make room", "": "answers other sessions", "23514": "setup"} {
 		var err error = &pgconn.PgError{Code: code}

@@ -17,7 +17,7 @@ import (
 	pgserver "github.com/cdc-outbox/cdc-outbox/test/testkit/postgres"
 )
 
-func TestMemory_is_never_behind_the_slot(t *testing.T) {
+func TestCheckpointNeverLagsSlot(t *testing.T) {
 	s := remembering(t, testkit.Postgres(t))
 	require.NoError(t, Run(t.Context(), s.Config, func(ctx context.Context, st *Stream) error {
 		for range 25 {
@@ -36,7 +36,7 @@ func TestMemory_is_never_behind_the_slot(t *testing.T) {
 	require.Equal(t, s.flushed(t), s.remembered(t))
 }
 
-func TestMemory_notices_a_slot_that_is_not_where_it_was_left(t *testing.T) {
+func TestCheckpointNoticesMovedSlot(t *testing.T) {
 	for name, move := range map[string][]string{
 		"made anew": {`SELECT pg_drop_replication_slot('$slot')`, `INSERT INTO outbox VALUES (2, 'b')`,
 			`SELECT pg_create_logical_replication_slot('$slot', 'pgoutput')`},
@@ -63,8 +63,8 @@ func TestMemory_notices_a_slot_that_is_not_where_it_was_left(t *testing.T) {
 	}
 }
 
-// TestMemory_lets_crashes_pass: none of them is a gap.
-func TestMemory_lets_crashes_pass(t *testing.T) {
+// TestCheckpointToleratesCrashes: none of them is a gap.
+func TestCheckpointToleratesCrashes(t *testing.T) {
 	db := testkit.DedicatedPostgres(t, pgserver.Options{})
 	s := remembering(t, db)
 	for i := 1; i <= 3; i++ {
@@ -78,9 +78,9 @@ func TestMemory_lets_crashes_pass(t *testing.T) {
 	}
 }
 
-// TestMemory_does_not_hold_up_a_shutdown: Postgres has ended every session by then, so nothing can be written down any more,
+// TestCheckpointDoesNotDelayShutdown: Postgres has ended every session by then, so nothing can be written down any more,
 // and waits for the walsender's client to confirm the last record.
-func TestMemory_does_not_hold_up_a_shutdown(t *testing.T) {
+func TestCheckpointDoesNotDelayShutdown(t *testing.T) {
 	db := testkit.DedicatedPostgres(t, pgserver.Options{})
 	s := remembering(t, db)
 	s.insert(t)
@@ -95,8 +95,8 @@ func TestMemory_does_not_hold_up_a_shutdown(t *testing.T) {
 	require.NoError(t, stop())
 }
 
-// TestMemory_is_done_without_where_it_cannot_be_had.
-func TestMemory_is_done_without_where_it_cannot_be_had(t *testing.T) {
+// TestCheckpointSkippedWhereImpossible.
+func TestCheckpointSkippedWhereImpossible(t *testing.T) {
 	s := newSource(t, testkit.Postgres(t))
 	s.Config.Checkpoint = identifier.Table{Schema: "nowhere", Name: "to_be_found"}
 	s.Exec(t, `INSERT INTO outbox VALUES (1, 'a')`)
@@ -104,7 +104,7 @@ func TestMemory_is_done_without_where_it_cannot_be_had(t *testing.T) {
 	require.Equal(t, lsn.LSN(s.confirmed.Load()), s.flushed(t))
 }
 
-func TestMemory_holds_back_what_is_not_written_down(t *testing.T) {
+func TestCheckpointHoldsBackUnstored(t *testing.T) {
 	m := &memory{}
 	m.kept.Store(10000)
 	require.EqualValues(t, 10000, m.limit(20000))
@@ -114,9 +114,9 @@ func TestMemory_holds_back_what_is_not_written_down(t *testing.T) {
 	require.EqualValues(t, 20000, (*memory)(nil).limit(20000))
 }
 
-// TestMemory_comes_to_rest: what writing it down adds to the WAL, and the server's own records after it, are written down ever
+// TestCheckpointComesToRest: what writing it down adds to the WAL, and the server's own records after it, are written down ever
 // more rarely, but they are.
-func TestMemory_comes_to_rest(t *testing.T) {
+func TestCheckpointComesToRest(t *testing.T) {
 	m := &memory{}
 	m.kept.Store(10000)
 	now := time.Now()

@@ -78,7 +78,7 @@ func (s *sender) rounds(n *napper, rounds int, work time.Duration) (naps []time.
 	return naps, reads
 }
 
-func TestNap_decisions(t *testing.T) {
+func TestNapDecisions(t *testing.T) {
 	tests := map[string]struct {
 		sender
 		work   time.Duration // what handling one read takes
@@ -107,9 +107,9 @@ func TestNap_decisions(t *testing.T) {
 	}
 }
 
-// TestNap_ends_with_the_burst: when the sender falls silent there is one nap in vain, and the read after it waits with
+// TestNapEndsWithBurst: when the sender falls silent there is one nap in vain, and the read after it waits with
 // the low-water mark down, where the first byte wakes it.
-func TestNap_ends_with_the_burst(t *testing.T) {
+func TestNapEndsWithBurst(t *testing.T) {
 	s := sender{rate: 60 << 10, full: 220 << 10, clock: time.Unix(1, 0)}
 	n := s.napper()
 	s.rounds(n, 20, 0)
@@ -120,7 +120,7 @@ func TestNap_ends_with_the_burst(t *testing.T) {
 	require.Equal(t, 1, s.mark)
 }
 
-func TestNap_without_a_queue_to_ask(t *testing.T) {
+func TestNapWithoutQueue(t *testing.T) {
 	s := sender{rate: 60 << 10, full: 4 << 20, clock: time.Unix(1, 0), unknown: true}
 	n := s.napper()
 	naps, _ := s.rounds(n, 30, time.Millisecond)
@@ -129,7 +129,7 @@ func TestNap_without_a_queue_to_ask(t *testing.T) {
 	}
 }
 
-func TestKernelQueue_asks_the_kernel(t *testing.T) {
+func TestKernelQueueAsksTheKernel(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer ln.Close()
@@ -159,9 +159,9 @@ func TestKernelQueue_asks_the_kernel(t *testing.T) {
 	require.Nil(t, newKernelQueue(near))
 }
 
-// TestSocket_speaks_while_nobody_reads: small rows, each a segment of its own, overfill the receive buffer while the consumer
+// TestSocketWritesWithoutReader: small rows, each a segment of its own, overfill the receive buffer while the consumer
 // is held up. What is sent to the server meanwhile has to arrive all the same.
-func TestSocket_speaks_while_nobody_reads(t *testing.T) {
+func TestSocketWritesWithoutReader(t *testing.T) {
 	for _, rows := range []struct {
 		bytes int
 		every time.Duration
@@ -224,7 +224,7 @@ func sendUntilFull(c net.Conn, bytes int, every time.Duration) {
 	}
 }
 
-func TestSocket_short_reads_are_served_from_one_long_one(t *testing.T) {
+func TestSocketShortReadsFromOneLongRead(t *testing.T) {
 	near, far := net.Pipe()
 	defer near.Close()
 	go func() {
@@ -244,8 +244,8 @@ func TestSocket_short_reads_are_served_from_one_long_one(t *testing.T) {
 	require.Equal(t, strings.Repeat("abc", 100), string(got))
 }
 
-// TestRun_over_TLS: a record of TLS is a row, so what piles up in the socket is read below TLS.
-func TestRun_over_TLS(t *testing.T) {
+// TestRunOverTLS: a record of TLS is a row, so what piles up in the socket is read below TLS.
+func TestRunOverTLS(t *testing.T) {
 	var pieces [][]byte
 	for lsn := lsn.LSN(100); lsn < 5100; lsn++ {
 		pieces = append(pieces, commitAt(lsn))

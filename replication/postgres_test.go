@@ -77,7 +77,7 @@ func (s *source) ids(st *Stream, n int) ([]string, error) {
 	}
 }
 
-func TestRun_streams_rows_in_commit_order_and_confirms_them(t *testing.T) {
+func TestRunStreamsInCommitOrder(t *testing.T) {
 	s := newSource(t, testkit.Postgres(t))
 	s.Exec(t, `INSERT INTO outbox VALUES (1, 'a')`)
 	s.Exec(t, `INSERT INTO outbox VALUES (2, 'b'), (3, NULL)`)
@@ -95,7 +95,7 @@ func TestRun_streams_rows_in_commit_order_and_confirms_them(t *testing.T) {
 	require.Equal(t, lsn.LSN(s.confirmed.Load()), s.flushed(t), "Finish reports what is confirmed")
 }
 
-func TestRun_starts_again_where_the_caller_stands(t *testing.T) {
+func TestRunRestartsAtCallersPosition(t *testing.T) {
 	s := newSource(t, testkit.Postgres(t))
 	s.Exec(t, `INSERT INTO outbox VALUES (1, 'a')`)
 	s.Exec(t, `INSERT INTO outbox VALUES (2, 'b')`)
@@ -120,7 +120,7 @@ func TestRun_starts_again_where_the_caller_stands(t *testing.T) {
 	require.Equal(t, 2, streams)
 }
 
-func TestRun_idle_slot_advances_with_foreign_WAL(t *testing.T) {
+func TestRunIdleSlotAdvancesWithForeignWAL(t *testing.T) {
 	s := newSource(t, testkit.Postgres(t))
 	s.Exec(t, `CREATE TABLE other (x text)`)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -161,7 +161,7 @@ func TestRun_idle_slot_advances_with_foreign_WAL(t *testing.T) {
 	require.GreaterOrEqual(t, s.flushed(t), end)
 }
 
-func TestRun_standby_takes_over(t *testing.T) {
+func TestRunWaitingInstanceTakesOver(t *testing.T) {
 	s := newSource(t, testkit.Postgres(t))
 	release := make(chan struct{})
 	holding := make(chan struct{})
@@ -189,7 +189,7 @@ func TestRun_standby_takes_over(t *testing.T) {
 	require.NoError(t, <-first)
 }
 
-func TestRun_mistakes_need_an_operator(t *testing.T) {
+func TestRunMistakesNeedOperator(t *testing.T) {
 	db := testkit.Postgres(t)
 	s := newSource(t, db)
 	s.Exec(t, `SELECT pg_create_logical_replication_slot('`+s.Config.Slot+`_other', 'test_decoding')`)
@@ -230,7 +230,7 @@ func TestRun_mistakes_need_an_operator(t *testing.T) {
 	}
 }
 
-func TestRun_publication_with_any_name(t *testing.T) {
+func TestRunPublicationWithAnyName(t *testing.T) {
 	db := testkit.Postgres(t)
 	db.Publication = `Out "box", it's 'mine'`
 	s := newSource(t, db)
@@ -242,8 +242,8 @@ func TestRun_publication_with_any_name(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestRun_large_messages: a row larger than the read buffer, among small ones.
-func TestRun_large_messages(t *testing.T) {
+// TestRunLargeMessages: a row larger than the read buffer, among small ones.
+func TestRunLargeMessages(t *testing.T) {
 	s := newSource(t, testkit.Postgres(t))
 	s.Exec(t, `INSERT INTO outbox SELECT i, repeat('x', CASE i % 3 WHEN 0 THEN 5000000 ELSE 10 END) FROM generate_series(1, 9) i`)
 	err := Run(t.Context(), s.Config, func(_ context.Context, st *Stream) error {
@@ -264,9 +264,9 @@ func TestRun_large_messages(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestRun_rides_out_a_restart: before PG 17 a restart sets the slot back to what was last saved; the stream starts
+// TestRunSurvivesRestart: before PG 17 a restart sets the slot back to what was last saved; the stream starts
 // where the caller stands, so nothing comes twice.
-func TestRun_rides_out_a_restart(t *testing.T) {
+func TestRunSurvivesRestart(t *testing.T) {
 	db := testkit.DedicatedPostgres(t, pgserver.Options{})
 	s := newSource(t, db)
 	s.Exec(t, `INSERT INTO outbox VALUES (1, 'a')`)
@@ -297,9 +297,9 @@ func TestRun_rides_out_a_restart(t *testing.T) {
 	require.True(t, fellBack, "the slot did fall back, or this test shows nothing")
 }
 
-// TestRun_does_not_hold_up_a_shutdown: a fast shutdown of Postgres waits for walsenders to be told that all was
+// TestRunDoesNotDelayShutdown: a fast shutdown of Postgres waits for walsenders to be told that all was
 // flushed, so the keepalives of a server that is going down must be answered with what they moved.
-func TestRun_does_not_hold_up_a_shutdown(t *testing.T) {
+func TestRunDoesNotDelayShutdown(t *testing.T) {
 	db := testkit.DedicatedPostgres(t, pgserver.Options{})
 	s := newSource(t, db)
 	s.Exec(t, `INSERT INTO outbox VALUES (1, 'a')`)
@@ -329,9 +329,9 @@ func TestRun_does_not_hold_up_a_shutdown(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestRun_lets_go_of_a_server_that_shuts_down: with Kafka away nothing can be confirmed, and with a full window or a
+// TestRunReleasesServerThatShutsDown: with Kafka away nothing can be confirmed, and with a full window or a
 // halted row nothing is even read. A fast shutdown must not wait for that to end.
-func TestRun_lets_go_of_a_server_that_shuts_down(t *testing.T) {
+func TestRunReleasesServerThatShutsDown(t *testing.T) {
 	for name, reads := range map[string]bool{"reads and cannot confirm": true, "does not even read": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

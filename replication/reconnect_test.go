@@ -25,9 +25,9 @@ func drain(_ context.Context, s *Stream) error {
 	}
 }
 
-// TestRun_loses_no_byte_at_the_hand_over: the server's first messages often come in the same packet as its answer to
+// TestRunLosesNoByteAtHandOver: the server's first messages often come in the same packet as its answer to
 // START_REPLICATION.
-func TestRun_loses_no_byte_at_the_hand_over(t *testing.T) {
+func TestRunLosesNoByteAtHandOver(t *testing.T) {
 	var first []byte
 	for lsn := lsn.LSN(100); lsn < 1100; lsn++ {
 		first = append(first, commitAt(lsn)...)
@@ -49,7 +49,7 @@ func TestRun_loses_no_byte_at_the_hand_over(t *testing.T) {
 	require.Equal(t, lsn.LSN(1099), got[999])
 }
 
-func TestRun_comes_back_from_what_passes(t *testing.T) {
+func TestRunRecoversFromTransientFaults(t *testing.T) {
 	goodbye := errorResponse("57P01", "terminating connection due to administrator command")
 	w := newWalsender(t,
 		visit{refuse: errorResponse("57P03", "the database system is starting up")},
@@ -79,8 +79,8 @@ func TestRun_comes_back_from_what_passes(t *testing.T) {
 	require.Equal(t, "connecting waiting connecting waiting connecting streaming waiting connecting streaming waiting connecting standby connecting streaming", strings.Join(phases, " "))
 }
 
-// TestRun_waits_little_after_progress: sessions that end again and again must not make the relay slower and slower.
-func TestRun_waits_little_after_progress(t *testing.T) {
+// TestRunWaitsLittleAfterProgress: sessions that end again and again must not make the relay slower and slower.
+func TestRunWaitsLittleAfterProgress(t *testing.T) {
 	var confirmed atomic.Uint64
 	w := newWalsender(t, visit{stream: commitAt(200)})
 	cfg := w.config(func() lsn.LSN { return lsn.LSN(confirmed.Load()) })
@@ -97,7 +97,7 @@ func TestRun_waits_little_after_progress(t *testing.T) {
 	require.LessOrEqual(t, longest, 150*time.Millisecond)
 }
 
-func TestRun_ends_with_its_context(t *testing.T) {
+func TestRunEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	w := newWalsender(t, visit{refuse: errorResponse("57P03", "the database system is starting up")})
 	cfg := w.config(nothingConfirmed)
@@ -116,13 +116,13 @@ func TestRun_ends_with_its_context(t *testing.T) {
 	}))
 }
 
-func TestRun_returns_what_the_consumer_cannot_go_on_from(t *testing.T) {
+func TestRunReturnsConsumerErrors(t *testing.T) {
 	w := newWalsender(t, visit{stream: commitAt(200)})
 	bad := errors.New("not a fault.Error: fatal")
 	require.Equal(t, bad, Run(t.Context(), w.config(nothingConfirmed), func(context.Context, *Stream) error { return bad }))
 }
 
-func TestRun_login_refused(t *testing.T) {
+func TestRunLoginRefused(t *testing.T) {
 	refused := visit{refuse: errorResponse("28P01", `password authentication failed for user "u"`)}
 	err := Run(t.Context(), newWalsender(t, refused).config(nothingConfirmed), drain)
 	require.Equal(t, fault.Operator, fault.KindOf(err), "at first it is a mistake")
@@ -143,7 +143,7 @@ func TestRun_login_refused(t *testing.T) {
 	require.Equal(t, backoffMost, waited[1].RetryIn, "failed logins may lock the account")
 }
 
-func TestRun_does_not_show_the_password(t *testing.T) {
+func TestRunHidesPassword(t *testing.T) {
 	w := newWalsender(t, visit{refuse: errorResponse("57P03", "no")})
 	_ = w.ln.Close()
 	cfg := w.config(nothingConfirmed)
@@ -163,7 +163,7 @@ func TestRun_does_not_show_the_password(t *testing.T) {
 	}
 }
 
-func TestRun_start_of_a_later_stream(t *testing.T) {
+func TestRunStartOfLaterStream(t *testing.T) {
 	first := visit{stream: commitAt(200)}
 	confirmed := func() lsn.LSN { return 200 }
 	tests := map[string]struct {
@@ -211,9 +211,9 @@ func TestRun_start_of_a_later_stream(t *testing.T) {
 	}
 }
 
-// TestRun_waits_for_a_standby: one that was restarted begins again at its last restart point, which may lie behind what it
+// TestRunWaitsForHotStandby: one that was restarted begins again at its last restart point, which may lie behind what it
 // had sent before; and a failover may lead to one for a while that nobody meant.
-func TestRun_waits_for_a_standby(t *testing.T) {
+func TestRunWaitsForHotStandby(t *testing.T) {
 	for name, test := range map[string]struct {
 		first, second visit
 		meant         bool
@@ -245,7 +245,7 @@ func TestRun_waits_for_a_standby(t *testing.T) {
 	}
 }
 
-func TestRun_OnIdentity_can_refuse(t *testing.T) {
+func TestRunOnIdentityCanRefuse(t *testing.T) {
 	w := newWalsender(t, visit{})
 	cfg := w.config(nothingConfirmed)
 	no := &fault.Error{Kind: fault.Operator, Object: "checkpoint"}
@@ -253,7 +253,7 @@ func TestRun_OnIdentity_can_refuse(t *testing.T) {
 	require.Equal(t, error(no), Run(t.Context(), cfg, drain))
 }
 
-func TestRun_waits_longer_and_longer(t *testing.T) {
+func TestRunWaitsLongerAndLonger(t *testing.T) {
 	w := newWalsender(t, visit{refuse: errorResponse("57P03", "starting up")})
 	ctx, cancel := context.WithCancel(t.Context())
 	cfg := w.config(nothingConfirmed)
@@ -270,9 +270,9 @@ func TestRun_waits_longer_and_longer(t *testing.T) {
 	require.Greater(t, waits[3], backoffFirst*3)
 }
 
-// TestRun_is_more_patient_with_a_server_that_falls_silent_again: decoding three million rows of a table that is not
+// TestRunPatientWithSilentServer: decoding three million rows of a table that is not
 // published takes seconds in which the server says nothing, and each new connection starts over.
-func TestRun_is_more_patient_with_a_server_that_falls_silent_again(t *testing.T) {
+func TestRunPatientWithSilentServer(t *testing.T) {
 	r := &runner{cfg: &Config{Slot: "s", Silence: time.Minute}, silence: time.Minute}
 	silent := r.cfg.retry(&silentServer{time.Minute})
 	for _, step := range []struct {

@@ -17,7 +17,7 @@ import (
 )
 
 // All WAL senders in use passes: the stream is tried again, and says what it waits for. No free slot does not pass by itself.
-func TestVersions_shortage(t *testing.T) {
+func TestVersionsShortage(t *testing.T) {
 	db := testkit.DedicatedPostgres(t, pgserver.Options{Settings: map[string]string{"max_wal_senders": "1", "max_replication_slots": "2"}})
 	s := newSource(t, db)
 	taken, err := pgconn.Connect(t.Context(), db.DSN+"&replication=database")

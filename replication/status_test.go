@@ -13,7 +13,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 )
 
-func TestStatus_goes_on_while_the_consumer_is_blocked(t *testing.T) {
+func TestStatusContinuesWhileConsumerIsBlocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		confirmed := &cell{}
 		_, p := streamTo(t.Context(), t, Config{Confirmed: confirmed.lsn}, Identity{ConfirmedFlush: 100})
@@ -26,7 +26,7 @@ func TestStatus_goes_on_while_the_consumer_is_blocked(t *testing.T) {
 	})
 }
 
-func TestStatus_respects_the_servers_patience(t *testing.T) {
+func TestStatusRespectsServerTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, p := streamTo(t.Context(), t, Config{StatusInterval: 10 * time.Second}, Identity{walSenderTimeout: 3 * time.Second})
 		time.Sleep(10*time.Second + time.Millisecond)
@@ -34,7 +34,7 @@ func TestStatus_respects_the_servers_patience(t *testing.T) {
 	})
 }
 
-func TestStatus_answers_a_request_at_once(t *testing.T) {
+func TestStatusAnswersARequestAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p := streamTo(t.Context(), t, Config{}, Identity{ConfirmedFlush: 100})
 		time.Sleep(1500 * time.Millisecond)
@@ -48,7 +48,7 @@ func TestStatus_answers_a_request_at_once(t *testing.T) {
 	})
 }
 
-func TestStatus_flush_never_falls_and_write_is_never_behind(t *testing.T) {
+func TestStatusFlushAndWriteNeverFall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		confirmed := &cell{}
 		_, p := streamTo(t.Context(), t, Config{Confirmed: confirmed.lsn}, Identity{ConfirmedFlush: 100})
@@ -70,7 +70,7 @@ func TestStatus_flush_never_falls_and_write_is_never_behind(t *testing.T) {
 	})
 }
 
-func TestStatus_keepalive_that_moves_confirmed_is_answered_soon(t *testing.T) {
+func TestStatusAnswersKeepaliveThatMovesConfirmed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		confirmed := &cell{}
 		s, p := streamTo(t.Context(), t, Config{Confirmed: confirmed.lsn}, Identity{ConfirmedFlush: 100})
@@ -88,9 +88,9 @@ func TestStatus_keepalive_that_moves_confirmed_is_answered_soon(t *testing.T) {
 	})
 }
 
-// TestStatus_no_ping_pong: with both sides answering at once, a busy cluster would have the two answer each other
+// TestStatusNoPingPong: with both sides answering at once, a busy cluster would have the two answer each other
 // thousands of times a second.
-func TestStatus_no_ping_pong(t *testing.T) {
+func TestStatusNoPingPong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		confirmed := &cell{}
 		s, p := streamTo(t.Context(), t, Config{Confirmed: confirmed.lsn}, Identity{ConfirmedFlush: 100})
@@ -110,7 +110,7 @@ func TestStatus_no_ping_pong(t *testing.T) {
 	})
 }
 
-func TestStatus_idle_stream_asks_for_keepalives(t *testing.T) {
+func TestStatusIdleStreamAsksForKeepalives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p := streamTo(t.Context(), t, Config{}, Identity{ConfirmedFlush: 100})
 		go func() {
@@ -129,8 +129,8 @@ func TestStatus_idle_stream_asks_for_keepalives(t *testing.T) {
 	})
 }
 
-// TestStatus_asks_as_early_as_told: whoever judges by the server's last word after less than five seconds needs one by then.
-func TestStatus_asks_as_early_as_told(t *testing.T) {
+// TestStatusAsksAsEarlyAsConfigured: whoever judges by the server's last word after less than five seconds needs one by then.
+func TestStatusAsksAsEarlyAsConfigured(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p := streamTo(t.Context(), t, Config{IdleAsk: 300 * time.Millisecond}, Identity{})
 		go func() { _, _ = s.Receive() }()
@@ -146,7 +146,7 @@ func TestStatus_asks_as_early_as_told(t *testing.T) {
 	})
 }
 
-func TestStatus_silence_ends_the_stream(t *testing.T) {
+func TestStatusSilenceEndsStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p := streamTo(t.Context(), t, Config{Silence: 30 * time.Second}, Identity{})
 		time.Sleep(time.Hour) // outside Receive nothing can be heard: no reason to give up
@@ -161,8 +161,8 @@ func TestStatus_silence_ends_the_stream(t *testing.T) {
 	})
 }
 
-// TestStatus_frozen_peer: a server that takes nothing must not hold up anybody for ever.
-func TestStatus_frozen_peer(t *testing.T) {
+// TestStatusFrozenPeer: a server that takes nothing must not hold up anybody for ever.
+func TestStatusFrozenPeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p := streamTo(t.Context(), t, Config{Silence: time.Hour}, Identity{})
 		require.NoError(t, p.conn.SetReadDeadline(time.Now())) // the peer stops listening

@@ -15,7 +15,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 )
 
-func TestStream_skips_what_is_no_news(t *testing.T) {
+func TestStreamSkipsKnownPositions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p := streamTo(t.Context(), t, Config{}, Identity{})
 		go p.send(notice("55000", "other", "whatever"), message('S', 'a', 0, 'b', 0), commitAt(77), xlogData(78, 'A', 1, 2))
@@ -30,7 +30,7 @@ func TestStream_skips_what_is_no_news(t *testing.T) {
 	})
 }
 
-func TestStream_buffered_tells_whether_Receive_would_wait(t *testing.T) {
+func TestStreamBuffered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p := streamTo(t.Context(), t, Config{}, Identity{})
 		require.False(t, s.Buffered())
@@ -44,7 +44,7 @@ func TestStream_buffered_tells_whether_Receive_would_wait(t *testing.T) {
 	})
 }
 
-func TestStream_errors_have_a_kind(t *testing.T) {
+func TestStreamErrorsHaveAKind(t *testing.T) {
 	tests := map[string]struct {
 		send []byte
 		kind fault.Kind
@@ -76,7 +76,7 @@ func TestStream_errors_have_a_kind(t *testing.T) {
 	}
 }
 
-func TestStream_closed_connection_is_worth_another_try(t *testing.T) {
+func TestStreamClosedConnectionIsTransient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p := streamTo(t.Context(), t, Config{}, Identity{})
 		go p.conn.Close()
@@ -88,7 +88,7 @@ func TestStream_closed_connection_is_worth_another_try(t *testing.T) {
 
 var errStop = errors.New("told to stop")
 
-func TestStream_end_of_context_ends_Receive(t *testing.T) {
+func TestStreamEndOfContextEndsReceive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		s, p := streamTo(ctx, t, Config{}, Identity{})
@@ -111,7 +111,7 @@ func TestStream_end_of_context_ends_Receive(t *testing.T) {
 	})
 }
 
-func TestStream_Interrupt_is_not_final(t *testing.T) {
+func TestStreamInterruptIsNotFinal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p := streamTo(t.Context(), t, Config{}, Identity{})
 		time.AfterFunc(time.Second, s.Interrupt)
@@ -129,7 +129,7 @@ func (p *peer) done() {
 	p.send(commitAt(900), message('c'), keepalive(901, true), message('C', []byte("COPY 0\x00")...), message('Z', 'I'))
 }
 
-func TestFinish_reports_ends_and_waits(t *testing.T) {
+func TestFinishReportsEndsAndWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		confirmed := &cell{}
@@ -149,7 +149,7 @@ func TestFinish_reports_ends_and_waits(t *testing.T) {
 	})
 }
 
-func TestFinish_has_a_limit(t *testing.T) {
+func TestFinishHasLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := streamTo(t.Context(), t, Config{}, Identity{})
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
@@ -161,7 +161,7 @@ func TestFinish_has_a_limit(t *testing.T) {
 	})
 }
 
-func TestFinish_after_a_broken_stream_is_the_same_error(t *testing.T) {
+func TestFinishAfterBrokenStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p := streamTo(t.Context(), t, Config{}, Identity{})
 		go p.send(errorResponse("57P01", "terminating connection"))

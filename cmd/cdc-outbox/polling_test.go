@@ -36,7 +36,7 @@ func (b *bed) insert(key string, from, to int) {
 	b.db.Exec(b, fmt.Sprintf(`INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload) SELECT 'order', '%s', 'x', jsonb_build_object('n', g) FROM generate_series(%d, %d) g`, key, from, to))
 }
 
-func TestPolling_commands(t *testing.T) {
+func TestPollingCommands(t *testing.T) {
 	b := newPollingBed(t, "order.events")
 	r := invoke(t, b.env, "check")
 	require.Equal(t, 3, r.code, r.all())
@@ -110,7 +110,7 @@ func TestPolling_commands(t *testing.T) {
 }
 
 // A relay that is stopped cannot tell that nothing is published. monitor can, and says when it is over.
-func TestPolling_backlog_alarm(t *testing.T) {
+func TestPollingBacklogAlarm(t *testing.T) {
 	b := newPollingBed(t, "order.events")
 	b.env = append(b.env, "CDC_OUTBOX_POLLING_WARN_BACKLOG=1s", "CDC_OUTBOX_POLLING_CRITICAL_BACKLOG=3s")
 	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
@@ -158,7 +158,7 @@ func TestPolling_backlog_alarm(t *testing.T) {
 }
 
 // Somebody else's relay, with a column of its own and no sequence: it is stopped, and what it has left comes first.
-func TestMigratePolling_foreign(t *testing.T) {
+func TestMigratePollingForeign(t *testing.T) {
 	db := testkit.Postgres(t)
 	b := newBed(t, db, "order.events")
 	b.env = append(b.env, "CDC_OUTBOX_POSTGRES_SNAPSHOT=initial")
@@ -189,7 +189,7 @@ func TestMigratePolling_foreign(t *testing.T) {
 }
 
 // A takeover that was interrupted is gone on with by itself only, never as a snapshot of all rows.
-func TestMigratePolling_interrupted(t *testing.T) {
+func TestMigratePollingInterrupted(t *testing.T) {
 	b := newPollingBed(t, "order.events")
 	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
 	b.insert("k", 1, 10)
@@ -217,7 +217,7 @@ func TestMigratePolling_interrupted(t *testing.T) {
 }
 
 // Once the log is read, nothing of the polling configuration leads back to polling: each event would come twice.
-func TestMigratePolling_has_ended_polling(t *testing.T) {
+func TestMigratePollingHasEndedPolling(t *testing.T) {
 	b := newPollingBed(t, "order.events")
 	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
 	wal := append(slices.Clone(b.env), "CDC_OUTBOX_SOURCE=wal", "CDC_OUTBOX_POSTGRES_SNAPSHOT=initial", "CDC_OUTBOX_POSTGRES_SLOT="+b.db.Slot, "CDC_OUTBOX_POSTGRES_PUBLICATION="+b.db.Publication)

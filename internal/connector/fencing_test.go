@@ -22,7 +22,7 @@ func stored(timeline int32, commit offsets.LSN, index uint32) *kafka.Stored {
 }
 
 // What the stored position covers is acknowledged and not produced, also in the middle of a transaction.
-func TestBegin_skips_what_is_covered(t *testing.T) {
+func TestBeginSkipsCoveredRows(t *testing.T) {
 	s := newStream(begin(0x200), row("a"), row("b"), commit(0x210), begin(0x300), row("c"), row("d"), row("e"), commit(0x310))
 	r := startWith(t, exactlyOnce(Config{}), &fakeProducer{auto: true, stored: stored(1, 0x300, 1)}, opening{at(0x100), s})
 	require.Eventually(t, func() bool { return r.confirmed() == 0x310 }, 5*time.Second, time.Millisecond)
@@ -34,7 +34,7 @@ func TestBegin_skips_what_is_covered(t *testing.T) {
 }
 
 // A position of another timeline is never skipped to: the log may hold something else there.
-func TestBegin_ignores_another_timeline(t *testing.T) {
+func TestBeginIgnoresAnotherTimeline(t *testing.T) {
 	s := newStream(begin(0x200), row("a"), commit(0x210))
 	r := startWith(t, exactlyOnce(Config{}), &fakeProducer{auto: true, stored: stored(2, 0x300, 1)}, opening{at(0x100), s})
 	require.Eventually(t, func() bool { return r.confirmed() == 0x210 }, 5*time.Second, time.Millisecond)
@@ -44,7 +44,7 @@ func TestBegin_ignores_another_timeline(t *testing.T) {
 }
 
 // Nor one that the server's log does not reach: it was restored from a copy that knows nothing of it.
-func TestBegin_ignores_a_position_beyond_the_log(t *testing.T) {
+func TestBeginIgnoresPositionBeyondLog(t *testing.T) {
 	restored := at(0x100)
 	restored.WALEnd = 0x2f0
 	s := newStream(begin(0x200), row("a"), commit(0x210))
@@ -56,7 +56,7 @@ func TestBegin_ignores_a_position_beyond_the_log(t *testing.T) {
 }
 
 // Nor one that is of this stream's timeline no more, after a promotion.
-func TestBegin_forgets_at_a_promotion(t *testing.T) {
+func TestBeginForgetsAtPromotion(t *testing.T) {
 	promoted := at(0x100)
 	promoted.Timeline, promoted.TimelineChanged = 2, true
 	r := startWith(t, exactlyOnce(Config{}), &fakeProducer{auto: true, stored: stored(1, 0x300, 0)},
@@ -69,7 +69,7 @@ func TestBegin_forgets_at_a_promotion(t *testing.T) {
 	require.NoError(t, <-r.done)
 }
 
-func TestBegin_refuses_another_cluster(t *testing.T) {
+func TestBeginRefusesAnotherCluster(t *testing.T) {
 	wrong := stored(1, 0x300, 1)
 	wrong.SystemID = "2"
 	r := startWith(t, exactlyOnce(Config{}), &fakeProducer{stored: wrong}, opening{at(0x100), newStream()})
@@ -77,7 +77,7 @@ func TestBegin_refuses_another_cluster(t *testing.T) {
 }
 
 // Marks stand at the ends of transactions that had something to publish.
-func TestMark_placement(t *testing.T) {
+func TestMarkPlacement(t *testing.T) {
 	r := startWith(t, exactlyOnce(Config{}), &fakeProducer{auto: true, holdIt: true},
 		opening{at(0x100), brokenStream(begin(0x200), row("a"), row("b"), commit(0x210), begin(0x220), commit(0x230), begin(0x300), row("c"))},
 		opening{at(0x100), newStream(begin(0x200), row("a"), row("b"), commit(0x210), begin(0x300), row("c"), row("d"), commit(0x310), begin(0x400), row("e"), commit(0x410))})
@@ -89,7 +89,7 @@ func TestMark_placement(t *testing.T) {
 }
 
 // A transaction larger than the window is committed in parts instead of waiting for its own end.
-func TestCommit_when_the_window_is_full(t *testing.T) {
+func TestCommitWithFullWindow(t *testing.T) {
 	s := newStream(begin(0x200), row("a"), row("b"), row("c"), row("d"), row("e"), commit(0x210), begin(0x300), row("f"), commit(0x310))
 	r := startWith(t, exactlyOnce(Config{WindowRecords: 2}), &fakeProducer{auto: true, holdIt: true}, opening{at(0x100), s})
 	require.Eventually(t, func() bool { return r.confirmed() == 0x310 }, 5*time.Second, time.Millisecond)

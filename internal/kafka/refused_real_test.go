@@ -45,9 +45,9 @@ var refusals = map[string]struct {
 	"future":    {InvalidRecord, "message.timestamp.after.max.ms", "3600000", "9000000000000000000", func(rec *router.Record) { rec.Timestamp += 7200_000 }},
 }
 
-// TestReal_refused: one record of 400 that a real Kafka refuses, with batches of twenty before and behind it in flight. The topic's
+// TestRealRefused: one record of 400 that a real Kafka refuses, with batches of twenty before and behind it in flight. The topic's
 // setting changes while the producer runs, so nothing is known before.
-func TestReal_refused(t *testing.T) {
+func TestRealRefused(t *testing.T) {
 	c := realKafka(t, "dead", 1)
 	n := 0
 	for mode, change := range modes {
@@ -150,8 +150,8 @@ func refusedByKafka(t *testing.T, c *kafka.Cluster, topic, cause string, action 
 	require.Empty(t, r.Trouble())
 }
 
-// TestReal_refused_early: the limit that DescribeConfigs tells is the one that the broker applies, to the byte.
-func TestReal_refused_early(t *testing.T) {
+// TestRealRefusedEarly: the limit that DescribeConfigs tells is the one that the broker applies, to the byte.
+func TestRealRefusedEarly(t *testing.T) {
 	c := realKafka(t, "dead", 1)
 	for i, compression := range []string{"none", "gzip", "snappy", "lz4", "zstd"} {
 		topic := fmt.Sprint("t", i)

@@ -11,7 +11,7 @@ import (
 )
 
 // A row that cannot be published stops its lane only, and the lane goes on when it was corrected or deleted.
-func TestRelay_halts_a_lane(t *testing.T) {
+func TestRelayHaltsLane(t *testing.T) {
 	b := newBed(t)
 	b.db.Exec(t, "ALTER TABLE outbox DROP CONSTRAINT outbox_aggregate_type_check")
 	x := b.start()
@@ -47,7 +47,7 @@ func TestRelay_halts_a_lane(t *testing.T) {
 	require.Equal(t, 2, x.logs.FilterMessageSnippet("Halted at an outbox row").Len(), "each is told once")
 }
 
-func TestRelay_bad_rows_by_policy(t *testing.T) {
+func TestRelayBadRowsByPolicy(t *testing.T) {
 	for policy, want := range map[relay.Policy]int{relay.Skip: 2, relay.DeadLetter: 3} {
 		t.Run(string(policy), func(t *testing.T) {
 			b := newBed(t)
@@ -67,7 +67,7 @@ func TestRelay_bad_rows_by_policy(t *testing.T) {
 	}
 }
 
-func TestRelay_record_too_large_for_its_topic(t *testing.T) {
+func TestRelayRecordTooLargeForTopic(t *testing.T) {
 	b := newBed(t)
 	x := b.start()
 	x.fake.refusing(func(r *router.Record) error {

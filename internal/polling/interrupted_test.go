@@ -9,7 +9,7 @@ import (
 )
 
 // A connection that is lost while records are in flight repeats nothing: they are this process's until they are marked.
-func TestRelay_loses_its_connections(t *testing.T) {
+func TestRelayLosesItsConnections(t *testing.T) {
 	b := newBed(t)
 	x := b.start()
 	for range 5 {
@@ -26,7 +26,7 @@ func TestRelay_loses_its_connections(t *testing.T) {
 	require.Len(t, x.fake.sent(), 1500)
 }
 
-func TestRelay_statement_timeout(t *testing.T) {
+func TestRelayStatementTimeout(t *testing.T) {
 	b := newBed(t)
 	var hurried atomic.Bool
 	hurried.Store(true)
@@ -48,7 +48,7 @@ func TestRelay_statement_timeout(t *testing.T) {
 }
 
 // What a process that is killed had in flight is repeated by the next one, and nothing else.
-func TestRelay_killed_between_acknowledgement_and_mark(t *testing.T) {
+func TestRelayKilledBeforeMark(t *testing.T) {
 	b := newBed(t)
 	b.fill(300, 30)
 	x := b.start(func(c *Config) { c.DrainLimit = time.Millisecond })
@@ -62,7 +62,7 @@ func TestRelay_killed_between_acknowledgement_and_mark(t *testing.T) {
 	require.Equal(t, 300, ordered(t, append(x.fake.sent(), y.fake.sent()...)), "in flight was all of it")
 }
 
-func TestRelay_stops_gracefully(t *testing.T) {
+func TestRelayStopsGracefully(t *testing.T) {
 	b := newBed(t)
 	b.fill(20_000, 100)
 	x := b.start()

@@ -25,7 +25,7 @@ func TestLanes(t *testing.T) {
 }
 
 // A lane's number and its lock are what relays of all versions have to agree on.
-func TestLaneOf_stays(t *testing.T) {
+func TestLaneOfIsStable(t *testing.T) {
 	for key, lane := range map[string]int{"": 35, "1": 43, "42": 51, "order-4711": laneOf([]byte("order-4711")), `a\b`: laneOf([]byte(`a\b`))} {
 		require.Equal(t, lane, laneOf([]byte(key)), key)
 	}
@@ -33,7 +33,7 @@ func TestLaneOf_stays(t *testing.T) {
 	require.NotEqual(t, lockClass(identifier.Table{Schema: "public", Name: "outbox"}), lockClass(identifier.Table{Schema: "shop", Name: "outbox"}))
 }
 
-func TestBatch_marks_what_is_acknowledged(t *testing.T) {
+func TestBatchMarksAcknowledgedRows(t *testing.T) {
 	b := newBatch()
 	for i := range 6 {
 		b.add(batchRow{lane: i / 3, seq: int64(i)}, [][]byte{[]byte("a"), nil, []byte("ccc")})
@@ -60,7 +60,7 @@ func TestBatch_marks_what_is_acknowledged(t *testing.T) {
 	require.Zero(t, b.inFlight())
 }
 
-func TestBatch_leaves_the_rest_of_a_lane(t *testing.T) {
+func TestBatchLeavesTheRestOfALane(t *testing.T) {
 	b := newBatch()
 	for i := range 6 {
 		b.add(batchRow{lane: i / 3, seq: int64(i)}, nil)

@@ -11,7 +11,7 @@ import (
 )
 
 // Through a transaction pooler everything works but the notifications, which the relay notices and does without.
-func TestRelay_through_a_transaction_pooler(t *testing.T) {
+func TestRelayThroughTransactionPooler(t *testing.T) {
 	b := newBed(t)
 	p, err := pooler.StartPgBouncer(t.Context(), b.db.Addr(), pooler.Options{Mode: "transaction", Settings: map[string]string{"default_pool_size": "3"}})
 	if errors.Is(err, pooler.ErrNotInstalled) {

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestRelay_publishes_everything_in_order(t *testing.T) {
+func TestRelayPublishesEverythingInOrder(t *testing.T) {
 	b := newBed(t)
 	b.fill(5000, 40)
 	x := b.start()
@@ -25,7 +25,7 @@ func TestRelay_publishes_everything_in_order(t *testing.T) {
 }
 
 // Transactions that commit out of the order of their sequence and time are found, each after its commit.
-func TestRelay_finds_late_commits(t *testing.T) {
+func TestRelayFindsLateCommits(t *testing.T) {
 	b := newBed(t)
 	early, err := connect(t, b.db).Begin(t.Context())
 	require.NoError(t, err)
@@ -52,7 +52,7 @@ func TestRelay_finds_late_commits(t *testing.T) {
 }
 
 // While Kafka does not acknowledge, nothing is marked, the lanes stay claimed, and no transaction gets old or holds back VACUUM.
-func TestRelay_waits_for_acknowledgements(t *testing.T) {
+func TestRelayWaitsForAcknowledgements(t *testing.T) {
 	b := newBed(t)
 	x := b.start(func(c *Config) { c.Stall = 50 * time.Millisecond })
 	x.fake.hold(true)
@@ -79,7 +79,7 @@ func TestRelay_waits_for_acknowledgements(t *testing.T) {
 }
 
 // Somebody else holds a lane, or a row that has to be marked.
-func TestRelay_meets_foreign_locks(t *testing.T) {
+func TestRelayMeetsForeignLocks(t *testing.T) {
 	b := newBed(t)
 	lane := laneOf([]byte("k"))
 	foreign, err := b.conn.Begin(t.Context())
@@ -113,7 +113,7 @@ func TestRelay_meets_foreign_locks(t *testing.T) {
 	require.Zero(t, ordered(t, x.fake.sent()), "a mark that waits repeats nothing")
 }
 
-func TestRelay_row_deleted_meanwhile(t *testing.T) {
+func TestRelayRowDeletedMeanwhile(t *testing.T) {
 	b := newBed(t)
 	x := b.start()
 	x.fake.hold(true)
@@ -128,7 +128,7 @@ func TestRelay_row_deleted_meanwhile(t *testing.T) {
 	require.Zero(t, ordered(t, x.fake.sent()))
 }
 
-func TestRelay_deletes(t *testing.T) {
+func TestRelayDeletes(t *testing.T) {
 	b := newBed(t)
 	b.fill(1000, 10)
 	x := b.start(func(c *Config) { c.After = Delete })
@@ -141,7 +141,7 @@ func TestRelay_deletes(t *testing.T) {
 }
 
 // Large rows are read a few at a time, and the window bounds what is in flight.
-func TestRelay_large_rows(t *testing.T) {
+func TestRelayLargeRows(t *testing.T) {
 	b := newBed(t)
 	b.db.Exec(t, `INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload)
 		SELECT 'order', 'k', 'x', to_jsonb(string_agg(md5(random()::text), '')) FROM generate_series(1, 40) a, generate_series(1, 40000) GROUP BY a`)
@@ -154,7 +154,7 @@ func TestRelay_large_rows(t *testing.T) {
 }
 
 // Two relays at once share the lanes; each key's events come from wherever, in order.
-func TestRelay_in_company(t *testing.T) {
+func TestRelayOfTwoInstances(t *testing.T) {
 	b := newBed(t)
 	x, y := b.start(), b.start(func(c *Config) { c.Batch = 50 })
 	for i := range 50 {
@@ -172,7 +172,7 @@ func TestRelay_in_company(t *testing.T) {
 	t.Logf("%d and %d", len(x.fake.sent()), len(y.fake.sent()))
 }
 
-func TestRelay_listens(t *testing.T) {
+func TestRelayListens(t *testing.T) {
 	b := newBed(t)
 	x := b.start(func(c *Config) { c.Notify, c.Interval = true, 10*time.Second; c.LookEvery = time.Hour })
 	x.await("it hears itself", func() bool { return x.r.Status().Listening })
@@ -187,7 +187,7 @@ func TestRelay_listens(t *testing.T) {
 }
 
 // A row whose topic is missing is with nobody: it is not acknowledged either, and the relay must not look well.
-func TestRelay_is_not_ready_at_a_missing_topic(t *testing.T) {
+func TestRelayNotReadyWithMissingTopic(t *testing.T) {
 	b := newBed(t)
 	x := b.start(func(c *Config) { c.Stall = feedWait + 500*time.Millisecond })
 	x.await("ready", func() bool { ok, _ := x.r.Ready(); return ok })
@@ -207,7 +207,7 @@ func TestRelay_is_not_ready_at_a_missing_topic(t *testing.T) {
 }
 
 // Numbers that are not the database's own may come twice. What is marked is the row that Kafka has, not its namesake.
-func TestRelay_marks_the_row_that_was_read(t *testing.T) {
+func TestRelayMarksRowThatWasRead(t *testing.T) {
 	b := newBed(t)
 	write := func(n int) {
 		b.db.Exec(t, fmt.Sprintf(`INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload, seq) OVERRIDING SYSTEM VALUE

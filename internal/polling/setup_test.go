@@ -22,7 +22,7 @@ func theSetup() Setup {
 	return Setup{Tables: []identifier.Table{theTable}, Columns: columns()}
 }
 
-func TestSetup_and_teardown(t *testing.T) {
+func TestSetupAndTeardown(t *testing.T) {
 	db := testkit.Postgres(t)
 	s := theSetup()
 	require.Equal(t, fault.Operator, fault.KindOf(Verify(t.Context(), db.DSN, s)))
@@ -59,7 +59,7 @@ func TestSetup_and_teardown(t *testing.T) {
 }
 
 // A table that has rows already: they are published only if that is asked for.
-func TestSetup_of_a_table_with_rows(t *testing.T) {
+func TestSetupOfTableWithRows(t *testing.T) {
 	for name, publish := range map[string]bool{"published": false, "to be published": true} {
 		t.Run(name, func(t *testing.T) {
 			db := testkit.Postgres(t)
@@ -80,7 +80,7 @@ func TestSetup_of_a_table_with_rows(t *testing.T) {
 }
 
 // The role that setup makes can relay, and nothing more.
-func TestSetup_role_is_enough(t *testing.T) {
+func TestSetupRoleIsEnough(t *testing.T) {
 	b := newBed(t)
 	s := theSetup()
 	s.Role = testkit.Name(t)
@@ -110,7 +110,7 @@ func (b *bed) dropRole(role string) {
 	})
 }
 
-func TestCheck_finds(t *testing.T) {
+func TestCheckFinds(t *testing.T) {
 	for name, tc := range map[string]struct{ spoil, want string }{
 		"no index":             {"DROP INDEX outbox_unpublished_idx", "No index serves"},
 		"another index":        {"DROP INDEX outbox_unpublished_idx; CREATE INDEX ON outbox (seq) WHERE published_at IS NULL", "No index serves"},
@@ -150,7 +150,7 @@ func TestCheck_finds(t *testing.T) {
 }
 
 // What setup makes mends what check finds.
-func TestSetup_mends_an_index_that_was_not_built(t *testing.T) {
+func TestSetupFixesInvalidIndex(t *testing.T) {
 	b := newBed(t)
 	b.db.Exec(t, "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'outbox_unpublished_idx'::regclass")
 	require.ErrorContains(t, Verify(t.Context(), b.db.DSN, theSetup()), "No index serves")
@@ -160,7 +160,7 @@ func TestSetup_mends_an_index_that_was_not_built(t *testing.T) {
 }
 
 // The lane that Postgres computes is that of any other version, and of ours, for every text.
-func TestVersions_lane(t *testing.T) {
+func TestVersionsLane(t *testing.T) {
 	b := newBed(t)
 	for _, key := range []string{"", "1", "order-4711", `back\slash`, `\x41\\`, "Zoë ✓ 語", "'; --", strings.Repeat("long", 5000)} {
 		var lane int
@@ -170,7 +170,7 @@ func TestVersions_lane(t *testing.T) {
 }
 
 // With a million rows published and a few not, each look reads a few pages, whatever the statistics say.
-func TestVersions_plans_stay_with_the_index(t *testing.T) {
+func TestVersionsPlansUseIndex(t *testing.T) {
 	b := newBed(t)
 	b.fill(100_000, 1000)
 	q := newStatements(&Config{Columns: columns(), After: Mark}, theTable)
@@ -223,7 +223,7 @@ func TestVersions_plans_stay_with_the_index(t *testing.T) {
 }
 
 // Setup is for the table's owner; the relay's role, which setup is to make, cannot be altered before it is there.
-func TestSetup_by_a_role_that_does_not_exist(t *testing.T) {
+func TestSetupByMissingRole(t *testing.T) {
 	db := testkit.Postgres(t)
 	_, err := Apply(t.Context(), strings.Replace(db.DSN, "postgres@", "nobody_of_that_name@", 1), theSetup())
 	_, next := fault.Split(err)
@@ -231,7 +231,7 @@ func TestSetup_by_a_role_that_does_not_exist(t *testing.T) {
 	require.NotContains(t, next, "ALTER ROLE")
 }
 
-func TestBacklog_age_does_not_go_on(t *testing.T) {
+func TestBacklogAgeDoesNotGoOn(t *testing.T) {
 	age := 0.02
 	require.InDelta(t, 0.02, (&relay.Backlog{Rows: 1, Oldest: &age, At: time.Now().Add(-5 * time.Second)}).Seconds(), 1e-9)
 	require.Zero(t, (&relay.Backlog{}).Seconds())

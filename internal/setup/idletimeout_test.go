@@ -12,7 +12,7 @@ import (
 )
 
 // Versions differ: from 18 on a slot that nobody reads can be lost by the clock alone.
-func TestVersions_idle_timeout_is_warned_of(t *testing.T) {
+func TestVersionsIdleTimeoutWarning(t *testing.T) {
 	db := testkit.DedicatedPostgres(t, pgserver.Options{})
 	if db.Major() < 18 {
 		t.Skip("the setting came with 18")

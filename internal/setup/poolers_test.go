@@ -62,7 +62,7 @@ func requirePooler(t *testing.T, db *adminDB, addr, code string, words ...string
 	requireOperator(t, err, "way to "+addr, "let postgres.dsn lead to the server itself")
 }
 
-func TestPoolers_stand_ins(t *testing.T) {
+func TestPoolersStandIns(t *testing.T) {
 	for name, c := range map[string]struct {
 		behaviour pooler.Behaviour
 		code      string
@@ -107,8 +107,8 @@ func TestUnknownProxy(t *testing.T) {
 	}))
 }
 
-// TestVersions_no_pooler_is_seen_where_there_is_none: not directly, not through something that copies bytes.
-func TestVersions_no_pooler_is_seen_where_there_is_none(t *testing.T) {
+// TestVersionsNoPoolerDetectedWithoutOne: not directly, not through something that copies bytes.
+func TestVersionsNoPoolerDetectedWithoutOne(t *testing.T) {
 	db := newAdminDB(t, setupTableDDL)
 	require.Empty(t, ofTheWay(t, Preflight(t.Context(), db.DSN, db.cfg)))
 	p, err := proxy.Start(db.Addr(), proxy.Raw)
@@ -164,8 +164,8 @@ func TestPgBouncer(t *testing.T) {
 	}
 }
 
-// TestPgBouncer_login is with either way to authenticate.
-func TestPgBouncer_login(t *testing.T) {
+// TestPgBouncerLogin is with either way to authenticate.
+func TestPgBouncerLogin(t *testing.T) {
 	db := newAdminDB(t, setupTableDDL)
 	for _, auth := range []string{"md5", "scram-sha-256"} {
 		p, err := pooler.StartPgBouncer(t.Context(), db.Addr(), pooler.Options{Mode: "session", Auth: auth, Password: "right"})

@@ -224,8 +224,8 @@ func TestStandby(t *testing.T) {
 	}
 }
 
-// TestStandby_on_purpose: what has to be done where, when postgres.hot_standby is set.
-func TestStandby_on_purpose(t *testing.T) {
+// TestHotStandbyOnPurpose: what has to be done where, when postgres.hot_standby is set.
+func TestHotStandbyOnPurpose(t *testing.T) {
 	cfg, st := planConfig(), setUpState()
 	cfg.HotStandby = true
 	require.Equal(t, preflight.Warn, checkHotStandby(cfg, st)[0].Level, "promoted: it goes on")
@@ -257,8 +257,8 @@ func TestStandby_on_purpose(t *testing.T) {
 	requireOperator(t, preflight.FirstFailure(checkHotStandby(cfg, st)), "wal_level of the primary is replica")
 }
 
-// TestInvalidated_on_a_standby: 17 gives the reason, 16 only says that recovery was the cause.
-func TestInvalidated_on_a_standby(t *testing.T) {
+// TestInvalidatedOnHotStandby: 17 gives the reason, 16 only says that recovery was the cause.
+func TestInvalidatedOnHotStandby(t *testing.T) {
 	cfg, st := planConfig(), setUpState()
 	st.Slot.Conflicting, st.Slot.WALStatus = true, postgres.WALLost
 	requireOperator(t, preflight.FirstFailure(checkSlot(cfg, st)), "max_slot_wal_keep_size")

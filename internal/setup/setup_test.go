@@ -460,9 +460,9 @@ func (db *adminDB) readSlot(t *testing.T) int {
 	return db.slot(t).ActivePID
 }
 
-// TestEnsure_read_only_by_default_needs_somebody: the setting does not pass by itself. Reading the slot is not hindered
+// TestEnsureReadOnlyByDefaultNeedsOperator: the setting does not pass by itself. Reading the slot is not hindered
 // by it, so once the setup was made the relay runs.
-func TestEnsure_read_only_by_default_needs_somebody(t *testing.T) {
+func TestEnsureReadOnlyByDefaultNeedsOperator(t *testing.T) {
 	db := newAdminDB(t, setupTableDDL)
 	db.Exec(t, `ALTER DATABASE `+identifier.Quote(db.Name)+` SET default_transaction_read_only = on`)
 	requireOperator(t, db.ensure(t, true), "read-only transaction", "default_transaction_read_only")

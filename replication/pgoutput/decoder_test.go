@@ -32,7 +32,7 @@ func firstOf(t testing.TB, name string, typ byte) []byte {
 	return nil
 }
 
-func TestDecoder_refuses_what_is_not_a_message(t *testing.T) {
+func TestDecoderRefusesOtherBytes(t *testing.T) {
 	oid := binary.BigEndian.AppendUint32(nil, firstRelation(known(t, "insert")).OID)
 	row := func(rest ...byte) []byte { return append(append([]byte{'I'}, oid...), rest...) }
 	tests := map[string]struct {
@@ -60,14 +60,14 @@ func TestDecoder_refuses_what_is_not_a_message(t *testing.T) {
 	}
 }
 
-func TestDecoder_error_says_where(t *testing.T) {
+func TestDecoderErrorNamesPlace(t *testing.T) {
 	err := known(t, "insert").Decode(new(Message), 0x1_0000_0002, []byte{'C', 0})
 	require.EqualError(t, err, `pgoutput message 'C' at 1/2, byte 1: Commit needs 25 bytes, 1 are left`)
 }
 
-// TestDecoder_unknown_types_are_passed_over: PG 18 may send a StreamAbort even on protocol 1, and one shipping connector
+// TestDecoderSkipsUnknownTypes: PG 18 may send a StreamAbort even on protocol 1, and one shipping connector
 // dropped committed rows on it.
-func TestDecoder_unknown_types_are_passed_over(t *testing.T) {
+func TestDecoderSkipsUnknownTypes(t *testing.T) {
 	d := known(t, "insert")
 	for _, data := range [][]byte{{'A', 0, 0, 0, 1, 0, 0, 0, 2}, {'S'}, {'~', 1, 2, 3}} {
 		var m Message
@@ -77,8 +77,8 @@ func TestDecoder_unknown_types_are_passed_over(t *testing.T) {
 	}
 }
 
-// TestDecoder_hostile_lengths_allocate_nothing: a message of a few bytes must not be able to ask for much memory.
-func TestDecoder_hostile_lengths_allocate_nothing(t *testing.T) {
+// TestDecoderHostileLengthsAllocateNothing: a message of a few bytes must not be able to ask for much memory.
+func TestDecoderHostileLengthsAllocateNothing(t *testing.T) {
 	d := known(t, "insert")
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -91,7 +91,7 @@ func TestDecoder_hostile_lengths_allocate_nothing(t *testing.T) {
 	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(10<<20))
 }
 
-func TestDecoder_new_relation_does_not_change_the_old_one(t *testing.T) {
+func TestDecoderKeepsOldRelation(t *testing.T) {
 	var d Decoder
 	var versions []*Relation
 	for _, msg := range goldenMessages(t, "columns_change") {
@@ -110,7 +110,7 @@ func TestDecoder_new_relation_does_not_change_the_old_one(t *testing.T) {
 	require.Equal(t, 1, versions[2].Column("payload"))
 }
 
-func TestDecoder_values_alias_the_message_and_cannot_grow_into_it(t *testing.T) {
+func TestDecoderValuesAliasMessage(t *testing.T) {
 	d := known(t, "insert")
 	data := firstOf(t, "insert", 'I')
 	var m Message
@@ -121,8 +121,8 @@ func TestDecoder_values_alias_the_message_and_cannot_grow_into_it(t *testing.T) 
 	require.Same(t, &data[len(data)-5], &body[0])
 }
 
-// TestDecoder_empty_value_is_not_null: a column's empty string and its NULL make different records.
-func TestDecoder_empty_value_is_not_null(t *testing.T) {
+// TestDecoderEmptyValueIsNotNull: a column's empty string and its NULL make different records.
+func TestDecoderEmptyValueIsNotNull(t *testing.T) {
 	d := known(t, "types")
 	var m Message
 	require.NoError(t, d.Decode(&m, 1, firstOf(t, "types", 'I')))
@@ -132,7 +132,7 @@ func TestDecoder_empty_value_is_not_null(t *testing.T) {
 	require.Equal(t, Value{Kind: Null}, absent)
 }
 
-func TestDecoder_times_outside_a_duration(t *testing.T) {
+func TestDecoderTimesOutsideADuration(t *testing.T) {
 	for _, us := range []int64{0, 1, -1, math.MaxInt64, math.MinInt64} {
 		data := append([]byte{'B'}, make([]byte, 20)...)
 		binary.BigEndian.PutUint64(data[9:], uint64(us))
@@ -142,7 +142,7 @@ func TestDecoder_times_outside_a_duration(t *testing.T) {
 	}
 }
 
-func TestDecoder_no_allocation_per_row(t *testing.T) {
+func TestDecoderNoAllocationPerRow(t *testing.T) {
 	d := known(t, "types")
 	row := firstOf(t, "types", 'I')
 	begin, commit := firstOf(t, "types", 'B'), firstOf(t, "types", 'C')

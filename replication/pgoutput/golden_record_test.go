@@ -71,7 +71,7 @@ var scenarios = []scenario{
 		steps: []string{`INSERT INTO outbox VALUES (1, 'a'), (11, 'b')`}},
 }
 
-func TestGolden_record(t *testing.T) {
+func TestGoldenRecord(t *testing.T) {
 	if !*update {
 		t.Skip("only with -update")
 	}

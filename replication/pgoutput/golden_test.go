@@ -17,9 +17,9 @@ import (
 
 const goldenDir = "../../testdata/pgoutput"
 
-// TestGolden_transcripts decodes what real servers sent: NAME.bin holds CopyData messages as on the wire, NAME.txt
+// TestGoldenTranscripts decodes what real servers sent: NAME.bin holds CopyData messages as on the wire, NAME.txt
 // says what is in them. With -update the transcripts are recorded anew (golden_record_test.go).
-func TestGolden_transcripts(t *testing.T) {
+func TestGoldenTranscripts(t *testing.T) {
 	for _, name := range goldenNames(t) {
 		t.Run(name, func(t *testing.T) {
 			want, err := os.ReadFile(filepath.Join(goldenDir, name+".txt"))
@@ -29,9 +29,9 @@ func TestGolden_transcripts(t *testing.T) {
 	}
 }
 
-// TestGolden_every_prefix_is_an_error cuts each recorded message at each byte: no cut may panic, none may pass for
+// TestGoldenEveryPrefixIsAnError cuts each recorded message at each byte: no cut may panic, none may pass for
 // a message, and neither may a message with a byte too many.
-func TestGolden_every_prefix_is_an_error(t *testing.T) {
+func TestGoldenEveryPrefixIsAnError(t *testing.T) {
 	for _, name := range goldenNames(t) {
 		t.Run(name, func(t *testing.T) {
 			var d Decoder

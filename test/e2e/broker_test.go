@@ -14,7 +14,7 @@ import (
 
 // Kafka away for half a minute (12 s without soak), with a wal_sender_timeout far below that and a window that fills up: the session to Postgres survives, the
 // slot stays where the last acknowledged transaction ended, memory stays flat, and it goes on by itself.
-func TestBroker_away(t *testing.T) {
+func TestBrokerUnavailable(t *testing.T) {
 	db := testkit.Postgres(t)
 	db.Exec(t, "ALTER DATABASE "+db.Name+" SET wal_sender_timeout = '5s'")
 	r := newRig(t, surroundings{db: db})
@@ -52,7 +52,7 @@ func confirmed(r *rig) oracle.LSN {
 }
 
 // The connector dies between the append and its acknowledgement: the rows are repeated, and in order.
-func TestBroker_has_appended_what_the_connector_never_learns(t *testing.T) {
+func TestBrokerAppendsWithoutResponse(t *testing.T) {
 	r := newRig(t, surroundings{})
 	_, broker := sharedKafka(t)
 	p := r.start()

@@ -33,7 +33,7 @@ func (r *rig) once() {
 }
 
 // Crashes of the connector under load: a read_committed consumer sees each event once, in order.
-func TestExactlyOnce_killed(t *testing.T) {
+func TestExactlyOnceKilled(t *testing.T) {
 	t.Parallel()
 	exactlyOnceKilled(t, surroundings{}, soak(20, 6))
 }
@@ -53,7 +53,7 @@ func exactlyOnceKilled(t *testing.T, s surroundings, times int) {
 }
 
 // Postgres crashes, and the connector with it: before PostgreSQL 17 the slot falls back far behind what is in Kafka.
-func TestExactlyOnce_over_crashes_of_Postgres(t *testing.T) {
+func TestExactlyOncePostgresCrashes(t *testing.T) {
 	t.Parallel()
 	db := testkit.DedicatedPostgres(t, postgres.Options{})
 	r := newRig(t, surroundings{db: db, exactlyOnce: true})
@@ -77,7 +77,7 @@ func TestExactlyOnce_over_crashes_of_Postgres(t *testing.T) {
 
 // An instance freezes with a transaction to commit, a second one gets the slot, the first awakes: it is fenced, says by whom, and exits
 // with code 3.
-func TestExactlyOnce_frozen_zombie(t *testing.T) {
+func TestExactlyOnceFrozenZombie(t *testing.T) {
 	r := newRig(t, surroundings{exactlyOnce: true})
 	_, broker := sharedKafka(t)
 	first := r.start()
@@ -108,7 +108,7 @@ func TestExactlyOnce_frozen_zombie(t *testing.T) {
 }
 
 // Kafka is killed under the transactions, with its only broker.
-func TestExactlyOnce_over_kill_9_of_Kafka(t *testing.T) {
+func TestExactlyOnceKafkaKilled(t *testing.T) {
 	r := newRig(t, surroundings{exactlyOnce: true})
 	p := r.start()
 	writers := r.oracle.StartWriters(oracle.Load{Prepared: true})
@@ -124,7 +124,7 @@ func TestExactlyOnce_over_kill_9_of_Kafka(t *testing.T) {
 }
 
 // One transaction a hundred times the window, then SIGTERM: it is committed in parts, and the stop leaves nothing behind.
-func TestExactlyOnce_transaction_larger_than_the_window(t *testing.T) {
+func TestExactlyOnceTransactionLargerThanWindow(t *testing.T) {
 	t.Parallel()
 	r, kind, topic := plainRig(t, testkit.Postgres(t))
 	r.env["CDC_OUTBOX_DELIVERY"], r.env["CDC_OUTBOX_WINDOW_RECORDS"] = "exactly_once", "500"
@@ -178,7 +178,7 @@ func (r *rig) awaitPublished(p *process.Process, n int) {
 }
 
 // From the commit in Postgres to where a read_committed consumer sees the event, at 500 transactions a second.
-func TestExactlyOnce_latency(t *testing.T) {
+func TestExactlyOnceLatency(t *testing.T) {
 	r, kind, topic := plainRig(t, testkit.Postgres(t))
 	r.env["CDC_OUTBOX_DELIVERY"] = "exactly_once"
 	r.start()
@@ -231,7 +231,7 @@ func TestExactlyOnce_latency(t *testing.T) {
 
 // Kafka aborts a transaction that stayed open for too long and refuses its epoch as if somebody had taken over. The
 // producer finds that nobody has, and sends the transaction again.
-func TestExactlyOnce_transaction_times_out(t *testing.T) {
+func TestExactlyOnceTransactionTimesOut(t *testing.T) {
 	t.Parallel()
 	c, _ := sharedKafka(t)
 	topic := testkit.Name(t) + ".events"

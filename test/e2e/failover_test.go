@@ -87,7 +87,7 @@ func (p *pair) missing(topic string) int {
 }
 
 // A promoted standby with a synchronised slot: nothing is missing and nothing is repeated beyond what a lagging copy brings again.
-func TestFailover_to_a_synchronised_slot(t *testing.T) {
+func TestFailoverToSynchronizedSlot(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, versionFrom(17, 99), false, map[string]string{"synchronized_standby_slots": "standby"}, map[string]string{"sync_replication_slots": "on"})
 	c := p.start(map[string]string{"CDC_OUTBOX_POSTGRES_FAILOVER": "true"})
@@ -112,7 +112,7 @@ func TestFailover_to_a_synchronised_slot(t *testing.T) {
 }
 
 // A promoted standby without the slot: refused, with the way back named.
-func TestFailover_without_a_slot(t *testing.T) {
+func TestFailoverWithoutSlot(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, versionFrom(14, 99), false, nil, nil)
 	c := p.start()
@@ -130,7 +130,7 @@ func TestFailover_without_a_slot(t *testing.T) {
 }
 
 // A promoted standby with an old copy of the slot: everything since comes again, and nothing is missing.
-func TestFailover_to_a_slot_that_is_behind(t *testing.T) {
+func TestFailoverToLaggingSlot(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, versionFrom(14, 16), true, nil, nil) // from 17 on slots are synchronised instead
 	c := p.start()
@@ -144,7 +144,7 @@ func TestFailover_to_a_slot_that_is_behind(t *testing.T) {
 }
 
 // The time in which a standby takes over. A frozen process keeps the slot until the server misses its status updates; the session's own wal_sender_timeout bounds that.
-func TestStandby_takes_over(t *testing.T) {
+func TestWaitingInstanceTakesOver(t *testing.T) {
 	t.Parallel()
 	for _, end := range []struct {
 		name  string

@@ -12,7 +12,7 @@ import (
 )
 
 // Crashes of the connector under load: nothing is lost, nothing made up, and what is repeated is repeated in order.
-func TestKill_under_load(t *testing.T) {
+func TestKillUnderLoad(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, surroundings{})
 	p := r.start()
@@ -27,7 +27,7 @@ func TestKill_under_load(t *testing.T) {
 }
 
 // SIGTERM under load ends with exit code 0 and everything acknowledged confirmed: the next start repeats nothing.
-func TestSIGTERM_under_load_leaves_nothing_to_repeat(t *testing.T) {
+func TestSIGTERMUnderLoadRepeatsNothing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, surroundings{})
 	p := r.start() // before the first row: what was committed before the slot was created is not promised

@@ -20,7 +20,7 @@ import (
 
 // A broker behind a line far too slow for the load: the window fills up, and meanwhile the sessions to Postgres, which would end after 5 s of
 // silence, go on.
-func TestBroker_slow(t *testing.T) {
+func TestBrokerSlow(t *testing.T) {
 	_, broker := sharedKafka(t)
 	all := startRelays(t, surroundings{walSenderTimeout: "5s", env: map[string]string{"CDC_OUTBOX_WINDOW_RECORDS": "500"}}, oracle.Load{})
 	time.Sleep(time.Second)
@@ -76,7 +76,7 @@ func (r *rig) session() (s session) {
 
 // The only broker freezes, and the connections to it break meanwhile. When it thaws it first reads what lies in its sockets: requests that
 // were given up and have been sent again, maybe already behind newer ones.
-func TestBroker_frozen(t *testing.T) {
+func TestBrokerFrozen(t *testing.T) {
 	c, broker := sharedKafka(t)
 	all := startRelays(t, surroundings{}, oracle.Load{})
 	for range soak(5, 2) {
@@ -97,7 +97,7 @@ func TestBroker_frozen(t *testing.T) {
 }
 
 // A topic is deleted under load and created anew: its old records are gone with it, and everything that was not in it goes to the new one.
-func TestBroker_topic_created_anew_under_load(t *testing.T) {
+func TestBrokerTopicRecreatedUnderLoad(t *testing.T) {
 	c, broker := sharedKafka(t)
 	r := newRig(t, surroundings{env: map[string]string{"CDC_OUTBOX_HTTP_STALL": "2s"}})
 	p := r.start()
@@ -125,7 +125,7 @@ func TestBroker_topic_created_anew_under_load(t *testing.T) {
 }
 
 // The same with transactions: what was written while the topic was missing is in the new one, once.
-func TestBroker_topic_created_anew_with_transactions(t *testing.T) {
+func TestBrokerTopicRecreatedWithTransactions(t *testing.T) {
 	t.Parallel()
 	r, kind, topic := plainRig(t, testkit.Postgres(t))
 	r.env["CDC_OUTBOX_DELIVERY"], r.env["CDC_OUTBOX_HTTP_STALL"] = "exactly_once", "2s"

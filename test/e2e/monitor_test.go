@@ -86,7 +86,7 @@ func writeWAL(t *testing.T, c *pgx.Conn, bytes int) {
 }
 
 // A broker that swallows everything: warned, then critical, and resolved when it is back, each told once in the log, as a metric and at the webhook.
-func TestMonitor_tells_each_alert_once(t *testing.T) {
+func TestMonitorSendsEachAlertOnce(t *testing.T) {
 	_, broker := sharedKafka(t)
 	t.Cleanup(func() { broker.Stall(false) })
 	db := testkit.DedicatedPostgres(t, smallWAL("-1"))
@@ -138,7 +138,7 @@ func TestMonitor_tells_each_alert_once(t *testing.T) {
 
 // Under a steady load the forecast is the time at which the server really invalidates the slot. There is none before half a minute
 // has been seen, and then some time has to be left.
-func TestMonitor_forecast(t *testing.T) {
+func TestMonitorForecast(t *testing.T) {
 	t.Parallel()
 	const rate, limit = 1.6 * (1 << 20), 64
 	db := testkit.DedicatedPostgres(t, smallWAL(fmt.Sprint(limit, "MB")))

@@ -15,7 +15,7 @@ import (
 
 // A relay that confirms what it has received: the proxy makes one of ours by raising the flush position of its status updates. The oracle must
 // see the slot pass rows that are not in Kafka, and after a crash that they are lost. Without this test a green suite might mean a blind one.
-func TestMutant_that_confirms_on_receive_is_caught(t *testing.T) {
+func TestMutantConfirmingOnReceiveIsCaught(t *testing.T) {
 	db := testkit.Postgres(t)
 	via, dsn := postgresProxy(t, db)
 	r := newRig(t, surroundings{db: db, viaDSN: dsn})

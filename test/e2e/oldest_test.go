@@ -11,7 +11,7 @@ import (
 )
 
 // The same core on the oldest Kafka that is supported.
-func TestCluster_of_the_oldest_version(t *testing.T) {
+func TestClusterOfTheOldestVersion(t *testing.T) {
 	t.Parallel()
 	if v := os.Getenv(kafka.EnvVersion); v != "" {
 		t.Skipf("everything runs on Kafka %s", v)

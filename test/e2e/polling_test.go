@@ -56,7 +56,7 @@ func pollingRig(t *testing.T, s surroundings) *rig {
 
 // Two processes of two workers each, killed again and again under load with overlapping, rolled-back and prepared transactions: nothing
 // is lost, nothing made up, and each key's events first appear in the order of their commits.
-func TestPolling_killed_under_load(t *testing.T) {
+func TestPollingKilledUnderLoad(t *testing.T) {
 	t.Parallel()
 	r := pollingRig(t, surroundings{})
 	ps := []*process.Process{r.start(), r.start()}
@@ -72,7 +72,7 @@ func TestPolling_killed_under_load(t *testing.T) {
 
 // A process that is frozen keeps its lanes until the server ends its sessions. Others then publish what it had in flight; what it
 // writes when it wakes up are repeats.
-func TestPolling_frozen_process(t *testing.T) {
+func TestPollingFrozenProcess(t *testing.T) {
 	t.Parallel()
 	r := pollingRig(t, surroundings{})
 	ps := []*process.Process{r.start(), r.start()}
@@ -93,7 +93,7 @@ func TestPolling_frozen_process(t *testing.T) {
 }
 
 // The broker restarts, the connections to Postgres are cut and refused: nothing is repeated while the processes live, unless a lane changed hands.
-func TestPolling_faults_on_both_sides(t *testing.T) {
+func TestPollingFaultsOnBothSides(t *testing.T) {
 	t.Parallel()
 	db := testkit.Postgres(t)
 	p, dsn := postgresProxy(t, db)
@@ -124,7 +124,7 @@ func TestPolling_faults_on_both_sides(t *testing.T) {
 }
 
 // A graceful stop repeats nothing, also with several processes.
-func TestPolling_stopped_gracefully(t *testing.T) {
+func TestPollingStoppedGracefully(t *testing.T) {
 	t.Parallel()
 	r := pollingRig(t, surroundings{})
 	ps := []*process.Process{r.start(), r.start()}
@@ -142,7 +142,7 @@ func TestPolling_stopped_gracefully(t *testing.T) {
 
 // From polling to the log under load: relays that poll are held, the rows they have left are listed in the slot's snapshot, and the
 // connector goes on. Nothing is missing, nothing comes twice, and no key's event from the log overtakes one from the table.
-func TestPolling_migrates_to_the_log(t *testing.T) {
+func TestPollingMigratesToLog(t *testing.T) {
 	for range soak(10, 1) {
 		r := pollingRig(t, surroundings{})
 		ps := []*process.Process{r.start(), r.start()}

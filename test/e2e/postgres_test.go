@@ -19,7 +19,7 @@ import (
 )
 
 // The session is ended every second: the connector goes on where it knows everything to be acknowledged, so nothing is repeated either.
-func TestPostgres_terminates_the_session_each_second(t *testing.T) {
+func TestPostgresTerminatesSessionEachSecond(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, surroundings{})
 	p := r.start()
@@ -41,7 +41,7 @@ func TestPostgres_terminates_the_session_each_second(t *testing.T) {
 
 // A crash and an immediate shutdown of the server while the connector lives. Before PostgreSQL 17 the slot falls back then; the
 // connector does not.
-func TestPostgres_crashes_under_the_connector(t *testing.T) {
+func TestPostgresCrashesUnderConnector(t *testing.T) {
 	t.Parallel()
 	db := testkit.DedicatedPostgres(t, postgres.Options{})
 	r := newRig(t, surroundings{db: db})
@@ -64,7 +64,7 @@ func TestPostgres_crashes_under_the_connector(t *testing.T) {
 }
 
 // Each status update the connector sends: its flush position never falls and is the end of a commit or a keepalive's WAL end, never in between.
-func TestPostgres_is_told_exact_positions(t *testing.T) {
+func TestPostgresReceivesExactPositions(t *testing.T) {
 	t.Parallel()
 	db := testkit.Postgres(t)
 	via, dsn := postgresProxy(t, db)
@@ -104,7 +104,7 @@ func TestPostgres_is_told_exact_positions(t *testing.T) {
 }
 
 // What was acknowledged and never confirmed is repeated after a crash, and nothing else happens.
-func TestPostgres_never_learns_of_acknowledgements(t *testing.T) {
+func TestPostgresNeverReceivesAcknowledgements(t *testing.T) {
 	t.Parallel()
 	db := testkit.Postgres(t)
 	via, dsn := postgresProxy(t, db)
@@ -123,7 +123,7 @@ func TestPostgres_never_learns_of_acknowledgements(t *testing.T) {
 }
 
 // A slow, sliced and stalling line to Postgres: frames arrive in pieces.
-func TestPostgres_behind_a_bad_line(t *testing.T) {
+func TestPostgresOverBadLine(t *testing.T) {
 	t.Parallel()
 	db := testkit.Postgres(t)
 	via, dsn := postgresProxy(t, db)
@@ -141,7 +141,7 @@ func TestPostgres_behind_a_bad_line(t *testing.T) {
 }
 
 // An outbox in which nothing happens beside a busy table and a busy database: the slot follows all the same.
-func TestPostgres_idle_outbox_in_a_busy_cluster(t *testing.T) {
+func TestPostgresIdleOutboxInBusyCluster(t *testing.T) {
 	db, other := testkit.Postgres(t), testkit.Postgres(t)
 	r, _, _ := plainRig(t, db)
 	r.start()
@@ -162,7 +162,7 @@ func TestPostgres_idle_outbox_in_a_busy_cluster(t *testing.T) {
 }
 
 // One transaction of half a million rows (200,000 without soak) passes through a window of fixed size. Kafka is slower than Postgres, so that the window is full.
-func TestPostgres_very_large_transaction(t *testing.T) {
+func TestPostgresVeryLargeTransaction(t *testing.T) {
 	rows := soak(500_000, 200_000)
 	r, kind, topic := plainRig(t, testkit.Postgres(t))
 	_, broker := sharedKafka(t)

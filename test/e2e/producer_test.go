@@ -158,7 +158,7 @@ func (l *load) check() {
 	l.t.Logf("%d records", len(l.sent))
 }
 
-func TestProducer_over_kill_9_of_the_only_broker(t *testing.T) {
+func TestProducerOverKilledBroker(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, kafka.Options{}, 3)
 	l := newLoad(t, c)
@@ -172,7 +172,7 @@ func TestProducer_over_kill_9_of_the_only_broker(t *testing.T) {
 	l.check()
 }
 
-func TestProducer_over_bounce_and_freeze(t *testing.T) {
+func TestProducerOverBounceAndFreeze(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, kafka.Options{}, 3)
 	const timeout = 2 * time.Second
@@ -186,9 +186,9 @@ func TestProducer_over_bounce_and_freeze(t *testing.T) {
 	l.check()
 }
 
-// TestProducer_over_a_frozen_leader: the other brokers elect a new leader while the old one holds unanswered requests;
+// TestProducerOverFrozenLeader: the other brokers elect a new leader while the old one holds unanswered requests;
 // when it thaws, none of them may land behind newer records.
-func TestProducer_over_a_frozen_leader(t *testing.T) {
+func TestProducerOverFrozenLeader(t *testing.T) {
 	t.Parallel()
 	c := threeBrokers(t, kafka.Options{})
 	require.NoError(t, c.Create(within(t, time.Minute), kafkaclient.Topic{Name: producerTopic, Partitions: 3}))
@@ -211,9 +211,9 @@ func TestProducer_over_a_frozen_leader(t *testing.T) {
 	l.check()
 }
 
-// TestProducer_probes: the first batch of a fresh producer id does not arrive. A broker without state for the id takes any
+// TestProducerProbes: the first batch of a fresh producer id does not arrive. A broker without state for the id takes any
 // first sequence: had a second batch been on its way, it would be written, and the first be refused for good.
-func TestProducer_probes(t *testing.T) {
+func TestProducerProbes(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, kafka.Options{}, 1)
 	d := &losingDial{lose: 2}
@@ -223,7 +223,7 @@ func TestProducer_probes(t *testing.T) {
 	l.check()
 }
 
-func TestProducer_resumes_on_a_topic_created_anew(t *testing.T) {
+func TestProducerResumesOnRecreatedTopic(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, kafka.Options{}, 3)
 	l := newLoad(t, c)

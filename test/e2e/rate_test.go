@@ -18,7 +18,7 @@ import (
 // What exactly-once delivery costs: the same backlog, drained by turns with and without transactions, from slots that all begin in front of
 // it. Neighbours in time meet the same machine, so each pair gives a ratio, and their median counts: no single
 // pause decides it.
-func TestExactlyOnce_rate(t *testing.T) {
+func TestExactlyOnceRate(t *testing.T) {
 	rows := soak(300_000, 80_000)
 	rounds, atLeast := soak(7, 3), soak(0.85, 0.5)
 	r, kind, _ := plainRig(t, testkit.Postgres(t))

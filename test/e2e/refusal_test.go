@@ -62,7 +62,7 @@ func TestRefusal(t *testing.T) {
 }
 
 // An unreachable database is waited for, not ready, and says so.
-func TestRefusal_is_not_for_what_passes(t *testing.T) {
+func TestRefusalNotForTransientFaults(t *testing.T) {
 	t.Parallel()
 	db := testkit.DedicatedPostgres(t, postgres.Options{})
 	r, _, _ := plainRig(t, db)
@@ -81,7 +81,7 @@ func TestRefusal_is_not_for_what_passes(t *testing.T) {
 }
 
 // A slot that somebody drops is never made again in silence: a new one would begin behind a gap.
-func TestRefusal_slot_dropped_while_running(t *testing.T) {
+func TestRefusalSlotDroppedWhileRunning(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, surroundings{})
 	p := r.start()

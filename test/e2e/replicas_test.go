@@ -13,7 +13,7 @@ import (
 )
 
 // Two of three brokers die. The one that is left leads everything and has it alone, so nothing may be confirmed until another is back.
-func TestCluster_two_of_three_brokers_down(t *testing.T) {
+func TestClusterTwoOfThreeBrokersDown(t *testing.T) {
 	t.Parallel()
 	// The controller is node 1's alone: with the majority of the controllers the cluster could not even tell who is in sync.
 	c := threeBrokers(t, kafka.Options{Voters: 1})

@@ -71,7 +71,7 @@ func ids(records []*kgo.Record) map[string]int {
 }
 
 // A slot is dropped and made anew, with rows in between. What no topic has is found and published, each once, whatever records look like.
-func TestTools_repair(t *testing.T) {
+func TestToolsRepair(t *testing.T) {
 	const outbox = `CREATE TABLE outbox (id %s, aggregate_type text, aggregate_id text, event_type text, payload jsonb, headers jsonb, created_at timestamptz DEFAULT clock_timestamp())`
 	const debezium = `CREATE TABLE outbox (id %s, aggregatetype text, aggregateid text, type text, payload jsonb)`
 	text, bytes := "text DEFAULT gen_random_uuid()::text", "bytea DEFAULT decode(md5(random()::text), 'hex')"
@@ -150,7 +150,7 @@ func abort(t *testing.T, r *rig, topic, list string) {
 }
 
 // Where Kafka removes records, what is not there proves nothing.
-func TestTools_repair_without_proof(t *testing.T) {
+func TestToolsRepairWithoutProof(t *testing.T) {
 	r, kind, topic := plainRig(t, testkit.Postgres(t))
 	r.insert(kind, 30) // before the slot: no topic has them
 	r.start()
@@ -183,7 +183,7 @@ func TestTools_repair_without_proof(t *testing.T) {
 
 // A window is published to a fresh topic, and from there a consumer that knows nothing gets to the same state; also from what was archived. The versions
 // of Postgres at the ends, both presets.
-func TestTools_replay_and_archive(t *testing.T) {
+func TestToolsReplayAndArchive(t *testing.T) {
 	for version, preset := range map[string]string{"14": "outbox", "18": "debezium"} {
 		t.Run("PostgreSQL "+version+", "+preset, func(t *testing.T) {
 			db := testkit.Postgres(t, version)
@@ -265,7 +265,7 @@ func plain(r *kgo.Record) string {
 
 // Rows are published again, deleted and archived, while writers write late and early and the relay is killed: what the connector publishes stays in
 // order and complete, and nothing that is not in Kafka is deleted.
-func TestTools_beside_a_relay_under_load(t *testing.T) {
+func TestToolsBesideRelayUnderLoad(t *testing.T) {
 	r, kind, topic := plainRig(t, testkit.Postgres(t))
 	p := r.start()
 	stop := make(chan struct{})

@@ -16,7 +16,7 @@ import (
 )
 
 // A topic that does not exist is named, waited for, and used as soon as somebody creates it; rows behind it wait, none is passed over.
-func TestWaiting_for_a_topic(t *testing.T) {
+func TestWaitingForTopic(t *testing.T) {
 	t.Parallel()
 	r, kind, topic := plainRig(t, testkit.Postgres(t))
 	p := r.start(map[string]string{"CDC_OUTBOX_HTTP_STALL": "2s"})
@@ -33,7 +33,7 @@ func TestWaiting_for_a_topic(t *testing.T) {
 }
 
 // A second instance on the same slot waits and takes over when the first one dies; it never ends the first one's session.
-func TestWaiting_for_the_slot(t *testing.T) {
+func TestWaitingForTheSlot(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, surroundings{})
 	first := r.start()
@@ -55,7 +55,7 @@ func TestWaiting_for_the_slot(t *testing.T) {
 }
 
 // SIGTERM while Kafka is away: it does not wait for ever, and what was not acknowledged is sent by the next start.
-func TestWaiting_for_Kafka_ends_with_SIGTERM(t *testing.T) {
+func TestWaitingForKafkaEndsWithSIGTERM(t *testing.T) {
 	r := newRig(t, surroundings{})
 	_, broker := sharedKafka(t)
 	p := r.start()
@@ -76,7 +76,7 @@ func TestWaiting_for_Kafka_ends_with_SIGTERM(t *testing.T) {
 
 // A fast shutdown of Postgres while Kafka is away: the walsender waits for its client to confirm the last WAL, which it cannot do; past
 // the stall limit it lets go.
-func TestWaiting_for_Kafka_does_not_hold_up_a_shutdown_of_Postgres(t *testing.T) {
+func TestWaitingForKafkaDoesNotDelayPostgres(t *testing.T) {
 	db := testkit.DedicatedPostgres(t, postgres.Options{})
 	r := newRig(t, surroundings{db: db})
 	_, broker := sharedKafka(t)
@@ -97,7 +97,7 @@ func TestWaiting_for_Kafka_does_not_hold_up_a_shutdown_of_Postgres(t *testing.T)
 }
 
 // A line to Postgres that has died without a word, under load and idle: noticed, and replaced.
-func TestWaiting_for_a_dead_line(t *testing.T) {
+func TestWaitingForDeadLine(t *testing.T) {
 	t.Parallel()
 	db := testkit.Postgres(t)
 	db.Exec(t, "ALTER DATABASE "+db.Name+" SET wal_sender_timeout = '2s'")

@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-func TestPostgres_databases_of_two_tests_are_apart_on_one_server(t *testing.T) {
+func TestPostgresSeparateDatabases(t *testing.T) {
 	a, b := testkit.Postgres(t), testkit.Postgres(t)
 	require.Equal(t, a.Port(), b.Port())
 	require.NotEqual(t, a.Name, b.Name)
@@ -28,7 +28,7 @@ func TestPostgres_databases_of_two_tests_are_apart_on_one_server(t *testing.T) {
 	require.Zero(t, n)
 }
 
-func TestFakeBroker_and_names(t *testing.T) {
+func TestFakeBrokerAndNames(t *testing.T) {
 	b := testkit.FakeBroker(t, fakebroker.Options{})
 	one, two := testkit.Name(t), testkit.Name(t)
 	require.NotEqual(t, one, two)

@@ -37,7 +37,7 @@ func parent() {
 	os.Exit(0)
 }
 
-func TestStart_the_child_dies_with_its_parent(t *testing.T) {
+func TestStartChildDiesWithParent(t *testing.T) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), role+"=1")
 	out, err := cmd.StdoutPipe()
@@ -59,7 +59,7 @@ func gone(pid int) bool {
 	return err != nil || strings.Contains(string(stat), ") Z ")
 }
 
-func TestStart_outlives_the_goroutine_that_asked_for_it(t *testing.T) {
+func TestStartOutlivesItsGoroutine(t *testing.T) {
 	started := make(chan *child.Child)
 	for range 20 {
 		go func() {
@@ -83,7 +83,7 @@ func TestStart_outlives_the_goroutine_that_asked_for_it(t *testing.T) {
 	}
 }
 
-func TestStart_that_fails_leaves_nothing(t *testing.T) {
+func TestStartFailureLeavesNothing(t *testing.T) {
 	_, err := child.Start(exec.Command("/nonexistent"), syscall.SIGKILL)
 	require.Error(t, err)
 }

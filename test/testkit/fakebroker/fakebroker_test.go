@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestBroker_returns_what_was_written_and_faults_when_told(t *testing.T) {
+func TestBrokerReturnsRecordsAndFaults(t *testing.T) {
 	b, err := fakebroker.Start(fakebroker.Options{Brokers: 2, Topics: map[string]int32{"a": 2}})
 	require.NoError(t, err)
 	defer b.Close()
@@ -37,7 +37,7 @@ func TestBroker_returns_what_was_written_and_faults_when_told(t *testing.T) {
 	require.Len(t, records, 4)
 }
 
-func TestBroker_creates_no_topic_by_itself(t *testing.T) {
+func TestBrokerCreatesNoTopicAutomatically(t *testing.T) {
 	b, err := fakebroker.Start(fakebroker.Options{})
 	require.NoError(t, err)
 	defer b.Close()

@@ -40,7 +40,7 @@ func produce(t *testing.T, c *kafka.Cluster, topic, value string) error {
 	return cl.ProduceSync(ctx, &kgo.Record{Topic: topic, Value: []byte(value)}).FirstErr()
 }
 
-func TestBroker_keeps_records_over_kill_bounce_and_freeze(t *testing.T) {
+func TestBrokerKeepsRecordsOverFaults(t *testing.T) {
 	p, err := port.Free()
 	require.NoError(t, err)
 	c := start(t, kafka.Options{Port: p})
@@ -62,7 +62,7 @@ func TestBroker_keeps_records_over_kill_bounce_and_freeze(t *testing.T) {
 	require.Len(t, records, 3)
 }
 
-func TestCluster_of_three_moves_the_leader_when_it_is_killed(t *testing.T) {
+func TestClusterMovesKilledLeader(t *testing.T) {
 	c := start(t, kafka.Options{Brokers: 3})
 	require.NoError(t, c.Create(t.Context(), kafkaclient.Topic{Name: "a"}))
 	old, err := c.Leader(t.Context(), "a", 0)
@@ -75,7 +75,7 @@ func TestCluster_of_three_moves_the_leader_when_it_is_killed(t *testing.T) {
 	require.NoError(t, c.Node(old).Start(t.Context()))
 }
 
-func TestStart_runs_the_oldest_supported_version(t *testing.T) {
+func TestStartRunsTheOldestSupportedVersion(t *testing.T) {
 	c := start(t, kafka.Options{Version: "3.9"})
 	require.NoError(t, c.Create(t.Context(), kafkaclient.Topic{Name: "a"}))
 	require.NoError(t, produce(t, c, "a", "1"))

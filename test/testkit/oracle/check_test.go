@@ -32,7 +32,7 @@ func pick(records []Record, order ...int) []Record {
 	return out
 }
 
-func TestCheck_catches(t *testing.T) {
+func TestCheckCatches(t *testing.T) {
 	for name, tc := range map[string]struct {
 		spoil      func(truth *[]Row, records *[]Record)
 		want       map[Kind]int
@@ -91,7 +91,7 @@ func TestCheck_catches(t *testing.T) {
 	}
 }
 
-func TestCheckSlot_catches(t *testing.T) {
+func TestCheckSlotCatches(t *testing.T) {
 	sample := func(confirmed LSN, end int64) Sample {
 		return Sample{Confirmed: confirmed, Ends: map[string][]int64{"t": {end}}}
 	}
@@ -122,7 +122,7 @@ func TestCheckSlot_catches(t *testing.T) {
 }
 
 // The keys and hashes are those of Kafka's own test, UtilsTest.testMurmur2.
-func TestPartitionOf_is_the_Java_clients(t *testing.T) {
+func TestPartitionOfMatchesJavaClient(t *testing.T) {
 	for key, hash := range map[string]int32{
 		"21": -973932308, "foobar": -790332482, "a-little-bit-long-string": -985981536, "a-little-bit-longer-string": -1486304829,
 		"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971, "abc": 479470107,
@@ -131,7 +131,7 @@ func TestPartitionOf_is_the_Java_clients(t *testing.T) {
 	}
 }
 
-func TestPlanner_draws_the_same_transactions_from_the_same_seed(t *testing.T) {
+func TestPlannerIsDeterministic(t *testing.T) {
 	draw := func(seed uint64) (all []plan) {
 		p := planner{rng: rand.New(rand.NewPCG(seed, 0)), kinds: []string{"a", "b"}, keys: 5, prepared: true, gids: "g"}
 		for range 500 {
@@ -148,7 +148,7 @@ func TestPlanner_draws_the_same_transactions_from_the_same_seed(t *testing.T) {
 	require.Len(t, shapes, 4, "commits, rollbacks and both ends of prepared ones: %v", shapes)
 }
 
-func TestCheckKeys_catches(t *testing.T) {
+func TestCheckKeysCatches(t *testing.T) {
 	for name, tc := range map[string]struct {
 		order []int
 		want  map[Kind]int

@@ -31,7 +31,7 @@ func setting(t *testing.T, s *postgres.Server, name string) (value string) {
 	return value
 }
 
-func TestServer_lives_through_stops_and_crashes(t *testing.T) {
+func TestServerSurvivesStopsAndCrashes(t *testing.T) {
 	s := start(t, postgres.Options{WALSegment: 1, Settings: map[string]string{"wal_sender_timeout": "5s"}})
 	require.Equal(t, "logical", setting(t, s, "wal_level"))
 	require.Equal(t, "1MB", setting(t, s, "wal_segment_size"))
@@ -56,7 +56,7 @@ func TestServer_lives_through_stops_and_crashes(t *testing.T) {
 	require.Equal(t, "5MB", setting(t, s, "work_mem"))
 }
 
-func TestServer_frozen_answers_nothing_until_continued(t *testing.T) {
+func TestServerFrozenUntilContinued(t *testing.T) {
 	s := start(t, postgres.Options{})
 	conn, err := s.Connect(t.Context(), "postgres")
 	require.NoError(t, err)
@@ -70,7 +70,7 @@ func TestServer_frozen_answers_nothing_until_continued(t *testing.T) {
 	require.NoError(t, s.Exec(t.Context(), "postgres", "SELECT 1"))
 }
 
-func TestDropDatabase_takes_its_slots_along(t *testing.T) {
+func TestDropDatabaseDropsItsSlots(t *testing.T) {
 	s := start(t, postgres.Options{})
 	require.NoError(t, s.CreateDatabase(t.Context(), "one"))
 	require.NoError(t, s.Exec(t.Context(), "one", "SELECT pg_create_logical_replication_slot('s', 'pgoutput')"))
@@ -78,7 +78,7 @@ func TestDropDatabase_takes_its_slots_along(t *testing.T) {
 	require.Error(t, s.Exec(t.Context(), "one", "SELECT 1"))
 }
 
-func TestFind_unknown_version_says_what_to_do(t *testing.T) {
+func TestFindUnknownVersionNamesRemedy(t *testing.T) {
 	t.Setenv(postgres.EnvRepository, "http://127.0.0.1:1")
 	t.Setenv("CDC_OUTBOX_TEST_CACHE", t.TempDir())
 	_, err := postgres.Find("13.99.0")

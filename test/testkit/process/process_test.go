@@ -21,7 +21,7 @@ func start(t *testing.T, opts process.Options) *process.Process {
 	return p
 }
 
-func TestProcess_exit_code_output_and_usage(t *testing.T) {
+func TestProcessExitCodeAndOutput(t *testing.T) {
 	p := start(t, process.Options{Binary: "/bin/sh", Args: []string{"-c", "cat; echo $X $SECRET >&2; exit 3"}, Env: map[string]string{"X": "x"}, Stdin: "in"})
 	code, err := p.Wait(10 * time.Second)
 	require.NoError(t, err)
@@ -30,7 +30,7 @@ func TestProcess_exit_code_output_and_usage(t *testing.T) {
 	require.Equal(t, "x\n", p.Log())
 }
 
-func TestProcess_peak_memory_is_its_own(t *testing.T) {
+func TestProcessPeakMemory(t *testing.T) {
 	big := make([]byte, 200<<20) // what a process counts at its start is its parent's
 	for i := 0; i < len(big); i += 4096 {
 		big[i] = 1
@@ -43,12 +43,12 @@ func TestProcess_peak_memory_is_its_own(t *testing.T) {
 	runtime.KeepAlive(big)
 }
 
-func TestProcess_that_ends_is_not_waited_for(t *testing.T) {
+func TestProcessAlreadyEnded(t *testing.T) {
 	p := start(t, process.Options{Binary: "/bin/sh", Args: []string{"-c", "echo gone >&2; exit 1"}})
 	require.ErrorContains(t, p.Ready(t.Context()), "gone")
 }
 
-func TestProcess_running_is_measured_and_stopped(t *testing.T) {
+func TestProcessMeasuredAndStopped(t *testing.T) {
 	p := start(t, process.Options{Binary: "/bin/sh", Args: []string{"-c", "trap 'exit 0' TERM; while :; do :; done"}})
 	require.Eventually(t, func() bool { return p.Usage().CPU > 50*time.Millisecond }, 20*time.Second, 10*time.Millisecond)
 	require.Positive(t, p.Usage().RSS)

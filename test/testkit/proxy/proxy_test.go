@@ -94,7 +94,7 @@ func TestShape(t *testing.T) {
 	}
 }
 
-func TestStall_holds_bytes_and_lets_them_go(t *testing.T) {
+func TestStallHoldsAndReleasesBytes(t *testing.T) {
 	p := start(t, echo(t), proxy.Raw)
 	c := dial(t, p)
 	say(t, c, "one")
@@ -103,7 +103,7 @@ func TestStall_holds_bytes_and_lets_them_go(t *testing.T) {
 	require.GreaterOrEqual(t, say(t, c, "two"), 90*time.Millisecond)
 }
 
-func TestReset_reaches_the_client_as_RST(t *testing.T) {
+func TestResetReachesClientAsRST(t *testing.T) {
 	p := start(t, echo(t), proxy.Raw)
 	c := dial(t, p)
 	say(t, c, "one")
@@ -119,7 +119,7 @@ func TestReset_reaches_the_client_as_RST(t *testing.T) {
 	say(t, dial(t, p), "two")
 }
 
-func TestCutAfter_passes_exactly_so_many_bytes(t *testing.T) {
+func TestCutAfterPassesExactBytes(t *testing.T) {
 	p := start(t, echo(t), proxy.Raw)
 	c := dial(t, p)
 	p.CutAfter(proxy.Up, 3)
@@ -130,7 +130,7 @@ func TestCutAfter_passes_exactly_so_many_bytes(t *testing.T) {
 	say(t, dial(t, p), "it cuts once")
 }
 
-func TestEnd_of_one_direction_leaves_the_other_open(t *testing.T) {
+func TestEndOfOneDirection(t *testing.T) {
 	p := start(t, echo(t), proxy.Raw)
 	c := dial(t, p)
 	_, err := c.Write([]byte("last words"))
@@ -141,7 +141,7 @@ func TestEnd_of_one_direction_leaves_the_other_open(t *testing.T) {
 	require.Equal(t, "last words", string(got))
 }
 
-func TestHoldProduceResponse_records_are_appended_and_the_client_does_not_know(t *testing.T) {
+func TestHoldProduceResponse(t *testing.T) {
 	b, err := fakebroker.Start(fakebroker.Options{Topics: map[string]int32{"a": 1}})
 	require.NoError(t, err)
 	defer b.Close()
@@ -166,7 +166,7 @@ func TestHoldProduceResponse_records_are_appended_and_the_client_does_not_know(t
 	require.NoError(t, cl.ProduceSync(t.Context(), &kgo.Record{Topic: "a"}).FirstErr(), "only one is held")
 }
 
-func TestDropStatusUpdates_swallows_them_and_nothing_else(t *testing.T) {
+func TestDropStatusUpdatesDropsNothingElse(t *testing.T) {
 	got := make(chan []byte, 1)
 	addr := upstream(t, func(c net.Conn) {
 		head := make([]byte, 8)
