@@ -59,13 +59,15 @@ func chaos(t *testing.T, seed uint64, stateful bool) {
 			switch r.IntN(4) {
 			case 0, 1:
 				code := codes[r.IntN(len(codes))]
-				f := kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: &kerr.Error{Code: code, Message: wire.VerdictOf(code).Name}, Count: 1 + r.IntN(4)}
+				f := kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: &kerr.Error{Code: code, Message: wire.VerdictOf(code).Name},
+					Count: 1 + r.IntN(4)}
 				if r.IntN(3) > 0 {
 					f.Topic, f.Partitions = fmt.Sprint("t", r.IntN(topics)), []int32{int32(r.IntN(partitions))}
 				}
 				c.Fault(f)
 			case 2:
-				require.NoError(t, c.MoveTopicPartition(fmt.Sprint("t", r.IntN(topics)), int32(r.IntN(partitions)), int32(r.IntN(brokers))))
+				require.NoError(t, c.MoveTopicPartition(fmt.Sprint("t", r.IntN(topics)), int32(r.IntN(partitions)),
+					int32(r.IntN(brokers))))
 			case 3:
 				d.arm(strike(r.IntN(3)), 1+r.IntN(5), 0)
 			}

@@ -38,7 +38,8 @@ func TestFullBatches(t *testing.T) {
 			require.Equal(t, int32(len(sent)), acked.Load())
 			require.Zero(t, testutil.ToFloat64(p.metrics.splits))
 			require.Zero(t, testutil.ToFloat64(p.metrics.rewinds))
-			cl, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.ConsumeTopics("t"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+			cl, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.ConsumeTopics("t"),
+				kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 			require.NoError(t, err)
 			defer cl.Close()
 			for at := 0; at < len(sent); {

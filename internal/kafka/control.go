@@ -41,7 +41,8 @@ type control struct {
 const maxControlTimeout = 5 * time.Second
 
 func newControl(cfg *Config) control {
-	return control{wake: make(chan struct{}, 1), silentAt: map[string]time.Time{}, timeout: min(cfg.RequestTimeout, maxControlTimeout)}
+	return control{wake: make(chan struct{}, 1), silentAt: map[string]time.Time{},
+		timeout: min(cfg.RequestTimeout, maxControlTimeout)}
 }
 
 func (p *Producer) wakeControl() { poke(p.control.wake) }
@@ -200,7 +201,8 @@ func (p *Producer) dialAny(ctx context.Context, turn int) (*wire.Conn, error) {
 			return nil, err
 		}
 		p.silent(addr)
-		p.log.Debug("broker not reachable", zap.String(logkey.Broker, addr), zap.Error(errors.Unwrap(err))) // as the system has it, beside the sentence
+		// as the system has it, beside the sentence
+		p.log.Debug("broker not reachable", zap.String(logkey.Broker, addr), zap.Error(errors.Unwrap(err)))
 		errs = append(errs, err)
 	}
 	return nil, errors.Join(errs...)

@@ -23,7 +23,9 @@ func (c *coordinator) forget() {
 
 // ask sends a request to the coordinator and waits for the answer. Every request here may be sent again when the answer
 // is lost: within an epoch the coordinator takes a repeat for what it is.
-func (p *Producer) ask(ctx context.Context, c *coordinator, key string, req protocol.Message) (protocol.Message, error) {
+func (p *Producer) ask(
+	ctx context.Context, c *coordinator, key string, req protocol.Message,
+) (protocol.Message, error) {
 	w, err := p.coordinate(ctx, c, key)
 	if err != nil {
 		return nil, err

@@ -85,13 +85,15 @@ func (p *Producer) created(t *topic, answer *createtopics.ResponseTopic) {
 	c.at = later(p.cfg.pace.delay(c.failures))
 	switch answer.ErrorCode {
 	case 0:
-		p.log.Info("created topic", zap.String(logkey.Topic, t.name), zap.Int("partitions", s.Partitions), zap.Int("replication_factor", s.ReplicationFactor))
+		p.log.Info("created topic", zap.String(logkey.Topic, t.name), zap.Int("partitions", s.Partitions),
+			zap.Int("replication_factor", s.ReplicationFactor))
 	case wire.TopicAlreadyExists: // somebody was quicker, or the broker that we asked for metadata is behind
 	default:
 		r := p.cfg.CreationRefused(t.name, s, answer)
 		if !r.Passes {
 			c.at = later(p.cfg.pace.slowly())
 		}
-		t.trouble.set(p.log, r.Kind, fmt.Sprintf("topic %q", t.name), "The topic does not exist and could not be created: "+r.Sentence, r.Remedy)
+		t.trouble.set(p.log, r.Kind, fmt.Sprintf("topic %q", t.name),
+			"The topic does not exist and could not be created: "+r.Sentence, r.Remedy)
 	}
 }

@@ -19,7 +19,8 @@ import (
 // settings of the topics to create: those that start with "orders" differ.
 func settings(name string) wire.TopicSettings {
 	if strings.HasPrefix(name, "orders") {
-		return wire.TopicSettings{Partitions: 5, ReplicationFactor: 2, Config: map[string]string{"retention.ms": "77", "min.insync.replicas": "1"}}
+		return wire.TopicSettings{Partitions: 5, ReplicationFactor: 2,
+			Config: map[string]string{"retention.ms": "77", "min.insync.replicas": "1"}}
 	}
 	return wire.TopicSettings{Partitions: 2, ReplicationFactor: 1}
 }
@@ -55,12 +56,13 @@ func TestCreateTopicRefused(t *testing.T) {
 		sentence string
 		remedy   string
 	}{
-		"replication": {38, wire.TopicMissing, "INVALID_REPLICATION_FACTOR: only 1 broker", "kafka.topics.replication_factor"},
-		"partitions":  {37, wire.TopicMissing, "INVALID_PARTITIONS: only 1 broker", "kafka.topics.partitions"},
-		"config":      {40, wire.TopicMissing, "INVALID_CONFIG: only 1 broker", "kafka.topics.config"},
-		"policy":      {44, wire.TopicMissing, "POLICY_VIOLATION: only 1 broker", "create.topic.policy.class.name"},
-		"right":       {29, wire.NotAuthorized, "TOPIC_AUTHORIZATION_FAILED.", "kafka-acls.sh"},
-		"cluster":     {31, wire.NotAuthorized, "CLUSTER_AUTHORIZATION_FAILED.", "--operation Create --topic t"},
+		"replication": {38, wire.TopicMissing, "INVALID_REPLICATION_FACTOR: only 1 broker",
+			"kafka.topics.replication_factor"},
+		"partitions": {37, wire.TopicMissing, "INVALID_PARTITIONS: only 1 broker", "kafka.topics.partitions"},
+		"config":     {40, wire.TopicMissing, "INVALID_CONFIG: only 1 broker", "kafka.topics.config"},
+		"policy":     {44, wire.TopicMissing, "POLICY_VIOLATION: only 1 broker", "create.topic.policy.class.name"},
+		"right":      {29, wire.NotAuthorized, "TOPIC_AUTHORIZATION_FAILED.", "kafka-acls.sh"},
+		"cluster":    {31, wire.NotAuthorized, "CLUSTER_AUTHORIZATION_FAILED.", "--operation Create --topic t"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t)
@@ -127,7 +129,8 @@ func TestNeverCreatesInternalTopics(t *testing.T) {
 	go func() {
 		done <- r.Produce(ctx, &router.Record{Topic: "__consumer_offsets", Partition: -1, Value: []byte("v")}, 1)
 	}()
-	require.Eventually(t, func() bool { return len(r.Trouble()) == 1 && r.Trouble()[0].Kind == wire.TopicMissing }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(r.Trouble()) == 1 && r.Trouble()[0].Kind == wire.TopicMissing },
+		5*time.Second, time.Millisecond)
 	cancel()
 	require.ErrorIs(t, <-done, context.Canceled)
 	require.Nil(t, c.TopicInfo("__consumer_offsets"))

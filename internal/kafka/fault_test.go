@@ -17,7 +17,8 @@ import (
 func onePartition(t *testing.T, change ...func(*Config)) *rig {
 	t.Helper()
 	c := newCluster(t, kfake.SeedTopics(1, "t"))
-	return newRig(t, c, append([]func(*Config){func(cfg *Config) { cfg.MaxBatchBytes = 300; cfg.MaxRequestBytes = 200 }}, change...)...)
+	return newRig(t, c, append([]func(*Config){func(cfg *Config) { cfg.MaxBatchBytes = 300; cfg.MaxRequestBytes = 200 }},
+		change...)...)
 }
 
 // warm takes the partition past its probe.

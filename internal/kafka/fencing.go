@@ -18,8 +18,8 @@ import (
 
 // Owner says whose records these are.
 type Owner struct {
-	// Name is the transactional id and the group of the position. All instances that relay one slot use the same, and
-	// nobody else.
+	// TransactionalID is also the consumer group of the position. All instances that relay one slot use the same, and no
+	// other program does.
 	TransactionalID string
 
 	// SystemID is the Postgres cluster's, stored with the position.
@@ -84,9 +84,10 @@ func (p *Producer) fence(ctx context.Context) time.Duration {
 		if x.stored, err = parseStored(text); err != nil {
 			// Something else commits offsets for the group. To go on would be to repeat, or to skip, at random.
 			p.fail(&fault.Error{
-				Kind: fault.Operator, Object: x.group(), Err: fmt.Errorf("the offset's metadata is no position: %w", err),
-				Next: "Find out who else commits offsets for this group. When nobody does, delete them: kafka-consumer-groups --delete-offsets --group " +
-					x.owner.TransactionalID + " --topic " + x.cfg.PositionTopic + "; records since the slot's position are then sent again.",
+				Kind: fault.Operator, Object: x.group(), Err: fmt.Errorf("the offset's metadata is not a position: %w", err),
+				Next: "Find out which other program commits offsets for this group and stop it, then delete them: " +
+					"kafka-consumer-groups --delete-offsets --group " + x.owner.TransactionalID + " --topic " + x.cfg.PositionTopic +
+					"; records since the slot's position are then sent again.",
 			})
 			return 0
 		}
@@ -94,7 +95,8 @@ func (p *Producer) fence(ctx context.Context) time.Duration {
 	}
 	p.id, x.committed, x.begun, x.failures = id, text, true, 0
 	x.trouble.resolve(p.log)
-	fields := []zap.Field{zap.String("transactional_id", x.owner.TransactionalID), zap.Int64("producer_id", id.id), zap.Int16("epoch", id.epoch)}
+	fields := []zap.Field{zap.String("transactional_id", x.owner.TransactionalID), zap.Int64("producer_id", id.id),
+		zap.Int16("epoch", id.epoch)}
 	if x.found {
 		fields = append(fields, zap.Stringer(logkey.Position, x.stored.Position), zap.String("left_by", x.stored.Instance))
 	}
@@ -106,8 +108,8 @@ func (p *Producer) fence(ctx context.Context) time.Duration {
 	return 0
 }
 
-// initTransactional asks for a producer id and epoch: with noIdentity for one above everybody else's, with our own for
-// the next epoch, refused when somebody took over (KIP-360).
+// initTransactional asks for a producer id and epoch: with noIdentity for an epoch above all others, with our own for
+// the next epoch, refused when another producer fenced ours (KIP-360).
 func (p *Producer) initTransactional(ctx context.Context, own identity) (identity, int16, error) {
 	x := p.tx
 	res, err := p.ask(ctx, &x.transactionCoordinator, x.owner.TransactionalID, &initproducerid.Request{

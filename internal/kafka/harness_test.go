@@ -86,7 +86,8 @@ func newRig(t testing.TB, c *kfake.Cluster, change ...func(*Config)) *rig {
 
 func newRigAt(t testing.TB, brokers []string, change ...func(*Config)) *rig {
 	t.Helper()
-	r := &rig{t: t, acked: map[uint64]int{}, order: map[string][]uint64{}, sent: map[string][]string{}, ended: make(chan error, 1)}
+	r := &rig{t: t, acked: map[uint64]int{}, order: map[string][]uint64{}, sent: map[string][]string{},
+		ended: make(chan error, 1)}
 	cfg := Config{
 		Cluster: wire.Cluster{Brokers: brokers, RequestTimeout: 2 * time.Second, DialTimeout: time.Second},
 		Acked:   r.onAck,
@@ -150,7 +151,8 @@ func (r *rig) produce(topic, key string) {
 	value := fmt.Sprintf("%s:%08d", key, r.ticket)
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	require.NoError(r.t, r.Produce(ctx, &router.Record{Topic: topic, Partition: -1, Key: []byte(key), Value: []byte(value), Timestamp: 1700000000000}, r.ticket))
+	require.NoError(r.t, r.Produce(ctx, &router.Record{Topic: topic, Partition: -1, Key: []byte(key), Value: []byte(value),
+		Timestamp: 1700000000000}, r.ticket))
 	r.sent[topic] = append(r.sent[topic], value)
 }
 
@@ -207,7 +209,8 @@ func (r *rig) read(topic string, want int) []string {
 	for _, p := range r.cluster.PartitionInfos(topic) {
 		total += p.HighWatermark
 	}
-	cl, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.ListenAddrs()...), kgo.ConsumeTopics(topic), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(50*time.Millisecond))
+	cl, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.ListenAddrs()...), kgo.ConsumeTopics(topic),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(50*time.Millisecond))
 	require.NoError(r.t, err)
 	defer cl.Close()
 	var out []string

@@ -34,7 +34,8 @@ func TestStop(t *testing.T) {
 	r.burst()
 	waiting := make(chan error)
 	go func() { waiting <- r.Drain(context.Background()) }()
-	require.Eventually(t, func() bool { return len(r.Trouble()) == 1 && r.Trouble()[0].Kind == wire.NotEnoughReplicas }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(r.Trouble()) == 1 && r.Trouble()[0].Kind == wire.NotEnoughReplicas },
+		5*time.Second, time.Millisecond)
 	r.stop()
 	require.NoError(t, <-r.ended)
 	require.Equal(t, ErrStopped, <-waiting)
@@ -47,7 +48,8 @@ func TestForgottenFlush(t *testing.T) {
 	r := newRig(t, newCluster(t, kfake.SeedTopics(1, "t")))
 	r.warm()
 	r.produce("t", "k")
-	require.Eventually(t, func() bool { r.mu.Lock(); defer r.mu.Unlock(); return r.acked[2] == 1 }, 5*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { r.mu.Lock(); defer r.mu.Unlock(); return r.acked[2] == 1 }, 5*time.Second,
+		10*time.Millisecond)
 }
 
 // TestSendingRule: an idle connection sends on Flush only, or when there is enough; while a request flies the rest
@@ -107,7 +109,8 @@ func TestPartitionThatDoesNotExist(t *testing.T) {
 	}()
 	require.Eventually(t, func() bool {
 		ts := r.Trouble()
-		return len(ts) == 1 && ts[0].Kind == wire.TopicMissing && ts[0].Remedy == "kafka-topics.sh --bootstrap-server "+r.cfg.Brokers[0]+" --alter --topic t --partitions 3"
+		return len(ts) == 1 && ts[0].Kind == wire.TopicMissing &&
+			ts[0].Remedy == "kafka-topics.sh --bootstrap-server "+r.cfg.Brokers[0]+" --alter --topic t --partitions 3"
 	}, 5*time.Second, time.Millisecond)
 	addPartitions(t, c, "t", 3)
 	require.NoError(t, <-done)
@@ -134,7 +137,8 @@ func TestNotAuthorized(t *testing.T) {
 	r := newRig(t, c)
 	done := make(chan struct{})
 	go func() { defer close(done); r.produce("t", "k") }()
-	require.Eventually(t, func() bool { return len(r.Trouble()) == 1 && r.Trouble()[0].Kind == wire.NotAuthorized }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(r.Trouble()) == 1 && r.Trouble()[0].Kind == wire.NotAuthorized },
+		5*time.Second, time.Millisecond)
 	before := h.Hits()
 	time.Sleep(200 * time.Millisecond) // ten times the interval
 	require.LessOrEqual(t, h.Hits()-before, 15)
@@ -190,7 +194,8 @@ func TestAllocations(t *testing.T) {
 	require.NoError(t, err)
 	top := p.topic("t")
 	top.adopt(3)
-	rec := &router.Record{Topic: "t", Partition: -1, Key: []byte("key"), Value: make([]byte, 400), Headers: []router.Header{{Key: "id", Value: []byte("x")}}}
+	rec := &router.Record{Topic: "t", Partition: -1, Key: []byte("key"), Value: make([]byte, 400),
+		Headers: []router.Header{{Key: "id", Value: []byte("x")}}}
 	records := 0
 	perRun := testing.AllocsPerRun(20, func() {
 		for range 5000 {

@@ -110,7 +110,8 @@ func (r *rig) fill(n int) {
 	defer cancel()
 	for range n {
 		value := fmt.Sprintf("k:%08d", r.ticket+1)
-		err := r.ProduceAt(ctx, &router.Record{Topic: "t", Key: []byte("k"), Value: []byte(value)}, r.ticket+1, at(r.ticket+1))
+		err := r.ProduceAt(ctx, &router.Record{Topic: "t", Key: []byte("k"), Value: []byte(value)}, r.ticket+1,
+			at(r.ticket+1))
 		if err != nil {
 			require.Equal(r.t, fault.Operator, fault.KindOf(err))
 			return
@@ -250,7 +251,8 @@ func TestMatrixRecovery(t *testing.T) {
 		for _, code := range append(everyCode(), lostAnswer) {
 			for _, applied := range []bool{false, true} {
 				v := wire.VerdictOf(code)
-				if key == kmsg.EndTxn && !applied && slices.Contains([]int16{wire.InvalidProducerEpoch, wire.ProducerFenced, wire.InvalidProducerIDMapping}, code) {
+				if key == kmsg.EndTxn && !applied &&
+					slices.Contains([]int16{wire.InvalidProducerEpoch, wire.ProducerFenced, wire.InvalidProducerIDMapping}, code) {
 					continue // whoever lost his epoch has no open transaction any more
 				}
 				t.Run(fmt.Sprintf("%s/%s/applied %t", key.Name(), v.Name, applied), func(t *testing.T) {

@@ -70,7 +70,8 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		}),
 	}
 	if r != nil {
-		r.MustRegister(m.requestSeconds, m.batchBytes, m.recordsPerBatch, m.inFlight, m.retries, m.rewinds, m.epochBumps, m.splits, m.throttled,
+		r.MustRegister(m.requestSeconds, m.batchBytes, m.recordsPerBatch, m.inFlight, m.retries, m.rewinds, m.epochBumps,
+			m.splits, m.throttled,
 			m.transactions, m.transactionSeconds)
 	}
 	return m

@@ -48,7 +48,8 @@ func TestRealSequenceWraps(t *testing.T) {
 
 func sequenceWraps(t *testing.T, c *kafka.Cluster, topic string, before int32) {
 	limit := func(bytes string) {
-		_, err := c.Admin().AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "max.message.bytes", Value: kadm.StringPtr(bytes)}}, topic)
+		_, err := c.Admin().AlterTopicConfigs(t.Context(),
+			[]kadm.AlterConfig{{Op: kadm.SetConfig, Name: "max.message.bytes", Value: kadm.StringPtr(bytes)}}, topic)
 		require.NoError(t, err)
 		time.Sleep(100 * time.Millisecond) // for the log to hear of it
 	}
@@ -86,7 +87,8 @@ func sequenceWraps(t *testing.T, c *kafka.Cluster, topic string, before int32) {
 		require.Positive(t, testutil.ToFloat64(r.metrics.splits))
 	}
 	var got []string
-	require.NoError(t, c.Each(t.Context(), []string{topic}, func(rec *kgo.Record) { got = append(got, string(rec.Value)) }))
+	require.NoError(t, c.Each(t.Context(), []string{topic},
+		func(rec *kgo.Record) { got = append(got, string(rec.Value)) }))
 	require.Equal(t, r.sent[topic], got[skip:])
 	r.checkAcks()
 	r.lock()
@@ -118,7 +120,8 @@ func BenchmarkClients(b *testing.B) {
 		go func() { ended <- p.Run(ctx) }()
 		rec := router.Record{
 			Topic: topic, Partition: -1, Value: value, Timestamp: 1700000000000,
-			Headers: []router.Header{{Key: "id", Value: id}, {Key: "type", Value: []byte("OrderPlaced")}, {Key: "position", Value: position}},
+			Headers: []router.Header{{Key: "id", Value: id}, {Key: "type", Value: []byte("OrderPlaced")},
+				{Key: "position", Value: position}},
 		}
 		rec.Key = keys[0]
 		require.NoError(b, p.Produce(ctx, &rec, 0))
@@ -141,15 +144,18 @@ func BenchmarkClients(b *testing.B) {
 		require.NoError(b, <-ended)
 	})
 	b.Run("franz-go", func(b *testing.B) {
-		cl, err := kgo.NewClient(kgo.SeedBrokers(c.Addrs()...), kgo.MaxBufferedBytes(32<<20), kgo.MaxBufferedRecords(1_000_000),
-			kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.ProducerLinger(0), kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)))
+		cl, err := kgo.NewClient(kgo.SeedBrokers(c.Addrs()...), kgo.MaxBufferedBytes(32<<20),
+			kgo.MaxBufferedRecords(1_000_000),
+			kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.ProducerLinger(0),
+			kgo.RecordPartitioner(kgo.StickyKeyPartitioner(nil)))
 		require.NoError(b, err)
 		defer cl.Close()
 		measure(b, func() {
 			for i := range b.N {
 				cl.Produce(context.Background(), &kgo.Record{
 					Topic: topic, Key: keys[i%len(keys)], Value: value, Timestamp: time.UnixMilli(1700000000000),
-					Headers: []kgo.RecordHeader{{Key: "id", Value: id}, {Key: "type", Value: []byte("OrderPlaced")}, {Key: "position", Value: position}},
+					Headers: []kgo.RecordHeader{{Key: "id", Value: id}, {Key: "type", Value: []byte("OrderPlaced")},
+						{Key: "position", Value: position}},
 				}, nil)
 			}
 			require.NoError(b, cl.Flush(context.Background()))

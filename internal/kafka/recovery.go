@@ -188,8 +188,10 @@ func (p *Producer) resume(part *partition) {
 // appended again.
 func (p *Producer) restart(part *partition, cause wire.Verdict) {
 	first := part.queued[0]
-	p.log.Warn("the broker lost the producer's state; starting over with a new epoch, records whose acknowledgement was lost may appear twice",
-		zap.String(logkey.Topic, part.topic.name), zap.Int32(logkey.Partition, part.index), zap.String(logkey.Cause, cause.Name),
+	p.log.Warn("the broker lost the producer's state; starting over with a new epoch, records whose acknowledgement "+
+		"was lost may appear twice",
+		zap.String(logkey.Topic, part.topic.name), zap.Int32(logkey.Partition, part.index),
+		zap.String(logkey.Cause, cause.Name),
 		zap.Int64("producer_id", first.identity.id), zap.Int16("epoch", first.identity.epoch),
 		zap.Int32("sequence", first.sequence), zap.Int32(logkey.Records, first.records))
 	p.bump(part, cause.Action == wire.Renew)

@@ -27,7 +27,8 @@ type RefusedError struct {
 }
 
 func (e *RefusedError) Error() string {
-	return fmt.Sprintf("a record of %d bytes is larger than topic %q allows (max.message.bytes %d)", e.Bytes, e.Topic, e.Limit)
+	return fmt.Sprintf("a record of %d bytes is larger than topic %q allows (max.message.bytes %d)", e.Bytes, e.Topic,
+		e.Limit)
 }
 
 // Refusal is a record that a broker has refused, alone, after it was taken. Nothing of its partition overtakes it while
@@ -47,7 +48,8 @@ type Refusal struct {
 
 // Record is the record that was refused. It shares the Refusal's memory.
 func (r *Refusal) Record() *router.Record {
-	return &router.Record{Topic: r.Topic, Partition: r.Partition, Key: r.Key, Value: r.Value, Headers: r.Headers, Timestamp: r.Timestamp}
+	return &router.Record{Topic: r.Topic, Partition: r.Partition, Key: r.Key, Value: r.Value, Headers: r.Headers,
+		Timestamp: r.Timestamp}
 }
 
 // Action is what becomes of a refused record.

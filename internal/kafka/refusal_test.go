@@ -16,7 +16,8 @@ func limit(t testing.TB, c *kfake.Cluster, topic, bytes string) {
 	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
 	res := kmsg.NewIncrementalAlterConfigsRequestResource()
 	res.ResourceType, res.ResourceName = kmsg.ConfigResourceTypeTopic, topic
-	res.Configs = []kmsg.IncrementalAlterConfigsRequestResourceConfig{{Name: "max.message.bytes", Value: kmsg.StringPtr(bytes)}}
+	res.Configs = []kmsg.IncrementalAlterConfigsRequestResourceConfig{{Name: "max.message.bytes",
+		Value: kmsg.StringPtr(bytes)}}
 	req.Resources = append(req.Resources, res)
 	_, err := req.RequestWith(context.Background(), adminClient(t, c))
 	require.NoError(t, err)
@@ -48,7 +49,8 @@ func TestRefusedEarly(t *testing.T) {
 			r := newRig(t, c, holdAll, func(cfg *Config) { cfg.Compression = compression })
 			r.warm()
 			produce := func(value []byte) error {
-				return r.Produce(context.Background(), &router.Record{Topic: "t", Partition: -1, Key: []byte("k"), Value: value}, r.ticket+1)
+				return r.Produce(context.Background(), &router.Record{Topic: "t", Partition: -1, Key: []byte("k"), Value: value},
+					r.ticket+1)
 			}
 			exact, err := r.cfg.sizeAlone(&router.Record{Topic: "t", Key: []byte("k"), Value: noise(1500)})
 			require.NoError(t, err)

@@ -40,9 +40,11 @@ var refusals = map[string]struct {
 	key, low, high string // the setting: while it refuses, and where it does not
 	spoil          func(*router.Record)
 }{
-	"too large": {TooLarge, "max.message.bytes", "20000", "1000000", func(rec *router.Record) { rec.Value = append(rec.Value, noise(30_000)...) }},
-	"no key":    {InvalidRecord, "cleanup.policy", "compact", "delete", func(rec *router.Record) { rec.Key = nil }},
-	"future":    {InvalidRecord, "message.timestamp.after.max.ms", "3600000", "9000000000000000000", func(rec *router.Record) { rec.Timestamp += 7200_000 }},
+	"too large": {TooLarge, "max.message.bytes", "20000", "1000000",
+		func(rec *router.Record) { rec.Value = append(rec.Value, noise(30_000)...) }},
+	"no key": {InvalidRecord, "cleanup.policy", "compact", "delete", func(rec *router.Record) { rec.Key = nil }},
+	"future": {InvalidRecord, "message.timestamp.after.max.ms", "3600000", "9000000000000000000",
+		func(rec *router.Record) { rec.Timestamp += 7200_000 }},
 }
 
 // TestRealRefused: one record of 400 that a real Kafka refuses, with batches of twenty before and behind it in flight. The topic's
@@ -73,10 +75,12 @@ func refusedByKafka(t *testing.T, c *kafka.Cluster, topic, cause string, action 
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	alter := func(value string) {
-		_, err := c.Admin().AlterTopicConfigs(ctx, []kadm.AlterConfig{{Op: kadm.SetConfig, Name: of.key, Value: kadm.StringPtr(value)}}, topic)
+		_, err := c.Admin().AlterTopicConfigs(ctx,
+			[]kadm.AlterConfig{{Op: kadm.SetConfig, Name: of.key, Value: kadm.StringPtr(value)}}, topic)
 		require.NoError(t, err)
 	}
-	require.NoError(t, c.Create(ctx, kafkaclient.Topic{Name: topic, Partitions: 1, Configs: map[string]string{of.key: of.high}}))
+	require.NoError(t, c.Create(ctx, kafkaclient.Topic{Name: topic, Partitions: 1,
+		Configs: map[string]string{of.key: of.high}}))
 	var asked atomic.Int32
 	r := newRigAt(t, c.Addrs(), append(change, func(cfg *Config) {
 		cfg.MaxBatchBytes, cfg.MaxRequestBytes, cfg.Dial = 19_000, 19_000, lateDial
@@ -95,7 +99,8 @@ func refusedByKafka(t *testing.T, c *kafka.Cluster, topic, cause string, action 
 	produce := func(i int) {
 		r.ticket++
 		rec := &router.Record{
-			Topic: topic, Partition: 0, Key: []byte("k"), Value: append(fmt.Appendf(nil, "%04d ", i), noise(900)...), Timestamp: start.UnixMilli(),
+			Topic: topic, Partition: 0, Key: []byte("k"), Value: append(fmt.Appendf(nil, "%04d ", i), noise(900)...),
+			Timestamp: start.UnixMilli(),
 		}
 		if i == 200 {
 			of.spoil(rec)
@@ -155,7 +160,8 @@ func TestRealRefusedEarly(t *testing.T) {
 	c := realKafka(t, "dead", 1)
 	for i, compression := range []string{"none", "gzip", "snappy", "lz4", "zstd"} {
 		topic := fmt.Sprint("t", i)
-		require.NoError(t, c.Create(t.Context(), kafkaclient.Topic{Name: topic, Partitions: 1, Configs: map[string]string{"max.message.bytes": "20000"}}))
+		require.NoError(t, c.Create(t.Context(), kafkaclient.Topic{Name: topic, Partitions: 1,
+			Configs: map[string]string{"max.message.bytes": "20000"}}))
 		r := newRigAt(t, c.Addrs(), func(cfg *Config) {
 			cfg.Compression = compression
 			cfg.Refused = func(q Refusal) Resolution {

@@ -38,7 +38,8 @@ func stream(t *testing.T, p *Producer, done func() bool) (sent int32) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !done(); {
 		require.True(t, time.Now().Before(deadline), "trouble: %+v", p.Trouble())
-		require.NoError(t, p.Produce(t.Context(), &router.Record{Topic: "t", Partition: -1, Key: []byte{byte(sent)}, Value: make([]byte, 200)}, 1))
+		require.NoError(t, p.Produce(t.Context(), &router.Record{Topic: "t", Partition: -1, Key: []byte{byte(sent)},
+			Value: make([]byte, 200)}, 1))
 		p.Flush()
 		if sent++; sent%20 == 0 {
 			time.Sleep(time.Millisecond)
@@ -58,7 +59,8 @@ func TestAuthenticatesAgainUnderLoad(t *testing.T) {
 				kfake.BrokerConfigs(map[string]string{"connections.max.reauth.ms": "1"}))
 			var passwords atomic.Int32
 			cfg := Config{Cluster: wire.Cluster{Brokers: c.ListenAddrs()}, MetadataInterval: time.Hour}
-			cfg.SASL = &wire.SASL{Mechanism: mechanism, Username: "user", Password: func() (string, error) { passwords.Add(1); return "right", nil }}
+			cfg.SASL = &wire.SASL{Mechanism: mechanism, Username: "user",
+				Password: func() (string, error) { passwords.Add(1); return "right", nil }}
 			opened := dials(&cfg)
 			p, acked := bare(t, cfg)
 			stream(t, p, func() bool { return passwords.Load() >= 2 }) // control, and the data's connection
@@ -93,7 +95,8 @@ func TestARefusedRenewalIsSaid(t *testing.T) {
 	var password atomic.Value
 	password.Store("right")
 	cfg := Config{Cluster: wire.Cluster{Brokers: c.ListenAddrs()}, MetadataInterval: time.Hour}
-	cfg.SASL = &wire.SASL{Mechanism: "PLAIN", Username: "user", Password: func() (string, error) { return password.Load().(string), nil }}
+	cfg.SASL = &wire.SASL{Mechanism: "PLAIN", Username: "user",
+		Password: func() (string, error) { return password.Load().(string), nil }}
 	p, acked := bare(t, cfg)
 	sent := stream(t, p, func() bool { return acked.Load() > 10 })
 	password.Store("rotated too early")
@@ -129,7 +132,8 @@ func TestControlConnectionAuthenticatesAgain(t *testing.T) {
 	require.Eventually(t, func() bool { return passwords.Load() >= 4 }, 10*time.Second, time.Millisecond)
 	require.Equal(t, int32(2), opened.Load())
 	wrong.Store(1)
-	require.Eventually(t, func() bool { return len(p.Trouble()) > 0 && p.Trouble()[0].Kind == wire.NotAuthenticated }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(p.Trouble()) > 0 && p.Trouble()[0].Kind == wire.NotAuthenticated },
+		10*time.Second, time.Millisecond)
 	wrong.Store(0)
 	require.Eventually(t, func() bool { return len(p.Trouble()) == 0 }, 10*time.Second, time.Millisecond)
 }
@@ -175,7 +179,8 @@ func TestRenewalWaitsForItsTurn(t *testing.T) {
 	}()
 	key, id := next()
 	require.Equal(t, int(protocol.ApiVersions), key)
-	answer(id, apiVersions(protocol.Produce, 8, protocol.Metadata, 1, protocol.InitProducerId, 0, protocol.SaslHandshake, 1, protocol.SaslAuthenticate, 1)...)
+	answer(id, apiVersions(protocol.Produce, 8, protocol.Metadata, 1, protocol.InitProducerId, 0, protocol.SaslHandshake,
+		1, protocol.SaslAuthenticate, 1)...)
 	key, id = next()
 	require.Equal(t, int(protocol.SaslHandshake), key)
 	answer(id, 0, 0, 0, 0, 0, 0)

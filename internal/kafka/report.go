@@ -20,20 +20,25 @@ func (p *Producer) report(part *partition, cause wire.Verdict) {
 	switch cause.Trouble {
 	case wire.NoLeader:
 		sentence = fmt.Sprintf("No broker takes records as the partition's leader (%s).", cause.Name)
-		remedy = "# look at the partition's leader and replicas:\n" + p.cfg.Command("kafka-topics", "--describe --topic "+topic)
+		remedy = "# look at the partition's leader and replicas:\n" +
+			p.cfg.Command("kafka-topics", "--describe --topic "+topic)
 	case wire.NotEnoughReplicas:
 		sentence = fmt.Sprintf("Too few replicas are in sync to acknowledge (%s).", cause.Name)
-		remedy = "# bring the missing brokers back; min.insync.replicas against replicas:\n" + p.cfg.Command("kafka-topics", "--describe --topic "+topic)
+		remedy = "# bring the missing brokers back; min.insync.replicas against replicas:\n" +
+			p.cfg.Command("kafka-topics", "--describe --topic "+topic)
 	case wire.NotAuthorized:
 		sentence = fmt.Sprintf("Writing is not allowed (%s).", cause.Name)
 		remedy = p.cfg.AllowWrite(topic)
 	case wire.RecordTooLarge:
 		size := part.queued[0].size()
-		sentence = fmt.Sprintf("A record of %d bytes is larger than the topic allows (%s); nothing overtakes it.", size, cause.Name)
-		remedy = p.cfg.Command("kafka-configs", fmt.Sprintf("--alter --entity-type topics --entity-name %s --add-config max.message.bytes=%d", topic, size+size/8))
+		sentence = fmt.Sprintf("A record of %d bytes is larger than the topic allows (%s); nothing overtakes it.", size,
+			cause.Name)
+		remedy = p.cfg.Command("kafka-configs",
+			fmt.Sprintf("--alter --entity-type topics --entity-name %s --add-config max.message.bytes=%d", topic, size+size/8))
 	case wire.Rejected:
 		if cause.Action == wire.Mute || cause.Action == wire.Split {
-			remedy = "Look for the partition in the broker's log. A compacted topic takes no record without a key; a message format, timestamp or policy setting of the topic may refuse the record."
+			remedy = "Look for the partition in the broker's log. A compacted topic takes no record without a key; a message " +
+				"format, timestamp or policy setting of the topic may refuse the record."
 		}
 	}
 	part.trouble.set(p.log, cause.Trouble, "partition "+part.String(), sentence, remedy)
@@ -46,7 +51,8 @@ func (p *Producer) reportTopic(t *topic, v wire.Verdict) {
 	case v.Code == wire.UnknownTopic:
 		t.trouble.set(p.log, wire.TopicMissing, object, "The topic does not exist.", p.cfg.CreateTopicCommand(t.name))
 	case v.Trouble == wire.NotAuthorized:
-		t.trouble.set(p.log, wire.NotAuthorized, object, fmt.Sprintf("Describing the topic is not allowed (%s).", v.Name), p.cfg.AllowWrite(t.name))
+		t.trouble.set(p.log, wire.NotAuthorized, object, fmt.Sprintf("Describing the topic is not allowed (%s).", v.Name),
+			p.cfg.AllowWrite(t.name))
 	case v.Action == wire.Mute:
 		t.trouble.set(p.log, wire.Rejected, object, fmt.Sprintf("The broker answers %s.", v.Name), "")
 	default:
@@ -69,9 +75,10 @@ func (p *Producer) reportGone(part *partition, now int) {
 		return
 	}
 	part.trouble.set(p.log, wire.TopicMissing, "partition "+part.String(),
-		fmt.Sprintf("The topic was created anew with %d partitions; records wait for one that is gone.", now),
-		p.cfg.Command("kafka-topics", fmt.Sprintf("--alter --topic %s --partitions %d", part.topic.name, len(part.topic.partitions)))+
-			"\n# or restart: what is unacknowledged comes again and is spread anew")
+		fmt.Sprintf("The topic was re-created with %d partitions; records wait for a partition that no longer exists.", now),
+		p.cfg.Command("kafka-topics",
+			fmt.Sprintf("--alter --topic %s --partitions %d", part.topic.name, len(part.topic.partitions)))+
+			"\n# or restart: unacknowledged records are sent again and spread over the new partitions")
 }
 
 // reportDial tells why a connection did not come about, and returns the kind.

@@ -59,7 +59,8 @@ func (p *Producer) runRefusals(ctx context.Context) {
 		p.refusals = slices.Delete(p.refusals, 0, 1)
 		if err := p.decide(ctx, part); err != nil && ctx.Err() == nil {
 			p.fail(&fault.Error{
-				Object: fmt.Sprintf("partition %s", part), Err: fmt.Errorf("a refused record: %w", err), Next: "This is a bug; please report it.",
+				Object: fmt.Sprintf("partition %s", part), Err: fmt.Errorf("a refused record: %w", err),
+				Next: "This is a bug; please report it.",
 			})
 		}
 	}
@@ -146,7 +147,8 @@ func (p *Producer) target(ctx context.Context, rec *router.Record) (*partition, 
 func (p *Producer) remove(part, target *partition, rec *router.Record) {
 	b, cause := part.refused.batch, part.refused.cause
 	fields := []zap.Field{
-		zap.String(logkey.Topic, part.topic.name), zap.Int32(logkey.Partition, part.index), zap.String(logkey.Cause, cause.Name),
+		zap.String(logkey.Topic, part.topic.name), zap.Int32(logkey.Partition, part.index),
+		zap.String(logkey.Cause, cause.Name),
 		zap.Int(logkey.Bytes, b.size()), zap.Uint64("ticket", b.tickets[0]),
 	}
 	part.refused = nil

@@ -63,7 +63,8 @@ func (r *rig) log(topic string, want int) []string {
 // poison makes the broker refuse what holds a record with the word.
 func poison(c *kfake.Cluster, topic, word string, code int16) *kfake.FaultHandle {
 	return c.Fault(kfake.Fault{
-		Keys: []kmsg.Key{kmsg.Produce}, Topic: topic, Count: -1, Err: &kerr.Error{Code: code, Message: wire.VerdictOf(code).Name},
+		Keys: []kmsg.Key{kmsg.Produce}, Topic: topic, Count: -1,
+		Err: &kerr.Error{Code: code, Message: wire.VerdictOf(code).Name},
 		When: func(req kmsg.Request) bool {
 			for _, rt := range req.(*kmsg.ProduceRequest).Topics {
 				for _, rp := range rt.Partitions {
@@ -109,7 +110,8 @@ func testRefused(t *testing.T, mode func(*Config), code int16, action Action, ba
 			if action == Hold && len(asked) == 2 {
 				fault.Remove()
 			}
-			return Resolution{action, &router.Record{Topic: "dead", Partition: -1, Key: q.Key, Value: append([]byte("dead "), q.Value...)}}
+			return Resolution{action, &router.Record{Topic: "dead", Partition: -1, Key: q.Key,
+				Value: append([]byte("dead "), q.Value...)}}
 		}
 	}).start()
 	r.put("t", []byte("first"))
@@ -156,9 +158,11 @@ func testRefused(t *testing.T, mode func(*Config), code int16, action Action, ba
 	defer mu.Unlock()
 	q := asked[0]
 	require.Equal(t, Refusal{
-		Ticket: uint64(bad[0] + 2), Topic: "t", Key: []byte("k"), Value: fmt.Appendf(nil, "bad %02d", bad[0]), Timestamp: 1700000000000,
-		Headers: []router.Header{{Key: "id", Value: fmt.Append(nil, bad[0]+2)}, {Key: "none"}},
-		Bytes:   q.Bytes, Limit: q.Limit, Reason: map[bool]string{true: TooLarge, false: InvalidRecord}[code == wire.MessageTooLarge || code == 18],
+		Ticket: uint64(bad[0] + 2), Topic: "t", Key: []byte("k"), Value: fmt.Appendf(nil, "bad %02d", bad[0]),
+		Timestamp: 1700000000000,
+		Headers:   []router.Header{{Key: "id", Value: fmt.Append(nil, bad[0]+2)}, {Key: "none"}},
+		Bytes:     q.Bytes, Limit: q.Limit, Reason: map[bool]string{true: TooLarge,
+			false: InvalidRecord}[code == wire.MessageTooLarge || code == 18],
 	}, q)
 	require.Positive(t, q.Limit)
 	if action != Hold {
@@ -230,7 +234,10 @@ func TestRefusedReplacementWaits(t *testing.T) {
 			r.put("other", []byte("c"))
 			r.whole()
 			require.Eventually(t, func() bool {
-				return slices.ContainsFunc(r.Trouble(), func(tr Trouble) bool { return tr.Kind == wire.TopicMissing && strings.Contains(tr.Object, "dead") })
+				return slices.ContainsFunc(r.Trouble(), func(tr Trouble) bool {
+					return tr.Kind == wire.TopicMissing &&
+						strings.Contains(tr.Object, "dead")
+				})
 			}, testPatience, time.Millisecond, "%v", r.Trouble())
 			require.NoError(t, c.CreateTopic("dead", 1, nil))
 			r.drain()
@@ -300,7 +307,8 @@ func TestRefusedInPlace(t *testing.T) {
 			require.Positive(t, at)
 			require.Equal(t, want, slices.Delete(log, at, at+1))
 			require.Len(t, r.acked, 42)
-			require.EqualValues(t, 1, testutil.ToFloat64(r.metrics.epochBumps), "nothing was sent with the old sequence any more")
+			require.EqualValues(t, 1, testutil.ToFloat64(r.metrics.epochBumps),
+				"nothing was sent with the old sequence any more")
 		})
 	}
 }
@@ -334,14 +342,16 @@ func TestRefusedSparesOthers(t *testing.T) {
 	r.put("u", []byte("a"))
 	r.drain()
 	// Appended, and answered as if not, again and again.
-	h := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "u", Err: kerr.NotEnoughReplicasAfterAppend, Count: -1})
+	h := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "u", Err: kerr.NotEnoughReplicasAfterAppend,
+		Count: -1})
 	r.put("u", []byte("b"))
 	r.whole()
 	require.NoError(t, h.Wait(t.Context(), 1))
 	r.put("t", []byte("bad"))
 	r.put("t", []byte("b"))
 	r.whole()
-	require.Eventually(t, func() bool { r.mu.Lock(); defer r.mu.Unlock(); return r.acked[5] == 1 }, testPatience, time.Millisecond)
+	require.Eventually(t, func() bool { r.mu.Lock(); defer r.mu.Unlock(); return r.acked[5] == 1 }, testPatience,
+		time.Millisecond)
 	r.lock()
 	defer r.Producer.mu.Unlock()
 	u := r.topics["u"].partitions[0]

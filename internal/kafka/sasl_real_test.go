@@ -25,20 +25,23 @@ func saslKafka(t *testing.T, topics ...string) *kafka.Cluster {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	c, err := kafka.Start(ctx, kafka.Options{Settings: map[string]string{
-		"listener.security.protocol.map":                      "CLIENT:SASL_PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
-		"listener.name.client.sasl.enabled.mechanisms":        "PLAIN,SCRAM-SHA-512",
-		"listener.name.client.plain.sasl.jaas.config":         `org.apache.kafka.common.security.plain.PlainLoginModule required user_user="right";`,
-		"listener.name.client.scram-sha-512.sasl.jaas.config": `org.apache.kafka.common.security.scram.ScramLoginModule required;`,
-		"connections.max.reauth.ms":                           "3000",
-		"authorizer.class.name":                               "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-		"super.users":                                         "User:ANONYMOUS",
+		"listener.security.protocol.map":               "CLIENT:SASL_PLAINTEXT,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
+		"listener.name.client.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
+		"listener.name.client.plain.sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule " +
+			`required user_user="right";`,
+		"listener.name.client.scram-sha-512.sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule " +
+			"required;",
+		"connections.max.reauth.ms": "3000",
+		"authorizer.class.name":     "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+		"super.users":               "User:ANONYMOUS",
 	}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	for _, topic := range topics {
 		require.NoError(t, c.Create(ctx, kafkaclient.Topic{Name: topic, Partitions: 3}))
 	}
-	res, err := c.Admin().AlterUserSCRAMs(ctx, nil, []kadm.UpsertSCRAM{{User: "user", Mechanism: kadm.ScramSha512, Iterations: 4096, Password: "right"}})
+	res, err := c.Admin().AlterUserSCRAMs(ctx, nil,
+		[]kadm.UpsertSCRAM{{User: "user", Mechanism: kadm.ScramSha512, Iterations: 4096, Password: "right"}})
 	require.NoError(t, err)
 	require.NoError(t, res.Error())
 	return c
@@ -47,7 +50,8 @@ func saslKafka(t *testing.T, topics ...string) *kafka.Cluster {
 // allow grants the user operations on topics, a group or a transactional id of that name.
 func allow(t *testing.T, c *kafka.Cluster, resource func(*kadm.ACLBuilder) *kadm.ACLBuilder, ops ...kadm.ACLOperation) {
 	t.Helper()
-	b := resource(kadm.NewACLs()).Allow("User:user").AllowHosts("*").Operations(ops...).ResourcePatternType(kadm.ACLPatternLiteral)
+	b := resource(kadm.NewACLs()).Allow("User:user").AllowHosts("*").Operations(ops...).
+		ResourcePatternType(kadm.ACLPatternLiteral)
 	res, err := c.Admin().CreateACLs(t.Context(), b)
 	require.NoError(t, err)
 	for _, r := range res {
@@ -67,9 +71,9 @@ func onTransactionalID(name string) func(*kadm.ACLBuilder) *kadm.ACLBuilder {
 	return func(b *kadm.ACLBuilder) *kadm.ACLBuilder { return b.TransactionalIDs(name) }
 }
 
-// TestAuthenticatesAgainReal: through several sessions' ends under steady load, no connection is lost and nothing is sent
+// TestRealAuthenticatesAgain: through several sessions' ends under steady load, no connection is lost and nothing is sent
 // twice; in transactions neither. A broker that saw an expired session used for anything else would close it.
-func TestAuthenticatesAgainReal(t *testing.T) {
+func TestRealAuthenticatesAgain(t *testing.T) {
 	c := saslKafka(t, "t", "cdc-outbox.positions")
 	allow(t, c, onTopics("t"), kadm.OpWrite, kadm.OpDescribe)
 	allow(t, c, onTopics("cdc-outbox.positions"), kadm.OpRead, kadm.OpDescribe)
@@ -87,8 +91,10 @@ func TestAuthenticatesAgainReal(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var lost, passwords atomic.Int32
-			cfg := Config{Cluster: wire.Cluster{Brokers: c.Addrs()}, MetadataInterval: 500 * time.Millisecond, Reconnected: func() { lost.Add(1) }, Transactions: test.transactions}
-			cfg.SASL = &wire.SASL{Mechanism: test.mechanism, Username: "user", Password: func() (string, error) { passwords.Add(1); return "right", nil }}
+			cfg := Config{Cluster: wire.Cluster{Brokers: c.Addrs()}, MetadataInterval: 500 * time.Millisecond,
+				Reconnected: func() { lost.Add(1) }, Transactions: test.transactions}
+			cfg.SASL = &wire.SASL{Mechanism: test.mechanism, Username: "user",
+				Password: func() (string, error) { passwords.Add(1); return "right", nil }}
 			opened := dials(&cfg)
 			p, acked := bare(t, cfg)
 			_, _, err := p.Begin(t.Context(), Owner{TransactionalID: "slot", SystemID: "1"})
@@ -96,7 +102,8 @@ func TestAuthenticatesAgainReal(t *testing.T) {
 			sent, settled, renewals := uint32(0), int32(0), int32(0)
 			for began := time.Now(); time.Since(began) < sessions*3*time.Second; sent++ {
 				pos := at(uint64(sent + 1))
-				require.NoError(t, p.ProduceAt(t.Context(), &router.Record{Topic: "t", Partition: -1, Key: []byte{byte(sent)}, Value: make([]byte, 200)}, 1, pos))
+				require.NoError(t, p.ProduceAt(t.Context(),
+					&router.Record{Topic: "t", Partition: -1, Key: []byte{byte(sent)}, Value: make([]byte, 200)}, 1, pos))
 				p.Mark()
 				p.Flush()
 				time.Sleep(time.Millisecond)

@@ -38,7 +38,8 @@ func (p *Producer) split(part *partition, cause wire.Verdict) {
 		return
 	}
 	p.metrics.splits.Inc()
-	p.log.Info("split a batch that the topic does not take", zap.Stringer(logkey.Partition, part), zap.String(logkey.Cause, cause.Name),
+	p.log.Info("split a batch that the topic does not take", zap.Stringer(logkey.Partition, part),
+		zap.String(logkey.Cause, cause.Name),
 		zap.Int(logkey.Bytes, size), zap.Int32(logkey.Records, whole.records), zap.Int("limit", part.topic.limit))
 	part.pending += left.size() + right.size() - size
 	part.queued = slices.Replace(part.queued, 0, 1, left, right)

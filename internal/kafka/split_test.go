@@ -55,12 +55,14 @@ func TestTooLargeAlone(t *testing.T) {
 		ts := r.Trouble()
 		return len(ts) == 1 && ts[0].Kind == wire.RecordTooLarge && ts[0].Object == "partition t/0"
 	}, 5*time.Second, time.Millisecond)
-	require.Eventually(t, func() bool { r.mu.Lock(); defer r.mu.Unlock(); return r.acked[3] == 1 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { r.mu.Lock(); defer r.mu.Unlock(); return r.acked[3] == 1 }, 5*time.Second,
+		time.Millisecond)
 
 	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
 	res := kmsg.NewIncrementalAlterConfigsRequestResource()
 	res.ResourceType, res.ResourceName = kmsg.ConfigResourceTypeTopic, "t"
-	res.Configs = []kmsg.IncrementalAlterConfigsRequestResourceConfig{{Name: "max.message.bytes", Value: kmsg.StringPtr("1000")}}
+	res.Configs = []kmsg.IncrementalAlterConfigsRequestResourceConfig{{Name: "max.message.bytes",
+		Value: kmsg.StringPtr("1000")}}
 	req.Resources = append(req.Resources, res)
 	_, err := req.RequestWith(context.Background(), adminClient(t, c))
 	require.NoError(t, err)

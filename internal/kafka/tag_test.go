@@ -49,7 +49,8 @@ func TestTagsTellWhereARecordIs(t *testing.T) {
 					rig.drain()
 					limit(t, cluster, "plain", "2000") // which the producer does not know
 				}
-				rec := &router.Record{Topic: "plain", Partition: -1, Key: fmt.Appendf(nil, "k%d", i%17), Value: fmt.Appendf(nil, "v%d", i), Timestamp: 1700000000000}
+				rec := &router.Record{Topic: "plain", Partition: -1, Key: fmt.Appendf(nil, "k%d", i%17),
+					Value: fmt.Appendf(nil, "v%d", i), Timestamp: 1700000000000}
 				if i%7 == 0 {
 					rec.Tag = string(rec.Value)
 				}
@@ -73,7 +74,8 @@ func TestTagsTellWhereARecordIs(t *testing.T) {
 // where reads a topic with another client: value -> partition/offset.
 func where(t *testing.T, c *kfake.Cluster, topic string, n int) map[string]string {
 	t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.ConsumeTopics(topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.ConsumeTopics(topic),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()))
 	require.NoError(t, err)
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -82,7 +84,10 @@ func where(t *testing.T, c *kfake.Cluster, topic string, n int) map[string]strin
 	for len(out) < n {
 		fetches := client.PollFetches(ctx)
 		require.NoError(t, ctx.Err())
-		fetches.EachRecord(func(r *kgo.Record) { out[string(r.Value)] = fmt.Sprintf("%s/%d/%d", r.Topic, r.Partition, r.Offset) })
+		fetches.EachRecord(func(r *kgo.Record) {
+			out[string(r.Value)] = fmt.Sprintf("%s/%d/%d", r.Topic, r.Partition,
+				r.Offset)
+		})
 	}
 	return out
 }

@@ -43,7 +43,8 @@ func (r *rig) produceAt(topic, key string) {
 	value := fmt.Sprintf("%s:%08d", key, r.ticket)
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	require.NoError(r.t, r.ProduceAt(ctx, &router.Record{Topic: topic, Partition: -1, Key: []byte(key), Value: []byte(value)}, r.ticket,
+	require.NoError(r.t, r.ProduceAt(ctx, &router.Record{Topic: topic, Partition: -1, Key: []byte(key),
+		Value: []byte(value)}, r.ticket,
 		at(r.ticket)))
 	r.sent[topic] = append(r.sent[topic], value)
 }
@@ -70,7 +71,8 @@ func (r *rig) checkCommitted() {
 // committed reads with read_committed until n records and then, for a moment, whether there are more.
 func committed(t testing.TB, c *kfake.Cluster, topic string, n int) []string {
 	t.Helper()
-	cl, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.ConsumeTopics(topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+	cl, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.ConsumeTopics(topic),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(20*time.Millisecond))
 	require.NoError(t, err)
 	defer cl.Close()
@@ -124,7 +126,8 @@ func TestTransactionBoundaries(t *testing.T) {
 
 	r.produceAt("a", "k")
 	r.Commit() // the window is full
-	require.Eventually(t, func() bool { r.mu.Lock(); defer r.mu.Unlock(); return len(r.acked) == 3 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { r.mu.Lock(); defer r.mu.Unlock(); return len(r.acked) == 3 }, 5*time.Second,
+		time.Millisecond)
 	r.checkCommitted()
 }
 
@@ -141,11 +144,14 @@ func TestTransactionsStayWholeUnderBackPressure(t *testing.T) {
 	r.produceAt("a", "k")
 	r.Mark()
 	r.Flush()
-	require.Eventually(t, func() bool { r.Producer.mu.Lock(); defer r.Producer.mu.Unlock(); return r.tx.filling != r.tx.live }, 5*time.Second, time.Millisecond)
+	require.Eventually(t,
+		func() bool { r.Producer.mu.Lock(); defer r.Producer.mu.Unlock(); return r.tx.filling != r.tx.live },
+		5*time.Second, time.Millisecond)
 	r.produceAt("a", "k") // the first half of an upstream transaction
 	r.Full()
 	close(slow)
-	require.Eventually(t, func() bool { r.mu.Lock(); defer r.mu.Unlock(); return len(r.acked) == 1 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { r.mu.Lock(); defer r.mu.Unlock(); return len(r.acked) == 1 }, 5*time.Second,
+		time.Millisecond)
 	require.Len(t, committed(t, c, "a", 1), 1, "the half is not seen")
 	r.produceAt("a", "k")
 	r.Mark()
@@ -203,7 +209,8 @@ func TestTransactionFenced(t *testing.T) {
 	r.drain()
 	r.produceAt("a", "k") // an open transaction
 	r.Flush()
-	require.Eventually(t, func() bool { r.lock(); defer r.Producer.mu.Unlock(); return r.tx.live.acked == 1 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { r.lock(); defer r.Producer.mu.Unlock(); return r.tx.live.acked == 1 },
+		5*time.Second, time.Millisecond)
 
 	second := newRig(t, c, exactlyOnce("second"))
 	s, _ := second.begin()

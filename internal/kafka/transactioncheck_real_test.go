@@ -25,9 +25,9 @@ func worst(findings []preflight.Finding) map[string]preflight.Level {
 	return out
 }
 
-// TestCheckTransactionsReal: a real coordinator looks at the rights before it looks for the producer, and leaves the
+// TestRealCheckTransactions: a real coordinator looks at the rights before it looks for the producer, and leaves the
 // instance at work alone.
-func TestCheckTransactionsReal(t *testing.T) {
+func TestRealCheckTransactions(t *testing.T) {
 	const positions = "cdc-outbox.positions"
 	c := saslKafka(t, "t")
 	cfg := check.Options{Cluster: wire.Cluster{Brokers: c.Addrs(), Transactional: true}}

@@ -58,11 +58,13 @@ func (p *Producer) judgePartition(topic, object string, code int16) (ok bool, wa
 	switch code {
 	case wire.UnknownTopic:
 		x.failures++
-		x.trouble.set(p.log, wire.TopicMissing, fmt.Sprintf("topic %q", topic), "The topic does not exist.", p.cfg.CreateTopicCommand(topic))
+		x.trouble.set(p.log, wire.TopicMissing, fmt.Sprintf("topic %q", topic), "The topic does not exist.",
+			p.cfg.CreateTopicCommand(topic))
 		return false, p.cfg.pace.delay(x.failures)
 	case wire.TopicAuthorizationFailed:
 		x.failures++
-		x.trouble.set(p.log, wire.NotAuthorized, object, fmt.Sprintf("Writing is not allowed (%s).", v.Name), p.cfg.AllowWrite(topic))
+		x.trouble.set(p.log, wire.NotAuthorized, object, fmt.Sprintf("Writing is not allowed (%s).", v.Name),
+			p.cfg.AllowWrite(topic))
 		return false, p.cfg.pace.slowly()
 	}
 	return p.judge("AddPartitionsToTxn", object, code)
@@ -87,7 +89,8 @@ func (p *Producer) wait(api, object string, v wire.Verdict) time.Duration {
 	}
 	kind, remedy := v.Trouble, ""
 	switch v.Code {
-	case wire.TopicAuthorizationFailed, wire.GroupAuthorizationFailed, wire.ClusterAuthorizationFailed, wire.TransactionalIDAuthorizationFailed:
+	case wire.TopicAuthorizationFailed, wire.GroupAuthorizationFailed, wire.ClusterAuthorizationFailed,
+		wire.TransactionalIDAuthorizationFailed:
 		kind = wire.NotAuthorized
 		remedy = p.cfg.AllowTransactions(x.owner.TransactionalID, x.cfg.PositionTopic)
 	case wire.InvalidTransactionTimeout:

@@ -129,7 +129,8 @@ func (p *Producer) abort(ctx context.Context, t *transaction, id identity, r *re
 		return err
 	case code == 0:
 		r.id, r.renewed = next, true
-	case code == wire.InvalidProducerEpoch || code == wire.InvalidProducerIDMapping || code == wire.ProducerFenced || code == wire.InvalidTxnState:
+	case code == wire.InvalidProducerEpoch || code == wire.InvalidProducerIDMapping || code == wire.ProducerFenced ||
+		code == wire.InvalidTxnState:
 		r.fenced, r.cause = true, wire.VerdictOf(code)
 	default:
 		return &wire.CodeError{API: "InitProducerID", Code: code}
@@ -141,7 +142,7 @@ func (p *Producer) abort(ctx context.Context, t *transaction, id identity, r *re
 // offsets.retention.minutes without a commit by anybody.
 func (x *transactions) untouched(text string) bool { return text == "" || text == x.committed }
 
-// fenceAgain takes the transactional id back where that is right.
+// fenceAgain fences the producer that raised the epoch, where that may only be the coordinator itself.
 func (p *Producer) fenceAgain(ctx context.Context, t *transaction, r *recovery) error {
 	text, err := p.fetchStored(ctx)
 	if err != nil {
@@ -179,7 +180,8 @@ func (p *Producer) finishRecovery(t *transaction, r *recovery, committed bool) {
 		x.recovery = *r
 		p.redo(r.id)
 	} else {
-		p.log.Warn("the kafka transaction turned out to be committed", zap.String(logkey.Cause, r.cause.Name), zap.Uint64(logkey.Records, t.records))
+		p.log.Warn("the kafka transaction turned out to be committed", zap.String(logkey.Cause, r.cause.Name),
+			zap.Uint64(logkey.Records, t.records))
 		p.succeed()
 		p.restartAll(r.id)
 	}
@@ -196,6 +198,7 @@ func (p *Producer) superseded(text string, cause wire.Verdict) {
 	}
 	p.fail(&fault.Error{
 		Kind: fault.Operator, Object: x.object(), Err: fmt.Errorf("fenced (%s) by %s", cause.Name, who),
-		Next: "Nothing is lost or doubled: that instance goes on. Stop one of the two; where a second one is wanted as standby, start it again and it waits for the slot.",
+		Next: "Nothing is lost or doubled: that instance goes on. Stop one of the two; where a second one is to wait for " +
+			"the slot, start it again.",
 	})
 }

@@ -69,7 +69,8 @@ func (p *Producer) addPartitions(ctx context.Context) time.Duration {
 	x := p.tx
 	p.mu.Lock()
 	t, parts := x.live, slices.Clone(x.live.unadded)
-	req := &addpartitionstotxn.Request{TransactionalID: x.owner.TransactionalID, ProducerID: p.id.id, ProducerEpoch: p.id.epoch}
+	req := &addpartitionstotxn.Request{TransactionalID: x.owner.TransactionalID, ProducerID: p.id.id,
+		ProducerEpoch: p.id.epoch}
 	if t.opened.IsZero() {
 		t.opened = time.Now()
 	}
@@ -122,7 +123,8 @@ func (p *Producer) addOffsets(ctx context.Context) time.Duration {
 	x := p.tx
 	id, t := p.current()
 	res, err := p.ask(ctx, &x.transactionCoordinator, x.owner.TransactionalID, &addoffsetstotxn.Request{
-		TransactionalID: x.owner.TransactionalID, ProducerID: id.id, ProducerEpoch: id.epoch, GroupID: x.owner.TransactionalID,
+		TransactionalID: x.owner.TransactionalID, ProducerID: id.id, ProducerEpoch: id.epoch,
+		GroupID: x.owner.TransactionalID,
 	})
 	if err != nil {
 		return p.stepFailed(err)
@@ -139,7 +141,8 @@ func (p *Producer) commitPosition(ctx context.Context) time.Duration {
 	x := p.tx
 	id, t := p.current()
 	res, err := p.ask(ctx, &x.groupCoordinator, x.owner.TransactionalID, &txnoffsetcommit.Request{
-		TransactionalID: x.owner.TransactionalID, GroupID: x.owner.TransactionalID, ProducerID: id.id, ProducerEpoch: id.epoch, GenerationID: -1,
+		TransactionalID: x.owner.TransactionalID, GroupID: x.owner.TransactionalID, ProducerID: id.id,
+		ProducerEpoch: id.epoch, GenerationID: -1,
 		Topics: []txnoffsetcommit.RequestTopic{{Name: x.cfg.PositionTopic, Partitions: []txnoffsetcommit.RequestPartition{{
 			CommittedOffset: int64(t.last.Commit), CommittedLeaderEpoch: -1, CommittedMetadata: t.metadata,
 		}}}},

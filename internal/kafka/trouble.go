@@ -13,11 +13,12 @@ import (
 
 // Trouble is one thing the producer waits for. It goes on by itself when the cause is gone.
 type Trouble struct {
-	Kind     wire.TroubleKind `json:"kind"`
-	Object   string           `json:"object"` // e.g. `topic "orders.events"`, `partition orders.events/3`, `broker 127.0.0.1:9092`
-	Since    time.Time        `json:"since"`
-	Sentence string           `json:"sentence"` // what is wrong
-	Remedy   string           `json:"remedy"`   // what to do about it; empty where waiting is all
+	Kind wire.TroubleKind `json:"kind"`
+	// e.g. `topic "orders.events"`, `partition orders.events/3`, `broker 127.0.0.1:9092`
+	Object   string    `json:"object"`
+	Since    time.Time `json:"since"`
+	Sentence string    `json:"sentence"` // what is wrong
+	Remedy   string    `json:"remedy"`   // what to do about it; empty where waiting is all
 }
 
 // Wait is the trouble as /status lists it.

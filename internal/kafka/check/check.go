@@ -38,7 +38,8 @@ func Cluster(ctx context.Context, o Options, topics []string) ([]preflight.Findi
 	stop := context.AfterFunc(ctx, func() { _ = w.Close() })
 	defer stop()
 	if err := c.cluster(ctx, w, topics); err != nil {
-		c.fail("kafka", err.Error()+".", "The check could not be finished.", "Look at the brokers' logs and run the check again.")
+		c.fail("kafka", err.Error()+".", "The check could not be finished.",
+			"Look at the brokers' logs and run the check again.")
 	}
 	return c.findings, nil
 }
@@ -68,15 +69,20 @@ func newChecker(o Options) (*checker, error) {
 }
 
 func (c *checker) ok(subject, found string) {
-	c.findings = append(c.findings, preflight.Finding{Level: preflight.OK, Subject: subject, Found: found})
+	c.add(preflight.OK, subject, found, "", "")
 }
 
 func (c *checker) warn(subject, found, why, remedy string) {
-	c.findings = append(c.findings, preflight.Finding{Level: preflight.Warn, Subject: subject, Found: found, Why: why, Remedy: remedy})
+	c.add(preflight.Warn, subject, found, why, remedy)
 }
 
 func (c *checker) fail(subject, found, why, remedy string) {
-	c.findings = append(c.findings, preflight.Finding{Level: preflight.Fail, Subject: subject, Found: found, Why: why, Remedy: remedy})
+	c.add(preflight.Fail, subject, found, why, remedy)
+}
+
+func (c *checker) add(level preflight.Level, subject, found, why, remedy string) {
+	f := preflight.Finding{Level: level, Subject: subject, Found: found, Why: why, Remedy: remedy}
+	c.findings = append(c.findings, f)
 }
 
 // bootstrap tries every configured broker and returns a connection to the first good one, nil for none.
@@ -122,7 +128,8 @@ func (c *checker) cluster(ctx context.Context, w *wire.Conn, topics []string) er
 		return err
 	}
 	slices.Sort(topics)
-	res, err := w.RoundTrip(&metadata.Request{TopicNames: slices.Compact(topics), IncludeTopicAuthorizedOperations: true}, c.cfg.RequestTimeout)
+	res, err := w.RoundTrip(&metadata.Request{TopicNames: slices.Compact(topics), IncludeTopicAuthorizedOperations: true},
+		c.cfg.RequestTimeout)
 	if err != nil {
 		return err
 	}
@@ -157,7 +164,8 @@ func (c *checker) producerID(ctx context.Context, w *wire.Conn) error {
 			return err
 		}
 		code = res.(*initproducerid.Response).ErrorCode
-		if a := wire.VerdictOf(code).Action; a == wire.Done || a == wire.Mute || !wire.SleepUntil(ctx, time.Now().Add(200*time.Millisecond)) || time.Now().After(until) {
+		if a := wire.VerdictOf(code).Action; a == wire.Done || a == wire.Mute ||
+			!wire.SleepUntil(ctx, time.Now().Add(200*time.Millisecond)) || time.Now().After(until) {
 			break
 		}
 	}
@@ -165,9 +173,11 @@ func (c *checker) producerID(ctx context.Context, w *wire.Conn) error {
 	case wire.Done:
 		c.ok("idempotence", "The cluster gives producer ids.")
 	case wire.Mute:
-		c.fail("idempotence", fmt.Sprintf("InitProducerID answers %s.", v.Name), "Without a producer id nothing is published.", c.cfg.AllowIdempotence())
+		c.fail("idempotence", fmt.Sprintf("InitProducerID answers %s.", v.Name),
+			"Without a producer id nothing is published.", c.cfg.AllowIdempotence())
 	default:
-		c.warn("idempotence", fmt.Sprintf("InitProducerID answers %s.", v.Name), "Brokers say so for moments after a start.", "Run the check again.")
+		c.warn("idempotence", fmt.Sprintf("InitProducerID answers %s.", v.Name), "Brokers say so for moments after a start.",
+			"Run the check again.")
 	}
 	return nil
 }
@@ -259,7 +269,8 @@ func (c *checker) topic(t *metadata.ResponseTopic, config map[string]string) {
 	c.durability(subject, t, replicas, config)
 	if strings.Contains(config["cleanup.policy"], "compact") {
 		c.warn(subject, "It is compacted.", "It takes no record without a key, and keeps only the last event of each key.",
-			"# unless that is meant:\n"+c.cfg.Command("kafka-configs", fmt.Sprintf("--alter --entity-type topics --entity-name %s --add-config cleanup.policy=delete", t.Name)))
+			"# unless that is meant:\n"+c.cfg.Command("kafka-configs",
+				fmt.Sprintf("--alter --entity-type topics --entity-name %s --add-config cleanup.policy=delete", t.Name)))
 	}
 }
 
@@ -275,7 +286,8 @@ func (c *checker) durability(subject string, t *metadata.ResponseTopic, replicas
 	}
 	for _, v := range weak {
 		if v.minISR > 0 {
-			v.remedy = c.cfg.Command("kafka-configs", fmt.Sprintf("--alter --entity-type topics --entity-name %s --add-config min.insync.replicas=%d", t.Name, v.minISR))
+			v.remedy = c.cfg.Command("kafka-configs",
+				fmt.Sprintf("--alter --entity-type topics --entity-name %s --add-config min.insync.replicas=%d", t.Name, v.minISR))
 		}
 		c.warn(subject, v.found, v.why, v.remedy)
 	}
@@ -293,12 +305,14 @@ func judgeDurability(brokers, replicas, minISR int) (out []weakness) {
 	if minISR > replicas { // Partition.effectiveMinIsr takes the smaller of the two since Kafka 3.7 (KAFKA-15583)
 		out = append(out, weakness{
 			found: fmt.Sprintf("min.insync.replicas is %d, of %d replicas.", minISR, replicas),
-			why:   "A broker older than 3.7 refuses every record (NOT_ENOUGH_REPLICAS); a newer one asks for all the replicas that there are.", minISR: max(1, replicas-1),
+			why: "A broker older than 3.7 refuses every record (NOT_ENOUGH_REPLICAS); a newer one asks for all the " +
+				"replicas that there are.", minISR: max(1, replicas-1),
 		})
 	}
 	switch {
 	case replicas == 1 && brokers == 1:
-		out = append(out, weakness{found: "It has one replica (one broker: nothing to do).", why: lost, remedy: "More brokers first, for what has to survive the loss of a disk."})
+		out = append(out, weakness{found: "It has one replica (one broker: nothing to do).", why: lost,
+			remedy: "More brokers first, for what has to survive the loss of a disk."})
 	case replicas == 1:
 		out = append(out, weakness{
 			found: fmt.Sprintf("It has one replica, in a cluster of %d brokers.", brokers), why: lost,
@@ -306,11 +320,13 @@ func judgeDurability(brokers, replicas, minISR int) (out []weakness) {
 		})
 	case minISR == 1:
 		out = append(out, weakness{
-			found: fmt.Sprintf("min.insync.replicas is 1 of %d.", replicas), why: "A record counts as acknowledged when a single broker has it.", minISR: max(1, replicas-1),
+			found: fmt.Sprintf("min.insync.replicas is 1 of %d.", replicas),
+			why:   "A record counts as acknowledged when a single broker has it.", minISR: max(1, replicas-1),
 		})
 	case minISR == replicas:
 		out = append(out, weakness{
-			found: fmt.Sprintf("min.insync.replicas is %d of %d.", minISR, replicas), why: "One broker down, for an upgrade for example, and nothing can be published.", minISR: replicas - 1,
+			found: fmt.Sprintf("min.insync.replicas is %d of %d.", minISR, replicas),
+			why:   "One broker down, for an upgrade for example, and nothing can be published.", minISR: replicas - 1,
 		})
 	}
 	return out

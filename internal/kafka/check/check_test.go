@@ -37,7 +37,8 @@ func TestCheck(t *testing.T) {
 	c := fakeCluster(t, kfake.NumBrokers(3), kfake.SeedTopics(3, "orders"))
 	require.NoError(t, c.CreateTopic("compacted", 1, map[string]string{"cleanup.policy": "compact"}))
 	brokers := append(c.ListenAddrs()[:2:2], "127.0.0.1:1")
-	findings, err := Cluster(context.Background(), Options{Cluster: wire.Cluster{Brokers: brokers}}, []string{"orders", "compacted", "missing"})
+	findings, err := Cluster(context.Background(), Options{Cluster: wire.Cluster{Brokers: brokers}},
+		[]string{"orders", "compacted", "missing"})
 	require.NoError(t, err)
 	got := levels(findings)
 	require.Equal(t, preflight.OK, got["broker "+brokers[0]])
@@ -67,7 +68,8 @@ func TestCheckOfABrokerThatHasJustStarted(t *testing.T) {
 		res.ErrorCode = 14 // COORDINATOR_LOAD_IN_PROGRESS
 		return res, nil, true
 	})
-	findings, err := Cluster(context.Background(), Options{Cluster: wire.Cluster{Brokers: c.ListenAddrs()}}, []string{"orders", "missing"})
+	findings, err := Cluster(context.Background(), Options{Cluster: wire.Cluster{Brokers: c.ListenAddrs()}},
+		[]string{"orders", "missing"})
 	require.NoError(t, err)
 	require.Equal(t, preflight.OK, levels(findings)["idempotence"])
 	require.Equal(t, 3, asked)
@@ -77,7 +79,8 @@ func TestCheckOfABrokerThatHasJustStarted(t *testing.T) {
 			require.Contains(t, f.Found, "one broker: nothing to do")
 			require.NotContains(t, f.Remedy, "kafka-reassign-partitions")
 		case "topic missing":
-			require.Equal(t, "kafka-topics.sh --bootstrap-server "+c.ListenAddrs()[0]+" --create --topic missing --partitions 12", f.Remedy)
+			want := "kafka-topics.sh --bootstrap-server " + c.ListenAddrs()[0] + " --create --topic missing --partitions 12"
+			require.Equal(t, want, f.Remedy)
 		}
 	}
 }
@@ -95,11 +98,14 @@ func TestCheckUnreachable(t *testing.T) {
 
 func TestCheckNotAuthorized(t *testing.T) {
 	acl := func(op kmsg.ACLOperation, topic string) kfake.ACL {
-		return kfake.ACL{Resource: kmsg.ACLResourceTypeTopic, Name: topic, Pattern: kmsg.ACLResourcePatternTypeLiteral, Operation: op, Allow: true}
+		return kfake.ACL{Resource: kmsg.ACLResourceTypeTopic, Name: topic, Pattern: kmsg.ACLResourcePatternTypeLiteral,
+			Operation: op, Allow: true}
 	}
 	c := fakeCluster(t, kfake.SeedTopics(1, "orders", "secret", "readable"), kfake.EnableSASL(), kfake.EnableACLs(),
-		kfake.User("PLAIN", "connector", "pw", acl(kmsg.ACLOperationWrite, "orders"), acl(kmsg.ACLOperationDescribe, "orders"), acl(kmsg.ACLOperationDescribe, "readable")))
-	cfg := Options{Cluster: wire.Cluster{Brokers: c.ListenAddrs(), SASL: &wire.SASL{Mechanism: "PLAIN", Username: "connector", Password: func() (string, error) { return "pw", nil }}}}
+		kfake.User("PLAIN", "connector", "pw", acl(kmsg.ACLOperationWrite, "orders"),
+			acl(kmsg.ACLOperationDescribe, "orders"), acl(kmsg.ACLOperationDescribe, "readable")))
+	cfg := Options{Cluster: wire.Cluster{Brokers: c.ListenAddrs(),
+		SASL: &wire.SASL{Mechanism: "PLAIN", Username: "connector", Password: func() (string, error) { return "pw", nil }}}}
 	findings, err := Cluster(context.Background(), cfg, []string{"orders", "secret", "readable"})
 	require.NoError(t, err)
 	got := levels(findings)
@@ -114,16 +120,17 @@ func TestJudgeDurability(t *testing.T) {
 		found                     []string
 		wanted                    int // min.insync.replicas that the first remedy sets
 	}{
-		"as it should be":                          {3, 3, 2, nil, 0},
-		"as it should be, of five":                 {5, 5, 3, nil, 0},
-		"not known":                                {3, 3, 0, nil, 0},
-		"one broker":                               {1, 1, 1, []string{"one broker: nothing to do"}, 0},
-		"one replica of three brokers":             {3, 1, 1, []string{"one replica, in a cluster of 3 brokers"}, 0},
-		"one replica, and nothing is known":        {3, 1, 0, []string{"one replica, in a cluster of 3 brokers"}, 0},
-		"one replica, and two of it are asked for": {3, 1, 2, []string{"min.insync.replicas is 2, of 1 replicas", "one replica, in a cluster"}, 1},
-		"more than there are":                      {3, 2, 3, []string{"min.insync.replicas is 3, of 2 replicas"}, 1},
-		"all of them":                              {3, 3, 3, []string{"min.insync.replicas is 3 of 3"}, 2},
-		"a single one is enough":                   {3, 3, 1, []string{"min.insync.replicas is 1 of 3"}, 2},
+		"as it should be":                   {3, 3, 2, nil, 0},
+		"as it should be, of five":          {5, 5, 3, nil, 0},
+		"not known":                         {3, 3, 0, nil, 0},
+		"one broker":                        {1, 1, 1, []string{"one broker: nothing to do"}, 0},
+		"one replica of three brokers":      {3, 1, 1, []string{"one replica, in a cluster of 3 brokers"}, 0},
+		"one replica, and nothing is known": {3, 1, 0, []string{"one replica, in a cluster of 3 brokers"}, 0},
+		"one replica, and two of it are asked for": {3, 1, 2,
+			[]string{"min.insync.replicas is 2, of 1 replicas", "one replica, in a cluster"}, 1},
+		"more than there are":    {3, 2, 3, []string{"min.insync.replicas is 3, of 2 replicas"}, 1},
+		"all of them":            {3, 3, 3, []string{"min.insync.replicas is 3 of 3"}, 2},
+		"a single one is enough": {3, 3, 1, []string{"min.insync.replicas is 1 of 3"}, 2},
 	} {
 		got := judgeDurability(c.brokers, c.replicas, c.minISR)
 		require.Len(t, got, len(c.found), name)
@@ -141,7 +148,8 @@ func TestJudgeDurability(t *testing.T) {
 func TestCheckOfReplicas(t *testing.T) {
 	c := fakeCluster(t, kfake.NumBrokers(3))
 	require.NoError(t, c.CreateTopic("orders", 1, map[string]string{"min.insync.replicas": "5"}))
-	findings, err := Cluster(context.Background(), Options{Cluster: wire.Cluster{Brokers: c.ListenAddrs()}}, []string{"orders"})
+	findings, err := Cluster(context.Background(), Options{Cluster: wire.Cluster{Brokers: c.ListenAddrs()}},
+		[]string{"orders"})
 	require.NoError(t, err)
 	var texts []string
 	for _, f := range findings {

@@ -16,7 +16,8 @@ func (c *checker) missing(ctx context.Context, w *wire.Conn, controller string, 
 	for _, name := range topics {
 		switch {
 		case wire.InternalTopic(name):
-			c.fail("topic "+name, "It does not exist, and names that start with __ are Kafka's own.", why, "Correct router.topic or the rows.")
+			c.fail("topic "+name, "It does not exist, and names that start with __ are Kafka's own.", why,
+				"Correct router.topic or the rows.")
 		case c.cfg.CreateTopic == nil:
 			c.fail("topic "+name, "It does not exist.", why, c.cfg.CreateTopicCommand(name))
 		default:
@@ -41,7 +42,8 @@ func (c *checker) missing(ctx context.Context, w *wire.Conn, controller string, 
 		a := &answers[i]
 		s := c.cfg.CreateTopic(a.Name)
 		if a.ErrorCode == 0 || a.ErrorCode == wire.TopicAlreadyExists {
-			c.ok("topic "+a.Name, fmt.Sprintf("It does not exist; it will be created, partitions: %d, replicas: %d.", s.Partitions, s.ReplicationFactor))
+			c.ok("topic "+a.Name, fmt.Sprintf("It does not exist; it will be created, partitions: %d, replicas: %d.",
+				s.Partitions, s.ReplicationFactor))
 			continue
 		}
 		r := c.cfg.CreationRefused(a.Name, s, a)

@@ -43,7 +43,8 @@ func Transactions(ctx context.Context, o Options, name string) ([]preflight.Find
 		err = c.positionTopic(ctx, w, name, c.cfg.PositionTopic)
 	}
 	if err != nil {
-		c.fail("transactions", err.Error()+".", "The check could not be finished.", "Look at the brokers' logs and run the check again.")
+		c.fail("transactions", err.Error()+".", "The check could not be finished.",
+			"Look at the brokers' logs and run the check again.")
 	}
 	return c.findings, nil
 }
@@ -57,7 +58,8 @@ func (c *checker) transactionalID(ctx context.Context, w *wire.Conn, name, topic
 			return err
 		}
 		a := wire.VerdictOf(code).Action
-		if a != wire.Rewind && a != wire.Refresh || time.Now().After(until) || !wire.SleepUntil(ctx, time.Now().Add(200*time.Millisecond)) {
+		if a != wire.Rewind && a != wire.Refresh || time.Now().After(until) ||
+			!wire.SleepUntil(ctx, time.Now().Add(200*time.Millisecond)) {
 			break
 		}
 	}
@@ -70,7 +72,8 @@ func (c *checker) transactionalID(ctx context.Context, w *wire.Conn, name, topic
 		c.ok("transactional id "+name, "The user may write with it.")
 		c.fail("group "+name, "The user may not commit the position for it.", why, remedy)
 	case v.Action == wire.Rewind || v.Action == wire.Refresh:
-		c.warn("transactional id "+name, fmt.Sprintf("Its coordinator answers %s.", v.Name), "Brokers say so for moments after a start.", "Run the check again.")
+		c.warn("transactional id "+name, fmt.Sprintf("Its coordinator answers %s.", v.Name),
+			"Brokers say so for moments after a start.", "Run the check again.")
 	case v.Action == wire.Mute:
 		c.fail("transactional id "+name, fmt.Sprintf("Its coordinator answers %s.", v.Name), why, remedy)
 	default: // that nobody has the producer id; the rights were looked at first
@@ -85,7 +88,8 @@ const nobodysID = math.MaxInt64
 // probe asks the coordinator to add the group to a transaction of a producer that does not exist. It looks at the rights to
 // both, and then refuses, before it touches anything (KafkaApis.handleAddOffsetsToTxnRequest).
 func (c *checker) probe(ctx context.Context, w *wire.Conn, name string) (int16, error) {
-	res, err := w.RoundTrip(&findcoordinator.Request{Key: name, KeyType: wire.CoordinatesTransactions}, c.cfg.RequestTimeout)
+	res, err := w.RoundTrip(&findcoordinator.Request{Key: name, KeyType: wire.CoordinatesTransactions},
+		c.cfg.RequestTimeout)
 	if err != nil {
 		return 0, err
 	}
@@ -98,7 +102,8 @@ func (c *checker) probe(ctx context.Context, w *wire.Conn, name string) (int16, 
 		return 0, err
 	}
 	defer func() { _ = there.Close() }()
-	res, err = there.RoundTrip(&addoffsetstotxn.Request{TransactionalID: name, ProducerID: nobodysID, GroupID: name}, c.cfg.RequestTimeout)
+	res, err = there.RoundTrip(&addoffsetstotxn.Request{TransactionalID: name, ProducerID: nobodysID, GroupID: name},
+		c.cfg.RequestTimeout)
 	if err != nil {
 		return 0, err
 	}
@@ -110,7 +115,8 @@ const aclRead = 1 << 3
 
 // positionTopic checks that the position can be committed for the topic: that takes READ.
 func (c *checker) positionTopic(ctx context.Context, w *wire.Conn, name, topic string) error {
-	res, err := w.RoundTrip(&metadata.Request{TopicNames: []string{topic}, IncludeTopicAuthorizedOperations: true}, c.cfg.RequestTimeout)
+	res, err := w.RoundTrip(&metadata.Request{TopicNames: []string{topic}, IncludeTopicAuthorizedOperations: true},
+		c.cfg.RequestTimeout)
 	if err != nil {
 		return err
 	}
@@ -135,13 +141,16 @@ func (c *checker) positionTopic(ctx context.Context, w *wire.Conn, name, topic s
 	return nil
 }
 
-func (c *checker) positionTopicMissing(ctx context.Context, w *wire.Conn, answer *metadata.Response, topic string) error {
+func (c *checker) positionTopicMissing(
+	ctx context.Context, w *wire.Conn, answer *metadata.Response, topic string,
+) error {
 	s := wire.PositionTopicSettings(len(answer.Brokers))
 	if v, err := w.Version(protocol.CreateTopics); err != nil || v < 1 {
 		return nil //nolint:nilerr // too old to tell
 	}
 	answers, err := wire.CreateTopics(ctx, &c.cfg.Cluster, w, wire.ControllerOf(answer),
-		&createtopics.Request{ValidateOnly: true, Topics: []createtopics.RequestTopic{s.Request(topic)}}, c.cfg.RequestTimeout)
+		&createtopics.Request{ValidateOnly: true, Topics: []createtopics.RequestTopic{s.Request(topic)}},
+		c.cfg.RequestTimeout)
 	if err != nil {
 		return err
 	}
@@ -151,8 +160,9 @@ func (c *checker) positionTopicMissing(ctx context.Context, w *wire.Conn, answer
 			continue
 		}
 		r := c.cfg.CreationRefused(topic, s, &answers[i])
-		c.fail("topic "+topic, "It does not exist and could not be created: "+r.Sentence, "It holds the position, without which nothing is published.",
-			r.Remedy+"\n# or, as somebody who may:\n"+c.cfg.Command("kafka-topics", "--create --topic "+topic+" --partitions 1"))
+		c.fail("topic "+topic, "It does not exist and could not be created: "+r.Sentence,
+			"It holds the position, without which nothing is published.",
+			r.Remedy+"\n# or, as a user with that right:\n"+c.cfg.Command("kafka-topics", "--create --topic "+topic+" --partitions 1"))
 	}
 	return nil
 }

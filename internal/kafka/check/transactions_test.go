@@ -14,9 +14,11 @@ import (
 func TestCheckTransactions(t *testing.T) {
 	const id, positions = "cdc-outbox.7.slot", "cdc-outbox.positions"
 	acl := func(resource kmsg.ACLResourceType, name string, op kmsg.ACLOperation) kfake.ACL {
-		return kfake.ACL{Resource: resource, Name: name, Pattern: kmsg.ACLResourcePatternTypeLiteral, Operation: op, Allow: true}
+		return kfake.ACL{Resource: resource, Name: name, Pattern: kmsg.ACLResourcePatternTypeLiteral, Operation: op,
+			Allow: true}
 	}
-	rights := []kfake.ACL{acl(kmsg.ACLResourceTypeTransactionalId, id, kmsg.ACLOperationWrite), acl(kmsg.ACLResourceTypeTransactionalId, id, kmsg.ACLOperationDescribe)}
+	rights := []kfake.ACL{acl(kmsg.ACLResourceTypeTransactionalId, id, kmsg.ACLOperationWrite),
+		acl(kmsg.ACLResourceTypeTransactionalId, id, kmsg.ACLOperationDescribe)}
 	group := acl(kmsg.ACLResourceTypeGroup, id, kmsg.ACLOperationRead)
 	read := acl(kmsg.ACLResourceTypeTopic, positions, kmsg.ACLOperationRead)
 	describe := acl(kmsg.ACLResourceTypeTopic, positions, kmsg.ACLOperationDescribe)
@@ -58,7 +60,9 @@ func TestCheckTransactions(t *testing.T) {
 			for _, f := range findings {
 				require.Equal(t, f.Level == preflight.OK, f.Remedy == "")
 				if f.Level == preflight.Fail {
-					require.Contains(t, f.Remedy, "kafka-acls.sh --bootstrap-server "+cfg.Brokers[0]+" --command-config client.properties --add --allow-principal User:connector --operation ")
+					require.Contains(t, f.Remedy,
+						"kafka-acls.sh --bootstrap-server "+cfg.Brokers[0]+" --command-config client.properties --add "+
+							"--allow-principal User:connector --operation ")
 				}
 			}
 		})

@@ -22,7 +22,9 @@ const (
 //
 // Aborted transactions are left out as KIP-98 has it: the broker lists those that overlap with the answer; from the first
 // offset of one on, whatever its producer wrote transactionally is aborted, until the marker that says so.
-func (f *fetchBuffer) scan(a *fetchAnswer, s Span, at int64, give func(*Message) bool) (next int64, more bool, err error) {
+func (f *fetchBuffer) scan(
+	a *fetchAnswer, s Span, at int64, give func(*Message) bool,
+) (next int64, more bool, err error) {
 	next = at
 	aborted, listed := map[int64]bool{}, a.aborted
 	for rest := a.records; len(rest) > 0; {
@@ -104,7 +106,9 @@ func batchAt(b []byte) (h batchHeader, size int, err error) {
 }
 
 // records gives the batch's records within [from, s.End).
-func (f *fetchBuffer) records(h batchHeader, body []byte, s Span, from int64, give func(*Message) bool) (more bool, err error) {
+func (f *fetchBuffer) records(
+	h batchHeader, body []byte, s Span, from int64, give func(*Message) bool,
+) (more bool, err error) {
 	if body, err = f.plain.expand(int8(h.attributes&codecBits), body); err != nil {
 		return true, fmt.Errorf("batch at offset %d: %w", h.base, err)
 	}

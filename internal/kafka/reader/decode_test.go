@@ -52,12 +52,14 @@ func sum(b []byte) {
 
 func scanned(b []byte) (n int, next int64, err error) {
 	var f fetchBuffer
-	next, _, err = f.scan(&fetchAnswer{records: b}, Span{Topic: "t", End: 1 << 40}, 0, func(*Message) bool { n++; return true })
+	next, _, err = f.scan(&fetchAnswer{records: b}, Span{Topic: "t", End: 1 << 40}, 0,
+		func(*Message) bool { n++; return true })
 	return n, next, err
 }
 
 func TestDecodeDamage(t *testing.T) {
-	whole := encoded(t, "none", router.Record{Key: []byte("k"), Value: []byte("v"), Headers: []router.Header{{Key: "h"}}}, router.Record{})
+	whole := encoded(t, "none", router.Record{Key: []byte("k"), Value: []byte("v"), Headers: []router.Header{{Key: "h"}}},
+		router.Record{})
 	n, next, err := scanned(whole)
 	require.NoError(t, err)
 	require.Equal(t, 2, n)
@@ -98,7 +100,8 @@ func TestDecodeLies(t *testing.T) {
 		"snappy block":  lie(2, []byte{0xff, 0xff, 0xff, 0xff, 0x07, 0}),
 		"xerial frame":  lie(2, append(append([]byte{}, xerial...), 0, 0, 0, 1, 0, 0, 0, 1, 0x7f, 0xff, 0xff, 0xff, 1)),
 		"record length": lie(0, binary.AppendVarint(nil, 1<<40)),
-		"headers":       lie(0, append(binary.AppendVarint(nil, 15), append([]byte{0, 0, 0, 1, 1}, binary.AppendVarint(nil, 1<<40)...)...)),
+		"headers": lie(0, append(binary.AppendVarint(nil, 15),
+			append([]byte{0, 0, 0, 1, 1}, binary.AppendVarint(nil, 1<<40)...)...)),
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
@@ -107,13 +110,15 @@ func TestDecodeLies(t *testing.T) {
 		require.Error(t, err, name)
 		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<20), name)
 	}
-	_, err := parseFetch([]byte{0, 0, 0, 0, 0, 0, 0, 1, 0, 1, 't', 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff}, 4)
+	_, err := parseFetch([]byte{0, 0, 0, 0, 0, 0, 0, 1, 0, 1, 't', 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+		0, 0, 0, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff}, 4)
 	require.ErrorContains(t, err, "aborted transactions")
 }
 
 // FuzzDecode: whatever a broker sends is an error or records, without a panic.
 func FuzzDecode(f *testing.F) {
-	rec := router.Record{Key: []byte("key"), Value: []byte("value value value value value value value"), Headers: []router.Header{{Key: "id", Value: []byte("1")}}}
+	rec := router.Record{Key: []byte("key"), Value: []byte("value value value value value value value"),
+		Headers: []router.Header{{Key: "id", Value: []byte("1")}}}
 	for _, codec := range []string{"none", "gzip", "snappy", "lz4", "zstd"} {
 		f.Add(encoded(f, codec, rec, rec, rec, rec))
 	}

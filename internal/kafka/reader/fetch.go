@@ -42,7 +42,9 @@ type fetchBuffer struct {
 }
 
 // fetchOnce reads what one answer holds of the span from at on, and returns where to go on and whether to.
-func (r *Reader) fetchOnce(ctx context.Context, s Span, at int64, give func(*Message) bool) (next int64, more bool, err error) {
+func (r *Reader) fetchOnce(
+	ctx context.Context, s Span, at int64, give func(*Message) bool,
+) (next int64, more bool, err error) {
 	w, err := r.leader(ctx, s)
 	if err != nil {
 		return at, true, err

@@ -41,7 +41,8 @@ func ours(t *testing.T, cfg kafka.Config, topic string, n int) (values []string)
 	for i := range n {
 		value := fmt.Sprintf("%d:%08d", i%7, i)
 		values = append(values, value)
-		require.NoError(t, p.Produce(t.Context(), &router.Record{Topic: topic, Partition: 1, Value: []byte(value)}, uint64(i)))
+		require.NoError(t, p.Produce(t.Context(), &router.Record{Topic: topic, Partition: 1, Value: []byte(value)},
+			uint64(i)))
 	}
 	require.NoError(t, p.Drain(t.Context()))
 	stop()
@@ -101,11 +102,14 @@ func TestReadEveryCodec(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := cluster(t, kfake.SeedTopics(3, "t", "ours"))
-			cl := kgoClient(t, c.ListenAddrs(), kgo.ProducerBatchCompression(codec), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+			cl := kgoClient(t, c.ListenAddrs(), kgo.ProducerBatchCompression(codec),
+				kgo.RecordPartitioner(kgo.ManualPartitioner()))
 			at := time.UnixMilli(1700000000123)
 			big := bytes.Repeat([]byte("0123456789"), 5000)
 			sent := []*kgo.Record{
-				{Partition: 1, Timestamp: at, Key: []byte("k"), Value: big, Headers: []kgo.RecordHeader{{Key: "id", Value: []byte("1")}, {Key: "id", Value: nil}, {Key: "e", Value: []byte{}}}},
+				{Partition: 1, Timestamp: at, Key: []byte("k"), Value: big,
+					Headers: []kgo.RecordHeader{{Key: "id", Value: []byte("1")}, {Key: "id", Value: nil},
+						{Key: "e", Value: []byte{}}}},
 				{Partition: 1, Timestamp: at.Add(time.Second)},
 				{Partition: 1, Timestamp: at.Add(-time.Hour), Key: []byte{}, Value: []byte{}},
 				{Partition: 2, Timestamp: at, Value: []byte("other")},
@@ -115,7 +119,8 @@ func TestReadEveryCodec(t *testing.T) {
 			got := r.all(t, "t")
 			require.Len(t, got, 4)
 			m := got[0]
-			require.Equal(t, Message{Topic: "t", Partition: 1, Offset: 0, Timestamp: at.UnixMilli(), Key: []byte("k"), Value: big, Headers: m.Headers}, *m)
+			require.Equal(t, Message{Topic: "t", Partition: 1, Offset: 0, Timestamp: at.UnixMilli(), Key: []byte("k"),
+				Value: big, Headers: m.Headers}, *m)
 			require.Equal(t, "id,id,e", m.Headers[0].Key+","+m.Headers[1].Key+","+m.Headers[2].Key)
 			require.Nil(t, m.Headers[1].Value)
 			require.Equal(t, []byte{}, m.Headers[2].Value)
@@ -248,7 +253,10 @@ func TestReadFollowsTheLeader(t *testing.T) {
 		got = append(got, string(m.Value))
 	}
 	require.Equal(t, []string{"0", "1", "2", "3", "4"}, got)
-	c.ControlKey(int16(kmsg.Fetch), func(kmsg.Request) (kmsg.Response, error, bool) { return nil, errors.New("cut"), true })
+	c.ControlKey(int16(kmsg.Fetch), func(kmsg.Request) (kmsg.Response, error, bool) {
+		return nil, errors.New("cut"),
+			true
+	})
 	require.Len(t, r.all(t, "t"), 5)
 }
 
@@ -261,7 +269,8 @@ func TestReadDeletedRecords(t *testing.T) {
 	}
 	req := kmsg.NewPtrDeleteRecordsRequest()
 	req.TimeoutMillis = 5000
-	req.Topics = []kmsg.DeleteRecordsRequestTopic{{Topic: "t", Partitions: []kmsg.DeleteRecordsRequestTopicPartition{{Partition: 0, Offset: 3}}}}
+	req.Topics = []kmsg.DeleteRecordsRequestTopic{{Topic: "t",
+		Partitions: []kmsg.DeleteRecordsRequestTopicPartition{{Partition: 0, Offset: 3}}}}
 	res, err := req.RequestWith(t.Context(), cl)
 	require.NoError(t, err)
 	require.NoError(t, kerr.ErrorForCode(res.Topics[0].Partitions[0].ErrorCode))

@@ -75,13 +75,15 @@ func judgeRead(err error) (fault.Kind, string) {
 	case errors.As(err, &data):
 		return fault.Fatal, "Read the topic with another client to see whether the broker or this program is wrong."
 	case errors.As(err, &gone):
-		return fault.Operator, "Read again from the offset at which the log starts now, or give the topic a longer retention first."
+		return fault.Operator, "Read again from the offset at which the log starts now, or give the topic a longer " +
+			"retention first."
 	case errors.As(err, &code):
 		switch v := wire.VerdictOf(code.Code); {
 		case code.Code == wire.UnknownTopic:
 			return fault.Operator, "Check the name; create the topic if it is missing."
 		case v.Trouble == wire.NotAuthorized:
-			return fault.Operator, "Allow the user to read and describe the topic: kafka-acls --add --operation Read --operation Describe --topic NAME"
+			return fault.Operator, "Allow the user to read and describe the topic: kafka-acls --add --operation Read " +
+				"--operation Describe --topic NAME"
 		case v.Action == wire.Rewind || v.Action == wire.Refresh:
 			return fault.Retry, "Look at the brokers' logs and the partition's leader."
 		}

@@ -31,7 +31,8 @@ func TestVerdicts(t *testing.T) {
 			if _, ok := Verdicts[code]; ok {
 				rows++
 			}
-			if err, ok := kerr.ErrorForCode(code).(*kerr.Error); ok && code != 0 && code != 6 && Verdicts[code].Name != "" { // 6 has been renamed
+			// 6 has been renamed
+			if err, ok := kerr.ErrorForCode(code).(*kerr.Error); ok && code != 0 && code != 6 && Verdicts[code].Name != "" {
 				require.Equal(t, err.Message, v.Name, "code %d", code)
 			}
 		}

@@ -18,7 +18,8 @@ func (c *Cluster) CreateTopicCommand(topic string) string {
 }
 
 func (c *Cluster) AllowWrite(topic string) string {
-	return c.Command("kafka-acls", "--add --allow-principal User:"+c.principal()+" --operation Write --operation Describe --topic "+topic)
+	return c.Command("kafka-acls",
+		"--add --allow-principal User:"+c.principal()+" --operation Write --operation Describe --topic "+topic)
 }
 
 // allowCreate: the right to create one topic by its name is enough, and so is the one to create any (KIP-277).

@@ -31,7 +31,8 @@ type Conn struct {
 }
 
 func newWire(nc net.Conn, addr, clientID string) *Conn {
-	return &Conn{Net: nc, Reader: bufio.NewReader(nc), Addr: addr, ClientID: clientID, versions: map[protocol.ApiKey]int16{}, offered: map[protocol.ApiKey]versionRange{}}
+	return &Conn{Net: nc, Reader: bufio.NewReader(nc), Addr: addr, ClientID: clientID,
+		versions: map[protocol.ApiKey]int16{}, offered: map[protocol.ApiKey]versionRange{}}
 }
 
 // Close closes the connection.

@@ -19,7 +19,8 @@ import (
 	"github.com/segmentio/kafka-go/sasl/scram"
 )
 
-const saslRemedy = "Check kafka.sasl (mechanism, username, password) against the broker's listener; the connection is tried again by itself."
+const saslRemedy = "Check kafka.sasl (mechanism, username, password) against the broker's listener; the connection " +
+	"is tried again automatically."
 
 func (s *SASL) validate() error {
 	switch s.Mechanism {
@@ -72,11 +73,13 @@ func (w *Conn) Authenticate(ctx context.Context, ask exchange) error {
 	}
 	hs := res.(*saslhandshake.Response)
 	if hs.ErrorCode == illegalSASLState {
-		return &DialError{NotAuthenticated, fmt.Errorf("%s does no SASL: its listener there is PLAINTEXT or SSL (ILLEGAL_SASL_STATE)", w.Addr),
+		return &DialError{NotAuthenticated,
+			fmt.Errorf("%s does no SASL: its listener there is PLAINTEXT or SSL (ILLEGAL_SASL_STATE)", w.Addr),
 			"Name the port of a SASL_SSL or SASL_PLAINTEXT listener in kafka.brokers, or leave kafka.sasl.mechanism empty.", ""}
 	}
 	if hs.ErrorCode != 0 {
-		return refused(fmt.Errorf("%s; the broker offers %s", VerdictOf(hs.ErrorCode).Name, strings.Join(hs.Mechanisms, ", ")))
+		return refused(fmt.Errorf("%s; the broker offers %s", VerdictOf(hs.ErrorCode).Name,
+			strings.Join(hs.Mechanisms, ", ")))
 	}
 
 	host, port, _ := net.SplitHostPort(w.Addr)

@@ -65,7 +65,8 @@ func (w *Conn) speaks(all []need, what string) error {
 			}
 		case have.lowest > ours:
 			return &DialError{
-				Rejected, fmt.Errorf("the broker at %s is too new: it speaks %s from version %d on, this program up to %d", w.Addr, n.key, have.lowest, ours),
+				Rejected, fmt.Errorf("the broker at %s is too new: it speaks %s from version %d on, this program up to %d", w.Addr,
+					n.key, have.lowest, ours),
 				"Use a newer version of cdc-outbox.", "",
 			}
 		}
