@@ -104,9 +104,9 @@ func (p *Producer) serve(ctx context.Context, b *broker) {
 	}
 }
 
-// throttle keeps quiet for as long as the broker asks for it. From version 6 on it answers at once and does not read from the
-// connection meanwhile (KIP-219): what is not sent can still go to the same request as newer records. Older versions
-// answer when the pause is over.
+// throttle keeps quiet for as long as the broker asks for it. From version 6 on it answers at once and does not read
+// from the connection meanwhile (KIP-219): what is not sent can still go to the same request as newer records. Older
+// versions answer when the pause is over.
 func (p *Producer) throttle(b *broker, version int16, d time.Duration) {
 	if d <= 0 {
 		return

@@ -33,7 +33,8 @@ type Config struct {
 	wire.Cluster
 
 	// Acked is called from one goroutine, batch by batch, in order per partition, exactly once per record, when the
-	// records are in the log of all in-sync replicas, and their transaction, if any, is committed. It should return soon and must not call Produce or Drain.
+	// records are in the log of all in-sync replicas, and their transaction, if any, is committed. It should return
+	// soon and must not call Produce or Drain.
 	Acked func(Delivery)
 
 	// Compression is none, gzip, snappy, lz4 or zstd. Default none.

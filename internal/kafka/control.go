@@ -164,8 +164,8 @@ func (p *Producer) silent(addr string) {
 	p.control.silentAt[addr] = time.Now()
 }
 
-// dialAny connects to the first broker that answers: those known from metadata first, then the configured ones, and last
-// those that were silent a moment ago.
+// dialAny connects to the first broker that answers: those known from metadata first, then the configured ones, and
+// last those that were silent a moment ago.
 func (p *Producer) dialAny(ctx context.Context, turn int) (*wire.Conn, error) {
 	p.mu.Lock()
 	var known []string

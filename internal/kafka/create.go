@@ -75,8 +75,8 @@ func (p *Producer) createMissing(w *wire.Conn) error {
 	return nil
 }
 
-// created takes the answer. Whatever it says, metadata decides whether the topic is there; where it is not, the next try
-// is a while away.
+// created takes the answer. Whatever it says, metadata decides whether the topic is there; where it is not, the next
+// try is a while away.
 func (p *Producer) created(t *topic, answer *createtopics.ResponseTopic) {
 	s := p.cfg.CreateTopic(t.name)
 	c := &t.creation

@@ -187,8 +187,8 @@ func TestProducerIDRetried(t *testing.T) {
 	require.Equal(t, 3, h.Hits())
 }
 
-// TestRestartIsOfOnePartition: where a broker has lost one partition's sequence, the others keep theirs, and with it the
-// proof that what they have in doubt is in the log.
+// TestRestartIsOfOnePartition: where a broker has lost one partition's sequence, the others keep theirs, and with it
+// the proof that what they have in doubt is in the log.
 func TestRestartIsOfOnePartition(t *testing.T) {
 	r := newRig(t, newCluster(t, kfake.SeedTopics(1, "t", "u")))
 	r.produce("u", "k")

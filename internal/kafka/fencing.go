@@ -18,8 +18,8 @@ import (
 
 // Owner says whose records these are.
 type Owner struct {
-	// TransactionalID is also the consumer group of the position. All instances that relay one slot use the same, and no
-	// other program does.
+	// TransactionalID is also the consumer group of the position. All instances that relay one slot use the same, and
+	// no other program does.
 	TransactionalID string
 
 	// SystemID is the Postgres cluster's, stored with the position.
@@ -32,9 +32,8 @@ func TransactionalID(systemID, slot string) string {
 }
 
 // Begin fences any earlier producer with the owner's transactional id: it can write no more, and its open transaction
-// is aborted (KIP-98).
-// It returns the position that the last committed transaction left, false for none. The caller must know that it is
-// the rightful one, by holding the slot, and must not produce what the position covers.
+// is aborted (KIP-98). It returns the position that the last committed transaction left, false for none. The caller
+// must know that it is the rightful one, by holding the slot, and must not produce what the position covers.
 //
 // Begin waits for Kafka as long as ctx lasts. It is called once, before the first Produce; in idempotent mode it
 // returns at once.

@@ -61,8 +61,8 @@ func produceOutcome(v wire.Verdict, appended, transactions bool) outcome {
 	return exact
 }
 
-// TestMatrixProduce: each code instead of the append, and instead of the answer after the append, for the first, the middle
-// and the last of five requests in flight.
+// TestMatrixProduce: each code instead of the append, and instead of the answer after the append, for the first, the
+// middle and the last of five requests in flight.
 func TestMatrixProduce(t *testing.T) {
 	for mode, change := range modes {
 		for _, code := range everyCode() {
@@ -102,8 +102,8 @@ func matrixRig(t *testing.T, change ...func(*Config)) *rig {
 	return r
 }
 
-// fill produces without an end of an upstream transaction in between, so that nothing is sealed before it is in flight. It
-// ends early where Run has ended.
+// fill produces without an end of an upstream transaction in between, so that nothing is sealed before it is in flight.
+// It ends early where Run has ended.
 func (r *rig) fill(n int) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), testPatience)
@@ -180,7 +180,8 @@ func (r *rig) checkStopped() {
 	require.Equal(r.t, r.sent["t"][:len(log)], log)
 }
 
-// TestMatrixTransactions: each code for each request of a transaction, instead of the work or instead of the answer after it.
+// TestMatrixTransactions: each code for each request of a transaction, instead of the work or instead of the answer
+// after it.
 func TestMatrixTransactions(t *testing.T) {
 	for _, key := range []kmsg.Key{kmsg.AddPartitionsToTxn, kmsg.AddOffsetsToTxn, kmsg.TxnOffsetCommit, kmsg.EndTxn} {
 		for _, code := range everyCode() {
@@ -215,9 +216,9 @@ func TestMatrixTransactions(t *testing.T) {
 	}
 }
 
-// doubtfulEnd: a commit that is answered with "you are not who you were". When it was done, that cannot be told from the fencing by another
-// instance, so this one steps back. When it was not, the coordinator aborts the transaction some time, and what is
-// stored then says that nobody else was there.
+// doubtfulEnd: a commit that is answered with "you are not who you were". When it was done, that cannot be told from
+// the fencing by another instance, so this one steps back. When it was not, the coordinator aborts the transaction some
+// time, and what is stored then says that nobody else was there.
 func doubtfulEnd(key kmsg.Key, v wire.Verdict) bool {
 	doubt := v.Action == wire.Bump || v.Action == wire.Renew || v.Action == wire.Fenced
 	return key == kmsg.EndTxn && doubt && v.Code != wire.InvalidTxnState
@@ -245,7 +246,8 @@ func TestMatrixBegin(t *testing.T) {
 	}
 }
 
-// TestMatrixRecovery: each code, and a lost answer, while a transaction is recovered: for the abort, and for the new epoch, done or not.
+// TestMatrixRecovery: each code, and a lost answer, while a transaction is recovered: for the abort, and for the new
+// epoch, done or not.
 func TestMatrixRecovery(t *testing.T) {
 	for _, key := range []kmsg.Key{kmsg.EndTxn, kmsg.InitProducerID} {
 		for _, code := range append(everyCode(), lostAnswer) {
@@ -283,7 +285,8 @@ func recoveryOutcome(key kmsg.Key, v wire.Verdict) outcome {
 
 const lostAnswer = -1000
 
-// answer answers the next request of the key with the code, after the work where applied says so. lostAnswer cuts the connection.
+// answer answers the next request of the key with the code, after the work where applied says so. lostAnswer cuts the
+// connection.
 func answer(t testing.TB, c *kfake.Cluster, key kmsg.Key, code int16, applied bool) *atomic.Int32 {
 	t.Helper()
 	var hits atomic.Int32

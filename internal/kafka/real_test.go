@@ -34,8 +34,8 @@ func realKafka(t testing.TB, topic string, partitions int32) *kafka.Cluster {
 	return c
 }
 
-// TestRealSequenceWraps: a partition's sequence passes 2^31-1, with a rewind across it, and with batches split across it.
-// kfake wraps one too early.
+// TestRealSequenceWraps: a partition's sequence passes 2^31-1, with a rewind across it, and with batches split across
+// it. kfake wraps one too early.
 func TestRealSequenceWraps(t *testing.T) {
 	c := realKafka(t, "cut", 1)
 	require.NoError(t, c.Create(t.Context(), kafkaclient.Topic{Name: "split", Partitions: 1}))

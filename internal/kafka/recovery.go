@@ -60,8 +60,8 @@ func (p *Producer) proceed(b *broker, parts []*partition) {
 	}
 }
 
-// match returns the code for each of the request's batches, and notes where in the log they are: -1 with an error, and with a
-// repeat that the broker recognizes but whose offset it has forgotten.
+// match returns the code for each of the request's batches, and notes where in the log they are: -1 with an error, and
+// with a repeat that the broker recognizes but whose offset it has forgotten.
 func (r *request) match(res *produce.Response) ([]int16, error) {
 	codes := make([]int16, len(r.batches))
 	at, found := 0, 0
@@ -197,8 +197,8 @@ func (p *Producer) restart(part *partition, cause wire.Verdict) {
 	p.bump(part, cause.Action == wire.Renew)
 }
 
-// bump starts the partition's sequence over under an epoch, or with renew a producer id, that it has not used. Nothing of
-// it may be in flight.
+// bump starts the partition's sequence over under an epoch, or with renew a producer id, that it has not used. Nothing
+// of it may be in flight.
 //
 // The broker keeps a producer's state for each partition by itself, so the others go on as they are: what they have in
 // doubt is still recognized when it is sent again. Kafka's own client does the same

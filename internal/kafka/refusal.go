@@ -77,8 +77,9 @@ func (t *topic) tight(rec *router.Record) bool {
 	return t.max > 0 && rec.Size()+wire.HeaderSize+6*len(rec.Headers) > t.max
 }
 
-// fits returns a RefusedError for a record that the topic cannot take even alone. What counts is the batch as it would be sent:
-// a broker judges it by that size before anything else, whatever compression the topic has (UnifiedLog.analyzeAndValidateRecords).
+// fits returns a RefusedError for a record that the topic cannot take even alone. What counts is the batch as it would
+// be sent: a broker judges it by that size before anything else, whatever compression the topic has
+// (UnifiedLog.analyzeAndValidateRecords).
 //
 // The limit was asked for when the topic was first used, and may have been raised since, so a refusal is by one that
 // was asked for lately. fits gives up the lock.

@@ -38,8 +38,8 @@ func noise(n int) []byte {
 	return out
 }
 
-// TestRefusedEarly: what cannot fit even alone is not taken; what compresses enough, or fits to the byte, is; and a limit that
-// was raised counts.
+// TestRefusedEarly: what cannot fit even alone is not taken; what compresses enough, or fits to the byte, is; and a
+// limit that was raised counts.
 func TestRefusedEarly(t *testing.T) {
 	for _, compression := range []string{"none", "zstd"} {
 		t.Run(compression, func(t *testing.T) {

@@ -47,8 +47,8 @@ var refusals = map[string]struct {
 		func(rec *router.Record) { rec.Timestamp += 7200_000 }},
 }
 
-// TestRealRefused: one record of 400 that a real Kafka refuses, with batches of twenty before and behind it in flight. The topic's
-// setting changes while the producer runs, so nothing is known before.
+// TestRealRefused: one record of 400 that a real Kafka refuses, with batches of twenty before and behind it in flight.
+// The topic's setting changes while the producer runs, so nothing is known before.
 func TestRealRefused(t *testing.T) {
 	c := realKafka(t, "dead", 1)
 	n := 0

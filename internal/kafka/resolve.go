@@ -131,14 +131,14 @@ func (p *Producer) target(ctx context.Context, rec *router.Record) (*partition, 
 	}
 }
 
-// remove takes the refused record out of its partition and puts the replacement, if there is a target for one, at the end
-// of the target's.
+// remove takes the refused record out of its partition and puts the replacement, if there is a target for one, at the
+// end of the target's.
 //
-// Nothing can be lost or doubled by that. Everything older of the partition is acknowledged, for the record is at the head
-// of the line. The record itself was refused before anything of its batch was written. And nothing newer is in the log:
-// the broker answers it with 45 as long as the record's sequence number is missing, and every answer is in, or the
-// partition would not have rewound. So what is behind the gap may be numbered anew, in idempotent mode with a new
-// epoch for this partition, so that a copy of an old number, still under way on a connection that broke, is refused. With
+// Nothing can be lost or doubled by that. Everything older of the partition is acknowledged, for the record is at the
+// head of the line. The record itself was refused before anything of its batch was written. And nothing newer is in the
+// log: the broker answers it with 45 as long as the record's sequence number is missing, and every answer is in, or the
+// partition would not have rewound. So what is behind the gap may be numbered anew, in idempotent mode with a new epoch
+// for this partition, so that a copy of an old number, still under way on a connection that broke, is refused. With
 // transactions the live one is aborted, and sent again without the record.
 //
 // The exception is a record that was appended without an answer before the topic's limit was lowered, the broker looks

@@ -78,9 +78,9 @@ func poison(c *kfake.Cluster, topic, word string, code int16) *kfake.FaultHandle
 	})
 }
 
-// TestRefused: single records in the middle of a stream that a broker refuses, with batches in flight. The neighbours are
-// in the log in their order, once; the refused ones are gone, replaced, or wait until the topic takes them; each ticket comes back once, and the
-// window gets back what it gave.
+// TestRefused: single records in the middle of a stream that a broker refuses, with batches in flight. The neighbours
+// are in the log in their order, once; the refused ones are gone, replaced, or wait until the topic takes them; each
+// ticket comes back once, and the window gets back what it gave.
 func TestRefused(t *testing.T) {
 	for mode, change := range modes {
 		for _, code := range []int16{wire.MessageTooLarge, 18, 87, 32} {
@@ -170,7 +170,8 @@ func testRefused(t *testing.T, mode func(*Config), code int16, action Action, ba
 	}
 }
 
-// TestRefusedLimit: the topic's own limit, lowered while records fly, with compression: what does not fit any more is replaced.
+// TestRefusedLimit: the topic's own limit, lowered while records fly, with compression: what does not fit any more is
+// replaced.
 func TestRefusedLimit(t *testing.T) {
 	for mode, change := range modes {
 		for _, compression := range []string{"none", "zstd"} {
@@ -216,7 +217,8 @@ func TestRefusedLimit(t *testing.T) {
 	}
 }
 
-// TestRefusedReplacementWaits: the dead letters' topic does not exist yet. The refused record stays where it is until it does.
+// TestRefusedReplacementWaits: the dead letters' topic does not exist yet. The refused record stays where it is until
+// it does.
 func TestRefusedReplacementWaits(t *testing.T) {
 	for mode, change := range modes {
 		t.Run(mode, func(t *testing.T) {
@@ -331,7 +333,8 @@ func TestRefusedAlone(t *testing.T) {
 	require.EqualValues(t, 1, s.Commit)
 }
 
-// TestRefusedSparesOthers: what another partition has in doubt when a record is dropped is still recognized by the broker.
+// TestRefusedSparesOthers: what another partition has in doubt when a record is dropped is still recognized by the
+// broker.
 func TestRefusedSparesOthers(t *testing.T) {
 	c := newCluster(t, kfake.SeedTopics(1, "t", "u"))
 	poison(c, "t", "bad", 87)
@@ -363,7 +366,8 @@ func TestRefusedSparesOthers(t *testing.T) {
 	require.EqualValues(t, 1, doubtful[0].sequence)
 }
 
-// TestRefusedAndStopped: who stops while the question is open hears nothing of the record, and Run waits for the answer.
+// TestRefusedAndStopped: who stops while the question is open hears nothing of the record, and Run waits for the
+// answer.
 func TestRefusedAndStopped(t *testing.T) {
 	c := newCluster(t, kfake.SeedTopics(1, "t"))
 	poison(c, "t", "bad", 87)

@@ -18,8 +18,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafkaclient"
 )
 
-// saslKafka starts a broker whose clients log in as "user" with "right", and may do what ACLs allow. Its own connections,
-// and those of the cluster's admin client, may do everything. Sessions last three seconds.
+// saslKafka starts a broker whose clients log in as "user" with "right", and may do what ACLs allow. Its own
+// connections, and those of the cluster's admin client, may do everything. Sessions last three seconds.
 func saslKafka(t *testing.T, topics ...string) *kafka.Cluster {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -71,8 +71,8 @@ func onTransactionalID(name string) func(*kadm.ACLBuilder) *kadm.ACLBuilder {
 	return func(b *kadm.ACLBuilder) *kadm.ACLBuilder { return b.TransactionalIDs(name) }
 }
 
-// TestRealAuthenticatesAgain: through several sessions' ends under steady load, no connection is lost and nothing is sent
-// twice; in transactions neither. A broker that saw an expired session used for anything else would close it.
+// TestRealAuthenticatesAgain: through several sessions' ends under steady load, no connection is lost and nothing is
+// sent twice; in transactions neither. A broker that saw an expired session used for anything else would close it.
 func TestRealAuthenticatesAgain(t *testing.T) {
 	c := saslKafka(t, "t", "cdc-outbox.positions")
 	allow(t, c, onTopics("t"), kadm.OpWrite, kadm.OpDescribe)

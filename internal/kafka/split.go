@@ -15,13 +15,13 @@ import (
 // minBatchLimit is how far refusals can lower the size at which batches are sealed.
 const minBatchLimit = 4 << 10
 
-// split answers a refusal of the batch at the head of the queue, for its size or for what is in it: it is replaced by its
-// two halves, which share its range of sequence numbers, so that the numbers of everything behind it stay right. That
-// goes on until the record to blame is alone, and nothing may overtake it: see refuse.
+// split answers a refusal of the batch at the head of the queue, for its size or for what is in it: it is replaced by
+// its two halves, which share its range of sequence numbers, so that the numbers of everything behind it stay right.
+// That goes on until the record to blame is alone, and nothing may overtake it: see refuse.
 //
-// Size and content are checked before anything is appended, so the whole is not in the log, with one exception: the topic's
-// rules were tightened after an append whose answer got lost. The broker then answers the first half with 45, and the sequences
-// start over, with repeats.
+// Size and content are checked before anything is appended, so the whole is not in the log, with one exception: the
+// topic's rules were tightened after an append whose answer got lost. The broker then answers the first half with 45,
+// and the sequences start over, with repeats.
 func (p *Producer) split(part *partition, cause wire.Verdict) {
 	whole := part.queued[0]
 	if whole.records == 1 {

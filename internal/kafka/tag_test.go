@@ -15,8 +15,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// TestTagsTellWhereARecordIs: what comes back with an acknowledgement is the tag of the record that a consumer finds at that
-// partition and offset, also when batches are split, and nothing comes back twice.
+// TestTagsTellWhereARecordIs: what comes back with an acknowledgement is the tag of the record that a consumer finds at
+// that partition and offset, also when batches are split, and nothing comes back twice.
 func TestTagsTellWhereARecordIs(t *testing.T) {
 	for _, tx := range []bool{false, true} {
 		t.Run(fmt.Sprintf("transactions %v", tx), func(t *testing.T) {

@@ -12,9 +12,9 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// Transactions configures exactly-once delivery: each record is part of a Kafka transaction that also holds the position
-// of the last record in it (KIP-98), so a consumer with isolation.level=read_committed sees each record once, whatever
-// repeats after a crash.
+// Transactions configures exactly-once delivery: each record is part of a Kafka transaction that also holds the
+// position of the last record in it (KIP-98), so a consumer with isolation.level=read_committed sees each record once,
+// whatever repeats after a crash.
 type Transactions struct {
 	// PositionTopic is the topic the position is committed for, as an offset of a consumer group. It stays empty; it
 	// is created where it is missing. Default "cdc-outbox.positions".
@@ -23,7 +23,8 @@ type Transactions struct {
 	// Instance says who we are, for the sentence of the instance that we take over from: host, pid, start.
 	Instance string
 
-	// Interval is how long a transaction collects records under load. A lone record does not wait for it. Default 50 ms.
+	// Interval is how long a transaction collects records under load. A lone record does not wait for it. Default 50
+	// ms.
 	Interval time.Duration
 
 	// Timeout is after how long the coordinator aborts a transaction that nobody ends. The brokers' limit is
@@ -50,8 +51,8 @@ type Position struct {
 
 // transaction is one Kafka transaction. Guarded by the producer's lock; only the goroutine of runTransactions ends one.
 //
-// There are at most two: live, whose batches may be sent, and behind it, once live is sealed, the one that Produce fills
-// meanwhile. Its batches lie in the partitions' queues until the live one has ended: a producer can have one
+// There are at most two: live, whose batches may be sent, and behind it, once live is sealed, the one that Produce
+// fills meanwhile. Its batches lie in the partitions' queues until the live one has ended: a producer can have one
 // transaction at a time in Kafka.
 type transaction struct {
 	parts   []*partition // with records in it
@@ -175,8 +176,8 @@ func (p *Producer) commit() {
 	}
 }
 
-// trySeal ends the intake of the live transaction where it is time to. It is Nagle's rule once more, with the transaction
-// as the packet: a lone one goes at once, under load there is one for each interval.
+// trySeal ends the intake of the live transaction where it is time to. It is Nagle's rule once more, with the
+// transaction as the packet: a lone one goes at once, under load there is one for each interval.
 func (p *Producer) trySeal(now time.Time) {
 	x := p.tx
 	t := x.filling

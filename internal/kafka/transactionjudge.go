@@ -51,7 +51,8 @@ func (p *Producer) judge(api, object string, code int16) (ok bool, wait time.Dur
 	return false, p.wait(api, object, v)
 }
 
-// judgePartition is judge for AddPartitionsToTxn, which is the first to meet a topic that is missing or may not be written.
+// judgePartition is judge for AddPartitionsToTxn, which is the first to meet a topic that is missing or may not be
+// written.
 func (p *Producer) judgePartition(topic, object string, code int16) (ok bool, wait time.Duration) {
 	x := p.tx
 	v := wire.VerdictOf(code)
@@ -74,8 +75,9 @@ func (p *Producer) judgePartition(topic, object string, code int16) (ok bool, wa
 func (p *Producer) wait(api, object string, v wire.Verdict) time.Duration {
 	x := p.tx
 	if v.Code == wire.ConcurrentTransactions || v.Code == wire.CoordinatorLoading {
-		// The markers of the transaction before are still being written, which TxnOffsetCommit tells as a coordinator that
-		// loads to versions that do not know the other code (KIP-890). Where it does load, nobody else is to be asked.
+		// The markers of the transaction before are still being written, which TxnOffsetCommit tells as a coordinator
+		// that loads to versions that do not know the other code (KIP-890). Where it does load, nobody else is to be
+		// asked.
 		if x.failures > 100 {
 			x.trouble.set(p.log, wire.NoProducerID, object, fmt.Sprintf("%s: %s.", api, v.Name), "")
 		}

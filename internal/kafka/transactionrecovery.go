@@ -24,7 +24,8 @@ type recovery struct {
 	id      identity // of the next try
 }
 
-// lose starts the recovery: the transaction can't go on as it is. Nothing more is sent; when nothing flies, recover runs.
+// lose starts the recovery: the transaction can't go on as it is. Nothing more is sent; when nothing flies, recover
+// runs.
 func (p *Producer) lose(cause wire.Verdict) {
 	x := p.tx
 	if !p.restarting {
@@ -98,8 +99,8 @@ func (p *Producer) tryRecover(ctx context.Context, t *transaction, id identity, 
 }
 
 // abort ends the transaction and asks for our next epoch. InitProducerID comes only after an answer to EndTxn that took
-// our epoch for good: given a stale one, the coordinator looks at the producer id alone where a transaction is open, and
-// would abort the one of our successor, with which we share the id.
+// our epoch for good: given a stale one, the coordinator looks at the producer id alone where a transaction is open,
+// and would abort the one of our successor, with which we share the id.
 func (p *Producer) abort(ctx context.Context, t *transaction, id identity, r *recovery) error {
 	x := p.tx
 	if t.ending && r.cause.Code != wire.InvalidTxnState {

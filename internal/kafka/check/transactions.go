@@ -85,8 +85,8 @@ func (c *checker) transactionalID(ctx context.Context, w *wire.Conn, name, topic
 // nobodysID is a producer id that no cluster gives: they count from 0.
 const nobodysID = math.MaxInt64
 
-// probe asks the coordinator to add the group to a transaction of a producer that does not exist. It looks at the rights to
-// both, and then refuses, before it touches anything (KafkaApis.handleAddOffsetsToTxnRequest).
+// probe asks the coordinator to add the group to a transaction of a producer that does not exist. It looks at the
+// rights to both, and then refuses, before it touches anything (KafkaApis.handleAddOffsetsToTxnRequest).
 func (c *checker) probe(ctx context.Context, w *wire.Conn, name string) (int16, error) {
 	res, err := w.RoundTrip(&findcoordinator.Request{Key: name, KeyType: wire.CoordinatesTransactions},
 		c.cfg.RequestTimeout)

@@ -20,8 +20,8 @@ const (
 
 // scan gives the records of the answer that lie in the span, from offset at on, and returns where to go on.
 //
-// Aborted transactions are left out as KIP-98 has it: the broker lists those that overlap with the answer; from the first
-// offset of one on, whatever its producer wrote transactionally is aborted, until the marker that says so.
+// Aborted transactions are left out as KIP-98 has it: the broker lists those that overlap with the answer; from the
+// first offset of one on, whatever its producer wrote transactionally is aborted, until the marker that says so.
 func (f *fetchBuffer) scan(
 	a *fetchAnswer, s Span, at int64, give func(*Message) bool,
 ) (next int64, more bool, err error) {
@@ -72,7 +72,8 @@ type batchHeader struct {
 	records    int32
 }
 
-// batchAt decodes the head of the batch that b starts with, and returns the batch's size, 0 where b ends before it does.
+// batchAt decodes the head of the batch that b starts with, and returns the batch's size, 0 where b ends before it
+// does.
 func batchAt(b []byte) (h batchHeader, size int, err error) {
 	if len(b) < wire.AtCRC {
 		return h, 0, nil

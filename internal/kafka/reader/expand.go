@@ -68,8 +68,8 @@ func (e *expander) copy(r io.Reader) error {
 }
 
 // xerial starts the framing that Java's snappy library puts around blocks: magic, version, lowest version that can read
-// it, then blocks with their length in front (https://github.com/xerial/snappy-java, SnappyCodec). Other clients send one
-// bare block. kafka-go's reader allocates whatever a length says.
+// it, then blocks with their length in front (https://github.com/xerial/snappy-java, SnappyCodec). Other clients send
+// one bare block. kafka-go's reader allocates whatever a length says.
 var xerial = []byte{0x82, 'S', 'N', 'A', 'P', 'P', 'Y', 0}
 
 func (e *expander) snappy(body []byte) error {

@@ -142,7 +142,8 @@ type fetchAnswer struct {
 	records   []byte // record batches; the last may be cut off
 }
 
-// abortedTransaction: what the producer wrote transactionally from the offset on was aborted, up to its next abort marker.
+// abortedTransaction: what the producer wrote transactionally from the offset on was aborted, up to its next abort
+// marker.
 type abortedTransaction struct{ producer, first int64 }
 
 // parseFetch decodes the answer's body (https://kafka.apache.org/protocol, Fetch). kafka-go's own decoder would also

@@ -13,7 +13,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafkaclient"
 )
 
-// TestRealReadCommitted: the same interleaved transactions on a real broker, whose list of aborted ones kfake only imitates.
+// TestRealReadCommitted: the same interleaved transactions on a real broker, whose list of aborted ones kfake only
+// imitates.
 func TestRealReadCommitted(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()

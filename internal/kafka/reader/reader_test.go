@@ -93,7 +93,8 @@ func kgoClient(t *testing.T, brokers []string, opts ...kgo.Opt) *kgo.Client {
 	return cl
 }
 
-// TestReadEveryCodec: null is not empty, headers come in order, and each codec's batches are read, ours and another client's.
+// TestReadEveryCodec: null is not empty, headers come in order, and each codec's batches are read, ours and another
+// client's.
 func TestReadEveryCodec(t *testing.T) {
 	for name, codec := range map[string]kgo.CompressionCodec{
 		"none": kgo.NoCompression(), "gzip": kgo.GzipCompression(), "snappy": kgo.SnappyCompression(),

@@ -107,7 +107,8 @@ var Verdicts = map[int16]Verdict{
 	90: {90, "PRODUCER_FENCED", Fenced, Rejected},
 }
 
-// Codes that somebody looks at besides the table, where the answer to one kind of request gives them a meaning of its own.
+// Codes that somebody looks at besides the table, where the answer to one kind of request gives them a meaning of its
+// own.
 const (
 	CorruptMessage                     = 2
 	UnknownTopic                       = 3

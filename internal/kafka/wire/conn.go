@@ -109,8 +109,8 @@ func (w *Conn) ReadResponse(key protocol.ApiKey, version int16, id int32) (res p
 	return res, err
 }
 
-// judgeApiVersions checks the first answer of a connection in full: version 0 is a code and an array of three int16 each. Who
-// gives that right is a broker, and its other answers are believed.
+// judgeApiVersions checks the first answer of a connection in full: version 0 is a code and an array of three int16
+// each. Who gives that right is a broker, and its other answers are believed.
 func (w *Conn) judgeApiVersions(size int32) error {
 	const head = 4 + 4 + 2 + 4 // size, correlation id, code, number of entries
 	frame, err := w.Reader.Peek(head)

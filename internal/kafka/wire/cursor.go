@@ -84,8 +84,8 @@ func (c *Cursor) Nullable() []byte {
 	return b
 }
 
-// compactLength is that of an array in the flexible encoding (KIP-482), one less than what is written; none counts as empty. Elements
-// take a byte at least, so a greater one is malformed.
+// compactLength is that of an array in the flexible encoding (KIP-482), one less than what is written; none counts as
+// empty. Elements take a byte at least, so a greater one is malformed.
 func (c *Cursor) compactLength() int {
 	n := c.uvarint()
 	if n > uint64(len(c.B))+1 {

@@ -56,8 +56,8 @@ const illegalSASLState = 34
 // exchange sends a request and returns its answer.
 type exchange func(req protocol.Message) (protocol.Message, error)
 
-// Authenticate runs the mechanism inside SaslHandshake and SaslAuthenticate requests (KIP-152), and notes when that has to
-// be done again.
+// Authenticate runs the mechanism inside SaslHandshake and SaslAuthenticate requests (KIP-152), and notes when that has
+// to be done again.
 func (w *Conn) Authenticate(ctx context.Context, ask exchange) error {
 	cfg := w.sasl
 	refused := func(err error) error {
@@ -124,9 +124,9 @@ func renewal(lifetime time.Duration) time.Time {
 	return time.Now().Add(max(minRenewal, lifetime*85/100+rand.N(lifetime/20+1)))
 }
 
-// RenewalDue reports whether the session has to be renewed before the next request. It is asked when there is one to send,
-// and there is no timer: a broker takes the renewal of a session that has ended, too, as long as nothing else comes
-// before it.
+// RenewalDue reports whether the session has to be renewed before the next request. It is asked when there is one to
+// send, and there is no timer: a broker takes the renewal of a session that has ended, too, as long as nothing else
+// comes before it.
 func (w *Conn) RenewalDue() bool { return !w.renewAt.IsZero() && time.Now().After(w.renewAt) }
 
 // renew authenticates again where that is due (KIP-368), with the password as it is now. Only for connections without

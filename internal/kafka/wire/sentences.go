@@ -23,8 +23,8 @@ func (e *DialError) Error() string {
 	return e.err.Error()
 }
 
-// resolved is the address that a name led to, where the error knows it: localhost that is [::1] where the broker listens on
-// 127.0.0.1 only is a riddle otherwise.
+// resolved is the address that a name led to, where the error knows it: localhost that is [::1] where the broker
+// listens on 127.0.0.1 only is a riddle otherwise.
 func resolved(addr string, err error) string {
 	var op *net.OpError
 	if !errors.As(err, &op) || op.Op != "dial" || op.Addr == nil || op.Addr.String() == addr {
