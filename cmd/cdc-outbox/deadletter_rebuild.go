@@ -96,7 +96,7 @@ func (re *rebuilder) rebuild(ctx context.Context, e *deadletter.Entry) (*router.
 	if err != nil {
 		return nil, err
 	}
-	rec.Headers = append(slices.Clone(rec.Headers), router.Header{Key: headerRetried, Value: []byte(re.began.UTC().Format(time.RFC3339))})
+	rec.Headers = append(slices.Clone(rec.Headers), router.Header{Key: deadletter.HeaderRetried, Value: []byte(re.began.UTC().Format(time.RFC3339))})
 	return rec, nil
 }
 

@@ -24,9 +24,6 @@ type retryOptions struct {
 	timeout                       time.Duration
 }
 
-// headerRetried marks a record that was a dead letter; its value is when it was retried.
-const headerRetried = "retried"
-
 // letterBatch is how many letters are retried at a time. Each batch costs three waits for Kafka and a look at the marks.
 const letterBatch = 100
 

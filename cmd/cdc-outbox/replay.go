@@ -1,6 +1,13 @@
 package main
 
 import (
+	"crypto/rand"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/replay"
+
 	"context"
 	"errors"
 	"fmt"
@@ -10,38 +17,21 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/archive"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
-	"github.com/cdc-outbox/cdc-outbox/internal/outboxtable"
-	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
-	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
-	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
-	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// replayOptions are the flags of replay. What chooses rows is part of what a state file stands for.
-type replayOptions struct {
-	Types        []string `json:"aggregate_types,omitempty"`
-	AggregateIDs []string `json:"aggregate_ids,omitempty"`
-	IDs          []string `json:"ids,omitempty"`
-	Since        string   `json:"since,omitempty"`
-	Until        string   `json:"until,omitempty"`
-	Topic        string   `json:"topic,omitempty"`
-	Files        []string `json:"files,omitempty"`
-	FromPosition string   `json:"from_position,omitempty"`
-	ToPosition   string   `json:"to_position,omitempty"`
-	FromTopics   []string `json:"from_topics,omitempty"`
-
-	all, dryRun, skipBad, asJSON bool
-	rate                         int
-	resume                       string
-	timeout                      time.Duration
+// replayFlags are the flags of replay.
+type replayFlags struct {
+	replay.Choice
+	replay.Pace
+	all, asJSON bool
+	resume      string
 }
 
 func (a *app) replayCommand() *cobra.Command {
-	var o replayOptions
+	var o replayFlags
 	cmd := &cobra.Command{
 		Use:   "replay",
 		Short: "Publish rows of the outbox once more, beside the connector",
@@ -73,15 +63,14 @@ and why is said.`,
   cdc-outbox replay --all --topic order.events.rebuilt --rate 5000 --resume replay.state`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			filter, err := o.filter()
-			if err != nil {
+			if err := o.check(); err != nil {
 				return err
 			}
 			c, err := a.load(cmd)
 			if err != nil {
 				return err
 			}
-			return a.replay(cmd.Context(), c, &o, filter)
+			return a.replay(cmd.Context(), c, &o)
 		},
 	}
 	f := cmd.Flags()
@@ -96,68 +85,48 @@ and why is said.`,
 	f.BoolVar(&o.all, "all", false, "every row, where nothing else chooses")
 	f.StringArrayVar(&o.Files, "from-archive", nil, "rows of this file that prune --archive has written, not the table's; may be repeated")
 	f.StringVar(&o.Topic, "topic", "", "publish to this topic, which has to exist or kafka.topics.create to be set, instead of the rows' own")
-	f.IntVar(&o.rate, "rate", 1000, "rows a second at most; 0 for no limit")
+	f.IntVar(&o.Rate, "rate", 1000, "rows a second at most; 0 for no limit")
 	f.StringVar(&o.resume, "resume", "", "keep the state of the run in this file, and go on from it")
-	f.BoolVar(&o.dryRun, "dry-run", false, "route the rows and count them per topic, and publish nothing")
-	f.BoolVar(&o.skipBad, "skip-bad-rows", false, "pass over rows that cannot be published instead of stopping at them, and list them")
-	f.DurationVar(&o.timeout, "timeout", time.Minute, "how long to wait for Kafka to take 500 rows")
+	f.BoolVar(&o.DryRun, "dry-run", false, "route the rows and count them per topic, and publish nothing")
+	f.BoolVar(&o.SkipBad, "skip-bad-rows", false, "pass over rows that cannot be published instead of stopping at them, and list them")
+	f.DurationVar(&o.Timeout, "timeout", time.Minute, "how long to wait for Kafka to take 500 rows")
 	f.BoolVar(&o.asJSON, "json", false, "print the summary as JSON")
 	return cmd
 }
 
-func (o *replayOptions) filter() (f outboxtable.Filter, err error) {
-	f = outboxtable.Filter{AggregateTypes: o.Types, AggregateIDs: o.AggregateIDs, IDs: o.IDs}
-	for _, t := range []struct {
-		flag, text string
-		to         *time.Time
-	}{{"--since", o.Since, &f.Since}, {"--until", o.Until, &f.Until}} {
-		if t.text == "" {
-			continue
-		}
-		if *t.to, err = time.Parse(time.RFC3339, t.text); err != nil {
-			return f, fault.Usage(t.flag+" is no time", "write it as 2026-01-31T08:00:00Z")
-		}
+func (o *replayFlags) check() error {
+	if err := o.Check(o.all); err != nil {
+		return err
 	}
-	placed := o.FromPosition != "" || o.ToPosition != ""
-	chosen := len(o.Types)+len(o.AggregateIDs)+len(o.IDs) > 0 || o.Since != "" || o.Until != "" || placed
-	if len(o.Files) > 0 && (o.all || placed) {
-		return f, fault.Usage("--from-archive knows no positions, and takes all rows anyway", "choose by --aggregate-type, --aggregate-id, --id, --since or --until, or by nothing")
+	if err := checkPace(o.Pace); err != nil {
+		return err
 	}
-	if len(o.FromTopics) > 0 && !placed {
-		return f, fault.Usage("--from-topic is where positions are looked for", "add --from-position or --to-position; --topic is where records go")
+	if o.DryRun && o.resume != "" {
+		return fault.Usage("--dry-run leaves no state behind", "leave --resume out")
 	}
-	if _, err := o.window(); err != nil {
-		return f, err
-	}
-	if len(o.Files) == 0 && o.all == chosen {
-		return f, fault.Usage("it is not said which rows to publish", "choose by --aggregate-type, --aggregate-id, --id, --since, --until, --from-position or --to-position, or take --all")
-	}
-	if o.rate < 0 || o.timeout <= 0 {
-		return f, fault.Usage("--rate and --timeout cannot be negative", "leave them out for 1000 rows a second and a minute")
-	}
-	if o.dryRun && o.resume != "" {
-		return f, fault.Usage("--dry-run leaves no state behind", "leave --resume out")
-	}
-	if o.Topic != "" {
-		if err := router.CheckTopic(o.Topic); err != nil {
-			return f, fault.Usage("--topic: "+err.Error(), "name a topic as Kafka takes it")
-		}
-	}
-	return f, nil
+	return nil
 }
 
-func (a *app) replay(ctx context.Context, c *config.Loaded, o *replayOptions, filter outboxtable.Filter) error {
-	s, err := wiring.NewTarget(c)
+func checkPace(p replay.Pace) error {
+	if p.Rate < 0 || p.Timeout <= 0 {
+		return fault.Usage("--rate and --timeout cannot be negative", "leave them out for 1000 rows a second and a minute")
+	}
+	return nil
+}
+
+func (a *app) replay(ctx context.Context, c *config.Loaded, o *replayFlags) error {
+	db, err := wiring.NewTarget(c)
 	if err != nil {
 		return err
 	}
-	if err := needTables(s, "replay"); err != nil && len(o.Files) == 0 {
+	if err := needTables(db, "replay"); err != nil && len(o.Files) == 0 {
 		return err
 	}
-	if o.FromPosition+o.ToPosition != "" && c.Source == config.SourcePolling {
+	unplaced := c.Source == config.SourcePolling
+	if o.ByPosition() && unplaced {
 		return fault.Usage("a relay that polls gives records no position", "choose by time: --since and --until")
 	}
-	state, err := openReplayState(o)
+	producer, err := wiring.Kafka(c)
 	if err != nil {
 		return err
 	}
@@ -165,111 +134,61 @@ func (a *app) replay(ctx context.Context, c *config.Loaded, o *replayOptions, fi
 	if err != nil {
 		return err
 	}
-	r := &replay{o: o, router: route, unplaced: c.Source == config.SourcePolling, state: state, progress: a.stderr, topics: map[string]*replayedTopic{}, began: time.Now()}
-	if !o.dryRun && !state.Done {
-		if r.pub, err = a.newPublisher(ctx, c); err != nil {
-			return err
-		}
-		defer r.pub.Close()
-	}
-	w, err := o.window()
-	if err != nil {
+	r, err := replay.Run(ctx, replay.Options{
+		Choice: o.Choice, Pace: o.Pace, Run: newRunID(), Resume: o.resume,
+		DSN: db.DSN, Admin: db.Admin, Kafka: producer, Router: route, Unplaced: unplaced,
+		Topics: wiring.Topics(c, db.DSN, db.Admin.Tables), HeaderID: wiring.DeadLetters(c).ID, HeaderBytes: wiring.HeaderBytes(c),
+		Progress: a.progress(),
+	})
+	if r == nil {
 		return err
 	}
-	byPosition := o.FromPosition != "" || o.ToPosition != ""
-	if byPosition && !state.Done {
-		err = a.byPosition(ctx, c, s, r, filter, w)
-	}
-	for state.Source < len(o.Files) && err == nil {
-		err = r.file(ctx, o.Files[state.Source], s.Admin.Columns, filter)
-	}
-	for len(o.Files) == 0 && !byPosition && state.Source < len(s.Admin.Tables) && err == nil {
-		err = r.table(ctx, s, s.Admin.Tables[state.Source], filter)
-	}
-	if err == nil {
-		state.Done = true
-		err = state.save()
-	}
-	if perr := a.printReplay(r); err == nil {
+	if perr := a.printReplay(r, o.asJSON); err == nil {
 		err = perr
 	}
-	if err == nil && !o.dryRun && r.bad > 0 {
-		err = &fault.Error{Kind: fault.Operator, Object: "replay", Err: fmt.Errorf("%d rows were not published", r.bad), Next: "Their reasons are above."}
-	}
 	switch {
-	case err == nil || o.dryRun || state.Done:
+	case err == nil || o.DryRun || r.Done:
 	case ctx.Err() != nil:
-		a.left = state.left()
-	case state.path != "":
-		fmt.Fprintf(a.stderr, "Published so far: %d rows. The same command goes on from there.\n", state.Rows)
+		a.left = replayLeaves(r, o.resume)
+	case o.resume != "":
+		fmt.Fprintf(a.stderr, "Published so far: %d rows. The same command goes on from there.\n", r.Rows)
 	}
 	return err
 }
 
-// sayOrder warns, before anything is published, where rows have no time to go by.
-func (r *replay) sayOrder(rows *outboxtable.Rows) {
-	if text := rows.Ordered(); text != "" {
-		fmt.Fprintln(r.progress, text)
-	}
+// newRunID sorts by time.
+func newRunID() string {
+	return time.Now().UTC().Format("20060102T150405Z") + "-" + strings.ToLower(rand.Text()[:8])
 }
 
-// table publishes the chosen rows of a table, from where the state says on.
-func (r *replay) table(ctx context.Context, s wiring.Target, t identifier.Table, filter outboxtable.Filter) error {
-	rows, err := outboxtable.Open(ctx, s.DSN, s.Admin, t, filter)
-	if err != nil {
-		return err
+// replayLeaves is what an interrupted run has done.
+func replayLeaves(r *replay.Report, resume string) string {
+	done := "Published so far: " + counted(r.Rows, "row", "rows") + ". "
+	switch {
+	case r.Rows == 0:
+		return done + "It can be run again."
+	case resume != "":
+		return done + "The same command goes on from there."
 	}
-	defer rows.Close()
-	r.sayOrder(rows)
-	if filter.Until.IsZero() && len(filter.IDs) == 0 {
-		if r.state.Until.IsZero() {
-			r.state.Until = rows.Began()
-		}
-		rows.LeaveNewer(r.state.Until)
-	}
-	after := r.state.Key
-	for more := true; more; {
-		more, err = rows.Page(ctx, after, r.pageSize(), func(rel *pgoutput.Relation, row pgoutput.Tuple, key outboxtable.Key) error {
-			after = &key
-			return r.take(ctx, rel, row, func() { r.state.Key = &key })
-		})
-		if err != nil {
-			return errors.Join(err, ctx.Err())
-		}
-	}
-	if err := r.flush(ctx); err != nil {
-		return err
-	}
-	return r.state.nextSource()
+	return done + "Run again it begins at the first row, and publishes these once more; with --resume FILE it could have gone on."
 }
 
-// file publishes the rows of an archive, after it has been read once to see that it is whole.
-func (r *replay) file(ctx context.Context, path string, columns postgres.Columns, filter outboxtable.Filter) error {
-	_, err := archive.Verify(path)
-	n := int64(0)
-	if err == nil {
-		err = archive.Read(path, func(rel *pgoutput.Relation, row pgoutput.Tuple) error {
-			if n++; n <= r.state.FileRows {
-				return nil
-			}
-			if ok, err := filter.Match(columns, rel, row); err != nil || !ok {
-				return err
-			}
-			done := n
-			return r.take(ctx, rel, row, func() { r.state.FileRows = done })
-		})
+func (a *app) printReplay(r *replay.Report, asJSON bool) error {
+	if asJSON {
+		return a.printJSON(r)
 	}
-	var known *fault.Error
-	if err != nil && ctx.Err() == nil && !errors.As(err, &known) {
-		err = &fault.Error{Kind: fault.Operator, Object: "--from-archive", Err: err, Next: "Take the file and its manifest from a copy."}
+	what, not := "published", "not published"
+	if r.DryRun {
+		what, not = "would be published", "cannot be published"
 	}
-	if err == nil {
-		err = r.flush(ctx)
+	for _, name := range slices.Sorted(maps.Keys(r.Topics)) {
+		fmt.Fprintf(a.stdout, "%s: %d records %s, %d bytes\n", name, r.Topics[name].Records, what, r.Topics[name].Bytes)
 	}
-	if err != nil {
-		return err
+	for _, line := range r.Examples {
+		fmt.Fprintf(a.stdout, "%s: %s\n", not, line)
 	}
-	return r.state.nextSource()
+	_, err := fmt.Fprintf(a.stdout, "run %s: %s %s, %d %s\n", r.Run, counted(r.Rows, "row", "rows"), what, r.Unpublish, not)
+	return err
 }
 
 // needTables refuses what reads tables where there are none: a message that was emitted is in no table.

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/cdc-outbox/cdc-outbox/internal/replay"
+
 	"encoding/json"
 	"fmt"
 	"os"
@@ -32,7 +34,7 @@ func content(r *kgo.Record) string {
 		s += fmt.Sprint(r.Timestamp.UnixMilli())
 	}
 	for _, h := range r.Headers {
-		if h.Key != "position" && h.Key != headerReplayed {
+		if h.Key != "position" && h.Key != "replayed" {
 			s += fmt.Sprintf(" %q=%q", h.Key, h.Value)
 		}
 	}
@@ -82,7 +84,7 @@ func TestReplayMakesTheSameRecords(t *testing.T) {
 		require.Greater(t, header(replayed[i], "position"), position, "ascending")
 		position = header(replayed[i], "position")
 		require.Less(t, position, header(streamed[0], "position"), "before every streamed one")
-		require.NotEmpty(t, header(replayed[i], headerReplayed))
+		require.NotEmpty(t, header(replayed[i], "replayed"))
 	}
 	for c, n := range want {
 		require.Equal(t, n, have[c], "%.300s", c)
@@ -112,7 +114,7 @@ func TestReplayChoosesRows(t *testing.T) {
 	} {
 		r := invoke(t, b.env, append([]string{"replay", "--dry-run", "--json"}, strings.Fields(args)...)...)
 		require.Equal(t, 0, r.code, args+r.all())
-		var s replaySummary
+		var s replay.Report
 		require.NoError(t, json.Unmarshal([]byte(r.stdout), &s))
 		require.Equal(t, want, s.Rows, args)
 	}
@@ -159,7 +161,7 @@ func TestReplayGoesOnWhereItWasKilled(t *testing.T) {
 	require.Greater(t, time.Since(began), 500*time.Millisecond, "the rate is kept")
 	all := b.records("rebuilt", rows)
 	require.LessOrEqual(t, len(all), rows+rate/4, "repeats at most a batch")
-	last, seen, run := map[string]int{}, map[string]bool{}, header(all[0], headerReplayed)
+	last, seen, run := map[string]int{}, map[string]bool{}, header(all[0], "replayed")
 	for _, rec := range all {
 		var v struct{ N int }
 		require.NoError(t, json.Unmarshal(rec.Value, &v))
@@ -168,7 +170,7 @@ func TestReplayGoesOnWhereItWasKilled(t *testing.T) {
 			require.Greater(t, v.N, last[string(rec.Key)], "in order")
 			last[string(rec.Key)] = v.N
 		}
-		require.Equal(t, run, header(rec, headerReplayed), "one run")
+		require.Equal(t, run, header(rec, "replayed"), "one run")
 	}
 	require.Len(t, seen, rows)
 	r = invoke(t, b.env, args...)

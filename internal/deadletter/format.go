@@ -6,6 +6,9 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
+// HeaderRetried marks a record that was a dead letter; its value is when it was retried.
+const HeaderRetried = "retried"
+
 // Names of headers. id, type and position are those of every record; all others have the prefix.
 const (
 	prefix = "cdc-outbox-"

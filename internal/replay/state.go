@@ -1,7 +1,6 @@
-package main
+package replay
 
 import (
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,17 +8,16 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"strings"
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/outboxtable"
 )
 
-// replayState is how far a run is: everything up to Key is acknowledged by Kafka. The file holds ids and times, no payloads.
-type replayState struct {
+// State is how far a run is: everything up to Key is acknowledged by Kafka. The file holds ids and times, no payloads.
+type State struct {
 	Run     string           `json:"run"`
-	Options replayOptions    `json:"options"`
+	Options Choice           `json:"options"`
 	Until   time.Time        `json:"until"`  // the start of the run where no other time was given
 	Source  int              `json:"source"` // which of postgres.tables, or of --from-archive
 	Key     *outboxtable.Key `json:"key"`    // the last row of it that is done
@@ -28,17 +26,18 @@ type replayState struct {
 	FileRows int64 `json:"file_rows"` // of an archive: rows that are done
 	Done     bool  `json:"done"`
 
-	Spans    []positionSpan `json:"spans,omitempty"`    // by position: what is still to be read of the topics
-	Repeated int64          `json:"repeated,omitempty"` // records that repeat others
-	Unplaced int64          `json:"unplaced,omitempty"` // records without a position
-	Absent   int64          `json:"absent,omitempty"`   // events that no table has any more
+	Spans    []span `json:"spans,omitempty"`    // by position: what is still to be read of the topics
+	Repeated int64  `json:"repeated,omitempty"` // records that repeat others
+	Unplaced int64  `json:"unplaced,omitempty"` // records without a position
+	Absent   int64  `json:"absent,omitempty"`   // events that no table has any more
 
-	path string
+	path    string
+	refused int64 // rows that could not be published, of this part of the run
 }
 
-// openReplayState reads the state of an interrupted run, or begins one.
-func openReplayState(o *replayOptions) (*replayState, error) {
-	s := &replayState{Run: newRunID(), Options: *o, path: o.resume}
+// openState reads the state of an interrupted run, or begins one.
+func openState(o *Options) (*State, error) {
+	s := &State{Run: o.Run, Options: o.Choice, path: o.Resume}
 	if s.path == "" {
 		return s, nil
 	}
@@ -49,15 +48,15 @@ func openReplayState(o *replayOptions) (*replayState, error) {
 	if err != nil {
 		return nil, &fault.Error{Kind: fault.Config, Object: "--resume", Err: err}
 	}
-	var was replayState
+	var was State
 	if err := json.Unmarshal(text, &was); err != nil || was.Run == "" {
 		return nil, fault.Usage("the file of --resume is no state of a replay", "name another file, which need not exist")
 	}
-	now, err := json.Marshal(o)
+	now, err := json.Marshal(o.Choice)
 	if err != nil {
 		return nil, err
 	}
-	var asked replayOptions
+	var asked Choice
 	if err := json.Unmarshal(now, &asked); err != nil {
 		return nil, err
 	}
@@ -68,30 +67,21 @@ func openReplayState(o *replayOptions) (*replayState, error) {
 	return &was, nil
 }
 
-// newRunID sorts by time.
-func newRunID() string {
-	return time.Now().UTC().Format("20060102T150405Z") + "-" + strings.ToLower(rand.Text()[:8])
-}
-
-// left is what an interrupted run has done.
-func (s *replayState) left() string {
-	done := "Published so far: " + counted(s.Rows, "row", "rows") + ". "
-	switch {
-	case s.Rows == 0:
-		return done + "It can be run again."
-	case s.path != "":
-		return done + "The same command goes on from there."
+// place says how far the present source is read.
+func (s *State) place() string {
+	for _, span := range s.Spans {
+		if span.From < span.End {
+			return fmt.Sprintf(", up to offset %d of %d in topic %s, partition %d", span.From, span.End, span.Topic, span.Partition)
+		}
 	}
-	return done + "Run again it begins at the first row, and publishes these once more; with --resume FILE it could have gone on."
-}
-
-func (s *replayState) nextSource() error {
-	s.Source, s.Key, s.FileRows = s.Source+1, nil, 0
-	return s.save()
+	if s.Key != nil && s.Key.Timestamp != nil {
+		return ", up to " + *s.Key.Timestamp
+	}
+	return ""
 }
 
 // save replaces the file as a whole: a crash leaves the state before or the one after.
-func (s *replayState) save() error {
+func (s *State) save() error {
 	if s.path == "" {
 		return nil
 	}
