@@ -87,7 +87,7 @@ func (r *Relay) watchTables(ctx context.Context) error {
 				return err
 			}
 			if wrong = found; found {
-				r.log.Warn("The outbox is not as polling needs it; looking once more before stopping", telemetry.ErrorFields(err)...)
+				r.log.Warn("outbox is not as polling needs it; checking once more before stopping", telemetry.ErrorFields(err)...)
 			}
 		}
 		select {

@@ -1,7 +1,6 @@
 package polling
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -13,10 +12,11 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay/badrow"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// halt is a row at which a lane halts. Only at changes once other goroutines see it, under the source's lock.
+// halt is a row at which a lane halts. It does not change once other goroutines see it.
 type halt struct {
 	relay.HaltedRow
 	lane int
@@ -34,98 +34,79 @@ const PositionPrefix = "seq-"
 // position names a row, comparable as text.
 func position(seq int64) []byte { return fmt.Appendf(nil, "%s%020d", PositionPrefix, seq) }
 
-// badRow applies the policy to a row that cannot become a record.
-func (w *worker) badRow(ctx, limited context.Context, s *source, i int, err error) (taken bool, _ error) {
-	var row *router.RowError
-	if !errors.As(err, &row) {
-		return false, &fault.Error{Kind: fault.Fatal, Object: s.object(), Err: err, Next: "Report this, with the log, as a bug."}
+// applyPolicy applies the policy to a row that cannot become a record.
+func (w *worker) applyPolicy(a attempt, err error) (taken bool, _ error) {
+	var why *router.RowError
+	if !errors.As(err, &why) {
+		return false, &fault.Error{Kind: fault.Fatal, Object: a.source.object(), Err: err, Next: "Report this, with the log, as a bug."}
 	}
-	detail := row.Detail
-	if row.Column != "" {
-		detail = "column " + row.Column + ": " + detail
-	}
-	next := row.Remedy + " Or correct or delete the row: its lane goes on by itself then. " +
+	next := why.Remedy + " Or correct or delete the row: its lane continues automatically then. " +
 		"Or restart with --router-on-bad-row dead_letter, or skip, which passes over every such row."
-	return w.apply(ctx, limited, s, i, bad{topic: "", id: row.EventID, reason: row.Reason, message: row.Error(), next: next},
-		&deadletter.Case{Reason: row.Reason, Detail: detail})
+	return w.divert(a, badrow.OfRouter(why), next, &deadletter.Case{Reason: why.Reason, Detail: badrow.Detail(why)})
 }
 
 // notTaken applies it to a record that is larger than its topic takes.
-func (w *worker) notTaken(ctx, limited context.Context, s *source, i int, rec *router.Record, refused *kafka.RefusedError) (taken bool, _ error) {
-	next := fmt.Sprintf("Raise max.message.bytes of topic %q to %d or more, and what its consumers fetch; the lane goes on by itself then. "+
-		"Or restart with --router-bad-rows-too-large dead_letter, or skip.", refused.Topic, refused.Bytes)
-	reason := router.Reason(refused.Reason)
-	return w.apply(ctx, limited, s, i, bad{topic: rec.Topic, id: deadletter.EventID(rec.Headers), reason: reason, message: refused.Error(), next: next},
-		&deadletter.Case{Reason: reason, Detail: refused.Error(), Record: rec, Bytes: refused.Bytes, Limit: refused.Limit})
+func (w *worker) notTaken(a attempt, rec *router.Record, refused *kafka.RefusedError) (taken bool, _ error) {
+	bad := badrow.OfRecord(rec, refused)
+	return w.divert(a, bad, badrow.Raise(refused, "the lane continues"), &deadletter.Case{
+		Reason: bad.Reason, Detail: bad.Cause, Record: rec, Bytes: refused.Bytes, Limit: refused.Limit,
+	})
 }
 
-// bad is what is known of a bad row.
-type bad struct {
-	topic, id, message, next string
-	reason                   router.Reason
-}
-
-func (w *worker) apply(ctx, limited context.Context, s *source, i int, b bad, k *deadletter.Case) (taken bool, err error) {
-	seq := w.batch.rows[i].seq
-	fields := []zap.Field{
-		zap.String(logkey.Event, b.id), zap.ByteString(logkey.Position, position(seq)),
-		zap.String(logkey.Table, s.table.String()), zap.String(logkey.Reason, string(b.reason)), zap.String(logkey.Cause, b.message),
-	}
-	switch w.r.cfg.Policies.For(b.reason) {
+// divert takes a bad row out of the stream, or halts its lane. next is the remedy, letter what is known for a dead letter.
+func (w *worker) divert(a attempt, bad badrow.Row, next string, letter *deadletter.Case) (taken bool, err error) {
+	bad.Position, bad.Table = position(w.batch.rows[a.row].seq), a.source.table.String()
+	switch w.r.cfg.Policies.For(bad.Reason) {
 	case relay.Skip:
-		w.r.cfg.Metrics.Failed(b.topic, string(b.reason))
-		w.r.log.Error("Skipped an outbox row that cannot be published, as router.on_bad_row says", fields...)
-		w.r.counts.skipped.Add(1)
-		w.batch.settle(i)
+		w.r.badRows.Failed(bad)
+		w.r.badRows.Skip(bad)
+		w.batch.settle(a.row)
 		return true, nil
 	case relay.DeadLetter:
-		k.Relation, k.Tuple, k.Position = w.batch.relation, w.batch.tuple(i), position(seq)
-		taken, err = w.deadLetter(ctx, limited, s, i, w.r.cfg.DeadLetters.Letter(k, time.Now()), fields, b)
+		letter.Relation, letter.Tuple, letter.Position = w.batch.relation, w.batch.tuple(a.row), bad.Position
+		taken, err = w.deadLetter(a, w.r.cfg.DeadLetters.Letter(letter, time.Now()), bad, next)
 		if taken {
-			w.r.cfg.Metrics.Failed(b.topic, string(b.reason))
+			w.r.badRows.Failed(bad)
 		}
 		return taken, err
 	}
-	w.halt(s, i, b, fields)
+	w.halt(a, bad, next)
 	return true, nil
 }
 
 // deadLetter sends the letter with the row's ticket, so that the row is marked only when the letter is in Kafka.
-func (w *worker) deadLetter(ctx, limited context.Context, s *source, i int, letter *router.Record, fields []zap.Field, b bad) (taken bool, err error) {
+func (w *worker) deadLetter(a attempt, letter *router.Record, bad badrow.Row, next string) (taken bool, err error) {
 	for {
-		err := w.offer(limited, letter, i)
+		err := w.offer(a, letter)
 		var refused *kafka.RefusedError
 		switch {
 		case err == nil:
-			w.r.counts.deadLettered.Add(1)
-			w.r.cfg.Metrics.DeadLettered(string(b.reason))
-			w.r.log.Error("Sent an outbox row that cannot be published to the dead-letter topic, as router.on_bad_row says",
-				append(fields, zap.String(logkey.Topic, letter.Topic))...)
+			w.r.badRows.Sent(bad, letter)
 			return true, nil
 		case !errors.As(err, &refused):
-			return false, w.later(ctx, limited, err)
+			return false, a.later(err)
 		}
 		smaller, ok := deadletter.Shrink(letter)
 		if !ok {
-			b.message = refused.Error()
-			w.halt(s, i, b, fields)
+			bad.Cause = refused.Error()
+			w.halt(a, bad, next)
 			return true, nil
 		}
 		letter = smaller
 	}
 }
 
-// halt leaves a lane alone from a row on. The other lanes go on: no key is in two of them.
-func (w *worker) halt(s *source, i int, b bad, fields []zap.Field) {
-	row := &w.batch.rows[i]
-	w.batch.leave(i)
+// halt leaves a lane alone from a row on. The other lanes continue: no key is in two of them.
+func (w *worker) halt(a attempt, bad badrow.Row, next string) {
+	s, row := a.source, &w.batch.rows[a.row]
+	w.batch.leave(a.row)
 	s.lanes.rest(row.lane)
 	now := time.Now()
 	s.mu.Lock()
 	was := s.halted[row.lane]
 	h := &halt{lane: row.lane, seq: row.seq, at: now, HaltedRow: relay.HaltedRow{
-		Table: s.table.String(), Position: string(position(row.seq)), EventID: b.id, Reason: string(b.reason),
-		Message: b.message, Next: b.next, Since: now,
+		Table: bad.Table, Position: string(bad.Position), EventID: bad.EventID, Reason: string(bad.Reason),
+		Message: bad.Cause, Next: next, Since: now,
 	}}
 	same := was != nil && was.seq == h.seq && was.Message == h.Message
 	if same {
@@ -136,9 +117,9 @@ func (w *worker) halt(s *source, i int, b bad, fields []zap.Field) {
 	if same {
 		return
 	}
-	w.r.cfg.Metrics.Failed(b.topic, string(b.reason))
-	w.r.log.Error("Halted at an outbox row that cannot be published; nothing after it in its lane, a 64th of all keys, is published either",
-		append(fields, zap.String(logkey.Next, b.next))...)
+	w.r.badRows.Failed(bad)
+	w.r.log.Error("halted at an outbox row that cannot be published; nothing after it in its lane, a 64th of all keys, is published either",
+		append(bad.Fields(), zap.String(logkey.Next, next))...)
 }
 
 // haltedRows lists them, the oldest first.

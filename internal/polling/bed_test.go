@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	preset "github.com/cdc-outbox/cdc-outbox/router/outbox"
-
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/prometheus/client_golang/prometheus"
@@ -24,6 +22,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/outbox"
 	"github.com/cdc-outbox/cdc-outbox/router"
+	preset "github.com/cdc-outbox/cdc-outbox/router/outbox"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
 

@@ -84,71 +84,97 @@ func checkServer(s serverState) preflight.Finding {
 
 // checkTable names what is wrong with a table; where nothing is, one finding says so.
 func checkTable(t *tableState, server serverState, s *Setup) []preflight.Finding {
-	subject := "table " + t.Table.String()
-	var out []preflight.Finding
-	fail := func(found, why, remedy string) {
-		out = append(out, preflight.Finding{Level: preflight.Fail, Subject: subject, Found: found, Why: why, Remedy: remedy})
-	}
-	if !t.Exists {
-		remedy := "cdc-outbox setup --table"
-		if s.TableHint != "" {
-			remedy += "\n-- or by hand, then cdc-outbox setup:\n" + s.TableHint
-		}
-		fail("It does not exist.", "There is nothing to relay.", remedy)
-		return out
-	}
-	if column, yes := t.ended(s.Columns.Published); yes {
-		fail(fmt.Sprintf("%s: %s is called %s now.", strings.ToUpper(ErrEnded.Error()[:1])+ErrEnded.Error()[1:], quoted(s.Columns.Published), quoted(column)),
-			"What the log brings would be published a second time.", endedNext)
-		return out
-	}
 	setup := "cdc-outbox setup\n-- or, as the table's owner:\n" + stepsSQL(planTable(t, server, s))
-	if t.Kind != "r" && t.Kind != "p" {
-		fail("It is no table.", "Rows can only be marked in a table.", "Name the table in postgres.tables.")
-		return out
+	if f := checkTableItself(t, s); f != nil {
+		return []preflight.Finding{*f}
 	}
+	out := checkColumns(t, s, setup)
 	if t.Filtered {
-		fail("Row security hides rows from the role.", "Rows that are not seen are not published, and nobody would notice.", fmt.Sprintf("ALTER ROLE %s BYPASSRLS;", quoted(server.Role)))
-	}
-	key, ok := t.column(s.Columns.Key)
-	if !ok {
-		fail(fmt.Sprintf("It has no column %s.", quoted(s.Columns.Key)), "The record's key is made of it, and with it the lane.", "Set router.columns.aggregate_id, or add the column.")
-	}
-	_ = key
-	out = append(out, checkSequence(t, subject, s, setup)...)
-	switch published, ok := t.column(s.Columns.Published); {
-	case s.After == Delete && !ok, !ok:
-		fail(fmt.Sprintf("It has no column %s.", quoted(s.Columns.Published)), "It says which rows are published.", setup)
-	case !strings.HasPrefix(published.Type, "timestamp"):
-		fail(fmt.Sprintf("Column %s is %s.", quoted(published.Name), published.Type), "The time is written there when Kafka has the row.", "Set polling.columns.published_at to a column of type timestamptz.")
+		out = append([]preflight.Finding{t.fail("Row security hides rows from the role.",
+			"Rows that are not visible are not published, and nothing would report it.",
+			fmt.Sprintf("ALTER ROLE %s BYPASSRLS;", quoted(server.Role)))}, out...)
 	}
 	if len(out) > 0 {
 		return out
 	}
 	if !t.MaySelect || !t.MayMark {
-		grants := grantsOf(t.Table, s, server.Role)
-		fail(fmt.Sprintf("Role %q may not read it or not mark rows in it.", server.Role), "Published rows have to be marked.", strings.Join(grants, "\n"))
-		return out
+		return []preflight.Finding{t.fail(fmt.Sprintf("Role %q may not read it or not mark rows in it.", server.Role),
+			"Published rows have to be marked.", strings.Join(grantsOf(t.Table, s, server.Role), "\n"))}
 	}
 	if !t.served(s.Columns.Sequence) {
-		fail("No index serves the unpublished rows by lane and sequence.", "Each look would read the whole table.", setup)
+		out = append(out, t.fail("No index serves the unpublished rows by lane and sequence.",
+			"Each look would read the whole table.", setup))
 	}
 	if s.Notify && !t.HasTrigger {
-		out = append(out, preflight.Finding{Level: preflight.Warn, Subject: subject, Found: "It has no trigger that notifies.",
-			Why: "polling.notify has no effect: rows are found at the next look.", Remedy: setup})
+		out = append(out, t.warn("It has no trigger that notifies.",
+			"polling.notify has no effect: rows are found at the next look.", setup))
 	}
 	if t.Persistence == "u" {
-		out = append(out, preflight.Finding{Level: preflight.Warn, Subject: subject, Found: "It is unlogged.", Why: "Postgres empties it after a crash, with the events that were not published.",
-			Remedy: "ALTER TABLE " + t.Table.SQL() + " SET LOGGED;"})
+		out = append(out, t.warn("It is unlogged.", "Postgres empties it after a crash, with the events that were not published.",
+			"ALTER TABLE "+t.Table.SQL()+" SET LOGGED;"))
 	}
 	if len(out) == 0 {
-		out = append(out, preflight.Finding{Level: preflight.OK, Subject: subject, Found: "Columns, index and rights for polling are there."})
+		out = append(out, preflight.Finding{
+			Level: preflight.OK, Subject: t.subject(), Found: "Columns, index and rights for polling are present.",
+		})
 	}
 	return out
 }
 
-func checkSequence(t *tableState, subject string, s *Setup, setup string) []preflight.Finding {
-	f := preflight.Finding{Level: preflight.Fail, Subject: subject, Why: "It is what puts the events of an aggregate in order."}
+// checkTableItself finds what rules out all other checks; nil where nothing does.
+func checkTableItself(t *tableState, s *Setup) *preflight.Finding {
+	var f preflight.Finding
+	column, ended := t.ended(s.Columns.Published)
+	switch {
+	case !t.Exists:
+		remedy := "cdc-outbox setup --table"
+		if s.TableHint != "" {
+			remedy += "\n-- or by hand, then cdc-outbox setup:\n" + s.TableHint
+		}
+		f = t.fail("It does not exist.", "There is nothing to relay.", remedy)
+	case ended:
+		f = t.fail(fmt.Sprintf("Polling of this table was ended by `cdc-outbox migrate polling`: %s is called %s now.", quoted(s.Columns.Published), quoted(column)),
+			"What the log brings would be published a second time.", endedNext)
+	case t.Kind != "r" && t.Kind != "p":
+		f = t.fail("It is not a table.", "Rows can only be marked in a table.", "Name the table in postgres.tables.")
+	default:
+		return nil
+	}
+	return &f
+}
+
+// checkColumns finds columns that are missing or of a type that does not fit.
+func checkColumns(t *tableState, s *Setup, setup string) (out []preflight.Finding) {
+	if _, ok := t.column(s.Columns.Key); !ok {
+		out = append(out, t.fail(fmt.Sprintf("It has no column %s.", quoted(s.Columns.Key)),
+			"The record's key begins with it, and the lane follows from it.",
+			"Set router.columns.aggregate_id, or add the column."))
+	}
+	out = append(out, checkSequence(t, s, setup)...)
+	switch published, ok := t.column(s.Columns.Published); {
+	case !ok:
+		out = append(out, t.fail(fmt.Sprintf("It has no column %s.", quoted(s.Columns.Published)),
+			"It says which rows are published.", setup))
+	case !strings.HasPrefix(published.Type, "timestamp"):
+		out = append(out, t.fail(fmt.Sprintf("Column %s is %s.", quoted(published.Name), published.Type),
+			"The time is written there when Kafka has the row.",
+			"Set polling.columns.published_at to a column of type timestamptz."))
+	}
+	return out
+}
+
+func (t *tableState) subject() string { return "table " + t.Table.String() }
+
+func (t *tableState) fail(found, why, remedy string) preflight.Finding {
+	return preflight.Finding{Level: preflight.Fail, Subject: t.subject(), Found: found, Why: why, Remedy: remedy}
+}
+
+func (t *tableState) warn(found, why, remedy string) preflight.Finding {
+	return preflight.Finding{Level: preflight.Warn, Subject: t.subject(), Found: found, Why: why, Remedy: remedy}
+}
+
+func checkSequence(t *tableState, s *Setup, setup string) []preflight.Finding {
+	f := preflight.Finding{Level: preflight.Fail, Subject: t.subject(), Why: "It puts the events of an aggregate in order."}
 	seq, ok := t.column(s.Columns.Sequence)
 	name := quoted(s.Columns.Sequence)
 	switch {

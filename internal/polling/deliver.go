@@ -65,7 +65,7 @@ func (w *worker) feed(ctx context.Context, s *source) error {
 		if b.state(b.next) != waiting {
 			continue
 		}
-		taken, err := w.publish(ctx, limited, s, b.next)
+		taken, err := w.publish(attempt{ctx: ctx, limit: limited, source: s, row: b.next})
 		if b.held(!taken); err != nil || !taken {
 			return err
 		}
@@ -95,7 +95,7 @@ func (w *worker) renew(ctx context.Context, s *source) error {
 	w.batch.markedAll(indexes)
 	if len(got) < len(want) {
 		w.batch.leaveLanes(got)
-		w.r.log.Info("Lanes were claimed by somebody else while Kafka was waited for; what is in flight of them may be published twice",
+		w.r.log.Info("lanes were claimed by another process while this one waited for Kafka; what is in flight of them may be published twice",
 			zap.Int("lanes", len(want)-len(got)), zap.String(logkey.Table, s.table.String()))
 	}
 	return nil

@@ -39,7 +39,7 @@ func TestRelayStatementTimeout(t *testing.T) {
 		}
 	})
 	b.fill(2000, 10)
-	x.await("it says so", func() bool { return x.logs.FilterMessageSnippet("Cannot work with Postgres").Len() > 0 })
+	x.await("it says so", func() bool { return x.logs.FilterMessageSnippet("cannot work with Postgres").Len() > 0 })
 	hurried.Store(false)
 	b.db.Exec(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'cdc-outbox/polling %'")
 	x.awaitPublished()

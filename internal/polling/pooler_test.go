@@ -27,7 +27,7 @@ func TestRelayThroughTransactionPooler(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	x.awaitPublished()
-	x.await("it says that notifications get lost", func() bool { return x.logs.FilterMessageSnippet("Notifications do not arrive").Len() > 0 })
+	x.await("it says that notifications get lost", func() bool { return x.logs.FilterMessageSnippet("notifications do not arrive").Len() > 0 })
 	require.False(t, x.r.Status().Listening)
 	b.fillMore(200, 20)
 	x.awaitPublished()

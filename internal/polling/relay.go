@@ -15,6 +15,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay/badrow"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
 	"github.com/cdc-outbox/cdc-outbox/router"
@@ -58,10 +59,10 @@ type Relay struct {
 
 	mu      sync.Mutex
 	state   relay.State
-	trouble error             // of Postgres, the last one; nil when it answers
-	held    map[string]string // by what the producer calls the partition: the id of the event that waits at its head
+	trouble error // of Postgres, the last one; nil when it answers
 
-	counts counts
+	published atomic.Uint64
+	badRows   badrow.Handler
 }
 
 // New checks the configuration and builds the relay. It connects to nothing.
@@ -74,6 +75,9 @@ func New(cfg Config) (*Relay, error) {
 		cfg: cfg, log: cfg.Logger, window: offsets.NewWindow(cfg.WindowRecords, cfg.WindowBytes),
 		stopping: make(chan struct{}), wake: make(chan struct{}, 1), scout: make(chan struct{}, 1),
 		state: relay.State{Name: relay.Starting, Since: time.Now()},
+	}
+	r.badRows = badrow.Handler{
+		Policies: cfg.Policies, Letters: cfg.DeadLetters, Metrics: cfg.Metrics, Logger: cfg.Logger,
 	}
 	r.scout <- struct{}{}
 	for _, t := range cfg.Tables {
@@ -195,14 +199,14 @@ func (r *Relay) watchDrain(ctx, life context.Context, end context.CancelFunc) er
 	}
 	r.setState(relay.State{Name: relay.Draining})
 	close(r.stopping)
-	r.log.Info("Stopping: waiting for what is in flight", zap.Duration("limit", r.cfg.DrainLimit))
+	r.log.Info("stopping: waiting for what is in flight", zap.Duration("limit", r.cfg.DrainLimit))
 	timer := time.NewTimer(r.cfg.DrainLimit)
 	defer timer.Stop()
 	select {
 	case <-life.Done():
 	case <-timer.C:
 		records, _ := r.window.InUse()
-		r.log.Warn("Stopped before everything was acknowledged and marked; the next start sends it again", zap.Int(logkey.Rows, records))
+		r.log.Warn("stopped before everything was acknowledged and marked; the next start sends the rest again", zap.Int(logkey.Rows, records))
 		end()
 	}
 	return nil
@@ -228,7 +232,7 @@ func (r *Relay) acked(d kafka.Delivery) {
 		r.cfg.Metrics.CommitToAck(time.Duration(now-at) * time.Millisecond)
 	}
 	r.window.Release(len(d.Tickets), d.Bytes)
-	r.counts.published.Add(uint64(len(d.Tickets)))
+	r.published.Add(uint64(len(d.Tickets)))
 	r.cfg.Metrics.Published(d.Topic, len(d.Tickets))
 }
 
@@ -243,7 +247,7 @@ func (r *Relay) postgresFailed(err error) {
 	}
 	why, next := fault.Split(err)
 	r.setState(relay.State{Name: r.unconnected(), Reason: why, Next: next})
-	r.log.Warn("Cannot work with Postgres, trying again", telemetry.ErrorFields(err)...)
+	r.log.Warn("cannot work with Postgres, trying again", telemetry.ErrorFields(err)...)
 }
 
 // postgresAnswered is the other side.
@@ -259,7 +263,7 @@ func (r *Relay) postgresAnswered() {
 	}
 	r.setState(relay.State{Name: relay.Polling})
 	if was != nil {
-		r.log.Info("Postgres answers again")
+		r.log.Info("Postgres responds again")
 	}
 }
 

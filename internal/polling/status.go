@@ -4,14 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
-	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
 // Status is the answer of /status. Times are UTC.
@@ -32,8 +30,6 @@ type Status struct {
 	Waits  []fault.Wait       `json:"waits_for"`
 	Counts relay.Counts       `json:"counts"`
 }
-
-type counts struct{ published, skipped, deadLettered atomic.Uint64 }
 
 func (r *Relay) setState(s relay.State) {
 	r.mu.Lock()
@@ -82,8 +78,9 @@ func (r *Relay) Status() Status {
 	st := Status{
 		Source: "polling", Workers: len(r.workers), Listening: r.listening.Load(), Backlog: r.latest.Load(), Waits: []fault.Wait{}, Halted: []*relay.HaltedRow{},
 		Window: relay.Window{MaxRecords: r.cfg.WindowRecords, MaxBytes: r.cfg.WindowBytes},
-		Counts: relay.Counts{Published: r.counts.published.Load(), Skipped: r.counts.skipped.Load(), DeadLettered: r.counts.deadLettered.Load()},
+		Counts: relay.Counts{Published: r.published.Load()},
 	}
+	st.Counts.Skipped, st.Counts.DeadLettered = r.badRows.Counts()
 	for _, h := range r.haltedRows() {
 		st.Halted = append(st.Halted, &h.HaltedRow)
 	}
@@ -112,12 +109,7 @@ func (r *Relay) Status() Status {
 // watchMetrics registers what is read at each scrape, and makes the counters of what may happen, so that their first
 // increment is one.
 func (r *Relay) watchMetrics() {
-	for _, reason := range router.Reasons() {
-		r.cfg.Metrics.MayFail(string(reason))
-		if r.cfg.Policies.For(reason) == relay.DeadLetter {
-			r.cfg.Metrics.MayDeadLetter(string(reason))
-		}
-	}
+	r.badRows.Register()
 	r.cfg.Metrics.WatchPolling(telemetry.PollingGauges{
 		Backlog: func() (float64, float64) {
 			b := r.latest.Load()

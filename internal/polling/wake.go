@@ -2,9 +2,8 @@ package polling
 
 import (
 	"context"
-	"time"
-
 	"math/rand/v2"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/zap"
@@ -79,7 +78,7 @@ func (r *Relay) listen(ctx context.Context) error {
 			break
 		}
 		if err == nil { // its own notification got lost
-			r.log.Warn("Notifications do not arrive, as behind a transaction pooler; looking at the table every polling.interval instead",
+			r.log.Warn("notifications do not arrive, as through a transaction pooler; checking the table every polling.interval instead",
 				zap.Duration("interval", r.cfg.Interval))
 			select {
 			case <-ctx.Done():
@@ -87,7 +86,7 @@ func (r *Relay) listen(ctx context.Context) error {
 			}
 			continue
 		}
-		r.log.Debug("the connection that listens is gone", telemetry.ErrorFields(err)...)
+		r.log.Debug("the listening connection is lost", telemetry.ErrorFields(err)...)
 		again.wait(ctx, nil)
 	}
 	return nil
@@ -113,7 +112,7 @@ func (r *Relay) listenOnce(ctx context.Context, again *retry) error {
 	}
 	again.reset()
 	r.listening.Store(true)
-	r.log.Info("Listening for notifications", zap.String("channel", Channel))
+	r.log.Info("listening for notifications", zap.String("channel", Channel))
 	for {
 		r.signal() // also for what was committed before
 		if _, err := conn.WaitForNotification(ctx); err != nil {

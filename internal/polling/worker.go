@@ -181,7 +181,7 @@ func (s *source) goOn(r *Relay, lane int) {
 	h := s.halted[lane]
 	delete(s.halted, lane)
 	s.lanes.wake(lane)
-	r.log.Info("A row that was halted at is out of the way; its lane goes on", zap.String(logkey.Event, h.EventID),
+	r.log.Info("halted row no longer exists or was corrected; its lane continues", zap.String(logkey.Event, h.EventID),
 		zap.String(logkey.Position, h.Position), zap.String(logkey.Table, s.table.String()))
 }
 
