@@ -28,16 +28,21 @@ func cause(s Slot) alert.Cause {
 	slot := fmt.Sprintf("slot %q", s.Name)
 	switch {
 	case s.WALStatus == WALLost:
-		return alert.Cause{Code: CauseLost, Sentence: "The server has removed what the slot needs; it can never be read again.", Object: slot,
-			Next: fmt.Sprintf("SELECT pg_drop_replication_slot('%s');  -- it must be made anew, and what was missed sent again", s.Name)}
+		return alert.Cause{Code: CauseLost,
+			Sentence: "The server has removed what the slot needs; it can never be read again.", Object: slot,
+			Next: fmt.Sprintf("SELECT pg_drop_replication_slot('%s');  -- it must be made anew, and what was missed "+
+				"sent again", s.Name)}
 	case s.Synced:
-		return alert.Cause{Code: CauseStandbyCopy, Sentence: "It is a standby's copy and moves with the primary's slot.", Object: slot}
+		return alert.Cause{Code: CauseStandbyCopy,
+			Sentence: "It is a standby's copy and moves with the primary's slot.", Object: slot}
 	case s.HeldBy != nil && s.RetainedBytes >= little && s.UnconfirmedBytes < s.RetainedBytes/2:
 		return s.HeldBy.cause()
 	case !s.Active && s.InactiveSince != nil && !s.SampledAt.After(*s.InactiveSince): // before 17, at the first look
-		return alert.Cause{Code: CauseNoConsumer, Sentence: "Nobody reads the slot; since when is not known.", Object: slot, Next: ifUnwanted(s.Name)}
+		return alert.Cause{Code: CauseNoConsumer, Sentence: "Nobody reads the slot; since when is not known.",
+			Object: slot, Next: ifUnwanted(s.Name)}
 	case !s.Active && s.InactiveSince != nil:
-		return alert.Cause{Code: CauseNoConsumer, Sentence: fmt.Sprintf("Nobody has read the slot since %s (%s).", s.InactiveSince.UTC().Format(time.RFC3339),
+		return alert.Cause{Code: CauseNoConsumer, Sentence: fmt.Sprintf("Nobody has read the slot since %s (%s).",
+			s.InactiveSince.UTC().Format(time.RFC3339),
 			fault.Duration(s.SampledAt.Sub(*s.InactiveSince))), Since: s.InactiveSince, Object: slot,
 			Next: ifUnwanted(s.Name)}
 	case s.UnconfirmedBytes >= little:
@@ -45,7 +50,8 @@ func cause(s Slot) alert.Cause {
 		if s.Reader != nil && s.Reader.Application != "" {
 			who += fmt.Sprintf(", application %q", s.Reader.Application)
 		}
-		return alert.Cause{Code: CauseReader, Sentence: fmt.Sprintf("Its reader (%s) has %s left to confirm.", who, size(s.UnconfirmedBytes)),
+		return alert.Cause{Code: CauseReader, Sentence: fmt.Sprintf("Its reader (%s) has %s left to confirm.", who,
+			size(s.UnconfirmedBytes)),
 			Since: s.ConfirmedSince, Object: fmt.Sprintf("pid %d", s.PID), Next: "See why the reader does not get on."}
 	}
 	return alert.Cause{Code: CauseIdle, Sentence: "Nothing waits: all that its reader needs is confirmed."}
@@ -57,7 +63,8 @@ func ifUnwanted(slot string) string {
 
 // cause names the transaction and how to end it. Nobody but a person can know whether it may be ended.
 func (t *Transaction) cause() alert.Cause {
-	c := alert.Cause{Code: CauseOpenTransaction, Sentence: "Held back by " + t.String() + ".", Since: &t.Since, Object: fmt.Sprintf("pid %d", t.PID), Next: t.next()}
+	c := alert.Cause{Code: CauseOpenTransaction, Sentence: "Held back by " + t.String() + ".", Since: &t.Since,
+		Object: fmt.Sprintf("pid %d", t.PID), Next: t.next()}
 	if t.PID == 0 {
 		c.Object = fmt.Sprintf("prepared transaction %q", t.GID)
 	}
@@ -66,7 +73,8 @@ func (t *Transaction) cause() alert.Cause {
 
 func (t *Transaction) next() string {
 	if t.PID == 0 {
-		return fmt.Sprintf("In database %s: COMMIT PREPARED '%[2]s'; or ROLLBACK PREPARED '%[2]s';", t.Database, quoted(t.GID))
+		return fmt.Sprintf("In database %s: COMMIT PREPARED '%[2]s'; or ROLLBACK PREPARED '%[2]s';", t.Database,
+			quoted(t.GID))
 	}
 	return fmt.Sprintf("End it in its application, or: SELECT pg_terminate_backend(%d);", t.PID)
 }

@@ -83,7 +83,8 @@ func (h *history) transactions(snap Snapshot) []Transaction {
 			since = snap.At
 		}
 		seen[key] = since
-		t := Transaction{PID: o.PID, GID: o.GID, Database: o.Database, User: o.User, Application: o.Application, State: o.State, QueryStart: o.QueryStart}
+		t := Transaction{PID: o.PID, GID: o.GID, Database: o.Database, User: o.User, Application: o.Application,
+			State: o.State, QueryStart: o.QueryStart}
 		if o.Age != nil {
 			t.Age = time.Duration(*o.Age * float64(time.Second))
 		} else {
@@ -149,15 +150,17 @@ func (row slotRow) slot(standby bool) Slot {
 		s.Reader = &Reader{Application: r.Application, Client: r.Client, Since: r.Since, HeardAt: r.ReplyTime}
 	}
 	if st := row.Stats; st != nil {
-		s.Stats = &Stats{SpilledTransactions: st.SpillTxns, SpilledBytes: st.SpillBytes, StreamedTransactions: st.StreamTxns,
-			StreamedBytes: st.StreamBytes, DecodedTransactions: st.TotalTxns, DecodedBytes: st.TotalBytes}
+		s.Stats = &Stats{SpilledTransactions: st.SpillTxns, SpilledBytes: st.SpillBytes,
+			StreamedTransactions: st.StreamTxns,
+			StreamedBytes:        st.StreamBytes, DecodedTransactions: st.TotalTxns, DecodedBytes: st.TotalBytes}
 	}
 	return s
 }
 
 // fill is about the disk. No SQL tells how much of it is free, so the size of pg_wal's volume is configured. What lies
 // in pg_wal counts as used where the role may look: other slots, archiving and wal_keep_size keep log as well. That
-// includes segments that are ready to be written again, some max_wal_size at most, so the answer errs to the early side.
+// includes segments that are ready to be written again, some max_wal_size at most, so the answer errs to the early
+// side.
 func (s *Slot) fill(snap Snapshot, volume int64) {
 	if volume <= 0 {
 		return

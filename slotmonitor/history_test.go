@@ -26,7 +26,8 @@ func feed(t *testing.T, h *history, n int, current func(i int) uint64, row func(
 	t.Helper()
 	var last Slot
 	for i := range n {
-		snap := Snapshot{At: start.Add(time.Duration(i) * 5 * time.Second), Current: current(i), Slots: []slotRow{row(i)}}
+		snap := Snapshot{At: start.Add(time.Duration(i) * 5 * time.Second), Current: current(i),
+			Slots: []slotRow{row(i)}}
 		slots, err := h.add(snap, Thresholds{})
 		require.NoError(t, err)
 		require.Len(t, slots, 1)
@@ -66,7 +67,8 @@ func TestSecondsUntil(t *testing.T) {
 func TestSlotFigures(t *testing.T) {
 	h := newHistory(time.Minute)
 	s := feed(t, h, 1, func(int) uint64 { return 1000 }, func(int) slotRow {
-		return slotRow{Name: "s", Plugin: "pgoutput", Database: "db", ActivePID: 7, RestartLSN: lsn(600), ConfirmedFlushLSN: lsn(900), WALStatus: WALReserved}
+		return slotRow{Name: "s", Plugin: "pgoutput", Database: "db", ActivePID: 7, RestartLSN: lsn(600),
+			ConfirmedFlushLSN: lsn(900), WALStatus: WALReserved}
 	})
 	require.Equal(t, int64(400), s.RetainedBytes)
 	require.Equal(t, int64(100), s.UnconfirmedBytes)
@@ -88,30 +90,38 @@ func TestPositionsAheadCountAsZero(t *testing.T) {
 func TestGrowthAndLimitOverTime(t *testing.T) {
 	h := newHistory(time.Minute)
 	s := feed(t, h, 20, func(i int) uint64 { return uint64(5000 * (i + 1)) }, func(int) slotRow {
-		return slotRow{Name: "s", RestartLSN: lsn(1), ConfirmedFlushLSN: lsn(1), SafeWALSize: ptr(int64(60000)), WALStatus: WALExtended}
+		return slotRow{Name: "s", RestartLSN: lsn(1), ConfirmedFlushLSN: lsn(1), SafeWALSize: ptr(int64(60000)),
+			WALStatus: WALExtended}
 	})
 	require.InDelta(t, 1000, *s.GrowthPerSecond, 0.001)
 	require.InDelta(t, 60, *s.SecondsToLimit, 0.001)
-	feed(t, h, 400, func(i int) uint64 { return uint64(5000 * (i + 1)) }, func(int) slotRow { return slotRow{Name: "s", RestartLSN: lsn(1), ConfirmedFlushLSN: lsn(1)} })
+	feed(t, h, 400, func(i int) uint64 { return uint64(5000 * (i + 1)) },
+		func(int) slotRow { return slotRow{Name: "s", RestartLSN: lsn(1), ConfirmedFlushLSN: lsn(1)} })
 	require.LessOrEqual(t, len(h.slots["s"].samples), 181, "memory is bounded by the window")
 }
 
 func TestHistoryStartsAnew(t *testing.T) {
 	full := func() *history {
 		h := newHistory(time.Minute)
-		s := feed(t, h, 13, func(i int) uint64 { return uint64(5000 * (i + 1)) }, func(int) slotRow { return slotRow{Name: "s", RestartLSN: lsn(1), ConfirmedFlushLSN: lsn(1000)} })
+		s := feed(t, h, 13, func(i int) uint64 { return uint64(5000 * (i + 1)) },
+			func(int) slotRow { return slotRow{Name: "s", RestartLSN: lsn(1), ConfirmedFlushLSN: lsn(1000)} })
 		require.NotNil(t, s.GrowthPerSecond)
 		return h
 	}
 	add := func(h *history, current uint64, row slotRow) Slot {
-		slots, err := h.add(Snapshot{At: start.Add(65 * time.Second), Current: current, Slots: []slotRow{row}}, Thresholds{})
+		slots, err := h.add(Snapshot{At: start.Add(65 * time.Second), Current: current, Slots: []slotRow{row}},
+			Thresholds{})
 		require.NoError(t, err)
 		return slots[0]
 	}
-	require.NotNil(t, add(full(), 70000, slotRow{Name: "s", RestartLSN: lsn(1), ConfirmedFlushLSN: lsn(1000)}).GrowthPerSecond)
-	require.Nil(t, add(full(), 60000, slotRow{Name: "s", RestartLSN: lsn(1), ConfirmedFlushLSN: lsn(1000)}).GrowthPerSecond, "another server")
-	require.Nil(t, add(full(), 70000, slotRow{Name: "s", RestartLSN: lsn(1), ConfirmedFlushLSN: lsn(999)}).GrowthPerSecond, "another slot of that name")
-	require.Nil(t, add(full(), 70000, slotRow{Name: "s", ConfirmedFlushLSN: lsn(1000), WALStatus: WALLost}).GrowthPerSecond, "lost")
+	require.NotNil(t, add(full(), 70000, slotRow{Name: "s", RestartLSN: lsn(1),
+		ConfirmedFlushLSN: lsn(1000)}).GrowthPerSecond)
+	require.Nil(t, add(full(), 60000, slotRow{Name: "s", RestartLSN: lsn(1),
+		ConfirmedFlushLSN: lsn(1000)}).GrowthPerSecond, "another server")
+	require.Nil(t, add(full(), 70000, slotRow{Name: "s", RestartLSN: lsn(1),
+		ConfirmedFlushLSN: lsn(999)}).GrowthPerSecond, "another slot of that name")
+	require.Nil(t, add(full(), 70000, slotRow{Name: "s", ConfirmedFlushLSN: lsn(1000),
+		WALStatus: WALLost}).GrowthPerSecond, "lost")
 
 	h := full()
 	slots, err := h.add(Snapshot{At: start.Add(65 * time.Second), Current: 70000}, Thresholds{})
@@ -151,17 +161,20 @@ func TestHolder(t *testing.T) {
 	require.Nil(t, at(0, &transactionRow{PID: 1, XID: "7", Age: ptr(9.0)}), "young")
 	got := at(0, &transactionRow{PID: 1, XID: "7", Age: ptr(61.0), Database: "db", Application: "svc"})
 	require.Equal(t, `the transaction of pid 1 (application "svc", database "db"), open for 1 min 1 s`, got.String())
-	require.Nil(t, at(0, &transactionRow{PID: 1, XID: "8"}), "its age is hidden and it was just seen for the first time")
+	require.Nil(t, at(0, &transactionRow{PID: 1, XID: "8"}),
+		"its age is hidden and it was just seen for the first time")
 	got = at(30, &transactionRow{PID: 1, XID: "8"})
 	require.Equal(t, 30*time.Second, got.Age)
 	require.True(t, got.AtLeast)
 	require.Contains(t, got.String(), "open for at least 30 s")
 	require.Nil(t, at(35, &transactionRow{PID: 1, XID: "9"}), "the same session, the next transaction")
-	require.Contains(t, at(0, &transactionRow{GID: "g", Age: ptr(99.0), Database: "db"}).String(), `prepared transaction "g"`)
+	require.Contains(t, at(0, &transactionRow{GID: "g", Age: ptr(99.0), Database: "db"}).String(),
+		`prepared transaction "g"`)
 }
 
 func TestParseSnapshot(t *testing.T) {
-	s, err := parseSnapshot([]byte(`{"slots": [{"slot_name": "s", "plugin": "pgoutput", "active_pid": null, "restart_lsn": null, "xmin": null, "brand_new_column": 3}],
+	s, err := parseSnapshot([]byte(`{"slots": [{"slot_name": "s", "plugin": "pgoutput", "active_pid": null,
+		"restart_lsn": null, "xmin": null, "brand_new_column": 3}],
 		"open": [], "standby": false, "keep_mb": 64, "current": "1/2", "at": "2026-01-02T03:04:05.678901+00:00"}`))
 	require.NoError(t, err)
 	require.Equal(t, uint64(1<<32|2), s.Current)
@@ -172,7 +185,8 @@ func TestParseSnapshot(t *testing.T) {
 	require.NoError(t, err)
 	require.Nil(t, s.KeepSize)
 	require.Zero(t, s.Current)
-	for _, bad := range []string{``, `[]`, `{"current": "x", "at": "2026-01-02T03:04:05Z"}`, `{"current": "1/2/3"}`, `{"current": "100000000/0"}`} {
+	for _, bad := range []string{``, `[]`, `{"current": "x", "at": "2026-01-02T03:04:05Z"}`, `{"current": "1/2/3"}`,
+		`{"current": "100000000/0"}`} {
 		_, err := parseSnapshot([]byte(bad))
 		require.Error(t, err, bad)
 	}
@@ -201,8 +215,9 @@ func TestTimeToAFullVolume(t *testing.T) {
 		h.volume = volume
 		var last Slot
 		for i := range 13 {
-			slots, err := h.add(Snapshot{At: start.Add(time.Duration(i) * 5 * time.Second), Current: uint64(5000*i + 1), WALFiles: files,
-				Slots: []slotRow{{Name: "s", RestartLSN: lsn(1), ConfirmedFlushLSN: lsn(1)}}}, Thresholds{})
+			slots, err := h.add(Snapshot{At: start.Add(time.Duration(i) * 5 * time.Second), Current: uint64(5000*i + 1),
+				WALFiles: files,
+				Slots:    []slotRow{{Name: "s", RestartLSN: lsn(1), ConfirmedFlushLSN: lsn(1)}}}, Thresholds{})
 			require.NoError(t, err)
 			last = slots[0]
 		}
@@ -218,7 +233,8 @@ func TestTimeToAFullVolume(t *testing.T) {
 func TestConfirmedSince(t *testing.T) {
 	h := newHistory(time.Minute)
 	row := slotRow{Name: "s", ActivePID: 1, RestartLSN: lsn(1), ConfirmedFlushLSN: lsn(5)}
-	require.Equal(t, start, *feed(t, h, 4, func(int) uint64 { return 1000 }, func(int) slotRow { return row }).ConfirmedSince)
+	require.Equal(t, start, *feed(t, h, 4, func(int) uint64 { return 1000 },
+		func(int) slotRow { return row }).ConfirmedSince)
 	s := feed(t, h, 4, func(int) uint64 { return 1000 }, func(i int) slotRow {
 		row.ConfirmedFlushLSN = lsn(uint64(10 + min(i, 2)))
 		return row

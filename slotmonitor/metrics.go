@@ -9,19 +9,29 @@ import (
 
 var (
 	retainedDesc    = slotDesc("slot_retained_wal_bytes", "WAL the slot holds back: current position - restart_lsn.")
-	unconfirmedDesc = slotDesc("slot_unconfirmed_wal_bytes", "WAL the slot's reader has not confirmed: current position - confirmed_flush_lsn.")
-	growthDesc      = slotDesc("slot_growth_bytes_per_second", "Growth of the WAL the slot holds back, over the last minute.")
-	secondsDesc     = slotDesc("slot_seconds_to_limit", "Time until max_slot_wal_keep_size at the present growth; +Inf while it does not grow; absent without a limit.")
-	activeDesc      = slotDesc("slot_active", "1 while somebody reads the slot.")
-	statusDesc      = slotDesc("slot_wal_status", "1 for the slot's present wal_status, 0 for the others.", "status")
-	fullDesc        = slotDesc("slot_seconds_to_full", "Time until the volume of pg_wal is full at the present growth; +Inf while it does not grow; absent without monitor.wal_volume.")
-	growth15Desc    = slotDesc("slot_growth_15m_bytes_per_second", "Growth of the WAL the slot holds back, over the last fifteen minutes.")
-	inactiveDesc    = slotDesc("slot_inactive_seconds", "Time since somebody read the slot, 0 while somebody does.")
-	stillDesc       = slotDesc("slot_confirmed_age_seconds", "Time since confirmed_flush_lsn moved.")
-	holderDesc      = slotDesc("slot_oldest_transaction_seconds", "Age of the server's oldest open transaction that has written, which restart_lsn cannot pass; 0 where none is older than 10 s.")
-	spilledDesc     = slotDesc("slot_spilled_bytes_total", "Decoded changes that did not fit into logical_decoding_work_mem and went to disk.")
-	streamedDesc    = slotDesc("slot_streamed_bytes_total", "Decoded changes sent to the reader before their commit.")
-	safeDesc        = slotDesc("slot_safe_wal_bytes", "WAL that may still be written before the slot is in danger of being lost; absent without a limit.")
+	unconfirmedDesc = slotDesc("slot_unconfirmed_wal_bytes",
+		"WAL the slot's reader has not confirmed: current position - confirmed_flush_lsn.")
+	growthDesc = slotDesc("slot_growth_bytes_per_second",
+		"Growth of the WAL the slot holds back, over the last minute.")
+	secondsDesc = slotDesc("slot_seconds_to_limit",
+		"Time until max_slot_wal_keep_size at the present growth; +Inf while it does not grow; absent without a limit.")
+	activeDesc = slotDesc("slot_active", "1 while somebody reads the slot.")
+	statusDesc = slotDesc("slot_wal_status", "1 for the slot's present wal_status, 0 for the others.", "status")
+	fullDesc   = slotDesc("slot_seconds_to_full",
+		"Time until the volume of pg_wal is full at the present growth; +Inf while it does not grow; absent without "+
+			"monitor.wal_volume.")
+	growth15Desc = slotDesc("slot_growth_15m_bytes_per_second",
+		"Growth of the WAL the slot holds back, over the last fifteen minutes.")
+	inactiveDesc = slotDesc("slot_inactive_seconds", "Time since somebody read the slot, 0 while somebody does.")
+	stillDesc    = slotDesc("slot_confirmed_age_seconds", "Time since confirmed_flush_lsn moved.")
+	holderDesc   = slotDesc("slot_oldest_transaction_seconds",
+		"Age of the server's oldest open transaction that has written, which restart_lsn cannot pass; 0 where none "+
+			"is older than 10 s.")
+	spilledDesc = slotDesc("slot_spilled_bytes_total",
+		"Decoded changes that did not fit into logical_decoding_work_mem and went to disk.")
+	streamedDesc = slotDesc("slot_streamed_bytes_total", "Decoded changes sent to the reader before their commit.")
+	safeDesc     = slotDesc("slot_safe_wal_bytes",
+		"WAL that may still be written before the slot is in danger of being lost; absent without a limit.")
 )
 
 func slotDesc(name, help string, labels ...string) *prometheus.Desc {
@@ -35,7 +45,8 @@ type collector struct {
 }
 
 func (c collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{retainedDesc, unconfirmedDesc, growthDesc, secondsDesc, activeDesc, statusDesc, safeDesc,
+	for _, d := range []*prometheus.Desc{retainedDesc, unconfirmedDesc, growthDesc, secondsDesc, activeDesc, statusDesc,
+		safeDesc,
 		fullDesc, growth15Desc, inactiveDesc, stillDesc, holderDesc, spilledDesc, streamedDesc} {
 		ch <- d
 	}
@@ -61,8 +72,10 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 		}
 		collectMore(s, gauge)
 		if s.Stats != nil {
-			ch <- prometheus.MustNewConstMetric(spilledDesc, prometheus.CounterValue, float64(s.Stats.SpilledBytes), s.Name)
-			ch <- prometheus.MustNewConstMetric(streamedDesc, prometheus.CounterValue, float64(s.Stats.StreamedBytes), s.Name)
+			ch <- prometheus.MustNewConstMetric(spilledDesc, prometheus.CounterValue, float64(s.Stats.SpilledBytes),
+				s.Name)
+			ch <- prometheus.MustNewConstMetric(streamedDesc, prometheus.CounterValue, float64(s.Stats.StreamedBytes),
+				s.Name)
 		}
 		gauge(activeDesc, truth(s.Active))
 		for _, status := range walStatuses {

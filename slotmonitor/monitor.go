@@ -26,8 +26,8 @@ type Config struct {
 	Repeat     time.Duration // an alert that still fires is told again. Default 1h
 	WALVolume  int64         // size of the volume that holds pg_wal. Default 0: not known
 
-	// Judge, which may be nil, adds findings of the caller's at each tick, also while the server does not answer. now is
-	// the level at which an alert fires. It is called from Run's goroutine, as Cause and Notify are.
+	// Judge, which may be nil, adds findings of the caller's at each tick, also while the server does not answer. now
+	// is the level at which an alert fires. It is called from Run's goroutine, as Cause and Notify are.
 	Judge func(now func(rule, slot string) alert.Level) []alert.Finding
 	// Cause, which may be nil, knows better than the server why the slot waits; nil where nothing is known of it.
 	Cause func(*Slot) alert.Cause
@@ -87,7 +87,8 @@ func (m *Monitor) Run(ctx context.Context) error {
 	hist, on := newHistory(max(time.Minute, 4*m.cfg.Interval)), alert.NewEngine(m.cfg.Repeat, supersedes)
 	hist.volume = m.cfg.WALVolume
 	wait := backoff.NewExponentialBackOff()
-	wait.InitialInterval, wait.MaxInterval = min(m.cfg.Interval, 250*time.Millisecond), max(m.cfg.Interval, 15*time.Second)
+	wait.InitialInterval, wait.MaxInterval = min(m.cfg.Interval, 250*time.Millisecond),
+		max(m.cfg.Interval, 15*time.Second)
 	m.mu.Lock()
 	m.asked = time.Now()
 	m.mu.Unlock()
@@ -179,7 +180,8 @@ func (m *Monitor) blind(err error, now time.Time) alert.Finding {
 	}
 	m.mu.Unlock()
 	if age := now.Sub(last); age >= max(time.Minute, outdated(m.cfg.Interval)) {
-		f.Level, f.Sentence = alert.Warn, fmt.Sprintf("The server has not answered the slot monitor for %s: %v.", fault.Duration(age), err)
+		f.Level, f.Sentence = alert.Warn, fmt.Sprintf("The server has not answered the slot monitor for %s: %v.",
+			fault.Duration(age), err)
 	}
 	return f
 }

@@ -45,7 +45,8 @@ func (s *script) set(slots []slotRow, err error) (ticks int) {
 	return ticks
 }
 
-func newScripted(t *testing.T, reg prometheus.Registerer, slots ...slotRow) (*Monitor, *script, *observer.ObservedLogs) {
+func newScripted(t *testing.T, reg prometheus.Registerer, slots ...slotRow) (*Monitor, *script,
+	*observer.ObservedLogs) {
 	core, logs := observer.New(zap.DebugLevel)
 	m, err := New(Config{DSN: func() (string, error) { return "", nil }, Logger: zap.New(core), Registerer: reg})
 	require.NoError(t, err)
@@ -74,7 +75,8 @@ func TestMonitorSurvivesErrorsAndLogsChangesOnly(t *testing.T) {
 		require.Equal(t, 13, src.set(nil, away), "one per five seconds")
 		require.Len(t, m.Latest(), 1)
 		require.Equal(t, alert.Warn, m.Latest()[0].Level)
-		require.Equal(t, 1, logs.FilterMessage("Alert fires").FilterField(zap.String("alert", "slot_retained_wal")).Len())
+		require.Equal(t, 1, logs.FilterMessage("Alert fires").FilterField(zap.String("alert",
+			"slot_retained_wal")).Len())
 
 		time.Sleep(10 * time.Minute)
 		_, err := m.State()
@@ -102,7 +104,8 @@ func TestMonitorSurvivesErrorsAndLogsChangesOnly(t *testing.T) {
 func TestMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reg := prometheus.NewRegistry()
-		a := slotRow{Name: "a", ActivePID: 3, RestartLSN: lsn(2<<30 - 1000), ConfirmedFlushLSN: lsn(2<<30 - 500), WALStatus: WALExtended, SafeWALSize: ptr(int64(5000)), Stats: &statsRow{SpillBytes: 7}}
+		a := slotRow{Name: "a", ActivePID: 3, RestartLSN: lsn(2<<30 - 1000), ConfirmedFlushLSN: lsn(2<<30 - 500),
+			WALStatus: WALExtended, SafeWALSize: ptr(int64(5000)), Stats: &statsRow{SpillBytes: 7}}
 		m, src, _ := newScripted(t, reg, a, slotRow{Name: "lost", WALStatus: WALLost})
 		stop := run(t, m)
 		time.Sleep(time.Minute + time.Second)

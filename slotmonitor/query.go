@@ -27,18 +27,22 @@ type Snapshot struct {
 // standby no transaction has an xid of its own; what holds slots back there is the primary's.
 const snapshotSQL = `
 WITH slots AS MATERIALIZED (
-  SELECT coalesce(jsonb_agg(to_jsonb(s) || jsonb_build_object('stats', to_jsonb(st), 'reader', to_jsonb(r)) ORDER BY s.slot_name), '[]') AS list
+  SELECT coalesce(jsonb_agg(to_jsonb(s) || jsonb_build_object('stats', to_jsonb(st), 'reader', to_jsonb(r))
+    ORDER BY s.slot_name), '[]') AS list
     FROM pg_catalog.pg_replication_slots s
     LEFT JOIN pg_catalog.pg_stat_replication_slots st ON st.slot_name = s.slot_name
     LEFT JOIN pg_catalog.pg_stat_replication r ON r.pid = s.active_pid
    WHERE s.slot_type = 'logical' AND ($1::text[] IS NULL OR s.slot_name = ANY ($1::text[]))
 ), open AS MATERIALIZED (
   SELECT coalesce(jsonb_agg(to_jsonb(o) ORDER BY o.xids DESC), '[]') AS list FROM (
-    SELECT pid, '' AS gid, coalesce(datname, '') AS database, coalesce(usename, '') AS user, coalesce(application_name, '') AS application,
-           coalesce(state, '') AS state, extract(epoch FROM clock_timestamp() - xact_start) AS age, query_start, backend_xid::text AS xid, age(backend_xid) AS xids
+    SELECT pid, '' AS gid, coalesce(datname, '') AS database, coalesce(usename, '') AS user,
+      coalesce(application_name, '') AS application,
+           coalesce(state, '') AS state, extract(epoch FROM clock_timestamp() - xact_start) AS age, query_start,
+             backend_xid::text AS xid, age(backend_xid) AS xids
       FROM pg_catalog.pg_stat_activity WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid()
     UNION ALL
-    SELECT 0, gid, database, owner, '', 'prepared', extract(epoch FROM clock_timestamp() - prepared), NULL, transaction::text, age(transaction)
+    SELECT 0, gid, database, owner, '', 'prepared', extract(epoch
+      FROM clock_timestamp() - prepared), NULL, transaction::text, age(transaction)
       FROM pg_catalog.pg_prepared_xacts
     ORDER BY xids DESC LIMIT 5) o
 )
@@ -73,7 +77,8 @@ type slotRow struct {
 	Reader             *readerRow `json:"reader"`
 }
 
-// statsRow is the slot's row of pg_stat_replication_slots: what decoding had to put aside on disk, since the last reset.
+// statsRow is the slot's row of pg_stat_replication_slots: what decoding had to put aside on disk, since the last
+// reset.
 type statsRow struct {
 	SpillTxns   int64 `json:"spill_txns"`
 	SpillBytes  int64 `json:"spill_bytes"`
@@ -83,7 +88,8 @@ type statsRow struct {
 	TotalBytes  int64 `json:"total_bytes"`
 }
 
-// readerRow is the walsender's row of pg_stat_replication; all but the pid is NULL for a role without pg_read_all_stats.
+// readerRow is the walsender's row of pg_stat_replication; all but the pid is NULL for a role without
+// pg_read_all_stats.
 type readerRow struct {
 	Application string     `json:"application_name"`
 	Client      string     `json:"client_addr"`

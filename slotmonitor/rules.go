@@ -11,8 +11,9 @@ import (
 
 // Thresholds are where the rules begin to fire. 0 switches one off.
 type Thresholds struct {
-	WarnRetained, CriticalRetained       int64         // bytes of WAL held back
-	WarnTimeToLimit, CriticalTimeToLimit time.Duration // until the slot is in danger, or the volume full, at the present growth
+	WarnRetained, CriticalRetained int64 // bytes of WAL held back
+	// until the slot is in danger, or the volume full, at the present growth
+	WarnTimeToLimit, CriticalTimeToLimit time.Duration
 	Inactive                             time.Duration // nobody reads the slot
 	Still                                time.Duration // the reader confirms nothing
 	StillBytes                           int64         // while at least so much waits to be confirmed
@@ -20,8 +21,9 @@ type Thresholds struct {
 
 // DefaultThresholds are those of the documentation.
 var DefaultThresholds = Thresholds{
-	WarnRetained: 1 << 30, CriticalRetained: 10 << 30, WarnTimeToLimit: time.Hour, CriticalTimeToLimit: 10 * time.Minute,
-	Inactive: time.Minute, Still: time.Minute, StillBytes: 16 << 20,
+	WarnRetained: 1 << 30, CriticalRetained: 10 << 30, WarnTimeToLimit: time.Hour,
+	CriticalTimeToLimit: 10 * time.Minute,
+	Inactive:            time.Minute, Still: time.Minute, StillBytes: 16 << 20,
 }
 
 // rule judges one slot: OK and nothing, or a level and one sentence with the figures. It is pure. now is the level at
@@ -50,8 +52,8 @@ const (
 	extended   = "slot_extended"
 )
 
-// supersedes lists the alerts that replace another one about the same slot: nothing else is wrong with a lost slot, and a
-// slot beyond max_slot_wal_keep_size is beyond max_wal_size as well.
+// supersedes lists the alerts that replace another one about the same slot: nothing else is wrong with a lost slot, and
+// a slot beyond max_slot_wal_keep_size is beyond max_wal_size as well.
 func supersedes(alert string) []string {
 	switch alert {
 	case lost:
@@ -124,7 +126,8 @@ func judgeUnreserved(s Slot, _ Thresholds, _ alert.Level) (alert.Level, string) 
 	if s.WALStatus != WALUnreserved {
 		return alert.OK, ""
 	}
-	return alert.Critical, fmt.Sprintf("The slot holds back %s, more than max_slot_wal_keep_size: the next checkpoint may remove WAL it needs and lose it.", size(s.RetainedBytes))
+	return alert.Critical, fmt.Sprintf("The slot holds back %s, more than max_slot_wal_keep_size: the next "+
+		"checkpoint may remove WAL it needs and lose it.", size(s.RetainedBytes))
 }
 
 // judgeExtended is silent without a limit: there, "extended" says no more than that max_wal_size was exceeded.
@@ -132,19 +135,23 @@ func judgeExtended(s Slot, _ Thresholds, _ alert.Level) (alert.Level, string) {
 	if s.WALStatus != WALExtended || s.LimitBytes == nil {
 		return alert.OK, ""
 	}
-	return alert.Warn, fmt.Sprintf("The slot holds back %s, more than max_wal_size; at max_slot_wal_keep_size (%s) it is lost.", size(s.RetainedBytes), size(*s.LimitBytes))
+	return alert.Warn, fmt.Sprintf("The slot holds back %s, more than max_wal_size; at max_slot_wal_keep_size (%s) "+
+		"it is lost.", size(s.RetainedBytes), size(*s.LimitBytes))
 }
 
 func judgeTimeToLimit(s Slot, th Thresholds, now alert.Level) (alert.Level, string) {
 	if s.WALStatus == WALLost {
 		return alert.OK, ""
 	}
-	return soon(s.SecondsToLimit, th, now, "At the present growth the slot reaches max_slot_wal_keep_size in %s; the first checkpoint after that loses it.")
+	return soon(s.SecondsToLimit, th, now,
+		"At the present growth the slot reaches max_slot_wal_keep_size in %s; the first checkpoint after that "+
+			"loses it.")
 }
 
 // judgeTimeToFull also looks where there is a limit: it may be larger than the disk.
 func judgeTimeToFull(s Slot, th Thresholds, now alert.Level) (alert.Level, string) {
-	return soon(s.SecondsToFull, th, now, "At the present growth the volume of pg_wal is full in %s, and the server stops.")
+	return soon(s.SecondsToFull, th, now,
+		"At the present growth the volume of pg_wal is full in %s, and the server stops.")
 }
 
 func soon(seconds *float64, th Thresholds, now alert.Level, sentence string) (alert.Level, string) {
@@ -172,14 +179,17 @@ func judgeRetained(s Slot, th Thresholds, now alert.Level) (alert.Level, string)
 	level := above(s.RetainedBytes, th.WarnRetained, th.CriticalRetained, now)
 	switch level {
 	case alert.Critical:
-		return level, fmt.Sprintf("The slot holds back %s of WAL, the critical threshold is %s.", size(s.RetainedBytes), size(th.CriticalRetained))
+		return level, fmt.Sprintf("The slot holds back %s of WAL, the critical threshold is %s.", size(s.RetainedBytes),
+			size(th.CriticalRetained))
 	case alert.Warn:
-		return level, fmt.Sprintf("The slot holds back %s of WAL, the warning threshold is %s.", size(s.RetainedBytes), size(th.WarnRetained))
+		return level, fmt.Sprintf("The slot holds back %s of WAL, the warning threshold is %s.", size(s.RetainedBytes),
+			size(th.WarnRetained))
 	}
 	return alert.OK, ""
 }
 
-// judgeInactive is silent about a standby's copy, which nobody reads, and about a slot that holds back nothing any more.
+// judgeInactive is silent about a standby's copy, which nobody reads, and about a slot that holds back nothing any
+// more.
 func judgeInactive(s Slot, th Thresholds, _ alert.Level) (alert.Level, string) {
 	if s.Active || s.Synced || !s.kept || s.InactiveSince == nil || th.Inactive <= 0 {
 		return alert.OK, ""
@@ -188,19 +198,22 @@ func judgeInactive(s Slot, th Thresholds, _ alert.Level) (alert.Level, string) {
 	if age < th.Inactive {
 		return alert.OK, ""
 	}
-	return alert.Warn, fmt.Sprintf("Nobody has read the slot for %s; it holds back %s of WAL, which grows with everything that is written.", fault.Duration(age), size(s.RetainedBytes))
+	return alert.Warn, fmt.Sprintf("Nobody has read the slot for %s; it holds back %s of WAL, which grows with "+
+		"everything that is written.", fault.Duration(age), size(s.RetainedBytes))
 }
 
 // judgeStill is about a reader that is there and confirms nothing, while more waits than moves between two keepalives.
 func judgeStill(s Slot, th Thresholds, now alert.Level) (alert.Level, string) {
-	if !s.Active || s.ConfirmedSince == nil || th.Still <= 0 || above(s.UnconfirmedBytes, th.StillBytes, 0, now) == alert.OK {
+	if !s.Active || s.ConfirmedSince == nil || th.Still <= 0 ||
+		above(s.UnconfirmedBytes, th.StillBytes, 0, now) == alert.OK {
 		return alert.OK, ""
 	}
 	age := s.SampledAt.Sub(*s.ConfirmedSince)
 	if age < th.Still {
 		return alert.OK, ""
 	}
-	return alert.Warn, fmt.Sprintf("The slot's reader has confirmed nothing for %s, and %s of WAL wait.", fault.Duration(age), size(s.UnconfirmedBytes))
+	return alert.Warn, fmt.Sprintf("The slot's reader has confirmed nothing for %s, and %s of WAL wait.",
+		fault.Duration(age), size(s.UnconfirmedBytes))
 }
 
 func size(bytes int64) string { return human.Bytes(float64(bytes)) }

@@ -24,33 +24,42 @@ type Slot struct {
 	Database string `json:"database"`
 	Plugin   string `json:"plugin"`
 
-	Active        bool       `json:"active"`
-	PID           int        `json:"pid,omitempty"`            // of the walsender that serves its reader
-	Reader        *Reader    `json:"reader,omitempty"`         // nil: nobody reads, or the role may not see who
-	InactiveSince *time.Time `json:"inactive_since,omitempty"` // from the server (17+), else when the monitor first saw it inactive
-	Synced        bool       `json:"synced,omitempty"`         // a standby's copy of the primary's slot
+	Active bool    `json:"active"`
+	PID    int     `json:"pid,omitempty"`    // of the walsender that serves its reader
+	Reader *Reader `json:"reader,omitempty"` // nil: nobody reads, or the role may not see who
+	// from the server (17+), else when the monitor first saw it inactive
+	InactiveSince *time.Time `json:"inactive_since,omitempty"`
+	Synced        bool       `json:"synced,omitempty"` // a standby's copy of the primary's slot
 
 	WALStatus          string `json:"wal_status"` // one of the WAL… constants
 	InvalidationReason string `json:"invalidation_reason,omitempty"`
 	RestartLSN         string `json:"restart_lsn,omitempty"`
 	ConfirmedFlushLSN  string `json:"confirmed_flush_lsn,omitempty"`
 
-	RetainedBytes    int64      `json:"retained_wal_bytes"`    // current position − restart_lsn; 0 where nothing is kept any more
-	UnconfirmedBytes int64      `json:"unconfirmed_wal_bytes"` // current position − confirmed_flush_lsn
-	ConfirmedSince   *time.Time `json:"confirmed_since"`       // since when confirmed_flush_lsn has stood still, as far as the monitor saw
+	// current position − restart_lsn; 0 where nothing is kept any more
+	RetainedBytes    int64 `json:"retained_wal_bytes"`
+	UnconfirmedBytes int64 `json:"unconfirmed_wal_bytes"` // current position − confirmed_flush_lsn
+	// since when confirmed_flush_lsn has stood still, as far as the monitor saw
+	ConfirmedSince *time.Time `json:"confirmed_since"`
 
-	SafeBytes       *int64   `json:"safe_wal_bytes"`               // may still be written before the slot is in danger; nil: no limit
-	LimitBytes      *int64   `json:"max_slot_wal_keep_size_bytes"` // max_slot_wal_keep_size; nil: no limit
-	VolumeBytes     *int64   `json:"wal_volume_bytes,omitempty"`   // as configured; nil: not known
-	VolumeUsed      *int64   `json:"wal_volume_used_bytes,omitempty"`
-	GrowthPerSecond *float64 `json:"growth_bytes_per_second"`     // of RetainedBytes over the last minute; nil: not known yet
+	// may still be written before the slot is in danger; nil: no limit
+	SafeBytes   *int64 `json:"safe_wal_bytes"`
+	LimitBytes  *int64 `json:"max_slot_wal_keep_size_bytes"` // max_slot_wal_keep_size; nil: no limit
+	VolumeBytes *int64 `json:"wal_volume_bytes,omitempty"`   // as configured; nil: not known
+	VolumeUsed  *int64 `json:"wal_volume_used_bytes,omitempty"`
+	// of RetainedBytes over the last minute; nil: not known yet
+	GrowthPerSecond *float64 `json:"growth_bytes_per_second"`
 	Growth15m       *float64 `json:"growth_bytes_per_second_15m"` // over the last fifteen minutes; nil: not known yet
-	SecondsToLimit  *float64 `json:"seconds_to_limit"`            // at the last minute's growth; nil: no limit, not growing or not known
-	SecondsToFull   *float64 `json:"seconds_to_full,omitempty"`   // until the volume of pg_wal is full; nil as SecondsToLimit
+	// at the last minute's growth; nil: no limit, not growing or not known
+	SecondsToLimit *float64 `json:"seconds_to_limit"`
+	// until the volume of pg_wal is full; nil as SecondsToLimit
+	SecondsToFull *float64 `json:"seconds_to_full,omitempty"`
 
-	HeldBy *Transaction  `json:"held_by,omitempty"`           // the oldest open transaction of the server, when it is old enough to matter
-	Open   []Transaction `json:"open_transactions,omitempty"` // it and the next ones that are, the oldest first: each of them holds the log back in its turn
-	Stats  *Stats        `json:"decoding,omitempty"`
+	// the oldest open transaction of the server, when it is old enough to matter
+	HeldBy *Transaction `json:"held_by,omitempty"`
+	// it and the next ones that are, the oldest first: each of them holds the log back in its turn
+	Open  []Transaction `json:"open_transactions,omitempty"`
+	Stats *Stats        `json:"decoding,omitempty"`
 
 	Cause  alert.Cause   `json:"cause"`
 	Level  alert.Level   `json:"level"` // the worst of Alerts
@@ -90,10 +99,11 @@ type Transaction struct {
 	Application string        `json:"application,omitempty"`
 	State       string        `json:"state,omitempty"`
 	Age         time.Duration `json:"age_ns"`
-	AtLeast     bool          `json:"at_least,omitempty"`    // the role may not see when it began: Age counts from when the monitor saw it first
-	QueryStart  *time.Time    `json:"query_start,omitempty"` // of its present or last statement
-	Since       time.Time     `json:"since"`
-	Next        string        `json:"next"` // how to end it
+	// the role may not see when it began: Age counts from when the monitor saw it first
+	AtLeast    bool       `json:"at_least,omitempty"`
+	QueryStart *time.Time `json:"query_start,omitempty"` // of its present or last statement
+	Since      time.Time  `json:"since"`
+	Next       string     `json:"next"` // how to end it
 }
 
 // String names the transaction without its query, which may hold data.
@@ -105,7 +115,8 @@ func (t Transaction) String() string {
 	if t.PID == 0 {
 		return fmt.Sprintf("prepared transaction %q in database %q, open for %s", t.GID, t.Database, age)
 	}
-	text := fmt.Sprintf("the transaction of pid %d (application %q, database %q), open for %s", t.PID, t.Application, t.Database, age)
+	text := fmt.Sprintf("the transaction of pid %d (application %q, database %q), open for %s", t.PID, t.Application,
+		t.Database, age)
 	if t.QueryStart != nil {
 		text += ", its last statement began at " + t.QueryStart.UTC().Format(time.RFC3339)
 	}

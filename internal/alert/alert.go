@@ -10,8 +10,8 @@ import (
 // Blind is the alert that the server does not answer its monitor.
 const Blind = "monitor_blind"
 
-// Finding is the verdict of a rule at one check. One that is OK is a finding, too: without any finding an alert stays as it
-// was, because nothing is known of it.
+// Finding is the verdict of a rule at one check. One that is OK is a finding, too: without any finding an alert stays
+// as it was, because nothing is known of it.
 type Finding struct {
 	Alert    string
 	Subject  string // what it is about: the name of a slot; empty: the process as a whole

@@ -30,8 +30,8 @@ type activeAlert struct {
 	better   int // checks in a row that were better than level
 }
 
-// NewEngine makes an engine that reports an alert that still fires after each repeat. worse, which may be nil, lists the
-// alerts that supersede one about the same subject, the worst first: what the alert warned of has come about.
+// NewEngine makes an engine that reports an alert that still fires after each repeat. worse, which may be nil, lists
+// the alerts that supersede one about the same subject, the worst first: what the alert warned of has come about.
 func NewEngine(repeat time.Duration, worse func(alert string) []string) *Engine {
 	return &Engine{repeat: repeat, worse: worse, active: map[alertKey]*activeAlert{}}
 }
@@ -81,7 +81,8 @@ func (a *Engine) one(f Finding, now time.Time) (Event, bool) {
 		e.State, e.Level, e.Sentence = Resolved, before, on.sentence
 		if worse := a.supersedes(key); worse != "" {
 			e.SupersededBy = worse
-			e.Sentence = fmt.Sprintf("It is worse now, %s fires: %s", worse, a.active[alertKey{worse, f.Subject}].sentence)
+			e.Sentence = fmt.Sprintf("It is worse now, %s fires: %s", worse,
+				a.active[alertKey{worse, f.Subject}].sentence)
 		}
 		delete(a.active, key)
 	case f.Level == before && now.Sub(on.told) < a.repeat:
@@ -142,7 +143,8 @@ func (a *Engine) List() []FiringAlert {
 	all := make([]FiringAlert, 0, len(a.active))
 	for key, on := range a.active {
 		all = append(all, FiringAlert{
-			Alert: Alert{Rule: key.alert, Level: on.level, Sentence: on.sentence}, Subject: key.subject, Since: on.since.UTC(),
+			Alert: Alert{Rule: key.alert, Level: on.level, Sentence: on.sentence}, Subject: key.subject,
+			Since: on.since.UTC(),
 		})
 	}
 	slices.SortFunc(all, func(x, y FiringAlert) int {

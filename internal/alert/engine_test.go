@@ -18,7 +18,8 @@ func TestAlertsTellEachChangeOnce(t *testing.T) {
 	}
 	require.Empty(t, step(0, OK), "a healthy slot is nothing to tell")
 	got := step(time.Second, Warn)
-	require.Equal(t, []Event{{Alert: "x", Subject: "s", State: Firing, Level: Warn, Sentence: "warn!", Since: now, At: now}}, got, "worse is told at once")
+	require.Equal(t, []Event{{Alert: "x", Subject: "s", State: Firing, Level: Warn, Sentence: "warn!", Since: now,
+		At: now}}, got, "worse is told at once")
 	began := now
 	require.Empty(t, step(time.Second, Warn))
 	got = step(time.Second, Critical)
@@ -35,7 +36,8 @@ func TestAlertsTellEachChangeOnce(t *testing.T) {
 	}
 	require.Equal(t, []string{"x"}, Names(a.List()))
 	got = step(time.Second, OK)
-	require.Equal(t, []Event{{Alert: "x", Subject: "s", State: Resolved, Level: Critical, Before: Critical, Sentence: "critical!", Since: began, At: now}}, got)
+	require.Equal(t, []Event{{Alert: "x", Subject: "s", State: Resolved, Level: Critical, Before: Critical,
+		Sentence: "critical!", Since: began, At: now}}, got)
 	require.Empty(t, step(time.Second, OK))
 	require.Empty(t, Names(a.List()))
 }
@@ -66,7 +68,8 @@ func TestAlertsRepeat(t *testing.T) {
 
 func TestAlertsEndWithTheirSlot(t *testing.T) {
 	a := NewEngine(time.Hour, nil)
-	a.Add([]Finding{{Alert: "x", Subject: "gone", Level: Warn}, {Alert: "y", Subject: "gone", Level: Critical}, {Alert: "x", Subject: "there", Level: Warn}, {Alert: "z", Level: Warn}}, start)
+	a.Add([]Finding{{Alert: "x", Subject: "gone", Level: Warn}, {Alert: "y", Subject: "gone", Level: Critical},
+		{Alert: "x", Subject: "there", Level: Warn}, {Alert: "z", Level: Warn}}, start)
 	alerts, level := a.About("gone")
 	require.Equal(t, Critical, level)
 	require.Equal(t, "y", alerts[0].Rule)
@@ -81,7 +84,8 @@ func TestAlertsEndWithTheirSlot(t *testing.T) {
 func TestFiringAlertsComeWorstFirst(t *testing.T) {
 	a := NewEngine(time.Hour, nil)
 	a.Add([]Finding{{Alert: "old", Subject: "s", Level: Warn, Sentence: "Old."}, {Alert: "fine", Subject: "s"}}, start)
-	a.Add([]Finding{{Alert: "new", Level: Critical, Sentence: "New."}, {Alert: "later", Subject: "r", Level: Warn}}, start.Add(time.Second))
+	a.Add([]Finding{{Alert: "new", Level: Critical, Sentence: "New."}, {Alert: "later", Subject: "r", Level: Warn}},
+		start.Add(time.Second))
 	list := a.List()
 	require.Equal(t, []FiringAlert{
 		{Alert: Alert{"new", Critical, "New."}, Since: start.Add(time.Second).UTC()},

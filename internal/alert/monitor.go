@@ -13,8 +13,8 @@ type Config struct {
 	Interval time.Duration // between two checks. Default 5s
 	Repeat   time.Duration // an alert that still fires is reported again. Default 1h
 
-	// Judge makes the findings of a check. now is the level at which an alert fires. It is called from Run's goroutine, as
-	// Cause and Notify are.
+	// Judge makes the findings of a check. now is the level at which an alert fires. It is called from Run's goroutine,
+	// as Cause and Notify are.
 	Judge func(now func(alert, subject string) Level) []Finding
 	// Cause, which may be nil, is added to each event.
 	Cause func() Cause

@@ -29,7 +29,8 @@ func (c *Connector) acked(d kafka.Delivery) {
 	if err != nil {
 		c.fail(&fault.Error{
 			Kind: fault.Fatal, Object: fmt.Sprintf("topic %q partition %d", d.Topic, d.Partition), Err: err,
-			Next: "Restart the connector: it resumes at the slot's confirmed position. Report this, with the log, as a bug.",
+			Next: "Restart the connector: it resumes at the slot's confirmed position. Report this, with the log, " +
+				"as a bug.",
 		})
 		return
 	}
@@ -42,8 +43,8 @@ func (c *Connector) acked(d kafka.Delivery) {
 	c.cfg.Metrics.Published(d.Topic, n)
 }
 
-// progress remembers when the oldest transaction last got on, or nothing was waiting. Acknowledgements as such would not
-// do: behind one partition that Kafka does not take, the others go on, and the slot stands still.
+// progress remembers when the oldest transaction last got on, or nothing was waiting. Acknowledgements as such would
+// not do: behind one partition that Kafka does not take, the others go on, and the slot stands still.
 type progress struct {
 	epoch time.Time    // of monotonic time: the wall clock may be set
 	at    atomic.Int64 // since epoch
@@ -99,7 +100,8 @@ func (c *Connector) reportStall(was bool, age time.Duration) bool {
 			fields = append(fields, zap.String(logkey.Object, t.Object), zap.String(logkey.Next, t.Remedy))
 			break // the oldest is the cause more often than not; /status lists them all
 		}
-		c.log.Warn("Kafka has not acknowledged the oldest event for longer than http.stall; the slot keeps its position", fields...)
+		c.log.Warn("Kafka has not acknowledged the oldest event for longer than http.stall; the slot keeps its "+
+			"position", fields...)
 	case was && !is:
 		c.log.Info("Kafka acknowledges again", zap.String(logkey.Confirmed, c.confirmed().String()))
 	}

@@ -18,9 +18,11 @@ import (
 var errHalted = errors.New("halted")
 
 // passOver is the remedy for the row itself: it is read from the log, where it cannot be corrected.
-const passOver = "If that is a setting, restart with it, and the row is read again. Otherwise, correcting or deleting this row " +
+const passOver = "If that is a setting, restart with it, and the row is read again. Otherwise, correcting or " +
+	"deleting this row " +
 	"in the table does not help: the log holds it as it was written. To continue without losing it: restart with " +
-	"--router-on-bad-row dead_letter, then correct it with cdc-outbox dead-letter retry. To pass over it: restart with " +
+	"--router-on-bad-row dead_letter, then correct it with cdc-outbox dead-letter retry. To pass over it: " +
+	"restart with " +
 	"--router-on-bad-row skip (skips every such row: remove it again afterwards); then insert it again, corrected."
 
 // applyPolicy applies the policy to a row that cannot become a record.
@@ -42,8 +44,9 @@ func (r *reader) applyPolicy(row outboxRow, err error) error {
 	r.c.log.Error("halted at an outbox row that cannot be published; nothing after it is published either",
 		append(bad.Fields(), zap.String(logkey.Next, next))...)
 	r.c.setHalted(&relay.HaltedRow{
-		Position: string(r.position), LSN: bad.LSN, EventID: bad.EventID, Reason: string(bad.Reason), Message: bad.Cause,
-		Next: next, Since: time.Now(),
+		Position: string(r.position), LSN: bad.LSN, EventID: bad.EventID, Reason: string(bad.Reason),
+		Message: bad.Cause,
+		Next:    next, Since: time.Now(),
 	})
 	pos := row.pos
 	r.halted = &pos

@@ -35,12 +35,17 @@ type change struct {
 	next   string
 }
 
-// A DELETE never halts: it is how an outbox is emptied, and it takes nothing back. The event of a row that was inserted and
-// deleted in one transaction is published like any other.
+// A DELETE never halts: it is how an outbox is emptied, and it takes nothing back. The event of a row that was inserted
+// and deleted in one transaction is published like any other.
 var (
-	updated   = change{"UPDATE", "update", true, "An event is what was inserted: insert a new row for what changed. To keep such changes out of the stream: ALTER PUBLICATION … SET (publish = 'insert')."}
-	deleted   = change{"DELETE", "delete", false, "Nothing has to be done. To spare the server sending them: ALTER PUBLICATION … SET (publish = 'insert')."}
-	truncated = change{"TRUNCATE", "truncate", true, "Events that were in the table are published all the same, once. To keep such changes out of the stream: ALTER PUBLICATION … SET (publish = 'insert')."}
+	updated = change{"UPDATE", "update", true,
+		"An event is what was inserted: insert a new row for what changed. To keep such changes out of the stream: " +
+			"ALTER PUBLICATION … SET (publish = 'insert')."}
+	deleted = change{"DELETE", "delete", false,
+		"Nothing has to be done. To spare the server sending them: ALTER PUBLICATION … SET (publish = 'insert')."}
+	truncated = change{"TRUNCATE", "truncate", true,
+		"Events that were in the table are published all the same, once. To keep such changes out of the stream: " +
+			"ALTER PUBLICATION … SET (publish = 'insert')."}
 )
 
 // warnings remember, for one kind of change, what the log was told.
@@ -49,8 +54,8 @@ type warnings struct {
 	more uint64 // since
 }
 
-// changed takes what was done to the outbox besides inserting. It has no index in its transaction: whether the publication
-// sends it must not move the positions of the rows behind it.
+// changed takes what was done to the outbox besides inserting. It has no index in its transaction: whether the
+// publication sends it must not move the positions of the rows behind it.
 func (r *reader) changed(m *pgoutput.Message) error {
 	kind, seen := &updated, &r.changes[0]
 	switch m.Kind {
@@ -83,7 +88,8 @@ func (r *reader) changed(m *pgoutput.Message) error {
 			log = r.c.log.Info
 		}
 		log("outbox was changed by something other than INSERT; that is not an event and is not published",
-			append(r.changeFields(kind, rel, m, pos), zap.Uint64(logkey.Rows, seen.more), zap.String(logkey.Next, kind.next))...)
+			append(r.changeFields(kind, rel, m, pos), zap.Uint64(logkey.Rows, seen.more),
+				zap.String(logkey.Next, kind.next))...)
 		*seen = warnings{at: now}
 	}
 	return nil
@@ -113,14 +119,16 @@ func (r *reader) haltAtChange(kind *change, rel *pgoutput.Relation, m *pgoutput.
 	if r.c.haltAgain() {
 		return errHalted
 	}
-	message := fmt.Sprintf("%s of %s, and postgres.on_change is halt", kind.name, identifier.Table{Schema: rel.Namespace, Name: rel.Name})
+	message := fmt.Sprintf("%s of %s, and postgres.on_change is halt", kind.name,
+		identifier.Table{Schema: rel.Namespace, Name: rel.Name})
 	next := kind.next + " To go on: restart with --postgres-on-change warn."
 	id := r.changedID(rel, m)
 	r.c.cfg.Metrics.Failed("", kind.reason)
 	r.c.log.Error("halted at a change of the outbox that is not an event; nothing after it is published",
 		append(r.changeFields(kind, rel, m, pos), zap.String(logkey.Next, next))...)
 	r.c.setHalted(&relay.HaltedRow{
-		Position: pos.String(), LSN: pos.Commit.String(), EventID: id, Reason: kind.reason, Message: message, Next: next, Since: time.Now(),
+		Position: pos.String(), LSN: pos.Commit.String(), EventID: id, Reason: kind.reason, Message: message,
+		Next: next, Since: time.Now(),
 	})
 	r.c.producer.Commit()
 	return errHalted
@@ -135,9 +143,12 @@ func (r *reader) changedID(rel *pgoutput.Relation, m *pgoutput.Message) string {
 	return deadletter.EventID([]router.Header{{Key: "id", Value: m.Tuple[i].Data}})
 }
 
-func (r *reader) changeFields(kind *change, rel *pgoutput.Relation, m *pgoutput.Message, pos offsets.Position) []zap.Field {
+func (r *reader) changeFields(kind *change, rel *pgoutput.Relation, m *pgoutput.Message,
+	pos offsets.Position) []zap.Field {
 	return []zap.Field{
-		zap.String(logkey.Reason, kind.reason), zap.Stringer(logkey.Table, identifier.Table{Schema: rel.Namespace, Name: rel.Name}),
-		zap.String(logkey.Event, r.changedID(rel, m)), zap.String(logkey.LSN, pos.Commit.String()), zap.Stringer(logkey.Position, pos),
+		zap.String(logkey.Reason, kind.reason), zap.Stringer(logkey.Table,
+			identifier.Table{Schema: rel.Namespace, Name: rel.Name}),
+		zap.String(logkey.Event, r.changedID(rel, m)), zap.String(logkey.LSN, pos.Commit.String()),
+		zap.Stringer(logkey.Position, pos),
 	}
 }

@@ -39,12 +39,15 @@ func TestChangesAreCountedAndNoEvents(t *testing.T) {
 		core, logs := observer.New(zap.InfoLevel)
 		foreign := remove()
 		foreign.Relation = elsewhere
-		g := start(t, Config{Logger: zap.New(core), Replication: replication.Config{Tables: []identifier.Table{{Schema: "public", Name: "outbox"}}}}, true,
-			opening{at(50), newStream(begin(100), row("a"), update("a"), update("a"), remove(), truncate(elsewhere, relation), row("b"), commit(150),
+		g := start(t, Config{Logger: zap.New(core),
+			Replication: replication.Config{Tables: []identifier.Table{{Schema: "public", Name: "outbox"}}}}, true,
+			opening{at(50), newStream(begin(100), row("a"), update("a"), update("a"), remove(),
+				truncate(elsewhere, relation), row("b"), commit(150),
 				begin(200), foreign, truncate(elsewhere), commit(250))})
 		synctest.Wait()
 		require.Equal(t, []string{"a", "b"}, g.producer.produced())
-		require.Equal(t, "0000000000000064-00000001", string(g.producer.records[1].Headers[2].Value), "a change does not move the positions behind it")
+		require.Equal(t, "0000000000000064-00000001", string(g.producer.records[1].Headers[2].Value),
+			"a change does not move the positions behind it")
 		require.Equal(t, walAt(250), g.confirmed())
 		n := g.Status().Counts
 		require.EqualValues(t, []uint64{2, 1, 1, 2}, []uint64{n.Updates, n.Deletes, n.Truncates, n.Foreign})
@@ -67,7 +70,8 @@ func TestChangesAreSaidAgainAfterAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logs := observer.New(zap.WarnLevel)
 		first := brokenStream(begin(100), update("a"), update("a"), commit(150))
-		g := start(t, Config{Logger: zap.New(core)}, true, opening{at(50), first}, opening{at(50), newStream(begin(200), commit(250))})
+		g := start(t, Config{Logger: zap.New(core)}, true, opening{at(50), first},
+			opening{at(50), newStream(begin(200), commit(250))})
 		synctest.Wait()
 		time.Sleep(warnAgain)
 		require.NoError(t, g.reader.changed(update("b")))
@@ -82,7 +86,8 @@ func TestChangesAreSaidAgainAfterAWhile(t *testing.T) {
 func TestIgnoredChangesAreOnlyCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logs := observer.New(zap.InfoLevel)
-		g := start(t, Config{Logger: zap.New(core), OnChange: IgnoreChange}, true, opening{at(50), newStream(begin(100), update("a"), row("b"), commit(150))})
+		g := start(t, Config{Logger: zap.New(core), OnChange: IgnoreChange}, true,
+			opening{at(50), newStream(begin(100), update("a"), row("b"), commit(150))})
 		synctest.Wait()
 		require.Equal(t, []string{"b"}, g.producer.produced())
 		require.EqualValues(t, 1, g.Status().Counts.Updates)
@@ -103,7 +108,9 @@ func TestHaltsInFrontOfAChange(t *testing.T) {
 				core, logs := observer.New(zap.ErrorLevel)
 				script := []*pgoutput.Message{begin(100), row("a"), remove(), row("b"), c.change, row("c"), commit(150)}
 				first, second := newStream(script...), newStream(script...)
-				g := start(t, Config{OnChange: HaltAtTheFirst, DeadLetters: deadletter.Builder{Columns: deadletter.Columns{ID: "id"}}, Logger: zap.New(core)}, true,
+				g := start(t, Config{OnChange: HaltAtTheFirst,
+					DeadLetters: deadletter.Builder{Columns: deadletter.Columns{ID: "id"}}, Logger: zap.New(core)},
+					true,
 					opening{at(50), first}, opening{at(50), second})
 				synctest.Wait()
 				for range 2 { // the second time behind a broken stream
@@ -112,7 +119,8 @@ func TestHaltsInFrontOfAChange(t *testing.T) {
 					require.Equal(t, relay.Halted, st.State.Name)
 					require.Equal(t, relay.HaltedRow{
 						Position: "0000000000000064-00000002", LSN: "0/64", EventID: c.id, Reason: c.reason,
-						Message: strings.ToUpper(c.reason) + " of public.outbox, and postgres.on_change is halt", Next: st.Halted.Next, Since: st.Halted.Since,
+						Message: strings.ToUpper(c.reason) + " of public.outbox, and postgres.on_change is halt",
+						Next:    st.Halted.Next, Since: st.Halted.Since,
 					}, *st.Halted)
 					require.False(t, st.Ready)
 					require.Contains(t, st.ReadyReason, "LSN 0/64")

@@ -33,16 +33,18 @@ type Config struct {
 	Policies    relay.Policies     // for bad rows
 	DeadLetters deadletter.Builder // required where a policy is DeadLetter
 
-	// Snapshot opens the rows that were in the outbox when the slot was made; nil, or a nil answer: there are none to publish.
+	// Snapshot opens the rows that were in the outbox when the slot was made; nil, or a nil answer: there are none to
+	// publish.
 	Snapshot       func(ctx context.Context) (Snapshot, error)
 	SnapshotHeader bool // they carry the header snapshot
 
 	OnChange OnChange // at an UPDATE or TRUNCATE of the outbox; default WarnOfChange
 
-	WindowRecords int           // default 100,000
-	WindowBytes   int64         // default 32 MiB
-	Stall         time.Duration // not ready when Postgres was silent, or a record unacknowledged, for longer; default 15 s
-	DrainLimit    time.Duration // how long a graceful stop may take; default 8 s
+	WindowRecords int   // default 100,000
+	WindowBytes   int64 // default 32 MiB
+	// not ready when Postgres was silent, or a record unacknowledged, for longer; default 15 s
+	Stall      time.Duration
+	DrainLimit time.Duration // how long a graceful stop may take; default 8 s
 
 	Traces  *traces.Recorder   // nil: none
 	Metrics *telemetry.Metrics // required

@@ -113,7 +113,8 @@ func TestPositionsStartOverWhenTheyLostTheirMeaning(t *testing.T) {
 					opening{at(50), brokenStream(begin(100), row("a"), commit(150), begin(200), row("b"))},
 					opening{second, newStream(begin(300), row("c"), commit(350))})
 				synctest.Wait()
-				require.Equal(t, []string{"a", "b"}, g.producer.produced(), "nothing new before what is in flight is answered")
+				require.Equal(t, []string{"a", "b"}, g.producer.produced(),
+					"nothing new before what is in flight is answered")
 				g.producer.ack()
 				synctest.Wait()
 				require.Equal(t, []string{"a", "b", "c"}, g.producer.produced())
@@ -151,7 +152,8 @@ func TestAGracefulStopReadsToTheCommitAndWaitsForTheAck(t *testing.T) {
 
 func TestAStopEndsAtItsLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := start(t, Config{DrainLimit: 3 * time.Second}, false, opening{at(50), newStream(begin(100), row("a"), commit(150))})
+		g := start(t, Config{DrainLimit: 3 * time.Second}, false,
+			opening{at(50), newStream(begin(100), row("a"), commit(150))})
 		synctest.Wait()
 		began := time.Now()
 		g.stop()
@@ -179,10 +181,12 @@ func TestHaltKeepsTheProcessAtTheRow(t *testing.T) {
 	})
 }
 
-// TestHaltSurvivesItsStream: the row stays where the relay stands, and a server that was restarted gets its reader back.
+// TestHaltSurvivesItsStream: the row stays where the relay stands, and a server that was restarted gets its reader
+// back.
 func TestHaltSurvivesItsStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		script := []*pgoutput.Message{begin(100), row("a"), commit(150), begin(200), row("b"), typedRow("bad", "no/topic"), row("c"), commit(250), begin(300), row("d"), commit(350)}
+		script := []*pgoutput.Message{begin(100), row("a"), commit(150), begin(200), row("b"),
+			typedRow("bad", "no/topic"), row("c"), commit(250), begin(300), row("d"), commit(350)}
 		first, second := newStream(script...), newStream(script[3:]...)
 		g := start(t, Config{}, true, opening{at(50), first}, opening{at(150), second})
 		synctest.Wait()
@@ -224,7 +228,8 @@ func TestAStandbyStopsAtOnce(t *testing.T) {
 func TestHaltSaysWhatHelps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logs := observer.New(zap.ErrorLevel)
-		g := start(t, Config{Logger: zap.New(core)}, true, opening{at(50), newStream(begin(100), typedRow("b", "no/topic"), commit(150))})
+		g := start(t, Config{Logger: zap.New(core)}, true, opening{at(50),
+			newStream(begin(100), typedRow("b", "no/topic"), commit(150))})
 		synctest.Wait()
 		next := g.Status().Halted.Next
 		require.Contains(t, next, "--router-on-bad-row skip")
@@ -289,7 +294,8 @@ func TestStatusWhilePostgresIsAway(t *testing.T) {
 
 func TestSkipGoesOnAndConfirms(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStream(begin(100), typedRow("a", "no/topic"), commit(150), begin(200), typedRow("b", "__consumer_offsets"), row("c"), commit(250))
+		s := newStream(begin(100), typedRow("a", "no/topic"), commit(150), begin(200),
+			typedRow("b", "__consumer_offsets"), row("c"), commit(250))
 		g := start(t, Config{Policies: relay.Policies{Default: relay.Skip}}, true, opening{at(50), s})
 		synctest.Wait()
 		require.Equal(t, []string{"c"}, g.producer.produced())
@@ -302,7 +308,8 @@ func TestSkipGoesOnAndConfirms(t *testing.T) {
 
 func TestNotReadyWhileKafkaIsSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := start(t, Config{Stall: 5 * time.Second}, false, opening{at(50), newStream(begin(100), row("a"), commit(150))})
+		g := start(t, Config{Stall: 5 * time.Second}, false,
+			opening{at(50), newStream(begin(100), row("a"), commit(150))})
 		time.Sleep(4 * time.Second)
 		ready, why := g.Ready()
 		require.True(t, ready, why)
@@ -360,7 +367,8 @@ func TestNotReadyWhileTheSlotIsHeldBack(t *testing.T) {
 		require.False(t, ready)
 		require.Equal(t, "the slot is held back for 6 s: table m: locked", why)
 		st := g.Status()
-		require.Equal(t, fault.Wait{Kind: WaitMemory, Object: "table m", Reason: "locked", Next: "unlock", Since: held.heldSince}, st.Waits[0])
+		require.Equal(t, fault.Wait{Kind: WaitMemory, Object: "table m", Reason: "locked", Next: "unlock",
+			Since: held.heldSince}, st.Waits[0])
 		g.stop()
 		require.NoError(t, <-g.done)
 	})
@@ -383,7 +391,8 @@ func TestImpossibleInputEndsTheProcess(t *testing.T) {
 	}
 	t.Run("a second ack", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			g := start(t, Config{}, true, opening{at(50), newStream(begin(100), row("a"), commit(150), begin(200), row("b"))})
+			g := start(t, Config{}, true, opening{at(50), newStream(begin(100), row("a"), commit(150), begin(200),
+				row("b"))})
 			synctest.Wait()
 			g.acked(kafka.Delivery{Topic: "order.events", Tickets: []uint64{1<<48 | 7}})
 			require.Equal(t, fault.Fatal, fault.KindOf(<-g.done))
@@ -407,7 +416,8 @@ func TestPassesOverTablesThatAreNoOutbox(t *testing.T) {
 	cfg := Config{Replication: replication.Config{Tables: []identifier.Table{{Schema: "public", Name: "outbox"}}}}
 	synctest.Test(t, func(t *testing.T) {
 		g := start(t, cfg, true, opening{at(50), newStream(begin(100), named("1", "orders", "n"), row("a"),
-			named("2", "orders", "n"), named("b", "outbox_old", renamed...), commit(150), begin(200), named("3", "orders", "n"), commit(250))})
+			named("2", "orders", "n"), named("b", "outbox_old", renamed...), commit(150), begin(200),
+			named("3", "orders", "n"), commit(250))})
 		synctest.Wait()
 		require.Equal(t, []string{"a", "b"}, g.producer.produced())
 		require.Equal(t, walAt(250), g.confirmed())

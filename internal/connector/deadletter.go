@@ -21,13 +21,14 @@ const lookAgain = 5 * time.Second
 // caseOf is the row at hand, for a letter.
 func (r *reader) caseOf(row outboxRow, reason router.Reason, detail string) *deadletter.Case {
 	return &deadletter.Case{
-		Relation: row.relation, Tuple: row.tuple, Position: r.position, CommitTime: r.commitTime, Reason: reason, Detail: detail,
+		Relation: row.relation, Tuple: row.tuple, Position: r.position, CommitTime: r.commitTime, Reason: reason,
+		Detail: detail,
 	}
 }
 
-// deadLetter sends the letter with the row's ticket, so that the slot moves over the row only when the letter is in Kafka;
-// in a transaction it is part of it. Anything that keeps Kafka from taking the letter is waited for: a letter is the last
-// copy of the row that an operator will look at.
+// deadLetter sends the letter with the row's ticket, so that the slot moves over the row only when the letter is in
+// Kafka; in a transaction it is part of it. Anything that keeps Kafka from taking the letter is waited for: a letter is
+// the last copy of the row that an operator will look at.
 func (r *reader) deadLetter(row outboxRow, letter *router.Record, bad badrow.Row) error {
 	for {
 		err := r.offer(row, letter)
@@ -81,7 +82,8 @@ func (r *reader) notTaken(row outboxRow, rec *router.Record, err error) error {
 		k.Record, k.Bytes, k.Limit = rec, refused.Bytes, refused.Limit
 		return r.deadLetter(row, r.c.cfg.DeadLetters.Letter(k, time.Now()), bad)
 	}
-	r.c.log.Error("halted at an event that is larger than its topic takes; nothing after it is published either, until the topic takes it",
+	r.c.log.Error("halted at an event that is larger than its topic takes; nothing after it is published either, "+
+		"until the topic takes it",
 		append(bad.Fields(), zap.String(logkey.Next, raise(refused)))...)
 	for {
 		if err := r.waitAt(row, bad.EventID, refused); err != nil {
@@ -134,7 +136,8 @@ func (r *reader) leave() {
 		return
 	}
 	r.c.setState(relay.State{Name: relay.Streaming})
-	r.c.log.Info("topic takes the event now; continuing", zap.String(logkey.Event, was.EventID), zap.String(logkey.LSN, was.LSN))
+	r.c.log.Info("topic takes the event now; continuing", zap.String(logkey.Event, was.EventID),
+		zap.String(logkey.LSN, was.LSN))
 }
 
 func raise(r *kafka.RefusedError) string { return badrow.Raise(r, "the relay continues") }

@@ -54,7 +54,8 @@ func (r *reader) finish(s stream) error {
 			telemetry.ErrorFields(err)...)
 		return nil
 	}
-	r.c.log.Info("everything that was read is acknowledged and confirmed", zap.String(logkey.Confirmed, r.c.confirmed().String()))
+	r.c.log.Info("everything that was read is acknowledged and confirmed",
+		zap.String(logkey.Confirmed, r.c.confirmed().String()))
 	return nil
 }
 

@@ -31,8 +31,8 @@ func (v *covered) holds(pos offsets.Position, timeline int32) bool {
 var errStopping = errors.New("stopping")
 
 // fence raises the producer epoch against the instance that had the slot before, once in the life of the process: the
-// slot is ours from here on. If it were repeated after a reconnect, a process that had been suspended while another one took
-// over would fence its successor; as it is, Kafka refuses the suspended process.
+// slot is ours from here on. If it were repeated after a reconnect, a process that had been suspended while another one
+// took over would fence its successor; as it is, Kafka refuses the suspended process.
 func (r *reader) fence() error {
 	r.c.mu.Lock()
 	id := r.c.identity
@@ -87,15 +87,18 @@ func (r *reader) adopt(id replication.Identity, stored kafka.Stored) error {
 	case stored.SystemID != id.SystemID:
 		return &fault.Error{
 			Kind: fault.Operator, Object: r.c.slot(), At: pos.String(),
-			Err:  fmt.Errorf("the position stored in Kafka is of another Postgres cluster, system identifier %s, not %s", stored.SystemID, id.SystemID),
+			Err: fmt.Errorf("the position stored in Kafka is of another Postgres cluster, system identifier "+
+				"%s, not %s", stored.SystemID, id.SystemID),
 			Next: "Find out what else writes to the consumer group named after the slot.",
 		}
 	case stored.Timeline != id.Timeline && pos.Commit < r.tracker.Confirmed():
 		// The slot is past it: nothing that it covers is sent again.
 	case stored.Timeline != id.Timeline:
-		r.c.log.Error("position stored in Kafka is of another timeline and beyond the slot's; ignoring it, events may be published twice", fields...)
+		r.c.log.Error("position stored in Kafka is of another timeline and beyond the slot's; ignoring it, events "+
+			"may be published twice", fields...)
 	case pos.Commit >= id.WALEnd:
-		r.c.log.Error("position stored in Kafka is beyond the end of the WAL (restored backup?); ignoring it, events may be published twice", fields...)
+		r.c.log.Error("position stored in Kafka is beyond the end of the WAL (restored backup?); ignoring it, "+
+			"events may be published twice", fields...)
 	default:
 		r.covered.any, r.covered.upTo, r.covered.timeline = true, pos, stored.Timeline
 		r.c.log.Info("events up to the position stored in Kafka are not published again", fields...)

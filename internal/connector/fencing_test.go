@@ -18,13 +18,16 @@ func exactlyOnce(cfg Config) Config {
 }
 
 func stored(timeline int32, commit offsets.LSN, index uint32) *kafka.Stored {
-	return &kafka.Stored{Position: kafka.Position{Timeline: timeline, Position: offsets.Position{Commit: commit, Index: index}}, SystemID: "1", Instance: "other"}
+	return &kafka.Stored{Position: kafka.Position{Timeline: timeline,
+		Position: offsets.Position{Commit: commit, Index: index}}, SystemID: "1", Instance: "other"}
 }
 
 // What the stored position covers is acknowledged and not produced, also in the middle of a transaction.
 func TestBeginSkipsCoveredRows(t *testing.T) {
-	s := newStream(begin(0x200), row("a"), row("b"), commit(0x210), begin(0x300), row("c"), row("d"), row("e"), commit(0x310))
-	r := startWith(t, exactlyOnce(Config{}), &fakeProducer{auto: true, stored: stored(1, 0x300, 1)}, opening{at(0x100), s})
+	s := newStream(begin(0x200), row("a"), row("b"), commit(0x210), begin(0x300), row("c"), row("d"), row("e"),
+		commit(0x310))
+	r := startWith(t, exactlyOnce(Config{}), &fakeProducer{auto: true, stored: stored(1, 0x300, 1)},
+		opening{at(0x100), s})
 	require.Eventually(t, func() bool { return r.confirmed() == 0x310 }, 5*time.Second, time.Millisecond)
 	require.Equal(t, []string{"e"}, r.producer.produced())
 	require.EqualValues(t, 4, r.Status().Counts.Covered)
@@ -36,7 +39,8 @@ func TestBeginSkipsCoveredRows(t *testing.T) {
 // A position of another timeline is never skipped to: the log may hold something else there.
 func TestBeginIgnoresAnotherTimeline(t *testing.T) {
 	s := newStream(begin(0x200), row("a"), commit(0x210))
-	r := startWith(t, exactlyOnce(Config{}), &fakeProducer{auto: true, stored: stored(2, 0x300, 1)}, opening{at(0x100), s})
+	r := startWith(t, exactlyOnce(Config{}), &fakeProducer{auto: true, stored: stored(2, 0x300, 1)},
+		opening{at(0x100), s})
 	require.Eventually(t, func() bool { return r.confirmed() == 0x210 }, 5*time.Second, time.Millisecond)
 	require.Equal(t, []string{"a"}, r.producer.produced())
 	r.stop()
@@ -48,7 +52,8 @@ func TestBeginIgnoresPositionBeyondLog(t *testing.T) {
 	restored := at(0x100)
 	restored.WALEnd = 0x2f0
 	s := newStream(begin(0x200), row("a"), commit(0x210))
-	r := startWith(t, exactlyOnce(Config{}), &fakeProducer{auto: true, stored: stored(1, 0x300, 1)}, opening{restored, s})
+	r := startWith(t, exactlyOnce(Config{}), &fakeProducer{auto: true, stored: stored(1, 0x300, 1)},
+		opening{restored, s})
 	require.Eventually(t, func() bool { return r.confirmed() == 0x210 }, 5*time.Second, time.Millisecond)
 	require.Equal(t, []string{"a"}, r.producer.produced())
 	r.stop()
@@ -79,8 +84,10 @@ func TestBeginRefusesAnotherCluster(t *testing.T) {
 // Marks stand at the ends of transactions that had something to publish.
 func TestMarkPlacement(t *testing.T) {
 	r := startWith(t, exactlyOnce(Config{}), &fakeProducer{auto: true, holdIt: true},
-		opening{at(0x100), brokenStream(begin(0x200), row("a"), row("b"), commit(0x210), begin(0x220), commit(0x230), begin(0x300), row("c"))},
-		opening{at(0x100), newStream(begin(0x200), row("a"), row("b"), commit(0x210), begin(0x300), row("c"), row("d"), commit(0x310), begin(0x400), row("e"), commit(0x410))})
+		opening{at(0x100), brokenStream(begin(0x200), row("a"), row("b"), commit(0x210), begin(0x220), commit(0x230),
+			begin(0x300), row("c"))},
+		opening{at(0x100), newStream(begin(0x200), row("a"), row("b"), commit(0x210), begin(0x300), row("c"), row("d"),
+			commit(0x310), begin(0x400), row("e"), commit(0x410))})
 	require.Eventually(t, func() bool { return r.confirmed() == 0x410 }, 5*time.Second, time.Millisecond)
 	require.Equal(t, []int{2, 4, 5}, r.producer.marks)
 	require.Empty(t, r.producer.commits)
@@ -90,8 +97,10 @@ func TestMarkPlacement(t *testing.T) {
 
 // A transaction larger than the window is committed in parts instead of waiting for its own end.
 func TestCommitWithFullWindow(t *testing.T) {
-	s := newStream(begin(0x200), row("a"), row("b"), row("c"), row("d"), row("e"), commit(0x210), begin(0x300), row("f"), commit(0x310))
-	r := startWith(t, exactlyOnce(Config{WindowRecords: 2}), &fakeProducer{auto: true, holdIt: true}, opening{at(0x100), s})
+	s := newStream(begin(0x200), row("a"), row("b"), row("c"), row("d"), row("e"), commit(0x210), begin(0x300),
+		row("f"), commit(0x310))
+	r := startWith(t, exactlyOnce(Config{WindowRecords: 2}), &fakeProducer{auto: true, holdIt: true},
+		opening{at(0x100), s})
 	require.Eventually(t, func() bool { return r.confirmed() == 0x310 }, 5*time.Second, time.Millisecond)
 	require.Equal(t, []string{"a", "b", "c", "d", "e", "f"}, r.producer.produced())
 	require.NotEmpty(t, r.producer.commits)

@@ -18,10 +18,10 @@ func (r *reader) meet(rel *pgoutput.Relation) (foreign bool, err error) {
 	return r.passesOver(rel), nil
 }
 
-// passesOver reports whether a row belongs to a table that is not an outbox, and is passed over: a publication, above all
-// one FOR ALL TABLES, may contain more than the connector was configured to read. Being unnamed in the configuration is not enough for
-// that: an outbox table that was renamed, or a partition published under its own name, is still the outbox, and its
-// rows must not be lost. So a table that has an outbox's columns is one.
+// passesOver reports whether a row belongs to a table that is not an outbox, and is passed over: a publication, above
+// all one FOR ALL TABLES, may contain more than the connector was configured to read. Being unnamed in the
+// configuration is not enough for that: an outbox table that was renamed, or a partition published under its own name,
+// is still the outbox, and its rows must not be lost. So a table that has an outbox's columns is one.
 func (r *reader) passesOver(rel *pgoutput.Relation) bool {
 	if rel == r.relation {
 		return r.foreign
@@ -33,7 +33,8 @@ func (r *reader) passesOver(rel *pgoutput.Relation) bool {
 		}
 		r.warned[rel.OID] = true
 		r.c.log.Warn("publication sends rows of a table that is neither configured nor an outbox; passing over them",
-			zap.String(logkey.Publication, r.c.cfg.Replication.Publication), zap.Stringer(logkey.Object, identifier.Table{Schema: rel.Namespace, Name: rel.Name}))
+			zap.String(logkey.Publication, r.c.cfg.Replication.Publication),
+			zap.Stringer(logkey.Object, identifier.Table{Schema: rel.Namespace, Name: rel.Name}))
 	}
 	return r.foreign
 }

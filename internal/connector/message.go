@@ -31,8 +31,8 @@ func (r *reader) logical(m *pgoutput.Message) error {
 }
 
 // refuseMessage applies the policy to a message outside of any transaction. Its sender may have rolled back since, no
-// commit gives it a position, and no ticket can hold the slot in front of it. So it can be passed over or halted at, but not
-// dead-lettered.
+// commit gives it a position, and no ticket can hold the slot in front of it. So it can be passed over or halted at,
+// but not dead-lettered.
 func (r *reader) refuseMessage(m *pgoutput.Message) error {
 	bad := router.RefuseMessage(m.Logical.Prefix)
 	if r.c.haltAgain() {
@@ -40,15 +40,20 @@ func (r *reader) refuseMessage(m *pgoutput.Message) error {
 	}
 	r.c.cfg.Metrics.Failed("", string(bad.Reason))
 	lsn := m.Logical.LSN.String()
-	fields := []zap.Field{zap.String(logkey.LSN, lsn), zap.String(logkey.Reason, string(bad.Reason)), zap.String(logkey.Cause, bad.Error())}
+	fields := []zap.Field{zap.String(logkey.LSN, lsn), zap.String(logkey.Reason, string(bad.Reason)),
+		zap.String(logkey.Cause, bad.Error())}
 	if r.c.cfg.Policies.For(bad.Reason) != relay.Halt {
 		r.c.badRows.SkipUnnamed()
-		r.c.log.Error("skipped a logical message that was not emitted in a transaction", append(fields, zap.String(logkey.Next, bad.Remedy))...)
+		r.c.log.Error("skipped a logical message that was not emitted in a transaction",
+			append(fields, zap.String(logkey.Next, bad.Remedy))...)
 		return nil
 	}
-	next := bad.Remedy + " To go on: restart with --router-bad-rows-unconvertible skip, and without it once the slot is past the LSN."
-	r.c.log.Error("halted at a logical message that was not emitted in a transaction; nothing after it is published either", append(fields, zap.String(logkey.Next, next))...)
-	r.c.setHalted(&relay.HaltedRow{LSN: lsn, Reason: string(bad.Reason), Message: bad.Error(), Next: next, Since: time.Now()})
+	next := bad.Remedy + " To go on: restart with --router-bad-rows-unconvertible skip, and without it once the " +
+		"slot is past the LSN."
+	r.c.log.Error("halted at a logical message that was not emitted in a transaction; nothing after it is "+
+		"published either", append(fields, zap.String(logkey.Next, next))...)
+	r.c.setHalted(&relay.HaltedRow{LSN: lsn, Reason: string(bad.Reason), Message: bad.Error(), Next: next,
+		Since: time.Now()})
 	r.c.producer.Commit()
 	return errHalted
 }

@@ -16,7 +16,8 @@ import (
 func message(prefix, id string) *pgoutput.Message {
 	m := &pgoutput.Message{Kind: pgoutput.KindLogicalMessage}
 	m.Logical = pgoutput.LogicalMessage{Transactional: true, LSN: 90, Prefix: prefix,
-		Content: fmt.Appendf(nil, `{"id":%q,"aggregate_type":"order","aggregate_id":"k","type":"created","payload":{}}`, id)}
+		Content: fmt.Appendf(nil, `{"id":%q,"aggregate_type":"order","aggregate_id":"k","type":"created","payload":{}}`,
+			id)}
 	return m
 }
 
@@ -28,9 +29,11 @@ func withMessages(cfg Config) Config {
 func TestMessagesAreRowsAmongTheRows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		script := func() []*pgoutput.Message {
-			return []*pgoutput.Message{begin(100), row("a"), message("other", "x"), message("outbox", "b"), message("outbox", "c"), row("d"), commit(150)}
+			return []*pgoutput.Message{begin(100), row("a"), message("other", "x"), message("outbox", "b"),
+				message("outbox", "c"), row("d"), commit(150)}
 		}
-		g := start(t, withMessages(Config{}), false, opening{at(50), brokenStream(script()[:5]...)}, opening{at(50), newStream(script()...)})
+		g := start(t, withMessages(Config{}), false, opening{at(50), brokenStream(script()[:5]...)},
+			opening{at(50), newStream(script()...)})
 		synctest.Wait()
 		require.Equal(t, []string{"a", "b", "c", "d"}, g.producer.produced(), "a broken stream repeats nothing")
 		for i, want := range []string{"00000000", "00000001", "00000002", "00000003"} {
@@ -48,11 +51,14 @@ func TestMessagesAreRowsAmongTheRows(t *testing.T) {
 func TestABadMessageFollowsThePolicy(t *testing.T) {
 	bad := message("outbox", "b")
 	bad.Logical.Content = []byte(`{"id":"b"`)
-	letters := deadletter.Builder{Topic: "letters", Columns: deadletter.Columns{ID: "id", Key: "aggregate_id", Type: "event_type", Payload: "payload"}}
-	for policy, want := range map[relay.Policy][]string{relay.Halt: {"a"}, relay.Skip: {"a", "c"}, relay.DeadLetter: {"a", "", "c"}} {
+	letters := deadletter.Builder{Topic: "letters", Columns: deadletter.Columns{ID: "id", Key: "aggregate_id",
+		Type: "event_type", Payload: "payload"}}
+	for policy, want := range map[relay.Policy][]string{relay.Halt: {"a"}, relay.Skip: {"a", "c"},
+		relay.DeadLetter: {"a", "", "c"}} {
 		t.Run(string(policy), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				g := start(t, withMessages(Config{Policies: relay.Policies{Default: policy}, DeadLetters: letters}), true,
+				g := start(t, withMessages(Config{Policies: relay.Policies{Default: policy}, DeadLetters: letters}),
+					true,
 					opening{at(50), newStream(begin(100), row("a"), bad, message("outbox", "c"), commit(150))})
 				synctest.Wait()
 				require.Equal(t, want, g.producer.produced())
@@ -79,7 +85,8 @@ func TestAMessageOutsideOfATransactionIsRefused(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				loose := message("outbox", "b")
 				loose.Logical.Transactional = false
-				g := start(t, withMessages(Config{Policies: relay.Policies{Default: policy}}), true, opening{at(50), newStream(loose, begin(100), row("a"), commit(150))})
+				g := start(t, withMessages(Config{Policies: relay.Policies{Default: policy}}), true,
+					opening{at(50), newStream(loose, begin(100), row("a"), commit(150))})
 				synctest.Wait()
 				st := g.Status()
 				if halts {

@@ -13,8 +13,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// reader is the goroutine that consumes the stream. It outlives the streams. Only that goroutine touches its fields; what
-// other goroutines see is in the Connector.
+// reader is the goroutine that consumes the stream. It outlives the streams. Only that goroutine touches its fields;
+// what other goroutines see is in the Connector.
 type reader struct {
 	c       *Connector
 	tracker *offsets.Tracker // set when a stream begins
@@ -130,8 +130,8 @@ func (r *reader) handle(m *pgoutput.Message) error {
 }
 
 // awaitStop keeps the reader at a halted row until it is asked to stop, which finishes the stream, or until the stream
-// breaks. Nothing else would notice a broken stream: without a new one the slot counts as abandoned, and a server that was
-// restarted keeps WAL for a connector that only looks alive.
+// breaks. Nothing else would notice a broken stream: without a new one the slot counts as abandoned, and a server that
+// was restarted keeps WAL for a connector that only looks alive.
 func (r *reader) awaitStop(s stream) error {
 	select {
 	case <-r.c.stopping:
@@ -144,10 +144,10 @@ func (r *reader) awaitStop(s stream) error {
 	}
 }
 
-// awaitConfirmed waits while more rows are unconfirmed than the window holds, acknowledged or not. While one partition is
-// stuck, the other partitions would continue without end, and a crash would send all of that again. It waits between
-// transactions only: within one, also one that a broken stream cut short, it could be waiting for that transaction's own
-// commit.
+// awaitConfirmed waits while more rows are unconfirmed than the window holds, acknowledged or not. While one partition
+// is stuck, the other partitions would continue without end, and a crash would send all of that again. It waits between
+// transactions only: within one, also one that a broken stream cut short, it could be waiting for that transaction's
+// own commit.
 func (r *reader) awaitConfirmed() error {
 	for !r.tracker.Open() && r.tracker.Unconfirmed() >= r.c.cfg.WindowRecords {
 		r.c.producer.Commit()
@@ -199,7 +199,8 @@ func (r *reader) produce(row outboxRow, bad error) error {
 	if bad != nil {
 		return r.applyPolicy(row, bad)
 	}
-	rec, err := r.c.cfg.Router.Route(row.relation, row.tuple, router.Source{Position: r.position, CommitTime: r.commitTime})
+	rec, err := r.c.cfg.Router.Route(row.relation, row.tuple,
+		router.Source{Position: r.position, CommitTime: r.commitTime})
 	if err != nil {
 		return r.applyPolicy(row, err)
 	}
@@ -227,7 +228,8 @@ const fullAgain = 10 * time.Millisecond
 // acquire waits for room in the window.
 func (r *reader) acquire(size int) error {
 	for !r.c.window.TryAcquire(size) {
-		// What fills the window may still be in batches that wait for more records: without a flush there may never be room.
+		// What fills the window may still be in batches that wait for more records: without a flush there may never be
+		// room.
 		r.c.producer.Full()
 		wait, end := context.WithTimeout(r.c.life, fullAgain)
 		err := r.c.window.Acquire(wait, size)

@@ -8,8 +8,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// refused applies the policy to a record that a broker refuses after it was taken. The producer calls it from a goroutine
-// of its own.
+// refused applies the policy to a record that a broker refuses after it was taken. The producer calls it from a
+// goroutine of its own.
 func (c *Connector) refused(r kafka.Refusal) kafka.Resolution {
 	rec := r.Record()
 	return c.badRows.Refused(r, rec, c.caseOfRecord(r, rec), c.commitOf(r))

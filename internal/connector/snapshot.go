@@ -46,13 +46,13 @@ func (p *snapshotProgress) status() *SnapshotStatus {
 // sayEvery is how often the log says how far the snapshot is.
 const sayEvery = 10 * time.Second
 
-// publishSnapshot publishes the initial snapshot: the rows that were in the outbox when the slot was made, before the first
-// message is received. The open stream holds the slot meanwhile, so no other process does the same; its status updates
-// continue.
+// publishSnapshot publishes the initial snapshot: the rows that were in the outbox when the slot was made, before the
+// first message is received. The open stream holds the slot meanwhile, so no other process does the same; its status
+// updates continue.
 //
-// The rows have no tickets: the slot does not move before all of them are acknowledged, since nothing is received that it
-// could move to. What is acknowledged is struck off the list, batch by batch. A crash repeats what was produced and not
-// struck off; with transactions the position stored in Kafka prevents that.
+// The rows have no tickets: the slot does not move before all of them are acknowledged, since nothing is received that
+// it could move to. What is acknowledged is struck off the list, batch by batch. A crash repeats what was produced and
+// not struck off; with transactions the position stored in Kafka prevents that.
 func (r *reader) publishSnapshot(s stream) error {
 	if r.c.cfg.Snapshot == nil || r.c.snapshot.published.Load() {
 		return nil
@@ -69,7 +69,8 @@ func (r *reader) publishSnapshot(s stream) error {
 	r.c.snapshot.done.Store(0)
 	r.c.snapshot.total.Store(list.Left())
 	r.c.setState(relay.State{Name: relay.Snapshotting})
-	r.c.log.Info("publishing the initial snapshot: the rows that were in the outbox before the slot", zap.Int64(logkey.Rows, list.Left()))
+	r.c.log.Info("publishing the initial snapshot: the rows that were in the outbox before the slot",
+		zap.Int64(logkey.Rows, list.Left()))
 	// No transaction that is streamed has a commit as low as this: the positions of these rows sort before all others.
 	r.commit, r.commitTime, r.snapshot = r.tracker.Confirmed()-1, time.Now(), true
 	w := snapshotRun{r: r, s: s, list: list, said: time.Now()}
@@ -103,7 +104,8 @@ func (w *snapshotRun) run() error {
 		if err == nil && last > 0 {
 			w.taken = last
 		}
-		if serr := w.strikeOff(); serr != nil && (err == nil || errors.Is(err, errHalted) || errors.Is(err, errStopping)) {
+		if serr := w.strikeOff(); serr != nil && (err == nil || errors.Is(err, errHalted) || errors.Is(err,
+			errStopping)) {
 			return serr
 		}
 		if err != nil {
@@ -135,7 +137,8 @@ func (w *snapshotRun) strikeOff() error {
 	w.r.c.progress.moved(time.Now())
 	if now := time.Now(); now.Sub(w.said) >= sayEvery {
 		w.said = now
-		w.r.c.log.Info("publishing the initial snapshot: the rows that were in the outbox before the slot", zap.Int64(logkey.Rows, done), zap.Int64("of", w.r.c.snapshot.total.Load()))
+		w.r.c.log.Info("publishing the initial snapshot: the rows that were in the outbox before the slot",
+			zap.Int64(logkey.Rows, done), zap.Int64("of", w.r.c.snapshot.total.Load()))
 	}
 	return nil
 }

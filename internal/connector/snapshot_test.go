@@ -46,7 +46,8 @@ func (l *fakeList) open(context.Context) (Snapshot, error) {
 func (l *fakeList) Left() int64 { return int64(len(l.rows)) }
 func (l *fakeList) Close()      {}
 
-func (l *fakeList) Batch(_ context.Context, after int64, take func(int64, *pgoutput.Relation, pgoutput.Tuple) error) (last int64, err error) {
+func (l *fakeList) Batch(_ context.Context, after int64, take func(int64, *pgoutput.Relation,
+	pgoutput.Tuple) error) (last int64, err error) {
 	l.mu.Lock()
 	var numbers []int64
 	for n := range l.rows {
@@ -85,7 +86,8 @@ func (l *fakeList) Finish(context.Context) error { l.gone = true; return nil }
 func TestExistingRowsComeFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newList(5)
-		g := start(t, Config{Snapshot: l.open, SnapshotHeader: true}, true, opening{at(0x50), newStream(begin(0x100), row("a"), commit(0x150))})
+		g := start(t, Config{Snapshot: l.open, SnapshotHeader: true}, true,
+			opening{at(0x50), newStream(begin(0x100), row("a"), commit(0x150))})
 		synctest.Wait()
 		require.Equal(t, []string{"s1", "s2", "s3", "s4", "s5", "a"}, g.producer.produced())
 		for i, rec := range g.producer.records {
@@ -137,7 +139,8 @@ func TestExistingRowsOverBrokenConnections(t *testing.T) {
 		l.breaks = 4
 		broken := newStream()
 		close(broken.broken)
-		g := start(t, Config{Snapshot: l.open}, true, opening{at(0x50), newStream()}, opening{at(0x50), broken}, opening{at(0x50), newStream()})
+		g := start(t, Config{Snapshot: l.open}, true, opening{at(0x50), newStream()}, opening{at(0x50), broken},
+			opening{at(0x50), newStream()})
 		synctest.Wait()
 		require.Equal(t, []string{"s1", "s2", "s3", "s4", "s5", "s6", "s7"}, g.producer.produced())
 		require.Equal(t, 3, l.opened)
@@ -149,7 +152,8 @@ func TestExistingRowsOverBrokenConnections(t *testing.T) {
 func TestExistingRowsThatKafkaHasAreNotRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newList(5)
-		p := &fakeProducer{auto: true, stored: &kafka.Stored{Position: kafka.Position{Timeline: 1, Position: offsets.Position{Commit: 0x4f, Index: 3}}, SystemID: "1"}}
+		p := &fakeProducer{auto: true, stored: &kafka.Stored{Position: kafka.Position{Timeline: 1,
+			Position: offsets.Position{Commit: 0x4f, Index: 3}}, SystemID: "1"}}
 		g := startWith(t, Config{Snapshot: l.open, Kafka: kafka.Config{Transactions: &kafka.Transactions{}}}, p,
 			opening{at(0x50), newStream(begin(0x100), row("a"), commit(0x150))})
 		synctest.Wait()

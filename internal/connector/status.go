@@ -23,21 +23,26 @@ type Status struct {
 	Publication string `json:"publication"`
 	Server      Server `json:"server"`
 
-	ConfirmedLSN             string   `json:"confirmed_lsn"`
-	ReceivedLSN              string   `json:"received_lsn"`
-	HeardSecondsAgo          *float64 `json:"heard_seconds_ago"`          // since the last byte from Postgres, also of a stream that broke; null before the first
-	OldestUnconfirmedSeconds float64  `json:"oldest_unconfirmed_seconds"` // age of the oldest unconfirmed transaction with events
+	ConfirmedLSN string `json:"confirmed_lsn"`
+	ReceivedLSN  string `json:"received_lsn"`
+	// since the last byte from Postgres, also of a stream that broke; null before the first
+	HeardSecondsAgo *float64 `json:"heard_seconds_ago"`
+	// age of the oldest unconfirmed transaction with events
+	OldestUnconfirmedSeconds float64 `json:"oldest_unconfirmed_seconds"`
 
 	Window Window           `json:"window"`
 	Open   *relay.OpenTx    `json:"open_transaction,omitempty"`
 	Halted *relay.HaltedRow `json:"halted,omitempty"`
 	Waits  []fault.Wait     `json:"waits_for"` // oldest first; empty when nothing is wrong
 
-	Snapshot *SnapshotStatus `json:"snapshot,omitempty"` // of the rows that were there before the slot, while they are published
+	// of the rows that were there before the slot, while they are published
+	Snapshot *SnapshotStatus `json:"snapshot,omitempty"`
 
-	Counts Counts                 `json:"counts"`
-	Topics []telemetry.TopicCount `json:"topics"`    // acknowledged since the process started, the largest first, twenty at most
-	Aside  []relay.BadRow         `json:"set_aside"` // the latest rows that were dead-lettered or skipped, the latest first, twenty at most
+	Counts Counts `json:"counts"`
+	// acknowledged since the process started, the largest first, twenty at most
+	Topics []telemetry.TopicCount `json:"topics"`
+	// the latest rows that were dead-lettered or skipped, the latest first, twenty at most
+	Aside []relay.BadRow `json:"set_aside"`
 }
 
 // Server is the Postgres server of the current or last stream.
@@ -109,7 +114,8 @@ func (c *Connector) Ready() (bool, string) {
 		return false, fmt.Sprintf("halted at event %s, LSN %s: %s", halted.EventID, halted.LSN, halted.Message)
 	}
 	if p := c.snapshot.status(); p != nil && state.Name == relay.Snapshotting {
-		return false, fmt.Sprintf("publishing the rows that were in the outbox before the slot: %d of %d are done", p.Done, p.Total)
+		return false, fmt.Sprintf("publishing the rows that were in the outbox before the slot: %d of %d are done",
+			p.Done, p.Total)
 	}
 	if state.Name != relay.Streaming || s == nil {
 		if state.Reason != "" {
@@ -159,7 +165,8 @@ func (c *Connector) stalledReason(age time.Duration) string {
 func (c *Connector) Status() Status {
 	st := Status{
 		Slot: c.cfg.Replication.Slot, Publication: c.cfg.Replication.Publication,
-		Waits: []fault.Wait{}, Counts: c.counts.read(c.badRows.Counts()), Topics: c.cfg.Metrics.Topics(20), Aside: c.badRows.Latest(),
+		Waits: []fault.Wait{}, Counts: c.counts.read(c.badRows.Counts()), Topics: c.cfg.Metrics.Topics(20),
+		Aside:  c.badRows.Latest(),
 		Window: Window{Window: relay.Window{MaxRecords: c.cfg.WindowRecords, MaxBytes: c.cfg.WindowBytes}},
 	}
 	st.Ready, st.ReadyReason = c.Ready()
@@ -169,7 +176,8 @@ func (c *Connector) Status() Status {
 	st.State, st.Halted = c.state, c.halted
 	id, s := c.identity, c.stream
 	c.mu.Unlock()
-	st.Server = Server{SystemID: id.SystemID, Timeline: id.Timeline, Database: id.Database, Version: serverVersion(id.ServerVersion), HotStandby: id.InRecovery}
+	st.Server = Server{SystemID: id.SystemID, Timeline: id.Timeline, Database: id.Database,
+		Version: serverVersion(id.ServerVersion), HotStandby: id.InRecovery}
 	st.Waits = append(st.Waits, heldBack(s)...)
 	if received, heard := c.lastOfStream(); !heard.IsZero() {
 		ago := time.Since(heard).Seconds()
@@ -215,7 +223,8 @@ func heldBack(s stream) []fault.Wait {
 	if since.IsZero() || !errors.As(why, &f) {
 		return nil
 	}
-	return []fault.Wait{{Kind: WaitMemory, Object: f.Object, Reason: strings.ReplaceAll(f.Err.Error(), "\n", "; "), Next: f.Next, Since: since}}
+	return []fault.Wait{{Kind: WaitMemory, Object: f.Object, Reason: strings.ReplaceAll(f.Err.Error(), "\n", "; "),
+		Next: f.Next, Since: since}}
 }
 
 // serverVersion turns server_version_num into what people call the version: 150018 is 15.18.

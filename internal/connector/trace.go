@@ -11,8 +11,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// trace gives the record a span if its event is sampled. The span travels with the record through the producer, and comes
-// back with the acknowledgement; one of a record that never gets there is forgotten.
+// trace gives the record a span if its event is sampled. The span travels with the record through the producer, and
+// comes back with the acknowledgement; one of a record that never gets there is forgotten.
 func (r *reader) trace(rec *router.Record, pos offsets.Position) {
 	s := r.c.cfg.Traces.Sample(traceparent(rec.Headers), rec.TraceID)
 	if s == nil {
@@ -24,8 +24,8 @@ func (r *reader) trace(rec *router.Record, pos offsets.Position) {
 	rec.Tag = s
 }
 
-// traceparent is the header's value, nil where there is none. Debezium's JSON header converter puts it between quotes, and
-// CloudEvents' extension "distributed tracing" has a name of its own.
+// traceparent is the header's value, nil where there is none. Debezium's JSON header converter puts it between quotes,
+// and CloudEvents' extension "distributed tracing" has a name of its own.
 func traceparent(headers []router.Header) []byte {
 	for i := range headers {
 		switch headers[i].Key {

@@ -29,7 +29,8 @@ import (
 const aTrace, aSpan = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 
 var withHeaders = &pgoutput.Relation{OID: 2, Namespace: "public", Name: "outbox", Columns: []pgoutput.Column{
-	{Name: "id"}, {Name: "aggregate_type"}, {Name: "aggregate_id"}, {Name: "event_type"}, {Name: "payload"}, {Name: "headers"},
+	{Name: "id"}, {Name: "aggregate_type"}, {Name: "aggregate_id"}, {Name: "event_type"}, {Name: "payload"},
+	{Name: "headers"},
 }}
 
 func rowWithHeaders(id, headers string) *pgoutput.Message {
@@ -46,8 +47,9 @@ func traceparentOf(trace, flags string) string {
 func recorderTo(t testing.TB, url string, sample float64, limit int) *traces.Recorder {
 	t.Helper()
 	r, err := traces.New(traces.Config{
-		Settings: traces.Settings{URL: url, Sample: sample, Limit: limit, Queue: 4096, Batch: 512, Delay: 10 * time.Millisecond},
-		Slot:     "cdc_outbox", Logger: zap.NewNop(),
+		Settings: traces.Settings{URL: url, Sample: sample, Limit: limit, Queue: 4096, Batch: 512,
+			Delay: 10 * time.Millisecond},
+		Slot: "cdc_outbox", Logger: zap.NewNop(),
 	})
 	require.NoError(t, err)
 	return r
@@ -69,7 +71,8 @@ func TestSpansOfSampledEvents(t *testing.T) {
 	first := begin(100)
 	first.Begin.XID, first.Begin.CommitTime = 771, time.Now().Add(-time.Minute).Truncate(time.Microsecond)
 	s := newStream(first, rowWithHeaders("plain", `{}`), rowWithHeaders("sampled", traceparentOf(aTrace, "01")),
-		rowWithHeaders("not", traceparentOf(strings.Repeat("1", 32), "00")), rowWithHeaders("bad", traceparentOf(strings.ToUpper(aTrace), "01")), commit(150),
+		rowWithHeaders("not", traceparentOf(strings.Repeat("1", 32), "00")),
+		rowWithHeaders("bad", traceparentOf(strings.ToUpper(aTrace), "01")), commit(150),
 		begin(200), rowWithHeaders("again", traceparentOf(strings.Repeat("2", 32), "01")), commit(250))
 	g := start(t, Config{Traces: recorder}, true, opening{at(50), s})
 	got := to.Await(t, 2)
@@ -97,9 +100,11 @@ func TestSpansOfSampledEvents(t *testing.T) {
 	}
 
 	// The histogram's exemplars lead to the traces, for those who ask for OpenMetrics.
-	h := telemetry.NewHandler(telemetry.Handlers{Metrics: g.registry, Ready: func() (bool, string) { return true, "" }, Status: func() any { return nil }})
+	h := telemetry.NewHandler(telemetry.Handlers{Metrics: g.registry, Ready: func() (bool, string) { return true, "" },
+		Status: func() any { return nil }})
 	body := scrape(t, h, "application/openmetrics-text; version=1.0.0")
-	require.Regexp(t, `cdc_outbox_commit_to_ack_seconds_bucket\{le="300.0"\} 2 # \{.*trace_id="`+aTrace+`".*\} 6\d\.`, body)
+	require.Regexp(t, `cdc_outbox_commit_to_ack_seconds_bucket\{le="300.0"\} 2 # \{.*trace_id="`+aTrace+`".*\} 6\d\.`,
+		body)
 	require.True(t, strings.HasSuffix(body, "# EOF\n"))
 	require.NotContains(t, scrape(t, h, "text/plain"), aTrace, "the plain format has no place for them")
 }
@@ -119,11 +124,13 @@ func scrape(t *testing.T, h http.Handler, accept string) string {
 func TestTheHeaderThatCarriesTheTrace(t *testing.T) {
 	value := "00-" + aTrace + "-" + aSpan + "-01"
 	for name, headers := range map[string][]router.Header{
-		"its own":                  {{Key: "id", Value: []byte("1")}, {Key: "traceparent", Value: []byte(value)}},
-		"CloudEvents":              {{Key: "ce_traceparent", Value: []byte(value)}},
-		"Debezium's JSON":          {{Key: "traceparent", Value: []byte(`"` + value + `"`)}},
-		"not another's capitals":   {{Key: "Traceparent", Value: []byte("x")}, {Key: "traceparent", Value: []byte(value)}},
-		"the first of two of them": {{Key: "traceparent", Value: []byte(value)}, {Key: "traceparent", Value: []byte("x")}},
+		"its own":         {{Key: "id", Value: []byte("1")}, {Key: "traceparent", Value: []byte(value)}},
+		"CloudEvents":     {{Key: "ce_traceparent", Value: []byte(value)}},
+		"Debezium's JSON": {{Key: "traceparent", Value: []byte(`"` + value + `"`)}},
+		"not another's capitals": {{Key: "Traceparent", Value: []byte("x")},
+			{Key: "traceparent", Value: []byte(value)}},
+		"the first of two of them": {{Key: "traceparent", Value: []byte(value)},
+			{Key: "traceparent", Value: []byte("x")}},
 	} {
 		require.Equal(t, value, string(traceparent(headers)), name)
 	}
@@ -152,8 +159,8 @@ func (d *discard) ProduceAt(_ context.Context, rec *router.Record, ticket uint64
 }
 func (d *discard) Mark() {}
 
-// BenchmarkRows is a row's way through the connector: tracker, router, window, trace, acknowledgement; without the servers.
-// Transactions of ten.
+// BenchmarkRows is a row's way through the connector: tracker, router, window, trace, acknowledgement; without the
+// servers. Transactions of ten.
 func BenchmarkRows(b *testing.B) {
 	plain, sampled, not := `{"source": "shop"}`, traceparentOf(aTrace, "01"), traceparentOf(aTrace, "00")
 	for _, bm := range []struct {

@@ -50,9 +50,11 @@ func Cause(st relay.Account, slot *slotmonitor.Slot, now time.Time) alert.Cause 
 		}
 	}
 	if st.Window.Records > 0 {
-		return alert.Cause{Code: Streaming, Sentence: fmt.Sprintf("Events are on their way to Kafka: %d in flight.", st.Window.Records)}
+		return alert.Cause{Code: Streaming, Sentence: fmt.Sprintf("Events are on their way to Kafka: %d in flight.",
+			st.Window.Records)}
 	}
-	return alert.Cause{Code: slotmonitor.CauseIdle, Sentence: "There is nothing to send: all that was committed is confirmed."}
+	return alert.Cause{Code: slotmonitor.CauseIdle,
+		Sentence: "There is nothing to send: all that was committed is confirmed."}
 }
 
 func slotGone(st relay.Account, _ *slotmonitor.Slot, _ time.Time) (alert.Cause, bool) {
@@ -70,7 +72,8 @@ func waitOf(st relay.Account, kinds ...string) (alert.Cause, bool) {
 	if oldest == nil {
 		return alert.Cause{}, false
 	}
-	return alert.Cause{Code: oldest.Kind, Sentence: sentence(oldest.Sentence()), Since: &oldest.Since, Object: oldest.Object, Next: oldest.Next}, true
+	return alert.Cause{Code: oldest.Kind, Sentence: sentence(oldest.Sentence()), Since: &oldest.Since,
+		Object: oldest.Object, Next: oldest.Next}, true
 }
 
 func halted(st relay.Account, _ *slotmonitor.Slot, _ time.Time) (alert.Cause, bool) {
@@ -78,7 +81,8 @@ func halted(st relay.Account, _ *slotmonitor.Slot, _ time.Time) (alert.Cause, bo
 		return alert.Cause{}, false
 	}
 	h := st.Halted[0]
-	return alert.Cause{Code: BadRow, Sentence: sentence(fmt.Sprintf("Halted at event %s, LSN %s: %s", h.EventID, h.LSN, h.Message)), Since: &h.Since,
+	return alert.Cause{Code: BadRow,
+		Sentence: sentence(fmt.Sprintf("Halted at event %s, LSN %s: %s", h.EventID, h.LSN, h.Message)), Since: &h.Since,
 		Object: "event " + h.EventID, Next: h.Next}, true
 }
 
@@ -100,7 +104,8 @@ func noStream(st relay.Account, slot *slotmonitor.Slot, _ time.Time) (alert.Caus
 			return slot.Cause, true
 		}
 		c.Code, c.Since = OtherConsumer, nil
-		c.Sentence = fmt.Sprintf("The slot is read by pid %d, and no connector answers here: %s.", slot.PID, strings.TrimRight(st.State.Reason, "."))
+		c.Sentence = fmt.Sprintf("The slot is read by pid %d, and no connector answers here: %s.", slot.PID,
+			strings.TrimRight(st.State.Reason, "."))
 		c.Next = "Ask the connector that reads it: cdc-outbox status on its host."
 	case relay.WaitingForSlot:
 		c.Code, c.Sentence = Standby, Holder(st, slot)
@@ -138,7 +143,8 @@ func Holder(st relay.Account, slot *slotmonitor.Slot) string {
 			fmt.Fprintf(&b, ", since %s", r.Since.UTC().Format(time.RFC3339))
 		}
 	}
-	b.WriteString(". This one stands by, looks every second, and takes over when that one ends; where it hangs or is cut off, when the server has missed it for wal_sender_timeout (10 s unless postgres.dsn says otherwise).")
+	b.WriteString(". This one stands by, looks every second, and takes over when that one ends; where it hangs or " +
+		"is cut off, when the server has missed it for wal_sender_timeout (10 s unless postgres.dsn says otherwise).")
 	return b.String()
 }
 
@@ -156,9 +162,11 @@ func large(st relay.Account, _ *slotmonitor.Slot, now time.Time) (alert.Cause, b
 	if st.Open == nil || st.Open.Rows < manyRows {
 		return alert.Cause{}, false
 	}
-	text := fmt.Sprintf("In the middle of a large transaction that commits at %s: %d rows of it were read so far; the slot passes it when all are acknowledged.",
+	text := fmt.Sprintf("In the middle of a large transaction that commits at %s: %d rows of it were read so far; "+
+		"the slot passes it when all are acknowledged.",
 		st.Open.CommitLSN, st.Open.Rows)
-	return alert.Cause{Code: LargeTransaction, Sentence: text, Since: committed(st, now), Object: "transaction at " + st.Open.CommitLSN}, true
+	return alert.Cause{Code: LargeTransaction, Sentence: text, Since: committed(st, now),
+		Object: "transaction at " + st.Open.CommitLSN}, true
 }
 
 // committed is when the oldest transaction that is not confirmed was.
@@ -176,9 +184,11 @@ func full(st relay.Account, _ *slotmonitor.Slot, now time.Time) (alert.Cause, bo
 	}
 	return alert.Cause{
 		Code: BackPressure, Since: committed(st, now), Object: "window",
-		Sentence: fmt.Sprintf("The window is full (%d of %d records, %s of %s): Kafka acknowledges more slowly than Postgres sends.", st.Window.Records, st.Window.MaxRecords,
+		Sentence: fmt.Sprintf("The window is full (%d of %d records, %s of %s): Kafka acknowledges more slowly than "+
+			"Postgres sends.", st.Window.Records, st.Window.MaxRecords,
 			size(st.Window.Bytes), size(st.Window.MaxBytes)),
-		Next: "Look at cdc_outbox_producer_request_seconds and the brokers' load. A larger window helps only over a long way to Kafka.",
+		Next: "Look at cdc_outbox_producer_request_seconds and the brokers' load. A larger window helps only over a " +
+			"long way to Kafka.",
 	}, true
 }
 

@@ -49,7 +49,8 @@ func Backlog(b relay.Backlog, limits BacklogLimits, now alert.Level) alert.Findi
 	if b.Rows >= relay.MaxCounted {
 		count = "at least " + count
 	}
-	f.Sentence = fmt.Sprintf("The oldest row that is not published was written %s ago; %s rows wait.", fault.Duration(age), count)
+	f.Sentence = fmt.Sprintf("The oldest row that is not published was written %s ago; %s rows wait.",
+		fault.Duration(age), count)
 	return f
 }
 
@@ -57,7 +58,8 @@ func Backlog(b relay.Backlog, limits BacklogLimits, now alert.Level) alert.Findi
 type Polling struct{ relay Relay }
 
 // Judge applies every rule.
-func (p *Polling) Judge(st relay.Account, limits BacklogLimits, level func(rule, subject string) alert.Level, now time.Time) []alert.Finding {
+func (p *Polling) Judge(st relay.Account, limits BacklogLimits, level func(rule, subject string) alert.Level,
+	now time.Time) []alert.Finding {
 	found := []alert.Finding{p.relay.deadLetters(st, now), lanesHalted(st), postgresSilent(st, now)}
 	if st.Backlog != nil {
 		found = append(found, Backlog(*st.Backlog, limits, level(BacklogOld, "")))
@@ -70,7 +72,8 @@ func lanesHalted(st relay.Account) alert.Finding {
 	if len(st.Halted) > 0 {
 		h := st.Halted[0]
 		f.Level = alert.Critical
-		f.Sentence = sentence(fmt.Sprintf("%d lanes, each with a 64th of the keys, stand still, one in front of event %s: %s", len(st.Halted), h.EventID, h.Message))
+		f.Sentence = sentence(fmt.Sprintf("%d lanes, each with a 64th of the keys, stand still, one in front of "+
+			"event %s: %s", len(st.Halted), h.EventID, h.Message))
 	}
 	return f
 }
@@ -82,7 +85,8 @@ func postgresSilent(st relay.Account, now time.Time) alert.Finding {
 		f.Level = alert.Critical
 		f.Sentence = fmt.Sprintf("Postgres has not been worked with for %s.", fault.Duration(age))
 		if st.State.Reason != "" {
-			f.Sentence = fmt.Sprintf("Postgres has not been worked with for %s: %s", fault.Duration(age), sentence(st.State.Reason))
+			f.Sentence = fmt.Sprintf("Postgres has not been worked with for %s: %s", fault.Duration(age),
+				sentence(st.State.Reason))
 		}
 	}
 	return f

@@ -67,7 +67,8 @@ func rowHalted(st relay.Account) alert.Finding {
 	if len(st.Halted) > 0 {
 		h := st.Halted[0]
 		f.Level = alert.Critical
-		f.Sentence = sentence(fmt.Sprintf("The relay stands still in front of event %s, LSN %s: %s", h.EventID, h.LSN, h.Message))
+		f.Sentence = sentence(fmt.Sprintf("The relay stands still in front of event %s, LSN %s: %s", h.EventID, h.LSN,
+			h.Message))
 	}
 	return f
 }
@@ -82,7 +83,8 @@ func (r *Relay) deadLetters(st relay.Account, now time.Time) alert.Finding {
 	r.lost = lost
 	if !r.lostAt.IsZero() && now.Sub(r.lostAt) < recently {
 		f.Level = alert.Warn
-		f.Sentence = fmt.Sprintf("Rows that cannot be published were put aside or skipped: %d dead letters and %d skipped since the process started, the last within %s.",
+		f.Sentence = fmt.Sprintf("Rows that cannot be published were put aside or skipped: %d dead letters and %d "+
+			"skipped since the process started, the last within %s.",
 			st.Counts.DeadLettered, st.Counts.Skipped, fault.Duration(recently))
 	}
 	return f
@@ -98,13 +100,15 @@ func streamSilent(st relay.Account, now time.Time) alert.Finding {
 			f.Level = alert.Critical
 			f.Sentence = fmt.Sprintf("There has been no stream from Postgres for %s.", fault.Duration(age))
 			if st.State.Reason != "" {
-				f.Sentence = fmt.Sprintf("There has been no stream from Postgres for %s: %s", fault.Duration(age), sentence(st.State.Reason))
+				f.Sentence = fmt.Sprintf("There has been no stream from Postgres for %s: %s", fault.Duration(age),
+					sentence(st.State.Reason))
 			}
 		}
 	case relay.Streaming:
 		if ago := st.HeardSecondsAgo; ago != nil && *ago >= silent.Seconds() && st.Window.Records == 0 {
 			f.Level = alert.Critical
-			f.Sentence = fmt.Sprintf("Nothing was heard from Postgres for %s.", fault.Duration(time.Duration(*ago*float64(time.Second))))
+			f.Sentence = fmt.Sprintf("Nothing was heard from Postgres for %s.",
+				fault.Duration(time.Duration(*ago*float64(time.Second))))
 		}
 	}
 	return f

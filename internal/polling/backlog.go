@@ -14,13 +14,15 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 )
 
-// backlog counts in the index of the unpublished rows, which needs no more pages than the answer is large. The oldest is
-// that of the lanes' first rows: within a lane the first by sequence.
+// backlog counts in the index of the unpublished rows, which needs no more pages than the answer is large. The oldest
+// is that of the lanes' first rows: within a lane the first by sequence.
 func (s *statements) backlog() string {
 	oldest := "NULL::float8"
 	if ts := s.cfg.Columns.Timestamp; ts != "" {
-		oldest = fmt.Sprintf(`(SELECT extract(epoch FROM clock_timestamp() - min(t.at))::float8 FROM generate_series(0, %d) cdc_outbox_lane(l)
-			CROSS JOIN LATERAL (SELECT %s::timestamptz AS at FROM %s WHERE %s AND %s = cdc_outbox_lane.l ORDER BY %s LIMIT 1) t)`,
+		oldest = fmt.Sprintf(`(SELECT extract(epoch FROM clock_timestamp() - min(t.at))::float8
+			FROM generate_series(0, %d) cdc_outbox_lane(l)
+			CROSS JOIN LATERAL (SELECT %s::timestamptz AS at FROM %s WHERE %s AND %s = cdc_outbox_lane.l ORDER BY %s
+			LIMIT 1) t)`,
 			Lanes-1, quoted(ts), s.table.SQL(), s.unpublished(), s.lane(), s.sequence())
 	}
 	return fmt.Sprintf(`%s SELECT (SELECT count(*) FROM (SELECT FROM %s WHERE %s LIMIT %d) c), %s; COMMIT`,
@@ -65,8 +67,9 @@ func look(ctx context.Context, c *connection, cfg *Config) (b relay.Backlog, err
 // verifyEvery is how often what has to be there is looked at again.
 const verifyEvery = time.Minute
 
-// watchTables looks at the backlog and at the rows that are halted at, and now and then whether tables and index are still as they have
-// to be. What somebody has to mend ends the process when it is found twice in a row: once may be a migration half-way.
+// watchTables looks at the backlog and at the rows that are halted at, and now and then whether tables and index are
+// still as they have to be. What somebody has to mend ends the process when it is found twice in a row: once may be a
+// migration half-way.
 func (r *Relay) watchTables(ctx context.Context) error {
 	c := &connection{cfg: &r.cfg, name: sessionOf(r.cfg.Tables), made: func(bool) {}}
 	defer c.close()
@@ -87,7 +90,8 @@ func (r *Relay) watchTables(ctx context.Context) error {
 				return err
 			}
 			if wrong = found; found {
-				r.log.Warn("outbox is not as polling needs it; checking once more before stopping", telemetry.ErrorFields(err)...)
+				r.log.Warn("outbox is not as polling needs it; checking once more before stopping",
+					telemetry.ErrorFields(err)...)
 			}
 		}
 		select {
@@ -110,10 +114,11 @@ func (r *Relay) lookAtHalted(ctx context.Context, c *connection) {
 			}
 			there := false
 			err := c.run(ctx, s.object(), fmt.Sprintf("%s SELECT 1 FROM %s WHERE %s AND %s = %d AND %s = %d; COMMIT",
-				s.begin, s.table.SQL(), s.unpublished(), s.lane(), h.lane, s.sequence(), h.seq), func([]pgconn.FieldDescription, [][]byte) error {
-				there = true
-				return nil
-			})
+				s.begin, s.table.SQL(), s.unpublished(), s.lane(), h.lane, s.sequence(), h.seq),
+				func([]pgconn.FieldDescription, [][]byte) error {
+					there = true
+					return nil
+				})
 			s.mu.Lock()
 			if s.halted[h.lane] == h {
 				if err == nil && !there {

@@ -38,7 +38,8 @@ func position(seq int64) []byte { return fmt.Appendf(nil, "%s%020d", PositionPre
 func (w *worker) applyPolicy(a attempt, err error) (taken bool, _ error) {
 	var why *router.RowError
 	if !errors.As(err, &why) {
-		return false, &fault.Error{Kind: fault.Fatal, Object: a.source.object(), Err: err, Next: "Report this, with the log, as a bug."}
+		return false, &fault.Error{Kind: fault.Fatal, Object: a.source.object(), Err: err,
+			Next: "Report this, with the log, as a bug."}
 	}
 	next := why.Remedy + " Or correct or delete the row: its lane continues automatically then. " +
 		"Or restart with --router-on-bad-row dead_letter, or skip, which passes over every such row."
@@ -53,7 +54,8 @@ func (w *worker) notTaken(a attempt, rec *router.Record, refused *kafka.RefusedE
 	})
 }
 
-// divert takes a bad row out of the stream, or halts its lane. next is the remedy, letter what is known for a dead letter.
+// divert takes a bad row out of the stream, or halts its lane. next is the remedy, letter what is known for a dead
+// letter.
 func (w *worker) divert(a attempt, bad badrow.Row, next string, letter *deadletter.Case) (taken bool, err error) {
 	bad.Position, bad.Table = position(w.batch.rows[a.row].seq), a.source.table.String()
 	switch w.r.cfg.Policies.For(bad.Reason) {
@@ -118,7 +120,8 @@ func (w *worker) halt(a attempt, bad badrow.Row, next string) {
 		return
 	}
 	w.r.badRows.Failed(bad)
-	w.r.log.Error("halted at an outbox row that cannot be published; nothing after it in its lane, a 64th of all keys, is published either",
+	w.r.log.Error("halted at an outbox row that cannot be published; nothing after it in its lane, a 64th of all "+
+		"keys, is published either",
 		append(bad.Fields(), zap.String(logkey.Next, next))...)
 }
 

@@ -16,7 +16,9 @@ func TestRelayHaltsLane(t *testing.T) {
 	b.db.Exec(t, "ALTER TABLE outbox DROP CONSTRAINT outbox_aggregate_type_check")
 	x := b.start()
 	bad := func(key string, n int) {
-		_, err := b.conn.Exec(t.Context(), `INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload) VALUES ('ä', $1, 'x', jsonb_build_object('n', $2::int))`, key, n)
+		_, err := b.conn.Exec(t.Context(),
+			`INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload) VALUES ('ä', $1, 'x',
+				jsonb_build_object('n', $2::int))`, key, n)
 		require.NoError(t, err)
 	}
 	b.insert(b.conn, "k", 1)

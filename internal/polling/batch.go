@@ -7,8 +7,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
-// batch is what one claim has read. Rows are in the order of lane, then sequence. The worker fills and feeds it; the producer's
-// goroutine reports acknowledgements.
+// batch is what one claim has read. Rows are in the order of lane, then sequence. The worker fills and feeds it; the
+// producer's goroutine reports acknowledgements.
 type batch struct {
 	relation *pgoutput.Relation
 	width    int
@@ -215,7 +215,8 @@ func (b *batch) held(is bool) {
 	}
 }
 
-// waited is for how long nothing gets on: nothing of what is with the producer was acknowledged, or the next row can't go there.
+// waited is for how long nothing gets on: nothing of what is with the producer was acknowledged, or the next row can't
+// go there.
 func (b *batch) waited(now time.Time) (d time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -46,7 +46,8 @@ func newBed(t *testing.T, version ...string) *bed {
 	db := testkit.Postgres(t, version...)
 	ddl, err := outbox.Schema(outbox.Options{})
 	require.NoError(t, err)
-	_, err = Apply(t.Context(), db.DSN, Setup{Tables: []identifier.Table{theTable}, Columns: columns(), TableDDL: ddl, Notify: true})
+	_, err = Apply(t.Context(), db.DSN, Setup{Tables: []identifier.Table{theTable}, Columns: columns(), TableDDL: ddl,
+		Notify: true})
 	require.NoError(t, err)
 	b := &bed{T: t, db: db, conn: connect(t, db)}
 	return b
@@ -65,7 +66,8 @@ func (b *bed) insert(q interface {
 }, key string, numbers ...int) {
 	b.Helper()
 	for _, n := range numbers {
-		_, err := q.Exec(b.Context(), `INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload) VALUES ('order', $1, 'x', jsonb_build_object('n', $2::int))`, key, n)
+		_, err := q.Exec(b.Context(), `INSERT INTO outbox (aggregate_type, aggregate_id, event_type,
+			payload) VALUES ('order', $1, 'x', jsonb_build_object('n', $2::int))`, key, n)
 		require.NoError(b, err)
 	}
 }
@@ -74,14 +76,16 @@ func (b *bed) insert(q interface {
 func (b *bed) fill(rows, keys int) {
 	b.Helper()
 	b.db.Exec(b, fmt.Sprintf(`INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload)
-		SELECT 'order', (g %% %[2]d)::text, 'x', jsonb_build_object('n', g / %[2]d + 1) FROM generate_series(0, %[1]d - 1) g ORDER BY g`, rows, keys))
+		SELECT 'order', (g %% %[2]d)::text, 'x', jsonb_build_object('n', g / %[2]d + 1)
+		FROM generate_series(0, %[1]d - 1) g ORDER BY g`, rows, keys))
 }
 
 // fillMore goes on counting where the table ends.
 func (b *bed) fillMore(rows, keys int) {
 	b.Helper()
 	b.db.Exec(b, fmt.Sprintf(`INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload)
-		SELECT 'order', (g %% %[2]d)::text, 'x', jsonb_build_object('n', (SELECT count(*) FROM outbox) / %[2]d + g / %[2]d + 1) FROM generate_series(0, %[1]d - 1) g ORDER BY g`, rows, keys))
+		SELECT 'order', (g %% %[2]d)::text, 'x', jsonb_build_object('n', (SELECT count(*)
+		FROM outbox) / %[2]d + g / %[2]d + 1) FROM generate_series(0, %[1]d - 1) g ORDER BY g`, rows, keys))
 }
 
 func (b *bed) unpublished() (n int) {
@@ -149,7 +153,8 @@ func (f *fakeProducer) Produce(ctx context.Context, rec *router.Record, ticket u
 			return err
 		}
 	}
-	s := sent{topic: rec.Topic, key: string(rec.Key), value: string(rec.Value), id: deadletter.EventID(rec.Headers), ticket: ticket, size: rec.Size()}
+	s := sent{topic: rec.Topic, key: string(rec.Key), value: string(rec.Value), id: deadletter.EventID(rec.Headers),
+		ticket: ticket, size: rec.Size()}
 	for _, h := range rec.Headers {
 		s.headers = append(s.headers, h.Key)
 	}
@@ -212,8 +217,10 @@ func (b *bed) start(change ...func(*Config)) *relaying {
 		NewRouter: func() (router.Router, error) {
 			return preset.New(preset.Config{Columns: preset.DefaultColumns(), Topic: preset.DefaultTopic})
 		},
-		DeadLetters: deadletter.Builder{Topic: "letters", Columns: deadletter.Columns{ID: "id", Key: "aggregate_id", Type: "event_type", Payload: "payload"}},
-		Metrics:     telemetry.NewMetrics(prometheus.NewRegistry()), Logger: zap.New(core), LookEvery: 50 * time.Millisecond, Interval: 20 * time.Millisecond,
+		DeadLetters: deadletter.Builder{Topic: "letters", Columns: deadletter.Columns{ID: "id", Key: "aggregate_id",
+			Type: "event_type", Payload: "payload"}},
+		Metrics: telemetry.NewMetrics(prometheus.NewRegistry()), Logger: zap.New(core),
+		LookEvery: 50 * time.Millisecond, Interval: 20 * time.Millisecond,
 	}
 	for _, f := range change {
 		f(&cfg)

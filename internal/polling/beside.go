@@ -16,8 +16,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 )
 
-// sessionName begins the application_name of a relay's sessions. The tables follow it, so that somebody who looks at the server's sessions
-// can tell which of them are polled.
+// sessionName begins the application_name of a relay's sessions. The tables follow it, so that somebody who looks at
+// the server's sessions can tell which of them are polled.
 const sessionName = "cdc-outbox/polling"
 
 // mostOfName is how much of an application_name a server keeps (NAMEDATALEN − 1).
@@ -35,7 +35,8 @@ func sessionOf(tables []identifier.Table) string {
 	return name
 }
 
-// maySessionPoll tells whether a session of this name may be that of a relay that polls the table. One whose name was cut may poll any.
+// maySessionPoll tells whether a session of this name may be that of a relay that polls the table. One whose name was
+// cut may poll any.
 func maySessionPoll(application string, t identifier.Table) bool {
 	names, ok := strings.CutPrefix(application, sessionName+" ")
 	cut := len(application) > mostOfName-utf8.UTFMax // a name that is cut loses all of its last character
@@ -52,22 +53,28 @@ type beside struct {
 // live tells that a relay polls the table.
 func (b *beside) live() bool { return b.ready && (b.claimed || len(b.polled) > 0) }
 
-// A lane's lock is that of two integers (objsubid 2), and everybody may see it; what a session is called, only its own role and
-// pg_read_all_stats (Postgres docs 27.2.3). A relay that has nothing to do looks every few seconds; a session that has been
-// idle for longer is what a pooler keeps of a relay that has gone, or a worker's beside others that look.
+// A lane's lock is that of two integers (objsubid 2), and everybody may see it; what a session is called, only its own
+// role and pg_read_all_stats (Postgres docs 27.2.3). A relay that has nothing to do looks every few seconds; a session
+// that has been idle for longer is what a pooler keeps of a relay that has gone, or a worker's beside others that look.
 const besideSQL = `SELECT
-  EXISTS (SELECT FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attname = $3::text AND NOT a.attisdropped)
-    AND EXISTS (SELECT FROM pg_catalog.pg_index x JOIN pg_catalog.pg_class i ON i.oid = x.indexrelid WHERE x.indrelid = c.oid AND i.relname = $4::text),
-  EXISTS (SELECT FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_database d ON d.oid = l.database WHERE d.datname = current_database()
+  EXISTS (SELECT FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attname = $3::text
+    AND NOT a.attisdropped)
+    AND EXISTS (SELECT FROM pg_catalog.pg_index x JOIN pg_catalog.pg_class i ON i.oid = x.indexrelid
+      WHERE x.indrelid = c.oid AND i.relname = $4::text),
+  EXISTS (SELECT FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_database d ON d.oid = l.database
+    WHERE d.datname = current_database()
     AND l.locktype = 'advisory' AND l.objsubid = 2 AND l.granted AND l.classid::bigint = $5::bigint),
-  ARRAY(SELECT coalesce(s.application_name, '') || E'\x01' || format('pid %s, role %I%s', s.pid, coalesce(s.usename, '?'), ', from ' || host(s.client_addr)) FROM pg_catalog.pg_stat_activity s
+  ARRAY(SELECT coalesce(s.application_name, '') || E'\x01' || format('pid %s, role %I%s', s.pid, coalesce(s.usename,
+    '?'), ', from ' || host(s.client_addr)) FROM pg_catalog.pg_stat_activity s
     WHERE s.datname = current_database() AND starts_with(s.application_name, $6::text)
       AND (s.state <> 'idle' OR s.state_change > clock_timestamp() - interval '15 seconds') ORDER BY s.pid)
-  FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1::text AND c.relname = $2::text`
+  FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1::text
+    AND c.relname = $2::text`
 
 func lookBeside(ctx context.Context, conn *pgx.Conn, t identifier.Table, published string) (b beside, err error) {
 	var sessions []string
-	err = conn.QueryRow(ctx, besideSQL, t.Schema, t.Name, published, indexName(t), int64(uint32(lockClass(t))), sessionName).
+	err = conn.QueryRow(ctx, besideSQL, t.Schema, t.Name, published, indexName(t), int64(uint32(lockClass(t))),
+		sessionName).
 		Scan(&b.ready, &b.claimed, &sessions)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return b, nil
@@ -96,27 +103,31 @@ func (b *beside) finding(t identifier.Table, published string) *preflight.Findin
 			}
 		}
 		return &preflight.Finding{Level: preflight.Fail, Code: "polled", Subject: subject,
-			Found:  fmt.Sprintf("A relay with source: polling is at work on it (%s).", who),
-			Why:    "What it publishes would come from the log as well: each event twice.",
-			Remedy: "cdc-outbox migrate polling\n-- which takes over from it, nothing missing and nothing twice, with this configuration and postgres.snapshot: initial.\n-- Or stop every relay that polls: what they leave unpublished comes through no slot that is made afterwards."}
+			Found: fmt.Sprintf("A relay with source: polling is at work on it (%s).", who),
+			Why:   "What it publishes would come from the log as well: each event twice.",
+			Remedy: "cdc-outbox migrate polling\n-- which takes over from it, nothing missing and nothing twice, " +
+				"with this configuration and postgres.snapshot: initial.\n-- Or stop every relay that polls: what " +
+				"they leave unpublished comes through no slot that is made afterwards."}
 	case b.ready:
 		return &preflight.Finding{Level: preflight.Warn, Code: "pollable", Subject: subject,
-			Found:  fmt.Sprintf("It is read from the log, and has what polling needs: %s and the index %s.", quoted(published), quoted(indexName(t))),
-			Why:    "A relay that polls may be publishing the same rows: each event would come twice.",
-			Remedy: "-- stop every relay with source: polling; where none is to poll again, as the table's owner:\nDROP INDEX " + quoted(t.Schema) + "." + quoted(indexName(t)) + ";"}
+			Found: fmt.Sprintf("It is read from the log, and has what polling needs: %s and the index %s.",
+				quoted(published), quoted(indexName(t))),
+			Why: "A relay that polls may be publishing the same rows: each event would come twice.",
+			Remedy: "-- stop every relay with source: polling; where none is to poll again, as the table's " +
+				"owner:\nDROP INDEX " + quoted(t.Schema) + "." + quoted(indexName(t)) + ";"}
 	}
 	return nil
 }
 
-// CheckBesideLog tells of tables that are read from the log, or are to be, and polled too: it fails where a relay is seen at work, and
-// warns where one could be.
+// CheckBesideLog tells of tables that are read from the log, or are to be, and polled too: it fails where a relay is
+// seen at work, and warns where one could be.
 func CheckBesideLog(ctx context.Context, dsn string, s Setup) []preflight.Finding {
 	out, _ := besideLog(ctx, dsn, s) // why the server does not answer, the other findings say
 	return out
 }
 
-// RefuseBesideLog is CheckBesideLog's verdict before the log is read, which comes with its warnings. A server that can be asked and
-// refuses to tell has nothing against it.
+// RefuseBesideLog is CheckBesideLog's verdict before the log is read, which comes with its warnings. A server that can
+// be asked and refuses to tell has nothing against it.
 func RefuseBesideLog(ctx context.Context, dsn string, s Setup) (warnings []preflight.Finding, err error) {
 	all, err := besideLog(ctx, dsn, s)
 	if err != nil && fault.KindOf(err) == fault.Retry {
@@ -148,14 +159,18 @@ func besideLog(ctx context.Context, dsn string, s Setup) (out []preflight.Findin
 	return out, nil
 }
 
-// A walsender's query is the START_REPLICATION that it serves, with the publications as replication.Config names them: identifiers in a literal.
-// Others than cdc-outbox may read the table, to keep a copy of it; those don't publish events.
-const readersSQL = `SELECT coalesce(string_agg(format('pid %s, %s, role %I', s.pid, s.application_name, coalesce(s.usename, '?')), '; ' ORDER BY s.pid), '')
-  FROM pg_catalog.pg_stat_activity s WHERE s.backend_type = 'walsender' AND s.datname = current_database() AND starts_with(s.application_name, 'cdc-outbox/')
+// A walsender's query is the START_REPLICATION that it serves, with the publications as replication.Config names them:
+// identifiers in a literal. Others than cdc-outbox may read the table, to keep a copy of it; those don't publish
+// events.
+const readersSQL = `SELECT coalesce(string_agg(format('pid %s, %s, role %I', s.pid, s.application_name,
+	coalesce(s.usename, '?')), '; ' ORDER BY s.pid), '')
+  FROM pg_catalog.pg_stat_activity s WHERE s.backend_type = 'walsender' AND s.datname = current_database()
+    AND starts_with(s.application_name, 'cdc-outbox/')
    AND EXISTS (SELECT FROM pg_catalog.pg_publication_tables p WHERE p.schemaname = $1::text AND p.tablename = $2::text
      AND position('''"' || replace(replace(p.pubname, '"', '""'), '''', '''''') || '"''' IN s.query) > 0)`
 
-// readFromLog fails for a table that a connector reads from the log at this moment, as far as the role may see it. nil: none is seen.
+// readFromLog fails for a table that a connector reads from the log at this moment, as far as the role may see it. nil:
+// none is seen.
 func readFromLog(ctx context.Context, conn *pgx.Conn, t identifier.Table) (*preflight.Finding, error) {
 	var who string
 	if err := conn.QueryRow(ctx, readersSQL, t.Schema, t.Name).Scan(&who); err != nil || who == "" {
@@ -165,7 +180,8 @@ func readFromLog(ctx context.Context, conn *pgx.Conn, t identifier.Table) (*pref
 		return nil, err
 	}
 	return &preflight.Finding{Level: preflight.Fail, Code: "read_from_log", Subject: "table " + t.String(),
-		Found: fmt.Sprintf("It is read from the log (%s).", who), Why: "Polling besides would publish each event twice.", Remedy: endedNext}, nil
+		Found: fmt.Sprintf("It is read from the log (%s).", who),
+		Why:   "Polling besides would publish each event twice.", Remedy: endedNext}, nil
 }
 
 // refuseReadFromLog is its verdict.
@@ -178,5 +194,6 @@ func refuseReadFromLog(ctx context.Context, conn *pgx.Conn, t identifier.Table) 
 }
 
 func verdict(f preflight.Finding) error {
-	return &fault.Error{Kind: fault.Operator, Object: f.Subject, Err: errors.New(strings.TrimSuffix(f.Found, ".") + ". " + strings.TrimSuffix(f.Why, ".")), Next: f.Remedy}
+	return &fault.Error{Kind: fault.Operator, Object: f.Subject,
+		Err: errors.New(strings.TrimSuffix(f.Found, ".") + ". " + strings.TrimSuffix(f.Why, ".")), Next: f.Remedy}
 }

@@ -10,7 +10,8 @@ import (
 )
 
 func TestMaySessionPoll(t *testing.T) {
-	other, long := identifier.Table{Schema: "public", Name: "outbox_2"}, identifier.Table{Schema: "s", Name: strings.Repeat("é", 31)}
+	other, long := identifier.Table{Schema: "public", Name: "outbox_2"},
+		identifier.Table{Schema: "s", Name: strings.Repeat("é", 31)}
 	for name, c := range map[string]struct {
 		session string
 		want    bool

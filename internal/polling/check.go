@@ -21,7 +21,8 @@ type serverState struct {
 	Encoding   string
 }
 
-const serverSQL = `SELECT current_setting('server_version_num')::int, pg_is_in_recovery(), current_user::text, current_setting('server_encoding')`
+const serverSQL = `SELECT current_setting('server_version_num')::int, pg_is_in_recovery(), current_user::text,
+	current_setting('server_encoding')`
 
 func lookupServer(ctx context.Context, conn *pgx.Conn) (s serverState, err error) {
 	err = conn.QueryRow(ctx, serverSQL).Scan(&s.Version, &s.InRecovery, &s.Role, &s.Encoding)
@@ -43,7 +44,8 @@ func Check(ctx context.Context, dsn string, s Setup) []preflight.Finding {
 
 func unanswered(err error) preflight.Finding {
 	why, next := fault.Split(err)
-	return preflight.Finding{Level: preflight.Fail, Subject: "postgres", Found: why + ".", Why: "Without an answer nothing can be relayed.", Remedy: next}
+	return preflight.Finding{Level: preflight.Fail, Subject: "postgres", Found: why + ".",
+		Why: "Without an answer nothing can be relayed.", Remedy: next}
 }
 
 func findings(ctx context.Context, conn *pgx.Conn, s *Setup) []preflight.Finding {
@@ -71,13 +73,16 @@ func findings(ctx context.Context, conn *pgx.Conn, s *Setup) []preflight.Finding
 }
 
 func checkServer(s serverState) preflight.Finding {
-	f := preflight.Finding{Level: preflight.OK, Subject: "server", Found: fmt.Sprintf("PostgreSQL %d.%d, connected as %q.", s.Version/10000, s.Version%10000, s.Role)}
+	f := preflight.Finding{Level: preflight.OK, Subject: "server",
+		Found: fmt.Sprintf("PostgreSQL %d.%d, connected as %q.", s.Version/10000, s.Version%10000, s.Role)}
 	switch {
 	case s.InRecovery:
-		f.Level, f.Found, f.Why = preflight.Fail, "The server is a standby.", "Rows that are published have to be marked, and nothing can be written here."
+		f.Level, f.Found, f.Why = preflight.Fail, "The server is a standby.",
+			"Rows that are published have to be marked, and nothing can be written here."
 		f.Remedy = "Name all hosts in postgres.dsn, with target_session_attrs=read-write."
 	case s.Version < 140000:
-		f.Level, f.Why, f.Remedy = preflight.Fail, "PostgreSQL 14 is the oldest version that is tested.", "Use a newer server."
+		f.Level, f.Why, f.Remedy = preflight.Fail, "PostgreSQL 14 is the oldest version that is tested.",
+			"Use a newer server."
 	}
 	return f
 }
@@ -110,7 +115,8 @@ func checkTable(t *tableState, server serverState, s *Setup) []preflight.Finding
 			"polling.notify has no effect: rows are found at the next look.", setup))
 	}
 	if t.Persistence == "u" {
-		out = append(out, t.warn("It is unlogged.", "Postgres empties it after a crash, with the events that were not published.",
+		out = append(out, t.warn("It is unlogged.",
+			"Postgres empties it after a crash, with the events that were not published.",
 			"ALTER TABLE "+t.Table.SQL()+" SET LOGGED;"))
 	}
 	if len(out) == 0 {
@@ -133,7 +139,8 @@ func checkTableItself(t *tableState, s *Setup) *preflight.Finding {
 		}
 		f = t.fail("It does not exist.", "There is nothing to relay.", remedy)
 	case ended:
-		f = t.fail(fmt.Sprintf("Polling of this table was ended by `cdc-outbox migrate polling`: %s is called %s now.", quoted(s.Columns.Published), quoted(column)),
+		f = t.fail(fmt.Sprintf("Polling of this table was ended by `cdc-outbox migrate polling`: %s is called %s now.",
+			quoted(s.Columns.Published), quoted(column)),
 			"What the log brings would be published a second time.", endedNext)
 	case t.Kind != "r" && t.Kind != "p":
 		f = t.fail("It is not a table.", "Rows can only be marked in a table.", "Name the table in postgres.tables.")
@@ -174,19 +181,24 @@ func (t *tableState) warn(found, why, remedy string) preflight.Finding {
 }
 
 func checkSequence(t *tableState, s *Setup, setup string) []preflight.Finding {
-	f := preflight.Finding{Level: preflight.Fail, Subject: t.subject(), Why: "It puts the events of an aggregate in order."}
+	f := preflight.Finding{Level: preflight.Fail, Subject: t.subject(),
+		Why: "It puts the events of an aggregate in order."}
 	seq, ok := t.column(s.Columns.Sequence)
 	name := quoted(s.Columns.Sequence)
 	switch {
 	case !ok:
 		f.Found, f.Remedy = fmt.Sprintf("It has no column %s.", name), setup
 	case seq.Type != "bigint" && seq.Type != "integer":
-		f.Found, f.Remedy = fmt.Sprintf("Column %s is %s.", name, seq.Type), "Set polling.columns.sequence to a column of type bigint that counts up."
+		f.Found, f.Remedy = fmt.Sprintf("Column %s is %s.", name, seq.Type),
+			"Set polling.columns.sequence to a column of type bigint that counts up."
 	case !seq.NotNull:
-		f.Found, f.Remedy = fmt.Sprintf("Column %s may be NULL.", name), fmt.Sprintf("ALTER TABLE %s ALTER COLUMN %s SET NOT NULL;", t.Table.SQL(), name)
+		f.Found, f.Remedy = fmt.Sprintf("Column %s may be NULL.", name),
+			fmt.Sprintf("ALTER TABLE %s ALTER COLUMN %s SET NOT NULL;", t.Table.SQL(), name)
 	case seq.Cache > 1:
-		f.Found = fmt.Sprintf("The sequence of column %s hands numbers out to sessions by %d at a time.", name, seq.Cache)
-		f.Why = "A session that writes an aggregate's later event may so give it a lower number: it would be published first."
+		f.Found = fmt.Sprintf("The sequence of column %s hands numbers out to sessions by %d at a time.", name,
+			seq.Cache)
+		f.Why = "A session that writes an aggregate's later event may so give it a lower number: it would be " +
+			"published first."
 		f.Remedy = fmt.Sprintf("ALTER TABLE %s ALTER COLUMN %s SET CACHE 1;", t.Table.SQL(), name)
 		if seq.Identity == "" {
 			f.Remedy = "ALTER SEQUENCE … CACHE 1; -- that of column " + name
@@ -210,7 +222,8 @@ func Verify(ctx context.Context, dsn string, s Setup) error {
 	}
 	if server.InRecovery { // the others may be promoted, and the role of this one may come back
 		f := checkServer(server)
-		return &fault.Error{Kind: fault.Retry, Object: "server", Err: errors.New(strings.TrimSuffix(f.Found, ".")), Next: f.Remedy}
+		return &fault.Error{Kind: fault.Retry, Object: "server", Err: errors.New(strings.TrimSuffix(f.Found, ".")),
+			Next: f.Remedy}
 	}
 	all := []preflight.Finding{checkServer(server)}
 	for _, t := range s.Tables {

@@ -38,14 +38,20 @@ func RaiseBarrier(ctx context.Context, dsn string, s Setup, wait time.Duration) 
 		if err == nil {
 			_, ok := st.column(s.Columns.Published)
 			if !ok {
-				err = &fault.Error{Kind: fault.Operator, Object: "table " + t.String(), Err: fmt.Errorf("it has no column %s, so it is not polled by cdc-outbox", quoted(s.Columns.Published)),
-					Next: "Name the column with --published-column; for another relay say with --unpublished which rows it has left."}
+				err = &fault.Error{Kind: fault.Operator, Object: "table " + t.String(),
+					Err: fmt.Errorf("it has no column %s, so it is not polled by cdc-outbox",
+						quoted(s.Columns.Published)),
+					Next: "Name the column with --published-column; for another relay say with --unpublished which " +
+						"rows it has left."}
 			}
 		}
 		for lane := 0; lane < Lanes && err == nil; lane++ {
-			_, err = conn.PgConn().Exec(limited, fmt.Sprintf("SELECT pg_advisory_lock(%d, %d)", lockClass(t), lane)).ReadAll()
+			_, err = conn.PgConn().Exec(limited, fmt.Sprintf("SELECT pg_advisory_lock(%d, %d)", lockClass(t),
+				lane)).ReadAll()
 			if err != nil && limited.Err() != nil && ctx.Err() == nil {
-				err = &fault.Error{Kind: fault.Operator, Object: "table " + t.String(), Err: fmt.Errorf("lane %d was not let go of within %s, as Kafka has not acknowledged what is in flight of it", lane, wait),
+				err = &fault.Error{Kind: fault.Operator, Object: "table " + t.String(),
+					Err: fmt.Errorf("lane %d was not let go of within %s, as Kafka has not acknowledged what is in "+
+						"flight of it", lane, wait),
 					Next: "See what the relay waits for: cdc-outbox status. Or stop it."}
 			}
 		}
@@ -60,18 +66,21 @@ func RaiseBarrier(ctx context.Context, dsn string, s Setup, wait time.Duration) 
 // Release ends the session and with it the barrier.
 func (b *Barrier) Release() { postgres.CloseConn(b.conn) }
 
-// Retire ends polling for good: without the column by its name no relay finds a row, and each stops with an error. It is done in the session
-// of the barrier, so it fails where that has fallen.
+// Retire ends polling for good: without the column by its name no relay finds a row, and each stops with an error. It
+// is done in the session of the barrier, so it fails where that has fallen.
 func (b *Barrier) Retire(ctx context.Context, to string, wait time.Duration) (done []setup.Step, err error) {
 	deadline := time.Now().Add(wait)
 	for _, t := range b.setup.Tables {
 		step := setup.Step{
-			SQL: fmt.Sprintf("ALTER TABLE %s RENAME COLUMN %s TO %s;", t.SQL(), quoted(b.setup.Columns.Published), quoted(to)) +
-				fmt.Sprintf("\nCOMMENT ON COLUMN %s.%s IS %s;", t.SQL(), quoted(to), identifier.QuoteLiteral(endedMark+"; source: wal publishes its rows.")),
+			SQL: fmt.Sprintf("ALTER TABLE %s RENAME COLUMN %s TO %s;", t.SQL(), quoted(b.setup.Columns.Published),
+				quoted(to)) +
+				fmt.Sprintf("\nCOMMENT ON COLUMN %s.%s IS %s;", t.SQL(), quoted(to),
+					identifier.QuoteLiteral(endedMark+"; source: wal publishes its rows.")),
 			Why: "No relay that polls finds a row any more; what it has published stays on record.",
 		}
 		for {
-			// One message is one transaction: the column never has its new name without the comment. Bounded, because everybody who writes waits behind whoever waits for this lock.
+			// One message is one transaction: the column never has its new name without the comment. Bounded, because
+			// everybody who writes waits behind whoever waits for this lock.
 			_, err = b.conn.PgConn().Exec(ctx, "SET lock_timeout = '1s'; "+step.SQL).ReadAll()
 			if sqlstate.Of(err) != "55P03" || time.Now().After(deadline) {
 				break
@@ -87,7 +96,8 @@ func (b *Barrier) Retire(ctx context.Context, to string, wait time.Duration) (do
 			var known *fault.Error
 			if errors.As(f, &known) {
 				known.Kind = fault.Operator
-				known.Next = "Stop every relay that polls before this command ends, or what it publishes from now on comes again from the log; then run the command again, which goes on from here."
+				known.Next = "Stop every relay that polls before this command ends, or what it publishes from now " +
+					"on comes again from the log; then run the command again, which goes on from here."
 			}
 			return done, f
 		}
@@ -103,11 +113,14 @@ func Retired(ctx context.Context, dsn string, s Setup, to string) (bool, error) 
 	retired := len(s.Tables) > 0
 	for _, t := range s.Tables {
 		n := 0
-		err := c.run(ctx, "table "+t.String(), fmt.Sprintf(`SELECT count(*) FROM pg_catalog.pg_attribute WHERE attrelid = to_regclass(%s) AND attname = %s AND NOT attisdropped`,
-			identifier.QuoteLiteral(t.SQL()), identifier.QuoteLiteral(to)), func(_ []pgconn.FieldDescription, v [][]byte) (err error) {
-			n, err = strconv.Atoi(string(v[0]))
-			return err
-		})
+		err := c.run(ctx, "table "+t.String(),
+			fmt.Sprintf(`SELECT count(*) FROM pg_catalog.pg_attribute WHERE attrelid = to_regclass(%s)
+				AND attname = %s AND NOT attisdropped`,
+				identifier.QuoteLiteral(t.SQL()), identifier.QuoteLiteral(to)),
+			func(_ []pgconn.FieldDescription, v [][]byte) (err error) {
+				n, err = strconv.Atoi(string(v[0]))
+				return err
+			})
 		if err != nil {
 			return false, err
 		}

@@ -11,15 +11,16 @@ import (
 )
 
 const (
-	// renewEvery is how often a claim is made anew while Kafka takes its time: no transaction gets older, what is acknowledged is
-	// marked meanwhile, and a connection that is gone shows. The server ends a session that misses it for the time called frozen.
+	// renewEvery is how often a claim is made anew while Kafka takes its time: no transaction gets older, what is
+	// acknowledged is marked meanwhile, and a connection that is gone shows. The server ends a session that misses it
+	// for the time called frozen.
 	renewEvery = 3 * time.Second
 	// feedAgain is how soon a row is tried again for which there was no room, or no topic.
 	feedAgain = 10 * time.Millisecond
 )
 
-// deliver hands the batch to the producer and waits until everything that was handed over is acknowledged. It returns an error
-// only when the process cannot go on or ends.
+// deliver hands the batch to the producer and waits until everything that was handed over is acknowledged. It returns
+// an error only when the process cannot go on or ends.
 func (w *worker) deliver(ctx context.Context, s *source) error {
 	renew := time.NewTimer(renewEvery)
 	defer renew.Stop()
@@ -74,8 +75,8 @@ func (w *worker) feed(ctx context.Context, s *source) error {
 	return nil
 }
 
-// renew makes the claim anew. Lanes that somebody else has taken in between are that one's: what was handed over of them is
-// waited for and marked, the rest is not touched.
+// renew makes the claim anew. Lanes that somebody else has taken in between are that one's: what was handed over of
+// them is waited for and marked, the rest is not touched.
 func (w *worker) renew(ctx context.Context, s *source) error {
 	indexes, want := w.batch.marks(), w.batch.open()
 	sql := ""
@@ -95,7 +96,8 @@ func (w *worker) renew(ctx context.Context, s *source) error {
 	w.batch.markedAll(indexes)
 	if len(got) < len(want) {
 		w.batch.leaveLanes(got)
-		w.r.log.Info("lanes were claimed by another process while this one waited for Kafka; what is in flight of them may be published twice",
+		w.r.log.Info("lanes were claimed by another process while this one waited for Kafka; what is in flight of "+
+			"them may be published twice",
 			zap.Int("lanes", len(want)-len(got)), zap.String(logkey.Table, s.table.String()))
 	}
 	return nil

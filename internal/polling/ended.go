@@ -19,7 +19,8 @@ const PolledAt = "polled_at"
 // endedMark begins the comment on the column that was renamed. It says so too where somebody renames the column again.
 const endedMark = "cdc-outbox migrate polling has ended polling of this table"
 
-// ErrEnded is why nothing is polled: adding the column again would have every event published by polling and from the log.
+// ErrEnded is why nothing is polled: adding the column again would have every event published by polling and from the
+// log.
 var ErrEnded = errors.New("polling of this table was ended by `cdc-outbox migrate polling`")
 
 // ended finds the column that was renamed.
@@ -36,10 +37,12 @@ func (t *tableState) ended(published string) (column string, yes bool) {
 }
 
 func endedFault(t identifier.Table, published, column string) *fault.Error {
-	return &fault.Error{Kind: fault.Operator, Object: "table " + t.String(), Err: fmt.Errorf("%w: %s is called %s now", ErrEnded, quoted(published), quoted(column)), Next: endedNext}
+	return &fault.Error{Kind: fault.Operator, Object: "table " + t.String(),
+		Err: fmt.Errorf("%w: %s is called %s now", ErrEnded, quoted(published), quoted(column)), Next: endedNext}
 }
 
-const endedNext = "Run the configuration that reads the log (source: wal). Polling besides it would publish each event twice. To poll instead: docs/migrating-from-polling.md, The way back."
+const endedNext = "Run the configuration that reads the log (source: wal). Polling besides it would publish each " +
+	"event twice. To poll instead: docs/migrating-from-polling.md, The way back."
 
 // Ended returns an error that wraps ErrEnded where `migrate polling` has ended polling of one of the tables.
 func Ended(ctx context.Context, dsn string, s Setup) error {

@@ -17,7 +17,8 @@ func TestRelayLosesItsConnections(t *testing.T) {
 		at := len(x.fake.sent())
 		b.fillMore(300, 30)
 		x.await("some are with the producer", func() bool { return len(x.fake.sent()) > at })
-		b.db.Exec(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'cdc-outbox/polling %'")
+		b.db.Exec(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE "+
+			"'cdc-outbox/polling %'")
 		x.fake.hold(false)
 		x.awaitPublished()
 	}
@@ -41,7 +42,8 @@ func TestRelayStatementTimeout(t *testing.T) {
 	b.fill(2000, 10)
 	x.await("it says so", func() bool { return x.logs.FilterMessageSnippet("cannot work with Postgres").Len() > 0 })
 	hurried.Store(false)
-	b.db.Exec(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'cdc-outbox/polling %'")
+	b.db.Exec(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE "+
+		"'cdc-outbox/polling %'")
 	x.awaitPublished()
 	require.NoError(t, x.finish())
 	require.Zero(t, ordered(t, x.fake.sent()))

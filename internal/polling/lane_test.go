@@ -14,7 +14,8 @@ func TestLanes(t *testing.T) {
 	require.Len(t, l.free(0), Lanes)
 	require.Equal(t, []int{62, 63, 0}, l.free(62)[:3], "all lanes get their turn")
 	require.Equal(t, []int{1, 2}, l.take([]int{1, 2}))
-	require.Equal(t, []int{3}, l.take([]int{2, 3}), "a lane of this process is not anybody's, whatever the database says")
+	require.Equal(t, []int{3}, l.take([]int{2, 3}),
+		"a lane of this process is not anybody's, whatever the database says")
 	require.NotContains(t, l.free(0), 2)
 	l.give([]int{2})
 	require.Contains(t, l.free(0), 2)
@@ -26,11 +27,13 @@ func TestLanes(t *testing.T) {
 
 // A lane's number and its lock are what relays of all versions have to agree on.
 func TestLaneOfIsStable(t *testing.T) {
-	for key, lane := range map[string]int{"": 35, "1": 43, "42": 51, "order-4711": laneOf([]byte("order-4711")), `a\b`: laneOf([]byte(`a\b`))} {
+	for key, lane := range map[string]int{"": 35, "1": 43, "42": 51, "order-4711": laneOf([]byte("order-4711")),
+		`a\b`: laneOf([]byte(`a\b`))} {
 		require.Equal(t, lane, laneOf([]byte(key)), key)
 	}
 	require.Equal(t, 64, Lanes)
-	require.NotEqual(t, lockClass(identifier.Table{Schema: "public", Name: "outbox"}), lockClass(identifier.Table{Schema: "shop", Name: "outbox"}))
+	require.NotEqual(t, lockClass(identifier.Table{Schema: "public", Name: "outbox"}),
+		lockClass(identifier.Table{Schema: "shop", Name: "outbox"}))
 }
 
 func TestBatchMarksAcknowledgedRows(t *testing.T) {
@@ -38,7 +41,8 @@ func TestBatchMarksAcknowledgedRows(t *testing.T) {
 	for i := range 6 {
 		b.add(batchRow{lane: i / 3, seq: int64(i)}, [][]byte{[]byte("a"), nil, []byte("ccc")})
 	}
-	require.Equal(t, pgoutput.Tuple{{Kind: pgoutput.Text, Data: []byte("a")}, {Kind: pgoutput.Null}, {Kind: pgoutput.Text, Data: []byte("ccc")}}, b.tuple(4))
+	require.Equal(t, pgoutput.Tuple{{Kind: pgoutput.Text, Data: []byte("a")}, {Kind: pgoutput.Null},
+		{Kind: pgoutput.Text, Data: []byte("ccc")}}, b.tuple(4))
 	for i := range 4 {
 		b.fly(i)
 	}
@@ -66,5 +70,6 @@ func TestBatchLeavesTheRestOfALane(t *testing.T) {
 		b.add(batchRow{lane: i / 3, seq: int64(i)}, nil)
 	}
 	b.leave(1)
-	require.Equal(t, []rowState{waiting, left, left, waiting, waiting, waiting}, []rowState{b.state(0), b.state(1), b.state(2), b.state(3), b.state(4), b.state(5)})
+	require.Equal(t, []rowState{waiting, left, left, waiting, waiting, waiting},
+		[]rowState{b.state(0), b.state(1), b.state(2), b.state(3), b.state(4), b.state(5)})
 }

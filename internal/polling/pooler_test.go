@@ -13,7 +13,8 @@ import (
 // Through a transaction pooler everything works but the notifications, which the relay notices and does without.
 func TestRelayThroughTransactionPooler(t *testing.T) {
 	b := newBed(t)
-	p, err := pooler.StartPgBouncer(t.Context(), b.db.Addr(), pooler.Options{Mode: "transaction", Settings: map[string]string{"default_pool_size": "3"}})
+	p, err := pooler.StartPgBouncer(t.Context(), b.db.Addr(),
+		pooler.Options{Mode: "transaction", Settings: map[string]string{"default_pool_size": "3"}})
 	if errors.Is(err, pooler.ErrNotInstalled) {
 		t.Skip(err)
 	}
@@ -27,7 +28,8 @@ func TestRelayThroughTransactionPooler(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	x.awaitPublished()
-	x.await("it says that notifications get lost", func() bool { return x.logs.FilterMessageSnippet("notifications do not arrive").Len() > 0 })
+	x.await("it says that notifications get lost",
+		func() bool { return x.logs.FilterMessageSnippet("notifications do not arrive").Len() > 0 })
 	require.False(t, x.r.Status().Listening)
 	b.fillMore(200, 20)
 	x.awaitPublished()

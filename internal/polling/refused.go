@@ -6,8 +6,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// refused applies the policy to a record that a broker refuses after it was taken. The producer calls it from a goroutine
-// of its own; the row is not at hand there, so a letter is built from the record.
+// refused applies the policy to a record that a broker refuses after it was taken. The producer calls it from a
+// goroutine of its own; the row is not at hand there, so a letter is built from the record.
 func (r *Relay) refused(x kafka.Refusal) kafka.Resolution {
 	rec := x.Record()
 	return r.badRows.Refused(x, rec, r.caseOf(x, rec), "")

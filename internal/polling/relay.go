@@ -101,8 +101,8 @@ func New(cfg Config) (*Relay, error) {
 	return r, nil
 }
 
-// Run relays until ctx ends, then lets each worker finish what is with Kafka, mark it, and returns nil. What is not done
-// within DrainLimit is read again by the next start. It returns a *fault.Error when it cannot go on.
+// Run relays until ctx ends, then lets each worker finish what is with Kafka, mark it, and returns nil. What is not
+// done within DrainLimit is read again by the next start. It returns a *fault.Error when it cannot go on.
 func (r *Relay) Run(ctx context.Context) error {
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
@@ -206,7 +206,8 @@ func (r *Relay) watchDrain(ctx, life context.Context, end context.CancelFunc) er
 	case <-life.Done():
 	case <-timer.C:
 		records, _ := r.window.InUse()
-		r.log.Warn("stopped before everything was acknowledged and marked; the next start sends the rest again", zap.Int(logkey.Rows, records))
+		r.log.Warn("stopped before everything was acknowledged and marked; the next start sends the rest again",
+			zap.Int(logkey.Rows, records))
 		end()
 	}
 	return nil

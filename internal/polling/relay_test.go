@@ -51,7 +51,8 @@ func TestRelayFindsLateCommits(t *testing.T) {
 	require.Len(t, x.fake.sent(), 201, "what was rolled back is nowhere")
 }
 
-// While Kafka does not acknowledge, nothing is marked, the lanes stay claimed, and no transaction gets old or holds back VACUUM.
+// While Kafka does not acknowledge, nothing is marked, the lanes stay claimed, and no transaction gets old or holds
+// back VACUUM.
 func TestRelayWaitsForAcknowledgements(t *testing.T) {
 	b := newBed(t)
 	x := b.start(func(c *Config) { c.Stall = 50 * time.Millisecond })
@@ -63,8 +64,10 @@ func TestRelayWaitsForAcknowledgements(t *testing.T) {
 	require.Contains(t, why, "Kafka has not acknowledged")
 	require.Equal(t, 200, b.unpublished())
 	var sessions, holding int
-	require.NoError(t, b.conn.QueryRow(t.Context(), `SELECT count(*), count(*) FILTER (WHERE backend_xmin IS NOT NULL OR backend_xid IS NOT NULL)
-		FROM pg_stat_activity WHERE application_name LIKE 'cdc-outbox/polling %' AND state = 'idle in transaction'`).Scan(&sessions, &holding))
+	require.NoError(t, b.conn.QueryRow(t.Context(), `SELECT count(*), count(*) FILTER (WHERE backend_xmin IS NOT NULL
+		OR backend_xid IS NOT NULL)
+		FROM pg_stat_activity WHERE application_name LIKE 'cdc-outbox/polling %'
+		AND state = 'idle in transaction'`).Scan(&sessions, &holding))
 	require.Positive(t, sessions)
 	require.Zero(t, holding, "an advisory lock is neither a transaction id nor a snapshot")
 	other := b.start()
@@ -144,7 +147,8 @@ func TestRelayDeletes(t *testing.T) {
 func TestRelayLargeRows(t *testing.T) {
 	b := newBed(t)
 	b.db.Exec(t, `INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload)
-		SELECT 'order', 'k', 'x', to_jsonb(string_agg(md5(random()::text), '')) FROM generate_series(1, 40) a, generate_series(1, 40000) GROUP BY a`)
+		SELECT 'order', 'k', 'x', to_jsonb(string_agg(md5(random()::text), ''))
+		FROM generate_series(1, 40) a, generate_series(1, 40000) GROUP BY a`)
 	x := b.start(func(c *Config) { c.WindowBytes = 3 << 20; c.Workers = 1 })
 	x.await("the window is full", func() bool { n, _ := x.r.window.InUse(); return n > 0 })
 	x.awaitPublished()
@@ -210,7 +214,8 @@ func TestRelayNotReadyWithMissingTopic(t *testing.T) {
 func TestRelayMarksRowThatWasRead(t *testing.T) {
 	b := newBed(t)
 	write := func(n int) {
-		b.db.Exec(t, fmt.Sprintf(`INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload, seq) OVERRIDING SYSTEM VALUE
+		b.db.Exec(t, fmt.Sprintf(`INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload,
+			seq) OVERRIDING SYSTEM VALUE
 			VALUES ('order', 'k', 'x', jsonb_build_object('n', %d), 7)`, n))
 	}
 	x := b.start()

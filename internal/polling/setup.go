@@ -24,29 +24,38 @@ func planTable(t *tableState, server serverState, s *Setup) []setup.Step {
 	if _, ok := t.column(c.Published); !ok {
 		switch {
 		case !t.Exists, s.PublishExisting:
-			add("Says when Kafka had the row; NULL: not yet.", "ALTER TABLE %s ADD COLUMN IF NOT EXISTS %s timestamptz;", table, quoted(c.Published))
+			add("Says when Kafka had the row; NULL: not yet.",
+				"ALTER TABLE %s ADD COLUMN IF NOT EXISTS %s timestamptz;", table, quoted(c.Published))
 		default:
-			add("Says when Kafka had the row; NULL: not yet. Rows that are there now count as published (--publish-existing has them published).\nOne transaction, so that no row comes in between.",
-				"BEGIN;\nALTER TABLE %[1]s ADD COLUMN %[2]s timestamptz DEFAULT now();\nALTER TABLE %[1]s ALTER COLUMN %[2]s DROP DEFAULT;\nCOMMIT;", table, quoted(c.Published))
+			add("Says when Kafka had the row; NULL: not yet. Rows that are there now count as published "+
+				"(--publish-existing has them published).\nOne transaction, so that no row comes in between.",
+				"BEGIN;\nALTER TABLE %[1]s ADD COLUMN %[2]s timestamptz DEFAULT now();\nALTER TABLE %[1]s ALTER "+
+					"COLUMN %[2]s DROP DEFAULT;\nCOMMIT;", table, quoted(c.Published))
 		}
 	}
 	_, sequenced := t.column(c.Sequence)
 	if !sequenced {
 		why := "Puts the events of an aggregate in order."
 		if t.Exists {
-			why += " Postgres writes the table anew for it and locks it meanwhile; on a large one choose a quiet hour, or prune it first."
+			why += " Postgres writes the table anew for it and locks it meanwhile; on a large one choose a quiet " +
+				"hour, or prune it first."
 		}
-		add(why, "ALTER TABLE %s ADD COLUMN IF NOT EXISTS %s bigint GENERATED ALWAYS AS IDENTITY;", table, quoted(c.Sequence))
+		add(why, "ALTER TABLE %s ADD COLUMN IF NOT EXISTS %s bigint GENERATED ALWAYS AS IDENTITY;", table,
+			quoted(c.Sequence))
 		if !t.partitioned() {
-			add("Marking leaves a dead row behind for each event: VACUUM has to come more often than after a fifth of the table.",
-				"ALTER TABLE %s SET (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000);", table)
+			add("Marking leaves a dead row behind for each event: VACUUM has to come more often than after a fifth "+
+				"of the table.",
+				"ALTER TABLE %s SET (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000);",
+				table)
 		}
 	}
 	if !t.served(c.Sequence) {
 		if t.Index != nil {
-			add("It was not built to its end, or is for another column.", "DROP INDEX %s.%s;", quoted(t.Table.Schema), quoted(indexName(t.Table)))
+			add("It was not built to its end, or is for another column.", "DROP INDEX %s.%s;", quoted(t.Table.Schema),
+				quoted(indexName(t.Table)))
 		}
-		add("Unpublished rows by lane and sequence: everything is found by it, and published rows cost nothing.", "%s", indexDDL(t.Table, c, t.Exists && !t.partitioned()))
+		add("Unpublished rows by lane and sequence: everything is found by it, and published rows cost nothing.", "%s",
+			indexDDL(t.Table, c, t.Exists && !t.partitioned()))
 	}
 	if s.Notify && !t.HasTrigger {
 		steps = append(steps, notifySteps(t.Table)...)
@@ -58,9 +67,13 @@ func planTable(t *tableState, server serverState, s *Setup) []setup.Step {
 func notifySteps(t identifier.Table) []setup.Step {
 	function := quoted(t.Schema) + "." + quoted(functionName)
 	return []setup.Step{
-		{Why: "Wakes the relay at a commit. Transactions that notify take a lock at their commit, one after the other, and cannot be prepared (PREPARE TRANSACTION).",
-			SQL: fmt.Sprintf("CREATE OR REPLACE FUNCTION %s() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NOTIFY %s; RETURN NULL; END $$;", function, Channel)},
-		{Why: "By statement, whatever the number of rows.", SQL: fmt.Sprintf("CREATE TRIGGER %s AFTER INSERT ON %s FOR EACH STATEMENT EXECUTE FUNCTION %s();", quoted(triggerName), t.SQL(), function)},
+		{Why: "Wakes the relay at a commit. Transactions that notify take a lock at their commit, one after the " +
+			"other, and cannot be prepared (PREPARE TRANSACTION).",
+			SQL: fmt.Sprintf("CREATE OR REPLACE FUNCTION %s() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NOTIFY "+
+				"%s; RETURN NULL; END $$;", function, Channel)},
+		{Why: "By statement, whatever the number of rows.",
+			SQL: fmt.Sprintf("CREATE TRIGGER %s AFTER INSERT ON %s FOR EACH STATEMENT EXECUTE FUNCTION %s();",
+				quoted(triggerName), t.SQL(), function)},
 	}
 }
 
@@ -84,11 +97,13 @@ func planRole(exists bool, s *Setup) []setup.Step {
 	}
 	var steps []setup.Step
 	if !exists {
-		steps = append(steps, setup.Step{SQL: fmt.Sprintf("CREATE ROLE %s LOGIN;", quoted(s.Role)), Why: `The relay's role; give it a password in psql with \password.`})
+		steps = append(steps, setup.Step{SQL: fmt.Sprintf("CREATE ROLE %s LOGIN;", quoted(s.Role)),
+			Why: `The relay's role; give it a password in psql with \password.`})
 	}
 	for _, t := range s.Tables {
 		for _, g := range grantsOf(t, s, s.Role) {
-			steps = append(steps, setup.Step{SQL: g, Why: "All that polling needs: to read, and to say what is published."})
+			steps = append(steps, setup.Step{SQL: g,
+				Why: "All that polling needs: to read, and to say what is published."})
 		}
 	}
 	return steps
@@ -98,7 +113,8 @@ func planRole(exists bool, s *Setup) []setup.Step {
 func SetupScript(s Setup) []setup.Step {
 	var steps []setup.Step
 	if s.TableDDL != "" {
-		steps = append(steps, setup.Step{SQL: s.TableDDL, Why: "The outbox table: the service inserts its events there, in the transaction of its change."})
+		steps = append(steps, setup.Step{SQL: s.TableDDL,
+			Why: "The outbox table: the service inserts its events there, in the transaction of its change."})
 	}
 	for _, t := range s.Tables {
 		steps = append(steps, planTable(&tableState{Table: t}, serverState{}, &s)...)
@@ -139,17 +155,23 @@ func plan(ctx context.Context, conn *pgx.Conn, s *Setup) ([]setup.Step, error) {
 		tables = append(tables, st)
 	}
 	if missing && s.TableDDL == "" {
-		return nil, &fault.Error{Kind: fault.Operator, Object: "postgres.tables", Err: errors.New("a table does not exist"), Next: "cdc-outbox setup --table"}
+		return nil, &fault.Error{Kind: fault.Operator, Object: "postgres.tables",
+			Err: errors.New("a table does not exist"), Next: "cdc-outbox setup --table"}
 	}
 	if missing {
-		steps = append(steps, setup.Step{SQL: s.TableDDL, Why: "The outbox table: the service inserts its events there, in the transaction of its change."})
+		steps = append(steps, setup.Step{SQL: s.TableDDL,
+			Why: "The outbox table: the service inserts its events there, in the transaction of its change."})
 	}
 	for _, st := range tables {
 		if st.partitioned() && server.Version < 170000 && len(st.Columns) > 0 {
 			if _, ok := st.column(s.Columns.Sequence); !ok {
-				return nil, &fault.Error{Kind: fault.Operator, Object: "table " + st.Table.String(), Err: errors.New("an identity column cannot be added to a partitioned table before PostgreSQL 17"),
-					Next: fmt.Sprintf("Add a column with a default yourself; whoever inserts needs USAGE on the sequence then:\nCREATE SEQUENCE %[1]s.%[2]s;\nALTER TABLE %[3]s ADD COLUMN %[4]s bigint NOT NULL DEFAULT nextval('%[1]s.%[2]s');",
-						quoted(st.Table.Schema), quoted(st.Table.Name+"_seq"), st.Table.SQL(), quoted(s.Columns.Sequence))}
+				return nil, &fault.Error{Kind: fault.Operator, Object: "table " + st.Table.String(),
+					Err: errors.New("an identity column cannot be added to a partitioned table before PostgreSQL 17"),
+					Next: fmt.Sprintf("Add a column with a default yourself; whoever inserts needs USAGE on the "+
+						"sequence then:\nCREATE SEQUENCE %[1]s.%[2]s;\nALTER TABLE %[3]s ADD COLUMN %[4]s bigint "+
+						"NOT NULL DEFAULT nextval('%[1]s.%[2]s');",
+						quoted(st.Table.Schema), quoted(st.Table.Name+"_seq"), st.Table.SQL(),
+						quoted(s.Columns.Sequence))}
 			}
 		}
 		steps = append(steps, planTable(st, server, s)...)
@@ -158,7 +180,8 @@ func plan(ctx context.Context, conn *pgx.Conn, s *Setup) ([]setup.Step, error) {
 		return steps, nil
 	}
 	exists := false
-	if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = $1::text)", s.Role).Scan(&exists); err != nil {
+	if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_catalog.pg_roles WHERE rolname = $1::text)",
+		s.Role).Scan(&exists); err != nil {
 		return nil, postgres.QueryFault("role", err)
 	}
 	return append(steps, planRole(exists, s)...), nil
@@ -224,7 +247,8 @@ func planTeardown(ctx context.Context, conn *pgx.Conn, s *Setup, dropTables bool
 				add("Nobody listens any more.", "DROP TRIGGER %s ON %s;", quoted(triggerName), t.SQL())
 			}
 			if st.Index != nil {
-				add("Nobody looks for unpublished rows any more.", "DROP INDEX %s.%s;", quoted(t.Schema), quoted(indexName(t)))
+				add("Nobody looks for unpublished rows any more.", "DROP INDEX %s.%s;", quoted(t.Schema),
+					quoted(indexName(t)))
 			}
 			names := []string{s.Columns.Sequence, s.Columns.Published}
 			if column, yes := st.ended(s.Columns.Published); yes {
@@ -232,12 +256,14 @@ func planTeardown(ctx context.Context, conn *pgx.Conn, s *Setup, dropTables bool
 			}
 			for _, name := range names {
 				if _, ok := st.column(name); ok {
-					add("Which rows were published is forgotten with it.", "ALTER TABLE %s DROP COLUMN %s;", t.SQL(), quoted(name))
+					add("Which rows were published is forgotten with it.", "ALTER TABLE %s DROP COLUMN %s;", t.SQL(),
+						quoted(name))
 				}
 			}
 		}
 		if st.HasTrigger {
-			add("No table uses it then; where another one does, Postgres refuses.", "DROP FUNCTION IF EXISTS %s.%s();", quoted(t.Schema), quoted(functionName))
+			add("No table uses it then; where another one does, Postgres refuses.", "DROP FUNCTION IF EXISTS %s.%s();",
+				quoted(t.Schema), quoted(functionName))
 		}
 	}
 	return steps, nil

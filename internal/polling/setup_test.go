@@ -34,7 +34,8 @@ func TestSetupAndTeardown(t *testing.T) {
 	steps, err := PlanSetup(t.Context(), db.DSN, s)
 	require.NoError(t, err)
 	sql := stepsSQL(steps)
-	for _, want := range []string{"CREATE TABLE", "GENERATED ALWAYS AS IDENTITY", "published_at", "CREATE INDEX", "sha256", "CREATE TRIGGER", "GRANT UPDATE (\"published_at\")", "CREATE ROLE"} {
+	for _, want := range []string{"CREATE TABLE", "GENERATED ALWAYS AS IDENTITY", "published_at", "CREATE INDEX",
+		"sha256", "CREATE TRIGGER", "GRANT UPDATE (\"published_at\")", "CREATE ROLE"} {
 		require.Contains(t, sql, want)
 	}
 	require.NotContains(t, sql, "REPLICATION", "it needs no slot")
@@ -106,22 +107,26 @@ func TestSetupRoleIsEnough(t *testing.T) {
 // dropRole does so at the end.
 func (b *bed) dropRole(role string) {
 	b.Cleanup(func() {
-		require.NoError(b, b.db.Server.Exec(context.Background(), b.db.Name, "DROP OWNED BY "+role+" CASCADE; DROP ROLE "+role))
+		require.NoError(b, b.db.Server.Exec(context.Background(), b.db.Name,
+			"DROP OWNED BY "+role+" CASCADE; DROP ROLE "+role))
 	})
 }
 
 func TestCheckFinds(t *testing.T) {
 	for name, tc := range map[string]struct{ spoil, want string }{
-		"no index":             {"DROP INDEX outbox_unpublished_idx", "No index serves"},
-		"another index":        {"DROP INDEX outbox_unpublished_idx; CREATE INDEX ON outbox (seq) WHERE published_at IS NULL", "No index serves"},
-		"no sequence":          {"ALTER TABLE outbox DROP COLUMN seq", `no column "seq"`},
-		"numbers in advance":   {"ALTER TABLE outbox ALTER COLUMN seq SET CACHE 20", "by 20 at a time"},
-		"no mark":              {"ALTER TABLE outbox DROP COLUMN published_at CASCADE", `no column "published_at"`},
-		"a mark of other type": {"ALTER TABLE outbox DROP COLUMN published_at CASCADE; ALTER TABLE outbox ADD published_at boolean", "is boolean"},
-		"row security":         {"ALTER TABLE outbox ENABLE ROW LEVEL SECURITY; ALTER TABLE outbox FORCE ROW LEVEL SECURITY; ALTER TABLE outbox OWNER TO %[1]s", "Row security"},
-		"no right to mark":     {"GRANT SELECT ON outbox TO %[1]s", "may not read it or not mark"},
-		"unlogged":             {"ALTER TABLE outbox SET UNLOGGED", "unlogged"},
-		"no trigger":           {"DROP TRIGGER cdc_outbox_notify ON outbox", "no trigger"},
+		"no index": {"DROP INDEX outbox_unpublished_idx", "No index serves"},
+		"another index": {"DROP INDEX outbox_unpublished_idx; CREATE INDEX ON outbox (seq) WHERE " +
+			"published_at IS NULL", "No index serves"},
+		"no sequence":        {"ALTER TABLE outbox DROP COLUMN seq", `no column "seq"`},
+		"numbers in advance": {"ALTER TABLE outbox ALTER COLUMN seq SET CACHE 20", "by 20 at a time"},
+		"no mark":            {"ALTER TABLE outbox DROP COLUMN published_at CASCADE", `no column "published_at"`},
+		"a mark of other type": {"ALTER TABLE outbox DROP COLUMN published_at CASCADE; ALTER TABLE outbox ADD " +
+			"published_at boolean", "is boolean"},
+		"row security": {"ALTER TABLE outbox ENABLE ROW LEVEL SECURITY; ALTER TABLE outbox FORCE ROW LEVEL " +
+			"SECURITY; ALTER TABLE outbox OWNER TO %[1]s", "Row security"},
+		"no right to mark": {"GRANT SELECT ON outbox TO %[1]s", "may not read it or not mark"},
+		"unlogged":         {"ALTER TABLE outbox SET UNLOGGED", "unlogged"},
+		"no trigger":       {"DROP TRIGGER cdc_outbox_notify ON outbox", "no trigger"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBed(t)
@@ -162,9 +167,11 @@ func TestSetupFixesInvalidIndex(t *testing.T) {
 // The lane that Postgres computes is that of any other version, and of ours, for every text.
 func TestVersionsLane(t *testing.T) {
 	b := newBed(t)
-	for _, key := range []string{"", "1", "order-4711", `back\slash`, `\x41\\`, "Zoë ✓ 語", "'; --", strings.Repeat("long", 5000)} {
+	for _, key := range []string{"", "1", "order-4711", `back\slash`, `\x41\\`, "Zoë ✓ 語", "'; --",
+		strings.Repeat("long", 5000)} {
 		var lane int
-		require.NoError(t, b.conn.QueryRow(t.Context(), `SELECT `+laneSQL("k")+` FROM (SELECT $1::text AS k) t`, key).Scan(&lane))
+		require.NoError(t, b.conn.QueryRow(t.Context(), `SELECT `+laneSQL("k")+` FROM (SELECT $1::text AS k) t`,
+			key).Scan(&lane))
 		require.Equal(t, laneOf([]byte(key)), lane, key)
 	}
 }
@@ -175,7 +182,8 @@ func TestVersionsPlansUseIndex(t *testing.T) {
 	b.fill(100_000, 1000)
 	q := newStatements(&Config{Columns: columns(), After: Mark}, theTable)
 	explain := func(what, sql string) string {
-		results, err := b.conn.PgConn().Exec(t.Context(), q.begin+"EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF, SUMMARY OFF) "+sql+"; ROLLBACK").ReadAll()
+		results, err := b.conn.PgConn().Exec(t.Context(),
+			q.begin+"EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF, SUMMARY OFF) "+sql+"; ROLLBACK").ReadAll()
 		require.NoError(t, err, what)
 		var plan strings.Builder
 		for _, r := range results {
@@ -192,7 +200,8 @@ func TestVersionsPlansUseIndex(t *testing.T) {
 	for i := range all {
 		all[i] = i
 	}
-	rows := []batchRow{{lane: laneOf([]byte("7")), seq: 8, part: []byte("1"), tid: []byte("(0,1)")}, {lane: laneOf([]byte("8")), seq: 9, part: []byte("1"), tid: []byte("(0,2)")}}
+	rows := []batchRow{{lane: laneOf([]byte("7")), seq: 8, part: []byte("1"), tid: []byte("(0,1)")},
+		{lane: laneOf([]byte("8")), seq: 9, part: []byte("1"), tid: []byte("(0,2)")}}
 	look := func(when string) {
 		explain("look, "+when, q.look(all, 16))
 		explain("read, "+when, q.read([]int{1, 2, 3}, 100))
@@ -233,6 +242,7 @@ func TestSetupByMissingRole(t *testing.T) {
 
 func TestBacklogAgeDoesNotGoOn(t *testing.T) {
 	age := 0.02
-	require.InDelta(t, 0.02, (&relay.Backlog{Rows: 1, Oldest: &age, At: time.Now().Add(-5 * time.Second)}).Seconds(), 1e-9)
+	require.InDelta(t, 0.02, (&relay.Backlog{Rows: 1, Oldest: &age, At: time.Now().Add(-5 * time.Second)}).Seconds(),
+		1e-9)
 	require.Zero(t, (&relay.Backlog{}).Seconds())
 }

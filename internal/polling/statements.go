@@ -11,8 +11,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/session"
 )
 
-// statements are the texts for one table. All go by the simple protocol: several in one message, values as text, and nothing
-// that a transaction pooler would have to keep for a session.
+// statements are the texts for one table. All go by the simple protocol: several in one message, values as text, and
+// nothing that a transaction pooler would have to keep for a session.
 type statements struct {
 	table identifier.Table
 	cfg   *Config
@@ -31,8 +31,8 @@ const frozen = 10 * time.Second
 const lockTimeout = 3 * time.Second
 
 // localSettings are the transaction's own, so that they hold through a transaction pooler. The texts of values must not
-// depend on the server or the role. Without statistics that fit, or with such as are out of date, a plan could read the whole table for each lane: the index of the
-// unpublished rows is the only way that is always good.
+// depend on the server or the role. Without statistics that fit, or with such as are out of date, a plan could read the
+// whole table for each lane: the index of the unpublished rows is the only way that is always good.
 func localSettings() string {
 	settings := session.TextSettings()
 	settings["idle_in_transaction_session_timeout"] = fmt.Sprintf("%dms", frozen.Milliseconds())
@@ -53,16 +53,17 @@ func (s *statements) unpublished() string {
 
 func (s *statements) sequence() string { return identifier.Quote(s.cfg.Columns.Sequence) }
 
-// look finds at most limit of the lanes that have rows, in the order given. LIMIT 1 keeps the planner from making a join of
-// the question, which would read all unpublished rows.
+// look finds at most limit of the lanes that have rows, in the order given. LIMIT 1 keeps the planner from making a
+// join of the question, which would read all unpublished rows.
 func (s *statements) look(candidates []int, limit int) string {
 	return fmt.Sprintf(`SELECT cdc_outbox_lane.l FROM unnest(%s::int[]) WITH ORDINALITY cdc_outbox_lane(l, o)
-		CROSS JOIN LATERAL (SELECT FROM %s WHERE %s AND %s = cdc_outbox_lane.l ORDER BY %s LIMIT 1) t ORDER BY cdc_outbox_lane.o LIMIT %d`,
+		CROSS JOIN LATERAL (SELECT FROM %s WHERE %s AND %s = cdc_outbox_lane.l ORDER BY %s LIMIT 1) t
+		ORDER BY cdc_outbox_lane.o LIMIT %d`,
 		intArray(candidates), s.table.SQL(), s.unpublished(), s.lane(), s.sequence(), limit)
 }
 
-// claim begins a transaction and tries to lock the lanes that look finds. They are found before a lock is tried, so that none is
-// locked that is not asked for (Postgres docs 13.3.5 warns of LIMIT).
+// claim begins a transaction and tries to lock the lanes that look finds. They are found before a lock is tried, so
+// that none is locked that is not asked for (Postgres docs 13.3.5 warns of LIMIT).
 func (s *statements) claim(candidates []int, limit int) string {
 	return fmt.Sprintf(`%s WITH work AS MATERIALIZED (%s) SELECT l, pg_try_advisory_xact_lock(%d, l) FROM work`,
 		s.begin, s.look(candidates, limit), lockClass(s.table))
@@ -70,22 +71,25 @@ func (s *statements) claim(candidates []int, limit int) string {
 
 // again begins a transaction and tries to lock lanes.
 func (s *statements) again(want []int) string {
-	return fmt.Sprintf(`%s SELECT l, pg_try_advisory_xact_lock(%d, l) FROM unnest(%s::int[]) l`, s.begin, lockClass(s.table), intArray(want))
+	return fmt.Sprintf(`%s SELECT l, pg_try_advisory_xact_lock(%d, l) FROM unnest(%s::int[]) l`, s.begin,
+		lockClass(s.table), intArray(want))
 }
 
-// ownColumns are those that read puts in front of the table's: the lane, the partition, and the address of the row's version.
+// ownColumns are those that read puts in front of the table's: the lane, the partition, and the address of the row's
+// version.
 const ownColumns = 3
 
 // read selects the first rows of each lane.
 func (s *statements) read(claimed []int, perLane int) string {
 	return fmt.Sprintf(`SELECT cdc_outbox_lane.l, t.* FROM unnest(%s::int[]) cdc_outbox_lane(l)
-		CROSS JOIN LATERAL (SELECT tableoid, ctid, * FROM %s WHERE %s AND %s = cdc_outbox_lane.l ORDER BY %s LIMIT %d) t`,
+		CROSS JOIN LATERAL (SELECT tableoid, ctid, * FROM %s WHERE %s AND %s = cdc_outbox_lane.l ORDER BY %s
+		LIMIT %d) t`,
 		intArray(claimed), s.table.SQL(), s.unpublished(), s.lane(), s.sequence(), perLane)
 }
 
-// mark says that rows are in Kafka. Their addresses lead to them; one that is marked already, or was deleted, is left alone.
-// It has to be the very version that was read: another row by the same number, another one at its old address, or what
-// somebody has made of the row since, is not what Kafka has.
+// mark says that rows are in Kafka. Their addresses lead to them; one that is marked already, or was deleted, is left
+// alone. It has to be the very version that was read: another row by the same number, another one at its old address,
+// or what somebody has made of the row since, is not what Kafka has.
 func (s *statements) mark(rows []batchRow, indexes []int) string {
 	n := make([]int64, len(indexes))
 	var parts, tids strings.Builder
@@ -99,8 +103,10 @@ func (s *statements) mark(rows []batchRow, indexes []int) string {
 		fmt.Fprintf(&tids, `"%s"`, rows[at].tid)
 	}
 	table := s.table.SQL()
-	from := fmt.Sprintf(`unnest(%s::bigint[], '{%s}'::oid[], '{%s}'::tid[]) cdc_outbox_mark(n, p, t)`, intArray(n), parts.String(), tids.String())
-	where := fmt.Sprintf(`%s AND %s = cdc_outbox_mark.n AND %[3]s.tableoid = cdc_outbox_mark.p AND %[3]s.ctid = cdc_outbox_mark.t`, s.unpublished(), s.sequence(), table)
+	from := fmt.Sprintf(`unnest(%s::bigint[], '{%s}'::oid[], '{%s}'::tid[]) cdc_outbox_mark(n, p, t)`, intArray(n),
+		parts.String(), tids.String())
+	where := fmt.Sprintf(`%s AND %s = cdc_outbox_mark.n AND %[3]s.tableoid = cdc_outbox_mark.p
+		AND %[3]s.ctid = cdc_outbox_mark.t`, s.unpublished(), s.sequence(), table)
 	if s.cfg.After == Delete {
 		return fmt.Sprintf(`DELETE FROM %s USING %s WHERE %s`, table, from, where)
 	}

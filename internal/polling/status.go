@@ -45,7 +45,8 @@ func (r *Relay) Ready() (bool, string) {
 	now := time.Now()
 	heard := r.heard.Load()
 	if h := r.haltedRows(); len(h) > 0 {
-		return false, fmt.Sprintf("%d of %d lanes halted, one at event %s: %s", len(h), Lanes*len(r.sources), h[0].EventID, h[0].Message)
+		return false, fmt.Sprintf("%d of %d lanes halted, one at event %s: %s", len(h), Lanes*len(r.sources),
+			h[0].EventID, h[0].Message)
 	}
 	switch {
 	case state.Name == relay.Draining || state.Name == relay.Stopped || heard == 0:
@@ -76,7 +77,8 @@ func (r *Relay) Ready() (bool, string) {
 // Status returns the whole picture. It is safe for concurrent use and cheap.
 func (r *Relay) Status() Status {
 	st := Status{
-		Source: "polling", Workers: len(r.workers), Listening: r.listening.Load(), Backlog: r.latest.Load(), Waits: []fault.Wait{}, Halted: []*relay.HaltedRow{},
+		Source: "polling", Workers: len(r.workers), Listening: r.listening.Load(), Backlog: r.latest.Load(),
+		Waits: []fault.Wait{}, Halted: []*relay.HaltedRow{},
 		Window: relay.Window{MaxRecords: r.cfg.WindowRecords, MaxBytes: r.cfg.WindowBytes},
 		Counts: relay.Counts{Published: r.published.Load()},
 	}

@@ -39,8 +39,9 @@ type tableState struct {
 	MaySelect   bool             `json:"may_select"`
 	MayMark     bool             `json:"may_mark"`
 	HasTrigger  bool             `json:"has_trigger"`
-	Index       *string          `json:"index"` // pg_index.indisvalid of the index that setup makes, as text; null: there is none
-	Columns     []columnState    `json:"columns"`
+	// pg_index.indisvalid of the index that setup makes, as text; null: there is none
+	Index   *string       `json:"index"`
+	Columns []columnState `json:"columns"`
 
 	plan string // of the statement that reads lanes; empty where it cannot be made
 }
@@ -68,15 +69,23 @@ func (t *tableState) partitioned() bool { return t.Kind == "p" }
 
 // tableSQL: a sequence belongs to a column by an automatic dependency ('a', serial) or an internal one ('i', identity).
 const tableSQL = `
-SELECT jsonb_build_object('kind', c.relkind, 'persistence', c.relpersistence, 'filtered', row_security_active(c.oid), 'owned', pg_has_role(c.relowner, 'USAGE'),
+SELECT jsonb_build_object('kind', c.relkind, 'persistence', c.relpersistence, 'filtered', row_security_active(c.oid),
+'owned', pg_has_role(c.relowner, 'USAGE'),
   'may_select', has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT'),
   'may_mark', CASE WHEN $4 THEN has_table_privilege(c.oid, 'DELETE') ELSE has_table_privilege(c.oid, 'UPDATE') OR
-      EXISTS (SELECT FROM pg_catalog.pg_attribute p WHERE p.attrelid = c.oid AND p.attname = $3 AND has_column_privilege(c.oid, p.attnum, 'UPDATE')) END,
-  'has_trigger', EXISTS (SELECT FROM pg_catalog.pg_trigger t WHERE t.tgrelid = c.oid AND t.tgname = $5 AND t.tgenabled <> 'D'),
-  'index', (SELECT x.indisvalid::text FROM pg_catalog.pg_index x JOIN pg_catalog.pg_class i ON i.oid = x.indexrelid WHERE x.indrelid = c.oid AND i.relname = $6),
-  'columns', (SELECT coalesce(jsonb_agg(jsonb_build_object('name', a.attname, 'type', format_type(b.oid, NULL), 'category', b.typcategory, 'not_null', a.attnotnull,
-      'identity', a.attidentity, 'comment', coalesce(pg_catalog.col_description(c.oid, a.attnum), ''), 'cache', coalesce((SELECT max(s.seqcache) FROM pg_catalog.pg_depend d JOIN pg_catalog.pg_sequence s ON s.seqrelid = d.objid
-         WHERE d.classid = 'pg_catalog.pg_class'::regclass AND d.refclassid = 'pg_catalog.pg_class'::regclass AND d.refobjid = c.oid AND d.refobjsubid = a.attnum AND d.deptype IN ('a', 'i')), 0))
+      EXISTS (SELECT FROM pg_catalog.pg_attribute p WHERE p.attrelid = c.oid AND p.attname = $3
+        AND has_column_privilege(c.oid, p.attnum, 'UPDATE')) END,
+  'has_trigger', EXISTS (SELECT FROM pg_catalog.pg_trigger t WHERE t.tgrelid = c.oid AND t.tgname = $5
+    AND t.tgenabled <> 'D'),
+  'index', (SELECT x.indisvalid::text FROM pg_catalog.pg_index x JOIN pg_catalog.pg_class i ON i.oid = x.indexrelid
+    WHERE x.indrelid = c.oid AND i.relname = $6),
+  'columns', (SELECT coalesce(jsonb_agg(jsonb_build_object('name', a.attname, 'type', format_type(b.oid, NULL),
+    'category', b.typcategory, 'not_null', a.attnotnull,
+      'identity', a.attidentity, 'comment', coalesce(pg_catalog.col_description(c.oid, a.attnum), ''), 'cache',
+        coalesce((SELECT max(s.seqcache) FROM pg_catalog.pg_depend d
+          JOIN pg_catalog.pg_sequence s ON s.seqrelid = d.objid
+         WHERE d.classid = 'pg_catalog.pg_class'::regclass AND d.refclassid = 'pg_catalog.pg_class'::regclass
+           AND d.refobjid = c.oid AND d.refobjsubid = a.attnum AND d.deptype IN ('a', 'i')), 0))
       ORDER BY a.attnum), '[]')
     FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
     JOIN pg_catalog.pg_type b ON b.oid = CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.oid END
@@ -84,11 +93,13 @@ SELECT jsonb_build_object('kind', c.relkind, 'persistence', c.relpersistence, 'f
   FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
  WHERE n.nspname = $1::text AND c.relname = $2::text`
 
-// lookupTable reads what is there. The plan tells better than a comparison of index definitions whether rows will be found by an index.
+// lookupTable reads what is there. The plan tells better than a comparison of index definitions whether rows will be
+// found by an index.
 func lookupTable(ctx context.Context, conn *pgx.Conn, t identifier.Table, s *Setup) (*tableState, error) {
 	st := &tableState{Table: t}
 	var text []byte
-	err := conn.QueryRow(ctx, tableSQL, t.Schema, t.Name, s.Columns.Published, s.After == Delete, triggerName, indexName(t)).Scan(&text)
+	err := conn.QueryRow(ctx, tableSQL, t.Schema, t.Name, s.Columns.Published, s.After == Delete, triggerName,
+		indexName(t)).Scan(&text)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return st, nil
 	}
@@ -130,7 +141,8 @@ func explain(ctx context.Context, conn *pgx.Conn, t identifier.Table, s *Setup) 
 
 // served tells whether the plan finds a lane's rows, in order, in an index.
 func (t *tableState) served(sequence string) bool {
-	return t.plan != "" && !strings.Contains(t.plan, "Seq Scan") && !strings.Contains(t.plan, "Sort") && strings.Contains(t.plan, "sha256") &&
+	return t.plan != "" && !strings.Contains(t.plan, "Seq Scan") && !strings.Contains(t.plan, "Sort") &&
+		strings.Contains(t.plan, "sha256") &&
 		strings.Contains(t.plan, "Index Cond")
 }
 

@@ -13,7 +13,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 )
 
-// Channel is what the trigger notifies on, without a payload: Postgres keeps one of equal notifications of a transaction.
+// Channel is what the trigger notifies on, without a payload: Postgres keeps one of equal notifications of a
+// transaction.
 const Channel = "cdc_outbox"
 
 const (
@@ -78,7 +79,8 @@ func (r *Relay) listen(ctx context.Context) error {
 			break
 		}
 		if err == nil { // its own notification got lost
-			r.log.Warn("notifications do not arrive, as through a transaction pooler; checking the table every polling.interval instead",
+			r.log.Warn("notifications do not arrive, as through a transaction pooler; checking the table every "+
+				"polling.interval instead",
 				zap.Duration("interval", r.cfg.Interval))
 			select {
 			case <-ctx.Done():
@@ -92,7 +94,8 @@ func (r *Relay) listen(ctx context.Context) error {
 	return nil
 }
 
-// listenOnce listens until the connection breaks. It returns nil where what this process notifies itself does not arrive.
+// listenOnce listens until the connection breaks. It returns nil where what this process notifies itself does not
+// arrive.
 func (r *Relay) listenOnce(ctx context.Context, again *retry) error {
 	dsn, err := r.cfg.DSN()
 	if err != nil {
@@ -121,8 +124,8 @@ func (r *Relay) listenOnce(ctx context.Context, again *retry) error {
 	}
 }
 
-// hearsItself notifies over another connection. Through a transaction pooler LISTEN is accepted, and holds for a session that
-// this connection leaves with the statement's end.
+// hearsItself notifies over another connection. Through a transaction pooler LISTEN is accepted, and holds for a
+// session that this connection leaves with the statement's end.
 func (r *Relay) hearsItself(ctx context.Context, conn *pgx.Conn, dsn string) (bool, error) {
 	other, err := postgres.Connect(ctx, dsn, sessionName+" listener")
 	if err != nil {

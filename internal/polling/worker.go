@@ -17,8 +17,8 @@ import (
 // batchBytes is about how much a worker keeps of what it has read.
 const batchBytes = 4 << 20
 
-// worker claims lanes, publishes their rows and marks them, one claim after the other. Only its goroutine touches it, except
-// that the producer's reports acknowledgements to the batch.
+// worker claims lanes, publishes their rows and marks them, one claim after the other. Only its goroutine touches it,
+// except that the producer's reports acknowledgements to the batch.
 type worker struct {
 	r      *Relay
 	ticket uint64 // of its rows, without the index
@@ -33,7 +33,8 @@ type worker struct {
 
 func newWorker(r *Relay, n int, route router.Router) *worker {
 	return &worker{
-		r: r, ticket: uint64(n) << ticketBits, router: route, conn: connection{cfg: &r.cfg, name: sessionOf(r.cfg.Tables), made: r.connectionMade}, batch: newBatch(),
+		r: r, ticket: uint64(n) << ticketBits, router: route,
+		conn: connection{cfg: &r.cfg, name: sessionOf(r.cfg.Tables), made: r.connectionMade}, batch: newBatch(),
 		share: max(1, Lanes/r.cfg.Workers), limit: r.cfg.Batch, relation: map[*source]*pgoutput.Relation{},
 	}
 }
@@ -126,9 +127,9 @@ func (w *worker) read(ctx context.Context, s *source, mine []int) error {
 	return nil
 }
 
-// settle marks what is in Kafka, and ends the claim. The lanes are this worker's until it is done, however long that takes:
-// rows that are in Kafka and not marked would be published again by the next one. Other processes don't know that, so a claim that
-// was lost is made again first.
+// settle marks what is in Kafka, and ends the claim. The lanes are this worker's until it is done, however long that
+// takes: rows that are in Kafka and not marked would be published again by the next one. Other processes don't know
+// that, so a claim that was lost is made again first.
 func (w *worker) settle(ctx context.Context, s *source) error {
 	again := newRetry()
 	for {
@@ -139,7 +140,8 @@ func (w *worker) settle(ctx context.Context, s *source) error {
 		w.r.postgresFailed(err)
 		again.wait(ctx, nil)
 		if lanes := w.batch.unmarked(); len(lanes) > 0 && ctx.Err() == nil {
-			_, _ = w.conn.renew(ctx, s.statements, "", lanes) // where it fails, marking will fail as well, or need no claim
+			// where it fails, marking will fail as well, or need no claim
+			_, _ = w.conn.renew(ctx, s.statements, "", lanes)
 		}
 	}
 }

@@ -30,8 +30,9 @@ const MaxCounted = 100_000
 
 // Backlog is what is not published yet.
 type Backlog struct {
-	Rows   int64     `json:"rows"`           // MaxCounted means at least so many
-	Oldest *float64  `json:"oldest_seconds"` // age of the oldest row; null where no timestamp is mapped or there is none
+	Rows int64 `json:"rows"` // MaxCounted means at least so many
+	// age of the oldest row; null where no timestamp is mapped or there is none
+	Oldest *float64  `json:"oldest_seconds"`
 	At     time.Time `json:"at"`
 }
 

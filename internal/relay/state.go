@@ -7,10 +7,11 @@ type StateName string
 
 // The states. A source has those that it can be in.
 const (
-	Starting       StateName = "starting"     // connecting for the first time
-	Streaming      StateName = "streaming"    // reading the slot
-	Polling        StateName = "polling"      // reading the table
-	WaitingForSlot StateName = "standby"      // another process holds the slot; takes over when that process releases it
+	Starting  StateName = "starting"  // connecting for the first time
+	Streaming StateName = "streaming" // reading the slot
+	Polling   StateName = "polling"   // reading the table
+	// another process holds the slot; takes over when that process releases it
+	WaitingForSlot StateName = "standby"
 	Reconnecting   StateName = "reconnecting" // the connection to Postgres broke; a new one is being opened
 	Halted         StateName = "halted"       // at a row that cannot be published
 	Snapshotting   StateName = "snapshot"     // publishing the rows that were there before the slot

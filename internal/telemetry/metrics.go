@@ -104,8 +104,8 @@ func (m *Metrics) Failed(topic, reason string) {
 	m.failed.WithLabelValues(m.admit(topic), reason).Inc()
 }
 
-// MayFail makes the counters of events that fail before they have a topic. Without them the first failure would be a series
-// that begins at 1, in which increase() sees nothing.
+// MayFail makes the counters of events that fail before they have a topic. Without them the first failure would be a
+// series that begins at 1, in which increase() sees nothing.
 func (m *Metrics) MayFail(reason string) { m.failed.WithLabelValues("", reason) }
 
 // DeadLettered counts an event sent to the dead-letter topic.
@@ -137,7 +137,8 @@ func (m *Metrics) CommitToAck(d time.Duration) {
 // TracedCommitToAck is CommitToAck for a transaction of which an event is traced: the trace becomes the exemplar of the
 // histogram's bucket, which leads from a slow bucket to one event that was slow (OpenMetrics, "Exemplars").
 func (m *Metrics) TracedCommitToAck(d time.Duration, traceID, spanID string) {
-	m.commitToAck.(prometheus.ExemplarObserver).ObserveWithExemplar(max(0, d.Seconds()), prometheus.Labels{"trace_id": traceID, "span_id": spanID})
+	m.commitToAck.(prometheus.ExemplarObserver).ObserveWithExemplar(max(0, d.Seconds()),
+		prometheus.Labels{"trace_id": traceID, "span_id": spanID})
 }
 
 // Changed counts an update, delete or truncate of the outbox.
@@ -159,11 +160,13 @@ type Gauges struct {
 
 // Watch registers the gauges. Call it once.
 func (m *Metrics) Watch(g Gauges) {
-	gauge(m.reg, "confirmed_lsn", "Position up to which everything was acknowledged by Kafka and confirmed to the slot, in bytes of WAL.",
+	gauge(m.reg, "confirmed_lsn", "Position up to which everything was acknowledged by Kafka and confirmed to the "+
+		"slot, in bytes of WAL.",
 		func() float64 { return float64(g.ConfirmedLSN()) })
 	gauge(m.reg, "received_lsn", "Position up to which the stream was read, in bytes of WAL.",
 		func() float64 { return float64(g.ReceivedLSN()) })
-	gauge(m.reg, "oldest_unconfirmed_seconds", "Age of the oldest committed transaction with events that is not confirmed, 0 where there is none.",
+	gauge(m.reg, "oldest_unconfirmed_seconds",
+		"Age of the oldest committed transaction with events that is not confirmed, 0 where there is none.",
 		func() float64 { return max(0, g.OldestUnconfirmed().Seconds()) })
 	gauge(m.reg, "window_records", helpWindowRecords, func() float64 { n, _ := g.Window(); return float64(n) })
 	gauge(m.reg, "window_bytes", helpWindowBytes, func() float64 { _, n := g.Window(); return float64(n) })

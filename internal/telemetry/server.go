@@ -23,7 +23,8 @@ type Handlers struct {
 	Metrics prometheus.Gatherer
 	Ready   func() (ok bool, why string) // why is one sentence, also when ok
 	Status  func() any                   // marshalled as JSON
-	Page    http.Handler                 // answers what the others don't, and may set a Content-Security-Policy of its own; nil: there is none
+	// answers what the others don't, and may set a Content-Security-Policy of its own; nil: there is none
+	Page http.Handler
 }
 
 // Server is a bound HTTP server that does not answer yet.
@@ -130,7 +131,8 @@ func secure(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		head := w.Header()
 		head.Set("Cache-Control", "no-store")
-		head.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
+		head.Set("Content-Security-Policy",
+			"default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
 		head.Set("Cross-Origin-Resource-Policy", "same-origin")
 		head.Set("Referrer-Policy", "no-referrer")
 		head.Set("X-Content-Type-Options", "nosniff")

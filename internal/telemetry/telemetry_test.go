@@ -153,7 +153,8 @@ func handlers(ok bool, why string) Handlers {
 }
 
 func TestEndpoints(t *testing.T) {
-	ready, waiting := NewHandler(handlers(true, "streaming")), NewHandler(handlers(false, "waiting for topic orders.events"))
+	ready, waiting := NewHandler(handlers(true, "streaming")),
+		NewHandler(handlers(false, "waiting for topic orders.events"))
 	none := handlers(true, "streaming")
 	none.Page = nil
 	pageless := NewHandler(none)
@@ -182,7 +183,8 @@ func TestEndpoints(t *testing.T) {
 			require.Equal(t, tc.code, w.Code)
 			require.True(t, strings.HasPrefix(w.Header().Get("Content-Type"), tc.contentType), w.Header())
 			require.Contains(t, w.Body.String(), tc.body)
-			for _, head := range []string{"Cache-Control", "Content-Security-Policy", "X-Content-Type-Options", "X-Frame-Options", "Referrer-Policy", "Cross-Origin-Resource-Policy"} {
+			for _, head := range []string{"Cache-Control", "Content-Security-Policy", "X-Content-Type-Options",
+				"X-Frame-Options", "Referrer-Policy", "Cross-Origin-Resource-Policy"} {
 				require.NotEmpty(t, w.Header().Get(head), head)
 			}
 		})
@@ -220,7 +222,8 @@ func TestLogger(t *testing.T) {
 	log, err := NewLogger(&b, "warn", FormatJSON)
 	require.NoError(t, err)
 	log.Info("not shown")
-	cause := &fault.Error{Kind: fault.Operator, Object: `slot "s"`, At: "0/1", Err: errors.New("gone"), Next: "run setup"}
+	cause := &fault.Error{Kind: fault.Operator, Object: `slot "s"`, At: "0/1", Err: errors.New("gone"),
+		Next: "run setup"}
 	log.Warn("stopped", append(ErrorFields(cause), zap.Duration("backoff", 1500*time.Millisecond))...)
 	var line map[string]any
 	require.NoError(t, json.Unmarshal(b.Bytes(), &line), b.String())

@@ -43,8 +43,8 @@ func counted(c prometheus.Counter) uint64 {
 	return uint64(d.GetCounter().GetValue())
 }
 
-// Latencies reads commit_to_ack_seconds: the upper bounds of its buckets, and how many transactions lay within each, so far
-// and cumulated. The last count is of all, whatever they took.
+// Latencies reads commit_to_ack_seconds: the upper bounds of its buckets, and how many transactions lay within each, so
+// far and cumulated. The last count is of all, whatever they took.
 func (m *Metrics) Latencies() (bounds []float64, counts []uint64) {
 	var d dto.Metric
 	if err := m.commitToAck.Write(&d); err != nil {

@@ -15,8 +15,9 @@ import (
 var Formats = []string{"json", "alertmanager", "slack"}
 
 type format struct {
-	people  bool                                             // no receiver keeps a state that would have to be cleared
-	batches bool                                             // one request carries several, and what fires is told again and again
+	people bool // no receiver keeps a state that would have to be cleared
+	// one request carries several, and what fires is told again and again
+	batches bool
 	url     func(string) string                              // where to, given the setting
 	body    func(events []alert.Event, now time.Time) []byte // of one request
 }
@@ -86,8 +87,8 @@ type postable struct {
 }
 
 // alertmanagerBody: a firing alert ends a while after the next refresh, so that it does not fire for ever when this
-// process is gone. The severity is one of the labels that make an alert what it is, so a change of it ends one alert and
-// begins another. What this process will not tell again stands for a day, unless the next process ends it.
+// process is gone. The severity is one of the labels that make an alert what it is, so a change of it ends one alert
+// and begins another. What this process will not tell again stands for a day, unless the next process ends it.
 func alertmanagerBody(events []alert.Event, now time.Time) []byte {
 	list := make([]postable, 0, len(events))
 	for _, e := range events {
@@ -109,7 +110,8 @@ func alertmanagerBody(events []alert.Event, now time.Time) []byte {
 			a.EndsAt = now.Add(24 * time.Hour).UTC()
 		}
 		if e.Before != alert.OK && e.Before != e.Level {
-			list = append(list, postable{Labels: labels(e, e.Before), Annotations: a.Annotations, StartsAt: a.StartsAt, EndsAt: e.At.UTC()})
+			list = append(list, postable{Labels: labels(e, e.Before), Annotations: a.Annotations, StartsAt: a.StartsAt,
+				EndsAt: e.At.UTC()})
 		}
 		list = append(list, a)
 	}
@@ -128,8 +130,8 @@ func labels(e alert.Event, level alert.Level) map[string]string {
 	return l
 }
 
-// slackPart is how long each sentence may be: Slack cuts a text at 40,000 characters, takes 3,000 in a section, and asks
-// for less than 4,000; https://docs.slack.dev/changelog/2018-truncating-really-long-messages.
+// slackPart is how long each sentence may be: Slack cuts a text at 40,000 characters, takes 3,000 in a section, and
+// asks for less than 4,000; https://docs.slack.dev/changelog/2018-truncating-really-long-messages.
 const slackPart = 800
 
 // slackText escapes what Slack's mrkdwn takes for its own, and ends in time, not within an escape.

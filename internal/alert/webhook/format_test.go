@@ -24,8 +24,10 @@ func example() alert.Event {
 	return alert.Event{
 		Alert: "slot_time_to_limit", Subject: "orders", State: alert.Firing, Level: alert.Critical, Before: alert.Warn,
 		Sentence: "At the present growth <soon> & then lost.", Since: began, At: now,
-		Figures: slotmonitor.Figures{Database: "shop", Active: true, WALStatus: "extended", RetainedBytes: 10, UnconfirmedBytes: 5, SecondsToLimit: &left},
-		Cause:   alert.Cause{Code: "broker_unreachable", Sentence: "No broker answers.", Object: "kafka", Next: "Start it."},
+		Figures: slotmonitor.Figures{Database: "shop", Active: true, WALStatus: "extended", RetainedBytes: 10,
+			UnconfirmedBytes: 5, SecondsToLimit: &left},
+		Cause: alert.Cause{Code: "broker_unreachable", Sentence: "No broker answers.", Object: "kafka",
+			Next: "Start it."},
 	}
 }
 
@@ -34,9 +36,11 @@ func TestJSON(t *testing.T) {
 		"id": "slot_time_to_limit/orders/firing/critical/2026-01-02T04:04:05Z",
 		"alert": "slot_time_to_limit", "state": "firing", "level": "critical", "repeated": false, "slot": "orders",
 		"sentence": "At the present growth <soon> & then lost.", "since": "2026-01-02T03:04:05Z",
-		"figures": {"database": "shop", "active": true, "wal_status": "extended", "retained_wal_bytes": 10, "unconfirmed_wal_bytes": 5,
+		"figures": {"database": "shop", "active": true, "wal_status": "extended", "retained_wal_bytes": 10,
+		"unconfirmed_wal_bytes": 5,
 			"safe_wal_bytes": null, "growth_bytes_per_second": null, "seconds_to_limit": 90},
-		"cause": {"code": "broker_unreachable", "sentence": "No broker answers.", "object": "kafka", "next": "Start it."},
+		"cause": {"code": "broker_unreachable", "sentence": "No broker answers.", "object": "kafka",
+		"next": "Start it."},
 		"runbook": "https://github.com/cdc-outbox/cdc-outbox/blob/main/docs/runbook.md#slot_time_to_limit"}`,
 		string(jsonBody([]alert.Event{example()}, now)))
 	over := alert.Event{Alert: "stream_silent", State: alert.Resolved, Level: alert.Critical, Since: began, At: now}
@@ -55,7 +59,8 @@ func TestAlertmanager(t *testing.T) {
 	var list []postable
 	require.NoError(t, json.Unmarshal(alertmanagerBody([]alert.Event{example()}, now), &list))
 	require.Len(t, list, 2)
-	require.Equal(t, map[string]string{"alertname": "slot_time_to_limit", "severity": "warning", "service": "cdc-outbox", "slot": "orders"}, list[0].Labels)
+	require.Equal(t, map[string]string{"alertname": "slot_time_to_limit", "severity": "warning",
+		"service": "cdc-outbox", "slot": "orders"}, list[0].Labels)
 	require.Equal(t, now, list[0].EndsAt, "the milder one is over")
 	require.Equal(t, "critical", list[1].Labels["severity"])
 	require.Equal(t, began, list[1].StartsAt)
@@ -85,7 +90,8 @@ func TestAlertmanager(t *testing.T) {
 func TestSlack(t *testing.T) {
 	var m map[string]string
 	require.NoError(t, json.Unmarshal(slackBody([]alert.Event{example()}, now), &m))
-	require.Equal(t, "*[critical] slot_time_to_limit* · slot `orders`\nAt the present growth &lt;soon&gt; &amp; then lost.\n*Cause:* No broker answers.\n*Next:* Start it.\n<"+
+	require.Equal(t, "*[critical] slot_time_to_limit* · slot `orders`\nAt the present growth &lt;soon&gt; &amp; "+
+		"then lost.\n*Cause:* No broker answers.\n*Next:* Start it.\n<"+
 		Runbook("slot_time_to_limit")+"|What to do>", m["text"])
 	over := example()
 	over.State = alert.Resolved
@@ -129,7 +135,8 @@ func TestErrorsKeepTheURLToThemselves(t *testing.T) {
 	defer tls.Close()
 	c := newClient()
 	defer c.close()
-	for _, url := range []string{"http://127.0.0.1:1/T0CANARY", "http://canary.invalid/T0CANARY", "http://cana ry/T0CANARY", "T0CANARY", "gopher://T0CANARY", tls.URL + "/T0CANARY"} {
+	for _, url := range []string{"http://127.0.0.1:1/T0CANARY", "http://canary.invalid/T0CANARY",
+		"http://cana ry/T0CANARY", "T0CANARY", "gopher://T0CANARY", tls.URL + "/T0CANARY"} {
 		err := c.post(t.Context(), url, nil)
 		require.Error(t, err)
 		for _, secret := range []string{"T0CANARY", "canary", "127.0.0.1"} {

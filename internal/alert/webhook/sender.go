@@ -60,7 +60,8 @@ func (w waiting) key() key { return key{w.Alert, w.Subject} }
 
 // New makes a Sender. It connects to nothing before Run. The format must be one of Formats.
 func New(cfg Config) *Sender {
-	s := &Sender{cfg: cfg, format: formats[cfg.Format], client: newClient(), firing: map[key]alert.Event{}, wake: make(chan struct{}, 1)}
+	s := &Sender{cfg: cfg, format: formats[cfg.Format], client: newClient(), firing: map[key]alert.Event{},
+		wake: make(chan struct{}, 1)}
 	requests := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "cdc_outbox", Name: "webhook_requests_total", Help: "Requests to monitor.webhook, by result.",
 	}, []string{"result"})
@@ -101,7 +102,8 @@ func (s *Sender) Send(e alert.Event) {
 	if len(s.pending) >= capacity {
 		if !s.told {
 			s.told = true
-			s.cfg.Logger.Error("Too many alerts wait for the webhook; further ones are not sent", zap.Int("waiting", capacity))
+			s.cfg.Logger.Error("Too many alerts wait for the webhook; further ones are not sent",
+				zap.Int("waiting", capacity))
 		}
 		return
 	}
@@ -146,7 +148,8 @@ func (s *Sender) Run(ctx context.Context) error {
 			continue
 		case !failing:
 			failing = true
-			s.cfg.Logger.Warn("Cannot deliver an alert to the webhook, trying again", zap.String("alert", batch[0].Alert), zap.Error(err))
+			s.cfg.Logger.Warn("Cannot deliver an alert to the webhook, trying again",
+				zap.String("alert", batch[0].Alert), zap.Error(err))
 		}
 		select {
 		case <-ctx.Done():
@@ -215,7 +218,8 @@ func (s *Sender) deliver(ctx context.Context, batch []waiting) error {
 	switch {
 	case isRefusal:
 		s.sent["refused"].Inc()
-		s.cfg.Logger.Error("The webhook refuses an alert; it is not sent again", zap.String("alert", batch[0].Alert), zap.Error(refused))
+		s.cfg.Logger.Error("The webhook refuses an alert; it is not sent again", zap.String("alert", batch[0].Alert),
+			zap.Error(refused))
 	case err != nil:
 		s.sent["failed"].Inc()
 		return err

@@ -89,7 +89,8 @@ func event(name string, state alert.State, level alert.Level) alert.Event {
 func begin(t *testing.T, format string) (s *Sender, r *receiver, logs *observer.ObservedLogs, stop func()) {
 	core, logs := observer.New(zap.DebugLevel)
 	r = &receiver{}
-	s = New(Config{URL: func() (string, error) { return "http://secret", nil }, Format: format, Logger: zap.New(core), Registerer: prometheus.NewRegistry()})
+	s = New(Config{URL: func() (string, error) { return "http://secret", nil }, Format: format, Logger: zap.New(core),
+		Registerer: prometheus.NewRegistry()})
 	s.client = r
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -119,7 +120,8 @@ func TestEachEventOnceInOrder(t *testing.T) {
 		s.Send(event("a", resolved, critical))
 		time.Sleep(time.Hour)
 		stop()
-		require.Equal(t, []string{"a firing warn", "b firing critical", "a firing critical", "a resolved critical"}, r.got(t))
+		require.Equal(t, []string{"a firing warn", "b firing critical", "a firing critical", "a resolved critical"},
+			r.got(t))
 		require.Equal(t, 4, r.tries)
 		require.Zero(t, logs.Len())
 		require.Equal(t, 4.0, testutil.ToFloat64(s.sent["sent"]))

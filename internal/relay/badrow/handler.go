@@ -35,7 +35,8 @@ func OfRouter(err *router.RowError) Row {
 // OfRecord is the row behind a record that is larger than its topic takes.
 func OfRecord(rec *router.Record, err *kafka.RefusedError) Row {
 	return Row{
-		EventID: deadletter.EventID(rec.Headers), Reason: router.Reason(err.Reason), Topic: rec.Topic, Cause: err.Error(),
+		EventID: deadletter.EventID(rec.Headers), Reason: router.Reason(err.Reason), Topic: rec.Topic,
+		Cause: err.Error(),
 	}
 }
 
@@ -121,6 +122,7 @@ func (h *Handler) Sent(row Row, letter *router.Record) {
 
 func (h *Handler) note(row Row, action relay.Policy) {
 	h.latest.Add(relay.BadRow{
-		EventID: row.EventID, Action: action, Reason: string(row.Reason), Topic: row.Topic, LSN: row.LSN, At: time.Now().UTC(),
+		EventID: row.EventID, Action: action, Reason: string(row.Reason), Topic: row.Topic, LSN: row.LSN,
+		At: time.Now().UTC(),
 	})
 }

@@ -20,9 +20,9 @@ type heldRecord struct {
 	bytes, limit int
 }
 
-// Refused applies the policy to a record that a broker refuses after it was taken: the topic's limit was not known, or was
-// lowered meanwhile. The row is no longer in memory, so the letter is built from the record. letter is what the source
-// knows of the row behind the record, lsn the LSN of its commit, empty where there is none.
+// Refused applies the policy to a record that a broker refuses after it was taken: the topic's limit was not known, or
+// was lowered meanwhile. The row is no longer in memory, so the letter is built from the record. letter is what the
+// source knows of the row behind the record, lsn the LSN of its commit, empty where there is none.
 func (h *Handler) Refused(r kafka.Refusal, rec *router.Record, letter *deadletter.Case, lsn string) kafka.Resolution {
 	if r.Topic == h.Letters.Topic && deadletter.IsLetter(r.Headers) { // an event's own headers may have any name
 		if smaller, ok := deadletter.Shrink(rec); ok {
