@@ -23,7 +23,7 @@ func stored(timeline int32, commit offsets.LSN, index uint32) *kafka.Stored {
 }
 
 // What the stored position covers is acknowledged and not produced, also in the middle of a transaction.
-func TestBeginSkipsCoveredRows(t *testing.T) {
+func TestFencingSkipsCoveredRows(t *testing.T) {
 	s := newStream(begin(0x200), row("a"), row("b"), commit(0x210), begin(0x300), row("c"), row("d"), row("e"),
 		commit(0x310))
 	r := startWith(t, exactlyOnce(Config{}), &fakeProducer{auto: true, stored: stored(1, 0x300, 1)},
@@ -37,7 +37,7 @@ func TestBeginSkipsCoveredRows(t *testing.T) {
 }
 
 // A position of another timeline is never skipped to: the log may hold something else there.
-func TestBeginIgnoresAnotherTimeline(t *testing.T) {
+func TestFencingIgnoresAnotherTimeline(t *testing.T) {
 	s := newStream(begin(0x200), row("a"), commit(0x210))
 	r := startWith(t, exactlyOnce(Config{}), &fakeProducer{auto: true, stored: stored(2, 0x300, 1)},
 		opening{at(0x100), s})
@@ -48,7 +48,7 @@ func TestBeginIgnoresAnotherTimeline(t *testing.T) {
 }
 
 // Nor one that the server's log does not reach: it was restored from a copy that knows nothing of it.
-func TestBeginIgnoresPositionBeyondLog(t *testing.T) {
+func TestFencingIgnoresPositionBeyondLog(t *testing.T) {
 	restored := at(0x100)
 	restored.WALEnd = 0x2f0
 	s := newStream(begin(0x200), row("a"), commit(0x210))
@@ -61,7 +61,7 @@ func TestBeginIgnoresPositionBeyondLog(t *testing.T) {
 }
 
 // Nor one that is of this stream's timeline no more, after a promotion.
-func TestBeginForgetsAtPromotion(t *testing.T) {
+func TestFencingForgetsAtPromotion(t *testing.T) {
 	promoted := at(0x100)
 	promoted.Timeline, promoted.TimelineChanged = 2, true
 	r := startWith(t, exactlyOnce(Config{}), &fakeProducer{auto: true, stored: stored(1, 0x300, 0)},
@@ -74,7 +74,7 @@ func TestBeginForgetsAtPromotion(t *testing.T) {
 	require.NoError(t, <-r.done)
 }
 
-func TestBeginRefusesAnotherCluster(t *testing.T) {
+func TestFencingRefusesAnotherCluster(t *testing.T) {
 	wrong := stored(1, 0x300, 1)
 	wrong.SystemID = "2"
 	r := startWith(t, exactlyOnce(Config{}), &fakeProducer{stored: wrong}, opening{at(0x100), newStream()})
