@@ -19,5 +19,5 @@ func (c *pace) delay(failures int) time.Duration {
 // refusedAttempt is an attempt with the longest delay: credentials that were refused do not get better by knocking.
 const refusedAttempt = 16
 
-// slowly is the pause before the next try of what a person has to mend.
+// slowly is the pause before the next attempt at an operation that fails until an operator fixes its cause.
 func (c *pace) slowly() time.Duration { return c.slow/2 + rand.N(c.slow/2+1) }

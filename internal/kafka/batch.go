@@ -14,7 +14,7 @@ const maxTicketsKept = 8192
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// batch is a record batch on its way to one partition. While it is open Produce appends to it; once sealed its
+// batch is a record batch for one partition. While it is open Produce appends to it; once sealed its
 // records never change. The (producer id, epoch, sequence) it got at its first send is what the broker recognizes a
 // repeat by, so it stays the same for every resend; only a new producer id or epoch may rewrite it.
 //
@@ -53,7 +53,7 @@ func newBatch(part *partition) *batch {
 	return b
 }
 
-// free recycles the batch and its memory. Nobody may hold it any more.
+// free recycles the batch and its memory. No other holder may be left.
 func (b *batch) free() {
 	for _, c := range b.chunks {
 		c.free()
@@ -152,7 +152,7 @@ func (b *batch) stamp() {
 	b.stamped = true
 }
 
-// advance is the sequence number n records behind s: sequences run from 0 to 2^31-1 and start over.
+// advance is the sequence number n records after s: sequences run from 0 to 2^31-1 and start over.
 func advance(s, n int32) int32 {
 	return int32((uint32(s) + uint32(n)) & 0x7fffffff)
 }

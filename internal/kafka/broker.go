@@ -141,7 +141,7 @@ func (p *Producer) session(ctx context.Context, b *broker) time.Time {
 }
 
 func (p *Producer) connected(b *broker, c *conn) {
-	p.log.Info("connected to broker", zap.String(logkey.Broker, b.addr), zap.Int32("node", b.id))
+	p.log.Info("connected to broker", zap.String(logkey.Broker, b.addr), zap.Int32(logkey.Node, b.id))
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	b.conn = c
@@ -178,8 +178,8 @@ func (p *Producer) disconnected(ctx context.Context, b *broker, err error) {
 	p.flying -= len(lost)
 	p.metrics.inFlight.Sub(float64(len(lost)))
 	if ctx.Err() == nil || len(lost) > 0 {
-		p.log.Info("connection to broker ended", zap.String(logkey.Broker, b.addr), zap.Int32("node", b.id),
-			zap.Int("requests_in_flight", len(lost)), zap.NamedError(logkey.Reason, err))
+		p.log.Info("connection to broker ended", zap.String(logkey.Broker, b.addr), zap.Int32(logkey.Node, b.id),
+			zap.Int(logkey.RequestsInFlight, len(lost)), zap.NamedError(logkey.Reason, err))
 	}
 	var parts []*partition
 	for _, r := range lost {

@@ -63,12 +63,12 @@ func (p *Producer) tickBroker(b *broker, now time.Time) time.Time {
 	}
 	since := b.inflight[0].at
 	if b.throttledUntil.After(since) {
-		since = b.throttledUntil // until then the broker does not read what came behind
+		since = b.throttledUntil // until then the broker does not read what came after
 	}
 	if age := now.Sub(since); age > p.cfg.pace.slowAnswer {
 		b.trouble.set(p.log, wire.BrokerUnreachable, "broker "+b.addr,
 			fmt.Sprintf("The broker at %s has not answered for %s.", b.addr, fault.Duration(age)), "")
-		p.wantMetadata() // maybe somebody else leads its partitions by now
+		p.wantMetadata() // maybe another broker leads its partitions by now
 	}
 	switch {
 	case b.cutAt.IsZero():

@@ -11,7 +11,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// Delivery tells which records of one batch are in the log.
+// Delivery lists the records of one batch that are in the log.
 type Delivery struct {
 	Topic     string
 	Partition int32
@@ -78,9 +78,9 @@ type Config struct {
 
 // pace holds the delays of retries. Tests shorten them.
 type pace struct {
-	backoffMin  time.Duration // first retry of what passes by itself
+	backoffMin  time.Duration // first retry of a passing failure
 	backoffMax  time.Duration
-	slow        time.Duration // retry of what a person has to mend
+	slow        time.Duration // retry of what an operator has to fix
 	topicLookup time.Duration // look again for a topic that does not exist
 	probeAfter  time.Duration // a partition idle for longer sends its first batch alone
 	moveGrace   time.Duration // a broker that lost a partition may take this long to answer for it

@@ -13,7 +13,7 @@ import (
 )
 
 // control is the state of the goroutine that asks: for a producer id, for metadata, for topic limits. It uses a
-// connection of its own, to any broker, because on a produce connection its requests would queue behind megabytes.
+// connection of its own, to any broker, because on a produce connection its requests would queue after megabytes.
 // Guarded by the producer's lock, except wire and turn, which belong to the goroutine.
 type control struct {
 	wake      chan struct{} // capacity 1
@@ -108,7 +108,7 @@ func (c *control) sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// do runs the job over the control connection, made anew where there is none. A kept connection may have been
+// do runs the job over the control connection, re-created where there is none. A kept connection may have been
 // closed by the broker for idleness, so its failure is followed by a second try over a new one.
 func (p *Producer) do(ctx context.Context, job func(*wire.Conn) error) error {
 	c := &p.control
@@ -165,7 +165,7 @@ func (p *Producer) silent(addr string) {
 }
 
 // dialAny connects to the first broker that answers: those known from metadata first, then the configured ones, and
-// last those that were silent a moment ago.
+// last the brokers that were silent a moment ago.
 func (p *Producer) dialAny(ctx context.Context, turn int) (*wire.Conn, error) {
 	p.mu.Lock()
 	var known []string

@@ -39,5 +39,5 @@ func TestALoadingCoordinatorIsKept(t *testing.T) {
 	r.transact(1, "t")
 	r.checkCommitted()
 	require.GreaterOrEqual(t, refused.Load(), int32(6))
-	require.Equal(t, before, opened.Load(), "no connection was made anew")
+	require.Equal(t, before, opened.Load(), "no connection was re-created")
 }

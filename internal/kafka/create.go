@@ -12,7 +12,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// creation is where the creation of a missing topic stands.
+// creation is the state of the creation of a missing topic.
 type creation struct {
 	wanted   bool
 	at       time.Time // not before
@@ -85,9 +85,9 @@ func (p *Producer) created(t *topic, answer *createtopics.ResponseTopic) {
 	c.at = later(p.cfg.pace.delay(c.failures))
 	switch answer.ErrorCode {
 	case 0:
-		p.log.Info("created topic", zap.String(logkey.Topic, t.name), zap.Int("partitions", s.Partitions),
-			zap.Int("replication_factor", s.ReplicationFactor))
-	case wire.TopicAlreadyExists: // somebody was quicker, or the broker that we asked for metadata is behind
+		p.log.Info("created topic", zap.String(logkey.Topic, t.name), zap.Int(logkey.Partitions, s.Partitions),
+			zap.Int(logkey.ReplicationFactor, s.ReplicationFactor))
+	case wire.TopicAlreadyExists: // another program was quicker, or the broker that we asked for metadata is behind
 	default:
 		r := p.cfg.CreationRefused(t.name, s, answer)
 		if !r.Passes {

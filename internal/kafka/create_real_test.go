@@ -13,7 +13,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 )
 
-// TestRealCreateTopics: partitions and configuration arrive as asked for, and a real controller's refusals are told.
+// TestRealCreateTopics: partitions and configuration arrive as asked for, and a real controller's refusals are
+// reported.
 func TestRealCreateTopics(t *testing.T) {
 	c := realKafka(t, "other", 1)
 	settings := map[string]wire.TopicSettings{

@@ -16,7 +16,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// settings of the topics to create: those that start with "orders" differ.
+// settings of the topics to create: topics that start with "orders" differ.
 func settings(name string) wire.TopicSettings {
 	if strings.HasPrefix(name, "orders") {
 		return wire.TopicSettings{Partitions: 5, ReplicationFactor: 2,
@@ -48,7 +48,7 @@ func TestCreateTopics(t *testing.T) {
 	require.Equal(t, "77", got["retention.ms"])
 }
 
-// TestCreateTopicRefused: what a person has to mend is said, tried again slowly, and goes on by itself.
+// TestCreateTopicRefused: what an operator has to fix is reported, tried again slowly, and succeeds once it is fixed.
 func TestCreateTopicRefused(t *testing.T) {
 	for name, test := range map[string]struct {
 		code     int16
@@ -106,7 +106,7 @@ func TestCreateTopicRefused(t *testing.T) {
 	}
 }
 
-// TestCreateTopicRace: somebody else is quicker, with other settings.
+// TestCreateTopicRace: another program is quicker, with other settings.
 func TestCreateTopicRace(t *testing.T) {
 	c := newCluster(t)
 	c.ControlKey(int16(kmsg.CreateTopics), func(kmsg.Request) (kmsg.Response, error, bool) {
@@ -145,7 +145,7 @@ func TestDeletedTopicIsCreatedAgain(t *testing.T) {
 	r.sent = map[string][]string{}
 	require.NoError(t, c.DeleteTopic("t"))
 	time.Sleep(200 * time.Millisecond)
-	require.Nil(t, c.TopicInfo("t"), "nobody needs it")
+	require.Nil(t, c.TopicInfo("t"), "no record needs it")
 	r.burst()
 	r.check()
 	require.Empty(t, r.Trouble())

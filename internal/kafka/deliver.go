@@ -15,7 +15,7 @@ func (p *Producer) complete(b *batch) {
 	}
 }
 
-// deliver calls Acked, outside the lock so that a slow caller does not hold up the sending, until quit is closed and
+// deliver calls Acked, outside the lock so that a slow caller does not delay the sending, until quit is closed and
 // nothing is left.
 func (p *Producer) deliver(quit <-chan struct{}) {
 	for {

@@ -35,7 +35,7 @@ func (r *rig) inFlight() int {
 
 func (r *rig) lock() { r.Producer.mu.Lock() }
 
-// gate holds the broker, at the next Produce request, until n are in flight, and tells which of them is being
+// gate holds the broker, at the next Produce request, until n are in flight, and reports which of them is being
 // handled, from 1.
 func (r *rig) gate(n int) *atomic.Int32 {
 	var at atomic.Int32

@@ -121,7 +121,7 @@ func (c *faultConn) Read(p []byte) (int, error) {
 	}
 }
 
-// pass returns how many of the bytes are let through; the fault strikes behind them.
+// pass returns how many of the bytes are let through; the fault strikes after them.
 func (c *faultConn) pass(p []byte) int {
 	d := c.d
 	d.mu.Lock()

@@ -94,10 +94,11 @@ func (p *Producer) fence(ctx context.Context) time.Duration {
 	}
 	p.id, x.committed, x.begun, x.failures = id, text, true, 0
 	x.trouble.resolve(p.log)
-	fields := []zap.Field{zap.String("transactional_id", x.owner.TransactionalID), zap.Int64("producer_id", id.id),
-		zap.Int16("epoch", id.epoch)}
+	fields := []zap.Field{zap.String(logkey.TransactionalID, x.owner.TransactionalID), zap.Int64(logkey.ProducerID, id.id),
+		zap.Int16(logkey.Epoch, id.epoch)}
 	if x.found {
-		fields = append(fields, zap.Stringer(logkey.Position, x.stored.Position), zap.String("left_by", x.stored.Instance))
+		fields = append(fields, zap.Stringer(logkey.Position, x.stored.Position),
+			zap.String(logkey.LeftBy, x.stored.Instance))
 	}
 	p.log.Info("fenced earlier producers of the transactional id", fields...)
 	p.announce()

@@ -116,7 +116,7 @@ func newRigAt(t testing.TB, brokers []string, change ...func(*Config)) *rig {
 	return r
 }
 
-// requireTroublesBegin: whoever reads in the log that a trouble is over looks for its beginning.
+// requireTroublesBegin: each end of a trouble in the log has its beginning.
 func requireTroublesBegin(t testing.TB, logs *observer.ObservedLogs) {
 	t.Helper()
 	begun := map[string]int{}
@@ -144,7 +144,7 @@ func (r *rig) onAck(d Delivery) {
 	r.bytes += d.Bytes
 }
 
-// produce sends one record whose value says where in its key's sequence it stands.
+// produce sends one record whose value says its place in its key's sequence.
 func (r *rig) produce(topic, key string) {
 	r.t.Helper()
 	r.ticket++

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
+	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 	"github.com/segmentio/kafka-go/protocol/initproducerid"
 	"go.uber.org/zap"
 )
@@ -23,7 +24,7 @@ func (i identity) valid() bool { return i.id >= 0 }
 const maxEpoch = 32766
 
 // bumped is the same id with the next epoch; false when the epochs are used up. A producer without transactional id
-// may raise its epoch by itself: a partition's leader accepts a higher one when its sequence starts at 0 (KIP-360).
+// may raise its own epoch: a partition's leader accepts a higher one when its sequence starts at 0 (KIP-360).
 func (i identity) bumped() (identity, bool) {
 	if !i.valid() || i.epoch >= maxEpoch {
 		return noIdentity, false
@@ -55,7 +56,7 @@ func (p *Producer) initProducerID(w *wire.Conn) error {
 	p.id = identity{answer.ProducerID, answer.ProducerEpoch}
 	p.idFailures = 0
 	p.idTrouble.resolve(p.log)
-	p.log.Info("got a producer id", zap.Int64("producer_id", p.id.id), zap.Int16("epoch", p.id.epoch))
+	p.log.Info("got a producer id", zap.Int64(logkey.ProducerID, p.id.id), zap.Int16(logkey.Epoch, p.id.epoch))
 	for _, b := range p.brokers {
 		p.pump(b)
 	}

@@ -26,7 +26,7 @@ func TestProduceWaitsWithContext(t *testing.T) {
 	require.Equal(t, reason, p.Produce(ctx, &router.Record{Topic: "t"}, 1))
 }
 
-// TestStop: what is not acknowledged when Run ends is never reported, and who waits is let go.
+// TestStop: what is not acknowledged when Run ends is never reported, and waiting callers return.
 func TestStop(t *testing.T) {
 	c := newCluster(t, kfake.SeedTopics(1, "t"))
 	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.NotEnoughReplicas, Count: -1})
@@ -43,7 +43,7 @@ func TestStop(t *testing.T) {
 	require.Equal(t, ErrStopped, r.Produce(context.Background(), &router.Record{Topic: "t"}, 1))
 }
 
-// TestForgottenFlush: a record that nobody flushes goes out within two seconds.
+// TestForgottenFlush: a record that no caller flushes goes out within two seconds.
 func TestForgottenFlush(t *testing.T) {
 	r := newRig(t, newCluster(t, kfake.SeedTopics(1, "t")))
 	r.warm()
@@ -130,7 +130,7 @@ func addPartitions(t *testing.T, c *kfake.Cluster, topic string, n int32) {
 	require.Zero(t, res.Topics[0].ErrorCode)
 }
 
-// TestNotAuthorized: the topic may not be described; slow questions, no hot loop, and on by itself when it may.
+// TestNotAuthorized: the topic may not be described; slow questions, no hot loop, and it continues when it may.
 func TestNotAuthorized(t *testing.T) {
 	c := newCluster(t, kfake.SeedTopics(1, "t"))
 	h := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: "t", Err: kerr.TopicAuthorizationFailed, Count: -1})

@@ -23,7 +23,7 @@ import (
 )
 
 // The matrix: every code of the verdict table, and some that are not in it, in both modes, at each place. A new row of
-// the table is in here by itself.
+// the table is in here automatically.
 
 // everyCode is the table's failures and codes that it does not know; with -short one for each action.
 func everyCode() []int16 {
@@ -198,7 +198,8 @@ func TestMatrixTransactions(t *testing.T) {
 					hits := answer(t, r.cluster, key, code, applied)
 					r.fill(60)
 					want := exact
-					if doubtfulEnd(key, v) && applied && code != wire.InvalidProducerIDMapping { // an id that has expired is nobody's
+					// an id that has expired belongs to no producer
+					if doubtfulEnd(key, v) && applied && code != wire.InvalidProducerIDMapping {
 						want = stopped
 					}
 					r.judge(want, v)
@@ -216,9 +217,9 @@ func TestMatrixTransactions(t *testing.T) {
 	}
 }
 
-// doubtfulEnd: a commit that is answered with "you are not who you were". When it was done, that cannot be told from
-// the fencing by another instance, so this one steps back. When it was not, the coordinator aborts the transaction some
-// time, and what is stored then says that nobody else was there.
+// doubtfulEnd: a commit that is answered with "you are not who you were". When it was done, that cannot be
+// distinguished from the fencing by another instance, so this one steps back. When it was not, the coordinator aborts
+// the transaction some time, and what is stored then says that no other producer was there.
 func doubtfulEnd(key kmsg.Key, v wire.Verdict) bool {
 	doubt := v.Action == wire.Bump || v.Action == wire.Renew || v.Action == wire.Fenced
 	return key == kmsg.EndTxn && doubt && v.Code != wire.InvalidTxnState
@@ -255,7 +256,7 @@ func TestMatrixRecovery(t *testing.T) {
 				v := wire.VerdictOf(code)
 				if key == kmsg.EndTxn && !applied &&
 					slices.Contains([]int16{wire.InvalidProducerEpoch, wire.ProducerFenced, wire.InvalidProducerIDMapping}, code) {
-					continue // whoever lost his epoch has no open transaction any more
+					continue // a producer that lost its epoch has no open transaction any more
 				}
 				t.Run(fmt.Sprintf("%s/%s/applied %t", key.Name(), v.Name, applied), func(t *testing.T) {
 					t.Parallel()

@@ -11,8 +11,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// refreshMetadata asks for the partitions and leaders of the topics in use, and for the limits of those that are
-// new, so that the first batch already fits.
+// refreshMetadata asks for the partitions and leaders of the topics in use, and for the limits of new
+// topics, so that the first batch already fits.
 func (p *Producer) refreshMetadata(w *wire.Conn) error {
 	p.mu.Lock()
 	names := make([]string, 0, len(p.topics))
@@ -52,7 +52,7 @@ func (p *Producer) refreshMetadata(w *wire.Conn) error {
 }
 
 // planMetadata looks again soon while something has no leader. A broker that is cut off from its cluster may answer
-// the same for ever, so every few fruitless answers somebody else is asked.
+// the same for ever, so every few fruitless answers another broker is asked.
 func (p *Producer) planMetadata(w *wire.Conn) {
 	c := &p.control
 	if !p.lacksLeader() {
@@ -97,7 +97,7 @@ func (p *Producer) applyBrokers(brokers []metadata.ResponseBroker) {
 	}
 	for id, b := range p.brokers {
 		if addr, ok := addrs[id]; !ok || addr != b.addr {
-			p.log.Info("broker left", zap.String(logkey.Broker, b.addr), zap.Int32("node", id))
+			p.log.Info("broker left", zap.String(logkey.Broker, b.addr), zap.Int32(logkey.Node, id))
 			b.cancel()
 			delete(p.brokers, id)
 			p.abandon(b)
@@ -155,7 +155,7 @@ func (p *Producer) applyTopic(t *topic, answer *metadata.ResponseTopic) {
 	case n > len(t.partitions):
 		if t.more != n {
 			p.log.Warn("topic has more partitions now; they are used when everything older is acknowledged, and keys move",
-				zap.String(logkey.Topic, t.name), zap.Int("before", len(t.partitions)), zap.Int("now", n))
+				zap.String(logkey.Topic, t.name), zap.Int(logkey.Before, len(t.partitions)), zap.Int(logkey.Now, n))
 		}
 		if t.more = n; t.quiet() {
 			t.adopt(n)
@@ -179,7 +179,7 @@ func (p *Producer) applyTopic(t *topic, answer *metadata.ResponseTopic) {
 	}
 }
 
-// lead makes b the leader of the partition, nil for nobody. What flies to the old leader is waited for first, so that
+// lead makes b the leader of the partition, nil for none. What flies to the old leader is waited for first, so that
 // no copy of it can be written after something newer.
 func (p *Producer) lead(part *partition, b *broker, epoch int32) {
 	if part.broker == b && part.leaderEpoch == epoch {

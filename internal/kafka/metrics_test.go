@@ -98,7 +98,7 @@ func TestMetricsMove(t *testing.T) {
 	require.Len(t, moved, 11, "this test knows them all")
 }
 
-// TestThrottledProducerKeepsQuiet for as long as the broker asks for, and an operator is told of no trouble.
+// TestThrottledProducerKeepsQuiet for as long as the broker asks for, and no trouble is reported.
 func TestThrottledProducerKeepsQuiet(t *testing.T) {
 	c := newCluster(t, kfake.SeedTopics(1, "t"))
 	r := newRig(t, c, func(cfg *Config) { cfg.pace.slowAnswer = 50 * time.Millisecond })

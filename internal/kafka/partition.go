@@ -125,13 +125,13 @@ func (part *partition) take(id identity) *batch {
 
 // answered takes the verdict over the oldest unanswered batch and reports whether the batch is complete. Answers
 // come in order, so the first failure is always at the head of the line; what follows until the drain is over are
-// its echoes (45 behind a failed batch) or batches that will be sent again behind the failed one, so that a
+// its echoes (45 after a failed batch) or batches that will be sent again after the failed one, so that a
 // repeat in the log is a contiguous rewind.
 func (part *partition) answered(b *batch, v wire.Verdict) (complete bool) {
 	part.unanswered--
 	if v.Action == wire.Done {
 		if part.inflight[0] != b {
-			return false // behind a failed batch
+			return false // after a failed batch
 		}
 		part.inflight = slices.Delete(part.inflight, 0, 1)
 		part.attempt = 0
@@ -160,7 +160,7 @@ func (part *partition) drained() bool { return part.state == draining && part.un
 
 // rewind puts what is not acknowledged back in front of the queue, in sequence order, to be sent again unchanged. It
 // returns why the partition drained. Calling it with a request still unanswered would let an old copy land
-// behind newer data.
+// after newer data.
 func (part *partition) rewind() wire.Verdict {
 	part.inflight = part.requeue(part.inflight)
 	part.state = probing

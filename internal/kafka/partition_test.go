@@ -66,8 +66,8 @@ func TestDuplicateSequenceIsSuccess(t *testing.T) {
 	require.Empty(t, part.inflight)
 }
 
-// TestRewind: an error on the n-th of five in flight; what follows it is echo, whatever it says, and all of it comes
-// again, in order, with its sequence, the first alone.
+// TestRewind: an error on the n-th of five in flight; what follows it is echo, whatever it says, and all of it is
+// sent again, in order, with its sequence, the first alone.
 func TestRewind(t *testing.T) {
 	outOfOrder, ok := verdictNamed("OUT_OF_ORDER_SEQUENCE_NUMBER"), wire.VerdictOf(0)
 	for _, failed := range []string{"NOT_ENOUGH_REPLICAS", "REQUEST_TIMED_OUT", "MESSAGE_TOO_LARGE",
@@ -85,7 +85,7 @@ func TestRewind(t *testing.T) {
 					case i == n:
 						require.False(t, part.answered(b, verdictNamed(failed)))
 					default:
-						require.False(t, part.answered(b, echo), "nothing completes behind a failed batch")
+						require.False(t, part.answered(b, echo), "nothing completes after a failed batch")
 					}
 					require.Equal(t, i >= n, part.state == draining)
 					require.Equal(t, i < n, part.sendable(), "nothing is sent while draining")

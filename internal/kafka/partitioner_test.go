@@ -49,7 +49,7 @@ func TestChoose(t *testing.T) {
 	require.Same(t, first, top.choose(-1, nil), "records without key gather while a batch is open")
 	first.open = nil
 	second := top.choose(-1, nil)
-	require.NotSame(t, first, second, "and go elsewhere when it is gone")
+	require.NotSame(t, first, second, "and go elsewhere when it was taken")
 	top.partitions[(second.index+1)%3].broker = nil
-	require.Equal(t, (second.index+2)%3, top.choose(-1, nil).index, "but not where nobody takes them")
+	require.Equal(t, (second.index+2)%3, top.choose(-1, nil).index, "but not to a partition without a leader")
 }

@@ -24,7 +24,7 @@ type Producer struct {
 	// mu guards everything below, and the topics, partitions, brokers and queued batches reached from there.
 	mu      sync.Mutex
 	topics  map[string]*topic
-	latest  *topic // of the last record: most records go where the one before went
+	latest  *topic // of the last record: most records go to the topic of the previous record
 	brokers map[int32]*broker
 	picked  []*partition // scratch of collect
 	touched []*partition // scratch of answer
@@ -41,7 +41,7 @@ type Producer struct {
 	flying   int    // requests in flight
 	waiting  map[*partition]struct{}
 
-	refusals []*partition  // whose refused record nobody was asked about yet
+	refusals []*partition  // whose refused record is not decided and not asked about yet
 	asks     chan struct{} // capacity 1: refusals is not empty
 
 	completed []*batch // acknowledged, for deliver
@@ -97,8 +97,8 @@ func New(cfg Config) (*Producer, error) {
 }
 
 // Run connects and sends until ctx ends, which returns nil. What is not acknowledged by then is abandoned: it was
-// never reported to Acked. Any other return is an Operator or Fatal *fault.Error; whatever passes by itself, or can be
-// mended while the producer waits, shows in Trouble instead. When Run returns, all its goroutines have ended and
+// never reported to Acked. Any other return is an Operator or Fatal *fault.Error; a failure that passes, or that can
+// be fixed while the producer waits, is in Trouble instead. When Run returns, all its goroutines have ended and
 // Acked is not called any more. Run may be called once.
 func (p *Producer) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -204,7 +204,7 @@ func (p *Producer) ProduceAt(ctx context.Context, rec *router.Record, ticket uin
 	return nil
 }
 
-// Flush tells that nothing more is coming right now: what is there goes out as soon as nothing else is in flight.
+// Flush says that no more records are coming right now: what is there goes out as soon as nothing else is in flight.
 // Without it, less than a full request may wait for more. Call it when there is nothing to read, and before
 // waiting for anything.
 func (p *Producer) Flush() {
@@ -267,7 +267,7 @@ func (p *Producer) ending() error {
 	return ErrStopped
 }
 
-// announce wakes everybody in await.
+// announce wakes every caller of await.
 func (p *Producer) announce() {
 	if p.waiters > 0 {
 		close(p.changed)

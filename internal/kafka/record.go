@@ -21,7 +21,7 @@ func varintLen(v int64) int {
 	return (bits.Len64(zigzag|1) + 6) / 7
 }
 
-// recordLen is the value of the record's length field: everything behind that field.
+// recordLen is the value of the record's length field: everything after that field.
 func recordLen(rec *router.Record, timestampDelta int64, offsetDelta int32) int {
 	n := 1 + varintLen(timestampDelta) + varintLen(int64(offsetDelta)) +
 		bytesLen(rec.Key) + bytesLen(rec.Value) + varintLen(int64(len(rec.Headers)))

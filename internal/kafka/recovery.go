@@ -68,7 +68,7 @@ func (r *request) match(res *produce.Response) ([]int16, error) {
 	for i := range res.Topics {
 		for j := range res.Topics[i].Partitions {
 			answer := &res.Topics[i].Partitions[j]
-			for range r.batches { // brokers keep the order, mostly: at stands right
+			for range r.batches { // brokers keep the order, mostly: at is right
 				b := r.batches[at]
 				hit := b.part.index == answer.Partition && b.part.topic.name == res.Topics[i].Topic
 				if hit {
@@ -119,7 +119,7 @@ func (p *Producer) rewind(part *partition) {
 	}
 	p.metrics.rewinds.Inc()
 	p.log.Debug("rewind partition", zap.Stringer(logkey.Partition, part), zap.String(logkey.Cause, cause.Name),
-		zap.Int("batches", again), zap.Int("attempt", part.attempt))
+		zap.Int(logkey.Batches, again), zap.Int(logkey.Attempt, part.attempt))
 
 	if p.tx != nil && (cause.Action == wire.Bump || cause.Action == wire.Renew || cause.Action == wire.Fenced) {
 		p.lose(cause)
@@ -139,7 +139,7 @@ func (p *Producer) rewind(part *partition) {
 	case wire.Rewind:
 		delay := p.cfg.pace.delay(part.attempt)
 		if cause.Code == wire.CorruptMessage && part.attempt > 0 {
-			delay = p.cfg.pace.slowly() // once may be a bit flipped on the way
+			delay = p.cfg.pace.slowly() // once may be a bit flipped in transit
 		}
 		p.postpone(part, cause, delay)
 	case wire.Split:
@@ -161,7 +161,7 @@ func (p *Producer) rewind(part *partition) {
 // instead of answering it.
 const socketRequestMax = 100 << 20
 
-// postpone lets the partition wait before it sends again, and tells the operator why.
+// postpone lets the partition wait before it sends again, and reports why.
 func (p *Producer) postpone(part *partition, cause wire.Verdict, delay time.Duration) {
 	part.attempt++
 	part.waiting, part.retryAt = true, time.Now().Add(delay)
@@ -192,15 +192,15 @@ func (p *Producer) restart(part *partition, cause wire.Verdict) {
 		"was lost may appear twice",
 		zap.String(logkey.Topic, part.topic.name), zap.Int32(logkey.Partition, part.index),
 		zap.String(logkey.Cause, cause.Name),
-		zap.Int64("producer_id", first.identity.id), zap.Int16("epoch", first.identity.epoch),
-		zap.Int32("sequence", first.sequence), zap.Int32(logkey.Records, first.records))
+		zap.Int64(logkey.ProducerID, first.identity.id), zap.Int16(logkey.Epoch, first.identity.epoch),
+		zap.Int32(logkey.Sequence, first.sequence), zap.Int32(logkey.Records, first.records))
 	p.bump(part, cause.Action == wire.Renew)
 }
 
 // bump starts the partition's sequence over under an epoch, or with renew a producer id, that it has not used. Nothing
 // of it may be in flight.
 //
-// The broker keeps a producer's state for each partition by itself, so the others go on as they are: what they have in
+// The broker keeps a producer's state for each partition separately, so the others go on as they are: what they have in
 // doubt is still recognized when it is sent again. Kafka's own client does the same
 // (TransactionManager.requestIdempotentEpochBumpForPartition).
 func (p *Producer) bump(part *partition, renew bool) {

@@ -57,12 +57,12 @@ type Action uint8
 
 const (
 	// Hold: the partition waits, Trouble says so, and the record is tried again every few seconds; if it is refused
-	// again, Config.Refused is asked again. It goes on by itself when the topic takes the record.
+	// again, Config.Refused is asked again. It continues when the topic takes the record.
 	Hold Action = iota
 	// Drop: the record is taken out of the partition, and its ticket acknowledged.
 	Drop
 	// Replace: Resolution.Record is produced in its place, with its ticket, which is acknowledged when the replacement
-	// is in the log. With transactions it is part of the one that the refused record was part of.
+	// is in the log. With transactions it is part of the refused record's transaction.
 	Replace
 )
 

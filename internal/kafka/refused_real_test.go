@@ -47,7 +47,7 @@ var refusals = map[string]struct {
 		func(rec *router.Record) { rec.Timestamp += 7200_000 }},
 }
 
-// TestRealRefused: one record of 400 that a real Kafka refuses, with batches of twenty before and behind it in flight.
+// TestRealRefused: one record of 400 that a real Kafka refuses, with batches of twenty before and after it in flight.
 // The topic's setting changes while the producer runs, so nothing is known before.
 func TestRealRefused(t *testing.T) {
 	c := realKafka(t, "dead", 1)
@@ -155,7 +155,7 @@ func refusedByKafka(t *testing.T, c *kafka.Cluster, topic, cause string, action 
 	require.Empty(t, r.Trouble())
 }
 
-// TestRealRefusedEarly: the limit that DescribeConfigs tells is the one that the broker applies, to the byte.
+// TestRealRefusedEarly: the limit that DescribeConfigs returns is the limit that the broker applies, to the byte.
 func TestRealRefusedEarly(t *testing.T) {
 	c := realKafka(t, "dead", 1)
 	for i, compression := range []string{"none", "gzip", "snappy", "lz4", "zstd"} {

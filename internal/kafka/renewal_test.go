@@ -81,14 +81,14 @@ func TestAuthenticatesAgainUnderLoad(t *testing.T) {
 			c.ControlKey(int16(kmsg.SASLAuthenticate), onlyOne)
 			stream(t, p, func() bool { return passwords.Load() >= 4 })
 			require.Equal(t, p.produced, uint64(acked.Load()))
-			require.Equal(t, int32(2), opened.Load(), "no connection was made anew")
+			require.Equal(t, int32(2), opened.Load(), "no connection was re-created")
 			require.Zero(t, testutil.ToFloat64(p.metrics.rewinds))
 			require.Empty(t, p.Trouble())
 		})
 	}
 }
 
-// TestARefusedRenewalIsSaid and goes on by itself when the password is right again.
+// TestARefusedRenewalIsSaid and the producer continues when the password is right again.
 func TestARefusedRenewalIsSaid(t *testing.T) {
 	c := newCluster(t, kfake.SeedTopics(3, "t"), kfake.EnableSASL(), kfake.Superuser("PLAIN", "user", "right"),
 		kfake.BrokerConfigs(map[string]string{"connections.max.reauth.ms": "1"}))

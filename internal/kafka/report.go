@@ -9,7 +9,7 @@ import (
 // This file turns causes into the sentences that operators read. Nothing here quotes a record or what a broker says
 // about one.
 
-// report tells why the partition waits.
+// report records why the partition waits.
 func (p *Producer) report(part *partition, cause wire.Verdict) {
 	if cause.Trouble == "" {
 		return
@@ -44,7 +44,7 @@ func (p *Producer) report(part *partition, cause wire.Verdict) {
 	part.trouble.set(p.log, cause.Trouble, "partition "+part.String(), sentence, remedy)
 }
 
-// reportTopic tells why metadata has no partitions for the topic.
+// reportTopic records why metadata has no partitions for the topic.
 func (p *Producer) reportTopic(t *topic, v wire.Verdict) {
 	object := fmt.Sprintf("topic %q", t.name)
 	switch {
@@ -60,7 +60,7 @@ func (p *Producer) reportTopic(t *topic, v wire.Verdict) {
 	}
 }
 
-// reportNoPartition tells that a record names a partition that does not exist.
+// reportNoPartition records that a record names a partition that does not exist.
 func (p *Producer) reportNoPartition(t *topic, index int32) {
 	t.wanted = int(index)
 	p.lookAgain()
@@ -69,7 +69,7 @@ func (p *Producer) reportNoPartition(t *topic, index int32) {
 		p.cfg.Command("kafka-topics", fmt.Sprintf("--alter --topic %s --partitions %d", t.name, index+1)))
 }
 
-// reportGone tells that a partition with records waiting has vanished, because the topic was created anew.
+// reportGone records that a partition with records waiting has vanished, because the topic was re-created.
 func (p *Producer) reportGone(part *partition, now int) {
 	if part.pending == 0 {
 		return
@@ -81,7 +81,7 @@ func (p *Producer) reportGone(part *partition, now int) {
 			"\n# or restart: unacknowledged records are sent again and spread over the new partitions")
 }
 
-// reportDial tells why a connection did not come about, and returns the kind.
+// reportDial records why a connection did not come about, and returns the kind.
 func (p *Producer) reportDial(t *trouble, object string, err error) wire.TroubleKind {
 	kind, remedy := wire.BrokerUnreachable, ""
 	var de *wire.DialError
@@ -89,7 +89,7 @@ func (p *Producer) reportDial(t *trouble, object string, err error) wire.Trouble
 		kind, remedy = de.Kind, de.Remedy
 	}
 	sentence := wire.Sentences(object, err)
-	if t.Kind != kind && p.told(t, kind) {
+	if t.Kind != kind && p.reported(t, kind) {
 		t.hear(kind, object, sentence, remedy)
 	} else {
 		t.set(p.log, kind, object, sentence, remedy)

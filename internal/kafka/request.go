@@ -22,14 +22,14 @@ type request struct {
 	transactionalID string // empty for none
 }
 
-// arrange orders the batches so that those of a topic stand together, as the format wants it.
+// arrange orders the batches so that batches of a topic are next to each other, as the format wants it.
 func (r *request) arrange() {
 	slices.SortFunc(r.batches, func(a, b *batch) int {
 		return cmp.Or(cmp.Compare(a.part.topic.name, b.part.topic.name), cmp.Compare(a.part.index, b.part.index))
 	})
 }
 
-// frame is a Produce request as a list of buffers: what stands between the batches is encoded here, the batches are
+// frame is a Produce request as a list of buffers: what lies between the batches is encoded here, the batches are
 // taken from where they lie. kafka-go's rawproduce would copy each batch into its pages first.
 //
 // Versions 3 to 8 share one format (https://kafka.apache.org/protocol#The_Messages_Produce):

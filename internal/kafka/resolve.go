@@ -15,7 +15,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// refused is a record, alone in the batch at the head of its partition's queue, that somebody has to decide about.
+// refused is a record, alone in the batch at the head of its partition's queue, that Config.Refused has to decide
+// about.
 type refused struct {
 	batch *batch
 	cause wire.Verdict
@@ -34,7 +35,7 @@ func (p *Producer) refuse(part *partition, cause wire.Verdict) {
 	p.report(part, cause)
 	p.unready(part)
 	if cause.Trouble == wire.RecordTooLarge {
-		part.topic.described = false // the limit that we know is not the one that it met
+		part.topic.described = false // the broker applied another limit than the known one
 		p.wantMetadata()
 	}
 	p.refusals = append(p.refusals, part)
@@ -66,8 +67,8 @@ func (p *Producer) runRefusals(ctx context.Context) {
 	}
 }
 
-// decide asks about the partition's refused record and does as it is told. It gives up the lock meanwhile; the record
-// stays, for nobody sends a partition's batches while one of them is refused.
+// decide asks about the partition's refused record and carries out the answer. It gives up the lock meanwhile; the
+// record stays, because a partition's batches are not sent while one of them is refused.
 func (p *Producer) decide(ctx context.Context, part *partition) error {
 	refused := part.refused
 	if refused.cause.Trouble == wire.RecordTooLarge {
@@ -86,7 +87,7 @@ func (p *Producer) decide(ctx context.Context, part *partition) error {
 	case Drop:
 	case Replace:
 		if answer.Record == nil {
-			return errors.New("Replace without a record")
+			return errors.New("resolution Replace without a record")
 		}
 		if target, err = p.target(ctx, answer.Record); err != nil {
 			return err
@@ -97,7 +98,7 @@ func (p *Producer) decide(ctx context.Context, part *partition) error {
 		return nil
 	}
 	if ctx.Err() != nil {
-		return ctx.Err() // the log is not told what does not happen any more
+		return ctx.Err() // what does not happen any more is not logged
 	}
 	p.remove(part, target, answer.Record)
 	return nil
@@ -137,19 +138,20 @@ func (p *Producer) target(ctx context.Context, rec *router.Record) (*partition, 
 // Nothing can be lost or doubled by that. Everything older of the partition is acknowledged, for the record is at the
 // head of the line. The record itself was refused before anything of its batch was written. And nothing newer is in the
 // log: the broker answers it with 45 as long as the record's sequence number is missing, and every answer is in, or the
-// partition would not have rewound. So what is behind the gap may be numbered anew, in idempotent mode with a new epoch
+// partition would not have rewound. So what is behind the gap may be renumbered, in idempotent mode with a new epoch
 // for this partition, so that a copy of an old number, still under way on a connection that broke, is refused. With
 // transactions the live one is aborted, and sent again without the record.
 //
 // The exception is a record that was appended without an answer before the topic's limit was lowered, the broker looks
-// at the size before it looks for repeats: then it is in the log although it was replaced, and what was appended behind
-// it comes a second time, as it does when the broker has lost the producer's state. With transactions not even that.
+// at the size before it looks for repeats: then it is in the log although it was replaced, and what was appended after
+// it is appended a second time, as it does when the broker has lost the producer's state. With transactions not even
+// that.
 func (p *Producer) remove(part, target *partition, rec *router.Record) {
 	b, cause := part.refused.batch, part.refused.cause
 	fields := []zap.Field{
 		zap.String(logkey.Topic, part.topic.name), zap.Int32(logkey.Partition, part.index),
 		zap.String(logkey.Cause, cause.Name),
-		zap.Int(logkey.Bytes, b.size()), zap.Uint64("ticket", b.tickets[0]),
+		zap.Int(logkey.Bytes, b.size()), zap.Uint64(logkey.Ticket, b.tickets[0]),
 	}
 	part.refused = nil
 	part.attempt = 0
@@ -165,7 +167,8 @@ func (p *Producer) remove(part, target *partition, rec *router.Record) {
 		p.bump(part, false) // before the replacement, which may be for the same partition, sends anything
 	}
 	if target != nil {
-		p.log.Warn("a record that kafka refuses was replaced", append(fields, zap.String("by_topic", target.topic.name))...)
+		p.log.Warn("a record that kafka refuses was replaced",
+			append(fields, zap.String(logkey.ByTopic, target.topic.name))...)
 		p.replace(b, target, rec)
 	} else {
 		p.log.Warn("a record that kafka refuses was dropped", fields...)
@@ -198,7 +201,7 @@ func (p *Producer) replace(old *batch, target *partition, rec *router.Record) {
 
 	target.seal()
 	at := len(target.queued)
-	if b.tx != nil { // before what belongs to the next transaction, or it would wait for that one, and that one for it
+	if b.tx != nil { // before what belongs to the next transaction, or each transaction would wait for the other
 		p.tx.join(b.tx, target)
 		if next := slices.IndexFunc(target.queued, func(q *batch) bool { return q.tx != b.tx }); next >= 0 {
 			at = next

@@ -79,8 +79,8 @@ func poison(c *kfake.Cluster, topic, word string, code int16) *kfake.FaultHandle
 }
 
 // TestRefused: single records in the middle of a stream that a broker refuses, with batches in flight. The neighbours
-// are in the log in their order, once; the refused ones are gone, replaced, or wait until the topic takes them; each
-// ticket comes back once, and the window gets back what it gave.
+// are in the log in their order, once; refused records are dropped or replaced, or wait until the topic takes them;
+// each ticket comes back once, and the window gets back what it gave.
 func TestRefused(t *testing.T) {
 	for mode, change := range modes {
 		for _, code := range []int16{wire.MessageTooLarge, 18, 87, 32} {
@@ -279,7 +279,7 @@ func TestRefusedTwice(t *testing.T) {
 	}
 }
 
-// TestRefusedInPlace: the replacement goes to the partition that refused the original, behind what is there by then.
+// TestRefusedInPlace: the replacement goes to the partition that refused the original, after what is there by then.
 func TestRefusedInPlace(t *testing.T) {
 	for mode, change := range modes {
 		t.Run(mode, func(t *testing.T) {

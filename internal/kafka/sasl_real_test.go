@@ -19,7 +19,7 @@ import (
 )
 
 // saslKafka starts a broker whose clients log in as "user" with "right", and may do what ACLs allow. Its own
-// connections, and those of the cluster's admin client, may do everything. Sessions last three seconds.
+// connections, and the connections of the cluster's admin client, may do everything. Sessions last three seconds.
 func saslKafka(t *testing.T, topics ...string) *kafka.Cluster {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -116,7 +116,7 @@ func TestRealAuthenticatesAgain(t *testing.T) {
 			renewals = passwords.Load() - renewals
 			t.Logf("%d records, %d connections, %d renewals", sent, settled, renewals)
 			require.GreaterOrEqual(t, renewals, int32(2*(sessions-1)), "data and control")
-			require.Equal(t, settled, opened.Load(), "no connection was made anew")
+			require.Equal(t, settled, opened.Load(), "no connection was re-created")
 			require.Zero(t, lost.Load())
 			require.Zero(t, testutil.ToFloat64(p.metrics.retries.WithLabelValues(connectionLost.Name)))
 			if test.transactions == nil { // leaders refuse a batch while they verify its transaction (KIP-890)

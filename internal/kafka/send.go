@@ -8,7 +8,7 @@ const idleFraction = 8
 
 // pump sends what the sending rule allows on the broker's connection. It is Nagle's rule: when nothing flies, what is
 // there goes at once; while a request flies, the rest piles up until the answer comes or a full request is
-// there. So at low load a record leaves the moment Flush is called, and under load requests grow by themselves; there
+// there. So at low load a record leaves the moment Flush is called, and under load requests grow automatically; there
 // is no linger time to tune.
 func (p *Producer) pump(b *broker) {
 	for b.conn != nil && len(b.inflight) < maxInFlight && p.sending() && b.due(p.cfg.MaxRequestBytes, p.urgent()) {
@@ -23,7 +23,7 @@ func (p *Producer) pump(b *broker) {
 	}
 }
 
-// sending reports whether there is a producer id to send with, and nobody waits for everything to be answered.
+// sending reports whether there is a producer id to send with, and no recovery waits for everything to be answered.
 func (p *Producer) sending() bool { return p.id.valid() && !p.restarting }
 
 // due applies the sending rule.

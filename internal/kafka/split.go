@@ -16,7 +16,7 @@ import (
 const minBatchLimit = 4 << 10
 
 // split answers a refusal of the batch at the head of the queue, for its size or for what is in it: it is replaced by
-// its two halves, which share its range of sequence numbers, so that the numbers of everything behind it stay right.
+// its two halves, which share its range of sequence numbers, so that the numbers of everything after it stay right.
 // That goes on until the record to blame is alone, and nothing may overtake it: see refuse.
 //
 // Size and content are checked before anything is appended, so the whole is not in the log, with one exception: the
@@ -40,7 +40,7 @@ func (p *Producer) split(part *partition, cause wire.Verdict) {
 	p.metrics.splits.Inc()
 	p.log.Info("split a batch that the topic does not take", zap.Stringer(logkey.Partition, part),
 		zap.String(logkey.Cause, cause.Name),
-		zap.Int(logkey.Bytes, size), zap.Int32(logkey.Records, whole.records), zap.Int("limit", part.topic.limit))
+		zap.Int(logkey.Bytes, size), zap.Int32(logkey.Records, whole.records), zap.Int(logkey.Limit, part.topic.limit))
 	part.pending += left.size() + right.size() - size
 	part.queued = slices.Replace(part.queued, 0, 1, left, right)
 	whole.free()

@@ -38,7 +38,7 @@ func (t *topic) quiet() bool {
 }
 
 // adopt brings the number of partitions to n. When partitions are added, keys move: the newer records of a key would
-// go to another partition while older ones are still on their way, and could be written first. So Produce waits
+// go to another partition while older ones are still in flight, and could be written first. So Produce waits
 // until everything older is acknowledged (quiet). Across the two partitions only time orders the records of a
 // key, which is Kafka's nature; but no record is ever written before an older one of its key.
 func (t *topic) adopt(n int) {
@@ -48,9 +48,9 @@ func (t *topic) adopt(n int) {
 	t.more = 0
 }
 
-// choose returns the partition for a record: the one it names, the one of its key's hash, or for records without
-// a key a sticky one, which changes whenever its batch is gone, so that records gather in few batches under load
-// and spread evenly when there is little of it. nil: the record names a partition that does not exist.
+// choose returns the partition for a record: the partition it names, the partition of its key's hash, or for records
+// without a key a sticky one, which changes whenever its batch was taken, so that records gather in few batches under
+// load and spread evenly when there is little of it. nil: the record names a partition that does not exist.
 func (t *topic) choose(explicit int32, key []byte) *partition {
 	switch {
 	case int(explicit) >= len(t.partitions):

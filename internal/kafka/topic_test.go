@@ -30,7 +30,7 @@ func TestTopicAppears(t *testing.T) {
 	require.Empty(t, r.Trouble())
 }
 
-// TestTopicDeleted: under load, and created anew. What was acknowledged went with the topic; the rest is in the new
+// TestTopicDeleted: under load, and re-created. What was acknowledged went with the topic; the rest is in the new
 // one, in order, without a hole.
 func TestTopicDeleted(t *testing.T) {
 	c := newCluster(t, kfake.SeedTopics(2, "t"))

@@ -27,7 +27,7 @@ type Transactions struct {
 	// ms.
 	Interval time.Duration
 
-	// Timeout is after how long the coordinator aborts a transaction that nobody ends. The brokers' limit is
+	// Timeout is after how long the coordinator aborts a transaction that is not ended. The brokers' limit is
 	// transaction.max.timeout.ms. Default 60 s.
 	Timeout time.Duration
 
@@ -51,12 +51,12 @@ type Position struct {
 
 // transaction is one Kafka transaction. Guarded by the producer's lock; only the goroutine of runTransactions ends one.
 //
-// There are at most two: live, whose batches may be sent, and behind it, once live is sealed, the one that Produce
-// fills meanwhile. Its batches lie in the partitions' queues until the live one has ended: a producer can have one
-// transaction at a time in Kafka.
+// There are at most two: live, whose batches may be sent, and after it, once live is sealed, the transaction that
+// Produce fills meanwhile. Its batches lie in the partitions' queues until the live one has ended: a producer can have
+// one transaction at a time in Kafka.
 type transaction struct {
 	parts   []*partition // with records in it
-	unadded []*partition // those of parts that Kafka's transaction does not hold yet
+	unadded []*partition // the members of parts that Kafka's transaction does not hold yet
 	records uint64
 	acked   uint64 // records in the log, invisible until the commit, and dropped ones
 	dropped []*batch
@@ -91,7 +91,7 @@ type transactions struct {
 	sealedAt time.Time // of the last seal
 
 	count     uint64 // transactions sealed in this life
-	committed string // the metadata committed last, by whomever
+	committed string // the metadata committed last, by any producer
 
 	recovery recovery
 	redone   int // recoveries since the last commit
@@ -134,7 +134,7 @@ func (x *transactions) add(part *partition, rec *router.Record, pos Position) {
 	}
 }
 
-// Mark tells that the records so far are a whole: transactions end here where they can, so that a consumer sees all
+// Mark says that the records so far are a whole: transactions end here where they can, so that a consumer sees all
 // records of one upstream transaction at once. It does nothing in idempotent mode.
 func (p *Producer) Mark() {
 	x := p.tx
@@ -147,7 +147,7 @@ func (p *Producer) Mark() {
 	p.trySeal(time.Now())
 }
 
-// Commit tells that the caller waits for what it has produced: it flushes, and the transaction ends here, also
+// Commit says that the caller waits for what it has produced: it flushes, and the transaction ends here, also
 // between two marks. In idempotent mode it is Flush.
 func (p *Producer) Commit() {
 	p.mu.Lock()
@@ -155,7 +155,7 @@ func (p *Producer) Commit() {
 	p.commit()
 }
 
-// Full tells that the caller waits for room. It flushes. A transaction that is live then ends between two marks only
+// Full says that the caller waits for room. It flushes. A transaction that is live then ends between two marks only
 // when there is nothing else that could make room: while one before it is being committed, that will, and what is whole
 // upstream stays whole. The caller repeats it for as long as it waits. In idempotent mode it is Flush.
 func (p *Producer) Full() {
@@ -187,7 +187,7 @@ func (p *Producer) trySeal(now time.Time) {
 	switch {
 	case x.hurry:
 	case !x.boundary:
-		// The rest of the upstream transaction is on its way. It must not take longer than Kafka lets one be open.
+		// The rest of the upstream transaction is still arriving. It must not take longer than Kafka lets one be open.
 		if now.Sub(t.began) < x.cfg.Timeout/3 {
 			return
 		}
@@ -276,7 +276,7 @@ func (p *Producer) redo(id identity) {
 	p.metrics.transactions.WithLabelValues("aborted").Inc()
 	p.log.Warn("the kafka transaction was aborted and is sent again",
 		zap.String(logkey.Cause, x.recovery.cause.Name), zap.Uint64(logkey.Records, t.records),
-		zap.Int64("producer_id", id.id), zap.Int16("epoch", id.epoch))
+		zap.Int64(logkey.ProducerID, id.id), zap.Int16(logkey.Epoch, id.epoch))
 	x.redone++
 	t.unadded = append(t.unadded[:0], t.parts...)
 	t.acked, t.opened = uint64(len(t.dropped)), time.Time{}

@@ -131,7 +131,8 @@ func TestTransactionBoundaries(t *testing.T) {
 	r.checkCommitted()
 }
 
-// A full window does not cut an upstream transaction in two while the commit of the one before is about to make room.
+// A full window does not cut an upstream transaction in two while the commit of the previous transaction is about to
+// make room.
 func TestTransactionsStayWholeUnderBackPressure(t *testing.T) {
 	c := newCluster(t, kfake.SeedTopics(1, "a"))
 	r := newRig(t, c, exactlyOnce("first"), func(cfg *Config) { cfg.Transactions.Interval = time.Millisecond })
@@ -168,7 +169,7 @@ func TestTransactionsStayWholeUnderBackPressure(t *testing.T) {
 	r.checkCommitted()
 }
 
-// Nothing is acknowledged before the commit, and what a crash leaves open is not seen by anybody.
+// Nothing is acknowledged before the commit, and what a crash leaves open is not seen by any consumer.
 func TestTransactionOfADeadInstance(t *testing.T) {
 	c := newCluster(t, kfake.SeedTopics(2, "a"))
 	r := newRig(t, c, exactlyOnce("first"))
@@ -312,8 +313,8 @@ func TestTransactionEndUnknown(t *testing.T) {
 	}
 }
 
-// The coordinator aborted the transaction because it was open for too long, and raised the epoch as if somebody had
-// taken over. Nobody has: it goes on by itself.
+// The coordinator aborted the transaction because it was open for too long, and raised the epoch as if another producer
+// had fenced ours. No producer has: it continues.
 func TestTransactionTimedOut(t *testing.T) {
 	c := newCluster(t, kfake.SeedTopics(2, "a"))
 	r := newRig(t, c, exactlyOnce("first"), func(cfg *Config) { cfg.Transactions.Timeout = 400 * time.Millisecond })
@@ -334,7 +335,7 @@ func TestTransactionTimedOut(t *testing.T) {
 	})
 	r.transact(50, "a")
 	time.Sleep(time.Second)
-	// Somebody without a name raises the epoch, as the coordinator of Kafka does.
+	// An unnamed producer raises the epoch, as the coordinator of Kafka does.
 	c.ControlKey(int16(kmsg.EndTxn), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		res := req.ResponseKind().(*kmsg.EndTxnResponse)
 		res.ErrorCode = wire.ProducerFenced
@@ -360,7 +361,7 @@ func TestBeginWaits(t *testing.T) {
 	}
 }
 
-// TestPositionTopicDeleted: somebody tidies up and deletes the empty topic. It is made again.
+// TestPositionTopicDeleted: an operator tidies up and deletes the empty topic. It is made again.
 func TestPositionTopicDeleted(t *testing.T) {
 	c := newCluster(t, kfake.SeedTopics(1, "a"))
 	r := newRig(t, c, exactlyOnce("first")).start()

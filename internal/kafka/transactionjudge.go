@@ -30,8 +30,8 @@ func (p *Producer) stepFailed(err error) time.Duration {
 	return p.cfg.pace.delay(x.failures)
 }
 
-// judge takes the code of an answer about the transaction: true for success, else how long to wait. Codes that say that
-// the transaction cannot go on start its recovery.
+// judge takes the code of an answer about the transaction: true for success, otherwise how long to wait. Codes that say
+// that the transaction cannot go on start its recovery.
 func (p *Producer) judge(api, object string, code int16) (ok bool, wait time.Duration) {
 	x := p.tx
 	v := wire.VerdictOf(code)
@@ -71,19 +71,19 @@ func (p *Producer) judgePartition(topic, object string, code int16) (ok bool, wa
 	return p.judge("AddPartitionsToTxn", object, code)
 }
 
-// wait says how long to wait before the same again, and tells the operator when it lasts.
+// wait says how long to wait before the same again, and reports it when it lasts.
 func (p *Producer) wait(api, object string, v wire.Verdict) time.Duration {
 	x := p.tx
 	if v.Code == wire.ConcurrentTransactions || v.Code == wire.CoordinatorLoading {
-		// The markers of the transaction before are still being written, which TxnOffsetCommit tells as a coordinator
-		// that loads to versions that do not know the other code (KIP-890). Where it does load, nobody else is to be
-		// asked.
+		// The markers of the transaction before are still being written, which TxnOffsetCommit reports as a coordinator
+		// that loads to versions that do not know the other code (KIP-890). Where it does load, no other coordinator is
+		// to be asked.
 		if x.failures > 100 {
 			x.trouble.set(p.log, wire.NoProducerID, object, fmt.Sprintf("%s: %s.", api, v.Name), "")
 		}
 		return min(time.Duration(x.failures)*2*time.Millisecond, 50*time.Millisecond)
 	}
-	if v.Action == wire.Rewind || v.Action == wire.Refresh { // somebody else may be the coordinator by now
+	if v.Action == wire.Rewind || v.Action == wire.Refresh { // another broker may be the coordinator by now
 		x.transactionCoordinator.forget()
 		x.groupCoordinator.forget()
 		x.trouble.set(p.log, wire.NoProducerID, object, fmt.Sprintf("%s: %s.", api, v.Name), "")

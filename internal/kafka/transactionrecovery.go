@@ -17,14 +17,14 @@ import (
 // to be tried.
 type recovery struct {
 	cause   wire.Verdict
-	paced   bool // it waited, where the one before did not help
+	paced   bool // it waited, where the previous recovery did not help
 	aborted bool
 	fenced  bool     // the coordinator does not know our epoch any more
 	renewed bool     // id is good
 	id      identity // of the next try
 }
 
-// lose starts the recovery: the transaction can't go on as it is. Nothing more is sent; when nothing flies, recover
+// lose starts the recovery: the transaction cannot continue. Nothing more is sent; when nothing flies, recover
 // runs.
 func (p *Producer) lose(cause wire.Verdict) {
 	x := p.tx
@@ -36,13 +36,13 @@ func (p *Producer) lose(cause wire.Verdict) {
 }
 
 // recover ends the live transaction in Kafka, takes a new epoch and sends the transaction again, all of it from memory.
-// Or it finds that somebody else is at work, and stops.
+// Or it finds that another producer is at work, and stops.
 //
 // The coordinator raises the epoch both when an instance takes over and when it aborts a transaction that was open for
-// too long (TransactionStateManager.timedOutTransactions), and tells us nothing about which. The stored position does:
-// while it is the one that we left, nobody has written anything, and whatever comes next in the log is ours to write.
-// The id is taken back only when our own transaction may have timed out, so never in a loop, and the position is read
-// again afterwards, when nobody else can move it.
+// too long (TransactionStateManager.timedOutTransactions), and does not say which. The stored position does: while it
+// is the position that we left, no other producer has written anything, and whatever comes next in the log is ours to
+// write. The id is taken back only when our own transaction may have timed out, so never in a loop, and the position is
+// read again afterwards, when no other producer can move it.
 func (p *Producer) recover(ctx context.Context) time.Duration {
 	x := p.tx
 	p.mu.Lock()
@@ -100,7 +100,7 @@ func (p *Producer) tryRecover(ctx context.Context, t *transaction, id identity, 
 
 // abort ends the transaction and asks for our next epoch. InitProducerID comes only after an answer to EndTxn that took
 // our epoch for good: given a stale one, the coordinator looks at the producer id alone where a transaction is open,
-// and would abort the one of our successor, with which we share the id.
+// and would abort our successor's transaction, with which we share the id.
 func (p *Producer) abort(ctx context.Context, t *transaction, id identity, r *recovery) error {
 	x := p.tx
 	if t.ending && r.cause.Code != wire.InvalidTxnState {
@@ -139,8 +139,8 @@ func (p *Producer) abort(ctx context.Context, t *transaction, id identity, r *re
 	return nil
 }
 
-// untouched reports whether nobody has committed since we did. An offset that is gone has expired, after
-// offsets.retention.minutes without a commit by anybody.
+// untouched reports whether no producer has committed since we did. A missing offset has expired, after
+// offsets.retention.minutes without any commit.
 func (x *transactions) untouched(text string) bool { return text == "" || text == x.committed }
 
 // fenceAgain fences the producer that raised the epoch, where that may only be the coordinator itself.

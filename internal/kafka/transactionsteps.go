@@ -159,7 +159,7 @@ func (p *Producer) commitPosition(ctx context.Context) time.Duration {
 	if !answered {
 		return p.stepFailed(errors.New("the TxnOffsetCommit answer names no partition"))
 	}
-	if code == wire.UnknownTopic { // somebody deleted it
+	if code == wire.UnknownTopic { // it was deleted
 		if err := p.ensurePositionTopic(ctx); err != nil {
 			return p.stepFailed(err)
 		}
@@ -172,7 +172,7 @@ func (p *Producer) commitPosition(ctx context.Context) time.Duration {
 }
 
 // endTransaction commits. From the first try on the transaction may be committed, so nothing but the answer, or the
-// position found afterwards, tells how it ended.
+// position found afterwards, shows how it ended.
 func (p *Producer) endTransaction(ctx context.Context) time.Duration {
 	x := p.tx
 	p.mu.Lock()

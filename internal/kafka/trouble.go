@@ -11,7 +11,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 )
 
-// Trouble is one thing the producer waits for. It goes on by itself when the cause is gone.
+// Trouble is one thing the producer waits for. The producer continues when the cause is fixed.
 type Trouble struct {
 	Kind wire.TroubleKind `json:"kind"`
 	// e.g. `topic "orders.events"`, `partition orders.events/3`, `broker 127.0.0.1:9092`
@@ -29,7 +29,7 @@ func (t *Trouble) Wait() fault.Wait {
 // trouble is the present trouble of one object, nil kind for none. Guarded by the producer's lock.
 type trouble struct {
 	Trouble
-	echo bool // of another one that is told already
+	echo bool // of another trouble that is already reported
 }
 
 // hear is set for a trouble that says no more than another one: it is not logged.
@@ -46,8 +46,8 @@ func (t *trouble) set(log *zap.Logger, kind wire.TroubleKind, object, sentence, 
 	}
 	t.echo = false
 	t.Trouble = Trouble{Kind: kind, Object: object, Since: time.Now(), Sentence: sentence, Remedy: remedy}
-	log.Warn("waiting for kafka", zap.String("trouble", string(kind)), zap.String(logkey.Object, object),
-		zap.String(logkey.Reason, sentence), zap.String("remedy", remedy))
+	log.Warn("waiting for kafka", zap.String(logkey.Trouble, string(kind)), zap.String(logkey.Object, object),
+		zap.String(logkey.Reason, sentence), zap.String(logkey.Remedy, remedy))
 }
 
 // resolve forgets the trouble.
@@ -58,8 +58,8 @@ func (t *trouble) resolve(log *zap.Logger) {
 	if t.echo {
 		log = zap.NewNop()
 	}
-	log.Info("kafka trouble is over", zap.String("trouble", string(t.Kind)), zap.String(logkey.Object, t.Object),
-		zap.Duration("lasted", time.Since(t.Since)))
+	log.Info("kafka trouble is over", zap.String(logkey.Trouble, string(t.Kind)), zap.String(logkey.Object, t.Object),
+		zap.Duration(logkey.Lasted, time.Since(t.Since)))
 	*t = trouble{}
 }
 
@@ -84,7 +84,7 @@ func (p *Producer) Trouble() []Trouble {
 		add(&p.tx.trouble)
 	}
 	for _, b := range p.brokers {
-		if len(b.ready) > 0 || len(b.inflight) > 0 { // else nothing waits for this broker
+		if len(b.ready) > 0 || len(b.inflight) > 0 { // otherwise nothing waits for this broker
 			add(&b.trouble)
 		}
 	}
@@ -102,10 +102,10 @@ func (p *Producer) Trouble() []Trouble {
 	return out
 }
 
-// told reports whether the trouble with connections is told already by another of those that a single broker causes:
-// its own, that of the control connection and that of the coordinators. With several brokers they mean different
-// things.
-func (p *Producer) told(t *trouble, kind wire.TroubleKind) bool {
+// reported reports whether the trouble with connections is already reported by another trouble that a single broker
+// causes: its own, that of the control connection and that of the coordinators. With several brokers they mean
+// different things.
+func (p *Producer) reported(t *trouble, kind wire.TroubleKind) bool {
 	if len(p.control.addrs) > 1 {
 		return false
 	}

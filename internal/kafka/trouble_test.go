@@ -13,7 +13,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// TestADeadBrokerIsToldOnce: the data's connection, the one for metadata and those of the coordinators all miss it.
+// TestADeadBrokerIsToldOnce: the connections for data, for metadata and to the coordinators all miss it.
 func TestADeadBrokerIsToldOnce(t *testing.T) {
 	for name, change := range map[string]func(*Config){"idempotent": func(*Config) {}, "transactions": exactlyOnce("a")} {
 		t.Run(name, func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 
 // missing judges the topics that do not exist: where they are to be created, the cluster is asked whether it would.
 func (c *checker) missing(ctx context.Context, w *wire.Conn, controller string, topics []string) error {
-	const why = "Records for it wait until it does, and everything behind them."
+	const why = "Records for it wait until it does, and everything after them."
 	req := &createtopics.Request{ValidateOnly: true}
 	for _, name := range topics {
 		switch {

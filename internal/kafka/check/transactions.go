@@ -17,8 +17,8 @@ import (
 )
 
 // Transactions looks whether exactly-once delivery would be allowed under the claim, as Check does for the rest. It
-// disturbs nobody: an InitProducerID with the name would fence the instance that is at work. Where no broker answers
-// it finds nothing, Check has said so.
+// disturbs no instance: an InitProducerID with the name would fence the instance that is at work. Where no broker
+// answers it finds nothing, Check has said so.
 func Transactions(ctx context.Context, o Options, name string) ([]preflight.Finding, error) {
 	c, err := newChecker(o)
 	if err != nil {
@@ -76,7 +76,7 @@ func (c *checker) transactionalID(ctx context.Context, w *wire.Conn, name, topic
 			"Brokers say so for moments after a start.", "Run the check again.")
 	case v.Action == wire.Mute:
 		c.fail("transactional id "+name, fmt.Sprintf("Its coordinator answers %s.", v.Name), why, remedy)
-	default: // that nobody has the producer id; the rights were looked at first
+	default: // no producer has the id; the coordinator checked the rights first
 		c.ok("transactional id "+name, "The user may write with it, and commit the position for the group of that name.")
 	}
 	return nil
@@ -162,7 +162,8 @@ func (c *checker) positionTopicMissing(
 		r := c.cfg.CreationRefused(topic, s, &answers[i])
 		c.fail("topic "+topic, "It does not exist and could not be created: "+r.Sentence,
 			"It holds the position, without which nothing is published.",
-			r.Remedy+"\n# or, as a user with that right:\n"+c.cfg.Command("kafka-topics", "--create --topic "+topic+" --partitions 1"))
+			r.Remedy+"\n# or, as a user with that right:\n"+c.cfg.Command("kafka-topics",
+				"--create --topic "+topic+" --partitions 1"))
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/segmentio/kafka-go/protocol/describeconfigs"
 )
 
-// Compacted tells whether Kafka keeps only the last record of each key of the topic, so that what is absent may well
+// Compacted reports whether Kafka keeps only the last record of each key of the topic, so that what is absent may well
 // have been there. known is false where the user may not read the topic's configuration (DESCRIBE_CONFIGS).
 func (r *Reader) Compacted(ctx context.Context, topic string) (compacted, known bool, err error) {
 	err = r.retry(ctx, "topic "+topic, func() error {

@@ -14,14 +14,15 @@ var crcTable = crc32.MakeTable(crc32.Castagnoli)
 // More bits of a batch's attributes.
 const (
 	codecBits     = 7
-	logAppendTime = 1 << 3 // the batch's maximum timestamp is the one of all its records
+	logAppendTime = 1 << 3 // all records have the batch's maximum timestamp
 	controlBatch  = 1 << 5
 )
 
 // scan gives the records of the answer that lie in the span, from offset at on, and returns where to go on.
 //
-// Aborted transactions are left out as KIP-98 has it: the broker lists those that overlap with the answer; from the
-// first offset of one on, whatever its producer wrote transactionally is aborted, until the marker that says so.
+// Aborted transactions are left out as KIP-98 has it: the broker lists the transactions that overlap with the answer;
+// from the first offset of one on, whatever its producer wrote transactionally is aborted, until the marker that says
+// so.
 func (f *fetchBuffer) scan(
 	a *fetchAnswer, s Span, at int64, give func(*Message) bool,
 ) (next int64, more bool, err error) {

@@ -87,7 +87,7 @@ func TestDecodeDamage(t *testing.T) {
 	}
 }
 
-// TestDecodeLies: lengths that nothing stands behind cost no memory.
+// TestDecodeLies: false lengths cost no memory.
 func TestDecodeLies(t *testing.T) {
 	lie := func(codec byte, body []byte) []byte {
 		b := append(encoded(t, "none", router.Record{})[:wire.HeaderSize:wire.HeaderSize], body...)

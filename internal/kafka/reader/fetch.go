@@ -113,7 +113,7 @@ func (r *Reader) exchangeFetch(w *wire.Conn, version int16, req *fetch.Request) 
 	return answer, w.Net.SetDeadline(time.Time{})
 }
 
-// readFrame reads an answer whole, behind its correlation id, into buf where it fits.
+// readFrame reads all of an answer after its correlation id, into buf where it fits.
 func readFrame(br *bufio.Reader, id int32, buf []byte) ([]byte, error) {
 	var head [8]byte
 	if _, err := io.ReadFull(br, head[:]); err != nil {

@@ -83,7 +83,7 @@ func (r *Reader) Close() {
 	}
 }
 
-// Topics lists the cluster's topics, sorted, without those that Kafka keeps for itself.
+// Topics lists the cluster's topics, sorted, without Kafka's own.
 func (r *Reader) Topics(ctx context.Context) ([]string, error) {
 	var names []string
 	err := r.retry(ctx, "kafka", func() error {
@@ -104,7 +104,7 @@ func (r *Reader) Topics(ctx context.Context) ([]string, error) {
 }
 
 // Spans returns what can be read of the topics right now, by topic and partition: from the start of the log to the last
-// stable offset, behind which transactions are still open.
+// stable offset, after which transactions are still open.
 func (r *Reader) Spans(ctx context.Context, topics ...string) ([]Span, error) {
 	var spans []Span
 	for _, topic := range slices.Compact(slices.Sorted(slices.Values(topics))) {

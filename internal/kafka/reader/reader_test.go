@@ -203,7 +203,7 @@ func aborting(t *testing.T, brokers []string) (end func()) {
 	write(plain, "more")
 	require.NoError(t, open.BeginTransaction())
 	write(open, "c1")
-	write(plain, "behind")
+	write(plain, "after")
 	return func() { require.NoError(t, open.EndTransaction(ctx, kgo.TryCommit)) }
 }
 
@@ -220,7 +220,7 @@ func checkAborting(t *testing.T, brokers []string) {
 	}
 	require.Equal(t, want[:3], tail)
 	end()
-	want = append(want, strings.Fields("c1.0 c1.1 c1.2 behind.0 behind.1 behind.2")...)
+	want = append(want, strings.Fields("c1.0 c1.1 c1.2 after.0 after.1 after.2")...)
 	require.Eventually(t, func() bool { return len(r.all(t, "t")) == len(want) }, 10*time.Second, 50*time.Millisecond)
 	require.Equal(t, want, values(r.all(t, "t")))
 }

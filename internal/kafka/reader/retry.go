@@ -12,7 +12,7 @@ import (
 // Wait is what a Reader waits for.
 type Wait struct {
 	Object string
-	Err    error // of the last attempt; nil while there was none but the one that is under way
+	Err    error // of the last attempt; nil during the first attempt
 	Since  time.Time
 }
 
@@ -25,7 +25,7 @@ const (
 	retryMax = 5 * time.Second
 )
 
-// retry repeats f while what fails may pass by itself, for as long as a broker may take to answer a request; then the
+// retry repeats f while its failure may pass, for as long as a broker may take to answer a request; then the
 // error is one for a person.
 func (r *Reader) retry(ctx context.Context, object string, f func() error) error {
 	began := time.Now()

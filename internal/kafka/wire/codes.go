@@ -8,7 +8,7 @@ type Action uint8
 const (
 	// Done: the batch is in the log.
 	Done Action = iota
-	// Rewind: it passes by itself; wait a little and send the same bytes again.
+	// Rewind: it passes; wait a little and send the same bytes again.
 	Rewind
 	// Refresh: the leader is, or may be, elsewhere; ask for metadata now, then as rewind.
 	Refresh
@@ -18,7 +18,7 @@ const (
 	Bump
 	// Renew: our producer id is of no use any more; ask for a new one and start the sequences over.
 	Renew
-	// Mute: somebody has to change something; try again slowly, and say so.
+	// Mute: an operator has to change something; try again slowly, and say so.
 	Mute
 	// Fenced: another instance has taken over our place; stop.
 	Fenced
@@ -40,7 +40,7 @@ type Verdict struct {
 // sending the same bytes with the same sequence again, so whether a failed batch was appended or not matters to no
 // row: where it was, the broker recognizes the repeat.
 //
-// 45 OUT_OF_ORDER_SEQUENCE_NUMBER behind an older failed batch of the same partition is only its echo and never
+// 45 OUT_OF_ORDER_SEQUENCE_NUMBER after an older failed batch of the same partition is only its echo and never
 // gets here, see partition.answered.
 var Verdicts = map[int16]Verdict{
 	0: {0, "NONE", Done, ""},
@@ -63,7 +63,7 @@ var Verdicts = map[int16]Verdict{
 	100: {100, "UNKNOWN_TOPIC_ID", Refresh, NoLeader},
 	103: {103, "INCONSISTENT_TOPIC_ID", Refresh, NoLeader},
 
-	// Passes by itself. 7 and 20 may have been appended.
+	// Passes. 7 and 20 may have been appended.
 	2:  {2, "CORRUPT_MESSAGE", Rewind, Rejected},
 	7:  {7, "REQUEST_TIMED_OUT", Rewind, NotEnoughReplicas},
 	14: {14, "COORDINATOR_LOAD_IN_PROGRESS", Rewind, NoLeader},
@@ -86,11 +86,11 @@ var Verdicts = map[int16]Verdict{
 	59: {59, "UNKNOWN_PRODUCER_ID", Bump, Rejected},
 	// Our Produce requests are too old to get it; should it come all the same, it says what to do.
 	120: {120, "TRANSACTION_ABORTABLE", Bump, Rejected},
-	// Nobody else has the id of a producer without a transactional id: the broker saw a higher epoch of ours.
+	// No other producer has the id of a producer without a transactional id: the broker saw a higher epoch of ours.
 	47: {47, "INVALID_PRODUCER_EPOCH", Renew, Rejected},
 	49: {49, "INVALID_PRODUCER_ID_MAPPING", Renew, Rejected},
 
-	// For a person to mend.
+	// For an operator to fix.
 	17: {17, "INVALID_TOPIC_EXCEPTION", Mute, Rejected},
 	21: {21, "INVALID_REQUIRED_ACKS", Mute, Rejected},
 	29: {29, "TOPIC_AUTHORIZATION_FAILED", Mute, NotAuthorized},
@@ -107,7 +107,7 @@ var Verdicts = map[int16]Verdict{
 	90: {90, "PRODUCER_FENCED", Fenced, Rejected},
 }
 
-// Codes that somebody looks at besides the table, where the answer to one kind of request gives them a meaning of its
+// Codes that are examined besides the table, where the answer to one kind of request gives them a meaning of its
 // own.
 const (
 	CorruptMessage                     = 2

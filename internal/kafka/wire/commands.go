@@ -1,6 +1,6 @@
 package wire
 
-// Commands that mend what is missing, as the scripts of Kafka's own distribution, ready to be pasted.
+// Commands that create what is missing, as the scripts of Kafka's own distribution, ready to be pasted.
 
 // Command is a tool's call for this cluster. Where the brokers ask for TLS or a login the tools want a file with both.
 func (c *Cluster) Command(tool, arguments string) string {
@@ -22,7 +22,7 @@ func (c *Cluster) AllowWrite(topic string) string {
 		"--add --allow-principal User:"+c.principal()+" --operation Write --operation Describe --topic "+topic)
 }
 
-// allowCreate: the right to create one topic by its name is enough, and so is the one to create any (KIP-277).
+// allowCreate: the right to create one topic by its name is enough, and so is the right to create any (KIP-277).
 func (c *Cluster) allowCreate(topic string) string {
 	return c.Command("kafka-acls", "--add --allow-principal User:"+c.principal()+" --operation Create --topic "+topic)
 }

@@ -24,10 +24,10 @@ type Conn struct {
 	ClientID string
 	versions map[protocol.ApiKey]int16 // what both sides speak
 	offered  map[protocol.ApiKey]versionRange
-	lastID   int32 // correlation id of the last request; owned by whoever writes
+	lastID   int32 // correlation id of the last request; owned by the goroutine that writes
 
 	sasl    *SASL     // nil for none
-	renewAt time.Time // when to authenticate again, zero for never; owned by whoever writes
+	renewAt time.Time // when to authenticate again, zero for never; owned by the goroutine that writes
 }
 
 func newWire(nc net.Conn, addr, clientID string) *Conn {
@@ -78,7 +78,7 @@ func (w *Conn) RoundTrip(req protocol.Message, timeout time.Duration) (protocol.
 }
 
 // ReadResponse reads the answer with the given correlation id. The frame is judged before it is decoded, because
-// kafka-go allocates whatever a length field says, and the far side may be no Kafka broker at all.
+// kafka-go allocates whatever a length field says, and the far side may not be a Kafka broker at all.
 func (w *Conn) ReadResponse(key protocol.ApiKey, version int16, id int32) (res protocol.Message, err error) {
 	frame, err := w.Reader.Peek(8)
 	if err != nil {
@@ -86,7 +86,7 @@ func (w *Conn) ReadResponse(key protocol.ApiKey, version int16, id int32) (res p
 	}
 	size := int32(binary.BigEndian.Uint32(frame))
 	if size < 4 || size > MaxResponse {
-		return nil, fmt.Errorf("this is no Kafka answer (frame of %d bytes); does the port expect TLS?", size)
+		return nil, fmt.Errorf("this is not a Kafka answer (frame of %d bytes); does the port expect TLS?", size)
 	}
 	if got := int32(binary.BigEndian.Uint32(frame[4:])); got != id {
 		return nil, fmt.Errorf("answer %d where answer %d was due", got, id)
@@ -118,7 +118,7 @@ func (w *Conn) judgeApiVersions(size int32) error {
 		return NoEOF(err)
 	}
 	if n := int32(binary.BigEndian.Uint32(frame[head-4:])); n < 0 || 6*int64(n) != int64(size)-(head-4) {
-		return fmt.Errorf("this is no Kafka answer (%d entries in %d bytes); does the port expect TLS?", n, size)
+		return fmt.Errorf("this is not a Kafka answer (%d entries in %d bytes); does the port expect TLS?", n, size)
 	}
 	return nil
 }

@@ -31,8 +31,8 @@ func (s TopicSettings) Request(name string) createtopics.RequestTopic {
 	return t
 }
 
-// InternalTopic says whether Kafka keeps the name for itself (__consumer_offsets, __transaction_state, …). A row that
-// names such a topic must not bring it into being with the wrong settings before the brokers do.
+// InternalTopic reports whether Kafka keeps the name for itself (__consumer_offsets, __transaction_state, …). A row
+// that names such a topic must not bring it into being with the wrong settings before the brokers do.
 func InternalTopic(name string) bool { return strings.HasPrefix(name, "__") }
 
 // PositionTopicSettings: nothing is ever written to it.
@@ -45,7 +45,7 @@ type CreationRefusal struct {
 	Kind     TroubleKind
 	Sentence string
 	Remedy   string
-	Passes   bool // by itself, soon
+	Passes   bool // without an operator, soon
 }
 
 // CreationRefused words the error of a CreateTopics answer. The brokers' own message is about topic and settings, never

@@ -6,10 +6,10 @@ const HeaderSize = 61
 
 // Offsets of the header's fields.
 const (
-	AtLength          = 8  // int32: bytes behind this field
+	AtLength          = 8  // int32: bytes after this field
 	AtLeaderEpoch     = 12 // int32: the broker fills it
 	AtMagic           = 16 // int8: 2
-	AtCRC             = 17 // uint32: CRC-32C of everything behind this field
+	AtCRC             = 17 // uint32: CRC-32C of everything after this field
 	AtAttributes      = 21 // int16: codec in the low three bits, transactional
 	AtLastOffsetDelta = 23 // int32: records - 1
 	AtBaseTimestamp   = 27 // int64

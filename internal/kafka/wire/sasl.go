@@ -34,7 +34,7 @@ func (s *SASL) validate() error {
 	return nil
 }
 
-// mechanism reads the password anew.
+// mechanism reads the password again.
 func (s *SASL) mechanism() (sasl.Mechanism, error) {
 	password, err := s.Password()
 	if err != nil {

@@ -28,7 +28,7 @@ var saslNeeds = []need{
 	{protocol.SaslAuthenticate, 0, "1.0"},
 }
 
-// transactionNeeds: the offset before an unfinished commit must not be told as the present one (KIP-447).
+// transactionNeeds: the offset before an unfinished commit must not be returned as the present one (KIP-447).
 var transactionNeeds = []need{
 	{protocol.AddPartitionsToTxn, 0, "0.11"},
 	{protocol.AddOffsetsToTxn, 0, "0.11"},
@@ -37,7 +37,7 @@ var transactionNeeds = []need{
 	{protocol.OffsetFetch, offsetFetchVersion, "2.5"},
 }
 
-// require tells a broker with which nothing can work, before something fails in a way that says less.
+// require rejects a broker with which nothing can work, before something fails in a way that says less.
 func (w *Conn) require(c *Cluster) error {
 	if err := w.speaks(needs, ""); err != nil {
 		return err
