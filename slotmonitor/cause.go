@@ -15,7 +15,7 @@ const (
 	CauseLost            = "slot_lost"        // it can never be read again
 	CauseStandbyCopy     = "standby_copy"     // moves with the primary's slot
 	CauseOpenTransaction = "open_transaction" // restart_lsn cannot pass a transaction that is not over
-	CauseNoConsumer      = "no_consumer"      // nobody reads the slot
+	CauseNoConsumer      = "no_consumer"      // no process reads the slot
 	CauseReader          = "reader_behind"    // its reader has not confirmed what it got
 )
 
@@ -30,7 +30,7 @@ func cause(s Slot) alert.Cause {
 	case s.WALStatus == WALLost:
 		return alert.Cause{Code: CauseLost,
 			Sentence: "The server has removed what the slot needs; it can never be read again.", Object: slot,
-			Next: fmt.Sprintf("SELECT pg_drop_replication_slot('%s');  -- it must be made anew, and what was missed "+
+			Next: fmt.Sprintf("SELECT pg_drop_replication_slot('%s');  -- it must be re-created, and what was missed "+
 				"sent again", s.Name)}
 	case s.Synced:
 		return alert.Cause{Code: CauseStandbyCopy,

@@ -38,7 +38,7 @@ func slotDesc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("cdc_outbox_"+name, help, append([]string{"slot"}, labels...), nil)
 }
 
-// collector shows the latest slots. It makes the series anew at each scrape, so those of a dropped slot are gone with
+// collector shows the latest slots. It makes the series again at each scrape, so those of a dropped slot are gone with
 // it, and so are all when the server has not answered for a while: an old figure looks like a healthy one.
 type collector struct {
 	latest func() []Slot // none when out of date

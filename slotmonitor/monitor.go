@@ -23,7 +23,7 @@ type Config struct {
 	Only     []string               // names of slots to watch. Default: every logical slot of the server
 
 	Thresholds Thresholds    // as a whole. Default: DefaultThresholds
-	Repeat     time.Duration // an alert that still fires is told again. Default 1h
+	Repeat     time.Duration // an alert that still fires is reported again. Default 1h
 	WALVolume  int64         // size of the volume that holds pg_wal. Default 0: not known
 
 	// Judge, which may be nil, adds findings of the caller's at each tick, also while the server does not answer. now

@@ -11,7 +11,7 @@ import (
 // Snapshot is the answer of one tick, as the server gave it.
 type Snapshot struct {
 	At       time.Time // the server's clock
-	Current  uint64    // WAL position: written on a primary, replayed on a standby, where nobody can read more
+	Current  uint64    // WAL position: written on a primary, replayed on a standby, where no more can be read
 	Standby  bool
 	KeepSize *int64 // max_slot_wal_keep_size in bytes; nil: no limit
 	Slots    []slotRow
@@ -56,7 +56,7 @@ SELECT jsonb_build_object(
   'at', clock_timestamp())::text
 FROM slots`
 
-// walFilesSQL is asked only where somebody wants to know and the role may: a call that is not allowed fails as a whole.
+// walFilesSQL is asked only where it is needed and the role may: a call that is not allowed fails as a whole.
 const walFilesSQL = `SELECT coalesce(sum(size), 0)::bigint FROM pg_catalog.pg_ls_waldir()`
 
 // slotRow is a row of pg_replication_slots.

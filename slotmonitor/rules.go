@@ -14,7 +14,7 @@ type Thresholds struct {
 	WarnRetained, CriticalRetained int64 // bytes of WAL held back
 	// until the slot is in danger, or the volume full, at the present growth
 	WarnTimeToLimit, CriticalTimeToLimit time.Duration
-	Inactive                             time.Duration // nobody reads the slot
+	Inactive                             time.Duration // no process reads the slot
 	Still                                time.Duration // the reader confirms nothing
 	StillBytes                           int64         // while at least so much waits to be confirmed
 }
@@ -188,7 +188,7 @@ func judgeRetained(s Slot, th Thresholds, now alert.Level) (alert.Level, string)
 	return alert.OK, ""
 }
 
-// judgeInactive is silent about a standby's copy, which nobody reads, and about a slot that holds back nothing any
+// judgeInactive is silent about a standby's copy, which has no reader, and about a slot that holds back nothing any
 // more.
 func judgeInactive(s Slot, th Thresholds, _ alert.Level) (alert.Level, string) {
 	if s.Active || s.Synced || !s.kept || s.InactiveSince == nil || th.Inactive <= 0 {

@@ -26,7 +26,7 @@ type Slot struct {
 
 	Active bool    `json:"active"`
 	PID    int     `json:"pid,omitempty"`    // of the walsender that serves its reader
-	Reader *Reader `json:"reader,omitempty"` // nil: nobody reads, or the role may not see who
+	Reader *Reader `json:"reader,omitempty"` // nil: there is no reader, or the role may not see it
 	// from the server (17+), else when the monitor first saw it inactive
 	InactiveSince *time.Time `json:"inactive_since,omitempty"`
 	Synced        bool       `json:"synced,omitempty"` // a standby's copy of the primary's slot

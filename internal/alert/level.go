@@ -7,8 +7,8 @@ type Level uint8
 
 const (
 	OK       Level = iota
-	Warn           // somebody should look at it today
-	Critical       // somebody should look at it now: the slot is about to be lost, or the disk to fill, or it is lost
+	Warn           // needs an operator today
+	Critical       // needs an operator now: the slot is lost or about to be, or the disk is about to fill
 )
 
 // String returns the level's name as it appears in logs and JSON.

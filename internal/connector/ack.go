@@ -44,7 +44,7 @@ func (c *Connector) acked(d kafka.Delivery) {
 }
 
 // progress remembers when the oldest transaction last got on, or nothing was waiting. Acknowledgements as such would
-// not do: behind one partition that Kafka does not take, the others go on, and the slot stands still.
+// not do: behind one partition that Kafka does not take, the others continue, and the slot does not move.
 type progress struct {
 	epoch time.Time    // of monotonic time: the wall clock may be set
 	at    atomic.Int64 // since epoch

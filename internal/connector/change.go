@@ -114,7 +114,7 @@ func (r *reader) changedOutbox(m *pgoutput.Message) (*pgoutput.Relation, error) 
 	return nil, nil
 }
 
-// haltAtChange stands still in front of a change. A stream that breaks brings the reader back to it.
+// haltAtChange halts in front of a change. A stream that breaks brings the reader back to it.
 func (r *reader) haltAtChange(kind *change, rel *pgoutput.Relation, m *pgoutput.Message, pos offsets.Position) error {
 	if r.c.haltAgain() {
 		return errHalted

@@ -65,7 +65,7 @@ type Connector struct {
 	life     context.Context    // ends when the process must stop working; set by Run
 	stopping chan struct{}      // closed when a graceful stop is asked for
 	moved    chan struct{}      // capacity 1: an acknowledgement came
-	failure  chan error         // holds the first error of a callback, which has nobody to return it to
+	failure  chan error         // holds the first error of a callback, which has no caller to return it to
 
 	mu       sync.Mutex
 	stream   stream    // the open one, nil between streams

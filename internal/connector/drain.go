@@ -11,7 +11,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 )
 
-// watchDrain turns the end of ctx into a graceful stop: the reader is told, and gets DrainLimit before everything ends.
+// watchDrain turns the end of ctx into a graceful stop: the reader is notified, and gets DrainLimit before everything
+// ends.
 func (c *Connector) watchDrain(ctx, life context.Context, end context.CancelFunc) error {
 	select {
 	case <-life.Done():

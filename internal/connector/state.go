@@ -83,7 +83,8 @@ func (c *Connector) streamState(s replication.State) {
 			c.end() // what was in flight cannot be confirmed any more
 		}
 		next.Name = relay.WaitingForSlot
-		next.Reason = fmt.Sprintf("the slot is held by backend %d; this instance takes over when it lets go",
+		next.Reason = fmt.Sprintf("the slot is held by backend %d; this instance takes over when that backend "+
+			"releases it",
 			s.HolderPID)
 	case replication.Connecting:
 		if was == relay.WaitingForSlot {

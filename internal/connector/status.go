@@ -213,7 +213,7 @@ func (st Status) Account() relay.Account {
 // WaitMemory is the kind of the wait for the table that remembers the slot's position.
 const WaitMemory = "position_not_remembered"
 
-// heldBack is why the slot is told less than Kafka has acknowledged.
+// heldBack is why less is confirmed to the slot than Kafka has acknowledged.
 func heldBack(s stream) []fault.Wait {
 	if s == nil {
 		return nil

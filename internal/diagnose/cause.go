@@ -21,7 +21,7 @@ const (
 	BadRow              = "bad_row"              // halted in front of a row
 	NotStreaming        = "not_streaming"        // the stream cannot be opened
 	Standby             = "standby"              // another instance holds the slot
-	OtherConsumer       = "other_consumer"       // no connector answers here, and somebody reads the slot
+	OtherConsumer       = "other_consumer"       // no connector answers here, and another process reads the slot
 	Stopping            = "stopping"             // asked to stop
 	LargeTransaction    = "large_transaction"    // in the middle of one
 	BackPressure        = "back_pressure"        // Kafka takes less than Postgres gives

@@ -21,7 +21,7 @@ func PollingRules() []string {
 	return []string{BacklogOld, RowHalted, DeadLetters, PostgresSilent, ConnectorStopped}
 }
 
-// BacklogLimits are the ages of the oldest unpublished row at which somebody is told.
+// BacklogLimits are the ages of the oldest unpublished row at which an alert fires.
 type BacklogLimits struct{ Warn, Critical time.Duration }
 
 // Backlog judges what is not published yet. A look that failed is no finding: the alert stays as it was.

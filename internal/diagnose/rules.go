@@ -40,7 +40,7 @@ type Relay struct {
 	lostAt time.Time
 }
 
-// Judge applies every rule. misfit is what somebody has to mend in the publication, nil when all tables are in it.
+// Judge applies every rule. misfit is what an operator has to fix in the publication, nil when all tables are in it.
 func (r *Relay) Judge(st relay.Account, misfit error, now time.Time) []alert.Finding {
 	return []alert.Finding{
 		unconfirmed(st), rowHalted(st), r.deadLetters(st, now), streamSilent(st, now), tableUnpublished(misfit),
@@ -73,7 +73,7 @@ func rowHalted(st relay.Account) alert.Finding {
 	return f
 }
 
-// deadLetters counts from when it first looked: a count from before is told by whoever looked then.
+// deadLetters counts from when it first looked: an earlier count was reported by the process that looked then.
 func (r *Relay) deadLetters(st relay.Account, now time.Time) alert.Finding {
 	f := alert.Finding{Alert: DeadLetters}
 	lost := st.Counts.DeadLettered + st.Counts.Skipped

@@ -54,7 +54,8 @@ func (c *client) post(ctx context.Context, url string, body []byte) error {
 	switch code := resp.StatusCode; {
 	case code >= 200 && code < 300:
 		return nil
-	case code == http.StatusBadRequest, code == http.StatusRequestEntityTooLarge, code == http.StatusUnprocessableEntity:
+	case code == http.StatusBadRequest, code == http.StatusRequestEntityTooLarge,
+		code == http.StatusUnprocessableEntity:
 		return refusal{code}
 	default:
 		return fmt.Errorf("the answer is %d", code)

@@ -16,7 +16,7 @@ var Formats = []string{"json", "alertmanager", "slack"}
 
 type format struct {
 	people bool // no receiver keeps a state that would have to be cleared
-	// one request carries several, and what fires is told again and again
+	// one request carries several, and what fires is repeated
 	batches bool
 	url     func(string) string                              // where to, given the setting
 	body    func(events []alert.Event, now time.Time) []byte // of one request

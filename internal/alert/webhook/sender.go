@@ -19,7 +19,7 @@ const (
 	lastWords = 3 * time.Second
 	// capacity bounds the alerts that wait; each counts once, however often it changes.
 	capacity = 1000
-	// refresh is how often Alertmanager is told of what fires: it takes an alert that nobody repeats for resolved. Its
+	// refresh is how often Alertmanager gets what fires: it considers an alert that is not repeated resolved. Its
 	// clients, Prometheus before all, do the same.
 	refresh = time.Minute
 )
