@@ -35,9 +35,9 @@ type connection struct {
 	config  *pgconn.Config // as parsed; connects to the same server again, without streaming
 }
 
-// open connects, looks at the server and the slot, and starts to stream. earlier is the identity of this Run's last
-// stream, nil at first.
-func open(ctx context.Context, cfg *Config, earlier *Identity) (*Stream, error) {
+// open connects, checks the server and the slot, and starts to stream.
+func (r *runner) open(ctx context.Context) (*Stream, error) {
+	cfg, earlier := r.cfg, r.earlier
 	conn, err := dial(ctx, cfg, earlier != nil)
 	if err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func open(ctx context.Context, cfg *Config, earlier *Identity) (*Stream, error) 
 		err = cfg.compare(&id, earlier)
 	}
 	if err == nil {
-		err = cfg.memory.begin(limited, conn, id, slot)
+		err = r.checkpoint.begin(limited, conn, id, slot)
 	}
 	if err == nil {
 		err = cfg.OnIdentity(id)
@@ -64,7 +64,7 @@ func open(ctx context.Context, cfg *Config, earlier *Identity) (*Stream, error) 
 		conn.discard()
 		return nil, err
 	}
-	return conn.stream(ctx, cfg, id)
+	return conn.stream(ctx, r, id)
 }
 
 func dial(ctx context.Context, cfg *Config, again bool) (*connection, error) {
@@ -248,11 +248,11 @@ func (c *connection) startReplication(ctx context.Context, cfg *Config, start ls
 }
 
 // stream takes the connection away from pgconn, which would read message by message with a goroutine at its side.
-func (c *connection) stream(ctx context.Context, cfg *Config, id Identity) (*Stream, error) {
+func (c *connection) stream(ctx context.Context, r *runner, id Identity) (*Stream, error) {
 	hijacked, err := c.Hijack()
 	if err != nil {
 		c.discard()
-		return nil, cfg.retry(err)
+		return nil, r.cfg.retry(err)
 	}
 	if !c.message.between() {
 		_ = hijacked.Conn.Close()
@@ -260,10 +260,10 @@ func (c *connection) stream(ctx context.Context, cfg *Config, id Identity) (*Str
 	}
 	if err := hijacked.Conn.SetDeadline(time.Time{}); err != nil {
 		_ = hijacked.Conn.Close()
-		return nil, cfg.retry(err)
+		return nil, r.cfg.retry(err)
 	}
 	c.socket.stream()
-	s := newStream(ctx, cfg, hijacked.Conn, c.reader, id)
+	s := newStream(ctx, r, hijacked.Conn, c.reader, id)
 	s.shutdown.start(s, c.knock)
 	return s, nil
 }

@@ -58,7 +58,7 @@ func streamTo(ctx context.Context, t testing.TB, cfg Config, id Identity) (*Stre
 	near, far := net.Pipe()
 	p := &peer{t: t, conn: far, begun: time.Now(), ended: make(chan struct{})}
 	go p.listen()
-	s := newStream(ctx, checked, near, near, id)
+	s := newStream(ctx, &runner{cfg: checked, silence: checked.Silence}, near, near, id)
 	t.Cleanup(func() {
 		s.close()
 		_ = far.Close()

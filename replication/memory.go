@@ -214,14 +214,14 @@ func (m *memory) failed(err error) {
 // HeldBack tells since when, and why, the slot is not told what is confirmed: the table that remembers it cannot be
 // written. Nil where all is well.
 func (s *Stream) HeldBack() (since time.Time, why error) {
-	if s.cfg.memory == nil {
+	if s.checkpoint == nil {
 		return time.Time{}, nil
 	}
-	f := s.cfg.memory.failing.Load()
+	f := s.checkpoint.failing.Load()
 	if f == nil {
 		return time.Time{}, nil
 	}
-	return f.since, s.cfg.memory.heldBack(f.err)
+	return f.since, s.checkpoint.heldBack(f.err)
 }
 
 // heldBack names what can be done about a table that cannot be written.

@@ -59,7 +59,7 @@ func TestCheckpointCountsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, log := observer.New(zap.InfoLevel)
 		m := &memory{cfg: &Config{Slot: "s", Checkpoint: identifier.Table{Schema: "public", Name: "m"}, Logger: zap.New(core)}}
-		st := &Stream{cfg: &Config{memory: m, Checkpoint: m.cfg.Checkpoint}}
+		st := &Stream{cfg: m.cfg, checkpoint: m}
 		m.kept.Store(10000)
 		no := errors.New("no")
 		began := time.Now()

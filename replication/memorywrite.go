@@ -228,6 +228,9 @@ func (m *memory) connect(ctx context.Context, dsn func() (string, error)) (*pgx.
 
 // close ends the connections.
 func (m *memory) close() {
+	if m == nil {
+		return
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, conn := range []**pgx.Conn{&m.near, &m.primary} {

@@ -72,12 +72,10 @@ func Run(ctx context.Context, config Config, consume func(ctx context.Context, s
 	if err != nil {
 		return err
 	}
-	r := &runner{cfg: cfg, consume: consume, silence: cfg.Silence, backoff: &backoff.ExponentialBackOff{
+	r := &runner{cfg: cfg, consume: consume, silence: cfg.Silence, checkpoint: newMemory(cfg), backoff: &backoff.ExponentialBackOff{
 		InitialInterval: backoffFirst, MaxInterval: backoffMost, Multiplier: 2, RandomizationFactor: 0.5,
 	}}
-	if cfg.memory = newMemory(cfg); cfg.memory != nil {
-		defer cfg.memory.close()
-	}
+	defer r.checkpoint.close()
 	for {
 		done, err := r.once(ctx)
 		switch {
@@ -93,18 +91,19 @@ func Run(ctx context.Context, config Config, consume func(ctx context.Context, s
 }
 
 type runner struct {
-	cfg     *Config
-	consume func(context.Context, *Stream) error
-	backoff *backoff.ExponentialBackOff
-	earlier *Identity     // of the last stream
-	holder  int           // of the slot, as last logged
-	silence time.Duration // as configured
+	cfg        *Config
+	consume    func(context.Context, *Stream) error
+	backoff    *backoff.ExponentialBackOff
+	checkpoint *memory       // nil: none is kept
+	earlier    *Identity     // of the last stream, nil at first
+	holder     int           // of the slot, as last logged
+	silence    time.Duration // that the next stream puts up with
 }
 
 // once opens a stream and has it consumed. done: the consumer wants no more.
 func (r *runner) once(ctx context.Context) (done bool, err error) {
 	r.cfg.OnState(State{Phase: Connecting})
-	s, err := open(ctx, r.cfg, r.earlier)
+	s, err := r.open(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -135,10 +134,10 @@ const mostPatience = 16
 func (r *runner) patience(s *Stream, err error) {
 	var silent *silentServer
 	if errors.As(err, &silent) && !s.delivered {
-		r.cfg.Silence = min(2*r.cfg.Silence, mostPatience*r.silence)
+		r.silence = min(2*r.silence, mostPatience*r.cfg.Silence)
 		return
 	}
-	r.cfg.Silence = r.silence
+	r.silence = r.cfg.Silence
 }
 
 // wait passes the time until the next attempt; false: ctx has ended.

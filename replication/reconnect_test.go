@@ -292,6 +292,6 @@ func TestRunPatientWithSilentServer(t *testing.T) {
 		{silent, true, time.Minute},
 	} {
 		r.patience(&Stream{delivered: step.delivered}, step.err)
-		require.Equal(t, step.want, r.cfg.Silence)
+		require.Equal(t, step.want, r.silence)
 	}
 }

@@ -82,7 +82,7 @@ func (c *statusClock) nudge() {
 func (c *statusClock) run() {
 	defer close(c.done)
 	interval := c.s.statusInterval()
-	silence := c.s.cfg.Silence
+	silence := c.s.silence
 	ask := min(c.s.cfg.IdleAsk, silence/2)
 	c.sent = -interval          // the first one is due: it tells the server, and whoever watches, that somebody is there
 	var requested time.Duration // when a keepalive was last asked for
@@ -143,7 +143,7 @@ func (c *statusClock) write(request bool, behind ...byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.moved.Store(false) // before Confirmed is asked, so that no move is missed
-	confirmed := c.s.cfg.memory.limit(c.s.cfg.Confirmed())
+	confirmed := c.s.checkpoint.limit(c.s.cfg.Confirmed())
 	flush := max(uint64(confirmed), c.flush.Load())
 	c.flush.Store(flush)
 

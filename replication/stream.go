@@ -51,16 +51,18 @@ type Identity struct {
 // Stream is one replication connection in COPY mode. Receive, Buffered and Finish belong to one goroutine; the
 // other methods may be called from anywhere. The duties of whoever holds one are in the package documentation.
 type Stream struct {
-	ctx       context.Context // Run's; kept to tell its end from a broken stream
-	cfg       *Config
-	identity  Identity
-	conn      net.Conn
-	frames    *frames
-	decoder   pgoutput.Decoder
-	message   pgoutput.Message
-	err       error // what Receive returned last, if it was final
-	delivered bool  // there was WAL on this stream, not only keepalives
-	answered  bool  // the last message was a keepalive: see whether the caller confirmed it
+	ctx        context.Context // Run's; kept to tell its end from a broken stream
+	cfg        *Config
+	checkpoint *memory       // nil: none is kept
+	silence    time.Duration // after which the server counts as dead
+	identity   Identity
+	conn       net.Conn
+	frames     *frames
+	decoder    pgoutput.Decoder
+	message    pgoutput.Message
+	err        error // what Receive returned last, if it was final
+	delivered  bool  // there was WAL on this stream, not only keepalives
+	answered   bool  // the last message was a keepalive: see whether the caller confirmed it
 
 	epoch    time.Time
 	heard    atomic.Int64 // when the server was last heard, as duration since epoch
@@ -84,16 +86,19 @@ type Stream struct {
 
 const notWaiting = -1
 
-// newStream takes over conn, on which COPY mode has begun, and starts the status clock. r reads from conn.
-func newStream(ctx context.Context, cfg *Config, conn net.Conn, r io.Reader, id Identity) *Stream {
-	s := &Stream{ctx: ctx, cfg: cfg, identity: id, conn: conn, epoch: time.Now(), broken: make(chan struct{})}
-	s.frames = newFrames(&watchedReader{s, r})
+// newStream takes over conn, on which COPY mode has begun, and starts the status clock. from reads from conn.
+func newStream(ctx context.Context, r *runner, conn net.Conn, from io.Reader, id Identity) *Stream {
+	s := &Stream{
+		ctx: ctx, cfg: r.cfg, checkpoint: r.checkpoint, silence: r.silence, identity: id,
+		conn: conn, epoch: time.Now(), broken: make(chan struct{}),
+	}
+	s.frames = newFrames(&watchedReader{s, from})
 	s.waiting.Store(notWaiting)
 	s.received.Store(uint64(id.Start))
 	ending, end := context.WithCancel(context.Background())
 	s.forgo = end
-	if cfg.memory != nil && !cfg.memory.off.Load() {
-		s.remember.Go(func() { cfg.memory.run(ending, s) })
+	if s.checkpoint != nil && !s.checkpoint.off.Load() {
+		s.remember.Go(func() { s.checkpoint.run(ending, s) })
 	}
 	s.status.start(s)
 	s.release = context.AfterFunc(ctx, func() { s.interrupt(context.Cause(ctx)) })

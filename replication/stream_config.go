@@ -60,8 +60,6 @@ type Config struct {
 	ConnectTimeout time.Duration
 
 	Logger *zap.Logger // default: none
-
-	memory *memory
 }
 
 // startTimeout bounds everything between the established connection and the begin of the stream.

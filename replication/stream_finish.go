@@ -55,7 +55,7 @@ func (s *Stream) Finish(ctx context.Context) error {
 func (s *Stream) rememberLast(ctx context.Context) error {
 	s.forgo()
 	s.remember.Wait()
-	m, confirmed := s.cfg.memory, s.cfg.Confirmed()
+	m, confirmed := s.checkpoint, s.cfg.Confirmed()
 	if m == nil || m.off.Load() || confirmed <= lsn.LSN(m.kept.Load()) {
 		return nil
 	}
