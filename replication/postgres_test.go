@@ -176,7 +176,7 @@ func TestRunWaitingInstanceTakesOver(t *testing.T) {
 	<-holding
 	standby := s.Config
 	standby.OnState = func(st State) {
-		if st.Phase == Standby {
+		if st.Phase == WaitingForSlot {
 			require.NotZero(t, st.HolderPID)
 			select {
 			case <-release:

@@ -20,8 +20,8 @@ type Phase uint8
 const (
 	Connecting Phase = iota + 1
 	Streaming
-	Standby // another session holds the slot; Run takes over when it lets go
-	Waiting // the stream broke or could not be opened; Run waits before it tries again
+	WaitingForSlot // another session holds the slot; Run takes over when it lets go
+	Waiting        // the stream broke or could not be opened; Run waits before it tries again
 )
 
 // String returns the phase's name as it appears in logs and on the status page.
@@ -31,7 +31,7 @@ func (p Phase) String() string {
 		return "connecting"
 	case Streaming:
 		return "streaming"
-	case Standby:
+	case WaitingForSlot:
 		return "standby"
 	case Waiting:
 		return "waiting"
@@ -52,8 +52,8 @@ type State struct {
 const (
 	backoffFirst = 100 * time.Millisecond
 	backoffMost  = 10 * time.Second
-	// standbyInterval is how often a standby looks whether the slot is free.
-	standbyInterval = time.Second
+	// slotInterval is how often a standby looks whether the slot is free.
+	slotInterval = time.Second
 	// settled is how long a stream that got nowhere has to live to count as a good one, after which waiting starts small
 	// again.
 	settled = time.Second
@@ -72,7 +72,7 @@ func Run(ctx context.Context, config Config, consume func(ctx context.Context, s
 	if err != nil {
 		return err
 	}
-	r := &runner{cfg: cfg, consume: consume, silence: cfg.Silence, checkpoint: newMemory(cfg), backoff: &backoff.ExponentialBackOff{
+	r := &runner{cfg: cfg, consume: consume, silence: cfg.Silence, checkpoint: newCheckpoint(cfg), backoff: &backoff.ExponentialBackOff{
 		InitialInterval: backoffFirst, MaxInterval: backoffMost, Multiplier: 2, RandomizationFactor: 0.5,
 	}}
 	defer r.checkpoint.close()
@@ -94,7 +94,7 @@ type runner struct {
 	cfg        *Config
 	consume    func(context.Context, *Stream) error
 	backoff    *backoff.ExponentialBackOff
-	checkpoint *memory       // nil: none is kept
+	checkpoint *checkpoint   // nil: none is kept
 	earlier    *Identity     // of the last stream, nil at first
 	holder     int           // of the slot, as last logged
 	silence    time.Duration // that the next stream puts up with
@@ -145,7 +145,7 @@ func (r *runner) wait(ctx context.Context, err error) bool {
 	state := State{Phase: Waiting, Err: err}
 	var held *slotHeld
 	if errors.As(err, &held) {
-		state.Phase, state.HolderPID, state.RetryIn = Standby, held.pid, standbyInterval
+		state.Phase, state.HolderPID, state.RetryIn = WaitingForSlot, held.pid, slotInterval
 		if held.pid != r.holder {
 			r.cfg.Logger.Info("waiting for the slot", zap.Int("holder_pid", held.pid))
 		}

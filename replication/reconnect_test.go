@@ -62,7 +62,7 @@ func TestRunRecoversFromTransientFaults(t *testing.T) {
 	var phases []string
 	cfg := w.config(nothingConfirmed)
 	cfg.OnState = func(s State) {
-		if s.Phase == Standby {
+		if s.Phase == WaitingForSlot {
 			require.Equal(t, 4711, s.HolderPID)
 		}
 		if s.Phase == Waiting {

@@ -56,7 +56,7 @@ func (w *shutdownWatch) run(ctx context.Context, s *Stream, knock func(context.C
 		stuck := reported == before && (reported < s.Received() || s.waiting.Load() == notWaiting)
 		before = reported
 		if stuck && shuttingDown(knock(ctx)) {
-			s.letGo()
+			s.abandon()
 			return
 		}
 	}
@@ -69,8 +69,8 @@ func shuttingDown(err error) bool {
 	return errors.As(err, &pg) && (pg.Code == "57P03" || pg.Code == "57P01")
 }
 
-// letGo closes the connection under a consumer that may be busy elsewhere; its next Receive tells it.
-func (s *Stream) letGo() {
+// abandon closes the connection under a consumer that may be busy elsewhere; its next Receive tells it.
+func (s *Stream) abandon() {
 	s.interrupt(s.cfg.retry(errors.New("the server is shutting down")))
 	s.deadline.Lock()
 	defer s.deadline.Unlock()

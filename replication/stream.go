@@ -53,7 +53,7 @@ type Identity struct {
 type Stream struct {
 	ctx        context.Context // Run's; kept to tell its end from a broken stream
 	cfg        *Config
-	checkpoint *memory       // nil: none is kept
+	checkpoint *checkpoint   // nil: none is kept
 	silence    time.Duration // after which the server counts as dead
 	identity   Identity
 	conn       net.Conn
@@ -78,10 +78,10 @@ type Stream struct {
 	finishing   bool
 	release     func() bool // ends the watch over Run's context
 
-	remember sync.WaitGroup // writing down what is confirmed
-	forgo    context.CancelFunc
-	status   statusClock
-	shutdown shutdownWatch
+	storing     sync.WaitGroup // writing down what is confirmed
+	stopStoring context.CancelFunc
+	status      statusClock
+	shutdown    shutdownWatch
 }
 
 const notWaiting = -1
@@ -96,9 +96,9 @@ func newStream(ctx context.Context, r *runner, conn net.Conn, from io.Reader, id
 	s.waiting.Store(notWaiting)
 	s.received.Store(uint64(id.Start))
 	ending, end := context.WithCancel(context.Background())
-	s.forgo = end
+	s.stopStoring = end
 	if s.checkpoint != nil && !s.checkpoint.off.Load() {
-		s.remember.Go(func() { s.checkpoint.run(ending, s) })
+		s.storing.Go(func() { s.checkpoint.run(ending, s) })
 	}
 	s.status.start(s)
 	s.release = context.AfterFunc(ctx, func() { s.interrupt(context.Cause(ctx)) })
@@ -300,8 +300,8 @@ func (s *Stream) interrupt(why error) {
 // close ends the connection and waits for the status clock.
 func (s *Stream) close() {
 	s.release()
-	s.forgo()
-	s.remember.Wait()
+	s.stopStoring()
+	s.storing.Wait()
 	s.shutdown.stop()
 	s.status.stop()
 	if err := s.conn.Close(); err != nil {

@@ -22,7 +22,7 @@ func (s *Stream) Finish(ctx context.Context) error {
 		return err
 	}
 	defer context.AfterFunc(ctx, func() { _ = s.conn.SetReadDeadline(time.Unix(1, 0)) })()
-	if err := s.rememberLast(ctx); err != nil {
+	if err := s.storeLast(ctx); err != nil {
 		s.cfg.Logger.Warn("the last position could not be remembered", zap.Error(err))
 	}
 
@@ -51,15 +51,15 @@ func (s *Stream) Finish(ctx context.Context) error {
 	}
 }
 
-// rememberLast writes down what the last status is going to report.
-func (s *Stream) rememberLast(ctx context.Context) error {
-	s.forgo()
-	s.remember.Wait()
+// storeLast writes down what the last status is going to report.
+func (s *Stream) storeLast(ctx context.Context) error {
+	s.stopStoring()
+	s.storing.Wait()
 	m, confirmed := s.checkpoint, s.cfg.Confirmed()
-	if m == nil || m.off.Load() || confirmed <= lsn.LSN(m.kept.Load()) {
+	if m == nil || m.off.Load() || confirmed <= lsn.LSN(m.stored.Load()) {
 		return nil
 	}
-	return m.keep(ctx, confirmed)
+	return m.store(ctx, confirmed)
 }
 
 // resumeReads lifts the deadline by which the end of Run's context ended Receive. A stream that broke stays broken.

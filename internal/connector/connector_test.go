@@ -216,7 +216,7 @@ func TestAStandbyStopsAtOnce(t *testing.T) {
 				synctest.Wait()
 			}
 			began := time.Now()
-			g.streamState(replication.State{Phase: replication.Standby, HolderPID: 7})
+			g.streamState(replication.State{Phase: replication.WaitingForSlot, HolderPID: 7})
 			g.stop()
 			require.NoError(t, <-g.done)
 			require.Zero(t, time.Since(began))

@@ -78,7 +78,7 @@ func (c *Connector) streamState(s replication.State) {
 		if streamed {
 			c.cfg.Metrics.Reconnected(telemetry.Postgres)
 		}
-	case replication.Standby:
+	case replication.WaitingForSlot:
 		if c.isStopping() {
 			c.end() // what was in flight cannot be confirmed any more
 		}

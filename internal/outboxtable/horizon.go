@@ -27,7 +27,7 @@ import (
 //     RecordTransactionCommit), so those records all end at or before L.
 //  3. The slot is waited for until it has confirmed L. It confirms no transaction with an event that Kafka has not
 //     acknowledged. The slot alone would be a weak witness, since one that was made anew or moved stands beyond L as well:
-//     what is remembered of it (see memory) has to have got to L too, on this server and timeline, and is durable where
+//     the checkpoint has to have got to L too, on this server and timeline, and is durable where
 //     confirmed_flush_lsn of a server before 17 is not. If the slot falls back later, the WAL that it reads again still has
 //     the rows: the table is not asked.
 //
@@ -169,7 +169,7 @@ func (r *Rows) Describe(ctx context.Context) (d Description, err error) {
 }
 
 // AwaitConfirmed waits until the slot, and what is remembered of it, have got to the horizon. Any doubt about the slot is an
-// error. trustSlot does without the memory.
+// error. With trustSlot the checkpoint is not asked.
 func (r *Rows) AwaitConfirmed(ctx context.Context, h Horizon, trustSlot bool, limit time.Duration) error {
 	for deadline := time.Now().Add(limit); ; {
 		at, read, err := r.confirmed(ctx, trustSlot)

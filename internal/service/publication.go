@@ -49,7 +49,7 @@ func (s *walService) watchMembership(ctx context.Context) error {
 func (s *walService) misfit(ctx context.Context) error {
 	dsn, err := wiring.DSN(s.Config)
 	if err == nil {
-		err = setup.StillPublished(ctx, dsn, s.admin)
+		err = setup.CheckPublished(ctx, dsn, s.admin)
 	}
 	var refused *pgconn.PgError
 	if err == nil || fault.KindOf(err) != fault.Operator || errors.As(err, &refused) {

@@ -33,7 +33,7 @@ func AwaitCaughtUp(ctx context.Context, dsn string, cfg Config, limit time.Durat
 			if slot.ActivePID == 0 {
 				return nil
 			}
-			// Over WAL without events the slot may be held back a little, see memory.
+			// Over WAL without events the slot may be a little behind, see postgres.CheckpointStep.
 			if done = slot.ConfirmedFlush+postgres.CheckpointStep >= to; done {
 				return nil
 			}

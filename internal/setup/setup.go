@@ -82,10 +82,10 @@ func Plan(ctx context.Context, dsn string, cfg Config) (steps []Step, err error)
 	return steps, err
 }
 
-// StillPublished looks, while a stream is open, for what makes rows silently absent from it: a table that left the
+// CheckPublished looks, while a stream is open, for what makes rows silently absent from it: a table that left the
 // publication, was dropped or was made anew under its name, a filter, a hidden column, a publication or slot that is gone. What the
 // stream shows by itself (a column that is missing from a row) is none of its business. Errors are as Ensure's.
-func StillPublished(ctx context.Context, dsn string, cfg Config) error {
+func CheckPublished(ctx context.Context, dsn string, cfg Config) error {
 	cfg = cfg.WithDefaults().withoutExtras()
 	return withAdminConn(ctx, dsn, cfg, func(conn *pgx.Conn) error {
 		st, err := readState(ctx, conn, cfg)
@@ -189,49 +189,80 @@ func verdict(cfg Config, st state) []preflight.Finding {
 	return append(append(out, checkTables(cfg, st)...), checkPublication(cfg, st)...)
 }
 
+// situation is what a setup finds of publication and slot.
+type situation uint8
+
+const (
+	established        situation = iota // publication, slot or both exist, and no setup is pending
+	fresh                               // neither publication nor slot exists
+	resumed                             // an earlier setup made the publication and not yet the slot
+	foreign                             // the slot of this name cannot be the relay's
+	cutOverInterrupted                  // a cutover began that only another cutover may finish
+)
+
+func (st state) situation(cfg Config) situation {
+	switch {
+	case cfg.ForeignSlot(st.Slot, st.Server.ServerFacts) != nil:
+		return foreign
+	case st.Snapshot.CutOver && cfg.cutOver == nil:
+		return cutOverInterrupted
+	case !st.Publication.Exists && !st.Slot.Exists:
+		return fresh
+	case st.pending(cfg) && !st.Slot.Exists:
+		return resumed
+	}
+	return established
+}
+
 // obstacles finds what would stop a setup half-way, or hide a gap, before anything is done.
 func obstacles(cfg Config, st state) []preflight.Finding {
-	if foreign := cfg.ForeignSlot(st.Slot, st.Server.ServerFacts); foreign != nil {
-		return foreign
-	}
-	if st.Snapshot.CutOver && cfg.cutOver == nil {
+	now := st.situation(cfg)
+	switch now {
+	case foreign:
+		return cfg.ForeignSlot(st.Slot, st.Server.ServerFacts)
+	case cutOverInterrupted:
 		return []preflight.Finding{cutOverUnfinished(cfg)}
+	case established:
+		return append(checkPair(cfg, st), tableObstacles(cfg, st)...)
 	}
-	fresh := !st.Publication.Exists && !st.Slot.Exists
-	resumed := st.pending(cfg) && !st.Slot.Exists
-	var out []preflight.Finding
-	if !fresh && !resumed {
+	if wrong := wrongServer(cfg, st); wrong != nil {
+		return wrong
+	}
+	out := append(checkServer(cfg, st), checkSlotRoom(st)...)
+	out = append(out, tableObstacles(cfg, st)...)
+	switch {
+	case now == fresh:
+		out = append(out, checkMayPublish(cfg, st)...)
+	case !st.Publication.Owned:
 		out = append(out, checkPair(cfg, st)...)
 	}
-	if standby := checkHotStandby(cfg, st); (fresh || resumed) && preflight.FirstFailure(standby) != nil {
-		return standby
+	return out
+}
+
+// wrongServer finds why nothing can be created from this server.
+func wrongServer(cfg Config, st state) []preflight.Finding {
+	if role := checkHotStandby(cfg, st); preflight.FirstFailure(role) != nil {
+		return role
 	}
-	if (fresh || resumed) && st.Server.InRecovery && st.Primary == nil {
+	if st.Server.InRecovery && st.Primary == nil {
 		return []preflight.Finding{standbyPair(cfg, st)}
 	}
-	if fresh || resumed {
-		out = append(out, checkServer(cfg, st)...)
-		out = append(out, checkSlotRoom(st)...)
-	}
+	return nil
+}
+
+// tableObstacles judges the tables. A table must not begin to take rows that a publication or slot then does not let
+// through, so where a missing table is to be created, the others are judged with publication and slot.
+func tableObstacles(cfg Config, st state) []preflight.Finding {
 	if cfg.TableDDL == "" || !st.lacksTable() {
-		out = append(out, checkTables(cfg, st)...)
+		return checkTables(cfg, st)
 	}
-	// A table must not begin to take rows that a publication or slot then does not let through.
-	if cfg.TableDDL != "" && st.lacksTable() {
-		there := st.withoutMissing()
-		out = append(out, checkTables(cfg, there)...)
-		if st.Publication.Exists {
-			out = append(out, checkPublication(cfg, there)...)
-		}
-		if st.Slot.Exists {
-			out = append(out, checkSlot(cfg, there)...)
-		}
+	existing := st.withoutMissing()
+	out := checkTables(cfg, existing)
+	if st.Publication.Exists {
+		out = append(out, checkPublication(cfg, existing)...)
 	}
-	if fresh {
-		out = append(out, checkMayPublish(cfg, st)...)
-	}
-	if resumed && !st.Publication.Owned {
-		out = append(out, checkPair(cfg, st)...)
+	if st.Slot.Exists {
+		out = append(out, checkSlot(cfg, existing)...)
 	}
 	return out
 }

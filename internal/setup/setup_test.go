@@ -322,7 +322,7 @@ func TestEnsureSlotOfAnotherDatabase(t *testing.T) {
 		harmless(t, err)
 		_, err = AcceptSlot(t.Context(), two.DSN, two.cfg)
 		harmless(t, err)
-		harmless(t, StillPublished(t.Context(), two.DSN, two.cfg))
+		harmless(t, CheckPublished(t.Context(), two.DSN, two.cfg))
 		var slot []preflight.Finding
 		for _, f := range Preflight(t.Context(), two.DSN, two.cfg) {
 			require.NotContains(t, f.Remedy, "pg_drop_replication_slot")
@@ -512,10 +512,10 @@ func TestSetupTablePublishesWhatItCreates(t *testing.T) {
 func TestDroppedTable(t *testing.T) {
 	db := newAdminDB(t, setupTableDDL)
 	require.NoError(t, db.ensure(t, true))
-	require.NoError(t, StillPublished(t.Context(), db.DSN, db.cfg))
+	require.NoError(t, CheckPublished(t.Context(), db.DSN, db.cfg))
 	db.Exec(t, `DROP TABLE outbox`)
 	db.cfg.TableHint = setupTableDDL
-	requireOperator(t, StillPublished(t.Context(), db.DSN, db.cfg), "no such table")
+	requireOperator(t, CheckPublished(t.Context(), db.DSN, db.cfg), "no such table")
 	publication := 0
 	for _, f := range Preflight(t.Context(), db.DSN, db.cfg) {
 		if f.Subject == db.cfg.PublicationSubject() {

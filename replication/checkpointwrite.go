@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// keepTimeout bounds one attempt to write a position down, connecting included.
-	keepTimeout = 5 * time.Second
-	// keepStatement bounds the statement on the server, so that an attempt that was given up leaves nothing behind there.
-	keepStatement = keepTimeout - time.Second
+	// storeTimeout bounds one attempt to write a position down, connecting included.
+	storeTimeout = 5 * time.Second
+	// storeStatement bounds the statement on the server, so that an attempt that was given up leaves nothing behind there.
+	storeStatement = storeTimeout - time.Second
 	// replayPoll is how often a standby is asked whether it has what was written on the primary.
 	replayPoll = 50 * time.Millisecond
 )
@@ -32,57 +32,57 @@ func (e *farError) Error() string { return "on the primary: " + e.error.Error() 
 func (e *farError) Unwrap() error { return e.error }
 
 // nearShutsDown: a primary that shuts down is no reason to leave its standby.
-func (m *memory) nearShutsDown(err error) bool {
+func (cp *checkpoint) nearShutsDown(err error) bool {
 	var far *farError
 	return !errors.As(err, &far) && shuttingDown(err)
 }
 
-// keep writes a position down. It never goes back, and another timeline's reader is not disturbed. A nil error says that
+// store writes a position down. It never goes back, and another timeline's reader is not disturbed. A nil error says that
 // the server of the slot has it.
-func (m *memory) keep(ctx context.Context, at lsn.LSN) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, keepTimeout)
+func (cp *checkpoint) store(ctx context.Context, at lsn.LSN) error {
+	cp.mu.Lock()
+	defer cp.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	if m.far {
-		return m.keepFar(ctx, at)
+	if cp.far {
+		return cp.storeFar(ctx, at)
 	}
-	return m.keepNear(ctx, at)
+	return cp.storeNear(ctx, at)
 }
 
-func (m *memory) keepNear(ctx context.Context, at lsn.LSN) error {
-	kept, err := m.write(ctx, &m.near, m.cfg.DSN, at)
+func (cp *checkpoint) storeNear(ctx context.Context, at lsn.LSN) error {
+	kept, err := cp.write(ctx, &cp.near, cp.cfg.DSN, at)
 	if err != nil {
 		return err
 	}
-	m.kept.Store(max(m.kept.Load(), uint64(kept)))
+	cp.stored.Store(max(cp.stored.Load(), uint64(kept)))
 	return nil
 }
 
 // write puts the position into the row and returns what the row holds then. A connection that was left alone for long may
 // be dead, so one that does not answer is replaced once.
-func (m *memory) write(ctx context.Context, conn **pgx.Conn, dsn func() (string, error), at lsn.LSN) (lsn.LSN, error) {
+func (cp *checkpoint) write(ctx context.Context, conn **pgx.Conn, dsn func() (string, error), at lsn.LSN) (lsn.LSN, error) {
 	fresh := *conn == nil || (*conn).IsClosed()
-	if err := m.open(ctx, conn, dsn); err != nil {
+	if err := cp.open(ctx, conn, dsn); err != nil {
 		return 0, err
 	}
-	kept, err := m.update(ctx, *conn, at)
+	kept, err := cp.update(ctx, *conn, at)
 	if err != nil && !fresh && ctx.Err() == nil && (*conn).IsClosed() && !shuttingDown(err) {
-		return m.write(ctx, conn, dsn, at)
+		return cp.write(ctx, conn, dsn, at)
 	}
 	return kept, err
 }
 
 // update writes the row. What comes back is asked for rather than assumed: a trigger may have changed it. A row that is
 // gone is begun again; one of another cluster or timeline is not ours.
-func (m *memory) update(ctx context.Context, conn *pgx.Conn, position lsn.LSN) (lsn.LSN, error) {
+func (cp *checkpoint) update(ctx context.Context, conn *pgx.Conn, position lsn.LSN) (lsn.LSN, error) {
 	var text string
-	args := []any{m.cfg.Slot, position.String(), m.id.SystemID, m.id.Timeline}
+	args := []any{cp.cfg.Slot, position.String(), cp.id.SystemID, cp.id.Timeline}
 	err := conn.QueryRow(ctx, fmt.Sprintf(`UPDATE %s SET position = greatest(position, $2::pg_lsn), updated_at = now()
-		WHERE slot = $1::text AND system_id = $3::text AND timeline = $4::int RETURNING position::text`, m.cfg.Checkpoint.SQL()), args...).Scan(&text)
+		WHERE slot = $1::text AND system_id = $3::text AND timeline = $4::int RETURNING position::text`, cp.cfg.Checkpoint.SQL()), args...).Scan(&text)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = conn.QueryRow(ctx, fmt.Sprintf(`INSERT INTO %s (slot, system_id, timeline, position) VALUES ($1::text, $3::text, $4::int, $2::pg_lsn)
-			ON CONFLICT (slot) DO NOTHING RETURNING position::text`, m.cfg.Checkpoint.SQL()), args...).Scan(&text)
+			ON CONFLICT (slot) DO NOTHING RETURNING position::text`, cp.cfg.Checkpoint.SQL()), args...).Scan(&text)
 	}
 	if errors.Is(err, pgx.ErrNoRows) {
 		return 0, errors.New("the slot's row is another cluster's or timeline's, or a trigger or policy keeps it from being written")
@@ -98,27 +98,27 @@ func (m *memory) update(ctx context.Context, conn *pgx.Conn, position lsn.LSN) (
 }
 
 // beginFar takes the slot down on the primary.
-func (m *memory) beginFar(ctx context.Context, position lsn.LSN) error {
-	ctx, cancel := context.WithTimeout(ctx, keepTimeout)
+func (cp *checkpoint) beginFar(ctx context.Context, position lsn.LSN) error {
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	err := m.open(ctx, &m.primary, m.cfg.PrimaryDSN)
+	err := cp.open(ctx, &cp.primary, cp.cfg.PrimaryDSN)
 	if err == nil {
-		_, err = m.primary.PgConn().Exec(ctx, m.takeDown(position)).ReadAll()
+		_, err = cp.primary.PgConn().Exec(ctx, cp.upsertSQL(position)).ReadAll()
 	}
 	switch {
 	case err == nil:
-		m.written = position
+		cp.written = position
 		return nil
 	case sqlstate.Of(err) == sqlstate.ReadOnly:
-		return m.primaryFault(errors.New("the server there is read-only, a standby perhaps"))
+		return cp.primaryFault(errors.New("the server there is read-only, a standby perhaps"))
 	case sqlstate.Of(err) == "":
-		return m.primaryFault(err)
+		return cp.primaryFault(err)
 	}
-	return m.without(ctx, err)
+	return cp.skip(ctx, err)
 }
 
 // primaryFault passes: the primary may be failing over.
-func (m *memory) primaryFault(err error) error {
+func (cp *checkpoint) primaryFault(err error) error {
 	f := &fault.Error{Kind: fault.Retry, Object: "postgres.primary_dsn", Err: fmt.Errorf("the slot's position cannot be written down on the primary: %w", err),
 		Next: "Name every host that may be the primary in postgres.primary_dsn, with target_session_attrs=read-write."}
 	var known *fault.Error
@@ -128,25 +128,25 @@ func (m *memory) primaryFault(err error) error {
 	return f
 }
 
-// keepFar writes on the primary and waits until the slot's server has replayed it.
-func (m *memory) keepFar(ctx context.Context, at lsn.LSN) error {
+// storeFar writes on the primary and waits until the slot's server has replayed it.
+func (cp *checkpoint) storeFar(ctx context.Context, at lsn.LSN) error {
 	for {
-		recovering, err := m.look(ctx)
+		recovering, err := cp.standbyState(ctx)
 		switch {
 		case err != nil:
 			return err
 		case !recovering:
-			m.far = false
-			m.cfg.Logger.Info("the standby was promoted, so the slot's position is written down there from now on")
-			return m.keepNear(ctx, at)
-		case m.kept.Load() >= uint64(at):
+			cp.far = false
+			cp.cfg.Logger.Info("the standby was promoted, so the slot's position is written down there from now on")
+			return cp.storeNear(ctx, at)
+		case cp.stored.Load() >= uint64(at):
 			return nil
-		case m.written < at:
-			written, err := m.write(ctx, &m.primary, m.cfg.PrimaryDSN, at)
+		case cp.written < at:
+			written, err := cp.write(ctx, &cp.primary, cp.cfg.PrimaryDSN, at)
 			if err != nil {
 				return &farError{err}
 			}
-			m.written = written
+			cp.written = written
 		}
 		select {
 		case <-ctx.Done():
@@ -156,20 +156,20 @@ func (m *memory) keepFar(ctx context.Context, at lsn.LSN) error {
 	}
 }
 
-// look reads on the slot's server what it has of the row, and whether that is still a standby.
-func (m *memory) look(ctx context.Context) (recovering bool, err error) {
-	if err := m.open(ctx, &m.near, m.cfg.DSN); err != nil {
+// standbyState reads on the slot's server what it has of the row, and whether that is still a standby.
+func (cp *checkpoint) standbyState(ctx context.Context) (recovering bool, err error) {
+	if err := cp.open(ctx, &cp.near, cp.cfg.DSN); err != nil {
 		return false, err
 	}
 	var text *string
 	var reader *int64
-	err = m.near.QueryRow(ctx, fmt.Sprintf(`SELECT pg_is_in_recovery(), (SELECT active_pid FROM pg_catalog.pg_replication_slots WHERE slot_name = $1::text),
-		(SELECT position::text FROM %s WHERE slot = $1::text AND system_id = $2::text AND timeline = $3::int)`, m.cfg.Checkpoint.SQL()),
-		m.cfg.Slot, m.id.SystemID, m.id.Timeline).Scan(&recovering, &reader, &text)
+	err = cp.near.QueryRow(ctx, fmt.Sprintf(`SELECT pg_is_in_recovery(), (SELECT active_pid FROM pg_catalog.pg_replication_slots WHERE slot_name = $1::text),
+		(SELECT position::text FROM %s WHERE slot = $1::text AND system_id = $2::text AND timeline = $3::int)`, cp.cfg.Checkpoint.SQL()),
+		cp.cfg.Slot, cp.id.SystemID, cp.id.Timeline).Scan(&recovering, &reader, &text)
 	if err != nil {
 		return false, err
 	}
-	if reader == nil || *reader != int64(m.id.BackendPID) {
+	if reader == nil || *reader != int64(cp.id.BackendPID) {
 		return false, errors.New("postgres.dsn leads to another server than the stream's now; name one standby there")
 	}
 	if text == nil {
@@ -177,35 +177,35 @@ func (m *memory) look(ctx context.Context) (recovering bool, err error) {
 	}
 	kept, err := lsn.Parse(*text)
 	if err == nil {
-		m.kept.Store(max(m.kept.Load(), uint64(kept)))
+		cp.stored.Store(max(cp.stored.Load(), uint64(kept)))
 	}
 	return recovering, err
 }
 
-// sentAway tells whether the server is shutting down. It ends every session before it writes its last records, and then
+// serverShutsDown tells whether the server is shutting down. It ends every session before it writes its last records, and then
 // waits until its walsenders' clients have confirmed those, which can be written down nowhere any more.
-func (m *memory) sentAway(ctx context.Context) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, keepTimeout)
+func (cp *checkpoint) serverShutsDown(ctx context.Context) bool {
+	cp.mu.Lock()
+	defer cp.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	if err := m.open(ctx, &m.near, m.cfg.DSN); err != nil {
+	if err := cp.open(ctx, &cp.near, cp.cfg.DSN); err != nil {
 		return shuttingDown(err)
 	}
-	return shuttingDown(m.near.Ping(ctx))
+	return shuttingDown(cp.near.Ping(ctx))
 }
 
 // open makes sure that there is a connection.
-func (m *memory) open(ctx context.Context, conn **pgx.Conn, dsn func() (string, error)) (err error) {
+func (cp *checkpoint) open(ctx context.Context, conn **pgx.Conn, dsn func() (string, error)) (err error) {
 	if *conn == nil || (*conn).IsClosed() {
-		*conn, err = m.connect(ctx, dsn)
+		*conn, err = cp.connect(ctx, dsn)
 	}
 	return err
 }
 
 // connect opens a connection that writes. A commit there waits for this server's disk, as the slot itself does, and for
 // no standby.
-func (m *memory) connect(ctx context.Context, dsn func() (string, error)) (*pgx.Conn, error) {
+func (cp *checkpoint) connect(ctx context.Context, dsn func() (string, error)) (*pgx.Conn, error) {
 	text, err := dsn()
 	if err != nil {
 		return nil, errors.New("the connection string cannot be had")
@@ -215,10 +215,10 @@ func (m *memory) connect(ctx context.Context, dsn func() (string, error)) (*pgx.
 		return nil, postgres.DSNFault()
 	}
 	delete(pc.RuntimeParams, "replication")
-	pc.RuntimeParams["application_name"] = "cdc-outbox memory"
+	pc.RuntimeParams["application_name"] = "cdc-outbox checkpoint"
 	pc.RuntimeParams["synchronous_commit"] = "local"
 	pc.RuntimeParams["default_transaction_read_only"] = "off"
-	pc.RuntimeParams["statement_timeout"] = strconv.FormatInt(keepStatement.Milliseconds(), 10)
+	pc.RuntimeParams["statement_timeout"] = strconv.FormatInt(storeStatement.Milliseconds(), 10)
 	conn, err := pgx.ConnectConfig(ctx, pc)
 	if err != nil {
 		return nil, postgres.ConnectFault(pc, err)
@@ -227,13 +227,13 @@ func (m *memory) connect(ctx context.Context, dsn func() (string, error)) (*pgx.
 }
 
 // close ends the connections.
-func (m *memory) close() {
-	if m == nil {
+func (cp *checkpoint) close() {
+	if cp == nil {
 		return
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for _, conn := range []**pgx.Conn{&m.near, &m.primary} {
+	cp.mu.Lock()
+	defer cp.mu.Unlock()
+	for _, conn := range []**pgx.Conn{&cp.near, &cp.primary} {
 		if *conn != nil {
 			postgres.CloseConn(*conn)
 			*conn = nil

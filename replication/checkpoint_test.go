@@ -105,22 +105,22 @@ func TestCheckpointSkippedWhereImpossible(t *testing.T) {
 }
 
 func TestCheckpointHoldsBackUnstored(t *testing.T) {
-	m := &memory{}
-	m.kept.Store(10000)
+	m := &checkpoint{}
+	m.stored.Store(10000)
 	require.EqualValues(t, 10000, m.limit(20000))
 	require.EqualValues(t, 9000, m.limit(9000))
 	m.off.Store(true)
 	require.EqualValues(t, 20000, m.limit(20000))
-	require.EqualValues(t, 20000, (*memory)(nil).limit(20000))
+	require.EqualValues(t, 20000, (*checkpoint)(nil).limit(20000))
 }
 
 // TestCheckpointComesToRest: what writing it down adds to the WAL, and the server's own records after it, are written down ever
 // more rarely, but they are.
 func TestCheckpointComesToRest(t *testing.T) {
-	m := &memory{}
-	m.kept.Store(10000)
+	m := &checkpoint{}
+	m.stored.Store(10000)
 	now := time.Now()
-	r := rest{wait: memoryRest, last: now}
+	r := quietPace{wait: quietWait, last: now}
 	check := func(due, little bool, confirmed, row lsn.LSN) {
 		t.Helper()
 		gotDue, gotLittle := m.due(confirmed, row, now, r)
@@ -132,19 +132,19 @@ func TestCheckpointComesToRest(t *testing.T) {
 	check(false, true, 10000+postgres.CheckpointStep, 10000)
 
 	writes, hour := 0, now.Add(time.Hour)
-	for confirmed := lsn.LSN(10200); now.Before(hour); now = now.Add(memoryInterval) {
+	for confirmed := lsn.LSN(10200); now.Before(hour); now = now.Add(checkpointInterval) {
 		if due, little := m.due(confirmed, 10000, now, r); due {
-			m.kept.Store(uint64(confirmed))
-			r.kept(now, little)
+			m.stored.Store(uint64(confirmed))
+			r.stored(now, little)
 			confirmed += 200 // what was written down, and a running-xacts record
 			writes++
 		}
 	}
 	require.Equal(t, 9, writes, "in an hour in which nothing happens: after 4, 12, 28, ... 2044 s")
-	kept := lsn.LSN(m.kept.Load())
+	kept := lsn.LSN(m.stored.Load())
 	check(true, false, kept+1, kept+1)
-	r.kept(now, false)
+	r.stored(now, false)
 	check(false, true, kept+100, kept)
-	now = now.Add(memoryRest)
+	now = now.Add(quietWait)
 	check(true, true, kept+100, kept)
 }

@@ -58,16 +58,16 @@ func TestCheckpointLockedTableHoldsSlotBack(t *testing.T) {
 func TestCheckpointCountsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, log := observer.New(zap.InfoLevel)
-		m := &memory{cfg: &Config{Slot: "s", Checkpoint: identifier.Table{Schema: "public", Name: "m"}, Logger: zap.New(core)}}
+		m := &checkpoint{cfg: &Config{Slot: "s", Checkpoint: identifier.Table{Schema: "public", Name: "m"}, Logger: zap.New(core)}}
 		st := &Stream{cfg: m.cfg, checkpoint: m}
-		m.kept.Store(10000)
+		m.stored.Store(10000)
 		no := errors.New("no")
 		began := time.Now()
 		for range 100 {
 			m.failed(no)
 		}
 		require.Empty(t, log.All(), "a hundred attempts in no time")
-		time.Sleep(memoryPatience)
+		time.Sleep(checkpointPatience)
 		m.failed(no)
 		m.failed(no)
 		require.Equal(t, 1, log.Len(), "said once")
@@ -75,7 +75,7 @@ func TestCheckpointCountsTime(t *testing.T) {
 		require.Equal(t, began, since)
 		require.ErrorIs(t, why, no)
 		require.EqualValues(t, 10000, m.limit(20000), "and never without")
-		m.kept.Store(10001)
+		m.stored.Store(10001)
 		m.failed(no)
 		since, _ = st.HeldBack()
 		require.Equal(t, time.Now(), since, "it had moved")
@@ -113,7 +113,7 @@ func TestCheckpointConnectionHangs(t *testing.T) {
 		var age time.Duration
 		var sessions int
 		require.NoError(t, conn.QueryRow(t.Context(), `SELECT coalesce(max(now() - reply_time), '1 hour'), (SELECT count(*) FROM pg_stat_activity
-			WHERE application_name = 'cdc-outbox memory' AND datname = current_database()) FROM pg_stat_replication r JOIN pg_replication_slots l ON l.active_pid = r.pid
+			WHERE application_name = 'cdc-outbox checkpoint' AND datname = current_database()) FROM pg_stat_replication r JOIN pg_replication_slots l ON l.active_pid = r.pid
 			WHERE l.slot_name = $1`, s.Config.Slot).Scan(&age, &sessions))
 		require.Less(t, age, 4*time.Second, "the status clock goes on")
 		require.LessOrEqual(t, sessions, 2)
@@ -252,18 +252,18 @@ func TestCheckpointTwoInstances(t *testing.T) {
 	s.insert(t)
 	st, stop := s.following(t)
 	s.catchesUp(t, st)
-	zombie := newMemory(&Config{Slot: s.Config.Slot, Checkpoint: s.Config.Checkpoint, DSN: s.Config.DSN, Logger: zap.NewNop()})
+	zombie := newCheckpoint(&Config{Slot: s.Config.Slot, Checkpoint: s.Config.Checkpoint, DSN: s.Config.DSN, Logger: zap.NewNop()})
 	defer zombie.close()
 	zombie.id = st.Identity()
 	old := s.remembered(t)
 	s.catchesUp(t, st)
 	at := s.remembered(t)
 	require.Greater(t, at, old)
-	require.NoError(t, zombie.keep(t.Context(), old))
+	require.NoError(t, zombie.store(t.Context(), old))
 	require.GreaterOrEqual(t, s.remembered(t), at)
 
 	s.insert(t)
-	require.NoError(t, zombie.keep(t.Context(), at+1), "what it had confirmed itself")
+	require.NoError(t, zombie.store(t.Context(), at+1), "what it had confirmed itself")
 	s.catchesUp(t, st)
 	require.NoError(t, stop())
 	s.beginsAgain(t)
@@ -271,7 +271,7 @@ func TestCheckpointTwoInstances(t *testing.T) {
 
 // TestCheckpointHeldBackNamesRemedy for each cause, without a connection string.
 func TestCheckpointHeldBackNamesRemedy(t *testing.T) {
-	m := &memory{cfg: &Config{Checkpoint: identifier.Table{Schema: "public", Name: "m"}}}
+	m := &checkpoint{cfg: &Config{Checkpoint: identifier.Table{Schema: "public", Name: "m"}}}
 	for code, next := range map[string]string{"57014": "pg_terminate_backend", "55P03": "pg_locks", "42501": "GRANT", "53100": "Make room", "": "answers other sessions", "23514": "setup"} {
 		var err error = &pgconn.PgError{Code: code}
 		if code == "" {

@@ -1,0 +1,246 @@
+package replication
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/sqlstate"
+
+	"github.com/jackc/pgx/v5"
+	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+)
+
+// A slot does not show that it was dropped and created again, or that something else moved it or read from it: its name
+// and its plugin are the same, and the events in between are lost silently. So the confirmed position is stored first,
+// in a table of the outbox's own database. The table needs no other service, is shared by all instances, and goes
+// wherever the database goes, to a standby or into a backup.
+//
+// The rule is that nothing is confirmed to the slot that the table does not hold yet. A slot whose position is before the
+// checkpoint misses nothing and at worst repeats; a slot whose position is past the checkpoint was moved by something
+// else. The rule has no time limit: a table that is locked or full holds the slot back for as long as that lasts, and
+// readiness, log and status report it (HeldBack). A slot that went on without the table would, after a crash, look as if
+// it had been moved.
+//
+// A hot standby cannot be written. There the checkpoint is written on the primary, and the slot is confirmed what the
+// standby has replayed of it. So the two still agree when that standby is promoted.
+const (
+	// beginTimeout bounds reading the table before the stream begins.
+	beginTimeout = 10 * time.Second
+	// checkpointPatience is how long the table cannot be written before the log says so.
+	checkpointPatience = 15 * time.Second
+)
+
+// checkpoint stores the confirmed position of one slot. A nil checkpoint stores nothing and holds nothing back.
+type checkpoint struct {
+	cfg     *Config
+	id      Identity      // of the stream, set before it starts
+	off     atomic.Bool   // there is no table, or it may not be used
+	stored  atomic.Uint64 // what is written down, where the slot is
+	failing atomic.Pointer[checkpointFailure]
+
+	mu      sync.Mutex
+	far     bool // the slot is on a standby, the table is written on the primary
+	near    *pgx.Conn
+	primary *pgx.Conn
+	written lsn.LSN // on the primary
+}
+
+// checkpointFailure is why nothing more could be written down since.
+type checkpointFailure struct {
+	since  time.Time
+	stored uint64
+	err    error
+	logged bool // in the log
+}
+
+func newCheckpoint(cfg *Config) *checkpoint {
+	if cfg.Checkpoint.Name == "" {
+		return nil
+	}
+	return &checkpoint{cfg: cfg}
+}
+
+// begin compares the slot with what is remembered of it, before anything is streamed, and takes a new one down. It asks on
+// the replication connection.
+func (cp *checkpoint) begin(ctx context.Context, c *connection, id Identity, slot postgres.Slot) error {
+	if cp == nil {
+		return nil
+	}
+	cp.mu.Lock()
+	defer cp.mu.Unlock()
+	cp.id, cp.far, cp.written = id, id.InRecovery, 0
+	cp.failing.Store(nil)
+	cp.off.Store(false)
+	ctx, cancel := context.WithTimeoutCause(ctx, beginTimeout, fmt.Errorf("table %s does not answer within %s, is it locked?", cp.cfg.Checkpoint, beginTimeout))
+	defer cancel()
+	row, end, err := cp.read(ctx, c)
+	if err != nil {
+		return cp.skip(ctx, err)
+	}
+	id.WALEnd = max(id.WALEnd, end)
+	position, near := slot.ConfirmedFlush, lsn.LSN(0)
+	if row != nil {
+		kept := row.Position
+		if err := row.Judge(cp.cfg.objects(), id.position(), slot); err != nil {
+			return err
+		}
+		if slot.ConfirmedFlush < kept {
+			cp.cfg.Logger.Info("the slot stands behind what was confirmed; what lies between may come again",
+				zap.Stringer("confirmed_flush_lsn", slot.ConfirmedFlush), zap.Stringer("remembered", kept), zap.Int32(logkey.Timeline, id.Timeline))
+		}
+		position, near = max(position, kept), kept
+	}
+	if cp.far {
+		cp.stored.Store(uint64(near))
+		return cp.beginFar(ctx, position)
+	}
+	if _, err := c.Exec(ctx, cp.upsertSQL(position)).ReadAll(); err != nil {
+		return cp.skip(ctx, err)
+	}
+	cp.stored.Store(uint64(position))
+	return nil
+}
+
+// upsertSQL is the statement that begins a row, or goes on with it. It takes over a row of another timeline.
+func (cp *checkpoint) upsertSQL(position lsn.LSN) string {
+	return fmt.Sprintf(`INSERT INTO %[1]s (slot, system_id, timeline, position) VALUES (%[2]s, %[3]s, %[4]d, '%[5]s')
+		ON CONFLICT (slot) DO UPDATE SET timeline = %[4]d, position = greatest(%[1]s.position, '%[5]s'), updated_at = now()`,
+		cp.cfg.Checkpoint.SQL(), identifier.QuoteLiteral(cp.cfg.Slot), identifier.QuoteLiteral(cp.id.SystemID), cp.id.Timeline, position)
+}
+
+// read returns the slot's row, nil where there is none, and where the log ends by then.
+func (cp *checkpoint) read(ctx context.Context, c *connection) (*postgres.Checkpoint, lsn.LSN, error) {
+	fields, err := c.query(ctx, fmt.Sprintf(`SELECT (SELECT to_jsonb(m)::text FROM %s m WHERE slot = %s),
+		CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END`,
+		cp.cfg.Checkpoint.SQL(), identifier.QuoteLiteral(cp.cfg.Slot)), 2)
+	if err != nil {
+		return nil, 0, err
+	}
+	end, err := lsn.Parse(string(fields[1]))
+	if err != nil {
+		return nil, 0, err
+	}
+	if fields[0] == nil {
+		return nil, end, nil
+	}
+	var row struct {
+		SystemID string `json:"system_id"`
+		Timeline int32  `json:"timeline"`
+		Position string `json:"position"`
+	}
+	if err := json.Unmarshal(fields[0], &row); err != nil {
+		return nil, 0, cp.unreadable(err)
+	}
+	kept, err := lsn.Parse(row.Position)
+	if err != nil {
+		return nil, 0, cp.unreadable(fmt.Errorf("its position of this slot is %q", row.Position))
+	}
+	return &postgres.Checkpoint{SystemID: row.SystemID, Timeline: row.Timeline, Position: kept}, end, nil
+}
+
+// unreadable is for a row that no connector has written.
+func (cp *checkpoint) unreadable(err error) error {
+	return &fault.Error{Kind: fault.Operator, Object: "table " + cp.cfg.Checkpoint.String(), Err: fmt.Errorf("it is not one that remembers slots, or was edited: %w", err),
+		Next: "Set postgres.checkpoint to a table that `cdc-outbox setup` creates. Where it is that one, take the slot for where it was left:\ncdc-outbox slot accept"}
+}
+
+// skip goes on without a checkpoint where there is no table, or none that this role may use: a database that was set up
+// before checkpoints existed works as before.
+func (cp *checkpoint) skip(ctx context.Context, err error) error {
+	switch sqlstate.Of(err) {
+	case "42P01", "42501", "3F000", "25006", "42703": // no table, no right, no schema, read only, another table
+		cp.off.Store(true)
+		cp.cfg.Logger.Warn("a slot that is made anew or moved by hand would not be noticed: the table that remembers its position cannot be used",
+			zap.Stringer(logkey.Table, cp.cfg.Checkpoint), zap.Error(err))
+		return nil
+	}
+	var known *fault.Error
+	if errors.As(err, &known) {
+		return err
+	}
+	return cp.cfg.queryError(ctx, err)
+}
+
+// limit is how much of what is confirmed the slot may be told. Each of the two is a position that may be confirmed, so the
+// lesser is one.
+func (cp *checkpoint) limit(confirmed lsn.LSN) lsn.LSN {
+	if cp == nil || cp.off.Load() {
+		return confirmed
+	}
+	return min(confirmed, lsn.LSN(cp.stored.Load()))
+}
+
+func (cp *checkpoint) succeeded(at lsn.LSN) {
+	was := cp.failing.Swap(nil)
+	if cp.off.Swap(false) || was != nil && was.logged {
+		cp.cfg.Logger.Info("the slot's position is remembered again", zap.Stringer(logkey.At, at))
+	}
+}
+
+// failed takes note of an attempt that came to nothing. What counts is the time since the position last moved, not the
+// attempts: one of them may take a moment or several seconds.
+func (cp *checkpoint) failed(err error) {
+	switch sqlstate.Of(err) {
+	case "42P01", "3F000": // it was dropped: nothing is left that the slot could be held against
+		if !cp.off.Swap(true) {
+			cp.failing.Store(nil)
+			cp.cfg.Logger.Warn("the table that remembers the slot's position is gone: a slot that is made anew or moved by hand would not be noticed",
+				zap.Stringer(logkey.Table, cp.cfg.Checkpoint))
+		}
+		return
+	}
+	f := checkpointFailure{since: time.Now(), stored: cp.stored.Load(), err: err}
+	if was := cp.failing.Load(); was != nil && was.stored == f.stored {
+		f.since, f.logged = was.since, was.logged
+	}
+	if !f.logged && time.Since(f.since) >= checkpointPatience {
+		f.logged = true
+		cp.cfg.Logger.Warn("the slot's position cannot be written down, so the slot is held back and keeps WAL until it can",
+			zap.Stringer(logkey.Table, cp.cfg.Checkpoint), zap.Time("since", f.since), zap.Error(err))
+	}
+	cp.failing.Store(&f)
+}
+
+// HeldBack tells since when, and why, the slot is not told what is confirmed: the table that remembers it cannot be
+// written. Nil where all is well.
+func (s *Stream) HeldBack() (since time.Time, why error) {
+	if s.checkpoint == nil {
+		return time.Time{}, nil
+	}
+	f := s.checkpoint.failing.Load()
+	if f == nil {
+		return time.Time{}, nil
+	}
+	return f.since, s.checkpoint.heldBack(f.err)
+}
+
+// heldBack names what can be done about a table that cannot be written.
+func (cp *checkpoint) heldBack(err error) error {
+	f := &fault.Error{Kind: fault.Retry, Object: "table " + cp.cfg.Checkpoint.String(), Err: fmt.Errorf("the slot's position cannot be written down: %w", err)}
+	const off = "\n-- or do without it from the next start on: postgres.checkpoint: off"
+	switch sqlstate.Of(err) {
+	case "57014", "55P03", "40P01": // statement_timeout, lock_not_available, deadlock
+		f.Next = fmt.Sprintf("-- who holds it, and how to end that:\nSELECT l.pid, a.usename, a.application_name, a.state, a.xact_start FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE l.relation = %s::regclass AND l.granted;\nSELECT pg_terminate_backend(pid);",
+			identifier.QuoteLiteral(cp.cfg.Checkpoint.SQL())) + off
+	case "42501":
+		f.Next = "-- to the role in postgres.dsn:\nGRANT SELECT, INSERT, UPDATE, DELETE ON TABLE " + cp.cfg.Checkpoint.SQL() + " TO …;" + off
+	case "53100":
+		f.Next = "Make room on the server's disk."
+	case "":
+		f.Next = "See whether the server answers other sessions than the stream's, and postgres.primary_dsn where that is set."
+	default:
+		f.Next = "See what the server says, and whether the table is as `cdc-outbox setup` makes it." + off
+	}
+	return f
+}
