@@ -1,5 +1,5 @@
-// Package router defines what turns an outbox row into a Kafka record, and what both sides of it need to know: the Router
-// interface, records, the reasons why a row cannot be routed, the columns a configuration needs.
+// Package router defines what turns an outbox row into a Kafka record, and what both sides of it need to know: the
+// Router interface, records, the reasons why a row cannot be routed, the columns a configuration needs.
 //
 // Each preset is an implementation in a package of its own: router/outbox has our own records, router/debezium those of
 // Debezium's outbox event router, byte for byte. internal/routing builds the one that is configured.

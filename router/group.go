@@ -1,7 +1,7 @@
 package router
 
-// Group gathers reasons for which somebody would choose the same policy: five keys of the configuration, where the reasons
-// are many and new ones may come. It is the key below router.bad_rows.
+// Group gathers reasons for which somebody would choose the same policy: five keys of the configuration, where the
+// reasons are many and new ones may come. It is the key below router.bad_rows.
 type Group string
 
 const (

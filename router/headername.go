@@ -22,6 +22,7 @@ const (
 	HeaderPosition = "position"
 )
 
+// CheckHeaderName reports why a string cannot be the name of a header.
 func CheckHeaderName(s string) error {
 	if s == "" {
 		return errors.New("a header has an empty name")

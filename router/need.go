@@ -1,9 +1,10 @@
 package router
 
-// Need is a column that records are made of. The list of them is the one place that knows: the router finds by it whether a
-// table will do, and whoever looks at table and publication beforehand asks for the same.
+// Need is a column that records are made of. The list of them is the one place that knows: the router finds by it
+// whether a table will do, and whoever looks at table and publication beforehand asks for the same.
 type Need struct {
-	Role    string // which of Columns it is, as router.columns has it (with the preset debezium, its counterpart); empty: another one
+	// which of Columns it is, as router.columns has it (with the preset debezium, its counterpart); empty: another one
+	Role    string
 	Key     string // the setting that names it
 	Column  string
 	Purpose string // "it holds …", "the key is made of it"
@@ -12,9 +13,10 @@ type Need struct {
 	Usual    bool // where it is not required: that a table lacks it is worth a word
 }
 
+// Needs lists the columns that a configuration reads.
 type Needs []Need
 
-// Add leaves out what no column is named for.
+// Add appends a need, unless no column is configured for it.
 func (n *Needs) Add(need Need) {
 	if need.Column != "" {
 		*n = append(*n, need)

@@ -32,12 +32,13 @@ func (r *Record) Size() int {
 	return n
 }
 
-// Clone returns a record that shares no memory with the Router and the row. Any part may lie in either: a key is the row's
-// own bytes or, of several columns or as JSON, made in the Router's buffer; so are envelopes, decoded bytea and header values,
-// and the list of headers is always the Router's.
+// Clone returns a record that shares no memory with the Router and the row. Any part may lie in either: a key is the
+// row's own bytes or, of several columns or as JSON, made in the Router's buffer; so are envelopes, decoded bytea and
+// header values, and the list of headers is always the Router's.
 func (r *Record) Clone() *Record {
 	c := *r
-	c.Key, c.Value, c.TraceID, c.Headers = slices.Clone(r.Key), slices.Clone(r.Value), slices.Clone(r.TraceID), slices.Clone(r.Headers)
+	c.Key, c.Value, c.TraceID, c.Headers = slices.Clone(r.Key), slices.Clone(r.Value), slices.Clone(r.TraceID),
+		slices.Clone(r.Headers)
 	for i := range c.Headers {
 		c.Headers[i].Value = slices.Clone(c.Headers[i].Value)
 	}

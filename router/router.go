@@ -29,9 +29,9 @@ type Router interface {
 	// the steady state Route allocates nothing.
 	Route(rel *pgoutput.Relation, row pgoutput.Tuple, src Source) (*Record, error)
 
-	// Message returns the content of a logical message as a row: a JSON object (docs/messages.md). The row belongs to the
-	// Router and lives as long as the content, until the next call. The error is a *RowError; the row then has the content
-	// as its payload and nothing else, for a dead letter.
+	// Message returns the content of a logical message as a row: a JSON object (docs/messages.md). The row belongs to
+	// the Router and lives as long as the content, until the next call. The error is a *RowError; the row then has the
+	// content as its payload and nothing else, for a dead letter.
 	Message(prefix string, content []byte) (*pgoutput.Relation, pgoutput.Tuple, error)
 }
 

@@ -9,21 +9,23 @@ import (
 type Reason string
 
 const (
-	MissingColumn    Reason = "missing_column"    // the table lacks a column the configuration names
-	MalformedRow     Reason = "malformed_row"     // fewer or more values than the relation has columns
-	UnchangedValue   Reason = "unchanged_value"   // a TOASTed value that the server didn't send
-	BinaryValue      Reason = "binary_value"      // sent in binary format, which for this type isn't the text
-	NullID           Reason = "null_id"           // the event id is NULL: consumers couldn't tell a repeat
-	NullKey          Reason = "null_key"          // the aggregate id is NULL: order per aggregate would be lost
-	Unroutable       Reason = "unroutable"        // a column the topic is made of is NULL or empty
-	IllegalTopic     Reason = "illegal_topic"     // Kafka refuses such a topic name, or the topic is internal
-	BadBytea         Reason = "bad_bytea"         // bytea text that isn't in hex format
-	BadTimestamp     Reason = "bad_timestamp"     // the timestamp column holds something else
-	BadHeaders       Reason = "bad_headers"       // the headers column isn't a JSON object, or a name is illegal
-	ReservedHeader   Reason = "reserved_header"   // the headers column uses a name of the router's own headers
-	HeadersTooLarge  Reason = "headers_too_large" // more than MaxHeaders or MaxHeaderBytes
-	TooLarge         Reason = "too_large"         // the record is larger than its topic takes; Route never says so, Kafka does
-	InvalidRecord    Reason = "invalid_record"    // the topic's own rules refuse the record; Route never says so, Kafka does
+	MissingColumn   Reason = "missing_column"    // the table lacks a column the configuration names
+	MalformedRow    Reason = "malformed_row"     // fewer or more values than the relation has columns
+	UnchangedValue  Reason = "unchanged_value"   // a TOASTed value that the server didn't send
+	BinaryValue     Reason = "binary_value"      // sent in binary format, which for this type isn't the text
+	NullID          Reason = "null_id"           // the event id is NULL: consumers couldn't tell a repeat
+	NullKey         Reason = "null_key"          // the aggregate id is NULL: order per aggregate would be lost
+	Unroutable      Reason = "unroutable"        // a column the topic is made of is NULL or empty
+	IllegalTopic    Reason = "illegal_topic"     // Kafka refuses such a topic name, or the topic is internal
+	BadBytea        Reason = "bad_bytea"         // bytea text that isn't in hex format
+	BadTimestamp    Reason = "bad_timestamp"     // the timestamp column holds something else
+	BadHeaders      Reason = "bad_headers"       // the headers column isn't a JSON object, or a name is illegal
+	ReservedHeader  Reason = "reserved_header"   // the headers column uses a name of the router's own headers
+	HeadersTooLarge Reason = "headers_too_large" // more than MaxHeaders or MaxHeaderBytes
+	// the record is larger than its topic takes; Route never says so, Kafka does
+	TooLarge Reason = "too_large"
+	// the topic's own rules refuse the record; Route never says so, Kafka does
+	InvalidRecord    Reason = "invalid_record"
 	BadMessage       Reason = "bad_message"       // a logical message that isn't what docs/messages.md describes
 	NotTransactional Reason = "not_transactional" // a logical message that belongs to no transaction
 	BadValue         Reason = "bad_value"         // a value that can't be converted as the configuration asks
@@ -33,7 +35,8 @@ const (
 func Reasons() []Reason {
 	return []Reason{
 		MissingColumn, MalformedRow, UnchangedValue, BinaryValue, NullID, NullKey, Unroutable, IllegalTopic, BadBytea,
-		BadTimestamp, BadHeaders, ReservedHeader, HeadersTooLarge, TooLarge, InvalidRecord, BadValue, BadMessage, NotTransactional,
+		BadTimestamp, BadHeaders, ReservedHeader, HeadersTooLarge, TooLarge, InvalidRecord, BadValue, BadMessage,
+		NotTransactional,
 	}
 }
 

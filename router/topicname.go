@@ -14,9 +14,11 @@ var (
 	ErrInternalTopic = errors.New(`topics whose names start with "__" are internal to Kafka`)
 )
 
-// ErrLetterTopic: in the topic of dead letters an event would be taken for one, and its headers for what became of another.
+// ErrLetterTopic: in the topic of dead letters an event would be taken for one, and its headers for what became of
+// another.
 var ErrLetterTopic = errors.New("the topic is that of the dead letters")
 
+// CheckEventTopic reports why events cannot be published to a topic; taken is the topic of dead letters.
 func CheckEventTopic(name, taken string) error {
 	if name == taken {
 		return ErrLetterTopic
@@ -40,12 +42,14 @@ func CheckTopic(name string) error {
 	return CheckChars(name)
 }
 
+// CheckChars reports a character that a topic name cannot have.
 func CheckChars(s string) error {
 	for i, c := range s {
 		switch {
 		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '.', c == '_', c == '-':
 		default:
-			return fmt.Errorf("a topic name consists of letters a-z and A-Z, digits, '.', '_' and '-', and can't hold %U at byte %d", c, i)
+			return fmt.Errorf("a topic name consists of letters a-z and A-Z, digits, '.', '_' and '-', and can't "+
+				"hold %U at byte %d", c, i)
 		}
 	}
 	return nil

@@ -21,9 +21,10 @@ import (
 type Config struct {
 	TopicPrefix      string // topic.prefix
 	Columns          Columns
-	TopicRegex       string   // route.topic.regex
-	TopicReplacement string   // route.topic.replacement
-	Topic            string   // not empty: the topic of all rows, whatever their route value, which may then be anything
+	TopicRegex       string // route.topic.regex
+	TopicReplacement string // route.topic.replacement
+	// not empty: the topic of all rows, whatever their route value, which may then be anything
+	Topic            string
 	Additional       []string // table.fields.additional.placement: column:header|envelope|partition[:alias]
 	IgnoreMissing    bool     // table.field.additional.missing is ignore
 	TombstoneOnEmpty bool     // route.tombstone.on.empty.payload
@@ -71,7 +72,8 @@ func Default() *Config {
 		Columns:    Columns{ID: "id", Key: "aggregateid", Payload: "payload", Route: "aggregatetype"},
 		TopicRegex: "(?<routedByValue>.*)", TopicReplacement: "outbox.event.${routedByValue}",
 		ValueConverter: "string", KeyConverter: "string", HeaderConverter: "simple", ContextHeaders: true,
-		DecimalHandling: "precise", TimePrecision: "adaptive", BinaryHandling: "bytes", HStoreHandling: "json", IntervalHandling: "numeric",
+		DecimalHandling: "precise", TimePrecision: "adaptive", BinaryHandling: "bytes", HStoreHandling: "json",
+		IntervalHandling: "numeric",
 	}
 }
 
@@ -107,7 +109,8 @@ func (d *Config) parsePlacements() ([]placement, error) {
 		}
 		switch p.where {
 		case placedHeader:
-			if d.ContextHeaders && strings.HasPrefix(p.alias, contextPrefix) || d.PositionHeader && p.alias == router.HeaderPosition {
+			if d.ContextHeaders && strings.HasPrefix(p.alias, contextPrefix) ||
+				d.PositionHeader && p.alias == router.HeaderPosition {
 				return nil, fmt.Errorf("the header name %q is reserved", p.alias)
 			}
 			if err := router.CheckHeaderName(p.alias); err != nil {
@@ -132,18 +135,22 @@ func (d *Config) validate() error {
 	var errs []error
 	add := func(key, next string, err error) {
 		if err != nil {
-			errs = append(errs, &fault.Error{Kind: fault.Config, Object: "router.debezium." + key, Err: err, Next: next})
+			errs = append(errs, &fault.Error{
+				Kind: fault.Config, Object: "router.debezium." + key, Err: err, Next: next,
+			})
 		}
 	}
 	for _, c := range []struct{ role, column string }{
 		{"id", d.Columns.ID}, {"key", d.Columns.Key}, {"payload", d.Columns.Payload}, {"route", d.Columns.Route},
 	} {
 		if c.column == "" {
-			add("columns."+c.role, "Name the column of the outbox table that holds it.", errors.New("no column is named"))
+			add("columns."+c.role, "Name the column of the outbox table that holds it.",
+				errors.New("no column is named"))
 		}
 	}
 	if d.TopicPrefix == "" {
-		add("topic_prefix", "Take the value of topic.prefix from the connector's configuration.", errors.New("is empty"))
+		add("topic_prefix", "Take the value of topic.prefix from the connector's configuration.",
+			errors.New("is empty"))
 	}
 	_, err := d.parsePlacements()
 	add("additional", "Write entries such as type:header:eventType.", err)
@@ -154,7 +161,8 @@ func (d *Config) validate() error {
 		add("topic_replacement", `Name groups of topic_regex as $1 or ${name}, and write \$ for a dollar.`, err)
 	}
 	if d.Expand.Enabled && d.ValueConverter == converterBinary {
-		add("expand_json", "Set router.debezium.value_converter to json or json_with_schema.", errors.New("the converter binary can't write an expanded payload"))
+		add("expand_json", "Set router.debezium.value_converter to json or json_with_schema.",
+			errors.New("the converter binary can't write an expanded payload"))
 	}
 	return errors.Join(errs...)
 }
@@ -209,12 +217,14 @@ type Router struct {
 	record  router.Record
 }
 
+// New returns a Router, or the errors of its configuration.
 func New(cfg *Config) (*Router, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
 	d := &Router{
-		cfg: cfg, taken: cfg.DeadLetterTopic, needs: cfg.Needs(), topics: make(map[string]string), plans: make(map[uint32]*plan), schemas: make(map[envelopeKey]*envelopeSchema),
+		cfg: cfg, taken: cfg.DeadLetterTopic, needs: cfg.Needs(), topics: make(map[string]string),
+		plans: make(map[uint32]*plan), schemas: make(map[envelopeKey]*envelopeSchema),
 		types: pgtype.Options{
 			Decimal: cfg.DecimalHandling, Time: cfg.TimePrecision, Binary: cfg.BinaryHandling,
 			HStore: cfg.HStoreHandling, Interval: cfg.IntervalHandling,
@@ -228,7 +238,10 @@ func New(cfg *Config) (*Router, error) {
 	if cfg.ContextHeaders {
 		h := newConverter(cfg.HeaderConverter, &connect.Schema{Type: connect.String})
 		for _, c := range [][2]string{
-			{"connectorLogicalName", cfg.TopicPrefix}, {"taskId", "0"}, {"connectorName", "postgresql"}, {"runId", cfg.RunID},
+			{"connectorLogicalName", cfg.TopicPrefix},
+			{"taskId", "0"},
+			{"connectorName", "postgresql"},
+			{"runId", cfg.RunID},
 		} {
 			v := connect.Text([]byte(c[1]))
 			d.context = append(d.context, router.Header{Key: contextPrefix + c[0], Value: h.append(nil, &v)})

@@ -14,11 +14,13 @@ import (
 var errNotHomogeneous = errors.New("the payload has no Connect schema")
 
 // errExpansion stands for payloads over which Debezium's task fails, or of which it makes something else.
-var errExpansion = errors.New("a value in the payload has no faithful form in the schema that is inferred for it, so it can't be expanded")
+var errExpansion = errors.New("a value in the payload has no faithful form in the schema that is inferred for it, so " +
+	"it can't be expanded")
 
-// errTooMuch stands for payloads that grow beyond all measure: objects of an array that have no member in common (each gets
-// all members of all others), or long names at great depth (each object's schema is named by its path). A few hundred
-// kilobytes of such a payload would take gigabytes and minutes, so one row could stop the relay again and again.
+// errTooMuch stands for payloads that grow beyond all measure: objects of an array that have no member in common (each
+// gets all members of all others), or long names at great depth (each object's schema is named by its path). A few
+// hundred kilobytes of such a payload would take gigabytes and minutes, so one row could stop the relay again and
+// again.
 var errTooMuch = fmt.Errorf("expanding the payload would add more than %d MiB to it", maxExpansion>>20)
 
 // maxExpansion bounds what expansion adds to a payload, in bytes of memory.
@@ -45,7 +47,7 @@ func (d *Router) expand(p *plan, payload connect.Value) (connect.Value, *connect
 	}
 	node, err := parseJSON(payload.Data)
 	if err != nil {
-		return payload, p.payload.schema, nil
+		return payload, p.payload.schema, nil //nolint:nilerr // a text that is not JSON stays as it is
 	}
 	in := &inference{ExpandJSON: d.cfg.Expand, named: d.cfg.ValueConverter == converterJSONSchema, left: maxExpansion}
 	s, err := in.infer(p.payload.Name, in.named, node)
@@ -53,12 +55,12 @@ func (d *Router) expand(p *plan, payload connect.Value) (connect.Value, *connect
 		return payload, nil, err
 	}
 	if err != nil || s == nil {
-		return payload, p.payload.schema, nil
+		return payload, p.payload.schema, nil //nolint:nilerr // a payload without a schema stays as it is
 	}
 	v, err := in.fill(node, s)
 	if d.cfg.ValueConverter == converterString && (node.kind == '[' || errors.Is(err, errExpansion)) {
-		// Debezium has put the inferred schema over the unexpanded text here. JsonConverter fails on that, StringConverter
-		// looks at the value only.
+		// Debezium has put the inferred schema over the unexpanded text here. JsonConverter fails on that,
+		// StringConverter looks at the value only.
 		return payload, p.payload.schema, nil
 	}
 	return v, s, err
@@ -185,9 +187,9 @@ func numberSchema(n *jsonNode) *connect.Schema {
 	return integerSchema(n)
 }
 
-// mergeObjects unites the fields of all objects of an array. Debezium takes the fields in the order of Java's hash codes,
-// and of two structs for a field either one, whose members the other's values then lack; here the order is that of the
-// elements, and structs are united as well.
+// mergeObjects unites the fields of all objects of an array. Debezium takes the fields in the order of Java's hash
+// codes, and of two structs for a field either one, whose members the other's values then lack; here the order is that
+// of the elements, and structs are united as well.
 func (in *inference) mergeObjects(key string, named bool, list []*jsonNode) (*connect.Schema, error) {
 	var merged *connect.Schema
 	for _, item := range list {
@@ -205,8 +207,8 @@ func (in *inference) mergeObjects(key string, named bool, list []*jsonNode) (*co
 	return merged, nil
 }
 
-// united adds the fields of b to a, which may be changed. Where the types differ a's counts, unless it only stands for a
-// null.
+// united adds the fields of b to a, which may be changed. Where the types differ a's counts, unless it only stands for
+// a null.
 func (in *inference) united(a, b *connect.Schema) (*connect.Schema, error) {
 	var err error
 	switch {
@@ -253,7 +255,8 @@ func (f *finder) at(in *inference, hint int, name string) (int, error) {
 		return hint, nil
 	}
 	if !f.many {
-		return slices.IndexFunc(f.fields, func(have connect.Field) bool { return have.Name == name }), in.spend(len(f.fields))
+		return slices.IndexFunc(f.fields, func(have connect.Field) bool { return have.Name == name }),
+			in.spend(len(f.fields))
 	}
 	if f.index == nil {
 		if err := in.spend(fewFields * len(f.fields)); err != nil {

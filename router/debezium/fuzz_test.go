@@ -9,12 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever a row holds, no converter panics, an error is a RowError that names the row only, and where the converter promises
-// JSON it is JSON, in UTF-8 if the row is.
+// Whatever a row holds, no converter panics, an error is a RowError that names the row only, and where the converter
+// promises JSON it is JSON, in UTF-8 if the row is.
 func FuzzConverters(f *testing.F) {
 	rowtest.Seeds(f)
 	f.Fuzz(func(t *testing.T, id, aggregateType, aggregateID, eventType, payload, headers, version string, oid uint32) {
-		rel, row, valid := rowtest.FuzzRow([7]string{id, aggregateType, aggregateID, eventType, payload, headers, version}, oid)
+		rel, row, valid := rowtest.FuzzRow([7]string{
+			id, aggregateType, aggregateID, eventType, payload, headers, version,
+		}, oid)
 		if rel == nil {
 			return
 		}

@@ -113,11 +113,15 @@ func TestMessageWithThePresetDebezium(t *testing.T) {
 	d.TopicPrefix, d.Additional, d.ContextHeaders = "shop", []string{"type:header:eventType"}, false
 	r, err := New(d)
 	require.NoError(t, err)
-	rel, row, err := r.Message("outbox", []byte(`{"id":"e1","aggregate_type":"order","aggregate_id":"42","type":"paid","payload":{"n": 1}}`))
+	rel, row, err := r.Message("outbox",
+		[]byte(`{"id":"e1","aggregate_type":"order","aggregate_id":"42","type":"paid","payload":{"n": 1}}`))
 	require.NoError(t, err)
 	require.NoError(t, r.Prepare(rel))
 	rec, err := r.Route(rel, row, router.Source{})
 	require.NoError(t, err)
-	require.Equal(t, []string{"outbox.event.order", "42", `{"n": 1}`}, []string{rec.Topic, string(rec.Key), string(rec.Value)})
-	require.Equal(t, []router.Header{{Key: "id", Value: []byte("e1")}, {Key: "eventType", Value: []byte("paid")}}, rec.Headers)
+	require.Equal(t, []string{"outbox.event.order", "42", `{"n": 1}`}, []string{
+		rec.Topic, string(rec.Key), string(rec.Value),
+	})
+	require.Equal(t, []router.Header{{Key: "id", Value: []byte("e1")}, {Key: "eventType", Value: []byte("paid")}},
+		rec.Headers)
 }

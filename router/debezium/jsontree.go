@@ -32,7 +32,9 @@ func parseJSON(text []byte) (*jsonNode, error) {
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
-	return (&treeReader{Decoder: d, escapes: bytes.Contains(text, []byte(`\ud`)) || bytes.Contains(text, []byte(`\uD`))}).node(0)
+	return (&treeReader{
+		Decoder: d, escapes: bytes.Contains(text, []byte(`\ud`)) || bytes.Contains(text, []byte(`\uD`)),
+	}).node(0)
 }
 
 // treeReader knows whether the text holds an escaped half of a surrogate pair, for which the decoder puts the same

@@ -11,8 +11,8 @@ import (
 func TestDebeziumNeeds(t *testing.T) {
 	debezium := func(change func(*Config)) *Config {
 		d := &Config{
-			TopicPrefix: "shop", Columns: Columns{ID: "id", Key: "k", Payload: "p", Route: "r"}, TopicRegex: ".*", TopicReplacement: "t",
-			ValueConverter: "string", KeyConverter: "string", HeaderConverter: "simple",
+			TopicPrefix: "shop", Columns: Columns{ID: "id", Key: "k", Payload: "p", Route: "r"}, TopicRegex: ".*",
+			TopicReplacement: "t", ValueConverter: "string", KeyConverter: "string", HeaderConverter: "simple",
 		}
 		change(d)
 		return d
@@ -24,7 +24,9 @@ func TestDebeziumNeeds(t *testing.T) {
 		"router.debezium.columns.route":     {debezium(func(d *Config) { d.Columns.Route = "x" }), true},
 		"router.debezium.columns.timestamp": {debezium(func(d *Config) { d.Columns.Timestamp = "x" }), true},
 		"router.debezium.columns.tracing":   {debezium(func(d *Config) { d.Columns.Tracing = "x" }), false},
-		"router.debezium.additional":        {debezium(func(d *Config) { d.Additional = []string{"x:header:tenant"} }), true},
+		"router.debezium.additional": {debezium(func(d *Config) {
+			d.Additional = []string{"x:header:tenant"}
+		}), true},
 	} {
 		t.Run(key, func(t *testing.T) {
 			r, err := New(c.cfg)

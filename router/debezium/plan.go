@@ -190,6 +190,7 @@ func (p *plan) miss(key, column, detail string) {
 	}
 	p.Missing = &router.RowError{
 		Reason: router.MissingColumn, Table: p.Name, Column: column, Detail: detail,
-		Remedy: fmt.Sprintf("Set router.debezium.%s to the right column, or correct the table or the publication's column list.", key),
+		Remedy: fmt.Sprintf("Set router.debezium.%s to the right column, or correct the table or the publication's "+
+			"column list.", key),
 	}
 }

@@ -49,7 +49,9 @@ func (d *Router) Route(rel *pgoutput.Relation, row pgoutput.Tuple, src router.So
 	if err != nil {
 		return nil, err
 	}
-	d.record = router.Record{Topic: topic, Partition: partition, Key: key, Value: value, Headers: d.list, Timestamp: timestamp}
+	d.record = router.Record{
+		Topic: topic, Partition: partition, Key: key, Value: value, Headers: d.list, Timestamp: timestamp,
+	}
 	return &d.record, nil
 }
 
@@ -102,10 +104,12 @@ func (d *Router) topic(p *plan, row pgoutput.Tuple, route []byte) (string, *rout
 		return name, nil
 	}
 	if len(route) > maxRoute {
-		return "", p.Refuse(row, router.Unroutable, p.route.Name, fmt.Sprintf("the value has more than %d bytes", maxRoute), "Correct what the application writes there.")
+		return "", p.Refuse(row, router.Unroutable, p.route.Name,
+			fmt.Sprintf("the value has more than %d bytes", maxRoute), "Correct what the application writes there.")
 	}
 	if !java.Printable(route) {
-		return "", p.Refuse(row, router.Unroutable, p.route.Name, "the value holds characters other than printable ASCII",
+		return "", p.Refuse(row, router.Unroutable, p.route.Name,
+			"the value holds characters other than printable ASCII",
 			"Correct what the application writes there; such characters can't stand in a topic's name.")
 	}
 	value := string(route)
@@ -115,7 +119,8 @@ func (d *Router) topic(p *plan, row pgoutput.Tuple, route []byte) (string, *rout
 	}
 	if err := router.CheckEventTopic(name, d.taken); err != nil {
 		return "", p.Refuse(row, router.IllegalTopic, p.route.Name, err.Error(),
-			"Correct what the application writes there, or change router.debezium.topic_regex and topic_replacement; names are never changed to fit.")
+			"Correct what the application writes there, or change router.debezium.topic_regex and topic_replacement; "+
+				"names are never changed to fit.")
 	}
 	if len(value) > maxKeptRoute {
 		return name, nil
@@ -134,7 +139,8 @@ func (p *plan) read(row pgoutput.Tuple, c *column) (connect.Value, *router.RowEr
 		return connect.Value{}, err
 	}
 	if row[c.Index].Kind == pgoutput.Binary && c.Oid == layout.OIDBytea {
-		return connect.Value{}, p.Refuse(row, router.BinaryValue, c.Name, "the value came in binary format", "Start the stream without the option binary.")
+		return connect.Value{}, p.Refuse(row, router.BinaryValue, c.Name, "the value came in binary format",
+			"Start the stream without the option binary.")
 	}
 	v, cerr := c.convert.Convert(text)
 	if cerr != nil {
@@ -144,7 +150,8 @@ func (p *plan) read(row pgoutput.Tuple, c *column) (connect.Value, *router.RowEr
 }
 
 func (p *plan) badValue(row pgoutput.Tuple, c *column, err error) *router.RowError {
-	return p.Refuse(row, router.BadValue, c.Name, err.Error(), "Correct what the application writes there, or the connector's options for such values.")
+	return p.Refuse(row, router.BadValue, c.Name, err.Error(),
+		"Correct what the application writes there, or the connector's options for such values.")
 }
 
 // encode writes a column's value by a converter; nil for a null, unless the converter writes one.
@@ -160,7 +167,9 @@ func (d *Router) encode(p *plan, row pgoutput.Tuple, c *column, out *converter) 
 }
 
 // write appends to the buffer of the row. Slices of it stay valid when it grows, on the memory it had.
-func (d *Router) write(p *plan, row pgoutput.Tuple, c *column, out *converter, v *connect.Value) ([]byte, *router.RowError) {
+func (d *Router) write(p *plan, row pgoutput.Tuple, c *column, out *converter,
+	v *connect.Value,
+) ([]byte, *router.RowError) {
 	if v.Kind == connect.KindNull && out.nullIsNil() {
 		return nil, nil
 	}
@@ -213,7 +222,9 @@ func (d *Router) trace(p *plan, row pgoutput.Tuple) *router.RowError {
 		return err
 	}
 	if len(text) > router.MaxHeaderBytes {
-		return p.Refuse(row, router.HeadersTooLarge, p.tracing.Name, fmt.Sprintf("the text has more than %d bytes", router.MaxHeaderBytes), "Correct what the application writes there.")
+		return p.Refuse(row, router.HeadersTooLarge, p.tracing.Name,
+			fmt.Sprintf("the text has more than %d bytes", router.MaxHeaderBytes),
+			"Correct what the application writes there.")
 	}
 	properties, perr := java.ParseProperties(text)
 	if perr != nil {
@@ -221,12 +232,15 @@ func (d *Router) trace(p *plan, row pgoutput.Tuple) *router.RowError {
 	}
 	for _, entry := range properties {
 		if err := router.CheckHeaderName(string(entry.Key)); err != nil {
-			return p.Refuse(row, router.BadHeaders, p.tracing.Name, err.Error(), "Correct what the application writes there.")
+			return p.Refuse(row, router.BadHeaders, p.tracing.Name, err.Error(),
+				"Correct what the application writes there.")
 		}
 		d.list = append(d.list, router.Header{Key: string(entry.Key), Value: entry.Value})
 	}
 	if len(properties) > router.MaxHeaders {
-		return p.Refuse(row, router.HeadersTooLarge, p.tracing.Name, "there are more than "+strconv.Itoa(router.MaxHeaders)+" headers", "Correct what the application writes there.")
+		return p.Refuse(row, router.HeadersTooLarge, p.tracing.Name,
+			"there are more than "+strconv.Itoa(router.MaxHeaders)+" headers",
+			"Correct what the application writes there.")
 	}
 	return nil
 }
@@ -248,7 +262,8 @@ func (p *plan) partition(row pgoutput.Tuple) (int32, *router.RowError) {
 			continue
 		}
 		if v.Int < 0 {
-			return 0, p.Refuse(row, router.BadValue, a.Name, "the partition is negative", "Correct what the application writes there; NULL leaves the choice to the key.")
+			return 0, p.Refuse(row, router.BadValue, a.Name, "the partition is negative",
+				"Correct what the application writes there; NULL leaves the choice to the key.")
 		}
 		partition = int32(v.Int) // int4
 	}

@@ -14,8 +14,10 @@ import (
 
 func debeziumRelation(extra ...pgoutput.Column) *pgoutput.Relation {
 	return &pgoutput.Relation{OID: 16400, Namespace: "public", Name: "outbox", Columns: append([]pgoutput.Column{
-		{Name: "id", TypeOID: 2950, Modifier: -1, Key: true}, {Name: "aggregatetype", TypeOID: layout.OIDVarchar, Modifier: -1},
-		{Name: "aggregateid", TypeOID: layout.OIDVarchar, Modifier: -1}, {Name: "type", TypeOID: layout.OIDVarchar, Modifier: -1},
+		{Name: "id", TypeOID: 2950, Modifier: -1, Key: true},
+		{Name: "aggregatetype", TypeOID: layout.OIDVarchar, Modifier: -1},
+		{Name: "aggregateid", TypeOID: layout.OIDVarchar, Modifier: -1},
+		{Name: "type", TypeOID: layout.OIDVarchar, Modifier: -1},
 		{Name: "payload", TypeOID: layout.OIDJSONB, Modifier: -1},
 	}, extra...)}
 }
@@ -23,7 +25,8 @@ func debeziumRelation(extra ...pgoutput.Column) *pgoutput.Relation {
 const debeziumPayload = `{"a": "x", "b": 1, "n": 1.50}`
 
 func debeziumRow(extra ...string) pgoutput.Tuple {
-	return append(rowtest.Texts("00000000-0000-0000-0000-000000000001", "Order", "1", "OrderCreated", debeziumPayload), rowtest.Texts(extra...)...)
+	return append(rowtest.Texts("00000000-0000-0000-0000-000000000001", "Order", "1", "OrderCreated", debeziumPayload),
+		rowtest.Texts(extra...)...)
 }
 
 func debeziumRouter(t testing.TB, change func(*Config)) *Router {
@@ -46,8 +49,9 @@ func TestDebeziumDefaults(t *testing.T) {
 	require.Equal(t, int32(-1), rec.Partition)
 	require.Equal(t, rowtest.Source.CommitTime.UnixMilli(), rec.Timestamp)
 	require.Equal(t, []string{
-		"__debezium.context.connectorLogicalName=srv", "__debezium.context.taskId=0", "__debezium.context.connectorName=postgresql",
-		"__debezium.context.runId=run", "id=00000000-0000-0000-0000-000000000001",
+		"__debezium.context.connectorLogicalName=srv", "__debezium.context.taskId=0",
+		"__debezium.context.connectorName=postgresql", "__debezium.context.runId=run",
+		"id=00000000-0000-0000-0000-000000000001",
 	}, rowtest.HeaderTexts(rec.Headers))
 }
 
@@ -88,17 +92,23 @@ func TestDebeziumBinary(t *testing.T) {
 	rel.Columns[4].TypeOID = layout.OIDBytea
 	row := debeziumRow()
 	row[4].Data = []byte(`\x00ff10`)
-	for converter, want := range map[string]string{"binary": "\x00\xff\x10", "string": "\x00\xff\x10", "json": `"AP8Q"`} {
+	for converter, want := range map[string]string{
+		"binary": "\x00\xff\x10", "string": "\x00\xff\x10", "json": `"AP8Q"`,
+	} {
 		rec, err := debeziumRouter(t, func(d *Config) { d.ValueConverter = converter }).Route(rel, row, rowtest.Source)
 		require.NoError(t, err)
 		require.Equal(t, want, string(rec.Value), converter)
 	}
 	row[4].Data = []byte(`\x`)
-	rec, err := debeziumRouter(t, func(d *Config) { d.ValueConverter, d.TombstoneOnEmpty = "binary", true }).Route(rel, row, rowtest.Source)
+	rec, err := debeziumRouter(t, func(d *Config) {
+		d.ValueConverter, d.TombstoneOnEmpty = "binary", true
+	}).Route(rel, row, rowtest.Source)
 	require.NoError(t, err)
 	require.Equal(t, []byte{}, rec.Value, "an empty bytea is no tombstone")
 
-	_, err = debeziumRouter(t, func(d *Config) { d.ValueConverter = "binary" }).Route(debeziumRelation(), debeziumRow(), rowtest.Source)
+	_, err = debeziumRouter(t, func(d *Config) {
+		d.ValueConverter = "binary"
+	}).Route(debeziumRelation(), debeziumRow(), rowtest.Source)
 	require.Equal(t, router.BadValue, rowtest.Reason(t, err))
 }
 
@@ -118,27 +128,38 @@ func TestDebeziumTombstones(t *testing.T) {
 }
 
 func TestDebeziumPlacement(t *testing.T) {
-	rel := debeziumRelation(pgoutput.Column{Name: "n", TypeOID: 23, Modifier: -1}, pgoutput.Column{Name: "b", TypeOID: 16, Modifier: -1})
+	rel := debeziumRelation(pgoutput.Column{Name: "n", TypeOID: 23, Modifier: -1}, pgoutput.Column{
+		Name: "b", TypeOID: 16, Modifier: -1,
+	})
 	r := debeziumRouter(t, func(d *Config) {
-		d.Additional = []string{"type:header:eventType", " n : partition", "type:envelope", "b:envelope:deleted", "gone:header"}
+		d.Additional = []string{
+			"type:header:eventType", " n : partition", "type:envelope", "b:envelope:deleted", "gone:header",
+		}
 		d.IgnoreMissing, d.ContextHeaders, d.PositionHeader = true, false, true
 		d.ValueConverter = "json_with_schema"
 	})
 	rec, err := r.Route(rel, debeziumRow("123", "t"), rowtest.Source)
 	require.NoError(t, err)
 	require.Equal(t, int32(123), rec.Partition)
-	require.Equal(t, []string{"id=00000000-0000-0000-0000-000000000001", "eventType=OrderCreated", "position=" + string(rowtest.Source.Position)}, rowtest.HeaderTexts(rec.Headers))
+	require.Equal(t, []string{
+		"id=00000000-0000-0000-0000-000000000001", "eventType=OrderCreated",
+		"position=" + string(rowtest.Source.Position),
+	}, rowtest.HeaderTexts(rec.Headers))
 	require.Equal(t, `{"schema":{"type":"struct","fields":[`+
-		`{"type":"string","optional":true,"name":"io.debezium.data.Json","version":1,"field":"payload"},{"type":"string","optional":true,"field":"type"},`+
-		`{"type":"boolean","optional":true,"field":"deleted"}],"optional":false,"name":"srv.public.outbox.Order.Value"},`+
-		`"payload":{"payload":"{\"a\": \"x\", \"b\": 1, \"n\": 1.50}","type":"OrderCreated","deleted":true}}`, string(rec.Value))
+		`{"type":"string","optional":true,"name":"io.debezium.data.Json","version":1,"field":"payload"},`+
+		`{"type":"string","optional":true,"field":"type"},`+
+		`{"type":"boolean","optional":true,"field":"deleted"}],"optional":false,`+
+		`"name":"srv.public.outbox.Order.Value"},`+
+		`"payload":{"payload":"{\"a\": \"x\", \"b\": 1, \"n\": 1.50}","type":"OrderCreated","deleted":true}}`,
+		string(rec.Value))
 
 	row := debeziumRow("0", "f")
 	row[1].Data, row[5] = []byte("Customer"), pgoutput.Value{Kind: pgoutput.Null}
 	rec, err = r.Route(rel, row, rowtest.Source)
 	require.NoError(t, err)
 	require.Equal(t, int32(-1), rec.Partition)
-	require.Contains(t, string(rec.Value), "srv.public.outbox.Customer.Value", "each route value has a schema of its own")
+	require.Contains(t, string(rec.Value), "srv.public.outbox.Customer.Value",
+		"each route value has a schema of its own")
 
 	row[5] = pgoutput.Value{Kind: pgoutput.Text, Data: []byte("-1")}
 	_, err = r.Route(rel, row, rowtest.Source)
@@ -168,7 +189,9 @@ func TestDebeziumRouting(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, rec.Topic)
 	}
-	for value, want := range map[string]router.Reason{"a b": router.IllegalTopic, "": router.IllegalTopic, "ä": router.Unroutable} {
+	for value, want := range map[string]router.Reason{
+		"a b": router.IllegalTopic, "": router.IllegalTopic, "ä": router.Unroutable,
+	} {
 		row[1].Data = []byte(value)
 		_, err := r.Route(rel, row, rowtest.Source)
 		require.Equal(t, want, rowtest.Reason(t, err), value)
@@ -195,30 +218,39 @@ func TestDebeziumMissingColumns(t *testing.T) {
 	rel.Columns[1].TypeOID = 23
 	_, err := debeziumRouter(t, nil).Route(rel, debeziumRow(), rowtest.Source)
 	require.Equal(t, router.MissingColumn, rowtest.Reason(t, err), "a route column must be text")
-	_, err = debeziumRouter(t, func(d *Config) { d.Additional = []string{"gone:header"} }).Route(debeziumRelation(), debeziumRow(), rowtest.Source)
+	_, err = debeziumRouter(t, func(d *Config) {
+		d.Additional = []string{"gone:header"}
+	}).Route(debeziumRelation(), debeziumRow(), rowtest.Source)
 	require.Equal(t, router.MissingColumn, rowtest.Reason(t, err))
 }
 
 func TestDebeziumTracing(t *testing.T) {
 	rel := debeziumRelation(pgoutput.Column{Name: "tracingspancontext", TypeOID: layout.OIDText, Modifier: -1})
 	r := debeziumRouter(t, func(d *Config) { d.Columns.Tracing, d.ContextHeaders = "tracingspancontext", false })
-	rec, err := r.Route(rel, debeziumRow("#Sat Nov 21 08:00:00 UTC 2026\ntraceparent=00-ab-cd-01\nb\\:=c \\\n  d\n"), rowtest.Source)
+	rec, err := r.Route(rel, debeziumRow("#Sat Nov 21 08:00:00 UTC 2026\ntraceparent=00-ab-cd-01\nb\\:=c \\\n  d\n"),
+		rowtest.Source)
 	require.NoError(t, err)
-	require.Equal(t, []string{"traceparent=00-ab-cd-01", "b:=c d", "id=00000000-0000-0000-0000-000000000001"}, rowtest.HeaderTexts(rec.Headers))
+	require.Equal(t, []string{"traceparent=00-ab-cd-01", "b:=c d", "id=00000000-0000-0000-0000-000000000001"},
+		rowtest.HeaderTexts(rec.Headers))
 }
 
 func TestDebeziumExpansion(t *testing.T) {
 	wide := `{"name":"x","ok":true,"f":1.50,"i":3,"l":4294967296,"a":["p"],"o":[{"a":1},{"b":"y"}],"n":null,"e":[]}`
 	for _, c := range []struct{ name, payload, want, keep string }{
-		{"types", wide,
+		{
+			"types", wide,
 			`{"name":"x","ok":true,"f":1.5,"i":3,"l":4294967296,"a":["p"],"o":[{"a":1,"b":null},{"a":null,"b":"y"}]}`,
-			`{"name":"x","ok":true,"f":1.5,"i":3,"l":4294967296,"a":["p"],"o":[{"a":1,"b":null},{"a":null,"b":"y"}],"n":null,"e":[]}`},
+			`{"name":"x","ok":true,"f":1.5,"i":3,"l":4294967296,"a":["p"],"o":[{"a":1,"b":null},{"a":null,"b":"y"}],` +
+				`"n":null,"e":[]}`,
+		},
 		{"null first", `{"a":[null,2,3]}`, `{"a":[null,2,3]}`, `{"a":[null,2,3]}`},
 		{"mixed array stays text", `{"a":[1,2.5]}`, `"{\"a\":[1,2.5]}"`, `"{\"a\":[1,2.5]}"`},
 		{"array", `[{"a":1}]`, `[{"a":1}]`, `[{"a":1}]`},
-		{"nested objects are united", `[{"o":{"x":1},"l":[{"p":1}]},{"o":{"y":2},"l":[{"q":2}]}]`,
+		{
+			"nested objects are united", `[{"o":{"x":1},"l":[{"p":1}]},{"o":{"y":2},"l":[{"q":2}]}]`,
 			`[{"o":{"x":1,"y":null},"l":[{"p":1,"q":null}]},{"o":{"x":null,"y":2},"l":[{"p":null,"q":2}]}]`,
-			`[{"o":{"x":1,"y":null},"l":[{"p":1,"q":null}]},{"o":{"x":null,"y":2},"l":[{"p":null,"q":2}]}]`},
+			`[{"o":{"x":1,"y":null},"l":[{"p":1,"q":null}]},{"o":{"x":null,"y":2},"l":[{"p":null,"q":2}]}]`,
+		},
 		{"text", `x`, `"x"`, `"x"`},
 		{"no JSON", `{x`, `"{x"`, `"{x"`},
 		{"a member without a name stays text", `{"":1}`, `"{\"\":1}"`, `"{\"\":1}"`},
@@ -228,7 +260,9 @@ func TestDebeziumExpansion(t *testing.T) {
 			row[4].Data = []byte(c.payload)
 			for keep, want := range map[bool]string{false: c.want, true: c.keep} {
 				r := debeziumRouter(t, func(d *Config) {
-					d.ValueConverter, d.Expand = "json", ExpandJSON{Enabled: true, KeepNulls: keep, KeepEmptyLists: keep}
+					d.ValueConverter, d.Expand = "json", ExpandJSON{
+						Enabled: true, KeepNulls: keep, KeepEmptyLists: keep,
+					}
 				})
 				rec, err := r.Route(debeziumRelation(), row, rowtest.Source)
 				require.NoError(t, err)
@@ -237,7 +271,9 @@ func TestDebeziumExpansion(t *testing.T) {
 		})
 	}
 	r := debeziumRouter(t, func(d *Config) { d.ValueConverter, d.Expand.Enabled = "json", true })
-	for _, payload := range []string{`{"n":12345678901234567890}`, `{"a":[{"x":1},{"x":"y"}]}`, `{"n":1e400}`, `{"s":"\ud800"}`} {
+	for _, payload := range []string{
+		`{"n":12345678901234567890}`, `{"a":[{"x":1},{"x":"y"}]}`, `{"n":1e400}`, `{"s":"\ud800"}`,
+	} {
 		row := debeziumRow()
 		row[4].Data = []byte(payload)
 		_, err := r.Route(debeziumRelation(), row, rowtest.Source)

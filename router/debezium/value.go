@@ -64,7 +64,9 @@ const maxEnvelopeSchemas = 1000
 
 // wrap makes the struct of payload and columns. Its schema is named after the table and the route value. Debezium
 // keeps the first name it made for a payload schema, whatever the later rows' route value; this one doesn't.
-func (d *Router) wrap(p *plan, row pgoutput.Tuple, route []byte, payload connect.Value, payloadSchema *connect.Schema) ([]byte, *router.RowError) {
+func (d *Router) wrap(p *plan, row pgoutput.Tuple, route []byte, payload connect.Value,
+	payloadSchema *connect.Schema,
+) ([]byte, *router.RowError) {
 	v := connect.Value{Kind: connect.KindStruct, List: []connect.Value{payload}}
 	for i := range p.additional {
 		a := &p.additional[i]

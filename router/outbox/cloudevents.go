@@ -29,15 +29,16 @@ const (
 
 // ceNames are the attributes that the specification defines, and what else a JSON event may hold.
 var ceNames = map[string]bool{
-	"specversion": true, "id": true, "source": true, "type": true, "subject": true, "time": true, "datacontenttype": true,
-	"dataschema": true, "data": true, "data_base64": true,
+	"specversion": true, "id": true, "source": true, "type": true, "subject": true, "time": true,
+	"datacontenttype": true, "dataschema": true, "data": true, "data_base64": true,
 }
 
 func (r *Router) setCloudEvents() error {
 	c := &r.cfg.CloudEvents
 	var errs []error
 	if u, err := url.Parse(c.Source); c.Source == "" || err != nil || u.String() == "" {
-		errs = append(errs, configError("cloudevents.source", "Write one such as /shop/orders.", errors.New("isn't a URI reference, and every event needs one")))
+		errs = append(errs, configError("cloudevents.source", "Write one such as /shop/orders.",
+			errors.New("isn't a URI reference, and every event needs one")))
 	}
 	if u, err := url.Parse(c.DataSchema); err != nil || c.DataSchema != "" && !u.IsAbs() {
 		errs = append(errs, configError("cloudevents.data_schema", "", errors.New("isn't a URI")))
@@ -45,11 +46,14 @@ func (r *Router) setCloudEvents() error {
 	seen := map[string]bool{}
 	for _, entry := range c.Extensions {
 		n, err := parseNamed(entry)
-		if err == nil && (ceNames[n.name] || seen[n.name] || len(n.name) > 20 || strings.Trim(n.name, "abcdefghijklmnopqrstuvwxyz0123456789") != "") {
-			err = fmt.Errorf("%q can't name an extension: it is taken, or has more than 20 characters, or others than a-z and 0-9", n.name)
+		if err == nil && (ceNames[n.name] || seen[n.name] || len(n.name) > 20 ||
+			strings.Trim(n.name, "abcdefghijklmnopqrstuvwxyz0123456789") != "") {
+			err = fmt.Errorf("%q can't name an extension: it is taken, or has more than 20 characters, or others "+
+				"than a-z and 0-9", n.name)
 		}
 		seen[n.name] = true
-		errs = append(errs, configError("cloudevents.extensions", "Write entries such as tenant or partition_key:partitionkey.", err))
+		errs = append(errs, configError("cloudevents.extensions",
+			"Write entries such as tenant or partition_key:partitionkey.", err))
 		r.extensions = append(r.extensions, n)
 	}
 	return errors.Join(errs...)

@@ -29,8 +29,8 @@ type Config struct {
 
 	DeadLetterTopic string // to which no event may lead; empty: none
 
-	// Catalog says of which type a domain is. It is asked once for each Relation whose payload has a type without a fixed
-	// OID. Without it the payload counts as text.
+	// Catalog says of which type a domain is. It is asked once for each Relation whose payload has a type without a
+	// fixed OID. Without it the payload counts as text.
 	Catalog func(rel *pgoutput.Relation) (router.Catalog, error)
 }
 

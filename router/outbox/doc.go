@@ -3,11 +3,11 @@
 // # The record
 //
 //   - Topic: Config.Topic with the row's values in place of ${aggregate_type}, ${aggregate_id}, ${type} and
-//     ${column:NAME}. The result must be a legal name that is not internal to Kafka; it is never changed to become one. A NULL or empty
-//     value in a placeholder is refused.
-//   - Key: the aggregate id as Postgres prints it, or the columns that Config.KeyColumns names. NULL is refused, since records without a key are spread over
-//     the partitions and the order of the aggregate would be lost without anybody noticing. The empty string is a
-//     key like any other.
+//     ${column:NAME}. The result must be a legal name that is not internal to Kafka; it is never changed to become one.
+//     A NULL or empty value in a placeholder is refused.
+//   - Key: the aggregate id as Postgres prints it, or the columns that Config.KeyColumns names. NULL is refused, since
+//     records without a key are spread over the partitions and the order of the aggregate would be lost without anybody
+//     noticing. The empty string is a key like any other.
 //   - Value: the payload as Postgres prints it, byte for byte. It isn't parsed, so numbers keep their digits and
 //     text that is no JSON passes. bytea is decoded to the bytes it stands for. NULL is a tombstone.
 //   - Timestamp: the timestamp column in milliseconds, rounded down. The commit time takes its place where the
@@ -16,8 +16,8 @@
 //   - Headers: id, type, position, then static ones, those from columns, the members of the headers column in the
 //     order Postgres prints them, and what a format adds.
 //
-// This is FormatPayload. The other formats wrap the payload, see Envelope and CloudEvents; a NULL payload is a tombstone
-// in each of them. Registry puts a frame in front of the payload.
+// This is FormatPayload. The other formats wrap the payload, see Envelope and CloudEvents; a NULL payload is a
+// tombstone in each of them. Registry puts a frame in front of the payload.
 //
 // # Headers
 //
@@ -30,6 +30,6 @@
 //
 // # Rows that can't be routed
 //
-// Route returns a *router.RowError for them, with a stable Reason. What to do about one (halt, skip, dead letter) is the
-// caller's decision.
+// Route returns a *router.RowError for them, with a stable Reason. What to do about one (halt, skip, dead letter) is
+// the caller's decision.
 package outbox

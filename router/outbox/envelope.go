@@ -85,7 +85,8 @@ func appendVersion(dst []byte, version string) []byte {
 // traceID takes the trace id out of a header traceparent (W3C Trace Context, 00-<trace id>-<parent id>-<flags>).
 func traceID(headers []router.Header) []byte {
 	for i := range headers {
-		if v := headers[i].Value; headers[i].Key == "traceparent" && len(v) >= 36 && v[2] == '-' && v[35] == '-' && isHex(v[3:35]) {
+		if v := headers[i].Value; headers[i].Key == "traceparent" && len(v) >= 36 && v[2] == '-' && v[35] == '-' &&
+			isHex(v[3:35]) {
 			return v[3:35]
 		}
 	}

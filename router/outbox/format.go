@@ -33,7 +33,8 @@ func (r *Router) setFormat() error {
 			return err
 		}
 	default:
-		return configError("format", "", fmt.Errorf("%q is none of payload, envelope, cloudevents_binary and cloudevents_structured", r.cfg.Format))
+		return configError("format", "",
+			fmt.Errorf("%q is none of payload, envelope, cloudevents_binary and cloudevents_structured", r.cfg.Format))
 	}
 	return r.cfg.Registry.validate(r.cfg.Format)
 }
@@ -86,5 +87,6 @@ func (l *rowPlan) checkJSON(row pgoutput.Tuple, payload []byte) *router.RowError
 	if isJSON(l.payload) || json.Valid(payload) {
 		return nil
 	}
-	return l.Refuse(row, router.BadValue, l.payload.Name, errNotJSON.Error(), "Correct what the application writes there, or the content type.")
+	return l.Refuse(row, router.BadValue, l.payload.Name, errNotJSON.Error(),
+		"Correct what the application writes there, or the content type.")
 }

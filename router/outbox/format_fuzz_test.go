@@ -9,19 +9,29 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Whatever a row holds, no format panics, an error is a RowError that names the row only, and where the format promises JSON it
-// is JSON: in UTF-8 if the row is, and with the payload in it unchanged.
+// Whatever a row holds, no format panics, an error is a RowError that names the row only, and where the format promises
+// JSON it is JSON: in UTF-8 if the row is, and with the payload in it unchanged.
 func FuzzFormats(f *testing.F) {
 	rowtest.Seeds(f)
 	f.Fuzz(func(t *testing.T, id, aggregateType, aggregateID, eventType, payload, headers, version string, oid uint32) {
-		rel, row, valid := rowtest.FuzzRow([7]string{id, aggregateType, aggregateID, eventType, payload, headers, version}, oid)
+		rel, row, valid := rowtest.FuzzRow([7]string{
+			id, aggregateType, aggregateID, eventType, payload, headers, version,
+		}, oid)
 		if rel == nil {
 			return
 		}
 		for _, c := range []Config{
 			{Format: FormatEnvelope, KeyColumns: []string{"aggregate_type", "aggregate_id"}},
-			{Format: FormatCloudEventsStructured, CloudEvents: CloudEvents{Source: "/s", DataContentType: "application/json", Extensions: []string{"event_version:version"}}},
-			{Format: FormatCloudEventsStructured, CloudEvents: CloudEvents{Source: "/s", DataContentType: "text/plain"}},
+			{
+				Format: FormatCloudEventsStructured,
+				CloudEvents: CloudEvents{
+					Source: "/s", DataContentType: "application/json", Extensions: []string{"event_version:version"},
+				},
+			},
+			{
+				Format:      FormatCloudEventsStructured,
+				CloudEvents: CloudEvents{Source: "/s", DataContentType: "text/plain"},
+			},
 			{Format: FormatCloudEventsBinary, CloudEvents: CloudEvents{Source: "/s"}},
 		} {
 			c.Columns, c.Topic = DefaultColumns(), "t"

@@ -34,7 +34,9 @@ func wideRow(tenant, version string) pgoutput.Tuple {
 
 func wideRelation() *pgoutput.Relation {
 	rel := rowtest.Table()
-	rel.Columns = append(rel.Columns, pgoutput.Column{Name: "tenant", TypeOID: layout.OIDText}, pgoutput.Column{Name: "event_version", TypeOID: 23})
+	rel.Columns = append(rel.Columns, pgoutput.Column{Name: "tenant", TypeOID: layout.OIDText}, pgoutput.Column{
+		Name: "event_version", TypeOID: 23,
+	})
 	return rel
 }
 
@@ -106,11 +108,14 @@ func TestEnvelope(t *testing.T) {
 	r := formatRouter(t, func(c *Config) { c.Format = FormatEnvelope })
 	rec, err := r.Route(wideRelation(), wideRow("eu", "3"), rowtest.Source)
 	require.NoError(t, err)
-	require.Equal(t, `{"eventId":"018f4d3c-0000-7000-8000-000000000001","eventType":"order_placed","eventVersion":3,"aggregateType":"order",`+
+	require.Equal(t, `{"eventId":"018f4d3c-0000-7000-8000-000000000001","eventType":"order_placed","eventVersion":3,`+
+		`"aggregateType":"order",`+
 		`"aggregateId":"42","occurredAt":"2026-11-21T08:17:00.123Z","traceId":"4bf92f3577b34da6a3ce929d0e0e4736",`+
 		`"data":{"lines": [{"sku": "a-1", "quantity": 2}], "total": 12.50, "customer": "c-77"}}`, string(rec.Value))
 
-	for version, want := range map[string]string{"1.2": `"1.2"`, "0": "0", "01": `"01"`, "12345678901234567890": `"12345678901234567890"`} {
+	for version, want := range map[string]string{
+		"1.2": `"1.2"`, "0": "0", "01": `"01"`, "12345678901234567890": `"12345678901234567890"`,
+	} {
 		rec, err = r.Route(wideRelation(), wideRow("eu", version), rowtest.Source)
 		require.NoError(t, err)
 		require.Contains(t, string(rec.Value), `"eventVersion":`+want+",")
@@ -137,7 +142,8 @@ func TestEnvelope(t *testing.T) {
 
 func TestCloudEventsBinary(t *testing.T) {
 	r := formatRouter(t, func(c *Config) {
-		c.Format, c.CloudEvents.Extensions, c.CloudEvents.DataSchema = FormatCloudEventsBinary, []string{"tenant", "event_version:v"}, "https://s.example/1"
+		c.Format, c.CloudEvents.Extensions, c.CloudEvents.DataSchema = FormatCloudEventsBinary,
+			[]string{"tenant", "event_version:v"}, "https://s.example/1"
 	})
 	row := wideRow("eu", "1")
 	row[5] = pgoutput.Value{Kind: pgoutput.Null}
@@ -146,8 +152,9 @@ func TestCloudEventsBinary(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, string(row[4].Data), string(rec.Value))
 		require.Equal(t, []string{
-			"ce_specversion=1.0", "ce_id=018f4d3c-0000-7000-8000-000000000001", "ce_source=/shop", "ce_type=order_placed", "ce_subject=42",
-			"ce_time=2026-11-21T08:17:00.123Z", "ce_dataschema=https://s.example/1", "ce_tenant=eu", "ce_v=1", "content-type=application/json",
+			"ce_specversion=1.0", "ce_id=018f4d3c-0000-7000-8000-000000000001", "ce_source=/shop",
+			"ce_type=order_placed", "ce_subject=42", "ce_time=2026-11-21T08:17:00.123Z",
+			"ce_dataschema=https://s.example/1", "ce_tenant=eu", "ce_v=1", "content-type=application/json",
 		}, rowtest.HeaderTexts(rec.Headers)[3:])
 	}
 	for _, headers := range []string{`{"ce_id": "x"}`, `{"content-type": "x"}`} {
@@ -161,13 +168,18 @@ func TestCloudEventsBinary(t *testing.T) {
 }
 
 func TestCloudEventsStructured(t *testing.T) {
-	r := formatRouter(t, func(c *Config) { c.Format, c.CloudEvents.Extensions = FormatCloudEventsStructured, []string{"tenant"} })
+	r := formatRouter(t, func(c *Config) {
+		c.Format, c.CloudEvents.Extensions = FormatCloudEventsStructured, []string{"tenant"}
+	})
 	rec, err := r.Route(wideRelation(), wideRow("eu", "1"), rowtest.Source)
 	require.NoError(t, err)
-	const start = `{"specversion":"1.0","id":"018f4d3c-0000-7000-8000-000000000001","source":"/shop","type":"order_placed","subject":"42",` +
+	const start = `{"specversion":"1.0","id":"018f4d3c-0000-7000-8000-000000000001","source":"/shop",` +
+		`"type":"order_placed","subject":"42",` +
 		`"time":"2026-11-21T08:17:00.123Z","datacontenttype":"application/json","tenant":"eu",`
-	require.Equal(t, start+`"data":{"lines": [{"sku": "a-1", "quantity": 2}], "total": 12.50, "customer": "c-77"}}`, string(rec.Value))
-	require.Equal(t, "content-type=application/cloudevents+json; charset=UTF-8", rowtest.HeaderTexts(rec.Headers)[len(rec.Headers)-1])
+	require.Equal(t, start+`"data":{"lines": [{"sku": "a-1", "quantity": 2}], "total": 12.50, "customer": "c-77"}}`,
+		string(rec.Value))
+	require.Equal(t, "content-type=application/cloudevents+json; charset=UTF-8",
+		rowtest.HeaderTexts(rec.Headers)[len(rec.Headers)-1])
 
 	rel, row := wideRelation(), wideRow("eu", "1")
 	rel.Columns[4].TypeOID, row[4].Data = layout.OIDBytea, []byte(`\x00ff`)
@@ -180,7 +192,9 @@ func TestCloudEventsStructured(t *testing.T) {
 	_, err = r.Route(rel, row, rowtest.Source)
 	require.Equal(t, router.BadValue, rowtest.Reason(t, err))
 
-	r = formatRouter(t, func(c *Config) { c.Format, c.CloudEvents.DataContentType = FormatCloudEventsStructured, "text/plain" })
+	r = formatRouter(t, func(c *Config) {
+		c.Format, c.CloudEvents.DataContentType = FormatCloudEventsStructured, "text/plain"
+	})
 	rec, err = r.Route(rel, row, rowtest.Source)
 	require.NoError(t, err)
 	require.Contains(t, string(rec.Value), `"data":"no JSON"}`)
@@ -189,7 +203,9 @@ func TestCloudEventsStructured(t *testing.T) {
 func TestRegistryFrame(t *testing.T) {
 	rel, row := wideRelation(), wideRow("eu", "258")
 	rel.Columns[4].TypeOID, row[4].Data = layout.OIDBytea, []byte(`\x00ff`)
-	for format, want := range map[string]string{"avro": "\x00\x00\x00\x01\x02\x00\xff", "protobuf": "\x00\x00\x00\x01\x02\x00\x00\xff"} {
+	for format, want := range map[string]string{
+		"avro": "\x00\x00\x00\x01\x02\x00\xff", "protobuf": "\x00\x00\x00\x01\x02\x00\x00\xff",
+	} {
 		r := formatRouter(t, func(c *Config) { c.Registry = Registry{SchemaIDColumn: "event_version", Format: format} })
 		rec, err := r.Route(rel, row, rowtest.Source)
 		require.NoError(t, err)
@@ -212,22 +228,37 @@ func TestRegistryFrame(t *testing.T) {
 
 func TestFormatsRefuseConfiguration(t *testing.T) {
 	for part, change := range map[string]func(*Config){
-		"router.format":                  func(c *Config) { c.Format = "xml" },
-		"router.cloudevents.source":      func(c *Config) { c.Format, c.CloudEvents.Source = FormatCloudEventsBinary, "" },
-		"router.cloudevents.data_schema": func(c *Config) { c.Format, c.CloudEvents.DataSchema = FormatCloudEventsBinary, "x" },
+		"router.format": func(c *Config) { c.Format = "xml" },
+		"router.cloudevents.source": func(c *Config) {
+			c.Format, c.CloudEvents.Source = FormatCloudEventsBinary, ""
+		},
+		"router.cloudevents.data_schema": func(c *Config) {
+			c.Format, c.CloudEvents.DataSchema = FormatCloudEventsBinary, "x"
+		},
 		"router.cloudevents.extensions": func(c *Config) {
 			c.Format, c.CloudEvents.Extensions = FormatCloudEventsBinary, []string{"tenant:Tenant"}
 		},
-		"\"time\" can't name":              func(c *Config) { c.Format, c.CloudEvents.Extensions = FormatCloudEventsBinary, []string{"tenant:time"} },
-		"router.static_headers":            func(c *Config) { c.StaticHeaders = []string{"x"} },
-		"\"id\" is reserved":               func(c *Config) { c.StaticHeaders = []string{"id=1"} },
-		"\"a\" is reserved or used twice":  func(c *Config) { c.StaticHeaders = []string{"a=1", "a=2"} },
-		"router.column_headers":            func(c *Config) { c.ColumnHeaders = []string{"a:"} },
-		"\"ce_x\" is reserved":             func(c *Config) { c.Format, c.ColumnHeaders = FormatCloudEventsBinary, []string{"tenant:ce_x"} },
-		"router.registry.format":           func(c *Config) { c.Registry = Registry{SchemaIDColumn: "a", Format: "thrift"} },
-		"router.registry.schema_id_column": func(c *Config) { c.Format, c.Registry.SchemaIDColumn = FormatEnvelope, "a" },
+		"\"time\" can't name": func(c *Config) {
+			c.Format, c.CloudEvents.Extensions = FormatCloudEventsBinary, []string{"tenant:time"}
+		},
+		"router.static_headers":           func(c *Config) { c.StaticHeaders = []string{"x"} },
+		"\"id\" is reserved":              func(c *Config) { c.StaticHeaders = []string{"id=1"} },
+		"\"a\" is reserved or used twice": func(c *Config) { c.StaticHeaders = []string{"a=1", "a=2"} },
+		"router.column_headers":           func(c *Config) { c.ColumnHeaders = []string{"a:"} },
+		"\"ce_x\" is reserved": func(c *Config) {
+			c.Format, c.ColumnHeaders = FormatCloudEventsBinary, []string{"tenant:ce_x"}
+		},
+		"router.registry.format": func(c *Config) {
+			c.Registry = Registry{SchemaIDColumn: "a", Format: "thrift"}
+		},
+		"router.registry.schema_id_column": func(c *Config) {
+			c.Format, c.Registry.SchemaIDColumn = FormatEnvelope, "a"
+		},
 	} {
-		cfg := Config{Columns: DefaultColumns(), Topic: DefaultTopic, CloudEvents: CloudEvents{Source: "/shop"}, Registry: Registry{Format: "avro"}}
+		cfg := Config{
+			Columns: DefaultColumns(), Topic: DefaultTopic, CloudEvents: CloudEvents{Source: "/shop"},
+			Registry: Registry{Format: "avro"},
+		}
 		change(&cfg)
 		_, err := New(cfg)
 		require.ErrorContains(t, err, part)

@@ -22,7 +22,9 @@ type headers struct {
 }
 
 // of fills the list for a row whose id and type texts are given.
-func (h *headers) of(l *rowPlan, row pgoutput.Tuple, id, eventType, position []byte) ([]router.Header, *router.RowError) {
+func (h *headers) of(l *rowPlan, row pgoutput.Tuple,
+	id, eventType, position []byte,
+) ([]router.Header, *router.RowError) {
 	h.list = append(h.list[:0],
 		router.Header{Key: router.HeaderID, Value: id},
 		router.Header{Key: router.HeaderType, Value: eventType},
@@ -39,7 +41,8 @@ func (h *headers) of(l *rowPlan, row pgoutput.Tuple, id, eventType, position []b
 			return nil, rerr
 		}
 		if size += len(n.name) + len(value); size > router.MaxHeaderBytes {
-			return nil, l.Refuse(row, router.HeadersTooLarge, n.name, fmt.Sprintf("the headers from columns have more than %d bytes", router.MaxHeaderBytes),
+			return nil, l.Refuse(row, router.HeadersTooLarge, n.name,
+				fmt.Sprintf("the headers from columns have more than %d bytes", router.MaxHeaderBytes),
 				"Correct what the application writes there, or router.column_headers.")
 		}
 		h.list = append(h.list, router.Header{Key: n.name, Value: value})
@@ -79,7 +82,9 @@ func (h *headers) members(text []byte) (router.Reason, error) {
 		}
 		size += len(m.Name) + len(m.Value)
 		if size > router.MaxHeaderBytes || len(h.list)-fixed == router.MaxHeaders {
-			return router.HeadersTooLarge, fmt.Errorf("there are more than %d headers or %d bytes of them", router.MaxHeaders, router.MaxHeaderBytes)
+			return router.HeadersTooLarge,
+				fmt.Errorf("there are more than %d headers or %d bytes of them", router.MaxHeaders,
+					router.MaxHeaderBytes)
 		}
 		name, reason, err := h.name(m.Name)
 		if err != nil {

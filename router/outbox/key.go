@@ -7,8 +7,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router/internal/layout"
 )
 
-// key is the aggregate id, or what Config.KeyColumns says: one column's text, or several columns' texts as a JSON array,
-// which is the same for no two different rows: joined by a character the columns could hold, they might be.
+// key is the aggregate id, or what Config.KeyColumns says: one column's text, or several columns' texts as a JSON
+// array, which is the same for no two different rows: joined by a character the columns could hold, they might be.
 func (r *Router) key(l *rowPlan, row pgoutput.Tuple) ([]byte, *router.RowError) {
 	switch len(l.keys) {
 	case 0:
@@ -36,7 +36,8 @@ func (r *Router) key(l *rowPlan, row pgoutput.Tuple) ([]byte, *router.RowError) 
 func (l *rowPlan) keyPart(row pgoutput.Tuple, f layout.Field) ([]byte, *router.RowError) {
 	text, err := l.Text(row, f)
 	if err == nil && text == nil {
-		err = l.Refuse(row, router.NullKey, f.Name, "the column is NULL and the key is made of it, so the order of the aggregate's events would be lost",
+		err = l.Refuse(row, router.NullKey, f.Name,
+			"the column is NULL and the key is made of it, so the order of the aggregate's events would be lost",
 			"Declare the column NOT NULL; the empty string is a legal key.")
 	}
 	return text, err

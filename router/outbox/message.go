@@ -39,6 +39,7 @@ func (r *Router) messageColumns() message.Columns {
 	for _, n := range slices.Concat(r.columnHeaders, r.extensions) {
 		m.Others = append(m.Others, n.column)
 	}
-	m.Others = append(m.Others, r.cfg.Envelope.VersionColumn, r.cfg.Envelope.TraceIDColumn, r.cfg.Registry.SchemaIDColumn)
+	m.Others = append(m.Others, r.cfg.Envelope.VersionColumn, r.cfg.Envelope.TraceIDColumn,
+		r.cfg.Registry.SchemaIDColumn)
 	return m
 }

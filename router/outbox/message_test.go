@@ -30,18 +30,44 @@ func TestMessageBecomesARecord(t *testing.T) {
 		headers   string
 		timestamp int64
 	}{
-		"payload as written": {`{"id": "e1", "aggregate_type": "order", "aggregate_id": 42, "type": "paid", "payload":  {"a" : 1.50,"a":[1, 2], "u":"\ud800\u0000"} }`,
-			`{"a" : 1.50,"a":[1, 2], "u":"\ud800\u0000"}`, false, "", 5000},
-		"a string keeps its quotes": {`{"id":"e1","aggregate_type":"order","aggregate_id":"42","type":"paid","payload":"x"}`, `"x"`, false, "", 5000},
-		"text":                      {`{"id":"e1","aggregate_type":"order","aggregate_id":"42","type":"paid","payload_text":"x\n\"\u00e9"}`, "x\n\"é", false, "", 5000},
-		"empty text":                {`{"id":"e1","aggregate_type":"order","aggregate_id":"42","type":"paid","payload_text":""}`, "", false, "", 5000},
-		"bytes":                     {`{"id":"e1","aggregate_type":"order","aggregate_id":"42","type":"paid","payload_base64":"AAH/\nXHg="}`, "\x00\x01\xff\\x", false, "", 5000},
-		"null":                      {`{"id":"e1","aggregate_type":"order","aggregate_id":"42","type":"paid","payload":null}`, "", true, "", 5000},
-		"absent":                    {`{"id":"e1","aggregate_type":"order","aggregate_id":"42","type":"paid"}`, "", true, "", 5000},
-		"headers and time": {`{"id":"e1","aggregate_type":"order","aggregate_id":"42","type":"paid","payload":1,"headers":{"h":"v"},"timestamp":"1970-01-01T00:00:01.250Z"}`,
-			"1", false, "v", 1250},
-		"to_json's time":  {`{"id":"e1","aggregate_type":"order","aggregate_id":"42","type":"paid","payload":1,"timestamp":"1970-01-01T02:00:01.25+02:00"}`, "1", false, "", 1250},
-		"unknown members": {`{"other":{"\ud800":[]},"id":"e1","aggregate_type":"order","aggregate_id":"42","type":"paid","payload":1,"other":2}`, "1", false, "", 5000},
+		"payload as written": {
+			`{"id": "e1", "aggregate_type": "order", "aggregate_id": 42, "type": "paid", "payload":  {"a" : 1.50,` +
+				`"a":[1, 2], "u":"\ud800\u0000"} }`,
+			`{"a" : 1.50,"a":[1, 2], "u":"\ud800\u0000"}`, false, "", 5000,
+		},
+		"a string keeps its quotes": {
+			`{"id":"e1","aggregate_type":"order","aggregate_id":"42","type":"paid","payload":"x"}`, `"x"`, false, "",
+			5000,
+		},
+		"text": {
+			`{"id":"e1","aggregate_type":"order","aggregate_id":"42","type":"paid","payload_text":"x\n\"\u00e9"}`,
+			"x\n\"é", false, "", 5000,
+		},
+		"empty text": {
+			`{"id":"e1","aggregate_type":"order","aggregate_id":"42","type":"paid","payload_text":""}`, "", false, "",
+			5000,
+		},
+		"bytes": {
+			`{"id":"e1","aggregate_type":"order","aggregate_id":"42","type":"paid","payload_base64":"AAH/\nXHg="}`,
+			"\x00\x01\xff\\x", false, "", 5000,
+		},
+		"null": {
+			`{"id":"e1","aggregate_type":"order","aggregate_id":"42","type":"paid","payload":null}`, "", true, "", 5000,
+		},
+		"absent": {`{"id":"e1","aggregate_type":"order","aggregate_id":"42","type":"paid"}`, "", true, "", 5000},
+		"headers and time": {
+			`{"id":"e1","aggregate_type":"order","aggregate_id":"42","type":"paid","payload":1,"headers":{"h":"v"},` +
+				`"timestamp":"1970-01-01T00:00:01.250Z"}`,
+			"1", false, "v", 1250,
+		},
+		"to_json's time": {
+			`{"id":"e1","aggregate_type":"order","aggregate_id":"42","type":"paid","payload":1,` +
+				`"timestamp":"1970-01-01T02:00:01.25+02:00"}`, "1", false, "", 1250,
+		},
+		"unknown members": {
+			`{"other":{"\ud800":[]},"id":"e1","aggregate_type":"order","aggregate_id":"42","type":"paid",` +
+				`"payload":1,"other":2}`, "1", false, "", 5000,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := messageRouter(t, nil)
@@ -68,9 +94,12 @@ func TestMessageBecomesARecord(t *testing.T) {
 func TestMessageServesTheColumnsOfTheConfiguration(t *testing.T) {
 	r := messageRouter(t, func(c *Config) {
 		c.Columns.AggregateType, c.Columns.Payload = "kind", "body"
-		c.Topic, c.KeyColumns, c.ColumnHeaders = "${column:region}.${aggregate_type}", []string{"tenant", "aggregate_id"}, []string{"version:v"}
+		c.Topic, c.KeyColumns, c.ColumnHeaders = "${column:region}.${aggregate_type}",
+			[]string{"tenant", "aggregate_id"}, []string{"version:v"}
 	})
-	rel, row, err := r.Message("outbox", []byte(`{"id":"e1","aggregate_type":"order","aggregate_id":"42","type":"paid","payload":{},"region":"eu","tenant":7}`))
+	rel, row, err := r.Message("outbox",
+		[]byte(`{"id":"e1","aggregate_type":"order","aggregate_id":"42","type":"paid","payload":{},"region":"eu",`+
+			`"tenant":7}`))
 	require.NoError(t, err)
 	rec, err := r.Route(rel, row, router.Source{})
 	require.NoError(t, err)
@@ -83,9 +112,12 @@ func TestMessageServesTheColumnsOfTheConfiguration(t *testing.T) {
 
 func TestMessageThatIsNone(t *testing.T) {
 	for _, content := range []string{
-		``, `null`, `[]`, `"x"`, `{"id":"e1"`, `{"id":"e1"} x`, `{"id":"e1",}`, `{"id":"e1","id":"e2"}`, `{"id":"e1","payload":1,"payload_text":"x"}`,
-		`{"id":"e1","payload_text":1}`, `{"id":"e1","payload_base64":"*"}`, `{"id":"e1","type":"\ud800"}`, `{"id":"e1","payload":{"a":}}`, "{\"id\":\"e1\",\"payload\":\"\x01\"}",
-		`{"id":"e1","payload":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`, "\xff\xfe", `{"id":"e1","payload":"x\`,
+		``, `null`, `[]`, `"x"`, `{"id":"e1"`, `{"id":"e1"} x`, `{"id":"e1",}`, `{"id":"e1","id":"e2"}`,
+		`{"id":"e1","payload":1,"payload_text":"x"}`, `{"id":"e1","payload_text":1}`,
+		`{"id":"e1","payload_base64":"*"}`, `{"id":"e1","type":"\ud800"}`, `{"id":"e1","payload":{"a":}}`,
+		"{\"id\":\"e1\",\"payload\":\"\x01\"}",
+		`{"id":"e1","payload":` + strings.Repeat("[", 200) + strings.Repeat("]", 200) + `}`, "\xff\xfe",
+		`{"id":"e1","payload":"x\`,
 	} {
 		r := messageRouter(t, nil)
 		rel, row, err := r.Message("outbox", []byte(content))
@@ -100,7 +132,8 @@ func TestMessageThatIsNone(t *testing.T) {
 }
 
 func FuzzMessage(f *testing.F) {
-	f.Add([]byte(`{"id":"e1","aggregate_type":"order","aggregate_id":"42","type":"paid","payload":{"a":[1,"\u00e9"]},"headers":{},"timestamp":"2026-01-01T00:00:00Z"}`))
+	f.Add([]byte(`{"id":"e1","aggregate_type":"order","aggregate_id":"42","type":"paid","payload":{"a":[1,"\u00e9"]},` +
+		`"headers":{},"timestamp":"2026-01-01T00:00:00Z"}`))
 	f.Add([]byte(`{"payload_base64":"AAEC","payload_text":""}`))
 	r, err := New(Config{Columns: DefaultColumns(), Topic: DefaultTopic})
 	if err != nil {
@@ -119,7 +152,8 @@ func FuzzMessage(f *testing.F) {
 
 func TestMessageAllocatesNothing(t *testing.T) {
 	r := messageRouter(t, nil)
-	content := []byte(`{"id":"e1","aggregate_type":"order","aggregate_id":"42","type":"paid","payload":{"a":[1,"\u00e9"]},"headers":{"a":"b"},"timestamp":"2026-01-01T00:00:00Z"}`)
+	content := []byte(`{"id":"e1","aggregate_type":"order","aggregate_id":"42","type":"paid","payload":{"a":[1,` +
+		`"\u00e9"]},"headers":{"a":"b"},"timestamp":"2026-01-01T00:00:00Z"}`)
 	require.Zero(t, testing.AllocsPerRun(100, func() {
 		rel, row, err := r.Message("outbox", content)
 		if err != nil {

@@ -3,8 +3,9 @@ package outbox
 import (
 	"errors"
 	"fmt"
-	"github.com/cdc-outbox/cdc-outbox/router"
 	"strings"
+
+	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
 // setHeaders compiles the headers that the configuration adds to every record. Their names stand for one thing each:
@@ -34,7 +35,8 @@ func (r *Router) setHeaders() error {
 		if err == nil {
 			err = check(n.name)
 		}
-		errs = append(errs, configError("column_headers", "Write entries such as tenant or event_version:version.", err))
+		errs = append(errs, configError("column_headers", "Write entries such as tenant or event_version:version.",
+			err))
 		r.columnHeaders = append(r.columnHeaders, n)
 	}
 	return errors.Join(errs...)

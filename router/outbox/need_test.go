@@ -10,7 +10,10 @@ import (
 // What is looked for beforehand is what the router cannot do without, whatever setting asks for it.
 func TestNeeds(t *testing.T) {
 	outbox := func(change func(*Config)) Config {
-		c := Config{Columns: DefaultColumns(), Topic: DefaultTopic, CloudEvents: CloudEvents{Source: "/shop"}, Registry: Registry{Format: "avro"}}
+		c := Config{
+			Columns: DefaultColumns(), Topic: DefaultTopic, CloudEvents: CloudEvents{Source: "/shop"},
+			Registry: Registry{Format: "avro"},
+		}
 		change(&c)
 		return c
 	}
@@ -24,9 +27,15 @@ func TestNeeds(t *testing.T) {
 		"router.key_columns":               {outbox(func(c *Config) { c.KeyColumns = []string{"id", "x"} }), true},
 		"router.column_headers":            {outbox(func(c *Config) { c.ColumnHeaders = []string{"x:tenant"} }), true},
 		"router.registry.schema_id_column": {outbox(func(c *Config) { c.Registry.SchemaIDColumn = "x" }), true},
-		"router.envelope.version_column":   {outbox(func(c *Config) { c.Format, c.Envelope.VersionColumn = FormatEnvelope, "x" }), false},
-		"router.envelope.trace_id_column":  {outbox(func(c *Config) { c.Format, c.Envelope.TraceIDColumn = FormatEnvelope, "x" }), false},
-		"router.cloudevents.extensions":    {outbox(func(c *Config) { c.Format, c.CloudEvents.Extensions = FormatCloudEventsBinary, []string{"x"} }), true},
+		"router.envelope.version_column": {outbox(func(c *Config) {
+			c.Format, c.Envelope.VersionColumn = FormatEnvelope, "x"
+		}), false},
+		"router.envelope.trace_id_column": {outbox(func(c *Config) {
+			c.Format, c.Envelope.TraceIDColumn = FormatEnvelope, "x"
+		}), false},
+		"router.cloudevents.extensions": {outbox(func(c *Config) {
+			c.Format, c.CloudEvents.Extensions = FormatCloudEventsBinary, []string{"x"}
+		}), true},
 	} {
 		t.Run(key, func(t *testing.T) {
 			r, err := New(c.cfg)
@@ -38,7 +47,10 @@ func TestNeeds(t *testing.T) {
 
 // What no format in force reads is not asked for.
 func TestNeedsOfOtherFormats(t *testing.T) {
-	c := Config{Columns: DefaultColumns(), Topic: DefaultTopic, Envelope: Envelope{VersionColumn: "x"}, CloudEvents: CloudEvents{Extensions: []string{"x"}}}
+	c := Config{
+		Columns: DefaultColumns(), Topic: DefaultTopic, Envelope: Envelope{VersionColumn: "x"},
+		CloudEvents: CloudEvents{Extensions: []string{"x"}},
+	}
 	for _, n := range c.Needs() {
 		require.NotEqual(t, "x", n.Column)
 	}

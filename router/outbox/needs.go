@@ -2,23 +2,35 @@ package outbox
 
 import "github.com/cdc-outbox/cdc-outbox/router"
 
-// Needs lists the columns that a configuration reads, each with the settings that ask for it. Settings that New refuses are
-// passed over.
+// Needs lists the columns that a configuration reads, each with the settings that ask for it. Settings that New refuses
+// are passed over.
 func (cfg Config) Needs() []router.Need {
 	c := cfg.Columns
 	var all router.Needs
 	for _, part := range []struct{ role, column string }{
-		{"id", c.ID}, {"aggregate_type", c.AggregateType}, {"aggregate_id", c.AggregateID}, {"type", c.Type}, {"payload", c.Payload},
+		{"id", c.ID},
+		{"aggregate_type", c.AggregateType},
+		{"aggregate_id", c.AggregateID},
+		{"type", c.Type},
+		{"payload", c.Payload},
 	} {
-		all.Add(router.Need{Role: part.role, Key: "router.columns." + part.role, Column: part.column, Purpose: "it holds the event's " + part.role, Required: true})
+		all.Add(router.Need{
+			Role: part.role, Key: "router.columns." + part.role, Column: part.column,
+			Purpose: "it holds the event's " + part.role, Required: true,
+		})
 	}
 	for _, part := range []struct{ role, column string }{{"headers", c.Headers}, {"timestamp", c.Timestamp}} {
-		all.Add(router.Need{Role: part.role, Key: "router.columns." + part.role, Column: part.column, Purpose: "it holds the event's " + part.role, Usual: true})
+		all.Add(router.Need{
+			Role: part.role, Key: "router.columns." + part.role, Column: part.column,
+			Purpose: "it holds the event's " + part.role, Usual: true,
+		})
 	}
 	parts, _ := parseTemplate(cfg.Topic)
 	for _, p := range parts {
 		if p.role == roleColumn {
-			all.Add(router.Need{Key: "router.topic", Column: p.text, Purpose: "the topic is made of it", Required: true})
+			all.Add(router.Need{
+				Key: "router.topic", Column: p.text, Purpose: "the topic is made of it", Required: true,
+			})
 		}
 	}
 	for _, name := range cfg.KeyColumns {
@@ -29,10 +41,19 @@ func (cfg Config) Needs() []router.Need {
 	case FormatCloudEventsBinary, FormatCloudEventsStructured:
 		addNamed(&all, "router.cloudevents.extensions", "an attribute is made of it", cfg.CloudEvents.Extensions)
 	case FormatEnvelope:
-		all.Add(router.Need{Key: "router.envelope.version_column", Column: cfg.Envelope.VersionColumn, Purpose: "it holds the event's version"})
-		all.Add(router.Need{Key: "router.envelope.trace_id_column", Column: cfg.Envelope.TraceIDColumn, Purpose: "it holds the trace id"})
+		all.Add(router.Need{
+			Key: "router.envelope.version_column", Column: cfg.Envelope.VersionColumn,
+			Purpose: "it holds the event's version",
+		})
+		all.Add(router.Need{
+			Key: "router.envelope.trace_id_column", Column: cfg.Envelope.TraceIDColumn,
+			Purpose: "it holds the trace id",
+		})
 	}
-	all.Add(router.Need{Key: "router.registry.schema_id_column", Column: cfg.Registry.SchemaIDColumn, Purpose: "it holds the schema's id", Required: true})
+	all.Add(router.Need{
+		Key: "router.registry.schema_id_column", Column: cfg.Registry.SchemaIDColumn,
+		Purpose: "it holds the schema's id", Required: true,
+	})
 	return all
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// Registry frames the payload as Confluent's serializers do: a zero byte, the schema's id in four bytes, big endian, for
-// Protobuf the index of the message in its schema, then the payload, which the application has encoded.
+// Registry frames the payload as Confluent's serializers do: a zero byte, the schema's id in four bytes, big endian,
+// for Protobuf the index of the message in its schema, then the payload, which the application has encoded.
 type Registry struct {
 	SchemaIDColumn string // empty: no frame
 	Format         string // avro, json, protobuf
@@ -39,7 +39,8 @@ func (r *Router) framed(l *rowPlan, row pgoutput.Tuple, e *event) ([]byte, *rout
 	}
 	id, perr := strconv.ParseUint(string(text), 10, 31)
 	if perr != nil {
-		return nil, l.Refuse(row, router.BadValue, l.schemaID.Name, "the value isn't the id of a schema", "Correct what the application writes there.")
+		return nil, l.Refuse(row, router.BadValue, l.schemaID.Name, "the value isn't the id of a schema",
+			"Correct what the application writes there.")
 	}
 	start := len(r.buf)
 	r.buf = binary.BigEndian.AppendUint32(append(r.buf, 0), uint32(id))

@@ -39,7 +39,9 @@ func New(cfg Config) (*Router, error) {
 			terr = configError("topic", "Send events and dead letters to two topics.", router.ErrLetterTopic)
 		}
 	}
-	r := &Router{cfg: cfg, topics: t, headers: headers{names: make(map[string]string)}, layouts: make(map[uint32]*rowPlan)}
+	r := &Router{
+		cfg: cfg, topics: t, headers: headers{names: make(map[string]string)}, layouts: make(map[uint32]*rowPlan),
+	}
 	if err := errors.Join(cfg.Columns.validate(), terr, r.setHeaders(), r.setFormat()); err != nil {
 		return nil, err
 	}
@@ -134,6 +136,8 @@ func (r *Router) fill(l *rowPlan, row pgoutput.Tuple, src router.Source, topic s
 		}
 		list, trace = e.headers, e.trace
 	}
-	r.record = router.Record{Topic: topic, Partition: -1, Key: key, Value: value, Headers: list, Timestamp: timestamp, TraceID: trace}
+	r.record = router.Record{
+		Topic: topic, Partition: -1, Key: key, Value: value, Headers: list, Timestamp: timestamp, TraceID: trace,
+	}
 	return nil
 }

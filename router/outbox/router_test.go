@@ -15,11 +15,6 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router/internal/rowtest"
 )
 
-const (
-	oidUUID        = 2950
-	oidTimestamptz = 1184
-)
-
 func plainRow() pgoutput.Tuple {
 	return rowtest.Texts("018f4d3c-0000-7000-8000-000000000001", "order", "42", "order_placed",
 		`{"lines": [{"sku": "a-1", "quantity": 2}], "total": 12.50, "customer": "c-77"}`,
@@ -46,8 +41,10 @@ func TestTemplates(t *testing.T) {
 		_, err := newTopics(template)
 		require.NoError(t, err, template)
 	}
-	bad := []string{"", ".", "..", "__x", "__${type}", "a b", "a/${type}", "${type", "${id}", "${payload}", "${}", "$type", "}",
-		strings.Repeat("a", 250), strings.Repeat("a", 249) + "${type}"}
+	bad := []string{
+		"", ".", "..", "__x", "__${type}", "a b", "a/${type}", "${type", "${id}", "${payload}", "${}", "$type", "}",
+		strings.Repeat("a", 250), strings.Repeat("a", 249) + "${type}",
+	}
 	for _, template := range bad {
 		_, err := newTopics(template)
 		require.Error(t, err, template)
@@ -231,7 +228,8 @@ func TestErrorText(t *testing.T) {
 	row[1].Data = []byte("a/b")
 	_, err := newRouter(t).Route(rowtest.Table(), row, rowtest.Source)
 	require.EqualError(t, err, `table public.outbox, event "\n`+strings.Repeat("ä", 31)+`…", column "aggregate_type": `+
-		`a topic name consists of letters a-z and A-Z, digits, '.', '_' and '-', and can't hold U+002F at byte 1 (illegal_topic)`)
+		`a topic name consists of letters a-z and A-Z, digits, '.', '_' and '-', and can't hold U+002F at byte 1 `+
+		`(illegal_topic)`)
 }
 
 func TestRouteAllocatesNothing(t *testing.T) {
@@ -258,7 +256,8 @@ func BenchmarkRoute(b *testing.B) {
 	benchmarks := map[string]func(*pgoutput.Relation, pgoutput.Tuple){
 		"plain": func(*pgoutput.Relation, pgoutput.Tuple) {},
 		"headers": func(_ *pgoutput.Relation, row pgoutput.Tuple) {
-			row[5].Data = []byte(`{"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "tenant": "a\u00e9", "n": 1, "o": {"x": [1, 2]}}`)
+			row[5].Data = []byte(`{"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", ` +
+				`"tenant": "a\u00e9", "n": 1, "o": {"x": [1, 2]}}`)
 		},
 		"bytea": func(rel *pgoutput.Relation, row pgoutput.Tuple) {
 			rel.Columns[4].TypeOID = layout.OIDBytea

@@ -85,7 +85,8 @@ func parseTemplate(template string) ([]part, error) {
 		case isColumn && column != "":
 			parts = append(parts, part{role: roleColumn, text: column})
 		default:
-			return nil, fmt.Errorf("unknown placeholder %q; there are ${aggregate_type}, ${aggregate_id}, ${type} and ${column:NAME}", "${"+name+"}")
+			return nil, fmt.Errorf("unknown placeholder %q; there are ${aggregate_type}, ${aggregate_id}, ${type} "+
+				"and ${column:NAME}", "${"+name+"}")
 		}
 		rest = tail
 	}

@@ -77,8 +77,10 @@ func (f *vectorFile) columns() Columns {
 		return DefaultColumns()
 	}
 	c := f.Columns
-	return Columns{ID: c["id"], AggregateType: c["aggregate_type"], AggregateID: c["aggregate_id"], Type: c["type"],
-		Payload: c["payload"], Headers: c["headers"], Timestamp: c["timestamp"]}
+	return Columns{
+		ID: c["id"], AggregateType: c["aggregate_type"], AggregateID: c["aggregate_id"], Type: c["type"],
+		Payload: c["payload"], Headers: c["headers"], Timestamp: c["timestamp"],
+	}
 }
 
 func (f *vectorFile) relation() *pgoutput.Relation {

@@ -85,8 +85,8 @@ func appendJSONBase64(dst, b []byte) []byte {
 
 const hexDigits = "0123456789ABCDEF"
 
-// AppendQuoted writes a JSON string as Jackson's generator of UTF-8 does: characters beyond the BMP as an escaped pair of
-// surrogates, control characters escaped with upper-case digits, and nothing else escaped but quote and backslash.
+// AppendQuoted writes a JSON string as Jackson's generator of UTF-8 does: characters beyond the BMP as an escaped pair
+// of surrogates, control characters escaped with upper-case digits, and nothing else escaped but quote and backslash.
 func AppendQuoted[T string | []byte](dst []byte, s T) []byte { return appendQuoted(dst, s, true) }
 
 func appendQuoted[T string | []byte](dst []byte, s T, escapeSurrogates bool) []byte {

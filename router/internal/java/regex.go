@@ -24,7 +24,8 @@ func translate(pattern string) (string, error) {
 		return "", fmt.Errorf("the pattern can't be used: %w", err)
 	}
 	if repeatsEmpty(tree) {
-		return "", errors.New("a group that can be empty is repeated, which Java and Go do differently; write it without the inner or the outer repetition")
+		return "", errors.New("a group that can be empty is repeated, which Java and Go do differently; write it " +
+			"without the inner or the outer repetition")
 	}
 	return out, nil
 }
@@ -100,7 +101,8 @@ func (t *translator) group() error {
 	case strings.HasPrefix(rest, "(?:"):
 		t.take(3)
 		return nil
-	case strings.HasPrefix(rest, "(?="), strings.HasPrefix(rest, "(?!"), strings.HasPrefix(rest, "(?<="), strings.HasPrefix(rest, "(?<!"):
+	case strings.HasPrefix(rest, "(?="), strings.HasPrefix(rest, "(?!"), strings.HasPrefix(rest, "(?<="),
+		strings.HasPrefix(rest, "(?<!"):
 		return errors.New("lookahead and lookbehind aren't supported")
 	case strings.HasPrefix(rest, "(?>"):
 		return errors.New("atomic groups aren't supported")
@@ -182,10 +184,39 @@ var posix = map[string]string{
 
 // escape takes a backslash and what belongs to it.
 func (t *translator) escape(inClass bool) error {
-	rest := t.rest()
-	if len(rest) < 2 {
+	if len(t.rest()) < 2 {
 		return errors.New("the pattern ends in a backslash")
 	}
+	done, err := t.longEscape(inClass)
+	if done || err != nil {
+		return err
+	}
+	if err := t.shortEscape(inClass); err != nil {
+		return err
+	}
+	if inClass && strings.HasPrefix(t.rest(), "-") && len(t.rest()) > 1 && t.rest()[1] != ']' {
+		return errors.New("a range in a class starts with an escape; put plain characters at both its ends, or write " +
+			"\\- for the hyphen")
+	}
+	return nil
+}
+
+// longEscape takes an escape of more than two characters, if there is one.
+func (t *translator) longEscape(inClass bool) (bool, error) {
+	switch c := t.rest()[1]; {
+	case c == 'Q' && !inClass:
+		return true, t.quoted()
+	case c == 'p' || c == 'P':
+		return true, t.property(inClass)
+	case c == 'x' || c == 'u':
+		return true, t.codePoint()
+	}
+	return false, nil
+}
+
+// shortEscape takes an escape of two characters.
+func (t *translator) shortEscape(inClass bool) error {
+	rest := t.rest()
 	switch c := rest[1]; {
 	case strings.IndexByte("dDwWsStnrfa", c) >= 0:
 		t.take(2)
@@ -200,21 +231,12 @@ func (t *translator) escape(inClass bool) error {
 	case (c == 'z' || c == 'Z') && !inClass:
 		t.pos += 2
 		t.out.WriteString(`\z`)
-	case c == 'Q' && !inClass:
-		return t.quoted()
-	case c == 'p' || c == 'P':
-		return t.property(inClass)
-	case c == 'x' || c == 'u':
-		return t.codePoint()
 	case c >= '0' && c <= '9' || c == 'k':
 		return errors.New("references back to groups, and octal characters, aren't supported")
 	case c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c < 0x20 || c > 0x7e:
 		return fmt.Errorf("the escape \\%c isn't supported", c)
 	default:
 		t.take(2)
-	}
-	if inClass && strings.HasPrefix(t.rest(), "-") && len(t.rest()) > 1 && t.rest()[1] != ']' {
-		return errors.New("a range in a class starts with an escape; put plain characters at both its ends, or write \\- for the hyphen")
 	}
 	return nil
 }

@@ -125,7 +125,10 @@ func groupReference(s string, re *regexp.Regexp) (group, length int, err error) 
 		return group, len(name) + 2, nil
 	}
 	if s == "" || s[0] < '0' || s[0] > '9' {
-		return 0, 0, errors.New(`a dollar in the replacement stands before neither a digit nor a brace; write \$ for the character`)
+		return 0, 0,
+			errors.New(
+				`a dollar in the replacement stands before neither a digit nor a brace; write \$ for the character`,
+			)
 	}
 	if group = int(s[0] - '0'); group > re.NumSubexp() {
 		return 0, 0, fmt.Errorf("the replacement uses group %d, and the pattern has %d", group, re.NumSubexp())

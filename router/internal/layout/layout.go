@@ -21,6 +21,7 @@ type Table struct {
 	Missing *router.RowError // set where a required column is missing: no row of this relation can be routed
 }
 
+// Of returns the layout of a relation, in which no column has a role yet.
 func Of(rel *pgoutput.Relation) Table {
 	return Table{Rel: rel, Name: rel.Namespace + "." + rel.Name, width: len(rel.Columns)}
 }
@@ -56,7 +57,8 @@ func (l *Table) Require(needs []router.Need) {
 			Table:  l.Name,
 			Column: n.Column,
 			Detail: "the table has no such column, or the publication doesn't send it; " + n.Purpose,
-			Remedy: fmt.Sprintf("Set %s to the right column, or add the column to the table and to the publication's column list.", n.Key),
+			Remedy: fmt.Sprintf("Set %s to the right column, or add the column to the table and to the publication's "+
+				"column list.", n.Key),
 		}
 		return
 	}
@@ -115,11 +117,12 @@ func (l *Table) Text(row pgoutput.Tuple, f Field) ([]byte, *router.RowError) {
 				"Start the stream without the option binary.")
 		}
 	case pgoutput.Unchanged:
-		return nil, l.Refuse(row, router.UnchangedValue, f.Name, "the server left the value out, as for an update of another column",
+		return nil, l.Refuse(row, router.UnchangedValue, f.Name,
+			"the server left the value out, as for an update of another column",
 			"Publish inserts only: ALTER PUBLICATION ... SET (publish = 'insert').")
 	default:
-		return nil, l.Refuse(row, router.MalformedRow, f.Name, fmt.Sprintf("the value is of the unknown kind %q", byte(v.Kind)),
-			"Report this as a bug.")
+		return nil, l.Refuse(row, router.MalformedRow, f.Name,
+			fmt.Sprintf("the value is of the unknown kind %q", byte(v.Kind)), "Report this as a bug.")
 	}
 	if v.Data == nil {
 		return Empty, nil
@@ -135,7 +138,8 @@ func (l *Table) Check(row pgoutput.Tuple) *router.RowError {
 		return &e
 	}
 	if len(row) != l.width {
-		return l.Refuse(row, router.MalformedRow, "", fmt.Sprintf("the row has %d values for %d columns", len(row), l.width),
+		return l.Refuse(row, router.MalformedRow, "",
+			fmt.Sprintf("the row has %d values for %d columns", len(row), l.width),
 			"Report this as a bug.")
 	}
 	return nil
@@ -164,6 +168,7 @@ func (l *Table) Time(row pgoutput.Tuple, commit time.Time) (int64, *router.RowEr
 	}
 }
 
+// Unroutable refuses a row whose topic would be built from an empty value.
 func (l *Table) Unroutable(row pgoutput.Tuple, f Field, null bool) *router.RowError {
 	what := "the value is empty"
 	if null {
@@ -176,6 +181,7 @@ func (l *Table) Unroutable(row pgoutput.Tuple, f Field, null bool) *router.RowEr
 // maxEventID bounds the id in an error, as the column may hold text of any length.
 const maxEventID = 64
 
+// ClipID shortens an event id for messages.
 func ClipID(id []byte) string {
 	if len(id) <= maxEventID {
 		return string(id)

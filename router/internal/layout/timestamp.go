@@ -133,6 +133,7 @@ func (p *timeParser) suffix(s string) bool {
 	return true
 }
 
+// IsDigit reports whether c is an ASCII digit.
 func IsDigit(c byte) bool { return c >= '0' && c <= '9' }
 
 // daysIn returns the days of a month. 1 BC is the year 0, so a BC year is a leap year one later than its number.

@@ -23,7 +23,10 @@ func TestParseTimestamp(t *testing.T) {
 		{"2026-11-21 13:47:00+05:30", 1795249020000, parsedOK},
 		{"2026-11-21 04:46:30-03:30:30", 1795249020000, parsedOK},
 		{"2024-02-29 23:59:59", 1709251199000, parsedOK},
-		{"294276-12-31 23:59:59.999999+00", time.Date(294276, 12, 31, 23, 59, 59, 999e6, time.UTC).UnixMilli(), parsedOK},
+		{
+			"294276-12-31 23:59:59.999999+00", time.Date(294276, 12, 31, 23, 59, 59, 999e6, time.UTC).UnixMilli(),
+			parsedOK,
+		},
 		{"1969-12-31 23:59:59.999+00", 0, parsedNoTime},
 		{"1970-01-01 00:00:00+01", 0, parsedNoTime},
 		{"0044-03-15 12:00:00+00 BC", 0, parsedNoTime},
@@ -74,12 +77,15 @@ func TestParseTimestampEveryDay(t *testing.T) {
 }
 
 func FuzzTimestamp(f *testing.F) {
-	for _, seed := range []string{"2026-11-21 08:17:00.123456+00:00:00", "1999-12-31 23:59:59-11:30:00", "infinity", "2024-02-29 00:00:00 BC"} {
+	for _, seed := range []string{
+		"2026-11-21 08:17:00.123456+00:00:00", "1999-12-31 23:59:59-11:30:00", "infinity", "2024-02-29 00:00:00 BC",
+	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		ms, how := ParseTimestamp([]byte(text))
-		if want, err := time.Parse(postgresLayout, text); err == nil && want.Year() > 0 && want.Format(postgresLayout) == text {
+		if want, err := time.Parse(postgresLayout, text); err == nil && want.Year() > 0 &&
+			want.Format(postgresLayout) == text {
 			if want.UnixMilli() < 0 {
 				require.Equal(t, parsedNoTime, how)
 				return

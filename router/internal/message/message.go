@@ -13,8 +13,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router/internal/layout"
 )
 
-// Members of a message's content. Those of a row's parts have the names of the configuration's roles, not of its columns:
-// who emits a message names no columns.
+// Members of a message's content. Those of a row's parts have the names of the configuration's roles, not of its
+// columns: who emits a message names no columns.
 const (
 	MemberPayload       = "payload"
 	memberPayloadText   = "payload_text"
@@ -50,10 +50,13 @@ type Columns struct {
 	Others             []string
 }
 
+// New prepares the relations of the messages that have these columns.
 func New(columns Columns) *Rows {
 	m := &Rows{relations: map[string]*[3]*pgoutput.Relation{}, timestamp: -1}
 	add := func(p Part) {
-		if p.Column != "" && !slices.ContainsFunc(m.columns, func(c pgoutput.Column) bool { return c.Name == p.Column }) {
+		if p.Column != "" && !slices.ContainsFunc(m.columns, func(c pgoutput.Column) bool {
+			return c.Name == p.Column
+		}) {
 			m.members = append(m.members, p.Member)
 			m.columns = append(m.columns, pgoutput.Column{Name: p.Column, TypeOID: p.OID, Modifier: -1})
 		}
@@ -81,8 +84,8 @@ func (m *Rows) finish(payload, timestamp string) {
 	m.seen = make([]bool, len(m.columns))
 }
 
-// Row makes a row of a message's content. It lives as long as the content, until the next call. The error is a *RowError;
-// the row then has the content as its payload and nothing else, for a dead letter.
+// Row makes a row of a message's content. It lives as long as the content, until the next call. The error is a
+// *RowError; the row then has the content as its payload and nothing else, for a dead letter.
 func (m *Rows) Row(prefix string, content []byte) (*pgoutput.Relation, pgoutput.Tuple, error) {
 	form, err := m.read(content)
 	if err == nil {
@@ -115,7 +118,10 @@ func (m *Rows) relation(prefix string, form int) *pgoutput.Relation {
 			columns := slices.Clone(m.columns)
 			columns[m.payload].TypeOID = oid
 			// No table has such a number: those below 16384 are the system's, and few of these are in use.
-			rel := pgoutput.Relation{OID: uint32(1 + 3*len(m.relations) + i), Namespace: router.MessageSchema, Name: prefix, Columns: columns}
+			rel := pgoutput.Relation{
+				OID: uint32(1 + 3*len(m.relations) + i), Namespace: router.MessageSchema, Name: prefix,
+				Columns: columns,
+			}
 			forms[i] = &rel
 		}
 		m.relations[prefix] = forms

@@ -9,7 +9,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router/internal/connect"
 )
 
-var errByteaFormat = errors.New("the bytea text isn't in hex format; let the connector's role use the default: ALTER ROLE ... SET bytea_output = 'hex'")
+var errByteaFormat = errors.New("the bytea text isn't in hex format; let the connector's role use the default: ALTER " +
+	"ROLE ... SET bytea_output = 'hex'")
 
 // bytea is bytes, or one of three texts for them.
 func (o Options) bytea(int32) *Converter {
@@ -45,15 +46,19 @@ func bits(_ Options, modifier int32) *Converter {
 		length = 1<<31 - 1
 	}
 	if length == 1 {
-		return &Converter{Schema: &connect.Schema{Type: connect.Boolean}, Convert: func(b []byte) (connect.Value, error) {
-			if len(b) != 1 || b[0]&^1 != '0' {
-				return connect.Value{}, errMalformed
-			}
-			return connect.Value{Kind: connect.KindBool, Int: int64(b[0] - '0')}, nil
-		}}
+		return &Converter{
+			Schema: &connect.Schema{Type: connect.Boolean}, Convert: func(b []byte) (connect.Value, error) {
+				if len(b) != 1 || b[0]&^1 != '0' {
+					return connect.Value{}, errMalformed
+				}
+				return connect.Value{Kind: connect.KindBool, Int: int64(b[0] - '0')}, nil
+			},
+		}
 	}
-	s := &connect.Schema{Type: connect.Bytes, Name: "io.debezium.data.Bits", Version: 1,
-		Parameters: []connect.Parameter{{Name: "length", Value: strconv.Itoa(length)}}}
+	s := &connect.Schema{
+		Type: connect.Bytes, Name: "io.debezium.data.Bits", Version: 1,
+		Parameters: []connect.Parameter{{Name: "length", Value: strconv.Itoa(length)}},
+	}
 	return &Converter{Schema: s, Convert: func(b []byte) (connect.Value, error) {
 		out := make([]byte, 0, len(b)/8+1)
 		for i := range b {

@@ -11,7 +11,10 @@ import (
 // hstore is JSON text, or a map. Either way its order is that of a java.util.HashMap.
 func (o Options) hstore(int32) *Converter {
 	if o.HStore == "map" {
-		s := &connect.Schema{Type: connect.Map, Keys: &connect.Schema{Type: connect.String}, Items: &connect.Schema{Type: connect.String, Optional: true}}
+		s := &connect.Schema{
+			Type: connect.Map, Keys: &connect.Schema{Type: connect.String},
+			Items: &connect.Schema{Type: connect.String, Optional: true},
+		}
 		return &Converter{Schema: s, Convert: parseHStore}
 	}
 	c := text(jsonName)

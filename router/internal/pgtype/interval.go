@@ -20,15 +20,21 @@ func (s span) seconds() float64 { return float64(s.wholeSeconds) + float64(s.mic
 // interval is a number of microseconds, with months of 365.25/12 days, or ISO 8601 text.
 func (o Options) interval(int32) *Converter {
 	if o.Interval == "string" {
-		return &Converter{Schema: logical(connect.String, "io.debezium.time.Interval"), Convert: func(b []byte) (connect.Value, error) {
-			s, err := parseInterval(b)
-			return connect.Text(s.appendISO(nil)), err
-		}}
+		return &Converter{
+			Schema: logical(connect.String, "io.debezium.time.Interval"),
+			Convert: func(b []byte) (connect.Value, error) {
+				s, err := parseInterval(b)
+				return connect.Text(s.appendISO(nil)), err
+			},
+		}
 	}
-	return &Converter{Schema: logical(connect.Int64, "io.debezium.time.MicroDuration"), Convert: func(b []byte) (connect.Value, error) {
-		s, err := parseInterval(b)
-		return connect.Int(s.durationMicros()), err
-	}}
+	return &Converter{
+		Schema: logical(connect.Int64, "io.debezium.time.MicroDuration"),
+		Convert: func(b []byte) (connect.Value, error) {
+			s, err := parseInterval(b)
+			return connect.Int(s.durationMicros()), err
+		},
+	}
 }
 
 // durationMicros computes in doubles, step by step as MicroDuration does, so that the same digits are lost.

@@ -13,7 +13,8 @@ import (
 const decimalName = "org.apache.kafka.connect.data.Decimal"
 
 // errNotFinite: with decimal_handling precise Debezium logs a warning and puts null in the value's place.
-var errNotFinite = errors.New("NaN and infinity have no precise decimal; decimal_handling string or double can hold them")
+var errNotFinite = errors.New("NaN and infinity have no precise decimal; decimal_handling string or double " +
+	"can hold them")
 
 // moneyDigits is Debezium's default of money.fraction.digits.
 const moneyDigits = 2
@@ -29,7 +30,8 @@ func (o Options) numeric(modifier int32) *Converter {
 	precision, scale := int(modifier-4)>>16&0xffff, int(modifier-4)&0xffff
 	return &Converter{
 		Schema: &connect.Schema{Type: connect.Bytes, Name: decimalName, Version: 1, Parameters: []connect.Parameter{
-			{Name: "scale", Value: strconv.Itoa(scale)}, {Name: "connect.decimal.precision", Value: strconv.Itoa(precision)},
+			{Name: "scale", Value: strconv.Itoa(scale)},
+			{Name: "connect.decimal.precision", Value: strconv.Itoa(precision)},
 		}},
 		Convert: func(b []byte) (connect.Value, error) {
 			if _, err := parseDecimal(b); err != nil {
@@ -56,7 +58,8 @@ func variableScale() *Converter {
 	s := &connect.Schema{
 		Type: connect.Struct, Name: "io.debezium.data.VariableScaleDecimal", Version: 1, Doc: "Variable scaled decimal",
 		Fields: []connect.Field{
-			{Name: "scale", Schema: &connect.Schema{Type: connect.Int32}}, {Name: "value", Schema: &connect.Schema{Type: connect.Bytes}},
+			{Name: "scale", Schema: &connect.Schema{Type: connect.Int32}},
+			{Name: "value", Schema: &connect.Schema{Type: connect.Bytes}},
 		},
 	}
 	return &Converter{Schema: s, Convert: func(b []byte) (connect.Value, error) {
@@ -112,7 +115,10 @@ func (o Options) money(int32) *Converter {
 		return o.inexact(parseMoney)
 	}
 	return &Converter{
-		Schema: &connect.Schema{Type: connect.Bytes, Name: decimalName, Version: 1, Parameters: []connect.Parameter{{Name: "scale", Value: strconv.Itoa(moneyDigits)}}},
+		Schema: &connect.Schema{
+			Type: connect.Bytes, Name: decimalName, Version: 1,
+			Parameters: []connect.Parameter{{Name: "scale", Value: strconv.Itoa(moneyDigits)}},
+		},
 		Convert: func(b []byte) (connect.Value, error) {
 			d, err := parseMoney(b)
 			if err != nil {
@@ -142,7 +148,8 @@ func parseMoney(b []byte) (java.Decimal, error) {
 	}
 	d, ok := java.ParseDecimal(plain)
 	if !ok || d.Scale != moneyDigits {
-		return java.Decimal{}, errors.New("the amount isn't printed with two decimals behind a point, as with lc_monetary en_US or C")
+		return java.Decimal{},
+			errors.New("the amount isn't printed with two decimals behind a point, as with lc_monetary en_US or C")
 	}
 	return d, nil
 }

@@ -96,18 +96,21 @@ func init() { // as the builders refer to New
 		return func(Options, int32) *Converter { return text(schemaName) }
 	}
 	builtin = map[uint32]builder{
-		16: boolean, 17: Options.bytea, 18: plain(""), 19: plain(""), 20: integer(connect.Int64), 21: integer(connect.Int16), 23: integer(connect.Int32),
-		25: plain(""), 26: integer(connect.Int64), 114: plain(jsonName), 142: plain("io.debezium.data.Xml"), 600: point,
-		650: plain(""), 700: float(connect.Float32), 701: float(connect.Float64), 774: plain(""), 790: Options.money, 829: plain(""), 869: plain(""),
-		1042: plain(""), 1043: plain(""), 1082: Options.date, 1083: Options.time, 1114: Options.timestamp, 1184: Options.timestamptz,
-		1186: Options.interval, 1266: timetz, 1560: bits, 1562: bits, 1700: Options.numeric, 2950: plain("io.debezium.data.Uuid"),
-		3614: plain("io.debezium.data.Tsvector"), 3802: plain(jsonName), 3904: plain(""), 3906: plain(""), 3908: plain(""), 3910: plain(""),
-		3912: plain(""), 3926: plain(""),
+		16: boolean, 17: Options.bytea, 18: plain(""), 19: plain(""), 20: integer(connect.Int64),
+		21: integer(connect.Int16), 23: integer(connect.Int32), 25: plain(""), 26: integer(connect.Int64),
+		114: plain(jsonName), 142: plain("io.debezium.data.Xml"), 600: point, 650: plain(""),
+		700: float(connect.Float32), 701: float(connect.Float64), 774: plain(""), 790: Options.money, 829: plain(""),
+		869: plain(""), 1042: plain(""), 1043: plain(""), 1082: Options.date, 1083: Options.time,
+		1114: Options.timestamp, 1184: Options.timestamptz, 1186: Options.interval, 1266: timetz, 1560: bits,
+		1562: bits, 1700: Options.numeric, 2950: plain("io.debezium.data.Uuid"),
+		3614: plain("io.debezium.data.Tsvector"), 3802: plain(jsonName), 3904: plain(""), 3906: plain(""),
+		3908: plain(""), 3910: plain(""), 3912: plain(""), 3926: plain(""),
 	}
 	extension = map[string]builder{
 		"citext": plain(""), "isbn": plain(""), "ltree": plain("io.debezium.data.Ltree"), "hstore": Options.hstore,
 		"geometry": geometry("Geometry", true), "geography": geometry("Geography", false),
-		"vector": vector(connect.Float64, "io.debezium.data.DoubleVector"), "halfvec": vector(connect.Float32, "io.debezium.data.FloatVector"),
+		"vector":  vector(connect.Float64, "io.debezium.data.DoubleVector"),
+		"halfvec": vector(connect.Float32, "io.debezium.data.FloatVector"),
 	}
 }
 
@@ -119,7 +122,9 @@ func text(schemaName string) *Converter {
 	if schemaName != "" {
 		s.Version = 1
 	}
-	return &Converter{Schema: s, Plain: true, Convert: func(b []byte) (connect.Value, error) { return connect.Text(b), nil }}
+	return &Converter{Schema: s, Plain: true, Convert: func(b []byte) (connect.Value, error) {
+		return connect.Text(b), nil
+	}}
 }
 
 func boolean(Options, int32) *Converter {

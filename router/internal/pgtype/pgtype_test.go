@@ -53,24 +53,43 @@ func TestTypes(t *testing.T) {
 		{"timestamp", 1114, -1, "1969-12-31 23:59:59.999999", "-1", "-1"},
 		{"timestamp(3)", 1114, 3, "1969-12-31 23:59:59.999", "-1", "-1"},
 		{"timestamp infinity", 1114, -1, "-infinity", "-9223372036832400000", "-9223372036832400000"},
-		{"timestamptz", 1184, -1, "2019-03-24 20:52:59.1+02", "2019-03-24T18:52:59.100000Z", `"2019-03-24T18:52:59.100000Z"`},
+		{
+			"timestamptz", 1184, -1, "2019-03-24 20:52:59.1+02", "2019-03-24T18:52:59.100000Z",
+			`"2019-03-24T18:52:59.100000Z"`,
+		},
 		{"timestamptz(0)", 1184, 0, "10000-01-01 00:00:00+00", "+10000-01-01T00:00:00Z", `"+10000-01-01T00:00:00Z"`},
-		{"timestamptz offset in seconds", 1184, -1, "1850-01-01 00:00:00+00:53:28", "1849-12-31T23:06:32.000000Z", `"1849-12-31T23:06:32.000000Z"`},
-		{"timestamptz BC", 1184, -1, "0001-01-01 00:00:00+00 BC", "0000-01-01T00:00:00.000000Z", `"0000-01-01T00:00:00.000000Z"`},
+		{
+			"timestamptz offset in seconds", 1184, -1, "1850-01-01 00:00:00+00:53:28", "1849-12-31T23:06:32.000000Z",
+			`"1849-12-31T23:06:32.000000Z"`,
+		},
+		{
+			"timestamptz BC", 1184, -1, "0001-01-01 00:00:00+00 BC", "0000-01-01T00:00:00.000000Z",
+			`"0000-01-01T00:00:00.000000Z"`,
+		},
 		{"timetz", 1266, -1, "00:00:00.5-05:30", "05:30:00.5Z", `"05:30:00.5Z"`},
 		{"interval", 1186, -1, "-1 years -2 mons +3 days -04:05:06.789", "-36572706789000", "-36572706789000"},
 		{"uuid", 2950, -1, "u", "u", `"u"`},
-		{"text[]", 1009, -1, `{a,"b,\"c\\",NULL,"NULL",""}`, `["a","b,\"c\\",null,"NULL",""]`, `["a","b,\"c\\",null,"NULL",""]`},
+		{
+			"text[]", 1009, -1, `{a,"b,\"c\\",NULL,"NULL",""}`, `["a","b,\"c\\",null,"NULL",""]`,
+			`["a","b,\"c\\",null,"NULL",""]`,
+		},
 		{"int4[] empty", 1007, -1, "{}", "[]", "[]"},
 		{"bit", 1560, 1, "1", "true", "true"},
 		{"bit(9)", 1560, 9, "100000001", "AQE=", `"AQE="`},
 		{"varbit zeros", 1562, -1, "000", "", `""`},
 		{"money", 790, -1, "-$1,234.50", "-1234.50", `"/h3G"`},
-		{"point", 600, -1, "(1,-2.5)", `{"x":1.0,"y":-2.5,"wkb":"AQEAAAAAAAAAAADwPwAAAAAAAATA","srid":null}`, `{"x":1.0,"y":-2.5,"wkb":"AQEAAAAAAAAAAADwPwAAAAAAAATA","srid":null}`},
+		{
+			"point", 600, -1, "(1,-2.5)", `{"x":1.0,"y":-2.5,"wkb":"AQEAAAAAAAAAAADwPwAAAAAAAATA","srid":null}`,
+			`{"x":1.0,"y":-2.5,"wkb":"AQEAAAAAAAAAAADwPwAAAAAAAATA","srid":null}`,
+		},
 		{"enum", firstCustom, -1, "ok", "ok", `"ok"`},
 		{"domain", firstCustom + 1, -1, "1.00", "1.00", `"ZA=="`},
 		{"hstore", firstCustom + 2, -1, `"b"=>"1", "a"=>NULL`, `{"a":null,"b":"1"}`, `"{\"a\":null,\"b\":\"1\"}"`},
-		{"geometry", firstCustom + 3, -1, "0101000020E6100000000000000000F03F0000000000000040", `{"wkb":"AQEAACDmEAAAAAAAAAAA8D8AAAAAAAAAQA==","srid":4326}`, `{"wkb":"AQEAACDmEAAAAAAAAAAA8D8AAAAAAAAAQA==","srid":4326}`},
+		{
+			"geometry", firstCustom + 3, -1, "0101000020E6100000000000000000F03F0000000000000040",
+			`{"wkb":"AQEAACDmEAAAAAAAAAAA8D8AAAAAAAAAQA==","srid":4326}`,
+			`{"wkb":"AQEAACDmEAAAAAAAAAAA8D8AAAAAAAAAQA==","srid":4326}`,
+		},
 		{"enum[]", firstCustom + 4, -1, "{sad,ok}", `["sad","ok"]`, `["sad","ok"]`},
 		{"vector", firstCustom + 6, -1, "[1,2.5]", "[1.0,2.5]", "[1.0,2.5]"},
 		{"not in the catalog", firstCustom + 99, -1, "x", "x", `"x"`},
@@ -98,15 +117,30 @@ func TestModes(t *testing.T) {
 		{"string", Options{Decimal: "string"}, 1700, "0.0000001", "0.0000001", `"0.0000001"`},
 		{"connect date", Options{Time: "connect"}, 1082, "2019-03-24", "2019-03-24", "17979"},
 		{"connect time", Options{Time: "connect"}, 1083, "20:52:59.5", "20:52:59.500Z", "75179500"},
-		{"connect timestamp", Options{Time: "connect"}, 1114, "2019-03-24 20:52:59.123456", "2019-03-24T20:52:59.123Z", "1553460779123"},
+		{
+			"connect timestamp",
+			Options{Time: "connect"},
+			1114, "2019-03-24 20:52:59.123456",
+			"2019-03-24T20:52:59.123Z", "1553460779123",
+		},
 		{"micros", Options{Time: "microseconds"}, 1114, "1970-01-01 00:00:01", "1000000", "1000000"},
 		{"nanos", Options{Time: "nanoseconds"}, 1114, "1970-01-01 00:00:01", "1000000000", "1000000000"},
 		{"iso date", Options{Time: "isostring"}, 1082, "2019-03-24", "2019-03-24Z", `"2019-03-24Z"`},
 		{"iso time", Options{Time: "isostring"}, 1083, "20:52:59.5", "20:52:59.5Z", `"20:52:59.5Z"`},
-		{"iso timestamp", Options{Time: "isostring"}, 1114, "2019-03-24 20:52:59", "2019-03-24T20:52:59Z", `"2019-03-24T20:52:59Z"`},
+		{
+			"iso timestamp",
+			Options{Time: "isostring"},
+			1114, "2019-03-24 20:52:59", "2019-03-24T20:52:59Z",
+			`"2019-03-24T20:52:59Z"`,
+		},
 		{"base64", Options{Binary: "base64-url-safe"}, 17, `\xfbff`, "-_8=", `"-_8="`},
 		{"hex", Options{Binary: "hex"}, 17, `\xfbff`, "fbff", `"fbff"`},
-		{"interval", Options{Interval: "string"}, 1186, "1 year 2 mons -3 days +04:05:06.789", "P1Y2M-3DT4H5M6.789S", `"P1Y2M-3DT4H5M6.789S"`},
+		{
+			"interval",
+			Options{Interval: "string"},
+			1186, "1 year 2 mons -3 days +04:05:06.789", "P1Y2M-3DT4H5M6.789S",
+			`"P1Y2M-3DT4H5M6.789S"`,
+		},
 		{"hstore", Options{HStore: "map"}, firstCustom + 2, `"b"=>"1"`, `{"b":"1"}`, `{"b":"1"}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -127,9 +161,12 @@ func TestTypesLeftOut(t *testing.T) {
 
 func TestMalformed(t *testing.T) {
 	for oid, texts := range map[uint32][]string{
-		16: {"", "true"}, 23: {"", "x", "1.5"}, 701: {"x"}, 1700: {"", "NaN", "Infinity", "1e5"}, 17: {"", `\000`, `\x0`}, 1082: {"", "2019-3-4", "2019-13-01"},
-		1083: {"25:00:00", "24:00:01", "1:00:00"}, 1114: {"2019-03-24", "2019-03-24 20:52:59+00", "294276-12-31 23:59:59"}, 1184: {"2019-03-24 20:52:59"},
-		1186: {"", "1 fortnight", "04:05"}, 1007: {"", "{", "{1", "{{1}}", "{1,}", "[0:1]={1,2}"}, 1560: {"2"}, 600: {"1,2", "(1)"}, 790: {"1.234,50 €", ""},
+		16: {"", "true"}, 23: {"", "x", "1.5"}, 701: {"x"}, 1700: {"", "NaN", "Infinity", "1e5"},
+		17: {"", `\000`, `\x0`}, 1082: {"", "2019-3-4", "2019-13-01"},
+		1083: {"25:00:00", "24:00:01", "1:00:00"},
+		1114: {"2019-03-24", "2019-03-24 20:52:59+00", "294276-12-31 23:59:59"}, 1184: {"2019-03-24 20:52:59"},
+		1186: {"", "1 fortnight", "04:05"}, 1007: {"", "{", "{1", "{{1}}", "{1,}", "[0:1]={1,2}"}, 1560: {"2"},
+		600: {"1,2", "(1)"}, 790: {"1.234,50 €", ""},
 	} {
 		for _, text := range texts {
 			_, err := defaults.New(oid, -1, nil).Convert([]byte(text))
@@ -151,12 +188,24 @@ func TestCalendar(t *testing.T) {
 
 // No text makes a conversion panic, and what is converted can be written in every form.
 func FuzzConvert(f *testing.F) {
-	oids := []uint32{16, 17, 20, 600, 700, 701, 790, 1082, 1083, 1114, 1184, 1186, 1266, 1560, 1700, 1007, 1009, 1185, firstCustom + 2, firstCustom + 3, firstCustom + 6}
-	for i, text := range []string{"t", `\x00`, "1", "(1,2)", "1e5", "NaN", "$1.00", "0044-03-15 BC", "20:52:59.5", "infinity", "2019-03-24 20:52:59+02", "1 day", "00:00:00-05", "101", "1.50", "{1,NULL}", `{"a\"",b}`, "{}", `"a"=>NULL`, "0101", "[1]"} {
+	oids := []uint32{
+		16, 17, 20, 600, 700, 701, 790, 1082, 1083, 1114, 1184, 1186, 1266, 1560, 1700, 1007, 1009, 1185,
+		firstCustom + 2, firstCustom + 3, firstCustom + 6,
+	}
+	for i, text := range []string{
+		"t", `\x00`, "1", "(1,2)", "1e5", "NaN", "$1.00", "0044-03-15 BC", "20:52:59.5", "infinity",
+		"2019-03-24 20:52:59+02", "1 day", "00:00:00-05", "101", "1.50", "{1,NULL}", `{"a\"",b}`, "{}", `"a"=>NULL`,
+		"0101", "[1]",
+	} {
 		f.Add(byte(i), text)
 	}
-	modes := []Options{defaults, {Decimal: "string", Time: "connect", Binary: "hex", HStore: "map", Interval: "string"}, {Decimal: "double", Time: "isostring"}, {Decimal: "precise", Time: "nanoseconds"}}
-	f.Fuzz(func(t *testing.T, which byte, text string) {
+	modes := []Options{
+		defaults,
+		{Decimal: "string", Time: "connect", Binary: "hex", HStore: "map", Interval: "string"},
+		{Decimal: "double", Time: "isostring"},
+		{Decimal: "precise", Time: "nanoseconds"},
+	}
+	f.Fuzz(func(_ *testing.T, which byte, text string) {
 		for _, o := range modes {
 			for _, modifier := range []int32{-1, 3} {
 				v, err := o.New(oids[int(which)%len(oids)], modifier, custom).Convert([]byte(text))

@@ -16,8 +16,10 @@ func point(Options, int32) *Converter {
 	s := &connect.Schema{
 		Type: connect.Struct, Name: "io.debezium.data.geometry.Point", Version: 1, Doc: "Geometry (POINT)",
 		Fields: []connect.Field{
-			{Name: "x", Schema: &connect.Schema{Type: connect.Float64}}, {Name: "y", Schema: &connect.Schema{Type: connect.Float64}},
-			{Name: "wkb", Schema: &connect.Schema{Type: connect.Bytes, Optional: true}}, {Name: "srid", Schema: &connect.Schema{Type: connect.Int32, Optional: true}},
+			{Name: "x", Schema: &connect.Schema{Type: connect.Float64}},
+			{Name: "y", Schema: &connect.Schema{Type: connect.Float64}},
+			{Name: "wkb", Schema: &connect.Schema{Type: connect.Bytes, Optional: true}},
+			{Name: "srid", Schema: &connect.Schema{Type: connect.Int32, Optional: true}},
 		},
 	}
 	return &Converter{Schema: s, Convert: func(b []byte) (connect.Value, error) {
@@ -33,17 +35,22 @@ func point(Options, int32) *Converter {
 		wkb = binary.LittleEndian.AppendUint64(wkb, math.Float64bits(x))
 		wkb = binary.LittleEndian.AppendUint64(wkb, math.Float64bits(y))
 		return connect.Value{Kind: connect.KindStruct, Schema: s, List: []connect.Value{
-			{Kind: connect.KindFloat64, Float: x}, {Kind: connect.KindFloat64, Float: y}, {Kind: connect.KindBytes, Data: wkb}, {},
+			{Kind: connect.KindFloat64, Float: x},
+			{Kind: connect.KindFloat64, Float: y},
+			{Kind: connect.KindBytes, Data: wkb},
+			{},
 		}}, nil
 	}}
 }
 
-// geometry reads PostGIS's output, hexadecimal EWKB. The bytes stay as they are; the reference system is read from them.
+// geometry reads PostGIS's output, hexadecimal EWKB. The bytes stay as they are; the reference system is read from
+// them.
 func geometry(name string, optional bool) builder {
 	s := &connect.Schema{
 		Type: connect.Struct, Optional: optional, Name: "io.debezium.data.geometry." + name, Version: 1, Doc: name,
 		Fields: []connect.Field{
-			{Name: "wkb", Schema: &connect.Schema{Type: connect.Bytes}}, {Name: "srid", Schema: &connect.Schema{Type: connect.Int32, Optional: true}},
+			{Name: "wkb", Schema: &connect.Schema{Type: connect.Bytes}},
+			{Name: "srid", Schema: &connect.Schema{Type: connect.Int32, Optional: true}},
 		},
 	}
 	return func(Options, int32) *Converter {
@@ -60,7 +67,9 @@ func geometry(name string, optional bool) builder {
 			if order.Uint32(wkb[1:])&0x20000000 != 0 {
 				srid = connect.Int(int64(int32(order.Uint32(wkb[5:]))))
 			}
-			return connect.Value{Kind: connect.KindStruct, Schema: s, List: []connect.Value{{Kind: connect.KindBytes, Data: wkb}, srid}}, nil
+			return connect.Value{
+				Kind: connect.KindStruct, Schema: s, List: []connect.Value{{Kind: connect.KindBytes, Data: wkb}, srid},
+			}, nil
 		}}
 	}
 }

@@ -48,32 +48,40 @@ func (o Options) date(int32) *Converter {
 	}
 	switch o.Time {
 	case "isostring":
-		return &Converter{Schema: logical(connect.String, "io.debezium.time.IsoDate"), Convert: func(b []byte) (connect.Value, error) {
-			if infinity(b) != 0 {
-				return connect.Value{}, errInfinity
-			}
-			days, err := read(b)
-			return connect.Text(append(appendDate(nil, days), 'Z')), err
-		}}
-	case "connect":
-		return &Converter{Schema: logical(connect.Int32, "org.apache.kafka.connect.data.Date"), Convert: func(b []byte) (connect.Value, error) {
-			if infinity(b) != 0 {
-				return connect.Value{}, errInfinity
-			}
-			days, err := read(b)
-			return javaDate(days, days*86400000), err
-		}}
-	}
-	return &Converter{Schema: logical(connect.Int32, "io.debezium.time.Date"), Convert: func(b []byte) (connect.Value, error) {
-		switch infinity(b) {
-		case 1:
-			return connect.Int(infinityDays), nil
-		case -1:
-			return connect.Int(minusInfinityDays), nil
+		return &Converter{
+			Schema: logical(connect.String, "io.debezium.time.IsoDate"),
+			Convert: func(b []byte) (connect.Value, error) {
+				if infinity(b) != 0 {
+					return connect.Value{}, errInfinity
+				}
+				days, err := read(b)
+				return connect.Text(append(appendDate(nil, days), 'Z')), err
+			},
 		}
-		days, err := read(b)
-		return connect.Int(days), err
-	}}
+	case "connect":
+		return &Converter{
+			Schema: logical(connect.Int32, "org.apache.kafka.connect.data.Date"),
+			Convert: func(b []byte) (connect.Value, error) {
+				if infinity(b) != 0 {
+					return connect.Value{}, errInfinity
+				}
+				days, err := read(b)
+				return javaDate(days, days*86400000), err
+			},
+		}
+	}
+	return &Converter{
+		Schema: logical(connect.Int32, "io.debezium.time.Date"), Convert: func(b []byte) (connect.Value, error) {
+			switch infinity(b) {
+			case 1:
+				return connect.Int(infinityDays), nil
+			case -1:
+				return connect.Int(minusInfinityDays), nil
+			}
+			days, err := read(b)
+			return connect.Int(days), err
+		},
+	}
 }
 
 func (o Options) time(modifier int32) *Converter {
@@ -81,20 +89,29 @@ func (o Options) time(modifier int32) *Converter {
 	s := logical(connect.Int64, "io.debezium.time.MicroTime")
 	switch {
 	case o.Time == "isostring":
-		return &Converter{Schema: logical(connect.String, "io.debezium.time.IsoTime"), Convert: func(b []byte) (connect.Value, error) {
-			micros, err := parseClock(b)
-			return connect.Text(append(appendClock(nil, micros, 0), 'Z')), err
-		}}
+		return &Converter{
+			Schema: logical(connect.String, "io.debezium.time.IsoTime"),
+			Convert: func(b []byte) (connect.Value, error) {
+				micros, err := parseClock(b)
+				return connect.Text(append(appendClock(nil, micros, 0), 'Z')), err
+			},
+		}
 	case o.Time == "connect":
-		return &Converter{Schema: logical(connect.Int32, "org.apache.kafka.connect.data.Time"), Convert: func(b []byte) (connect.Value, error) {
-			micros, err := parseClock(b)
-			return javaDate(micros/1000, micros/1000), err
-		}}
+		return &Converter{
+			Schema: logical(connect.Int32, "org.apache.kafka.connect.data.Time"),
+			Convert: func(b []byte) (connect.Value, error) {
+				micros, err := parseClock(b)
+				return javaDate(micros/1000, micros/1000), err
+			},
+		}
 	case o.Time == "nanoseconds":
-		return &Converter{Schema: logical(connect.Int64, "io.debezium.time.NanoTime"), Convert: func(b []byte) (connect.Value, error) {
-			micros, err := parseClock(b)
-			return connect.Int(micros * 1000), err
-		}}
+		return &Converter{
+			Schema: logical(connect.Int64, "io.debezium.time.NanoTime"),
+			Convert: func(b []byte) (connect.Value, error) {
+				micros, err := parseClock(b)
+				return connect.Int(micros * 1000), err
+			},
+		}
 	case o.Time == "adaptive" && precision(modifier) <= 3:
 		unit = 1000
 		s = logical(connect.Int32, "io.debezium.time.Time")
@@ -110,22 +127,28 @@ func (o Options) timestamp(modifier int32) *Converter {
 	s := logical(connect.Int64, "io.debezium.time.MicroTimestamp")
 	switch {
 	case o.Time == "isostring":
-		return &Converter{Schema: logical(connect.String, "io.debezium.time.IsoTimestamp"), Convert: func(b []byte) (connect.Value, error) {
-			if infinity(b) != 0 {
-				return connect.Value{}, errInfinity
-			}
-			t, err := parseMoment(b, false)
-			return connect.Text(t.appendISO(nil, 0)), err
-		}}
+		return &Converter{
+			Schema: logical(connect.String, "io.debezium.time.IsoTimestamp"),
+			Convert: func(b []byte) (connect.Value, error) {
+				if infinity(b) != 0 {
+					return connect.Value{}, errInfinity
+				}
+				t, err := parseMoment(b, false)
+				return connect.Text(t.appendISO(nil, 0)), err
+			},
+		}
 	case o.Time == "connect":
-		return &Converter{Schema: logical(connect.Int64, "org.apache.kafka.connect.data.Timestamp"), Convert: func(b []byte) (connect.Value, error) {
-			if infinity(b) != 0 {
-				return connect.Value{}, errInfinity
-			}
-			t, err := parseMoment(b, false)
-			millis := t.days*86400000 + t.micros/1000
-			return javaDate(millis, millis), err
-		}}
+		return &Converter{
+			Schema: logical(connect.Int64, "org.apache.kafka.connect.data.Timestamp"),
+			Convert: func(b []byte) (connect.Value, error) {
+				if infinity(b) != 0 {
+					return connect.Value{}, errInfinity
+				}
+				t, err := parseMoment(b, false)
+				millis := t.days*86400000 + t.micros/1000
+				return javaDate(millis, millis), err
+			},
+		}
 	case o.Time == "nanoseconds":
 		return &Converter{Schema: logical(connect.Int64, "io.debezium.time.NanoTimestamp"), Convert: nanoTimestamp}
 	case o.Time != "microseconds" && precision(modifier) <= 3:
@@ -172,22 +195,27 @@ func nanoTimestamp(b []byte) (connect.Value, error) {
 // timestamptz is ISO text at UTC with as many digits behind the point as the type keeps, whatever the mode.
 func (o Options) timestamptz(modifier int32) *Converter {
 	width := precision(modifier)
-	return &Converter{Schema: logical(connect.String, "io.debezium.time.ZonedTimestamp"), Convert: func(b []byte) (connect.Value, error) {
-		if infinity(b) != 0 {
-			return connect.Text(b), nil
-		}
-		t, err := parseMoment(b, true)
-		return connect.Text(t.appendISO(nil, width)), err
-	}}
+	return &Converter{
+		Schema: logical(connect.String, "io.debezium.time.ZonedTimestamp"),
+		Convert: func(b []byte) (connect.Value, error) {
+			if infinity(b) != 0 {
+				return connect.Text(b), nil
+			}
+			t, err := parseMoment(b, true)
+			return connect.Text(t.appendISO(nil, width)), err
+		},
+	}
 }
 
 func timetz(Options, int32) *Converter {
-	return &Converter{Schema: logical(connect.String, "io.debezium.time.ZonedTime"), Convert: func(b []byte) (connect.Value, error) {
-		r := reader{rest: b}
-		micros := r.clock()
-		t, err := r.finish(1970, 1, 1, micros, r.offset())
-		return connect.Text(append(appendClock(nil, t.micros, 0), 'Z')), err
-	}}
+	return &Converter{
+		Schema: logical(connect.String, "io.debezium.time.ZonedTime"), Convert: func(b []byte) (connect.Value, error) {
+			r := reader{rest: b}
+			micros := r.clock()
+			t, err := r.finish(1970, 1, 1, micros, r.offset())
+			return connect.Text(append(appendClock(nil, t.micros, 0), 'Z')), err
+		},
+	}
 }
 
 // appendISO writes DateTimeFormatter.ISO_OFFSET_DATE_TIME at UTC; see appendClock for width.

@@ -53,16 +53,22 @@ func Needs(t *testing.T, key string, required bool, needs []router.Need, r route
 	require.True(t, found)
 	require.Equal(t, !required, r.Fits(rel))
 	with := *rel
-	with.Columns = append(with.Columns[:len(with.Columns):len(with.Columns)], pgoutput.Column{Name: "x", TypeOID: oidText, Modifier: -1})
+	with.Columns = append(with.Columns[:len(with.Columns):len(with.Columns)], pgoutput.Column{
+		Name: "x", TypeOID: oidText, Modifier: -1,
+	})
 	require.True(t, r.Fits(&with), "nothing else is needed")
 }
 
 // Seeds adds rows that formats and converters may stumble over.
 func Seeds(f *testing.F) {
-	for _, payload := range []string{`{"a":[1,2.5e300,-0,null,true,{"b":"\u00e9\ud83d\ude00"}]}`, `[]`, `[[1],[2.5]]`, `[{"a":1},{"b":[]}]`, `""`, "", "x\x00\x1f\"\\\u2028", `\x00ff`,
-		`{"a":1e999}`, `{"":1}`, `{"a":"\ud800"}`, "\xff\xfe", `{"a":{"a":{"a":{}}}}`, `[1,99999999999999999999]`, `{"a":1,"a":"2"}`} {
+	for _, payload := range []string{
+		`{"a":[1,2.5e300,-0,null,true,{"b":"\u00e9\ud83d\ude00"}]}`, `[]`, `[[1],[2.5]]`, `[{"a":1},{"b":[]}]`, `""`,
+		"", "x\x00\x1f\"\\\u2028", `\x00ff`, `{"a":1e999}`, `{"":1}`, `{"a":"\ud800"}`, "\xff\xfe",
+		`{"a":{"a":{"a":{}}}}`, `[1,99999999999999999999]`, `{"a":1,"a":"2"}`,
+	} {
 		for _, oid := range []uint32{text, jsonOID, jsonb, bytea} {
-			f.Add("e1", "order", "42", "placed", payload, `{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}`, "2", oid)
+			f.Add("e1", "order", "42", "placed", payload,
+				`{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}`, "2", oid)
 		}
 	}
 	f.Add("\x00", "\"", "\xf0\x9f\x98\x80", "\u2028", "{}", "{\"a\":\"\\u0000\"}", "007", uint32(text))
@@ -78,8 +84,8 @@ const (
 	jsonb   = 3802
 )
 
-// FuzzRow returns a row of these texts in a table with the default columns and event_version, and whether the row is valid
-// UTF-8. The relation is nil where Postgres lets no such row in.
+// FuzzRow returns a row of these texts in a table with the default columns and event_version, and whether the row is
+// valid UTF-8. The relation is nil where Postgres lets no such row in.
 func FuzzRow(texts [7]string, oid uint32) (rel *pgoutput.Relation, row pgoutput.Tuple, valid bool) {
 	switch oid {
 	case text, bytea:
@@ -117,8 +123,12 @@ func Route(t *testing.T, r router.Router, rel *pgoutput.Relation, row pgoutput.T
 // Table is a table with the default columns.
 func Table() *pgoutput.Relation {
 	return &pgoutput.Relation{OID: 16400, Namespace: "public", Name: "outbox", Columns: []pgoutput.Column{
-		{Name: "id", TypeOID: uuid, Key: true}, {Name: "aggregate_type", TypeOID: text}, {Name: "aggregate_id", TypeOID: text},
-		{Name: "event_type", TypeOID: text}, {Name: "payload", TypeOID: jsonb}, {Name: "headers", TypeOID: jsonb},
+		{Name: "id", TypeOID: uuid, Key: true},
+		{Name: "aggregate_type", TypeOID: text},
+		{Name: "aggregate_id", TypeOID: text},
+		{Name: "event_type", TypeOID: text},
+		{Name: "payload", TypeOID: jsonb},
+		{Name: "headers", TypeOID: jsonb},
 		{Name: "created_at", TypeOID: tstz},
 	}}
 }
