@@ -56,8 +56,8 @@ func TestCheckpointNoticesMovedSlot(t *testing.T) {
 				err := Run(t.Context(), s.Config, drain)
 				require.Equal(t, fault.Operator, fault.KindOf(err), "%v", err)
 				require.ErrorContains(t, err, "beyond the last confirmed position")
-				_, next := fault.Split(err)
-				require.Contains(t, next, "cdc-outbox repair")
+				_, remedy := fault.Split(err)
+				require.Contains(t, remedy.String(), "cdc-outbox repair")
 			})
 		}
 	}

@@ -103,7 +103,8 @@ type Transaction struct {
 	AtLeast    bool       `json:"at_least,omitempty"`
 	QueryStart *time.Time `json:"query_start,omitempty"` // of its present or last statement
 	Since      time.Time  `json:"since"`
-	Next       string     `json:"next"` // how to end it
+	Next       string     `json:"next"`               // how to end it
+	Commands   []string   `json:"commands,omitempty"` // what to paste for it
 }
 
 // String names the transaction without its query, which may hold data.

@@ -185,11 +185,12 @@ func (a *app) printRetrials(batch []*retrial, dryRun bool) (failed int) {
 		switch {
 		case r.err != nil:
 			failed++
-			sentence, next := fault.Split(r.err)
-			if next != "" {
-				next = ". Next: " + fault.Printable(next)
+			sentence, remedy := fault.Split(r.err)
+			fmt.Fprintf(a.stdout, "not published: %s: %s", name, fault.Printable(sentence))
+			for i, line := range remedy.Lines() {
+				fmt.Fprint(a.stdout, map[bool]string{true: ". Next: ", false: "\n  "}[i == 0], fault.Printable(line))
 			}
-			fmt.Fprintf(a.stdout, "not published: %s: %s%s\n", name, fault.Printable(sentence), next)
+			fmt.Fprintln(a.stdout)
 		case dryRun:
 			key := "without a key"
 			if r.record.Key != nil {

@@ -27,7 +27,7 @@ func writeFindings(w io.Writer, findings []preflight.Finding, colour bool) error
 		}
 		fmt.Fprintf(&b, "%s %s: %s\n", sign, fault.Printable(f.Subject), fault.Printable(f.Found))
 		paragraph(&b, "why: ", f.Why)
-		paragraph(&b, "fix: ", f.Remedy)
+		writeRemedy(&b, "fix: ", fault.Remedy{Next: f.Remedy, Commands: f.Commands})
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -38,7 +38,14 @@ func paragraph(b *strings.Builder, label, text string) {
 	if text == "" {
 		return
 	}
-	for i, line := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
+	indented(b, label, strings.Split(strings.TrimRight(text, "\n"), "\n"))
+}
+
+// writeRemedy prints a remedy like a paragraph, each command on a line of its own.
+func writeRemedy(b *strings.Builder, label string, r fault.Remedy) { indented(b, label, r.Lines()) }
+
+func indented(b *strings.Builder, label string, lines []string) {
+	for i, line := range lines {
 		if i > 0 {
 			label = strings.Repeat(" ", len(label))
 		}

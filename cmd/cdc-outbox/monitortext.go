@@ -50,8 +50,10 @@ func writeSlots(w io.Writer, s service.Slots) error {
 			fmt.Fprintf(&b, "  %s %s: %s\n", a.Level, a.Rule, fault.Printable(a.Sentence))
 		}
 		fmt.Fprintf(&b, "  why: %s\n", fault.Printable(slot.Cause.Sentence))
-		if slot.Cause.Next != "" {
-			fmt.Fprintf(&b, "  next: %s\n", fault.Printable(slot.Cause.Next))
+		label := "next: "
+		for _, line := range slot.Cause.Remedy().Lines() {
+			fmt.Fprintf(&b, "  %s%s\n", label, fault.Printable(line))
+			label = strings.Repeat(" ", len(label))
 		}
 	}
 	if s.Error != "" {

@@ -142,19 +142,19 @@ func writePolling(w io.Writer, st polling.Status, source string, unasked error) 
 	if err := tw.Flush(); err != nil {
 		return err
 	}
-	if len(st.Halted)+len(st.Waits) > 0 || st.State.Next != "" {
+	if len(st.Halted)+len(st.Waits) > 0 || !st.State.Remedy().IsZero() {
 		b.WriteString("waits for\n")
 	}
 	for _, h := range st.Halted {
 		fmt.Fprintf(&b, "  - event %s at %s of %s: %s\n", fault.Printable(h.EventID), h.Position, fault.Printable(h.Table), fault.Printable(h.Message))
-		paragraph(&b, "next: ", h.Next)
+		writeRemedy(&b, "next: ", h.Remedy())
 	}
-	if len(st.Halted) == 0 && st.State.Next != "" {
-		paragraph(&b, "next: ", st.State.Next)
+	if len(st.Halted) == 0 {
+		writeRemedy(&b, "next: ", st.State.Remedy())
 	}
 	for _, x := range st.Waits {
 		fmt.Fprintf(&b, "  - %s (since %s)\n", fault.Printable(x.Sentence()), x.Since.UTC().Format(time.RFC3339))
-		paragraph(&b, "next: ", x.Next)
+		writeRemedy(&b, "next: ", x.Remedy())
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -109,10 +109,10 @@ func (a *app) setup(ctx context.Context, c *config.Loaded, admin setup.Config) e
 
 // printComment prints an obstacle above the SQL.
 func (a *app) printComment(err error) error {
-	sentence, next := fault.Split(err)
+	sentence, remedy := fault.Split(err)
 	var b strings.Builder
-	for line := range strings.Lines("This would fail: " + sentence + "\n" + next) {
-		b.WriteString(strings.TrimRight("-- "+strings.TrimPrefix(line, "-- "), "\n ") + "\n")
+	for _, line := range append([]string{"This would fail: " + sentence}, remedy.Lines()...) {
+		b.WriteString(strings.TrimRight("-- "+strings.TrimPrefix(line, "-- "), " ") + "\n")
 	}
 	_, err = fmt.Fprintln(a.stdout, b.String())
 	return err

@@ -77,7 +77,9 @@ func slotLines(line func(string, string, ...any), s *slotmonitor.Slot) {
 	for i := range s.Open {
 		t := &s.Open[i]
 		line("open transaction", "%s; %s, user %s", t, orUnknown(t.State), orUnknown(t.User))
-		line("", "%s", t.Next)
+		for _, next := range (fault.Remedy{Next: t.Next, Commands: t.Commands}).Lines() {
+			line("", "%s", next)
+		}
 	}
 	for _, a := range s.Alerts {
 		line(a.Level.String(), "%s", a.Sentence)
@@ -118,7 +120,7 @@ func stateText(st service.Status) string {
 
 // writeWaits says what somebody may have to mend.
 func writeWaits(b *strings.Builder, st service.Status) {
-	if st.Halted == nil && len(st.Waits) == 0 && st.State.Next == "" {
+	if st.Halted == nil && len(st.Waits) == 0 && st.State.Remedy().IsZero() {
 		if st.State.Name == relay.NotRunning {
 			b.WriteString("what it waits for is known only while it runs and answers at http.listen\n")
 			return
@@ -133,18 +135,18 @@ func writeWaits(b *strings.Builder, st service.Status) {
 			what = "the change"
 		}
 		fmt.Fprintf(b, "  - %s at LSN %s: %s\n", what, h.LSN, fault.Printable(h.Message))
-		paragraph(b, "next: ", h.Next)
+		writeRemedy(b, "next: ", h.Remedy())
 	}
-	if st.Halted == nil && st.State.Next != "" {
+	if st.Halted == nil && !st.State.Remedy().IsZero() {
 		fmt.Fprintf(b, "  - the connector: see its state (since %s)\n", st.State.Since.UTC().Format(time.RFC3339))
-		paragraph(b, "next: ", st.State.Next)
+		writeRemedy(b, "next: ", st.State.Remedy())
 	}
 	for _, w := range st.Waits {
 		if short, cause, ok := strings.Cut(w.Reason, ": "); ok && w.Kind == diagnose.PostgresUnreachable && strings.Contains(st.State.Reason, cause) {
 			w.Reason = short // the state above says why
 		}
 		fmt.Fprintf(b, "  - %s (since %s)\n", fault.Printable(w.Sentence()), w.Since.UTC().Format(time.RFC3339))
-		paragraph(b, "next: ", w.Next)
+		writeRemedy(b, "next: ", w.Remedy())
 	}
 }
 
@@ -158,7 +160,7 @@ func writeCause(w io.Writer, c alert.Cause) error {
 	if c.Since != nil {
 		fmt.Fprintf(&b, "since: %s\n", c.Since.UTC().Format(time.RFC3339))
 	}
-	paragraph(&b, "next: ", c.Next)
+	writeRemedy(&b, "next: ", c.Remedy())
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 )
 
 // Blind is the alert that the server does not answer its monitor.
@@ -72,8 +74,13 @@ type Cause struct {
 	Sentence string     `json:"sentence"`         // with the figures
 	Since    *time.Time `json:"since,omitempty"`  // nil: not known
 	Object   string     `json:"object,omitempty"` // what it waits for: a pid, a prepared transaction, the slot
-	Next     string     `json:"next,omitempty"`   // the next step for a person; may be SQL
+	Next     string     `json:"next,omitempty"`   // the next step for a person, a sentence
+
+	Commands []string `json:"commands,omitempty"` // what to paste for it
 }
+
+// Remedy returns the next step.
+func (c Cause) Remedy() fault.Remedy { return fault.Remedy{Next: c.Next, Commands: c.Commands} }
 
 // Names are the names of the alerts, each once.
 func Names(all []FiringAlert) []string {

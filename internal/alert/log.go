@@ -25,6 +25,9 @@ func (e Event) Log(l *zap.Logger) {
 	if e.Cause.Next != "" && e.State == Firing {
 		fields = append(fields, zap.String(logkey.Next, e.Cause.Next))
 	}
+	if len(e.Cause.Commands) > 0 && e.State == Firing {
+		fields = append(fields, zap.Strings(logkey.Commands, e.Cause.Commands))
+	}
 	at := zapcore.WarnLevel
 	if e.Level == Critical {
 		at = zapcore.ErrorLevel

@@ -11,6 +11,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
+	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
 )
 
@@ -97,7 +98,8 @@ func (c *Connector) reportStall(was bool, age time.Duration) bool {
 			zap.String(logkey.Confirmed, c.confirmed().String()),
 		}
 		for _, t := range c.troubles() {
-			fields = append(fields, zap.String(logkey.Object, t.Object), zap.String(logkey.Next, t.Remedy))
+			fields = append(fields, zap.String(logkey.Object, t.Object))
+			fields = append(fields, telemetry.RemedyFields(t.Wait().Remedy())...)
 			break // the oldest is the cause more often than not; /status lists them all
 		}
 		c.log.Warn("Kafka has not acknowledged the oldest event for longer than http.stall; the slot keeps its "+

@@ -94,7 +94,8 @@ func (c *Connector) streamState(s replication.State) {
 	default:
 		next.Name = c.unconnected(streamed)
 		if s.Err != nil {
-			next.Reason, next.Next = fault.Split(s.Err)
+			why, remedy := fault.Split(s.Err)
+			next.Reason, next.Next, next.Commands = why, remedy.Next, remedy.Commands
 		}
 	}
 	c.setState(next)

@@ -224,7 +224,7 @@ func heldBack(s stream) []fault.Wait {
 		return nil
 	}
 	return []fault.Wait{{Kind: WaitMemory, Object: f.Object, Reason: strings.ReplaceAll(f.Err.Error(), "\n", "; "),
-		Next: f.Next, Since: since}}
+		Next: f.Next, Commands: f.Commands, Since: since}}
 }
 
 // serverVersion turns server_version_num into what people call the version: 150018 is 15.18.

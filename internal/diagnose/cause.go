@@ -73,7 +73,7 @@ func waitOf(st relay.Account, kinds ...string) (alert.Cause, bool) {
 		return alert.Cause{}, false
 	}
 	return alert.Cause{Code: oldest.Kind, Sentence: sentence(oldest.Sentence()), Since: &oldest.Since,
-		Object: oldest.Object, Next: oldest.Next}, true
+		Object: oldest.Object, Next: oldest.Next, Commands: oldest.Commands}, true
 }
 
 func halted(st relay.Account, _ *slotmonitor.Slot, _ time.Time) (alert.Cause, bool) {
@@ -83,12 +83,13 @@ func halted(st relay.Account, _ *slotmonitor.Slot, _ time.Time) (alert.Cause, bo
 	h := st.Halted[0]
 	return alert.Cause{Code: BadRow,
 		Sentence: sentence(fmt.Sprintf("Halted at event %s, LSN %s: %s", h.EventID, h.LSN, h.Message)), Since: &h.Since,
-		Object: "event " + h.EventID, Next: h.Next}, true
+		Object: "event " + h.EventID, Next: h.Next, Commands: h.Commands}, true
 }
 
 // noStream is about a connector that does not read.
 func noStream(st relay.Account, slot *slotmonitor.Slot, _ time.Time) (alert.Cause, bool) {
-	c := alert.Cause{Sentence: sentence(st.State.Reason), Object: fmt.Sprintf("slot %q", st.Slot), Next: st.State.Next}
+	c := alert.Cause{Sentence: sentence(st.State.Reason), Object: fmt.Sprintf("slot %q", st.Slot), Next: st.State.Next,
+		Commands: st.State.Commands}
 	if !st.State.Since.IsZero() {
 		c.Since = &st.State.Since
 	}
@@ -106,6 +107,7 @@ func noStream(st relay.Account, slot *slotmonitor.Slot, _ time.Time) (alert.Caus
 		c.Code, c.Since = OtherConsumer, nil
 		c.Sentence = fmt.Sprintf("The slot is read by pid %d, and no connector answers here: %s.", slot.PID,
 			strings.TrimRight(st.State.Reason, "."))
+		c.Commands = nil
 		c.Next = "Ask the connector that reads it: cdc-outbox status on its host."
 	case relay.WaitingForSlot:
 		c.Code, c.Sentence = Standby, Holder(st, slot)

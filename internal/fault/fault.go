@@ -55,26 +55,34 @@ type Error struct {
 	Object string // what failed, e.g. `slot "cdc_outbox"` or `topic "orders.events"`
 	At     string // an LSN or a position, empty where none applies
 	Err    error  // the cause
-	Next   string // the next step for a person, a full sentence; may hold SQL or a command to paste
+	Next   string // the next step for a person, a sentence
+
+	Commands []string // what to paste for it, see Remedy
 }
 
 // Error implements error: object, position, cause, next step.
 func (e *Error) Error() string {
 	s := e.sentence()
-	if e.Next != "" {
-		s += ". Next: " + e.Next
+	switch r := e.Remedy(); {
+	case r.Next != "":
+		s += ". Next: " + r.String()
+	case !r.IsZero():
+		s += ". Next:" + r.String()
 	}
 	return s
 }
 
-// Split returns what is wrong, on one line, and the next step, which may be several lines of SQL.
-func Split(err error) (sentence, next string) {
+// Remedy returns the next step.
+func (e *Error) Remedy() Remedy { return Remedy{Next: e.Next, Commands: e.Commands} }
+
+// Split returns what is wrong, on one line, and what to do about it.
+func Split(err error) (sentence string, remedy Remedy) {
 	sentence = err.Error()
 	var e *Error
 	if errors.As(err, &e) {
-		sentence, next = e.sentence(), e.Next
+		sentence, remedy = e.sentence(), e.Remedy()
 	}
-	return strings.ReplaceAll(sentence, "\n", "; "), next
+	return strings.ReplaceAll(sentence, "\n", "; "), remedy
 }
 
 func (e *Error) sentence() string {

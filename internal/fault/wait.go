@@ -7,12 +7,16 @@ import (
 
 // Wait is one thing that a process waits for and that somebody outside of it may have to mend, as /status lists it.
 type Wait struct {
-	Kind   string    `json:"kind"`
-	Object string    `json:"object"`
-	Reason string    `json:"reason"`
-	Next   string    `json:"next"`
-	Since  time.Time `json:"since"`
+	Kind     string    `json:"kind"`
+	Object   string    `json:"object"`
+	Reason   string    `json:"reason"`
+	Next     string    `json:"next"`
+	Commands []string  `json:"commands,omitempty"` // what to paste for it, see Remedy
+	Since    time.Time `json:"since"`
 }
+
+// Remedy returns the next step.
+func (w Wait) Remedy() Remedy { return Remedy{Next: w.Next, Commands: w.Commands} }
 
 // Sentence is the reason behind its object, unless it begins with that, as in "The broker at kafka-1:9092 refuses connections."
 func (w Wait) Sentence() string {

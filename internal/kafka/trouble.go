@@ -19,11 +19,15 @@ type Trouble struct {
 	Since    time.Time `json:"since"`
 	Sentence string    `json:"sentence"` // what is wrong
 	Remedy   string    `json:"remedy"`   // what to do about it; empty where waiting is all
+
+	Commands []string `json:"commands,omitempty"` // what to paste for it
 }
 
 // Wait is the trouble as /status lists it.
 func (t *Trouble) Wait() fault.Wait {
-	return fault.Wait{Kind: string(t.Kind), Object: t.Object, Reason: t.Sentence, Next: t.Remedy, Since: t.Since}
+	return fault.Wait{
+		Kind: string(t.Kind), Object: t.Object, Reason: t.Sentence, Next: t.Remedy, Commands: t.Commands, Since: t.Since,
+	}
 }
 
 // trouble is the present trouble of one object, nil kind for none. Guarded by the producer's lock.

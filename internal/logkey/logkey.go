@@ -12,6 +12,7 @@ const (
 	Bytes             = "bytes"              // a size in bytes
 	ByTopic           = "by_topic"           // topic of a replacement
 	Cause             = "error"              // the error's text
+	Commands          = "commands"           // what to paste for the next step
 	Confirmed         = "confirmed"          // LSN confirmed to the slot
 	Duration          = "duration"           // how long something took
 	Epoch             = "epoch"              // of a Kafka producer

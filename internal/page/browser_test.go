@@ -145,7 +145,8 @@ func states() map[string]struct {
 	stuck := streaming()
 	stuck.Ready, stuck.ReadyReason = false, "Kafka has not acknowledged the oldest event for 90s"
 	stuck.Waits = []fault.Wait{{Kind: "broker_unreachable", Object: "broker b:9092", Reason: "connection refused", Next: "Start it.", Since: since},
-		{Kind: "topic_missing", Object: `topic "refund.events"`, Reason: "it does not exist", Next: "Create it.", Since: since}}
+		{Kind: "topic_missing", Object: `topic "refund.events"`, Reason: "it does not exist", Next: "Create it.",
+			Commands: []string{"kafka-topics --create --topic refund.events"}, Since: since}}
 	stuck.Cause = cause("broker_unreachable", "broker b:9092: connection refused.", "broker b:9092", "Start it.")
 	stuck.Alerts = []firingAlert{fires("events_unconfirmed", alert.Warn, "A transaction that was committed 1 min 30 s ago is not confirmed.")}
 	stuck.OldestUnconfirmedSeconds = 90
@@ -153,8 +154,10 @@ func states() map[string]struct {
 	halted := streaming()
 	halted.State = relay.State{Name: relay.Halted, Since: since}
 	halted.Ready, halted.ReadyReason = false, "halted at event e-1"
-	halted.Halted = &relay.HaltedRow{EventID: "e-1", LSN: "0/ABCD", Message: "headers are no object", Next: "SELECT 1;\n-- and then", Since: since}
-	halted.Cause = cause("bad_row", "Halted at event e-1, LSN 0/ABCD: headers are no object.", "event e-1", "SELECT 1;\n-- and then")
+	halted.Halted = &relay.HaltedRow{EventID: "e-1", LSN: "0/ABCD", Message: "headers are no object", Next: "Correct it.",
+		Commands: []string{"SELECT 1;\nSELECT 2;", "cdc-outbox dead-letter retry"}, Since: since}
+	halted.Cause = cause("bad_row", "Halted at event e-1, LSN 0/ABCD: headers are no object.", "event e-1", "Correct it.")
+	halted.Cause.Commands = halted.Halted.Commands
 	halted.Alerts = []firingAlert{fires("row_halted", alert.Critical, "The relay stands still in front of event e-1.")}
 
 	standby := streaming()
@@ -189,15 +192,16 @@ func states() map[string]struct {
 
 	worst := *streaming().ReplicationSlot
 	worst.Name, worst.Active, worst.Level, worst.WALStatus = "debezium", false, alert.Critical, "unreserved"
-	worst.Cause = cause("no_consumer", "Nobody has read the slot since yesterday.", `slot "debezium"`, "SELECT pg_drop_replication_slot('debezium');")
+	worst.Cause = cause("no_consumer", "Nobody has read the slot since yesterday.", `slot "debezium"`, "Drop it.")
+	worst.Cause.Commands = []string{"SELECT pg_drop_replication_slot('debezium');"}
 	well := *streaming().ReplicationSlot
 	well.LimitBytes, well.SafeBytes, well.SecondsToLimit, well.GrowthPerSecond = nil, nil, nil, nil
 	well.Cause = alert.Cause{Code: "idle", Sentence: "Nothing waits."}
 
 	return map[string]state{
 		"streaming": {streaming(), true, []string{"Streaming", "Keeping up", "1,234,567 since the process started", "of 64 MiB that the server keeps at most", "It grows by 2 KiB/s: it reaches the limit in 1 h", "12 of 100,000 records", "order.events", "1,234,000", "No alert fires", "PostgreSQL 17.2", "v1.2.3"}},
-		"stuck":     {stuck, true, []string{"Waiting", "broker b:9092: connection refused.", "What to do", "Start it.", "Also waits for topic \"refund.events\": it does not exist Create it.", "events_unconfirmed", "Runbook", "90 s", "broker_unreachable"}},
-		"halted":    {halted, true, []string{"Halted", "headers are no object", "e-1", "0/ABCD", "SELECT 1;", "row_halted", "Critical"}},
+		"stuck":     {stuck, true, []string{"Waiting", "broker b:9092: connection refused.", "What to do", "Start it.", "Also waits for topic \"refund.events\": it does not exist Create it.", "kafka-topics --create --topic refund.events", "events_unconfirmed", "Runbook", "90 s", "broker_unreachable"}},
+		"halted":    {halted, true, []string{"Halted", "headers are no object", "e-1", "0/ABCD", "Correct it.", "SELECT 1;\nSELECT 2;", "cdc-outbox dead-letter retry", "row_halted", "Critical"}},
 		"standby":   {standby, true, []string{"Standby", "The slot is held by pid 5."}},
 		"blind":     {blind, true, []string{"not known", "permission denied for function"}},
 		"fresh":     {fresh, true, []string{"Starting", "The stream from Postgres is being opened.", "Nothing has been published", "The server has not been asked about the slot yet."}},
@@ -358,20 +362,24 @@ func TestACauseIsAnnouncedOnce(t *testing.T) {
 	require.Equal(t, 1, browser.Eval[int](tab, `window.said`))
 }
 
-func TestTheRemedyIsCopiedWithTheKeyboard(t *testing.T) {
+func TestCommandsAreCopiedWithTheKeyboard(t *testing.T) {
 	p := start(t, true, states()["halted"].status)
 	tab := browser.Start(t).Open(t, p.URL, browser.Look{})
 	tab.Await(10*time.Second, `!document.querySelector('#remedy').hidden`)
-	for range 3 {
-		tab.Do(chromedp.KeyEvent("\t"))
-		if browser.Eval[string](tab, `document.activeElement.id`) == "copy" {
-			break
+	focused := func() string { return browser.Eval[string](tab, `document.activeElement.ariaLabel ?? ''`) }
+	for n, command := range []string{"SELECT 1;\nSELECT 2;", "cdc-outbox dead-letter retry"} {
+		label := fmt.Sprintf("Copy command %d", n+1)
+		for range 4 {
+			if tab.Do(chromedp.KeyEvent("\t")); focused() == label {
+				break
+			}
 		}
+		require.Equal(t, label, focused())
+		require.Equal(t, command, browser.Eval[string](tab, `document.activeElement.previousElementSibling.textContent`))
+		tab.Do(chromedp.KeyEvent("\r"))
+		tab.Await(5*time.Second, `/Copied|Selected/.test(document.activeElement.textContent)`)
+		require.Equal(t, label, focused(), "the focus stays while the page is written again")
+		time.Sleep(2500 * time.Millisecond)
+		require.Equal(t, label, focused())
 	}
-	require.Equal(t, "copy", browser.Eval[string](tab, `document.activeElement.id`))
-	tab.Do(chromedp.KeyEvent("\r"))
-	tab.Await(5*time.Second, `/Copied|Selected/.test(document.querySelector('#copy').textContent)`)
-	require.Equal(t, "copy", browser.Eval[string](tab, `document.activeElement.id`), "the focus stays while the page is written anew")
-	time.Sleep(2500 * time.Millisecond)
-	require.Equal(t, "copy", browser.Eval[string](tab, `document.activeElement.id`))
 }

@@ -194,6 +194,9 @@ func refuseReadFromLog(ctx context.Context, conn *pgx.Conn, t identifier.Table) 
 }
 
 func verdict(f preflight.Finding) error {
-	return &fault.Error{Kind: fault.Operator, Object: f.Subject,
-		Err: errors.New(strings.TrimSuffix(f.Found, ".") + ". " + strings.TrimSuffix(f.Why, ".")), Next: f.Remedy}
+	return &fault.Error{
+		Kind: fault.Operator, Object: f.Subject,
+		Err:  errors.New(strings.TrimSuffix(f.Found, ".") + ". " + strings.TrimSuffix(f.Why, ".")),
+		Next: f.Remedy, Commands: f.Commands,
+	}
 }

@@ -43,9 +43,10 @@ func Check(ctx context.Context, dsn string, s Setup) []preflight.Finding {
 }
 
 func unanswered(err error) preflight.Finding {
-	why, next := fault.Split(err)
+	why, remedy := fault.Split(err)
 	return preflight.Finding{Level: preflight.Fail, Subject: "postgres", Found: why + ".",
-		Why: "Without an answer nothing can be relayed.", Remedy: next}
+		Why: "Without an answer nothing can be relayed.", Remedy: remedy.Next,
+		Commands: remedy.Commands}
 }
 
 func findings(ctx context.Context, conn *pgx.Conn, s *Setup) []preflight.Finding {
@@ -223,7 +224,7 @@ func Verify(ctx context.Context, dsn string, s Setup) error {
 	if server.InRecovery { // the others may be promoted, and the role of this one may come back
 		f := checkServer(server)
 		return &fault.Error{Kind: fault.Retry, Object: "server", Err: errors.New(strings.TrimSuffix(f.Found, ".")),
-			Next: f.Remedy}
+			Next: f.Remedy, Commands: f.Commands}
 	}
 	all := []preflight.Finding{checkServer(server)}
 	for _, t := range s.Tables {

@@ -246,8 +246,8 @@ func (r *Relay) postgresFailed(err error) {
 	if told {
 		return
 	}
-	why, next := fault.Split(err)
-	r.setState(relay.State{Name: r.unconnected(), Reason: why, Next: next})
+	why, remedy := fault.Split(err)
+	r.setState(relay.State{Name: r.unconnected(), Reason: why, Next: remedy.Next, Commands: remedy.Commands})
 	r.log.Warn("cannot work with Postgres, trying again", telemetry.ErrorFields(err)...)
 }
 

@@ -235,7 +235,8 @@ func TestVersionsPlansUseIndex(t *testing.T) {
 func TestSetupByMissingRole(t *testing.T) {
 	db := testkit.Postgres(t)
 	_, err := Apply(t.Context(), strings.Replace(db.DSN, "postgres@", "nobody_of_that_name@", 1), theSetup())
-	_, next := fault.Split(err)
+	_, remedy := fault.Split(err)
+	next := remedy.String()
 	require.Contains(t, next, `CREATE ROLE "nobody_of_that_name" LOGIN;`)
 	require.NotContains(t, next, "ALTER ROLE")
 }

@@ -17,7 +17,7 @@ func Fine(subject, found string) Finding {
 func (f Finding) Fault() *fault.Error {
 	return &fault.Error{
 		Kind: fault.Operator, Object: f.Subject,
-		Err: errors.New(TrimStop(f.Found) + ". " + TrimStop(f.Why)), Next: f.Remedy,
+		Err: errors.New(TrimStop(f.Found) + ". " + TrimStop(f.Why)), Next: f.Remedy, Commands: f.Commands,
 	}
 }
 

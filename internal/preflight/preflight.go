@@ -18,5 +18,7 @@ type Finding struct {
 	Subject string `json:"subject"`          // e.g. "wal_level", `table public.outbox`
 	Found   string `json:"found"`            // what is there, one sentence
 	Why     string `json:"why,omitempty"`    // why it matters; empty for OK
-	Remedy  string `json:"remedy,omitempty"` // SQL or a command to paste; empty for OK
+	Remedy  string `json:"remedy,omitempty"` // what to do, one sentence; empty for OK
+
+	Commands []string `json:"commands,omitempty"` // what to paste for it, each complete as it is
 }

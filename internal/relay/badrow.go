@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -42,8 +43,12 @@ type HaltedRow struct {
 	Reason   string    `json:"reason"`
 	Message  string    `json:"message"`
 	Next     string    `json:"next"`
+	Commands []string  `json:"commands,omitempty"` // what to paste for the next step
 	Since    time.Time `json:"since"`
 }
+
+// Remedy returns the next step.
+func (h *HaltedRow) Remedy() fault.Remedy { return fault.Remedy{Next: h.Next, Commands: h.Commands} }
 
 const (
 	keptBadRows = 20  // rows

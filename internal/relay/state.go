@@ -1,6 +1,10 @@
 package relay
 
-import "time"
+import (
+	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+)
 
 // StateName is what a source does right now.
 type StateName string
@@ -22,11 +26,15 @@ const (
 
 // State is a StateName with its reason.
 type State struct {
-	Name   StateName `json:"name"`
-	Reason string    `json:"reason,omitempty"` // one sentence
-	Next   string    `json:"next,omitempty"`   // the next step for a person, where there is one; may be lines of SQL
-	Since  time.Time `json:"since"`
+	Name     StateName `json:"name"`
+	Reason   string    `json:"reason,omitempty"`   // one sentence
+	Next     string    `json:"next,omitempty"`     // the next step for a person, where there is one
+	Commands []string  `json:"commands,omitempty"` // what to paste for it
+	Since    time.Time `json:"since"`
 }
+
+// Remedy returns the next step.
+func (s State) Remedy() fault.Remedy { return fault.Remedy{Next: s.Next, Commands: s.Commands} }
 
 // To is the state after s when next is entered at now. It keeps the time of the first entry, and after Draining only
 // Stopped follows. Entering a state again without a reason keeps the reason: connecting again does not undo the last
@@ -41,7 +49,7 @@ func (s State) To(next State, now time.Time) State {
 	if next.Name == s.Name {
 		next.Since = s.Since
 		if next.Reason == "" {
-			next.Reason, next.Next = s.Reason, s.Next
+			next.Reason, next.Next, next.Commands = s.Reason, s.Next, s.Commands
 		}
 	}
 	return next

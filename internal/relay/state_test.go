@@ -12,7 +12,7 @@ import (
 func TestStateTo(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	before := now.Add(-time.Hour)
-	failed := State{Name: Reconnecting, Reason: "no", Next: "do", Since: before}
+	failed := State{Name: Reconnecting, Reason: "no", Next: "do", Commands: []string{"it"}, Since: before}
 	for name, c := range map[string]struct{ from, to, want State }{
 		"a new state begins now": {failed, State{Name: Streaming}, State{Name: Streaming, Since: now}},
 		"or when it says": {failed, State{Name: Halted, Since: before},

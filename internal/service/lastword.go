@@ -23,9 +23,9 @@ func (w *lastWord) say(err error) {
 	if err == nil || w.webhook == nil {
 		return
 	}
-	why, next := fault.Split(err)
+	why, remedy := fault.Split(err)
 	e := w.alert(fmt.Sprintf("The connector has stopped with exit code %d: %s", fault.KindOf(err).ExitCode(), why))
-	e.Cause = alert.Cause{Code: "stopped", Sentence: why, Next: next}
+	e.Cause = alert.Cause{Code: "stopped", Sentence: why, Next: remedy.Next, Commands: remedy.Commands}
 	w.webhook.Send(e)
 }
 

@@ -88,14 +88,17 @@ func PollingCause(st polling.Status) alert.Cause {
 	switch {
 	case len(st.Halted) > 0:
 		h := st.Halted[0]
-		return alert.Cause{Code: diagnose.BadRow, Sentence: h.Message, Since: &h.Since, Object: "event " + h.EventID, Next: h.Next}
+		return alert.Cause{Code: diagnose.BadRow, Sentence: h.Message, Since: &h.Since, Object: "event " + h.EventID, Next: h.Next,
+			Commands: h.Commands}
 	case st.State.Name == notRunning:
 		return alert.Cause{Code: string(notRunning), Sentence: st.State.Reason, Next: "Start it: cdc-outbox run"}
 	case st.State.Reason != "":
-		return alert.Cause{Code: diagnose.PostgresUnreachable, Sentence: st.State.Reason, Since: &st.State.Since, Next: st.State.Next}
+		return alert.Cause{Code: diagnose.PostgresUnreachable, Sentence: st.State.Reason, Since: &st.State.Since, Next: st.State.Next,
+			Commands: st.State.Commands}
 	case len(st.Waits) > 0:
 		w := st.Waits[0]
-		return alert.Cause{Code: w.Kind, Sentence: w.Reason, Since: &w.Since, Object: w.Object, Next: w.Next}
+		return alert.Cause{Code: w.Kind, Sentence: w.Reason, Since: &w.Since, Object: w.Object, Next: w.Next,
+			Commands: w.Commands}
 	}
 	return alert.Cause{}
 }

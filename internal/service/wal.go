@@ -39,7 +39,10 @@ type walService struct {
 }
 
 // waiting is why the connector has not begun, and what somebody may do about it.
-type waiting struct{ why, next string }
+type waiting struct {
+	why    string
+	remedy fault.Remedy
+}
 
 // newWALService builds the parts and binds the HTTP address. It connects to nothing.
 func newWALService(ctx context.Context, p process) (*walService, error) {
@@ -124,7 +127,7 @@ func (s *walService) ensure(ctx context.Context) error {
 			return err
 		}
 		var w waiting
-		w.why, w.next = fault.Split(err)
+		w.why, w.remedy = fault.Split(err)
 		s.startup.Store(&w)
 		if said != err.Error() { // once for each reason, however long it lasts
 			said = err.Error()
@@ -151,7 +154,9 @@ func (s *walService) unpolled(ctx context.Context, dsn string) error {
 	}
 	for _, w := range warnings {
 		s.warned = true
-		s.Logger.Warn("A table that is read from the log may be polled as well", zap.String(logkey.Object, w.Subject), zap.String(logkey.Reason, w.Found+" "+w.Why), zap.String(logkey.Next, w.Remedy))
+		s.Logger.Warn("A table that is read from the log may be polled as well", append(
+			telemetry.RemedyFields(fault.Remedy{Next: w.Remedy, Commands: w.Commands}),
+			zap.String(logkey.Object, w.Subject), zap.String(logkey.Reason, w.Found+" "+w.Why))...)
 	}
 	return err
 }
@@ -171,7 +176,7 @@ func (s *walService) ready() (bool, string) {
 func (s *walService) connectorStatus() connector.Status {
 	st := s.connector.Status()
 	if w := s.startup.Load(); w != nil {
-		st.State.Reason, st.State.Next = w.why, w.next
+		st.State.Reason, st.State.Next, st.State.Commands = w.why, w.remedy.Next, w.remedy.Commands
 	}
 	st.Ready, st.ReadyReason = s.ready()
 	return st

@@ -59,7 +59,7 @@ func preflightFailure(err error) preflight.Finding {
 	f := preflight.Finding{Level: preflight.Fail, Subject: "connection", Found: err.Error(), Why: "Nothing else can be looked at without a connection."}
 	var known *fault.Error
 	if errors.As(err, &known) {
-		f.Subject, f.Remedy = known.Object, known.Next
+		f.Subject, f.Remedy, f.Commands = known.Object, known.Next, known.Commands
 		f.Found = known.Err.Error() + "."
 	}
 	if known != nil && known.Kind == fault.Config {

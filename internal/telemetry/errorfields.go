@@ -26,8 +26,17 @@ func ErrorFields(err error) []zap.Field {
 	if f.Err != nil {
 		fields = append(fields, zap.String(logkey.Cause, f.Err.Error()))
 	}
-	if f.Next != "" {
-		fields = append(fields, zap.String(logkey.Next, f.Next))
+	return append(fields, RemedyFields(f.Remedy())...)
+}
+
+// RemedyFields are the fields for what a person does next.
+func RemedyFields(r fault.Remedy) []zap.Field {
+	var fields []zap.Field
+	if r.Next != "" {
+		fields = append(fields, zap.String(logkey.Next, r.Next))
+	}
+	if len(r.Commands) > 0 {
+		fields = append(fields, zap.Strings(logkey.Commands, r.Commands))
 	}
 	return fields
 }

@@ -223,7 +223,7 @@ func TestLogger(t *testing.T) {
 	require.NoError(t, err)
 	log.Info("not shown")
 	cause := &fault.Error{Kind: fault.Operator, Object: `slot "s"`, At: "0/1", Err: errors.New("gone"),
-		Next: "run setup"}
+		Next: "Run setup.", Commands: []string{"cdc-outbox setup"}}
 	log.Warn("stopped", append(ErrorFields(cause), zap.Duration("backoff", 1500*time.Millisecond))...)
 	var line map[string]any
 	require.NoError(t, json.Unmarshal(b.Bytes(), &line), b.String())
@@ -231,7 +231,7 @@ func TestLogger(t *testing.T) {
 	delete(line, "ts")
 	require.Equal(t, map[string]any{
 		"level": "warn", "msg": "stopped", "fault": "operator", "object": `slot "s"`, "at": "0/1", "error": "gone",
-		"next": "run setup", "backoff": "1.5s",
+		"next": "Run setup.", "commands": []any{"cdc-outbox setup"}, "backoff": "1.5s",
 	}, line)
 
 	b.Reset()

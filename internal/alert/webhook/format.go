@@ -103,6 +103,9 @@ func alertmanagerBody(events []alert.Event, now time.Time) []byte {
 		if e.Cause.Next != "" {
 			a.Annotations["next"] = e.Cause.Next
 		}
+		if len(e.Cause.Commands) > 0 {
+			a.Annotations["commands"] = e.Cause.Remedy().Script()
+		}
 		switch {
 		case e.State == alert.Resolved:
 			a.EndsAt = e.At.UTC()
@@ -156,6 +159,22 @@ func slackText(s string) string {
 	return b.String()
 }
 
+// slackCommands shows each command in a block of its own. One that Slack would cut or break is left out, and named as left
+// out: half a command does harm.
+func slackCommands(commands []string) string {
+	const fence = "```"
+	var b strings.Builder
+	n := 0
+	for _, c := range commands {
+		text := slackText(c)
+		if n += utf8.RuneCountInString(text); n > slackPart || strings.Contains(c, fence) || !utf8.ValidString(c) {
+			return b.String() + "\n… (all commands: cdc-outbox status --why)"
+		}
+		b.WriteString("\n" + fence + text + fence)
+	}
+	return b.String()
+}
+
 func slackBody(events []alert.Event, _ time.Time) []byte {
 	e := events[0]
 	var b strings.Builder
@@ -180,6 +199,7 @@ func slackBody(events []alert.Event, _ time.Time) []byte {
 		if e.Cause.Next != "" {
 			fmt.Fprintf(&b, "\n*Next:* %s", slackText(e.Cause.Next))
 		}
+		b.WriteString(slackCommands(e.Cause.Commands))
 		fmt.Fprintf(&b, "\n<%s|What to do>", Runbook(e.Alert))
 	}
 	return marshal(map[string]string{"text": b.String()})

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,7 +28,7 @@ func example() alert.Event {
 		Figures: slotmonitor.Figures{Database: "shop", Active: true, WALStatus: "extended", RetainedBytes: 10,
 			UnconfirmedBytes: 5, SecondsToLimit: &left},
 		Cause: alert.Cause{Code: "broker_unreachable", Sentence: "No broker answers.", Object: "kafka",
-			Next: "Start it."},
+			Next: "Start it.", Commands: []string{"systemctl start kafka", "kafka-topics.sh --list > all"}},
 	}
 }
 
@@ -40,7 +41,7 @@ func TestJSON(t *testing.T) {
 		"unconfirmed_wal_bytes": 5,
 			"safe_wal_bytes": null, "growth_bytes_per_second": null, "seconds_to_limit": 90},
 		"cause": {"code": "broker_unreachable", "sentence": "No broker answers.", "object": "kafka",
-		"next": "Start it."},
+		"next": "Start it.", "commands": ["systemctl start kafka", "kafka-topics.sh --list > all"]},
 		"runbook": "https://github.com/cdc-outbox/cdc-outbox/blob/main/docs/runbook.md#slot_time_to_limit"}`,
 		string(jsonBody([]alert.Event{example()}, now)))
 	over := alert.Event{Alert: "stream_silent", State: alert.Resolved, Level: alert.Critical, Since: began, At: now}
@@ -66,6 +67,8 @@ func TestAlertmanager(t *testing.T) {
 	require.Equal(t, began, list[1].StartsAt)
 	require.Equal(t, now.Add(4*time.Minute), list[1].EndsAt)
 	require.Equal(t, "No broker answers.", list[1].Annotations["cause"])
+	require.Equal(t, "Start it.", list[1].Annotations["next"])
+	require.Equal(t, "systemctl start kafka\nkafka-topics.sh --list > all", list[1].Annotations["commands"])
 	require.Equal(t, Runbook("slot_time_to_limit"), list[1].Annotations["runbook_url"])
 	over := example()
 	over.State, over.Before = alert.Resolved, alert.Critical
@@ -91,7 +94,8 @@ func TestSlack(t *testing.T) {
 	var m map[string]string
 	require.NoError(t, json.Unmarshal(slackBody([]alert.Event{example()}, now), &m))
 	require.Equal(t, "*[critical] slot_time_to_limit* · slot `orders`\nAt the present growth &lt;soon&gt; &amp; "+
-		"then lost.\n*Cause:* No broker answers.\n*Next:* Start it.\n<"+
+		"then lost.\n*Cause:* No broker answers.\n*Next:* Start it.\n"+
+		"```systemctl start kafka```\n```kafka-topics.sh --list &gt; all```\n<"+
 		Runbook("slot_time_to_limit")+"|What to do>", m["text"])
 	over := example()
 	over.State = alert.Resolved
@@ -100,6 +104,24 @@ func TestSlack(t *testing.T) {
 	over.SupersededBy = "slot_lost"
 	require.NoError(t, json.Unmarshal(slackBody([]alert.Event{over}, now), &m))
 	require.Contains(t, m["text"], "*[now slot_lost] slot_time_to_limit*")
+}
+
+// Half a command is worse than none.
+func TestSlackKeepsCommandsWhole(t *testing.T) {
+	const more = "\n… (all commands: cdc-outbox status --why)"
+	long := strings.Repeat("x", slackPart+1)
+	for _, c := range []struct {
+		commands []string
+		want     string
+	}{
+		{nil, ""},
+		{[]string{"a", long, "b"}, "\n```a```" + more},
+		{[]string{strings.Repeat("&", slackPart)}, more},
+		{[]string{"ROLLBACK PREPARED '```';"}, more},
+		{[]string{"\xff"}, more},
+	} {
+		require.Equal(t, c.want, slackCommands(c.commands))
+	}
 }
 
 func TestClient(t *testing.T) {

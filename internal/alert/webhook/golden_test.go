@@ -30,9 +30,10 @@ func causes() map[string]alert.Cause {
 	streaming := relay.State{Name: relay.Streaming, Since: began}
 	read := &slotmonitor.Slot{Name: "orders", Active: true, PID: 5}
 	full := relay.Window{Records: 500, MaxRecords: 500, Bytes: 180_000, MaxBytes: 32 << 20}
-	waits := func(kind, object, reason, next string) relay.Account {
-		return relay.Account{State: streaming,
-			Waits: []fault.Wait{{Kind: kind, Object: object, Reason: reason, Next: next, Since: began}}}
+	waits := func(kind, object, reason, next string, commands ...string) relay.Account {
+		return relay.Account{State: streaming, Waits: []fault.Wait{{
+			Kind: kind, Object: object, Reason: reason, Next: next, Commands: commands, Since: began,
+		}}}
 	}
 	all := map[string]alert.Cause{}
 	add := func(st relay.Account, slot *slotmonitor.Slot) {
@@ -52,30 +53,30 @@ func causes() map[string]alert.Cause {
 		Halted: []*relay.HaltedRow{{EventID: "e-1", LSN: "0/16B374D8",
 			Message: `column headers: it is no JSON object, <b> & "quotes"`,
 			Next:    "Correct what the application writes there.", Since: began}}}, read)
-	for _, w := range [][4]string{
+	for _, w := range [][]string{
 		{string(wire.BrokerUnreachable), "broker kafka-1:9092", "The broker at kafka-1:9092 refuses connections.",
 			"Start the broker, or correct kafka.brokers."},
 		{string(wire.NotAuthenticated), "broker kafka-1:9092", "SASL authentication failed",
 			"Correct kafka.sasl.password."},
 		{string(wire.NotAuthorized), `topic "order.events"`, "access denied",
-			"kafka-acls.sh --add --allow-principal User:cdc-outbox --operation Write --topic order.events"},
+			"Allow it.", "kafka-acls.sh --add --allow-principal User:cdc-outbox --operation Write --topic order.events"},
 		{string(wire.TopicMissing), `topic "order.events"`, "it does not exist",
-			"kafka-topics.sh --create --topic order.events"},
+			"Create it.", "kafka-topics.sh --create --topic order.events"},
 		{string(wire.NoLeader), "partition order.events/3", "no broker leads it", ""},
 		{string(wire.NotEnoughReplicas), "partition order.events/3", "fewer in-sync replicas than min.insync.replicas",
 			"Start the brokers that are down."},
 		{string(wire.NoProducerID), "kafka", "InitProducerID fails: COORDINATOR_NOT_AVAILABLE", ""},
 		{string(wire.RecordTooLarge), "partition order.events/3",
 			"a record of 2000000 bytes is larger than the topic takes",
-			"kafka-configs.sh --alter --add-config max.message.bytes=2000100"},
+			"Raise the limit.", "kafka-configs.sh --alter --add-config max.message.bytes=2000100"},
 		{string(wire.Rejected), "partition order.events/3", "INVALID_TIMESTAMP",
 			"Look at the topic's message.timestamp settings."},
 		{slotmonitor.CauseLost, `slot "orders"`, "the server has removed what it needs",
-			"SELECT pg_drop_replication_slot('orders');"},
-		{diagnose.SlotMissing, `slot "orders"`, "there is none", "cdc-outbox slot recreate"},
+			"Drop it and create it again.", "SELECT pg_drop_replication_slot('orders');", "cdc-outbox slot recreate"},
+		{diagnose.SlotMissing, `slot "orders"`, "there is none", "Create it.", "cdc-outbox slot recreate"},
 		{diagnose.PostgresUnreachable, `slot "orders"`, "connection refused", ""},
 	} {
-		add(waits(w[0], w[1], w[2], w[3]), nil)
+		add(waits(w[0], w[1], w[2], w[3], w[4:]...), nil)
 	}
 	for name, reason := range map[relay.StateName]string{relay.WaitingForSlot: "held by backend 5", relay.Draining: "",
 		relay.Reconnecting: "permission denied"} {
@@ -86,7 +87,8 @@ func causes() map[string]alert.Cause {
 	for _, c := range []alert.Cause{ // in the monitor's words
 		{Code: slotmonitor.CauseOpenTransaction,
 			Sentence: "Held back by pid 7, application psql, user app, idle in transaction for 1 h; its last " +
-				"statement began 59 min ago.", Since: &began, Object: "pid 7", Next: "SELECT pg_terminate_backend(7);"},
+				"statement began 59 min ago.", Since: &began, Object: "pid 7", Next: "End it.",
+			Commands: []string{"SELECT pg_terminate_backend(7);"}},
 		{Code: slotmonitor.CauseNoConsumer, Sentence: "Nobody has read the slot since 2026-01-02T03:04:05Z (1 h).",
 			Since: &began, Object: `slot "orders"`, Next: "Start its reader."},
 		{Code: slotmonitor.CauseReader, Sentence: `Its reader (pid 8, application "x<y>&z") has 3GiB left to confirm.`,

@@ -1,7 +1,8 @@
 // The first thing on the page: what is the matter, since when, and what to do about it.
 
 import { attr, byId, list, make, show, terms, text } from './dom.js';
-import { clock, count, isCode, span } from './format.js';
+import { clock, count, span } from './format.js';
+import { remedyOf, showCommands } from './remedy.js';
 
 const fine = ['idle', 'streaming', 'catching_up'];
 const states = {
@@ -70,13 +71,17 @@ export function showHead(head) {
   text(byId('state-since'), since(head.since, head.now));
   text(byId('cause-sentence'), cause.sentence);
   terms(byId('cause-meta'), head.meta);
-  show(byId('remedy'), Boolean(cause.next));
-  const remedy = byId('remedy-text');
-  text(remedy, cause.next ?? '');
-  remedy.classList.toggle('code', isCode(cause.next ?? ''));
+  const remedy = remedyOf(cause);
+  show(byId('remedy'), Boolean(remedy.next) || remedy.commands.length > 0);
+  text(byId('remedy-text'), remedy.next);
+  showCommands(byId('remedy-commands'), remedy.commands);
   const waits = byId('waits');
   show(waits, head.others.length > 0);
-  list(waits, head.others, (w) => w.kind + ' ' + w.object, () => make('li'), (el, w) => text(el, `Also waits for ${w.object}: ${w.reason}${w.next ? ' ' + w.next : ''}`));
+  list(waits, head.others, (w) => w.kind + ' ' + w.object, () => make('li', '', make('p'), make('ol', 'commands')), (el, w) => {
+    const also = remedyOf(w);
+    text(el.firstElementChild, `Also waits for ${w.object}: ${w.reason}${also.next ? ' ' + also.next : ''}`);
+    showCommands(el.lastElementChild, also.commands);
+  });
   // A screen reader is told of another cause, not of each second in which its figures change.
   if (head.key !== announced) {
     announced = head.key;
@@ -108,23 +113,4 @@ export function showAlerts(alerts, now) {
       text(what, a.sentence);
       text(when, [a.alert, a.slot && `slot ${a.slot}`, since(a.since, now)].filter(Boolean).join(' · '));
     });
-}
-
-let restore;
-
-// copyRemedy works without a secure context, too: http from another host has no clipboard API.
-export async function copyRemedy() {
-  const remedy = byId('remedy-text');
-  const button = byId('copy');
-  let done = false;
-  try {
-    await navigator.clipboard.writeText(remedy.textContent);
-    done = true;
-  } catch {
-    getSelection().selectAllChildren(remedy);
-    done = document.execCommand('copy');
-  }
-  text(button, done ? 'Copied' : 'Selected');
-  clearTimeout(restore);
-  restore = setTimeout(() => text(button, 'Copy'), 2000);
 }

@@ -1,6 +1,6 @@
 // Asks the process once a second while somebody looks, and says loudly when it does not answer.
 
-import { copyRemedy, relayHead, showAlerts, showHead, slotsHead } from './cause.js';
+import { relayHead, showAlerts, showHead, slotsHead } from './cause.js';
 import { Source } from './data.js';
 import { byId, show, text } from './dom.js';
 import { clock, span } from './format.js';
@@ -121,6 +121,5 @@ document.addEventListener('visibilitychange', () => {
   if (document.hidden) clearTimeout(timer);
   else ask();
 });
-byId('copy').addEventListener('click', copyRemedy);
 setInterval(freshness, 500);
 ask();

@@ -3,7 +3,8 @@
 
 import { Chart } from './charts.js';
 import { show, text, attr, make } from './dom.js';
-import { bytes, isCode, percent, span } from './format.js';
+import { bytes, percent, span } from './format.js';
+import { remedyOf, showCommands } from './remedy.js';
 
 // room is how far ahead a forecast is drawn, as a part of the time that is shown.
 const room = 0.15;
@@ -54,8 +55,9 @@ export class SlotCard {
       this.who = make('p', 'note');
       this.why = make('p', 'why');
       this.next = make('p', 'next');
+      this.commands = make('ol', 'commands');
       this.chart.title.parentElement.append(this.who);
-      this.chart.figure.append(this.why, this.next);
+      this.chart.figure.append(this.why, this.next, this.commands);
     }
   }
 
@@ -112,9 +114,10 @@ export class SlotCard {
     text(this.level, { ok: 'well', warn: 'warning', critical: 'critical' }[slot.level]);
     text(this.who, [`database ${slot.database}`, slot.plugin, `reader: ${reader(slot)}`, `WAL status ${slot.wal_status}`].join(' · '));
     text(this.why, slot.cause.sentence);
-    show(this.next, Boolean(slot.cause.next));
-    text(this.next, slot.cause.next ?? '');
-    this.next.classList.toggle('code', isCode(slot.cause.next ?? ''));
+    const remedy = remedyOf(slot.cause);
+    show(this.next, Boolean(remedy.next));
+    text(this.next, remedy.next);
+    showCommands(this.commands, remedy.commands);
   }
 
   // unknown says why there is nothing to show.

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/alert"
+	"github.com/cdc-outbox/cdc-outbox/internal/connector"
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/polling"
+	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay"
+	"github.com/cdc-outbox/cdc-outbox/internal/service"
+	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
+)
+
+// A remedy looks the same wherever it is shown: the sentence, then each command on lines of its own.
+func TestRemedyText(t *testing.T) {
+	since := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	next, commands := "Create it.", []string{"CREATE TABLE t (\n  id int\n);", "cdc-outbox check"}
+	const under6, under5 = "    next: Create it.\n" +
+		"          CREATE TABLE t (\n" +
+		"            id int\n" +
+		"          );\n" +
+		"          cdc-outbox check\n", "    fix: Create it.\n" +
+		"         CREATE TABLE t (\n" +
+		"           id int\n" +
+		"         );\n" +
+		"         cdc-outbox check\n"
+	waits := []fault.Wait{{Kind: "k", Object: "o", Reason: "r", Next: next, Commands: commands, Since: since}}
+	halted := &relay.HaltedRow{EventID: "e", Next: next, Commands: commands, Since: since}
+	state := relay.State{Name: relay.Reconnecting, Next: next, Commands: commands, Since: since}
+	cause := alert.Cause{Code: "c", Sentence: "S.", Next: next, Commands: commands}
+	for name, c := range map[string]struct {
+		write func(*strings.Builder) error
+		want  string
+		times int
+	}{
+		"check": {func(b *strings.Builder) error {
+			return writeFindings(b, []preflight.Finding{{Level: preflight.Fail, Remedy: next, Commands: commands}}, false)
+		}, under5, 1},
+		"status": {func(b *strings.Builder) error {
+			return writeStatus(b, service.Status{Status: connector.Status{State: state, Waits: waits}}, "here")
+		}, under6, 2},
+		"status, halted": {func(b *strings.Builder) error {
+			return writeStatus(b, service.Status{Status: connector.Status{State: state, Halted: halted}}, "here")
+		}, under6, 1},
+		"status --why": {func(b *strings.Builder) error { return writeCause(b, cause) }, under6, 1},
+		"status, polling": {func(b *strings.Builder) error {
+			st := polling.Status{State: state, Waits: waits, Backlog: &relay.Backlog{}}
+			return writePolling(b, st, "here", nil)
+		}, under6, 2},
+		"status, polling, halted": {func(b *strings.Builder) error {
+			st := polling.Status{State: state, Halted: []*relay.HaltedRow{halted}, Backlog: &relay.Backlog{}}
+			return writePolling(b, st, "here", nil)
+		}, under6, 1},
+		"status, open transaction": {func(b *strings.Builder) error {
+			open := []slotmonitor.Transaction{{PID: 1, Next: next, Commands: []string{"SELECT 1;"}}}
+			return writeStatus(b, service.Status{ReplicationSlot: &slotmonitor.Slot{Open: open}}, "here")
+		}, "Create it.\n                    SELECT 1;\n", 1},
+		"monitor": {func(b *strings.Builder) error {
+			slot := slotmonitor.Slot{Name: "s", Cause: cause, Alerts: []alert.Alert{{Rule: "x", Level: alert.Warn}}}
+			return writeSlots(b, service.Slots{Slots: []slotmonitor.Slot{slot}})
+		}, "  next: Create it.\n        CREATE TABLE t (\n          id int\n        );\n        cdc-outbox check\n", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var b strings.Builder
+			require.NoError(t, c.write(&b))
+			require.Equal(t, c.times, strings.Count(b.String(), c.want), b.String())
+		})
+	}
+}
+
+func TestPrintCommentOfARemedy(t *testing.T) {
+	var b strings.Builder
+	a := &app{stdout: &b}
+	require.NoError(t, a.printComment(&fault.Error{
+		Object: "slot", Next: "Free one.", Commands: []string{"SELECT 1;\nSELECT 2;"},
+	}))
+	require.Equal(t, "-- This would fail: slot\n-- Free one.\n-- SELECT 1;\n-- SELECT 2;\n\n", b.String())
+}
