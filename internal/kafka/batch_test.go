@@ -135,8 +135,10 @@ func TestBatchCompression(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var records []router.Record
 			for i := range 200 {
-				records = append(records, router.Record{Key: fmt.Appendf(nil, "%d", i), Value: bytes.Repeat([]byte("abc"), 10+i),
-					Timestamp: int64(i)})
+				records = append(records, router.Record{
+					Key: fmt.Appendf(nil, "%d", i), Value: bytes.Repeat([]byte("abc"), 10+i),
+					Timestamp: int64(i),
+				})
 			}
 			b := fill(t, records)
 			before := b.size()

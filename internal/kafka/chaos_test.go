@@ -30,7 +30,8 @@ func TestChaos(t *testing.T) {
 			if seed == 0 {
 				seed = rand.Uint64()
 			}
-			t.Run(fmt.Sprintf("keeps state %t, seed %d", stateful, seed), func(t *testing.T) { chaos(t, seed, stateful) })
+			t.Run(fmt.Sprintf("keeps state %t, seed %d", stateful, seed),
+				func(t *testing.T) { chaos(t, seed, stateful) })
 		}
 	}
 }
@@ -59,8 +60,10 @@ func chaos(t *testing.T, seed uint64, stateful bool) {
 			switch r.IntN(4) {
 			case 0, 1:
 				code := codes[r.IntN(len(codes))]
-				f := kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: &kerr.Error{Code: code, Message: wire.VerdictOf(code).Name},
-					Count: 1 + r.IntN(4)}
+				f := kfake.Fault{
+					Keys: []kmsg.Key{kmsg.Produce}, Err: &kerr.Error{Code: code, Message: wire.VerdictOf(code).Name},
+					Count: 1 + r.IntN(4),
+				}
 				if r.IntN(3) > 0 {
 					f.Topic, f.Partitions = fmt.Sprint("t", r.IntN(topics)), []int32{int32(r.IntN(partitions))}
 				}
@@ -96,7 +99,7 @@ func (r *rig) checkRewinds() {
 	r.checkAcks()
 	for topic, values := range r.sent {
 		want := byKey(values)
-		for key, got := range byKey(r.read(topic, len(values))) {
+		for key, got := range byKey(r.read(topic)) {
 			at := -1
 			var seen []string
 			for _, v := range got {

@@ -27,12 +27,17 @@ import (
 func TestSASL(t *testing.T) {
 	for _, mechanism := range []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"} {
 		t.Run(mechanism, func(t *testing.T) {
-			c := newCluster(t, kfake.SeedTopics(1, "t"), kfake.EnableSASL(), kfake.Superuser(mechanism, "user", "right"))
+			c := newCluster(t, kfake.SeedTopics(1, "t"), kfake.EnableSASL(),
+				kfake.Superuser(mechanism, "user", "right"))
 			var password atomic.Value
 			password.Store("wrong")
-			p, acked := bare(t, Config{Cluster: wire.Cluster{Brokers: c.ListenAddrs(),
-				SASL: &wire.SASL{Mechanism: mechanism, Username: "user",
-					Password: func() (string, error) { return password.Load().(string), nil }}}})
+			p, acked := bare(t, Config{Cluster: wire.Cluster{
+				Brokers: c.ListenAddrs(),
+				SASL: &wire.SASL{
+					Mechanism: mechanism, Username: "user",
+					Password: func() (string, error) { return password.Load().(string), nil },
+				},
+			}})
 			done := make(chan error)
 			go func() {
 				err := p.Produce(context.Background(), &router.Record{Topic: "t", Value: []byte("v")}, 1)
@@ -97,11 +102,15 @@ func TestTLS(t *testing.T) {
 	hour := time.Hour
 	good, pool := certificate(t, "127.0.0.1", time.Now().Add(-hour), time.Now().Add(hour))
 	c := newCluster(t, kfake.SeedTopics(3, "t"), kfake.TLS(&tls.Config{Certificates: []tls.Certificate{good}}))
-	p, acked := bare(t, Config{Cluster: wire.Cluster{Brokers: c.ListenAddrs(), TLS: &tls.Config{RootCAs: pool}},
-		Compression: "lz4"})
+	p, acked := bare(t, Config{
+		Cluster:     wire.Cluster{Brokers: c.ListenAddrs(), TLS: &tls.Config{RootCAs: pool}},
+		Compression: "lz4",
+	})
 	for i := range 2000 {
-		require.NoError(t, p.Produce(t.Context(), &router.Record{Topic: "t", Partition: -1, Key: []byte{byte(i)},
-			Value: make([]byte, 300)}, 1))
+		require.NoError(t, p.Produce(t.Context(), &router.Record{
+			Topic: "t", Partition: -1, Key: []byte{byte(i)},
+			Value: make([]byte, 300),
+		}, 1))
 	}
 	require.NoError(t, p.Drain(t.Context()))
 	require.Equal(t, int32(2000), acked.Load())
@@ -149,8 +158,10 @@ func TestPlainAgainstTLS(t *testing.T) {
 }
 
 func TestConfigErrors(t *testing.T) {
-	_, err := New(Config{Cluster: wire.Cluster{Brokers: []string{"nohost"}, SASL: &wire.SASL{Mechanism: "GSSAPI"}},
-		Compression: "brotli"})
+	_, err := New(Config{
+		Cluster:     wire.Cluster{Brokers: []string{"nohost"}, SASL: &wire.SASL{Mechanism: "GSSAPI"}},
+		Compression: "brotli",
+	})
 	require.Equal(t, fault.Config, fault.KindOf(err))
 	for _, part := range []string{"nohost", "brotli", "GSSAPI"} {
 		require.ErrorContains(t, err, part, "all at once")

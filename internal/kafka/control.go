@@ -41,8 +41,10 @@ type control struct {
 const maxControlTimeout = 5 * time.Second
 
 func newControl(cfg *Config) control {
-	return control{wake: make(chan struct{}, 1), silentAt: map[string]time.Time{},
-		timeout: min(cfg.RequestTimeout, maxControlTimeout)}
+	return control{
+		wake: make(chan struct{}, 1), silentAt: map[string]time.Time{},
+		timeout: min(cfg.RequestTimeout, maxControlTimeout),
+	}
 }
 
 func (p *Producer) wakeControl() { poke(p.control.wake) }

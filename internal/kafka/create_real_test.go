@@ -18,16 +18,20 @@ import (
 func TestRealCreateTopics(t *testing.T) {
 	c := realKafka(t, "other", 1)
 	settings := map[string]wire.TopicSettings{
-		"good": {Partitions: 7, ReplicationFactor: 1,
-			Config: map[string]string{"retention.ms": "86400000", "max.message.bytes": "2000000"}},
+		"good": {
+			Partitions: 7, ReplicationFactor: 1,
+			Config: map[string]string{"retention.ms": "86400000", "max.message.bytes": "2000000"},
+		},
 		"replicas":   {Partitions: 1, ReplicationFactor: 3},
 		"badsetting": {Partitions: 1, ReplicationFactor: 1, Config: map[string]string{"retention.mss": "1"}},
 		"badvalue":   {Partitions: 1, ReplicationFactor: 1, Config: map[string]string{"cleanup.policy": "never"}},
 	}
 	create := func(cfg *Config) { cfg.CreateTopic = func(name string) wire.TopicSettings { return settings[name] } }
 
-	cfg := check.Options{Cluster: wire.Cluster{Brokers: c.Addrs()},
-		CreateTopic: func(name string) wire.TopicSettings { return settings[name] }}
+	cfg := check.Options{
+		Cluster:     wire.Cluster{Brokers: c.Addrs()},
+		CreateTopic: func(name string) wire.TopicSettings { return settings[name] },
+	}
 	findings, err := check.Cluster(t.Context(), cfg, []string{"good", "replicas", "badsetting", "badvalue"})
 	require.NoError(t, err)
 	got := worst(findings)

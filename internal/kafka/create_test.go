@@ -19,8 +19,10 @@ import (
 // settings of the topics to create: topics that start with "orders" differ.
 func settings(name string) wire.TopicSettings {
 	if strings.HasPrefix(name, "orders") {
-		return wire.TopicSettings{Partitions: 5, ReplicationFactor: 2,
-			Config: map[string]string{"retention.ms": "77", "min.insync.replicas": "1"}}
+		return wire.TopicSettings{
+			Partitions: 5, ReplicationFactor: 2,
+			Config: map[string]string{"retention.ms": "77", "min.insync.replicas": "1"},
+		}
 	}
 	return wire.TopicSettings{Partitions: 2, ReplicationFactor: 1}
 }
@@ -56,8 +58,10 @@ func TestCreateTopicRefused(t *testing.T) {
 		sentence string
 		remedy   string
 	}{
-		"replication": {38, wire.TopicMissing, "INVALID_REPLICATION_FACTOR: only 1 broker",
-			"kafka.topics.replication_factor"},
+		"replication": {
+			38, wire.TopicMissing, "INVALID_REPLICATION_FACTOR: only 1 broker",
+			"kafka.topics.replication_factor",
+		},
 		"partitions": {37, wire.TopicMissing, "INVALID_PARTITIONS: only 1 broker", "kafka.topics.partitions"},
 		"config":     {40, wire.TopicMissing, "INVALID_CONFIG: only 1 broker", "kafka.topics.config"},
 		"policy":     {44, wire.TopicMissing, "POLICY_VIOLATION: only 1 broker", "create.topic.policy.class.name"},
@@ -77,7 +81,8 @@ func TestCreateTopicRefused(t *testing.T) {
 				}
 				res := req.ResponseKind().(*kmsg.CreateTopicsResponse)
 				topic := kmsg.NewCreateTopicsResponseTopic()
-				topic.Topic, topic.ErrorCode, topic.ErrorMessage = "t", test.code, kmsg.StringPtr("only 1 broker\n  is there")
+				topic.Topic, topic.ErrorCode = "t", test.code
+				topic.ErrorMessage = kmsg.StringPtr("only 1 broker\n  is there")
 				res.Topics = append(res.Topics, topic)
 				return res, nil, true
 			})

@@ -35,8 +35,10 @@ func (p *Producer) deliver(quit <-chan struct{}) {
 		}
 		records := uint64(0)
 		for i, b := range batches {
-			p.cfg.Acked(Delivery{Topic: b.part.topic.name, Partition: b.part.index, Tickets: b.tickets, Bytes: b.window,
-				Tags: b.tags, BaseOffset: b.baseOffset})
+			p.cfg.Acked(Delivery{
+				Topic: b.part.topic.name, Partition: b.part.index, Tickets: b.tickets, Bytes: b.window,
+				Tags: b.tags, BaseOffset: b.baseOffset,
+			})
 			records += uint64(b.records)
 			b.free()
 			batches[i] = nil

@@ -31,7 +31,7 @@ func (p *Producer) describe(w *wire.Conn, answer *metadata.Response) (map[string
 		return nil, nil
 	}
 	if _, err := w.Version(protocol.DescribeConfigs); err != nil {
-		return nil, nil //nolint:nilerr // a broker without the API has no limits to tell
+		return nil, nil // a broker without the API has no limits to tell
 	}
 	res, err := w.RoundTrip(&describeconfigs.Request{Resources: resources}, p.control.timeout)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 func onePartition(t *testing.T, change ...func(*Config)) *rig {
 	t.Helper()
 	c := newCluster(t, kfake.SeedTopics(1, "t"))
-	return newRig(t, c, append([]func(*Config){func(cfg *Config) { cfg.MaxBatchBytes = 300; cfg.MaxRequestBytes = 200 }},
+	return newRig(t, c, append([]func(*Config){func(cfg *Config) { cfg.MaxBatchBytes, cfg.MaxRequestBytes = 300, 200 }},
 		change...)...)
 }
 
@@ -69,7 +69,7 @@ func TestConnectionInFlight(t *testing.T) {
 			t.Run(fmt.Sprintf("%s at %d", name, n), func(t *testing.T) {
 				t.Parallel()
 				d := newFaultDial()
-				r := onePartition(t, func(cfg *Config) { cfg.Dial = d.dial; cfg.RequestTimeout = 300 * time.Millisecond })
+				r := onePartition(t, func(cfg *Config) { cfg.Dial, cfg.RequestTimeout = d.dial, 300*time.Millisecond })
 				r.warm()
 				if strike(s) != cutBeforeAppend {
 					r.gate(5)

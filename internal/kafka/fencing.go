@@ -83,9 +83,11 @@ func (p *Producer) fence(ctx context.Context) time.Duration {
 		if x.stored, err = parseStored(text); err != nil {
 			// Something else commits offsets for the group. To go on would be to repeat, or to skip, at random.
 			p.fail(&fault.Error{
-				Kind: fault.Operator, Object: x.group(), Err: fmt.Errorf("the offset's metadata is not a position: %w", err),
+				Kind: fault.Operator, Object: x.group(), Err: fmt.Errorf("the offset's metadata is not a position: %w",
+					err),
 				Next: "Find out which other program commits offsets for this group and stop it, then delete them: " +
-					"kafka-consumer-groups --delete-offsets --group " + x.owner.TransactionalID + " --topic " + x.cfg.PositionTopic +
+					"kafka-consumer-groups --delete-offsets --group " + x.owner.TransactionalID + " --topic " +
+					x.cfg.PositionTopic +
 					"; records since the slot's position are then sent again.",
 			})
 			return 0
@@ -94,8 +96,10 @@ func (p *Producer) fence(ctx context.Context) time.Duration {
 	}
 	p.id, x.committed, x.begun, x.failures = id, text, true, 0
 	x.trouble.resolve(p.log)
-	fields := []zap.Field{zap.String(logkey.TransactionalID, x.owner.TransactionalID), zap.Int64(logkey.ProducerID, id.id),
-		zap.Int16(logkey.Epoch, id.epoch)}
+	fields := []zap.Field{
+		zap.String(logkey.TransactionalID, x.owner.TransactionalID), zap.Int64(logkey.ProducerID, id.id),
+		zap.Int16(logkey.Epoch, id.epoch),
+	}
 	if x.found {
 		fields = append(fields, zap.Stringer(logkey.Position, x.stored.Position),
 			zap.String(logkey.LeftBy, x.stored.Instance))
@@ -169,7 +173,9 @@ func (p *Producer) ensurePositionTopic(ctx context.Context) error {
 		return nil // it exists, or what is wrong shows when it is used
 	}
 	answers, err := wire.CreateTopics(ctx, &p.cfg.Cluster, w, wire.ControllerOf(known), &createtopics.Request{
-		Topics: []createtopics.RequestTopic{wire.PositionTopicSettings(len(known.Brokers)).Request(x.cfg.PositionTopic)},
+		Topics: []createtopics.RequestTopic{
+			wire.PositionTopicSettings(len(known.Brokers)).Request(x.cfg.PositionTopic),
+		},
 	}, p.control.timeout)
 	if err != nil {
 		return err

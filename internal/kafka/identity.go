@@ -44,7 +44,8 @@ func (p *Producer) initProducerID(w *wire.Conn) error {
 	if v := wire.VerdictOf(answer.ErrorCode); v.Action != wire.Done {
 		p.idFailures++
 		delay, kind := p.cfg.pace.delay(p.idFailures), wire.NoProducerID
-		sentence, remedy := fmt.Sprintf("InitProducerID: %s.", v.Name), "" // coordinators load for some seconds after a start
+		// coordinators load for some seconds after a start
+		sentence, remedy := fmt.Sprintf("InitProducerID: %s.", v.Name), ""
 		if v.Action == wire.Mute {
 			delay, kind = p.cfg.pace.slowly(), v.Trouble
 			remedy = p.cfg.AllowIdempotence()

@@ -133,7 +133,10 @@ func addPartitions(t *testing.T, c *kfake.Cluster, topic string, n int32) {
 // TestNotAuthorized: the topic may not be described; slow questions, no hot loop, and it continues when it may.
 func TestNotAuthorized(t *testing.T) {
 	c := newCluster(t, kfake.SeedTopics(1, "t"))
-	h := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: "t", Err: kerr.TopicAuthorizationFailed, Count: -1})
+	h := c.Fault(kfake.Fault{
+		Keys: []kmsg.Key{kmsg.Metadata}, Topic: "t", Err: kerr.TopicAuthorizationFailed,
+		Count: -1,
+	})
 	r := newRig(t, c)
 	done := make(chan struct{})
 	go func() { defer close(done); r.produce("t", "k") }()
@@ -194,8 +197,10 @@ func TestAllocations(t *testing.T) {
 	require.NoError(t, err)
 	top := p.topic("t")
 	top.adopt(3)
-	rec := &router.Record{Topic: "t", Partition: -1, Key: []byte("key"), Value: make([]byte, 400),
-		Headers: []router.Header{{Key: "id", Value: []byte("x")}}}
+	rec := &router.Record{
+		Topic: "t", Partition: -1, Key: []byte("key"), Value: make([]byte, 400),
+		Headers: []router.Header{{Key: "id", Value: []byte("x")}},
+	}
 	records := 0
 	perRun := testing.AllocsPerRun(20, func() {
 		for range 5000 {

@@ -154,7 +154,8 @@ func (p *Producer) applyTopic(t *topic, answer *metadata.ResponseTopic) {
 		t.adopt(n)
 	case n > len(t.partitions):
 		if t.more != n {
-			p.log.Warn("topic has more partitions now; they are used when everything older is acknowledged, and keys move",
+			p.log.Warn("topic has more partitions now; they are used when everything older is acknowledged, "+
+				"and keys move",
 				zap.String(logkey.Topic, t.name), zap.Int(logkey.Before, len(t.partitions)), zap.Int(logkey.Now, n))
 		}
 		if t.more = n; t.quiet() {

@@ -49,7 +49,8 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		}),
 		epochBumps: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "cdc_outbox_producer_epoch_bumps_total",
-			Help: "Times the sequences were started over with a new epoch or producer id. Each may have repeated records.",
+			Help: "Times the sequences were started over with a new epoch or producer id. " +
+				"Each may have repeated records.",
 		}),
 		splits: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "cdc_outbox_producer_splits_total",
@@ -70,7 +71,8 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		}),
 	}
 	if r != nil {
-		r.MustRegister(m.requestSeconds, m.batchBytes, m.recordsPerBatch, m.inFlight, m.retries, m.rewinds, m.epochBumps,
+		r.MustRegister(m.requestSeconds, m.batchBytes, m.recordsPerBatch, m.inFlight, m.retries, m.rewinds,
+			m.epochBumps,
 			m.splits, m.throttled,
 			m.transactions, m.transactionSeconds)
 	}

@@ -2,9 +2,10 @@ package kafka
 
 import (
 	"fmt"
-	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"slices"
 	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 )
 
 // state is what a partition may do.

@@ -70,8 +70,10 @@ func TestDuplicateSequenceIsSuccess(t *testing.T) {
 // sent again, in order, with its sequence, the first alone.
 func TestRewind(t *testing.T) {
 	outOfOrder, ok := verdictNamed("OUT_OF_ORDER_SEQUENCE_NUMBER"), wire.VerdictOf(0)
-	for _, failed := range []string{"NOT_ENOUGH_REPLICAS", "REQUEST_TIMED_OUT", "MESSAGE_TOO_LARGE",
-		"OUT_OF_ORDER_SEQUENCE_NUMBER"} {
+	for _, failed := range []string{
+		"NOT_ENOUGH_REPLICAS", "REQUEST_TIMED_OUT", "MESSAGE_TOO_LARGE",
+		"OUT_OF_ORDER_SEQUENCE_NUMBER",
+	} {
 		for n := range 5 {
 			for _, echo := range []wire.Verdict{outOfOrder, ok, verdictNamed("MESSAGE_TOO_LARGE"), connectionLost} {
 				part := led(t, 9)

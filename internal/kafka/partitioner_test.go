@@ -27,7 +27,8 @@ func TestPartitionOf(t *testing.T) {
 	key := make([]byte, 0, 256)
 	for i := range 256 {
 		for _, n := range []int{1, 3, 12, 100} {
-			require.Equal(t, java.Partition(&kgo.Record{Key: append([]byte{}, key...)}, n), int(partitionOf(key, n)), "%x of %d",
+			require.Equal(t, java.Partition(&kgo.Record{Key: append([]byte{}, key...)}, n), int(partitionOf(key, n)),
+				"%x of %d",
 				key, n)
 		}
 		key = append(key, byte(i*37))

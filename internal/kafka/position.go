@@ -18,7 +18,8 @@ type Stored struct {
 // metadata is the JSON that is committed with a transaction. The number makes it unlike any other.
 func (x *transactions) metadata(pos Position) string {
 	text, _ := json.Marshal(storedJSON{ // strings and numbers: cannot fail
-		System: x.owner.SystemID, Timeline: pos.Timeline, Commit: fmt.Sprintf("%016x", uint64(pos.Commit)), Index: pos.Index,
+		System: x.owner.SystemID, Timeline: pos.Timeline, Commit: fmt.Sprintf("%016x", uint64(pos.Commit)),
+		Index:    pos.Index,
 		Instance: x.cfg.Instance, Transaction: x.count,
 	})
 	return string(text)

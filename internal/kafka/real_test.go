@@ -113,15 +113,21 @@ func BenchmarkClients(b *testing.B) {
 
 	b.Run("producer", func(b *testing.B) {
 		var bytes atomic.Int64
-		p, err := New(Config{Cluster: wire.Cluster{Brokers: c.Addrs()}, Acked: func(d Delivery) { bytes.Add(-d.Bytes) }})
+		p, err := New(Config{
+			Cluster: wire.Cluster{Brokers: c.Addrs()},
+			Acked:   func(d Delivery) { bytes.Add(-d.Bytes) },
+		})
 		require.NoError(b, err)
 		ctx, stop := context.WithCancel(context.Background())
 		ended := make(chan error)
 		go func() { ended <- p.Run(ctx) }()
 		rec := router.Record{
 			Topic: topic, Partition: -1, Value: value, Timestamp: 1700000000000,
-			Headers: []router.Header{{Key: "id", Value: id}, {Key: "type", Value: []byte("OrderPlaced")},
-				{Key: "position", Value: position}},
+			Headers: []router.Header{
+				{Key: "id", Value: id},
+				{Key: "type", Value: []byte("OrderPlaced")},
+				{Key: "position", Value: position},
+			},
 		}
 		rec.Key = keys[0]
 		require.NoError(b, p.Produce(ctx, &rec, 0))
@@ -154,8 +160,11 @@ func BenchmarkClients(b *testing.B) {
 			for i := range b.N {
 				cl.Produce(context.Background(), &kgo.Record{
 					Topic: topic, Key: keys[i%len(keys)], Value: value, Timestamp: time.UnixMilli(1700000000000),
-					Headers: []kgo.RecordHeader{{Key: "id", Value: id}, {Key: "type", Value: []byte("OrderPlaced")},
-						{Key: "position", Value: position}},
+					Headers: []kgo.RecordHeader{
+						{Key: "id", Value: id},
+						{Key: "type", Value: []byte("OrderPlaced")},
+						{Key: "position", Value: position},
+					},
 				}, nil)
 			}
 			require.NoError(b, cl.Flush(context.Background()))

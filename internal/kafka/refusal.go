@@ -48,8 +48,10 @@ type Refusal struct {
 
 // Record is the record that was refused. It shares the Refusal's memory.
 func (r *Refusal) Record() *router.Record {
-	return &router.Record{Topic: r.Topic, Partition: r.Partition, Key: r.Key, Value: r.Value, Headers: r.Headers,
-		Timestamp: r.Timestamp}
+	return &router.Record{
+		Topic: r.Topic, Partition: r.Partition, Key: r.Key, Value: r.Value, Headers: r.Headers,
+		Timestamp: r.Timestamp,
+	}
 }
 
 // Action is what becomes of a refused record.

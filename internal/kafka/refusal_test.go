@@ -16,8 +16,10 @@ func limit(t testing.TB, c *kfake.Cluster, topic, bytes string) {
 	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
 	res := kmsg.NewIncrementalAlterConfigsRequestResource()
 	res.ResourceType, res.ResourceName = kmsg.ConfigResourceTypeTopic, topic
-	res.Configs = []kmsg.IncrementalAlterConfigsRequestResourceConfig{{Name: "max.message.bytes",
-		Value: kmsg.StringPtr(bytes)}}
+	res.Configs = []kmsg.IncrementalAlterConfigsRequestResourceConfig{{
+		Name:  "max.message.bytes",
+		Value: kmsg.StringPtr(bytes),
+	}}
 	req.Resources = append(req.Resources, res)
 	_, err := req.RequestWith(context.Background(), adminClient(t, c))
 	require.NoError(t, err)
@@ -49,7 +51,10 @@ func TestRefusedEarly(t *testing.T) {
 			r := newRig(t, c, holdAll, func(cfg *Config) { cfg.Compression = compression })
 			r.warm()
 			produce := func(value []byte) error {
-				return r.Produce(context.Background(), &router.Record{Topic: "t", Partition: -1, Key: []byte("k"), Value: value},
+				return r.Produce(context.Background(), &router.Record{
+					Topic: "t", Partition: -1, Key: []byte("k"),
+					Value: value,
+				},
 					r.ticket+1)
 			}
 			exact, err := r.cfg.sizeAlone(&router.Record{Topic: "t", Key: []byte("k"), Value: noise(1500)})
@@ -69,7 +74,8 @@ func TestRefusedEarly(t *testing.T) {
 			r.drain()
 
 			limit(t, c, "t", "2001")
-			require.Eventually(t, func() bool { return produce(append(fitting, 0)) == nil }, testPatience, r.cfg.pace.slow/3)
+			require.Eventually(t, func() bool { return produce(append(fitting, 0)) == nil }, testPatience,
+				r.cfg.pace.slow/3)
 			r.ticket++
 			r.drain()
 			r.checkAcks()

@@ -40,11 +40,15 @@ var refusals = map[string]struct {
 	key, low, high string // the setting: while it refuses, and where it does not
 	spoil          func(*router.Record)
 }{
-	"too large": {TooLarge, "max.message.bytes", "20000", "1000000",
-		func(rec *router.Record) { rec.Value = append(rec.Value, noise(30_000)...) }},
+	"too large": {
+		TooLarge, "max.message.bytes", "20000", "1000000",
+		func(rec *router.Record) { rec.Value = append(rec.Value, noise(30_000)...) },
+	},
 	"no key": {InvalidRecord, "cleanup.policy", "compact", "delete", func(rec *router.Record) { rec.Key = nil }},
-	"future": {InvalidRecord, "message.timestamp.after.max.ms", "3600000", "9000000000000000000",
-		func(rec *router.Record) { rec.Timestamp += 7200_000 }},
+	"future": {
+		InvalidRecord, "message.timestamp.after.max.ms", "3600000", "9000000000000000000",
+		func(rec *router.Record) { rec.Timestamp += 7200_000 },
+	},
 }
 
 // TestRealRefused: one record of 400 that a real Kafka refuses, with batches of twenty before and after it in flight.
@@ -62,7 +66,8 @@ func TestRealRefused(t *testing.T) {
 					n++
 					topic := fmt.Sprint("t", n)
 					t.Run(fmt.Sprintf("%s %s %s %d", mode, compression, cause, action), func(t *testing.T) {
-						refusedByKafka(t, c, topic, cause, action, change, func(cfg *Config) { cfg.Compression = compression })
+						refusedByKafka(t, c, topic, cause, action, change,
+							func(cfg *Config) { cfg.Compression = compression })
 					})
 				}
 			}
@@ -79,8 +84,10 @@ func refusedByKafka(t *testing.T, c *kafka.Cluster, topic, cause string, action 
 			[]kadm.AlterConfig{{Op: kadm.SetConfig, Name: of.key, Value: kadm.StringPtr(value)}}, topic)
 		require.NoError(t, err)
 	}
-	require.NoError(t, c.Create(ctx, kafkaclient.Topic{Name: topic, Partitions: 1,
-		Configs: map[string]string{of.key: of.high}}))
+	require.NoError(t, c.Create(ctx, kafkaclient.Topic{
+		Name: topic, Partitions: 1,
+		Configs: map[string]string{of.key: of.high},
+	}))
 	var asked atomic.Int32
 	r := newRigAt(t, c.Addrs(), append(change, func(cfg *Config) {
 		cfg.MaxBatchBytes, cfg.MaxRequestBytes, cfg.Dial = 19_000, 19_000, lateDial
@@ -92,7 +99,10 @@ func refusedByKafka(t *testing.T, c *kafka.Cluster, topic, cause string, action 
 			if action == Hold && asked.Load() == 2 {
 				alter(of.high)
 			}
-			return Resolution{action, &router.Record{Topic: "dead", Partition: -1, Key: []byte(topic), Value: []byte("dead")}}
+			return Resolution{action, &router.Record{
+				Topic: "dead", Partition: -1, Key: []byte(topic),
+				Value: []byte("dead"),
+			}}
 		}
 	})...).start()
 	start := time.Now()
@@ -160,8 +170,10 @@ func TestRealRefusedEarly(t *testing.T) {
 	c := realKafka(t, "dead", 1)
 	for i, compression := range []string{"none", "gzip", "snappy", "lz4", "zstd"} {
 		topic := fmt.Sprint("t", i)
-		require.NoError(t, c.Create(t.Context(), kafkaclient.Topic{Name: topic, Partitions: 1,
-			Configs: map[string]string{"max.message.bytes": "20000"}}))
+		require.NoError(t, c.Create(t.Context(), kafkaclient.Topic{
+			Name: topic, Partitions: 1,
+			Configs: map[string]string{"max.message.bytes": "20000"},
+		}))
 		r := newRigAt(t, c.Addrs(), func(cfg *Config) {
 			cfg.Compression = compression
 			cfg.Refused = func(q Refusal) Resolution {

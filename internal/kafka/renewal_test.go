@@ -38,8 +38,10 @@ func stream(t *testing.T, p *Producer, done func() bool) (sent int32) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !done(); {
 		require.True(t, time.Now().Before(deadline), "trouble: %+v", p.Trouble())
-		require.NoError(t, p.Produce(t.Context(), &router.Record{Topic: "t", Partition: -1, Key: []byte{byte(sent)},
-			Value: make([]byte, 200)}, 1))
+		require.NoError(t, p.Produce(t.Context(), &router.Record{
+			Topic: "t", Partition: -1, Key: []byte{byte(sent)},
+			Value: make([]byte, 200),
+		}, 1))
 		p.Flush()
 		if sent++; sent%20 == 0 {
 			time.Sleep(time.Millisecond)
@@ -55,12 +57,15 @@ func TestAuthenticatesAgainUnderLoad(t *testing.T) {
 	for _, mechanism := range []string{"PLAIN", "SCRAM-SHA-256"} {
 		t.Run(mechanism, func(t *testing.T) {
 			t.Parallel()
-			c := newCluster(t, kfake.SeedTopics(3, "t"), kfake.EnableSASL(), kfake.Superuser(mechanism, "user", "right"),
+			c := newCluster(t, kfake.SeedTopics(3, "t"), kfake.EnableSASL(),
+				kfake.Superuser(mechanism, "user", "right"),
 				kfake.BrokerConfigs(map[string]string{"connections.max.reauth.ms": "1"}))
 			var passwords atomic.Int32
 			cfg := Config{Cluster: wire.Cluster{Brokers: c.ListenAddrs()}, MetadataInterval: time.Hour}
-			cfg.SASL = &wire.SASL{Mechanism: mechanism, Username: "user",
-				Password: func() (string, error) { passwords.Add(1); return "right", nil }}
+			cfg.SASL = &wire.SASL{
+				Mechanism: mechanism, Username: "user",
+				Password: func() (string, error) { passwords.Add(1); return "right", nil },
+			}
 			opened := dials(&cfg)
 			p, acked := bare(t, cfg)
 			stream(t, p, func() bool { return passwords.Load() >= 2 }) // control, and the data's connection
@@ -95,8 +100,10 @@ func TestARefusedRenewalIsSaid(t *testing.T) {
 	var password atomic.Value
 	password.Store("right")
 	cfg := Config{Cluster: wire.Cluster{Brokers: c.ListenAddrs()}, MetadataInterval: time.Hour}
-	cfg.SASL = &wire.SASL{Mechanism: "PLAIN", Username: "user",
-		Password: func() (string, error) { return password.Load().(string), nil }}
+	cfg.SASL = &wire.SASL{
+		Mechanism: "PLAIN", Username: "user",
+		Password: func() (string, error) { return password.Load().(string), nil },
+	}
 	p, acked := bare(t, cfg)
 	sent := stream(t, p, func() bool { return acked.Load() > 10 })
 	password.Store("rotated too early")
@@ -179,7 +186,8 @@ func TestRenewalWaitsForItsTurn(t *testing.T) {
 	}()
 	key, id := next()
 	require.Equal(t, int(protocol.ApiVersions), key)
-	answer(id, apiVersions(protocol.Produce, 8, protocol.Metadata, 1, protocol.InitProducerId, 0, protocol.SaslHandshake,
+	answer(id, apiVersions(protocol.Produce, 8, protocol.Metadata, 1, protocol.InitProducerId, 0,
+		protocol.SaslHandshake,
 		1, protocol.SaslAuthenticate, 1)...)
 	key, id = next()
 	require.Equal(t, int(protocol.SaslHandshake), key)

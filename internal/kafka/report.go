@@ -3,6 +3,7 @@ package kafka
 import (
 	"errors"
 	"fmt"
+
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 )
 
@@ -34,11 +35,12 @@ func (p *Producer) report(part *partition, cause wire.Verdict) {
 		sentence = fmt.Sprintf("A record of %d bytes is larger than the topic allows (%s); nothing overtakes it.", size,
 			cause.Name)
 		remedy = p.cfg.Command("kafka-configs",
-			fmt.Sprintf("--alter --entity-type topics --entity-name %s --add-config max.message.bytes=%d", topic, size+size/8))
+			fmt.Sprintf("--alter --entity-type topics --entity-name %s --add-config max.message.bytes=%d", topic,
+				size+size/8))
 	case wire.Rejected:
 		if cause.Action == wire.Mute || cause.Action == wire.Split {
-			remedy = "Look for the partition in the broker's log. A compacted topic takes no record without a key; a message " +
-				"format, timestamp or policy setting of the topic may refuse the record."
+			remedy = "Look for the partition in the broker's log. A compacted topic takes no record without a key; a " +
+				"message format, timestamp or policy setting of the topic may refuse the record."
 		}
 	}
 	part.trouble.set(p.log, cause.Trouble, "partition "+part.String(), sentence, remedy)
@@ -51,12 +53,14 @@ func (p *Producer) reportTopic(t *topic, v wire.Verdict) {
 	case v.Code == wire.UnknownTopic:
 		t.trouble.set(p.log, wire.TopicMissing, object, "The topic does not exist.", p.cfg.CreateTopicCommand(t.name))
 	case v.Trouble == wire.NotAuthorized:
-		t.trouble.set(p.log, wire.NotAuthorized, object, fmt.Sprintf("Describing the topic is not allowed (%s).", v.Name),
+		t.trouble.set(p.log, wire.NotAuthorized, object,
+			fmt.Sprintf("Describing the topic is not allowed (%s).", v.Name),
 			p.cfg.AllowWrite(t.name))
 	case v.Action == wire.Mute:
 		t.trouble.set(p.log, wire.Rejected, object, fmt.Sprintf("The broker answers %s.", v.Name), "")
 	default:
-		t.trouble.set(p.log, wire.NoLeader, object, fmt.Sprintf("The topic's leaders are not known yet (%s).", v.Name), "")
+		t.trouble.set(p.log, wire.NoLeader, object, fmt.Sprintf("The topic's leaders are not known yet (%s).", v.Name),
+			"")
 	}
 }
 
@@ -75,7 +79,8 @@ func (p *Producer) reportGone(part *partition, now int) {
 		return
 	}
 	part.trouble.set(p.log, wire.TopicMissing, "partition "+part.String(),
-		fmt.Sprintf("The topic was re-created with %d partitions; records wait for a partition that no longer exists.", now),
+		fmt.Sprintf("The topic was re-created with %d partitions; records wait for a partition that no longer exists.",
+			now),
 		p.cfg.Command("kafka-topics",
 			fmt.Sprintf("--alter --topic %s --partitions %d", part.topic.name, len(part.topic.partitions)))+
 			"\n# or restart: unacknowledged records are sent again and spread over the new partitions")

@@ -57,18 +57,18 @@ func (r *rig) log(topic string, want int) []string {
 	if r.tx != nil {
 		return committed(r.t, r.cluster, topic, want)
 	}
-	return r.read(topic, want)
+	return r.read(topic)
 }
 
-// poison makes the broker refuse what holds a record with the word.
-func poison(c *kfake.Cluster, topic, word string, code int16) *kfake.FaultHandle {
+// poison makes the broker refuse a batch that holds a bad record.
+func poison(c *kfake.Cluster, topic string, code int16) *kfake.FaultHandle {
 	return c.Fault(kfake.Fault{
 		Keys: []kmsg.Key{kmsg.Produce}, Topic: topic, Count: -1,
 		Err: &kerr.Error{Code: code, Message: wire.VerdictOf(code).Name},
 		When: func(req kmsg.Request) bool {
 			for _, rt := range req.(*kmsg.ProduceRequest).Topics {
 				for _, rp := range rt.Partitions {
-					if rt.Topic == topic && bytes.Contains(rp.Records, []byte(word)) {
+					if rt.Topic == topic && bytes.Contains(rp.Records, []byte("bad")) {
 						return true
 					}
 				}
@@ -86,10 +86,11 @@ func TestRefused(t *testing.T) {
 		for _, code := range []int16{wire.MessageTooLarge, 18, 87, 32} {
 			for _, action := range []Action{Hold, Drop, Replace} {
 				for _, bad := range [][]int{{1}, {20}, {60}, {3, 4, 30, 59}} {
-					t.Run(fmt.Sprintf("%s %s %d at %d", mode, wire.VerdictOf(code).Name, action, bad), func(t *testing.T) {
-						t.Parallel()
-						testRefused(t, change, code, action, bad)
-					})
+					t.Run(fmt.Sprintf("%s %s %d at %d", mode, wire.VerdictOf(code).Name, action, bad),
+						func(t *testing.T) {
+							t.Parallel()
+							testRefused(t, change, code, action, bad)
+						})
 				}
 			}
 		}
@@ -98,7 +99,7 @@ func TestRefused(t *testing.T) {
 
 func testRefused(t *testing.T, mode func(*Config), code int16, action Action, bad []int) {
 	c := newCluster(t, kfake.SeedTopics(1, "t", "dead"))
-	fault := poison(c, "t", "bad", code)
+	fault := poison(c, "t", code)
 	var mu sync.Mutex
 	var asked []Refusal
 	r := newRig(t, c, mode, func(cfg *Config) {
@@ -110,8 +111,10 @@ func testRefused(t *testing.T, mode func(*Config), code int16, action Action, ba
 			if action == Hold && len(asked) == 2 {
 				fault.Remove()
 			}
-			return Resolution{action, &router.Record{Topic: "dead", Partition: -1, Key: q.Key,
-				Value: append([]byte("dead "), q.Value...)}}
+			return Resolution{action, &router.Record{
+				Topic: "dead", Partition: -1, Key: q.Key,
+				Value: append([]byte("dead "), q.Value...),
+			}}
 		}
 	}).start()
 	r.put("t", []byte("first"))
@@ -161,8 +164,10 @@ func testRefused(t *testing.T, mode func(*Config), code int16, action Action, ba
 		Ticket: uint64(bad[0] + 2), Topic: "t", Key: []byte("k"), Value: fmt.Appendf(nil, "bad %02d", bad[0]),
 		Timestamp: 1700000000000,
 		Headers:   []router.Header{{Key: "id", Value: fmt.Append(nil, bad[0]+2)}, {Key: "none"}},
-		Bytes:     q.Bytes, Limit: q.Limit, Reason: map[bool]string{true: TooLarge,
-			false: InvalidRecord}[code == wire.MessageTooLarge || code == 18],
+		Bytes:     q.Bytes, Limit: q.Limit, Reason: map[bool]string{
+			true:  TooLarge,
+			false: InvalidRecord,
+		}[code == wire.MessageTooLarge || code == 18],
 	}, q)
 	require.Positive(t, q.Limit)
 	if action != Hold {
@@ -184,7 +189,10 @@ func TestRefusedLimit(t *testing.T) {
 						assert.Equal(t, 10_000, q.Limit)
 						assert.Greater(t, q.Bytes, q.Limit)
 						assert.Equal(t, noise(30_000), q.Value)
-						return Resolution{Replace, &router.Record{Topic: "dead", Key: q.Key, Value: []byte("too large")}}
+						return Resolution{Replace, &router.Record{
+							Topic: "dead", Key: q.Key,
+							Value: []byte("too large"),
+						}}
 					}
 				}).start()
 				r.put("t", []byte("first"))
@@ -224,7 +232,7 @@ func TestRefusedReplacementWaits(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t, kfake.SeedTopics(1, "t", "other"))
-			poison(c, "t", "bad", 87)
+			poison(c, "t", 87)
 			r := newRig(t, c, change, func(cfg *Config) {
 				cfg.Refused = func(q Refusal) Resolution {
 					return Resolution{Replace, &router.Record{Topic: "dead", Partition: -1, Value: q.Value}}
@@ -258,8 +266,8 @@ func TestRefusedTwice(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t, kfake.SeedTopics(1, "t", "dead"))
-			poison(c, "t", "bad", 87)
-			poison(c, "dead", "bad", 87)
+			poison(c, "t", 87)
+			poison(c, "dead", 87)
 			r := newRig(t, c, change, func(cfg *Config) {
 				cfg.Refused = func(q Refusal) Resolution {
 					if q.Topic == "dead" {
@@ -285,7 +293,7 @@ func TestRefusedInPlace(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t, kfake.SeedTopics(1, "t"))
-			poison(c, "t", "bad", 87)
+			poison(c, "t", 87)
 			r := newRig(t, c, change, func(cfg *Config) {
 				cfg.MaxBatchBytes, cfg.MaxRequestBytes = 300, 200
 				cfg.Refused = func(Refusal) Resolution {
@@ -318,7 +326,7 @@ func TestRefusedInPlace(t *testing.T) {
 // TestRefusedAlone: a transaction of nothing but a dropped record still commits its position.
 func TestRefusedAlone(t *testing.T) {
 	c := newCluster(t, kfake.SeedTopics(1, "t"))
-	poison(c, "t", "bad", 87)
+	poison(c, "t", 87)
 	r := newRig(t, c, exactlyOnce("first"), func(cfg *Config) {
 		cfg.Refused = func(Refusal) Resolution { return Resolution{Action: Drop} }
 	}).start()
@@ -337,7 +345,7 @@ func TestRefusedAlone(t *testing.T) {
 // broker.
 func TestRefusedSparesOthers(t *testing.T) {
 	c := newCluster(t, kfake.SeedTopics(1, "t", "u"))
-	poison(c, "t", "bad", 87)
+	poison(c, "t", 87)
 	r := newRig(t, c, func(cfg *Config) {
 		cfg.Refused = func(Refusal) Resolution { return Resolution{Action: Drop} }
 	})
@@ -345,8 +353,10 @@ func TestRefusedSparesOthers(t *testing.T) {
 	r.put("u", []byte("a"))
 	r.drain()
 	// Appended, and answered as if not, again and again.
-	h := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "u", Err: kerr.NotEnoughReplicasAfterAppend,
-		Count: -1})
+	h := c.Fault(kfake.Fault{
+		Keys: []kmsg.Key{kmsg.Produce}, Topic: "u", Err: kerr.NotEnoughReplicasAfterAppend,
+		Count: -1,
+	})
 	r.put("u", []byte("b"))
 	r.whole()
 	require.NoError(t, h.Wait(t.Context(), 1))
@@ -370,7 +380,7 @@ func TestRefusedSparesOthers(t *testing.T) {
 // answer.
 func TestRefusedAndStopped(t *testing.T) {
 	c := newCluster(t, kfake.SeedTopics(1, "t"))
-	poison(c, "t", "bad", 87)
+	poison(c, "t", 87)
 	asked, answer := make(chan struct{}), make(chan struct{})
 	r := newRig(t, c, func(cfg *Config) {
 		cfg.Refused = func(Refusal) Resolution {

@@ -29,8 +29,8 @@ func saslKafka(t *testing.T, topics ...string) *kafka.Cluster {
 		"listener.name.client.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
 		"listener.name.client.plain.sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule " +
 			`required user_user="right";`,
-		"listener.name.client.scram-sha-512.sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule " +
-			"required;",
+		"listener.name.client.scram-sha-512.sasl.jaas.config": "org.apache.kafka.common.security.scram." +
+			"ScramLoginModule required;",
 		"connections.max.reauth.ms": "3000",
 		"authorizer.class.name":     "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
 		"super.users":               "User:ANONYMOUS",
@@ -91,10 +91,14 @@ func TestRealAuthenticatesAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var lost, passwords atomic.Int32
-			cfg := Config{Cluster: wire.Cluster{Brokers: c.Addrs()}, MetadataInterval: 500 * time.Millisecond,
-				Reconnected: func() { lost.Add(1) }, Transactions: test.transactions}
-			cfg.SASL = &wire.SASL{Mechanism: test.mechanism, Username: "user",
-				Password: func() (string, error) { passwords.Add(1); return "right", nil }}
+			cfg := Config{
+				Cluster: wire.Cluster{Brokers: c.Addrs()}, MetadataInterval: 500 * time.Millisecond,
+				Reconnected: func() { lost.Add(1) }, Transactions: test.transactions,
+			}
+			cfg.SASL = &wire.SASL{
+				Mechanism: test.mechanism, Username: "user",
+				Password: func() (string, error) { passwords.Add(1); return "right", nil },
+			}
 			opened := dials(&cfg)
 			p, acked := bare(t, cfg)
 			_, _, err := p.Begin(t.Context(), Owner{TransactionalID: "slot", SystemID: "1"})
@@ -103,7 +107,10 @@ func TestRealAuthenticatesAgain(t *testing.T) {
 			for began := time.Now(); time.Since(began) < sessions*3*time.Second; sent++ {
 				pos := at(uint64(sent + 1))
 				require.NoError(t, p.ProduceAt(t.Context(),
-					&router.Record{Topic: "t", Partition: -1, Key: []byte{byte(sent)}, Value: make([]byte, 200)}, 1, pos))
+					&router.Record{
+						Topic: "t", Partition: -1, Key: []byte{byte(sent)},
+						Value: make([]byte, 200),
+					}, 1, pos))
 				p.Mark()
 				p.Flush()
 				time.Sleep(time.Millisecond)

@@ -61,8 +61,10 @@ func TestTooLargeAlone(t *testing.T) {
 	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
 	res := kmsg.NewIncrementalAlterConfigsRequestResource()
 	res.ResourceType, res.ResourceName = kmsg.ConfigResourceTypeTopic, "t"
-	res.Configs = []kmsg.IncrementalAlterConfigsRequestResourceConfig{{Name: "max.message.bytes",
-		Value: kmsg.StringPtr("1000")}}
+	res.Configs = []kmsg.IncrementalAlterConfigsRequestResourceConfig{{
+		Name:  "max.message.bytes",
+		Value: kmsg.StringPtr("1000"),
+	}}
 	req.Resources = append(req.Resources, res)
 	_, err := req.RequestWith(context.Background(), adminClient(t, c))
 	require.NoError(t, err)

@@ -49,8 +49,10 @@ func TestTagsTellWhereARecordIs(t *testing.T) {
 					rig.drain()
 					limit(t, cluster, "plain", "2000") // which the producer does not know
 				}
-				rec := &router.Record{Topic: "plain", Partition: -1, Key: fmt.Appendf(nil, "k%d", i%17),
-					Value: fmt.Appendf(nil, "v%d", i), Timestamp: 1700000000000}
+				rec := &router.Record{
+					Topic: "plain", Partition: -1, Key: fmt.Appendf(nil, "k%d", i%17),
+					Value: fmt.Appendf(nil, "v%d", i), Timestamp: 1700000000000,
+				}
 				if i%7 == 0 {
 					rec.Tag = string(rec.Value)
 				}

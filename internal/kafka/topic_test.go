@@ -74,6 +74,6 @@ func TestPartitionsAdded(t *testing.T) {
 	r.drain()
 	r.checkAcks()
 	require.Greater(t, len(r.order), 4, "the new partitions are used")
-	got := r.read("t", 500)
+	got := r.read("t")
 	require.Len(t, got, 500)
 }

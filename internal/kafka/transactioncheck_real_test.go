@@ -31,7 +31,10 @@ func TestRealCheckTransactions(t *testing.T) {
 	const positions = "cdc-outbox.positions"
 	c := saslKafka(t, "t")
 	cfg := check.Options{Cluster: wire.Cluster{Brokers: c.Addrs(), Transactional: true}}
-	cfg.SASL = &wire.SASL{Mechanism: "PLAIN", Username: "user", Password: func() (string, error) { return "right", nil }}
+	cfg.SASL = &wire.SASL{
+		Mechanism: "PLAIN", Username: "user",
+		Password: func() (string, error) { return "right", nil },
+	}
 	look := func(bad ...string) {
 		t.Helper()
 		findings, err := check.Transactions(t.Context(), cfg, owner.TransactionalID)

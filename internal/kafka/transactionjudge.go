@@ -3,9 +3,10 @@ package kafka
 import (
 	"errors"
 	"fmt"
-	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"strings"
 	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 )
 
 // stepFailed tries again later: no connection, no answer, or no coordinator.
@@ -96,7 +97,8 @@ func (p *Producer) wait(api, object string, v wire.Verdict) time.Duration {
 		kind = wire.NotAuthorized
 		remedy = p.cfg.AllowTransactions(x.owner.TransactionalID, x.cfg.PositionTopic)
 	case wire.InvalidTransactionTimeout:
-		remedy = fmt.Sprintf("Raise transaction.max.timeout.ms of the brokers to %d or more.", x.cfg.Timeout.Milliseconds())
+		remedy = fmt.Sprintf("Raise transaction.max.timeout.ms of the brokers to %d or more.",
+			x.cfg.Timeout.Milliseconds())
 	}
 	x.trouble.set(p.log, kind, object, fmt.Sprintf("%s: %s.", api, v.Name), remedy)
 	return p.cfg.pace.slowly()

@@ -199,7 +199,7 @@ func (p *Producer) superseded(text string, cause wire.Verdict) {
 	}
 	p.fail(&fault.Error{
 		Kind: fault.Operator, Object: x.object(), Err: fmt.Errorf("fenced (%s) by %s", cause.Name, who),
-		Next: "Nothing is lost or doubled: that instance goes on. Stop one of the two; where a second one is to wait for " +
-			"the slot, start it again.",
+		Next: "Nothing is lost or doubled: that instance goes on. Stop one of the two; where a second one is to wait " +
+			"for the slot, start it again.",
 	})
 }

@@ -69,8 +69,10 @@ func (p *Producer) addPartitions(ctx context.Context) time.Duration {
 	x := p.tx
 	p.mu.Lock()
 	t, parts := x.live, slices.Clone(x.live.unadded)
-	req := &addpartitionstotxn.Request{TransactionalID: x.owner.TransactionalID, ProducerID: p.id.id,
-		ProducerEpoch: p.id.epoch}
+	req := &addpartitionstotxn.Request{
+		TransactionalID: x.owner.TransactionalID, ProducerID: p.id.id,
+		ProducerEpoch: p.id.epoch,
+	}
 	if t.opened.IsZero() {
 		t.opened = time.Now()
 	}
@@ -94,7 +96,8 @@ func (p *Producer) addPartitions(ctx context.Context) time.Duration {
 		for _, r := range topic.Results {
 			answered++
 			if r.ErrorCode != 0 && (code == 0 || code == wire.OperationNotAttempted) {
-				name, object, code = topic.Name, fmt.Sprintf("partition %s/%d", topic.Name, r.PartitionIndex), r.ErrorCode
+				name, object, code = topic.Name, fmt.Sprintf("partition %s/%d", topic.Name,
+					r.PartitionIndex), r.ErrorCode
 			}
 		}
 	}
@@ -143,9 +146,12 @@ func (p *Producer) commitPosition(ctx context.Context) time.Duration {
 	res, err := p.ask(ctx, &x.groupCoordinator, x.owner.TransactionalID, &txnoffsetcommit.Request{
 		TransactionalID: x.owner.TransactionalID, GroupID: x.owner.TransactionalID, ProducerID: id.id,
 		ProducerEpoch: id.epoch, GenerationID: -1,
-		Topics: []txnoffsetcommit.RequestTopic{{Name: x.cfg.PositionTopic, Partitions: []txnoffsetcommit.RequestPartition{{
-			CommittedOffset: int64(t.last.Commit), CommittedLeaderEpoch: -1, CommittedMetadata: t.metadata,
-		}}}},
+		Topics: []txnoffsetcommit.RequestTopic{{
+			Name: x.cfg.PositionTopic,
+			Partitions: []txnoffsetcommit.RequestPartition{{
+				CommittedOffset: int64(t.last.Commit), CommittedLeaderEpoch: -1, CommittedMetadata: t.metadata,
+			}},
+		}},
 	})
 	if err != nil {
 		return p.stepFailed(err)
@@ -203,6 +209,7 @@ func (p *Producer) current() (identity, *transaction) {
 func (x *transactions) object() string {
 	return fmt.Sprintf("transactional id %q", x.owner.TransactionalID)
 }
+
 func (x *transactions) group() string {
 	return fmt.Sprintf("group %q, topic %q", x.owner.TransactionalID, x.cfg.PositionTopic)
 }

@@ -15,7 +15,10 @@ import (
 
 // TestADeadBrokerIsToldOnce: the connections for data, for metadata and to the coordinators all miss it.
 func TestADeadBrokerIsToldOnce(t *testing.T) {
-	for name, change := range map[string]func(*Config){"idempotent": func(*Config) {}, "transactions": exactlyOnce("a")} {
+	for name, change := range map[string]func(*Config){
+		"idempotent":   func(*Config) {},
+		"transactions": exactlyOnce("a"),
+	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			c := newCluster(t, kfake.SeedTopics(1, "t"), kfake.DataDir(dir))

@@ -128,7 +128,10 @@ func (c *checker) cluster(ctx context.Context, w *wire.Conn, topics []string) er
 		return err
 	}
 	slices.Sort(topics)
-	res, err := w.RoundTrip(&metadata.Request{TopicNames: slices.Compact(topics), IncludeTopicAuthorizedOperations: true},
+	res, err := w.RoundTrip(&metadata.Request{
+		TopicNames:                       slices.Compact(topics),
+		IncludeTopicAuthorizedOperations: true,
+	},
 		c.cfg.RequestTimeout)
 	if err != nil {
 		return err
@@ -176,7 +179,8 @@ func (c *checker) producerID(ctx context.Context, w *wire.Conn) error {
 		c.fail("idempotence", fmt.Sprintf("InitProducerID answers %s.", v.Name),
 			"Without a producer id nothing is published.", c.cfg.AllowIdempotence())
 	default:
-		c.warn("idempotence", fmt.Sprintf("InitProducerID answers %s.", v.Name), "Brokers say so for moments after a start.",
+		c.warn("idempotence", fmt.Sprintf("InitProducerID answers %s.", v.Name),
+			"Brokers say so for moments after a start.",
 			"Run the check again.")
 	}
 	return nil
@@ -247,7 +251,8 @@ const aclWrite = 1 << 4
 func (c *checker) topic(t *metadata.ResponseTopic, config map[string]string) {
 	subject := "topic " + t.Name
 	if v := wire.VerdictOf(t.ErrorCode); v.Action != wire.Done {
-		c.fail(subject, fmt.Sprintf("The broker answers %s.", v.Name), "Records for it would wait.", c.cfg.AllowWrite(t.Name))
+		c.fail(subject, fmt.Sprintf("The broker answers %s.", v.Name), "Records for it would wait.",
+			c.cfg.AllowWrite(t.Name))
 		return
 	}
 	if ops := t.TopicAuthorizedOperations; ops != 0 && ops != math.MinInt32 && ops&aclWrite == 0 {
@@ -268,9 +273,11 @@ func (c *checker) topic(t *metadata.ResponseTopic, config map[string]string) {
 	}
 	c.durability(subject, t, replicas, config)
 	if strings.Contains(config["cleanup.policy"], "compact") {
-		c.warn(subject, "It is compacted.", "It takes no record without a key, and keeps only the last event of each key.",
+		c.warn(subject, "It is compacted.",
+			"It takes no record without a key, and keeps only the last event of each key.",
 			"# unless that is meant:\n"+c.cfg.Command("kafka-configs",
-				fmt.Sprintf("--alter --entity-type topics --entity-name %s --add-config cleanup.policy=delete", t.Name)))
+				fmt.Sprintf("--alter --entity-type topics --entity-name %s --add-config cleanup.policy=delete",
+					t.Name)))
 	}
 }
 
@@ -287,7 +294,8 @@ func (c *checker) durability(subject string, t *metadata.ResponseTopic, replicas
 	for _, v := range weak {
 		if v.minISR > 0 {
 			v.remedy = c.cfg.Command("kafka-configs",
-				fmt.Sprintf("--alter --entity-type topics --entity-name %s --add-config min.insync.replicas=%d", t.Name, v.minISR))
+				fmt.Sprintf("--alter --entity-type topics --entity-name %s --add-config min.insync.replicas=%d", t.Name,
+					v.minISR))
 		}
 		c.warn(subject, v.found, v.why, v.remedy)
 	}
@@ -311,8 +319,10 @@ func judgeDurability(brokers, replicas, minISR int) (out []weakness) {
 	}
 	switch {
 	case replicas == 1 && brokers == 1:
-		out = append(out, weakness{found: "It has one replica (one broker: nothing to do).", why: lost,
-			remedy: "More brokers first, for what has to survive the loss of a disk."})
+		out = append(out, weakness{
+			found: "It has one replica (one broker: nothing to do).", why: lost,
+			remedy: "More brokers first, for what has to survive the loss of a disk.",
+		})
 	case replicas == 1:
 		out = append(out, weakness{
 			found: fmt.Sprintf("It has one replica, in a cluster of %d brokers.", brokers), why: lost,

@@ -79,14 +79,16 @@ func TestCheckOfABrokerThatHasJustStarted(t *testing.T) {
 			require.Contains(t, f.Found, "one broker: nothing to do")
 			require.NotContains(t, f.Remedy, "kafka-reassign-partitions")
 		case "topic missing":
-			want := "kafka-topics.sh --bootstrap-server " + c.ListenAddrs()[0] + " --create --topic missing --partitions 12"
+			want := "kafka-topics.sh --bootstrap-server " + c.ListenAddrs()[0] +
+				" --create --topic missing --partitions 12"
 			require.Equal(t, want, f.Remedy)
 		}
 	}
 }
 
 func TestCheckUnreachable(t *testing.T) {
-	findings, err := Cluster(context.Background(), Options{Cluster: wire.Cluster{Brokers: []string{"127.0.0.1:1"}}}, nil)
+	findings, err := Cluster(context.Background(), Options{Cluster: wire.Cluster{Brokers: []string{"127.0.0.1:1"}}},
+		nil)
 	require.NoError(t, err)
 	require.Len(t, findings, 1)
 	require.Equal(t, preflight.Fail, findings[0].Level)
@@ -98,14 +100,21 @@ func TestCheckUnreachable(t *testing.T) {
 
 func TestCheckNotAuthorized(t *testing.T) {
 	acl := func(op kmsg.ACLOperation, topic string) kfake.ACL {
-		return kfake.ACL{Resource: kmsg.ACLResourceTypeTopic, Name: topic, Pattern: kmsg.ACLResourcePatternTypeLiteral,
-			Operation: op, Allow: true}
+		return kfake.ACL{
+			Resource: kmsg.ACLResourceTypeTopic, Name: topic, Pattern: kmsg.ACLResourcePatternTypeLiteral,
+			Operation: op, Allow: true,
+		}
 	}
 	c := fakeCluster(t, kfake.SeedTopics(1, "orders", "secret", "readable"), kfake.EnableSASL(), kfake.EnableACLs(),
 		kfake.User("PLAIN", "connector", "pw", acl(kmsg.ACLOperationWrite, "orders"),
 			acl(kmsg.ACLOperationDescribe, "orders"), acl(kmsg.ACLOperationDescribe, "readable")))
-	cfg := Options{Cluster: wire.Cluster{Brokers: c.ListenAddrs(),
-		SASL: &wire.SASL{Mechanism: "PLAIN", Username: "connector", Password: func() (string, error) { return "pw", nil }}}}
+	cfg := Options{Cluster: wire.Cluster{
+		Brokers: c.ListenAddrs(),
+		SASL: &wire.SASL{
+			Mechanism: "PLAIN", Username: "connector",
+			Password: func() (string, error) { return "pw", nil },
+		},
+	}}
 	findings, err := Cluster(context.Background(), cfg, []string{"orders", "secret", "readable"})
 	require.NoError(t, err)
 	got := levels(findings)
@@ -126,8 +135,11 @@ func TestJudgeDurability(t *testing.T) {
 		"one broker":                        {1, 1, 1, []string{"one broker: nothing to do"}, 0},
 		"one replica of three brokers":      {3, 1, 1, []string{"one replica, in a cluster of 3 brokers"}, 0},
 		"one replica, and nothing is known": {3, 1, 0, []string{"one replica, in a cluster of 3 brokers"}, 0},
-		"one replica, and two of it are asked for": {3, 1, 2,
-			[]string{"min.insync.replicas is 2, of 1 replicas", "one replica, in a cluster"}, 1},
+		"one replica, and two of it are asked for": {
+			3, 1, 2,
+			[]string{"min.insync.replicas is 2, of 1 replicas", "one replica, in a cluster"},
+			1,
+		},
 		"more than there are":    {3, 2, 3, []string{"min.insync.replicas is 3, of 2 replicas"}, 1},
 		"all of them":            {3, 3, 3, []string{"min.insync.replicas is 3 of 3"}, 2},
 		"a single one is enough": {3, 3, 1, []string{"min.insync.replicas is 1 of 3"}, 2},

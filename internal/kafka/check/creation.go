@@ -32,7 +32,7 @@ func (c *checker) missing(ctx context.Context, w *wire.Conn, controller string, 
 			c.warn("topic "+req.Topics[i].Name, "It does not exist, and whether it can be created is not known.",
 				"The brokers are too old to say so beforehand.", c.cfg.CreateTopicCommand(req.Topics[i].Name))
 		}
-		return nil //nolint:nilerr // no version to ask with
+		return nil // there is no version to ask with
 	}
 	answers, err := wire.CreateTopics(ctx, &c.cfg.Cluster, w, controller, req, c.cfg.RequestTimeout)
 	if err != nil {

@@ -13,16 +13,24 @@ import (
 
 func TestCheckCreation(t *testing.T) {
 	acl := func(op kmsg.ACLOperation, topic string) kfake.ACL {
-		return kfake.ACL{Resource: kmsg.ACLResourceTypeTopic, Name: topic, Pattern: kmsg.ACLResourcePatternTypeLiteral,
-			Operation: op, Allow: true}
+		return kfake.ACL{
+			Resource: kmsg.ACLResourceTypeTopic, Name: topic, Pattern: kmsg.ACLResourcePatternTypeLiteral,
+			Operation: op, Allow: true,
+		}
 	}
 	c := fakeCluster(t, kfake.EnableSASL(), kfake.EnableACLs(), kfake.User("PLAIN", "connector", "pw",
-		acl(kmsg.ACLOperationCreate, "mine"), acl(kmsg.ACLOperationDescribe, "mine"), acl(kmsg.ACLOperationWrite, "mine"),
+		acl(kmsg.ACLOperationCreate, "mine"), acl(kmsg.ACLOperationDescribe, "mine"),
+		acl(kmsg.ACLOperationWrite, "mine"),
 		acl(kmsg.ACLOperationDescribe, "theirs"),
 		acl(kmsg.ACLOperationCreate, "orders"), acl(kmsg.ACLOperationDescribe, "orders"), acl(kmsg.ACLOperationDescribe,
 			"__x")))
-	cfg := Options{Cluster: wire.Cluster{Brokers: c.ListenAddrs(),
-		SASL: &wire.SASL{Mechanism: "PLAIN", Username: "connector", Password: func() (string, error) { return "pw", nil }}}}
+	cfg := Options{Cluster: wire.Cluster{
+		Brokers: c.ListenAddrs(),
+		SASL: &wire.SASL{
+			Mechanism: "PLAIN", Username: "connector",
+			Password: func() (string, error) { return "pw", nil },
+		},
+	}}
 	cfg.CreateTopic = func(name string) wire.TopicSettings {
 		if name == "orders" {
 			return wire.TopicSettings{Partitions: 5, ReplicationFactor: 2}

@@ -77,7 +77,8 @@ func (c *checker) transactionalID(ctx context.Context, w *wire.Conn, name, topic
 	case v.Action == wire.Mute:
 		c.fail("transactional id "+name, fmt.Sprintf("Its coordinator answers %s.", v.Name), why, remedy)
 	default: // no producer has the id; the coordinator checked the rights first
-		c.ok("transactional id "+name, "The user may write with it, and commit the position for the group of that name.")
+		c.ok("transactional id "+name,
+			"The user may write with it, and commit the position for the group of that name.")
 	}
 	return nil
 }

@@ -14,11 +14,15 @@ import (
 func TestCheckTransactions(t *testing.T) {
 	const id, positions = "cdc-outbox.7.slot", "cdc-outbox.positions"
 	acl := func(resource kmsg.ACLResourceType, name string, op kmsg.ACLOperation) kfake.ACL {
-		return kfake.ACL{Resource: resource, Name: name, Pattern: kmsg.ACLResourcePatternTypeLiteral, Operation: op,
-			Allow: true}
+		return kfake.ACL{
+			Resource: resource, Name: name, Pattern: kmsg.ACLResourcePatternTypeLiteral, Operation: op,
+			Allow: true,
+		}
 	}
-	rights := []kfake.ACL{acl(kmsg.ACLResourceTypeTransactionalId, id, kmsg.ACLOperationWrite),
-		acl(kmsg.ACLResourceTypeTransactionalId, id, kmsg.ACLOperationDescribe)}
+	rights := []kfake.ACL{
+		acl(kmsg.ACLResourceTypeTransactionalId, id, kmsg.ACLOperationWrite),
+		acl(kmsg.ACLResourceTypeTransactionalId, id, kmsg.ACLOperationDescribe),
+	}
 	group := acl(kmsg.ACLResourceTypeGroup, id, kmsg.ACLOperationRead)
 	read := acl(kmsg.ACLResourceTypeTopic, positions, kmsg.ACLOperationRead)
 	describe := acl(kmsg.ACLResourceTypeTopic, positions, kmsg.ACLOperationDescribe)
@@ -37,13 +41,17 @@ func TestCheckTransactions(t *testing.T) {
 		"none to create it":        {append(rights[:2:2], group, read, describe), false, "topic " + positions},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := fakeCluster(t, kfake.EnableSASL(), kfake.EnableACLs(), kfake.User("PLAIN", "connector", "pw", test.allowed...))
+			c := fakeCluster(t, kfake.EnableSASL(), kfake.EnableACLs(),
+				kfake.User("PLAIN", "connector", "pw", test.allowed...))
 			if test.exists {
 				require.NoError(t, c.CreateTopic(positions, 1, nil))
 			}
 			cfg := Options{Cluster: wire.Cluster{
 				Brokers: c.ListenAddrs(), Transactional: true,
-				SASL: &wire.SASL{Mechanism: "PLAIN", Username: "connector", Password: func() (string, error) { return "pw", nil }},
+				SASL: &wire.SASL{
+					Mechanism: "PLAIN", Username: "connector",
+					Password: func() (string, error) { return "pw", nil },
+				},
 			}}
 			findings, err := Transactions(t.Context(), cfg, id)
 			require.NoError(t, err)

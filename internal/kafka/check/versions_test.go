@@ -21,11 +21,15 @@ func TestOldBrokers(t *testing.T) {
 	}{
 		"0.10": {kversion.V0_10_2(), func(*wire.Cluster) {}, "Kafka 0.11 or newer is needed."},
 		"0.11": {kversion.V0_11_0(), func(*wire.Cluster) {}, ""},
-		"0.11 with SASL": {kversion.V0_11_0(), func(c *wire.Cluster) { c.SASL = sasl },
-			"Kafka 1.0 or newer is needed for SASL."},
+		"0.11 with SASL": {
+			kversion.V0_11_0(), func(c *wire.Cluster) { c.SASL = sasl },
+			"Kafka 1.0 or newer is needed for SASL.",
+		},
 		"1.0 with SASL": {kversion.V1_0_0(), func(c *wire.Cluster) { c.SASL = sasl }, ""},
-		"2.4 with transactions": {kversion.V2_4_0(), func(c *wire.Cluster) { c.Transactional = true },
-			"Kafka 2.5 or newer is needed for delivery: exactly_once."},
+		"2.4 with transactions": {
+			kversion.V2_4_0(), func(c *wire.Cluster) { c.Transactional = true },
+			"Kafka 2.5 or newer is needed for delivery: exactly_once.",
+		},
 		"2.5 with transactions": {kversion.V2_5_0(), func(c *wire.Cluster) { c.Transactional = true }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

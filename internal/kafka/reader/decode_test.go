@@ -58,7 +58,10 @@ func scanned(b []byte) (n int, next int64, err error) {
 }
 
 func TestDecodeDamage(t *testing.T) {
-	whole := encoded(t, "none", router.Record{Key: []byte("k"), Value: []byte("v"), Headers: []router.Header{{Key: "h"}}},
+	whole := encoded(t, "none", router.Record{
+		Key: []byte("k"), Value: []byte("v"),
+		Headers: []router.Header{{Key: "h"}},
+	},
 		router.Record{})
 	n, next, err := scanned(whole)
 	require.NoError(t, err)
@@ -110,15 +113,19 @@ func TestDecodeLies(t *testing.T) {
 		require.Error(t, err, name)
 		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<20), name)
 	}
-	_, err := parseFetch([]byte{0, 0, 0, 0, 0, 0, 0, 1, 0, 1, 't', 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-		0, 0, 0, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff}, 4)
+	_, err := parseFetch([]byte{
+		0, 0, 0, 0, 0, 0, 0, 1, 0, 1, 't', 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+		0, 0, 0, 0, 0, 0, 0, 0x7f, 0xff, 0xff, 0xff,
+	}, 4)
 	require.ErrorContains(t, err, "aborted transactions")
 }
 
 // FuzzDecode: whatever a broker sends is an error or records, without a panic.
 func FuzzDecode(f *testing.F) {
-	rec := router.Record{Key: []byte("key"), Value: []byte("value value value value value value value"),
-		Headers: []router.Header{{Key: "id", Value: []byte("1")}}}
+	rec := router.Record{
+		Key: []byte("key"), Value: []byte("value value value value value value value"),
+		Headers: []router.Header{{Key: "id", Value: []byte("1")}},
+	}
 	for _, codec := range []string{"none", "gzip", "snappy", "lz4", "zstd"} {
 		f.Add(encoded(f, codec, rec, rec, rec, rec))
 	}

@@ -83,7 +83,8 @@ func (r *Reader) askFetch(ctx context.Context, w *wire.Conn, version int16, s Sp
 		ReplicaID: -1, MaxWaitTime: int32(fetchWait / time.Millisecond), MinBytes: 1, MaxBytes: fetchBytes,
 		IsolationLevel: readCommitted, SessionID: 0, SessionEpoch: -1, // no session
 		Topics: []fetch.RequestTopic{{Topic: s.Topic, Partitions: []fetch.RequestPartition{{
-			Partition: s.Partition, CurrentLeaderEpoch: -1, FetchOffset: at, LogStartOffset: -1, PartitionMaxBytes: fetchBytes,
+			Partition: s.Partition, CurrentLeaderEpoch: -1, FetchOffset: at, LogStartOffset: -1,
+			PartitionMaxBytes: fetchBytes,
 		}}}},
 	})
 	if err != nil {
@@ -174,7 +175,8 @@ func parseFetch(frame []byte, version int16) (*fetchAnswer, error) {
 	}
 	n := int(c.Int32()) // -1: none
 	if n > c.Left()/16 {
-		return nil, wire.DataError(fmt.Sprintf("a Fetch answer of %d bytes with %d aborted transactions", len(frame), n))
+		return nil, wire.DataError(fmt.Sprintf("a Fetch answer of %d bytes with %d aborted transactions", len(frame),
+			n))
 	}
 	for range n {
 		a.aborted = append(a.aborted, abortedTransaction{c.Int64(), c.Int64()})

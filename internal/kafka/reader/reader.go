@@ -191,6 +191,7 @@ func (r *Reader) offset(ctx context.Context, s Span, timestamp int64) (int64, er
 }
 
 func tooOld(w *wire.Conn, api protocol.ApiKey) error {
-	return wire.DataError(fmt.Sprintf("the broker at %s offers no version of %s with read_committed (Kafka 0.11)", w.Addr,
+	return wire.DataError(fmt.Sprintf("the broker at %s offers no version of %s with read_committed (Kafka 0.11)",
+		w.Addr,
 		api))
 }

@@ -108,9 +108,14 @@ func TestReadEveryCodec(t *testing.T) {
 			at := time.UnixMilli(1700000000123)
 			big := bytes.Repeat([]byte("0123456789"), 5000)
 			sent := []*kgo.Record{
-				{Partition: 1, Timestamp: at, Key: []byte("k"), Value: big,
-					Headers: []kgo.RecordHeader{{Key: "id", Value: []byte("1")}, {Key: "id", Value: nil},
-						{Key: "e", Value: []byte{}}}},
+				{
+					Partition: 1, Timestamp: at, Key: []byte("k"), Value: big,
+					Headers: []kgo.RecordHeader{
+						{Key: "id", Value: []byte("1")},
+						{Key: "id", Value: nil},
+						{Key: "e", Value: []byte{}},
+					},
+				},
 				{Partition: 1, Timestamp: at.Add(time.Second)},
 				{Partition: 1, Timestamp: at.Add(-time.Hour), Key: []byte{}, Value: []byte{}},
 				{Partition: 2, Timestamp: at, Value: []byte("other")},
@@ -120,8 +125,10 @@ func TestReadEveryCodec(t *testing.T) {
 			got := r.all(t, "t")
 			require.Len(t, got, 4)
 			m := got[0]
-			require.Equal(t, Message{Topic: "t", Partition: 1, Offset: 0, Timestamp: at.UnixMilli(), Key: []byte("k"),
-				Value: big, Headers: m.Headers}, *m)
+			require.Equal(t, Message{
+				Topic: "t", Partition: 1, Offset: 0, Timestamp: at.UnixMilli(), Key: []byte("k"),
+				Value: big, Headers: m.Headers,
+			}, *m)
 			require.Equal(t, "id,id,e", m.Headers[0].Key+","+m.Headers[1].Key+","+m.Headers[2].Key)
 			require.Nil(t, m.Headers[1].Value)
 			require.Equal(t, []byte{}, m.Headers[2].Value)
@@ -136,7 +143,8 @@ func TestReadEveryCodec(t *testing.T) {
 			require.Equal(t, int64(2), got[2].Offset)
 			require.Equal(t, int32(2), got[3].Partition)
 
-			want := ours(t, kafka.Config{Cluster: wire.Cluster{Brokers: c.ListenAddrs()}, Compression: name}, "ours", 500)
+			want := ours(t, kafka.Config{Cluster: wire.Cluster{Brokers: c.ListenAddrs()}, Compression: name}, "ours",
+				500)
 			require.Equal(t, want, values(r.all(t, "ours")))
 		})
 	}
@@ -270,8 +278,10 @@ func TestReadDeletedRecords(t *testing.T) {
 	}
 	req := kmsg.NewPtrDeleteRecordsRequest()
 	req.TimeoutMillis = 5000
-	req.Topics = []kmsg.DeleteRecordsRequestTopic{{Topic: "t",
-		Partitions: []kmsg.DeleteRecordsRequestTopicPartition{{Partition: 0, Offset: 3}}}}
+	req.Topics = []kmsg.DeleteRecordsRequestTopic{{
+		Topic:      "t",
+		Partitions: []kmsg.DeleteRecordsRequestTopicPartition{{Partition: 0, Offset: 3}},
+	}}
 	res, err := req.RequestWith(t.Context(), cl)
 	require.NoError(t, err)
 	require.NoError(t, kerr.ErrorForCode(res.Topics[0].Partitions[0].ErrorCode))
@@ -299,7 +309,8 @@ func TestReadEndsWithItsContext(t *testing.T) {
 	go func() { <-asked; cancel() }()
 	r := newReader(t, c.ListenAddrs())
 	var err error
-	for _, err = range r.Messages(ctx, Span{Topic: "t", End: 1}) {
+	for _, e := range r.Messages(ctx, Span{Topic: "t", End: 1}) {
+		err = e
 	}
 	require.ErrorIs(t, err, context.Canceled)
 }

@@ -19,10 +19,10 @@ type Wait struct {
 // Waits returns what the Reader is waiting for, nil for nothing. Any goroutine may ask.
 func (r *Reader) Waits() *Wait { return r.wait.Load() }
 
-// The pauses between attempts double from retryMin to retryMax.
+// The pauses between attempts double from firstPause to longestPause.
 const (
-	retryMin = 50 * time.Millisecond
-	retryMax = 5 * time.Second
+	firstPause   = 50 * time.Millisecond
+	longestPause = 5 * time.Second
 )
 
 // retry repeats f while its failure may pass, for as long as a broker may take to answer a request; then the
@@ -32,7 +32,7 @@ func (r *Reader) retry(ctx context.Context, object string, f func() error) error
 	r.wait.Store(&Wait{Object: object, Since: began})
 	defer r.wait.Store(nil)
 	until := began.Add(r.cluster.RequestTimeout)
-	for delay := retryMin; ; delay = min(2*delay, retryMax) {
+	for delay := firstPause; ; delay = min(2*delay, longestPause) {
 		err := f()
 		if err == nil {
 			return nil

@@ -74,8 +74,10 @@ func (c *Cluster) Validate(others ...error) error {
 		errs = append(errs, c.SASL.validate())
 	}
 	if err := errors.Join(append(errs, others...)...); err != nil {
-		return &fault.Error{Kind: fault.Config, Object: "kafka", Err: err,
-			Next: "Correct the kafka section of the configuration."}
+		return &fault.Error{
+			Kind: fault.Config, Object: "kafka", Err: err,
+			Next: "Correct the kafka section of the configuration.",
+		}
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"errors"
 	"testing"
 
 	kafkago "github.com/segmentio/kafka-go"
@@ -32,7 +33,8 @@ func TestVerdicts(t *testing.T) {
 				rows++
 			}
 			// 6 has been renamed
-			if err, ok := kerr.ErrorForCode(code).(*kerr.Error); ok && code != 0 && code != 6 && Verdicts[code].Name != "" {
+			var err *kerr.Error
+			if errors.As(kerr.ErrorForCode(code), &err) && code != 0 && code != 6 && Verdicts[code].Name != "" {
 				require.Equal(t, err.Message, v.Name, "code %d", code)
 			}
 		}

@@ -11,12 +11,13 @@ func (c *Cluster) Command(tool, arguments string) string {
 	return s + " " + arguments
 }
 
-// CreateTopic leaves the replication factor to the brokers' default, which fits the cluster's size where a number from
-// here might not.
+// CreateTopicCommand leaves the replication factor to the brokers' default, which fits the cluster's size where a
+// number from here might not.
 func (c *Cluster) CreateTopicCommand(topic string) string {
 	return c.Command("kafka-topics", "--create --topic "+topic+" --partitions 12")
 }
 
+// AllowWrite is what publishing to a topic needs.
 func (c *Cluster) AllowWrite(topic string) string {
 	return c.Command("kafka-acls",
 		"--add --allow-principal User:"+c.principal()+" --operation Write --operation Describe --topic "+topic)
@@ -35,7 +36,8 @@ func (c *Cluster) AllowTransactions(id, positions string) string {
 		c.Command("kafka-acls", allow+"--operation Read --operation Describe --operation Create --topic "+positions)
 }
 
-// AllowIdempotence: since 2.8 the right to write to any topic is enough for a producer id (KIP-679).
+// AllowIdempotence is what a producer id needs: since 2.8 the right to write to any topic is enough for a producer id
+// (KIP-679).
 func (c *Cluster) AllowIdempotence() string {
 	allow := "--add --allow-principal User:" + c.principal()
 	return c.Command("kafka-acls", allow+" --operation Write --topic TOPIC") +

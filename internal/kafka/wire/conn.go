@@ -3,6 +3,7 @@ package wire
 import (
 	"bufio"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -31,8 +32,10 @@ type Conn struct {
 }
 
 func newWire(nc net.Conn, addr, clientID string) *Conn {
-	return &Conn{Net: nc, Reader: bufio.NewReader(nc), Addr: addr, ClientID: clientID,
-		versions: map[protocol.ApiKey]int16{}, offered: map[protocol.ApiKey]versionRange{}}
+	return &Conn{
+		Net: nc, Reader: bufio.NewReader(nc), Addr: addr, ClientID: clientID,
+		versions: map[protocol.ApiKey]int16{}, offered: map[protocol.ApiKey]versionRange{},
+	}
 }
 
 // Close closes the connection.
@@ -92,7 +95,7 @@ func (w *Conn) ReadResponse(key protocol.ApiKey, version int16, id int32) (res p
 		return nil, fmt.Errorf("answer %d where answer %d was due", got, id)
 	}
 	if key == protocol.ApiVersions {
-		if err := w.judgeApiVersions(size); err != nil {
+		if err := w.judgeAPIVersions(size); err != nil {
 			return nil, err
 		}
 	}
@@ -109,9 +112,9 @@ func (w *Conn) ReadResponse(key protocol.ApiKey, version int16, id int32) (res p
 	return res, err
 }
 
-// judgeApiVersions checks the first answer of a connection in full: version 0 is a code and an array of three int16
+// judgeAPIVersions checks the first answer of a connection in full: version 0 is a code and an array of three int16
 // each. Who gives that right is a broker, and its other answers are believed.
-func (w *Conn) judgeApiVersions(size int32) error {
+func (w *Conn) judgeAPIVersions(size int32) error {
 	const head = 4 + 4 + 2 + 4 // size, correlation id, code, number of entries
 	frame, err := w.Reader.Peek(head)
 	if err != nil {
@@ -125,7 +128,7 @@ func (w *Conn) judgeApiVersions(size int32) error {
 
 // NoEOF names the plainest of ends.
 func NoEOF(err error) error {
-	if err == io.EOF || err == io.ErrUnexpectedEOF {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("the broker closed the connection: %w", io.ErrUnexpectedEOF)
 	}
 	return err

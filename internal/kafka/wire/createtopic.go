@@ -23,8 +23,10 @@ type TopicSettings struct {
 
 // Request is the topic's part of a CreateTopics request.
 func (s TopicSettings) Request(name string) createtopics.RequestTopic {
-	t := createtopics.RequestTopic{Name: name, NumPartitions: int32(s.Partitions),
-		ReplicationFactor: int16(s.ReplicationFactor)}
+	t := createtopics.RequestTopic{
+		Name: name, NumPartitions: int32(s.Partitions),
+		ReplicationFactor: int16(s.ReplicationFactor),
+	}
 	for _, key := range slices.Sorted(maps.Keys(s.Config)) {
 		t.Configs = append(t.Configs, createtopics.RequestConfig{Name: key, Value: s.Config[key]})
 	}
@@ -35,7 +37,7 @@ func (s TopicSettings) Request(name string) createtopics.RequestTopic {
 // that names such a topic must not bring it into being with the wrong settings before the brokers do.
 func InternalTopic(name string) bool { return strings.HasPrefix(name, "__") }
 
-// PositionTopicSettings: nothing is ever written to it.
+// PositionTopicSettings returns the settings of the topic of positions, to which nothing is ever written.
 func PositionTopicSettings(brokers int) TopicSettings {
 	return TopicSettings{Partitions: 1, ReplicationFactor: min(3, brokers)}
 }
@@ -62,14 +64,14 @@ func (c *Cluster) CreationRefused(name string, s TopicSettings, answer *createto
 		r.Remedy = fmt.Sprintf("Correct kafka.topics.partitions or the topic's rule (now %d).", s.Partitions)
 	case invalidReplicationFactor:
 		label = "INVALID_REPLICATION_FACTOR"
-		r.Remedy = fmt.Sprintf("Start the missing brokers, or lower kafka.topics.replication_factor or the topic's rule "+
-			"(now %d) to what the cluster has.", s.ReplicationFactor)
+		r.Remedy = fmt.Sprintf("Start the missing brokers, or lower kafka.topics.replication_factor or the "+
+			"topic's rule (now %d) to what the cluster has.", s.ReplicationFactor)
 	case invalidConfig:
 		label = "INVALID_CONFIG"
 		r.Remedy = "Correct kafka.topics.config or the topic's rule, and restart."
 	case policyViolation:
-		r.Remedy = "The brokers' create.topic.policy.class.name refuses these settings. Correct kafka.topics and restart, " +
-			"or create the topic:\n" + c.CreateTopicCommand(name)
+		r.Remedy = "The brokers' create.topic.policy.class.name refuses these settings. Correct kafka.topics and " +
+			"restart, or create the topic:\n" + c.CreateTopicCommand(name)
 	default:
 		r.Passes = v.Action == Rewind || v.Action == Refresh
 		if !r.Passes {

@@ -11,8 +11,10 @@ type Cursor struct {
 // NewCursor reads b.
 func NewCursor(b []byte) Cursor { return Cursor{B: b} }
 
+// Left returns how many bytes are left.
 func (c *Cursor) Left() int { return len(c.B) }
 
+// Err returns an error if the cursor went past the end.
 func (c *Cursor) Err() error {
 	if c.Bad {
 		return DataError("the data ends within a field")
@@ -20,6 +22,7 @@ func (c *Cursor) Err() error {
 	return nil
 }
 
+// Bytes returns the next n bytes, without a copy.
 func (c *Cursor) Bytes(n int) []byte {
 	if n < 0 || n > len(c.B) {
 		c.Bad, c.B = true, nil
@@ -30,6 +33,7 @@ func (c *Cursor) Bytes(n int) []byte {
 	return b
 }
 
+// Int16 reads a number.
 func (c *Cursor) Int16() int16 {
 	if b := c.Bytes(2); b != nil {
 		return int16(binary.BigEndian.Uint16(b))
@@ -37,6 +41,7 @@ func (c *Cursor) Int16() int16 {
 	return 0
 }
 
+// Int32 reads a number.
 func (c *Cursor) Int32() int32 {
 	if b := c.Bytes(4); b != nil {
 		return int32(binary.BigEndian.Uint32(b))
@@ -44,6 +49,7 @@ func (c *Cursor) Int32() int32 {
 	return 0
 }
 
+// Int64 reads a number.
 func (c *Cursor) Int64() int64 {
 	if b := c.Bytes(8); b != nil {
 		return int64(binary.BigEndian.Uint64(b))
@@ -61,6 +67,7 @@ func (c *Cursor) uvarint() uint64 {
 	return v
 }
 
+// Varint reads a zigzag-encoded number.
 func (c *Cursor) Varint() int64 {
 	v, n := binary.Varint(c.B)
 	if n <= 0 {
@@ -106,7 +113,7 @@ func (c *Cursor) tags() {
 	}
 }
 
-// DataError: what came is not what the protocol says.
+// DataError says how an answer breaks the protocol.
 type DataError string
 
 func (e DataError) Error() string { return string(e) }

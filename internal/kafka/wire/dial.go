@@ -105,8 +105,8 @@ func handshakeTLS(ctx context.Context, base *tls.Config, nc net.Conn, addr strin
 	case errors.As(err, &unknown):
 		remedy = "Give the CA that signed the broker's certificate in kafka.tls."
 	case errors.As(err, &hostname):
-		remedy = "The broker's certificate must name the host in its advertised.listeners; issue a new one or set the " +
-			"server name in kafka.tls."
+		remedy = "The broker's certificate must name the host in its advertised.listeners; issue a new one or set " +
+			"the server name in kafka.tls."
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		remedy = "Renew the broker's certificate, or correct the clock of this machine."
 	case ctx.Err() != nil:
@@ -120,8 +120,10 @@ func (w *Conn) negotiate(timeout time.Duration) error {
 	w.versions[protocol.ApiVersions] = 0 // every broker answers version 0
 	res, err := w.RoundTrip(&apiversions.Request{}, timeout)
 	if err != nil {
-		return &DialError{BrokerUnreachable, err, "Check that this is a Kafka listener, and whether it expects TLS or SASL.",
-			w.Addr}
+		return &DialError{
+			BrokerUnreachable, err, "Check that this is a Kafka listener, and whether it expects TLS or SASL.",
+			w.Addr,
+		}
 	}
 	answer := res.(*apiversions.Response)
 	if v := VerdictOf(answer.ErrorCode); v.Action != Done {

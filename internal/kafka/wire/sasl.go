@@ -61,7 +61,10 @@ type exchange func(req protocol.Message) (protocol.Message, error)
 func (w *Conn) Authenticate(ctx context.Context, ask exchange) error {
 	cfg := w.sasl
 	refused := func(err error) error {
-		return &DialError{NotAuthenticated, fmt.Errorf("SASL %s with %s: %w", cfg.Mechanism, w.Addr, err), saslRemedy, ""}
+		return &DialError{
+			NotAuthenticated, fmt.Errorf("SASL %s with %s: %w", cfg.Mechanism, w.Addr, err), saslRemedy,
+			"",
+		}
 	}
 	mechanism, err := cfg.mechanism()
 	if err != nil {
@@ -73,9 +76,13 @@ func (w *Conn) Authenticate(ctx context.Context, ask exchange) error {
 	}
 	hs := res.(*saslhandshake.Response)
 	if hs.ErrorCode == illegalSASLState {
-		return &DialError{NotAuthenticated,
+		return &DialError{
+			NotAuthenticated,
 			fmt.Errorf("%s does no SASL: its listener there is PLAINTEXT or SSL (ILLEGAL_SASL_STATE)", w.Addr),
-			"Name the port of a SASL_SSL or SASL_PLAINTEXT listener in kafka.brokers, or leave kafka.sasl.mechanism empty.", ""}
+			"Name the port of a SASL_SSL or SASL_PLAINTEXT listener in kafka.brokers, or leave " +
+				"kafka.sasl.mechanism empty.",
+			"",
+		}
 	}
 	if hs.ErrorCode != 0 {
 		return refused(fmt.Errorf("%s; the broker offers %s", VerdictOf(hs.ErrorCode).Name,
