@@ -82,7 +82,8 @@ func (cp *checkpoint) begin(ctx context.Context, c *connection, id Identity, slo
 	cp.id, cp.far, cp.written = id, id.InRecovery, 0
 	cp.failing.Store(nil)
 	cp.off.Store(false)
-	ctx, cancel := context.WithTimeoutCause(ctx, beginTimeout, fmt.Errorf("table %s does not answer within %s, is it locked?", cp.cfg.Checkpoint, beginTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, beginTimeout,
+		fmt.Errorf("table %s does not answer within %s, is it locked?", cp.cfg.Checkpoint, beginTimeout))
 	defer cancel()
 	row, end, err := cp.read(ctx, c)
 	if err != nil {
@@ -97,7 +98,8 @@ func (cp *checkpoint) begin(ctx context.Context, c *connection, id Identity, slo
 		}
 		if slot.ConfirmedFlush < kept {
 			cp.cfg.Logger.Info("the slot stands behind what was confirmed; what lies between may come again",
-				zap.Stringer("confirmed_flush_lsn", slot.ConfirmedFlush), zap.Stringer("remembered", kept), zap.Int32(logkey.Timeline, id.Timeline))
+				zap.Stringer("confirmed_flush_lsn", slot.ConfirmedFlush), zap.Stringer("remembered", kept),
+				zap.Int32(logkey.Timeline, id.Timeline))
 		}
 		position, near = max(position, kept), kept
 	}
@@ -116,7 +118,8 @@ func (cp *checkpoint) begin(ctx context.Context, c *connection, id Identity, slo
 func (cp *checkpoint) upsertSQL(position lsn.LSN) string {
 	return fmt.Sprintf(`INSERT INTO %[1]s (slot, system_id, timeline, position) VALUES (%[2]s, %[3]s, %[4]d, '%[5]s')
 		ON CONFLICT (slot) DO UPDATE SET timeline = %[4]d, position = greatest(%[1]s.position, '%[5]s'), updated_at = now()`,
-		cp.cfg.Checkpoint.SQL(), identifier.QuoteLiteral(cp.cfg.Slot), identifier.QuoteLiteral(cp.id.SystemID), cp.id.Timeline, position)
+		cp.cfg.Checkpoint.SQL(), identifier.QuoteLiteral(cp.cfg.Slot), identifier.QuoteLiteral(cp.id.SystemID),
+		cp.id.Timeline, position)
 }
 
 // read returns the slot's row, nil where there is none, and where the log ends by then.
@@ -151,8 +154,12 @@ func (cp *checkpoint) read(ctx context.Context, c *connection) (*postgres.Checkp
 
 // unreadable is for a row that no connector has written.
 func (cp *checkpoint) unreadable(err error) error {
-	return &fault.Error{Kind: fault.Operator, Object: "table " + cp.cfg.Checkpoint.String(), Err: fmt.Errorf("it is not one that remembers slots, or was edited: %w", err),
-		Next: "Set postgres.checkpoint to a table that `cdc-outbox setup` creates. Where it is that one, take the slot for where it was left:\ncdc-outbox slot accept"}
+	return &fault.Error{
+		Kind: fault.Operator, Object: "table " + cp.cfg.Checkpoint.String(),
+		Err: fmt.Errorf("it is not one that remembers slots, or was edited: %w", err),
+		Next: "Set postgres.checkpoint to a table that `cdc-outbox setup` creates. Where it is that one, take the " +
+			"slot for where it was left:\ncdc-outbox slot accept",
+	}
 }
 
 // skip goes on without a checkpoint where there is no table, or none that this role may use: a database that was set up
@@ -161,7 +168,8 @@ func (cp *checkpoint) skip(ctx context.Context, err error) error {
 	switch sqlstate.Of(err) {
 	case "42P01", "42501", "3F000", "25006", "42703": // no table, no right, no schema, read only, another table
 		cp.off.Store(true)
-		cp.cfg.Logger.Warn("a slot that is made anew or moved by hand would not be noticed: the table that remembers its position cannot be used",
+		cp.cfg.Logger.Warn("a slot that is made anew or moved by hand would not be noticed: the table that remembers "+
+			"its position cannot be used",
 			zap.Stringer(logkey.Table, cp.cfg.Checkpoint), zap.Error(err))
 		return nil
 	}
@@ -195,7 +203,8 @@ func (cp *checkpoint) failed(err error) {
 	case "42P01", "3F000": // it was dropped: nothing is left that the slot could be held against
 		if !cp.off.Swap(true) {
 			cp.failing.Store(nil)
-			cp.cfg.Logger.Warn("the table that remembers the slot's position is gone: a slot that is made anew or moved by hand would not be noticed",
+			cp.cfg.Logger.Warn("the table that remembers the slot's position is gone: a slot that is made anew or "+
+				"moved by hand would not be noticed",
 				zap.Stringer(logkey.Table, cp.cfg.Checkpoint))
 		}
 		return
@@ -206,7 +215,8 @@ func (cp *checkpoint) failed(err error) {
 	}
 	if !f.logged && time.Since(f.since) >= checkpointPatience {
 		f.logged = true
-		cp.cfg.Logger.Warn("the slot's position cannot be written down, so the slot is held back and keeps WAL until it can",
+		cp.cfg.Logger.Warn("the slot's position cannot be written down, so the slot is held back and keeps WAL "+
+			"until it can",
 			zap.Stringer(logkey.Table, cp.cfg.Checkpoint), zap.Time("since", f.since), zap.Error(err))
 	}
 	cp.failing.Store(&f)
@@ -227,18 +237,25 @@ func (s *Stream) HeldBack() (since time.Time, why error) {
 
 // heldBack names what can be done about a table that cannot be written.
 func (cp *checkpoint) heldBack(err error) error {
-	f := &fault.Error{Kind: fault.Retry, Object: "table " + cp.cfg.Checkpoint.String(), Err: fmt.Errorf("the slot's position cannot be written down: %w", err)}
+	f := &fault.Error{
+		Kind: fault.Retry, Object: "table " + cp.cfg.Checkpoint.String(),
+		Err: fmt.Errorf("the slot's position cannot be written down: %w", err),
+	}
 	const off = "\n-- or do without it from the next start on: postgres.checkpoint: off"
 	switch sqlstate.Of(err) {
 	case "57014", "55P03", "40P01": // statement_timeout, lock_not_available, deadlock
-		f.Next = fmt.Sprintf("-- who holds it, and how to end that:\nSELECT l.pid, a.usename, a.application_name, a.state, a.xact_start FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE l.relation = %s::regclass AND l.granted;\nSELECT pg_terminate_backend(pid);",
+		f.Next = fmt.Sprintf("-- who holds it, and how to end that:\nSELECT l.pid, a.usename, a.application_name, "+
+			"a.state, a.xact_start FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE l.relation = "+
+			"%s::regclass AND l.granted;\nSELECT pg_terminate_backend(pid);",
 			identifier.QuoteLiteral(cp.cfg.Checkpoint.SQL())) + off
 	case "42501":
-		f.Next = "-- to the role in postgres.dsn:\nGRANT SELECT, INSERT, UPDATE, DELETE ON TABLE " + cp.cfg.Checkpoint.SQL() + " TO …;" + off
+		f.Next = "-- to the role in postgres.dsn:\nGRANT SELECT, INSERT, UPDATE, " +
+			"DELETE ON TABLE " + cp.cfg.Checkpoint.SQL() + " TO …;" + off
 	case "53100":
 		f.Next = "Make room on the server's disk."
 	case "":
-		f.Next = "See whether the server answers other sessions than the stream's, and postgres.primary_dsn where that is set."
+		f.Next = "See whether the server answers other sessions than the stream's, and postgres.primary_dsn where " +
+			"that is set."
 	default:
 		f.Next = "See what the server says, and whether the table is as `cdc-outbox setup` makes it." + off
 	}

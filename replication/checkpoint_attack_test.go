@@ -58,7 +58,9 @@ func TestCheckpointLockedTableHoldsSlotBack(t *testing.T) {
 func TestCheckpointCountsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, log := observer.New(zap.InfoLevel)
-		m := &checkpoint{cfg: &Config{Slot: "s", Checkpoint: identifier.Table{Schema: "public", Name: "m"}, Logger: zap.New(core)}}
+		m := &checkpoint{
+			cfg: &Config{Slot: "s", Checkpoint: identifier.Table{Schema: "public", Name: "m"}, Logger: zap.New(core)},
+		}
 		st := &Stream{cfg: m.cfg, checkpoint: m}
 		m.stored.Store(10000)
 		no := errors.New("no")
@@ -112,7 +114,8 @@ func TestCheckpointConnectionHangs(t *testing.T) {
 	for end := time.Now().Add(8 * time.Second); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
 		var age time.Duration
 		var sessions int
-		require.NoError(t, conn.QueryRow(t.Context(), `SELECT coalesce(max(now() - reply_time), '1 hour'), (SELECT count(*) FROM pg_stat_activity
+		require.NoError(t, conn.QueryRow(t.Context(),
+			`SELECT coalesce(max(now() - reply_time), '1 hour'), (SELECT count(*) FROM pg_stat_activity
 			WHERE application_name = 'cdc-outbox checkpoint' AND datname = current_database()) FROM pg_stat_replication r JOIN pg_replication_slots l ON l.active_pid = r.pid
 			WHERE l.slot_name = $1`, s.Config.Slot).Scan(&age, &sessions))
 		require.Less(t, age, 4*time.Second, "the status clock goes on")
@@ -129,14 +132,31 @@ func TestCheckpointTableNotWritable(t *testing.T) {
 		spoil, mend string
 		why, next   string
 	}{
-		"a trigger that drops the change": {`CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
-			CREATE TRIGGER no BEFORE INSERT OR UPDATE ON cdc_outbox_slots FOR EACH ROW EXECUTE FUNCTION no()`, `DROP TRIGGER no ON cdc_outbox_slots`, "a trigger or policy", "other sessions"},
-		"a trigger that changes it": {`CREATE FUNCTION low() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.position := ''0/1''; RETURN NEW; END';
-			CREATE TRIGGER low BEFORE UPDATE ON cdc_outbox_slots FOR EACH ROW EXECUTE FUNCTION low()`, `DROP TRIGGER low ON cdc_outbox_slots`, "a trigger changes it", "other sessions"},
-		"a full disk": {`CREATE FUNCTION full_() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION USING ERRCODE = ''53100'', MESSAGE = ''no room''; END';
-			CREATE TRIGGER full_ BEFORE UPDATE ON cdc_outbox_slots FOR EACH ROW EXECUTE FUNCTION full_()`, `DROP TRIGGER full_ ON cdc_outbox_slots`, "no room", "Make room"},
-		"another cluster's row": {`UPDATE cdc_outbox_slots SET system_id = '1'`, `DELETE FROM cdc_outbox_slots`, "another cluster's", "other sessions"},
-		"a column that is gone": {`ALTER TABLE cdc_outbox_slots RENAME position TO other`, `ALTER TABLE cdc_outbox_slots RENAME other TO position`, "42703", "as `cdc-outbox setup` makes it"},
+		"a trigger that drops " +
+			"the change": {
+			`CREATE FUNCTION no() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+			CREATE TRIGGER no BEFORE INSERT OR UPDATE ON cdc_outbox_slots FOR EACH ROW EXECUTE FUNCTION no()`,
+			`DROP TRIGGER no ON cdc_outbox_slots`, "a trigger or policy", "other sessions",
+		},
+		"a trigger that " +
+			"changes it": {
+			`CREATE FUNCTION low() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.position := ''0/1''; RETURN NEW; END';
+			CREATE TRIGGER low BEFORE UPDATE ON cdc_outbox_slots FOR EACH ROW EXECUTE FUNCTION low()`,
+			`DROP TRIGGER low ON cdc_outbox_slots`, "a trigger changes it", "other sessions",
+		},
+		"a full disk": {
+			`CREATE FUNCTION full_() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION USING ERRCODE = ''53100'', MESSAGE = ''no room''; END';
+			CREATE TRIGGER full_ BEFORE UPDATE ON cdc_outbox_slots FOR EACH ROW EXECUTE FUNCTION full_()`,
+			`DROP TRIGGER full_ ON cdc_outbox_slots`, "no room", "Make room",
+		},
+		"another cluster's row": {
+			`UPDATE cdc_outbox_slots SET system_id = '1'`, `DELETE FROM cdc_outbox_slots`, "another cluster's",
+			"other sessions",
+		},
+		"a column that is gone": {
+			`ALTER TABLE cdc_outbox_slots RENAME position TO other`,
+			`ALTER TABLE cdc_outbox_slots RENAME other TO position`, "42703", "as `cdc-outbox setup` makes it",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -175,11 +195,17 @@ func TestCheckpointTableDropped(t *testing.T) {
 
 	s.Exec(t, `DROP TABLE cdc_outbox_slots`)
 	s.insert(t)
-	require.Eventually(t, func() bool { return log.FilterMessageSnippet("is gone").Len() == 1 }, 10*time.Second, 20*time.Millisecond)
-	require.Eventually(t, func() bool { return s.flushed(t) >= lsn.LSN(st.lastRow.Load()) }, 10*time.Second, 20*time.Millisecond, "the slot goes on")
+	require.Eventually(t, func() bool {
+		return log.FilterMessageSnippet("is gone").Len() == 1
+	}, 10*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return s.flushed(t) >= lsn.LSN(st.lastRow.Load())
+	}, 10*time.Second, 20*time.Millisecond, "the slot goes on")
 	s.Exec(t, postgres.CheckpointDDL(s.Config.Checkpoint))
 	s.insert(t)
-	require.Eventually(t, func() bool { return log.FilterMessageSnippet("remembered again").Len() == 1 }, 30*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return log.FilterMessageSnippet("remembered again").Len() == 1
+	}, 30*time.Second, 50*time.Millisecond)
 	s.catchesUp(t, st)
 	require.NoError(t, stop())
 	s.confirmed.Store(0)
@@ -190,14 +216,23 @@ func TestCheckpointTableDropped(t *testing.T) {
 // TestCheckpointForeignRows need somebody.
 func TestCheckpointForeignRows(t *testing.T) {
 	for name, test := range map[string]struct{ sql, says string }{
-		"ahead of the log":    {`UPDATE cdc_outbox_slots SET position = 'FFFFFFFF/0'`, "has not written yet"},
-		"another cluster's":   {`UPDATE cdc_outbox_slots SET system_id = '77'`, "another cluster"},
-		"set back":            {`UPDATE cdc_outbox_slots SET position = '0/1'`, "beyond the last confirmed position"},
-		"another timeline's":  {`UPDATE cdc_outbox_slots SET position = '0/1', timeline = 7`, "was promoted"},
-		"text for a position": {`ALTER TABLE cdc_outbox_slots ALTER position TYPE text; UPDATE cdc_outbox_slots SET position = 'here'`, `is "here"`},
-		"text for a timeline": {`ALTER TABLE cdc_outbox_slots ALTER timeline TYPE text; UPDATE cdc_outbox_slots SET timeline = 'x'`, "is not one that remembers slots"},
-		"nothing":             {`ALTER TABLE cdc_outbox_slots ALTER position DROP NOT NULL; UPDATE cdc_outbox_slots SET position = NULL`, `is ""`},
-		"no primary key":      {`ALTER TABLE cdc_outbox_slots DROP CONSTRAINT cdc_outbox_slots_pkey`, "42P10"},
+		"ahead of the log":   {`UPDATE cdc_outbox_slots SET position = 'FFFFFFFF/0'`, "has not written yet"},
+		"another cluster's":  {`UPDATE cdc_outbox_slots SET system_id = '77'`, "another cluster"},
+		"set back":           {`UPDATE cdc_outbox_slots SET position = '0/1'`, "beyond the last confirmed position"},
+		"another timeline's": {`UPDATE cdc_outbox_slots SET position = '0/1', timeline = 7`, "was promoted"},
+		"text for a position": {
+			`ALTER TABLE cdc_outbox_slots ALTER position TYPE text; UPDATE cdc_outbox_slots SET position = 'here'`,
+			`is "here"`,
+		},
+		"text for a timeline": {
+			`ALTER TABLE cdc_outbox_slots ALTER timeline TYPE text; UPDATE cdc_outbox_slots SET timeline = 'x'`,
+			"is not one that remembers slots",
+		},
+		"nothing": {
+			`ALTER TABLE cdc_outbox_slots ALTER position DROP NOT NULL; UPDATE cdc_outbox_slots SET position = NULL`,
+			`is ""`,
+		},
+		"no primary key": {`ALTER TABLE cdc_outbox_slots DROP CONSTRAINT cdc_outbox_slots_pkey`, "42P10"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -230,7 +265,8 @@ func TestCheckpointReadOnlyByDefault(t *testing.T) {
 func TestCheckpointRowSecurity(t *testing.T) {
 	s := remembering(t, testkit.Postgres(t))
 	role := s.Name + "_r"
-	s.Exec(t, `CREATE ROLE `+role+` LOGIN REPLICATION; GRANT ALL ON TABLE cdc_outbox_slots TO `+role+`; ALTER TABLE cdc_outbox_slots ENABLE ROW LEVEL SECURITY`)
+	s.Exec(t, `CREATE ROLE `+role+` LOGIN REPLICATION; GRANT ALL ON TABLE cdc_outbox_slots TO `+role+
+		`; ALTER TABLE cdc_outbox_slots ENABLE ROW LEVEL SECURITY`)
 	t.Cleanup(func() {
 		ctx := context.Background()
 		require.NoError(t, s.Server.Exec(ctx, s.Name, `DROP OWNED BY `+role))
@@ -252,7 +288,9 @@ func TestCheckpointTwoInstances(t *testing.T) {
 	s.insert(t)
 	st, stop := s.following(t)
 	s.catchesUp(t, st)
-	zombie := newCheckpoint(&Config{Slot: s.Config.Slot, Checkpoint: s.Config.Checkpoint, DSN: s.Config.DSN, Logger: zap.NewNop()})
+	zombie := newCheckpoint(&Config{
+		Slot: s.Config.Slot, Checkpoint: s.Config.Checkpoint, DSN: s.Config.DSN, Logger: zap.NewNop(),
+	})
 	defer zombie.close()
 	zombie.id = st.Identity()
 	old := s.remembered(t)
@@ -272,7 +310,10 @@ func TestCheckpointTwoInstances(t *testing.T) {
 // TestCheckpointHeldBackNamesRemedy for each cause, without a connection string.
 func TestCheckpointHeldBackNamesRemedy(t *testing.T) {
 	m := &checkpoint{cfg: &Config{Checkpoint: identifier.Table{Schema: "public", Name: "m"}}}
-	for code, next := range map[string]string{"57014": "pg_terminate_backend", "55P03": "pg_locks", "42501": "GRANT", "53100": "Make room", "": "answers other sessions", "23514": "setup"} {
+	for code, next := range map[string]string{
+		"57014": "pg_terminate_backend", "55P03": "pg_locks", "42501": "GRANT", "53100": "Make room",
+		"": "answers other sessions", "23514": "setup",
+	} {
 		var err error = &pgconn.PgError{Code: code}
 		if code == "" {
 			err = errors.New("broken pipe")

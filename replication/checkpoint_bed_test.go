@@ -35,7 +35,8 @@ func (s *source) rememberedOn(t testing.TB, server *pgserver.Server) lsn.LSN {
 	require.NoError(t, err)
 	defer conn.Close(t.Context())
 	var text string
-	require.NoError(t, conn.QueryRow(t.Context(), `SELECT position FROM cdc_outbox_slots WHERE slot = $1`, s.Config.Slot).Scan(&text))
+	require.NoError(t, conn.QueryRow(t.Context(), `SELECT position FROM cdc_outbox_slots WHERE slot = $1`,
+		s.Config.Slot).Scan(&text))
 	lsn, err := lsn.Parse(text)
 	require.NoError(t, err)
 	return lsn
@@ -111,7 +112,8 @@ func (s *source) catchesUp(t testing.TB, st *Stream) {
 	s.insert(t)
 	require.Eventually(t, func() bool {
 		since, _ := st.HeldBack()
-		return st.lastRow.Load() > before && since.IsZero() && s.confirmed.Load() > 0 && s.flushed(t) >= lsn.LSN(st.lastRow.Load()) && s.flushed(t) <= s.remembered(t)
+		return st.lastRow.Load() > before && since.IsZero() && s.confirmed.Load() > 0 &&
+			s.flushed(t) >= lsn.LSN(st.lastRow.Load()) && s.flushed(t) <= s.remembered(t)
 	}, 30*time.Second, 50*time.Millisecond)
 }
 

@@ -38,10 +38,14 @@ func TestCheckpointNeverLagsSlot(t *testing.T) {
 
 func TestCheckpointNoticesMovedSlot(t *testing.T) {
 	for name, move := range map[string][]string{
-		"made anew": {`SELECT pg_drop_replication_slot('$slot')`, `INSERT INTO outbox VALUES (2, 'b')`,
-			`SELECT pg_create_logical_replication_slot('$slot', 'pgoutput')`},
-		"advanced": {`INSERT INTO outbox VALUES (2, 'b')`,
-			`SELECT pg_replication_slot_advance('$slot', pg_current_wal_lsn())`},
+		"made anew": {
+			`SELECT pg_drop_replication_slot('$slot')`, `INSERT INTO outbox VALUES (2, 'b')`,
+			`SELECT pg_create_logical_replication_slot('$slot', 'pgoutput')`,
+		},
+		"advanced": {
+			`INSERT INTO outbox VALUES (2, 'b')`,
+			`SELECT pg_replication_slot_advance('$slot', pg_current_wal_lsn())`,
+		},
 	} {
 		for _, crash := range []bool{false, true} {
 			t.Run(name, func(t *testing.T) {
@@ -50,7 +54,8 @@ func TestCheckpointNoticesMovedSlot(t *testing.T) {
 				require.NoError(t, s.readOne(t, crash))
 				for _, sql := range move {
 					require.Eventually(t, func() bool { // a crashed reader's walsender holds the slot a moment longer
-						return s.Server.Exec(t.Context(), s.Name, strings.ReplaceAll(sql, "$slot", s.Config.Slot)) == nil
+						return s.Server.Exec(t.Context(), s.Name, strings.ReplaceAll(sql, "$slot", s.Config.Slot)) ==
+							nil
 					}, 10*time.Second, 50*time.Millisecond, sql)
 				}
 				err := Run(t.Context(), s.Config, drain)
@@ -73,7 +78,9 @@ func TestCheckpointToleratesCrashes(t *testing.T) {
 		s.confirmed.Store(0) // another process
 		if i == 1 {
 			db.Kill()
-			require.Eventually(t, func() bool { return db.Start(t.Context()) == nil }, 20*time.Second, 200*time.Millisecond, "its last processes may take a moment to go")
+			require.Eventually(t, func() bool {
+				return db.Start(t.Context()) == nil
+			}, 20*time.Second, 200*time.Millisecond, "its last processes may take a moment to go")
 		}
 	}
 }

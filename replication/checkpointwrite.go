@@ -61,7 +61,9 @@ func (cp *checkpoint) storeNear(ctx context.Context, at lsn.LSN) error {
 
 // write puts the position into the row and returns what the row holds then. A connection that was left alone for long may
 // be dead, so one that does not answer is replaced once.
-func (cp *checkpoint) write(ctx context.Context, conn **pgx.Conn, dsn func() (string, error), at lsn.LSN) (lsn.LSN, error) {
+func (cp *checkpoint) write(ctx context.Context, conn **pgx.Conn, dsn func() (string, error),
+	at lsn.LSN,
+) (lsn.LSN, error) {
 	fresh := *conn == nil || (*conn).IsClosed()
 	if err := cp.open(ctx, conn, dsn); err != nil {
 		return 0, err
@@ -79,13 +81,17 @@ func (cp *checkpoint) update(ctx context.Context, conn *pgx.Conn, position lsn.L
 	var text string
 	args := []any{cp.cfg.Slot, position.String(), cp.id.SystemID, cp.id.Timeline}
 	err := conn.QueryRow(ctx, fmt.Sprintf(`UPDATE %s SET position = greatest(position, $2::pg_lsn), updated_at = now()
-		WHERE slot = $1::text AND system_id = $3::text AND timeline = $4::int RETURNING position::text`, cp.cfg.Checkpoint.SQL()), args...).Scan(&text)
+		WHERE slot = $1::text AND system_id = $3::text AND timeline = $4::int RETURNING position::text`,
+		cp.cfg.Checkpoint.SQL()), args...).Scan(&text)
 	if errors.Is(err, pgx.ErrNoRows) {
-		err = conn.QueryRow(ctx, fmt.Sprintf(`INSERT INTO %s (slot, system_id, timeline, position) VALUES ($1::text, $3::text, $4::int, $2::pg_lsn)
+		err = conn.QueryRow(ctx,
+			fmt.Sprintf(
+				`INSERT INTO %s (slot, system_id, timeline, position) VALUES ($1::text, $3::text, $4::int, $2::pg_lsn)
 			ON CONFLICT (slot) DO NOTHING RETURNING position::text`, cp.cfg.Checkpoint.SQL()), args...).Scan(&text)
 	}
 	if errors.Is(err, pgx.ErrNoRows) {
-		return 0, errors.New("the slot's row is another cluster's or timeline's, or a trigger or policy keeps it from being written")
+		return 0, errors.New("the slot's row is another cluster's or timeline's, or a trigger or policy keeps it " +
+			"from being written")
 	}
 	if err != nil {
 		return 0, err
@@ -119,8 +125,11 @@ func (cp *checkpoint) beginFar(ctx context.Context, position lsn.LSN) error {
 
 // primaryFault passes: the primary may be failing over.
 func (cp *checkpoint) primaryFault(err error) error {
-	f := &fault.Error{Kind: fault.Retry, Object: "postgres.primary_dsn", Err: fmt.Errorf("the slot's position cannot be written down on the primary: %w", err),
-		Next: "Name every host that may be the primary in postgres.primary_dsn, with target_session_attrs=read-write."}
+	f := &fault.Error{
+		Kind: fault.Retry, Object: "postgres.primary_dsn",
+		Err:  fmt.Errorf("the slot's position cannot be written down on the primary: %w", err),
+		Next: "Name every host that may be the primary in postgres.primary_dsn, with target_session_attrs=read-write.",
+	}
 	var known *fault.Error
 	if errors.As(err, &known) {
 		f.Err = fmt.Errorf("the slot's position cannot be written down on the primary: %s: %w", known.Object, known.Err)
@@ -163,8 +172,11 @@ func (cp *checkpoint) standbyState(ctx context.Context) (recovering bool, err er
 	}
 	var text *string
 	var reader *int64
-	err = cp.near.QueryRow(ctx, fmt.Sprintf(`SELECT pg_is_in_recovery(), (SELECT active_pid FROM pg_catalog.pg_replication_slots WHERE slot_name = $1::text),
-		(SELECT position::text FROM %s WHERE slot = $1::text AND system_id = $2::text AND timeline = $3::int)`, cp.cfg.Checkpoint.SQL()),
+	err = cp.near.QueryRow(ctx,
+		fmt.Sprintf(
+			`SELECT pg_is_in_recovery(), (SELECT active_pid FROM pg_catalog.pg_replication_slots WHERE slot_name = $1::text),
+		(SELECT position::text FROM %s WHERE slot = $1::text AND system_id = $2::text AND timeline = $3::int)`,
+			cp.cfg.Checkpoint.SQL()),
 		cp.cfg.Slot, cp.id.SystemID, cp.id.Timeline).Scan(&recovering, &reader, &text)
 	if err != nil {
 		return false, err

@@ -80,7 +80,9 @@ func (c Config) check() (*Config, error) {
 		return nil, bad("replication stream", errors.New("DSN and Confirmed are required"), "")
 	}
 	if c.HotStandby && c.Checkpoint.Name != "" && c.PrimaryDSN == nil {
-		return nil, bad("replication stream", errors.New("a standby cannot be written, so the checkpoint needs PrimaryDSN"), "Set postgres.primary_dsn, or postgres.checkpoint to off.")
+		return nil, bad("replication stream",
+			errors.New("a standby cannot be written, so the checkpoint needs PrimaryDSN"),
+			"Set postgres.primary_dsn, or postgres.checkpoint to off.")
 	}
 	if c.StatusInterval <= 0 {
 		c.StatusInterval = time.Second

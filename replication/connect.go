@@ -72,7 +72,8 @@ func dial(ctx context.Context, cfg *Config, again bool) (*connection, error) {
 	if err != nil {
 		return nil, cfg.dsnError(err, again)
 	}
-	parsed, err := pgx.ParseConfig(dsn) // rather than pgconn's: what only pgx understands must not be sent to the server
+	// rather than pgconn's: what only pgx understands must not be sent to the server
+	parsed, err := pgx.ParseConfig(dsn)
 	if err != nil {
 		return nil, postgres.DSNFault()
 	}
@@ -120,13 +121,16 @@ func (c *connection) identify(ctx context.Context, cfg *Config, again bool) (Ide
 
 	rows, err := c.query(ctx, `SELECT current_database(), current_setting('server_version_num'),
 		`+ownTimeout+`,
-		(SELECT to_jsonb(s)::text FROM pg_catalog.pg_replication_slots s WHERE slot_name = `+identifier.QuoteLiteral(cfg.Slot)+`),
+		(SELECT to_jsonb(s)::text FROM pg_catalog.pg_replication_slots s WHERE slot_name = `+
+		identifier.QuoteLiteral(cfg.Slot)+`),
 		`+session.LostSettings+`, pg_is_in_recovery(), pg_backend_pid()`, 7)
 	if err != nil {
 		return id, postgres.Slot{}, cfg.queryError(ctx, err)
 	}
 	if rows[4] != nil {
-		return id, postgres.Slot{}, c.throughPooler(pooler.Route{Tried: true, Lost: strings.Split(string(rows[4]), ", ")})
+		return id, postgres.Slot{}, c.throughPooler(pooler.Route{
+			Tried: true, Lost: strings.Split(string(rows[4]), ", "),
+		})
 	}
 	pid, err := strconv.ParseUint(string(rows[6]), 10, 32) // what came with the login may be a proxy's
 	if err != nil {
@@ -190,8 +194,10 @@ func (c *Config) compare(id, earlier *Identity) error {
 	if id.SystemID != earlier.SystemID {
 		return &fault.Error{
 			Kind: fault.Operator, Object: fmt.Sprintf("slot %q", c.Slot), At: c.Confirmed().String(),
-			Err:  fmt.Errorf("the server behind postgres.dsn is another cluster now: system identifier %s, before %s", id.SystemID, earlier.SystemID),
-			Next: "Point postgres.dsn back at the cluster it read from. If the move is meant, see that the old cluster's outbox has been read to its end, then restart.",
+			Err: fmt.Errorf("the server behind postgres.dsn is another cluster now: system identifier %s, before %s",
+				id.SystemID, earlier.SystemID),
+			Next: "Point postgres.dsn back at the cluster it read from. If the move is meant, see that the old " +
+				"cluster's outbox has been read to its end, then restart.",
 		}
 	}
 	id.TimelineChanged = id.Timeline != earlier.Timeline
@@ -207,7 +213,8 @@ func (c *Config) startingPoint(id *Identity) error {
 		if confirmed > id.ConfirmedFlush {
 			return &fault.Error{
 				Kind: fault.Fatal, Object: fmt.Sprintf("slot %q", c.Slot), At: confirmed.String(),
-				Err: fmt.Errorf("the server was promoted to timeline %d and the tracker was not rewound to the slot's position %s",
+				Err: fmt.Errorf("the server was promoted to timeline %d and the tracker was not rewound to the "+
+					"slot's position %s",
 					id.Timeline, id.ConfirmedFlush),
 			}
 		}
@@ -216,14 +223,17 @@ func (c *Config) startingPoint(id *Identity) error {
 	if confirmed > id.WALEnd && id.InRecovery {
 		return &fault.Error{ // it begins anew at its last restart point
 			Kind: fault.Retry, Object: fmt.Sprintf("slot %q", c.Slot), At: confirmed.String(),
-			Err: fmt.Errorf("the standby has been restarted and has its log up to %s, less than it had sent before", id.WALEnd),
+			Err: fmt.Errorf("the standby has been restarted and has its log up to %s, less than it had sent before",
+				id.WALEnd),
 		}
 	}
 	if confirmed > id.WALEnd {
 		return &fault.Error{
 			Kind: fault.Operator, Object: fmt.Sprintf("slot %q", c.Slot), At: confirmed.String(),
-			Err:  fmt.Errorf("the server's log ends at %s, before what it had already sent: it was restored from an older copy", id.WALEnd),
-			Next: "Restart the connector: it then starts at the slot's own position and publishes again what the restored server still holds.",
+			Err: fmt.Errorf("the server's log ends at %s, before what it had already sent: it was restored from an "+
+				"older copy", id.WALEnd),
+			Next: "Restart the connector: it then starts at the slot's own position and publishes again what the " +
+				"restored server still holds.",
 		}
 	}
 	id.Start = confirmed
@@ -256,7 +266,10 @@ func (c *connection) stream(ctx context.Context, r *runner, id Identity) (*Strea
 	}
 	if !c.message.between() {
 		_ = hijacked.Conn.Close()
-		return nil, &fault.Error{Kind: fault.Fatal, Object: "replication connection", Err: errors.New("half a message was read before the stream began")}
+		return nil, &fault.Error{
+			Kind: fault.Fatal, Object: "replication connection",
+			Err: errors.New("half a message was read before the stream began"),
+		}
 	}
 	if err := hijacked.Conn.SetDeadline(time.Time{}); err != nil {
 		_ = hijacked.Conn.Close()

@@ -21,7 +21,10 @@ func (c *Config) connectError(pc *pgconn.Config, err error, again bool) error {
 		if pooler.RefusesParameters(pg) || pooler.RefusesLogin(pg) && !again {
 			return pooler.Route{Tried: true, Refusal: pg}.ToHostOf(pc).Fault()
 		}
-		f := &fault.Error{Object: server(pc), Err: &sqlstate.Refusal{PgError: pg}, Kind: sqlstate.KindOf(pg.Code), Next: c.remedy(duringConnect, pg.Code)}
+		f := &fault.Error{
+			Object: server(pc), Err: &sqlstate.Refusal{PgError: pg}, Kind: sqlstate.KindOf(pg.Code),
+			Next: c.remedy(duringConnect, pg.Code),
+		}
 		if again && (strings.HasPrefix(pg.Code, "28") || pg.Code == "3D000") {
 			f.Kind = fault.Retry
 		}

@@ -37,19 +37,23 @@ func TestDrain(t *testing.T) {
 	db := testkit.Postgres(t)
 	s := newSource(t, db)
 	s.Exec(t, `DROP TABLE outbox`)
-	s.Exec(t, `CREATE TABLE outbox (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), aggregate_type text, aggregate_id text, event_type text,
+	s.Exec(t,
+		`CREATE TABLE outbox (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), aggregate_type text, aggregate_id text, event_type text,
 		payload jsonb, headers jsonb, created_at timestamptz DEFAULT now())`)
 	s.Exec(t, `ALTER PUBLICATION `+identifier.Quote(s.Config.Publication)+` ADD TABLE outbox`)
 	s.Exec(t, fmt.Sprintf(`DO $$ BEGIN FOR i IN 1..%d LOOP
 		INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload) SELECT 'order', (i*7+j)::text, 'created', jsonb_build_object('n', i, 'text', repeat('x', 310)) FROM generate_series(1, %d) j;
 		COMMIT; END LOOP; END $$`, *drainRows / *drainPer, *drainPer))
 	for run := range *drainRuns {
-		for name, measure := range map[string]func(slot string) cost{"stream": s.drainStream(t), "pg_recvlogical": s.drainRecvlogical(t)} {
+		for name, measure := range map[string]func(slot string) cost{
+			"stream": s.drainStream(t), "pg_recvlogical": s.drainRecvlogical(t),
+		} {
 			slot := fmt.Sprintf("%s_%c%d", s.Config.Slot[:min(20, len(s.Config.Slot))], name[0], run)
 			s.Exec(t, fmt.Sprintf(`SELECT pg_copy_logical_replication_slot('%s', '%s')`, s.Config.Slot, slot))
 			c := measure(slot)
 			perMillion := 1e6 / float64(*drainRows)
-			t.Logf("%-15s %7.0f rows/s   client %.2f s/M   walsender %.2f s/M   %s", name, float64(*drainRows)/c.wall.Seconds(),
+			t.Logf("%-15s %7.0f rows/s   client %.2f s/M   walsender %.2f s/M   %s", name,
+				float64(*drainRows)/c.wall.Seconds(),
 				c.client.Seconds()*perMillion, c.server.Seconds()*perMillion, c.note)
 			s.Exec(t, `SELECT pg_drop_replication_slot('`+slot+`')`)
 		}
@@ -78,7 +82,10 @@ func (s *source) drainStream(t *testing.T) func(slot string) cost {
 					rows++
 				}
 			}
-			c = cost{time.Since(begun), ownCPU() - used, processCPU(t, int(st.Identity().BackendPID)), fmt.Sprintf("%d reads", reads)}
+			c = cost{
+				time.Since(begun), ownCPU() - used, processCPU(t, int(st.Identity().BackendPID)),
+				fmt.Sprintf("%d reads", reads),
+			}
 			return nil
 		})
 		require.NoError(t, err)
@@ -103,7 +110,8 @@ func (s *source) drainRecvlogical(t *testing.T) func(slot string) cost {
 		defer conn.Close(t.Context())
 		var end string
 		require.NoError(t, conn.QueryRow(t.Context(), `SELECT pg_current_wal_flush_lsn()::text`).Scan(&end))
-		cmd := exec.Command(filepath.Join(s.BinDir(), "pg_recvlogical"), "-d", s.Database.DSN, "--slot", slot, "--start", "-f", "/dev/null", "--no-loop", "--endpos", end,
+		cmd := exec.Command(filepath.Join(s.BinDir(), "pg_recvlogical"), "-d", s.Database.DSN, "--slot", slot,
+			"--start", "-f", "/dev/null", "--no-loop", "--endpos", end,
 			"-o", "proto_version=1", "-o", "publication_names="+s.Config.Publication)
 		begun := time.Now()
 		require.NoError(t, cmd.Start())
@@ -111,7 +119,8 @@ func (s *source) drainRecvlogical(t *testing.T) func(slot string) cost {
 		go func() { exited <- cmd.Wait() }()
 		var pid int
 		for pid == 0 {
-			_ = conn.QueryRow(t.Context(), `SELECT coalesce(active_pid, 0) FROM pg_replication_slots WHERE slot_name = $1`, slot).Scan(&pid)
+			_ = conn.QueryRow(t.Context(),
+				`SELECT coalesce(active_pid, 0) FROM pg_replication_slots WHERE slot_name = $1`, slot).Scan(&pid)
 		}
 		for running := true; running; {
 			select {

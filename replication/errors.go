@@ -173,7 +173,8 @@ func (c *Config) retry(err error) error {
 func (s *Stream) corrupt(err error) error {
 	f := &fault.Error{
 		Kind: fault.Fatal, Object: s.cfg.object(), At: s.status.reported().String(), Err: err,
-		Next: "Nothing was skipped. Restart; if it fails at the same place, report the error with the server's version.",
+		Next: "Nothing was skipped. Restart; if it fails at the same place, report the error with the " +
+			"server's version.",
 	}
 	var d *pgoutput.DecodeError
 	if errors.As(err, &d) && d.LSN != 0 { // a Relation comes without one

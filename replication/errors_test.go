@@ -31,7 +31,9 @@ func TestErrorsPublicationMissingInHistory(t *testing.T) {
 // TestErrorsBeforeSlotNoDropAdvised: an unknown parameter in the DSN has the SQLSTATE of a
 // missing publication, and whoever follows the latter's remedy loses events.
 func TestErrorsBeforeSlotNoDropAdvised(t *testing.T) {
-	c := &Config{Slot: "s", Publication: "p", Confirmed: nothingConfirmed, DSN: func() (string, error) { return "", nil }}
+	c := &Config{Slot: "s", Publication: "p", Confirmed: nothingConfirmed, DSN: func() (string, error) {
+		return "", nil
+	}}
 	for _, code := range []string{"42704", "55000", "58P01", "42501", "28000"} {
 		refused := &pgconn.PgError{Code: code, Message: "no"}
 		require.NotContains(t, c.connectError(&pgconn.Config{}, refused, false).Error(), "drop", code)
@@ -43,10 +45,15 @@ func TestErrorsBeforeSlotNoDropAdvised(t *testing.T) {
 
 func TestErrorsDetailMayHoldRow(t *testing.T) {
 	c := &Config{Slot: "s"}
-	require.ErrorContains(t, c.serverError(duringStream, 0, &pgconn.PgError{Code: "55000", Message: "cannot read", Detail: "It was invalidated."}), "(It was invalidated.)")
+	require.ErrorContains(t, c.serverError(duringStream, 0, &pgconn.PgError{
+		Code: "55000", Message: "cannot read", Detail: "It was invalidated.",
+	}), "(It was invalidated.)")
 	c.Tables = []identifier.Table{{Schema: "public", Name: "outbox"}}
 	for _, code := range []string{"22P05", "22021"} {
-		err := c.serverError(duringStream, 0, &pgconn.PgError{Code: code, Message: "no such character", Detail: "payload", Where: "slot \"s\", in the change callback, associated LSN 0/ABC"})
+		err := c.serverError(duringStream, 0, &pgconn.PgError{
+			Code: code, Message: "no such character", Detail: "payload",
+			Where: "slot \"s\", in the change callback, associated LSN 0/ABC",
+		})
 		require.NotContains(t, err.Error(), "payload")
 		requireRefusal(t, err, "at 0/ABC", "table public.outbox", "cdc-outbox slot advance", "cdc-outbox repair")
 	}
@@ -54,7 +61,9 @@ func TestErrorsDetailMayHoldRow(t *testing.T) {
 
 func TestErrorsSlotHeld(t *testing.T) {
 	c := &Config{Slot: "s", Confirmed: func() lsn.LSN { return 0 }}
-	err := c.serverError(duringStart, 0, &pgconn.PgError{Code: "55006", Message: `replication slot "s" is active for PID 4711`})
+	err := c.serverError(duringStart, 0, &pgconn.PgError{
+		Code: "55006", Message: `replication slot "s" is active for PID 4711`,
+	})
 	var held *slotHeld
 	require.ErrorAs(t, err, &held)
 	require.Equal(t, 4711, held.pid)
@@ -62,7 +71,9 @@ func TestErrorsSlotHeld(t *testing.T) {
 }
 
 func TestConfigCheck(t *testing.T) {
-	good := Config{DSN: func() (string, error) { return "", nil }, Slot: "s", Publication: "p", Confirmed: nothingConfirmed}
+	good := Config{DSN: func() (string, error) {
+		return "", nil
+	}, Slot: "s", Publication: "p", Confirmed: nothingConfirmed}
 	_, err := good.check()
 	require.NoError(t, err)
 	for name, spoil := range map[string]func(*Config){
@@ -88,17 +99,23 @@ func TestErrorsSameTextEverywhere(t *testing.T) {
 		return f.Next
 	}
 	require.Equal(t, o.SlotGone(postgres.ServerFacts{}).Remedy, next(c.slotMissing(postgres.ServerFacts{})))
-	lost := postgres.Slot{Name: "s", Exists: true, Logical: true, Plugin: "pgoutput", Database: "db", WALStatus: postgres.WALLost}
-	require.Equal(t, o.SlotInvalidated(lost, postgres.ServerFacts{}).Remedy, next(c.checkSlot(lost, Identity{Database: "db"})))
+	lost := postgres.Slot{
+		Name: "s", Exists: true, Logical: true, Plugin: "pgoutput", Database: "db", WALStatus: postgres.WALLost,
+	}
+	require.Equal(t, o.SlotInvalidated(lost, postgres.ServerFacts{}).Remedy,
+		next(c.checkSlot(lost, Identity{Database: "db"})))
 	require.Equal(t, o.SlotInvalidated(lost, postgres.ServerFacts{}).Remedy, c.remedy(duringStream, "58P01"))
 	require.Contains(t, c.remedy(duringStream, "42704"), o.PublicationLost(lost, postgres.ServerFacts{}, false).Remedy)
 }
 
 // TestErrorsRemediesCanBePasted: prose is on comment lines of its own beside SQL.
 func TestErrorsRemediesCanBePasted(t *testing.T) {
-	c := &Config{Slot: "s", Publication: "p", Tables: []identifier.Table{{Schema: "public", Name: "outbox"}}, Confirmed: nothingConfirmed,
-		DSN: func() (string, error) { return "postgres://it@h/d", nil }}
-	require.Regexp(t, "^ALTER ROLE \"it\" REPLICATION;\n-- [^\n]*`cdc-outbox check` knows$", c.remedy(duringStart, "42501"))
+	c := &Config{
+		Slot: "s", Publication: "p", Tables: []identifier.Table{{Schema: "public", Name: "outbox"}},
+		Confirmed: nothingConfirmed, DSN: func() (string, error) { return "postgres://it@h/d", nil },
+	}
+	require.Regexp(t, "^ALTER ROLE \"it\" REPLICATION;\n-- [^\n]*`cdc-outbox check` knows$",
+		c.remedy(duringStart, "42501"))
 	for _, code := range []string{"42704", "58P01"} {
 		remedy := c.remedy(duringStream, code)
 		require.Contains(t, remedy, ";")

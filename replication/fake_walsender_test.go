@@ -121,7 +121,8 @@ func (w *walsender) talk(conn net.Conn, v visit) {
 			hangUp(conn)
 			return
 		default:
-			slot := or(v.slot, `{"slot_name":"s","plugin":"pgoutput","slot_type":"logical","database":"db","confirmed_flush_lsn":"0/64","restart_lsn":"0/60","wal_status":"reserved"}`)
+			slot := or(v.slot, `{"slot_name":"s","plugin":"pgoutput","slot_type":"logical","database":"db",`+
+				`"confirmed_flush_lsn":"0/64","restart_lsn":"0/60","wal_status":"reserved"}`)
 			row(b, "db", "160010", "60000", slot, "none", map[bool]string{true: "t", false: "f"}[v.standby], "1")
 		}
 	}
@@ -138,7 +139,9 @@ func row(b *pgproto3.Backend, values ...string) {
 	var data [][]byte
 	var fields []pgproto3.FieldDescription
 	for _, v := range values {
-		fields = append(fields, pgproto3.FieldDescription{Name: []byte("c"), DataTypeOID: 25, DataTypeSize: -1, TypeModifier: -1})
+		fields = append(fields, pgproto3.FieldDescription{
+			Name: []byte("c"), DataTypeOID: 25, DataTypeSize: -1, TypeModifier: -1,
+		})
 		if v == "none" {
 			data = append(data, nil)
 		} else {

@@ -24,7 +24,10 @@ func frame(typ byte, n int) []byte {
 }
 
 func TestFramesMessagesOfAllSizes(t *testing.T) {
-	sizes := []int{0, 1, 500, frameBuffer - 6, frameBuffer - 5, frameBuffer, 3*frameBuffer + 7, 10, 0, 2 * frameBuffer, frameBuffer / 2, frameBuffer/2 + 100}
+	sizes := []int{
+		0, 1, 500, frameBuffer - 6, frameBuffer - 5, frameBuffer, 3*frameBuffer + 7, 10, 0, 2 * frameBuffer,
+		frameBuffer / 2, frameBuffer/2 + 100,
+	}
 	var wire []byte
 	for _, n := range sizes {
 		wire = append(wire, frame('d', n)...)
@@ -219,7 +222,8 @@ func FuzzFrames(f *testing.F) {
 		}
 		var bad *frameError
 		switch {
-		case len(rest) == 0 && err != io.EOF, len(rest) > 0 && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.As(err, &bad):
+		case len(rest) == 0 && err != io.EOF, len(rest) > 0 && !errors.Is(err, io.ErrUnexpectedEOF) &&
+			!errors.As(err, &bad):
 			t.Fatalf("%d bytes are left and the error is %v", len(rest), err)
 		case len(rest) >= frameHeader:
 			if n := binary.BigEndian.Uint32(rest[1:]); n >= 4 && n <= maxFrame && uint64(len(rest)) > uint64(n) {

@@ -56,10 +56,14 @@ func newStandby(t *testing.T, version string, onPrimary, onStandby map[string]st
 	core, log := observer.New(zap.InfoLevel)
 	r := &standbyRig{standby: standby, log: log, source: &source{Database: db}}
 	memory := identifier.Table{Schema: "public", Name: "cdc_outbox_slots"}
-	r.cfg = setup.Config{Objects: postgres.Objects{Slot: db.Slot, Publication: db.Publication, Tables: []identifier.Table{{Schema: "public", Name: "outbox"}},
-		Checkpoint: memory, HotStandby: true}, PrimaryDSN: db.DSN, SlotWait: 20 * time.Second, Logger: zap.New(core)}
+	r.cfg = setup.Config{Objects: postgres.Objects{
+		Slot: db.Slot, Publication: db.Publication, Tables: []identifier.Table{{Schema: "public", Name: "outbox"}},
+		Checkpoint: memory, HotStandby: true,
+	}, PrimaryDSN: db.DSN, SlotWait: 20 * time.Second, Logger: zap.New(core)}
 	r.Config = Config{
-		DSN: func() (string, error) { return standby.DSN(db.Name), nil }, PrimaryDSN: func() (string, error) { return db.DSN, nil },
+		DSN: func() (string, error) {
+			return standby.DSN(db.Name), nil
+		}, PrimaryDSN: func() (string, error) { return db.DSN, nil },
 		Slot: db.Slot, Publication: db.Publication, Checkpoint: memory, HotStandby: true, Logger: zap.New(core),
 		Confirmed: func() lsn.LSN { return lsn.LSN(r.confirmed.Load()) },
 	}
@@ -99,7 +103,8 @@ func awaitRow(t *testing.T, r *standbyRig, id int) {
 	}
 	defer conn.Close(context.Background())
 	for there := false; !there && t.Context().Err() == nil; time.Sleep(10 * time.Millisecond) {
-		if err := conn.QueryRow(context.Background(), `SELECT EXISTS (SELECT FROM outbox WHERE id = $1)`, id).Scan(&there); err != nil {
+		if err := conn.QueryRow(context.Background(), `SELECT EXISTS (SELECT FROM outbox WHERE id = $1)`, id).
+			Scan(&there); err != nil {
 			t.Error(err)
 			return
 		}

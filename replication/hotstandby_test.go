@@ -25,7 +25,8 @@ import (
 // the primary before the slot moves, and a process that is killed goes on.
 func TestDecodingOnAStandby(t *testing.T) {
 	r := newStandby(t, standbyVersion(t), nil, nil)
-	require.NoError(t, setup.Ensure(t.Context(), r.dsn(), r.cfg, true), "an idle primary, so the slot would wait for ever without pg_log_standby_snapshot()")
+	require.NoError(t, setup.Ensure(t.Context(), r.dsn(), r.cfg, true),
+		"an idle primary, so the slot would wait for ever without pg_log_standby_snapshot()")
 	require.True(t, r.slotThere(t).Exists)
 	for _, f := range setup.Preflight(t.Context(), r.dsn(), r.cfg) {
 		if f.Level != preflight.OK {
@@ -41,7 +42,8 @@ func TestDecodingOnAStandby(t *testing.T) {
 		return s.Finish(ctx)
 	}))
 	at := lsn.LSN(r.confirmed.Load())
-	require.Equal(t, at, r.slotThere(t).ConfirmedFlush, "Finish waits for the standby to have what was written on the primary")
+	require.Equal(t, at, r.slotThere(t).ConfirmedFlush,
+		"Finish waits for the standby to have what was written on the primary")
 	require.Equal(t, at, r.rememberedOn(t, r.standby))
 
 	r.insertOn(t, r.Server, 21, 30)
@@ -138,7 +140,8 @@ func TestStandbyPromoted(t *testing.T) {
 		<-promoted
 		if streams == 1 {
 			require.Eventually(t, func() bool {
-				return r.rememberedOn(t, r.standby) >= r.slotThere(t).ConfirmedFlush && r.log.FilterMessageSnippet("was promoted").Len() == 1
+				return r.rememberedOn(t, r.standby) >= r.slotThere(t).ConfirmedFlush &&
+					r.log.FilterMessageSnippet("was promoted").Len() == 1
 			},
 				10*time.Second, 50*time.Millisecond, "it is written down on the new primary")
 		}
@@ -204,7 +207,8 @@ func TestStandbyWithoutAWayToThePrimary(t *testing.T) {
 	r := newStandby(t, standbyVersion(t), nil, nil)
 	r.cfg.PrimaryDSN, r.cfg.Checkpoint, r.cfg.SlotWait = "", identifier.Table{}, 2*time.Second
 	err := setup.Ensure(t.Context(), r.dsn(), r.cfg, true)
-	requireRefusal(t, err, "only be made on the primary", fmt.Sprintf("the primary (127.0.0.1:%d)", r.Port()), "CREATE PUBLICATION", postgres.LogSnapshotSQL)
+	requireRefusal(t, err, "only be made on the primary", fmt.Sprintf("the primary (127.0.0.1:%d)", r.Port()),
+		"CREATE PUBLICATION", postgres.LogSnapshotSQL)
 	r.Exec(t, `CREATE PUBLICATION `+identifier.Quote(r.cfg.Publication)+` FOR TABLE outbox`)
 	require.Eventually(t, func() bool {
 		err = setup.Ensure(t.Context(), r.dsn(), r.cfg, true)
@@ -243,8 +247,11 @@ func TestStandbyWithoutAWayToThePrimary(t *testing.T) {
 
 // TestStandbyInvalidated: catalog rows go although decoding needs them, and wal_level falls.
 func TestStandbyInvalidated(t *testing.T) {
-	r := newStandby(t, standbyVersion(t), nil, map[string]string{"hot_standby_feedback": "off", "primary_slot_name": "standby", "max_standby_streaming_delay": "0"})
-	requireRefusal(t, setup.Ensure(t.Context(), r.dsn(), r.cfg, true), "hot_standby_feedback", "ALTER SYSTEM SET hot_standby_feedback = on")
+	r := newStandby(t, standbyVersion(t), nil, map[string]string{
+		"hot_standby_feedback": "off", "primary_slot_name": "standby", "max_standby_streaming_delay": "0",
+	})
+	requireRefusal(t, setup.Ensure(t.Context(), r.dsn(), r.cfg, true), "hot_standby_feedback",
+		"ALTER SYSTEM SET hot_standby_feedback = on")
 	found := failing(setup.Preflight(t.Context(), r.dsn(), r.cfg))
 	require.Contains(t, found["hot_standby_feedback"].Why, "rows_removed")
 
@@ -265,7 +272,9 @@ func TestStandbyInvalidated(t *testing.T) {
 	go func() { done <- Run(t.Context(), r.Config, drain) }()
 	<-streaming
 	require.Eventually(t, func() bool {
-		for _, sql := range []string{`CREATE TABLE gone (x int)`, `DROP TABLE gone`, `VACUUM pg_class`, `VACUUM pg_attribute`} {
+		for _, sql := range []string{
+			`CREATE TABLE gone (x int)`, `DROP TABLE gone`, `VACUUM pg_class`, `VACUUM pg_attribute`,
+		} {
 			r.Exec(t, sql)
 		}
 		return r.slotThere(t).Invalidated()

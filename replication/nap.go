@@ -25,9 +25,10 @@ import (
 // every segment of the server as lying outside the window, with the acknowledgment in it: our status updates stay in the
 // send queue behind ones that seem lost, and the server ends the session after wal_sender_timeout.
 const (
-	napSlice  = time.Millisecond
-	napLimit  = 8 * time.Millisecond // also the longest that cancellation has to wait for a nap
-	napStill  = 2                    // slices without growth that mean that the socket is full, and not that the server had no CPU
+	napSlice = time.Millisecond
+	napLimit = 8 * time.Millisecond // also the longest that cancellation has to wait for a nap
+	// slices without growth that mean that the socket is full, and not that the server had no CPU
+	napStill  = 2
 	napLeast  = 96 << 10             // bytes below which it is not full in any case
 	napRate   = 4 << 20              // bytes per second from which on naps are worth their latency
 	napWindow = 5 * time.Millisecond // over which the rate is measured

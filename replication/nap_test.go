@@ -86,11 +86,22 @@ func TestNapDecisions(t *testing.T) {
 		least  time.Duration // the shortest
 		bytes  int           // the least a read brings, once settled
 	}{
-		"low load: never":                        {sender: sender{rate: 500, full: 4 << 20}, atMost: 0},
-		"busy: naps until the socket is full":    {sender: sender{rate: 60 << 10, full: 200 << 10}, least: 5 * time.Millisecond, atMost: 6 * time.Millisecond, bytes: 200 << 10},
-		"queued by the sender: little longer":    {sender: sender{rate: 600 << 10, full: 200 << 10}, least: 2 * time.Millisecond, atMost: 3 * time.Millisecond, bytes: 200 << 10},
-		"moderate: no longer than the limit":     {sender: sender{rate: 10 << 10, full: 200 << 10}, least: napLimit, atMost: napLimit, bytes: 70 << 10},
-		"consumer is the slow one: a few slices": {sender: sender{rate: 60 << 10, full: 200 << 10}, work: 20 * time.Millisecond, least: 2 * napSlice, atMost: 2 * napSlice, bytes: 200 << 10},
+		"low load: never": {sender: sender{rate: 500, full: 4 << 20}, atMost: 0},
+		"busy: naps until the socket is full": {
+			sender: sender{rate: 60 << 10, full: 200 << 10}, least: 5 * time.Millisecond, atMost: 6 * time.Millisecond,
+			bytes: 200 << 10,
+		},
+		"queued by the sender: little longer": {
+			sender: sender{rate: 600 << 10, full: 200 << 10}, least: 2 * time.Millisecond, atMost: 3 * time.Millisecond,
+			bytes: 200 << 10,
+		},
+		"moderate: no longer than the limit": {
+			sender: sender{rate: 10 << 10, full: 200 << 10}, least: napLimit, atMost: napLimit, bytes: 70 << 10,
+		},
+		"consumer is the slow one: a few slices": {
+			sender: sender{rate: 60 << 10, full: 200 << 10}, work: 20 * time.Millisecond, least: 2 * napSlice,
+			atMost: 2 * napSlice, bytes: 200 << 10,
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -149,7 +160,9 @@ func TestKernelQueueAsksTheKernel(t *testing.T) {
 	q.near = q.isNear()
 	q.fix(true)
 	var size int
-	require.NoError(t, q.raw.Control(func(fd uintptr) { size, err = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF) }))
+	require.NoError(t, q.raw.Control(func(fd uintptr) {
+		size, err = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF)
+	}))
 	require.NoError(t, err)
 	require.Equal(t, 2*napBuffer, size, "the other end is near")
 
@@ -167,8 +180,12 @@ func TestSocketWritesWithoutReader(t *testing.T) {
 		every time.Duration
 	}{
 		// Each of these overfills a fixed one in a third of the runs.
-		{90, 200 * time.Microsecond}, {40, 100 * time.Microsecond}, {40, 200 * time.Microsecond},
-		{60, 50 * time.Microsecond}, {80, 200 * time.Microsecond}, {90, 200 * time.Microsecond},
+		{90, 200 * time.Microsecond},
+		{40, 100 * time.Microsecond},
+		{40, 200 * time.Microsecond},
+		{60, 50 * time.Microsecond},
+		{80, 200 * time.Microsecond},
+		{90, 200 * time.Microsecond},
 	} {
 		t.Run(fmt.Sprintf("%d bytes every %s", rows.bytes, rows.every), func(t *testing.T) {
 			ln, err := net.Listen("tcp", "127.0.0.1:0")

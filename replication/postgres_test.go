@@ -106,7 +106,8 @@ func TestRunRestartsAtCallersPosition(t *testing.T) {
 		require.NoError(t, err)
 		if streams == 1 {
 			require.Equal(t, []string{"1"}, ids)
-			s.Exec(t, `SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '`+s.Config.Slot+`'`)
+			s.Exec(t, `SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '`+
+				s.Config.Slot+`'`)
 			for err == nil {
 				_, err = st.Receive()
 			}
@@ -148,7 +149,8 @@ func TestRunIdleSlotAdvancesWithForeignWAL(t *testing.T) {
 					go func() {
 						defer close(waited)
 						defer cancel()
-						for deadline := time.Now().Add(3 * time.Second); time.Now().Before(deadline) && s.flushed(t) < end; {
+						for deadline := time.Now().Add(3 * time.Second); time.Now().Before(deadline) &&
+							s.flushed(t) < end; {
 							time.Sleep(10 * time.Millisecond)
 						}
 					}()
@@ -198,17 +200,29 @@ func TestRunMistakesNeedOperator(t *testing.T) {
 		kind   fault.Kind
 		want   string
 	}{
-		"no such slot":     {func(c *Config) { c.Slot = "gone" }, fault.Operator, "Next: SELECT pg_create_logical_replication_slot('gone', 'pgoutput');\n--"},
-		"another plugin":   {func(c *Config) { c.Slot += "_other" }, fault.Operator, `Its plugin is "test_decoding"`},
-		"upper-case slot":  {func(c *Config) { c.Slot = "Slot" }, fault.Config, "only a-z"},
-		"another database": {func(c *Config) { c.DSN = func() (string, error) { return db.Server.DSN("postgres"), nil } }, fault.Operator, "belongs to database"},
-		"no such database": {func(c *Config) { c.DSN = func() (string, error) { return db.Server.DSN("nowhere"), nil } }, fault.Operator, "3D000"},
+		"no such slot": {func(c *Config) {
+			c.Slot = "gone"
+		}, fault.Operator, "Next: SELECT pg_create_logical_replication_slot('gone', 'pgoutput');\n--"},
+		"another plugin":  {func(c *Config) { c.Slot += "_other" }, fault.Operator, `Its plugin is "test_decoding"`},
+		"upper-case slot": {func(c *Config) { c.Slot = "Slot" }, fault.Config, "only a-z"},
+		"another database": {func(c *Config) {
+			c.DSN = func() (string, error) { return db.Server.DSN("postgres"), nil }
+		}, fault.Operator, "belongs to database"},
+		"no such database": {func(c *Config) {
+			c.DSN = func() (string, error) { return db.Server.DSN("nowhere"), nil }
+		}, fault.Operator, "3D000"},
 		"no such role": {func(c *Config) {
 			c.DSN = func() (string, error) { return strings.Replace(db.DSN, "postgres@", "nobody@", 1), nil }
 		}, fault.Operator, "28000"},
-		"unreadable DSN":       {func(c *Config) { c.DSN = func() (string, error) { return "postgres://u:secret@h:pass/word", nil } }, fault.Config, "postgres.dsn"},
-		"no such publication":  {func(c *Config) { c.Publication = `No "such", 'one'` }, fault.Operator, `publication "No "such", 'one'"`},
-		"restored from a copy": {func(c *Config) { c.Confirmed = func() lsn.LSN { return 1 << 60 } }, fault.Operator, "restored from an older copy"},
+		"unreadable DSN": {func(c *Config) {
+			c.DSN = func() (string, error) { return "postgres://u:secret@h:pass/word", nil }
+		}, fault.Config, "postgres.dsn"},
+		"no such publication": {func(c *Config) {
+			c.Publication = `No "such", 'one'`
+		}, fault.Operator, `publication "No "such", 'one'"`},
+		"restored from a copy": {func(c *Config) {
+			c.Confirmed = func() lsn.LSN { return 1 << 60 }
+		}, fault.Operator, "restored from an older copy"},
 	}
 	s.Exec(t, `INSERT INTO outbox VALUES (1, 'a')`)
 	for name, test := range tests {
@@ -245,7 +259,8 @@ func TestRunPublicationWithAnyName(t *testing.T) {
 // TestRunLargeMessages: a row larger than the read buffer, among small ones.
 func TestRunLargeMessages(t *testing.T) {
 	s := newSource(t, testkit.Postgres(t))
-	s.Exec(t, `INSERT INTO outbox SELECT i, repeat('x', CASE i % 3 WHEN 0 THEN 5000000 ELSE 10 END) FROM generate_series(1, 9) i`)
+	s.Exec(t,
+		`INSERT INTO outbox SELECT i, repeat('x', CASE i % 3 WHEN 0 THEN 5000000 ELSE 10 END) FROM generate_series(1, 9) i`)
 	err := Run(t.Context(), s.Config, func(_ context.Context, st *Stream) error {
 		for want := 1; want <= 9; {
 			m, err := st.Receive()

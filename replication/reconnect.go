@@ -72,9 +72,12 @@ func Run(ctx context.Context, config Config, consume func(ctx context.Context, s
 	if err != nil {
 		return err
 	}
-	r := &runner{cfg: cfg, consume: consume, silence: cfg.Silence, checkpoint: newCheckpoint(cfg), backoff: &backoff.ExponentialBackOff{
-		InitialInterval: backoffFirst, MaxInterval: backoffMost, Multiplier: 2, RandomizationFactor: 0.5,
-	}}
+	r := &runner{
+		cfg: cfg, consume: consume, silence: cfg.Silence, checkpoint: newCheckpoint(cfg),
+		backoff: &backoff.ExponentialBackOff{
+			InitialInterval: backoffFirst, MaxInterval: backoffMost, Multiplier: 2, RandomizationFactor: 0.5,
+		},
+	}
 	defer r.checkpoint.close()
 	for {
 		done, err := r.once(ctx)
@@ -115,11 +118,13 @@ func (r *runner) once(ctx context.Context) (done bool, err error) {
 	r.earlier = &id
 	r.cfg.OnState(State{Phase: Streaming, Identity: id})
 	r.cfg.Logger.Info("replication stream started", zap.Stringer(logkey.LSN, id.Start),
-		zap.Stringer("confirmed_flush_lsn", id.ConfirmedFlush), zap.Int("server_version", id.ServerVersion), zap.Int32(logkey.Timeline, id.Timeline))
+		zap.Stringer("confirmed_flush_lsn", id.ConfirmedFlush), zap.Int("server_version", id.ServerVersion),
+		zap.Int32(logkey.Timeline, id.Timeline))
 	begun := r.cfg.Confirmed()
 	err = r.consume(ctx, s)
 	if r.cfg.Confirmed() > begun || s.heard.Load() > 0 && time.Since(s.epoch) >= settled {
-		r.backoff.Reset() // however short its life: sessions that are ended again and again must not add up to an outage
+		// however short its life: sessions that are ended again and again must not add up to an outage
+		r.backoff.Reset()
 	}
 	return err == nil, err
 }

@@ -76,7 +76,8 @@ func TestRunRecoversFromTransientFaults(t *testing.T) {
 		return err
 	})
 	require.NoError(t, err)
-	require.Equal(t, "connecting waiting connecting waiting connecting streaming waiting connecting streaming waiting connecting standby connecting streaming", strings.Join(phases, " "))
+	require.Equal(t, "connecting waiting connecting waiting connecting streaming waiting connecting streaming "+
+		"waiting connecting standby connecting streaming", strings.Join(phases, " "))
 }
 
 // TestRunWaitsLittleAfterProgress: sessions that end again and again must not make the relay slower and slower.
@@ -119,7 +120,9 @@ func TestRunEndsWithItsContext(t *testing.T) {
 func TestRunReturnsConsumerErrors(t *testing.T) {
 	w := newWalsender(t, visit{stream: commitAt(200)})
 	bad := errors.New("not a fault.Error: fatal")
-	require.Equal(t, bad, Run(t.Context(), w.config(nothingConfirmed), func(context.Context, *Stream) error { return bad }))
+	require.Equal(t, bad, Run(t.Context(), w.config(nothingConfirmed), func(context.Context, *Stream) error {
+		return bad
+	}))
 }
 
 func TestRunLoginRefused(t *testing.T) {
@@ -175,14 +178,33 @@ func TestRunStartOfLaterStream(t *testing.T) {
 	}{
 		"same server, the slot fell back": {second: visit{}, confirmed: confirmed, start: "0/C8"},
 		"nothing known":                   {second: visit{}, confirmed: nothingConfirmed, start: "0/0"},
-		"another cluster":                 {second: visit{system: "2"}, confirmed: confirmed, kind: fault.Operator, want: "system identifier 2, before 1"},
-		"promoted, not rewound":           {second: visit{timeline: "2"}, confirmed: confirmed, kind: fault.Fatal, want: "not rewound"},
-		"promoted, rewound":               {second: visit{timeline: "2"}, confirmed: func() lsn.LSN { return 100 }, start: "0/0"},
-		"restored from a copy":            {second: visit{walEnd: "0/C7"}, confirmed: confirmed, kind: fault.Operator, want: "restored from an older copy"},
-		"slot dropped":                    {second: visit{slot: "none"}, confirmed: confirmed, kind: fault.Operator, want: `slot "s" at 0/C8: It is gone`},
-		"slot invalidated": {second: visit{slot: `{"slot_name":"s","plugin":"pgoutput","slot_type":"logical","database":"db","wal_status":"lost"}`},
-			confirmed: confirmed, kind: fault.Operator, want: "SELECT pg_drop_replication_slot('s');\nSELECT pg_create_logical_replication_slot('s', 'pgoutput');"},
-		"slot is physical": {second: visit{slot: `{"slot_name":"s","slot_type":"physical"}`}, confirmed: confirmed, kind: fault.Operator, want: "physical"},
+		"another cluster": {
+			second: visit{system: "2"}, confirmed: confirmed, kind: fault.Operator,
+			want: "system identifier 2, before 1",
+		},
+		"promoted, not rewound": {
+			second: visit{timeline: "2"}, confirmed: confirmed, kind: fault.Fatal, want: "not rewound",
+		},
+		"promoted, rewound": {second: visit{timeline: "2"}, confirmed: func() lsn.LSN { return 100 }, start: "0/0"},
+		"restored from a copy": {
+			second: visit{walEnd: "0/C7"}, confirmed: confirmed, kind: fault.Operator,
+			want: "restored from an older copy",
+		},
+		"slot dropped": {
+			second: visit{slot: "none"}, confirmed: confirmed, kind: fault.Operator,
+			want: `slot "s" at 0/C8: It is gone`,
+		},
+		"slot invalidated": {
+			second: visit{
+				slot: `{"slot_name":"s","plugin":"pgoutput","slot_type":"logical","database":"db","wal_status":"lost"}`,
+			},
+			confirmed: confirmed, kind: fault.Operator,
+			want: "SELECT pg_drop_replication_slot('s');\nSELECT pg_create_logical_replication_slot('s', 'pgoutput');",
+		},
+		"slot is physical": {
+			second: visit{slot: `{"slot_name":"s","slot_type":"physical"}`}, confirmed: confirmed, kind: fault.Operator,
+			want: "physical",
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -206,7 +228,8 @@ func TestRunStartOfLaterStream(t *testing.T) {
 				return
 			}
 			require.NoError(t, err)
-			require.Contains(t, w.started[1], "START_REPLICATION SLOT s LOGICAL "+test.start+" (proto_version '1', publication_names '\"p\"')")
+			require.Contains(t, w.started[1], "START_REPLICATION SLOT s LOGICAL "+test.start+
+				" (proto_version '1', publication_names '\"p\"')")
 		})
 	}
 }
@@ -219,7 +242,12 @@ func TestRunWaitsForHotStandby(t *testing.T) {
 		meant         bool
 		why           string
 	}{
-		"restarted": {visit{standby: true, stream: commitAt(200)}, visit{standby: true, walEnd: "0/C7"}, true, "the standby has been restarted and has its log up to 0/C7"},
+		"restarted": {
+			visit{standby: true, stream: commitAt(200)},
+			visit{standby: true, walEnd: "0/C7"},
+			true,
+			"the standby has been restarted and has its log up to 0/C7",
+		},
 		"not meant": {visit{stream: commitAt(200)}, visit{standby: true, slot: "none"}, false, "It is a standby"},
 	} {
 		t.Run(name, func(t *testing.T) {

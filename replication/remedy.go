@@ -27,12 +27,14 @@ func (c *Config) remedy(p phase, code string) string {
 	}
 	switch code {
 	case sqlstate.UndefinedObject:
-		return "-- the publication is looked up as it was when the rows were written: creating it now does not mend this slot\n" +
+		return "-- the publication is looked up as it was when the rows were written: creating it now does not mend " +
+			"this slot\n" +
 			c.objects().RenewBothSQL(postgres.ServerFacts{}, false)
 	case "58P01": // a removed WAL file
 		return c.objects().SlotInvalidated(postgres.Slot{}, postgres.ServerFacts{}).Remedy
 	case "55000":
-		return "`cdc-outbox check` says whether wal_level is too low or the slot is invalidated, and prints the SQL that mends it."
+		return "`cdc-outbox check` says whether wal_level is too low or the slot is invalidated, and prints the SQL " +
+			"that mends it."
 	case "22021", "22P05": // a value in a database of SQL_ASCII that is not UTF-8; a character that UTF-8 does not have
 		return c.encodingRemedy()
 	}
@@ -55,7 +57,10 @@ func (c *Config) encodingRemedy() string {
 	if len(c.Tables) == 1 {
 		where = "table " + c.Tables[0].String()
 	}
-	return "-- A row of " + where + ", written at this LSN, holds a text that cannot be sent as UTF-8, and the log keeps it as it is. Correct it in the table,\n" +
-		"-- pass over its transaction, and publish from the table what was passed over. At a quiet moment, LSN being what pg_current_wal_lsn() says:\n" +
-		"cdc-outbox slot advance --to LSN --yes-lose-events\ncdc-outbox run  # as usual, then in another terminal\ncdc-outbox repair"
+	return "-- A row of " + where + ", written at this LSN, holds a text that cannot be sent as UTF-8, and the log " +
+		"keeps it as it is. Correct it in the table,\n" +
+		"-- pass over its transaction, and publish from the table what was passed over. At a quiet moment, LSN being " +
+		"what pg_current_wal_lsn() says:\n" +
+		"cdc-outbox slot advance --to LSN --yes-lose-events\ncdc-outbox run  # as usual, then in another " +
+		"terminal\ncdc-outbox repair"
 }

@@ -18,7 +18,9 @@ import (
 
 // All WAL senders in use passes: the stream is tried again, and says what it waits for. No free slot does not pass by itself.
 func TestVersionsShortage(t *testing.T) {
-	db := testkit.DedicatedPostgres(t, pgserver.Options{Settings: map[string]string{"max_wal_senders": "1", "max_replication_slots": "2"}})
+	db := testkit.DedicatedPostgres(t, pgserver.Options{
+		Settings: map[string]string{"max_wal_senders": "1", "max_replication_slots": "2"},
+	})
 	s := newSource(t, db)
 	taken, err := pgconn.Connect(t.Context(), db.DSN+"&replication=database")
 	require.NoError(t, err)
@@ -50,7 +52,12 @@ func TestVersionsShortage(t *testing.T) {
 	require.NoError(t, <-done)
 
 	db.Exec(t, `SELECT pg_create_physical_replication_slot('other')`)
-	err = setup.Ensure(t.Context(), db.DSN, setup.Config{Objects: postgres.Objects{Slot: db.Slot + "_new", Publication: db.Publication + "_new", Tables: []identifier.Table{{Schema: "public", Name: "outbox"}}}}, true)
+	err = setup.Ensure(t.Context(), db.DSN, setup.Config{
+		Objects: postgres.Objects{
+			Slot: db.Slot + "_new", Publication: db.Publication + "_new",
+			Tables: []identifier.Table{{Schema: "public", Name: "outbox"}},
+		},
+	}, true)
 	var f *fault.Error
 	require.True(t, errors.As(err, &f), err)
 	require.Equal(t, fault.Operator, f.Kind)

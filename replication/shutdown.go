@@ -77,7 +77,8 @@ func (s *Stream) abandon() {
 	if s.finishing {
 		return // Finish has a limit of its own
 	}
-	s.cfg.Logger.Warn("the server is shutting down, and not everything is confirmed: letting go of it", zap.Stringer(logkey.LSN, s.status.reported()))
+	s.cfg.Logger.Warn("the server is shutting down, and not everything is confirmed: letting go of it",
+		zap.Stringer(logkey.LSN, s.status.reported()))
 	_ = s.conn.Close() // once more in close
 }
 

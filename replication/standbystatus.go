@@ -84,7 +84,8 @@ func (c *statusClock) run() {
 	interval := c.s.statusInterval()
 	silence := c.s.silence
 	ask := min(c.s.cfg.IdleAsk, silence/2)
-	c.sent = -interval          // the first one is due: it tells the server, and whoever watches, that somebody is there
+	// the first one is due: it tells the server, and whoever watches, that somebody is there
+	c.sent = -interval
 	var requested time.Duration // when a keepalive was last asked for
 	timer := time.NewTimer(0)
 	defer timer.Stop()

@@ -21,14 +21,16 @@ func TestStatusContinuesWhileConsumerIsBlocked(t *testing.T) {
 		got := p.seen()
 		require.Len(t, got, 61, "one at once, then one a second")
 		for _, u := range got {
-			require.Equal(t, statusUpdate{write: 100, flush: 100, apply: 100, after: u.after}, u, "flush is never 0; a blocked consumer is no reason to ask")
+			require.Equal(t, statusUpdate{write: 100, flush: 100, apply: 100, after: u.after}, u,
+				"flush is never 0; a blocked consumer is no reason to ask")
 		}
 	})
 }
 
 func TestStatusRespectsServerTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		_, p := streamTo(t.Context(), t, Config{StatusInterval: 10 * time.Second}, Identity{walSenderTimeout: 3 * time.Second})
+		_, p := streamTo(t.Context(), t, Config{StatusInterval: 10 * time.Second},
+			Identity{walSenderTimeout: 3 * time.Second})
 		time.Sleep(10*time.Second + time.Millisecond)
 		require.Len(t, p.seen(), 11)
 	})

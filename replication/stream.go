@@ -220,7 +220,8 @@ func (s *Stream) notice(body []byte) error {
 		return s.corrupt(err)
 	}
 	if n.Routine != "LoadPublications" || n.Code != "55000" {
-		s.cfg.Logger.Debug("notice on the replication stream", zap.String(logkey.SQLState, n.Code), zap.String("routine", n.Routine))
+		s.cfg.Logger.Debug("notice on the replication stream", zap.String(logkey.SQLState, n.Code),
+			zap.String("routine", n.Routine))
 		return nil
 	}
 	missing := pgconn.ErrorResponseToPgError((*pgproto3.ErrorResponse)(&n))

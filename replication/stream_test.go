@@ -18,7 +18,8 @@ import (
 func TestStreamSkipsKnownPositions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p := streamTo(t.Context(), t, Config{}, Identity{})
-		go p.send(notice("55000", "other", "whatever"), message('S', 'a', 0, 'b', 0), commitAt(77), xlogData(78, 'A', 1, 2))
+		go p.send(notice("55000", "other", "whatever"), message('S', 'a', 0, 'b', 0), commitAt(77),
+			xlogData(78, 'A', 1, 2))
 		m, err := s.Receive()
 		require.NoError(t, err)
 		require.Equal(t, pgoutput.KindCommit, m.Kind)
@@ -50,9 +51,18 @@ func TestStreamErrorsHaveAKind(t *testing.T) {
 		kind fault.Kind
 		want string
 	}{
-		"server shuts down":      {errorResponse("57P01", "terminating connection"), fault.Retry, `slot "s" at 0/64: terminating connection (SQLSTATE 57P01)`},
-		"publication is missing": {errorResponse("42704", "publication does not exist"), fault.Operator, "creating it now does not mend this slot"},
-		"publication is skipped": {notice("55000", "LoadPublications", `skipped loading publication "p"`), fault.Operator, "creating it now does not mend this slot"},
+		"server shuts down": {
+			errorResponse("57P01", "terminating connection"), fault.Retry,
+			`slot "s" at 0/64: terminating connection (SQLSTATE 57P01)`,
+		},
+		"publication is missing": {
+			errorResponse("42704", "publication does not exist"), fault.Operator,
+			"creating it now does not mend this slot",
+		},
+		"publication is skipped": {
+			notice("55000", "LoadPublications", `skipped loading publication "p"`), fault.Operator,
+			"creating it now does not mend this slot",
+		},
 		"unknown to everybody":   {errorResponse("ZZ999", "what"), fault.Fatal, "ZZ999"},
 		"copy ends":              {message('c'), fault.Retry, "the server ended the stream"},
 		"unexpected message":     {message('D', 0, 0), fault.Fatal, `protocol message 'D' during replication`},
@@ -60,8 +70,10 @@ func TestStreamErrorsHaveAKind(t *testing.T) {
 		"CopyData of other kind": {message('d', 'x'), fault.Fatal, "CopyData of unknown kind 'x'"},
 		"short XLogData":         {message('d', 'w', 1), fault.Fatal, "an XLogData message of 2 bytes"},
 		"short keepalive":        {message('d', 'k', 1), fault.Fatal, "a keepalive message of 2 bytes"},
-		"broken pgoutput":        {xlogData(0x99, 'B', 1), fault.Fatal, `slot "s" at 0/99: pgoutput message 'B' at 0/99, byte 1`},
-		"lost step":              {[]byte{'d', 0xff, 0xff, 0xff, 0xff}, fault.Fatal, "impossible length"},
+		"broken pgoutput": {
+			xlogData(0x99, 'B', 1), fault.Fatal, `slot "s" at 0/99: pgoutput message 'B' at 0/99, byte 1`,
+		},
+		"lost step": {[]byte{'d', 0xff, 0xff, 0xff, 0xff}, fault.Fatal, "impossible length"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

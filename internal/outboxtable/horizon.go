@@ -39,7 +39,8 @@ type Horizon struct {
 	XMin   string    // only rows of transactions before
 	LSN    lsn.LSN   // to be confirmed first
 
-	Published string // where the relay polls, the column that says what Kafka has: it is all that counts, and XMin and LSN are not set
+	// where the relay polls, the column that says what Kafka has: it is all that counts, and XMin and LSN are not set
+	Published string
 }
 
 // emitted is what is written into the WAL while it is waited for the slot, which over WAL without events lies a little behind.
@@ -51,7 +52,8 @@ func (r *Rows) TakeHorizon(ctx context.Context, olderThan time.Duration) (h Hori
 		return h, r.timeless("prune", "so no row has an age", "")
 	}
 	var end string
-	err = r.conn.QueryRow(ctx, `SELECT pg_snapshot_xmin(pg_current_snapshot())::xid::text, clock_timestamp()`).Scan(&h.XMin, &h.Cutoff)
+	err = r.conn.QueryRow(ctx, `SELECT pg_snapshot_xmin(pg_current_snapshot())::xid::text, clock_timestamp()`).
+		Scan(&h.XMin, &h.Cutoff)
 	if err == nil {
 		err = r.conn.QueryRow(ctx, `SELECT pg_current_wal_insert_lsn()::text`).Scan(&end)
 	}
@@ -66,12 +68,18 @@ func (r *Rows) TakeHorizon(ctx context.Context, olderThan time.Duration) (h Hori
 }
 
 // TakePublishedHorizon decides the same where the relay polls: only rows that are marked.
-func (r *Rows) TakePublishedHorizon(ctx context.Context, olderThan time.Duration, column string) (h Horizon, err error) {
+func (r *Rows) TakePublishedHorizon(ctx context.Context, olderThan time.Duration,
+	column string,
+) (h Horizon, err error) {
 	if r.cfg.Columns.Timestamp == "" {
 		return h, r.timeless("prune", "so no row has an age", "")
 	}
 	if _, ok := r.info.Column(column); !ok {
-		return h, &fault.Error{Kind: fault.Operator, Object: "table " + r.table.String(), Err: fmt.Errorf("it has no column %s, so nothing says what Kafka has", identifier.Quote(column)), Next: "cdc-outbox setup"}
+		return h, &fault.Error{
+			Kind: fault.Operator, Object: "table " + r.table.String(),
+			Err:  fmt.Errorf("it has no column %s, so nothing says what Kafka has", identifier.Quote(column)),
+			Next: "cdc-outbox setup",
+		}
 	}
 	h.Published = column
 	if err := r.conn.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&h.Cutoff); err != nil {
@@ -88,9 +96,11 @@ func (r *Rows) Below(h Horizon) { r.below = &h }
 // have gone half round since seems young, and is left.
 func (h *Horizon) where(ts string) string {
 	if h.Published != "" {
-		return fmt.Sprintf("%s < '%s'::timestamptz AND %s IS NOT NULL", ts, h.Cutoff.UTC().Format(time.RFC3339Nano), identifier.Quote(h.Published))
+		return fmt.Sprintf("%s < '%s'::timestamptz AND %s IS NOT NULL", ts, h.Cutoff.UTC().Format(time.RFC3339Nano),
+			identifier.Quote(h.Published))
 	}
-	return fmt.Sprintf("%s < '%s'::timestamptz AND age(xmin) > age('%s'::xid)", ts, h.Cutoff.UTC().Format(time.RFC3339Nano), h.XMin)
+	return fmt.Sprintf("%s < '%s'::timestamptz AND age(xmin) > age('%s'::xid)", ts,
+		h.Cutoff.UTC().Format(time.RFC3339Nano), h.XMin)
 }
 
 // KeysOnly leaves out the columns that are not part of a row's key.
@@ -101,7 +111,8 @@ func (r *Rows) KeysOnly() {
 // CountBelow counts the rows that may be deleted.
 func (r *Rows) CountBelow(ctx context.Context) (n int64, oldest *time.Time, err error) {
 	ts := identifier.Quote(r.cfg.Columns.Timestamp)
-	err = r.conn.QueryRow(ctx, fmt.Sprintf("SELECT count(*), min(%s) FILTER (WHERE isfinite(%[1]s)) FROM %s WHERE %s", ts, r.table.SQL(), r.below.where(ts))).Scan(&n, &oldest)
+	err = r.conn.QueryRow(ctx, fmt.Sprintf("SELECT count(*), min(%s) FILTER (WHERE isfinite(%[1]s)) FROM %s WHERE %s",
+		ts, r.table.SQL(), r.below.where(ts))).Scan(&n, &oldest)
 	if err != nil {
 		return 0, nil, postgres.QueryFault("table "+r.table.String(), err)
 	}
@@ -111,7 +122,8 @@ func (r *Rows) CountBelow(ctx context.Context) (n int64, oldest *time.Time, err 
 // Limit bounds how long a deletion may wait for a lock, and last.
 func (r *Rows) Limit(ctx context.Context, lock, statement time.Duration) error {
 	for name, d := range map[string]time.Duration{"lock_timeout": lock, "statement_timeout": statement} {
-		if _, err := r.conn.Exec(ctx, "SELECT set_config($1, $2, false)", name, fmt.Sprintf("%dms", d.Milliseconds())); err != nil {
+		if _, err := r.conn.Exec(ctx, "SELECT set_config($1, $2, false)", name,
+			fmt.Sprintf("%dms", d.Milliseconds())); err != nil {
 			return postgres.QueryFault("server", err)
 		}
 	}
@@ -122,7 +134,8 @@ func (r *Rows) Limit(ctx context.Context, lock, statement time.Duration) error {
 func (r *Rows) Delete(ctx context.Context, first, last Key) (int64, error) {
 	ts, id := identifier.Quote(r.cfg.Columns.Timestamp), identifier.Quote(r.cfg.Columns.ID)
 	t, i := r.info.CastType(r.cfg.Columns.Timestamp), r.info.CastType(r.cfg.Columns.ID)
-	sql := fmt.Sprintf(`DELETE FROM %s WHERE %s >= $1::%s AND %[2]s <= $3::%[3]s AND (%[2]s, %[4]s) >= ($1::%[3]s, $2::%[5]s) AND (%[2]s, %[4]s) <= ($3::%[3]s, $4::%[5]s) AND %[6]s`,
+	sql := fmt.Sprintf(
+		`DELETE FROM %s WHERE %s >= $1::%s AND %[2]s <= $3::%[3]s AND (%[2]s, %[4]s) >= ($1::%[3]s, $2::%[5]s) AND (%[2]s, %[4]s) <= ($3::%[3]s, $4::%[5]s) AND %[6]s`,
 		r.table.SQL(), ts, t, id, i, r.below.where(ts))
 	args := [][]byte{[]byte(*first.Timestamp), []byte(first.ID), []byte(*last.Timestamp), []byte(last.ID)}
 	for try := 1; ; try++ {
@@ -156,7 +169,8 @@ func (r *Rows) Describe(ctx context.Context) (d Description, err error) {
 	rows.NextRow()
 	d.Relation, d.Types = r.relation(rows.FieldDescriptions()), map[string]string{}
 	if _, err = rows.Close(); err == nil {
-		err = r.conn.QueryRow(ctx, `SELECT current_setting('server_version'), (SELECT system_identifier::text FROM pg_control_system()), current_database()`).
+		err = r.conn.QueryRow(ctx,
+			`SELECT current_setting('server_version'), (SELECT system_identifier::text FROM pg_control_system()), current_database()`).
 			Scan(&d.ServerVersion, &d.SystemID, &d.Database)
 	}
 	if err != nil {
@@ -180,16 +194,21 @@ func (r *Rows) AwaitConfirmed(ctx context.Context, h Horizon, trustSlot bool, li
 			return nil
 		}
 		if !time.Now().Before(deadline) {
-			f := &fault.Error{Kind: fault.Operator, Object: r.cfg.SlotSubject(), At: at.String(),
-				Err:  fmt.Errorf("it has not confirmed %s within %s: not everything that would be deleted is known to be in Kafka. Nothing was deleted", h.LSN, limit),
-				Next: "`cdc-outbox status` says what the connector waits for; then prune again."}
+			f := &fault.Error{
+				Kind: fault.Operator, Object: r.cfg.SlotSubject(), At: at.String(),
+				Err: fmt.Errorf("it has not confirmed %s within %s: not everything that would be deleted is known "+
+					"to be in Kafka. Nothing was deleted", h.LSN, limit),
+				Next: "`cdc-outbox status` says what the connector waits for; then prune again.",
+			}
 			if !read {
-				f.Err = errors.New("nobody reads it, so it is not known whether Kafka has everything that would be deleted. Nothing was deleted")
+				f.Err = errors.New("nobody reads it, so it is not known whether Kafka has everything that would be " +
+					"deleted. Nothing was deleted")
 				f.Next = "Start the connector, then prune again."
 			}
 			return f
 		}
-		if _, err := r.conn.Exec(ctx, `SELECT pg_logical_emit_message(true, 'cdc-outbox.prune', repeat(' ', $1::int))`, emitted); err != nil {
+		if _, err := r.conn.Exec(ctx, `SELECT pg_logical_emit_message(true, 'cdc-outbox.prune', repeat(' ', $1::int))`,
+			emitted); err != nil {
 			return postgres.QueryFault("server", err)
 		}
 		select {
@@ -232,7 +251,8 @@ func (r *Rows) stored(ctx context.Context, ready setup.SlotState, server postgre
 	if !ok {
 		return 0, &fault.Error{
 			Kind: fault.Operator, Object: r.cfg.SlotSubject(),
-			Err: errors.New("nothing is remembered of it (postgres.checkpoint), so one that was made anew or moved by hand would look as if everything were published"),
+			Err: errors.New("nothing is remembered of it (postgres.checkpoint), so one that was made anew or moved " +
+				"by hand would look as if everything were published"),
 			Next: "Start the connector once with postgres.checkpoint; `cdc-outbox setup` creates the table. " +
 				"Or, where you know that the slot is the one it always was, add --trust-slot.",
 		}
@@ -243,7 +263,8 @@ func (r *Rows) stored(ctx context.Context, ready setup.SlotState, server postgre
 	if stored.Timeline != server.Timeline {
 		return 0, &fault.Error{
 			Kind: fault.Operator, Object: r.cfg.SlotSubject(),
-			Err:  fmt.Errorf("the server is on timeline %d, and what is remembered of the slot is of timeline %d", server.Timeline, stored.Timeline),
+			Err: fmt.Errorf("the server is on timeline %d, and what is remembered of the slot is of timeline %d",
+				server.Timeline, stored.Timeline),
 			Next: "Start the connector, then prune again.",
 		}
 	}

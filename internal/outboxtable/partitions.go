@@ -35,7 +35,8 @@ type Partition struct {
 	State  PartitionState
 	Ours   bool   // a run of prune has begun to take it out
 	Keep   string // why it must stay; empty where its range lies behind the horizon
-	Shared bool   // its parent has a default partition, so it cannot be detached concurrently (Postgres docs, ALTER TABLE)
+	// its parent has a default partition, so it cannot be detached concurrently (Postgres docs, ALTER TABLE)
+	Shared bool
 
 	Rows, Later, Bytes int64 // Later: rows that do not lie below the horizon; see Weigh
 	Weighed            bool  // Rows and Later are known
@@ -75,8 +76,11 @@ func leavingComment(root uint32) string {
 // Partitions lists the partitions of the table, after Below has said what may go.
 func (r *Rows) Partitions(ctx context.Context) ([]Partition, error) {
 	if !r.info.Partitioned() {
-		return nil, &fault.Error{Kind: fault.Config, Object: "table " + r.table.String(), Err: errors.New("it is not partitioned"),
-			Next: "Leave --partitions out: its rows are deleted one by one. Where it is a partition, name the partitioned table in postgres.tables, which takes a publication with publish_via_partition_root."}
+		return nil, &fault.Error{
+			Kind: fault.Config, Object: "table " + r.table.String(), Err: errors.New("it is not partitioned"),
+			Next: "Leave --partitions out: its rows are deleted one by one. Where it is a partition, name the " +
+				"partitioned table in postgres.tables, which takes a publication with publish_via_partition_root.",
+		}
 	}
 	if err := r.conn.QueryRow(ctx, "SELECT $1::text::regclass::oid", r.table.SQL()).Scan(&r.root); err != nil {
 		return nil, postgres.QueryFault("table "+r.table.String(), err)
@@ -92,7 +96,8 @@ func (r *Rows) Partitions(ctx context.Context) ([]Partition, error) {
 		pending, owned bool
 	}
 	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (f found, err error) {
-		err = row.Scan(&f.OID, &f.Table.Schema, &f.Table.Name, &f.Parent.Schema, &f.Parent.Name, &f.pending, &f.kind, &f.owned, &f.bound, &f.bounds, &f.Shared, &f.Ours, &f.Bytes)
+		err = row.Scan(&f.OID, &f.Table.Schema, &f.Table.Name, &f.Parent.Schema, &f.Parent.Name, &f.pending, &f.kind,
+			&f.owned, &f.bound, &f.bounds, &f.Shared, &f.Ours, &f.Bytes)
 		return f, err
 	})
 	if err != nil {
@@ -128,7 +133,9 @@ func (r *Rows) Partitions(ctx context.Context) ([]Partition, error) {
 	}
 	// One of a parent's partitions can be pending at a time (Postgres docs, ALTER TABLE). Ours comes first, another's stays.
 	for i := range list {
-		list[i].Shared = list[i].Shared || slices.ContainsFunc(list, func(p Partition) bool { return p.State == Pending && !p.Ours && p.Parent == list[i].Parent })
+		list[i].Shared = list[i].Shared || slices.ContainsFunc(list, func(p Partition) bool {
+			return p.State == Pending && !p.Ours && p.Parent == list[i].Parent
+		})
 	}
 	return list, nil
 }
@@ -145,7 +152,8 @@ func (r *Rows) future(ctx context.Context, bounds []string) (string, error) {
 			continue
 		}
 		var past bool
-		err := r.conn.QueryRow(ctx, fmt.Sprintf("SELECT $1::text::%s <= $2::timestamptz", r.info.CastType(r.cfg.Columns.Timestamp)), upper, r.below.Cutoff).Scan(&past)
+		err := r.conn.QueryRow(ctx, fmt.Sprintf("SELECT $1::text::%s <= $2::timestamptz",
+			r.info.CastType(r.cfg.Columns.Timestamp)), upper, r.below.Cutoff).Scan(&past)
 		if err != nil {
 			return "", postgres.QueryFault("table "+r.table.String(), err)
 		}
@@ -183,7 +191,8 @@ func (r *Rows) uncertain() string {
 
 // Weigh counts the partition's rows.
 func (r *Rows) Weigh(ctx context.Context, p *Partition) error {
-	err := r.conn.QueryRow(ctx, fmt.Sprintf("SELECT count(*), count(*) FILTER (WHERE %s) FROM ONLY %s", r.uncertain(), p.Table.SQL())).Scan(&p.Rows, &p.Later)
+	err := r.conn.QueryRow(ctx, fmt.Sprintf("SELECT count(*), count(*) FILTER (WHERE %s) FROM ONLY %s", r.uncertain(),
+		p.Table.SQL())).Scan(&p.Rows, &p.Later)
 	if err != nil {
 		return postgres.QueryFault("table "+p.Table.String(), err)
 	}
@@ -195,7 +204,8 @@ func (r *Rows) Weigh(ctx context.Context, p *Partition) error {
 // nothing that needs the table for itself gets it before they are over.
 func (r *Rows) PreparedOn(ctx context.Context, tables ...uint32) ([]string, error) {
 	// What a prepared transaction holds has no pid; with its own id it has the virtual one in common, whichever that is.
-	rows, err := r.conn.Query(ctx, `SELECT DISTINCT x.gid FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_locks own ON own.locktype = 'transactionid' AND own.pid IS NULL AND own.virtualtransaction = l.virtualtransaction
+	rows, err := r.conn.Query(ctx,
+		`SELECT DISTINCT x.gid FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_locks own ON own.locktype = 'transactionid' AND own.pid IS NULL AND own.virtualtransaction = l.virtualtransaction
 		JOIN pg_catalog.pg_prepared_xacts x ON x.transaction = own.transactionid
 		WHERE l.locktype = 'relation' AND l.pid IS NULL AND l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database()) AND l.relation = ANY ($1::oid[]) ORDER BY 1`, tables)
 	if err == nil {
@@ -218,7 +228,9 @@ func (r *Rows) Detach(ctx context.Context, p *Partition, limit time.Duration) er
 	}
 	sql := fmt.Sprintf("ALTER TABLE %s DETACH PARTITION %s FINALIZE", p.Parent.SQL(), p.Table.SQL())
 	if p.State == Attached {
-		if _, err := r.conn.Exec(ctx, fmt.Sprintf("COMMENT ON TABLE %s IS %s", p.Table.SQL(), identifier.QuoteLiteral(leavingComment(r.root)))); err != nil {
+		if _, err := r.conn.Exec(ctx,
+			fmt.Sprintf("COMMENT ON TABLE %s IS %s", p.Table.SQL(),
+				identifier.QuoteLiteral(leavingComment(r.root)))); err != nil {
 			return postgres.QueryFault("table "+p.Table.String(), err)
 		}
 		sql = fmt.Sprintf("ALTER TABLE %s DETACH PARTITION %s CONCURRENTLY", p.Parent.SQL(), p.Table.SQL())
@@ -242,15 +254,20 @@ var (
 // wait: so each try is given up after lock, and the pauses between them grow until limit.
 func (r *Rows) Drop(ctx context.Context, p *Partition, lock, limit time.Duration) (dropped bool, err error) {
 	var deadlock int64
-	if err := r.conn.QueryRow(ctx, "SELECT setting::bigint FROM pg_catalog.pg_settings WHERE name = 'deadlock_timeout'").Scan(&deadlock); err != nil {
+	if err := r.conn.QueryRow(ctx,
+		"SELECT setting::bigint FROM pg_catalog.pg_settings WHERE name = 'deadlock_timeout'").Scan(&deadlock); err !=
+		nil {
 		return false, postgres.QueryFault("server", err)
 	}
-	if err := r.Limit(ctx, min(lock, max(time.Duration(deadlock)*time.Millisecond/2, time.Millisecond)), 0); err != nil {
+	if err := r.Limit(ctx, min(lock, max(time.Duration(deadlock)*time.Millisecond/2, time.Millisecond)), 0); err !=
+		nil {
 		return false, err
 	}
 	deadline := time.Now().Add(limit)
 	for pause := 250 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
-		err = pgx.BeginTxFunc(ctx, r.conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error { return r.drop(ctx, tx, p) })
+		err = pgx.BeginTxFunc(ctx, r.conn, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
+			return r.drop(ctx, tx, p)
+		})
 		switch {
 		case err == nil:
 			return true, nil
@@ -261,9 +278,13 @@ func (r *Rows) Drop(ctx context.Context, p *Partition, lock, limit time.Duration
 			return false, postgres.QueryFault("table "+p.Table.String(), err)
 		}
 		if time.Now().Add(pause).After(deadline) {
-			return false, &fault.Error{Kind: fault.Retry, Object: "table " + p.Table.String(), Err: fmt.Errorf("it or its parent is in use: no lock within %s, tried for %s", lock, limit),
+			return false, &fault.Error{
+				Kind: fault.Retry, Object: "table " + p.Table.String(),
+				Err: fmt.Errorf("it or its parent is in use: no lock within %s, tried for %s", lock, limit),
 				Next: "Prune again when less goes on. Who uses it:\n" +
-					fmt.Sprintf("SELECT pid, mode, granted, relation::regclass, pg_blocking_pids(pid) FROM pg_locks WHERE relation IN (%d, %d);", p.OID, r.root)}
+					fmt.Sprintf("SELECT pid, mode, granted, relation::regclass, pg_blocking_pids(pid) FROM pg_locks "+
+						"WHERE relation IN (%d, %d);", p.OID, r.root),
+			}
 		}
 		select {
 		case <-ctx.Done():
@@ -285,7 +306,8 @@ func (r *Rows) drop(ctx context.Context, tx pgx.Tx, p *Partition) error {
 	}
 	var same, waited bool
 	var rows, later int64
-	err := tx.QueryRow(ctx, fmt.Sprintf("SELECT $1::text::regclass::oid = $2::oid, count(*), count(*) FILTER (WHERE %s) FROM ONLY %s", r.uncertain(), p.Table.SQL()), p.Table.SQL(), p.OID).
+	err := tx.QueryRow(ctx, fmt.Sprintf("SELECT $1::text::regclass::oid = $2::oid, count(*), count(*) FILTER (WHERE "+
+		"%s) FROM ONLY %s", r.uncertain(), p.Table.SQL()), p.Table.SQL(), p.OID).
 		Scan(&same, &rows, &later)
 	if err != nil {
 		return err
@@ -294,7 +316,8 @@ func (r *Rows) drop(ctx context.Context, tx pgx.Tx, p *Partition) error {
 		p.Later = later
 		return errLater
 	}
-	err = tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_catalog.pg_locks WHERE locktype = 'relation' AND relation = $1::oid AND NOT granted)", p.OID).Scan(&waited)
+	err = tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_catalog.pg_locks WHERE locktype = 'relation' AND relation "+
+		"= $1::oid AND NOT granted)", p.OID).Scan(&waited)
 	switch {
 	case err != nil:
 		return err

@@ -75,7 +75,9 @@ func (r *Rows) begin(ctx context.Context) (err error) {
 		return err
 	}
 	if !r.info.Exists {
-		return &fault.Error{Kind: fault.Operator, Object: "table " + r.table.String(), Err: errors.New("it does not exist")}
+		return &fault.Error{
+			Kind: fault.Operator, Object: "table " + r.table.String(), Err: errors.New("it does not exist"),
+		}
 	}
 	if err := r.conn.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&r.began); err != nil {
 		return err
@@ -93,9 +95,16 @@ func (r *Rows) begin(ctx context.Context) (err error) {
 	}
 	for _, name := range columns {
 		if c, ok := r.info.Column(name); !ok {
-			return &fault.Error{Kind: fault.Operator, Object: "table " + r.table.String(), Err: fmt.Errorf("it has no column %s", identifier.Quote(name))}
+			return &fault.Error{
+				Kind: fault.Operator, Object: "table " + r.table.String(),
+				Err: fmt.Errorf("it has no column %s", identifier.Quote(name)),
+			}
 		} else if name == r.cfg.Columns.Timestamp && c.Category != "D" {
-			return &fault.Error{Kind: fault.Operator, Object: "table " + r.table.String(), Err: fmt.Errorf("column %s is %s, no time, so its rows cannot be put in order by it", identifier.Quote(name), c.Type)}
+			return &fault.Error{
+				Kind: fault.Operator, Object: "table " + r.table.String(),
+				Err: fmt.Errorf("column %s is %s, no time, so its rows cannot be put in order by it",
+					identifier.Quote(name), c.Type),
+			}
 		}
 	}
 	return r.refuseNullIDs(ctx)
@@ -103,9 +112,13 @@ func (r *Rows) begin(ctx context.Context) (err error) {
 
 // timeless is why what needs the rows' times cannot be done.
 func (r *Rows) timeless(object, so, instead string) error {
-	f := &fault.Error{Kind: fault.Config, Object: object, Err: fmt.Errorf("no timestamp column is mapped, %s", so), Next: strings.TrimSpace("Set router.columns.timestamp to a column that has the events' times. " + instead)}
+	f := &fault.Error{
+		Kind: fault.Config, Object: object, Err: fmt.Errorf("no timestamp column is mapped, %s", so),
+		Next: strings.TrimSpace("Set router.columns.timestamp to a column that has the events' times. " + instead),
+	}
 	if r.lacks != "" {
-		f.Kind, f.Err = fault.Operator, fmt.Errorf("table %s has no column %s, %s", r.table, identifier.Quote(r.lacks), so)
+		f.Kind, f.Err = fault.Operator, fmt.Errorf("table %s has no column %s, %s", r.table, identifier.Quote(r.lacks),
+			so)
 	}
 	return f
 }
@@ -117,10 +130,15 @@ func (r *Rows) refuseNullIDs(ctx context.Context) error {
 		return nil
 	}
 	var some bool
-	err := r.conn.QueryRow(ctx, fmt.Sprintf("SELECT EXISTS (SELECT FROM %s WHERE %s IS NULL)", r.table.SQL(), identifier.Quote(id.Name))).Scan(&some)
+	err := r.conn.QueryRow(ctx, fmt.Sprintf("SELECT EXISTS (SELECT FROM %s WHERE %s IS NULL)", r.table.SQL(),
+		identifier.Quote(id.Name))).Scan(&some)
 	if err == nil && some {
-		err = &fault.Error{Kind: fault.Operator, Object: "table " + r.table.String(), Err: fmt.Errorf("it has rows whose %s is NULL", identifier.Quote(id.Name)),
-			Next: fmt.Sprintf("Give them ids or delete them, and let the column take no others:\nALTER TABLE %s ALTER COLUMN %s SET NOT NULL;", r.table.SQL(), identifier.Quote(id.Name))}
+		err = &fault.Error{
+			Kind: fault.Operator, Object: "table " + r.table.String(),
+			Err: fmt.Errorf("it has rows whose %s is NULL", identifier.Quote(id.Name)),
+			Next: fmt.Sprintf("Give them ids or delete them, and let the column take no others:\nALTER TABLE %s "+
+				"ALTER COLUMN %s SET NOT NULL;", r.table.SQL(), identifier.Quote(id.Name)),
+		}
 	}
 	return err
 }
@@ -130,7 +148,8 @@ func (r *Rows) Ordered() string {
 	if r.lacks == "" {
 		return ""
 	}
-	return fmt.Sprintf("Table %s has no column %s (router.columns.timestamp): its rows go in the order of their ids, which is that of the events only where ids ascend.", r.table, identifier.Quote(r.lacks))
+	return fmt.Sprintf("Table %s has no column %s (router.columns.timestamp): its rows go in the order of their ids, "+
+		"which is that of the events only where ids ascend.", r.table, identifier.Quote(r.lacks))
 }
 
 // Began is the server's time when the table was opened.
@@ -142,7 +161,8 @@ func (r *Rows) Since() time.Time { return r.filter.Since }
 // WALEnd is where the log ends now; on a standby, how far it has got.
 func (r *Rows) WALEnd(ctx context.Context) (lsn.LSN, error) {
 	var text string
-	err := r.conn.QueryRow(ctx, "SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END::text").Scan(&text)
+	err := r.conn.QueryRow(ctx, "SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE "+
+		"pg_current_wal_insert_lsn() END::text").Scan(&text)
 	if err != nil {
 		return 0, postgres.QueryFault("server", err)
 	}
@@ -151,7 +171,8 @@ func (r *Rows) WALEnd(ctx context.Context) (lsn.LSN, error) {
 
 // Alone tells whether nobody else has said the same words to this database and is still there.
 func (r *Rows) Alone(ctx context.Context, words string) (ok bool, err error) {
-	if err = r.conn.QueryRow(ctx, "SELECT pg_try_advisory_lock(hashtextextended($1::text, 0))", words).Scan(&ok); err != nil {
+	if err = r.conn.QueryRow(ctx, "SELECT pg_try_advisory_lock(hashtextextended($1::text, 0))", words).Scan(&ok); err !=
+		nil {
 		err = postgres.QueryFault("server", err)
 	}
 	return ok, err
@@ -166,7 +187,9 @@ func (r *Rows) Close() { postgres.CloseConn(r.conn) }
 // Page hands over up to about limit rows behind a key, nil for the first. Rows with the key of the page's last come with it, so
 // none is passed over where ids are not unique. A row lives until take returns, whose error ends the page. more is false
 // when there is nothing left.
-func (r *Rows) Page(ctx context.Context, after *Key, limit int, take func(rel *pgoutput.Relation, row pgoutput.Tuple, key Key) error) (more bool, err error) {
+func (r *Rows) Page(ctx context.Context, after *Key, limit int,
+	take func(rel *pgoutput.Relation, row pgoutput.Tuple, key Key) error,
+) (more bool, err error) {
 	timed := r.cfg.Columns.Timestamp != "" && (after == nil || after.Timestamp != nil)
 	if timed {
 		n, err := r.read(ctx, after, true, limit, take)
@@ -182,13 +205,17 @@ func (r *Rows) Page(ctx context.Context, after *Key, limit int, take func(rel *p
 	return n > 0, err
 }
 
-func (r *Rows) read(ctx context.Context, after *Key, timed bool, limit int, take func(*pgoutput.Relation, pgoutput.Tuple, Key) error) (n int, err error) {
+func (r *Rows) read(ctx context.Context, after *Key, timed bool, limit int,
+	take func(*pgoutput.Relation, pgoutput.Tuple, Key) error,
+) (n int, err error) {
 	sql, args := r.query(after, timed, limit)
 	return r.scan(ctx, sql, args, take)
 }
 
 // scan hands over what a statement returns, in the texts of the log.
-func (r *Rows) scan(ctx context.Context, sql string, args [][]byte, take func(*pgoutput.Relation, pgoutput.Tuple, Key) error) (n int, err error) {
+func (r *Rows) scan(ctx context.Context, sql string, args [][]byte,
+	take func(*pgoutput.Relation, pgoutput.Tuple, Key) error,
+) (n int, err error) {
 	// A statement of its own for each read: the server is not asked for the forms of types that only pgx would need.
 	rows := r.conn.PgConn().ExecParams(ctx, sql, args, nil, nil, nil)
 	var rel *pgoutput.Relation
@@ -218,16 +245,20 @@ func (r *Rows) scan(ctx context.Context, sql string, args [][]byte, take func(*p
 func (r *Rows) IDIsBytes() bool { return r.info.CastType(r.cfg.Columns.ID) == "bytea" }
 
 // ByID hands over the rows with these ids, in the order of the ids, and whether the filter chooses them. An id that the column's type cannot hold is in no row.
-func (r *Rows) ByID(ctx context.Context, ids []string, take func(rel *pgoutput.Relation, row pgoutput.Tuple, key Key, chosen bool) error) error {
+func (r *Rows) ByID(ctx context.Context, ids []string,
+	take func(rel *pgoutput.Relation, row pgoutput.Tuple, key Key, chosen bool) error,
+) error {
 	typ := r.info.CastType(r.cfg.Columns.ID)
-	sql := fmt.Sprintf("SELECT * FROM %s WHERE %s = ANY ($1::text[]::%s[]) ORDER BY array_position($1::text[]::%[3]s[], %[2]s)", r.table.SQL(), identifier.Quote(r.cfg.Columns.ID), typ)
-	n, err := r.scan(ctx, sql, [][]byte{[]byte(arrayLiteral(ids))}, func(rel *pgoutput.Relation, row pgoutput.Tuple, key Key) error {
-		ok, err := r.filter.Match(r.cfg.Columns, rel, row)
-		if err != nil {
-			return err
-		}
-		return take(rel, row, key, ok)
-	})
+	sql := fmt.Sprintf("SELECT * FROM %s WHERE %s = ANY ($1::text[]::%s[]) ORDER BY "+
+		"array_position($1::text[]::%[3]s[], %[2]s)", r.table.SQL(), identifier.Quote(r.cfg.Columns.ID), typ)
+	n, err := r.scan(ctx, sql, [][]byte{[]byte(arrayLiteral(ids))},
+		func(rel *pgoutput.Relation, row pgoutput.Tuple, key Key) error {
+			ok, err := r.filter.Match(r.cfg.Columns, rel, row)
+			if err != nil {
+				return err
+			}
+			return take(rel, row, key, ok)
+		})
 	// A topic may have records of others, with ids of their own form (class 22: data exception).
 	if err != nil && n == 0 && strings.HasPrefix(sqlstate.Of(err), "22") {
 		if len(ids) == 1 {
@@ -252,7 +283,8 @@ func (r *Rows) query(after *Key, timed bool, limit int) (sql string, args [][]by
 	var where []string
 	anyOf := func(column string, values []string) {
 		if len(values) > 0 {
-			where = append(where, fmt.Sprintf("%s = ANY (%s::%s[])", identifier.Quote(column), arg(arrayLiteral(values), "text[]"), r.info.CastType(column)))
+			where = append(where, fmt.Sprintf("%s = ANY (%s::%s[])", identifier.Quote(column),
+				arg(arrayLiteral(values), "text[]"), r.info.CastType(column)))
 		}
 	}
 	anyOf(c.ID, r.filter.IDs)
@@ -278,7 +310,8 @@ func (r *Rows) query(after *Key, timed bool, limit int) (sql string, args [][]by
 	case after == nil:
 	case timed: // the first half is implied by the second, and is what an index on the timestamp serves
 		from := arg(*after.Timestamp, r.info.CastType(c.Timestamp))
-		where = append(where, fmt.Sprintf("%s >= %s AND (%s, %s) > (%s, %s)", ts, from, ts, id, from, arg(after.ID, r.info.CastType(c.ID))))
+		where = append(where, fmt.Sprintf("%s >= %s AND (%s, %s) > (%s, %s)", ts, from, ts, id, from,
+			arg(after.ID, r.info.CastType(c.ID))))
 	default:
 		where = append(where, fmt.Sprintf("%s > %s", id, arg(after.ID, r.info.CastType(c.ID))))
 	}
@@ -302,7 +335,9 @@ func (r *Rows) relation(fields []pgconn.FieldDescription) *pgoutput.Relation {
 	for i := range fields {
 		f := &fields[i]
 		rel.OID = f.TableOID
-		rel.Columns = append(rel.Columns, pgoutput.Column{Name: f.Name, TypeOID: f.DataTypeOID, Modifier: f.TypeModifier})
+		rel.Columns = append(rel.Columns, pgoutput.Column{
+			Name: f.Name, TypeOID: f.DataTypeOID, Modifier: f.TypeModifier,
+		})
 	}
 	if r.rel == nil || r.rel.OID != rel.OID || !slices.Equal(r.rel.Columns, rel.Columns) {
 		r.rel = rel

@@ -19,7 +19,8 @@ const CheckpointStep = 512
 // CheckpointDDL creates the table, in which each slot has a row: everything up to position that came through the slot
 // is published. The fill factor leaves room for the row's next version on its own page, so nothing has to be vacuumed.
 func CheckpointDDL(t identifier.Table) string {
-	return fmt.Sprintf("CREATE TABLE %s (slot text PRIMARY KEY, system_id text NOT NULL, timeline int NOT NULL, position pg_lsn NOT NULL,\n"+
+	return fmt.Sprintf("CREATE TABLE %s (slot text PRIMARY KEY, system_id text NOT NULL, timeline int NOT NULL, "+
+		"position pg_lsn NOT NULL,\n"+
 		"  updated_at timestamptz NOT NULL DEFAULT now()) WITH (fillfactor = 10);", t.SQL())
 }
 
@@ -45,8 +46,10 @@ type ServerPosition struct {
 // LookupServerPosition asks the connected server.
 func LookupServerPosition(ctx context.Context, q Querier) (p ServerPosition, err error) {
 	var end string
-	err = q.QueryRow(ctx, `SELECT (SELECT system_identifier::text FROM pg_control_system()), (SELECT timeline_id FROM pg_control_checkpoint()),
-		(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END)::text`).Scan(&p.SystemID, &p.Timeline, &end)
+	err = q.QueryRow(ctx,
+		`SELECT (SELECT system_identifier::text FROM pg_control_system()), (SELECT timeline_id FROM pg_control_checkpoint()),
+		(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END)::text`).
+		Scan(&p.SystemID, &p.Timeline, &end)
 	if err == nil {
 		p.WALEnd, err = lsn.Parse(end)
 	}
@@ -57,7 +60,8 @@ func LookupServerPosition(ctx context.Context, q Querier) (p ServerPosition, err
 // be read is an error, and the rest of the row comes along.
 func (o Objects) LookupCheckpoint(ctx context.Context, q Querier) (c Checkpoint, ok bool, err error) {
 	var text string
-	err = q.QueryRow(ctx, fmt.Sprintf(`SELECT position::text, system_id, timeline FROM %s WHERE slot = $1::text`, o.Checkpoint.SQL()), o.Slot).
+	err = q.QueryRow(ctx, fmt.Sprintf(`SELECT position::text, system_id, timeline FROM %s WHERE slot = $1::text`,
+		o.Checkpoint.SQL()), o.Slot).
 		Scan(&text, &c.SystemID, &c.Timeline)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return c, false, nil
@@ -73,11 +77,14 @@ func (c Checkpoint) Judge(o Objects, server ServerPosition, slot Slot) error {
 	f := &fault.Error{Kind: fault.Operator, Object: o.SlotSubject(), At: c.Position.String()}
 	switch {
 	case c.SystemID != server.SystemID:
-		f.Err = fmt.Errorf("the server is another cluster than the one this slot was last read from: system identifier %s, before %s", server.SystemID, c.SystemID)
-		f.Next = "Point postgres.dsn back at the old one. After a pg_upgrade, or where all events of the old one were published:\ncdc-outbox slot accept"
+		f.Err = fmt.Errorf("the server is another cluster than the one this slot was last read from: system "+
+			"identifier %s, before %s", server.SystemID, c.SystemID)
+		f.Next = "Point postgres.dsn back at the old one. After a pg_upgrade, or where all events of the old one " +
+			"were published:\ncdc-outbox slot accept"
 	case server.WALEnd != 0 && c.Position > server.WALEnd:
 		// The row is part of the log that it speaks of, so no crash, no backup and no promotion brings this about.
-		f.Err = fmt.Errorf("table %s remembers a position that the server has not written yet, its log ends at %s: the row was edited, or copied from another database",
+		f.Err = fmt.Errorf("table %s remembers a position that the server has not written yet, its log ends at %s: "+
+			"the row was edited, or copied from another database",
 			o.Checkpoint, server.WALEnd)
 		f.Next = "cdc-outbox slot  # what is known of it\ncdc-outbox slot accept"
 	case slot.ConfirmedFlush <= c.Position:
@@ -85,13 +92,17 @@ func (c Checkpoint) Judge(o Objects, server ServerPosition, slot Slot) error {
 	case c.Timeline != server.Timeline && slot.Synced:
 		return nil // the standby had the slot's last position before it had the row that says so
 	default:
-		how := "it was dropped and made anew, moved by hand, or read by something else, or by this with postgres.checkpoint off"
+		how := "it was dropped and made anew, moved by hand, or read by something else, or by this with " +
+			"postgres.checkpoint off"
 		if c.Timeline != server.Timeline {
-			how = fmt.Sprintf("the server was promoted (timeline %d, before %d), and the slot there is not the one that was read", server.Timeline, c.Timeline)
+			how = fmt.Sprintf("the server was promoted (timeline %d, before %d), and the slot there is not the one "+
+				"that was read", server.Timeline, c.Timeline)
 		}
-		f.Err = fmt.Errorf("it stands at %s, beyond the last confirmed position: %s. Events committed between the two come through no slot", slot.ConfirmedFlush, how)
+		f.Err = fmt.Errorf("it stands at %s, beyond the last confirmed position: %s. Events committed between the "+
+			"two come through no slot", slot.ConfirmedFlush, how)
 		f.Next = "cdc-outbox slot  # what is known of it\ncdc-outbox slot accept\n# start the connector again; " +
-			"then count the events that Kafka does not have, and publish them:\ncdc-outbox repair --dry-run\ncdc-outbox repair"
+			"then count the events that Kafka does not have, and publish them:\ncdc-outbox repair " +
+			"--dry-run\ncdc-outbox repair"
 	}
 	return f
 }

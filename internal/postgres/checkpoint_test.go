@@ -14,14 +14,24 @@ func TestCheckpointJudge(t *testing.T) {
 		slot   Slot
 		says   string
 	}{
-		"where it was left":          {ServerPosition{SystemID: "1", Timeline: 1}, Slot{ConfirmedFlush: 10000}, ""},
-		"behind":                     {ServerPosition{SystemID: "1", Timeline: 1}, Slot{ConfirmedFlush: 1}, ""},
-		"ahead":                      {ServerPosition{SystemID: "1", Timeline: 1}, Slot{ConfirmedFlush: 10001}, "made anew"},
-		"another cluster":            {ServerPosition{SystemID: "2", Timeline: 1}, Slot{ConfirmedFlush: 1}, "another cluster"},
-		"promoted, copied too late":  {ServerPosition{SystemID: "1", Timeline: 2}, Slot{ConfirmedFlush: 50000}, "promoted"},
-		"promoted, behind":           {ServerPosition{SystemID: "1", Timeline: 2}, Slot{ConfirmedFlush: 10}, ""},
-		"promoted, synchronised":     {ServerPosition{SystemID: "1", Timeline: 2}, Slot{ConfirmedFlush: 50000, Synced: true}, ""},
-		"synchronised, not promoted": {ServerPosition{SystemID: "1", Timeline: 1}, Slot{ConfirmedFlush: 50000, Synced: true}, "made anew"},
+		"where it was left": {ServerPosition{SystemID: "1", Timeline: 1}, Slot{ConfirmedFlush: 10000}, ""},
+		"behind":            {ServerPosition{SystemID: "1", Timeline: 1}, Slot{ConfirmedFlush: 1}, ""},
+		"ahead": {
+			ServerPosition{SystemID: "1", Timeline: 1}, Slot{ConfirmedFlush: 10001}, "made anew",
+		},
+		"another cluster": {
+			ServerPosition{SystemID: "2", Timeline: 1}, Slot{ConfirmedFlush: 1}, "another cluster",
+		},
+		"promoted, copied too late": {
+			ServerPosition{SystemID: "1", Timeline: 2}, Slot{ConfirmedFlush: 50000}, "promoted",
+		},
+		"promoted, behind": {ServerPosition{SystemID: "1", Timeline: 2}, Slot{ConfirmedFlush: 10}, ""},
+		"promoted, synchronised": {
+			ServerPosition{SystemID: "1", Timeline: 2}, Slot{ConfirmedFlush: 50000, Synced: true}, "",
+		},
+		"synchronised, not promoted": {
+			ServerPosition{SystemID: "1", Timeline: 1}, Slot{ConfirmedFlush: 50000, Synced: true}, "made anew",
+		},
 	} {
 		err := was.Judge(Objects{Slot: "s"}, test.server, test.slot)
 		if test.says == "" {

@@ -86,7 +86,8 @@ func CloseConn(conn *pgx.Conn) {
 // it and masks a password only as best it can.
 func DSNFault() error {
 	return &fault.Error{
-		Kind: fault.Config, Object: "postgres.dsn", Err: errors.New("it is neither a libpq connection string nor a postgres:// URL"),
+		Kind: fault.Config, Object: "postgres.dsn",
+		Err:  errors.New("it is neither a libpq connection string nor a postgres:// URL"),
 		Next: "Write it as postgres://user@host:5432/database or host=… port=… dbname=… user=….",
 	}
 }
@@ -129,8 +130,10 @@ func ConnectFault(pc *pgx.ConnConfig, err error) error {
 	case pg != nil:
 		f.Err = &sqlstate.Refusal{PgError: pg}
 		f.Kind, f.Next = loginRefusal(pc, pg.Code)
-		if pg.Code == "28000" && strings.HasSuffix(pg.Message, "does not exist") { // InitializeSessionUserId in miscinit.c
-			f.Next = fmt.Sprintf("-- as a role that may create roles; cdc-outbox setup --role %[1]s with such a role in --postgres-dsn does it, with the rights:\n"+
+		// InitializeSessionUserId in miscinit.c
+		if pg.Code == "28000" && strings.HasSuffix(pg.Message, "does not exist") {
+			f.Next = fmt.Sprintf("-- as a role that may create roles; cdc-outbox setup --role %[1]s with such a role "+
+				"in --postgres-dsn does it, with the rights:\n"+
 				"CREATE ROLE %[1]s LOGIN;", identifier.Quote(pc.User))
 		}
 	case errors.As(err, &dial):
@@ -153,18 +156,23 @@ func loginRefusal(pc *pgx.ConnConfig, code string) (fault.Kind, string) {
 	role := identifier.Quote(pc.User)
 	switch code {
 	case "28P01":
-		return fault.Operator, fmt.Sprintf("-- set the password in postgres.dsn, or give the role a new one in psql:\n\\password %s", role)
+		return fault.Operator,
+			fmt.Sprintf("-- set the password in postgres.dsn, or give the role a new one in psql:\n\\password %s", role)
 	case "28000":
-		return fault.Operator, fmt.Sprintf("-- see whether pg_hba.conf has a line for the role, this database and this host; if the role may not log in:\n"+
+		return fault.Operator, fmt.Sprintf("-- see whether pg_hba.conf has a line for the role, this database and "+
+			"this host; if the role may not log in:\n"+
 			"ALTER ROLE %s LOGIN;", role)
 	case "3D000":
-		return fault.Operator, fmt.Sprintf("-- name the outbox's database in postgres.dsn, or create it:\nCREATE DATABASE %s;", identifier.Quote(pc.Database))
+		return fault.Operator,
+			fmt.Sprintf("-- name the outbox's database in postgres.dsn, or create it:\nCREATE "+
+				"DATABASE %s;", identifier.Quote(pc.Database))
 	case sqlstate.UndefinedObject: // the driver passes a word that it does not know on to the server
 		return fault.Operator, "Take the parameter out of postgres.dsn, or correct its name."
 	case sqlstate.NotPermitted:
 		return fault.Operator, fmt.Sprintf("GRANT CONNECT ON DATABASE %s TO %s;", identifier.Quote(pc.Database), role)
 	case "53300":
-		return fault.Retry, "Wait for a free connection, or raise max_connections (or the role's or database's CONNECTION LIMIT)."
+		return fault.Retry, "Wait for a free connection, or raise max_connections (or the role's or database's " +
+			"CONNECTION LIMIT)."
 	}
 	return fault.Retry, ""
 }

@@ -40,7 +40,9 @@ func (o Objects) ForeignSlot(slot Slot, server ServerFacts) []preflight.Finding 
 	if slot.Logical && slot.Database != server.Database {
 		remedy = "Set postgres.slot to another name, or correct the database in postgres.dsn."
 	}
-	return []preflight.Finding{{Level: preflight.Fail, Subject: o.SlotSubject(), Found: found + ".", Why: why, Remedy: remedy}}
+	return []preflight.Finding{
+		{Level: preflight.Fail, Subject: o.SlotSubject(), Found: found + ".", Why: why, Remedy: remedy},
+	}
 }
 
 // UnusableSlot finds what keeps an existing slot from being read.
@@ -56,12 +58,15 @@ func (o Objects) UnusableSlot(slot Slot, server ServerFacts) []preflight.Finding
 		f.Found, f.Why = "It is temporary.", "It vanishes with the session that made it."
 		f.Remedy = "Set postgres.slot to another name."
 	case slot.Synced && server.InRecovery:
-		f.Found, f.Why = "It is a standby's copy of the primary's slot.", "It can be read only after the standby is promoted."
+		f.Found, f.Why = "It is a standby's copy of the primary's slot.",
+			"It can be read only after the standby is promoted."
 		f.Remedy = "Let postgres.dsn lead to the primary."
 	case slot.TwoPhase:
 		f.Found = "It was created with two_phase."
-		f.Why = "Rows of prepared transactions would be sent before they are committed, and a rollback could not take them back."
-		f.Remedy = "-- create it without: stop the writers, let the connector catch up, then\n" + o.DropSlotSQL() + "\n" + o.SlotDDL()
+		f.Why = "Rows of prepared transactions would be sent before they are committed, and a rollback could not " +
+			"take them back."
+		f.Remedy = "-- create it without: stop the writers, let the connector catch " +
+			"up, then\n" + o.DropSlotSQL() + "\n" + o.SlotDDL()
 	default:
 		return nil
 	}
@@ -73,14 +78,17 @@ func (o Objects) SlotGone(server ServerFacts) preflight.Finding {
 	return preflight.Finding{
 		Level: preflight.Fail, Subject: o.SlotSubject(),
 		Found: fmt.Sprintf("It is gone, while %s that it read is still there.", o.PublicationSubject()),
-		Why: "It was dropped, or the server was restored or failed over to a standby without it. A new slot starts at its creation: " +
+		Why: "It was dropped, or the server was restored or failed over to a standby without it. A new slot starts " +
+			"at its creation: " +
 			"rows committed between the last published event and then come through no slot.",
-		Remedy: o.RenewSlotSQL(server) + "\n" + o.RepublishSQL(o.Tables...) + "\n-- if nothing was ever published, creating the slot is all",
+		Remedy: o.RenewSlotSQL(server) + "\n" + o.RepublishSQL(o.Tables...) + "\n-- if nothing was ever published, " +
+			"creating the slot is all",
 	}
 }
 
 // keepRows keeps VACUUM on the primary from removing what decoding on the hot standby needs.
-const keepRows = "-- before that: hot_standby_feedback = on on the standby, and a physical slot on the primary named in its primary_slot_name; " +
+const keepRows = "-- before that: hot_standby_feedback = on on the standby, and a physical slot on the primary named " +
+	"in its primary_slot_name; " +
 	"`cdc-outbox check` looks"
 
 // SlotInvalidated is the finding for a slot that Postgres has invalidated.
@@ -94,16 +102,20 @@ func (o Objects) SlotInvalidated(slot Slot, server ServerFacts) preflight.Findin
 		reason = "wal_level was set below logical (wal_level_insufficient)"
 		advice = "-- set wal_level = logical again, of a standby on the primary, and restart that server"
 	case slot.InvalidationReason == "idle_timeout":
-		reason, advice = "nobody read it for longer than idle_replication_slot_timeout (idle_timeout)", "-- raise idle_replication_slot_timeout"
-	case slot.Conflicting && slot.InvalidationReason == "" && server.InRecovery: // 16 does not say which; on a primary it is always WAL
-		reason = "recovery on the standby has removed catalog rows it needs, or wal_level was set below logical on the primary"
+		reason, advice = "nobody read it for longer than idle_replication_slot_timeout (idle_timeout)",
+			"-- raise idle_replication_slot_timeout"
+	// 16 does not say which; on a primary it is always WAL
+	case slot.Conflicting && slot.InvalidationReason == "" && server.InRecovery:
+		reason = "recovery on the standby has removed catalog rows it needs, or wal_level was set below logical on " +
+			"the primary"
 		advice = keepRows
 	}
 	return preflight.Finding{
 		Level: preflight.Fail, Subject: o.SlotSubject(),
-		Found:  fmt.Sprintf("Postgres has invalidated it: %s. It was confirmed up to %s.", reason, slot.ConfirmedFlush),
-		Why:    "It can never be read again. Rows committed after that position come through no slot.",
-		Remedy: strings.Join([]string{o.DropSlotSQL(), o.RenewSlotSQL(server), o.RepublishSQL(o.Tables...), advice}, "\n"),
+		Found: fmt.Sprintf("Postgres has invalidated it: %s. It was confirmed up to %s.", reason, slot.ConfirmedFlush),
+		Why:   "It can never be read again. Rows committed after that position come through no slot.",
+		Remedy: strings.Join([]string{o.DropSlotSQL(), o.RenewSlotSQL(server), o.RepublishSQL(o.Tables...), advice},
+			"\n"),
 	}
 }
 
@@ -114,8 +126,10 @@ func (o Objects) SlotInvalidated(slot Slot, server ServerFacts) preflight.Findin
 func (o Objects) PublicationLost(slot Slot, server ServerFacts, partitioned bool) preflight.Finding {
 	return preflight.Finding{
 		Level: preflight.Fail, Subject: o.PublicationSubject(),
-		Found: fmt.Sprintf("It is gone, while %s that reads it is still there, confirmed up to %s.", o.SlotSubject(), slot.ConfirmedFlush),
-		Why: "Rows are decoded with the publication as it was when they were written: what was written while it was missing cannot be read from this slot, " +
+		Found: fmt.Sprintf("It is gone, while %s that reads it is still there, confirmed up to %s.", o.SlotSubject(),
+			slot.ConfirmedFlush),
+		Why: "Rows are decoded with the publication as it was when they were written: what was written while it was " +
+			"missing cannot be read from this slot, " +
 			"and creating it again does not change that.",
 		Remedy: o.RenewBothSQL(server, partitioned),
 	}
@@ -141,21 +155,25 @@ func (o Objects) WrongRole(server ServerFacts, slotExists bool) []preflight.Find
 	case !server.InRecovery && slotExists:
 		f.Level = preflight.Warn
 		f.Found = "It is no standby, and postgres.hot_standby is set."
-		f.Why = "The slot there goes on as a primary's does; this server was promoted, or postgres.dsn leads to another one."
+		f.Why = "The slot there goes on as a primary's does; this server was promoted, or postgres.dsn leads to " +
+			"another one."
 		f.Remedy = "Set postgres.hot_standby to false if that is to stay so, else correct postgres.dsn."
 	case !server.InRecovery:
 		f.Found = "It is no standby, and has no slot of that name."
-		f.Why = "postgres.hot_standby is set, so the slot is on another server, which keeps what was committed meanwhile."
+		f.Why = "postgres.hot_standby is set, so the slot is on another server, which keeps what was committed " +
+			"meanwhile."
 		f.Remedy = "Set postgres.hot_standby to false if that is to stay so, else correct postgres.dsn."
 	case server.Version < firstHotStandby:
-		f.Found, f.Why = fmt.Sprintf("It is a standby of PostgreSQL %s.", server.VersionText), "Logical slots on standbys exist from 16 on."
+		f.Found, f.Why = fmt.Sprintf("It is a standby of PostgreSQL %s.", server.VersionText),
+			"Logical slots on standbys exist from 16 on."
 		f.Remedy = "Let postgres.dsn lead to the primary: several hosts and target_session_attrs=read-write."
 	default:
 		f.Found = "It is a standby."
 		if !slotExists {
 			f.Found = "It is a standby, and has no slot of that name."
 		}
-		f.Why = "Publication and slot are made on the primary; that the slot is missing here does not mean that it is lost."
+		f.Why = "Publication and slot are made on the primary; that the slot is missing here does not mean that " +
+			"it is lost."
 		f.Remedy = "Let postgres.dsn lead to the primary: several hosts and target_session_attrs=read-write. " +
 			"To read from the standby on purpose: postgres.hot_standby: true"
 	}

@@ -71,7 +71,8 @@ func (o Objects) SlotDDL() string {
 	if o.Failover {
 		failover = ", failover => true"
 	}
-	return fmt.Sprintf("SELECT pg_create_logical_replication_slot(%s, 'pgoutput'%s);", identifier.QuoteLiteral(o.Slot), failover)
+	return fmt.Sprintf("SELECT pg_create_logical_replication_slot(%s, 'pgoutput'%s);", identifier.QuoteLiteral(o.Slot),
+		failover)
 }
 
 // DropSlotSQL drops the slot on the connected server.
@@ -92,7 +93,8 @@ func (o Objects) CreateSlotSQL(server ServerFacts) string {
 	if !o.OnHotStandby(server) {
 		return o.SlotDDL()
 	}
-	return fmt.Sprintf("-- on the standby; it waits until the second is run on %s, after all transactions that are open there:\n%s\n%s",
+	return fmt.Sprintf("-- on the standby; it waits until the second is run on %s, after all transactions that are "+
+		"open there:\n%s\n%s",
 		server.PrimaryName(), o.SlotDDL(), LogSnapshotSQL)
 }
 
@@ -110,9 +112,13 @@ func (o Objects) RenewSlotSQL(server ServerFacts) string {
 // OVERRIDING SYSTEM VALUE keeps the values of an identity column (Postgres docs, INSERT), and does nothing where there
 // is none.
 func (o Objects) RepublishSQL(tables ...identifier.Table) string {
-	lines := []string{"-- then start the connector again; `cdc-outbox repair` finds in the table what Kafka does not have, and publishes it.",
-		"-- By hand, publish again from the table what was committed since the last published event. Go back generously:",
-		"-- created_at is the transaction's start; consumers tell a repeat by its id."}
+	lines := []string{
+		"-- then start the connector again; `cdc-outbox repair` finds in the table what Kafka does not have, and " +
+			"publishes it.",
+		"-- By hand, publish again from the table what was committed since the last published event. Go back " +
+			"generously:",
+		"-- created_at is the transaction's start; consumers tell a repeat by its id.",
+	}
 	when := o.Columns.Timestamp
 	if when == "" {
 		when = "created_at"

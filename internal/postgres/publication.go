@@ -82,7 +82,8 @@ func parsePublishedTables(rows []byte) ([]PublishedTable, error) {
 	tables := make([]PublishedTable, 0, len(parsed))
 	for _, r := range parsed {
 		tables = append(tables, PublishedTable{
-			Table: identifier.Table{Schema: r.SchemaName, Name: r.TableName}, Columns: r.AttNames, RowFilter: orZero(r.RowFilter),
+			Table: identifier.Table{Schema: r.SchemaName, Name: r.TableName}, Columns: r.AttNames,
+			RowFilter: orZero(r.RowFilter),
 		})
 	}
 	return tables, nil

@@ -55,7 +55,11 @@ func LookupCatalog(dsn string, rel *pgoutput.Relation) (Catalog, error) {
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 	c, err := readCatalog(ctx, conn, rel)
 	if err != nil {
-		return Catalog{}, &fault.Error{Kind: fault.Retry, Object: "catalogs of " + identifier.Table{Schema: rel.Namespace, Name: rel.Name}.String(), Err: err}
+		return Catalog{}, &fault.Error{
+			Kind: fault.Retry, Object: "catalogs of " + identifier.Table{
+				Schema: rel.Namespace, Name: rel.Name,
+			}.String(), Err: err,
+		}
 	}
 	return c, nil
 }
@@ -72,11 +76,12 @@ func readCatalog(ctx context.Context, conn *pgx.Conn, rel *pgoutput.Relation) (C
 	}
 	var oid uint32
 	var t CatalogType
-	_, err = pgx.ForEachRow(rows, []any{&oid, &t.Name, &t.Kind, &t.Base, &t.BaseModifier, &t.Element, &t.Labels}, func() error {
-		c.Types[oid] = t
-		t.Labels = nil
-		return nil
-	})
+	_, err = pgx.ForEachRow(rows, []any{&oid, &t.Name, &t.Kind, &t.Base, &t.BaseModifier, &t.Element, &t.Labels},
+		func() error {
+			c.Types[oid] = t
+			t.Labels = nil
+			return nil
+		})
 	if err != nil {
 		return c, err
 	}

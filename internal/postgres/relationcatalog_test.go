@@ -18,7 +18,8 @@ func TestLookupCatalog(t *testing.T) {
 	db := testkit.Postgres(t)
 	db.Exec(t, `CREATE TYPE mood AS ENUM ('sad', 'ok')`)
 	db.Exec(t, `CREATE DOMAIN price AS numeric(10,2)`)
-	db.Exec(t, `CREATE TABLE outbox (id uuid PRIMARY KEY, mood mood NOT NULL, moods mood[], price price, gone int, payload jsonb)`)
+	db.Exec(t,
+		`CREATE TABLE outbox (id uuid PRIMARY KEY, mood mood NOT NULL, moods mood[], price price, gone int, payload jsonb)`)
 	db.Exec(t, `ALTER TABLE outbox DROP COLUMN gone`)
 
 	conn, err := pgx.Connect(t.Context(), db.DSN)
@@ -26,17 +27,23 @@ func TestLookupCatalog(t *testing.T) {
 	defer conn.Close(t.Context())
 	rel := &pgoutput.Relation{Namespace: "public", Name: "outbox"}
 	require.NoError(t, conn.QueryRow(t.Context(), `SELECT 'outbox'::regclass::oid`).Scan(&rel.OID))
-	rows, err := conn.Query(t.Context(), `SELECT attname::text, atttypid FROM pg_attribute WHERE attrelid = $1 AND attnum > 0 AND NOT attisdropped ORDER BY attnum`, rel.OID)
+	rows, err := conn.Query(t.Context(),
+		`SELECT attname::text, atttypid FROM pg_attribute WHERE attrelid = $1 AND attnum > 0 AND NOT attisdropped ORDER BY attnum`, rel.OID)
 	require.NoError(t, err)
 	var c pgoutput.Column
-	_, err = pgx.ForEachRow(rows, []any{&c.Name, &c.TypeOID}, func() error { rel.Columns = append(rel.Columns, c); return nil })
+	_, err = pgx.ForEachRow(rows, []any{&c.Name, &c.TypeOID}, func() error {
+		rel.Columns = append(rel.Columns, c)
+		return nil
+	})
 	require.NoError(t, err)
 
 	found, err := LookupCatalog(db.DSN, rel)
 	require.NoError(t, err)
-	require.Equal(t, map[string]bool{"id": false, "mood": false, "moods": true, "price": true, "payload": true}, found.Nullable)
+	require.Equal(t, map[string]bool{"id": false, "mood": false, "moods": true, "price": true, "payload": true},
+		found.Nullable)
 	mood := rel.Columns[rel.Column("mood")].TypeOID
-	require.Equal(t, CatalogType{Name: "mood", Kind: "e", Labels: []string{"sad", "ok"}, BaseModifier: -1}, found.Types[mood])
+	require.Equal(t, CatalogType{Name: "mood", Kind: "e", Labels: []string{"sad", "ok"}, BaseModifier: -1},
+		found.Types[mood])
 	require.Equal(t, mood, found.Types[rel.Columns[rel.Column("moods")].TypeOID].Element)
 	price := found.Types[rel.Columns[rel.Column("price")].TypeOID]
 	require.Equal(t, uint32(1700), price.Base)

@@ -14,7 +14,8 @@ type ServerFacts struct {
 	VersionText string `json:"version_text"`
 	Database    string `json:"database"`
 	InRecovery  bool   `json:"in_recovery"`
-	Upstream    string `json:"upstream"` // of a standby: host and port of what it follows; empty where the role may not see it
+	// of a standby: host and port of what it follows; empty where the role may not see it
+	Upstream string `json:"upstream"`
 }
 
 // PrimaryName is the primary as the standby's WAL receiver knows it.
@@ -105,7 +106,8 @@ func lookupServiceFacts(ctx context.Context, q Querier) (cloud.Facts, error) {
 		return f, nil
 	}
 	var unclaimed []string
-	err = q.QueryRow(ctx, `SELECT ARRAY(SELECT name FROM unnest($1::text[]) name WHERE current_setting(name, true) IS NOT NULL)`,
+	err = q.QueryRow(ctx,
+		`SELECT ARRAY(SELECT name FROM unnest($1::text[]) name WHERE current_setting(name, true) IS NOT NULL)`,
 		cloud.MarkerSettings()).Scan(&unclaimed)
 	if err == nil { // else one of them is hidden from this role
 		f.Settings = unclaimed

@@ -85,7 +85,8 @@ SELECT c.relkind::text, c.relpersistence::text, has_schema_privilege(n.oid, 'USA
 func LookupTable(ctx context.Context, q Querier, t identifier.Table) (OutboxTable, error) {
 	info := OutboxTable{Table: t, Exists: true}
 	var leaves, columns []byte
-	err := q.QueryRow(ctx, tableSQL, t.Schema, t.Name).Scan(&info.Kind, &info.Persistence, &info.Selectable, &info.Owned, &leaves, &columns)
+	err := q.QueryRow(ctx, tableSQL, t.Schema, t.Name).Scan(&info.Kind, &info.Persistence, &info.Selectable,
+		&info.Owned, &leaves, &columns)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return OutboxTable{Table: t}, nil
 	}

@@ -46,12 +46,15 @@ func checkWALLimit(cfg Config, st state) preflight.Finding {
 	const subject = "max_slot_wal_keep_size"
 	if s.SlotWALKeepMB < 0 {
 		f := preflight.Finding{
-			Level: preflight.Warn, Code: codeUnlimited, Subject: subject, Found: "It is -1: a slot may hold back WAL without limit.",
-			Why:    "While nobody reads the slot, WAL piles up until the disk is full and the whole server stops." + cfg.Retained.sentence(),
+			Level: preflight.Warn, Code: codeUnlimited, Subject: subject,
+			Found: "It is -1: a slot may hold back WAL without limit.",
+			Why: "While nobody reads the slot, WAL piles up until the disk is full and the whole " +
+				"server stops." + cfg.Retained.sentence(),
 			Remedy: s.Service.With(s.Service.LimitWAL(someLimit)),
 		}
 		if s.Service.LimitsWAL() {
-			f.Remedy += "\n" + comment(s.Service.LimitWAL(someLimit)) + " what the disk can spare: beyond it the slot is lost instead, so watch cdc_outbox_slot_seconds_to_limit"
+			f.Remedy += "\n" + comment(s.Service.LimitWAL(someLimit)) + " what the disk can spare: beyond it the " +
+				"slot is lost instead, so watch cdc_outbox_slot_seconds_to_limit"
 		}
 		return f
 	}
@@ -63,15 +66,18 @@ func checkWALLimit(cfg Config, st state) preflight.Finding {
 	}
 	lasts := min(limit/rate, (10 * 365 * 24 * time.Hour).Seconds())
 	holds := time.Duration(lasts * float64(time.Second))
-	found = fmt.Sprintf("A slot may hold back %s of WAL, which is what is written in %s at %s (%s/s); beyond that it is lost.",
+	found = fmt.Sprintf("A slot may hold back %s of WAL, which is what is written in %s at %s (%s/s); beyond that "+
+		"it is lost.",
 		size(limit), period(holds), measured, size(rate))
 	if holds >= plausibleStop {
 		return preflight.Fine(subject, found)
 	}
 	f := preflight.Finding{
 		Level: preflight.Warn, Code: codeSmallLimit, Subject: subject, Found: found,
-		Why: fmt.Sprintf("A connector, or Kafka, that is away for longer costs the slot, and its events have to be published again from the table. "+
-			"The alert slot_time_to_limit warns an hour ahead, and critically ten minutes ahead: here that leaves %s in all.", period(holds)),
+		Why: fmt.Sprintf("A connector, or Kafka, that is away for longer costs the slot, and its events have to be "+
+			"published again from the table. "+
+			"The alert slot_time_to_limit warns an hour ahead, and critically ten minutes ahead: here that leaves "+
+			"%s in all.", period(holds)),
 	}
 	need := int64(rate * (24 * time.Hour).Seconds() / (1 << 20))
 	need = max((need/1024+1)*1024, s.SlotWALKeepMB+1)
@@ -97,7 +103,8 @@ func (r Retained) sentence() string {
 	if r.Warn <= 0 || r.Critical <= 0 {
 		return ""
 	}
-	return fmt.Sprintf(" `run` alerts when it holds back more than monitor.warn_retained (%s), and critically from monitor.critical_retained (%s) on.",
+	return fmt.Sprintf(" `run` alerts when it holds back more than monitor.warn_retained (%s), and critically from "+
+		"monitor.critical_retained (%s) on.",
 		size(float64(r.Warn)), size(float64(r.Critical)))
 }
 
@@ -113,9 +120,11 @@ func checkIdleTimeout(st state) []preflight.Finding {
 	}
 	set := st.Server.Service.IdleTimeout(7 * 24 * 60 * 60)
 	return []preflight.Finding{{
-		Level: preflight.Warn, Code: codeSlotTimeout, Subject: "idle_replication_slot_timeout", Found: fmt.Sprintf("It is %s.", timeout),
-		Why:    "A slot that nobody reads for so long is lost with the next checkpoint, and an outage of the connector may well last longer.",
-		Remedy: st.Server.Service.With(set) + "\n" + comment(set) + " or 0: off; max_slot_wal_keep_size bounds what an abandoned slot can do",
+		Level: preflight.Warn, Code: codeSlotTimeout, Subject: "idle_replication_slot_timeout",
+		Found: fmt.Sprintf("It is %s.", timeout), Why: "A slot that nobody reads for so long is lost with the next " +
+			"checkpoint, and an outage of the connector may well last longer.",
+		Remedy: st.Server.Service.With(set) + "\n" + comment(set) + " or 0: off; max_slot_wal_keep_size bounds what " +
+			"an abandoned slot can do",
 	}}
 }
 
@@ -130,9 +139,11 @@ func checkSenderTimeout(st state) []preflight.Finding {
 	}
 	set := st.Server.Service.SenderTimeout(60_000)
 	return []preflight.Finding{{
-		Level: preflight.Warn, Code: codeSender, Subject: "wal_sender_timeout", Found: fmt.Sprintf("It is %s.", timeout),
-		Why: "A server that has heard nothing for so long ends the stream; a moment's pause of the network or the process is enough.",
-		Remedy: comment(set) + " for this connector alone, in postgres.dsn: wal_sender_timeout=10000; or for the server:\n" +
+		Level: preflight.Warn, Code: codeSender, Subject: "wal_sender_timeout",
+		Found: fmt.Sprintf("It is %s.", timeout), Why: "A server that has heard nothing for so long ends the stream; " +
+			"a moment's pause of the network or the process is enough.",
+		Remedy: comment(set) + " for this connector alone, in postgres.dsn: wal_sender_timeout=10000; or for " +
+			"the server:\n" +
 			st.Server.Service.With(set),
 	}}
 }

@@ -24,20 +24,74 @@ func TestCheckWALLimit(t *testing.T) {
 		code   string // empty: fine
 		words  []string
 	}{
-		"no limit":                   {postgres.Server{SlotWALKeepMB: -1}, walRate{}, "slot_wal_unlimited", []string{"monitor.warn_retained (1 GiB)", "monitor.critical_retained (10 GiB)", "= '50GB'"}},
-		"no limit, Azure":            {postgres.Server{SlotWALKeepMB: -1, Service: cloud.Azure}, walRate{}, "slot_wal_unlimited", []string{"read-only there", "--storage-auto-grow Enabled", "docs/clouds/azure.md"}},
-		"no limit, RDS":              {postgres.Server{SlotWALKeepMB: -1, Service: cloud.RDS}, walRate{}, "slot_wal_unlimited", []string{"ParameterName=max_slot_wal_keep_size,ParameterValue=51200,ApplyMethod=immediate"}},
-		"rate not known":             {postgres.Server{SlotWALKeepMB: 64}, walRate{}, "", []string{"64 MiB of WAL; beyond"}},
-		"statistics too young":       {postgres.Server{SlotWALKeepMB: 64}, walRate{Average: 9 * mb, Over: time.Minute}, "", []string{"64 MiB of WAL; beyond"}},
-		"idle server":                {postgres.Server{SlotWALKeepMB: 64}, walRate{Average: 0, Over: week}, "", []string{"64 MiB of WAL; beyond"}},
-		"next to nothing is written": {postgres.Server{SlotWALKeepMB: 1 << 40}, walRate{Average: 1e-9, Over: week}, "", []string{"3650 days"}},
-		"seven minutes":              {postgres.Server{SlotWALKeepMB: 4096}, walRate{Average: 9.5 * mb, Over: week}, "slot_wal_small", []string{"4 GiB of WAL, which is what is written in 7 minutes at the average of the last 7 days (9.5 MiB/s)", "slot_time_to_limit", "= '802GB'"}},
-		"seven minutes just now":     {postgres.Server{SlotWALKeepMB: 4096}, walRate{Average: mb / 1000, Over: week, Present: 9.5 * mb}, "slot_wal_small", []string{"7 minutes at the present rate"}},
-		"just now, after a reset":    {postgres.Server{SlotWALKeepMB: 4096}, walRate{Average: 99 * mb, Over: time.Minute, Present: 9.5 * mb}, "slot_wal_small", []string{"7 minutes at the present rate"}},
-		"a long night":               {postgres.Server{SlotWALKeepMB: 51200}, walRate{Average: mb, Over: week}, "", []string{"50 GiB of WAL, which is what is written in 14 hours"}},
-		"none at all":                {postgres.Server{SlotWALKeepMB: 0}, walRate{Average: mb, Over: week}, "slot_wal_small", []string{"0 bytes of WAL, which is what is written in 0 seconds"}},
+		"no limit": {
+			postgres.Server{SlotWALKeepMB: -1},
+			walRate{},
+			"slot_wal_unlimited",
+			[]string{"monitor.warn_retained (1 GiB)", "monitor.critical_retained (10 GiB)", "= '50GB'"},
+		},
+		"no limit, Azure": {
+			postgres.Server{SlotWALKeepMB: -1, Service: cloud.Azure},
+			walRate{},
+			"slot_wal_unlimited",
+			[]string{"read-only there", "--storage-auto-grow Enabled", "docs/clouds/azure.md"},
+		},
+		"no limit, RDS": {
+			postgres.Server{SlotWALKeepMB: -1, Service: cloud.RDS},
+			walRate{},
+			"slot_wal_unlimited",
+			[]string{"ParameterName=max_slot_wal_keep_size,ParameterValue=51200,ApplyMethod=immediate"},
+		},
+		"rate not known": {
+			postgres.Server{SlotWALKeepMB: 64}, walRate{}, "", []string{"64 MiB of WAL; beyond"},
+		},
+		"statistics too young": {
+			postgres.Server{SlotWALKeepMB: 64},
+			walRate{Average: 9 * mb, Over: time.Minute},
+			"",
+			[]string{"64 MiB of WAL; beyond"},
+		},
+		"idle server": {
+			postgres.Server{SlotWALKeepMB: 64}, walRate{Average: 0, Over: week}, "", []string{"64 MiB of WAL; beyond"},
+		},
+		"next to nothing is written": {
+			postgres.Server{SlotWALKeepMB: 1 << 40}, walRate{Average: 1e-9, Over: week}, "", []string{"3650 days"},
+		},
+		"seven minutes": {
+			postgres.Server{SlotWALKeepMB: 4096},
+			walRate{Average: 9.5 * mb, Over: week},
+			"slot_wal_small",
+			[]string{"4 GiB of WAL, which is what is written in 7 minutes at the average of the last 7 days " +
+				"(9.5 MiB/s)", "slot_time_to_limit", "= '802GB'"},
+		},
+		"seven minutes just now": {
+			postgres.Server{SlotWALKeepMB: 4096},
+			walRate{Average: mb / 1000, Over: week, Present: 9.5 * mb},
+			"slot_wal_small",
+			[]string{"7 minutes at the present rate"},
+		},
+		"just now, after a reset": {
+			postgres.Server{SlotWALKeepMB: 4096},
+			walRate{Average: 99 * mb, Over: time.Minute, Present: 9.5 * mb},
+			"slot_wal_small",
+			[]string{"7 minutes at the present rate"},
+		},
+		"a long night": {
+			postgres.Server{SlotWALKeepMB: 51200},
+			walRate{Average: mb, Over: week},
+			"",
+			[]string{"50 GiB of WAL, which is what is written in 14 hours"},
+		},
+		"none at all": {
+			postgres.Server{SlotWALKeepMB: 0},
+			walRate{Average: mb, Over: week},
+			"slot_wal_small",
+			[]string{"0 bytes of WAL, which is what is written in 0 seconds"},
+		},
 	} {
-		f := checkWALLimit(Config{Retained: Retained{Warn: 1 << 30, Critical: 10 << 30}}, state{Server: c.server, WAL: c.wal})
+		f := checkWALLimit(Config{Retained: Retained{Warn: 1 << 30, Critical: 10 << 30}}, state{
+			Server: c.server, WAL: c.wal,
+		})
 		require.Equal(t, c.code, f.Code, name)
 		require.Equal(t, c.code == "", f.Level == preflight.OK, name)
 		for _, w := range c.words {
@@ -71,11 +125,18 @@ func TestWALMark(t *testing.T) {
 // TestServices takes a real server for each service, marked as the services mark theirs.
 func TestServices(t *testing.T) {
 	db := testkit.DedicatedPostgres(t, pgserver.Options{Settings: map[string]string{
-		"wal_level": "replica", "max_replication_slots": "1", "max_wal_senders": "1", "max_slot_wal_keep_size": "1MB", "wal_sender_timeout": "2s"}})
+		"wal_level": "replica", "max_replication_slots": "1", "max_wal_senders": "1", "max_slot_wal_keep_size": "1MB",
+		"wal_sender_timeout": "2s",
+	}})
 	db.Exec(t, setupTableDDL)
-	db.Exec(t, `CREATE ROLE app LOGIN; CREATE ROLE rds_replication; CREATE ROLE connector LOGIN IN ROLE rds_replication; SELECT pg_create_physical_replication_slot('taken')`)
+	db.Exec(t,
+		`CREATE ROLE app LOGIN; CREATE ROLE rds_replication; CREATE ROLE connector LOGIN IN ROLE rds_replication; SELECT pg_create_physical_replication_slot('taken')`)
 	dsn := strings.Replace(db.DSN, "postgres@", "app@", 1)
-	cfg := Config{Objects: postgres.Objects{Slot: "s", Publication: "p", Tables: []identifier.Table{{Schema: "public", Name: "outbox"}}}}
+	cfg := Config{
+		Objects: postgres.Objects{
+			Slot: "s", Publication: "p", Tables: []identifier.Table{{Schema: "public", Name: "outbox"}},
+		},
+	}
 	check := func(dsn string) (byCode map[string]preflight.Finding) {
 		byCode = map[string]preflight.Finding{}
 		for _, f := range Preflight(t.Context(), dsn, cfg) {
@@ -100,9 +161,12 @@ func TestServices(t *testing.T) {
 		}
 	}
 	for s, marks := range map[cloud.Service][2]string{
-		cloud.RDS: {"rds.logical_replication", "rds_superuser"}, cloud.CloudSQL: {"cloudsql.logical_decoding", "cloudsqlsuperuser"},
-		cloud.AlloyDB: {"alloydb.logical_decoding", "alloydbsuperuser"}, cloud.Azure: {"azure.extensions", "azure_pg_admin"},
-		cloud.Neon: {"neon.timeline_id", "neon_superuser"}, cloud.Supabase: {"supautils.reserved_roles", "supabase_auth_admin"},
+		cloud.RDS:      {"rds.logical_replication", "rds_superuser"},
+		cloud.CloudSQL: {"cloudsql.logical_decoding", "cloudsqlsuperuser"},
+		cloud.AlloyDB:  {"alloydb.logical_decoding", "alloydbsuperuser"},
+		cloud.Azure:    {"azure.extensions", "azure_pg_admin"},
+		cloud.Neon:     {"neon.timeline_id", "neon_superuser"},
+		cloud.Supabase: {"supautils.reserved_roles", "supabase_auth_admin"},
 	} {
 		unmark := mark(marks[0], marks[1])
 		found := check(dsn)
@@ -126,7 +190,8 @@ func TestServices(t *testing.T) {
 	member := strings.Replace(db.DSN, "postgres@", "connector@", 1)
 	require.NotContains(t, check(member), "role_replication", "there the membership is what counts")
 	db.Exec(t, `DROP ROLE rds_superuser`)
-	require.Contains(t, check(member)["role_replication"].Remedy, `ALTER ROLE "connector" REPLICATION;`, "elsewhere it is a role like any other")
+	require.Contains(t, check(member)["role_replication"].Remedy, `ALTER ROLE "connector" REPLICATION;`,
+		"elsewhere it is a role like any other")
 	db.Exec(t, `CREATE ROLE rds_superuser`)
 }
 
@@ -143,11 +208,16 @@ func TestSmallLimitIsMeasured(t *testing.T) {
 			case <-stop:
 				return
 			default:
-				_ = db.Server.Exec(t.Context(), db.Name, `INSERT INTO filler SELECT repeat('x', 1000) FROM generate_series(1, 2000)`)
+				_ = db.Server.Exec(t.Context(), db.Name,
+					`INSERT INTO filler SELECT repeat('x', 1000) FROM generate_series(1, 2000)`)
 			}
 		}
 	}()
-	found := worse(t, Preflight(t.Context(), db.DSN, Config{Objects: postgres.Objects{Slot: "s", Publication: "p", Tables: []identifier.Table{{Schema: "public", Name: "outbox"}}}}))
+	found := worse(t, Preflight(t.Context(), db.DSN, Config{
+		Objects: postgres.Objects{
+			Slot: "s", Publication: "p", Tables: []identifier.Table{{Schema: "public", Name: "outbox"}},
+		},
+	}))
 	close(stop)
 	<-stopped
 	f := found["max_slot_wal_keep_size"]
@@ -161,7 +231,11 @@ func TestEnsureRoleMayNotReplicate(t *testing.T) {
 	db := testkit.DedicatedPostgres(t, pgserver.Options{})
 	db.Exec(t, setupTableDDL)
 	db.Exec(t, `CREATE ROLE app LOGIN; CREATE ROLE rds_replication`)
-	cfg := Config{Objects: postgres.Objects{Slot: "s", Publication: "p", Tables: []identifier.Table{{Schema: "public", Name: "outbox"}}}}
+	cfg := Config{
+		Objects: postgres.Objects{
+			Slot: "s", Publication: "p", Tables: []identifier.Table{{Schema: "public", Name: "outbox"}},
+		},
+	}
 	require.NoError(t, Ensure(t.Context(), db.DSN, cfg, true))
 	dsn := strings.Replace(db.DSN, "postgres@", "app@", 1)
 	refused := func(remedy string) {

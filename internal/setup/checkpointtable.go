@@ -45,12 +45,18 @@ func planCheckpoint(cfg Config, st state) []Step {
 		return nil
 	}
 	if !st.Checkpoint.Exists && !(cfg.onlyNeeded && (st.Publication.Exists || st.Slot.Exists)) {
-		steps = append(steps, Step{SQL: postgres.CheckpointDDL(cfg.Checkpoint),
-			Why: "Remembers how far the slot is confirmed, so that one that is made anew or moved by hand is noticed. One row a slot, updated once a second at most."})
+		steps = append(steps, Step{
+			SQL: postgres.CheckpointDDL(cfg.Checkpoint),
+			Why: "Remembers how far the slot is confirmed, so that one that is made anew or moved by hand is " +
+				"noticed. One row a slot, updated once a second at most.",
+		})
 	}
 	if cfg.Role != "" && !st.Role.MayStore {
-		steps = append(steps, Step{SQL: fmt.Sprintf("GRANT SELECT, INSERT, UPDATE, DELETE ON TABLE %s TO %s;", cfg.Checkpoint.SQL(), identifier.Quote(cfg.Role)),
-			Why: "It writes down there how far the slot is confirmed."})
+		steps = append(steps, Step{
+			SQL: fmt.Sprintf("GRANT SELECT, INSERT, UPDATE, DELETE ON TABLE %s TO %s;", cfg.Checkpoint.SQL(),
+				identifier.Quote(cfg.Role)),
+			Why: "It writes down there how far the slot is confirmed.",
+		})
 	}
 	return steps
 }
@@ -61,17 +67,25 @@ func checkCheckpoint(cfg Config, st state) []preflight.Finding {
 		return nil
 	}
 	subject := "table " + cfg.Checkpoint.String()
-	const why = "A slot that was dropped and made anew, or moved by hand, looks like the one before; what lies between would be missed by nobody."
+	const why = "A slot that was dropped and made anew, or moved by hand, looks like the one before; what lies " +
+		"between would be missed by nobody."
 	switch {
 	case m.Exists && m.Usable:
 		return []preflight.Finding{preflight.Fine(subject, "It remembers how far the slot is confirmed.")}
 	case m.Exists:
-		return []preflight.Finding{{Level: preflight.Warn, Subject: subject, Found: fmt.Sprintf("Role %q may not use it.", st.Server.User), Why: why,
-			Remedy: fmt.Sprintf("GRANT SELECT, INSERT, UPDATE, DELETE ON TABLE %s TO %s;", cfg.Checkpoint.SQL(), identifier.Quote(st.Server.User))}}
+		return []preflight.Finding{{
+			Level: preflight.Warn, Subject: subject, Found: fmt.Sprintf("Role %q may not use it.", st.Server.User),
+			Why: why, Remedy: fmt.Sprintf("GRANT SELECT, INSERT, UPDATE, DELETE ON TABLE %s TO %s;",
+				cfg.Checkpoint.SQL(), identifier.Quote(st.Server.User)),
+		}}
 	case !st.Slot.Exists && !st.Publication.Exists:
 		return nil // made with them
 	}
-	return []preflight.Finding{{Level: preflight.Warn, Subject: subject, Found: "Nothing remembers how far the slot is confirmed.", Why: why,
-		Remedy: "-- `cdc-outbox setup` does this; or set postgres.checkpoint to nothing\n" + postgres.CheckpointDDL(cfg.Checkpoint) +
-			fmt.Sprintf("\nGRANT SELECT, INSERT, UPDATE, DELETE ON TABLE %s TO %s;", cfg.Checkpoint.SQL(), identifier.Quote(st.Server.User))}}
+	return []preflight.Finding{{
+		Level: preflight.Warn, Subject: subject, Found: "Nothing remembers how far the slot is confirmed.", Why: why,
+		Remedy: "-- `cdc-outbox setup` does this; or set postgres.checkpoint " +
+			"to nothing\n" + postgres.CheckpointDDL(cfg.Checkpoint) +
+			fmt.Sprintf("\nGRANT SELECT, INSERT, UPDATE, DELETE ON TABLE %s TO %s;", cfg.Checkpoint.SQL(),
+				identifier.Quote(st.Server.User)),
+	}}
 }

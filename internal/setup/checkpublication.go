@@ -18,7 +18,8 @@ func checkPublication(cfg Config, st state) []preflight.Finding {
 	if !p.Insert {
 		out = append(out, preflight.Finding{
 			Level: preflight.Fail, Subject: subject, Found: "It does not publish inserts.",
-			Why: "New rows of the outbox are never sent.", Remedy: fmt.Sprintf("ALTER PUBLICATION %s SET (publish = 'insert');", quoted),
+			Why:    "New rows of the outbox are never sent.",
+			Remedy: fmt.Sprintf("ALTER PUBLICATION %s SET (publish = 'insert');", quoted),
 		})
 	}
 	for _, t := range st.Tables {
@@ -27,8 +28,10 @@ func checkPublication(cfg Config, st state) []preflight.Finding {
 			out = append(out, checkPublished(cfg, p, t)...)
 		case !p.AllTables:
 			out = append(out, preflight.Finding{
-				Level: preflight.Fail, Subject: subject, Found: fmt.Sprintf("It does not hold %s, which does not exist.", t.Table),
-				Why:    "Dropping a table takes it out of every publication; one made anew is not in it, and what it takes before it is added is never sent.",
+				Level: preflight.Fail, Subject: subject,
+				Found: fmt.Sprintf("It does not hold %s, which does not exist.", t.Table),
+				Why: "Dropping a table takes it out of every publication; one made anew is not in it, and what it " +
+					"takes before it is added is never sent.",
 				Remedy: missingTableRemedy(cfg, st),
 			})
 		}
@@ -39,7 +42,8 @@ func checkPublication(cfg Config, st state) []preflight.Finding {
 	if p.Update || p.Delete || p.Truncate {
 		out = append(out, preflight.Finding{
 			Level: preflight.Warn, Subject: subject, Found: "It publishes more than inserts.",
-			Why:    "Pruning the outbox sends a message for each deleted row, and updates and deletes fail on a table without replica identity.",
+			Why: "Pruning the outbox sends a message for each deleted row, and updates and deletes fail on a " +
+				"table without replica identity.",
 			Remedy: fmt.Sprintf("ALTER PUBLICATION %s SET (publish = 'insert');", quoted),
 		})
 	}
@@ -62,17 +66,21 @@ func checkPublished(cfg Config, p postgres.Publication, t postgres.OutboxTable) 
 	}
 	if !ok {
 		return fail(fmt.Sprintf("It is not in %s.", cfg.PublicationSubject()),
-			"Its rows are not sent. Rows written before it is added are never sent: publish those again from the table.",
+			"Its rows are not sent. Rows written before it is added are never sent: publish those again from "+
+				"the table.",
 			fmt.Sprintf("ALTER PUBLICATION %s ADD TABLE %s;\n%s", pub, t.Table.SQL(), cfg.RepublishSQL(t.Table)))
 	}
-	readd := fmt.Sprintf("BEGIN; ALTER PUBLICATION %s DROP TABLE %s; ALTER PUBLICATION %s ADD TABLE %s; COMMIT;", pub, t.Table.SQL(), pub, t.Table.SQL())
+	readd := fmt.Sprintf("BEGIN; ALTER PUBLICATION %s DROP TABLE %s; ALTER PUBLICATION %s ADD TABLE %s; COMMIT;", pub,
+		t.Table.SQL(), pub, t.Table.SQL())
 	if pt.RowFilter != "" {
 		return fail(fmt.Sprintf("%s has a row filter on it: WHERE %s.", cfg.PublicationSubject(), pt.RowFilter),
 			"Rows that do not match are never sent, and nobody notices.", readd)
 	}
 	if hidden, keys := hiddenColumns(cfg.Columns, pt, t); len(hidden) > 0 {
-		return fail(fmt.Sprintf("The column list in %s leaves out %s.", cfg.PublicationSubject(), strings.Join(hidden, ", ")),
-			fmt.Sprintf("Records are made of them (%s), and the rows come without: those written until it is mended stay without.", strings.Join(keys, ", ")), readd)
+		return fail(fmt.Sprintf("The column list in %s leaves out %s.", cfg.PublicationSubject(),
+			strings.Join(hidden, ", ")),
+			fmt.Sprintf("Records are made of them (%s), and the rows come without: those written until it is mended "+
+				"stay without.", strings.Join(keys, ", ")), readd)
 	}
 	return nil
 }
@@ -107,11 +115,13 @@ func checkForeignTables(cfg Config, st state) []preflight.Finding {
 	p := st.Publication
 	f := preflight.Finding{
 		Level: preflight.Warn, Subject: cfg.PublicationSubject(),
-		Why: "Their rows are decoded, sent and passed over; a table that has all of the outbox's columns is relayed like one.",
+		Why: "Their rows are decoded, sent and passed over; a table that has all of the outbox's columns is " +
+			"relayed like one.",
 	}
 	if p.AllTables {
 		f.Found = "It publishes every table of the database."
-		f.Remedy = "Make one for the outbox alone. A publication FOR ALL TABLES cannot be narrowed, and the one a slot reads must not be dropped while rows are unread."
+		f.Remedy = "Make one for the outbox alone. A publication FOR ALL TABLES cannot be narrowed, and the one a " +
+			"slot reads must not be dropped while rows are unread."
 		return []preflight.Finding{f}
 	}
 	var foreign []string
@@ -129,10 +139,13 @@ func checkForeignTables(cfg Config, st state) []preflight.Finding {
 		names += ", …"
 	}
 	f.Found = fmt.Sprintf("It publishes %d tables that are not configured: %s.", len(foreign), names)
-	f.Remedy = fmt.Sprintf("ALTER PUBLICATION %s DROP TABLE %s;", identifier.Quote(cfg.Publication), strings.Join(foreign, ", "))
+	f.Remedy = fmt.Sprintf("ALTER PUBLICATION %s DROP TABLE %s;", identifier.Quote(cfg.Publication),
+		strings.Join(foreign, ", "))
 	return []preflight.Finding{f}
 }
 
 func (st state) isLeaf(t identifier.Table) bool {
-	return slices.ContainsFunc(st.Tables, func(info postgres.OutboxTable) bool { return slices.Contains(info.Leaves, t) })
+	return slices.ContainsFunc(st.Tables, func(info postgres.OutboxTable) bool {
+		return slices.Contains(info.Leaves, t)
+	})
 }

@@ -19,7 +19,8 @@ func checkServer(cfg Config, st state) []preflight.Finding {
 	var out []preflight.Finding
 	if s.Version < 140000 {
 		out = append(out, preflight.Finding{
-			Level: preflight.Fail, Subject: "server version", Found: "PostgreSQL " + s.VersionText + " is older than 14.",
+			Level: preflight.Fail, Subject: "server version",
+			Found:  "PostgreSQL " + s.VersionText + " is older than 14.",
 			Why:    "The versions before 14 are not tested and no longer maintained.",
 			Remedy: "Upgrade the server to PostgreSQL 14 or later.",
 		})
@@ -33,8 +34,9 @@ func checkServer(cfg Config, st state) []preflight.Finding {
 	}
 	if s.WALLevel != "logical" {
 		out = append(out, preflight.Finding{
-			Level: preflight.Fail, Code: codeWALLevel, Subject: "wal_level", Found: fmt.Sprintf("wal_level is %s.", s.WALLevel),
-			Why:    "Without logical the WAL holds too little to read rows from it; rows written before the change can never be read.",
+			Level: preflight.Fail, Code: codeWALLevel, Subject: "wal_level",
+			Found: fmt.Sprintf("wal_level is %s.", s.WALLevel), Why: "Without logical the WAL holds too little to " +
+				"read rows from it; rows written before the change can never be read.",
 			Remedy: s.Service.With(s.Service.LogicalDecoding()),
 		})
 	} else {
@@ -47,15 +49,20 @@ func checkServer(cfg Config, st state) []preflight.Finding {
 	}
 	if s.Encoding != "UTF8" {
 		out = append(out, preflight.Finding{
-			Level: preflight.Warn, Subject: "server encoding", Found: fmt.Sprintf("The database is stored in %s.", s.Encoding),
-			Why:    "Postgres converts every value to UTF-8 for the stream; a character without a counterpart ends decoding at its row. SQL_ASCII is not converted, and a value in it that is not valid UTF-8 ends decoding in the same way.",
-			Remedy: fmt.Sprintf("Keep the outbox in a database made with CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0; %s cannot be changed in place.", identifier.Quote(s.Database)),
+			Level: preflight.Warn, Subject: "server encoding",
+			Found: fmt.Sprintf("The database is stored in %s.", s.Encoding),
+			Why: "Postgres converts every value to UTF-8 for the stream; a character without a counterpart ends " +
+				"decoding at its row. SQL_ASCII is not converted, and a value in it that is not valid UTF-8 ends " +
+				"decoding in the same way.",
+			Remedy: fmt.Sprintf("Keep the outbox in a database made with CREATE DATABASE … ENCODING 'UTF8' TEMPLATE "+
+				"template0; %s cannot be changed in place.", identifier.Quote(s.Database)),
 		})
 	}
 	if cfg.Failover && s.Version < 170000 {
 		out = append(out, preflight.Finding{
-			Level: preflight.Fail, Subject: "failover slot", Found: "PostgreSQL " + s.VersionText + " has no failover slots.",
-			Why: "They exist from 17 on.", Remedy: "Set postgres.failover to false, or upgrade the server.",
+			Level: preflight.Fail, Subject: "failover slot",
+			Found: "PostgreSQL " + s.VersionText + " has no failover slots.", Why: "They exist from 17 on.",
+			Remedy: "Set postgres.failover to false, or upgrade the server.",
 		})
 	}
 	return out
@@ -63,8 +70,9 @@ func checkServer(cfg Config, st state) []preflight.Finding {
 
 func mayNotReplicate(s postgres.Server) preflight.Finding {
 	return preflight.Finding{
-		Level: preflight.Fail, Code: codeRole, Subject: fmt.Sprintf("role %q", s.User), Found: "The role has no right to replicate.",
-		Why: "Postgres lets only such roles create and read slots.", Remedy: s.Service.With(replicationGrant(s)),
+		Level: preflight.Fail, Code: codeRole, Subject: fmt.Sprintf("role %q", s.User),
+		Found: "The role has no right to replicate.", Why: "Postgres lets only such roles create and read slots.",
+		Remedy: s.Service.With(replicationGrant(s)),
 	}
 }
 
@@ -78,7 +86,9 @@ func checkTables(cfg Config, st state) []preflight.Finding {
 	for _, t := range st.Tables {
 		subject := "table " + t.Table.String()
 		fail := func(found, why, remedy string) {
-			out = append(out, preflight.Finding{Level: preflight.Fail, Subject: subject, Found: found, Why: why, Remedy: remedy})
+			out = append(out, preflight.Finding{
+				Level: preflight.Fail, Subject: subject, Found: found, Why: why, Remedy: remedy,
+			})
 		}
 		switch {
 		case !t.Exists:
@@ -89,8 +99,8 @@ func checkTables(cfg Config, st state) []preflight.Finding {
 				"Name the table below it in postgres.tables.")
 			continue
 		case t.Persistence != "p":
-			fail("It is "+map[string]string{"u": "unlogged", "t": "temporary"}[t.Persistence]+".", "Its rows never reach the WAL.",
-				fmt.Sprintf("ALTER TABLE %s SET LOGGED;", t.Table.SQL()))
+			fail("It is "+map[string]string{"u": "unlogged", "t": "temporary"}[t.Persistence]+".",
+				"Its rows never reach the WAL.", fmt.Sprintf("ALTER TABLE %s SET LOGGED;", t.Table.SQL()))
 			continue
 		}
 		bad := checkColumns(cfg.Columns, t)
@@ -102,7 +112,8 @@ func checkTables(cfg Config, st state) []preflight.Finding {
 			out = append(out, preflight.Finding{
 				Level: preflight.Warn, Subject: subject, Found: fmt.Sprintf("Role %q may not read it.", st.Server.User),
 				Why: "Streaming works without, but nothing can be published again from the table.",
-				Remedy: fmt.Sprintf("GRANT USAGE ON SCHEMA %s TO %s;\nGRANT SELECT ON TABLE %s TO %s;", identifier.Quote(t.Table.Schema),
+				Remedy: fmt.Sprintf("GRANT USAGE ON SCHEMA %s TO %s;\nGRANT SELECT ON TABLE %s TO %s;",
+					identifier.Quote(t.Table.Schema),
 					identifier.Quote(st.Server.User), t.Table.SQL(), identifier.Quote(st.Server.User)),
 			})
 		}
@@ -123,15 +134,17 @@ func checkMissing(cfg Config, st state) []preflight.Finding {
 
 func tableMissing(cfg Config, st state, t postgres.OutboxTable) preflight.Finding {
 	return preflight.Finding{
-		Level: preflight.Fail, Subject: "table " + t.Table.String(), Found: fmt.Sprintf("There is no such table in database %q.", st.Server.Database),
-		Why: "Events are read from it.", Remedy: missingTableRemedy(cfg, st),
+		Level: preflight.Fail, Subject: "table " + t.Table.String(),
+		Found: fmt.Sprintf("There is no such table in database %q.", st.Server.Database),
+		Why:   "Events are read from it.", Remedy: missingTableRemedy(cfg, st),
 	}
 }
 
 // missingTableRemedy never lets a table be created beside a publication that does not hold it: until somebody looks
 // again, its rows would be accepted and never sent.
 func missingTableRemedy(cfg Config, st state) string {
-	const instead = "or correct postgres.tables or the database in postgres.dsn (unquoted names are folded to lower case)"
+	const instead = "or correct postgres.tables or the database in postgres.dsn (unquoted names are folded to " +
+		"lower case)"
 	ddl := cfg.TableDDL
 	if ddl == "" {
 		ddl = cfg.TableHint
@@ -145,11 +158,13 @@ func missingTableRemedy(cfg Config, st state) string {
 		lines = append(lines, withSemicolon(ddl))
 	case ddl == "":
 		lines = []string{
-			"-- create it in one transaction with its entry into the publication, since rows inserted in between are never sent;", "-- " + instead,
+			"-- create it in one transaction with its entry into the publication, since rows inserted in between are " +
+				"never sent;", "-- " + instead,
 			"BEGIN;", "-- CREATE TABLE …", add, "COMMIT;",
 		}
 	default:
-		lines = append(lines, "-- in one transaction, since rows inserted in between are never sent:", "BEGIN;", withSemicolon(ddl), add, "COMMIT;")
+		lines = append(lines, "-- in one transaction, since rows inserted in between are never sent:", "BEGIN;",
+			withSemicolon(ddl), add, "COMMIT;")
 	}
 	return strings.Join(lines, "\n")
 }
@@ -179,7 +194,8 @@ func checkColumns(m postgres.Columns, t postgres.OutboxTable) []preflight.Findin
 			continue
 		}
 		f := preflight.Finding{
-			Level: preflight.Fail, Subject: subject, Found: fmt.Sprintf("It has no column %s.", identifier.Quote(want.Name)),
+			Level: preflight.Fail, Subject: subject,
+			Found:  fmt.Sprintf("It has no column %s.", identifier.Quote(want.Name)),
 			Why:    fmt.Sprintf("%s reads it; every row would be held up.", want.Key),
 			Remedy: fmt.Sprintf("Set %s to one of: %s.", want.Key, strings.Join(t.ColumnNames(), ", ")),
 		}
@@ -200,14 +216,17 @@ func checkColumns(m postgres.Columns, t postgres.OutboxTable) []preflight.Findin
 func checkColumnType(subject string, want postgres.NeededColumn, c postgres.TableColumn) []preflight.Finding {
 	warn := func(why, remedy string) []preflight.Finding {
 		return []preflight.Finding{{
-			Level: preflight.Warn, Subject: subject, Found: fmt.Sprintf("Column %s (%s) is %s.", identifier.Quote(c.Name), want.Key, c.Type),
-			Why: why, Remedy: remedy,
+			Level: preflight.Warn, Subject: subject,
+			Found: fmt.Sprintf("Column %s (%s) is %s.", identifier.Quote(c.Name), want.Key, c.Type),
+			Why:   why, Remedy: remedy,
 		}}
 	}
 	if c.Generated {
 		return []preflight.Finding{{
-			Level: preflight.Fail, Subject: subject, Found: fmt.Sprintf("Column %s (%s) is generated.", identifier.Quote(c.Name), want.Key),
-			Why: "Postgres leaves generated columns out of the stream.", Remedy: "Map an ordinary column, or let a BEFORE INSERT trigger fill this one.",
+			Level: preflight.Fail, Subject: subject,
+			Found:  fmt.Sprintf("Column %s (%s) is generated.", identifier.Quote(c.Name), want.Key),
+			Why:    "Postgres leaves generated columns out of the stream.",
+			Remedy: "Map an ordinary column, or let a BEFORE INSERT trigger fill this one.",
 		}}
 	}
 	switch want.Role {
@@ -218,16 +237,19 @@ func checkColumnType(subject string, want postgres.NeededColumn, c postgres.Tabl
 	case "timestamp":
 		if c.Type == "timestamp without time zone" {
 			if strings.HasPrefix(want.Key, "router.debezium.") {
-				return nil // the only type that Debezium's event router takes, in UTC too; with another there is no way back to it
+				// the only type that Debezium's event router takes, in UTC too; with another there is no way back to it
+				return nil
 			}
 			return warn("The value does not say which time zone it is in; it is taken as UTC.", "Make it timestamptz.")
 		}
 		if c.Type != "timestamp with time zone" {
-			return warn("It is not a point in time.", "Make it timestamptz, or leave "+want.Key+" empty: then the commit time is used.")
+			return warn("It is not a "+
+				"point in time.", "Make it timestamptz, or leave "+want.Key+" empty: then the commit time is used.")
 		}
 	case "aggregate_type", "aggregate_id":
 		if c.Category == "A" || c.Category == "C" || c.Type == "json" || c.Type == "jsonb" || c.Type == "bytea" {
-			return warn("Topic and key are made of its text as Postgres prints it.", "Map a column of text, uuid, a number or an enum.")
+			return warn("Topic and key are made of its text as Postgres "+
+				"prints it.", "Map a column of text, uuid, a number or an enum.")
 		}
 	}
 	return nil

@@ -16,8 +16,14 @@ import (
 // setUpState is planState with publication and slot in order.
 func setUpState() state {
 	st := planState()
-	st.Publication = postgres.Publication{Name: "p", Exists: true, Insert: true, Owned: true, Tables: []postgres.PublishedTable{{Table: identifier.Table{Schema: "public", Name: "outbox"}}}}
-	st.Slot = postgres.Slot{Name: "s", Exists: true, Logical: true, Plugin: "pgoutput", Database: "db", ConfirmedFlush: 0x1600000010, RestartLSN: 0x1600000000, WALStatus: postgres.WALReserved}
+	st.Publication = postgres.Publication{
+		Name: "p", Exists: true, Insert: true, Owned: true,
+		Tables: []postgres.PublishedTable{{Table: identifier.Table{Schema: "public", Name: "outbox"}}},
+	}
+	st.Slot = postgres.Slot{
+		Name: "s", Exists: true, Logical: true, Plugin: "pgoutput", Database: "db", ConfirmedFlush: 0x1600000010,
+		RestartLSN: 0x1600000000, WALStatus: postgres.WALReserved,
+	}
 	return st
 }
 
@@ -30,35 +36,65 @@ func TestVerdictTable(t *testing.T) {
 		object        string
 		found, remedy string
 	}{
-		"slot gone": {func(_ *Config, st *state) { st.Slot = postgres.Slot{Name: "s"} },
-			`slot "s"`, "It is gone", "SELECT pg_create_logical_replication_slot('s', 'pgoutput');"},
-		"publication gone": {func(_ *Config, st *state) { st.Publication = postgres.Publication{Name: "p"} },
-			`publication "p"`, "confirmed up to 16/10", "SELECT pg_drop_replication_slot('s');"},
-		"both gone": {func(_ *Config, st *state) { st.Publication, st.Slot = postgres.Publication{}, postgres.Slot{} },
-			`slot "s"`, "Neither", `CREATE PUBLICATION "p" FOR TABLE`},
+		"slot gone": {
+			func(_ *Config, st *state) { st.Slot = postgres.Slot{Name: "s"} },
+			`slot "s"`, "It is gone", "SELECT pg_create_logical_replication_slot('s', 'pgoutput');",
+		},
+		"publication gone": {
+			func(_ *Config, st *state) { st.Publication = postgres.Publication{Name: "p"} },
+			`publication "p"`, "confirmed up to 16/10", "SELECT pg_drop_replication_slot('s');",
+		},
+		"both gone": {
+			func(_ *Config, st *state) { st.Publication, st.Slot = postgres.Publication{}, postgres.Slot{} },
+			`slot "s"`, "Neither", `CREATE PUBLICATION "p" FOR TABLE`,
+		},
 		"setup interrupted": {func(c *Config, st *state) {
 			st.Slot, st.Publication.Comment = postgres.Slot{Name: "s"}, pendingMark(*c)
 		}, `slot "s"`, "interrupted", "SELECT pg_create_logical_replication_slot('s', 'pgoutput');"},
-		"other plugin": {func(_ *Config, st *state) { st.Slot.Plugin = "wal2json" }, `slot "s"`, `"wal2json"`, "postgres.slot"},
-		"physical":     {func(_ *Config, st *state) { st.Slot.Logical = false }, `slot "s"`, "physical", "postgres.slot"},
-		"other database": {func(_ *Config, st *state) { st.Slot.Database = "elsewhere" },
-			`slot "s"`, `"elsewhere"`, "postgres.dsn"},
-		"invalidated": {func(_ *Config, st *state) { st.Slot.WALStatus = postgres.WALLost },
-			`slot "s"`, "max_slot_wal_keep_size", "publish again from the table"},
-		"invalidated, idle": {func(_ *Config, st *state) { st.Slot.InvalidationReason = "idle_timeout" },
-			`slot "s"`, "idle_replication_slot_timeout", "pg_drop_replication_slot"},
-		"two phase": {func(_ *Config, st *state) { st.Slot.TwoPhase = true }, `slot "s"`, "two_phase", "pg_create_logical_replication_slot"},
-		"temporary": {func(_ *Config, st *state) { st.Slot.Temporary = true }, `slot "s"`, "temporary", "postgres.slot"},
-		"no insert": {func(_ *Config, st *state) { st.Publication.Insert = false },
-			`publication "p"`, "does not publish inserts", `ALTER PUBLICATION "p" SET (publish = 'insert');`},
-		"table left": {func(_ *Config, st *state) { st.Publication.Tables = nil },
-			"table public.outbox", `not in publication "p"`, `ALTER PUBLICATION "p" ADD TABLE "public"."outbox";`},
-		"table missing": {func(_ *Config, st *state) { st.Tables[0].Exists = false },
-			"table public.outbox", "no such table", `ADD TABLE "public"."outbox";`},
-		"view":     {func(_ *Config, st *state) { st.Tables[0].Kind = "v" }, "table public.outbox", "a view", "postgres.tables"},
-		"unlogged": {func(_ *Config, st *state) { st.Tables[0].Persistence = "u" }, "table public.outbox", "unlogged", "SET LOGGED"},
-		"row filter": {func(_ *Config, st *state) { st.Publication.Tables[0].RowFilter = "(tenant = 1)" },
-			"table public.outbox", "WHERE (tenant = 1)", `BEGIN; ALTER PUBLICATION "p" DROP TABLE`},
+		"other plugin": {func(_ *Config, st *state) {
+			st.Slot.Plugin = "wal2json"
+		}, `slot "s"`, `"wal2json"`, "postgres.slot"},
+		"physical": {func(_ *Config, st *state) { st.Slot.Logical = false }, `slot "s"`, "physical", "postgres.slot"},
+		"other database": {
+			func(_ *Config, st *state) { st.Slot.Database = "elsewhere" },
+			`slot "s"`, `"elsewhere"`, "postgres.dsn",
+		},
+		"invalidated": {
+			func(_ *Config, st *state) { st.Slot.WALStatus = postgres.WALLost },
+			`slot "s"`, "max_slot_wal_keep_size", "publish again from the table",
+		},
+		"invalidated, idle": {
+			func(_ *Config, st *state) { st.Slot.InvalidationReason = "idle_timeout" },
+			`slot "s"`, "idle_replication_slot_timeout", "pg_drop_replication_slot",
+		},
+		"two phase": {func(_ *Config, st *state) {
+			st.Slot.TwoPhase = true
+		}, `slot "s"`, "two_phase", "pg_create_logical_replication_slot"},
+		"temporary": {func(_ *Config, st *state) {
+			st.Slot.Temporary = true
+		}, `slot "s"`, "temporary", "postgres.slot"},
+		"no insert": {
+			func(_ *Config, st *state) { st.Publication.Insert = false },
+			`publication "p"`, "does not publish inserts", `ALTER PUBLICATION "p" SET (publish = 'insert');`,
+		},
+		"table left": {
+			func(_ *Config, st *state) { st.Publication.Tables = nil },
+			"table public.outbox", `not in publication "p"`, `ALTER PUBLICATION "p" ADD TABLE "public"."outbox";`,
+		},
+		"table missing": {
+			func(_ *Config, st *state) { st.Tables[0].Exists = false },
+			"table public.outbox", "no such table", `ADD TABLE "public"."outbox";`,
+		},
+		"view": {func(_ *Config, st *state) {
+			st.Tables[0].Kind = "v"
+		}, "table public.outbox", "a view", "postgres.tables"},
+		"unlogged": {func(_ *Config, st *state) {
+			st.Tables[0].Persistence = "u"
+		}, "table public.outbox", "unlogged", "SET LOGGED"},
+		"row filter": {
+			func(_ *Config, st *state) { st.Publication.Tables[0].RowFilter = "(tenant = 1)" },
+			"table public.outbox", "WHERE (tenant = 1)", `BEGIN; ALTER PUBLICATION "p" DROP TABLE`,
+		},
 		"hidden column": {func(c *Config, st *state) {
 			c.Columns.Needed = []postgres.NeededColumn{{Name: "body", Key: "router.key_columns"}}
 			st.Tables[0].Columns = []postgres.TableColumn{{Name: "id"}, {Name: "body"}}
@@ -66,12 +102,18 @@ func TestVerdictTable(t *testing.T) {
 		}, "table public.outbox", `leaves out "body"`, "ADD TABLE"},
 		"partitions by their own names": {func(_ *Config, st *state) {
 			st.Tables[0].Kind, st.Tables[0].Leaves = "p", []identifier.Table{{Schema: "public", Name: "outbox_1"}}
-			st.Publication.Tables = []postgres.PublishedTable{{Table: identifier.Table{Schema: "public", Name: "outbox_1"}}}
+			st.Publication.Tables = []postgres.PublishedTable{
+				{Table: identifier.Table{Schema: "public", Name: "outbox_1"}},
+			}
 		}, "table public.outbox", "names of its partitions", "publish_via_partition_root = true"},
-		"column missing": {func(c *Config, _ *state) {
-			c.Columns.Needed = []postgres.NeededColumn{{Name: "body", Key: "router.columns.payload", Required: true}}
+		"column missing": {
+			func(c *Config, _ *state) {
+				c.Columns.Needed = []postgres.NeededColumn{
+					{Name: "body", Key: "router.columns.payload", Required: true},
+				}
+			},
+			"table public.outbox", `no column "body"`, "router.columns.payload",
 		},
-			"table public.outbox", `no column "body"`, "router.columns.payload"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg, st := planConfig(), setUpState()
@@ -90,10 +132,12 @@ func TestVerdictTable(t *testing.T) {
 // TestForeignSlot: a slot that is not ours is said to be so before anything else, and no remedy drops it.
 func TestForeignSlot(t *testing.T) {
 	for found, slot := range map[string]postgres.Slot{
-		`belongs to database "elsewhere"`: {Logical: true, Plugin: "pgoutput", Database: "elsewhere", WALStatus: postgres.WALLost},
-		`"test_decoding"`:                 {Logical: true, Plugin: "test_decoding", Database: "db"},
-		"physical slot":                   {},
-		"process 42":                      {Logical: true, Plugin: "pgoutput", Database: "elsewhere", ActivePID: 42},
+		`belongs to database "elsewhere"`: {
+			Logical: true, Plugin: "pgoutput", Database: "elsewhere", WALStatus: postgres.WALLost,
+		},
+		`"test_decoding"`: {Logical: true, Plugin: "test_decoding", Database: "db"},
+		"physical slot":   {},
+		"process 42":      {Logical: true, Plugin: "pgoutput", Database: "elsewhere", ActivePID: 42},
 	} {
 		for name, breakIt := range map[string]func(*Config, *state){
 			"all there":      func(*Config, *state) {},
@@ -108,8 +152,11 @@ func TestForeignSlot(t *testing.T) {
 				breakIt(&cfg, &st)
 				st.Slot = slot
 				st.Slot.Name, st.Slot.Exists = "s", true
-				for _, findings := range [][]preflight.Finding{verdict(cfg, st), obstacles(cfg, st), checkSlot(cfg, st), preflightFindings(cfg, st, nil, "")} {
-					requireOperator(t, preflight.FirstFailure(findings), `slot "s"`, found, "Set postgres.slot to another name")
+				for _, findings := range [][]preflight.Finding{
+					verdict(cfg, st), obstacles(cfg, st), checkSlot(cfg, st), preflightFindings(cfg, st, nil, ""),
+				} {
+					requireOperator(t, preflight.FirstFailure(findings), `slot "s"`, found,
+						"Set postgres.slot to another name")
 					for _, f := range findings {
 						require.NotContains(t, strings.ToLower(f.Remedy), "drop")
 					}
@@ -121,10 +168,16 @@ func TestForeignSlot(t *testing.T) {
 }
 
 func TestFirstFailureCountsTheOthers(t *testing.T) {
-	fail := preflight.Finding{Level: preflight.Fail, Subject: "a", Found: "It is bad.", Why: "Because.", Remedy: "Mend it."}
-	err := preflight.FirstFailure([]preflight.Finding{preflight.Fine("x", "fine"), fail, {Level: preflight.Warn}, fail, fail})
+	fail := preflight.Finding{
+		Level: preflight.Fail, Subject: "a", Found: "It is bad.", Why: "Because.", Remedy: "Mend it.",
+	}
+	err := preflight.FirstFailure([]preflight.Finding{
+		preflight.Fine("x", "fine"), fail, {Level: preflight.Warn}, fail, fail,
+	})
 	require.EqualError(t, err, "a: It is bad. Because (`cdc-outbox check` names 2 more). Next: Mend it.")
-	require.NoError(t, preflight.FirstFailure([]preflight.Finding{preflight.Fine("x", "fine"), {Level: preflight.Warn}}))
+	require.NoError(t, preflight.FirstFailure([]preflight.Finding{
+		preflight.Fine("x", "fine"), {Level: preflight.Warn},
+	}))
 }
 
 func TestCheckServer(t *testing.T) {
@@ -142,10 +195,18 @@ func TestCheckServer(t *testing.T) {
 		return subjects
 	}
 	require.Empty(t, failing(func(*Config, *postgres.Server) {}))
-	require.Equal(t, []string{"fail server version"}, failing(func(_ *Config, s *postgres.Server) { s.Version = 130012 }))
-	require.Equal(t, []string{"fail wal_level"}, failing(func(_ *Config, s *postgres.Server) { s.WALLevel = "replica" }))
-	require.Equal(t, []string{`fail role "me"`}, failing(func(_ *Config, s *postgres.Server) { s.MayReplicate = false }))
-	require.Equal(t, []string{"warn server encoding"}, failing(func(_ *Config, s *postgres.Server) { s.Encoding = "SQL_ASCII" }))
+	require.Equal(t, []string{"fail server version"}, failing(func(_ *Config, s *postgres.Server) {
+		s.Version = 130012
+	}))
+	require.Equal(t, []string{"fail wal_level"}, failing(func(_ *Config, s *postgres.Server) {
+		s.WALLevel = "replica"
+	}))
+	require.Equal(t, []string{`fail role "me"`}, failing(func(_ *Config, s *postgres.Server) {
+		s.MayReplicate = false
+	}))
+	require.Equal(t, []string{"warn server encoding"}, failing(func(_ *Config, s *postgres.Server) {
+		s.Encoding = "SQL_ASCII"
+	}))
 	require.Equal(t, []string{"fail failover slot"}, failing(func(c *Config, _ *postgres.Server) { c.Failover = true }))
 }
 
@@ -153,8 +214,10 @@ func TestCheckColumnTypes(t *testing.T) {
 	m := columnsNamed("id", "at", "ai", "ty", "pa", "he", "ts")
 	table := func(change func(map[string]postgres.TableColumn)) postgres.OutboxTable {
 		cols := map[string]postgres.TableColumn{
-			"id": {Type: "uuid", Category: "U"}, "at": {Type: "text", Category: "S"}, "ai": {Type: "text", Category: "S"},
-			"ty": {Type: "text", Category: "S"}, "pa": {Type: "jsonb", Category: "U"}, "he": {Type: "jsonb", Category: "U"},
+			"id": {Type: "uuid", Category: "U"}, "at": {Type: "text", Category: "S"},
+			"ai": {Type: "text", Category: "S"},
+			"ty": {Type: "text", Category: "S"}, "pa": {Type: "jsonb", Category: "U"},
+			"he": {Type: "jsonb", Category: "U"},
 			"ts": {Type: "timestamp with time zone", Category: "D"},
 		}
 		change(cols)
@@ -170,15 +233,23 @@ func TestCheckColumnTypes(t *testing.T) {
 		change func(map[string]postgres.TableColumn)
 		level  preflight.Level
 	}{
-		"no headers":      {func(c map[string]postgres.TableColumn) { delete(c, "he") }, preflight.Warn},
-		"no payload":      {func(c map[string]postgres.TableColumn) { delete(c, "pa") }, preflight.Fail},
-		"headers of text": {func(c map[string]postgres.TableColumn) { c["he"] = postgres.TableColumn{Type: "text", Category: "S"} }, preflight.Warn},
+		"no headers": {func(c map[string]postgres.TableColumn) { delete(c, "he") }, preflight.Warn},
+		"no payload": {func(c map[string]postgres.TableColumn) { delete(c, "pa") }, preflight.Fail},
+		"headers of text": {func(c map[string]postgres.TableColumn) {
+			c["he"] = postgres.TableColumn{Type: "text", Category: "S"}
+		}, preflight.Warn},
 		"local time": {func(c map[string]postgres.TableColumn) {
 			c["ts"] = postgres.TableColumn{Type: "timestamp without time zone"}
 		}, preflight.Warn},
-		"a number for time": {func(c map[string]postgres.TableColumn) { c["ts"] = postgres.TableColumn{Type: "bigint"} }, preflight.Warn},
-		"json for a key":    {func(c map[string]postgres.TableColumn) { c["ai"] = postgres.TableColumn{Type: "jsonb", Category: "U"} }, preflight.Warn},
-		"generated":         {func(c map[string]postgres.TableColumn) { c["pa"] = postgres.TableColumn{Type: "text", Generated: true} }, preflight.Fail},
+		"a number for time": {func(c map[string]postgres.TableColumn) {
+			c["ts"] = postgres.TableColumn{Type: "bigint"}
+		}, preflight.Warn},
+		"json for a key": {func(c map[string]postgres.TableColumn) {
+			c["ai"] = postgres.TableColumn{Type: "jsonb", Category: "U"}
+		}, preflight.Warn},
+		"generated": {func(c map[string]postgres.TableColumn) {
+			c["pa"] = postgres.TableColumn{Type: "text", Generated: true}
+		}, preflight.Fail},
 	} {
 		found := checkColumns(m, table(c.change))
 		require.Len(t, found, 1, name)
@@ -192,7 +263,9 @@ func TestCheckColumnTypes(t *testing.T) {
 		c["ts"] = postgres.TableColumn{Type: "timestamp without time zone"}
 	})
 	require.Empty(t, checkColumns(m, local), "Debezium takes no other type")
-	number := checkColumns(m, table(func(c map[string]postgres.TableColumn) { c["ts"] = postgres.TableColumn{Type: "bigint"} }))
+	number := checkColumns(m, table(func(c map[string]postgres.TableColumn) {
+		c["ts"] = postgres.TableColumn{Type: "bigint"}
+	}))
 	require.Contains(t, number[0].Found+number[0].Remedy, "router.debezium.columns.timestamp")
 }
 

@@ -25,14 +25,16 @@ func checkPair(cfg Config, st state) []preflight.Finding {
 		return []preflight.Finding{cfg.PublicationLost(st.Slot, st.Server.ServerFacts, st.anyPartitioned())}
 	case st.pending(cfg):
 		return []preflight.Finding{{
-			Level: preflight.Fail, Subject: cfg.SlotSubject(), Found: "A setup made the publication and was interrupted before it made the slot, or is still waiting to make it.",
+			Level: preflight.Fail, Subject: cfg.SlotSubject(), Found: "A setup made the publication and was " +
+				"interrupted before it made the slot, or is still waiting to make it.",
 			Why: "Events are kept for the connector from the slot's creation on.", Remedy: cfg.SlotDDL(),
 		}}
 	case st.Publication.Exists:
 		return []preflight.Finding{cfg.SlotGone(st.Server.ServerFacts)}
 	}
 	return []preflight.Finding{{
-		Level: preflight.Fail, Subject: cfg.SlotSubject(), Found: fmt.Sprintf("Neither the slot nor %s exists.", cfg.PublicationSubject()),
+		Level: preflight.Fail, Subject: cfg.SlotSubject(),
+		Found:  fmt.Sprintf("Neither the slot nor %s exists.", cfg.PublicationSubject()),
 		Why:    "Events are kept for the connector from the slot's creation on.",
 		Remedy: stepsSQL(planSetup(cfg.withoutExtras(), st)),
 	}}
@@ -62,7 +64,8 @@ func checkSlot(cfg Config, st state) []preflight.Finding {
 	out := []preflight.Finding{preflight.Fine(subject, fmt.Sprintf("pgoutput, confirmed up to %s.", s.ConfirmedFlush))}
 	if s.WALStatus == postgres.WALUnreserved {
 		out = append(out, preflight.Finding{
-			Level: preflight.Warn, Subject: subject, Found: "Its wal_status is unreserved: it keeps more WAL than max_slot_wal_keep_size allows.",
+			Level: preflight.Warn, Subject: subject,
+			Found:  "Its wal_status is unreserved: it keeps more WAL than max_slot_wal_keep_size allows.",
 			Why:    "The next checkpoint may remove WAL it needs, and the slot is lost then.",
 			Remedy: st.Server.Service.With(st.Server.Service.LimitWAL(-1)) + "\n-- until it has caught up",
 		})
@@ -70,7 +73,9 @@ func checkSlot(cfg Config, st state) []preflight.Finding {
 	if cfg.Failover && !s.Failover && st.Server.Version >= 170000 {
 		out = append(out, preflight.Finding{
 			Level: preflight.Warn, Subject: subject, Found: "It was created without failover.",
-			Why: "Standbys keep no copy of it; after a promotion the slot is missing.", Remedy: "-- in a replication connection, psql \"… replication=database\":\nALTER_REPLICATION_SLOT " + identifier.Quote(cfg.Slot) + " ( FAILOVER true );",
+			Why: "Standbys keep no copy of it; after a promotion the slot is missing.",
+			Remedy: "-- in a replication connection, psql \"… " +
+				"replication=database\":\nALTER_REPLICATION_SLOT " + identifier.Quote(cfg.Slot) + " ( FAILOVER true );",
 		})
 	}
 	return out

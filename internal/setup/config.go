@@ -68,7 +68,9 @@ func (cfg Config) Check() error {
 	for _, t := range cfg.Tables {
 		for _, name := range []string{t.Schema, t.Name} {
 			if err := identifier.Check(name); err != nil {
-				return &fault.Error{Kind: fault.Config, Object: "table " + t.String(), Err: err, Next: "Set postgres.tables."}
+				return &fault.Error{
+					Kind: fault.Config, Object: "table " + t.String(), Err: err, Next: "Set postgres.tables.",
+				}
 			}
 		}
 	}

@@ -25,8 +25,12 @@ func CutOver(ctx context.Context, dsn string, cfg Config, rows CutOverRows) (don
 	cfg = cfg.WithDefaults()
 	cfg.Snapshot, cfg.cutOver = true, &rows
 	if cfg.HotStandby {
-		return nil, 0, &fault.Error{Kind: fault.Config, Object: "migrate polling", Err: errors.New("the slot is to be on a standby, where the snapshot of its creation cannot be written down"),
-			Next: "Migrate to a slot on the primary."}
+		return nil, 0, &fault.Error{
+			Kind: fault.Config, Object: "migrate polling",
+			Err: errors.New("the slot is to be on a standby, where the snapshot of its creation cannot be " +
+				"written down"),
+			Next: "Migrate to a slot on the primary.",
+		}
 	}
 	err = withServer(ctx, dsn, cfg, func(s servers) error {
 		conn := s.Conn
@@ -41,17 +45,28 @@ func CutOver(ctx context.Context, dsn string, cfg Config, rows CutOverRows) (don
 		switch {
 		case st.Slot.Exists && st.Snapshot.Exists && !st.Snapshot.Unfinished: // an earlier run got so far
 		case st.Slot.Exists && !st.Snapshot.Exists && st.Slot.ActivePID != 0:
-			return &fault.Error{Kind: fault.Operator, Object: cfg.SlotSubject(),
-				Err:  fmt.Errorf("it exists already, not for a takeover, and process %d of the server is reading it", st.Slot.ActivePID),
-				Next: "Set postgres.slot and postgres.publication to other names."}
+			return &fault.Error{
+				Kind: fault.Operator, Object: cfg.SlotSubject(),
+				Err: fmt.Errorf("it exists already, not for a takeover, and process %d of the server is reading it",
+					st.Slot.ActivePID),
+				Next: "Set postgres.slot and postgres.publication to other names.",
+			}
 		case st.Slot.Exists && !st.Snapshot.Exists:
-			return &fault.Error{Kind: fault.Operator, Object: cfg.SlotSubject(), Err: errors.New("it exists already, and not for a takeover"),
-				Next: "Choose another postgres.slot and postgres.publication, or, where nobody needs them:\ncdc-outbox teardown"}
+			return &fault.Error{
+				Kind: fault.Operator, Object: cfg.SlotSubject(),
+				Err: errors.New("it exists already, and not for a takeover"),
+				Next: "Choose another postgres.slot and postgres.publication, or, where nobody needs " +
+					"them:\ncdc-outbox teardown",
+			}
 		case st.Snapshot.Exists && st.Snapshot.Unfinished && !st.Snapshot.CutOver:
-			return &fault.Error{Kind: fault.Operator, Object: "table " + list.String(), Err: errors.New("a setup with postgres.snapshot was interrupted"), Next: "cdc-outbox teardown"}
+			return &fault.Error{
+				Kind: fault.Operator, Object: "table " + list.String(),
+				Err: errors.New("a setup with postgres.snapshot was interrupted"), Next: "cdc-outbox teardown",
+			}
 		default:
 			for _, t := range cfg.Tables {
-				if _, err := conn.PgConn().Exec(ctx, fmt.Sprintf("SELECT 1 FROM %s WHERE (%s) LIMIT 1", t.SQL(), rows.Rows)).ReadAll(); err != nil {
+				if _, err := conn.PgConn().Exec(ctx,
+					fmt.Sprintf("SELECT 1 FROM %s WHERE (%s) LIMIT 1", t.SQL(), rows.Rows)).ReadAll(); err != nil {
 					return postgres.QueryFault("condition for rows of table "+t.String(), err)
 				}
 			}
@@ -78,7 +93,9 @@ func CutOver(ctx context.Context, dsn string, cfg Config, rows CutOverRows) (don
 // cutOverUnfinished keeps a takeover that was interrupted from being gone on with as if all rows were to be published.
 func cutOverUnfinished(cfg Config) preflight.Finding {
 	return preflight.Finding{
-		Level: preflight.Fail, Subject: "table " + snapshot.List(cfg.Objects).String(), Found: "A takeover from a relay that polls was interrupted before its rows were listed.",
-		Why: "Nothing may be published before it is known what is left to publish.", Remedy: "cdc-outbox migrate polling",
+		Level: preflight.Fail, Subject: "table " + snapshot.List(cfg.Objects).String(),
+		Found:  "A takeover from a relay that polls was interrupted before its rows were listed.",
+		Why:    "Nothing may be published before it is known what is left to publish.",
+		Remedy: "cdc-outbox migrate polling",
 	}
 }

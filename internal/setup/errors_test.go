@@ -33,7 +33,8 @@ func TestErrorsAreOneSentence(t *testing.T) {
 		_, _ = conn.Write([]byte("N"))
 		_ = conn.Close()
 	}()
-	require.ErrorContains(t, Ensure(t.Context(), "postgres://u@"+listener.Addr().String()+"/d?sslmode=require", planConfig(), false), "The server has no TLS: set ssl = on there")
+	require.ErrorContains(t, Ensure(t.Context(), "postgres://u@"+listener.Addr().String()+"/d?sslmode=require",
+		planConfig(), false), "The server has no TLS: set ssl = on there")
 }
 
 // TestRemediesOfChecksCanBePasted: prose is on comment lines of its own beside SQL.
@@ -41,7 +42,8 @@ func TestRemediesOfChecksCanBePasted(t *testing.T) {
 	st := setUpState()
 	st.Server.WALLevel, st.Server.UsedSlots, st.Server.UsedSenders, st.Server.SlotWALKeepMB = "replica", 10, 10, -1
 	var remedies []string
-	for _, f := range slices.Concat(checkServer(planConfig(), st), checkSlotRoom(st), checkSenderRoom(st), []preflight.Finding{checkWALLimit(Config{}, st)}) {
+	for _, f := range slices.Concat(checkServer(planConfig(), st), checkSlotRoom(st), checkSenderRoom(st),
+		[]preflight.Finding{checkWALLimit(Config{}, st)}) {
 		if f.Remedy != "" {
 			remedies = append(remedies, f.Remedy)
 		}

@@ -23,8 +23,9 @@ import (
 
 // servers are the two that a setup deals with, most of the time the same one.
 type servers struct {
-	*pgx.Conn           // where the slot is
-	primary   *pgx.Conn // where everything else is made; nil: the slot is on a standby, and nothing leads to its primary
+	*pgx.Conn // where the slot is
+	// where everything else is made; nil: the slot is on a standby, and nothing leads to its primary
+	primary *pgx.Conn
 }
 
 // withServers connects to the slot's server, and where that is a standby on purpose, to its primary.
@@ -55,7 +56,9 @@ func withPrimary(ctx context.Context, conn *pgx.Conn, cfg Config, use func(serve
 }
 
 func recovering(ctx context.Context, conn *pgx.Conn) (standby bool, systemID string, err error) {
-	err = conn.QueryRow(ctx, `SELECT pg_is_in_recovery(), (SELECT system_identifier::text FROM pg_catalog.pg_control_system())`).Scan(&standby, &systemID)
+	err = conn.QueryRow(ctx,
+		`SELECT pg_is_in_recovery(), (SELECT system_identifier::text FROM pg_catalog.pg_control_system())`).
+		Scan(&standby, &systemID)
 	return standby, systemID, err
 }
 
@@ -76,7 +79,8 @@ func connectPrimary(ctx context.Context, cfg Config, systemID string) (*pgx.Conn
 		f = nil
 		err = postgres.QueryFault("postgres.primary_dsn", err)
 	case id != systemID:
-		f.Err = fmt.Errorf("the server there is another cluster than the standby's: system identifier %s, the standby's %s", id, systemID)
+		f.Err = fmt.Errorf("the server there is another cluster than the standby's: system identifier %s, the "+
+			"standby's %s", id, systemID)
 		f.Next = "Let it lead to the primary of the standby in postgres.dsn."
 	case standby:
 		f.Kind, f.Err = fault.Retry, errors.New("the server there is a standby, too") // it may be failing over
@@ -133,7 +137,8 @@ func (s servers) awaitReplay(ctx context.Context, cfg Config) error {
 	}
 	for {
 		var there bool
-		if err := s.QueryRow(ctx, `SELECT pg_last_wal_replay_lsn() >= $1::pg_lsn`, made).Scan(&there); err != nil && ctx.Err() == nil {
+		if err := s.QueryRow(ctx, `SELECT pg_last_wal_replay_lsn() >= $1::pg_lsn`, made).Scan(&there); err != nil &&
+			ctx.Err() == nil {
 			return postgres.QueryFault("server", err)
 		}
 		if there {
@@ -141,8 +146,12 @@ func (s servers) awaitReplay(ctx context.Context, cfg Config) error {
 		}
 		select {
 		case <-ctx.Done():
-			return &fault.Error{Kind: fault.Retry, Object: cfg.SlotSubject(), At: made, Err: errors.New("the standby has not replayed yet what was made on the primary"),
-				Next: "-- on the standby, how far it is:\nSELECT pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn(), pg_is_wal_replay_paused();"}
+			return &fault.Error{
+				Kind: fault.Retry, Object: cfg.SlotSubject(), At: made,
+				Err: errors.New("the standby has not replayed yet what was made on the primary"),
+				Next: "-- on the standby, how far it is:\nSELECT pg_last_wal_receive_lsn(), " +
+					"pg_last_wal_replay_lsn(), pg_is_wal_replay_paused();",
+			}
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
@@ -153,15 +162,19 @@ func (s servers) awaitReplay(ctx context.Context, cfg Config) error {
 // Where transactions were open it takes another one after they have ended.
 func (s servers) logSnapshots(ctx context.Context, cfg Config) {
 	if s.primary == nil {
-		cfg.Logger.Info("creating a slot on a standby waits for the primary to log its running transactions; on an idle one somebody has to ask for it there",
+		cfg.Logger.Info("creating a slot on a standby waits for the primary to log its running transactions; on an "+
+			"idle one somebody has to ask for it there",
 			zap.String(logkey.Slot, cfg.Slot), zap.String("sql", postgres.LogSnapshotSQL))
 		return
 	}
 	for {
 		if _, err := s.primary.Exec(ctx, postgres.LogSnapshotSQL); err != nil {
 			if ctx.Err() == nil {
-				cfg.Logger.Warn("the primary cannot be asked to log its running transactions, which creating a slot on a standby waits for; run it there as a superuser, or let this role do it",
-					zap.String("sql", postgres.LogSnapshotSQL), zap.String("grant", "GRANT EXECUTE ON FUNCTION pg_log_standby_snapshot() TO "+identifier.Quote(s.primary.Config().User)+";"), zap.Error(err))
+				cfg.Logger.Warn("the primary cannot be asked to log its running transactions, which creating a slot "+
+					"on a standby waits for; run it there as a superuser, or let this role do it",
+					zap.String("sql", postgres.LogSnapshotSQL),
+					zap.String("grant", "GRANT EXECUTE ON FUNCTION pg_log_standby_snapshot() TO "+
+						identifier.Quote(s.primary.Config().User)+";"), zap.Error(err))
 			}
 			return
 		}
@@ -192,7 +205,8 @@ func checkFeedback(st state) []preflight.Finding {
 	if !s.Feedback {
 		f := preflight.Finding{
 			Level: preflight.Warn, Subject: "hot_standby_feedback", Found: "It is off.",
-			Why:    "The primary does not know which catalog rows decoding needs; once VACUUM removes one, the slot is lost (rows_removed).",
+			Why: "The primary does not know which catalog rows decoding needs; once VACUUM removes one, the slot " +
+				"is lost (rows_removed).",
 			Remedy: "-- on the standby:\nALTER SYSTEM SET hot_standby_feedback = on;\nSELECT pg_reload_conf();",
 		}
 		if !st.Slot.Exists {
@@ -202,16 +216,23 @@ func checkFeedback(st state) []preflight.Finding {
 	}
 	if s.PrimarySlot == "" {
 		out = append(out, preflight.Finding{
-			Level: preflight.Warn, Subject: "primary_slot_name", Found: "The standby has no physical slot on the primary.",
-			Why:    "While the standby is away, the primary forgets what decoding there needs, and the slot is lost (rows_removed) by the next VACUUM of a catalog.",
-			Remedy: "-- on " + st.Server.PrimaryName() + ":\nSELECT pg_create_physical_replication_slot('standby_1', true);\n-- on the standby:\nALTER SYSTEM SET primary_slot_name = 'standby_1';\nSELECT pg_reload_conf();",
+			Level: preflight.Warn, Subject: "primary_slot_name",
+			Found: "The standby has no physical slot on the primary.", Why: "While the standby is away, the primary " +
+				"forgets what decoding there needs, and the slot is lost (rows_removed) by the next VACUUM of " +
+				"a catalog.",
+			Remedy: "-- on " + st.Server.PrimaryName() + ":\nSELECT pg_create_physical_replication_slot('standby_1', " +
+				"true);\n-- on the standby:\nALTER SYSTEM SET primary_slot_name = 'standby_1';\nSELECT " +
+				"pg_reload_conf();",
 		})
 	}
 	if st.Primary != nil && st.Primary.WALLevel != "logical" {
 		out = append(out, preflight.Finding{
-			Level: preflight.Fail, Subject: "wal_level", Found: fmt.Sprintf("wal_level of the primary is %s.", st.Primary.WALLevel),
-			Why:    "Without logical the WAL holds too little to read rows from it, and slots on standbys are lost (wal_level_insufficient).",
-			Remedy: "-- on " + st.Server.PrimaryName() + ":\nALTER SYSTEM SET wal_level = 'logical';\n-- then restart it",
+			Level: preflight.Fail, Subject: "wal_level",
+			Found: fmt.Sprintf("wal_level of the primary is %s.", st.Primary.WALLevel),
+			Why: "Without logical the WAL holds too little to read rows from it, and slots on standbys are lost " +
+				"(wal_level_insufficient).",
+			Remedy: "-- on " + st.Server.PrimaryName() + ":\nALTER SYSTEM SET wal_level = 'logical';\n-- then " +
+				"restart it",
 		})
 	}
 	return out
@@ -222,22 +243,30 @@ func standbyPair(cfg Config, st state) preflight.Finding {
 	if st.Publication.Exists && !st.pending(cfg) {
 		return cfg.SlotGone(st.Server.ServerFacts)
 	}
-	f := preflight.Finding{Level: preflight.Fail, Subject: cfg.SlotSubject(), Found: fmt.Sprintf("Neither the slot nor %s exists.", cfg.PublicationSubject()),
-		Why: "The publication can only be made on the primary, and nothing leads there: postgres.primary_dsn is not set."}
+	f := preflight.Finding{
+		Level: preflight.Fail, Subject: cfg.SlotSubject(),
+		Found: fmt.Sprintf("Neither the slot nor %s exists.", cfg.PublicationSubject()),
+		Why: "The publication can only be made on the primary, and nothing leads there: postgres.primary_dsn " +
+			"is not set.",
+	}
 	if st.Primary != nil {
 		f.Why = "Events are kept for the connector from the slot's creation on."
 	}
 	if st.pending(cfg) {
-		f.Found = "A setup made the publication and was interrupted before it made the slot, or is still waiting to make it."
+		f.Found = "A setup made the publication and was interrupted before it made the slot, or is still waiting " +
+			"to make it."
 	}
-	lines := []string{"-- `cdc-outbox setup` with postgres.primary_dsn does all of this; or on " + st.Server.PrimaryName() + ":"}
+	lines := []string{
+		"-- `cdc-outbox setup` with postgres.primary_dsn does all of this; or on " + st.Server.PrimaryName() + ":",
+	}
 	for _, step := range planSetup(cfg.withoutExtras(), st) {
 		if step.action != stepSlot {
 			lines = append(lines, step.SQL)
 		}
 	}
 	if st.pending(cfg) {
-		lines = append(lines, "COMMENT ON PUBLICATION "+identifier.Quote(cfg.Publication)+" IS NULL;  -- once the slot is there")
+		lines = append(lines, "COMMENT ON PUBLICATION "+identifier.Quote(cfg.Publication)+
+			" IS NULL;  -- once the slot is there")
 	}
 	f.Remedy = strings.Join(append(lines, cfg.CreateSlotSQL(st.Server.ServerFacts)), "\n")
 	return f

@@ -22,7 +22,8 @@ func TestVersionsIdleTimeoutWarning(t *testing.T) {
 		db.Exec(t, `SELECT pg_reload_conf()`)
 		require.Eventually(t, func() bool {
 			var found bool
-			for _, f := range Preflight(t.Context(), db.DSN, Config{Objects: postgres.Objects{Slot: db.Slot, Publication: db.Publication}}) {
+			for _, f := range Preflight(t.Context(), db.DSN,
+				Config{Objects: postgres.Objects{Slot: db.Slot, Publication: db.Publication}}) {
 				if f.Subject == "idle_replication_slot_timeout" {
 					found = f.Level == preflight.Warn
 				}

@@ -74,7 +74,8 @@ func (t openTransaction) String() string {
 
 func (t openTransaction) remedy() string {
 	if t.PID == 0 {
-		return fmt.Sprintf("ROLLBACK PREPARED %s;\n-- or COMMIT PREPARED, in database %s", identifier.QuoteLiteral(t.GID), identifier.Quote(t.Database))
+		return fmt.Sprintf("ROLLBACK PREPARED %s;\n-- or COMMIT PREPARED, in database %s",
+			identifier.QuoteLiteral(t.GID), identifier.Quote(t.Database))
 	}
 	return fmt.Sprintf("SELECT pg_terminate_backend(%d);", t.PID)
 }

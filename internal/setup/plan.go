@@ -49,7 +49,8 @@ func planSetup(cfg Config, st state) []Step {
 	}
 	for i := range steps {
 		if steps[i].action == stepSlot {
-			steps[i].Why = "On the standby. " + steps[i].Why + "\nIt waits until the primary logs those that run, which an idle one does when asked: " + postgres.LogSnapshotSQL
+			steps[i].Why = "On the standby. " + steps[i].Why + "\nIt waits until the primary logs those that run, " +
+				"which an idle one does when asked: " + postgres.LogSnapshotSQL
 		} else {
 			steps[i].Why = "On the primary. " + steps[i].Why
 		}
@@ -72,24 +73,29 @@ func planSteps(cfg Config, st state) []Step {
 	steps = append(steps, planSnapshot(cfg, st)...)
 	if !st.Publication.Exists {
 		steps = append(steps, Step{
-			SQL:    cfg.PublicationDDL(partitioned),
-			Why:    "Only inserts into the outbox are sent. It comes before the slot: what a slot holds from before its publication existed can never be read.",
+			SQL: cfg.PublicationDDL(partitioned),
+			Why: "Only inserts into the outbox are sent. It comes before the slot: what a slot holds from before " +
+				"its publication existed can never be read.",
 			action: stepPublication,
 		})
 	}
 	if !st.Slot.Exists && cfg.Snapshot {
 		steps = append(steps, Step{
-			SQL: "-- `cdc-outbox setup` and `run` make the slot themselves: SQL alone cannot tell which rows were there at that moment.",
-			Why: "From here on Postgres keeps all WAL until the connector has confirmed it. What is in the outbox at that moment is listed in " +
-				snapshot.List(cfg.Objects).String() + " and published first. Creating the slot waits for every transaction open at that moment.",
+			SQL: "-- `cdc-outbox setup` and `run` make the slot themselves: SQL alone cannot tell which rows were " +
+				"there at that moment.",
+			Why: "From here on Postgres keeps all WAL until the connector has confirmed it. What is in the outbox at " +
+				"that moment is listed in " +
+				snapshot.List(cfg.Objects).String() + " and published first. Creating the slot waits for every " +
+				"transaction open at that moment.",
 			action: stepSnapshotSlot,
 		})
 		return steps
 	}
 	if !st.Slot.Exists {
 		steps = append(steps, Step{
-			SQL:    cfg.SlotDDL(),
-			Why:    "From here on Postgres keeps all WAL until the connector has confirmed it. Creating it waits for every transaction open at that moment.",
+			SQL: cfg.SlotDDL(),
+			Why: "From here on Postgres keeps all WAL until the connector has confirmed it. Creating it waits for " +
+				"every transaction open at that moment.",
 			action: stepSlot,
 		})
 	}
@@ -100,12 +106,14 @@ func planSteps(cfg Config, st state) []Step {
 // what is inserted between the two is accepted and never sent.
 func planTables(cfg Config, st state) Step {
 	s := Step{
-		SQL: withSemicolon(cfg.TableDDL), Why: "The outbox table: the service inserts its events there, in the transaction of its change.",
+		SQL:    withSemicolon(cfg.TableDDL),
+		Why:    "The outbox table: the service inserts its events there, in the transaction of its change.",
 		action: stepTable,
 	}
 	if add := publishMissing(cfg, st, cfg.TableDDL); add != "" {
 		s.SQL = "BEGIN;\n" + s.SQL + "\n" + add + "\nCOMMIT;"
-		s.Why += "\nIn one transaction with its entry into the publication: rows inserted in between would never be sent."
+		s.Why += "\nIn one transaction with its entry into the publication: rows inserted in between would " +
+			"never be sent."
 	}
 	return s
 }
@@ -155,7 +163,8 @@ func planGrants(cfg Config, st state) []Step {
 	case !r.Exists && st.Server.Service.GrantsReplication():
 		add(`The connector's role; give it a password in psql with \password.`, "CREATE ROLE %s LOGIN", role)
 	case !r.Exists:
-		add(`The connector's role; give it a password in psql with \password.`, "CREATE ROLE %s LOGIN REPLICATION", role)
+		add(`The connector's role; give it a password in psql with \password.`, "CREATE ROLE %s LOGIN REPLICATION",
+			role)
 		replicates = true
 	case !r.MayLogIn:
 		add("The connector logs in with it.", "ALTER ROLE %s LOGIN", role)
@@ -166,16 +175,19 @@ func planGrants(cfg Config, st state) []Step {
 		add("Reading a slot takes this attribute.", "ALTER ROLE %s REPLICATION", role)
 	}
 	if r.Exists && !r.MayConnect {
-		add("The connector connects to the outbox's database.", "GRANT CONNECT ON DATABASE %s TO %s", identifier.Quote(st.Server.Database), role)
+		add("The connector connects to the outbox's database.", "GRANT CONNECT ON DATABASE %s TO %s",
+			identifier.Quote(st.Server.Database), role)
 	}
 	schemas := map[string]bool{}
 	for _, t := range cfg.Tables {
 		if !schemas[t.Schema] && !r.Using[t.Schema] {
-			add("Without it nothing in the schema can be read.", "GRANT USAGE ON SCHEMA %s TO %s", identifier.Quote(t.Schema), role)
+			add("Without it nothing in the schema can be read.", "GRANT USAGE ON SCHEMA %s TO %s",
+				identifier.Quote(t.Schema), role)
 		}
 		schemas[t.Schema] = true
 		if !r.Selecting[t] {
-			add("For checks and for publishing again from the table; nothing is ever written to it.", "GRANT SELECT ON TABLE %s TO %s", t.SQL(), role)
+			add("For checks and for publishing again from the table; nothing is ever "+
+				"written to it.", "GRANT SELECT ON TABLE %s TO %s", t.SQL(), role)
 		}
 	}
 	return steps

@@ -11,14 +11,26 @@ import (
 )
 
 func planConfig() Config {
-	return Config{Objects: postgres.Objects{Slot: "s", Publication: "p", Tables: []identifier.Table{{Schema: "public", Name: "outbox"}}}}
+	return Config{
+		Objects: postgres.Objects{
+			Slot: "s", Publication: "p", Tables: []identifier.Table{{Schema: "public", Name: "outbox"}},
+		},
+	}
 }
 
 // planState is a database in which the table is all there is.
 func planState() state {
 	return state{
-		Server: postgres.Server{ServerFacts: postgres.ServerFacts{Version: 150000, Database: "db"}, User: "me", Encoding: "UTF8", WALLevel: "logical", MayReplicate: true, MayCreate: true, MaxSlots: 10, MaxSenders: 10},
-		Tables: []postgres.OutboxTable{{Table: identifier.Table{Schema: "public", Name: "outbox"}, Exists: true, Kind: "r", Persistence: "p", Selectable: true, Owned: true}},
+		Server: postgres.Server{
+			ServerFacts: postgres.ServerFacts{Version: 150000, Database: "db"}, User: "me", Encoding: "UTF8",
+			WALLevel: "logical", MayReplicate: true, MayCreate: true, MaxSlots: 10, MaxSenders: 10,
+		},
+		Tables: []postgres.OutboxTable{
+			{
+				Table: identifier.Table{Schema: "public", Name: "outbox"}, Exists: true, Kind: "r", Persistence: "p",
+				Selectable: true, Owned: true,
+			},
+		},
 	}
 }
 
@@ -51,7 +63,9 @@ func TestPlanSetupListsWhatIsMissing(t *testing.T) {
 	require.Empty(t, sql(func(c *Config, st *state) {
 		st.Publication.Exists, st.Slot.Exists, c.TableDDL = true, true, "CREATE TABLE x"
 	}), "the table is there, so its DDL is not")
-	require.Contains(t, sql(func(_ *Config, st *state) { st.Tables[0].Kind = "p" }), "publish_via_partition_root = true")
+	require.Contains(t, sql(func(_ *Config, st *state) {
+		st.Tables[0].Kind = "p"
+	}), "publish_via_partition_root = true")
 	require.Equal(t, `CREATE PUBLICATION "p" WITH (publish = 'insert');`+"\n"+slot,
 		sql(func(c *Config, st *state) { c.Tables, st.Tables = nil, nil }), "logical messages need no table")
 }
@@ -65,8 +79,11 @@ func TestPlanGrants(t *testing.T) {
 		}
 		return stepsSQL(planGrants(cfg, st))
 	}
-	has := roleInfo{Name: "r", Exists: true, MayLogIn: true, MayReplicate: true, MayConnect: true,
-		Using: map[string]bool{"public": true}, Selecting: map[identifier.Table]bool{{Schema: "public", Name: "outbox"}: true}}
+	has := roleInfo{
+		Name: "r", Exists: true, MayLogIn: true, MayReplicate: true, MayConnect: true,
+		Using:     map[string]bool{"public": true},
+		Selecting: map[identifier.Table]bool{{Schema: "public", Name: "outbox"}: true},
+	}
 	require.Empty(t, plan(has, false))
 	some := has
 	some.MayReplicate, some.MayLogIn, some.MayConnect = false, false, false
@@ -83,6 +100,7 @@ func TestPlanTeardown(t *testing.T) {
 	cfg, st := planConfig(), planState()
 	require.Empty(t, planTeardown(cfg, st, false))
 	st.Slot.Exists, st.Publication.Exists = true, true
-	require.Equal(t, "SELECT pg_drop_replication_slot('s');\nDROP PUBLICATION \"p\";\nDROP TABLE \"public\".\"outbox\";", stepsSQL(planTeardown(cfg, st, true)))
+	require.Equal(t, "SELECT pg_drop_replication_slot('s');\nDROP PUBLICATION \"p\";\nDROP TABLE "+
+		"\"public\".\"outbox\";", stepsSQL(planTeardown(cfg, st, true)))
 	require.Len(t, planTeardown(cfg, st, false), 2)
 }

@@ -57,7 +57,9 @@ func requirePooler(t *testing.T, db *adminDB, addr, code string, words ...string
 	slot, err := postgres.LookupSlot(t.Context(), db.conn, db.Slot)
 	require.NoError(t, err)
 	require.False(t, slot.Exists, "a slot that nobody can read must not be made")
-	config := replication.Config{DSN: func() (string, error) { return dsn, nil }, Slot: db.Slot, Publication: db.Publication, Confirmed: func() lsn.LSN { return 0 }}
+	config := replication.Config{DSN: func() (string, error) {
+		return dsn, nil
+	}, Slot: db.Slot, Publication: db.Publication, Confirmed: func() lsn.LSN { return 0 }}
 	err = replication.Run(t.Context(), config, func(context.Context, *replication.Stream) error { return nil })
 	requireOperator(t, err, "way to "+addr, "let postgres.dsn lead to the server itself")
 }
@@ -68,11 +70,28 @@ func TestPoolersStandIns(t *testing.T) {
 		code      string
 		words     []string
 	}{
-		"as PgBouncer before 1.23": {pooler.Behaviour{Refuse: []string{"replication"}, PID: 1998201864}, "pooler", []string{"unsupported startup parameter: replication"}},
-		"as PgBouncer since":       {pooler.Behaviour{Refuse: []string{"bytea_output"}, PID: 1998201864}, "pooler", []string{"but not with the settings that decide how values are written"}},
-		"as PgBouncer told to ignore": {pooler.Behaviour{Drop: []string{"bytea_output", "extra_float_digits", "synchronous_commit", "client_min_messages", "IntervalStyle"}, PID: 5},
-			"pooler_settings", []string{"session: client_min_messages, synchronous_commit."}}, // the others are as the server has them by itself
-		"as Supavisor": {pooler.Behaviour{Drop: []string{"replication"}, PID: 17}, "pooler", []string{"an ordinary one"}},
+		"as PgBouncer before 1.23": {
+			pooler.Behaviour{Refuse: []string{"replication"}, PID: 1998201864},
+			"pooler",
+			[]string{"unsupported startup parameter: replication"},
+		},
+		"as PgBouncer since": {
+			pooler.Behaviour{Refuse: []string{"bytea_output"}, PID: 1998201864},
+			"pooler",
+			[]string{"but not with the settings that decide how values are written"},
+		},
+		"as PgBouncer told to ignore": {
+			pooler.Behaviour{
+				Drop: []string{
+					"bytea_output", "extra_float_digits", "synchronous_commit", "client_min_messages", "IntervalStyle",
+				}, PID: 5,
+			},
+			"pooler_settings",
+			[]string{"session: client_min_messages, synchronous_commit."},
+		}, // the others are as the server has them by itself
+		"as Supavisor": {
+			pooler.Behaviour{Drop: []string{"replication"}, PID: 17}, "pooler", []string{"an ordinary one"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			db := newAdminDB(t, setupTableDDL)
@@ -98,11 +117,14 @@ func TestUnknownProxy(t *testing.T) {
 	require.Contains(t, findings[0].Found, "Something between us and the server answers with another backend pid: 4242")
 	require.NoError(t, Ensure(t.Context(), dsn, db.cfg, true))
 
-	config := replication.Config{DSN: func() (string, error) { return dsn, nil }, Slot: db.Slot, Publication: db.Publication, Confirmed: func() lsn.LSN { return 0 }}
+	config := replication.Config{DSN: func() (string, error) {
+		return dsn, nil
+	}, Slot: db.Slot, Publication: db.Publication, Confirmed: func() lsn.LSN { return 0 }}
 	require.NoError(t, replication.Run(t.Context(), config, func(_ context.Context, stream *replication.Stream) error {
 		slot, err := postgres.LookupSlot(t.Context(), db.conn, db.Slot)
 		require.NoError(t, err)
-		require.Equal(t, slot.ActivePID, int(stream.Identity().BackendPID), "the walsender's, not the one that came with the login")
+		require.Equal(t, slot.ActivePID, int(stream.Identity().BackendPID),
+			"the walsender's, not the one that came with the login")
 		return nil
 	}))
 }
@@ -154,8 +176,10 @@ func TestPgBouncer(t *testing.T) {
 				require.Equal(t, preflight.OK, findings[0].Level)
 			}
 			p = start(pooler.Options{Admins: "postgres"})
-			requirePooler(t, db, p.Addr(), "pooler", "It leads to PgBouncer "+p.Version+",", "console names it "+db.Addr())
-			p = start(pooler.Options{Settings: map[string]string{"ignore_startup_parameters": "replication, extra_float_digits, bytea_output, " +
+			requirePooler(t, db, p.Addr(), "pooler", "It leads to PgBouncer "+p.Version+",",
+				"console names it "+db.Addr())
+			p = start(pooler.Options{Settings: map[string]string{"ignore_startup_parameters": "replication, " +
+				"extra_float_digits, bytea_output, " +
 				"synchronous_commit, client_min_messages, IntervalStyle"}})
 			findings := ofTheWay(t, Preflight(t.Context(), through(t, db.DSN, p.Addr()), db.cfg))
 			require.Len(t, findings, 1, "1.18 drops the wish for replication then, later ones the settings")
@@ -168,7 +192,9 @@ func TestPgBouncer(t *testing.T) {
 func TestPgBouncerLogin(t *testing.T) {
 	db := newAdminDB(t, setupTableDDL)
 	for _, auth := range []string{"md5", "scram-sha-256"} {
-		p, err := pooler.StartPgBouncer(t.Context(), db.Addr(), pooler.Options{Mode: "session", Auth: auth, Password: "right"})
+		p, err := pooler.StartPgBouncer(t.Context(), db.Addr(), pooler.Options{
+			Mode: "session", Auth: auth, Password: "right",
+		})
 		if errors.Is(err, pooler.ErrNotInstalled) {
 			t.Skip(err)
 		}

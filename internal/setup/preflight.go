@@ -56,7 +56,10 @@ func Preflight(ctx context.Context, dsn string, cfg Config) []preflight.Finding 
 }
 
 func preflightFailure(err error) preflight.Finding {
-	f := preflight.Finding{Level: preflight.Fail, Subject: "connection", Found: err.Error(), Why: "Nothing else can be looked at without a connection."}
+	f := preflight.Finding{
+		Level: preflight.Fail, Subject: "connection", Found: err.Error(),
+		Why: "Nothing else can be looked at without a connection.",
+	}
 	var known *fault.Error
 	if errors.As(err, &known) {
 		f.Subject, f.Remedy, f.Commands = known.Object, known.Next, known.Commands
@@ -69,7 +72,10 @@ func preflightFailure(err error) preflight.Finding {
 }
 
 func preflightFindings(cfg Config, st state, open []openTransaction, reader string) []preflight.Finding {
-	out := []preflight.Finding{preflight.Fine("connection", fmt.Sprintf("Connected to database %q as role %q.", st.Server.Database, st.Server.User))}
+	out := []preflight.Finding{
+		preflight.Fine("connection", fmt.Sprintf("Connected to database %q as role %q.", st.Server.Database,
+			st.Server.User)),
+	}
 	out = append(out, checkServer(cfg, st)...)
 	out = append(out, checkHotStandby(cfg, st)...)
 	if !st.Slot.Exists {
@@ -106,12 +112,15 @@ func checkFirstStart(cfg Config, st state) []preflight.Finding {
 	if obstacles := checkMayPublish(cfg, st); len(obstacles) > 0 {
 		return obstacles
 	}
-	level, why := preflight.Warn, "Events committed before the slot exists are not published. `run` creates both, for postgres.setup is auto."
+	level, why := preflight.Warn, "Events committed before the slot exists are not published. `run` creates both, "+
+		"for postgres.setup is auto."
 	if cfg.SetupNever {
-		level, why = preflight.Fail, "Events committed before the slot exists are not published, and `run` does not create it, for postgres.setup is never."
+		level, why = preflight.Fail, "Events committed before the slot exists are not published, and `run` does not "+
+			"create it, for postgres.setup is never."
 	}
 	return []preflight.Finding{{
-		Level: level, Subject: cfg.SlotSubject(), Found: fmt.Sprintf("Neither the slot nor %s exists yet.", cfg.PublicationSubject()),
+		Level: level, Subject: cfg.SlotSubject(),
+		Found:  fmt.Sprintf("Neither the slot nor %s exists yet.", cfg.PublicationSubject()),
 		Why:    why,
 		Remedy: "cdc-outbox setup, or as the table's owner:\n" + stepsSQL(planSetup(cfg.withoutExtras(), st)),
 	}}
@@ -120,12 +129,15 @@ func checkFirstStart(cfg Config, st state) []preflight.Finding {
 func checkSlotRoom(st state) []preflight.Finding {
 	s := st.Server
 	if s.UsedSlots < s.MaxSlots {
-		return []preflight.Finding{preflight.Fine("max_replication_slots", fmt.Sprintf("%d of %d slots are in use.", s.UsedSlots, s.MaxSlots))}
+		return []preflight.Finding{
+			preflight.Fine("max_replication_slots", fmt.Sprintf("%d of %d slots are in use.", s.UsedSlots, s.MaxSlots)),
+		}
 	}
 	return []preflight.Finding{{
-		Level: preflight.Fail, Code: codeNoSlot, Subject: "max_replication_slots", Found: fmt.Sprintf("All %d slots are in use.", s.MaxSlots),
-		Why: "The connector needs one of its own.",
-		Remedy: "-- drop a slot that nobody reads:\nSELECT slot_name, active FROM pg_replication_slots;\n-- or have more of them:\n" +
+		Level: preflight.Fail, Code: codeNoSlot, Subject: "max_replication_slots",
+		Found: fmt.Sprintf("All %d slots are in use.", s.MaxSlots), Why: "The connector needs one of its own.",
+		Remedy: "-- drop a slot that nobody reads:\nSELECT slot_name, active FROM pg_replication_slots;\n-- or have " +
+			"more of them:\n" +
 			s.Service.With(s.Service.Set("max_replication_slots", strconv.Itoa(s.MaxSlots+5), true)),
 	}}
 }
@@ -133,11 +145,14 @@ func checkSlotRoom(st state) []preflight.Finding {
 func checkSenderRoom(st state) []preflight.Finding {
 	s := st.Server
 	if s.UsedSenders < s.MaxSenders || st.Slot.ActivePID != 0 {
-		return []preflight.Finding{preflight.Fine("max_wal_senders", fmt.Sprintf("%d of %d WAL senders are in use.", s.UsedSenders, s.MaxSenders))}
+		return []preflight.Finding{
+			preflight.Fine("max_wal_senders",
+				fmt.Sprintf("%d of %d WAL senders are in use.", s.UsedSenders, s.MaxSenders)),
+		}
 	}
 	return []preflight.Finding{{
-		Level: preflight.Fail, Code: codeNoSender, Subject: "max_wal_senders", Found: fmt.Sprintf("All %d WAL senders are in use.", s.MaxSenders),
-		Why:    "The stream is served by one.",
+		Level: preflight.Fail, Code: codeNoSender, Subject: "max_wal_senders",
+		Found: fmt.Sprintf("All %d WAL senders are in use.", s.MaxSenders), Why: "The stream is served by one.",
 		Remedy: s.Service.With(s.Service.Set("max_wal_senders", strconv.Itoa(s.MaxSenders+5), true)),
 	}}
 }
@@ -149,7 +164,8 @@ func slotReader(ctx context.Context, q postgres.Querier, pid int) string {
 	}
 	reader := fmt.Sprintf("pid %d", pid)
 	var user, application, address string
-	err := q.QueryRow(ctx, `SELECT coalesce(usename, ''), coalesce(application_name, ''), coalesce(host(client_addr), '')
+	err := q.QueryRow(ctx,
+		`SELECT coalesce(usename, ''), coalesce(application_name, ''), coalesce(host(client_addr), '')
 		FROM pg_catalog.pg_stat_activity WHERE pid = $1::int`, pid).Scan(&user, &application, &address)
 	if err != nil {
 		return reader
@@ -166,7 +182,10 @@ func checkReader(cfg Config, st state, reader string) []preflight.Finding {
 	if st.Slot.ActivePID == 0 {
 		return nil
 	}
-	return []preflight.Finding{preflight.Fine(cfg.SlotSubject(), fmt.Sprintf("It is being read by %s; a second connector waits until that one ends.", reader))}
+	return []preflight.Finding{
+		preflight.Fine(cfg.SlotSubject(),
+			fmt.Sprintf("It is being read by %s; a second connector waits until that one ends.", reader)),
+	}
 }
 
 // checkOpenTransactions warns of transactions that keep every slot's restart_lsn where it is.
@@ -187,17 +206,23 @@ func checkOpenTransactions(st state, open []openTransaction) []preflight.Finding
 		}
 		out = append(out, preflight.Finding{
 			Level: preflight.Warn, Subject: subject, Found: "There is " + t.String() + ".",
-			Why:    "Since it began, Postgres keeps all WAL for the slot, and a new slot cannot be finished before it ends.",
+			Why: "Since it began, Postgres keeps all WAL for the slot, and a new slot cannot be finished " +
+				"before it ends.",
 			Remedy: t.remedy(),
 		})
 	}
 	if len(out) == 0 && hidden == 0 {
-		return []preflight.Finding{preflight.Fine("open transactions", fmt.Sprintf("None that has written is older than %s.", longOpen))}
+		return []preflight.Finding{
+			preflight.Fine("open transactions", fmt.Sprintf("None that has written is older than %s.", longOpen)),
+		}
 	}
 	if hidden > 0 && !st.Server.MaySeeOthers {
 		out = append(out, preflight.Finding{
-			Level: preflight.Warn, Subject: "open transactions", Found: fmt.Sprintf("%d have written, and role %q may not see for how long they are open.", hidden, st.Server.User),
-			Why: "One that stays open holds back the slot.", Remedy: fmt.Sprintf("GRANT pg_read_all_stats TO %s;", identifier.Quote(st.Server.User)),
+			Level: preflight.Warn, Subject: "open transactions",
+			Found: fmt.Sprintf("%d have written, and role %q may not see for how long they are open.", hidden,
+				st.Server.User),
+			Why:    "One that stays open holds back the slot.",
+			Remedy: fmt.Sprintf("GRANT pg_read_all_stats TO %s;", identifier.Quote(st.Server.User)),
 		})
 	}
 	return out

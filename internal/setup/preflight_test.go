@@ -71,32 +71,50 @@ func TestPreflightNamesEveryFault(t *testing.T) {
 	for _, f := range findings {
 		all.WriteString(string(f.Level) + " " + f.Found + "\n")
 	}
-	for _, words := range []string{`fail It has no column "payload".`, `warn Column "headers" (router.columns.headers) is text.`,
-		"fail It does not publish inserts.", "warn It publishes more than inserts.", `warn It publishes 1 tables that are not configured: "public"."extra".`} {
+	for _, words := range []string{
+		`fail It has no column "payload".`, `warn Column "headers" (router.columns.headers) is text.`,
+		"fail It does not publish inserts.", "warn It publishes more than inserts.",
+		`warn It publishes 1 tables that are not configured: "public"."extra".`,
+	} {
 		require.Contains(t, all.String(), words)
 	}
 	db.Exec(t, `DROP PUBLICATION `+identifier.Quote(db.Publication))
 	db.Exec(t, `CREATE PUBLICATION `+identifier.Quote(db.Publication)+` FOR ALL TABLES`)
-	require.Contains(t, worse(t, Preflight(t.Context(), db.DSN, db.cfg))[`publication "`+db.Publication+`"`].Found, "every table of the database")
+	require.Contains(t, worse(t, Preflight(t.Context(), db.DSN, db.cfg))[`publication "`+db.Publication+`"`].Found,
+		"every table of the database")
 }
 
 func TestPreflightConnectionIsOneFinding(t *testing.T) {
 	const canary = "s3cret-canary"
 	db := testkit.DedicatedPostgres(t, pgserver.Options{HBA: []string{
-		"local all all trust", "host all postgres 127.0.0.1/32 trust", "host all all 127.0.0.1/32 scram-sha-256"}})
+		"local all all trust", "host all postgres 127.0.0.1/32 trust", "host all all 127.0.0.1/32 scram-sha-256",
+	}})
 	db.Exec(t, `CREATE ROLE app LOGIN PASSWORD 'right'; REVOKE CONNECT ON DATABASE `+db.Name+` FROM PUBLIC`)
 	at := "postgres://app:" + canary + "@" + db.Addr() + "/" + db.Name
 	cfg := Config{Objects: postgres.Objects{Slot: "s", Publication: "p"}, ConnectTimeout: 2 * time.Second}
 	for name, c := range map[string]struct{ dsn, found, remedy string }{
-		"password":       {at, "28P01", `\password "app"`},
-		"no database":    {strings.Replace(strings.Replace(at, canary, "right", 1), "/"+db.Name, "/no'ne", 1), "3D000", `CREATE DATABASE "no'ne";`},
-		"mistyped key":   {"host=127.0.0.1 port=" + db.Addr()[strings.LastIndex(db.Addr(), ":")+1:] + " user=postgres pasword=" + canary + " dbname=" + db.Name, "42704", "postgres.dsn"},
-		"no grant":       {strings.Replace(at, canary, "right", 1), "42501", "GRANT CONNECT ON DATABASE"},
-		"refused":        {"postgres://app:" + canary + "@127.0.0.1:1/x", "cannot connect", "pg_isready -h 127.0.0.1 -p 1"},
-		"no such host":   {"postgres://app:" + canary + "@no-such-host.invalid/x", "cannot connect", "pg_isready -h no-such-host.invalid"},
-		"no DSN at all":  {"postgres://app:" + canary + "@:::bad/%zz", "libpq", "postgres://user@host"},
-		"garbage":        {canary, "libpq", "postgres://user@host"},
-		"hosts, refused": {"host=127.0.0.1,127.0.0.1 port=1,2 user=app password=" + canary, "cannot connect", "pg_isready"},
+		"password": {at, "28P01", `\password "app"`},
+		"no database": {
+			strings.Replace(strings.Replace(at, canary, "right", 1), "/"+db.Name, "/no'ne", 1), "3D000",
+			`CREATE DATABASE "no'ne";`,
+		},
+		"mistyped key": {
+			"host=127.0.0.1 port=" + db.Addr()[strings.LastIndex(db.Addr(), ":")+1:] + " user=postgres pasword=" +
+				canary + " dbname=" + db.Name, "42704", "postgres.dsn",
+		},
+		"no grant": {strings.Replace(at, canary, "right", 1), "42501", "GRANT CONNECT ON DATABASE"},
+		"refused": {
+			"postgres://app:" + canary + "@127.0.0.1:1/x", "cannot connect", "pg_isready -h 127.0.0.1 -p 1",
+		},
+		"no such host": {
+			"postgres://app:" + canary + "@no-such-host.invalid/x", "cannot connect",
+			"pg_isready -h no-such-host.invalid",
+		},
+		"no DSN at all": {"postgres://app:" + canary + "@:::bad/%zz", "libpq", "postgres://user@host"},
+		"garbage":       {canary, "libpq", "postgres://user@host"},
+		"hosts, refused": {
+			"host=127.0.0.1,127.0.0.1 port=1,2 user=app password=" + canary, "cannot connect", "pg_isready",
+		},
 	} {
 		findings := Preflight(t.Context(), c.dsn, cfg)
 		require.Len(t, findings, 1, name)
@@ -115,11 +133,20 @@ func TestPreflightConnectionIsOneFinding(t *testing.T) {
 }
 
 func TestPreflightOfABareServer(t *testing.T) {
-	db := testkit.DedicatedPostgres(t, pgserver.Options{Settings: map[string]string{"wal_level": "replica", "max_replication_slots": "1", "max_slot_wal_keep_size": "64MB"}})
+	db := testkit.DedicatedPostgres(t, pgserver.Options{
+		Settings: map[string]string{
+			"wal_level": "replica", "max_replication_slots": "1", "max_slot_wal_keep_size": "64MB",
+		},
+	})
 	db.Exec(t, setupTableDDL)
 	db.Exec(t, `SELECT pg_create_physical_replication_slot('taken')`)
 	db.Exec(t, `CREATE ROLE app LOGIN`)
-	cfg := Config{Objects: postgres.Objects{Slot: "s", Publication: "p", Tables: []identifier.Table{{Schema: "public", Name: "outbox"}, {Schema: "public", Name: "none"}}}}
+	cfg := Config{
+		Objects: postgres.Objects{
+			Slot: "s", Publication: "p",
+			Tables: []identifier.Table{{Schema: "public", Name: "outbox"}, {Schema: "public", Name: "none"}},
+		},
+	}
 	dsn := strings.Replace(db.DSN, "postgres@", "app@", 1)
 	found := worse(t, Preflight(t.Context(), dsn, cfg))
 	require.Contains(t, found["wal_level"].Remedy, "ALTER SYSTEM SET wal_level = 'logical'")
@@ -171,9 +198,14 @@ func TestPreflightNamesOpenAndPreparedTransactions(t *testing.T) {
 // TestSlotInvalidated: with a small max_slot_wal_keep_size the slot is lost after some segments of WAL.
 func TestSlotInvalidated(t *testing.T) {
 	db := testkit.DedicatedPostgres(t, pgserver.Options{WALSegment: 1, Settings: map[string]string{
-		"max_slot_wal_keep_size": "2MB", "min_wal_size": "2MB", "max_wal_size": "2MB"}})
+		"max_slot_wal_keep_size": "2MB", "min_wal_size": "2MB", "max_wal_size": "2MB",
+	}})
 	db.Exec(t, setupTableDDL)
-	cfg := Config{Objects: postgres.Objects{Slot: db.Slot, Publication: db.Publication, Tables: []identifier.Table{{Schema: "public", Name: "outbox"}}}}
+	cfg := Config{
+		Objects: postgres.Objects{
+			Slot: db.Slot, Publication: db.Publication, Tables: []identifier.Table{{Schema: "public", Name: "outbox"}},
+		},
+	}
 	require.NoError(t, Ensure(t.Context(), db.DSN, cfg, true))
 	db.Exec(t, `CREATE TABLE filler (x text)`)
 	for range 8 {
@@ -182,7 +214,8 @@ func TestSlotInvalidated(t *testing.T) {
 		db.Exec(t, `CHECKPOINT`)
 	}
 	err := Ensure(t.Context(), db.DSN, cfg, true)
-	requireOperator(t, err, "invalidated", "max_slot_wal_keep_size", "pg_drop_replication_slot", "publish again from the table")
+	requireOperator(t, err, "invalidated", "max_slot_wal_keep_size", "pg_drop_replication_slot",
+		"publish again from the table")
 	found := worse(t, Preflight(t.Context(), db.DSN, cfg))
 	require.Equal(t, preflight.Fail, found[`slot "`+db.Slot+`"`].Level)
 	conn, err := db.Connect(t.Context(), db.Name)
@@ -201,9 +234,11 @@ func TestSlotInvalidated(t *testing.T) {
 func TestPreflightEncoding(t *testing.T) {
 	db := newAdminDB(t)
 	name := db.Name + "_e"
-	require.NoError(t, db.Server.Exec(t.Context(), "postgres", `CREATE DATABASE `+name+` ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0`))
+	require.NoError(t, db.Server.Exec(t.Context(), "postgres",
+		`CREATE DATABASE `+name+` ENCODING 'SQL_ASCII' LOCALE 'C' TEMPLATE template0`))
 	defer func() { require.NoError(t, db.DropDatabase(t.Context(), name)) }()
-	require.Contains(t, worse(t, Preflight(t.Context(), db.Server.DSN(name), db.cfg))["server encoding"].Found, "SQL_ASCII")
+	require.Contains(t, worse(t, Preflight(t.Context(), db.Server.DSN(name), db.cfg))["server encoding"].Found,
+		"SQL_ASCII")
 }
 
 // TestStandby: on a standby a missing slot is a wrong address, not a lost slot.
@@ -212,7 +247,9 @@ func TestStandby(t *testing.T) {
 	st.Server.InRecovery, st.Server.Version = true, 160000
 	requireOperator(t, preflight.FirstFailure(verdict(cfg, st)), "It is a standby", "postgres.hot_standby: true")
 	st.Slot = postgres.Slot{Name: "s"}
-	for _, findings := range [][]preflight.Finding{verdict(cfg, st), obstacles(cfg, st), checkHotStandby(cfg, st), preflightFindings(cfg, st, nil, "")} {
+	for _, findings := range [][]preflight.Finding{
+		verdict(cfg, st), obstacles(cfg, st), checkHotStandby(cfg, st), preflightFindings(cfg, st, nil, ""),
+	} {
 		requireOperator(t, preflight.FirstFailure(findings), "standby", "target_session_attrs")
 	}
 	st.Publication = postgres.Publication{Name: "p"}
@@ -233,7 +270,8 @@ func TestHotStandbyOnPurpose(t *testing.T) {
 
 	promoted := st
 	promoted.Slot = postgres.Slot{Name: "s"}
-	requireOperator(t, preflight.FirstFailure(verdict(cfg, promoted)), "no standby, and has no slot", "correct postgres.dsn")
+	requireOperator(t, preflight.FirstFailure(verdict(cfg, promoted)), "no standby, and has no slot",
+		"correct postgres.dsn")
 	promoted.Publication = postgres.Publication{Name: "p"}
 	requireOperator(t, preflight.FirstFailure(obstacles(cfg, promoted)), "no standby, and has no slot")
 
@@ -247,11 +285,13 @@ func TestHotStandbyOnPurpose(t *testing.T) {
 	require.Contains(t, found[2].Remedy, "pg_create_physical_replication_slot")
 
 	st.Slot = postgres.Slot{Name: "s"}
-	requireOperator(t, preflight.FirstFailure(verdict(cfg, st)), "It is gone", "-- on the standby", postgres.LogSnapshotSQL)
+	requireOperator(t, preflight.FirstFailure(verdict(cfg, st)), "It is gone", "-- on the standby",
+		postgres.LogSnapshotSQL)
 	st.Publication = postgres.Publication{Name: "p"}
 	requireOperator(t, preflight.FirstFailure(obstacles(cfg, st)), "hot_standby_feedback", "rows_removed")
 	st.Server.Feedback, st.Server.Upstream = true, "10.0.0.1:5432"
-	requireOperator(t, preflight.FirstFailure(obstacles(cfg, st)), "only be made on the primary", "the primary (10.0.0.1:5432)", "CREATE PUBLICATION", postgres.LogSnapshotSQL)
+	requireOperator(t, preflight.FirstFailure(obstacles(cfg, st)), "only be made on the primary",
+		"the primary (10.0.0.1:5432)", "CREATE PUBLICATION", postgres.LogSnapshotSQL)
 
 	st.Primary = &postgres.Server{WALLevel: "replica"}
 	requireOperator(t, preflight.FirstFailure(checkHotStandby(cfg, st)), "wal_level of the primary is replica")
@@ -264,8 +304,9 @@ func TestInvalidatedOnHotStandby(t *testing.T) {
 	requireOperator(t, preflight.FirstFailure(checkSlot(cfg, st)), "max_slot_wal_keep_size")
 	cfg.HotStandby, st.Server.InRecovery = true, true
 	for reason, words := range map[string][]string{
-		"rows_removed": {"rows_removed", "hot_standby_feedback"}, "wal_level_insufficient": {"wal_level", "set wal_level = logical again"},
-		"": {"removed catalog rows it needs, or wal_level", "hot_standby_feedback"},
+		"rows_removed":           {"rows_removed", "hot_standby_feedback"},
+		"wal_level_insufficient": {"wal_level", "set wal_level = logical again"},
+		"":                       {"removed catalog rows it needs, or wal_level", "hot_standby_feedback"},
 	} {
 		st.Slot.Conflicting, st.Slot.InvalidationReason, st.Slot.WALStatus = true, reason, postgres.WALLost
 		requireOperator(t, preflight.FirstFailure(checkSlot(cfg, st)), words...)

@@ -35,8 +35,10 @@ func carryOut(ctx context.Context, s servers, cfg Config) ([]Step, error) {
 		// One step, then the catalog again: only with the table in it is it known whether the table is partitioned.
 		step := steps[0]
 		if len(done) > 0 && done[len(done)-1].SQL == step.SQL {
-			return done, &fault.Error{Kind: fault.Operator, Object: "setup", Err: fmt.Errorf("a step had no effect: %s", step.SQL),
-				Next: "Run it by hand and look at what Postgres says."}
+			return done, &fault.Error{
+				Kind: fault.Operator, Object: "setup", Err: fmt.Errorf("a step had no effect: %s", step.SQL),
+				Next: "Run it by hand and look at what Postgres says.",
+			}
 		}
 		if err := runStep(ctx, s, cfg, st.Server.Version, step); err != nil {
 			return done, err
@@ -65,7 +67,8 @@ func runStep(ctx context.Context, s servers, cfg Config, version int, step Step)
 	sql, conn := step.SQL, s.primary
 	if step.action == stepPublication {
 		// Several statements in one simple query are one transaction (Postgres docs 55.2.2.1).
-		sql += fmt.Sprintf("\nCOMMENT ON PUBLICATION %s IS %s;", identifier.Quote(cfg.Publication), identifier.QuoteLiteral(pendingMark(cfg)))
+		sql += fmt.Sprintf("\nCOMMENT ON PUBLICATION %s IS %s;", identifier.Quote(cfg.Publication),
+			identifier.QuoteLiteral(pendingMark(cfg)))
 	}
 	_, err := conn.PgConn().Exec(ctx, sql).ReadAll()
 	if err != nil && conn.PgConn().TxStatus() != 'I' {
@@ -84,7 +87,8 @@ func runStep(ctx context.Context, s servers, cfg Config, version int, step Step)
 	if fe, ok := f.(*fault.Error); ok && fe.Kind == fault.Operator {
 		fe.Next = "Run as a role that may do it:\n" + step.SQL
 		if sqlstate.Of(err) == sqlstate.ReadOnly {
-			fe.Next = "Run `cdc-outbox setup` with ?options=-c%20default_transaction_read_only%3Doff in postgres.dsn, or by hand:\nSET default_transaction_read_only = off;\n" + step.SQL
+			fe.Next = "Run `cdc-outbox setup` with ?options=-c%20default_transaction_read_only%3Doff in " +
+				"postgres.dsn, or by hand:\nSET default_transaction_read_only = off;\n" + step.SQL
 		}
 	}
 	return f
@@ -103,7 +107,8 @@ func runSlotStep(ctx context.Context, s servers, cfg Config, version int, step S
 		return err
 	}
 	// What is remembered is another slot's. A role that may not delete it has not been given one to remember either.
-	if _, err := s.primary.Exec(ctx, cfg.ForgetSQL()); err != nil && sqlstate.Of(err) != "42P01" && sqlstate.Of(err) != "42501" {
+	if _, err := s.primary.Exec(ctx, cfg.ForgetSQL()); err != nil && sqlstate.Of(err) != "42P01" &&
+		sqlstate.Of(err) != "42501" {
 		return postgres.QueryFault("table "+cfg.Checkpoint.String(), err)
 	}
 	return s.awaitReplay(ctx, cfg) // or the old one would be read there
@@ -114,7 +119,8 @@ func runSlotStep(ctx context.Context, s servers, cfg Config, version int, step S
 // given up the server drops the half-made slot itself.
 func createSlot(ctx context.Context, s servers, cfg Config, sql string) error {
 	if open, err := s.openTransactions(ctx, 3); err == nil && len(open) > 0 {
-		cfg.Logger.Info("creating the slot waits for open transactions", zap.String(logkey.Slot, cfg.Slot), zap.Stringers("transactions", open))
+		cfg.Logger.Info("creating the slot waits for open transactions", zap.String(logkey.Slot, cfg.Slot),
+			zap.Stringers("transactions", open))
 	}
 	waitCtx, cancel := context.WithTimeout(ctx, cfg.SlotWait)
 	defer cancel()
@@ -143,29 +149,38 @@ func slotCreationFault(ctx context.Context, gaveUp bool, s servers, cfg Config, 
 		return slotWaitFault(ctx, s, cfg)
 	}
 	if code == "53400" { // configuration_limit_exceeded: "all replication slots are in use"
-		return &fault.Error{Kind: fault.Operator, Object: cfg.SlotSubject(), Err: fmt.Errorf("every replication slot of the server is in use"),
-			Next: "-- drop one that nobody reads, or raise max_replication_slots and restart the server:\nSELECT slot_name, active FROM pg_replication_slots;"}
+		return &fault.Error{
+			Kind: fault.Operator, Object: cfg.SlotSubject(),
+			Err: fmt.Errorf("every replication slot of the server is in use"),
+			Next: "-- drop one that nobody reads, or raise max_replication_slots and restart the server:\nSELECT " +
+				"slot_name, active FROM pg_replication_slots;",
+		}
 	}
 	return postgres.QueryFault(cfg.SlotSubject(), err)
 }
 
 // slotWaitFault asks who was waited for. It passes when they end, hence Retry.
 func slotWaitFault(ctx context.Context, s servers, cfg Config) error {
-	f := &fault.Error{Kind: fault.Retry, Object: cfg.SlotSubject(),
-		Err: fmt.Errorf("creating it waits for transactions that were open when it began, not done after %s", cfg.SlotWait)}
+	f := &fault.Error{
+		Kind: fault.Retry, Object: cfg.SlotSubject(),
+		Err: fmt.Errorf("creating it waits for transactions that were open when it began, not done after %s",
+			cfg.SlotWait),
+	}
 	if ctx.Err() != nil {
 		f.Err = fmt.Errorf("creating it waited for transactions that were open when it began: %w", context.Cause(ctx))
 	}
 	ask, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
 	defer cancel()
 	if s.primary == nil {
-		f.Err = fmt.Errorf("creating it on a standby waits for the primary to log its running transactions, and for those that are open there; not done after %s", cfg.SlotWait)
+		f.Err = fmt.Errorf("creating it on a standby waits for the primary to log its running transactions, and for "+
+			"those that are open there; not done after %s", cfg.SlotWait)
 		f.Next = "-- on the primary, while the slot is being made:\n" + postgres.LogSnapshotSQL
 		return f
 	}
 	open, err := s.openTransactions(ask, 5)
 	if err != nil || len(open) == 0 {
-		f.Next = "-- see who is waited for:\nSELECT pid, datname, usename, state, now() - xact_start AS age FROM pg_stat_activity WHERE backend_xid IS NOT NULL;"
+		f.Next = "-- see who is waited for:\nSELECT pid, datname, usename, state, now() - xact_start AS age FROM " +
+			"pg_stat_activity WHERE backend_xid IS NOT NULL;"
 		return f
 	}
 	for i, t := range open {

@@ -74,7 +74,8 @@ func Plan(ctx context.Context, dsn string, cfg Config) (steps []Step, err error)
 			return postgres.QueryFault("catalog", err)
 		}
 		err = preflight.FirstFailure(obstacles(cfg, st))
-		if cfg.ForeignSlot(st.Slot, st.Server.ServerFacts) == nil && (err == nil || st.Publication.Exists == st.Slot.Exists || st.pending(cfg)) {
+		if cfg.ForeignSlot(st.Slot, st.Server.ServerFacts) == nil &&
+			(err == nil || st.Publication.Exists == st.Slot.Exists || st.pending(cfg)) {
 			steps = planSetup(cfg, st)
 		}
 		return err
@@ -137,7 +138,9 @@ func withRoute(ctx context.Context, dsn string, cfg Config, use func(*pgx.Conn, 
 func withServer(ctx context.Context, dsn string, cfg Config, use func(servers) error) error {
 	return withRoute(ctx, dsn, cfg, func(conn *pgx.Conn, w pooler.Route) error {
 		if w.Suspicious() {
-			if err := preflight.FirstFailure(pooler.Findings(pooler.Probe(ctx, dsn, cfg.Slot, cfg.ConnectTimeout))); err != nil {
+			if err := preflight.FirstFailure(
+				pooler.Findings(pooler.Probe(ctx, dsn, cfg.Slot, cfg.ConnectTimeout)),
+			); err != nil {
 				return err
 			}
 		}
@@ -174,7 +177,8 @@ func ensure(ctx context.Context, s servers, cfg Config, auto bool) ([]Step, erro
 
 // complete tells that there is nothing to create and nothing to tidy up.
 func (st state) complete(cfg Config) bool {
-	return st.Publication.Exists && st.Slot.Exists && !(st.pending(cfg) && st.Publication.Owned) && len(planSetup(cfg, st)) == 0
+	return st.Publication.Exists && st.Slot.Exists && !(st.pending(cfg) && st.Publication.Owned) &&
+		len(planSetup(cfg, st)) == 0
 }
 
 // verdict judges a setup that should be complete.
@@ -294,8 +298,10 @@ func checkMayPublish(cfg Config, st state) []preflight.Finding {
 		return nil
 	}
 	return []preflight.Finding{{
-		Level: preflight.Fail, Subject: cfg.PublicationSubject(), Found: found, Why: "Postgres asks for both of whoever creates a publication.",
-		Remedy: "Run `cdc-outbox setup` once as the table's owner, or run as the owner:\n" + stepsSQL(planSetup(cfg.withoutExtras(), st)),
+		Level: preflight.Fail, Subject: cfg.PublicationSubject(), Found: found,
+		Why: "Postgres asks for both of whoever creates a publication.",
+		Remedy: "Run `cdc-outbox setup` once as the table's owner, or run as " +
+			"the owner:\n" + stepsSQL(planSetup(cfg.withoutExtras(), st)),
 	}}
 }
 
@@ -319,8 +325,10 @@ func lockSetup(ctx context.Context, conn *pgx.Conn, cfg Config) (unlock func(), 
 		}
 		select {
 		case <-ctx.Done():
-			return nil, &fault.Error{Kind: fault.Retry, Object: cfg.SlotSubject(), Err: errors.New("another process is setting it up"),
-				Next: "-- wait for it, or find it:\nSELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted;"}
+			return nil, &fault.Error{
+				Kind: fault.Retry, Object: cfg.SlotSubject(), Err: errors.New("another process is setting it up"),
+				Next: "-- wait for it, or find it:\nSELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted;",
+			}
 		case <-time.After(200 * time.Millisecond):
 		}
 	}

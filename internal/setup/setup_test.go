@@ -49,7 +49,9 @@ func columnsNamed(id, aggregateType, aggregateID, kind, payload, headers, timest
 	for i, name := range []string{id, aggregateType, aggregateID, kind, payload, headers, timestamp} {
 		role := []string{"id", "aggregate_type", "aggregate_id", "type", "payload", "headers", "timestamp"}[i]
 		if name != "" {
-			m.Needed = append(m.Needed, postgres.NeededColumn{Name: name, Key: "router.columns." + role, Role: role, Required: i < 5, Usual: true})
+			m.Needed = append(m.Needed, postgres.NeededColumn{
+				Name: name, Key: "router.columns." + role, Role: role, Required: i < 5, Usual: true,
+			})
 		}
 	}
 	return m
@@ -95,7 +97,8 @@ func (db *adminDB) paste(t *testing.T, err error) {
 
 func TestEnsureCreatesBothAndIsIdempotent(t *testing.T) {
 	db := newAdminDB(t, setupTableDDL)
-	requireOperator(t, db.ensure(t, false), "Neither the slot", `CREATE PUBLICATION`, `pg_create_logical_replication_slot`)
+	requireOperator(t, db.ensure(t, false), "Neither the slot", `CREATE PUBLICATION`,
+		`pg_create_logical_replication_slot`)
 	require.False(t, db.publication(t).Exists, "without auto nothing is created")
 
 	require.NoError(t, db.ensure(t, true))
@@ -159,7 +162,8 @@ func TestPublicationMadeAgainDoesNotMendTheSlot(t *testing.T) {
 	db.Exec(t, db.cfg.PublicationDDL(false))
 	db.Exec(t, `INSERT INTO outbox VALUES (2)`)
 	var inserts int
-	err := db.conn.QueryRow(t.Context(), `SELECT count(*) FROM pg_logical_slot_peek_binary_changes($1, NULL, NULL, 'proto_version', '1', 'publication_names', $2)
+	err := db.conn.QueryRow(t.Context(),
+		`SELECT count(*) FROM pg_logical_slot_peek_binary_changes($1, NULL, NULL, 'proto_version', '1', 'publication_names', $2)
 		WHERE get_byte(data, 0) = ascii('I')`, db.Slot, identifier.Quote(db.Publication)).Scan(&inserts)
 	if db.Major() < 18 {
 		require.Equal(t, "42704", sqlstate.Of(err))
@@ -171,7 +175,8 @@ func TestPublicationMadeAgainDoesNotMendTheSlot(t *testing.T) {
 
 func TestEnsureResumesAnInterruptedSetup(t *testing.T) {
 	db := newAdminDB(t, setupTableDDL)
-	db.Exec(t, db.cfg.PublicationDDL(false)+`COMMENT ON PUBLICATION `+identifier.Quote(db.Publication)+` IS `+identifier.QuoteLiteral(pendingMark(db.cfg)))
+	db.Exec(t, db.cfg.PublicationDDL(false)+`COMMENT ON PUBLICATION `+identifier.Quote(db.Publication)+` IS `+
+		identifier.QuoteLiteral(pendingMark(db.cfg)))
 	requireOperator(t, db.ensure(t, false), "interrupted")
 	require.NoError(t, db.ensure(t, true))
 	require.Empty(t, db.publication(t).Comment)
@@ -232,16 +237,36 @@ func TestEnsureRefuses(t *testing.T) {
 		words   []string
 		pasted  bool // the remedy is SQL that makes Ensure content
 	}{
-		"table dropped":       {14, sql(`DROP TABLE outbox`), []string{"no such table"}, false},
-		"table left":          {14, sql(`ALTER PUBLICATION $p DROP TABLE outbox`), []string{"not in publication"}, true},
-		"table renamed":       {14, sql(`ALTER TABLE outbox RENAME TO other`), []string{"no such table"}, false},
-		"table made again":    {14, sql(`DROP TABLE outbox; ` + setupTableDDL), []string{"not in publication"}, true},
-		"no insert":           {14, sql(`ALTER PUBLICATION $p SET (publish = 'update')`), []string{"does not publish inserts"}, true},
-		"row filter":          {15, sql(`ALTER PUBLICATION $p SET TABLE outbox WHERE (aggregate_type = 'x')`), []string{"row filter", "aggregate_type"}, true},
-		"column list":         {15, sql(`ALTER PUBLICATION $p SET TABLE outbox (id, payload)`), []string{"leaves out", `"headers"`}, true},
-		"column list, enough": {15, sql(`ALTER TABLE outbox ADD COLUMN x int; ALTER PUBLICATION $p SET TABLE outbox (id, aggregate_type, aggregate_id, event_type, payload, headers, created_at)`), nil, false},
-		"column renamed":      {14, sql(`ALTER TABLE outbox RENAME COLUMN payload TO body`), []string{`no column "payload"`, "router.columns.payload", "body"}, false},
-		"view":                {14, sql(`ALTER TABLE outbox RENAME TO real; CREATE VIEW outbox AS SELECT * FROM real`), []string{"a view"}, false},
+		"table dropped": {14, sql(`DROP TABLE outbox`), []string{"no such table"}, false},
+		"table left": {
+			14, sql(`ALTER PUBLICATION $p DROP TABLE outbox`), []string{"not in publication"}, true,
+		},
+		"table renamed":    {14, sql(`ALTER TABLE outbox RENAME TO other`), []string{"no such table"}, false},
+		"table made again": {14, sql(`DROP TABLE outbox; ` + setupTableDDL), []string{"not in publication"}, true},
+		"no insert": {
+			14, sql(`ALTER PUBLICATION $p SET (publish = 'update')`), []string{"does not publish inserts"}, true,
+		},
+		"row filter": {
+			15, sql(`ALTER PUBLICATION $p SET TABLE outbox WHERE (aggregate_type = 'x')`),
+			[]string{"row filter", "aggregate_type"},
+			true,
+		},
+		"column list": {
+			15, sql(`ALTER PUBLICATION $p SET TABLE outbox (id, payload)`), []string{"leaves out", `"headers"`}, true,
+		},
+		"column list, enough": {
+			15, sql(`ALTER TABLE outbox ADD COLUMN x int; ALTER PUBLICATION $p SET TABLE outbox (id, aggregate_type, aggregate_id, event_type, payload, headers, created_at)`), nil, false,
+		},
+		"column renamed": {
+			14, sql(`ALTER TABLE outbox RENAME COLUMN payload TO body`),
+			[]string{`no column "payload"`, "router.columns.payload", "body"},
+			false,
+		},
+		"view": {
+			14, sql(`ALTER TABLE outbox RENAME TO real; CREATE VIEW outbox AS SELECT * FROM real`),
+			[]string{"a view"},
+			false,
+		},
 		"all tables in schema": {15, func(t *testing.T, db *adminDB) {
 			db.Exec(t, `ALTER PUBLICATION `+identifier.Quote(db.Publication)+` SET TABLES IN SCHEMA public`)
 		}, nil, false},
@@ -347,7 +372,8 @@ func TestEnsureLeastPrivilege(t *testing.T) {
 		_ = db.Server.Exec(context.Background(), "postgres", `DROP ROLE IF EXISTS `+identifier.Quote(role))
 	})
 	t.Cleanup(func() { _ = db.Server.Exec(context.Background(), db.Name, `DROP OWNED BY `+identifier.Quote(role)) })
-	db.cfg.Role, db.cfg.Tables = role, []identifier.Table{{Schema: "app", Name: "outbox"}} // nothing is granted to PUBLIC there
+	// nothing is granted to PUBLIC there
+	db.cfg.Role, db.cfg.Tables = role, []identifier.Table{{Schema: "app", Name: "outbox"}}
 	db.cfg.TableDDL = `CREATE SCHEMA app; ` + strings.Replace(setupTableDDL, "outbox", "app.outbox", 1)
 
 	planned, err := Plan(t.Context(), db.DSN, db.cfg)
@@ -373,8 +399,9 @@ func TestEnsureLeastPrivilege(t *testing.T) {
 
 // hostileNames are names that break out of careless quoting or get lost in it.
 var hostileNames = []string{
-	`o'brien`, `say "hi"`, `a"; DROP TABLE outbox; --`, `a'); SELECT pg_sleep(9); --`, `Mixed.Case`, `with space`, `back\slash`, `\`,
-	`naïve-таблица-表`, `$1`, `$$x$$`, `select`, "new\nline", `%s`, `"`, `'`, `''`, `E'\x41'`, `trailing;`, `1st`, `a--b`, `/*`,
+	`o'brien`, `say "hi"`, `a"; DROP TABLE outbox; --`, `a'); SELECT pg_sleep(9); --`, `Mixed.Case`, `with space`,
+	`back\slash`, `\`, `naïve-таблица-表`, `$1`, `$$x$$`, `select`, "new\nline", `%s`, `"`, `'`, `''`, `E'\x41'`,
+	`trailing;`, `1st`, `a--b`, `/*`,
 }
 
 func TestHostileNames(t *testing.T) {
@@ -385,7 +412,8 @@ func TestHostileNames(t *testing.T) {
 		db.cfg.Tables = []identifier.Table{{Schema: name, Name: name}}
 		db.cfg.Columns = columnsNamed(name, name, name, name, name, "he"+name, "")
 		q := identifier.Quote(name)
-		db.cfg.TableDDL = `CREATE SCHEMA ` + q + `; CREATE TABLE ` + q + `.` + q + ` (` + q + ` text, ` + identifier.Quote("he"+name) + ` jsonb)`
+		db.cfg.TableDDL = `CREATE SCHEMA ` + q + `; CREATE TABLE ` + q + `.` + q + ` (` + q + ` text, ` +
+			identifier.Quote("he"+name) + ` jsonb)`
 		t.Cleanup(func() {
 			_ = db.Server.Exec(context.Background(), "postgres", `DROP ROLE IF EXISTS `+identifier.Quote(role))
 		})
@@ -411,7 +439,8 @@ func TestHostileSlotNameNeverReachesTheServer(t *testing.T) {
 		if name == "select" || name == "1st" {
 			continue
 		}
-		err := Ensure(t.Context(), "postgres://nobody@127.0.0.1:1/none", Config{Objects: postgres.Objects{Slot: name, Publication: "p"}}, true)
+		err := Ensure(t.Context(), "postgres://nobody@127.0.0.1:1/none",
+			Config{Objects: postgres.Objects{Slot: name, Publication: "p"}}, true)
 		require.Equal(t, fault.Config, fault.KindOf(err), name)
 	}
 }
@@ -454,7 +483,9 @@ func (db *adminDB) readSlot(t *testing.T) int {
 	p, err := postgres.LookupPublication(t.Context(), conn, db.cfg.Publication)
 	require.NoError(t, err)
 	require.True(t, p.Exists)
-	sql := `START_REPLICATION SLOT ` + identifier.Quote(db.cfg.Slot) + ` LOGICAL 0/0 (proto_version '1', publication_names ` + identifier.QuoteLiteral(identifier.Quote(db.cfg.Publication)) + `)`
+	sql := `START_REPLICATION SLOT ` + identifier.Quote(db.cfg.Slot) +
+		` LOGICAL 0/0 (proto_version '1', publication_names ` +
+		identifier.QuoteLiteral(identifier.Quote(db.cfg.Publication)) + `)`
 	go func() { _, _ = conn.PgConn().Exec(context.Background(), sql).ReadAll() }()
 	require.Eventually(t, func() bool { return db.slot(t).ActivePID != 0 }, 5*time.Second, 10*time.Millisecond)
 	return db.slot(t).ActivePID
@@ -521,7 +552,8 @@ func TestDroppedTable(t *testing.T) {
 		if f.Subject == db.cfg.PublicationSubject() {
 			require.Equal(t, preflight.Fail, f.Level, "%+v", f)
 			require.Contains(t, f.Found, "It does not hold public.outbox")
-			require.Contains(t, f.Remedy, "BEGIN;\n"+setupTableDDL+";\nALTER PUBLICATION "+identifier.Quote(db.Publication)+` ADD TABLE "public"."outbox";`+"\nCOMMIT;")
+			require.Contains(t, f.Remedy, "BEGIN;\n"+setupTableDDL+";\nALTER PUBLICATION "+
+				identifier.Quote(db.Publication)+` ADD TABLE "public"."outbox";`+"\nCOMMIT;")
 			db.Exec(t, f.Remedy)
 			publication++
 		}
@@ -532,7 +564,9 @@ func TestDroppedTable(t *testing.T) {
 
 // TestRepublish: the statement in the remedies keeps the rows as they are, which makes repeats recognizable.
 func TestRepublish(t *testing.T) {
-	for name, extra := range map[string]string{"plain": "", "identity": `ALTER TABLE outbox ADD COLUMN seq bigint GENERATED ALWAYS AS IDENTITY`} {
+	for name, extra := range map[string]string{
+		"plain": "", "identity": `ALTER TABLE outbox ADD COLUMN seq bigint GENERATED ALWAYS AS IDENTITY`,
+	} {
 		t.Run(name, func(t *testing.T) {
 			db := newAdminDB(t, setupTableDDL)
 			if extra != "" {
@@ -540,7 +574,8 @@ func TestRepublish(t *testing.T) {
 			}
 			db.Exec(t, `INSERT INTO outbox SELECT gen_random_uuid(), 'a', g::text, 'c' FROM generate_series(1, 3) g`)
 			contents := func() (rows string) {
-				require.NoError(t, db.conn.QueryRow(t.Context(), `SELECT string_agg(o::text, ';' ORDER BY id) FROM outbox o`).Scan(&rows))
+				require.NoError(t, db.conn.QueryRow(t.Context(),
+					`SELECT string_agg(o::text, ';' ORDER BY id) FROM outbox o`).Scan(&rows))
 				return rows
 			}
 			before := contents()

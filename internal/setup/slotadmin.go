@@ -76,15 +76,19 @@ func reportSlot(ctx context.Context, servers servers, cfg Config) (SlotReport, e
 	s := st.Slot
 	r.info, r.Exists, r.ServerVersion, r.InRecovery = s, s.Exists, st.Server.VersionText, st.Server.InRecovery
 	if s.Exists {
-		r.Plugin, r.Database, r.WALStatus, r.InvalidationReason, r.Failover, r.Synced = s.Plugin, s.Database, s.WALStatus, s.InvalidationReason, s.Failover, s.Synced
-		r.RestartLSN, r.ConfirmedFlushLSN, r.ReadBy = s.RestartLSN.String(), s.ConfirmedFlush.String(), slotReader(ctx, conn, s.ActivePID)
+		r.Plugin, r.Database, r.WALStatus, r.InvalidationReason, r.Failover, r.Synced = s.Plugin, s.Database,
+			s.WALStatus, s.InvalidationReason, s.Failover, s.Synced
+		r.RestartLSN, r.ConfirmedFlushLSN, r.ReadBy = s.RestartLSN.String(), s.ConfirmedFlush.String(),
+			slotReader(ctx, conn, s.ActivePID)
 		if !s.InactiveSince.IsZero() {
 			r.InactiveSince = &s.InactiveSince
 		}
 	}
 	r.foreign = preflight.FirstFailure(cfg.ForeignSlot(st.Slot, st.Server.ServerFacts))
 	if st.Checkpoint.Exists {
-		err := conn.QueryRow(ctx, fmt.Sprintf(`SELECT position::text, system_id, timeline FROM %s WHERE slot = $1::text`, cfg.Checkpoint.SQL()), cfg.Slot).
+		err := conn.QueryRow(ctx,
+			fmt.Sprintf(`SELECT position::text, system_id, timeline FROM %s WHERE slot = $1::text`,
+				cfg.Checkpoint.SQL()), cfg.Slot).
 			Scan(&r.Remembered, &r.RememberedID, &r.RememberedLine)
 		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 			return r, postgres.QueryFault("table "+cfg.Checkpoint.String(), err)
@@ -133,7 +137,8 @@ func CountSkipped(ctx context.Context, dsn string, cfg Config, position string) 
 	cfg = cfg.WithDefaults()
 	err = withAdminConn(ctx, dsn, cfg, func(conn *pgx.Conn) error {
 		// An Insert message begins with the letter I (Postgres docs 55.9).
-		err := conn.QueryRow(ctx, `SELECT count(*) FROM pg_logical_slot_peek_binary_changes($1::name, $2::pg_lsn, NULL, 'proto_version', '1', 'publication_names', $3::text)
+		err := conn.QueryRow(ctx,
+			`SELECT count(*) FROM pg_logical_slot_peek_binary_changes($1::name, $2::pg_lsn, NULL, 'proto_version', '1', 'publication_names', $3::text)
 			WHERE get_byte(data, 0) = ascii('I')`, cfg.Slot, position, identifier.Quote(cfg.Publication)).Scan(&n)
 		if err != nil {
 			return postgres.QueryFault(cfg.SlotSubject(), err)
@@ -153,10 +158,16 @@ func AdvanceSlot(ctx context.Context, dsn string, cfg Config, position string) (
 	return changeSlot(ctx, dsn, cfg, func(conn servers, r SlotReport) error {
 		to, err := lsn.Parse(position)
 		if err != nil || strings.TrimSpace(position) != to.String() {
-			return &fault.Error{Kind: fault.Config, Object: "--to", Err: fmt.Errorf("%q is not an LSN", position), Next: "Write it as Postgres prints it, 0/16B3748."}
+			return &fault.Error{
+				Kind: fault.Config, Object: "--to", Err: fmt.Errorf("%q is not an LSN", position),
+				Next: "Write it as Postgres prints it, 0/16B3748.",
+			}
 		}
 		if to <= r.info.ConfirmedFlush {
-			return &fault.Error{Kind: fault.Config, Object: "--to", Err: fmt.Errorf("the slot stands at %s already, and slots do not go back", r.ConfirmedFlushLSN)}
+			return &fault.Error{
+				Kind: fault.Config, Object: "--to",
+				Err: fmt.Errorf("the slot stands at %s already, and slots do not go back", r.ConfirmedFlushLSN),
+			}
 		}
 		_, err = conn.Exec(ctx, `SELECT pg_replication_slot_advance($1::name, $2::pg_lsn)`, cfg.Slot, to.String())
 		return err
@@ -172,8 +183,11 @@ func RecreateSlot(ctx context.Context, dsn string, cfg Config) (SlotReport, erro
 			return err
 		}
 		if !pub.Exists {
-			return &fault.Error{Kind: fault.Operator, Object: cfg.PublicationSubject(), Err: errors.New("it does not exist, and a slot cannot read what was written before its publication"),
-				Next: cfg.PublicationDDL(false)}
+			return &fault.Error{
+				Kind: fault.Operator, Object: cfg.PublicationSubject(),
+				Err:  errors.New("it does not exist, and a slot cannot read what was written before its publication"),
+				Next: cfg.PublicationDDL(false),
+			}
 		}
 		if r.Exists {
 			if _, err := conn.Exec(ctx, `SELECT pg_drop_replication_slot($1::name)`, cfg.Slot); err != nil {
@@ -185,7 +199,9 @@ func RecreateSlot(ctx context.Context, dsn string, cfg Config) (SlotReport, erro
 }
 
 // changeSlot changes a slot that nobody reads, and remembers where it stands then.
-func changeSlot(ctx context.Context, dsn string, cfg Config, change func(servers, SlotReport) error) (r SlotReport, err error) {
+func changeSlot(ctx context.Context, dsn string, cfg Config,
+	change func(servers, SlotReport) error,
+) (r SlotReport, err error) {
 	cfg = cfg.WithDefaults()
 	err = withServers(ctx, dsn, cfg, func(conn servers) error {
 		if r, err = reportSlot(ctx, conn, cfg); err != nil {
@@ -195,7 +211,10 @@ func changeSlot(ctx context.Context, dsn string, cfg Config, change func(servers
 			return r.foreign
 		}
 		if r.ReadBy != "" {
-			return &fault.Error{Kind: fault.Operator, Object: cfg.SlotSubject(), Err: fmt.Errorf("it is being read by %s", r.ReadBy), Next: "Stop the connector first, and its standbys."}
+			return &fault.Error{
+				Kind: fault.Operator, Object: cfg.SlotSubject(), Err: fmt.Errorf("it is being read by %s", r.ReadBy),
+				Next: "Stop the connector first, and its standbys.",
+			}
 		}
 		if err := change(conn, r); err != nil {
 			return postgres.QueryFault(cfg.SlotSubject(), err)
@@ -204,15 +223,24 @@ func changeSlot(ctx context.Context, dsn string, cfg Config, change func(servers
 			return err
 		}
 		if !r.Exists {
-			return &fault.Error{Kind: fault.Operator, Object: cfg.SlotSubject(), Err: errors.New("it does not exist"), Next: "cdc-outbox slot recreate"}
+			return &fault.Error{
+				Kind: fault.Operator, Object: cfg.SlotSubject(), Err: errors.New("it does not exist"),
+				Next: "cdc-outbox slot recreate",
+			}
 		}
 		if cfg.Checkpoint.Name == "" {
 			return nil
 		}
 		if conn.primary == nil {
-			return &fault.Error{Kind: fault.Config, Object: "postgres.primary_dsn", Err: errors.New("it is not set, and a standby cannot be written"), Next: "Set it, or postgres.checkpoint to off."}
+			return &fault.Error{
+				Kind: fault.Config, Object: "postgres.primary_dsn",
+				Err:  errors.New("it is not set, and a standby cannot be written"),
+				Next: "Set it, or postgres.checkpoint to off.",
+			}
 		}
-		_, err = conn.primary.Exec(ctx, fmt.Sprintf(`INSERT INTO %[1]s (slot, system_id, timeline, position) VALUES ($1::text, $2::text, $3::int, $4::pg_lsn)
+		_, err = conn.primary.Exec(ctx,
+			fmt.Sprintf(
+				`INSERT INTO %[1]s (slot, system_id, timeline, position) VALUES ($1::text, $2::text, $3::int, $4::pg_lsn)
 			ON CONFLICT (slot) DO UPDATE SET system_id = $2::text, timeline = $3::int, position = $4::pg_lsn, updated_at = now()`, cfg.Checkpoint.SQL()),
 			cfg.Slot, r.SystemID, r.Timeline, r.ConfirmedFlushLSN)
 		if err != nil && sqlstate.Of(err) != "42P01" {

@@ -34,7 +34,8 @@ func ReadSlot(ctx context.Context, q postgres.Querier, cfg Config) (SlotState, e
 	if !st.Slot.Exists || st.Server.InRecovery {
 		return SlotState{}, &fault.Error{
 			Kind: fault.Operator, Object: cfg.SlotSubject(),
-			Err: errors.New("it does not exist on this server, or the server is a standby, so nothing says what Kafka has"),
+			Err: errors.New("it does not exist on this server, or the server is a standby, so nothing says " +
+				"what Kafka has"),
 		}
 	}
 	return SlotState{Slot: st.Slot, HasCheckpoint: st.Checkpoint.Exists}, nil

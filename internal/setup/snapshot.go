@@ -21,11 +21,20 @@ func planSnapshot(cfg Config, st state) []Step {
 	switch {
 	case !st.Snapshot.Unfinished || cfg.ForeignSlot(st.Slot, st.Server.ServerFacts) != nil:
 		return nil
-	case cfg.Snapshot && st.Slot.Exists && st.Slot.ActivePID == 0 && st.Slot.ConfirmedFlush.String() == st.Snapshot.Point:
-		return []Step{{SQL: cfg.DropSlotSQL(),
-			Why: "A setup was interrupted between making the slot and listing the rows that were there; nothing was ever read from it."}}
+	case cfg.Snapshot && st.Slot.Exists && st.Slot.ActivePID == 0 &&
+		st.Slot.ConfirmedFlush.String() == st.Snapshot.Point:
+		return []Step{{
+			SQL: cfg.DropSlotSQL(),
+			Why: "A setup was interrupted between making the slot and listing the rows that were there; nothing was " +
+				"ever read from it.",
+		}}
 	case !cfg.Snapshot && !cfg.onlyNeeded:
-		return []Step{{SQL: fmt.Sprintf("DROP TABLE %s;", snapshot.List(cfg.Objects).SQL()), Why: "A setup with postgres.snapshot was interrupted, and it is no longer wanted."}}
+		return []Step{
+			{
+				SQL: fmt.Sprintf("DROP TABLE %s;", snapshot.List(cfg.Objects).SQL()),
+				Why: "A setup with postgres.snapshot was interrupted, and it is no longer wanted.",
+			},
+		}
 	}
 	return nil
 }
@@ -33,7 +42,8 @@ func planSnapshot(cfg Config, st state) []Step {
 // listDDL makes the list, empty and marked.
 func listDDL(cfg Config) string {
 	list := snapshot.List(cfg.Objects).SQL()
-	return fmt.Sprintf("DROP TABLE IF EXISTS %[1]s;\nCREATE TABLE %[1]s (n bigint PRIMARY KEY, source int NOT NULL, id text NOT NULL);\nCOMMENT ON TABLE %[1]s IS %[2]s;",
+	return fmt.Sprintf("DROP TABLE IF EXISTS %[1]s;\nCREATE TABLE %[1]s (n bigint PRIMARY KEY, source int NOT NULL, "+
+		"id text NOT NULL);\nCOMMENT ON TABLE %[1]s IS %[2]s;",
 		list, identifier.QuoteLiteral(cfg.unfinished()))
 }
 
@@ -71,13 +81,15 @@ func listOrders(ctx context.Context, q postgres.Querier, cfg Config) ([]string, 
 // fillSQL lists the rows of all tables, each table's in its order.
 func fillSQL(cfg Config, orders []string, exported string) string {
 	list := snapshot.List(cfg.Objects).SQL()
-	b := fmt.Sprintf("BEGIN ISOLATION LEVEL REPEATABLE READ;\nSET TRANSACTION SNAPSHOT %s;\n", identifier.QuoteLiteral(exported))
+	b := fmt.Sprintf("BEGIN ISOLATION LEVEL REPEATABLE READ;\nSET TRANSACTION SNAPSHOT %s;\n",
+		identifier.QuoteLiteral(exported))
 	for i, t := range cfg.Tables {
 		where := ""
 		if cfg.cutOver != nil {
 			where = " WHERE (" + cfg.cutOver.Rows + ")"
 		}
-		b += fmt.Sprintf("INSERT INTO %[1]s SELECT (SELECT count(*) FROM %[1]s) + row_number() OVER (ORDER BY %[2]s), %[3]d, %[4]s::text FROM %[5]s%[6]s;\n",
+		b += fmt.Sprintf("INSERT INTO %[1]s SELECT (SELECT count(*) FROM %[1]s) + row_number() OVER (ORDER BY "+
+			"%[2]s), %[3]d, %[4]s::text FROM %[5]s%[6]s;\n",
 			list, orders[i], i, identifier.Quote(cfg.Columns.ID), t.SQL(), where)
 	}
 	// Without statistics a batch's rows would be looked for in the whole outbox.
@@ -121,15 +133,21 @@ func createSnapshotSlot(ctx context.Context, conn *pgx.Conn, cfg Config, version
 			options = "(SNAPSHOT 'export', FAILOVER)"
 		}
 	}
-	results, err := walsender.PgConn().Exec(waitCtx, fmt.Sprintf("CREATE_REPLICATION_SLOT %s LOGICAL pgoutput %s", identifier.Quote(cfg.Slot), options)).ReadAll()
+	results, err := walsender.PgConn().
+		Exec(waitCtx, fmt.Sprintf("CREATE_REPLICATION_SLOT %s LOGICAL pgoutput %s", identifier.Quote(cfg.Slot),
+			options)).ReadAll()
 	if err != nil {
 		return slotCreationFault(ctx, waitCtx.Err() != nil, servers{conn, conn}, cfg, err)
 	}
 	if len(results) != 1 || len(results[0].Rows) != 1 || len(results[0].Rows[0]) < 3 || results[0].Rows[0][2] == nil {
-		return &fault.Error{Kind: fault.Operator, Object: cfg.SlotSubject(), Err: errors.New("the server exported no snapshot"), Next: "Set postgres.snapshot to never."}
+		return &fault.Error{
+			Kind: fault.Operator, Object: cfg.SlotSubject(), Err: errors.New("the server exported no snapshot"),
+			Next: "Set postgres.snapshot to never.",
+		}
 	}
 	point, exported := string(results[0].Rows[0][1]), string(results[0].Rows[0][2])
-	if err := run(fmt.Sprintf("COMMENT ON TABLE %s IS %s;", list.SQL(), identifier.QuoteLiteral(cfg.unfinished()+snapshot.MadeAt+point))); err != nil {
+	if err := run(fmt.Sprintf("COMMENT ON TABLE %s IS %s;", list.SQL(),
+		identifier.QuoteLiteral(cfg.unfinished()+snapshot.MadeAt+point))); err != nil {
 		return postgres.QueryFault("table "+list.String(), err)
 	}
 	if err := run(fillSQL(cfg, orders, exported)); err != nil {
@@ -137,11 +155,14 @@ func createSnapshotSlot(ctx context.Context, conn *pgx.Conn, cfg Config, version
 		var fe *fault.Error
 		if errors.As(f, &fe) && sqlstate.Of(err) == "23502" {
 			fe.Kind = fault.Operator
-			fe.Next = fmt.Sprintf("Give every row of the outbox an id, or set postgres.snapshot to never. Rows without one:\nSELECT * FROM %s WHERE %s IS NULL;", cfg.Tables[0].SQL(), identifier.Quote(cfg.Columns.ID))
+			fe.Next = fmt.Sprintf("Give every row of the outbox an id, or set postgres.snapshot to never. Rows "+
+				"without one:\nSELECT * FROM %s WHERE %s IS NULL;", cfg.Tables[0].SQL(),
+				identifier.Quote(cfg.Columns.ID))
 		}
 		return f
 	}
-	cfg.Logger.Info("slot created, and the rows listed that are in the outbox already", zap.String(logkey.Slot, cfg.Slot), zap.String(logkey.LSN, point))
+	cfg.Logger.Info("slot created, and the rows listed that are in the outbox already",
+		zap.String(logkey.Slot, cfg.Slot), zap.String(logkey.LSN, point))
 	return nil
 }
 
@@ -152,7 +173,11 @@ func (cfg Config) checkSnapshotName() error {
 	}
 	why := "there is no table to publish from"
 	if len(cfg.Tables) > 0 {
-		why = fmt.Sprintf("the slot's name is longer than %d bytes, so its table of rows to publish can have none", 63-len(snapshot.Prefix))
+		why = fmt.Sprintf("the slot's name is longer than %d bytes, so its table of rows to publish can have none",
+			63-len(snapshot.Prefix))
 	}
-	return &fault.Error{Kind: fault.Config, Object: "postgres.snapshot", Err: errors.New(why), Next: "Set postgres.snapshot to never, or postgres.slot to a shorter name."}
+	return &fault.Error{
+		Kind: fault.Config, Object: "postgres.snapshot", Err: errors.New(why),
+		Next: "Set postgres.snapshot to never, or postgres.slot to a shorter name.",
+	}
 }

@@ -13,7 +13,8 @@ func newSnapshotDB(t *testing.T) *adminDB {
 	db := newAdminDB(t, setupTableDDL)
 	db.Slot = "s" + db.Slot[max(0, len(db.Slot)-42):] // its end tells it apart; the list has the slot's name in its own
 	db.cfg.Slot, db.cfg.Snapshot = db.Slot, true
-	db.Exec(t, `INSERT INTO outbox SELECT gen_random_uuid(), 'a', 'k', 'created', '{}', NULL, now() - g * interval '1 s' FROM generate_series(1, 3) g`)
+	db.Exec(t,
+		`INSERT INTO outbox SELECT gen_random_uuid(), 'a', 'k', 'created', '{}', NULL, now() - g * interval '1 s' FROM generate_series(1, 3) g`)
 	return db
 }
 
@@ -42,7 +43,9 @@ func TestSnapshotFindsRowsByIDsOfAnyType(t *testing.T) {
 	for idType, id := range idTypes {
 		t.Run(idType, func(t *testing.T) {
 			db := newSnapshotDB(t)
-			db.Exec(t, fmt.Sprintf(`DROP TABLE outbox; CREATE TABLE outbox (id %s PRIMARY KEY, aggregate_type text, aggregate_id text, event_type text, payload jsonb, headers jsonb,
+			db.Exec(t,
+				fmt.Sprintf(
+					`DROP TABLE outbox; CREATE TABLE outbox (id %s PRIMARY KEY, aggregate_type text, aggregate_id text, event_type text, payload jsonb, headers jsonb,
 				created_at timestamptz DEFAULT now()); INSERT INTO outbox SELECT %s, 'a', 'k', 'created', '{}' FROM generate_series(1, 3) g`, idType, id))
 			require.NoError(t, db.ensure(t, true))
 			require.Len(t, db.readSnapshot(t), 3)
@@ -53,7 +56,8 @@ func TestSnapshotFindsRowsByIDsOfAnyType(t *testing.T) {
 // The stream takes the commit's time where the table has no timestamp, so such tables are in use.
 func TestSnapshotOfATableWithoutATimestamp(t *testing.T) {
 	db := newSnapshotDB(t)
-	db.Exec(t, `DROP TABLE outbox; CREATE TABLE outbox (id int PRIMARY KEY, aggregate_type text, aggregate_id text, event_type text, payload jsonb, headers jsonb);
+	db.Exec(t,
+		`DROP TABLE outbox; CREATE TABLE outbox (id int PRIMARY KEY, aggregate_type text, aggregate_id text, event_type text, payload jsonb, headers jsonb);
 		INSERT INTO outbox SELECT g, 'a', 'k', 'created', '{}' FROM generate_series(3, 1, -1) g`)
 	require.NoError(t, db.ensure(t, true))
 	require.Equal(t, []string{"1", "2", "3"}, db.readSnapshot(t))
@@ -66,7 +70,8 @@ func TestSnapshotSetupIsTakenUpAgain(t *testing.T) {
 	require.Len(t, db.readSnapshot(t), 3)
 	before := db.slot(t)
 	list := snapshot.List(db.cfg.Objects)
-	db.Exec(t, fmt.Sprintf("COMMENT ON PUBLICATION %s IS '%s'; DELETE FROM %s; COMMENT ON TABLE %s IS '%s%s%s'", db.Publication, pendingMark(db.cfg),
+	db.Exec(t, fmt.Sprintf("COMMENT ON PUBLICATION %s IS '%s'; DELETE FROM %s; COMMENT ON TABLE %s IS '%s%s%s'",
+		db.Publication, pendingMark(db.cfg),
 		list.SQL(), list.SQL(), snapshot.Unfinished, snapshot.MadeAt, before.ConfirmedFlush))
 	_, err := snapshot.Open(t.Context(), db.DSN, db.cfg.Objects)
 	requireOperator(t, err, "was interrupted")
@@ -105,7 +110,10 @@ func TestSnapshotIsStruckOffByNumber(t *testing.T) {
 	defer s.Close()
 	require.EqualValues(t, 3, s.Left())
 	require.NoError(t, s.Done(t.Context(), 1))
-	last, err := s.Batch(t.Context(), 0, func(n int64, _ *pgoutput.Relation, _ pgoutput.Tuple) error { require.EqualValues(t, 3, n); return nil })
+	last, err := s.Batch(t.Context(), 0, func(n int64, _ *pgoutput.Relation, _ pgoutput.Tuple) error {
+		require.EqualValues(t, 3, n)
+		return nil
+	})
 	require.NoError(t, err)
 	require.EqualValues(t, 3, last)
 	require.NoError(t, s.Done(t.Context(), last))
@@ -119,7 +127,8 @@ func TestSnapshotIsStruckOffByNumber(t *testing.T) {
 }
 
 func TestSnapshotNeedsIDs(t *testing.T) {
-	db := newAdminDB(t, `CREATE TABLE outbox (id text, aggregate_type text NOT NULL, aggregate_id text NOT NULL, event_type text NOT NULL, payload jsonb, headers jsonb, created_at timestamptz)`)
+	db := newAdminDB(t,
+		`CREATE TABLE outbox (id text, aggregate_type text NOT NULL, aggregate_id text NOT NULL, event_type text NOT NULL, payload jsonb, headers jsonb, created_at timestamptz)`)
 	db.cfg.Snapshot = true
 	db.Exec(t, `INSERT INTO outbox VALUES (NULL, 'a', 'k', 'created')`)
 	requireOperator(t, db.ensure(t, true), "null value in column")

@@ -39,7 +39,9 @@ type roleInfo struct {
 	MayStore     bool                      // may write the checkpoint
 }
 
-func lookupRole(ctx context.Context, q postgres.Querier, name string, service cloud.Service, tables []postgres.OutboxTable) (roleInfo, error) {
+func lookupRole(ctx context.Context, q postgres.Querier, name string, service cloud.Service,
+	tables []postgres.OutboxTable,
+) (roleInfo, error) {
 	r := roleInfo{Name: name, Exists: true, Using: map[string]bool{}, Selecting: map[identifier.Table]bool{}}
 	if name == "" {
 		return r, nil
@@ -48,7 +50,8 @@ func lookupRole(ctx context.Context, q postgres.Querier, name string, service cl
 		SELECT r.rolcanlogin, r.rolsuper OR r.rolreplication OR $2::bool AND EXISTS (SELECT FROM pg_catalog.pg_roles g
 		         WHERE g.rolname = 'rds_replication' AND pg_has_role(r.oid, g.oid, 'MEMBER')),
 		       has_database_privilege(r.oid, current_database(), 'CONNECT')
-		  FROM pg_catalog.pg_roles r WHERE r.rolname = $1::text`, name, service.GrantsReplication()).Scan(&r.MayLogIn, &r.MayReplicate, &r.MayConnect)
+		  FROM pg_catalog.pg_roles r WHERE r.rolname = $1::text`, name,
+		service.GrantsReplication()).Scan(&r.MayLogIn, &r.MayReplicate, &r.MayConnect)
 	if errors.Is(err, pgx.ErrNoRows) {
 		r.Exists = false
 		return r, nil
@@ -61,7 +64,8 @@ func lookupRole(ctx context.Context, q postgres.Querier, name string, service cl
 			continue
 		}
 		var use, read bool
-		err := q.QueryRow(ctx, `SELECT has_schema_privilege($1::text, n.oid, 'USAGE'), has_table_privilege($1::text, c.oid, 'SELECT')
+		err := q.QueryRow(ctx,
+			`SELECT has_schema_privilege($1::text, n.oid, 'USAGE'), has_table_privilege($1::text, c.oid, 'SELECT')
 			FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 			WHERE n.nspname = $2::text AND c.relname = $3::text`, name, t.Table.Schema, t.Table.Name).Scan(&use, &read)
 		if err != nil {
@@ -92,7 +96,8 @@ func readState(ctx context.Context, q postgres.Querier, cfg Config) (state, erro
 		return st, err
 	}
 	if st.Checkpoint.Exists && cfg.Role != "" && st.Role.Exists {
-		err := q.QueryRow(ctx, `SELECT bool_and(has_table_privilege($1::text, $2::text, p)) FROM unnest('{SELECT,INSERT,UPDATE,DELETE}'::text[]) p`,
+		err := q.QueryRow(ctx,
+			`SELECT bool_and(has_table_privilege($1::text, $2::text, p)) FROM unnest('{SELECT,INSERT,UPDATE,DELETE}'::text[]) p`,
 			cfg.Role, cfg.Checkpoint.SQL()).Scan(&st.Role.MayStore)
 		if err != nil {
 			return st, fmt.Errorf("read the grants of role %q: %w", cfg.Role, err)

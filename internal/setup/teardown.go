@@ -68,18 +68,23 @@ func readTeardownPlan(ctx context.Context, conn servers, cfg Config, dropTables 
 func teardownRefusal(cfg Config, st state) error {
 	s := st.Slot
 	refuse := func(next, format string, args ...any) error {
-		return &fault.Error{Kind: fault.Operator, Object: cfg.SlotSubject(), Err: fmt.Errorf(format, args...), Next: next}
+		return &fault.Error{
+			Kind: fault.Operator, Object: cfg.SlotSubject(), Err: fmt.Errorf(format, args...), Next: next,
+		}
 	}
 	switch {
 	case !s.Exists:
 		return nil
 	case s.ActivePID != 0:
-		return refuse(fmt.Sprintf("-- stop the connector first; if its process is gone already:\nSELECT pg_terminate_backend(%d);", s.ActivePID),
+		return refuse(fmt.Sprintf("-- stop the connector first; if its process is gone already:\nSELECT "+
+			"pg_terminate_backend(%d);", s.ActivePID),
 			"process %d of the server is reading it", s.ActivePID)
 	case !s.Logical || s.Plugin != "pgoutput":
-		return refuse("Correct postgres.slot.", "it is not a slot of this connector (a physical slot, or one with another plugin than pgoutput)")
+		return refuse("Correct postgres.slot.",
+			"it is not a slot of this connector (a physical slot, or one with another plugin than pgoutput)")
 	case s.Database != st.Server.Database:
-		return refuse("Correct the database in postgres.dsn, or postgres.slot.", "it belongs to database %q, the connection goes to %q", s.Database, st.Server.Database)
+		return refuse("Correct the database in postgres.dsn, or "+
+			"postgres.slot.", "it belongs to database %q, the connection goes to %q", s.Database, st.Server.Database)
 	}
 	return nil
 }
@@ -87,22 +92,34 @@ func teardownRefusal(cfg Config, st state) error {
 func planTeardown(cfg Config, st state, dropTables bool) []Step {
 	var steps []Step
 	if st.Slot.Exists {
-		steps = append(steps, Step{SQL: cfg.DropSlotSQL(),
+		steps = append(steps, Step{
+			SQL:    cfg.DropSlotSQL(),
 			action: stepSlot,
-			Why:    "Postgres keeps WAL for as long as the slot exists. It goes first: a slot without its publication cannot be decoded."})
+			Why: "Postgres keeps WAL for as long as the slot exists. It goes first: a slot without its " +
+				"publication cannot be decoded.",
+		})
 	}
 	if st.Publication.Exists {
-		steps = append(steps, Step{SQL: fmt.Sprintf("DROP PUBLICATION %s;", identifier.Quote(cfg.Publication)), Why: "Nobody reads it any more."})
+		steps = append(steps, Step{
+			SQL: fmt.Sprintf("DROP PUBLICATION %s;", identifier.Quote(cfg.Publication)),
+			Why: "Nobody reads it any more.",
+		})
 	}
 	if st.Snapshot.Exists {
-		steps = append(steps, Step{SQL: fmt.Sprintf("DROP TABLE %s;", snapshot.List(cfg.Objects).SQL()), Why: "It lists rows that were to be published first."})
+		steps = append(steps, Step{
+			SQL: fmt.Sprintf("DROP TABLE %s;", snapshot.List(cfg.Objects).SQL()),
+			Why: "It lists rows that were to be published first.",
+		})
 	}
 	if st.Checkpoint.Exists && st.Slot.Exists {
 		steps = append(steps, Step{SQL: cfg.ForgetSQL(), Why: "A later slot of this name is another one."})
 	}
 	for _, t := range st.Tables {
 		if dropTables && t.Exists {
-			steps = append(steps, Step{SQL: fmt.Sprintf("DROP TABLE %s;", t.Table.SQL()), Why: "Asked for. Events in it that were not published are gone with it."})
+			steps = append(steps, Step{
+				SQL: fmt.Sprintf("DROP TABLE %s;", t.Table.SQL()),
+				Why: "Asked for. Events in it that were not published are gone with it.",
+			})
 		}
 	}
 	return steps

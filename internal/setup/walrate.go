@@ -59,7 +59,8 @@ func (m walMark) rate(later walMark) float64 {
 func markWAL(ctx context.Context, q postgres.Querier) (m walMark, average float64, over time.Duration, err error) {
 	var age float64
 	err = q.QueryRow(ctx, `SELECT (pg_current_wal_insert_lsn() - '0/0')::float8, wal_bytes::float8,
-		coalesce(extract(epoch FROM clock_timestamp() - stats_reset), 0)::float8 FROM pg_catalog.pg_stat_wal`).Scan(&m.lsn, &m.bytes, &age)
+		coalesce(extract(epoch FROM clock_timestamp() - stats_reset), 0)::float8 FROM pg_catalog.pg_stat_wal`).
+		Scan(&m.lsn, &m.bytes, &age)
 	m.at = time.Now()
 	if err != nil || age <= 0 {
 		return m, 0, 0, err

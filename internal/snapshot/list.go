@@ -54,7 +54,8 @@ func LookupList(ctx context.Context, q postgres.Querier, list identifier.Table) 
 		return s, nil
 	}
 	var comment string
-	err := q.QueryRow(ctx, `SELECT coalesce(obj_description(c.oid, 'pg_class'), '') FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+	err := q.QueryRow(ctx,
+		`SELECT coalesce(obj_description(c.oid, 'pg_class'), '') FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 		WHERE n.nspname = $1::text AND c.relname = $2::text`, list.Schema, list.Name).Scan(&comment)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return s, nil
@@ -64,5 +65,7 @@ func LookupList(ctx context.Context, q postgres.Querier, list identifier.Table) 
 	}
 	point, unfinished := strings.CutPrefix(comment, Unfinished)
 	point, takenOver := strings.CutPrefix(point, CutOverUnfinished)
-	return ListState{Exists: true, Unfinished: unfinished || takenOver, CutOver: takenOver, Point: strings.TrimPrefix(point, MadeAt)}, nil
+	return ListState{
+		Exists: true, Unfinished: unfinished || takenOver, CutOver: takenOver, Point: strings.TrimPrefix(point, MadeAt),
+	}, nil
 }

@@ -60,8 +60,12 @@ func (s *Reader) begin(ctx context.Context) (some bool, err error) {
 		return false, nil
 	}
 	if info.Unfinished {
-		return false, &fault.Error{Kind: fault.Operator, Object: "table " + List(s.objects).String(),
-			Err: errors.New("a setup was interrupted before it had listed the rows that are in the outbox"), Next: "Run `cdc-outbox setup`. Where that does not help, and nothing has been published from this slot yet:\ncdc-outbox teardown\ncdc-outbox setup"}
+		return false, &fault.Error{
+			Kind: fault.Operator, Object: "table " + List(s.objects).String(),
+			Err: errors.New("a setup was interrupted before it had listed the rows that are in the outbox"),
+			Next: "Run `cdc-outbox setup`. Where that does not help, and nothing has been published from this slot " +
+				"yet:\ncdc-outbox teardown\ncdc-outbox setup",
+		}
 	}
 	for _, t := range s.objects.Tables {
 		info, err := postgres.LookupTable(ctx, s.conn, t)
@@ -85,7 +89,9 @@ func (s *Reader) Left() int64 { return s.left }
 // Batch hands over the next rows behind number after, in order. A row lives until take returns, whose error ends the
 // batch. last is the number up to which the batch goes, which is 0 when there is no row left; rows that were deleted
 // meanwhile are missing from it.
-func (s *Reader) Batch(ctx context.Context, after int64, take func(n int64, rel *pgoutput.Relation, row pgoutput.Tuple) error) (last int64, err error) {
+func (s *Reader) Batch(ctx context.Context, after int64,
+	take func(n int64, rel *pgoutput.Relation, row pgoutput.Tuple) error,
+) (last int64, err error) {
 	var source int
 	err = s.conn.QueryRow(ctx, fmt.Sprintf(`SELECT max(n), source FROM (SELECT n, source FROM %[1]s WHERE n > $1
 		AND source = (SELECT source FROM %[1]s WHERE n > $1 ORDER BY n LIMIT 1) ORDER BY n LIMIT %[2]d) b GROUP BY source`, s.list, batchSize), after).Scan(&last, &source)
@@ -96,13 +102,17 @@ func (s *Reader) Batch(ctx context.Context, after int64, take func(n int64, rel 
 		return 0, s.fault(err)
 	}
 	if source < 0 || source >= len(s.objects.Tables) {
-		return 0, &fault.Error{Kind: fault.Operator, Object: "postgres.tables", Err: errors.New("a table was taken out of it before its rows were published"),
-			Next: "Put it back, at its place in the list."}
+		return 0, &fault.Error{
+			Kind: fault.Operator, Object: "postgres.tables",
+			Err:  errors.New("a table was taken out of it before its rows were published"),
+			Next: "Put it back, at its place in the list.",
+		}
 	}
 	table, id := s.objects.Tables[source], identifier.Quote(s.objects.Columns.ID)
 	// By the simple protocol, in which values are texts.
-	results := s.conn.PgConn().Exec(ctx, fmt.Sprintf("SELECT l.n, o.* FROM %s l JOIN %s o ON o.%s = l.id::%s WHERE l.n > %d AND l.n <= %d ORDER BY l.n",
-		s.list, table.SQL(), id, s.types[source], after, last))
+	results := s.conn.PgConn().Exec(ctx,
+		fmt.Sprintf("SELECT l.n, o.* FROM %s l JOIN %s o ON o.%s = l.id::%s WHERE l.n > %d AND l.n <= %d ORDER BY l.n",
+			s.list, table.SQL(), id, s.types[source], after, last))
 	var taken error
 	for taken == nil && results.NextResult() {
 		rows := results.ResultReader()
@@ -141,7 +151,9 @@ func (s *Reader) relation(source int, fields []pgconn.FieldDescription) *pgoutpu
 	rel := &pgoutput.Relation{Namespace: s.objects.Tables[source].Schema, Name: s.objects.Tables[source].Name}
 	for _, f := range fields[1:] {
 		rel.OID = f.TableOID
-		rel.Columns = append(rel.Columns, pgoutput.Column{Name: f.Name, TypeOID: f.DataTypeOID, Modifier: f.TypeModifier})
+		rel.Columns = append(rel.Columns, pgoutput.Column{
+			Name: f.Name, TypeOID: f.DataTypeOID, Modifier: f.TypeModifier,
+		})
 	}
 	if was := s.relations[source]; was != nil && was.OID == rel.OID && slices.Equal(was.Columns, rel.Columns) {
 		return was
@@ -160,7 +172,8 @@ func (s *Reader) Done(ctx context.Context, last int64) error {
 
 // Finish drops the list. A role that may not leaves it behind, empty, which means the same.
 func (s *Reader) Finish(ctx context.Context) error {
-	if _, err := s.conn.Exec(ctx, "DROP TABLE "+s.list); err != nil && sqlstate.Of(err) != "42501" && sqlstate.Of(err) != "42P01" {
+	if _, err := s.conn.Exec(ctx, "DROP TABLE "+s.list); err != nil && sqlstate.Of(err) != "42501" &&
+		sqlstate.Of(err) != "42P01" {
 		return s.fault(err)
 	}
 	return nil

@@ -39,19 +39,32 @@ func TestDecoderRefusesOtherBytes(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"nothing":                       {nil, "an empty message"},
-		"relation nobody described":     {[]byte{'I', 0, 0, 0, 9, 'N', 0, 0}, "relation 9, which no Relation message has described"},
-		"tuple of another kind":         {row('O', 0, 0), "tuple kind 'O', want 'N'"},
-		"delete with a new row":         {append([]byte{'D'}, append(oid, 'N', 0, 0)...), "tuple kind 'N', want 'K' or 'O'"},
-		"fewer values than columns":     {row('N', 0, 1, 'n'), "1 values for the 2 columns"},
-		"more values than columns":      {row('N', 255, 255, 'n'), "65535 values for the 2 columns"},
-		"value of unknown kind":         {row('N', 0, 2, 'x', 'n'), "value kind 'x'"},
-		"value longer than the message": {row('N', 0, 2, 't', 0xff, 0xff, 0xff, 0xff), "value of 4294967295 bytes, 0 are left"},
-		"name without end":              {[]byte{'R', 0, 0, 0, 1, 'a'}, "namespace does not end"},
-		"name that is not UTF-8":        {[]byte{'R', 0, 0, 0, 1, 0xff, 0}, "namespace is not UTF-8"},
-		"columns that are not there":    {[]byte{'R', 0, 0, 0, 1, 0, 'a', 0, 'd', 0xff, 0xff, 1}, "column list needs 655350 bytes, 1 are left"},
-		"truncated relations missing":   {[]byte{'T', 0xff, 0xff, 0xff, 0xff, 0}, "4294967295 relations announced in 0 bytes"},
-		"content longer than message":   {append([]byte{'M', 0, 0, 0, 0, 0, 0, 0, 0, 1, 'p', 0}, 0x10, 0, 0, 0, 'x'), "content of 268435456 bytes, 1 are left"},
+		"nothing": {nil, "an empty message"},
+		"relation nobody described": {
+			[]byte{'I', 0, 0, 0, 9, 'N', 0, 0}, "relation 9, which no Relation message has described",
+		},
+		"tuple of another kind": {row('O', 0, 0), "tuple kind 'O', want 'N'"},
+		"delete with a new row": {
+			append([]byte{'D'}, append(oid, 'N', 0, 0)...), "tuple kind 'N', want 'K' or 'O'",
+		},
+		"fewer values than columns": {row('N', 0, 1, 'n'), "1 values for the 2 columns"},
+		"more values than columns":  {row('N', 255, 255, 'n'), "65535 values for the 2 columns"},
+		"value of unknown kind":     {row('N', 0, 2, 'x', 'n'), "value kind 'x'"},
+		"value longer than the message": {
+			row('N', 0, 2, 't', 0xff, 0xff, 0xff, 0xff), "value of 4294967295 bytes, 0 are left",
+		},
+		"name without end":       {[]byte{'R', 0, 0, 0, 1, 'a'}, "namespace does not end"},
+		"name that is not UTF-8": {[]byte{'R', 0, 0, 0, 1, 0xff, 0}, "namespace is not UTF-8"},
+		"columns that are not there": {
+			[]byte{'R', 0, 0, 0, 1, 0, 'a', 0, 'd', 0xff, 0xff, 1}, "column list needs 655350 bytes, 1 are left",
+		},
+		"truncated relations missing": {
+			[]byte{'T', 0xff, 0xff, 0xff, 0xff, 0}, "4294967295 relations announced in 0 bytes",
+		},
+		"content longer than message": {
+			append([]byte{'M', 0, 0, 0, 0, 0, 0, 0, 0, 1, 'p', 0}, 0x10, 0, 0, 0, 'x'),
+			"content of 268435456 bytes, 1 are left",
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -180,7 +193,9 @@ func FuzzDecode(f *testing.F) {
 		}
 		var m Message
 		var err error
-		if took := testkit.Allocated(func() { err = d.Decode(&m, lsn.LSN(1), data) }); took > testkit.AllocationBound(data) {
+		if took := testkit.Allocated(func() {
+			err = d.Decode(&m, lsn.LSN(1), data)
+		}); took > testkit.AllocationBound(data) {
 			t.Fatalf("a message of %d bytes made the decoder allocate %d: %x", len(data), took, data)
 		}
 		if err != nil {

@@ -49,7 +49,8 @@ func TestGoldenEveryPrefixIsAnError(t *testing.T) {
 				for oid, rel := range d.relations {
 					long.relations[oid] = rel
 				}
-				require.ErrorContains(t, long.Decode(new(Message), msg.lsn, append(bytes.Clone(msg.data), 0)), "1 bytes left over")
+				require.ErrorContains(t, long.Decode(new(Message), msg.lsn, append(bytes.Clone(msg.data), 0)),
+					"1 bytes left over")
 				require.NoError(t, d.Decode(new(Message), msg.lsn, msg.data))
 			}
 		})
@@ -106,23 +107,28 @@ func describeMessage(b *strings.Builder, m *Message) {
 	fmt.Fprintf(b, "%s ", m.WALStart)
 	switch m.Kind {
 	case KindBegin:
-		fmt.Fprintf(b, "begin commit=%s xid=%d time=%s\n", m.Begin.CommitLSN, m.Begin.XID, m.Begin.CommitTime.Format(time.RFC3339Nano))
+		fmt.Fprintf(b, "begin commit=%s xid=%d time=%s\n", m.Begin.CommitLSN, m.Begin.XID,
+			m.Begin.CommitTime.Format(time.RFC3339Nano))
 	case KindCommit:
-		fmt.Fprintf(b, "commit commit=%s end=%s time=%s\n", m.Commit.CommitLSN, m.Commit.EndLSN, m.Commit.CommitTime.Format(time.RFC3339Nano))
+		fmt.Fprintf(b, "commit commit=%s end=%s time=%s\n", m.Commit.CommitLSN, m.Commit.EndLSN,
+			m.Commit.CommitTime.Format(time.RFC3339Nano))
 	case KindRelation:
 		fmt.Fprintf(b, "relation %d %q.%q\n", m.Relation.OID, m.Relation.Namespace, m.Relation.Name)
 		for _, c := range m.Relation.Columns {
 			fmt.Fprintf(b, "\t%q type=%d modifier=%d key=%t\n", c.Name, c.TypeOID, c.Modifier, c.Key)
 		}
 	case KindInsert, KindUpdate, KindDelete:
-		fmt.Fprintf(b, "%s %q.%q\n", map[Kind]string{KindInsert: "insert", KindUpdate: "update", KindDelete: "delete"}[m.Kind], m.Relation.Namespace, m.Relation.Name)
+		fmt.Fprintf(b, "%s %q.%q\n", map[Kind]string{
+			KindInsert: "insert", KindUpdate: "update", KindDelete: "delete",
+		}[m.Kind], m.Relation.Namespace, m.Relation.Name)
 		for i, v := range m.Tuple {
 			describeValue(b, m.Relation.Columns[i].Name, v)
 		}
 	case KindTruncate:
 		fmt.Fprintf(b, "truncate relations=%d\n", len(m.Truncated))
 	case KindLogicalMessage:
-		fmt.Fprintf(b, "message transactional=%t lsn=%s prefix=%q content=%q\n", m.Logical.Transactional, m.Logical.LSN, m.Logical.Prefix, m.Logical.Content)
+		fmt.Fprintf(b, "message transactional=%t lsn=%s prefix=%q content=%q\n", m.Logical.Transactional, m.Logical.LSN,
+			m.Logical.Prefix, m.Logical.Content)
 	case KindOrigin:
 		b.WriteString("origin\n")
 	case KindType:

@@ -12,16 +12,19 @@ func (w Route) direct() string {
 	lead := "-- let postgres.dsn lead to the server itself"
 	switch w.name() {
 	case supavisor:
-		return lead + ": " + w.supabase() + "\n-- it has an IPv6 address, and an IPv4 one with the add-on: docs/clouds/supabase.md"
+		return lead + ": " + w.supabase() + "\n-- it has an IPv6 address, and an IPv4 one with the add-on: " +
+			"docs/clouds/supabase.md"
 	case neonPool:
 		first, rest, _ := strings.Cut(w.Host, ".")
-		return fmt.Sprintf("%s, the host without \"-pooler\": %s.%s:5432\n-- docs/clouds/neon.md", lead, strings.TrimSuffix(first, "-pooler"), rest)
+		return fmt.Sprintf("%s, the host without \"-pooler\": %s.%s:5432\n-- docs/clouds/neon.md", lead,
+			strings.TrimSuffix(first, "-pooler"), rest)
 	case rdsProxy:
 		return lead + ", to the endpoint of the instance or the writer endpoint of the cluster:\n" +
 			"aws rds describe-db-instances --query 'DBInstances[].Endpoint.Address'\n" +
 			"aws rds describe-db-clusters --query 'DBClusters[].Endpoint'\n-- docs/clouds/amazon-rds-aurora.md"
 	case azurePool:
-		return fmt.Sprintf("%s, the same host with the port of Postgres: %s:5432\n-- docs/clouds/azure.md", lead, w.Host)
+		return fmt.Sprintf("%s, the same host with the port of Postgres: %s:5432\n-- docs/clouds/azure.md", lead,
+			w.Host)
 	}
 	if w.Behind != "" {
 		return fmt.Sprintf("%s; the pooler's console names it %s", lead, w.Behind)
@@ -32,7 +35,8 @@ func (w Route) direct() string {
 	case ip == nil, ip.IsLoopback():
 		return fmt.Sprintf("%s: it is on the machine of the one in between, port %d", lead, w.ServerPort)
 	}
-	return fmt.Sprintf("%s; the one in between reaches it at %s", lead, net.JoinHostPort(w.ServerAddr, strconv.Itoa(w.ServerPort)))
+	return fmt.Sprintf("%s; the one in between reaches it at %s", lead,
+		net.JoinHostPort(w.ServerAddr, strconv.Itoa(w.ServerPort)))
 }
 
 // supabase: the pooler is told the project by the user, role.project; the direct host names it, and the user is the role.

@@ -76,7 +76,8 @@ func consoleTarget(ctx context.Context, conn *pgconn.PgConn, database string) st
 			return ""
 		}
 		if get("name") == database && get("host") != "" && get("port") != "" {
-			if host := get("host"); strings.Trim(host, addressRunes) == "" && strings.Trim(get("port"), "0123456789") == "" {
+			if host := get("host"); strings.Trim(host, addressRunes) == "" &&
+				strings.Trim(get("port"), "0123456789") == "" {
 				return net.JoinHostPort(host, get("port"))
 			}
 		}

@@ -83,7 +83,8 @@ func probeHost(ctx context.Context, host *pgconn.Config, slot string) *Route {
 	w := Route{Host: host.Host, Port: host.Port, User: host.User}
 	conn, err := pgconn.ConnectConfig(ctx, ordinary(host, host.Database))
 	if err != nil {
-		if w.Refusal = sqlstate.RefusalOf(err); w.Refusal == nil || !RefusesParameters(w.Refusal) && !RefusesLogin(w.Refusal) {
+		if w.Refusal = sqlstate.RefusalOf(err); w.Refusal == nil ||
+			!RefusesParameters(w.Refusal) && !RefusesLogin(w.Refusal) {
 			return nil
 		}
 		if RefusesParameters(w.Refusal) { // with the user as it is the console would refuse the login as well

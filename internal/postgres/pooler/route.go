@@ -33,13 +33,15 @@ type Route struct {
 	KeyPID     uint32 // of BackendKeyData
 	BackendPID uint32 // pg_backend_pid(); 0: SQL could not be asked
 	Forwarded  bool   // the server sees the connection come from another port than ours
-	ServerAddr string // the server's own address, as its client in between reaches it; empty for a socket in the file system
+	// the server's own address, as its client in between reaches it; empty for a socket in the file system
+	ServerAddr string
 	ServerPort int
 
 	Shared  bool   // two connections of ours, both open, were served by one backend: it is lent out per transaction
 	Product string // what the one in between calls itself, "PgBouncer 1.24.1"
 	Behind  string // host:port of the server as the pooler's console names it
-	Transit bool   // a service's own proxy, which copies the stream, is known to answer here (see cloud.Service.Proxied)
+	// a service's own proxy, which copies the stream, is known to answer here (see cloud.Service.Proxied)
+	Transit bool
 
 	Tried    bool            // a replication connection was tried
 	Refusal  *pgconn.PgError // what came instead of one
@@ -84,10 +86,15 @@ func RefusesParameters(e *pgconn.PgError) bool {
 
 // loginRefusals are how PgBouncer refuses a login, all with the SQLSTATE of a protocol violation. Postgres has codes of class 28
 // and 3D000 for these, so the code together with the words tells the two apart.
-var loginRefusals = []string{"password authentication failed", "SASL authentication failed", "no such user", "no such database", "does not exist", "not allowed"}
+var loginRefusals = []string{
+	"password authentication failed", "SASL authentication failed", "no such user", "no such database",
+	"does not exist", "not allowed",
+}
 
 func RefusesLogin(e *pgconn.PgError) bool {
-	return e.Code == "08P01" && slices.ContainsFunc(loginRefusals, func(words string) bool { return strings.Contains(e.Message, words) })
+	return e.Code == "08P01" && slices.ContainsFunc(loginRefusals, func(words string) bool {
+		return strings.Contains(e.Message, words)
+	})
 }
 
 // byName guesses by the host, once something else has shown that it is no server. Alone a name proves nothing.
@@ -144,30 +151,43 @@ func (w Route) findings() []preflight.Finding {
 	}
 	switch {
 	case w.Refusal != nil && w.Bare:
-		f.Found = fmt.Sprintf("It leads to %s, which lets a replication connection pass, but not with the settings that decide how values are written.", who)
-		f.Why = "Without them records would hold other bytes than they should; and a pooler that is told to ignore them drops them."
+		f.Found = fmt.Sprintf("It leads to %s, which lets a replication connection pass, but not with the settings "+
+			"that decide how values are written.", who)
+		f.Why = "Without them records would hold other bytes than they should; and a pooler that is told to ignore " +
+			"them drops them."
 	case w.Refusal != nil && RefusesParameters(w.Refusal):
-		f.Found = fmt.Sprintf("It leads to %s, which does not let the replication connection pass: %s.", who, preflight.TrimStop(w.Refusal.Message))
-		f.Why = "The connector reads the log over a replication connection with settings of its own; a pooler lends out ordinary ones."
+		f.Found = fmt.Sprintf("It leads to %s, which does not let the replication connection pass: %s.", who,
+			preflight.TrimStop(w.Refusal.Message))
+		f.Why = "The connector reads the log over a replication connection with settings of its own; a pooler lends " +
+			"out ordinary ones."
 	case w.Refusal != nil && RefusesLogin(w.Refusal):
-		f.Found = fmt.Sprintf("It leads to %s, which refuses the login: %s.", cmp.Or(w.name(), "PgBouncer or a pooler like it"), preflight.TrimStop(w.Refusal.Message))
-		f.Why = "No Postgres refuses a login with this SQLSTATE (08P01). A pooler has users and databases of its own, and is no way for the stream."
+		f.Found = fmt.Sprintf("It leads to %s, which refuses the login: %s.",
+			cmp.Or(w.name(), "PgBouncer or a pooler like it"), preflight.TrimStop(w.Refusal.Message))
+		f.Why = "No Postgres refuses a login with this SQLSTATE (08P01). A pooler has users and databases of its " +
+			"own, and is no way for the stream."
 	case w.Ordinary:
-		f.Found = fmt.Sprintf("It leads to %s, which answers the request for a replication connection with an ordinary one.", who)
+		f.Found = fmt.Sprintf("It leads to %s, which answers the request for a replication connection with an "+
+			"ordinary one.", who)
 		f.Why = "The log can be read over a replication connection only."
 	case w.pgpool():
 		f.Found = fmt.Sprintf("It leads to %s.", who)
-		f.Why = "It takes the command that starts the stream and passes on nothing of what follows, and the slot stays taken."
+		f.Why = "It takes the command that starts the stream and passes on nothing of what follows, and the slot " +
+			"stays taken."
 	case len(w.Lost) > 0:
 		f.Code = codePoolerSettings
-		f.Found = fmt.Sprintf("It leads to %s, which drops settings of the session: %s.", who, strings.Join(w.Lost, ", "))
-		f.Why = "The stream relies on them; some decide how values are written, so records would hold other bytes than they should."
+		f.Found = fmt.Sprintf("It leads to %s, which drops settings of the session: %s.", who,
+			strings.Join(w.Lost, ", "))
+		f.Why = "The stream relies on them; some decide how values are written, so records would hold other bytes " +
+			"than they should."
 	case w.Refusal != nil:
 		return w.refused(f)
 	case w.Relayed() && w.Transit:
-		return []preflight.Finding{preflight.Fine(w.subject(), "The service's own proxy answers, and lets the replication connection pass.")}
+		return []preflight.Finding{
+			preflight.Fine(w.subject(), "The service's own proxy answers, and lets the replication connection pass."),
+		}
 	case w.Shared:
-		f.Found = fmt.Sprintf("It leads to %s, which lends its connections to the server out for a transaction: two of ours had the same backend.", who)
+		f.Found = fmt.Sprintf("It leads to %s, which lends its connections to the server out for a transaction: two "+
+			"of ours had the same backend.", who)
 		f.Why = "Locks and settings of a session do not last there; setup would leave its lock behind."
 	case w.Relayed():
 		return []preflight.Finding{w.passes(f)}
@@ -184,9 +204,11 @@ func (w Route) passes(f preflight.Finding) preflight.Finding {
 		f.Found = fmt.Sprintf("It leads to %s.", who)
 	} else {
 		f.Code = codeUnknownProxy
-		f.Found = fmt.Sprintf("Something between us and the server answers with another backend pid: %d at the login, %d by pg_backend_pid().", w.KeyPID, w.BackendPID)
+		f.Found = fmt.Sprintf("Something between us and the server answers with another backend pid: %d at the "+
+			"login, %d by pg_backend_pid().", w.KeyPID, w.BackendPID)
 	}
-	f.Why = "It lets the replication connection pass, yet it is one thing more that can end, hold up or refuse the stream."
+	f.Why = "It lets the replication connection pass, yet it is one thing more that can end, hold up or refuse " +
+		"the stream."
 	if !w.Replicates() {
 		f.Why = "Whether it lets a replication connection pass could not be seen."
 	}
@@ -203,7 +225,8 @@ func (w Route) refused(f preflight.Finding) []preflight.Finding {
 		return nil
 	}
 	f.Code = codeReplication
-	f.Found = fmt.Sprintf("An ordinary connection works, a replication connection does not: %s.", preflight.TrimStop((&sqlstate.Refusal{PgError: w.Refusal}).Error()))
+	f.Found = fmt.Sprintf("An ordinary connection works, a replication connection does not: %s.",
+		preflight.TrimStop((&sqlstate.Refusal{PgError: w.Refusal}).Error()))
 	f.Why = "The connector reads the log over one."
 	if !w.Relayed() && w.name() == "" {
 		f.Remedy = sqlstate.LoginRemedy

@@ -22,7 +22,8 @@ func TextSettings() map[string]string {
 // StreamSettings are the run-time parameters that the stream relies on.
 func StreamSettings() map[string]string {
 	settings := TextSettings()
-	settings["synchronous_commit"] = "local"          // a commit of the checkpoint waits for this server's disk, and for no standby
+	// a commit of the checkpoint waits for this server's disk, and for no standby
+	settings["synchronous_commit"] = "local"
 	settings["default_transaction_read_only"] = "off" // the checkpoint is written here
 	settings["client_min_messages"] = "warning"       // from 18 on a missing publication is a warning
 	return settings
@@ -43,6 +44,7 @@ var LostSettings = func() string {
 	for _, name := range slices.Sorted(maps.Keys(StreamSettings())) {
 		want = append(want, "("+identifier.QuoteLiteral(name)+", "+identifier.QuoteLiteral(StreamSettings()[name])+")")
 	}
-	return `(SELECT string_agg(w.name, ', ' ORDER BY w.name) FROM (VALUES ` + strings.Join(want, ", ") + `) AS w(name, value)
+	return `(SELECT string_agg(w.name, ', ' ORDER BY w.name) FROM (VALUES ` + strings.Join(want, ", ") +
+		`) AS w(name, value)
 		WHERE split_part(pg_catalog.current_setting(w.name), ',', 1) <> w.value)`
 }()
