@@ -85,49 +85,15 @@ func (r *Rows) Partitions(ctx context.Context) ([]Partition, error) {
 	if err := r.conn.QueryRow(ctx, "SELECT $1::text::regclass::oid", r.table.SQL()).Scan(&r.root); err != nil {
 		return nil, postgres.QueryFault("table "+r.table.String(), err)
 	}
-	rows, err := r.conn.Query(ctx, partitionsSQL, r.root, r.cfg.Columns.Timestamp, leavingComment(r.root))
-	if err != nil {
-		return nil, postgres.QueryFault("table "+r.table.String(), err)
-	}
-	type found struct {
-		Partition
-		kind, bound    string
-		bounds         []string
-		pending, owned bool
-	}
-	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (f found, err error) {
-		err = row.Scan(&f.OID, &f.Table.Schema, &f.Table.Name, &f.Parent.Schema, &f.Parent.Name, &f.pending, &f.kind,
-			&f.owned, &f.bound, &f.bounds, &f.Shared, &f.Ours, &f.Bytes)
-		return f, err
-	})
+	all, err := r.readPartitions(ctx)
 	if err != nil {
 		return nil, postgres.QueryFault("table "+r.table.String(), err)
 	}
 	list := make([]Partition, 0, len(all))
 	for i := range all {
 		f := &all[i]
-		f.State = Attached
-		switch {
-		case f.Parent.Name == "":
-			f.State = Detached
-		case f.pending:
-			f.State = Pending
-		}
-		switch {
-		case f.State == Detached:
-		case f.kind != "r":
-			f.Keep = "it is no plain table"
-		case f.bound == "DEFAULT":
-			f.Keep = "it is the default partition; `cdc-outbox prune` without --partitions deletes its rows"
-		case f.State == Pending && !f.Ours:
-			f.Keep = "somebody else is detaching it"
-		default:
-			if f.Keep, err = r.future(ctx, f.bounds); err != nil {
-				return nil, err
-			}
-		}
-		if f.Keep == "" && !f.owned {
-			f.Keep = "the connected role does not own it, so it may not drop it"
+		if f.Keep, err = r.keepReason(ctx, f); err != nil {
+			return nil, err
 		}
 		list = append(list, f.Partition)
 	}
@@ -138,6 +104,54 @@ func (r *Rows) Partitions(ctx context.Context) ([]Partition, error) {
 		})
 	}
 	return list, nil
+}
+
+// catalogPartition is a partition as the catalog has it.
+type catalogPartition struct {
+	Partition
+	kind, bound    string
+	bounds         []string
+	pending, owned bool
+}
+
+func (r *Rows) readPartitions(ctx context.Context) ([]catalogPartition, error) {
+	rows, err := r.conn.Query(ctx, partitionsSQL, r.root, r.cfg.Columns.Timestamp, leavingComment(r.root))
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (f catalogPartition, err error) {
+		err = row.Scan(&f.OID, &f.Table.Schema, &f.Table.Name, &f.Parent.Schema, &f.Parent.Name, &f.pending, &f.kind,
+			&f.owned, &f.bound, &f.bounds, &f.Shared, &f.Ours, &f.Bytes)
+		f.State = Attached
+		switch {
+		case f.Parent.Name == "":
+			f.State = Detached
+		case f.pending:
+			f.State = Pending
+		}
+		return f, err
+	})
+}
+
+// keepReason says why the partition must stay; empty where it may go.
+func (r *Rows) keepReason(ctx context.Context, f *catalogPartition) (why string, err error) {
+	switch {
+	case f.State == Detached:
+	case f.kind != "r":
+		return "it is no plain table", nil
+	case f.bound == "DEFAULT":
+		return "it is the default partition; `cdc-outbox prune` without --partitions deletes its rows", nil
+	case f.State == Pending && !f.Ours:
+		return "somebody else is detaching it", nil
+	default:
+		if why, err = r.future(ctx, f.bounds); err != nil || why != "" {
+			return why, err
+		}
+	}
+	if !f.owned {
+		return "the connected role does not own it, so it may not drop it", nil
+	}
+	return "", nil
 }
 
 // future says why a range is not wholly behind the horizon; empty where it is. One bound on the way down is enough.

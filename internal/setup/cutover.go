@@ -41,53 +41,67 @@ func CutOver(ctx context.Context, dsn string, cfg Config, rows CutOverRows) (don
 		if err := preflight.FirstFailure(cfg.ForeignSlot(st.Slot, st.Server.ServerFacts)); err != nil {
 			return err
 		}
-		list := snapshot.List(cfg.Objects)
-		switch {
-		case st.Slot.Exists && st.Snapshot.Exists && !st.Snapshot.Unfinished: // an earlier run got so far
-		case st.Slot.Exists && !st.Snapshot.Exists && st.Slot.ActivePID != 0:
-			return &fault.Error{
-				Kind: fault.Operator, Object: cfg.SlotSubject(),
-				Err: fmt.Errorf("it exists already, not for a takeover, and process %d of the server is reading it",
-					st.Slot.ActivePID),
-				Next: "Set postgres.slot and postgres.publication to other names.",
-			}
-		case st.Slot.Exists && !st.Snapshot.Exists:
-			return &fault.Error{
-				Kind: fault.Operator, Object: cfg.SlotSubject(),
-				Err: errors.New("it exists already, and not for a takeover"),
-				Next: "Choose another postgres.slot and postgres.publication, or, where nobody needs " +
-					"them:\ncdc-outbox teardown",
-			}
-		case st.Snapshot.Exists && st.Snapshot.Unfinished && !st.Snapshot.CutOver:
-			return &fault.Error{
-				Kind: fault.Operator, Object: "table " + list.String(),
-				Err: errors.New("a setup with postgres.snapshot was interrupted"), Next: "cdc-outbox teardown",
-			}
-		default:
-			for _, t := range cfg.Tables {
-				if _, err := conn.PgConn().Exec(ctx,
-					fmt.Sprintf("SELECT 1 FROM %s WHERE (%s) LIMIT 1", t.SQL(), rows.Rows)).ReadAll(); err != nil {
-					return postgres.QueryFault("condition for rows of table "+t.String(), err)
-				}
-			}
-			if !st.Snapshot.Exists {
-				if err := preflight.FirstFailure(obstacles(cfg, st)); err != nil {
-					return err
-				}
-				if _, err := conn.PgConn().Exec(ctx, listDDL(cfg)).ReadAll(); err != nil {
-					return postgres.QueryFault("table "+list.String(), err)
-				}
-			}
-			if done, err = ensure(ctx, s, cfg, true); err != nil {
+		if refusal := cutOverRefusal(cfg, st); refusal != nil {
+			return refusal
+		}
+		if !st.Slot.Exists || !st.Snapshot.Exists || st.Snapshot.Unfinished { // otherwise an earlier run got so far
+			if done, err = s.cutOver(ctx, cfg, st); err != nil {
 				return err
 			}
 		}
+		list := snapshot.List(cfg.Objects)
 		if err := conn.QueryRow(ctx, "SELECT count(*) FROM "+list.SQL()).Scan(&listed); err != nil {
 			return postgres.QueryFault("table "+list.String(), err)
 		}
 		return nil
 	})
 	return done, listed, err
+}
+
+// cutOverRefusal finds a slot or a list that no cutover has made.
+func cutOverRefusal(cfg Config, st state) error {
+	switch {
+	case st.Slot.Exists && !st.Snapshot.Exists && st.Slot.ActivePID != 0:
+		return &fault.Error{
+			Kind: fault.Operator, Object: cfg.SlotSubject(),
+			Err: fmt.Errorf("it exists already, not for a takeover, and process %d of the server is reading it",
+				st.Slot.ActivePID),
+			Next: "Set postgres.slot and postgres.publication to other names.",
+		}
+	case st.Slot.Exists && !st.Snapshot.Exists:
+		return &fault.Error{
+			Kind: fault.Operator, Object: cfg.SlotSubject(),
+			Err: errors.New("it exists already, and not for a takeover"),
+			Next: "Choose another postgres.slot and postgres.publication, or, where nobody needs " +
+				"them:\ncdc-outbox teardown",
+		}
+	case st.Snapshot.Exists && st.Snapshot.Unfinished && !st.Snapshot.CutOver:
+		return &fault.Error{
+			Kind: fault.Operator, Object: "table " + snapshot.List(cfg.Objects).String(),
+			Err: errors.New("a setup with postgres.snapshot was interrupted"), Next: "cdc-outbox teardown",
+		}
+	}
+	return nil
+}
+
+// cutOver tries the condition on each table, makes the empty list, and then creates publication and slot.
+func (s servers) cutOver(ctx context.Context, cfg Config, st state) ([]Step, error) {
+	conn := s.Conn.PgConn()
+	for _, t := range cfg.Tables {
+		sql := fmt.Sprintf("SELECT 1 FROM %s WHERE (%s) LIMIT 1", t.SQL(), cfg.cutOver.Rows)
+		if _, err := conn.Exec(ctx, sql).ReadAll(); err != nil {
+			return nil, postgres.QueryFault("condition for rows of table "+t.String(), err)
+		}
+	}
+	if !st.Snapshot.Exists {
+		if err := preflight.FirstFailure(obstacles(cfg, st)); err != nil {
+			return nil, err
+		}
+		if _, err := conn.Exec(ctx, listDDL(cfg)).ReadAll(); err != nil {
+			return nil, postgres.QueryFault("table "+snapshot.List(cfg.Objects).String(), err)
+		}
+	}
+	return ensure(ctx, s, cfg, true)
 }
 
 // cutOverUnfinished keeps a takeover that was interrupted from being gone on with as if all rows were to be published.
