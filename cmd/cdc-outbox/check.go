@@ -1,14 +1,13 @@
 package main
 
 import (
-	"github.com/cdc-outbox/cdc-outbox/internal/service"
-
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
+	"github.com/cdc-outbox/cdc-outbox/internal/service"
 )
 
 // report is what check --json prints.

@@ -6,9 +6,6 @@ import (
 	"io/fs"
 	"strings"
 
-	"github.com/cdc-outbox/cdc-outbox/router/debezium"
-	"github.com/cdc-outbox/cdc-outbox/router/outbox"
-
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/spf13/cobra"
 
@@ -18,6 +15,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/routing"
 	"github.com/cdc-outbox/cdc-outbox/internal/traces"
 	"github.com/cdc-outbox/cdc-outbox/router"
+	"github.com/cdc-outbox/cdc-outbox/router/debezium"
+	"github.com/cdc-outbox/cdc-outbox/router/outbox"
 )
 
 func (a *app) configCommand() *cobra.Command {

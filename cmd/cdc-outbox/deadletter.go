@@ -1,10 +1,7 @@
 package main
 
 import (
-	"github.com/cdc-outbox/cdc-outbox/internal/progress"
-
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -14,12 +11,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/human"
-
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
+	"github.com/cdc-outbox/cdc-outbox/internal/deadletter/letterbox"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
-	"github.com/cdc-outbox/cdc-outbox/internal/kafka/reader"
+	"github.com/cdc-outbox/cdc-outbox/internal/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -43,93 +39,12 @@ be published. It needs Kafka only; retry needs Postgres, too, for letters that a
 	return cmd
 }
 
-// letterBox is the dead-letter topic as the commands read it.
-type letterBox struct {
-	topic  string
-	reader *reader.Reader
-	ledger deadletter.Ledger
-	ends   map[int32]int64 // up to where the ledger is
-	close  func()
-}
-
-func (a *app) openLetters(ctx context.Context, c *config.Loaded) (*letterBox, error) {
-	kc, err := wiring.Kafka(c)
+func (a *app) openLetters(ctx context.Context, c *config.Loaded) (*letterbox.Box, error) {
+	producer, err := wiring.Kafka(c)
 	if err != nil {
 		return nil, err
 	}
-	consumer, err := reader.New(kc.Cluster)
-	if err != nil {
-		return nil, err
-	}
-	silence := a.progress().Wait(progress.Reading(consumer))
-	b := &letterBox{topic: c.Router.DeadLetterTopic, reader: consumer, ends: map[int32]int64{}, close: func() {
-		silence()
-		consumer.Close()
-	}}
-	if err := b.refresh(ctx); err != nil {
-		b.close()
-		return nil, err
-	}
-	return b, nil
-}
-
-// refresh reads on to the topic's present end.
-func (b *letterBox) refresh(ctx context.Context) error {
-	spans, err := b.reader.Spans(ctx, b.topic)
-	if err != nil {
-		return err
-	}
-	for _, s := range spans {
-		s.From = max(s.From, b.ends[s.Partition])
-		for m, err := range b.reader.Messages(ctx, s) {
-			if err != nil {
-				return err
-			}
-			b.ledger.Add(letterRecord(m))
-		}
-		b.ends[s.Partition] = max(s.End, s.From)
-	}
-	return nil
-}
-
-// letter reads one letter again, with its payload.
-func (b *letterBox) letter(ctx context.Context, e *deadletter.Entry) (*deadletter.Letter, error) {
-	span := reader.Span{Topic: b.topic, Partition: e.Partition, From: e.Offset, End: e.Offset + 1}
-	for m, err := range b.reader.Messages(ctx, span) {
-		if err != nil {
-			return nil, err
-		}
-		return deadletter.Parse(letterRecord(m.Clone()))
-	}
-	return nil, errors.New("the dead letter is gone: the topic's retention has deleted it")
-}
-
-func letterRecord(m *reader.Message) *deadletter.Record {
-	return &deadletter.Record{
-		Partition: m.Partition, Offset: m.Offset, Timestamp: m.Timestamp, Key: m.Key, Value: m.Value, Headers: m.Headers,
-	}
-}
-
-// find returns the letters that an argument names, by id or position.
-func (b *letterBox) find(name string) (*deadletter.Entry, error) {
-	var found []*deadletter.Entry
-	for _, e := range b.ledger.Entries() {
-		if e.Position == name || e.ID == name && name != "" {
-			found = append(found, e)
-		}
-	}
-	switch len(found) {
-	case 1:
-		return found[0], nil
-	case 0:
-		return nil, fault.Usage("no dead letter has the id or position "+fault.Printable(name), "cdc-outbox dead-letter list shows which there are")
-	default:
-		var at []string
-		for _, e := range found {
-			at = append(at, e.Position)
-		}
-		return nil, fault.Usage(fmt.Sprintf("%d dead letters have the id %s", len(found), fault.Printable(name)), "name one by its position: "+strings.Join(at, ", "))
-	}
+	return letterbox.Open(ctx, producer.Cluster, c.Router.DeadLetterTopic, a.progress())
 }
 
 // checkReasons: a mistyped reason chooses nothing, which looks as if there were nothing to do.
@@ -169,9 +84,9 @@ retried: published by dead-letter retry. interrupted: a retry began and did not 
 			if err != nil {
 				return err
 			}
-			defer b.close()
+			defer b.Close()
 			entries := []*deadletter.Entry{}
-			for _, e := range b.ledger.Entries() {
+			for _, e := range b.Ledger.Entries() {
 				if (len(reasons) == 0 || slices.Contains(reasons, e.Reason)) && (!open || e.State != deadletter.Retried) {
 					entries = append(entries, e)
 				}
@@ -179,7 +94,7 @@ retried: published by dead-letter retry. interrupted: a retry began and did not 
 			if asJSON {
 				return a.printJSON(entries)
 			}
-			return writeLetters(a.stdout, entries, b.ledger.Strange, time.Now())
+			return writeLetters(a.stdout, entries, b.Ledger.Strange, time.Now())
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")

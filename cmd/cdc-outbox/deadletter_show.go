@@ -54,12 +54,12 @@ headers and columns, may be confidential and is shown only with --payload.`,
 			if err != nil {
 				return err
 			}
-			defer b.close()
-			e, err := b.find(args[0])
+			defer b.Close()
+			e, err := b.Find(args[0])
 			if err != nil {
 				return err
 			}
-			l, err := b.letter(cmd.Context(), e)
+			l, err := b.Letter(cmd.Context(), e)
 			if err != nil {
 				return err
 			}

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"github.com/cdc-outbox/cdc-outbox/internal/config"
-
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 )
 

@@ -1,18 +1,15 @@
 package main
 
 import (
-	"github.com/cdc-outbox/cdc-outbox/internal/relay"
-
-	"github.com/cdc-outbox/cdc-outbox/internal/diagnose"
-
-	"github.com/cdc-outbox/cdc-outbox/internal/service"
-
 	"encoding/json"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/diagnose"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay"
+	"github.com/cdc-outbox/cdc-outbox/internal/service"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
 

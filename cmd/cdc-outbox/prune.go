@@ -15,21 +15,23 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/archive"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
-	"github.com/cdc-outbox/cdc-outbox/internal/outboxtable"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
+	"github.com/cdc-outbox/cdc-outbox/internal/prune"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 )
 
-type pruneOptions struct {
-	olderThan, archive, verify                      string
-	age, pause, wait, lockTimeout, statementTimeout time.Duration
-	batch                                           int
-	trustSlot, dryRun, asJSON, partitions           bool
-	lockGiven                                       bool
+// partitionLock is how long a try to drop an attached partition may wait where --lock-timeout is not given: everybody else
+// who wants the table waits behind it.
+const partitionLock = 250 * time.Millisecond
+
+type pruneFlags struct {
+	prune.Options
+	olderThan, verify string
+	asJSON, lockGiven bool
 }
 
 func (a *app) pruneCommand() *cobra.Command {
-	var o pruneOptions
+	var o pruneFlags
 	cmd := &cobra.Command{
 		Use:   "prune --older-than AGE",
 		Short: "Delete old rows of the outbox that Kafka has, archived first if wanted",
@@ -76,53 +78,41 @@ Exit codes: 0 done, 1 it failed or was interrupted, 2 the command line is wrong,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.olderThan, "older-than", "", "how old rows have to be, by the timestamp column: 7d, 36h, 90m")
-	f.BoolVar(&o.partitions, "partitions", false, "drop whole partitions, and delete no rows one by one")
-	f.IntVar(&o.batch, "batch", 1000, "rows a transaction deletes")
-	f.DurationVar(&o.pause, "pause", 100*time.Millisecond, "time between two transactions")
-	f.DurationVar(&o.wait, "wait", 2*time.Minute, "how long to wait for the connector to confirm what is there")
-	f.DurationVar(&o.lockTimeout, "lock-timeout", 2*time.Second, "how long a transaction may wait for a lock; with --partitions 250ms, unless given")
-	f.DurationVar(&o.statementTimeout, "statement-timeout", 30*time.Second, "how long a statement may take")
-	f.StringVar(&o.archive, "archive", "", "write the rows to files in this directory before they are deleted")
+	f.BoolVar(&o.Partitions, "partitions", false, "drop whole partitions, and delete no rows one by one")
+	f.IntVar(&o.Batch, "batch", 1000, "rows a transaction deletes")
+	f.DurationVar(&o.Pause, "pause", 100*time.Millisecond, "time between two transactions")
+	f.DurationVar(&o.Wait, "wait", 2*time.Minute, "how long to wait for the connector to confirm what is there")
+	f.DurationVar(&o.LockTimeout, "lock-timeout", 2*time.Second, "how long a transaction may wait for a lock; with --partitions 250ms, unless given")
+	f.DurationVar(&o.StatementTimeout, "statement-timeout", 30*time.Second, "how long a statement may take")
+	f.StringVar(&o.Archive, "archive", "", "write the rows to files in this directory before they are deleted")
 	f.StringVar(&o.verify, "verify-archive", "", "read the files in this directory and compare their checksums; nothing else")
-	f.BoolVar(&o.trustSlot, "trust-slot", false, "go without what is remembered of the slot, where postgres.checkpoint is off")
-	f.BoolVar(&o.dryRun, "dry-run", false, "count the rows and delete nothing")
+	f.BoolVar(&o.TrustSlot, "trust-slot", false, "go without what is remembered of the slot, where postgres.checkpoint is off")
+	f.BoolVar(&o.DryRun, "dry-run", false, "count the rows and delete nothing")
 	f.BoolVar(&o.asJSON, "json", false, "print the summary as JSON")
 	return cmd
 }
 
 var days = regexp.MustCompile(`^(\d{1,5})d$`)
 
-func (o *pruneOptions) parse() (err error) {
+func (o *pruneFlags) parse() (err error) {
 	if m := days.FindStringSubmatch(o.olderThan); m != nil {
 		n, _ := strconv.Atoi(m[1])
-		o.age = time.Duration(n) * 24 * time.Hour
-	} else if o.age, err = time.ParseDuration(o.olderThan); err != nil {
+		o.Age = time.Duration(n) * 24 * time.Hour
+	} else if o.Age, err = time.ParseDuration(o.olderThan); err != nil {
 		return fault.Usage("--older-than is missing or no age", "write for instance --older-than 7d, or 36h")
 	}
-	if o.age <= 0 || o.batch <= 0 || o.batch > 100_000 || o.pause < 0 || o.wait < 0 || o.lockTimeout <= 0 || o.statementTimeout <= 0 {
+	if o.Age <= 0 || o.Batch <= 0 || o.Batch > 100_000 || o.Pause < 0 || o.Wait < 0 || o.LockTimeout <= 0 || o.StatementTimeout <= 0 {
 		return fault.Usage("a number is out of its range", "an age, timeouts and --batch are greater than 0; --batch is 100000 at most")
 	}
-	if o.archive != "" {
-		if info, err := os.Stat(o.archive); err != nil || !info.IsDir() {
+	if o.Archive != "" {
+		if info, err := os.Stat(o.Archive); err != nil || !info.IsDir() {
 			return fault.Usage("--archive names no directory", "create it, on a disk with enough room")
 		}
 	}
 	return nil
 }
 
-// pruned is what prune prints for each table.
-type pruned struct {
-	Table   string             `json:"table"`
-	Cutoff  time.Time          `json:"older_than"`
-	Oldest  *time.Time         `json:"oldest"`
-	Rows    int64              `json:"rows"` // that may be deleted
-	Deleted int64              `json:"deleted"`
-	Files   []archive.Manifest `json:"archived"`
-
-	Partitions []*prunedPartition `json:"partitions,omitempty"`
-}
-
-func (a *app) prune(ctx context.Context, c *config.Loaded, o *pruneOptions) error {
+func (a *app) prune(ctx context.Context, c *config.Loaded, o *pruneFlags) error {
 	s, err := wiring.NewTarget(c)
 	if err != nil {
 		return err
@@ -143,28 +133,21 @@ func (a *app) prune(ctx context.Context, c *config.Loaded, o *pruneOptions) erro
 			return err
 		}
 	}
-	run, report := newRunID(), []*pruned{}
-	for _, t := range s.Admin.Tables {
-		p := &pruning{o: o, run: run, table: t, source: t, progress: a.stderr, published: published, pruned: pruned{Table: t.String(), Files: []archive.Manifest{}}}
-		report = append(report, &p.pruned)
-		do := p.do
-		if o.partitions {
-			do = p.doPartitions
-		}
-		if err = do(ctx, s); err != nil {
-			break
-		}
+	o.Run, o.DSN, o.Admin, o.Published, o.Progress = newRunID(), s.DSN, s.Admin, published, a.progress()
+	if o.Partitions && !o.lockGiven {
+		o.LockTimeout = partitionLock
 	}
+	report, err := prune.Run(ctx, o.Options)
 	a.left = pruneLeaves(report)
 	if o.asJSON {
 		return errors.Join(err, a.printJSON(report))
 	}
 	for _, p := range report {
 		for _, m := range p.Files {
-			fmt.Fprintf(a.stdout, "archived: %s, %d rows, %d bytes\n", filepath.Join(o.archive, m.File), m.Rows, m.Bytes)
+			fmt.Fprintf(a.stdout, "archived: %s, %d rows, %d bytes\n", filepath.Join(o.Archive, m.File), m.Rows, m.Bytes)
 		}
 		for _, q := range p.Partitions {
-			fmt.Fprintln(a.stdout, q.line(o.dryRun))
+			fmt.Fprintln(a.stdout, q.Line(o.DryRun))
 		}
 		if err != nil && p.Cutoff.IsZero() {
 			continue // it failed before anything was counted
@@ -175,7 +158,7 @@ func (a *app) prune(ctx context.Context, c *config.Loaded, o *pruneOptions) erro
 }
 
 // pruneLeaves is what an interrupted run has done. Of a transaction that was under way nobody has said whether it was committed.
-func pruneLeaves(report []*pruned) string {
+func pruneLeaves(report []*prune.Table) string {
 	var rows, partitions int64
 	for _, p := range report {
 		rows += p.Deleted
@@ -226,21 +209,6 @@ func (a *app) verifyArchive(ctx context.Context, dir string) error {
 // escapeGlob has a directory's name stand for itself.
 func escapeGlob(dir string) string {
 	return regexp.MustCompile(`[\\*?\[]`).ReplaceAllString(dir, `\$0`)
-}
-
-// describe is what the files say about the table.
-func (p *pruning) describe(ctx context.Context, rows *outboxtable.Rows) (h archive.Header, err error) {
-	d, err := rows.Describe(ctx)
-	if err != nil {
-		return h, err
-	}
-	p.rel = d.Relation
-	h = archive.Header{Run: p.run, Written: time.Now().UTC(), Schema: p.table.Schema, Table: p.table.Name, OID: d.Relation.OID,
-		Server: d.ServerVersion, SystemID: d.SystemID, Database: d.Database}
-	for _, c := range d.Relation.Columns {
-		h.Columns = append(h.Columns, archive.Column{Name: c.Name, Type: d.Types[c.Name], TypeOID: c.TypeOID, Modifier: c.Modifier})
-	}
-	return h, nil
 }
 
 // prunedBy is the column that says what may be deleted; empty where the slot does.

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/archive"
+	"github.com/cdc-outbox/cdc-outbox/internal/prune"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
 
@@ -48,16 +49,19 @@ func olderThan(n int) string {
 const anOrderADay = `INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload, created_at)
 	SELECT 'orders', (g % 3)::text, 'e', jsonb_build_object('n', g), now() - (g % 7) * interval '1 day' FROM generate_series(1, 700) g`
 
-func (b *bed) prunePartitions(code int, args ...string) *pruned {
+func (b *bed) prunePartitions(code int, args ...string) prunedTable {
 	b.Helper()
 	r := invoke(b.T, b.env, append([]string{"prune", "--partitions", "--json", "--batch=30", "--wait=20s"}, args...)...)
 	require.Equal(b, code, r.code, r.all())
-	var report []*pruned
+	var report []*prune.Table
 	require.NoError(b, json.Unmarshal([]byte(r.stdout), &report), r.all())
-	return report[0]
+	return prunedTable{report[0]}
 }
 
-func (p *pruned) states() map[string]string {
+// prunedTable is what prune said about the only table.
+type prunedTable struct{ *prune.Table }
+
+func (p prunedTable) states() map[string]string {
 	m := map[string]string{}
 	for _, q := range p.Partitions {
 		m[q.Partition] = q.State

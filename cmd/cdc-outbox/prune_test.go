@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/archive"
+	"github.com/cdc-outbox/cdc-outbox/internal/prune"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
 
@@ -50,15 +51,15 @@ func TestPruneDeletesNothingUnconfirmed(t *testing.T) {
 	require.Equal(t, 0, r.code, r.all())
 	require.EqualValues(t, 600, number(t, db, "SELECT count(*) FROM outbox"))
 
-	prune := []string{"prune", "--older-than=7d", "--batch=64", "--pause=0s", "--wait=20s"}
-	r = invoke(t, b.env, prune...)
+	command := []string{"prune", "--older-than=7d", "--batch=64", "--pause=0s", "--wait=20s"}
+	r = invoke(t, b.env, command...)
 	require.Equal(t, 0, r.code, r.all())
 	require.Contains(t, r.stdout, "300 deleted", "behind the open transaction nothing is certain")
 	_, err = held.Exec(t.Context(), "COMMIT")
 	require.NoError(t, err)
-	r = invoke(t, b.env, append(prune, "--json")...)
+	r = invoke(t, b.env, append(command, "--json")...)
 	require.Equal(t, 0, r.code, r.all())
-	var report []pruned
+	var report []prune.Table
 	require.NoError(t, json.Unmarshal([]byte(r.stdout), &report))
 	require.EqualValues(t, 600, report[0].Deleted)
 	require.EqualValues(t, 0, number(t, db, "SELECT count(*) FROM outbox"))
@@ -69,12 +70,12 @@ func TestPruneDeletesNothingUnconfirmed(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { _ = db.Server.Exec(context.Background(), db.Name, "ROLLBACK PREPARED 'late'") }()
 	db.Exec(t, oldOrders)
-	r = invoke(t, b.env, prune...)
+	r = invoke(t, b.env, command...)
 	require.Equal(t, 0, r.code, r.all())
 	require.EqualValues(t, 300, number(t, db, "SELECT count(*) FROM outbox"), "what was committed behind it is not certain")
 	db.Exec(t, "COMMIT PREPARED 'late'")
 	require.Len(t, b.records("orders.events", 1500), 1500)
-	r = invoke(t, b.env, prune...)
+	r = invoke(t, b.env, command...)
 	require.Equal(t, 0, r.code, r.all())
 	require.EqualValues(t, 0, number(t, db, "SELECT count(*) FROM outbox"))
 
@@ -141,7 +142,7 @@ func TestPruneUnderLoad(t *testing.T) {
 	for range 3 {
 		r := invoke(t, b.env, "prune", "--older-than=1d", "--batch=100", "--pause=1ms", "--json")
 		require.Equal(t, 0, r.code, r.all())
-		var report []pruned
+		var report []prune.Table
 		require.NoError(t, json.Unmarshal([]byte(r.stdout), &report))
 		deleted += report[0].Deleted
 	}

@@ -1,24 +1,21 @@
 package main
 
 import (
+	"context"
 	"crypto/rand"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
-
-	"github.com/cdc-outbox/cdc-outbox/internal/replay"
-
-	"context"
-	"errors"
-	"fmt"
 	"time"
-
-	"github.com/cdc-outbox/cdc-outbox/internal/routing"
 
 	"github.com/spf13/cobra"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/replay"
+	"github.com/cdc-outbox/cdc-outbox/internal/routing"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 )
 

@@ -1,14 +1,12 @@
 package main
 
 import (
+	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/build"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/service"
-
-	"github.com/spf13/cobra"
-
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 )
 

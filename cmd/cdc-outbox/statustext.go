@@ -1,12 +1,6 @@
 package main
 
 import (
-	"github.com/cdc-outbox/cdc-outbox/internal/relay"
-
-	"github.com/cdc-outbox/cdc-outbox/internal/diagnose"
-
-	"github.com/cdc-outbox/cdc-outbox/internal/service"
-
 	"fmt"
 	"io"
 	"strings"
@@ -14,8 +8,11 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/alert"
+	"github.com/cdc-outbox/cdc-outbox/internal/diagnose"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/human"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay"
+	"github.com/cdc-outbox/cdc-outbox/internal/service"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 

@@ -1,16 +1,14 @@
 package replay
 
 import (
-	"github.com/cdc-outbox/cdc-outbox/internal/outboxtable"
-
-	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
-
 	"context"
 	"errors"
 	"iter"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/archive"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/outboxtable"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 

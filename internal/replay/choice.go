@@ -1,11 +1,10 @@
 package replay
 
 import (
-	"github.com/cdc-outbox/cdc-outbox/internal/outboxtable"
-
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/outboxtable"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 

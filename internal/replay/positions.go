@@ -1,21 +1,18 @@
 package replay
 
 import (
-	"github.com/cdc-outbox/cdc-outbox/internal/outboxtable"
-
-	"iter"
-
-	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
-	"github.com/cdc-outbox/cdc-outbox/internal/progress"
-
 	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/reader"
+	"github.com/cdc-outbox/cdc-outbox/internal/outboxtable"
+	"github.com/cdc-outbox/cdc-outbox/internal/progress"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )

@@ -1,10 +1,6 @@
 package replay
 
 import (
-	"github.com/cdc-outbox/cdc-outbox/internal/setup"
-
-	"github.com/cdc-outbox/cdc-outbox/internal/outboxtable"
-
 	"context"
 	"errors"
 	"fmt"
@@ -12,8 +8,10 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/outboxtable"
 	"github.com/cdc-outbox/cdc-outbox/internal/progress"
 	"github.com/cdc-outbox/cdc-outbox/internal/publish"
+	"github.com/cdc-outbox/cdc-outbox/internal/setup"
 	"github.com/cdc-outbox/cdc-outbox/internal/topics"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )

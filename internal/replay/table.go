@@ -1,12 +1,11 @@
 package replay
 
 import (
-	"github.com/cdc-outbox/cdc-outbox/internal/outboxtable"
-
 	"context"
 	"errors"
 	"iter"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/outboxtable"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )

@@ -1,24 +1,21 @@
 package service
 
 import (
-	"github.com/cdc-outbox/cdc-outbox/internal/relay"
-
-	"errors"
-	"net"
-
-	"github.com/cdc-outbox/cdc-outbox/internal/connector"
-	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
-
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
+	"github.com/cdc-outbox/cdc-outbox/internal/connector"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay"
+	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )

@@ -1,10 +1,6 @@
 package service
 
 import (
-	"github.com/cdc-outbox/cdc-outbox/internal/relay"
-
-	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
-
 	"context"
 	"fmt"
 	"sync/atomic"
@@ -15,7 +11,9 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/diagnose"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
+	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 )
 
 // BacklogWatch is the command monitor at work where source is polling: it reports rows that no relay publishes, also when

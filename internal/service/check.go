@@ -1,8 +1,6 @@
 package service
 
 import (
-	"github.com/cdc-outbox/cdc-outbox/internal/progress"
-
 	"context"
 	"time"
 
@@ -13,6 +11,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/check"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
+	"github.com/cdc-outbox/cdc-outbox/internal/progress"
 	"github.com/cdc-outbox/cdc-outbox/internal/setup"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 )

@@ -1,8 +1,6 @@
 package service
 
 import (
-	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
-
 	"context"
 	"time"
 
@@ -14,6 +12,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
+	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
 // pollingService is everything that runs in one process where source is polling.

@@ -1,8 +1,6 @@
 package service
 
 import (
-	"github.com/cdc-outbox/cdc-outbox/internal/relay"
-
 	"fmt"
 	"time"
 
@@ -11,6 +9,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/connector"
 	"github.com/cdc-outbox/cdc-outbox/internal/diagnose"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 

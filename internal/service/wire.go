@@ -1,21 +1,20 @@
 package service
 
 import (
-	"github.com/cdc-outbox/cdc-outbox/internal/alert/webhook"
-	"github.com/cdc-outbox/cdc-outbox/internal/polling"
-	"github.com/cdc-outbox/cdc-outbox/internal/setup"
-	"github.com/cdc-outbox/cdc-outbox/internal/snapshot"
-
 	"context"
 	"fmt"
 	"os"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/alert/webhook"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/connector"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/polling"
 	"github.com/cdc-outbox/cdc-outbox/internal/routing"
+	"github.com/cdc-outbox/cdc-outbox/internal/setup"
+	"github.com/cdc-outbox/cdc-outbox/internal/snapshot"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/traces"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"

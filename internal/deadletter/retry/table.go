@@ -1,4 +1,4 @@
-package main
+package retry
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/session"
-	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
@@ -24,8 +23,8 @@ func (re *rebuilder) fromTable(ctx context.Context, l *deadletter.Letter) (*dead
 		return nil, err
 	}
 	var found *deadletter.Row
-	for _, t := range re.tables {
-		if l.Table != "" && len(re.tables) > 1 && l.Table != t.Schema+"."+t.Name {
+	for _, t := range re.Tables {
+		if l.Table != "" && len(re.Tables) > 1 && l.Table != t.Schema+"."+t.Name {
 			continue // a partition's letter has the partition's name: then the only table is the one
 		}
 		rows, err := re.lookUp(ctx, t, l)
@@ -49,11 +48,7 @@ func (re *rebuilder) connect(ctx context.Context) error {
 	if re.conn != nil {
 		return nil
 	}
-	dsn, err := wiring.DSN(re.cfg)
-	if err != nil {
-		return err
-	}
-	pc, err := pgx.ParseConfig(dsn)
+	pc, err := pgx.ParseConfig(re.DSN)
 	if err != nil {
 		return &fault.Error{Kind: fault.Config, Object: "postgres.dsn", Err: errors.New("it is not a connection string")}
 	}
@@ -71,7 +66,7 @@ func (re *rebuilder) connect(ctx context.Context) error {
 // takes it for one of the column's and finds it by the index.
 // For an id too long for the letter the whole table is searched by its hash.
 func (re *rebuilder) lookUp(ctx context.Context, t identifier.Table, l *deadletter.Letter) ([]*deadletter.Row, error) {
-	column := identifier.Quote(re.cfg.Router.Roles().ID)
+	column := identifier.Quote(re.IDColumn)
 	where := column + " = " + identifier.QuoteLiteral(l.ID)
 	if l.CutID() {
 		where = fmt.Sprintf("sha256(convert_to(%s::text, 'UTF8')) = decode(%s, 'hex')", column, identifier.QuoteLiteral(l.IDHash))

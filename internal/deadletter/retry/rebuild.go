@@ -1,4 +1,4 @@
-package main
+package retry
 
 import (
 	"context"
@@ -9,39 +9,36 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/routing"
-
 	"github.com/jackc/pgx/v5"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
+	"github.com/cdc-outbox/cdc-outbox/internal/deadletter/letterbox"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
-	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
-	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// corrections are what a person changes about the letters of a retry.
-type corrections struct {
-	topic, key string
-	set        []string // as given
-	null       []string
+// Corrections are what a person changes about the letters of a retry.
+type Corrections struct {
+	Topic, Key string
+	Set        []string // COLUMN=VALUE
+	Null       []string // columns
 
-	values [][2]string // set, parsed
+	values [][2]string // Set, parsed
 }
 
-func (c *corrections) parse() error {
-	for _, text := range c.set {
+// Parse reads Set, and refuses what cannot be a correction.
+func (c *Corrections) Parse() error {
+	for _, text := range c.Set {
 		column, value, ok := strings.Cut(text, "=")
 		if !ok || column == "" {
 			return fault.Usage("--set takes COLUMN=VALUE", "write for instance --set aggregate_id=42; --null makes a column NULL")
 		}
 		c.values = append(c.values, [2]string{column, value})
 	}
-	if c.topic != "" {
-		if err := router.CheckTopic(c.topic); err != nil {
+	if c.Topic != "" {
+		if err := router.CheckTopic(c.Topic); err != nil {
 			return fault.Usage("--topic: "+err.Error(), "name a topic as Kafka takes it")
 		}
 	}
@@ -49,30 +46,15 @@ func (c *corrections) parse() error {
 }
 
 // ofRow says whether there is a correction that only a row can take.
-func (c *corrections) ofRow() bool { return len(c.values)+len(c.null) > 0 }
+func (c *Corrections) ofRow() bool { return len(c.values)+len(c.Null) > 0 }
 
 // rebuilder makes records of letters.
 type rebuilder struct {
-	cfg    *config.Loaded
-	box    *letterBox
-	opts   *retryOptions
-	router router.Router
-	tables []identifier.Table
-	conn   *pgx.Conn          // nil until the table is needed
-	rel    *pgoutput.Relation // of the last row
-	began  time.Time
-}
-
-func newRebuilder(c *config.Loaded, b *letterBox, o *retryOptions) (*rebuilder, error) {
-	route, err := routing.NewTo(c, o.corrections.topic)
-	if err != nil {
-		return nil, err
-	}
-	admin, err := wiring.Admin(c, false)
-	if err != nil {
-		return nil, err
-	}
-	return &rebuilder{cfg: c, box: b, opts: o, router: route, tables: admin.Tables, began: time.Now()}, nil
+	*Options
+	box   *letterbox.Box
+	conn  *pgx.Conn          // nil until the table is needed
+	rel   *pgoutput.Relation // of the last row
+	began time.Time
 }
 
 func (re *rebuilder) close(ctx context.Context) {
@@ -83,12 +65,12 @@ func (re *rebuilder) close(ctx context.Context) {
 
 // rebuild returns the record that the letter should have been.
 func (re *rebuilder) rebuild(ctx context.Context, e *deadletter.Entry) (*router.Record, error) {
-	l, err := re.box.letter(ctx, e)
+	l, err := re.box.Letter(ctx, e)
 	if err != nil {
 		return nil, err
 	}
 	var rec *router.Record
-	if l.Kind == deadletter.KindRecord && !re.opts.fromTable {
+	if l.Kind == deadletter.KindRecord && !re.FromTable {
 		rec, err = re.record(l)
 	} else {
 		rec, err = re.row(ctx, l)
@@ -102,17 +84,17 @@ func (re *rebuilder) rebuild(ctx context.Context, e *deadletter.Entry) (*router.
 
 // record is the letter of a record that Kafka refused: nothing is routed again.
 func (re *rebuilder) record(l *deadletter.Letter) (*router.Record, error) {
-	c := &re.opts.corrections
+	c := &re.Corrections
 	if c.ofRow() {
 		return nil, errors.New("the dead letter holds the record, not the row: --set and --null need --from-table")
 	}
 	rec := &router.Record{Topic: l.Topic, Partition: l.Partition, Key: l.RecordKey, Value: l.Value, Headers: l.Headers, Timestamp: l.Timestamp}
-	if c.topic != "" {
-		rec.Topic, rec.Partition = c.topic, -1
+	if c.Topic != "" {
+		rec.Topic, rec.Partition = c.Topic, -1
 	}
 	switch {
-	case c.key != "":
-		rec.Key = []byte(c.key)
+	case c.Key != "":
+		rec.Key = []byte(c.Key)
 	case slices.Contains(l.Cut, "key"):
 		return nil, errors.New("the key was too long for the dead letter: use --from-table, or --key")
 	}
@@ -129,7 +111,7 @@ func (re *rebuilder) row(ctx context.Context, l *deadletter.Letter) (*router.Rec
 		added = re.added(row)
 		re.correct(row)
 	}
-	if row == nil || !row.Complete() || re.opts.fromTable {
+	if row == nil || !row.Complete() || re.FromTable {
 		var err error
 		if row, err = re.fromTable(ctx, l); err != nil {
 			return nil, err
@@ -150,10 +132,10 @@ func (re *rebuilder) row(ctx context.Context, l *deadletter.Letter) (*router.Rec
 	if at.IsZero() {
 		at = l.Written
 	}
-	if err := re.router.Prepare(rel); err != nil {
+	if err := re.Router.Prepare(rel); err != nil {
 		return nil, err
 	}
-	rec, err := re.router.Route(rel, tuple, router.Source{Position: positionOf(l), CommitTime: at})
+	rec, err := re.Router.Route(rel, tuple, router.Source{Position: positionOf(l), CommitTime: at})
 	if err != nil {
 		if added != "" {
 			return nil, fmt.Errorf("%w; the row itself has no column %s", hint(err), added)
@@ -166,24 +148,24 @@ func (re *rebuilder) row(ctx context.Context, l *deadletter.Letter) (*router.Rec
 // added names the columns of --set and --null that the row does not have: one that the table lacked, or mistyped.
 func (re *rebuilder) added(row *deadletter.Row) string {
 	var names []string
-	for _, v := range re.opts.corrections.values {
+	for _, v := range re.Corrections.values {
 		names = append(names, v[0])
 	}
-	names = slices.DeleteFunc(append(names, re.opts.corrections.null...), func(name string) bool {
+	names = slices.DeleteFunc(append(names, re.Corrections.Null...), func(name string) bool {
 		return slices.ContainsFunc(row.Columns, func(c deadletter.Column) bool { return c.Name == name })
 	})
 	return strings.Join(names, ", ")
 }
 
 func (re *rebuilder) correct(row *deadletter.Row) {
-	c := &re.opts.corrections
-	if c.key != "" {
-		row.Correct(re.cfg.Router.Roles().AggregateID, &c.key)
+	c := &re.Corrections
+	if c.Key != "" {
+		row.Correct(re.KeyColumn, &c.Key)
 	}
 	for _, v := range c.values {
 		row.Correct(v[0], &v[1])
 	}
-	for _, name := range c.null {
+	for _, name := range c.Null {
 		row.Correct(name, nil)
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package prune
 
 import (
 	"cmp"
@@ -7,20 +7,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/outboxtable"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
-	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 )
 
-// partitionLock is how long a try to drop an attached partition may wait where --lock-timeout is not given: everybody else
-// who wants the table waits behind it.
-const partitionLock = 250 * time.Millisecond
-
-// prunedPartition is what prune --partitions prints for each partition.
-type prunedPartition struct {
+// Partition is what was done about a partition.
+type Partition struct {
 	Partition string `json:"partition"`
 	State     string `json:"state"` // attached, detach pending, detached, dropped
 	Rows      *int64 `json:"rows"`  // null where they were not counted, because it stays whatever they are
@@ -29,7 +23,8 @@ type prunedPartition struct {
 	Kept      string `json:"kept,omitempty"` // why
 }
 
-func (q *prunedPartition) line(dryRun bool) string {
+// Line says it in a line.
+func (q *Partition) Line(dryRun bool) string {
 	what := "dropped"
 	switch {
 	case q.Kept != "":
@@ -44,26 +39,26 @@ func (q *prunedPartition) line(dryRun bool) string {
 	}
 	rows := ""
 	if q.Rows != nil {
-		rows = counted(*q.Rows, "row", "rows") + ", "
+		rows = counted(*q.Rows) + ", "
 	}
 	return fmt.Sprintf("%s: %s%d bytes, %s", fault.Printable(q.Partition), rows, q.Bytes, what)
 }
 
 // doPartitions drops what is wholly behind the horizon. Each step leaves the catalog in a state from which the next run goes
 // on: archived or not, then marked, then detach pending, then detached, then gone.
-func (p *pruning) doPartitions(ctx context.Context, s wiring.Target) error {
-	rows, h, err := p.open(ctx, s)
+func (p *pruning) doPartitions(ctx context.Context) error {
+	rows, h, err := p.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
 	list, err := p.listPartitions(ctx, rows)
-	if err != nil || p.o.dryRun || !slices.ContainsFunc(list, func(q *outboxtable.Partition) bool { return q.Keep == "" }) {
+	if err != nil || p.o.DryRun || !slices.ContainsFunc(list, func(q *outboxtable.Partition) bool { return q.Keep == "" }) {
 		return errors.Join(err, p.refusal())
 	}
-	if p.published == "" {
-		fmt.Fprintf(p.progress, "%s: waiting until the slot has confirmed %s\n", p.table, h.LSN)
-		if err := rows.AwaitConfirmed(ctx, h, p.o.trustSlot, p.o.wait); err != nil {
+	if p.o.Published == "" {
+		p.o.Progress.Say(fmt.Sprintf("%s: waiting until the slot has confirmed %s", p.table, h.LSN))
+		if err := rows.AwaitConfirmed(ctx, h, p.o.TrustSlot, p.o.Wait); err != nil {
 			return err
 		}
 	}
@@ -72,9 +67,9 @@ func (p *pruning) doPartitions(ctx context.Context, s wiring.Target) error {
 		if part.Keep != "" {
 			continue
 		}
-		err := p.dropPartition(ctx, s, rows, h, part)
+		err := p.dropPartition(ctx, rows, h, part)
 		p.Partitions[i].fill(part)
-		fmt.Fprintln(p.progress, p.Partitions[i].line(false))
+		p.o.Progress.Say(p.Partitions[i].Line(false))
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -87,7 +82,7 @@ func (p *pruning) doPartitions(ctx context.Context, s wiring.Target) error {
 	return errors.Join(append(busy, p.refusal())...)
 }
 
-func (q *prunedPartition) fill(part *outboxtable.Partition) {
+func (q *Partition) fill(part *outboxtable.Partition) {
 	q.State, q.Rows, q.Kept = string(part.State), nil, part.Keep
 	if part.Weighed {
 		q.Rows = new(part.Rows)
@@ -113,14 +108,14 @@ func (p *pruning) listPartitions(ctx context.Context, rows *outboxtable.Rows) ([
 		part := &all[i]
 		list[i] = part
 		// A relay that polls finds a row only while its partition is attached; one that is detached first might have got one.
-		part.Shared = part.Shared || p.published != ""
+		part.Shared = part.Shared || p.o.Published != ""
 		if part.Keep == "" {
 			err = p.weigh(ctx, rows, part)
 		}
 		if err != nil {
 			return nil, err
 		}
-		q := &prunedPartition{Partition: part.Table.String(), Bytes: part.Bytes}
+		q := &Partition{Partition: part.Table.String(), Bytes: part.Bytes}
 		q.fill(part)
 		p.Partitions = append(p.Partitions, q)
 		if part.Keep == "" {
@@ -164,24 +159,20 @@ func (p *pruning) refusal() error {
 	return &fault.Error{Kind: fault.Operator, Object: "table " + p.table.String(), Err: errors.New("prepared transactions keep partitions that are old enough from being dropped"), Next: strings.TrimSuffix(next, "\n")}
 }
 
-func (p *pruning) dropPartition(ctx context.Context, s wiring.Target, rows *outboxtable.Rows, h outboxtable.Horizon, part *outboxtable.Partition) error {
-	if p.o.archive != "" {
-		n, err := p.archivePartition(ctx, s, rows.Root(), h, part)
+func (p *pruning) dropPartition(ctx context.Context, rows *outboxtable.Rows, h outboxtable.Horizon, part *outboxtable.Partition) error {
+	if p.o.Archive != "" {
+		n, err := p.archivePartition(ctx, rows.Root(), h, part)
 		if err != nil {
 			return err
 		}
 		part.Rows = n
 	}
 	if part.State == outboxtable.Pending || part.State == outboxtable.Attached && !part.Shared {
-		if err := rows.Detach(ctx, part, p.o.wait); err != nil {
+		if err := rows.Detach(ctx, part, p.o.Wait); err != nil {
 			return err
 		}
 	}
-	lock := p.o.lockTimeout
-	if !p.o.lockGiven {
-		lock = partitionLock
-	}
-	gone, err := rows.Drop(ctx, part, lock, p.o.wait)
+	gone, err := rows.Drop(ctx, part, p.o.LockTimeout, p.o.Wait)
 	switch {
 	case err != nil:
 		return err
@@ -195,8 +186,8 @@ func (p *pruning) dropPartition(ctx context.Context, s wiring.Target, rows *outb
 }
 
 // archivePartition writes all of a partition's rows, as rows of the table.
-func (p *pruning) archivePartition(ctx context.Context, s wiring.Target, root uint32, h outboxtable.Horizon, part *outboxtable.Partition) (n int64, err error) {
-	rows, err := outboxtable.Open(ctx, s.DSN, s.Admin, part.Table, outboxtable.Filter{})
+func (p *pruning) archivePartition(ctx context.Context, root uint32, h outboxtable.Horizon, part *outboxtable.Partition) (n int64, err error) {
+	rows, err := outboxtable.Open(ctx, p.o.DSN, p.o.Admin, part.Table, outboxtable.Filter{})
 	if err != nil {
 		return 0, err
 	}
@@ -218,4 +209,11 @@ func (p *pruning) archivePartition(ctx context.Context, s wiring.Target, root ui
 		n += m.Rows
 	}
 	return n, nil
+}
+
+func counted(rows int64) string {
+	if rows == 1 {
+		return "1 row"
+	}
+	return fmt.Sprintf("%d rows", rows)
 }

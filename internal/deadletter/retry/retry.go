@@ -1,0 +1,132 @@
+package retry
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
+	"github.com/cdc-outbox/cdc-outbox/internal/deadletter/letterbox"
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/cdc-outbox/cdc-outbox/internal/progress"
+	"github.com/cdc-outbox/cdc-outbox/internal/publish"
+	"github.com/cdc-outbox/cdc-outbox/router"
+)
+
+// letterBatch is how many letters are retried at a time. Each batch costs three waits for Kafka and a look at the marks.
+const letterBatch = 100
+
+// Options are what a retry is.
+type Options struct {
+	Names       []string // ids or positions; without any, all open letters of the reasons
+	Reasons     []string // empty for all
+	Corrections Corrections
+	Again       bool // also what was retried already, or what an interrupted retry left behind
+	FromTable   bool // take the rows from the outbox table although the letters hold them
+	DryRun      bool
+	Timeout     time.Duration // for Kafka to take a batch of letters
+
+	Topic     string // of the dead letters
+	Kafka     kafka.Config
+	Router    router.Router
+	KeyColumn string
+	DSN       string
+	Tables    []identifier.Table
+	IDColumn  string
+
+	Progress progress.Reporter
+}
+
+// Letter is a dead letter and what became of it.
+type Letter struct {
+	Entry  *deadletter.Entry
+	Record *router.Record
+	Err    error           // why it is not published
+	known  map[string]bool // attempts before ours
+}
+
+// Run retries the letters batch by batch. done gets each batch when it is known what became of it. It returns how many
+// letters were chosen.
+func Run(ctx context.Context, o Options, done func([]*Letter)) (chosen int, err error) {
+	b, err := letterbox.Open(ctx, o.Kafka.Cluster, o.Topic, o.Progress)
+	if err != nil {
+		return 0, err
+	}
+	defer b.Close()
+	letters, err := choose(b, &o)
+	if err != nil {
+		return 0, err
+	}
+	re := &rebuilder{Options: &o, box: b, began: time.Now()}
+	defer re.close(ctx)
+	m := &marker{attempt: rand.Text(), timeout: o.Timeout}
+	if !o.DryRun {
+		if m.Publisher, err = publish.New(ctx, o.Kafka, o.Progress); err != nil {
+			return 0, err
+		}
+		defer m.Close()
+	}
+	for batch := range slices.Chunk(letters, letterBatch) {
+		for _, l := range batch {
+			if l.Err == nil {
+				l.Record, l.Err = re.rebuild(ctx, l.Entry)
+			}
+		}
+		if !o.DryRun {
+			if err := m.retry(ctx, b, batch); err != nil {
+				return 0, err
+			}
+		}
+		done(batch)
+		if ctx.Err() != nil {
+			return 0, ctx.Err()
+		}
+	}
+	return len(letters), nil
+}
+
+// choose takes the letters that are named, or all open ones of the reasons. One that is named and may not be retried says
+// why; among those chosen by reason it is left out, unless --again.
+func choose(b *letterbox.Box, o *Options) ([]*Letter, error) {
+	var chosen []*Letter
+	add := func(e *deadletter.Entry, err error) {
+		if !slices.ContainsFunc(chosen, func(r *Letter) bool { return r.Entry == e }) {
+			chosen = append(chosen, &Letter{Entry: e, known: e.Attempts(), Err: err})
+		}
+	}
+	for _, name := range o.Names {
+		e, err := b.Find(name)
+		if err != nil {
+			return nil, err
+		}
+		add(e, mayRetry(e, o.Again))
+	}
+	if len(o.Names) == 0 {
+		for _, e := range b.Ledger.Entries() {
+			switch {
+			case len(o.Reasons) > 0 && !slices.Contains(o.Reasons, e.Reason):
+			case e.State == deadletter.Retried && !o.Again:
+			default:
+				add(e, mayRetry(e, o.Again))
+			}
+		}
+	}
+	slices.SortStableFunc(chosen, func(x, y *Letter) int { return strings.Compare(x.Entry.Position, y.Entry.Position) })
+	return chosen, nil
+}
+
+func mayRetry(e *deadletter.Entry, again bool) error {
+	switch {
+	case again || e.State == deadletter.Open:
+		return nil
+	case e.State == deadletter.Retried:
+		return fmt.Errorf("it was published at %s; --again publishes it once more", e.RetriedAt.Format(time.RFC3339))
+	default:
+		return errors.New("an earlier retry was interrupted and may have published it; look for its id in the topic, then use --again to publish it, perhaps for the second time")
+	}
+}
