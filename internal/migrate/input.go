@@ -5,9 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
-	"github.com/magiconair/properties"
+	"github.com/cdc-outbox/cdc-outbox/internal/java/properties"
 )
 
 // Form is what kind of file the options came from.
@@ -41,23 +42,20 @@ func Parse(data []byte) (*Input, error) {
 		return parseJSON(trimmed)
 	}
 	in := &Input{Form: ConnectProperties}
-	p, err := loadProperties(data)
+	entries, err := loadProperties(data)
 	if err != nil {
 		return nil, err
 	}
-	if p.Len() == 0 {
+	if len(entries) == 0 {
 		return nil, errors.New("no option was found; a connector's JSON or properties are expected")
 	}
-	for _, name := range p.Keys() {
-		if strings.HasPrefix(name, "debezium.") {
-			in.Form = DebeziumServer
-		}
+	if slices.ContainsFunc(entries, func(e entry) bool { return strings.HasPrefix(e.name, "debezium.") }) {
+		in.Form = DebeziumServer
 	}
-	for _, name := range p.Keys() {
-		value, _ := p.Get(name)
-		o := Option{Given: name, Name: name, Value: value}
+	for _, e := range entries {
+		o := Option{Given: e.name, Name: e.name, Value: e.value}
 		if in.Form == DebeziumServer {
-			o.Name, o.Value = serverName(name), strings.ReplaceAll(value, "$${", "${")
+			o.Name, o.Value = serverName(e.name), strings.ReplaceAll(e.value, "$${", "${")
 		}
 		in.Options = append(in.Options, o)
 	}
@@ -68,7 +66,7 @@ func Parse(data []byte) (*Input, error) {
 // Worker adds what a Connect worker's properties settle for connectors that do not say: converters, the brokers and
 // how to reach them.
 func (in *Input) Worker(data []byte) error {
-	p, err := loadProperties(data)
+	entries, err := loadProperties(data)
 	if err != nil {
 		return err
 	}
@@ -76,8 +74,8 @@ func (in *Input) Worker(data []byte) error {
 	for _, o := range in.Options {
 		have[o.Name] = true
 	}
-	for _, given := range p.Keys() {
-		name := "worker." + given
+	for _, e := range entries {
+		given, name := e.name, "worker."+e.name
 		switch {
 		case strings.HasPrefix(given, "key.converter"), strings.HasPrefix(given, "value.converter"), strings.HasPrefix(given, "header.converter"):
 			name = given
@@ -89,8 +87,7 @@ func (in *Input) Worker(data []byte) error {
 		if have[name] {
 			continue // the connector's own wins
 		}
-		value, _ := p.Get(given)
-		in.Options = append(in.Options, Option{Given: "worker: " + given, Name: name, Value: value})
+		in.Options = append(in.Options, Option{Given: "worker: " + given, Name: name, Value: e.value})
 	}
 	return nil
 }
@@ -113,15 +110,23 @@ func (in *Input) has(name string) bool {
 	return false
 }
 
-func loadProperties(data []byte) (*properties.Properties, error) {
-	// Placeholders are somebody else's to expand: Connect's configuration providers, or MicroProfile.
-	l := &properties.Loader{Encoding: properties.UTF8, DisableExpansion: true}
-	p, err := l.LoadBytes(data)
+type entry struct{ name, value string }
+
+// loadProperties leaves placeholders as they are: Connect's configuration providers or MicroProfile expand them.
+func loadProperties(data []byte) ([]entry, error) {
+	all, err := properties.Parse(data)
 	if err != nil {
-		return nil, errors.New("these are no properties") // the library's error may quote a value
+		return nil, fmt.Errorf("the property file cannot be read: %w", err)
 	}
-	return p, nil
+	entries := make([]entry, len(all))
+	for i, p := range all {
+		entries[i] = entry{text(p.Key), text(p.Value)}
+	}
+	return entries, nil
 }
+
+// text keeps a file in another encoding from breaking the YAML and JSON made from it.
+func text(b []byte) string { return strings.ToValidUTF8(string(b), "\ufffd") }
 
 // serverName maps Debezium Server's names; what is of no connector keeps its own.
 func serverName(name string) string {

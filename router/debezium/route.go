@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/java/properties"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
 	"github.com/cdc-outbox/cdc-outbox/router/internal/connect"
@@ -226,18 +227,18 @@ func (d *Router) trace(p *plan, row pgoutput.Tuple) *router.RowError {
 			fmt.Sprintf("the text has more than %d bytes", router.MaxHeaderBytes),
 			"Correct what the application writes there.")
 	}
-	properties, perr := java.ParseProperties(text)
+	entries, perr := properties.Parse(text)
 	if perr != nil {
 		return p.badValue(row, &p.tracing, perr)
 	}
-	for _, entry := range properties {
+	for _, entry := range entries {
 		if err := router.CheckHeaderName(string(entry.Key)); err != nil {
 			return p.Refuse(row, router.BadHeaders, p.tracing.Name, err.Error(),
 				"Correct what the application writes there.")
 		}
 		d.list = append(d.list, router.Header{Key: string(entry.Key), Value: entry.Value})
 	}
-	if len(properties) > router.MaxHeaders {
+	if len(entries) > router.MaxHeaders {
 		return p.Refuse(row, router.HeadersTooLarge, p.tracing.Name,
 			"there are more than "+strconv.Itoa(router.MaxHeaders)+" headers",
 			"Correct what the application writes there.")

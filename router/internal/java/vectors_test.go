@@ -115,27 +115,6 @@ func TestDecimalVectors(t *testing.T) {
 	}
 }
 
-func TestPropertiesVectors(t *testing.T) {
-	type vector struct {
-		Text       string
-		Properties map[string]string
-	}
-	for _, v := range vectors[vector](t, "properties.jsonl") {
-		all, err := ParseProperties([]byte(v.Text))
-		require.NoError(t, err, "%q", v.Text)
-		got := map[string]string{}
-		for _, p := range all {
-			got[string(p.Key)] = string(p.Value)
-		}
-		require.Equal(t, v.Properties, got, "%q", v.Text)
-		require.Len(t, all, len(got))
-	}
-	for _, text := range []string{`a=\u12`, `a=\u12x4`, `a=\ud83d`, `a=\ud83dx`, `a=\ude00`} {
-		_, err := ParseProperties([]byte(text))
-		require.Error(t, err, text)
-	}
-}
-
 // Whatever the pattern, what is accepted compiles, and matching is a property of the whole input.
 func FuzzReplacer(f *testing.F) {
 	for _, v := range vectors[regexVector](f, "regex.jsonl") {
@@ -152,24 +131,6 @@ func FuzzReplacer(f *testing.F) {
 		}
 		if !ok && out != "" {
 			t.Fatalf("no match gives %q", out)
-		}
-	})
-}
-
-func FuzzProperties(f *testing.F) {
-	f.Add([]byte("a=b\\\n c\n#x\nd:\\u0041"))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		original := string(text)
-		all, _ := ParseProperties(text)
-		if string(text) != original {
-			t.Fatal("the source was changed")
-		}
-		seen := map[string]bool{}
-		for _, p := range all {
-			if seen[string(p.Key)] {
-				t.Fatalf("the key %q twice", p.Key)
-			}
-			seen[string(p.Key)] = true
 		}
 	})
 }

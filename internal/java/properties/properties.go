@@ -1,4 +1,5 @@
-package java
+// Package properties reads property files as java.util.Properties does.
+package properties
 
 import (
 	"errors"
@@ -11,9 +12,9 @@ type Property struct{ Key, Value []byte }
 
 var errUnicodeEscape = errors.New(`a malformed \u escape`)
 
-// ParseProperties reads text as java.util.Properties.load does, entries in the order of the text. A key that occurs
+// Parse reads text as java.util.Properties.load does, entries in the order of the text. A key that occurs
 // again takes its last value, at the place of the first.
-func ParseProperties(text []byte) ([]Property, error) {
+func Parse(text []byte) ([]Property, error) {
 	var all []Property
 	index := map[string]int{}
 	for len(text) > 0 {
@@ -50,7 +51,7 @@ func skipBlanks(s []byte) []byte {
 	return s
 }
 
-// naturalLine cuts the text behind its first line.
+// naturalLine cuts the text after its first line.
 func naturalLine(text []byte) (line, rest []byte) {
 	for i, c := range text {
 		switch {
@@ -88,7 +89,7 @@ func logicalLine(text []byte) (line, rest []byte) {
 	}
 }
 
-// splitKey cuts at the first =, : or blank that isn't escaped.
+// splitKey cuts at the first =, : or blank that is not escaped.
 func splitKey(line []byte) (key, value []byte) {
 	end := 0
 	for end < len(line) && line[end] != '=' && line[end] != ':' && !blank(line[end]) {
