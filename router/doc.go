@@ -1,8 +1,8 @@
 // Package router defines what turns an outbox row into a Kafka record, and what both sides of it need to know: the
 // Router interface, records, the reasons why a row cannot be routed, the columns a configuration needs.
 //
-// Each preset is an implementation in a package of its own: router/outbox has our own records, router/debezium those of
-// Debezium's outbox event router, byte for byte. internal/routing builds the one that is configured.
+// Each preset is an implementation in a package of its own: router/outbox builds our own records, router/debezium the
+// records of Debezium's outbox event router, byte for byte. internal/routing builds the configured router.
 //
 // All of it is pure: values in, values out; no clocks, sockets or goroutines.
 //

@@ -1,14 +1,14 @@
 package router
 
-// Group gathers reasons for which somebody would choose the same policy: five keys of the configuration, where the
-// reasons are many and new ones may come. It is the key below router.bad_rows.
+// Group gathers reasons that call for the same policy. The groups are five keys below router.bad_rows; the reasons are
+// many, and new reasons may be added.
 type Group string
 
 const (
 	GroupUnroutable    Group = "unroutable"     // the row names no topic, or an illegal one
 	GroupNullKey       Group = "null_key"       // the event id or the aggregate id is NULL
-	GroupMissingColumn Group = "missing_column" // the table lacks a column: every row of it is bad, until it is mended
-	GroupTooLarge      Group = "too_large"      // larger than the topic takes: mended in Kafka, not in the row
+	GroupMissingColumn Group = "missing_column" // the table lacks a column: every row is bad until the table is fixed
+	GroupTooLarge      Group = "too_large"      // larger than the topic takes: the fix is in Kafka, not in the row
 	GroupUnconvertible Group = "unconvertible"  // a value is not what its column has to hold
 )
 

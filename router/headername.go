@@ -28,7 +28,7 @@ func CheckHeaderName(s string) error {
 		return errors.New("a header has an empty name")
 	}
 	if !utf8.ValidString(s) {
-		return errors.New("a header's name isn't UTF-8")
+		return errors.New("a header's name is not UTF-8")
 	}
 	for _, r := range s {
 		// Names end up in logs, HTTP bridges and terminals, where control characters are an attack.

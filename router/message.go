@@ -7,8 +7,8 @@ const MessageSchema = "pg_logical_emit_message"
 func RefuseMessage(prefix string) *RowError {
 	return &RowError{
 		Reason: NotTransactional, Table: MessageSchema + "." + prefix,
-		Detail: "the message was emitted outside of any transaction, so it stands at no commit and may be of one " +
-			"that was rolled back",
+		Detail: "the message was emitted outside of any transaction, so it belongs to no commit and may come from a " +
+			"transaction that was rolled back",
 		Remedy: "Call pg_logical_emit_message(true, …).",
 	}
 }

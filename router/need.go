@@ -1,13 +1,13 @@
 package router
 
-// Need is a column that records are made of. The list of them is the one place that knows: the router finds by it
-// whether a table will do, and whoever looks at table and publication beforehand asks for the same.
+// Need is a column that records are built from. The list of needs is the only place that knows these columns: the
+// router checks a table against the list, and the checks of table and publication before a start use the same list.
 type Need struct {
 	// which of Columns it is, as router.columns has it (with the preset debezium, its counterpart); empty: another one
 	Role    string
 	Key     string // the setting that names it
 	Column  string
-	Purpose string // "it holds …", "the key is made of it"
+	Purpose string // "it holds …", "the key is built from it"
 
 	Required bool // without it every row is a bad one
 	Usual    bool // where it is not required: that a table lacks it is worth a word

@@ -9,7 +9,7 @@ type Header struct {
 }
 
 // Record is what a row becomes. It and its slices belong to the Router and to the row it was made from: they are valid
-// until the next call to Route, so whoever keeps a Record must Clone it.
+// until the next call to Route, so a caller that keeps a Record must Clone it.
 type Record struct {
 	Topic     string
 	Partition int32  // -1: chosen by the key (murmur2, as the Java client does)

@@ -7,15 +7,15 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router/internal/pgtype"
 )
 
-// Source is where a row stands in the log.
+// Source is a row's place in the log.
 type Source struct {
 	Position   []byte    // text of the row's position; becomes the position header, not copied. nil: no header
 	CommitTime time.Time // of the row's transaction
 }
 
-// Router turns rows into records. Each preset is an implementation: package router/outbox has our own records, package
-// router/debezium those of Debezium's event router. A Router is not safe for concurrent use, because it reuses its
-// buffers from row to row.
+// Router turns rows into records. Each preset is an implementation: package router/outbox builds our own records,
+// package router/debezium the records of Debezium's event router. A Router is not safe for concurrent use, because it
+// reuses its buffers from row to row.
 type Router interface {
 	// Prepare readies the router for a relation's rows, for which it may have to ask Postgres' catalogs, whose error it
 	// returns. Route works without it, but knows less.
@@ -37,7 +37,7 @@ type Router interface {
 
 // Catalog is what Postgres' catalogs say about a table.
 type Catalog struct {
-	Types    map[uint32]PostgresType // those of the columns whose OIDs aren't fixed, and the types these are made of
+	Types    map[uint32]PostgresType // types of columns without a fixed OID, and the types they consist of
 	Nullable map[string]bool         // by column
 }
 

@@ -5,30 +5,30 @@ import (
 	"strings"
 )
 
-// Reason says in one stable word why a row can't be routed. It serves as a metric label.
+// Reason says in one stable word why a row cannot be routed. It serves as a metric label.
 type Reason string
 
 const (
 	MissingColumn   Reason = "missing_column"    // the table lacks a column the configuration names
 	MalformedRow    Reason = "malformed_row"     // fewer or more values than the relation has columns
-	UnchangedValue  Reason = "unchanged_value"   // a TOASTed value that the server didn't send
-	BinaryValue     Reason = "binary_value"      // sent in binary format, which for this type isn't the text
-	NullID          Reason = "null_id"           // the event id is NULL: consumers couldn't tell a repeat
+	UnchangedValue  Reason = "unchanged_value"   // a TOASTed value that the server did not send
+	BinaryValue     Reason = "binary_value"      // sent in binary format, which for this type is not the text
+	NullID          Reason = "null_id"           // the event id is NULL: consumers could not tell a repeat
 	NullKey         Reason = "null_key"          // the aggregate id is NULL: order per aggregate would be lost
-	Unroutable      Reason = "unroutable"        // a column the topic is made of is NULL or empty
+	Unroutable      Reason = "unroutable"        // a column the topic is built from is NULL or empty
 	IllegalTopic    Reason = "illegal_topic"     // Kafka refuses such a topic name, or the topic is internal
-	BadBytea        Reason = "bad_bytea"         // bytea text that isn't in hex format
+	BadBytea        Reason = "bad_bytea"         // bytea text that is not in hex format
 	BadTimestamp    Reason = "bad_timestamp"     // the timestamp column holds something else
-	BadHeaders      Reason = "bad_headers"       // the headers column isn't a JSON object, or a name is illegal
+	BadHeaders      Reason = "bad_headers"       // the headers column is not a JSON object, or a name is illegal
 	ReservedHeader  Reason = "reserved_header"   // the headers column uses a name of the router's own headers
 	HeadersTooLarge Reason = "headers_too_large" // more than MaxHeaders or MaxHeaderBytes
 	// the record is larger than its topic takes; Route never says so, Kafka does
 	TooLarge Reason = "too_large"
 	// the topic's own rules refuse the record; Route never says so, Kafka does
 	InvalidRecord    Reason = "invalid_record"
-	BadMessage       Reason = "bad_message"       // a logical message that isn't what docs/messages.md describes
+	BadMessage       Reason = "bad_message"       // a logical message that is not what docs/messages.md describes
 	NotTransactional Reason = "not_transactional" // a logical message that belongs to no transaction
-	BadValue         Reason = "bad_value"         // a value that can't be converted as the configuration asks
+	BadValue         Reason = "bad_value"         // a value that cannot be converted as the configuration asks
 )
 
 // Reasons lists them all, for metrics that have to exist before the first row fails.
@@ -40,12 +40,12 @@ func Reasons() []Reason {
 	}
 }
 
-// RowError is a row that can't be routed. It holds no payload, key or header values, so it may be logged and shown.
+// RowError is a row that cannot be routed. It holds no payload, key or header values, so it may be logged and shown.
 type RowError struct {
 	Reason  Reason
 	EventID string // the id column's text, cut at 64 bytes; empty where it is NULL or missing
 	Table   string // schema.table
-	Column  string // the column at fault; empty where it isn't one column
+	Column  string // the column at fault; empty where it is not one column
 	Detail  string // what is wrong, a clause without a full stop
 	Remedy  string // the next step for a person, a full sentence
 }

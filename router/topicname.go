@@ -10,7 +10,7 @@ const MaxTopicName = 249
 
 var (
 	ErrTopicLength   = fmt.Errorf("a topic name has 1 to %d characters", MaxTopicName)
-	errTopicDots     = errors.New(`a topic can't be named "." or ".."`)
+	errTopicDots     = errors.New(`a topic cannot be named "." or ".."`)
 	ErrInternalTopic = errors.New(`topics whose names start with "__" are internal to Kafka`)
 )
 
@@ -26,10 +26,10 @@ func CheckEventTopic(name, taken string) error {
 	return CheckTopic(name)
 }
 
-// CheckTopic says whether name is a legal topic name that isn't internal to Kafka. The rules are those of Kafka's
-// org.apache.kafka.common.internals.Topic; in addition every name that starts with "__" is refused, which covers
-// __consumer_offsets, __transaction_state, __share_group_state and whatever comes. The error doesn't repeat the
-// name: it may hold data.
+// CheckTopic returns an error when name is not a legal topic name or is internal to Kafka. The rules are the rules of
+// Kafka's org.apache.kafka.common.internals.Topic; in addition CheckTopic refuses every name that starts with "__",
+// which covers __consumer_offsets, __transaction_state, __share_group_state and future names. The error does not repeat
+// the name: it may hold data.
 func CheckTopic(name string) error {
 	switch {
 	case name == "" || len(name) > MaxTopicName:
@@ -48,7 +48,7 @@ func CheckChars(s string) error {
 		switch {
 		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '.', c == '_', c == '-':
 		default:
-			return fmt.Errorf("a topic name consists of letters a-z and A-Z, digits, '.', '_' and '-', and can't "+
+			return fmt.Errorf("a topic name consists of letters a-z and A-Z, digits, '.', '_' and '-', and cannot "+
 				"hold %U at byte %d", c, i)
 		}
 	}

@@ -15,9 +15,9 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router/internal/pgtype"
 )
 
-// Config configures the preset of that name: records as the outbox event router of Debezium's PostgreSQL connector
-// makes them, byte for byte. Its options' names stand in the comments; what differs on purpose is listed in
-// docs/debezium-differences.md. Words are those of the options unless said otherwise.
+// Config configures the preset debezium: records as the outbox event router of Debezium's PostgreSQL connector makes
+// them, byte for byte. The comments name Debezium's options and use the words of these options unless they say
+// otherwise. docs/debezium-differences.md lists what differs on purpose.
 type Config struct {
 	TopicPrefix      string // topic.prefix
 	Columns          Columns
@@ -34,7 +34,7 @@ type Config struct {
 	KeyConverter    string // the same
 	HeaderConverter string // simple, string, json, json_with_schema
 	ContextHeaders  bool   // extended.headers.enabled
-	PositionHeader  bool   // a last header `position`, which Debezium doesn't have
+	PositionHeader  bool   // a last header `position`, which Debezium does not have
 	RunID           string // of this start, a UUIDv7; a context header
 
 	DecimalHandling  string // decimal.handling.mode
@@ -45,7 +45,7 @@ type Config struct {
 
 	DeadLetterTopic string // to which no event may lead; empty: none
 
-	// Catalog says about a table what its Relation message doesn't. It is called once for each Relation, and only where
+	// Catalog reports what a table's Relation message lacks. It is called once for each Relation, and only where
 	// something depends on it. Without it types without a fixed OID count as text, and the columns of the replica
 	// identity as NOT NULL.
 	Catalog func(rel *pgoutput.Relation) (router.Catalog, error)
@@ -90,8 +90,8 @@ const (
 
 const contextPrefix = "__debezium.context."
 
-// parsePlacements reads the entries and refuses what would make every row fail, or give two headers that nobody can
-// tell apart from our own.
+// parsePlacements reads the entries. It refuses an entry that would make every row fail, and a header whose name is
+// reserved for our own headers.
 func (d *Config) parsePlacements() ([]placement, error) {
 	var all []placement
 	fields := map[string]bool{"payload": true}
@@ -123,7 +123,7 @@ func (d *Config) parsePlacements() ([]placement, error) {
 			fields[p.alias] = true
 		case placedPartition:
 		default:
-			return nil, fmt.Errorf("%q isn't a placement; there are header, envelope and partition", p.where)
+			return nil, fmt.Errorf("%q is not a placement; there are header, envelope and partition", p.where)
 		}
 		all = append(all, p)
 	}
@@ -162,24 +162,24 @@ func (d *Config) validate() error {
 	}
 	if d.Expand.Enabled && d.ValueConverter == converterBinary {
 		add("expand_json", "Set router.debezium.value_converter to json or json_with_schema.",
-			errors.New("the converter binary can't write an expanded payload"))
+			errors.New("the converter binary cannot write an expanded payload"))
 	}
 	return errors.Join(errs...)
 }
 
-// CheckPattern says whether a Java pattern can be used.
+// CheckPattern returns an error when a Java pattern cannot be used.
 func CheckPattern(pattern string) error {
 	_, err := java.NewReplacer(pattern, "")
 	return err
 }
 
-// CheckPlacement says whether an entry of Additional can be used.
+// CheckPlacement returns an error when an entry of Additional cannot be used.
 func CheckPlacement(entry string) error {
 	_, err := (&Config{Additional: []string{entry}}).parsePlacements()
 	return err
 }
 
-// Topics returns the function from route value to topic; it returns empty names for what can't be one.
+// Topics returns the function from route value to topic; it returns empty names for what cannot be one.
 func Topics(pattern, replacement string) func(route string) string {
 	r, err := java.NewReplacer(pattern, replacement)
 	return func(route string) string {

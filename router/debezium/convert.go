@@ -35,13 +35,13 @@ func schemaPrefix(s *connect.Schema) []byte {
 	return append(s.AppendJSON([]byte(`{"schema":`)), `,"payload":`...)
 }
 
-// plain says whether text stays as it is.
+// plain reports whether text stays as it is.
 func (c *converter) plain() bool { return c.kind == converterString || c.kind == converterSimple }
 
-// nullIsNil says whether a null is no bytes at all; JsonConverter writes a null as JSON.
+// nullIsNil reports whether a null becomes nil; JsonConverter writes a null as JSON.
 func (c *converter) nullIsNil() bool { return c.kind != converterJSON && c.kind != converterJSONSchema }
 
-// append writes the value; where nullIsNil holds it mustn't be null.
+// append writes the value; where nullIsNil holds it must not be null.
 func (c *converter) append(dst []byte, v *connect.Value) []byte {
 	switch c.kind {
 	case converterJSON:

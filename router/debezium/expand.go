@@ -9,13 +9,13 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router/internal/connect"
 )
 
-// errNotHomogeneous stands for the payloads that Debezium passes on unexpanded, with a warning: those that aren't JSON,
-// and arrays whose elements have no type in common.
+// errNotHomogeneous marks the payloads that Debezium passes on unexpanded, with a warning: text that is not JSON, and
+// arrays whose elements have no type in common.
 var errNotHomogeneous = errors.New("the payload has no Connect schema")
 
 // errExpansion stands for payloads over which Debezium's task fails, or of which it makes something else.
 var errExpansion = errors.New("a value in the payload has no faithful form in the schema that is inferred for it, so " +
-	"it can't be expanded")
+	"it cannot be expanded")
 
 // errTooMuch stands for payloads that grow beyond all measure: objects of an array that have no member in common (each
 // gets all members of all others), or long names at great depth (each object's schema is named by its path). A few
@@ -40,7 +40,7 @@ func (in *inference) spend(n int) error {
 	return nil
 }
 
-// expand parses a JSON text and infers a schema, as JsonSchemaData does. What isn't an object or array stays as it is.
+// expand parses a JSON text and infers a schema, as JsonSchemaData does. What is not an object or array stays as it is.
 func (d *Router) expand(p *plan, payload connect.Value) (connect.Value, *connect.Schema, error) {
 	if payload.Kind != connect.KindText || len(payload.Data) == 0 || payload.Data[0] != '{' && payload.Data[0] != '[' {
 		return payload, p.payload.schema, nil
@@ -240,7 +240,7 @@ func (in *inference) uniteFields(a, b *connect.Schema) error {
 	return nil
 }
 
-// fewFields is up to how many a search for each costs less than an index.
+// fewFields is the largest number of fields for which linear searches cost less than an index.
 const fewFields = 16
 
 // finder finds fields by name. Objects of an array mostly have the same members in the same order.

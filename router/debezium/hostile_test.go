@@ -15,7 +15,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router/internal/rowtest"
 )
 
-// repeated writes n texts, each made of its number, with commas between.
+// repeated writes n texts with commas between; format turns the number of each text into the text.
 func repeated(n int, format string) string {
 	var b strings.Builder
 	for i := range n {
@@ -92,7 +92,7 @@ func TestDebeziumHostileTexts(t *testing.T) {
 	rec, err := r.Route(rel, row, rowtest.Source)
 	require.NoError(t, err)
 	require.Equal(t, "t.xxxxx", rec.Topic)
-	require.Len(t, r.topics, 1, "long route values aren't kept")
+	require.Len(t, r.topics, 1, "long route values are not kept")
 }
 
 // An event in the dead-letter topic would be taken for a dead letter, or for the record of a retry.

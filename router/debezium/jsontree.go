@@ -16,14 +16,14 @@ type jsonNode struct {
 	text    string
 	broken  bool // the text holds half a surrogate pair, which has no UTF-8 form
 	integer int64
-	big     bool // an integer that doesn't fit
+	big     bool // an integer that does not fit
 	float   float64
 	list    []*jsonNode
 	names   []string       // of an object's members, beside list
 	index   map[string]int // of an object's members
 }
 
-var errJSONTree = errors.New("the text isn't JSON")
+var errJSONTree = errors.New("the text is not JSON")
 
 // parseJSON takes the last of several members with one name, at the place of the first, as Jackson does.
 func parseJSON(text []byte) (*jsonNode, error) {

@@ -72,7 +72,7 @@ func (d *Router) Prepare(rel *pgoutput.Relation) error {
 	return nil
 }
 
-// needsCatalog spares those who can do without it a connection.
+// needsCatalog reports whether the plan for rel depends on the catalog. If not, no connection is opened for it.
 func (d *Router) needsCatalog(rel *pgoutput.Relation) bool {
 	for _, kind := range []string{d.cfg.ValueConverter, d.cfg.KeyConverter, d.cfg.HeaderConverter} {
 		if kind == converterJSONSchema {
@@ -180,7 +180,7 @@ func (p *plan) mustBe(c column, t connect.Type, key, wanted string) {
 		if key != "additional" {
 			key = "columns." + key
 		}
-		p.miss(key, c.Name, fmt.Sprintf("the column isn't of type %s", wanted))
+		p.miss(key, c.Name, fmt.Sprintf("the column is not of type %s", wanted))
 	}
 }
 

@@ -111,7 +111,7 @@ func (d *Router) topic(p *plan, row pgoutput.Tuple, route []byte) (string, *rout
 	if !java.Printable(route) {
 		return "", p.Refuse(row, router.Unroutable, p.route.Name,
 			"the value holds characters other than printable ASCII",
-			"Correct what the application writes there; such characters can't stand in a topic's name.")
+			"Correct what the application writes there; such characters cannot stand in a topic's name.")
 	}
 	value := string(route)
 	name, matched := d.replace.Replace(value)

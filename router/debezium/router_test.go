@@ -104,7 +104,7 @@ func TestDebeziumBinary(t *testing.T) {
 		d.ValueConverter, d.TombstoneOnEmpty = "binary", true
 	}).Route(rel, row, rowtest.Source)
 	require.NoError(t, err)
-	require.Equal(t, []byte{}, rec.Value, "an empty bytea is no tombstone")
+	require.Equal(t, []byte{}, rec.Value, "an empty bytea is not a tombstone")
 
 	_, err = debeziumRouter(t, func(d *Config) {
 		d.ValueConverter = "binary"
@@ -290,7 +290,7 @@ func TestDebeziumRefusesConfiguration(t *testing.T) {
 
 		"topic_replacement: the replacement names the group": func(d *Config) { d.TopicReplacement = "${nope}" },
 		"placement":  func(d *Config) { d.Additional = []string{"type"} },
-		"isn't":      func(d *Config) { d.Additional = []string{"type:nowhere"} },
+		"is not":     func(d *Config) { d.Additional = []string{"type:nowhere"} },
 		"reserved":   func(d *Config) { d.Additional = []string{"type:header:__debezium.context.taskId"} },
 		"two fields": func(d *Config) { d.Additional = []string{"type:envelope:payload"} },
 		"expanded":   func(d *Config) { d.Expand.Enabled, d.ValueConverter = true, "binary" },

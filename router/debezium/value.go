@@ -51,7 +51,7 @@ func trimmedEmpty(s []byte) bool {
 	return true
 }
 
-// envelopeKey is what an envelope's schema depends on, where the payload isn't expanded.
+// envelopeKey is what an envelope's schema depends on, where the payload is not expanded.
 type envelopeKey struct {
 	plan    *plan
 	route   string
@@ -63,7 +63,7 @@ type envelopeKey struct {
 const maxEnvelopeSchemas = 1000
 
 // wrap makes the struct of payload and columns. Its schema is named after the table and the route value. Debezium
-// keeps the first name it made for a payload schema, whatever the later rows' route value; this one doesn't.
+// keeps the first name it made for a payload schema, whatever the later rows' route value; this one does not.
 func (d *Router) wrap(p *plan, row pgoutput.Tuple, route []byte, payload connect.Value,
 	payloadSchema *connect.Schema,
 ) ([]byte, *router.RowError) {
@@ -99,7 +99,7 @@ type envelopeSchema struct {
 	prefix []byte
 }
 
-// envelopeOf keeps the schemas it has made, but for those of expanded payloads, of which each may have its own.
+// envelopeOf caches the schemas it builds, except for expanded payloads: each of them may have a schema of its own.
 func (d *Router) envelopeOf(p *plan, key envelopeKey, payload *connect.Schema) *envelopeSchema {
 	own := payload != p.payload.schema
 	if e := d.schemas[key]; e != nil && !own {

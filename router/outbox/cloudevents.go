@@ -12,8 +12,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router/internal/layout"
 )
 
-// CloudEvents configures the two formats of CloudEvents 1.0, as its Kafka protocol binding has them. The attributes id
-// and type are those of the event, subject is the aggregate id, time the record's timestamp.
+// CloudEvents configures the two formats of CloudEvents 1.0, as its Kafka protocol binding defines them. The attributes
+// id and type are the event's id and type, subject is the aggregate id, time the record's timestamp.
 type CloudEvents struct {
 	Source          string   // a URI reference
 	DataContentType string   // a media type
@@ -38,17 +38,17 @@ func (r *Router) setCloudEvents() error {
 	var errs []error
 	if u, err := url.Parse(c.Source); c.Source == "" || err != nil || u.String() == "" {
 		errs = append(errs, configError("cloudevents.source", "Write one such as /shop/orders.",
-			errors.New("isn't a URI reference, and every event needs one")))
+			errors.New("is not a URI reference, and every event needs one")))
 	}
 	if u, err := url.Parse(c.DataSchema); err != nil || c.DataSchema != "" && !u.IsAbs() {
-		errs = append(errs, configError("cloudevents.data_schema", "", errors.New("isn't a URI")))
+		errs = append(errs, configError("cloudevents.data_schema", "", errors.New("is not a URI")))
 	}
 	seen := map[string]bool{}
 	for _, entry := range c.Extensions {
 		n, err := parseNamed(entry)
 		if err == nil && (ceNames[n.name] || seen[n.name] || len(n.name) > 20 ||
 			strings.Trim(n.name, "abcdefghijklmnopqrstuvwxyz0123456789") != "") {
-			err = fmt.Errorf("%q can't name an extension: it is taken, or has more than 20 characters, or others "+
+			err = fmt.Errorf("%q cannot name an extension: it is taken, or has more than 20 characters, or others "+
 				"than a-z and 0-9", n.name)
 		}
 		seen[n.name] = true
@@ -59,7 +59,7 @@ func (r *Router) setCloudEvents() error {
 	return errors.Join(errs...)
 }
 
-// jsonData says whether the content type is one of JSON (RFC 6839 for the suffix).
+// jsonData reports whether the content type is JSON (RFC 6839 for the suffix).
 func (c *CloudEvents) jsonData() bool {
 	media, _, _ := strings.Cut(c.DataContentType, ";")
 	media = strings.ToLower(strings.TrimSpace(media))
@@ -74,7 +74,7 @@ func (e *event) required(l *rowPlan, row pgoutput.Tuple) *router.RowError {
 	}{{e.id, &l.ID}, {e.kind, &l.eventType}} {
 		if len(a.value) == 0 {
 			return l.Refuse(row, router.BadValue, a.f.Name, "the value is NULL or empty, and a CloudEvent needs one",
-				"Declare the column NOT NULL with a CHECK that it isn't empty, so that no more such rows come.")
+				"Declare the column NOT NULL with a CHECK that it is not empty, so that no more such rows come.")
 		}
 	}
 	return nil

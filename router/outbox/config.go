@@ -74,7 +74,7 @@ func configError(key, next string, err error) error {
 
 // Columns maps each part of an event to a column of the outbox table. ID, AggregateType, AggregateID, Type and
 // Payload must be named and must exist in the table. Headers and Timestamp may be absent from the table, and may be
-// empty here, which means that such a column isn't looked for.
+// empty here, which means that such a column is not looked for.
 type Columns struct {
 	ID            string
 	AggregateType string

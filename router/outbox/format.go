@@ -13,7 +13,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router/internal/layout"
 )
 
-// event is a row's parts on their way into a format.
+// event holds a row's parts before a format encodes them.
 type event struct {
 	id, kind  []byte
 	payload   []byte // nil: a tombstone, in every format
@@ -57,7 +57,7 @@ func (r *Router) form(l *rowPlan, row pgoutput.Tuple, e *event) ([]byte, *router
 	return e.payload, nil
 }
 
-// isJSON says whether the column holds JSON by its type, so that its text can stand in a JSON document as it is.
+// isJSON reports whether the column's type is json or jsonb, so that its text can be part of a JSON document as it is.
 func isJSON(f layout.Field) bool { return f.Oid == layout.OIDJSON || f.Oid == layout.OIDJSONB }
 
 // appendInstant writes milliseconds since 1970 as RFC 3339 in UTC.
@@ -80,7 +80,7 @@ func appendBase64(dst, b []byte) []byte {
 	return append(dst, '"')
 }
 
-var errNotJSON = errors.New("the payload isn't JSON, as router.cloudevents.data_content_type says it is")
+var errNotJSON = errors.New("the payload is not JSON, as router.cloudevents.data_content_type says it is")
 
 // checkJSON is for payload columns that hold text of any kind.
 func (l *rowPlan) checkJSON(row pgoutput.Tuple, payload []byte) *router.RowError {

@@ -238,7 +238,7 @@ func TestFormatsRefuseConfiguration(t *testing.T) {
 		"router.cloudevents.extensions": func(c *Config) {
 			c.Format, c.CloudEvents.Extensions = FormatCloudEventsBinary, []string{"tenant:Tenant"}
 		},
-		"\"time\" can't name": func(c *Config) {
+		"\"time\" cannot name": func(c *Config) {
 			c.Format, c.CloudEvents.Extensions = FormatCloudEventsBinary, []string{"tenant:time"}
 		},
 		"router.static_headers":           func(c *Config) { c.StaticHeaders = []string{"x"} },

@@ -19,7 +19,7 @@ import (
 )
 
 // The scanner must take exactly the objects that encoding/json takes, with the same names and values. It may differ
-// where it does so on purpose: half surrogate pairs, bytes that aren't UTF-8, deep nesting.
+// where it does so on purpose: half surrogate pairs, bytes that are not UTF-8, deep nesting.
 func FuzzJSONObject(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `null`, ` { "a" : "b" , "c":null}`,
@@ -60,7 +60,7 @@ func scan(src []byte) (names, values []string, err error) {
 			members = append(members, m)
 		}
 	}
-	// Only now, as later members mustn't touch the slices of earlier ones.
+	// Only now, as later members must not touch the slices of earlier ones.
 	for _, m := range members {
 		names = append(names, string(m.Name))
 		if m.Value == nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router/internal/jsonobject"
 )
 
-// maxHeaderNames bounds the interned names: rows with made-up names mustn't fill the memory.
+// maxHeaderNames bounds the interned names: rows with made-up names must not fill the memory.
 const maxHeaderNames = 1024
 
 // headers makes the record's headers. The names of the headers column are interned, as they are nearly always the

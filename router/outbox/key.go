@@ -37,7 +37,7 @@ func (l *rowPlan) keyPart(row pgoutput.Tuple, f layout.Field) ([]byte, *router.R
 	text, err := l.Text(row, f)
 	if err == nil && text == nil {
 		err = l.Refuse(row, router.NullKey, f.Name,
-			"the column is NULL and the key is made of it, so the order of the aggregate's events would be lost",
+			"the column is NULL and the key is built from it, so the order of the aggregate's events would be lost",
 			"Declare the column NOT NULL; the empty string is a legal key.")
 	}
 	return text, err

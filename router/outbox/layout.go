@@ -12,7 +12,7 @@ type rowPlan struct {
 	aggregateType, aggregateID, eventType, payload layout.Field
 	headers                                        layout.Field
 
-	keys                       []layout.Field // of a key that isn't the aggregate id
+	keys                       []layout.Field // of a key that is not the aggregate id
 	topic                      []layout.Field // of the template's parts, beside them
 	named                      []named        // that become headers
 	attribute                  []named        // that become CloudEvents extensions
@@ -22,7 +22,7 @@ type rowPlan struct {
 }
 
 // layoutOf returns the layout of rel. The stream makes a new *Relation whenever the table's definition may have
-// changed, before the next row, so the pointer says whether a cached layout still holds.
+// changed, before the next row, so a cached layout is valid exactly as long as the pointer is the same.
 func (r *Router) layoutOf(rel *pgoutput.Relation) *rowPlan {
 	if r.last != nil && r.last.Rel == rel {
 		return r.last

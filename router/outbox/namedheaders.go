@@ -23,7 +23,7 @@ func (r *Router) setHeaders() error {
 	var errs []error
 	for _, entry := range r.cfg.StaticHeaders {
 		name, value, ok := strings.Cut(entry, "=")
-		err := errors.New("an entry isn't name=value") // not shown: the value may be anything
+		err := errors.New("an entry is not name=value") // not shown: the value may be anything
 		if ok {
 			err = check(name)
 		}

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What is looked for beforehand is what the router cannot do without, whatever setting asks for it.
+// The needs that are checked beforehand are the columns that the router requires, whatever setting names them.
 func TestNeeds(t *testing.T) {
 	outbox := func(change func(*Config)) Config {
 		c := Config{

@@ -29,17 +29,19 @@ func (cfg Config) Needs() []router.Need {
 	for _, p := range parts {
 		if p.role == roleColumn {
 			all.Add(router.Need{
-				Key: "router.topic", Column: p.text, Purpose: "the topic is made of it", Required: true,
+				Key: "router.topic", Column: p.text, Purpose: "the topic is built from it", Required: true,
 			})
 		}
 	}
 	for _, name := range cfg.KeyColumns {
-		all.Add(router.Need{Key: "router.key_columns", Column: name, Purpose: "the key is made of it", Required: true})
+		all.Add(router.Need{
+			Key: "router.key_columns", Column: name, Purpose: "the key is built from it", Required: true,
+		})
 	}
-	addNamed(&all, "router.column_headers", "a header is made of it", cfg.ColumnHeaders)
+	addNamed(&all, "router.column_headers", "a header is built from it", cfg.ColumnHeaders)
 	switch cfg.Format {
 	case FormatCloudEventsBinary, FormatCloudEventsStructured:
-		addNamed(&all, "router.cloudevents.extensions", "an attribute is made of it", cfg.CloudEvents.Extensions)
+		addNamed(&all, "router.cloudevents.extensions", "an attribute is built from it", cfg.CloudEvents.Extensions)
 	case FormatEnvelope:
 		all.Add(router.Need{
 			Key: "router.envelope.version_column", Column: cfg.Envelope.VersionColumn,

@@ -40,6 +40,6 @@ func (p *payloads) of(l *rowPlan, row pgoutput.Tuple) ([]byte, *router.RowError)
 }
 
 func (l *rowPlan) badBytea(row pgoutput.Tuple) *router.RowError {
-	return l.Refuse(row, router.BadBytea, l.payload.Name, "the bytea text isn't in hex format",
+	return l.Refuse(row, router.BadBytea, l.payload.Name, "the bytea text is not in hex format",
 		"Let the connector's role use the default format: ALTER ROLE ... SET bytea_output = 'hex'.")
 }

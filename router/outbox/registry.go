@@ -39,7 +39,7 @@ func (r *Router) framed(l *rowPlan, row pgoutput.Tuple, e *event) ([]byte, *rout
 	}
 	id, perr := strconv.ParseUint(string(text), 10, 31)
 	if perr != nil {
-		return nil, l.Refuse(row, router.BadValue, l.schemaID.Name, "the value isn't the id of a schema",
+		return nil, l.Refuse(row, router.BadValue, l.schemaID.Name, "the value is not the id of a schema",
 			"Correct what the application writes there.")
 	}
 	start := len(r.buf)

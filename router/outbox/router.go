@@ -10,7 +10,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router/internal/pgtype"
 )
 
-// Router makes records of rows, see the package comment. It isn't safe for concurrent use.
+// Router makes records of rows, see the package comment. It is not safe for concurrent use.
 type Router struct {
 	cfg     Config
 	topics  *topics
@@ -60,8 +60,8 @@ func (r *Router) Route(rel *pgoutput.Relation, row pgoutput.Tuple, src router.So
 	return &r.record, nil
 }
 
-// Prepare readies the router for a relation's rows, for which it may have to ask Catalog, whose error it returns. Route
-// does without it, but with less knowledge.
+// Prepare readies the router for a relation's rows. It may have to ask Catalog, whose error it returns. Route works
+// without Prepare, but with less knowledge.
 func (r *Router) Prepare(rel *pgoutput.Relation) error {
 	l := r.layoutOf(rel)
 	if l.resolved || l.payload.Oid < pgtype.FirstNormalOID || r.cfg.Catalog == nil {
@@ -78,7 +78,7 @@ func (r *Router) Prepare(rel *pgoutput.Relation) error {
 	return nil
 }
 
-// Fits tells whether rel has every column that an event needs.
+// Fits reports whether rel has every column that an event needs.
 func (r *Router) Fits(rel *pgoutput.Relation) bool {
 	return r.layoutOf(rel).Missing == nil
 }
@@ -93,7 +93,8 @@ func (r *Router) route(l *rowPlan, row pgoutput.Tuple, src router.Source) error 
 		return err
 	}
 	if id == nil {
-		return l.Refuse(row, router.NullID, l.ID.Name, "the event id is NULL, so consumers couldn't recognise a repeat",
+		return l.Refuse(row, router.NullID, l.ID.Name,
+			"the event id is NULL, so consumers could not recognise a repeat",
 			"Make the column the table's primary key, so that no more such rows come.")
 	}
 	if r.buf = r.buf[:0]; cap(r.buf) > layout.MaxKeptBuffer {
@@ -110,7 +111,7 @@ func (r *Router) route(l *rowPlan, row pgoutput.Tuple, src router.Source) error 
 	return r.fill(l, row, src, topic, id, key)
 }
 
-// fill completes the record with what doesn't decide where it goes.
+// fill completes the record with what does not decide where it goes.
 func (r *Router) fill(l *rowPlan, row pgoutput.Tuple, src router.Source, topic string, id, key []byte) error {
 	eventType, err := l.Text(row, l.eventType)
 	if err != nil {

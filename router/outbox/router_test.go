@@ -154,7 +154,7 @@ func TestKindsOfValues(t *testing.T) {
 	row[4] = pgoutput.Value{Kind: pgoutput.Text}
 	rec, err := r.Route(rel, row, rowtest.Source)
 	require.NoError(t, err)
-	require.NotNil(t, rec.Value, "empty text isn't NULL")
+	require.NotNil(t, rec.Value, "empty text is not NULL")
 
 	_, err = r.Route(rel, row[:6], rowtest.Source)
 	require.Equal(t, router.MalformedRow, rowtest.Reason(t, err))
@@ -228,7 +228,7 @@ func TestErrorText(t *testing.T) {
 	row[1].Data = []byte("a/b")
 	_, err := newRouter(t).Route(rowtest.Table(), row, rowtest.Source)
 	require.EqualError(t, err, `table public.outbox, event "\n`+strings.Repeat("ä", 31)+`…", column "aggregate_type": `+
-		`a topic name consists of letters a-z and A-Z, digits, '.', '_' and '-', and can't hold U+002F at byte 1 `+
+		`a topic name consists of letters a-z and A-Z, digits, '.', '_' and '-', and cannot hold U+002F at byte 1 `+
 		`(illegal_topic)`)
 }
 
@@ -249,7 +249,7 @@ func TestRouteAllocatesNothing(t *testing.T) {
 	}
 	route()
 	require.Zero(t, testing.AllocsPerRun(1000, route))
-	require.Less(t, cap(r.headers.object.Scratch), 1000, "buffers start anew with each row")
+	require.Less(t, cap(r.headers.object.Scratch), 1000, "buffers do not grow from row to row")
 }
 
 func BenchmarkRoute(b *testing.B) {

@@ -11,8 +11,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router/internal/layout"
 )
 
-// role is a part of an event that may stand in a topic template. The id, the payload, headers and timestamp may not:
-// they would give each event a topic of its own.
+// role is a part of an event that a topic template may name. A template may not name the id, the payload, headers and
+// timestamp: each event would get a topic of its own.
 type role uint8
 
 const (
@@ -93,7 +93,7 @@ func parseTemplate(template string) ([]part, error) {
 	return parts, checkLiteral(parts)
 }
 
-// checkLiteral finds the templates that can't give a legal name whatever the row holds.
+// checkLiteral finds the templates that cannot give a legal name whatever the row holds.
 func checkLiteral(parts []part) error {
 	var fixed strings.Builder
 	constant := true

@@ -62,7 +62,7 @@ func TestVectors(t *testing.T) {
 			r, err := New(Config{Topic: f.Topic, Columns: f.columns()})
 			require.NoError(t, err)
 			rel := f.relation()
-			// One router for all vectors of a file: what a row leaves behind in the buffers mustn't show in the next.
+			// One router for all vectors of a file: what a row leaves behind in the buffers must not show in the next.
 			for range 2 {
 				for _, v := range f.Vectors {
 					t.Run(v.Name, func(t *testing.T) { v.check(t, r, rel, &f) })

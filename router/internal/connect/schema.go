@@ -19,7 +19,7 @@ const (
 	Struct  Type = "struct"
 )
 
-// Schema describes a value. It isn't changed once it is in use.
+// Schema describes a value. It is not changed once it is in use.
 type Schema struct {
 	Type       Type
 	Optional   bool

@@ -7,7 +7,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router/internal/java"
 )
 
-// AppendHeader writes a value that isn't null as SimpleHeaderConverter does (Values.convertToString). Embedded ones, in
+// AppendHeader writes a value other than null as SimpleHeaderConverter does (Values.convertToString). Embedded ones, in
 // lists, maps and structs, have their strings in quotes.
 func AppendHeader(dst []byte, v *Value) []byte { return appendHeader(dst, v, false) }
 
@@ -60,7 +60,7 @@ func appendHeader(dst []byte, v *Value, embedded bool) []byte {
 	return appendNumber(dst, v)
 }
 
-// appendEscaped escapes backslashes and quotes only, so the result isn't JSON for every string.
+// appendEscaped escapes backslashes and quotes only, so the result is not JSON for every string.
 func appendEscaped[T string | []byte](dst []byte, s T) []byte {
 	dst = append(dst, '"')
 	for i := range len(s) {
@@ -72,7 +72,7 @@ func appendEscaped[T string | []byte](dst []byte, s T) []byte {
 	return append(dst, '"')
 }
 
-// AppendString writes a value that isn't null as StringConverter does, by toString. Bytes are written as they are on
+// AppendString writes a value that is not null as StringConverter does, by toString. Bytes are written as they are on
 // their own, and as base64 within other values: Java's text for a buffer says where it is in memory, not what it holds.
 func AppendString(dst []byte, v *Value) []byte {
 	switch v.Kind {

@@ -18,7 +18,7 @@ const (
 	KindStruct       // Struct; List holds the values of Schema's fields
 )
 
-// Value is a value. Data and List may belong to whoever made it.
+// Value is a value. Data and List may belong to the code that built it.
 type Value struct {
 	Kind   Kind
 	Int    int64

@@ -12,7 +12,7 @@ type Decimal struct {
 	Scale    int
 }
 
-// ParseDecimal reads plain decimal text, such as Postgres prints for numeric. The scale is the number of digits behind
+// ParseDecimal reads plain decimal text, such as Postgres prints for numeric. The scale is the number of digits after
 // the point.
 func ParseDecimal(text []byte) (Decimal, bool) {
 	var d Decimal
@@ -46,7 +46,7 @@ func ParseDecimal(text []byte) (Decimal, bool) {
 	return d, true
 }
 
-// Zero says whether the value is 0.
+// Zero reports whether the value is 0.
 func (d Decimal) Zero() bool { return d.digits[0] == '0' }
 
 // StripTrailingZeros is BigDecimal's, followed by setScale(0) where the scale would be negative.
@@ -85,8 +85,8 @@ func (d Decimal) AppendPlain(dst []byte) []byte {
 	return dst
 }
 
-// Append writes what BigDecimal.toString gives: an exponent where the first digit stands more than six places behind
-// the point.
+// Append writes what BigDecimal.toString gives: an exponent where the first digit is more than six places after the
+// point.
 func (d Decimal) Append(dst []byte) []byte {
 	adjusted := len(d.digits) - 1 - d.Scale
 	if adjusted >= -6 {

@@ -9,8 +9,8 @@ import (
 )
 
 // translate writes a pattern of java.util.regex.Pattern in the syntax of Go's regexp, so that both match the same
-// printable ASCII texts with the same groups. It knows what it lets pass; whatever else there is gets refused: a topic
-// that is named differently than before the migration would be found by nobody.
+// printable ASCII texts with the same groups. It accepts the constructs it knows and refuses all others: a topic whose
+// name silently changed with the migration would have no readers.
 func translate(pattern string) (string, error) {
 	t := translator{in: pattern}
 	for t.pos < len(t.in) {
@@ -21,7 +21,7 @@ func translate(pattern string) (string, error) {
 	out := t.out.String()
 	tree, err := syntax.Parse(out, syntax.Perl)
 	if err != nil {
-		return "", fmt.Errorf("the pattern can't be used: %w", err)
+		return "", fmt.Errorf("the pattern cannot be used: %w", err)
 	}
 	if repeatsEmpty(tree) {
 		return "", errors.New("a group that can be empty is repeated, which Java and Go do differently; write it " +
@@ -59,7 +59,7 @@ func (t *translator) next() error {
 		return t.repetition()
 	default:
 		if c < 0x20 || c > 0x7e {
-			return errors.New("a character that isn't printable ASCII")
+			return errors.New("a character that is not printable ASCII")
 		}
 		t.take(1)
 		return nil
@@ -70,7 +70,7 @@ func (t *translator) next() error {
 func (t *translator) afterQuantifier() error {
 	switch {
 	case strings.HasPrefix(t.rest(), "+"):
-		return errors.New("possessive quantifiers aren't supported")
+		return errors.New("possessive quantifiers are not supported")
 	case strings.HasPrefix(t.rest(), "?"):
 		t.take(1)
 	}
@@ -103,9 +103,9 @@ func (t *translator) group() error {
 		return nil
 	case strings.HasPrefix(rest, "(?="), strings.HasPrefix(rest, "(?!"), strings.HasPrefix(rest, "(?<="),
 		strings.HasPrefix(rest, "(?<!"):
-		return errors.New("lookahead and lookbehind aren't supported")
+		return errors.New("lookahead and lookbehind are not supported")
 	case strings.HasPrefix(rest, "(?>"):
-		return errors.New("atomic groups aren't supported")
+		return errors.New("atomic groups are not supported")
 	case strings.HasPrefix(rest, "(?<"):
 		name, _, closed := strings.Cut(rest[3:], ">")
 		if !closed || !groupName(name) {
@@ -119,7 +119,7 @@ func (t *translator) group() error {
 		return nil
 	}
 	flags := strings.IndexAny(rest, ":)")
-	if flags < 0 || strings.Trim(rest[2:flags], "is-") != "" { // with m, ^ doesn't match the empty input in Java
+	if flags < 0 || strings.Trim(rest[2:flags], "is-") != "" { // with m, ^ does not match the empty input in Java
 		return errors.New("of the flags only i and s are supported")
 	}
 	t.take(flags + 1)
@@ -143,9 +143,9 @@ func (t *translator) class() error {
 			t.take(1)
 			return nil
 		case rest[0] == '[':
-			return errors.New("classes within classes aren't supported; a bracket as a character is written \\[")
+			return errors.New("classes within classes are not supported; a bracket as a character is written \\[")
 		case strings.HasPrefix(rest, "&&"):
-			return errors.New("intersections of classes aren't supported")
+			return errors.New("intersections of classes are not supported")
 		case rest[0] == '\\':
 			if err := t.escape(true); err != nil {
 				return err
@@ -153,7 +153,7 @@ func (t *translator) class() error {
 		case rest[0] == '-' && !first && len(rest) > 1 && rest[1] != ']':
 			return errors.New("a hyphen in a class that is part of no range is written \\-")
 		case rest[0] < 0x20 || rest[0] > 0x7e:
-			return errors.New("a character that isn't printable ASCII")
+			return errors.New("a character that is not printable ASCII")
 		default:
 			if err := t.classItem(); err != nil {
 				return err
@@ -225,16 +225,16 @@ func (t *translator) shortEscape(inClass bool) error {
 		t.out.WriteString(`\x1b`)
 	case strings.IndexByte("bBA", c) >= 0 && !inClass:
 		if strings.HasPrefix(rest[2:], "{") {
-			return errors.New("\\b with braces isn't supported")
+			return errors.New("\\b with braces is not supported")
 		}
 		t.take(2)
 	case (c == 'z' || c == 'Z') && !inClass:
 		t.pos += 2
 		t.out.WriteString(`\z`)
 	case c >= '0' && c <= '9' || c == 'k':
-		return errors.New("references back to groups, and octal characters, aren't supported")
+		return errors.New("references back to groups, and octal characters, are not supported")
 	case c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c < 0x20 || c > 0x7e:
-		return fmt.Errorf("the escape \\%c isn't supported", c)
+		return fmt.Errorf("the escape \\%c is not supported", c)
 	default:
 		t.take(2)
 	}
@@ -250,7 +250,7 @@ func (t *translator) quoted() error {
 	}
 	for i := range len(text) {
 		if text[i] < 0x20 || text[i] > 0x7e {
-			return errors.New("a character that isn't printable ASCII")
+			return errors.New("a character that is not printable ASCII")
 		}
 		if strings.IndexByte(`\.+*?()|[]{}^$`, text[i]) >= 0 {
 			t.out.WriteByte('\\')

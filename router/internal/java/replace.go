@@ -10,7 +10,7 @@ import (
 // Replacer does what Matcher.matches and then Matcher.replaceFirst do.
 type Replacer struct {
 	whole *regexp.Regexp // matches whole inputs only
-	first *regexp.Regexp // finds: replaceFirst starts anew, and need not find all of the input
+	first *regexp.Regexp // finds: replaceFirst searches again, and need not match the whole input
 	parts []replacementPart
 }
 
@@ -28,11 +28,11 @@ func NewReplacer(pattern, replacement string) (*Replacer, error) {
 	}
 	first, err := regexp.Compile(translated)
 	if err != nil {
-		return nil, fmt.Errorf("the pattern can't be used: %w", err)
+		return nil, fmt.Errorf("the pattern cannot be used: %w", err)
 	}
 	whole, err := regexp.Compile(`\A(?:` + translated + `)\z`)
 	if err != nil {
-		return nil, fmt.Errorf("the pattern can't be used: %w", err)
+		return nil, fmt.Errorf("the pattern cannot be used: %w", err)
 	}
 	parts, err := parseReplacement(replacement, first)
 	if err != nil {
@@ -64,8 +64,8 @@ func (r *Replacer) Replace(input string) (string, bool) {
 	return b.String(), true
 }
 
-// Printable says whether s consists of the characters for which the engines agree. With others they don't: which of
-// them end a line, are letters, or have another case, differs.
+// Printable reports whether s consists of the characters on which the engines agree. They disagree on which other
+// characters end a line, are letters, or have another case.
 func Printable(s []byte) bool {
 	for _, c := range s {
 		if c < 0x20 || c > 0x7e {
@@ -75,8 +75,8 @@ func Printable(s []byte) bool {
 	return true
 }
 
-// parseReplacement reads the syntax of Matcher.appendReplacement: \c is the character c, ${name} and $n are groups. Of
-// digits behind $ the first always counts, each further one only as long as there is such a group.
+// parseReplacement reads the syntax of Matcher.appendReplacement: \c is the character c, ${name} and $n are groups. The
+// first digit after $ always counts, each further digit only while there is such a group.
 func parseReplacement(s string, re *regexp.Regexp) ([]replacementPart, error) {
 	var parts []replacementPart
 	var text strings.Builder
@@ -117,17 +117,17 @@ func groupReference(s string, re *regexp.Regexp) (group, length int, err error) 
 			return 0, 0, errors.New("a group's name in the replacement lacks its closing brace")
 		}
 		if !groupName(name) {
-			return 0, 0, fmt.Errorf("%q in the replacement isn't a group's name", name)
+			return 0, 0, fmt.Errorf("%q in the replacement is not a group's name", name)
 		}
 		if group = re.SubexpIndex(name); group < 0 {
-			return 0, 0, fmt.Errorf("the replacement names the group %q, which the pattern doesn't have", name)
+			return 0, 0, fmt.Errorf("the replacement names the group %q, which the pattern does not have", name)
 		}
 		return group, len(name) + 2, nil
 	}
 	if s == "" || s[0] < '0' || s[0] > '9' {
 		return 0, 0,
 			errors.New(
-				`a dollar in the replacement stands before neither a digit nor a brace; write \$ for the character`,
+				`a dollar in the replacement is followed by neither a digit nor a brace; write \$ for the character`,
 			)
 	}
 	if group = int(s[0] - '0'); group > re.NumSubexp() {

@@ -10,7 +10,7 @@ import (
 
 // Object reads the members of one JSON object (RFC 8259) without allocating in the steady state: names and values
 // are slices of the source, or of scratch where escapes had to be decoded. Unlike encoding/json it refuses half
-// a surrogate pair, which has no UTF-8 form, and leaves bytes that aren't UTF-8 as they are.
+// a surrogate pair, which has no UTF-8 form, and leaves bytes that are not UTF-8 as they are.
 type Object struct {
 	Src     []byte
 	Pos     int
@@ -27,7 +27,7 @@ type Member struct {
 }
 
 var (
-	ErrNoObject      = errors.New("the text isn't a JSON object")
+	ErrNoObject      = errors.New("the text is not a JSON object")
 	errJSONString    = errors.New("a JSON string is malformed")
 	ErrJSONSurrogate = errors.New("a JSON string holds half a surrogate pair")
 	errJSONValue     = errors.New("a JSON value is malformed")
@@ -59,7 +59,7 @@ func (o *Object) Next() (m Member, ok bool, err error) {
 	return m, err == nil, err
 }
 
-// Name returns the next member's name and stands at its value then; ok is false after the last one.
+// Name returns the next member's name and advances to its value; ok is false after the last member.
 func (o *Object) Name() (name []byte, ok bool, err error) {
 	o.space()
 	if o.accept('}') {

@@ -33,7 +33,7 @@ type Field struct {
 	Oid   uint32
 }
 
-// Find returns the named column; an empty name, as one the table doesn't have, gives none.
+// Find returns the named column; an empty name, as one the table does not have, gives none.
 func (l *Table) Find(name string) Field {
 	f := Field{Index: -1, Name: name}
 	if name == "" {
@@ -45,7 +45,7 @@ func (l *Table) Find(name string) Field {
 	return f
 }
 
-// Require makes all rows of the relation bad where it lacks a column that they cannot do without.
+// Require makes all rows of the relation bad where the relation lacks a required column.
 func (l *Table) Require(needs []router.Need) {
 	for i := range needs {
 		n := &needs[i]
@@ -56,7 +56,7 @@ func (l *Table) Require(needs []router.Need) {
 			Reason: router.MissingColumn,
 			Table:  l.Name,
 			Column: n.Column,
-			Detail: "the table has no such column, or the publication doesn't send it; " + n.Purpose,
+			Detail: "the table has no such column, or the publication does not send it; " + n.Purpose,
 			Remedy: fmt.Sprintf("Set %s to the right column, or add the column to the table and to the publication's "+
 				"column list.", n.Key),
 		}
@@ -98,7 +98,7 @@ const (
 	OIDTimestampTZ = 1184
 )
 
-// Empty stands for the empty string, which mustn't turn into a nil slice: nil means NULL in a Record.
+// Empty stands for the empty string, which must not turn into a nil slice: nil means NULL in a Record.
 var Empty = []byte{}
 
 // Text returns a column's text: nil for NULL, never nil otherwise. The slice belongs to the row.
@@ -163,7 +163,7 @@ func (l *Table) Time(row pgoutput.Tuple, commit time.Time) (int64, *router.RowEr
 	case parsedNoTime:
 		return commit.UnixMilli(), nil
 	default:
-		return 0, l.Refuse(row, router.BadTimestamp, l.Timestamp.Name, "the text isn't a timestamp in DateStyle ISO",
+		return 0, l.Refuse(row, router.BadTimestamp, l.Timestamp.Name, "the text is not a timestamp in DateStyle ISO",
 			"Map router.columns.timestamp to a column of type timestamptz or timestamp, or to no column.")
 	}
 }
@@ -175,7 +175,7 @@ func (l *Table) Unroutable(row pgoutput.Tuple, f Field, null bool) *router.RowEr
 		what = "the value is NULL"
 	}
 	return l.Refuse(row, router.Unroutable, f.Name, what+", so the event has no topic",
-		"Declare the column NOT NULL with a CHECK that it isn't empty, so that no more such rows come.")
+		"Declare the column NOT NULL with a CHECK that it is not empty, so that no more such rows come.")
 }
 
 // maxEventID bounds the id in an error, as the column may hold text of any length.

@@ -4,7 +4,7 @@ package layout
 // (without publish_via_partition_root each has an OID of its own) can ever reach it.
 const MaxLayouts = 1024
 
-// MaxKeptBuffer is the largest decoding buffer kept from row to row, so that one huge row doesn't hold its
+// MaxKeptBuffer is the largest decoding buffer kept from row to row, so that one huge row does not hold its
 // memory for ever.
 const MaxKeptBuffer = 1 << 20
 

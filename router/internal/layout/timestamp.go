@@ -1,11 +1,11 @@
 package layout
 
-// Parsed tells how a timestamp's text was understood.
+// Parsed is the outcome of parsing a timestamp's text.
 type Parsed uint8
 
 const (
 	parsedOK      Parsed = iota
-	parsedNoTime         // infinity, BC or before 1970: a time Kafka can't hold
+	parsedNoTime         // infinity, BC or before 1970: a time Kafka cannot hold
 	parsedInvalid        // no timestamp as Postgres prints it with DateStyle ISO
 )
 
@@ -47,7 +47,7 @@ func ParseTimestamp(s []byte) (int64, Parsed) {
 	return ms, parsedOK
 }
 
-// timeParser reads from the front of rest. The first thing that doesn't fit makes it bad for good.
+// timeParser reads from the front of rest. The first thing that does not fit makes it bad for good.
 type timeParser struct {
 	rest []byte
 	bad  bool

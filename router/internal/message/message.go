@@ -13,8 +13,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router/internal/layout"
 )
 
-// Members of a message's content. Those of a row's parts have the names of the configuration's roles, not of its
-// columns: who emits a message names no columns.
+// Members of a message's content. The members for a row's parts have the names of the configuration's roles, not of
+// columns: the application that emits a message names no columns.
 const (
 	MemberPayload       = "payload"
 	memberPayloadText   = "payload_text"
@@ -43,7 +43,7 @@ type Part struct {
 	OID            uint32
 }
 
-// Columns are the columns that a preset reads: those of roles, of which two are special, then any other.
+// Columns are the columns that a preset reads: the columns with a role, of which two are special, then any others.
 type Columns struct {
 	Parts              []Part
 	Payload, Timestamp string
@@ -158,7 +158,7 @@ func (m *Rows) read(content []byte) (form int, err error) {
 	return form, err
 }
 
-// member reads one member, at whose value the object stands.
+// member reads one member; the object is at the member's value.
 func (m *Rows) member(name []byte, form int) (int, error) {
 	given := formJSON
 	i := m.index(name)
@@ -192,7 +192,7 @@ func (m *Rows) member(name []byte, form int) (int, error) {
 	}
 	switch {
 	case given != formJSON && !isString:
-		return form, fmt.Errorf("the member %q is no string", name)
+		return form, fmt.Errorf("the member %q is not a string", name)
 	case given == formText:
 		form = formText
 	case given == formBytes:
@@ -224,16 +224,16 @@ func (m *Rows) decode(text []byte) ([]byte, error) {
 	}
 	n := base64.StdEncoding.DecodedLen(len(text))
 	m.bytea = slices.Grow(m.bytea[:0], 2+3*n)
-	raw := m.bytea[2+2*n : 2+3*n] // behind where its digits go
+	raw := m.bytea[2+2*n : 2+3*n] // after the room for its digits
 	n, err := base64.StdEncoding.Decode(raw, text)
 	if err != nil {
-		return nil, fmt.Errorf("the member %q is no base64", memberPayloadBase64)
+		return nil, fmt.Errorf("the member %q is not base64", memberPayloadBase64)
 	}
 	m.bytea = hex.AppendEncode(append(m.bytea, `\x`...), raw[:n])
 	return m.bytea, nil
 }
 
-// asPrinted brings the forms of RFC 3339 and of to_json to the one that Postgres prints.
+// asPrinted turns the forms of RFC 3339 and of to_json into the form that Postgres prints.
 func (m *Rows) asPrinted(text []byte) []byte {
 	m.time = append(m.time[:0], text...)
 	if len(m.time) > 10 && m.time[10] == 'T' {

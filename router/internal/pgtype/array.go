@@ -7,8 +7,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router/internal/connect"
 )
 
-// arrays holds the element type of the array types that Debezium converts. It leaves out those of money, name,
-// interval, bit, xml and point.
+// arrays holds the element type of the array types that Debezium converts. Debezium does not convert arrays of money,
+// name, interval, bit, xml and point.
 var arrays = map[uint32]uint32{
 	199: 114, 651: 650, 775: 774, 1000: 16, 1001: 17, 1002: 18, 1005: 21, 1007: 23, 1009: 25, 1014: 1042, 1015: 1043,
 	1016: 20, 1021: 700, 1022: 701, 1028: 26, 1040: 829, 1041: 869, 1115: 1114, 1182: 1082, 1183: 1083, 1185: 1184,
@@ -47,7 +47,7 @@ func (o Options) array(element *Converter) *Converter {
 	}}
 }
 
-// arrayItem reads one item and the comma behind it.
+// arrayItem reads one item and the comma after it.
 func arrayItem(b []byte) (item []byte, null bool, rest []byte, err error) {
 	if b[0] == '{' {
 		return nil, false, nil, errors.New("arrays of arrays have no counterpart in Connect")

@@ -9,8 +9,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router/internal/connect"
 )
 
-var errByteaFormat = errors.New("the bytea text isn't in hex format; let the connector's role use the default: ALTER " +
-	"ROLE ... SET bytea_output = 'hex'")
+var errByteaFormat = errors.New("the bytea text is not in hex format; let the connector's role use the default: " +
+	"ALTER ROLE ... SET bytea_output = 'hex'")
 
 // bytea is bytes, or one of three texts for them.
 func (o Options) bytea(int32) *Converter {

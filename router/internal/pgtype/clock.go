@@ -8,7 +8,7 @@ type moment struct {
 	micros int64 // of the day
 }
 
-// reader reads from the front of rest. The first thing that doesn't fit makes it bad for good.
+// reader reads from the front of rest. The first thing that does not fit makes it bad for good.
 type reader struct {
 	rest []byte
 	bad  bool
@@ -68,7 +68,7 @@ func (r *reader) clock() int64 {
 	return micros
 }
 
-// fraction reads up to six digits behind a point as microseconds.
+// fraction reads up to six digits after a point as microseconds.
 func (r *reader) fraction() int64 {
 	if !r.accept('.') {
 		return 0
@@ -143,7 +143,7 @@ func (r *reader) finish(year, month, day, micros, offset int64) (moment, error) 
 	return t, nil
 }
 
-// unixMicros is false where the sum doesn't fit: Postgres counts from 2000, and so reaches some years further.
+// unixMicros is false where the sum does not fit: Postgres counts from 2000, and so reaches some years further.
 func (t moment) unixMicros() (int64, bool) {
 	const perDay int64 = 86400 * 1e6
 	if t.days >= math.MaxInt64/perDay || t.days <= math.MinInt64/perDay {

@@ -56,7 +56,7 @@ func (s span) appendISO(dst []byte) []byte {
 		dst = strconv.AppendInt(append(dst, part.before...), part.n, 10)
 		dst = append(dst, part.after)
 	}
-	// BigDecimal.valueOf, stripTrailingZeros, toPlainString: at most nine digits behind the point.
+	// BigDecimal.valueOf, stripTrailingZeros, toPlainString: at most nine digits after the point.
 	text := strconv.AppendFloat(nil, s.seconds(), 'f', -1, 64)
 	if d, ok := java.ParseDecimal(text); ok {
 		text = d.StripTrailingZeros().AppendPlain(nil)

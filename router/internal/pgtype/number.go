@@ -19,7 +19,7 @@ var errNotFinite = errors.New("NaN and infinity have no precise decimal; decimal
 // moneyDigits is Debezium's default of money.fraction.digits.
 const moneyDigits = 2
 
-// numeric without precision has a scale per value, which Connect's Decimal can't hold: a struct takes its place.
+// numeric without precision has a scale per value, which Connect's Decimal cannot hold: a struct takes its place.
 func (o Options) numeric(modifier int32) *Converter {
 	if o.Decimal != "precise" {
 		return o.inexact(parseDecimal)
@@ -108,8 +108,8 @@ func (o Options) inexact(parse func([]byte) (java.Decimal, error)) *Converter {
 // specialName is what SpecialValueDecimal.toString gives: the names of its constants.
 var specialName = map[string]string{"NaN": "NAN", "Infinity": "POSITIVE_INFINITY", "-Infinity": "NEGATIVE_INFINITY"}
 
-// money reads what lc_monetary made of the amount, as Debezium does: a sign or parentheses, one character of currency,
-// commas between thousands, a point before the fraction. Other locales it can't read.
+// money reads the amount as lc_monetary prints it, as Debezium does: a sign or parentheses, one character of currency,
+// commas between thousands, a point before the fraction. It cannot read the format of other locales.
 func (o Options) money(int32) *Converter {
 	if o.Decimal != "precise" {
 		return o.inexact(parseMoney)
@@ -149,7 +149,7 @@ func parseMoney(b []byte) (java.Decimal, error) {
 	d, ok := java.ParseDecimal(plain)
 	if !ok || d.Scale != moneyDigits {
 		return java.Decimal{},
-			errors.New("the amount isn't printed with two decimals behind a point, as with lc_monetary en_US or C")
+			errors.New("the amount is not printed with two decimals after a point, as with lc_monetary en_US or C")
 	}
 	return d, nil
 }

@@ -1,5 +1,5 @@
-// Package pgtype turns column values, as the text Postgres prints, into what Debezium's PostgreSQL connector makes of
-// them: a Connect schema by the column's type, and a value for each text. Types and modes are those of Debezium 3.6
+// Package pgtype turns column values, as the text Postgres prints, into the values that Debezium's PostgreSQL connector
+// produces: a Connect schema by the column's type, and a value for each text. Types and modes follow Debezium 3.6
 // (PostgresValueConverter).
 package pgtype
 
@@ -20,14 +20,14 @@ type Options struct {
 	Interval string // numeric, string
 }
 
-// Info is what pg_type says about a type whose OID isn't fixed.
+// Info is what pg_type says about a type whose OID is not fixed.
 type Info struct {
 	Name         string   // typname
 	Enum         bool     // with Labels
 	Labels       []string // in sort order
-	Base         uint32   // of a domain, else 0
+	Base         uint32   // of a domain, otherwise 0
 	BaseModifier int32
-	Element      uint32 // of an array, else 0
+	Element      uint32 // of an array, otherwise 0
 }
 
 // Lookup finds a type by OID.
@@ -40,7 +40,7 @@ type Converter struct {
 	Convert func(text []byte) (connect.Value, error)
 }
 
-var errMalformed = errors.New("the text isn't a value of the column's type")
+var errMalformed = errors.New("the text is not a value of the column's type")
 
 // New returns the converter of a type. It is nil for types that Debezium leaves out of its records. An OID that neither
 // Postgres fixes nor lookup knows is taken for a type of text, as enums, citext and most domains are.

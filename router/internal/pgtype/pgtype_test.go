@@ -28,7 +28,7 @@ func custom(oid uint32) (Info, bool) {
 	return t, ok
 }
 
-// Each type's text as a header and as JSON. What real Debezium makes of these types stands in testdata/debezium.
+// Each type's text as a header and as JSON. testdata/debezium holds the output of the real Debezium for these types.
 func TestTypes(t *testing.T) {
 	for _, c := range []struct {
 		name             string

@@ -57,7 +57,7 @@ func geometry(name string, optional bool) builder {
 		return &Converter{Schema: s, Convert: func(b []byte) (connect.Value, error) {
 			wkb := make([]byte, hex.DecodedLen(len(b)))
 			if _, err := hex.Decode(wkb, b); err != nil || len(wkb) < 9 {
-				return connect.Value{}, errors.New("the text isn't hexadecimal EWKB")
+				return connect.Value{}, errors.New("the text is not hexadecimal EWKB")
 			}
 			var order binary.ByteOrder = binary.BigEndian
 			if wkb[0] != 0 {

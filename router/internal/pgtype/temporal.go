@@ -8,7 +8,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router/internal/connect"
 )
 
-// What Debezium makes of infinity: dates and times that its JDBC driver keeps for it, in the units of the column.
+// Debezium's values for infinity: dates and times that its JDBC driver reserves, in the units of the column.
 const (
 	infinityDays, minusInfinityDays     = -2147472692, -2147472691 // both overflow the same way
 	infinityMicros, minusInfinityMicros = 9223372036825200000, -9223372036832400000
@@ -192,7 +192,7 @@ func nanoTimestamp(b []byte) (connect.Value, error) {
 	return connect.Int(micros * 1000), nil
 }
 
-// timestamptz is ISO text at UTC with as many digits behind the point as the type keeps, whatever the mode.
+// timestamptz is ISO text at UTC with as many digits after the point as the type keeps, whatever the mode.
 func (o Options) timestamptz(modifier int32) *Converter {
 	width := precision(modifier)
 	return &Converter{
@@ -224,7 +224,7 @@ func (t moment) appendISO(dst []byte, width int) []byte {
 	return append(appendClock(dst, t.micros, width), 'Z')
 }
 
-// appendDate writes years of more than four digits with their sign, and those before the year 0 with a minus.
+// appendDate writes years of more than four digits with their sign, and years before the year 0 with a minus.
 func appendDate(dst []byte, days int64) []byte {
 	y, m, d := civil(days)
 	switch {
@@ -268,8 +268,8 @@ func appendPadded(dst []byte, n int64, width int) []byte {
 	return append(dst, text...)
 }
 
-// javaDate makes a java.util.Date. In headers Connect prints a time for what lies before 1970-01-02, a date for
-// midnights, else both, in the JVM's time zone; here that is UTC.
+// javaDate makes a java.util.Date. In headers Connect prints a time for a value before 1970-01-02, a date for a
+// midnight, and otherwise both, in the JVM's time zone; here that is UTC.
 func javaDate(number, millis int64) connect.Value {
 	const perDay = 86400000
 	days := floorDiv(millis, perDay)
