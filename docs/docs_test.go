@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -175,4 +176,86 @@ func testFunctions(t *testing.T) map[string][]testFunction {
 	})
 	require.NoError(t, err)
 	return found
+}
+
+var requirement = regexp.MustCompile(`(?m)^\t(\S+) v\S+$`)
+
+// TestDependenciesHaveReasons: ARCHITECTURE.md names each module that the product requires directly.
+func TestDependenciesHaveReasons(t *testing.T) {
+	b, err := os.ReadFile(filepath.Join(root, "go.mod"))
+	require.NoError(t, err)
+	page, err := os.ReadFile(filepath.Join(root, "ARCHITECTURE.md"))
+	require.NoError(t, err)
+	_, table, ok := strings.Cut(string(page), "## Dependencies, each with its reason")
+	require.True(t, ok)
+	found := requirement.FindAllStringSubmatch(string(b), -1)
+	require.NotEmpty(t, found)
+	for _, m := range found {
+		name := strings.TrimPrefix(m[1], "github.com/")
+		if strings.HasPrefix(name, "cdc-outbox/") {
+			continue
+		}
+		name = regexp.MustCompile(`/v\d+$`).ReplaceAllString(name, "")
+		if exporters, ok := strings.CutPrefix(name, "go.opentelemetry.io/otel/"); ok {
+			name = exporters[strings.LastIndex(exporters, "/")+1:]
+		}
+		require.Contains(t, table, name, "no reason for %s", m[1])
+	}
+}
+
+var mapped = regexp.MustCompile("`([a-z][a-z0-9/.-]*)`")
+
+// TestMapNamesEveryPackage: ARCHITECTURE.md's map lists each package of the product, and nothing that does not exist.
+func TestMapNamesEveryPackage(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(root, "ARCHITECTURE.md"))
+	require.NoError(t, err)
+	_, text, _ := strings.Cut(string(page), "## The map")
+	text, _, ok := strings.Cut(text, "**Modules.**")
+	require.True(t, ok)
+	listed := map[string]bool{}
+	for _, line := range strings.Split(text, "\n") {
+		cells := strings.Split(line, "|")
+		first := line
+		if len(cells) > 2 {
+			first = cells[1]
+		} else if !strings.HasPrefix(line, "**Leaves**") && !strings.HasPrefix(line, "(findings") {
+			continue
+		}
+		for _, m := range mapped.FindAllStringSubmatch(first, -1) {
+			if strings.Contains(m[1], "/") || !strings.Contains(m[1], ".") {
+				listed[m[1]] = true
+			}
+		}
+	}
+	for name := range listed {
+		if name == "check" {
+			continue
+		}
+		_, err := os.Stat(filepath.Join(root, name))
+		require.NoError(t, err, "the map lists %s", name)
+	}
+	err = filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		rel, _ := filepath.Rel(root, path)
+		if rel != "." {
+			if _, err := os.Stat(filepath.Join(path, "go.mod")); err == nil || d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".") {
+				return filepath.SkipDir
+			}
+		}
+		files, _ := filepath.Glob(filepath.Join(path, "*.go"))
+		files = slices.DeleteFunc(files, func(f string) bool { return strings.HasSuffix(f, "_test.go") })
+		if len(files) == 0 {
+			return nil
+		}
+		for at := rel; at != "."; at = filepath.Dir(at) {
+			if listed[at] {
+				return nil
+			}
+		}
+		t.Errorf("the map does not list %s", rel)
+		return nil
+	})
+	require.NoError(t, err)
 }
