@@ -45,7 +45,7 @@ build: ## build the static binary bin/cdc-outbox
 
 test: ## unit and integration tests, with the race detector (first run on 2 busy cores: 7 minutes; a line per package, none for minutes)
 	$(NO_RACE_NOTE)
-	$(GO) test $(RACE) work
+	$(GO) test $(RACE) -timeout 30m work
 	@$(MAKE) --no-print-directory test-versions
 
 # What differs between the major versions of Postgres: slots, publications, setup, the stream itself, the monitor's query.
@@ -55,7 +55,7 @@ PG_TESTS := ^(TestVersions|TestSetup|TestEnsure|TestPreflight|TestRunMistakes|Te
 PG_E2E := ^(TestKill|TestSIGTERM|TestPostgresCrashes|TestWaitingForKafkaDoesNotDelay|TestFailover|TestWaitingInstance)
 .PHONY: test-versions matrix
 test-versions: ## what depends on the version of Postgres, on 14, 16, 17 and 18 (make test runs the default one)
-	@printf '%s\n' $(PG_VERSIONS) | xargs -P 2 -I{} sh -c 'out=$$(CDC_OUTBOX_TEST_PG_VERSION={} $(GO) test $(RACE) -run "$(PG_TESTS)" ./replication/ ./internal/postgres/ ./internal/setup/ ./internal/outboxtable/ ./slotmonitor/ ./internal/polling/ 2>&1); \
+	@printf '%s\n' $(PG_VERSIONS) | xargs -P 2 -I{} sh -c 'out=$$(CDC_OUTBOX_TEST_PG_VERSION={} $(GO) test $(RACE) -timeout 30m -run "$(PG_TESTS)" ./replication/ ./internal/postgres/ ./internal/setup/ ./internal/outboxtable/ ./slotmonitor/ ./internal/polling/ 2>&1); \
 		status=$$?; printf "PostgreSQL %s\n%s\n" {} "$$out"; exit $$status'
 
 matrix: build ## every test that needs Postgres, and the core of e2e, on one version after the other; VERSIONS="14 15 16 17 18"
