@@ -1,7 +1,8 @@
-// Package offsets decides how far the replication slot may move: over everything Kafka has acknowledged and nothing else.
+// Package offsets decides how far the replication slot may move: over everything Kafka has acknowledged and nothing
+// else.
 //
-// It is pure: no sockets, no clocks, no goroutines. Positions are values, Tracker is arithmetic under a lock, and Window
-// is the one place that waits.
+// It is pure: no sockets, no clocks, no goroutines. Positions are values, Tracker is arithmetic under a lock, and
+// Window is the one place that waits.
 //
 // # What "confirmed" means
 //
@@ -15,19 +16,19 @@
 //
 // # Duties of the caller
 //
-//  1. Give NewTracker and Rewind the slot's own confirmed_flush_lsn, never 0, and never the WAL end that IDENTIFY_SYSTEM
-//     or a keepalive tells: all below the first value counts as acknowledged.
+//  1. Give NewTracker and Rewind the slot's own confirmed_flush_lsn, never 0, and never the WAL end that
+//     IDENTIFY_SYSTEM or a keepalive reports: all below the first value counts as acknowledged.
 //  2. Hand over the stream's messages in the order received, from one goroutine: Begin (final LSN), Add for each row,
 //     Commit (end LSN), Observe for each keepalive. Call Add for a row before producing it, and for the same rows on
 //     every delivery: a row that policy drops or diverts is still counted and its ticket acknowledged once it is dealt
-//     with, otherwise the indexes of the rows behind it would depend on the configuration.
-//  3. Ack each fresh ticket exactly once, after all in-sync replicas have the record, never on an error. Don't produce
-//     a row that is not fresh, and don't Ack it.
+//     with, otherwise the indexes of the rows after it would depend on the configuration.
+//  3. Ack each fresh ticket exactly once, after all in-sync replicas have the record, never on an error. Do not produce
+//     a row that is not fresh, and do not Ack it.
 //  4. Report Confirmed, and nothing else, as the flush and apply position of every status update, as often as asked;
 //     never 0. The write position may be what was received. A keepalive that comes while something is outstanding is
 //     not remembered, and once the write position has reached its WAL end Postgres sends the next one only after half
-//     of wal_sender_timeout (never, where that is 0): when the last ack has come and Confirmed still lies behind what
-//     was received, ask for one (reply requested).
+//     of wal_sender_timeout (never, where that is 0): when the last ack has come and Confirmed is still lower than what
+//     was received, ask for a keepalive (reply requested).
 //  5. When the stream breaks, call Resume after its last message and before the first of the next, and start the next
 //     at Confirmed, read when the old one is over. Acks may arrive all the while. A fresh row must reach the producer
 //     even when the stream breaks in between: after Resume it is not fresh.
@@ -36,7 +37,7 @@
 //  7. Treat any error as the end of the process' right to move the slot: stop, and say so. The state is unchanged by a
 //     failed call, but going on would be a guess.
 //  8. Bound what is in flight with Window: acquire before producing, release when acknowledged. The tracker's memory is
-//     then bounded too, by one entry for each transaction with an unacknowledged row. What a crash repeats is not:
-//     behind one row that Kafka does not take, others go on. Waiting before Begin while Unconfirmed is too high
+//     then bounded too, by one entry for each transaction with an unacknowledged row. What a crash repeats is not
+//     bounded: after one row that Kafka does not take, others go on. Waiting before Begin while Unconfirmed is too high
 //     bounds that as well; waiting inside a transaction could wait for its own Commit.
 package offsets

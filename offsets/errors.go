@@ -9,7 +9,7 @@ const (
 	// BrokenNesting: Begin inside a transaction, or a row or a Commit outside one.
 	BrokenNesting Broken = iota + 1
 	// BrokenOrder: a transaction whose commit record lies below what this stream has already passed, or a Commit
-	// whose end is not behind its commit record.
+	// whose end is not after its commit record.
 	BrokenOrder
 	// BrokenGap: after Resume the stream went past a transaction that is not confirmed. It started too far ahead, so
 	// transactions that were never received may have been passed over as well.
@@ -56,7 +56,7 @@ func (e *StreamError) Error() string {
 }
 
 // AckError reports tickets of the current session that were acknowledged more often than they were handed out, a
-// programming error in the caller. It can come late: a second ack of one row hides behind the first ack of another
+// programming error in the caller. It can come late: a second ack of one row is mistaken for the first ack of another
 // row of its transaction, so what is confirmed may already be too much.
 type AckError struct {
 	Tickets   int    // how many acks of the call had nothing to acknowledge

@@ -21,9 +21,10 @@ func (e *entry) done() bool { return e.closed && e.outstanding == 0 }
 
 // ledger keeps the entries in commit order, in a slab of slots linked both ways. A slot number is what tickets carry.
 //
-// Not a ring: behind one row that Kafka does not take, later transactions on other partitions go on being
-// acknowledged for as long as it lasts, and a ring would keep each of them. Here an acknowledged transaction folds
-// into the one before it, so there are never more entries than transactions with an unacknowledged row, plus the open one.
+// Not a ring: after one row that Kafka does not take, later transactions on other partitions are still acknowledged for
+// as long as that lasts, and a ring would keep each of them. Here an acknowledged transaction folds into the
+// transaction before it, so there are never more entries than transactions with an unacknowledged row, plus the open
+// transaction.
 type ledger struct {
 	slots      []entry
 	free       uint32 // first free slot, linked by next
@@ -71,7 +72,7 @@ func (l *ledger) remove(slot uint32) {
 	e.next, l.free = l.free, slot
 }
 
-// lookup returns the entry a ticket names, nil when it is gone or never was.
+// lookup returns the entry a ticket names, nil when it was removed or never existed.
 func (l *ledger) lookup(ticket Ticket) *entry {
 	slot := uint32(ticket)
 	if int64(slot) >= int64(len(l.slots)) {

@@ -1,6 +1,6 @@
 package offsets
 
-// mutant is a wrong rule the model must refute; each has lost rows in a connector somebody shipped.
+// mutant is a wrong rule the model must refute; each has lost rows in a published connector.
 type mutant uint8
 
 const (

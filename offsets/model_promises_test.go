@@ -7,8 +7,8 @@ type violation string
 
 func (v violation) Error() string { return string(v) }
 
-// check holds the promises that concern a state, and the step that led to it, against them. Those that concern the
-// order of the log are checked where it grows, in world.append.
+// check compares a state, and the step that led to it, with the promises about states and steps. The promises about the
+// order of the log are checked where the log grows, in world.append.
 func (w *world) check(before *world, by step) error {
 	if w.memory == 0 || w.disk == 0 {
 		return violation("zero: the slot's position is 0")
@@ -58,7 +58,7 @@ func (sc *scenario) boundary(at LSN) bool {
 	return at == walStart
 }
 
-// rank grows with every step that is no fault and changes anything. Acks and appends count within a life of the
+// rank grows with every step that is not a fault and changes anything. Acks and appends count within a life of the
 // connector.
 func (w *world) rank() int {
 	r := int(w.phase) + 8*w.item + w.msg + w.acks + w.appends + int(w.memory) + int(w.disk)

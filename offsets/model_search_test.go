@@ -7,9 +7,9 @@ import (
 )
 
 // search visits every state that can be reached, breadth first, so that the trace of a violation is a shortest one.
-// There is no limit on the number of faults: states repeat, so the search ends by itself.
+// There is no limit on the number of faults: states repeat, so the search ends.
 //
-// Safety is checked in every state. Liveness is checked without looking at paths: each step that is no fault raises a
+// Safety is checked in every state. Liveness is checked without following paths: each step that is not a fault raises a
 // rank (see world.rank), so with faults ended every run comes to an end; where it ends must be the goal.
 type search struct {
 	sc       *scenario

@@ -32,7 +32,7 @@ const (
 
 const firstFault = stepBreak
 
-// enabled tells whether the step can happen.
+// enabled reports whether the step can happen.
 func (w *world) enabled(s step) bool {
 	switch s {
 	case stepColdStart:

@@ -14,14 +14,14 @@ import (
 // number of connector crashes, Postgres restarts and broken streams. What a search covers is in model_search_test.go,
 // what the world is in model_world_test.go.
 //
-// All scenarios together have 15 million states and take a minute: OFFSETS_MODEL=full. A plain run takes those of up
-// to three rows and some of six, 2 million states. The search has one goroutine, so the race detector only makes it twenty times
-// slower: with it a run takes fewer still.
+// All scenarios together have 15 million states and take a minute: OFFSETS_MODEL=full. A plain run takes the scenarios
+// of up to three rows and some scenarios of six rows, 2 million states. The search has one goroutine, so the race
+// detector only makes it twenty times slower: with the detector a run takes still fewer scenarios.
 
 // underRace is set by race_test.go.
 var underRace bool
 
-// selection bounds a run: all shapes of up to so many rows, and those of six rows that are named.
+// selection bounds a run: all shapes of up to so many rows, and the named shapes of six rows.
 type selection struct {
 	mutant mutant
 	rows   int
@@ -109,7 +109,7 @@ func TestModelReachesGoal(t *testing.T) {
 	require.Equal(t, sc.end, w.tracker.Confirmed())
 }
 
-// taken takes the first step that is no fault and gets somewhere.
+// taken takes the first step that is not a fault and changes the state.
 func (w *world) taken() bool {
 	for by := range firstFault {
 		if !w.enabled(by) {

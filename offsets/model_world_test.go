@@ -8,16 +8,18 @@ import (
 // The world of the model: the log of one Postgres, one connector around a real Tracker, and two Kafka partitions with
 // one key each. What would only multiply states without adding behaviour is left out, each for a reason:
 //
-//   - An application's commit is no event: a transaction that is not committed yet is one the walsender has not reached.
+//   - An application's commit is not an event: a transaction that is not committed yet equals a transaction that the
+//     walsender has not reached.
 //   - Nothing lies on the wire. What the walsender sent and the connector did not read is lost with the connection, as
-//     if it had not been sent; a status update that arrives late acts like one sent earlier, one that is lost like none.
+//     if it had not been sent; a status update that arrives late acts like one sent earlier, one that is lost like
+//     none.
 //   - An acknowledgement that is lost is a late one, since an idempotent producer sends the same batch again and the
 //     broker answers that it has it. It is lost for good only when the connector dies.
-//   - What is on its way to the broker when the connector dies is appended before that, or never.
+//   - A record in transit to the broker when the connector dies is appended before that, or never.
 
 const walStart LSN = 1 // where the slot was created
 
-// item is one stretch of the log: a transaction's commit record, or writes that are no business of the outbox.
+// item is one stretch of the log: a transaction's commit record, or writes that do not concern the outbox.
 type item struct {
 	tx          int // -1: other writes
 	commit, end LSN
@@ -66,7 +68,7 @@ func newScenario(sendEmpty bool, txs ...string) *scenario {
 type phase uint8
 
 const (
-	down     phase = iota // the connector's process is gone
+	down     phase = iota // the connector's process has ended
 	idle                  // it runs and has no stream
 	starting              // it has read where to start
 	streaming
@@ -130,7 +132,7 @@ func (w *world) assign(from *world) {
 	}
 }
 
-// assign makes t a copy of from. Nobody else may use either.
+// assign makes t a copy of from. No other goroutine may use either of them.
 func (t *Tracker) assign(from *Tracker) {
 	t.confirmed.Store(from.confirmed.Load())
 	slots := append(t.ledger.slots[:0], from.ledger.slots...)

@@ -20,7 +20,7 @@ type schedule struct {
 	log  []scheduledTx
 	trim strings.Builder // what happened
 
-	next, row int // the stream's place in log; row 0 before Begin, row n+1 before the Commit behind n rows
+	next, row int // the stream's place in log; row 0 before Begin, row n+1 before the Commit after n rows
 	sentEnd   LSN
 	held      []heldRow
 	stale     []Ticket

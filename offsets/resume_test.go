@@ -43,7 +43,7 @@ func TestResume(t *testing.T) {
 		{"with acks inside a repeat", func(d *drive) {
 			d.tx(110, 120, y, y).resume().begin(110).add(f).ack(110, 110).confirmed(120).add(f).end(120).confirmed(120)
 		}},
-		{"with a repeat acknowledged behind another", func(d *drive) {
+		{"with a repeat acknowledged after another", func(d *drive) {
 			d.tx(110, 120, y).tx(120, 130, y, y).tx(130, 140, y).resume().ack(120, 120)
 			d.tx(110, 120, f).tx(120, 130, f, f).tx(130, 140, f).ack(110).confirmed(130).ack(130).confirmed(140)
 		}},
@@ -82,7 +82,7 @@ func TestRewind(t *testing.T) {
 	clear(d.tickets)
 	d.tx(110, 120, f) // confirmed when the session began
 	d.tx(120, 130, y, y).tx(130, 140, y)
-	require.NoError(t, d.Ack(old, d.finished), "acks of the session before are no error")
+	require.NoError(t, d.Ack(old, d.finished), "acks of the session before are not an error")
 	d.confirmed(120)
 	require.Equal(t, []LSN{110}, d.done)
 	d.ack(120, 120, 130).confirmed(140)

@@ -15,8 +15,8 @@ func (t *Tracker) Outstanding() (rows int, oldest time.Time, ok bool) {
 }
 
 // Oldest names the oldest unconfirmed transaction with rows, 0 when there is none, and how many of its rows are
-// acknowledged. While rows wait, it stands still for exactly as long as Confirmed is held back by a row that Kafka
-// does not take, whatever goes on behind it.
+// acknowledged. While rows wait, it does not change for exactly as long as Confirmed is held back by a row that Kafka
+// does not take, whatever happens to later rows.
 func (t *Tracker) Oldest() (commit LSN, acked uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -28,14 +28,14 @@ func (t *Tracker) Oldest() (commit LSN, acked uint32) {
 }
 
 // Unconfirmed returns how many rows were handed out and are not confirmed, acknowledged or not: what a crash now would
-// send again. Behind one row that Kafka does not take it grows past what is in flight.
+// send again. After one row that Kafka does not take it grows past what is in flight.
 func (t *Tracker) Unconfirmed() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return int(t.total)
 }
 
-// Open tells whether a transaction is open: begun and not committed, on this stream or on one that broke.
+// Open reports whether a transaction is open: begun and not committed, on this stream or on one that broke.
 func (t *Tracker) Open() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -50,7 +50,7 @@ type Snapshot struct {
 	OpenRows     uint32   // rows of it handed out
 	Next         Position // what the next row of the open transaction will be; zero when none is open on this stream
 	Last         LSN      // highest commit LSN begun in this session, 0 before the first
-	Transactions int      // unconfirmed transactions kept one by one; an acknowledged one folds into the one before
+	Transactions int      // unconfirmed transactions kept one by one; acknowledged ones fold into the entry before
 	Outstanding  int      // rows handed out and not acknowledged
 	Unconfirmed  int      // rows handed out and not confirmed
 }

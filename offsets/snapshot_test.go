@@ -61,7 +61,7 @@ func TestOutstanding(t *testing.T) {
 	expect(0, 1, 160) // received so far, and acknowledged
 }
 
-// Behind one row that is not acknowledged, others cost no memory.
+// After one row that is not acknowledged, others cost no memory.
 func TestAcknowledgedTransactionsFold(t *testing.T) {
 	d := newDrive(t, 100).tx(110, 120, y)
 	for c := LSN(120); c < 120+10*1000; c += 10 {

@@ -3,7 +3,7 @@ package offsets
 import "time"
 
 // Begin opens the transaction whose commit record lies at commit. Transactions come in the order of their commit
-// records; after Resume the stream repeats what lies behind Confirmed.
+// records; after Resume the stream repeats what comes after Confirmed.
 func (t *Tracker) Begin(commit LSN, commitTime time.Time) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -67,7 +67,7 @@ func (t *Tracker) folded() pass {
 }
 
 // Commit closes the open transaction. end is the Commit message's end LSN: exactly there, neither a byte before nor a
-// byte behind, the next transaction's commit record can start.
+// byte after it, the next transaction's commit record can start.
 func (t *Tracker) Commit(end LSN) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -121,8 +121,8 @@ func (t *Tracker) Observe(walEnd LSN) {
 }
 
 // Resume says that the stream broke and the next message is the first of a new one, started at Confirmed or below.
-// It repeats the transactions behind that point; their rows come out of Add with the same positions, and those handed
-// out before are not fresh. Acks of their tickets go on counting, before and after.
+// It repeats the transactions after that point; their rows come out of Add with the same positions, and rows handed out
+// before are not fresh. Acks of their tickets count, before and after.
 func (t *Tracker) Resume() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -130,9 +130,9 @@ func (t *Tracker) Resume() {
 }
 
 // Rewind forgets everything outstanding and starts a new session at confirmed: for a log with another history (another
-// timeline or system identifier) or for rows that were given up. Rows behind confirmed come out of Add fresh, even those
-// already handed out, and acks of earlier tickets no longer count. No stream may be open: a status sent during Rewind
-// could carry a position of one history to the other.
+// timeline or system identifier) or for rows that were given up. Rows after confirmed come out of Add fresh, even rows
+// already handed out, and acks of earlier tickets no longer count. No stream may be open: a status update sent during
+// Rewind could carry a position of one history to the other.
 func (t *Tracker) Rewind(confirmed LSN) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 
 // Ticket stands for one row until Kafka has acknowledged it: the session in the high 16 bits, the transaction in the
 // low 48 (the use count of a slot, 16 bits, and the slot, 32). All rows of a transaction share one. An alias, so that
-// the producer can carry it without importing this package. 0 is no ticket.
+// the producer can carry it without importing this package. 0 means no ticket.
 type Ticket = uint64
 
 // Tracker computes the one number the slot's position follows: the end LSN up to which every transaction has been
@@ -35,7 +35,7 @@ type Tracker struct {
 	stream  stream
 }
 
-// stream is what Resume starts anew.
+// stream is the state that Resume resets.
 type stream struct {
 	pass   pass
 	commit LSN    // of the open transaction
@@ -64,7 +64,7 @@ type early struct {
 }
 
 // NewTracker starts at confirmed, the slot's confirmed_flush_lsn: everything below it was acknowledged in an earlier
-// life. It must not be 0, which would be reported to nobody and started at by nobody.
+// life. It must not be 0: no status update may report 0, and no stream can start there.
 func NewTracker(confirmed LSN) *Tracker {
 	t := &Tracker{ledger: newLedger()}
 	t.Rewind(confirmed)
@@ -114,8 +114,8 @@ func (t *Tracker) Add() (pos Position, ticket Ticket, fresh bool, err error) {
 	return pos, Ticket(t.session)<<48 | Ticket(e.generation)<<32 | Ticket(t.slot), true, nil
 }
 
-// Transaction returns the transaction that a ticket's row belongs to; false for one that is acknowledged or of an earlier
-// session. It is safe for concurrent use.
+// Transaction returns the transaction that a ticket's row belongs to; false for one that is acknowledged or of an
+// earlier session. It is safe for concurrent use.
 func (t *Tracker) Transaction(ticket Ticket) (commit LSN, commitTime time.Time, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -134,8 +134,8 @@ func (t *Tracker) Transaction(ticket Ticket) (commit LSN, commitTime time.Time, 
 //
 // finished, which may be nil, is called once for each transaction that is received to its commit and acknowledged to
 // its last row, when that becomes true and so not always in commit order. A transaction acknowledged before its Commit
-// came is reported by the next Ack that has a finished, also by one without tickets. finished runs under the tracker's lock: it must be
-// short and must not call the tracker.
+// came is reported by the next Ack that has a finished, also by one without tickets. finished runs under the tracker's
+// lock: it must be short and must not call the tracker.
 //
 // The error is an *AckError, after everything that could be counted was.
 func (t *Tracker) Ack(tickets []Ticket, finished func(commitTime time.Time, rows int)) error {
@@ -193,8 +193,8 @@ func report(finished func(time.Time, int), micros int64, rows uint32) {
 	}
 }
 
-// settle removes a done entry: the oldest one moves Confirmed, any other folds into the one before. So nothing behind
-// the oldest entry is ever done, and one step is enough.
+// settle removes a done entry: the oldest entry moves Confirmed, any other folds into the entry before it. So no entry
+// after the oldest is ever done, and one step is enough.
 func (t *Tracker) settle(slot uint32) {
 	e := &t.ledger.slots[slot]
 	if e.prev == none {

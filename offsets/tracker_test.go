@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// at is a commit time that tells transactions apart.
+// at is a commit time that is different for each transaction.
 func at(commit LSN) time.Time { return time.UnixMicro(int64(commit)) }
 
 // drive is a tracker with the tickets it handed out, by transaction.
@@ -96,7 +96,7 @@ func TestConfirmed(t *testing.T) {
 		}},
 		{"one batch for several", func(d *drive) { d.tx(110, 120, y, y).tx(120, 130, y).ack(120, 110, 110).confirmed(130) }},
 		{"an empty transaction moves at once", func(d *drive) { d.tx(110, 120).confirmed(120) }},
-		{"an empty transaction waits for the one before", func(d *drive) {
+		{"an empty transaction waits for the transaction before", func(d *drive) {
 			d.tx(110, 120, y).tx(130, 140).tx(150, 160).confirmed(100).ack(110).confirmed(160)
 		}},
 		{"an empty transaction between two", func(d *drive) {
@@ -179,7 +179,7 @@ func TestFinished(t *testing.T) {
 			require.NoError(d.t, d.Ack(nil, d.finished))
 			require.NoError(d.t, d.Ack(nil, d.finished))
 		}, []LSN{110}},
-		{"before those of that ack", func(d *drive) { d.begin(110).add(y).ack(110).end(120).tx(120, 130, y).ack(120) }, []LSN{110, 120}},
+		{"before what that ack finishes", func(d *drive) { d.begin(110).add(y).ack(110).end(120).tx(120, 130, y).ack(120) }, []LSN{110, 120}},
 		{"not for empty ones", func(d *drive) { d.tx(110, 120).tx(120, 130, y).tx(130, 140).ack(120) }, []LSN{120}},
 		{"not again for repeats", func(d *drive) { d.tx(110, 120, y).resume().tx(110, 120, false).ack(110) }, []LSN{110}},
 	}

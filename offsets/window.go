@@ -90,7 +90,7 @@ func (w *Window) Release(records int, bytes int64) {
 	w.mu.Unlock()
 }
 
-// Full says whether somebody waits for room.
+// Full reports whether an Acquire waits for room.
 func (w *Window) Full() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
