@@ -6,7 +6,7 @@ import (
 )
 
 // Envelope is the payload of an event that has a Version. It describes the event beside the data itself. The members
-// are the same as those of the relay's router.format envelope, so consumers can read both with this type:
+// are the same as the members of the relay's router.format envelope, so consumers can read both with this type:
 //
 //	var e outbox.Envelope[OrderPaid]
 //	err := json.Unmarshal(record.Value, &e)

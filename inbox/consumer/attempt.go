@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 	"time"
 
@@ -58,7 +59,7 @@ func (p *partition) try(work, over context.Context, m Message) (attempts int, er
 		case isPermanent(err):
 			return attempts + 1, err
 		case errors.Is(err, inbox.ErrContended):
-			p.log("the event is being handled elsewhere", m, nil)
+			p.logger(m).Warn("the event is being handled elsewhere")
 		case p.unhealthy(work, m, err):
 			// The record is not the cause.
 		default:
@@ -66,7 +67,7 @@ func (p *partition) try(work, over context.Context, m Message) (attempts int, er
 			if spent += took + pause; attempts >= o.Attempts || spent >= o.Budget {
 				return attempts, err
 			}
-			p.log("handling an event failed", m, err)
+			p.logger(m).Warn("handling an event failed", "error", err.Error())
 		}
 		if sleep(over, pause); over.Err() != nil {
 			return attempts, errOver
@@ -84,7 +85,7 @@ func (p *partition) unhealthy(work context.Context, m Message, cause error) bool
 	if p.c.opts.Healthy(ctx) == nil {
 		return false
 	}
-	p.log("the handler is not healthy, so the record waits", m, cause)
+	p.logger(m).Warn("the handler is not healthy, so the record waits", "error", cause.Error())
 	return true
 }
 
@@ -107,10 +108,8 @@ func (c *Consumer) call(ctx context.Context, m Message, limit time.Duration) (er
 	return c.handle(ctx, m)
 }
 
-func (p *partition) log(message string, m Message, err error) {
-	args := []any{"id", m.ID, "topic", m.Topic, "partition", m.Partition, "offset", m.Offset, "attempt", m.Attempt}
-	if err != nil {
-		args = append(args, "error", err.Error())
-	}
-	p.c.opts.Logger.Warn(message, args...)
+// logger returns the logger with the fields that identify a message.
+func (p *partition) logger(m Message) *slog.Logger {
+	return p.c.opts.Logger.With(
+		"id", m.ID, "topic", m.Topic, "partition", m.Partition, "offset", m.Offset, "attempt", m.Attempt)
 }

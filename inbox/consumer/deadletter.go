@@ -72,7 +72,7 @@ func (p *partition) bury(work, over context.Context, l letter) bool {
 		switch {
 		case err == nil:
 			o.Metrics.Dead(o.Group, l.Topic)
-			p.log("an event was written to the dead-letter topic", l.Message, errors.New(l.reason))
+			p.logger(l.Message).Warn("an event was written to the dead-letter topic", "error", l.reason)
 			return true
 		case over.Err() != nil:
 			return false

@@ -33,7 +33,7 @@ func verifySum(path string) (m Manifest, err error) {
 		return m, err
 	}
 	if err := json.Unmarshal(text, &m); err != nil {
-		return m, fmt.Errorf("%s is no manifest: %w", path+ManifestSuffix, err)
+		return m, fmt.Errorf("%s is not a manifest: %w", path+ManifestSuffix, err)
 	}
 	f, err := os.Open(path)
 	if err != nil {

@@ -36,7 +36,8 @@ func (s Service) Set(name, value string, restart bool) string {
 	return fmt.Sprintf("ALTER SYSTEM SET %s = '%s';\nSELECT pg_reload_conf();", name, value)
 }
 
-// setInGroup: RDS keeps settings in parameter groups, Aurora in those of the cluster. The default ones cannot be changed.
+// setInGroup: RDS keeps settings in parameter groups, Aurora in cluster parameter groups. The default groups cannot be
+// changed.
 func (s Service) setInGroup(name, value string, restart bool) string {
 	apply := "immediate"
 	if restart {
@@ -91,7 +92,7 @@ func (s Service) Replication(role, quoted string) string {
 	return fmt.Sprintf("ALTER ROLE %s REPLICATION;", quoted)
 }
 
-// GrantsReplication tells a service where replication is a membership and not an attribute of the role.
+// GrantsReplication reports whether replication is a membership on the service, not an attribute of the role.
 func (s Service) GrantsReplication() bool { return s == RDS || s == Aurora }
 
 // LimitWAL sets max_slot_wal_keep_size.
@@ -111,7 +112,7 @@ func (s Service) LimitWAL(megabytes int64) string {
 	return s.Set("max_slot_wal_keep_size", strconv.FormatInt(megabytes, 10), false)
 }
 
-// LimitsWAL tells whether LimitWAL sets a limit.
+// LimitsWAL reports whether LimitWAL sets a limit.
 func (s Service) LimitsWAL() bool { return s != Azure && s != Neon }
 
 // SenderTimeout sets wal_sender_timeout.
@@ -139,7 +140,7 @@ func (s Service) With(remedy string) string {
 	return remedy + "\n" + sign + " " + s.Name() + ": " + s.Page()
 }
 
-// plain tells a name that can stand in a shell command as it is.
+// plain reports whether s needs no quotes in a shell command.
 func plain(s string) bool {
 	return s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == ""
 }

@@ -1,6 +1,6 @@
-// Package cloud knows the managed Postgres services: by what a session on one can be told apart, and how the things are done there
-// that ALTER SYSTEM and a superuser do elsewhere. It is pure: facts in, text out. What it says of a service comes from the
-// service's own documentation; docs/clouds names the pages.
+// Package cloud knows the managed Postgres services: by which marks a session recognises a service, and which commands
+// take the place of ALTER SYSTEM and of a superuser there. It is pure: facts in, text out. Its knowledge of a service
+// comes from the service's own documentation; docs/clouds names the pages.
 package cloud
 
 import "slices"
@@ -20,7 +20,7 @@ const (
 	Neon     Service = "neon"
 )
 
-// Services lists those that can be recognised.
+// Services lists the services that Recognise knows.
 func Services() []Service { return []Service{RDS, Aurora, CloudSQL, AlloyDB, Azure, Supabase, Neon} }
 
 // Name is the service's name for people.
@@ -57,19 +57,20 @@ func (s Service) Page() string {
 	return "docs/clouds/" + string(s) + ".md"
 }
 
-// Proxied tells a service whose ordinary address leads through a proxy that copies the stream, and that names pids of its own.
+// Proxied reports whether the service's ordinary address leads through a proxy that copies the stream and reports pids
+// of its own.
 func (s Service) Proxied() bool { return s == Neon }
 
 // Facts are what a session can see of its server.
 type Facts struct {
-	Settings  []string // those of MarkerSettings that are set
-	Roles     []string // those of MarkerRoles that exist
+	Settings  []string // the MarkerSettings that are set
+	Roles     []string // the MarkerRoles that exist
 	Bootstrap string   // the role that initdb made (OID 10)
 	Aurora    bool     // the server has a function aurora_version()
 }
 
-// marks are a service's traces. A dump that was restored elsewhere brings the service's roles along, and anybody may name a role
-// or a setting as he likes: so traces of two kinds are asked for.
+// marks are a service's traces. A dump that was restored elsewhere brings the service's roles along, and any user may
+// choose the name of a role or a setting: so Recognise requires traces of two kinds.
 type marks struct {
 	service   Service
 	settings  []string
@@ -102,7 +103,7 @@ func MarkerRoles() (out []string) {
 	return out
 }
 
-// Recognise tells the service, Plain where the traces are too few or lead to two.
+// Recognise returns the service, or Plain where the traces are too few or fit two services.
 func Recognise(f Facts) Service {
 	found := Plain
 	for _, m := range known {

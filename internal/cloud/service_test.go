@@ -24,7 +24,7 @@ func TestRecognise(t *testing.T) {
 		"Neon":                     {Facts{Settings: []string{"neon.timeline_id"}, Roles: []string{"neon_superuser"}}, Neon},
 		"roles of a restored dump": {Facts{Roles: MarkerRoles(), Bootstrap: "postgres"}, Plain},
 		"a superuser of that name": {Facts{Bootstrap: "rdsadmin"}, Plain},
-		"a setting somebody made":  {Facts{Settings: MarkerSettings()}, Plain},
+		"a setting of that name":   {Facts{Settings: MarkerSettings()}, Plain},
 		"a function of that name":  {Facts{Aurora: true, Bootstrap: "postgres"}, Plain},
 		"traces of two":            {Facts{Settings: MarkerSettings(), Roles: MarkerRoles()}, Plain},
 	} {
@@ -32,7 +32,7 @@ func TestRecognise(t *testing.T) {
 	}
 }
 
-// TestRemediesAreNotForSuperusers: no service has any, so ALTER SYSTEM is no remedy there.
+// TestRemediesAreNotForSuperusers: no service has superusers, so ALTER SYSTEM cannot be a remedy there.
 func TestRemediesAreNotForSuperusers(t *testing.T) {
 	for _, s := range Services() {
 		for _, text := range Remedies(s, "cdc_outbox") {

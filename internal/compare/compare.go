@@ -1,6 +1,6 @@
-// Package compare tells whether two sets of topics hold the same events: each one matched by its id header and compared in
-// key, value, headers, partition and order per key. Whatever the topics' size, memory stays small: of each record
-// only hashes and its place are kept, in files by hash, and one file after the other is judged.
+// Package compare reports whether two sets of topics hold the same events: it matches events by their id headers and
+// compares key, value, headers, partition and order per key. Memory stays small, whatever the topics' size: compare
+// keeps only hashes and the place of each record, in files by hash, and judges one file after the other.
 package compare
 
 import (
@@ -27,7 +27,7 @@ type Options struct {
 	IgnorePartitions bool
 	Timestamps       bool // compare them; Debezium's are of another kind
 
-	// Overlap leaves out what lies before the first and behind the last event that both sides have, partition by
+	// Overlap leaves out what lies before the first and after the last event that both sides have, partition by
 	// partition: one side began earlier, or has not arrived yet.
 	Overlap bool
 }

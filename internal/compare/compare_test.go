@@ -50,7 +50,7 @@ func TestCompare(t *testing.T) {
 		{"equal", Options{}, func(r []Record) []Record { return r }, nil},
 		{"missing", Options{}, func(r []Record) []Record { return append(r[:5:5], r[7:]...) }, map[Kind]int64{OnlyLeft: 2}},
 		{"missing inside the overlap", Options{Overlap: true}, func(r []Record) []Record { return append(r[:50:50], r[52:]...) }, map[Kind]int64{OnlyLeft: 2}},
-		{"began later, behind at the end", Options{Overlap: true}, func(r []Record) []Record { return r[40:200] }, nil},
+		{"began later, not yet at the end", Options{Overlap: true}, func(r []Record) []Record { return r[40:200] }, nil},
 		{"nothing in one topic", Options{Overlap: true}, func(r []Record) []Record {
 			x := r[n-1]
 			x.Topic, x.Headers = 1, []router.Header{{Key: "id", Value: []byte("other")}}

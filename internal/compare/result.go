@@ -19,7 +19,7 @@ const (
 	Headers   Kind = "headers"
 	Timestamp Kind = "timestamp"
 	Order     Kind = "order"      // events of one key are in another order
-	Repeat    Kind = "repeat"     // an event came again with other content
+	Repeat    Kind = "repeat"     // an event was published twice, with different content
 	WithoutID Kind = "without_id" // no id header: it cannot be matched
 
 	// No event of a pair of topics is on both sides, others' are. With Overlap, where such events are left out one by one, a
@@ -54,7 +54,7 @@ type Result struct {
 	Examples []Difference
 }
 
-// Equal says whether there is no difference.
+// Equal reports whether there is no difference.
 func (r *Result) Equal() bool { return len(r.Counts) == 0 }
 
 func (r *Result) note(kind Kind, places ...Place) {
@@ -217,7 +217,7 @@ func (c *Comparison) order(pairs *spill[pair]) error {
 	})
 }
 
-// byID calls f with the records of each event, those of a side in the order in which they came.
+// byID calls f with the records of each event; l and r are in the order in which the records came.
 func (c *Comparison) byID(f func(l, r []event) error) error {
 	return c.events.each(func(all []event) error {
 		slices.SortStableFunc(all, func(a, b event) int {

@@ -43,8 +43,8 @@ type Case struct {
 	Limit      int
 }
 
-// Refused is the case of a record that a broker refuses after it was taken, when the row is gone from memory. Which table
-// that is from is known where there is only one.
+// Refused is the case of a record that a broker refuses after the producer took it, when the row is no longer in
+// memory. The record's table is known only where there is a single table.
 func Refused(rec *router.Record, reason router.Reason, size, limit int, tables []identifier.Table) *Case {
 	c := &Case{Record: rec, Reason: reason, Bytes: size, Limit: limit, Detail: fmt.Sprintf("the broker refuses the record (%s)", reason)}
 	if len(tables) == 1 {

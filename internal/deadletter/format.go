@@ -9,7 +9,7 @@ import (
 // HeaderRetried marks a record that was a dead letter; its value is when it was retried.
 const HeaderRetried = "retried"
 
-// Names of headers. id, type and position are those of every record; all others have the prefix.
+// Names of headers. Every record has id, type and position; all other names have the prefix.
 const (
 	prefix = "cdc-outbox-"
 
@@ -17,7 +17,7 @@ const (
 	headerType     = "type"
 	headerPosition = "position"
 
-	headerLetter     = prefix + "dead-letter" // kind of the letter; a record without it is no letter
+	headerLetter     = prefix + "dead-letter" // kind of the letter; a record without it is not a letter
 	headerReason     = prefix + "reason"
 	headerDetail     = prefix + "detail"
 	headerTable      = prefix + "table"

@@ -132,12 +132,13 @@ func (e *Entry) Attempts() map[string]bool {
 	return known
 }
 
-// Knows says whether the attempt's mark has been read.
+// Knows reports whether the attempt's mark has been read.
 func (e *Entry) Knows(name string) bool { _, ok := e.attempts[name]; return ok }
 
-// Rival says whether somebody else began to retry the letter before the attempt, unknown to it. Marks of a letter are in
-// one partition, so all readers see them in the same order, and exactly one of several goes on. Only of a letter without a key
-// that is there twice two readers may take different copies for the first: then neither goes on.
+// Rival reports whether another process began to retry the letter before the attempt, unknown to it. Marks of a letter
+// are in one partition, so all readers see them in the same order, and exactly one of several attempts continues. The
+// exception is a letter without a key that the topic holds twice: two readers may take different copies for the first,
+// and then neither continues.
 func (e *Entry) Rival(name string, known map[string]bool) bool {
 	mine, ok := e.attempts[name]
 	if !ok {
@@ -155,7 +156,7 @@ func (e *Entry) Rival(name string, known map[string]bool) bool {
 func (l *Ledger) Entries() []*Entry {
 	var out []*Entry
 	for _, e := range l.entries {
-		if e.Copies > 0 { // else retention has deleted the letter, and left its marks
+		if e.Copies > 0 { // otherwise retention has deleted the letter, and left its marks
 			out = append(out, e)
 		}
 	}

@@ -43,7 +43,7 @@ func TestLedger(t *testing.T) {
 	k.write(letterOf("b", "2"))
 	k.write(letterOf("a", "1"))
 	k.write(letterOf("b", "2")) // the repeat after a crash
-	k.write(&router.Record{Value: []byte("somebody else's")})
+	k.write(&router.Record{Value: []byte("another application's")})
 	l := k.ledger()
 	require.Equal(t, 1, l.Strange)
 	got := l.Entries()

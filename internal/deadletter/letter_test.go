@@ -161,7 +161,7 @@ func TestShrink(t *testing.T) {
 	require.False(t, ok)
 }
 
-// The letter's own headers come first, so whoever reads any record of the connector finds id, type and position.
+// The letter's own headers come first, so a reader of any record of the connector finds id, type and position.
 func TestTheFirstThreeHeaders(t *testing.T) {
 	tuple := plainRow()
 	tuple[0], tuple[3] = null, null
@@ -242,7 +242,7 @@ func FuzzLetter(f *testing.F) {
 	})
 }
 
-// What others wrote into the topic must not break whoever lists it.
+// What others wrote into the topic must not break the commands that list the topic.
 func FuzzParse(f *testing.F) {
 	f.Add("row", "{}", []byte("v"))
 	f.Add("record", `{"columns":[{"name":"a","kind":"x"}]}`, []byte(nil))

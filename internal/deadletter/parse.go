@@ -56,10 +56,10 @@ type Letter struct {
 	Value     []byte
 }
 
-// CutID says whether the id was too long for its header.
+// CutID reports whether the id was too long for its header.
 func (l *Letter) CutID() bool { return slices.Contains(l.Cut, "id") }
 
-// IsLetter tells letters from retry markers and from what others may write into the topic.
+// IsLetter reports whether the headers are a letter's, not a retry marker's or another application's.
 func IsLetter(headers []router.Header) bool {
 	_, ok := find(headers, headerLetter)
 	return ok
@@ -126,17 +126,17 @@ func Parse(r *Record) (*Letter, error) {
 	case KindRow:
 		text, _ := find(r.Headers, headerRow)
 		if err := json.Unmarshal(text, &l.Row); err != nil || l.Row == nil {
-			return nil, fmt.Errorf("its header %s is no row", headerRow)
+			return nil, fmt.Errorf("its header %s is not a row", headerRow)
 		}
 	case KindRecord:
 		text, _ := find(r.Headers, headerTimestamp)
 		if l.Timestamp, err = strconv.ParseInt(string(text), 10, 64); err != nil {
-			return nil, fmt.Errorf("its header %s is no number", headerTimestamp)
+			return nil, fmt.Errorf("its header %s is not a number", headerTimestamp)
 		}
 		if text, ok := find(r.Headers, headerPartition); ok {
 			n, err := strconv.ParseInt(string(text), 10, 32)
 			if err != nil || n < 0 {
-				return nil, fmt.Errorf("its header %s is no partition", headerPartition)
+				return nil, fmt.Errorf("its header %s is not a partition", headerPartition)
 			}
 			l.Partition = int32(n)
 		}

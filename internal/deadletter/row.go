@@ -93,7 +93,7 @@ func (c *Column) take(v pgoutput.Value) {
 	}
 }
 
-// payload returns the bytes that become the letter's value: those that the application wrote.
+// payload returns the bytes that become the letter's value: the bytes that the application wrote.
 func (c *Column) payload(v pgoutput.Value) []byte {
 	switch v.Kind {
 	case pgoutput.Null:
@@ -171,8 +171,8 @@ func (r *Row) Correct(name string, value *string) {
 	}
 }
 
-// Complete says whether the letter holds the whole row. Otherwise a retry needs the table, or a value for each column
-// that is cut.
+// Complete reports whether the letter holds the whole row. Otherwise a retry needs the table, or a value for each
+// column that is cut.
 func (r *Row) Complete() bool {
 	for i := range r.Columns {
 		if r.Columns[i].Kind == columnCut {

@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// Connection says in words what became of a connection, as what the far side does, so that it can follow its name: "refuses
-// connections", "does not answer". It is empty for an error that says it itself. Go's texts name system calls, and whoever is
-// on call at night should not have to know those.
+// Connection says in words what became of a connection. The text is a verb for the far side, so that it can follow the
+// far side's name: "refuses connections", "does not answer". It is empty for an error that already says so. Go's texts
+// name system calls, which an operator on call at night should not have to know.
 func Connection(err error) string {
 	for _, rule := range connectionRules {
 		if what := rule(err); what != "" {

@@ -12,11 +12,11 @@ type Kind uint8
 
 const (
 	// Fatal ends the process with exit code 1: something is wrong that neither waiting nor an operator's
-	// change to Postgres or Kafka is known to mend.
+	// change to Postgres or Kafka is known to fix.
 	Fatal Kind = iota
-	// Retry passes by itself: try again with backoff, for as long as it takes.
+	// Retry is temporary: try again with backoff, for as long as it takes.
 	Retry
-	// Operator needs somebody to change something in Postgres or Kafka: the process ends with exit code 3.
+	// Operator calls for a change in Postgres or Kafka by an operator: the process ends with exit code 3.
 	Operator
 	// Config is a mistake in the configuration or on the command line: exit code 2.
 	Config

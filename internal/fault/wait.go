@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Wait is one thing that a process waits for and that somebody outside of it may have to mend, as /status lists it.
+// Wait is one thing that a process waits for and that an operator may have to fix, as /status lists it.
 type Wait struct {
 	Kind     string    `json:"kind"`
 	Object   string    `json:"object"`
@@ -18,7 +18,8 @@ type Wait struct {
 // Remedy returns the next step.
 func (w Wait) Remedy() Remedy { return Remedy{Next: w.Next, Commands: w.Commands} }
 
-// Sentence is the reason behind its object, unless it begins with that, as in "The broker at kafka-1:9092 refuses connections."
+// Sentence is the object and the reason, or the reason alone where it begins with the object, as in "The broker at
+// kafka-1:9092 refuses connections."
 func (w Wait) Sentence() string {
 	what, _, _ := strings.Cut(w.Object, " ")
 	what = strings.TrimSuffix(what, "s")

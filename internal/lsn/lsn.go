@@ -1,4 +1,4 @@
-// Package lsn holds the one type for positions in the write-ahead log, and the one for a row in it.
+// Package lsn holds the type for positions in the write-ahead log, and the type for the position of a row.
 package lsn
 
 import (
@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// LSN is a position in the write-ahead log. 0 is no position.
+// LSN is a position in the write-ahead log. 0 means no position.
 type LSN uint64
 
 // String returns the form Postgres prints: two hexadecimal numbers with a slash between them.

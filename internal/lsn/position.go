@@ -10,8 +10,8 @@ import (
 // Position names one row of the log for good: the LSN of its transaction's commit record and the row's index among
 // the rows of that transaction that are published, from 0.
 //
-// It is the only cursor that follows delivery order. A row's own LSN does not: with interleaved transactions the rows
-// of the one that commits first can lie behind rows of the one that commits later.
+// It is the only cursor that follows delivery order. A row's own LSN does not: with interleaved transactions, rows of
+// the transaction that commits first can lie after rows of the transaction that commits later.
 type Position struct {
 	Commit LSN
 	Index  uint32

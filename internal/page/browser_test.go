@@ -26,8 +26,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/browser"
 )
 
-// told is what /status says of a connector.
-type told struct {
+// report is the status report of a connector.
+type report struct {
 	connector.Status
 	ReplicationSlot *slotmonitor.Slot `json:"replication_slot"`
 	Cause           alert.Cause       `json:"cause"`
@@ -105,10 +105,10 @@ func (p *process) say(status any) { p.status.Store(&status) }
 func size(n int64) *int64 { return &n }
 
 // streaming is a connector that is well.
-func streaming() told {
+func streaming() report {
 	began, heard, growth := time.Now().Add(-time.Hour), 0.1, 2048.0
 	left := 3600.0
-	return told{
+	return report{
 		Status: connector.Status{
 			State: relay.State{Name: relay.Streaming, Since: began}, Ready: true, ReadyReason: "streaming", Slot: "orders", Publication: "orders",
 			Server: connector.Server{SystemID: "7", Timeline: 1, Database: "shop", Version: "17.2"}, ConfirmedLSN: "0/16B3748", ReceivedLSN: "0/16B3750",
@@ -154,11 +154,11 @@ func states() map[string]struct {
 	halted := streaming()
 	halted.State = relay.State{Name: relay.Halted, Since: since}
 	halted.Ready, halted.ReadyReason = false, "halted at event e-1"
-	halted.Halted = &relay.HaltedRow{EventID: "e-1", LSN: "0/ABCD", Message: "headers are no object", Next: "Correct it.",
+	halted.Halted = &relay.HaltedRow{EventID: "e-1", LSN: "0/ABCD", Message: "headers are not an object", Next: "Correct it.",
 		Commands: []string{"SELECT 1;\nSELECT 2;", "cdc-outbox dead-letter retry"}, Since: since}
-	halted.Cause = cause("bad_row", "Halted at event e-1, LSN 0/ABCD: headers are no object.", "event e-1", "Correct it.")
+	halted.Cause = cause("bad_row", "Halted at event e-1, LSN 0/ABCD: headers are not an object.", "event e-1", "Correct it.")
 	halted.Cause.Commands = halted.Halted.Commands
-	halted.Alerts = []firingAlert{fires("row_halted", alert.Critical, "The relay stands still in front of event e-1.")}
+	halted.Alerts = []firingAlert{fires("row_halted", alert.Critical, "The relay is halted at event e-1.")}
 
 	standby := streaming()
 	standby.State = relay.State{Name: relay.WaitingForSlot, Reason: "held by pid 5", Since: since}
@@ -171,7 +171,7 @@ func states() map[string]struct {
 	blind.Waits = []fault.Wait{{Kind: "postgres_unreachable", Object: `slot "orders"`, Reason: "permission denied for function", Next: "Grant it.", Since: since}}
 	blind.Cause = cause("postgres_unreachable", "slot \"orders\": permission denied for function.", `slot "orders"`, "Grant it.")
 
-	fresh := told{Status: connector.Status{State: relay.State{Name: relay.Starting, Reason: "looking at publication and slot", Since: time.Now()}, ReadyReason: "starting",
+	fresh := report{Status: connector.Status{State: relay.State{Name: relay.Starting, Reason: "looking at publication and slot", Since: time.Now()}, ReadyReason: "starting",
 		Slot: "orders", Publication: "orders", Waits: []fault.Wait{}, Topics: []telemetry.TopicCount{}, Aside: []relay.BadRow{}, Window: connector.Window{Window: relay.Window{MaxRecords: 1, MaxBytes: 1}}},
 		Cause: alert.Cause{Code: "not_streaming", Sentence: "The stream from Postgres is being opened."}, Alerts: []firingAlert{}}
 
@@ -185,14 +185,14 @@ func states() map[string]struct {
 		Counts: relay.Counts{Published: 4711, DeadLettered: 2}},
 		Cause: alert.Cause{Code: slotmonitor.CauseIdle, Sentence: "The relay waits for nothing."}, Alerts: []firingAlert{}, Topics: []telemetry.TopicCount{{Topic: "a.events", Published: 4711}}}
 	pollStands := polls
-	pollStands.Halted = []*relay.HaltedRow{{EventID: "e-7", Message: "headers are no object", Next: "Mend it.", Since: since}}
+	pollStands.Halted = []*relay.HaltedRow{{EventID: "e-7", Message: "headers are not an object", Next: "Fix it.", Since: since}}
 	pollStands.State = relay.State{Name: relay.Halted, Since: since}
 	pollStands.Ready = false
-	pollStands.Cause = cause("bad_row", "Headers are no object.", "event e-7", "Mend it.")
+	pollStands.Cause = cause("bad_row", "Headers are not an object.", "event e-7", "Fix it.")
 
 	worst := *streaming().ReplicationSlot
 	worst.Name, worst.Active, worst.Level, worst.WALStatus = "debezium", false, alert.Critical, "unreserved"
-	worst.Cause = cause("no_consumer", "Nobody has read the slot since yesterday.", `slot "debezium"`, "Drop it.")
+	worst.Cause = cause("no_consumer", "No process has read the slot since yesterday.", `slot "debezium"`, "Drop it.")
 	worst.Cause.Commands = []string{"SELECT pg_drop_replication_slot('debezium');"}
 	well := *streaming().ReplicationSlot
 	well.LimitBytes, well.SafeBytes, well.SecondsToLimit, well.GrowthPerSecond = nil, nil, nil, nil
@@ -201,14 +201,14 @@ func states() map[string]struct {
 	return map[string]state{
 		"streaming": {streaming(), true, []string{"Streaming", "Keeping up", "1,234,567 since the process started", "of 64 MiB that the server keeps at most", "It grows by 2 KiB/s: it reaches the limit in 1 h", "12 of 100,000 records", "order.events", "1,234,000", "No alert fires", "PostgreSQL 17.2", "v1.2.3"}},
 		"stuck":     {stuck, true, []string{"Waiting", "broker b:9092: connection refused.", "What to do", "Start it.", "Also waits for topic \"refund.events\": it does not exist Create it.", "kafka-topics --create --topic refund.events", "events_unconfirmed", "Runbook", "90 s", "broker_unreachable"}},
-		"halted":    {halted, true, []string{"Halted", "headers are no object", "e-1", "0/ABCD", "Correct it.", "SELECT 1;\nSELECT 2;", "cdc-outbox dead-letter retry", "row_halted", "Critical"}},
+		"halted":    {halted, true, []string{"Halted", "headers are not an object", "e-1", "0/ABCD", "Correct it.", "SELECT 1;\nSELECT 2;", "cdc-outbox dead-letter retry", "row_halted", "Critical"}},
 		"standby":   {standby, true, []string{"Standby", "The slot is held by pid 5."}},
 		"blind":     {blind, true, []string{"not known", "permission denied for function"}},
 		"fresh":     {fresh, true, []string{"Starting", "The stream from Postgres is being opened.", "Nothing has been published", "The server has not been asked about the slot yet."}},
 		"letters":   {letters, true, []string{"2f1a", "bad headers, dead letter", "LSN 0/1", "(no id)", "too large, skipped", "1 dead-lettered, 0 skipped"}},
-		"monitor":   {slots{Slots: []slotmonitor.Slot{worst, well}, Alerts: []firingAlert{fires("slot_inactive", alert.Critical, "Nobody.")}}, false, []string{"Critical", "Slot debezium: Nobody has read the slot since yesterday.", "pg_drop_replication_slot", "reader: pid 77", "reader: nobody", "The server sets no limit", "Nothing waits."}},
+		"monitor":   {slots{Slots: []slotmonitor.Slot{worst, well}, Alerts: []firingAlert{fires("slot_inactive", alert.Critical, "No process.")}}, false, []string{"Critical", "Slot debezium: No process has read the slot since yesterday.", "pg_drop_replication_slot", "reader: pid 77", "reader: none", "The server sets no limit", "Nothing waits."}},
 		"polling":   {polls, true, []string{"Polling", "public.outbox", "17 rows are not published", "2 dead-lettered and 0 skipped", "Tables and workers", "no, it asks at polling.interval", "4,711"}},
-		"lane":      {pollStands, true, []string{"Halted", "Headers are no object.", "e-7", "Mend it."}},
+		"lane":      {pollStands, true, []string{"Halted", "Headers are not an object.", "e-7", "Fix it."}},
 		"no slots":  {slots{Slots: []slotmonitor.Slot{}}, false, []string{"Watching", "There is no logical replication slot to watch."}},
 		"no server": {slots{Slots: []slotmonitor.Slot{well}, Error: "connection refused"}, false, []string{"No answer", "Postgres does not answer: connection refused"}},
 	}
@@ -272,7 +272,7 @@ func TestHostileNamesAreText(t *testing.T) {
 	}
 }
 
-// poisoned puts the text behind every string but those that the page compares.
+// poisoned appends the text to every string except the strings that the page compares.
 func poisoned(v any, hostile string) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -346,9 +346,9 @@ func TestAHiddenTabAsksNothing(t *testing.T) {
 	require.True(t, browser.Eval[bool](tab, `document.querySelector('#stale').hidden`))
 }
 
-// What is read aloud: another cause, once, and not each second in which its figures change.
+// A screen reader announces another cause once, but not each second in which the figures change.
 func TestACauseIsAnnouncedOnce(t *testing.T) {
-	st := states()["stuck"].status.(told)
+	st := states()["stuck"].status.(report)
 	p := start(t, true, st)
 	tab := browser.Start(t).Open(t, p.URL, browser.Look{})
 	tab.Await(10*time.Second, `document.querySelector('#announce').textContent.includes('connection refused')`)

@@ -13,7 +13,7 @@ import (
 // maxSlots is for how many slots a history is kept, 29 KB each. The page shows further ones without a chart.
 const maxSlots = 64
 
-// Relay is one look at the relay.
+// Relay is one sample of the relay.
 type Relay struct {
 	Published uint64    // events acknowledged since the process started
 	Bounds    []float64 // of the buckets of commit_to_ack_seconds
@@ -23,7 +23,7 @@ type Relay struct {
 	Bytes     int64
 }
 
-// Slot is one look at a slot.
+// Slot is one sample of a slot.
 type Slot struct {
 	Name                  string
 	SampledAt             time.Time // by the server; one that was seen before is not a new sample
@@ -53,7 +53,7 @@ var slotColumns = []column[slotPoint]{
 	{"unconfirmed", func(p *slotPoint) float64 { return float64(p.unconfirmed) }},
 }
 
-// history is the last fifteen minutes. Time comes with the looks.
+// history is the last fifteen minutes. The samples bring the time.
 type history struct {
 	id string // of this process: a page that was open while it was restarted must not ask for what comes after the old one's
 
@@ -81,7 +81,7 @@ func newHistory(id string, withRelay bool) *history {
 	return h
 }
 
-// add takes one look; relay is nil where there is none.
+// add takes one sample; relay is nil where there is none.
 func (h *history) add(now time.Time, relay *Relay, slots []Slot) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -49,7 +49,7 @@ func TestHistoryIsMadeOfDifferences(t *testing.T) {
 	a := read(t, h, "")
 	require.Equal(t, "p-3", a.Next)
 	require.Equal(t, []int64{at(0).UnixMilli(), at(2).UnixMilli(), at(3).UnixMilli()}, a.Relay.At)
-	require.Nil(t, a.Relay.Rate[0], "one look has no rate")
+	require.Nil(t, a.Relay.Rate[0], "one sample has no rate")
 	require.InDelta(t, 25, *a.Relay.Rate[1], 0)
 	require.InDelta(t, 0, *a.Relay.Rate[2], 0)
 	require.Nil(t, a.Relay.P50[0])
@@ -90,7 +90,7 @@ func TestHistoryIsARing(t *testing.T) {
 func TestHistoryOfSlots(t *testing.T) {
 	h := newHistory("p", false)
 	h.add(at(0), nil, []Slot{{Name: "b", SampledAt: at(0), Retained: 7, Unconfirmed: 3}, {Name: "a", SampledAt: at(0)}})
-	h.add(at(1), nil, []Slot{{Name: "b", SampledAt: at(0), Retained: 7, Unconfirmed: 3}}) // not looked again, and a is gone
+	h.add(at(1), nil, []Slot{{Name: "b", SampledAt: at(0), Retained: 7, Unconfirmed: 3}}) // not sampled again, and a was dropped
 	h.add(at(2), nil, []Slot{{Name: "b", SampledAt: at(2), Retained: 1 << 52}})
 	a := read(t, h, "")
 	require.Nil(t, a.Relay)

@@ -20,8 +20,8 @@ func (b buckets) since(before buckets) buckets {
 	return d
 }
 
-// quantile is what Prometheus' histogram_quantile makes of the same buckets: linear within one, and beyond the last bound that
-// bound. NaN where nothing was counted.
+// quantile computes what Prometheus' histogram_quantile computes from the same buckets: linear within a bucket, and
+// beyond the last bound that bound. It is NaN where nothing was counted.
 func (b buckets) quantile(q float64) float64 {
 	if len(b.counts) == 0 || b.counts[len(b.counts)-1] == 0 || len(b.bounds) != len(b.counts)-1 || len(b.bounds) == 0 {
 		return math.NaN()

@@ -14,9 +14,9 @@ const Every = time.Second
 // Config says where the figures come from. The functions are called from Run's goroutine.
 type Config struct {
 	Relay func() Relay  // nil: this process relays nothing, as the command monitor
-	Slots func() []Slot // required: as of the last look at the server
+	Slots func() []Slot // required: as of the last sample of the server
 
-	SlotInterval     time.Duration // between two looks at the server
+	SlotInterval     time.Duration // between two samples of the server
 	WarnRetained     int64         // thresholds of the alert about retained WAL
 	CriticalRetained int64
 	Version          string

@@ -75,7 +75,7 @@ func TestThePageKeepsItsOwnPolicy(t *testing.T) {
 	}
 }
 
-// The vendored files are those that were looked at; `make uplot` fetches them again.
+// The vendored files are the files that were reviewed; `make uplot` fetches them again.
 func TestVendoredFilesAreWhatWasRecorded(t *testing.T) {
 	sums := strings.Fields(string(read1(t, "uplot/SHA256SUMS")))
 	require.Len(t, sums, 2*3)

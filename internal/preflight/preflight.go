@@ -1,5 +1,5 @@
-// Package preflight holds the finding that `cdc-outbox check` prints: what was looked at, what is wrong, why it
-// matters and what mends it. The packages that know Postgres and Kafka return findings; the command prints them.
+// Package preflight holds the finding that `cdc-outbox check` prints: what was checked, what is wrong, why it matters
+// and how to fix it. The packages that know Postgres and Kafka return findings; the command prints them.
 package preflight
 
 // Level says how bad a finding is.

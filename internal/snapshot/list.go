@@ -11,17 +11,17 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// The rows that are in the outbox when the slot is made are published once, before anything is streamed. Which rows these
-// are only the slot's exported snapshot tells, and it is gone with the connection that made the slot. So their ids are
-// written down in it, numbered, into a table: the list. It is durable, it does not change when rows come or go, and
-// a number in it is a position that a later process understands.
+// The rows that are in the outbox when the slot is created are published once, before anything is streamed. Only the
+// slot's exported snapshot shows which rows these are, and the exported snapshot ends with the connection that created
+// the slot. So setup writes their ids, numbered, into a table while the snapshot exists: the list. The list is durable,
+// it does not change when rows come or go, and a number in it is a position that a later process understands.
 //
-// The list exists before the slot, marked as unfinished, and loses the mark in the transaction that fills it. A slot beside
-// an unfinished list was made by a setup that was killed in between; nothing was ever streamed from it, so it is dropped and
-// made anew with another snapshot. The list is dropped when its last row is published.
+// The list exists before the slot, marked as unfinished, and loses the mark in the transaction that fills it. A slot
+// beside an unfinished list was created by a setup that was killed in between; nothing was ever streamed from it, so it
+// is dropped and re-created with another snapshot. The list is dropped when its last row is published.
 const Unfinished = "cdc-outbox: rows of the snapshot, not listed yet"
 
-// MadeAt stands between the mark and the position of the slot that was made for the list. A slot that has moved from
+// MadeAt separates the mark from the position of the slot that was created for the list. A slot that has moved from
 // there has been read from, and is not dropped.
 const MadeAt = ", slot made at "
 

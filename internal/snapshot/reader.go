@@ -22,8 +22,9 @@ import (
 // server.
 const batchSize = 1000
 
-// Reader reads the rows that were in the outbox when the slot was made, and remembers which of them are published. It
-// is for whoever holds the slot: nothing else keeps two from publishing the same. For one goroutine. Close it.
+// Reader reads the rows that were in the outbox when the slot was created, and remembers which of them are published.
+// Only the holder of the slot may use a Reader: nothing but the slot keeps two processes from publishing the same rows.
+// For one goroutine. Close it.
 type Reader struct {
 	conn      *pgx.Conn
 	objects   postgres.Objects
@@ -63,8 +64,9 @@ func (s *Reader) begin(ctx context.Context) (some bool, err error) {
 		return false, &fault.Error{
 			Kind: fault.Operator, Object: "table " + List(s.objects).String(),
 			Err: errors.New("a setup was interrupted before it had listed the rows that are in the outbox"),
-			Next: "Run `cdc-outbox setup`. Where that does not help, and nothing has been published from this slot " +
-				"yet:\ncdc-outbox teardown\ncdc-outbox setup",
+			Next: "Run `cdc-outbox setup`. If the error remains, and nothing has been published from this slot yet, " +
+				"re-create the slot.",
+			Commands: []string{"cdc-outbox teardown", "cdc-outbox setup"},
 		}
 	}
 	for _, t := range s.objects.Tables {
@@ -86,7 +88,7 @@ func (s *Reader) begin(ctx context.Context) (some bool, err error) {
 // Left is how many rows were left when the list was opened.
 func (s *Reader) Left() int64 { return s.left }
 
-// Batch hands over the next rows behind number after, in order. A row lives until take returns, whose error ends the
+// Batch hands over the next rows after the number after, in order. A row lives until take returns, whose error ends the
 // batch. last is the number up to which the batch goes, which is 0 when there is no row left; rows that were deleted
 // meanwhile are missing from it.
 func (s *Reader) Batch(ctx context.Context, after int64,
@@ -146,7 +148,7 @@ func (s *Reader) Batch(ctx context.Context, after int64,
 	return last, nil
 }
 
-// relation stays the same for as long as the table does, so that the router need not begin anew with each batch.
+// relation stays the same for as long as the table does, so that the router keeps its plan between batches.
 func (s *Reader) relation(source int, fields []pgconn.FieldDescription) *pgoutput.Relation {
 	rel := &pgoutput.Relation{Namespace: s.objects.Tables[source].Schema, Name: s.objects.Tables[source].Name}
 	for _, f := range fields[1:] {
@@ -170,7 +172,7 @@ func (s *Reader) Done(ctx context.Context, last int64) error {
 	return nil
 }
 
-// Finish drops the list. A role that may not leaves it behind, empty, which means the same.
+// Finish drops the list. A role without the right to drop it leaves an empty list, which means the same.
 func (s *Reader) Finish(ctx context.Context) error {
 	if _, err := s.conn.Exec(ctx, "DROP TABLE "+s.list); err != nil && sqlstate.Of(err) != "42501" &&
 		sqlstate.Of(err) != "42P01" {

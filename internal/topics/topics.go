@@ -18,12 +18,12 @@ import (
 )
 
 const (
-	// sampledRows is how many rows of each outbox are looked at for the topics they lead to. Without an order, so that
-	// the look costs the same on a table of any size.
+	// sampledRows is how many rows of each outbox are read for the topics they lead to. Without an order, so that the
+	// sample costs the same on a table of any size.
 	sampledRows = 10_000
 	// sampledTopics bounds the report; a template with the aggregate id names a topic per aggregate.
 	sampledTopics = 100
-	// sampleTimeout bounds the look as a whole.
+	// sampleTimeout bounds the sample as a whole.
 	sampleTimeout = 10 * time.Second
 )
 
@@ -38,9 +38,9 @@ type Outbox struct {
 	Rename   func(name string) string // what becomes of the name afterwards; nil for nothing
 }
 
-// Sample returns the topics to which the rows in the tables lead: where the template is a constant the topic itself,
-// otherwise those of a sample, none where the tables are empty. all is false where a table could not be read. Names
-// that Kafka does not take are left out.
+// Sample returns the topics to which the rows in the tables lead: the topic itself where the template is a constant,
+// otherwise the topics of a sample, none where the tables are empty. all is false where a table could not be read.
+// Sample leaves out names that Kafka does not take.
 func (o *Outbox) Sample(ctx context.Context) (names []string, all bool) {
 	if !placeholder.MatchString(o.Template) {
 		return []string{o.Template}, true
@@ -72,7 +72,7 @@ func (o *Outbox) Sample(ctx context.Context) (names []string, all bool) {
 func (o *Outbox) All(ctx context.Context, flag string) ([]string, error) {
 	rest := placeholder.ReplaceAllString(o.Template, "")
 	if slices.Contains([]byte(rest), '$') {
-		return nil, fault.Usage("the topics cannot be told from router.topic", "name them with "+flag)
+		return nil, fault.Usage("router.topic does not determine the topics", "name them with "+flag)
 	}
 	if rest == o.Template {
 		return []string{o.Template}, nil
@@ -97,7 +97,7 @@ func (o *Outbox) All(ctx context.Context, flag string) ([]string, error) {
 	return names, nil
 }
 
-// ask returns the topics of a query's names, without those that Kafka does not take.
+// ask returns the topics of a query's names, without names that Kafka does not take.
 func (o *Outbox) ask(ctx context.Context, conn *pgx.Conn, sql string) ([]string, error) {
 	rows, err := conn.Query(ctx, sql)
 	if err != nil {

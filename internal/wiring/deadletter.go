@@ -20,7 +20,7 @@ func Policies(c *config.Loaded) relay.Policies {
 	}}
 }
 
-// WritesDeadLetters says whether some bad row becomes a dead letter.
+// WritesDeadLetters reports whether some bad row becomes a dead letter.
 func WritesDeadLetters(c *config.Loaded) bool {
 	for _, g := range router.Groups() {
 		if Policies(c).Of(g) == relay.DeadLetter {

@@ -38,7 +38,7 @@ func tableDDL(c *config.Loaded, admin setup.Config) (string, error) {
 	return all.String(), nil
 }
 
-// standardColumns are those of the table that outbox.Schema makes.
+// standardColumns are the columns of the table that outbox.Schema creates.
 func standardColumns() config.Columns {
 	return config.Columns{
 		ID: "id", AggregateType: "aggregate_type", AggregateID: "aggregate_id", Type: "event_type",

@@ -26,7 +26,7 @@ type Options struct {
 	IgnoreHeaders    []string
 	IgnorePartitions bool
 	Timestamps       bool
-	Overlap          bool   // leave out what lies, in a partition, before the first and behind the last event that both sides have
+	Overlap          bool   // leave out what lies, in a partition, before the first and after the last event that both sides have
 	Dir              string // for temporary files; the system's where it is empty
 
 	Cluster  wire.Cluster

@@ -82,7 +82,7 @@ export function showHead(head) {
     text(el.firstElementChild, `Also waits for ${w.object}: ${w.reason}${also.next ? ' ' + also.next : ''}`);
     showCommands(el.lastElementChild, also.commands);
   });
-  // A screen reader is told of another cause, not of each second in which its figures change.
+  // A screen reader announces another cause, but not each second in which the figures change.
   if (head.key !== announced) {
     announced = head.key;
     text(byId('announce'), `${head.label}. ${cause.sentence}`);

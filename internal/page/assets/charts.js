@@ -78,7 +78,7 @@ export class Chart {
     this.tell();
   }
 
-  // tell writes the figures under the pointer, else the latest, into the legend, and all of it as text for who cannot see.
+  // tell writes the figures under the pointer, otherwise the latest, into the legend, and as text for screen readers.
   tell() {
     const { columns } = this.series;
     const at = this.hovered ?? columns[0].length - 1;
@@ -134,7 +134,7 @@ export class Chart {
     return top * 1.12;
   }
 
-  // decorate draws what is no series: thresholds, and where it is going.
+  // decorate draws what is not a series: thresholds and the forecast.
   decorate(u) {
     const { ctx } = u;
     const { left, top, width, height } = u.bbox;

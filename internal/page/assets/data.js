@@ -36,8 +36,8 @@ export class Series {
     return values.length ? values.reduce((a, b) => a + b) / values.length : 0;
   }
 
-  // append takes an answer's columns. Where samples are further apart than gap seconds nothing was seen in between, and the
-  // line is broken there. A clock that was set back begins anew.
+  // append takes an answer's columns. Where samples are further apart than gap seconds nothing was seen in between, and
+  // the line is broken there. When the clock was set back, the data begin again.
   append(part, gap, keep) {
     for (let i = 0; i < part.at.length; i++) {
       const at = part.at[i] / 1000;

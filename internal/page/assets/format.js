@@ -7,7 +7,7 @@ const dayOf = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short' 
 
 export const count = (n) => whole.format(n);
 
-// rate keeps a digit behind the point where that is much of the value.
+// rate keeps a digit after the point where that digit is much of the value.
 export const rate = (n) => (n < 10 && n % 1 !== 0 ? short.format(n) : whole.format(n));
 
 export function bytes(n) {
@@ -23,7 +23,7 @@ export function seconds(s) {
   return s < 100 ? short.format(s) + ' s' : span(s);
 }
 
-// span is a time that somebody waits: its two largest units.
+// span writes a duration in its two largest units.
 export function span(s) {
   s = Math.max(0, Math.round(s));
   const parts = [['d', 86400], ['h', 3600], ['min', 60], ['s', 1]];
@@ -37,7 +37,7 @@ export function span(s) {
 
 export const percent = (share) => (share > 0 && share < 0.01 ? '< 1 %' : `${Math.round(share * 100)} %`);
 
-// isCode tells SQL and commands, to be pasted, from sentences.
+// isCode reports whether a text is SQL or a command to paste, not a sentence.
 export const isCode = (text) => /^(SELECT|ALTER|CREATE|GRANT|DROP|DELETE|INSERT|UPDATE|cdc-outbox|kafka-)/m.test(text);
 
 // clock is a time of day of this browser's, with the day where it is not today.

@@ -1,4 +1,4 @@
-// Asks the process once a second while somebody looks, and says loudly when it does not answer.
+// Asks the process once a second while the page is visible, and says loudly when it does not answer.
 
 import { relayHead, showAlerts, showHead, slotsHead } from './cause.js';
 import { Source } from './data.js';
@@ -110,7 +110,7 @@ function freshness() {
   text(byId('fresh-text'), late ? 'No answer' : answeredAt === null ? 'Asking' : 'Live');
   show(byId('stale'), late);
   if (!late) return;
-  // The age changes twice a second, so a screen reader is told the other part only.
+  // The age changes twice a second, so a screen reader announces the other part only.
   text(byId('stale-age'), `No answer for ${span((performance.now() - (answeredAt ?? lookingSince)) / 1000)}. `);
   text(byId('stale-what'), `The process does not answer${failure ? ` (${failure})` : ''}: `
     + (answeredAt === null ? 'there is nothing to show yet.' : `what you see is from ${answeredBy}.`));

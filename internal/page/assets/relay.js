@@ -73,12 +73,12 @@ export class Relay {
     text(this.oldest.value, oldest === 0 ? 'none' : seconds(oldest));
     if (!this.polling) {
       text(this.oldest.unit, oldest === 0 ? 'all that was read is confirmed' : '');
-      text(this.oldest.note, 'Since its commit in Postgres. While it grows, the slot stands still.');
+      text(this.oldest.note, 'Since its commit in Postgres. While it grows, the slot does not move.');
       return;
     }
     const rows = status.backlog?.rows;
-    text(this.oldest.unit, rows === undefined ? 'not looked at yet' : rows === 0 ? 'all rows are published' : `${count(rows)}${rows >= 100000 ? ' or more' : ''} rows are not published`);
-    text(this.oldest.note, 'By its timestamp column, as of the last look at the table.');
+    text(this.oldest.unit, rows === undefined ? 'not counted yet' : rows === 0 ? 'all rows are published' : `${count(rows)}${rows >= 100000 ? ' or more' : ''} rows are not published`);
+    text(this.oldest.note, 'By its timestamp column, as of the last count in the table.');
   }
 
   slot(status, source, history) {
@@ -105,7 +105,7 @@ export class Relay {
       ['Confirmed', status.confirmed_lsn && { code: status.confirmed_lsn }],
       ['restart_lsn', slot?.restart_lsn && { code: slot.restart_lsn }],
       ['Heard from Postgres', status.heard_seconds_ago !== null && `${seconds(status.heard_seconds_ago)} ago`],
-      ['Set aside', (c.dead_lettered > 0 || c.skipped > 0) && `${count(c.dead_lettered)} dead-lettered, ${count(c.skipped)} skipped`],
+      ['Bad rows', (c.dead_lettered > 0 || c.skipped > 0) && `${count(c.dead_lettered)} dead-lettered, ${count(c.skipped)} skipped`],
       ['Passed over', (c.repeated > 0 || c.covered > 0) && `${count(c.repeated + c.covered)} that Kafka had already`],
     ]);
     const topics = status.topics ?? [];
@@ -120,10 +120,10 @@ export class Relay {
         meter.firstElementChild.style.width = (100 * t.published) / most + '%';
       });
     const rows = status.set_aside ?? [];
-    text(byId('aside-note'), !status.set_aside ? `${count(c.dead_lettered)} dead-lettered and ${count(c.skipped)} skipped since the process started. cdc-outbox dead-letter list has them.` : rows.length
+    text(byId('bad-rows-note'), !status.set_aside ? `${count(c.dead_lettered)} dead-lettered and ${count(c.skipped)} skipped since the process started. cdc-outbox dead-letter list has them.` : rows.length
       ? 'The latest, by event id. cdc-outbox dead-letter list has them all, and corrects and publishes them.'
       : 'None since the process started.');
-    list(byId('aside'), rows, (r) => [r.event_id, r.lsn, r.at].join(' '),
+    list(byId('bad-rows'), rows, (r) => [r.event_id, r.lsn, r.at].join(' '),
       (r) => make('li', '', make('span', 'id mono', r.event_id || '(no id)'), make('span', 'why', r.reason.replaceAll('_', ' ') + (r.action === 'skip' ? ', skipped' : ', dead letter')),
         make('span', 'topic mono', r.topic || `LSN ${r.lsn}`), make('span', 'when')),
       (el, r) => {

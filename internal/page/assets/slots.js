@@ -9,7 +9,7 @@ import { remedyOf, showCommands } from './remedy.js';
 // room is how far ahead a forecast is drawn, as a part of the time that is shown.
 const room = 0.15;
 
-// limitOf is what the slot is measured against: the server's limit, else the threshold of the alert.
+// limitOf is what the slot is measured against: the server's limit, otherwise the threshold of the alert.
 function limitOf(slot, facts) {
   if (slot.max_slot_wal_keep_size_bytes !== null) return { at: slot.max_slot_wal_keep_size_bytes, name: 'max_slot_wal_keep_size', hard: true };
   return { at: facts.critical_retained_bytes, name: 'the critical threshold' };
@@ -108,7 +108,7 @@ export class SlotCard {
     attr(meter, 'aria-label', `Share of ${limit.name} that is used: ${percent(share)}`);
   }
 
-  // about is what the command monitor says of somebody else's slot.
+  // about is what the command monitor reports about another consumer's slot.
   about(slot) {
     attr(this.level, 'data-tone', { ok: 'ok', warn: 'wait', critical: 'bad' }[slot.level]);
     text(this.level, { ok: 'well', warn: 'warning', critical: 'critical' }[slot.level]);
@@ -139,7 +139,7 @@ function withLast(series, slot) {
 
 export function reader(slot) {
   if (slot.synced && !slot.active) return "a standby's copy has none";
-  if (!slot.active) return 'nobody';
+  if (!slot.active) return 'none';
   return `${slot.reader?.application ? slot.reader.application + ', ' : ''}pid ${slot.pid}`;
 }
 
