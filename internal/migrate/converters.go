@@ -13,9 +13,9 @@ var converterWords = map[string]string{
 const jsonConverter = "org.apache.kafka.connect.json.JsonConverter"
 
 // converter is the rule for key.converter and value.converter.
-func converter(side string) rule {
+func converter(side string) func(*migration, string, string) outcome {
 	key := "router.debezium." + side + "_converter"
-	return func(m *migration, class string) outcome {
+	return func(m *migration, _, class string) outcome {
 		if class == jsonConverter {
 			word := m.jsonWord(side + ".converter")
 			m.out.set(key, word)
@@ -34,7 +34,7 @@ func converter(side string) rule {
 	}
 }
 
-func headerConverter(m *migration, class string) outcome {
+func headerConverter(m *migration, _, class string) outcome {
 	const key = "router.debezium.header_converter"
 	switch class {
 	case "org.apache.kafka.connect.storage.SimpleHeaderConverter":
@@ -65,32 +65,32 @@ func noConverter(class string) string {
 	return "Records as this converter writes them cannot be made here."
 }
 
-// converterOption judges what belongs to a converter.
-func converterOption(m *migration, rest, value string) outcome {
-	switch {
-	case rest == "schemas.enable":
-		return outcome{Translated, "", "Decides between json and json_with_schema."}
-	case rest == "schemas.cache.size", rest == "converter.type":
-		return outcome{Without, "", "It changes no byte."}
-	case rest == "replace.null.with.default":
-		if strings.EqualFold(value, "false") {
-			return outcome{Decide, "", "NULL stays NULL where a column has a default: check columns with defaults among key, headers and envelope fields."}
+// serverFormat judges debezium.format.key and debezium.format.value.
+func serverFormat(side string) func(*migration, string, string) outcome {
+	key := "router.debezium." + side + "_converter"
+	return func(m *migration, _, value string) outcome {
+		word := ""
+		switch strings.ToLower(value) {
+		case "json":
+			word = m.jsonWord("debezium.format." + side)
+		case "simplestring":
+			word = "string"
+		case "binary":
+			word = "binary"
+		default:
+			return outcome{Refused, key, "json, simplestring and binary are what can be done the same way here."}
 		}
-		return outcome{Without, "", "The default."}
-	case rest == "decimal.format":
-		if strings.EqualFold(value, "numeric") {
-			return outcome{Decide, "", "Decimals as JSON numbers: it matters for numeric columns with json converters only. Compare side by side."}
-		}
-		return outcome{Without, "", "The default."}
-	case rest == "encoding", rest == "converter.encoding":
-		if strings.EqualFold(value, "UTF-8") || strings.EqualFold(value, "UTF8") {
-			return outcome{Without, "", "The default."}
-		}
-		return outcome{Refused, "", "Text is UTF-8 here."}
-	case strings.HasPrefix(rest, "delegate.converter.type"):
-		return outcome{Decide, "", "Rows without bytes go through this converter: that is the transaction metadata and heartbeats, or a payload that is no bytea. Check that the payload column is bytea."}
-	case strings.Contains(rest, "schema.registry"), strings.Contains(rest, "apicurio"), strings.Contains(rest, "basic.auth"), strings.Contains(rest, "auto.register"), strings.Contains(rest, "subject.name"):
-		return outcome{Refused, "", "No schema registry is asked."}
+		m.out.set(key, word)
+		return outcome{Translated, key, word}
 	}
-	return outcome{Unknown, "", "An option of the converter that this version does not know; find out whether it changes bytes."}
+}
+
+func serverHeaderFormat(m *migration, _, value string) outcome {
+	const key = "router.debezium.header_converter"
+	if value != "json" {
+		return outcome{Refused, key, "Only json is done the same way here."}
+	}
+	word := m.jsonWord("debezium.format.header")
+	m.out.set(key, word)
+	return outcome{Translated, key, word}
 }

@@ -2,6 +2,7 @@ package migrate
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/cdc-outbox/cdc-outbox/router/debezium"
@@ -34,7 +35,7 @@ func (m *migration) transform(name string) (alias, option string, ok bool) {
 	return alias, option, true
 }
 
-func chain(m *migration, value string) outcome {
+func chain(m *migration, _, value string) outcome {
 	switch {
 	case m.router == "":
 		return outcome{Refused, "", "There is no " + eventRouter + " in the chain: this connector does not route an outbox."}
@@ -45,12 +46,8 @@ func chain(m *migration, value string) outcome {
 }
 
 func (m *migration) judgeTransform(alias, option, value string) outcome {
-	listed := false
-	for _, a := range list(m.in.value("transforms")) {
-		listed = listed || a == alias
-	}
 	switch {
-	case !listed:
+	case !slices.Contains(list(m.in.value("transforms")), alias):
 		return outcome{Without, "", "The transformation is not in the chain."}
 	case alias != m.router:
 		if option == "type" {
@@ -58,8 +55,8 @@ func (m *migration) judgeTransform(alias, option, value string) outcome {
 		}
 		return outcome{Without, "", "See transforms." + alias + ".type."}
 	}
-	if f, ok := routerRules[option]; ok {
-		return f(m, value)
+	if found, ok := m.find(routerRules, option, value); ok {
+		return found
 	}
 	return outcome{Unknown, "", "The event router of Debezium 3.7 has no such option; find out what it does before you switch."}
 }
@@ -69,51 +66,12 @@ func (m *migration) otherTransform(alias, class string) outcome {
 	if p := m.in.value("transforms." + alias + ".predicate"); p != "" {
 		return outcome{Decide, "", fmt.Sprintf("It works on what the predicate %s picks. If that is never a row of the outbox table, it is without meaning here; else see what it does to it.", p)}
 	}
-	switch class {
-	case "org.apache.kafka.connect.transforms.RegexRouter", "io.debezium.transforms.ByLogicalTableRouter":
-		return outcome{Decide, "router.debezium.topic_replacement", "It renames topics. Behind the event router, put the final names into router.debezium.topic_regex and topic_replacement; in front of it, it has no effect on events."}
-	case "org.apache.kafka.connect.transforms.InsertHeader":
-		return outcome{Decide, "", "It adds a fixed header. The preset debezium has none: let the application write it into a column and place that as header, or let consumers do without."}
-	case "io.debezium.transforms.ExtractNewRecordState":
-		return outcome{Refused, "", "It takes change events apart that the event router needs whole (or has already taken apart); what comes out together cannot be said."}
-	case "io.debezium.transforms.Filter":
-		return outcome{Refused, "", "It leaves out events by a script. Nothing here does: do not write such rows, or filter in the consumers."}
-	}
-	return outcome{Refused, "", "No other transformation is done here, so records it changes would differ."}
+	found, _ := m.find(transformRules, class, class)
+	return found
 }
 
-// routerRules judges the event router's options.
-var routerRules = map[string]rule{
-	"type": func(*migration, string) outcome { return outcome{Translated, "router.preset", "debezium"} },
-	"predicate": func(m *migration, value string) outcome {
-		return outcome{Decide, "", fmt.Sprintf("Only records that the predicate %s picks are routed, others pass unchanged. Here the tables in postgres.tables are routed and nothing else is sent. If the predicate only keeps heartbeats and the like away, there is nothing to do. It is %s.", value, m.predicate(value))}
-	},
-	"negate":                    without("See predicate."),
-	"table.op.invalid.behavior": onUpdate,
-	"table.field.event.id":      to("router.debezium.columns.id"),
-	"table.field.event.key":     to("router.debezium.columns.key"),
-	"table.field.event.type":    to("router.debezium.columns.type"),
-	"table.field.event.payload": to("router.debezium.columns.payload"),
-	"table.field.event.timestamp": func(m *migration, value string) outcome {
-		if m.in.Form == DebeziumServer {
-			return outcome{Without, "", "Debezium Server's Kafka sink ignores it; left out. Set router.debezium.columns.timestamp to have it from now on."}
-		}
-		return to("router.debezium.columns.timestamp")(m, value)
-	},
-	"table.field.event.schema.version":        to("router.debezium.columns.schema_version"),
-	"table.fields.additional.placement":       additional,
-	"table.field.additional.missing":          oneOf("router.debezium.additional_missing", "error", "ignore"),
-	"table.expand.json.payload":               yes("router.debezium.expand_json"),
-	"table.json.payload.null.behavior":        oneOf("router.debezium.expand_json_null", "ignore", "optional_bytes"),
-	"table.json.payload.empty.array.behavior": oneOf("router.debezium.expand_json_empty_array", "ignore", "optional_string"),
-	"route.by.field":                          to("router.debezium.columns.route"),
-	"route.topic.regex":                       topicRegex,
-	"route.topic.replacement":                 to("router.debezium.topic_replacement"),
-	"route.tombstone.on.empty.payload":        yes("router.debezium.tombstone_on_empty_payload"),
-	"tracing.span.context.field":              tracing,
-	"tracing.operation.name":                  without("No spans are made; what the application wrote travels on."),
-	"tracing.with.context.field.only":         without("No spans are made; what the application wrote travels on."),
-	"field.name.adjustment.mode":              schemaNames,
+func routerPredicate(m *migration, _, value string) outcome {
+	return outcome{Decide, "", fmt.Sprintf("Only records that the predicate %s picks are routed, others pass unchanged. Here the tables in postgres.tables are routed and nothing else is sent. If the predicate only keeps heartbeats and the like away, there is nothing to do. It is %s.", value, m.predicate(value))}
 }
 
 func (m *migration) predicate(alias string) string {
@@ -127,21 +85,8 @@ func (m *migration) predicate(alias string) string {
 	return class
 }
 
-func onUpdate(m *migration, value string) outcome {
-	const key = "postgres.on_change"
-	switch strings.ToLower(value) {
-	case "warn", "error":
-		m.out.set(key, "warn")
-		return outcome{Translated, key, "An UPDATE of an outbox row is no event and only goes to the log, here as there."}
-	case "fatal":
-		m.out.set(key, "halt")
-		return outcome{Translated, key, "Debezium's task fails at an UPDATE; here the process stays, not ready, and publishes nothing after it. A TRUNCATE halts as well."}
-	}
-	return outcome{Refused, "", "Debezium itself refuses this value."}
-}
-
 // additional keeps the entries as they are, but for what Debezium Server does not do.
-func additional(m *migration, value string) outcome {
+func additional(m *migration, _, value string) outcome {
 	const key = "router.debezium.additional"
 	var kept []string
 	dropped := false
@@ -173,12 +118,7 @@ func additional(m *migration, value string) outcome {
 	return outcome{Translated, key, ""}
 }
 
-func tracing(m *migration, value string) outcome {
-	m.notes["router.debezium.columns.tracing"] = "only if the headers (traceparent) are in your records now"
-	return outcome{Decide, "router.debezium.columns.tracing", "Debezium reads the column only where OpenTelemetry is on its class path. If your records carry traceparent now, set router.debezium.columns.tracing: " + value + "; Debezium puts spans of its own in between, here the application's travel on."}
-}
-
-func topicRegex(m *migration, value string) outcome {
+func topicRegex(m *migration, _, value string) outcome {
 	const key = "router.debezium.topic_regex"
 	if err := debezium.CheckPattern(value); err != nil {
 		return outcome{Refused, key, "Go's regular expressions cannot do it the same way: " + err.Error() + ". Write one that matches the same route values without it."}

@@ -120,13 +120,13 @@ func loadProperties(data []byte) ([]entry, error) {
 	}
 	entries := make([]entry, len(all))
 	for i, p := range all {
-		entries[i] = entry{text(p.Key), text(p.Value)}
+		entries[i] = entry{valid(p.Key), valid(p.Value)}
 	}
 	return entries, nil
 }
 
-// text keeps a file in another encoding from breaking the YAML and JSON made from it.
-func text(b []byte) string { return strings.ToValidUTF8(string(b), "\ufffd") }
+// valid keeps a file in another encoding from breaking the YAML and JSON made from it.
+func valid(b []byte) string { return strings.ToValidUTF8(string(b), "\ufffd") }
 
 // serverName maps Debezium Server's names; what is of no connector keeps its own.
 func serverName(name string) string {

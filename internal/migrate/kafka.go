@@ -2,62 +2,63 @@ package migrate
 
 import (
 	"regexp"
+	"strconv"
 	"strings"
 )
 
-// security judges TLS and SASL; kafka settles what several options say together.
-func (m *migration) security(name, value string) outcome {
-	switch name {
-	case "security.protocol":
-		switch value = strings.ToUpper(value); value {
-		case "PLAINTEXT":
-			return outcome{Without, "", "The default: plain text."}
-		case "SSL", "SASL_SSL":
-			m.out.set("kafka.tls.enabled", true)
-			return outcome{Translated, "kafka.tls.enabled", ""}
+// brokers drops the listeners' protocols.
+func brokers(m *migration, key, value string) {
+	addresses := list(value)
+	for i, a := range addresses {
+		if _, after, ok := strings.Cut(a, "://"); ok {
+			addresses[i] = after
 		}
-		return outcome{Translated, "kafka.sasl", "Without encryption."}
-	case "sasl.mechanism":
-		return oneOfUpper(m, value)
-	case "sasl.jaas.config":
-		return outcome{Translated, "kafka.sasl.username", "The password is not repeated: give it as CDC_OUTBOX_KAFKA_SASL_PASSWORD or in a file."}
-	case "ssl.truststore.location":
-		if m.pem("truststore") && !placeholder.MatchString(value) {
-			m.out.set("kafka.tls.ca", value)
-			return outcome{Translated, "kafka.tls.ca", ""}
-		}
-		return outcome{Decide, "kafka.tls.ca", "A Java key store: export its certificates as PEM (keytool -exportcert -rfc -keystore …) and name that file; leave it out if a public authority signed the brokers' certificates."}
-	case "ssl.keystore.location":
-		if m.pem("keystore") && !placeholder.MatchString(value) {
-			m.out.set("kafka.tls.cert", value)
-			m.out.set("kafka.tls.key", value)
-			return outcome{Translated, "kafka.tls.cert", "Certificate and key are in the one file."}
-		}
-		return outcome{Decide, "kafka.tls.cert", "A Java key store: export certificate and key as PEM (keytool -importkeystore … -deststoretype PKCS12, then openssl pkcs12) and name both files."}
-	case "ssl.endpoint.identification.algorithm":
-		if value == "" {
-			return outcome{Decide, "kafka.tls.insecure_skip_verify", "The brokers' names are not checked now. Better give them certificates with their names, or set kafka.tls.server_name."}
-		}
-		return outcome{Without, "", "The default: names are checked."}
 	}
-	return outcome{Without, "", "See ssl.truststore.location and ssl.keystore.location."}
+	m.out.set(key, addresses)
 }
 
-func (m *migration) pem(store string) bool {
-	return strings.EqualFold(m.in.value("producer.override.ssl."+store+".type"), "PEM")
+// pem reports whether the store is a PEM file that the producer names.
+func pem(store string) func(*migration, string) bool {
+	return func(m *migration, value string) bool {
+		return strings.EqualFold(m.in.value("producer.override.ssl."+store+".type"), "PEM") && !placeholder.MatchString(value)
+	}
 }
 
-func oneOfUpper(m *migration, value string) outcome {
-	switch value {
-	case "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512":
-		m.out.set("kafka.sasl.mechanism", value)
-		return outcome{Translated, "kafka.sasl.mechanism", ""}
+// topicNumber judges the numbers of topic.creation.default.
+func topicNumber(key string) func(*migration, string, string) outcome {
+	return func(m *migration, _, value string) outcome {
+		n, err := strconv.Atoi(value)
+		if err != nil || n < 1 {
+			return outcome{Decide, "kafka.topics", "The brokers' default is not asked for here: say the number."}
+		}
+		m.out.set("kafka.topics.create", true)
+		m.out.set(key, n)
+		return outcome{Translated, key, ""}
 	}
-	return outcome{Refused, "kafka.sasl.mechanism", "PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512 are what there is; the brokers' listener has to offer one of them."}
+}
+
+// topicConfig judges what else there is under topic.creation.default: settings of topics.
+func topicConfig(m *migration, name, value string) outcome {
+	const key = "kafka.topics.config"
+	config, _ := m.out[key].(map[string]string)
+	if config == nil {
+		config = map[string]string{}
+	}
+	setting := strings.TrimPrefix(strings.TrimPrefix(name, "topic.creation.default"), ".")
+	config[setting] = value
+	m.out.set("kafka.topics.create", true)
+	m.out.set(key, config)
+	return outcome{Translated, key, ""}
+}
+
+func topicGroup(_ *migration, name, _ string) outcome {
+	group, _, _ := strings.Cut(strings.TrimPrefix(name, "topic.creation."), ".")
+	return outcome{Decide, "kafka.topics.rules", "Settings for some topics: write a rule with a pattern for the group " + group + "."}
 }
 
 var jaasUser = regexp.MustCompile(`username\s*=\s*("([^"]*)"|([^\s;"]+))`)
 
+// kafka settles what several options say together.
 func (m *migration) kafka() {
 	if m.out["kafka.sasl.mechanism"] == nil {
 		return

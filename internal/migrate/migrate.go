@@ -6,16 +6,6 @@ import (
 	"strings"
 )
 
-// outcome is what a rule says about an option.
-type outcome struct {
-	verdict Verdict
-	key     string
-	note    string
-}
-
-// rule judges the value of one option and may set keys of ours.
-type rule func(m *migration, value string) outcome
-
 // migration is the work on one connector.
 type migration struct {
 	in     *Input
@@ -74,16 +64,16 @@ func (m *migration) judge(o Option) outcome {
 	if alias, option, ok := m.transform(name); ok {
 		return m.judgeTransform(alias, option, value)
 	}
-	if f, ok := rules[strings.TrimPrefix(name, "internal.")]; ok {
-		return f(m, value)
+	if found, ok := m.find(connectorRules, strings.TrimPrefix(name, "internal."), value); ok {
+		return found
 	}
-	if f, ok := serverRules[name]; ok && m.in.Form == DebeziumServer {
-		return f(m, value)
-	}
-	for _, p := range prefixRules {
-		if rest, ok := strings.CutPrefix(name, p.prefix); ok {
-			return p.rule(m, rest, value)
+	if m.in.Form == DebeziumServer {
+		if found, ok := m.find(serverRules, name, value); ok {
+			return found
 		}
+	}
+	if found, ok := m.find(families, name, value); ok {
+		return found
 	}
 	return outcome{Unknown, "", "This version knows no such option of Debezium or Kafka Connect; find out what it does before you switch."}
 }
@@ -149,52 +139,6 @@ func (m *migration) differences() {
 }
 
 func (m *migration) diff(sentence string) { m.diffs = append(m.diffs, sentence) }
-
-// Ways to write rules.
-
-func to(key string) rule {
-	return func(m *migration, value string) outcome {
-		m.out.set(key, value)
-		return outcome{Translated, key, ""}
-	}
-}
-
-func yes(key string) rule {
-	return func(m *migration, value string) outcome {
-		m.out.set(key, strings.EqualFold(value, "true"))
-		return outcome{Translated, key, ""}
-	}
-}
-
-// oneOf translates the words that are the same on both sides.
-func oneOf(key string, words ...string) rule {
-	return func(m *migration, value string) outcome {
-		value = strings.ToLower(value)
-		if !slices.Contains(words, value) {
-			return outcome{Refused, key, "Only " + strings.Join(words, ", ") + " are done the same way here."}
-		}
-		m.out.set(key, value)
-		return outcome{Translated, key, ""}
-	}
-}
-
-func without(why string) rule {
-	return func(*migration, string) outcome { return outcome{Without, "", why} }
-}
-
-func decide(what string) rule {
-	return func(*migration, string) outcome { return outcome{Decide, "", what} }
-}
-
-// only is for options whose one value (the first is the default) means nothing here, and the others need somebody.
-func only(harmless string, why string, otherwise outcome) rule {
-	return func(_ *migration, value string) outcome {
-		if slices.Contains(strings.Split(harmless, "|"), strings.ToLower(value)) {
-			return outcome{Without, "", why}
-		}
-		return otherwise
-	}
-}
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 

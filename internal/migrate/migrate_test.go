@@ -275,11 +275,16 @@ func TestEveryOption(t *testing.T) {
 	}
 	require.Greater(t, len(known), 180)
 	old := map[string]bool{"database.server.name": true, "table.whitelist": true, "snapshot.scan.all.columns.force": true, "multi.partition.mode": true}
-	for name := range rules {
-		require.True(t, known[name] || old[name] || strings.HasPrefix(name, "offset.") || strings.HasPrefix(name, "internal."), "a rule for %s, which is not in the list", name)
+	for _, r := range connectorRules {
+		for name := range strings.FieldsSeq(r.options) {
+			require.True(t, known[name] || old[name] || strings.HasPrefix(name, "offset.") || known["internal."+name],
+				"a rule for %s, which is not in the list", name)
+		}
 	}
-	for name := range routerRules {
-		require.True(t, known["transforms.outbox."+name], name)
+	for _, r := range routerRules {
+		for name := range strings.FieldsSeq(r.options) {
+			require.True(t, known["transforms.outbox."+name], name)
+		}
 	}
 }
 

@@ -3,27 +3,14 @@ package migrate
 import (
 	"net"
 	"net/url"
-	"strings"
 )
 
-// connection options go into one connection string, which postgres makes.
-func connection(_ *migration, _ string) outcome {
-	return outcome{Translated, "postgres.dsn", ""}
-}
-
-func password(m *migration, value string) outcome {
+func password(m *migration, _, value string) outcome {
 	m.notes["postgres.dsn"] = "The password is not written here: export PGPASSWORD, have a ~/.pgpass, or put the whole connection string into a\nfile and write dsn: \"@/run/secrets/postgres-dsn\"."
 	if wholly.MatchString(value) {
 		return outcome{Translated, "postgres.dsn", "Give it as PGPASSWORD, in ~/.pgpass, or with the whole connection string in a file (dsn: \"@/path\")."}
 	}
 	return outcome{Translated, "postgres.dsn", "Not repeated: give it as PGPASSWORD, in ~/.pgpass, or with the whole connection string in a file (dsn: \"@/path\"). It stands in clear in this input."}
-}
-
-func sslKey(_ *migration, value string) outcome {
-	if strings.HasSuffix(value, ".pk8") || strings.HasSuffix(value, ".der") {
-		return outcome{Decide, "postgres.dsn", "pgjdbc's key is DER; here it is PEM: openssl pkcs8 -nocrypt -inform DER -in " + value + " -out client.key, and name that file."}
-	}
-	return outcome{Translated, "postgres.dsn", "It has to be PEM."}
 }
 
 // postgres makes the connection string, without the password, and names slot, publication and tables.

@@ -10,7 +10,7 @@ import (
 // mostly such ones.
 var plainTable = regexp.MustCompile(`^[A-Za-z0-9_$]+(\\?\.|\[\.\])[A-Za-z0-9_$]+$`)
 
-func tableList(m *migration, value string) outcome {
+func tableList(m *migration, _, value string) outcome {
 	const key = "postgres.tables"
 	var tables, patterns []string
 	for _, entry := range list(value) {
@@ -49,3 +49,10 @@ func (m *migration) foreign(table string) bool {
 	_, name, _ := strings.Cut(table, ".")
 	return query != "" && regexp.MustCompile(`(?i)(^|[^A-Za-z0-9_$])`+regexp.QuoteMeta(name)+`($|[^A-Za-z0-9_$])`).MatchString(query)
 }
+
+func skipsInserts(_ *migration, value string) bool {
+	return slices.ContainsFunc(list(value), func(op string) bool { return strings.EqualFold(op, "c") })
+}
+
+// onServer reports whether the file is Debezium Server's.
+func onServer(m *migration, _ string) bool { return m.in.Form == DebeziumServer }

@@ -1,0 +1,200 @@
+package migrate
+
+import "slices"
+
+const (
+	batching = "Batches, queues and waits are this program's own matter; window.records and window.bytes bound the " +
+		"memory."
+	retries   = "Connections are tried again for as long as it takes."
+	internals = "A matter of Debezium's own insides."
+	metrics   = "Metrics are Prometheus' here; see docs/monitor.md for their names."
+)
+
+// connectorRules judges the connector's options: the options of Debezium's PostgresConnectorConfig,
+// RelationalDatabaseConnectorConfig, CommonConnectorConfig and what they include, and Kafka Connect's own. A test compares
+// them with a list of all names.
+var connectorRules = slices.Concat(connectRules, connectionRules, replicationRules, snapshotRules, captureRules, columnRules,
+	topicRules, processRules)
+
+// connectRules judges Kafka Connect's own options of any source connector.
+var connectRules = []rule{
+	{options: "name", verdict: Without, note: "The connector's name; the slot's name identifies this program's work."},
+	{
+		options: "connector.class",
+		when:    exactly("io.debezium.connector.postgresql.PostgresConnector", "PostgresConnector", "Postgres", "PostgresConnectorV2"),
+		verdict: Without,
+		note:    "Debezium's PostgreSQL connector, which this program replaces.",
+	},
+	{
+		options: "connector.class", verdict: Refused,
+		note: "This is not Debezium's PostgreSQL connector; only PostgreSQL is read here.",
+	},
+	{options: "tasks.max tasks.max.enforce", verdict: Without, note: "One slot has one reader."},
+	{options: "connector.plugin.version", verdict: Without, note: "There are no plugins."},
+	{
+		options: "config.action.reload", verdict: Without,
+		note: "Secrets in files are read anew at each connection; other changes want a restart.",
+	},
+	{
+		options: "errors.tolerance", when: is("all"), verdict: Decide, key: "router.on_bad_row",
+		note: "Connect skips rows that fail, without a word. Here they halt the stream unless router.on_bad_row says " +
+			"otherwise: skip is the same, counted and logged; dead_letter keeps them.",
+	},
+	{
+		options: "errors.tolerance", verdict: Translated, key: "router.on_bad_row",
+		note: "halt, the default: the stream stops in front of a row that fails.",
+	},
+	{options: "errors.retry.timeout errors.retry.delay.max.ms", verdict: Without, note: retries},
+	{
+		options: "errors.log.enable", verdict: Without,
+		note: "Every row that cannot be published is logged, without its payload.",
+	},
+	{options: "errors.log.include.messages", verdict: Without, note: "Payloads are never logged."},
+	{
+		options: "exactly.once.support", when: is("required"), verdict: Translated, key: "delivery",
+		note: "Kafka transactions; consumers need isolation.level=read_committed, as before.",
+		set:  constant("exactly_once"),
+	},
+	{
+		options: "exactly.once.support", verdict: Decide, key: "delivery",
+		note: "The worker decides whether transactions are used. If it had exactly.once.source.support=enabled, set " +
+			"delivery: exactly_once.",
+	},
+	{
+		options: "transaction.boundary transaction.boundary.interval.ms", verdict: Without,
+		note: "With delivery: exactly_once a Kafka transaction ends where a Postgres transaction does, or several do.",
+	},
+	{
+		options: "offsets.storage.topic", verdict: Without,
+		note: "The position is the slot's; with delivery: exactly_once it is in a consumer group's offsets. Keep the " +
+			"topic for the way back.",
+	},
+	{options: "key.converter", judge: converter("key")},
+	{options: "value.converter", judge: converter("value")},
+	{options: "header.converter", judge: headerConverter},
+	{
+		options: "converters", verdict: Decide,
+		note: "Custom converters change how columns are represented. Find out whether they touch columns of the outbox " +
+			"table.",
+	},
+	{options: "transforms", judge: chain},
+	{options: "predicates", verdict: Without, note: "See the transformation that names them."},
+	{options: "topic.creation.groups", when: is("", "default"), verdict: Without, note: "The group default."},
+	{
+		options: "topic.creation.groups", verdict: Decide, key: "kafka.topics.rules",
+		note: "Settings for some topics, by regular expression; kafka.topics.rules has patterns with * and ?.",
+	},
+}
+
+// processRules judges what Debezium does in its process: signals, notifications, metrics, batches, retries.
+var processRules = []rule{
+	{
+		options: `signal.data.collection signal.enabled.channels signal.poll.interval.ms signal.emit.failure.max.retries
+			signal.emit.failure.backoff.ms`,
+		verdict: Without,
+		note:    noSignals,
+	},
+	{
+		options: "notification.enabled.channels notification.sink.topic.name", when: is(""), verdict: Without,
+		note: "Empty.",
+	},
+	{
+		options: "notification.enabled.channels notification.sink.topic.name", verdict: Decide,
+		note: "No notifications are sent. See who reads them; /status, the metrics and the log are what there is here.",
+	},
+	{options: "custom.metric.tags advanced.metrics.enable statistics.metrics.enabled", verdict: Without, note: metrics},
+	{options: "custom.sanitize.pattern", verdict: Without, note: "Payloads and passwords are never logged."},
+	{
+		options: `max.batch.size max.queue.size max.queue.size.in.bytes poll.interval.ms poll.dispatch.interval.ms
+			queue.provider.type query.fetch.size`,
+		verdict: Without,
+		note:    batching,
+	},
+	{
+		options: "errors.max.retries retriable.restart.connector.wait.ms custom.retriable.exception", verdict: Without,
+		note: retries,
+	},
+	{
+		options: "executor.shutdown.timeout.ms offset.activity.monitor.interval.ms multi.partition.mode",
+		verdict: Without,
+		note:    internals,
+	},
+	{
+		options: "log.position.check.enable", verdict: Without,
+		note: "A slot that is lost is noticed, and never made anew silently.",
+	},
+	{
+		options: "guardrail.collections.max guardrail.collections.limit.action", verdict: Without,
+		note: "Only the tables in postgres.tables are read.",
+	},
+	{
+		options: `offset.storage offset.storage.file.filename offset.flush.interval.ms offset.flush.timeout.ms
+			offset.storage.topic offset.storage.partitions offset.storage.replication.factor offset.commit.policy`,
+		verdict: Without,
+		note:    "The position is the slot's. Keep the file or topic for the way back.",
+	},
+}
+
+// families judges names that only begin alike.
+var families = slices.Concat(
+	under("producer.override.", producerRules),
+	under("key.converter.", converterRules),
+	under("value.converter.", converterRules),
+	under("header.converter.", converterRules),
+	familyRules,
+)
+
+var familyRules = []rule{
+	{options: "topic.creation.enable", verdict: Without, note: "A worker's option."},
+	{options: "topic.creation.default.partitions", judge: topicNumber("kafka.topics.partitions")},
+	{options: "topic.creation.default.replication.factor", judge: topicNumber("kafka.topics.replication_factor")},
+	{
+		options: "topic.creation.default.include topic.creation.default.exclude", verdict: Without,
+		note: "The group default has none.",
+	},
+	{options: "topic.creation.default topic.creation.default.*", judge: topicConfig},
+	{options: "topic.creation.*", judge: topicGroup},
+	{options: "predicates.*", verdict: Without, note: "See the transformation that names the predicate."},
+	{
+		options: "snapshot.select.statement.overrides.* snapshot.max.threads.multiplier.*", verdict: Without,
+		note: noSnapshot,
+	},
+	{options: "signal.*", verdict: Without, note: noSignals},
+	{options: "openlineage.*", verdict: Without, note: "No lineage is reported."},
+	{options: "memory.management.*", verdict: Without, note: internals},
+	{options: "schema.history.*", verdict: Without, note: "A Postgres connector keeps no schema history."},
+	{
+		options: "column.mask.* column.truncate.*", verdict: Refused,
+		note: "Columns are masked or cut before they are sent, and nothing does so here. If it touches the outbox " +
+			"table, mask when the event is written.",
+	},
+	{
+		options: "driver.* database.*", verdict: Decide, key: "postgres.dsn",
+		note: "A parameter of the JDBC driver; see whether the connection string needs its like.",
+	},
+	{options: "consumer.override.*", verdict: Without, note: "A source connector's is not used."},
+	{
+		options: "admin.override.*", verdict: Without,
+		note: "Topics are created, where that is configured, over the same connections as all else.",
+	},
+	{
+		options: "errors.deadletterqueue.*", verdict: Without,
+		note: "Connect has dead letters only for sinks. Here there is router.on_bad_row: dead_letter.",
+	},
+	{
+		options: "worker.config.providers*", verdict: Without,
+		note: "Secrets are read from files (@path) or environment variables.",
+	},
+	{options: "worker.exactly.once.source.support", verdict: Without, note: "See exactly.once.support of the connector."},
+	{options: "worker.*", verdict: Without, note: "The worker's own; there is no worker here."},
+	{options: "debezium.api.* debezium.redis.* debezium.health*", verdict: Without, note: "Debezium Server's own."},
+	{
+		options: "debezium.sink.*", verdict: Decide,
+		note: "An option of the sink; see whether it changes what is written, or where.",
+	},
+	{options: "debezium.*", verdict: Unknown, note: "This version knows no such option of Debezium Server."},
+	{
+		options: "quarkus.*", verdict: Without,
+		note: "Debezium Server's HTTP server and logging; here they are http.listen and log.",
+	},
+}

@@ -1,0 +1,160 @@
+package migrate
+
+const noSchema = "It shapes change events; the event router takes them apart."
+
+// captureRules judges which tables, columns and operations become events.
+var captureRules = []rule{
+	{options: "table.include.list table.whitelist", judge: tableList},
+	{
+		options: "table.exclude.list", verdict: Decide,
+		note: "Tables are named one by one here: list the outbox tables in postgres.tables.",
+	},
+	{
+		options: "schema.include.list", verdict: Decide,
+		note: "Tables are named with their schema here: check that postgres.tables lists what is in those schemas.",
+	},
+	{
+		options: "schema.exclude.list", verdict: Decide,
+		note: "Tables are named with their schema here: check that postgres.tables lists none of those schemas.",
+	},
+	{
+		options: "database.include.list database.exclude.list", verdict: Without,
+		note: "A Postgres connector has one database.",
+	},
+	{options: "table.ignore.builtin", verdict: Without, note: "Only the tables in postgres.tables are read."},
+	{options: "column.include.list column.exclude.list", when: is(""), verdict: Without, note: "Empty."},
+	{
+		options: "column.include.list column.exclude.list", verdict: Decide,
+		note: "Only columns with a role, or placed as header, envelope or partition, are used here. Check that none of " +
+			"those is among the columns that Debezium was told to leave out.",
+	},
+	{options: "message.key.columns", verdict: Without, note: "The event router makes the key of its own column."},
+	{
+		options: "skipped.operations", when: skipsInserts, verdict: Refused,
+		note: "The connector skips inserts, which are the events.",
+	},
+	{
+		options: "skipped.operations", verdict: Without,
+		note: onlyInserts + "Updates and deletes are passed over; a TRUNCATE too, of which Debezium's task would die " +
+			"with skipped.operations=none.",
+	},
+	{options: "skip.messages.without.change", verdict: Without, note: onlyInserts},
+	{
+		options: "tombstones.on.delete", verdict: Without,
+		note: onlyInserts + "The event router drops deletes and their tombstones.",
+	},
+}
+
+// columnRules judges how columns are represented.
+var columnRules = []rule{
+	{
+		options: "decimal.handling.mode", words: "precise double string", verdict: Translated,
+		key: "router.debezium.decimal_handling", set: text,
+	},
+	{
+		options: "time.precision.mode",
+		words:   "adaptive adaptive_time_microseconds connect microseconds nanoseconds isostring", verdict: Translated,
+		key: "router.debezium.time_precision", set: text,
+	},
+	{
+		options: "binary.handling.mode", words: "bytes base64 base64-url-safe hex", verdict: Translated,
+		key: "router.debezium.binary_handling", set: text,
+	},
+	{
+		options: "hstore.handling.mode", words: "json map", verdict: Translated, key: "router.debezium.hstore_handling",
+		set: text,
+	},
+	{
+		options: "interval.handling.mode", words: "numeric string", verdict: Translated,
+		key: "router.debezium.interval_handling", set: text,
+	},
+	{options: "money.fraction.digits", when: is("2"), verdict: Without, note: "The default."},
+	{
+		options: "money.fraction.digits", verdict: Decide,
+		note: "money columns are written with two digits here; it matters only if one becomes a key, header or envelope " +
+			"field.",
+	},
+	{
+		options: "include.unknown.datatypes", when: is("false"), verdict: Without,
+		note: "Columns of types that Debezium does not know are left out there.",
+	},
+	{
+		options: "include.unknown.datatypes", verdict: Decide,
+		note: "Check key, headers and envelope fields for columns of extension types: their bytes may differ.",
+	},
+	{options: "unavailable.value.placeholder", verdict: Without, note: onlyInserts + " An insert has all its values."},
+	{
+		options: "column.propagate.source.type datatype.propagate.source.type", when: is(""), verdict: Without,
+		note: "Empty.",
+	},
+	{
+		options: "column.propagate.source.type datatype.propagate.source.type", verdict: Decide,
+		note: "It adds parameters to schemas, which show only in a converter with schema (json_with_schema). Leave it " +
+			"out there first, or bear the difference.",
+	},
+	{
+		options: "schema.name.adjustment.mode field.name.adjustment.mode", when: is("", "none"), verdict: Without,
+		note: "The default.",
+	},
+	{options: "schema.name.adjustment.mode field.name.adjustment.mode", verdict: Decide, note: schemaNames},
+	{
+		options: "event.converting.failure.handling.mode", when: is("fail", "warn"), verdict: Without,
+		note: "A value that cannot be represented makes a bad row; see router.on_bad_row.",
+	},
+	{
+		options: "event.converting.failure.handling.mode", verdict: Decide, key: "router.on_bad_row",
+		note: "Debezium leaves such values out; here the row is a bad row.",
+	},
+	{
+		options: "event.processing.failure.handling.mode", when: is("fail"), verdict: Without,
+		note: "A row that cannot become a record halts; see router.on_bad_row.",
+	},
+	{
+		options: "event.processing.failure.handling.mode", verdict: Decide, key: "router.on_bad_row",
+		note: "Debezium passes over events that it fails on; here router.on_bad_row decides: halt, dead_letter or skip.",
+	},
+	{
+		options: "post.processors", verdict: Decide,
+		note: "Post processors change events before the event router sees them. Find out whether they touch the outbox " +
+			"table.",
+	},
+	{options: "sourceinfo.struct.maker include.schema.changes include.schema.comments", verdict: Without, note: noSchema},
+	{options: "extended.headers.enabled", verdict: Translated, key: "router.debezium.context_headers", set: truth},
+}
+
+const schemaNames = "It changes names in schemas, which show only in a converter with schema (json_with_schema), " +
+	"and names of members when payloads are expanded. Compare side by side."
+
+// topicRules judges the topics of the connector, which are not those of the events.
+var topicRules = []rule{
+	{options: "topic.prefix database.server.name", verdict: Translated, key: "router.debezium.topic_prefix", set: text},
+	{
+		options: "topic.naming.strategy", verdict: Without,
+		note: "The event router names the topics; the strategy names those it replaces.",
+	},
+	{options: "topic.delimiter", verdict: Without, note: "The event router names the topics."},
+	{options: "topic.cache.size", verdict: Without, note: internals},
+	{
+		options: `topic.heartbeat.name topic.heartbeat.prefix heartbeat.topics.prefix heartbeat.interval.ms
+			heartbeat.action.query`,
+		when: is("", "0"), verdict: Without,
+		note: "Empty.",
+	},
+	{
+		options: `topic.heartbeat.name topic.heartbeat.prefix heartbeat.topics.prefix heartbeat.interval.ms
+			heartbeat.action.query`,
+		verdict: Without,
+		note: "No heartbeats are needed: keepalives move the slot while the outbox is idle. Rows of a heartbeat table " +
+			"in the publication are ignored; whatever else watches that table or topic has to know.",
+	},
+	{options: "provide.transaction.metadata", when: is("false"), verdict: Without, note: "The default."},
+	{
+		options: "provide.transaction.metadata", verdict: Decide,
+		note: "Debezium writes transactions' begin and end to a topic of its own, and nothing does so here. See whether " +
+			"anybody reads it.",
+	},
+	{
+		options: "topic.transaction transaction.metadata.factory", verdict: Without,
+		note: "Transaction metadata is not written.",
+	},
+}
