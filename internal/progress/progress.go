@@ -1,5 +1,5 @@
-// Package progress is how a long command reports what it does while it works. Engines get a Reporter and know nothing of
-// terminals.
+// Package progress is how a long command reports what it does while it works. Engines get a Reporter and know nothing
+// of terminals.
 package progress
 
 import (

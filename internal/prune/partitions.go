@@ -44,8 +44,8 @@ func (q *Partition) Line(dryRun bool) string {
 	return fmt.Sprintf("%s: %s%d bytes, %s", fault.Printable(q.Partition), rows, q.Bytes, what)
 }
 
-// doPartitions drops what is wholly behind the horizon. Each step leaves the catalog in a state from which the next run goes
-// on: archived or not, then marked, then detach pending, then detached, then gone.
+// doPartitions drops what is wholly behind the horizon. Each step leaves the catalog in a state from which the next run
+// goes on: archived or not, then marked, then detach pending, then detached, then gone.
 func (p *pruning) doPartitions(ctx context.Context) error {
 	rows, h, err := p.open(ctx)
 	if err != nil {
@@ -53,7 +53,8 @@ func (p *pruning) doPartitions(ctx context.Context) error {
 	}
 	defer rows.Close()
 	list, err := p.listPartitions(ctx, rows)
-	if err != nil || p.o.DryRun || !slices.ContainsFunc(list, func(q *outboxtable.Partition) bool { return q.Keep == "" }) {
+	mayGo := func(q *outboxtable.Partition) bool { return q.Keep == "" }
+	if err != nil || p.o.DryRun || !slices.ContainsFunc(list, mayGo) {
 		return errors.Join(err, p.refusal())
 	}
 	if p.o.Published == "" {
@@ -102,12 +103,15 @@ func (p *pruning) listPartitions(ctx context.Context, rows *outboxtable.Rows) ([
 		return nil, err
 	}
 	order := map[outboxtable.PartitionState]int{outboxtable.Pending: -2, outboxtable.Detached: -1}
-	slices.SortStableFunc(all, func(a, b outboxtable.Partition) int { return cmp.Compare(order[a.State], order[b.State]) })
+	slices.SortStableFunc(
+		all, func(a, b outboxtable.Partition) int { return cmp.Compare(order[a.State], order[b.State]) },
+	)
 	list := make([]*outboxtable.Partition, len(all))
 	for i := range all {
 		part := &all[i]
 		list[i] = part
-		// A relay that polls finds a row only while its partition is attached; one that is detached first might have got one.
+		// A relay that polls finds a row only while its partition is attached; one that is detached first might have
+		// got one.
 		part.Shared = part.Shared || p.o.Published != ""
 		if part.Keep == "" {
 			err = p.weigh(ctx, rows, part)
@@ -141,7 +145,10 @@ func (p *pruning) weigh(ctx context.Context, rows *outboxtable.Rows, part *outbo
 		part.Keep = "prepared transactions use it or its parent: " + strings.Join(gids, ", ")
 		p.prepared = append(p.prepared, gids...)
 	case part.Later > 0:
-		part.Keep = fmt.Sprintf("%d of its rows are too young, or not certain to be published because of when they were committed", part.Later)
+		part.Keep = fmt.Sprintf(
+			"%d of its rows are too young, or not certain to be published because of when they were committed",
+			part.Later,
+		)
 	}
 	return err
 }
@@ -156,10 +163,16 @@ func (p *pruning) refusal() error {
 	for _, gid := range slices.Compact(p.prepared) {
 		next += "ROLLBACK PREPARED " + identifier.QuoteLiteral(gid) + ";  -- or COMMIT PREPARED\n"
 	}
-	return &fault.Error{Kind: fault.Operator, Object: "table " + p.table.String(), Err: errors.New("prepared transactions keep partitions that are old enough from being dropped"), Next: strings.TrimSuffix(next, "\n")}
+	return &fault.Error{
+		Kind: fault.Operator, Object: "table " + p.table.String(),
+		Err:  errors.New("prepared transactions keep partitions that are old enough from being dropped"),
+		Next: strings.TrimSuffix(next, "\n"),
+	}
 }
 
-func (p *pruning) dropPartition(ctx context.Context, rows *outboxtable.Rows, h outboxtable.Horizon, part *outboxtable.Partition) error {
+func (p *pruning) dropPartition(
+	ctx context.Context, rows *outboxtable.Rows, h outboxtable.Horizon, part *outboxtable.Partition,
+) error {
 	if p.o.Archive != "" {
 		n, err := p.archivePartition(ctx, rows.Root(), h, part)
 		if err != nil {
@@ -186,7 +199,9 @@ func (p *pruning) dropPartition(ctx context.Context, rows *outboxtable.Rows, h o
 }
 
 // archivePartition writes all of a partition's rows, as rows of the table.
-func (p *pruning) archivePartition(ctx context.Context, root uint32, h outboxtable.Horizon, part *outboxtable.Partition) (n int64, err error) {
+func (p *pruning) archivePartition(
+	ctx context.Context, root uint32, h outboxtable.Horizon, part *outboxtable.Partition,
+) (n int64, err error) {
 	rows, err := outboxtable.Open(ctx, p.o.DSN, p.o.Admin, part.Table, outboxtable.Filter{})
 	if err != nil {
 		return 0, err

@@ -146,18 +146,25 @@ func (p *pruning) horizon(ctx context.Context, rows *outboxtable.Rows) (outboxta
 }
 
 // collect returns the next pages: one, or as many as a file holds, which is on the disk then.
-func (p *pruning) collect(ctx context.Context, rows *outboxtable.Rows, header archive.Header) (spans []span, more bool, err error) {
+func (p *pruning) collect(
+	ctx context.Context, rows *outboxtable.Rows, header archive.Header,
+) (spans []span, more bool, err error) {
 	var w *archive.Writer
 	if p.o.Archive != "" {
-		name := fmt.Sprintf("%s.%s-%s-%04d", url.PathEscape(p.source.Schema), url.PathEscape(p.source.Name), p.o.Run, len(p.Files))
+		name := fmt.Sprintf(
+			"%s.%s-%s-%04d", url.PathEscape(p.source.Schema), url.PathEscape(p.source.Name), p.o.Run, len(p.Files),
+		)
 		if w, err = archive.Create(p.o.Archive, name, header); err != nil {
 			return nil, false, archiveFault(err)
 		}
 	}
 	n := 0
-	for more = true; more && err == nil && (len(spans) == 0 || w != nil && n < archiveRows && w.Size() < archiveBytes); {
+	roomy := func() bool { return len(spans) == 0 || w != nil && n < archiveRows && w.Size() < archiveBytes }
+	for more = true; more && err == nil && roomy(); {
 		var page *span
-		more, err = rows.Page(ctx, p.after, p.o.Batch, func(rel *pgoutput.Relation, row pgoutput.Tuple, key outboxtable.Key) error {
+		more, err = rows.Page(ctx, p.after, p.o.Batch, func(
+			rel *pgoutput.Relation, row pgoutput.Tuple, key outboxtable.Key,
+		) error {
 			if page == nil {
 				page = &span{first: key}
 			}
@@ -194,7 +201,8 @@ func archiveFault(err error) error {
 	if err == nil {
 		return nil
 	}
-	return &fault.Error{Kind: fault.Operator, Object: "--archive", Err: err, Next: "Rows that are in no whole file were not deleted; prune again."}
+	return &fault.Error{Kind: fault.Operator, Object: "--archive", Err: err, Next: "Rows that are in no whole file " +
+		"were not deleted; prune again."}
 }
 
 // delete deletes page by page.
@@ -225,10 +233,14 @@ func (p *pruning) describe(ctx context.Context, rows *outboxtable.Rows) (h archi
 		return h, err
 	}
 	p.rel = d.Relation
-	h = archive.Header{Run: p.o.Run, Written: time.Now().UTC(), Schema: p.table.Schema, Table: p.table.Name, OID: d.Relation.OID,
-		Server: d.ServerVersion, SystemID: d.SystemID, Database: d.Database}
+	h = archive.Header{
+		Run: p.o.Run, Written: time.Now().UTC(), Schema: p.table.Schema, Table: p.table.Name, OID: d.Relation.OID,
+		Server: d.ServerVersion, SystemID: d.SystemID, Database: d.Database,
+	}
 	for _, c := range d.Relation.Columns {
-		h.Columns = append(h.Columns, archive.Column{Name: c.Name, Type: d.Types[c.Name], TypeOID: c.TypeOID, Modifier: c.Modifier})
+		h.Columns = append(
+			h.Columns, archive.Column{Name: c.Name, Type: d.Types[c.Name], TypeOID: c.TypeOID, Modifier: c.Modifier},
+		)
 	}
 	return h, nil
 }

@@ -48,7 +48,10 @@ func (f *file) Rows(ctx context.Context) iter.Seq2[Row, error] {
 		}
 		var known *fault.Error
 		if err != nil && ctx.Err() == nil && !errors.As(err, &known) {
-			err = &fault.Error{Kind: fault.Operator, Object: "--from-archive", Err: err, Next: "Take the file and its manifest from a copy."}
+			err = &fault.Error{
+				Kind: fault.Operator, Object: "--from-archive", Err: err,
+				Next: "Take the file and its manifest from a copy.",
+			}
 		}
 		if err != nil {
 			yield(Row{}, err)

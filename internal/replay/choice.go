@@ -44,7 +44,8 @@ func (c *Choice) Check(all bool) error {
 	}
 	if len(c.Files) == 0 && all == chosen {
 		return fault.Usage("it is not said which rows to publish",
-			"choose by --aggregate-type, --aggregate-id, --id, --since, --until, --from-position or --to-position, or take --all")
+			"choose by --aggregate-type, --aggregate-id, --id, --since, --until, --from-position or --to-position, "+
+				"or take --all")
 	}
 	if c.Topic != "" {
 		if err := router.CheckTopic(c.Topic); err != nil {

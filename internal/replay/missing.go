@@ -87,11 +87,20 @@ func (r *repair) strikeOff(ctx context.Context) (doubts []error, err error) {
 }
 
 func inDoubt(topic string, compacted bool) error {
-	f := &fault.Error{Kind: fault.Operator, Object: fmt.Sprintf("topic %q", topic), Err: errors.New("it is compacted: of each key Kafka keeps the last record only, so what is not there may have been published and removed"),
-		Next: "cdc-outbox repair --yes-publish-twice"}
+	f := &fault.Error{
+		Kind: fault.Operator, Object: fmt.Sprintf("topic %q", topic), Err: errors.New(
+			"it is compacted: of each key Kafka keeps the last record only, so what is not there may have been " +
+				"published and removed",
+		),
+		Next: "cdc-outbox repair --yes-publish-twice",
+	}
 	if !compacted {
-		f.Err = errors.New("it is not known whether it is compacted, because the user may not read its configuration; then what is not there may have been published and removed")
-		f.Next = "kafka-acls --add --operation DescribeConfigs --topic " + topic + "\n# or, where you know that it is not:\ncdc-outbox repair --yes-publish-twice"
+		f.Err = errors.New(
+			"it is not known whether it is compacted, because the user may not read its configuration; then what is " +
+				"not there may have been published and removed",
+		)
+		f.Next = "kafka-acls --add --operation DescribeConfigs --topic " + topic + "\n# or, where you know that it " +
+			"is not:\ncdc-outbox repair --yes-publish-twice"
 	}
 	return f
 }
@@ -107,8 +116,13 @@ func (r *repair) strike(ctx context.Context, consumer *reader.Reader, span reade
 		// Retention has begun to remove records here: what it removed must not be taken for lost.
 		if oldest := time.UnixMilli(m.Timestamp); first && span.From > 0 && since.Before(oldest) {
 			doubt = &fault.Error{
-				Kind: fault.Operator, Object: object, Err: fmt.Errorf("its records begin at %s; older ones were removed, and count as missing", oldest.UTC().Format(time.RFC3339)),
-				Next: "cdc-outbox repair --since " + oldest.Add(time.Minute).UTC().Format(time.RFC3339) + "\n# or, where all that is missing is to be published, whether it was there or not:\ncdc-outbox repair --yes-publish-twice",
+				Kind: fault.Operator, Object: object, Err: fmt.Errorf(
+					"its records begin at %s; older ones were removed, and count as missing",
+					oldest.UTC().Format(time.RFC3339),
+				),
+				Next: "cdc-outbox repair --since " + oldest.Add(time.Minute).UTC().Format(time.RFC3339) +
+					"\n# or, where all that is missing is to be published, whether it was there or not:\n" +
+					"cdc-outbox repair --yes-publish-twice",
 			}
 		}
 		first = false
@@ -122,8 +136,12 @@ func (r *repair) strike(ctx context.Context, consumer *reader.Reader, span reade
 	}
 	if first && span.From > 0 && since.IsZero() {
 		doubt = &fault.Error{
-			Kind: fault.Operator, Object: object, Err: errors.New("all of its records were removed, and count as missing"),
-			Next: "Name with --since a time from which on no topic has lost records to retention.\n# or, where all that is missing is to be published, whether it was there or not:\ncdc-outbox repair --yes-publish-twice",
+			Kind: fault.Operator, Object: object, Err: errors.New(
+				"all of its records were removed, and count as missing",
+			),
+			Next: "Name with --since a time from which on no topic has lost records to retention.\n# or, where all " +
+				"that is missing is to be published, whether it was there or not:\ncdc-outbox repair " +
+				"--yes-publish-twice",
 		}
 	}
 	return doubt, nil

@@ -17,18 +17,19 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
-// Positions are in the records' headers, not in the table. So the topics are read, partition by partition, and the rows of
-// the ids found are published in the order in which they were found: within a partition that is the order of the log.
+// Positions are in the records' headers, not in the table. So the topics are read, partition by partition, and the rows
+// of the ids found are published in the order in which they were found: within a partition that is the order of the
+// log.
 
-// span is how far a partition of a topic is read. High is the last position that was taken: what a relay repeats after a
-// crash does not lie behind it.
+// span is how far a partition of a topic is read. High is the last position that was taken: what a relay repeats after
+// a crash does not lie behind it.
 type span struct {
 	reader.Span
 	High offsets.Position `json:"high"`
 }
 
-// spanCursor is a place in one of the state's spans. Absent are the events before it that no table has, as far as they are
-// not counted yet.
+// spanCursor is a place in one of the state's spans. Absent are the events before it that no table has, as far as they
+// are not counted yet.
 type spanCursor struct {
 	span   int
 	from   int64
@@ -81,12 +82,12 @@ func (p *positions) all(ctx context.Context) (err error) {
 	}
 	defer p.reader.Close()
 	defer p.o.Progress.Wait(progress.Reading(p.reader))()
+	defer p.close()
 	for _, t := range p.o.Admin.Tables {
 		rows, err := outboxtable.Open(ctx, p.o.DSN, p.o.Admin, t, p.filter)
 		if err != nil {
 			return err
 		}
-		defer rows.Close()
 		p.tables = append(p.tables, rows)
 	}
 	if p.state.Spans == nil {
@@ -100,6 +101,12 @@ func (p *positions) all(ctx context.Context) (err error) {
 		}
 	}
 	return p.verdict()
+}
+
+func (p *positions) close() {
+	for _, rows := range p.tables {
+		rows.Close()
+	}
 }
 
 // begin decides what is read: to where the topics end now. What is published goes there, too.
@@ -124,7 +131,8 @@ func (p *positions) begin(ctx context.Context) (err error) {
 			return err
 		}
 		if compacted {
-			p.o.Progress.Say(fmt.Sprintf("Topic %s is compacted: events that Kafka has removed there are not found by their positions.",
+			p.o.Progress.Say(fmt.Sprintf("Topic %s is compacted: events that Kafka has removed there are not found "+
+				"by their positions.",
 				fault.Printable(topic)))
 		}
 		for _, s := range spans {
@@ -158,7 +166,10 @@ func (p *positions) refuseGone(ctx context.Context, span reader.Span) error {
 		next = fmt.Sprintf("Begin there, with --from-position %s, or choose by time instead: --since and --until.", at)
 		break
 	}
-	return &fault.Error{Kind: fault.Operator, Object: fmt.Sprintf("topic %q partition %d", span.Topic, span.Partition), Err: errors.New(what + ", so the events of the window are not all found by it"), Next: next}
+	return &fault.Error{
+		Kind: fault.Operator, Object: fmt.Sprintf("topic %q partition %d", span.Topic, span.Partition),
+		Err: errors.New(what + ", so the events of the window are not all found by it"), Next: next,
+	}
 }
 
 // placeOf is the record's position. What replay published lies before all windows, what repair published in the log.
@@ -193,7 +204,9 @@ func (p *positions) read(ctx context.Context, i int) error {
 		id, ok := p.id(m)
 		if !ok {
 			return &fault.Error{
-				Kind: fault.Operator, Object: fmt.Sprintf("topic %q partition %d offset %d", m.Topic, m.Partition, m.Offset),
+				Kind: fault.Operator, Object: fmt.Sprintf(
+					"topic %q partition %d offset %d", m.Topic, m.Partition, m.Offset,
+				),
 				Err:  errors.New("the record has a position and no id, so its row cannot be found"),
 				Next: "Choose by time instead: --since and --until.",
 			}
@@ -242,7 +255,9 @@ func (p *positions) take(ctx context.Context) error {
 				at[id] = p.at[i]
 			}
 		}
-		err := rows.ByID(ctx, ids, func(rel *pgoutput.Relation, row pgoutput.Tuple, key outboxtable.Key, chosen bool) error {
+		err := rows.ByID(ctx, ids, func(
+			rel *pgoutput.Relation, row pgoutput.Tuple, key outboxtable.Key, chosen bool,
+		) error {
 			if found[key.ID] = true; !chosen {
 				return nil
 			}
@@ -273,13 +288,16 @@ func (p *positions) hexIDs(ids []string) []string {
 func (p *positions) verdict() error {
 	st := p.state
 	if st.Repeated > 0 {
-		p.o.Progress.Say(fmt.Sprintf("%d records of the window were repeats, or lay behind others: passed over.", st.Repeated))
+		p.o.Progress.Say(
+			fmt.Sprintf("%d records of the window were repeats, or lay behind others: passed over.", st.Repeated),
+		)
 	}
 	f := &fault.Error{Kind: fault.Operator, Object: "replay"}
 	switch {
 	case st.Rows+st.refused+st.Absent == 0 && st.Unplaced > 0:
 		f.Err = fmt.Errorf("%d records have no header position, and no other lies in the window", st.Unplaced)
-		f.Next = "Choose by time instead: --since and --until. With the preset debezium records have the header only with router.debezium.position_header."
+		f.Next = "Choose by time instead: --since and --until. With the preset debezium records have the header only " +
+			"with router.debezium.position_header."
 	case st.Absent > 0:
 		f.Err = fmt.Errorf("%d events of the window are not in the table any more", st.Absent)
 		f.Next = "What prune --archive wrote is replayed with --from-archive, and --since and --until."

@@ -64,8 +64,8 @@ func batchSize(rate int) int {
 	return min(batchRows, max(1, rate/4))
 }
 
-// Add routes a row, which it keeps nothing of, and reports whether the batch is full. An error is about the row; what was
-// added before can still be flushed.
+// Add routes a row, which it keeps nothing of, and reports whether the batch is full. An error is about the row; what
+// was added before can still be flushed.
 func (p *publisher) Add(row Row) (full bool, err error) {
 	rec, err := p.route(row.Relation, row.Tuple)
 	if err != nil {
@@ -116,7 +116,8 @@ func (p *publisher) refuse(id string, err error) error {
 	if !p.SkipBad && !p.DryRun {
 		return &fault.Error{
 			Kind: fault.Operator, Object: fmt.Sprintf("event %q", fault.Printable(id)), Err: err,
-			Next: "Mend it, or pass over such rows with --skip-bad-rows; the same command with --resume goes on from here.",
+			Next: "Mend it, or pass over such rows with --skip-bad-rows; the same command with --resume goes on from " +
+				"here.",
 		}
 	}
 	p.bad++
@@ -139,7 +140,8 @@ func (p *publisher) Flush(ctx context.Context) (Cursor, error) {
 			}
 			if o.Unknown {
 				return nil, &fault.Error{
-					Kind: fault.Operator, Object: "replay", Err: o.Err, Next: "When that is mended, the same command with --resume goes on.",
+					Kind: fault.Operator, Object: "replay", Err: o.Err,
+					Next: "When that is mended, the same command with --resume goes on.",
 				}
 			}
 			if err := p.refuse(p.ids[i], o.Err); err != nil {

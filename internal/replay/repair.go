@@ -16,7 +16,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// caughtUpLimit is how long a repair waits for the connector, so that what is still on its way does not count as missing.
+// caughtUpLimit is how long a repair waits for the connector, so that what is still on its way does not count as
+// missing.
 const caughtUpLimit = 2 * time.Minute
 
 // RepairOptions are what a repair is.
@@ -109,7 +110,9 @@ func newRepair(ctx context.Context, o *RepairOptions) (*repair, error) {
 	if err == nil && !alone {
 		err = &fault.Error{
 			Kind: fault.Operator, Object: "repair",
-			Err: errors.New("another one is at work for this slot; each would publish what the other does"), Next: "Wait for its end.",
+			Err: errors.New(
+				"another one is at work for this slot; each would publish what the other does",
+			), Next: "Wait for its end.",
 		}
 	}
 	if err != nil {
@@ -125,7 +128,8 @@ func (r *repair) close() {
 	}
 }
 
-// find decides what is missing. The tables come first, then Kafka: a row that is written in between is no business of this run.
+// find decides what is missing. The tables come first, then Kafka: a row that is written in between is no business of
+// this run.
 func (r *repair) find(ctx context.Context) error {
 	if err := r.survey(ctx); err != nil {
 		return err
@@ -162,12 +166,18 @@ func (r *repair) awaitConnector(ctx context.Context) error {
 		return err
 	}
 	if r.o.DryRun {
-		r.o.Progress.Say("The connector does not run or has not caught up: what it is still going to publish counts as missing here.")
+		r.o.Progress.Say(
+			"The connector does not run or has not caught up: what it is still going to publish counts as missing " +
+				"here.",
+		)
 		return nil
 	}
 	return &fault.Error{
 		Kind: fault.Operator, Object: "connector",
-		Err:  errors.New("it does not run or has not caught up, so what is missing cannot be told from what it is still going to publish"),
+		Err: errors.New(
+			"it does not run or has not caught up, so what is missing cannot be told from what it is still going to " +
+				"publish",
+		),
 		Next: "Start it, wait until `cdc-outbox status` shows it streaming, then run repair again.",
 	}
 }
@@ -188,15 +198,17 @@ func (r *repair) publishMissing(ctx context.Context) (err error) {
 	}
 	if bad := r.publisher.bad; bad > 0 {
 		return &fault.Error{
-			Kind: fault.Operator, Object: "repair", Err: fmt.Errorf("%d rows were not published", bad), Next: "Their reasons are above.",
+			Kind: fault.Operator, Object: "repair", Err: fmt.Errorf(
+				"%d rows were not published", bad,
+			), Next: "Their reasons are above.",
 		}
 	}
 	return nil
 }
 
-// publish publishes the rows of a table that are missing. To a consumer that keeps the last position of each key they must
-// not look older than what it has: they get the one in front of the end of the log, at which no commit can stand, since records
-// of the log begin at multiples of 8.
+// publish publishes the rows of a table that are missing. To a consumer that keeps the last position of each key they
+// must not look older than what it has: they get the one in front of the end of the log, at which no commit can stand,
+// since records of the log begin at multiples of 8.
 func (r *repair) publish(ctx context.Context, table int) error {
 	end, err := r.tables[table].WALEnd(ctx)
 	if err != nil {
@@ -243,7 +255,9 @@ func (r *repair) each(ctx context.Context, table int, bad func(), take func(foun
 	var after *outboxtable.Key
 	for more := true; more; {
 		var err error
-		more, err = r.tables[table].Page(ctx, after, pageSize(r.o.Rate), func(rel *pgoutput.Relation, tuple pgoutput.Tuple, key outboxtable.Key) error {
+		more, err = r.tables[table].Page(ctx, after, pageSize(r.o.Rate), func(
+			rel *pgoutput.Relation, tuple pgoutput.Tuple, key outboxtable.Key,
+		) error {
 			after = &key
 			rec, err := r.publisher.route(rel, tuple)
 			var no *router.RowError
@@ -257,7 +271,9 @@ func (r *repair) each(ctx context.Context, table int, bad func(), take func(foun
 			id, ok := idHeader(rec)
 			if !ok {
 				return &fault.Error{
-					Kind: fault.Config, Object: "repair", Err: errors.New("records have no header with an id, so what Kafka has cannot be compared"),
+					Kind: fault.Config, Object: "repair", Err: errors.New(
+						"records have no header with an id, so what Kafka has cannot be compared",
+					),
 				}
 			}
 			return take(foundRow{Row: Row{Relation: rel, Tuple: tuple}, key: key, topic: rec.Topic, hash: hashID(id)})

@@ -60,7 +60,8 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		return nil, err
 	}
 	p := &publisher{
-		Pace: o.Pace, run: state.Run, router: o.Router, unplaced: o.Unplaced, began: time.Now(), rows: state.Rows, topics: map[string]*Topic{},
+		Pace: o.Pace, run: state.Run, router: o.Router, unplaced: o.Unplaced, began: time.Now(), rows: state.Rows,
+		topics: map[string]*Topic{},
 	}
 	if !o.DryRun && !state.Done {
 		if p.sender, err = publish.New(ctx, o.Kafka, o.Progress); err != nil {
@@ -75,12 +76,15 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	}
 	if err == nil && !o.DryRun && p.bad > 0 {
 		err = &fault.Error{
-			Kind: fault.Operator, Object: "replay", Err: fmt.Errorf("%d rows were not published", p.bad), Next: "Their reasons are above.",
+			Kind: fault.Operator, Object: "replay", Err: fmt.Errorf(
+				"%d rows were not published", p.bad,
+			), Next: "Their reasons are above.",
 		}
 	}
 	return &Report{
-		Run: state.Run, Done: state.Done && !o.DryRun, DryRun: o.DryRun, Rows: state.Rows, Topics: p.topics, Unpublish: p.bad,
-		Examples: append([]string{}, p.examples...), Seconds: time.Since(p.began).Seconds(),
+		Run: state.Run, Done: state.Done && !o.DryRun, DryRun: o.DryRun, Rows: state.Rows, Topics: p.topics,
+		Unpublish: p.bad,
+		Examples:  append([]string{}, p.examples...), Seconds: time.Since(p.began).Seconds(),
 	}, err
 }
 
@@ -109,7 +113,10 @@ func (r *run) all(ctx context.Context) error {
 		return r.drain(ctx, &positions{o: r.o, state: r.state, window: w, filter: filter})
 	}
 	for r.state.Source < len(r.o.Files) && err == nil {
-		err = r.drain(ctx, &file{path: r.o.Files[r.state.Source], columns: r.o.Admin.Columns, filter: filter, done: r.state.FileRows})
+		err = r.drain(
+			ctx,
+			&file{path: r.o.Files[r.state.Source], columns: r.o.Admin.Columns, filter: filter, done: r.state.FileRows},
+		)
 	}
 	for len(r.o.Files) == 0 && r.state.Source < len(r.o.Admin.Tables) && err == nil {
 		err = r.drain(ctx, &table{o: r.o, state: r.state, name: r.o.Admin.Tables[r.state.Source], filter: filter})

@@ -7,14 +7,14 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
-// Source gives rows in the order in which they are published, from where the state says on. A row is valid until the next
-// one is asked for.
+// Source gives rows in the order in which they are published, from where the state says on. A row is valid until the
+// next one is asked for.
 type Source interface {
 	Rows(ctx context.Context) iter.Seq2[Row, error]
 }
 
-// Row is a row of the outbox. Without a relation it is a mark: what came before it is published first, then the state moves
-// to the cursor.
+// Row is a row of the outbox. Without a relation it is a mark: what came before it is published first, then the state
+// moves to the cursor.
 type Row struct {
 	Relation *pgoutput.Relation
 	Tuple    pgoutput.Tuple

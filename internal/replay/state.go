@@ -50,7 +50,9 @@ func openState(o *Options) (*State, error) {
 	}
 	var was State
 	if err := json.Unmarshal(text, &was); err != nil || was.Run == "" {
-		return nil, fault.Usage("the file of --resume is no state of a replay", "name another file, which need not exist")
+		return nil, fault.Usage(
+			"the file of --resume is no state of a replay", "name another file, which need not exist",
+		)
 	}
 	now, err := json.Marshal(o.Choice)
 	if err != nil {
@@ -61,7 +63,10 @@ func openState(o *Options) (*State, error) {
 		return nil, err
 	}
 	if !reflect.DeepEqual(was.Options, asked) {
-		return nil, fault.Usage("the file of --resume belongs to a run that chose other rows or another topic", "give the same flags as then, or another file")
+		return nil, fault.Usage(
+			"the file of --resume belongs to a run that chose other rows or another topic",
+			"give the same flags as then, or another file",
+		)
 	}
 	was.path = s.path
 	return &was, nil
@@ -71,7 +76,9 @@ func openState(o *Options) (*State, error) {
 func (s *State) place() string {
 	for _, span := range s.Spans {
 		if span.From < span.End {
-			return fmt.Sprintf(", up to offset %d of %d in topic %s, partition %d", span.From, span.End, span.Topic, span.Partition)
+			return fmt.Sprintf(
+				", up to offset %d of %d in topic %s, partition %d", span.From, span.End, span.Topic, span.Partition,
+			)
 		}
 	}
 	if s.Key != nil && s.Key.Timestamp != nil {
@@ -90,7 +97,9 @@ func (s *State) save() error {
 		return err
 	}
 	if err := writeWhole(s.path, append(text, '\n')); err != nil {
-		return &fault.Error{Kind: fault.Operator, Object: "--resume", Err: fmt.Errorf("the state cannot be written: %w", err)}
+		return &fault.Error{
+			Kind: fault.Operator, Object: "--resume", Err: fmt.Errorf("the state cannot be written: %w", err),
+		}
 	}
 	return nil
 }

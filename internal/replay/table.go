@@ -44,7 +44,9 @@ func (t *table) Rows(ctx context.Context) iter.Seq2[Row, error] {
 		stopped := false
 		after := t.state.Key
 		for more := true; more; {
-			more, err = rows.Page(ctx, after, pageSize(t.o.Rate), func(rel *pgoutput.Relation, row pgoutput.Tuple, key outboxtable.Key) error {
+			more, err = rows.Page(ctx, after, pageSize(t.o.Rate), func(
+				rel *pgoutput.Relation, row pgoutput.Tuple, key outboxtable.Key,
+			) error {
 				after = &key
 				if stopped = !yield(Row{rel, row, tableCursor{key}}, nil); stopped {
 					return errStopped

@@ -31,8 +31,14 @@ func LookPolling(ctx context.Context, c *config.Loaded) (st polling.Status, url 
 		return st, url, cerr
 	}
 	if err != nil {
-		st = polling.Status{Source: config.SourcePolling, State: relay.State{Name: notRunning, Reason: err.Error(), Since: time.Now().UTC()},
-			ReadyReason: string(notRunning), Waits: []fault.Wait{}, Halted: []*relay.HaltedRow{}, Workers: c.Polling.Workers}
+		st = polling.Status{
+			Source: config.SourcePolling, State: relay.State{
+				Name: notRunning, Reason: err.Error(), Since: time.Now().UTC(),
+			},
+			ReadyReason: string(
+				notRunning,
+			), Waits: []fault.Wait{}, Halted: []*relay.HaltedRow{}, Workers: c.Polling.Workers,
+		}
 		for _, t := range cfg.Tables {
 			st.Tables = append(st.Tables, t.String())
 		}
@@ -64,8 +70,12 @@ func Look(ctx context.Context, c *config.Loaded) (st Status, source string, err 
 	if cerr != nil {
 		told = Status{Status: connector.Status{
 			State: relay.State{Name: notRunning, Reason: cerr.Error(), Since: time.Now().UTC()},
-			Slot:  c.Postgres.Slot, Publication: c.Postgres.Publication, ReadyReason: string(notRunning), Waits: []fault.Wait{},
-			Window: connector.Window{Window: relay.Window{MaxRecords: c.Window.Records, MaxBytes: int64(c.Window.Bytes)}},
+			Slot:  c.Postgres.Slot, Publication: c.Postgres.Publication, ReadyReason: string(
+				notRunning,
+			), Waits: []fault.Wait{},
+			Window: connector.Window{
+				Window: relay.Window{MaxRecords: c.Window.Records, MaxBytes: int64(c.Window.Bytes)},
+			},
 			Topics: []telemetry.TopicCount{}, Aside: []relay.BadRow{},
 		}}
 	}
@@ -77,10 +87,17 @@ func Look(ctx context.Context, c *config.Loaded) (st Status, source string, err 
 	case err != nil:
 		return withSlot(con, nil, err), source, &fault.Error{Kind: fault.Retry, Object: "postgres", Err: err}
 	case len(slots) == 0:
-		return withSlot(con, nil, nil), source, &fault.Error{Kind: fault.Operator, Object: object, Err: errors.New("it does not exist"),
-			Next: "cdc-outbox setup creates it; if it was there before, cdc-outbox check says what that means"}
+		return withSlot(con, nil, nil), source, &fault.Error{
+			Kind: fault.Operator, Object: object, Err: errors.New(
+				"it does not exist",
+			),
+			Next: "cdc-outbox setup creates it; if it was there before, cdc-outbox check says what that means",
+		}
 	case slots[0].WALStatus == slotmonitor.WALLost:
-		err = &fault.Error{Kind: fault.Operator, Object: object, Err: errors.New("it is lost"), Next: "cdc-outbox check says how to begin anew"}
+		err = &fault.Error{
+			Kind: fault.Operator, Object: object, Err: errors.New("it is lost"),
+			Next: "cdc-outbox check says how to begin anew",
+		}
 	}
 	return withSlot(con, &slots[0], nil), source, err
 }

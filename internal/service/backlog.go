@@ -16,8 +16,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 )
 
-// BacklogWatch is the command monitor at work where source is polling: it reports rows that no relay publishes, also when
-// no relay runs.
+// BacklogWatch is the command monitor at work where source is polling: it reports rows that no relay publishes, also
+// when no relay runs.
 type BacklogWatch struct {
 	process
 	cfg    polling.Config
@@ -114,7 +114,9 @@ func (w *BacklogWatch) judge(ctx context.Context, level func(rule, subject strin
 		}
 		w.blind.Store(first)
 		if age := time.Since(first.since); age >= blindFor {
-			blind.Level, blind.Sentence = alert.Warn, fmt.Sprintf("The backlog cannot be looked at for %s: %s.", fault.Duration(age), why)
+			blind.Level, blind.Sentence = alert.Warn, fmt.Sprintf(
+				"The backlog cannot be looked at for %s: %s.", fault.Duration(age), why,
+			)
 		}
 		return []alert.Finding{blind}
 	}

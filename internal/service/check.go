@@ -70,7 +70,9 @@ func checkPostgres(
 		findings = polling.Check(ctx, db.DSN, polled)
 	} else {
 		db.Admin.SetupNever = c.Postgres.Setup == "never"
-		db.Admin.Retained = setup.Retained{Warn: int64(c.Monitor.WarnRetained), Critical: int64(c.Monitor.CriticalRetained)}
+		db.Admin.Retained = setup.Retained{
+			Warn: int64(c.Monitor.WarnRetained), Critical: int64(c.Monitor.CriticalRetained),
+		}
 		findings = setup.Preflight(ctx, db.DSN, db.Admin)
 		findings = append(findings, polling.CheckBesideLog(ctx, db.DSN, polled)...)
 	}
@@ -78,13 +80,16 @@ func checkPostgres(
 	switch {
 	case !all:
 		findings = append(findings, preflight.Finding{
-			Level: preflight.Warn, Subject: "topics", Found: "Not every outbox can be read, and its rows name the topics.",
-			Why: "Whether their topics exist and may be written was not looked at.", Remedy: "Mend what is said of the tables, then check again.",
+			Level: preflight.Warn, Subject: "topics",
+			Found:  "Not every outbox can be read, and its rows name the topics.",
+			Why:    "Whether their topics exist and may be written was not looked at.",
+			Remedy: "Mend what is said of the tables, then check again.",
 		})
 	case len(topics) == 0 && len(db.Admin.Tables) > 0:
 		findings = append(findings, preflight.Finding{
 			Level: preflight.OK, Subject: "topics",
-			Found: "No row in the outbox names one yet, so none was looked at: run waits for those that are missing, and says so.",
+			Found: "No row in the outbox names one yet, so none was looked at: run waits for those that are missing, " +
+				"and says so.",
 		})
 	}
 	return findings, topics, nil
@@ -95,8 +100,10 @@ func checkClaim(ctx context.Context, dsn string, c *config.Loaded, cluster check
 	id, err := systemID(ctx, dsn)
 	if err != nil {
 		return []preflight.Finding{{
-			Level: preflight.Warn, Subject: "transactional id", Found: "Its name is not known: Postgres does not tell its system identifier.",
-			Why: "The rights to it in Kafka could not be looked at.", Remedy: "Mend what is said of Postgres, then check again.",
+			Level: preflight.Warn, Subject: "transactional id",
+			Found:  "Its name is not known: Postgres does not tell its system identifier.",
+			Why:    "The rights to it in Kafka could not be looked at.",
+			Remedy: "Mend what is said of Postgres, then check again.",
 		}}, nil
 	}
 	return check.Transactions(ctx, cluster, kafka.TransactionalID(id, c.Postgres.Slot))

@@ -5,6 +5,7 @@
 //   - [WatchSlots] and [WatchBacklog] monitor and relay nothing.
 //   - [Check] looks at what Run would find, and [Look] and [LookPolling] ask a process that runs.
 //
-// Each process has the same things beside its work (process.go): a monitor, a sender of its alerts, the HTTP server, the
-// page, the recorder of traces. The package knows no flags and prints nothing; what a process has to say goes to its log.
+// Each process has the same things beside its work (process.go): a monitor, a sender of its alerts, the HTTP server,
+// the page, the recorder of traces. The package knows no flags and prints nothing; what a process has to say goes to
+// its log.
 package service

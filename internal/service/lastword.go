@@ -10,8 +10,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 )
 
-// lastWord is the alert that a process has ended by itself. Nobody will ask its metrics any more, so it is told at the end,
-// and it is the next process that tells that it is over.
+// lastWord is the alert that a process has ended by itself. Nobody will ask its metrics any more, so it is told at the
+// end, and it is the next process that tells that it is over.
 type lastWord struct {
 	webhook *webhook.Sender // nil: there is nobody to tell
 	slot    string          // empty with source: polling
@@ -43,7 +43,8 @@ func (w *lastWord) takeBack(ready bool) {
 func (w *lastWord) alert(sentence string) alert.Event {
 	now := time.Now()
 	return alert.Event{
-		Alert: diagnose.ConnectorStopped, Subject: w.slot, State: alert.Firing, Level: alert.Critical, Since: now, At: now,
+		Alert: diagnose.ConnectorStopped, Subject: w.slot, State: alert.Firing, Level: alert.Critical, Since: now,
+		At:       now,
 		Sentence: sentence, Lasting: true,
 	}
 }

@@ -11,8 +11,9 @@ import (
 func (p *process) pageConfig(mc slotmonitor.Config, monitor *slotmonitor.Monitor, relay func() page.Relay) page.Config {
 	return page.Config{
 		Relay: relay, Slots: func() []page.Slot { return slotFigures(monitor) },
-		SlotInterval: mc.Interval, WarnRetained: mc.Thresholds.WarnRetained, CriticalRetained: mc.Thresholds.CriticalRetained,
-		Version: p.Build.Version,
+		SlotInterval: mc.Interval, WarnRetained: mc.Thresholds.WarnRetained,
+		CriticalRetained: mc.Thresholds.CriticalRetained,
+		Version:          p.Build.Version,
 	}
 }
 
@@ -31,7 +32,10 @@ func relayFigures(c *connector.Connector, metrics *telemetry.Metrics) func() pag
 func slotFigures(monitor *slotmonitor.Monitor) []page.Slot {
 	var all []page.Slot
 	for _, s := range monitor.Latest() {
-		all = append(all, page.Slot{Name: s.Name, SampledAt: s.SampledAt, Retained: s.RetainedBytes, Unconfirmed: s.UnconfirmedBytes})
+		all = append(
+			all,
+			page.Slot{Name: s.Name, SampledAt: s.SampledAt, Retained: s.RetainedBytes, Unconfirmed: s.UnconfirmedBytes},
+		)
 	}
 	return all
 }

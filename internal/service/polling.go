@@ -26,9 +26,11 @@ type pollingService struct {
 // pollingReport is the answer of /status.
 type pollingReport struct {
 	polling.Status
-	Cause  alert.Cause            `json:"cause"`
-	Alerts []firingAlert          `json:"alerts"` // what fires, the worst first
-	Topics []telemetry.TopicCount `json:"topics"` // acknowledged since the process started, the largest first, twenty at most
+	Cause  alert.Cause   `json:"cause"`
+	Alerts []firingAlert `json:"alerts"` // what fires, the worst first
+
+	// Acknowledged since the process started, the largest first, twenty at most.
+	Topics []telemetry.TopicCount `json:"topics"`
 }
 
 // newPollingService builds the parts and binds the HTTP address. It connects to nothing.
@@ -52,8 +54,10 @@ func newPollingService(ctx context.Context, p process) (*pollingService, error) 
 		Cause: func() alert.Cause { return PollingCause(s.relay.Status()) },
 	}, diagnose.PollingRules()...)
 	s.last = lastWord{webhook: s.webhook}
-	return s, s.listen(ctx, telemetry.Handlers{Ready: s.relay.Ready, Status: func() any { return s.report() }}, page.New(page.Config{
-		Relay: s.figures, Slots: func() []page.Slot { return nil }, SlotInterval: s.Config.Monitor.Interval, Version: s.Build.Version,
+	handlers := telemetry.Handlers{Ready: s.relay.Ready, Status: func() any { return s.report() }}
+	return s, s.listen(ctx, handlers, page.New(page.Config{
+		Relay: s.figures, Slots: func() []page.Slot { return nil }, SlotInterval: s.Config.Monitor.Interval,
+		Version: s.Build.Version,
 	}))
 }
 
@@ -68,14 +72,19 @@ func (s *pollingService) serve(ctx context.Context) error {
 
 func (s *pollingService) report() pollingReport {
 	st := s.relay.Status()
-	return pollingReport{Status: st, Cause: PollingCauseOrNone(st), Alerts: alerts(s.alerting.Alerts()), Topics: s.metrics.Topics(20)}
+	return pollingReport{
+		Status: st, Cause: PollingCauseOrNone(st), Alerts: alerts(s.alerting.Alerts()), Topics: s.metrics.Topics(20),
+	}
 }
 
 // figures are what the page's history is made of.
 func (s *pollingService) figures() page.Relay {
 	st := s.relay.Status()
 	bounds, counts := s.metrics.Latencies()
-	r := page.Relay{Published: st.Counts.Published, Bounds: bounds, Counts: counts, Records: st.Window.Records, Bytes: st.Window.Bytes}
+	r := page.Relay{
+		Published: st.Counts.Published, Bounds: bounds, Counts: counts, Records: st.Window.Records,
+		Bytes: st.Window.Bytes,
+	}
 	if st.Backlog != nil {
 		r.Oldest = st.Backlog.Seconds()
 	}
@@ -87,17 +96,23 @@ func PollingCause(st polling.Status) alert.Cause {
 	switch {
 	case len(st.Halted) > 0:
 		h := st.Halted[0]
-		return alert.Cause{Code: diagnose.BadRow, Sentence: h.Message, Since: &h.Since, Object: "event " + h.EventID, Next: h.Next,
-			Commands: h.Commands}
+		return alert.Cause{
+			Code: diagnose.BadRow, Sentence: h.Message, Since: &h.Since, Object: "event " + h.EventID, Next: h.Next,
+			Commands: h.Commands,
+		}
 	case st.State.Name == notRunning:
 		return alert.Cause{Code: string(notRunning), Sentence: st.State.Reason, Next: "Start it: cdc-outbox run"}
 	case st.State.Reason != "":
-		return alert.Cause{Code: diagnose.PostgresUnreachable, Sentence: st.State.Reason, Since: &st.State.Since, Next: st.State.Next,
-			Commands: st.State.Commands}
+		return alert.Cause{
+			Code: diagnose.PostgresUnreachable, Sentence: st.State.Reason, Since: &st.State.Since, Next: st.State.Next,
+			Commands: st.State.Commands,
+		}
 	case len(st.Waits) > 0:
 		w := st.Waits[0]
-		return alert.Cause{Code: w.Kind, Sentence: w.Reason, Since: &w.Since, Object: w.Object, Next: w.Next,
-			Commands: w.Commands}
+		return alert.Cause{
+			Code: w.Kind, Sentence: w.Reason, Since: &w.Since, Object: w.Object, Next: w.Next,
+			Commands: w.Commands,
+		}
 	}
 	return alert.Cause{}
 }

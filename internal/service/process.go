@@ -107,8 +107,8 @@ func (p *process) run(ctx context.Context, work func(context.Context) error) err
 	return g.Wait()
 }
 
-// outlive runs work until ctx ends and it has drained, or until it or one of the parts fails. What work starts in the group
-// ends with it; the parts outlive it, so that a stop that takes its time can be watched.
+// outlive runs work until ctx ends and it has drained, or until it or one of the parts fails. What work starts in the
+// group ends with it; the parts outlive it, so that a stop that takes its time can be watched.
 func (p *process) outlive(ctx context.Context, work func(context.Context, *errgroup.Group) error) error {
 	others, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()

@@ -38,7 +38,10 @@ func (s *walService) watchMembership(ctx context.Context) error {
 		case err != nil && before != nil:
 			return err
 		case err != nil:
-			s.Logger.Warn("Rows of the outbox are missing from the stream; looking once more before stopping", telemetry.ErrorFields(err)...)
+			s.Logger.Warn(
+				"Rows of the outbox are missing from the stream; looking once more before stopping",
+				telemetry.ErrorFields(err)...,
+			)
 		}
 		before = err
 	}

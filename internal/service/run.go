@@ -16,7 +16,10 @@ import (
 func Run(ctx context.Context, o Options) error {
 	c, log := o.Config, o.Logger
 	limit := limitMemory(int64(c.Window.Bytes))
-	log.Info("Starting", append(sourceFields(c), zap.String(logkey.Version, o.Build.Version), zap.Int64("memory_limit", limit))...)
+	log.Info(
+		"Starting",
+		append(sourceFields(c), zap.String(logkey.Version, o.Build.Version), zap.Int64("memory_limit", limit))...,
+	)
 	for _, w := range c.Warnings {
 		log.Warn("The configuration is allowed but unwise", zap.String(logkey.Reason, w))
 	}

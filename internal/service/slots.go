@@ -13,9 +13,10 @@ import (
 // Slots is the answer of the command monitor and of its /status.
 type Slots struct {
 	Slots []slotmonitor.Slot `json:"slots"`
-	Error string             `json:"error,omitempty"` // why the server does not answer; the slots are then those of its last answer
-
-	Alerts []firingAlert `json:"alerts,omitempty"` // what fires, the worst first; absent with --once, which knows no before
+	// Why the server does not answer; the slots are then those of its last answer.
+	Error string `json:"error,omitempty"`
+	// What fires, the worst first; absent with --once, which knows no before.
+	Alerts []firingAlert `json:"alerts,omitempty"`
 }
 
 // Worst returns the highest level of all slots.
@@ -40,11 +41,14 @@ func WatchSlots(ctx context.Context, o Options, mc slotmonitor.Config) (*SlotWat
 	if w.monitor, err = w.watchSlots(mc, slotmonitor.Rules()...); err != nil {
 		return nil, err
 	}
-	return w, w.listen(ctx, telemetry.Handlers{Ready: w.ready, Status: func() any { return w.slots() }}, page.New(w.pageConfig(mc, w.monitor, nil)))
+	return w, w.listen(
+		ctx, telemetry.Handlers{Ready: w.ready, Status: func() any { return w.slots() }},
+		page.New(w.pageConfig(mc, w.monitor, nil)),
+	)
 }
 
-// Run watches until ctx ends or a part fails, and gives show, unless it is nil, what is known after every look, and while
-// the server does not answer, that.
+// Run watches until ctx ends or a part fails, and gives show, unless it is nil, what is known after every look, and
+// while the server does not answer, that.
 func (w *SlotWatch) Run(ctx context.Context, show func(Slots) error) error {
 	return w.run(ctx, func(ctx context.Context) error {
 		if show == nil {

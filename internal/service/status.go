@@ -18,7 +18,9 @@ type Status struct {
 	connector.Status
 	ReplicationSlot *slotmonitor.Slot `json:"replication_slot"` // null: there is none, or it could not be looked at
 	Cause           alert.Cause       `json:"cause"`            // why the slot is where it is
-	Alerts          []firingAlert     `json:"alerts"`           // what fires, the worst first; none are known where no connector answers
+
+	// What fires, the worst first. None are known where no connector answers.
+	Alerts []firingAlert `json:"alerts"`
 }
 
 // alert is one that fires, with where the documentation says what to do about it.
@@ -59,11 +61,20 @@ func withSlot(st connector.Status, slot *slotmonitor.Slot, err error) Status {
 	}
 	switch {
 	case err != nil:
-		wait(waitPostgres, "Postgres cannot be asked about the slot: "+err.Error(), "See whether the server runs and postgres.dsn leads to it.")
+		wait(
+			waitPostgres, "Postgres cannot be asked about the slot: "+err.Error(),
+			"See whether the server runs and postgres.dsn leads to it.",
+		)
 	case slot == nil:
-		wait(waitSlotMissing, "the server has no slot of this name", "cdc-outbox check says what is missing and how to mend it.")
+		wait(
+			waitSlotMissing, "the server has no slot of this name",
+			"cdc-outbox check says what is missing and how to mend it.",
+		)
 	case slot.WALStatus == slotmonitor.WALLost:
-		wait(waitSlotLost, "the server has removed what the slot needs; it can never be read again", "cdc-outbox check says how to begin anew.")
+		wait(
+			waitSlotLost, "the server has removed what the slot needs; it can never be read again",
+			"cdc-outbox check says how to begin anew.",
+		)
 	}
 	cause := diagnose.Cause(st.Account(), slot, time.Now())
 	if slot != nil && slot.Cause.Code == slotmonitor.CauseIdle && cause.Code != slotmonitor.CauseIdle {

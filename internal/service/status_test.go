@@ -13,12 +13,18 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
-// The server sees a slot at rest where the connector waits for a broker; the two causes in one document must not contradict.
+// The server sees a slot at rest where the connector waits for a broker; the two causes in one document must not
+// contradict.
 func TestStatusTellsOneCause(t *testing.T) {
-	slot := &slotmonitor.Slot{Name: "s", Active: true, UnconfirmedBytes: 315584, Cause: alert.Cause{Code: slotmonitor.CauseIdle, Sentence: "Nothing waits."}}
+	slot := &slotmonitor.Slot{
+		Name: "s", Active: true, UnconfirmedBytes: 315584,
+		Cause: alert.Cause{Code: slotmonitor.CauseIdle, Sentence: "Nothing waits."},
+	}
 	var con connector.Status
 	con.State.Name = relay.Streaming
-	con.Waits = []fault.Wait{{Kind: "broker_unreachable", Object: "broker b:9092", Reason: "connection refused", Since: time.Now()}}
+	con.Waits = []fault.Wait{
+		{Kind: "broker_unreachable", Object: "broker b:9092", Reason: "connection refused", Since: time.Now()},
+	}
 	st := withSlot(con, slot, nil)
 	require.Equal(t, "broker_unreachable", st.Cause.Code)
 	require.Equal(t, st.Cause, st.ReplicationSlot.Cause)

@@ -83,7 +83,8 @@ func newWALService(ctx context.Context, p process) (*walService, error) {
 		page.New(s.pageConfig(mc, s.monitor, relayFigures(s.connector, cc.Metrics))))
 }
 
-// serve runs the connector, and what is beside it, until ctx ends and the connector has drained, or until one of them fails.
+// serve runs the connector, and what is beside it, until ctx ends and the connector has drained, or until one of them
+// fails.
 func (s *walService) serve(ctx context.Context) error {
 	return s.outlive(ctx, func(ctx context.Context, g *errgroup.Group) error {
 		err := s.relay(ctx, g)
@@ -148,7 +149,12 @@ func (s *walService) unpolled(ctx context.Context, dsn string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	warnings, err := polling.RefuseBesideLog(ctx, dsn, polling.Setup{Tables: s.admin.Tables, Columns: polling.Columns{Published: s.Config.Polling.Columns.PublishedAt}})
+	warnings, err := polling.RefuseBesideLog(
+		ctx, dsn,
+		polling.Setup{
+			Tables: s.admin.Tables, Columns: polling.Columns{Published: s.Config.Polling.Columns.PublishedAt},
+		},
+	)
 	if s.warned {
 		return err
 	}

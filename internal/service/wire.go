@@ -59,7 +59,8 @@ func (p *process) connectorConfig(admin setup.Config) (connector.Config, error) 
 	return connector.Config{
 		Replication: replication.Config{
 			DSN: c.Postgres.DSN.Read, Slot: c.Postgres.Slot, Publication: c.Postgres.Publication,
-			Tables: admin.Tables, Messages: c.Postgres.Messages, Columns: admin.Columns, Failover: admin.Failover, Checkpoint: admin.Checkpoint,
+			Tables: admin.Tables, Messages: c.Postgres.Messages, Columns: admin.Columns, Failover: admin.Failover,
+			Checkpoint: admin.Checkpoint,
 			HotStandby: admin.HotStandby, PrimaryDSN: primary, Logger: p.Logger,
 		},
 		Kafka:          producer,
@@ -92,7 +93,8 @@ func (p *process) tracesRecorder() (*traces.Recorder, error) {
 	if err != nil {
 		return nil, &fault.Error{
 			Kind: fault.Config, Object: "traces", Err: err,
-			Next: "Correct the traces section of the configuration, or the OTEL_ variables; traces.endpoint off is independent of them.",
+			Next: "Correct the traces section of the configuration, or the OTEL_ variables; traces.endpoint off is " +
+				"independent of them.",
 		}
 	}
 	if settings == nil {
@@ -124,7 +126,9 @@ func openSnapshot(c *config.Loaded, admin setup.Config) func(context.Context) (c
 // webhookSender makes the sender of alerts. The URL is read again for each request, so that one in a file can change.
 func (p *process) webhookSender() *webhook.Sender {
 	m := &p.Config.Monitor
-	return webhook.New(webhook.Config{URL: m.Webhook.Read, Format: m.WebhookFormat, Logger: p.Logger, Registerer: p.registry})
+	return webhook.New(
+		webhook.Config{URL: m.Webhook.Read, Format: m.WebhookFormat, Logger: p.Logger, Registerer: p.registry},
+	)
 }
 
 // pollingConfig takes what the relay needs from the configuration.

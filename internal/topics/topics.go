@@ -132,7 +132,9 @@ func (o *Outbox) query(t identifier.Table, sample bool) string {
 	}
 	name = append(name, identifier.QuoteLiteral(rest))
 	if !sample {
-		return fmt.Sprintf("SELECT DISTINCT %s FROM %s WHERE %s", strings.Join(name, " || "), t.SQL(), strings.Join(notNull, " AND "))
+		return fmt.Sprintf(
+			"SELECT DISTINCT %s FROM %s WHERE %s", strings.Join(name, " || "), t.SQL(), strings.Join(notNull, " AND "),
+		)
 	}
 	return fmt.Sprintf("SELECT DISTINCT %s FROM (SELECT * FROM %s LIMIT %d) AS sample WHERE %s LIMIT %d",
 		strings.Join(name, " || "), t.SQL(), sampledRows, strings.Join(notNull, " AND "), sampledTopics)

@@ -13,7 +13,9 @@ func Kafka(c *config.Loaded) (kafka.Config, error) {
 	if topics := c.Kafka.Topics; topics.Create {
 		k.CreateTopic = func(name string) wire.TopicSettings {
 			t := topics.For(name)
-			return wire.TopicSettings{Partitions: t.Partitions, ReplicationFactor: t.ReplicationFactor, Config: t.Config}
+			return wire.TopicSettings{
+				Partitions: t.Partitions, ReplicationFactor: t.ReplicationFactor, Config: t.Config,
+			}
 		}
 	}
 	tls, err := c.Kafka.TLS.Build()

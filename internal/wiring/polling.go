@@ -8,6 +8,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 )
 
+// BacklogLimits are from where on a backlog is an alert.
 func BacklogLimits(c *config.Loaded) diagnose.BacklogLimits {
 	return diagnose.BacklogLimits{Warn: c.Polling.WarnBacklog, Critical: c.Polling.CriticalBacklog}
 }
@@ -17,9 +18,14 @@ func Polling(c *config.Loaded) (polling.Config, error) {
 	col := c.Router.Roles()
 	cfg := polling.Config{
 		DSN: c.Postgres.DSN.Read, After: polling.After(c.Polling.OnPublished),
-		Columns: polling.Columns{Key: col.AggregateID, Sequence: c.Polling.Columns.Sequence, Published: c.Polling.Columns.PublishedAt, Timestamp: col.Timestamp},
+		Columns: polling.Columns{
+			Key: col.AggregateID, Sequence: c.Polling.Columns.Sequence, Published: c.Polling.Columns.PublishedAt,
+			Timestamp: col.Timestamp,
+		},
 		Workers: c.Polling.Workers, Batch: c.Polling.Batch, Interval: c.Polling.Interval, Notify: c.Polling.Notify,
-		WindowRecords: c.Window.Records, WindowBytes: int64(c.Window.Bytes), Stall: c.HTTP.Stall, LookEvery: c.Monitor.Interval,
+		WindowRecords: c.Window.Records, WindowBytes: int64(
+			c.Window.Bytes,
+		), Stall: c.HTTP.Stall, LookEvery: c.Monitor.Interval,
 	}
 	if c.Router.Preset == config.PresetDebezium {
 		cfg.Columns.Timestamp = "" // it may be of any type there

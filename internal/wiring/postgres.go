@@ -13,8 +13,11 @@ import (
 func Admin(c *config.Loaded, table bool) (setup.Config, error) {
 	col := c.Router.Roles()
 	cfg := setup.Config{Snapshot: c.Postgres.Snapshot == "initial", Objects: postgres.Objects{
-		Slot: c.Postgres.Slot, Publication: c.Postgres.Publication, Failover: c.Postgres.Failover, HotStandby: c.Postgres.HotStandby,
-		Columns: postgres.Columns{ID: col.ID, AggregateType: col.AggregateType, AggregateID: col.AggregateID, Timestamp: col.Timestamp},
+		Slot: c.Postgres.Slot, Publication: c.Postgres.Publication, Failover: c.Postgres.Failover,
+		HotStandby: c.Postgres.HotStandby,
+		Columns: postgres.Columns{
+			ID: col.ID, AggregateType: col.AggregateType, AggregateID: col.AggregateID, Timestamp: col.Timestamp,
+		},
 	}}
 	for _, n := range routing.Needs(c) {
 		cfg.Columns.Needed = append(cfg.Columns.Needed, postgres.NeededColumn{

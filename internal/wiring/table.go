@@ -58,8 +58,14 @@ func knowsColumns(c *config.Loaded, needed []postgres.NeededColumn) error {
 	}
 	for _, n := range needed {
 		if n.Required && !slices.Contains(known, n.Name) {
-			return fault.Usage(fmt.Sprintf("--table does not know what type the column %q has, which %s names", n.Name, n.Key),
-				fmt.Sprintf("leave %s out while you run setup --table and add the column afterwards, or create the table yourself", n.Key))
+			return fault.Usage(fmt.Sprintf(
+				"--table does not know what type the column %q has, which %s names", n.Name, n.Key,
+			),
+				fmt.Sprintf(
+					"leave %s out while you run setup --table and add the column afterwards, or create the table "+
+						"yourself",
+					n.Key,
+				))
 		}
 	}
 	return nil
@@ -67,8 +73,8 @@ func knowsColumns(c *config.Loaded, needed []postgres.NeededColumn) error {
 
 type tableColumn struct{ name, kind string }
 
-// debeziumColumns are the columns and types that the documentation of Debezium's event router shows, under the configured
-// names. There is no default for the id: Debezium's producers make it themselves.
+// debeziumColumns are the columns and types that the documentation of Debezium's event router shows, under the
+// configured names. There is no default for the id: Debezium's producers make it themselves.
 func debeziumColumns(d *config.Debezium) []tableColumn {
 	payload := "jsonb"
 	if d.ValueConverter == "binary" {
@@ -76,9 +82,16 @@ func debeziumColumns(d *config.Debezium) []tableColumn {
 	}
 	var columns []tableColumn
 	for _, column := range []tableColumn{
-		{d.Columns.ID, "uuid PRIMARY KEY"}, {d.Columns.Route, "varchar(255) NOT NULL"}, {d.Columns.Key, "varchar(255) NOT NULL"},
-		{d.Columns.Type, "varchar(255) NOT NULL"}, {d.Columns.Payload, payload}, {d.Columns.Timestamp, "timestamp"},
-		{d.Columns.SchemaVersion, "integer"}, {d.Columns.Tracing, "text"},
+		{d.Columns.ID, "uuid PRIMARY KEY"},
+		{
+			d.Columns.Route, "varchar(255) NOT NULL",
+		},
+		{d.Columns.Key, "varchar(255) NOT NULL"},
+		{d.Columns.Type, "varchar(255) NOT NULL"},
+		{d.Columns.Payload, payload},
+		{d.Columns.Timestamp, "timestamp"},
+		{d.Columns.SchemaVersion, "integer"},
+		{d.Columns.Tracing, "text"},
 	} {
 		known := func(other tableColumn) bool { return other.name == column.name }
 		if column.name != "" && !slices.ContainsFunc(columns, known) { // one column may have several roles

@@ -1,4 +1,5 @@
-// Package verify compares the events of two sets of topics: it reads both sides from Kafka, and internal/compare matches them.
+// Package verify compares the events of two sets of topics: it reads both sides from Kafka, and internal/compare
+// matches them.
 package verify
 
 import (
@@ -21,13 +22,15 @@ import (
 // Options are what is compared.
 type Options struct {
 	LeftPrefix, RightPrefix string
-	Topics                  map[string]string // pairs, left to right; without any, the topics that have one of the prefixes
+	// pairs, left to right; without any, the topics that have one of the prefixes
+	Topics map[string]string
 
 	IgnoreHeaders    []string
 	IgnorePartitions bool
 	Timestamps       bool
-	Overlap          bool   // leave out what lies, in a partition, before the first and after the last event that both sides have
-	Dir              string // for temporary files; the system's where it is empty
+	// leave out what lies, in a partition, before the first and after the last event that both sides have
+	Overlap bool
+	Dir     string // for temporary files; the system's where it is empty
 
 	Cluster  wire.Cluster
 	Progress progress.Reporter
@@ -47,11 +50,14 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	}
 	dir, err := os.MkdirTemp(o.Dir, "cdc-outbox-verify-")
 	if err != nil {
-		return nil, &fault.Error{Kind: fault.Config, Object: "--tmp", Err: err, Next: "Name a directory that can be written to."}
+		return nil, &fault.Error{
+			Kind: fault.Config, Object: "--tmp", Err: err, Next: "Name a directory that can be written to.",
+		}
 	}
 	defer os.RemoveAll(dir)
 	c := compare.New(compare.Options{
-		Dir: dir, IgnoreHeaders: o.IgnoreHeaders, IgnorePartitions: o.IgnorePartitions, Timestamps: o.Timestamps, Overlap: o.Overlap,
+		Dir: dir, IgnoreHeaders: o.IgnoreHeaders, IgnorePartitions: o.IgnorePartitions, Timestamps: o.Timestamps,
+		Overlap: o.Overlap,
 	})
 	defer c.Close()
 	if err := v.read(ctx, c); err != nil {
@@ -72,11 +78,14 @@ type verifier struct {
 	missing  []string    // of these, which do not exist
 }
 
-// pair finds the topics. With prefixes a topic that one side lacks is paired all the same: its events are missing there.
+// pair finds the topics. With prefixes a topic that one side lacks is paired all the same: its events are missing
+// there.
 func (v *verifier) pair(ctx context.Context, o Options) error {
 	for _, left := range slices.Sorted(maps.Keys(o.Topics)) {
 		if left == o.Topics[left] {
-			return fault.Usage("both sides are the topic "+fault.Printable(left), "give pairs of different topics, --topic left=right")
+			return fault.Usage(
+				"both sides are the topic "+fault.Printable(left), "give pairs of different topics, --topic left=right",
+			)
 		}
 		v.pairs = append(v.pairs, [2]string{left, o.Topics[left]})
 	}
@@ -84,10 +93,14 @@ func (v *verifier) pair(ctx context.Context, o Options) error {
 		return nil
 	}
 	if o.LeftPrefix == "" && o.RightPrefix == "" {
-		return fault.Usage("no topics are named", "give --left-prefix and --right-prefix, or pairs with --topic left=right")
+		return fault.Usage(
+			"no topics are named", "give --left-prefix and --right-prefix, or pairs with --topic left=right",
+		)
 	}
 	if o.LeftPrefix == o.RightPrefix {
-		return fault.Usage("both sides are the same topics", "give --left-prefix and --right-prefix, or pairs with --topic left=right")
+		return fault.Usage(
+			"both sides are the same topics", "give --left-prefix and --right-prefix, or pairs with --topic left=right",
+		)
 	}
 	names, err := v.reader.Topics(ctx)
 	if err != nil {
@@ -147,7 +160,10 @@ func (v *verifier) read(ctx context.Context, c *compare.Comparison) error {
 						return err
 					}
 					if err := c.Add(compare.Side(side), recordOf(topic, m)); err != nil {
-						return &fault.Error{Kind: fault.Fatal, Object: "temporary files", Err: err, Next: "Name a directory with more room: --tmp."}
+						return &fault.Error{
+							Kind: fault.Fatal, Object: "temporary files", Err: err,
+							Next: "Name a directory with more room: --tmp.",
+						}
 					}
 					if done++; done%1024 == 0 && time.Since(last) > 5*time.Second {
 						last = time.Now()
@@ -162,7 +178,8 @@ func (v *verifier) read(ctx context.Context, c *compare.Comparison) error {
 
 func recordOf(topic int, m *reader.Message) *compare.Record {
 	return &compare.Record{
-		Topic: topic, Partition: m.Partition, Offset: m.Offset, Timestamp: m.Timestamp, Key: m.Key, Value: m.Value, Headers: m.Headers,
+		Topic: topic, Partition: m.Partition, Offset: m.Offset, Timestamp: m.Timestamp, Key: m.Key, Value: m.Value,
+		Headers: m.Headers,
 	}
 }
 
@@ -201,7 +218,9 @@ func (v *verifier) report(ctx context.Context, r *compare.Result) (*Report, erro
 		for _, p := range d.Places {
 			topic := v.pairs[p.Topic][p.Side]
 			e.Places = append(e.Places, fmt.Sprintf("%s partition %d offset %d", topic, p.Partition, p.Offset))
-			for m, err := range v.reader.Messages(ctx, reader.Span{Topic: topic, Partition: p.Partition, From: p.Offset, End: p.Offset + 1}) {
+			for m, err := range v.reader.Messages(
+				ctx, reader.Span{Topic: topic, Partition: p.Partition, From: p.Offset, End: p.Offset + 1},
+			) {
 				if err != nil {
 					return nil, err
 				}

@@ -77,7 +77,8 @@ func (b *Box) Letter(ctx context.Context, e *deadletter.Entry) (*deadletter.Lett
 
 func recordOf(m *reader.Message) *deadletter.Record {
 	return &deadletter.Record{
-		Partition: m.Partition, Offset: m.Offset, Timestamp: m.Timestamp, Key: m.Key, Value: m.Value, Headers: m.Headers,
+		Partition: m.Partition, Offset: m.Offset, Timestamp: m.Timestamp, Key: m.Key, Value: m.Value,
+		Headers: m.Headers,
 	}
 }
 
@@ -93,12 +94,18 @@ func (b *Box) Find(name string) (*deadletter.Entry, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return nil, fault.Usage("no dead letter has the id or position "+fault.Printable(name), "cdc-outbox dead-letter list shows which there are")
+		return nil, fault.Usage(
+			"no dead letter has the id or position "+fault.Printable(name),
+			"cdc-outbox dead-letter list shows which there are",
+		)
 	default:
 		var at []string
 		for _, e := range found {
 			at = append(at, e.Position)
 		}
-		return nil, fault.Usage(fmt.Sprintf("%d dead letters have the id %s", len(found), fault.Printable(name)), "name one by its position: "+strings.Join(at, ", "))
+		return nil, fault.Usage(
+			fmt.Sprintf("%d dead letters have the id %s", len(found), fault.Printable(name)),
+			"name one by its position: "+strings.Join(at, ", "),
+		)
 	}
 }

@@ -20,9 +20,10 @@ type marker struct {
 	timeout time.Duration
 }
 
-// retry publishes the batch's records between marks. First each letter's mark: begun; whoever else retries the same letter sees
-// it. Then, if nobody was first, the record, then the mark that says how it ended. A crash in between leaves a letter whose
-// retry began: nobody can say whether its record is in Kafka, and nothing publishes it again unasked.
+// retry publishes the batch's records between marks. First each letter's mark: begun; whoever else retries the same
+// letter sees it. Then, if nobody was first, the record, then the mark that says how it ended. A crash in between
+// leaves a letter whose retry began: nobody can say whether its record is in Kafka, and nothing publishes it again
+// unasked.
 func (p *marker) retry(ctx context.Context, b *letterbox.Box, batch []*Letter) error {
 	live := p.mark(ctx, b, ready(batch), deadletter.Begun)
 	if len(live) == 0 {
@@ -36,7 +37,10 @@ func (p *marker) retry(ctx context.Context, b *letterbox.Box, batch []*Letter) e
 	for _, r := range live {
 		switch {
 		case !r.Entry.Knows(p.attempt):
-			r.Err = errors.New("the mark of this retry cannot be read yet, because a transaction is open in the dead-letter topic; try again")
+			r.Err = errors.New(
+				"the mark of this retry cannot be read yet, because a transaction is open in the dead-letter topic; " +
+					"try again",
+			)
 		case r.Entry.Rival(p.attempt, r.known):
 			r.Err = errors.New("somebody else is retrying it")
 		default:
@@ -65,20 +69,23 @@ func (p *marker) retry(ctx context.Context, b *letterbox.Box, batch []*Letter) e
 	p.mark(ctx, b, published, deadletter.Published)
 	for _, r := range published {
 		if r.Err != nil {
-			r.Err = fmt.Errorf("the record is published, but the dead-letter topic did not take the mark that says so: %w", r.Err)
+			r.Err = fmt.Errorf(
+				"the record is published, but the dead-letter topic did not take the mark that says so: %w", r.Err,
+			)
 		}
 	}
 	return nil
 }
 
-// awaitMarks reads up to the batch's own marks. A connector with exactly-once delivery may have a transaction open in the
-// topic, and what lies behind its begin is not read before its end.
+// awaitMarks reads up to the batch's own marks. A connector with exactly-once delivery may have a transaction open in
+// the topic, and what lies behind its begin is not read before its end.
 func (p *marker) awaitMarks(ctx context.Context, b *letterbox.Box, batch []*Letter) error {
+	unread := func(l *Letter) bool { return !l.Entry.Knows(p.attempt) }
 	for until := time.Now().Add(p.timeout); ; {
 		if err := b.Refresh(ctx); err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(batch, func(r *Letter) bool { return !r.Entry.Knows(p.attempt) }) || time.Now().After(until) {
+		if !slices.ContainsFunc(batch, unread) || time.Now().After(until) {
 			return nil
 		}
 		select {
@@ -99,7 +106,8 @@ func ready(batch []*Letter) []*Letter {
 	return out
 }
 
-// mark writes a mark for each letter and returns those for which it is in the topic. A retrial keeps the first error it had.
+// mark writes a mark for each letter and returns those for which it is in the topic. A retrial keeps the first error it
+// had.
 func (p *marker) mark(ctx context.Context, b *letterbox.Box, batch []*Letter, mark deadletter.Mark) []*Letter {
 	records := make([]*router.Record, len(batch))
 	for i, r := range batch {

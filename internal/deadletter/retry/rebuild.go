@@ -33,7 +33,9 @@ func (c *Corrections) Parse() error {
 	for _, text := range c.Set {
 		column, value, ok := strings.Cut(text, "=")
 		if !ok || column == "" {
-			return fault.Usage("--set takes COLUMN=VALUE", "write for instance --set aggregate_id=42; --null makes a column NULL")
+			return fault.Usage(
+				"--set takes COLUMN=VALUE", "write for instance --set aggregate_id=42; --null makes a column NULL",
+			)
 		}
 		c.values = append(c.values, [2]string{column, value})
 	}
@@ -78,7 +80,10 @@ func (re *rebuilder) rebuild(ctx context.Context, e *deadletter.Entry) (*router.
 	if err != nil {
 		return nil, err
 	}
-	rec.Headers = append(slices.Clone(rec.Headers), router.Header{Key: deadletter.HeaderRetried, Value: []byte(re.began.UTC().Format(time.RFC3339))})
+	rec.Headers = append(
+		slices.Clone(rec.Headers),
+		router.Header{Key: deadletter.HeaderRetried, Value: []byte(re.began.UTC().Format(time.RFC3339))},
+	)
 	return rec, nil
 }
 
@@ -88,7 +93,10 @@ func (re *rebuilder) record(l *deadletter.Letter) (*router.Record, error) {
 	if c.ofRow() {
 		return nil, errors.New("the dead letter holds the record, not the row: --set and --null need --from-table")
 	}
-	rec := &router.Record{Topic: l.Topic, Partition: l.Partition, Key: l.RecordKey, Value: l.Value, Headers: l.Headers, Timestamp: l.Timestamp}
+	rec := &router.Record{
+		Topic: l.Topic, Partition: l.Partition, Key: l.RecordKey, Value: l.Value, Headers: l.Headers,
+		Timestamp: l.Timestamp,
+	}
 	if c.Topic != "" {
 		rec.Topic, rec.Partition = c.Topic, -1
 	}
@@ -188,7 +196,8 @@ func hint(err error) error {
 	return fmt.Errorf("%s (%s); %s", row.Detail, row.Reason, how)
 }
 
-// positionOf a letter is what its record carries. A row that was polled is named by its number, which is no position in the log.
+// positionOf a letter is what its record carries. A row that was polled is named by its number, which is no position in
+// the log.
 func positionOf(l *deadletter.Letter) []byte {
 	if strings.HasPrefix(l.Position, polling.PositionPrefix) {
 		return nil

@@ -18,7 +18,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// letterBatch is how many letters are retried at a time. Each batch costs three waits for Kafka and a look at the marks.
+// letterBatch is how many letters are retried at a time. Each batch costs three waits for Kafka and a look at the
+// marks.
 const letterBatch = 100
 
 // Options are what a retry is.
@@ -90,8 +91,8 @@ func Run(ctx context.Context, o Options, done func([]*Letter)) (chosen int, err 
 	return len(letters), nil
 }
 
-// choose takes the letters that are named, or all open ones of the reasons. One that is named and may not be retried says
-// why; among those chosen by reason it is left out, unless --again.
+// choose takes the letters that are named, or all open ones of the reasons. One that is named and may not be retried
+// says why; among those chosen by reason it is left out, unless --again.
 func choose(b *letterbox.Box, o *Options) ([]*Letter, error) {
 	var chosen []*Letter
 	add := func(e *deadletter.Entry, err error) {
@@ -127,6 +128,9 @@ func mayRetry(e *deadletter.Entry, again bool) error {
 	case e.State == deadletter.Retried:
 		return fmt.Errorf("it was published at %s; --again publishes it once more", e.RetriedAt.Format(time.RFC3339))
 	default:
-		return errors.New("an earlier retry was interrupted and may have published it; look for its id in the topic, then use --again to publish it, perhaps for the second time")
+		return errors.New(
+			"an earlier retry was interrupted and may have published it; look for its id in the topic, then use " +
+				"--again to publish it, perhaps for the second time",
+		)
 	}
 }

@@ -17,7 +17,9 @@ import (
 // fromTable reads the letter's row from the outbox table, in the text forms that the log would have given.
 func (re *rebuilder) fromTable(ctx context.Context, l *deadletter.Letter) (*deadletter.Row, error) {
 	if !l.HasID || l.CutID() && l.IDHash == "" {
-		return nil, errors.New("the dead letter does not hold the row, and without the event's id it cannot be looked up in the table")
+		return nil, errors.New(
+			"the dead letter does not hold the row, and without the event's id it cannot be looked up in the table",
+		)
 	}
 	if err := re.connect(ctx); err != nil {
 		return nil, err
@@ -39,7 +41,10 @@ func (re *rebuilder) fromTable(ctx context.Context, l *deadletter.Letter) (*dead
 		}
 	}
 	if found == nil {
-		return nil, errors.New("the dead letter does not hold the row, and the outbox table does not have it any more; insert the event again")
+		return nil, errors.New(
+			"the dead letter does not hold the row, and the outbox table does not have it any more; insert the event " +
+				"again",
+		)
 	}
 	return found, nil
 }
@@ -50,7 +55,9 @@ func (re *rebuilder) connect(ctx context.Context) error {
 	}
 	pc, err := pgx.ParseConfig(re.DSN)
 	if err != nil {
-		return &fault.Error{Kind: fault.Config, Object: "postgres.dsn", Err: errors.New("it is not a connection string")}
+		return &fault.Error{
+			Kind: fault.Config, Object: "postgres.dsn", Err: errors.New("it is not a connection string"),
+		}
 	}
 	for name, value := range session.TextSettings() {
 		pc.RuntimeParams[name] = value
@@ -69,7 +76,9 @@ func (re *rebuilder) lookUp(ctx context.Context, t identifier.Table, l *deadlett
 	column := identifier.Quote(re.IDColumn)
 	where := column + " = " + identifier.QuoteLiteral(l.ID)
 	if l.CutID() {
-		where = fmt.Sprintf("sha256(convert_to(%s::text, 'UTF8')) = decode(%s, 'hex')", column, identifier.QuoteLiteral(l.IDHash))
+		where = fmt.Sprintf(
+			"sha256(convert_to(%s::text, 'UTF8')) = decode(%s, 'hex')", column, identifier.QuoteLiteral(l.IDHash),
+		)
 	}
 	sql := fmt.Sprintf("SELECT * FROM %s WHERE %s LIMIT 2", t.SQL(), where)
 	results, err := re.conn.PgConn().Exec(ctx, sql).ReadAll()
@@ -84,7 +93,9 @@ func (re *rebuilder) lookUp(ctx context.Context, t identifier.Table, l *deadlett
 			for i, v := range values {
 				f := &r.FieldDescriptions[i]
 				rel.OID = f.TableOID
-				rel.Columns = append(rel.Columns, pgoutput.Column{Name: f.Name, TypeOID: f.DataTypeOID, Modifier: f.TypeModifier})
+				rel.Columns = append(
+					rel.Columns, pgoutput.Column{Name: f.Name, TypeOID: f.DataTypeOID, Modifier: f.TypeModifier},
+				)
 				tuple[i].Kind = pgoutput.Null
 				if v != nil {
 					tuple[i] = pgoutput.Value{Kind: pgoutput.Text, Data: v}
