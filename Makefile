@@ -79,7 +79,7 @@ conformance: ## run real Debezium over the cases of testdata/debezium and write 
 	$(GO) test -count=1 ./test/conformance -capture
 	@git diff --stat -- testdata/debezium
 
-demo: ## Postgres, a Kafka stand-in, a writer, a consumer and the connector, which is killed on the way, with a verdict; DURATION=20s
+demo: ## Postgres, a Kafka stand-in, a writer, a consumer and the connector, which is killed during the run, with a verdict; DURATION=20s
 	$(GO) run ./test/demo -duration $(DURATION)
 
 kafka: bin/broker ## one real Kafka in the foreground on 127.0.0.1:9092 (needs Java 17 and Maven); PORT=9092 TOPICS="order.events"
@@ -192,7 +192,7 @@ fuzz: ## every fuzz target for FUZZTIME=10s
 	done
 
 # The charts of the page are drawn by uPlot, whose files are committed. npm checks the package against the registry's hash,
-# sha256sum each file against what was looked at; for another version look at it, and write SHA256SUMS anew.
+# sha256sum each file against the reviewed version; for another version review it, and write SHA256SUMS again.
 UPLOT := 1.6.32
 UPLOT_DIR := internal/page/assets/uplot
 .PHONY: uplot
@@ -218,7 +218,7 @@ fmt: ## gofmt in place
 
 fmt-check:
 	@out=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')); \
-	if [ -n "$$out" ]; then echo "not gofmt-ed (make fmt mends it):"; echo "$$out"; exit 1; fi
+	if [ -n "$$out" ]; then echo "not gofmt-ed (make fmt fixes it):"; echo "$$out"; exit 1; fi
 
 compose-check: ## check docker-compose.yml, deploy/ and the dashboard, without a container engine
 	$(GO) test -count=1 ./deploy/...

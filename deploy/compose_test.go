@@ -86,7 +86,7 @@ func TestComposeNamesWhatIsThere(t *testing.T) {
 	}
 }
 
-// anyFileIn returns the path itself where it is a file, else a file below it. Docker makes an empty directory of a mount
+// anyFileIn returns the path itself where it is a file, otherwise a file below it. Docker makes an empty directory of a mount
 // that does not exist, so a directory without a file is as wrong.
 func anyFileIn(t *testing.T, path string) string {
 	t.Helper()
@@ -103,7 +103,7 @@ func anyFileIn(t *testing.T, path string) string {
 }
 
 func TestComposeChecksHealth(t *testing.T) {
-	// setup and topics end by themselves; the connector's image holds no program that could ask, Prometheus does.
+	// setup and topics end; the connector's image holds no program for a health check, so Prometheus checks it.
 	without := []string{"setup", "topics", "cdc-outbox"}
 	for name, s := range readCompose(t).Services {
 		if slices.Contains(without, name) {

@@ -27,7 +27,7 @@ func TestImageBuilds(t *testing.T) {
 	require.True(t, b.built, "the build stage has no go build")
 }
 
-// instructions returns those of the first stage after its FROM.
+// instructions returns the instructions of the first stage after its FROM.
 func instructions(dockerfile string) (lines []string) {
 	joined := strings.ReplaceAll(dockerfile, "\\\n", " ")
 	for _, line := range strings.Split(joined, "\n") {

@@ -50,7 +50,7 @@ func filled(expr string) string {
 }
 
 // TestSchema reads each dashboard with the types that Grafana publishes for its dashboards and panels: a field that they
-// do not have, a value that is no member of its enumeration or has another type would be ignored by Grafana, or break the
+// do not have, a value that is not a member of its enumeration or has another type would be ignored by Grafana, or break the
 // panel.
 func TestSchema(t *testing.T) {
 	plugins.RegisterDefaultPlugins()
