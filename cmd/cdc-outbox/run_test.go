@@ -266,7 +266,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 		return strings.Contains(body, "topic_missing")
 	}, 20*time.Second, 50*time.Millisecond)
 	require.NoError(t, r.cmd.Process.Signal(syscall.SIGTERM))
-	require.Eventually(t, func() bool { return strings.Contains(r.text(), "Stopping") }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(r.text(), "stopping: waiting for what is in flight") }, 10*time.Second, 10*time.Millisecond)
 	began := time.Now()
 	require.Equal(t, 1, r.stop(syscall.SIGTERM))
 	require.Less(t, time.Since(began), 2*time.Second)
