@@ -26,11 +26,11 @@ import (
 // in a table of the outbox's own database. The table needs no other service, is shared by all instances, and goes
 // wherever the database goes, to a standby or into a backup.
 //
-// The rule is that nothing is confirmed to the slot that the table does not hold yet. A slot whose position is before the
-// checkpoint misses nothing and at worst repeats; a slot whose position is past the checkpoint was moved by something
-// else. The rule has no time limit: a table that is locked or full holds the slot back for as long as that lasts, and
-// readiness, log and status report it (HeldBack). A slot that went on without the table would, after a crash, look as if
-// it had been moved.
+// The rule is that nothing is confirmed to the slot that the table does not hold yet. A slot whose position is before
+// the checkpoint misses nothing and at worst repeats; a slot whose position is past the checkpoint was moved by
+// something else. The rule has no time limit: a table that is locked or full holds the slot back for as long as that
+// lasts, and readiness, log and status report it (HeldBack). A slot that went on without the table would, after a
+// crash, look as if it had been moved.
 //
 // A hot standby cannot be written. There the checkpoint is written on the primary, and the slot is confirmed what the
 // standby has replayed of it. So the two still agree when that standby is promoted.
@@ -71,8 +71,8 @@ func newCheckpoint(cfg *Config) *checkpoint {
 	return &checkpoint{cfg: cfg}
 }
 
-// begin compares the slot with what is remembered of it, before anything is streamed, and takes a new one down. It asks on
-// the replication connection.
+// begin compares the slot with what is remembered of it, before anything is streamed, and takes a new one down. It asks
+// on the replication connection.
 func (cp *checkpoint) begin(ctx context.Context, c *connection, id Identity, slot postgres.Slot) error {
 	if cp == nil {
 		return nil
@@ -97,8 +97,8 @@ func (cp *checkpoint) begin(ctx context.Context, c *connection, id Identity, slo
 			return err
 		}
 		if slot.ConfirmedFlush < kept {
-			cp.cfg.Logger.Info("the slot stands behind what was confirmed; what lies between may come again",
-				zap.Stringer("confirmed_flush_lsn", slot.ConfirmedFlush), zap.Stringer("remembered", kept),
+			cp.cfg.Logger.Info("the slot is before what was confirmed; events between the two may be sent again",
+				zap.Stringer(logkey.ConfirmedFlush, slot.ConfirmedFlush), zap.Stringer(logkey.Remembered, kept),
 				zap.Int32(logkey.Timeline, id.Timeline))
 		}
 		position, near = max(position, kept), kept
@@ -168,7 +168,7 @@ func (cp *checkpoint) skip(ctx context.Context, err error) error {
 	switch sqlstate.Of(err) {
 	case "42P01", "42501", "3F000", "25006", "42703": // no table, no right, no schema, read only, another table
 		cp.off.Store(true)
-		cp.cfg.Logger.Warn("a slot that is made anew or moved by hand would not be noticed: the table that remembers "+
+		cp.cfg.Logger.Warn("a slot that is re-created or moved by hand would not be noticed: the table that remembers "+
 			"its position cannot be used",
 			zap.Stringer(logkey.Table, cp.cfg.Checkpoint), zap.Error(err))
 		return nil
@@ -180,8 +180,8 @@ func (cp *checkpoint) skip(ctx context.Context, err error) error {
 	return cp.cfg.queryError(ctx, err)
 }
 
-// limit is how much of what is confirmed the slot may be told. Each of the two is a position that may be confirmed, so the
-// lesser is one.
+// limit is how much of what is confirmed may be reported to the slot. Each of the two is a position that may be
+// confirmed, so the lesser is one.
 func (cp *checkpoint) limit(confirmed lsn.LSN) lsn.LSN {
 	if cp == nil || cp.off.Load() {
 		return confirmed
@@ -203,7 +203,8 @@ func (cp *checkpoint) failed(err error) {
 	case "42P01", "3F000": // it was dropped: nothing is left that the slot could be held against
 		if !cp.off.Swap(true) {
 			cp.failing.Store(nil)
-			cp.cfg.Logger.Warn("the table that remembers the slot's position is gone: a slot that is made anew or "+
+			cp.cfg.Logger.Warn("the table that remembers the slot's position no longer exists: a slot that is "+
+				"re-created or "+
 				"moved by hand would not be noticed",
 				zap.Stringer(logkey.Table, cp.cfg.Checkpoint))
 		}
@@ -217,13 +218,13 @@ func (cp *checkpoint) failed(err error) {
 		f.logged = true
 		cp.cfg.Logger.Warn("the slot's position cannot be written down, so the slot is held back and keeps WAL "+
 			"until it can",
-			zap.Stringer(logkey.Table, cp.cfg.Checkpoint), zap.Time("since", f.since), zap.Error(err))
+			zap.Stringer(logkey.Table, cp.cfg.Checkpoint), zap.Time(logkey.Since, f.since), zap.Error(err))
 	}
 	cp.failing.Store(&f)
 }
 
-// HeldBack tells since when, and why, the slot is not told what is confirmed: the table that remembers it cannot be
-// written. Nil where all is well.
+// HeldBack reports since when, and why, confirmed positions are not reported to the slot: the table that remembers it
+// cannot be written. Nil where all is well.
 func (s *Stream) HeldBack() (since time.Time, why error) {
 	if s.checkpoint == nil {
 		return time.Time{}, nil
@@ -241,7 +242,7 @@ func (cp *checkpoint) heldBack(err error) error {
 		Kind: fault.Retry, Object: "table " + cp.cfg.Checkpoint.String(),
 		Err: fmt.Errorf("the slot's position cannot be written down: %w", err),
 	}
-	const off = "\n-- or do without it from the next start on: postgres.checkpoint: off"
+	const off = "\n-- or switch it off from the next start on: postgres.checkpoint: off"
 	switch sqlstate.Of(err) {
 	case "57014", "55P03", "40P01": // statement_timeout, lock_not_available, deadlock
 		f.Next = fmt.Sprintf("-- who holds it, and how to end that:\nSELECT l.pid, a.usename, a.application_name, "+

@@ -24,7 +24,7 @@ import (
 )
 
 // TestCheckpointLockedTableHoldsSlotBack for however long it lasts: a slot that went on without would, after a crash,
-// be refused as if somebody had moved it.
+// be refused as if an operator had moved it.
 func TestCheckpointLockedTableHoldsSlotBack(t *testing.T) {
 	s := remembering(t, testkit.Postgres(t))
 	s.insert(t)
@@ -126,7 +126,7 @@ func TestCheckpointConnectionHangs(t *testing.T) {
 	require.NoError(t, stop())
 }
 
-// TestCheckpointTableNotWritable says why, holds the slot back, and gets on when that is over.
+// TestCheckpointTableNotWritable says why, holds the slot back, and makes progress when that is over.
 func TestCheckpointTableNotWritable(t *testing.T) {
 	for name, test := range map[string]struct {
 		spoil, mend string
@@ -153,7 +153,7 @@ func TestCheckpointTableNotWritable(t *testing.T) {
 			`UPDATE cdc_outbox_slots SET system_id = '1'`, `DELETE FROM cdc_outbox_slots`, "another cluster's",
 			"other sessions",
 		},
-		"a column that is gone": {
+		"a missing column": {
 			`ALTER TABLE cdc_outbox_slots RENAME position TO other`,
 			`ALTER TABLE cdc_outbox_slots RENAME other TO position`, "42703", "as `cdc-outbox setup` makes it",
 		},
@@ -181,8 +181,8 @@ func TestCheckpointTableNotWritable(t *testing.T) {
 	}
 }
 
-// TestCheckpointTableDropped is done without from then on, since nothing is left that the slot could be held
-// against; made again, it is used again. A row that is deleted is begun again.
+// TestCheckpointTableDropped: a dropped table is not used from then on, since nothing is left that the slot could be
+// held against; made again, it is used again. A row that is deleted is begun again.
 func TestCheckpointTableDropped(t *testing.T) {
 	s := remembering(t, testkit.Postgres(t))
 	core, log := observer.New(zap.InfoLevel)
@@ -196,7 +196,7 @@ func TestCheckpointTableDropped(t *testing.T) {
 	s.Exec(t, `DROP TABLE cdc_outbox_slots`)
 	s.insert(t)
 	require.Eventually(t, func() bool {
-		return log.FilterMessageSnippet("is gone").Len() == 1
+		return log.FilterMessageSnippet("no longer exists").Len() == 1
 	}, 10*time.Second, 20*time.Millisecond)
 	require.Eventually(t, func() bool {
 		return s.flushed(t) >= lsn.LSN(st.lastRow.Load())
@@ -213,7 +213,7 @@ func TestCheckpointTableDropped(t *testing.T) {
 	require.NoError(t, stop(), "nothing is held against it")
 }
 
-// TestCheckpointForeignRows need somebody.
+// TestCheckpointForeignRows need an operator.
 func TestCheckpointForeignRows(t *testing.T) {
 	for name, test := range map[string]struct{ sql, says string }{
 		"ahead of the log":   {`UPDATE cdc_outbox_slots SET position = 'FFFFFFFF/0'`, "has not written yet"},
@@ -261,7 +261,7 @@ func TestCheckpointReadOnlyByDefault(t *testing.T) {
 	require.Equal(t, s.flushed(t), s.remembered(t))
 }
 
-// TestCheckpointRowSecurity: a policy that hides the row is no row, and a right that is missing is said.
+// TestCheckpointRowSecurity: a policy that hides the row leaves no row, and a right that is missing is said.
 func TestCheckpointRowSecurity(t *testing.T) {
 	s := remembering(t, testkit.Postgres(t))
 	role := s.Name + "_r"
@@ -282,7 +282,8 @@ func TestCheckpointRowSecurity(t *testing.T) {
 	require.Equal(t, lsn.LSN(s.confirmed.Load()), s.flushed(t))
 }
 
-// TestCheckpointTwoInstances: one that lost the slot and still writes neither sets the position back nor disturbs the other.
+// TestCheckpointTwoInstances: one that lost the slot and still writes neither sets the position back nor disturbs the
+// other.
 func TestCheckpointTwoInstances(t *testing.T) {
 	s := remembering(t, testkit.Postgres(t))
 	s.insert(t)

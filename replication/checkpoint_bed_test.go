@@ -42,7 +42,7 @@ func (s *source) rememberedOn(t testing.TB, server *pgserver.Server) lsn.LSN {
 	return lsn
 }
 
-// readOne streams until one row is confirmed; a crash leaves the stream as it is, else it ends in good order.
+// readOne streams until one row is confirmed; a crash leaves the stream as it is, otherwise it ends in good order.
 func (s *source) readOne(t testing.TB, crash bool) error {
 	return Run(t.Context(), s.Config, func(ctx context.Context, st *Stream) error {
 		if _, err := s.ids(st, 1); err != nil || crash {
@@ -106,7 +106,7 @@ func heldBack(t testing.TB, st *Stream) *fault.Error {
 	return f
 }
 
-// catchesUp waits until the slot is told everything.
+// catchesUp waits until everything is reported to the slot.
 func (s *source) catchesUp(t testing.TB, st *Stream) {
 	before := st.lastRow.Load()
 	s.insert(t)

@@ -38,7 +38,7 @@ func TestCheckpointNeverLagsSlot(t *testing.T) {
 
 func TestCheckpointNoticesMovedSlot(t *testing.T) {
 	for name, move := range map[string][]string{
-		"made anew": {
+		"re-created": {
 			`SELECT pg_drop_replication_slot('$slot')`, `INSERT INTO outbox VALUES (2, 'b')`,
 			`SELECT pg_create_logical_replication_slot('$slot', 'pgoutput')`,
 		},
@@ -85,8 +85,8 @@ func TestCheckpointToleratesCrashes(t *testing.T) {
 	}
 }
 
-// TestCheckpointDoesNotDelayShutdown: Postgres has ended every session by then, so nothing can be written down any more,
-// and waits for the walsender's client to confirm the last record.
+// TestCheckpointDoesNotDelayShutdown: Postgres has ended every session by then, so nothing can be written down any
+// more, and waits for the walsender's client to confirm the last record.
 func TestCheckpointDoesNotDelayShutdown(t *testing.T) {
 	db := testkit.DedicatedPostgres(t, pgserver.Options{})
 	s := remembering(t, db)
@@ -121,8 +121,8 @@ func TestCheckpointHoldsBackUnstored(t *testing.T) {
 	require.EqualValues(t, 20000, (*checkpoint)(nil).limit(20000))
 }
 
-// TestCheckpointComesToRest: what writing it down adds to the WAL, and the server's own records after it, are written down ever
-// more rarely, but they are.
+// TestCheckpointComesToRest: what writing it down adds to the WAL, and the server's own records after it, are written
+// down ever more rarely, but they are.
 func TestCheckpointComesToRest(t *testing.T) {
 	m := &checkpoint{}
 	m.stored.Store(10000)

@@ -11,14 +11,16 @@ import (
 const (
 	// checkpointInterval is how often what is confirmed is written down, while it moves.
 	checkpointInterval = time.Second
-	// checkpointFirst is when it begins, growing from there: a process that is killed again and again has to get on all the same.
+	// checkpointFirst is when it begins, growing from there: a process that is killed again and again has to make
+	// progress all the same.
 	checkpointFirst = 50 * time.Millisecond
 	// checkpointSlowest is how often it is tried while it fails.
 	checkpointSlowest = 10 * time.Second
-	// quietWait is how long WAL of less than a step waits, doubled with each time it was written down. It cannot wait for
-	// ever: restart_lsn moves only when a slot confirms a running-xacts record (src/backend/replication/logical/snapbuild.c),
-	// and in an idle cluster the one that would let go of all the WAL before it comes up to 25 s after the last commit
-	// (LOG_SNAPSHOT_INTERVAL_MS, and the background writer's hibernation) and is the last for long.
+	// quietWait is how long WAL of less than a step waits, doubled with each time it was written down. It cannot wait
+	// for ever: restart_lsn moves only when a slot confirms a running-xacts record
+	// (src/backend/replication/logical/snapbuild.c), and in an idle cluster the record that would release all the WAL
+	// before it comes up to 25 s after the last commit (LOG_SNAPSHOT_INTERVAL_MS, and the background writer's
+	// hibernation) and is the last for long.
 	quietWait = 4 * time.Second
 )
 
@@ -37,7 +39,7 @@ func (r *quietPace) stored(now time.Time, little bool) {
 	}
 }
 
-// due tells whether there is something to be written down, and whether that is but a little WAL.
+// due reports whether there is something to be written down, and whether that is but a little WAL.
 func (cp *checkpoint) due(confirmed, row lsn.LSN, now time.Time, r quietPace) (due, little bool) {
 	kept := lsn.LSN(cp.stored.Load())
 	if confirmed <= kept {

@@ -19,7 +19,8 @@ import (
 const (
 	// storeTimeout bounds one attempt to write a position down, connecting included.
 	storeTimeout = 5 * time.Second
-	// storeStatement bounds the statement on the server, so that an attempt that was given up leaves nothing behind there.
+	// storeStatement bounds the statement on the server, so that an attempt that was given up leaves nothing running
+	// there.
 	storeStatement = storeTimeout - time.Second
 	// replayPoll is how often a standby is asked whether it has what was written on the primary.
 	replayPoll = 50 * time.Millisecond
@@ -37,8 +38,8 @@ func (cp *checkpoint) nearShutsDown(err error) bool {
 	return !errors.As(err, &far) && shuttingDown(err)
 }
 
-// store writes a position down. It never goes back, and another timeline's reader is not disturbed. A nil error says that
-// the server of the slot has it.
+// store writes a position down. It never goes back, and another timeline's reader is not disturbed. A nil error says
+// that the server of the slot has it.
 func (cp *checkpoint) store(ctx context.Context, at lsn.LSN) error {
 	cp.mu.Lock()
 	defer cp.mu.Unlock()
@@ -59,8 +60,8 @@ func (cp *checkpoint) storeNear(ctx context.Context, at lsn.LSN) error {
 	return nil
 }
 
-// write puts the position into the row and returns what the row holds then. A connection that was left alone for long may
-// be dead, so one that does not answer is replaced once.
+// write puts the position into the row and returns what the row holds then. A connection that was left alone for long
+// may be dead, so one that does not answer is replaced once.
 func (cp *checkpoint) write(ctx context.Context, conn **pgx.Conn, dsn func() (string, error),
 	at lsn.LSN,
 ) (lsn.LSN, error) {
@@ -75,8 +76,8 @@ func (cp *checkpoint) write(ctx context.Context, conn **pgx.Conn, dsn func() (st
 	return kept, err
 }
 
-// update writes the row. What comes back is asked for rather than assumed: a trigger may have changed it. A row that is
-// gone is begun again; one of another cluster or timeline is not ours.
+// update writes the row. What comes back is asked for rather than assumed: a trigger may have changed it. A row that
+// was deleted is begun again; a row of another cluster or timeline is not ours.
 func (cp *checkpoint) update(ctx context.Context, conn *pgx.Conn, position lsn.LSN) (lsn.LSN, error) {
 	var text string
 	args := []any{cp.cfg.Slot, position.String(), cp.id.SystemID, cp.id.Timeline}
@@ -194,8 +195,8 @@ func (cp *checkpoint) standbyState(ctx context.Context) (recovering bool, err er
 	return recovering, err
 }
 
-// serverShutsDown tells whether the server is shutting down. It ends every session before it writes its last records, and then
-// waits until its walsenders' clients have confirmed those, which can be written down nowhere any more.
+// serverShutsDown reports whether the server is shutting down. It ends every session before it writes its last records,
+// and then waits until its walsenders' clients have confirmed those, which can be written down nowhere any more.
 func (cp *checkpoint) serverShutsDown(ctx context.Context) bool {
 	cp.mu.Lock()
 	defer cp.mu.Unlock()

@@ -27,8 +27,8 @@ type Config struct {
 	Columns  postgres.Columns
 	Failover bool
 
-	// Checkpoint is the table that stores how far the slot is confirmed, as setup creates it; none where it has no name.
-	// A table that does not exist, or may not be used, is skipped, with a warning in the log.
+	// Checkpoint is the table that stores how far the slot is confirmed, as setup creates it; none where it has no
+	// name. A table that does not exist, or may not be used, is skipped, with a warning in the log.
 	Checkpoint identifier.Table
 
 	// HotStandby allows DSN to lead to a hot standby, 16+. The checkpoint is then written at PrimaryDSN, which may be
@@ -37,21 +37,21 @@ type Config struct {
 	PrimaryDSN func() (string, error)
 
 	// Confirmed is what may be reported as flushed: the tracker's word. It is asked from several goroutines and must be
-	// cheap. 0 means unknown: the slot's own position stands. Required.
+	// cheap. 0 means unknown: the slot's own position counts. Required.
 	Confirmed func() lsn.LSN
 
 	// OnIdentity, where set, is called on each connection once the slot has been looked at and before the stream
-	// starts: the moment to initialise the tracker with the slot's position, to resume it or to rewind it. An error ends
-	// the attempt; Retry tries again, every other kind ends Run.
+	// starts: the moment to initialise the tracker with the slot's position, to resume it or to rewind it. An error
+	// ends the attempt; Retry tries again, every other kind ends Run.
 	OnIdentity func(Identity) error
-	// OnState, where set, is told what Run is doing, from Run's goroutine.
+	// OnState, where set, receives what Run is doing, from Run's goroutine.
 	OnState func(State)
 
-	// StatusInterval is how often the server is told what is confirmed; never more than a third of its
+	// StatusInterval is how often confirmed positions are reported to the server; never more than a third of its
 	// wal_sender_timeout. Default 1s.
 	StatusInterval time.Duration
-	// Silence is how long Receive waits for the server's next byte before the connection counts as dead; half-way the
-	// server is asked for a sign of life. Default 60s.
+	// Silence is how long Receive waits for the server's next byte before the connection counts as dead; after half of
+	// it the server is asked for a sign of life. Default 60s.
 	Silence time.Duration
 	// IdleAsk is how long the server may be silent before it is asked for a keepalive; never more than half of Silence.
 	// Default 5s.

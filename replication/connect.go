@@ -160,10 +160,10 @@ func (c *connection) identify(ctx context.Context, cfg *Config, again bool) (Ide
 	return id, slot, cfg.checkSlot(slot, id)
 }
 
-// sessionTimeout is the wal_sender_timeout of the stream's session where the server's own is longer or off. A process that
-// is frozen (a stopped container, a machine that hangs) holds the slot until the server misses its status updates: with
-// the usual minute no standby could take over for that long, with 0 never. Anybody may set it for a session of their own.
-// Updates go out every second whatever the consumer does, so nothing else can make it strike.
+// sessionTimeout is the wal_sender_timeout of the stream's session where the server's own is longer or off. A process
+// that is frozen (a stopped container, a machine that hangs) holds the slot until the server misses its status updates:
+// with the usual minute no standby could take over for that long, with 0 never. Any role may set it for its own
+// session. Updates go out every second whatever the consumer does, so nothing else can make it strike.
 const sessionTimeout = 10 * time.Second
 
 // ownTimeout sets it, unless postgres.dsn does, and returns what is in force in milliseconds.
@@ -194,7 +194,7 @@ func (c *Config) compare(id, earlier *Identity) error {
 	if id.SystemID != earlier.SystemID {
 		return &fault.Error{
 			Kind: fault.Operator, Object: fmt.Sprintf("slot %q", c.Slot), At: c.Confirmed().String(),
-			Err: fmt.Errorf("the server behind postgres.dsn is another cluster now: system identifier %s, before %s",
+			Err: fmt.Errorf("the server of postgres.dsn is another cluster now: system identifier %s, before %s",
 				id.SystemID, earlier.SystemID),
 			Next: "Point postgres.dsn back at the cluster it read from. If the move is meant, see that the old " +
 				"cluster's outbox has been read to its end, then restart.",
@@ -221,7 +221,7 @@ func (c *Config) startingPoint(id *Identity) error {
 		return nil
 	}
 	if confirmed > id.WALEnd && id.InRecovery {
-		return &fault.Error{ // it begins anew at its last restart point
+		return &fault.Error{ // it begins again at its last restart point
 			Kind: fault.Retry, Object: fmt.Sprintf("slot %q", c.Slot), At: confirmed.String(),
 			Err: fmt.Errorf("the standby has been restarted and has its log up to %s, less than it had sent before",
 				id.WALEnd),
@@ -281,7 +281,7 @@ func (c *connection) stream(ctx context.Context, r *runner, id Identity) (*Strea
 	return s, nil
 }
 
-// discard closes the connection and waits until its goroutines are gone.
+// discard closes the connection and waits until its goroutines have ended.
 func (c *connection) discard() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

@@ -145,7 +145,7 @@ func ownCPU() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// processCPU is the CPU time of another process so far, 0 where it is gone.
+// processCPU is the CPU time of another process so far, 0 where it has ended.
 func processCPU(t *testing.T, pid int) time.Duration {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -50,7 +50,7 @@ var (
 	associatedLSN = regexp.MustCompile(`associated LSN ([0-9A-F]+/[0-9A-F]+)`)
 )
 
-// serverError classifies an error the server sent. at is where reading stood; the server's own word goes before it.
+// serverError classifies an error the server sent. at is where reading was; the server's own word goes before it.
 func (c *Config) serverError(p phase, at lsn.LSN, e *pgconn.PgError) error {
 	f := &fault.Error{Kind: sqlstate.KindOf(e.Code), Object: c.object(), Err: &sqlstate.Refusal{PgError: e}}
 	if m := associatedLSN.FindStringSubmatch(e.Where); m != nil {

@@ -29,7 +29,7 @@ func TestErrorsPublicationMissingInHistory(t *testing.T) {
 }
 
 // TestErrorsBeforeSlotNoDropAdvised: an unknown parameter in the DSN has the SQLSTATE of a
-// missing publication, and whoever follows the latter's remedy loses events.
+// missing publication, and an operator who follows the latter's remedy loses events.
 func TestErrorsBeforeSlotNoDropAdvised(t *testing.T) {
 	c := &Config{Slot: "s", Publication: "p", Confirmed: nothingConfirmed, DSN: func() (string, error) {
 		return "", nil

@@ -33,7 +33,8 @@ type statusUpdate struct {
 	after               time.Duration // since the fake's start
 }
 
-// peer is the far end of a stream: it keeps what it is told and says what the test wants. For use in a synctest bubble.
+// peer is the far end of a stream: it keeps what it receives and sends what the test wants. For use in a synctest
+// bubble.
 type peer struct {
 	t     testing.TB
 	conn  net.Conn

@@ -27,7 +27,8 @@ type visit struct {
 	pieces   [][]byte // sent one by one after that; then the connection is closed
 }
 
-// walsender is a fake server on the loopback. It treats its nth connection by the nth visit, and later ones by the last.
+// walsender is a fake server on the loopback. It treats its nth connection by the nth visit, and later ones by the
+// last.
 type walsender struct {
 	t      testing.TB
 	ln     net.Listener
@@ -129,7 +130,7 @@ func (w *walsender) talk(conn net.Conn, v visit) {
 }
 
 // hangUp ends the connection after all that was sent has arrived: closing it with something unread would throw away
-// what is still on its way to the client.
+// what is still in transit to the client.
 func hangUp(conn net.Conn) {
 	_ = conn.(interface{ CloseWrite() error }).CloseWrite()
 	_, _ = io.Copy(io.Discard, conn)

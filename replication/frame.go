@@ -98,7 +98,7 @@ func (f *frames) fill(n int) error {
 	k, err := f.r.Read(f.buf[f.wp:])
 	f.wp += k
 	if k > 0 {
-		return nil // an error that came along comes again
+		return nil // the next read returns an error that came along again
 	}
 	if err == nil {
 		return io.ErrNoProgress
@@ -155,5 +155,5 @@ func (m *messageReader) next() {
 	}
 }
 
-// between tells whether the last message has been read to its end and none has been begun.
+// between reports whether the last message has been read to its end and none has been begun.
 func (m *messageReader) between() bool { return m.have == 0 }

@@ -187,7 +187,7 @@ func (s *trickle) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// FuzzFrames: whatever arrives, in whatever pieces, the messages are those that stand in it, the end is an error, and a
+// FuzzFrames: whatever arrives, in whatever pieces, the messages are the messages in it, the end is an error, and a
 // length that is only claimed costs nothing.
 func FuzzFrames(f *testing.F) {
 	f.Add([]byte{'d', 0, 0, 0, 5, 'x', 'c', 0, 0, 0, 4}, uint8(1))

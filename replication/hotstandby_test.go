@@ -21,8 +21,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
 
-// TestDecodingOnAStandby: setup makes each thing where it belongs, the stream brings the rows, the position is remembered on
-// the primary before the slot moves, and a process that is killed goes on.
+// TestDecodingOnAStandby: setup makes each thing where it belongs, the stream brings the rows, the position is
+// remembered on the primary before the slot moves, and a process that is killed goes on.
 func TestDecodingOnAStandby(t *testing.T) {
 	r := newStandby(t, standbyVersion(t), nil, nil)
 	require.NoError(t, setup.Ensure(t.Context(), r.dsn(), r.cfg, true),
@@ -92,8 +92,8 @@ func TestDecodingOnAStandby(t *testing.T) {
 	require.False(t, r.slotThere(t).Exists)
 }
 
-// TestStandbyPromoted: the slot lives on through the promotion of its own server, and so does the stream; nothing is missing,
-// and what is remembered goes with it, however far the rest of the primary got.
+// TestStandbyPromoted: the slot lives on through the promotion of its own server, and so does the stream; nothing is
+// missing, and what is remembered goes with it, however far the rest of the primary got.
 func TestStandbyPromoted(t *testing.T) {
 	r := newStandby(t, standbyVersion(t), nil, nil)
 	require.NoError(t, setup.Ensure(t.Context(), r.dsn(), r.cfg, true))
@@ -170,7 +170,8 @@ func TestStandbyPromoted(t *testing.T) {
 	}))
 }
 
-// TestStandbyCrashes: it begins again at its last restart point, behind what the connector has confirmed, and catches up.
+// TestStandbyCrashes: it begins again at its last restart point, before what the connector has confirmed, and catches
+// up.
 func TestStandbyCrashes(t *testing.T) {
 	r := newStandby(t, standbyVersion(t), nil, nil)
 	require.NoError(t, setup.Ensure(t.Context(), r.dsn(), r.cfg, true))
@@ -212,7 +213,7 @@ func TestStandbyWithoutAWayToThePrimary(t *testing.T) {
 	r.Exec(t, `CREATE PUBLICATION `+identifier.Quote(r.cfg.Publication)+` FOR TABLE outbox`)
 	require.Eventually(t, func() bool {
 		err = setup.Ensure(t.Context(), r.dsn(), r.cfg, true)
-		return strings.Contains(err.Error(), "It is gone")
+		return strings.Contains(err.Error(), "It no longer exists")
 	}, 10*time.Second, 50*time.Millisecond, "a publication without its slot may be a lost slot, here as well")
 	requireRefusal(t, err, "-- on the standby", postgres.LogSnapshotSQL)
 
@@ -273,7 +274,7 @@ func TestStandbyInvalidated(t *testing.T) {
 	<-streaming
 	require.Eventually(t, func() bool {
 		for _, sql := range []string{
-			`CREATE TABLE gone (x int)`, `DROP TABLE gone`, `VACUUM pg_class`, `VACUUM pg_attribute`,
+			`CREATE TABLE dropped (x int)`, `DROP TABLE dropped`, `VACUUM pg_class`, `VACUUM pg_attribute`,
 		} {
 			r.Exec(t, sql)
 		}
@@ -287,7 +288,7 @@ func TestStandbyInvalidated(t *testing.T) {
 	requireRefusal(t, err, "recovery on the standby has removed", "hot_standby_feedback = on", "repair")
 }
 
-// TestStandbyIsMeant: a standby that nobody asked for, and a version that has no slots there.
+// TestStandbyIsMeant: a standby that is not configured, and a version that has no slots there.
 func TestStandbyIsMeant(t *testing.T) {
 	r := newStandby(t, "15", nil, nil)
 	requireRefusal(t, setup.Ensure(t.Context(), r.dsn(), r.cfg, true), "standby of PostgreSQL 15", "from 16 on")

@@ -11,14 +11,14 @@ const (
 	// lineLimit is how long bytes may lie unacknowledged by the other host before the kernel gives the connection up
 	// (TCP_USER_TIMEOUT, tcp(7)). Without it a line that swallows everything is noticed after some 15 minutes of
 	// retransmissions. Status updates go out every second, so there is always something to be acknowledged, also while
-	// a full window keeps the reader away, when nobody listens for the server's silence.
+	// a full window keeps the reader away, when no goroutine listens for the server's silence.
 	lineLimit = 20 * time.Second
 	// lineProbe is how long nothing may pass before the kernel asks whether the other host is still there.
 	lineProbe = 10 * time.Second
 )
 
-// limitSilence has the kernel notice a peer that is gone. It works on what it is given: a connection that is not TCP needs
-// none of it, and one that refuses is no worse than before.
+// limitSilence has the kernel notice a peer that no longer answers. It works on what it is given: a connection that is
+// not TCP needs none of it, and one that refuses is no worse than before.
 func limitSilence(c net.Conn) {
 	tcp, ok := c.(*net.TCPConn)
 	if !ok {

@@ -12,18 +12,19 @@ import (
 // window costs it a trip through the whole network stack, and a wake-up of the reader: about as much as decoding the
 // row. While the window is closed a send only appends to what the kernel has queued, and is nearly free. So while the
 // server has plenty to say, the reader stays away for some milliseconds, with a receive buffer small enough to fill
-// meanwhile: the walsender then needs about half the CPU per row (measured: 11 against 6 s per million rows) and, being one
-// process, becomes nearly twice as fast. At low load the reader never stays away: there, latency counts.
+// meanwhile: the walsender then needs about half the CPU per row (measured: 11 against 6 s per million rows) and, being
+// one process, becomes nearly twice as fast. At low load the reader never stays away: there, latency counts.
 //
 // Staying away is not enough: Go's runtime waits in epoll for all sockets all the time, so an idle thread would be
 // woken in the reader's place. The socket's low-water mark (SO_RCVLOWAT) makes the kernel keep quiet until it is
 // reached; it is up while the stream is busy and down before any read that may have to wait.
 //
-// The buffer is of fixed size only while the reader waits or naps. A consumer that is held up leaves it full for minutes, and
-// small rows overfill a fixed one: the kernel counts some 500 bytes more for each segment. It then drops what arrives, closes
-// the window behind it (net/ipv4/tcp_input.c, tcp_prune_queue; tcp_output.c, ICSK_ACK_NOMEM), and from there on drops
-// every segment of the server as lying outside the window, with the acknowledgment in it: our status updates stay in the
-// send queue behind ones that seem lost, and the server ends the session after wal_sender_timeout.
+// The buffer is of fixed size only while the reader waits or naps. A consumer that is delayed leaves it full for
+// minutes, and small rows overfill a fixed one: the kernel counts some 500 bytes more for each segment. It then drops
+// what arrives, closes the window after it (net/ipv4/tcp_input.c, tcp_prune_queue; tcp_output.c, ICSK_ACK_NOMEM), and
+// from there on drops every segment of the server as lying outside the window, with the acknowledgment in it: our
+// status updates stay in the send queue after segments that seem lost, and the server ends the session after
+// wal_sender_timeout.
 const (
 	napSlice = time.Millisecond
 	napLimit = 8 * time.Millisecond // also the longest that cancellation has to wait for a nap
@@ -53,10 +54,10 @@ type napper struct {
 	raised  bool      // the low-water mark is up
 }
 
-// queue is what the kernel has received and nobody has read.
+// queue is what the kernel has received and no read has taken.
 type queue interface {
 	bytes() int   // negative where that cannot be known
-	lowWater(int) // wake nobody before so many bytes are there
+	lowWater(int) // wake no reader before so many bytes are there
 	fix(bool)     // keep the buffer to a size that fills during a nap, or let the kernel size it
 }
 
@@ -73,7 +74,7 @@ func (n *napper) before() {
 	}
 }
 
-// nap stays away until the socket is full, which shows in that it stands still: how much it holds depends on how the
+// nap stays away until the socket is full, which shows in that it does not grow: how much it holds depends on how the
 // rows were cut into segments. It returns how much waits then, negative where that cannot be known.
 func (n *napper) nap() int {
 	have := n.queue.bytes()
@@ -100,7 +101,7 @@ func (n *napper) raise(up bool) {
 	}
 }
 
-// after is told what a read brought.
+// after receives what a read brought.
 func (n *napper) after(bytes int) { n.bytes += bytes }
 
 func (n *napper) measure() {
@@ -154,7 +155,7 @@ func (s *socket) Read(p []byte) (int, error) {
 	s.rp, s.wp = 0, n
 	if n > 0 {
 		s.rp = copy(p, s.buf[:n])
-		return s.rp, nil // an error that came along comes again
+		return s.rp, nil // the next read returns an error that came along again
 	}
 	return 0, err
 }
@@ -198,7 +199,8 @@ func newKernelQueue(c net.Conn) *kernelQueue {
 		}
 		q.have = n
 	}
-	// Where holding fails, naps gain less, and nothing else changes. Kernels before 5.14 know no SO_BUF_LOCK and keep the size.
+	// Where holding fails, naps gain less, and nothing else changes. Kernels before 5.14 know no SO_BUF_LOCK and keep
+	// the size.
 	q.hold = func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, napBuffer) }
 	q.free = func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_BUF_LOCK, 0) }
 	return q

@@ -118,7 +118,7 @@ func TestNapDecisions(t *testing.T) {
 	}
 }
 
-// TestNapEndsWithBurst: when the sender falls silent there is one nap in vain, and the read after it waits with
+// TestNapEndsWithBurst: when the sender falls silent there is one useless nap, and the read after it waits with
 // the low-water mark down, where the first byte wakes it.
 func TestNapEndsWithBurst(t *testing.T) {
 	s := sender{rate: 60 << 10, full: 220 << 10, clock: time.Unix(1, 0)}
@@ -173,7 +173,7 @@ func TestKernelQueueAsksTheKernel(t *testing.T) {
 }
 
 // TestSocketWritesWithoutReader: small rows, each a segment of its own, overfill the receive buffer while the consumer
-// is held up. What is sent to the server meanwhile has to arrive all the same.
+// is delayed. What is sent to the server meanwhile has to arrive all the same.
 func TestSocketWritesWithoutReader(t *testing.T) {
 	for _, rows := range []struct {
 		bytes int
@@ -228,7 +228,8 @@ func TestSocketWritesWithoutReader(t *testing.T) {
 	}
 }
 
-// sendUntilFull sends rows until the socket takes no more. Without a pause between them the kernel would put them together.
+// sendUntilFull sends rows until the socket takes no more. Without a pause between them the kernel would put them
+// together.
 func sendUntilFull(c net.Conn, bytes int, every time.Duration) {
 	row := make([]byte, bytes)
 	for {

@@ -201,8 +201,8 @@ func TestRunMistakesNeedOperator(t *testing.T) {
 		want   string
 	}{
 		"no such slot": {func(c *Config) {
-			c.Slot = "gone"
-		}, fault.Operator, "Next: SELECT pg_create_logical_replication_slot('gone', 'pgoutput');\n--"},
+			c.Slot = "missing"
+		}, fault.Operator, "Next: SELECT pg_create_logical_replication_slot('missing', 'pgoutput');\n--"},
 		"another plugin":  {func(c *Config) { c.Slot += "_other" }, fault.Operator, `Its plugin is "test_decoding"`},
 		"upper-case slot": {func(c *Config) { c.Slot = "Slot" }, fault.Config, "only a-z"},
 		"another database": {func(c *Config) {

@@ -20,7 +20,7 @@ type Phase uint8
 const (
 	Connecting Phase = iota + 1
 	Streaming
-	WaitingForSlot // another session holds the slot; Run takes over when it lets go
+	WaitingForSlot // another session holds the slot; Run takes over when that session releases it
 	Waiting        // the stream broke or could not be opened; Run waits before it tries again
 )
 
@@ -40,7 +40,7 @@ func (p Phase) String() string {
 	}
 }
 
-// State is what OnState is told.
+// State is what OnState receives.
 type State struct {
 	Phase     Phase
 	Identity  Identity      // Streaming: what it is connected to
@@ -54,18 +54,18 @@ const (
 	backoffMost  = 10 * time.Second
 	// slotInterval is how often a standby looks whether the slot is free.
 	slotInterval = time.Second
-	// settled is how long a stream that got nowhere has to live to count as a good one, after which waiting starts small
-	// again.
+	// settled is how long a stream that got nowhere has to live to count as a good one, after which waiting starts
+	// small again.
 	settled = time.Second
 )
 
 // Run keeps one stream open and calls consume with it, again and again: it connects, looks at the slot, starts
 // replication, and when consume returns a Retry error it waits (100 ms growing to 10 s, with jitter) and does it all
-// anew. While another session holds the slot it waits as a standby and looks every second; it never takes the slot
+// again. While another session holds the slot it waits as a standby and looks every second; it never takes the slot
 // away.
 //
-// Run returns nil once ctx has ended or consume has returned nil, and else the first *fault.Error that is not
-// Retry. When it returns, its connections are closed and its goroutines are gone; so are those of a stream once
+// Run returns nil once ctx has ended or consume has returned nil, and else the first *fault.Error that is not Retry.
+// When it returns, its connections are closed and its goroutines have ended; so have the goroutines of a stream once
 // consume has returned, which must not keep it.
 func Run(ctx context.Context, config Config, consume func(ctx context.Context, s *Stream) error) error {
 	cfg, err := config.check()
@@ -118,7 +118,7 @@ func (r *runner) once(ctx context.Context) (done bool, err error) {
 	r.earlier = &id
 	r.cfg.OnState(State{Phase: Streaming, Identity: id})
 	r.cfg.Logger.Info("replication stream started", zap.Stringer(logkey.LSN, id.Start),
-		zap.Stringer("confirmed_flush_lsn", id.ConfirmedFlush), zap.Int("server_version", id.ServerVersion),
+		zap.Stringer(logkey.ConfirmedFlush, id.ConfirmedFlush), zap.Int(logkey.ServerVersion, id.ServerVersion),
 		zap.Int32(logkey.Timeline, id.Timeline))
 	begun := r.cfg.Confirmed()
 	err = r.consume(ctx, s)
@@ -133,8 +133,8 @@ func (r *runner) once(ctx context.Context) (done bool, err error) {
 const mostPatience = 16
 
 // patience decides how long the next stream may be silent. A server that decodes a large transaction of tables that are
-// not published says nothing while it goes through its changes, before PG 15 not even when it is asked, later only every
-// half wal_sender_timeout. Cutting the connection makes it start over: with the same patience it would never get
+// not published says nothing while it goes through its changes, before PG 15 not even when it is asked, later only
+// every half wal_sender_timeout. Cutting the connection makes it start over: with the same patience it would never get
 // through. So a stream that has delivered nothing before it fell silent earns the next one twice the time.
 func (r *runner) patience(s *Stream, err error) {
 	var silent *silentServer
@@ -152,7 +152,7 @@ func (r *runner) wait(ctx context.Context, err error) bool {
 	if errors.As(err, &held) {
 		state.Phase, state.HolderPID, state.RetryIn = WaitingForSlot, held.pid, slotInterval
 		if held.pid != r.holder {
-			r.cfg.Logger.Info("waiting for the slot", zap.Int("holder_pid", held.pid))
+			r.cfg.Logger.Info("waiting for the slot", zap.Int(logkey.HolderPID, held.pid))
 		}
 		r.holder = held.pid
 	} else {
@@ -160,7 +160,7 @@ func (r *runner) wait(ctx context.Context, err error) bool {
 		if refused := new(pgconn.PgError); errors.As(err, &refused) && strings.HasPrefix(refused.Code, "28") {
 			state.RetryIn = backoffMost // failed logins may lock an account
 		}
-		r.cfg.Logger.Warn("replication stream broken", zap.Error(err), zap.Duration("retry_in", state.RetryIn))
+		r.cfg.Logger.Warn("replication stream broken", zap.Error(err), zap.Duration(logkey.RetryIn, state.RetryIn))
 	}
 	r.cfg.OnState(state)
 	timer := time.NewTimer(state.RetryIn)
@@ -173,7 +173,7 @@ func (r *runner) wait(ctx context.Context, err error) bool {
 	}
 }
 
-// ended tells whether err is no more than the end of ctx.
+// ended reports whether err is no more than the end of ctx.
 func ended(ctx context.Context, err error) bool {
 	return ctx.Err() != nil && (errors.Is(err, context.Cause(ctx)) || errors.Is(err, ctx.Err()))
 }

@@ -192,7 +192,7 @@ func TestRunStartOfLaterStream(t *testing.T) {
 		},
 		"slot dropped": {
 			second: visit{slot: "none"}, confirmed: confirmed, kind: fault.Operator,
-			want: `slot "s" at 0/C8: It is gone`,
+			want: `slot "s" at 0/C8: It no longer exists`,
 		},
 		"slot invalidated": {
 			second: visit{
@@ -234,8 +234,8 @@ func TestRunStartOfLaterStream(t *testing.T) {
 	}
 }
 
-// TestRunWaitsForHotStandby: one that was restarted begins again at its last restart point, which may lie behind what it
-// had sent before; and a failover may lead to one for a while that nobody meant.
+// TestRunWaitsForHotStandby: one that was restarted begins again at its last restart point, which may be before what it
+// had sent before; and a failover may lead to one for a while that is not meant.
 func TestRunWaitsForHotStandby(t *testing.T) {
 	for name, test := range map[string]struct {
 		first, second visit

@@ -27,14 +27,15 @@ func (c *Config) remedy(p phase, code string) string {
 	}
 	switch code {
 	case sqlstate.UndefinedObject:
-		return "-- the publication is looked up as it was when the rows were written: creating it now does not mend " +
+		return "-- the publication is looked up as it was when the rows were written: creating it now does not fix " +
 			"this slot\n" +
 			c.objects().RenewBothSQL(postgres.ServerFacts{}, false)
 	case "58P01": // a removed WAL file
 		return c.objects().SlotInvalidated(postgres.Slot{}, postgres.ServerFacts{}).Remedy
 	case "55000":
-		return "`cdc-outbox check` says whether wal_level is too low or the slot is invalidated, and prints the SQL " +
-			"that mends it."
+		return "`cdc-outbox check` reports whether wal_level is too low or the slot is invalidated, and prints the " +
+			"SQL " +
+			"that fixes it."
 	case "22021", "22P05": // a value in a database of SQL_ASCII that is not UTF-8; a character that UTF-8 does not have
 		return c.encodingRemedy()
 	}

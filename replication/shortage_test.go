@@ -16,7 +16,8 @@ import (
 	pgserver "github.com/cdc-outbox/cdc-outbox/test/testkit/postgres"
 )
 
-// All WAL senders in use passes: the stream is tried again, and says what it waits for. No free slot does not pass by itself.
+// All WAL senders in use passes: the stream is tried again, and says what it waits for. A server without a free slot
+// needs an operator.
 func TestVersionsShortage(t *testing.T) {
 	db := testkit.DedicatedPostgres(t, pgserver.Options{
 		Settings: map[string]string{"max_wal_senders": "1", "max_replication_slots": "2"},

@@ -11,14 +11,15 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 )
 
-// shutdownAsk is how often a stream that is not getting on asks whether the server wants to shut down.
+// shutdownAsk is how often a stream that makes no progress asks whether the server wants to shut down.
 const shutdownAsk = 5 * time.Second
 
-// shutdownWatch lets go of a server that is shutting down while nothing can be confirmed to it. A fast shutdown waits
-// for each walsender until its client has flushed all WAL (walsender.c, WalSndDone), and wal_sender_timeout does not
-// end that wait for a client that sends status updates: with Kafka away, or at a halted row, Postgres would not stop
-// until this process does. The stream itself does not tell (its keepalives look like any other, and a consumer that is
-// stuck does not read them), but new connections are turned away with a code of their own from the first moment on.
+// shutdownWatch disconnects from a server that is shutting down while nothing can be confirmed to it. A fast shutdown
+// waits for each walsender until its client has flushed all WAL (walsender.c, WalSndDone), and wal_sender_timeout does
+// not end that wait for a client that sends status updates: with Kafka away, or at a halted row, Postgres would not
+// stop until this process does. The stream itself does not tell (its keepalives look like any other, and a consumer
+// that is stuck does not read them), but new connections are turned away with a code of their own from the first moment
+// on.
 type shutdownWatch struct {
 	end  context.CancelFunc
 	done chan struct{}
@@ -34,7 +35,7 @@ func (w *shutdownWatch) start(s *Stream, knock func(context.Context) error) {
 	}()
 }
 
-// stop ends the watch and waits for it; a watch that was never started is no error.
+// stop ends the watch and waits for it; a watch that was never started is not an error.
 func (w *shutdownWatch) stop() {
 	if w.end != nil {
 		w.end()
@@ -62,14 +63,14 @@ func (w *shutdownWatch) run(ctx context.Context, s *Stream, knock func(context.C
 	}
 }
 
-// shuttingDown: cannot_connect_now for a new session, which also stands for a server that is starting and has no streams;
-// admin_shutdown for an old one.
+// shuttingDown: cannot_connect_now for a new session, which also stands for a server that is starting and has no
+// streams; admin_shutdown for an old one.
 func shuttingDown(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && (pg.Code == "57P03" || pg.Code == "57P01")
 }
 
-// abandon closes the connection under a consumer that may be busy elsewhere; its next Receive tells it.
+// abandon closes the connection under a consumer that may be busy elsewhere; its next Receive fails.
 func (s *Stream) abandon() {
 	s.interrupt(s.cfg.retry(errors.New("the server is shutting down")))
 	s.deadline.Lock()
@@ -77,7 +78,7 @@ func (s *Stream) abandon() {
 	if s.finishing {
 		return // Finish has a limit of its own
 	}
-	s.cfg.Logger.Warn("the server is shutting down, and not everything is confirmed: letting go of it",
+	s.cfg.Logger.Warn("the server is shutting down, and not everything is confirmed: disconnecting from it",
 		zap.Stringer(logkey.LSN, s.status.reported()))
 	_ = s.conn.Close() // once more in close
 }

@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// idleAsk is the default of Config.IdleAsk. Where nothing is published the slot advances by keepalives only, and the
-	// server sends none by itself to a client that looks caught up.
+	// idleAsk is the default of Config.IdleAsk. Where nothing is published the slot advances by keepalives only, and
+	// the server sends none unasked to a client that looks caught up.
 	idleAsk = 5 * time.Second
 	// movedGap keeps a client and a server that both answer at once from answering each other without end: on a busy
 	// cluster every few bytes of foreign WAL bring a keepalive.
@@ -64,7 +64,7 @@ func (c *statusClock) ask() {
 	c.nudge()
 }
 
-// confirmed is told what is confirmed after a keepalive; if that is news, the server hears it before the clock's time.
+// confirmed receives what is confirmed after a keepalive; if that is news, the server hears it before the clock's time.
 func (c *statusClock) confirmed(at lsn.LSN) {
 	if uint64(at) > c.flush.Load() {
 		c.moved.Store(true)
@@ -84,7 +84,7 @@ func (c *statusClock) run() {
 	interval := c.s.statusInterval()
 	silence := c.s.silence
 	ask := min(c.s.cfg.IdleAsk, silence/2)
-	// the first one is due: it tells the server, and whoever watches, that somebody is there
+	// the first one is due: it shows the server, and anyone who watches, that a client is there
 	c.sent = -interval
 	var requested time.Duration // when a keepalive was last asked for
 	timer := time.NewTimer(0)
@@ -129,7 +129,7 @@ func (e *silentServer) Error() string {
 	return fmt.Sprintf("the server has been silent for %s", e.lasted)
 }
 
-// due tells whether an update has to go out now, and takes note of what asked for it.
+// due reports whether an update has to go out now, and takes note of what asked for it.
 func (c *statusClock) due(now, interval time.Duration) bool {
 	if c.asked.Swap(false) {
 		return true
@@ -138,8 +138,8 @@ func (c *statusClock) due(now, interval time.Duration) bool {
 	return since >= interval || c.moved.Load() && since >= movedGap
 }
 
-// write sends one update, and more bytes behind it where given. Flush and apply are always what is confirmed, never
-// zero and never less than before; write is never behind them.
+// write sends one update, and more bytes after it where given. Flush and apply are always what is confirmed, never
+// zero and never less than before; write is never less than they are.
 func (c *statusClock) write(request bool, behind ...byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

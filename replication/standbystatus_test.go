@@ -131,7 +131,8 @@ func TestStatusIdleStreamAsksForKeepalives(t *testing.T) {
 	})
 }
 
-// TestStatusAsksAsEarlyAsConfigured: whoever judges by the server's last word after less than five seconds needs one by then.
+// TestStatusAsksAsEarlyAsConfigured: a client that judges by the server's last word after less than five seconds needs
+// one by then.
 func TestStatusAsksAsEarlyAsConfigured(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p := streamTo(t.Context(), t, Config{IdleAsk: 300 * time.Millisecond}, Identity{})
@@ -163,7 +164,7 @@ func TestStatusSilenceEndsStream(t *testing.T) {
 	})
 }
 
-// TestStatusFrozenPeer: a server that takes nothing must not hold up anybody for ever.
+// TestStatusFrozenPeer: a server that takes nothing must not block a caller for ever.
 func TestStatusFrozenPeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, p := streamTo(t.Context(), t, Config{Silence: time.Hour}, Identity{})

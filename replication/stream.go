@@ -28,7 +28,7 @@ type Identity struct {
 	Timeline      int32
 	Database      string
 	ServerVersion int // server_version_num, e.g. 150018
-	// ConfirmedFlush is the slot's confirmed_flush_lsn when the connection was made. It may lie behind what the
+	// ConfirmedFlush is the slot's confirmed_flush_lsn when the connection was made. It may be before what the
 	// tracker confirmed (before PG 17 a Postgres restart brings back an older value) and ahead of it (another
 	// instance held the slot in between, and published and confirmed what this one had not).
 	ConfirmedFlush lsn.LSN
@@ -49,7 +49,7 @@ type Identity struct {
 }
 
 // Stream is one replication connection in COPY mode. Receive, Buffered and Finish belong to one goroutine; the
-// other methods may be called from anywhere. The duties of whoever holds one are in the package documentation.
+// other methods may be called from anywhere. The duties of the holder of a stream are in the package documentation.
 type Stream struct {
 	ctx        context.Context // Run's; kept to tell its end from a broken stream
 	cfg        *Config
@@ -114,11 +114,11 @@ func (s *Stream) Received() lsn.LSN { return lsn.LSN(s.received.Load()) }
 // LastHeard is when the last bytes arrived from the server, the stream's start where none have.
 func (s *Stream) LastHeard() time.Time { return s.epoch.Add(time.Duration(s.heard.Load())) }
 
-// Broken is closed once it is known, without anybody receiving, that the next Receive will fail: status updates go out
-// all the time, and they find a dead line or a server that has gone away.
+// Broken is closed once it is known, without a Receive, that the next Receive will fail: status updates go out
+// all the time, and they find a dead line or a server that no longer answers.
 func (s *Stream) Broken() <-chan struct{} { return s.broken }
 
-// Buffered tells whether another message lies in memory, so that Receive would not wait.
+// Buffered reports whether another message lies in memory, so that Receive would not wait.
 func (s *Stream) Buffered() bool {
 	typ, ok := s.frames.peek()
 	return ok && typ != 'N' && typ != 'S' // notices and parameters are skipped
@@ -221,7 +221,7 @@ func (s *Stream) notice(body []byte) error {
 	}
 	if n.Routine != "LoadPublications" || n.Code != "55000" {
 		s.cfg.Logger.Debug("notice on the replication stream", zap.String(logkey.SQLState, n.Code),
-			zap.String("routine", n.Routine))
+			zap.String(logkey.Routine, n.Routine))
 		return nil
 	}
 	missing := pgconn.ErrorResponseToPgError((*pgproto3.ErrorResponse)(&n))
@@ -295,7 +295,7 @@ func (s *Stream) interrupt(why error) {
 		return
 	}
 	close(s.broken)
-	_ = s.conn.SetReadDeadline(time.Unix(1, 0)) // fails only on a closed connection, where reads fail by themselves
+	_ = s.conn.SetReadDeadline(time.Unix(1, 0)) // fails only on a closed connection, where reads fail anyway
 }
 
 // close ends the connection and waits for the status clock.

@@ -8,8 +8,9 @@ import (
 // ErrInterrupted is what Receive returns once after Interrupt. Unlike every other error of Receive it is not final.
 var ErrInterrupted = errors.New("replication: receive interrupted")
 
-// Interrupt makes the Receive at hand, or else the next one, return ErrInterrupted, and leaves the stream as it is: to
-// be called, from anywhere, when the goroutine that receives has to look at something else, such as a wish to stop.
+// Interrupt makes the Receive at hand, or otherwise the next one, return ErrInterrupted, and leaves the stream as it
+// is: to be called, from anywhere, when the goroutine that receives has to look at something else, such as a wish to
+// stop.
 func (s *Stream) Interrupt() {
 	s.deadline.Lock()
 	defer s.deadline.Unlock()
@@ -17,7 +18,7 @@ func (s *Stream) Interrupt() {
 		return // Receive is not called any more, and Finish has a context of its own
 	}
 	s.nudged.Store(true)
-	_ = s.conn.SetReadDeadline(time.Unix(1, 0)) // fails only on a closed connection, where reads fail by themselves
+	_ = s.conn.SetReadDeadline(time.Unix(1, 0)) // fails only on a closed connection, where reads fail anyway
 }
 
 // heed takes note of an Interrupt and lets reads wait again, unless something final has ended them meanwhile.

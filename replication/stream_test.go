@@ -57,13 +57,13 @@ func TestStreamErrorsHaveAKind(t *testing.T) {
 		},
 		"publication is missing": {
 			errorResponse("42704", "publication does not exist"), fault.Operator,
-			"creating it now does not mend this slot",
+			"creating it now does not fix this slot",
 		},
 		"publication is skipped": {
 			notice("55000", "LoadPublications", `skipped loading publication "p"`), fault.Operator,
-			"creating it now does not mend this slot",
+			"creating it now does not fix this slot",
 		},
-		"unknown to everybody":   {errorResponse("ZZ999", "what"), fault.Fatal, "ZZ999"},
+		"an unknown code":        {errorResponse("ZZ999", "what"), fault.Fatal, "ZZ999"},
 		"copy ends":              {message('c'), fault.Retry, "the server ended the stream"},
 		"unexpected message":     {message('D', 0, 0), fault.Fatal, `protocol message 'D' during replication`},
 		"empty CopyData":         {message('d'), fault.Fatal, "an empty CopyData message"},
@@ -98,7 +98,7 @@ func TestStreamClosedConnectionIsTransient(t *testing.T) {
 	})
 }
 
-var errStop = errors.New("told to stop")
+var errStop = errors.New("asked to stop")
 
 func TestStreamEndOfContextEndsReceive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -22,8 +22,8 @@ const (
 // little is how much log a slot holds back when all is well: restart_lsn moves in steps.
 const little = 1 << 20
 
-// cause tells why log is held back from the slot's figures. The two positions tell it apart: restart_lsn behind
-// confirmed_flush_lsn waits for a transaction to end, confirmed_flush_lsn behind the present waits for the reader.
+// cause finds in the slot's figures why log is held back. The two positions show it: a restart_lsn before
+// confirmed_flush_lsn waits for a transaction to end, a confirmed_flush_lsn before the present waits for the reader.
 func cause(s Slot) alert.Cause {
 	slot := fmt.Sprintf("slot %q", s.Name)
 	switch {
@@ -37,11 +37,11 @@ func cause(s Slot) alert.Cause {
 			Sentence: "It is a standby's copy and moves with the primary's slot.", Object: slot}
 	case s.HeldBy != nil && s.RetainedBytes >= little && s.UnconfirmedBytes < s.RetainedBytes/2:
 		return s.HeldBy.cause()
-	case !s.Active && s.InactiveSince != nil && !s.SampledAt.After(*s.InactiveSince): // before 17, at the first look
-		return alert.Cause{Code: CauseNoConsumer, Sentence: "Nobody reads the slot; since when is not known.",
+	case !s.Active && s.InactiveSince != nil && !s.SampledAt.After(*s.InactiveSince): // before 17, at the first check
+		return alert.Cause{Code: CauseNoConsumer, Sentence: "No session reads the slot; since when is not known.",
 			Object: slot, Next: ifUnwanted(s.Name)}
 	case !s.Active && s.InactiveSince != nil:
-		return alert.Cause{Code: CauseNoConsumer, Sentence: fmt.Sprintf("Nobody has read the slot since %s (%s).",
+		return alert.Cause{Code: CauseNoConsumer, Sentence: fmt.Sprintf("No session has read the slot since %s (%s).",
 			s.InactiveSince.UTC().Format(time.RFC3339),
 			fault.Duration(s.SampledAt.Sub(*s.InactiveSince))), Since: s.InactiveSince, Object: slot,
 			Next: ifUnwanted(s.Name)}
@@ -52,7 +52,7 @@ func cause(s Slot) alert.Cause {
 		}
 		return alert.Cause{Code: CauseReader, Sentence: fmt.Sprintf("Its reader (%s) has %s left to confirm.", who,
 			size(s.UnconfirmedBytes)),
-			Since: s.ConfirmedSince, Object: fmt.Sprintf("pid %d", s.PID), Next: "See why the reader does not get on."}
+			Since: s.ConfirmedSince, Object: fmt.Sprintf("pid %d", s.PID), Next: "See why the reader makes no progress."}
 	}
 	return alert.Cause{Code: CauseIdle, Sentence: "Nothing waits: all that its reader needs is confirmed."}
 }
@@ -61,7 +61,7 @@ func ifUnwanted(slot string) string {
 	return fmt.Sprintf("Start its reader; if it is never to run again: SELECT pg_drop_replication_slot('%s');", slot)
 }
 
-// cause names the transaction and how to end it. Nobody but a person can know whether it may be ended.
+// cause names the transaction and how to end it. Only a person can know whether it may be ended.
 func (t *Transaction) cause() alert.Cause {
 	c := alert.Cause{Code: CauseOpenTransaction, Sentence: "Held back by " + t.String() + ".", Since: &t.Since,
 		Object: fmt.Sprintf("pid %d", t.PID), Next: t.next()}

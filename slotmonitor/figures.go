@@ -35,13 +35,13 @@ func (s *Slot) Figures() Figures {
 func (f Figures) LogFields() []zap.Field {
 	fields := []zap.Field{
 		zap.String(logkey.WALStatus, f.WALStatus), zap.Int64(logkey.Retained, f.RetainedBytes),
-		zap.Int64("unconfirmed", f.UnconfirmedBytes),
+		zap.Int64(logkey.Unconfirmed, f.UnconfirmedBytes),
 	}
 	if f.SecondsToLimit != nil {
-		fields = append(fields, zap.Float64("seconds_to_limit", *f.SecondsToLimit))
+		fields = append(fields, zap.Float64(logkey.SecondsToLimit, *f.SecondsToLimit))
 	}
 	if f.SecondsToFull != nil {
-		fields = append(fields, zap.Float64("seconds_to_full", *f.SecondsToFull))
+		fields = append(fields, zap.Float64(logkey.SecondsToFull, *f.SecondsToFull))
 	}
 	return fields
 }

@@ -10,7 +10,7 @@ import (
 // heldAfter is the age from which an open transaction is named as holding the log back.
 const heldAfter = 10 * time.Second
 
-// longWindow is of the rate that tells a burst from a trend.
+// longWindow is of the rate that separates a burst from a trend.
 const longWindow = 15 * time.Minute
 
 // history remembers what the figures of a slot need besides the latest snapshot.
@@ -71,7 +71,7 @@ func (h *history) add(snap Snapshot, th Thresholds) ([]Slot, error) {
 	return slots, nil
 }
 
-// transactions returns those that are old enough to be worth naming, the oldest first.
+// transactions returns the transactions that are old enough to be worth naming, the oldest first.
 func (h *history) transactions(snap Snapshot) []Transaction {
 	seen := make(map[string]time.Time, len(snap.Open))
 	var old []Transaction
@@ -157,7 +157,7 @@ func (row slotRow) slot(standby bool) Slot {
 	return s
 }
 
-// fill is about the disk. No SQL tells how much of it is free, so the size of pg_wal's volume is configured. What lies
+// fill is about the disk. No SQL shows how much of it is free, so the size of pg_wal's volume is configured. What lies
 // in pg_wal counts as used where the role may look: other slots, archiving and wal_keep_size keep log as well. That
 // includes segments that are ready to be written again, some max_wal_size at most, so the answer errs to the early
 // side.
@@ -197,7 +197,7 @@ func (sh *slotHistory) inactive(snap Snapshot, row slotRow) *time.Time {
 	return &since
 }
 
-// keep appends the sample and drops those before the window.
+// keep appends the sample and drops the samples before the window.
 func (sh *slotHistory) keep(s sample, window time.Duration) {
 	if n := len(sh.samples); n > 0 && s.at.Before(sh.samples[n-1].at) {
 		sh.samples = nil // the server's clock was set back

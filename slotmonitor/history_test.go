@@ -52,7 +52,7 @@ func TestGrowth(t *testing.T) {
 	require.InDelta(t, -200, *growth(series(13, func(i int) int64 { return int64(100000 - 1000*i) }), window), 0.001)
 	require.InDelta(t, 0, *growth(series(13, func(int) int64 { return 7 }), window), 0.001)
 	require.InDelta(t, 0, *growth(series(13, func(i int) int64 { return int64(i % 3 * 16 << 20) }), window), 0.001,
-		"the steps of restart_lsn on a busy healthy server are no growth")
+		"the steps of restart_lsn on a busy healthy server are not growth")
 }
 
 func TestSecondsUntil(t *testing.T) {
@@ -127,7 +127,7 @@ func TestHistoryStartsAnew(t *testing.T) {
 	slots, err := h.add(Snapshot{At: start.Add(65 * time.Second), Current: 70000}, Thresholds{})
 	require.NoError(t, err)
 	require.Empty(t, slots)
-	require.Empty(t, h.slots, "a slot that is gone is forgotten")
+	require.Empty(t, h.slots, "a slot that was dropped is forgotten")
 }
 
 func TestInactiveSince(t *testing.T) {
@@ -135,7 +135,7 @@ func TestInactiveSince(t *testing.T) {
 	row := slotRow{Name: "s", RestartLSN: lsn(1), ConfirmedFlushLSN: lsn(1)}
 	s := feed(t, h, 3, func(int) uint64 { return 1000 }, func(int) slotRow { return row })
 	require.Equal(t, start, *s.InactiveSince, "seen by the monitor")
-	require.Contains(t, s.Cause.Sentence, "Nobody has read the slot since 2026-01-02T03:04:05Z (10 s).")
+	require.Contains(t, s.Cause.Sentence, "No session has read the slot since 2026-01-02T03:04:05Z (10 s).")
 	server := start.Add(-time.Hour)
 	row.InactiveSince = &server
 	s = feed(t, h, 3, func(int) uint64 { return 1000 }, func(int) slotRow { return row })
@@ -206,7 +206,7 @@ func TestTwoRates(t *testing.T) {
 		return retained
 	}, func(int) slotRow { return slotRow{Name: "s", RestartLSN: lsn(1), ConfirmedFlushLSN: lsn(1)} })
 	require.InDelta(t, 10000, *s.GrowthPerSecond, 1)
-	require.Less(t, *s.Growth15m, 1000.0, "a burst is no trend")
+	require.Less(t, *s.Growth15m, 1000.0, "a burst is not a trend")
 }
 
 func TestTimeToAFullVolume(t *testing.T) {
@@ -223,7 +223,7 @@ func TestTimeToAFullVolume(t *testing.T) {
 		}
 		return last
 	}
-	require.Nil(t, filled(0, nil).SecondsToFull, "nobody said how large it is")
+	require.Nil(t, filled(0, nil).SecondsToFull, "its size is not configured")
 	require.InDelta(t, 40, *filled(100000, nil).SecondsToFull, 0.1)
 	require.InDelta(t, 10, *filled(100000, ptr(int64(90000))).SecondsToFull, 0.1, "other things keep log, too")
 	require.InDelta(t, 40, *filled(100000, ptr(int64(5))).SecondsToFull, 0.1)

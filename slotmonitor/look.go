@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Look asks the server once, over a connection that it closes again. Figures that take more than one look, growth and
+// Look asks the server once, over a connection that it closes again. Figures that take more than one sample, growth and
 // what follows from it, are not known. Of cfg it reads DSN, Only, Thresholds and WALVolume.
 func Look(ctx context.Context, cfg Config) ([]Slot, error) {
 	c := &connection{dsn: cfg.DSN, only: cfg.Only, walFiles: cfg.WALVolume > 0}

@@ -15,14 +15,14 @@ var (
 		"Growth of the WAL the slot holds back, over the last minute.")
 	secondsDesc = slotDesc("slot_seconds_to_limit",
 		"Time until max_slot_wal_keep_size at the present growth; +Inf while it does not grow; absent without a limit.")
-	activeDesc = slotDesc("slot_active", "1 while somebody reads the slot.")
+	activeDesc = slotDesc("slot_active", "1 while a session reads the slot.")
 	statusDesc = slotDesc("slot_wal_status", "1 for the slot's present wal_status, 0 for the others.", "status")
 	fullDesc   = slotDesc("slot_seconds_to_full",
 		"Time until the volume of pg_wal is full at the present growth; +Inf while it does not grow; absent without "+
 			"monitor.wal_volume.")
 	growth15Desc = slotDesc("slot_growth_15m_bytes_per_second",
 		"Growth of the WAL the slot holds back, over the last fifteen minutes.")
-	inactiveDesc = slotDesc("slot_inactive_seconds", "Time since somebody read the slot, 0 while somebody does.")
+	inactiveDesc = slotDesc("slot_inactive_seconds", "Time since a session read the slot, 0 while a session does.")
 	stillDesc    = slotDesc("slot_confirmed_age_seconds", "Time since confirmed_flush_lsn moved.")
 	holderDesc   = slotDesc("slot_oldest_transaction_seconds",
 		"Age of the server's oldest open transaction that has written, which restart_lsn cannot pass; 0 where none "+
@@ -38,8 +38,8 @@ func slotDesc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc("cdc_outbox_"+name, help, append([]string{"slot"}, labels...), nil)
 }
 
-// collector shows the latest slots. It makes the series again at each scrape, so those of a dropped slot are gone with
-// it, and so are all when the server has not answered for a while: an old figure looks like a healthy one.
+// collector shows the latest slots. It makes the series again at each scrape, so the series of a dropped slot end with
+// it, and so do all series when the server has not answered for a while: an old figure looks like a healthy one.
 type collector struct {
 	latest func() []Slot // none when out of date
 }

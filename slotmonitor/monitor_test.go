@@ -75,7 +75,7 @@ func TestMonitorSurvivesErrorsAndLogsChangesOnly(t *testing.T) {
 		require.Equal(t, 13, src.set(nil, away), "one per five seconds")
 		require.Len(t, m.Latest(), 1)
 		require.Equal(t, alert.Warn, m.Latest()[0].Level)
-		require.Equal(t, 1, logs.FilterMessage("Alert fires").FilterField(zap.String("alert",
+		require.Equal(t, 1, logs.FilterMessage("alert fires").FilterField(zap.String("alert",
 			"slot_retained_wal")).Len())
 
 		time.Sleep(10 * time.Minute)
@@ -85,12 +85,12 @@ func TestMonitorSurvivesErrorsAndLogsChangesOnly(t *testing.T) {
 		require.Greater(t, ticks, 20)
 		require.Less(t, ticks, 200, "with backoff")
 		require.Equal(t, 1, logs.FilterMessageSnippet("cannot ask").Len())
-		require.Equal(t, 1, logs.FilterMessage("Alert fires").FilterField(zap.String("alert", alert.Blind)).Len())
+		require.Equal(t, 1, logs.FilterMessage("alert fires").FilterField(zap.String("alert", alert.Blind)).Len())
 		require.Contains(t, m.Firing(), alert.Blind)
 		require.Len(t, m.Latest(), 1, "the last answer stays to be looked at")
 
 		time.Sleep(time.Minute)
-		require.Equal(t, 1, logs.FilterMessage("Alert is resolved").FilterField(zap.String("alert", alert.Blind)).Len())
+		require.Equal(t, 1, logs.FilterMessage("alert is resolved").FilterField(zap.String("alert", alert.Blind)).Len())
 		require.NotContains(t, m.Firing(), alert.Blind)
 		require.Equal(t, 1, logs.FilterMessageSnippet("again").FilterMessageSnippet("reaches").Len())
 		answered, err := m.State()
@@ -110,7 +110,7 @@ func TestMetrics(t *testing.T) {
 		stop := run(t, m)
 		time.Sleep(time.Minute + time.Second)
 		require.NoError(t, testutil.GatherAndCompare(reg, strings.NewReader(`
-# HELP cdc_outbox_slot_active 1 while somebody reads the slot.
+# HELP cdc_outbox_slot_active 1 while a session reads the slot.
 # TYPE cdc_outbox_slot_active gauge
 cdc_outbox_slot_active{slot="a"} 1
 cdc_outbox_slot_active{slot="lost"} 0
@@ -121,7 +121,7 @@ cdc_outbox_slot_confirmed_age_seconds{slot="lost"} 60
 # HELP cdc_outbox_slot_growth_bytes_per_second Growth of the WAL the slot holds back, over the last minute.
 # TYPE cdc_outbox_slot_growth_bytes_per_second gauge
 cdc_outbox_slot_growth_bytes_per_second{slot="a"} 0
-# HELP cdc_outbox_slot_inactive_seconds Time since somebody read the slot, 0 while somebody does.
+# HELP cdc_outbox_slot_inactive_seconds Time since a session read the slot, 0 while a session does.
 # TYPE cdc_outbox_slot_inactive_seconds gauge
 cdc_outbox_slot_inactive_seconds{slot="a"} 0
 cdc_outbox_slot_inactive_seconds{slot="lost"} 60
@@ -162,7 +162,7 @@ cdc_outbox_slot_wal_status{slot="lost",status="unreserved"} 0
 		time.Sleep(5 * time.Second)
 		n, err := testutil.GatherAndCount(reg, "cdc_outbox_slot_active")
 		require.NoError(t, err)
-		require.Equal(t, 1, n, "a dropped slot's series are gone")
+		require.Equal(t, 1, n, "a dropped slot has no series")
 
 		src.set(nil, errors.New("away"))
 		time.Sleep(20 * time.Second)

@@ -96,7 +96,8 @@ func TestMonitorLeastPrivilege(t *testing.T) {
 	}
 }
 
-// TestMonitorWarnsBeforeTheSlotIsLost goes the way of a slot nobody reads: extended, unreserved, lost.
+// TestMonitorWarnsBeforeTheSlotIsLost takes a slot that no session reads through its states: extended, unreserved,
+// lost.
 func TestMonitorWarnsBeforeTheSlotIsLost(t *testing.T) {
 	db := testkit.DedicatedPostgres(t, postgres.Options{WALSegment: 1, Settings: map[string]string{
 		"max_slot_wal_keep_size": "20MB", "min_wal_size": "2MB", "max_wal_size": "16MB", "checkpoint_timeout": "1h",
@@ -133,7 +134,7 @@ func TestMonitorWarnsBeforeTheSlotIsLost(t *testing.T) {
 	for _, e := range logs.All() {
 		alerts = append(alerts, fmt.Sprint(e.ContextMap()["alert"]))
 	}
-	require.Contains(t, alerts, "slot_extended", "told before the loss")
+	require.Contains(t, alerts, "slot_extended", "reported before the loss")
 	require.Contains(t, alerts, "slot_unreserved")
 	require.NoError(t, testutil.GatherAndCompare(reg, strings.NewReader(""), "cdc_outbox_slot_retained_wal_bytes"),
 		"nothing is kept for it any more")

@@ -22,8 +22,8 @@ type Snapshot struct {
 }
 
 // snapshotSQL works on Postgres 14 to 18: slots come as JSON, in which a column that the version does not have is
-// absent. The position is read after the slots: read before, it could lie behind a confirmed_flush_lsn.
-// pid and backend_xid of other roles' sessions are visible to everybody, the rest to pg_read_all_stats only. On a
+// absent. The position is read after the slots: read before, it could be before a confirmed_flush_lsn.
+// pid and backend_xid of other roles' sessions are visible to every role, the rest to pg_read_all_stats only. On a
 // standby no transaction has an xid of its own; what holds slots back there is the primary's.
 const snapshotSQL = `
 WITH slots AS MATERIALIZED (
@@ -77,7 +77,7 @@ type slotRow struct {
 	Reader             *readerRow `json:"reader"`
 }
 
-// statsRow is the slot's row of pg_stat_replication_slots: what decoding had to put aside on disk, since the last
+// statsRow is the slot's row of pg_stat_replication_slots: what decoding had to spill to disk, since the last
 // reset.
 type statsRow struct {
 	SpillTxns   int64 `json:"spill_txns"`

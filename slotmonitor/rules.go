@@ -19,7 +19,7 @@ type Thresholds struct {
 	StillBytes                           int64         // while at least so much waits to be confirmed
 }
 
-// DefaultThresholds are those of the documentation.
+// DefaultThresholds are the thresholds that the documentation names.
 var DefaultThresholds = Thresholds{
 	WarnRetained: 1 << 30, CriticalRetained: 10 << 30, WarnTimeToLimit: time.Hour,
 	CriticalTimeToLimit: 10 * time.Minute,
@@ -198,7 +198,7 @@ func judgeInactive(s Slot, th Thresholds, _ alert.Level) (alert.Level, string) {
 	if age < th.Inactive {
 		return alert.OK, ""
 	}
-	return alert.Warn, fmt.Sprintf("Nobody has read the slot for %s; it holds back %s of WAL, which grows with "+
+	return alert.Warn, fmt.Sprintf("No session has read the slot for %s; it holds back %s of WAL, which grows with "+
 		"everything that is written.", fault.Duration(age), size(s.RetainedBytes))
 }
 

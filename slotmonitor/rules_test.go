@@ -109,7 +109,7 @@ func TestCause(t *testing.T) {
 		{CauseReader, `(pid 5, application "debezium")`, "",
 			Slot{Active: true, PID: 5, Reader: &Reader{Application: "debezium"}, RetainedBytes: 100 << 20,
 				UnconfirmedBytes: 90 << 20}},
-		{CauseNoConsumer, "Nobody has read the slot since", "pg_drop_replication_slot('s')",
+		{CauseNoConsumer, "No session has read the slot since", "pg_drop_replication_slot('s')",
 			Slot{HeldBy: held, RetainedBytes: 100 << 20, UnconfirmedBytes: 90 << 20, InactiveSince: &old,
 				SampledAt: start}},
 		{CauseStandbyCopy, "It is a standby's copy", "", Slot{Synced: true, InactiveSince: &old}},

@@ -27,7 +27,7 @@ type Slot struct {
 	Active bool    `json:"active"`
 	PID    int     `json:"pid,omitempty"`    // of the walsender that serves its reader
 	Reader *Reader `json:"reader,omitempty"` // nil: there is no reader, or the role may not see it
-	// from the server (17+), else when the monitor first saw it inactive
+	// from the server (17+), otherwise when the monitor first saw it inactive
 	InactiveSince *time.Time `json:"inactive_since,omitempty"`
 	Synced        bool       `json:"synced,omitempty"` // a standby's copy of the primary's slot
 
@@ -39,7 +39,7 @@ type Slot struct {
 	// current position − restart_lsn; 0 where nothing is kept any more
 	RetainedBytes    int64 `json:"retained_wal_bytes"`
 	UnconfirmedBytes int64 `json:"unconfirmed_wal_bytes"` // current position − confirmed_flush_lsn
-	// since when confirmed_flush_lsn has stood still, as far as the monitor saw
+	// since when confirmed_flush_lsn has not moved, as far as the monitor saw
 	ConfirmedSince *time.Time `json:"confirmed_since"`
 
 	// may still be written before the slot is in danger; nil: no limit

@@ -19,7 +19,7 @@ func TestAlertsTellEachChangeOnce(t *testing.T) {
 	require.Empty(t, step(0, OK), "a healthy slot is nothing to tell")
 	got := step(time.Second, Warn)
 	require.Equal(t, []Event{{Alert: "x", Subject: "s", State: Firing, Level: Warn, Sentence: "warn!", Since: now,
-		At: now}}, got, "worse is told at once")
+		At: now}}, got, "worse is reported at once")
 	began := now
 	require.Empty(t, step(time.Second, Warn))
 	got = step(time.Second, Critical)
@@ -62,7 +62,7 @@ func TestAlertsRepeat(t *testing.T) {
 	require.Len(t, got, 1)
 	require.True(t, got[0].Repeated)
 	require.Empty(t, a.Add(found, start.Add(time.Hour+1)))
-	require.Empty(t, a.Add(nil, start.Add(24*time.Hour)), "nobody looked, so nothing is known")
+	require.Empty(t, a.Add(nil, start.Add(24*time.Hour)), "no check was made, so nothing is known")
 	require.Equal(t, Warn, a.Level("x", "s"))
 }
 

@@ -10,7 +10,7 @@ import (
 // Log writes the event.
 func (e Event) Log(l *zap.Logger) {
 	fields := []zap.Field{
-		zap.String("alert", e.Alert), zap.Stringer("alert_level", e.Level), zap.Time("since", e.Since),
+		zap.String(logkey.Alert, e.Alert), zap.Stringer(logkey.AlertLevel, e.Level), zap.Time(logkey.Since, e.Since),
 	}
 	if e.Subject != "" {
 		fields = append(fields, zap.String(logkey.Slot, e.Subject))
@@ -18,9 +18,9 @@ func (e Event) Log(l *zap.Logger) {
 	if e.Figures != nil {
 		fields = append(fields, e.Figures.LogFields()...)
 	}
-	fields = append(fields, zap.String("sentence", e.Sentence))
+	fields = append(fields, zap.String(logkey.Sentence, e.Sentence))
 	if e.Cause.Code != "" {
-		fields = append(fields, zap.String(logkey.Reason, e.Cause.Code), zap.String("cause", e.Cause.Sentence))
+		fields = append(fields, zap.String(logkey.Reason, e.Cause.Code), zap.String(logkey.AlertCause, e.Cause.Sentence))
 	}
 	if e.Cause.Next != "" && e.State == Firing {
 		fields = append(fields, zap.String(logkey.Next, e.Cause.Next))
@@ -34,12 +34,12 @@ func (e Event) Log(l *zap.Logger) {
 	}
 	switch {
 	case e.SupersededBy != "":
-		l.Info("Alert is superseded by a worse one", append(fields, zap.String("superseded_by", e.SupersededBy))...)
+		l.Info("alert is superseded by a worse one", append(fields, zap.String(logkey.SupersededBy, e.SupersededBy))...)
 	case e.State == Resolved:
-		l.Info("Alert is resolved", fields...)
+		l.Info("alert is resolved", fields...)
 	case e.Repeated:
-		l.Log(at, "Alert still fires", fields...)
+		l.Log(at, "alert still fires", fields...)
 	default:
-		l.Log(at, "Alert fires", fields...)
+		l.Log(at, "alert fires", fields...)
 	}
 }

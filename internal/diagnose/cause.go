@@ -27,11 +27,11 @@ const (
 	BackPressure        = "back_pressure"        // Kafka takes less than Postgres gives
 	Unacknowledged      = "unacknowledged"       // Kafka has not answered yet
 	CatchingUp          = "catching_up"          // reading a backlog
-	Streaming           = "streaming"            // events are on their way
+	Streaming           = "streaming"            // events are in flight to Kafka
 )
 
 const (
-	// manyRows make a transaction worth naming: fewer are through before anybody has read the sentence.
+	// manyRows make a transaction worth naming: fewer have passed before an operator has read the sentence.
 	manyRows = 10_000
 	// soonAcked is within what Kafka acknowledges when all is well.
 	soonAcked = 2 * time.Second
@@ -39,7 +39,7 @@ const (
 	backlog = 16 << 20
 )
 
-// Cause says what the slot waits for: the first thing on the way of a row that does not let it pass. slot is nil where
+// Cause says what the slot waits for: the first thing on a row's path that does not let it pass. slot is nil where
 // there is none or nothing is known of it.
 func Cause(st relay.Account, slot *slotmonitor.Slot, now time.Time) alert.Cause {
 	for _, of := range []func(relay.Account, *slotmonitor.Slot, time.Time) (alert.Cause, bool){
@@ -50,7 +50,7 @@ func Cause(st relay.Account, slot *slotmonitor.Slot, now time.Time) alert.Cause 
 		}
 	}
 	if st.Window.Records > 0 {
-		return alert.Cause{Code: Streaming, Sentence: fmt.Sprintf("Events are on their way to Kafka: %d in flight.",
+		return alert.Cause{Code: Streaming, Sentence: fmt.Sprintf("Events are being sent to Kafka: %d in flight.",
 			st.Window.Records)}
 	}
 	return alert.Cause{Code: slotmonitor.CauseIdle,
@@ -127,7 +127,7 @@ func noStream(st relay.Account, slot *slotmonitor.Slot, _ time.Time) (alert.Caus
 	return c, true
 }
 
-// Holder says who holds the slot that a standing-by instance waits for, and what happens when that one goes.
+// Holder says who holds the slot that a standing-by instance waits for, and what happens when the holder ends.
 func Holder(st relay.Account, slot *slotmonitor.Slot) string {
 	if slot == nil || !slot.Active {
 		return sentence(st.State.Reason)
@@ -145,7 +145,8 @@ func Holder(st relay.Account, slot *slotmonitor.Slot) string {
 			fmt.Fprintf(&b, ", since %s", r.Since.UTC().Format(time.RFC3339))
 		}
 	}
-	b.WriteString(". This one stands by, looks every second, and takes over when that one ends; where it hangs or " +
+	b.WriteString(". This instance waits, checks every second, and takes over when the holder ends; where the " +
+		"holder hangs or " +
 		"is cut off, when the server has missed it for wal_sender_timeout (10 s unless postgres.dsn says otherwise).")
 	return b.String()
 }
@@ -190,7 +191,7 @@ func full(st relay.Account, _ *slotmonitor.Slot, now time.Time) (alert.Cause, bo
 			"Postgres sends.", st.Window.Records, st.Window.MaxRecords,
 			size(st.Window.Bytes), size(st.Window.MaxBytes)),
 		Next: "Look at cdc_outbox_producer_request_seconds and the brokers' load. A larger window helps only over a " +
-			"long way to Kafka.",
+			"long connection to Kafka.",
 	}, true
 }
 

@@ -25,9 +25,9 @@ func TestCause(t *testing.T) {
 		Cause: alert.Cause{Code: slotmonitor.CauseOpenTransaction, Sentence: "Held back by pid 7.", Since: &since,
 			Object: "pid 7"}}
 	unread := &slotmonitor.Slot{Cause: alert.Cause{Code: slotmonitor.CauseNoConsumer,
-		Sentence: "Nobody has read the slot."}}
+		Sentence: "No session has read the slot."}}
 	busy := relay.Window{Records: 5, MaxRecords: 100, Bytes: 500, MaxBytes: 1000}
-	haltedRow := &relay.HaltedRow{EventID: "e-1", LSN: "0/AB", Message: "the topic is not one", Next: "put aside",
+	haltedRow := &relay.HaltedRow{EventID: "e-1", LSN: "0/AB", Message: "the topic is not one", Next: "dead-letter it",
 		Since: since}
 	for name, c := range map[string]struct {
 		st     relay.Account
@@ -68,8 +68,8 @@ func TestCause(t *testing.T) {
 			&slotmonitor.Slot{Name: "s", Active: true, UnconfirmedBytes: 1 << 30, ConfirmedSince: &since}, CatchingUp,
 			"1GiB", `slot "s"`, since},
 		"not running": {relay.Account{State: relay.State{Name: relay.NotRunning}}, unread,
-			slotmonitor.CauseNoConsumer, "Nobody", "", time.Time{}},
-		"somebody else": {relay.Account{Slot: "s", State: relay.State{Name: relay.NotRunning,
+			slotmonitor.CauseNoConsumer, "No session", "", time.Time{}},
+		"another process": {relay.Account{Slot: "s", State: relay.State{Name: relay.NotRunning,
 			Reason: "nothing answers"}}, &slotmonitor.Slot{Active: true, PID: 8}, OtherConsumer, "pid 8", `slot "s"`,
 			time.Time{}},
 		"neither answers": {relay.Account{State: relay.State{Name: relay.NotRunning},
@@ -88,7 +88,7 @@ func TestCause(t *testing.T) {
 			Reason: "held by backend 5", Since: since}}, &slotmonitor.Slot{Active: true, PID: 6,
 			Reader: &slotmonitor.Reader{Application: "cdc-outbox/s", Client: "10.0.0.1", Since: &since}}, Standby,
 			`backend 6, application "cdc-outbox/s", from 10.0.0.1, since ` + since.Format(time.RFC3339) +
-				". This one stands by", `slot "s"`, since},
+				". This instance waits", `slot "s"`, since},
 		"stopping": {relay.Account{Slot: "s", State: relay.State{Name: relay.Draining, Since: since}}, nil,
 			Stopping, "asked to stop", `slot "s"`, since},
 		"lost": {relay.Account{State: relay.State{Name: relay.Reconnecting},
@@ -134,7 +134,7 @@ func TestRelayRules(t *testing.T) {
 		"halted": {relay.Account{State: relay.State{Name: relay.Halted},
 			Halted: []*relay.HaltedRow{{EventID: "e", LSN: "0/1", Message: "bad"}}}, nil, RowHalted, alert.Critical,
 			"event e, LSN 0/1: bad."},
-		"put aside": {relay.Account{State: streaming, Counts: relay.Counts{DeadLettered: 2, Skipped: 1}}, nil,
+		"dead-lettered": {relay.Account{State: streaming, Counts: relay.Counts{DeadLettered: 2, Skipped: 1}}, nil,
 			DeadLetters, alert.Warn, "2 dead letters and 1 skipped"},
 		"silent": {relay.Account{State: streaming, HeardSecondsAgo: ago(time.Minute)}, nil, StreamSilent,
 			alert.Critical, "for 1 min."},

@@ -34,9 +34,9 @@ const (
 	recently = 10 * time.Minute
 )
 
-// Relay judges the connector from look to look. Use it from one goroutine.
+// Relay judges the connector from check to check. Use it from one goroutine.
 type Relay struct {
-	lost   uint64 // dead letters and skipped rows at the last look
+	lost   uint64 // dead letters and skipped rows at the last check
 	lostAt time.Time
 }
 
@@ -67,7 +67,7 @@ func rowHalted(st relay.Account) alert.Finding {
 	if len(st.Halted) > 0 {
 		h := st.Halted[0]
 		f.Level = alert.Critical
-		f.Sentence = sentence(fmt.Sprintf("The relay stands still in front of event %s, LSN %s: %s", h.EventID, h.LSN,
+		f.Sentence = sentence(fmt.Sprintf("The relay is halted at event %s, LSN %s: %s", h.EventID, h.LSN,
 			h.Message))
 	}
 	return f
@@ -83,7 +83,7 @@ func (r *Relay) deadLetters(st relay.Account, now time.Time) alert.Finding {
 	r.lost = lost
 	if !r.lostAt.IsZero() && now.Sub(r.lostAt) < recently {
 		f.Level = alert.Warn
-		f.Sentence = fmt.Sprintf("Rows that cannot be published were put aside or skipped: %d dead letters and %d "+
+		f.Sentence = fmt.Sprintf("Rows that cannot be published were dead-lettered or skipped: %d dead letters and %d "+
 			"skipped since the process started, the last within %s.",
 			st.Counts.DeadLettered, st.Counts.Skipped, fault.Duration(recently))
 	}

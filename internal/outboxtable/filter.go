@@ -11,16 +11,16 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
-// Filter chooses rows of an outbox table; what is empty chooses nothing out. Since and Until are of the timestamp column,
-// Until excluded.
+// Filter chooses rows of an outbox table; what is empty chooses nothing out. Since and Until are of the timestamp
+// column, Until excluded.
 type Filter struct {
 	AggregateTypes, AggregateIDs, IDs []string
 
 	Since, Until time.Time
 }
 
-// Match chooses a row that comes from elsewhere than the table, as the server would choose it there. Values are compared
-// as Postgres prints them, so an id may not be written differently, but for a uuid's letters and hyphens.
+// Match chooses a row that comes from elsewhere than the table, as the server would choose it there. Values are
+// compared as Postgres prints them, so an id may not be written differently, but for a uuid's letters and hyphens.
 func (f *Filter) Match(columns postgres.Columns, rel *pgoutput.Relation, row pgoutput.Tuple) (bool, error) {
 	for _, c := range []struct {
 		column string
@@ -72,8 +72,8 @@ func plainUUID(s string) string {
 	return strings.ToLower(strings.NewReplacer("-", "", "{", "", "}", "").Replace(s))
 }
 
-// parseTime reads a timestamp or date as Postgres prints it under TextSettings. order is -1 or 1 for one before or after all
-// that Go's layouts can say.
+// parseTime reads a timestamp or date as Postgres prints it under TextSettings. order is -1 or 1 for one before or
+// after all that Go's layouts can say.
 func parseTime(text string) (order int, at time.Time, err error) {
 	year, _, _ := strings.Cut(text, "-")
 	switch {

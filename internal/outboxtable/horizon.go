@@ -18,18 +18,18 @@ import (
 
 // What may be deleted is decided once, in this order:
 //
-//  1. A snapshot S is taken. A row whose xmin precedes S's xmin was written by a transaction that was over by then: every
-//     transaction that S may have seen running, and each of its subtransactions, has an id that does not precede it. So
-//     however old a row's timestamp is, one that was committed later is not among them, be it of a transaction that was open for
-//     days or of a prepared one.
+//  1. A snapshot S is taken. A row whose xmin precedes S's xmin was written by a transaction that was over by then:
+//     every transaction that S may have seen running, and each of its subtransactions, has an id that does not precede
+//     it. So however old a row's timestamp is, one that was committed later is not among them, be it of a transaction
+//     that was open for days or of a prepared one.
 //  2. L is where the WAL ends, as inserted, not as written: with synchronous_commit = off a transaction is seen before
 //     its commit record is written. A transaction is seen only after its commit record was inserted (xact.c,
 //     RecordTransactionCommit), so those records all end at or before L.
 //  3. The slot is waited for until it has confirmed L. It confirms no transaction with an event that Kafka has not
-//     acknowledged. The slot alone would be a weak witness, since one that was made anew or moved stands beyond L as well:
-//     the checkpoint has to have got to L too, on this server and timeline, and is durable where
-//     confirmed_flush_lsn of a server before 17 is not. If the slot falls back later, the WAL that it reads again still has
-//     the rows: the table is not asked.
+//     acknowledged. The slot alone would be a weak witness, since a slot that was re-created or moved is beyond L as
+//     well: the checkpoint has to have reached L too, on this server and timeline, and is durable where
+//     confirmed_flush_lsn of a server before 17 is not. If the slot falls back later, the WAL that it reads again still
+//     has the rows: the table is not asked.
 //
 // After that the set of rows only shrinks: what is inserted or updated later has a later xmin.
 
@@ -43,7 +43,7 @@ type Horizon struct {
 	Published string
 }
 
-// emitted is what is written into the WAL while it is waited for the slot, which over WAL without events lies a little behind.
+// emitted is what is written into the WAL while it is waited for the slot, which lags a little over WAL without events.
 const emitted = 2 * postgres.CheckpointStep
 
 // TakeHorizon decides which rows may be deleted once the slot has confirmed all of them.
@@ -89,11 +89,11 @@ func (r *Rows) TakePublishedHorizon(ctx context.Context, olderThan time.Duration
 	return h, nil
 }
 
-// Below leaves in what lies behind the horizon.
+// Below leaves in what is older than the horizon.
 func (r *Rows) Below(h Horizon) { r.below = &h }
 
-// where is the horizon as a condition. age() counts from the same id within a statement. A frozen row so old that the ids
-// have gone half round since seems young, and is left.
+// where is the horizon as a condition. age() counts from the same id within a statement. A frozen row so old that the
+// ids have wrapped half round since seems young, and is left.
 func (h *Horizon) where(ts string) string {
 	if h.Published != "" {
 		return fmt.Sprintf("%s < '%s'::timestamptz AND %s IS NOT NULL", ts, h.Cutoff.UTC().Format(time.RFC3339Nano),
@@ -144,7 +144,7 @@ func (r *Rows) Delete(ctx context.Context, first, last Key) (int64, error) {
 			return result.CommandTag.RowsAffected(), nil
 		}
 		switch sqlstate.Of(result.Err) {
-		case "55P03", "57014", "40P01": // a lock or the time ran out, or a deadlock: somebody is busy with the table
+		case "55P03", "57014", "40P01": // a lock or the time ran out, or a deadlock: another session is busy with the table
 			if try < deletions && ctx.Err() == nil {
 				continue
 			}
@@ -182,8 +182,8 @@ func (r *Rows) Describe(ctx context.Context) (d Description, err error) {
 	return d, nil
 }
 
-// AwaitConfirmed waits until the slot, and what is remembered of it, have got to the horizon. Any doubt about the slot is an
-// error. With trustSlot the checkpoint is not asked.
+// AwaitConfirmed waits until the slot, and what is remembered of it, have got to the horizon. Any doubt about the slot
+// is an error. With trustSlot the checkpoint is not asked.
 func (r *Rows) AwaitConfirmed(ctx context.Context, h Horizon, trustSlot bool, limit time.Duration) error {
 	for deadline := time.Now().Add(limit); ; {
 		at, read, err := r.confirmed(ctx, trustSlot)
@@ -201,7 +201,8 @@ func (r *Rows) AwaitConfirmed(ctx context.Context, h Horizon, trustSlot bool, li
 				Next: "`cdc-outbox status` says what the connector waits for; then prune again.",
 			}
 			if !read {
-				f.Err = errors.New("nobody reads it, so it is not known whether Kafka has everything that would be " +
+				f.Err = errors.New("no session reads it, so it is not known whether Kafka has everything that " +
+					"would be " +
 					"deleted. Nothing was deleted")
 				f.Next = "Start the connector, then prune again."
 			}
@@ -251,10 +252,11 @@ func (r *Rows) stored(ctx context.Context, ready setup.SlotState, server postgre
 	if !ok {
 		return 0, &fault.Error{
 			Kind: fault.Operator, Object: r.cfg.SlotSubject(),
-			Err: errors.New("nothing is remembered of it (postgres.checkpoint), so one that was made anew or moved " +
+			Err: errors.New("nothing is remembered of it (postgres.checkpoint), so a slot that was re-created or " +
+				"moved " +
 				"by hand would look as if everything were published"),
 			Next: "Start the connector once with postgres.checkpoint; `cdc-outbox setup` creates the table. " +
-				"Or, where you know that the slot is the one it always was, add --trust-slot.",
+				"Or, where you know that the slot was never re-created or moved, add --trust-slot.",
 		}
 	}
 	if err := stored.Judge(r.cfg.Objects, server, ready.Slot); err != nil {

@@ -16,11 +16,12 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/sqlstate"
 )
 
-// PartitionState is where a partition is on its way out.
+// PartitionState is how far the removal of a partition has come.
 type PartitionState string
 
-// A partition is detached in two transactions where that is done CONCURRENTLY, and dropped in a third; a run that ends in
-// between leaves one that is pending or detached. A comment on the table, set before, tells the next run that it is ours.
+// A partition is detached in two transactions where that is done CONCURRENTLY, and dropped in a third; a run that ends
+// in between leaves one that is pending or detached. A comment on the table, set before, marks it as ours for the next
+// run.
 const (
 	Attached PartitionState = "attached"
 	Pending  PartitionState = "detach pending" // Postgres docs, ALTER TABLE … FINALIZE
@@ -34,7 +35,7 @@ type Partition struct {
 	Parent identifier.Table // empty where it is detached
 	State  PartitionState
 	Ours   bool   // a run of prune has begun to take it out
-	Keep   string // why it must stay; empty where its range lies behind the horizon
+	Keep   string // why it must stay; empty where its range is older than the horizon
 	// its parent has a default partition, so it cannot be detached concurrently (Postgres docs, ALTER TABLE)
 	Shared bool
 
@@ -42,8 +43,8 @@ type Partition struct {
 	Weighed            bool  // Rows and Later are known
 }
 
-// partitionsSQL walks the tree by hand: pg_partition_tree leaves out what is being detached. bound is of the partition, or
-// of whatever stands between it and the root, in the order of the way down; only those by range of the timestamp count.
+// partitionsSQL walks the tree by hand: pg_partition_tree leaves out what is being detached. bound is of the partition,
+// or of any partition between it and the root, from the root down; only those by range of the timestamp count.
 const partitionsSQL = `
 WITH RECURSIVE tree AS (
   SELECT c.oid, 0::oid AS parent, false AS pending, ARRAY[]::text[] COLLATE "C" AS bounds, NULL::text COLLATE "C" AS bound
@@ -68,7 +69,7 @@ SELECT c.oid, n.nspname, c.relname, '', '', false, c.relkind::text, pg_has_role(
  WHERE d.classoid = 'pg_catalog.pg_class'::regclass AND d.objsubid = 0 AND d.description = $3::text AND c.relkind = 'r' AND NOT c.relispartition
  ORDER BY 2, 3`
 
-// leavingComment marks a partition before it is detached. Whoever renames the table meanwhile changes nothing about that.
+// leavingComment marks a partition before it is detached. A rename of the table meanwhile does not change that.
 func leavingComment(root uint32) string {
 	return fmt.Sprintf("cdc-outbox prune takes this table out of the partitioned table with oid %d and drops it", root)
 }
@@ -97,7 +98,8 @@ func (r *Rows) Partitions(ctx context.Context) ([]Partition, error) {
 		}
 		list = append(list, f.Partition)
 	}
-	// One of a parent's partitions can be pending at a time (Postgres docs, ALTER TABLE). Ours comes first, another's stays.
+	// One of a parent's partitions can be pending at a time (Postgres docs, ALTER TABLE). Ours comes first, another's
+	// stays.
 	for i := range list {
 		list[i].Shared = list[i].Shared || slices.ContainsFunc(list, func(p Partition) bool {
 			return p.State == Pending && !p.Ours && p.Parent == list[i].Parent
@@ -138,11 +140,11 @@ func (r *Rows) keepReason(ctx context.Context, f *catalogPartition) (why string,
 	switch {
 	case f.State == Detached:
 	case f.kind != "r":
-		return "it is no plain table", nil
+		return "it is not a plain table", nil
 	case f.bound == "DEFAULT":
 		return "it is the default partition; `cdc-outbox prune` without --partitions deletes its rows", nil
 	case f.State == Pending && !f.Ours:
-		return "somebody else is detaching it", nil
+		return "another process is detaching it", nil
 	default:
 		if why, err = r.future(ctx, f.bounds); err != nil || why != "" {
 			return why, err
@@ -154,9 +156,9 @@ func (r *Rows) keepReason(ctx context.Context, f *catalogPartition) (why string,
 	return "", nil
 }
 
-// future says why a range is not wholly behind the horizon; empty where it is. One bound on the way down is enough.
+// future says why a range is not wholly older than the horizon; empty where it is. One bound of an ancestor is enough.
 func (r *Rows) future(ctx context.Context, bounds []string) (string, error) {
-	why := "nothing says that its rows are of the past: it is no range of the timestamp column"
+	why := "nothing says that its rows are of the past: it is not a range of the timestamp column"
 	for _, b := range bounds {
 		upper, ok := upperBound(b)
 		if !ok {
@@ -214,10 +216,11 @@ func (r *Rows) Weigh(ctx context.Context, p *Partition) error {
 	return nil
 }
 
-// PreparedOn names the prepared transactions that hold a lock on one of the tables: they have written there, or read, and
-// nothing that needs the table for itself gets it before they are over.
+// PreparedOn names the prepared transactions that hold a lock on one of the tables: they have written there, or read,
+// and nothing that needs the table for itself gets it before they are over.
 func (r *Rows) PreparedOn(ctx context.Context, tables ...uint32) ([]string, error) {
-	// What a prepared transaction holds has no pid; with its own id it has the virtual one in common, whichever that is.
+	// What a prepared transaction holds has no pid; with its own id it has the virtual one in common, whichever that
+	// is.
 	rows, err := r.conn.Query(ctx,
 		`SELECT DISTINCT x.gid FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_locks own ON own.locktype = 'transactionid' AND own.pid IS NULL AND own.virtualtransaction = l.virtualtransaction
 		JOIN pg_catalog.pg_prepared_xacts x ON x.transaction = own.transactionid
@@ -234,8 +237,8 @@ func (r *Rows) PreparedOn(ctx context.Context, tables ...uint32) ([]string, erro
 // Root is the oid of the partitioned table, after Partitions.
 func (r *Rows) Root() uint32 { return r.root }
 
-// Detach takes the partition out, or ends that, holding up nobody: what it waits for is that those who use the table now are
-// done with it, while others go on. A limit that runs out leaves it pending.
+// Detach takes the partition out, or finishes that, without blocking other sessions: it waits until the sessions that
+// use the table now are done with it. A limit that runs out leaves it pending.
 func (r *Rows) Detach(ctx context.Context, p *Partition, limit time.Duration) error {
 	if err := r.Limit(ctx, 0, limit); err != nil {
 		return err
@@ -257,15 +260,15 @@ func (r *Rows) Detach(ctx context.Context, p *Partition, limit time.Duration) er
 	return nil
 }
 
-// errLater ends the transaction that would drop a partition, errWaited one that somebody waits for.
+// errLater ends the transaction that would drop a partition, errWaited a transaction that another session waits for.
 var (
 	errLater  = errors.New("rows came in meanwhile")
-	errWaited = errors.New("somebody waits for it")
+	errWaited = errors.New("another session waits for it")
 )
 
-// Drop drops the partition unless a row in it does not lie below the horizon, or there are more rows than there were; it
-// tells which. Of one that is still attached the parent is needed for itself, too, which has every statement on the table
-// wait: so each try is given up after lock, and the pauses between them grow until limit.
+// Drop drops the partition unless a row in it does not lie below the horizon, or there are more rows than there were;
+// it names which. Of one that is still attached the parent is needed for itself, too, which has every statement on the
+// table wait: so each try is given up after lock, and the pauses between them grow until limit.
 func (r *Rows) Drop(ctx context.Context, p *Partition, lock, limit time.Duration) (dropped bool, err error) {
 	var deadlock int64
 	if err := r.conn.QueryRow(ctx,
@@ -308,12 +311,12 @@ func (r *Rows) Drop(ctx context.Context, p *Partition, lock, limit time.Duration
 	}
 }
 
-// drop looks under a lock that lets readers in and writers not; whoever has written there is over then, prepared
-// transactions, too (Postgres docs 13.3.1).
+// drop looks under a lock that lets readers in and writers not; transactions that have written there have ended then,
+// prepared ones, too (Postgres docs 13.3.1).
 //
-// A writer that comes by the root has locked that, and may wait here for the partition while we go on to wait for the root. It
-// must not be the one that the server ends over it: who waits already is let in first, and who comes later will not look for a
-// deadlock before deadlock_timeout, twice as long as we wait.
+// A writer that comes by the root has locked that, and may wait here for the partition while we go on to wait for the
+// root. The server must not end that writer over the deadlock: a session that waits already is let in first, and a
+// later session will not look for a deadlock before deadlock_timeout, twice as long as we wait.
 func (r *Rows) drop(ctx context.Context, tx pgx.Tx, p *Partition) error {
 	if _, err := tx.Exec(ctx, fmt.Sprintf("LOCK TABLE ONLY %s IN SHARE MODE", p.Table.SQL())); err != nil {
 		return err

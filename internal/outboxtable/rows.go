@@ -23,14 +23,14 @@ import (
 )
 
 // Key is a row's place in the order of a scan: the texts of the timestamp and of the id, without the former where it is
-// NULL or not mapped. It can be written down and gone on from.
+// NULL or not mapped. It can be stored, and a later run can continue from it.
 type Key struct {
 	Timestamp *string `json:"timestamp,omitempty"`
 	ID        string  `json:"id"`
 }
 
-// Rows reads an outbox table page by page, in the order of timestamp and id, rows without a timestamp last. Each page is
-// a statement of its own, so no snapshot is held open however long the reader takes. For one goroutine. Close it.
+// Rows reads an outbox table page by page, in the order of timestamp and id, rows without a timestamp last. Each page
+// is a statement of its own, so no snapshot is held open however long the reader takes. For one goroutine. Close it.
 type Rows struct {
 	conn   *pgx.Conn
 	cfg    setup.Config
@@ -123,7 +123,7 @@ func (r *Rows) timeless(object, so, instead string) error {
 	return f
 }
 
-// refuseNullIDs finds the rows that no key leads to. They are no events either.
+// refuseNullIDs finds the rows that no key leads to. They are not events either.
 func (r *Rows) refuseNullIDs(ctx context.Context) error {
 	id, _ := r.info.Column(r.cfg.Columns.ID)
 	if id.NotNull {
@@ -143,7 +143,8 @@ func (r *Rows) refuseNullIDs(ctx context.Context) error {
 	return err
 }
 
-// Ordered says, where the table lacks the column of the timestamp, in which order rows come instead; it is empty where nothing is to say.
+// Ordered says, where the table lacks the column of the timestamp, in which order rows come instead; it is empty where
+// nothing is to say.
 func (r *Rows) Ordered() string {
 	if r.lacks == "" {
 		return ""
@@ -169,7 +170,7 @@ func (r *Rows) WALEnd(ctx context.Context) (lsn.LSN, error) {
 	return lsn.Parse(text)
 }
 
-// Alone tells whether nobody else has said the same words to this database and is still there.
+// Alone reports whether no other live session has said the same words to this database.
 func (r *Rows) Alone(ctx context.Context, words string) (ok bool, err error) {
 	if err = r.conn.QueryRow(ctx, "SELECT pg_try_advisory_lock(hashtextextended($1::text, 0))", words).Scan(&ok); err !=
 		nil {
@@ -178,15 +179,15 @@ func (r *Rows) Alone(ctx context.Context, words string) (ok bool, err error) {
 	return ok, err
 }
 
-// LeaveNewer leaves out rows from a time on. Unlike the filter's Until it leaves those in that have no time.
+// LeaveNewer leaves out rows from a time on. Unlike the filter's Until it leaves rows without a time in.
 func (r *Rows) LeaveNewer(t time.Time) { r.newer = t }
 
 // Close ends the connection.
 func (r *Rows) Close() { postgres.CloseConn(r.conn) }
 
-// Page hands over up to about limit rows behind a key, nil for the first. Rows with the key of the page's last come with it, so
-// none is passed over where ids are not unique. A row lives until take returns, whose error ends the page. more is false
-// when there is nothing left.
+// Page hands over up to about limit rows after a key, nil for the first. Rows with the key of the page's last come with
+// it, so none is passed over where ids are not unique. A row lives until take returns, whose error ends the page. more
+// is false when there is nothing left.
 func (r *Rows) Page(ctx context.Context, after *Key, limit int,
 	take func(rel *pgoutput.Relation, row pgoutput.Tuple, key Key) error,
 ) (more bool, err error) {
@@ -241,10 +242,11 @@ func (r *Rows) scan(ctx context.Context, sql string, args [][]byte,
 	return n, err
 }
 
-// IDIsBytes tells whether ids are bytea.
+// IDIsBytes reports whether ids are bytea.
 func (r *Rows) IDIsBytes() bool { return r.info.CastType(r.cfg.Columns.ID) == "bytea" }
 
-// ByID hands over the rows with these ids, in the order of the ids, and whether the filter chooses them. An id that the column's type cannot hold is in no row.
+// ByID hands over the rows with these ids, in the order of the ids, and whether the filter chooses them. An id that the
+// column's type cannot hold is in no row.
 func (r *Rows) ByID(ctx context.Context, ids []string,
 	take func(rel *pgoutput.Relation, row pgoutput.Tuple, key Key, chosen bool) error,
 ) error {
@@ -329,7 +331,7 @@ func (r *Rows) query(after *Key, timed bool, limit int) (sql string, args [][]by
 	return sql + fmt.Sprintf(" ORDER BY %s FETCH FIRST %d ROWS WITH TIES", order, limit), args
 }
 
-// relation stays the same for as long as the table does, so that the router need not begin anew with each page.
+// relation stays the same for as long as the table does, so that the router need not begin again with each page.
 func (r *Rows) relation(fields []pgconn.FieldDescription) *pgoutput.Relation {
 	rel := &pgoutput.Relation{Namespace: r.table.Schema, Name: r.table.Name}
 	for i := range fields {

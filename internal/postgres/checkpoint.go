@@ -92,13 +92,13 @@ func (c Checkpoint) Judge(o Objects, server ServerPosition, slot Slot) error {
 	case c.Timeline != server.Timeline && slot.Synced:
 		return nil // the standby had the slot's last position before it had the row that says so
 	default:
-		how := "it was dropped and made anew, moved by hand, or read by something else, or by this with " +
+		how := "it was dropped and re-created, moved by hand, or read by something else, or by this with " +
 			"postgres.checkpoint off"
 		if c.Timeline != server.Timeline {
-			how = fmt.Sprintf("the server was promoted (timeline %d, before %d), and the slot there is not the one "+
+			how = fmt.Sprintf("the server was promoted (timeline %d, before %d), and the slot there is not the slot "+
 				"that was read", server.Timeline, c.Timeline)
 		}
-		f.Err = fmt.Errorf("it stands at %s, beyond the last confirmed position: %s. Events committed between the "+
+		f.Err = fmt.Errorf("it is at %s, beyond the last confirmed position: %s. Events committed between the "+
 			"two come through no slot", slot.ConfirmedFlush, how)
 		f.Next = "cdc-outbox slot  # what is known of it\ncdc-outbox slot accept\n# start the connector again; " +
 			"then count the events that Kafka does not have, and publish them:\ncdc-outbox repair " +

@@ -17,7 +17,7 @@ func TestCheckpointJudge(t *testing.T) {
 		"where it was left": {ServerPosition{SystemID: "1", Timeline: 1}, Slot{ConfirmedFlush: 10000}, ""},
 		"behind":            {ServerPosition{SystemID: "1", Timeline: 1}, Slot{ConfirmedFlush: 1}, ""},
 		"ahead": {
-			ServerPosition{SystemID: "1", Timeline: 1}, Slot{ConfirmedFlush: 10001}, "made anew",
+			ServerPosition{SystemID: "1", Timeline: 1}, Slot{ConfirmedFlush: 10001}, "re-created",
 		},
 		"another cluster": {
 			ServerPosition{SystemID: "2", Timeline: 1}, Slot{ConfirmedFlush: 1}, "another cluster",
@@ -25,12 +25,12 @@ func TestCheckpointJudge(t *testing.T) {
 		"promoted, copied too late": {
 			ServerPosition{SystemID: "1", Timeline: 2}, Slot{ConfirmedFlush: 50000}, "promoted",
 		},
-		"promoted, behind": {ServerPosition{SystemID: "1", Timeline: 2}, Slot{ConfirmedFlush: 10}, ""},
+		"promoted, at an earlier position": {ServerPosition{SystemID: "1", Timeline: 2}, Slot{ConfirmedFlush: 10}, ""},
 		"promoted, synchronised": {
 			ServerPosition{SystemID: "1", Timeline: 2}, Slot{ConfirmedFlush: 50000, Synced: true}, "",
 		},
 		"synchronised, not promoted": {
-			ServerPosition{SystemID: "1", Timeline: 1}, Slot{ConfirmedFlush: 50000, Synced: true}, "made anew",
+			ServerPosition{SystemID: "1", Timeline: 1}, Slot{ConfirmedFlush: 50000, Synced: true}, "re-created",
 		},
 	} {
 		err := was.Judge(Objects{Slot: "s"}, test.server, test.slot)

@@ -35,8 +35,8 @@ func Connect(ctx context.Context, dsn, application string) (*pgx.Conn, error) {
 	return Open(ctx, dsn, ConnectOptions{Application: application, Unprepared: true})
 }
 
-// Open opens an ordinary connection. A context that ends cancels the running statement on the server, so that no slot is
-// created for a caller that no longer waits, and leaves the connection usable for one last question.
+// Open opens an ordinary connection. A context that ends cancels the running statement on the server, so that no slot
+// is created for a caller that no longer waits, and leaves the connection usable for one last question.
 func Open(ctx context.Context, dsn string, o ConnectOptions) (*pgx.Conn, error) {
 	pc, err := pgx.ParseConfig(dsn)
 	if err != nil {
@@ -92,8 +92,8 @@ func DSNFault() error {
 	}
 }
 
-// QueryFault classifies the error of a statement: the server's own refusals mostly need an operator, a broken connection
-// passes.
+// QueryFault classifies the error of a statement: the server's own refusals mostly need an operator, a broken
+// connection passes.
 func QueryFault(object string, err error) error {
 	var known *fault.Error
 	if errors.As(err, &known) {

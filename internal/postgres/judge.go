@@ -23,13 +23,13 @@ func (o Objects) ForeignSlot(slot Slot, server ServerFacts) []preflight.Finding 
 		return nil
 	case !slot.Logical:
 		found = "It is a physical slot"
-		why = "Somebody else's: a standby or a backup uses it. Slot names are shared by everything on a server."
+		why = "A standby or a backup uses it. Slot names are shared by everything on a server."
 	case slot.Database != server.Database:
 		found = fmt.Sprintf("It belongs to database %q, the connection goes to %q", slot.Database, server.Database)
 		why = "A slot reads one database, and slot names are shared by all databases of a server."
 	case slot.Plugin != "pgoutput":
 		found = fmt.Sprintf("Its plugin is %q", slot.Plugin)
-		why = "Somebody else's: the connector reads pgoutput only, and a slot's plugin cannot be changed."
+		why = "Another program uses it: the connector reads pgoutput only, and a slot's plugin cannot be changed."
 	default:
 		return nil
 	}
@@ -77,7 +77,7 @@ func (o Objects) UnusableSlot(slot Slot, server ServerFacts) []preflight.Finding
 func (o Objects) SlotGone(server ServerFacts) preflight.Finding {
 	return preflight.Finding{
 		Level: preflight.Fail, Subject: o.SlotSubject(),
-		Found: fmt.Sprintf("It is gone, while %s that it read is still there.", o.PublicationSubject()),
+		Found: fmt.Sprintf("It no longer exists, while %s that it read is still there.", o.PublicationSubject()),
 		Why: "It was dropped, or the server was restored or failed over to a standby without it. A new slot starts " +
 			"at its creation: " +
 			"rows committed between the last published event and then come through no slot.",
@@ -102,7 +102,7 @@ func (o Objects) SlotInvalidated(slot Slot, server ServerFacts) preflight.Findin
 		reason = "wal_level was set below logical (wal_level_insufficient)"
 		advice = "-- set wal_level = logical again, of a standby on the primary, and restart that server"
 	case slot.InvalidationReason == "idle_timeout":
-		reason, advice = "nobody read it for longer than idle_replication_slot_timeout (idle_timeout)",
+		reason, advice = "no session read it for longer than idle_replication_slot_timeout (idle_timeout)",
 			"-- raise idle_replication_slot_timeout"
 	// 16 does not say which; on a primary it is always WAL
 	case slot.Conflicting && slot.InvalidationReason == "" && server.InRecovery:
@@ -126,7 +126,7 @@ func (o Objects) SlotInvalidated(slot Slot, server ServerFacts) preflight.Findin
 func (o Objects) PublicationLost(slot Slot, server ServerFacts, partitioned bool) preflight.Finding {
 	return preflight.Finding{
 		Level: preflight.Fail, Subject: o.PublicationSubject(),
-		Found: fmt.Sprintf("It is gone, while %s that reads it is still there, confirmed up to %s.", o.SlotSubject(),
+		Found: fmt.Sprintf("It no longer exists, while %s that reads it is still there, confirmed up to %s.", o.SlotSubject(),
 			slot.ConfirmedFlush),
 		Why: "Rows are decoded with the publication as it was when they were written: what was written while it was " +
 			"missing cannot be read from this slot, " +
@@ -154,15 +154,15 @@ func (o Objects) WrongRole(server ServerFacts, slotExists bool) []preflight.Find
 		return nil
 	case !server.InRecovery && slotExists:
 		f.Level = preflight.Warn
-		f.Found = "It is no standby, and postgres.hot_standby is set."
+		f.Found = "It is not a standby, and postgres.hot_standby is set."
 		f.Why = "The slot there goes on as a primary's does; this server was promoted, or postgres.dsn leads to " +
 			"another one."
-		f.Remedy = "Set postgres.hot_standby to false if that is to stay so, else correct postgres.dsn."
+		f.Remedy = "Set postgres.hot_standby to false if that is to stay so, otherwise correct postgres.dsn."
 	case !server.InRecovery:
-		f.Found = "It is no standby, and has no slot of that name."
+		f.Found = "It is not a standby, and has no slot of that name."
 		f.Why = "postgres.hot_standby is set, so the slot is on another server, which keeps what was committed " +
 			"meanwhile."
-		f.Remedy = "Set postgres.hot_standby to false if that is to stay so, else correct postgres.dsn."
+		f.Remedy = "Set postgres.hot_standby to false if that is to stay so, otherwise correct postgres.dsn."
 	case server.Version < firstHotStandby:
 		f.Found, f.Why = fmt.Sprintf("It is a standby of PostgreSQL %s.", server.VersionText),
 			"Logical slots on standbys exist from 16 on."

@@ -21,7 +21,7 @@ type Objects struct {
 	HotStandby bool // 16+: the slot is on a hot standby
 }
 
-// Columns names the columns of an event: those that the SQL here uses itself, and all that records are built from.
+// Columns names the columns of an event: the columns that the SQL here uses, and all that records are built from.
 type Columns struct {
 	ID, AggregateType, AggregateID string
 	Timestamp                      string // empty: not mapped
@@ -124,8 +124,8 @@ func (o Objects) RepublishSQL(tables ...identifier.Table) string {
 		when = "created_at"
 	}
 	for _, t := range tables {
-		lines = append(lines, fmt.Sprintf("-- WITH gone AS (DELETE FROM %[1]s WHERE %[2]s >= '…' RETURNING *) "+
-			"INSERT INTO %[1]s OVERRIDING SYSTEM VALUE SELECT * FROM gone;", t.SQL(), identifier.Quote(when)))
+		lines = append(lines, fmt.Sprintf("-- WITH missed AS (DELETE FROM %[1]s WHERE %[2]s >= '…' RETURNING *) "+
+			"INSERT INTO %[1]s OVERRIDING SYSTEM VALUE SELECT * FROM missed;", t.SQL(), identifier.Quote(when)))
 	}
 	return strings.Join(lines, "\n")
 }

@@ -24,11 +24,11 @@ type CatalogType struct {
 // Catalog is what the catalogs say now about a relation of the log. A table that was changed since is described as it
 // has become; of one that was dropped nothing is known.
 type Catalog struct {
-	Types    map[uint32]CatalogType // the columns' types, and those they are made of
+	Types    map[uint32]CatalogType // the columns' types, and the types they consist of
 	Nullable map[string]bool        // by column
 }
 
-// The types are those of the Relation message, not those the columns have now.
+// The types are from the Relation message, not the types that the columns have now.
 const catalogTypesSQL = `
 WITH RECURSIVE used(oid) AS (
   SELECT unnest($1::oid[])
@@ -44,7 +44,7 @@ const catalogColumnsSQL = `SELECT attname, NOT attnotnull FROM pg_catalog.pg_att
 // catalogTimeout bounds the whole question: the stream waits for the answer.
 const catalogTimeout = 10 * time.Second
 
-// LookupCatalog asks on a connection of its own. It fails with a fault of kind Retry where the server can't be asked.
+// LookupCatalog asks on a connection of its own. It fails with a fault of kind Retry where the server cannot be asked.
 func LookupCatalog(dsn string, rel *pgoutput.Relation) (Catalog, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), catalogTimeout)
 	defer cancel()

@@ -19,8 +19,8 @@ func TestLookupCatalog(t *testing.T) {
 	db.Exec(t, `CREATE TYPE mood AS ENUM ('sad', 'ok')`)
 	db.Exec(t, `CREATE DOMAIN price AS numeric(10,2)`)
 	db.Exec(t,
-		`CREATE TABLE outbox (id uuid PRIMARY KEY, mood mood NOT NULL, moods mood[], price price, gone int, payload jsonb)`)
-	db.Exec(t, `ALTER TABLE outbox DROP COLUMN gone`)
+		`CREATE TABLE outbox (id uuid PRIMARY KEY, mood mood NOT NULL, moods mood[], price price, dropped int, payload jsonb)`)
+	db.Exec(t, `ALTER TABLE outbox DROP COLUMN dropped`)
 
 	conn, err := pgx.Connect(t.Context(), db.DSN)
 	require.NoError(t, err)
@@ -48,7 +48,7 @@ func TestLookupCatalog(t *testing.T) {
 	price := found.Types[rel.Columns[rel.Column("price")].TypeOID]
 	require.Equal(t, uint32(1700), price.Base)
 	require.Equal(t, int32(4+10<<16+2), price.BaseModifier)
-	require.Contains(t, found.Types, uint32(1700), "what a domain is made of is looked up too")
+	require.Contains(t, found.Types, uint32(1700), "a domain's base type is looked up too")
 	require.Zero(t, found.Types[3802].Element)
 
 	_, err = LookupCatalog("postgres://nobody@127.0.0.1:1/x", rel)

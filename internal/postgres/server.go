@@ -89,8 +89,8 @@ func LookupServer(ctx context.Context, q Querier) (Server, error) {
 	return s, nil
 }
 
-// lookupServiceFacts reads what identifies a managed service. pg_settings leaves out what the role may not see, where current_setting()
-// would fail; it also leaves out settings that no loaded library has claimed.
+// lookupServiceFacts reads what identifies a managed service. pg_settings leaves out what the role may not see, where
+// current_setting() would fail; it also leaves out settings that no loaded library has claimed.
 func lookupServiceFacts(ctx context.Context, q Querier) (cloud.Facts, error) {
 	var f cloud.Facts
 	err := q.QueryRow(ctx, `
@@ -109,7 +109,7 @@ func lookupServiceFacts(ctx context.Context, q Querier) (cloud.Facts, error) {
 	err = q.QueryRow(ctx,
 		`SELECT ARRAY(SELECT name FROM unnest($1::text[]) name WHERE current_setting(name, true) IS NOT NULL)`,
 		cloud.MarkerSettings()).Scan(&unclaimed)
-	if err == nil { // else one of them is hidden from this role
+	if err == nil { // otherwise one of them is hidden from this role
 		f.Settings = unclaimed
 	}
 	return f, nil

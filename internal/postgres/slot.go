@@ -13,7 +13,7 @@ import (
 )
 
 // Querier is what the catalog readers need of a connection: *pgx.Conn, *pgxpool.Pool and pgx.Tx have it. A replication
-// connection works as well when pgx is told to use the simple protocol, the only one a walsender speaks.
+// connection works as well when pgx is configured to use the simple protocol, the only one a walsender speaks.
 type Querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
@@ -38,7 +38,7 @@ type Slot struct {
 	TwoPhase  bool
 	Failover  bool // 17+: copied to standbys
 	Synced    bool // 17+: this is such a copy, of no use until the standby is promoted
-	ActivePID int  // backend that reads from it, 0: nobody
+	ActivePID int  // backend that reads from it, 0: none
 
 	RestartLSN     lsn.LSN // oldest WAL the server keeps for it; 0 when it keeps none
 	ConfirmedFlush lsn.LSN
@@ -50,7 +50,7 @@ type Slot struct {
 	Conflicting        bool      // 16+: invalidated; from 17 on by recovery on a standby, in 16 by anything
 }
 
-// Invalidated tells that the server has removed WAL or rows the slot needs: nothing brings it back.
+// Invalidated reports whether the server has removed WAL or rows the slot needs: nothing brings it back.
 func (s Slot) Invalidated() bool {
 	return s.WALStatus == WALLost || s.InvalidationReason != "" || s.Conflicting
 }

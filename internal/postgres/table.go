@@ -51,8 +51,9 @@ func (t OutboxTable) ColumnNames() []string {
 	return names
 }
 
-// CastType is what the text of a column's value is cast to, so that the column's index serves. Without a length, character and
-// bit mean one of them, to which an explicit cast cuts the value without a word (Postgres docs 8.3 and 8.10).
+// CastType is what the text of a column's value is cast to, so that the column's index serves. Without a length,
+// character and bit mean one of them, to which an explicit cast cuts the value without a word (Postgres docs 8.3 and
+// 8.10).
 func (t OutboxTable) CastType(column string) string {
 	c, ok := t.Column(column)
 	switch {

@@ -8,8 +8,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 )
 
-// AwaitCaughtUp waits until the slot's reader has confirmed all that is written by now. It is false where nobody reads
-// the slot, or where it has not got there within the limit.
+// AwaitCaughtUp waits until the slot's reader has confirmed all that is written by now. It is false where no session
+// reads the slot, or where it has not got there within the limit.
 func AwaitCaughtUp(ctx context.Context, dsn string, cfg Config, limit time.Duration) (done bool, err error) {
 	cfg = cfg.WithDefaults()
 	err = withServers(ctx, dsn, cfg, func(conn servers) error {
@@ -33,7 +33,7 @@ func AwaitCaughtUp(ctx context.Context, dsn string, cfg Config, limit time.Durat
 			if slot.ActivePID == 0 {
 				return nil
 			}
-			// Over WAL without events the slot may be a little behind, see postgres.CheckpointStep.
+			// Over WAL without events the slot may lag a little, see postgres.CheckpointStep.
 			if done = slot.ConfirmedFlush+postgres.CheckpointStep >= to; done {
 				return nil
 			}

@@ -8,7 +8,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 )
 
-// The codes of findings about the server's settings. Programs rely on them: add, don't rename.
+// The codes of findings about the server's settings. Programs rely on them: add, do not rename.
 const (
 	codeService     = "managed_service"
 	codeWALLevel    = "wal_level"
@@ -21,7 +21,8 @@ const (
 	codeSender      = "sender_timeout"
 )
 
-// plausibleStop is how long a slot should last by its size while nobody reads it: through a night in which nobody is woken.
+// plausibleStop is how long a slot should last by its size while no session reads it: through a night without an
+// operator.
 const plausibleStop = 8 * time.Hour
 
 // someLimit, in MB, is a limit to begin with.
@@ -48,7 +49,7 @@ func checkWALLimit(cfg Config, st state) preflight.Finding {
 		f := preflight.Finding{
 			Level: preflight.Warn, Code: codeUnlimited, Subject: subject,
 			Found: "It is -1: a slot may hold back WAL without limit.",
-			Why: "While nobody reads the slot, WAL piles up until the disk is full and the whole " +
+			Why: "While no session reads the slot, WAL piles up until the disk is full and the whole " +
 				"server stops." + cfg.Retained.sentence(),
 			Remedy: s.Service.With(s.Service.LimitWAL(someLimit)),
 		}
@@ -111,8 +112,8 @@ func (r Retained) sentence() string {
 // plausibleOutage is how long a connector may well be away: over a long weekend.
 const plausibleOutage = 3 * 24 * time.Hour
 
-// checkIdleTimeout: from 18 on a checkpoint invalidates a slot that nobody has read for longer than this setting, however
-// little WAL it holds back.
+// checkIdleTimeout: from 18 on a checkpoint invalidates a slot that no session has read for longer than this setting,
+// however little WAL it holds back.
 func checkIdleTimeout(st state) []preflight.Finding {
 	timeout := time.Duration(st.Server.IdleTimeout) * time.Second
 	if timeout == 0 || timeout >= plausibleOutage {
@@ -121,15 +122,15 @@ func checkIdleTimeout(st state) []preflight.Finding {
 	set := st.Server.Service.IdleTimeout(7 * 24 * 60 * 60)
 	return []preflight.Finding{{
 		Level: preflight.Warn, Code: codeSlotTimeout, Subject: "idle_replication_slot_timeout",
-		Found: fmt.Sprintf("It is %s.", timeout), Why: "A slot that nobody reads for so long is lost with the next " +
-			"checkpoint, and an outage of the connector may well last longer.",
+		Found: fmt.Sprintf("It is %s.", timeout), Why: "A slot that no session reads for so long is lost with the " +
+			"next checkpoint, and an outage of the connector may well last longer.",
 		Remedy: st.Server.Service.With(set) + "\n" + comment(set) + " or 0: off; max_slot_wal_keep_size bounds what " +
 			"an abandoned slot can do",
 	}}
 }
 
-// hastySender is the wal_sender_timeout below which a moment of the process or the network ends the stream. A longer one is
-// of no interest: the stream's session has one of its own then (see sessionTimeout).
+// hastySender is the wal_sender_timeout below which a moment of the process or the network ends the stream. A longer
+// one is of no interest: the stream's session has one of its own then (see sessionTimeout).
 const hastySender = 5 * time.Second
 
 func checkSenderTimeout(st state) []preflight.Finding {

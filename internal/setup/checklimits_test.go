@@ -226,7 +226,8 @@ func TestSmallLimitIsMeasured(t *testing.T) {
 	require.Contains(t, f.Found, "at the present rate")
 }
 
-// TestEnsureRoleMayNotReplicate: with publication and slot there, the first that notices would be the walsender, which knows of no service.
+// TestEnsureRoleMayNotReplicate: with publication and slot there, the first that notices would be the walsender, which
+// knows of no service.
 func TestEnsureRoleMayNotReplicate(t *testing.T) {
 	db := testkit.DedicatedPostgres(t, pgserver.Options{})
 	db.Exec(t, setupTableDDL)

@@ -47,7 +47,7 @@ func planCheckpoint(cfg Config, st state) []Step {
 	if !st.Checkpoint.Exists && !(cfg.onlyNeeded && (st.Publication.Exists || st.Slot.Exists)) {
 		steps = append(steps, Step{
 			SQL: postgres.CheckpointDDL(cfg.Checkpoint),
-			Why: "Remembers how far the slot is confirmed, so that one that is made anew or moved by hand is " +
+			Why: "Remembers how far the slot is confirmed, so that a slot that is re-created or moved by hand is " +
 				"noticed. One row a slot, updated once a second at most.",
 		})
 	}
@@ -67,8 +67,8 @@ func checkCheckpoint(cfg Config, st state) []preflight.Finding {
 		return nil
 	}
 	subject := "table " + cfg.Checkpoint.String()
-	const why = "A slot that was dropped and made anew, or moved by hand, looks like the one before; what lies " +
-		"between would be missed by nobody."
+	const why = "A slot that was dropped and re-created, or moved by hand, looks like the slot before; what lies " +
+		"between would be lost without notice."
 	switch {
 	case m.Exists && m.Usable:
 		return []preflight.Finding{preflight.Fine(subject, "It remembers how far the slot is confirmed.")}

@@ -30,8 +30,8 @@ func checkPublication(cfg Config, st state) []preflight.Finding {
 			out = append(out, preflight.Finding{
 				Level: preflight.Fail, Subject: subject,
 				Found: fmt.Sprintf("It does not hold %s, which does not exist.", t.Table),
-				Why: "Dropping a table takes it out of every publication; one made anew is not in it, and what it " +
-					"takes before it is added is never sent.",
+				Why: "Dropping a table takes it out of every publication; a re-created table is not in it, and " +
+					"what it takes before it is added is never sent.",
 				Remedy: missingTableRemedy(cfg, st),
 			})
 		}
@@ -74,12 +74,12 @@ func checkPublished(cfg Config, p postgres.Publication, t postgres.OutboxTable) 
 		t.Table.SQL(), pub, t.Table.SQL())
 	if pt.RowFilter != "" {
 		return fail(fmt.Sprintf("%s has a row filter on it: WHERE %s.", cfg.PublicationSubject(), pt.RowFilter),
-			"Rows that do not match are never sent, and nobody notices.", readd)
+			"Rows that do not match are never sent, without notice.", readd)
 	}
 	if hidden, keys := hiddenColumns(cfg.Columns, pt, t); len(hidden) > 0 {
 		return fail(fmt.Sprintf("The column list in %s leaves out %s.", cfg.PublicationSubject(),
 			strings.Join(hidden, ", ")),
-			fmt.Sprintf("Records are made of them (%s), and the rows come without: those written until it is mended "+
+			fmt.Sprintf("Records are built from them (%s), and the rows come without: rows written until it is fixed "+
 				"stay without.", strings.Join(keys, ", ")), readd)
 	}
 	return nil
@@ -89,8 +89,8 @@ func publishesAny(p postgres.Publication, tables []identifier.Table) bool {
 	return slices.ContainsFunc(tables, func(t identifier.Table) bool { _, ok := p.Table(t); return ok })
 }
 
-// hiddenColumns returns the needed columns that the table has and the publication does not send, and the settings that name
-// them. Also one that records can do without is needed: without it they say something else than the row.
+// hiddenColumns returns the needed columns that the table has and the publication does not send, and the settings that
+// name them. Also a column that records can omit is needed: without it they say something else than the row.
 func hiddenColumns(m postgres.Columns, pt postgres.PublishedTable, t postgres.OutboxTable) (hidden, keys []string) {
 	if pt.Columns == nil {
 		return nil, nil

@@ -80,7 +80,7 @@ func replicationGrant(s postgres.Server) string {
 	return s.Service.Replication(s.User, identifier.Quote(s.User))
 }
 
-// checkTables looks at each outbox table and at the columns an event is made of.
+// checkTables looks at each outbox table and at the columns of an event.
 func checkTables(cfg Config, st state) []preflight.Finding {
 	var out []preflight.Finding
 	for _, t := range st.Tables {
@@ -140,8 +140,8 @@ func tableMissing(cfg Config, st state, t postgres.OutboxTable) preflight.Findin
 	}
 }
 
-// missingTableRemedy never lets a table be created beside a publication that does not hold it: until somebody looks
-// again, its rows would be accepted and never sent.
+// missingTableRemedy never lets a table be created beside a publication that does not hold it: until the next check,
+// its rows would be accepted and never sent.
 func missingTableRemedy(cfg Config, st state) string {
 	const instead = "or correct postgres.tables or the database in postgres.dsn (unquoted names are folded to " +
 		"lower case)"
@@ -196,7 +196,7 @@ func checkColumns(m postgres.Columns, t postgres.OutboxTable) []preflight.Findin
 		f := preflight.Finding{
 			Level: preflight.Fail, Subject: subject,
 			Found:  fmt.Sprintf("It has no column %s.", identifier.Quote(want.Name)),
-			Why:    fmt.Sprintf("%s reads it; every row would be held up.", want.Key),
+			Why:    fmt.Sprintf("%s reads it; every row would be delayed.", want.Key),
 			Remedy: fmt.Sprintf("Set %s to one of: %s.", want.Key, strings.Join(t.ColumnNames(), ", ")),
 		}
 		switch {
@@ -237,7 +237,7 @@ func checkColumnType(subject string, want postgres.NeededColumn, c postgres.Tabl
 	case "timestamp":
 		if c.Type == "timestamp without time zone" {
 			if strings.HasPrefix(want.Key, "router.debezium.") {
-				// the only type that Debezium's event router takes, in UTC too; with another there is no way back to it
+				// the only type that Debezium's event router takes, in UTC too; with another there is no return to it
 				return nil
 			}
 			return warn("The value does not say which time zone it is in; it is taken as UTC.", "Make it timestamptz.")
@@ -248,7 +248,7 @@ func checkColumnType(subject string, want postgres.NeededColumn, c postgres.Tabl
 		}
 	case "aggregate_type", "aggregate_id":
 		if c.Category == "A" || c.Category == "C" || c.Type == "json" || c.Type == "jsonb" || c.Type == "bytea" {
-			return warn("Topic and key are made of its text as Postgres "+
+			return warn("Topic and key are built from its text as Postgres "+
 				"prints it.", "Map a column of text, uuid, a number or an enum.")
 		}
 	}

@@ -36,15 +36,15 @@ func TestVerdictTable(t *testing.T) {
 		object        string
 		found, remedy string
 	}{
-		"slot gone": {
+		"slot missing": {
 			func(_ *Config, st *state) { st.Slot = postgres.Slot{Name: "s"} },
-			`slot "s"`, "It is gone", "SELECT pg_create_logical_replication_slot('s', 'pgoutput');",
+			`slot "s"`, "It no longer exists", "SELECT pg_create_logical_replication_slot('s', 'pgoutput');",
 		},
-		"publication gone": {
+		"publication missing": {
 			func(_ *Config, st *state) { st.Publication = postgres.Publication{Name: "p"} },
 			`publication "p"`, "confirmed up to 16/10", "SELECT pg_drop_replication_slot('s');",
 		},
-		"both gone": {
+		"both missing": {
 			func(_ *Config, st *state) { st.Publication, st.Slot = postgres.Publication{}, postgres.Slot{} },
 			`slot "s"`, "Neither", `CREATE PUBLICATION "p" FOR TABLE`,
 		},
@@ -169,12 +169,12 @@ func TestForeignSlot(t *testing.T) {
 
 func TestFirstFailureCountsTheOthers(t *testing.T) {
 	fail := preflight.Finding{
-		Level: preflight.Fail, Subject: "a", Found: "It is bad.", Why: "Because.", Remedy: "Mend it.",
+		Level: preflight.Fail, Subject: "a", Found: "It is bad.", Why: "Because.", Remedy: "Fix it.",
 	}
 	err := preflight.FirstFailure([]preflight.Finding{
 		preflight.Fine("x", "fine"), fail, {Level: preflight.Warn}, fail, fail,
 	})
-	require.EqualError(t, err, "a: It is bad. Because (`cdc-outbox check` names 2 more). Next: Mend it.")
+	require.EqualError(t, err, "a: It is bad. Because (`cdc-outbox check` names 2 more). Next: Fix it.")
 	require.NoError(t, preflight.FirstFailure([]preflight.Finding{
 		preflight.Fine("x", "fine"), {Level: preflight.Warn},
 	}))

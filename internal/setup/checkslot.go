@@ -40,7 +40,7 @@ func checkPair(cfg Config, st state) []preflight.Finding {
 	}}
 }
 
-// withoutExtras leaves what `run` may create by itself.
+// withoutExtras leaves what `run` may create automatically.
 func (cfg Config) withoutExtras() Config {
 	cfg.TableDDL, cfg.Role, cfg.onlyNeeded = "", "", true
 	return cfg

@@ -23,7 +23,8 @@ type Config struct {
 	TableDDL string
 	// TableHint is the DDL that remedies show for a missing table where TableDDL is empty; it is never run.
 	TableHint string
-	// SetupNever says that the connector creates nothing by itself, so that Preflight fails where there is nothing yet.
+	// SetupNever says that the connector creates nothing automatically, so that Preflight fails where there is nothing
+	// yet.
 	SetupNever bool
 	// Retained are the slot monitor's thresholds, which Preflight names.
 	Retained Retained

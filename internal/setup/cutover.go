@@ -11,16 +11,17 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/snapshot"
 )
 
-// CutOverRows are the rows that another relay, which polled the tables, has left to be published. It stands still while CutOver runs.
+// CutOverRows are the rows that another relay, which polled the tables, has left to be published. It is stopped while
+// CutOver runs.
 type CutOverRows struct {
 	Rows  string // condition in SQL
 	Order string // column; empty: timestamp and id
 }
 
-// CutOver creates publication and slot as Setup does, and lists the rows to be taken over in the snapshot that the slot's creation
-// exports: what was committed before and is not published comes from the list, what is committed later from the log. The mark of a
-// list that is not finished says that it is not of all rows, so that nobody but another CutOver goes on with it. counts are
-// the rows listed.
+// CutOver creates publication and slot as Setup does, and lists the rows to be taken over in the snapshot that the
+// slot's creation exports: what was committed before and is not published comes from the list, what is committed later
+// from the log. The mark of a list that is not finished says that it is not of all rows, so that only another CutOver
+// goes on with it. counts are the rows listed.
 func CutOver(ctx context.Context, dsn string, cfg Config, rows CutOverRows) (done []Step, listed int64, err error) {
 	cfg = cfg.WithDefaults()
 	cfg.Snapshot, cfg.cutOver = true, &rows
@@ -104,7 +105,7 @@ func (s servers) cutOver(ctx context.Context, cfg Config, st state) ([]Step, err
 	return ensure(ctx, s, cfg, true)
 }
 
-// cutOverUnfinished keeps a takeover that was interrupted from being gone on with as if all rows were to be published.
+// cutOverUnfinished keeps an interrupted takeover from being continued as if all rows were to be published.
 func cutOverUnfinished(cfg Config) preflight.Finding {
 	return preflight.Finding{
 		Level: preflight.Fail, Subject: "table " + snapshot.List(cfg.Objects).String(),

@@ -158,13 +158,13 @@ func (s servers) awaitReplay(ctx context.Context, cfg Config) error {
 }
 
 // logSnapshots lets the primary tell its standbys which transactions run, again and again until ctx ends: a slot on a
-// standby begins at such a record, and an idle primary writes none by itself (Postgres docs 9.28.1, pg_log_standby_snapshot).
-// Where transactions were open it takes another one after they have ended.
+// standby begins at such a record, and an idle primary writes none unasked (Postgres docs 9.28.1,
+// pg_log_standby_snapshot). Where transactions were open it takes another one after they have ended.
 func (s servers) logSnapshots(ctx context.Context, cfg Config) {
 	if s.primary == nil {
 		cfg.Logger.Info("creating a slot on a standby waits for the primary to log its running transactions; on an "+
-			"idle one somebody has to ask for it there",
-			zap.String(logkey.Slot, cfg.Slot), zap.String("sql", postgres.LogSnapshotSQL))
+			"idle primary an operator has to ask for it there",
+			zap.String(logkey.Slot, cfg.Slot), zap.String(logkey.SQL, postgres.LogSnapshotSQL))
 		return
 	}
 	for {
@@ -172,8 +172,8 @@ func (s servers) logSnapshots(ctx context.Context, cfg Config) {
 			if ctx.Err() == nil {
 				cfg.Logger.Warn("the primary cannot be asked to log its running transactions, which creating a slot "+
 					"on a standby waits for; run it there as a superuser, or let this role do it",
-					zap.String("sql", postgres.LogSnapshotSQL),
-					zap.String("grant", "GRANT EXECUTE ON FUNCTION pg_log_standby_snapshot() TO "+
+					zap.String(logkey.SQL, postgres.LogSnapshotSQL),
+					zap.String(logkey.Grant, "GRANT EXECUTE ON FUNCTION pg_log_standby_snapshot() TO "+
 						identifier.Quote(s.primary.Config().User)+";"), zap.Error(err))
 			}
 			return

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Versions differ: from 18 on a slot that nobody reads can be lost by the clock alone.
+// Versions differ: from 18 on a slot that no session reads can be lost by the clock alone.
 func TestVersionsIdleTimeoutWarning(t *testing.T) {
 	db := testkit.DedicatedPostgres(t, pgserver.Options{})
 	if db.Major() < 18 {

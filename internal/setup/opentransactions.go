@@ -23,7 +23,7 @@ type openTransaction struct {
 	Age         float64 `json:"age"` // seconds; -1 where the connected role may not see it
 }
 
-// openTransactionsSQL: pid and backend_xid are visible to everybody, the rest of another role's session only to
+// openTransactionsSQL: pid and backend_xid are visible to every role, the rest of another role's session only to
 // members of pg_read_all_stats (pg_stat_get_activity).
 const openTransactionsSQL = `
 SELECT coalesce(jsonb_agg(to_jsonb(o) ORDER BY o.xids DESC), '[]')::text FROM (

@@ -28,10 +28,10 @@ const (
 	stepSnapshotSlot
 )
 
-// pendingMark marks, as a comment on the publication, a setup that has not come to its slot yet. The two cannot be
-// made in one transaction (pg_create_logical_replication_slot refuses one that has written), and creating the slot may
-// wait long for other people's transactions: a process killed meanwhile leaves a publication without slot, which
-// without the mark could not be told from a slot that was lost. The comment is removed once the slot is there, before
+// pendingMark marks, as a comment on the publication, a setup that has not come to its slot yet. The two cannot be made
+// in one transaction (pg_create_logical_replication_slot refuses one that has written), and creating the slot may wait
+// long for other people's transactions: a process killed meanwhile leaves a publication without slot, which without the
+// mark could not be distinguished from a slot that was lost. The comment is removed once the slot is there, before
 // anything is streamed.
 func pendingMark(cfg Config) string {
 	return fmt.Sprintf("cdc-outbox: setup unfinished, slot %s not created yet", cfg.Slot)
@@ -49,8 +49,8 @@ func planSetup(cfg Config, st state) []Step {
 	}
 	for i := range steps {
 		if steps[i].action == stepSlot {
-			steps[i].Why = "On the standby. " + steps[i].Why + "\nIt waits until the primary logs those that run, " +
-				"which an idle one does when asked: " + postgres.LogSnapshotSQL
+			steps[i].Why = "On the standby. " + steps[i].Why + "\nIt waits until the primary logs the transactions " +
+				"that run, which an idle one does when asked: " + postgres.LogSnapshotSQL
 		} else {
 			steps[i].Why = "On the primary. " + steps[i].Why
 		}

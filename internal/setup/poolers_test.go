@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// through is the DSN by way of another address.
+// through is the DSN with another address.
 func through(t *testing.T, dsn, addr string) string {
 	t.Helper()
 	u, err := url.Parse(dsn)
@@ -56,7 +56,7 @@ func requirePooler(t *testing.T, db *adminDB, addr, code string, words ...string
 	require.NotContains(t, err.Error(), "s3cret-canary")
 	slot, err := postgres.LookupSlot(t.Context(), db.conn, db.Slot)
 	require.NoError(t, err)
-	require.False(t, slot.Exists, "a slot that nobody can read must not be made")
+	require.False(t, slot.Exists, "a slot that cannot be read must not be created")
 	config := replication.Config{DSN: func() (string, error) {
 		return dsn, nil
 	}, Slot: db.Slot, Publication: db.Publication, Confirmed: func() lsn.LSN { return 0 }}
@@ -80,7 +80,7 @@ func TestPoolersStandIns(t *testing.T) {
 			"pooler",
 			[]string{"but not with the settings that decide how values are written"},
 		},
-		"as PgBouncer told to ignore": {
+		"as PgBouncer configured to ignore": {
 			pooler.Behaviour{
 				Drop: []string{
 					"bytea_output", "extra_float_digits", "synchronous_commit", "client_min_messages", "IntervalStyle",
@@ -88,7 +88,7 @@ func TestPoolersStandIns(t *testing.T) {
 			},
 			"pooler_settings",
 			[]string{"session: client_min_messages, synchronous_commit."},
-		}, // the others are as the server has them by itself
+		}, // the others have the server's own values
 		"as Supavisor": {
 			pooler.Behaviour{Drop: []string{"replication"}, PID: 17}, "pooler", []string{"an ordinary one"},
 		},
@@ -103,7 +103,7 @@ func TestPoolersStandIns(t *testing.T) {
 	}
 }
 
-// TestUnknownProxy: another pid alone is told, and stops nobody.
+// TestUnknownProxy: another pid alone is reported, and stops no process.
 func TestUnknownProxy(t *testing.T) {
 	db := newAdminDB(t, setupTableDDL)
 	s, err := pooler.Start(db.Addr(), pooler.Behaviour{PID: 4242})
@@ -124,7 +124,7 @@ func TestUnknownProxy(t *testing.T) {
 		slot, err := postgres.LookupSlot(t.Context(), db.conn, db.Slot)
 		require.NoError(t, err)
 		require.Equal(t, slot.ActivePID, int(stream.Identity().BackendPID),
-			"the walsender's, not the one that came with the login")
+			"the walsender's, not the login's")
 		return nil
 	}))
 }
@@ -140,7 +140,7 @@ func TestVersionsNoPoolerDetectedWithoutOne(t *testing.T) {
 	require.NoError(t, Ensure(t.Context(), through(t, db.DSN, p.Addr()), db.cfg, true))
 }
 
-// TestOneHostOfSeveralIsAPooler: with target_session_attrs and fail-over any of them may be the one that is used.
+// TestOneHostOfSeveralIsAPooler: with target_session_attrs and fail-over any of them may be used.
 func TestOneHostOfSeveralIsAPooler(t *testing.T) {
 	db := newAdminDB(t, setupTableDDL)
 	s, err := pooler.Start(db.Addr(), pooler.Behaviour{Refuse: []string{"replication"}, PID: 9})
@@ -170,7 +170,7 @@ func TestPgBouncer(t *testing.T) {
 			}
 			p := start(pooler.Options{})
 			requirePooler(t, db, p.Addr(), "pooler", "It leads to PgBouncer,", "replication")
-			for range 3 { // prepared statements of one check must not stand in the way of the next
+			for range 3 { // prepared statements of one check must not hinder the next
 				findings := Preflight(t.Context(), through(t, db.DSN, p.Addr()), db.cfg)
 				require.Equal(t, "connection", findings[0].Subject)
 				require.Equal(t, preflight.OK, findings[0].Level)

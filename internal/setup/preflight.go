@@ -37,7 +37,7 @@ func Preflight(ctx context.Context, dsn string, cfg Config) []preflight.Finding 
 			st.WAL = lookupRate(ctx, s.Conn)
 		}
 		ways = pooler.OnService(pooler.Probe(ctx, dsn, cfg.Slot, cfg.ConnectTimeout), st.Server.Service)
-		// Whoever was given a replication connection may replicate, however the service grants it.
+		// A role that was given a replication connection may replicate, however the service grants it.
 		st.Server.MayReplicate = st.Server.MayReplicate || slices.ContainsFunc(ways, pooler.Route.Replicates)
 		reader := slotReader(ctx, s, st.Slot.ActivePID)
 		out = preflightFindings(cfg, st, open, reader)
@@ -46,7 +46,7 @@ func Preflight(ctx context.Context, dsn string, cfg Config) []preflight.Finding 
 	if err == nil {
 		return append(out, pooler.Findings(ways)...)
 	}
-	if fault.KindOf(err) == fault.Operator { // somebody answered: who is it?
+	if fault.KindOf(err) == fault.Operator { // a server answered: which?
 		ways = pooler.Probe(ctx, dsn, cfg.Slot, cfg.ConnectTimeout)
 		if preflight.FirstFailure(pooler.Findings(ways)) != nil {
 			return append(out, pooler.Findings(ways)...)
@@ -107,7 +107,7 @@ func preflightFindings(cfg Config, st state, open []openTransaction, reader stri
 	return append(out, checkOpenTransactions(st, open)...)
 }
 
-// checkFirstStart: both absent is a fault only for those who do not let `run` create them (SetupNever).
+// checkFirstStart: both absent is a fault only where `run` may not create them (SetupNever).
 func checkFirstStart(cfg Config, st state) []preflight.Finding {
 	if obstacles := checkMayPublish(cfg, st); len(obstacles) > 0 {
 		return obstacles
@@ -136,8 +136,8 @@ func checkSlotRoom(st state) []preflight.Finding {
 	return []preflight.Finding{{
 		Level: preflight.Fail, Code: codeNoSlot, Subject: "max_replication_slots",
 		Found: fmt.Sprintf("All %d slots are in use.", s.MaxSlots), Why: "The connector needs one of its own.",
-		Remedy: "-- drop a slot that nobody reads:\nSELECT slot_name, active FROM pg_replication_slots;\n-- or have " +
-			"more of them:\n" +
+		Remedy: "-- drop a slot that no session reads:\nSELECT slot_name, active FROM pg_replication_slots;\n-- or " +
+			"have more of them:\n" +
 			s.Service.With(s.Service.Set("max_replication_slots", strconv.Itoa(s.MaxSlots+5), true)),
 	}}
 }
@@ -177,14 +177,15 @@ func slotReader(ctx context.Context, q postgres.Querier, pid int) string {
 	return reader
 }
 
-// checkReader: a slot that is read is either this connector at work or somebody else's; a second one waits for it.
+// checkReader: a slot that is read is read either by this connector or by another program; a second connector waits for
+// it.
 func checkReader(cfg Config, st state, reader string) []preflight.Finding {
 	if st.Slot.ActivePID == 0 {
 		return nil
 	}
 	return []preflight.Finding{
 		preflight.Fine(cfg.SlotSubject(),
-			fmt.Sprintf("It is being read by %s; a second connector waits until that one ends.", reader)),
+			fmt.Sprintf("It is being read by %s; a second connector waits until the first ends.", reader)),
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 	pgserver "github.com/cdc-outbox/cdc-outbox/test/testkit/postgres"
 )
 
-// worse returns the findings that are not OK, and checks that each says why and how to mend it.
+// worse returns the findings that are not OK, and checks that each says why and how to fix it.
 func worse(t *testing.T, findings []preflight.Finding) map[string]preflight.Finding {
 	t.Helper()
 	out := map[string]preflight.Finding{}
@@ -39,7 +39,7 @@ func worse(t *testing.T, findings []preflight.Finding) map[string]preflight.Find
 func TestPreflightOfAWorkingSetup(t *testing.T) {
 	db := newAdminDB(t, setupTableDDL)
 	found := worse(t, Preflight(t.Context(), db.DSN, db.cfg))
-	require.Equal(t, preflight.Warn, found[`slot "`+db.Slot+`"`].Level, "a first start is no fault")
+	require.Equal(t, preflight.Warn, found[`slot "`+db.Slot+`"`].Level, "a first start is not a fault")
 	require.Contains(t, found[`slot "`+db.Slot+`"`].Remedy, "CREATE PUBLICATION")
 
 	require.NoError(t, db.ensure(t, true))
@@ -168,7 +168,7 @@ func TestPreflightOfABareServer(t *testing.T) {
 	defer func() { _ = conn.Close(context.Background()) }()
 	p, err := postgres.LookupPublication(t.Context(), conn, "p")
 	require.NoError(t, err)
-	require.False(t, p.Exists, "what would stop half-way is not begun")
+	require.False(t, p.Exists, "what could not be finished is not begun")
 }
 
 func TestPreflightNamesOpenAndPreparedTransactions(t *testing.T) {
@@ -285,7 +285,7 @@ func TestHotStandbyOnPurpose(t *testing.T) {
 	require.Contains(t, found[2].Remedy, "pg_create_physical_replication_slot")
 
 	st.Slot = postgres.Slot{Name: "s"}
-	requireOperator(t, preflight.FirstFailure(verdict(cfg, st)), "It is gone", "-- on the standby",
+	requireOperator(t, preflight.FirstFailure(verdict(cfg, st)), "It no longer exists", "-- on the standby",
 		postgres.LogSnapshotSQL)
 	st.Publication = postgres.Publication{Name: "p"}
 	requireOperator(t, preflight.FirstFailure(obstacles(cfg, st)), "hot_standby_feedback", "rows_removed")

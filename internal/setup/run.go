@@ -77,11 +77,11 @@ func runStep(ctx context.Context, s servers, cfg Config, version int, step Step)
 	switch sqlstate.Of(err) {
 	case "":
 		if err == nil {
-			cfg.Logger.Info("setup step done", zap.String("sql", step.SQL))
+			cfg.Logger.Info("setup step done", zap.String(logkey.SQL, step.SQL))
 			return nil
 		}
 	case sqlstate.DuplicateObject, sqlstate.DuplicateTable, sqlstate.UniqueViolation:
-		return nil // somebody else was faster; the catalog is read again and judged
+		return nil // another process was faster; the catalog is read again and judged
 	}
 	f := postgres.QueryFault("setup", err)
 	if fe, ok := f.(*fault.Error); ok && fe.Kind == fault.Operator {
@@ -120,7 +120,7 @@ func runSlotStep(ctx context.Context, s servers, cfg Config, version int, step S
 func createSlot(ctx context.Context, s servers, cfg Config, sql string) error {
 	if open, err := s.openTransactions(ctx, 3); err == nil && len(open) > 0 {
 		cfg.Logger.Info("creating the slot waits for open transactions", zap.String(logkey.Slot, cfg.Slot),
-			zap.Stringers("transactions", open))
+			zap.Stringers(logkey.Transactions, open))
 	}
 	waitCtx, cancel := context.WithTimeout(ctx, cfg.SlotWait)
 	defer cancel()
@@ -133,7 +133,7 @@ func createSlot(ctx context.Context, s servers, cfg Config, sql string) error {
 	cancel()
 	logging.Wait()
 	if err == nil {
-		cfg.Logger.Info("setup step done", zap.String("sql", sql))
+		cfg.Logger.Info("setup step done", zap.String(logkey.SQL, sql))
 		return nil
 	}
 	if sqlstate.Of(err) == sqlstate.DuplicateObject {
@@ -173,7 +173,7 @@ func slotWaitFault(ctx context.Context, s servers, cfg Config) error {
 	defer cancel()
 	if s.primary == nil {
 		f.Err = fmt.Errorf("creating it on a standby waits for the primary to log its running transactions, and for "+
-			"those that are open there; not done after %s", cfg.SlotWait)
+			"the transactions that are open there; not done after %s", cfg.SlotWait)
 		f.Next = "-- on the primary, while the slot is being made:\n" + postgres.LogSnapshotSQL
 		return f
 	}

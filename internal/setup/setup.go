@@ -24,7 +24,7 @@ import (
 // what to run. With auto unset it only looks. It never creates a table.
 //
 // Errors are *fault.Error: Retry for what passes (no connection, a slot that could not be created yet because
-// transactions are open), Operator for what somebody has to mend, Config for names that cannot be.
+// transactions are open), Operator for what an operator has to fix, Config for names that cannot be.
 func Ensure(ctx context.Context, dsn string, cfg Config, auto bool) error {
 	cfg = cfg.WithDefaults().withoutExtras()
 	return withServer(ctx, dsn, cfg, func(s servers) error {
@@ -35,8 +35,8 @@ func Ensure(ctx context.Context, dsn string, cfg Config, auto bool) error {
 	})
 }
 
-// mayStream has a role that may not replicate told with the server's own remedy, which on a managed service is not that of START_REPLICATION's
-// refusal. The catalog alone proves nothing: services grant it in ways of their own.
+// mayStream reports a role that may not replicate with the server's own remedy, which on a managed service differs from
+// the remedy for START_REPLICATION's refusal. The catalog alone proves nothing: services grant it in ways of their own.
 func mayStream(ctx context.Context, s servers, dsn string, cfg Config) error {
 	server, err := postgres.LookupServer(ctx, s.Conn)
 	if err != nil {
@@ -84,8 +84,9 @@ func Plan(ctx context.Context, dsn string, cfg Config) (steps []Step, err error)
 }
 
 // CheckPublished looks, while a stream is open, for what makes rows silently absent from it: a table that left the
-// publication, was dropped or was made anew under its name, a filter, a hidden column, a publication or slot that is gone. What the
-// stream shows by itself (a column that is missing from a row) is none of its business. Errors are as Ensure's.
+// publication, was dropped or was re-created under its name, a filter, a hidden column, a publication or slot that no
+// longer exists. What the stream itself shows (a column that is missing from a row) is none of its business. Errors are
+// as Ensure's.
 func CheckPublished(ctx context.Context, dsn string, cfg Config) error {
 	cfg = cfg.WithDefaults().withoutExtras()
 	return withAdminConn(ctx, dsn, cfg, func(conn *pgx.Conn) error {
@@ -105,8 +106,8 @@ func withAdminConn(ctx context.Context, dsn string, cfg Config, use func(*pgx.Co
 	return withRoute(ctx, dsn, cfg, func(conn *pgx.Conn, _ pooler.Route) error { return use(conn) })
 }
 
-// withRoute connects and looks at the way there. Behind somebody else's pid no statement is prepared: a pooler that lends out
-// its connections forgets them, or has them already.
+// withRoute connects and looks at the path there. Where another backend's pid answers no statement is prepared: a
+// pooler that lends out its connections forgets them, or has them already.
 func withRoute(ctx context.Context, dsn string, cfg Config, use func(*pgx.Conn, pooler.Route) error) error {
 	if err := cfg.Check(); err != nil {
 		return err
@@ -134,7 +135,7 @@ func withRoute(ctx context.Context, dsn string, cfg Config, use func(*pgx.Conn, 
 }
 
 // withServer is withServers for what must not go through a pooler: a slot that setup makes through one that the stream
-// does not come through holds back WAL for nobody.
+// does not come through holds back WAL for no reader.
 func withServer(ctx context.Context, dsn string, cfg Config, use func(servers) error) error {
 	return withRoute(ctx, dsn, cfg, func(conn *pgx.Conn, w pooler.Route) error {
 		if w.Suspicious() {
@@ -175,7 +176,7 @@ func ensure(ctx context.Context, s servers, cfg Config, auto bool) ([]Step, erro
 	return carryOut(ctx, s, cfg)
 }
 
-// complete tells that there is nothing to create and nothing to tidy up.
+// complete reports whether there is nothing to create and nothing to tidy up.
 func (st state) complete(cfg Config) bool {
 	return st.Publication.Exists && st.Slot.Exists && !(st.pending(cfg) && st.Publication.Owned) &&
 		len(planSetup(cfg, st)) == 0
@@ -218,7 +219,7 @@ func (st state) situation(cfg Config) situation {
 	return established
 }
 
-// obstacles finds what would stop a setup half-way, or hide a gap, before anything is done.
+// obstacles finds what would interrupt a setup, or hide a gap, before anything is done.
 func obstacles(cfg Config, st state) []preflight.Finding {
 	now := st.situation(cfg)
 	switch now {
@@ -299,7 +300,7 @@ func checkMayPublish(cfg Config, st state) []preflight.Finding {
 	}
 	return []preflight.Finding{{
 		Level: preflight.Fail, Subject: cfg.PublicationSubject(), Found: found,
-		Why: "Postgres asks for both of whoever creates a publication.",
+		Why: "Postgres asks for both of the role that creates a publication.",
 		Remedy: "Run `cdc-outbox setup` once as the table's owner, or run as " +
 			"the owner:\n" + stepsSQL(planSetup(cfg.withoutExtras(), st)),
 	}}

@@ -43,7 +43,7 @@ func newAdminDB(t *testing.T, tables ...string) *adminDB {
 	}}}
 }
 
-// columnsNamed are those of the preset outbox under other names.
+// columnsNamed are the columns of the preset outbox under other names.
 func columnsNamed(id, aggregateType, aggregateID, kind, payload, headers, timestamp string) postgres.Columns {
 	m := postgres.Columns{ID: id, AggregateType: aggregateType, AggregateID: aggregateID, Timestamp: timestamp}
 	for i, name := range []string{id, aggregateType, aggregateID, kind, payload, headers, timestamp} {
@@ -129,10 +129,10 @@ func TestEnsureNeverMakesTheMissingHalf(t *testing.T) {
 		require.NoError(t, db.ensure(t, true))
 		db.Exec(t, `SELECT pg_drop_replication_slot('`+db.Slot+`')`)
 		for _, auto := range []bool{true, false} {
-			requireOperator(t, db.ensure(t, auto), "It is gone", "come through no slot", "publish again")
+			requireOperator(t, db.ensure(t, auto), "It no longer exists", "come through no slot", "publish again")
 		}
 		_, err := Run(t.Context(), db.DSN, db.cfg)
-		requireOperator(t, err, "It is gone")
+		requireOperator(t, err, "It no longer exists")
 		require.False(t, db.slot(t).Exists)
 		db.paste(t, err)
 		require.NoError(t, db.ensure(t, true))
@@ -143,7 +143,7 @@ func TestEnsureNeverMakesTheMissingHalf(t *testing.T) {
 		before := db.slot(t).ConfirmedFlush
 		db.Exec(t, `DROP PUBLICATION `+identifier.Quote(db.Publication))
 		err := db.ensure(t, true)
-		requireOperator(t, err, "It is gone", before.String(), "pg_drop_replication_slot")
+		requireOperator(t, err, "It no longer exists", before.String(), "pg_drop_replication_slot")
 		require.False(t, db.publication(t).Exists)
 		db.paste(t, err)
 		require.NoError(t, db.ensure(t, true))
@@ -151,8 +151,8 @@ func TestEnsureNeverMakesTheMissingHalf(t *testing.T) {
 	})
 }
 
-// TestPublicationMadeAgainDoesNotMendTheSlot is why a lost publication is an error: before 18 the slot fails at the first
-// change made without it, from 18 on those rows are left out.
+// TestPublicationMadeAgainDoesNotMendTheSlot is why a lost publication is an error: before 18 the slot fails at the
+// first change made without it, from 18 on those rows are left out.
 func TestPublicationMadeAgainDoesNotMendTheSlot(t *testing.T) {
 	db := newAdminDB(t, `CREATE TABLE outbox (id int)`)
 	db.cfg.Columns = postgres.Columns{}
@@ -181,7 +181,7 @@ func TestEnsureResumesAnInterruptedSetup(t *testing.T) {
 	require.NoError(t, db.ensure(t, true))
 	require.Empty(t, db.publication(t).Comment)
 	db.Exec(t, `SELECT pg_drop_replication_slot('`+db.Slot+`')`)
-	requireOperator(t, db.ensure(t, true), "It is gone")
+	requireOperator(t, db.ensure(t, true), "It no longer exists")
 }
 
 func TestEnsureByManyAtOnce(t *testing.T) {
@@ -468,7 +468,7 @@ func TestTeardown(t *testing.T) {
 	require.Empty(t, done)
 }
 
-// readSlot opens a stream on the slot that nobody reads from, and returns its walsender's pid.
+// readSlot opens a stream on the slot that no session reads from, and returns its walsender's pid.
 func (db *adminDB) readSlot(t *testing.T) int {
 	cfg, err := pgx.ParseConfig(db.DSN)
 	require.NoError(t, err)
@@ -491,8 +491,8 @@ func (db *adminDB) readSlot(t *testing.T) int {
 	return db.slot(t).ActivePID
 }
 
-// TestEnsureReadOnlyByDefaultNeedsOperator: the setting does not pass by itself. Reading the slot is not hindered
-// by it, so once the setup was made the relay runs.
+// TestEnsureReadOnlyByDefaultNeedsOperator: the setting does not end without an operator. Reading the slot is not
+// hindered by it, so once the setup was made the relay runs.
 func TestEnsureReadOnlyByDefaultNeedsOperator(t *testing.T) {
 	db := newAdminDB(t, setupTableDDL)
 	db.Exec(t, `ALTER DATABASE `+identifier.Quote(db.Name)+` SET default_transaction_read_only = on`)
@@ -502,8 +502,8 @@ func TestEnsureReadOnlyByDefaultNeedsOperator(t *testing.T) {
 	require.NoError(t, db.ensure(t, true))
 }
 
-// TestSetupTablePublishesWhatItCreates: a table that exists beside a publication that does not hold it takes rows that are
-// never sent, so there is no moment of that kind, and no table where something else keeps its rows from being sent.
+// TestSetupTablePublishesWhatItCreates: a table that exists beside a publication that does not hold it takes rows that
+// are never sent, so there is no moment of that kind, and no table where something else keeps its rows from being sent.
 func TestSetupTablePublishesWhatItCreates(t *testing.T) {
 	db := newAdminDB(t, setupTableDDL)
 	require.NoError(t, db.ensure(t, true))
@@ -518,7 +518,7 @@ func TestSetupTablePublishesWhatItCreates(t *testing.T) {
 	db.Exec(t, `ALTER PUBLICATION `+identifier.Quote(db.Publication)+` SET (publish = 'update')`)
 	_, err := Run(t.Context(), db.DSN, db.cfg)
 	requireOperator(t, err, "does not publish inserts")
-	require.False(t, exists(), "what would stop half-way is not begun")
+	require.False(t, exists(), "what could not be finished is not begun")
 	db.Exec(t, `ALTER PUBLICATION `+identifier.Quote(db.Publication)+` SET (publish = 'insert')`)
 
 	planned, err := Plan(t.Context(), db.DSN, db.cfg)
@@ -539,7 +539,7 @@ func TestSetupTablePublishesWhatItCreates(t *testing.T) {
 	require.NoError(t, db.ensure(t, false))
 }
 
-// TestDroppedTable: the publication is still there and empty, and nobody may hear that it is in order.
+// TestDroppedTable: the publication is still there and empty, and must not be reported as in order.
 func TestDroppedTable(t *testing.T) {
 	db := newAdminDB(t, setupTableDDL)
 	require.NoError(t, db.ensure(t, true))

@@ -18,13 +18,13 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 )
 
-// SlotReport is everything about the slot that somebody who has to decide about it may want to know.
+// SlotReport is everything about the slot that an operator who has to decide about it may want to know.
 type SlotReport struct {
 	Slot               string     `json:"slot"`
 	Exists             bool       `json:"exists"`
 	Plugin             string     `json:"plugin,omitempty"`
 	Database           string     `json:"database,omitempty"`
-	ReadBy             string     `json:"read_by,omitempty"` // the session, empty where nobody reads
+	ReadBy             string     `json:"read_by,omitempty"` // the session, empty where no session reads
 	RestartLSN         string     `json:"restart_lsn,omitempty"`
 	ConfirmedFlushLSN  string     `json:"confirmed_flush_lsn,omitempty"`
 	WALStatus          string     `json:"wal_status,omitempty"`
@@ -51,7 +51,7 @@ type SlotReport struct {
 // Foreign is why the slot cannot be this connector's, so that nothing may change it; nil where it can.
 func (r *SlotReport) Foreign() error { return r.foreign }
 
-// ReportSlot reads it all. A slot that does not exist is no error.
+// ReportSlot reads it all. A slot that does not exist is not an error.
 func ReportSlot(ctx context.Context, dsn string, cfg Config) (r SlotReport, err error) {
 	cfg = cfg.WithDefaults()
 	err = withServers(ctx, dsn, cfg, func(s servers) error {
@@ -131,8 +131,8 @@ func (r *SlotReport) judge(cfg Config, st state) string {
 	return "usable, and where it was left"
 }
 
-// CountSkipped decodes what lies between the slot's position and lsn, and returns how many events that is. Nothing moves. It
-// takes a slot that nobody reads; a limit on ctx is wise.
+// CountSkipped decodes what lies between the slot's position and lsn, and returns how many events that is. Nothing
+// moves. It takes a slot that no session reads; a limit on ctx is wise.
 func CountSkipped(ctx context.Context, dsn string, cfg Config, position string) (n int64, err error) {
 	cfg = cfg.WithDefaults()
 	err = withAdminConn(ctx, dsn, cfg, func(conn *pgx.Conn) error {
@@ -148,7 +148,7 @@ func CountSkipped(ctx context.Context, dsn string, cfg Config, position string) 
 	return n, err
 }
 
-// AcceptSlot takes the slot as it stands for the one to go on with: what is remembered of an earlier one is replaced.
+// AcceptSlot accepts the slot as it is as the slot to go on with: what is remembered of an earlier slot is replaced.
 func AcceptSlot(ctx context.Context, dsn string, cfg Config) (SlotReport, error) {
 	return changeSlot(ctx, dsn, cfg, func(servers, SlotReport) error { return nil })
 }
@@ -166,7 +166,7 @@ func AdvanceSlot(ctx context.Context, dsn string, cfg Config, position string) (
 		if to <= r.info.ConfirmedFlush {
 			return &fault.Error{
 				Kind: fault.Config, Object: "--to",
-				Err: fmt.Errorf("the slot stands at %s already, and slots do not go back", r.ConfirmedFlushLSN),
+				Err: fmt.Errorf("the slot is at %s already, and slots do not go back", r.ConfirmedFlushLSN),
 			}
 		}
 		_, err = conn.Exec(ctx, `SELECT pg_replication_slot_advance($1::name, $2::pg_lsn)`, cfg.Slot, to.String())
@@ -174,7 +174,7 @@ func AdvanceSlot(ctx context.Context, dsn string, cfg Config, position string) (
 	})
 }
 
-// RecreateSlot drops the slot where there is one and makes it anew, from now on.
+// RecreateSlot drops the slot where there is one and creates it again, from now on.
 func RecreateSlot(ctx context.Context, dsn string, cfg Config) (SlotReport, error) {
 	cfg = cfg.WithDefaults()
 	return changeSlot(ctx, dsn, cfg, func(conn servers, r SlotReport) error {
@@ -198,7 +198,7 @@ func RecreateSlot(ctx context.Context, dsn string, cfg Config) (SlotReport, erro
 	})
 }
 
-// changeSlot changes a slot that nobody reads, and remembers where it stands then.
+// changeSlot changes a slot that no session reads, and remembers its position afterwards.
 func changeSlot(ctx context.Context, dsn string, cfg Config,
 	change func(servers, SlotReport) error,
 ) (r SlotReport, err error) {

@@ -15,8 +15,8 @@ type SlotState struct {
 	HasCheckpoint bool // the checkpoint table exists
 }
 
-// ReadSlot reads the slot for a caller that relies on what it has confirmed. Any doubt about server, tables, publication
-// or slot is an error.
+// ReadSlot reads the slot for a caller that relies on what it has confirmed. Any doubt about server, tables,
+// publication or slot is an error.
 func ReadSlot(ctx context.Context, q postgres.Querier, cfg Config) (SlotState, error) {
 	st, err := readState(ctx, q, cfg)
 	if err != nil {

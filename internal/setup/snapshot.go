@@ -55,8 +55,8 @@ func (cfg Config) unfinished() string {
 	return snapshot.Unfinished
 }
 
-// listOrders is the order in which each table's rows are listed: that of its timestamp and then its id. The stream takes the
-// commit's time where a table has no timestamp; its rows go in the order of their ids.
+// listOrders is the order in which each table's rows are listed: that of its timestamp and then its id. The stream
+// takes the commit's time where a table has no timestamp; its rows go in the order of their ids.
 func listOrders(ctx context.Context, q postgres.Querier, cfg Config) ([]string, error) {
 	orders := make([]string, len(cfg.Tables))
 	for i, t := range cfg.Tables {

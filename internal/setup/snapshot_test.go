@@ -11,7 +11,7 @@ import (
 
 func newSnapshotDB(t *testing.T) *adminDB {
 	db := newAdminDB(t, setupTableDDL)
-	db.Slot = "s" + db.Slot[max(0, len(db.Slot)-42):] // its end tells it apart; the list has the slot's name in its own
+	db.Slot = "s" + db.Slot[max(0, len(db.Slot)-42):] // its end makes it unique; the list has the slot's name in its own
 	db.cfg.Slot, db.cfg.Snapshot = db.Slot, true
 	db.Exec(t,
 		`INSERT INTO outbox SELECT gen_random_uuid(), 'a', 'k', 'created', '{}', NULL, now() - g * interval '1 s' FROM generate_series(1, 3) g`)
@@ -63,7 +63,7 @@ func TestSnapshotOfATableWithoutATimestamp(t *testing.T) {
 	require.Equal(t, []string{"1", "2", "3"}, db.readSnapshot(t))
 }
 
-// A setup that was killed between slot and list: the slot is made anew, with what has been committed since.
+// A setup that was killed between slot and list: the slot is re-created, with what has been committed since.
 func TestSnapshotSetupIsTakenUpAgain(t *testing.T) {
 	db := newSnapshotDB(t)
 	require.NoError(t, db.ensure(t, true))

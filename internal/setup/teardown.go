@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/sqlstate"
@@ -16,7 +17,7 @@ import (
 )
 
 // Teardown drops the slot, then the publication, and the tables where dropTables is set (without CASCADE). It refuses
-// while somebody reads the slot. What is gone already is no error. It returns the steps done.
+// while a session reads the slot. What no longer exists is not an error. It returns the steps done.
 func Teardown(ctx context.Context, dsn string, cfg Config, dropTables bool) (done []Step, err error) {
 	cfg = cfg.WithDefaults()
 	err = withServers(ctx, dsn, cfg, func(conn servers) error {
@@ -31,7 +32,7 @@ func Teardown(ctx context.Context, dsn string, cfg Config, dropTables bool) (don
 				}
 				return teardownFault(cfg, s, err)
 			}
-			cfg.Logger.Info("teardown step done", zap.String("sql", s.SQL))
+			cfg.Logger.Info("teardown step done", zap.String(logkey.SQL, s.SQL))
 			done = append(done, s)
 		}
 		return nil
@@ -76,7 +77,7 @@ func teardownRefusal(cfg Config, st state) error {
 	case !s.Exists:
 		return nil
 	case s.ActivePID != 0:
-		return refuse(fmt.Sprintf("-- stop the connector first; if its process is gone already:\nSELECT "+
+		return refuse(fmt.Sprintf("-- stop the connector first; if its process has ended already:\nSELECT "+
 			"pg_terminate_backend(%d);", s.ActivePID),
 			"process %d of the server is reading it", s.ActivePID)
 	case !s.Logical || s.Plugin != "pgoutput":
@@ -102,7 +103,7 @@ func planTeardown(cfg Config, st state, dropTables bool) []Step {
 	if st.Publication.Exists {
 		steps = append(steps, Step{
 			SQL: fmt.Sprintf("DROP PUBLICATION %s;", identifier.Quote(cfg.Publication)),
-			Why: "Nobody reads it any more.",
+			Why: "No slot uses it any more.",
 		})
 	}
 	if st.Snapshot.Exists {
@@ -118,7 +119,7 @@ func planTeardown(cfg Config, st state, dropTables bool) []Step {
 		if dropTables && t.Exists {
 			steps = append(steps, Step{
 				SQL: fmt.Sprintf("DROP TABLE %s;", t.Table.SQL()),
-				Why: "Asked for. Events in it that were not published are gone with it.",
+				Why: "Asked for. Events in it that were not published are lost with it.",
 			})
 		}
 	}
@@ -127,7 +128,7 @@ func planTeardown(cfg Config, st state, dropTables bool) []Step {
 
 func alreadyGone(err error) bool {
 	switch sqlstate.Of(err) {
-	case "42704", "42P01": // undefined_object, undefined_table: somebody else was faster
+	case "42704", "42P01": // undefined_object, undefined_table: another process was faster
 		return true
 	}
 	return false

@@ -46,8 +46,8 @@ func lookupRate(ctx context.Context, q postgres.Querier) walRate {
 	return r
 }
 
-// rate takes the smaller of two measures: a switch of WAL files makes the LSN jump, and a long statement is reported to the
-// statistics all at once.
+// rate takes the smaller of two measures: a switch of WAL files makes the LSN jump, and a long statement is reported to
+// the statistics all at once.
 func (m walMark) rate(later walMark) float64 {
 	seconds := later.at.Sub(m.at).Seconds()
 	if seconds <= 0 {

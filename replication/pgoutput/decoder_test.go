@@ -40,7 +40,7 @@ func TestDecoderRefusesOtherBytes(t *testing.T) {
 		want string
 	}{
 		"nothing": {nil, "an empty message"},
-		"relation nobody described": {
+		"relation without a description": {
 			[]byte{'I', 0, 0, 0, 9, 'N', 0, 0}, "relation 9, which no Relation message has described",
 		},
 		"tuple of another kind": {row('O', 0, 0), "tuple kind 'O', want 'N'"},
@@ -173,7 +173,8 @@ func TestDecoderNoAllocationPerRow(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(1000, func() { _ = d.Decode(&m, 1, msg) }), "the same prefix again")
 }
 
-// FuzzDecode: whatever comes in, no panic; and what is accepted has been read to its last byte, so cutting it is an error.
+// FuzzDecode: whatever comes in, no panic; and what is accepted has been read to its last byte, so cutting it is an
+// error.
 func FuzzDecode(f *testing.F) {
 	for _, name := range goldenNames(f) {
 		for _, msg := range goldenMessages(f, name) {

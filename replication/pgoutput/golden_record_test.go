@@ -20,7 +20,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
 
-var update = flag.Bool("update", false, "record testdata/pgoutput anew from real servers")
+var update = flag.Bool("update", false, "record testdata/pgoutput again from real servers")
 
 // scenario is SQL whose stream is recorded. Each step is a statement on session "a", or on "b" where it begins so.
 type scenario struct {
@@ -185,7 +185,7 @@ func (sc scenario) record(t *testing.T) []byte {
 	}
 }
 
-// run executes the steps and returns the position behind them.
+// run executes the steps and returns the position after them.
 func (sc scenario) run(ctx context.Context, t *testing.T, db *testkit.Database) lsn.LSN {
 	sessions := map[string]*pgx.Conn{}
 	for _, name := range []string{"a", "b"} {

@@ -18,7 +18,7 @@ import (
 const goldenDir = "../../testdata/pgoutput"
 
 // TestGoldenTranscripts decodes what real servers sent: NAME.bin holds CopyData messages as on the wire, NAME.txt
-// says what is in them. With -update the transcripts are recorded anew (golden_record_test.go).
+// says what is in them. With -update the transcripts are recorded again (golden_record_test.go).
 func TestGoldenTranscripts(t *testing.T) {
 	for _, name := range goldenNames(t) {
 		t.Run(name, func(t *testing.T) {
@@ -29,8 +29,8 @@ func TestGoldenTranscripts(t *testing.T) {
 	}
 }
 
-// TestGoldenEveryPrefixIsAnError cuts each recorded message at each byte: no cut may panic, none may pass for
-// a message, and neither may a message with a byte too many.
+// TestGoldenEveryPrefixIsAnError cuts each recorded message at each byte: no cut may panic, none may be mistaken for a
+// message, and neither may a message with a byte too many.
 func TestGoldenEveryPrefixIsAnError(t *testing.T) {
 	for _, name := range goldenNames(t) {
 		t.Run(name, func(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
 )
 
-// Kind tells which member of a Message is set.
+// Kind says which member of a Message is set.
 type Kind uint8
 
 const (

@@ -8,7 +8,7 @@ func (d *Decoder) relation(m *Message) error {
 		return err
 	}
 	rel := &Relation{OID: d.uint32()}
-	// All names share one copy of the message: the read buffer is gone with the next Receive, a Relation stays.
+	// All names share one copy of the message: the next Receive overwrites the read buffer, a Relation stays.
 	names := string(d.in)
 	name := func(what string) (string, error) {
 		at := len(names) - len(d.in)
@@ -25,7 +25,7 @@ func (d *Decoder) relation(m *Message) error {
 	if err := d.need(3, "relation header"); err != nil {
 		return err
 	}
-	d.skip(1) // replica identity setting; each column says whether it is part of it
+	d.skip(1) // replica identity setting; each column's flags show whether it is part of it
 	n := int(d.uint16())
 	const leastColumn = 1 + 1 + 4 + 4 // flags, NUL of an empty name, type, modifier
 	if err := d.need(n*leastColumn, "column list"); err != nil {

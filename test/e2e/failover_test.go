@@ -125,7 +125,7 @@ func TestFailoverWithoutSlot(t *testing.T) {
 	code, err := c.Wait(time.Second)
 	require.NoError(t, err)
 	require.Equal(t, 3, code)
-	require.Contains(t, c.Log(), "It is gone, while publication")
+	require.Contains(t, c.Log(), "It no longer exists, while publication")
 	require.Contains(t, c.Log(), "cdc-outbox repair")
 }
 

@@ -62,7 +62,7 @@ func (h *hook) got(alert string) (list []string) {
 func logged(p *process.Process, alert string) (list []string) {
 	for line := range strings.Lines(p.Log()) {
 		var entry struct{ Msg, Alert, Alert_level string }
-		if json.Unmarshal([]byte(line), &entry) == nil && entry.Alert == alert && strings.HasPrefix(entry.Msg, "Alert ") {
+		if json.Unmarshal([]byte(line), &entry) == nil && entry.Alert == alert && strings.HasPrefix(entry.Msg, "alert ") {
 			list = append(list, entry.Msg+", "+entry.Alert_level)
 		}
 	}
@@ -124,7 +124,7 @@ func TestMonitorSendsEachAlertOnce(t *testing.T) {
 	require.Zero(t, fires(t, p, alert))
 	time.Sleep(2 * time.Second)
 	require.Len(t, h.got(alert), 3)
-	require.Equal(t, []string{"Alert fires, warn", "Alert fires, critical", "Alert is resolved, critical"}, logged(p, alert))
+	require.Equal(t, []string{"alert fires, warn", "alert fires, critical", "alert is resolved, critical"}, logged(p, alert))
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, b := range h.bodies {

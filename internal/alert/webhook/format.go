@@ -87,7 +87,7 @@ type postable struct {
 }
 
 // alertmanagerBody: a firing alert ends a while after the next refresh, so that it does not fire for ever when this
-// process is gone. The severity is one of the labels that make an alert what it is, so a change of it ends one alert
+// process has ended. The severity is one of the labels that make an alert what it is, so a change of it ends one alert
 // and begins another. What this process will not tell again stands for a day, unless the next process ends it.
 func alertmanagerBody(events []alert.Event, now time.Time) []byte {
 	list := make([]postable, 0, len(events))
@@ -124,7 +124,7 @@ func alertmanagerBody(events []alert.Event, now time.Time) []byte {
 func labels(e alert.Event, level alert.Level) map[string]string {
 	severity := level.String()
 	if level == alert.Warn {
-		severity = "warning" // as everybody's routes have it
+		severity = "warning" // the word that Alertmanager routes commonly match
 	}
 	l := map[string]string{"alertname": e.Alert, "severity": severity, "service": "cdc-outbox"}
 	if e.Subject != "" {
@@ -159,8 +159,8 @@ func slackText(s string) string {
 	return b.String()
 }
 
-// slackCommands shows each command in a block of its own. One that Slack would cut or break is left out, and named as left
-// out: half a command does harm.
+// slackCommands shows each command in a block of its own. One that Slack would cut or break is left out, and named as
+// left out: half a command does harm.
 func slackCommands(commands []string) string {
 	const fence = "```"
 	var b strings.Builder

@@ -78,7 +78,7 @@ func TestAlertmanager(t *testing.T) {
 	last := example()
 	last.Lasting = true
 	require.NoError(t, json.Unmarshal(alertmanagerBody([]alert.Event{last}, now), &list))
-	require.Equal(t, now.Add(24*time.Hour), list[1].EndsAt, "nobody tells it again")
+	require.Equal(t, now.Add(24*time.Hour), list[1].EndsAt, "it is not reported again")
 	for in, want := range map[string]string{
 		"http://am:9093":                      "http://am:9093/api/v2/alerts",
 		"http://am:9093/":                     "http://am:9093/api/v2/alerts",

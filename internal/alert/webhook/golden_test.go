@@ -23,7 +23,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
-var update = flag.Bool("update", false, "write testdata anew")
+var update = flag.Bool("update", false, "rewrite testdata")
 
 // causes are one of each code, in the words of what makes them.
 func causes() map[string]alert.Cause {
@@ -51,7 +51,7 @@ func causes() map[string]alert.Cause {
 		ConfirmedSince: &began})
 	add(relay.Account{State: relay.State{Name: relay.Halted},
 		Halted: []*relay.HaltedRow{{EventID: "e-1", LSN: "0/16B374D8",
-			Message: `column headers: it is no JSON object, <b> & "quotes"`,
+			Message: `column headers: it is not a JSON object, <b> & "quotes"`,
 			Next:    "Correct what the application writes there.", Since: began}}}, read)
 	for _, w := range [][]string{
 		{string(wire.BrokerUnreachable), "broker kafka-1:9092", "The broker at kafka-1:9092 refuses connections.",
@@ -89,10 +89,10 @@ func causes() map[string]alert.Cause {
 			Sentence: "Held back by pid 7, application psql, user app, idle in transaction for 1 h; its last " +
 				"statement began 59 min ago.", Since: &began, Object: "pid 7", Next: "End it.",
 			Commands: []string{"SELECT pg_terminate_backend(7);"}},
-		{Code: slotmonitor.CauseNoConsumer, Sentence: "Nobody has read the slot since 2026-01-02T03:04:05Z (1 h).",
+		{Code: slotmonitor.CauseNoConsumer, Sentence: "No session has read the slot since 2026-01-02T03:04:05Z (1 h).",
 			Since: &began, Object: `slot "orders"`, Next: "Start its reader."},
 		{Code: slotmonitor.CauseReader, Sentence: `Its reader (pid 8, application "x<y>&z") has 3GiB left to confirm.`,
-			Object: "pid 8", Next: "See why the reader does not get on."},
+			Object: "pid 8", Next: "See why the reader makes no progress."},
 		{Code: slotmonitor.CauseStandbyCopy, Sentence: "It is a standby's copy and moves with the primary's slot.",
 			Object: `slot "orders"`},
 	} {
@@ -159,7 +159,7 @@ func TestBodies(t *testing.T) {
 }
 
 // Slack takes 40,000 characters of a text and shows about 4,000; one that is longer is cut where it says least. What
-// the message can be made of is somebody else's: a row's error, an application's name.
+// the message can quote comes from outside: a row's error, an application's name.
 func TestSlackStaysReadable(t *testing.T) {
 	for _, filling := range []string{"x", "&", "<!channel> ", "ü", "\xff"} {
 		e := example()
@@ -177,7 +177,7 @@ func TestSlackStaysReadable(t *testing.T) {
 	}
 }
 
-// A receiver that hangs holds up neither Send nor, for longer than its time-out, the next attempt.
+// A receiver that hangs delays neither Send nor, for longer than its time-out, the next attempt.
 func TestRequestTimeout(t *testing.T) {
 	require.Equal(t, requestTimeout, newClient().http.Timeout)
 	require.LessOrEqual(t, requestTimeout, 10*time.Second)

@@ -9,13 +9,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/alert"
 )
 
 const (
 	// requestTimeout bounds one attempt, from the connection to the answer.
 	requestTimeout = 10 * time.Second
-	// lastWords is how long the end of the process may be held up by what waits.
+	// lastWords is how long waiting events may delay the end of the process.
 	lastWords = 3 * time.Second
 	// capacity bounds the alerts that wait; each counts once, however often it changes.
 	capacity = 1000
@@ -75,7 +76,8 @@ func New(cfg Config) *Sender {
 	return s
 }
 
-// Send takes an event for delivery. It never blocks. People are not told of the end of what this process has not begun.
+// Send takes an event for delivery. It never blocks. The end of an alert is not sent where this process did not send
+// its beginning.
 func (s *Sender) Send(e alert.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,7 +95,7 @@ func (s *Sender) Send(e alert.Event) {
 	w := waiting{e, s.seq}
 	for i, before := range s.pending {
 		if before.key() == k {
-			// The receiver still believes what was before the one that never reached it.
+			// The receiver still believes the state before the alert that never reached it.
 			w.Before, w.Repeated = before.Before, w.Repeated && before.Repeated
 			s.pending[i] = w
 			return // it is awake, or waits for its next attempt
@@ -102,8 +104,8 @@ func (s *Sender) Send(e alert.Event) {
 	if len(s.pending) >= capacity {
 		if !s.told {
 			s.told = true
-			s.cfg.Logger.Error("Too many alerts wait for the webhook; further ones are not sent",
-				zap.Int("waiting", capacity))
+			s.cfg.Logger.Error("too many alerts wait for the webhook; further ones are not sent",
+				zap.Int(logkey.Waiting, capacity))
 		}
 		return
 	}
@@ -139,7 +141,7 @@ func (s *Sender) Run(ctx context.Context) error {
 		switch {
 		case err == nil:
 			if failing {
-				s.cfg.Logger.Info("The webhook takes alerts again")
+				s.cfg.Logger.Info("the webhook takes alerts again")
 			}
 			failing = false
 			wait.Reset()
@@ -148,8 +150,8 @@ func (s *Sender) Run(ctx context.Context) error {
 			continue
 		case !failing:
 			failing = true
-			s.cfg.Logger.Warn("Cannot deliver an alert to the webhook, trying again",
-				zap.String("alert", batch[0].Alert), zap.Error(err))
+			s.cfg.Logger.Warn("cannot deliver an alert to the webhook, trying again",
+				zap.String(logkey.Alert, batch[0].Alert), zap.Error(err))
 		}
 		select {
 		case <-ctx.Done():
@@ -170,7 +172,7 @@ func (s *Sender) flush(ctx context.Context) {
 			return
 		}
 		if err := s.deliver(ctx, batch); err != nil {
-			s.cfg.Logger.Warn("Alerts were not delivered to the webhook before the end", zap.Error(err))
+			s.cfg.Logger.Warn("alerts were not delivered to the webhook before the end", zap.Error(err))
 			return
 		}
 	}
@@ -218,7 +220,7 @@ func (s *Sender) deliver(ctx context.Context, batch []waiting) error {
 	switch {
 	case isRefusal:
 		s.sent["refused"].Inc()
-		s.cfg.Logger.Error("The webhook refuses an alert; it is not sent again", zap.String("alert", batch[0].Alert),
+		s.cfg.Logger.Error("the webhook refuses an alert; it is not sent again", zap.String(logkey.Alert, batch[0].Alert),
 			zap.Error(refused))
 	case err != nil:
 		s.sent["failed"].Inc()

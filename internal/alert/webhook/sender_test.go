@@ -145,7 +145,7 @@ func TestTheLatestStateWinsAfterAnOutage(t *testing.T) {
 		r.set(nil, false)
 		time.Sleep(2 * time.Minute)
 		require.Equal(t, []string{"a firing critical", "b resolved warn"}, r.got(t))
-		require.Equal(t, 1, logs.FilterMessageSnippet("Cannot deliver").Len())
+		require.Equal(t, 1, logs.FilterMessageSnippet("cannot deliver").Len())
 		require.Equal(t, 1, logs.FilterMessageSnippet("takes alerts again").Len())
 		stop()
 		require.Len(t, r.got(t), 2)
@@ -211,7 +211,7 @@ func TestARefusedEventDoesNotHoldUpOthers(t *testing.T) {
 	})
 }
 
-// TestAChangeDuringTheRequest: what comes while the alert's previous state is on its way is sent, too.
+// TestAChangeDuringTheRequest: what comes while the alert's previous state is being sent is sent, too.
 func TestAChangeDuringTheRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, r, _, stop := begin(t, "alertmanager")

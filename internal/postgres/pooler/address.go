@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// direct says where the server itself is, as far as can be told.
+// direct says where the server itself is, as far as is known.
 func (w Route) direct() string {
 	lead := "-- let postgres.dsn lead to the server itself"
 	switch w.name() {
@@ -33,13 +33,13 @@ func (w Route) direct() string {
 	case w.ServerPort == 0:
 		return lead + ", not to the pooler or proxy; its configuration names the host and port"
 	case ip == nil, ip.IsLoopback():
-		return fmt.Sprintf("%s: it is on the machine of the one in between, port %d", lead, w.ServerPort)
+		return fmt.Sprintf("%s: it is on the machine of what is in between, port %d", lead, w.ServerPort)
 	}
-	return fmt.Sprintf("%s; the one in between reaches it at %s", lead,
+	return fmt.Sprintf("%s; what is in between reaches it at %s", lead,
 		net.JoinHostPort(w.ServerAddr, strconv.Itoa(w.ServerPort)))
 }
 
-// supabase: the pooler is told the project by the user, role.project; the direct host names it, and the user is the role.
+// supabase: the user names the project to the pooler, role.project; the direct host names it, and the user is the role.
 func (w Route) supabase() string {
 	role, project, ok := strings.Cut(w.User, ".")
 	if !ok || !word(project) {
@@ -51,7 +51,7 @@ func (w Route) supabase() string {
 	return fmt.Sprintf("db.%s.supabase.co:5432, user %s", project, role)
 }
 
-// word tells a name that can stand in a host name or a command as it is.
+// word reports whether a name can be used in a host name or a command as it is.
 func word(s string) bool {
 	for _, r := range s {
 		if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-' {

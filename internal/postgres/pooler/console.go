@@ -10,7 +10,8 @@ import (
 )
 
 // askConsoles asks the poolers' administration databases who they are. PgBouncer and PgCat have "pgbouncer", Odyssey
-// "console"; a user without rights there is told so, in a way that a server, to which it is no database (3D000), does not.
+// "console"; a user without rights there gets an error that a server does not send: to a server the name is not a
+// database (3D000).
 func (w *Route) askConsoles(ctx context.Context, host *pgconn.Config) {
 	for _, database := range []string{"pgbouncer", "console"} {
 		pc := ordinary(host, database)
@@ -55,7 +56,7 @@ func consoleProduct(ctx context.Context, conn *pgconn.PgConn) string {
 	return ""
 }
 
-// addressRunes are what host names and addresses are made of: what a console says is shown in a remedy.
+// addressRunes are what host names and addresses consist of: what a console says is shown in a remedy.
 const addressRunes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_:"
 
 // consoleTarget reads from SHOW DATABASES where the pooler takes a database from. Its columns vary with the version.
@@ -85,8 +86,8 @@ func consoleTarget(ctx context.Context, conn *pgconn.PgConn, database string) st
 	return ""
 }
 
-// askPgpool uses a command that Pgpool-II answers itself. To a server it is an unknown parameter, and a line in its log, so only a
-// connection that the server sees come from elsewhere is asked. Pgpool-II hands on the server's own pid.
+// askPgpool uses a command that Pgpool-II answers itself. To a server it is an unknown parameter, and a line in its
+// log, so only a connection that the server sees come from elsewhere is asked. Pgpool-II hands on the server's own pid.
 func (w *Route) askPgpool(ctx context.Context, conn *pgconn.PgConn) {
 	if row, err := oneRow(ctx, conn, "SHOW pool_version", 1); err == nil {
 		w.Product = named(pgpool, string(row[0]))

@@ -21,8 +21,8 @@ import (
 // mostHosts bounds how many of a connection string's hosts are looked at.
 const mostHosts = 16
 
-// Probe looks at the way to each host of the connection string, since one of several may be a pooler. A host that does
-// not answer is left out: what keeps everybody from connecting is told elsewhere.
+// Probe checks the connection to each host of the connection string, since one of several may be a pooler. A host that
+// does not answer is left out: what keeps every session from connecting is reported elsewhere.
 func Probe(ctx context.Context, dsn, slot string, timeout time.Duration) []Route {
 	pc, err := pgx.ParseConfig(dsn)
 	if err != nil {
@@ -55,8 +55,8 @@ func Findings(ways []Route) []preflight.Finding {
 	return out
 }
 
-// eachHost takes a configuration of several hosts apart. pgconn keeps all but the first, and the same host with and without
-// TLS, as fallbacks.
+// eachHost takes a configuration of several hosts apart. pgconn keeps all but the first, and the same host with and
+// without TLS, as fallbacks.
 func eachHost(pc *pgconn.Config) []*pgconn.Config {
 	all := append([]*pgconn.FallbackConfig{{Host: pc.Host, Port: pc.Port, TLSConfig: pc.TLSConfig}}, pc.Fallbacks...)
 	var out []*pgconn.Config
@@ -188,8 +188,8 @@ func (w *Route) tryReplication(ctx context.Context, host *pgconn.Config, slot st
 	}
 }
 
-// tryBare tells what a pooler refuses: the replication connection or the settings that come with it. Which of several
-// parameters it names is chance.
+// tryBare finds out what a pooler refuses: the replication connection or the settings that come with it. Which of
+// several parameters it names is chance.
 func (w *Route) tryBare(ctx context.Context, host *pgconn.Config) {
 	pc := host.Copy()
 	pc.RuntimeParams["replication"] = "database"
@@ -202,8 +202,8 @@ func (w *Route) tryBare(ctx context.Context, host *pgconn.Config) {
 	}
 }
 
-// lentOut opens two connections at once. Whoever has the same backend behind both lends it out for a transaction or a
-// statement; that they differ proves nothing.
+// lentOut opens two connections at once. A pooler that serves both with the same backend lends it out for a transaction
+// or a statement; different backends prove nothing.
 func (w *Route) lentOut(ctx context.Context, host *pgconn.Config) bool {
 	var pids [2]string
 	for i := range pids {

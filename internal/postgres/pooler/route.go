@@ -13,12 +13,12 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 )
 
-// The codes of findings about what stands between here and the server. Programs rely on them: add, don't rename.
+// The codes of findings about what is between here and the server. Programs rely on them: add, do not rename.
 const (
 	codePooler         = "pooler"                 // a pooler through which the stream does not come
 	codePoolerSettings = "pooler_settings"        // something drops the session's settings
 	codePoolerPasses   = "pooler_passes"          // a pooler that lets replication connections pass
-	codeUnknownProxy   = "unknown_proxy"          // another backend pid, and nobody says who answers
+	codeUnknownProxy   = "unknown_proxy"          // another backend pid, and it is not known who answers
 	codeReplication    = "replication_connection" // the server itself refuses the replication connection
 )
 
@@ -38,7 +38,7 @@ type Route struct {
 	ServerPort int
 
 	Shared  bool   // two connections of ours, both open, were served by one backend: it is lent out per transaction
-	Product string // what the one in between calls itself, "PgBouncer 1.24.1"
+	Product string // what the program in between calls itself, "PgBouncer 1.24.1"
 	Behind  string // host:port of the server as the pooler's console names it
 	// a service's own proxy, which copies the stream, is known to answer here (see cloud.Service.Proxied)
 	Transit bool
@@ -54,10 +54,11 @@ func (w Route) Replicates() bool {
 	return w.Tried && w.Refusal == nil && !w.Ordinary && len(w.Lost) == 0
 }
 
-// LacksRight tells that the role may not replicate, by the server's word (CheckPermissions in walsender.c, InitPostgres in postinit.c).
+// LacksRight reports whether the role may not replicate, by the server's word (CheckPermissions in walsender.c,
+// InitPostgres in postinit.c).
 func (w Route) LacksRight() bool { return w.Refusal != nil && w.Refusal.Code == "42501" }
 
-// Relayed tells that somebody else's pid came with the login. Some send none at all, which reads as 0.
+// Relayed reports whether another backend's pid came with the login. Some send none at all, which reads as 0.
 func (w Route) Relayed() bool { return w.BackendPID != 0 && w.KeyPID != w.BackendPID }
 
 // Suspicious ways are worth the questions that cost a connection or a line in the server's log.
@@ -65,7 +66,7 @@ func (w Route) Suspicious() bool { return w.Relayed() || w.Forwarded }
 
 func (w Route) pgpool() bool { return strings.HasPrefix(w.Product, pgpool) }
 
-// The names of what is told apart.
+// The names of what is distinguished.
 const (
 	pgBouncer = "PgBouncer"
 	pgpool    = "Pgpool-II"
@@ -77,15 +78,16 @@ const (
 	azurePool = "Azure's built-in PgBouncer"
 )
 
-// RefusesParameters tells a refusal that no Postgres utters. PgBouncer, and poolers made like it, know a handful of startup
-// parameters and refuse all others, "replication" among them (before PgBouncer 1.23), with the SQLSTATE of a protocol violation.
+// RefusesParameters reports whether no Postgres sends such a refusal. PgBouncer, and similar poolers, know a handful of
+// startup parameters and refuse all others, "replication" among them (before PgBouncer 1.23), with the SQLSTATE of a
+// protocol violation.
 func RefusesParameters(e *pgconn.PgError) bool {
 	return e.Code == "08P01" && strings.Contains(e.Message, "unsupported startup parameter") ||
 		strings.Contains(e.Message, "RDS Proxy")
 }
 
-// loginRefusals are how PgBouncer refuses a login, all with the SQLSTATE of a protocol violation. Postgres has codes of class 28
-// and 3D000 for these, so the code together with the words tells the two apart.
+// loginRefusals are how PgBouncer refuses a login, all with the SQLSTATE of a protocol violation. Postgres has codes of
+// class 28 and 3D000 for these, so the code together with the words distinguishes the two.
 var loginRefusals = []string{
 	"password authentication failed", "SASL authentication failed", "no such user", "no such database",
 	"does not exist", "not allowed",
@@ -97,7 +99,7 @@ func RefusesLogin(e *pgconn.PgError) bool {
 	})
 }
 
-// byName guesses by the host, once something else has shown that it is no server. Alone a name proves nothing.
+// byName guesses by the host, once something else has shown that it is not a server. Alone a name proves nothing.
 func (w Route) byName() string {
 	host := strings.ToLower(strings.TrimSuffix(w.Host, "."))
 	first, rest, _ := strings.Cut(host, ".")
@@ -125,7 +127,7 @@ func OnService(ways []Route, s cloud.Service) []Route {
 	return ways
 }
 
-// name is who stands in between, empty where nothing says.
+// name is who is in between, empty where nothing says.
 func (w Route) name() string {
 	if n := w.byName(); n != "" {
 		return n
@@ -142,7 +144,7 @@ func (w Route) address() string {
 
 func (w Route) subject() string { return "way to " + w.address() }
 
-// findings judges the way. Nothing is said of one on which nothing stands out.
+// findings judges the connection. An ordinary connection gets no finding.
 func (w Route) findings() []preflight.Finding {
 	f := preflight.Finding{Level: preflight.Fail, Code: codePooler, Subject: w.subject(), Remedy: w.direct()}
 	who := w.name()
@@ -153,7 +155,8 @@ func (w Route) findings() []preflight.Finding {
 	case w.Refusal != nil && w.Bare:
 		f.Found = fmt.Sprintf("It leads to %s, which lets a replication connection pass, but not with the settings "+
 			"that decide how values are written.", who)
-		f.Why = "Without them records would hold other bytes than they should; and a pooler that is told to ignore " +
+		f.Why = "Without them records would hold other bytes than they should; and a pooler that is configured to " +
+			"ignore " +
 			"them drops them."
 	case w.Refusal != nil && RefusesParameters(w.Refusal):
 		f.Found = fmt.Sprintf("It leads to %s, which does not let the replication connection pass: %s.", who,
@@ -188,7 +191,7 @@ func (w Route) findings() []preflight.Finding {
 	case w.Shared:
 		f.Found = fmt.Sprintf("It leads to %s, which lends its connections to the server out for a transaction: two "+
 			"of ours had the same backend.", who)
-		f.Why = "Locks and settings of a session do not last there; setup would leave its lock behind."
+		f.Why = "Locks and settings of a session do not last there; setup would leave its lock held."
 	case w.Relayed():
 		return []preflight.Finding{w.passes(f)}
 	default:
@@ -207,7 +210,7 @@ func (w Route) passes(f preflight.Finding) preflight.Finding {
 		f.Found = fmt.Sprintf("Something between us and the server answers with another backend pid: %d at the "+
 			"login, %d by pg_backend_pid().", w.KeyPID, w.BackendPID)
 	}
-	f.Why = "It lets the replication connection pass, yet it is one thing more that can end, hold up or refuse " +
+	f.Why = "It lets the replication connection pass, yet it is one thing more that can end, delay or refuse " +
 		"the stream."
 	if !w.Replicates() {
 		f.Why = "Whether it lets a replication connection pass could not be seen."

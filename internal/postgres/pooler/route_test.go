@@ -40,8 +40,8 @@ func TestWays(t *testing.T) {
 		"every sender taken": {change: func(w *Route) {
 			w.Refusal = &pgconn.PgError{Code: "53300", Message: "number of requested standby connections"}
 		}},
-		"a pooler's name proves naught": {change: func(w *Route) { w.Host = "aws-0-eu-central-1.pooler.supabase.com" }},
-		"its port neither":              {change: func(w *Route) { w.Port = 6432 }},
+		"a pooler's name proves nothing": {change: func(w *Route) { w.Host = "aws-0-eu-central-1.pooler.supabase.com" }},
+		"its port neither":               {change: func(w *Route) { w.Port = 6432 }},
 		"the server says no": {
 			func(w *Route) { w.Refusal = &pgconn.PgError{Code: "28000", Message: "no pg_hba.conf entry"} },
 			preflight.Fail, "replication_connection", "no pg_hba.conf entry (SQLSTATE 28000).", "pg_hba.conf",
@@ -82,7 +82,7 @@ func TestWays(t *testing.T) {
 		},
 		"over a socket": {func(w *Route) {
 			w.ServerAddr, w.Refusal = "", refusalOfParameter("replication")
-		}, preflight.Fail, "pooler", "", "on the machine of the one in between, port 5432"},
+		}, preflight.Fail, "pooler", "", "on the machine of what is in between, port 5432"},
 		"settings dropped": {
 			func(w *Route) { w.KeyPID, w.Lost = 900, []string{"bytea_output", "extra_float_digits"} },
 			preflight.Fail, "pooler_settings", "drops settings of the session: bytea_output, extra_float_digits",
@@ -92,7 +92,7 @@ func TestWays(t *testing.T) {
 			w.Host, w.Port, w.User, w.KeyPID, w.Ordinary = "aws-0-eu-central-1.pooler.supabase.com", 5432, "cdc.abcdef",
 				900, true
 		}, preflight.Fail, "pooler", "Supavisor", "db.abcdef.supabase.co:5432, user cdc"},
-		"ordinary, a user that is no word": {func(w *Route) {
+		"ordinary, a user that is not a word": {func(w *Route) {
 			w.Host, w.User, w.Ordinary = "aws-0-eu-central-1.pooler.supabase.com", "cdc.x'; rm -rf", true
 		}, preflight.Fail, "pooler", "Supavisor", "db.PROJECT.supabase.co:5432"},
 		"Neon": {

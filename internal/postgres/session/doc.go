@@ -1,3 +1,3 @@
-// Package session holds the run-time parameters that the relay's sessions set: those on which the text of values
-// depends, and those that the stream relies on.
+// Package session holds the run-time parameters that the relay's sessions set: the parameters on which the text of
+// values depends, and the parameters that the stream relies on.
 package session

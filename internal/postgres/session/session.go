@@ -36,8 +36,8 @@ func SetStreamParams(pc *pgconn.Config, slot string) {
 	pc.RuntimeParams["application_name"] = "cdc-outbox/" + slot
 }
 
-// LostSettings is a column that lists which StreamSettings are not in force, NULL where all are. A server takes them with
-// the startup packet or refuses the connection; a pooler can be configured to drop what it does not know
+// LostSettings is a column that lists which StreamSettings are not in force, NULL where all are. A server takes them
+// with the startup packet or refuses the connection; a pooler can be configured to drop what it does not know
 // (ignore_startup_parameters).
 var LostSettings = func() string {
 	var want []string

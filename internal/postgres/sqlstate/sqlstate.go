@@ -9,7 +9,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 )
 
-// SQLSTATEs that the relay tells apart (Postgres docs, appendix A).
+// SQLSTATEs that the relay distinguishes (Postgres docs, appendix A).
 const (
 	DuplicateObject   = "42710" // publication, role, slot
 	DuplicateTable    = "42P07"
@@ -51,7 +51,7 @@ var kinds = []struct {
 	{"08", fault.Retry},
 	{ReadOnly, fault.Operator}, // default_transaction_read_only, which stays
 	{"25", fault.Retry},
-	{"40", fault.Retry}, // a standby's recovery got in the way
+	{"40", fault.Retry}, // a standby's recovery conflicted
 	{"53", fault.Retry}, // connections, memory, disk
 	{"55", fault.Retry},
 	{"57", fault.Retry},    // shut down, starting up, terminated
@@ -59,8 +59,8 @@ var kinds = []struct {
 	{"XX000", fault.Retry}, // among them passing trouble with reading WAL
 }
 
-// KindOf returns what an SQLSTATE asks for. A code that is not in the table ends the process: an error that nobody has
-// thought about must not be retried for ever unnoticed.
+// KindOf returns what an SQLSTATE asks for. A code that is not in the table ends the process: an unknown error must not
+// be retried for ever unnoticed.
 func KindOf(code string) fault.Kind {
 	for _, k := range kinds {
 		if code == k.code || len(k.code) == 2 && strings.HasPrefix(code, k.code) {
