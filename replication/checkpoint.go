@@ -157,8 +157,9 @@ func (cp *checkpoint) unreadable(err error) error {
 	return &fault.Error{
 		Kind: fault.Operator, Object: "table " + cp.cfg.Checkpoint.String(),
 		Err: fmt.Errorf("it is not one that remembers slots, or was edited: %w", err),
-		Next: "Set postgres.checkpoint to a table that `cdc-outbox setup` creates. Where it is that one, take the " +
-			"slot for where it was left:\ncdc-outbox slot accept",
+		Next: "Set postgres.checkpoint to a table that `cdc-outbox setup` creates. Where it is such a table, " +
+			"accept the slot's position:",
+		Commands: []string{"cdc-outbox slot accept"},
 	}
 }
 

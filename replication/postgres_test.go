@@ -280,7 +280,7 @@ func TestRunLargeMessages(t *testing.T) {
 }
 
 // TestRunSurvivesRestart: before PG 17 a restart sets the slot back to what was last saved; the stream starts
-// where the caller stands, so nothing comes twice.
+// where the caller is, so nothing comes twice.
 func TestRunSurvivesRestart(t *testing.T) {
 	db := testkit.DedicatedPostgres(t, pgserver.Options{})
 	s := newSource(t, db)
@@ -312,7 +312,7 @@ func TestRunSurvivesRestart(t *testing.T) {
 	require.True(t, fellBack, "the slot did fall back, or this test shows nothing")
 }
 
-// TestRunDoesNotDelayShutdown: a fast shutdown of Postgres waits for walsenders to be told that all was
+// TestRunDoesNotDelayShutdown: a fast shutdown of Postgres waits until clients report to walsenders that all was
 // flushed, so the keepalives of a server that is going down must be answered with what they moved.
 func TestRunDoesNotDelayShutdown(t *testing.T) {
 	db := testkit.DedicatedPostgres(t, pgserver.Options{})

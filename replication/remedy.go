@@ -34,8 +34,7 @@ func (c *Config) remedy(p phase, code string) string {
 		return c.objects().SlotInvalidated(postgres.Slot{}, postgres.ServerFacts{}).Remedy
 	case "55000":
 		return "`cdc-outbox check` reports whether wal_level is too low or the slot is invalidated, and prints the " +
-			"SQL " +
-			"that fixes it."
+			"SQL that fixes it."
 	case "22021", "22P05": // a value in a database of SQL_ASCII that is not UTF-8; a character that UTF-8 does not have
 		return c.encodingRemedy()
 	}

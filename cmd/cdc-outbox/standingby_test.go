@@ -28,7 +28,7 @@ func TestStatusOfAnInstanceThatStandsBy(t *testing.T) {
 		return holder.MatchString(strings.Join(strings.Fields(res.stdout), " "))
 	}, 20*time.Second, 200*time.Millisecond, "%s", res.stdout)
 	require.NotContains(t, res.stdout, "waits for nothing")
-	require.Contains(t, strings.Join(strings.Fields(res.stdout), " "), "takes over when that one ends")
+	require.Contains(t, strings.Join(strings.Fields(res.stdout), " "), "takes over when the holder ends")
 	require.Eventually(t, func() bool {
 		_, body := second.get("/status")
 		return strings.Contains(body, `"kind": "standby"`)

@@ -146,8 +146,8 @@ func Holder(st relay.Account, slot *slotmonitor.Slot) string {
 		}
 	}
 	b.WriteString(". This instance waits, checks every second, and takes over when the holder ends; where the " +
-		"holder hangs or " +
-		"is cut off, when the server has missed it for wal_sender_timeout (10 s unless postgres.dsn says otherwise).")
+		"holder hangs or is cut off, when the server has missed it for wal_sender_timeout (10 s unless postgres.dsn " +
+		"says otherwise).")
 	return b.String()
 }
 

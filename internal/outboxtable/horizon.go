@@ -78,7 +78,7 @@ func (r *Rows) TakePublishedHorizon(ctx context.Context, olderThan time.Duration
 		return h, &fault.Error{
 			Kind: fault.Operator, Object: "table " + r.table.String(),
 			Err:  fmt.Errorf("it has no column %s, so nothing says what Kafka has", identifier.Quote(column)),
-			Next: "cdc-outbox setup",
+			Next: "Add the column.", Commands: []string{"cdc-outbox setup"},
 		}
 	}
 	h.Published = column
@@ -202,8 +202,7 @@ func (r *Rows) AwaitConfirmed(ctx context.Context, h Horizon, trustSlot bool, li
 			}
 			if !read {
 				f.Err = errors.New("no session reads it, so it is not known whether Kafka has everything that " +
-					"would be " +
-					"deleted. Nothing was deleted")
+					"would be deleted. Nothing was deleted")
 				f.Next = "Start the connector, then prune again."
 			}
 			return f
@@ -253,8 +252,7 @@ func (r *Rows) stored(ctx context.Context, ready setup.SlotState, server postgre
 		return 0, &fault.Error{
 			Kind: fault.Operator, Object: r.cfg.SlotSubject(),
 			Err: errors.New("nothing is remembered of it (postgres.checkpoint), so a slot that was re-created or " +
-				"moved " +
-				"by hand would look as if everything were published"),
+				"moved by hand would look as if everything were published"),
 			Next: "Start the connector once with postgres.checkpoint; `cdc-outbox setup` creates the table. " +
 				"Or, where you know that the slot was never re-created or moved, add --trust-slot.",
 		}

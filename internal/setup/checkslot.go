@@ -73,9 +73,9 @@ func checkSlot(cfg Config, st state) []preflight.Finding {
 	if cfg.Failover && !s.Failover && st.Server.Version >= 170000 {
 		out = append(out, preflight.Finding{
 			Level: preflight.Warn, Subject: subject, Found: "It was created without failover.",
-			Why: "Standbys keep no copy of it; after a promotion the slot is missing.",
-			Remedy: "-- in a replication connection, psql \"… " +
-				"replication=database\":\nALTER_REPLICATION_SLOT " + identifier.Quote(cfg.Slot) + " ( FAILOVER true );",
+			Why:      "Standbys keep no copy of it; after a promotion the slot is missing.",
+			Remedy:   "In a replication connection, psql \"… replication=database\":",
+			Commands: []string{"ALTER_REPLICATION_SLOT " + identifier.Quote(cfg.Slot) + " ( FAILOVER true );"},
 		})
 	}
 	return out

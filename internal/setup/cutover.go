@@ -73,13 +73,15 @@ func cutOverRefusal(cfg Config, st state) error {
 		return &fault.Error{
 			Kind: fault.Operator, Object: cfg.SlotSubject(),
 			Err: errors.New("it exists already, and not for a takeover"),
-			Next: "Choose another postgres.slot and postgres.publication, or, where nobody needs " +
-				"them:\ncdc-outbox teardown",
+			Next: "Choose another postgres.slot and postgres.publication, or, where no process needs them, drop " +
+				"both:",
+			Commands: []string{"cdc-outbox teardown"},
 		}
 	case st.Snapshot.Exists && st.Snapshot.Unfinished && !st.Snapshot.CutOver:
 		return &fault.Error{
 			Kind: fault.Operator, Object: "table " + snapshot.List(cfg.Objects).String(),
-			Err: errors.New("a setup with postgres.snapshot was interrupted"), Next: "cdc-outbox teardown",
+			Err:  errors.New("a setup with postgres.snapshot was interrupted"),
+			Next: "Drop what it has created.", Commands: []string{"cdc-outbox teardown"},
 		}
 	}
 	return nil
@@ -111,6 +113,6 @@ func cutOverUnfinished(cfg Config) preflight.Finding {
 		Level: preflight.Fail, Subject: "table " + snapshot.List(cfg.Objects).String(),
 		Found:  "A takeover from a relay that polls was interrupted before its rows were listed.",
 		Why:    "Nothing may be published before it is known what is left to publish.",
-		Remedy: "cdc-outbox migrate polling",
+		Remedy: "Continue the takeover.", Commands: []string{"cdc-outbox migrate polling"},
 	}
 }

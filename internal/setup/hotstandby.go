@@ -148,9 +148,11 @@ func (s servers) awaitReplay(ctx context.Context, cfg Config) error {
 		case <-ctx.Done():
 			return &fault.Error{
 				Kind: fault.Retry, Object: cfg.SlotSubject(), At: made,
-				Err: errors.New("the standby has not replayed yet what was made on the primary"),
-				Next: "-- on the standby, how far it is:\nSELECT pg_last_wal_receive_lsn(), " +
-					"pg_last_wal_replay_lsn(), pg_is_wal_replay_paused();",
+				Err:  errors.New("the standby has not replayed yet what was made on the primary"),
+				Next: "See on the standby how far it is:",
+				Commands: []string{
+					"SELECT pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn(), pg_is_wal_replay_paused();",
+				},
 			}
 		case <-time.After(100 * time.Millisecond):
 		}
@@ -207,7 +209,8 @@ func checkFeedback(st state) []preflight.Finding {
 			Level: preflight.Warn, Subject: "hot_standby_feedback", Found: "It is off.",
 			Why: "The primary does not know which catalog rows decoding needs; once VACUUM removes one, the slot " +
 				"is lost (rows_removed).",
-			Remedy: "-- on the standby:\nALTER SYSTEM SET hot_standby_feedback = on;\nSELECT pg_reload_conf();",
+			Remedy:   "Switch it on, on the standby:",
+			Commands: []string{"ALTER SYSTEM SET hot_standby_feedback = on;", "SELECT pg_reload_conf();"},
 		}
 		if !st.Slot.Exists {
 			f.Level = preflight.Fail
@@ -220,9 +223,11 @@ func checkFeedback(st state) []preflight.Finding {
 			Found: "The standby has no physical slot on the primary.", Why: "While the standby is away, the primary " +
 				"forgets what decoding there needs, and the slot is lost (rows_removed) by the next VACUUM of " +
 				"a catalog.",
-			Remedy: "-- on " + st.Server.PrimaryName() + ":\nSELECT pg_create_physical_replication_slot('standby_1', " +
-				"true);\n-- on the standby:\nALTER SYSTEM SET primary_slot_name = 'standby_1';\nSELECT " +
-				"pg_reload_conf();",
+			Remedy: "Create a slot on the primary, and name it on the standby:",
+			Commands: []string{
+				"-- on " + st.Server.PrimaryName() + ":\nSELECT pg_create_physical_replication_slot('standby_1', true);",
+				"-- on the standby:\nALTER SYSTEM SET primary_slot_name = 'standby_1';", "SELECT pg_reload_conf();",
+			},
 		})
 	}
 	if st.Primary != nil && st.Primary.WALLevel != "logical" {
@@ -231,8 +236,8 @@ func checkFeedback(st state) []preflight.Finding {
 			Found: fmt.Sprintf("wal_level of the primary is %s.", st.Primary.WALLevel),
 			Why: "Without logical the WAL holds too little to read rows from it, and slots on standbys are lost " +
 				"(wal_level_insufficient).",
-			Remedy: "-- on " + st.Server.PrimaryName() + ":\nALTER SYSTEM SET wal_level = 'logical';\n-- then " +
-				"restart it",
+			Remedy:   "Raise it on " + st.Server.PrimaryName() + ", then restart that server.",
+			Commands: []string{"ALTER SYSTEM SET wal_level = 'logical';"},
 		})
 	}
 	return out

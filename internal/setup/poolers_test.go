@@ -179,8 +179,7 @@ func TestPgBouncer(t *testing.T) {
 			requirePooler(t, db, p.Addr(), "pooler", "It leads to PgBouncer "+p.Version+",",
 				"console names it "+db.Addr())
 			p = start(pooler.Options{Settings: map[string]string{"ignore_startup_parameters": "replication, " +
-				"extra_float_digits, bytea_output, " +
-				"synchronous_commit, client_min_messages, IntervalStyle"}})
+				"extra_float_digits, bytea_output, synchronous_commit, client_min_messages, IntervalStyle"}})
 			findings := ofTheWay(t, Preflight(t.Context(), through(t, db.DSN, p.Addr()), db.cfg))
 			require.Len(t, findings, 1, "1.18 drops the wish for replication then, later ones the settings")
 			require.Equal(t, preflight.Fail, findings[0].Level)

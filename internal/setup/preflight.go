@@ -122,7 +122,7 @@ func checkFirstStart(cfg Config, st state) []preflight.Finding {
 		Level: level, Subject: cfg.SlotSubject(),
 		Found:  fmt.Sprintf("Neither the slot nor %s exists yet.", cfg.PublicationSubject()),
 		Why:    why,
-		Remedy: "cdc-outbox setup, or as the table's owner:\n" + stepsSQL(planSetup(cfg.withoutExtras(), st)),
+		Remedy: "Run `cdc-outbox setup`, or as the table's owner:\n" + stepsSQL(planSetup(cfg.withoutExtras(), st)),
 	}}
 }
 

@@ -151,9 +151,9 @@ func slotCreationFault(ctx context.Context, gaveUp bool, s servers, cfg Config, 
 	if code == "53400" { // configuration_limit_exceeded: "all replication slots are in use"
 		return &fault.Error{
 			Kind: fault.Operator, Object: cfg.SlotSubject(),
-			Err: fmt.Errorf("every replication slot of the server is in use"),
-			Next: "-- drop one that nobody reads, or raise max_replication_slots and restart the server:\nSELECT " +
-				"slot_name, active FROM pg_replication_slots;",
+			Err:      fmt.Errorf("every replication slot of the server is in use"),
+			Next:     "Drop a slot that no session reads, or raise max_replication_slots and restart the server.",
+			Commands: []string{"SELECT slot_name, active FROM pg_replication_slots;"},
 		}
 	}
 	return postgres.QueryFault(cfg.SlotSubject(), err)

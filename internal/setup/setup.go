@@ -328,7 +328,8 @@ func lockSetup(ctx context.Context, conn *pgx.Conn, cfg Config) (unlock func(), 
 		case <-ctx.Done():
 			return nil, &fault.Error{
 				Kind: fault.Retry, Object: cfg.SlotSubject(), Err: errors.New("another process is setting it up"),
-				Next: "-- wait for it, or find it:\nSELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted;",
+				Next:     "Wait for it, or find it:",
+				Commands: []string{"SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted;"},
 			}
 		case <-time.After(200 * time.Millisecond):
 		}

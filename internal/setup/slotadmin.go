@@ -225,7 +225,7 @@ func changeSlot(ctx context.Context, dsn string, cfg Config,
 		if !r.Exists {
 			return &fault.Error{
 				Kind: fault.Operator, Object: cfg.SlotSubject(), Err: errors.New("it does not exist"),
-				Next: "cdc-outbox slot recreate",
+				Next: "Create it.", Commands: []string{"cdc-outbox slot recreate"},
 			}
 		}
 		if cfg.Checkpoint.Name == "" {

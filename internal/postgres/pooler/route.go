@@ -156,8 +156,7 @@ func (w Route) findings() []preflight.Finding {
 		f.Found = fmt.Sprintf("It leads to %s, which lets a replication connection pass, but not with the settings "+
 			"that decide how values are written.", who)
 		f.Why = "Without them records would hold other bytes than they should; and a pooler that is configured to " +
-			"ignore " +
-			"them drops them."
+			"ignore them drops them."
 	case w.Refusal != nil && RefusesParameters(w.Refusal):
 		f.Found = fmt.Sprintf("It leads to %s, which does not let the replication connection pass: %s.", who,
 			preflight.TrimStop(w.Refusal.Message))

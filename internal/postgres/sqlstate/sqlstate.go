@@ -28,8 +28,7 @@ const (
 
 // LoginRemedy is what to do about a refused login.
 const LoginRemedy = "Set user and password in postgres.dsn; see that pg_hba.conf has a line for this role, " +
-	"database and host " +
-	"(a walsender with a database matches the database's name)."
+	"database and host (a walsender with a database matches the database's name)."
 
 // kinds are what an SQLSTATE, or a class of them by its first two characters, asks for. They are searched in order.
 var kinds = []struct {
