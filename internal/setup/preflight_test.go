@@ -281,7 +281,7 @@ func TestHotStandbyOnPurpose(t *testing.T) {
 	st.Server.Feedback, st.Server.PrimarySlot = false, ""
 	require.NoError(t, preflight.FirstFailure(verdict(cfg, st)), "it runs, and check warns")
 	found := checkHotStandby(cfg, st)
-	require.Contains(t, found[1].Remedy, "hot_standby_feedback = on")
+	require.Contains(t, found[1].Commands[0], "hot_standby_feedback = on")
 	require.Contains(t, found[2].Remedy, "pg_create_physical_replication_slot")
 
 	st.Slot = postgres.Slot{Name: "s"}

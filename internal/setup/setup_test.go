@@ -88,7 +88,7 @@ func (db *adminDB) paste(t *testing.T, err error) {
 	t.Helper()
 	var f *fault.Error
 	require.ErrorAs(t, err, &f)
-	for line := range strings.SplitSeq(f.Next, "\n") {
+	for _, line := range f.Remedy().Lines() {
 		if strings.HasSuffix(line, ";") {
 			db.Exec(t, line)
 		}
