@@ -270,10 +270,10 @@ func TestHotStandbyOnPurpose(t *testing.T) {
 
 	promoted := st
 	promoted.Slot = postgres.Slot{Name: "s"}
-	requireOperator(t, preflight.FirstFailure(verdict(cfg, promoted)), "no standby, and has no slot",
+	requireOperator(t, preflight.FirstFailure(verdict(cfg, promoted)), "not a standby, and has no slot",
 		"correct postgres.dsn")
 	promoted.Publication = postgres.Publication{Name: "p"}
-	requireOperator(t, preflight.FirstFailure(obstacles(cfg, promoted)), "no standby, and has no slot")
+	requireOperator(t, preflight.FirstFailure(obstacles(cfg, promoted)), "not a standby, and has no slot")
 
 	st.Server.InRecovery, st.Server.Version, st.Server.Feedback, st.Server.PrimarySlot = true, 160000, true, "x"
 	require.NoError(t, preflight.FirstFailure(verdict(cfg, st)))
