@@ -1,6 +1,9 @@
 package migrate
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 var converterWords = map[string]string{
 	"org.apache.kafka.connect.storage.StringConverter":       "string",
@@ -59,10 +62,12 @@ func (m *migration) jsonWord(converter string) string {
 }
 
 func noConverter(class string) string {
-	if strings.Contains(class, "Avro") || strings.Contains(class, "Protobuf") || strings.Contains(class, "JsonSchema") || strings.Contains(class, "apicurio") {
-		return "It encodes for a schema registry, which is not done here: the bytes would differ. If the application encodes payloads itself (bytea), take Debezium's BinaryDataConverter first, and binary here."
+	registry := []string{"Avro", "Protobuf", "JsonSchema", "apicurio"}
+	if slices.ContainsFunc(registry, func(s string) bool { return strings.Contains(class, s) }) {
+		return "It encodes for a schema registry, which this program does not use: the bytes would differ. If the " +
+			"application encodes payloads itself (bytea), switch to Debezium's BinaryDataConverter first, and use binary here."
 	}
-	return "Records as this converter writes them cannot be made here."
+	return "This program cannot write records in the format of this converter."
 }
 
 // serverFormat judges debezium.format.key and debezium.format.value.
@@ -78,7 +83,7 @@ func serverFormat(side string) func(*migration, string, string) outcome {
 		case "binary":
 			word = "binary"
 		default:
-			return outcome{Refused, key, "json, simplestring and binary are what can be done the same way here."}
+			return outcome{Refused, key, "Only json, simplestring and binary give the same result here."}
 		}
 		m.out.set(key, word)
 		return outcome{Translated, key, word}
@@ -88,7 +93,7 @@ func serverFormat(side string) func(*migration, string, string) outcome {
 func serverHeaderFormat(m *migration, _, value string) outcome {
 	const key = "router.debezium.header_converter"
 	if value != "json" {
-		return outcome{Refused, key, "Only json is done the same way here."}
+		return outcome{Refused, key, "Only json gives the same result here."}
 	}
 	word := m.jsonWord("debezium.format.header")
 	m.out.set(key, word)

@@ -38,9 +38,10 @@ func (m *migration) transform(name string) (alias, option string, ok bool) {
 func chain(m *migration, _, value string) outcome {
 	switch {
 	case m.router == "":
-		return outcome{Refused, "", "There is no " + eventRouter + " in the chain: this connector does not route an outbox."}
+		return outcome{Refused, "", "The chain does not contain " + eventRouter + ": this connector does not route an " +
+			"outbox."}
 	case len(list(value)) > 1:
-		return outcome{Decide, "", "There are other transformations beside the event router; see each of them."}
+		return outcome{Decide, "", "The chain has other transformations besides the event router; check each of them."}
 	}
 	return outcome{Translated, "router.preset", "debezium"}
 }
@@ -58,20 +59,26 @@ func (m *migration) judgeTransform(alias, option, value string) outcome {
 	if found, ok := m.find(routerRules, option, value); ok {
 		return found
 	}
-	return outcome{Unknown, "", "The event router of Debezium 3.7 has no such option; find out what it does before you switch."}
+	return outcome{Unknown, "", "The event router of Debezium 3.7 does not have this option; find out what it does " +
+		"before you switch."}
 }
 
 // otherTransform judges the rest of the chain.
 func (m *migration) otherTransform(alias, class string) outcome {
 	if p := m.in.value("transforms." + alias + ".predicate"); p != "" {
-		return outcome{Decide, "", fmt.Sprintf("It works on what the predicate %s picks. If that is never a row of the outbox table, it is without meaning here; else see what it does to it.", p)}
+		return outcome{Decide, "", fmt.Sprintf("It works on the records that the predicate %s selects. If the predicate "+
+			"never selects a row of the outbox table, there is nothing to do; otherwise check what the transformation does "+
+			"to the row.", p)}
 	}
 	found, _ := m.find(transformRules, class, class)
 	return found
 }
 
 func routerPredicate(m *migration, _, value string) outcome {
-	return outcome{Decide, "", fmt.Sprintf("Only records that the predicate %s picks are routed, others pass unchanged. Here the tables in postgres.tables are routed and nothing else is sent. If the predicate only keeps heartbeats and the like away, there is nothing to do. It is %s.", value, m.predicate(value))}
+	return outcome{Decide, "", fmt.Sprintf("The event router routes only the records that the predicate %s selects; "+
+		"other records pass unchanged. This program routes the tables in postgres.tables and sends nothing else. If the "+
+		"predicate only excludes heartbeats and similar records, there is nothing to do. The predicate is %s.",
+		value, m.predicate(value))}
 }
 
 func (m *migration) predicate(alias string) string {
@@ -85,7 +92,7 @@ func (m *migration) predicate(alias string) string {
 	return class
 }
 
-// additional keeps the entries as they are, but for what Debezium Server does not do.
+// additional keeps the entries, except the entries that Debezium Server ignores.
 func additional(m *migration, _, value string) outcome {
 	const key = "router.debezium.additional"
 	var kept []string
@@ -96,7 +103,7 @@ func additional(m *migration, _, value string) outcome {
 			parts[i] = strings.TrimSpace(parts[i])
 		}
 		if len(parts) < 2 || len(parts) > 3 {
-			return outcome{Refused, key, "An entry is column:placement or column:placement:alias; Debezium itself refuses this."}
+			return outcome{Refused, key, "An entry is column:placement or column:placement:alias; Debezium refuses this too."}
 		}
 		parts[1] = strings.ToLower(parts[1]) // Debezium takes any case
 		switch parts[1] {
@@ -107,13 +114,15 @@ func additional(m *migration, _, value string) outcome {
 				continue
 			}
 		default:
-			return outcome{Refused, key, fmt.Sprintf("There is no placement %q; Debezium's task dies of it at the first row.", parts[1])}
+			return outcome{Refused, key, fmt.Sprintf("The placement %q does not exist; Debezium's task fails on it at the "+
+				"first row.", parts[1])}
 		}
 		kept = append(kept, strings.Join(parts, ":"))
 	}
 	m.out.set(key, kept)
 	if dropped {
-		return outcome{Translated, key, "Without the placement partition, which Debezium Server's Kafka sink ignores: records stay in the partitions they were in."}
+		return outcome{Translated, key, "Without the placement partition, which Debezium Server's Kafka sink ignores: " +
+			"records stay in the same partitions."}
 	}
 	return outcome{Translated, key, ""}
 }
@@ -121,7 +130,8 @@ func additional(m *migration, _, value string) outcome {
 func topicRegex(m *migration, _, value string) outcome {
 	const key = "router.debezium.topic_regex"
 	if err := debezium.CheckPattern(value); err != nil {
-		return outcome{Refused, key, "Go's regular expressions cannot do it the same way: " + err.Error() + ". Write one that matches the same route values without it."}
+		return outcome{Refused, key, "Go's regular expressions cannot give the same result: " + err.Error() +
+			". Write an expression without this construct that matches the same route values."}
 	}
 	m.out.set(key, value)
 	return outcome{Translated, key, "Go's regular expressions match this the same way."}

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Names and values from the file stand in YAML, and in commands that somebody pastes: they stay names and values.
+// Names and values from the file stand in YAML, and in commands that an operator pastes: they stay names and values.
 func TestNothingBreaksOut(t *testing.T) {
 	text, err := json.Marshal(map[string]any{"name": "x\nrouter:\n  on_bad_row: skip\n# $(touch pwned)'; `id`", "config": map[string]string{
 		"connector.class": "PostgresConnector", "plugin.name": "pgoutput", "topic.prefix": "a\nb: c", "table.include.list": "public.outbox",
@@ -46,7 +46,7 @@ func TestSecretsWithinValuesAreMasked(t *testing.T) {
 	r := translate(t, `{"connector.class": "PostgresConnector", "database.initial.statements": "ALTER ROLE x PASSWORD 'canary'; SET a = 1",
 		"value.converter": "io.confluent.connect.avro.AvroConverter", "value.converter.schema.registry.url": "https://user:canary@registry:8081",
 		"openlineage.integration.dataset.kafka.bootstrap.servers": "token=canary", "database.sslpassword": "canary",
-		"driver.options": "-c x.password=canary", "nobody.knows": "canary", "signal.kafka.consumer.sasl.jaas.config": "canary"}`)
+		"driver.options": "-c x.password=canary", "unheard.of": "canary", "signal.kafka.consumer.sasl.jaas.config": "canary"}`)
 	text, err := json.Marshal(r)
 	require.NoError(t, err)
 	require.NotContains(t, string(text), "canary")

@@ -20,8 +20,8 @@ const (
 	DebeziumServer    Form = "debezium-server"
 )
 
-// Input is a connector's configuration. The names of options are as Kafka Connect has them: those of Debezium Server lose
-// their prefixes.
+// Input is a connector's configuration. Options have the names that Kafka Connect gives them: the options of Debezium
+// Server lose their prefixes.
 type Input struct {
 	Form    Form
 	Name    string // of the connector, where it has one
@@ -47,7 +47,7 @@ func Parse(data []byte) (*Input, error) {
 		return nil, err
 	}
 	if len(entries) == 0 {
-		return nil, errors.New("no option was found; a connector's JSON or properties are expected")
+		return nil, errors.New("the file has no options; a connector's JSON or properties are expected")
 	}
 	if slices.ContainsFunc(entries, func(e entry) bool { return strings.HasPrefix(e.name, "debezium.") }) {
 		in.Form = DebeziumServer
@@ -63,8 +63,8 @@ func Parse(data []byte) (*Input, error) {
 	return in, nil
 }
 
-// Worker adds what a Connect worker's properties settle for connectors that do not say: converters, the brokers and
-// how to reach them.
+// Worker adds the defaults that a Connect worker's properties give its connectors: converters, brokers and how to reach
+// them.
 func (in *Input) Worker(data []byte) error {
 	entries, err := loadProperties(data)
 	if err != nil {
@@ -77,7 +77,8 @@ func (in *Input) Worker(data []byte) error {
 	for _, e := range entries {
 		given, name := e.name, "worker."+e.name
 		switch {
-		case strings.HasPrefix(given, "key.converter"), strings.HasPrefix(given, "value.converter"), strings.HasPrefix(given, "header.converter"):
+		case strings.HasPrefix(given, "key.converter"), strings.HasPrefix(given, "value.converter"),
+			strings.HasPrefix(given, "header.converter"):
 			name = given
 		case strings.HasPrefix(given, "producer."):
 			name = "producer.override." + strings.TrimPrefix(given, "producer.")
@@ -128,7 +129,7 @@ func loadProperties(data []byte) ([]entry, error) {
 // valid keeps a file in another encoding from breaking the YAML and JSON made from it.
 func valid(b []byte) string { return strings.ToValidUTF8(string(b), "\ufffd") }
 
-// serverName maps Debezium Server's names; what is of no connector keeps its own.
+// serverName maps Debezium Server's names; an option that is not the connector's keeps its name.
 func serverName(name string) string {
 	for _, p := range []struct{ server, connect string }{
 		{"debezium.source.", ""},
@@ -146,7 +147,7 @@ func serverName(name string) string {
 func parseJSON(data []byte) (*Input, error) {
 	var top map[string]json.RawMessage
 	if err := json.Unmarshal(data, &top); err != nil {
-		return nil, fmt.Errorf("this is no connector's JSON: %w", plainJSON(err))
+		return nil, fmt.Errorf("this is not a connector's JSON: %w", plainJSON(err))
 	}
 	in := &Input{Form: ConnectJSON}
 	config := top
@@ -154,11 +155,11 @@ func parseJSON(data []byte) (*Input, error) {
 		_ = json.Unmarshal(top["name"], &in.Name)
 		config = nil
 		if err := json.Unmarshal(raw, &config); err != nil {
-			return nil, errors.New(`"config" is no JSON object`)
+			return nil, errors.New(`"config" is not a JSON object`)
 		}
 	}
 	if len(config) == 0 {
-		return nil, errors.New("the connector's JSON holds no option")
+		return nil, errors.New("the connector's JSON has no options")
 	}
 	for _, name := range sortedKeys(config) {
 		value, err := scalar(config[name])
@@ -173,14 +174,14 @@ func parseJSON(data []byte) (*Input, error) {
 	return in, nil
 }
 
-// scalar takes what Connect takes: a text, and numbers and truth values for theirs.
+// scalar accepts what Connect accepts: strings, and numbers and booleans as their text.
 func scalar(raw json.RawMessage) (string, error) {
 	var text string
 	if err := json.Unmarshal(raw, &text); err == nil {
 		return text, nil
 	}
 	if bytes.ContainsAny(raw[:1], "[{") {
-		return "", errors.New("the value is no text")
+		return "", errors.New("the value is not a string")
 	}
 	return string(raw), nil
 }

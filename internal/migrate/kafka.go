@@ -29,7 +29,7 @@ func topicNumber(key string) func(*migration, string, string) outcome {
 	return func(m *migration, _, value string) outcome {
 		n, err := strconv.Atoi(value)
 		if err != nil || n < 1 {
-			return outcome{Decide, "kafka.topics", "The brokers' default is not asked for here: say the number."}
+			return outcome{Decide, "kafka.topics", "This program does not ask the brokers for their default: set the number."}
 		}
 		m.out.set("kafka.topics.create", true)
 		m.out.set(key, n)
@@ -53,7 +53,8 @@ func topicConfig(m *migration, name, value string) outcome {
 
 func topicGroup(_ *migration, name, _ string) outcome {
 	group, _, _ := strings.Cut(strings.TrimPrefix(name, "topic.creation."), ".")
-	return outcome{Decide, "kafka.topics.rules", "Settings for some topics: write a rule with a pattern for the group " + group + "."}
+	return outcome{Decide, "kafka.topics.rules", "Settings for a group of topics: write a rule with a pattern for the " +
+		"group " + group + "."}
 }
 
 var jaasUser = regexp.MustCompile(`username\s*=\s*("([^"]*)"|([^\s;"]+))`)
@@ -63,10 +64,11 @@ func (m *migration) kafka() {
 	if m.out["kafka.sasl.mechanism"] == nil {
 		return
 	}
-	m.notes["kafka.sasl.mechanism"] = "The password is not written here: export CDC_OUTBOX_KAFKA_SASL_PASSWORD, or set password: \"@/run/secrets/kafka-password\"."
+	m.notes["kafka.sasl.mechanism"] = "This file does not contain the password: export CDC_OUTBOX_KAFKA_SASL_PASSWORD, " +
+		"or set password: \"@/run/secrets/kafka-password\"."
 	found := jaasUser.FindStringSubmatch(m.in.value("producer.override.sasl.jaas.config"))
 	if found == nil || placeholder.MatchString(found[0]) {
-		m.notes["kafka.sasl.mechanism"] += "\nThe same goes for the user: CDC_OUTBOX_KAFKA_SASL_USERNAME."
+		m.notes["kafka.sasl.mechanism"] += "\nNor the user: export CDC_OUTBOX_KAFKA_SASL_USERNAME."
 		return
 	}
 	m.out.set("kafka.sasl.username", found[2]+found[3])

@@ -20,14 +20,20 @@ type migration struct {
 
 // Translate accounts for the input. file, which may be empty, is where the configuration will be.
 func Translate(in *Input, file string) *Report {
-	m := &migration{in: in, file: configFile(file), out: settings{}, notes: map[string]string{}, slot: "debezium", pub: "dbz_publication"}
+	m := &migration{
+		in: in, file: configFile(file), out: settings{}, notes: map[string]string{},
+		slot: "debezium", pub: "dbz_publication",
+	}
 	m.router = m.findRouter()
 	r := &Report{Connector: in.Name, Form: in.Form, Counts: map[Verdict]int{}}
 	m.out.set("router.preset", "debezium")
 	for _, o := range in.Options {
-		verdict := m.judge(o)
-		entry := Entry{Option: o.Given, Value: shown(o.Name, o.Value, verdict.verdict != Unknown), Verdict: verdict.verdict, Key: verdict.key, Note: verdict.note}
-		if placeholder.MatchString(o.Value) && verdict.verdict != Without {
+		found := m.judge(o)
+		entry := Entry{
+			Option: o.Given, Value: shown(o.Name, o.Value, found.verdict != Unknown),
+			Verdict: found.verdict, Key: found.key, Note: found.note,
+		}
+		if placeholder.MatchString(o.Value) && found.verdict != Without {
 			entry = m.unresolved(o, entry)
 		}
 		r.Options = append(r.Options, entry)
@@ -45,14 +51,14 @@ func Translate(in *Input, file string) *Report {
 	return r
 }
 
-// unresolved treats a value that stands elsewhere. A key that got it as it stands would be wrong.
+// unresolved handles a placeholder for a value that is elsewhere. A key set to the placeholder itself would be wrong.
 func (m *migration) unresolved(o Option, e Entry) Entry {
 	if strings.HasPrefix(o.Name, "database.") || secretName.MatchString(o.Name) {
 		e.Note = strings.TrimSpace(e.Note + " " + explain(o.Value))
 		return e
 	}
 	if strings.HasSuffix(o.Name, "route.topic.replacement") {
-		return e // ${routedByValue} is a group, no placeholder
+		return e // ${routedByValue} is a group, not a placeholder
 	}
 	delete(m.out, e.Key)
 	e.Verdict, e.Note = Decide, explain(o.Value)+" Put it into the configuration by hand."
@@ -75,10 +81,11 @@ func (m *migration) judge(o Option) outcome {
 	if found, ok := m.find(families, name, value); ok {
 		return found
 	}
-	return outcome{Unknown, "", "This version knows no such option of Debezium or Kafka Connect; find out what it does before you switch."}
+	return outcome{Unknown, "", "This version does not know this option of Debezium or Kafka Connect; find out what it " +
+		"does before you switch."}
 }
 
-// absent judges the options that are not given and whose default matters.
+// absent judges the options that are not given and whose defaults matter.
 func (m *migration) absent() []Entry {
 	var out []Entry
 	note := func(name, value string, verdict Verdict, key, why string) {
@@ -98,10 +105,12 @@ func (m *migration) absent() []Entry {
 		note("publication.autocreate.mode", "all_tables", Without, "", allTablesNote)
 	}
 	if without("topic.prefix") && without("database.server.name") {
-		note("topic.prefix", "", Decide, "router.debezium.topic_prefix", "It is part of schema names and of a header: set it to what the connector has.")
+		note("topic.prefix", "", Decide, "router.debezium.topic_prefix", "It is part of schema names and of a header: set "+
+			"it to the connector's value.")
 	}
 	if without("table.include.list") && without("table.whitelist") {
-		note("table.include.list", "", Decide, "postgres.tables", "Debezium captures every table; name the outbox table in postgres.tables.")
+		note("table.include.list", "", Decide, "postgres.tables", "Debezium captures every table; name the outbox table "+
+			"in postgres.tables.")
 	}
 	for _, side := range []string{"value", "key"} {
 		if without(side+".converter") && without("debezium.format."+side) {
@@ -111,30 +120,38 @@ func (m *migration) absent() []Entry {
 				note("debezium.format."+side, "json", Translated, key, "Debezium Server's default, with schema.")
 				continue
 			}
-			note(side+".converter", "", Decide, key, "The Connect worker's setting holds: give its file with --worker, or set the key. JsonConverter, which sample files have, is json_with_schema, or json with schemas.enable=false.")
+			note(side+".converter", "", Decide, key, "The Connect worker's setting applies: pass its file with --worker, or "+
+				"set the key. JsonConverter, common in sample files, is json_with_schema, or json with schemas.enable=false.")
 		}
 	}
 	if m.in.Form == DebeziumServer && without("debezium.format.header") {
-		m.out.set("router.debezium.header_converter", "json_with_schema")
-		note("debezium.format.header", "json", Translated, "router.debezium.header_converter", "Debezium Server's default, with schema.")
+		const key = "router.debezium.header_converter"
+		m.out.set(key, "json_with_schema")
+		note("debezium.format.header", "json", Translated, key, "Debezium Server's default, with schema.")
 	}
 	if without("producer.override.bootstrap.servers") {
-		note("bootstrap.servers", "", Decide, "kafka.brokers", "The Connect worker has the brokers' addresses: give its file with --worker, or set the key.")
+		note("bootstrap.servers", "", Decide, "kafka.brokers", "The Connect worker's file has the brokers' addresses: "+
+			"pass it with --worker, or set the key.")
 	}
 	return out
 }
 
-// differences lists what is not an option's matter, or not the same whatever the options say.
+// differences lists the differences that no option controls.
 func (m *migration) differences() {
 	if m.out["router.debezium.columns.timestamp"] == nil {
-		m.diff("Record timestamps: Debezium sets the moment at which it handled the row, here it is the time of the commit.")
+		m.diff("Record timestamps: Debezium sets the time at which it processed the row, this program the time of the " +
+			"commit.")
 	}
-	m.diff("The header __debezium.context.runId is a new UUID at each start, as it is in Debezium; comparisons have to leave it out.")
-	m.diff("A column with a DEFAULT that holds NULL in a row: Debezium writes the default, a NULL payload with DEFAULT '{}' as {}; here NULL is NULL. Schemas (json_with_schema) name no defaults.")
-	m.diff("Debezium's other topics are not written: heartbeats, transaction metadata, notifications, schema changes.")
-	m.diff("A row that Debezium's task dies of (NULL route, an illegal topic) halts here too, named with its id and LSN; see router.on_bad_row.")
+	m.diff("The header __debezium.context.runId is a new UUID at each start, as in Debezium; exclude it from comparisons.")
+	m.diff("NULL in a column with a DEFAULT: Debezium writes the default, for example {} for a NULL payload with " +
+		"DEFAULT '{}'. This program writes NULL, and its schemas (json_with_schema) contain no defaults.")
+	m.diff("This program does not write Debezium's other topics: heartbeats, transaction metadata, notifications, " +
+		"schema changes.")
+	m.diff("A row that makes Debezium's task fail (NULL route, an illegal topic) halts this program too, which names " +
+		"the row's id and LSN; see router.on_bad_row.")
 	if m.in.Form == DebeziumServer {
-		m.diff("Debezium Server's Kafka sink ignores the partition and the timestamp that the event router chose; such settings are left out, so that records stay where they were. Its header values are JSON.")
+		m.diff("Debezium Server's Kafka sink ignores the partition and the timestamp that the event router chose. These " +
+			"settings are left out, so that records keep their partitions. Its header values are JSON.")
 	}
 }
 

@@ -6,20 +6,24 @@ import (
 )
 
 func password(m *migration, _, value string) outcome {
-	m.notes["postgres.dsn"] = "The password is not written here: export PGPASSWORD, have a ~/.pgpass, or put the whole connection string into a\nfile and write dsn: \"@/run/secrets/postgres-dsn\"."
+	m.notes["postgres.dsn"] = "This file does not contain the password: export PGPASSWORD, use ~/.pgpass, or put the " +
+		"whole connection string into\na file and set dsn: \"@/run/secrets/postgres-dsn\"."
 	if wholly.MatchString(value) {
-		return outcome{Translated, "postgres.dsn", "Give it as PGPASSWORD, in ~/.pgpass, or with the whole connection string in a file (dsn: \"@/path\")."}
+		return outcome{Translated, "postgres.dsn", "Provide it in PGPASSWORD, in ~/.pgpass, or in a file with the whole " +
+			"connection string (dsn: \"@/path\")."}
 	}
-	return outcome{Translated, "postgres.dsn", "Not repeated: give it as PGPASSWORD, in ~/.pgpass, or with the whole connection string in a file (dsn: \"@/path\"). It stands in clear in this input."}
+	return outcome{Translated, "postgres.dsn", "Not copied: provide it in PGPASSWORD, in ~/.pgpass, or in a file with " +
+		"the whole connection string (dsn: \"@/path\"). The input contains it in clear text."}
 }
 
-// postgres makes the connection string, without the password, and names slot, publication and tables.
+// postgres builds the connection string, without the password, and names slot, publication and tables.
 func (m *migration) postgres() {
 	m.out.set("postgres.slot", m.slot)
 	m.out.set("postgres.publication", m.pub)
 	m.out.set("postgres.setup", "never")
-	m.notes["postgres.setup"] = "Slot and publication are Debezium's; nothing is to be created in their place if one is missing."
-	m.notes["postgres.slot"] = "Debezium's, which goes on where it is."
+	m.notes["postgres.setup"] = "Slot and publication are Debezium's: if one is missing, setup must not create another " +
+		"in its place."
+	m.notes["postgres.slot"] = "Debezium's slot, from its confirmed position on."
 
 	parts := map[string]string{}
 	resolved := true
@@ -28,14 +32,18 @@ func (m *migration) postgres() {
 		resolved = resolved && !placeholder.MatchString(parts[name])
 	}
 	if !resolved || parts["hostname"] == "" {
-		m.notes["postgres"] = "Host, user or database stand in placeholders: export PGHOST, PGPORT, PGUSER, PGDATABASE and PGPASSWORD (and PGSSLMODE …),\nor set dsn."
+		m.notes["postgres"] = "Host, user or database are placeholders: export PGHOST, PGPORT, PGUSER, PGDATABASE and " +
+			"PGPASSWORD (and PGSSLMODE …),\nor set dsn."
 		delete(m.notes, "postgres.dsn")
 		return
 	}
 	if parts["port"] == "" {
 		parts["port"] = "5432"
 	}
-	u := url.URL{Scheme: "postgres", User: url.User(parts["user"]), Host: net.JoinHostPort(parts["hostname"], parts["port"]), Path: "/" + parts["dbname"]}
+	u := url.URL{
+		Scheme: "postgres", User: url.User(parts["user"]),
+		Host: net.JoinHostPort(parts["hostname"], parts["port"]), Path: "/" + parts["dbname"],
+	}
 	if parts["user"] == "" {
 		u.User = nil
 	}

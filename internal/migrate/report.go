@@ -19,7 +19,7 @@ const (
 
 // Entry accounts for one option.
 type Entry struct {
-	Option  string  `json:"option"`          // as in the file; "(not given)" behind it where a default decides
+	Option  string  `json:"option"`          // as in the file; followed by "(not given)" where a default decides
 	Value   string  `json:"value,omitempty"` // masked where it may be a secret
 	Verdict Verdict `json:"verdict"`
 	Key     string  `json:"key,omitempty"`
@@ -39,20 +39,21 @@ type Report struct {
 	Counts      map[Verdict]int `json:"counts"`
 }
 
-// Settled says whether nothing is left for a person to decide.
+// Settled reports whether nothing is left for a person to decide.
 func (r *Report) Settled() bool {
 	return r.Counts[Decide]+r.Counts[Refused]+r.Counts[Unknown] == 0
 }
 
 var (
-	secretName  = regexp.MustCompile(`(?i)passw|secret|jaas|credential|token|userinfo|user\.info|(^|\.)(ssl\.keystore\.key|sslkey|api[._-]?key)$`)
+	secretName = regexp.MustCompile(`(?i)passw|secret|jaas|credential|token|userinfo|user\.info|` +
+		`(^|\.)(ssl\.keystore\.key|sslkey|api[._-]?key)$`)
 	placeholder = regexp.MustCompile(`\$\{[^{}]*\}`)
 	userinfo    = regexp.MustCompile(`://[^/@\s]*@`)
 	assigned    = regexp.MustCompile(`(?i)((?:passw\w*|secret|token)["']?[\s:=]+)[^\s,;&]+`)
 	wholly      = regexp.MustCompile(`^\s*\$\{[^{}]*\}\s*$`)
 )
 
-// shown is the value as the report may show it. A placeholder is no secret, it says where one is.
+// shown is the value as the report may show it. A placeholder is not a secret: it says where the secret is.
 func shown(name, value string, known bool) string {
 	switch {
 	case value == "" || wholly.MatchString(value):
@@ -60,11 +61,11 @@ func shown(name, value string, known bool) string {
 	case secretName.MatchString(name), !known:
 		return "***"
 	}
-	// Addresses and statements may hold one all the same.
+	// Addresses and statements may contain a secret too.
 	return assigned.ReplaceAllString(userinfo.ReplaceAllString(value, "://***@"), "$1***")
 }
 
-// explain says what a placeholder asks of whom.
+// explain describes where the value of a placeholder is.
 func explain(value string) string {
 	inner := strings.TrimSuffix(strings.TrimPrefix(placeholder.FindString(value), "${"), "}")
 	provider, rest, qualified := strings.Cut(inner, ":")
@@ -73,7 +74,8 @@ func explain(value string) string {
 		return fmt.Sprintf("The value is in the environment variable or property %s.", inner)
 	case provider == "file":
 		path, key, _ := cutLast(rest, ":")
-		return fmt.Sprintf("Connect reads the entry %s of the properties file %s; put that value, alone, into a file.", key, path)
+		return fmt.Sprintf("Connect reads the entry %s of the properties file %s; put this value, alone, into a file.",
+			key, path)
 	case provider == "dir", provider == "directory":
 		path, key, _ := cutLast(rest, ":")
 		return fmt.Sprintf("The value is the file %s/%s.", path, key)

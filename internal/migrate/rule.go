@@ -65,7 +65,7 @@ func (r *rule) apply(m *migration, name, value string) outcome {
 	if r.words != "" {
 		value = strings.ToLower(value)
 		if words := strings.Fields(r.words); !slices.Contains(words, value) {
-			return outcome{Refused, r.key, "Only " + strings.Join(words, ", ") + " are done the same way here."}
+			return outcome{Refused, r.key, "Only " + strings.Join(words, ", ") + " give the same result here."}
 		}
 	}
 	if r.set != nil {

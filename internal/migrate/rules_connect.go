@@ -3,46 +3,46 @@ package migrate
 import "slices"
 
 const (
-	batching = "Batches, queues and waits are this program's own matter; window.records and window.bytes bound the " +
-		"memory."
-	retries   = "Connections are tried again for as long as it takes."
-	internals = "A matter of Debezium's own insides."
-	metrics   = "Metrics are Prometheus' here; see docs/monitor.md for their names."
+	batching  = "This program chooses batches, queues and waits itself; window.records and window.bytes limit its memory."
+	retries   = "This program reconnects until it succeeds."
+	internals = "Internal to Debezium."
+	metrics   = "This program exports Prometheus metrics; docs/monitor.md lists their names."
 )
 
 // connectorRules judges the connector's options: the options of Debezium's PostgresConnectorConfig,
-// RelationalDatabaseConnectorConfig, CommonConnectorConfig and what they include, and Kafka Connect's own. A test compares
-// them with a list of all names.
-var connectorRules = slices.Concat(connectRules, connectionRules, replicationRules, snapshotRules, captureRules, columnRules,
-	topicRules, processRules)
+// RelationalDatabaseConnectorConfig, CommonConnectorConfig and what they include, and Kafka Connect's own. A test
+// compares them with a list of all names.
+var connectorRules = slices.Concat(connectRules, connectionRules, replicationRules, snapshotRules, captureRules,
+	columnRules, topicRules, processRules)
 
 // connectRules judges Kafka Connect's own options of any source connector.
 var connectRules = []rule{
 	{options: "name", verdict: Without, note: "The connector's name; the slot's name identifies this program's work."},
 	{
 		options: "connector.class",
-		when:    exactly("io.debezium.connector.postgresql.PostgresConnector", "PostgresConnector", "Postgres", "PostgresConnectorV2"),
+		when: exactly("io.debezium.connector.postgresql.PostgresConnector",
+			"PostgresConnector", "Postgres", "PostgresConnectorV2"),
 		verdict: Without,
-		note:    "Debezium's PostgreSQL connector, which this program replaces.",
+		note:    "This program replaces Debezium's PostgreSQL connector.",
 	},
 	{
 		options: "connector.class", verdict: Refused,
-		note: "This is not Debezium's PostgreSQL connector; only PostgreSQL is read here.",
+		note: "This is not Debezium's PostgreSQL connector; this program reads only PostgreSQL.",
 	},
 	{options: "tasks.max tasks.max.enforce", verdict: Without, note: "One slot has one reader."},
 	{options: "connector.plugin.version", verdict: Without, note: "There are no plugins."},
 	{
 		options: "config.action.reload", verdict: Without,
-		note: "Secrets in files are read anew at each connection; other changes want a restart.",
+		note: "Secrets in files are read again at each connection; other changes need a restart.",
 	},
 	{
 		options: "errors.tolerance", when: is("all"), verdict: Decide, key: "router.on_bad_row",
-		note: "Connect skips rows that fail, without a word. Here they halt the stream unless router.on_bad_row says " +
-			"otherwise: skip is the same, counted and logged; dead_letter keeps them.",
+		note: "Connect skips failing rows silently. Here a failing row halts the stream unless router.on_bad_row is set: " +
+			"skip does the same as Connect, but counts and logs the row; dead_letter keeps it.",
 	},
 	{
 		options: "errors.tolerance", verdict: Translated, key: "router.on_bad_row",
-		note: "halt, the default: the stream stops in front of a row that fails.",
+		note: "halt, the default: the stream stops before a row that fails.",
 	},
 	{options: "errors.retry.timeout errors.retry.delay.max.ms", verdict: Without, note: retries},
 	{
@@ -52,7 +52,7 @@ var connectRules = []rule{
 	{options: "errors.log.include.messages", verdict: Without, note: "Payloads are never logged."},
 	{
 		options: "exactly.once.support", when: is("required"), verdict: Translated, key: "delivery",
-		note: "Kafka transactions; consumers need isolation.level=read_committed, as before.",
+		note: "This program uses Kafka transactions; consumers need isolation.level=read_committed, as before.",
 		set:  constant("exactly_once"),
 	},
 	{
@@ -62,12 +62,12 @@ var connectRules = []rule{
 	},
 	{
 		options: "transaction.boundary transaction.boundary.interval.ms", verdict: Without,
-		note: "With delivery: exactly_once a Kafka transaction ends where a Postgres transaction does, or several do.",
+		note: "With delivery: exactly_once a Kafka transaction contains one or more complete Postgres transactions.",
 	},
 	{
 		options: "offsets.storage.topic", verdict: Without,
-		note: "The position is the slot's; with delivery: exactly_once it is in a consumer group's offsets. Keep the " +
-			"topic for the way back.",
+		note: "The slot holds the position; with delivery: exactly_once a consumer group's offsets hold it. Keep the " +
+			"topic for a rollback.",
 	},
 	{options: "key.converter", judge: converter("key")},
 	{options: "value.converter", judge: converter("value")},
@@ -78,11 +78,11 @@ var connectRules = []rule{
 			"table.",
 	},
 	{options: "transforms", judge: chain},
-	{options: "predicates", verdict: Without, note: "See the transformation that names them."},
+	{options: "predicates", verdict: Without, note: "See the transformations that name them."},
 	{options: "topic.creation.groups", when: is("", "default"), verdict: Without, note: "The group default."},
 	{
 		options: "topic.creation.groups", verdict: Decide, key: "kafka.topics.rules",
-		note: "Settings for some topics, by regular expression; kafka.topics.rules has patterns with * and ?.",
+		note: "Settings for groups of topics, by regular expression; kafka.topics.rules uses patterns with * and ?.",
 	},
 }
 
@@ -100,7 +100,7 @@ var processRules = []rule{
 	},
 	{
 		options: "notification.enabled.channels notification.sink.topic.name", verdict: Decide,
-		note: "No notifications are sent. See who reads them; /status, the metrics and the log are what there is here.",
+		note: "This program sends no notifications. Find out who reads them; use /status, the metrics or the log instead.",
 	},
 	{options: "custom.metric.tags advanced.metrics.enable statistics.metrics.enabled", verdict: Without, note: metrics},
 	{options: "custom.sanitize.pattern", verdict: Without, note: "Payloads and passwords are never logged."},
@@ -121,7 +121,7 @@ var processRules = []rule{
 	},
 	{
 		options: "log.position.check.enable", verdict: Without,
-		note: "A slot that is lost is noticed, and never made anew silently.",
+		note: "This program detects a lost slot and never re-creates it silently.",
 	},
 	{
 		options: "guardrail.collections.max guardrail.collections.limit.action", verdict: Without,
@@ -131,11 +131,11 @@ var processRules = []rule{
 		options: `offset.storage offset.storage.file.filename offset.flush.interval.ms offset.flush.timeout.ms
 			offset.storage.topic offset.storage.partitions offset.storage.replication.factor offset.commit.policy`,
 		verdict: Without,
-		note:    "The position is the slot's. Keep the file or topic for the way back.",
+		note:    "The slot holds the position. Keep the file or topic for a rollback.",
 	},
 }
 
-// families judges names that only begin alike.
+// families judges the options whose names share a prefix.
 var families = slices.Concat(
 	under("producer.override.", producerRules),
 	under("key.converter.", converterRules),
@@ -165,36 +165,37 @@ var familyRules = []rule{
 	{options: "schema.history.*", verdict: Without, note: "A Postgres connector keeps no schema history."},
 	{
 		options: "column.mask.* column.truncate.*", verdict: Refused,
-		note: "Columns are masked or cut before they are sent, and nothing does so here. If it touches the outbox " +
-			"table, mask when the event is written.",
+		note: "Debezium masks or truncates columns before it sends them; this program does not. If the option covers the " +
+			"outbox table, mask the value when the event is written.",
 	},
 	{
 		options: "driver.* database.*", verdict: Decide, key: "postgres.dsn",
-		note: "A parameter of the JDBC driver; see whether the connection string needs its like.",
+		note: "A parameter of the JDBC driver; check whether the connection string needs an equivalent.",
 	},
-	{options: "consumer.override.*", verdict: Without, note: "A source connector's is not used."},
+	{options: "consumer.override.*", verdict: Without, note: "A source connector does not use it."},
 	{
 		options: "admin.override.*", verdict: Without,
-		note: "Topics are created, where that is configured, over the same connections as all else.",
+		note: "This program creates topics, where configured, over its normal connections.",
 	},
 	{
 		options: "errors.deadletterqueue.*", verdict: Without,
-		note: "Connect has dead letters only for sinks. Here there is router.on_bad_row: dead_letter.",
+		note: "Connect writes dead letters only for sinks. Here router.on_bad_row: dead_letter writes them.",
 	},
 	{
 		options: "worker.config.providers*", verdict: Without,
 		note: "Secrets are read from files (@path) or environment variables.",
 	},
 	{options: "worker.exactly.once.source.support", verdict: Without, note: "See exactly.once.support of the connector."},
-	{options: "worker.*", verdict: Without, note: "The worker's own; there is no worker here."},
-	{options: "debezium.api.* debezium.redis.* debezium.health*", verdict: Without, note: "Debezium Server's own."},
+	{options: "worker.*", verdict: Without, note: "It configures the Connect worker; this program has no worker."},
+	{options: "debezium.api.* debezium.redis.* debezium.health*", verdict: Without, note: "It configures Debezium " +
+		"Server itself."},
 	{
 		options: "debezium.sink.*", verdict: Decide,
-		note: "An option of the sink; see whether it changes what is written, or where.",
+		note: "An option of the sink; check whether it changes what is written, or where.",
 	},
-	{options: "debezium.*", verdict: Unknown, note: "This version knows no such option of Debezium Server."},
+	{options: "debezium.*", verdict: Unknown, note: "This version does not know this option of Debezium Server."},
 	{
 		options: "quarkus.*", verdict: Without,
-		note: "Debezium Server's HTTP server and logging; here they are http.listen and log.",
+		note: "Debezium Server's HTTP server and logging; the equivalents are http.listen and log.",
 	},
 }

@@ -1,21 +1,21 @@
 package migrate
 
-const noSchema = "It shapes change events; the event router takes them apart."
+const noSchema = "It changes the form of change events, which the event router takes apart."
 
 // captureRules judges which tables, columns and operations become events.
 var captureRules = []rule{
 	{options: "table.include.list table.whitelist", judge: tableList},
 	{
 		options: "table.exclude.list", verdict: Decide,
-		note: "Tables are named one by one here: list the outbox tables in postgres.tables.",
+		note: "This program needs the names of the tables: list the outbox tables in postgres.tables.",
 	},
 	{
 		options: "schema.include.list", verdict: Decide,
-		note: "Tables are named with their schema here: check that postgres.tables lists what is in those schemas.",
+		note: "postgres.tables names tables with their schema: check that it lists the outbox tables of these schemas.",
 	},
 	{
 		options: "schema.exclude.list", verdict: Decide,
-		note: "Tables are named with their schema here: check that postgres.tables lists none of those schemas.",
+		note: "postgres.tables names tables with their schema: check that it lists no table of these schemas.",
 	},
 	{
 		options: "database.include.list database.exclude.list", verdict: Without,
@@ -25,23 +25,23 @@ var captureRules = []rule{
 	{options: "column.include.list column.exclude.list", when: is(""), verdict: Without, note: "Empty."},
 	{
 		options: "column.include.list column.exclude.list", verdict: Decide,
-		note: "Only columns with a role, or placed as header, envelope or partition, are used here. Check that none of " +
-			"those is among the columns that Debezium was told to leave out.",
+		note: "This program uses only columns with a role and columns placed as header, envelope or partition. Check that " +
+			"Debezium does not leave out any of these columns.",
 	},
-	{options: "message.key.columns", verdict: Without, note: "The event router makes the key of its own column."},
+	{options: "message.key.columns", verdict: Without, note: "The event router takes the key from its own column."},
 	{
 		options: "skipped.operations", when: skipsInserts, verdict: Refused,
 		note: "The connector skips inserts, which are the events.",
 	},
 	{
 		options: "skipped.operations", verdict: Without,
-		note: onlyInserts + "Updates and deletes are passed over; a TRUNCATE too, of which Debezium's task would die " +
-			"with skipped.operations=none.",
+		note: onlyInserts + " This program ignores updates, deletes and TRUNCATE. A TRUNCATE ends " +
+			"Debezium's task with skipped.operations=none.",
 	},
 	{options: "skip.messages.without.change", verdict: Without, note: onlyInserts},
 	{
 		options: "tombstones.on.delete", verdict: Without,
-		note: onlyInserts + "The event router drops deletes and their tombstones.",
+		note: onlyInserts + " The event router drops deletes and their tombstones.",
 	},
 }
 
@@ -71,26 +71,26 @@ var columnRules = []rule{
 	{options: "money.fraction.digits", when: is("2"), verdict: Without, note: "The default."},
 	{
 		options: "money.fraction.digits", verdict: Decide,
-		note: "money columns are written with two digits here; it matters only if one becomes a key, header or envelope " +
-			"field.",
+		note: "This program writes money columns with two digits. It matters only if such a column becomes a key, header " +
+			"or envelope field.",
 	},
 	{
 		options: "include.unknown.datatypes", when: is("false"), verdict: Without,
-		note: "Columns of types that Debezium does not know are left out there.",
+		note: "Debezium leaves out columns of unknown types.",
 	},
 	{
 		options: "include.unknown.datatypes", verdict: Decide,
 		note: "Check key, headers and envelope fields for columns of extension types: their bytes may differ.",
 	},
-	{options: "unavailable.value.placeholder", verdict: Without, note: onlyInserts + " An insert has all its values."},
+	{options: "unavailable.value.placeholder", verdict: Without, note: onlyInserts + " An insert carries all its values."},
 	{
 		options: "column.propagate.source.type datatype.propagate.source.type", when: is(""), verdict: Without,
 		note: "Empty.",
 	},
 	{
 		options: "column.propagate.source.type datatype.propagate.source.type", verdict: Decide,
-		note: "It adds parameters to schemas, which show only in a converter with schema (json_with_schema). Leave it " +
-			"out there first, or bear the difference.",
+		note: "It adds parameters to schemas, visible only in a converter with schema (json_with_schema). Remove the " +
+			"option from Debezium first, or accept the difference.",
 	},
 	{
 		options: "schema.name.adjustment.mode field.name.adjustment.mode", when: is("", "none"), verdict: Without,
@@ -99,19 +99,20 @@ var columnRules = []rule{
 	{options: "schema.name.adjustment.mode field.name.adjustment.mode", verdict: Decide, note: schemaNames},
 	{
 		options: "event.converting.failure.handling.mode", when: is("fail", "warn"), verdict: Without,
-		note: "A value that cannot be represented makes a bad row; see router.on_bad_row.",
+		note: "A row with a value that cannot be represented is a bad row; see router.on_bad_row.",
 	},
 	{
 		options: "event.converting.failure.handling.mode", verdict: Decide, key: "router.on_bad_row",
-		note: "Debezium leaves such values out; here the row is a bad row.",
+		note: "Debezium leaves such values out; in this program the row is a bad row.",
 	},
 	{
 		options: "event.processing.failure.handling.mode", when: is("fail"), verdict: Without,
-		note: "A row that cannot become a record halts; see router.on_bad_row.",
+		note: "A row that cannot become a record halts the stream; see router.on_bad_row.",
 	},
 	{
 		options: "event.processing.failure.handling.mode", verdict: Decide, key: "router.on_bad_row",
-		note: "Debezium passes over events that it fails on; here router.on_bad_row decides: halt, dead_letter or skip.",
+		note: "Debezium skips events that it cannot process; in this program router.on_bad_row decides: halt, dead_letter " +
+			"or skip.",
 	},
 	{
 		options: "post.processors", verdict: Decide,
@@ -122,15 +123,15 @@ var columnRules = []rule{
 	{options: "extended.headers.enabled", verdict: Translated, key: "router.debezium.context_headers", set: truth},
 }
 
-const schemaNames = "It changes names in schemas, which show only in a converter with schema (json_with_schema), " +
-	"and names of members when payloads are expanded. Compare side by side."
+const schemaNames = "It changes names in schemas, visible only in a converter with schema (json_with_schema), and " +
+	"member names of expanded payloads. Compare side by side."
 
-// topicRules judges the topics of the connector, which are not those of the events.
+// topicRules judges the connector's own topics. Events go to other topics.
 var topicRules = []rule{
 	{options: "topic.prefix database.server.name", verdict: Translated, key: "router.debezium.topic_prefix", set: text},
 	{
 		options: "topic.naming.strategy", verdict: Without,
-		note: "The event router names the topics; the strategy names those it replaces.",
+		note: "The event router names the topics; it replaces the names that the strategy makes.",
 	},
 	{options: "topic.delimiter", verdict: Without, note: "The event router names the topics."},
 	{options: "topic.cache.size", verdict: Without, note: internals},
@@ -144,14 +145,14 @@ var topicRules = []rule{
 		options: `topic.heartbeat.name topic.heartbeat.prefix heartbeat.topics.prefix heartbeat.interval.ms
 			heartbeat.action.query`,
 		verdict: Without,
-		note: "No heartbeats are needed: keepalives move the slot while the outbox is idle. Rows of a heartbeat table " +
-			"in the publication are ignored; whatever else watches that table or topic has to know.",
+		note: "No heartbeats are needed: keepalives advance the slot while the outbox is idle. This program ignores the " +
+			"rows of a heartbeat table in the publication. Check whether another process watches this table or topic.",
 	},
 	{options: "provide.transaction.metadata", when: is("false"), verdict: Without, note: "The default."},
 	{
 		options: "provide.transaction.metadata", verdict: Decide,
-		note: "Debezium writes transactions' begin and end to a topic of its own, and nothing does so here. See whether " +
-			"anybody reads it.",
+		note: "Debezium writes the begin and end of transactions to a separate topic; this program does not. Check " +
+			"whether a consumer reads this topic.",
 	},
 	{
 		options: "topic.transaction transaction.metadata.factory", verdict: Without,

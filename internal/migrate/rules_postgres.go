@@ -1,17 +1,18 @@
 package migrate
 
 const (
-	pluginNote    = "The slot is decoded by decoderbufs, Debezium's default, and this program reads pgoutput: it cannot be taken over. " + ownSlot
-	ownSlot       = "Make a slot of our own side by side (see the steps), and switch by comparing."
-	allTablesNote = "The publication may be FOR ALL TABLES: rows of other tables are then decoded, sent and ignored " +
-		"here, too. A publication of only the outbox table costs Postgres less."
-	onlyInserts = "Only inserts are events, here as in the event router."
-	noSnapshot  = "There is no snapshot when the slot is taken over: it starts where Debezium's confirmed position is."
-	noSignals   = "There are no signals and no incremental snapshots. If the table is in the publication its rows " +
-		"are ignored."
+	pluginNote = "The slot uses the plugin decoderbufs, Debezium's default. This program reads pgoutput and cannot " +
+		"take the slot over. " + ownSlot
+	ownSlot       = "Create a second slot side by side (see the steps), compare, then switch."
+	allTablesNote = "The publication may be FOR ALL TABLES: Postgres then decodes and sends the rows of other tables " +
+		"too, and this program ignores them. A publication of only the outbox table costs Postgres less."
+	onlyInserts = "Only inserts are events, as in the event router."
+	noSnapshot  = "No snapshot is taken when the slot is taken over: this program starts at Debezium's confirmed position."
+	noSignals   = "This program has no signals and no incremental snapshots. It ignores the rows of a signal table in " +
+		"the publication."
 )
 
-// connectionRules judges the options of connections to Postgres. postgres.go makes one connection string of them.
+// connectionRules judges the options of connections to Postgres. postgres.go builds one connection string from them.
 var connectionRules = []rule{
 	{
 		options: `database.hostname database.port database.user database.dbname database.sslmode database.sslrootcert
@@ -21,39 +22,39 @@ var connectionRules = []rule{
 	{options: "database.password", judge: password},
 	{
 		options: "database.sslkey", when: endsIn(".pk8", ".der"), verdict: Decide, key: "postgres.dsn",
-		note: "pgjdbc's key is DER; here it is PEM: openssl pkcs8 -nocrypt -inform DER -in {value} -out client.key, and " +
-			"name that file.",
+		note: "pgjdbc's key is DER; this program needs PEM: openssl pkcs8 -nocrypt -inform DER -in {value} -out " +
+			"client.key, and name that file.",
 	},
-	{options: "database.sslkey", verdict: Translated, key: "postgres.dsn", note: "It has to be PEM."},
+	{options: "database.sslkey", verdict: Translated, key: "postgres.dsn", note: "The file must be PEM."},
 	{
 		options: "database.sslpassword", verdict: Decide,
-		note: "A key with a passphrase: put sslpassword into the connection string, and that into a file.",
+		note: "A key with a passphrase: add sslpassword to the connection string, and keep the connection string in a file.",
 	},
 	{
 		options: "database.sslfactory", verdict: Decide,
-		note: "A Java class chooses the certificates; say the same with sslmode, sslrootcert, sslcert and sslkey in " +
-			"postgres.dsn.",
+		note: "A Java class chooses the certificates; set sslmode, sslrootcert, sslcert and sslkey in postgres.dsn to the " +
+			"same effect.",
 	},
 	{
 		options: "database.initial.statements", verdict: Decide,
-		note: "Statements are run on no connection here. What sets a parameter can be in the connection string " +
-			"(options=-c …) or ALTER ROLE … SET.",
+		note: "This program runs no statements on its connections. Set parameters in the connection string " +
+			"(options=-c …) or with ALTER ROLE … SET.",
 	},
 	{options: "database.tcpKeepAlive", verdict: Without, note: "TCP keep-alive is on."},
-	{options: "database.query.timeout.ms", verdict: Without, note: "A matter of Debezium's queries."},
+	{options: "database.query.timeout.ms", verdict: Without, note: "It concerns Debezium's own queries."},
 	{
 		options: "database.connection.timeout.ms", verdict: Without,
-		note: "connect_timeout in the connection string does it where it is wanted.",
+		note: "Set connect_timeout in the connection string if you need it.",
 	},
 	{
 		options: "database.connection.factory.class", verdict: Decide,
-		note: "A Java class makes the connections; say in postgres.dsn what it does.",
+		note: "A Java class makes the connections; configure the same in postgres.dsn.",
 	},
 	{options: "read.only", when: is("false"), verdict: Without, note: noSignals},
 	{
 		options: "read.only", verdict: Decide,
-		note: "On a read-only server (a standby, PostgreSQL 16 or later) publication and slot have to be made by hand; " +
-			"set postgres.setup: never.",
+		note: "On a read-only server (a hot standby, PostgreSQL 16 or later) create publication and slot by hand, and set " +
+			"postgres.setup: never.",
 	},
 	{options: "connection.validation.timeout.ms", verdict: Without, note: retries},
 }
@@ -62,93 +63,93 @@ var connectionRules = []rule{
 var replicationRules = []rule{
 	{
 		options: "plugin.name", when: is("pgoutput"), verdict: Without,
-		note: "The slot's plugin is pgoutput, which is read here too: the slot can be taken over.",
+		note: "The slot uses the plugin pgoutput, which this program reads too: it can take the slot over.",
 	},
 	{
 		options: "plugin.name", verdict: Refused,
-		note: "The slot is decoded by {value} and this program reads pgoutput: it cannot be taken over. " + ownSlot,
+		note: "The slot uses the plugin {value}. This program reads pgoutput and cannot take the slot over. " + ownSlot,
 	},
 	{
 		options: "slot.name", verdict: Translated, key: "postgres.slot",
-		note: "The same slot goes on.",
+		note: "The same slot stays in use.",
 		set:  func(m *migration, _, value string) { m.slot = value },
 	},
 	{
 		options: "publication.name", verdict: Translated, key: "postgres.publication",
-		note: "The same publication goes on.",
+		note: "The same publication stays in use.",
 		set:  func(m *migration, _, value string) { m.pub = value },
 	},
 	{
 		options: "slot.drop.on.stop", when: is("true"), verdict: Decide,
-		note: "Stopping the connector drops the slot, and what is committed before ours starts is LOST. Set it to false " +
-			"and let the connector restart before you stop it.",
+		note: "Stopping the connector drops the slot, and events committed before this program starts are LOST. Set it to " +
+			"false and restart the connector before you stop it.",
 	},
 	{options: "slot.drop.on.stop", verdict: Without, note: "This program never drops a slot."},
 	{options: "slot.failover", verdict: Translated, key: "postgres.failover", set: truth},
 	{options: "slot.stream.params", when: is(""), verdict: Without, note: "Empty."},
 	{
 		options: "slot.stream.params", verdict: Decide,
-		note: "Parameters of the decoder are not passed on. Of pgoutput's, origin=none would change which rows come.",
+		note: "This program does not pass on decoder parameters. Of the parameters of pgoutput, origin=none would change " +
+			"which rows arrive.",
 	},
 	{options: "slot.max.retries slot.retry.delay.ms", verdict: Without, note: retries},
 	{
 		options: "slot.seek.to.known.offset.on.start", verdict: Without,
-		note: "The slot's own position decides, Debezium's offsets are not read.",
+		note: "The slot's position decides; Debezium's offsets are not read.",
 	},
 	{
 		options: "offset.mismatch.strategy", verdict: Without,
-		note: "The slot's own position decides, Debezium's offsets are not read. For the way back, trust_slot is the " +
-			"setting to have.",
+		note: "The slot's position decides; Debezium's offsets are not read. For a rollback, set trust_slot.",
 	},
-	{options: "create.slot.command.timeout", verdict: Without, note: "The slot is there."},
+	{options: "create.slot.command.timeout", verdict: Without, note: "The slot exists already."},
 	{
 		options: "publication.autocreate.mode", when: is("disabled", "filtered"), verdict: Without,
-		note: "The publication is there and is used as it is.",
+		note: "The publication exists and is used unchanged.",
 	},
 	{
 		options: "publication.autocreate.mode", when: is("no_tables"), verdict: Decide,
-		note: "Check that the publication holds the outbox table.",
+		note: "Check that the publication contains the outbox table.",
 	},
 	{options: "publication.autocreate.mode", verdict: Without, note: allTablesNote},
 	{
 		options: "publish.via.partition.root", when: is("true"), verdict: Without,
-		note: "The publication has it, and stays. Name partitioned tables by their root in postgres.tables.",
+		note: "The publication has this setting and stays. Name partitioned tables by their root in postgres.tables.",
 	},
 	{
 		options: "publish.via.partition.root", verdict: Without,
-		note: "If the outbox table is partitioned, ALTER PUBLICATION … SET (publish_via_partition_root = true) first: " +
-			"rows come under their partition's name otherwise.",
+		note: "If the outbox table is partitioned, run ALTER PUBLICATION … SET (publish_via_partition_root = true) " +
+			"first: otherwise rows arrive under the name of their partition.",
 	},
 	{
 		options: "replica.identity.autoset.values", verdict: Without,
-		note: onlyInserts + "Inserts need no replica identity.",
+		note: onlyInserts + " Inserts need no replica identity.",
 	},
 	{
 		options: "flush.lsn.source lsn.flush.mode", when: is("manual", "false"), verdict: Decide,
-		note: "Debezium does not move the slot; somebody else does. Here the slot moves over what Kafka has " +
-			"acknowledged: stop the other, and look at confirmed_flush_lsn first, for all behind it is sent again.",
+		note: "Debezium does not advance the slot; another process does. This program advances it to what Kafka has " +
+			"acknowledged. Stop the other process and check confirmed_flush_lsn first: everything after it is sent again.",
 	},
 	{
 		options: "flush.lsn.source lsn.flush.mode", verdict: Without,
-		note: "The slot moves over what Kafka has acknowledged, and over a quiet database without heartbeats.",
+		note: "The slot advances to what Kafka has acknowledged, and also while the database is idle, without heartbeats.",
 	},
 	{
 		options: "lsn.flush.timeout.ms lsn.flush.timeout.action", verdict: Without,
-		note: "The confirmed position goes with every status message.",
+		note: "Every standby status update carries the confirmed position.",
 	},
 	{
 		options: "status.update.interval.ms", verdict: Without,
-		note: "Status messages follow wal_sender_timeout and progress.",
+		note: "Standby status updates follow wal_sender_timeout and progress.",
 	},
 	{options: "xmin.fetch.interval.ms", verdict: Without, note: internals},
 	{options: "schema.refresh.mode", verdict: Without, note: "Postgres announces each table's columns before its rows."},
 	{options: "message.prefix.include.list message.prefix.exclude.list", when: is(""), verdict: Without, note: "Empty."},
 	{
 		options: "message.prefix.include.list message.prefix.exclude.list", verdict: Decide, key: "postgres.messages",
-		note: "The event router passes messages of pg_logical_emit_message on to <topic.prefix>.message unchanged. " +
-			"Nothing does so here; postgres.messages takes them as events, which is something else.",
+		note: "The event router passes messages of pg_logical_emit_message on to <topic.prefix>.message unchanged. This " +
+			"program does not; postgres.messages treats such messages as events, which is a different feature.",
 	},
-	{options: "streaming.delay.ms", verdict: Without, note: "The stream begins at once."},
+	{options: "streaming.delay.ms", verdict: Without, note: "The stream starts immediately."},
 }
 
 var snapshotRules = []rule{
@@ -158,14 +159,14 @@ var snapshotRules = []rule{
 	},
 	{
 		options: "snapshot.mode", when: is("always"), verdict: Decide,
-		note: "Debezium sends the whole table again at each start; nothing here does. If consumers rely on it, publish " +
-			"rows again from the table (docs/runbook.md).",
+		note: "Debezium sends the whole table again at each start; this program does not. If consumers rely on it, " +
+			"publish rows again from the table (docs/runbook.md).",
 	},
 	{
 		options: "snapshot.mode", when: is("initial_only"), verdict: Refused,
-		note: "The connector only takes a snapshot and ends; there is nothing to take over.",
+		note: "The connector takes a snapshot and stops; there is nothing to take over.",
 	},
-	{options: "snapshot.mode", verdict: Decide, note: "Find out what the snapshotter does at a start. " + noSnapshot},
+	{options: "snapshot.mode", verdict: Decide, note: "Find out what the snapshotter does at startup. " + noSnapshot},
 	{options: "snapshot.mode.configuration.based.start.stream", when: is("true"), verdict: Without, note: noSnapshot},
 	{
 		options: "snapshot.mode.configuration.based.start.stream", verdict: Refused,

@@ -1,8 +1,8 @@
 package migrate
 
-const ownProducer = "The producer is idempotent with acks=all, in order, and decides sizes and waits itself."
+const ownProducer = "The producer is idempotent, uses acks=all, keeps the order, and chooses sizes and waits itself."
 
-// producerRules judges the options of Kafka's producer, kafka.go what several of them say together.
+// producerRules judges the options of Kafka's producer. kafka.go combines the options that belong together.
 var producerRules = []rule{
 	{options: "bootstrap.servers", verdict: Translated, key: "kafka.brokers", set: brokers},
 	{
@@ -12,7 +12,7 @@ var producerRules = []rule{
 	{options: "acks", when: exactly("all", "-1"), verdict: Without, note: ownProducer},
 	{
 		options: "acks", verdict: Without,
-		note: "acks is always all: the slot must not pass what a single broker could lose.",
+		note: "acks is always all: the slot must not advance past a record that one broker alone could lose.",
 	},
 	{options: "partitioner.class", when: exactly(""), verdict: Without, note: defaultPartitioner},
 	{
@@ -21,24 +21,25 @@ var producerRules = []rule{
 	},
 	{
 		options: "partitioner.class", verdict: Refused,
-		note: "Only the Java client's default partitioner (murmur2 of the key) is here: records would land in other " +
-			"partitions.",
+		note: "This program has only the Java client's default partitioner (murmur2 of the key): records would go to " +
+			"other partitions.",
 	},
-	{options: "partitioner.ignore.keys", when: is("true"), verdict: Refused, note: "Keys decide the partition here."},
+	{options: "partitioner.ignore.keys", when: is("true"), verdict: Refused, note: "In this program the key decides " +
+		"the partition."},
 	{options: "partitioner.ignore.keys", verdict: Without, note: "The default."},
 	{
 		options: "interceptor.classes", verdict: Decide,
-		note: "Interceptors are not called. Find out what they do; some change records.",
+		note: "This program does not call interceptors. Find out what they do; some change records.",
 	},
-	{options: "max.request.size", verdict: Without, note: "The topic's max.message.bytes decides."},
+	{options: "max.request.size", verdict: Without, note: "The topic's max.message.bytes is the limit."},
 	{
 		options: "client.id", verdict: Without,
-		note: "Connections are called cdc-outbox; quotas by client id have to be given anew.",
+		note: "The client id is cdc-outbox; set quotas for it.",
 	},
 	{
 		options: "transactional.id", verdict: Without,
-		note: "With delivery: exactly_once it is made from the slot; grant the rights on it (cdc-outbox check says " +
-			"which).",
+		note: "With delivery: exactly_once it is derived from the slot's name; grant the rights on it (cdc-outbox check " +
+			"lists them).",
 	},
 	{options: "security.protocol", when: is("plaintext"), verdict: Without, note: "The default: plain text."},
 	{
@@ -52,12 +53,11 @@ var producerRules = []rule{
 	},
 	{
 		options: "sasl.mechanism", verdict: Refused, key: "kafka.sasl.mechanism",
-		note: "PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512 are what there is; the brokers' listener has to offer one of " +
-			"them.",
+		note: "This program supports PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512; the brokers' listener must offer one of these.",
 	},
 	{
 		options: "sasl.jaas.config", verdict: Translated, key: "kafka.sasl.username",
-		note: "The password is not repeated: give it as CDC_OUTBOX_KAFKA_SASL_PASSWORD or in a file.",
+		note: "The password is not copied: provide it in CDC_OUTBOX_KAFKA_SASL_PASSWORD or in a file.",
 	},
 	{options: "ssl.truststore.location", when: pem("truststore"), verdict: Translated, key: "kafka.tls.ca", set: text},
 	{
@@ -65,10 +65,14 @@ var producerRules = []rule{
 		note: "A Java key store: export its certificates as PEM (keytool -exportcert -rfc -keystore …) and name that " +
 			"file; leave it out if a public authority signed the brokers' certificates.",
 	},
-	{options: "ssl.keystore.location", when: pem("keystore"), verdict: Translated, key: "kafka.tls.cert", note: "Certificate and key are in the one file.", set: func(m *migration, key, value string) {
-		m.out.set(key, value)
-		m.out.set("kafka.tls.key", value)
-	}},
+	{
+		options: "ssl.keystore.location", when: pem("keystore"), verdict: Translated, key: "kafka.tls.cert",
+		note: "One file holds certificate and key.",
+		set: func(m *migration, key, value string) {
+			m.out.set(key, value)
+			m.out.set("kafka.tls.key", value)
+		},
+	},
 	{
 		options: "ssl.keystore.location", verdict: Decide, key: "kafka.tls.cert",
 		note: "A Java key store: export certificate and key as PEM (keytool -importkeystore … -deststoretype PKCS12, " +
@@ -77,33 +81,36 @@ var producerRules = []rule{
 	{
 		options: "ssl.endpoint.identification.algorithm", when: is(""), verdict: Decide,
 		key: "kafka.tls.insecure_skip_verify",
-		note: "The brokers' names are not checked now. Better give them certificates with their names, or set " +
+		note: "Today the brokers' names are not verified. Better: issue certificates with the brokers' names, or set " +
 			"kafka.tls.server_name.",
 	},
-	{options: "ssl.endpoint.identification.algorithm", verdict: Without, note: "The default: names are checked."},
+	{options: "ssl.endpoint.identification.algorithm", verdict: Without, note: "The default: names are verified."},
 	{
 		options: "ssl.truststore.type ssl.keystore.type", verdict: Without,
 		note: "See ssl.truststore.location and ssl.keystore.location.",
 	},
-	{options: `batch.size* linger.ms* buffer.memory* max.in.flight* enable.idempotence* retries* retry.* delivery.timeout* request.timeout*
-		max.block.ms* metadata.* connections.max.idle* reconnect.backoff* send.buffer* receive.buffer* socket.connection*
-		partitioner.a* transaction.timeout* enable.metrics.push* client.dns.lookup* compression.gzip.level*
-		compression.lz4.level* compression.zstd.level* auto.include.jmx*`, verdict: Without, note: ownProducer},
+	{
+		options: `batch.size* linger.ms* buffer.memory* max.in.flight* enable.idempotence* retries* retry.*
+			delivery.timeout* request.timeout* max.block.ms* metadata.* connections.max.idle* reconnect.backoff*
+			send.buffer* receive.buffer* socket.connection* partitioner.a* transaction.timeout* enable.metrics.push*
+			client.dns.lookup* compression.gzip.level* compression.lz4.level* compression.zstd.level* auto.include.jmx*`,
+		verdict: Without, note: ownProducer,
+	},
 	{
 		options: "key.serializer value.serializer", verdict: Without,
-		note: "The converters make bytes; the serializer passes them on.",
+		note: "The converters produce bytes; the serializer passes them on.",
 	},
 	{options: "metric*", verdict: Without, note: metrics},
-	{options: "ssl.*", verdict: Decide, key: "kafka.tls", note: "TLS is set with PEM files: kafka.tls.ca, cert and key."},
+	{options: "ssl.*", verdict: Decide, key: "kafka.tls", note: "Configure TLS with PEM files: kafka.tls.ca, cert and " +
+		"key."},
 	{
 		options: "sasl.*", verdict: Decide, key: "kafka.sasl",
-		note: "PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512 with user and password are what there is.",
+		note: "This program supports PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512 with user and password.",
 	},
 	{
 		options: "*", verdict: Unknown,
-		note: "An option of Kafka's producer that this version does not know; find out whether it changes what is " +
-			"written.",
+		note: "This version does not know this option of Kafka's producer; find out whether it changes what is written.",
 	},
 }
 
-const defaultPartitioner = "The default, which is done here too: murmur2 of the key."
+const defaultPartitioner = "The default, as in this program: murmur2 of the key."

@@ -4,9 +4,9 @@ package migrate
 var serverRules = []rule{
 	{
 		options: "debezium.sink.type", when: exactly("kafka"), verdict: Translated, key: "kafka.brokers",
-		note: "Kafka is the sink here, too.",
+		note: "Kafka is the sink in this program too.",
 	},
-	{options: "debezium.sink.type", verdict: Refused, note: "Only Kafka is written to here."},
+	{options: "debezium.sink.type", verdict: Refused, note: "This program writes only to Kafka."},
 	{options: "debezium.format.value", judge: serverFormat("value")},
 	{options: "debezium.format.key", judge: serverFormat("key")},
 	{options: "debezium.format.header", judge: serverHeaderFormat},
@@ -18,7 +18,7 @@ var serverRules = []rule{
 	},
 	{
 		options: "debezium.format.schemas.enable", verdict: Decide,
-		note: "It holds for all three formats; set value_converter, key_converter and header_converter to json if it is " +
-			"false.",
+		note: "It applies to all three formats; if it is false, set value_converter, key_converter and header_converter " +
+			"to json.",
 	},
 }

@@ -15,14 +15,16 @@ type Step struct {
 }
 
 func (m *migration) position() string {
-	return fmt.Sprintf("psql \"$CDC_OUTBOX_POSTGRES_DSN\" -c \"SELECT slot_name, plugin, active, restart_lsn, confirmed_flush_lsn, pg_current_wal_lsn() FROM pg_replication_slots WHERE slot_name = '%s'\"", m.slotName())
+	return fmt.Sprintf("psql \"$CDC_OUTBOX_POSTGRES_DSN\" -c \"SELECT slot_name, plugin, active, restart_lsn, "+
+		"confirmed_flush_lsn, pg_current_wal_lsn() FROM pg_replication_slots WHERE slot_name = '%s'\"", m.slotName())
 }
 
 func (m *migration) stop() []string {
 	if m.in.Form == DebeziumServer {
 		return []string{"kill -TERM <pid of Debezium Server>"}
 	}
-	return []string{fmt.Sprintf("curl -sS -X PUT %s   # Kafka Connect 3.5 and later; before, DELETE the connector and keep its JSON", m.connector("stop"))}
+	return []string{fmt.Sprintf("curl -sS -X PUT %s   # Kafka Connect 3.5 and later; before, DELETE the connector and "+
+		"keep its JSON", m.connector("stop"))}
 }
 
 func (m *migration) start() []string {
@@ -45,7 +47,7 @@ var (
 	plainPath = regexp.MustCompile(`^[A-Za-z0-9._%/][A-Za-z0-9._%/-]*$`)
 )
 
-// slotName is for commands that somebody pastes; what is no slot's name is not to be run.
+// slotName is for commands that an operator pastes. A text that is not a valid slot name never gets into them.
 func (m *migration) slotName() string {
 	if slotName.MatchString(m.slot) {
 		return m.slot
@@ -62,7 +64,7 @@ func (m *migration) connector(action string) string {
 	return quoted(address)
 }
 
-// configFile is the configuration's name as a word of the shell. Without one it is to be saved under the usual name.
+// configFile is the configuration's name as a word of the shell. Without a name it is the usual name.
 func configFile(name string) string {
 	switch {
 	case name == "":
@@ -73,30 +75,42 @@ func configFile(name string) string {
 	return quoted(name)
 }
 
-// quoted is one word to the shell, whatever it holds.
+// psql is the command that runs the statement, which holds no double quotes.
+func psql(statement string) string {
+	return `psql "$CDC_OUTBOX_POSTGRES_DSN" -c "` + statement + `"`
+}
+
+// quoted makes any text one word of the shell.
 func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// takeover is the way over on the same slot and publication.
+// takeover lists the steps to continue on the same slot and publication.
 func (m *migration) takeover() []Step {
 	return []Step{
 		{
-			Do:       "Settle what is left to decide above, save the configuration, and let it be checked. The slot shows as active: Debezium reads it.",
+			Do: "Settle the open decisions above, save the configuration and check it. The check reports the slot as " +
+				"active, because Debezium reads it.",
 			Commands: []string{"cdc-outbox check --config " + m.file},
 		},
 		{
 			Do:       "Stop Debezium's connector; do not delete the slot, the publication or the connector's offsets.",
 			Commands: m.stop(),
-			Why:      "A slot has one reader. If slot.drop.on.stop is true, set it to false and restart the connector first: stopping it would drop the slot.",
+			Why: "A slot has one reader. If slot.drop.on.stop is true, set it to false and restart the connector first; " +
+				"otherwise stopping it drops the slot.",
 		},
 		{
-			Do:       "See that the slot is free (active = f), has the plugin pgoutput, and where it stands.",
+			Do:       "Check that the slot is free (active = f) and has the plugin pgoutput, and note its position.",
 			Commands: []string{m.position()},
-			Why:      "What is committed behind confirmed_flush_lsn is sent by whoever reads the slot next. Debezium moves it only after Connect has committed its offsets (offset.flush.interval.ms, a minute by default), so it may lie behind what Debezium has produced: those events arrive once more, with the same id header. None is missing. Do not advance the slot to save the repeats.",
+			Why: "The next reader of the slot sends everything committed after confirmed_flush_lsn. Debezium advances " +
+				"it only after Connect has committed its offsets (offset.flush.interval.ms, a minute by default). Events that " +
+				"Debezium has produced since then are sent again, with the same id header. No event is missing. Do not advance " +
+				"the slot to avoid the duplicates.",
 		},
 		{
-			Do:       "Start this one.",
+			Do:       "Start cdc-outbox.",
 			Commands: []string{"cdc-outbox run --config " + m.file, "cdc-outbox status --config " + m.file},
-			Why:      "It starts at the slot's confirmed position. Debezium's offsets, in connect-offsets or its file, may be ahead of the slot's position; they are not read, so the events in between are the repeats. Should the slot's position be ahead of theirs, Debezium would have started there too.",
+			Why: "It starts at the slot's confirmed position and does not read Debezium's offsets (connect-offsets or " +
+				"its file). If the offsets are ahead of the slot, the events in between are the duplicates. If the slot is " +
+				"ahead of the offsets, Debezium would have started at the slot's position too.",
 		},
 		{
 			Do: "Keep the connector stopped, with its offsets, until you are sure.",
@@ -104,24 +118,32 @@ func (m *migration) takeover() []Step {
 	}
 }
 
-// rollback is the way back.
+// rollback lists the steps back to Debezium.
 func (m *migration) rollback() []Step {
 	return []Step{
-		{Do: "Stop this one, gracefully (SIGTERM): it waits until everything in flight is acknowledged and confirmed.", Commands: []string{"kill -TERM <pid of cdc-outbox>"}},
-		{Do: "See that the slot is free.", Commands: []string{m.position()}},
+		{
+			Do:       "Stop cdc-outbox gracefully (SIGTERM): it waits until all records in flight are confirmed.",
+			Commands: []string{"kill -TERM <pid of cdc-outbox>"},
+		},
+		{Do: "Check that the slot is free.", Commands: []string{m.position()}},
 		{
 			Do:       "Resume Debezium's connector with the same configuration.",
 			Commands: m.start(),
-			Why:      "Its stored offset is older than the slot's position now. Postgres never sends what lies before confirmed_flush_lsn, whatever start is asked for, so nothing is repeated and nothing is missing. With offset.mismatch.strategy=trust_greater_lsn or trust_slot (Debezium 3.4 and later) Debezium expects just that; with trust_offset it may refuse: set another one before.",
+			Why: "Debezium's stored offset is now older than the slot's position. Postgres never sends what is before " +
+				"confirmed_flush_lsn, whatever start is requested, so no event is repeated or missing. With " +
+				"offset.mismatch.strategy=trust_greater_lsn or trust_slot (Debezium 3.4 and later) Debezium expects this. With " +
+				"trust_offset it may refuse to start: change the setting first.",
 		},
 		{
-			Do:       "Should this one take over again later: forget the position that it remembers, for Debezium has moved the slot meanwhile.",
-			Commands: []string{fmt.Sprintf("psql \"$CDC_OUTBOX_POSTGRES_DSN\" -c \"DELETE FROM public.cdc_outbox_slots WHERE slot = '%s'\"   # the table of postgres.checkpoint, where there is one", m.slotName())},
+			Do: "Before cdc-outbox takes over again later, delete its checkpoint, because Debezium has advanced the " +
+				"slot in between.",
+			Commands: []string{fmt.Sprintf("psql \"$CDC_OUTBOX_POSTGRES_DSN\" -c \"DELETE FROM public.cdc_outbox_slots WHERE "+
+				"slot = '%s'\"   # the table of postgres.checkpoint, if it exists", m.slotName())},
 		},
 	}
 }
 
-// sideBySide is how to run both and compare.
+// sideBySide lists the steps to run both and compare.
 func (m *migration) sideBySide() []Step {
 	replacement, ok := m.out["router.debezium.topic_replacement"].(string)
 	if !ok {
@@ -129,31 +151,39 @@ func (m *migration) sideBySide() []Step {
 	}
 	left, _, _ := strings.Cut(replacement, "$")
 	slot := "cdc_outbox_verify"
-	shadow := fmt.Sprintf("CDC_OUTBOX_POSTGRES_SLOT=%s CDC_OUTBOX_ROUTER_DEBEZIUM_TOPIC_REPLACEMENT=%s", slot, quoted("verify."+replacement))
-	shadowWhy := "The shadow topics' events have no consumers; a short retention is enough."
+	shadow := "CDC_OUTBOX_POSTGRES_SLOT=" + slot + " CDC_OUTBOX_ROUTER_DEBEZIUM_TOPIC_REPLACEMENT=" +
+		quoted("verify."+replacement)
+	shadowWhy := "The shadow topics have no consumers; a short retention is enough."
 	if _, ok := m.out["router.debezium.topic_regex"]; ok {
-		shadowWhy += " A route value that router.debezium.topic_regex does not match is itself the topic, for both: those events would go to the live topic twice. " +
-			"See first, with SELECT DISTINCT on the route column, that there are none, or give this one no right to write there."
+		shadowWhy += " A route value that router.debezium.topic_regex does not match is itself the topic, for both " +
+			"relays: such events would go to the live topic twice. " +
+			"Check first, with SELECT DISTINCT on the route column, that there are no such values, or do not grant " +
+			"cdc-outbox the right to write to the live topics."
 	}
 	return []Step{
 		{
-			Do:       "Make a second slot. The publication can be shared; it only names tables.",
-			Commands: []string{fmt.Sprintf("psql \"$CDC_OUTBOX_POSTGRES_DSN\" -c \"SELECT pg_create_logical_replication_slot('%s', 'pgoutput')\"", slot)},
-			Why:      "It holds back WAL of its own until it is dropped: watch it, and drop it when you are done. Debezium's own slot is not touched.",
+			Do:       "Create a second slot. Both can share the publication; it only names tables.",
+			Commands: []string{psql("SELECT pg_create_logical_replication_slot('" + slot + "', 'pgoutput')")},
+			Why: "The second slot retains WAL until it is dropped: monitor it, and drop it when you are done. " +
+				"Debezium's slot is not touched.",
 		},
 		{
-			Do:       "Run this one on that slot, into topics with another prefix. Give those the same number of partitions.",
+			Do: "Run cdc-outbox on the second slot, into topics with another prefix. Create these topics with the same " +
+				"number of partitions.",
 			Commands: []string{shadow + " cdc-outbox run --config " + m.file},
 			Why:      shadowWhy,
 		},
 		{
-			Do:       "Let both see events that cover every aggregate type, NULL payloads and the largest ones; then compare. --overlap leaves out what is only on one side because that side began earlier or has not arrived.",
-			Commands: []string{fmt.Sprintf("cdc-outbox migrate verify --config %s --left-prefix %s --overlap --right-prefix %s", m.file, quoted(left), quoted("verify."+left))},
-			Why:      "Events are matched by their id header and compared by key, value, headers, partition and order per key. Exit code 0: equal, 1: different.",
+			Do: "Let both process events of every aggregate type, with NULL payloads and with the largest payloads; " +
+				"then compare. --overlap ignores events that are on one side only because that side started earlier or is ahead.",
+			Commands: []string{fmt.Sprintf("cdc-outbox migrate verify --config %s --left-prefix %s --overlap --right-prefix "+
+				"%s", m.file, quoted(left), quoted("verify."+left))},
+			Why: "Events are matched by their id header and compared by key, value, headers, partition and order per " +
+				"key. Exit code 0: equal, 1: different.",
 		},
 		{
 			Do:       "End the comparison: stop it, drop its slot, delete the shadow topics.",
-			Commands: []string{fmt.Sprintf("psql \"$CDC_OUTBOX_POSTGRES_DSN\" -c \"SELECT pg_drop_replication_slot('%s')\"", slot)},
+			Commands: []string{psql("SELECT pg_drop_replication_slot('" + slot + "')")},
 		},
 	}
 }

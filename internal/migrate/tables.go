@@ -25,21 +25,23 @@ func tableList(m *migration, _, value string) outcome {
 		}
 	}
 	if len(patterns) > 0 {
-		return outcome{Decide, key, "A pattern: list the tables it stands for (SELECT * FROM pg_publication_tables shows the publication's). Partitions count by their root."}
+		return outcome{Decide, key, "A pattern: list the tables that it matches (SELECT * FROM pg_publication_tables " +
+			"shows the tables of the publication). Name a partitioned table by its root."}
 	}
 	if len(tables) == 0 {
-		return outcome{Decide, key, "No table is left; name the outbox table."}
+		return outcome{Decide, key, "No table remains; name the outbox table."}
 	}
 	if !slices.Equal(tables, []string{"public.outbox"}) {
 		m.out.set(key, tables)
 	}
 	if len(tables) > 1 {
-		return outcome{Decide, key, "Several tables: the event router takes every captured table for an outbox. List in " + key + " those that are one; rows of the others have made records, or errors, until now."}
+		return outcome{Decide, key, "Several tables: the event router treats every captured table as an outbox. List only " +
+			"the outbox tables in " + key + "; until now the rows of the other tables made records, or errors."}
 	}
 	return outcome{Translated, key, ""}
 }
 
-// foreign says whether the table is for signals or heartbeats.
+// foreign reports whether the table is for signals or heartbeats.
 func (m *migration) foreign(table string) bool {
 	signal := m.in.value("signal.data.collection")
 	if table == signal || strings.HasSuffix(signal, "."+table) {
@@ -47,7 +49,8 @@ func (m *migration) foreign(table string) bool {
 	}
 	query := m.in.value("heartbeat.action.query")
 	_, name, _ := strings.Cut(table, ".")
-	return query != "" && regexp.MustCompile(`(?i)(^|[^A-Za-z0-9_$])`+regexp.QuoteMeta(name)+`($|[^A-Za-z0-9_$])`).MatchString(query)
+	word := regexp.MustCompile(`(?i)(^|[^A-Za-z0-9_$])` + regexp.QuoteMeta(name) + `($|[^A-Za-z0-9_$])`)
+	return query != "" && word.MatchString(query)
 }
 
 func skipsInserts(_ *migration, value string) bool {

@@ -34,9 +34,9 @@ func (m *migration) yaml(entries []Entry) string {
 		}
 		m.place(sections, f.Key, node)
 	}
-	head := "# Made by cdc-outbox migrate debezium from the connector " + oneLine(m.in.Name) + "."
+	head := "# Written by cdc-outbox migrate debezium from the connector " + oneLine(m.in.Name) + "."
 	if m.in.Name == "" {
-		head = "# Made by cdc-outbox migrate debezium."
+		head = "# Written by cdc-outbox migrate debezium."
 	}
 	if note := m.notes["postgres"]; note != "" {
 		head += "\n# " + strings.ReplaceAll(note, "\n", "\n# ")
@@ -52,24 +52,26 @@ func (m *migration) yaml(entries []Entry) string {
 	return b.String()
 }
 
-// undecided puts what a person has to settle first, under a key with which no command loads the file: who
-// passes over the report would otherwise write other records than before.
+// undecided puts the open decisions at the top of the file, under a key that makes every command refuse it. Otherwise a
+// user who does not read the report would write other records than before.
 func (m *migration) undecided(doc *yaml.Node, entries []Entry) {
 	list := &yaml.Node{Kind: yaml.SequenceNode}
 	for _, e := range entries {
 		if e.Verdict == Decide || e.Verdict == Refused || e.Verdict == Unknown {
-			list.Content = append(list.Content, &yaml.Node{Kind: yaml.ScalarNode, Style: yaml.DoubleQuotedStyle, Value: e.Option + ": " + e.Note})
+			list.Content = append(list.Content, &yaml.Node{
+				Kind: yaml.ScalarNode, Style: yaml.DoubleQuotedStyle, Value: e.Option + ": " + e.Note,
+			})
 		}
 	}
 	if len(list.Content) == 0 {
 		return
 	}
 	key := &yaml.Node{Kind: yaml.ScalarNode, Value: config.Undecided,
-		HeadComment: "Settle each of these, then delete its line: while one is left, cdc-outbox refuses this file."}
+		HeadComment: "Settle each of these, then delete its line: while one line remains, cdc-outbox refuses this file."}
 	doc.Content = append([]*yaml.Node{key, list}, doc.Content...)
 }
 
-// oneLine keeps a name from being anything but a part of a comment.
+// oneLine keeps a name within one line of a comment.
 func oneLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
@@ -79,7 +81,7 @@ func oneLine(s string) string {
 	}, s)
 }
 
-// place puts the node under its sections, which are made when they are needed.
+// place puts the node under its sections, which it creates when they are needed.
 func (m *migration) place(sections map[string]*yaml.Node, key string, node *yaml.Node) {
 	section, name, ok := cutLast(key, ".")
 	if !ok {
@@ -96,7 +98,7 @@ func (m *migration) place(sections map[string]*yaml.Node, key string, node *yaml
 	sections[section].Content = append(sections[section].Content, k, node)
 }
 
-// same says whether the value is the default, as the reference writes it.
+// same reports whether the value is the default, as the reference writes it.
 func same(value any, def string) bool {
 	switch v := value.(type) {
 	case []string:
