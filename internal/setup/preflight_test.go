@@ -282,7 +282,7 @@ func TestHotStandbyOnPurpose(t *testing.T) {
 	require.NoError(t, preflight.FirstFailure(verdict(cfg, st)), "it runs, and check warns")
 	found := checkHotStandby(cfg, st)
 	require.Contains(t, found[1].Commands[0], "hot_standby_feedback = on")
-	require.Contains(t, found[2].Remedy, "pg_create_physical_replication_slot")
+	require.Contains(t, found[2].Commands[0], "pg_create_physical_replication_slot")
 
 	st.Slot = postgres.Slot{Name: "s"}
 	requireOperator(t, preflight.FirstFailure(verdict(cfg, st)), "It no longer exists", "-- on the standby",
