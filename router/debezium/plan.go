@@ -118,25 +118,6 @@ func (d *Router) newPlan(rel *pgoutput.Relation, catalog router.Catalog) *plan {
 	return p
 }
 
-func (d *Router) placeAdditional(p *plan) {
-	for _, at := range d.placements {
-		a := additionalColumn{column: d.column(p, at.column), placement: at}
-		if a.convert == nil {
-			if !d.cfg.IgnoreMissing {
-				p.miss("additional", at.column, "Debezium converts no values of its type")
-			}
-			continue
-		}
-		switch at.where {
-		case placedHeader:
-			a.out = newConverter(d.cfg.HeaderConverter, a.schema)
-		case placedPartition:
-			p.mustBe(a.column, connect.Int32, "additional", "integer")
-		}
-		p.additional = append(p.additional, a)
-	}
-}
-
 // column finds a column by name and compiles the conversion of its values.
 func (d *Router) column(p *plan, name string) column {
 	c := column{Field: layout.Field{Index: -1, Name: name}}
