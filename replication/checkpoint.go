@@ -157,8 +157,8 @@ func (cp *checkpoint) unreadable(err error) error {
 	return &fault.Error{
 		Kind: fault.Operator, Object: "table " + cp.cfg.Checkpoint.String(),
 		Err: fmt.Errorf("it is not one that remembers slots, or was edited: %w", err),
-		Next: "Set postgres.checkpoint to a table that `cdc-outbox setup` creates. Where it is such a table, " +
-			"accept the slot's position:",
+		Next: "Set postgres.checkpoint to a table that `cdc-outbox setup` creates. If this is the right " +
+			"table, accept the slot's current position.",
 		Commands: []string{"cdc-outbox slot accept"},
 	}
 }
@@ -243,23 +243,25 @@ func (cp *checkpoint) heldBack(err error) error {
 		Kind: fault.Retry, Object: "table " + cp.cfg.Checkpoint.String(),
 		Err: fmt.Errorf("the slot's position cannot be written down: %w", err),
 	}
-	const off = "\n-- or switch it off from the next start on: postgres.checkpoint: off"
+	off := fault.Do("Or run without a checkpoint from the next start on: postgres.checkpoint: off.")
 	switch sqlstate.Of(err) {
 	case "57014", "55P03", "40P01": // statement_timeout, lock_not_available, deadlock
-		f.Next = fmt.Sprintf("-- who holds it, and how to end that:\nSELECT l.pid, a.usename, a.application_name, "+
-			"a.state, a.xact_start FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE l.relation = "+
-			"%s::regclass AND l.granted;\nSELECT pg_terminate_backend(pid);",
-			identifier.QuoteLiteral(cp.cfg.Checkpoint.SQL())) + off
+		f.With(fault.Do("See which session holds the table, and end it: PID is what the first command shows.",
+			fmt.Sprintf("SELECT l.pid, a.usename, a.application_name, a.state, a.xact_start FROM pg_locks l JOIN "+
+				"pg_stat_activity a USING (pid) WHERE l.relation = %s::regclass AND l.granted;",
+				identifier.QuoteLiteral(cp.cfg.Checkpoint.SQL())),
+			"SELECT pg_terminate_backend(PID);").Then(off))
 	case "42501":
-		f.Next = "-- to the role in postgres.dsn:\nGRANT SELECT, INSERT, UPDATE, " +
-			"DELETE ON TABLE " + cp.cfg.Checkpoint.SQL() + " TO …;" + off
+		f.With(fault.Do("Grant the rights to the role in postgres.dsn, here ROLE.",
+			"GRANT SELECT, INSERT, UPDATE, DELETE ON TABLE "+cp.cfg.Checkpoint.SQL()+" TO ROLE;").Then(off))
 	case "53100":
 		f.Next = "Make room on the server's disk."
 	case "":
 		f.Next = "See whether the server answers other sessions than the stream's, and postgres.primary_dsn where " +
 			"that is set."
 	default:
-		f.Next = "See what the server says, and whether the table is as `cdc-outbox setup` makes it." + off
+		f.With(fault.Do("See what the server says, and whether the table is as `cdc-outbox setup` creates " +
+			"it.").Then(off))
 	}
 	return f
 }

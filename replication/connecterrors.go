@@ -21,10 +21,8 @@ func (c *Config) connectError(pc *pgconn.Config, err error, again bool) error {
 		if pooler.RefusesParameters(pg) || pooler.RefusesLogin(pg) && !again {
 			return pooler.Route{Tried: true, Refusal: pg}.ToHostOf(pc).Fault()
 		}
-		f := &fault.Error{
-			Object: server(pc), Err: &sqlstate.Refusal{PgError: pg}, Kind: sqlstate.KindOf(pg.Code),
-			Next: c.remedy(duringConnect, pg.Code),
-		}
+		f := &fault.Error{Object: server(pc), Err: &sqlstate.Refusal{PgError: pg}, Kind: sqlstate.KindOf(pg.Code)}
+		f.With(c.remedy(duringConnect, pg.Code))
 		if again && (strings.HasPrefix(pg.Code, "28") || pg.Code == "3D000") {
 			f.Kind = fault.Retry
 		}
@@ -40,10 +38,8 @@ func (c *Config) connectError(pc *pgconn.Config, err error, again bool) error {
 	if len(pc.Password) > 3 {
 		text = strings.ReplaceAll(text, pc.Password, "…")
 	}
-	return &fault.Error{
-		Kind: fault.Retry, Object: server(pc), Err: errors.New("cannot connect: " + text),
-		Next: postgres.ReachRemedy(pc.Host, pc.Port, cause),
-	}
+	f := &fault.Error{Kind: fault.Retry, Object: server(pc), Err: errors.New("cannot connect: " + text)}
+	return f.With(postgres.ReachRemedy(pc.Host, pc.Port, cause))
 }
 
 // server names the server without user, password or parameters.

@@ -69,7 +69,7 @@ func (c *Config) serverError(p phase, at lsn.LSN, e *pgconn.PgError) error {
 	if e.Code == sqlstate.UndefinedObject && p == duringStart {
 		return c.slotMissing(postgres.ServerFacts{}) // it was there a moment ago
 	}
-	f.Next = c.remedy(p, e.Code)
+	f.With(c.remedy(p, e.Code))
 	return f
 }
 

@@ -1,7 +1,6 @@
 package replication
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
@@ -96,33 +95,34 @@ func TestErrorsSameTextEverywhere(t *testing.T) {
 	next := func(err error) string {
 		var f *fault.Error
 		require.ErrorAs(t, err, &f)
-		return f.Next
+		return f.Remedy().String()
 	}
-	require.Equal(t, o.SlotGone(postgres.ServerFacts{}).Remedy, next(c.slotMissing(postgres.ServerFacts{})))
+	require.Equal(t, o.SlotGone(postgres.ServerFacts{}).ToDo().String(), next(c.slotMissing(postgres.ServerFacts{})))
 	lost := postgres.Slot{
 		Name: "s", Exists: true, Logical: true, Plugin: "pgoutput", Database: "db", WALStatus: postgres.WALLost,
 	}
-	require.Equal(t, o.SlotInvalidated(lost, postgres.ServerFacts{}).Remedy,
+	require.Equal(t, o.SlotInvalidated(lost, postgres.ServerFacts{}).ToDo().String(),
 		next(c.checkSlot(lost, Identity{Database: "db"})))
-	require.Equal(t, o.SlotInvalidated(lost, postgres.ServerFacts{}).Remedy, c.remedy(duringStream, "58P01"))
-	require.Contains(t, c.remedy(duringStream, "42704"), o.PublicationLost(lost, postgres.ServerFacts{}, false).Remedy)
+	require.Equal(t, o.SlotInvalidated(lost, postgres.ServerFacts{}).ToDo(), c.remedy(duringStream, "58P01"))
+	require.Contains(t, c.remedy(duringStream, "42704").String(),
+		o.PublicationLost(lost, postgres.ServerFacts{}, false).ToDo().String())
 }
 
-// TestErrorsRemediesCanBePasted: prose is on comment lines of its own beside SQL.
+// TestErrorsRemediesCanBePasted: prose is in the sentence, and each command is complete.
 func TestErrorsRemediesCanBePasted(t *testing.T) {
 	c := &Config{
 		Slot: "s", Publication: "p", Tables: []identifier.Table{{Schema: "public", Name: "outbox"}},
 		Confirmed: nothingConfirmed, DSN: func() (string, error) { return "postgres://it@h/d", nil },
 	}
-	require.Regexp(t, "^ALTER ROLE \"it\" REPLICATION;\n-- [^\n]*`cdc-outbox check` knows$",
-		c.remedy(duringStart, "42501"))
+	remedy := c.remedy(duringStart, "42501")
+	require.Equal(t, []string{`ALTER ROLE "it" REPLICATION;`}, remedy.Commands)
+	require.Contains(t, remedy.Next, "`cdc-outbox check`")
 	for _, code := range []string{"42704", "58P01"} {
 		remedy := c.remedy(duringStream, code)
-		require.Contains(t, remedy, ";")
-		for line := range strings.SplitSeq(remedy, "\n") {
-			if !strings.HasPrefix(line, "-- ") {
-				require.Regexp(t, `^(SELECT|ALTER|CREATE|BEGIN|COMMIT)[^;]*;$`, line)
-			}
+		require.Regexp(t, `^[A-Z].*[.:]$`, remedy.Next)
+		require.GreaterOrEqual(t, len(remedy.Commands), 3)
+		for _, command := range remedy.Commands {
+			require.Regexp(t, `^((SELECT|ALTER|CREATE|BEGIN|COMMIT|WITH)[^;]*;|cdc-outbox repair)$`, command)
 		}
 	}
 }

@@ -62,5 +62,5 @@ func TestVersionsShortage(t *testing.T) {
 	var f *fault.Error
 	require.True(t, errors.As(err, &f), err)
 	require.Equal(t, fault.Operator, f.Kind)
-	require.Contains(t, f.Error()+f.Next, "max_replication_slots")
+	require.Contains(t, f.Error()+f.Remedy().String(), "max_replication_slots")
 }

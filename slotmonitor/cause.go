@@ -30,8 +30,8 @@ func cause(s Slot) alert.Cause {
 	case s.WALStatus == WALLost:
 		return alert.Cause{Code: CauseLost,
 			Sentence: "The server has removed what the slot needs; it can never be read again.", Object: slot,
-			Next: fmt.Sprintf("SELECT pg_drop_replication_slot('%s');  -- it must be re-created, and what was missed "+
-				"sent again", s.Name)}
+			Next:     "Drop the slot. It must then be created again, and the missed events sent again.",
+			Commands: []string{dropSlot(s.Name)}}
 	case s.Synced:
 		return alert.Cause{Code: CauseStandbyCopy,
 			Sentence: "It is a standby's copy and moves with the primary's slot.", Object: slot}
@@ -39,12 +39,12 @@ func cause(s Slot) alert.Cause {
 		return s.HeldBy.cause()
 	case !s.Active && s.InactiveSince != nil && !s.SampledAt.After(*s.InactiveSince): // before 17, at the first check
 		return alert.Cause{Code: CauseNoConsumer, Sentence: "No session reads the slot; since when is not known.",
-			Object: slot, Next: ifUnwanted(s.Name)}
+			Object: slot, Next: unwanted, Commands: []string{dropSlot(s.Name)}}
 	case !s.Active && s.InactiveSince != nil:
 		return alert.Cause{Code: CauseNoConsumer, Sentence: fmt.Sprintf("No session has read the slot since %s (%s).",
 			s.InactiveSince.UTC().Format(time.RFC3339),
 			fault.Duration(s.SampledAt.Sub(*s.InactiveSince))), Since: s.InactiveSince, Object: slot,
-			Next: ifUnwanted(s.Name)}
+			Next: unwanted, Commands: []string{dropSlot(s.Name)}}
 	case s.UnconfirmedBytes >= little:
 		who := fmt.Sprintf("pid %d", s.PID)
 		if s.Reader != nil && s.Reader.Application != "" {
@@ -57,26 +57,30 @@ func cause(s Slot) alert.Cause {
 	return alert.Cause{Code: CauseIdle, Sentence: "Nothing waits: all that its reader needs is confirmed."}
 }
 
-func ifUnwanted(slot string) string {
-	return fmt.Sprintf("Start its reader; if it is never to run again: SELECT pg_drop_replication_slot('%s');", slot)
+const unwanted = "Start its reader. If no process is ever to read it again, drop the slot."
+
+func dropSlot(name string) string {
+	return fmt.Sprintf("SELECT pg_drop_replication_slot('%s');", quoted(name))
 }
 
 // cause names the transaction and how to end it. Only a person can know whether it may be ended.
 func (t *Transaction) cause() alert.Cause {
+	next := t.remedy()
 	c := alert.Cause{Code: CauseOpenTransaction, Sentence: "Held back by " + t.String() + ".", Since: &t.Since,
-		Object: fmt.Sprintf("pid %d", t.PID), Next: t.next()}
+		Object: fmt.Sprintf("pid %d", t.PID), Next: next.Next, Commands: next.Commands}
 	if t.PID == 0 {
 		c.Object = fmt.Sprintf("prepared transaction %q", t.GID)
 	}
 	return c
 }
 
-func (t *Transaction) next() string {
+func (t *Transaction) remedy() fault.Remedy {
 	if t.PID == 0 {
-		return fmt.Sprintf("In database %s: COMMIT PREPARED '%[2]s'; or ROLLBACK PREPARED '%[2]s';", t.Database,
-			quoted(t.GID))
+		return fault.Do(fmt.Sprintf("Commit it or roll it back, in database %q.", t.Database),
+			fmt.Sprintf("COMMIT PREPARED '%s';", quoted(t.GID)), fmt.Sprintf("ROLLBACK PREPARED '%s';", quoted(t.GID)))
 	}
-	return fmt.Sprintf("End it in its application, or: SELECT pg_terminate_backend(%d);", t.PID)
+	return fault.Do("End it in its application, or end its session.", fmt.Sprintf("SELECT "+
+		"pg_terminate_backend(%d);", t.PID))
 }
 
 // quoted doubles the quotes of a text within quotes in SQL.

@@ -92,7 +92,8 @@ func (h *history) transactions(snap Snapshot) []Transaction {
 		}
 		if t.Age >= heldAfter {
 			t.Since = snap.At.Add(-t.Age)
-			t.Next = t.next()
+			next := t.remedy()
+			t.Next, t.Commands = next.Next, next.Commands
 			old = append(old, t)
 		}
 	}

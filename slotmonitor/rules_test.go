@@ -120,7 +120,7 @@ func TestCause(t *testing.T) {
 		got := cause(c.slot)
 		require.Equal(t, c.code, got.Code)
 		require.Contains(t, got.Sentence, c.words)
-		require.Contains(t, got.Next, c.next)
+		require.Contains(t, got.Remedy().String(), c.next)
 	}
 }
 

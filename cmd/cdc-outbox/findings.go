@@ -27,7 +27,7 @@ func writeFindings(w io.Writer, findings []preflight.Finding, colour bool) error
 		}
 		fmt.Fprintf(&b, "%s %s: %s\n", sign, fault.Printable(f.Subject), fault.Printable(f.Found))
 		paragraph(&b, "why: ", f.Why)
-		writeRemedy(&b, "fix: ", fault.Remedy{Next: f.Remedy, Commands: f.Commands})
+		writeRemedy(&b, "fix: ", f.ToDo())
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

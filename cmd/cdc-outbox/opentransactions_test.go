@@ -38,12 +38,12 @@ func TestStatusNamesOpenTransactions(t *testing.T) {
 	prepared, session := st.ReplicationSlot.Open[0], st.ReplicationSlot.Open[1]
 	require.Equal(t, "nightly '7", prepared.GID)
 	require.Equal(t, "postgres", prepared.User)
-	require.Contains(t, prepared.Next, `ROLLBACK PREPARED 'nightly ''7';`)
+	require.Contains(t, strings.Join(prepared.Commands, "\n"), `ROLLBACK PREPARED 'nightly ''7';`)
 	require.Equal(t, pid, session.PID)
 	require.Equal(t, "report", session.Application)
 	require.Equal(t, "idle in transaction", session.State)
 	require.NotNil(t, session.QueryStart)
-	require.Contains(t, session.Next, fmt.Sprintf("SELECT pg_terminate_backend(%d);", pid))
+	require.Contains(t, strings.Join(session.Commands, "\n"), fmt.Sprintf("SELECT pg_terminate_backend(%d);", pid))
 
 	r := invoke(t, env, "status")
 	for _, want := range []string{

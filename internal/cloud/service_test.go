@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 )
 
 func TestRecognise(t *testing.T) {
@@ -35,26 +37,46 @@ func TestRecognise(t *testing.T) {
 // TestRemediesAreNotForSuperusers: no service has superusers, so ALTER SYSTEM cannot be a remedy there.
 func TestRemediesAreNotForSuperusers(t *testing.T) {
 	for _, s := range Services() {
-		for _, text := range Remedies(s, "cdc_outbox") {
+		for _, r := range Remedies(s, "cdc_outbox") {
+			text := r.String()
 			require.NotContains(t, text, "ALTER SYSTEM", s)
 			require.NotContains(t, text, "pg_reload_conf", s)
 			require.NotContains(t, text, "%!", s)
-			with := s.With(text)
-			require.True(t, strings.HasPrefix(with, text))
-			require.Contains(t, with, s.Page())
+			with := s.With(r)
+			require.Equal(t, r.Commands, with.Commands)
+			require.Contains(t, with.Next, s.Page())
 		}
 	}
-	require.Equal(t, "ALTER SYSTEM SET max_slot_wal_keep_size = '50GB';\nSELECT pg_reload_conf();", Plain.LimitWAL(51200))
-	require.Equal(t, "ALTER SYSTEM SET max_slot_wal_keep_size = '77MB';\nSELECT pg_reload_conf();", Plain.LimitWAL(77))
-	require.Equal(t, "ALTER SYSTEM SET max_slot_wal_keep_size = '-1';\nSELECT pg_reload_conf();", Plain.LimitWAL(-1))
-	require.Equal(t, "ALTER SYSTEM SET wal_level = 'logical';\n-- then restart the server", Plain.LogicalDecoding())
+	for limit, sql := range map[int64]string{51200: "50GB", 77: "77MB", -1: "-1"} {
+		require.Equal(t, []string{"ALTER SYSTEM SET max_slot_wal_keep_size = '" + sql + "';", "SELECT " +
+			"pg_reload_conf();"},
+			Plain.LimitWAL(limit).Commands)
+	}
+	require.Equal(t, fault.Remedy{
+		Next: "Set wal_level, then restart the server.", Commands: []string{"ALTER SYSTEM SET wal_level = 'logical';"},
+	}, Plain.LogicalDecoding())
 	require.Equal(t, Plain.LogicalDecoding(), Plain.With(Plain.LogicalDecoding()))
+}
+
+// TestCommandsCanBePasted: they hold no comment, and SQL ends with a semicolon.
+func TestCommandsCanBePasted(t *testing.T) {
+	for _, s := range append(Services(), Plain) {
+		for _, r := range Remedies(s, "cdc_outbox") {
+			require.True(t, strings.HasSuffix(r.Next, "."), r.Next)
+			for _, c := range r.Commands {
+				require.NotRegexp(t, `(?m)^(#|--)|\n`, c)
+				first, _, _ := strings.Cut(c, " ")
+				require.Equal(t, first == strings.ToUpper(first), strings.HasSuffix(c, ";"), c)
+			}
+		}
+	}
 }
 
 // TestNeonRoleCannotBreakOut: the role's name goes into a shell command.
 func TestNeonRoleCannotBreakOut(t *testing.T) {
-	require.Contains(t, Neon.Replication("cdc_outbox", `"cdc_outbox"`), "--name cdc_outbox")
+	require.Equal(t, []string{"neon roles create --name cdc_outbox"},
+		Neon.Replication("cdc_outbox", `"cdc_outbox"`).Commands)
 	for _, role := range []string{"x; rm -rf ~", "$(id)", "a\nb", "", "'"} {
-		require.True(t, strings.HasSuffix(Neon.Replication(role, "q"), "--name NAME"), role)
+		require.Equal(t, []string{"neon roles create --name NAME"}, Neon.Replication(role, "q").Commands, role)
 	}
 }

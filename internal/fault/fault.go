@@ -72,6 +72,12 @@ func (e *Error) Error() string {
 	return s
 }
 
+// With sets the next step and returns e.
+func (e *Error) With(r Remedy) *Error {
+	e.Next, e.Commands = r.Next, r.Commands
+	return e
+}
+
 // Remedy returns the next step.
 func (e *Error) Remedy() Remedy { return Remedy{Next: e.Next, Commands: e.Commands} }
 

@@ -35,8 +35,13 @@ func (r Remedy) String() string {
 	return text
 }
 
-// After returns the remedy with another sentence in front of its own.
-func (r Remedy) After(sentence string) Remedy {
-	r.Next = strings.TrimSpace(sentence + " " + r.Next)
-	return r
+// Do returns a remedy of a sentence and commands.
+func Do(next string, commands ...string) Remedy { return Remedy{Next: next, Commands: commands} }
+
+// Then returns the remedy followed by another one.
+func (r Remedy) Then(other Remedy) Remedy {
+	return Remedy{
+		Next:     strings.TrimSpace(r.Next + " " + other.Next),
+		Commands: append(append([]string(nil), r.Commands...), other.Commands...),
+	}
 }

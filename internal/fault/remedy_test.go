@@ -33,8 +33,10 @@ func TestRemedy(t *testing.T) {
 		})
 	}
 	require.Equal(t, "CREATE TABLE t (\n  id int\n);\ncdc-outbox check", both.Script())
-	require.Equal(t, "First stop it. Create it.", both.After("First stop it.").Next)
-	require.Equal(t, "Stop it.", fault.Remedy{}.After("Stop it.").Next)
+	stop := fault.Do("Stop it.", "kill")
+	require.Equal(t, fault.Do("Stop it. Create it.", append([]string{"kill"}, both.Commands...)...), stop.Then(both))
+	require.Equal(t, stop, stop.Then(fault.Remedy{}))
+	require.Equal(t, stop, fault.Remedy{}.Then(stop))
 }
 
 func TestErrorWithCommands(t *testing.T) {

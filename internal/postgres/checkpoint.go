@@ -79,14 +79,15 @@ func (c Checkpoint) Judge(o Objects, server ServerPosition, slot Slot) error {
 	case c.SystemID != server.SystemID:
 		f.Err = fmt.Errorf("the server is another cluster than the one this slot was last read from: system "+
 			"identifier %s, before %s", server.SystemID, c.SystemID)
-		f.Next = "Point postgres.dsn back at the old one. After a pg_upgrade, or where all events of the old one " +
-			"were published:\ncdc-outbox slot accept"
+		f.With(fault.Do("Point postgres.dsn back at the old cluster. After a pg_upgrade, or where all events of "+
+			"the old cluster were published, accept the slot.", "cdc-outbox slot accept"))
 	case server.WALEnd != 0 && c.Position > server.WALEnd:
 		// The row is part of the log that it speaks of, so no crash, no backup and no promotion brings this about.
 		f.Err = fmt.Errorf("table %s remembers a position that the server has not written yet, its log ends at %s: "+
 			"the row was edited, or copied from another database",
 			o.Checkpoint, server.WALEnd)
-		f.Next = "cdc-outbox slot  # what is known of it\ncdc-outbox slot accept"
+		f.With(fault.Do("Look at what is known of the slot; if the slot is the right one, accept it.",
+			"cdc-outbox slot", "cdc-outbox slot accept"))
 	case slot.ConfirmedFlush <= c.Position:
 		return nil
 	case c.Timeline != server.Timeline && slot.Synced:
@@ -100,9 +101,9 @@ func (c Checkpoint) Judge(o Objects, server ServerPosition, slot Slot) error {
 		}
 		f.Err = fmt.Errorf("it is at %s, beyond the last confirmed position: %s. Events committed between the "+
 			"two come through no slot", slot.ConfirmedFlush, how)
-		f.Next = "cdc-outbox slot  # what is known of it\ncdc-outbox slot accept\n# start the connector again; " +
-			"then count the events that Kafka does not have, and publish them:\ncdc-outbox repair " +
-			"--dry-run\ncdc-outbox repair"
+		f.With(fault.Do("Look at what is known of the slot, accept it, and start the connector again. Then count "+
+			"the events that Kafka does not have, and publish them.",
+			"cdc-outbox slot", "cdc-outbox slot accept", "cdc-outbox repair --dry-run", "cdc-outbox repair"))
 	}
 	return f
 }

@@ -129,50 +129,60 @@ func ConnectFault(pc *pgx.ConnConfig, err error) error {
 		return pooler.Route{Refusal: pg}.ToHostOf(&pc.Config).Fault()
 	case pg != nil:
 		f.Err = &sqlstate.Refusal{PgError: pg}
-		f.Kind, f.Next = loginRefusal(pc, pg.Code)
+		var next fault.Remedy
+		f.Kind, next = loginRefusal(pc, pg.Code)
+		f.With(next)
 		// InitializeSessionUserId in miscinit.c
 		if pg.Code == "28000" && strings.HasSuffix(pg.Message, "does not exist") {
-			f.Next = fmt.Sprintf("-- as a role that may create roles; cdc-outbox setup --role %[1]s with such a role "+
-				"in --postgres-dsn does it, with the rights:\n"+
-				"CREATE ROLE %[1]s LOGIN;", identifier.Quote(pc.User))
+			f.With(fault.Do(fmt.Sprintf("Create the role, as a role that may create roles. `cdc-outbox setup "+
+				"--role %s` with such a role in --postgres-dsn does it, with the rights.", identifier.Quote(pc.User)),
+				fmt.Sprintf("CREATE ROLE %s LOGIN;", identifier.Quote(pc.User))))
 		}
 	case errors.As(err, &dial):
 		f.Err = fmt.Errorf("cannot connect: %w", fault.OneLine(dial.Unwrap()))
-		f.Next = ReachRemedy(pc.Host, pc.Port, dial.Unwrap())
+		f.With(ReachRemedy(pc.Host, pc.Port, dial.Unwrap()))
 	}
 	return f
 }
 
 // ReachRemedy is what to do about a connection that failed before the server said a word.
-func ReachRemedy(host string, port uint16, err error) string {
+func ReachRemedy(host string, port uint16, err error) fault.Remedy {
 	if strings.Contains(err.Error(), "server refused TLS connection") { // pgconn has no value for it
-		return "The server has no TLS: set ssl = on there, or sslmode=disable or prefer in postgres.dsn."
+		return fault.Do("The server has no TLS: set ssl = on there, or sslmode=disable or prefer in postgres.dsn.")
 	}
-	return fmt.Sprintf("See whether the server runs and is reached from here: pg_isready -h %s -p %d", host, port)
+	return fault.Do("See whether the server runs and is reached from here.",
+		fmt.Sprintf("pg_isready -h %s -p %d", shellWord(host), port))
+}
+
+// shellWord quotes a word for a POSIX shell where it needs that.
+func shellWord(s string) string {
+	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:@%+,") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // loginRefusal reads the SQLSTATE with which a server turns a connection away (Postgres docs, appendix A).
-func loginRefusal(pc *pgx.ConnConfig, code string) (fault.Kind, string) {
-	role := identifier.Quote(pc.User)
+func loginRefusal(pc *pgx.ConnConfig, code string) (fault.Kind, fault.Remedy) {
+	role, database := identifier.Quote(pc.User), identifier.Quote(pc.Database)
 	switch code {
 	case "28P01":
-		return fault.Operator,
-			fmt.Sprintf("-- set the password in postgres.dsn, or give the role a new one in psql:\n\\password %s", role)
+		return fault.Operator, fault.Do("Set the password in postgres.dsn, or give the role a new password in psql.",
+			`\password `+role)
 	case "28000":
-		return fault.Operator, fmt.Sprintf("-- see whether pg_hba.conf has a line for the role, this database and "+
-			"this host; if the role may not log in:\n"+
-			"ALTER ROLE %s LOGIN;", role)
+		return fault.Operator, fault.Do("See whether pg_hba.conf has a line for the role, this database and this "+
+			"host. If the role may not log in, allow it.", fmt.Sprintf("ALTER ROLE %s LOGIN;", role))
 	case "3D000":
-		return fault.Operator,
-			fmt.Sprintf("-- name the outbox's database in postgres.dsn, or create it:\nCREATE "+
-				"DATABASE %s;", identifier.Quote(pc.Database))
+		return fault.Operator, fault.Do("Name the outbox's database in postgres.dsn, or create it.",
+			fmt.Sprintf("CREATE DATABASE %s;", database))
 	case sqlstate.UndefinedObject: // the driver passes a word that it does not know on to the server
-		return fault.Operator, "Take the parameter out of postgres.dsn, or correct its name."
+		return fault.Operator, fault.Do("Take the parameter out of postgres.dsn, or correct its name.")
 	case sqlstate.NotPermitted:
-		return fault.Operator, fmt.Sprintf("GRANT CONNECT ON DATABASE %s TO %s;", identifier.Quote(pc.Database), role)
+		return fault.Operator, fault.Do("Let the role connect.", fmt.Sprintf("GRANT CONNECT ON DATABASE %s TO "+
+			"%s;", database, role))
 	case "53300":
-		return fault.Retry, "Wait for a free connection, or raise max_connections (or the role's or database's " +
-			"CONNECTION LIMIT)."
+		return fault.Retry, fault.Do("Wait for a free connection, or raise max_connections (or the role's or " +
+			"database's CONNECTION LIMIT).")
 	}
-	return fault.Retry, ""
+	return fault.Retry, fault.Remedy{}
 }

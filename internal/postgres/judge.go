@@ -2,8 +2,8 @@ package postgres
 
 import (
 	"fmt"
-	"strings"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 )
 
@@ -65,8 +65,9 @@ func (o Objects) UnusableSlot(slot Slot, server ServerFacts) []preflight.Finding
 		f.Found = "It was created with two_phase."
 		f.Why = "Rows of prepared transactions would be sent before they are committed, and a rollback could not " +
 			"take them back."
-		f.Remedy = "-- create it without: stop the writers, let the connector catch " +
-			"up, then\n" + o.DropSlotSQL() + "\n" + o.SlotDDL()
+		f = f.With(fault.Do("Create it without two_phase: stop the writers, let the connector catch up, then "+
+			"replace the slot.",
+			o.DropSlotSQL(), o.SlotDDL()))
 	default:
 		return nil
 	}
@@ -79,31 +80,28 @@ func (o Objects) SlotGone(server ServerFacts) preflight.Finding {
 		Level: preflight.Fail, Subject: o.SlotSubject(),
 		Found: fmt.Sprintf("It no longer exists, while %s that it read is still there.", o.PublicationSubject()),
 		Why: "It was dropped, or the server was restored or failed over to a standby without it. A new slot starts " +
-			"at its creation: " +
-			"rows committed between the last published event and then come through no slot.",
-		Remedy: o.RenewSlotSQL(server) + "\n" + o.RepublishSQL(o.Tables...) + "\n-- if nothing was ever published, " +
-			"creating the slot is all",
-	}
+			"at its creation: rows committed between the last published event and then come through no slot.",
+	}.With(o.RenewSlot(server).Then(fault.Do("If nothing was ever published, creating the slot is all.")).
+		Then(Republish()))
 }
 
 // keepRows keeps VACUUM on the primary from removing what decoding on the hot standby needs.
-const keepRows = "-- before that: hot_standby_feedback = on on the standby, and a physical slot on the primary named " +
-	"in its primary_slot_name; " +
-	"`cdc-outbox check` looks"
+const keepRows = "Before that, set hot_standby_feedback = on on the standby, and name a physical slot of the " +
+	"primary in the standby's primary_slot_name; `cdc-outbox check` looks at both."
 
 // SlotInvalidated is the finding for a slot that Postgres has invalidated.
 func (o Objects) SlotInvalidated(slot Slot, server ServerFacts) preflight.Finding {
 	reason := "its WAL was removed because it grew beyond max_slot_wal_keep_size"
-	advice := "-- raise max_slot_wal_keep_size so that it lasts longer than an outage"
+	advice := "Raise max_slot_wal_keep_size so that it lasts longer than an outage."
 	switch {
 	case slot.InvalidationReason == "rows_removed":
 		reason, advice = "recovery on the standby has removed catalog rows it needs (rows_removed)", keepRows
 	case slot.InvalidationReason == "wal_level_insufficient":
 		reason = "wal_level was set below logical (wal_level_insufficient)"
-		advice = "-- set wal_level = logical again, of a standby on the primary, and restart that server"
+		advice = "Set wal_level = logical again, for a standby on the primary, and restart that server."
 	case slot.InvalidationReason == "idle_timeout":
 		reason, advice = "no session read it for longer than idle_replication_slot_timeout (idle_timeout)",
-			"-- raise idle_replication_slot_timeout"
+			"Raise idle_replication_slot_timeout."
 	// 16 does not say which; on a primary it is always WAL
 	case slot.Conflicting && slot.InvalidationReason == "" && server.InRecovery:
 		reason = "recovery on the standby has removed catalog rows it needs, or wal_level was set below logical on " +
@@ -114,9 +112,7 @@ func (o Objects) SlotInvalidated(slot Slot, server ServerFacts) preflight.Findin
 		Level: preflight.Fail, Subject: o.SlotSubject(),
 		Found: fmt.Sprintf("Postgres has invalidated it: %s. It was confirmed up to %s.", reason, slot.ConfirmedFlush),
 		Why:   "It can never be read again. Rows committed after that position come through no slot.",
-		Remedy: strings.Join([]string{o.DropSlotSQL(), o.RenewSlotSQL(server), o.RepublishSQL(o.Tables...), advice},
-			"\n"),
-	}
+	}.With(fault.Do(advice+" Drop the slot.", o.DropSlotSQL()).Then(o.RenewSlot(server)).Then(Republish()))
 }
 
 // PublicationLost is the finding for a publication that no longer exists while its slot does. pgoutput looks a
@@ -129,21 +125,15 @@ func (o Objects) PublicationLost(slot Slot, server ServerFacts, partitioned bool
 		Found: fmt.Sprintf("It no longer exists, while %s that reads it is still there, confirmed up to %s.", o.SlotSubject(),
 			slot.ConfirmedFlush),
 		Why: "Rows are decoded with the publication as it was when they were written: what was written while it was " +
-			"missing cannot be read from this slot, " +
-			"and creating it again does not change that.",
-		Remedy: o.RenewBothSQL(server, partitioned),
-	}
+			"missing cannot be read from this slot, and creating it again does not change that.",
+	}.With(o.RenewBoth(server, partitioned))
 }
 
-// RenewBothSQL replaces the slot and creates the publication again.
-func (o Objects) RenewBothSQL(server ServerFacts, partitioned bool) string {
-	return strings.Join([]string{
-		"-- if the slot is not this connector's, set postgres.slot to another name instead",
-		o.DropSlotSQL(),
-		o.PublicationDDL(partitioned),
-		o.RenewSlotSQL(server),
-		o.RepublishSQL(o.Tables...),
-	}, "\n")
+// RenewBoth replaces the slot and creates the publication again.
+func (o Objects) RenewBoth(server ServerFacts, partitioned bool) fault.Remedy {
+	return fault.Do("If the slot is not this connector's, set postgres.slot to another name. Otherwise drop the "+
+		"slot and create the "+
+		"publication.", o.DropSlotSQL(), o.PublicationDDL(partitioned)).Then(o.RenewSlot(server)).Then(Republish())
 }
 
 // WrongRole finds a server whose role, primary or hot standby, is not the configured one.
@@ -175,7 +165,7 @@ func (o Objects) WrongRole(server ServerFacts, slotExists bool) []preflight.Find
 		f.Why = "Publication and slot are made on the primary; that the slot is missing here does not mean that " +
 			"it is lost."
 		f.Remedy = "Let postgres.dsn lead to the primary: several hosts and target_session_attrs=read-write. " +
-			"To read from the standby on purpose: postgres.hot_standby: true"
+			"To read from the standby on purpose, set postgres.hot_standby: true."
 	}
 	return []preflight.Finding{f}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 )
 
@@ -88,44 +89,28 @@ func (o Objects) OnHotStandby(server ServerFacts) bool {
 	return o.HotStandby && (server.Version == 0 || server.InRecovery)
 }
 
-// CreateSlotSQL is the SQL that creates the slot, for pasting.
-func (o Objects) CreateSlotSQL(server ServerFacts) string {
+// CreateSlot creates the slot.
+func (o Objects) CreateSlot(server ServerFacts) fault.Remedy {
 	if !o.OnHotStandby(server) {
-		return o.SlotDDL()
+		return fault.Do("Create the slot.", o.SlotDDL())
 	}
-	return fmt.Sprintf("-- on the standby; it waits until the second is run on %s, after all transactions that are "+
-		"open there:\n%s\n%s",
-		server.PrimaryName(), o.SlotDDL(), LogSnapshotSQL)
+	return fault.Do(fmt.Sprintf("Create the slot on the standby: that waits until the primary logs its running "+
+		"transactions, by "+
+		"the second command on %s, after all transactions that are open there.", server.PrimaryName()),
+		o.SlotDDL(), LogSnapshotSQL)
 }
 
-// RenewSlotSQL creates the slot again. The checkpoint was the old slot's, so its row is deleted.
-func (o Objects) RenewSlotSQL(server ServerFacts) string {
-	if o.Checkpoint.Name == "" {
-		return o.CreateSlotSQL(server)
+// RenewSlot creates the slot again. The checkpoint was the old slot's, so its row is deleted.
+func (o Objects) RenewSlot(server ServerFacts) fault.Remedy {
+	r := o.CreateSlot(server)
+	if o.Checkpoint.Name != "" {
+		r.Commands = append(r.Commands, o.ForgetSQL())
 	}
-	return o.CreateSlotSQL(server) + "\n" + o.ForgetSQL()
+	return r
 }
 
-// RepublishSQL says how to publish rows again. It is a comment, because an operator has to fill in the time. Deleting
-// and inserting keeps the ids, and of the two only the insert is published. created_at is set when a transaction
-// begins, and rows are published in the order of commits, so the two may differ by as long as transactions last.
-// OVERRIDING SYSTEM VALUE keeps the values of an identity column (Postgres docs, INSERT), and does nothing where there
-// is none.
-func (o Objects) RepublishSQL(tables ...identifier.Table) string {
-	lines := []string{
-		"-- then start the connector again; `cdc-outbox repair` finds in the table what Kafka does not have, and " +
-			"publishes it.",
-		"-- By hand, publish again from the table what was committed since the last published event. Go back " +
-			"generously:",
-		"-- created_at is the transaction's start; consumers tell a repeat by its id.",
-	}
-	when := o.Columns.Timestamp
-	if when == "" {
-		when = "created_at"
-	}
-	for _, t := range tables {
-		lines = append(lines, fmt.Sprintf("-- WITH missed AS (DELETE FROM %[1]s WHERE %[2]s >= '…' RETURNING *) "+
-			"INSERT INTO %[1]s OVERRIDING SYSTEM VALUE SELECT * FROM missed;", t.SQL(), identifier.Quote(when)))
-	}
-	return strings.Join(lines, "\n")
+// Republish publishes rows again that came through no slot.
+func Republish() fault.Remedy {
+	return fault.Do("Then start the connector again, and publish again from the table what Kafka does not have; "+
+		"docs/runbook.md shows how to do it by hand.", "cdc-outbox repair")
 }

@@ -2,6 +2,8 @@
 // and how to fix it. The packages that know Postgres and Kafka return findings; the command prints them.
 package preflight
 
+import "github.com/cdc-outbox/cdc-outbox/internal/fault"
+
 // Level says how bad a finding is.
 type Level string
 
@@ -22,3 +24,12 @@ type Finding struct {
 
 	Commands []string `json:"commands,omitempty"` // what to paste for it, each complete as it is
 }
+
+// With returns the finding with the remedy.
+func (f Finding) With(r fault.Remedy) Finding {
+	f.Remedy, f.Commands = r.Next, r.Commands
+	return f
+}
+
+// ToDo returns the remedy.
+func (f Finding) ToDo() fault.Remedy { return fault.Remedy{Next: f.Remedy, Commands: f.Commands} }

@@ -161,7 +161,7 @@ func (s *walService) unpolled(ctx context.Context, dsn string) error {
 	for _, w := range warnings {
 		s.warned = true
 		s.Logger.Warn("A table that is read from the log may be polled as well", append(
-			telemetry.RemedyFields(fault.Remedy{Next: w.Remedy, Commands: w.Commands}),
+			telemetry.RemedyFields(w.ToDo()),
 			zap.String(logkey.Object, w.Subject), zap.String(logkey.Reason, w.Found+" "+w.Why))...)
 	}
 	return err

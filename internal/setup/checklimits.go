@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 )
 
@@ -51,11 +52,10 @@ func checkWALLimit(cfg Config, st state) preflight.Finding {
 			Found: "It is -1: a slot may hold back WAL without limit.",
 			Why: "While no session reads the slot, WAL piles up until the disk is full and the whole " +
 				"server stops." + cfg.Retained.sentence(),
-			Remedy: s.Service.With(s.Service.LimitWAL(someLimit)),
-		}
+		}.With(s.Service.With(s.Service.LimitWAL(someLimit)))
 		if s.Service.LimitsWAL() {
-			f.Remedy += "\n" + comment(s.Service.LimitWAL(someLimit)) + " what the disk can spare: beyond it the " +
-				"slot is lost instead, so watch cdc_outbox_slot_seconds_to_limit"
+			f.Remedy += " Choose what the disk can spare: beyond the limit the slot is lost instead, so watch " +
+				"cdc_outbox_slot_seconds_to_limit."
 		}
 		return f
 	}
@@ -82,19 +82,11 @@ func checkWALLimit(cfg Config, st state) preflight.Finding {
 	}
 	need := int64(rate * (24 * time.Hour).Seconds() / (1 << 20))
 	need = max((need/1024+1)*1024, s.SlotWALKeepMB+1)
-	f.Remedy = s.Service.With(s.Service.LimitWAL(need))
+	f = f.With(s.Service.With(s.Service.LimitWAL(need)))
 	if s.Service.LimitsWAL() {
-		f.Remedy += "\n" + comment(s.Service.LimitWAL(need)) + " a day of WAL at that rate, if the disk can spare it"
+		f.Remedy += " This is a day of WAL at that rate, if the disk can spare it."
 	}
 	return f
-}
-
-// comment is the sign of a comment beside the text.
-func comment(text string) string {
-	if strings.HasSuffix(text, ";") {
-		return "--"
-	}
-	return "#"
 }
 
 // Retained are the thresholds of the slot monitor, for what is said about them. Zero: not known.
@@ -120,13 +112,12 @@ func checkIdleTimeout(st state) []preflight.Finding {
 		return nil
 	}
 	set := st.Server.Service.IdleTimeout(7 * 24 * 60 * 60)
-	return []preflight.Finding{{
+	return []preflight.Finding{preflight.Finding{
 		Level: preflight.Warn, Code: codeSlotTimeout, Subject: "idle_replication_slot_timeout",
-		Found: fmt.Sprintf("It is %s.", timeout), Why: "A slot that no session reads for so long is lost with the " +
-			"next checkpoint, and an outage of the connector may well last longer.",
-		Remedy: st.Server.Service.With(set) + "\n" + comment(set) + " or 0: off; max_slot_wal_keep_size bounds what " +
-			"an abandoned slot can do",
-	}}
+		Found: fmt.Sprintf("It is %s.", timeout), Why: "A slot that no session reads for so long is lost with the next " +
+			"checkpoint, and an outage of the connector may well last longer.",
+	}.With(st.Server.Service.With(set).Then(fault.Do("A value of 0 disables it: max_slot_wal_keep_size bounds " +
+		"what an abandoned slot can do.")))}
 }
 
 // hastySender is the wal_sender_timeout below which a moment of the process or the network ends the stream. A longer
@@ -139,14 +130,12 @@ func checkSenderTimeout(st state) []preflight.Finding {
 		return nil
 	}
 	set := st.Server.Service.SenderTimeout(60_000)
-	return []preflight.Finding{{
+	return []preflight.Finding{preflight.Finding{
 		Level: preflight.Warn, Code: codeSender, Subject: "wal_sender_timeout",
 		Found: fmt.Sprintf("It is %s.", timeout), Why: "A server that has heard nothing for so long ends the stream; " +
 			"a moment's pause of the network or the process is enough.",
-		Remedy: comment(set) + " for this connector alone, in postgres.dsn: wal_sender_timeout=10000; or for " +
-			"the server:\n" +
-			st.Server.Service.With(set),
-	}}
+	}.With(fault.Do("For this connector alone, in postgres.dsn: wal_sender_timeout=10000; or for the server:").
+		Then(st.Server.Service.With(set)))}
 }
 
 // size prints bytes for people.

@@ -95,7 +95,7 @@ func TestCheckWALLimit(t *testing.T) {
 		require.Equal(t, c.code, f.Code, name)
 		require.Equal(t, c.code == "", f.Level == preflight.OK, name)
 		for _, w := range c.words {
-			require.Contains(t, f.Found+f.Why+f.Remedy, w, name)
+			require.Contains(t, f.Found+f.Why+f.ToDo().String(), w, name)
 		}
 	}
 }
@@ -105,11 +105,11 @@ func TestCheckTimeouts(t *testing.T) {
 	require.Empty(t, checkSenderTimeout(state{Server: postgres.Server{SenderTimeout: 0}}), "off")
 	f := checkSenderTimeout(state{Server: postgres.Server{SenderTimeout: 1000, Service: cloud.Aurora}})[0]
 	require.Equal(t, "sender_timeout", f.Code)
-	require.Contains(t, f.Remedy, "postgres.dsn: wal_sender_timeout=10000")
-	require.Contains(t, f.Remedy, "aws rds modify-db-cluster-parameter-group")
+	require.Contains(t, f.ToDo().String(), "postgres.dsn: wal_sender_timeout=10000")
+	require.Contains(t, f.ToDo().String(), "aws rds modify-db-cluster-parameter-group")
 	f = checkIdleTimeout(state{Server: postgres.Server{IdleTimeout: 5400, Service: cloud.CloudSQL}})[0]
 	require.Equal(t, "slot_idle_timeout", f.Code)
-	require.Contains(t, f.Remedy, "--database-flags=idle_replication_slot_timeout=604800")
+	require.Contains(t, f.ToDo().String(), "--database-flags=idle_replication_slot_timeout=604800")
 }
 
 // TestWALMark: neither a switch of WAL files nor statistics that arrive late make a rate.
@@ -171,13 +171,14 @@ func TestServices(t *testing.T) {
 		unmark := mark(marks[0], marks[1])
 		found := check(dsn)
 		require.Contains(t, found["managed_service"].Found, s.Name(), s)
-		for code, remedy := range map[string]string{
+		for code, remedy := range map[string]fault.Remedy{
 			"wal_level": s.LogicalDecoding(), "role_replication": s.Replication("app", `"app"`),
 			"no_free_slot": s.Set("max_replication_slots", "6", true), "sender_timeout": s.SenderTimeout(60_000),
 		} {
-			require.Contains(t, found[code].Remedy, remedy, "%s: %s", s, code)
-			require.Contains(t, found[code].Remedy, s.Page(), "%s: %s", s, code)
-			require.NotContains(t, found[code].Remedy, "ALTER SYSTEM", "%s: %s", s, code)
+			require.Contains(t, found[code].Remedy, remedy.Next, "%s: %s", s, code)
+			require.Subset(t, found[code].Commands, remedy.Commands, "%s: %s", s, code)
+			require.Contains(t, found[code].ToDo().String(), s.Page(), "%s: %s", s, code)
+			require.NotContains(t, found[code].ToDo().String(), "ALTER SYSTEM", "%s: %s", s, code)
 		}
 		unmark()
 		unmark = mark("", marks[1])
@@ -190,7 +191,7 @@ func TestServices(t *testing.T) {
 	member := strings.Replace(db.DSN, "postgres@", "connector@", 1)
 	require.NotContains(t, check(member), "role_replication", "there the membership is what counts")
 	db.Exec(t, `DROP ROLE rds_superuser`)
-	require.Contains(t, check(member)["role_replication"].Remedy, `ALTER ROLE "connector" REPLICATION;`,
+	require.Contains(t, check(member)["role_replication"].ToDo().String(), `ALTER ROLE "connector" REPLICATION;`,
 		"elsewhere it is a role like any other")
 	db.Exec(t, `CREATE ROLE rds_superuser`)
 }
@@ -248,8 +249,8 @@ func TestEnsureRoleMayNotReplicate(t *testing.T) {
 				if f.Code == "role_replication" {
 					var known *fault.Error
 					require.ErrorAs(t, err, &known)
-					require.Equal(t, f.Remedy, known.Next)
-					require.Contains(t, f.Remedy, remedy)
+					require.Equal(t, f.ToDo().String(), known.Remedy().String())
+					require.Contains(t, f.ToDo().String(), remedy)
 				}
 			}
 		}

@@ -69,23 +69,22 @@ func checkCheckpoint(cfg Config, st state) []preflight.Finding {
 	subject := "table " + cfg.Checkpoint.String()
 	const why = "A slot that was dropped and re-created, or moved by hand, looks like the slot before; what lies " +
 		"between would be lost without notice."
+	grant := fmt.Sprintf("GRANT SELECT, INSERT, UPDATE, DELETE ON TABLE %s TO %s;", cfg.Checkpoint.SQL(),
+		identifier.Quote(st.Server.User))
 	switch {
 	case m.Exists && m.Usable:
 		return []preflight.Finding{preflight.Fine(subject, "It remembers how far the slot is confirmed.")}
 	case m.Exists:
 		return []preflight.Finding{{
 			Level: preflight.Warn, Subject: subject, Found: fmt.Sprintf("Role %q may not use it.", st.Server.User),
-			Why: why, Remedy: fmt.Sprintf("GRANT SELECT, INSERT, UPDATE, DELETE ON TABLE %s TO %s;",
-				cfg.Checkpoint.SQL(), identifier.Quote(st.Server.User)),
+			Why: why, Remedy: "Grant the rights.", Commands: []string{grant},
 		}}
 	case !st.Slot.Exists && !st.Publication.Exists:
 		return nil // made with them
 	}
 	return []preflight.Finding{{
 		Level: preflight.Warn, Subject: subject, Found: "Nothing remembers how far the slot is confirmed.", Why: why,
-		Remedy: "-- `cdc-outbox setup` does this; or set postgres.checkpoint " +
-			"to nothing\n" + postgres.CheckpointDDL(cfg.Checkpoint) +
-			fmt.Sprintf("\nGRANT SELECT, INSERT, UPDATE, DELETE ON TABLE %s TO %s;", cfg.Checkpoint.SQL(),
-				identifier.Quote(st.Server.User)),
+		Remedy:   "Create the table: `cdc-outbox setup` does this. Or set postgres.checkpoint to nothing.",
+		Commands: []string{postgres.CheckpointDDL(cfg.Checkpoint), grant},
 	}}
 }

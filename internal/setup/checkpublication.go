@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
@@ -13,13 +14,15 @@ import (
 // checkPublication looks whether every row of every outbox table comes through with every column that is read.
 // st.Publication must exist.
 func checkPublication(cfg Config, st state) []preflight.Finding {
-	p, subject, quoted := st.Publication, cfg.PublicationSubject(), identifier.Quote(cfg.Publication)
+	p, subject := st.Publication, cfg.PublicationSubject()
+	onlyInserts := fmt.Sprintf("ALTER PUBLICATION %s SET (publish = 'insert');", identifier.Quote(cfg.Publication))
 	var out []preflight.Finding
 	if !p.Insert {
 		out = append(out, preflight.Finding{
 			Level: preflight.Fail, Subject: subject, Found: "It does not publish inserts.",
-			Why:    "New rows of the outbox are never sent.",
-			Remedy: fmt.Sprintf("ALTER PUBLICATION %s SET (publish = 'insert');", quoted),
+			Why:      "New rows of the outbox are never sent.",
+			Remedy:   "Let it publish inserts.",
+			Commands: []string{onlyInserts},
 		})
 	}
 	for _, t := range st.Tables {
@@ -32,8 +35,7 @@ func checkPublication(cfg Config, st state) []preflight.Finding {
 				Found: fmt.Sprintf("It does not hold %s, which does not exist.", t.Table),
 				Why: "Dropping a table takes it out of every publication; a re-created table is not in it, and " +
 					"what it takes before it is added is never sent.",
-				Remedy: missingTableRemedy(cfg, st),
-			})
+			}.With(missingTableRemedy(cfg, st)))
 		}
 	}
 	if len(out) == 0 {
@@ -44,7 +46,8 @@ func checkPublication(cfg Config, st state) []preflight.Finding {
 			Level: preflight.Warn, Subject: subject, Found: "It publishes more than inserts.",
 			Why: "Pruning the outbox sends a message for each deleted row, and updates and deletes fail on a " +
 				"table without replica identity.",
-			Remedy: fmt.Sprintf("ALTER PUBLICATION %s SET (publish = 'insert');", quoted),
+			Remedy:   "Let it publish only inserts.",
+			Commands: []string{onlyInserts},
 		})
 	}
 	return append(out, checkForeignTables(cfg, st)...)
@@ -54,24 +57,28 @@ func checkPublication(cfg Config, st state) []preflight.Finding {
 // decoded with the publication as it was when the row was written.
 func checkPublished(cfg Config, p postgres.Publication, t postgres.OutboxTable) []preflight.Finding {
 	subject := "table " + t.Table.String()
-	fail := func(found, why, remedy string) []preflight.Finding {
-		return []preflight.Finding{{Level: preflight.Fail, Subject: subject, Found: found, Why: why, Remedy: remedy}}
+	fail := func(found, why string, r fault.Remedy) []preflight.Finding {
+		f := preflight.Finding{Level: preflight.Fail, Subject: subject, Found: found, Why: why}
+		return []preflight.Finding{f.With(r)}
 	}
 	pub := identifier.Quote(cfg.Publication)
 	pt, ok := p.Table(t.Table)
 	if !ok && t.Partitioned() && !p.ViaRoot && publishesAny(p, t.Leaves) {
 		return fail(fmt.Sprintf("%s publishes it under the names of its partitions.", cfg.PublicationSubject()),
 			"The rows come as rows of tables that are not configured and would be passed over.",
-			fmt.Sprintf("ALTER PUBLICATION %s SET (publish_via_partition_root = true);", pub))
+			fault.Do("Publish it under the name of the table.",
+				fmt.Sprintf("ALTER PUBLICATION %s SET (publish_via_partition_root = true);", pub)))
 	}
 	if !ok {
 		return fail(fmt.Sprintf("It is not in %s.", cfg.PublicationSubject()),
 			"Its rows are not sent. Rows written before it is added are never sent: publish those again from "+
 				"the table.",
-			fmt.Sprintf("ALTER PUBLICATION %s ADD TABLE %s;\n%s", pub, t.Table.SQL(), cfg.RepublishSQL(t.Table)))
+			fault.Do("Add it.", fmt.Sprintf("ALTER PUBLICATION %s ADD TABLE %s;", pub, t.Table.SQL())).
+				Then(postgres.Republish()))
 	}
-	readd := fmt.Sprintf("BEGIN; ALTER PUBLICATION %s DROP TABLE %s; ALTER PUBLICATION %s ADD TABLE %s; COMMIT;", pub,
-		t.Table.SQL(), pub, t.Table.SQL())
+	readd := fault.Do("Remove the table from the publication and add it whole.", fmt.Sprintf("BEGIN; ALTER "+
+		"PUBLICATION %s DROP TABLE %s; ALTER PUBLICATION %s ADD TABLE %s; COMMIT;", pub,
+		t.Table.SQL(), pub, t.Table.SQL()))
 	if pt.RowFilter != "" {
 		return fail(fmt.Sprintf("%s has a row filter on it: WHERE %s.", cfg.PublicationSubject(), pt.RowFilter),
 			"Rows that do not match are never sent, without notice.", readd)
@@ -139,8 +146,9 @@ func checkForeignTables(cfg Config, st state) []preflight.Finding {
 		names += ", …"
 	}
 	f.Found = fmt.Sprintf("It publishes %d tables that are not configured: %s.", len(foreign), names)
-	f.Remedy = fmt.Sprintf("ALTER PUBLICATION %s DROP TABLE %s;", identifier.Quote(cfg.Publication),
-		strings.Join(foreign, ", "))
+	f.Remedy = "Remove them from the publication."
+	f.Commands = []string{fmt.Sprintf("ALTER PUBLICATION %s DROP TABLE %s;", identifier.Quote(cfg.Publication),
+		strings.Join(foreign, ", "))}
 	return []preflight.Finding{f}
 }
 

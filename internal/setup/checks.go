@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/cloud"
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
@@ -37,8 +38,7 @@ func checkServer(cfg Config, st state) []preflight.Finding {
 			Level: preflight.Fail, Code: codeWALLevel, Subject: "wal_level",
 			Found: fmt.Sprintf("wal_level is %s.", s.WALLevel), Why: "Without logical the WAL holds too little to " +
 				"read rows from it; rows written before the change can never be read.",
-			Remedy: s.Service.With(s.Service.LogicalDecoding()),
-		})
+		}.With(s.Service.With(s.Service.LogicalDecoding())))
 	} else {
 		out = append(out, preflight.Fine("wal_level", "wal_level is logical."))
 	}
@@ -72,12 +72,7 @@ func mayNotReplicate(s postgres.Server) preflight.Finding {
 	return preflight.Finding{
 		Level: preflight.Fail, Code: codeRole, Subject: fmt.Sprintf("role %q", s.User),
 		Found: "The role has no right to replicate.", Why: "Postgres lets only such roles create and read slots.",
-		Remedy: s.Service.With(replicationGrant(s)),
-	}
-}
-
-func replicationGrant(s postgres.Server) string {
-	return s.Service.Replication(s.User, identifier.Quote(s.User))
+	}.With(s.Service.With(s.Service.Replication(s.User, identifier.Quote(s.User))))
 }
 
 // checkTables looks at each outbox table and at the columns of an event.
@@ -85,9 +80,9 @@ func checkTables(cfg Config, st state) []preflight.Finding {
 	var out []preflight.Finding
 	for _, t := range st.Tables {
 		subject := "table " + t.Table.String()
-		fail := func(found, why, remedy string) {
+		fail := func(found, why, remedy string, commands ...string) {
 			out = append(out, preflight.Finding{
-				Level: preflight.Fail, Subject: subject, Found: found, Why: why, Remedy: remedy,
+				Level: preflight.Fail, Subject: subject, Found: found, Why: why, Remedy: remedy, Commands: commands,
 			})
 		}
 		switch {
@@ -100,7 +95,8 @@ func checkTables(cfg Config, st state) []preflight.Finding {
 			continue
 		case t.Persistence != "p":
 			fail("It is "+map[string]string{"u": "unlogged", "t": "temporary"}[t.Persistence]+".",
-				"Its rows never reach the WAL.", fmt.Sprintf("ALTER TABLE %s SET LOGGED;", t.Table.SQL()))
+				"Its rows never reach the WAL.", "Make it a logged table.", fmt.Sprintf("ALTER TABLE %s SET "+
+					"LOGGED;", t.Table.SQL()))
 			continue
 		}
 		bad := checkColumns(cfg.Columns, t)
@@ -108,13 +104,15 @@ func checkTables(cfg Config, st state) []preflight.Finding {
 			bad = append(bad, preflight.Fine(subject, "It exists and has the mapped columns."))
 		}
 		out = append(out, bad...)
-		if !t.Selectable {
+		if user := identifier.Quote(st.Server.User); !t.Selectable {
 			out = append(out, preflight.Finding{
 				Level: preflight.Warn, Subject: subject, Found: fmt.Sprintf("Role %q may not read it.", st.Server.User),
-				Why: "Streaming works without, but nothing can be published again from the table.",
-				Remedy: fmt.Sprintf("GRANT USAGE ON SCHEMA %s TO %s;\nGRANT SELECT ON TABLE %s TO %s;",
-					identifier.Quote(t.Table.Schema),
-					identifier.Quote(st.Server.User), t.Table.SQL(), identifier.Quote(st.Server.User)),
+				Why:    "Streaming works without, but nothing can be published again from the table.",
+				Remedy: "Let the role read it.",
+				Commands: []string{
+					fmt.Sprintf("GRANT USAGE ON SCHEMA %s TO %s;", identifier.Quote(t.Table.Schema), user),
+					fmt.Sprintf("GRANT SELECT ON TABLE %s TO %s;", t.Table.SQL(), user),
+				},
 			})
 		}
 	}
@@ -136,37 +134,34 @@ func tableMissing(cfg Config, st state, t postgres.OutboxTable) preflight.Findin
 	return preflight.Finding{
 		Level: preflight.Fail, Subject: "table " + t.Table.String(),
 		Found: fmt.Sprintf("There is no such table in database %q.", st.Server.Database),
-		Why:   "Events are read from it.", Remedy: missingTableRemedy(cfg, st),
-	}
+		Why:   "Events are read from it.",
+	}.With(missingTableRemedy(cfg, st))
 }
 
 // missingTableRemedy never lets a table be created beside a publication that does not hold it: until the next check,
 // its rows would be accepted and never sent.
-func missingTableRemedy(cfg Config, st state) string {
-	const instead = "or correct postgres.tables or the database in postgres.dsn (unquoted names are folded to " +
-		"lower case)"
+func missingTableRemedy(cfg Config, st state) fault.Remedy {
+	const (
+		instead = "Or correct postgres.tables or the database in postgres.dsn (unquoted names are folded to lower " +
+			"case)."
+		once = "Do it in one transaction: rows inserted in between are never sent. "
+	)
 	ddl := cfg.TableDDL
 	if ddl == "" {
 		ddl = cfg.TableHint
 	}
 	add := publishMissing(cfg, st, ddl)
-	lines := []string{"-- `cdc-outbox setup --table` does this; " + instead}
+	const create = "Create it; `cdc-outbox setup --table` does this. "
 	switch {
 	case ddl == "" && add == "":
-		return "Create it with `cdc-outbox setup --table`, " + instead + "."
+		return fault.Do("Create it. "+instead, "cdc-outbox setup --table")
 	case add == "":
-		lines = append(lines, withSemicolon(ddl))
+		return fault.Do(create+instead, withSemicolon(ddl))
 	case ddl == "":
-		lines = []string{
-			"-- create it in one transaction with its entry into the publication, since rows inserted in between are " +
-				"never sent;", "-- " + instead,
-			"BEGIN;", "-- CREATE TABLE …", add, "COMMIT;",
-		}
-	default:
-		lines = append(lines, "-- in one transaction, since rows inserted in between are never sent:", "BEGIN;",
-			withSemicolon(ddl), add, "COMMIT;")
+		return fault.Do("Create it and add it to the publication. "+once+
+			"Put its CREATE TABLE after BEGIN. "+instead, "BEGIN;", add, "COMMIT;")
 	}
-	return strings.Join(lines, "\n")
+	return fault.Do(create+once+instead, strings.Join([]string{"BEGIN;", withSemicolon(ddl), add, "COMMIT;"}, "\n"))
 }
 
 func relationKind(kind string) string {

@@ -124,7 +124,7 @@ func TestVerdictTable(t *testing.T) {
 			require.Equal(t, fault.Operator, f.Kind)
 			require.Equal(t, c.object, f.Object)
 			require.Contains(t, f.Err.Error(), c.found)
-			require.Contains(t, f.Next, c.remedy)
+			require.Contains(t, f.Remedy().String(), c.remedy)
 		})
 	}
 }
@@ -158,7 +158,7 @@ func TestForeignSlot(t *testing.T) {
 					requireOperator(t, preflight.FirstFailure(findings), `slot "s"`, found,
 						"Set postgres.slot to another name")
 					for _, f := range findings {
-						require.NotContains(t, strings.ToLower(f.Remedy), "drop")
+						require.NotContains(t, strings.ToLower(f.ToDo().String()), "drop")
 					}
 				}
 				require.NotContains(t, stepsSQL(planSetup(cfg, st)), "pg_drop_replication_slot")
@@ -188,7 +188,7 @@ func TestCheckServer(t *testing.T) {
 		for _, f := range checkServer(cfg, st) {
 			if f.Level != preflight.OK {
 				require.NotEmpty(t, f.Why)
-				require.NotEmpty(t, f.Remedy)
+				require.NotEmpty(t, f.ToDo().String())
 				subjects = append(subjects, string(f.Level)+" "+f.Subject)
 			}
 		}
@@ -254,7 +254,7 @@ func TestCheckColumnTypes(t *testing.T) {
 		found := checkColumns(m, table(c.change))
 		require.Len(t, found, 1, name)
 		require.Equal(t, c.level, found[0].Level, name)
-		require.NotEmpty(t, found[0].Remedy, name)
+		require.NotEmpty(t, found[0].ToDo().String(), name)
 	}
 	for i := range m.Needed {
 		m.Needed[i].Key = "router.debezium.columns." + m.Needed[i].Role
@@ -266,7 +266,7 @@ func TestCheckColumnTypes(t *testing.T) {
 	number := checkColumns(m, table(func(c map[string]postgres.TableColumn) {
 		c["ts"] = postgres.TableColumn{Type: "bigint"}
 	}))
-	require.Contains(t, number[0].Found+number[0].Remedy, "router.debezium.columns.timestamp")
+	require.Contains(t, number[0].Found+number[0].ToDo().String(), "router.debezium.columns.timestamp")
 }
 
 func TestCheckOpenTransactions(t *testing.T) {
@@ -277,10 +277,10 @@ func TestCheckOpenTransactions(t *testing.T) {
 	require.Len(t, f, 1)
 	require.Contains(t, f[0].Found, "pid 42")
 	require.Contains(t, f[0].Found, "open for 1 h")
-	require.Equal(t, "SELECT pg_terminate_backend(42);", f[0].Remedy)
+	require.Equal(t, []string{"SELECT pg_terminate_backend(42);"}, f[0].Commands)
 	f = checkOpenTransactions(st, []openTransaction{{GID: `x'y`, Database: "db", Age: 3600}})
 	require.Equal(t, "prepared transaction", f[0].Subject)
-	require.Contains(t, f[0].Remedy, `ROLLBACK PREPARED 'x''y';`)
+	require.Contains(t, f[0].ToDo().String(), `ROLLBACK PREPARED 'x''y';`)
 	f = checkOpenTransactions(st, []openTransaction{{PID: 1, Age: -1}})
-	require.Contains(t, f[0].Remedy, "GRANT pg_read_all_stats")
+	require.Contains(t, f[0].ToDo().String(), "GRANT pg_read_all_stats")
 }

@@ -3,6 +3,7 @@ package setup
 import (
 	"fmt"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
@@ -27,16 +28,18 @@ func checkPair(cfg Config, st state) []preflight.Finding {
 		return []preflight.Finding{{
 			Level: preflight.Fail, Subject: cfg.SlotSubject(), Found: "A setup made the publication and was " +
 				"interrupted before it made the slot, or is still waiting to make it.",
-			Why: "Events are kept for the connector from the slot's creation on.", Remedy: cfg.SlotDDL(),
+			Why: "Events are kept for the connector from the slot's creation on.", Remedy: "Create the slot.",
+			Commands: []string{cfg.SlotDDL()},
 		}}
 	case st.Publication.Exists:
 		return []preflight.Finding{cfg.SlotGone(st.Server.ServerFacts)}
 	}
 	return []preflight.Finding{{
 		Level: preflight.Fail, Subject: cfg.SlotSubject(),
-		Found:  fmt.Sprintf("Neither the slot nor %s exists.", cfg.PublicationSubject()),
-		Why:    "Events are kept for the connector from the slot's creation on.",
-		Remedy: stepsSQL(planSetup(cfg.withoutExtras(), st)),
+		Found:    fmt.Sprintf("Neither the slot nor %s exists.", cfg.PublicationSubject()),
+		Why:      "Events are kept for the connector from the slot's creation on.",
+		Remedy:   "Create both: `cdc-outbox setup` does this.",
+		Commands: stepCommands(planSetup(cfg.withoutExtras(), st)),
 	}}
 }
 
@@ -65,16 +68,16 @@ func checkSlot(cfg Config, st state) []preflight.Finding {
 	if s.WALStatus == postgres.WALUnreserved {
 		out = append(out, preflight.Finding{
 			Level: preflight.Warn, Subject: subject,
-			Found:  "Its wal_status is unreserved: it keeps more WAL than max_slot_wal_keep_size allows.",
-			Why:    "The next checkpoint may remove WAL it needs, and the slot is lost then.",
-			Remedy: st.Server.Service.With(st.Server.Service.LimitWAL(-1)) + "\n-- until it has caught up",
-		})
+			Found: "Its wal_status is unreserved: it keeps more WAL than max_slot_wal_keep_size allows.",
+			Why:   "The next checkpoint may remove WAL it needs, and the slot is lost then.",
+		}.With(fault.Do("Lift the limit until the slot has caught up.").
+			Then(st.Server.Service.With(st.Server.Service.LimitWAL(-1)))))
 	}
 	if cfg.Failover && !s.Failover && st.Server.Version >= 170000 {
 		out = append(out, preflight.Finding{
 			Level: preflight.Warn, Subject: subject, Found: "It was created without failover.",
 			Why:      "Standbys keep no copy of it; after a promotion the slot is missing.",
-			Remedy:   "In a replication connection, psql \"… replication=database\":",
+			Remedy:   "Change it in a replication connection, such as psql \"replication=database\".",
 			Commands: []string{"ALTER_REPLICATION_SLOT " + identifier.Quote(cfg.Slot) + " ( FAILOVER true );"},
 		})
 	}

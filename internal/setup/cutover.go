@@ -72,16 +72,15 @@ func cutOverRefusal(cfg Config, st state) error {
 	case st.Slot.Exists && !st.Snapshot.Exists:
 		return &fault.Error{
 			Kind: fault.Operator, Object: cfg.SlotSubject(),
-			Err: errors.New("it exists already, and not for a takeover"),
-			Next: "Choose another postgres.slot and postgres.publication, or, where no process needs them, drop " +
-				"both:",
+			Err:      errors.New("it exists already, and not for a takeover"),
+			Next:     "Choose another postgres.slot and postgres.publication, or remove both where nothing needs them.",
 			Commands: []string{"cdc-outbox teardown"},
 		}
 	case st.Snapshot.Exists && st.Snapshot.Unfinished && !st.Snapshot.CutOver:
 		return &fault.Error{
 			Kind: fault.Operator, Object: "table " + snapshot.List(cfg.Objects).String(),
-			Err:  errors.New("a setup with postgres.snapshot was interrupted"),
-			Next: "Drop what it has created.", Commands: []string{"cdc-outbox teardown"},
+			Err: errors.New("a setup with postgres.snapshot was interrupted"), Next: "Drop what it has created.",
+			Commands: []string{"cdc-outbox teardown"},
 		}
 	}
 	return nil

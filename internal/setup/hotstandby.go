@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
@@ -149,10 +148,9 @@ func (s servers) awaitReplay(ctx context.Context, cfg Config) error {
 			return &fault.Error{
 				Kind: fault.Retry, Object: cfg.SlotSubject(), At: made,
 				Err:  errors.New("the standby has not replayed yet what was made on the primary"),
-				Next: "See on the standby how far it is:",
-				Commands: []string{
-					"SELECT pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn(), pg_is_wal_replay_paused();",
-				},
+				Next: "See on the standby how far it is.",
+				Commands: []string{"SELECT pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn(), " +
+					"pg_is_wal_replay_paused();"},
 			}
 		case <-time.After(100 * time.Millisecond):
 		}
@@ -209,7 +207,7 @@ func checkFeedback(st state) []preflight.Finding {
 			Level: preflight.Warn, Subject: "hot_standby_feedback", Found: "It is off.",
 			Why: "The primary does not know which catalog rows decoding needs; once VACUUM removes one, the slot " +
 				"is lost (rows_removed).",
-			Remedy:   "Switch it on, on the standby:",
+			Remedy:   "Switch it on, on the standby.",
 			Commands: []string{"ALTER SYSTEM SET hot_standby_feedback = on;", "SELECT pg_reload_conf();"},
 		}
 		if !st.Slot.Exists {
@@ -223,10 +221,11 @@ func checkFeedback(st state) []preflight.Finding {
 			Found: "The standby has no physical slot on the primary.", Why: "While the standby is away, the primary " +
 				"forgets what decoding there needs, and the slot is lost (rows_removed) by the next VACUUM of " +
 				"a catalog.",
-			Remedy: "Create a slot on the primary, and name it on the standby:",
+			Remedy: "Create a physical slot, the first command, on " + st.Server.PrimaryName() + "; name it, the " +
+				"others, on the standby.",
 			Commands: []string{
-				"-- on " + st.Server.PrimaryName() + ":\nSELECT pg_create_physical_replication_slot('standby_1', true);",
-				"-- on the standby:\nALTER SYSTEM SET primary_slot_name = 'standby_1';", "SELECT pg_reload_conf();",
+				"SELECT pg_create_physical_replication_slot('standby_1', true);",
+				"ALTER SYSTEM SET primary_slot_name = 'standby_1';", "SELECT pg_reload_conf();",
 			},
 		})
 	}
@@ -236,7 +235,7 @@ func checkFeedback(st state) []preflight.Finding {
 			Found: fmt.Sprintf("wal_level of the primary is %s.", st.Primary.WALLevel),
 			Why: "Without logical the WAL holds too little to read rows from it, and slots on standbys are lost " +
 				"(wal_level_insufficient).",
-			Remedy:   "Raise it on " + st.Server.PrimaryName() + ", then restart that server.",
+			Remedy:   "Set it on " + st.Server.PrimaryName() + ", then restart that server.",
 			Commands: []string{"ALTER SYSTEM SET wal_level = 'logical';"},
 		})
 	}
@@ -261,18 +260,17 @@ func standbyPair(cfg Config, st state) preflight.Finding {
 		f.Found = "A setup made the publication and was interrupted before it made the slot, or is still waiting " +
 			"to make it."
 	}
-	lines := []string{
-		"-- `cdc-outbox setup` with postgres.primary_dsn does all of this; or on " + st.Server.PrimaryName() + ":",
-	}
+	r := fault.Do("`cdc-outbox setup` with postgres.primary_dsn does all of this. Or create the publication on " +
+		st.Server.PrimaryName() + ".")
 	for _, step := range planSetup(cfg.withoutExtras(), st) {
 		if step.action != stepSlot {
-			lines = append(lines, step.SQL)
+			r.Commands = append(r.Commands, step.SQL)
 		}
 	}
+	r = r.Then(cfg.CreateSlot(st.Server.ServerFacts))
 	if st.pending(cfg) {
-		lines = append(lines, "COMMENT ON PUBLICATION "+identifier.Quote(cfg.Publication)+
-			" IS NULL;  -- once the slot is there")
+		r = r.Then(fault.Do("Once the slot is there, remove the mark on the publication.",
+			"COMMENT ON PUBLICATION "+identifier.Quote(cfg.Publication)+" IS NULL;"))
 	}
-	f.Remedy = strings.Join(append(lines, cfg.CreateSlotSQL(st.Server.ServerFacts)), "\n")
-	return f
+	return f.With(r)
 }

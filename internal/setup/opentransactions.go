@@ -72,10 +72,11 @@ func (t openTransaction) String() string {
 	return fmt.Sprintf("pid %d (%s, application %q, database %q), %s", t.PID, t.User, t.Application, t.Database, age)
 }
 
-func (t openTransaction) remedy() string {
+func (t openTransaction) remedy() fault.Remedy {
 	if t.PID == 0 {
-		return fmt.Sprintf("ROLLBACK PREPARED %s;\n-- or COMMIT PREPARED, in database %s",
-			identifier.QuoteLiteral(t.GID), identifier.Quote(t.Database))
+		return fault.Do(fmt.Sprintf("Roll it back or commit it, in database %s.", identifier.Quote(t.Database)),
+			fmt.Sprintf("ROLLBACK PREPARED %s;", identifier.QuoteLiteral(t.GID)),
+			fmt.Sprintf("COMMIT PREPARED %s;", identifier.QuoteLiteral(t.GID)))
 	}
-	return fmt.Sprintf("SELECT pg_terminate_backend(%d);", t.PID)
+	return fault.Do("Let it end, or end its session.", fmt.Sprintf("SELECT pg_terminate_backend(%d);", t.PID))
 }

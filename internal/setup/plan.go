@@ -216,11 +216,11 @@ func Script(cfg Config) []Step {
 	return planSetup(cfg, st)
 }
 
-// stepsSQL joins the statements for pasting.
-func stepsSQL(steps []Step) string {
+// stepCommands lists the statements for pasting.
+func stepCommands(steps []Step) []string {
 	lines := make([]string, 0, len(steps))
 	for _, s := range steps {
 		lines = append(lines, s.SQL)
 	}
-	return strings.Join(lines, "\n")
+	return lines
 }

@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -104,3 +105,6 @@ func TestPlanTeardown(t *testing.T) {
 		"\"public\".\"outbox\";", stepsSQL(planTeardown(cfg, st, true)))
 	require.Len(t, planTeardown(cfg, st, false), 2)
 }
+
+// stepsSQL joins the statements for pasting.
+func stepsSQL(steps []Step) string { return strings.Join(stepCommands(steps), "\n") }

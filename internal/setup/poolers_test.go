@@ -32,7 +32,7 @@ func through(t *testing.T, dsn, addr string) string {
 func ofTheWay(t *testing.T, findings []preflight.Finding) (out []preflight.Finding) {
 	t.Helper()
 	for _, f := range findings {
-		require.NotContains(t, f.Subject+f.Found+f.Why+f.Remedy, "s3cret-canary")
+		require.NotContains(t, f.Subject+f.Found+f.Why+f.ToDo().String(), "s3cret-canary")
 		if strings.HasPrefix(f.Subject, "way to ") {
 			out = append(out, f)
 		}
@@ -49,7 +49,7 @@ func requirePooler(t *testing.T, db *adminDB, addr, code string, words ...string
 	require.Equal(t, preflight.Fail, findings[0].Level)
 	require.Equal(t, code, findings[0].Code)
 	for _, w := range append(words, addr) {
-		require.Contains(t, findings[0].Subject+findings[0].Found+findings[0].Remedy, w)
+		require.Contains(t, findings[0].Subject+findings[0].Found+findings[0].ToDo().String(), w)
 	}
 	err := Ensure(t.Context(), dsn, db.cfg, true)
 	requireOperator(t, err, "way to "+addr, "let postgres.dsn lead to the server itself")

@@ -120,9 +120,10 @@ func checkFirstStart(cfg Config, st state) []preflight.Finding {
 	}
 	return []preflight.Finding{{
 		Level: level, Subject: cfg.SlotSubject(),
-		Found:  fmt.Sprintf("Neither the slot nor %s exists yet.", cfg.PublicationSubject()),
-		Why:    why,
-		Remedy: "Run `cdc-outbox setup`, or as the table's owner:\n" + stepsSQL(planSetup(cfg.withoutExtras(), st)),
+		Found:    fmt.Sprintf("Neither the slot nor %s exists yet.", cfg.PublicationSubject()),
+		Why:      why,
+		Remedy:   "Create both: `cdc-outbox setup` does this; or run as the table's owner.",
+		Commands: stepCommands(planSetup(cfg.withoutExtras(), st)),
 	}}
 }
 
@@ -133,13 +134,12 @@ func checkSlotRoom(st state) []preflight.Finding {
 			preflight.Fine("max_replication_slots", fmt.Sprintf("%d of %d slots are in use.", s.UsedSlots, s.MaxSlots)),
 		}
 	}
-	return []preflight.Finding{{
+	return []preflight.Finding{preflight.Finding{
 		Level: preflight.Fail, Code: codeNoSlot, Subject: "max_replication_slots",
 		Found: fmt.Sprintf("All %d slots are in use.", s.MaxSlots), Why: "The connector needs one of its own.",
-		Remedy: "-- drop a slot that no session reads:\nSELECT slot_name, active FROM pg_replication_slots;\n-- or " +
-			"have more of them:\n" +
-			s.Service.With(s.Service.Set("max_replication_slots", strconv.Itoa(s.MaxSlots+5), true)),
-	}}
+	}.With(fault.Do("Drop a slot that no session reads, or allow more slots.",
+		"SELECT slot_name, active FROM pg_replication_slots;").
+		Then(s.Service.With(s.Service.Set("max_replication_slots", strconv.Itoa(s.MaxSlots+5), true))))}
 }
 
 func checkSenderRoom(st state) []preflight.Finding {
@@ -150,11 +150,10 @@ func checkSenderRoom(st state) []preflight.Finding {
 				fmt.Sprintf("%d of %d WAL senders are in use.", s.UsedSenders, s.MaxSenders)),
 		}
 	}
-	return []preflight.Finding{{
+	return []preflight.Finding{preflight.Finding{
 		Level: preflight.Fail, Code: codeNoSender, Subject: "max_wal_senders",
 		Found: fmt.Sprintf("All %d WAL senders are in use.", s.MaxSenders), Why: "The stream is served by one.",
-		Remedy: s.Service.With(s.Service.Set("max_wal_senders", strconv.Itoa(s.MaxSenders+5), true)),
-	}}
+	}.With(s.Service.With(s.Service.Set("max_wal_senders", strconv.Itoa(s.MaxSenders+5), true)))}
 }
 
 // slotReader describes the session that reads the slot, as far as the connected role may see it.
@@ -209,8 +208,7 @@ func checkOpenTransactions(st state, open []openTransaction) []preflight.Finding
 			Level: preflight.Warn, Subject: subject, Found: "There is " + t.String() + ".",
 			Why: "Since it began, Postgres keeps all WAL for the slot, and a new slot cannot be finished " +
 				"before it ends.",
-			Remedy: t.remedy(),
-		})
+		}.With(t.remedy()))
 	}
 	if len(out) == 0 && hidden == 0 {
 		return []preflight.Finding{
@@ -222,8 +220,9 @@ func checkOpenTransactions(st state, open []openTransaction) []preflight.Finding
 			Level: preflight.Warn, Subject: "open transactions",
 			Found: fmt.Sprintf("%d have written, and role %q may not see for how long they are open.", hidden,
 				st.Server.User),
-			Why:    "One that stays open holds back the slot.",
-			Remedy: fmt.Sprintf("GRANT pg_read_all_stats TO %s;", identifier.Quote(st.Server.User)),
+			Why:      "One that stays open holds back the slot.",
+			Remedy:   "Let the role see the sessions of others.",
+			Commands: []string{fmt.Sprintf("GRANT pg_read_all_stats TO %s;", identifier.Quote(st.Server.User))},
 		})
 	}
 	return out

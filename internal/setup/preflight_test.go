@@ -24,11 +24,11 @@ func worse(t *testing.T, findings []preflight.Finding) map[string]preflight.Find
 		require.NotEmpty(t, f.Subject)
 		require.NotEmpty(t, f.Found)
 		if f.Level == preflight.OK {
-			require.Empty(t, f.Why+f.Remedy, "%+v", f)
+			require.Empty(t, f.Why+f.ToDo().String(), "%+v", f)
 			continue
 		}
 		require.NotEmpty(t, f.Why, "%+v", f)
-		require.NotEmpty(t, f.Remedy, "%+v", f)
+		require.NotEmpty(t, f.ToDo().String(), "%+v", f)
 		if old, ok := out[f.Subject]; !ok || old.Level == preflight.Warn {
 			out[f.Subject] = f
 		}
@@ -40,7 +40,7 @@ func TestPreflightOfAWorkingSetup(t *testing.T) {
 	db := newAdminDB(t, setupTableDDL)
 	found := worse(t, Preflight(t.Context(), db.DSN, db.cfg))
 	require.Equal(t, preflight.Warn, found[`slot "`+db.Slot+`"`].Level, "a first start is not a fault")
-	require.Contains(t, found[`slot "`+db.Slot+`"`].Remedy, "CREATE PUBLICATION")
+	require.Contains(t, found[`slot "`+db.Slot+`"`].ToDo().String(), "CREATE PUBLICATION")
 
 	require.NoError(t, db.ensure(t, true))
 	found = worse(t, Preflight(t.Context(), db.DSN, db.cfg))
@@ -121,9 +121,9 @@ func TestPreflightConnectionIsOneFinding(t *testing.T) {
 		f := findings[0]
 		require.Equal(t, preflight.Fail, f.Level, name)
 		require.Contains(t, f.Found, c.found, name)
-		require.Contains(t, f.Remedy, c.remedy, name)
+		require.Contains(t, f.ToDo().String(), c.remedy, name)
 		require.NotEmpty(t, f.Why, name)
-		all := f.Subject + f.Found + f.Why + f.Remedy
+		all := f.Subject + f.Found + f.Why + f.ToDo().String()
 		require.NotContains(t, all, canary, name)
 		require.NotContains(t, all, "right", name)
 		err := Ensure(t.Context(), c.dsn, cfg, true)
@@ -149,11 +149,11 @@ func TestPreflightOfABareServer(t *testing.T) {
 	}
 	dsn := strings.Replace(db.DSN, "postgres@", "app@", 1)
 	found := worse(t, Preflight(t.Context(), dsn, cfg))
-	require.Contains(t, found["wal_level"].Remedy, "ALTER SYSTEM SET wal_level = 'logical'")
+	require.Contains(t, found["wal_level"].ToDo().String(), "ALTER SYSTEM SET wal_level = 'logical'")
 	require.Contains(t, found["max_replication_slots"].Found, "All 1 slots")
-	require.Contains(t, found[`role "app"`].Remedy, `ALTER ROLE "app" REPLICATION;`)
+	require.Contains(t, found[`role "app"`].ToDo().String(), `ALTER ROLE "app" REPLICATION;`)
 	require.Contains(t, found["table public.none"].Found, "no such table")
-	require.Contains(t, found["table public.outbox"].Remedy, "GRANT SELECT")
+	require.Contains(t, found["table public.outbox"].ToDo().String(), "GRANT SELECT")
 	require.NotContains(t, found, "max_slot_wal_keep_size")
 
 	cfg.Tables = cfg.Tables[:1]
@@ -186,7 +186,7 @@ func TestPreflightNamesOpenAndPreparedTransactions(t *testing.T) {
 	var texts []string
 	for _, o := range open {
 		if o.Database == db.Name {
-			texts = append(texts, o.String()+" "+o.remedy())
+			texts = append(texts, o.String()+" "+o.remedy().String())
 		}
 	}
 	require.Len(t, texts, 2)
@@ -281,11 +281,11 @@ func TestHotStandbyOnPurpose(t *testing.T) {
 	st.Server.Feedback, st.Server.PrimarySlot = false, ""
 	require.NoError(t, preflight.FirstFailure(verdict(cfg, st)), "it runs, and check warns")
 	found := checkHotStandby(cfg, st)
-	require.Contains(t, found[1].Commands[0], "hot_standby_feedback = on")
-	require.Contains(t, found[2].Commands[0], "pg_create_physical_replication_slot")
+	require.Contains(t, found[1].ToDo().String(), "hot_standby_feedback = on")
+	require.Contains(t, found[2].ToDo().String(), "pg_create_physical_replication_slot")
 
 	st.Slot = postgres.Slot{Name: "s"}
-	requireOperator(t, preflight.FirstFailure(verdict(cfg, st)), "It no longer exists", "-- on the standby",
+	requireOperator(t, preflight.FirstFailure(verdict(cfg, st)), "It no longer exists", "on the standby",
 		postgres.LogSnapshotSQL)
 	st.Publication = postgres.Publication{Name: "p"}
 	requireOperator(t, preflight.FirstFailure(obstacles(cfg, st)), "hot_standby_feedback", "rows_removed")
@@ -305,7 +305,7 @@ func TestInvalidatedOnHotStandby(t *testing.T) {
 	cfg.HotStandby, st.Server.InRecovery = true, true
 	for reason, words := range map[string][]string{
 		"rows_removed":           {"rows_removed", "hot_standby_feedback"},
-		"wal_level_insufficient": {"wal_level", "set wal_level = logical again"},
+		"wal_level_insufficient": {"wal_level", "Set wal_level = logical again"},
 		"":                       {"removed catalog rows it needs, or wal_level", "hot_standby_feedback"},
 	} {
 		st.Slot.Conflicting, st.Slot.InvalidationReason, st.Slot.WALStatus = true, reason, postgres.WALLost

@@ -85,10 +85,10 @@ func runStep(ctx context.Context, s servers, cfg Config, version int, step Step)
 	}
 	f := postgres.QueryFault("setup", err)
 	if fe, ok := f.(*fault.Error); ok && fe.Kind == fault.Operator {
-		fe.Next = "Run as a role that may do it:\n" + step.SQL
+		fe.With(fault.Do("Run it as a role that may do it.", step.SQL))
 		if sqlstate.Of(err) == sqlstate.ReadOnly {
-			fe.Next = "Run `cdc-outbox setup` with ?options=-c%20default_transaction_read_only%3Doff in " +
-				"postgres.dsn, or by hand:\nSET default_transaction_read_only = off;\n" + step.SQL
+			fe.With(fault.Do("Run `cdc-outbox setup` with ?options=-c%20default_transaction_read_only%3Doff in "+
+				"postgres.dsn, or do it by hand.", "SET default_transaction_read_only = off;", step.SQL))
 		}
 	}
 	return f
@@ -174,14 +174,12 @@ func slotWaitFault(ctx context.Context, s servers, cfg Config) error {
 	if s.primary == nil {
 		f.Err = fmt.Errorf("creating it on a standby waits for the primary to log its running transactions, and for "+
 			"the transactions that are open there; not done after %s", cfg.SlotWait)
-		f.Next = "-- on the primary, while the slot is being made:\n" + postgres.LogSnapshotSQL
-		return f
+		return f.With(fault.Do("Run it on the primary, while the slot is being created.", postgres.LogSnapshotSQL))
 	}
 	open, err := s.openTransactions(ask, 5)
 	if err != nil || len(open) == 0 {
-		f.Next = "-- see who is waited for:\nSELECT pid, datname, usename, state, now() - xact_start AS age FROM " +
-			"pg_stat_activity WHERE backend_xid IS NOT NULL;"
-		return f
+		return f.With(fault.Do("See which sessions are waited for.", "SELECT pid, datname, usename, state, now() "+
+			"- xact_start AS age FROM pg_stat_activity WHERE backend_xid IS NOT NULL;"))
 	}
 	for i, t := range open {
 		sep := ", "
@@ -190,6 +188,5 @@ func slotWaitFault(ctx context.Context, s servers, cfg Config) error {
 		}
 		f.Err = fmt.Errorf("%w%s%s", f.Err, sep, t)
 	}
-	f.Next = "-- let the oldest end, or end it:\n" + open[0].remedy()
-	return f
+	return f.With(fault.Do("This is about the oldest.").Then(open[0].remedy()))
 }

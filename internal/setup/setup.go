@@ -300,9 +300,9 @@ func checkMayPublish(cfg Config, st state) []preflight.Finding {
 	}
 	return []preflight.Finding{{
 		Level: preflight.Fail, Subject: cfg.PublicationSubject(), Found: found,
-		Why: "Postgres asks for both of the role that creates a publication.",
-		Remedy: "Run `cdc-outbox setup` once as the table's owner, or run as " +
-			"the owner:\n" + stepsSQL(planSetup(cfg.withoutExtras(), st)),
+		Why:      "Postgres asks for both of the role that creates a publication.",
+		Remedy:   "Run `cdc-outbox setup` once as the table's owner, or run the commands as the owner.",
+		Commands: stepCommands(planSetup(cfg.withoutExtras(), st)),
 	}}
 }
 
@@ -328,7 +328,7 @@ func lockSetup(ctx context.Context, conn *pgx.Conn, cfg Config) (unlock func(), 
 		case <-ctx.Done():
 			return nil, &fault.Error{
 				Kind: fault.Retry, Object: cfg.SlotSubject(), Err: errors.New("another process is setting it up"),
-				Next:     "Wait for it, or find it:",
+				Next:     "Wait for it, or find it.",
 				Commands: []string{"SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted;"},
 			}
 		case <-time.After(200 * time.Millisecond):

@@ -2,6 +2,8 @@ package setup
 
 import (
 	"context"
+	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -88,9 +90,9 @@ func (db *adminDB) paste(t *testing.T, err error) {
 	t.Helper()
 	var f *fault.Error
 	require.ErrorAs(t, err, &f)
-	for _, line := range f.Remedy().Lines() {
-		if strings.HasSuffix(line, ";") {
-			db.Exec(t, line)
+	for _, command := range f.Commands {
+		if strings.HasSuffix(command, ";") {
+			db.Exec(t, command)
 		}
 	}
 }
@@ -350,7 +352,7 @@ func TestEnsureSlotOfAnotherDatabase(t *testing.T) {
 		harmless(t, CheckPublished(t.Context(), two.DSN, two.cfg))
 		var slot []preflight.Finding
 		for _, f := range Preflight(t.Context(), two.DSN, two.cfg) {
-			require.NotContains(t, f.Remedy, "pg_drop_replication_slot")
+			require.NotContains(t, f.ToDo().String(), "pg_drop_replication_slot")
 			if f.Level == preflight.Fail {
 				slot = append(slot, f)
 			}
@@ -552,9 +554,9 @@ func TestDroppedTable(t *testing.T) {
 		if f.Subject == db.cfg.PublicationSubject() {
 			require.Equal(t, preflight.Fail, f.Level, "%+v", f)
 			require.Contains(t, f.Found, "It does not hold public.outbox")
-			require.Contains(t, f.Remedy, "BEGIN;\n"+setupTableDDL+";\nALTER PUBLICATION "+
+			require.Contains(t, f.Commands[0], "BEGIN;\n"+setupTableDDL+";\nALTER PUBLICATION "+
 				identifier.Quote(db.Publication)+` ADD TABLE "public"."outbox";`+"\nCOMMIT;")
-			db.Exec(t, f.Remedy)
+			db.Exec(t, f.Commands[0])
 			publication++
 		}
 	}
@@ -562,7 +564,8 @@ func TestDroppedTable(t *testing.T) {
 	require.NoError(t, db.ensure(t, false))
 }
 
-// TestRepublish: the statement in the remedies keeps the rows as they are, which makes repeats recognizable.
+// TestRepublish: the statement in the runbook keeps the rows as they are, which makes repeats recognizable. Remedies name
+// the runbook.
 func TestRepublish(t *testing.T) {
 	for name, extra := range map[string]string{
 		"plain": "", "identity": `ALTER TABLE outbox ADD COLUMN seq bigint GENERATED ALWAYS AS IDENTITY`,
@@ -579,9 +582,10 @@ func TestRepublish(t *testing.T) {
 				return rows
 			}
 			before := contents()
-			lines := strings.Split(db.cfg.RepublishSQL(db.cfg.Tables...), "\n")
-			statement := strings.TrimPrefix(lines[len(lines)-1], "-- ")
-			tag, err := db.conn.Exec(t.Context(), strings.ReplaceAll(statement, "…", "2000-01-01"))
+			runbook, err := os.ReadFile("../../docs/runbook.md")
+			require.NoError(t, err)
+			statement := regexp.MustCompile(`(?s)\nWITH gone AS [^;]*;\n`).Find(runbook)
+			tag, err := db.conn.Exec(t.Context(), strings.ReplaceAll(string(statement), "2026-01-31", "2000-01-01"))
 			require.NoError(t, err)
 			require.EqualValues(t, 3, tag.RowsAffected())
 			require.Equal(t, before, contents())

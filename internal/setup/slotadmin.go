@@ -186,7 +186,7 @@ func RecreateSlot(ctx context.Context, dsn string, cfg Config) (SlotReport, erro
 			return &fault.Error{
 				Kind: fault.Operator, Object: cfg.PublicationSubject(),
 				Err:  errors.New("it does not exist, and a slot cannot read what was written before its publication"),
-				Next: cfg.PublicationDDL(false),
+				Next: "Create it.", Commands: []string{cfg.PublicationDDL(false)},
 			}
 		}
 		if r.Exists {

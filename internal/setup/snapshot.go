@@ -155,9 +155,10 @@ func createSnapshotSlot(ctx context.Context, conn *pgx.Conn, cfg Config, version
 		var fe *fault.Error
 		if errors.As(f, &fe) && sqlstate.Of(err) == "23502" {
 			fe.Kind = fault.Operator
-			fe.Next = fmt.Sprintf("Give every row of the outbox an id, or set postgres.snapshot to never. Rows "+
-				"without one:\nSELECT * FROM %s WHERE %s IS NULL;", cfg.Tables[0].SQL(),
-				identifier.Quote(cfg.Columns.ID))
+			fe.With(fault.Do("Give every row of the outbox an id, or set postgres.snapshot to never. This lists "+
+				"the rows without an id.",
+				fmt.Sprintf("SELECT * FROM %s WHERE %s IS NULL;", cfg.Tables[0].SQL(),
+					identifier.Quote(cfg.Columns.ID))))
 		}
 		return f
 	}

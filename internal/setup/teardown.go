@@ -68,24 +68,23 @@ func readTeardownPlan(ctx context.Context, conn servers, cfg Config, dropTables 
 // teardownRefusal protects a slot that is read or that is not ours.
 func teardownRefusal(cfg Config, st state) error {
 	s := st.Slot
-	refuse := func(next, format string, args ...any) error {
-		return &fault.Error{
-			Kind: fault.Operator, Object: cfg.SlotSubject(), Err: fmt.Errorf(format, args...), Next: next,
-		}
+	refuse := func(next fault.Remedy, format string, args ...any) error {
+		f := &fault.Error{Kind: fault.Operator, Object: cfg.SlotSubject(), Err: fmt.Errorf(format, args...)}
+		return f.With(next)
 	}
 	switch {
 	case !s.Exists:
 		return nil
 	case s.ActivePID != 0:
-		return refuse(fmt.Sprintf("-- stop the connector first; if its process has ended already:\nSELECT "+
-			"pg_terminate_backend(%d);", s.ActivePID),
+		return refuse(fault.Do("Stop the connector first. If its process has ended already, end the session.",
+			fmt.Sprintf("SELECT pg_terminate_backend(%d);", s.ActivePID)),
 			"process %d of the server is reading it", s.ActivePID)
 	case !s.Logical || s.Plugin != "pgoutput":
-		return refuse("Correct postgres.slot.",
+		return refuse(fault.Do("Correct postgres.slot."),
 			"it is not a slot of this connector (a physical slot, or one with another plugin than pgoutput)")
 	case s.Database != st.Server.Database:
-		return refuse("Correct the database in postgres.dsn, or "+
-			"postgres.slot.", "it belongs to database %q, the connection goes to %q", s.Database, st.Server.Database)
+		return refuse(fault.Do("Correct the database in postgres.dsn, or postgres.slot."),
+			"it belongs to database %q, the connection goes to %q", s.Database, st.Server.Database)
 	}
 	return nil
 }
@@ -142,7 +141,7 @@ func teardownFault(cfg Config, s Step, err error) error {
 		case "55006": // object_in_use
 			fe.Object, fe.Next = cfg.SlotSubject(), "Stop the connector first."
 		default:
-			fe.Next = "-- run as the owner:\n" + s.SQL
+			fe.With(fault.Do("Run it as the owner.", s.SQL))
 		}
 	}
 	return f

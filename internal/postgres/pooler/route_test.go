@@ -148,7 +148,7 @@ func TestWays(t *testing.T) {
 		require.Equal(t, c.level, f.Level, name)
 		require.Equal(t, c.code, f.Code, name)
 		require.Contains(t, f.Found, c.found, name)
-		require.Contains(t, f.Remedy, c.remedy, name)
+		require.Contains(t, f.ToDo().String(), c.remedy, name)
 		require.Equal(t, c.level != preflight.OK, f.Why != "", name)
 	}
 }
