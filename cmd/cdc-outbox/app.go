@@ -25,7 +25,7 @@ type app struct {
 	environ []string
 
 	began bool   // a command's own work began: from there on errors are not about usage
-	left  string // what the command has done, and what to do about the rest, for whoever interrupts it; empty where it cannot tell
+	left  string // what the command has done, and what to do about the rest, for the operator who interrupts it; empty where it cannot tell
 }
 
 // execute runs a command line and returns the exit code. An error is printed here, once.
@@ -85,7 +85,7 @@ record. The replication slot moves only over what Kafka has acknowledged.`,
 	return root
 }
 
-// knownCommand refuses a word that is no command. It is repeated only when it looks like one: it may be a connection
+// knownCommand refuses a word that is not a command. It is repeated only when it looks like one: it may be a connection
 // string that lost its flag.
 func knownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
@@ -116,7 +116,7 @@ func noArguments(cmd *cobra.Command, args []string) error {
 
 // flagError words pflag's errors without the value, which may be a secret.
 func flagError(cmd *cobra.Command, err error) error {
-	next := cmd.CommandPath() + " --help lists the flags, cdc-outbox config --help those of the configuration"
+	next := cmd.CommandPath() + " --help lists the flags, cdc-outbox config --help lists the flags of the configuration"
 	var missing *pflag.NotExistError
 	if errors.As(err, &missing) {
 		name := missing.GetSpecifiedName()
@@ -145,7 +145,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	return fault.Usage("a flag is not written as --name or --name=value", next)
 }
 
-// terminal says whether the stream is one a person looks at.
+// terminal reports whether the stream is one a person looks at.
 func terminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))

@@ -18,7 +18,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/scratch"
 )
 
-// binary is the program under test, built once: exit codes and streams are those of a process, not of a function.
+// binary is the program under test, built once: exit codes and streams belong to a process, not to a function.
 var binary string
 
 // home holds binary. It must stay reachable: its lock, which keeps other runs from sweeping it away, is an open file.
@@ -76,7 +76,7 @@ func command(ctx context.Context, environ []string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// nobody is an address where nothing listens.
+// nobody returns an address where nothing listens.
 func nobody(t *testing.T) (host, port string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -12,8 +12,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
 
-// A publication that sends everything, as Debezium makes it: what is no insert is counted, and the event of a row that
-// was deleted in the transaction that inserted it comes once.
+// A publication that sends everything, as Debezium makes it: what is not an insert is counted, and the event of a row
+// that was deleted in the transaction that inserted it comes once.
 func TestChangesOfTheOutboxAreNoEvents(t *testing.T) {
 	for _, version := range []string{"14", "18"} {
 		t.Run(version, func(t *testing.T) {
@@ -39,7 +39,7 @@ func TestChangesOfTheOutboxAreNoEvents(t *testing.T) {
 			}
 			require.Equal(t, 0, r.stop(syscall.SIGTERM))
 
-			// The same with halt: it stands in front of the update, and goes on with another policy.
+			// The same with halt: it is in front of the update, and goes on with another policy.
 			b.db.Exec(t, one("4")+`DELETE FROM outbox`)
 			b.db.Exec(t, one("5"))
 			b.db.Exec(t, `UPDATE outbox SET payload = NULL; `+one("6"))

@@ -20,10 +20,9 @@ func (a *app) checkCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Look at Postgres and Kafka before run does: what is wrong, why it matters, what mends it",
+		Short: "Look at Postgres and Kafka before run does: what is wrong, why it matters, what fixes it",
 		Long: `check reads the configuration that run would use, connects to Postgres and Kafka and changes nothing. The topics it looks for
-are those that rows in the outbox lead to. Each finding says what was found, why it matters, and the SQL or command that mends
-it. The exit code is 3 when run would not work.`,
+are the topics that rows in the outbox lead to. Each finding says what was found, why it matters, and the SQL or command that fixes it. The exit code is 3 when run would not work.`,
 		Example: `  cdc-outbox check --config cdc-outbox.yaml
   cdc-outbox check --json | jq '.findings[] | select(.level == "fail")'`,
 		Args: noArguments,
@@ -53,13 +52,13 @@ func (a *app) printReport(findings []preflight.Finding, asJSON bool) error {
 		if err := writeFindings(a.stdout, findings, a.colourful()); err != nil {
 			return err
 		}
-		fmt.Fprintf(a.stdout, "\n%d to mend, %d to think about, %d fine\n", fails, warns, len(findings)-fails-warns)
+		fmt.Fprintf(a.stdout, "\n%d to fix, %d to think about, %d fine\n", fails, warns, len(findings)-fails-warns)
 	}
 	if fails == 0 {
 		return nil
 	}
 	return &fault.Error{
 		Kind: fault.Operator, Object: "check", Err: fmt.Errorf("%d of %d findings keep run from working", fails, len(findings)),
-		Next: "do what the findings say, then check again",
+		Next: "Do what the findings say, then check again.",
 	}
 }

@@ -25,7 +25,7 @@ func TestCheckLooksAtBothSides(t *testing.T) {
 	ddl, err := outbox.Schema(outbox.Options{})
 	require.NoError(t, err)
 	db.Exec(t, ddl)
-	require.Equal(t, 0, invoke(t, env, "check").code, "run makes the slot by itself")
+	require.Equal(t, 0, invoke(t, env, "check").code, "run creates the slot")
 	r := invoke(t, env, "check", "--postgres-setup", "never")
 	require.Equal(t, 3, r.code, "and does not here: "+r.all())
 	require.Contains(t, r.stdout, "postgres.setup is never")

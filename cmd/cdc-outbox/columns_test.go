@@ -10,7 +10,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
 
-// Whatever setting asks for a column: check finds a table that lacks it, and a publication that hides it, with the remedy.
+// Whatever setting asks for a column: check finds a table that lacks it, and a publication that hides it, with the
+// remedy.
 func TestCheckKnowsEveryColumn(t *testing.T) {
 	db := testkit.Postgres(t)
 	if db.Major() < 15 {

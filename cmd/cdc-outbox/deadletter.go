@@ -118,7 +118,7 @@ func writeLetters(w io.Writer, entries []*deadletter.Entry, strange int, now tim
 	}
 	fmt.Fprintf(&b, "%d dead letters\n", len(entries))
 	if strange > 0 {
-		fmt.Fprintf(&b, "%d records in the topic are no dead letters of this version\n", strange)
+		fmt.Fprintf(&b, "%d records in the topic are not dead letters of this version\n", strange)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -31,7 +31,7 @@ row is routed as the present configuration says, after the corrections: --topic,
 does not hold is read from the outbox table, where the row may have changed since.
 
 A mark in the dead-letter topic, before and after, remembers the retry. What was retried is not published again without --again; nor
-is what an interrupted retry left behind, of which nobody can tell whether it was published. Letters retry does not touch stay
+is what an interrupted retry left behind, of which it is not known whether it was published. Letters retry does not touch stay
 as they are.
 
 Exit codes: 0 all that was chosen is published, 1 it failed or was interrupted, 2 the command line is wrong, 3 something was not published; what and why is said.`,
@@ -101,7 +101,7 @@ func (a *app) retry(ctx context.Context, c *config.Loaded, o *retryFlags, names 
 	if failed > 0 {
 		return &fault.Error{
 			Kind: fault.Operator, Object: "dead-letter retry", Err: fmt.Errorf("%d dead letters are not published", failed),
-			Next: "do what the lines above say, then retry them",
+			Next: "Do what the lines above say, then retry them.",
 		}
 	}
 	return nil

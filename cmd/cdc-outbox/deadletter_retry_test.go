@@ -18,8 +18,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafkaclient"
 )
 
-// aside runs the connector until the rows are dead letters, and returns these.
-func (r *badRig) aside(n int, more ...string) []deadletter.Entry {
+// deadLettered runs the connector until the rows are dead letters, and returns these.
+func (r *badRig) deadLettered(n int, more ...string) []deadletter.Entry {
 	r.Helper()
 	c := start(r.T, append(append(slices.Clone(r.env), "CDC_OUTBOX_ROUTER_ON_BAD_ROW=dead_letter"), more...))
 	c.awaitReady(http.StatusOK)
@@ -55,7 +55,7 @@ func TestRetriedLettersKeepTheirKeys(t *testing.T) {
 		r.db.Exec(t, fmt.Sprintf(`INSERT INTO outbox VALUES ('%[1]s', 'no/topic', '%[1]s', 'created', '{}')`, key))
 		want[key] = `["created","` + key + `"]`
 	}
-	r.aside(len(want))
+	r.deadLettered(len(want))
 	res := r.retry("--all", "--topic=orders.events")
 	require.Equal(t, 0, res.code, res.all())
 	got := map[string]string{}
@@ -65,8 +65,8 @@ func TestRetriedLettersKeepTheirKeys(t *testing.T) {
 	require.Equal(t, want, got)
 }
 
-// A dead-letter topic that takes little holds pointers. They, and letters on demand, are retried from the table; so is a
-// row whose id is too long for any header.
+// A dead-letter topic that takes little holds pointers. They, and letters on demand, are retried from the table; so is
+// a row whose id is too long for any header.
 func TestRetryFromTheTable(t *testing.T) {
 	r := newBadRig(t, "at_least_once")
 	require.NoError(t, r.kafka.Delete(t.Context(), "cdc-outbox.dead-letter"))
@@ -78,7 +78,7 @@ func TestRetryFromTheTable(t *testing.T) {
 		r.db.Exec(t, fmt.Sprintf(`INSERT INTO outbox VALUES ('%s', 'no/topic', 'k', 'created', '%s', '{"h": "%s"}')`, id, payload, canary))
 	}
 	r.db.Exec(t, `INSERT INTO outbox VALUES ('small', 'no/topic', 'k', 'created', '1')`)
-	list := r.aside(4)
+	list := r.deadLettered(4)
 	for i, e := range list[:3] {
 		require.Equal(t, deadletter.KindPointer, e.Kind, i)
 	}
@@ -118,7 +118,7 @@ func TestRetriesAtOnce(t *testing.T) {
 	r := newBadRig(t, "at_least_once")
 	const letters = 150 // more than a batch
 	r.db.Exec(t, fmt.Sprintf(`INSERT INTO outbox SELECT 'e' || g, 'no/topic', CASE WHEN g %% 3 = 0 THEN NULL ELSE 'k' || g END, 'created', '{}' FROM generate_series(1, %d) g`, letters))
-	r.aside(letters)
+	r.deadLettered(letters)
 	results := make([]result, 4)
 	var all sync.WaitGroup
 	for i := range results {
@@ -139,12 +139,12 @@ func TestRetriesAtOnce(t *testing.T) {
 }
 
 // A retry that is killed leaves no letter open whose record is in Kafka, and none retried whose record is not; what it
-// leaves in doubt is published when somebody asks for it by name.
+// leaves in doubt is published when an operator asks for it by name.
 func TestAKilledRetry(t *testing.T) {
 	r := newBadRig(t, "at_least_once")
 	const letters = 250
 	r.db.Exec(t, fmt.Sprintf(`INSERT INTO outbox SELECT 'e' || g, 'no/topic', 'k' || g, 'created', '{}' FROM generate_series(1, %d) g`, letters))
-	r.aside(letters)
+	r.deadLettered(letters)
 	for i := range 12 {
 		cmd := command(t.Context(), r.env, "dead-letter", "retry", "--all", "--topic=orders.events")
 		require.NoError(t, cmd.Start())
@@ -174,7 +174,7 @@ func TestAKilledRetry(t *testing.T) {
 func TestRetryBehindAnOpenTransaction(t *testing.T) {
 	r := newBadRig(t, "at_least_once")
 	r.db.Exec(t, `INSERT INTO outbox VALUES ('e1', 'no/topic', 'k', 'created', '{}')`)
-	r.aside(1)
+	r.deadLettered(1)
 	other, err := kgo.NewClient(kgo.SeedBrokers(r.broker.Addrs()...), kgo.TransactionalID("other"), kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	require.NoError(t, err)
 	defer other.Close()
@@ -206,7 +206,7 @@ func TestRetryBehindAnOpenTransaction(t *testing.T) {
 	require.Len(t, entries, 1)
 }
 
-// A relay that is killed while it puts rows aside loses none; with transactions each letter is there once.
+// A relay that is killed while it dead-letters rows loses none; with transactions each letter is there once.
 func TestAKilledRelayLosesNoLetter(t *testing.T) {
 	for _, delivery := range []string{"at_least_once", "exactly_once"} {
 		t.Run(delivery, func(t *testing.T) {

@@ -25,7 +25,7 @@ type shownLetter struct {
 type contentJSON struct {
 	Key         *string         `json:"key"`
 	Value       *string         `json:"value"`
-	ValueBase64 []byte          `json:"value_base64,omitempty"` // where the value is no text
+	ValueBase64 []byte          `json:"value_base64,omitempty"` // where the value is not a text
 	Row         *deadletter.Row `json:"row,omitempty"`
 	Headers     []headerJSON    `json:"headers,omitempty"`
 }
@@ -171,7 +171,7 @@ func writeContent(b *strings.Builder, c *contentJSON) {
 		}
 	}
 	if c.ValueBase64 != nil {
-		fmt.Fprintf(b, "value: %d bytes that are no text; --json has them in base64\n", len(c.ValueBase64))
+		fmt.Fprintf(b, "value: %d bytes that are not a text; --json has them in base64\n", len(c.ValueBase64))
 		return
 	}
 	fmt.Fprintf(b, "value: %s\n", value(c.Value))

@@ -23,7 +23,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafkaclient"
 )
 
-// badRow is an INSERT that gives a bad row, and the flags that mend its letter.
+// badRow is an INSERT that gives a bad row, and the flags that fix its letter.
 type badRow struct {
 	reason router.Reason
 	id     string
@@ -111,7 +111,7 @@ func (r *badRig) read(topic string) []*kgo.Record {
 	return records
 }
 
-// ids are those of the topic's records, by partition and offset.
+// ids are the ids of the topic's records, by partition and offset.
 func (r *badRig) ids(topic string) []string {
 	var out []string
 	for _, rec := range r.read(topic) {
@@ -138,8 +138,8 @@ func (r *badRig) list(args ...string) []deadletter.Entry {
 	return out
 }
 
-// Every kind of bad row between good ones: the good ones are published in order, each bad one is in the dead-letter topic
-// once, and a retry publishes it, corrected, with its id and position.
+// Every kind of bad row between good ones: the good ones are published in order, each bad one is in the dead-letter
+// topic once, and a retry publishes it, corrected, with its id and position.
 func TestDeadLetters(t *testing.T) {
 	for _, delivery := range []string{"at_least_once", "exactly_once"} {
 		t.Run(delivery, func(t *testing.T) {
@@ -184,7 +184,7 @@ func (r *badRig) retryAll(entries []deadletter.Entry) {
 		return invoke(t, r.env, append([]string{"dead-letter", "retry"}, args...)...)
 	}
 	refused := retry("--all", "--timeout=5s")
-	require.Equal(t, 3, refused.code, "nothing is mended: "+refused.all())
+	require.Equal(t, 3, refused.code, "nothing is fixed: "+refused.all())
 	require.Contains(t, refused.stdout, "0 of 10 dead letters published")
 	require.Contains(t, refused.stdout, "--topic names another topic")
 	typo := retry("i1", "--set=agregate_type=orders")

@@ -69,7 +69,8 @@ func TestDebeziumPreset(t *testing.T) {
 	require.Equal(t, 2, res.code, "a key of the other preset: "+res.all())
 }
 
-// Letters of the preset: a route that is NULL, values that cannot be converted, and columns with names that want quotes.
+// Letters of the preset: a route that is NULL, values that cannot be converted, and columns with names that want
+// quotes.
 func TestDebeziumDeadLetters(t *testing.T) {
 	r := newDebeziumRig(t, "CDC_OUTBOX_ROUTER_DEBEZIUM_HEADER_CONVERTER=json_with_schema", `CDC_OUTBOX_ROUTER_DEBEZIUM_COLUMNS_KEY=a:"b" ${x}`,
 		"CDC_OUTBOX_ROUTER_DEBEZIUM_ADDITIONAL=Mixed Case:header:${y},shard:partition", "CDC_OUTBOX_ROUTER_DEBEZIUM_EXPAND_JSON=true",
@@ -85,7 +86,7 @@ func TestDebeziumDeadLetters(t *testing.T) {
 	} {
 		r.db.Exec(t, "INSERT INTO outbox VALUES ("+row+")")
 	}
-	list := r.aside(4)
+	list := r.deadLettered(4)
 	for i, e := range list {
 		require.Equal(t, fmt.Sprintf("e%d", i+1), e.ID)
 		require.NotContains(t, fmt.Sprintf("%+v", e.Summary), canary)

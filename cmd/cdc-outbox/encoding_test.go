@@ -14,9 +14,9 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
 
-// A database that is not in UTF-8: the server converts. In SQL_ASCII there is nothing to convert: what is valid UTF-8 passes. At
-// anything else, and at a byte that stands for no character, the server refuses to decode, and the connector ends with the
-// LSN, the table and the way on. check warns of both.
+// A database that is not in UTF-8: the server converts. In SQL_ASCII there is nothing to convert: what is valid UTF-8
+// passes. At anything else, and at a byte that stands for no character, the server refuses to decode, and the connector
+// ends with the LSN, the table and the way on. check warns of both.
 func TestServerEncodings(t *testing.T) {
 	for _, version := range []string{"14", "18"} {
 		for name, c := range map[string]struct{ server, client, bytes, want, code string }{

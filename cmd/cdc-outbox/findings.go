@@ -16,7 +16,7 @@ var marks = map[preflight.Level]struct{ sign, colour string }{
 	preflight.Fail: {"✗", "\x1b[31m"},
 }
 
-// writeFindings prints a finding a paragraph: what was found, why it matters, what mends it.
+// writeFindings prints a finding a paragraph: what was found, why it matters, what fixes it.
 func writeFindings(w io.Writer, findings []preflight.Finding, colour bool) error {
 	var b strings.Builder
 	for _, f := range findings {
@@ -53,7 +53,8 @@ func indented(b *strings.Builder, label string, lines []string) {
 	}
 }
 
-// colourful says whether to colour what goes to stdout (no-color.org: a variable NO_COLOR that is not empty forbids it).
+// colourful reports whether to colour what goes to stdout (no-color.org: a variable NO_COLOR that is not empty forbids
+// it).
 func (a *app) colourful() bool {
 	return terminal(a.stdout) && a.variable("NO_COLOR") == "" && a.variable("TERM") != "dumb"
 }

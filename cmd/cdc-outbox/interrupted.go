@@ -12,8 +12,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 )
 
-// interruption is the error of a command that was stopped by SIGINT or SIGTERM before its end. What was cut off, a query or a
-// read, has an error of its own that says nothing to whoever pressed Ctrl-C. The exit code is 1.
+// interruption is the error of a command that was stopped by SIGINT or SIGTERM before its end. What was cut off, a
+// query or a read, has an error of its own that says nothing to the operator who pressed Ctrl-C. The exit code is 1.
 type interruption struct {
 	command string
 	left    string // what it has done so far, and what running it again does
@@ -24,10 +24,11 @@ func (e *interruption) Error() string { return e.command + " was interrupted. " 
 
 func (e *interruption) Unwrap() error { return &fault.Error{Kind: fault.Fatal, Err: e.err} }
 
-// leaves says it for commands that cannot tell how far they came. Those that are not here, and set no app.left, only read.
+// leaves says it for commands that cannot tell how far they came. Commands that are not here, and set no app.left, only
+// read.
 var leaves = map[string]string{
 	"setup":             "What it had made by then is listed above and stays. Run it again: it makes what is missing.",
-	"teardown":          "What it had dropped by then is gone. Run it again: it drops the rest.",
+	"teardown":          "What it had dropped by then stays dropped. Run it again: it drops the rest.",
 	"slot accept":       "`cdc-outbox slot` shows whether it was done already; if not, run it again.",
 	"slot advance":      "`cdc-outbox slot` shows whether it was done already; if not, run it again.",
 	"slot recreate":     "`cdc-outbox slot` shows whether it was done already; if not, run it again.",
@@ -37,8 +38,8 @@ var leaves = map[string]string{
 
 const leavesNothing = "It has changed nothing, and can be run again."
 
-// interrupted turns the error of a command that a signal has ended into an interruption. run is none: it stops as asked, and an
-// error of its stop is an error.
+// interrupted turns the error of a command that a signal has ended into an interruption. run is none: it stops as
+// asked, and an error of its stop is an error.
 func (a *app) interrupted(ctx context.Context, cmd *cobra.Command, err error) error {
 	name := strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" ")
 	if ctx.Err() == nil || name == "run" || !errors.Is(err, context.Canceled) && fault.KindOf(err) != fault.Retry {

@@ -39,7 +39,7 @@ func interrupt(t *testing.T, env []string, ripe, line string) result {
 	return result{cmd.ProcessState.ExitCode(), stdout.String(), said.String()}
 }
 
-// Whoever presses Ctrl-C is told that this ended the command and what is done, not what became of a query.
+// An operator who presses Ctrl-C reads that this ended the command and what is done, not what became of a query.
 func TestInterruptedCommandsSaySo(t *testing.T) {
 	db := testkit.Postgres(t)
 	env := variables(t, db)
@@ -94,7 +94,7 @@ func TestInterruptedCommandsSaySo(t *testing.T) {
 	}
 }
 
-// What the command knows of its work it tells.
+// The command reports what it knows of its work.
 func TestInterruptedCommandsSayHowFarTheyCame(t *testing.T) {
 	db := testkit.Postgres(t)
 	b := newBed(t, db, "orders.events")

@@ -38,7 +38,7 @@ func aStopIsOver(b *bed, slot, spoil, mend string) {
 		_ = json.NewDecoder(r.Body).Decode(&body)
 		mu.Lock()
 		defer mu.Unlock()
-		if body.Alert == diagnose.ConnectorStopped && !seen[body.ID] { // what is on its way at the end is sent again
+		if body.Alert == diagnose.ConnectorStopped && !seen[body.ID] { // what is in flight at the end is sent again
 			told = append(told, body.State+" "+body.Slot)
 		}
 		seen[body.ID] = true

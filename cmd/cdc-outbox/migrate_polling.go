@@ -33,7 +33,7 @@ It takes the configuration that run is to have, with postgres.snapshot: initial.
 meanwhile: they are held at their lanes, and retired when the list is written, by renaming the column published_at to polled_at; each
 then stops with exit code 3. If the command fails before, they go on.
 
-For another relay say with --unpublished which rows it has left, and stop it first: what it publishes from then on comes again.`,
+For another relay say with --unpublished which rows it has left, and stop it first: what it publishes from then on is published again.`,
 		Example: `  cdc-outbox migrate polling --config cdc-outbox-wal.yaml --dry-run
   cdc-outbox migrate polling --config cdc-outbox-wal.yaml
   cdc-outbox migrate polling --config cdc-outbox-wal.yaml --unpublished 'sent_at IS NULL' --order id`,
@@ -80,7 +80,7 @@ func (a *app) migratePolling(ctx context.Context, c *config.Loaded, o migratePol
 	if own {
 		return a.migrateOwnPolling(ctx, s, setup, rows, o)
 	}
-	fmt.Fprintln(a.stderr, "What the other relay publishes from now on comes again: it should be stopped.")
+	fmt.Fprintln(a.stderr, "What the other relay publishes from now on is published again: stop it.")
 	return a.cutOver(ctx, s, rows)
 }
 

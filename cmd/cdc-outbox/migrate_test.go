@@ -130,7 +130,7 @@ func TestMigrateVerify(t *testing.T) {
 	}
 }
 
-// Mistyped topics, or a shadow that has not begun, must not pass for a comparison that found no difference.
+// Mistyped topics, or a shadow that has not begun, must not be mistaken for a comparison that found no difference.
 func TestMigrateVerifyComparesNothing(t *testing.T) {
 	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "a.order", "b.order"))
 	require.NoError(t, err)

@@ -23,7 +23,7 @@ func (a *app) monitorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "monitor",
 		Short: "Watch every logical replication slot of a server",
-		Long: `monitor watches all logical slots of the server, whoever reads them: how much WAL each holds back, how fast that
+		Long: `monitor watches all logical slots of the server, whichever process reads them: how much WAL each holds back, how fast that
 grows, when the slot is lost or the disk full, and why. It needs a connection string in postgres.dsn and nothing else: no
 Kafka, no publication, no slot of its own. Any role that may connect sees sizes and states; one with pg_monitor also sees
 whose transactions hold them back.
@@ -32,7 +32,7 @@ On a terminal it shows a table. Otherwise it runs as a service: alerts go to the
 http.listen; on a terminal it listens only if http.listen is set.
 
 The exit code is 0 when stopped as asked. With --once it is 0 when no slot is critical, 3 when one is, and 1 when the
-server does not answer. The growth of a slot takes more than one look, so --once knows neither it nor the time left.`,
+server does not answer. The growth of a slot takes more than one sample, so --once knows neither it nor the time left.`,
 		Example: `  cdc-outbox monitor --postgres-dsn postgres://watcher@db.internal/postgres
   cdc-outbox monitor --once --json | jq '.slots[] | {name, retained_wal_bytes}'
   cdc-outbox monitor --http-listen 0.0.0.0:9465 --monitor-webhook @/run/secrets/webhook`,
@@ -54,7 +54,7 @@ server does not answer. The growth of a slot takes more than one look, so --once
 		},
 	}
 	cmd.Flags().BoolVar(&once, "once", false, "look once and say in the exit code how it is")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, without --once a line for each look")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, without --once a line for each sample")
 	cmd.Flags().StringSliceVar(&only, "only", nil, "names of slots; default all")
 	return cmd
 }
@@ -72,7 +72,7 @@ func (a *app) monitorOnce(ctx context.Context, mc slotmonitor.Config, asJSON boo
 	}
 	if err == nil && found.Worst() == alert.Critical {
 		err = &fault.Error{Kind: fault.Operator, Object: "replication slots", Err: errors.New("at least one is lost, or about to be"),
-			Next: "see the alerts above; docs/runbook.md has a section for each"}
+			Next: "See the alerts above; docs/runbook.md has a section for each."}
 	}
 	return err
 }

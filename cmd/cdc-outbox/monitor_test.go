@@ -33,7 +33,8 @@ func webhooks(t *testing.T) (url string, sent <-chan map[string]any) {
 	return hook.URL, bodies
 }
 
-// TestMonitorNeedsNothingButADSN: a server with somebody else's service.Slots, a role that may only connect, and no other setting.
+// TestMonitorNeedsNothingButADSN: a server with another program's slots, a role that may only connect, and no other
+// setting.
 func TestMonitorNeedsNothingButADSN(t *testing.T) {
 	db := testkit.DedicatedPostgres(t, postgres.Options{WALSegment: 1, Settings: map[string]string{"max_slot_wal_keep_size": "8MB", "min_wal_size": "2MB", "max_wal_size": "4MB"}})
 	db.Exec(t, `CREATE ROLE watcher LOGIN`)
@@ -66,7 +67,7 @@ func TestMonitorNeedsNothingButADSN(t *testing.T) {
 		case b := <-hooks:
 			if b["alert"] == "slot_lost" {
 				require.Equal(t, "critical", b["level"])
-				require.False(t, lost[b["slot"].(string)], "told once")
+				require.False(t, lost[b["slot"].(string)], "reported once")
 				lost[b["slot"].(string)] = true
 			}
 		case <-time.After(15 * time.Second):

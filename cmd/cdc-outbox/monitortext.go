@@ -66,7 +66,7 @@ func readerOf(s slotmonitor.Slot) string {
 	switch {
 	case !s.Active && s.Synced:
 		return "-"
-	case !s.Active && s.InactiveSince != nil && s.SampledAt.Sub(*s.InactiveSince) >= time.Second: // else first seen now
+	case !s.Active && s.InactiveSince != nil && s.SampledAt.Sub(*s.InactiveSince) >= time.Second: // otherwise first seen now
 		return "nobody for " + strings.ToLower(human.Duration(s.SampledAt.Sub(*s.InactiveSince)))
 	case !s.Active:
 		return "nobody"

@@ -61,7 +61,7 @@ func TestThePageShowsAProcessAtWork(t *testing.T) {
 	tab.Await(15*time.Second, fmt.Sprintf(`document.querySelector('#aside').textContent.includes(%q)`, img))
 	tab.Await(15*time.Second, `document.querySelector('#alerts').textContent.includes('dead_letters')`)
 
-	// What stands on the page is what /status says.
+	// What the page shows is what /status says.
 	stop()
 	c, err := db.Connect(t.Context(), db.Name)
 	require.NoError(t, err)
@@ -110,7 +110,8 @@ func TestThePageShowsAProcessAtWork(t *testing.T) {
 	require.NoError(t, err)
 	stop()
 	tab.Await(30*time.Second, `document.querySelector('#cause').dataset.tone === 'ok'`)
-	// restart_lsn moves at a record of the running transactions that is confirmed, which a server at rest does not write.
+	// restart_lsn moves at a record of the running transactions that is confirmed, which a server at rest does not
+	// write.
 	require.Eventually(t, func() bool {
 		db.Exec(t, insertOrder)
 		db.Exec(t, `CHECKPOINT`)

@@ -66,7 +66,7 @@ func TestPartitionedOutbox(t *testing.T) {
 			b.row("outbox", 102)
 			want := []string{"1", "101", "201", "302", "202", "102"}
 			require.Equal(t, want, b.keys(int64(len(want))))
-			time.Sleep(time.Second) // a few looks at the publication
+			time.Sleep(time.Second) // a few checks of the publication
 			r.awaitReady(http.StatusOK)
 			require.Equal(t, 0, r.stop(syscall.SIGTERM))
 			require.Equal(t, want, b.keys(int64(len(want))))
@@ -74,8 +74,8 @@ func TestPartitionedOutbox(t *testing.T) {
 	}
 }
 
-// TestPartitionedOutboxUnderTheNamesOfItsPartitions: refused by name, with the SQL. What is written that way while the connector
-// runs is not lost before it notices.
+// TestPartitionedOutboxUnderTheNamesOfItsPartitions: refused by name, with the SQL. What is written that way while the
+// connector runs is not lost before it notices.
 func TestPartitionedOutboxUnderTheNamesOfItsPartitions(t *testing.T) {
 	for _, version := range []string{"14", "18"} {
 		t.Run(version, func(t *testing.T) {

@@ -24,7 +24,7 @@ func (a *app) monitorPolling(ctx context.Context, c *config.Loaded, once, asJSON
 		}
 		return &fault.Error{
 			Kind: fault.Operator, Object: "backlog", Err: errors.New(critical),
-			Next: "See whether a relay runs and what it waits for: cdc-outbox status",
+			Next: "`cdc-outbox status` shows whether a relay runs and what it waits for.",
 		}
 	}
 	log, err := telemetry.NewLogger(a.stderr, c.Log.Level, c.Log.Format)

@@ -97,7 +97,7 @@ func TestPollingCommands(t *testing.T) {
 	b.db.Exec(t, "UPDATE outbox SET created_at = now() - interval '1 day'")
 	r = invoke(t, b.env, "prune", "--older-than", "1h")
 	require.Equal(t, 0, r.code, r.all())
-	require.Contains(t, r.stdout, "3 rows from before", "those that are not published stay")
+	require.Contains(t, r.stdout, "3 rows from before", "rows that are not published stay")
 	r = invoke(t, append(b.env, "CDC_OUTBOX_POLLING_ON_PUBLISHED=delete"), "prune", "--older-than", "1h")
 	require.Equal(t, 2, r.code, r.all())
 
@@ -124,7 +124,7 @@ func TestPollingBacklogAlarm(t *testing.T) {
 					return
 				}
 			case <-time.After(20 * time.Second):
-				require.Fail(t, "not told", "%s %s", state, level)
+				require.Fail(t, "not reported", "%s %s", state, level)
 			}
 		}
 	}
@@ -156,7 +156,7 @@ func TestPollingBacklogAlarm(t *testing.T) {
 	require.Equal(t, 0, watch.stop(syscall.SIGTERM))
 }
 
-// Somebody else's relay, with a column of its own and no sequence: it is stopped, and what it has left comes first.
+// Another project's relay, with a column of its own and no sequence: it is stopped, and what it has left comes first.
 func TestMigratePollingForeign(t *testing.T) {
 	db := testkit.Postgres(t)
 	b := newBed(t, db, "order.events")
@@ -187,7 +187,7 @@ func TestMigratePollingForeign(t *testing.T) {
 	require.Equal(t, 3, r.code, "the slot is in use: "+r.all())
 }
 
-// A takeover that was interrupted is gone on with by itself only, never as a snapshot of all rows.
+// A takeover that was interrupted is continued by a takeover only, never as a snapshot of all rows.
 func TestMigratePollingInterrupted(t *testing.T) {
 	b := newPollingBed(t, "order.events")
 	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
@@ -262,7 +262,8 @@ func TestMigratePollingHasEndedPolling(t *testing.T) {
 	require.Equal(t, 0, invoke(t, b.env, "check").code, "the way back")
 }
 
-// A slot that is made besides a relay at work brings each event a second time; and one that is made and then not read fills the disk.
+// A slot that is made besides a relay at work brings each event a second time; and one that is made and then not read
+// fills the disk.
 func TestRunRefusesATableThatIsPolled(t *testing.T) {
 	b := newPollingBed(t, "order.events")
 	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)

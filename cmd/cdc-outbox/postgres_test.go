@@ -13,7 +13,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
 
-// variables lead the binary to the test's database, and to nobody else.
+// variables lead the binary to the test's database, and to no other.
 func variables(t *testing.T, db *testkit.Database, more ...string) []string {
 	host, port := nobody(t)
 	return append([]string{
@@ -62,7 +62,7 @@ func TestSetupStatusTeardown(t *testing.T) {
 	require.Contains(t, r.stdout, "held by")
 	require.Contains(t, r.stdout, "nobody")
 	require.Contains(t, r.stdout, "not running: nothing answers at http://127.0.0.1:")
-	require.NotContains(t, r.stdout, "waits for nothing", "nobody can know")
+	require.NotContains(t, r.stdout, "waits for nothing", "it cannot be known")
 
 	r = invoke(t, env, "teardown", "--table")
 	require.Equal(t, 2, r.code, r.all())

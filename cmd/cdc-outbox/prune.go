@@ -20,8 +20,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 )
 
-// partitionLock is how long a try to drop an attached partition may wait where --lock-timeout is not given: everybody else
-// who wants the table waits behind it.
+// partitionLock is how long a try to drop an attached partition may wait where --lock-timeout is not given: every other
+// session that wants the table waits after it.
 const partitionLock = 250 * time.Millisecond
 
 type pruneFlags struct {
@@ -38,21 +38,21 @@ func (a *app) pruneCommand() *cobra.Command {
 		Long: `prune deletes rows whose timestamp is older than --older-than, in short transactions with pauses between them. Before the first it
 makes sure that the connector has had everything that it is going to delete acknowledged by Kafka: it takes a snapshot, and waits until the
 slot, and what is remembered of it (postgres.checkpoint), have passed the end of the log as of then. A row that is committed
-later is not deleted, however old its timestamp. When the slot is missing, lost, not where it was left, or read by nobody,
+later is not deleted, however old its timestamp. When the slot is missing, lost, not where it was left, or without a reader,
 nothing is deleted.
 
 With source: polling only rows whose published_at is set are deleted, and nothing has to be waited for.
 
-What was never read from the log, because the slot was made anew or the table had left the publication, it cannot tell from what was:
+What was never read from the log, because the slot was re-created or the table had left the publication, it cannot tell from what was:
 run repair first after such an incident. Dead letters that do not hold their row need it in the table until they are retried.
 
 With --partitions whole partitions are dropped instead, whose range of the timestamp column is older than --older-than and whose rows are all
 certain to be published; rows of the default partition, of the future and of transactions that were open stay. Where there is no
-default partition they are detached concurrently first, which holds up nobody; else each try to drop one has the users of the
-table wait, for --lock-timeout at most. It takes the ownership of table and partitions. A run that ended half-way is gone on with by the next.
+default partition they are detached concurrently first, which blocks no session; otherwise each try to drop one has the users of the
+table wait, for --lock-timeout at most. It takes the ownership of table and partitions. The next run continues a run that was interrupted.
 
 With --archive DIR the rows are written to compressed files with checksums first, which replay --from-archive reads. It takes
-SELECT and DELETE on the table. A publication that sends deletes sends these; they are no events.
+SELECT and DELETE on the table. A publication that sends deletes sends these; they are not events.
 
 Exit codes: 0 done, 1 it failed or was interrupted, 2 the command line is wrong, 3 nothing may be deleted; why is said.`,
 		Example: `  cdc-outbox prune --older-than 7d --dry-run
@@ -157,7 +157,8 @@ func (a *app) prune(ctx context.Context, c *config.Loaded, o *pruneFlags) error 
 	return err
 }
 
-// pruneLeaves is what an interrupted run has done. Of a transaction that was under way nobody has said whether it was committed.
+// pruneLeaves is what an interrupted run has done. Of a transaction that was under way it is not known whether it was
+// committed.
 func pruneLeaves(report []*prune.Table) string {
 	var rows, partitions int64
 	for _, p := range report {
@@ -177,14 +178,14 @@ func pruneLeaves(report []*prune.Table) string {
 // verifyArchive reads every file of a directory.
 func (a *app) verifyArchive(ctx context.Context, dir string) error {
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return fault.Usage("--verify-archive names no directory", "name the one that prune --archive wrote to")
+		return fault.Usage("--verify-archive names no directory", "name the directory that prune --archive wrote to")
 	}
 	paths, err := filepath.Glob(filepath.Join(escapeGlob(dir), "*"+archive.Suffix))
 	if err != nil {
 		return err
 	}
 	if len(paths) == 0 {
-		return &fault.Error{Kind: fault.Operator, Object: "archive " + fault.Printable(dir), Err: errors.New("the directory holds no archive, that is no file *" + archive.Suffix),
+		return &fault.Error{Kind: fault.Operator, Object: "archive " + fault.Printable(dir), Err: errors.New("the directory holds no archive, that is, not a single file *" + archive.Suffix),
 			Next: "Name the directory that prune --archive DIR wrote to. If this is the one, nothing was archived yet, or the files were moved: take them from a copy."}
 	}
 	bad := 0

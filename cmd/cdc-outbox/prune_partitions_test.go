@@ -22,7 +22,7 @@ import (
 // oddLeaf is a partition whose name has to be quoted everywhere.
 const oddLeaf = `"p'a.rt ""x; --"`
 
-// byDay is an outbox with a partition for each of the last days, one of the future, and one of a name that nobody expects.
+// byDay is an outbox with a partition for each of the last days, one of the future, and one of an unexpected name.
 func byDay(t *testing.T, db *testkit.Database) {
 	t.Helper()
 	day := func(n int) string {
@@ -72,7 +72,8 @@ func (p prunedTable) states() map[string]string {
 	return m
 }
 
-// TestPrunePartitions: what is wholly of the past goes, and comes back from the archive; the rest stays in the publication.
+// TestPrunePartitions: what is wholly of the past goes, and comes back from the archive; the rest stays in the
+// publication.
 func TestPrunePartitions(t *testing.T) {
 	db := testkit.Postgres(t)
 	b := newBed(t, db, "orders.events", "before", "after")
@@ -129,7 +130,8 @@ func TestPrunePartitions(t *testing.T) {
 	require.Empty(t, b.prunePartitions(0, age).Deleted)
 	require.Equal(t, 0, c.stop(syscall.SIGTERM))
 
-	// Without publish_via_partition_root partitions are tables of their own, each in the configuration: nothing is dropped.
+	// Without publish_via_partition_root partitions are tables of their own, each in the configuration: nothing is
+	// dropped.
 	db.Exec(t, `ALTER PUBLICATION `+db.Publication+` SET (publish_via_partition_root = false)`)
 	require.EqualValues(t, 5, number(t, db, published))
 	r = invoke(t, b.env, "prune", "--partitions", olderThan(1))
@@ -157,7 +159,7 @@ func TestPrunePartitionsGoesOn(t *testing.T) {
 	db.Exec(t, anOrderADay)
 	b.records("orders.events", 700)
 
-	// Somebody uses the table: to detach concurrently waits, and the run is killed.
+	// Another session uses the table: to detach concurrently waits, and the run is killed.
 	held, err := db.Connect(t.Context(), db.Name)
 	require.NoError(t, err)
 	defer func() { _ = held.Close(context.Background()) }()
@@ -199,7 +201,8 @@ func TestPrunePartitionsGoesOn(t *testing.T) {
 	require.Equal(t, 0, c.stop(syscall.SIGTERM))
 }
 
-// TestPrunePartitionsRefuses what is not certain: the default partition, prepared transactions, late rows, a stopped connector.
+// TestPrunePartitionsRefuses what is not certain: the default partition, prepared transactions, late rows, a stopped
+// connector.
 func TestPrunePartitionsRefuses(t *testing.T) {
 	db := testkit.Postgres(t)
 	b := newBed(t, db, "orders.events")
@@ -240,7 +243,7 @@ func TestPrunePartitionsRefuses(t *testing.T) {
 	require.Equal(t, "dropped", p.states()["public.outbox_5"])
 	require.Len(t, b.records("orders.events", 701), 701)
 
-	// A row that nobody has seen yet when the partition is looked at is seen before it is dropped.
+	// A row that was not visible yet when the partition is looked at is seen before it is dropped.
 	held, err := db.Connect(t.Context(), db.Name)
 	require.NoError(t, err)
 	defer func() { _ = held.Close(context.Background()) }()
@@ -265,8 +268,8 @@ func TestPrunePartitionsRefuses(t *testing.T) {
 	require.EqualValues(t, 1, number(t, db, `SELECT count(*) FROM pg_class WHERE relname = 'outbox_2'`))
 }
 
-// TestPrunePartitionsUnderLoad: writers of new rows and of late ones, with and without a default partition, while partitions are
-// dropped. No writer fails but over a range that is gone, and all that was committed is in Kafka.
+// TestPrunePartitionsUnderLoad: writers of new rows and of late ones, with and without a default partition, while
+// partitions are dropped. No writer fails but over a range that was dropped, and all that was committed is in Kafka.
 func TestPrunePartitionsUnderLoad(t *testing.T) {
 	for _, def := range []bool{false, true} {
 		t.Run(fmt.Sprintf("default=%v", def), func(t *testing.T) {

@@ -30,8 +30,8 @@ func number(t *testing.T, db *testkit.Database, sql string) (n int64) {
 const oldOrders = `INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload, created_at)
 	SELECT 'orders', (g % 3)::text, 'e', '{}', now() - interval '10 days' FROM generate_series(1, 300) g`
 
-// TestPruneDeletesNothingUnconfirmed: rows that look old and are committed late, prepared transactions, a connector that does
-// not run, a slot made anew.
+// TestPruneDeletesNothingUnconfirmed: rows that look old and are committed late, prepared transactions, a connector
+// that does not run, a slot that was re-created.
 func TestPruneDeletesNothingUnconfirmed(t *testing.T) {
 	db := testkit.Postgres(t)
 	b := newBed(t, db, "orders.events")
@@ -54,7 +54,7 @@ func TestPruneDeletesNothingUnconfirmed(t *testing.T) {
 	command := []string{"prune", "--older-than=7d", "--batch=64", "--pause=0s", "--wait=20s"}
 	r = invoke(t, b.env, command...)
 	require.Equal(t, 0, r.code, r.all())
-	require.Contains(t, r.stdout, "300 deleted", "behind the open transaction nothing is certain")
+	require.Contains(t, r.stdout, "300 deleted", "after the open transaction nothing is certain")
 	_, err = held.Exec(t.Context(), "COMMIT")
 	require.NoError(t, err)
 	r = invoke(t, b.env, append(command, "--json")...)
@@ -65,14 +65,14 @@ func TestPruneDeletesNothingUnconfirmed(t *testing.T) {
 	require.EqualValues(t, 0, number(t, db, "SELECT count(*) FROM outbox"))
 	require.Len(t, b.records("orders.events", 900), 900)
 
-	// A prepared transaction is as open as any other, also when the session that began it is gone.
+	// A prepared transaction is as open as any other, also when the session that began it has ended.
 	_, err = held.Exec(t.Context(), "BEGIN; "+oldOrders+"; PREPARE TRANSACTION 'late'")
 	require.NoError(t, err)
 	defer func() { _ = db.Server.Exec(context.Background(), db.Name, "ROLLBACK PREPARED 'late'") }()
 	db.Exec(t, oldOrders)
 	r = invoke(t, b.env, command...)
 	require.Equal(t, 0, r.code, r.all())
-	require.EqualValues(t, 300, number(t, db, "SELECT count(*) FROM outbox"), "what was committed behind it is not certain")
+	require.EqualValues(t, 300, number(t, db, "SELECT count(*) FROM outbox"), "what was committed after it is not certain")
 	db.Exec(t, "COMMIT PREPARED 'late'")
 	require.Len(t, b.records("orders.events", 1500), 1500)
 	r = invoke(t, b.env, command...)
@@ -100,8 +100,8 @@ func TestPruneDeletesNothingUnconfirmed(t *testing.T) {
 	}
 }
 
-// TestPruneUnderLoad: writers that commit at once, late and not at all, with timestamps of days ago, while rows are deleted
-// again and again. Whatever was committed is in Kafka in the end.
+// TestPruneUnderLoad: writers that commit at once, late and not at all, with timestamps of days ago, while rows are
+// deleted again and again. Whatever was committed is in Kafka in the end.
 func TestPruneUnderLoad(t *testing.T) {
 	db := testkit.Postgres(t)
 	b := newBed(t, db, "orders.events")

@@ -28,16 +28,16 @@ func (a *app) repairCommand() *cobra.Command {
 		Use:   "repair",
 		Short: "Find the outbox rows that Kafka does not have, and publish them",
 		Long: `repair makes records of the rows in the outbox tables as the connector does, looks in their topics for records with the same id, and
-publishes those that no topic has, as replay does: with a producer of its own, at a limited rate, with a header "replayed" that holds
-the run's id, behind newer events. Their position lies just before the end of the log as of then. The connector has to run
-meanwhile; repair waits until it has caught up, so that nothing on its way counts as missing. It takes SELECT on the tables.
+publishes the records that no topic has, as replay does: with a producer of its own, at a limited rate, with a header "replayed" that holds
+the run's id, after newer events. Their position lies just before the end of the log as of then. The connector has to run
+meanwhile; repair waits until it has caught up, so that nothing in flight counts as missing. It takes SELECT on the tables.
 
 Aborted transactions in a topic do not count. A topic that has begun to remove records, or that is compacted, does not tell what was
 never in it: then repair publishes nothing, and asks for --since, or for --yes-publish-twice. Rows that lead to no topic are counted:
-"cdc-outbox dead-letter list" has those that were put aside. A topic that is missing has none of its rows; to publish them it has to be
+"cdc-outbox dead-letter list" has the rows that were dead-lettered. A topic that is missing has none of its rows; to publish them it has to be
 made first, unless kafka.topics.create is set: kafka-topics.sh --bootstrap-server BROKER:9092 --create --topic NAME --partitions 12.
 
-A run that ended half-way is begun again: what it published is found in Kafka. Two at once are refused.
+A run that was interrupted is begun again: what it published is found in Kafka. Two at once are refused.
 
 Exit codes: 0 done, 1 it failed or was interrupted, 2 the command line is wrong, 3 what is missing is not certain, or could not be published.`,
 		Example: `  cdc-outbox repair --dry-run
@@ -54,7 +54,7 @@ Exit codes: 0 done, 1 it failed or was interrupted, 2 the command line is wrong,
 	f := cmd.Flags()
 	f.BoolVar(&o.DryRun, "dry-run", false, "count what is missing and publish nothing")
 	f.StringVar(&o.since, "since", "", "look only at rows from this time on (RFC 3339)")
-	f.StringSliceVar(&o.topics, "topics", nil, "look for the records in these topics, too, for instance in those of an earlier router.topic")
+	f.StringSliceVar(&o.topics, "topics", nil, "look for the records in these topics, too, for instance in the topics of an earlier router.topic")
 	f.BoolVar(&o.twice, "yes-publish-twice", false, "publish what the topics do not hold, although they may have held it")
 	f.IntVar(&o.Rate, "rate", 1000, "rows a second at most; 0 for no limit")
 	f.DurationVar(&o.Timeout, "timeout", time.Minute, "how long to wait for Kafka to take 500 rows")
@@ -63,7 +63,7 @@ Exit codes: 0 done, 1 it failed or was interrupted, 2 the command line is wrong,
 }
 
 func (a *app) repair(ctx context.Context, c *config.Loaded, o *repairFlags) error {
-	if err := needsSlot(c, "repair", fmt.Sprintf("Rows of which Kafka has lost the records are published again, behind newer ones, "+
+	if err := needsSlot(c, "repair", fmt.Sprintf("Rows of which Kafka has lost the records are published again, after newer records, "+
 		"by UPDATE … SET %s = NULL WHERE ….", identifier.Quote(c.Polling.Columns.PublishedAt))); err != nil {
 		return err
 	}

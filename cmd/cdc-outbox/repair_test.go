@@ -16,8 +16,8 @@ import (
 const insertOrders = `INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload)
 	SELECT 'orders', g::text, 'created', jsonb_build_object('pad', repeat('x', 300)) FROM generate_series(1, 20) g`
 
-// TestRepairClosesAGap: a slot is dropped and made anew behind the connector's back, with rows in between. It is refused,
-// accepted by hand, and what is missing is found and published.
+// TestRepairClosesAGap: a slot is dropped and re-created without the connector's knowledge, with rows in between. It is
+// refused, accepted by hand, and what is missing is found and published.
 func TestRepairClosesAGap(t *testing.T) {
 	db := testkit.Postgres(t)
 	broker, err := fakebroker.Start(fakebroker.Options{})
@@ -74,7 +74,8 @@ func TestRepairClosesAGap(t *testing.T) {
 	require.Equal(t, 0, second.stop(syscall.SIGTERM))
 }
 
-// TestRepairWithoutATimestamp: the connector takes the commit's time where the table has no such column, so repair and replay have to do without, too.
+// TestRepairWithoutATimestamp: the connector takes the commit's time where the table has no such column, so repair and
+// replay have no such time either.
 func TestRepairWithoutATimestamp(t *testing.T) {
 	b := newBed(t, testkit.Postgres(t), "orders.events")
 	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)

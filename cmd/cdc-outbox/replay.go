@@ -99,7 +99,7 @@ func (o *replayFlags) check() error {
 		return err
 	}
 	if o.DryRun && o.resume != "" {
-		return fault.Usage("--dry-run leaves no state behind", "leave --resume out")
+		return fault.Usage("--dry-run saves no state", "leave --resume out")
 	}
 	return nil
 }
@@ -167,7 +167,7 @@ func replayLeaves(r *replay.Report, resume string) string {
 	case resume != "":
 		return done + "The same command goes on from there."
 	}
-	return done + "Run again it begins at the first row, and publishes these once more; with --resume FILE it could have gone on."
+	return done + "Run again it begins at the first row, and publishes these once more; with --resume FILE it could have continued."
 }
 
 func (a *app) printReplay(r *replay.Report, asJSON bool) error {

@@ -54,7 +54,7 @@ func TestReplayByPosition(t *testing.T) {
 		require.NoError(t, err)
 		return p.Commit.String()
 	}
-	// A repeat as after a crash, somebody else's record, one without a position, and one of a replay.
+	// A repeat as after a crash, another producer's record, one without a position, and one of a replay.
 	var more []*kgo.Record
 	for _, r := range all[395:400] {
 		more = append(more, &kgo.Record{Topic: "orders.events", Key: r.Key, Value: r.Value, Headers: r.Headers})
@@ -82,7 +82,7 @@ func TestReplayByPosition(t *testing.T) {
 	require.Equal(t, 3, r.code, r.all())
 	require.Contains(t, r.stderr, "1 events of the window are not in the table any more")
 
-	// Killed and gone on with, in a topic of its own.
+	// Killed and continued, in a topic of its own.
 	state := filepath.Join(t.TempDir(), "state")
 	args := []string{"replay", "--to-position=" + at(599), "--from-topic=orders.events", "--topic=killed", "--rate=400", "--resume=" + state}
 	cmd := command(t.Context(), b.env, args...)
@@ -116,7 +116,7 @@ func TestReplayByPosition(t *testing.T) {
 	require.Equal(t, 3, r.code, r.all())
 	require.Contains(t, r.stderr, "--from-position "+at(100))
 	for args, want := range map[string]string{
-		"--from-position=1": "--from-position is no position", "--from-position=0/2 --to-position=0/1": "lies behind", "--from-topic=x --all": "--from-topic",
+		"--from-position=1": "--from-position is not a position", "--from-position=0/2 --to-position=0/1": "lies after", "--from-topic=x --all": "--from-topic",
 		"--from-archive=x --from-position=0/1": "--from-archive",
 	} {
 		r := invoke(t, b.env, append([]string{"replay"}, strings.Fields(args)...)...)
@@ -128,7 +128,7 @@ func TestReplayByPosition(t *testing.T) {
 	require.Contains(t, r.stderr, "pg_logical_emit_message")
 }
 
-// TestReplayChoosesRowsOfAnArchive as it chooses those of the table.
+// TestReplayChoosesRowsOfAnArchive as it chooses rows of the table.
 func TestReplayChoosesRowsOfAnArchive(t *testing.T) {
 	db := testkit.Postgres(t)
 	b := newBed(t, db, "orders.events", "carts.events")

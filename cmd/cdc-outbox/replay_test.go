@@ -53,7 +53,8 @@ const hostile = `INSERT INTO outbox (aggregate_type, aggregate_id, event_type, p
 const odd = `DROP TABLE IF EXISTS outbox; CREATE TABLE outbox (id char(40) DEFAULT gen_random_uuid()::text || '"', aggregate_type varchar(20), aggregate_id text,
 	event_type text, payload json, headers json, created_at timestamptz DEFAULT clock_timestamp())`
 
-// TestReplayMakesTheSameRecords: what the connector published and what replay makes of the table differ in position only.
+// TestReplayMakesTheSameRecords: what the connector published and what replay reads from the table differ in position
+// only.
 func TestReplayMakesTheSameRecords(t *testing.T) {
 	db := testkit.Postgres(t)
 	b := newBed(t, db, "orders.events", "rebuilt")
@@ -120,7 +121,7 @@ func TestReplayChoosesRows(t *testing.T) {
 	for args, want := range map[string]string{
 		"":                           "which rows",
 		"--all --id=1":               "which rows",
-		"--since=yesterday":          "--since is no time",
+		"--since=yesterday":          "--since is not a time",
 		"--all --topic=a/b":          "--topic",
 		"--all --dry-run --resume=x": "--resume",
 		"--all --rate=-1":            "--rate",
@@ -130,7 +131,7 @@ func TestReplayChoosesRows(t *testing.T) {
 		require.Contains(t, r.stderr, want)
 	}
 	r := invoke(t, b.env, "replay", "--id=1")
-	require.NotEqual(t, 0, r.code, "1 is no uuid")
+	require.NotEqual(t, 0, r.code, "1 is not a uuid")
 	n, err := b.kafka.Count(t.Context(), "orders.events")
 	require.NoError(t, err)
 	require.Zero(t, n, "a dry run publishes nothing")
@@ -179,7 +180,7 @@ func TestReplayGoesOnWhereItWasKilled(t *testing.T) {
 	require.Equal(t, 2, invoke(t, b.env, args...).code)
 }
 
-// TestReplayStopsAtARowThatIsNoEvent, or passes over it when told to.
+// TestReplayStopsAtARowThatIsNoEvent, or passes over it when asked to.
 func TestReplayStopsAtARowThatIsNoEvent(t *testing.T) {
 	db := testkit.Postgres(t)
 	b := newBed(t, db, "orders.events")

@@ -14,11 +14,11 @@ func (a *app) runCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "run",
 		Short: "Run the connector",
-		Long: `run relays outbox rows to Kafka until it is told to stop. SIGTERM or SIGINT stop it gracefully: it reads to the end of
+		Long: `run relays outbox rows to Kafka until it is asked to stop. SIGTERM or SIGINT stop it gracefully: it reads to the end of
 the open transaction, waits for Kafka's acknowledgements and confirms them to the slot. A second signal ends it at once.
 
 While Postgres or Kafka are away it waits for them, not ready. Exit codes: 0 stopped as asked, 1 failed, 2 the
-configuration or the command line is wrong, 3 somebody has to mend something, such as a lost slot.`,
+configuration or the command line is wrong, 3 an operator has to fix something, such as a lost slot.`,
 		Example: `  cdc-outbox run --config cdc-outbox.yaml
   CDC_OUTBOX_POSTGRES_DSN=@/run/secrets/dsn cdc-outbox run --kafka-brokers kafka-1:9092,kafka-2:9092`,
 		Args: noArguments,
@@ -33,7 +33,7 @@ configuration or the command line is wrong, 3 somebody has to mend something, su
 			}
 			err = service.Run(cmd.Context(), a.options(c, log))
 			if err != nil {
-				log.Error("Stopped by an error", telemetry.ErrorFields(err)...)
+				log.Error("stopped by an error", telemetry.ErrorFields(err)...)
 				if c.Log.Format == telemetry.FormatJSON {
 					return reported{err}
 				}
@@ -48,7 +48,7 @@ func (a *app) options(c *config.Loaded, log *zap.Logger) service.Options {
 	return service.Options{Config: c, Build: build.Of(version), Logger: log}
 }
 
-// reported is an error whose line is in the log already: whoever collects JSON must not find plain text between.
+// reported is an error whose line is in the log already: a collector of JSON must not find plain text between.
 type reported struct{ error }
 
 func (e reported) Unwrap() error { return e.error }

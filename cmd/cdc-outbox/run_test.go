@@ -60,7 +60,7 @@ func startCommand(t *testing.T, environ []string, args ...string) *running {
 			r.log.WriteString(lines.Text() + "\n")
 			r.mu.Unlock()
 			var line struct{ Msg, Address string }
-			if json.Unmarshal(lines.Bytes(), &line) == nil && line.Msg == "Listening" {
+			if json.Unmarshal(lines.Bytes(), &line) == nil && line.Msg == "listening" {
 				addr <- line.Address
 			}
 		}
@@ -171,12 +171,12 @@ func TestRunRelaysAndStopsAsAsked(t *testing.T) {
 
 	require.Equal(t, 3, invoke(t, env, "teardown", "--yes").code, "the slot is in use")
 	require.Equal(t, 0, r.stop(syscall.SIGTERM))
-	require.Contains(t, r.text(), "Stopped as asked")
+	require.Contains(t, r.text(), "stopped as asked")
 	require.NotContains(t, r.text(), canary)
 	require.NotContains(t, r.text(), db.DSN)
 }
 
-// The monitor's first look comes before the slot is made; it must not be told as the present state afterwards.
+// The monitor's first sample comes before the slot is made; it must not be reported as the present state afterwards.
 func TestAFreshStartWaitsForNothing(t *testing.T) {
 	db := testkit.Postgres(t)
 	broker, err := fakebroker.Start(fakebroker.Options{})
@@ -196,8 +196,8 @@ func TestAFreshStartWaitsForNothing(t *testing.T) {
 	require.Equal(t, 0, r.stop(syscall.SIGTERM))
 }
 
-// requireContractMetrics: every name that dashboards and alert rules use is there, but those that this server gives no
-// figure for: no limit, no growth yet, nothing failed, no alert fires.
+// requireContractMetrics: every name that dashboards and alert rules use is there, but metrics that this server gives
+// no figure for: no limit, no growth yet, nothing failed, no alert fires.
 func requireContractMetrics(t *testing.T, body string) {
 	t.Helper()
 	found := map[string]bool{}
@@ -281,7 +281,7 @@ func TestTakenAddressIsAConfigurationProblem(t *testing.T) {
 	require.Contains(t, r.stderr, "address already in use")
 }
 
-// A table made anew under the same name is not in the publication, and its rows are simply not in the stream.
+// A table created again under the same name is not in the publication, and its rows are simply not in the stream.
 func TestRunStopsWhenATableLeavesThePublication(t *testing.T) {
 	db := testkit.Postgres(t)
 	broker, err := fakebroker.Start(fakebroker.Options{})

@@ -24,7 +24,8 @@ func event(id int, payload string) string {
 	return fmt.Sprintf(`INSERT INTO outbox (id, aggregate_type, aggregate_id, event_type, payload) VALUES (%d, 'orders', 'k', 'created', %s);`, id, payload)
 }
 
-// Tables change under the stream, and are of all kinds. Each step is a transaction; the values are those of the records, in order.
+// Tables change under the stream, and are of all kinds. Each step is a transaction; the values are the values of the
+// records, in order.
 func TestSchemaChanges(t *testing.T) {
 	num := func(n int) string { return event(n, fmt.Sprintf(`'{"n": %d}'`, n)) }
 	values := func(n int) (all []string) {
@@ -90,8 +91,8 @@ func TestSchemaChanges(t *testing.T) {
 	}
 }
 
-// What makes rows silently absent is noticed while the connector runs; the first look makes it not ready, and it is ready again
-// when that is mended in time. The second look ends it with code 3.
+// What makes rows silently absent is noticed while the connector runs; the first check makes it not ready, and it is
+// ready again when that is fixed in time. The second check ends it with code 3.
 func TestPublicationIsWatched(t *testing.T) {
 	for _, version := range []string{"14", "18"} {
 		for name, c := range map[string]struct {
@@ -108,7 +109,7 @@ func TestPublicationIsWatched(t *testing.T) {
 				continue
 			}
 			t.Run(version+" "+name, func(t *testing.T) {
-				t.Parallel() // it mostly waits for the next look
+				t.Parallel() // it mostly waits for the next check
 				b := newBed(t, testkit.Postgres(t, version), "orders.events")
 				require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
 				r := start(t, b.env, "--monitor-interval=1s")

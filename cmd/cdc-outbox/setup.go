@@ -22,7 +22,7 @@ func (a *app) setupCommand() *cobra.Command {
 		Long: `setup creates what the connector needs in Postgres and is not there yet: with --table the outbox table, with --role
 the connector's role and its privileges, the publication, and last the slot. Run it as a role that may do that; the
 connector itself then needs no more than --role is given. What is there already is left alone. A publication whose
-slot is gone is a lost slot: setup refuses to make another one, because the events in between would be missing.
+slot no longer exists is a lost slot: setup refuses to make another one, because the events in between would be missing.
 
 With source: polling it adds the columns, the index and, where polling.notify is set, the trigger that polling needs.`,
 		Example: `  cdc-outbox setup --table --role cdc_outbox --dry-run
@@ -57,8 +57,8 @@ With source: polling it adds the columns, the index and, where polling.notify is
 	return cmd
 }
 
-// planSetup prints what setup would do. Without a server it prints what an empty database needs: whoever asks for the
-// SQL may not be the one who can connect.
+// planSetup prints what setup would do. Without a server it prints what an empty database needs: the person who asks
+// for the SQL may not be able to connect.
 func (a *app) planSetup(ctx context.Context, c *config.Loaded, admin setup.Config) error {
 	dsn, err := wiring.DSN(c)
 	if err != nil {
@@ -73,7 +73,7 @@ func (a *app) planSetup(ctx context.Context, c *config.Loaded, admin setup.Confi
 		return err
 	}
 	if err != nil {
-		// Whoever pastes the SQL has to know that it will not do as it is.
+		// The person who pastes the SQL has to know that it will not do as it is.
 		if perr := a.printComment(err); perr != nil {
 			return perr
 		}

@@ -49,7 +49,7 @@ would go on from it. It changes nothing. The commands below it do, while no conn
 func (a *app) slotAcceptCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "accept",
-		Short: "Go on from the slot as it stands, where it is not where it was left",
+		Short: "Go on from the slot as it is, where it is not where it was left",
 		Long: `accept writes the slot's present position into the table that remembers it, so that the connector starts again. The slot itself is
 not touched. What was committed between the two positions comes through no slot: run repair afterwards.`,
 		Example: "  cdc-outbox slot accept",
@@ -97,8 +97,8 @@ func (a *app) slotRecreateCommand() *cobra.Command {
 	var lose bool
 	cmd := &cobra.Command{
 		Use:   "recreate",
-		Short: "Drop the slot, where there is one, and make it anew",
-		Long: `recreate is the way back from a slot that is lost, missing or can no longer be decoded. The new one starts now: what was not
+		Short: "Drop the slot, where there is one, and re-create it",
+		Long: `recreate is the recovery from a slot that is lost, missing or can no longer be decoded. The new one starts now: what was not
 confirmed before comes through no slot, and repair finds it. It counts these events first where the old slot can still be
 read, and changes nothing without --yes-lose-events.`,
 		Example: "  cdc-outbox slot recreate --yes-lose-events",
@@ -153,7 +153,7 @@ func (a *app) sayLost(ctx context.Context, s wiring.Target, to string, lose bool
 		if err != nil {
 			fmt.Fprintf(a.stderr, "The events between %s and %s cannot be counted: %v\n", r.ConfirmedFlushLSN, to, err)
 		} else {
-			fmt.Fprintf(a.stderr, "Between %s, where the slot stands, and %s there are %d events; the slot will not bring them any more.\n", r.ConfirmedFlushLSN, to, n)
+			fmt.Fprintf(a.stderr, "Between %s, where the slot is, and %s there are %d events; the slot will not bring them any more.\n", r.ConfirmedFlushLSN, to, n)
 		}
 	}
 	if lose {

@@ -21,7 +21,7 @@ import (
 func newSnapshotBed(t *testing.T, version, delivery string, rows int) *bed {
 	t.Helper()
 	db := testkit.Postgres(t, version)
-	db.Slot = "s" + db.Slot[max(0, len(db.Slot)-42):] // its end tells it apart; the table of the snapshot has the slot's name in its own
+	db.Slot = "s" + db.Slot[max(0, len(db.Slot)-42):] // its end is unique; the table of the snapshot has the slot's name in its own
 	broker, err := fakebroker.Start(fakebroker.Options{})
 	require.NoError(t, err)
 	t.Cleanup(broker.Close)
@@ -58,8 +58,8 @@ func (b *bed) write(from int) (stop func() int) {
 	return func() int { close(done); wg.Wait(); return n }
 }
 
-// The rows that were there come once and first, in the order of the table; those that are committed while the slot is being
-// made come once, too.
+// The rows that were there come once and first, in the order of the table; rows that are committed while the slot is
+// being made come once, too.
 func TestSnapshotPublishesWhatWasThere(t *testing.T) {
 	const rows = 2500
 	for _, version := range []string{"14", "18"} {
@@ -100,8 +100,8 @@ func TestSnapshotPublishesWhatWasThere(t *testing.T) {
 	}
 }
 
-// A process that is killed in the middle: the next one goes on where it was. Nothing is missing, and a read_committed consumer sees
-// each row once.
+// A process that is killed in the middle: the next one goes on where it was. Nothing is missing, and a read_committed
+// consumer sees each row once.
 func TestSnapshotGoesOnAfterACrash(t *testing.T) {
 	const rows = 60_000
 	for _, delivery := range []string{"at_least_once", "exactly_once"} {

@@ -12,7 +12,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
 
-// TestStatusOfAnInstanceThatStandsBy: it waits for the one that holds the slot, which it names, and says what comes next.
+// TestStatusOfAnInstanceThatStandsBy: it waits for the instance that holds the slot, which it names, and says what
+// comes next.
 func TestStatusOfAnInstanceThatStandsBy(t *testing.T) {
 	db := testkit.Postgres(t)
 	b := newBed(t, db, "orders.events")

@@ -43,7 +43,7 @@ func writeStatus(w io.Writer, st service.Status, source string) error {
 	return err
 }
 
-// noSlot says whether the server has no slot or could not be asked.
+// noSlot reports whether the server has no slot or could not be asked.
 func noSlot(st service.Status) string {
 	for _, w := range st.Waits {
 		switch w.Kind {
@@ -115,7 +115,7 @@ func stateText(st service.Status) string {
 	return text
 }
 
-// writeWaits says what somebody may have to mend.
+// writeWaits prints what an operator may have to fix.
 func writeWaits(b *strings.Builder, st service.Status) {
 	if st.Halted == nil && len(st.Waits) == 0 && st.State.Remedy().IsZero() {
 		if st.State.Name == relay.NotRunning {

@@ -18,8 +18,8 @@ import (
 
 var deleteCommand = regexp.MustCompile(`-c "(DELETE [^"]+)"`)
 
-// The slot and the publication of a Debezium that is stopped are taken over with the translated configuration, given back, and
-// taken over once more, with and without the table that remembers the slot's position.
+// The slot and the publication of a Debezium that is stopped are taken over with the translated configuration, given
+// back, and taken over once more, with and without the table that remembers the slot's position.
 func TestTakeoverAndBack(t *testing.T) {
 	for _, remembers := range []bool{false, true} {
 		t.Run(fmt.Sprintf("remembers=%v", remembers), func(t *testing.T) {
@@ -49,7 +49,7 @@ func TestTakeoverAndBack(t *testing.T) {
 			}
 			res := invoke(t, env, "check", "--config", file)
 			require.Equal(t, 0, res.code, res.all())
-			insert(3) // committed while nobody reads
+			insert(3) // committed while no process reads
 			c := start(t, env, "--config", file)
 			c.awaitReady(http.StatusOK)
 			insert(2)

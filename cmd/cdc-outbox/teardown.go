@@ -60,7 +60,7 @@ func (a *app) teardown(ctx context.Context, c *config.Loaded, admin setup.Config
 		func() error { _, err := setup.Teardown(ctx, dsn, admin, o.table); return err })
 }
 
-// tearDown shows the plan and carries it out once somebody has said yes.
+// tearDown shows the plan and carries it out once an operator has said yes.
 func (a *app) tearDown(o teardownOptions, plan func() ([]setup.Step, error), do func() error) error {
 	steps, err := plan()
 	if err != nil {
@@ -88,7 +88,7 @@ func (a *app) tearDown(o teardownOptions, plan func() ([]setup.Step, error), do 
 // confirm asks a person. Without one it refuses: a script says --yes.
 func (a *app) confirm(question string) error {
 	if !terminal(a.stdin) {
-		return fault.Usage("teardown needs somebody to say yes", "add --yes, or --dry-run to look only")
+		return fault.Usage("teardown needs an operator to say yes", "add --yes, or --dry-run to look only")
 	}
 	fmt.Fprint(a.stderr, question)
 	line, err := bufio.NewReader(a.stdin).ReadString('\n')

@@ -64,7 +64,7 @@ func TestVerifyingNoArchiveSaysSo(t *testing.T) {
 	dir := t.TempDir()
 	r := invoke(t, nil, "prune", "--verify-archive", dir)
 	require.Equal(t, 3, r.code, r.all())
-	require.Contains(t, r.stderr, "archive "+dir+": the directory holds no archive, that is no file *.jsonl.zst. Next: Name the directory that prune --archive DIR wrote to.")
+	require.Contains(t, r.stderr, "archive "+dir+": the directory holds no archive, that is, not a single file *.jsonl.zst. Next: Name the directory that prune --archive DIR wrote to.")
 	r = invoke(t, nil, "prune", "--verify-archive", dir+"/missing")
 	require.Equal(t, 2, r.code, r.all())
 	require.Contains(t, r.stderr, "--verify-archive names no directory")

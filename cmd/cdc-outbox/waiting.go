@@ -8,8 +8,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/progress"
 )
 
-// patience is for how long a command is silent about what it waits for. A broker that is down is waited for half a minute,
-// in which a person thinks that the command hangs.
+// patience is for how long a command is silent about what it waits for. A broker that is down is waited for half a
+// minute, in which a person thinks that the command hangs.
 const patience = 2 * time.Second
 
 // progress shows on stderr what an engine reports.

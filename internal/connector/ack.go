@@ -44,8 +44,8 @@ func (c *Connector) acked(d kafka.Delivery) {
 	c.cfg.Metrics.Published(d.Topic, n)
 }
 
-// progress remembers when the oldest transaction last got on, or nothing was waiting. Acknowledgements as such would
-// not do: behind one partition that Kafka does not take, the others continue, and the slot does not move.
+// progress remembers when the oldest transaction last made progress, or nothing was waiting. Acknowledgements as such
+// would not do: while Kafka does not take one partition, the others continue, and the slot does not move.
 type progress struct {
 	epoch time.Time    // of monotonic time: the wall clock may be set
 	at    atomic.Int64 // since epoch

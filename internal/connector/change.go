@@ -15,7 +15,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// OnChange is what happens at a change of the outbox that is no event: an UPDATE or a TRUNCATE.
+// OnChange is what happens at a change of the outbox that is not an event: an UPDATE or a TRUNCATE.
 type OnChange string
 
 const (
@@ -27,7 +27,7 @@ const (
 // warnAgain is how long the log keeps quiet about further changes of a kind.
 const warnAgain = 10 * time.Minute
 
-// change is a kind of change that the publication sends and that is no event.
+// change is a kind of change that the publication sends and that is not an event.
 type change struct {
 	name   string // as in SQL
 	reason string // as in status and metrics
@@ -48,14 +48,14 @@ var (
 			"ALTER PUBLICATION … SET (publish = 'insert')."}
 )
 
-// warnings remember, for one kind of change, what the log was told.
+// warnings remember, for one kind of change, what was logged.
 type warnings struct {
 	at   time.Time
 	more uint64 // since
 }
 
 // changed takes what was done to the outbox besides inserting. It has no index in its transaction: whether the
-// publication sends it must not move the positions of the rows behind it.
+// publication sends it must not move the positions of the rows after it.
 func (r *reader) changed(m *pgoutput.Message) error {
 	kind, seen := &updated, &r.changes[0]
 	switch m.Kind {

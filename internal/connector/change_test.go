@@ -47,7 +47,7 @@ func TestChangesAreCountedAndNoEvents(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, []string{"a", "b"}, g.producer.produced())
 		require.Equal(t, "0000000000000064-00000001", string(g.producer.records[1].Headers[2].Value),
-			"a change does not move the positions behind it")
+			"a change does not move the positions after it")
 		require.Equal(t, walAt(250), g.confirmed())
 		n := g.Status().Counts
 		require.EqualValues(t, []uint64{2, 1, 1, 2}, []uint64{n.Updates, n.Deletes, n.Truncates, n.Foreign})
@@ -113,7 +113,7 @@ func TestHaltsInFrontOfAChange(t *testing.T) {
 					true,
 					opening{at(50), first}, opening{at(50), second})
 				synctest.Wait()
-				for range 2 { // the second time behind a broken stream
+				for range 2 { // the second time after a broken stream
 					require.Equal(t, []string{"a", "b"}, g.producer.produced())
 					st := g.Status()
 					require.Equal(t, relay.Halted, st.State.Name)

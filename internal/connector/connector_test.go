@@ -76,7 +76,7 @@ func TestARowThatWaitsForRoomSurvivesItsStream(t *testing.T) {
 	})
 }
 
-// One row is stuck; those of other partitions are acknowledged. What a crash would repeat stays within the window.
+// One row is stuck; rows of other partitions are acknowledged. What a crash would repeat stays within the window.
 func TestAStuckPartitionBoundsWhatACrashWouldRepeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		script := []*pgoutput.Message{begin(100), row("stuck"), commit(110)}
@@ -181,7 +181,7 @@ func TestHaltKeepsTheProcessAtTheRow(t *testing.T) {
 	})
 }
 
-// TestHaltSurvivesItsStream: the row stays where the relay stands, and a server that was restarted gets its reader
+// TestHaltSurvivesItsStream: the row stays where the relay is halted, and a server that was restarted gets its reader
 // back.
 func TestHaltSurvivesItsStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -224,7 +224,7 @@ func TestAStandbyStopsAtOnce(t *testing.T) {
 	}
 }
 
-// TestHaltSaysWhatHelps: the row is in the log, where nobody can correct it.
+// TestHaltSaysWhatHelps: the row is in the log, where no operator can correct it.
 func TestHaltSaysWhatHelps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logs := observer.New(zap.ErrorLevel)
@@ -326,7 +326,7 @@ func TestNotReadyWhileKafkaIsSilent(t *testing.T) {
 	})
 }
 
-// One partition is stuck and the others go on: the slot stands still, so all is not well.
+// One partition is stuck and the others go on: the slot does not move, so all is not well.
 func TestNotReadyWhileTheOldestRowIsStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var script []*pgoutput.Message
@@ -352,7 +352,7 @@ func TestNotReadyWhileTheOldestRowIsStuck(t *testing.T) {
 	})
 }
 
-// TestNotReadyWhileTheSlotIsHeldBack: everything is acknowledged, and the slot is not told.
+// TestNotReadyWhileTheSlotIsHeldBack: everything is acknowledged, and the slot is not advanced.
 func TestNotReadyWhileTheSlotIsHeldBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		held := newStream(begin(100), row("a"), commit(150))

@@ -25,7 +25,7 @@ func (c *Connector) watchDrain(ctx, life context.Context, end context.CancelFunc
 		return nil
 	}
 	c.setState(relay.State{Name: relay.Draining})
-	c.log.Info("stopping: waiting for what is in flight", zap.Duration("limit", c.cfg.DrainLimit))
+	c.log.Info("stopping: waiting for what is in flight", zap.Duration(logkey.Limit, c.cfg.DrainLimit))
 	if s := c.currentStream(); s != nil {
 		s.Interrupt()
 	} else if c.tracker.Load() == nil {

@@ -101,7 +101,7 @@ func (s *fakeStream) Receive() (*pgoutput.Message, error) {
 	}
 }
 
-// gone tells whether the stream was broken while nobody received.
+// gone reports whether the stream was broken while no process received.
 func (s *fakeStream) gone() bool {
 	select {
 	case <-s.broken:
@@ -132,7 +132,7 @@ type fakeProducer struct {
 	commits []int
 	claims  []kafka.Owner
 	stored  *kafka.Stored // what Begin finds
-	holdIt  bool          // transactions: nothing is acknowledged but by Commit, or Flush behind a Mark
+	holdIt  bool          // transactions: nothing is acknowledged but by Commit, or Flush after a Mark
 	idle    chan struct{} // replaced and closed when tickets becomes empty
 
 	limits  map[string]int  // by topic: larger records are refused
@@ -216,7 +216,7 @@ func (p *fakeProducer) ack() {
 	close(idle)
 }
 
-// ackAllBut acknowledges everything but one ticket, the oldest where stuck is 0, and returns that one.
+// ackAllBut acknowledges everything but one ticket, the oldest where stuck is 0, and returns this ticket.
 func (p *fakeProducer) ackAllBut(stuck uint64) uint64 {
 	p.mu.Lock()
 	if stuck == 0 {

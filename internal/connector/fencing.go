@@ -22,8 +22,8 @@ type covered struct {
 	timeline int32
 }
 
-// holds reports whether the row is in Kafka already. Positions of another timeline say nothing: the log may have gone
-// on differently from there, and a row that is skipped wrongly is lost.
+// holds reports whether the row is in Kafka already. Positions of another timeline say nothing: the log may have
+// continued differently from there, and a row that is skipped wrongly is lost.
 func (v *covered) holds(pos offsets.Position, timeline int32) bool {
 	return v.any && v.timeline == timeline && pos.Compare(v.upTo) <= 0
 }

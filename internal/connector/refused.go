@@ -15,7 +15,7 @@ func (c *Connector) refused(r kafka.Refusal) kafka.Resolution {
 	return c.badRows.Refused(r, rec, c.caseOfRecord(r, rec), c.commitOf(r))
 }
 
-// commitOf is the commit LSN of the row behind a record, as Postgres prints it.
+// commitOf is the commit LSN of a record's row, as Postgres prints it.
 func (c *Connector) commitOf(r kafka.Refusal) string {
 	if commit, _, ok := c.tracker.Load().Transaction(r.Ticket); ok {
 		return commit.String()
@@ -23,7 +23,7 @@ func (c *Connector) commitOf(r kafka.Refusal) string {
 	return ""
 }
 
-// caseOfRecord gathers what is known of the row behind a record. Without a position header it is known by its
+// caseOfRecord gathers what is known of a record's row. Without a position header it is known by its
 // transaction alone.
 func (c *Connector) caseOfRecord(r kafka.Refusal, rec *router.Record) *deadletter.Case {
 	k := deadletter.Refused(rec, router.Reason(r.Reason), r.Bytes, r.Limit, c.cfg.Replication.Tables)

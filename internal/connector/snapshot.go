@@ -138,7 +138,7 @@ func (w *snapshotRun) strikeOff() error {
 	if now := time.Now(); now.Sub(w.said) >= sayEvery {
 		w.said = now
 		w.r.c.log.Info("publishing the initial snapshot: the rows that were in the outbox before the slot",
-			zap.Int64(logkey.Rows, done), zap.Int64("of", w.r.c.snapshot.total.Load()))
+			zap.Int64(logkey.Rows, done), zap.Int64(logkey.Of, w.r.c.snapshot.total.Load()))
 	}
 	return nil
 }

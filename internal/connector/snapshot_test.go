@@ -18,7 +18,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
-// fakeList is a list of rows by number, in batches of two. It is opened anew like the real one.
+// fakeList is a list of rows by number, in batches of two. It is opened again like the real one.
 type fakeList struct {
 	mu     sync.Mutex
 	rows   map[int64]string // number: aggregate type

@@ -24,7 +24,8 @@ func (c *Connector) setHalted(h *relay.HaltedRow) {
 	c.setState(relay.State{Name: relay.Halted, Reason: h.Message})
 }
 
-// haltAgain is for the reader that a new stream has brought back to where it stood. It is false where it stood nowhere.
+// haltAgain is for the reader that a new stream has brought back to where it was halted. It is false where it was not
+// halted.
 func (c *Connector) haltAgain() bool {
 	c.mu.Lock()
 	h := c.halted
@@ -36,7 +37,7 @@ func (c *Connector) haltAgain() bool {
 	return true
 }
 
-// setStream publishes the open stream to those who look at it from outside.
+// setStream publishes the open stream to readers outside the reader's goroutine.
 func (c *Connector) setStream(s stream) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

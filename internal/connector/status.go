@@ -64,8 +64,8 @@ type Window struct {
 type Counts struct {
 	relay.Counts
 	Covered   uint64 `json:"covered"`  // rows that an earlier instance had committed to Kafka: not published again
-	Repeated  uint64 `json:"repeated"` // rows that came again after a reconnect and were already on their way
-	Foreign   uint64 `json:"foreign"`  // rows of tables that are no outbox: passed over
+	Repeated  uint64 `json:"repeated"` // rows that were sent again after a reconnect and were already in flight
+	Foreign   uint64 `json:"foreign"`  // rows of tables other than the outbox: passed over
 	Updates   uint64 `json:"updates"`  // UPDATEs of outbox rows: not published
 	Deletes   uint64 `json:"deletes"`
 	Truncates uint64 `json:"truncates"`
@@ -101,7 +101,7 @@ func (c *counts) read(skipped, deadLettered uint64) Counts {
 	}
 }
 
-// Ready says whether the relay does its work: streaming, heard from Postgres and acknowledged by Kafka within the
+// Ready reports whether the relay does its work: streaming, heard from Postgres and acknowledged by Kafka within the
 // limit. The sentence says what is missing, or that nothing is.
 func (c *Connector) Ready() (bool, string) {
 	c.mu.Lock()
@@ -141,7 +141,7 @@ func (c *Connector) Ready() (bool, string) {
 		return false, c.stalledReason(age)
 	}
 	// While the window is full the reader does not listen, so silence says nothing about Postgres then; but then the
-	// check above tells.
+	// check above reports it.
 	if age := now.Sub(s.LastHeard()); age > c.cfg.Stall && c.idle() {
 		return false, fmt.Sprintf("nothing was heard from Postgres for %s", fault.Duration(age))
 	}

@@ -36,7 +36,7 @@ func traceparent(headers []router.Header) []byte {
 	return nil
 }
 
-// endSpans ends those of an acknowledged batch.
+// endSpans ends the spans of an acknowledged batch.
 func (c *Connector) endSpans(d *kafka.Delivery, now time.Time) {
 	for _, t := range d.Tags {
 		s, ok := t.Tag.(*traces.Span)

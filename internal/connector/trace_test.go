@@ -55,7 +55,7 @@ func recorderTo(t testing.TB, url string, sample float64, limit int) *traces.Rec
 	return r
 }
 
-// TestSpansOfSampledEvents: who gets a span, what stands in it, and that the record keeps its header.
+// TestSpansOfSampledEvents: who gets a span, what is in it, and that the record keeps its header.
 func TestSpansOfSampledEvents(t *testing.T) {
 	to := collector.HTTP(t)
 	recorder := recorderTo(t, to.URL+"/v1/traces", 0, 0)
@@ -99,7 +99,7 @@ func TestSpansOfSampledEvents(t *testing.T) {
 		}
 	}
 
-	// The histogram's exemplars lead to the traces, for those who ask for OpenMetrics.
+	// The histogram's exemplars lead to the traces, for scrapers that ask for OpenMetrics.
 	h := telemetry.NewHandler(telemetry.Handlers{Metrics: g.registry, Ready: func() (bool, string) { return true, "" },
 		Status: func() any { return nil }})
 	body := scrape(t, h, "application/openmetrics-text; version=1.0.0")

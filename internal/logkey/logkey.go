@@ -15,6 +15,7 @@ const (
 	Bytes             = "bytes"               // a size in bytes
 	ByTopic           = "by_topic"            // topic of a replacement
 	Cause             = "error"               // the error's text
+	Channel           = "channel"             // Postgres notification channel
 	Commands          = "commands"            // what to paste for the next step
 	Confirmed         = "confirmed"           // LSN confirmed to the slot
 	ConfirmedFlush    = "confirmed_flush_lsn" // the slot's own position
@@ -24,14 +25,18 @@ const (
 	Fault             = "fault"               // retry, operator, config or fatal
 	Grant             = "grant"               // SQL that gives a right
 	HolderPID         = "holder_pid"          // backend that holds the slot
+	Interval          = "interval"            // time between two polls
+	Lanes             = "lanes"               // a number of lanes of a polled table
 	Lasted            = "lasted"              // how long a trouble lasted
 	LeftBy            = "left_by"             // instance that left a position
-	Limit             = "limit"               // a limit in bytes
+	Limit             = "limit"               // a limit: bytes or a time
 	LSN               = "lsn"                 // a position in the write-ahead log
+	MemoryLimit       = "memory_limit"        // bytes that the garbage collector keeps to
 	Next              = "next"                // the next step for a person
 	Node              = "node"                // Kafka broker, by its id
 	Now               = "now"                 // a number after a change
 	Object            = "object"              // what failed: slot "x", topic "y"
+	Of                = "of"                  // the total that a number belongs to
 	Partition         = "partition"           // Kafka partition
 	Partitions        = "partitions"          // a number of partitions
 	Position          = "position"            // commit LSN and index within the transaction
@@ -54,6 +59,7 @@ const (
 	ServerVersion     = "server_version"      // server_version_num
 	Since             = "since"               // when a trouble or an alert began
 	Slot              = "slot"                // replication slot name
+	Source            = "source"              // wal or polling
 	SQL               = "sql"                 // a statement
 	SQLState          = "sqlstate"            // Postgres error code
 	SupersededBy      = "superseded_by"       // the worse alert

@@ -68,8 +68,8 @@ func look(ctx context.Context, c *connection, cfg *Config) (b relay.Backlog, err
 const verifyEvery = time.Minute
 
 // watchTables looks at the backlog and at the rows that are halted at, and now and then whether tables and index are
-// still as they have to be. What somebody has to mend ends the process when it is found twice in a row: once may be a
-// migration half-way.
+// still as they have to be. What an operator has to fix ends the process when it is found twice in a row: once may be a
+// migration that is not finished.
 func (r *Relay) watchTables(ctx context.Context) error {
 	c := &connection{cfg: &r.cfg, name: sessionOf(r.cfg.Tables), made: func(bool) {}}
 	defer c.close()
@@ -102,7 +102,7 @@ func (r *Relay) watchTables(ctx context.Context) error {
 	}
 }
 
-// lookAtHalted has lanes tried again, and forgets rows that are gone: a lane without rows is never claimed.
+// lookAtHalted has lanes tried again, and forgets rows that no longer exist: a lane without rows is never claimed.
 func (r *Relay) lookAtHalted(ctx context.Context, c *connection) {
 	for _, h := range r.haltedRows() {
 		if time.Since(h.at) < lookAgain {

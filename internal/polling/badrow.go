@@ -28,7 +28,7 @@ type halt struct {
 // corrected, or deleted.
 const lookAgain = 5 * time.Second
 
-// PositionPrefix tells the name of a row in logs and dead letters from a position in the log.
+// PositionPrefix distinguishes the name of a row in logs and dead letters from a position in the log.
 const PositionPrefix = "seq-"
 
 // position names a row, comparable as text.

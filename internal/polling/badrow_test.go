@@ -46,7 +46,7 @@ func TestRelayHaltsLane(t *testing.T) {
 		}
 	}
 	require.Equal(t, []string{`{"n": 1}`, `{"n": 2}`, `{"n": 3}`}, k)
-	require.Equal(t, 2, x.logs.FilterMessageSnippet("halted at an outbox row").Len(), "each is told once")
+	require.Equal(t, 2, x.logs.FilterMessageSnippet("halted at an outbox row").Len(), "each is reported once")
 }
 
 func TestRelayBadRowsByPolicy(t *testing.T) {

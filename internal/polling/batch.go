@@ -21,7 +21,7 @@ type batch struct {
 	mu      sync.Mutex
 	flying  int           // rows with the producer
 	moved   time.Time     // when a row last left or came back; while flying is not 0
-	stuck   time.Time     // since when a row can't be handed over; zero while none waits
+	stuck   time.Time     // since when a row cannot be handed over; zero while none waits
 	changed chan struct{} // capacity 1: a row was acknowledged
 }
 
@@ -203,7 +203,7 @@ func (b *batch) inFlight() int {
 	return b.flying
 }
 
-// held notes whether the next row can't be handed over, as at the missing topic of an event.
+// held notes whether the next row cannot be handed over, as at the missing topic of an event.
 func (b *batch) held(is bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -215,8 +215,8 @@ func (b *batch) held(is bool) {
 	}
 }
 
-// waited is for how long nothing gets on: nothing of what is with the producer was acknowledged, or the next row can't
-// go there.
+// waited is for how long nothing makes progress: nothing of what is with the producer was acknowledged, or the next row
+// cannot go there.
 func (b *batch) waited(now time.Time) (d time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

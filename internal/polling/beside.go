@@ -16,8 +16,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 )
 
-// sessionName begins the application_name of a relay's sessions. The tables follow it, so that somebody who looks at
-// the server's sessions can tell which of them are polled.
+// sessionName begins the application_name of a relay's sessions. The tables follow it, so that an operator who looks
+// at the server's sessions can see which of them are polled.
 const sessionName = "cdc-outbox/polling"
 
 // mostOfName is how much of an application_name a server keeps (NAMEDATALEN − 1).
@@ -35,7 +35,7 @@ func sessionOf(tables []identifier.Table) string {
 	return name
 }
 
-// maySessionPoll tells whether a session of this name may be that of a relay that polls the table. One whose name was
+// maySessionPoll reports whether a session of this name may belong to a relay that polls the table. One whose name was
 // cut may poll any.
 func maySessionPoll(application string, t identifier.Table) bool {
 	names, ok := strings.CutPrefix(application, sessionName+" ")
@@ -46,16 +46,16 @@ func maySessionPoll(application string, t identifier.Table) bool {
 // beside is what a table has to do with polling while it is, or is to be, read from the log.
 type beside struct {
 	ready   bool     // it has the column and the index that polling needs
-	claimed bool     // somebody has claimed lanes of it at this moment
+	claimed bool     // another session has claimed lanes of it at this moment
 	polled  []string // sessions of relays that poll it, as far as the role may see them
 }
 
-// live tells that a relay polls the table.
+// live reports whether a relay polls the table.
 func (b *beside) live() bool { return b.ready && (b.claimed || len(b.polled) > 0) }
 
-// A lane's lock is that of two integers (objsubid 2), and everybody may see it; what a session is called, only its own
-// role and pg_read_all_stats (Postgres docs 27.2.3). A relay that has nothing to do looks every few seconds; a session
-// that has been idle for longer is what a pooler keeps of a relay that has gone, or a worker's beside others that look.
+// A lane's lock is on two integers (objsubid 2), and every role may see it; what a session is called, only its own role
+// and pg_read_all_stats (Postgres docs 27.2.3). A relay that has nothing to do looks every few seconds; a session that
+// has been idle for longer is what a pooler keeps of a relay that has ended, or a worker's beside others that look.
 const besideSQL = `SELECT
   EXISTS (SELECT FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attname = $3::text
     AND NOT a.attisdropped)
@@ -105,21 +105,23 @@ func (b *beside) finding(t identifier.Table, published string) *preflight.Findin
 		return &preflight.Finding{Level: preflight.Fail, Code: "polled", Subject: subject,
 			Found: fmt.Sprintf("A relay with source: polling is at work on it (%s).", who),
 			Why:   "What it publishes would come from the log as well: each event twice.",
-			Remedy: "cdc-outbox migrate polling\n-- which takes over from it, nothing missing and nothing twice, " +
-				"with this configuration and postgres.snapshot: initial.\n-- Or stop every relay that polls: what " +
-				"they leave unpublished comes through no slot that is made afterwards."}
+			Remedy: "Take over from it, nothing missing and nothing twice, with this configuration and " +
+				"postgres.snapshot: initial. Or stop every relay that polls: what they leave unpublished comes " +
+				"through no slot that is made afterwards.",
+			Commands: []string{"cdc-outbox migrate polling"}}
 	case b.ready:
 		return &preflight.Finding{Level: preflight.Warn, Code: "pollable", Subject: subject,
 			Found: fmt.Sprintf("It is read from the log, and has what polling needs: %s and the index %s.",
 				quoted(published), quoted(indexName(t))),
 			Why: "A relay that polls may be publishing the same rows: each event would come twice.",
-			Remedy: "-- stop every relay with source: polling; where none is to poll again, as the table's " +
-				"owner:\nDROP INDEX " + quoted(t.Schema) + "." + quoted(indexName(t)) + ";"}
+			Remedy: "Stop every relay with source: polling. Where none is to poll again, drop the index as the " +
+				"table's owner.",
+			Commands: []string{"DROP INDEX " + quoted(t.Schema) + "." + quoted(indexName(t)) + ";"}}
 	}
 	return nil
 }
 
-// CheckBesideLog tells of tables that are read from the log, or are to be, and polled too: it fails where a relay is
+// CheckBesideLog reports tables that are read from the log, or are to be, and polled too: it fails where a relay is
 // seen at work, and warns where one could be.
 func CheckBesideLog(ctx context.Context, dsn string, s Setup) []preflight.Finding {
 	out, _ := besideLog(ctx, dsn, s) // why the server does not answer, the other findings say
@@ -160,8 +162,8 @@ func besideLog(ctx context.Context, dsn string, s Setup) (out []preflight.Findin
 }
 
 // A walsender's query is the START_REPLICATION that it serves, with the publications as replication.Config names them:
-// identifiers in a literal. Others than cdc-outbox may read the table, to keep a copy of it; those don't publish
-// events.
+// identifiers in a literal. Others than cdc-outbox may read the table, to keep a copy of it; they do not
+// publish events.
 const readersSQL = `SELECT coalesce(string_agg(format('pid %s, %s, role %I', s.pid, s.application_name,
 	coalesce(s.usename, '?')), '; ' ORDER BY s.pid), '')
   FROM pg_catalog.pg_stat_activity s WHERE s.backend_type = 'walsender' AND s.datname = current_database()

@@ -19,7 +19,7 @@ func TestMaySessionPoll(t *testing.T) {
 		"its own":                {sessionOf([]identifier.Table{theTable}), true},
 		"one of several":         {sessionOf([]identifier.Table{other, theTable}), true},
 		"another's":              {sessionOf([]identifier.Table{other}), false},
-		"cut, so nobody knows":   {sessionOf([]identifier.Table{long, theTable}), true},
+		"cut, so unknown":        {sessionOf([]identifier.Table{long, theTable}), true},
 		"the listener":           {sessionName + " listener", false},
 		"one that only looks":    {"cdc-outbox look", false},
 		"the log's, of any slot": {"cdc-outbox/pollings", false},

@@ -109,11 +109,11 @@ func checkTable(t *tableState, server serverState, s *Setup) []preflight.Finding
 	}
 	if !t.served(s.Columns.Sequence) {
 		out = append(out, t.fail("No index serves the unpublished rows by lane and sequence.",
-			"Each look would read the whole table.", setup))
+			"Each query would read the whole table.", setup))
 	}
 	if s.Notify && !t.HasTrigger {
 		out = append(out, t.warn("It has no trigger that notifies.",
-			"polling.notify has no effect: rows are found at the next look.", setup))
+			"polling.notify has no effect: rows are found at the next query.", setup))
 	}
 	if t.Persistence == "u" {
 		out = append(out, t.warn("It is unlogged.",
@@ -210,7 +210,7 @@ func checkSequence(t *tableState, s *Setup, setup string) []preflight.Finding {
 	return []preflight.Finding{f}
 }
 
-// Verify is Check's verdict before anything is relayed: the first thing that somebody has to mend.
+// Verify is Check's verdict before anything is relayed: the first thing that an operator has to fix.
 func Verify(ctx context.Context, dsn string, s Setup) error {
 	conn, err := postgres.Connect(ctx, dsn, "cdc-outbox")
 	if err != nil {

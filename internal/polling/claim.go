@@ -17,7 +17,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
-// connection is a worker's, made anew whenever one is needed and the last is gone. For one goroutine.
+// connection is a worker's, opened again whenever one is needed and the last is closed. For one goroutine.
 type connection struct {
 	cfg  *Config
 	name string           // of the session; empty: one that only looks
@@ -78,7 +78,7 @@ func (c *connection) run(ctx context.Context, object, sql string,
 	return classified(object, err)
 }
 
-// classified has what a timeout, a cancelled statement or a deadlock did pass by itself, and somebody mend the rest.
+// classified lets a timeout, a cancelled statement or a deadlock be tried again, and leaves the rest to an operator.
 func classified(object string, err error) error {
 	f := postgres.QueryFault(object, err)
 	var known *fault.Error
@@ -102,7 +102,8 @@ func (c *connection) claim(ctx context.Context, s *statements, candidates []int,
 	return got, asked == limit || len(got) < asked, err
 }
 
-// renew marks rows, ends the transaction, and claims the lanes again in another one. In between, anybody may take them.
+// renew marks rows, ends the transaction, and claims the lanes again in another one. In between, any session may take
+// them.
 func (c *connection) renew(ctx context.Context, s *statements, marks string, want []int) (got []int, err error) {
 	sql := s.again(want)
 	if c.conn != nil && !c.conn.IsClosed() {
@@ -117,7 +118,7 @@ func (c *connection) renew(ctx context.Context, s *statements, marks string, wan
 	return got, err
 }
 
-// finish marks rows and ends the transaction, in a new one where the claim's is gone.
+// finish marks rows and ends the transaction, in a new one where the claim's has ended.
 func (c *connection) finish(ctx context.Context, s *statements, marks string) error {
 	sql := marks + "; COMMIT"
 	switch gone := c.conn == nil || c.conn.IsClosed(); {
@@ -173,7 +174,7 @@ func (c *connection) read(ctx context.Context, s *statements, claimed []int, per
 	return cut, err
 }
 
-// relationOf stays the same for as long as the table does, so that the router need not begin anew with each batch.
+// relationOf stays the same for as long as the table does, so that the router need not begin again with each batch.
 func relationOf(t identifier.Table, fields []pgconn.FieldDescription, known *pgoutput.Relation,
 	sequence string) (rel *pgoutput.Relation, at int) {
 	rel, at = &pgoutput.Relation{Namespace: t.Schema, Name: t.Name}, -1

@@ -23,7 +23,7 @@ const (
 	Delete After = "delete"
 )
 
-// Columns are those that the relay itself uses.
+// Columns are the columns that the relay itself uses.
 type Columns struct {
 	Key       string // that the record's key begins with: rows of one key have the same value there
 	Sequence  string
@@ -40,12 +40,12 @@ type Config struct {
 
 	Kafka       kafka.Config                  // Acked and Refused are set by the relay
 	NewRouter   func() (router.Router, error) // one for each worker
-	Policies    relay.Policies                // for bad rows: a halted row holds up its lane only
+	Policies    relay.Policies                // for bad rows: a halted row blocks its lane only
 	DeadLetters deadletter.Builder
 
 	Workers  int           // default 4
 	Batch    int           // rows that a worker reads at most before it marks them. Default 1000
-	Interval time.Duration // between two looks while there is nothing to do. Default 100ms
+	Interval time.Duration // between two queries while there is nothing to do. Default 100ms
 	Notify   bool          // listen for the notifications of the trigger
 
 	WindowRecords int           // default 100,000

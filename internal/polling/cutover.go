@@ -50,7 +50,7 @@ func RaiseBarrier(ctx context.Context, dsn string, s Setup, wait time.Duration) 
 				lane)).ReadAll()
 			if err != nil && limited.Err() != nil && ctx.Err() == nil {
 				err = &fault.Error{Kind: fault.Operator, Object: "table " + t.String(),
-					Err: fmt.Errorf("lane %d was not let go of within %s, as Kafka has not acknowledged what is in "+
+					Err: fmt.Errorf("lane %d was not released within %s, as Kafka has not acknowledged what is in "+
 						"flight of it", lane, wait),
 					Next: "See what the relay waits for: cdc-outbox status. Or stop it."}
 			}
@@ -80,7 +80,7 @@ func (b *Barrier) Retire(ctx context.Context, to string, wait time.Duration) (do
 		}
 		for {
 			// One message is one transaction: the column never has its new name without the comment. Bounded, because
-			// everybody who writes waits behind whoever waits for this lock.
+			// every writer waits after the session that waits for this lock.
 			_, err = b.conn.PgConn().Exec(ctx, "SET lock_timeout = '1s'; "+step.SQL).ReadAll()
 			if sqlstate.Of(err) != "55P03" || time.Now().After(deadline) {
 				break
@@ -97,7 +97,7 @@ func (b *Barrier) Retire(ctx context.Context, to string, wait time.Duration) (do
 			if errors.As(f, &known) {
 				known.Kind = fault.Operator
 				known.Next = "Stop every relay that polls before this command ends, or what it publishes from now " +
-					"on comes again from the log; then run the command again, which goes on from here."
+					"on is published again from the log; then run the command again, which goes on from here."
 			}
 			return done, f
 		}
@@ -106,7 +106,7 @@ func (b *Barrier) Retire(ctx context.Context, to string, wait time.Duration) (do
 	return done, nil
 }
 
-// Retired tells whether an earlier run got to the end.
+// Retired reports whether an earlier run got to the end.
 func Retired(ctx context.Context, dsn string, s Setup, to string) (bool, error) {
 	c := &connection{cfg: &Config{DSN: func() (string, error) { return dsn, nil }}, made: func(bool) {}}
 	defer c.close()

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// renewEvery is how often a claim is made anew while Kafka takes its time: no transaction gets older, what is
-	// acknowledged is marked meanwhile, and a connection that is gone shows. The server ends a session that misses it
+	// renewEvery is how often a claim is renewed while Kafka takes its time: no transaction gets older, what is
+	// acknowledged is marked meanwhile, and a lost connection is noticed. The server ends a session that misses it
 	// for the time called frozen.
 	renewEvery = 3 * time.Second
 	// feedAgain is how soon a row is tried again for which there was no room, or no topic.
@@ -75,8 +75,8 @@ func (w *worker) feed(ctx context.Context, s *source) error {
 	return nil
 }
 
-// renew makes the claim anew. Lanes that somebody else has taken in between are that one's: what was handed over of
-// them is waited for and marked, the rest is not touched.
+// renew makes the claim again. Lanes that another worker has taken in between belong to that worker: what was handed
+// over of them is waited for and marked, the rest is not touched.
 func (w *worker) renew(ctx context.Context, s *source) error {
 	indexes, want := w.batch.marks(), w.batch.open()
 	sql := ""
@@ -98,7 +98,7 @@ func (w *worker) renew(ctx context.Context, s *source) error {
 		w.batch.leaveLanes(got)
 		w.r.log.Info("lanes were claimed by another process while this one waited for Kafka; what is in flight of "+
 			"them may be published twice",
-			zap.Int("lanes", len(want)-len(got)), zap.String(logkey.Table, s.table.String()))
+			zap.Int(logkey.Lanes, len(want)-len(got)), zap.String(logkey.Table, s.table.String()))
 	}
 	return nil
 }

@@ -6,9 +6,9 @@
 //
 // Every row belongs to one of 64 lanes, by a hash of the column that its record's key begins with. What a worker claims
 // is a lane, never a row: rows that are locked one by one with SKIP LOCKED let a later row of an aggregate pass an
-// earlier one that somebody else holds. The claim is an advisory lock of the transaction. Unlike a row of a table that
+// earlier one that another worker holds. The claim is an advisory lock of the transaction. Unlike a row of a table that
 // is locked FOR UPDATE it takes no transaction id and writes nothing, so while a worker waits for Kafka its transaction
-// holds back neither VACUUM nor a slot; it works through a transaction pooler, and it is gone with the session.
+// holds back neither VACUUM nor a slot; it works through a transaction pooler, and it ends with the session.
 //
 //			BEGIN; which lanes have rows; try to lock some of them
 //			SELECT the lanes' unpublished rows, by sequence        -- a statement of its own: see rule 1
@@ -37,7 +37,7 @@
 // address.
 //
 //	   Marking needs no claim: what is in Kafka is in Kafka.
-//	4. A lane's rows go to the producer in the order of their sequence, and whoever reads them begins at the first one
+//	4. A lane's rows go to the producer in the order of their sequence, and their reader begins at the first one
 //
 // that is
 //
@@ -46,7 +46,7 @@
 // the same
 //
 //	   series: first appearances stay in order, what comes late are repeats.
-//	5. Within a process a lane that is in flight is nobody else's, also when the connection that claimed it is gone.
+//	5. Within a process a lane that is in flight stays its worker's, also when the claim's connection is lost.
 //
 // The files, in the order to read them: lane.go, batch.go (pure) · statements.go, claim.go (SQL) · worker.go,
 // deliver.go, publish.go, badrow.go, refused.go (the way of a row) · config.go, relay.go, wake.go, backlog.go,

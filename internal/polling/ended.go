@@ -16,7 +16,7 @@ import (
 // PolledAt is what the column is called once nothing is polled any more.
 const PolledAt = "polled_at"
 
-// endedMark begins the comment on the column that was renamed. It says so too where somebody renames the column again.
+// endedMark begins the comment on the column that was renamed. It says so too where the column is renamed again.
 const endedMark = "cdc-outbox migrate polling has ended polling of this table"
 
 // ErrEnded is why nothing is polled: adding the column again would have every event published by polling and from the

@@ -10,12 +10,12 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 )
 
-// Lanes is how many there are. It stands in the index expression, so another number is another index, and two relays
+// Lanes is how many there are. It is part of the index expression, so another number is another index, and two relays
 // with different numbers would not exclude each other.
 const Lanes = 64
 
 // laneSQL is a row's lane as an expression. It has to stay the same over versions of Postgres and be IMMUTABLE for an
-// index: the functions behind hash indexes (hashtext) are promised neither, md5() fails where the server obeys FIPS
+// index: the functions of hash indexes (hashtext) are promised neither, md5() fails where the server obeys FIPS
 // 140, and convert_to() is only STABLE. So the text's bytes are got by decode(), with its one special character
 // doubled, and hashed with SHA-256. A NULL counts as empty: such a row is a bad row, which has to be found.
 func laneSQL(column string) string {
@@ -27,8 +27,8 @@ func laneSQL(column string) string {
 func laneOf(text []byte) int { return int(sha256.Sum256(text)[0] & (Lanes - 1)) }
 
 // lockClass is the first half of the advisory locks of a table's lanes; the second is the lane. Locks are the
-// database's, and shared with the application's, so it is a number that nobody hits upon: a table's OID would be what
-// others use, too.
+// database's, and shared with the application's, so it is a number that no application chooses by chance: a table's OID
+// would be what others use, too.
 func lockClass(t identifier.Table) int32 {
 	sum := sha256.Sum256([]byte("cdc-outbox polling " + t.SQL()))
 	return int32(binary.BigEndian.Uint32(sum[:4]))
@@ -55,8 +55,8 @@ func (l *lanes) free(first int) []int {
 	return out
 }
 
-// take returns those of the lanes that nobody in this process has, and they are the caller's now. A lock in the
-// database does not say so: its holder here may have lost its connection, with records still on their way.
+// take returns the lanes that no worker of this process has, and they are the caller's now. A lock in the
+// database does not say so: its holder here may have lost its connection, with records still in flight.
 func (l *lanes) take(want []int) (got []int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -15,7 +15,7 @@ func TestLanes(t *testing.T) {
 	require.Equal(t, []int{62, 63, 0}, l.free(62)[:3], "all lanes get their turn")
 	require.Equal(t, []int{1, 2}, l.take([]int{1, 2}))
 	require.Equal(t, []int{3}, l.take([]int{2, 3}),
-		"a lane of this process is not anybody's, whatever the database says")
+		"a lane of this process is not free, whatever the database says")
 	require.NotContains(t, l.free(0), 2)
 	l.give([]int{2})
 	require.Contains(t, l.free(0), 2)
@@ -52,7 +52,7 @@ func TestBatchMarksAcknowledgedRows(t *testing.T) {
 	require.Equal(t, []int{0, 1}, b.open())
 	b.markedAll(b.marks())
 	require.Empty(t, b.marks())
-	b.leaveLanes([]int{0}) // lane 1 is somebody else's
+	b.leaveLanes([]int{0}) // lane 1 is another worker's
 	require.Equal(t, []int{0, 1}, b.open(), "row 3 of lane 1 is still with the producer")
 	b.ack(3)
 	require.Equal(t, []int{1}, b.unmarked())

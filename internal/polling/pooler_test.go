@@ -10,7 +10,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/pooler"
 )
 
-// Through a transaction pooler everything works but the notifications, which the relay notices and does without.
+// Through a transaction pooler everything works but the notifications, which the relay notices and replaces by polling.
 func TestRelayThroughTransactionPooler(t *testing.T) {
 	b := newBed(t)
 	p, err := pooler.StartPgBouncer(t.Context(), b.db.Addr(),

@@ -49,7 +49,7 @@ type Relay struct {
 
 	stopping chan struct{} // closed when a graceful stop is asked for
 	wake     chan struct{} // capacity 1: there may be rows
-	scout    chan struct{} // capacity 1: whoever holds what is in it looks on a clock
+	scout    chan struct{} // capacity 1: the worker that holds what is in it looks on a clock
 	pause    time.Duration // the scout's
 
 	heard     atomic.Int64 // when Postgres last answered a worker, Unix nanoseconds; 0 before the first time
@@ -171,7 +171,7 @@ func (r *Relay) verify(ctx context.Context) error {
 	return Verify(ctx, dsn, r.cfg.setup())
 }
 
-// verifyAlone refuses tables that are read from the log, at the start only: a relay at work is not the one to give way.
+// verifyAlone refuses tables that are read from the log, at the start only: a relay at work does not have to end.
 func (r *Relay) verifyAlone(ctx context.Context) error {
 	dsn, err := r.cfg.DSN()
 	if err != nil {
@@ -199,7 +199,7 @@ func (r *Relay) watchDrain(ctx, life context.Context, end context.CancelFunc) er
 	}
 	r.setState(relay.State{Name: relay.Draining})
 	close(r.stopping)
-	r.log.Info("stopping: waiting for what is in flight", zap.Duration("limit", r.cfg.DrainLimit))
+	r.log.Info("stopping: waiting for what is in flight", zap.Duration(logkey.Limit, r.cfg.DrainLimit))
 	timer := time.NewTimer(r.cfg.DrainLimit)
 	defer timer.Stop()
 	select {

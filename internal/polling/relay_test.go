@@ -81,7 +81,7 @@ func TestRelayWaitsForAcknowledgements(t *testing.T) {
 	require.NoError(t, x.finish())
 }
 
-// Somebody else holds a lane, or a row that has to be marked.
+// Another session holds a lane, or a row that has to be marked.
 func TestRelayMeetsForeignLocks(t *testing.T) {
 	b := newBed(t)
 	lane := laneOf([]byte("k"))
@@ -190,7 +190,7 @@ func TestRelayListens(t *testing.T) {
 	require.NoError(t, x.finish())
 }
 
-// A row whose topic is missing is with nobody: it is not acknowledged either, and the relay must not look well.
+// A row whose topic is missing is not with the producer: it is not acknowledged either, and the relay must not look well.
 func TestRelayNotReadyWithMissingTopic(t *testing.T) {
 	b := newBed(t)
 	x := b.start(func(c *Config) { c.Stall = feedWait + 500*time.Millisecond })
@@ -198,7 +198,7 @@ func TestRelayNotReadyWithMissingTopic(t *testing.T) {
 	x.fake.block(true)
 	b.insert(b.conn, "k", 1, 2)
 	x.await("not ready", func() bool { ok, _ := x.r.Ready(); return !ok })
-	time.Sleep(renewEvery + 500*time.Millisecond) // its claim is made anew meanwhile
+	time.Sleep(renewEvery + 500*time.Millisecond) // its claim is renewed meanwhile
 	ok, why := x.r.Ready()
 	require.False(t, ok)
 	require.Contains(t, why, "Kafka has not acknowledged")

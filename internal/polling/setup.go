@@ -37,13 +37,13 @@ func planTable(t *tableState, server serverState, s *Setup) []setup.Step {
 	if !sequenced {
 		why := "Puts the events of an aggregate in order."
 		if t.Exists {
-			why += " Postgres writes the table anew for it and locks it meanwhile; on a large one choose a quiet " +
+			why += " Postgres rewrites the table for it and locks it meanwhile; on a large one choose a quiet " +
 				"hour, or prune it first."
 		}
 		add(why, "ALTER TABLE %s ADD COLUMN IF NOT EXISTS %s bigint GENERATED ALWAYS AS IDENTITY;", table,
 			quoted(c.Sequence))
 		if !t.partitioned() {
-			add("Marking leaves a dead row behind for each event: VACUUM has to come more often than after a fifth "+
+			add("Marking leaves a dead row for each event: VACUUM has to come more often than after a fifth "+
 				"of the table.",
 				"ALTER TABLE %s SET (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000);",
 				table)
@@ -156,7 +156,8 @@ func plan(ctx context.Context, conn *pgx.Conn, s *Setup) ([]setup.Step, error) {
 	}
 	if missing && s.TableDDL == "" {
 		return nil, &fault.Error{Kind: fault.Operator, Object: "postgres.tables",
-			Err: errors.New("a table does not exist"), Next: "cdc-outbox setup --table"}
+			Err: errors.New("a table does not exist"), Next: "Create the table.",
+			Commands: []string{"cdc-outbox setup --table"}}
 	}
 	if missing {
 		steps = append(steps, setup.Step{SQL: s.TableDDL,
@@ -167,7 +168,7 @@ func plan(ctx context.Context, conn *pgx.Conn, s *Setup) ([]setup.Step, error) {
 			if _, ok := st.column(s.Columns.Sequence); !ok {
 				return nil, &fault.Error{Kind: fault.Operator, Object: "table " + st.Table.String(),
 					Err: errors.New("an identity column cannot be added to a partitioned table before PostgreSQL 17"),
-					Next: fmt.Sprintf("Add a column with a default yourself; whoever inserts needs USAGE on the "+
+					Next: fmt.Sprintf("Add a column with a default yourself; the role that inserts needs USAGE on the "+
 						"sequence then:\nCREATE SEQUENCE %[1]s.%[2]s;\nALTER TABLE %[3]s ADD COLUMN %[4]s bigint "+
 						"NOT NULL DEFAULT nextval('%[1]s.%[2]s');",
 						quoted(st.Table.Schema), quoted(st.Table.Name+"_seq"), st.Table.SQL(),
@@ -244,10 +245,10 @@ func planTeardown(ctx context.Context, conn *pgx.Conn, s *Setup, dropTables bool
 			add("With all events in it.", "DROP TABLE %s;", t.SQL())
 		} else if st.Exists {
 			if st.HasTrigger {
-				add("Nobody listens any more.", "DROP TRIGGER %s ON %s;", quoted(triggerName), t.SQL())
+				add("No process listens any more.", "DROP TRIGGER %s ON %s;", quoted(triggerName), t.SQL())
 			}
 			if st.Index != nil {
-				add("Nobody looks for unpublished rows any more.", "DROP INDEX %s.%s;", quoted(t.Schema),
+				add("No process looks for unpublished rows any more.", "DROP INDEX %s.%s;", quoted(t.Schema),
 					quoted(indexName(t)))
 			}
 			names := []string{s.Columns.Sequence, s.Columns.Published}

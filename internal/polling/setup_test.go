@@ -75,7 +75,7 @@ func TestSetupOfTableWithRows(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, map[bool]int{true: 10, false: 0}[publish], b.unpublished())
 			b.fill(5, 5)
-			require.Equal(t, map[bool]int{true: 15, false: 5}[publish], b.unpublished(), "the default is gone")
+			require.Equal(t, map[bool]int{true: 15, false: 5}[publish], b.unpublished(), "the default was dropped")
 		})
 	}
 }
@@ -154,7 +154,7 @@ func TestCheckFinds(t *testing.T) {
 	}
 }
 
-// What setup makes mends what check finds.
+// What setup makes fixes what check finds.
 func TestSetupFixesInvalidIndex(t *testing.T) {
 	b := newBed(t)
 	b.db.Exec(t, "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'outbox_unpublished_idx'::regclass")
@@ -176,7 +176,7 @@ func TestVersionsLane(t *testing.T) {
 	}
 }
 
-// With a million rows published and a few not, each look reads a few pages, whatever the statistics say.
+// With a million rows published and a few not, each query reads a few pages, whatever the statistics say.
 func TestVersionsPlansUseIndex(t *testing.T) {
 	b := newBed(t)
 	b.fill(100_000, 1000)
@@ -228,7 +228,7 @@ func TestVersionsPlansUseIndex(t *testing.T) {
 	require.Positive(t, pages)
 	require.Less(t, pages, 6*Lanes, "a few pages for each lane:\n%s", plan)
 	look("vacuumed")
-	t.Logf("a look at all lanes reads %d pages", pages)
+	t.Logf("a query of all lanes reads %d pages", pages)
 }
 
 // Setup is for the table's owner; the relay's role, which setup is to make, cannot be altered before it is there.

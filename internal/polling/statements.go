@@ -24,10 +24,10 @@ func newStatements(cfg *Config, t identifier.Table) *statements {
 }
 
 // frozen is how long the server waits for a transaction's next statement before it ends the session, and the lanes are
-// anybody's. A worker that waits for Kafka sends one every renewEvery.
+// free again. A worker that waits for Kafka sends one every renewEvery.
 const frozen = 10 * time.Second
 
-// lockTimeout is how long a mark waits for a row that somebody else has locked, before it is tried anew.
+// lockTimeout is how long a mark waits for a row that another session has locked, before it is tried again.
 const lockTimeout = 3 * time.Second
 
 // localSettings are the transaction's own, so that they hold through a transaction pooler. The texts of values must not
@@ -75,8 +75,8 @@ func (s *statements) again(want []int) string {
 		lockClass(s.table), intArray(want))
 }
 
-// ownColumns are those that read puts in front of the table's: the lane, the partition, and the address of the row's
-// version.
+// ownColumns is how many columns read puts in front of the table's: the lane, the partition, and the address of the
+// row's version.
 const ownColumns = 3
 
 // read selects the first rows of each lane.
@@ -89,7 +89,7 @@ func (s *statements) read(claimed []int, perLane int) string {
 
 // mark says that rows are in Kafka. Their addresses lead to them; one that is marked already, or was deleted, is left
 // alone. It has to be the very version that was read: another row by the same number, another one at its old address,
-// or what somebody has made of the row since, is not what Kafka has.
+// or a newer version of the row, is not what Kafka has.
 func (s *statements) mark(rows []batchRow, indexes []int) string {
 	n := make([]int64, len(indexes))
 	var parts, tids strings.Builder

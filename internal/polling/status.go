@@ -23,7 +23,7 @@ type Status struct {
 	HeardSecondsAgo *float64       `json:"heard_seconds_ago"` // since Postgres last answered a worker; null before
 	Workers         int            `json:"workers"`
 	Listening       bool           `json:"listening"` // for notifications, and they arrive
-	Backlog         *relay.Backlog `json:"backlog"`   // as of the last look; null before
+	Backlog         *relay.Backlog `json:"backlog"`   // as of the last query; null before
 
 	Window relay.Window       `json:"window"`
 	Halted []*relay.HaltedRow `json:"halted"`
@@ -37,7 +37,7 @@ func (r *Relay) setState(s relay.State) {
 	r.state = r.state.To(s, time.Now())
 }
 
-// Ready says whether the relay does its work: Postgres answers, Kafka acknowledges, and no lane stands still.
+// Ready reports whether the relay does its work: Postgres answers, Kafka acknowledges, and no lane is stuck.
 func (r *Relay) Ready() (bool, string) {
 	r.mu.Lock()
 	state, trouble := r.state, r.trouble

@@ -93,7 +93,7 @@ SELECT jsonb_build_object('kind', c.relkind, 'persistence', c.relpersistence, 'f
   FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
  WHERE n.nspname = $1::text AND c.relname = $2::text`
 
-// lookupTable reads what is there. The plan tells better than a comparison of index definitions whether rows will be
+// lookupTable reads what is there. The plan shows better than a comparison of index definitions whether rows will be
 // found by an index.
 func lookupTable(ctx context.Context, conn *pgx.Conn, t identifier.Table, s *Setup) (*tableState, error) {
 	st := &tableState{Table: t}
@@ -139,7 +139,7 @@ func explain(ctx context.Context, conn *pgx.Conn, t identifier.Table, s *Setup) 
 	return strings.Join(plan, "\n"), nil
 }
 
-// served tells whether the plan finds a lane's rows, in order, in an index.
+// served reports whether the plan finds a lane's rows, in order, in an index.
 func (t *tableState) served(sequence string) bool {
 	return t.plan != "" && !strings.Contains(t.plan, "Seq Scan") && !strings.Contains(t.plan, "Sort") &&
 		strings.Contains(t.plan, "sha256") &&

@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 )
@@ -23,12 +24,12 @@ const (
 	quietPause = 2 * time.Second
 	// listenTest is how long the listener's own notification may take to arrive.
 	listenTest = 3 * time.Second
-	// listenAgain is how long it is done without where it did not arrive.
+	// listenAgain is the pause before the next try where the notification did not arrive.
 	listenAgain = time.Minute
 )
 
 // idle waits until there may be work. One worker looks on a clock, less and less often up to the interval; the others
-// wait until somebody finds more than it can take.
+// wait until a worker finds more than it can take.
 func (r *Relay) idle(ctx context.Context) {
 	select {
 	case <-r.wake:
@@ -50,7 +51,7 @@ func (r *Relay) keepWatch(ctx context.Context) {
 	} else {
 		r.pause = min(2*max(r.pause, firstPause), longest)
 	}
-	// A tenth to and fro, so that several processes don't look at the same moment for ever.
+	// A tenth to and fro, so that several processes do not look at the same moment for ever.
 	timer := time.NewTimer(r.pause + time.Duration((rand.Float64()-0.5)*0.2*float64(r.pause)))
 	defer timer.Stop()
 	select {
@@ -81,7 +82,7 @@ func (r *Relay) listen(ctx context.Context) error {
 		if err == nil { // its own notification got lost
 			r.log.Warn("notifications do not arrive, as through a transaction pooler; checking the table every "+
 				"polling.interval instead",
-				zap.Duration("interval", r.cfg.Interval))
+				zap.Duration(logkey.Interval, r.cfg.Interval))
 			select {
 			case <-ctx.Done():
 			case <-time.After(listenAgain):
@@ -115,7 +116,7 @@ func (r *Relay) listenOnce(ctx context.Context, again *retry) error {
 	}
 	again.reset()
 	r.listening.Store(true)
-	r.log.Info("listening for notifications", zap.String("channel", Channel))
+	r.log.Info("listening for notifications", zap.String(logkey.Channel, Channel))
 	for {
 		r.signal() // also for what was committed before
 		if _, err := conn.WaitForNotification(ctx); err != nil {

@@ -110,7 +110,7 @@ func (w *worker) read(ctx context.Context, s *source, mine []int) error {
 	w.batch.reset()
 	cut, err := w.conn.read(ctx, s.statements, mine, max(1, w.limit/len(mine)), batchBytes, w.relation[s], w.batch)
 	if err != nil {
-		w.batch.reset() // nothing of it went on its way
+		w.batch.reset() // nothing of it was handed over
 		return err
 	}
 	if cut {
@@ -128,8 +128,8 @@ func (w *worker) read(ctx context.Context, s *source, mine []int) error {
 }
 
 // settle marks what is in Kafka, and ends the claim. The lanes are this worker's until it is done, however long that
-// takes: rows that are in Kafka and not marked would be published again by the next one. Other processes don't know
-// that, so a claim that was lost is made again first.
+// takes: rows that are in Kafka and not marked would be published again by the next one. Other processes do not
+// know that, so a claim that was lost is made again first.
 func (w *worker) settle(ctx context.Context, s *source) error {
 	again := newRetry()
 	for {

@@ -44,8 +44,8 @@ func (q *Partition) Line(dryRun bool) string {
 	return fmt.Sprintf("%s: %s%d bytes, %s", fault.Printable(q.Partition), rows, q.Bytes, what)
 }
 
-// doPartitions drops what is wholly behind the horizon. Each step leaves the catalog in a state from which the next run
-// goes on: archived or not, then marked, then detach pending, then detached, then gone.
+// doPartitions drops what is wholly before the horizon. Each step leaves the catalog in a state from which the next run
+// goes on: archived or not, then marked, then detach pending, then detached, then dropped.
 func (p *pruning) doPartitions(ctx context.Context) error {
 	rows, h, err := p.open(ctx)
 	if err != nil {
@@ -153,7 +153,7 @@ func (p *pruning) weigh(ctx context.Context, rows *outboxtable.Rows, part *outbo
 	return err
 }
 
-// refusal is about what somebody has to end before a partition can go.
+// refusal is about what an operator has to end before a partition can be dropped.
 func (p *pruning) refusal() error {
 	if len(p.prepared) == 0 {
 		return nil

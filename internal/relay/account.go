@@ -22,7 +22,7 @@ type Account struct {
 	HeardSecondsAgo          *float64 // since the last byte from Postgres; nil before the first
 
 	// Of a source that polls.
-	Backlog *Backlog // nil before the first look
+	Backlog *Backlog // nil before the first query
 }
 
 // MaxCounted is where the count of a backlog ends: it must cost the same however large the backlog is.

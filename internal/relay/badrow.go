@@ -12,7 +12,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// Policy is what happens to a bad row: one that cannot be published as it is. The words are those of the configuration.
+// Policy is what happens to a bad row: one that cannot be published as it is. The words are the configuration's.
 type Policy string
 
 // The policies.
@@ -60,7 +60,7 @@ type BadRow struct {
 	EventID string    `json:"event_id"`
 	Action  Policy    `json:"action"`          // dead_letter or skip
 	Reason  string    `json:"reason"`          // one word of a closed list
-	Topic   string    `json:"topic,omitempty"` // the one it was meant for, where it had one
+	Topic   string    `json:"topic,omitempty"` // the topic it was meant for, where it had a topic
 	LSN     string    `json:"lsn"`             // of its commit
 	At      time.Time `json:"at"`
 }

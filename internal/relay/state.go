@@ -9,7 +9,7 @@ import (
 // StateName is what a source does right now.
 type StateName string
 
-// The states. A source has those that it can be in.
+// The states. A source has the states that it can be in.
 const (
 	Starting  StateName = "starting"  // connecting for the first time
 	Streaming StateName = "streaming" // reading the slot

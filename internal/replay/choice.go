@@ -70,7 +70,7 @@ func ParseTime(flag, text string) (t time.Time, err error) {
 		return t, nil
 	}
 	if t, err = time.Parse(time.RFC3339, text); err != nil {
-		return t, fault.Usage(flag+" is no time", "write it as 2026-01-31T08:00:00Z")
+		return t, fault.Usage(flag+" is not a time", "write it as 2026-01-31T08:00:00Z")
 	}
 	return t, nil
 }

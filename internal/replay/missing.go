@@ -92,15 +92,19 @@ func inDoubt(topic string, compacted bool) error {
 			"it is compacted: of each key Kafka keeps the last record only, so what is not there may have been " +
 				"published and removed",
 		),
-		Next: "cdc-outbox repair --yes-publish-twice",
+		Next:     "Publish all that is missing, whether it was there or not.",
+		Commands: []string{"cdc-outbox repair --yes-publish-twice"},
 	}
 	if !compacted {
 		f.Err = errors.New(
 			"it is not known whether it is compacted, because the user may not read its configuration; then what is " +
 				"not there may have been published and removed",
 		)
-		f.Next = "kafka-acls --add --operation DescribeConfigs --topic " + topic + "\n# or, where you know that it " +
-			"is not:\ncdc-outbox repair --yes-publish-twice"
+		f.Next = "Let the user read the topic's configuration. Where you know that it is not compacted, run the second " +
+			"command instead."
+		f.Commands = []string{
+			"kafka-acls --add --operation DescribeConfigs --topic " + topic, "cdc-outbox repair --yes-publish-twice",
+		}
 	}
 	return f
 }
@@ -120,9 +124,12 @@ func (r *repair) strike(ctx context.Context, consumer *reader.Reader, span reade
 					"its records begin at %s; older ones were removed, and count as missing",
 					oldest.UTC().Format(time.RFC3339),
 				),
-				Next: "cdc-outbox repair --since " + oldest.Add(time.Minute).UTC().Format(time.RFC3339) +
-					"\n# or, where all that is missing is to be published, whether it was there or not:\n" +
+				Next: "Repair what is newer. To publish all that is missing, whether it was there or not, run the " +
+					"second command instead.",
+				Commands: []string{
+					"cdc-outbox repair --since " + oldest.Add(time.Minute).UTC().Format(time.RFC3339),
 					"cdc-outbox repair --yes-publish-twice",
+				},
 			}
 		}
 		first = false
@@ -130,7 +137,7 @@ func (r *repair) strike(ctx context.Context, consumer *reader.Reader, span reade
 		if !ok {
 			id, ok = m.Header("ce_id")
 		}
-		if ok { // the rest is somebody else's, or from before there were ids
+		if ok { // the rest is another producer's, or from before there were ids
 			delete(r.absent, hashID(id))
 		}
 	}
@@ -139,9 +146,9 @@ func (r *repair) strike(ctx context.Context, consumer *reader.Reader, span reade
 			Kind: fault.Operator, Object: object, Err: errors.New(
 				"all of its records were removed, and count as missing",
 			),
-			Next: "Name with --since a time from which on no topic has lost records to retention.\n# or, where all " +
-				"that is missing is to be published, whether it was there or not:\ncdc-outbox repair " +
-				"--yes-publish-twice",
+			Next: "Name with --since a time from which on no topic has lost records to retention. Or publish all " +
+				"that is missing, whether it was there or not:",
+			Commands: []string{"cdc-outbox repair --yes-publish-twice"},
 		}
 	}
 	return doubt, nil

@@ -22,7 +22,7 @@ import (
 // log.
 
 // span is how far a partition of a topic is read. High is the last position that was taken: what a relay repeats after
-// a crash does not lie behind it.
+// a crash does not lie after it.
 type span struct {
 	reader.Span
 	High offsets.Position `json:"high"`
@@ -54,7 +54,7 @@ type positions struct {
 	yield  func(Row, error) bool
 	ended  bool // no more rows are wanted
 
-	ids []string // of rows to be published, and behind each where reading goes on
+	ids []string // of rows to be published, and after each where reading goes on
 	at  []spanCursor
 }
 
@@ -289,7 +289,7 @@ func (p *positions) verdict() error {
 	st := p.state
 	if st.Repeated > 0 {
 		p.o.Progress.Say(
-			fmt.Sprintf("%d records of the window were repeats, or lay behind others: passed over.", st.Repeated),
+			fmt.Sprintf("%d records of the window were repeats, or lay after later positions: passed over.", st.Repeated),
 		)
 	}
 	f := &fault.Error{Kind: fault.Operator, Object: "replay"}

@@ -40,7 +40,7 @@ type publisher struct {
 	router   router.Router
 	sender   *publish.Publisher // nil while nothing is to be published
 	place    lsn.LSN            // the commit that records seem to have
-	unplaced bool               // records carry no position: those of a relay that polls don't
+	unplaced bool               // records carry no position: as with a relay that polls
 	began    time.Time
 
 	rel    *pgoutput.Relation
@@ -104,7 +104,7 @@ func (p *publisher) route(rel *pgoutput.Relation, row pgoutput.Tuple) (*router.R
 	}
 	source := router.Source{CommitTime: p.began}
 	if !p.unplaced {
-		// The number counts the rows before it, also those of an earlier part of the run.
+		// The number counts the rows before it, also the rows of an earlier part of the run.
 		position := offsets.Position{Commit: p.place, Index: uint32(p.rows) + uint32(len(p.batch))}
 		source.Position, _ = position.AppendText(nil)
 	}
@@ -116,7 +116,7 @@ func (p *publisher) refuse(id string, err error) error {
 	if !p.SkipBad && !p.DryRun {
 		return &fault.Error{
 			Kind: fault.Operator, Object: fmt.Sprintf("event %q", fault.Printable(id)), Err: err,
-			Next: "Mend it, or pass over such rows with --skip-bad-rows; the same command with --resume goes on from " +
+			Next: "Fix it, or pass over such rows with --skip-bad-rows; the same command with --resume goes on from " +
 				"here.",
 		}
 	}
@@ -133,7 +133,7 @@ func (p *publisher) Flush(ctx context.Context) (Cursor, error) {
 		return nil, err
 	}
 	if p.sender != nil && len(p.batch) > 0 {
-		// Whoever interrupts the run does not want the batch twice: it ends first.
+		// An operator who interrupts the run does not want the batch twice: the batch ends first.
 		for i, o := range p.sender.Publish(context.WithoutCancel(ctx), p.batch, p.Timeout) {
 			if o.Err == nil {
 				continue
@@ -141,7 +141,7 @@ func (p *publisher) Flush(ctx context.Context) (Cursor, error) {
 			if o.Unknown {
 				return nil, &fault.Error{
 					Kind: fault.Operator, Object: "replay", Err: o.Err,
-					Next: "When that is mended, the same command with --resume goes on.",
+					Next: "When that is fixed, the same command with --resume goes on.",
 				}
 			}
 			if err := p.refuse(p.ids[i], o.Err); err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// caughtUpLimit is how long a repair waits for the connector, so that what is still on its way does not count as
+// caughtUpLimit is how long a repair waits for the connector, so that what is still in flight does not count as
 // missing.
 const caughtUpLimit = 2 * time.Minute
 
@@ -128,8 +128,7 @@ func (r *repair) close() {
 	}
 }
 
-// find decides what is missing. The tables come first, then Kafka: a row that is written in between is no business of
-// this run.
+// find decides what is missing. The tables come first, then Kafka: this run ignores a row that is written in between.
 func (r *repair) find(ctx context.Context) error {
 	if err := r.survey(ctx); err != nil {
 		return err
@@ -157,7 +156,7 @@ func (r *repair) find(ctx context.Context) error {
 	return doubts[0]
 }
 
-// awaitConnector waits for what is on its way. Rows that a stopped connector is going to publish would come twice.
+// awaitConnector waits for what is in flight. Rows that a stopped connector is going to publish would come twice.
 func (r *repair) awaitConnector(ctx context.Context) error {
 	stop := r.o.Progress.Wait(progress.For("the connector to publish what is committed"))
 	done, err := setup.AwaitCaughtUp(ctx, r.o.DSN, r.o.Admin, caughtUpLimit)
@@ -175,7 +174,7 @@ func (r *repair) awaitConnector(ctx context.Context) error {
 	return &fault.Error{
 		Kind: fault.Operator, Object: "connector",
 		Err: errors.New(
-			"it does not run or has not caught up, so what is missing cannot be told from what it is still going to " +
+			"it does not run or has not caught up, so what is missing cannot be distinguished from what it is still going to " +
 				"publish",
 		),
 		Next: "Start it, wait until `cdc-outbox status` shows it streaming, then run repair again.",
@@ -207,8 +206,8 @@ func (r *repair) publishMissing(ctx context.Context) (err error) {
 }
 
 // publish publishes the rows of a table that are missing. To a consumer that keeps the last position of each key they
-// must not look older than what it has: they get the one in front of the end of the log, at which no commit can stand,
-// since records of the log begin at multiples of 8.
+// must not look older than what it has: they get the position in front of the end of the log, at which no commit can
+// be, since records of the log begin at multiples of 8.
 func (r *repair) publish(ctx context.Context, table int) error {
 	end, err := r.tables[table].WALEnd(ctx)
 	if err != nil {

@@ -40,7 +40,7 @@ type Report struct {
 	Run       string            `json:"run"`
 	Done      bool              `json:"done"`
 	DryRun    bool              `json:"dry_run"`
-	Rows      int64             `json:"rows"` // also those of earlier parts of the run
+	Rows      int64             `json:"rows"` // also the rows of earlier parts of the run
 	Topics    map[string]*Topic `json:"topics"`
 	Unpublish int64             `json:"not_published"`
 	Examples  []string          `json:"examples"`
@@ -88,7 +88,7 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	}, err
 }
 
-// run moves rows from sources to the publisher, and the state behind them.
+// run moves rows from sources to the publisher, and the state after them.
 type run struct {
 	o         *Options
 	state     *State

@@ -18,7 +18,7 @@ type Source interface {
 type Row struct {
 	Relation *pgoutput.Relation
 	Tuple    pgoutput.Tuple
-	Cursor   Cursor // nil where the source cannot go on behind the row
+	Cursor   Cursor // nil where the source cannot go on after the row
 }
 
 // Cursor is a place in a source. Everything before it is acknowledged by Kafka.
@@ -26,7 +26,7 @@ type Cursor interface {
 	moveTo(s *State)
 }
 
-// endOf is the cursor behind the last row of one of several sources.
+// endOf is the cursor after the last row of one of several sources.
 type endOf struct{}
 
 func (endOf) moveTo(s *State) { s.Source, s.Key, s.FileRows = s.Source+1, nil, 0 }

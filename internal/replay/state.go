@@ -51,7 +51,7 @@ func openState(o *Options) (*State, error) {
 	var was State
 	if err := json.Unmarshal(text, &was); err != nil || was.Run == "" {
 		return nil, fault.Usage(
-			"the file of --resume is no state of a replay", "name another file, which need not exist",
+			"the file of --resume is not a state of a replay", "name another file, which need not exist",
 		)
 	}
 	now, err := json.Marshal(o.Choice)
@@ -87,7 +87,7 @@ func (s *State) place() string {
 	return ""
 }
 
-// save replaces the file as a whole: a crash leaves the state before or the one after.
+// save replaces the file as a whole: a crash leaves the old state or the new state.
 func (s *State) save() error {
 	if s.path == "" {
 		return nil

@@ -29,12 +29,12 @@ func (c *Choice) window() (w window, err error) {
 		if commit, err := lsn.Parse(p.text); err == nil {
 			*p.to = offsets.Position{Commit: commit, Index: p.index}
 		} else if *p.to, err = offsets.ParsePosition(p.text); err != nil {
-			return w, fault.Usage(p.flag+" is no position",
+			return w, fault.Usage(p.flag+" is not a position",
 				"write it as the header position has it, 0000000016b374d8-0000002a, or the LSN of a commit, 0/16B374D8")
 		}
 	}
 	if w.from.Compare(w.to) > 0 {
-		return w, fault.Usage("--from-position lies behind --to-position", "change them over")
+		return w, fault.Usage("--from-position lies after --to-position", "change them over")
 	}
 	return w, nil
 }

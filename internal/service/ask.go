@@ -51,7 +51,7 @@ func LookPolling(ctx context.Context, c *config.Loaded) (st polling.Status, url 
 	return st, url, nil
 }
 
-// askFor gets JSON from a neighbour; fits says whether it is what was expected.
+// askFor gets JSON from a neighbour; fits reports whether the answer is what was expected.
 func askFor(ctx context.Context, url string, to any, fits func() bool) error {
 	code, body, err := fetch(ctx, url)
 	if err != nil {
@@ -91,12 +91,12 @@ func Look(ctx context.Context, c *config.Loaded) (st Status, source string, err 
 			Kind: fault.Operator, Object: object, Err: errors.New(
 				"it does not exist",
 			),
-			Next: "cdc-outbox setup creates it; if it was there before, cdc-outbox check says what that means",
+			Next: "`cdc-outbox setup` creates it; if it was there before, `cdc-outbox check` says what that means.",
 		}
 	case slots[0].WALStatus == slotmonitor.WALLost:
 		err = &fault.Error{
 			Kind: fault.Operator, Object: object, Err: errors.New("it is lost"),
-			Next: "cdc-outbox check says how to begin anew",
+			Next: "`cdc-outbox check` says how to begin again.",
 		}
 	}
 	return withSlot(con, &slots[0], nil), source, err

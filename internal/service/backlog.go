@@ -39,7 +39,7 @@ type BacklogReport struct {
 	Error   string         `json:"error,omitempty"`
 }
 
-// WatchBacklog builds the watch and binds the HTTP address. It connects to nothing; ctx ends its looks.
+// WatchBacklog builds the watch and binds the HTTP address. It connects to nothing; ctx ends its queries.
 func WatchBacklog(ctx context.Context, o Options) (*BacklogWatch, error) {
 	cfg, err := wiring.Polling(o.Config)
 	if err != nil {

@@ -83,13 +83,12 @@ func checkPostgres(
 			Level: preflight.Warn, Subject: "topics",
 			Found:  "Not every outbox can be read, and its rows name the topics.",
 			Why:    "Whether their topics exist and may be written was not looked at.",
-			Remedy: "Mend what is said of the tables, then check again.",
+			Remedy: "Fix the findings about the tables, then check again.",
 		})
 	case len(topics) == 0 && len(db.Admin.Tables) > 0:
 		findings = append(findings, preflight.Finding{
 			Level: preflight.OK, Subject: "topics",
-			Found: "No row in the outbox names one yet, so none was looked at: run waits for those that are missing, " +
-				"and says so.",
+			Found: "No row in the outbox names one yet, so none was checked: run waits for missing topics, and says so.",
 		})
 	}
 	return findings, topics, nil
@@ -103,7 +102,7 @@ func checkClaim(ctx context.Context, dsn string, c *config.Loaded, cluster check
 			Level: preflight.Warn, Subject: "transactional id",
 			Found:  "Its name is not known: Postgres does not tell its system identifier.",
 			Why:    "The rights to it in Kafka could not be looked at.",
-			Remedy: "Mend what is said of Postgres, then check again.",
+			Remedy: "Fix the findings about Postgres, then check again.",
 		}}, nil
 	}
 	return check.Transactions(ctx, cluster, kafka.TransactionalID(id, c.Postgres.Slot))

@@ -10,15 +10,15 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 )
 
-// lastWord is the alert that a process has ended by itself. Nobody will ask its metrics any more, so it is told at the
-// end, and it is the next process that tells that it is over.
+// lastWord is the alert that a process has ended on an error. No scraper reaches its metrics any more, so the alert is
+// sent at the end, and the next process sends that the alert is over.
 type lastWord struct {
-	webhook *webhook.Sender // nil: there is nobody to tell
+	webhook *webhook.Sender // nil: no webhook is configured
 	slot    string          // empty with source: polling
 	back    bool            // what was said before this process was taken back
 }
 
-// say tells those who watch why the process ends.
+// say reports to the webhook why the process ends.
 func (w *lastWord) say(err error) {
 	if err == nil || w.webhook == nil {
 		return

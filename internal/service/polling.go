@@ -77,7 +77,7 @@ func (s *pollingService) report() pollingReport {
 	}
 }
 
-// figures are what the page's history is made of.
+// figures are the samples of the page's history.
 func (s *pollingService) figures() page.Relay {
 	st := s.relay.Status()
 	bounds, counts := s.metrics.Latencies()
@@ -101,7 +101,7 @@ func PollingCause(st polling.Status) alert.Cause {
 			Commands: h.Commands,
 		}
 	case st.State.Name == notRunning:
-		return alert.Cause{Code: string(notRunning), Sentence: st.State.Reason, Next: "Start it: cdc-outbox run"}
+		return alert.Cause{Code: string(notRunning), Sentence: st.State.Reason, Next: "Start it with `cdc-outbox run`."}
 	case st.State.Reason != "":
 		return alert.Cause{
 			Code: diagnose.PostgresUnreachable, Sentence: st.State.Reason, Since: &st.State.Since, Next: st.State.Next,

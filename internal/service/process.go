@@ -95,7 +95,7 @@ func (p *process) listen(ctx context.Context, h telemetry.Handlers, shown *page.
 	if p.server, err = telemetry.Listen(ctx, p.Config.HTTP.Listen, h); err != nil {
 		return err
 	}
-	p.Logger.Info("Listening", zap.String(logkey.Address, p.server.Addr()))
+	p.Logger.Info("listening", zap.String(logkey.Address, p.server.Addr()))
 	return nil
 }
 

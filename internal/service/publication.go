@@ -14,10 +14,10 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 )
 
-// watchMembership looks on a timer whether the tables are still published. A table that was
-// dropped and made again, or taken out of the publication, is simply absent from the stream, which goes on as if the
-// application had nothing to say: only the catalog tells. The second look in a row that finds it ends the process, as
-// the same finding would at the start; one alone may be a migration or a failover half-way.
+// watchMembership checks on a timer whether the tables are still published. A table that was dropped and made again, or
+// taken out of the publication, is simply absent from the stream, which goes on as if the application had nothing to
+// say: only the catalog shows it. The second check in a row that finds it ends the process, as the same finding would
+// at the start; a single one may be a migration or a failover that is not finished.
 func (s *walService) watchMembership(ctx context.Context) error {
 	tick := time.NewTicker(s.Config.Monitor.Interval)
 	defer tick.Stop()
@@ -39,7 +39,7 @@ func (s *walService) watchMembership(ctx context.Context) error {
 			return err
 		case err != nil:
 			s.Logger.Warn(
-				"Rows of the outbox are missing from the stream; looking once more before stopping",
+				"rows of the outbox are missing from the stream; checking once more before stopping",
 				telemetry.ErrorFields(err)...,
 			)
 		}
@@ -47,7 +47,7 @@ func (s *walService) watchMembership(ctx context.Context) error {
 	}
 }
 
-// misfit returns what somebody has to mend. A server that cannot be asked, and a role that is turned away while its
+// misfit returns what an operator has to fix. A server that cannot be asked, and a role that is turned away while its
 // password is being changed, are no such thing: the stream has its own judgement of those.
 func (s *walService) misfit(ctx context.Context) error {
 	dsn, err := wiring.DSN(s.Config)

@@ -17,11 +17,11 @@ func Run(ctx context.Context, o Options) error {
 	c, log := o.Config, o.Logger
 	limit := limitMemory(int64(c.Window.Bytes))
 	log.Info(
-		"Starting",
-		append(sourceFields(c), zap.String(logkey.Version, o.Build.Version), zap.Int64("memory_limit", limit))...,
+		"starting",
+		append(sourceFields(c), zap.String(logkey.Version, o.Build.Version), zap.Int64(logkey.MemoryLimit, limit))...,
 	)
 	for _, w := range c.Warnings {
-		log.Warn("The configuration is allowed but unwise", zap.String(logkey.Reason, w))
+		log.Warn("the configuration is allowed but unwise", zap.String(logkey.Reason, w))
 	}
 	s, err := newRunner(ctx, newProcess(o))
 	if err != nil {
@@ -30,7 +30,7 @@ func Run(ctx context.Context, o Options) error {
 	if err := s.serve(ctx); err != nil {
 		return err
 	}
-	log.Info("Stopped as asked")
+	log.Info("stopped as asked")
 	return nil
 }
 
@@ -44,13 +44,14 @@ func newRunner(ctx context.Context, p process) (interface{ serve(context.Context
 
 func sourceFields(c *config.Loaded) []zap.Field {
 	if c.Source == config.SourcePolling {
-		return []zap.Field{zap.String("source", c.Source)}
+		return []zap.Field{zap.String(logkey.Source, c.Source)}
 	}
 	return []zap.Field{zap.String(logkey.Slot, c.Postgres.Slot), zap.String(logkey.Publication, c.Postgres.Publication)}
 }
 
-// limitMemory tells the garbage collector what the process should stay inside, unless GOMEMLIMIT says: four times the
-// window, for the records and their encoded batches and what is garbage of both, and 128 MiB for everything else.
+// limitMemory gives the garbage collector the limit that the process should stay inside, unless GOMEMLIMIT says: four
+// times the window, for the records and their encoded batches and what is garbage of both, and 128 MiB for everything
+// else.
 func limitMemory(window int64) int64 {
 	if os.Getenv("GOMEMLIMIT") == "" && window < math.MaxInt64/8 {
 		debug.SetMemoryLimit(4*window + 128<<20)

@@ -13,7 +13,7 @@ import (
 // Slots is the answer of the command monitor and of its /status.
 type Slots struct {
 	Slots []slotmonitor.Slot `json:"slots"`
-	// Why the server does not answer; the slots are then those of its last answer.
+	// Why the server does not answer; the slots are then from its last answer.
 	Error string `json:"error,omitempty"`
 	// What fires, the worst first; absent with --once, which knows no before.
 	Alerts []firingAlert `json:"alerts,omitempty"`
@@ -47,7 +47,7 @@ func WatchSlots(ctx context.Context, o Options, mc slotmonitor.Config) (*SlotWat
 	)
 }
 
-// Run watches until ctx ends or a part fails, and gives show, unless it is nil, what is known after every look, and
+// Run watches until ctx ends or a part fails, and gives show, unless it is nil, what is known after every sample, and
 // while the server does not answer, that.
 func (w *SlotWatch) Run(ctx context.Context, show func(Slots) error) error {
 	return w.run(ctx, func(ctx context.Context) error {

@@ -68,12 +68,12 @@ func withSlot(st connector.Status, slot *slotmonitor.Slot, err error) Status {
 	case slot == nil:
 		wait(
 			waitSlotMissing, "the server has no slot of this name",
-			"cdc-outbox check says what is missing and how to mend it.",
+			"`cdc-outbox check` says what is missing and how to fix it.",
 		)
 	case slot.WALStatus == slotmonitor.WALLost:
 		wait(
 			waitSlotLost, "the server has removed what the slot needs; it can never be read again",
-			"cdc-outbox check says how to begin anew.",
+			"`cdc-outbox check` says how to begin again.",
 		)
 	}
 	cause := diagnose.Cause(st.Account(), slot, time.Now())

@@ -31,14 +31,14 @@ type walService struct {
 	last      lastWord
 
 	startup     atomic.Pointer[waiting] // why the connector has not begun yet, nil once it has
-	unpublished atomic.Pointer[error]   // what the last look at the publication found, nil when all was well
+	unpublished atomic.Pointer[error]   // what the last check of the publication found, nil when all was well
 
-	warned bool // it was told that a table may be polled as well
+	warned bool // the warning that a table may be polled as well was logged
 
 	ensured atomic.Int64 // when publication and slot were last seen to be there, Unix nanoseconds
 }
 
-// waiting is why the connector has not begun, and what somebody may do about it.
+// waiting is why the connector has not begun, and what an operator may do about it.
 type waiting struct {
 	why    string
 	remedy fault.Remedy
@@ -116,7 +116,7 @@ func (s *walService) ensure(ctx context.Context) error {
 	for {
 		dsn, err := wiring.DSN(s.Config)
 		if err == nil {
-			err = s.unpolled(ctx, dsn) // first: what Ensure makes would hold back WAL for nobody
+			err = s.unpolled(ctx, dsn) // first: what Ensure creates would hold back WAL without a reader
 		}
 		if err == nil {
 			err = setup.Ensure(ctx, dsn, s.admin, s.Config.Postgres.Setup == "auto")
@@ -132,7 +132,7 @@ func (s *walService) ensure(ctx context.Context) error {
 		s.startup.Store(&w)
 		if said != err.Error() { // once for each reason, however long it lasts
 			said = err.Error()
-			s.Logger.Warn("Cannot look at publication and slot, trying again", telemetry.ErrorFields(err)...)
+			s.Logger.Warn("publication and slot cannot be checked, trying again", telemetry.ErrorFields(err)...)
 		}
 		select {
 		case <-ctx.Done():
@@ -142,7 +142,7 @@ func (s *walService) ensure(ctx context.Context) error {
 	}
 }
 
-// unpolled refuses tables that a relay polls at this moment, and warns of those that one might.
+// unpolled refuses tables that a relay polls at this moment, and warns of tables that a relay might poll.
 func (s *walService) unpolled(ctx context.Context, dsn string) error {
 	if s.admin.HotStandby && s.admin.PrimaryDSN != "" {
 		dsn = s.admin.PrimaryDSN // where rows are marked
@@ -160,7 +160,7 @@ func (s *walService) unpolled(ctx context.Context, dsn string) error {
 	}
 	for _, w := range warnings {
 		s.warned = true
-		s.Logger.Warn("A table that is read from the log may be polled as well", append(
+		s.Logger.Warn("a table that is read from the log may be polled as well", append(
 			telemetry.RemedyFields(w.ToDo()),
 			zap.String(logkey.Object, w.Subject), zap.String(logkey.Reason, w.Found+" "+w.Why))...)
 	}
@@ -188,7 +188,7 @@ func (s *walService) connectorStatus() connector.Status {
 	return st
 }
 
-// missing is what the last look at the publication found, nil when all was well.
+// missing is what the last check of the publication found, nil when all was well.
 func (s *walService) missing() error {
 	if err := s.unpublished.Load(); err != nil {
 		return *err

@@ -22,7 +22,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// instance names this process to the one that takes over from it, and to whoever reads that one's log.
+// instance names this process to its successor, and to readers of the successor's log.
 func instance() string {
 	host, err := os.Hostname()
 	if err != nil {

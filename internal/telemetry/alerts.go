@@ -7,7 +7,7 @@ import (
 )
 
 // WatchAlerts registers alert_firing. firing returns the names of the alerts that fire at the moment; it is called at
-// each scrape, from the HTTP server's goroutines. Names come from a closed list of rules; those in known show as 0 from
+// each scrape, from the HTTP server's goroutines. Names come from a closed list of rules; names in known show as 0 from
 // the start.
 func WatchAlerts(reg prometheus.Registerer, firing func() []string, known ...string) {
 	seen := map[string]bool{}

@@ -17,7 +17,7 @@ const (
 
 // NewLogger writes lines of the given format ("json" or "console") to w, from the given level ("debug", "info", "warn",
 // "error") upwards. Nothing is sampled: each line of this program is about a state that changed, and a line that was
-// dropped may be the one that says why the slot stopped. The caller owns w and calls Sync before the process ends.
+// dropped may be the line that says why the slot stopped. The caller owns w and calls Sync before the process ends.
 func NewLogger(w io.Writer, level, format string) (*zap.Logger, error) {
 	lvl, err := zapcore.ParseLevel(level)
 	if err != nil {

@@ -12,7 +12,7 @@ const Namespace = "cdc_outbox"
 
 // MaxTopics is how many different topics get a label value of their own; records of further topics count under
 // OtherTopic. A topic comes from a row, so without a bound a bad producer could grow the label, and with it this
-// process and the Prometheus behind it, without limit.
+// process and the Prometheus that scrapes it, without limit.
 const MaxTopics = 1000
 
 // OtherTopic is the label value for topics beyond MaxTopics.
@@ -27,8 +27,8 @@ const (
 	Kafka    Side = "kafka"
 )
 
-// Metrics are the counters and gauges of the connector, all safe for concurrent use. Those of the replication slot
-// (slot_*) belong to package slotmonitor, which registers them itself.
+// Metrics are the counters and gauges of the connector, all safe for concurrent use. The metrics of the replication
+// slot (slot_*) belong to package slotmonitor, which registers them itself.
 type Metrics struct {
 	reg         prometheus.Registerer
 	published   *prometheus.CounterVec
@@ -149,7 +149,7 @@ func (m *Metrics) Reconnected(side Side) {
 	m.reconnects[side].Inc()
 }
 
-// Gauges are read when somebody scrapes, so they cost nothing on the way of a row and are never stale. The functions
+// Gauges are read at each scrape, so they cost nothing while a row is relayed and are never stale. The functions
 // are called from the HTTP server's goroutines.
 type Gauges struct {
 	ConfirmedLSN      func() uint64

@@ -2,7 +2,7 @@ package telemetry
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// PollingGauges are those of the relay that polls, read when somebody scrapes.
+// PollingGauges are the gauges of the relay that polls, read at each scrape.
 type PollingGauges struct {
 	Backlog func() (rows, oldestSeconds float64)
 	Halted  func() int // lanes

@@ -23,7 +23,7 @@ type Handlers struct {
 	Metrics prometheus.Gatherer
 	Ready   func() (ok bool, why string) // why is one sentence, also when ok
 	Status  func() any                   // marshalled as JSON
-	// answers what the others don't, and may set a Content-Security-Policy of its own; nil: there is none
+	// answers what the others do not, and may set a Content-Security-Policy of its own; nil: there is none
 	Page http.Handler
 }
 
@@ -41,12 +41,12 @@ func Listen(ctx context.Context, address string, h Handlers) (*Server, error) {
 	if err != nil {
 		return nil, &fault.Error{
 			Kind: fault.Config, Object: fmt.Sprintf("http.listen %q", address), Err: unwrapped(err),
-			Next: "choose another http.listen, or stop the process that holds this one",
+			Next: "Choose another http.listen, or stop the process that holds this address.",
 		}
 	}
 	return &Server{listener: l, http: &http.Server{
 		Handler: localNamesOnly(l.Addr(), NewHandler(h)),
-		// A reader that is slow or gone must not hold a goroutine for ever.
+		// A reader that is slow or has disconnected must not hold a goroutine for ever.
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      30 * time.Second,
@@ -90,7 +90,7 @@ func NewHandler(h Handlers) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(h.Metrics, promhttp.HandlerOpts{
 		MaxRequestsInFlight: 8, Timeout: 20 * time.Second,
-		EnableOpenMetrics: true, // for those who ask for it: exemplars have no other way
+		EnableOpenMetrics: true, // for scrapers that ask for it: only OpenMetrics has exemplars
 	}))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {

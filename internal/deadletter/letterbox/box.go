@@ -72,7 +72,7 @@ func (b *Box) Letter(ctx context.Context, e *deadletter.Entry) (*deadletter.Lett
 		}
 		return deadletter.Parse(recordOf(m.Clone()))
 	}
-	return nil, errors.New("the dead letter is gone: the topic's retention has deleted it")
+	return nil, errors.New("the dead letter no longer exists: the topic's retention has deleted it")
 }
 
 func recordOf(m *reader.Message) *deadletter.Record {

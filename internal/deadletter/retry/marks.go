@@ -20,10 +20,10 @@ type marker struct {
 	timeout time.Duration
 }
 
-// retry publishes the batch's records between marks. First each letter's mark: begun; whoever else retries the same
-// letter sees it. Then, if nobody was first, the record, then the mark that says how it ended. A crash in between
-// leaves a letter whose retry began: nobody can say whether its record is in Kafka, and nothing publishes it again
-// unasked.
+// retry publishes the batch's records between marks. First each letter's mark: begun; every other process that retries
+// the same letter sees it. Then, if no other process was first, the record, then the mark that says how it ended. A
+// crash in between leaves a letter whose retry began: it is not known whether its record is in Kafka, and nothing
+// publishes it again unasked.
 func (p *marker) retry(ctx context.Context, b *letterbox.Box, batch []*Letter) error {
 	live := p.mark(ctx, b, ready(batch), deadletter.Begun)
 	if len(live) == 0 {
@@ -42,7 +42,7 @@ func (p *marker) retry(ctx context.Context, b *letterbox.Box, batch []*Letter) e
 					"try again",
 			)
 		case r.Entry.Rival(p.attempt, r.known):
-			r.Err = errors.New("somebody else is retrying it")
+			r.Err = errors.New("another process is retrying it")
 		default:
 			continue
 		}
@@ -63,7 +63,7 @@ func (p *marker) retry(ctx context.Context, b *letterbox.Box, batch []*Letter) e
 			live[i].Err = fmt.Errorf("%w; it may still have been published", o.Err)
 		}
 	}
-	// What is published must be remembered, also when somebody has pressed Ctrl-C meanwhile.
+	// What is published must be remembered, also when an operator has pressed Ctrl-C meanwhile.
 	ctx = context.WithoutCancel(ctx)
 	p.mark(ctx, b, withdrawn, deadletter.Withdrawn)
 	p.mark(ctx, b, published, deadletter.Published)
@@ -78,7 +78,7 @@ func (p *marker) retry(ctx context.Context, b *letterbox.Box, batch []*Letter) e
 }
 
 // awaitMarks reads up to the batch's own marks. A connector with exactly-once delivery may have a transaction open in
-// the topic, and what lies behind its begin is not read before its end.
+// the topic, and what lies after its begin is not read before its end.
 func (p *marker) awaitMarks(ctx context.Context, b *letterbox.Box, batch []*Letter) error {
 	unread := func(l *Letter) bool { return !l.Entry.Knows(p.attempt) }
 	for until := time.Now().Add(p.timeout); ; {
@@ -106,8 +106,8 @@ func ready(batch []*Letter) []*Letter {
 	return out
 }
 
-// mark writes a mark for each letter and returns those for which it is in the topic. A retrial keeps the first error it
-// had.
+// mark writes a mark for each letter and returns the letters whose mark is in the topic. A retrial keeps the first
+// error it had.
 func (p *marker) mark(ctx context.Context, b *letterbox.Box, batch []*Letter, mark deadletter.Mark) []*Letter {
 	records := make([]*router.Record, len(batch))
 	for i, r := range batch {

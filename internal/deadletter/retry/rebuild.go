@@ -47,7 +47,7 @@ func (c *Corrections) Parse() error {
 	return nil
 }
 
-// ofRow says whether there is a correction that only a row can take.
+// ofRow reports whether there is a correction that only a row can take.
 func (c *Corrections) ofRow() bool { return len(c.values)+len(c.Null) > 0 }
 
 // rebuilder makes records of letters.
@@ -196,8 +196,8 @@ func hint(err error) error {
 	return fmt.Errorf("%s (%s); %s", row.Detail, row.Reason, how)
 }
 
-// positionOf a letter is what its record carries. A row that was polled is named by its number, which is no position in
-// the log.
+// positionOf a letter is what its record carries. A row that was polled is named by its number, which is not a position
+// in the log.
 func positionOf(l *deadletter.Letter) []byte {
 	if strings.HasPrefix(l.Position, polling.PositionPrefix) {
 		return nil

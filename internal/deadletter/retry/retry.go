@@ -18,7 +18,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// letterBatch is how many letters are retried at a time. Each batch costs three waits for Kafka and a look at the
+// letterBatch is how many letters are retried at a time. Each batch costs three waits for Kafka and a read of the
 // marks.
 const letterBatch = 100
 

@@ -70,8 +70,8 @@ func (re *rebuilder) connect(ctx context.Context) error {
 }
 
 // lookUp asks by the simple protocol, whose values are texts. The id is a literal without a type, so that the server
-// takes it for one of the column's and finds it by the index.
-// For an id too long for the letter the whole table is searched by its hash.
+// takes it for one of the column's and finds it by the index. For an id too long for the letter the whole table is
+// searched by its hash.
 func (re *rebuilder) lookUp(ctx context.Context, t identifier.Table, l *deadletter.Letter) ([]*deadletter.Row, error) {
 	column := identifier.Quote(re.IDColumn)
 	where := column + " = " + identifier.QuoteLiteral(l.ID)

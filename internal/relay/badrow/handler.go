@@ -20,7 +20,7 @@ import (
 type Row struct {
 	EventID  string
 	Reason   router.Reason
-	Topic    string // the one it was meant for, where it had one
+	Topic    string // the topic it was meant for, where it had a topic
 	Cause    string // the error in words
 	Position []byte // as in the record's header, or the sequence number
 	LSN      string // of the commit, where rows come from the log
@@ -32,7 +32,7 @@ func OfRouter(err *router.RowError) Row {
 	return Row{EventID: err.EventID, Reason: err.Reason, Cause: err.Error()}
 }
 
-// OfRecord is the row behind a record that is larger than its topic takes.
+// OfRecord is the row of a record that is larger than its topic takes.
 func OfRecord(rec *router.Record, err *kafka.RefusedError) Row {
 	return Row{
 		EventID: deadletter.EventID(rec.Headers), Reason: router.Reason(err.Reason), Topic: rec.Topic,
@@ -90,7 +90,7 @@ func (h *Handler) Register() {
 	}
 }
 
-// Counts are those of bad rows since the process started.
+// Counts are the numbers of bad rows since the process started.
 func (h *Handler) Counts() (skipped, deadLettered uint64) {
 	return h.skipped.Load(), h.deadLettered.Load()
 }

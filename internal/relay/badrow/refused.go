@@ -22,7 +22,7 @@ type heldRecord struct {
 
 // Refused applies the policy to a record that a broker refuses after it was taken: the topic's limit was not known, or
 // was lowered meanwhile. The row is no longer in memory, so the letter is built from the record. letter is what the
-// source knows of the row behind the record, lsn the LSN of its commit, empty where there is none.
+// source knows of the record's row, lsn the LSN of its commit, empty where there is none.
 func (h *Handler) Refused(r kafka.Refusal, rec *router.Record, letter *deadletter.Case, lsn string) kafka.Resolution {
 	if r.Topic == h.Letters.Topic && deadletter.IsLetter(r.Headers) { // an event's own headers may have any name
 		if smaller, ok := deadletter.Shrink(rec); ok {
@@ -72,7 +72,7 @@ func refusalFields(r kafka.Refusal, letter *deadletter.Case, lsn string) []zap.F
 	fields := []zap.Field{
 		zap.String(logkey.Event, deadletter.EventID(r.Headers)), zap.ByteString(logkey.Position, letter.Position),
 		zap.String(logkey.Topic, r.Topic), zap.Int32(logkey.Partition, r.Partition),
-		zap.String(logkey.Reason, r.Reason), zap.Int(logkey.Bytes, r.Bytes), zap.Int("limit", r.Limit),
+		zap.String(logkey.Reason, r.Reason), zap.Int(logkey.Bytes, r.Bytes), zap.Int(logkey.Limit, r.Limit),
 	}
 	if lsn != "" {
 		fields = append(fields, zap.String(logkey.LSN, lsn))
