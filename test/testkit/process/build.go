@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 
@@ -20,13 +19,16 @@ const (
 	EnvBuildFlags = "CDC_OUTBOX_TEST_BUILDFLAGS"
 )
 
+// command is found by its import path: the tests are in another module of the workspace.
+const command = "github.com/cdc-outbox/cdc-outbox/cmd/cdc-outbox"
+
 var built struct {
 	sync.Mutex
 	dir    *scratch.Dir
 	byArgs map[string]string
 }
 
-// Build builds ./cmd/cdc-outbox once per test process and set of flags (e.g. "-race") and returns the path. Call Clean at the end.
+// Build builds the command once per test process and set of flags (e.g. "-race") and returns the path. Call Clean at the end.
 func Build(flags ...string) (string, error) {
 	if path := os.Getenv(EnvBinary); path != "" {
 		return path, nil
@@ -40,19 +42,16 @@ func Build(flags ...string) (string, error) {
 	if path, ok := built.byArgs[key]; ok {
 		return path, nil
 	}
-	out, err := exec.Command("go", "env", "GOMOD").Output()
-	if err != nil {
-		return "", fmt.Errorf("find the module: %w", err)
-	}
 	if built.dir == nil {
-		if built.dir, err = scratch.NewDir("binary"); err != nil {
+		dir, err := scratch.NewDir("binary")
+		if err != nil {
 			return "", err
 		}
+		built.dir = dir
 		built.byArgs = map[string]string{}
 	}
 	path := built.dir.Join(fmt.Sprintf("cdc-outbox-%d", len(built.byArgs)))
-	cmd := exec.Command("go", append(append([]string{"build"}, flags...), "-o", path, "./cmd/cdc-outbox")...)
-	cmd.Dir = filepath.Dir(strings.TrimSpace(string(out)))
+	cmd := exec.Command("go", append(append([]string{"build"}, flags...), "-o", path, command)...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build cdc-outbox: %w: %s", err, out)
 	}
