@@ -86,8 +86,8 @@ func TestComposeNamesWhatIsThere(t *testing.T) {
 	}
 }
 
-// anyFileIn returns the path itself where it is a file, otherwise a file below it. Docker makes an empty directory of a mount
-// that does not exist, so a directory without a file is as wrong.
+// anyFileIn returns the path itself where it is a file, otherwise a file below it. Docker makes an empty directory of a
+// mount that does not exist, so a directory without a file is as wrong.
 func anyFileIn(t *testing.T, path string) string {
 	t.Helper()
 	found := ""

@@ -58,9 +58,13 @@ func metricNames(t *testing.T) map[string]bool {
 	require.NoError(t, err)
 	webhook.New(webhook.Config{Registerer: d})
 	inbox.NewMetrics(d)
-	_, err = traces.New(traces.Config{Settings: traces.Settings{URL: "http://127.0.0.1:1"}, Registerer: d, Logger: zap.NewNop()})
+	_, err = traces.New(traces.Config{
+		Settings: traces.Settings{URL: "http://127.0.0.1:1"}, Registerer: d, Logger: zap.NewNop(),
+	})
 	require.NoError(t, err)
-	_, err = kafka.New(kafka.Config{Cluster: wire.Cluster{Brokers: []string{"127.0.0.1:9092"}}, Acked: func(kafka.Delivery) {}, Registerer: d})
+	_, err = kafka.New(kafka.Config{
+		Cluster: wire.Cluster{Brokers: []string{"127.0.0.1:9092"}}, Acked: func(kafka.Delivery) {}, Registerer: d,
+	})
 	require.NoError(t, err)
 	return d.names
 }

@@ -14,7 +14,9 @@ import (
 )
 
 // remedyLine is a line that changes a setting or a right: on a service's page it must be one that the code prints.
-var remedyLine = regexp.MustCompile(`^(aws rds modify-db-(cluster-)?parameter-group|gcloud .* --database-flags|az postgres flexible-server |supabase .*postgres-config|neon roles|GRANT rds_|ALTER (ROLE|USER|SYSTEM))`)
+var remedyLine = regexp.MustCompile(`^(aws rds modify-db-(cluster-)?parameter-group|` +
+	`gcloud .* --database-flags|az postgres flexible-server |supabase .*postgres-config|neon roles|` +
+	`GRANT rds_|ALTER (ROLE|USER|SYSTEM))`)
 
 // TestCloudPagesSayWhatCheckPrints, word for word, so that neither drifts.
 func TestCloudPagesSayWhatCheckPrints(t *testing.T) {
@@ -36,7 +38,8 @@ func TestCloudPagesSayWhatCheckPrints(t *testing.T) {
 		}
 		for _, line := range text {
 			if remedyLine.MatchString(line) {
-				require.True(t, slices.Contains(lines, line), "%s has a command that check does not print: %s", page, line)
+				require.True(t, slices.Contains(lines, line), "%s has a command that check does not print: %s", page,
+					line)
 			}
 		}
 	}

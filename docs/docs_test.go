@@ -61,7 +61,8 @@ var (
 func anchors(text string) map[string]bool {
 	out := map[string]bool{}
 	for _, m := range heading.FindAllStringSubmatch(listing.ReplaceAllString(text, ""), -1) {
-		out[strings.ReplaceAll(unlinked.ReplaceAllString(strings.ToLower(strings.TrimSpace(m[1])), ""), " ", "-")] = true
+		words := unlinked.ReplaceAllString(strings.ToLower(strings.TrimSpace(m[1])), "")
+		out[strings.ReplaceAll(words, " ", "-")] = true
 	}
 	return out
 }

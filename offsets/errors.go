@@ -66,5 +66,6 @@ type AckError struct {
 
 // Error implements error.
 func (e *AckError) Error() string {
-	return fmt.Sprintf("offsets: %d acks without an outstanding row, first ticket %#016x, confirmed %s", e.Tickets, e.First, e.Confirmed)
+	return fmt.Sprintf("offsets: %d acks without an outstanding row, first ticket %#016x, confirmed %s", e.Tickets,
+		e.First, e.Confirmed)
 }

@@ -6,8 +6,9 @@ const none = ^uint32(0)
 // entry is one unconfirmed transaction with rows. It holds no pointers, so that a long list costs the garbage
 // collector nothing.
 type entry struct {
-	commit      LSN
-	end         LSN    // where Confirmed goes once this entry is done: its own end LSN, or that of the last transaction folded into it
+	commit LSN
+	// where Confirmed goes once this entry is done: its own end LSN, or that of the last transaction folded into it
+	end         LSN
 	micros      int64  // commit time, Unix microseconds, which is what Postgres sends
 	folded      uint64 // rows of acknowledged transactions folded into this entry
 	rows        uint32 // rows handed out
@@ -43,7 +44,9 @@ func (l *ledger) push(commit LSN, micros int64) uint32 {
 	} else {
 		l.free = l.slots[slot].next
 	}
-	l.slots[slot] = entry{commit: commit, micros: micros, prev: l.tail, next: none, generation: l.slots[slot].generation}
+	l.slots[slot] = entry{
+		commit: commit, micros: micros, prev: l.tail, next: none, generation: l.slots[slot].generation,
+	}
 	if l.tail == none {
 		l.head = slot
 	} else {

@@ -101,7 +101,8 @@ func (w *world) ticket(f flight) Ticket {
 	if w.mutant == countOldAcks {
 		for slot := w.tracker.ledger.head; slot != none; slot = w.tracker.ledger.slots[slot].next {
 			if slot == uint32(f.ticket) {
-				return Ticket(w.tracker.session)<<48 | Ticket(w.tracker.ledger.slots[slot].generation)<<32 | Ticket(slot)
+				return Ticket(w.tracker.session)<<48 | Ticket(w.tracker.ledger.slots[slot].generation)<<32 |
+					Ticket(slot)
 			}
 		}
 	}

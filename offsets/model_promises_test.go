@@ -23,10 +23,12 @@ func (w *world) check(before *world, by step) error {
 		return nil
 	}
 	if w.flush() < before.flush() {
-		return violation(fmt.Sprintf("monotone: confirmed fell from %d to %d within a session", before.flush(), w.flush()))
+		return violation(fmt.Sprintf("monotone: confirmed fell from %d to %d within a session", before.flush(),
+			w.flush()))
 	}
 	if w.mutant <= faithfulRewinding && !w.sc.boundary(w.flush()) {
-		return violation(fmt.Sprintf("boundary: confirmed is %d, neither a commit's end nor a keepalive's WAL end", w.flush()))
+		return violation(fmt.Sprintf("boundary: confirmed is %d, neither a commit's end nor a keepalive's WAL end",
+			w.flush()))
 	}
 	return nil
 }
@@ -41,7 +43,8 @@ func (w *world) checkLoss() error {
 		}
 		for _, r := range it.rows {
 			if row := w.sc.rows[r]; row.ord >= w.log[row.key] {
-				return violation(fmt.Sprintf("loss: the slot is at %d (saved %d), past tx%d, whose row of key %c is not in the log",
+				return violation(fmt.Sprintf("loss: the slot is at %d (saved %d), past tx%d, whose row of key %c is "+
+					"not in the log",
 					w.memory, w.disk, row.tx, 'a'+row.key))
 			}
 		}

@@ -87,7 +87,9 @@ func (s *search) expand(n node) (found []node, bad *refuted) {
 		key := s.key(w)
 		if by < firstFault && key != n.key {
 			if w.rank() <= n.w.rank() && s.mutant <= faithfulRewinding {
-				return nil, &refuted{what: "liveness: a step without a fault led in a circle", trace: append(s.trace(n.id), by)}
+				return nil, &refuted{
+					what: "liveness: a step without a fault led in a circle", trace: append(s.trace(n.id), by),
+				}
 			}
 			progress = true
 		}
@@ -99,7 +101,9 @@ func (s *search) expand(n node) (found []node, bad *refuted) {
 		s.came = append(s.came, origin{from: n.id, by: by})
 	}
 	if !progress && !n.w.goal() {
-		return nil, &refuted{what: "liveness: nothing moves any more without a fault, and this is not the goal", trace: s.trace(n.id)}
+		return nil, &refuted{
+			what: "liveness: nothing moves any more without a fault, and this is not the goal", trace: s.trace(n.id),
+		}
 	}
 	return found, nil
 }

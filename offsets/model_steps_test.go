@@ -41,12 +41,8 @@ func (w *world) enabled(s step) bool {
 		return w.phase == idle
 	case stepStart:
 		return w.phase == starting
-	case stepMessage:
-		return w.phase == streaming && w.item < len(w.sc.items)
-	case stepKeepalive, stepStatus:
-		return w.phase == streaming
-	case stepKeepaliveAhead:
-		return w.phase == streaming && w.msg > 0
+	case stepMessage, stepKeepalive, stepKeepaliveAhead, stepStatus:
+		return w.phase == streaming && w.speaks(s)
 	case stepAppendA, stepAppendB:
 		p := s - stepAppendA
 		return w.appended[p] < len(w.queue[p])
@@ -65,6 +61,18 @@ func (w *world) enabled(s step) bool {
 		return w.phase == idle && !w.rewound && w.mutant.rewinds()
 	default:
 		return false
+	}
+}
+
+// speaks reports whether a session that streams has this message to send.
+func (w *world) speaks(s step) bool {
+	switch s {
+	case stepMessage:
+		return w.item < len(w.sc.items)
+	case stepKeepaliveAhead:
+		return w.msg > 0
+	default:
+		return true
 	}
 }
 

@@ -80,7 +80,8 @@ func TestModel(t *testing.T) {
 					scenarios, states, taken = scenarios+1, states+len(s.came), taken+s.taken
 				}
 			}
-			t.Logf("%d scenarios, %d states, %d steps, %s", scenarios, states, taken, time.Since(began).Round(time.Millisecond))
+			t.Logf("%d scenarios, %d states, %d steps, %s", scenarios, states, taken,
+				time.Since(began).Round(time.Millisecond))
 		})
 	}
 }

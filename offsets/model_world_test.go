@@ -169,7 +169,8 @@ func (t *Tracker) identity(b []byte) []byte {
 	b = binary.AppendUvarint(b, t.total)
 	for slot := t.ledger.head; slot != none; slot = t.ledger.slots[slot].next {
 		e := &t.ledger.slots[slot]
-		b = append(b, flag(s.cursor == slot), byte(e.commit), byte(e.end), byte(e.folded), byte(e.rows), byte(e.outstanding), flag(e.closed))
+		b = append(b, flag(s.cursor == slot), byte(e.commit), byte(e.end), byte(e.folded), byte(e.rows),
+			byte(e.outstanding), flag(e.closed))
 	}
 	return b
 }

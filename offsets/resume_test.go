@@ -22,7 +22,8 @@ func TestResume(t *testing.T) {
 			d.ack(110, 110, 120, 130).confirmed(140)
 		}},
 		{"goes on inside a transaction", func(d *drive) {
-			d.begin(110).add(y, y).resume().tx(110, 120, f, f, y, y).ack(110, 110, 110).confirmed(100).ack(110).confirmed(120)
+			d.begin(110).add(y, y).resume().tx(110, 120, f, f, y, y).ack(110, 110, 110).confirmed(100).ack(110).
+				confirmed(120)
 		}},
 		{"inside a transaction whose rows are acknowledged", func(d *drive) {
 			d.begin(110).add(y).ack(110).resume().tx(110, 120, f).confirmed(120)
@@ -31,14 +32,16 @@ func TestResume(t *testing.T) {
 			d.begin(110).resume().tx(110, 120, y).ack(110).confirmed(120)
 		}},
 		{"again while repeating", func(d *drive) {
-			d.tx(110, 120, y, y).begin(120).add(y).resume().begin(110).add(f).resume().tx(110, 120, f, f).begin(120).add(f, y).resume()
+			d.tx(110, 120, y, y).begin(120).add(y).resume().begin(110).add(f).resume().tx(110, 120, f, f).begin(120).
+				add(f, y).resume()
 			d.tx(110, 120, f, f).tx(120, 130, f, f, y).ack(110, 110, 120, 120, 120).confirmed(130)
 		}},
 		{"with acks between break and start", func(d *drive) {
 			d.tx(110, 120, y).tx(120, 130, y).resume().ack(110).confirmed(120).tx(120, 130, f).ack(120).confirmed(130)
 		}},
 		{"with acks after the start was asked for", func(d *drive) {
-			d.tx(110, 120, y).tx(120, 130, y).resume().ack(110, 120).tx(110, 120, f).tx(120, 130, f).tx(130, 140, y).confirmed(130)
+			d.tx(110, 120, y).tx(120, 130, y).resume().ack(110, 120).tx(110, 120, f).tx(120, 130, f).tx(130, 140, y).
+				confirmed(130)
 		}},
 		{"with acks inside a repeat", func(d *drive) {
 			d.tx(110, 120, y, y).resume().begin(110).add(f).ack(110, 110).confirmed(120).add(f).end(120).confirmed(120)
@@ -64,12 +67,12 @@ func TestResume(t *testing.T) {
 		{"before anything came", func(d *drive) { d.resume().tx(110, 120, y) }},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) { tt.run(newDrive(t, 100)) })
+		t.Run(tt.name, func(t *testing.T) { tt.run(newDrive(t)) })
 	}
 }
 
 func TestRewind(t *testing.T) {
-	d := newDrive(t, 100).tx(110, 120, y).ack(110).tx(120, 130, y, y).begin(130).add(y)
+	d := newDrive(t).tx(110, 120, y).ack(110).tx(120, 130, y, y).begin(130).add(y)
 	old := append(d.tickets[120], d.tickets[130]...)
 
 	d.rewind(120).confirmed(120)
@@ -89,11 +92,12 @@ func TestRewind(t *testing.T) {
 }
 
 func TestRewindToALowerPosition(t *testing.T) {
-	newDrive(t, 100).tx(110, 120, y).ack(110).confirmed(120).rewind(100).confirmed(100).tx(110, 120, y).ack(110).confirmed(120)
+	newDrive(t).tx(110, 120, y).ack(110).confirmed(120).rewind(100).confirmed(100).tx(110, 120, y).ack(110).
+		confirmed(120)
 }
 
 func TestSessionsWrap(t *testing.T) {
-	d := newDrive(t, 100)
+	d := newDrive(t)
 	for range math.MaxUint16 + 3 {
 		d.Rewind(100)
 		require.NotZero(t, d.session)
@@ -128,33 +132,98 @@ func TestStreamErrors(t *testing.T) {
 		call  func(d *drive) error
 		want  StreamError
 	}{
-		{"Begin in a transaction", func(d *drive) { d.begin(110) }, begin(120), StreamError{Broken: BrokenNesting, At: 120, Other: 110}},
+		{
+			"Begin in a transaction", func(d *drive) { d.begin(110) }, begin(120),
+			StreamError{Broken: BrokenNesting, At: 120, Other: 110},
+		},
 		{"row outside", func(d *drive) { d.tx(110, 120) }, add, StreamError{Broken: BrokenNesting, Other: 120}},
-		{"row after the stream broke", func(d *drive) { d.begin(110).resume() }, add, StreamError{Broken: BrokenNesting}},
-		{"Commit outside", func(d *drive) {}, commit(120), StreamError{Broken: BrokenNesting, At: 120}},
-		{"Begin at 0", func(d *drive) {}, begin(0), StreamError{Broken: BrokenOrder}},
-		{"the same again", func(d *drive) { d.tx(110, 120, y) }, begin(110), StreamError{Broken: BrokenOrder, At: 110, Other: 120}},
-		{"an earlier one", func(d *drive) { d.tx(110, 120, y) }, begin(105), StreamError{Broken: BrokenOrder, At: 105, Other: 120}},
-		{"one inside the last", func(d *drive) { d.tx(110, 120, y) }, begin(115), StreamError{Broken: BrokenOrder, At: 115, Other: 120}},
-		{"one inside the last, on the next stream", func(d *drive) { d.tx(110, 120, y).resume().tx(110, 115, f) }, begin(116), StreamError{Broken: BrokenOrder, At: 116, Other: 120}},
-		{"below a keepalive", func(d *drive) { d.observe(200) }, begin(150), StreamError{Broken: BrokenOrder, At: 150, Other: 200}},
-		{"the same repeated twice", func(d *drive) { d.tx(110, 120, y).resume().tx(110, 120, f) }, begin(110), StreamError{Broken: BrokenOrder, At: 110, Other: 120}},
-		{"end at the commit record", func(d *drive) { d.begin(110) }, commit(110), StreamError{Broken: BrokenOrder, At: 110, Other: 110}},
-		{"half received is passed over", func(d *drive) { d.begin(110).add(y).resume() }, begin(120), StreamError{Broken: BrokenGap, At: 120, Other: 110}},
-		{"half received without rows is passed over", func(d *drive) { d.begin(110).resume() }, begin(120), StreamError{Broken: BrokenGap, At: 120, Other: 110}},
-		{"half received is passed over again", func(d *drive) { d.begin(110).resume().begin(110).resume() }, begin(120), StreamError{Broken: BrokenGap, At: 120, Other: 110}},
-		{"unconfirmed is passed over", func(d *drive) { d.tx(110, 120, y).resume() }, begin(120), StreamError{Broken: BrokenGap, At: 120, Other: 110}},
-		{"unconfirmed is passed over for a repeat", func(d *drive) { d.tx(110, 120, y).tx(120, 130, y).resume() }, begin(120), StreamError{Broken: BrokenGap, At: 120, Other: 110}},
-		{"more rows than before", func(d *drive) { d.tx(110, 120, y).resume().begin(110).add(f) }, add, StreamError{Broken: BrokenRepeat, At: 110, Rows: 2, Before: 1}},
-		{"fewer rows than before", func(d *drive) { d.tx(110, 120, y, y).resume().begin(110).add(f) }, commit(120), StreamError{Broken: BrokenRepeat, At: 110, Rows: 1, Before: 2}},
-		{"fewer rows than half received", func(d *drive) { d.begin(110).add(y, y).resume().begin(110).add(f) }, commit(120), StreamError{Broken: BrokenRepeat, At: 110, Rows: 1, Before: 2}},
-		{"a row where none was", func(d *drive) { d.tx(110, 120, y).tx(120, 130).resume().tx(110, 120, f).begin(120) }, add, StreamError{Broken: BrokenRepeat, At: 120, Rows: 1}},
-		{"a row where a keepalive said nothing lies", func(d *drive) { d.observe(200).resume().begin(150) }, add, StreamError{Broken: BrokenRepeat, At: 150, Rows: 1}},
-		{"too many rows", func(d *drive) { d.begin(110).stream.index = math.MaxUint32 }, add, StreamError{Broken: BrokenLimit, At: 110}},
+		{
+			"row after the stream broke", func(d *drive) { d.begin(110).resume() }, add,
+			StreamError{Broken: BrokenNesting},
+		},
+		{"Commit outside", func(*drive) {}, commit(120), StreamError{Broken: BrokenNesting, At: 120}},
+		{"Begin at 0", func(*drive) {}, begin(0), StreamError{Broken: BrokenOrder}},
+		{
+			"the same again", func(d *drive) { d.tx(110, 120, y) }, begin(110),
+			StreamError{Broken: BrokenOrder, At: 110, Other: 120},
+		},
+		{
+			"an earlier one", func(d *drive) { d.tx(110, 120, y) }, begin(105),
+			StreamError{Broken: BrokenOrder, At: 105, Other: 120},
+		},
+		{
+			"one inside the last", func(d *drive) { d.tx(110, 120, y) }, begin(115),
+			StreamError{Broken: BrokenOrder, At: 115, Other: 120},
+		},
+		{
+			"one inside the last, on the next stream", func(d *drive) { d.tx(110, 120, y).resume().tx(110, 115, f) },
+			begin(116),
+			StreamError{Broken: BrokenOrder, At: 116, Other: 120},
+		},
+		{
+			"below a keepalive", func(d *drive) { d.observe(200) }, begin(150),
+			StreamError{Broken: BrokenOrder, At: 150, Other: 200},
+		},
+		{
+			"the same repeated twice", func(d *drive) { d.tx(110, 120, y).resume().tx(110, 120, f) }, begin(110),
+			StreamError{Broken: BrokenOrder, At: 110, Other: 120},
+		},
+		{
+			"end at the commit record", func(d *drive) { d.begin(110) }, commit(110),
+			StreamError{Broken: BrokenOrder, At: 110, Other: 110},
+		},
+		{
+			"half received is passed over", func(d *drive) { d.begin(110).add(y).resume() }, begin(120),
+			StreamError{Broken: BrokenGap, At: 120, Other: 110},
+		},
+		{
+			"half received without rows is passed over", func(d *drive) { d.begin(110).resume() }, begin(120),
+			StreamError{Broken: BrokenGap, At: 120, Other: 110},
+		},
+		{
+			"half received is passed over again", func(d *drive) { d.begin(110).resume().begin(110).resume() },
+			begin(120),
+			StreamError{Broken: BrokenGap, At: 120, Other: 110},
+		},
+		{
+			"unconfirmed is passed over", func(d *drive) { d.tx(110, 120, y).resume() }, begin(120),
+			StreamError{Broken: BrokenGap, At: 120, Other: 110},
+		},
+		{
+			"unconfirmed is passed over for a repeat", func(d *drive) { d.tx(110, 120, y).tx(120, 130, y).resume() },
+			begin(120),
+			StreamError{Broken: BrokenGap, At: 120, Other: 110},
+		},
+		{
+			"more rows than before", func(d *drive) { d.tx(110, 120, y).resume().begin(110).add(f) }, add,
+			StreamError{Broken: BrokenRepeat, At: 110, Rows: 2, Before: 1},
+		},
+		{
+			"fewer rows than before", func(d *drive) { d.tx(110, 120, y, y).resume().begin(110).add(f) }, commit(120),
+			StreamError{Broken: BrokenRepeat, At: 110, Rows: 1, Before: 2},
+		},
+		{
+			"fewer rows than half received", func(d *drive) { d.begin(110).add(y, y).resume().begin(110).add(f) },
+			commit(120),
+			StreamError{Broken: BrokenRepeat, At: 110, Rows: 1, Before: 2},
+		},
+		{
+			"a row where none was", func(d *drive) {
+				d.tx(110, 120, y).tx(120, 130).resume().tx(110, 120, f).begin(120)
+			}, add, StreamError{Broken: BrokenRepeat, At: 120, Rows: 1},
+		},
+		{
+			"a row where a keepalive said nothing lies", func(d *drive) { d.observe(200).resume().begin(150) }, add,
+			StreamError{Broken: BrokenRepeat, At: 150, Rows: 1},
+		},
+		{
+			"too many rows", func(d *drive) { d.begin(110).stream.index = math.MaxUint32 }, add,
+			StreamError{Broken: BrokenLimit, At: 110},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			d := newDrive(t, 100)
+			d := newDrive(t)
 			tt.setup(d)
 			before := &Tracker{}
 			before.assign(d.Tracker)

@@ -8,11 +8,12 @@ import (
 )
 
 func TestSnapshot(t *testing.T) {
-	d := newDrive(t, 100)
+	d := newDrive(t)
 	require.Equal(t, Snapshot{Session: 1, Confirmed: 100}, d.Snapshot())
 
 	d.begin(110)
-	require.Equal(t, Snapshot{Session: 1, Confirmed: 100, Open: 110, Next: Position{Commit: 110}, Last: 110}, d.Snapshot())
+	require.Equal(t, Snapshot{Session: 1, Confirmed: 100, Open: 110, Next: Position{Commit: 110}, Last: 110},
+		d.Snapshot())
 	require.True(t, d.Open())
 
 	d.add(y, y).end(120).ack(110).begin(120).add(y, y, y)
@@ -35,7 +36,7 @@ func TestSnapshot(t *testing.T) {
 }
 
 func TestOutstanding(t *testing.T) {
-	d := newDrive(t, 100)
+	d := newDrive(t)
 	expect := func(rows, unconfirmed int, oldest LSN) {
 		t.Helper()
 		gotRows, gotOldest, ok := d.Outstanding()
@@ -63,7 +64,7 @@ func TestOutstanding(t *testing.T) {
 
 // After one row that is not acknowledged, others cost no memory.
 func TestAcknowledgedTransactionsFold(t *testing.T) {
-	d := newDrive(t, 100).tx(110, 120, y)
+	d := newDrive(t).tx(110, 120, y)
 	for c := LSN(120); c < 120+10*1000; c += 10 {
 		d.tx(c, c+10, y).ack(c)
 	}
@@ -191,7 +192,7 @@ func BenchmarkAck(b *testing.B) {
 }
 
 func TestOldest(t *testing.T) {
-	d := newDrive(t, 100)
+	d := newDrive(t)
 	expect := func(commit LSN, acked uint32) {
 		t.Helper()
 		c, a := d.Oldest()

@@ -99,7 +99,9 @@ func (t *Tracker) Add() (pos Position, ticket Ticket, fresh bool, err error) {
 		s.index++
 		return pos, 0, false, nil
 	case s.pass == passRepeat:
-		return Position{}, 0, false, &StreamError{Broken: BrokenRepeat, At: s.commit, Rows: s.index + 1, Before: s.known}
+		return Position{}, 0, false, &StreamError{
+			Broken: BrokenRepeat, At: s.commit, Rows: s.index + 1, Before: s.known,
+		}
 	}
 	if t.slot == none {
 		t.slot = t.ledger.push(s.commit, t.micros)

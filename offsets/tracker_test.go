@@ -19,8 +19,9 @@ type drive struct {
 	done    []LSN // finished, by commit LSN
 }
 
-func newDrive(t *testing.T, confirmed LSN) *drive {
-	return &drive{Tracker: NewTracker(confirmed), t: t, tickets: map[LSN][]Ticket{}}
+// newDrive has a slot that is at 100.
+func newDrive(t *testing.T) *drive {
+	return &drive{Tracker: NewTracker(100), t: t, tickets: map[LSN][]Ticket{}}
 }
 
 func (d *drive) begin(commit LSN) *drive {
@@ -65,7 +66,7 @@ func (d *drive) ack(commits ...LSN) *drive {
 	return d
 }
 
-func (d *drive) finished(commitTime time.Time, rows int) {
+func (d *drive) finished(commitTime time.Time, _ int) {
 	d.done = append(d.done, LSN(commitTime.UnixMicro()))
 }
 
@@ -85,16 +86,23 @@ func TestConfirmed(t *testing.T) {
 		run  func(d *drive)
 	}{
 		{"starts at the slot's position", func(d *drive) { d.confirmed(100) }},
-		{"not by Begin, rows or Commit", func(d *drive) { d.begin(110).confirmed(100).add(y).confirmed(100).end(120).confirmed(100) }},
+		{"not by Begin, rows or Commit", func(d *drive) {
+			d.begin(110).confirmed(100).add(y).confirmed(100).end(120).confirmed(100)
+		}},
 		{"by the last ack", func(d *drive) { d.tx(110, 120, y, y).ack(110).confirmed(100).ack(110).confirmed(120) }},
-		{"not by acks before Commit", func(d *drive) { d.begin(110).add(y).ack(110).confirmed(100).end(120).confirmed(120) }},
+		{"not by acks before Commit", func(d *drive) {
+			d.begin(110).add(y).ack(110).confirmed(100).end(120).confirmed(120)
+		}},
 		{"not by acks before the last row", func(d *drive) {
 			d.begin(110).add(y).ack(110).add(y).end(120).confirmed(100).ack(110).confirmed(120)
 		}},
 		{"by the lowest unacknowledged, not the highest acknowledged", func(d *drive) {
-			d.tx(110, 120, y).tx(120, 130, y).tx(130, 140, y).ack(130).confirmed(100).ack(120).confirmed(100).ack(110).confirmed(140)
+			d.tx(110, 120, y).tx(120, 130, y).tx(130, 140, y).ack(130).confirmed(100).ack(120).confirmed(100).ack(110).
+				confirmed(140)
 		}},
-		{"one batch for several", func(d *drive) { d.tx(110, 120, y, y).tx(120, 130, y).ack(120, 110, 110).confirmed(130) }},
+		{"one batch for several", func(d *drive) {
+			d.tx(110, 120, y, y).tx(120, 130, y).ack(120, 110, 110).confirmed(130)
+		}},
 		{"an empty transaction moves at once", func(d *drive) { d.tx(110, 120).confirmed(120) }},
 		{"an empty transaction waits for the transaction before", func(d *drive) {
 			d.tx(110, 120, y).tx(130, 140).tx(150, 160).confirmed(100).ack(110).confirmed(160)
@@ -104,8 +112,12 @@ func TestConfirmed(t *testing.T) {
 		}},
 		{"a keepalive while idle", func(d *drive) { d.observe(500).confirmed(500) }},
 		{"a keepalive never moves back", func(d *drive) { d.observe(500).observe(400).observe(0).confirmed(500) }},
-		{"a keepalive while a row is outstanding", func(d *drive) { d.tx(110, 120, y).observe(500).confirmed(100).ack(110).confirmed(120) }},
-		{"a keepalive inside an empty transaction", func(d *drive) { d.begin(110).observe(500).confirmed(100).end(120).confirmed(120) }},
+		{"a keepalive while a row is outstanding", func(d *drive) {
+			d.tx(110, 120, y).observe(500).confirmed(100).ack(110).confirmed(120)
+		}},
+		{"a keepalive inside an empty transaction", func(d *drive) {
+			d.begin(110).observe(500).confirmed(100).end(120).confirmed(120)
+		}},
 		{"a keepalive inside one that is acknowledged so far", func(d *drive) {
 			d.begin(110).add(y).ack(110).observe(500).confirmed(100)
 		}},
@@ -119,12 +131,12 @@ func TestConfirmed(t *testing.T) {
 		{"an ack after the stream broke", func(d *drive) { d.tx(110, 120, y).resume().ack(110).confirmed(120) }},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) { tt.run(newDrive(t, 100)) })
+		t.Run(tt.name, func(t *testing.T) { tt.run(newDrive(t)) })
 	}
 }
 
 func TestPositionsCountRowsOfATransaction(t *testing.T) {
-	d := newDrive(t, 100).begin(110)
+	d := newDrive(t).begin(110)
 	for i := range uint32(3) {
 		pos, _, fresh, err := d.Add()
 		require.NoError(t, err)
@@ -137,7 +149,7 @@ func TestPositionsCountRowsOfATransaction(t *testing.T) {
 }
 
 func TestAckReportsWhatItCannotCount(t *testing.T) {
-	d := newDrive(t, 100).tx(110, 120, true, true).tx(120, 130, true)
+	d := newDrive(t).tx(110, 120, true, true).tx(120, 130, true)
 	first, other := d.tickets[110][0], d.tickets[120][0]
 
 	var broken *AckError
@@ -158,7 +170,7 @@ func TestAckReportsWhatItCannotCount(t *testing.T) {
 }
 
 func TestAckIgnoresNoTicket(t *testing.T) {
-	d := newDrive(t, 100).tx(110, 120, true)
+	d := newDrive(t).tx(110, 120, true)
 	require.NoError(t, d.Ack([]Ticket{0}, nil))
 	d.confirmed(100)
 }
@@ -170,8 +182,14 @@ func TestFinished(t *testing.T) {
 		run  func(d *drive)
 		want []LSN
 	}{
-		{"at the last ack", func(d *drive) { d.tx(110, 120, y, y).ack(110); require.Empty(d.t, d.done); d.ack(110) }, []LSN{110}},
-		{"in the order acknowledged", func(d *drive) { d.tx(110, 120, y).tx(120, 130, y).ack(120, 110) }, []LSN{120, 110}},
+		{"at the last ack", func(d *drive) {
+			d.tx(110, 120, y, y).ack(110)
+			require.Empty(d.t, d.done)
+			d.ack(110)
+		}, []LSN{110}},
+		{"in the order acknowledged", func(d *drive) {
+			d.tx(110, 120, y).tx(120, 130, y).ack(120, 110)
+		}, []LSN{120, 110}},
 		{"by the next ack when the Commit came last", func(d *drive) {
 			d.begin(110).add(y).ack(110).end(120)
 			require.Empty(d.t, d.done)
@@ -179,13 +197,17 @@ func TestFinished(t *testing.T) {
 			require.NoError(d.t, d.Ack(nil, d.finished))
 			require.NoError(d.t, d.Ack(nil, d.finished))
 		}, []LSN{110}},
-		{"before what that ack finishes", func(d *drive) { d.begin(110).add(y).ack(110).end(120).tx(120, 130, y).ack(120) }, []LSN{110, 120}},
+		{"before what that ack finishes", func(d *drive) {
+			d.begin(110).add(y).ack(110).end(120).tx(120, 130, y).ack(120)
+		}, []LSN{110, 120}},
 		{"not for empty ones", func(d *drive) { d.tx(110, 120).tx(120, 130, y).tx(130, 140).ack(120) }, []LSN{120}},
-		{"not again for repeats", func(d *drive) { d.tx(110, 120, y).resume().tx(110, 120, false).ack(110) }, []LSN{110}},
+		{"not again for repeats", func(d *drive) {
+			d.tx(110, 120, y).resume().tx(110, 120, false).ack(110)
+		}, []LSN{110}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			d := newDrive(t, 100)
+			d := newDrive(t)
 			tt.run(d)
 			require.Equal(t, tt.want, d.done)
 		})

@@ -28,11 +28,24 @@ func TestWindowBlocksUntilThereIsRoom(t *testing.T) {
 		next    int
 		release func(w *Window)
 	}{
-		{"records", func(t *testing.T) *Window { return full(t, 2, 100, 1, 1) }, 1, func(w *Window) { w.Release(1, 1) }},
-		{"bytes", func(t *testing.T) *Window { return full(t, 9, 100, 60, 30) }, 11, func(w *Window) { w.Release(1, 30) }},
-		{"bytes before records", func(t *testing.T) *Window { return full(t, 9, 100, 60, 30) }, 11, func(w *Window) { w.Release(0, 1) }},
-		{"larger than the window", func(t *testing.T) *Window { return full(t, 9, 100, 1) }, 1000, func(w *Window) { w.Release(1, 1) }},
-		{"after one larger than the window", func(t *testing.T) *Window { return full(t, 9, 100, 1000) }, 1, func(w *Window) { w.Release(1, 1000) }},
+		{"records", func(t *testing.T) *Window { return full(t, 2, 100, 1, 1) }, 1, func(w *Window) {
+			w.Release(1, 1)
+		}},
+		{"bytes", func(t *testing.T) *Window { return full(t, 9, 100, 60, 30) }, 11, func(w *Window) {
+			w.Release(1, 30)
+		}},
+		{"bytes before records", func(t *testing.T) *Window { return full(t, 9, 100, 60, 30) }, 11, func(w *Window) {
+			w.Release(0, 1)
+		}},
+		{"larger than the window", func(t *testing.T) *Window { return full(t, 9, 100, 1) }, 1000, func(w *Window) {
+			w.Release(1, 1)
+		}},
+		{
+			"after one larger than the window", func(t *testing.T) *Window { return full(t, 9, 100, 1000) }, 1,
+			func(w *Window) {
+				w.Release(1, 1000)
+			},
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

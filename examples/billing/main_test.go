@@ -23,8 +23,11 @@ func TestEachEventIsBilledOnce(t *testing.T) {
 	require.NoError(t, err)
 	defer producer.Close()
 	for _, r := range [][2]string{
-		{"a", `{"order": 1, "cents": 5}`}, {"bad", `{`}, {"b", `{"order": 1, "cents": 6}`},
-		{"a", `{"order": 1, "cents": 5}`}, {"c", `{"order": 2, "cents": 7}`},
+		{"a", `{"order": 1, "cents": 5}`},
+		{"bad", `{`},
+		{"b", `{"order": 1, "cents": 6}`},
+		{"a", `{"order": 1, "cents": 5}`},
+		{"c", `{"order": 2, "cents": 7}`},
 	} {
 		require.NoError(t, producer.ProduceSync(t.Context(), &kgo.Record{
 			Topic: shop.Topic, Key: []byte("1"), Value: []byte(r[1]),

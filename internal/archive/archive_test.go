@@ -12,7 +12,10 @@ import (
 
 func TestRoundTripAndDamage(t *testing.T) {
 	dir := t.TempDir()
-	header := Header{Schema: "public", Table: "outbox", OID: 7, Columns: []Column{{Name: "id", TypeOID: 2950, Modifier: -1}, {Name: `pay"load`, TypeOID: 25, Modifier: -1}}}
+	header := Header{
+		Schema: "public", Table: "outbox", OID: 7,
+		Columns: []Column{{Name: "id", TypeOID: 2950, Modifier: -1}, {Name: `pay"load`, TypeOID: 25, Modifier: -1}},
+	}
 	w, err := Create(dir, "a", header)
 	require.NoError(t, err)
 	var rows []pgoutput.Tuple

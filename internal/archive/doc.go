@@ -1,8 +1,10 @@
-// Package archive keeps rows of an outbox in files, so that they can be deleted from the table and still be published again.
+// Package archive keeps rows of an outbox in files, so that they can be deleted from the table and still be published
+// again.
 //
-// A file is text, compressed with zstd: a line with a Header, a line per row, a line with a Manifest. A row is a JSON array of
-// the values' texts as Postgres prints them, null for NULL; a text that is not UTF-8 is {"base64": "..."}. Beside it lies
-// the Manifest once more with the checksum of the compressed file. Both are on the disk under their names, or not there at all.
+// A file is text, compressed with zstd: a line with a Header, a line per row, a line with a Manifest. A row is a JSON
+// array of the values' texts as Postgres prints them, null for NULL; a text that is not UTF-8 is {"base64": "..."}.
+// Beside it lies the Manifest once more with the checksum of the compressed file. Both are on the disk under their
+// names, or not there at all.
 package archive
 
 import (

@@ -46,7 +46,8 @@ func verifySum(path string) (m Manifest, err error) {
 		return m, err
 	}
 	if n != m.Bytes || hex.EncodeToString(sum.Sum(nil)) != m.SHA256 || m.File != filepath.Base(path) {
-		return m, fmt.Errorf("%s is not the file that its manifest names: it has %d bytes of %d, or another checksum or name", path, n, m.Bytes)
+		return m, fmt.Errorf("%s is not the file that its manifest names: it has %d bytes of %d, or another "+
+			"checksum or name", path, n, m.Bytes)
 	}
 	return m, nil
 }

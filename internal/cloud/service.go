@@ -80,8 +80,18 @@ type marks struct {
 
 var known = []marks{
 	{RDS, []string{"rds.logical_replication", "rds.extensions"}, []string{"rds_superuser"}, "rdsadmin"},
-	{CloudSQL, []string{"cloudsql.logical_decoding", "cloudsql.iam_authentication"}, []string{"cloudsqlsuperuser"}, "cloudsqladmin"},
-	{AlloyDB, []string{"alloydb.logical_decoding", "alloydb.iam_authentication"}, []string{"alloydbsuperuser"}, "alloydbadmin"},
+	{
+		CloudSQL,
+		[]string{"cloudsql.logical_decoding", "cloudsql.iam_authentication"},
+		[]string{"cloudsqlsuperuser"},
+		"cloudsqladmin",
+	},
+	{
+		AlloyDB,
+		[]string{"alloydb.logical_decoding", "alloydb.iam_authentication"},
+		[]string{"alloydbsuperuser"},
+		"alloydbadmin",
+	},
 	{Azure, []string{"azure.extensions"}, []string{"azure_pg_admin"}, "azuresu"},
 	{Supabase, []string{"supautils.reserved_roles"}, []string{"supabase_auth_admin"}, "supabase_admin"},
 	{Neon, []string{"neon.timeline_id", "neon.project_id"}, []string{"neon_superuser"}, "cloud_admin"},

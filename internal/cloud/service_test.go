@@ -14,16 +14,31 @@ func TestRecognise(t *testing.T) {
 		facts Facts
 		want  Service
 	}{
-		"PostgreSQL":               {Facts{Bootstrap: "postgres"}, Plain},
-		"nothing seen":             {Facts{}, Plain},
-		"RDS":                      {Facts{Settings: []string{"rds.extensions"}, Roles: []string{"rds_superuser"}, Bootstrap: "rdsadmin"}, RDS},
-		"RDS, settings hidden":     {Facts{Roles: []string{"rds_superuser"}, Bootstrap: "rdsadmin"}, RDS},
-		"Aurora":                   {Facts{Settings: []string{"rds.logical_replication"}, Roles: []string{"rds_superuser"}, Aurora: true}, Aurora},
-		"Cloud SQL":                {Facts{Settings: []string{"cloudsql.logical_decoding"}, Roles: []string{"cloudsqlsuperuser"}}, CloudSQL},
-		"AlloyDB":                  {Facts{Settings: []string{"alloydb.iam_authentication"}, Bootstrap: "alloydbadmin"}, AlloyDB},
-		"Azure":                    {Facts{Settings: []string{"azure.extensions"}, Roles: []string{"azure_pg_admin"}}, Azure},
-		"Supabase":                 {Facts{Roles: []string{"supabase_auth_admin"}, Bootstrap: "supabase_admin"}, Supabase},
-		"Neon":                     {Facts{Settings: []string{"neon.timeline_id"}, Roles: []string{"neon_superuser"}}, Neon},
+		"PostgreSQL":   {Facts{Bootstrap: "postgres"}, Plain},
+		"nothing seen": {Facts{}, Plain},
+		"RDS": {
+			Facts{Settings: []string{"rds.extensions"}, Roles: []string{"rds_superuser"}, Bootstrap: "rdsadmin"}, RDS,
+		},
+		"RDS, settings hidden": {Facts{Roles: []string{"rds_superuser"}, Bootstrap: "rdsadmin"}, RDS},
+		"Aurora": {
+			Facts{Settings: []string{"rds.logical_replication"}, Roles: []string{"rds_superuser"}, Aurora: true},
+			Aurora,
+		},
+		"Cloud SQL": {
+			Facts{Settings: []string{"cloudsql.logical_decoding"}, Roles: []string{"cloudsqlsuperuser"}}, CloudSQL,
+		},
+		"AlloyDB": {
+			Facts{Settings: []string{"alloydb.iam_authentication"}, Bootstrap: "alloydbadmin"}, AlloyDB,
+		},
+		"Azure": {
+			Facts{Settings: []string{"azure.extensions"}, Roles: []string{"azure_pg_admin"}}, Azure,
+		},
+		"Supabase": {
+			Facts{Roles: []string{"supabase_auth_admin"}, Bootstrap: "supabase_admin"}, Supabase,
+		},
+		"Neon": {
+			Facts{Settings: []string{"neon.timeline_id"}, Roles: []string{"neon_superuser"}}, Neon,
+		},
 		"roles of a restored dump": {Facts{Roles: MarkerRoles(), Bootstrap: "postgres"}, Plain},
 		"a superuser of that name": {Facts{Bootstrap: "rdsadmin"}, Plain},
 		"a setting of that name":   {Facts{Settings: MarkerSettings()}, Plain},

@@ -55,7 +55,10 @@ func TestDefaults(t *testing.T) {
 	require.Equal(t, Topics{Partitions: 12, ReplicationFactor: 3}, c.Kafka.Topics)
 	require.Equal(t, "at_least_once", c.Delivery)
 	require.Equal(t, Window{Records: 100000, Bytes: 32 << 20}, c.Window)
-	require.Equal(t, Monitor{Interval: 5 * time.Second, WarnRetained: 1 << 30, CriticalRetained: 10 << 30, RepeatInterval: time.Hour, WebhookFormat: "json"}, c.Monitor)
+	require.Equal(t, Monitor{
+		Interval: 5 * time.Second, WarnRetained: 1 << 30, CriticalRetained: 10 << 30, RepeatInterval: time.Hour,
+		WebhookFormat: "json",
+	}, c.Monitor)
 	require.Equal(t, HTTP{Listen: "127.0.0.1:9464", Stall: 15 * time.Second}, c.HTTP)
 	require.Equal(t, Log{Level: "info", Format: "json"}, c.Log)
 	require.Empty(t, c.Warnings)
@@ -77,8 +80,8 @@ monitor:   # nothing below
 		"CDC_OUTBOX_POSTGRES_PUBLICATION=from_env", "CDC_OUTBOX_KAFKA_BROKERS=a:1, b:2", "CDC_OUTBOX_WINDOW_BYTES=1MB",
 		"CDC_OUTBOX_LOG_LEVEL=warn", "CDC_OUTBOX_HTTP_STALL=", "UNRELATED=1",
 	}
-	c, err := load(t, file, environ, "--log-level", "error", "--kafka-topics-replication-factor=1", "--postgres-failover",
-		"--http-listen", "off")
+	c, err := load(t, file, environ, "--log-level", "error", "--kafka-topics-replication-factor=1",
+		"--postgres-failover", "--http-listen", "off")
 	require.NoError(t, err)
 	require.Equal(t, "from_file", c.Postgres.Slot)
 	require.Equal(t, "from_env", c.Postgres.Publication)
@@ -120,12 +123,16 @@ func TestEveryKeyEveryLayer(t *testing.T) {
 			}
 			return f.Default
 		}
-		return map[string]string{"secret": "s3", "yes/no": "true", "number": "7", "duration": "7s", "size": "20GiB", "share": "7%", "list": "x.y", "text": "abc",
-			typeMapping: `{"retention.ms": "1"}`, typeRules: `[{"pattern": "orders.*", "partitions": 3}]`}[f.Type]
+		return map[string]string{
+			"secret": "s3", "yes/no": "true", "number": "7", "duration": "7s", "size": "20GiB", "share": "7%",
+			"list": "x.y", "text": "abc", typeMapping: `{"retention.ms": "1"}`,
+			typeRules: `[{"pattern": "orders.*", "partitions": 3}]`,
+		}[f.Type]
 	}
 	for _, f := range Fields() {
 		if strings.HasPrefix(f.Key, "kafka.tls.") || strings.HasPrefix(f.Key, "kafka.sasl.") ||
-			f.Key == "router.preset" || strings.HasPrefix(f.Key, "polling.") || strings.HasPrefix(f.Key, "router.debezium.") ||
+			f.Key == "router.preset" || strings.HasPrefix(f.Key, "polling.") ||
+			strings.HasPrefix(f.Key, "router.debezium.") ||
 			f.Key == "postgres.hot_standby" || f.Key == "postgres.primary_dsn" {
 			continue // they need one another; TestTLS, TestSASL, TestPresets, TestSource and TestHotStandby
 		}
@@ -169,13 +176,15 @@ monitor: {warn_retained: 10GiB, critical_retained: 1GiB}
 	text := err.Error()
 	for _, want := range []string{
 		`postgres.slto (`, `cdc.yaml:2): unknown key, did you mean postgres.slot?`,
-		`postgres.slot = "Bad-Slot" (`, `cdc.yaml:3): is not a name for a replication slot; allowed: 1 to 63 of a-z, 0-9 and _`,
+		`postgres.slot = "Bad-Slot" (`,
+		`cdc.yaml:3): is not a name for a replication slot; allowed: 1 to 63 of a-z, 0-9 and _`,
 		`window.records = "many" (`, `window.bytes = "0" (`, `bogus (`,
 		`monitor.critical_retained = "1GiB" (`, `is not above monitor.warn_retained (10GiB)`,
 		`CDC_OUTBOX_LOG_LEVLE (environment): unknown variable, did you mean CDC_OUTBOX_LOG_LEVEL?`,
 		`log.format = "xml" (CDC_OUTBOX_LOG_FORMAT): is not a known value; allowed: json, console`,
 		`kafka.brokers = "nowhere" (--kafka-brokers): "nowhere" is not host:port; allowed: host:port`,
-		`http.stall = "5" (--http-stall): is not a duration; allowed: a number with a unit, such as 500ms, 15s or 1m30s`,
+		`http.stall = "5" (--http-stall): is not a duration; allowed: a number with a unit, such as 500ms, ` +
+			`15s or 1m30s`,
 	} {
 		require.Contains(t, text, want)
 	}
@@ -184,12 +193,15 @@ monitor: {warn_retained: 10GiB, critical_retained: 1GiB}
 }
 
 func TestDefaultsMayBeSpelledOut(t *testing.T) {
-	_, err := load(t, "delivery: at_least_once\npostgres: {messages: [], snapshot: never}\nmonitor: {webhook: ''}\nkafka: {topics: {create: no}}\n", nil)
+	_, err := load(t, "delivery: at_least_once\npostgres: {messages: [], snapshot: never}\nmonitor: {webhook: ''}\n"+
+		"kafka: {topics: {create: no}}\n", nil)
 	require.NoError(t, err)
 }
 
 func TestMessagesMayStandInForTables(t *testing.T) {
-	for _, file := range []string{"postgres: {tables: []}\n", "postgres: {tables: [off]}\n", "postgres: {tables: off}\n"} {
+	for _, file := range []string{
+		"postgres: {tables: []}\n", "postgres: {tables: [off]}\n", "postgres: {tables: off}\n",
+	} {
 		_, err := load(t, file, nil)
 		require.ErrorContains(t, err, "names no table, and postgres.messages names no prefix")
 		_, err = load(t, file, []string{"CDC_OUTBOX_POSTGRES_MESSAGES=outbox"})
@@ -201,8 +213,10 @@ func TestMessagesMayStandInForTables(t *testing.T) {
 
 func TestBadFiles(t *testing.T) {
 	for name, tc := range map[string]struct{ file, want string }{
-		"not YAML":         {"postgres: [", "is not YAML"},
-		"bare @":           {"postgres:\n  dsn: @/run/secrets/dsn\n", "YAML needs quotes around a value that starts with @"},
+		"not YAML": {"postgres: [", "is not YAML"},
+		"bare @": {
+			"postgres:\n  dsn: @/run/secrets/dsn\n", "YAML needs quotes around a value that starts with @",
+		},
 		"tabs":             {"postgres:\n\tslot: a\n", "indented with spaces, not with tabs"},
 		"twice":            {"log: {level: info}\nlog: {level: warn}\n", "log (CONF:2): is set twice"},
 		"twice in section": {"log:\n  level: info\n  level: warn\n", "log.level (CONF:3): is set twice"},
@@ -258,13 +272,15 @@ func TestHotStandby(t *testing.T) {
 		file string
 		want string // empty: it is fine
 	}{
-		"with a primary":      {"{hot_standby: true, primary_dsn: host=p}", ""},
-		"without checkpoint":  {"{hot_standby: true, checkpoint: off}", ""},
-		"no checkpoint table": {"{hot_standby: true}", "postgres.primary_dsn: is not set, and a hot standby cannot store the checkpoint"},
-		"not a standby":       {"{primary_dsn: host=p}", "is set while postgres.hot_standby is false"},
-		"failover":            {"{hot_standby: true, checkpoint: off, failover: true}", "postgres.failover"},
-		"snapshot":            {"{hot_standby: true, checkpoint: off, snapshot: initial}", "postgres.snapshot"},
-		"no secret is shown":  {"{primary_dsn: 'host=p password=s3cret'}", "postgres.primary_dsn"},
+		"with a primary":     {"{hot_standby: true, primary_dsn: host=p}", ""},
+		"without checkpoint": {"{hot_standby: true, checkpoint: off}", ""},
+		"no checkpoint table": {
+			"{hot_standby: true}", "postgres.primary_dsn: is not set, and a hot standby cannot store the checkpoint",
+		},
+		"not a standby":      {"{primary_dsn: host=p}", "is set while postgres.hot_standby is false"},
+		"failover":           {"{hot_standby: true, checkpoint: off, failover: true}", "postgres.failover"},
+		"snapshot":           {"{hot_standby: true, checkpoint: off, snapshot: initial}", "postgres.snapshot"},
+		"no secret is shown": {"{primary_dsn: 'host=p password=s3cret'}", "postgres.primary_dsn"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := load(t, "postgres: "+c.file, nil)
@@ -341,7 +357,8 @@ func TestListsInFlagsAdd(t *testing.T) {
 
 // The effective configuration is a file that gives the same configuration.
 func TestYAMLRoundTrip(t *testing.T) {
-	c, err := load(t, "", nil, "--monitor-interval=90s", "--postgres-tables=a.b,c.d", "--log-level=debug", "--http-stall=15m")
+	c, err := load(t, "", nil, "--monitor-interval=90s", "--postgres-tables=a.b,c.d", "--log-level=debug",
+		"--http-stall=15m")
 	require.NoError(t, err)
 	first, err := c.YAML(false)
 	require.NoError(t, err)

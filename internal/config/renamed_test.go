@@ -31,7 +31,9 @@ func TestRenamed(t *testing.T) {
 			"CDC_OUTBOX_POSTGRES_MEMORY=off", "CDC_OUTBOX_POLLING_AFTER=delete", "CDC_OUTBOX_LOG_LEVEL=x",
 		})
 		require.Len(t, problems(t, err), 3, "it is reported with all other problems")
-		for old, now := range map[string]string{"POSTGRES_MEMORY": "POSTGRES_CHECKPOINT", "POLLING_AFTER": "POLLING_ON_PUBLISHED"} {
+		for old, now := range map[string]string{
+			"POSTGRES_MEMORY": "POSTGRES_CHECKPOINT", "POLLING_AFTER": "POLLING_ON_PUBLISHED",
+		} {
 			require.ErrorContains(t, err, EnvPrefix+old+" (environment): was renamed to "+EnvPrefix+now)
 		}
 	})

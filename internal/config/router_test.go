@@ -7,10 +7,13 @@ import (
 )
 
 func TestPresets(t *testing.T) {
-	c, err := load(t, "router: {preset: debezium, debezium: {topic_prefix: shop, columns: {route: kind}, additional: [\"type:header\"]}}", nil)
+	c, err := load(t, "router: {preset: debezium, debezium: {topic_prefix: shop, columns: {route: kind}, additional: "+
+		"[\"type:header\"]}}", nil)
 	require.NoError(t, err)
 	require.Equal(t, "shop", c.Router.Debezium.TopicPrefix)
-	require.Equal(t, Columns{ID: "id", AggregateType: "kind", AggregateID: "aggregateid", Type: "type", Payload: "payload"}, c.Router.Roles())
+	require.Equal(t, Columns{
+		ID: "id", AggregateType: "kind", AggregateID: "aggregateid", Type: "type", Payload: "payload",
+	}, c.Router.Roles())
 
 	c, err = load(t, "router: {debezium: {additional: [], expand_json: false}}", nil)
 	require.NoError(t, err, "defaults may be written down")
@@ -20,14 +23,19 @@ func TestPresets(t *testing.T) {
 // A key that the preset does not read would be a setting without effect.
 func TestKeysOfTheOtherPreset(t *testing.T) {
 	for file, want := range map[string]string{
-		"router: {debezium: {topic_prefix: x}}":                                               "router.debezium.topic_prefix",
-		"router: {debezium: {additional: [\"a:header\"]}}":                                    "router.debezium.additional",
-		"router: {preset: debezium, debezium: {topic_prefix: x}, topic: y}":                   "router.topic",
-		"router: {preset: debezium, debezium: {topic_prefix: x}, columns: {id: event_id}}":    "router.columns.id",
-		"router: {preset: debezium}":                                                          "router.debezium.topic_prefix",
-		"router: {preset: debezium, debezium: {topic_prefix: x, columns: {key: \"\"}}}":       "router.debezium.columns.key",
-		"router: {preset: debezium, debezium: {topic_prefix: x, value_converter: avro}}":      "router.debezium.value_converter",
-		"router: {preset: debezium, debezium: {topic_prefix: x}, dead_letter_topic: \"a b\"}": "router.dead_letter_topic",
+		"router: {debezium: " +
+			"{topic_prefix: x}}": "router.debezium.topic_prefix",
+		"router: {debezium: {additional: " +
+			"[\"a:header\"]}}": "router.debezium.additional",
+		"router: {preset: debezium, debezium: {topic_prefix: x}, topic: y}":                "router.topic",
+		"router: {preset: debezium, debezium: {topic_prefix: x}, columns: {id: event_id}}": "router.columns.id",
+		"router: {preset: debezium}": "router.debezium.topic_prefix",
+		"router: {preset: debezium, debezium: {topic_prefix: x, columns: " +
+			"{key: \"\"}}}": "router.debezium.columns.key",
+		"router: {preset: debezium, debezium: {topic_prefix: x, " +
+			"value_converter: avro}}": "router.debezium.value_converter",
+		"router: {preset: debezium, debezium: {topic_prefix: x}, " +
+			"dead_letter_topic: \"a b\"}": "router.dead_letter_topic",
 	} {
 		_, err := load(t, file, nil)
 		found := problems(t, err)

@@ -91,15 +91,21 @@ func TestSecretsFromFiles(t *testing.T) {
 // However a configuration is wrong, what may be a secret stays out of the message.
 func TestErrorsHoldNoSecrets(t *testing.T) {
 	for name, from := range map[string]func() (*Loaded, error){
-		"misspelled key":      func() (*Loaded, error) { return load(t, "kafka: {sasl: {pasword: "+canary+"}}", nil) },
-		"misspelled variable": func() (*Loaded, error) { return load(t, "", []string{"CDC_OUTBOX_KAFKA_SASL_PASWORD=" + canary}) },
-		"yaml alias":          func() (*Loaded, error) { return load(t, "kafka: {sasl: {password: *"+canary+"}}", nil) },
-		"yaml tag":            func() (*Loaded, error) { return load(t, "kafka:\n  sasl:\n    password: !<"+canary+"\n", nil) },
-		"yaml quoted key":     func() (*Loaded, error) { return load(t, "? \"\npassword: "+canary+"\n\"\n: x\n", nil) },
-		"yaml quote":          func() (*Loaded, error) { return load(t, "kafka:\n  sasl:\n    password: \""+canary+"\n  x\n", nil) },
-		"section as secret":   func() (*Loaded, error) { return load(t, "postgres: {dsn: {"+canary+": 1}}", nil) },
-		"mechanism missing":   func() (*Loaded, error) { return load(t, "", nil, "--kafka-sasl-password="+canary) },
-		"refused webhook":     func() (*Loaded, error) { return load(t, "", nil, "--monitor-webhook=ftp://x/"+canary) },
+		"misspelled key": func() (*Loaded, error) { return load(t, "kafka: {sasl: {pasword: "+canary+"}}", nil) },
+		"misspelled variable": func() (*Loaded, error) {
+			return load(t, "", []string{"CDC_OUTBOX_KAFKA_SASL_PASWORD=" + canary})
+		},
+		"yaml alias": func() (*Loaded, error) { return load(t, "kafka: {sasl: {password: *"+canary+"}}", nil) },
+		"yaml tag": func() (*Loaded, error) {
+			return load(t, "kafka:\n  sasl:\n    password: !<"+canary+"\n", nil)
+		},
+		"yaml quoted key": func() (*Loaded, error) { return load(t, "? \"\npassword: "+canary+"\n\"\n: x\n", nil) },
+		"yaml quote": func() (*Loaded, error) {
+			return load(t, "kafka:\n  sasl:\n    password: \""+canary+"\n  x\n", nil)
+		},
+		"section as secret": func() (*Loaded, error) { return load(t, "postgres: {dsn: {"+canary+": 1}}", nil) },
+		"mechanism missing": func() (*Loaded, error) { return load(t, "", nil, "--kafka-sasl-password="+canary) },
+		"refused webhook":   func() (*Loaded, error) { return load(t, "", nil, "--monitor-webhook=ftp://x/"+canary) },
 		"twice": func() (*Loaded, error) {
 			return load(t, "", []string{"CDC_OUTBOX_POSTGRES_DSN=" + canary, "CDC_OUTBOX_POSTGRES_DSN_FILE=/x"})
 		},
@@ -116,7 +122,10 @@ func TestErrorsHoldNoSecrets(t *testing.T) {
 
 // FuzzFile: whatever the file holds, it is read without a panic, and the password in it does not get into the error.
 func FuzzFile(f *testing.F) {
-	for _, seed := range []string{"postgres: {slot: X}", "kafka:\n  brokers: [a]\n", "a: &a [*a]", "log: !!binary x", "- x", "\t", "? {a: b}\n: c", "--- |\n"} {
+	for _, seed := range []string{
+		"postgres: {slot: X}", "kafka:\n  brokers: [a]\n", "a: &a [*a]", "log: !!binary x", "- x", "\t",
+		"? {a: b}\n: c", "--- |\n",
+	} {
 		f.Add(seed, "")
 		f.Add("", seed)
 	}
@@ -165,7 +174,7 @@ func TestRedactDSN(t *testing.T) {
 
 func FuzzRedactDSN(f *testing.F) {
 	f.Add("u", canary, "h", "db")
-	f.Fuzz(func(t *testing.T, user, password, host, db string) {
+	f.Fuzz(func(_ *testing.T, user, password, host, db string) {
 		for _, dsn := range []string{
 			"postgres://" + user + ":" + password + "@" + host + "/" + db,
 			"host=" + host + " password=" + password + " dbname=" + db,
@@ -187,7 +196,9 @@ func TestParseSize(t *testing.T) {
 		_, err := parseSize(in)
 		require.Error(t, err, in)
 	}
-	for want, s := range map[string]Size{"0B": 0, "1B": 1, "1KiB": 1024, "1000B": 1000, "32MiB": 32 << 20, "10GiB": 10 << 30} {
+	for want, s := range map[string]Size{
+		"0B": 0, "1B": 1, "1KiB": 1024, "1000B": 1000, "32MiB": 32 << 20, "10GiB": 10 << 30,
+	} {
 		require.Equal(t, want, s.String())
 	}
 }

@@ -43,7 +43,8 @@ func (l *loader) source(c *Config) {
 	if c.Delivery == "exactly_once" {
 		l.fail("delivery", "at_least_once",
 			"is not possible with source: polling: the column that marks published rows "+
-				"is in Postgres, and a Kafka transaction cannot include it; consumers detect a repeated event by its id")
+				"is in Postgres, and a Kafka transaction cannot include it; consumers detect a repeated "+
+				"event by its id")
 	}
 	if c.Router.Preset == PresetDebezium && c.Router.Debezium.PositionHeader && c.Source == SourcePolling {
 		l.fail("router.debezium.position_header", "",

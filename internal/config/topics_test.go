@@ -29,11 +29,22 @@ kafka:
 	require.Empty(t, c.Warnings)
 	topics := &c.Kafka.Topics
 	for name, want := range map[string]TopicRule{
-		"payments.events": {Partitions: 12, ReplicationFactor: 2, Config: map[string]string{"min.insync.replicas": "2", "retention.ms": "0604800000"}},
-		"ordersXevents":   {Partitions: 12, ReplicationFactor: 2, Config: map[string]string{"min.insync.replicas": "2", "retention.ms": "0604800000"}},
-		"orders.big": {Pattern: "orders.*", Partitions: 24, ReplicationFactor: 2,
-			Config: map[string]string{"min.insync.replicas": "2", "retention.ms": "-1", "cleanup.policy": "compact"}},
-		"audit": {Pattern: "?udit", Partitions: 12, ReplicationFactor: 3, Config: map[string]string{"min.insync.replicas": "2", "retention.ms": "0604800000"}},
+		"payments.events": {
+			Partitions: 12, ReplicationFactor: 2,
+			Config: map[string]string{"min.insync.replicas": "2", "retention.ms": "0604800000"},
+		},
+		"ordersXevents": {
+			Partitions: 12, ReplicationFactor: 2,
+			Config: map[string]string{"min.insync.replicas": "2", "retention.ms": "0604800000"},
+		},
+		"orders.big": {
+			Pattern: "orders.*", Partitions: 24, ReplicationFactor: 2,
+			Config: map[string]string{"min.insync.replicas": "2", "retention.ms": "-1", "cleanup.policy": "compact"},
+		},
+		"audit": {
+			Pattern: "?udit", Partitions: 12, ReplicationFactor: 3,
+			Config: map[string]string{"min.insync.replicas": "2", "retention.ms": "0604800000"},
+		},
 	} {
 		require.Equal(t, want, topics.For(name), name)
 	}
@@ -47,9 +58,13 @@ kafka:
 	require.NoError(t, err, "%s", again)
 	require.Equal(t, c.Kafka.Topics, d.Kafka.Topics, "what config prints can be read again")
 
-	e, err := load(t, file, []string{`CDC_OUTBOX_KAFKA_TOPICS_RULES=[{"pattern": "*", "partitions": "5"}]`}, `--kafka-topics-config={"compression.type": "lz4", "retention.ms": 5, "preallocate": true}`)
+	e, err := load(t, file, []string{`CDC_OUTBOX_KAFKA_TOPICS_RULES=[{"pattern": "*", "partitions": "5"}]`},
+		`--kafka-topics-config={"compression.type": "lz4", "retention.ms": 5, "preallocate": true}`)
 	require.NoError(t, err)
-	require.Equal(t, TopicRule{Pattern: "*", Partitions: 5, ReplicationFactor: 2, Config: map[string]string{"compression.type": "lz4", "retention.ms": "5", "preallocate": "true"}},
+	require.Equal(t, TopicRule{
+		Pattern: "*", Partitions: 5, ReplicationFactor: 2,
+		Config: map[string]string{"compression.type": "lz4", "retention.ms": "5", "preallocate": "true"},
+	},
 		e.Kafka.Topics.For("anything"))
 
 	w, err := load(t, "kafka: {topics: {config: {a: b}}}", nil)

@@ -20,8 +20,9 @@ func TestDuration(t *testing.T) {
 	const day = 24 * time.Hour
 	for d, want := range map[time.Duration]string{
 		-time.Hour: "Less than a second", 0: "Less than a second", 999 * time.Millisecond: "Less than a second",
-		time.Second: "1 second", 59 * time.Second: "59 seconds", time.Minute: "About a minute", 119 * time.Second: "About a minute",
-		2 * time.Minute: "2 minutes", 59*time.Minute + 59*time.Second: "59 minutes", time.Hour: "About an hour",
+		time.Second: "1 second", 59 * time.Second: "59 seconds", time.Minute: "About a minute",
+		119 * time.Second: "About a minute", 2 * time.Minute: "2 minutes",
+		59*time.Minute + 59*time.Second: "59 minutes", time.Hour: "About an hour",
 		89 * time.Minute: "About an hour", 90 * time.Minute: "2 hours", 47 * time.Hour: "47 hours", 2 * day: "2 days",
 		13 * day: "13 days", 14 * day: "2 weeks", 59 * day: "8 weeks", 60 * day: "2 months", 729 * day: "24 months",
 		730 * day: "2 years", 1095 * day: "3 years",

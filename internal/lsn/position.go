@@ -27,8 +27,9 @@ func (p Position) Compare(q Position) int {
 	return cmp.Compare(p.Index, q.Index)
 }
 
-// AppendText appends the position's text: the commit LSN as 16 and the index as 8 lower-case hexadecimal digits, with
-// a hyphen between. The fixed width makes the text compare as Compare does. The error is always nil (encoding.TextAppender).
+// AppendText appends the position's text: the commit LSN as 16 and the index as 8 lower-case hexadecimal digits, with a
+// hyphen between. The fixed width makes the text compare as Compare does. The error is always nil
+// (encoding.TextAppender).
 func (p Position) AppendText(b []byte) ([]byte, error) {
 	var n [8]byte
 	binary.BigEndian.PutUint64(n[:], uint64(p.Commit))

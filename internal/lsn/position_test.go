@@ -25,8 +25,9 @@ func TestPositionText(t *testing.T) {
 		require.Equal(t, p, got)
 	}
 	for _, text := range []string{
-		"", "-", "00000016b374d848", "00000016b374d848-0000002", "00000016b374d848-0000002a0", "00000016B374D848-0000002a",
-		"00000016b374d848_0000002a", "00000016b374d84-80000002a", "0000001 b374d848-0000002a", "+0000016b374d848-0000002a",
+		"", "-", "00000016b374d848", "00000016b374d848-0000002", "00000016b374d848-0000002a0",
+		"00000016B374D848-0000002a", "00000016b374d848_0000002a", "00000016b374d84-80000002a",
+		"0000001 b374d848-0000002a", "+0000016b374d848-0000002a",
 	} {
 		_, err := ParsePosition(text)
 		require.ErrorContains(t, err, "is not a position", "%q", text)
@@ -37,7 +38,9 @@ func TestPositionOrderIsTextOrder(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var all []Position
 	for range 300 {
-		all = append(all, Position{Commit: LSN(r.Uint64() >> (r.Uint64() % 64)), Index: uint32(r.Uint64()) >> (r.Uint64() % 32)})
+		all = append(all, Position{
+			Commit: LSN(r.Uint64() >> (r.Uint64() % 64)), Index: uint32(r.Uint64()) >> (r.Uint64() % 32),
+		})
 	}
 	all = append(all, all[:20]...)
 	slices.SortFunc(all, Position.Compare)
@@ -55,7 +58,9 @@ func TestAppendTextAppends(t *testing.T) {
 }
 
 func FuzzParsePosition(f *testing.F) {
-	for _, s := range []string{"00000016b374d848-0000002a", "00000016B374D848-0000002a", "-", "ffffffffffffffff-ffffffff"} {
+	for _, s := range []string{
+		"00000016b374d848-0000002a", "00000016B374D848-0000002a", "-", "ffffffffffffffff-ffffffff",
+	} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

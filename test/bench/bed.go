@@ -42,7 +42,8 @@ func makeBed(ctx context.Context, rows int) (*bed, error) {
 // start gives Postgres room: no checkpoint and no autovacuum in the middle of somebody's pass.
 func (b *bed) start(ctx context.Context) (err error) {
 	b.postgres, err = postgres.Start(ctx, postgres.Options{Settings: map[string]string{
-		"max_wal_size": "64GB", "checkpoint_timeout": "1h", "autovacuum": "off", "shared_buffers": "512MB", "max_replication_slots": "100",
+		"max_wal_size": "64GB", "checkpoint_timeout": "1h", "autovacuum": "off", "shared_buffers": "512MB",
+		"max_replication_slots": "100",
 	}})
 	if err != nil {
 		return err
@@ -88,7 +89,8 @@ func (b *bed) load(ctx context.Context, perTx int) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	err = b.conn.QueryRow(ctx, `SELECT pg_current_wal_lsn()::text, pg_size_pretty(pg_current_wal_lsn() - min(confirmed_flush_lsn))
+	err = b.conn.QueryRow(ctx,
+		`SELECT pg_current_wal_lsn()::text, pg_size_pretty(pg_current_wal_lsn() - min(confirmed_flush_lsn))
 		FROM pg_replication_slots`).Scan(&b.end, &b.wal)
 	if err != nil {
 		return 0, err

@@ -29,7 +29,10 @@ func TestJavaPartition(t *testing.T) {
 func TestReport(t *testing.T) {
 	var b strings.Builder
 	took := func(s float64) result {
-		return result{Elapsed: time.Duration(s * float64(time.Second)), Client: watched{CPU: 3 * time.Second, Peak: 20e6}, Server: 8 * time.Second}
+		return result{
+			Elapsed: time.Duration(s * float64(time.Second)), Client: watched{CPU: 3 * time.Second, Peak: 20e6},
+			Server: 8 * time.Second,
+		}
 	}
 	report(&b, 1_000_000, []*series{
 		{name: "ours", results: []result{took(20), took(5), took(10)}},

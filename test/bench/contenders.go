@@ -25,10 +25,16 @@ func contenders(b *bed, debezium bool) []contender {
 		{name: "bare reader, napping (the limit)", pass: passReader},
 		{name: "pg_recvlogical to /dev/null", missing: missingRecvlogical(b), pass: passRecvlogical},
 		{name: "cdc-outbox to Kafka", missing: missingBinary(), topics: ourTopics, pass: passOurs},
-		{name: "cdc-outbox exactly_once to Kafka", missing: missingBinary(), topics: exactlyOnceTopics, pass: passExactlyOnce},
+		{
+			name: "cdc-outbox exactly_once to Kafka", missing: missingBinary(), topics: exactlyOnceTopics,
+			pass: passExactlyOnce,
+		},
 	}
 	if debezium {
-		all = append(all, contender{name: "Debezium, default settings, to Kafka", missing: missingJava(), topics: debeziumTopics, pass: passDebezium})
+		all = append(all, contender{
+			name: "Debezium, default settings, to Kafka", missing: missingJava(), topics: debeziumTopics,
+			pass: passDebezium,
+		})
 	}
 	return all
 }
@@ -52,8 +58,8 @@ func missingRecvlogical(b *bed) string {
 func recvlogical(b *bed) string { return filepath.Join(b.postgres.BinDir(), "pg_recvlogical") }
 
 func passRecvlogical(ctx context.Context, b *bed, slot string, _ int) (result, error) {
-	cmd := exec.Command(recvlogical(b), "--dbname", b.dsn, "--slot", slot, "--start", "--file", "/dev/null", "--no-loop",
-		"--endpos", b.end, "--option", "proto_version=1", "--option", "publication_names="+publication)
+	cmd := exec.Command(recvlogical(b), "--dbname", b.dsn, "--slot", slot, "--start", "--file", "/dev/null",
+		"--no-loop", "--endpos", b.end, "--option", "proto_version=1", "--option", "publication_names="+publication)
 	return runToEnd(ctx, b, cmd, slot)
 }
 
@@ -99,7 +105,9 @@ func passOurs(ctx context.Context, b *bed, slot string, round int) (result, erro
 }
 
 // passConnector runs the connector until all is there.
-func passConnector(ctx context.Context, b *bed, slot string, cmd *exec.Cmd, all func(p *process) error) (result, error) {
+func passConnector(ctx context.Context, b *bed, slot string, cmd *exec.Cmd,
+	all func(p *process) error,
+) (result, error) {
 	server := b.watchWalsender(ctx, slot)
 	p, err := startProcess(ctx, cmd)
 	if err != nil {

@@ -32,8 +32,8 @@ func debeziumPrefix(round int) string { return fmt.Sprintf("debezium-%d", round)
 
 func debeziumTopics(round int) []string { return topicsOf(debeziumPrefix(round)) }
 
-// passDebezium runs Debezium in a standalone Kafka Connect worker. Its time counts from the first record on, so that the
-// start of the JVM is left out of the rate; its CPU cannot be told apart and holds the start.
+// passDebezium runs Debezium in a standalone Kafka Connect worker. Its time counts from the first record on, so that
+// the start of the JVM is left out of the rate; its CPU cannot be told apart and holds the start.
 func passDebezium(ctx context.Context, b *bed, slot string, round int) (result, error) {
 	dir, err := scratch.NewDir("debezium")
 	if err != nil {
@@ -49,7 +49,9 @@ func passDebezium(ctx context.Context, b *bed, slot string, round int) (result, 
 		return result{}, err
 	}
 	server := b.watchWalsender(ctx, slot)
-	cmd := exec.Command("java", append([]string{"-cp", filepath.Join(jars, "*"), "org.apache.kafka.connect.cli.ConnectStandalone"}, files...)...)
+	cmd := exec.Command("java", append([]string{
+		"-cp", filepath.Join(jars, "*"), "org.apache.kafka.connect.cli.ConnectStandalone",
+	}, files...)...)
 	p, err := startProcess(ctx, cmd)
 	if err != nil {
 		server()
@@ -91,7 +93,8 @@ func debeziumJars(ctx context.Context) (string, error) {
 	if err := os.WriteFile(pom, debeziumPOM, 0o644); err != nil {
 		return "", err
 	}
-	out, err := exec.CommandContext(ctx, "mvn", "-q", "-B", "-f", pom, "dependency:copy-dependencies", "-DincludeScope=runtime", "-DoutputDirectory="+jars).CombinedOutput()
+	out, err := exec.CommandContext(ctx, "mvn", "-q", "-B", "-f", pom, "dependency:copy-dependencies",
+		"-DincludeScope=runtime", "-DoutputDirectory="+jars).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("fetch Debezium with mvn: %w\n%s", err, out)
 	}
@@ -141,7 +144,8 @@ func debeziumConfig(b *bed, dir, slot string, round int) ([]string, error) {
 	return writeProperties(dir, worker, connector)
 }
 
-// writeProperties writes one file per list and returns their names in that order, which is that of the worker's arguments.
+// writeProperties writes one file per list and returns their names in that order, which is that of the worker's
+// arguments.
 func writeProperties(dir string, files ...[]string) ([]string, error) {
 	var paths []string
 	for i, lines := range files {

@@ -14,8 +14,8 @@ import (
 )
 
 // latency writes single-row transactions at a fixed rate and measures, for each, the time from the return of its commit
-// to the arrival of its record at a consumer in this process. Both ends are one clock. The consumer's fetch is in it, so
-// the time until the record was appended is shorter; the way of the commit's answer to the client is not.
+// to the arrival of its record at a consumer in this process. Both ends are one clock. The consumer's fetch is in it,
+// so the time until the record was appended is shorter; the way of the commit's answer to the client is not.
 func latency(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("latency", flag.ContinueOnError)
 	rate := flags.Int("rate", 500, "transactions per second")
@@ -58,14 +58,15 @@ func latency(ctx context.Context, args []string) error {
 		return fmt.Errorf("%w; the end of the connector's output:\n%s", err, p.output)
 	}
 	h, negative := t.histogram(int(float64(*rate) * warmup.Seconds()))
-	fmt.Printf("%d single-row transactions/s for %s, %s; PostgreSQL %s, Kafka %s, %s, %d cores\n\n", *rate, *duration, *delivery, b.postgres.Version(),
-		kafkaVersion, runtime.Version(), runtime.NumCPU())
+	fmt.Printf("%d single-row transactions/s for %s, %s; PostgreSQL %s, Kafka %s, %s, %d cores\n\n", *rate, *duration,
+		*delivery, b.postgres.Version(), kafkaVersion, runtime.Version(), runtime.NumCPU())
 	fmt.Println("| commit returned → at the consumer | p50 | p90 | p99 | p99.9 | max | connector, cores |")
 	fmt.Println("|---|---|---|---|---|---|---|")
-	fmt.Printf("| %d events | %s | %s | %s | %s | %s | %.2f |\n", h.TotalCount(), ms(h, 50), ms(h, 90), ms(h, 99), ms(h, 99.9), ms(h, 100),
-		cpu.Seconds()/t.took.Seconds())
+	fmt.Printf("| %d events | %s | %s | %s | %s | %s | %.2f |\n", h.TotalCount(), ms(h, 50), ms(h, 90), ms(h, 99),
+		ms(h, 99.9), ms(h, 100), cpu.Seconds()/t.took.Seconds())
 	if negative > 0 {
-		fmt.Printf("\n%d records were at the consumer before the commit's answer was at the writer; they count as 0.\n", negative)
+		fmt.Printf("\n%d records were at the consumer before the commit's answer was at the writer; they "+
+			"count as 0.\n", negative)
 	}
 	return nil
 }
@@ -84,7 +85,8 @@ type trips struct {
 // measure writes the rows over writers connections and reads them back.
 func (t *trips) measure(ctx context.Context, b *bed, topics []string, rate, total int) error {
 	consumer, err := kgo.NewClient(kgo.SeedBrokers(b.brokers), kgo.ConsumeTopics(topics...),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMinBytes(1), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMinBytes(1),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()))
 	if err != nil {
 		return err
 	}

@@ -39,8 +39,8 @@ type source struct {
 	done string
 }
 
-// pollingCost relays the same load by polling and from the log, by turns, each from a server and a Kafka that have nothing else to do, and
-// prints what it costs the server.
+// pollingCost relays the same load by polling and from the log, by turns, each from a server and a Kafka that have
+// nothing else to do, and prints what it costs the server.
 func pollingCost(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("polling", flag.ContinueOnError)
 	rows := flags.Int("rows", 300_000, "rows to load")
@@ -50,26 +50,44 @@ func pollingCost(ctx context.Context, args []string) error {
 	}
 	setup := func(after polling.After) func(context.Context, *bed) error {
 		return func(ctx context.Context, b *bed) error {
-			_, err := polling.Apply(ctx, b.dsn, polling.Setup{Tables: []identifier.Table{{Schema: "public", Name: "outbox"}}, After: after,
-				Columns: polling.Columns{Key: "aggregate_id", Sequence: "seq", Published: "published_at", Timestamp: "created_at"}})
+			_, err := polling.Apply(ctx, b.dsn, polling.Setup{
+				Tables: []identifier.Table{{Schema: "public", Name: "outbox"}}, After: after,
+				Columns: polling.Columns{
+					Key: "aggregate_id", Sequence: "seq", Published: "published_at", Timestamp: "created_at",
+				},
+			})
 			return err
 		}
 	}
 	slot := func(ctx context.Context, b *bed) error { return b.createSlot(ctx, "bench") }
 	load, _ := os.ReadFile("/proc/loadavg")
-	fmt.Printf("%d rows, %d per transaction; Kafka %s, %s, %d cores, load before %s\n\n", *rows, *perTx, kafkaVersion, runtime.Version(), runtime.NumCPU(), strings.Fields(string(load))[0])
-	fmt.Printf("| | rows/s | client CPU s per million | Postgres CPU s per million | WAL bytes per row | dead rows per row | Postgres CPU idle |\n|---|---|---|---|---|---|---|\n")
+	fmt.Printf("%d rows, %d per transaction; Kafka %s, %s, %d cores, load before %s\n\n", *rows, *perTx, kafkaVersion,
+		runtime.Version(), runtime.NumCPU(), strings.Fields(string(load))[0])
+	fmt.Printf("| | rows/s | client CPU s per million | Postgres CPU s per million | WAL bytes per row | dead rows " +
+		"per row | Postgres CPU idle |\n|---|---|---|---|---|---|---|\n")
 	for _, s := range []source{
-		{name: "from the log", env: []string{"CDC_OUTBOX_POSTGRES_SLOT=bench", "CDC_OUTBOX_POSTGRES_PUBLICATION=" + publication}, prepare: slot},
-		{name: "polling, mark", env: []string{"CDC_OUTBOX_SOURCE=polling"}, prepare: setup(polling.Mark), done: "published_at IS NULL"},
-		{name: "polling, delete", env: []string{"CDC_OUTBOX_SOURCE=polling", "CDC_OUTBOX_POLLING_ON_PUBLISHED=delete"}, prepare: setup(polling.Delete), done: "true"},
+		{
+			name: "from the log", env: []string{
+				"CDC_OUTBOX_POSTGRES_SLOT=bench", "CDC_OUTBOX_POSTGRES_PUBLICATION=" + publication,
+			}, prepare: slot,
+		},
+		{
+			name: "polling, mark", env: []string{"CDC_OUTBOX_SOURCE=polling"}, prepare: setup(polling.Mark),
+			done: "published_at IS NULL",
+		},
+		{
+			name: "polling, delete", env: []string{
+				"CDC_OUTBOX_SOURCE=polling", "CDC_OUTBOX_POLLING_ON_PUBLISHED=delete",
+			}, prepare: setup(polling.Delete), done: "true",
+		},
 	} {
 		c, err := costOf(ctx, s, *rows, *perTx)
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}
 		million := float64(*rows) / 1e6
-		fmt.Printf("| %s | %.1f k | %.2f | %.2f | %d | %.2f | %.1f %% |\n", s.name, float64(*rows)/c.Elapsed.Seconds()/1000, c.Client.CPU.Seconds()/million, c.Server.Seconds()/million,
+		fmt.Printf("| %s | %.1f k | %.2f | %.2f | %d | %.2f | %.1f %% |\n", s.name,
+			float64(*rows)/c.Elapsed.Seconds()/1000, c.Client.CPU.Seconds()/million, c.Server.Seconds()/million,
 			c.WAL/int64(*rows), float64(c.Dead)/float64(*rows), 100*c.Idle.Seconds()/idleFor.Seconds())
 	}
 	return nil
@@ -101,8 +119,9 @@ func costOf(ctx context.Context, s source, rows, perTx int) (c cost, err error) 
 	}
 	wal, cpu := b.walAt(ctx), b.serverCPU()
 	cmd := exec.Command(binary, "run")
-	cmd.Env = append(os.Environ(), append(s.env, "CDC_OUTBOX_POSTGRES_DSN="+b.dsn, "CDC_OUTBOX_KAFKA_BROKERS="+b.brokers,
-		"CDC_OUTBOX_ROUTER_TOPIC=bench.${aggregate_type}", "CDC_OUTBOX_HTTP_LISTEN=127.0.0.1:0")...)
+	cmd.Env = append(os.Environ(),
+		append(s.env, "CDC_OUTBOX_POSTGRES_DSN="+b.dsn, "CDC_OUTBOX_KAFKA_BROKERS="+b.brokers,
+			"CDC_OUTBOX_ROUTER_TOPIC=bench.${aggregate_type}", "CDC_OUTBOX_HTTP_LISTEN=127.0.0.1:0")...)
 	p, err := startProcess(ctx, cmd)
 	if err != nil {
 		return c, err
@@ -111,7 +130,8 @@ func costOf(ctx context.Context, s source, rows, perTx int) (c cost, err error) 
 	c.Elapsed = time.Since(p.started)
 	for err == nil && s.done != "" {
 		var left int
-		if err = b.conn.QueryRow(ctx, "SELECT count(*) FROM (SELECT FROM outbox WHERE "+s.done+" LIMIT 1) x").Scan(&left); left == 0 {
+		if err = b.conn.QueryRow(ctx, "SELECT count(*) FROM (SELECT FROM outbox WHERE "+s.done+" LIMIT 1) x").
+			Scan(&left); left == 0 {
 			break
 		}
 		time.Sleep(20 * time.Millisecond)
@@ -139,7 +159,8 @@ func (b *bed) walAt(ctx context.Context) (at int64) {
 	return at
 }
 
-// serverCPU is that of the postmaster, of its children, and of those that have ended (cutime and cstime of proc_pid_stat(5)).
+// serverCPU is that of the postmaster, of its children, and of those that have ended (cutime and cstime of
+// proc_pid_stat(5)).
 func (b *bed) serverCPU() time.Duration {
 	main := b.postgres.PID()
 	total, _ := processCPU(main)

@@ -17,7 +17,8 @@ func throughput(ctx context.Context, args []string) error {
 	rows := flags.Int("rows", 1_000_000, "rows to load")
 	perTx := flags.Int("per-tx", 10, "rows per transaction")
 	rounds := flags.Int("rounds", 3, "passes of each contender")
-	debezium := flags.Bool("debezium", os.Getenv("DEBEZIUM") == "1", "Debezium too (needs java and mvn; fetches it on first use)")
+	debezium := flags.Bool("debezium", os.Getenv("DEBEZIUM") == "1",
+		"Debezium too (needs java and mvn; fetches it on first use)")
 	only := flags.String("only", "", "comma-separated parts of names: only these contenders")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -39,7 +40,8 @@ func throughput(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("%d rows, %d per transaction, loaded in %s: %s of WAL; PostgreSQL %s, Kafka %s, %s, %d cores\n\n", *rows, *perTx,
+	fmt.Printf("%d rows, %d per transaction, loaded in %s: %s of WAL; PostgreSQL %s, Kafka %s, %s, %d cores\n\n", *rows,
+		*perTx,
 		took.Round(time.Millisecond), b.wal, b.postgres.Version(), kafkaVersion, runtime.Version(), runtime.NumCPU())
 
 	tables := make([]*series, len(all))

@@ -69,7 +69,8 @@ func processCPU(pid int) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	// The name in parentheses may hold blanks; after it come state, ppid, ... with utime and stime as the 12th and 13th.
+	// The name in parentheses may hold blanks; after it come state, ppid, ... with utime and stime as the 12th and
+	// 13th.
 	f := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
 	if len(f) < 13 {
 		return 0, fmt.Errorf("/proc/%d/stat has %d fields", pid, len(f))

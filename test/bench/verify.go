@@ -78,7 +78,8 @@ func (b *bed) verify(ctx context.Context, topics []string) error {
 		seen[n] = true
 		count++
 		key := n % aggregateIDs
-		if string(r.Key) != fmt.Sprintf("id-%d", key) || !strings.HasSuffix(r.Topic, "."+aggregateTypes[key%len(aggregateTypes)]) {
+		if string(r.Key) != fmt.Sprintf("id-%d", key) ||
+			!strings.HasSuffix(r.Topic, "."+aggregateTypes[key%len(aggregateTypes)]) {
 			complain("%s: row %d under key %q", where, n, r.Key)
 		}
 		if maphash.Bytes(b.want.seed, r.Value) != b.want.values[n] {

@@ -37,12 +37,16 @@ type groupCase struct {
 
 // ownOptions are the parts of a connector's JSON that belong to a case or to where the connector runs.
 func ownOption(key string) bool {
-	for _, prefix := range []string{"transforms", "predicates", "key.converter", "value.converter", "header.converter", "database."} {
+	for _, prefix := range []string{
+		"transforms", "predicates", "key.converter", "value.converter", "header.converter", "database.",
+	} {
 		if strings.HasPrefix(key, prefix) {
 			return true
 		}
 	}
-	return slices.Contains([]string{"table.include.list", "slot.name", "publication.name", "publication.autocreate.mode"}, key)
+	return slices.Contains([]string{
+		"table.include.list", "slot.name", "publication.name", "publication.autocreate.mode",
+	}, key)
 }
 
 func groups(cases []*testCase, db *testkit.Database) ([]*group, error) {
@@ -77,9 +81,10 @@ func groups(cases []*testCase, db *testkit.Database) ([]*group, error) {
 			tables[j] = c.Table
 		}
 		for k, v := range map[string]string{
-			"database.hostname": server.Host, "database.port": strconv.Itoa(int(server.Port)), "database.user": server.User,
-			"database.password": "unused", "database.dbname": server.Database, "table.include.list": strings.Join(tables, ","),
-			"slot.name": debeziumSlot(i), "publication.name": debeziumSlot(i), "publication.autocreate.mode": "filtered",
+			"database.hostname": server.Host, "database.port": strconv.Itoa(int(server.Port)),
+			"database.user": server.User, "database.password": "unused", "database.dbname": server.Database,
+			"table.include.list": strings.Join(tables, ","), "slot.name": debeziumSlot(i),
+			"publication.name": debeziumSlot(i), "publication.autocreate.mode": "filtered",
 			// Connectors of one prefix would fight for the names of their MBeans.
 			"custom.metric.tags": "group=" + strconv.Itoa(i),
 		} {
@@ -154,7 +159,9 @@ func startCapture(t *testing.T, db *testkit.Database, cases []*testCase) *captur
 	jars := debeziumJars(t)
 
 	c := &capture{groups: len(list), lines: make(chan line, 10_000)}
-	c.cmd = exec.CommandContext(t.Context(), "java", "-Duser.timezone=UTC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dfile.encoding=UTF-8", "-cp", filepath.Join(jars, "*"), "debezium/Capture.java", path)
+	c.cmd = exec.CommandContext(t.Context(), "java", "-Duser.timezone=UTC",
+		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn", "-Dfile.encoding=UTF-8", "-cp", filepath.Join(jars, "*"),
+		"debezium/Capture.java", path)
 	c.cmd.Stderr = &c.log
 	stdout, err := c.cmd.StdoutPipe()
 	require.NoError(t, err)
@@ -186,7 +193,8 @@ func (c *capture) awaitStreaming(t *testing.T, db *testkit.Database) {
 	defer conn.Close(context.Background())
 	for {
 		var streaming int
-		err := conn.QueryRow(ctx, "SELECT count(*) FROM pg_replication_slots WHERE active AND slot_name LIKE 'debezium\\_%' AND database = current_database()").Scan(&streaming)
+		err := conn.QueryRow(ctx, "SELECT count(*) FROM pg_replication_slots WHERE active AND slot_name LIKE "+
+			"'debezium\\_%' AND database = current_database()").Scan(&streaming)
 		if err == nil && streaming == c.groups {
 			return
 		}
@@ -253,9 +261,10 @@ func debeziumJars(t *testing.T) string {
 	}
 	require.NoError(t, os.RemoveAll(dir))
 	require.NoError(t, os.MkdirAll(dir, 0o755))
-	out, err := exec.CommandContext(t.Context(), "mvn", "-q", "-B", "-f", "debezium/pom.xml", "dependency:copy-dependencies",
-		"-DincludeScope=runtime", "-DoutputDirectory="+jars).CombinedOutput()
-	require.NoError(t, err, "fetch Debezium with Maven (offline? point Maven's settings.xml to a reachable mirror): %s", out)
+	out, err := exec.CommandContext(t.Context(), "mvn", "-q", "-B", "-f", "debezium/pom.xml",
+		"dependency:copy-dependencies", "-DincludeScope=runtime", "-DoutputDirectory="+jars).CombinedOutput()
+	require.NoError(t, err, "fetch Debezium with Maven (offline? point Maven's settings.xml to a reachable mirror): %s",
+		out)
 	require.NoError(t, os.WriteFile(done, pom, 0o644))
 	return jars
 }

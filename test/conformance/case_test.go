@@ -17,13 +17,14 @@ const caseDir = "../../testdata/debezium"
 
 // The members of a case's file.
 const (
-	connectorFile   = "connector.json"
-	tableFile       = "table.sql"
-	rowsFile        = "rows.sql"
-	chanceFile      = "by-chance"   // a line "<row> <reason>" for each row that Debezium treats now this way, now that
-	debeziumFile    = "debezium"    // captured: what Debezium made of each change
-	differencesFile = "differences" // a line "<row> <heading in docs/debezium-differences.md>" for each row that we treat otherwise
-	oursFile        = "cdc-outbox"  // what we make of those rows
+	connectorFile = "connector.json"
+	tableFile     = "table.sql"
+	rowsFile      = "rows.sql"
+	chanceFile    = "by-chance" // a line "<row> <reason>" for each row that Debezium treats now this way, now that
+	debeziumFile  = "debezium"  // captured: what Debezium made of each change
+	// a line "<row> <heading in docs/debezium-differences.md>" for each row that we treat otherwise
+	differencesFile = "differences"
+	oursFile        = "cdc-outbox" // what we make of those rows
 )
 
 // testCase is one file of testdata/debezium.

@@ -15,8 +15,10 @@ import (
 )
 
 var (
-	captureAnew = flag.Bool("capture", false, "run real Debezium (needs Java 17 and Maven) and write down anew what it does")
-	acceptAnew  = flag.Bool("accept", false, "write down anew what cdc-outbox makes of the rows that are marked as different")
+	captureAnew = flag.Bool("capture", false,
+		"run real Debezium (needs Java 17 and Maven) and write down anew what it does")
+	acceptAnew = flag.Bool("accept", false,
+		"write down anew what cdc-outbox makes of the rows that are marked as different")
 )
 
 // endOfCapture is the prefix of the logical message behind the last row; Capture.java waits for it.
@@ -34,7 +36,8 @@ func TestDebezium(t *testing.T) {
 		theirs = startCapture(t, db, cases)
 	}
 	db.Exec(t, joined(cases, rowsFile))
-	db.Exec(t, fmt.Sprintf("SELECT pg_logical_emit_message(true, '%s', ''); INSERT INTO %s VALUES (1)", endOfCapture, endOfRows))
+	db.Exec(t, fmt.Sprintf("SELECT pg_logical_emit_message(true, '%s', ''); INSERT INTO %s VALUES (1)", endOfCapture,
+		endOfRows))
 	if *captureAnew {
 		writeDown(t, cases, theirs.outcomes(t))
 	}
@@ -58,7 +61,8 @@ func writeDown(t *testing.T, cases []*testCase, found map[string][]outcome) {
 	}
 }
 
-// compare holds ours against Debezium's, row by row, but for the rows that are marked as different, which must be just so.
+// compare holds ours against Debezium's, row by row, but for the rows that are marked as different, which must be just
+// so.
 func compare(t *testing.T, c *testCase, outcomes []outcome) {
 	theirs, different := split(c.file(debeziumFile)), split(c.file(oursFile))
 	marked, err := c.differences()

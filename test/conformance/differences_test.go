@@ -16,8 +16,8 @@ const differencesPage = "../../docs/debezium-differences.md"
 
 var section = regexp.MustCompile(`(?ms)^### (\S+)$(.*?)^Cases: (.*?)\.$`)
 
-// TestDifferencesPage holds docs/debezium-differences.md and the cases together: every heading that a case names is there, and
-// lists exactly the cases that name it.
+// TestDifferencesPage holds docs/debezium-differences.md and the cases together: every heading that a case names is
+// there, and lists exactly the cases that name it.
 func TestDifferencesPage(t *testing.T) {
 	used := map[string]map[string]bool{}
 	for _, c := range loadCases(t) {
@@ -43,9 +43,11 @@ func TestDifferencesPage(t *testing.T) {
 	for _, m := range section.FindAllSubmatch(page, -1) {
 		listed[string(m[1])] = strings.Join(strings.Fields(string(m[3])), " ") + "."
 	}
-	assert.Equal(t, slices.Sorted(maps.Keys(used)), slices.Sorted(maps.Keys(listed)), "headings that cases name, headings of the page with a list of cases")
+	assert.Equal(t, slices.Sorted(maps.Keys(used)), slices.Sorted(maps.Keys(listed)),
+		"headings that cases name, headings of the page with a list of cases")
 	for heading, cases := range used {
-		assert.Equal(t, caseList(cases), listed[heading], "cases of %s; go test ./test/conformance -accept writes the lists again", heading)
+		assert.Equal(t, caseList(cases), listed[heading],
+			"cases of %s; go test ./test/conformance -accept writes the lists again", heading)
 	}
 }
 

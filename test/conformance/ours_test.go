@@ -37,11 +37,12 @@ type routed struct {
 	outcomes []outcome
 }
 
-// newSubject makes slot and publication, before there are rows. The connector's publication has no more than inserts; this one
-// shows what else happens to the tables, so that rows can be counted as Debezium counts them.
+// newSubject makes slot and publication, before there are rows. The connector's publication has no more than inserts;
+// this one shows what else happens to the tables, so that rows can be counted as Debezium counts them.
 func newSubject(t *testing.T, db *testkit.Database, cases []*testCase) *subject {
 	t.Helper()
-	db.Exec(t, fmt.Sprintf("CREATE TABLE %s (id int PRIMARY KEY); CREATE PUBLICATION %s FOR ALL TABLES", endOfRows, db.Publication))
+	db.Exec(t, fmt.Sprintf("CREATE TABLE %s (id int PRIMARY KEY); CREATE PUBLICATION %s FOR ALL TABLES", endOfRows,
+		db.Publication))
 	db.Exec(t, fmt.Sprintf("SELECT pg_create_logical_replication_slot('%s', 'pgoutput')", db.Slot))
 	s := &subject{db: db, routers: map[string]*routed{}}
 	for _, c := range cases {
@@ -106,9 +107,13 @@ func (s *subject) route(m *pgoutput.Message) outcome {
 	if err := r.router.Prepare(m.Relation); err != nil {
 		return outcome{Fate: "halts: " + oneLine(err.Error())}
 	}
-	record, err := r.router.Route(m.Relation, m.Tuple, router.Source{Position: []byte("position"), CommitTime: s.commit})
+	record, err := r.router.Route(m.Relation, m.Tuple, router.Source{
+		Position: []byte("position"), CommitTime: s.commit,
+	})
 	if bad := (*router.RowError)(nil); errors.As(err, &bad) {
-		return outcome{Fate: strings.TrimSuffix(fmt.Sprintf("halts: %s, column %s", bad.Reason, bad.Column), ", column ")}
+		return outcome{
+			Fate: strings.TrimSuffix(fmt.Sprintf("halts: %s, column %s", bad.Reason, bad.Column), ", column "),
+		}
 	}
 	if err != nil {
 		return outcome{Fate: "halts: " + oneLine(err.Error())}

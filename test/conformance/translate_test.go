@@ -25,9 +25,9 @@ value.converter=org.apache.kafka.connect.json.JsonConverter
 // undecided is the list in a configuration that keeps it from loading before somebody has looked at what is in it.
 var undecided = regexp.MustCompile(`(?m)^undecided:\n(?:  +- .*\n)*`)
 
-// newRouter goes the way of somebody who leaves Debezium: the connector's JSON is migrated, the configuration loaded, and the
-// router made of it as the program does. A converter's option that migrate leaves to a person to settle counts as refused; what
-// else it leaves (tracing, updates) changes no record.
+// newRouter goes the way of somebody who leaves Debezium: the connector's JSON is migrated, the configuration loaded,
+// and the router made of it as the program does. A converter's option that migrate leaves to a person to settle counts
+// as refused; what else it leaves (tracing, updates) changes no record.
 func newRouter(t *testing.T, c *testCase, dsn string) (router.Router, error) {
 	t.Helper()
 	input, err := migrate.Parse(c.connector)
@@ -36,13 +36,16 @@ func newRouter(t *testing.T, c *testCase, dsn string) (router.Router, error) {
 	report := migrate.Translate(input, "")
 	for _, e := range report.Options {
 		switch {
-		case e.Verdict == migrate.Refused, e.Verdict == migrate.Unknown, e.Verdict == migrate.Decide && strings.Contains(e.Option, ".converter."):
+		case e.Verdict == migrate.Refused, e.Verdict == migrate.Unknown, e.Verdict == migrate.Decide &&
+			strings.Contains(e.Option, ".converter."):
 			return nil, fmt.Errorf("migrate, option %s", e.Option) // the note is prose that others improve
 		}
 	}
 	path := filepath.Join(t.TempDir(), "cdc-outbox.yaml")
 	require.NoError(t, os.WriteFile(path, undecided.ReplaceAll([]byte(report.Config), nil), 0o600))
-	loaded, err := config.Load(config.Options{Environ: []string{"CDC_OUTBOX_CONFIG=" + path, "CDC_OUTBOX_POSTGRES_DSN=" + dsn}})
+	loaded, err := config.Load(config.Options{
+		Environ: []string{"CDC_OUTBOX_CONFIG=" + path, "CDC_OUTBOX_POSTGRES_DSN=" + dsn},
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -20,7 +20,8 @@ type billing struct {
 // bill runs the billing service of examples/ in the shop's database, until ctx ends.
 func (s *shop) bill(ctx context.Context, brokers []string) error {
 	c, err := example.Billing(s.pool, consumer.Options{
-		Brokers: brokers, Topics: []string{orderTopic, paymentTopic}, Metrics: inbox.NewMetrics(s.metrics), Logger: slog.New(slog.DiscardHandler),
+		Brokers: brokers, Topics: []string{orderTopic, paymentTopic}, Metrics: inbox.NewMetrics(s.metrics),
+		Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		return err
@@ -29,7 +30,8 @@ func (s *shop) bill(ctx context.Context, brokers []string) error {
 }
 
 func (s *shop) billed(ctx context.Context) (b billing) {
-	b.err = s.pool.QueryRow(ctx, "SELECT count(*), count(DISTINCT event_id) FROM billing_lines").Scan(&b.lines, &b.events)
+	b.err = s.pool.QueryRow(ctx, "SELECT count(*), count(DISTINCT event_id) FROM billing_lines").Scan(&b.lines,
+		&b.events)
 	families, err := s.metrics.Gather()
 	if b.err == nil {
 		b.err = err
@@ -37,7 +39,8 @@ func (s *shop) billed(ctx context.Context) (b billing) {
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
 			for _, l := range m.GetLabel() {
-				if f.GetName() == "cdc_outbox_inbox_deliveries_total" && l.GetName() == "result" && l.GetValue() == "duplicate" {
+				if f.GetName() == "cdc_outbox_inbox_deliveries_total" && l.GetName() == "result" &&
+					l.GetValue() == "duplicate" {
 					b.absorbed += uint64(m.GetCounter().GetValue())
 				}
 			}

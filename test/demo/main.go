@@ -1,7 +1,7 @@
 // Command demo shows cdc-outbox at work on a machine with nothing but Go: a real Postgres (installed, or fetched once),
-// an in-process stand-in for Kafka, the real cdc-outbox binary between them, a small shop that writes orders and
-// their events in its own transactions and rolls some of them back, the billing service of examples/ that handles them, and an observer that
-// checks what arrives. On the way the connector is killed, and sends again what was not confirmed.
+// an in-process stand-in for Kafka, the real cdc-outbox binary between them, a small shop that writes orders and their
+// events in its own transactions and rolls some of them back, the billing service of examples/ that handles them, and
+// an observer that checks what arrives. On the way the connector is killed, and sends again what was not confirmed.
 //
 // It exits with 0 only when every committed event was published in order and handled once, and nothing that was
 // rolled back was. Nothing of it is left running, however it ends.
@@ -34,12 +34,14 @@ func main() {
 	flag.DurationVar(&o.duration, "duration", 0, "how long the shop writes; 0: until Ctrl-C")
 	flag.IntVar(&o.rate, "rate", 400, "transactions per second; 0: as many as the machine can do")
 	flag.IntVar(&o.workers, "workers", 4, "concurrent writers")
-	flag.StringVar(&o.postgres, "postgres", "", "Postgres version, such as 16; empty: the newest installed one, or one that is fetched")
+	flag.StringVar(&o.postgres, "postgres", "",
+		"Postgres version, such as 16; empty: the newest installed one, or one that is fetched")
 	flag.StringVar(&o.binary, "binary", "", "cdc-outbox binary to run; empty: build it from this source tree")
 	flag.BoolVar(&o.crash, "crash", true, "kill -9 the connector when three quarters of the duration are over")
 	flag.Parse()
 	if flag.NArg() > 0 || o.workers < 1 || o.rate < 0 || o.duration < 0 {
-		fmt.Fprintln(os.Stderr, "demo: -workers must be at least 1, -rate and -duration not negative, and there are no other arguments")
+		fmt.Fprintln(os.Stderr, "demo: -workers must be at least 1, -rate and -duration not negative, and there are "+
+			"no other arguments")
 		os.Exit(2)
 	}
 	os.Exit(run(o))
@@ -76,7 +78,8 @@ func run(o options) int {
 		return 1
 	}
 	if r.crashes > 0 {
-		fmt.Println("\nAs promised: every committed event was handled once and in order, although the connector was killed, and nothing that was rolled back arrived.")
+		fmt.Println("\nAs promised: every committed event was handled once and in order, although the connector was " +
+			"killed, and nothing that was rolled back arrived.")
 		return 0
 	}
 	fmt.Println("\nAs promised: every committed event arrived once and in order, and nothing that was rolled back did.")

@@ -61,13 +61,16 @@ func play(ctx, stop context.Context, o options, v *view) (r result, err error) {
 	if err := c.awaitReady(ctx, stop, readyLimit); err != nil {
 		return r, err
 	}
-	v.step(fmt.Sprintf("PostgreSQL %s on %s -> cdc-outbox (pid %d) -> Kafka stand-in on %s", server.Version(), server.Addr(), c.pid(), broker.Addrs()[0]))
+	v.step(fmt.Sprintf("PostgreSQL %s on %s -> cdc-outbox (pid %d) -> Kafka stand-in on %s", server.Version(),
+		server.Addr(), c.pid(), broker.Addrs()[0]))
 	return perform(ctx, stop, o, v, &cast{shop: s, relay: c, book: book, broker: broker})
 }
 
 // prepare builds the binary and starts Postgres, which takes longest when they were never built or fetched before. The
 // server is returned also with an error, so that it gets closed.
-func prepare(ctx, stop context.Context, o options, v *view, dir *scratch.Dir) (binary string, server *postgres.Server, err error) {
+func prepare(ctx, stop context.Context, o options, v *view,
+	dir *scratch.Dir,
+) (binary string, server *postgres.Server, err error) {
 	group, gctx := errgroup.WithContext(ctx)
 	gctx, cancel := context.WithCancel(gctx)
 	defer cancel()
@@ -141,7 +144,7 @@ func (p *cast) write(ctx, stop context.Context, o options, v *view) error {
 func (p *cast) crash(trading context.Context, after time.Duration, v *view) error {
 	pause(trading, after)
 	if trading.Err() != nil {
-		return nil
+		return nil //nolint:nilerr // the writing has ended, which is how a demonstration ends
 	}
 	p.book.crashing()
 	v.note("kill -9 of the connector, which is started again; what was not confirmed comes twice.")
@@ -195,7 +198,8 @@ func (p *cast) show(ctx context.Context, v *view) error {
 				continue // shown again at the next tick; the end is judged by settle
 			}
 			v.draw(frame{
-				writing: p.shop.totals(), relay: p.relay.status(ctx), reading: p.book.totals(), recent: p.book.recent(), wal: w,
+				writing: p.shop.totals(), relay: p.relay.status(ctx), reading: p.book.totals(), recent: p.book.recent(),
+				wal: w,
 			})
 		}
 	}

@@ -160,7 +160,8 @@ func (r *relay) watch(ctx context.Context) error {
 }
 
 func (r *relay) ended() error {
-	return fmt.Errorf("cdc-outbox ended with exit code %d; the end of its log:\n%s", r.current().State().ExitCode(), r.log())
+	return fmt.Errorf("cdc-outbox ended with exit code %d; the end of its log:\n%s", r.current().State().ExitCode(),
+		r.log())
 }
 
 // status asks the process; it returns the last answer when there is no new one, as while the process ends.

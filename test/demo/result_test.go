@@ -8,7 +8,10 @@ import (
 )
 
 func agreeing() result {
-	r := result{writing: writing{transactions: 7, committed: 10, rolledBack: 2}, reading: reading{consumed: 10}, inTable: 10, records: 10, billing: billing{lines: 10, events: 10}}
+	r := result{
+		writing: writing{transactions: 7, committed: 10, rolledBack: 2}, reading: reading{consumed: 10}, inTable: 10,
+		records: 10, billing: billing{lines: 10, events: 10},
+	}
 	r.relay.Counts.Published = 10
 	return r
 }
@@ -57,7 +60,8 @@ func TestDifferencesAfterACrash(t *testing.T) {
 func TestTable(t *testing.T) {
 	r := agreeing()
 	r.writing.committed = 1234567
-	require.Contains(t, r.table(), "committed to the outbox       1,234,567  events in 7 transactions; the table holds 10 rows\n")
+	require.Contains(t, r.table(), "committed to the outbox       1,234,567  events in 7 transactions; the table "+
+		"holds 10 rows\n")
 	require.Contains(t, r.table(), "rolled back, published                0  of 2 rolled back\n")
 }
 

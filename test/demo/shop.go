@@ -67,7 +67,8 @@ func openShop(ctx context.Context, server *postgres.Server, book *ledger) (*shop
 		return nil, err
 	}
 	err = server.Exec(ctx, database, table+handled+example.BillingSchema+fmt.Sprintf(`
-CREATE TABLE orders (id int PRIMARY KEY, version bigint NOT NULL DEFAULT 0, payments bigint NOT NULL DEFAULT 0, cents bigint NOT NULL DEFAULT 0);
+CREATE TABLE orders (id int PRIMARY KEY, version bigint NOT NULL DEFAULT 0, payments bigint NOT NULL DEFAULT 0,
+cents bigint NOT NULL DEFAULT 0);
 INSERT INTO orders (id) SELECT generate_series(1, %d);`, orders))
 	if err != nil {
 		return nil, err
@@ -160,8 +161,10 @@ func (s *shop) amend(ctx context.Context, tx pgx.Tx, isDoomed bool) ([]outbox.Ev
 		payments = 1
 	}
 	order, payment := change{Order: id, Note: "amended"}, change{Order: id, Note: "paid"}
-	err := tx.QueryRow(ctx, `UPDATE orders SET version = version + 1, cents = cents + $2, payments = payments + $3 WHERE id = $1
-RETURNING version, cents, payments`, id, rand.IntN(10_000), payments).Scan(&order.Version, &order.Cents, &payment.Version)
+	err := tx.QueryRow(ctx,
+		`UPDATE orders SET version = version + 1, cents = cents + $2, payments = payments + $3 WHERE id = $1
+RETURNING version, cents, payments`, id, rand.IntN(10_000),
+		payments).Scan(&order.Version, &order.Cents, &payment.Version)
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +191,9 @@ func (s *shop) regret(ctx context.Context, tx pgx.Tx) error {
 }
 
 func event(aggregate, kind string, c change, isDoomed bool) outbox.Event {
-	e := outbox.Event{ID: outbox.NewID(), AggregateType: aggregate, AggregateID: strconv.Itoa(c.Order), Type: kind, Payload: c}
+	e := outbox.Event{
+		ID: outbox.NewID(), AggregateType: aggregate, AggregateID: strconv.Itoa(c.Order), Type: kind, Payload: c,
+	}
 	if isDoomed {
 		e.Headers = map[string]string{doomed: "true"}
 	}
@@ -208,7 +213,9 @@ type wal struct {
 }
 
 func (s *shop) wal(ctx context.Context) (w wal, err error) {
-	err = s.pool.QueryRow(ctx, `SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)::bigint, pg_wal_lsn_diff(pg_current_wal_lsn(), confirmed_flush_lsn)::bigint
+	err = s.pool.QueryRow(ctx,
+		`SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)::bigint, pg_wal_lsn_diff(pg_current_wal_lsn(),
+			confirmed_flush_lsn)::bigint
 FROM pg_replication_slots WHERE slot_name = $1`, slot).Scan(&w.retained, &w.unconfirmed)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = fmt.Errorf("there is no replication slot %q", slot)

@@ -36,7 +36,10 @@ type frame struct {
 }
 
 func newView(out *os.File, duration time.Duration) *view {
-	v := &view{out: out, duration: duration, interval: 2 * time.Second, footer: "Ctrl-C stops the writers and shows the summary."}
+	v := &view{
+		out: out, duration: duration, interval: 2 * time.Second,
+		footer: "Ctrl-C stops the writers and shows the summary.",
+	}
 	if v.tty = term.IsTerminal(int(out.Fd())); v.tty {
 		v.interval = 250 * time.Millisecond
 	}
@@ -78,9 +81,12 @@ func (v *view) draw(f frame) {
 }
 
 func line(f frame, since time.Duration) string {
-	return fmt.Sprintf("%5s  committed %s  published %s  consumed %s  rolled back %s  duplicates %d  out of order %d  commit->consumer p50 %s p99 %s  retained WAL %s, unconfirmed %s",
-		since.Round(time.Second), number(f.writing.committed), number(f.relay.Counts.Published), number(f.reading.consumed), number(f.writing.rolledBack),
-		f.reading.duplicates, f.reading.disorder, millis(f.recent.p50), millis(f.recent.p99), size(f.wal.retained), size(f.wal.unconfirmed)) + trouble(f)
+	return fmt.Sprintf("%5s  committed %s  published %s  consumed %s  rolled back %s  duplicates %d  out of order "+
+		"%d  commit->consumer p50 %s p99 %s  retained WAL %s, unconfirmed %s",
+		since.Round(time.Second), number(f.writing.committed), number(f.relay.Counts.Published),
+		number(f.reading.consumed), number(f.writing.rolledBack),
+		f.reading.duplicates, f.reading.disorder, millis(f.recent.p50), millis(f.recent.p99), size(f.wal.retained),
+		size(f.wal.unconfirmed)) + trouble(f)
 }
 
 func (v *view) block(f frame, since time.Duration, seconds float64) []string {
@@ -97,12 +103,18 @@ func (v *view) block(f frame, since time.Duration, seconds float64) []string {
 	return []string{
 		"",
 		row("committed", number(f.writing.committed), rate(f.writing.committed, v.last.writing.committed),
-			fmt.Sprintf("events in %s transactions; %s more rolled back", number(f.writing.transactions), number(f.writing.rolledBack))),
-		row("published", number(f.relay.Counts.Published), rate(f.relay.Counts.Published, v.last.relay.Counts.Published), "acknowledged by Kafka; cdc-outbox is "+f.relay.State.Name),
+			fmt.Sprintf("events in %s transactions; %s more rolled back", number(f.writing.transactions),
+				number(f.writing.rolledBack))),
+		row("published", number(f.relay.Counts.Published),
+			rate(f.relay.Counts.Published, v.last.relay.Counts.Published),
+			"acknowledged by Kafka; cdc-outbox is "+f.relay.State.Name),
 		row("consumed", number(f.reading.consumed), rate(f.reading.consumed, v.last.reading.consumed),
-			fmt.Sprintf("duplicates %d, out of order %d, rolled back %d", f.reading.duplicates, f.reading.disorder, f.reading.phantoms)),
-		row("latency", "", "", fmt.Sprintf("commit -> consumer: p50 %s  p95 %s  p99 %s", millis(f.recent.p50), millis(f.recent.p95), millis(f.recent.p99))),
-		row("retained WAL", size(f.wal.retained), "", fmt.Sprintf("held back by the slot; %s not confirmed", size(f.wal.unconfirmed))),
+			fmt.Sprintf("duplicates %d, out of order %d, rolled back %d", f.reading.duplicates, f.reading.disorder,
+				f.reading.phantoms)),
+		row("latency", "", "", fmt.Sprintf("commit -> consumer: p50 %s  p95 %s  p99 %s", millis(f.recent.p50),
+			millis(f.recent.p95), millis(f.recent.p99))),
+		row("retained WAL", size(f.wal.retained), "",
+			fmt.Sprintf("held back by the slot; %s not confirmed", size(f.wal.unconfirmed))),
 		trouble(f),
 		fmt.Sprintf("  %s%s   %s", since.Round(time.Second), of, v.footer),
 	}

@@ -94,10 +94,12 @@ func TestCauses(t *testing.T) {
 
 	open, err := db.Connect(t.Context(), db.Name)
 	require.NoError(t, err)
-	_, err = open.Exec(t.Context(), `BEGIN; INSERT INTO outbox (aggregate_type, aggregate_id, event_type) VALUES ('`+kind+`', '1', 'open')`)
+	_, err = open.Exec(t.Context(), `BEGIN; INSERT INTO outbox (aggregate_type, aggregate_id, event_type) VALUES ('`+
+		kind+`', '1', 'open')`)
 	require.NoError(t, err)
 	db.Exec(t, `SELECT pg_logical_emit_message(false, 'filler', repeat('x', 4000000))`)
-	awaitCause(t, p, "open_transaction", fmt.Sprintf("pid %d", open.PgConn().PID()), "last statement began", "pg_terminate_backend")
+	awaitCause(t, p, "open_transaction", fmt.Sprintf("pid %d", open.PgConn().PID()), "last statement began",
+		"pg_terminate_backend")
 	require.NoError(t, open.Close(t.Context()))
 	awaitCause(t, p, "idle")
 
@@ -107,7 +109,8 @@ func TestCauses(t *testing.T) {
 	awaitCause(t, p, "idle")
 
 	const id = "00000000-0000-4000-8000-000000000bad"
-	db.Exec(t, `INSERT INTO outbox (id, aggregate_type, aggregate_id, event_type, headers) VALUES ('`+id+`', '`+kind+`', '1', 'bad', '[1]')`)
+	db.Exec(t, `INSERT INTO outbox (id, aggregate_type, aggregate_id, event_type, headers) VALUES ('`+id+`', '`+kind+
+		`', '1', 'bad', '[1]')`)
 	awaitCause(t, p, "bad_row", id, "LSN")
 	requireWhy(t, r, p, "bad_row: ", id)
 

@@ -26,7 +26,8 @@ func TestCluster(t *testing.T) {
 // clusterLoad leaves two cores room for three brokers.
 var clusterLoad = oracle.Load{Writers: 2, Pause: 30 * time.Millisecond}
 
-// leaderOf returns the broker that leads a partition of one relay's topics: of the first one's in round 0, of the second's in 1, and so on.
+// leaderOf returns the broker that leads a partition of one relay's topics: of the first one's in round 0, of the
+// second's in 1, and so on.
 func (all relays) leaderOf(c *kafka.Cluster, round int) *kafka.Broker {
 	r := all[round%len(all)]
 	r.Helper()
@@ -62,8 +63,8 @@ func leaderBounced(t *testing.T, c *kafka.Cluster, times int) {
 	all.once()
 }
 
-// The others elect a new leader while the frozen one has requests in its sockets. When it thaws, none of them may land behind newer
-// records, which the new leader has taken meanwhile.
+// The others elect a new leader while the frozen one has requests in its sockets. When it thaws, none of them may land
+// behind newer records, which the new leader has taken meanwhile.
 func leaderFrozen(t *testing.T, c *kafka.Cluster, d time.Duration) {
 	all := startRelays(t, surroundings{kafka: c, replicas: 3}, clusterLoad)
 	time.Sleep(2 * time.Second)
@@ -74,7 +75,8 @@ func leaderFrozen(t *testing.T, c *kafka.Cluster, d time.Duration) {
 	require.NoError(t, leader.Signal(syscall.SIGSTOP))
 	defer func() { _ = leader.Signal(syscall.SIGCONT) }()
 	all.catchUp(fmt.Sprintf("node %d frozen", leader.Node), began)
-	// A leader that was asking the frozen coordinator about a transaction waits for its own request.timeout.ms, 30 s, until it answers.
+	// A leader that was asking the frozen coordinator about a transaction waits for its own request.timeout.ms, 30 s,
+	// until it answers.
 	require.Less(t, time.Since(began), 45*time.Second, "the other brokers are there")
 	time.Sleep(time.Until(began.Add(d)))
 	for _, r := range all {
@@ -86,7 +88,8 @@ func leaderFrozen(t *testing.T, c *kafka.Cluster, d time.Duration) {
 		r.oracle.Blind(false)
 	}
 	abandoned := all.retried("CONNECTION_LOST")
-	t.Logf("frozen for %v; %d batches were abandoned with their connection and sent to another leader", time.Since(began).Round(time.Second), abandoned)
+	t.Logf("frozen for %v; %d batches were abandoned with their connection and sent to "+
+		"another leader", time.Since(began).Round(time.Second), abandoned)
 	require.Positive(t, abandoned)
 	all.once()
 }
@@ -94,7 +97,8 @@ func leaderFrozen(t *testing.T, c *kafka.Cluster, d time.Duration) {
 func (r *rig) transactionCoordinator(c *kafka.Cluster) *kafka.Broker {
 	r.Helper()
 	var system string
-	require.NoError(r, connect(r.T, r.db.DSN).QueryRow(r.Context(), "SELECT system_identifier::text FROM pg_control_system()").Scan(&system))
+	require.NoError(r, connect(r.T, r.db.DSN).QueryRow(r.Context(),
+		"SELECT system_identifier::text FROM pg_control_system()").Scan(&system))
 	id := "cdc-outbox." + system + "." + r.db.Slot
 	found := c.Admin().FindTxnCoordinators(r.within(10*time.Second), id)
 	require.NoError(r, found[id].Err)

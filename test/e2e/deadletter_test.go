@@ -18,8 +18,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/process"
 )
 
-// Bad rows of every kind that a table can hold, between good ones: the good ones are published in order, each bad one is in
-// the dead-letter topic once, list shows it, and a retry publishes it.
+// Bad rows of every kind that a table can hold, between good ones: the good ones are published in order, each bad one
+// is in the dead-letter topic once, list shows it, and a retry publishes it.
 func TestDeadLetters(t *testing.T) {
 	t.Parallel()
 	for _, delivery := range []string{"at_least_once", "exactly_once"} {
@@ -27,23 +27,35 @@ func TestDeadLetters(t *testing.T) {
 			t.Parallel()
 			c, _ := sharedKafka(t)
 			db := testkit.Postgres(t)
-			db.Exec(t, `CREATE TABLE outbox (id text, aggregate_type text, aggregate_id text, event_type text, payload json, headers json, created_at text)`)
+			db.Exec(t,
+				`CREATE TABLE outbox (id text, aggregate_type text, aggregate_id text, event_type text, payload json,
+					headers json, created_at text)`)
 			kind := testkit.Name(t)
 			topic, letters := kind+".events", kind+".letters"
-			require.NoError(t, c.Create(within(t, 30*time.Second), kafkaclient.Topic{Name: topic, Configs: map[string]string{"max.message.bytes": "2000"}},
+			require.NoError(t, c.Create(within(t, 30*time.Second), kafkaclient.Topic{
+				Name: topic, Configs: map[string]string{"max.message.bytes": "2000"},
+			},
 				kafkaclient.Topic{Name: letters, Partitions: 3}))
 			r := &rig{T: t, db: db, kafka: c, began: time.Now(), env: map[string]string{
-				"CDC_OUTBOX_POSTGRES_DSN": db.DSN, "CDC_OUTBOX_POSTGRES_SLOT": db.Slot, "CDC_OUTBOX_POSTGRES_PUBLICATION": db.Publication,
-				"CDC_OUTBOX_KAFKA_BROKERS": c.Addrs()[0], "CDC_OUTBOX_DELIVERY": delivery,
-				"CDC_OUTBOX_ROUTER_ON_BAD_ROW": "dead_letter", "CDC_OUTBOX_ROUTER_DEAD_LETTER_TOPIC": letters,
+				"CDC_OUTBOX_POSTGRES_DSN": db.DSN, "CDC_OUTBOX_POSTGRES_SLOT": db.Slot,
+				"CDC_OUTBOX_POSTGRES_PUBLICATION": db.Publication, "CDC_OUTBOX_KAFKA_BROKERS": c.Addrs()[0],
+				"CDC_OUTBOX_DELIVERY": delivery, "CDC_OUTBOX_ROUTER_ON_BAD_ROW": "dead_letter",
+				"CDC_OUTBOX_ROUTER_DEAD_LETTER_TOPIC": letters,
 			}}
 			bad := []struct{ id, reason, values, mend string }{
 				{"u", "unroutable", `'u', NULL, 'k', 'x', '1', NULL, NULL`, "--topic=" + topic},
 				{"i", "illegal_topic", `'i', 'no/topic', 'k', 'x', '1', NULL, NULL`, "--topic=" + topic},
 				{"n", "null_key", fmt.Sprintf(`'n', '%s', NULL, 'x', '1', NULL, NULL`, kind), "--key=k"},
 				{"b", "bad_headers", fmt.Sprintf(`'b', '%s', 'k', 'x', '1', '[1]', NULL`, kind), "--null=headers"},
-				{"t", "bad_timestamp", fmt.Sprintf(`'t', '%s', 'k', 'x', '1', NULL, 'soon'`, kind), "--null=created_at"},
-				{"l", "too_large", fmt.Sprintf(`'l', '%s', 'k', 'x', ('"' || repeat('l', 3000) || '"')::json, NULL, NULL`, kind), "--topic=" + topic},
+				{
+					"t", "bad_timestamp", fmt.Sprintf(`'t', '%s', 'k', 'x', '1', NULL, 'soon'`, kind),
+					"--null=created_at",
+				},
+				{
+					"l", "too_large",
+					fmt.Sprintf(`'l', '%s', 'k', 'x', ('"' || repeat('l', 3000) || '"')::json, NULL, NULL`, kind),
+					"--topic=" + topic,
+				},
 			}
 			r.start()
 			for i, b := range bad {
@@ -83,8 +95,10 @@ func TestDeadLetters(t *testing.T) {
 			list := func(args ...string) (out []struct {
 				ID, Reason, State string
 				Copies            int
-			}) {
-				require.NoError(t, json.Unmarshal([]byte(command(0, append([]string{"list", "--json"}, args...)...)), &out))
+			},
+			) {
+				require.NoError(t, json.Unmarshal([]byte(command(0, append([]string{"list", "--json"}, args...)...)),
+					&out))
 				return out
 			}
 			entries := list()
@@ -93,7 +107,8 @@ func TestDeadLetters(t *testing.T) {
 				require.Equal(t, []any{bad[i].id, bad[i].reason, "open", 1}, []any{e.ID, e.Reason, e.State, e.Copies})
 			}
 			larger := "100000"
-			_, err := c.Admin().AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Name: "max.message.bytes", Value: &larger}}, topic)
+			_, err := c.Admin().AlterTopicConfigs(t.Context(),
+				[]kadm.AlterConfig{{Name: "max.message.bytes", Value: &larger}}, topic)
 			require.NoError(t, err)
 			for _, b := range bad {
 				command(0, "retry", b.id, b.mend)

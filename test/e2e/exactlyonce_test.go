@@ -75,8 +75,8 @@ func TestExactlyOncePostgresCrashes(t *testing.T) {
 	r.once()
 }
 
-// An instance freezes with a transaction to commit, a second one gets the slot, the first awakes: it is fenced, says by whom, and exits
-// with code 3.
+// An instance freezes with a transaction to commit, a second one gets the slot, the first awakes: it is fenced, says by
+// whom, and exits with code 3.
 func TestExactlyOnceFrozenZombie(t *testing.T) {
 	r := newRig(t, surroundings{exactlyOnce: true})
 	_, broker := sharedKafka(t)
@@ -84,13 +84,15 @@ func TestExactlyOnceFrozenZombie(t *testing.T) {
 	writers := r.oracle.StartWriters(oracle.Load{})
 	second := r.launch()
 	time.Sleep(2 * time.Second)
-	// Its records are appended, and it has not heard of it: whatever it does when it awakes, this transaction is open and its own.
+	// Its records are appended, and it has not heard of it: whatever it does when it awakes, this transaction is open
+	// and its own.
 	hold := broker.HoldProduceResponse()
 	require.NoError(t, hold.Wait(r.within(10*time.Second)))
 	require.NoError(t, first.Signal(syscall.SIGSTOP))
 	hold.Release()
 	conn := connect(t, r.db.DSN)
-	_, err := conn.Exec(t.Context(), `SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = $1 AND active`, r.db.Slot)
+	_, err := conn.Exec(t.Context(),
+		`SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = $1 AND active`, r.db.Slot)
 	require.NoError(t, err)
 	require.NoError(t, second.Ready(r.within(30*time.Second)))
 	time.Sleep(2 * time.Second)
@@ -123,7 +125,8 @@ func TestExactlyOnceKafkaKilled(t *testing.T) {
 	r.once()
 }
 
-// One transaction a hundred times the window, then SIGTERM: it is committed in parts, and the stop leaves nothing behind.
+// One transaction a hundred times the window, then SIGTERM: it is committed in parts, and the stop leaves nothing
+// behind.
 func TestExactlyOnceTransactionLargerThanWindow(t *testing.T) {
 	t.Parallel()
 	r, kind, topic := plainRig(t, testkit.Postgres(t))
@@ -158,7 +161,8 @@ func (r *rig) awaitConfirmed() {
 	require.NoError(r, conn.QueryRow(r.Context(), `SELECT pg_current_wal_flush_lsn()::text`).Scan(&end))
 	require.Eventually(r, func() bool {
 		passed := false
-		err := conn.QueryRow(r.Context(), `SELECT confirmed_flush_lsn >= $1::pg_lsn FROM pg_replication_slots WHERE slot_name = $2`,
+		err := conn.QueryRow(r.Context(),
+			`SELECT confirmed_flush_lsn >= $1::pg_lsn FROM pg_replication_slots WHERE slot_name = $2`,
 			end, r.db.Slot).Scan(&passed)
 		return err == nil && passed
 	}, 2*time.Minute, 50*time.Millisecond, "the slot passes %s", end)
@@ -182,7 +186,8 @@ func TestExactlyOnceLatency(t *testing.T) {
 	r, kind, topic := plainRig(t, testkit.Postgres(t))
 	r.env["CDC_OUTBOX_DELIVERY"] = "exactly_once"
 	r.start()
-	consumer, err := kgo.NewClient(kgo.SeedBrokers(r.kafka.Addrs()...), kgo.ConsumeTopics(topic), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+	consumer, err := kgo.NewClient(kgo.SeedBrokers(r.kafka.Addrs()...), kgo.ConsumeTopics(topic),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchMaxWait(500*time.Millisecond), kgo.FetchMinBytes(1))
 	require.NoError(t, err)
 	defer consumer.Close()
@@ -197,7 +202,8 @@ func TestExactlyOnceLatency(t *testing.T) {
 		for i := range n {
 			time.Sleep(time.Until(began.Add(time.Duration(i) * 2 * time.Millisecond)))
 			key := fmt.Sprint(i)
-			if _, err := conn.Exec(t.Context(), "INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload) VALUES ($1, $2, 'happened', '{}')", kind, key); err != nil {
+			if _, err := conn.Exec(t.Context(), "INSERT INTO outbox (aggregate_type, aggregate_id, event_type, "+
+				"payload) VALUES ($1, $2, 'happened', '{}')", kind, key); err != nil {
 				t.Errorf("insert: %v", err)
 				return
 			}
@@ -252,7 +258,9 @@ func TestExactlyOnceTransactionTimesOut(t *testing.T) {
 	send := func(from, to int) {
 		for i := from; i < to; i++ {
 			rec := router.Record{Topic: topic, Partition: -1, Key: fmt.Append(nil, "k", i%5), Value: fmt.Append(nil, i)}
-			require.NoError(t, p.ProduceAt(t.Context(), &rec, uint64(i+1), producer.Position{Timeline: 1, Position: offsets.Position{Commit: offsets.LSN(i + 1)}}))
+			require.NoError(t, p.ProduceAt(t.Context(), &rec, uint64(i+1), producer.Position{
+				Timeline: 1, Position: offsets.Position{Commit: offsets.LSN(i + 1)},
+			}))
 		}
 		p.Flush()
 	}

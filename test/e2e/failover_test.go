@@ -25,8 +25,8 @@ type pair struct {
 	kind, topic string
 }
 
-// newPair makes them. With keepSlots the standby has, from the start, a copy of the slot that nothing moves: what a tool that
-// copies slots now and then leaves behind.
+// newPair makes them. With keepSlots the standby has, from the start, a copy of the slot that nothing moves: what a
+// tool that copies slots now and then leaves behind.
 func newPair(t *testing.T, version string, keepSlots bool, settings, onStandby map[string]string) *pair {
 	t.Helper()
 	db := testkit.DedicatedPostgres(t, postgres.Options{Version: version, Settings: settings})
@@ -70,7 +70,9 @@ func (p *pair) failOver() {
 	p.Helper()
 	require.Eventually(p, func() bool {
 		var same bool
-		err := connect(p.T, p.db.DSN).QueryRow(p.Context(), `SELECT coalesce(bool_and(replay_lsn >= pg_current_wal_lsn()), false) FROM pg_stat_replication WHERE application_name = 'standby'`).Scan(&same)
+		err := connect(p.T, p.db.DSN).QueryRow(p.Context(),
+			`SELECT coalesce(bool_and(replay_lsn >= pg_current_wal_lsn()), false) FROM pg_stat_replication
+				WHERE application_name = 'standby'`).Scan(&same)
 		return err == nil && same
 	}, 30*time.Second, 200*time.Millisecond, "the standby follows")
 	p.db.Kill()
@@ -86,16 +88,20 @@ func (p *pair) missing(topic string) int {
 	return n - int(have)
 }
 
-// A promoted standby with a synchronised slot: nothing is missing and nothing is repeated beyond what a lagging copy brings again.
+// A promoted standby with a synchronised slot: nothing is missing and nothing is repeated beyond what a lagging copy
+// brings again.
 func TestFailoverToSynchronizedSlot(t *testing.T) {
 	t.Parallel()
-	p := newPair(t, versionFrom(17, 99), false, map[string]string{"synchronized_standby_slots": "standby"}, map[string]string{"sync_replication_slots": "on"})
+	p := newPair(t, versionFrom(17, 99), false, map[string]string{"synchronized_standby_slots": "standby"},
+		map[string]string{"sync_replication_slots": "on"})
 	c := p.start(map[string]string{"CDC_OUTBOX_POSTGRES_FAILOVER": "true"})
 	p.insert(p.kind, 100)
 	require.NoError(t, p.kafka.Await(p.within(30*time.Second), 100, p.topic))
 	require.Eventually(t, func() bool { // the standby has taken the slot over for good
 		var synced bool
-		err := connect(t, p.standby.DSN).QueryRow(t.Context(), `SELECT synced AND NOT temporary AND invalidation_reason IS NULL FROM pg_replication_slots WHERE slot_name = $1`, p.db.Slot).Scan(&synced)
+		err := connect(t, p.standby.DSN).QueryRow(t.Context(),
+			`SELECT synced AND NOT temporary AND invalidation_reason IS NULL FROM pg_replication_slots
+				WHERE slot_name = $1`, p.db.Slot).Scan(&synced)
 		if err != nil || !synced {
 			p.insert(p.kind, 1) // which moves it on
 		}
@@ -143,7 +149,8 @@ func TestFailoverToLaggingSlot(t *testing.T) {
 	require.NoError(t, c.Ready(p.within(30*time.Second)))
 }
 
-// The time in which a standby takes over. A frozen process keeps the slot until the server misses its status updates; the session's own wal_sender_timeout bounds that.
+// The time in which a standby takes over. A frozen process keeps the slot until the server misses its status updates;
+// the session's own wal_sender_timeout bounds that.
 func TestWaitingInstanceTakesOver(t *testing.T) {
 	t.Parallel()
 	for _, end := range []struct {
@@ -163,7 +170,10 @@ func TestWaitingInstanceTakesOver(t *testing.T) {
 			line, via := postgresProxy(t, db)
 			first := r.start(map[string]string{"CDC_OUTBOX_POSTGRES_DSN": via})
 			second := r.launch()
-			require.Eventually(t, func() bool { _, why := second.IsReady(); return len(why) > 7 && why[:7] == "standby" }, 20*time.Second, 50*time.Millisecond)
+			require.Eventually(t, func() bool {
+				_, why := second.IsReady()
+				return len(why) > 7 && why[:7] == "standby"
+			}, 20*time.Second, 50*time.Millisecond)
 			began := time.Now()
 			end.do(first, line)
 			require.NoError(t, second.Ready(r.within(40*time.Second)))

@@ -49,8 +49,8 @@ func sharedKafka(t *testing.T) (*kafka.Cluster, *proxy.Proxy) {
 	return c, p
 }
 
-// oneCluster lets tests with three brokers follow each other: the JVMs of two such clusters take two cores longer to start than
-// a test waits for them.
+// oneCluster lets tests with three brokers follow each other: the JVMs of two such clusters take two cores longer to
+// start than a test waits for them.
 var oneCluster sync.Mutex
 
 func threeBrokers(t *testing.T, opts kafka.Options) *kafka.Cluster {

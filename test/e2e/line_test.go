@@ -18,11 +18,13 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/proxy"
 )
 
-// A broker behind a line far too slow for the load: the window fills up, and meanwhile the sessions to Postgres, which would end after 5 s of
-// silence, go on.
+// A broker behind a line far too slow for the load: the window fills up, and meanwhile the sessions to Postgres, which
+// would end after 5 s of silence, go on.
 func TestBrokerSlow(t *testing.T) {
 	_, broker := sharedKafka(t)
-	all := startRelays(t, surroundings{walSenderTimeout: "5s", env: map[string]string{"CDC_OUTBOX_WINDOW_RECORDS": "500"}}, oracle.Load{})
+	all := startRelays(t, surroundings{
+		walSenderTimeout: "5s", env: map[string]string{"CDC_OUTBOX_WINDOW_RECORDS": "500"},
+	}, oracle.Load{})
 	time.Sleep(time.Second)
 	before := make([]session, len(all))
 	for i, r := range all {
@@ -46,7 +48,8 @@ func TestBrokerSlow(t *testing.T) {
 	}
 	for i, r := range all {
 		now := r.session()
-		t.Logf("%s: %.0f of 500 records in the window at most; confirmed meanwhile: %v; last status update %v ago", r.name, fullest[i], now.confirmed-before[i].confirmed, now.silent)
+		t.Logf("%s: %.0f of 500 records in the window at most; confirmed meanwhile: %v; last status "+
+			"update %v ago", r.name, fullest[i], now.confirmed-before[i].confirmed, now.silent)
 		require.GreaterOrEqual(t, fullest[i], 490.0, "the line was too fast to fill the window")
 		require.Equal(t, before[i].pid, now.pid, "%s: the session to Postgres survives", r.name)
 		require.Less(t, now.silent, 5*time.Second)
@@ -68,14 +71,17 @@ func (r *rig) session() (s session) {
 	r.Helper()
 	var seconds float64
 	var confirmed int64
-	require.NoError(r, connect(r.T, r.db.DSN).QueryRow(r.Context(), `SELECT s.active_pid, extract(epoch FROM clock_timestamp() - r.reply_time)::float8, (s.confirmed_flush_lsn - '0/0')::bigint
-		FROM pg_replication_slots s JOIN pg_stat_replication r ON r.pid = s.active_pid WHERE s.slot_name = $1`, r.db.Slot).Scan(&s.pid, &seconds, &confirmed))
+	require.NoError(r, connect(r.T, r.db.DSN).QueryRow(r.Context(),
+		`SELECT s.active_pid, extract(epoch FROM clock_timestamp() - r.reply_time)::float8,
+			(s.confirmed_flush_lsn - '0/0')::bigint
+		FROM pg_replication_slots s JOIN pg_stat_replication r ON r.pid = s.active_pid WHERE s.slot_name = $1`,
+		r.db.Slot).Scan(&s.pid, &seconds, &confirmed))
 	s.silent, s.confirmed = time.Duration(seconds*float64(time.Second)).Round(time.Millisecond), oracle.LSN(confirmed)
 	return s
 }
 
-// The only broker freezes, and the connections to it break meanwhile. When it thaws it first reads what lies in its sockets: requests that
-// were given up and have been sent again, maybe already behind newer ones.
+// The only broker freezes, and the connections to it break meanwhile. When it thaws it first reads what lies in its
+// sockets: requests that were given up and have been sent again, maybe already behind newer ones.
 func TestBrokerFrozen(t *testing.T) {
 	c, broker := sharedKafka(t)
 	all := startRelays(t, surroundings{}, oracle.Load{})
@@ -96,7 +102,8 @@ func TestBrokerFrozen(t *testing.T) {
 	all.once()
 }
 
-// A topic is deleted under load and created anew: its old records are gone with it, and everything that was not in it goes to the new one.
+// A topic is deleted under load and created anew: its old records are gone with it, and everything that was not in it
+// goes to the new one.
 func TestBrokerTopicRecreatedUnderLoad(t *testing.T) {
 	c, broker := sharedKafka(t)
 	r := newRig(t, surroundings{env: map[string]string{"CDC_OUTBOX_HTTP_STALL": "2s"}})
@@ -121,7 +128,8 @@ func TestBrokerTopicRecreatedUnderLoad(t *testing.T) {
 	}
 	r.Logf("written: %+v", writers.Stop())
 	require.NoError(t, p.Ready(r.within(30*time.Second)))
-	t.Logf("duplicates: %d (the new topic does not know the sequences, so they would be allowed)", r.verdict().Duplicates)
+	t.Logf("duplicates: %d (the new topic does not know the sequences, so they would "+
+		"be allowed)", r.verdict().Duplicates)
 }
 
 // The same with transactions: what was written while the topic was missing is in the new one, once.

@@ -40,8 +40,8 @@ type move struct {
 }
 
 // TestMigrateFromDebezium does what docs/migrating-from-debezium.md tells: real Debezium relays an outbox; its
-// configuration is translated; both run side by side and are compared; then this connector takes the slot over, and gives it
-// back, under a steady writer. Nothing may be missing, and what arrives twice carries the same id.
+// configuration is translated; both run side by side and are compared; then this connector takes the slot over, and
+// gives it back, under a steady writer. Nothing may be missing, and what arrives twice carries the same id.
 func TestMigrateFromDebezium(t *testing.T) {
 	t.Parallel()
 	m := newMove(t)
@@ -50,13 +50,15 @@ func TestMigrateFromDebezium(t *testing.T) {
 	t.Cleanup(func() { conn.Close(context.Background()) }) // after the writers on it, whose cleanup is younger
 
 	debezium := m.debezium()
-	shadow := m.cdc("CDC_OUTBOX_POSTGRES_SLOT="+m.db.Slot+"_shadow", "CDC_OUTBOX_ROUTER_DEBEZIUM_TOPIC_REPLACEMENT=verify."+m.prefix+"${routedByValue}")
+	shadow := m.cdc("CDC_OUTBOX_POSTGRES_SLOT="+m.db.Slot+"_shadow",
+		"CDC_OUTBOX_ROUTER_DEBEZIUM_TOPIC_REPLACEMENT=verify."+m.prefix+"${routedByValue}")
 	pause := m.write(conn)
 	m.until("Debezium relays", func() bool { return m.count(m.topics) > 300 })
 	pause()
 	m.settle(m.topics)
 	m.settle(m.shadows)
-	code, out := m.command("migrate", "verify", "--config", m.config, "--left-prefix", m.prefix, "--right-prefix", "verify."+m.prefix)
+	code, out := m.command("migrate", "verify", "--config", m.config, "--left-prefix", m.prefix, "--right-prefix",
+		"verify."+m.prefix)
 	require.Equal(t, 0, code, out)
 	t.Logf("side by side: %s", out)
 	exit, err := shadow.Stop(20 * time.Second)
@@ -77,7 +79,8 @@ func TestMigrateFromDebezium(t *testing.T) {
 	m.passRestart(left)
 	pause()
 	repeats := m.settle(m.topics)
-	t.Logf("takeover: %d events written, %d records repeated, %v from the stop of Debezium to the first record of ours", m.written.Load(), repeats, gap.Round(time.Millisecond))
+	t.Logf("takeover: %d events written, %d records repeated, %v from the stop of Debezium to the first "+
+		"record of ours", m.written.Load(), repeats, gap.Round(time.Millisecond))
 
 	pause = m.write(conn)
 	exit, err = own.Stop(20 * time.Second)
@@ -109,7 +112,9 @@ func newMove(t *testing.T) *move {
 	for _, name := range append(m.topics[:2:2], m.shadows...) {
 		require.NoError(t, c.Create(t.Context(), kafkaclient.Topic{Name: name, Partitions: 3}))
 	}
-	db.Exec(t, `CREATE TABLE outbox (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), aggregatetype text NOT NULL, aggregateid text NOT NULL, type text, payload jsonb)`)
+	db.Exec(t,
+		`CREATE TABLE outbox (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), aggregatetype text NOT NULL,
+			aggregateid text NOT NULL, type text, payload jsonb)`)
 	db.Exec(t, "CREATE PUBLICATION "+db.Publication+" FOR TABLE outbox")
 	for _, slot := range []string{db.Slot, db.Slot + "_shadow"} {
 		db.Exec(t, "SELECT pg_create_logical_replication_slot('"+slot+"', 'pgoutput')")
@@ -125,14 +130,19 @@ func (m *move) translate() {
 	const text = "org.apache.kafka.connect.storage.StringConverter"
 	m.file("worker.properties", "bootstrap.servers="+m.kafka.Addrs()[0],
 		"offset.storage.file.filename="+filepath.Join(m.dir, "offsets"), "key.converter="+text, "value.converter="+text)
-	m.connector = m.file("connector.properties", "name=outbox", "connector.class=io.debezium.connector.postgresql.PostgresConnector", "topic.prefix=shop",
-		"database.hostname="+pg.Host, fmt.Sprintf("database.port=%d", pg.Port), "database.user="+pg.User, "database.password=unused", "database.dbname="+pg.Database,
-		"plugin.name=pgoutput", "slot.name="+m.db.Slot, "publication.name="+m.db.Publication, "publication.autocreate.mode=disabled",
+	m.connector = m.file("connector.properties", "name=outbox",
+		"connector.class=io.debezium.connector.postgresql.PostgresConnector", "topic.prefix=shop",
+		"database.hostname="+pg.Host, fmt.Sprintf("database.port=%d", pg.Port), "database.user="+pg.User,
+		"database.password=unused", "database.dbname="+pg.Database,
+		"plugin.name=pgoutput", "slot.name="+m.db.Slot, "publication.name="+m.db.Publication,
+		"publication.autocreate.mode=disabled",
 		"table.include.list=public.outbox", "snapshot.mode=no_data", "tombstones.on.delete=false",
 		"transforms=outbox", "transforms.outbox.type=io.debezium.transforms.outbox.EventRouter",
-		"transforms.outbox.table.fields.additional.placement=type:header:eventType", "transforms.outbox.route.topic.replacement="+m.prefix+"${routedByValue}")
+		"transforms.outbox.table.fields.additional.placement=type:header:eventType",
+		"transforms.outbox.route.topic.replacement="+m.prefix+"${routedByValue}")
 	m.config = filepath.Join(m.dir, "cdc-outbox.yaml")
-	code, out := m.command("migrate", "debezium", m.connector, "--worker", filepath.Join(m.dir, "worker.properties"), "--output", m.config)
+	code, out := m.command("migrate", "debezium", m.connector, "--worker", filepath.Join(m.dir, "worker.properties"),
+		"--output", m.config)
 	require.Equal(m, 0, code, out)
 }
 
@@ -169,7 +179,8 @@ func (m *move) cdc(environ ...string) *process.Process {
 	return p
 }
 
-// debezium starts a standalone Connect worker, with more settings of the connector where given; the function ends it gracefully.
+// debezium starts a standalone Connect worker, with more settings of the connector where given; the function ends it
+// gracefully.
 func (m *move) debezium(more ...string) (stop func()) {
 	// A port of its own for each start: another process may have taken the last one.
 	rest, err := port.Free()
@@ -180,7 +191,9 @@ func (m *move) debezium(more ...string) (stop func()) {
 	connector, err := os.ReadFile(m.connector)
 	require.NoError(m, err)
 	now := m.file("connector-now.properties", append([]string{string(connector)}, more...)...)
-	cmd := exec.Command("java", "-Xmx512m", "-Dorg.slf4j.simpleLogger.showDateTime=true", "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS", "-cp", filepath.Join(m.jars, "*"), "org.apache.kafka.connect.cli.ConnectStandalone", worker, now)
+	cmd := exec.Command("java", "-Xmx512m", "-Dorg.slf4j.simpleLogger.showDateTime=true",
+		"-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS", "-cp", filepath.Join(m.jars, "*"),
+		"org.apache.kafka.connect.cli.ConnectStandalone", worker, now)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -224,7 +237,8 @@ func (m *move) write(conn *pgx.Conn) (pause func()) {
 		defer close(done)
 		for i := 0; ctx.Err() == nil; i++ {
 			tag, err := conn.Exec(context.Background(), `INSERT INTO outbox (aggregatetype, aggregateid, type, payload)
-				SELECT (ARRAY['order', 'customer'])[1 + n % 2], 'key-' || (n * 7 + $1::int) % 40, 'Paid', CASE WHEN n % 11 = 0 THEN NULL ELSE jsonb_build_object('n', n, 'name', 'Zoë', 'total', 1.50) END
+				SELECT (ARRAY['order', 'customer'])[1 + n % 2], 'key-' || (n * 7 + $1::int) % 40, 'Paid',
+				CASE WHEN n % 11 = 0 THEN NULL ELSE jsonb_build_object('n', n, 'name', 'Zoë', 'total', 1.50) END
 				FROM generate_series(1, 1 + $1::int % 4) n`, i)
 			if err != nil {
 				m.Errorf("write: %v", err)
@@ -250,7 +264,9 @@ func (m *move) passRestart(lsn string) {
 	m.until("restart_lsn has passed "+lsn, func() (passed bool) {
 		_, err := conn.Exec(m.Context(), "CHECKPOINT") // it logs the running transactions too, which move restart_lsn
 		require.NoError(m, err)
-		require.NoError(m, conn.QueryRow(m.Context(), `SELECT restart_lsn > $2::pg_lsn FROM pg_replication_slots WHERE slot_name = $1`, m.db.Slot, lsn).Scan(&passed))
+		require.NoError(m, conn.QueryRow(m.Context(),
+			`SELECT restart_lsn > $2::pg_lsn FROM pg_replication_slots WHERE slot_name = $1`, m.db.Slot,
+			lsn).Scan(&passed))
 		return passed
 	})
 }
@@ -305,7 +321,8 @@ func debeziumJars(t *testing.T) string {
 	require.NoError(t, os.MkdirAll(dir, 0o755))
 	path := filepath.Join(dir, "pom.xml")
 	require.NoError(t, os.WriteFile(path, pom, 0o644))
-	out, err := exec.CommandContext(t.Context(), "mvn", "-q", "-B", "-f", path, "dependency:copy-dependencies", "-DincludeScope=runtime", "-DoutputDirectory="+jars).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "mvn", "-q", "-B", "-f", path, "dependency:copy-dependencies",
+		"-DincludeScope=runtime", "-DoutputDirectory="+jars).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.NoError(t, os.WriteFile(done, pom, 0o644))
 	return jars

@@ -50,7 +50,8 @@ func (h *hook) got(alert string) (list []string) {
 	defer h.mu.Unlock()
 	told := map[any]bool{}
 	for _, b := range h.bodies {
-		if b["alert"] == alert && !told[b["id"]] { // what is on its way at the process's end is sent once more, with its id
+		// what is on its way at the process's end is sent once more, with its id
+		if b["alert"] == alert && !told[b["id"]] {
 			told[b["id"]] = true
 			list = append(list, fmt.Sprint(b["state"], " ", b["level"]))
 		}
@@ -61,9 +62,13 @@ func (h *hook) got(alert string) (list []string) {
 // logged lists "message level" of the log's lines about an alert.
 func logged(p *process.Process, alert string) (list []string) {
 	for line := range strings.Lines(p.Log()) {
-		var entry struct{ Msg, Alert, Alert_level string }
-		if json.Unmarshal([]byte(line), &entry) == nil && entry.Alert == alert && strings.HasPrefix(entry.Msg, "alert ") {
-			list = append(list, entry.Msg+", "+entry.Alert_level)
+		var entry struct {
+			Msg, Alert string
+			Level      string `json:"alert_level"`
+		}
+		if json.Unmarshal([]byte(line), &entry) == nil && entry.Alert == alert &&
+			strings.HasPrefix(entry.Msg, "alert ") {
+			list = append(list, entry.Msg+", "+entry.Level)
 		}
 	}
 	return list
@@ -77,7 +82,11 @@ func fires(t *testing.T, p *process.Process, alert string) float64 {
 
 // smallWAL are settings under which megabytes matter.
 func smallWAL(keep string) postgres.Options {
-	return postgres.Options{WALSegment: 1, Settings: map[string]string{"min_wal_size": "2MB", "max_wal_size": "4MB", "max_slot_wal_keep_size": keep}}
+	return postgres.Options{
+		WALSegment: 1, Settings: map[string]string{
+			"min_wal_size": "2MB", "max_wal_size": "4MB", "max_slot_wal_keep_size": keep,
+		},
+	}
 }
 
 func writeWAL(t *testing.T, c *pgx.Conn, bytes int) {
@@ -85,7 +94,8 @@ func writeWAL(t *testing.T, c *pgx.Conn, bytes int) {
 	require.NoError(t, err)
 }
 
-// A broker that swallows everything: warned, then critical, and resolved when it is back, each told once in the log, as a metric and at the webhook.
+// A broker that swallows everything: warned, then critical, and resolved when it is back, each told once in the log, as
+// a metric and at the webhook.
 func TestMonitorSendsEachAlertOnce(t *testing.T) {
 	_, broker := sharedKafka(t)
 	t.Cleanup(func() { broker.Stall(false) })
@@ -93,15 +103,17 @@ func TestMonitorSendsEachAlertOnce(t *testing.T) {
 	h := startHook(t)
 	r, kind, topic := plainRig(t, db)
 	p := r.start(map[string]string{
-		"CDC_OUTBOX_MONITOR_INTERVAL": "250ms", "CDC_OUTBOX_MONITOR_WARN_RETAINED": "8MiB", "CDC_OUTBOX_MONITOR_CRITICAL_RETAINED": "16MiB",
-		"CDC_OUTBOX_MONITOR_WEBHOOK": h.URL,
+		"CDC_OUTBOX_MONITOR_INTERVAL": "250ms", "CDC_OUTBOX_MONITOR_WARN_RETAINED": "8MiB",
+		"CDC_OUTBOX_MONITOR_CRITICAL_RETAINED": "16MiB", "CDC_OUTBOX_MONITOR_WEBHOOK": h.URL,
 	})
 	filler, err := db.Connect(t.Context(), db.Name)
 	require.NoError(t, err)
 	const alert = "slot_retained_wal"
 	await := func(what string, posted ...string) {
 		t.Helper()
-		require.Eventually(t, func() bool { return len(h.got(alert)) >= len(posted) }, 15*time.Second, 20*time.Millisecond, what)
+		require.Eventually(t, func() bool {
+			return len(h.got(alert)) >= len(posted)
+		}, 15*time.Second, 20*time.Millisecond, what)
 		require.Equal(t, posted, h.got(alert), what)
 	}
 	r.insert(kind, 1) // so that the producer has met the broker
@@ -124,20 +136,22 @@ func TestMonitorSendsEachAlertOnce(t *testing.T) {
 	require.Zero(t, fires(t, p, alert))
 	time.Sleep(2 * time.Second)
 	require.Len(t, h.got(alert), 3)
-	require.Equal(t, []string{"alert fires, warn", "alert fires, critical", "alert is resolved, critical"}, logged(p, alert))
+	require.Equal(t, []string{"alert fires, warn", "alert fires, critical", "alert is resolved, critical"},
+		logged(p, alert))
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, b := range h.bodies {
 		if b["alert"] == alert && b["state"] == "firing" {
-			require.Contains(t, []any{"broker_unreachable", "unacknowledged"}, b["cause"].(map[string]any)["code"], "why: %v", b["cause"])
+			require.Contains(t, []any{"broker_unreachable", "unacknowledged"}, b["cause"].(map[string]any)["code"],
+				"why: %v", b["cause"])
 			require.Greater(t, b["figures"].(map[string]any)["retained_wal_bytes"], 8e6)
 		}
 	}
 	require.NotContains(t, p.Log(), h.URL)
 }
 
-// Under a steady load the forecast is the time at which the server really invalidates the slot. There is none before half a minute
-// has been seen, and then some time has to be left.
+// Under a steady load the forecast is the time at which the server really invalidates the slot. There is none before
+// half a minute has been seen, and then some time has to be left.
 func TestMonitorForecast(t *testing.T) {
 	t.Parallel()
 	const rate, limit = 1.6 * (1 << 20), 64
@@ -150,8 +164,9 @@ func TestMonitorForecast(t *testing.T) {
 	t.Cleanup(nowhere.Close)
 	nowhere.Stall(true)
 	r := &rig{T: t, db: db, began: time.Now(), env: map[string]string{
-		"CDC_OUTBOX_POSTGRES_DSN": db.DSN, "CDC_OUTBOX_POSTGRES_SLOT": db.Slot, "CDC_OUTBOX_POSTGRES_PUBLICATION": db.Publication,
-		"CDC_OUTBOX_KAFKA_BROKERS": nowhere.Addr(), "CDC_OUTBOX_MONITOR_INTERVAL": "250ms", "CDC_OUTBOX_MONITOR_WEBHOOK": h.URL, "CDC_OUTBOX_HTTP_STALL": "1h",
+		"CDC_OUTBOX_POSTGRES_DSN": db.DSN, "CDC_OUTBOX_POSTGRES_SLOT": db.Slot,
+		"CDC_OUTBOX_POSTGRES_PUBLICATION": db.Publication, "CDC_OUTBOX_KAFKA_BROKERS": nowhere.Addr(),
+		"CDC_OUTBOX_MONITOR_INTERVAL": "250ms", "CDC_OUTBOX_MONITOR_WEBHOOK": h.URL, "CDC_OUTBOX_HTTP_STALL": "1h",
 	}}
 	p := r.start()
 	r.insert("x", 1)
@@ -165,12 +180,14 @@ func TestMonitorForecast(t *testing.T) {
 			writeWAL(t, c, due)
 			written += due
 		}
-		if v, err := p.Metric(`cdc_outbox_slot_seconds_to_limit{slot="` + db.Slot + `"}`); forecast == 0 && err == nil && v > 0 && !math.IsInf(v, 1) {
+		if v, err := p.Metric(`cdc_outbox_slot_seconds_to_limit{slot="` + db.Slot + `"}`); forecast == 0 &&
+			err == nil && v > 0 && !math.IsInf(v, 1) {
 			forecast, seen = v, time.Since(began).Seconds()
 			t.Logf("after %.1f s: %.1f s left", seen, forecast)
 		}
 		var status string
-		require.NoError(t, c.QueryRow(t.Context(), `SELECT wal_status FROM pg_replication_slots WHERE slot_name = $1`, db.Slot).Scan(&status))
+		require.NoError(t, c.QueryRow(t.Context(), `SELECT wal_status FROM pg_replication_slots WHERE slot_name = $1`,
+			db.Slot).Scan(&status))
 		if status == "lost" {
 			break
 		}
@@ -185,5 +202,6 @@ func TestMonitorForecast(t *testing.T) {
 	code, err := p.Wait(20 * time.Second)
 	require.NoError(t, err)
 	require.Equal(t, 3, code)
-	require.Equal(t, []string{"resolved critical", "firing critical"}, h.got("connector_stopped"), "what an earlier process may have said is over; this one's end")
+	require.Equal(t, []string{"resolved critical", "firing critical"}, h.got("connector_stopped"),
+		"what an earlier process may have said is over; this one's end")
 }

@@ -13,8 +13,9 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/proxy"
 )
 
-// A relay that confirms what it has received: the proxy makes one of ours by raising the flush position of its status updates. The oracle must
-// see the slot pass rows that are not in Kafka, and after a crash that they are lost. Without this test a green suite might mean a blind one.
+// A relay that confirms what it has received: the proxy makes one of ours by raising the flush position of its status
+// updates. The oracle must see the slot pass rows that are not in Kafka, and after a crash that they are lost. Without
+// this test a green suite might mean a blind one.
 func TestMutantConfirmingOnReceiveIsCaught(t *testing.T) {
 	db := testkit.Postgres(t)
 	via, dsn := postgresProxy(t, db)

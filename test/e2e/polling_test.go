@@ -34,28 +34,32 @@ func pollingRig(t *testing.T, s surroundings) *rig {
 	}
 	seed := oracle.Seed(t)
 	o, err := oracle.New(t.Context(), oracle.Config{
-		DSN: s.db.DSN, Kafka: s.kafka.Client, Slot: s.db.Slot, AggregateTypes: []string{s.db.Name + "_a", s.db.Name + "_b"}, Seed: seed, Polling: true,
+		DSN: s.db.DSN, Kafka: s.kafka.Client, Slot: s.db.Slot,
+		AggregateTypes: []string{s.db.Name + "_a", s.db.Name + "_b"}, Seed: seed, Polling: true,
 	})
 	require.NoError(t, err)
 	t.Cleanup(o.Close)
 	_, err = polling.Apply(t.Context(), s.db.DSN, polling.Setup{
-		Tables:  []identifier.Table{{Schema: "public", Name: "outbox"}},
-		Columns: polling.Columns{Key: "aggregate_id", Sequence: "seq", Published: "published_at", Timestamp: "created_at"},
+		Tables: []identifier.Table{{Schema: "public", Name: "outbox"}},
+		Columns: polling.Columns{
+			Key: "aggregate_id", Sequence: "seq", Published: "published_at", Timestamp: "created_at",
+		},
 	})
 	require.NoError(t, err)
 	r := &rig{
 		T: t, db: s.db, kafka: s.kafka, oracle: o, rng: rand.New(rand.NewPCG(seed, 1)), began: time.Now(),
 		env: map[string]string{
-			"CDC_OUTBOX_SOURCE": "polling", "CDC_OUTBOX_POSTGRES_DSN": s.viaDSN, "CDC_OUTBOX_KAFKA_BROKERS": strings.Join(s.kafka.Addrs(), ","),
-			"CDC_OUTBOX_POLLING_WORKERS": "2", "CDC_OUTBOX_POLLING_BATCH": "50",
+			"CDC_OUTBOX_SOURCE": "polling", "CDC_OUTBOX_POSTGRES_DSN": s.viaDSN,
+			"CDC_OUTBOX_KAFKA_BROKERS": strings.Join(s.kafka.Addrs(), ","), "CDC_OUTBOX_POLLING_WORKERS": "2",
+			"CDC_OUTBOX_POLLING_BATCH": "50",
 		},
 	}
 	maps.Copy(r.env, s.env)
 	return r
 }
 
-// Two processes of two workers each, killed again and again under load with overlapping, rolled-back and prepared transactions: nothing
-// is lost, nothing made up, and each key's events first appear in the order of their commits.
+// Two processes of two workers each, killed again and again under load with overlapping, rolled-back and prepared
+// transactions: nothing is lost, nothing made up, and each key's events first appear in the order of their commits.
 func TestPollingKilledUnderLoad(t *testing.T) {
 	t.Parallel()
 	r := pollingRig(t, surroundings{})
@@ -70,8 +74,8 @@ func TestPollingKilledUnderLoad(t *testing.T) {
 	r.verdict()
 }
 
-// A process that is frozen keeps its lanes until the server ends its sessions. Others then publish what it had in flight; what it
-// writes when it wakes up are repeats.
+// A process that is frozen keeps its lanes until the server ends its sessions. Others then publish what it had in
+// flight; what it writes when it wakes up are repeats.
 func TestPollingFrozenProcess(t *testing.T) {
 	t.Parallel()
 	r := pollingRig(t, surroundings{})
@@ -92,7 +96,8 @@ func TestPollingFrozenProcess(t *testing.T) {
 	}
 }
 
-// The broker restarts, the connections to Postgres are cut and refused: nothing is repeated while the processes live, unless a lane changed hands.
+// The broker restarts, the connections to Postgres are cut and refused: nothing is repeated while the processes live,
+// unless a lane changed hands.
 func TestPollingFaultsOnBothSides(t *testing.T) {
 	t.Parallel()
 	db := testkit.Postgres(t)
@@ -140,8 +145,9 @@ func TestPollingStoppedGracefully(t *testing.T) {
 	require.Zero(t, r.verdict().Duplicates)
 }
 
-// From polling to the log under load: relays that poll are held, the rows they have left are listed in the slot's snapshot, and the
-// connector goes on. Nothing is missing, nothing comes twice, and no key's event from the log overtakes one from the table.
+// From polling to the log under load: relays that poll are held, the rows they have left are listed in the slot's
+// snapshot, and the connector goes on. Nothing is missing, nothing comes twice, and no key's event from the log
+// overtakes one from the table.
 func TestPollingMigratesToLog(t *testing.T) {
 	for range soak(10, 1) {
 		r := pollingRig(t, surroundings{})
@@ -149,8 +155,10 @@ func TestPollingMigratesToLog(t *testing.T) {
 		writers := r.oracle.StartWriters(oracle.Load{Writers: 4, Pause: 2 * time.Millisecond})
 		r.pause(500*time.Millisecond, 1500*time.Millisecond)
 		wal := map[string]string{
-			"CDC_OUTBOX_SOURCE": "wal", "CDC_OUTBOX_POSTGRES_SNAPSHOT": "initial", "CDC_OUTBOX_POSTGRES_SLOT": r.db.Slot, "CDC_OUTBOX_POSTGRES_PUBLICATION": r.db.Publication,
-			"CDC_OUTBOX_POLLING_WORKERS": "4", "CDC_OUTBOX_POLLING_BATCH": "1000", "CDC_OUTBOX_POLLING_INTERVAL": "100ms",
+			"CDC_OUTBOX_SOURCE": "wal", "CDC_OUTBOX_POSTGRES_SNAPSHOT": "initial",
+			"CDC_OUTBOX_POSTGRES_SLOT": r.db.Slot, "CDC_OUTBOX_POSTGRES_PUBLICATION": r.db.Publication,
+			"CDC_OUTBOX_POLLING_WORKERS": "4", "CDC_OUTBOX_POLLING_BATCH": "1000",
+			"CDC_OUTBOX_POLLING_INTERVAL": "100ms",
 		}
 		env := maps.Clone(r.env)
 		maps.Copy(env, wal)

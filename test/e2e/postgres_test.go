@@ -18,7 +18,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/proxy"
 )
 
-// The session is ended every second: the connector goes on where it knows everything to be acknowledged, so nothing is repeated either.
+// The session is ended every second: the connector goes on where it knows everything to be acknowledged, so nothing is
+// repeated either.
 func TestPostgresTerminatesSessionEachSecond(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, surroundings{})
@@ -30,7 +31,9 @@ func TestPostgresTerminatesSessionEachSecond(t *testing.T) {
 	for second := 0; second < 12 || ended <= 6 && second < 90; second++ {
 		time.Sleep(time.Second)
 		var n int
-		require.NoError(t, conn.QueryRow(t.Context(), `SELECT count(pg_terminate_backend(active_pid)) FROM pg_replication_slots WHERE slot_name = $1 AND active`, r.db.Slot).Scan(&n))
+		require.NoError(t, conn.QueryRow(t.Context(),
+			`SELECT count(pg_terminate_backend(active_pid)) FROM pg_replication_slots WHERE slot_name = $1 AND active`,
+			r.db.Slot).Scan(&n))
 		ended += n
 	}
 	r.Logf("written: %+v", writers.Stop())
@@ -39,8 +42,8 @@ func TestPostgresTerminatesSessionEachSecond(t *testing.T) {
 	require.True(t, p.Running())
 }
 
-// A crash and an immediate shutdown of the server while the connector lives. Before PostgreSQL 17 the slot falls back then; the
-// connector does not.
+// A crash and an immediate shutdown of the server while the connector lives. Before PostgreSQL 17 the slot falls back
+// then; the connector does not.
 func TestPostgresCrashesUnderConnector(t *testing.T) {
 	t.Parallel()
 	db := testkit.DedicatedPostgres(t, postgres.Options{})
@@ -63,7 +66,8 @@ func TestPostgresCrashesUnderConnector(t *testing.T) {
 	require.Zero(t, r.verdict().Duplicates)
 }
 
-// Each status update the connector sends: its flush position never falls and is the end of a commit or a keepalive's WAL end, never in between.
+// Each status update the connector sends: its flush position never falls and is the end of a commit or a keepalive's
+// WAL end, never in between.
 func TestPostgresReceivesExactPositions(t *testing.T) {
 	t.Parallel()
 	db := testkit.Postgres(t)
@@ -155,13 +159,16 @@ func TestPostgresIdleOutboxInBusyCluster(t *testing.T) {
 	began := time.Now()
 	retained := int64(-1)
 	until(t, 90*time.Second, 200*time.Millisecond, func() (bool, string) {
-		require.NoError(t, conn.QueryRow(t.Context(), `SELECT (pg_current_wal_lsn() - restart_lsn)::bigint FROM pg_replication_slots WHERE slot_name = $1`, db.Slot).Scan(&retained))
+		require.NoError(t, conn.QueryRow(t.Context(),
+			`SELECT (pg_current_wal_lsn() - restart_lsn)::bigint FROM pg_replication_slots WHERE slot_name = $1`,
+			db.Slot).Scan(&retained))
 		return retained < 1<<20, "retained: " + mib(retained)
 	})
 	t.Logf("%s retained after %v", mib(retained), time.Since(began))
 }
 
-// One transaction of half a million rows (200,000 without soak) passes through a window of fixed size. Kafka is slower than Postgres, so that the window is full.
+// One transaction of half a million rows (200,000 without soak) passes through a window of fixed size. Kafka is slower
+// than Postgres, so that the window is full.
 func TestPostgresVeryLargeTransaction(t *testing.T) {
 	rows := soak(500_000, 200_000)
 	r, kind, topic := plainRig(t, testkit.Postgres(t))

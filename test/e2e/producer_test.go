@@ -40,11 +40,11 @@ type load struct {
 	sent  []string
 }
 
-func startCluster(t *testing.T, opts kafka.Options, partitions int32) *kafka.Cluster {
+func startCluster(t *testing.T, partitions int32) *kafka.Cluster {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	c, err := kafka.Start(ctx, opts)
+	c, err := kafka.Start(ctx, kafka.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	require.NoError(t, c.Create(ctx, kafkaclient.Topic{Name: producerTopic, Partitions: partitions}))
@@ -102,7 +102,10 @@ func (l *load) run(n int, done <-chan struct{}) {
 		l.window <- struct{}{}
 		key := fmt.Sprint("k", i%50)
 		value := fmt.Sprintf("%s:%09d:%s", key, len(l.sent), strings.Repeat("x", 200))
-		rec := router.Record{Topic: producerTopic, Partition: -1, Key: []byte(key), Value: []byte(value), Timestamp: time.Now().UnixMilli()}
+		rec := router.Record{
+			Topic: producerTopic, Partition: -1, Key: []byte(key), Value: []byte(value),
+			Timestamp: time.Now().UnixMilli(),
+		}
 		if !assertNoError(l.t, l.p.Produce(l.t.Context(), &rec, uint64(len(l.sent)))) {
 			return
 		}
@@ -154,13 +157,14 @@ func (l *load) check() {
 	for ticket, n := range l.acked {
 		require.Equal(l.t, 1, n, "ticket %d", ticket)
 	}
-	require.Eventually(l.t, func() bool { return len(l.p.Trouble()) == 0 }, 3*time.Second, 10*time.Millisecond, "trouble that is over")
+	require.Eventually(l.t, func() bool { return len(l.p.Trouble()) == 0 }, 3*time.Second, 10*time.Millisecond,
+		"trouble that is over")
 	l.t.Logf("%d records", len(l.sent))
 }
 
 func TestProducerOverKilledBroker(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, kafka.Options{}, 3)
+	c := startCluster(t, 3)
 	l := newLoad(t, c)
 	for range soak(3, 2) {
 		l.during(func(ctx context.Context) {
@@ -174,7 +178,7 @@ func TestProducerOverKilledBroker(t *testing.T) {
 
 func TestProducerOverBounceAndFreeze(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, kafka.Options{}, 3)
+	c := startCluster(t, 3)
 	const timeout = 2 * time.Second
 	l := newLoad(t, c, func(cfg *producer.Config) { cfg.RequestTimeout = timeout })
 	l.during(func(ctx context.Context) { require.NoError(t, c.Brokers[0].Bounce(ctx)) })
@@ -211,11 +215,11 @@ func TestProducerOverFrozenLeader(t *testing.T) {
 	l.check()
 }
 
-// TestProducerProbes: the first batch of a fresh producer id does not arrive. A broker without state for the id takes any
-// first sequence: had a second batch been on its way, it would be written, and the first be refused for good.
+// TestProducerProbes: the first batch of a fresh producer id does not arrive. A broker without state for the id takes
+// any first sequence: had a second batch been on its way, it would be written, and the first be refused for good.
 func TestProducerProbes(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, kafka.Options{}, 1)
+	c := startCluster(t, 1)
 	d := &losingDial{lose: 2}
 	l := newLoad(t, c, func(cfg *producer.Config) { cfg.Dial, cfg.RequestTimeout = d.dial, time.Second })
 	l.during(func(context.Context) {})
@@ -225,7 +229,7 @@ func TestProducerProbes(t *testing.T) {
 
 func TestProducerResumesOnRecreatedTopic(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, kafka.Options{}, 3)
+	c := startCluster(t, 3)
 	l := newLoad(t, c)
 	l.during(func(context.Context) {})
 	l.check()

@@ -15,9 +15,9 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/process"
 )
 
-// What exactly-once delivery costs: the same backlog, drained by turns with and without transactions, from slots that all begin in front of
-// it. Neighbours in time meet the same machine, so each pair gives a ratio, and their median counts: no single
-// pause decides it.
+// What exactly-once delivery costs: the same backlog, drained by turns with and without transactions, from slots that
+// all begin in front of it. Neighbours in time meet the same machine, so each pair gives a ratio, and their median
+// counts: no single pause decides it.
 func TestExactlyOnceRate(t *testing.T) {
 	rows := soak(300_000, 80_000)
 	rounds, atLeast := soak(7, 3), soak(0.85, 0.5)
@@ -35,7 +35,9 @@ func TestExactlyOnceRate(t *testing.T) {
 	// Small transactions, as applications write them; the loop runs in the server.
 	r.db.Exec(t, fmt.Sprintf(`DO $$ BEGIN FOR i IN 1..%d LOOP
 		INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload)
-		SELECT '%s', ((i * 10 + g) %% 5000)::text, 'happened', jsonb_build_object('n', i * 10 + g, 'pad', repeat('x', 250)) FROM generate_series(1, 10) g;
+		SELECT '%s', ((i * 10 + g) %% 5000)::text, 'happened', 
+			jsonb_build_object('n', i * 10 + g, 'pad', repeat('x', 250))
+		FROM generate_series(1, 10) g;
 		COMMIT;
 	END LOOP; END $$`, rows/10, kind))
 	rates := map[string][]float64{}
@@ -57,7 +59,8 @@ func TestExactlyOnceRate(t *testing.T) {
 		ratios = append(ratios, rates["exactly_once"][round]/rates["at_least_once"][round])
 	}
 	ratio := median(ratios)
-	t.Logf("exactly_once runs at %.0f %% of at_least_once: the median of %d pairs, %.2f; medians %.0f and %.0f rows/s", 100*ratio, rounds, ratios,
+	t.Logf("exactly_once runs at %.0f %% of at_least_once: the median of %d pairs, %.2f; medians %.0f and "+
+		"%.0f rows/s", 100*ratio, rounds, ratios,
 		median(rates["exactly_once"]), median(rates["at_least_once"]))
 	require.GreaterOrEqual(t, ratio, atLeast)
 }
@@ -67,7 +70,8 @@ func median(of []float64) float64 {
 	return of[len(of)/2]
 }
 
-// drainRate waits until the connector has published n rows, and returns how fast it was from the first ones on: without its start.
+// drainRate waits until the connector has published n rows, and returns how fast it was from the first ones on: without
+// its start.
 func (r *rig) drainRate(p *process.Process, n int) float64 {
 	r.Helper()
 	var first, last float64
@@ -83,6 +87,8 @@ func (r *rig) drainRate(p *process.Process, n int) float64 {
 			first, began = last, ended
 		}
 		return int(last) >= n
-	}, 3*time.Minute, 10*time.Millisecond, "%d rows published: %s", n, delayed(func() string { return strings.TrimSpace(p.LogTail(5)) }))
+	}, 3*time.Minute, 10*time.Millisecond, "%d rows published: %s", n, delayed(func() string {
+		return strings.TrimSpace(p.LogTail(5))
+	}))
 	return (last - first) / ended.Sub(began).Seconds()
 }

@@ -27,9 +27,9 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/proxy"
 )
 
-// TestRecordScrapes records what a running connector and a running consumer show to Prometheus, as the dashboard's test reads it
-// (deploy/testdata/rules): `make scrapes`. Things happen meanwhile that most panels are about: load, a row that is put aside, a
-// connection that breaks, an open transaction that holds the slot back.
+// TestRecordScrapes records what a running connector and a running consumer show to Prometheus, as the dashboard's test
+// reads it (deploy/testdata/rules): `make scrapes`. Things happen meanwhile that most panels are about: load, a row
+// that is put aside, a connection that breaks, an open transaction that holds the slot back.
 func TestRecordScrapes(t *testing.T) {
 	dir := os.Getenv("CDC_OUTBOX_TEST_SCRAPES")
 	if dir == "" {
@@ -46,8 +46,9 @@ func TestRecordScrapes(t *testing.T) {
 	_, broker := sharedKafka(t)
 	h, spans := startHook(t), collector.HTTP(t)
 	p := r.start(map[string]string{
-		"CDC_OUTBOX_DELIVERY": "exactly_once", "CDC_OUTBOX_ROUTER_ON_BAD_ROW": "dead_letter", "CDC_OUTBOX_MONITOR_INTERVAL": "250ms",
-		"CDC_OUTBOX_MONITOR_WAL_VOLUME": "1GiB", "CDC_OUTBOX_MONITOR_WARN_RETAINED": "16MiB", "CDC_OUTBOX_MONITOR_WEBHOOK": h.URL,
+		"CDC_OUTBOX_DELIVERY": "exactly_once", "CDC_OUTBOX_ROUTER_ON_BAD_ROW": "dead_letter",
+		"CDC_OUTBOX_MONITOR_INTERVAL": "250ms", "CDC_OUTBOX_MONITOR_WAL_VOLUME": "1GiB",
+		"CDC_OUTBOX_MONITOR_WARN_RETAINED": "16MiB", "CDC_OUTBOX_MONITOR_WEBHOOK": h.URL,
 		"CDC_OUTBOX_TRACES_ENDPOINT": spans.URL, "CDC_OUTBOX_TRACES_SAMPLE": "5%",
 	})
 	pool, err := pgxpool.New(t.Context(), db.DSN)
@@ -73,7 +74,8 @@ func TestRecordScrapes(t *testing.T) {
 
 	open, err := db.Connect(t.Context(), db.Name)
 	require.NoError(t, err)
-	_, err = open.Exec(t.Context(), `BEGIN; INSERT INTO outbox (aggregate_type, aggregate_id, event_type) VALUES ('`+kind+`', '1', 'open')`)
+	_, err = open.Exec(t.Context(), `BEGIN; INSERT INTO outbox (aggregate_type, aggregate_id, event_type) VALUES ('`+
+		kind+`', '1', 'open')`)
 	require.NoError(t, err)
 	filler, err := db.Connect(t.Context(), db.Name)
 	require.NoError(t, err)
@@ -88,9 +90,11 @@ func TestRecordScrapes(t *testing.T) {
 		case 2:
 			broker.CutAfter(proxy.Up, 20_000) // in the middle of a request
 		case 3:
-			db.Exec(t, `INSERT INTO outbox (aggregate_type, aggregate_id, event_type, headers) VALUES ('`+kind+`', '1', 'bad', '[1]')`)
+			db.Exec(t, `INSERT INTO outbox (aggregate_type, aggregate_id, event_type, headers) VALUES ('`+kind+
+				`', '1', 'bad', '[1]')`)
 		case 5:
-			db.Exec(t, `SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '`+db.Slot+`'`)
+			db.Exec(t, `SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '`+db.Slot+
+				`'`)
 		}
 		time.Sleep(every - time.Since(began))
 		code, body, err := p.Get("/metrics")
@@ -98,7 +102,8 @@ func TestRecordScrapes(t *testing.T) {
 		require.Equal(t, http.StatusOK, code)
 		save(t, dir, fmt.Sprintf("connector-%d.prom", i), body)
 		w := httptest.NewRecorder()
-		promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
+		promhttp.HandlerFor(registry, promhttp.HandlerOpts{}).
+			ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", nil))
 		save(t, dir, fmt.Sprintf("consumer-%d.prom", i), w.Body.String())
 	}
 	require.NotEmpty(t, spans.Spans())

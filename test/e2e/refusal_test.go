@@ -14,7 +14,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/process"
 )
 
-// What cannot work ends at once with the exit code that says who must act, and a message that names the object and the remedy.
+// What cannot work ends at once with the exit code that says who must act, and a message that names the object and the
+// remedy.
 func TestRefusal(t *testing.T) {
 	t.Parallel()
 	c, _ := sharedKafka(t)
@@ -32,19 +33,33 @@ func TestRefusal(t *testing.T) {
 		code int
 		say  []string
 	}{
-		"an unknown variable":  {db: table, env: map[string]string{"CDC_OUTBOX_POSTGRES_SLOTT": "x"}, code: 2, say: []string{"CDC_OUTBOX_POSTGRES_SLOTT", "CDC_OUTBOX_POSTGRES_SLOT"}},
-		"an unknown flag":      {db: table, args: []string{"run", "--postgres-slott=x"}, code: 2, say: []string{"postgres-slott"}},
-		"an impossible value":  {db: table, env: map[string]string{"CDC_OUTBOX_WINDOW_RECORDS": "many"}, code: 2, say: []string{"many"}},
-		"a missing table":      {db: testkit.Postgres(t), code: 3, say: []string{"outbox", "cdc-outbox setup"}},
-		"wal_level replica":    {db: replica, code: 3, say: []string{"wal_level", "ALTER SYSTEM SET wal_level"}},
-		"no slot, setup never": {db: table, env: map[string]string{"CDC_OUTBOX_POSTGRES_SETUP": "never"}, code: 3, say: []string{table.Publication, "pg_create_logical_replication_slot"}},
-		"a lost slot":          {db: lost, code: 3, say: []string{lost.Slot}},
-		"check, nobody there":  {db: table, args: []string{"check"}, env: map[string]string{"CDC_OUTBOX_POSTGRES_DSN": "postgres://postgres@127.0.0.1:1/x?sslmode=disable"}, code: 3, say: []string{"127.0.0.1:1"}},
+		"an unknown variable": {
+			db: table, env: map[string]string{"CDC_OUTBOX_POSTGRES_SLOTT": "x"}, code: 2,
+			say: []string{"CDC_OUTBOX_POSTGRES_SLOTT", "CDC_OUTBOX_POSTGRES_SLOT"},
+		},
+		"an unknown flag": {
+			db: table, args: []string{"run", "--postgres-slott=x"}, code: 2, say: []string{"postgres-slott"},
+		},
+		"an impossible value": {
+			db: table, env: map[string]string{"CDC_OUTBOX_WINDOW_RECORDS": "many"}, code: 2, say: []string{"many"},
+		},
+		"a missing table":   {db: testkit.Postgres(t), code: 3, say: []string{"outbox", "cdc-outbox setup"}},
+		"wal_level replica": {db: replica, code: 3, say: []string{"wal_level", "ALTER SYSTEM SET wal_level"}},
+		"no slot, setup never": {
+			db: table, env: map[string]string{"CDC_OUTBOX_POSTGRES_SETUP": "never"}, code: 3,
+			say: []string{table.Publication, "pg_create_logical_replication_slot"},
+		},
+		"a lost slot": {db: lost, code: 3, say: []string{lost.Slot}},
+		"check, nobody there": {
+			db: table, args: []string{"check"},
+			env:  map[string]string{"CDC_OUTBOX_POSTGRES_DSN": "postgres://postgres@127.0.0.1:1/x?sslmode=disable"},
+			code: 3, say: []string{"127.0.0.1:1"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			env := map[string]string{
-				"CDC_OUTBOX_POSTGRES_DSN": tc.db.DSN, "CDC_OUTBOX_POSTGRES_SLOT": tc.db.Slot, "CDC_OUTBOX_POSTGRES_PUBLICATION": tc.db.Publication,
-				"CDC_OUTBOX_KAFKA_BROKERS": c.Addrs()[0],
+				"CDC_OUTBOX_POSTGRES_DSN": tc.db.DSN, "CDC_OUTBOX_POSTGRES_SLOT": tc.db.Slot,
+				"CDC_OUTBOX_POSTGRES_PUBLICATION": tc.db.Publication, "CDC_OUTBOX_KAFKA_BROKERS": c.Addrs()[0],
 			}
 			maps.Copy(env, tc.env)
 			p, err := process.Start(process.Options{Args: tc.args, Env: env})
@@ -87,7 +102,9 @@ func TestRefusalSlotDroppedWhileRunning(t *testing.T) {
 	p := r.start()
 	conn := connect(t, r.db.DSN)
 	require.Eventually(t, func() bool {
-		_, err := conn.Exec(t.Context(), `SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = $1 AND active`, r.db.Slot)
+		_, err := conn.Exec(t.Context(),
+			`SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = $1 AND active`,
+			r.db.Slot)
 		require.NoError(t, err)
 		_, err = conn.Exec(t.Context(), `SELECT pg_drop_replication_slot($1)`, r.db.Slot)
 		return err == nil

@@ -23,7 +23,8 @@ type relay struct {
 	writers *oracle.Writers
 }
 
-// relays are connectors of both kinds of delivery that meet the same faults, each with a database and topics of its own.
+// relays are connectors of both kinds of delivery that meet the same faults, each with a database and topics of its
+// own.
 type relays []*relay
 
 // startRelays starts one connector for each kind of delivery, and writers for each.
@@ -42,7 +43,8 @@ func startRelays(t *testing.T, s surroundings, load oracle.Load) relays {
 	return all
 }
 
-// catchUp waits until each slot has passed everything that is committed now, and logs how long that took since the fault.
+// catchUp waits until each slot has passed everything that is committed now, and logs how long that took since the
+// fault.
 func (all relays) catchUp(what string, since time.Time) {
 	t := all[0].T
 	t.Helper()
@@ -94,8 +96,8 @@ func awaitNotReady(t *testing.T, p *process.Process, limit time.Duration, parts 
 	return why
 }
 
-// until polls in the test's own goroutine. require.Eventually does so in another one, which may still write what the message
-// about its failure reads.
+// until polls in the test's own goroutine. require.Eventually does so in another one, which may still write what the
+// message about its failure reads.
 func until(t *testing.T, limit, every time.Duration, reached func() (ok bool, instead string)) {
 	t.Helper()
 	for end := time.Now().Add(limit); ; time.Sleep(every) {

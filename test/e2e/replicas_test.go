@@ -12,12 +12,15 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/oracle"
 )
 
-// Two of three brokers die. The one that is left leads everything and has it alone, so nothing may be confirmed until another is back.
+// Two of three brokers die. The one that is left leads everything and has it alone, so nothing may be confirmed until
+// another is back.
 func TestClusterTwoOfThreeBrokersDown(t *testing.T) {
 	t.Parallel()
-	// The controller is node 1's alone: with the majority of the controllers the cluster could not even tell who is in sync.
+	// The controller is node 1's alone: with the majority of the controllers the cluster could not even tell who is in
+	// sync.
 	c := threeBrokers(t, kafka.Options{Voters: 1})
-	all := startRelays(t, surroundings{kafka: c, replicas: 3, env: map[string]string{"CDC_OUTBOX_HTTP_STALL": "4s"}}, clusterLoad)
+	all := startRelays(t, surroundings{kafka: c, replicas: 3, env: map[string]string{"CDC_OUTBOX_HTTP_STALL": "4s"}},
+		clusterLoad)
 	time.Sleep(2 * time.Second)
 	for _, down := range [][]*kafka.Broker{{c.Brokers[1], c.Brokers[2]}, {c.Brokers[2], c.Brokers[1]}}[:soak(2, 1)] {
 		require.NoError(t, c.AwaitInSync(all[0].within(90*time.Second)))
@@ -44,7 +47,8 @@ func TestClusterTwoOfThreeBrokersDown(t *testing.T) {
 		}
 		time.Sleep(soak(20*time.Second, 5*time.Second))
 		for i, r := range all {
-			require.Equal(t, before[i], confirmed(r.rig), "%s: nothing can have been acknowledged by two brokers", r.name)
+			require.Equal(t, before[i], confirmed(r.rig), "%s: nothing can have been acknowledged by two brokers",
+				r.name)
 			ready, _ := r.p.IsReady()
 			require.False(t, ready)
 		}

@@ -73,15 +73,17 @@ func newRig(t *testing.T, s surroundings) *rig {
 	}
 	seed := oracle.Seed(t)
 	o, err := oracle.New(t.Context(), oracle.Config{
-		DSN: s.db.DSN, Kafka: client, Slot: s.db.Slot, AggregateTypes: []string{s.db.Name + "_a", s.db.Name + "_b"}, Replicas: s.replicas, Seed: seed,
+		DSN: s.db.DSN, Kafka: client, Slot: s.db.Slot, AggregateTypes: []string{s.db.Name + "_a", s.db.Name + "_b"},
+		Replicas: s.replicas, Seed: seed,
 	})
 	require.NoError(t, err)
 	t.Cleanup(o.Close)
 	r := &rig{
 		T: t, db: s.db, kafka: s.kafka, oracle: o, rng: rand.New(rand.NewPCG(seed, 1)), began: time.Now(),
 		env: map[string]string{
-			"CDC_OUTBOX_POSTGRES_DSN": s.viaDSN, "CDC_OUTBOX_POSTGRES_SLOT": s.db.Slot, "CDC_OUTBOX_POSTGRES_PUBLICATION": s.db.Publication,
-			"CDC_OUTBOX_KAFKA_BROKERS": strings.Join(s.kafka.Addrs(), ","),
+			"CDC_OUTBOX_POSTGRES_DSN": s.viaDSN, "CDC_OUTBOX_POSTGRES_SLOT": s.db.Slot,
+			"CDC_OUTBOX_POSTGRES_PUBLICATION": s.db.Publication,
+			"CDC_OUTBOX_KAFKA_BROKERS":        strings.Join(s.kafka.Addrs(), ","),
 		},
 	}
 	if s.exactlyOnce {
@@ -104,7 +106,8 @@ func (r *rig) launch(more ...map[string]string) *process.Process {
 		if r.Failed() {
 			r.Logf("the end of the connector's log:\n%s", p.LogTail(12))
 		}
-		for _, secret := range []string{"Zoë", env["CDC_OUTBOX_POSTGRES_DSN"], "DATA RACE"} { // a payload's text, a connection string; and what -race would say
+		// a payload's text, a connection string; and what -race would say
+		for _, secret := range []string{"Zoë", env["CDC_OUTBOX_POSTGRES_DSN"], "DATA RACE"} {
 			require.NotContains(r, p.Log(), secret, "in the log")
 		}
 		require.NoError(r, p.Close())
@@ -143,8 +146,8 @@ func plainRig(t *testing.T, db *testkit.Database) (r *rig, kind, topic string) {
 	topic = kind + ".events"
 	require.NoError(t, c.Create(within(t, 30*time.Second), kafkaclient.Topic{Name: topic, Partitions: 3}))
 	return &rig{T: t, db: db, kafka: c, began: time.Now(), env: map[string]string{
-		"CDC_OUTBOX_POSTGRES_DSN": db.DSN, "CDC_OUTBOX_POSTGRES_SLOT": db.Slot, "CDC_OUTBOX_POSTGRES_PUBLICATION": db.Publication,
-		"CDC_OUTBOX_KAFKA_BROKERS": c.Addrs()[0],
+		"CDC_OUTBOX_POSTGRES_DSN": db.DSN, "CDC_OUTBOX_POSTGRES_SLOT": db.Slot,
+		"CDC_OUTBOX_POSTGRES_PUBLICATION": db.Publication, "CDC_OUTBOX_KAFKA_BROKERS": c.Addrs()[0],
 	}}, kind, topic
 }
 
@@ -152,10 +155,12 @@ func plainRig(t *testing.T, db *testkit.Database) (r *rig, kind, topic string) {
 func (r *rig) insert(kind string, rows int) {
 	r.Helper()
 	r.db.Exec(r, fmt.Sprintf(`INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload)
-		SELECT '%s', (g %% 5000)::text, 'happened', jsonb_build_object('n', g, 'pad', repeat('x', 250)) FROM generate_series(1, %d) g`, kind, rows))
+		SELECT '%s', (g %% 5000)::text, 'happened', jsonb_build_object('n', g, 'pad', repeat('x', 250))
+		FROM generate_series(1, %d) g`, kind, rows))
 }
 
-// verdict waits until all is confirmed and has the oracle judge. What is returned is for figures that the promises don't bound.
+// verdict waits until all is confirmed and has the oracle judge. What is returned is for figures that the promises
+// don't bound.
 func (r *rig) verdict() *oracle.Report {
 	r.Helper()
 	require.NoError(r, r.oracle.AwaitCaughtUp(r.within(60*time.Second)))
@@ -170,7 +175,9 @@ func (r *rig) verdict() *oracle.Report {
 // emptyTable makes the outbox table in a database without an oracle.
 func emptyTable(t *testing.T, db *testkit.Database) {
 	t.Helper()
-	db.Exec(t, `CREATE TABLE outbox (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), aggregate_type text NOT NULL, aggregate_id text NOT NULL,
+	db.Exec(t,
+		`CREATE TABLE outbox (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), aggregate_type text NOT NULL,
+			aggregate_id text NOT NULL,
 		event_type text NOT NULL, payload jsonb, headers jsonb, created_at timestamptz NOT NULL DEFAULT now())`)
 }
 

@@ -22,8 +22,9 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/proxy"
 )
 
-// secured is a broker that lets in who authenticates with SCRAM, and may only do what it was allowed. Four more listeners speak TLS, each
-// with another certificate, and all of them tell clients the address of one proxy: where it leads decides what a client meets.
+// secured is a broker that lets in who authenticates with SCRAM, and may only do what it was allowed. Four more
+// listeners speak TLS, each with another certificate, and all of them tell clients the address of one proxy: where it
+// leads decides what a client meets.
 type secured struct {
 	*kafka.Cluster
 	line, tls *proxy.Proxy
@@ -54,19 +55,22 @@ func startSecured(t *testing.T) *secured {
 	var listeners []kafka.Listener
 	for name, keystore := range map[string]string{
 		tlsGood: ours.keystore(t, local, "", later), tlsForeign: foreign.keystore(t, local, "", later),
-		tlsHost: ours.keystore(t, nil, "kafka.elsewhere.example", later), tlsExpired: ours.keystore(t, local, "", time.Now().Add(-time.Hour)),
+		tlsHost:    ours.keystore(t, nil, "kafka.elsewhere.example", later),
+		tlsExpired: ours.keystore(t, local, "", time.Now().Add(-time.Hour)),
 	} {
 		listeners = append(listeners, kafka.Listener{
-			Name: name, Protocol: "SSL", Settings: map[string]string{"ssl.keystore.type": "PEM", "ssl.keystore.location": keystore},
+			Name: name, Protocol: "SSL",
+			Settings:  map[string]string{"ssl.keystore.type": "PEM", "ssl.keystore.location": keystore},
 			Advertise: func(int, string) string { return s.tls.Addr() },
 		})
 	}
 	s.Cluster = testkit.DedicatedKafka(t, kafka.Options{
 		Protocol: "SASL_PLAINTEXT", Listeners: listeners,
 		Settings: map[string]string{
-			"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer", "super.users": "User:ANONYMOUS",
-			"listener.name.client.sasl.enabled.mechanisms":        "SCRAM-SHA-512",
-			"listener.name.client.scram-sha-512.sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required;",
+			"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+			"super.users":           "User:ANONYMOUS", "listener.name.client.sasl.enabled.mechanisms": "SCRAM-SHA-512",
+			"listener.name.client.scram-sha-512.sasl.jaas.config": "org.apache.kafka.common.security.scram." +
+				"ScramLoginModule required;",
 		},
 		Advertise: func(_ int, addr string) string {
 			s.line, err = proxy.Start(addr, proxy.Kafka)
@@ -76,9 +80,12 @@ func startSecured(t *testing.T) *secured {
 		},
 	})
 	require.NoError(t, s.Create(within(t, 30*time.Second), kafkaclient.Topic{Name: "cdc-outbox.positions"}))
-	s.allow(t, kadm.NewACLs().TransactionalIDs("cdc-outbox.").ResourcePatternType(kadm.ACLPatternPrefixed).Operations(kadm.OpWrite, kadm.OpDescribe))
-	s.allow(t, kadm.NewACLs().Groups("cdc-outbox.").ResourcePatternType(kadm.ACLPatternPrefixed).Operations(kadm.OpRead, kadm.OpDescribe))
-	s.allow(t, kadm.NewACLs().Topics("cdc-outbox.positions").ResourcePatternType(kadm.ACLPatternLiteral).Operations(kadm.OpRead, kadm.OpDescribe))
+	s.allow(t, kadm.NewACLs().TransactionalIDs("cdc-outbox.").ResourcePatternType(kadm.ACLPatternPrefixed).
+		Operations(kadm.OpWrite, kadm.OpDescribe))
+	s.allow(t, kadm.NewACLs().Groups("cdc-outbox.").ResourcePatternType(kadm.ACLPatternPrefixed).Operations(kadm.OpRead,
+		kadm.OpDescribe))
+	s.allow(t, kadm.NewACLs().Topics("cdc-outbox.positions").ResourcePatternType(kadm.ACLPatternLiteral).
+		Operations(kadm.OpRead, kadm.OpDescribe))
 	return s
 }
 
@@ -94,7 +101,8 @@ func (s *secured) allow(t *testing.T, acl *kadm.ACLBuilder) {
 // forbidWrite is a right taken away (a denial outweighs what is allowed); give gives it back.
 func (s *secured) forbidWrite(t *testing.T, topic string) (give func()) {
 	t.Helper()
-	denial := kadm.NewACLs().Topics(topic).ResourcePatternType(kadm.ACLPatternLiteral).Operations(kadm.OpWrite).Deny("User:" + user).DenyHosts()
+	denial := kadm.NewACLs().Topics(topic).ResourcePatternType(kadm.ACLPatternLiteral).Operations(kadm.OpWrite).
+		Deny("User:" + user).DenyHosts()
 	created, err := s.Admin().CreateACLs(within(t, 10*time.Second), denial)
 	require.NoError(t, err)
 	require.NoError(t, created[0].Err)
@@ -122,7 +130,8 @@ func (s *secured) start(t *testing.T) (all relays, passwordFile string) {
 	passwordFile = filepath.Join(t.TempDir(), "password")
 	require.NoError(t, os.WriteFile(passwordFile, []byte("first-secret\n"), 0o600))
 	s.setPassword(t, "first-secret")
-	s.allow(t, kadm.NewACLs().Topics("t_").ResourcePatternType(kadm.ACLPatternPrefixed).Operations(kadm.OpWrite, kadm.OpDescribe, kadm.OpDescribeConfigs))
+	s.allow(t, kadm.NewACLs().Topics("t_").ResourcePatternType(kadm.ACLPatternPrefixed).Operations(kadm.OpWrite,
+		kadm.OpDescribe, kadm.OpDescribeConfigs))
 	return startRelays(t, surroundings{kafka: s.Cluster, env: map[string]string{
 		"CDC_OUTBOX_KAFKA_SASL_MECHANISM": "SCRAM-SHA-512", "CDC_OUTBOX_KAFKA_SASL_USERNAME": user,
 		"CDC_OUTBOX_KAFKA_SASL_PASSWORD": "@" + passwordFile, "CDC_OUTBOX_HTTP_STALL": "2s",
@@ -192,7 +201,8 @@ func logLines(all relays) (n int) {
 	return n
 }
 
-// A changed password meets the next connection. The old one is refused with a sentence; the new one is read from its file.
+// A changed password meets the next connection. The old one is refused with a sentence; the new one is read from its
+// file.
 func (s *secured) passwordChanges(t *testing.T) {
 	all, file := s.start(t)
 	for round := range soak(5, 1) {
@@ -221,7 +231,8 @@ func (s *secured) passwordChanges(t *testing.T) {
 	}
 }
 
-// A broker whose certificate is no good gets nothing: no record, and not one byte outside TLS. Exchanged for a good one, all goes on.
+// A broker whose certificate is no good gets nothing: no record, and not one byte outside TLS. Exchanged for a good
+// one, all goes on.
 func (s *secured) certificates(t *testing.T) {
 	all := []struct{ listener, says, next string }{
 		{tlsForeign, "certificate signed by unknown authority", "kafka.tls"},
@@ -229,7 +240,8 @@ func (s *secured) certificates(t *testing.T) {
 		{tlsExpired, "certificate has expired", "Renew"},
 	}
 	r := newRig(t, surroundings{kafka: s.Cluster, env: map[string]string{
-		"CDC_OUTBOX_KAFKA_BROKERS": s.tls.Addr(), "CDC_OUTBOX_KAFKA_TLS_ENABLED": "true", "CDC_OUTBOX_KAFKA_TLS_CA": s.ca, "CDC_OUTBOX_HTTP_STALL": "2s",
+		"CDC_OUTBOX_KAFKA_BROKERS": s.tls.Addr(), "CDC_OUTBOX_KAFKA_TLS_ENABLED": "true",
+		"CDC_OUTBOX_KAFKA_TLS_CA": s.ca, "CDC_OUTBOX_HTTP_STALL": "2s",
 	}})
 	s.tls.Redirect(s.Brokers[0].Listener(tlsGood))
 	p := r.start()

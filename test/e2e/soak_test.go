@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// envSoak asks for the full counts and durations (make soak); without it each fault is tried a few times, so that make e2e
-// stays a matter of minutes.
+// envSoak asks for the full counts and durations (make soak); without it each fault is tried a few times, so that make
+// e2e stays a matter of minutes.
 const envSoak = "CDC_OUTBOX_TEST_SOAK"
 
 // soak is the full count when it is asked for, else the small one. Figures of speed too: without it they only catch a

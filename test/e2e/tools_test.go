@@ -70,9 +70,11 @@ func ids(records []*kgo.Record) map[string]int {
 	return n
 }
 
-// A slot is dropped and made anew, with rows in between. What no topic has is found and published, each once, whatever records look like.
+// A slot is dropped and made anew, with rows in between. What no topic has is found and published, each once, whatever
+// records look like.
 func TestToolsRepair(t *testing.T) {
-	const outbox = `CREATE TABLE outbox (id %s, aggregate_type text, aggregate_id text, event_type text, payload jsonb, headers jsonb, created_at timestamptz DEFAULT clock_timestamp())`
+	const outbox = `CREATE TABLE outbox (id %s, aggregate_type text, aggregate_id text, event_type text, payload jsonb,
+		headers jsonb, created_at timestamptz DEFAULT clock_timestamp())`
 	const debezium = `CREATE TABLE outbox (id %s, aggregatetype text, aggregateid text, type text, payload jsonb)`
 	text, bytes := "text DEFAULT gen_random_uuid()::text", "bytea DEFAULT decode(md5(random()::text), 'hex')"
 	for name, c := range map[string]struct {
@@ -81,14 +83,39 @@ func TestToolsRepair(t *testing.T) {
 		columns string
 		topic   string // of kind
 	}{
-		"uuid":                {table: fmt.Sprintf(outbox, "uuid DEFAULT gen_random_uuid()")},
-		"bytes, exactly once": {table: fmt.Sprintf(outbox, bytes), env: map[string]string{"CDC_OUTBOX_DELIVERY": "exactly_once"}},
-		"envelope":            {table: fmt.Sprintf(outbox, text), env: map[string]string{"CDC_OUTBOX_ROUTER_FORMAT": "envelope"}},
-		"CloudEvents, binary": {table: fmt.Sprintf(outbox, text), env: map[string]string{"CDC_OUTBOX_ROUTER_FORMAT": "cloudevents_binary", "CDC_OUTBOX_ROUTER_CLOUDEVENTS_SOURCE": "/s"}},
-		"CloudEvents, JSON":   {table: fmt.Sprintf(outbox, text), env: map[string]string{"CDC_OUTBOX_ROUTER_FORMAT": "cloudevents_structured", "CDC_OUTBOX_ROUTER_CLOUDEVENTS_SOURCE": "/s"}},
-		"debezium":            {table: fmt.Sprintf(debezium, bytes), env: map[string]string{"CDC_OUTBOX_ROUTER_PRESET": "debezium", "CDC_OUTBOX_ROUTER_DEBEZIUM_TOPIC_PREFIX": "s"}, columns: "aggregatetype, aggregateid, type, payload", topic: "outbox.event.%s"},
-		"debezium, JSON headers": {table: fmt.Sprintf(debezium, "uuid DEFAULT gen_random_uuid()"), columns: "aggregatetype, aggregateid, type, payload", topic: "outbox.event.%s",
-			env: map[string]string{"CDC_OUTBOX_ROUTER_PRESET": "debezium", "CDC_OUTBOX_ROUTER_DEBEZIUM_TOPIC_PREFIX": "s", "CDC_OUTBOX_ROUTER_DEBEZIUM_HEADER_CONVERTER": "json"}},
+		"uuid": {table: fmt.Sprintf(outbox, "uuid DEFAULT gen_random_uuid()")},
+		"bytes, exactly once": {
+			table: fmt.Sprintf(outbox, bytes), env: map[string]string{"CDC_OUTBOX_DELIVERY": "exactly_once"},
+		},
+		"envelope": {
+			table: fmt.Sprintf(outbox, text), env: map[string]string{"CDC_OUTBOX_ROUTER_FORMAT": "envelope"},
+		},
+		"CloudEvents, binary": {
+			table: fmt.Sprintf(outbox, text),
+			env: map[string]string{
+				"CDC_OUTBOX_ROUTER_FORMAT": "cloudevents_binary", "CDC_OUTBOX_ROUTER_CLOUDEVENTS_SOURCE": "/s",
+			},
+		},
+		"CloudEvents, JSON": {
+			table: fmt.Sprintf(outbox, text),
+			env: map[string]string{
+				"CDC_OUTBOX_ROUTER_FORMAT": "cloudevents_structured", "CDC_OUTBOX_ROUTER_CLOUDEVENTS_SOURCE": "/s",
+			},
+		},
+		"debezium": {
+			table: fmt.Sprintf(debezium, bytes),
+			env: map[string]string{
+				"CDC_OUTBOX_ROUTER_PRESET": "debezium", "CDC_OUTBOX_ROUTER_DEBEZIUM_TOPIC_PREFIX": "s",
+			}, columns: "aggregatetype, aggregateid, type, payload", topic: "outbox.event.%s",
+		},
+		"debezium, JSON headers": {
+			table:   fmt.Sprintf(debezium, "uuid DEFAULT gen_random_uuid()"),
+			columns: "aggregatetype, aggregateid, type, payload", topic: "outbox.event.%s",
+			env: map[string]string{
+				"CDC_OUTBOX_ROUTER_PRESET": "debezium", "CDC_OUTBOX_ROUTER_DEBEZIUM_TOPIC_PREFIX": "s",
+				"CDC_OUTBOX_ROUTER_DEBEZIUM_HEADER_CONVERTER": "json",
+			},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.columns == "" {
@@ -101,11 +128,16 @@ func TestToolsRepair(t *testing.T) {
 			topic := fmt.Sprintf(c.topic, kind)
 			require.NoError(t, cluster.Create(within(t, 30*time.Second), kafkaclient.Topic{Name: topic, Partitions: 2}))
 			r := &rig{T: t, db: db, kafka: cluster, began: time.Now(), env: map[string]string{
-				"CDC_OUTBOX_POSTGRES_DSN": db.DSN, "CDC_OUTBOX_POSTGRES_SLOT": db.Slot, "CDC_OUTBOX_POSTGRES_PUBLICATION": db.Publication, "CDC_OUTBOX_KAFKA_BROKERS": cluster.Addrs()[0],
+				"CDC_OUTBOX_POSTGRES_DSN": db.DSN, "CDC_OUTBOX_POSTGRES_SLOT": db.Slot,
+				"CDC_OUTBOX_POSTGRES_PUBLICATION": db.Publication, "CDC_OUTBOX_KAFKA_BROKERS": cluster.Addrs()[0],
 			}}
 			maps.Copy(r.env, c.env)
 			insert := func() {
-				db.Exec(t, fmt.Sprintf(`INSERT INTO outbox (%s) SELECT '%s', (g %% 3)::text, 'e', '{"a": 1}' FROM generate_series(1, 10) g`, c.columns, kind))
+				db.Exec(t,
+					fmt.Sprintf(
+						`INSERT INTO outbox (%s) SELECT '%s', (g %% 3)::text, 'e', '{"a": 1}'
+							FROM generate_series(1, 10) g`, c.columns, kind,
+					))
 			}
 			p := r.start()
 			insert()
@@ -144,7 +176,9 @@ func abort(t *testing.T, r *rig, topic, list string) {
 	defer client.Close()
 	require.NoError(t, client.BeginTransaction())
 	for id := range strings.SplitSeq(text, ",") {
-		require.NoError(t, client.ProduceSync(t.Context(), &kgo.Record{Topic: topic, Headers: []kgo.RecordHeader{{Key: "id", Value: []byte(id)}}}).FirstErr())
+		require.NoError(t, client.ProduceSync(t.Context(), &kgo.Record{
+			Topic: topic, Headers: []kgo.RecordHeader{{Key: "id", Value: []byte(id)}},
+		}).FirstErr())
 	}
 	require.NoError(t, client.EndTransaction(t.Context(), kgo.TryAbort))
 }
@@ -157,11 +191,15 @@ func TestToolsRepairWithoutProof(t *testing.T) {
 	r.insert(kind, 30)
 	require.NoError(t, r.kafka.Await(r.within(30*time.Second), 30, topic))
 	admin := r.kafka.Admin()
-	_, err := admin.AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "cleanup.policy", Value: kadm.StringPtr("compact")}}, topic)
+	_, err := admin.AlterTopicConfigs(t.Context(), []kadm.AlterConfig{
+		{Op: kadm.SetConfig, Name: "cleanup.policy", Value: kadm.StringPtr("compact")},
+	}, topic)
 	require.NoError(t, err)
 	_, said := r.command(3, "repair")
 	require.Contains(t, said, "it is compacted")
-	_, err = admin.AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "cleanup.policy", Value: kadm.StringPtr("delete")}}, topic)
+	_, err = admin.AlterTopicConfigs(t.Context(), []kadm.AlterConfig{
+		{Op: kadm.SetConfig, Name: "cleanup.policy", Value: kadm.StringPtr("delete")},
+	}, topic)
 	require.NoError(t, err)
 	offsets := kadm.Offsets{}
 	for p := range int32(3) {
@@ -181,8 +219,8 @@ func TestToolsRepairWithoutProof(t *testing.T) {
 	require.Contains(t, said, "older ones were removed")
 }
 
-// A window is published to a fresh topic, and from there a consumer that knows nothing gets to the same state; also from what was archived. The versions
-// of Postgres at the ends, both presets.
+// A window is published to a fresh topic, and from there a consumer that knows nothing gets to the same state; also
+// from what was archived. The versions of Postgres at the ends, both presets.
 func TestToolsReplayAndArchive(t *testing.T) {
 	for version, preset := range map[string]string{"14": "outbox", "18": "debezium"} {
 		t.Run("PostgreSQL "+version+", "+preset, func(t *testing.T) {
@@ -191,21 +229,37 @@ func TestToolsReplayAndArchive(t *testing.T) {
 			r.env["CDC_OUTBOX_ROUTER_PRESET"] = preset
 			columns := "aggregate_type, aggregate_id, event_type, payload, created_at"
 			if preset == "debezium" {
-				db.Exec(t, `DROP TABLE outbox; CREATE TABLE outbox (id uuid DEFAULT gen_random_uuid(), aggregatetype text, aggregateid text, type text, payload jsonb, created_at timestamp(3) NOT NULL)`)
+				db.Exec(t,
+					`DROP TABLE outbox; CREATE TABLE outbox (id uuid DEFAULT gen_random_uuid(), aggregatetype text,
+						aggregateid text, type text, payload jsonb, created_at timestamp(3) NOT NULL)`)
 				columns, topic = "aggregatetype, aggregateid, type, payload, created_at", "outbox.event."+kind
-				maps.Copy(r.env, map[string]string{"CDC_OUTBOX_ROUTER_DEBEZIUM_TOPIC_PREFIX": "s", "CDC_OUTBOX_ROUTER_DEBEZIUM_COLUMNS_TIMESTAMP": "created_at", "CDC_OUTBOX_ROUTER_DEBEZIUM_POSITION_HEADER": "true"})
-				require.NoError(t, r.kafka.Create(within(t, 30*time.Second), kafkaclient.Topic{Name: topic, Partitions: 3}))
+				maps.Copy(r.env, map[string]string{
+					"CDC_OUTBOX_ROUTER_DEBEZIUM_TOPIC_PREFIX":      "s",
+					"CDC_OUTBOX_ROUTER_DEBEZIUM_COLUMNS_TIMESTAMP": "created_at",
+					"CDC_OUTBOX_ROUTER_DEBEZIUM_POSITION_HEADER":   "true",
+				})
+				require.NoError(t, r.kafka.Create(within(t, 30*time.Second), kafkaclient.Topic{
+					Name: topic, Partitions: 3,
+				}))
 			}
 			fresh := []string{kind + ".window", kind + ".archive", kind + ".position"}
 			for _, name := range fresh {
-				require.NoError(t, r.kafka.Create(within(t, 30*time.Second), kafkaclient.Topic{Name: name, Partitions: 1}))
+				require.NoError(t, r.kafka.Create(within(t, 30*time.Second), kafkaclient.Topic{
+					Name: name, Partitions: 1,
+				}))
 			}
 			r.start()
 			began := time.Now().UTC().Add(-48 * time.Hour).Truncate(time.Hour)
-			db.Exec(t, fmt.Sprintf(`INSERT INTO outbox (%s) SELECT '%s', (g %% 7)::text, 'e', jsonb_build_object('n', g, 'x', 1.50), '%s'::timestamptz + g * interval '1 minute' FROM generate_series(1, 600) g`,
-				columns, kind, began.Format(time.RFC3339)))
+			db.Exec(t,
+				fmt.Sprintf(
+					`INSERT INTO outbox (%s) SELECT '%s', (g %% 7)::text, 'e', jsonb_build_object('n', g, 'x', 1.50),
+						'%s'::timestamptz + g * interval '1 minute' FROM generate_series(1, 600) g`,
+					columns, kind, began.Format(time.RFC3339)))
 			streamed := r.committed(topic, 600)
-			window := []string{"--since=" + began.Add(100*time.Minute).Format(time.RFC3339), "--until=" + began.Add(400*time.Minute).Format(time.RFC3339)}
+			window := []string{
+				"--since=" + began.Add(100*time.Minute).Format(time.RFC3339),
+				"--until=" + began.Add(400*time.Minute).Format(time.RFC3339),
+			}
 			r.command(0, append([]string{"replay", "--rate=0", "--topic=" + fresh[0]}, window...)...)
 			want := map[string]string{}
 			for _, rec := range streamed {
@@ -230,7 +284,8 @@ func TestToolsReplayAndArchive(t *testing.T) {
 				place[headerOf(rec, "id")] = headerOf(rec, "position")
 			}
 			from, to := place[headerOf(replayed[0], "id")], place[headerOf(replayed[299], "id")]
-			r.command(0, "replay", "--rate=0", "--topic="+fresh[2], "--from-topic="+topic, "--from-position="+from, "--to-position="+to)
+			r.command(0, "replay", "--rate=0", "--topic="+fresh[2], "--from-topic="+topic, "--from-position="+from,
+				"--to-position="+to)
 			placed := r.committed(fresh[2], 300)
 			require.Len(t, placed, 300)
 			require.Equal(t, ids(replayed), ids(placed))
@@ -242,7 +297,8 @@ func TestToolsReplayAndArchive(t *testing.T) {
 			files, err := filepath.Glob(filepath.Join(dir, "*.zst"))
 			require.NoError(t, err)
 			require.Len(t, files, 1)
-			r.command(0, append([]string{"replay", "--rate=0", "--topic=" + fresh[1], "--from-archive=" + files[0]}, window...)...)
+			r.command(0, append([]string{"replay", "--rate=0", "--topic=" + fresh[1], "--from-archive=" + files[0]},
+				window...)...)
 			back := r.committed(fresh[1], 300)
 			require.Len(t, back, 300)
 			for i := range back {
@@ -263,8 +319,8 @@ func plain(r *kgo.Record) string {
 	return s
 }
 
-// Rows are published again, deleted and archived, while writers write late and early and the relay is killed: what the connector publishes stays in
-// order and complete, and nothing that is not in Kafka is deleted.
+// Rows are published again, deleted and archived, while writers write late and early and the relay is killed: what the
+// connector publishes stays in order and complete, and nothing that is not in Kafka is deleted.
 func TestToolsBesideRelayUnderLoad(t *testing.T) {
 	r, kind, topic := plainRig(t, testkit.Postgres(t))
 	p := r.start()
@@ -282,9 +338,13 @@ func TestToolsBesideRelayUnderLoad(t *testing.T) {
 					return
 				default:
 				}
-				_, err := conn.Exec(context.Background(), fmt.Sprintf(`BEGIN; INSERT INTO outbox (id, aggregate_type, aggregate_id, event_type, payload, created_at)
-					SELECT ('00000000-0000-0000-%04d-' || lpad((%[2]d * 10 + g)::text, 12, '0'))::uuid, '%[3]s', '%[1]d', 'e', jsonb_build_object('n', %[2]d * 10 + g), now() - interval '2 days' + %[2]d * interval '1 second'
-					FROM generate_series(0, 4) g; SELECT pg_sleep(%[4]f); COMMIT`, w, i, kind, 0.005+0.01*float64(w*(i%4))))
+				_, err := conn.Exec(context.Background(), fmt.Sprintf(`BEGIN;
+					INSERT INTO outbox (id, aggregate_type, aggregate_id, event_type, payload, created_at)
+					SELECT ('00000000-0000-0000-%04d-' || lpad((%[2]d * 10 + g)::text, 12, '0'))::uuid, '%[3]s',
+						'%[1]d', 'e', jsonb_build_object('n', %[2]d * 10 + g),
+						now() - interval '2 days' + %[2]d * interval '1 second'
+					FROM generate_series(0, 4) g; SELECT pg_sleep(%[4]f); COMMIT`,
+					w, i, kind, 0.005+0.01*float64(w*(i%4))))
 				if err != nil {
 					t.Error(err)
 					return
@@ -300,10 +360,12 @@ func TestToolsBesideRelayUnderLoad(t *testing.T) {
 	defer finish() // before the writers' connections are closed
 	var deleted int64
 	for range soak(12, 2) {
-		r.command(0, "replay", "--aggregate-type="+kind, "--until="+time.Now().UTC().Format(time.RFC3339), "--rate=2000")
+		r.command(0, "replay", "--aggregate-type="+kind, "--until="+time.Now().UTC().Format(time.RFC3339),
+			"--rate=2000")
 		p.Kill()
 		p = r.start()
-		out, _ := r.command(0, "prune", "--older-than=1d", "--pause=0s", "--batch=200", "--archive="+t.TempDir(), "--json")
+		out, _ := r.command(0, "prune", "--older-than=1d", "--pause=0s", "--batch=200", "--archive="+t.TempDir(),
+			"--json")
 		var report []struct{ Deleted int64 }
 		require.NoError(t, json.Unmarshal([]byte(out), &report))
 		deleted += report[0].Deleted
@@ -336,7 +398,8 @@ func TestToolsBesideRelayUnderLoad(t *testing.T) {
 			repeats++
 		}
 	}
-	t.Logf("%d rows committed, %d deleted, %d replayed, %d repeated after kills", committed.Load(), deleted, again, repeats)
+	t.Logf("%d rows committed, %d deleted, %d replayed, %d repeated after kills", committed.Load(), deleted, again,
+		repeats)
 	require.EqualValues(t, committed.Load(), len(seen), "all that was committed was published by the connector")
 	require.Equal(t, last, high)
 	require.Positive(t, again)

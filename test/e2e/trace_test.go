@@ -29,10 +29,13 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafkaclient"
 )
 
-// TestOneTrace follows an event from the request that writes it, through the table, the relay and Kafka, to the handler: one trace,
-// the relay's and the handler's spans children of the writer's, and the traceparent on the wire the writer's.
+// TestOneTrace follows an event from the request that writes it, through the table, the relay and Kafka, to the
+// handler: one trace, the relay's and the handler's spans children of the writer's, and the traceparent on the wire the
+// writer's.
 func TestOneTrace(t *testing.T) {
-	for name, start := range map[string]func(testing.TB) *collector.Collector{"http": collector.HTTP, "grpc": collector.GRPC} {
+	for name, start := range map[string]func(testing.TB) *collector.Collector{
+		"http": collector.HTTP, "grpc": collector.GRPC,
+	} {
 		t.Run(name, func(t *testing.T) {
 			db := testkit.Postgres(t)
 			r, kind, topic := plainRig(t, db)
@@ -42,12 +45,14 @@ func TestOneTrace(t *testing.T) {
 			db.Exec(t, ledger)
 			to := start(t)
 			p := r.start(map[string]string{
-				"CDC_OUTBOX_TRACES_ENDPOINT": to.URL, "CDC_OUTBOX_TRACES_PROTOCOL": name, "CDC_OUTBOX_TRACES_SAMPLE": "0", "OTEL_BSP_SCHEDULE_DELAY": "50",
+				"CDC_OUTBOX_TRACES_ENDPOINT": to.URL, "CDC_OUTBOX_TRACES_PROTOCOL": name,
+				"CDC_OUTBOX_TRACES_SAMPLE": "0", "OTEL_BSP_SCHEDULE_DELAY": "50",
 				"CDC_OUTBOX_TRACES_HEADERS": "authorization=Bearer%20t0ken",
 			})
 
 			ours := tracetest.NewInMemoryExporter()
-			provider := sdk.NewTracerProvider(sdk.WithSyncer(ours), sdk.WithResource(resource.NewSchemaless(semconv.ServiceName("shop"))))
+			provider := sdk.NewTracerProvider(sdk.WithSyncer(ours),
+				sdk.WithResource(resource.NewSchemaless(semconv.ServiceName("shop"))))
 			pool, err := pgxpool.New(t.Context(), db.DSN)
 			require.NoError(t, err)
 			defer pool.Close()
@@ -56,7 +61,10 @@ func TestOneTrace(t *testing.T) {
 
 			write := func(id string, ctx context.Context) {
 				require.NoError(t, pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-					return box.Insert(ctx, tx, outbox.Event{ID: id, AggregateType: kind, AggregateID: "42", Type: "paid", Payload: map[string]string{"name": "Zoë"}})
+					return box.Insert(ctx, tx, outbox.Event{
+						ID: id, AggregateType: kind, AggregateID: "42", Type: "paid",
+						Payload: map[string]string{"name": "Zoë"},
+					})
 				}))
 			}
 			const traced, plain = "00000000-0000-4000-8000-000000000001", "00000000-0000-4000-8000-000000000002"
@@ -70,7 +78,8 @@ func TestOneTrace(t *testing.T) {
 			require.NoError(t, err)
 			handled := make(chan trace.SpanContext, 2)
 			c, err := consumer.New(consumer.Options{
-				Brokers: r.kafka.Addrs(), Group: kind, Topics: []string{topic}, Healthy: in.Ping, Start: otelinbox.Start(provider, kind),
+				Brokers: r.kafka.Addrs(), Group: kind, Topics: []string{topic}, Healthy: in.Ping,
+				Start: otelinbox.Start(provider, kind),
 			}, consumer.InTx(in, func(ctx context.Context, _ pgx.Tx, m consumer.Message) error {
 				if m.ID == traced {
 					handled <- trace.SpanContextFromContext(ctx)
@@ -116,7 +125,8 @@ func TestOneTrace(t *testing.T) {
 			require.NotContains(t, fmt.Sprint(a), "Zoë")
 
 			// The record where the span says it is, with the header as it was written.
-			record := recordAt(t, r, topic, a["messaging.destination.partition.id"].(string), a["messaging.kafka.offset"].(int64))
+			record := recordAt(t, r, topic, a["messaging.destination.partition.id"].(string),
+				a["messaging.kafka.offset"].(int64))
 			header := map[string]string{}
 			for _, h := range record.Headers {
 				header[h.Key] = string(h.Value)

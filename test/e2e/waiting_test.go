@@ -15,7 +15,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/postgres"
 )
 
-// A topic that does not exist is named, waited for, and used as soon as somebody creates it; rows behind it wait, none is passed over.
+// A topic that does not exist is named, waited for, and used as soon as somebody creates it; rows behind it wait, none
+// is passed over.
 func TestWaitingForTopic(t *testing.T) {
 	t.Parallel()
 	r, kind, topic := plainRig(t, testkit.Postgres(t))
@@ -32,7 +33,8 @@ func TestWaitingForTopic(t *testing.T) {
 	require.NoError(t, p.Ready(r.within(20*time.Second)))
 }
 
-// A second instance on the same slot waits and takes over when the first one dies; it never ends the first one's session.
+// A second instance on the same slot waits and takes over when the first one dies; it never ends the first one's
+// session.
 func TestWaitingForTheSlot(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, surroundings{})
@@ -74,8 +76,8 @@ func TestWaitingForKafkaEndsWithSIGTERM(t *testing.T) {
 	r.verdict()
 }
 
-// A fast shutdown of Postgres while Kafka is away: the walsender waits for its client to confirm the last WAL, which it cannot do; past
-// the stall limit it lets go.
+// A fast shutdown of Postgres while Kafka is away: the walsender waits for its client to confirm the last WAL, which it
+// cannot do; past the stall limit it lets go.
 func TestWaitingForKafkaDoesNotDelayPostgres(t *testing.T) {
 	db := testkit.DedicatedPostgres(t, postgres.Options{})
 	r := newRig(t, surroundings{db: db})

@@ -1,5 +1,6 @@
-// Package testkit gives tests real servers with one call. Servers are shared by the tests of a process and stopped by Main; what a
-// test creates in them has names of its own, so tests do not meet. The parts live in sub-packages for those who need one only.
+// Package testkit gives tests real servers with one call. Servers are shared by the tests of a process and stopped by
+// Main; what a test creates in them has names of its own, so tests do not meet. The parts live in sub-packages for
+// those who need one only.
 package testkit
 
 import (
@@ -26,7 +27,8 @@ var shared struct {
 	stops    []func() error
 }
 
-// Main runs the tests, stops the shared servers and fails on goroutines left behind: func TestMain(m *testing.M) { testkit.Main(m) }
+// Main runs the tests, stops the shared servers and fails on goroutines left behind: func TestMain(m *testing.M) {
+// testkit.Main(m) }
 func Main(m *testing.M, opts ...goleak.Option) {
 	code := m.Run()
 	for _, stop := range shared.stops {
@@ -147,8 +149,8 @@ var names struct {
 	n int
 }
 
-// Name makes a name for this test that no other call returns: fit for databases, slots, publications, topics; at most 50
-// characters of [a-z0-9_].
+// Name makes a name for this test that no other call returns: fit for databases, slots, publications, topics; at most
+// 50 characters of [a-z0-9_].
 func Name(t testing.TB) string {
 	names.Lock()
 	names.n++

@@ -39,6 +39,7 @@ func readGo(name string, content []byte) (file, error) {
 // are ours to check.
 func commentParagraphs(s *source, lines []string, group *ast.CommentGroup) []paragraph {
 	var r commentReader
+	output := exampleOutput.MatchString(group.Text())
 	for _, c := range group.List {
 		number := s.line(c.Pos())
 		before := lines[number-1][:s.set.Position(c.Pos()).Column-1]
@@ -48,7 +49,7 @@ func commentParagraphs(s *source, lines []string, group *ast.CommentGroup) []par
 			for i, text := range strings.Split(strings.Trim(c.Text, "/*"), "\n") {
 				r.addAside(number+i, text)
 			}
-		case strings.TrimSpace(before) != "":
+		case strings.TrimSpace(before) != "" || output:
 			r.end()
 			r.addAside(number, strings.TrimPrefix(c.Text, "//"))
 		default:
@@ -58,6 +59,9 @@ func commentParagraphs(s *source, lines []string, group *ast.CommentGroup) []par
 	r.end()
 	return r.done
 }
+
+// exampleOutput is how the comment begins that a test of an example compares.
+var exampleOutput = regexp.MustCompile(`(?i)^(unordered )?output:`)
 
 var directive = regexp.MustCompile(`^(go:|line |export |nolint|lint:|\+build|[a-z]+:[a-z])`)
 

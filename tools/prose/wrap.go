@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 )
 
@@ -63,8 +64,10 @@ func clip(text string) string {
 	return text
 }
 
-// units splits text into what has to stay on one line: words, short code spans, and what would begin a list, a heading
-// or a quotation at the beginning of a line together with the word before it.
+var link = regexp.MustCompile(`\[[^\]]+\]\([^)\s]+\)`)
+
+// units splits text into what has to stay on one line: words, short code spans, links of Markdown, and what would begin
+// a list, a heading or a quotation at the beginning of a line together with the word before it.
 func (p paragraph) units(text string) []string {
 	protected := codeSpan.ReplaceAllStringFunc(text, func(s string) string {
 		if len(s) > 60 {
@@ -72,6 +75,11 @@ func (p paragraph) units(text string) []string {
 		}
 		return strings.ReplaceAll(s, " ", "\x00")
 	})
+	if p.kind == markdown {
+		protected = link.ReplaceAllStringFunc(protected, func(s string) string {
+			return strings.ReplaceAll(s, " ", "\x00")
+		})
+	}
 	var units []string
 	for i, word := range strings.Fields(protected) {
 		word = strings.ReplaceAll(word, "\x00", " ")

@@ -24,6 +24,8 @@ func TestWrapping(t *testing.T) {
 		"too long":          {filled + " And then some words.\n", []string{"long"}},
 		"cannot be broken":  {"https://" + strings.Repeat("x", 130) + "\n", nil},
 		"address in a list": {"- https://" + strings.Repeat("x", 130) + "\n", nil},
+		"long link":         {"- [" + filled + "](https://" + strings.Repeat("x", 100) + ")\n", nil},
+		"link as next word": {filled + "\nThis ends early\n[" + filled[:80] + "](x.md)\n", nil},
 		"table":             {"| " + filled + " | " + filled + " |\n", nil},
 		"heading":           {"# " + filled + " and more of it\n", nil},
 		"code":              {"```\n" + filled + " and more of it\nx\ny z\n```\n", nil},
@@ -66,14 +68,8 @@ func TestWrapRewrites(t *testing.T) {
 				t.Fatal(err)
 			}
 			strip := strings.NewReplacer("//", "", ">", "")
-			if a, b := strings.Fields(
-				strip.Replace(content),
-			), strings.Fields(
-				strip.Replace(string(got)),
-			); !slices.Equal(
-				a,
-				b,
-			) {
+			before, after := strings.Fields(strip.Replace(content)), strings.Fields(strip.Replace(string(got)))
+			if !slices.Equal(before, after) {
 				t.Errorf("words changed:\n%s", got)
 			}
 			f, err := readFile(root, name)
@@ -86,6 +82,19 @@ func TestWrapRewrites(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestExampleOutputIsNotWrapped(t *testing.T) {
+	f, err := readGo("p_test.go",
+		[]byte("package p\n\nfunc Example() {\n\t// Output:\n\t// "+filled+"\n\t// a\n\t// b\n}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range f.paragraphs {
+		if found := checkWrapping("p_test.go", p); len(found) > 0 {
+			t.Error(found)
+		}
 	}
 }
 

@@ -49,9 +49,9 @@ func filled(expr string) string {
 	return strings.NewReplacer("$__rate_interval", "1m", "$instance", ".*").Replace(expr)
 }
 
-// TestSchema reads each dashboard with the types that Grafana publishes for its dashboards and panels: a field that they
-// do not have, a value that is not a member of its enumeration or has another type would be ignored by Grafana, or break the
-// panel.
+// TestSchema reads each dashboard with the types that Grafana publishes for its dashboards and panels: a field that
+// they do not have, a value that is not a member of its enumeration or has another type would be ignored by Grafana, or
+// break the panel.
 func TestSchema(t *testing.T) {
 	plugins.RegisterDefaultPlugins()
 	for f, b := range dashboards(t) {
@@ -65,7 +65,8 @@ func TestSchema(t *testing.T) {
 		}
 		// The check can fail.
 		var broken dashboard.Dashboard
-		if broken.UnmarshalJSONStrict([]byte(strings.Replace(string(b), `"fieldConfig"`, `"fieldConfiguration"`, 1))) == nil {
+		if broken.UnmarshalJSONStrict([]byte(strings.Replace(string(b), `"fieldConfig"`, `"fieldConfiguration"`, 1))) ==
+			nil {
 			t.Errorf("%s: a field that does not exist passes", f)
 		}
 	}

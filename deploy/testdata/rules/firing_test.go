@@ -19,8 +19,8 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// unitTests is the part of promtool's format for tests of rules that firing.yml uses; `promtool test rules firing.yml` does the
-// same. https://prometheus.io/docs/prometheus/latest/configuration/unit_testing_rules/
+// unitTests is the part of promtool's format for tests of rules that firing.yml uses; `promtool test rules firing.yml`
+// does the same. https://prometheus.io/docs/prometheus/latest/configuration/unit_testing_rules/
 type unitTests struct {
 	RuleFiles          []string       `yaml:"rule_files"`
 	EvaluationInterval model.Duration `yaml:"evaluation_interval"`
@@ -39,8 +39,8 @@ type unitTests struct {
 	}
 }
 
-// TestFiring runs each rule over series at which it must fire, and over some at which it must not, with Prometheus's own
-// engine and rule manager: threshold, `for`, labels and the text of the annotations.
+// TestFiring runs each rule over series at which it must fire, and over some at which it must not, with Prometheus's
+// own engine and rule manager: threshold, `for`, labels and the text of the annotations.
 func TestFiring(t *testing.T) {
 	b, err := os.ReadFile("firing.yml")
 	if err != nil {
@@ -85,22 +85,28 @@ func TestFiring(t *testing.T) {
 				}
 				slices.Sort(want)
 				if have := got[time.Duration(a.EvalTime)][a.Alertname]; !slices.Equal(want, have) {
-					t.Errorf("%s at %s\nwant %s\ngot  %s", a.Alertname, a.EvalTime, strings.Join(want, "\n     "), strings.Join(have, "\n     "))
+					t.Errorf("%s at %s\nwant %s\ngot  %s", a.Alertname, a.EvalTime, strings.Join(want, "\n     "),
+						strings.Join(have, "\n     "))
 				}
 			}
 		})
 	}
 	for _, name := range alertNames(t, file.RuleFiles) {
 		if !fired[name] || !silent[name] {
-			t.Errorf("%s: there is a case in which it fires: %v; one in which it does not: %v", name, fired[name], silent[name])
+			t.Errorf("%s: there is a case in which it fires: %v; one in which it does not: %v", name, fired[name],
+				silent[name])
 		}
 	}
 }
 
 // evaluate returns the firing alerts by time and name, as labels and annotations, of the groups that hold one of names.
-func evaluate(t *testing.T, load string, files []string, interval time.Duration, times []time.Duration, names []string) map[time.Duration]map[string][]string {
+func evaluate(t *testing.T, load string, files []string, interval time.Duration, times []time.Duration,
+	names []string,
+) map[time.Duration]map[string][]string {
 	t.Helper()
-	suite, err := promqltest.NewLazyLoader(load, promqltest.LazyLoaderOpts{EnableAtModifier: true, EnableNegativeOffset: true})
+	suite, err := promqltest.NewLazyLoader(load, promqltest.LazyLoaderOpts{
+		EnableAtModifier: true, EnableNegativeOffset: true,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +117,8 @@ func evaluate(t *testing.T, load string, files []string, interval time.Duration,
 	}()
 	manager := prometheus.NewManager(&prometheus.ManagerOptions{
 		QueryFunc: prometheus.EngineQueryFunc(suite.QueryEngine(), suite.Storage()), Appendable: suite.Storage(),
-		Context: t.Context(), NotifyFunc: func(context.Context, string, ...*prometheus.Alert) {}, Logger: promslog.NewNopLogger(),
+		Context: t.Context(), NotifyFunc: func(context.Context, string, ...*prometheus.Alert) {},
+		Logger: promslog.NewNopLogger(),
 	})
 	groups, errs := manager.LoadGroups(interval, labels.EmptyLabels(), "", nil, false, files...)
 	for _, err := range errs {
@@ -127,7 +134,9 @@ func evaluate(t *testing.T, load string, files []string, interval time.Duration,
 		})
 		firing := map[string][]string{}
 		for _, g := range groups {
-			if !slices.ContainsFunc(g.AlertingRules(), func(r *prometheus.AlertingRule) bool { return slices.Contains(names, r.Name()) }) {
+			if !slices.ContainsFunc(g.AlertingRules(), func(r *prometheus.AlertingRule) bool {
+				return slices.Contains(names, r.Name())
+			}) {
 				continue
 			}
 			g.Eval(suite.Context(), now)

@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -21,8 +22,8 @@ const later = `cdc_outbox_slot_growth_15m_bytes_per_second{instance=~"$instance"
 
 const between = 5 * time.Second // two scrapes of scrapes/
 
-// TestPanelsHaveData asks Prometheus's engine for each panel, over what a running connector and a running consumer have shown
-// (scrapes/, made by `make scrapes`): a panel whose names or labels are wrong would be empty.
+// TestPanelsHaveData asks Prometheus's engine for each panel, over what a running connector and a running consumer have
+// shown (scrapes/, made by `make scrapes`): a panel whose names or labels are wrong would be empty.
 func TestPanelsHaveData(t *testing.T) {
 	db := teststorage.New(t)
 	defer db.Close()
@@ -42,7 +43,9 @@ func TestPanelsHaveData(t *testing.T) {
 		}
 		last = at
 	}
-	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 1e6, Timeout: time.Minute, LookbackDelta: 5 * time.Minute, EnableAtModifier: true})
+	engine := promql.NewEngine(promql.EngineOpts{
+		MaxSamples: 1e6, Timeout: time.Minute, LookbackDelta: 5 * time.Minute, EnableAtModifier: true,
+	})
 	defer engine.Close()
 	asked := 0
 	for f, b := range dashboards(t) {
@@ -85,9 +88,10 @@ func scrape(db *teststorage.TestStorage, name string, at time.Time, instance, jo
 	if err != nil {
 		return err
 	}
-	app := db.Appender(nil)
+	app := db.Appender(context.Background())
 	add := func(l labels.Labels, v float64) error {
-		_, err := app.Append(0, labels.NewBuilder(l).Set("instance", instance).Set("job", job).Labels(), at.UnixMilli(), v)
+		_, err := app.Append(0, labels.NewBuilder(l).Set("instance", instance).Set("job", job).Labels(),
+			at.UnixMilli(), v)
 		return err
 	}
 	if err := add(labels.FromStrings(labels.MetricName, "up"), 1); err != nil {

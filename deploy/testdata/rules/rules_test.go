@@ -1,5 +1,5 @@
-// Package rules checks deploy/prometheus and deploy/grafana with Prometheus's own parser: what is misspelled there would
-// be noticed when it should have fired.
+// Package rules checks deploy/prometheus and deploy/grafana with Prometheus's own parser: what is misspelled there
+// would be noticed when it should have fired.
 package rules
 
 import (

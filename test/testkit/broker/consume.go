@@ -11,7 +11,8 @@ import (
 
 // consume prints the topics' records from the beginning: n of them, or with 0 all that come until ctx ends.
 func consume(ctx context.Context, addr string, topics []string, n int) error {
-	cl, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.ConsumeTopics(topics...), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	cl, err := kgo.NewClient(kgo.SeedBrokers(addr), kgo.ConsumeTopics(topics...),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	if err != nil {
 		return err
 	}
@@ -55,5 +56,6 @@ func show(r *kgo.Record) {
 	for _, h := range r.Headers {
 		fmt.Fprintf(&headers, "  %s: %s\n", h.Key, text(h.Value))
 	}
-	fmt.Printf("%s partition %d offset %d key %s\n%s  %s\n", r.Topic, r.Partition, r.Offset, text(r.Key), headers.String(), text(r.Value))
+	fmt.Printf("%s partition %d offset %d key %s\n%s  %s\n", r.Topic, r.Partition, r.Offset, text(r.Key),
+		headers.String(), text(r.Value))
 }

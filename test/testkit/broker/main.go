@@ -120,7 +120,9 @@ func text(b []byte) string {
 	if b == nil {
 		return "(null)"
 	}
-	if s := string(b); !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r == '\uFFFD' }) {
+	if s := string(b); !strings.ContainsFunc(s, func(r rune) bool {
+		return r < ' ' && r != '\n' && r != '\t' || r == '\uFFFD'
+	}) {
 		return s
 	}
 	return fmt.Sprintf("%q", b)

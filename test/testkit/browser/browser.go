@@ -1,4 +1,5 @@
-// Package browser drives a headless Chromium in tests of the page: what it shows, what it asks for, and what it complains about.
+// Package browser drives a headless Chromium in tests of the page: what it shows, what it asks for, and what it
+// complains about.
 package browser
 
 import (
@@ -25,7 +26,9 @@ const patience = 30 * time.Second
 
 // find looks for the browser: CDC_OUTBOX_TEST_BROWSER, else what Debian, Google and Homebrew call it.
 func find() string {
-	for _, name := range []string{os.Getenv("CDC_OUTBOX_TEST_BROWSER"), "chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
+	for _, name := range []string{
+		os.Getenv("CDC_OUTBOX_TEST_BROWSER"), "chromium", "chromium-browser", "google-chrome", "google-chrome-stable",
+	} {
 		if path, err := exec.LookPath(name); name != "" && err == nil {
 			return path
 		}
@@ -36,8 +39,8 @@ func find() string {
 // Browser is a running Chromium with a profile of its own.
 type Browser struct{ ctx context.Context }
 
-// Start starts a browser, which ends with the test. Where there is none the test is left out, but in CI it fails: a check that
-// quietly does nothing is worse than none.
+// Start starts a browser, which ends with the test. Where there is none the test is left out, but in CI it fails: a
+// check that quietly does nothing is worse than none.
 func Start(t testing.TB) *Browser {
 	t.Helper()
 	if testing.Short() {
@@ -51,8 +54,8 @@ func Start(t testing.TB) *Browser {
 		}
 		t.Skip(message)
 	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.WSURLReadTimeout(time.Minute),
-		chromedp.UserDataDir(t.TempDir()))
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path),
+		chromedp.WSURLReadTimeout(time.Minute), chromedp.UserDataDir(t.TempDir()))
 	if os.Geteuid() == 0 {
 		options = append(options, chromedp.NoSandbox) // Chromium refuses to sandbox for root
 	}
@@ -115,7 +118,9 @@ func call[P, R any](t *Tab, command cdp.Command[P, R], params P) {
 // Show changes how the tab shows its page.
 func (t *Tab) Show(look Look) {
 	t.t.Helper()
-	metrics := emulation.SetDeviceMetricsOverrideParams{Width: look.Width, Height: look.Height, DeviceScaleFactor: 1, Mobile: look.Phone}
+	metrics := emulation.SetDeviceMetricsOverrideParams{
+		Width: look.Width, Height: look.Height, DeviceScaleFactor: 1, Mobile: look.Phone,
+	}
 	if look.Width == 0 {
 		metrics.Width, metrics.Height = 1280, 900
 	}
@@ -128,7 +133,9 @@ func (t *Tab) Show(look Look) {
 	}
 	call(t, emulation.SetDeviceMetricsOverride, metrics)
 	call(t, emulation.SetTouchEmulationEnabled, emulation.SetTouchEmulationEnabledParams{Enabled: look.Phone})
-	call(t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
+	call(t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+	})
 }
 
 // event runs where the browser's messages are read, so it must not ask the browser anything.
@@ -144,7 +151,8 @@ func (t *Tab) event(ev any) {
 			t.problems[len(t.problems)-1] = "exception: " + e.Description
 		}
 	case *runtime.EventConsoleAPICalled:
-		if ev.Type == runtime.ConsoleAPICalledTypeLog || ev.Type == runtime.ConsoleAPICalledTypeDebug || ev.Type == runtime.ConsoleAPICalledTypeInfo {
+		if ev.Type == runtime.ConsoleAPICalledTypeLog || ev.Type == runtime.ConsoleAPICalledTypeDebug ||
+			ev.Type == runtime.ConsoleAPICalledTypeInfo {
 			return
 		}
 		var words []string
@@ -185,7 +193,8 @@ func (t *Tab) Do(actions ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// Eval evaluates JavaScript in the tab, not bound by the page's policy, and returns what it comes to, or the promise's value.
+// Eval evaluates JavaScript in the tab, not bound by the page's policy, and returns what it comes to, or the promise's
+// value.
 func Eval[T any](t *Tab, script string) T {
 	t.t.Helper()
 	ctx, cancel := context.WithTimeout(t.ctx, patience)

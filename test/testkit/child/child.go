@@ -27,8 +27,8 @@ type Child struct {
 }
 
 // Start starts cmd; the kernel sends it onDeath when this process dies, however it dies. cmd belongs to the Child from
-// then on. One goroutine waits for the process and ends with it. The process leads a group of its own: Ctrl-C on a terminal
-// goes to the whole foreground group, and would stop the servers before those who use them.
+// then on. One goroutine waits for the process and ends with it. The process leads a group of its own: Ctrl-C on a
+// terminal goes to the whole foreground group, and would stop the servers before those who use them.
 func Start(cmd *exec.Cmd, onDeath syscall.Signal) (*Child, error) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}

@@ -99,7 +99,8 @@ func (c *Collector) post(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case refuse != 0:
 		http.Error(w, "refused "+r.Header.Get("Authorization"), refuse)
-	case r.Method != http.MethodPost || r.URL.Path != "/v1/traces" || r.Header.Get("Content-Type") != "application/x-protobuf":
+	case r.Method != http.MethodPost || r.URL.Path != "/v1/traces" ||
+		r.Header.Get("Content-Type") != "application/x-protobuf":
 		http.Error(w, "not OTLP", http.StatusNotFound)
 	case err != nil || proto.Unmarshal(b, &request) != nil:
 		http.Error(w, "malformed", http.StatusBadRequest)
@@ -110,7 +111,9 @@ func (c *Collector) post(w http.ResponseWriter, r *http.Request) {
 }
 
 // Export is the gRPC method.
-func (c *Collector) Export(ctx context.Context, request *service.ExportTraceServiceRequest) (*service.ExportTraceServiceResponse, error) {
+func (c *Collector) Export(ctx context.Context,
+	request *service.ExportTraceServiceRequest,
+) (*service.ExportTraceServiceResponse, error) {
 	head, _ := metadata.FromIncomingContext(ctx)
 	c.take(request, strings.Join(head.Get("authorization"), ","), strings.Join(head.Get("user-agent"), ","))
 	return &service.ExportTraceServiceResponse{}, nil
@@ -124,9 +127,10 @@ func (c *Collector) take(request *service.ExportTraceServiceRequest, authorizati
 			for _, s := range ss.Spans {
 				c.spans = append(c.spans, Span{
 					Name: s.Name, Kind: strings.TrimPrefix(otlp.Span_SpanKind_name[int32(s.Kind)], "SPAN_KIND_"),
-					TraceID: hex.EncodeToString(s.TraceId), SpanID: hex.EncodeToString(s.SpanId), Parent: hex.EncodeToString(s.ParentSpanId),
-					Start: time.Unix(0, int64(s.StartTimeUnixNano)), End: time.Unix(0, int64(s.EndTimeUnixNano)),
-					Attributes: values(s.Attributes), Resource: values(rs.Resource.GetAttributes()), Scope: ss.Scope.GetName(),
+					TraceID: hex.EncodeToString(s.TraceId), SpanID: hex.EncodeToString(s.SpanId),
+					Parent: hex.EncodeToString(s.ParentSpanId), Start: time.Unix(0, int64(s.StartTimeUnixNano)),
+					End: time.Unix(0, int64(s.EndTimeUnixNano)), Attributes: values(s.Attributes),
+					Resource: values(rs.Resource.GetAttributes()), Scope: ss.Scope.GetName(),
 					Authorization: authorization, UserAgent: agent,
 				})
 			}

@@ -1,6 +1,7 @@
 // Package fakebroker runs an in-process Kafka imitation (kfake) for hermetic tests and for the demo: it starts in
-// milliseconds and answers with any error asked for. What it does not imitate is proved on the real broker (testkit/kafka): it is
-// stricter about the first sequence of a fresh producer id, and answers INVALID_PRODUCER_EPOCH as PRODUCER_FENCED's older number.
+// milliseconds and answers with any error asked for. What it does not imitate is proved on the real broker
+// (testkit/kafka): it is stricter about the first sequence of a fresh producer id, and answers INVALID_PRODUCER_EPOCH
+// as PRODUCER_FENCED's older number.
 package fakebroker
 
 import (
@@ -17,13 +18,15 @@ type Options struct {
 	Topics     map[string]int32 // name to number of partitions, created at the start
 	AutoCreate bool             // topics come into being when a client that asks for it requests their metadata
 	Partitions int              // of topics created without a number. Default 3
-	Retention  string           // log.retention.ms. Default "-1", for ever: a record's timestamp may be of any age, and must not expire it
-	Dir        string           // keep the data there, so that a later broker finds it. Default "": in memory
-	Ports      []int            // fixed ports, one a broker. Default: free ones
-	More       []kfake.Opt      // anything else kfake knows: SASL, TLS, ACLs, broker configs
+	// log.retention.ms. Default "-1", for ever: a record's timestamp may be of any age, and must not expire it
+	Retention string
+	Dir       string      // keep the data there, so that a later broker finds it. Default "": in memory
+	Ports     []int       // fixed ports, one a broker. Default: free ones
+	More      []kfake.Opt // anything else kfake knows: SASL, TLS, ACLs, broker configs
 }
 
-// Broker is a running fake cluster. The kfake.Cluster's own methods inject faults: Fault, ControlKey, MoveTopicPartition, AddNode, RemoveNode, ...
+// Broker is a running fake cluster. The kfake.Cluster's own methods inject faults: Fault, ControlKey,
+// MoveTopicPartition, AddNode, RemoveNode, ...
 type Broker struct {
 	*kfake.Cluster
 	*kafkaclient.Client

@@ -28,7 +28,8 @@ func TestBrokerReturnsRecordsAndFaults(t *testing.T) {
 	defer cl.Close()
 	fault := b.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: "b", Err: kerr.NotLeaderForPartition})
 	for _, topic := range []string{"a", "b"} {
-		require.NoError(t, cl.ProduceSync(t.Context(), &kgo.Record{Topic: topic, Key: []byte("k"), Value: []byte("v")}, &kgo.Record{Topic: topic}).FirstErr())
+		require.NoError(t, cl.ProduceSync(t.Context(), &kgo.Record{Topic: topic, Key: []byte("k"), Value: []byte("v")},
+			&kgo.Record{Topic: topic}).FirstErr())
 	}
 	require.Equal(t, 1, fault.Hits())
 	require.NoError(t, b.Await(t.Context(), 4, "a", "b"))

@@ -70,7 +70,8 @@ func (b *Broker) ways(opts *Options) map[string]string {
 	protocol := cmp.Or(opts.Protocol, "PLAINTEXT")
 	m := map[string]string{"inter.broker.listener.name": "INTERNAL", "controller.listener.names": "CONTROLLER"}
 	listeners := []string{"CLIENT://" + port.Addr(b.client), "INTERNAL://" + port.Addr(b.internal)}
-	told := []string{"CLIENT://" + b.addr, "INTERNAL://" + port.Addr(b.internal)} // not controllers: they find each other by the voters
+	// not controllers: they find each other by the voters
+	told := []string{"CLIENT://" + b.addr, "INTERNAL://" + port.Addr(b.internal)}
 	protocols := []string{"CLIENT:" + protocol, "INTERNAL:PLAINTEXT", "CONTROLLER:PLAINTEXT"}
 	if b.votes {
 		listeners = append(listeners, "CONTROLLER://"+port.Addr(b.controller))
@@ -87,8 +88,8 @@ func (b *Broker) ways(opts *Options) map[string]string {
 	return m
 }
 
-// configure writes server.properties. Short sessions and small pools: a failure shall be noticed in a second or two, and three
-// brokers shall fit beside everything else on two cores.
+// configure writes server.properties. Short sessions and small pools: a failure shall be noticed in a second or two,
+// and three brokers shall fit beside everything else on two cores.
 func (b *Broker) configure(voters string, opts *Options) error {
 	brokers, roles := max(opts.Brokers, 1), "broker"
 	if b.votes {
@@ -104,10 +105,11 @@ func (b *Broker) configure(voters string, opts *Options) error {
 		"log.retention.ms": "-1", // a record's timestamp may be of any age
 		"num.partitions":   "3", "default.replication.factor": copies, "min.insync.replicas": isr,
 		"offsets.topic.replication.factor": copies, "offsets.topic.num.partitions": "4",
-		"transaction.state.log.replication.factor": copies, "transaction.state.log.min.isr": isr, "transaction.state.log.num.partitions": "4",
-		"share.coordinator.state.topic.replication.factor": copies, "share.coordinator.state.topic.min.isr": isr,
-		"group.initial.rebalance.delay.ms": "0", "num.network.threads": "2", "num.io.threads": "3",
-		"broker.heartbeat.interval.ms": "500", "broker.session.timeout.ms": "3000", "replica.lag.time.max.ms": "5000",
+		"transaction.state.log.replication.factor": copies, "transaction.state.log.min.isr": isr,
+		"transaction.state.log.num.partitions": "4", "share.coordinator.state.topic.replication.factor": copies,
+		"share.coordinator.state.topic.min.isr": isr, "group.initial.rebalance.delay.ms": "0",
+		"num.network.threads": "2", "num.io.threads": "3", "broker.heartbeat.interval.ms": "500",
+		"broker.session.timeout.ms": "3000", "replica.lag.time.max.ms": "5000",
 		"controller.quorum.election.timeout.ms": "1000", "controller.quorum.fetch.timeout.ms": "2000",
 		"log.segment.bytes": "67108864", "log.cleaner.dedupe.buffer.size": "2097152", "log.cleaner.threads": "1",
 	}
@@ -133,12 +135,12 @@ log4j.appender.out.layout=org.apache.log4j.PatternLayout
 log4j.appender.out.layout.ConversionPattern=%d{HH:mm:ss.SSS} [%t] %p %c - %m%n
 `
 
-// command prepares a main class. The serial collector and the first compiler tier start fastest; a broker in a test does not live long
-// enough to earn the optimizing one back.
+// command prepares a main class. The serial collector and the first compiler tier start fastest; a broker in a test
+// does not live long enough to earn the optimizing one back.
 func (b *Broker) command(class string, args ...string) *exec.Cmd {
 	cmd := exec.Command(b.java, append([]string{
-		"-Xms64m", "-Xmx" + b.heap, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Djava.awt.headless=true",
-		"-Dlog4j.configuration=file:" + filepath.Join(b.dir, "log4j.properties"),
+		"-Xms64m", "-Xmx" + b.heap, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto",
+		"-Djava.awt.headless=true", "-Dlog4j.configuration=file:" + filepath.Join(b.dir, "log4j.properties"),
 		"-Dorg.slf4j.simpleLogger.showDateTime=true", "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
 		"-cp", filepath.Join(b.jars, "*"), class,
 	}, args...)...)
@@ -147,7 +149,8 @@ func (b *Broker) command(class string, args ...string) *exec.Cmd {
 }
 
 func (b *Broker) format() error {
-	out, err := b.command("kafka.tools.StorageTool", "format", "-t", b.clusterID, "-c", "server.properties").CombinedOutput()
+	out, err := b.command("kafka.tools.StorageTool", "format", "-t", b.clusterID, "-c", "server.properties").
+		CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("format the storage of Kafka node %d: %w: %s", b.Node, err, tail(out, 1500))
 	}
@@ -172,7 +175,8 @@ func (b *Broker) launch() error {
 	return nil
 }
 
-// awaitReady asks the broker itself, past any proxy, until it names itself among the cluster's brokers: before that it is fenced.
+// awaitReady asks the broker itself, past any proxy, until it names itself among the cluster's brokers: before that it
+// is fenced.
 func (b *Broker) awaitReady(ctx context.Context) error {
 	c := b.process()
 	for {
@@ -182,16 +186,18 @@ func (b *Broker) awaitReady(ctx context.Context) error {
 		}
 		select {
 		case <-c.Done():
-			return fmt.Errorf("Kafka node %d ended while starting (%v); the end of its log:\n%s", b.Node, c.Err(), b.LogTail(15))
+			return fmt.Errorf("Kafka node %d ended while starting: %w; the end of its log:\n%s", b.Node,
+				cmp.Or(c.Err(), errors.New("exit code 0")), b.LogTail(15))
 		case <-ctx.Done():
-			return fmt.Errorf("Kafka node %d does not serve clients: %w; the end of its log:\n%s", b.Node, errors.Join(err, ctx.Err()), b.LogTail(15))
+			return fmt.Errorf("Kafka node %d does not serve clients: %w; the end of its log:\n%s", b.Node,
+				errors.Join(err, ctx.Err()), b.LogTail(15))
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
 }
 
-// known are the cluster's brokers as this one sees them. Each time with a new client: what one learns from a cluster that is
-// coming up it may hold on to (seen with three nodes of Kafka 3.9, where it never heard of the others).
+// known are the cluster's brokers as this one sees them. Each time with a new client: what one learns from a cluster
+// that is coming up it may hold on to (seen with three nodes of Kafka 3.9, where it never heard of the others).
 func (b *Broker) known(ctx context.Context) ([]int32, error) {
 	client, err := kafkaclient.New([]string{port.Addr(b.internal)})
 	if err != nil {

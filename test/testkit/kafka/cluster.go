@@ -1,5 +1,5 @@
-// Package kafka runs real Apache Kafka brokers in KRaft combined mode (each node is broker and controller) for tests, on free
-// ports of 127.0.0.1; they are gone when the process that started them is gone.
+// Package kafka runs real Apache Kafka brokers in KRaft combined mode (each node is broker and controller) for tests,
+// on free ports of 127.0.0.1; they are gone when the process that started them is gone.
 package kafka
 
 import (
@@ -19,7 +19,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/scratch"
 )
 
-// Options of a cluster. The zero value is one broker of Kafka 4.1 that creates no topic by itself and keeps records for ever.
+// Options of a cluster. The zero value is one broker of Kafka 4.1 that creates no topic by itself and keeps records for
+// ever.
 type Options struct {
 	Version  string            // as Jars takes it. Default $CDC_OUTBOX_TEST_KAFKA, else 4.1.0
 	Brokers  int               // default 1
@@ -27,8 +28,8 @@ type Options struct {
 	Settings map[string]string // server.properties on top of the defaults, for all brokers
 	Heap     string            // of each JVM. Default "384m"
 	Port     int               // for the clients of the first broker. Default: a free one
-	// Advertise maps a broker's own address to the one that clients are told, a proxy's; called once a broker, before it
-	// starts. The brokers talk to each other over another listener, untouched by it. Default: its own.
+	// Advertise maps a broker's own address to the one that clients are told, a proxy's; called once a broker, before
+	// it starts. The brokers talk to each other over another listener, untouched by it. Default: its own.
 	Advertise func(node int, addr string) string
 	Protocol  string     // of the clients' listener, whose name in Settings is client. Default PLAINTEXT
 	Listeners []Listener // for clients, beside that one
@@ -42,8 +43,8 @@ type Listener struct {
 	Advertise func(node int, addr string) string // as in Options
 }
 
-// Cluster is a running cluster. Its kafkaclient methods create, read and count topics; they use the brokers' own listener, past whatever
-// Advertise put in the clients' way.
+// Cluster is a running cluster. Its kafkaclient methods create, read and count topics; they use the brokers' own
+// listener, past whatever Advertise put in the clients' way.
 type Cluster struct {
 	*kafkaclient.Client
 	Brokers []*Broker // Brokers[i] has node id i+1
@@ -99,7 +100,10 @@ func (c *Cluster) prepare(opts Options, bin, jars string) error {
 	n := max(opts.Brokers, 1)
 	var voters []string
 	for i := range n {
-		b := &Broker{Node: i + 1, cluster: c, java: bin, jars: jars, heap: opts.Heap, dir: c.dir.Join(fmt.Sprintf("node%d", i+1))}
+		b := &Broker{
+			Node: i + 1, cluster: c, java: bin, jars: jars, heap: opts.Heap,
+			dir: c.dir.Join(fmt.Sprintf("node%d", i+1)),
+		}
 		if b.heap == "" {
 			b.heap = "384m"
 		}

@@ -30,14 +30,14 @@ func start(t *testing.T, opts kafka.Options) *kafka.Cluster {
 	return c
 }
 
-func produce(t *testing.T, c *kafka.Cluster, topic, value string) error {
+func produce(t *testing.T, c *kafka.Cluster, value string) error {
 	t.Helper()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(c.Addrs()...))
 	require.NoError(t, err)
 	defer cl.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	return cl.ProduceSync(ctx, &kgo.Record{Topic: topic, Value: []byte(value)}).FirstErr()
+	return cl.ProduceSync(ctx, &kgo.Record{Topic: "a", Value: []byte(value)}).FirstErr()
 }
 
 func TestBrokerKeepsRecordsOverFaults(t *testing.T) {
@@ -47,15 +47,15 @@ func TestBrokerKeepsRecordsOverFaults(t *testing.T) {
 	require.Equal(t, []string{port.Addr(p)}, c.Addrs())
 	b := c.Brokers[0]
 	require.NoError(t, c.Create(t.Context(), kafkaclient.Topic{Name: "a"}))
-	require.NoError(t, produce(t, c, "a", "1"))
+	require.NoError(t, produce(t, c, "1"))
 	b.Kill()
 	require.NoError(t, b.Start(t.Context()))
-	require.NoError(t, produce(t, c, "a", "2"))
+	require.NoError(t, produce(t, c, "2"))
 	require.NoError(t, b.Bounce(t.Context()))
 	require.NoError(t, b.Signal(syscall.SIGSTOP))
 	time.AfterFunc(500*time.Millisecond, func() { _ = b.Signal(syscall.SIGCONT) })
 	began := time.Now()
-	require.NoError(t, produce(t, c, "a", "3"))
+	require.NoError(t, produce(t, c, "3"))
 	require.Greater(t, time.Since(began), 400*time.Millisecond, "it was frozen")
 	records, err := c.Read(t.Context(), "a")
 	require.NoError(t, err)
@@ -68,7 +68,7 @@ func TestClusterMovesKilledLeader(t *testing.T) {
 	old, err := c.Leader(t.Context(), "a", 0)
 	require.NoError(t, err)
 	c.Node(old).Kill()
-	require.NoError(t, produce(t, c, "a", "1"))
+	require.NoError(t, produce(t, c, "1"))
 	now, err := c.Leader(t.Context(), "a", 0)
 	require.NoError(t, err)
 	require.NotEqual(t, old, now)
@@ -78,5 +78,5 @@ func TestClusterMovesKilledLeader(t *testing.T) {
 func TestStartRunsTheOldestSupportedVersion(t *testing.T) {
 	c := start(t, kafka.Options{Version: "3.9"})
 	require.NoError(t, c.Create(t.Context(), kafkaclient.Topic{Name: "a"}))
-	require.NoError(t, produce(t, c, "a", "1"))
+	require.NoError(t, produce(t, c, "1"))
 }

@@ -22,8 +22,8 @@ var versions = map[string]string{"": "4.1.0", "4": "4.1.0", "4.1": "4.1.0", "3":
 // EnvVersion is the version of clusters whose Options name none.
 const EnvVersion = "CDC_OUTBOX_TEST_KAFKA"
 
-// Jars returns a directory with Kafka of the version ("4.1", "3.9" or a full one; default $CDC_OUTBOX_TEST_KAFKA, else 4.1.0) and all it
-// needs. Maven fetches them once; they stay in the cache.
+// Jars returns a directory with Kafka of the version ("4.1", "3.9" or a full one; default $CDC_OUTBOX_TEST_KAFKA, else
+// 4.1.0) and all it needs. Maven fetches them once; they stay in the cache.
 func Jars(version string) (string, error) {
 	if version == "" {
 		version = os.Getenv(EnvVersion)
@@ -50,7 +50,8 @@ func Jars(version string) (string, error) {
 	}
 	mvn, err := exec.LookPath("mvn")
 	if err != nil {
-		return "", fmt.Errorf("Apache Kafka %s is not in %s and Maven, which fetches it, is not installed: install the package maven", version, root)
+		return "", fmt.Errorf("Apache Kafka %s is not in %s and Maven, which fetches it, is not installed: install "+
+			"the package maven", version, root)
 	}
 	work, err := os.MkdirTemp(root, ".fetch-")
 	if err != nil {
@@ -60,10 +61,12 @@ func Jars(version string) (string, error) {
 	if err := os.WriteFile(filepath.Join(work, "pom.xml"), pom, 0o644); err != nil {
 		return "", err
 	}
-	cmd := exec.Command(mvn, "-q", "-B", "dependency:copy-dependencies", "-DincludeScope=runtime", "-DoutputDirectory="+filepath.Join(work, "jars"), "-Dkafka.version="+version)
+	cmd := exec.Command(mvn, "-q", "-B", "dependency:copy-dependencies", "-DincludeScope=runtime",
+		"-DoutputDirectory="+filepath.Join(work, "jars"), "-Dkafka.version="+version)
 	cmd.Dir = work
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("fetch Apache Kafka %s with Maven: %w (offline? point Maven's settings.xml to a reachable mirror): %s", version, err, tail(out, 1500))
+		return "", fmt.Errorf("fetch Apache Kafka %s with Maven: %w (offline? point Maven's settings.xml to a "+
+			"reachable mirror): %s", version, err, tail(out, 1500))
 	}
 	return dir, os.Rename(filepath.Join(work, "jars"), dir)
 }
@@ -72,7 +75,8 @@ var javaVersion = regexp.MustCompile(`version "(\d+)`)
 
 // java finds a JVM that Kafka 4 runs on: $JAVA_HOME's, else the PATH's.
 func java() (string, error) {
-	const need = "Apache Kafka needs Java 17 or newer: install a JRE, e.g. the package openjdk-17-jre-headless, or set JAVA_HOME"
+	const need = "Apache Kafka needs Java 17 or newer: install a JRE, e.g. the package openjdk-17-jre-headless, or " +
+		"set JAVA_HOME"
 	bin := "java"
 	if home := os.Getenv("JAVA_HOME"); home != "" {
 		bin = filepath.Join(home, "bin", "java")

@@ -1,9 +1,10 @@
-// Package kafkaclient is the tests' own view of Kafka, on franz-go: another client than the product's, so that a mistake in one is not repeated
-// in the judgement of the other. It reads whole topics back and creates them.
+// Package kafkaclient is the tests' own view of Kafka, on franz-go: another client than the product's, so that a
+// mistake in one is not repeated in the judgement of the other. It reads whole topics back and creates them.
 package kafkaclient
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -38,7 +39,9 @@ func New(seeds []string, opts ...kgo.Opt) (*Client, error) {
 }
 
 func (c *Client) connect(more ...kgo.Opt) (*kgo.Client, error) {
-	opts := append([]kgo.Opt{kgo.SeedBrokers(c.seeds...), kgo.MetadataMinAge(50 * time.Millisecond), kgo.RetryTimeout(10 * time.Second)}, c.opts...)
+	opts := append([]kgo.Opt{
+		kgo.SeedBrokers(c.seeds...), kgo.MetadataMinAge(50 * time.Millisecond), kgo.RetryTimeout(10 * time.Second),
+	}, c.opts...)
 	return kgo.NewClient(append(opts, more...)...)
 }
 
@@ -99,7 +102,8 @@ func (c *Client) AwaitInSync(ctx context.Context) error {
 			behind = ""
 			topics.EachPartition(func(p kadm.PartitionDetail) {
 				if p.Leader < 0 || len(p.ISR) < len(p.Replicas) {
-					behind = fmt.Sprintf("%s/%d: leader %d, %v of %v in sync", p.Topic, p.Partition, p.Leader, p.ISR, p.Replicas)
+					behind = fmt.Sprintf("%s/%d: leader %d, %v of %v in sync", p.Topic, p.Partition, p.Leader, p.ISR,
+						p.Replicas)
 				}
 			})
 		}
@@ -169,15 +173,16 @@ func (c *Client) ends(ctx context.Context, topics []string) (map[string]map[int3
 	return ends, nil
 }
 
-// Read returns every record of the topics from offset 0 to the end as it is when Read begins, in offset order within a partition.
+// Read returns every record of the topics from offset 0 to the end as it is when Read begins, in offset order within a
+// partition.
 func (c *Client) Read(ctx context.Context, topics ...string) ([]*kgo.Record, error) {
 	var records []*kgo.Record
 	err := c.Each(ctx, topics, func(r *kgo.Record) { records = append(records, r) })
 	return records, err
 }
 
-// Each calls see for every record that Read would return, without keeping them. With kgo.FetchIsolationLevel(kgo.ReadCommitted())
-// among the Client's options aborted records are left out.
+// Each calls see for every record that Read would return, without keeping them. With
+// kgo.FetchIsolationLevel(kgo.ReadCommitted()) among the Client's options aborted records are left out.
 func (c *Client) Each(ctx context.Context, topics []string, see func(*kgo.Record)) error {
 	ends, err := c.ends(ctx, topics)
 	if err != nil {
@@ -197,8 +202,10 @@ func (c *Client) Each(ctx context.Context, topics []string, see func(*kgo.Record
 	if left == 0 {
 		return nil
 	}
-	// Control records are fetched and dropped here: without them a partition that ends in a marker would never look finished.
-	cl, err := c.connect(kgo.ConsumePartitions(assign), kgo.KeepControlRecords(), kgo.FetchMaxWait(100*time.Millisecond))
+	// Control records are fetched and dropped here: without them a partition that ends in a marker would never look
+	// finished.
+	cl, err := c.connect(kgo.ConsumePartitions(assign), kgo.KeepControlRecords(),
+		kgo.FetchMaxWait(100*time.Millisecond))
 	if err != nil {
 		return err
 	}
@@ -227,7 +234,8 @@ func (c *Client) Each(ctx context.Context, topics []string, see func(*kgo.Record
 	return nil
 }
 
-// Await waits until the topics hold at least n offsets (see Count). A cluster that does not answer is waited for too, until ctx ends.
+// Await waits until the topics hold at least n offsets (see Count). A cluster that does not answer is waited for too,
+// until ctx ends.
 func (c *Client) Await(ctx context.Context, n int64, topics ...string) error {
 	for {
 		have, err := c.Count(ctx, topics...)
@@ -236,7 +244,7 @@ func (c *Client) Await(ctx context.Context, n int64, topics ...string) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%d of %d records arrived (%v): %w", have, n, err, ctx.Err())
+			return fmt.Errorf("%d of %d records arrived: %w", have, n, errors.Join(ctx.Err(), err))
 		case <-time.After(50 * time.Millisecond):
 		}
 	}

@@ -8,18 +8,21 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// archive holds what was read from topics before somebody deleted them. A topic created anew begins at offset 0; for the checks its
-// records lie behind those of its predecessor.
+// archive holds what was read from topics before somebody deleted them. A topic created anew begins at offset 0; for
+// the checks its records lie behind those of its predecessor.
 type archive struct {
 	mu      sync.Mutex
 	records []Record
 	ends    map[string][]int64 // of the predecessors, by topic and partition
 }
 
-// Archive reads the topic, which is about to be deleted. Nothing may be written to it from here until it is created anew.
+// Archive reads the topic, which is about to be deleted. Nothing may be written to it from here until it is created
+// anew.
 func (o *Oracle) Archive(ctx context.Context, topic string) error {
 	var records []Record
-	if err := o.cfg.Kafka.Each(ctx, []string{topic}, func(r *kgo.Record) { records = append(records, o.archive.behind(RecordOf(r))) }); err != nil {
+	if err := o.cfg.Kafka.Each(ctx, []string{topic}, func(r *kgo.Record) {
+		records = append(records, o.archive.behind(RecordOf(r)))
+	}); err != nil {
 		return err
 	}
 	a := &o.archive

@@ -7,8 +7,9 @@ import (
 	"slices"
 )
 
-// Check compares the records of Kafka with the committed rows. truth is in commit order, then in the order within the transaction;
-// partitions tells how many each topic has. It reports what it finds; what of it a test allows is the test's affair (Report.Err).
+// Check compares the records of Kafka with the committed rows. truth is in commit order, then in the order within the
+// transaction; partitions tells how many each topic has. It reports what it finds; what of it a test allows is the
+// test's affair (Report.Err).
 func Check(truth []Row, records []Record, partitions map[string]int32) *Report {
 	return judge(truth, records, partitions, true)
 }
@@ -19,13 +20,17 @@ func CheckKeys(truth []Row, records []Record, partitions map[string]int32) *Repo
 }
 
 func judge(truth []Row, records []Record, partitions map[string]int32, placed bool) *Report {
-	c := &check{placed: placed, rep: &Report{Rows: len(truth), Records: len(records)}, truth: truth, byID: make(map[string]int, len(truth))}
+	c := &check{
+		placed: placed, rep: &Report{Rows: len(truth), Records: len(records)}, truth: truth,
+		byID: make(map[string]int, len(truth)),
+	}
 	for i := range truth {
 		c.byID[truth[i].ID] = i
 	}
 	records = slices.Clone(records)
 	slices.SortStableFunc(records, func(a, b Record) int {
-		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition), cmp.Compare(a.Offset, b.Offset))
+		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition),
+			cmp.Compare(a.Offset, b.Offset))
 	})
 	c.first = make([]int, len(truth))
 	for i := range records {
@@ -33,12 +38,14 @@ func judge(truth []Row, records []Record, partitions map[string]int32, placed bo
 	}
 	for i := range truth {
 		if c.first[i] == 0 {
-			c.rep.add(Lost, "row %s key %q of transaction %d (%s)", truth[i].ID, truth[i].Key, truth[i].XID, truth[i].Position())
+			c.rep.add(Lost, "row %s key %q of transaction %d (%s)", truth[i].ID, truth[i].Key, truth[i].XID,
+				truth[i].Position())
 		}
 	}
 	for begin := 0; placed && begin < len(records); {
 		end := begin
-		for end < len(records) && records[end].Topic == records[begin].Topic && records[end].Partition == records[begin].Partition {
+		for end < len(records) && records[end].Topic == records[begin].Topic &&
+			records[end].Partition == records[begin].Partition {
 			end++
 		}
 		c.partition(records[begin:end])
@@ -86,8 +93,9 @@ func (c *check) record(n int, r *Record, partitions map[string]int32) {
 	}
 }
 
-// partition follows one partition's records. They must be the rows that belong there, in order; a repeat steps back once and then
-// goes on row by row past the furthest one, as a relay does that resumes behind what it knows to be confirmed.
+// partition follows one partition's records. They must be the rows that belong there, in order; a repeat steps back
+// once and then goes on row by row past the furthest one, as a relay does that resumes behind what it knows to be
+// confirmed.
 func (c *check) partition(records []Record) {
 	// ordinal of each row among the rows of this partition that arrived at all; lost ones are reported elsewhere
 	var rows []int
@@ -117,14 +125,17 @@ func (c *check) partition(records []Record) {
 		case o <= previous:
 			c.rep.Rewinds++
 		case o <= furthest+1 && previous < furthest:
-			c.rep.add(Stale, "%s/%d offset %d: after a step back to row %s it jumps ahead to %s instead of repeating what lies between", r.Topic, r.Partition, r.Offset, last.ID, r.ID)
+			c.rep.add(Stale, "%s/%d offset %d: after a step back to row %s it jumps ahead to %s instead of repeating "+
+				"what lies between", r.Topic, r.Partition, r.Offset, last.ID, r.ID)
 		default:
-			c.rep.add(Shuffled, "%s/%d offset %d: row %s (%s) comes before rows that were committed earlier", r.Topic, r.Partition, r.Offset, r.ID, c.truth[row].Position())
+			c.rep.add(Shuffled, "%s/%d offset %d: row %s (%s) comes before rows that were committed earlier", r.Topic,
+				r.Partition, r.Offset, r.ID, c.truth[row].Position())
 		}
 		previous, furthest, last = o, max(furthest, o), r
 	}
 	if previous < furthest {
-		c.rep.add(Stale, "%s/%d ends at offset %d with row %s, an old one: newer rows lie before it", last.Topic, last.Partition, last.Offset, last.ID)
+		c.rep.add(Stale, "%s/%d ends at offset %d with row %s, an old one: newer rows lie before it", last.Topic,
+			last.Partition, last.Offset, last.ID)
 	}
 }
 

@@ -8,15 +8,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// log makes a history of ten rows on two keys in one partition, two rows a transaction, and what a faultless relay makes of it.
+// log makes a history of ten rows on two keys in one partition, two rows a transaction, and what a faultless relay
+// makes of it.
 func log() (truth []Row, records []Record) {
 	for i := range 10 {
 		r := Row{
-			ID: fmt.Sprintf("id-%d", i), Topic: "t", Key: fmt.Sprintf("k%d", i%2), Value: fmt.Appendf(nil, `{"n": %d}`, i),
-			Commit: LSN(100 * (i/2 + 1)), End: LSN(100*(i/2+1) + 50), Index: i % 2,
+			ID: fmt.Sprintf("id-%d", i), Topic: "t", Key: fmt.Sprintf("k%d", i%2),
+			Value: fmt.Appendf(nil, `{"n": %d}`, i), Commit: LSN(100 * (i/2 + 1)), End: LSN(100*(i/2+1) + 50),
+			Index: i % 2,
 		}
 		truth = append(truth, r)
-		records = append(records, Record{Topic: "t", Offset: int64(i), Key: []byte(r.Key), Value: r.Value, ID: r.ID, Position: r.Position()})
+		records = append(records, Record{
+			Topic: "t", Offset: int64(i), Key: []byte(r.Key), Value: r.Value, ID: r.ID, Position: r.Position(),
+		})
 	}
 	return truth, records
 }
@@ -40,40 +44,65 @@ func TestCheckCatches(t *testing.T) {
 		rewinds    int
 	}{
 		"nothing in a faultless log": {spoil: func(*[]Row, *[]Record) {}},
-		"a lost row":                 {spoil: func(_ *[]Row, r *[]Record) { *r = pick(*r, 0, 1, 2, 4, 5, 6, 7, 8, 9) }, want: map[Kind]int{Lost: 1}},
-		"a phantom":                  {spoil: func(tr *[]Row, _ *[]Record) { *tr = append((*tr)[:3], (*tr)[4:]...) }, want: map[Kind]int{Phantom: 1}},
-		"no id":                      {spoil: func(_ *[]Row, r *[]Record) { (*r)[9].ID = "" }, want: map[Kind]int{Phantom: 1, Lost: 1}},
+		"a lost row": {
+			spoil: func(_ *[]Row, r *[]Record) { *r = pick(*r, 0, 1, 2, 4, 5, 6, 7, 8, 9) },
+			want:  map[Kind]int{Lost: 1},
+		},
+		"a phantom": {
+			spoil: func(tr *[]Row, _ *[]Record) { *tr = append((*tr)[:3], (*tr)[4:]...) },
+			want:  map[Kind]int{Phantom: 1},
+		},
+		"no id": {spoil: func(_ *[]Row, r *[]Record) { (*r)[9].ID = "" }, want: map[Kind]int{Phantom: 1, Lost: 1}},
 		"a contiguous rewind is none": {
-			spoil: func(_ *[]Row, r *[]Record) { *r = pick(*r, 0, 1, 2, 3, 4, 2, 3, 4, 5, 6, 7, 8, 9) }, duplicates: 3, rewinds: 1,
+			spoil: func(_ *[]Row, r *[]Record) { *r = pick(*r, 0, 1, 2, 3, 4, 2, 3, 4, 5, 6, 7, 8, 9) }, duplicates: 3,
+			rewinds: 1,
 		},
 		"rewinds within rewinds are none": {
-			spoil:      func(_ *[]Row, r *[]Record) { *r = pick(*r, 0, 1, 2, 3, 4, 1, 2, 1, 2, 3, 4, 5, 5, 6, 7, 8, 9) },
+			spoil: func(_ *[]Row, r *[]Record) {
+				*r = pick(*r, 0, 1, 2, 3, 4, 1, 2, 1, 2, 3, 4, 5, 5, 6, 7, 8, 9)
+			},
 			duplicates: 7, rewinds: 3,
 		},
 		"an old row in between": {
-			spoil: func(_ *[]Row, r *[]Record) { *r = pick(*r, 0, 1, 2, 3, 4, 5, 2, 6, 7, 8, 9) }, want: map[Kind]int{Stale: 1}, duplicates: 1, rewinds: 1,
+			spoil: func(_ *[]Row, r *[]Record) { *r = pick(*r, 0, 1, 2, 3, 4, 5, 2, 6, 7, 8, 9) },
+			want:  map[Kind]int{Stale: 1}, duplicates: 1, rewinds: 1,
 		},
 		"an old row at the end": {
-			spoil: func(_ *[]Row, r *[]Record) { *r = pick(*r, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 4) }, want: map[Kind]int{Stale: 1}, duplicates: 1, rewinds: 1,
+			spoil: func(_ *[]Row, r *[]Record) { *r = pick(*r, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 4) },
+			want:  map[Kind]int{Stale: 1}, duplicates: 1, rewinds: 1,
 		},
 		"a rewind with a hole": {
-			spoil: func(_ *[]Row, r *[]Record) { *r = pick(*r, 0, 1, 2, 3, 4, 1, 2, 4, 5, 6, 7, 8, 9) }, want: map[Kind]int{Stale: 1}, duplicates: 3, rewinds: 1,
+			spoil: func(_ *[]Row, r *[]Record) { *r = pick(*r, 0, 1, 2, 3, 4, 1, 2, 4, 5, 6, 7, 8, 9) },
+			want:  map[Kind]int{Stale: 1}, duplicates: 3, rewinds: 1,
 		},
 		"two rows of a key swapped": {
-			spoil: func(_ *[]Row, r *[]Record) { *r = pick(*r, 0, 1, 4, 3, 2, 5, 6, 7, 8, 9) }, want: map[Kind]int{Inverted: 1, Shuffled: 1, Stale: 1}, rewinds: 2,
+			spoil: func(_ *[]Row, r *[]Record) { *r = pick(*r, 0, 1, 4, 3, 2, 5, 6, 7, 8, 9) },
+			want:  map[Kind]int{Inverted: 1, Shuffled: 1, Stale: 1}, rewinds: 2,
 		},
 		"two rows of different keys swapped": {
-			spoil: func(_ *[]Row, r *[]Record) { *r = pick(*r, 0, 1, 2, 4, 3, 5, 6, 7, 8, 9) }, want: map[Kind]int{Shuffled: 1, Stale: 1}, rewinds: 1,
+			spoil: func(_ *[]Row, r *[]Record) { *r = pick(*r, 0, 1, 2, 4, 3, 5, 6, 7, 8, 9) },
+			want:  map[Kind]int{Shuffled: 1, Stale: 1}, rewinds: 1,
 		},
-		"a re-printed value": {spoil: func(_ *[]Row, r *[]Record) { (*r)[5].Value = []byte(`{"n":5}`) }, want: map[Kind]int{Corrupted: 1}},
+		"a re-printed value": {
+			spoil: func(_ *[]Row, r *[]Record) { (*r)[5].Value = []byte(`{"n":5}`) }, want: map[Kind]int{Corrupted: 1},
+		},
 		"an empty value for NULL": {
-			spoil: func(tr *[]Row, r *[]Record) { (*tr)[5].Value, (*r)[5].Value = nil, []byte{} }, want: map[Kind]int{Corrupted: 1},
+			spoil: func(tr *[]Row, r *[]Record) { (*tr)[5].Value, (*r)[5].Value = nil, []byte{} },
+			want:  map[Kind]int{Corrupted: 1},
 		},
-		"another key":      {spoil: func(_ *[]Row, r *[]Record) { (*r)[5].Key = []byte("k0") }, want: map[Kind]int{Corrupted: 1}},
-		"another position": {spoil: func(_ *[]Row, r *[]Record) { (*r)[5].Position = (*r)[6].Position }, want: map[Kind]int{Corrupted: 1}},
-		"another topic":    {spoil: func(tr *[]Row, _ *[]Record) { (*tr)[9].Topic = "other" }, want: map[Kind]int{Misplaced: 1}},
+		"another key": {
+			spoil: func(_ *[]Row, r *[]Record) { (*r)[5].Key = []byte("k0") }, want: map[Kind]int{Corrupted: 1},
+		},
+		"another position": {
+			spoil: func(_ *[]Row, r *[]Record) { (*r)[5].Position = (*r)[6].Position },
+			want:  map[Kind]int{Corrupted: 1},
+		},
+		"another topic": {
+			spoil: func(tr *[]Row, _ *[]Record) { (*tr)[9].Topic = "other" }, want: map[Kind]int{Misplaced: 1},
+		},
 		"another partition": {
-			spoil: func(_ *[]Row, r *[]Record) { (*r)[9].Partition = 1; (*r)[9].Offset = 0 }, want: map[Kind]int{Misplaced: 1},
+			spoil: func(_ *[]Row, r *[]Record) { (*r)[9].Partition = 1; (*r)[9].Offset = 0 },
+			want:  map[Kind]int{Misplaced: 1},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -101,10 +130,18 @@ func TestCheckSlotCatches(t *testing.T) {
 		samples []Sample
 		want    map[Kind]int
 	}{
-		"nothing when each row was there":           {[]Sample{sample(50, 0), sample(149, 0), sample(150, 2), sample(550, 10)}, nil},
-		"confirmation on receive":                   {[]Sample{sample(150, 2), sample(250, 3)}, map[Kind]int{Overtaken: 1}},
-		"confirmation although all came later":      {[]Sample{sample(550, 0), sample(550, 10)}, map[Kind]int{Overtaken: 10}},
-		"a fall":                                    {[]Sample{sample(250, 4), sample(150, 4)}, map[Kind]int{Fallen: 1}},
+		"nothing when each row was there": {
+			[]Sample{sample(50, 0), sample(149, 0), sample(150, 2), sample(550, 10)}, nil,
+		},
+		"confirmation on receive": {
+			[]Sample{sample(150, 2), sample(250, 3)}, map[Kind]int{Overtaken: 1},
+		},
+		"confirmation although all came later": {
+			[]Sample{sample(550, 0), sample(550, 10)}, map[Kind]int{Overtaken: 10},
+		},
+		"a fall": {
+			[]Sample{sample(250, 4), sample(150, 4)}, map[Kind]int{Fallen: 1},
+		},
 		"no fall when the server was restarted":     {[]Sample{sample(250, 4), restarted}, nil},
 		"nothing confirmed":                         {[]Sample{sample(0, 4)}, map[Kind]int{Fallen: 1}},
 		"nothing about moments when Kafka was away": {[]Sample{{Confirmed: 550}}, nil},
@@ -124,8 +161,9 @@ func TestCheckSlotCatches(t *testing.T) {
 // The keys and hashes are those of Kafka's own test, UtilsTest.testMurmur2.
 func TestPartitionOfMatchesJavaClient(t *testing.T) {
 	for key, hash := range map[string]int32{
-		"21": -973932308, "foobar": -790332482, "a-little-bit-long-string": -985981536, "a-little-bit-longer-string": -1486304829,
-		"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971, "abc": 479470107,
+		"21": -973932308, "foobar": -790332482, "a-little-bit-long-string": -985981536,
+		"a-little-bit-longer-string": -1486304829, "lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
+		"abc": 479470107,
 	} {
 		require.Equal(t, (hash&0x7fffffff)%1000003, JavaPartition([]byte(key), 1000003), key)
 	}

@@ -2,8 +2,8 @@ package oracle
 
 import "encoding/binary"
 
-// JavaPartition is the Java client's default partitioner (org.apache.kafka.common.utils.Utils.murmur2, sign bit cleared), written down
-// a second time on purpose.
+// JavaPartition is the Java client's default partitioner (org.apache.kafka.common.utils.Utils.murmur2, sign bit
+// cleared), written down a second time on purpose.
 func JavaPartition(key []byte, partitions int32) int32 {
 	const m = 0x5bd1e995
 	h := uint32(0x9747b28c) ^ uint32(len(key))

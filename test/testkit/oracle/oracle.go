@@ -29,15 +29,16 @@ type Config struct {
 	Keys           int      // per aggregate type. Default 20
 	Seed           uint64   // see Seed
 
-	// Polling says that the relay polls the table: everything is published when every row is marked, positions are not compared, and order is a
-	// matter of keys, not of partitions. Slot is then a name for the oracle's own.
+	// Polling says that the relay polls the table: everything is published when every row is marked, positions are not
+	// compared, and order is a matter of keys, not of partitions. Slot is then a name for the oracle's own.
 	Polling bool
 }
 
 // EnvSeed replays a run's schedule.
 const EnvSeed = "CDC_OUTBOX_TEST_SEED"
 
-// Seed returns the seed of $CDC_OUTBOX_TEST_SEED or a new one, and logs it: the same seed draws the same transactions and pauses again.
+// Seed returns the seed of $CDC_OUTBOX_TEST_SEED or a new one, and logs it: the same seed draws the same transactions
+// and pauses again.
 func Seed(t testing.TB) uint64 {
 	t.Helper()
 	seed := rand.Uint64N(1 << 32)
@@ -61,8 +62,8 @@ type Oracle struct {
 	blind      atomic.Bool
 }
 
-// New creates the outbox table, the oracle's own publication and slot (so that it sees every row from the first on) and the topics, and
-// starts to watch the relay's slot. Close it.
+// New creates the outbox table, the oracle's own publication and slot (so that it sees every row from the first on) and
+// the topics, and starts to watch the relay's slot. Close it.
 func New(ctx context.Context, cfg Config) (*Oracle, error) {
 	if cfg.Partitions == 0 {
 		cfg.Partitions = 3
@@ -101,7 +102,9 @@ func (o *Oracle) prepare(ctx context.Context) error {
 		}
 	}
 	for _, topic := range o.Topics() {
-		if err := o.cfg.Kafka.Create(ctx, kafkaclient.Topic{Name: topic, Partitions: o.cfg.Partitions, Replicas: o.cfg.Replicas}); err != nil {
+		if err := o.cfg.Kafka.Create(ctx, kafkaclient.Topic{
+			Name: topic, Partitions: o.cfg.Partitions, Replicas: o.cfg.Replicas,
+		}); err != nil {
 			return err
 		}
 	}
@@ -122,8 +125,8 @@ func (o *Oracle) Topics() []string {
 
 func topicOf(kind string) string { return kind + ".events" }
 
-// Blind has the sampler take no ends from Kafka while on is set. A leader that thaws answers for a moment as the leader that it was, with
-// the ends of then.
+// Blind has the sampler take no ends from Kafka while on is set. A leader that thaws answers for a moment as the leader
+// that it was, with the ends of then.
 func (o *Oracle) Blind(on bool) { o.blind.Store(on) }
 
 // Close ends the sampling.
@@ -133,8 +136,8 @@ func (o *Oracle) Close() {
 	}
 }
 
-// AwaitCaughtUp waits until the relay's slot is confirmed to where the WAL ended when the call began: everything committed is in Kafka and
-// confirmed, or the relay is wrong about it.
+// AwaitCaughtUp waits until the relay's slot is confirmed to where the WAL ended when the call began: everything
+// committed is in Kafka and confirmed, or the relay is wrong about it.
 func (o *Oracle) AwaitCaughtUp(ctx context.Context) error {
 	if o.cfg.Polling {
 		conn, err := o.connectPatiently(ctx)
@@ -161,7 +164,8 @@ func (o *Oracle) AwaitConfirmed(ctx context.Context) error {
 	for {
 		var confirmed string
 		var reached bool
-		err := conn.QueryRow(ctx, "SELECT confirmed_flush_lsn::text, confirmed_flush_lsn >= $2::pg_lsn FROM pg_replication_slots WHERE slot_name = $1", o.cfg.Slot, target).Scan(&confirmed, &reached)
+		err := conn.QueryRow(ctx, "SELECT confirmed_flush_lsn::text, confirmed_flush_lsn >= $2::pg_lsn FROM "+
+			"pg_replication_slots WHERE slot_name = $1", o.cfg.Slot, target).Scan(&confirmed, &reached)
 		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 			return fmt.Errorf("look at the slot: %w", err)
 		}
@@ -213,14 +217,16 @@ func (o *Oracle) Confirmed(ctx context.Context) (LSN, error) {
 	}
 	defer conn.Close(ctx)
 	var at *uint64
-	err = conn.QueryRow(ctx, "SELECT (confirmed_flush_lsn - '0/0')::bigint FROM pg_replication_slots WHERE slot_name = $1", o.cfg.Slot).Scan(&at)
+	err = conn.QueryRow(ctx, "SELECT (confirmed_flush_lsn - '0/0')::bigint FROM pg_replication_slots WHERE "+
+		"slot_name = $1", o.cfg.Slot).Scan(&at)
 	if err != nil || at == nil {
 		return 0, err
 	}
 	return LSN(*at), nil
 }
 
-// Verdict ends the sampling, reads the truth and Kafka, and compares. Writers must have stopped and the relay have caught up.
+// Verdict ends the sampling, reads the truth and Kafka, and compares. Writers must have stopped and the relay have
+// caught up.
 func (o *Oracle) Verdict(ctx context.Context) (*Report, error) {
 	var samples []Sample
 	if o.sampler != nil {
@@ -236,7 +242,9 @@ func (o *Oracle) Verdict(ctx context.Context) (*Report, error) {
 	for _, topic := range o.Topics() {
 		partitions[topic] = o.cfg.Partitions
 	}
-	if err := o.cfg.Kafka.Each(ctx, o.Topics(), func(r *kgo.Record) { records = append(records, o.archive.behind(RecordOf(r))) }); err != nil {
+	if err := o.cfg.Kafka.Each(ctx, o.Topics(), func(r *kgo.Record) {
+		records = append(records, o.archive.behind(RecordOf(r)))
+	}); err != nil {
 		return nil, fmt.Errorf("read Kafka: %w", err)
 	}
 	records = append(records, o.archive.records...)

@@ -19,8 +19,8 @@ const (
 	prepareRollback
 )
 
-// plan is one transaction, drawn from the schedule before anything runs: a statement list, so that it reaches the server in one message
-// and commits come back to back.
+// plan is one transaction, drawn from the schedule before anything runs: a statement list, so that it reaches the
+// server in one message and commits come back to back.
 type plan struct {
 	sql  string
 	gid  string // of a prepared transaction
@@ -38,8 +38,8 @@ type planner struct {
 	n        int
 }
 
-// next draws a transaction of one to six rows. Counters are locked in one order over all transactions, so writers wait for each other but
-// never deadlock; rows after a rolled-back savepoint only go on in that order.
+// next draws a transaction of one to six rows. Counters are locked in one order over all transactions, so writers wait
+// for each other but never deadlock; rows after a rolled-back savepoint only go on in that order.
 func (p *planner) next() plan {
 	p.n++
 	var tx plan
@@ -95,20 +95,24 @@ func (p *planner) next() plan {
 	return tx
 }
 
-// insert writes one row whose payload carries the key's counter, taken inside the transaction: committed rows of a key count 1, 2, 3
-// without a gap. Sizes vary up to beyond a page (TOAST); some payloads are NULL.
+// insert writes one row whose payload carries the key's counter, taken inside the transaction: committed rows of a key
+// count 1, 2, 3 without a gap. Sizes vary up to beyond a page (TOAST); some payloads are NULL.
 func (p *planner) insert(sql *strings.Builder, slot int) {
 	kind, key := p.kinds[slot/p.keys], fmt.Sprintf("key-%d", slot%p.keys)
 	pad := p.rng.IntN(60)
 	if p.rng.IntN(100) == 0 {
 		pad = 20000
 	}
-	payload := fmt.Sprintf(`jsonb_build_object('n', n, 'tx', pg_current_xact_id()::text, 'pad', %s, 'money', 1.50)`, quote(strings.Repeat("Zoë ✓ ", pad/6)))
+	payload := fmt.Sprintf(`jsonb_build_object('n', n, 'tx', pg_current_xact_id()::text, 'pad', %s, 'money', 1.50)`,
+		quote(strings.Repeat("Zoë ✓ ", pad/6)))
 	if p.rng.IntN(50) == 0 {
 		payload = "NULL"
 	}
-	fmt.Fprintf(sql, `WITH c AS (INSERT INTO oracle_counter AS o VALUES (%[1]s, %[2]s, 1) ON CONFLICT (kind, key) DO UPDATE SET n = o.n + 1 RETURNING n) `+
-		`INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload, headers) SELECT %[1]s, %[2]s, 'happened', %[3]s, jsonb_build_object('n', n::text) FROM c;`,
+	fmt.Fprintf(sql,
+		`WITH c AS (INSERT INTO oracle_counter AS o VALUES (%[1]s, %[2]s, 1) ON CONFLICT (kind, key) DO UPDATE
+			SET n = o.n + 1 RETURNING n) `+
+			`INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload, headers) SELECT %[1]s, %[2]s,
+				'happened', %[3]s, jsonb_build_object('n', n::text) FROM c;`,
 		quote(kind), quote(key), payload)
 }
 

@@ -56,8 +56,11 @@ func (r *Report) Err() error {
 
 // String is one line with all figures.
 func (r *Report) String() string {
-	s := fmt.Sprintf("%d rows, %d records, %d duplicates in %d rewinds, %d slot samples", r.Rows, r.Records, r.Duplicates, r.Rewinds, r.Samples)
-	for _, k := range []Kind{Lost, Phantom, Inverted, Shuffled, Stale, Corrupted, Misplaced, Overtaken, Fallen, Incorrect} {
+	s := fmt.Sprintf("%d rows, %d records, %d duplicates in %d rewinds, %d slot samples", r.Rows, r.Records,
+		r.Duplicates, r.Rewinds, r.Samples)
+	for _, k := range []Kind{
+		Lost, Phantom, Inverted, Shuffled, Stale, Corrupted, Misplaced, Overtaken, Fallen, Incorrect,
+	} {
 		if r.Found[k] > 0 {
 			s += fmt.Sprintf(", %d %s", r.Found[k], k)
 		}

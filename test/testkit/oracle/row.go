@@ -1,7 +1,9 @@
-// Package oracle judges a relay from outside: its writers commit and roll back transactions of every shape, a second replication slot tells
-// the order in which they committed, a sampler watches the relay's slot, and the checker compares all that with what is in Kafka.
+// Package oracle judges a relay from outside: its writers commit and roll back transactions of every shape, a second
+// replication slot tells the order in which they committed, a sampler watches the relay's slot, and the checker
+// compares all that with what is in Kafka.
 //
-// The letters N, P, O, S and M are the promises no loss, no phantom, order, slot safety and monotone confirmation (ARCHITECTURE.md).
+// The letters N, P, O, S and M are the promises no loss, no phantom, order, slot safety and monotone confirmation
+// (ARCHITECTURE.md).
 package oracle
 
 import "fmt"

@@ -17,8 +17,9 @@ type Sample struct {
 	Ends      map[string][]int64 // topic to end offset by partition; nil: Kafka did not answer
 }
 
-// CheckSlot checks S and M: at no sampled moment had the slot passed the end of a transaction one of whose rows was not in Kafka right
-// afterwards, and it never fell while the server ran. truth and records are those of Check, samples in time order.
+// CheckSlot checks S and M: at no sampled moment had the slot passed the end of a transaction one of whose rows was not
+// in Kafka right afterwards, and it never fell while the server ran. truth and records are those of Check, samples in
+// time order.
 func CheckSlot(rep *Report, truth []Row, records []Record, samples []Sample) {
 	rep.Samples += len(samples)
 	for i, s := range samples {
@@ -47,7 +48,9 @@ func CheckSlot(rep *Report, truth []Row, records []Record, samples []Sample) {
 		}
 		return 1
 	})
-	next := 0 // rows before it were passed by an earlier sample: Kafka's ends never fall, so the first one that passes a row is the strictest
+	// rows before it were passed by an earlier sample: Kafka's ends never fall, so the first one that passes a row is
+	// the strictest
+	next := 0
 	for i := range samples {
 		s := &samples[i]
 		if s.Ends == nil {
@@ -58,7 +61,8 @@ func CheckSlot(rep *Report, truth []Row, records []Record, samples []Sample) {
 			p, ok := first[row.ID]
 			ends := s.Ends[row.Topic]
 			if !ok || int(p.partition) >= len(ends) || p.offset >= ends[p.partition] {
-				rep.add(Overtaken, "%s: the slot is confirmed to %s, row %s of the transaction that ends at %s is not in Kafka", s.At.Format("15:04:05.000"), s.Confirmed, row.ID, row.End)
+				rep.add(Overtaken, "%s: the slot is confirmed to %s, row %s of the transaction that ends at %s is "+
+					"not in Kafka", s.At.Format("15:04:05.000"), s.Confirmed, row.ID, row.End)
 			}
 		}
 	}
@@ -76,7 +80,8 @@ type Sampler struct {
 // sampleEvery is how often the slot is looked at. Kafka is asked only when the slot has moved.
 const sampleEvery = 20 * time.Millisecond
 
-// Watch starts sampling; ends asks Kafka for the end offsets by topic and partition, nil when it does not answer. It samples over a connection of its own; neither a Postgres nor a Kafka that is away stops it.
+// Watch starts sampling; ends asks Kafka for the end offsets by topic and partition, nil when it does not answer. It
+// samples over a connection of its own; neither a Postgres nor a Kafka that is away stops it.
 func Watch(dsn, slot string, ends func(context.Context) map[string][]int64) *Sampler {
 	ctx, stop := context.WithCancel(context.Background())
 	s := &Sampler{dsn: dsn, slot: slot, ends: ends, stop: stop, done: make(chan struct{})}
@@ -116,7 +121,8 @@ func (s *Sampler) run(ctx context.Context) {
 func (s *Sampler) look(ctx context.Context, conn *pgx.Conn) error {
 	var confirmed, restart *uint64
 	sample := Sample{}
-	err := conn.QueryRow(ctx, `SELECT (confirmed_flush_lsn - '0/0')::bigint, (restart_lsn - '0/0')::bigint, pg_postmaster_start_time()
+	err := conn.QueryRow(ctx,
+		`SELECT (confirmed_flush_lsn - '0/0')::bigint, (restart_lsn - '0/0')::bigint, pg_postmaster_start_time()
 		FROM pg_replication_slots WHERE slot_name = $1`, s.slot).Scan(&confirmed, &restart, &sample.Server)
 	if err != nil {
 		return err // no row: the relay has not created it yet

@@ -8,10 +8,14 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// ReadTruth reads the committed rows from the append-only outbox and their commit order from the oracle's own slot, which it leaves as it
-// is. topic makes a topic of an aggregate type. The two sources are compared with each other: what only one knows is reported as incorrect.
-func ReadTruth(ctx context.Context, conn *pgx.Conn, slot, publication string, topic func(aggregateType string) string, rep *Report) ([]Row, error) {
-	rows, err := conn.Query(ctx, `SELECT id::text, aggregate_type, aggregate_id, payload::text, payload IS NULL FROM outbox`)
+// ReadTruth reads the committed rows from the append-only outbox and their commit order from the oracle's own slot,
+// which it leaves as it is. topic makes a topic of an aggregate type. The two sources are compared with each other:
+// what only one knows is reported as incorrect.
+func ReadTruth(ctx context.Context, conn *pgx.Conn, slot, publication string, topic func(aggregateType string) string,
+	rep *Report,
+) ([]Row, error) {
+	rows, err := conn.Query(ctx,
+		`SELECT id::text, aggregate_type, aggregate_id, payload::text, payload IS NULL FROM outbox`)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +60,9 @@ func ReadTruth(ctx context.Context, conn *pgx.Conn, slot, publication string, to
 
 // commitOrder decodes the slot's changes. pg_logical_slot_peek_binary_changes does not move the slot.
 func commitOrder(ctx context.Context, conn *pgx.Conn, slot, publication string) ([]Row, error) {
-	changes, err := conn.Query(ctx, `SELECT data FROM pg_logical_slot_peek_binary_changes($1, NULL, NULL, 'proto_version', '1', 'publication_names', $2)`, slot, publication)
+	changes, err := conn.Query(ctx,
+		`SELECT data FROM pg_logical_slot_peek_binary_changes($1, NULL, NULL, 'proto_version', '1', 'publication_names',
+			$2)`, slot, publication)
 	if err != nil {
 		return nil, err
 	}

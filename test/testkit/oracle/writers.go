@@ -12,7 +12,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Outcomes are what the writers know of their transactions. Unknown ones broke at or around the commit: the table tells.
+// Outcomes are what the writers know of their transactions. Unknown ones broke at or around the commit: the table
+// tells.
 type Outcomes struct{ Committed, RolledBack, Failed, Unknown, Rows int }
 
 // Load is how the writers write.
@@ -80,8 +81,8 @@ type writer struct {
 	conn    *pgx.Conn
 }
 
-// run writes bursts of one to eight transactions: within a burst one's commit record directly follows the other's where no other writer
-// comes in between.
+// run writes bursts of one to eight transactions: within a burst one's commit record directly follows the other's where
+// no other writer comes in between.
 func (w *writer) run(ctx context.Context) {
 	defer func() {
 		if w.conn != nil {
@@ -151,7 +152,8 @@ func (w *writer) connected(ctx context.Context) bool {
 	return true
 }
 
-// settle commits this writer's prepared transactions that a broken connection left behind: they hold the counters' locks.
+// settle commits this writer's prepared transactions that a broken connection left behind: they hold the counters'
+// locks.
 func (w *writer) settle() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()

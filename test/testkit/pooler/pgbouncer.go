@@ -85,8 +85,10 @@ func (p *PgBouncer) start(ctx context.Context, bin, upstream string, opts Option
 		return err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "[databases]\n* = host=%s port=%s\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = %d\nunix_socket_dir =\n", host, target, p.port)
-	fmt.Fprintf(&b, "auth_type = %s\nauth_file = %s\npool_mode = %s\nadmin_users = %s\n", cmp.Or(opts.Auth, "trust"), p.dir.Join("users"), opts.Mode, opts.Admins)
+	fmt.Fprintf(&b, "[databases]\n* = host=%s port=%s\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = %d\n"+
+		"unix_socket_dir =\n", host, target, p.port)
+	fmt.Fprintf(&b, "auth_type = %s\nauth_file = %s\npool_mode = %s\nadmin_users = %s\n", cmp.Or(opts.Auth, "trust"),
+		p.dir.Join("users"), opts.Mode, opts.Admins)
 	for name, value := range opts.Settings {
 		fmt.Fprintf(&b, "%s = %s\n", name, value)
 	}
@@ -125,7 +127,8 @@ func unprivileged() (*syscall.SysProcAttr, error) {
 	}
 	uid, uerr := strconv.ParseUint(u.Uid, 10, 32)
 	gid, gerr := strconv.ParseUint(u.Gid, 10, 32)
-	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}, errors.Join(uerr, gerr)
+	return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}},
+		errors.Join(uerr, gerr)
 }
 
 func (p *PgBouncer) await(ctx context.Context) error {

@@ -1,5 +1,5 @@
-// Package pooler puts something that speaks Postgres' protocol between a client and a server: a stand-in that answers a login
-// as poolers and managed services were seen to, and the real PgBouncer where it is installed.
+// Package pooler puts something that speaks Postgres' protocol between a client and a server: a stand-in that answers a
+// login as poolers and managed services were seen to, and the real PgBouncer where it is installed.
 package pooler
 
 import (
@@ -13,13 +13,14 @@ import (
 
 // Behaviour is how a stand-in treats a login. The zero value is a plain forwarder.
 type Behaviour struct {
-	// Refuse lists startup parameters that are answered as PgBouncer answers those it does not know (recorded from 1.18 and
-	// 1.24: FATAL 08P01, "unsupported startup parameter: NAME"). Before 1.23 "replication" is one of them.
+	// Refuse lists startup parameters that are answered as PgBouncer answers those it does not know (recorded from 1.18
+	// and 1.24: FATAL 08P01, "unsupported startup parameter: NAME"). Before 1.23 "replication" is one of them.
 	Refuse []string
-	// Drop lists startup parameters that the server never gets to see. Without "replication" it opens an ordinary session, as
-	// behind Supavisor.
+	// Drop lists startup parameters that the server never gets to see. Without "replication" it opens an ordinary
+	// session, as behind Supavisor.
 	Drop []string
-	// PID is what BackendKeyData names in place of the server's own, as PgBouncer, Supavisor and Neon's proxy do. 0: left as it is.
+	// PID is what BackendKeyData names in place of the server's own, as PgBouncer, Supavisor and Neon's proxy do. 0:
+	// left as it is.
 	PID uint32
 }
 
@@ -130,7 +131,10 @@ func (s *StandIn) login(client net.Conn) *pgproto3.StartupMessage {
 		case *pgproto3.StartupMessage:
 			for name := range m.Parameters {
 				if slices.Contains(s.behaviour.Refuse, name) {
-					b.Send(&pgproto3.ErrorResponse{Severity: "FATAL", SeverityUnlocalized: "FATAL", Code: "08P01", Message: "unsupported startup parameter: " + name})
+					b.Send(&pgproto3.ErrorResponse{
+						Severity: "FATAL", SeverityUnlocalized: "FATAL", Code: "08P01",
+						Message: "unsupported startup parameter: " + name,
+					})
 					_ = b.Flush()
 					return nil
 				}

@@ -49,7 +49,8 @@ func (b Binaries) Major() int {
 }
 
 // Find returns the server binaries of the version: "" ($CDC_OUTBOX_TEST_PG_VERSION, else the newest installed, else
-// 17), a major such as "16", or a full one such as "16.11.0". Installed ones are preferred; others are fetched once and kept in the cache.
+// 17), a major such as "16", or a full one such as "16.11.0". Installed ones are preferred; others are fetched once and
+// kept in the cache.
 func Find(version string) (Binaries, error) {
 	if version == "" {
 		version = os.Getenv(EnvVersion)
@@ -69,8 +70,10 @@ func Find(version string) (Binaries, error) {
 	}
 	dir, err := fetch(want)
 	if err != nil {
-		return Binaries{}, fmt.Errorf("PostgreSQL %s is neither installed (found: %s) nor could it be fetched (%w): install the server package, e.g. "+
-			"postgresql-%s, or set %s to the directory that holds its initdb and postgres, or %s to a reachable Maven mirror",
+		return Binaries{}, fmt.Errorf("PostgreSQL %s is neither installed (found: %s) nor could it be fetched (%w): "+
+			"install the server package, e.g. "+
+			"postgresql-%s, or set %s to the directory that holds its initdb and postgres, or %s to a reachable "+
+			"Maven mirror",
 			want, describe(installed), err, strings.SplitN(want, ".", 2)[0], EnvBin, EnvRepository)
 	}
 	return probe(dir)
@@ -83,16 +86,16 @@ func Installed() []Binaries {
 	add := func(dirs []string) {
 		var group []Binaries
 		for _, dir := range dirs {
-			real, err := filepath.EvalSymlinks(filepath.Join(dir, "postgres"))
+			target, err := filepath.EvalSymlinks(filepath.Join(dir, "postgres"))
 			if err != nil {
 				continue
 			}
-			real = filepath.Dir(real) // /usr/local/bin/postgres is often a link; initdb lies beside its target
-			if seen[real] {
+			target = filepath.Dir(target) // /usr/local/bin/postgres is often a link; initdb lies beside its target
+			if seen[target] {
 				continue
 			}
-			seen[real] = true
-			if b, err := probe(real); err == nil {
+			seen[target] = true
+			if b, err := probe(target); err == nil {
 				group = append(group, b)
 			}
 		}
@@ -101,7 +104,9 @@ func Installed() []Binaries {
 	}
 	add(filepath.SplitList(os.Getenv(EnvBin)))
 	var usual []string
-	for _, pattern := range []string{"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/usr/local/pgsql/bin", "/opt/postgresql*/bin"} {
+	for _, pattern := range []string{
+		"/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/usr/local/pgsql/bin", "/opt/postgresql*/bin",
+	} {
 		dirs, _ := filepath.Glob(pattern)
 		usual = append(usual, dirs...)
 	}
@@ -147,8 +152,8 @@ func describe(found []Binaries) string {
 	return strings.Join(parts, ", ")
 }
 
-// fetch downloads and unpacks one release into the cache, once: processes that want the same one wait for each other, and what is
-// unpacked appears under its name in one rename.
+// fetch downloads and unpacks one release into the cache, once: processes that want the same one wait for each other,
+// and what is unpacked appears under its name in one rename.
 func fetch(version string) (string, error) {
 	cache, err := scratch.CacheDir()
 	if err != nil {
@@ -185,15 +190,18 @@ func fetch(version string) (string, error) {
 	return filepath.Join(dist, "bin"), nil
 }
 
-// download lets the library fetch and unpack. It has no call for that alone: Start goes on with initdb, which is made to fail by a
-// locale that does not exist (as root it refuses anyway), so whether it worked is read off the unpacked files.
+// download lets the library fetch and unpack. It has no call for that alone: Start goes on with initdb, which is made
+// to fail by a locale that does not exist (as root it refuses anyway), so whether it worked is read off the unpacked
+// files.
 func download(version, work, unpacked string) error {
 	p, err := port.Free()
 	if err != nil {
 		return err
 	}
-	cfg := embedded.DefaultConfig().Version(embedded.PostgresVersion(version)).Port(uint32(p)).Locale("none-only-fetching").
-		CachePath(filepath.Join(work, "archive")).RuntimePath(filepath.Join(work, "run")).BinariesPath(unpacked).Logger(io.Discard)
+	cfg := embedded.DefaultConfig().Version(embedded.PostgresVersion(version)).Port(uint32(p)).
+		Locale("none-only-fetching").
+		CachePath(filepath.Join(work, "archive")).RuntimePath(filepath.Join(work, "run")).BinariesPath(unpacked).
+		Logger(io.Discard)
 	if url := os.Getenv(EnvRepository); url != "" {
 		cfg = cfg.BinaryRepositoryURL(url)
 	}

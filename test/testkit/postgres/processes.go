@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// children lists the direct children of a process. Backends make sessions of their own (setsid), so a process group would miss them.
+// children lists the direct children of a process. Backends make sessions of their own (setsid), so a process group
+// would miss them.
 func children(pid int) []int {
 	var pids []int
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")

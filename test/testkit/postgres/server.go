@@ -1,9 +1,10 @@
-// Package postgres runs real PostgreSQL servers for tests and for the demo: installed ones or fetched ones, in a temporary
-// directory, on a free port of 127.0.0.1, gone when the process that started them is gone.
+// Package postgres runs real PostgreSQL servers for tests and for the demo: installed ones or fetched ones, in a
+// temporary directory, on a free port of 127.0.0.1, gone when the process that started them is gone.
 package postgres
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,7 +35,8 @@ type Options struct {
 	HBA        []string          // lines of pg_hba.conf instead of trust for everyone on 127.0.0.1
 }
 
-// Mode is how Stop ends the server: the signals pg_ctl sends for its modes (https://www.postgresql.org/docs/current/server-shutdown.html).
+// Mode is how Stop ends the server: the signals pg_ctl sends for its modes
+// (https://www.postgresql.org/docs/current/server-shutdown.html).
 type Mode syscall.Signal
 
 const (
@@ -43,7 +45,8 @@ const (
 	Immediate = Mode(syscall.SIGQUIT) // no checkpoint: the next start recovers as after a crash
 )
 
-// Server is a PostgreSQL server. Its methods may be called from several goroutines, those that stop and start it from one at a time.
+// Server is a PostgreSQL server. Its methods may be called from several goroutines, those that stop and start it from
+// one at a time.
 type Server struct {
 	bin  Binaries
 	opts Options
@@ -116,9 +119,10 @@ func (s *Server) create() error {
 func (s *Server) settings() map[string]string {
 	m := map[string]string{
 		"listen_addresses": "127.0.0.1", "port": strconv.Itoa(s.port), "unix_socket_directories": "",
-		"wal_level": "logical", "max_wal_senders": "20", "max_replication_slots": "20", "max_prepared_transactions": "20",
-		"max_connections": "100", "shared_buffers": "64MB", "log_min_messages": "info", "logging_collector": "off",
-		"log_line_prefix": "%m [%p] ", "timezone": "UTC", "log_timezone": "UTC",
+		"wal_level": "logical", "max_wal_senders": "20", "max_replication_slots": "20",
+		"max_prepared_transactions": "20", "max_connections": "100", "shared_buffers": "64MB",
+		"log_min_messages": "info", "logging_collector": "off", "log_line_prefix": "%m [%p] ", "timezone": "UTC",
+		"log_timezone": "UTC",
 	}
 	if !s.opts.Durable {
 		maps.Copy(m, map[string]string{"fsync": "off", "full_page_writes": "off"})
@@ -141,7 +145,8 @@ func (s *Server) Start(ctx context.Context) error {
 	}
 	cmd := s.who.command(s.dir.Join("home"), filepath.Join(s.bin.Dir, "postgres"), args...)
 	cmd.Stdout, cmd.Stderr = log, log
-	// SIGQUIT is the immediate shutdown: unlike SIGKILL it lets the postmaster take its children along and remove its shared memory.
+	// SIGQUIT is the immediate shutdown: unlike SIGKILL it lets the postmaster take its children along and remove its
+	// shared memory.
 	c, err := child.Start(cmd, syscall.SIGQUIT)
 	if err != nil {
 		return err
@@ -162,16 +167,19 @@ func (s *Server) awaitReady(ctx context.Context, c *child.Child) error {
 		}
 		select {
 		case <-c.Done():
-			return fmt.Errorf("PostgreSQL %s ended while starting (%v); the end of its log:\n%s", s.bin.Version, c.Err(), s.LogTail(15))
+			return fmt.Errorf("PostgreSQL %s ended while starting: %w; the end of its log:\n%s", s.bin.Version,
+				cmp.Or(c.Err(), errors.New("exit code 0")), s.LogTail(15))
 		case <-ctx.Done():
-			return fmt.Errorf("PostgreSQL %s does not answer: %w; the end of its log:\n%s", s.bin.Version, err, s.LogTail(15))
+			return fmt.Errorf("PostgreSQL %s does not answer: %w; the end of its log:\n%s", s.bin.Version, err,
+				s.LogTail(15))
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
 
-// Stop ends the server and waits; a server that has ended already is no error. With Fast it may take as long as a walsender's client
-// refuses to confirm the last WAL, so give ctx a deadline: past it the server is left running and the error says so.
+// Stop ends the server and waits; a server that has ended already is no error. With Fast it may take as long as a
+// walsender's client refuses to confirm the last WAL, so give ctx a deadline: past it the server is left running and
+// the error says so.
 func (s *Server) Stop(ctx context.Context, mode Mode) error {
 	c := s.process()
 	if c == nil {
@@ -296,7 +304,9 @@ func (s *Server) DSN(database string) string { return s.DSNVia(s.Addr(), databas
 
 // DSNVia is the DSN of a database reached through another address, a proxy's.
 func (s *Server) DSNVia(addr, database string) string {
-	u := url.URL{Scheme: "postgres", User: url.User("postgres"), Host: addr, Path: "/" + database, RawQuery: "sslmode=disable"}
+	u := url.URL{
+		Scheme: "postgres", User: url.User("postgres"), Host: addr, Path: "/" + database, RawQuery: "sslmode=disable",
+	}
 	return u.String()
 }
 
@@ -305,8 +315,8 @@ func (s *Server) Connect(ctx context.Context, database string) (*pgx.Conn, error
 	return pgx.Connect(ctx, s.DSN(database))
 }
 
-// Exec runs SQL in a database over a connection of its own. Several statements are one implicit transaction: what may not run in
-// one that has written (creating a slot) or in any (VACUUM) needs a call for itself.
+// Exec runs SQL in a database over a connection of its own. Several statements are one implicit transaction: what may
+// not run in one that has written (creating a slot) or in any (VACUUM) needs a call for itself.
 func (s *Server) Exec(ctx context.Context, database, sql string) error {
 	conn, err := s.Connect(ctx, database)
 	if err != nil {
@@ -329,9 +339,11 @@ func (s *Server) DropDatabase(ctx context.Context, name string) error {
 	}
 	defer conn.Close(ctx)
 	for {
-		_, err = conn.Exec(ctx, `SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE database = $1 AND active`, name)
+		_, err = conn.Exec(ctx,
+			`SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE database = $1 AND active`, name)
 		if err == nil {
-			_, err = conn.Exec(ctx, `SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = $1`, name)
+			_, err = conn.Exec(ctx,
+				`SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE database = $1`, name)
 		}
 		if err == nil {
 			_, err = conn.Exec(ctx, "DROP DATABASE IF EXISTS "+pgx.Identifier{name}.Sanitize()+" WITH (FORCE)")
@@ -347,7 +359,8 @@ func (s *Server) DropDatabase(ctx context.Context, name string) error {
 	}
 }
 
-// Configure changes settings of the running server (ALTER SYSTEM, then reload); settings given at the start cannot be changed this way.
+// Configure changes settings of the running server (ALTER SYSTEM, then reload); settings given at the start cannot be
+// changed this way.
 func (s *Server) Configure(ctx context.Context, settings map[string]string) error {
 	conn, err := s.Connect(ctx, "postgres")
 	if err != nil {
@@ -355,7 +368,8 @@ func (s *Server) Configure(ctx context.Context, settings map[string]string) erro
 	}
 	defer conn.Close(ctx)
 	for name, value := range settings {
-		sql := fmt.Sprintf("ALTER SYSTEM SET %s = '%s'", pgx.Identifier{name}.Sanitize(), strings.ReplaceAll(value, "'", "''"))
+		sql := fmt.Sprintf("ALTER SYSTEM SET %s = '%s'", pgx.Identifier{name}.Sanitize(),
+			strings.ReplaceAll(value, "'", "''"))
 		if _, err := conn.Exec(ctx, sql); err != nil {
 			return err
 		}

@@ -12,11 +12,15 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/scratch"
 )
 
-// Standby starts a streaming standby of the server, under the name that its physical slot, made here, and its application
-// have. The server is stopped and started again for the copy of its data, since not every distribution of the binaries has
-// pg_basebackup. Like that, the copy holds no slots, unless keepSlots. Close the standby before the server.
-func (s *Server) Standby(ctx context.Context, name string, keepSlots bool, settings map[string]string) (*Server, error) {
-	if err := s.Exec(ctx, "postgres", fmt.Sprintf("SELECT pg_create_physical_replication_slot('%s', true)", name)); err != nil {
+// Standby starts a streaming standby of the server, under the name that its physical slot, made here, and its
+// application have. The server is stopped and started again for the copy of its data, since not every distribution of
+// the binaries has pg_basebackup. Like that, the copy holds no slots, unless keepSlots. Close the standby before the
+// server.
+func (s *Server) Standby(ctx context.Context, name string, keepSlots bool,
+	settings map[string]string,
+) (*Server, error) {
+	if err := s.Exec(ctx, "postgres", fmt.Sprintf("SELECT pg_create_physical_replication_slot('%s', true)",
+		name)); err != nil {
 		return nil, err
 	}
 	if err := s.Stop(ctx, Fast); err != nil {
@@ -33,7 +37,8 @@ func (s *Server) Standby(ctx context.Context, name string, keepSlots bool, setti
 	}
 	maps.Copy(c.opts.Settings, map[string]string{
 		"hot_standby": "on", "hot_standby_feedback": "on", "primary_slot_name": name, "synchronized_standby_slots": "",
-		"primary_conninfo": fmt.Sprintf("host=127.0.0.1 port=%d user=postgres dbname=postgres application_name=%s", s.port, name),
+		"primary_conninfo": fmt.Sprintf("host=127.0.0.1 port=%d user=postgres dbname=postgres application_name=%s",
+			s.port, name),
 	})
 	if s.Major() < 17 {
 		delete(c.opts.Settings, "synchronized_standby_slots")
@@ -52,25 +57,25 @@ func (s *Server) Standby(ctx context.Context, name string, keepSlots bool, setti
 	return c, nil
 }
 
-func (c *Server) copyOf(s *Server, keepSlots bool) error {
-	home := c.dir.Join("home")
+func (s *Server) copyOf(primary *Server, keepSlots bool) error {
+	home := s.dir.Join("home")
 	if err := os.Mkdir(home, 0o755); err != nil {
 		return err
 	}
-	if err := c.who.own(home); err != nil {
+	if err := s.who.own(home); err != nil {
 		return err
 	}
-	if out, err := c.who.command(home, "cp", "-a", s.DataDir(), c.DataDir()).CombinedOutput(); err != nil {
+	if out, err := s.who.command(home, "cp", "-a", primary.DataDir(), s.DataDir()).CombinedOutput(); err != nil {
 		return fmt.Errorf("copy the server's data: %w: %s", err, out)
 	}
-	signal := filepath.Join(c.DataDir(), "standby.signal")
+	signal := filepath.Join(s.DataDir(), "standby.signal")
 	if err := os.WriteFile(signal, nil, 0o600); err != nil {
 		return err
 	}
-	if err := c.who.own(signal); err != nil {
+	if err := s.who.own(signal); err != nil {
 		return err
 	}
-	slots, err := filepath.Glob(filepath.Join(c.DataDir(), "pg_replslot", "*"))
+	slots, err := filepath.Glob(filepath.Join(s.DataDir(), "pg_replslot", "*"))
 	for _, slot := range slots {
 		if !keepSlots {
 			err = errors.Join(err, os.RemoveAll(slot))

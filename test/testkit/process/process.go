@@ -41,7 +41,8 @@ type Process struct {
 	watched chan struct{}
 }
 
-// Start starts the binary, with its HTTP server on a free port unless the environment sets CDC_OUTBOX_HTTP_LISTEN. Close it.
+// Start starts the binary, with its HTTP server on a free port unless the environment sets CDC_OUTBOX_HTTP_LISTEN.
+// Close it.
 func Start(opts Options) (*Process, error) {
 	binary, args := opts.Binary, opts.Args
 	if binary == "" {
@@ -65,7 +66,10 @@ func Start(opts Options) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Process{dir: dir, http: "http://" + listen, web: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 2 * time.Second}}
+	p := &Process{
+		dir: dir, http: "http://" + listen,
+		web: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 2 * time.Second},
+	}
 	out, err := os.Create(dir.Join("stdout"))
 	if err != nil {
 		return nil, errors.Join(err, dir.Remove())
@@ -92,8 +96,9 @@ func Start(opts Options) (*Process, error) {
 	return p, nil
 }
 
-// watchMemory keeps the peak of the resident memory, which only /proc knows: the kernel's own account, ru_maxrss, begins with the size that
-// the parent had at the fork (setmax_mm_hiwater_rss in exec_mmap), and a test process grows large.
+// watchMemory keeps the peak of the resident memory, which only /proc knows: the kernel's own account, ru_maxrss,
+// begins with the size that the parent had at the fork (setmax_mm_hiwater_rss in exec_mmap), and a test process grows
+// large.
 func (p *Process) watchMemory() {
 	defer close(p.watched)
 	for {
@@ -124,7 +129,8 @@ func (p *Process) Ready(ctx context.Context) error {
 		}
 		select {
 		case <-p.child.Done():
-			return fmt.Errorf("it ended (exit code %d) instead of getting ready; the end of its log:\n%s", p.ExitCode(), p.LogTail(15))
+			return fmt.Errorf("it ended (exit code %d) instead of getting ready; the end of its log:\n%s", p.ExitCode(),
+				p.LogTail(15))
 		case <-ctx.Done():
 			return fmt.Errorf("not ready (%s): %w; the end of its log:\n%s", reason, ctx.Err(), p.LogTail(15))
 		case <-time.After(20 * time.Millisecond):
@@ -238,7 +244,8 @@ func (p *Process) Usage() Usage {
 	u := Usage{RSS: p.lookAtMemory(), PeakRSS: p.peak.Load()}
 	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.child.PID()))
 	if i := strings.LastIndexByte(string(stat), ')'); i > 0 {
-		if f := strings.Fields(string(stat[i:])); len(f) > 13 { // utime and stime are fields 14 and 15 of proc_pid_stat(5), in ticks of 10 ms
+		// utime and stime are fields 14 and 15 of proc_pid_stat(5), in ticks of 10 ms
+		if f := strings.Fields(string(stat[i:])); len(f) > 13 {
 			user, _ := strconv.Atoi(f[12])
 			system, _ := strconv.Atoi(f[13])
 			u.CPU = time.Duration(user+system) * 10 * time.Millisecond

@@ -22,7 +22,10 @@ func start(t *testing.T, opts process.Options) *process.Process {
 }
 
 func TestProcessExitCodeAndOutput(t *testing.T) {
-	p := start(t, process.Options{Binary: "/bin/sh", Args: []string{"-c", "cat; echo $X $SECRET >&2; exit 3"}, Env: map[string]string{"X": "x"}, Stdin: "in"})
+	p := start(t, process.Options{
+		Binary: "/bin/sh", Args: []string{"-c", "cat; echo $X $SECRET >&2; exit 3"}, Env: map[string]string{"X": "x"},
+		Stdin: "in",
+	})
 	code, err := p.Wait(10 * time.Second)
 	require.NoError(t, err)
 	require.Equal(t, 3, code)
@@ -50,7 +53,9 @@ func TestProcessAlreadyEnded(t *testing.T) {
 
 func TestProcessMeasuredAndStopped(t *testing.T) {
 	p := start(t, process.Options{Binary: "/bin/sh", Args: []string{"-c", "trap 'exit 0' TERM; while :; do :; done"}})
-	require.Eventually(t, func() bool { return p.Usage().CPU > 50*time.Millisecond }, 20*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return p.Usage().CPU > 50*time.Millisecond
+	}, 20*time.Second, 10*time.Millisecond)
 	require.Positive(t, p.Usage().RSS)
 	_, err := p.Wait(10 * time.Millisecond)
 	require.ErrorContains(t, err, "still running")

@@ -24,14 +24,16 @@ type kafkaConn struct {
 	produce map[int32]bool // by correlation id
 }
 
-// Hold is a Produce response that the broker has sent and the client has not seen: the records are appended, the ack is unknown.
+// Hold is a Produce response that the broker has sent and the client has not seen: the records are appended, the ack is
+// unknown.
 type Hold struct {
 	held    chan struct{}
 	release chan struct{}
 	once    sync.Once
 }
 
-// HoldProduceResponse holds the next Produce response, and with it everything behind it on that connection. One at a time; Kafka protocol only.
+// HoldProduceResponse holds the next Produce response, and with it everything behind it on that connection. One at a
+// time; Kafka protocol only.
 func (p *Proxy) HoldProduceResponse() *Hold {
 	h := &Hold{held: make(chan struct{}), release: make(chan struct{})}
 	p.kafka.mu.Lock()
@@ -75,7 +77,8 @@ func (h *kafkaHooks) count(apiKey int16) {
 	h.seen[apiKey]++
 }
 
-// kafkaRequests notes the correlation ids of Produce requests: int32 size, int16 api key, int16 version, int32 correlation id.
+// kafkaRequests notes the correlation ids of Produce requests: int32 size, int16 api key, int16 version, int32
+// correlation id.
 func (c *conn) kafkaRequests(r io.Reader, emit func([]byte) error) error {
 	head := make([]byte, 12)
 	for {

@@ -17,7 +17,8 @@ type chunk struct {
 	at    time.Time
 }
 
-// lane carries one direction. Reader and writer are apart so that latency delays bytes without holding up those behind them.
+// lane carries one direction. Reader and writer are apart so that latency delays bytes without holding up those behind
+// them.
 type lane struct {
 	conn     *conn
 	dir      Direction
@@ -70,7 +71,8 @@ func (l *lane) send(c chunk) error {
 		if shape.Slice > 0 {
 			n = min(n, shape.Slice)
 		}
-		if shape.Bandwidth > 0 { // the time on the wire comes before the arrival; in small steps, so that a slow line trickles
+		// the time on the wire comes before the arrival; in small steps, so that a slow line trickles
+		if shape.Bandwidth > 0 {
 			n = min(n, max(shape.Bandwidth/50, 1))
 			if err := l.sleep(time.Duration(n) * time.Second / time.Duration(shape.Bandwidth)); err != nil {
 				return err

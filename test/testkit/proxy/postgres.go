@@ -7,7 +7,8 @@ import (
 	"sync"
 )
 
-// Status is a standby status update that a client sent, or tried to (https://www.postgresql.org/docs/current/protocol-replication.html).
+// Status is a standby status update that a client sent, or tried to
+// (https://www.postgresql.org/docs/current/protocol-replication.html).
 type Status struct {
 	Write, Flush, Apply uint64
 	ReplyRequested      bool
@@ -22,15 +23,16 @@ type postgresHooks struct {
 	onWALEnds func(walEnd uint64)
 }
 
-// DropStatusUpdates swallows the client's standby status updates (or passes them again): what was acknowledged in Kafka is not known to Postgres.
+// DropStatusUpdates swallows the client's standby status updates (or passes them again): what was acknowledged in Kafka
+// is not known to Postgres.
 func (p *Proxy) DropStatusUpdates(on bool) {
 	p.postgres.mu.Lock()
 	defer p.postgres.mu.Unlock()
 	p.postgres.drop = on
 }
 
-// RewriteStatus changes the positions of each status update on its way (nil: no more), to make a relay look like one that confirms something
-// else than it should: a judge must notice.
+// RewriteStatus changes the positions of each status update on its way (nil: no more), to make a relay look like one
+// that confirms something else than it should: a judge must notice.
 func (p *Proxy) RewriteStatus(rewrite func(Status) Status) {
 	p.postgres.mu.Lock()
 	defer p.postgres.mu.Unlock()
@@ -51,14 +53,15 @@ func (p *Proxy) OnKeepalive(see func(walEnd uint64)) {
 	p.postgres.onWALEnds = see
 }
 
-// Encryption requests have a startup packet's form and are answered by one byte: 'N' here, as the tests' server has no TLS; another startup packet follows.
+// Encryption requests have a startup packet's form and are answered by one byte: 'N' here, as the tests' server has no
+// TLS; another startup packet follows.
 const (
 	sslRequest = 80877103
 	gssRequest = 80877104
 )
 
-// postgresMessages follows one direction. From the client: startup packets without a type byte first, then type, int32 length, body. An
-// encryption request is answered by a lone 'N', which must not be read as a NoticeResponse.
+// postgresMessages follows one direction. From the client: startup packets without a type byte first, then type, int32
+// length, body. An encryption request is answered by a lone 'N', which must not be read as a NoticeResponse.
 func (c *conn) postgresMessages(d Direction, r io.Reader, emit func([]byte) error) error {
 	if d == Up {
 		if err := c.startup(r, emit); err != nil {
@@ -121,7 +124,8 @@ func (c *conn) postgresMessage(d Direction, kind byte, r io.Reader, emit func([]
 	if rest < 0 {
 		return fmt.Errorf("message %q of %d bytes", kind, rest+4)
 	}
-	if kind != 'd' || rest > 64 { // status updates have 34 bytes, keepalives 18: WAL data is not worth keeping in memory
+	// status updates have 34 bytes, keepalives 18: WAL data is not worth keeping in memory
+	if kind != 'd' || rest > 64 {
 		if err := emit(head); err != nil {
 			return err
 		}
@@ -148,8 +152,8 @@ func (c *conn) seeCopyData(d Direction, body []byte) (drop bool) {
 	switch {
 	case d == Up && len(body) == 34 && body[0] == 'r':
 		s := Status{
-			Write: binary.BigEndian.Uint64(body[1:]), Flush: binary.BigEndian.Uint64(body[9:]), Apply: binary.BigEndian.Uint64(body[17:]),
-			ReplyRequested: body[33] != 0, Dropped: drop,
+			Write: binary.BigEndian.Uint64(body[1:]), Flush: binary.BigEndian.Uint64(body[9:]),
+			Apply: binary.BigEndian.Uint64(body[17:]), ReplyRequested: body[33] != 0, Dropped: drop,
 		}
 		if onStatus != nil {
 			onStatus(s)

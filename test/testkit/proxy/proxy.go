@@ -1,5 +1,6 @@
-// Package proxy is a TCP proxy for one upstream that can do to a connection what networks do: delay, throttle, stall, slice, cut, refuse. With a
-// protocol set it also understands frames, for faults that must hit one message: a held Produce response, dropped status updates.
+// Package proxy is a TCP proxy for one upstream that can do to a connection what networks do: delay, throttle, stall,
+// slice, cut, refuse. With a protocol set it also understands frames, for faults that must hit one message: a held
+// Produce response, dropped status updates.
 package proxy
 
 import (
@@ -24,8 +25,8 @@ type Shape struct {
 	Latency   time.Duration // between the arrival of a byte and its departure
 	Bandwidth int           // bytes a second; 0: no limit
 	Slice     int           // largest single write in bytes; 1 makes every byte a segment. 0: as they come
-	// Stalled holds the bytes back until the shape changes: a network that loses every packet. Nothing is lost for good, as TCP sends it
-	// again; up to about half a megabyte stays in the proxy, the rest in the sender's socket.
+	// Stalled holds the bytes back until the shape changes: a network that loses every packet. Nothing is lost for
+	// good, as TCP sends it again; up to about half a megabyte stays in the proxy, the rest in the sender's socket.
 	Stalled bool
 }
 
@@ -64,7 +65,10 @@ func Start(upstream string, protocol Protocol) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{upstream: upstream, protocol: protocol, listener: l, changed: make(chan struct{}), cut: [2]int64{-1, -1}, conns: map[*conn]struct{}{}}
+	p := &Proxy{
+		upstream: upstream, protocol: protocol, listener: l, changed: make(chan struct{}), cut: [2]int64{-1, -1},
+		conns: map[*conn]struct{}{},
+	}
 	p.wg.Go(p.accept)
 	return p, nil
 }
@@ -100,7 +104,8 @@ func (p *Proxy) Stall(on bool) {
 	}
 }
 
-// CutAfter resets the connection that carries the n-th byte from now on in that direction, right behind that byte; once.
+// CutAfter resets the connection that carries the n-th byte from now on in that direction, right behind that byte;
+// once.
 func (p *Proxy) CutAfter(d Direction, n int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -142,8 +147,8 @@ func (p *Proxy) Redirect(upstream string) {
 	p.upstream = upstream
 }
 
-// Openings is the first byte that each client has sent, in the order of their coming: 22 begins TLS (RFC 8446, section 5.1), 0 a
-// Kafka request without it.
+// Openings is the first byte that each client has sent, in the order of their coming: 22 begins TLS (RFC 8446, section
+// 5.1), 0 a Kafka request without it.
 func (p *Proxy) Openings() []byte {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -146,14 +146,18 @@ func TestHoldProduceResponse(t *testing.T) {
 	require.NoError(t, err)
 	defer b.Close()
 	p := start(t, b.Addrs()[0], proxy.Kafka)
-	cl, err := kgo.NewClient(kgo.SeedBrokers(b.Addrs()...), kgo.Dialer(func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return (&net.Dialer{}).DialContext(ctx, network, p.Addr())
-	}))
+	cl, err := kgo.NewClient(kgo.SeedBrokers(b.Addrs()...),
+		kgo.Dialer(func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, network, p.Addr())
+		}))
 	require.NoError(t, err)
 	defer cl.Close()
 	hold := p.HoldProduceResponse()
 	acked := make(chan error, 1)
-	cl.Produce(t.Context(), &kgo.Record{Topic: "a", Value: bytes.Repeat([]byte("v"), 100000)}, func(_ *kgo.Record, err error) { acked <- err })
+	cl.Produce(t.Context(), &kgo.Record{Topic: "a", Value: bytes.Repeat([]byte("v"), 100000)},
+		func(_ *kgo.Record, err error) {
+			acked <- err
+		})
 	require.NoError(t, hold.Wait(t.Context()))
 	require.NoError(t, b.Await(t.Context(), 1, "a"))
 	select {
@@ -172,7 +176,8 @@ func TestDropStatusUpdatesDropsNothingElse(t *testing.T) {
 		head := make([]byte, 8)
 		_, _ = io.ReadFull(c, head) // SSLRequest
 		_, _ = c.Write([]byte("N"))
-		_, _ = c.Write(copyData([]byte("k\x00\x00\x00\x00\x00\x00\x00\x2a\x00\x00\x00\x00\x00\x00\x00\x00\x00"))) // keepalive at 42
+		// keepalive at 42
+		_, _ = c.Write(copyData([]byte("k\x00\x00\x00\x00\x00\x00\x00\x2a\x00\x00\x00\x00\x00\x00\x00\x00\x00")))
 		b, _ := io.ReadAll(c)
 		got <- b
 	})

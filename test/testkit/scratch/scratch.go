@@ -1,8 +1,9 @@
-// Package scratch hands out directories to test servers: temporary ones that vanish even when the test was killed, and one cache that
-// outlives it.
+// Package scratch hands out directories to test servers: temporary ones that vanish even when the test was killed, and
+// one cache that outlives it.
 package scratch
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -59,8 +60,8 @@ func (d *Dir) Remove() error {
 	return err
 }
 
-// Lock takes an exclusive lock on a file, waiting for it as long as needed; closing the file releases it. The kernel releases it, too,
-// when the process dies.
+// Lock takes an exclusive lock on a file, waiting for it as long as needed; closing the file releases it. The kernel
+// releases it, too, when the process dies.
 func Lock(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -68,7 +69,7 @@ func Lock(path string) (*os.File, error) {
 	}
 	for {
 		err = unix.Flock(int(f.Fd()), unix.LOCK_EX)
-		if err != unix.EINTR {
+		if !errors.Is(err, unix.EINTR) {
 			break
 		}
 	}
@@ -79,8 +80,8 @@ func Lock(path string) (*os.File, error) {
 	return f, nil
 }
 
-// CacheDir is where fetched servers and libraries stay between runs: $CDC_OUTBOX_TEST_CACHE, else for root /var/cache/cdc-outbox
-// (a server that runs as another user must be able to read it), else the user's cache directory.
+// CacheDir is where fetched servers and libraries stay between runs: $CDC_OUTBOX_TEST_CACHE, else for root
+// /var/cache/cdc-outbox (a server that runs as another user must be able to read it), else the user's cache directory.
 func CacheDir() (string, error) {
 	dir := os.Getenv("CDC_OUTBOX_TEST_CACHE")
 	switch {
@@ -126,7 +127,8 @@ func base() (string, error) {
 			return dir, nil
 		}
 	}
-	return "", fmt.Errorf("no temporary directory that every user may enter: set TMPDIR to one (the servers do not run as root)")
+	return "", fmt.Errorf("no temporary directory that every user may enter: set TMPDIR to one (the servers do not " +
+		"run as root)")
 }
 
 // sweep removes the directories of killed runs: those whose lock nobody holds.
