@@ -1,5 +1,5 @@
-// Package process builds the cdc-outbox binary and runs it as its users do: configured by environment and flags, asked over HTTP, stopped by
-// signals.
+// Package process builds the cdc-outbox binary and runs it as its users do: configured by environment and flags, asked
+// over HTTP, stopped by signals.
 package process
 
 import (
@@ -28,7 +28,8 @@ var built struct {
 	byArgs map[string]string
 }
 
-// Build builds the command once per test process and set of flags (e.g. "-race") and returns the path. Call Clean at the end.
+// Build builds the command once per test process and set of flags (e.g. "-race") and returns the path. Call Clean at
+// the end.
 func Build(flags ...string) (string, error) {
 	if path := os.Getenv(EnvBinary); path != "" {
 		return path, nil
