@@ -1,10 +1,10 @@
-// Package archive keeps rows of an outbox in files, so that they can be deleted from the table and still be published
-// again.
+// Package archive keeps rows of an outbox in files, so that the rows can be deleted from the table and still be
+// published again.
 //
 // A file is text, compressed with zstd: a line with a Header, a line per row, a line with a Manifest. A row is a JSON
-// array of the values' texts as Postgres prints them, null for NULL; a text that is not UTF-8 is {"base64": "..."}.
-// Beside it lies the Manifest once more with the checksum of the compressed file. Both are on the disk under their
-// names, or not there at all.
+// array of the values' texts as Postgres prints them, null for NULL; a text that is not UTF-8 is {"base64": "..."}. A
+// second file repeats the Manifest and adds the checksum of the compressed file. Each file is either complete on the
+// disk under its name, or absent.
 package archive
 
 import (
@@ -16,13 +16,13 @@ import (
 // Format is the Header's first member.
 const Format = "cdc-outbox archive 1"
 
-// The names of files end so.
+// The file names end in these suffixes.
 const (
 	Suffix         = ".jsonl.zst"
 	ManifestSuffix = ".manifest.json"
 )
 
-// Header says what the rows are.
+// Header describes the rows.
 type Header struct {
 	Format   string    `json:"format"`
 	Run      string    `json:"run"`
@@ -44,7 +44,7 @@ type Column struct {
 	Modifier int32  `json:"modifier"`
 }
 
-// Manifest says how much there is. First and Last are keys of the table's order.
+// Manifest describes the extent of the file. First and Last are keys in the table's order.
 type Manifest struct {
 	File   string `json:"file,omitempty"`
 	Bytes  int64  `json:"bytes,omitempty"`

@@ -46,7 +46,10 @@ type Case struct {
 // Refused is the case of a record that a broker refuses after the producer took it, when the row is no longer in
 // memory. The record's table is known only where there is a single table.
 func Refused(rec *router.Record, reason router.Reason, size, limit int, tables []identifier.Table) *Case {
-	c := &Case{Record: rec, Reason: reason, Bytes: size, Limit: limit, Detail: fmt.Sprintf("the broker refuses the record (%s)", reason)}
+	c := &Case{
+		Record: rec, Reason: reason, Bytes: size, Limit: limit,
+		Detail: fmt.Sprintf("the broker refuses the record (%s)", reason),
+	}
 	if len(tables) == 1 {
 		c.Table = tables[0].Schema + "." + tables[0].Name
 	}
@@ -158,7 +161,9 @@ func (l *letter) row(c *Case, columns Columns) {
 	l.out.Value = value
 	text, err := json.Marshal(row)
 	if err != nil || len(text) > 2*maxRow { // escapes can double it; a row that grows further is left to the table
-		row = &Row{OID: row.OID, Schema: clipString(row.Schema, maxTable), Table: clipString(row.Table, maxTable), Incomplete: true}
+		row = &Row{
+			OID: row.OID, Schema: clipString(row.Schema, maxTable), Table: clipString(row.Table, maxTable), Incomplete: true,
+		}
 		text, _ = json.Marshal(row) // two strings and a flag: cannot fail
 	}
 	if !row.Complete() {
@@ -178,7 +183,8 @@ func (l *letter) originals(rec *router.Record) bool {
 	}
 	l.add(headerLetter, string(KindRecord))
 	for i := range rec.Headers {
-		l.out.Headers = append(l.out.Headers, router.Header{Key: headerOriginal + rec.Headers[i].Key, Value: clone(rec.Headers[i].Value)})
+		h := rec.Headers[i]
+		l.out.Headers = append(l.out.Headers, router.Header{Key: headerOriginal + h.Key, Value: clone(h.Value)})
 	}
 	return true
 }

@@ -1,16 +1,16 @@
 // Package deadletter is the format of the dead-letter topic: how a row that cannot be published becomes a record there,
-// how such a record is read again, and how it becomes the record that it should have been. It is pure: no connections,
-// clocks or goroutines. docs/dead-letters.md describes the format to its readers.
+// how such a record is read again, and how it becomes the intended record. It is pure: no connections, clocks or
+// goroutines. docs/dead-letters.md describes the format to its readers.
 //
 // # Kinds of letters
 //
-// A row that cannot be routed is kept as a row: its payload is the letter's value, its other columns are in a header, so
-// that a retry can correct a column and route it as if it came from the log. A record that Kafka refused is kept as a
-// record: its value is the letter's value, its headers are in headers with a prefix. Where neither fits into the
-// dead-letter topic, a pointer says which row of which table it was.
+// A row that cannot be routed is kept as a row: its payload is the letter's value, its other columns are in a header,
+// so that a retry can correct a column and route the row as if it came from the log. A record that Kafka refused is
+// kept as a record: its value is the letter's value, its headers are in headers with a prefix. Where neither fits into
+// the dead-letter topic, a pointer says which row of which table it was.
 //
 // # Bounds
 //
-// Whatever a row holds, everything besides payload and key has a bound, and a pointer takes a few kilobytes; what is cut
-// says so. A letter is known by its slot, position and id: a letter that comes twice after a crash is one letter.
+// Everything besides payload and key has a bound, and a pointer takes a few kilobytes; a truncated value is marked as
+// such. Slot, position and id identify a letter: a letter that is written twice after a crash is one letter.
 package deadletter

@@ -171,7 +171,8 @@ func (e *Entry) MarkRecord(topic, attempt string, mark Mark, now time.Time) *rou
 	return &router.Record{
 		Topic: topic, Partition: e.Partition, Key: []byte(e.Position), Value: []byte(mark), Timestamp: now.UnixMilli(),
 		Headers: []router.Header{
-			{Key: headerID, Value: []byte(e.ID)}, {Key: headerPosition, Value: []byte(e.Position)}, {Key: headerSlot, Value: []byte(e.Slot)},
+			{Key: headerID, Value: []byte(e.ID)}, {Key: headerPosition, Value: []byte(e.Position)},
+			{Key: headerSlot, Value: []byte(e.Slot)},
 			{Key: headerRetry, Value: []byte(mark)}, {Key: headerAttempt, Value: []byte(attempt)},
 		},
 	}

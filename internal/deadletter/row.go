@@ -49,7 +49,8 @@ const oidBytea = 17 // src/include/catalog/pg_type.dat
 // newRow takes a row apart. value is its payload, nil where that is NULL or not there; it belongs to the caller.
 func newRow(rel *pgoutput.Relation, tuple pgoutput.Tuple, payload string) (row *Row, value []byte) {
 	row = &Row{
-		OID: rel.OID, Schema: clipString(rel.Namespace, maxTable), Table: clipString(rel.Name, maxTable), Incomplete: len(tuple) != len(rel.Columns),
+		OID: rel.OID, Schema: clipString(rel.Namespace, maxTable), Table: clipString(rel.Name, maxTable),
+		Incomplete: len(tuple) != len(rel.Columns),
 	}
 	size := 0
 	for i := range min(len(tuple), len(rel.Columns)) {
@@ -119,7 +120,9 @@ func (c *Column) payload(v pgoutput.Value) []byte {
 
 // Restore returns the row as the log gave it, for the router. The error names a column that the letter does not hold.
 func (r *Row) Restore(value []byte) (*pgoutput.Relation, pgoutput.Tuple, error) {
-	rel := &pgoutput.Relation{OID: r.OID, Namespace: r.Schema, Name: r.Table, Columns: make([]pgoutput.Column, len(r.Columns))}
+	rel := &pgoutput.Relation{
+		OID: r.OID, Namespace: r.Schema, Name: r.Table, Columns: make([]pgoutput.Column, len(r.Columns)),
+	}
 	tuple := make(pgoutput.Tuple, len(r.Columns))
 	for i := range r.Columns {
 		c := &r.Columns[i]
@@ -155,7 +158,7 @@ func (r *Row) Restore(value []byte) (*pgoutput.Relation, pgoutput.Tuple, error) 
 // oidText is the type of a column that a correction adds.
 const oidText = 25
 
-// Correct gives a column another value, nil for NULL, before the row is restored. A column that the table lacks is added.
+// Correct gives a column another value, nil for NULL, before the row is restored. It adds a column that the row lacks.
 func (r *Row) Correct(name string, value *string) {
 	i := 0
 	for i < len(r.Columns) && r.Columns[i].Name != name {

@@ -18,9 +18,9 @@ type pointer struct {
 	Limit    int     `json:"limit,omitempty"`
 }
 
-// Shrink returns a letter of a few kilobytes that names the row instead of holding it, for a dead-letter topic that does not
-// take the whole. It reports false for what is a pointer already, or no letter. It works from the letter alone, so that a
-// letter which a broker refuses long after its row was read can still be replaced.
+// Shrink returns a letter of a few kilobytes that names the row instead of containing it, for a dead-letter topic that
+// refuses the whole letter. It reports false if rec is a pointer already, or not a letter. It needs only the letter, so
+// it can also replace a letter that a broker refuses long after its row was read.
 func Shrink(rec *router.Record) (*router.Record, bool) {
 	s, err := Summarize(&Record{Timestamp: rec.Timestamp, Headers: rec.Headers})
 	if err != nil || s.Kind == KindPointer {

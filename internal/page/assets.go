@@ -10,8 +10,8 @@ import (
 //go:embed assets
 var embedded embed.FS
 
-// policy lets the page load this process's own files and ask it, and nothing else. uPlot sets styles through the DOM, which
-// style-src does not concern (CSP3, section 8.3); no script of the page writes markup, which Trusted Types make sure of.
+// policy lets the page load files from this process and query it, and nothing else. uPlot sets styles through the DOM,
+// to which style-src does not apply (CSP3, section 8.3). No script of the page writes markup; Trusted Types enforce it.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 

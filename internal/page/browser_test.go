@@ -225,8 +225,8 @@ func requireClean(t *testing.T, p *process, tab *browser.Tab) {
 	}
 }
 
-// Every state, as a desktop and a phone show it, in light and dark: the words are there, nothing must be scrolled sideways, all
-// text can be read, and everything has a name for who cannot see it.
+// Every state, as a desktop and a phone show it, in light and dark: the words are there, nothing must be scrolled
+// sideways, all text can be read, and everything has a name for who cannot see it.
 func TestThePageInEveryState(t *testing.T) {
 	b := browser.Start(t)
 	for name, state := range states() {

@@ -55,7 +55,7 @@ var slotColumns = []column[slotPoint]{
 
 // history is the last fifteen minutes. The samples bring the time.
 type history struct {
-	id string // of this process: a page that was open while it was restarted must not ask for what comes after the old one's
+	id string // of this process: a page that stays open over a restart must not ask for samples after the old ones
 
 	mu    sync.Mutex
 	tick  uint64 // looks so far

@@ -71,7 +71,8 @@ func (p *Page) sample(now time.Time) {
 func (p *Page) answer(w http.ResponseWriter, r *http.Request) {
 	head, err := json.Marshal(map[string]any{
 		"version": p.cfg.Version, "started": p.started.UTC(), "now": time.Now().UnixMilli(),
-		"every_ms": Every.Milliseconds(), "keeps_ms": (kept * Every).Milliseconds(), "slots_every_ms": p.cfg.SlotInterval.Milliseconds(),
+		"every_ms": Every.Milliseconds(), "keeps_ms": (kept * Every).Milliseconds(),
+		"slots_every_ms":      p.cfg.SlotInterval.Milliseconds(),
 		"warn_retained_bytes": p.cfg.WarnRetained, "critical_retained_bytes": p.cfg.CriticalRetained,
 	})
 	if err != nil {

@@ -31,13 +31,13 @@ type exporter interface {
 	Shutdown(ctx context.Context) error
 }
 
-// newExporter makes the OTLP exporter, which reads what else there is in OTEL_EXPORTER_OTLP_ variables (certificates, compression,
-// time-out, headers) by itself.
+// newExporter makes the OTLP exporter, which itself reads the other OTEL_EXPORTER_OTLP_ variables: certificates,
+// compression, timeout.
 func newExporter(cfg *Config) (exporter, error) {
-	// Its errors come back from ExportSpans; what the library says besides must not get between the lines of the log.
+	// ExportSpans returns its errors; other messages of the library must not get between the lines of the log.
 	log := cfg.Logger
 	otel.SetLogger(logr.Discard())
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) { log.Debug("The OpenTelemetry library reports an error") }))
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(error) { log.Debug("OpenTelemetry library reports an error") }))
 	ctx := context.Background() // nothing is connected to yet
 	if cfg.GRPC {
 		options := []otlptracegrpc.Option{otlptracegrpc.WithEndpointURL(cfg.URL)}
@@ -53,8 +53,8 @@ func newExporter(cfg *Config) (exporter, error) {
 	return otlptrace.New(ctx, otlptracehttp.NewClient(options...))
 }
 
-// builder turns a Span into what the exporter takes, by way of the SDK: it knows limits, resource and encoding. It belongs to
-// Run's goroutine, which is why the id generator can simply be told the next ids.
+// builder turns a Span into the exporter's form through the SDK, which knows limits, resource and encoding. It belongs
+// to Run's goroutine, so the id generator can simply read the ids of the next span.
 type builder struct {
 	tracer   trace.Tracer
 	provider *sdk.TracerProvider
@@ -72,7 +72,8 @@ func newBuilder(cfg *Config) (*builder, error) {
 		return nil, err
 	}
 	b := &builder{}
-	b.provider = sdk.NewTracerProvider(sdk.WithResource(res), sdk.WithSampler(sdk.AlwaysSample()), sdk.WithIDGenerator(b), sdk.WithSpanProcessor(b))
+	b.provider = sdk.NewTracerProvider(sdk.WithResource(res), sdk.WithSampler(sdk.AlwaysSample()),
+		sdk.WithIDGenerator(b), sdk.WithSpanProcessor(b))
 	b.tracer = b.provider.Tracer("github.com/cdc-outbox/cdc-outbox", trace.WithInstrumentationVersion(cfg.Version))
 	return b, nil
 }
@@ -97,7 +98,7 @@ func (b *builder) Shutdown(context.Context) error { return nil }
 // ForceFlush has nothing to do.
 func (b *builder) ForceFlush(context.Context) error { return nil }
 
-// add builds one. Names are those of OpenTelemetry's conventions for messaging where they have one.
+// add builds one span. Attributes have the names of OpenTelemetry's conventions for messaging where these have one.
 func (b *builder) add(slot string, s *Span) {
 	b.next = s
 	ctx := context.Background()
@@ -121,7 +122,8 @@ func (b *builder) add(slot string, s *Span) {
 	if s.Transaction != 0 {
 		attributes = append(attributes, attribute.Int64("cdc_outbox.transaction", int64(s.Transaction)))
 	}
-	_, span := b.tracer.Start(ctx, "send "+s.Topic, trace.WithTimestamp(s.Read), trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(attributes...))
+	_, span := b.tracer.Start(ctx, "send "+s.Topic, trace.WithTimestamp(s.Read),
+		trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(attributes...))
 	span.End(trace.WithTimestamp(s.Acked))
 }
 
@@ -132,14 +134,14 @@ func (b *builder) take() []sdk.ReadOnlySpan {
 	return out
 }
 
-// Run sends what is in the queue, in batches, until ctx ends; what is there then gets two seconds more. A collector that is
-// away, slow or refuses costs spans, which are counted, and nothing else.
+// Run sends the queued spans in batches until ctx ends; the remaining spans then get two more seconds. A collector that
+// is slow, is unreachable or refuses spans costs spans, which are counted, and nothing else.
 func (r *Recorder) Run(ctx context.Context) error {
 	b, err := newBuilder(&r.cfg)
 	if err != nil {
 		return err
 	}
-	exports, cancel := context.WithCancel(context.WithoutCancel(ctx)) // one that is under way is not cut off at once
+	exports, cancel := context.WithCancel(context.WithoutCancel(ctx)) // an export in progress is not canceled immediately
 	defer cancel()
 	defer context.AfterFunc(ctx, func() {
 		grace := time.AfterFunc(lastExport, cancel)
@@ -169,7 +171,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 	}
 }
 
-// exportAll sends what is left, for as long as that succeeds.
+// exportAll sends the remaining spans for as long as that succeeds.
 func (r *Recorder) exportAll(ctx context.Context, b *builder) {
 	for len(r.queue) > 0 {
 		b.add(r.cfg.Slot, <-r.queue)
@@ -181,7 +183,7 @@ func (r *Recorder) exportAll(ctx context.Context, b *builder) {
 	_ = r.export(ctx, b)
 }
 
-// export sends what is built. The exporter has a time-out of its own, and tries again what may be tried again.
+// export sends the built spans. The exporter has its own timeout and its own retries.
 func (r *Recorder) export(ctx context.Context, b *builder) error {
 	spans := b.take()
 	if len(spans) == 0 {
@@ -203,15 +205,17 @@ func (r *Recorder) report(was bool, err error) bool {
 	case err == errNothing || errors.Is(err, context.Canceled):
 		return was
 	case err != nil && !was:
-		r.log.Warn("Traces do not reach the collector; spans are dropped until they do",
-			zap.String(logkey.Address, r.cfg.URL), zap.String(logkey.Cause, r.cfg.masked(err)), zap.String(logkey.Next, "Look at the collector, and at traces.endpoint, traces.protocol and traces.headers."))
+		r.log.Warn("traces do not reach the collector; spans are dropped until they do",
+			zap.String(logkey.Address, r.cfg.URL), zap.String(logkey.Cause, r.cfg.masked(err)),
+			zap.String(logkey.Next, "Check the collector, and traces.endpoint, traces.protocol and traces.headers."))
 	case err == nil && was:
-		r.log.Info("Traces reach the collector again", zap.String(logkey.Address, r.cfg.URL))
+		r.log.Info("traces reach the collector again", zap.String(logkey.Address, r.cfg.URL))
 	}
 	return err != nil
 }
 
-// masked is the error's text without what the headers hold, in case the far side sent them back, and not longer than a line.
+// masked is the error's text without the values of the headers, in case the collector sent them back, and at most a
+// line long.
 func (s *Settings) masked(err error) string {
 	text := err.Error()
 	for _, v := range s.Headers {

@@ -36,7 +36,7 @@ type Recorder struct {
 	taken  int
 }
 
-// Span is one sampled event on its way. The identity is chosen by Sample; the rest is filled in by who knows it.
+// Span is one sampled event in transit. Sample chooses the identity; the caller fills in the rest.
 type Span struct {
 	traceID trace.TraceID
 	spanID  trace.SpanID
@@ -62,15 +62,19 @@ func (s *Span) SpanID() string { return s.spanID.String() }
 
 type metrics struct{ exported, limited, dropped, failed prometheus.Counter }
 
-// New makes a Recorder out of settings that Resolve has returned. It connects to nothing.
+// New makes a Recorder from the settings that Resolve returned. It opens no connection.
 func New(cfg Config) (*Recorder, error) {
 	out, err := newExporter(&cfg)
 	if err != nil {
-		return nil, &fault.Error{Kind: fault.Config, Object: "traces", Err: err, Next: "Correct the traces section of the configuration, or the OTEL_ variables."}
+		return nil, &fault.Error{
+			Kind: fault.Config, Object: "traces", Err: err,
+			Next: "Correct the traces section of the configuration, or the OTEL_ variables.",
+		}
 	}
 	spans := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "cdc_outbox", Name: "trace_spans_total",
-		Help: "Spans of sampled events: exported to the collector, limited to traces.limit, dropped because the queue was full, or failed at the collector.",
+		Help: "Spans of sampled events: exported to the collector, limited to traces.limit, " +
+			"dropped because the queue was full, or failed at the collector.",
 	}, []string{"result"})
 	if cfg.Registerer != nil {
 		cfg.Registerer.MustRegister(spans)
@@ -81,13 +85,16 @@ func New(cfg Config) (*Recorder, error) {
 	}
 	return &Recorder{
 		cfg: cfg, bound: bound, queue: make(chan *Span, cfg.Queue), out: out, log: cfg.Logger,
-		metrics: metrics{spans.WithLabelValues("exported"), spans.WithLabelValues("limited"), spans.WithLabelValues("dropped"), spans.WithLabelValues("failed")},
+		metrics: metrics{
+			exported: spans.WithLabelValues("exported"), limited: spans.WithLabelValues("limited"),
+			dropped: spans.WithLabelValues("dropped"), failed: spans.WithLabelValues("failed"),
+		},
 	}, nil
 }
 
-// Sample decides about an event. The writer's decision counts where there is one (the flag of traceparent); an event
-// without a traceparent, or with one that is none, is sampled by chance and begins a trace of its own, or joins the one whose id
-// alone is known. It returns nil for no. It belongs to one goroutine.
+// Sample decides whether an event gets a span, and returns nil if not. The writer's decision, the flag of traceparent,
+// counts if there is one. An event with no traceparent or an invalid one is sampled by chance: it joins the trace with
+// the given id, or begins a trace. Only one goroutine may call Sample.
 func (r *Recorder) Sample(traceparent, traceID []byte) *Span {
 	if len(traceparent) > 0 {
 		if p, ok := parseTraceparent(traceparent); ok {
@@ -108,8 +115,8 @@ func (r *Recorder) Sample(traceparent, traceID []byte) *Span {
 	return r.admit(id, trace.SpanID{})
 }
 
-// admit makes the span, unless there were too many within the second. The limit is what a trace costs at most: without it,
-// writers that sample everything would have a relay that works off a backlog do little else.
+// admit makes the span, unless this second already has too many. The limit bounds the cost of traces: if writers sample
+// everything, a relay with a backlog would otherwise do little besides making spans.
 func (r *Recorder) admit(id trace.TraceID, parent trace.SpanID) *Span {
 	if r.cfg.Limit > 0 {
 		if now := time.Now(); now.Sub(r.second) >= time.Second {
@@ -128,7 +135,7 @@ func newSpanID() (id trace.SpanID) {
 	return id
 }
 
-// End hands over a span whose event is acknowledged. It never waits. The span is not the caller's any more.
+// End takes over a span whose event is acknowledged. It never waits. The caller must not use the span afterwards.
 func (r *Recorder) End(s *Span) {
 	select {
 	case r.queue <- s:

@@ -117,7 +117,7 @@ func TestWhatIsLeftGoesOutAtTheEnd(t *testing.T) {
 
 // A collector that hangs, refuses or is not there: the way of the events never waits for it.
 func TestACollectorThatIsAwayCostsSpansOnly(t *testing.T) {
-	hangs, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0") // accepts, by way of the backlog, and says nothing
+	hangs, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0") // accepts, through the backlog, and says nothing
 	require.NoError(t, err)
 	defer hangs.Close()
 	for name, url := range map[string]string{"hangs": "http://" + hangs.Addr().String(), "is not there": "http://127.0.0.1:1"} {
@@ -162,7 +162,9 @@ func TestARefusalIsSaidOnceWithoutSecrets(t *testing.T) {
 	to.Refuse(0)
 	ended(r, "00-"+aTrace+"-"+aSpan+"-01")
 	to.Await(t, 1)
-	require.Eventually(t, func() bool { return len(logged(t).FilterMessage("Traces reach the collector again").All()) == 1 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool {
+		return len(logged(t).FilterMessage("traces reach the collector again").All()) == 1
+	}, 10*time.Second, time.Millisecond)
 	said := logged(t).FilterMessageSnippet("do not reach").All()
 	require.Len(t, said, 1)
 	fields := fmt.Sprint(said[0].ContextMap())

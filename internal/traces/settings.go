@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// Off is the endpoint that turns traces off whatever the OTEL_ variables say.
+// Off is the endpoint that turns traces off, whatever the OTEL_ variables say.
 const Off = "off"
 
 // Given is what the configuration says.
 type Given struct {
 	Endpoint string
-	Protocol string // http or grpc; empty: not said
+	Protocol string // http or grpc; empty: not set
 	Sample   float64
-	Default  bool // nobody has said Sample
+	Default  bool // Sample is the default: the configuration does not set it
 	Limit    int
 	Headers  string // name=value,…, values percent-encoded as in OTEL_EXPORTER_OTLP_HEADERS
 }
@@ -35,9 +35,13 @@ type Settings struct {
 	Delay time.Duration
 }
 
-// Resolve joins the configuration with OpenTelemetry's standard variables, which count where the configuration says nothing:
-// a platform that sets them for every process is heard. nil means that traces are off. What a variable asks for and cannot be had
-// is an error, and never ignored. Errors do not show what a variable holds, except for closed lists of words.
+// Resolve joins the configuration with OpenTelemetry's standard variables, which a platform may set for every process.
+// They apply where the configuration sets nothing. nil means that traces are off. If a variable requires something that
+// is not supported, Resolve returns an error. Errors never show the value of a variable.
+//
+// The exporters read the remaining OTEL_EXPORTER_OTLP_ variables themselves. Endpoint, protocol and headers are read
+// here because they turn traces on, choose the exporter, and must be masked in messages. The others configure the SDK's
+// sampler and span processor, which are not used.
 //
 // https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/
 // https://opentelemetry.io/docs/specs/otel/protocol/exporter/
@@ -72,7 +76,7 @@ func Resolve(g Given, getenv func(string) string) (*Settings, error) {
 	return s, errors.Join(e.problems...)
 }
 
-// environment reads variables and collects what is wrong with them.
+// environment reads variables and collects the problems with them.
 type environment struct {
 	getenv   func(string) string
 	problems []error
@@ -82,7 +86,7 @@ func (e *environment) fail(name, why string) {
 	e.problems = append(e.problems, fmt.Errorf("%s %s", name, why))
 }
 
-// off is what the variables say about traces as a whole.
+// off reports whether the variables turn traces off.
 func (e *environment) off() bool {
 	if strings.EqualFold(e.getenv("OTEL_SDK_DISABLED"), "true") {
 		return true
@@ -93,7 +97,7 @@ func (e *environment) off() bool {
 	case "none":
 		return true
 	}
-	e.fail("OTEL_TRACES_EXPORTER", "names an exporter that is not here: otlp or none")
+	e.fail("OTEL_TRACES_EXPORTER", "names an exporter that is not supported: use otlp or none")
 	return false
 }
 
@@ -108,12 +112,11 @@ func (e *environment) grpc() bool {
 	case "", "http/protobuf", "http/json":
 		return false
 	}
-	e.fail(name, "is none of grpc, http/protobuf and http/json")
+	e.fail(name, "is not grpc, http/protobuf or http/json")
 	return false
 }
 
-// CheckEndpoint says what is wrong with traces.endpoint. A URL with a password or a query would be a secret, and is named in
-// errors.
+// CheckEndpoint checks traces.endpoint. Messages name the URL, so it must not contain a secret: no password, no query.
 func CheckEndpoint(endpoint string) error {
 	if endpoint == "" || endpoint == Off {
 		return nil
@@ -121,9 +124,9 @@ func CheckEndpoint(endpoint string) error {
 	u, err := url.Parse(endpoint)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return errors.New("is no http:// or https:// URL such as http://otel-collector:4318")
+		return errors.New("is not an http:// or https:// URL such as http://otel-collector:4318")
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-		return errors.New("holds more than scheme, host and path; what authenticates belongs into traces.headers")
+		return errors.New("has more than scheme, host and path; put credentials into traces.headers")
 	}
 	return nil
 }
@@ -141,7 +144,7 @@ func (e *environment) setURL(s *Settings, endpoint string, perSignal, ours bool)
 	u, err := url.Parse(endpoint)
 	switch {
 	case err != nil:
-		return // not after the check
+		return // cannot happen after the check
 	case s.GRPC:
 		u.Path = ""
 	case !perSignal:
@@ -152,7 +155,7 @@ func (e *environment) setURL(s *Settings, endpoint string, perSignal, ours bool)
 	s.URL = u.String()
 }
 
-// sampler takes those that ask the parent first: any other would tear traces apart that the writer has decided about.
+// sampler accepts samplers that ask the parent first: any other sampler would break the writer's traces.
 func (e *environment) sampler(otherwise float64) float64 {
 	switch e.getenv("OTEL_TRACES_SAMPLER") {
 	case "":
@@ -168,15 +171,16 @@ func (e *environment) sampler(otherwise float64) float64 {
 		}
 		share, err := strconv.ParseFloat(arg, 64)
 		if err != nil || !(share >= 0 && share <= 1) {
-			e.fail("OTEL_TRACES_SAMPLER_ARG", "is no number from 0 to 1")
+			e.fail("OTEL_TRACES_SAMPLER_ARG", "is not a number from 0 to 1")
 		}
 		return share
 	}
-	e.fail("OTEL_TRACES_SAMPLER", "is none of parentbased_always_on, parentbased_always_off and parentbased_traceidratio; set traces.sample to be independent of it")
+	e.fail("OTEL_TRACES_SAMPLER", "is not parentbased_always_on, parentbased_always_off or parentbased_traceidratio; "+
+		"traces.sample overrides it")
 	return 0
 }
 
-// setHeaders reads the variables here rather than leave them to the exporter, because what they hold must be known to be masked.
+// setHeaders reads the variables here and does not leave them to the exporter, because their values must be masked.
 func (e *environment) setHeaders(s *Settings, text string) {
 	name := "traces.headers"
 	for _, n := range []string{"OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_EXPORTER_OTLP_HEADERS"} {
@@ -190,7 +194,7 @@ func (e *environment) setHeaders(s *Settings, text string) {
 	}
 }
 
-// propagators: the one that is here is W3C Trace Context.
+// propagators: only W3C Trace Context is supported.
 func (e *environment) propagators() {
 	v := e.getenv("OTEL_PROPAGATORS")
 	for p := range strings.SplitSeq(v, ",") {
@@ -199,11 +203,11 @@ func (e *environment) propagators() {
 		}
 	}
 	if v != "" {
-		e.fail("OTEL_PROPAGATORS", "does not name tracecontext, the only one that is here")
+		e.fail("OTEL_PROPAGATORS", "does not name tracecontext, the only supported propagator")
 	}
 }
 
-// rest are limits of the span processor that have no counterpart here.
+// rest refuses limits of the span processor that have no counterpart here.
 func (e *environment) rest() {
 	if e.getenv("OTEL_BSP_EXPORT_TIMEOUT") != "" {
 		e.fail("OTEL_BSP_EXPORT_TIMEOUT", "has no effect here; use OTEL_EXPORTER_OTLP_TIMEOUT")
@@ -217,7 +221,7 @@ func (e *environment) number(name string, otherwise int) int {
 	}
 	n, err := strconv.Atoi(v)
 	if err != nil || n < 1 || n > 1_000_000 {
-		e.fail(name, "is no number from 1 to 1000000")
+		e.fail(name, "is not a number from 1 to 1000000")
 		return otherwise
 	}
 	return n
@@ -234,7 +238,8 @@ func ParseHeaders(text string) (map[string]string, error) {
 		name, value, ok := strings.Cut(pair, "=")
 		name = strings.TrimSpace(name)
 		value, err := url.PathUnescape(strings.TrimSpace(value))
-		if !ok || err != nil || name == "" || strings.ContainsAny(name, " \t\r\n:") || strings.ContainsAny(value, "\r\n\x00") {
+		if !ok || err != nil || name == "" ||
+			strings.ContainsAny(name, " \t\r\n:") || strings.ContainsAny(value, "\r\n\x00") {
 			return nil, errors.New("is not name=value, …, with values percent-encoded")
 		}
 		headers[strings.ToLower(name)] = value

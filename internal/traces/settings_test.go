@@ -62,7 +62,7 @@ func TestResolve(t *testing.T) {
 		{what: "the platform's headers", given: Given{Endpoint: "http://c"}, env: env{"OTEL_EXPORTER_OTLP_HEADERS": "a=s3cret"}, want: on("http://c/v1/traces", func(s *Settings) { s.Headers = map[string]string{"a": "s3cret"} })},
 		{what: "headers that are none", given: Given{Endpoint: "http://c", Headers: "s3cret"}, err: "traces.headers is not name=value"},
 		{what: "a header with a line feed", given: Given{Endpoint: "http://c", Headers: "a=s3cret%0d%0ab"}, err: "traces.headers is not name=value"},
-		{what: "no URL", given: Given{Endpoint: "c:4318"}, err: "traces.endpoint is no http://"},
+		{what: "no URL", given: Given{Endpoint: "c:4318"}, err: "traces.endpoint is not an http://"},
 		{what: "a password in the URL", given: Given{Endpoint: "http://u:s3cret@c"}, err: "traces.headers"},
 		{what: "a token in the URL", env: env{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c?token=s3cret"}, err: "traces.headers"},
 	} {
@@ -79,6 +79,6 @@ func TestResolve(t *testing.T) {
 		})
 	}
 	got, err := Resolve(Given{Endpoint: "http://c", Sample: 0.5}, func(name string) string { return env{"OTEL_TRACES_SAMPLER": "always_on"}[name] })
-	require.NoError(t, err, "what somebody has set wins over the variables")
+	require.NoError(t, err, "what the configuration sets wins over the variables")
 	require.Equal(t, 0.5, got.Sample)
 }

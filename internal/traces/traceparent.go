@@ -17,9 +17,9 @@ type parent struct {
 	sampled bool
 }
 
-// parseTraceparent reads a traceparent as W3C Trace Context (section 3.2) has it: lower-case hexadecimal digits, neither id all
-// zeros, version ff forbidden, and of a version later than 00 whatever follows behind another hyphen. Anything else is as if it
-// were not there. It allocates nothing and looks at 56 bytes at most, whatever a row holds.
+// parseTraceparent reads a traceparent of W3C Trace Context (section 3.2): lower-case hexadecimal digits, no id of
+// zeros, version ff forbidden; in versions later than 00 any text may follow after another hyphen. Any other text
+// counts as no traceparent. It allocates nothing and reads at most 56 bytes.
 func parseTraceparent(s []byte) (p parent, ok bool) {
 	if len(s) < traceparentLen || s[2] != '-' || s[35] != '-' || s[52] != '-' {
 		return parent{}, false
@@ -66,7 +66,8 @@ func lowerHex(two []byte) (byte, bool) {
 	return high<<4 | low, high|low <= 15
 }
 
-// lower is the value of each lower-case hexadecimal digit, and 255 for whatever is none: package hex takes capitals, too.
+// lower is the value of each lower-case hexadecimal digit, and 255 for any other byte. Package hex accepts capitals
+// too.
 var lower = func() (table [256]byte) {
 	for c := range table {
 		switch {

@@ -52,7 +52,7 @@ func TestTraceparent(t *testing.T) {
 		{"something else", "none", false, false},
 		{"zero bytes", strings.Repeat("\x00", 55), false, false},
 		{"ten megabytes", strings.Repeat("00-", 10<<20/3), false, false},
-		{"ten megabytes behind a good one", "00-" + aTrace + "-" + aSpan + "-01" + strings.Repeat("x", 10<<20), false, false},
+		{"ten megabytes after a good one", "00-" + aTrace + "-" + aSpan + "-01" + strings.Repeat("x", 10<<20), false, false},
 		{"ten megabytes of a later version", "01-" + aTrace + "-" + aSpan + "-01-" + strings.Repeat("x", 10<<20), true, true},
 	} {
 		in := []byte(tc.in)
