@@ -59,7 +59,7 @@ func TestCheckKnowsEveryColumn(t *testing.T) {
 		}
 		require.Contains(t, hidden.Found, `leaves out "tenant"`, setting)
 		require.Contains(t, hidden.Why, setting)
-		db.Exec(t, hidden.Remedy)
+		db.Exec(t, hidden.Commands[0])
 		require.NotContains(t, invoke(t, with, "check").stdout, "leaves out")
 		db.Exec(t, `ALTER TABLE outbox DROP COLUMN tenant`)
 	}
