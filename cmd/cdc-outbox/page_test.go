@@ -58,7 +58,7 @@ func TestThePageShowsAProcessAtWork(t *testing.T) {
 
 	// A bad row, whose id and topic want to be more than text.
 	db.Exec(t, `INSERT INTO outbox (id, aggregate_type, aggregate_id, event_type) VALUES ('`+img+`', '`+img+`', '1', 'bad')`)
-	tab.Await(15*time.Second, fmt.Sprintf(`document.querySelector('#aside').textContent.includes(%q)`, img))
+	tab.Await(15*time.Second, fmt.Sprintf(`document.querySelector('#bad-rows').textContent.includes(%q)`, img))
 	tab.Await(15*time.Second, `document.querySelector('#alerts').textContent.includes('dead_letters')`)
 
 	// What the page shows is what /status says.
@@ -80,7 +80,7 @@ func TestThePageShowsAProcessAtWork(t *testing.T) {
 		"#chart-window .unit": "of 100,000 records, 0 B of 32 MiB",
 		"#topics li .count":   grouped(st.Topics[0].Published),
 		"#topics li .name":    st.Topics[0].Topic,
-		"#aside .id":          img,
+		"#bad-rows .id":          img,
 		"#subject b":          db.Slot,
 	} {
 		tab.Await(10*time.Second, fmt.Sprintf(`document.querySelector(%q).textContent === %q`, selector, want))
