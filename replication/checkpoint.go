@@ -260,8 +260,8 @@ func (cp *checkpoint) heldBack(err error) error {
 		f.Next = "See whether the server answers other sessions than the stream's, and postgres.primary_dsn where " +
 			"that is set."
 	default:
-		f.With(fault.Do("See what the server says, and whether the table is as `cdc-outbox setup` creates " +
-			"it.").Then(off))
+		f.With(fault.Do("See what the server says, and whether the table is as `cdc-outbox setup` makes it.").
+			Then(off))
 	}
 	return f
 }

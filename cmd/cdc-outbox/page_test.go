@@ -80,7 +80,7 @@ func TestThePageShowsAProcessAtWork(t *testing.T) {
 		"#chart-window .unit": "of 100,000 records, 0 B of 32 MiB",
 		"#topics li .count":   grouped(st.Topics[0].Published),
 		"#topics li .name":    st.Topics[0].Topic,
-		"#bad-rows .id":          img,
+		"#bad-rows .id":       img,
 		"#subject b":          db.Slot,
 	} {
 		tab.Await(10*time.Second, fmt.Sprintf(`document.querySelector(%q).textContent === %q`, selector, want))
