@@ -132,7 +132,7 @@ func TestThePageShowsAProcessAtWork(t *testing.T) {
 	tab = b.Open(t, m.url, browser.Look{})
 	tab.Await(20*time.Second, fmt.Sprintf(`document.querySelector('#slots h3')?.textContent.startsWith(%q)`, db.Slot))
 	tab.Await(20*time.Second, `/retained [\d.,]+ [KM]?i?B, between/.test(document.querySelector('#slots .plot').ariaLabel)`)
-	require.Contains(t, tab.Text("#slots"), "reader: nobody")
+	require.Contains(t, tab.Text("#slots"), "reader: none")
 	shot(tab, "monitor")
 	require.Empty(t, tab.Problems())
 }
