@@ -23,7 +23,7 @@ type bed struct {
 	brokers  string // bootstrap addresses
 
 	rows int
-	end  string // LSN behind the load
+	end  string // LSN after the load
 	wal  string // size of the load, for people
 	want *expectation
 }
@@ -39,7 +39,7 @@ func makeBed(ctx context.Context, rows int) (*bed, error) {
 	return b, nil
 }
 
-// start gives Postgres room: no checkpoint and no autovacuum in the middle of somebody's pass.
+// start gives Postgres room: no checkpoint and no autovacuum in the middle of a contender's pass.
 func (b *bed) start(ctx context.Context) (err error) {
 	b.postgres, err = postgres.Start(ctx, postgres.Options{Settings: map[string]string{
 		"max_wal_size": "64GB", "checkpoint_timeout": "1h", "autovacuum": "off", "shared_buffers": "512MB",

@@ -10,7 +10,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/oracle"
 )
 
-// The hashes are those of org.apache.kafka.common.utils.UtilsTest.testMurmur2.
+// The hashes come from org.apache.kafka.common.utils.UtilsTest.testMurmur2.
 func TestJavaPartition(t *testing.T) {
 	for key, hash := range map[string]int32{
 		"21":                         -973932308,

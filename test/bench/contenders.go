@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// contender reads all rows from a slot of its own; those with topics publish them.
+// contender reads all rows from a slot of its own. A contender with topics publishes them.
 type contender struct {
 	name string
 	// missing says why it cannot run here; empty where it can.
@@ -63,7 +63,7 @@ func passRecvlogical(ctx context.Context, b *bed, slot string, _ int) (result, e
 	return runToEnd(ctx, b, cmd, slot)
 }
 
-// runToEnd is the pass of a contender that ends by itself.
+// runToEnd is the pass of a contender that ends when it has read everything.
 func runToEnd(ctx context.Context, b *bed, cmd *exec.Cmd, slot string) (result, error) {
 	server := b.watchWalsender(ctx, slot)
 	p, err := startProcess(ctx, cmd)

@@ -33,7 +33,7 @@ func debeziumPrefix(round int) string { return fmt.Sprintf("debezium-%d", round)
 func debeziumTopics(round int) []string { return topicsOf(debeziumPrefix(round)) }
 
 // passDebezium runs Debezium in a standalone Kafka Connect worker. Its time counts from the first record on, so that
-// the start of the JVM is left out of the rate; its CPU cannot be told apart and holds the start.
+// the start of the JVM is left out of the rate; its CPU cannot be measured apart and includes the start.
 func passDebezium(ctx context.Context, b *bed, slot string, round int) (result, error) {
 	dir, err := scratch.NewDir("debezium")
 	if err != nil {

@@ -110,7 +110,7 @@ func (t *trips) measure(ctx context.Context, b *bed, topics []string, rate, tota
 	return err
 }
 
-// writers share the rate, so that one slow commit does not hold up those due after it.
+// writers share the rate, so that one slow commit does not delay the commits due after it.
 const writers = 4
 
 func (t *trips) write(ctx context.Context, dsn string, start time.Time, rate, writer, total int) error {

@@ -39,7 +39,7 @@ func run(ctx context.Context, args []string) error {
 		return latency(ctx, args[1:])
 	case "polling":
 		return pollingCost(ctx, args[1:])
-	case readerCommand: // the bare reader runs as a process of its own, so that its CPU can be told from the bench's
+	case readerCommand: // the bare reader is a process of its own, so that its CPU is measured apart from the bench's
 		return bareReader(ctx, args[1:])
 	default:
 		return errors.New(usage)

@@ -35,7 +35,7 @@ type source struct {
 	env  []string
 	// prepare comes before the load.
 	prepare func(ctx context.Context, b *bed) error
-	// done waits until the table has nothing left to be told.
+	// done waits until the table has no row left to publish.
 	done string
 }
 
@@ -159,8 +159,8 @@ func (b *bed) walAt(ctx context.Context) (at int64) {
 	return at
 }
 
-// serverCPU is that of the postmaster, of its children, and of those that have ended (cutime and cstime of
-// proc_pid_stat(5)).
+// serverCPU is the CPU time of the postmaster, of its children, and of the children that have ended (cutime and cstime
+// of proc_pid_stat(5)).
 func (b *bed) serverCPU() time.Duration {
 	main := b.postgres.PID()
 	total, _ := processCPU(main)

@@ -32,7 +32,7 @@ func startProcess(ctx context.Context, cmd *exec.Cmd) (*process, error) {
 	return p, nil
 }
 
-// await waits for the end of a process that ends by itself.
+// await waits for the end of a process that ends without a signal.
 func (p *process) await(ctx context.Context) error {
 	select {
 	case <-p.Done():

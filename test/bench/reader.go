@@ -21,7 +21,7 @@ const readerCommand = "reader"
 var errAllRead = errors.New("all rows read")
 
 // bareReader reads rows from a slot with the product's own stream and does nothing with them: the limit that the
-// walsender and the decoder set to everything behind them.
+// walsender and the decoder set to every consumer after them.
 func bareReader(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet(readerCommand, flag.ContinueOnError)
 	dsn := flags.String("dsn", "", "")

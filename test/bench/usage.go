@@ -16,7 +16,7 @@ import (
 // clockTicks is the unit of the times in /proc/PID/stat: USER_HZ, 100 on every Linux that Go runs on (proc(5)).
 const clockTicks = 100
 
-// watched is what a process has used, sampled while it lives: of a process that is gone /proc tells nothing more.
+// watched is what a process has used, sampled while it lives: /proc reports nothing about a process that has ended.
 type watched struct {
 	CPU  time.Duration // user and system
 	Peak int64         // resident memory, bytes

@@ -89,7 +89,7 @@ func (b *bed) verify(ctx context.Context, topics []string) error {
 			complain("%s: the Java client would have chosen partition %d", where, want)
 		}
 		if last[string(r.Key)] > n {
-			complain("%s: row %d behind row %d of its key", where, n, last[string(r.Key)])
+			complain("%s: row %d follows row %d of its key", where, n, last[string(r.Key)])
 		}
 		last[string(r.Key)] = n
 	})

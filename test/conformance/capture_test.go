@@ -227,7 +227,7 @@ func (c *capture) outcomes(t *testing.T) map[string][]outcome {
 	t.Helper()
 	found := map[string][]outcome{}
 	add := func(l line) {
-		if l.Dropped != "tombstone" { // the second record that the connector makes of a DELETE
+		if l.Dropped != "tombstone" { // the second record that the connector writes for a DELETE
 			found[l.Case] = append(found[l.Case], l.outcome())
 		}
 	}

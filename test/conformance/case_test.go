@@ -21,10 +21,10 @@ const (
 	tableFile     = "table.sql"
 	rowsFile      = "rows.sql"
 	chanceFile    = "by-chance" // a line "<row> <reason>" for each row that Debezium treats now this way, now that
-	debeziumFile  = "debezium"  // captured: what Debezium made of each change
+	debeziumFile  = "debezium"  // captured: what Debezium wrote for each change
 	// a line "<row> <heading in docs/debezium-differences.md>" for each row that we treat otherwise
 	differencesFile = "differences"
-	oursFile        = "cdc-outbox" // what we make of those rows
+	oursFile        = "cdc-outbox" // what cdc-outbox writes for those rows
 )
 
 // testCase is one file of testdata/debezium.

@@ -16,12 +16,12 @@ import (
 
 var (
 	captureAnew = flag.Bool("capture", false,
-		"run real Debezium (needs Java 17 and Maven) and write down anew what it does")
+		"run real Debezium (needs Java 17 and Maven) and record again what it does")
 	acceptAnew = flag.Bool("accept", false,
-		"write down anew what cdc-outbox makes of the rows that are marked as different")
+		"record again what cdc-outbox writes for the rows that are marked as different")
 )
 
-// endOfCapture is the prefix of the logical message behind the last row; Capture.java waits for it.
+// endOfCapture is the prefix of the logical message after the last row; Capture.java waits for it.
 const endOfCapture = "end of capture"
 
 func TestMain(m *testing.M) { testkit.Main(m) }
@@ -88,7 +88,7 @@ func agree(theirs, ours string) bool {
 	return theirs == ours || strings.HasPrefix(theirs, refusedAtStart) && strings.HasPrefix(ours, refusedAtStart)
 }
 
-// accept writes down what we make of the rows that are marked as different.
+// accept records what cdc-outbox writes for the rows that are marked as different.
 func accept(t *testing.T, c *testCase, outcomes []outcome) {
 	t.Helper()
 	marked, err := c.differences()

@@ -20,7 +20,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
 
-// endOfRows is the table whose first row comes behind all others.
+// endOfRows is the table whose first row comes after all others.
 const endOfRows = "end_of_rows"
 
 // subject is our side: a slot of its own, and a router per case.
@@ -129,7 +129,7 @@ func refusedObject(err error) string {
 	return oneLine(err.Error())
 }
 
-// fromRecord copies what belongs to the router. The commit's time stands where Debezium takes its own clock's.
+// fromRecord copies what belongs to the router. The commit's time is used where Debezium takes its own clock's.
 func fromRecord(r *router.Record, commit time.Time) outcome {
 	o := outcome{Topic: r.Topic, Key: clone(r.Key), Value: clone(r.Value)}
 	if p := r.Partition; p >= 0 {

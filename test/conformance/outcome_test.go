@@ -37,7 +37,7 @@ var (
 	plainName    = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
 )
 
-// String is the outcome as it stands in a case, without its number. Equal texts are equal records, byte for byte.
+// String is the outcome as it is written in a case, without its number. Equal texts are equal records, byte for byte.
 func (o *outcome) String() string {
 	if o.Fate != "" {
 		return o.Fate + "\n"
@@ -99,7 +99,7 @@ func (o *outcome) settle() {
 	}
 }
 
-// numbered puts outcomes together as they stand in a case.
+// numbered puts outcomes together as they are written in a case.
 func numbered(outcomes []outcome) string {
 	var b strings.Builder
 	for i := range outcomes {

@@ -22,12 +22,13 @@ key.converter=org.apache.kafka.connect.json.JsonConverter
 value.converter=org.apache.kafka.connect.json.JsonConverter
 `
 
-// undecided is the list in a configuration that keeps it from loading before somebody has looked at what is in it.
+// undecided is the list in a configuration that keeps it from loading before an operator has decided each of its
+// entries.
 var undecided = regexp.MustCompile(`(?m)^undecided:\n(?:  +- .*\n)*`)
 
-// newRouter goes the way of somebody who leaves Debezium: the connector's JSON is migrated, the configuration loaded,
-// and the router made of it as the program does. A converter's option that migrate leaves to a person to settle counts
-// as refused; what else it leaves (tracing, updates) changes no record.
+// newRouter migrates as an operator who leaves Debezium does: the connector's JSON is migrated, the configuration
+// loaded, and the router built from it as the program does. A converter's option that migrate leaves to a person to
+// settle counts as refused; what else it leaves (tracing, updates) changes no record.
 func newRouter(t *testing.T, c *testCase, dsn string) (router.Router, error) {
 	t.Helper()
 	input, err := migrate.Parse(c.connector)

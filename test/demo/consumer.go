@@ -9,7 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// consume reads both topics from their start and tells the ledger, until ctx ends.
+// consume reads both topics from their start and reports their records to the ledger, until ctx ends.
 func consume(ctx context.Context, brokers []string, book *ledger) error {
 	client, err := kgo.NewClient(
 		kgo.SeedBrokers(brokers...),

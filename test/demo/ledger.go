@@ -41,7 +41,7 @@ type reading struct {
 	disorder   uint64 // arrivals that left out an earlier event of their key
 	missing    uint64 // left out and not come later either
 	phantoms   uint64 // rolled back, and arrived all the same
-	garbled    uint64 // records that aren't the shop's events
+	garbled    uint64 // records that are not the shop's events
 	latency    latency
 }
 
@@ -97,7 +97,7 @@ func (l *ledger) see(a arrival) {
 	l.counts.consumed++
 }
 
-// advance moves a key's highest number, and remembers those that were left out.
+// advance moves a key's highest number, and remembers the numbers that were left out.
 func (l *ledger) advance(a aggregate, from, to uint64) {
 	l.highest[a] = to
 	if to == from+1 {
@@ -119,7 +119,7 @@ func (l *ledger) crashing() {
 	l.settled = true
 }
 
-// garbled notes a record that can't be read.
+// garbled notes a record that cannot be read.
 func (l *ledger) garbled() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

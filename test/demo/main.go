@@ -1,7 +1,7 @@
 // Command demo shows cdc-outbox at work on a machine with nothing but Go: a real Postgres (installed, or fetched once),
 // an in-process stand-in for Kafka, the real cdc-outbox binary between them, a small shop that writes orders and their
 // events in its own transactions and rolls some of them back, the billing service of examples/ that handles them, and
-// an observer that checks what arrives. On the way the connector is killed, and sends again what was not confirmed.
+// an observer that checks what arrives. Meanwhile the connector is killed, and sends again what was not confirmed.
 //
 // It exits with 0 only when every committed event was published in order and handled once, and nothing that was
 // rolled back was. Nothing of it is left running, however it ends.
@@ -26,7 +26,7 @@ type options struct {
 	workers  int
 	postgres string // version, as testkit's postgres.Find takes it
 	binary   string // an existing cdc-outbox; empty: build it
-	crash    bool   // kill the connector on the way
+	crash    bool   // kill the connector while the shop writes
 }
 
 func main() {
@@ -86,8 +86,8 @@ func run(o options) int {
 	return 0
 }
 
-// orphaned ends the writing when `go run`, which started us, was killed: nobody could stop us otherwise, as it
-// doesn't pass signals on.
+// orphaned ends the writing when `go run`, which started us, was killed: no signal would stop the demo otherwise, as
+// `go run` does not pass signals on.
 func orphaned(ctx context.Context, stopWriting func()) {
 	parent := os.Getppid()
 	name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", parent))

@@ -24,7 +24,7 @@ const (
 )
 
 // play sets the stage, lets the shop write until stop or the duration ends, waits until everything has arrived, and
-// returns the counts. Everything it started is gone when it returns. ctx ends it at once.
+// returns the counts. Everything it started has ended when it returns. ctx ends it at once.
 func play(ctx, stop context.Context, o options, v *view) (r result, err error) {
 	dir, err := scratch.NewDir("demo")
 	if err != nil {

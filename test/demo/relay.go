@@ -31,7 +31,7 @@ type relay struct {
 	mu        sync.Mutex
 	process   *child.Child
 	crashed   int    // how often it was killed and started again
-	published uint64 // by the processes before this one, as far as they told
+	published uint64 // by the processes before this one, as far as they reported
 	last      relayStatus
 }
 
@@ -85,7 +85,7 @@ func (r *relay) start() (*child.Child, error) {
 	defer log.Close()
 	cmd := r.command()
 	cmd.Stdout, cmd.Stderr = log, log
-	// With the demo its broker is gone, too, so there is nothing to drain to.
+	// The demo's broker ends with the demo, so there is nothing to drain to.
 	process, err := child.Start(cmd, syscall.SIGKILL)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", cmd.Path, err)
@@ -135,13 +135,13 @@ func (r *relay) awaitReady(ctx, stop context.Context, limit time.Duration) error
 		case stop.Err() != nil:
 			return errors.New("interrupted while cdc-outbox was starting")
 		case ctx.Err() != nil:
-			return fmt.Errorf("cdc-outbox isn't ready after %s: %s\n%s", limit, s.ReadyReason, r.log())
+			return fmt.Errorf("cdc-outbox is not ready after %s: %s\n%s", limit, s.ReadyReason, r.log())
 		}
 		pause(ctx, 50*time.Millisecond)
 	}
 }
 
-// watch returns an error when the process ends although nobody asked it to.
+// watch returns an error when the process ends although the demo has not stopped it.
 func (r *relay) watch(ctx context.Context) error {
 	for {
 		process := r.current()
@@ -152,7 +152,7 @@ func (r *relay) watch(ctx context.Context) error {
 			if r.stopping.Load() {
 				return nil
 			}
-			if r.current() == process { // it wasn't crash, which has put another into its place by now
+			if r.current() == process { // it was not crash, which has put another into its place by now
 				return r.ended()
 			}
 		}

@@ -55,7 +55,7 @@ func (r *result) why() string {
 	return fmt.Sprintf("sent again after kill -9 of the connector, %d time(s)", r.crashes)
 }
 
-// differences says what isn't as promised; empty when all is.
+// differences says what is not as promised; empty when all is.
 func (r *result) differences() []string {
 	var d []string
 	differ := func(bad bool, format string, args ...any) {

@@ -95,7 +95,7 @@ func (s *shop) trade(ctx context.Context, closed <-chan struct{}, workers, rate 
 	return group.Wait()
 }
 
-// work keeps to its share of the rate. A worker that fell behind doesn't catch up: the demo isn't a load test.
+// work keeps to its share of the rate. A worker that fell behind does not catch up: the demo is not a load test.
 func (s *shop) work(ctx context.Context, closed <-chan struct{}, workers, rate int) error {
 	next := time.Now()
 	for {
@@ -208,8 +208,8 @@ func (s *shop) count(ctx context.Context) (n uint64, err error) {
 
 // wal is what the slot makes the server keep.
 type wal struct {
-	retained    int64 // bytes from restart_lsn on: files that can't go. Postgres moves it in steps of some 15 seconds
-	unconfirmed int64 // bytes from confirmed_flush_lsn on: what the connector hasn't confirmed
+	retained    int64 // bytes from restart_lsn on: files that must stay. Postgres moves it in steps of some 15 seconds
+	unconfirmed int64 // bytes from confirmed_flush_lsn on: what the connector has not confirmed
 }
 
 func (s *shop) wal(ctx context.Context) (w wal, err error) {

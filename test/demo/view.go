@@ -11,7 +11,7 @@ import (
 	"golang.org/x/term"
 )
 
-// view shows the demo while it runs: redrawn in place on a terminal, else a line every two seconds.
+// view shows the demo while it runs: redrawn in place on a terminal, otherwise a line every two seconds.
 type view struct {
 	out      *os.File
 	tty      bool
@@ -26,7 +26,7 @@ type view struct {
 	last   frame
 }
 
-// frame is one look at everything.
+// frame is one sample of everything.
 type frame struct {
 	writing writing
 	relay   relayStatus

@@ -14,7 +14,7 @@ import (
 
 // Kafka away for half a minute (12 s without soak), with a wal_sender_timeout far below that and a window that fills
 // up: the session to Postgres survives, the slot stays where the last acknowledged transaction ended, memory stays
-// flat, and it goes on by itself.
+// flat, and it goes on automatically.
 func TestBrokerUnavailable(t *testing.T) {
 	db := testkit.Postgres(t)
 	db.Exec(t, "ALTER DATABASE "+db.Name+" SET wal_sender_timeout = '5s'")

@@ -18,7 +18,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/proxy"
 )
 
-// awaitCause waits until /status names the cause, for 15 s at most, which is what somebody looking at it may expect.
+// awaitCause waits until /status names the cause, for 15 s at most, which is what an operator who reads it may expect.
 func awaitCause(t *testing.T, p *process.Process, code string, words ...string) {
 	t.Helper()
 	began := time.Now()

@@ -64,7 +64,7 @@ func leaderBounced(t *testing.T, c *kafka.Cluster, times int) {
 }
 
 // The others elect a new leader while the frozen one has requests in its sockets. When it thaws, none of them may land
-// behind newer records, which the new leader has taken meanwhile.
+// after newer records, which the new leader has taken meanwhile.
 func leaderFrozen(t *testing.T, c *kafka.Cluster, d time.Duration) {
 	all := startRelays(t, surroundings{kafka: c, replicas: 3}, clusterLoad)
 	time.Sleep(2 * time.Second)

@@ -4,7 +4,7 @@
 //	go test -tags e2e -parallel 3 ./test/e2e/
 //
 // A test that does harm to the shared broker, or measures, runs alone. The others mostly wait and run afterwards, three
-// at a time; those with a cluster of three brokers wait for each other, so they are far apart in the order of the
+// at a time; tests with a cluster of three brokers wait for each other, so they are far apart in the order of the
 // files.
 //
 // CDC_OUTBOX_TEST_SOAK=1 tries each fault as often and as long as it was promised (make soak),

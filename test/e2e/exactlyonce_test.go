@@ -125,8 +125,8 @@ func TestExactlyOnceKafkaKilled(t *testing.T) {
 	r.once()
 }
 
-// One transaction a hundred times the window, then SIGTERM: it is committed in parts, and the stop leaves nothing
-// behind.
+// One transaction a hundred times the window, then SIGTERM: it is committed in parts, and after the stop no transaction
+// is open.
 func TestExactlyOnceTransactionLargerThanWindow(t *testing.T) {
 	t.Parallel()
 	r, kind, topic := plainRig(t, testkit.Postgres(t))
@@ -235,8 +235,8 @@ func TestExactlyOnceLatency(t *testing.T) {
 	require.Less(t, p99, soak(250*time.Millisecond, time.Second))
 }
 
-// Kafka aborts a transaction that stayed open for too long and refuses its epoch as if somebody had taken over. The
-// producer finds that nobody has, and sends the transaction again.
+// Kafka aborts a transaction that stayed open for too long and refuses its epoch as if another producer had fenced it.
+// The producer finds that none has, and sends the transaction again.
 func TestExactlyOnceTransactionTimesOut(t *testing.T) {
 	t.Parallel()
 	c, _ := sharedKafka(t)

@@ -57,7 +57,8 @@ func newPair(t *testing.T, version string, keepSlots bool, settings, onStandby m
 	return p
 }
 
-// versionFrom is the version that the tests run on, where it lies between the two; else 15, or the lowest that does.
+// versionFrom is the version that the tests run on, where it lies between the two; otherwise 15, or the lowest that
+// does.
 func versionFrom(low, high int) string {
 	if asked, err := strconv.Atoi(os.Getenv(postgres.EnvVersion)); err == nil && asked >= low && asked <= high {
 		return strconv.Itoa(asked)
@@ -117,7 +118,7 @@ func TestFailoverToSynchronizedSlot(t *testing.T) {
 	require.NoError(t, c.Ready(p.within(30*time.Second)))
 }
 
-// A promoted standby without the slot: refused, with the way back named.
+// A promoted standby without the slot: refused, with the remedy named.
 func TestFailoverWithoutSlot(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, versionFrom(14, 99), false, nil, nil)
@@ -135,7 +136,7 @@ func TestFailoverWithoutSlot(t *testing.T) {
 	require.Contains(t, c.Log(), "cdc-outbox repair")
 }
 
-// A promoted standby with an old copy of the slot: everything since comes again, and nothing is missing.
+// A promoted standby with an old copy of the slot: everything since is sent again, and nothing is missing.
 func TestFailoverToLaggingSlot(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, versionFrom(14, 16), true, nil, nil) // from 17 on slots are synchronised instead

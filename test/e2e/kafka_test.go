@@ -14,7 +14,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/proxy"
 )
 
-// sharedBroker is the one real broker of this package. Clients are told its proxy's address, the oracle goes past it.
+// sharedBroker is the one real broker of this package. Clients receive its proxy's address, the oracle goes past the
+// proxy.
 var sharedBroker struct {
 	cluster *kafka.Cluster
 	proxy   *proxy.Proxy
@@ -61,7 +62,7 @@ func threeBrokers(t *testing.T, opts kafka.Options) *kafka.Cluster {
 	return testkit.DedicatedKafka(t, opts)
 }
 
-// postgresProxy stands between the connector and the database; start the rig with viaDSN.
+// postgresProxy is between the connector and the database; start the rig with viaDSN.
 func postgresProxy(t *testing.T, db *testkit.Database) (*proxy.Proxy, string) {
 	t.Helper()
 	p, err := proxy.Start(db.Addr(), proxy.Postgres)

@@ -18,8 +18,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/proxy"
 )
 
-// A broker behind a line far too slow for the load: the window fills up, and meanwhile the sessions to Postgres, which
-// would end after 5 s of silence, go on.
+// A broker on a connection far too slow for the load: the window fills up, and meanwhile the sessions to Postgres,
+// which would end after 5 s of silence, go on.
 func TestBrokerSlow(t *testing.T) {
 	_, broker := sharedKafka(t)
 	all := startRelays(t, surroundings{
@@ -81,7 +81,7 @@ func (r *rig) session() (s session) {
 }
 
 // The only broker freezes, and the connections to it break meanwhile. When it thaws it first reads what lies in its
-// sockets: requests that were given up and have been sent again, maybe already behind newer ones.
+// sockets: requests that were given up and have been sent again, maybe already after newer requests.
 func TestBrokerFrozen(t *testing.T) {
 	c, broker := sharedKafka(t)
 	all := startRelays(t, surroundings{}, oracle.Load{})
@@ -102,7 +102,7 @@ func TestBrokerFrozen(t *testing.T) {
 	all.once()
 }
 
-// A topic is deleted under load and created anew: its old records are gone with it, and everything that was not in it
+// A topic is deleted under load and re-created: its old records are deleted with it, and everything that was not in it
 // goes to the new one.
 func TestBrokerTopicRecreatedUnderLoad(t *testing.T) {
 	c, broker := sharedKafka(t)
@@ -124,7 +124,7 @@ func TestBrokerTopicRecreatedUnderLoad(t *testing.T) {
 		began := time.Now()
 		require.NoError(t, c.Create(r.within(20*time.Second), kafkaclient.Topic{Name: topic, Partitions: 3}))
 		require.NoError(t, r.oracle.AwaitCaughtUp(r.within(60*time.Second)))
-		t.Logf("created anew: confirmed again after %v", time.Since(began).Round(10*time.Millisecond))
+		t.Logf("re-created: confirmed again after %v", time.Since(began).Round(10*time.Millisecond))
 	}
 	r.Logf("written: %+v", writers.Stop())
 	require.NoError(t, p.Ready(r.within(30*time.Second)))
@@ -147,7 +147,7 @@ func TestBrokerTopicRecreatedWithTransactions(t *testing.T) {
 		began := time.Now()
 		require.NoError(t, r.kafka.Create(r.within(20*time.Second), kafkaclient.Topic{Name: topic, Partitions: 3}))
 		r.awaitPublished(p, 2000*(round+1))
-		t.Logf("created anew: published after %v", time.Since(began).Round(10*time.Millisecond))
+		t.Logf("re-created: published after %v", time.Since(began).Round(10*time.Millisecond))
 		reader, err := r.kafka.Inside(kgo.FetchIsolationLevel(kgo.ReadCommitted()))
 		require.NoError(t, err)
 		records, err := reader.Read(r.within(30*time.Second), topic)

@@ -36,10 +36,10 @@ type move struct {
 	topics, shadows           []string
 	prefix, config, connector string
 	written                   atomic.Int64
-	exited                    atomic.Bool // Debezium, by itself
+	exited                    atomic.Bool // Debezium, without a signal
 }
 
-// TestMigrateFromDebezium does what docs/migrating-from-debezium.md tells: real Debezium relays an outbox; its
+// TestMigrateFromDebezium does what docs/migrating-from-debezium.md describes: real Debezium relays an outbox; its
 // configuration is translated; both run side by side and are compared; then this connector takes the slot over, and
 // gives it back, under a steady writer. Nothing may be missing, and what arrives twice carries the same id.
 func TestMigrateFromDebezium(t *testing.T) {
@@ -94,7 +94,7 @@ func TestMigrateFromDebezium(t *testing.T) {
 	})
 	pause()
 	again := m.settle(m.topics)
-	t.Logf("the way back: %d events written, %d records repeated", m.written.Load(), again-repeats)
+	t.Logf("back to Debezium: %d events written, %d records repeated", m.written.Load(), again-repeats)
 }
 
 func newMove(t *testing.T) *move {
@@ -258,7 +258,7 @@ func (m *move) walEnd() (lsn string) {
 	return lsn
 }
 
-// passRestart waits until Postgres would decode from behind the position.
+// passRestart waits until Postgres would decode from after the position.
 func (m *move) passRestart(lsn string) {
 	conn := connect(m.T, m.db.DSN)
 	m.until("restart_lsn has passed "+lsn, func() (passed bool) {

@@ -50,7 +50,7 @@ func (h *hook) got(alert string) (list []string) {
 	defer h.mu.Unlock()
 	told := map[any]bool{}
 	for _, b := range h.bodies {
-		// what is on its way at the process's end is sent once more, with its id
+		// what is in transit at the process's end is sent once more, with its id
 		if b["alert"] == alert && !told[b["id"]] {
 			told[b["id"]] = true
 			list = append(list, fmt.Sprint(b["state"], " ", b["level"]))
@@ -94,8 +94,8 @@ func writeWAL(t *testing.T, c *pgx.Conn, bytes int) {
 	require.NoError(t, err)
 }
 
-// A broker that swallows everything: warned, then critical, and resolved when it is back, each told once in the log, as
-// a metric and at the webhook.
+// A broker that swallows everything: warned, then critical, and resolved when it is back, each reported once in the
+// log, as a metric and at the webhook.
 func TestMonitorSendsEachAlertOnce(t *testing.T) {
 	_, broker := sharedKafka(t)
 	t.Cleanup(func() { broker.Stall(false) })

@@ -27,7 +27,7 @@ func TestPostgresTerminatesSessionEachSecond(t *testing.T) {
 	writers := r.oracle.StartWriters(oracle.Load{})
 	ended := 0
 	conn := connect(t, r.db.DSN)
-	// Streams that don't live for a second let the back-off grow, so on a slow machine it takes longer to end as many.
+	// Streams that do not live for a second let the back-off grow, so on a slow machine it takes longer to end as many.
 	for second := 0; second < 12 || ended <= 6 && second < 90; second++ {
 		time.Sleep(time.Second)
 		var n int
@@ -126,7 +126,7 @@ func TestPostgresNeverReceivesAcknowledgements(t *testing.T) {
 	require.Positive(t, r.verdict().Duplicates)
 }
 
-// A slow, sliced and stalling line to Postgres: frames arrive in pieces.
+// A slow, sliced and stalling line to Postgres: frames arrive split.
 func TestPostgresOverBadLine(t *testing.T) {
 	t.Parallel()
 	db := testkit.Postgres(t)

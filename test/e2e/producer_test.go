@@ -191,7 +191,7 @@ func TestProducerOverBounceAndFreeze(t *testing.T) {
 }
 
 // TestProducerOverFrozenLeader: the other brokers elect a new leader while the old one holds unanswered requests;
-// when it thaws, none of them may land behind newer records.
+// when it thaws, none of them may land after newer records.
 func TestProducerOverFrozenLeader(t *testing.T) {
 	t.Parallel()
 	c := threeBrokers(t, kafka.Options{})
@@ -216,7 +216,7 @@ func TestProducerOverFrozenLeader(t *testing.T) {
 }
 
 // TestProducerProbes: the first batch of a fresh producer id does not arrive. A broker without state for the id takes
-// any first sequence: had a second batch been on its way, it would be written, and the first be refused for good.
+// any first sequence: had a second batch been in transit, it would be written, and the first be refused for good.
 func TestProducerProbes(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 1)

@@ -29,7 +29,7 @@ import (
 
 // TestRecordScrapes records what a running connector and a running consumer show to Prometheus, as the dashboard's test
 // reads it (deploy/testdata/rules): `make scrapes`. Things happen meanwhile that most panels are about: load, a row
-// that is put aside, a connection that breaks, an open transaction that holds the slot back.
+// that is dead-lettered, a connection that breaks, an open transaction that holds the slot back.
 func TestRecordScrapes(t *testing.T) {
 	dir := os.Getenv("CDC_OUTBOX_TEST_SCRAPES")
 	if dir == "" {
@@ -110,7 +110,7 @@ func TestRecordScrapes(t *testing.T) {
 	require.NoError(t, open.Close(t.Context()))
 }
 
-// save keeps our own metrics; those of Go and of the process are nobody's panel.
+// save keeps our own metrics; no panel shows the metrics of Go and of the process.
 func save(t *testing.T, dir, name, text string) {
 	t.Helper()
 	var ours strings.Builder

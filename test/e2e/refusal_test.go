@@ -50,7 +50,7 @@ func TestRefusal(t *testing.T) {
 			say: []string{table.Publication, "pg_create_logical_replication_slot"},
 		},
 		"a lost slot": {db: lost, code: 3, say: []string{lost.Slot}},
-		"check, nobody there": {
+		"check, no server there": {
 			db: table, args: []string{"check"},
 			env:  map[string]string{"CDC_OUTBOX_POSTGRES_DSN": "postgres://postgres@127.0.0.1:1/x?sslmode=disable"},
 			code: 3, say: []string{"127.0.0.1:1"},
@@ -95,7 +95,7 @@ func TestRefusalNotForTransientFaults(t *testing.T) {
 	require.Zero(t, code)
 }
 
-// A slot that somebody drops is never made again in silence: a new one would begin behind a gap.
+// A slot that an operator drops is never re-created in silence: a new slot would begin after a gap.
 func TestRefusalSlotDroppedWhileRunning(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, surroundings{})

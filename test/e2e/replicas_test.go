@@ -12,8 +12,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/oracle"
 )
 
-// Two of three brokers die. The one that is left leads everything and has it alone, so nothing may be confirmed until
-// another is back.
+// Two of three brokers die. The broker that is left leads everything and has it alone, so nothing may be confirmed
+// until another is back.
 func TestClusterTwoOfThreeBrokersDown(t *testing.T) {
 	t.Parallel()
 	// The controller is node 1's alone: with the majority of the controllers the cluster could not even tell who is in

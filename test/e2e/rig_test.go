@@ -160,7 +160,7 @@ func (r *rig) insert(kind string, rows int) {
 }
 
 // verdict waits until all is confirmed and has the oracle judge. What is returned is for figures that the promises
-// don't bound.
+// do not bound.
 func (r *rig) verdict() *oracle.Report {
 	r.Helper()
 	require.NoError(r, r.oracle.AwaitCaughtUp(r.within(60*time.Second)))

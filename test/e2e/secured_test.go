@@ -152,7 +152,8 @@ func TestSecured(t *testing.T) {
 	})
 }
 
-// Neither requests nor log lines pile up while a right is missing, and it goes on by itself when it is given.
+// Neither requests nor log lines pile up while a right is missing, and it goes on automatically when the right is
+// given.
 func (s *secured) rightTakenAway(t *testing.T) {
 	all, _ := s.start(t)
 	time.Sleep(time.Second)
@@ -231,7 +232,7 @@ func (s *secured) passwordChanges(t *testing.T) {
 	}
 }
 
-// A broker whose certificate is no good gets nothing: no record, and not one byte outside TLS. Exchanged for a good
+// A broker whose certificate is not valid gets nothing: no record, and not one byte outside TLS. Exchanged for a good
 // one, all goes on.
 func (s *secured) certificates(t *testing.T) {
 	all := []struct{ listener, says, next string }{

@@ -70,7 +70,7 @@ func ids(records []*kgo.Record) map[string]int {
 	return n
 }
 
-// A slot is dropped and made anew, with rows in between. What no topic has is found and published, each once, whatever
+// A slot is dropped and re-created, with rows in between. What no topic has is found and published, each once, whatever
 // records look like.
 func TestToolsRepair(t *testing.T) {
 	const outbox = `CREATE TABLE outbox (id %s, aggregate_type text, aggregate_id text, event_type text, payload jsonb,

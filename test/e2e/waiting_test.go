@@ -15,7 +15,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/postgres"
 )
 
-// A topic that does not exist is named, waited for, and used as soon as somebody creates it; rows behind it wait, none
+// A topic that does not exist is named, waited for, and used as soon as it is created; rows after it wait, none
 // is passed over.
 func TestWaitingForTopic(t *testing.T) {
 	t.Parallel()
@@ -77,7 +77,7 @@ func TestWaitingForKafkaEndsWithSIGTERM(t *testing.T) {
 }
 
 // A fast shutdown of Postgres while Kafka is away: the walsender waits for its client to confirm the last WAL, which it
-// cannot do; past the stall limit it lets go.
+// cannot do; past the stall limit the connector releases it.
 func TestWaitingForKafkaDoesNotDelayPostgres(t *testing.T) {
 	db := testkit.DedicatedPostgres(t, postgres.Options{})
 	r := newRig(t, surroundings{db: db})

@@ -22,7 +22,7 @@ func TestTenDeliveriesAtATime(t *testing.T) {
 			var group errgroup.Group
 			for range 10 {
 				group.Go(func() error {
-					for { // a contended delivery comes again
+					for { // a contended delivery is sent again
 						switch err := handle(t.Context(), name); {
 						case err == nil:
 							claimed.Add(1)
@@ -85,7 +85,7 @@ func TestInsertWaitsForTheOther(t *testing.T) {
 	}
 }
 
-// Whoever holds the row may hold it for long, a process that is frozen. That is not the event's failure.
+// The process that holds the row may hold it for long, when it is frozen. That is not the event's failure.
 func TestInsertWaitsNoLongerThanItsContext(t *testing.T) {
 	b := newBed(t)
 	release, first := meet(must(inbox.New(b.pool, inbox.Options{Consumer: "billing"})))

@@ -1,6 +1,6 @@
 // Package testkit gives tests real servers with one call. Servers are shared by the tests of a process and stopped by
 // Main; what a test creates in them has names of its own, so tests do not meet. The parts live in sub-packages for
-// those who need one only.
+// tests that need one only.
 package testkit
 
 import (
@@ -58,7 +58,7 @@ type Database struct {
 	*postgres.Server
 	Name string // of the database; lower-case letters, digits and underscores
 	DSN  string // a URL, superuser postgres
-	// Slot, Publication: names nobody else on the server uses; nothing of that name exists yet.
+	// Slot, Publication: names that no other test on the server uses; nothing of that name exists yet.
 	Slot, Publication string
 }
 

@@ -22,14 +22,14 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/fakebroker"
 )
 
-// 1,000 events of one aggregate among those of others, which are handled at the same time.
+// 1,000 events of one aggregate among events of others, which are handled at the same time.
 func TestOneAggregateStaysInOrder(t *testing.T) {
 	b := newBed(t, 4)
 	proveOrder(t, b.options(), func(records ...*kgo.Record) { b.produce(t, records...) })
 	b.awaitCommitted(t, 2000)
 }
 
-// proveOrder has 1,000 events of one aggregate handled among those of others, by several goroutines.
+// proveOrder has 1,000 events of one aggregate handled among events of others, by several goroutines.
 func proveOrder(t *testing.T, opts consumer.Options, produce func(...*kgo.Record)) {
 	var want []string
 	var records []*kgo.Record

@@ -20,8 +20,8 @@ import (
 )
 
 // proveExactlyOnce has two members handle events of which every one is there two or three times, while the second joins
-// and leaves again and backends are killed; then there is one effect for each event, and those of each key were in
-// order.
+// and leaves again and backends are killed; then there is one effect for each event, and the effects of each key were
+// in order.
 func proveExactlyOnce(t *testing.T, opts consumer.Options, strategy inbox.Strategy, produce func(...*kgo.Record)) {
 	db := testkit.Postgres(t)
 	ddl, err := inbox.Schema(inbox.Options{})

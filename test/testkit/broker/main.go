@@ -22,7 +22,7 @@ import (
 )
 
 const usage = `usage:
-  broker run     [-port 9092] [TOPIC ...]       run Kafka until Ctrl-C; its data is gone afterwards
+  broker run     [-port 9092] [TOPIC ...]       run Kafka until Ctrl-C; its data is deleted afterwards
   broker create  [-port 9092] TOPIC ...         create topics with 12 partitions
   broker consume [-port 9092] [-n 0] TOPIC ...  print the records from the beginning, -n of them or until Ctrl-C
 `

@@ -24,7 +24,7 @@ import (
 // patience is for one answer of the browser.
 const patience = 30 * time.Second
 
-// find looks for the browser: CDC_OUTBOX_TEST_BROWSER, else what Debian, Google and Homebrew call it.
+// find looks for the browser: CDC_OUTBOX_TEST_BROWSER, otherwise what Debian, Google and Homebrew call it.
 func find() string {
 	for _, name := range []string{
 		os.Getenv("CDC_OUTBOX_TEST_BROWSER"), "chromium", "chromium-browser", "google-chrome", "google-chrome-stable",

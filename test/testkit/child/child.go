@@ -28,7 +28,7 @@ type Child struct {
 
 // Start starts cmd; the kernel sends it onDeath when this process dies, however it dies. cmd belongs to the Child from
 // then on. One goroutine waits for the process and ends with it. The process leads a group of its own: Ctrl-C on a
-// terminal goes to the whole foreground group, and would stop the servers before those who use them.
+// terminal goes to the whole foreground group, and would stop the servers before their users.
 func Start(cmd *exec.Cmd, onDeath syscall.Signal) (*Child, error) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
@@ -68,7 +68,7 @@ func (c *Child) PID() int { return c.pid }
 // Done is closed when the process has ended and was reaped.
 func (c *Child) Done() <-chan struct{} { return c.done }
 
-// Running says whether the process has not been reaped yet.
+// Running reports whether the process has not been reaped yet.
 func (c *Child) Running() bool {
 	select {
 	case <-c.done:

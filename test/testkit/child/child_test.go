@@ -53,7 +53,7 @@ func TestStartChildDiesWithParent(t *testing.T) {
 	require.Eventually(t, func() bool { return gone(pid) }, 5*time.Second, 10*time.Millisecond)
 }
 
-// gone says whether a process has ended; one that nobody has reaped yet is a zombie, which has too.
+// gone reports whether a process has ended; a zombie, which is not reaped yet, has ended too.
 func gone(pid int) bool {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	return err != nil || strings.Contains(string(stat), ") Z ")

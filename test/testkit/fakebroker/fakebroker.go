@@ -12,7 +12,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafkaclient"
 )
 
-// Options of a fake cluster. The zero value is one broker without topics that creates none by itself.
+// Options of a fake cluster. The zero value is one broker without topics that creates none automatically.
 type Options struct {
 	Brokers    int              // default 1
 	Topics     map[string]int32 // name to number of partitions, created at the start

@@ -29,7 +29,7 @@ type Broker struct {
 	java, jars, heap, dir        string
 	clusterID                    string
 	client, internal, controller int    // ports
-	addr                         string // what clients are told
+	addr                         string // what clients receive
 	votes                        bool   // it is a controller too
 	more                         []listening
 

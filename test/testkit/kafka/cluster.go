@@ -1,5 +1,5 @@
 // Package kafka runs real Apache Kafka brokers in KRaft combined mode (each node is broker and controller) for tests,
-// on free ports of 127.0.0.1; they are gone when the process that started them is gone.
+// on free ports of 127.0.0.1; they end with the process that started them.
 package kafka
 
 import (
@@ -19,17 +19,17 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/scratch"
 )
 
-// Options of a cluster. The zero value is one broker of Kafka 4.1 that creates no topic by itself and keeps records for
-// ever.
+// Options of a cluster. The zero value is one broker of Kafka 4.1 that creates no topic automatically and keeps records
+// for ever.
 type Options struct {
-	Version  string            // as Jars takes it. Default $CDC_OUTBOX_TEST_KAFKA, else 4.1.0
+	Version  string            // as Jars takes it. Default $CDC_OUTBOX_TEST_KAFKA, otherwise 4.1.0
 	Brokers  int               // default 1
 	Voters   int               // how many of them, from the first on, are controllers too. Default: all
 	Settings map[string]string // server.properties on top of the defaults, for all brokers
 	Heap     string            // of each JVM. Default "384m"
 	Port     int               // for the clients of the first broker. Default: a free one
-	// Advertise maps a broker's own address to the one that clients are told, a proxy's; called once a broker, before
-	// it starts. The brokers talk to each other over another listener, untouched by it. Default: its own.
+	// Advertise maps a broker's own address to the address that clients receive, a proxy's; called once a broker,
+	// before it starts. The brokers talk to each other over another listener, untouched by it. Default: its own.
 	Advertise func(node int, addr string) string
 	Protocol  string     // of the clients' listener, whose name in Settings is client. Default PLAINTEXT
 	Listeners []Listener // for clients, beside that one

@@ -22,8 +22,8 @@ var versions = map[string]string{"": "4.1.0", "4": "4.1.0", "4.1": "4.1.0", "3":
 // EnvVersion is the version of clusters whose Options name none.
 const EnvVersion = "CDC_OUTBOX_TEST_KAFKA"
 
-// Jars returns a directory with Kafka of the version ("4.1", "3.9" or a full one; default $CDC_OUTBOX_TEST_KAFKA, else
-// 4.1.0) and all it needs. Maven fetches them once; they stay in the cache.
+// Jars returns a directory with Kafka of the version ("4.1", "3.9" or a full one; default $CDC_OUTBOX_TEST_KAFKA,
+// otherwise 4.1.0) and all it needs. Maven fetches them once; they stay in the cache.
 func Jars(version string) (string, error) {
 	if version == "" {
 		version = os.Getenv(EnvVersion)
@@ -73,7 +73,7 @@ func Jars(version string) (string, error) {
 
 var javaVersion = regexp.MustCompile(`version "(\d+)`)
 
-// java finds a JVM that Kafka 4 runs on: $JAVA_HOME's, else the PATH's.
+// java finds a JVM that Kafka 4 runs on: $JAVA_HOME's, otherwise the PATH's.
 func java() (string, error) {
 	const need = "Apache Kafka needs Java 17 or newer: install a JRE, e.g. the package openjdk-17-jre-headless, or " +
 		"set JAVA_HOME"

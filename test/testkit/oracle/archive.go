@@ -8,16 +8,16 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// archive holds what was read from topics before somebody deleted them. A topic created anew begins at offset 0; for
-// the checks its records lie behind those of its predecessor.
+// archive holds what was read from topics before a test deleted them. A re-created topic begins at offset 0; for
+// the checks its records follow the records of its predecessor.
 type archive struct {
 	mu      sync.Mutex
 	records []Record
 	ends    map[string][]int64 // of the predecessors, by topic and partition
 }
 
-// Archive reads the topic, which is about to be deleted. Nothing may be written to it from here until it is created
-// anew.
+// Archive reads the topic, which is about to be deleted. Nothing may be written to it from here until it is
+// re-created.
 func (o *Oracle) Archive(ctx context.Context, topic string) error {
 	var records []Record
 	if err := o.cfg.Kafka.Each(ctx, []string{topic}, func(r *kgo.Record) {
@@ -42,7 +42,7 @@ func (o *Oracle) Archive(ctx context.Context, topic string) error {
 	return nil
 }
 
-// behind moves a record behind those of its topic's predecessors.
+// behind moves a record after the records of its topic's predecessors.
 func (a *archive) behind(r Record) Record {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 )
 
 // Check compares the records of Kafka with the committed rows. truth is in commit order, then in the order within the
-// transaction; partitions tells how many each topic has. It reports what it finds; what of it a test allows is the
+// transaction; partitions says how many each topic has. It reports what it finds; what of it a test allows is the
 // test's affair (Report.Err).
 func Check(truth []Row, records []Record, partitions map[string]int32) *Report {
 	return judge(truth, records, partitions, true)
@@ -94,8 +94,8 @@ func (c *check) record(n int, r *Record, partitions map[string]int32) {
 }
 
 // partition follows one partition's records. They must be the rows that belong there, in order; a repeat steps back
-// once and then goes on row by row past the furthest one, as a relay does that resumes behind what it knows to be
-// confirmed.
+// once and then goes on row by row past the furthest one, as a relay does that resumes before the end of what it knows
+// to be confirmed.
 func (c *check) partition(records []Record) {
 	// ordinal of each row among the rows of this partition that arrived at all; lost ones are reported elsewhere
 	var rows []int

@@ -9,7 +9,7 @@ import (
 )
 
 // log makes a history of ten rows on two keys in one partition, two rows a transaction, and what a faultless relay
-// makes of it.
+// publishes for it.
 func log() (truth []Row, records []Record) {
 	for i := range 10 {
 		r := Row{
@@ -158,7 +158,7 @@ func TestCheckSlotCatches(t *testing.T) {
 	}
 }
 
-// The keys and hashes are those of Kafka's own test, UtilsTest.testMurmur2.
+// The keys and hashes come from Kafka's own test, UtilsTest.testMurmur2.
 func TestPartitionOfMatchesJavaClient(t *testing.T) {
 	for key, hash := range map[string]int32{
 		"21": -973932308, "foobar": -790332482, "a-little-bit-long-string": -985981536,
@@ -191,11 +191,11 @@ func TestCheckKeysCatches(t *testing.T) {
 		order []int
 		want  map[Kind]int
 	}{
-		"nothing where keys pass each other":   {[]int{1, 3, 0, 5, 2, 4, 7, 9, 6, 8}, nil},
-		"nothing where a late copy comes":      {[]int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 2, 4}, nil},
-		"two rows of a key swapped":            {[]int{0, 1, 4, 3, 2, 5, 6, 7, 8, 9}, map[Kind]int{Inverted: 1}},
-		"a lost row":                           {[]int{0, 1, 2, 3, 4, 5, 6, 7, 8}, map[Kind]int{Lost: 1}},
-		"first appearances behind late copies": {[]int{0, 2, 0, 4, 2, 6, 8, 1, 3, 5, 9, 7}, map[Kind]int{Inverted: 1}},
+		"nothing where keys pass each other":  {[]int{1, 3, 0, 5, 2, 4, 7, 9, 6, 8}, nil},
+		"nothing where a late copy comes":     {[]int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 2, 4}, nil},
+		"two rows of a key swapped":           {[]int{0, 1, 4, 3, 2, 5, 6, 7, 8, 9}, map[Kind]int{Inverted: 1}},
+		"a lost row":                          {[]int{0, 1, 2, 3, 4, 5, 6, 7, 8}, map[Kind]int{Lost: 1}},
+		"first appearances after late copies": {[]int{0, 2, 0, 4, 2, 6, 8, 1, 3, 5, 9, 7}, map[Kind]int{Inverted: 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			truth, records := log()

@@ -23,7 +23,7 @@ type Config struct {
 	DSN            string
 	Kafka          *kafkaclient.Client
 	Slot           string   // the relay's, which need not exist yet
-	AggregateTypes []string // unlike those of other tests on the same Kafka
+	AggregateTypes []string // unlike the aggregate types of other tests on the same Kafka
 	Partitions     int32    // of each topic. Default 3
 	Replicas       int16    // default -1, the cluster's default
 	Keys           int      // per aggregate type. Default 20
@@ -114,7 +114,7 @@ func (o *Oracle) prepare(ctx context.Context) error {
 // truthName names the oracle's own slot and publication.
 func (o *Oracle) truthName() string { return o.cfg.Slot + "_truth" }
 
-// Topics are those of the aggregate types.
+// Topics are the topics of the aggregate types.
 func (o *Oracle) Topics() []string {
 	var topics []string
 	for _, kind := range o.cfg.AggregateTypes {

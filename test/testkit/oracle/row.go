@@ -1,5 +1,5 @@
 // Package oracle judges a relay from outside: its writers commit and roll back transactions of every shape, a second
-// replication slot tells the order in which they committed, a sampler watches the relay's slot, and the checker
+// replication slot shows the order in which they committed, a sampler watches the relay's slot, and the checker
 // compares all that with what is in Kafka.
 //
 // The letters N, P, O, S and M are the promises no loss, no phantom, order, slot safety and monotone confirmation
@@ -21,7 +21,7 @@ type Row struct {
 	Key    string
 	Value  []byte // nil: NULL
 	Commit LSN    // of its transaction's commit record
-	End    LSN    // right behind that record
+	End    LSN    // right after that record
 	Index  int    // among the transaction's outbox rows, from 0
 	XID    uint32
 }

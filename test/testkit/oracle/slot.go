@@ -18,8 +18,8 @@ type Sample struct {
 }
 
 // CheckSlot checks S and M: at no sampled moment had the slot passed the end of a transaction one of whose rows was not
-// in Kafka right afterwards, and it never fell while the server ran. truth and records are those of Check, samples in
-// time order.
+// in Kafka right afterwards, and it never fell while the server ran. truth and records are the same as for Check,
+// samples in time order.
 func CheckSlot(rep *Report, truth []Row, records []Record, samples []Sample) {
 	rep.Samples += len(samples)
 	for i, s := range samples {

@@ -12,8 +12,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Outcomes are what the writers know of their transactions. Unknown ones broke at or around the commit: the table
-// tells.
+// Outcomes are what the writers know of their transactions. Unknown ones broke at or around the commit: the table shows
+// which.
 type Outcomes struct{ Committed, RolledBack, Failed, Unknown, Rows int }
 
 // Load is how the writers write.

@@ -19,13 +19,13 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/scratch"
 )
 
-// EnvPgBouncer names a pgbouncer to use instead of the one on PATH, to try another version.
+// EnvPgBouncer names a pgbouncer to use instead of the pgbouncer on PATH, to try another version.
 const EnvPgBouncer = "CDC_OUTBOX_TEST_PGBOUNCER"
 
 // ErrNotInstalled is returned where there is no pgbouncer.
 var ErrNotInstalled = errors.New("pgbouncer is not installed; apt-get install pgbouncer, or set " + EnvPgBouncer)
 
-// Options are how a PgBouncer is configured. The server behind it must let everybody in without a password.
+// Options are how a PgBouncer is configured. The server that it connects to must let every user in without a password.
 type Options struct {
 	Mode     string            // pool_mode: session or transaction
 	Auth     string            // auth_type; default trust

@@ -17,14 +17,15 @@ type Behaviour struct {
 	// and 1.24: FATAL 08P01, "unsupported startup parameter: NAME"). Before 1.23 "replication" is one of them.
 	Refuse []string
 	// Drop lists startup parameters that the server never gets to see. Without "replication" it opens an ordinary
-	// session, as behind Supavisor.
+	// session, as through Supavisor.
 	Drop []string
 	// PID is what BackendKeyData names in place of the server's own, as PgBouncer, Supavisor and Neon's proxy do. 0:
 	// left as it is.
 	PID uint32
 }
 
-// StandIn listens on a free port of 127.0.0.1. The server behind it must let everybody in without a password.
+// StandIn listens on a free port of 127.0.0.1. The server that it connects to must let every user in without a
+// password.
 type StandIn struct {
 	upstream  string
 	behaviour Behaviour

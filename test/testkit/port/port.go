@@ -1,4 +1,4 @@
-// Package port finds TCP ports for servers that must be told their port before they start.
+// Package port finds TCP ports for servers that need to know their port before they start.
 package port
 
 import (
@@ -9,12 +9,12 @@ import (
 	"sync"
 )
 
-// taken are the ports this process was given: whoever asked may not have bound its port yet.
+// taken are the ports this process was given: the server that asked may not have bound its port yet.
 var taken sync.Map
 
-// Free returns a port on 127.0.0.1 that nobody listens on. It lies below Linux's ephemeral range (32768 and up), so
-// that an outgoing connection does not take it while its server restarts. Another process may still be faster: whoever
-// binds it should be ready to ask again.
+// Free returns a port on 127.0.0.1 that no process listens on. It lies below Linux's ephemeral range (32768 and up), so
+// that an outgoing connection does not take it while its server restarts. Another process may still be faster: the
+// server that binds it should be ready to ask again.
 func Free() (int, error) {
 	for range 200 {
 		p := 15000 + rand.IntN(17000)

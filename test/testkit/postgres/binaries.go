@@ -48,9 +48,9 @@ func (b Binaries) Major() int {
 	return n
 }
 
-// Find returns the server binaries of the version: "" ($CDC_OUTBOX_TEST_PG_VERSION, else the newest installed, else
-// 17), a major such as "16", or a full one such as "16.11.0". Installed ones are preferred; others are fetched once and
-// kept in the cache.
+// Find returns the server binaries of the version: "" ($CDC_OUTBOX_TEST_PG_VERSION, otherwise the newest installed,
+// otherwise 17), a major such as "16", or a full one such as "16.11.0". Installed ones are preferred; others are
+// fetched once and kept in the cache.
 func Find(version string) (Binaries, error) {
 	if version == "" {
 		version = os.Getenv(EnvVersion)
@@ -79,7 +79,7 @@ func Find(version string) (Binaries, error) {
 	return probe(dir)
 }
 
-// Installed lists the servers found on this machine, newest first; those of $CDC_OUTBOX_TEST_PG_BIN lead.
+// Installed lists the servers found on this machine, newest first, after the servers of $CDC_OUTBOX_TEST_PG_BIN.
 func Installed() []Binaries {
 	var found []Binaries
 	seen := map[string]bool{}

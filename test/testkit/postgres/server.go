@@ -1,5 +1,5 @@
 // Package postgres runs real PostgreSQL servers for tests and for the demo: installed ones or fetched ones, in a
-// temporary directory, on a free port of 127.0.0.1, gone when the process that started them is gone.
+// temporary directory, on a free port of 127.0.0.1, ended with the process that started them.
 package postgres
 
 import (
@@ -45,8 +45,8 @@ const (
 	Immediate = Mode(syscall.SIGQUIT) // no checkpoint: the next start recovers as after a crash
 )
 
-// Server is a PostgreSQL server. Its methods may be called from several goroutines, those that stop and start it from
-// one at a time.
+// Server is a PostgreSQL server. Its methods may be called from several goroutines, the methods that stop and start it
+// from one at a time.
 type Server struct {
 	bin  Binaries
 	opts Options
@@ -177,7 +177,7 @@ func (s *Server) awaitReady(ctx context.Context, c *child.Child) error {
 	}
 }
 
-// Stop ends the server and waits; a server that has ended already is no error. With Fast it may take as long as a
+// Stop ends the server and waits; a server that has ended already is not an error. With Fast it may take as long as a
 // walsender's client refuses to confirm the last WAL, so give ctx a deadline: past it the server is left running and
 // the error says so.
 func (s *Server) Stop(ctx context.Context, mode Mode) error {

@@ -218,7 +218,7 @@ func (p *Process) Wait(limit time.Duration) (int, error) {
 	return p.ExitCode(), nil
 }
 
-// Running says whether the process has not ended.
+// Running reports whether the process has not ended.
 func (p *Process) Running() bool { return p.child.Running() }
 
 // ExitCode is the exit code, -1 while it runs or when a signal ended it.

@@ -32,7 +32,7 @@ type Hold struct {
 	once    sync.Once
 }
 
-// HoldProduceResponse holds the next Produce response, and with it everything behind it on that connection. One at a
+// HoldProduceResponse holds the next Produce response, and with it everything after it on that connection. One at a
 // time; Kafka protocol only.
 func (p *Proxy) HoldProduceResponse() *Hold {
 	h := &Hold{held: make(chan struct{}), release: make(chan struct{})}

@@ -11,13 +11,13 @@ import (
 // errEnded says that the connection was closed from our side.
 var errEnded = errors.New("connection ended")
 
-// chunk is bytes on their way and when they came.
+// chunk is bytes in transit and when they came.
 type chunk struct {
 	bytes []byte
 	at    time.Time
 }
 
-// lane carries one direction. Reader and writer are apart so that latency delays bytes without holding up those behind
+// lane carries one direction. Reader and writer are apart so that latency delays bytes without delaying the bytes after
 // them.
 type lane struct {
 	conn     *conn

@@ -31,7 +31,7 @@ func (p *Proxy) DropStatusUpdates(on bool) {
 	p.postgres.drop = on
 }
 
-// RewriteStatus changes the positions of each status update on its way (nil: no more), to make a relay look like one
+// RewriteStatus changes the positions of each status update in transit (nil: no more), to make a relay look like one
 // that confirms something else than it should: a judge must notice.
 func (p *Proxy) RewriteStatus(rewrite func(Status) Status) {
 	p.postgres.mu.Lock()
@@ -89,7 +89,7 @@ func (c *conn) postgresMessages(d Direction, r io.Reader, emit func([]byte) erro
 	}
 }
 
-// startup passes packets until the one that opens the session.
+// startup passes packets up to the packet that opens the session.
 func (c *conn) startup(r io.Reader, emit func([]byte) error) error {
 	head := make([]byte, 8)
 	for {

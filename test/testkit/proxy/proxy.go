@@ -95,7 +95,7 @@ func (p *Proxy) SetShape(d Direction, s Shape) {
 	p.changed = make(chan struct{})
 }
 
-// Stall stops (or lets go again) all bytes in both directions.
+// Stall stops (or passes again) all bytes in both directions.
 func (p *Proxy) Stall(on bool) {
 	for _, d := range []Direction{Up, Down} {
 		s, _ := p.shape(d)
@@ -104,7 +104,7 @@ func (p *Proxy) Stall(on bool) {
 	}
 }
 
-// CutAfter resets the connection that carries the n-th byte from now on in that direction, right behind that byte;
+// CutAfter resets the connection that carries the n-th byte from now on in that direction, right after that byte;
 // once.
 func (p *Proxy) CutAfter(d Direction, n int64) {
 	p.mu.Lock()
@@ -174,7 +174,7 @@ func (p *Proxy) shape(d Direction) (Shape, <-chan struct{}) {
 	return p.shapes[d], p.changed
 }
 
-// passes says how many of n bytes may pass before the cut, and whether the cut comes right behind them.
+// passes says how many of n bytes may pass before the cut, and whether the cut comes right after them.
 func (p *Proxy) passes(d Direction, n int) (int, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

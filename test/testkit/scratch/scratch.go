@@ -18,14 +18,14 @@ const prefix = "cdc-outbox-test-"
 
 var sweepOnce sync.Once
 
-// Dir is a temporary directory with an open lock file; the lock tells later runs that its owner lives.
+// Dir is a temporary directory with an open lock file; the lock shows later runs that its owner lives.
 type Dir struct {
 	Path string
 	lock *os.File
 }
 
 // NewDir makes a directory that every user may enter, under the first of $TMPDIR, /tmp and /var/tmp that every user may
-// reach: as root the servers run as somebody else. Directories whose owner was killed are removed on the way.
+// reach: as root the servers run as another user. Directories whose owner was killed are removed, too.
 func NewDir(name string) (*Dir, error) {
 	base, err := base()
 	if err != nil {
@@ -80,8 +80,9 @@ func Lock(path string) (*os.File, error) {
 	return f, nil
 }
 
-// CacheDir is where fetched servers and libraries stay between runs: $CDC_OUTBOX_TEST_CACHE, else for root
-// /var/cache/cdc-outbox (a server that runs as another user must be able to read it), else the user's cache directory.
+// CacheDir is where fetched servers and libraries stay between runs: $CDC_OUTBOX_TEST_CACHE, otherwise for root
+// /var/cache/cdc-outbox (a server that runs as another user must be able to read it), otherwise the user's cache
+// directory.
 func CacheDir() (string, error) {
 	dir := os.Getenv("CDC_OUTBOX_TEST_CACHE")
 	switch {
@@ -101,7 +102,8 @@ func CacheDir() (string, error) {
 	return dir, nil
 }
 
-// Reachable says whether a user who owns nothing on the way may enter path, and if not which directory bars it.
+// Reachable reports whether a user who owns no directory of the path may enter path, and if not which directory bars
+// it.
 func Reachable(path string) (barrier string, ok bool) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -131,7 +133,7 @@ func base() (string, error) {
 		"run as root)")
 }
 
-// sweep removes the directories of killed runs: those whose lock nobody holds.
+// sweep removes the directories of killed runs: those whose lock no process holds.
 func sweep(base string) {
 	entries, err := os.ReadDir(base)
 	if err != nil {
