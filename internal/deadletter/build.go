@@ -162,7 +162,8 @@ func (l *letter) row(c *Case, columns Columns) {
 	text, err := json.Marshal(row)
 	if err != nil || len(text) > 2*maxRow { // escapes can double it; a row that grows further is left to the table
 		row = &Row{
-			OID: row.OID, Schema: clipString(row.Schema, maxTable), Table: clipString(row.Table, maxTable), Incomplete: true,
+			OID: row.OID, Schema: clipString(row.Schema, maxTable), Table: clipString(row.Table, maxTable),
+			Incomplete: true,
 		}
 		text, _ = json.Marshal(row) // two strings and a flag: cannot fail
 	}

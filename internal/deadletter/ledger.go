@@ -145,7 +145,8 @@ func (e *Entry) Rival(name string, known map[string]bool) bool {
 		return true // our own mark is not there: nothing is certain
 	}
 	for other, a := range e.attempts {
-		if other != name && !known[other] && a.mark != Withdrawn && (a.begun < mine.begun || a.partition != mine.partition) {
+		if other != name && !known[other] && a.mark != Withdrawn &&
+			(a.begun < mine.begun || a.partition != mine.partition) {
 			return true
 		}
 	}
@@ -171,9 +172,11 @@ func (e *Entry) MarkRecord(topic, attempt string, mark Mark, now time.Time) *rou
 	return &router.Record{
 		Topic: topic, Partition: e.Partition, Key: []byte(e.Position), Value: []byte(mark), Timestamp: now.UnixMilli(),
 		Headers: []router.Header{
-			{Key: headerID, Value: []byte(e.ID)}, {Key: headerPosition, Value: []byte(e.Position)},
+			{Key: headerID, Value: []byte(e.ID)},
+			{Key: headerPosition, Value: []byte(e.Position)},
 			{Key: headerSlot, Value: []byte(e.Slot)},
-			{Key: headerRetry, Value: []byte(mark)}, {Key: headerAttempt, Value: []byte(attempt)},
+			{Key: headerRetry, Value: []byte(mark)},
+			{Key: headerAttempt, Value: []byte(attempt)},
 		},
 	}
 }

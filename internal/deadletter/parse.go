@@ -69,29 +69,18 @@ func IsLetter(headers []router.Header) bool {
 func Summarize(r *Record) (Summary, error) {
 	s := Summary{Written: time.UnixMilli(r.Timestamp).UTC()}
 	number := func(v []byte) int { n, _ := strconv.Atoi(string(v)); return n }
-	var kind, position bool
+	texts := map[string]*string{
+		headerID: &s.ID, headerType: &s.Type, headerPosition: &s.Position, headerSlot: &s.Slot, headerTable: &s.Table,
+		headerReason: &s.Reason, headerDetail: &s.Detail, headerTopic: &s.Topic, headerKey: &s.Key,
+	}
 	for i := range r.Headers {
-		switch h := &r.Headers[i]; h.Key {
+		h := &r.Headers[i]
+		if field := texts[h.Key]; field != nil {
+			*field = string(h.Value)
+		}
+		switch h.Key {
 		case headerLetter:
-			s.Kind, kind = Kind(h.Value), true
-		case headerID:
-			s.ID = string(h.Value)
-		case headerType:
-			s.Type = string(h.Value)
-		case headerPosition:
-			s.Position, position = string(h.Value), true
-		case headerSlot:
-			s.Slot = string(h.Value)
-		case headerTable:
-			s.Table = string(h.Value)
-		case headerReason:
-			s.Reason = string(h.Value)
-		case headerDetail:
-			s.Detail = string(h.Value)
-		case headerTopic:
-			s.Topic = string(h.Value)
-		case headerKey:
-			s.Key = string(h.Value)
+			s.Kind = Kind(h.Value)
 		case headerBytes:
 			s.Bytes = number(h.Value)
 		case headerLimit:
@@ -102,8 +91,9 @@ func Summarize(r *Record) (Summary, error) {
 			s.CommitTime, _ = time.Parse(time.RFC3339Nano, string(h.Value))
 		}
 	}
+	_, position := find(r.Headers, headerPosition)
 	switch {
-	case !kind || !position:
+	case !IsLetter(r.Headers) || !position:
 		return s, errors.New("it lacks the headers of a dead letter")
 	case s.Kind != KindRow && s.Kind != KindRecord && s.Kind != KindPointer:
 		return s, fmt.Errorf("it is of the unknown kind %q; a newer version wrote it", s.Kind)

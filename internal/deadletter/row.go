@@ -40,7 +40,7 @@ const (
 	columnBytes     columnKind = "bytes"          // text that is not UTF-8
 	columnCut       columnKind = "cut"            // too long
 	payloadText     columnKind = "payload"        // the letter's value
-	payloadHex      columnKind = "payload_hex"    // the letter's value, which Postgres wrote in hexadecimal digits: bytea
+	payloadHex      columnKind = "payload_hex"    // the letter's value, bytea that Postgres wrote as hexadecimal digits
 	payloadBinary   columnKind = "payload_binary" // the letter's value, which came in binary format
 )
 

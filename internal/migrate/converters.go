@@ -65,7 +65,8 @@ func noConverter(class string) string {
 	registry := []string{"Avro", "Protobuf", "JsonSchema", "apicurio"}
 	if slices.ContainsFunc(registry, func(s string) bool { return strings.Contains(class, s) }) {
 		return "It encodes for a schema registry, which this program does not use: the bytes would differ. If the " +
-			"application encodes payloads itself (bytea), switch to Debezium's BinaryDataConverter first, and use binary here."
+			"application encodes payloads itself (bytea), switch to Debezium's BinaryDataConverter first, and use " +
+			"binary here."
 	}
 	return "This program cannot write records in the format of this converter."
 }

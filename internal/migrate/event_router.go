@@ -38,8 +38,8 @@ func (m *migration) transform(name string) (alias, option string, ok bool) {
 func chain(m *migration, _, value string) outcome {
 	switch {
 	case m.router == "":
-		return outcome{Refused, "", "The chain does not contain " + eventRouter + ": this connector does not route an " +
-			"outbox."}
+		return outcome{Refused, "", "The chain does not contain " + eventRouter + ": this connector does not route " +
+			"an outbox."}
 	case len(list(value)) > 1:
 		return outcome{Decide, "", "The chain has other transformations besides the event router; check each of them."}
 	}
@@ -66,8 +66,10 @@ func (m *migration) judgeTransform(alias, option, value string) outcome {
 // otherTransform judges the rest of the chain.
 func (m *migration) otherTransform(alias, class string) outcome {
 	if p := m.in.value("transforms." + alias + ".predicate"); p != "" {
-		return outcome{Decide, "", fmt.Sprintf("It works on the records that the predicate %s selects. If the predicate "+
-			"never selects a row of the outbox table, there is nothing to do; otherwise check what the transformation does "+
+		return outcome{Decide, "", fmt.Sprintf("It works on the records that the predicate %s selects. If the "+
+			"predicate "+
+			"never selects a row of the outbox table, there is nothing to do; otherwise check what the "+
+			"transformation does "+
 			"to the row.", p)}
 	}
 	found, _ := m.find(transformRules, class, class)
@@ -76,7 +78,8 @@ func (m *migration) otherTransform(alias, class string) outcome {
 
 func routerPredicate(m *migration, _, value string) outcome {
 	return outcome{Decide, "", fmt.Sprintf("The event router routes only the records that the predicate %s selects; "+
-		"other records pass unchanged. This program routes the tables in postgres.tables and sends nothing else. If the "+
+		"other records pass unchanged. This program routes the tables in postgres.tables and sends nothing else. If "+
+		"the "+
 		"predicate only excludes heartbeats and similar records, there is nothing to do. The predicate is %s.",
 		value, m.predicate(value))}
 }
@@ -103,7 +106,8 @@ func additional(m *migration, _, value string) outcome {
 			parts[i] = strings.TrimSpace(parts[i])
 		}
 		if len(parts) < 2 || len(parts) > 3 {
-			return outcome{Refused, key, "An entry is column:placement or column:placement:alias; Debezium refuses this too."}
+			return outcome{Refused, key, "An entry is column:placement or column:placement:alias; Debezium refuses " +
+				"this too."}
 		}
 		parts[1] = strings.ToLower(parts[1]) // Debezium takes any case
 		switch parts[1] {
@@ -114,15 +118,16 @@ func additional(m *migration, _, value string) outcome {
 				continue
 			}
 		default:
-			return outcome{Refused, key, fmt.Sprintf("The placement %q does not exist; Debezium's task fails on it at the "+
+			return outcome{Refused, key, fmt.Sprintf("The placement %q does not exist; Debezium's task fails on it "+
+				"at the "+
 				"first row.", parts[1])}
 		}
 		kept = append(kept, strings.Join(parts, ":"))
 	}
 	m.out.set(key, kept)
 	if dropped {
-		return outcome{Translated, key, "Without the placement partition, which Debezium Server's Kafka sink ignores: " +
-			"records stay in the same partitions."}
+		return outcome{Translated, key, "Without the placement partition, which Debezium Server's Kafka sink " +
+			"ignores: records stay in the same partitions."}
 	}
 	return outcome{Translated, key, ""}
 }

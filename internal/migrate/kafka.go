@@ -20,7 +20,8 @@ func brokers(m *migration, key, value string) {
 // pem reports whether the store is a PEM file that the producer names.
 func pem(store string) func(*migration, string) bool {
 	return func(m *migration, value string) bool {
-		return strings.EqualFold(m.in.value("producer.override.ssl."+store+".type"), "PEM") && !placeholder.MatchString(value)
+		kind := m.in.value("producer.override.ssl." + store + ".type")
+		return strings.EqualFold(kind, "PEM") && !placeholder.MatchString(value)
 	}
 }
 
@@ -29,7 +30,8 @@ func topicNumber(key string) func(*migration, string, string) outcome {
 	return func(m *migration, _, value string) outcome {
 		n, err := strconv.Atoi(value)
 		if err != nil || n < 1 {
-			return outcome{Decide, "kafka.topics", "This program does not ask the brokers for their default: set the number."}
+			return outcome{Decide, "kafka.topics", "This program does not ask the brokers for their default: set " +
+				"the number."}
 		}
 		m.out.set("kafka.topics.create", true)
 		m.out.set(key, n)
@@ -53,8 +55,8 @@ func topicConfig(m *migration, name, value string) outcome {
 
 func topicGroup(_ *migration, name, _ string) outcome {
 	group, _, _ := strings.Cut(strings.TrimPrefix(name, "topic.creation."), ".")
-	return outcome{Decide, "kafka.topics.rules", "Settings for a group of topics: write a rule with a pattern for the " +
-		"group " + group + "."}
+	return outcome{Decide, "kafka.topics.rules", "Settings for a group of topics: write a rule with a pattern for " +
+		"the group " + group + "."}
 }
 
 var jaasUser = regexp.MustCompile(`username\s*=\s*("([^"]*)"|([^\s;"]+))`)
@@ -64,8 +66,8 @@ func (m *migration) kafka() {
 	if m.out["kafka.sasl.mechanism"] == nil {
 		return
 	}
-	m.notes["kafka.sasl.mechanism"] = "This file does not contain the password: export CDC_OUTBOX_KAFKA_SASL_PASSWORD, " +
-		"or set password: \"@/run/secrets/kafka-password\"."
+	m.notes["kafka.sasl.mechanism"] = "This file does not contain the password: export " +
+		"CDC_OUTBOX_KAFKA_SASL_PASSWORD, or set password: \"@/run/secrets/kafka-password\"."
 	found := jaasUser.FindStringSubmatch(m.in.value("producer.override.sasl.jaas.config"))
 	if found == nil || placeholder.MatchString(found[0]) {
 		m.notes["kafka.sasl.mechanism"] += "\nNor the user: export CDC_OUTBOX_KAFKA_SASL_USERNAME."

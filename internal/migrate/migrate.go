@@ -81,8 +81,8 @@ func (m *migration) judge(o Option) outcome {
 	if found, ok := m.find(families, name, value); ok {
 		return found
 	}
-	return outcome{Unknown, "", "This version does not know this option of Debezium or Kafka Connect; find out what it " +
-		"does before you switch."}
+	return outcome{Unknown, "", "This version does not know this option of Debezium or Kafka Connect; find out what " +
+		"it does before you switch."}
 }
 
 // absent judges the options that are not given and whose defaults matter.
@@ -105,11 +105,13 @@ func (m *migration) absent() []Entry {
 		note("publication.autocreate.mode", "all_tables", Without, "", allTablesNote)
 	}
 	if without("topic.prefix") && without("database.server.name") {
-		note("topic.prefix", "", Decide, "router.debezium.topic_prefix", "It is part of schema names and of a header: set "+
+		note("topic.prefix", "", Decide, "router.debezium.topic_prefix", "It is part of schema names and of a "+
+			"header: set "+
 			"it to the connector's value.")
 	}
 	if without("table.include.list") && without("table.whitelist") {
-		note("table.include.list", "", Decide, "postgres.tables", "Debezium captures every table; name the outbox table "+
+		note("table.include.list", "", Decide, "postgres.tables", "Debezium captures every table; name the outbox "+
+			"table "+
 			"in postgres.tables.")
 	}
 	for _, side := range []string{"value", "key"} {
@@ -120,8 +122,10 @@ func (m *migration) absent() []Entry {
 				note("debezium.format."+side, "json", Translated, key, "Debezium Server's default, with schema.")
 				continue
 			}
-			note(side+".converter", "", Decide, key, "The Connect worker's setting applies: pass its file with --worker, or "+
-				"set the key. JsonConverter, common in sample files, is json_with_schema, or json with schemas.enable=false.")
+			note(side+".converter", "", Decide, key, "The Connect worker's setting applies: pass its file with "+
+				"--worker, or "+
+				"set the key. JsonConverter, common in sample files, is json_with_schema, or json with "+
+				"schemas.enable=false.")
 		}
 	}
 	if m.in.Form == DebeziumServer && without("debezium.format.header") {
@@ -139,10 +143,11 @@ func (m *migration) absent() []Entry {
 // differences lists the differences that no option controls.
 func (m *migration) differences() {
 	if m.out["router.debezium.columns.timestamp"] == nil {
-		m.diff("Record timestamps: Debezium sets the time at which it processed the row, this program the time of the " +
-			"commit.")
+		m.diff("Record timestamps: Debezium sets the time at which it processed the row, this program the time of " +
+			"the commit.")
 	}
-	m.diff("The header __debezium.context.runId is a new UUID at each start, as in Debezium; exclude it from comparisons.")
+	m.diff("The header __debezium.context.runId is a new UUID at each start, as in Debezium; exclude it from " +
+		"comparisons.")
 	m.diff("NULL in a column with a DEFAULT: Debezium writes the default, for example {} for a NULL payload with " +
 		"DEFAULT '{}'. This program writes NULL, and its schemas (json_with_schema) contain no defaults.")
 	m.diff("This program does not write Debezium's other topics: heartbeats, transaction metadata, notifications, " +
@@ -150,8 +155,8 @@ func (m *migration) differences() {
 	m.diff("A row that makes Debezium's task fail (NULL route, an illegal topic) halts this program too, which names " +
 		"the row's id and LSN; see router.on_bad_row.")
 	if m.in.Form == DebeziumServer {
-		m.diff("Debezium Server's Kafka sink ignores the partition and the timestamp that the event router chose. These " +
-			"settings are left out, so that records keep their partitions. Its header values are JSON.")
+		m.diff("Debezium Server's Kafka sink ignores the partition and the timestamp that the event router chose. " +
+			"These settings are left out, so that records keep their partitions. Its header values are JSON.")
 	}
 }
 

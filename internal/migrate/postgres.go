@@ -9,11 +9,11 @@ func password(m *migration, _, value string) outcome {
 	m.notes["postgres.dsn"] = "This file does not contain the password: export PGPASSWORD, use ~/.pgpass, or put the " +
 		"whole connection string into\na file and set dsn: \"@/run/secrets/postgres-dsn\"."
 	if wholly.MatchString(value) {
-		return outcome{Translated, "postgres.dsn", "Provide it in PGPASSWORD, in ~/.pgpass, or in a file with the whole " +
-			"connection string (dsn: \"@/path\")."}
+		return outcome{Translated, "postgres.dsn", "Provide it in PGPASSWORD, in ~/.pgpass, or in a file with the " +
+			"whole connection string (dsn: \"@/path\")."}
 	}
-	return outcome{Translated, "postgres.dsn", "Not copied: provide it in PGPASSWORD, in ~/.pgpass, or in a file with " +
-		"the whole connection string (dsn: \"@/path\"). The input contains it in clear text."}
+	return outcome{Translated, "postgres.dsn", "Not copied: provide it in PGPASSWORD, in ~/.pgpass, or in a file " +
+		"with the whole connection string (dsn: \"@/path\"). The input contains it in clear text."}
 }
 
 // postgres builds the connection string, without the password, and names slot, publication and tables.
@@ -21,8 +21,8 @@ func (m *migration) postgres() {
 	m.out.set("postgres.slot", m.slot)
 	m.out.set("postgres.publication", m.pub)
 	m.out.set("postgres.setup", "never")
-	m.notes["postgres.setup"] = "Slot and publication are Debezium's: if one is missing, setup must not create another " +
-		"in its place."
+	m.notes["postgres.setup"] = "Slot and publication are Debezium's: if one is missing, setup must not create " +
+		"another in its place."
 	m.notes["postgres.slot"] = "Debezium's slot, from its confirmed position on."
 
 	parts := map[string]string{}
@@ -32,8 +32,8 @@ func (m *migration) postgres() {
 		resolved = resolved && !placeholder.MatchString(parts[name])
 	}
 	if !resolved || parts["hostname"] == "" {
-		m.notes["postgres"] = "Host, user or database are placeholders: export PGHOST, PGPORT, PGUSER, PGDATABASE and " +
-			"PGPASSWORD (and PGSSLMODE …),\nor set dsn."
+		m.notes["postgres"] = "Host, user or database are placeholders: export PGHOST, PGPORT, PGUSER, PGDATABASE " +
+			"and PGPASSWORD (and PGSSLMODE …),\nor set dsn."
 		delete(m.notes, "postgres.dsn")
 		return
 	}

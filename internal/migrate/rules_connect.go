@@ -3,7 +3,8 @@ package migrate
 import "slices"
 
 const (
-	batching  = "This program chooses batches, queues and waits itself; window.records and window.bytes limit its memory."
+	batching = "This program chooses batches, queues and waits itself; window.records and window.bytes limit its " +
+		"memory."
 	retries   = "This program reconnects until it succeeds."
 	internals = "Internal to Debezium."
 	metrics   = "This program exports Prometheus metrics; docs/monitor.md lists their names."
@@ -37,8 +38,8 @@ var connectRules = []rule{
 	},
 	{
 		options: "errors.tolerance", when: is("all"), verdict: Decide, key: "router.on_bad_row",
-		note: "Connect skips failing rows silently. Here a failing row halts the stream unless router.on_bad_row is set: " +
-			"skip does the same as Connect, but counts and logs the row; dead_letter keeps it.",
+		note: "Connect skips failing rows silently. Here a failing row halts the stream unless router.on_bad_row is " +
+			"set: skip does the same as Connect, but counts and logs the row; dead_letter keeps it.",
 	},
 	{
 		options: "errors.tolerance", verdict: Translated, key: "router.on_bad_row",
@@ -74,8 +75,8 @@ var connectRules = []rule{
 	{options: "header.converter", judge: headerConverter},
 	{
 		options: "converters", verdict: Decide,
-		note: "Custom converters change how columns are represented. Find out whether they touch columns of the outbox " +
-			"table.",
+		note: "Custom converters change how columns are represented. Find out whether they touch columns of the " +
+			"outbox table.",
 	},
 	{options: "transforms", judge: chain},
 	{options: "predicates", verdict: Without, note: "See the transformations that name them."},
@@ -100,7 +101,8 @@ var processRules = []rule{
 	},
 	{
 		options: "notification.enabled.channels notification.sink.topic.name", verdict: Decide,
-		note: "This program sends no notifications. Find out who reads them; use /status, the metrics or the log instead.",
+		note: "This program sends no notifications. Find out who reads them; use /status, the metrics or the log " +
+			"instead.",
 	},
 	{options: "custom.metric.tags advanced.metrics.enable statistics.metrics.enabled", verdict: Without, note: metrics},
 	{options: "custom.sanitize.pattern", verdict: Without, note: "Payloads and passwords are never logged."},
@@ -165,8 +167,8 @@ var familyRules = []rule{
 	{options: "schema.history.*", verdict: Without, note: "A Postgres connector keeps no schema history."},
 	{
 		options: "column.mask.* column.truncate.*", verdict: Refused,
-		note: "Debezium masks or truncates columns before it sends them; this program does not. If the option covers the " +
-			"outbox table, mask the value when the event is written.",
+		note: "Debezium masks or truncates columns before it sends them; this program does not. If the option " +
+			"covers the outbox table, mask the value when the event is written.",
 	},
 	{
 		options: "driver.* database.*", verdict: Decide, key: "postgres.dsn",
@@ -185,7 +187,8 @@ var familyRules = []rule{
 		options: "worker.config.providers*", verdict: Without,
 		note: "Secrets are read from files (@path) or environment variables.",
 	},
-	{options: "worker.exactly.once.source.support", verdict: Without, note: "See exactly.once.support of the connector."},
+	{options: "worker.exactly.once.source.support", verdict: Without, note: "See exactly.once.support of the " +
+		"connector."},
 	{options: "worker.*", verdict: Without, note: "It configures the Connect worker; this program has no worker."},
 	{options: "debezium.api.* debezium.redis.* debezium.health*", verdict: Without, note: "It configures Debezium " +
 		"Server itself."},

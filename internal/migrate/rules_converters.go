@@ -11,15 +11,16 @@ var converterRules = []rule{
 	},
 	{
 		options: "decimal.format", when: is("numeric"), verdict: Decide,
-		note: "Decimals as JSON numbers: it matters for numeric columns with json converters only. Compare side by side.",
+		note: "Decimals as JSON numbers: it matters for numeric columns with json converters only. Compare side by " +
+			"side.",
 	},
 	{options: "replace.null.with.default decimal.format", verdict: Without, note: "The default."},
 	{options: "encoding converter.encoding", when: is("utf-8", "utf8"), verdict: Without, note: "The default."},
 	{options: "encoding converter.encoding", verdict: Refused, note: "This program writes UTF-8."},
 	{
 		options: "delegate.converter.type*", verdict: Decide,
-		note: "This converter gets rows without bytes: transaction metadata, heartbeats, and payloads that are not bytea. " +
-			"Check that the payload column is bytea.",
+		note: "This converter gets rows without bytes: transaction metadata, heartbeats, and payloads that are not " +
+			"bytea. Check that the payload column is bytea.",
 	},
 	{
 		options: "*schema.registry* *apicurio* *basic.auth* *auto.register* *subject.name*", verdict: Refused,

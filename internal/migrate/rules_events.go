@@ -25,8 +25,8 @@ var captureRules = []rule{
 	{options: "column.include.list column.exclude.list", when: is(""), verdict: Without, note: "Empty."},
 	{
 		options: "column.include.list column.exclude.list", verdict: Decide,
-		note: "This program uses only columns with a role and columns placed as header, envelope or partition. Check that " +
-			"Debezium does not leave out any of these columns.",
+		note: "This program uses only columns with a role and columns placed as header, envelope or partition. " +
+			"Check that Debezium does not leave out any of these columns.",
 	},
 	{options: "message.key.columns", verdict: Without, note: "The event router takes the key from its own column."},
 	{
@@ -71,8 +71,8 @@ var columnRules = []rule{
 	{options: "money.fraction.digits", when: is("2"), verdict: Without, note: "The default."},
 	{
 		options: "money.fraction.digits", verdict: Decide,
-		note: "This program writes money columns with two digits. It matters only if such a column becomes a key, header " +
-			"or envelope field.",
+		note: "This program writes money columns with two digits. It matters only if such a column becomes a key, " +
+			"header or envelope field.",
 	},
 	{
 		options: "include.unknown.datatypes", when: is("false"), verdict: Without,
@@ -82,7 +82,8 @@ var columnRules = []rule{
 		options: "include.unknown.datatypes", verdict: Decide,
 		note: "Check key, headers and envelope fields for columns of extension types: their bytes may differ.",
 	},
-	{options: "unavailable.value.placeholder", verdict: Without, note: onlyInserts + " An insert carries all its values."},
+	{options: "unavailable.value.placeholder", verdict: Without, note: onlyInserts + " An insert carries all its " +
+		"values."},
 	{
 		options: "column.propagate.source.type datatype.propagate.source.type", when: is(""), verdict: Without,
 		note: "Empty.",
@@ -111,15 +112,18 @@ var columnRules = []rule{
 	},
 	{
 		options: "event.processing.failure.handling.mode", verdict: Decide, key: "router.on_bad_row",
-		note: "Debezium skips events that it cannot process; in this program router.on_bad_row decides: halt, dead_letter " +
-			"or skip.",
+		note: "Debezium skips events that it cannot process; in this program router.on_bad_row decides: halt, " +
+			"dead_letter or skip.",
 	},
 	{
 		options: "post.processors", verdict: Decide,
-		note: "Post processors change events before the event router sees them. Find out whether they touch the outbox " +
-			"table.",
+		note: "Post processors change events before the event router sees them. Find out whether they touch the " +
+			"outbox table.",
 	},
-	{options: "sourceinfo.struct.maker include.schema.changes include.schema.comments", verdict: Without, note: noSchema},
+	{
+		options: "sourceinfo.struct.maker include.schema.changes include.schema.comments",
+		verdict: Without, note: noSchema,
+	},
 	{options: "extended.headers.enabled", verdict: Translated, key: "router.debezium.context_headers", set: truth},
 }
 
@@ -145,8 +149,9 @@ var topicRules = []rule{
 		options: `topic.heartbeat.name topic.heartbeat.prefix heartbeat.topics.prefix heartbeat.interval.ms
 			heartbeat.action.query`,
 		verdict: Without,
-		note: "No heartbeats are needed: keepalives advance the slot while the outbox is idle. This program ignores the " +
-			"rows of a heartbeat table in the publication. Check whether another process watches this table or topic.",
+		note: "No heartbeats are needed: keepalives advance the slot while the outbox is idle. This program ignores " +
+			"the rows of a heartbeat table in the publication. Check whether another process watches this table or " +
+			"topic.",
 	},
 	{options: "provide.transaction.metadata", when: is("false"), verdict: Without, note: "The default."},
 	{

@@ -7,9 +7,10 @@ const (
 	allTablesNote = "The publication may be FOR ALL TABLES: Postgres then decodes and sends the rows of other tables " +
 		"too, and this program ignores them. A publication of only the outbox table costs Postgres less."
 	onlyInserts = "Only inserts are events, as in the event router."
-	noSnapshot  = "No snapshot is taken when the slot is taken over: this program starts at Debezium's confirmed position."
-	noSignals   = "This program has no signals and no incremental snapshots. It ignores the rows of a signal table in " +
-		"the publication."
+	noSnapshot  = "No snapshot is taken when the slot is taken over: this program starts at Debezium's confirmed " +
+		"position."
+	noSignals = "This program has no signals and no incremental snapshots. It ignores the rows of a signal table " +
+		"in the publication."
 )
 
 // connectionRules judges the options of connections to Postgres. postgres.go builds one connection string from them.
@@ -28,12 +29,13 @@ var connectionRules = []rule{
 	{options: "database.sslkey", verdict: Translated, key: "postgres.dsn", note: "The file must be PEM."},
 	{
 		options: "database.sslpassword", verdict: Decide,
-		note: "A key with a passphrase: add sslpassword to the connection string, and keep the connection string in a file.",
+		note: "A key with a passphrase: add sslpassword to the connection string, and keep the connection string in " +
+			"a file.",
 	},
 	{
 		options: "database.sslfactory", verdict: Decide,
-		note: "A Java class chooses the certificates; set sslmode, sslrootcert, sslcert and sslkey in postgres.dsn to the " +
-			"same effect.",
+		note: "A Java class chooses the certificates; set sslmode, sslrootcert, sslcert and sslkey in postgres.dsn " +
+			"to the same effect.",
 	},
 	{
 		options: "database.initial.statements", verdict: Decide,
@@ -53,8 +55,8 @@ var connectionRules = []rule{
 	{options: "read.only", when: is("false"), verdict: Without, note: noSignals},
 	{
 		options: "read.only", verdict: Decide,
-		note: "On a read-only server (a hot standby, PostgreSQL 16 or later) create publication and slot by hand, and set " +
-			"postgres.setup: never.",
+		note: "On a read-only server (a hot standby, PostgreSQL 16 or later) create publication and slot by hand, " +
+			"and set postgres.setup: never.",
 	},
 	{options: "connection.validation.timeout.ms", verdict: Without, note: retries},
 }
@@ -81,16 +83,16 @@ var replicationRules = []rule{
 	},
 	{
 		options: "slot.drop.on.stop", when: is("true"), verdict: Decide,
-		note: "Stopping the connector drops the slot, and events committed before this program starts are LOST. Set it to " +
-			"false and restart the connector before you stop it.",
+		note: "Stopping the connector drops the slot, and events committed before this program starts are LOST. Set " +
+			"it to false and restart the connector before you stop it.",
 	},
 	{options: "slot.drop.on.stop", verdict: Without, note: "This program never drops a slot."},
 	{options: "slot.failover", verdict: Translated, key: "postgres.failover", set: truth},
 	{options: "slot.stream.params", when: is(""), verdict: Without, note: "Empty."},
 	{
 		options: "slot.stream.params", verdict: Decide,
-		note: "This program does not pass on decoder parameters. Of the parameters of pgoutput, origin=none would change " +
-			"which rows arrive.",
+		note: "This program does not pass on decoder parameters. Of the parameters of pgoutput, origin=none would " +
+			"change which rows arrive.",
 	},
 	{options: "slot.max.retries slot.retry.delay.ms", verdict: Without, note: retries},
 	{
@@ -127,11 +129,13 @@ var replicationRules = []rule{
 	{
 		options: "flush.lsn.source lsn.flush.mode", when: is("manual", "false"), verdict: Decide,
 		note: "Debezium does not advance the slot; another process does. This program advances it to what Kafka has " +
-			"acknowledged. Stop the other process and check confirmed_flush_lsn first: everything after it is sent again.",
+			"acknowledged. Stop the other process and check confirmed_flush_lsn first: everything after it is sent " +
+			"again.",
 	},
 	{
 		options: "flush.lsn.source lsn.flush.mode", verdict: Without,
-		note: "The slot advances to what Kafka has acknowledged, and also while the database is idle, without heartbeats.",
+		note: "The slot advances to what Kafka has acknowledged, and also while the database is idle, without " +
+			"heartbeats.",
 	},
 	{
 		options: "lsn.flush.timeout.ms lsn.flush.timeout.action", verdict: Without,
@@ -142,12 +146,16 @@ var replicationRules = []rule{
 		note: "Standby status updates follow wal_sender_timeout and progress.",
 	},
 	{options: "xmin.fetch.interval.ms", verdict: Without, note: internals},
-	{options: "schema.refresh.mode", verdict: Without, note: "Postgres announces each table's columns before its rows."},
-	{options: "message.prefix.include.list message.prefix.exclude.list", when: is(""), verdict: Without, note: "Empty."},
+	{options: "schema.refresh.mode", verdict: Without, note: "Postgres announces each table's columns before its " +
+		"rows."},
+	{
+		options: "message.prefix.include.list message.prefix.exclude.list", when: is(""),
+		verdict: Without, note: "Empty.",
+	},
 	{
 		options: "message.prefix.include.list message.prefix.exclude.list", verdict: Decide, key: "postgres.messages",
-		note: "The event router passes messages of pg_logical_emit_message on to <topic.prefix>.message unchanged. This " +
-			"program does not; postgres.messages treats such messages as events, which is a different feature.",
+		note: "The event router passes messages of pg_logical_emit_message on to <topic.prefix>.message unchanged. " +
+			"This program does not; postgres.messages treats such messages as events, which is a different feature.",
 	},
 	{options: "streaming.delay.ms", verdict: Without, note: "The stream starts immediately."},
 }

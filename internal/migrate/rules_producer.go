@@ -38,8 +38,8 @@ var producerRules = []rule{
 	},
 	{
 		options: "transactional.id", verdict: Without,
-		note: "With delivery: exactly_once it is derived from the slot's name; grant the rights on it (cdc-outbox check " +
-			"lists them).",
+		note: "With delivery: exactly_once it is derived from the slot's name; grant the rights on it (cdc-outbox " +
+			"check lists them).",
 	},
 	{options: "security.protocol", when: is("plaintext"), verdict: Without, note: "The default: plain text."},
 	{
@@ -53,7 +53,8 @@ var producerRules = []rule{
 	},
 	{
 		options: "sasl.mechanism", verdict: Refused, key: "kafka.sasl.mechanism",
-		note: "This program supports PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512; the brokers' listener must offer one of these.",
+		note: "This program supports PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512; the brokers' listener must offer one " +
+			"of these.",
 	},
 	{
 		options: "sasl.jaas.config", verdict: Translated, key: "kafka.sasl.username",
@@ -93,7 +94,8 @@ var producerRules = []rule{
 		options: `batch.size* linger.ms* buffer.memory* max.in.flight* enable.idempotence* retries* retry.*
 			delivery.timeout* request.timeout* max.block.ms* metadata.* connections.max.idle* reconnect.backoff*
 			send.buffer* receive.buffer* socket.connection* partitioner.a* transaction.timeout* enable.metrics.push*
-			client.dns.lookup* compression.gzip.level* compression.lz4.level* compression.zstd.level* auto.include.jmx*`,
+			client.dns.lookup* compression.gzip.level* compression.lz4.level* compression.zstd.level*
+			auto.include.jmx*`,
 		verdict: Without, note: ownProducer,
 	},
 	{
@@ -101,15 +103,16 @@ var producerRules = []rule{
 		note: "The converters produce bytes; the serializer passes them on.",
 	},
 	{options: "metric*", verdict: Without, note: metrics},
-	{options: "ssl.*", verdict: Decide, key: "kafka.tls", note: "Configure TLS with PEM files: kafka.tls.ca, cert and " +
-		"key."},
+	{options: "ssl.*", verdict: Decide, key: "kafka.tls", note: "Configure TLS with PEM files: kafka.tls.ca, cert " +
+		"and key."},
 	{
 		options: "sasl.*", verdict: Decide, key: "kafka.sasl",
 		note: "This program supports PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512 with user and password.",
 	},
 	{
 		options: "*", verdict: Unknown,
-		note: "This version does not know this option of Kafka's producer; find out whether it changes what is written.",
+		note: "This version does not know this option of Kafka's producer; find out whether it changes what is " +
+			"written.",
 	},
 }
 

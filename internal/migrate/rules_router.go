@@ -12,8 +12,8 @@ var routerRules = []rule{
 	},
 	{
 		options: "table.op.invalid.behavior", when: is("fatal"), verdict: Translated, key: "postgres.on_change",
-		note: "Debezium's task fails at an UPDATE; this process stays up, not ready, and publishes nothing after it. A " +
-			"TRUNCATE halts the stream too.",
+		note: "Debezium's task fails at an UPDATE; this process stays up, not ready, and publishes nothing after " +
+			"it. A TRUNCATE halts the stream too.",
 		set: constant("halt"),
 	},
 	{options: "table.op.invalid.behavior", verdict: Refused, note: "Debezium refuses this value too."},
@@ -23,8 +23,8 @@ var routerRules = []rule{
 	{options: "table.field.event.payload", verdict: Translated, key: "router.debezium.columns.payload", set: text},
 	{
 		options: "table.field.event.timestamp", when: onServer, verdict: Without,
-		note: "Left out, because Debezium Server's Kafka sink ignores it. Set router.debezium.columns.timestamp to use it " +
-			"from now on.",
+		note: "Left out, because Debezium Server's Kafka sink ignores it. Set router.debezium.columns.timestamp to " +
+			"use it from now on.",
 	},
 	{options: "table.field.event.timestamp", verdict: Translated, key: "router.debezium.columns.timestamp", set: text},
 	{
@@ -54,9 +54,9 @@ var routerRules = []rule{
 	},
 	{
 		options: "tracing.span.context.field", verdict: Decide, key: "router.debezium.columns.tracing",
-		note: "Debezium reads the column only if OpenTelemetry is on its class path. If your records carry traceparent " +
-			"now, set router.debezium.columns.tracing: {value}. Debezium inserts its own spans; this program passes the " +
-			"application's context on.",
+		note: "Debezium reads the column only if OpenTelemetry is on its class path. If your records carry " +
+			"traceparent now, set router.debezium.columns.tracing: {value}. Debezium inserts its own spans; this " +
+			"program passes the application's context on.",
 		set: func(m *migration, key, _ string) {
 			m.notes[key] = "only if the headers (traceparent) are in your records now"
 		},
@@ -89,7 +89,8 @@ var transformRules = []rule{
 	},
 	{
 		options: "io.debezium.transforms.Filter", verdict: Refused,
-		note: "It filters events with a script; this program does not. Do not write such rows, or filter in the consumers.",
+		note: "It filters events with a script; this program does not. Do not write such rows, or filter in the " +
+			"consumers.",
 	},
 	{options: "*", verdict: Refused, note: "This program does no other transformation, so records that it changes " +
 		"would differ."},

@@ -18,7 +18,7 @@ var serverRules = []rule{
 	},
 	{
 		options: "debezium.format.schemas.enable", verdict: Decide,
-		note: "It applies to all three formats; if it is false, set value_converter, key_converter and header_converter " +
-			"to json.",
+		note: "It applies to all three formats; if it is false, set value_converter, key_converter and " +
+			"header_converter to json.",
 	},
 }

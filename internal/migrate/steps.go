@@ -94,23 +94,23 @@ func (m *migration) takeover() []Step {
 		{
 			Do:       "Stop Debezium's connector; do not delete the slot, the publication or the connector's offsets.",
 			Commands: m.stop(),
-			Why: "A slot has one reader. If slot.drop.on.stop is true, set it to false and restart the connector first; " +
-				"otherwise stopping it drops the slot.",
+			Why: "A slot has one reader. If slot.drop.on.stop is true, set it to false and restart the connector " +
+				"first; otherwise stopping it drops the slot.",
 		},
 		{
 			Do:       "Check that the slot is free (active = f) and has the plugin pgoutput, and note its position.",
 			Commands: []string{m.position()},
-			Why: "The next reader of the slot sends everything committed after confirmed_flush_lsn. Debezium advances " +
-				"it only after Connect has committed its offsets (offset.flush.interval.ms, a minute by default). Events that " +
-				"Debezium has produced since then are sent again, with the same id header. No event is missing. Do not advance " +
-				"the slot to avoid the duplicates.",
+			Why: "The next reader of the slot sends everything committed after confirmed_flush_lsn. Debezium " +
+				"advances it only after Connect has committed its offsets (offset.flush.interval.ms, a minute by " +
+				"default). Events that Debezium has produced since then are sent again, with the same id header. No " +
+				"event is missing. Do not advance the slot to avoid the duplicates.",
 		},
 		{
 			Do:       "Start cdc-outbox.",
 			Commands: []string{"cdc-outbox run --config " + m.file, "cdc-outbox status --config " + m.file},
-			Why: "It starts at the slot's confirmed position and does not read Debezium's offsets (connect-offsets or " +
-				"its file). If the offsets are ahead of the slot, the events in between are the duplicates. If the slot is " +
-				"ahead of the offsets, Debezium would have started at the slot's position too.",
+			Why: "It starts at the slot's confirmed position and does not read Debezium's offsets (connect-offsets " +
+				"or its file). If the offsets are ahead of the slot, the events in between are the duplicates. If " +
+				"the slot is ahead of the offsets, Debezium would have started at the slot's position too.",
 		},
 		{
 			Do: "Keep the connector stopped, with its offsets, until you are sure.",
@@ -129,15 +129,16 @@ func (m *migration) rollback() []Step {
 		{
 			Do:       "Resume Debezium's connector with the same configuration.",
 			Commands: m.start(),
-			Why: "Debezium's stored offset is now older than the slot's position. Postgres never sends what is before " +
-				"confirmed_flush_lsn, whatever start is requested, so no event is repeated or missing. With " +
-				"offset.mismatch.strategy=trust_greater_lsn or trust_slot (Debezium 3.4 and later) Debezium expects this. With " +
-				"trust_offset it may refuse to start: change the setting first.",
+			Why: "Debezium's stored offset is now older than the slot's position. Postgres never sends what is " +
+				"before confirmed_flush_lsn, whatever start is requested, so no event is repeated or missing. With " +
+				"offset.mismatch.strategy=trust_greater_lsn or trust_slot (Debezium 3.4 and later) Debezium expects " +
+				"this. With trust_offset it may refuse to start: change the setting first.",
 		},
 		{
 			Do: "Before cdc-outbox takes over again later, delete its checkpoint, because Debezium has advanced the " +
 				"slot in between.",
-			Commands: []string{fmt.Sprintf("psql \"$CDC_OUTBOX_POSTGRES_DSN\" -c \"DELETE FROM public.cdc_outbox_slots WHERE "+
+			Commands: []string{fmt.Sprintf("psql \"$CDC_OUTBOX_POSTGRES_DSN\" -c \"DELETE FROM "+
+				"public.cdc_outbox_slots WHERE "+
 				"slot = '%s'\"   # the table of postgres.checkpoint, if it exists", m.slotName())},
 		},
 	}
@@ -168,15 +169,17 @@ func (m *migration) sideBySide() []Step {
 				"Debezium's slot is not touched.",
 		},
 		{
-			Do: "Run cdc-outbox on the second slot, into topics with another prefix. Create these topics with the same " +
-				"number of partitions.",
+			Do: "Run cdc-outbox on the second slot, into topics with another prefix. Create these topics with the " +
+				"same number of partitions.",
 			Commands: []string{shadow + " cdc-outbox run --config " + m.file},
 			Why:      shadowWhy,
 		},
 		{
 			Do: "Let both process events of every aggregate type, with NULL payloads and with the largest payloads; " +
-				"then compare. --overlap ignores events that are on one side only because that side started earlier or is ahead.",
-			Commands: []string{fmt.Sprintf("cdc-outbox migrate verify --config %s --left-prefix %s --overlap --right-prefix "+
+				"then compare. --overlap ignores events that are on one side only because that side started earlier " +
+				"or is ahead.",
+			Commands: []string{fmt.Sprintf("cdc-outbox migrate verify --config %s --left-prefix %s --overlap "+
+				"--right-prefix "+
 				"%s", m.file, quoted(left), quoted("verify."+left))},
 			Why: "Events are matched by their id header and compared by key, value, headers, partition and order per " +
 				"key. Exit code 0: equal, 1: different.",

@@ -35,8 +35,9 @@ func tableList(m *migration, _, value string) outcome {
 		m.out.set(key, tables)
 	}
 	if len(tables) > 1 {
-		return outcome{Decide, key, "Several tables: the event router treats every captured table as an outbox. List only " +
-			"the outbox tables in " + key + "; until now the rows of the other tables made records, or errors."}
+		return outcome{Decide, key, "Several tables: the event router treats every captured table as an outbox. " +
+			"List only the outbox tables in " + key + "; until now the rows of the other tables made records, or " +
+			"errors."}
 	}
 	return outcome{Translated, key, ""}
 }

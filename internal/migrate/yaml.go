@@ -66,8 +66,11 @@ func (m *migration) undecided(doc *yaml.Node, entries []Entry) {
 	if len(list.Content) == 0 {
 		return
 	}
-	key := &yaml.Node{Kind: yaml.ScalarNode, Value: config.Undecided,
-		HeadComment: "Settle each of these, then delete its line: while one line remains, cdc-outbox refuses this file."}
+	key := &yaml.Node{
+		Kind: yaml.ScalarNode, Value: config.Undecided,
+		HeadComment: "Settle each of these, then delete its line: while one line remains, " +
+			"cdc-outbox refuses this file.",
+	}
 	doc.Content = append([]*yaml.Node{key, list}, doc.Content...)
 }
 

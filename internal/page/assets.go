@@ -13,7 +13,8 @@ var embedded embed.FS
 // policy lets the page load files from this process and query it, and nothing else. uPlot sets styles through the DOM,
 // to which style-src does not apply (CSP3, section 8.3). No script of the page writes markup; Trusted Types enforce it.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
-	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types " +
+	"'none'"
 
 // types are not left to the host's table, which may have any opinion about .js.
 var types = map[string]string{

@@ -109,8 +109,10 @@ func (h *history) add(now time.Time, relay *Relay, slots []Slot) {
 
 func (h *history) addRelay(now time.Time, r *Relay) {
 	latency, last := buckets{r.Bounds, r.Counts}, &h.last
-	p := relayPoint{rate: float32(math.NaN()), p50: float32(math.NaN()), p99: float32(math.NaN()),
-		oldest: float32(r.Oldest), records: int32(r.Records), bytes: r.Bytes}
+	p := relayPoint{
+		rate: float32(math.NaN()), p50: float32(math.NaN()), p99: float32(math.NaN()),
+		oldest: float32(r.Oldest), records: int32(r.Records), bytes: r.Bytes,
+	}
 	if !last.at.IsZero() {
 		if seconds := now.Sub(last.at).Seconds(); seconds > 0 && r.Published >= last.published {
 			p.rate = float32(float64(r.Published-last.published) / seconds)

@@ -109,7 +109,8 @@ func (b *builder) add(slot string, s *Span) {
 	}
 	attributes := []attribute.KeyValue{
 		semconv.MessagingSystemKafka, semconv.MessagingOperationTypeSend, semconv.MessagingOperationName("send"),
-		semconv.MessagingDestinationName(s.Topic), semconv.MessagingDestinationPartitionID(strconv.Itoa(int(s.Partition))),
+		semconv.MessagingDestinationName(s.Topic),
+		semconv.MessagingDestinationPartitionID(strconv.Itoa(int(s.Partition))),
 		semconv.MessagingMessageID(s.EventID),
 		attribute.String("cdc_outbox.slot", slot), attribute.String("cdc_outbox.commit_lsn", s.Commit),
 		attribute.String("cdc_outbox.position", s.Position),
@@ -141,7 +142,8 @@ func (r *Recorder) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	exports, cancel := context.WithCancel(context.WithoutCancel(ctx)) // an export in progress is not canceled immediately
+	// An export in progress is not canceled immediately.
+	exports, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() {
 		grace := time.AfterFunc(lastExport, cancel)
@@ -202,7 +204,7 @@ var errNothing = errors.New("nothing to export")
 // report logs the two changes, not the state.
 func (r *Recorder) report(was bool, err error) bool {
 	switch {
-	case err == errNothing || errors.Is(err, context.Canceled):
+	case errors.Is(err, errNothing) || errors.Is(err, context.Canceled):
 		return was
 	case err != nil && !was:
 		r.log.Warn("traces do not reach the collector; spans are dropped until they do",

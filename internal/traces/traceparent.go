@@ -32,7 +32,8 @@ func parseTraceparent(s []byte) (p parent, ok bool) {
 		return parent{}, false
 	}
 	flags, ok := lowerHex(s[atFlags:traceparentLen])
-	if !ok || !decodeID(p.traceID[:], s[atTraceID:atTraceID+32]) || !decodeID(p.spanID[:], s[atParentID:atParentID+16]) {
+	if !ok || !decodeID(p.traceID[:], s[atTraceID:atTraceID+32]) ||
+		!decodeID(p.spanID[:], s[atParentID:atParentID+16]) {
 		return parent{}, false
 	}
 	p.sampled = flags&byte(trace.FlagsSampled) != 0
