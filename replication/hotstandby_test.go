@@ -215,7 +215,7 @@ func TestStandbyWithoutAWayToThePrimary(t *testing.T) {
 		err = setup.Ensure(t.Context(), r.dsn(), r.cfg, true)
 		return strings.Contains(err.Error(), "It no longer exists")
 	}, 10*time.Second, 50*time.Millisecond, "a publication without its slot may be a lost slot, here as well")
-	requireRefusal(t, err, "-- on the standby", postgres.LogSnapshotSQL)
+	requireRefusal(t, err, "on the standby", postgres.LogSnapshotSQL)
 
 	_, err = setup.RecreateSlot(t.Context(), r.dsn(), r.cfg)
 	require.Equal(t, fault.Retry, fault.KindOf(err))
