@@ -153,7 +153,7 @@ func TestCheckpointTableNotWritable(t *testing.T) {
 		},
 		"a missing column": {
 			`ALTER TABLE cdc_outbox_slots RENAME position TO other`,
-			`ALTER TABLE cdc_outbox_slots RENAME other TO position`, "42703", "as `cdc-outbox setup` creates it",
+			`ALTER TABLE cdc_outbox_slots RENAME other TO position`, "42703", "as `cdc-outbox setup` makes it",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
