@@ -242,7 +242,8 @@ func TestMapNamesEveryPackage(t *testing.T) {
 		}
 		rel, _ := filepath.Rel(root, path)
 		if rel != "." {
-			if _, err := os.Stat(filepath.Join(path, "go.mod")); err == nil || d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".") {
+			if _, err := os.Stat(filepath.Join(path, "go.mod")); err == nil || d.Name() == "testdata" ||
+				strings.HasPrefix(d.Name(), ".") {
 				return filepath.SkipDir
 			}
 		}

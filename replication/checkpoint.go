@@ -117,7 +117,8 @@ func (cp *checkpoint) begin(ctx context.Context, c *connection, id Identity, slo
 // upsertSQL is the statement that begins a row, or goes on with it. It takes over a row of another timeline.
 func (cp *checkpoint) upsertSQL(position lsn.LSN) string {
 	return fmt.Sprintf(`INSERT INTO %[1]s (slot, system_id, timeline, position) VALUES (%[2]s, %[3]s, %[4]d, '%[5]s')
-		ON CONFLICT (slot) DO UPDATE SET timeline = %[4]d, position = greatest(%[1]s.position, '%[5]s'), updated_at = now()`,
+		ON CONFLICT (slot) DO UPDATE SET timeline = %[4]d, position = greatest(%[1]s.position, '%[5]s'),
+			updated_at = now()`,
 		cp.cfg.Checkpoint.SQL(), identifier.QuoteLiteral(cp.cfg.Slot), identifier.QuoteLiteral(cp.id.SystemID),
 		cp.id.Timeline, position)
 }

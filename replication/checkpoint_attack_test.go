@@ -116,7 +116,8 @@ func TestCheckpointConnectionHangs(t *testing.T) {
 		var sessions int
 		require.NoError(t, conn.QueryRow(t.Context(),
 			`SELECT coalesce(max(now() - reply_time), '1 hour'), (SELECT count(*) FROM pg_stat_activity
-			WHERE application_name = 'cdc-outbox checkpoint' AND datname = current_database()) FROM pg_stat_replication r JOIN pg_replication_slots l ON l.active_pid = r.pid
+			WHERE application_name = 'cdc-outbox checkpoint' AND datname = current_database())
+				FROM pg_stat_replication r JOIN pg_replication_slots l ON l.active_pid = r.pid
 			WHERE l.slot_name = $1`, s.Config.Slot).Scan(&age, &sessions))
 		require.Less(t, age, 4*time.Second, "the status clock goes on")
 		require.LessOrEqual(t, sessions, 2)
@@ -143,7 +144,8 @@ func TestCheckpointTableNotWritable(t *testing.T) {
 			`DROP TRIGGER low ON cdc_outbox_slots`, "a trigger changes it", "other sessions",
 		},
 		"a full disk": {
-			`CREATE FUNCTION full_() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION USING ERRCODE = ''53100'', MESSAGE = ''no room''; END';
+			`CREATE FUNCTION full_() RETURNS trigger LANGUAGE plpgsql
+				AS 'BEGIN RAISE EXCEPTION USING ERRCODE = ''53100'', MESSAGE = ''no room''; END';
 			CREATE TRIGGER full_ BEFORE UPDATE ON cdc_outbox_slots FOR EACH ROW EXECUTE FUNCTION full_()`,
 			`DROP TRIGGER full_ ON cdc_outbox_slots`, "no room", "Make room",
 		},

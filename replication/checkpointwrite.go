@@ -175,7 +175,8 @@ func (cp *checkpoint) standbyState(ctx context.Context) (recovering bool, err er
 	var reader *int64
 	err = cp.near.QueryRow(ctx,
 		fmt.Sprintf(
-			`SELECT pg_is_in_recovery(), (SELECT active_pid FROM pg_catalog.pg_replication_slots WHERE slot_name = $1::text),
+			`SELECT pg_is_in_recovery(), (SELECT active_pid FROM pg_catalog.pg_replication_slots
+				WHERE slot_name = $1::text),
 		(SELECT position::text FROM %s WHERE slot = $1::text AND system_id = $2::text AND timeline = $3::int)`,
 			cp.cfg.Checkpoint.SQL()),
 		cp.cfg.Slot, cp.id.SystemID, cp.id.Timeline).Scan(&recovering, &reader, &text)

@@ -38,11 +38,14 @@ func TestDrain(t *testing.T) {
 	s := newSource(t, db)
 	s.Exec(t, `DROP TABLE outbox`)
 	s.Exec(t,
-		`CREATE TABLE outbox (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), aggregate_type text, aggregate_id text, event_type text,
+		`CREATE TABLE outbox (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), aggregate_type text, aggregate_id text,
+			event_type text,
 		payload jsonb, headers jsonb, created_at timestamptz DEFAULT now())`)
 	s.Exec(t, `ALTER PUBLICATION `+identifier.Quote(s.Config.Publication)+` ADD TABLE outbox`)
 	s.Exec(t, fmt.Sprintf(`DO $$ BEGIN FOR i IN 1..%d LOOP
-		INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload) SELECT 'order', (i*7+j)::text, 'created', jsonb_build_object('n', i, 'text', repeat('x', 310)) FROM generate_series(1, %d) j;
+		INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload)
+		SELECT 'order', (i*7+j)::text, 'created', jsonb_build_object('n', i, 'text', repeat('x', 310)) FROM `+
+		`generate_series(1, %d) j;
 		COMMIT; END LOOP; END $$`, *drainRows / *drainPer, *drainPer))
 	for run := range *drainRuns {
 		for name, measure := range map[string]func(slot string) cost{

@@ -260,7 +260,8 @@ func TestRunPublicationWithAnyName(t *testing.T) {
 func TestRunLargeMessages(t *testing.T) {
 	s := newSource(t, testkit.Postgres(t))
 	s.Exec(t,
-		`INSERT INTO outbox SELECT i, repeat('x', CASE i % 3 WHEN 0 THEN 5000000 ELSE 10 END) FROM generate_series(1, 9) i`)
+		`INSERT INTO outbox SELECT i, repeat('x', CASE i % 3 WHEN 0 THEN 5000000 ELSE 10 END)
+			FROM generate_series(1, 9) i`)
 	err := Run(t.Context(), s.Config, func(_ context.Context, st *Stream) error {
 		for want := 1; want <= 9; {
 			m, err := st.Receive()

@@ -28,31 +28,42 @@ func cause(s Slot) alert.Cause {
 	slot := fmt.Sprintf("slot %q", s.Name)
 	switch {
 	case s.WALStatus == WALLost:
-		return alert.Cause{Code: CauseLost,
+		return alert.Cause{
+			Code:     CauseLost,
 			Sentence: "The server has removed what the slot needs; it can never be read again.", Object: slot,
 			Next:     "Drop the slot. It must then be created again, and the missed events sent again.",
-			Commands: []string{dropSlot(s.Name)}}
+			Commands: []string{dropSlot(s.Name)},
+		}
 	case s.Synced:
-		return alert.Cause{Code: CauseStandbyCopy,
-			Sentence: "It is a standby's copy and moves with the primary's slot.", Object: slot}
+		return alert.Cause{
+			Code:     CauseStandbyCopy,
+			Sentence: "It is a standby's copy and moves with the primary's slot.", Object: slot,
+		}
 	case s.HeldBy != nil && s.RetainedBytes >= little && s.UnconfirmedBytes < s.RetainedBytes/2:
 		return s.HeldBy.cause()
 	case !s.Active && s.InactiveSince != nil && !s.SampledAt.After(*s.InactiveSince): // before 17, at the first check
-		return alert.Cause{Code: CauseNoConsumer, Sentence: "No session reads the slot; since when is not known.",
-			Object: slot, Next: unwanted, Commands: []string{dropSlot(s.Name)}}
+		return alert.Cause{
+			Code: CauseNoConsumer, Sentence: "No session reads the slot; since when is not known.",
+			Object: slot, Next: unwanted, Commands: []string{dropSlot(s.Name)},
+		}
 	case !s.Active && s.InactiveSince != nil:
-		return alert.Cause{Code: CauseNoConsumer, Sentence: fmt.Sprintf("No session has read the slot since %s (%s).",
-			s.InactiveSince.UTC().Format(time.RFC3339),
-			fault.Duration(s.SampledAt.Sub(*s.InactiveSince))), Since: s.InactiveSince, Object: slot,
-			Next: unwanted, Commands: []string{dropSlot(s.Name)}}
+		return alert.Cause{
+			Code: CauseNoConsumer, Sentence: fmt.Sprintf("No session has read the slot since %s (%s).",
+				s.InactiveSince.UTC().Format(time.RFC3339),
+				fault.Duration(s.SampledAt.Sub(*s.InactiveSince))), Since: s.InactiveSince, Object: slot,
+			Next: unwanted, Commands: []string{dropSlot(s.Name)},
+		}
 	case s.UnconfirmedBytes >= little:
 		who := fmt.Sprintf("pid %d", s.PID)
 		if s.Reader != nil && s.Reader.Application != "" {
 			who += fmt.Sprintf(", application %q", s.Reader.Application)
 		}
-		return alert.Cause{Code: CauseReader, Sentence: fmt.Sprintf("Its reader (%s) has %s left to confirm.", who,
-			size(s.UnconfirmedBytes)),
-			Since: s.ConfirmedSince, Object: fmt.Sprintf("pid %d", s.PID), Next: "See why the reader makes no progress."}
+		return alert.Cause{
+			Code: CauseReader, Sentence: fmt.Sprintf("Its reader (%s) has %s left to confirm.", who,
+				size(s.UnconfirmedBytes)),
+			Since: s.ConfirmedSince, Object: fmt.Sprintf("pid %d", s.PID),
+			Next: "See why the reader makes no progress.",
+		}
 	}
 	return alert.Cause{Code: CauseIdle, Sentence: "Nothing waits: all that its reader needs is confirmed."}
 }
@@ -66,8 +77,10 @@ func dropSlot(name string) string {
 // cause names the transaction and how to end it. Only a person can know whether it may be ended.
 func (t *Transaction) cause() alert.Cause {
 	next := t.remedy()
-	c := alert.Cause{Code: CauseOpenTransaction, Sentence: "Held back by " + t.String() + ".", Since: &t.Since,
-		Object: fmt.Sprintf("pid %d", t.PID), Next: next.Next, Commands: next.Commands}
+	c := alert.Cause{
+		Code: CauseOpenTransaction, Sentence: "Held back by " + t.String() + ".", Since: &t.Since,
+		Object: fmt.Sprintf("pid %d", t.PID), Next: next.Next, Commands: next.Commands,
+	}
 	if t.PID == 0 {
 		c.Object = fmt.Sprintf("prepared transaction %q", t.GID)
 	}

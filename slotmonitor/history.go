@@ -83,8 +83,10 @@ func (h *history) transactions(snap Snapshot) []Transaction {
 			since = snap.At
 		}
 		seen[key] = since
-		t := Transaction{PID: o.PID, GID: o.GID, Database: o.Database, User: o.User, Application: o.Application,
-			State: o.State, QueryStart: o.QueryStart}
+		t := Transaction{
+			PID: o.PID, GID: o.GID, Database: o.Database, User: o.User, Application: o.Application,
+			State: o.State, QueryStart: o.QueryStart,
+		}
 		if o.Age != nil {
 			t.Age = time.Duration(*o.Age * float64(time.Second))
 		} else {
@@ -151,9 +153,11 @@ func (row slotRow) slot(standby bool) Slot {
 		s.Reader = &Reader{Application: r.Application, Client: r.Client, Since: r.Since, HeardAt: r.ReplyTime}
 	}
 	if st := row.Stats; st != nil {
-		s.Stats = &Stats{SpilledTransactions: st.SpillTxns, SpilledBytes: st.SpillBytes,
+		s.Stats = &Stats{
+			SpilledTransactions: st.SpillTxns, SpilledBytes: st.SpillBytes,
 			StreamedTransactions: st.StreamTxns,
-			StreamedBytes:        st.StreamBytes, DecodedTransactions: st.TotalTxns, DecodedBytes: st.TotalBytes}
+			StreamedBytes:        st.StreamBytes, DecodedTransactions: st.TotalTxns, DecodedBytes: st.TotalBytes,
+		}
 	}
 	return s
 }

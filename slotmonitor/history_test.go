@@ -26,8 +26,10 @@ func feed(t *testing.T, h *history, n int, current func(i int) uint64, row func(
 	t.Helper()
 	var last Slot
 	for i := range n {
-		snap := Snapshot{At: start.Add(time.Duration(i) * 5 * time.Second), Current: current(i),
-			Slots: []slotRow{row(i)}}
+		snap := Snapshot{
+			At: start.Add(time.Duration(i) * 5 * time.Second), Current: current(i),
+			Slots: []slotRow{row(i)},
+		}
 		slots, err := h.add(snap, Thresholds{})
 		require.NoError(t, err)
 		require.Len(t, slots, 1)
@@ -67,8 +69,10 @@ func TestSecondsUntil(t *testing.T) {
 func TestSlotFigures(t *testing.T) {
 	h := newHistory(time.Minute)
 	s := feed(t, h, 1, func(int) uint64 { return 1000 }, func(int) slotRow {
-		return slotRow{Name: "s", Plugin: "pgoutput", Database: "db", ActivePID: 7, RestartLSN: lsn(600),
-			ConfirmedFlushLSN: lsn(900), WALStatus: WALReserved}
+		return slotRow{
+			Name: "s", Plugin: "pgoutput", Database: "db", ActivePID: 7, RestartLSN: lsn(600),
+			ConfirmedFlushLSN: lsn(900), WALStatus: WALReserved,
+		}
 	})
 	require.Equal(t, int64(400), s.RetainedBytes)
 	require.Equal(t, int64(100), s.UnconfirmedBytes)
@@ -90,8 +94,10 @@ func TestPositionsAheadCountAsZero(t *testing.T) {
 func TestGrowthAndLimitOverTime(t *testing.T) {
 	h := newHistory(time.Minute)
 	s := feed(t, h, 20, func(i int) uint64 { return uint64(5000 * (i + 1)) }, func(int) slotRow {
-		return slotRow{Name: "s", RestartLSN: lsn(1), ConfirmedFlushLSN: lsn(1), SafeWALSize: ptr(int64(60000)),
-			WALStatus: WALExtended}
+		return slotRow{
+			Name: "s", RestartLSN: lsn(1), ConfirmedFlushLSN: lsn(1), SafeWALSize: ptr(int64(60000)),
+			WALStatus: WALExtended,
+		}
 	})
 	require.InDelta(t, 1000, *s.GrowthPerSecond, 0.001)
 	require.InDelta(t, 60, *s.SecondsToLimit, 0.001)
@@ -114,14 +120,22 @@ func TestHistoryStartsAnew(t *testing.T) {
 		require.NoError(t, err)
 		return slots[0]
 	}
-	require.NotNil(t, add(full(), 70000, slotRow{Name: "s", RestartLSN: lsn(1),
-		ConfirmedFlushLSN: lsn(1000)}).GrowthPerSecond)
-	require.Nil(t, add(full(), 60000, slotRow{Name: "s", RestartLSN: lsn(1),
-		ConfirmedFlushLSN: lsn(1000)}).GrowthPerSecond, "another server")
-	require.Nil(t, add(full(), 70000, slotRow{Name: "s", RestartLSN: lsn(1),
-		ConfirmedFlushLSN: lsn(999)}).GrowthPerSecond, "another slot of that name")
-	require.Nil(t, add(full(), 70000, slotRow{Name: "s", ConfirmedFlushLSN: lsn(1000),
-		WALStatus: WALLost}).GrowthPerSecond, "lost")
+	require.NotNil(t, add(full(), 70000, slotRow{
+		Name: "s", RestartLSN: lsn(1),
+		ConfirmedFlushLSN: lsn(1000),
+	}).GrowthPerSecond)
+	require.Nil(t, add(full(), 60000, slotRow{
+		Name: "s", RestartLSN: lsn(1),
+		ConfirmedFlushLSN: lsn(1000),
+	}).GrowthPerSecond, "another server")
+	require.Nil(t, add(full(), 70000, slotRow{
+		Name: "s", RestartLSN: lsn(1),
+		ConfirmedFlushLSN: lsn(999),
+	}).GrowthPerSecond, "another slot of that name")
+	require.Nil(t, add(full(), 70000, slotRow{
+		Name: "s", ConfirmedFlushLSN: lsn(1000),
+		WALStatus: WALLost,
+	}).GrowthPerSecond, "lost")
 
 	h := full()
 	slots, err := h.add(Snapshot{At: start.Add(65 * time.Second), Current: 70000}, Thresholds{})
@@ -185,8 +199,10 @@ func TestParseSnapshot(t *testing.T) {
 	require.NoError(t, err)
 	require.Nil(t, s.KeepSize)
 	require.Zero(t, s.Current)
-	for _, bad := range []string{``, `[]`, `{"current": "x", "at": "2026-01-02T03:04:05Z"}`, `{"current": "1/2/3"}`,
-		`{"current": "100000000/0"}`} {
+	for _, bad := range []string{
+		``, `[]`, `{"current": "x", "at": "2026-01-02T03:04:05Z"}`, `{"current": "1/2/3"}`,
+		`{"current": "100000000/0"}`,
+	} {
 		_, err := parseSnapshot([]byte(bad))
 		require.Error(t, err, bad)
 	}
@@ -215,9 +231,11 @@ func TestTimeToAFullVolume(t *testing.T) {
 		h.volume = volume
 		var last Slot
 		for i := range 13 {
-			slots, err := h.add(Snapshot{At: start.Add(time.Duration(i) * 5 * time.Second), Current: uint64(5000*i + 1),
+			slots, err := h.add(Snapshot{
+				At: start.Add(time.Duration(i) * 5 * time.Second), Current: uint64(5000*i + 1),
 				WALFiles: files,
-				Slots:    []slotRow{{Name: "s", RestartLSN: lsn(1), ConfirmedFlushLSN: lsn(1)}}}, Thresholds{})
+				Slots:    []slotRow{{Name: "s", RestartLSN: lsn(1), ConfirmedFlushLSN: lsn(1)}},
+			}, Thresholds{})
 			require.NoError(t, err)
 			last = slots[0]
 		}

@@ -45,9 +45,11 @@ type collector struct {
 }
 
 func (c collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{retainedDesc, unconfirmedDesc, growthDesc, secondsDesc, activeDesc, statusDesc,
+	for _, d := range []*prometheus.Desc{
+		retainedDesc, unconfirmedDesc, growthDesc, secondsDesc, activeDesc, statusDesc,
 		safeDesc,
-		fullDesc, growth15Desc, inactiveDesc, stillDesc, holderDesc, spilledDesc, streamedDesc} {
+		fullDesc, growth15Desc, inactiveDesc, stillDesc, holderDesc, spilledDesc, streamedDesc,
+	} {
 		ch <- d
 	}
 }

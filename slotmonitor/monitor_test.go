@@ -46,7 +46,8 @@ func (s *script) set(slots []slotRow, err error) (ticks int) {
 }
 
 func newScripted(t *testing.T, reg prometheus.Registerer, slots ...slotRow) (*Monitor, *script,
-	*observer.ObservedLogs) {
+	*observer.ObservedLogs,
+) {
 	core, logs := observer.New(zap.DebugLevel)
 	m, err := New(Config{DSN: func() (string, error) { return "", nil }, Logger: zap.New(core), Registerer: reg})
 	require.NoError(t, err)
@@ -104,8 +105,10 @@ func TestMonitorSurvivesErrorsAndLogsChangesOnly(t *testing.T) {
 func TestMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reg := prometheus.NewRegistry()
-		a := slotRow{Name: "a", ActivePID: 3, RestartLSN: lsn(2<<30 - 1000), ConfirmedFlushLSN: lsn(2<<30 - 500),
-			WALStatus: WALExtended, SafeWALSize: ptr(int64(5000)), Stats: &statsRow{SpillBytes: 7}}
+		a := slotRow{
+			Name: "a", ActivePID: 3, RestartLSN: lsn(2<<30 - 1000), ConfirmedFlushLSN: lsn(2<<30 - 500),
+			WALStatus: WALExtended, SafeWALSize: ptr(int64(5000)), Stats: &statsRow{SpillBytes: 7},
+		}
 		m, src, _ := newScripted(t, reg, a, slotRow{Name: "lost", WALStatus: WALLost})
 		stop := run(t, m)
 		time.Sleep(time.Minute + time.Second)
@@ -125,26 +128,31 @@ cdc_outbox_slot_growth_bytes_per_second{slot="a"} 0
 # TYPE cdc_outbox_slot_inactive_seconds gauge
 cdc_outbox_slot_inactive_seconds{slot="a"} 0
 cdc_outbox_slot_inactive_seconds{slot="lost"} 60
-# HELP cdc_outbox_slot_oldest_transaction_seconds Age of the server's oldest open transaction that has written, which restart_lsn cannot pass; 0 where none is older than 10 s.
+# HELP cdc_outbox_slot_oldest_transaction_seconds Age of the server's oldest open transaction that has written, `+
+			`which restart_lsn cannot pass; 0 where none is older than 10 s.
 # TYPE cdc_outbox_slot_oldest_transaction_seconds gauge
 cdc_outbox_slot_oldest_transaction_seconds{slot="a"} 0
 cdc_outbox_slot_oldest_transaction_seconds{slot="lost"} 0
 # HELP cdc_outbox_slot_retained_wal_bytes WAL the slot holds back: current position - restart_lsn.
 # TYPE cdc_outbox_slot_retained_wal_bytes gauge
 cdc_outbox_slot_retained_wal_bytes{slot="a"} 1000
-# HELP cdc_outbox_slot_safe_wal_bytes WAL that may still be written before the slot is in danger of being lost; absent without a limit.
+# HELP cdc_outbox_slot_safe_wal_bytes WAL that may still be written before the slot is in danger of being lost; `+
+			`absent without a limit.
 # TYPE cdc_outbox_slot_safe_wal_bytes gauge
 cdc_outbox_slot_safe_wal_bytes{slot="a"} 5000
-# HELP cdc_outbox_slot_seconds_to_limit Time until max_slot_wal_keep_size at the present growth; +Inf while it does not grow; absent without a limit.
+# HELP cdc_outbox_slot_seconds_to_limit Time until max_slot_wal_keep_size at the present growth; +Inf while it does `+
+			`not grow; absent without a limit.
 # TYPE cdc_outbox_slot_seconds_to_limit gauge
 cdc_outbox_slot_seconds_to_limit{slot="a"} +Inf
-# HELP cdc_outbox_slot_spilled_bytes_total Decoded changes that did not fit into logical_decoding_work_mem and went to disk.
+# HELP cdc_outbox_slot_spilled_bytes_total Decoded changes that did not fit into logical_decoding_work_mem and went `+
+			`to disk.
 # TYPE cdc_outbox_slot_spilled_bytes_total counter
 cdc_outbox_slot_spilled_bytes_total{slot="a"} 7
 # HELP cdc_outbox_slot_streamed_bytes_total Decoded changes sent to the reader before their commit.
 # TYPE cdc_outbox_slot_streamed_bytes_total counter
 cdc_outbox_slot_streamed_bytes_total{slot="a"} 0
-# HELP cdc_outbox_slot_unconfirmed_wal_bytes WAL the slot's reader has not confirmed: current position - confirmed_flush_lsn.
+# HELP cdc_outbox_slot_unconfirmed_wal_bytes WAL the slot's reader has not confirmed: current position - `+
+			`confirmed_flush_lsn.
 # TYPE cdc_outbox_slot_unconfirmed_wal_bytes gauge
 cdc_outbox_slot_unconfirmed_wal_bytes{slot="a"} 500
 # HELP cdc_outbox_slot_wal_status 1 for the slot's present wal_status, 0 for the others.

@@ -21,8 +21,10 @@ import (
 func watch(t *testing.T, dsn string, change func(*Config)) (*Monitor, *observer.ObservedLogs, *prometheus.Registry) {
 	core, logs := observer.New(zap.DebugLevel)
 	reg := prometheus.NewRegistry()
-	cfg := Config{DSN: func() (string, error) { return dsn, nil }, Interval: 50 * time.Millisecond,
-		Logger: zap.New(core), Registerer: reg}
+	cfg := Config{
+		DSN: func() (string, error) { return dsn, nil }, Interval: 50 * time.Millisecond,
+		Logger: zap.New(core), Registerer: reg,
+	}
 	change(&cfg)
 	m, err := New(cfg)
 	require.NoError(t, err)
@@ -83,8 +85,10 @@ func TestMonitorLeastPrivilege(t *testing.T) {
 	_, err = holder.Exec(t.Context(), `BEGIN; SELECT pg_current_xact_id()`)
 	require.NoError(t, err)
 	for user, visible := range map[string]bool{db.Name: false, "postgres": true} {
-		c := &connection{dsn: func() (string, error) { return strings.Replace(db.DSN, "postgres@", user+"@", 1), nil },
-			only: []string{db.Slot}}
+		c := &connection{
+			dsn:  func() (string, error) { return strings.Replace(db.DSN, "postgres@", user+"@", 1), nil },
+			only: []string{db.Slot},
+		}
 		snap, err := c.snapshot(t.Context())
 		c.close()
 		require.NoError(t, err)
@@ -101,7 +105,8 @@ func TestMonitorLeastPrivilege(t *testing.T) {
 func TestMonitorWarnsBeforeTheSlotIsLost(t *testing.T) {
 	db := testkit.DedicatedPostgres(t, postgres.Options{WALSegment: 1, Settings: map[string]string{
 		"max_slot_wal_keep_size": "20MB", "min_wal_size": "2MB", "max_wal_size": "16MB", "checkpoint_timeout": "1h",
-		"wal_keep_size": "0"}})
+		"wal_keep_size": "0",
+	}})
 	db.Exec(t, `CREATE TABLE filler (x text)`)
 	db.Exec(t, `SELECT pg_create_logical_replication_slot('`+db.Slot+`', 'pgoutput')`)
 	// Written WAL starts a checkpoint every 8 MB (max_wal_size / 1.9): from here at 8, 16 and 24, none while the slot
@@ -154,8 +159,10 @@ func TestMonitorReconnects(t *testing.T) {
 
 func TestMonitorKeepsTheDSNToItself(t *testing.T) {
 	const canary = "s3cret-canary"
-	for _, dsn := range []string{"postgres://u:" + canary + "@127.0.0.1:1/db", "postgres://u:" + canary + "@:::/%zz",
-		canary} {
+	for _, dsn := range []string{
+		"postgres://u:" + canary + "@127.0.0.1:1/db", "postgres://u:" + canary + "@:::/%zz",
+		canary,
+	} {
 		c := &connection{dsn: func() (string, error) { return dsn, nil }}
 		_, err := c.snapshot(t.Context())
 		require.Error(t, err)
@@ -166,8 +173,10 @@ func TestMonitorKeepsTheDSNToItself(t *testing.T) {
 // TestVersionsShowWhatTheyKnow asks each version for what it has: who reads, what was spilled, who holds restart_lsn,
 // and as a role with pg_monitor, how much lies in pg_wal.
 func TestVersionsShowWhatTheyKnow(t *testing.T) {
-	db := testkit.DedicatedPostgres(t, postgres.Options{WALSegment: 1,
-		Settings: map[string]string{"logical_decoding_work_mem": "64kB", "max_prepared_transactions": "2"}})
+	db := testkit.DedicatedPostgres(t, postgres.Options{
+		WALSegment: 1,
+		Settings:   map[string]string{"logical_decoding_work_mem": "64kB", "max_prepared_transactions": "2"},
+	})
 	db.Exec(t, `CREATE TABLE filler (x text)`)
 	db.Exec(t, `SELECT pg_create_logical_replication_slot('`+db.Slot+`', 'test_decoding')`)
 	db.Exec(t, `CREATE ROLE watcher LOGIN IN ROLE pg_monitor`)

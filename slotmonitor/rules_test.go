@@ -21,39 +21,74 @@ func TestRules(t *testing.T) {
 		words string
 	}{
 		"healthy": {Slot{WALStatus: WALReserved, RetainedBytes: 1<<30 - 1}, alert.OK, "", ""},
-		"warn": {Slot{WALStatus: WALReserved, RetainedBytes: 1 << 30}, alert.Warn, "slot_retained_wal",
-			"1GiB"},
-		"critical": {Slot{WALStatus: WALReserved, RetainedBytes: 11 << 30}, alert.Critical,
-			"slot_retained_wal", "11GiB"},
+		"warn": {
+			Slot{WALStatus: WALReserved, RetainedBytes: 1 << 30},
+			alert.Warn, "slot_retained_wal",
+			"1GiB",
+		},
+		"critical": {
+			Slot{WALStatus: WALReserved, RetainedBytes: 11 << 30},
+			alert.Critical,
+			"slot_retained_wal", "11GiB",
+		},
 		"extended, no limit": {Slot{WALStatus: WALExtended}, alert.OK, "", ""},
-		"extended": {Slot{WALStatus: WALExtended, LimitBytes: limit}, alert.Warn, "slot_extended",
-			"max_slot_wal_keep_size (20GiB)"},
-		"unreserved": {Slot{WALStatus: WALUnreserved, LimitBytes: limit}, alert.Critical, "slot_unreserved",
-			"next checkpoint"},
-		"lost": {Slot{WALStatus: WALLost, LimitBytes: limit, SecondsToLimit: ptr(0.0)}, alert.Critical,
-			"slot_lost", "max_slot_wal_keep_size"},
-		"lost by idleness": {Slot{WALStatus: WALLost, InvalidationReason: "idle_timeout"}, alert.Critical,
-			"slot_lost", "idle_replication_slot_timeout"},
+		"extended": {
+			Slot{WALStatus: WALExtended, LimitBytes: limit},
+			alert.Warn, "slot_extended",
+			"max_slot_wal_keep_size (20GiB)",
+		},
+		"unreserved": {
+			Slot{WALStatus: WALUnreserved, LimitBytes: limit},
+			alert.Critical, "slot_unreserved",
+			"next checkpoint",
+		},
+		"lost": {
+			Slot{WALStatus: WALLost, LimitBytes: limit, SecondsToLimit: ptr(0.0)},
+			alert.Critical,
+			"slot_lost", "max_slot_wal_keep_size",
+		},
+		"lost by idleness": {
+			Slot{WALStatus: WALLost, InvalidationReason: "idle_timeout"},
+			alert.Critical,
+			"slot_lost", "idle_replication_slot_timeout",
+		},
 		"an hour left":          {Slot{SecondsToLimit: ptr(3600.0)}, alert.Warn, "slot_time_to_limit", "in 1 h;"},
 		"more than an hour":     {Slot{SecondsToLimit: ptr(3601.0)}, alert.OK, "", ""},
 		"a thousand years left": {Slot{SecondsToLimit: ptr(1e300)}, alert.OK, "", ""},
-		"minutes left": {Slot{SecondsToLimit: ptr(90.0)}, alert.Critical, "slot_time_to_limit",
-			"in 1 min 30 s;"},
-		"the disk": {Slot{SecondsToFull: ptr(90.0)}, alert.Critical, "slot_time_to_full",
-			"in 1 min 30 s,"},
-		"the worst comes first": {Slot{WALStatus: WALExtended, LimitBytes: limit, SecondsToLimit: ptr(1.0),
-			RetainedBytes: 2 << 30}, alert.Critical, "slot_time_to_limit", "in 1 s;"},
-		"unread": {Slot{kept: true, InactiveSince: ago(time.Minute)}, alert.Warn, "slot_inactive",
-			"for 1 min;"},
+		"minutes left": {
+			Slot{SecondsToLimit: ptr(90.0)},
+			alert.Critical, "slot_time_to_limit",
+			"in 1 min 30 s;",
+		},
+		"the disk": {
+			Slot{SecondsToFull: ptr(90.0)},
+			alert.Critical, "slot_time_to_full",
+			"in 1 min 30 s,",
+		},
+		"the worst comes first": {Slot{
+			WALStatus: WALExtended, LimitBytes: limit, SecondsToLimit: ptr(1.0),
+			RetainedBytes: 2 << 30,
+		}, alert.Critical, "slot_time_to_limit", "in 1 s;"},
+		"unread": {
+			Slot{kept: true, InactiveSince: ago(time.Minute)},
+			alert.Warn, "slot_inactive",
+			"for 1 min;",
+		},
 		"unread for a moment":   {Slot{kept: true, InactiveSince: ago(59 * time.Second)}, alert.OK, "", ""},
 		"unread, keeps nothing": {Slot{InactiveSince: ago(time.Hour)}, alert.OK, "", ""},
 		"a standby's copy":      {Slot{kept: true, Synced: true, InactiveSince: ago(time.Hour)}, alert.OK, "", ""},
-		"still": {Slot{Active: true, ConfirmedSince: ago(time.Minute), UnconfirmedBytes: 16 << 20},
-			alert.Warn, "slot_not_advancing", "16MiB"},
-		"still, little waits": {Slot{Active: true, ConfirmedSince: ago(time.Hour), UnconfirmedBytes: 16<<20 - 1},
-			alert.OK, "", ""},
-		"still for a moment": {Slot{Active: true, ConfirmedSince: ago(time.Second), UnconfirmedBytes: 1 << 40},
-			alert.OK, "", ""},
+		"still": {
+			Slot{Active: true, ConfirmedSince: ago(time.Minute), UnconfirmedBytes: 16 << 20},
+			alert.Warn, "slot_not_advancing", "16MiB",
+		},
+		"still, little waits": {
+			Slot{Active: true, ConfirmedSince: ago(time.Hour), UnconfirmedBytes: 16<<20 - 1},
+			alert.OK, "", "",
+		},
+		"still for a moment": {
+			Slot{Active: true, ConfirmedSince: ago(time.Second), UnconfirmedBytes: 1 << 40},
+			alert.OK, "", "",
+		},
 	} {
 		c.slot.SampledAt = start
 		alerts, level := alert.Fires(judge(c.slot, th, nil))
@@ -66,8 +101,10 @@ func TestRules(t *testing.T) {
 		require.Equal(t, c.level, alerts[0].Level, name)
 		require.Contains(t, alerts[0].Sentence, c.words, name)
 	}
-	_, level := alert.Fires(judge(Slot{RetainedBytes: 1 << 60, SecondsToLimit: ptr(0.0), Active: true,
-		ConfirmedSince: ago(time.Hour), UnconfirmedBytes: 1 << 60}, Thresholds{}, nil))
+	_, level := alert.Fires(judge(Slot{
+		RetainedBytes: 1 << 60, SecondsToLimit: ptr(0.0), Active: true,
+		ConfirmedSince: ago(time.Hour), UnconfirmedBytes: 1 << 60,
+	}, Thresholds{}, nil))
 	require.Equal(t, alert.OK, level, "a threshold of 0 is off")
 }
 
@@ -98,20 +135,36 @@ func TestCause(t *testing.T) {
 		code, words, next string
 		slot              Slot
 	}{
-		{CauseOpenTransaction, "Held back by the transaction of pid 9", "pg_terminate_backend(9)",
-			Slot{Active: true, HeldBy: held, RetainedBytes: 100 << 20, UnconfirmedBytes: 10}},
-		{CauseOpenTransaction, "last statement began at 2026-01-02T03:04:05Z", "",
-			Slot{Active: true, HeldBy: held, RetainedBytes: 100 << 20, UnconfirmedBytes: 10}},
-		{CauseOpenTransaction, `prepared transaction "it's"`, "ROLLBACK PREPARED 'it''s'",
-			Slot{Active: true, HeldBy: &Transaction{GID: "it's"}, RetainedBytes: 100 << 20}},
-		{CauseReader, "Its reader (pid 5) has 90MiB left", "",
-			Slot{Active: true, PID: 5, HeldBy: held, RetainedBytes: 100 << 20, UnconfirmedBytes: 90 << 20}},
-		{CauseReader, `(pid 5, application "debezium")`, "",
-			Slot{Active: true, PID: 5, Reader: &Reader{Application: "debezium"}, RetainedBytes: 100 << 20,
-				UnconfirmedBytes: 90 << 20}},
-		{CauseNoConsumer, "No session has read the slot since", "pg_drop_replication_slot('s')",
-			Slot{HeldBy: held, RetainedBytes: 100 << 20, UnconfirmedBytes: 90 << 20, InactiveSince: &old,
-				SampledAt: start}},
+		{
+			CauseOpenTransaction, "Held back by the transaction of pid 9", "pg_terminate_backend(9)",
+			Slot{Active: true, HeldBy: held, RetainedBytes: 100 << 20, UnconfirmedBytes: 10},
+		},
+		{
+			CauseOpenTransaction, "last statement began at 2026-01-02T03:04:05Z", "",
+			Slot{Active: true, HeldBy: held, RetainedBytes: 100 << 20, UnconfirmedBytes: 10},
+		},
+		{
+			CauseOpenTransaction, `prepared transaction "it's"`, "ROLLBACK PREPARED 'it''s'",
+			Slot{Active: true, HeldBy: &Transaction{GID: "it's"}, RetainedBytes: 100 << 20},
+		},
+		{
+			CauseReader, "Its reader (pid 5) has 90MiB left", "",
+			Slot{Active: true, PID: 5, HeldBy: held, RetainedBytes: 100 << 20, UnconfirmedBytes: 90 << 20},
+		},
+		{
+			CauseReader, `(pid 5, application "debezium")`, "",
+			Slot{
+				Active: true, PID: 5, Reader: &Reader{Application: "debezium"}, RetainedBytes: 100 << 20,
+				UnconfirmedBytes: 90 << 20,
+			},
+		},
+		{
+			CauseNoConsumer, "No session has read the slot since", "pg_drop_replication_slot('s')",
+			Slot{
+				HeldBy: held, RetainedBytes: 100 << 20, UnconfirmedBytes: 90 << 20, InactiveSince: &old,
+				SampledAt: start,
+			},
+		},
 		{CauseStandbyCopy, "It is a standby's copy", "", Slot{Synced: true, InactiveSince: &old}},
 		{CauseLost, "never be read again", "", Slot{WALStatus: WALLost, InactiveSince: &old}},
 		{CauseIdle, "Nothing waits", "", Slot{Active: true, HeldBy: held, RetainedBytes: 100}},

@@ -24,8 +24,10 @@ type app struct {
 	stderr  io.Writer
 	environ []string
 
-	began bool   // a command's own work began: from there on errors are not about usage
-	left  string // what the command has done, and what to do about the rest, for the operator who interrupts it; empty where it cannot tell
+	began bool // a command's own work began: from there on errors are not about usage
+	// what the command has done, and what to do about the rest, for the operator who interrupts it; empty where it
+	// cannot tell
+	left string
 }
 
 // execute runs a command line and returns the exit code. An error is printed here, once.
@@ -79,9 +81,12 @@ record. The replication slot moves only over what Kafka has acknowledged.`,
 	// Over forty flags would bury each command's own: the help of the command config lists them.
 	root.PersistentFlags().VisitAll(func(f *pflag.Flag) { f.Hidden = f.Name != config.FlagConfig })
 	root.SetUsageTemplate(root.UsageTemplate() +
-		"{{if ne .Name \"config\"}}\nEvery key of the configuration is a flag, too, such as --kafka-brokers: cdc-outbox config --help lists them.\n{{end}}")
-	root.AddCommand(a.runCommand(), a.checkCommand(), a.setupCommand(), a.teardownCommand(), a.statusCommand(), a.slotCommand(),
-		a.repairCommand(), a.replayCommand(), a.pruneCommand(), a.monitorCommand(), a.deadLetterCommand(), a.migrateCommand(), a.configCommand(), a.versionCommand())
+		"{{if ne .Name \"config\"}}\nEvery key of the configuration is a flag, too, such as --kafka-brokers: " +
+		"cdc-outbox config --help lists them.\n{{end}}")
+	root.AddCommand(a.runCommand(), a.checkCommand(), a.setupCommand(), a.teardownCommand(), a.statusCommand(),
+		a.slotCommand(),
+		a.repairCommand(), a.replayCommand(), a.pruneCommand(), a.monitorCommand(), a.deadLetterCommand(),
+		a.migrateCommand(), a.configCommand(), a.versionCommand())
 	return root
 }
 
@@ -111,7 +116,8 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return fault.Usage(fmt.Sprintf("%s takes no arguments, only flags", cmd.CommandPath()), cmd.CommandPath()+" --help lists them")
+	return fault.Usage(fmt.Sprintf("%s takes no arguments, only flags", cmd.CommandPath()),
+		cmd.CommandPath()+" --help lists them")
 }
 
 // flagError words pflag's errors without the value, which may be a secret.

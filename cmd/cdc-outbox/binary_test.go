@@ -32,7 +32,8 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	home, binary = dir, dir.Join("cdc-outbox")
-	out, err := exec.Command("go", "build", "-ldflags", "-X main.version=v9.9.9-test", "-o", binary, ".").CombinedOutput()
+	out, err := exec.Command("go", "build", "-ldflags", "-X main.version=v9.9.9-test", "-o", binary, ".").
+		CombinedOutput()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "go build: %v\n%s", err, out)
 		os.Exit(1)

@@ -21,7 +21,8 @@ func TestChangesOfTheOutboxAreNoEvents(t *testing.T) {
 			require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
 			b.db.Exec(t, `ALTER PUBLICATION `+b.db.Publication+` SET (publish = 'insert, update, delete, truncate')`)
 			one := func(n string) string {
-				return `INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload) VALUES ('orders', '1', 'created', '{"n": ` + n + `}'); `
+				return `INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload)
+					VALUES ('orders', '1', 'created', '{"n": ` + n + `}'); `
 			}
 			b.db.Exec(t, one("1")+`DELETE FROM outbox`)
 			b.db.Exec(t, one("2")+`UPDATE outbox SET payload = '{"n": 0}'; UPDATE outbox SET id = gen_random_uuid()`)
@@ -34,7 +35,9 @@ func TestChangesOfTheOutboxAreNoEvents(t *testing.T) {
 			}
 			require.Equal(t, []string{`{"n": 1}`, `{"n": 2}`, `{"n": 3}`}, values)
 			_, metrics := r.get("/metrics")
-			for _, line := range []string{`{operation="update"} 2`, `{operation="delete"} 1`, `{operation="truncate"} 1`} {
+			for _, line := range []string{
+				`{operation="update"} 2`, `{operation="delete"} 1`, `{operation="truncate"} 1`,
+			} {
 				require.Contains(t, metrics, "cdc_outbox_outbox_changes_total"+line)
 			}
 			require.Equal(t, 0, r.stop(syscall.SIGTERM))

@@ -21,8 +21,9 @@ func (a *app) checkCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Look at Postgres and Kafka before run does: what is wrong, why it matters, what fixes it",
-		Long: `check reads the configuration that run would use, connects to Postgres and Kafka and changes nothing. The topics it looks for
-are the topics that rows in the outbox lead to. Each finding says what was found, why it matters, and the SQL or command that fixes it. The exit code is 3 when run would not work.`,
+		Long: `check reads the configuration that run would use, connects to Postgres and Kafka and changes nothing.
+The topics it looks for are the topics that rows in the outbox lead to. Each finding says what was found, why it
+matters, and the SQL or command that fixes it. The exit code is 3 when run would not work.`,
 		Example: `  cdc-outbox check --config cdc-outbox.yaml
   cdc-outbox check --json | jq '.findings[] | select(.level == "fail")'`,
 		Args: noArguments,
@@ -58,7 +59,8 @@ func (a *app) printReport(findings []preflight.Finding, asJSON bool) error {
 		return nil
 	}
 	return &fault.Error{
-		Kind: fault.Operator, Object: "check", Err: fmt.Errorf("%d of %d findings keep run from working", fails, len(findings)),
+		Kind: fault.Operator, Object: "check",
+		Err:  fmt.Errorf("%d of %d findings keep run from working", fails, len(findings)),
 		Next: "Do what the findings say, then check again.",
 	}
 }

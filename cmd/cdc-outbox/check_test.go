@@ -21,7 +21,8 @@ func TestCheckLooksAtBothSides(t *testing.T) {
 	env := append(variables(t, db), "CDC_OUTBOX_KAFKA_BROKERS="+strings.Join(broker.Addrs(), ","))
 	none := invoke(t, env, "check", "--json")
 	require.Equal(t, 3, none.code, none.all())
-	require.Equal(t, preflight.Warn, found(t, none.stdout, "topics").Level, "there is no outbox whose rows could name one")
+	require.Equal(t, preflight.Warn, found(t, none.stdout, "topics").Level,
+		"there is no outbox whose rows could name one")
 	ddl, err := outbox.Schema(outbox.Options{})
 	require.NoError(t, err)
 	db.Exec(t, ddl)
@@ -34,7 +35,8 @@ func TestCheckLooksAtBothSides(t *testing.T) {
 	r = invoke(t, env, "check")
 	require.Equal(t, 0, r.code, r.all())
 	require.Contains(t, r.stdout, "✓ topics: No row in the outbox names one yet")
-	require.NotContains(t, r.stdout, "\n✓ topic ", "an empty outbox leads to no topic, and the cluster's others are not our business")
+	require.NotContains(t, r.stdout, "\n✓ topic ",
+		"an empty outbox leads to no topic, and the cluster's others are not our business")
 
 	r = invoke(t, env, "check", "--json")
 	require.Contains(t, r.stdout, `"code": "slot_wal_unlimited"`)

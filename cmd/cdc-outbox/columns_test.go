@@ -35,7 +35,8 @@ func TestCheckKnowsEveryColumn(t *testing.T) {
 		case optional:
 			with = append(with, "CDC_OUTBOX_ROUTER_FORMAT=envelope")
 		case strings.HasPrefix(setting, "router.cloudevents."):
-			with = append(with, "CDC_OUTBOX_ROUTER_FORMAT=cloudevents_binary", "CDC_OUTBOX_ROUTER_CLOUDEVENTS_SOURCE=/shop")
+			with = append(with, "CDC_OUTBOX_ROUTER_FORMAT=cloudevents_binary",
+				"CDC_OUTBOX_ROUTER_CLOUDEVENTS_SOURCE=/shop")
 		}
 		f := found(t, invoke(t, with, "check", "--json").stdout, "table public.outbox")
 		if optional {
@@ -50,7 +51,8 @@ func TestCheckKnowsEveryColumn(t *testing.T) {
 			require.Contains(t, r.stderr, `the column "tenant" has, which `+setting)
 		}
 		db.Exec(t, `ALTER TABLE outbox ADD COLUMN tenant text;
-			ALTER PUBLICATION `+db.Publication+` SET TABLE outbox (id, aggregate_type, aggregate_id, event_type, payload, headers, created_at)`)
+			ALTER PUBLICATION `+db.Publication+` SET TABLE outbox (id, aggregate_type, aggregate_id, event_type,
+				payload, headers, created_at)`)
 		var hidden preflight.Finding
 		for _, f := range failures(t, invoke(t, with, "check", "--json").stdout) {
 			if strings.Contains(f.Found, "column list") {

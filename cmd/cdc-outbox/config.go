@@ -24,8 +24,8 @@ func (a *app) configCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "Print the effective configuration, secrets masked",
-		Long: `config reads the configuration as run does and reports all problems at once. It prints the values in effect
-as a file that could be used again; only the secrets are masked.
+		Long: `config reads the configuration as run does and reports all problems at once. It prints the values in
+effect as a file that could be used again; only the secrets are masked.
 
 Each key below can be set in the file, as a variable (postgres.dsn is CDC_OUTBOX_POSTGRES_DSN) and on the command line
 of every command. A flag overrides a variable, and a variable overrides the file.`,

@@ -24,15 +24,17 @@ func (a *app) deadLetterCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dead-letter",
 		Short: "List, show and retry the rows in the dead-letter topic",
-		Long: `dead-letter works on router.dead_letter_topic, where router.on_bad_row: dead_letter and router.bad_rows put rows that could not
-be published. It needs Kafka only; retry needs Postgres, too, for letters that are pointers. The connector may run meanwhile.`,
+		Long: `dead-letter works on router.dead_letter_topic, where router.on_bad_row: dead_letter and router.bad_rows
+put rows that could not be published. It needs Kafka only; retry needs Postgres, too, for letters that are pointers.
+The connector may run meanwhile.`,
 		Example: `  cdc-outbox dead-letter list --open
   cdc-outbox dead-letter show 018f4d3c-0000-7000-8000-000000000001
   cdc-outbox dead-letter retry --reason illegal_topic --topic order.events --dry-run`,
 		Args: knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, _ = io.WriteString(a.stderr, cmd.UsageString())
-			return fault.Usage("dead-letter needs list, show or retry", "cdc-outbox dead-letter list shows what is there")
+			return fault.Usage("dead-letter needs list, show or retry",
+				"cdc-outbox dead-letter list shows what is there")
 		},
 	}
 	cmd.AddCommand(a.deadLetterListCommand(), a.deadLetterShowCommand(), a.deadLetterRetryCommand())
@@ -55,7 +57,8 @@ func checkReasons(names []string) error {
 	}
 	for _, name := range names {
 		if !slices.Contains(known, name) {
-			return fault.Usage("--reason: there is no reason "+fault.Printable(name), "name one of: "+strings.Join(known, ", "))
+			return fault.Usage("--reason: there is no reason "+fault.Printable(name),
+				"name one of: "+strings.Join(known, ", "))
 		}
 	}
 	return nil
@@ -67,8 +70,9 @@ func (a *app) deadLetterListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the dead letters",
-		Long: `list reads the dead-letter topic to its end and prints a line for each letter, by position in the log. State open: not retried.
-retried: published by dead-letter retry. interrupted: a retry began and did not say how it ended.`,
+		Long: `list reads the dead-letter topic to its end and prints a line for each letter, by position in the log.
+State open: not retried. retried: published by dead-letter retry. interrupted: a retry began and did not say how it
+ended.`,
 		Example: `  cdc-outbox dead-letter list --open
   cdc-outbox dead-letter list --reason null_key --json | jq -r '.[].id'`,
 		Args: noArguments,
@@ -87,7 +91,8 @@ retried: published by dead-letter retry. interrupted: a retry began and did not 
 			defer b.Close()
 			entries := []*deadletter.Entry{}
 			for _, e := range b.Ledger.Entries() {
-				if (len(reasons) == 0 || slices.Contains(reasons, e.Reason)) && (!open || e.State != deadletter.Retried) {
+				if (len(reasons) == 0 || slices.Contains(reasons, e.Reason)) &&
+					(!open || e.State != deadletter.Retried) {
 					entries = append(entries, e)
 				}
 			}

@@ -25,16 +25,18 @@ func (a *app) deadLetterRetryCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "retry [ID…]",
 		Short: "Publish dead letters, corrected where they need it",
-		Long: `retry makes the record that a dead letter should have been, and publishes it to its topic, with the event's id and position and a
-header "retried". Letters are named by id or position, or chosen by --all or --reason; they go in the order of their positions. A
-row is routed as the present configuration says, after the corrections: --topic, --key, --set and --null apply to every chosen letter. What a letter
-does not hold is read from the outbox table, where the row may have changed since.
+		Long: `retry makes the record that a dead letter should have been, and publishes it to its topic, with the
+event's id and position and a header "retried". Letters are named by id or position, or chosen by --all or --reason;
+they go in the order of their positions. A row is routed as the present configuration says, after the corrections:
+--topic, --key, --set and --null apply to every chosen letter. What a letter does not hold is read from the outbox
+table, where the row may have changed since.
 
-A mark in the dead-letter topic, before and after, remembers the retry. What was retried is not published again without --again; nor
-is what an interrupted retry left behind, of which it is not known whether it was published. Letters retry does not touch stay
-as they are.
+A mark in the dead-letter topic, before and after, remembers the retry. What was retried is not published again
+without --again; nor is what an interrupted retry left behind, of which it is not known whether it was published.
+Letters retry does not touch stay as they are.
 
-Exit codes: 0 all that was chosen is published, 1 it failed or was interrupted, 2 the command line is wrong, 3 something was not published; what and why is said.`,
+Exit codes: 0 all that was chosen is published, 1 it failed or was interrupted, 2 the command line is wrong, 3
+something was not published; what and why is said.`,
 		Example: `  cdc-outbox dead-letter retry 018f4d3c-0000-7000-8000-000000000001 --set aggregate_id=42
   cdc-outbox dead-letter retry --reason illegal_topic --topic order.events --dry-run
   cdc-outbox dead-letter retry --reason too_large`,
@@ -43,7 +45,8 @@ Exit codes: 0 all that was chosen is published, 1 it failed or was interrupted, 
 				return fault.Usage("letters are chosen by ids, by --reason or by --all", "name one of the three")
 			}
 			if !o.all && len(args) == 0 && len(o.Reasons) == 0 {
-				return fault.Usage("no letter is chosen", "name letters by id or position, or choose by --reason or --all")
+				return fault.Usage("no letter is chosen",
+					"name letters by id or position, or choose by --reason or --all")
 			}
 			if err := checkReasons(o.Reasons); err != nil {
 				return err
@@ -64,12 +67,14 @@ Exit codes: 0 all that was chosen is published, 1 it failed or was interrupted, 
 	f := cmd.Flags()
 	f.BoolVar(&o.all, "all", false, "retry every open letter")
 	f.StringSliceVar(&o.Reasons, "reason", nil, "retry every open letter with this reason; may be repeated")
-	f.BoolVar(&o.Again, "again", false, "also publish what was retried already, or what an interrupted retry left behind")
+	f.BoolVar(&o.Again, "again", false,
+		"also publish what was retried already, or what an interrupted retry left behind")
 	f.BoolVar(&o.DryRun, "dry-run", false, "say what would be published, and publish nothing")
 	f.BoolVar(&o.FromTable, "from-table", false, "take the rows from the outbox table although the letters hold them")
 	f.StringVar(&o.Corrections.Topic, "topic", "", "publish to this topic")
 	f.StringVar(&o.Corrections.Key, "key", "", "give the records this key")
-	f.StringArrayVar(&o.Corrections.Set, "set", nil, "COLUMN=VALUE: give the row this value before it is routed; may be repeated")
+	f.StringArrayVar(&o.Corrections.Set, "set", nil,
+		"COLUMN=VALUE: give the row this value before it is routed; may be repeated")
 	f.StringSliceVar(&o.Corrections.Null, "null", nil, "COLUMN: make it NULL before the row is routed; may be repeated")
 	f.DurationVar(&o.Timeout, "timeout", 30*time.Second, "how long to wait for Kafka to take a batch of letters")
 	return cmd
@@ -86,7 +91,8 @@ func (a *app) retry(ctx context.Context, c *config.Loaded, o *retryFlags, names 
 	if o.Router, err = routing.NewTo(c, o.Corrections.Topic); err != nil {
 		return err
 	}
-	o.Names, o.Topic, o.DSN, o.Tables, o.Progress = names, c.Router.DeadLetterTopic, db.DSN, db.Admin.Tables, a.progress()
+	o.Names, o.Topic, o.DSN, o.Tables, o.Progress = names, c.Router.DeadLetterTopic, db.DSN, db.Admin.Tables,
+		a.progress()
 	o.IDColumn, o.KeyColumn = c.Router.Roles().ID, c.Router.Roles().AggregateID
 	failed := 0
 	chosen, err := retry.Run(ctx, o.Options, func(batch []*retry.Letter) { failed += a.printRetried(batch, o.DryRun) })
@@ -100,7 +106,8 @@ func (a *app) retry(ctx context.Context, c *config.Loaded, o *retryFlags, names 
 	fmt.Fprintf(a.stdout, "%d of %d dead letters %s\n", chosen-failed, chosen, what)
 	if failed > 0 {
 		return &fault.Error{
-			Kind: fault.Operator, Object: "dead-letter retry", Err: fmt.Errorf("%d dead letters are not published", failed),
+			Kind: fault.Operator, Object: "dead-letter retry",
+			Err:  fmt.Errorf("%d dead letters are not published", failed),
 			Next: "Do what the lines above say, then retry them.",
 		}
 	}

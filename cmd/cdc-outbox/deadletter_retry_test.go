@@ -23,7 +23,9 @@ func (r *badRig) deadLettered(n int, more ...string) []deadletter.Entry {
 	r.Helper()
 	c := start(r.T, append(append(slices.Clone(r.env), "CDC_OUTBOX_ROUTER_ON_BAD_ROW=dead_letter"), more...))
 	c.awaitReady(http.StatusOK)
-	require.Eventually(r, func() bool { return len(r.read("cdc-outbox.dead-letter")) >= n }, 30*time.Second, 50*time.Millisecond)
+	require.Eventually(r, func() bool {
+		return len(r.read("cdc-outbox.dead-letter")) >= n
+	}, 30*time.Second, 50*time.Millisecond)
 	require.Equal(r, 0, c.stop(syscall.SIGTERM))
 	require.NotContains(r, c.text(), canary)
 	list := r.list()
@@ -70,12 +72,15 @@ func TestRetriedLettersKeepTheirKeys(t *testing.T) {
 func TestRetryFromTheTable(t *testing.T) {
 	r := newBadRig(t, "at_least_once")
 	require.NoError(t, r.kafka.Delete(t.Context(), "cdc-outbox.dead-letter"))
-	require.NoError(t, r.kafka.Create(t.Context(), kafkaclient.Topic{Name: "cdc-outbox.dead-letter", Partitions: 1, Configs: map[string]string{"max.message.bytes": "8000"}}))
+	require.NoError(t, r.kafka.Create(t.Context(), kafkaclient.Topic{
+		Name: "cdc-outbox.dead-letter", Partitions: 1, Configs: map[string]string{"max.message.bytes": "8000"},
+	}))
 	payload := `{"secret":"` + canary + `","pad":"` + strings.Repeat("p", 20_000) + `"}`
 	long := strings.Repeat("Zoë", 300)
 	huge := strings.Repeat("ü", 500_000)
 	for _, id := range []string{"plain", long, huge} {
-		r.db.Exec(t, fmt.Sprintf(`INSERT INTO outbox VALUES ('%s', 'no/topic', 'k', 'created', '%s', '{"h": "%s"}')`, id, payload, canary))
+		r.db.Exec(t, fmt.Sprintf(`INSERT INTO outbox
+			VALUES ('%s', 'no/topic', 'k', 'created', '%s', '{"h": "%s"}')`, id, payload, canary))
 	}
 	r.db.Exec(t, `INSERT INTO outbox VALUES ('small', 'no/topic', 'k', 'created', '1')`)
 	list := r.deadLettered(4)
@@ -84,12 +89,16 @@ func TestRetryFromTheTable(t *testing.T) {
 	}
 	require.Equal(t, deadletter.KindRow, list[3].Kind)
 	r.db.Exec(t, `UPDATE outbox SET payload = '2', aggregate_type = 'orders' WHERE id = 'small'`)
-	for _, text := range []string{"list", "list --json", "show plain", "show plain --json", "retry --all --dry-run --topic orders.events"} {
+	for _, text := range []string{
+		"list", "list --json", "show plain", "show plain --json", "retry --all --dry-run --topic orders.events",
+	} {
 		res := invoke(t, r.env, append([]string{"dead-letter"}, strings.Fields(text)...)...)
 		require.Equal(t, 0, res.code, res.all())
 		require.NotContains(t, res.all(), canary, text)
 	}
-	require.NoError(t, r.kafka.Create(t.Context(), kafkaclient.Topic{Name: "large", Partitions: 1, Configs: map[string]string{"max.message.bytes": "3000000"}}))
+	require.NoError(t, r.kafka.Create(t.Context(), kafkaclient.Topic{
+		Name: "large", Partitions: 1, Configs: map[string]string{"max.message.bytes": "3000000"},
+	}))
 	for _, e := range list[:3] {
 		res := r.retry(e.Position, "--topic=large")
 		require.Equal(t, 0, res.code, res.all())
@@ -117,7 +126,8 @@ func TestRetryFromTheTable(t *testing.T) {
 func TestRetriesAtOnce(t *testing.T) {
 	r := newBadRig(t, "at_least_once")
 	const letters = 150 // more than a batch
-	r.db.Exec(t, fmt.Sprintf(`INSERT INTO outbox SELECT 'e' || g, 'no/topic', CASE WHEN g %% 3 = 0 THEN NULL ELSE 'k' || g END, 'created', '{}' FROM generate_series(1, %d) g`, letters))
+	r.db.Exec(t, fmt.Sprintf(`INSERT INTO outbox SELECT 'e' || g, 'no/topic', CASE WHEN g %% 3 = 0 THEN NULL
+		ELSE 'k' || g END, 'created', '{}' FROM generate_series(1, %d) g`, letters))
 	r.deadLettered(letters)
 	results := make([]result, 4)
 	var all sync.WaitGroup
@@ -132,7 +142,8 @@ func TestRetriesAtOnce(t *testing.T) {
 	}
 	said := 0
 	for _, res := range results {
-		said += strings.Count(res.stdout, "\npublished: ") + strings.Count("\n"+res.stdout[:min(len(res.stdout), 11)], "\npublished: ")
+		said += strings.Count(res.stdout, "\npublished: ") + strings.Count("\n"+res.stdout[:min(len(res.stdout), 11)],
+			"\npublished: ")
 	}
 	require.Equal(t, letters, said)
 	require.Empty(t, r.list("--open"))
@@ -143,7 +154,8 @@ func TestRetriesAtOnce(t *testing.T) {
 func TestAKilledRetry(t *testing.T) {
 	r := newBadRig(t, "at_least_once")
 	const letters = 250
-	r.db.Exec(t, fmt.Sprintf(`INSERT INTO outbox SELECT 'e' || g, 'no/topic', 'k' || g, 'created', '{}' FROM generate_series(1, %d) g`, letters))
+	r.db.Exec(t, fmt.Sprintf(`INSERT INTO outbox SELECT 'e' || g, 'no/topic', 'k' || g, 'created', '{}'
+		FROM generate_series(1, %d) g`, letters))
 	r.deadLettered(letters)
 	for i := range 12 {
 		cmd := command(t.Context(), r.env, "dead-letter", "retry", "--all", "--topic=orders.events")
@@ -175,12 +187,15 @@ func TestRetryBehindAnOpenTransaction(t *testing.T) {
 	r := newBadRig(t, "at_least_once")
 	r.db.Exec(t, `INSERT INTO outbox VALUES ('e1', 'no/topic', 'k', 'created', '{}')`)
 	r.deadLettered(1)
-	other, err := kgo.NewClient(kgo.SeedBrokers(r.broker.Addrs()...), kgo.TransactionalID("other"), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	other, err := kgo.NewClient(kgo.SeedBrokers(r.broker.Addrs()...), kgo.TransactionalID("other"),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	require.NoError(t, err)
 	defer other.Close()
 	require.NoError(t, other.BeginTransaction())
 	for p := range int32(3) {
-		require.NoError(t, other.ProduceSync(t.Context(), &kgo.Record{Topic: "cdc-outbox.dead-letter", Partition: p, Value: []byte("x")}).FirstErr())
+		require.NoError(t, other.ProduceSync(t.Context(), &kgo.Record{
+			Topic: "cdc-outbox.dead-letter", Partition: p, Value: []byte("x"),
+		}).FirstErr())
 	}
 	res := r.retry("e1", "--topic=orders.events", "--timeout=2s")
 	require.Equal(t, 3, res.code, res.all())
@@ -214,7 +229,9 @@ func TestAKilledRelayLosesNoLetter(t *testing.T) {
 			const letters = 400
 			env := append(slices.Clone(r.env), "CDC_OUTBOX_ROUTER_ON_BAD_ROW=dead_letter")
 			for i := range 4 {
-				r.db.Exec(t, fmt.Sprintf(`INSERT INTO outbox SELECT 'e' || g, 'no/topic', CASE WHEN g %% 2 = 0 THEN 'k' || g END, 'created', '{}' FROM generate_series(%d, %d) g`, i*letters/4+1, (i+1)*letters/4))
+				r.db.Exec(t, fmt.Sprintf(`INSERT INTO outbox SELECT 'e' || g, 'no/topic', CASE
+					WHEN g %% 2 = 0 THEN 'k' || g END, 'created', '{}' FROM generate_series(%d, %d) g`, i*letters/4+1,
+					(i+1)*letters/4))
 				cmd := command(t.Context(), env, "run", "--http-listen=off")
 				require.NoError(t, cmd.Start())
 				time.Sleep(time.Duration(150+90*i) * time.Millisecond) // somewhere between its start and its end

@@ -40,8 +40,8 @@ func (a *app) deadLetterShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show ID",
 		Short: "Show a dead letter: what, where and why; with --payload also its content",
-		Long: `show prints what a dead letter says of itself. ID is an event's id or a position. What the application wrote, its payload, key,
-headers and columns, may be confidential and is shown only with --payload.`,
+		Long: `show prints what a dead letter says of itself. ID is an event's id or a position. What the application
+wrote, its payload, key, headers and columns, may be confidential and is shown only with --payload.`,
 		Example: `  cdc-outbox dead-letter show 018f4d3c-0000-7000-8000-000000000001
   cdc-outbox dead-letter show 0000000016b374d8-00000001 --payload`,
 		Args: oneLetter,
@@ -82,7 +82,8 @@ func oneLetter(cmd *cobra.Command, args []string) error {
 	if len(args) == 1 {
 		return nil
 	}
-	return fault.Usage(cmd.CommandPath()+" takes one id or position", "cdc-outbox dead-letter list shows which there are")
+	return fault.Usage(cmd.CommandPath()+" takes one id or position",
+		"cdc-outbox dead-letter list shows which there are")
 }
 
 func contentOf(l *deadletter.Letter) *contentJSON {

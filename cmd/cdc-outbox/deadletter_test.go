@@ -35,15 +35,29 @@ const tooLarge = 3000
 
 var badKinds = []badRow{
 	{router.Unroutable, "u1", `'u1', NULL, 'k', 'created', '{"n": 1}', NULL, NULL`, []string{"--topic=orders.events"}},
-	{router.IllegalTopic, "i1", `'i1', 'no/topic', 'k', 'created', '{"n": 2}', '{"a": "b"}', NULL`, []string{"--set=aggregate_type=orders"}},
+	{
+		router.IllegalTopic, "i1", `'i1', 'no/topic', 'k', 'created', '{"n": 2}', '{"a": "b"}', NULL`,
+		[]string{"--set=aggregate_type=orders"},
+	},
 	{router.NullID, "", `NULL, 'orders', 'k', 'created', '{"n": 3}', NULL, NULL`, []string{"--set=id=n1"}},
 	{router.NullKey, "n2", `'n2', 'orders', NULL, 'created', '{"n": 4}', NULL, NULL`, []string{"--key=k"}},
 	{router.BadHeaders, "b1", `'b1', 'orders', 'k', 'created', '{"n": 5}', '[1]', NULL`, []string{"--null=headers"}},
-	{router.ReservedHeader, "r1", `'r1', 'orders', 'k', 'created', '{"n": 6}', '{"id": "x"}', NULL`, []string{"--null=headers"}},
-	{router.HeadersTooLarge, "h1", `'h1', 'orders', 'k', 'created', '{"n": 7}', json_build_object('h', repeat('x', 70000)), NULL`, []string{"--null=headers"}},
+	{
+		router.ReservedHeader, "r1", `'r1', 'orders', 'k', 'created', '{"n": 6}', '{"id": "x"}', NULL`,
+		[]string{"--null=headers"},
+	},
+	{
+		router.HeadersTooLarge, "h1",
+		`'h1', 'orders', 'k', 'created', '{"n": 7}', json_build_object('h', repeat('x', 70000)), NULL`,
+		[]string{"--null=headers"},
+	},
 	{router.BadTimestamp, "t1", `'t1', 'orders', 'k', 'created', NULL, NULL, 'soon'`, []string{"--null=created_at"}},
-	{router.TooLarge, "l1", fmt.Sprintf(`'l1', 'orders', 'k', 'created', ('"' || repeat('l', %d) || '"')::json, NULL, NULL`, tooLarge), nil},
-	{router.MissingColumn, "m1", "", []string{"--set=event_type=created"}}, // the column is renamed while it is inserted
+	{
+		router.TooLarge, "l1",
+		fmt.Sprintf(`'l1', 'orders', 'k', 'created', ('"' || repeat('l', %d) || '"')::json, NULL, NULL`, tooLarge), nil,
+	},
+	// the column is renamed while it is inserted
+	{router.MissingColumn, "m1", "", []string{"--set=event_type=created"}},
 }
 
 func (r badRow) sql() string {
@@ -76,11 +90,15 @@ func newBadRig(t *testing.T, delivery string) *badRig {
 	require.NoError(t, err)
 	t.Cleanup(client.Close)
 	require.NoError(t, client.Create(t.Context(),
-		kafkaclient.Topic{Name: "orders.events", Partitions: 2, Configs: map[string]string{"max.message.bytes": "2000"}},
+		kafkaclient.Topic{
+			Name: "orders.events", Partitions: 2, Configs: map[string]string{"max.message.bytes": "2000"},
+		},
 		kafkaclient.Topic{Name: "cdc-outbox.dead-letter", Partitions: 3}))
-	db.Exec(t, `CREATE TABLE outbox (id text, aggregate_type text, aggregate_id text, event_type text, payload json, headers json, created_at text)`)
+	db.Exec(t, `CREATE TABLE outbox (id text, aggregate_type text, aggregate_id text, event_type text, payload json,
+		headers json, created_at text)`)
 	r := &badRig{T: t, db: db, broker: broker, kafka: client, env: append(variables(t, db),
-		"CDC_OUTBOX_KAFKA_BROKERS="+strings.Join(broker.Addrs(), ","), "CDC_OUTBOX_MONITOR_INTERVAL=200ms", "CDC_OUTBOX_DELIVERY="+delivery)}
+		"CDC_OUTBOX_KAFKA_BROKERS="+strings.Join(broker.Addrs(), ","), "CDC_OUTBOX_MONITOR_INTERVAL=200ms",
+		"CDC_OUTBOX_DELIVERY="+delivery)}
 	require.Equal(t, 0, invoke(t, r.env, "setup").code)
 	return r
 }
@@ -99,7 +117,8 @@ func (r *badRig) awaitConfirmed(c *running) service.Status {
 	require.Eventually(r, func() bool {
 		_, body := c.get("/status")
 		require.NoError(r, json.Unmarshal([]byte(body), &st))
-		return int(st.Counts.Published+st.Counts.Skipped) >= r.good+len(badKinds) && st.OldestUnconfirmedSeconds == 0 && st.Window.Records == 0
+		return int(st.Counts.Published+st.Counts.Skipped) >= r.good+len(badKinds) && st.OldestUnconfirmedSeconds == 0 &&
+			st.Window.Records == 0
 	}, 30*time.Second, 50*time.Millisecond)
 	return st
 }
@@ -201,7 +220,8 @@ func (r *badRig) retryAll(entries []deadletter.Entry) {
 	require.Len(t, r.ids("orders.events"), r.good)
 
 	larger := "2000000"
-	_, err := r.kafka.Admin().AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Name: "max.message.bytes", Value: &larger}}, "orders.events")
+	_, err := r.kafka.Admin().AlterTopicConfigs(t.Context(),
+		[]kadm.AlterConfig{{Name: "max.message.bytes", Value: &larger}}, "orders.events")
 	require.NoError(t, err)
 	for i, bad := range badKinds {
 		args := append([]string{entries[i].Position}, bad.mend...)

@@ -29,7 +29,8 @@ func newDebeziumRig(t *testing.T, more ...string) *badRig {
 	require.NoError(t, client.Create(t.Context(), kafkaclient.Topic{Name: "outbox.event.Order", Partitions: 3},
 		kafkaclient.Topic{Name: "cdc-outbox.dead-letter", Partitions: 2}))
 	r := &badRig{T: t, db: db, broker: broker, kafka: client, env: append(variables(t, db),
-		"CDC_OUTBOX_KAFKA_BROKERS="+strings.Join(broker.Addrs(), ","), "CDC_OUTBOX_ROUTER_PRESET=debezium", "CDC_OUTBOX_ROUTER_DEBEZIUM_TOPIC_PREFIX=srv")}
+		"CDC_OUTBOX_KAFKA_BROKERS="+strings.Join(broker.Addrs(), ","), "CDC_OUTBOX_ROUTER_PRESET=debezium",
+		"CDC_OUTBOX_ROUTER_DEBEZIUM_TOPIC_PREFIX=srv")}
 	r.env = append(r.env, more...)
 	return r
 }
@@ -42,7 +43,8 @@ func TestDebeziumPreset(t *testing.T) {
 	res = invoke(t, r.env, "setup", "--table")
 	require.Equal(t, 0, res.code, res.all())
 	for i := range 3 {
-		r.db.Exec(t, fmt.Sprintf(`INSERT INTO outbox VALUES ('00000000-0000-4000-8000-00000000000%d', 'Order', '%d', 'Created', '{"secret": "%s"}')`, i, i, canary))
+		r.db.Exec(t, fmt.Sprintf(`INSERT INTO outbox VALUES ('00000000-0000-4000-8000-00000000000%d', 'Order', '%d',
+			'Created', '{"secret": "%s"}')`, i, i, canary))
 	}
 	require.NoError(t, r.kafka.Delete(t.Context(), "outbox.event.Order"))
 	res = invoke(t, r.env, "check")
@@ -62,7 +64,8 @@ func TestDebeziumPreset(t *testing.T) {
 		require.Equal(t, "srv", headerOf(rec, "__debezium.context.connectorLogicalName"))
 		require.Empty(t, headerOf(rec, "position"))
 	}
-	res = invoke(t, append(r.env, "CDC_OUTBOX_ROUTER_DEBEZIUM_ADDITIONAL=tenant:header"), "setup", "--table", "--dry-run")
+	res = invoke(t, append(r.env, "CDC_OUTBOX_ROUTER_DEBEZIUM_ADDITIONAL=tenant:header"), "setup", "--table",
+		"--dry-run")
 	require.Equal(t, 2, res.code, res.all())
 	require.Contains(t, res.stderr, "tenant")
 	res = invoke(t, append(r.env, "CDC_OUTBOX_ROUTER_TOPIC=x"), "check")
@@ -72,10 +75,12 @@ func TestDebeziumPreset(t *testing.T) {
 // Letters of the preset: a route that is NULL, values that cannot be converted, and columns with names that want
 // quotes.
 func TestDebeziumDeadLetters(t *testing.T) {
-	r := newDebeziumRig(t, "CDC_OUTBOX_ROUTER_DEBEZIUM_HEADER_CONVERTER=json_with_schema", `CDC_OUTBOX_ROUTER_DEBEZIUM_COLUMNS_KEY=a:"b" ${x}`,
-		"CDC_OUTBOX_ROUTER_DEBEZIUM_ADDITIONAL=Mixed Case:header:${y},shard:partition", "CDC_OUTBOX_ROUTER_DEBEZIUM_EXPAND_JSON=true",
-		"CDC_OUTBOX_ROUTER_DEBEZIUM_VALUE_CONVERTER=json")
-	r.db.Exec(t, `CREATE TABLE outbox (id text, aggregatetype text, "a:""b"" ${x}" text, type text, payload text, "Mixed Case" text, shard int)`)
+	r := newDebeziumRig(t, "CDC_OUTBOX_ROUTER_DEBEZIUM_HEADER_CONVERTER=json_with_schema",
+		`CDC_OUTBOX_ROUTER_DEBEZIUM_COLUMNS_KEY=a:"b" ${x}`,
+		"CDC_OUTBOX_ROUTER_DEBEZIUM_ADDITIONAL=Mixed Case:header:${y},shard:partition",
+		"CDC_OUTBOX_ROUTER_DEBEZIUM_EXPAND_JSON=true", "CDC_OUTBOX_ROUTER_DEBEZIUM_VALUE_CONVERTER=json")
+	r.db.Exec(t, `CREATE TABLE outbox (id text, aggregatetype text, "a:""b"" ${x}" text, type text, payload text,
+		"Mixed Case" text, shard int)`)
 	require.Equal(t, 0, invoke(t, r.env, "setup").code)
 	secret := `{"secret": "` + canary + `"}`
 	for _, row := range []string{
@@ -92,7 +97,10 @@ func TestDebeziumDeadLetters(t *testing.T) {
 		require.NotContains(t, fmt.Sprintf("%+v", e.Summary), canary)
 	}
 	for _, args := range [][]string{
-		{"e1", "--topic=outbox.event.Order"}, {"e2", "--set=aggregatetype=Order"}, {"e3", "--set=payload={}"}, {"e4", "--set=shard=0"},
+		{"e1", "--topic=outbox.event.Order"},
+		{"e2", "--set=aggregatetype=Order"},
+		{"e3", "--set=payload={}"},
+		{"e4", "--set=shard=0"},
 	} {
 		res := r.retry(args...)
 		require.Equal(t, 0, res.code, res.all())

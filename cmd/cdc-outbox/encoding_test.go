@@ -49,12 +49,14 @@ func TestServerEncodings(t *testing.T) {
 func encodedBed(t *testing.T, version, encoding string) *bed {
 	db := testkit.Postgres(t, version)
 	name := db.Name + "_enc"
-	require.NoError(t, db.Server.Exec(t.Context(), "postgres", fmt.Sprintf(`CREATE DATABASE %s ENCODING '%s' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0`, name, encoding)))
+	require.NoError(t, db.Server.Exec(t.Context(), "postgres", fmt.Sprintf(`CREATE DATABASE %s ENCODING '%s' LC_COLLATE
+		'C' LC_CTYPE 'C' TEMPLATE template0`, name, encoding)))
 	t.Cleanup(func() { require.NoError(t, db.DropDatabase(context.Background(), name)) })
 	other := *db
 	other.Name, other.DSN = name, db.Server.DSN(name)
 	b := newBed(t, &other, "orders.events")
-	b.db.Exec(t, `CREATE TABLE outbox (id bigint PRIMARY KEY, aggregate_type text NOT NULL, aggregate_id text NOT NULL, event_type text NOT NULL, payload text, created_at timestamptz DEFAULT now())`)
+	b.db.Exec(t, `CREATE TABLE outbox (id bigint PRIMARY KEY, aggregate_type text NOT NULL, aggregate_id text NOT NULL,
+		event_type text NOT NULL, payload text, created_at timestamptz DEFAULT now())`)
 	require.Equal(t, 0, invoke(t, b.env, "setup").code)
 	return b
 }

@@ -27,13 +27,14 @@ func (e *interruption) Unwrap() error { return &fault.Error{Kind: fault.Fatal, E
 // leaves says it for commands that cannot tell how far they came. Commands that are not here, and set no app.left, only
 // read.
 var leaves = map[string]string{
-	"setup":             "What it had made by then is listed above and stays. Run it again: it makes what is missing.",
-	"teardown":          "What it had dropped by then stays dropped. Run it again: it drops the rest.",
-	"slot accept":       "`cdc-outbox slot` shows whether it was done already; if not, run it again.",
-	"slot advance":      "`cdc-outbox slot` shows whether it was done already; if not, run it again.",
-	"slot recreate":     "`cdc-outbox slot` shows whether it was done already; if not, run it again.",
-	"migrate polling":   "What it had done by then is listed above. Run it again: it goes on from there.",
-	"dead-letter retry": "Letters that it has published are listed above, and marked. Run it again with --all or --reason for the others.",
+	"setup":           "What it had made by then is listed above and stays. Run it again: it makes what is missing.",
+	"teardown":        "What it had dropped by then stays dropped. Run it again: it drops the rest.",
+	"slot accept":     "`cdc-outbox slot` shows whether it was done already; if not, run it again.",
+	"slot advance":    "`cdc-outbox slot` shows whether it was done already; if not, run it again.",
+	"slot recreate":   "`cdc-outbox slot` shows whether it was done already; if not, run it again.",
+	"migrate polling": "What it had done by then is listed above. Run it again: it goes on from there.",
+	"dead-letter retry": "Letters that it has published are listed above, and marked. Run it again with --all or " +
+		"--reason for the others.",
 }
 
 const leavesNothing = "It has changed nothing, and can be run again."
@@ -68,5 +69,8 @@ func needsSlot(c *config.Loaded, command, instead string) error {
 	if c.Source != config.SourcePolling {
 		return nil
 	}
-	return &fault.Error{Kind: fault.Config, Object: command, Err: errors.New("it is about a replication slot, and source is polling"), Next: instead}
+	return &fault.Error{
+		Kind: fault.Config, Object: command, Err: errors.New("it is about a replication slot, and source is polling"),
+		Next: instead,
+	}
 }

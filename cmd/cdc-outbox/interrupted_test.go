@@ -44,7 +44,8 @@ func TestInterruptedCommandsSaySo(t *testing.T) {
 	db := testkit.Postgres(t)
 	env := variables(t, db)
 	require.Equal(t, 0, invoke(t, env, "setup", "--table").code)
-	db.Exec(t, `INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload) VALUES ('order', 'k', 'created', '{}')`)
+	db.Exec(t, `INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload)
+		VALUES ('order', 'k', 'created', '{}')`)
 	silent := mute(t)
 	noKafka := append(env[:len(env):len(env)], "CDC_OUTBOX_KAFKA_BROKERS="+silent)
 	noPostgres := append(env[:len(env):len(env)], "CDC_OUTBOX_POSTGRES_DSN=postgres://u@"+silent+"/d?sslmode=disable")
@@ -106,14 +107,17 @@ func TestInterruptedCommandsSayHowFarTheyCame(t *testing.T) {
 
 	r := interrupt(t, b.env, "public.outbox: 2 of 300 rows deleted", "prune --older-than=7d --batch=2 --pause=1h")
 	require.Equal(t, 1, r.code, r.all())
-	require.Contains(t, r.stderr, "prune was interrupted. Known to be deleted so far: 2 rows. The same command goes on with the rest.")
+	require.Contains(t, r.stderr, "prune was interrupted. Known to be deleted so far: 2 rows. The same command goes "+
+		"on with the rest.")
 	require.Contains(t, r.stdout, "2 deleted")
 
 	r = interrupt(t, b.env, " rows, up to ", "replay --all --rate=1")
 	require.Equal(t, 1, r.code, r.all())
-	require.Regexp(t, `replay was interrupted. Published so far: [4-8] rows. Run again it begins at the first row`, r.stderr)
+	require.Regexp(t, `replay was interrupted. Published so far: [4-8] rows. Run again it begins at the first row`,
+		r.stderr)
 	r = interrupt(t, b.env, " rows, up to ", "replay --all --rate=1 --resume="+t.TempDir()+"/state")
 	require.Equal(t, 1, r.code, r.all())
-	require.Regexp(t, `replay was interrupted. Published so far: [4-8] rows. The same command goes on from there.\n$`, r.stderr)
+	require.Regexp(t, `replay was interrupted. Published so far: [4-8] rows. The same command goes on from there.\n$`,
+		r.stderr)
 	require.Equal(t, 1, strings.Count(r.stderr, "Published so far"))
 }

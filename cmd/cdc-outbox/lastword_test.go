@@ -20,10 +20,12 @@ import (
 func TestAStopIsOverWithTheNextStart(t *testing.T) {
 	t.Run("wal", func(t *testing.T) {
 		b := newBed(t, testkit.Postgres(t), "orders.events")
-		aStopIsOver(b, b.db.Slot, "ALTER PUBLICATION "+b.db.Publication+" DROP TABLE outbox", "ALTER PUBLICATION "+b.db.Publication+" ADD TABLE outbox")
+		aStopIsOver(b, b.db.Slot, "ALTER PUBLICATION "+b.db.Publication+" DROP TABLE outbox",
+			"ALTER PUBLICATION "+b.db.Publication+" ADD TABLE outbox")
 	})
 	t.Run("polling", func(t *testing.T) {
-		aStopIsOver(newPollingBed(t, "orders.events"), "", "ALTER TABLE outbox RENAME published_at TO mislaid", "ALTER TABLE outbox RENAME mislaid TO published_at")
+		aStopIsOver(newPollingBed(t, "orders.events"), "", "ALTER TABLE outbox RENAME published_at TO mislaid",
+			"ALTER TABLE outbox RENAME mislaid TO published_at")
 	})
 }
 

@@ -15,12 +15,14 @@ func TestLogicalMessagesAreEvents(t *testing.T) {
 	for _, version := range []string{"14", "18"} {
 		t.Run(version, func(t *testing.T) {
 			b := newBed(t, testkit.Postgres(t, version), "orders.events", "cdc-outbox.dead-letter")
-			b.env = append(b.env, "CDC_OUTBOX_POSTGRES_TABLES=off", "CDC_OUTBOX_POSTGRES_MESSAGES=outbox", "CDC_OUTBOX_ROUTER_ON_BAD_ROW=dead_letter")
+			b.env = append(b.env, "CDC_OUTBOX_POSTGRES_TABLES=off", "CDC_OUTBOX_POSTGRES_MESSAGES=outbox",
+				"CDC_OUTBOX_ROUTER_ON_BAD_ROW=dead_letter")
 			res := invoke(t, b.env, "setup")
 			require.Equal(t, 0, res.code, res.all())
 			b.db.Exec(t, `CREATE TABLE orders (id int PRIMARY KEY)`)
 			emit := func(n string) string {
-				return `SELECT pg_logical_emit_message(true, 'outbox', '{"id":"e` + n + `","aggregate_type":"orders","aggregate_id":"1","type":"created","payload":{"n" : ` + n + `.50}}');`
+				return `SELECT pg_logical_emit_message(true, 'outbox', '{"id":"e` + n +
+					`","aggregate_type":"orders","aggregate_id":"1","type":"created","payload":{"n" : ` + n + `.50}}');`
 			}
 			b.db.Exec(t, emit("1")+`INSERT INTO orders VALUES (1)`)
 			b.db.Exec(t, `SELECT pg_logical_emit_message(true, 'other', 'not ours')`)
@@ -45,7 +47,8 @@ func TestLogicalMessagesAreEvents(t *testing.T) {
 			require.Equal(t, 0, r.stop(syscall.SIGTERM))
 
 			// A letter is corrected and published like one of a row.
-			retry := invoke(t, b.env, "dead-letter", "retry", "--all", "--set=aggregate_type=orders", "--set=aggregate_id=1", "--set=event_type=created", "--set=id=bad", "--set=payload={}")
+			retry := invoke(t, b.env, "dead-letter", "retry", "--all", "--set=aggregate_type=orders",
+				"--set=aggregate_id=1", "--set=event_type=created", "--set=id=bad", "--set=payload={}")
 			require.Equal(t, 0, retry.code, retry.all())
 			require.Equal(t, "bad", headerOf(b.records("orders.events", 5)[4], "id"))
 			check := invoke(t, b.env, "check")

@@ -21,15 +21,16 @@ func (a *app) migrateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "migrate",
 		Short: "Take over from a Debezium connector, or from a relay that polls",
-		Long: `migrate debezium turns a Debezium connector's configuration into this program's and accounts for every option of it.
-migrate verify compares what both wrote to Kafka. migrate polling switches from polling to the log. docs/migrating-from-debezium.md and docs/migrating-from-polling.md
-tell the whole story.`,
+		Long: `migrate debezium turns a Debezium connector's configuration into this program's and accounts for every
+option of it. migrate verify compares what both wrote to Kafka. migrate polling switches from polling to the log.
+docs/migrating-from-debezium.md and docs/migrating-from-polling.md tell the whole story.`,
 		Example: `  cdc-outbox migrate debezium connector.json --output cdc-outbox.yaml
   cdc-outbox migrate verify --left-prefix outbox.event. --right-prefix verify.outbox.event.`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, _ = io.WriteString(a.stderr, cmd.UsageString())
-			return fault.Usage("migrate wants to know what to do", "cdc-outbox migrate debezium FILE, cdc-outbox migrate polling, or cdc-outbox migrate verify")
+			return fault.Usage("migrate wants to know what to do",
+				"cdc-outbox migrate debezium FILE, cdc-outbox migrate polling, or cdc-outbox migrate verify")
 		},
 	}
 	cmd.AddCommand(a.migrateDebeziumCommand(), a.migratePollingCommand(), a.migrateVerifyCommand())
@@ -46,23 +47,27 @@ func (a *app) migrateDebeziumCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "debezium FILE",
 		Short: "Print this program's configuration for a Debezium connector, and what becomes of each of its options",
-		Long: `debezium reads the configuration of a Debezium PostgreSQL connector with the outbox event router: the JSON of Kafka
-Connect (also as GET /connectors/NAME answers), the properties of a standalone worker, or Debezium Server's
-application.properties; - is stdin. It connects to nothing and changes nothing.
+		Long: `debezium reads the configuration of a Debezium PostgreSQL connector with the outbox event router: the
+JSON of Kafka Connect (also as GET /connectors/NAME answers), the properties of a standalone worker, or Debezium
+Server's application.properties; - is stdin. It connects to nothing and changes nothing.
 
-The configuration goes to stdout, or to --output; the report, with the steps of the change, to stderr, or to stdout where
-the configuration has a file. Passwords are never printed. The exit code is 3 while something needs a decision.`,
-		Example: `  cdc-outbox migrate debezium connector.json --worker connect-distributed.properties --output cdc-outbox.yaml
-  curl -s http://connect:8083/connectors/outbox | cdc-outbox migrate debezium - --json | jq '.options[] | select(.verdict != "translated")'`,
+The configuration goes to stdout, or to --output; the report, with the steps of the change, to stderr, or to stdout
+where the configuration has a file. Passwords are never printed. The exit code is 3 while something needs a decision.`,
+		Example: `  cdc-outbox migrate debezium connector.json \
+    --worker connect-distributed.properties --output cdc-outbox.yaml
+  curl -s http://connect:8083/connectors/outbox | cdc-outbox migrate debezium - --json |
+    jq '.options[] | select(.verdict != "translated")'`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return fault.Usage("migrate debezium takes one file", "cdc-outbox migrate debezium connector.json, or - for stdin")
+				return fault.Usage("migrate debezium takes one file",
+					"cdc-outbox migrate debezium connector.json, or - for stdin")
 			}
 			return nil
 		},
 		RunE: func(_ *cobra.Command, args []string) error { return a.migrateDebezium(args[0], o) },
 	}
-	cmd.Flags().StringVar(&o.worker, "worker", "", "properties of the Connect worker, for what the connector leaves to it")
+	cmd.Flags().StringVar(&o.worker, "worker", "",
+		"properties of the Connect worker, for what the connector leaves to it")
 	cmd.Flags().StringVarP(&o.output, "output", "o", "", "file for the configuration; it must not exist")
 	cmd.Flags().BoolVar(&o.asJSON, "json", false, "print report and configuration as JSON")
 	return cmd
@@ -92,7 +97,9 @@ func (a *app) migrateDebezium(file string, o migrateOptions) error {
 	if r.Settled() {
 		return nil
 	}
-	return reported{&fault.Error{Kind: fault.Operator, Object: "migration", Err: errors.New("something needs a decision")}}
+	return reported{&fault.Error{
+		Kind: fault.Operator, Object: "migration", Err: errors.New("something needs a decision"),
+	}}
 }
 
 func (a *app) writeMigration(r *migrate.Report, o migrateOptions) error {
@@ -100,7 +107,9 @@ func (a *app) writeMigration(r *migrate.Report, o migrateOptions) error {
 	if o.output != "" {
 		f, err := os.OpenFile(o.output, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if err != nil {
-			return &fault.Error{Kind: fault.Config, Object: "--output", Err: err, Next: "Name a file that does not exist yet."}
+			return &fault.Error{
+				Kind: fault.Config, Object: "--output", Err: err, Next: "Name a file that does not exist yet.",
+			}
 		}
 		defer f.Close()
 		report, config = a.stdout, f
@@ -193,5 +202,8 @@ func (a *app) readInput(file string) ([]byte, error) {
 }
 
 func inputError(file string, err error) error {
-	return &fault.Error{Kind: fault.Config, Object: file, Err: err, Next: "Give the connector's JSON or properties; GET /connectors/NAME of Kafka Connect's REST interface answers it."}
+	return &fault.Error{
+		Kind: fault.Config, Object: file, Err: err, Next: "Give the connector's JSON or properties; GET " +
+			"/connectors/NAME of Kafka Connect's REST interface answers it.",
+	}
 }

@@ -26,14 +26,16 @@ func (a *app) migratePollingCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "polling",
 		Short: "Switch from a relay that polls the outbox to the write-ahead log",
-		Long: `polling makes publication and slot, and lists in the slot's own snapshot the rows that are committed and not published. run then
-publishes those first and goes on with the log. Writers are not stopped, nothing is missing and nothing comes twice.
+		Long: `polling makes publication and slot, and lists in the slot's own snapshot the rows that are committed
+and not published. run then publishes those first and goes on with the log. Writers are not stopped, nothing is
+missing and nothing comes twice.
 
-It takes the configuration that run is to have, with postgres.snapshot: initial. Where cdc-outbox itself polls, its relays may run
-meanwhile: they are held at their lanes, and retired when the list is written, by renaming the column published_at to polled_at; each
-then stops with exit code 3. If the command fails before, they go on.
+It takes the configuration that run is to have, with postgres.snapshot: initial. Where cdc-outbox itself polls, its
+relays may run meanwhile: they are held at their lanes, and retired when the list is written, by renaming the column
+published_at to polled_at; each then stops with exit code 3. If the command fails before, they go on.
 
-For another relay say with --unpublished which rows it has left, and stop it first: what it publishes from then on is published again.`,
+For another relay say with --unpublished which rows it has left, and stop it first: what it publishes from then on is
+published again.`,
 		Example: `  cdc-outbox migrate polling --config cdc-outbox-wal.yaml --dry-run
   cdc-outbox migrate polling --config cdc-outbox-wal.yaml
   cdc-outbox migrate polling --config cdc-outbox-wal.yaml --unpublished 'sent_at IS NULL' --order id`,
@@ -47,18 +49,22 @@ For another relay say with --unpublished which rows it has left, and stop it fir
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.published, "published-column", "published_at", "column that says what is published, where cdc-outbox polls")
+	f.StringVar(&o.published, "published-column", "published_at",
+		"column that says what is published, where cdc-outbox polls")
 	f.StringVar(&o.sequence, "sequence-column", "seq", "column that counts up, where cdc-outbox polls")
 	f.StringVar(&o.unpublished, "unpublished", "", "for another relay: SQL condition for the rows that it has left")
-	f.StringVar(&o.order, "order", "", "for another relay: column that puts these rows in order; default: the timestamp, then the id")
-	f.DurationVar(&o.wait, "wait", time.Minute, "how long each step may wait: for what is in flight, for open transactions, for the table's lock")
+	f.StringVar(&o.order, "order", "",
+		"for another relay: column that puts these rows in order; default: the timestamp, then the id")
+	f.DurationVar(&o.wait, "wait", time.Minute,
+		"how long each step may wait: for what is in flight, for open transactions, for the table's lock")
 	f.BoolVar(&o.dryRun, "dry-run", false, "say what would be done and change nothing")
 	return cmd
 }
 
 func (a *app) migratePolling(ctx context.Context, c *config.Loaded, o migratePollingOptions) error {
 	if c.Source == config.SourcePolling || c.Postgres.Snapshot != "initial" {
-		return fault.Usage("migrate polling takes the configuration that run is to have afterwards", "set source to wal and postgres.snapshot to initial")
+		return fault.Usage("migrate polling takes the configuration that run is to have afterwards",
+			"set source to wal and postgres.snapshot to initial")
 	}
 	s, err := wiring.NewTarget(c)
 	if err != nil {
@@ -73,7 +79,8 @@ func (a *app) migratePolling(ctx context.Context, c *config.Loaded, o migratePol
 		return fault.Usage("--wait is not positive", "leave it out for a minute")
 	}
 	setup := polling.Setup{Tables: s.Admin.Tables, Columns: polling.Columns{
-		Key: c.Router.Roles().AggregateID, Sequence: o.sequence, Published: o.published}}
+		Key: c.Router.Roles().AggregateID, Sequence: o.sequence, Published: o.published,
+	}}
 	if o.dryRun {
 		return a.planMigratePolling(ctx, s, rows, own, o.published)
 	}
@@ -85,7 +92,9 @@ func (a *app) migratePolling(ctx context.Context, c *config.Loaded, o migratePol
 }
 
 // planMigratePolling prints what there is to print: which rows are listed, only the slot's snapshot says.
-func (a *app) planMigratePolling(ctx context.Context, s wiring.Target, rows setup.CutOverRows, own bool, published string) error {
+func (a *app) planMigratePolling(ctx context.Context, s wiring.Target, rows setup.CutOverRows, own bool,
+	published string,
+) error {
 	admin := s.Admin
 	admin.Snapshot = true
 	steps, err := setup.Plan(ctx, s.DSN, admin)
@@ -98,16 +107,20 @@ func (a *app) planMigratePolling(ctx context.Context, s wiring.Target, rows setu
 	if err := a.printSteps(steps); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stdout, "-- Listed, to be published by run before anything else: the rows WHERE %s, in that snapshot.\n", fault.Printable(rows.Rows))
+	fmt.Fprintf(a.stdout, "-- Listed, to be published by run before anything else: the rows WHERE %s, in that "+
+		"snapshot.\n", fault.Printable(rows.Rows))
 	for _, t := range s.Admin.Tables {
 		if own {
-			fmt.Fprintf(a.stdout, "ALTER TABLE %s RENAME COLUMN %s TO %s;\n", t.SQL(), identifier.Quote(published), polling.PolledAt)
+			fmt.Fprintf(a.stdout, "ALTER TABLE %s RENAME COLUMN %s TO %s;\n", t.SQL(), identifier.Quote(published),
+				polling.PolledAt)
 		}
 	}
 	return nil
 }
 
-func (a *app) migrateOwnPolling(ctx context.Context, s wiring.Target, setup polling.Setup, rows setup.CutOverRows, o migratePollingOptions) error {
+func (a *app) migrateOwnPolling(ctx context.Context, s wiring.Target, setup polling.Setup, rows setup.CutOverRows,
+	o migratePollingOptions,
+) error {
 	if done, err := polling.Retired(ctx, s.DSN, setup, polling.PolledAt); err != nil || done {
 		if err == nil {
 			_, err = fmt.Fprintln(a.stdout, "-- Everything was done before. Start run.")
@@ -130,7 +143,8 @@ func (a *app) migrateOwnPolling(ctx context.Context, s wiring.Target, setup poll
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(a.stdout, "-- Polling is over. Start run with this configuration. Later, what polling needed can go: docs/migrating-from-polling.md")
+	_, err = fmt.Fprintln(a.stdout, "-- Polling is over. Start run with this configuration. Later, what polling "+
+		"needed can go: docs/migrating-from-polling.md")
 	return err
 }
 

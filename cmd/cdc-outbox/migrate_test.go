@@ -15,10 +15,12 @@ import (
 )
 
 const debeziumConnector = `{"name": "outbox", "config": {
-  "connector.class": "io.debezium.connector.postgresql.PostgresConnector", "plugin.name": "pgoutput", "topic.prefix": "shop",
+  "connector.class": "io.debezium.connector.postgresql.PostgresConnector", "plugin.name": "pgoutput", ` +
+	`"topic.prefix": "shop",
   "database.hostname": "db", "database.user": "dbz", "database.password": "` + canary + `", "database.dbname": "shop",
   "table.include.list": "public.outbox", "slot.name": "taken",
-  "key.converter": "org.apache.kafka.connect.storage.StringConverter", "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+  "key.converter": "org.apache.kafka.connect.storage.StringConverter", "value.converter": ` +
+	`"org.apache.kafka.connect.storage.StringConverter",
   "producer.override.bootstrap.servers": "k:9092",
   "transforms": "outbox", "transforms.outbox.type": "io.debezium.transforms.outbox.EventRouter"%s}}`
 
@@ -75,13 +77,19 @@ func TestMigrateDebezium(t *testing.T) {
 	require.Equal(t, 0, r.code, "settled: %s", r.all())
 	require.Contains(t, report.Config, "slot: taken")
 
-	for _, args := range [][]string{{"migrate"}, {"migrate", "debezium"}, {"migrate", "debezium", filepath.Join(dir, "nowhere")}, {"migrate", "verify"}} {
+	for _, args := range [][]string{
+		{"migrate"},
+		{"migrate", "debezium"},
+		{"migrate", "debezium", filepath.Join(dir, "nowhere")},
+		{"migrate", "verify"},
+	} {
 		require.Equal(t, 2, invoke(t, nil, args...).code, args)
 	}
 }
 
 func TestMigrateVerify(t *testing.T) {
-	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(2, "a.order", "b.order", "a.customer", "b.customer", "a.only"))
+	c, err := kfake.NewCluster(kfake.NumBrokers(1),
+		kfake.SeedTopics(2, "a.order", "b.order", "a.customer", "b.customer", "a.only"))
 	require.NoError(t, err)
 	defer c.Close()
 	cl, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...))
@@ -91,7 +99,10 @@ func TestMigrateVerify(t *testing.T) {
 		for i := from; i < to; i++ {
 			require.NoError(t, cl.ProduceSync(t.Context(), &kgo.Record{
 				Topic: topic, Key: fmt.Append(nil, "k", i%5), Value: []byte(value),
-				Headers: []kgo.RecordHeader{{Key: "__debezium.context.runId", Value: []byte(topic)}, {Key: "id", Value: fmt.Append(nil, topic[1:], i)}},
+				Headers: []kgo.RecordHeader{
+					{Key: "__debezium.context.runId", Value: []byte(topic)},
+					{Key: "id", Value: fmt.Append(nil, topic[1:], i)},
+				},
 			}).FirstErr())
 		}
 	}
@@ -99,7 +110,10 @@ func TestMigrateVerify(t *testing.T) {
 		write(side+".order", 0, 50, "v")
 		write(side+".customer", 0, 20, "v")
 	}
-	args := []string{"migrate", "verify", "--kafka-brokers", strings.Join(c.ListenAddrs(), ","), "--left-prefix=a.", "--right-prefix=b."}
+	args := []string{
+		"migrate", "verify", "--kafka-brokers", strings.Join(c.ListenAddrs(), ","), "--left-prefix=a.",
+		"--right-prefix=b.",
+	}
 	r := invoke(t, nil, args...)
 	require.Equal(t, 0, r.code, r.all())
 	require.Contains(t, r.stdout, "3 topics; records: 70 on the left, 70 on the right; 70 events are on both sides")
@@ -120,7 +134,8 @@ func TestMigrateVerify(t *testing.T) {
 	}
 	require.NoError(t, json.Unmarshal([]byte(r.stdout), &v))
 	require.Equal(t, map[string]int{"only_left": 3, "value": 1}, v.Differences)
-	require.Equal(t, 0, invoke(t, nil, "migrate", "verify", "--kafka-brokers", c.ListenAddrs()[0], "--topic=a.customer=b.customer").code)
+	require.Equal(t, 0, invoke(t, nil, "migrate", "verify", "--kafka-brokers", c.ListenAddrs()[0],
+		"--topic=a.customer=b.customer").code)
 	for _, e := range v.Examples {
 		if e.Kind == "value" {
 			require.Equal(t, ".order50", e.ID)
@@ -138,13 +153,16 @@ func TestMigrateVerifyComparesNothing(t *testing.T) {
 	cl, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...))
 	require.NoError(t, err)
 	defer cl.Close()
-	require.NoError(t, cl.ProduceSync(t.Context(), &kgo.Record{Topic: "a.order", Headers: []kgo.RecordHeader{{Key: "id", Value: []byte("1")}}}).FirstErr())
+	require.NoError(t, cl.ProduceSync(t.Context(), &kgo.Record{
+		Topic: "a.order", Headers: []kgo.RecordHeader{{Key: "id", Value: []byte("1")}},
+	}).FirstErr())
 	verify := func(args ...string) result {
 		return invoke(t, nil, append([]string{"migrate", "verify", "--kafka-brokers", c.ListenAddrs()[0]}, args...)...)
 	}
 	r := verify("--topic=a.ordr=b.ordr")
 	require.Equal(t, 1, r.code, r.all())
-	require.Contains(t, r.stdout, "! topic a.ordr does not exist\n! topic b.ordr does not exist\n✗ nothing was compared")
+	require.Contains(t, r.stdout, "! topic a.ordr does not exist\n! topic b.ordr does not exist\n"+
+		"✗ nothing was compared")
 	r = verify("--topic=a.order=b.order", "--overlap")
 	require.Equal(t, 1, r.code, r.all())
 	require.Contains(t, r.stdout, "outside what both sides cover: 1 on the left")

@@ -28,14 +28,17 @@ func (a *app) migrateVerifyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify",
 		Short: "Compare the events in two sets of topics",
-		Long: `verify reads two sets of topics up to their present ends and compares them event by event, matched by the header id: is one
-missing on a side, do key, value, headers and partition agree, and do the events of each key come in the same order.
-Nothing is written to Kafka and no consumer group is used; records of aborted transactions do not count. Repeats
-are counted and are not a difference. Memory stays small; the temporary files take some 70 bytes a record.
+		Long: `verify reads two sets of topics up to their present ends and compares them event by event, matched by
+the header id: is one missing on a side, do key, value, headers and partition agree, and do the events of each key
+come in the same order. Nothing is written to Kafka and no consumer group is used; records of aborted transactions do
+not count. Repeats are counted and are not a difference. Memory stays small; the temporary files take some 70 bytes a
+record.
 
-The topics are the topics with --left-prefix, each paired with the topic that has --right-prefix in its place; or name pairs with
---topic. The exit code is 0 when both sides are equal and 1 when they differ, or when they have no event in common.`,
-		Example: `  cdc-outbox migrate verify --config cdc-outbox.yaml --left-prefix outbox.event. --right-prefix verify.outbox.event.
+The topics are the topics with --left-prefix, each paired with the topic that has --right-prefix in its place; or name
+pairs with --topic. The exit code is 0 when both sides are equal and 1 when they differ, or when they have no event in
+common.`,
+		Example: `  cdc-outbox migrate verify --config cdc-outbox.yaml \
+    --left-prefix outbox.event. --right-prefix verify.outbox.event.
   cdc-outbox migrate verify --topic order.events=shadow.order --overlap --json`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -54,10 +57,12 @@ The topics are the topics with --left-prefix, each paired with the topic that ha
 	f.StringVar(&o.LeftPrefix, "left-prefix", "", "prefix of the topics on the left")
 	f.StringVar(&o.RightPrefix, "right-prefix", "", "prefix that the topics on the right have in its place")
 	f.StringToStringVar(&o.Topics, "topic", nil, "pair of topics, left=right; may be repeated")
-	f.StringSliceVar(&o.IgnoreHeaders, "ignore-headers", []string{"__debezium.context.runId", "position"}, "headers that may differ")
+	f.StringSliceVar(&o.IgnoreHeaders, "ignore-headers", []string{"__debezium.context.runId", "position"},
+		"headers that may differ")
 	f.BoolVar(&o.IgnorePartitions, "ignore-partitions", false, "do not compare partitions, where their numbers differ")
 	f.BoolVar(&o.Timestamps, "timestamps", false, "compare timestamps too; Debezium's come from its own clock")
-	f.BoolVar(&o.Overlap, "overlap", false, "leave out what lies, in a partition, before the first and after the last event that both sides have")
+	f.BoolVar(&o.Overlap, "overlap", false,
+		"leave out what lies, in a partition, before the first and after the last event that both sides have")
 	f.StringVar(&o.Dir, "tmp", "", "directory for temporary files (default: the system's)")
 	f.BoolVar(&o.asJSON, "json", false, "print JSON")
 	return cmd
@@ -85,7 +90,8 @@ func (a *app) printVerdict(v *verify.Report, asJSON bool) error {
 		return enc.Encode(v)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d topics; records: %d on the left, %d on the right; %d events are on both sides\n", len(v.Topics), v.Records[0], v.Records[1], v.Matched)
+	fmt.Fprintf(&b, "%d topics; records: %d on the left, %d on the right; %d events are on both sides\n", len(v.Topics),
+		v.Records[0], v.Records[1], v.Matched)
 	for _, name := range v.Missing {
 		fmt.Fprintf(&b, "! topic %s does not exist\n", fault.Printable(name))
 	}

@@ -23,10 +23,10 @@ func (a *app) monitorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "monitor",
 		Short: "Watch every logical replication slot of a server",
-		Long: `monitor watches all logical slots of the server, whichever process reads them: how much WAL each holds back, how fast that
-grows, when the slot is lost or the disk full, and why. It needs a connection string in postgres.dsn and nothing else: no
-Kafka, no publication, no slot of its own. Any role that may connect sees sizes and states; one with pg_monitor also sees
-whose transactions hold them back.
+		Long: `monitor watches all logical slots of the server, whichever process reads them: how much WAL each holds
+back, how fast that grows, when the slot is lost or the disk full, and why. It needs a connection string in
+postgres.dsn and nothing else: no Kafka, no publication, no slot of its own. Any role that may connect sees sizes and
+states; one with pg_monitor also sees whose transactions hold them back.
 
 On a terminal it shows a table. Otherwise it runs as a service: alerts go to the log and to monitor.webhook, metrics to
 http.listen; on a terminal it listens only if http.listen is set.
@@ -62,7 +62,10 @@ server does not answer. The growth of a slot takes more than one sample, so --on
 func (a *app) monitorOnce(ctx context.Context, mc slotmonitor.Config, asJSON bool) error {
 	list, err := slotmonitor.Look(ctx, mc)
 	if err != nil {
-		return &fault.Error{Kind: fault.Retry, Object: "postgres", Err: err, Next: "See whether the server runs and postgres.dsn leads to it."}
+		return &fault.Error{
+			Kind: fault.Retry, Object: "postgres", Err: err,
+			Next: "See whether the server runs and postgres.dsn leads to it.",
+		}
 	}
 	found := service.Slots{Slots: list}
 	if asJSON {
@@ -71,8 +74,10 @@ func (a *app) monitorOnce(ctx context.Context, mc slotmonitor.Config, asJSON boo
 		err = writeSlots(a.stdout, found)
 	}
 	if err == nil && found.Worst() == alert.Critical {
-		err = &fault.Error{Kind: fault.Operator, Object: "replication slots", Err: errors.New("at least one is lost, or about to be"),
-			Next: "See the alerts above; docs/runbook.md has a section for each."}
+		err = &fault.Error{
+			Kind: fault.Operator, Object: "replication slots", Err: errors.New("at least one is lost, or about to be"),
+			Next: "See the alerts above; docs/runbook.md has a section for each.",
+		}
 	}
 	return err
 }

@@ -36,7 +36,11 @@ func webhooks(t *testing.T) (url string, sent <-chan map[string]any) {
 // TestMonitorNeedsNothingButADSN: a server with another program's slots, a role that may only connect, and no other
 // setting.
 func TestMonitorNeedsNothingButADSN(t *testing.T) {
-	db := testkit.DedicatedPostgres(t, postgres.Options{WALSegment: 1, Settings: map[string]string{"max_slot_wal_keep_size": "8MB", "min_wal_size": "2MB", "max_wal_size": "4MB"}})
+	db := testkit.DedicatedPostgres(t, postgres.Options{
+		WALSegment: 1, Settings: map[string]string{
+			"max_slot_wal_keep_size": "8MB", "min_wal_size": "2MB", "max_wal_size": "4MB",
+		},
+	})
 	db.Exec(t, `CREATE ROLE watcher LOGIN`)
 	db.Exec(t, `SELECT pg_create_logical_replication_slot('debezium', 'pgoutput')`)
 	db.Exec(t, `SELECT pg_create_logical_replication_slot('other', 'test_decoding')`)
@@ -55,7 +59,8 @@ func TestMonitorNeedsNothingButADSN(t *testing.T) {
 
 	// As a service: alerts reach log, metrics and webhook.
 	hook, hooks := webhooks(t)
-	p := startCommand(t, nil, "monitor", dsn, "--http-listen=127.0.0.1:0", "--monitor-interval=200ms", "--monitor-webhook="+hook+"/T0KEN")
+	p := startCommand(t, nil, "monitor", dsn, "--http-listen=127.0.0.1:0", "--monitor-interval=200ms",
+		"--monitor-webhook="+hook+"/T0KEN")
 	require.Contains(t, p.awaitReady(http.StatusOK), "watching")
 	db.Exec(t, `SELECT pg_logical_emit_message(false, 'filler', repeat('x', 1000000)) FROM generate_series(1, 12)`)
 	db.Exec(t, `CHECKPOINT`)
@@ -99,7 +104,8 @@ func TestMonitorNeedsNothingButADSN(t *testing.T) {
 func TestMonitorAsALineOfJSONPerLook(t *testing.T) {
 	db := testkit.Postgres(t)
 	db.Exec(t, `SELECT pg_create_logical_replication_slot('`+db.Slot+`', 'pgoutput')`)
-	cmd := command(t.Context(), nil, "monitor", "--json", "--http-listen=off", "--monitor-interval=100ms", "--only="+db.Slot, "--postgres-dsn="+db.DSN)
+	cmd := command(t.Context(), nil, "monitor", "--json", "--http-listen=off", "--monitor-interval=100ms",
+		"--only="+db.Slot, "--postgres-dsn="+db.DSN)
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
@@ -119,13 +125,23 @@ func TestSlotsAsATable(t *testing.T) {
 	growth, left, since := -2048.0, 90.0, time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	var b strings.Builder
 	require.NoError(t, writeSlots(&b, service.Slots{Error: "away", Slots: []slotmonitor.Slot{
-		{Name: "a", Database: "shop", Plugin: "pgoutput", Active: true, PID: 7, Reader: &slotmonitor.Reader{Application: "dbz\x1b"}, WALStatus: "reserved", RetainedBytes: 1 << 30, GrowthPerSecond: &growth},
-		{Name: "b", Database: "shop", Plugin: "pgoutput", InactiveSince: &since, SampledAt: since.Add(time.Hour), WALStatus: "extended", SecondsToLimit: &left, Level: alert.Critical,
-			Alerts: []alert.Alert{{Rule: "slot_time_to_limit", Level: alert.Critical, Sentence: "Soon."}}, Cause: alert.Cause{Sentence: "Nobody.", Next: "Start it."}},
+		{
+			Name: "a", Database: "shop", Plugin: "pgoutput", Active: true, PID: 7,
+			Reader: &slotmonitor.Reader{Application: "dbz\x1b"}, WALStatus: "reserved", RetainedBytes: 1 << 30,
+			GrowthPerSecond: &growth,
+		},
+		{
+			Name: "b", Database: "shop", Plugin: "pgoutput", InactiveSince: &since, SampledAt: since.Add(time.Hour),
+			WALStatus: "extended", SecondsToLimit: &left, Level: alert.Critical,
+			Alerts: []alert.Alert{{Rule: "slot_time_to_limit", Level: alert.Critical, Sentence: "Soon."}},
+			Cause:  alert.Cause{Sentence: "Nobody.", Next: "Start it."},
+		},
 	}}))
 	require.Regexp(t, `a +shop +pgoutput +dbz\S* \(pid 7\) +reserved +1GiB +0B +-2KiB/s +- +ok`, b.String())
-	require.Regexp(t, `b +shop +pgoutput +nobody for about an hour +extended +0B +0B +- +1 min 30 s +critical`, b.String())
-	require.Equal(t, "nobody", readerOf(slotmonitor.Slot{InactiveSince: &since, SampledAt: since}), "first seen now: for how long is not known")
+	require.Regexp(t, `b +shop +pgoutput +nobody for about an hour +extended +0B +0B +- +1 min 30 s +critical`,
+		b.String())
+	require.Equal(t, "nobody", readerOf(slotmonitor.Slot{InactiveSince: &since, SampledAt: since}),
+		"first seen now: for how long is not known")
 	require.Contains(t, b.String(), "\nb\n  critical slot_time_to_limit: Soon.\n  why: Nobody.\n  next: Start it.\n")
 	require.Contains(t, b.String(), "does not answer, so this is old: away")
 	require.NotContains(t, b.String(), "\x1b")

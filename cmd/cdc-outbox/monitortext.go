@@ -31,8 +31,10 @@ func writeSlots(w io.Writer, s service.Slots) error {
 	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, "SLOT\tDATABASE\tPLUGIN\tREADER\tWAL STATUS\tRETAINED\tUNCONFIRMED\tGROWTH\tTIME LEFT\tALERT")
 	for _, slot := range s.Slots {
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", slot.Name, fault.Printable(slot.Database), fault.Printable(slot.Plugin), fault.Printable(readerOf(slot)), slot.WALStatus,
-			human.Bytes(float64(slot.RetainedBytes)), human.Bytes(float64(slot.UnconfirmedBytes)), growthOf(slot), timeLeft(slot), slot.Level)
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", slot.Name, fault.Printable(slot.Database),
+			fault.Printable(slot.Plugin), fault.Printable(readerOf(slot)), slot.WALStatus,
+			human.Bytes(float64(slot.RetainedBytes)), human.Bytes(float64(slot.UnconfirmedBytes)), growthOf(slot),
+			timeLeft(slot), slot.Level)
 	}
 	if err := tw.Flush(); err != nil {
 		return err
@@ -66,7 +68,8 @@ func readerOf(s slotmonitor.Slot) string {
 	switch {
 	case !s.Active && s.Synced:
 		return "-"
-	case !s.Active && s.InactiveSince != nil && s.SampledAt.Sub(*s.InactiveSince) >= time.Second: // otherwise first seen now
+	// otherwise first seen now
+	case !s.Active && s.InactiveSince != nil && s.SampledAt.Sub(*s.InactiveSince) >= time.Second:
 		return "nobody for " + strings.ToLower(human.Duration(s.SampledAt.Sub(*s.InactiveSince)))
 	case !s.Active:
 		return "nobody"

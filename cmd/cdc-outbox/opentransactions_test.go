@@ -33,7 +33,8 @@ func TestStatusNamesOpenTransactions(t *testing.T) {
 	require.Eventually(t, func() bool {
 		st = service.Status{}
 		r := invoke(t, env, "status", "--json")
-		return json.Unmarshal([]byte(r.stdout), &st) == nil && st.ReplicationSlot != nil && len(st.ReplicationSlot.Open) == 2
+		return json.Unmarshal([]byte(r.stdout), &st) == nil && st.ReplicationSlot != nil &&
+			len(st.ReplicationSlot.Open) == 2
 	}, 30*time.Second, time.Second)
 	prepared, session := st.ReplicationSlot.Open[0], st.ReplicationSlot.Open[1]
 	require.Equal(t, "nightly '7", prepared.GID)
@@ -48,11 +49,13 @@ func TestStatusNamesOpenTransactions(t *testing.T) {
 	r := invoke(t, env, "status")
 	for _, want := range []string{
 		`prepared transaction "nightly '7" in database "` + db.Name + `", open for`, `ROLLBACK PREPARED 'nightly ''7';`,
-		fmt.Sprintf(`the transaction of pid %d (application "report"`, pid), "idle in transaction, user postgres", fmt.Sprintf("SELECT pg_terminate_backend(%d);", pid),
+		fmt.Sprintf(`the transaction of pid %d (application "report"`, pid), "idle in transaction, user postgres",
+		fmt.Sprintf("SELECT pg_terminate_backend(%d);", pid),
 	} {
 		require.Contains(t, r.stdout, want)
 	}
 	db.Exec(t, `ROLLBACK PREPARED 'nightly ''7'`)
 	db.Exec(t, fmt.Sprintf(`SELECT pg_terminate_backend(%d)`, pid))
-	require.Eventually(t, func() bool { return !strings.Contains(invoke(t, env, "status").stdout, "open transaction") }, 10*time.Second, 100*time.Millisecond)
+	require.Eventually(t, func() bool { return !strings.Contains(invoke(t, env, "status").stdout, "open transaction") },
+		10*time.Second, 100*time.Millisecond)
 }

@@ -41,7 +41,8 @@ func TestThePageShowsAProcessAtWork(t *testing.T) {
 	for _, topic := range []string{"orders.events", "payments.events", "cdc-outbox.dead-letter"} {
 		require.NoError(t, broker.Create(t.Context(), kafkaclient.Topic{Name: topic, Partitions: 2}))
 	}
-	db.Exec(t, `CREATE TABLE outbox (id text PRIMARY KEY DEFAULT gen_random_uuid(), aggregate_type text NOT NULL, aggregate_id text NOT NULL,
+	db.Exec(t, `CREATE TABLE outbox (id text PRIMARY KEY DEFAULT gen_random_uuid(), aggregate_type text NOT NULL,
+		aggregate_id text NOT NULL,
 		event_type text NOT NULL, payload jsonb, headers jsonb, created_at timestamptz NOT NULL DEFAULT now())`)
 	env := append(variables(t, db), "CDC_OUTBOX_KAFKA_BROKERS="+broker.Addrs()[0], "CDC_OUTBOX_MONITOR_INTERVAL=200ms",
 		"CDC_OUTBOX_ROUTER_ON_BAD_ROW=dead_letter", "CDC_OUTBOX_MONITOR_WARN_RETAINED=24MiB")
@@ -51,13 +52,15 @@ func TestThePageShowsAProcessAtWork(t *testing.T) {
 
 	stop := write(t, db)
 	tab.Await(20*time.Second, `Number(document.querySelector('#chart-rate .value')?.textContent) > 0`)
-	tab.Await(20*time.Second, `/events per second [\d.]+\/s, between/.test(document.querySelector('#chart-rate .plot').ariaLabel)`)
+	tab.Await(20*time.Second,
+		`/events per second [\d.]+\/s, between/.test(document.querySelector('#chart-rate .plot').ariaLabel)`)
 	tab.Await(20*time.Second, `/p99 [\d.]+ m?s/.test(document.querySelector('#chart-latency .plot').ariaLabel)`)
 	tab.Await(10*time.Second, `document.querySelector('#cause-sentence').textContent.startsWith('Keeping up')`)
 	shot(tab, "healthy")
 
 	// A bad row, whose id and topic want to be more than text.
-	db.Exec(t, `INSERT INTO outbox (id, aggregate_type, aggregate_id, event_type) VALUES ('`+img+`', '`+img+`', '1', 'bad')`)
+	db.Exec(t, `INSERT INTO outbox (id, aggregate_type, aggregate_id, event_type)
+		VALUES ('`+img+`', '`+img+`', '1', 'bad')`)
 	tab.Await(15*time.Second, fmt.Sprintf(`document.querySelector('#bad-rows').textContent.includes(%q)`, img))
 	tab.Await(15*time.Second, `document.querySelector('#alerts').textContent.includes('dead_letters')`)
 
@@ -85,22 +88,29 @@ func TestThePageShowsAProcessAtWork(t *testing.T) {
 	} {
 		tab.Await(10*time.Second, fmt.Sprintf(`document.querySelector(%q).textContent === %q`, selector, want))
 	}
-	tab.Await(10*time.Second, `fetch('status').then((r) => r.json()).then((s) => document.querySelector('#facts').textContent.includes('Confirmed' + s.confirmed_lsn))`)
-	tab.Await(20*time.Second, fmt.Sprintf(`document.querySelector('#cause-sentence').textContent === %q`, st.Cause.Sentence))
+	tab.Await(10*time.Second, `fetch('status').then((r) => r.json()).then((s) => `+
+		`document.querySelector('#facts').textContent.includes('Confirmed' + s.confirmed_lsn))`)
+	tab.Await(20*time.Second, fmt.Sprintf(`document.querySelector('#cause-sentence').textContent === %q`,
+		st.Cause.Sentence))
 
 	// The broker goes away: within 15 s the page says so in words, and what the slot holds back becomes an alert.
 	broker.Close()
 	stop = write(t, db)
 	began := time.Now()
-	tab.Await(15*time.Second, fmt.Sprintf(`document.querySelector('#cause-sentence').textContent.includes('127.0.0.1:%d')`, p))
+	tab.Await(15*time.Second,
+		fmt.Sprintf(`document.querySelector('#cause-sentence').textContent.includes('127.0.0.1:%d')`, p))
 	t.Logf("the page names the broker %v after it went", time.Since(began).Round(100*time.Millisecond))
-	tab.Await(15*time.Second, `fetch('status').then((r) => r.json()).then((s) => document.querySelector('#cause-sentence').textContent === s.cause.sentence && document.querySelector('#remedy-text').textContent === s.cause.next)`)
+	tab.Await(15*time.Second, `fetch('status').then((r) => r.json()).then((s) => `+
+		`document.querySelector('#cause-sentence').textContent === s.cause.sentence && `+
+		`document.querySelector('#remedy-text').textContent === s.cause.next)`)
 	require.Equal(t, "Waiting", tab.Text("#state"))
 	db.Exec(t, `SELECT pg_logical_emit_message(false, 'filler', repeat('x', 1000000)) FROM generate_series(1, 40)`)
-	tab.Await(15*time.Second, `document.querySelector('#alerts').textContent.includes('slot_retained_wal') && document.querySelector('#alerts a').href.includes('runbook.md#')`)
+	tab.Await(15*time.Second, `document.querySelector('#alerts').textContent.includes('slot_retained_wal') && `+
+		`document.querySelector('#alerts a').href.includes('runbook.md#')`)
 	for _, look := range []browser.Look{{Dark: true}, {Width: 360, Height: 740, Phone: true}} {
 		tab.Show(look)
-		require.LessOrEqual(t, browser.Eval[int](tab, `document.documentElement.scrollWidth`), browser.Eval[int](tab, `innerWidth`))
+		require.LessOrEqual(t, browser.Eval[int](tab, `document.documentElement.scrollWidth`),
+			browser.Eval[int](tab, `innerWidth`))
 		shot(tab, fmt.Sprintf("stuck-%d", look.Width))
 	}
 	tab.Show(browser.Look{})
@@ -128,10 +138,12 @@ func TestThePageShowsAProcessAtWork(t *testing.T) {
 	tab.Await(15*time.Second, `!document.querySelector('#stale').hidden`)
 
 	// The slot's other reader: the command monitor.
-	m := startCommand(t, nil, "monitor", "--postgres-dsn="+db.DSN, "--http-listen=127.0.0.1:0", "--monitor-interval=200ms")
+	m := startCommand(t, nil, "monitor", "--postgres-dsn="+db.DSN, "--http-listen=127.0.0.1:0",
+		"--monitor-interval=200ms")
 	tab = b.Open(t, m.url, browser.Look{})
 	tab.Await(20*time.Second, fmt.Sprintf(`document.querySelector('#slots h3')?.textContent.startsWith(%q)`, db.Slot))
-	tab.Await(20*time.Second, `/retained [\d.,]+ [KM]?i?B, between/.test(document.querySelector('#slots .plot').ariaLabel)`)
+	tab.Await(20*time.Second,
+		`/retained [\d.,]+ [KM]?i?B, between/.test(document.querySelector('#slots .plot').ariaLabel)`)
 	require.Contains(t, tab.Text("#slots"), "reader: none")
 	shot(tab, "monitor")
 	require.Empty(t, tab.Problems())
@@ -153,7 +165,8 @@ func write(t *testing.T, db *testkit.Database) (stop func()) {
 			case <-time.After(20 * time.Millisecond):
 			}
 			_, err := c.Exec(t.Context(), `INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload)
-				SELECT (ARRAY['orders', 'orders', 'payments'])[1 + g % 3], g::text, 'happened', '{}' FROM generate_series(1, 4) g`)
+				SELECT (ARRAY['orders', 'orders', 'payments'])[1 + g % 3], g::text, 'happened', '{}'
+					FROM generate_series(1, 4) g`)
 			if err != nil {
 				t.Errorf("insert: %v", err)
 				return
@@ -185,7 +198,9 @@ func TestThePageOfARelayThatPolls(t *testing.T) {
 	bed := newBed(t, testkit.Postgres(t), "orders.events")
 	env := []string{"CDC_OUTBOX_SOURCE=polling"}
 	for _, e := range bed.env {
-		if !strings.HasPrefix(e, "CDC_OUTBOX_POSTGRES_SLOT=") && !strings.HasPrefix(e, "CDC_OUTBOX_POSTGRES_PUBLICATION=") { // it has neither
+		// it has neither
+		if !strings.HasPrefix(e, "CDC_OUTBOX_POSTGRES_SLOT=") &&
+			!strings.HasPrefix(e, "CDC_OUTBOX_POSTGRES_PUBLICATION=") {
 			env = append(env, e)
 		}
 	}
@@ -197,7 +212,8 @@ func TestThePageOfARelayThatPolls(t *testing.T) {
 	for range 5 {
 		bed.db.Exec(t, insertOrder)
 	}
-	tab.Await(30*time.Second, `document.querySelector('#chart-rate .note')?.textContent === '5 since the process started.'`)
+	tab.Await(30*time.Second,
+		`document.querySelector('#chart-rate .note')?.textContent === '5 since the process started.'`)
 	tab.Await(10*time.Second, `document.querySelector('#topics').textContent === 'orders.events5'`)
 	tab.Await(10*time.Second, `document.querySelector('#chart-oldest .unit').textContent === 'all rows are published'`)
 	tab.Await(20*time.Second, `/age [\d.]+ m?s, between/.test(document.querySelector('#chart-oldest .plot').ariaLabel)`)

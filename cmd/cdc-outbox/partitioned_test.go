@@ -17,9 +17,11 @@ import (
 // partitionedBed has an outbox that is configured by its root.
 func partitionedBed(t *testing.T, version string) *bed {
 	b := newBed(t, testkit.Postgres(t, version), "orders.events")
-	b.db.Exec(t, `CREATE TABLE outbox (id int, aggregate_type text NOT NULL, aggregate_id text NOT NULL, event_type text NOT NULL, payload jsonb, headers jsonb,
+	b.db.Exec(t, `CREATE TABLE outbox (id int, aggregate_type text NOT NULL, aggregate_id text NOT NULL,
+		event_type text NOT NULL, payload jsonb, headers jsonb,
 		created_at timestamptz NOT NULL DEFAULT now()) PARTITION BY RANGE (id);
-		CREATE TABLE outbox_1 PARTITION OF outbox FOR VALUES FROM (0) TO (100); CREATE TABLE outbox_2 PARTITION OF outbox FOR VALUES FROM (100) TO (200)`)
+		CREATE TABLE outbox_1 PARTITION OF outbox FOR VALUES
+			FROM (0) TO (100); CREATE TABLE outbox_2 PARTITION OF outbox FOR VALUES FROM (100) TO (200)`)
 	return b
 }
 
@@ -61,7 +63,8 @@ func TestPartitionedOutbox(t *testing.T) {
 			}
 			b.row("outbox", 202)
 			b.db.Exec(t, `DROP TABLE outbox_2`)
-			b.db.Exec(t, `CREATE TABLE outbox_5 PARTITION OF outbox FOR VALUES FROM (0) TO (200) PARTITION BY RANGE (id);
+			b.db.Exec(t, `CREATE TABLE outbox_5 PARTITION OF outbox FOR VALUES
+				FROM (0) TO (200) PARTITION BY RANGE (id);
 				CREATE TABLE outbox_5a PARTITION OF outbox_5 DEFAULT`)
 			b.row("outbox", 102)
 			want := []string{"1", "101", "201", "302", "202", "102"}
@@ -98,7 +101,8 @@ func TestPartitionedOutboxUnderTheNamesOfItsPartitions(t *testing.T) {
 			b.row("outbox", 102)
 			require.Eventually(t, func() bool {
 				code, why := r.get("/readyz")
-				return code == http.StatusServiceUnavailable && strings.Contains(why, "under the names of its partitions")
+				return code == http.StatusServiceUnavailable &&
+					strings.Contains(why, "under the names of its partitions")
 			}, 10*time.Second, 20*time.Millisecond)
 			<-r.done
 			require.Equal(t, 3, r.cmd.ProcessState.ExitCode())

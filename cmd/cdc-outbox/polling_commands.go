@@ -52,7 +52,8 @@ func (a *app) setupPolling(ctx context.Context, c *config.Loaded, o pollingSetup
 	}
 	steps, err := polling.PlanSetup(ctx, dsn, s)
 	if err != nil && fault.KindOf(err) == fault.Retry && ctx.Err() == nil {
-		fmt.Fprintf(a.stderr, "cdc-outbox: %v\nThe server could not be asked, so this is what an empty database needs.\n", err)
+		fmt.Fprintf(a.stderr, "cdc-outbox: %v\nThe server could not be asked, so this is what an empty "+
+			"database needs.\n", err)
 		steps, err = polling.SetupScript(s), nil
 	}
 	if err != nil {
@@ -133,9 +134,12 @@ func writePolling(w io.Writer, st polling.Status, source string, unasked error) 
 			ready = "no: " + st.ReadyReason
 		}
 		line("ready", "%s", ready)
-		line("workers", "%d, notifications %s", st.Workers, map[bool]string{true: "arrive", false: "are not listened for, or do not arrive"}[st.Listening])
-		line("in flight", "%d of %d records, %s of %s", st.Window.Records, st.Window.MaxRecords, human.Bytes(float64(st.Window.Bytes)), human.Bytes(float64(st.Window.MaxBytes)))
-		line("published", "%d since it started, %d skipped, %d dead letters", st.Counts.Published, st.Counts.Skipped, st.Counts.DeadLettered)
+		line("workers", "%d, notifications %s", st.Workers,
+			map[bool]string{true: "arrive", false: "are not listened for, or do not arrive"}[st.Listening])
+		line("in flight", "%d of %d records, %s of %s", st.Window.Records, st.Window.MaxRecords,
+			human.Bytes(float64(st.Window.Bytes)), human.Bytes(float64(st.Window.MaxBytes)))
+		line("published", "%d since it started, %d skipped, %d dead letters", st.Counts.Published, st.Counts.Skipped,
+			st.Counts.DeadLettered)
 	}
 	if err := tw.Flush(); err != nil {
 		return err
@@ -144,7 +148,8 @@ func writePolling(w io.Writer, st polling.Status, source string, unasked error) 
 		b.WriteString("waits for\n")
 	}
 	for _, h := range st.Halted {
-		fmt.Fprintf(&b, "  - event %s at %s of %s: %s\n", fault.Printable(h.EventID), h.Position, fault.Printable(h.Table), fault.Printable(h.Message))
+		fmt.Fprintf(&b, "  - event %s at %s of %s: %s\n", fault.Printable(h.EventID), h.Position,
+			fault.Printable(h.Table), fault.Printable(h.Message))
 		writeRemedy(&b, "next: ", h.Remedy())
 	}
 	if len(st.Halted) == 0 {

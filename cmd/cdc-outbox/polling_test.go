@@ -25,14 +25,15 @@ func newPollingBed(t *testing.T, topics ...string) *bed {
 	kafka, address := newBroker(t, topics...)
 	_, port := nobody(t)
 	return &bed{T: t, db: db, kafka: kafka, env: []string{
-		"CDC_OUTBOX_SOURCE=polling", "CDC_OUTBOX_POSTGRES_DSN=" + db.DSN, "CDC_OUTBOX_KAFKA_BROKERS=" + address, "CDC_OUTBOX_MONITOR_INTERVAL=100ms",
-		"CDC_OUTBOX_HTTP_LISTEN=127.0.0.1:" + port,
+		"CDC_OUTBOX_SOURCE=polling", "CDC_OUTBOX_POSTGRES_DSN=" + db.DSN, "CDC_OUTBOX_KAFKA_BROKERS=" + address,
+		"CDC_OUTBOX_MONITOR_INTERVAL=100ms", "CDC_OUTBOX_HTTP_LISTEN=127.0.0.1:" + port,
 	}}
 }
 
 func (b *bed) insert(key string, from, to int) {
 	b.Helper()
-	b.db.Exec(b, fmt.Sprintf(`INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload) SELECT 'order', '%s', 'x', jsonb_build_object('n', g) FROM generate_series(%d, %d) g`, key, from, to))
+	b.db.Exec(b, fmt.Sprintf(`INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload)
+		SELECT 'order', '%s', 'x', jsonb_build_object('n', g) FROM generate_series(%d, %d) g`, key, from, to))
 }
 
 func TestPollingCommands(t *testing.T) {
@@ -82,7 +83,10 @@ func TestPollingCommands(t *testing.T) {
 		require.NotEqual(t, "position", h.Key)
 	}
 	_, metrics := p.get("/metrics")
-	for _, want := range []string{"cdc_outbox_backlog_rows ", "cdc_outbox_backlog_oldest_seconds ", "cdc_outbox_polling_lanes_halted 0", `cdc_outbox_events_published_total{topic="order.events"} 3`, `cdc_outbox_alert_firing{alert="backlog"} 0`} {
+	for _, want := range []string{
+		"cdc_outbox_backlog_rows ", "cdc_outbox_backlog_oldest_seconds ", "cdc_outbox_polling_lanes_halted 0",
+		`cdc_outbox_events_published_total{topic="order.events"} 3`, `cdc_outbox_alert_firing{alert="backlog"} 0`,
+	} {
 		require.Contains(t, metrics, want)
 	}
 	require.NotContains(t, metrics, "confirmed_lsn")
@@ -161,8 +165,10 @@ func TestMigratePollingForeign(t *testing.T) {
 	db := testkit.Postgres(t)
 	b := newBed(t, db, "order.events")
 	b.env = append(b.env, "CDC_OUTBOX_POSTGRES_SNAPSHOT=initial")
-	db.Exec(t, `CREATE TABLE outbox (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), aggregate_type text NOT NULL, aggregate_id text NOT NULL,
-		event_type text NOT NULL, payload jsonb, headers jsonb, created_at timestamptz NOT NULL DEFAULT now(), number bigserial, sent boolean NOT NULL DEFAULT false)`)
+	db.Exec(t, `CREATE TABLE outbox (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), aggregate_type text NOT NULL,
+		aggregate_id text NOT NULL,
+		event_type text NOT NULL, payload jsonb, headers jsonb, created_at timestamptz NOT NULL DEFAULT now(),
+			number bigserial, sent boolean NOT NULL DEFAULT false)`)
 	b.insert("k", 1, 10)
 	db.Exec(t, "UPDATE outbox SET sent = true WHERE number <= 6") // it has published these
 	r := invoke(t, b.env, "migrate", "polling")
@@ -193,10 +199,12 @@ func TestMigratePollingInterrupted(t *testing.T) {
 	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
 	b.insert("k", 1, 10)
 	b.db.Exec(t, "UPDATE outbox SET published_at = now() WHERE seq <= 6")
-	wal := append(b.env, "CDC_OUTBOX_SOURCE=wal", "CDC_OUTBOX_POSTGRES_SNAPSHOT=initial", "CDC_OUTBOX_POSTGRES_SLOT="+b.db.Slot, "CDC_OUTBOX_POSTGRES_PUBLICATION="+b.db.Publication)
+	wal := append(b.env, "CDC_OUTBOX_SOURCE=wal", "CDC_OUTBOX_POSTGRES_SNAPSHOT=initial",
+		"CDC_OUTBOX_POSTGRES_SLOT="+b.db.Slot, "CDC_OUTBOX_POSTGRES_PUBLICATION="+b.db.Publication)
 	list := "cdc_outbox_snapshot_" + b.db.Slot
 	b.db.Exec(t, fmt.Sprintf(`CREATE TABLE %[1]s (n bigint PRIMARY KEY, source int NOT NULL, id text NOT NULL);
-		COMMENT ON TABLE %[1]s IS 'cdc-outbox: rows taken over from another relay, not listed yet'`, list)) // as it is after the first step
+		COMMENT ON TABLE %[1]s IS 'cdc-outbox: rows taken over from another relay, not listed yet'`,
+		list)) // as it is after the first step
 	for _, snapshot := range []string{"initial", "never"} {
 		r := invoke(t, append(wal, "CDC_OUTBOX_POSTGRES_SNAPSHOT="+snapshot), "run")
 		require.Equal(t, 3, r.code, r.all())
@@ -219,7 +227,8 @@ func TestMigratePollingInterrupted(t *testing.T) {
 func TestMigratePollingHasEndedPolling(t *testing.T) {
 	b := newPollingBed(t, "order.events")
 	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
-	wal := append(slices.Clone(b.env), "CDC_OUTBOX_SOURCE=wal", "CDC_OUTBOX_POSTGRES_SNAPSHOT=initial", "CDC_OUTBOX_POSTGRES_SLOT="+b.db.Slot, "CDC_OUTBOX_POSTGRES_PUBLICATION="+b.db.Publication)
+	wal := append(slices.Clone(b.env), "CDC_OUTBOX_SOURCE=wal", "CDC_OUTBOX_POSTGRES_SNAPSHOT=initial",
+		"CDC_OUTBOX_POSTGRES_SLOT="+b.db.Slot, "CDC_OUTBOX_POSTGRES_PUBLICATION="+b.db.Publication)
 	p := start(t, b.env)
 	p.awaitReady(http.StatusOK)
 	r := invoke(t, wal, "migrate", "polling", "--dry-run")
@@ -237,7 +246,9 @@ func TestMigratePollingHasEndedPolling(t *testing.T) {
 	require.NotContains(t, p.text(), "cdc-outbox setup` adds", "the retired relay's last words")
 	refused := func() {
 		t.Helper()
-		for _, command := range []string{"check", "run", "status", "setup", "setup --dry-run", "setup --table", "prune --older-than 1h"} {
+		for _, command := range []string{
+			"check", "run", "status", "setup", "setup --dry-run", "setup --table", "prune --older-than 1h",
+		} {
 			r := invoke(t, b.env, strings.Fields(command)...)
 			require.Equal(t, 3, r.code, "%s: %s", command, r.all())
 			require.Contains(t, r.all(), ended, command)
@@ -267,7 +278,8 @@ func TestMigratePollingHasEndedPolling(t *testing.T) {
 func TestRunRefusesATableThatIsPolled(t *testing.T) {
 	b := newPollingBed(t, "order.events")
 	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
-	wal := append(slices.Clone(b.env), "CDC_OUTBOX_SOURCE=wal", "CDC_OUTBOX_POSTGRES_SLOT="+b.db.Slot, "CDC_OUTBOX_POSTGRES_PUBLICATION="+b.db.Publication)
+	wal := append(slices.Clone(b.env), "CDC_OUTBOX_SOURCE=wal", "CDC_OUTBOX_POSTGRES_SLOT="+b.db.Slot,
+		"CDC_OUTBOX_POSTGRES_PUBLICATION="+b.db.Publication)
 	p := start(t, b.env)
 	p.awaitReady(http.StatusOK)
 	for _, command := range []string{"run", "check"} {

@@ -34,7 +34,9 @@ func TestSetupStatusTeardown(t *testing.T) {
 	role := testkit.Name(t)
 	r = invoke(t, env, "setup", "--table", "--role", role, "--dry-run")
 	require.Equal(t, 0, r.code, r.all())
-	for _, want := range []string{"CREATE TABLE", "CREATE ROLE", "CREATE PUBLICATION", "pg_create_logical_replication_slot", "\n-- "} {
+	for _, want := range []string{
+		"CREATE TABLE", "CREATE ROLE", "CREATE PUBLICATION", "pg_create_logical_replication_slot", "\n-- ",
+	} {
 		require.Contains(t, r.stdout, want)
 	}
 	r = invoke(t, env, "status")
@@ -96,8 +98,10 @@ func TestPGVariablesLeadToTheServer(t *testing.T) {
 	c := conn.Config()
 	require.NoError(t, conn.Close(t.Context()))
 	_, port := nobody(t)
-	env := []string{"PGHOST=" + c.Host, "PGDATABASE=" + db.Name, "PGUSER=" + c.User, "PGPASSWORD=" + c.Password,
-		"CDC_OUTBOX_POSTGRES_SLOT=" + db.Slot, "CDC_OUTBOX_HTTP_LISTEN=127.0.0.1:" + port}
+	env := []string{
+		"PGHOST=" + c.Host, "PGDATABASE=" + db.Name, "PGUSER=" + c.User, "PGPASSWORD=" + c.Password,
+		"CDC_OUTBOX_POSTGRES_SLOT=" + db.Slot, "CDC_OUTBOX_HTTP_LISTEN=127.0.0.1:" + port,
+	}
 	env = append(env, "PGPORT="+portText(c.Port))
 	r := invoke(t, env, "status")
 	require.Equal(t, 3, r.code, r.all())
@@ -106,7 +110,8 @@ func TestPGVariablesLeadToTheServer(t *testing.T) {
 
 func TestStatusWithoutAServer(t *testing.T) {
 	host, port := nobody(t)
-	r := invoke(t, nil, "status", "--json", "--http-listen=off", "--postgres-dsn=host="+host+" port="+port+" user=u dbname=d")
+	r := invoke(t, nil, "status", "--json", "--http-listen=off",
+		"--postgres-dsn=host="+host+" port="+port+" user=u dbname=d")
 	require.Equal(t, 1, r.code, r.all())
 	var st service.Status
 	require.NoError(t, json.Unmarshal([]byte(r.stdout), &st))
@@ -155,8 +160,10 @@ func TestSlotOfSomebodyElse(t *testing.T) {
 	db.Exec(t, `SELECT pg_drop_replication_slot('`+db.Slot+`')`)
 	drop := `SELECT pg_drop_replication_slot('` + db.Slot + `')`
 	for want, create := range map[string]func(){
-		"It belongs to database": func() { other.Exec(t, `SELECT pg_create_logical_replication_slot('`+db.Slot+`', 'pgoutput')`) },
-		"It is a physical slot":  func() { other.Exec(t, `SELECT pg_create_physical_replication_slot('`+db.Slot+`')`) },
+		"It belongs to database": func() {
+			other.Exec(t, `SELECT pg_create_logical_replication_slot('`+db.Slot+`', 'pgoutput')`)
+		},
+		"It is a physical slot": func() { other.Exec(t, `SELECT pg_create_physical_replication_slot('`+db.Slot+`')`) },
 	} {
 		create()
 		for _, command := range [][]string{{"slot", "recreate"}, {"slot", "advance", "--to", "F/0"}} {

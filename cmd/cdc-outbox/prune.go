@@ -35,26 +35,30 @@ func (a *app) pruneCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "prune --older-than AGE",
 		Short: "Delete old rows of the outbox that Kafka has, archived first if wanted",
-		Long: `prune deletes rows whose timestamp is older than --older-than, in short transactions with pauses between them. Before the first it
-makes sure that the connector has had everything that it is going to delete acknowledged by Kafka: it takes a snapshot, and waits until the
-slot, and what is remembered of it (postgres.checkpoint), have passed the end of the log as of then. A row that is committed
-later is not deleted, however old its timestamp. When the slot is missing, lost, not where it was left, or without a reader,
-nothing is deleted.
+		Long: `prune deletes rows whose timestamp is older than --older-than, in short transactions with pauses
+between them. Before the first it makes sure that the connector has had everything that it is going to delete
+acknowledged by Kafka: it takes a snapshot, and waits until the slot, and what is remembered of it
+(postgres.checkpoint), have passed the end of the log as of then. A row that is committed later is not deleted,
+however old its timestamp. When the slot is missing, lost, not where it was left, or without a reader, nothing is
+deleted.
 
 With source: polling only rows whose published_at is set are deleted, and nothing has to be waited for.
 
-What was never read from the log, because the slot was re-created or the table had left the publication, it cannot tell from what was:
-run repair first after such an incident. Dead letters that do not hold their row need it in the table until they are retried.
+What was never read from the log, because the slot was re-created or the table had left the publication, it cannot
+tell from what was: run repair first after such an incident. Dead letters that do not hold their row need it in the
+table until they are retried.
 
-With --partitions whole partitions are dropped instead, whose range of the timestamp column is older than --older-than and whose rows are all
-certain to be published; rows of the default partition, of the future and of transactions that were open stay. Where there is no
-default partition they are detached concurrently first, which blocks no session; otherwise each try to drop one has the users of the
-table wait, for --lock-timeout at most. It takes the ownership of table and partitions. The next run continues a run that was interrupted.
+With --partitions whole partitions are dropped instead, whose range of the timestamp column is older than --older-than
+and whose rows are all certain to be published; rows of the default partition, of the future and of transactions that
+were open stay. Where there is no default partition they are detached concurrently first, which blocks no session;
+otherwise each try to drop one has the users of the table wait, for --lock-timeout at most. It takes the ownership of
+table and partitions. The next run continues a run that was interrupted.
 
-With --archive DIR the rows are written to compressed files with checksums first, which replay --from-archive reads. It takes
-SELECT and DELETE on the table. A publication that sends deletes sends these; they are not events.
+With --archive DIR the rows are written to compressed files with checksums first, which replay --from-archive reads.
+It takes SELECT and DELETE on the table. A publication that sends deletes sends these; they are not events.
 
-Exit codes: 0 done, 1 it failed or was interrupted, 2 the command line is wrong, 3 nothing may be deleted; why is said.`,
+Exit codes: 0 done, 1 it failed or was interrupted, 2 the command line is wrong, 3 nothing may be deleted;
+the reason is printed.`,
 		Example: `  cdc-outbox prune --older-than 7d --dry-run
   cdc-outbox prune --older-than 7d --batch 1000 --pause 100ms
   cdc-outbox prune --older-than 30d --archive /var/lib/outbox-archive
@@ -82,11 +86,14 @@ Exit codes: 0 done, 1 it failed or was interrupted, 2 the command line is wrong,
 	f.IntVar(&o.Batch, "batch", 1000, "rows a transaction deletes")
 	f.DurationVar(&o.Pause, "pause", 100*time.Millisecond, "time between two transactions")
 	f.DurationVar(&o.Wait, "wait", 2*time.Minute, "how long to wait for the connector to confirm what is there")
-	f.DurationVar(&o.LockTimeout, "lock-timeout", 2*time.Second, "how long a transaction may wait for a lock; with --partitions 250ms, unless given")
+	f.DurationVar(&o.LockTimeout, "lock-timeout", 2*time.Second,
+		"how long a transaction may wait for a lock; with --partitions 250ms, unless given")
 	f.DurationVar(&o.StatementTimeout, "statement-timeout", 30*time.Second, "how long a statement may take")
 	f.StringVar(&o.Archive, "archive", "", "write the rows to files in this directory before they are deleted")
-	f.StringVar(&o.verify, "verify-archive", "", "read the files in this directory and compare their checksums; nothing else")
-	f.BoolVar(&o.TrustSlot, "trust-slot", false, "go without what is remembered of the slot, where postgres.checkpoint is off")
+	f.StringVar(&o.verify, "verify-archive", "",
+		"read the files in this directory and compare their checksums; nothing else")
+	f.BoolVar(&o.TrustSlot, "trust-slot", false,
+		"go without what is remembered of the slot, where postgres.checkpoint is off")
 	f.BoolVar(&o.DryRun, "dry-run", false, "count the rows and delete nothing")
 	f.BoolVar(&o.asJSON, "json", false, "print the summary as JSON")
 	return cmd
@@ -101,8 +108,10 @@ func (o *pruneFlags) parse() (err error) {
 	} else if o.Age, err = time.ParseDuration(o.olderThan); err != nil {
 		return fault.Usage("--older-than is missing or no age", "write for instance --older-than 7d, or 36h")
 	}
-	if o.Age <= 0 || o.Batch <= 0 || o.Batch > 100_000 || o.Pause < 0 || o.Wait < 0 || o.LockTimeout <= 0 || o.StatementTimeout <= 0 {
-		return fault.Usage("a number is out of its range", "an age, timeouts and --batch are greater than 0; --batch is 100000 at most")
+	if o.Age <= 0 || o.Batch <= 0 || o.Batch > 100_000 || o.Pause < 0 || o.Wait < 0 || o.LockTimeout <= 0 ||
+		o.StatementTimeout <= 0 {
+		return fault.Usage("a number is out of its range",
+			"an age, timeouts and --batch are greater than 0; --batch is 100000 at most")
 	}
 	if o.Archive != "" {
 		if info, err := os.Stat(o.Archive); err != nil || !info.IsDir() {
@@ -144,7 +153,8 @@ func (a *app) prune(ctx context.Context, c *config.Loaded, o *pruneFlags) error 
 	}
 	for _, p := range report {
 		for _, m := range p.Files {
-			fmt.Fprintf(a.stdout, "archived: %s, %d rows, %d bytes\n", filepath.Join(o.Archive, m.File), m.Rows, m.Bytes)
+			fmt.Fprintf(a.stdout, "archived: %s, %d rows, %d bytes\n", filepath.Join(o.Archive, m.File), m.Rows,
+				m.Bytes)
 		}
 		for _, q := range p.Partitions {
 			fmt.Fprintln(a.stdout, q.Line(o.DryRun))
@@ -152,7 +162,8 @@ func (a *app) prune(ctx context.Context, c *config.Loaded, o *pruneFlags) error 
 		if err != nil && p.Cutoff.IsZero() {
 			continue // it failed before anything was counted
 		}
-		fmt.Fprintf(a.stdout, "%s: %d rows from before %s, %d deleted\n", p.Table, p.Rows, p.Cutoff.UTC().Format(time.RFC3339), p.Deleted)
+		fmt.Fprintf(a.stdout, "%s: %d rows from before %s, %d deleted\n", p.Table, p.Rows,
+			p.Cutoff.UTC().Format(time.RFC3339), p.Deleted)
 	}
 	return err
 }
@@ -170,7 +181,8 @@ func pruneLeaves(report []*prune.Table) string {
 		}
 	}
 	if partitions > 0 {
-		return "Dropped so far: " + counted(partitions, "partition", "partitions") + ". The same command goes on with the rest."
+		return "Dropped so far: " + counted(partitions, "partition", "partitions") + ". The same command goes on " +
+			"with the rest."
 	}
 	return "Known to be deleted so far: " + counted(rows, "row", "rows") + ". The same command goes on with the rest."
 }
@@ -185,8 +197,12 @@ func (a *app) verifyArchive(ctx context.Context, dir string) error {
 		return err
 	}
 	if len(paths) == 0 {
-		return &fault.Error{Kind: fault.Operator, Object: "archive " + fault.Printable(dir), Err: errors.New("the directory holds no archive, that is, not a single file *" + archive.Suffix),
-			Next: "Name the directory that prune --archive DIR wrote to. If this is the one, nothing was archived yet, or the files were moved: take them from a copy."}
+		return &fault.Error{
+			Kind: fault.Operator, Object: "archive " + fault.Printable(dir),
+			Err: errors.New("the directory holds no archive, that is, not a single file *" + archive.Suffix),
+			Next: "Name the directory that prune --archive DIR wrote to. If this is the one, nothing was archived " +
+				"yet, or the files were moved: take them from a copy.",
+		}
 	}
 	bad := 0
 	for _, path := range paths {
@@ -202,7 +218,11 @@ func (a *app) verifyArchive(ctx context.Context, dir string) error {
 		fmt.Fprintf(a.stdout, "whole: %s, %d rows\n", fault.Printable(path), m.Rows)
 	}
 	if bad > 0 {
-		return &fault.Error{Kind: fault.Operator, Object: "archive " + fault.Printable(dir), Err: fmt.Errorf("%d of %d files are damaged", bad, len(paths)), Next: "Take those named above from a copy, each with its manifest."}
+		return &fault.Error{
+			Kind: fault.Operator, Object: "archive " + fault.Printable(dir),
+			Err:  fmt.Errorf("%d of %d files are damaged", bad, len(paths)),
+			Next: "Take those named above from a copy, each with its manifest.",
+		}
 	}
 	return nil
 }
@@ -218,7 +238,10 @@ func prunedBy(c *config.Loaded) (string, error) {
 	case c.Source != config.SourcePolling:
 		return "", nil
 	case c.Polling.OnPublished == string(polling.Delete):
-		return "", &fault.Error{Kind: fault.Config, Object: "prune", Err: errors.New("with polling.on_published: delete no published row is left to delete")}
+		return "", &fault.Error{
+			Kind: fault.Config, Object: "prune",
+			Err: errors.New("with polling.on_published: delete no published row is left to delete"),
+		}
 	}
 	return c.Polling.Columns.PublishedAt, nil
 }

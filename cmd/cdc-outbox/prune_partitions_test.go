@@ -28,26 +28,34 @@ func byDay(t *testing.T, db *testkit.Database) {
 	day := func(n int) string {
 		return time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, n).Format("2006-01-02")
 	}
-	db.Exec(t, `CREATE TABLE outbox (id uuid DEFAULT gen_random_uuid(), aggregate_type text, aggregate_id text, event_type text, payload jsonb, headers jsonb,
-		created_at timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (id, created_at, aggregate_type)) PARTITION BY RANGE (created_at)`)
+	db.Exec(t, `CREATE TABLE outbox (id uuid DEFAULT gen_random_uuid(), aggregate_type text, aggregate_id text,
+		event_type text, payload jsonb, headers jsonb,
+		created_at timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (id, created_at, aggregate_type)) PARTITION BY RANGE
+			(created_at)`)
 	for n := 1; n <= 5; n++ {
-		db.Exec(t, fmt.Sprintf(`CREATE TABLE outbox_%d PARTITION OF outbox FOR VALUES FROM ('%s') TO ('%s')`, n, day(-n), day(1-n)))
+		db.Exec(t, fmt.Sprintf(`CREATE TABLE outbox_%d PARTITION OF outbox FOR VALUES
+			FROM ('%s') TO ('%s')`, n, day(-n), day(1-n)))
 	}
-	db.Exec(t, fmt.Sprintf(`CREATE TABLE outbox_now PARTITION OF outbox FOR VALUES FROM ('%s') TO ('%s')`, day(0), day(2)))
+	db.Exec(t, fmt.Sprintf(`CREATE TABLE outbox_now PARTITION OF outbox FOR VALUES
+		FROM ('%s') TO ('%s')`, day(0), day(2)))
 	db.Exec(t, fmt.Sprintf(`CREATE TABLE outbox_next PARTITION OF outbox FOR VALUES FROM ('%s') TO (MAXVALUE)`, day(2)))
 	// A level below, by aggregate type, in one of another column order.
-	db.Exec(t, fmt.Sprintf(`CREATE TABLE outbox_old (headers jsonb, created_at timestamptz NOT NULL, id uuid NOT NULL, aggregate_type text NOT NULL, aggregate_id text, event_type text, payload jsonb) PARTITION BY LIST (aggregate_type);
+	db.Exec(t, fmt.Sprintf(`CREATE TABLE outbox_old (headers jsonb, created_at timestamptz NOT NULL, id uuid NOT NULL,
+		aggregate_type text NOT NULL, aggregate_id text, event_type text, payload jsonb) PARTITION BY LIST
+			(aggregate_type);
 		CREATE TABLE %s PARTITION OF outbox_old FOR VALUES IN ('orders');
 		ALTER TABLE outbox ATTACH PARTITION outbox_old FOR VALUES FROM (MINVALUE) TO ('%s')`, oddLeaf, day(-5)))
 }
 
 // olderThan is the age of the last midnight but n, so that the partitions from n+1 on are old enough.
 func olderThan(n int) string {
-	return "--older-than=" + (time.Since(time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, -n)) - time.Second).Truncate(time.Second).String()
+	return "--older-than=" + (time.Since(time.Now().UTC().Truncate(24*time.Hour).AddDate(0, 0, -n)) -
+		time.Second).Truncate(time.Second).String()
 }
 
 const anOrderADay = `INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload, created_at)
-	SELECT 'orders', (g % 3)::text, 'e', jsonb_build_object('n', g), now() - (g % 7) * interval '1 day' FROM generate_series(1, 700) g`
+	SELECT 'orders', (g % 3)::text, 'e', jsonb_build_object('n', g), now() - (g % 7) * interval '1 day'
+		FROM generate_series(1, 700) g`
 
 func (b *bed) prunePartitions(code int, args ...string) prunedTable {
 	b.Helper()
@@ -84,16 +92,19 @@ func TestPrunePartitions(t *testing.T) {
 	db.Exec(t, anOrderADay)
 	require.Len(t, b.records("orders.events", 700), 700)
 	midnight := time.Now().UTC().Truncate(24 * time.Hour)
-	r := invoke(t, b.env, "replay", "--until="+midnight.AddDate(0, 0, -3).Format(time.RFC3339), "--topic=before", "--rate=0")
+	r := invoke(t, b.env, "replay", "--until="+midnight.AddDate(0, 0, -3).Format(time.RFC3339), "--topic=before",
+		"--rate=0")
 	require.Equal(t, 0, r.code, r.all())
-	old := number(t, db, "SELECT count(*) FROM outbox WHERE created_at < date_trunc('day', now() AT TIME ZONE 'UTC') AT TIME ZONE 'UTC' - interval '3 days'")
+	old := number(t, db, "SELECT count(*) FROM outbox WHERE created_at < date_trunc('day', now() AT TIME ZONE 'UTC') "+
+		"AT TIME ZONE 'UTC' - interval '3 days'")
 	age := olderThan(3)
 
 	dry := b.prunePartitions(0, age, "--dry-run")
 	require.EqualValues(t, old, dry.Rows)
 	require.EqualValues(t, 700, number(t, db, "SELECT count(*) FROM outbox"), "a dry run drops nothing")
 	listed := invoke(t, b.env, append([]string{"prune", "--partitions", "--dry-run"}, age)...)
-	require.Regexp(t, `(?m)^public\.outbox_next: \d+ bytes, kept: `, listed.stdout, "what was not counted has no number")
+	require.Regexp(t, `(?m)^public\.outbox_next: \d+ bytes, kept: `, listed.stdout,
+		"what was not counted has no number")
 	require.Regexp(t, `(?m)^public\.outbox_4: 100 rows, \d+ bytes, would be dropped$`, listed.stdout)
 	dir := t.TempDir()
 	done := b.prunePartitions(0, age, "--archive="+dir)
@@ -137,7 +148,8 @@ func TestPrunePartitions(t *testing.T) {
 	r = invoke(t, b.env, "prune", "--partitions", olderThan(1))
 	require.Equal(t, 3, r.code, r.all())
 	require.Contains(t, r.stderr, "publish_via_partition_root = true")
-	b.env = append(b.env, "CDC_OUTBOX_POSTGRES_TABLES=public.outbox_1,public.outbox_2,public.outbox_3,public.outbox_now,public.outbox_next")
+	b.env = append(b.env, "CDC_OUTBOX_POSTGRES_TABLES="+
+		"public.outbox_1,public.outbox_2,public.outbox_3,public.outbox_now,public.outbox_next")
 	c = start(t, b.env)
 	c.awaitReady(200)
 	r = invoke(t, b.env, "prune", "--partitions", olderThan(1))
@@ -146,7 +158,8 @@ func TestPrunePartitions(t *testing.T) {
 	require.Equal(t, 0, c.stop(syscall.SIGTERM))
 }
 
-const anOrderADayButNoneOld = `INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload) SELECT 'orders', '1', 'e', '{}' FROM generate_series(1, 3)`
+const anOrderADayButNoneOld = `INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload) SELECT 'orders',
+	'1', 'e', '{}' FROM generate_series(1, 3)`
 
 // TestPrunePartitionsGoesOn from wherever another run ended.
 func TestPrunePartitionsGoesOn(t *testing.T) {
@@ -175,9 +188,11 @@ func TestPrunePartitionsGoesOn(t *testing.T) {
 	_, err = held.Exec(t.Context(), "COMMIT")
 	require.NoError(t, err)
 	// One that is out, and has rows that a transaction wrote late.
-	db.Exec(t, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%DETACH PARTITION%' AND pid <> pg_backend_pid()`)
+	db.Exec(t, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%DETACH PARTITION%'
+		AND pid <> pg_backend_pid()`)
 	require.Eventually(t, func() bool {
-		return number(t, db, `SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'ALTER TABLE%DETACH PARTITION%' AND state = 'active'`) == 0
+		return number(t, db, `SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'ALTER TABLE%DETACH PARTITION%'
+			AND state = 'active'`) == 0
 	}, 10*time.Second, 20*time.Millisecond)
 	done := b.prunePartitions(0, olderThan(2))
 	for name, state := range done.states() {
@@ -188,9 +203,12 @@ func TestPrunePartitionsGoesOn(t *testing.T) {
 	require.EqualValues(t, 0, number(t, db, `SELECT count(*) FROM pg_class WHERE relname IN ('outbox_4', 'outbox_5')`))
 
 	// What another run detached, is dropped when everything in it is published, and not before.
-	db.Exec(t, fmt.Sprintf(`COMMENT ON TABLE outbox_2 IS 'cdc-outbox prune takes this table out of the partitioned table with oid %d and drops it'`, number(t, db, `SELECT 'outbox'::regclass::oid::bigint`)))
+	db.Exec(t, fmt.Sprintf(`COMMENT
+		ON TABLE outbox_2 IS 'cdc-outbox prune takes this table out of the partitioned table with oid %d and drops it'`,
+		number(t, db, `SELECT 'outbox'::regclass::oid::bigint`)))
 	db.Exec(t, `ALTER TABLE outbox DETACH PARTITION outbox_2`)
-	_, err = held.Exec(t.Context(), "BEGIN; INSERT INTO outbox_2 (aggregate_type, aggregate_id, created_at) VALUES ('orders', '1', now() - interval '9 days')")
+	_, err = held.Exec(t.Context(), "BEGIN; INSERT INTO outbox_2 (aggregate_type, aggregate_id, created_at) VALUES "+
+		"('orders', '1', now() - interval '9 days')")
 	require.NoError(t, err)
 	r := invoke(t, b.env, "prune", "--partitions", olderThan(1), "--wait=3s")
 	require.Equal(t, 1, r.code, r.all())
@@ -222,12 +240,15 @@ func TestPrunePartitionsRefuses(t *testing.T) {
 	for leaf, gid := range map[string]string{"outbox_4": "a'b", "outbox_5": "c"} {
 		conn, err := db.Connect(t.Context(), db.Name)
 		require.NoError(t, err)
-		_, err = conn.Exec(t.Context(), fmt.Sprintf(`BEGIN; INSERT INTO %s (id, aggregate_type, aggregate_id, event_type, payload, created_at) SELECT gen_random_uuid(), aggregate_type, 'late', event_type, payload, created_at FROM %[1]s LIMIT 1;
+		_, err = conn.Exec(t.Context(), fmt.Sprintf(`BEGIN;
+			INSERT INTO %s (id, aggregate_type, aggregate_id, event_type, payload, created_at)
+			SELECT gen_random_uuid(), aggregate_type, 'late', event_type, payload, created_at FROM %[1]s LIMIT 1;
 			PREPARE TRANSACTION '%s'`, leaf, strings.ReplaceAll(gid, "'", "''")))
 		require.NoError(t, err)
 		require.NoError(t, conn.Close(t.Context()))
 		defer func() {
-			_ = db.Server.Exec(context.Background(), db.Name, "ROLLBACK PREPARED '"+strings.ReplaceAll(gid, "'", "''")+"'")
+			_ = db.Server.Exec(context.Background(), db.Name, "ROLLBACK PREPARED '"+strings.ReplaceAll(gid, "'", "''")+
+				"'")
 		}()
 	}
 	p := b.prunePartitions(3, olderThan(2))
@@ -247,7 +268,8 @@ func TestPrunePartitionsRefuses(t *testing.T) {
 	held, err := db.Connect(t.Context(), db.Name)
 	require.NoError(t, err)
 	defer func() { _ = held.Close(context.Background()) }()
-	_, err = held.Exec(t.Context(), "BEGIN; INSERT INTO outbox_2 (id, aggregate_type, aggregate_id, created_at) SELECT gen_random_uuid(), 'orders', '1', created_at FROM outbox_2 LIMIT 1")
+	_, err = held.Exec(t.Context(), "BEGIN; INSERT INTO outbox_2 (id, aggregate_type, aggregate_id, created_at) "+
+		"SELECT gen_random_uuid(), 'orders', '1', created_at FROM outbox_2 LIMIT 1")
 	require.NoError(t, err)
 	waits := make(chan struct{})
 	go func() {
@@ -302,8 +324,10 @@ func TestPrunePartitionsUnderLoad(t *testing.T) {
 						if w == 3 {
 							age = 3 + i%3
 						}
-						_, err := conn.Exec(t.Context(), fmt.Sprintf(`BEGIN; INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload, created_at)
-							SELECT 'orders', '%d', 'e', '{}', now() - interval '%d days' FROM generate_series(1, 5); SELECT pg_sleep(%f); COMMIT`, w, age, float64(i%5)*0.01))
+						_, err := conn.Exec(t.Context(), fmt.Sprintf(`BEGIN;
+							INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload, created_at)
+							SELECT 'orders', '%d', 'e', '{}', now() - interval '%d days' FROM generate_series(1, 5);
+							SELECT pg_sleep(%f); COMMIT`, w, age, float64(i%5)*0.01))
 						switch {
 						case err == nil:
 							committed.Add(5)

@@ -72,7 +72,8 @@ func TestPruneDeletesNothingUnconfirmed(t *testing.T) {
 	db.Exec(t, oldOrders)
 	r = invoke(t, b.env, command...)
 	require.Equal(t, 0, r.code, r.all())
-	require.EqualValues(t, 300, number(t, db, "SELECT count(*) FROM outbox"), "what was committed after it is not certain")
+	require.EqualValues(t, 300, number(t, db, "SELECT count(*) FROM outbox"),
+		"what was committed after it is not certain")
 	db.Exec(t, "COMMIT PREPARED 'late'")
 	require.Len(t, b.records("orders.events", 1500), 1500)
 	r = invoke(t, b.env, command...)
@@ -81,7 +82,8 @@ func TestPruneDeletesNothingUnconfirmed(t *testing.T) {
 
 	require.Equal(t, 0, c.stop(syscall.SIGTERM))
 	db.Exec(t, oldOrders)
-	db.Exec(t, `INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload) VALUES ('orders', '1', 'e', '{}')`)
+	db.Exec(t, `INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload)
+		VALUES ('orders', '1', 'e', '{}')`)
 	r = invoke(t, b.env, "prune", "--older-than=7d", "--wait=2s")
 	require.Equal(t, 3, r.code, r.all())
 	require.Contains(t, r.stderr, "Start the connector")
@@ -95,7 +97,12 @@ func TestPruneDeletesNothingUnconfirmed(t *testing.T) {
 	r = invoke(t, b.env, "prune", "--older-than=7d", "--wait=2s")
 	require.Equal(t, 3, r.code, r.all())
 	require.EqualValues(t, 301, number(t, db, "SELECT count(*) FROM outbox"))
-	for _, args := range [][]string{{"prune"}, {"prune", "--older-than=soon"}, {"prune", "--older-than=-1h"}, {"prune", "--older-than=1h", "--archive=/nowhere/at/all"}} {
+	for _, args := range [][]string{
+		{"prune"},
+		{"prune", "--older-than=soon"},
+		{"prune", "--older-than=-1h"},
+		{"prune", "--older-than=1h", "--archive=/nowhere/at/all"},
+	} {
 		require.Equal(t, 2, invoke(t, b.env, args...).code, args)
 	}
 }
@@ -126,8 +133,10 @@ func TestPruneUnderLoad(t *testing.T) {
 				if i%5 == 4 {
 					end = "ROLLBACK"
 				}
-				_, err := conn.Exec(t.Context(), fmt.Sprintf(`BEGIN; SET LOCAL synchronous_commit = off; INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload, created_at)
-					SELECT 'orders', '%d', 'e', '{}', now() - interval '10 days' FROM generate_series(1, 5); SELECT pg_sleep(%f); %s`, w, float64(i%7)*0.03*float64(w), end))
+				_, err := conn.Exec(t.Context(), fmt.Sprintf(`BEGIN; SET LOCAL synchronous_commit = off;
+					INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload, created_at)
+					SELECT 'orders', '%d', 'e', '{}', now() - interval '10 days' FROM generate_series(1, 5);
+					SELECT pg_sleep(%f); %s`, w, float64(i%7)*0.03*float64(w), end))
 				if err != nil {
 					t.Error(err)
 					return
@@ -171,10 +180,13 @@ func TestArchiveAndBack(t *testing.T) {
 	c := start(t, b.env)
 	c.awaitReady(200)
 	db.Exec(t, hostile)
-	db.Exec(t, "DELETE FROM outbox WHERE aggregate_id = ''; UPDATE outbox SET created_at = now() - interval '9 days' WHERE aggregate_id IN ('untimed', '{a,b}')")
+	db.Exec(t, "DELETE FROM outbox WHERE aggregate_id = ''; UPDATE outbox SET created_at = now() - interval '9 days' "+
+		"WHERE aggregate_id IN ('untimed', '{a,b}')")
 	db.Exec(t, oldOrders)
-	db.Exec(t, "INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload) VALUES ('orders', 'new', 'e', '{}')")
-	r := invoke(t, b.env, "replay", "--until="+time.Now().Add(-24*time.Hour).UTC().Format(time.RFC3339), "--topic=before", "--rate=0")
+	db.Exec(t, "INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload) VALUES ('orders', 'new', "+
+		"'e', '{}')")
+	r := invoke(t, b.env, "replay", "--until="+time.Now().Add(-24*time.Hour).UTC().Format(time.RFC3339),
+		"--topic=before", "--rate=0")
 	require.Equal(t, 0, r.code, r.all())
 	dir := t.TempDir()
 	r = invoke(t, b.env, "prune", "--older-than=1d", "--archive="+dir, "--batch=50", "--pause=0s")
@@ -205,7 +217,8 @@ func TestArchiveAndBack(t *testing.T) {
 func TestPruneAndReplayPartitions(t *testing.T) {
 	db := testkit.Postgres(t)
 	b := newBed(t, db, "orders.events", "before", "after")
-	db.Exec(t, `CREATE TABLE outbox (id uuid DEFAULT gen_random_uuid(), aggregate_type text, aggregate_id text, event_type text, payload jsonb, headers jsonb,
+	db.Exec(t, `CREATE TABLE outbox (id uuid DEFAULT gen_random_uuid(), aggregate_type text, aggregate_id text,
+		event_type text, payload jsonb, headers jsonb,
 		created_at timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (id, created_at)) PARTITION BY RANGE (created_at);
 		CREATE TABLE outbox_new PARTITION OF outbox DEFAULT`)
 	day := time.Now().UTC().Add(-9 * 24 * time.Hour).Format("2006-01-02")
@@ -214,8 +227,10 @@ func TestPruneAndReplayPartitions(t *testing.T) {
 	c := start(t, b.env)
 	c.awaitReady(200)
 	db.Exec(t, oldOrders)
-	db.Exec(t, `INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload, created_at) SELECT 'orders', '1', 'e', '{}', now() - g * interval '1 day' FROM generate_series(0, 9) g`)
-	r := invoke(t, b.env, "replay", "--until="+time.Now().Add(-36*time.Hour).UTC().Format(time.RFC3339), "--topic=before", "--rate=0")
+	db.Exec(t, `INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload, created_at) SELECT 'orders', '1',
+		'e', '{}', now() - g * interval '1 day' FROM generate_series(0, 9) g`)
+	r := invoke(t, b.env, "replay", "--until="+time.Now().Add(-36*time.Hour).UTC().Format(time.RFC3339),
+		"--topic=before", "--rate=0")
 	require.Equal(t, 0, r.code, r.all())
 	dir := t.TempDir()
 	r = invoke(t, b.env, "prune", "--older-than=36h", "--archive="+dir, "--batch=50", "--pause=0s")

@@ -40,7 +40,8 @@ func TestRemedyText(t *testing.T) {
 		times int
 	}{
 		"check": {func(b *strings.Builder) error {
-			return writeFindings(b, []preflight.Finding{{Level: preflight.Fail, Remedy: next, Commands: commands}}, false)
+			return writeFindings(b, []preflight.Finding{{Level: preflight.Fail, Remedy: next, Commands: commands}},
+				false)
 		}, under5, 1},
 		"status": {func(b *strings.Builder) error {
 			return writeStatus(b, service.Status{Status: connector.Status{State: state, Waits: waits}}, "here")

@@ -27,19 +27,22 @@ func (a *app) repairCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "repair",
 		Short: "Find the outbox rows that Kafka does not have, and publish them",
-		Long: `repair makes records of the rows in the outbox tables as the connector does, looks in their topics for records with the same id, and
-publishes the records that no topic has, as replay does: with a producer of its own, at a limited rate, with a header "replayed" that holds
-the run's id, after newer events. Their position lies just before the end of the log as of then. The connector has to run
-meanwhile; repair waits until it has caught up, so that nothing in flight counts as missing. It takes SELECT on the tables.
+		Long: `repair makes records of the rows in the outbox tables as the connector does, looks in their topics for
+records with the same id, and publishes the records that no topic has, as replay does: with a producer of its own, at
+a limited rate, with a header "replayed" that holds the run's id, after newer events. Their position lies just before
+the end of the log as of then. The connector has to run meanwhile; repair waits until it has caught up, so that
+nothing in flight counts as missing. It takes SELECT on the tables.
 
-Aborted transactions in a topic do not count. A topic that has begun to remove records, or that is compacted, does not tell what was
-never in it: then repair publishes nothing, and asks for --since, or for --yes-publish-twice. Rows that lead to no topic are counted:
-"cdc-outbox dead-letter list" has the rows that were dead-lettered. A topic that is missing has none of its rows; to publish them it has to be
-made first, unless kafka.topics.create is set: kafka-topics.sh --bootstrap-server BROKER:9092 --create --topic NAME --partitions 12.
+Aborted transactions in a topic do not count. A topic that has begun to remove records, or that is compacted, does not
+tell what was never in it: then repair publishes nothing, and asks for --since, or for --yes-publish-twice. Rows that
+lead to no topic are counted: "cdc-outbox dead-letter list" has the rows that were dead-lettered. A topic that is
+missing has none of its rows; to publish them it has to be made first, unless kafka.topics.create is set:
+kafka-topics.sh --bootstrap-server BROKER:9092 --create --topic NAME --partitions 12.
 
 A run that was interrupted is begun again: what it published is found in Kafka. Two at once are refused.
 
-Exit codes: 0 done, 1 it failed or was interrupted, 2 the command line is wrong, 3 what is missing is not certain, or could not be published.`,
+Exit codes: 0 done, 1 it failed or was interrupted, 2 the command line is wrong, 3 what is missing is not certain, or
+could not be published.`,
 		Example: `  cdc-outbox repair --dry-run
   cdc-outbox repair --since 2026-01-31T08:00:00Z`,
 		Args: noArguments,
@@ -54,8 +57,10 @@ Exit codes: 0 done, 1 it failed or was interrupted, 2 the command line is wrong,
 	f := cmd.Flags()
 	f.BoolVar(&o.DryRun, "dry-run", false, "count what is missing and publish nothing")
 	f.StringVar(&o.since, "since", "", "look only at rows from this time on (RFC 3339)")
-	f.StringSliceVar(&o.topics, "topics", nil, "look for the records in these topics, too, for instance in the topics of an earlier router.topic")
-	f.BoolVar(&o.twice, "yes-publish-twice", false, "publish what the topics do not hold, although they may have held it")
+	f.StringSliceVar(&o.topics, "topics", nil,
+		"look for the records in these topics, too, for instance in the topics of an earlier router.topic")
+	f.BoolVar(&o.twice, "yes-publish-twice", false,
+		"publish what the topics do not hold, although they may have held it")
 	f.IntVar(&o.Rate, "rate", 1000, "rows a second at most; 0 for no limit")
 	f.DurationVar(&o.Timeout, "timeout", time.Minute, "how long to wait for Kafka to take 500 rows")
 	f.BoolVar(&o.asJSON, "json", false, "print JSON")
@@ -63,8 +68,9 @@ Exit codes: 0 done, 1 it failed or was interrupted, 2 the command line is wrong,
 }
 
 func (a *app) repair(ctx context.Context, c *config.Loaded, o *repairFlags) error {
-	if err := needsSlot(c, "repair", fmt.Sprintf("Rows of which Kafka has lost the records are published again, after newer records, "+
-		"by UPDATE … SET %s = NULL WHERE ….", identifier.Quote(c.Polling.Columns.PublishedAt))); err != nil {
+	if err := needsSlot(c, "repair",
+		fmt.Sprintf("Rows of which Kafka has lost the records are published again, after newer records, "+
+			"by UPDATE … SET %s = NULL WHERE ….", identifier.Quote(c.Polling.Columns.PublishedAt))); err != nil {
 		return err
 	}
 	db, err := wiring.NewTarget(c)
@@ -97,7 +103,8 @@ func (a *app) repair(ctx context.Context, c *config.Loaded, o *repairFlags) erro
 		return err
 	}
 	if ctx.Err() != nil {
-		a.left = "Published so far: " + counted(r.Published, "row", "rows") + ". Run it again: it finds them in Kafka, and publishes the rest."
+		a.left = "Published so far: " + counted(r.Published, "row", "rows") + ". Run it again: it finds them in " +
+			"Kafka, and publishes the rest."
 	}
 	if r.Found { // otherwise there is nothing to tell yet
 		if perr := a.printRepair(r, o); err == nil {
@@ -112,12 +119,14 @@ func (a *app) printRepair(r *replay.RepairReport, o *repairFlags) error {
 		return a.printJSON(r.Tables)
 	}
 	for _, t := range r.Tables {
-		fmt.Fprintf(a.stdout, "%s: %d rows, %d of them not in Kafka, %d published again\n", t.Table, t.Rows, t.Missing, t.Published)
+		fmt.Fprintf(a.stdout, "%s: %d rows, %d of them not in Kafka, %d published again\n", t.Table, t.Rows, t.Missing,
+			t.Published)
 		for _, id := range t.Examples {
 			fmt.Fprintf(a.stdout, "  %s\n", fault.Printable(id))
 		}
 		if t.Unrouted > 0 {
-			fmt.Fprintf(a.stdout, "  besides, %d rows make no record: `cdc-outbox dead-letter list`, `cdc-outbox replay --all --dry-run`\n", t.Unrouted)
+			fmt.Fprintf(a.stdout, "  besides, %d rows make no record: `cdc-outbox dead-letter list`, `cdc-outbox "+
+				"replay --all --dry-run`\n", t.Unrouted)
 		}
 	}
 	for _, line := range r.Examples {

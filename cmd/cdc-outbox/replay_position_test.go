@@ -44,7 +44,8 @@ func TestReplayByPosition(t *testing.T) {
 	c.awaitReady(200)
 	for i := range 60 { // of random ids and one time: only the topic knows the order
 		db.Exec(t, fmt.Sprintf(`INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload, created_at)
-			SELECT 'orders', (g %% 3)::text, 'e', json_build_object('t', %d, 'g', g), '2026-01-01' FROM generate_series(1, 10) g`, i))
+			SELECT 'orders', (g %% 3)::text, 'e', json_build_object('t', %d, 'g', g), '2026-01-01'
+				FROM generate_series(1, 10) g`, i))
 	}
 	all := b.records("orders.events", 600)
 	require.Equal(t, 0, c.stop(syscall.SIGTERM))
@@ -60,9 +61,15 @@ func TestReplayByPosition(t *testing.T) {
 		more = append(more, &kgo.Record{Topic: "orders.events", Key: r.Key, Value: r.Value, Headers: r.Headers})
 	}
 	alien := func(id, position string) *kgo.Record {
-		return &kgo.Record{Topic: "orders.events", Headers: []kgo.RecordHeader{{Key: "id", Value: []byte(id)}, {Key: "position", Value: []byte(position)}}}
+		return &kgo.Record{
+			Topic: "orders.events", Headers: []kgo.RecordHeader{
+				{Key: "id", Value: []byte(id)}, {Key: "position", Value: []byte(position)},
+			},
+		}
 	}
-	b.put(append(more, &kgo.Record{Topic: "orders.events", Value: []byte("x")}, alien("no-uuid\x00", "7fffffffffffffff-00000000"))...)
+	b.put(append(more, &kgo.Record{
+		Topic: "orders.events", Value: []byte("x"),
+	}, alien("no-uuid\x00", "7fffffffffffffff-00000000"))...)
 
 	same := func(from, to int, got []*kgo.Record) {
 		t.Helper()
@@ -75,7 +82,8 @@ func TestReplayByPosition(t *testing.T) {
 	require.Equal(t, 0, r.code, r.all())
 	require.Contains(t, r.stderr, "5 records of the window were repeats")
 	same(105, 408, b.records("again", 303))
-	r = invoke(t, b.env, "replay", "--from-position="+lsn(50), "--to-position="+lsn(50), "--aggregate-id=1", "--dry-run")
+	r = invoke(t, b.env, "replay", "--from-position="+lsn(50), "--to-position="+lsn(50), "--aggregate-id=1",
+		"--dry-run")
 	require.Equal(t, 0, r.code, r.all())
 	require.Contains(t, r.stdout, "4 records would be published", "one transaction, one aggregate: "+r.all())
 	r = invoke(t, b.env, "replay", "--from-position=7000000000000000-00000000", "--topic=again")
@@ -84,7 +92,10 @@ func TestReplayByPosition(t *testing.T) {
 
 	// Killed and continued, in a topic of its own.
 	state := filepath.Join(t.TempDir(), "state")
-	args := []string{"replay", "--to-position=" + at(599), "--from-topic=orders.events", "--topic=killed", "--rate=400", "--resume=" + state}
+	args := []string{
+		"replay", "--to-position=" + at(599), "--from-topic=orders.events", "--topic=killed", "--rate=400",
+		"--resume=" + state,
+	}
 	cmd := command(t.Context(), b.env, args...)
 	require.NoError(t, cmd.Start())
 	require.NoError(t, b.kafka.Await(t.Context(), 150, "killed"))
@@ -110,14 +121,16 @@ func TestReplayByPosition(t *testing.T) {
 	r = invoke(t, b.env, "replay", "--from-position="+at(590), "--to-position="+at(599), "--dry-run")
 	require.Contains(t, r.stdout, "orders.events: 10 records would be published")
 
-	_, err := b.kafka.Admin().DeleteRecords(t.Context(), kadm.Offsets{"orders.events": {0: {Topic: "orders.events", Partition: 0, At: 100}}})
+	_, err := b.kafka.Admin().DeleteRecords(t.Context(), kadm.Offsets{
+		"orders.events": {0: {Topic: "orders.events", Partition: 0, At: 100}},
+	})
 	require.NoError(t, err)
 	r = invoke(t, b.env, "replay", "--from-position="+at(50), "--dry-run")
 	require.Equal(t, 3, r.code, r.all())
 	require.Contains(t, r.stderr, "--from-position "+at(100))
 	for args, want := range map[string]string{
-		"--from-position=1": "--from-position is not a position", "--from-position=0/2 --to-position=0/1": "lies after", "--from-topic=x --all": "--from-topic",
-		"--from-archive=x --from-position=0/1": "--from-archive",
+		"--from-position=1": "--from-position is not a position", "--from-position=0/2 --to-position=0/1": "lies after",
+		"--from-topic=x --all": "--from-topic", "--from-archive=x --from-position=0/1": "--from-archive",
 	} {
 		r := invoke(t, b.env, append([]string{"replay"}, strings.Fields(args)...)...)
 		require.Equal(t, 2, r.code, args+r.all())
@@ -136,11 +149,16 @@ func TestReplayChoosesRowsOfAnArchive(t *testing.T) {
 	c := start(t, b.env)
 	c.awaitReady(200)
 	db.Exec(t, `INSERT INTO outbox (id, aggregate_type, aggregate_id, event_type, payload, created_at)
-		SELECT ('00000000-0000-0000-0000-00000000000' || g)::uuid, CASE WHEN g % 2 = 0 THEN 'orders' ELSE 'carts' END, g::text, 'e', '{}',
-			CASE g WHEN 8 THEN '-infinity'::timestamptz WHEN 9 THEN '0044-03-15 BC' ELSE '2026-01-01T00:00:00Z'::timestamptz + g * interval '1 hour 0.5 microseconds' END FROM generate_series(1, 9) g`)
+		SELECT ('00000000-0000-0000-0000-00000000000' || g)::uuid, CASE WHEN g % 2 = 0 THEN 'orders' ELSE 'carts' END,
+			g::text, 'e', '{}',
+			CASE g WHEN 8 THEN '-infinity'::timestamptz WHEN 9 THEN '0044-03-15 BC'
+				ELSE '2026-01-01T00:00:00Z'::timestamptz + g * interval '1 hour 0.5 microseconds' END
+					FROM generate_series(1, 9) g`)
 	choices := []string{
-		"--aggregate-type=orders", "--aggregate-id=3", "--aggregate-id=3 --aggregate-id=4", "--id=00000000-0000-0000-0000-000000000005", "--id={00000000000000000000000000000006}",
-		"--since=2026-01-01T03:00:00Z", "--until=2026-01-01T03:00:00Z", "--since=2026-01-01T02:00:00Z --until=2026-01-01T05:00:00Z --aggregate-type=orders", "--aggregate-id=nobody",
+		"--aggregate-type=orders", "--aggregate-id=3", "--aggregate-id=3 --aggregate-id=4",
+		"--id=00000000-0000-0000-0000-000000000005", "--id={00000000000000000000000000000006}",
+		"--since=2026-01-01T03:00:00Z", "--until=2026-01-01T03:00:00Z",
+		"--since=2026-01-01T02:00:00Z --until=2026-01-01T05:00:00Z --aggregate-type=orders", "--aggregate-id=nobody",
 	}
 	rows := func(more ...string) string {
 		r := invoke(t, b.env, append([]string{"replay", "--dry-run"}, more...)...)

@@ -29,7 +29,8 @@ func header(r *kgo.Record, key string) string {
 // content is all of a record that a replay has to keep.
 func content(r *kgo.Record) string {
 	s := fmt.Sprintf("%q %q %v", r.Key, r.Value, r.Value == nil)
-	if key := string(r.Key); key != "untimed" && key != "{a,b}" { // that have the time of the commit, which a table does not know
+	// that have the time of the commit, which a table does not know
+	if key := string(r.Key); key != "untimed" && key != "{a,b}" {
 		s += fmt.Sprint(r.Timestamp.UnixMilli())
 	}
 	for _, h := range r.Headers {
@@ -42,7 +43,8 @@ func content(r *kgo.Record) string {
 
 // hostile are rows in which nothing is what a hurried program expects.
 const hostile = `INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload, headers, created_at) VALUES
-	('orders', E'it''s "{\\}" $1 \u00e4\U0001F600', 'a', '{"x": "\u2028 <&> \\ \" \n"}', '{"k": "v\"\\"}', '2026-01-01 00:00:00.000001+00'),
+	('orders', E'it''s "{\\}" $1 \u00e4\U0001F600', 'a', '{"x": "\u2028 <&> \\ \" \n"}', '{"k": "v\"\\"}',
+		'2026-01-01 00:00:00.000001+00'),
 	('orders', '', 'b', 'null', NULL, '2026-01-01 00:00:00.000002+00'),
 	('orders', E'\n\t', 'c%', NULL, '{}', '2026-01-01 01:00:00+01'),
 	('orders', 'NULL', 'd', '1.50', '{"n": null, "o": {"a": [1, 2]}}', '1971-07-20 20:17:40+00'),
@@ -50,7 +52,8 @@ const hostile = `INSERT INTO outbox (aggregate_type, aggregate_id, event_type, p
 	('orders', 'untimed', 'f', '[]', NULL, NULL)`
 
 // odd is an outbox with a name, an id and a timestamp that have to be quoted and cast.
-const odd = `DROP TABLE IF EXISTS outbox; CREATE TABLE outbox (id char(40) DEFAULT gen_random_uuid()::text || '"', aggregate_type varchar(20), aggregate_id text,
+const odd = `DROP TABLE IF EXISTS outbox; CREATE TABLE outbox (id char(40) DEFAULT gen_random_uuid()::text || '"',
+	aggregate_type varchar(20), aggregate_id text,
 	event_type text, payload json, headers json, created_at timestamptz DEFAULT clock_timestamp())`
 
 // TestReplayMakesTheSameRecords: what the connector published and what replay reads from the table differ in position
@@ -98,7 +101,8 @@ func TestReplayChoosesRows(t *testing.T) {
 	b := newBed(t, db, "orders.events")
 	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
 	db.Exec(t, `INSERT INTO outbox (id, aggregate_type, aggregate_id, event_type, payload, created_at)
-		SELECT ('00000000-0000-0000-0000-00000000000' || g)::uuid, CASE WHEN g < 5 THEN 'orders' ELSE 'users' END, (g % 2)::text, 'e', '{}',
+		SELECT ('00000000-0000-0000-0000-00000000000' || g)::uuid, CASE WHEN g < 5 THEN 'orders' ELSE 'users' END,
+			(g % 2)::text, 'e', '{}',
 			'2026-01-01T00:00:00Z'::timestamptz + g * interval '1 hour' FROM generate_series(1, 8) g`)
 	for args, want := range map[string]int64{
 		"--all":                  8,
@@ -144,7 +148,8 @@ func TestReplayGoesOnWhereItWasKilled(t *testing.T) {
 	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
 	const rows, rate = 1500, 800
 	db.Exec(t, fmt.Sprintf(`INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload, created_at)
-		SELECT 'orders', (g %% 5)::text, 'e', jsonb_build_object('n', g), now() + g * interval '1 microsecond' - interval '1 hour' FROM generate_series(1, %d) g`, rows))
+		SELECT 'orders', (g %% 5)::text, 'e', jsonb_build_object('n', g),
+			now() + g * interval '1 microsecond' - interval '1 hour' FROM generate_series(1, %d) g`, rows))
 	state := filepath.Join(t.TempDir(), "state")
 	args := []string{"replay", "--all", "--topic=rebuilt", "--rate=800", "--resume=" + state}
 	cmd := command(t.Context(), b.env, args...)
@@ -185,7 +190,8 @@ func TestReplayStopsAtARowThatIsNoEvent(t *testing.T) {
 	db := testkit.Postgres(t)
 	b := newBed(t, db, "orders.events")
 	db.Exec(t, odd)
-	db.Exec(t, `INSERT INTO outbox (id, aggregate_type, aggregate_id, event_type, payload) SELECT g::text, CASE g WHEN 3 THEN 'no/topic' ELSE 'orders' END, 'k', 'e', '{}' FROM generate_series(1, 5) g`)
+	db.Exec(t, `INSERT INTO outbox (id, aggregate_type, aggregate_id, event_type, payload) SELECT g::text, CASE g
+		WHEN 3 THEN 'no/topic' ELSE 'orders' END, 'k', 'e', '{}' FROM generate_series(1, 5) g`)
 	r := invoke(t, b.env, "replay", "--all", "--dry-run")
 	require.Equal(t, 0, r.code, r.all())
 	require.Contains(t, r.stdout, "orders.events: 4 records would be published")
@@ -204,7 +210,8 @@ func TestReplayStopsAtARowThatIsNoEvent(t *testing.T) {
 	require.Equal(t, 3, r.code, r.all())
 	require.Contains(t, r.stderr, `topic "nowhere": The topic does not exist.`)
 	require.Contains(t, r.stderr, "--create --topic nowhere --partitions")
-	r = invoke(t, append(b.env, "CDC_OUTBOX_KAFKA_TOPICS_CREATE=true", "CDC_OUTBOX_KAFKA_TOPICS_PARTITIONS=2", "CDC_OUTBOX_KAFKA_TOPICS_REPLICATION_FACTOR=1"),
+	r = invoke(t, append(b.env, "CDC_OUTBOX_KAFKA_TOPICS_CREATE=true", "CDC_OUTBOX_KAFKA_TOPICS_PARTITIONS=2",
+		"CDC_OUTBOX_KAFKA_TOPICS_REPLICATION_FACTOR=1"),
 		"replay", "--id=1", "--topic=made")
 	require.Equal(t, 0, r.code, r.all())
 	require.Len(t, b.records("made", 1), 1)

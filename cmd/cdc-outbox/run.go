@@ -14,8 +14,9 @@ func (a *app) runCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "run",
 		Short: "Run the connector",
-		Long: `run relays outbox rows to Kafka until it is asked to stop. SIGTERM or SIGINT stop it gracefully: it reads to the end of
-the open transaction, waits for Kafka's acknowledgements and confirms them to the slot. A second signal ends it at once.
+		Long: `run relays outbox rows to Kafka until it is asked to stop. SIGTERM or SIGINT stop it gracefully: it
+reads to the end of the open transaction, waits for Kafka's acknowledgements and confirms them to the slot. A second
+signal ends it at once.
 
 While Postgres or Kafka are away it waits for them, not ready. Exit codes: 0 stopped as asked, 1 failed, 2 the
 configuration or the command line is wrong, 3 an operator has to fix something, such as a lost slot.`,

@@ -123,7 +123,8 @@ func (r *running) stop(sig os.Signal) int {
 	return r.cmd.ProcessState.ExitCode()
 }
 
-const insertOrder = `INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload) VALUES ('orders', 'o-1', 'created', '{"secret": "` + canary + `"}')`
+const insertOrder = `INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload)
+	VALUES ('orders', 'o-1', 'created', '{"secret": "` + canary + `"}')`
 
 func TestRunRelaysAndStopsAsAsked(t *testing.T) {
 	db := testkit.Postgres(t)
@@ -135,7 +136,8 @@ func TestRunRelaysAndStopsAsAsked(t *testing.T) {
 	defer kafka.Close()
 	require.NoError(t, kafka.Create(t.Context(), kafkaclient.Topic{Name: "orders.events", Partitions: 2}))
 
-	env := append(variables(t, db), "CDC_OUTBOX_KAFKA_BROKERS="+strings.Join(broker.Addrs(), ","), "CDC_OUTBOX_MONITOR_INTERVAL=200ms")
+	env := append(variables(t, db), "CDC_OUTBOX_KAFKA_BROKERS="+strings.Join(broker.Addrs(), ","),
+		"CDC_OUTBOX_MONITOR_INTERVAL=200ms")
 	require.Equal(t, 0, invoke(t, env, "setup", "--table").code)
 	db.Exec(t, insertOrder)
 
@@ -182,7 +184,8 @@ func TestAFreshStartWaitsForNothing(t *testing.T) {
 	broker, err := fakebroker.Start(fakebroker.Options{})
 	require.NoError(t, err)
 	defer broker.Close()
-	env := append(variables(t, db), "CDC_OUTBOX_KAFKA_BROKERS="+strings.Join(broker.Addrs(), ","), "CDC_OUTBOX_MONITOR_INTERVAL=1m")
+	env := append(variables(t, db), "CDC_OUTBOX_KAFKA_BROKERS="+strings.Join(broker.Addrs(), ","),
+		"CDC_OUTBOX_MONITOR_INTERVAL=1m")
 	require.Equal(t, 0, invoke(t, env, "setup", "--table").code)
 	db.Exec(t, `SELECT pg_drop_replication_slot('`+db.Slot+`')`)
 	db.Exec(t, `DROP PUBLICATION "`+db.Publication+`"`)
@@ -205,9 +208,9 @@ func requireContractMetrics(t *testing.T, body string) {
 		found[m[1]] = true
 	}
 	for _, name := range []string{
-		"events_published_total", "commit_to_ack_seconds", "confirmed_lsn", "received_lsn", "oldest_unconfirmed_seconds",
-		"window_records", "window_bytes", "reconnects_total", "slot_retained_wal_bytes", "slot_unconfirmed_wal_bytes",
-		"slot_active", "slot_wal_status", "build_info",
+		"events_published_total", "commit_to_ack_seconds", "confirmed_lsn", "received_lsn",
+		"oldest_unconfirmed_seconds", "window_records", "window_bytes", "reconnects_total", "slot_retained_wal_bytes",
+		"slot_unconfirmed_wal_bytes", "slot_active", "slot_wal_status", "build_info",
 	} {
 		require.True(t, found[name], name)
 	}
@@ -228,7 +231,9 @@ func keysOf(t *testing.T, text string) []string {
 // While nothing it needs is there, it waits, says for what, and stops when asked.
 func TestRunWaitsForPostgres(t *testing.T) {
 	host, port := nobody(t)
-	r := start(t, []string{"CDC_OUTBOX_POSTGRES_DSN=host=" + host + " port=" + port + " user=u dbname=d password=" + canary})
+	r := start(t, []string{
+		"CDC_OUTBOX_POSTGRES_DSN=host=" + host + " port=" + port + " user=u dbname=d password=" + canary,
+	})
 	require.Eventually(t, func() bool {
 		code, why := r.get("/readyz")
 		return code == http.StatusServiceUnavailable && strings.Contains(why, host+":"+port)
@@ -266,7 +271,8 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 		return strings.Contains(body, "topic_missing")
 	}, 20*time.Second, 50*time.Millisecond)
 	require.NoError(t, r.cmd.Process.Signal(syscall.SIGTERM))
-	require.Eventually(t, func() bool { return strings.Contains(r.text(), "stopping: waiting for what is in flight") }, 10*time.Second, 10*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(r.text(), "stopping: waiting for what is in flight") },
+		10*time.Second, 10*time.Millisecond)
 	began := time.Now()
 	require.Equal(t, 1, r.stop(syscall.SIGTERM))
 	require.Less(t, time.Since(began), 2*time.Second)
@@ -287,7 +293,8 @@ func TestRunStopsWhenATableLeavesThePublication(t *testing.T) {
 	broker, err := fakebroker.Start(fakebroker.Options{})
 	require.NoError(t, err)
 	defer broker.Close()
-	env := append(variables(t, db), "CDC_OUTBOX_KAFKA_BROKERS="+strings.Join(broker.Addrs(), ","), "CDC_OUTBOX_MONITOR_INTERVAL=200ms")
+	env := append(variables(t, db), "CDC_OUTBOX_KAFKA_BROKERS="+strings.Join(broker.Addrs(), ","),
+		"CDC_OUTBOX_MONITOR_INTERVAL=200ms")
 	require.Equal(t, 0, invoke(t, env, "setup", "--table").code)
 	r := start(t, env)
 	r.awaitReady(http.StatusOK)

@@ -19,10 +19,11 @@ func (a *app) setupCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "setup",
 		Short: "Create publication and slot, and with --table the outbox table",
-		Long: `setup creates what the connector needs in Postgres and is not there yet: with --table the outbox table, with --role
-the connector's role and its privileges, the publication, and last the slot. Run it as a role that may do that; the
-connector itself then needs no more than --role is given. What is there already is left alone. A publication whose
-slot no longer exists is a lost slot: setup refuses to make another one, because the events in between would be missing.
+		Long: `setup creates what the connector needs in Postgres and is not there yet: with --table the outbox table,
+with --role the connector's role and its privileges, the publication, and last the slot. Run it as a role that may do
+that; the connector itself then needs no more than --role is given. What is there already is left alone. A publication
+whose slot no longer exists is a lost slot: setup refuses to make another one, because the events in between would be
+missing.
 
 With source: polling it adds the columns, the index and, where polling.notify is set, the trigger that polling needs.`,
 		Example: `  cdc-outbox setup --table --role cdc_outbox --dry-run
@@ -34,7 +35,9 @@ With source: polling it adds the columns, the index and, where polling.notify is
 				return err
 			}
 			if c.Source == config.SourcePolling {
-				return a.setupPolling(cmd.Context(), c, pollingSetupOptions{table: table, dryRun: dryRun, publishExisting: existing, role: role})
+				return a.setupPolling(cmd.Context(), c, pollingSetupOptions{
+					table: table, dryRun: dryRun, publishExisting: existing, role: role,
+				})
 			}
 			if existing {
 				return fault.Usage("--publish-existing is for source: polling", "set postgres.snapshot to initial")
@@ -52,7 +55,8 @@ With source: polling it adds the columns, the index and, where polling.notify is
 	}
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print the SQL and change nothing")
 	cmd.Flags().BoolVar(&table, "table", false, "create the outbox table where it is missing")
-	cmd.Flags().BoolVar(&existing, "publish-existing", false, "with source: polling, publish the rows that are in the table already")
+	cmd.Flags().BoolVar(&existing, "publish-existing", false,
+		"with source: polling, publish the rows that are in the table already")
 	cmd.Flags().StringVar(&role, "role", "", "role to create and to give what the connector needs, and nothing more")
 	return cmd
 }
@@ -66,7 +70,8 @@ func (a *app) planSetup(ctx context.Context, c *config.Loaded, admin setup.Confi
 	}
 	steps, err := setup.Plan(ctx, dsn, admin)
 	if err != nil && fault.KindOf(err) == fault.Retry && ctx.Err() == nil {
-		fmt.Fprintf(a.stderr, "cdc-outbox: %v\nThe server could not be asked, so this is what an empty database needs.\n", err)
+		fmt.Fprintf(a.stderr, "cdc-outbox: %v\nThe server could not be asked, so this is what an empty "+
+			"database needs.\n", err)
 		steps, err = setup.Script(admin), nil
 	}
 	if ctx.Err() != nil {

@@ -22,8 +22,9 @@ func (a *app) slotCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "slot",
 		Short: "Show all that is known of the slot; accept, advance or recreate it",
-		Long: `slot asks Postgres for the slot and for what is remembered of it (postgres.checkpoint), and says in a sentence whether the connector
-would go on from it. It changes nothing. The commands below it do, while no connector runs.`,
+		Long: `slot asks Postgres for the slot and for what is remembered of it (postgres.checkpoint), and says in a
+sentence whether the connector would go on from it. It changes nothing. The commands below it do, while no connector
+runs.`,
 		Example: "  cdc-outbox slot --json\n  cdc-outbox slot accept",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -50,8 +51,9 @@ func (a *app) slotAcceptCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "accept",
 		Short: "Go on from the slot as it is, where it is not where it was left",
-		Long: `accept writes the slot's present position into the table that remembers it, so that the connector starts again. The slot itself is
-not touched. What was committed between the two positions comes through no slot: run repair afterwards.`,
+		Long: `accept writes the slot's present position into the table that remembers it, so that the connector
+starts again. The slot itself is not touched. What was committed between the two positions comes through no slot: run
+repair afterwards.`,
 		Example: "  cdc-outbox slot accept",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -70,8 +72,8 @@ func (a *app) slotAdvanceCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "advance --to LSN",
 		Short: "Move the slot forward over events that are then never published",
-		Long: `advance moves the slot to a position. The events in between are passed over; it decodes and counts them first, and changes nothing
-without --yes-lose-events. A slot never goes back.`,
+		Long: `advance moves the slot to a position. The events in between are passed over; it decodes and counts them
+first, and changes nothing without --yes-lose-events. A slot never goes back.`,
 		Example: "  cdc-outbox slot advance --to 0/16B3748\n  cdc-outbox slot advance --to 0/16B3748 --yes-lose-events",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -80,7 +82,8 @@ without --yes-lose-events. A slot never goes back.`,
 				return err
 			}
 			if to == "" {
-				return fault.Usage("--to is missing", "name the position, as Postgres prints it; `cdc-outbox slot` shows the present ones")
+				return fault.Usage("--to is missing",
+					"name the position, as Postgres prints it; `cdc-outbox slot` shows the present ones")
 			}
 			if err := a.sayLost(cmd.Context(), s, to, lose); err != nil {
 				return err
@@ -98,9 +101,9 @@ func (a *app) slotRecreateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "recreate",
 		Short: "Drop the slot, where there is one, and re-create it",
-		Long: `recreate is the recovery from a slot that is lost, missing or can no longer be decoded. The new one starts now: what was not
-confirmed before comes through no slot, and repair finds it. It counts these events first where the old slot can still be
-read, and changes nothing without --yes-lose-events.`,
+		Long: `recreate is the recovery from a slot that is lost, missing or can no longer be decoded. The new one
+starts now: what was not confirmed before comes through no slot, and repair finds it. It counts these events first
+where the old slot can still be read, and changes nothing without --yes-lose-events.`,
 		Example: "  cdc-outbox slot recreate --yes-lose-events",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -153,13 +156,15 @@ func (a *app) sayLost(ctx context.Context, s wiring.Target, to string, lose bool
 		if err != nil {
 			fmt.Fprintf(a.stderr, "The events between %s and %s cannot be counted: %v\n", r.ConfirmedFlushLSN, to, err)
 		} else {
-			fmt.Fprintf(a.stderr, "Between %s, where the slot is, and %s there are %d events; the slot will not bring them any more.\n", r.ConfirmedFlushLSN, to, n)
+			fmt.Fprintf(a.stderr, "Between %s, where the slot is, and %s there are %d events; the slot will not "+
+				"bring them any more.\n", r.ConfirmedFlushLSN, to, n)
 		}
 	}
 	if lose {
 		return nil
 	}
-	return fault.Usage("nothing was changed", "add --yes-lose-events to do it; repair publishes afterwards what is still in the table")
+	return fault.Usage("nothing was changed",
+		"add --yes-lose-events to do it; repair publishes afterwards what is still in the table")
 }
 
 func (a *app) changed(r setup.SlotReport, err error) error {
@@ -169,7 +174,8 @@ func (a *app) changed(r setup.SlotReport, err error) error {
 	if err := a.printSlot(r); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(a.stdout, "Start the connector; then `cdc-outbox repair --dry-run` counts what Kafka does not have.")
+	_, err = fmt.Fprintln(a.stdout, "Start the connector; then `cdc-outbox repair --dry-run` counts what Kafka "+
+		"does not have.")
 	return err
 }
 
@@ -194,7 +200,8 @@ func (a *app) printSlot(r setup.SlotReport) error {
 		line("remembered", fmt.Sprintf("%s, timeline %d, system %s", r.Remembered, r.RememberedLine, r.RememberedID))
 	}
 	line("keeps WAL from", r.RestartLSN)
-	line("server", fmt.Sprintf("PostgreSQL %s at %s, timeline %d, system %s", r.ServerVersion, r.CurrentLSN, r.Timeline, r.SystemID))
+	line("server", fmt.Sprintf("PostgreSQL %s at %s, timeline %d, system %s", r.ServerVersion, r.CurrentLSN, r.Timeline,
+		r.SystemID))
 	line("failover", fmt.Sprintf("%t, synchronised copy %t", r.Failover, r.Synced))
 	for _, t := range r.Open {
 		line("held back by", t)

@@ -21,23 +21,33 @@ import (
 func newSnapshotBed(t *testing.T, version, delivery string, rows int) *bed {
 	t.Helper()
 	db := testkit.Postgres(t, version)
-	db.Slot = "s" + db.Slot[max(0, len(db.Slot)-42):] // its end is unique; the table of the snapshot has the slot's name in its own
+	// its end is unique; the table of the snapshot has the slot's name in its own
+	db.Slot = "s" + db.Slot[max(0, len(db.Slot)-42):]
 	broker, err := fakebroker.Start(fakebroker.Options{})
 	require.NoError(t, err)
 	t.Cleanup(broker.Close)
 	kafka, err := kafkaclient.New(broker.Addrs(), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
 	require.NoError(t, err)
 	t.Cleanup(kafka.Close)
-	require.NoError(t, kafka.Create(t.Context(), kafkaclient.Topic{Name: "orders.events", Partitions: 1}, kafkaclient.Topic{Name: "bills.events", Partitions: 1}))
+	require.NoError(t, kafka.Create(t.Context(), kafkaclient.Topic{Name: "orders.events", Partitions: 1},
+		kafkaclient.Topic{Name: "bills.events", Partitions: 1}))
 	for _, table := range []string{"outbox", `"Bill""box"`} {
-		db.Exec(t, `CREATE TABLE `+table+` (id bigint PRIMARY KEY, aggregate_type text NOT NULL, aggregate_id text NOT NULL, event_type text NOT NULL,
+		db.Exec(t, `CREATE TABLE
+			`+table+` (id bigint PRIMARY KEY, aggregate_type text NOT NULL, aggregate_id text NOT NULL, event_type `+
+			`text NOT NULL,
 			payload jsonb, headers jsonb, created_at timestamptz NOT NULL)`)
 	}
-	db.Exec(t, fmt.Sprintf(`INSERT INTO outbox SELECT g, 'orders', 'k', 'created', jsonb_build_object('n', g), NULL, timestamptz '2026-01-01' + g * interval '1 s'
+	db.Exec(t, fmt.Sprintf(`INSERT INTO outbox SELECT g, 'orders', 'k', 'created', jsonb_build_object('n', g), NULL,
+		timestamptz '2026-01-01' + g * interval '1 s'
 		FROM generate_series(%d, 1, -1) g`, rows))
-	db.Exec(t, `INSERT INTO "Bill""box" SELECT g, 'bills', 'k', 'created', jsonb_build_object('n', g), NULL, now() FROM generate_series(1, 50) g`)
-	return &bed{T: t, db: db, kafka: kafka, env: append(variables(t, db), "CDC_OUTBOX_KAFKA_BROKERS="+broker.Addrs()[0], "CDC_OUTBOX_MONITOR_INTERVAL=200ms",
-		"CDC_OUTBOX_DELIVERY="+delivery, "CDC_OUTBOX_POSTGRES_SNAPSHOT=initial", `CDC_OUTBOX_POSTGRES_TABLES=public.outbox,public."Bill""box"`)}
+	db.Exec(t, `INSERT INTO "Bill""box" SELECT g, 'bills', 'k', 'created', jsonb_build_object('n', g), NULL, now()
+		FROM generate_series(1, 50) g`)
+	return &bed{
+		T: t, db: db, kafka: kafka, env: append(variables(t, db), "CDC_OUTBOX_KAFKA_BROKERS="+broker.Addrs()[0],
+			"CDC_OUTBOX_MONITOR_INTERVAL=200ms",
+			"CDC_OUTBOX_DELIVERY="+delivery, "CDC_OUTBOX_POSTGRES_SNAPSHOT=initial",
+			`CDC_OUTBOX_POSTGRES_TABLES=public.outbox,public."Bill""box"`),
+	}
 }
 
 // write inserts rows one by one until the returned function is called, which says how many there are.
@@ -52,7 +62,8 @@ func (b *bed) write(from int) (stop func() int) {
 				return
 			default:
 			}
-			b.db.Exec(b, fmt.Sprintf(`INSERT INTO outbox VALUES (%d, 'orders', 'k', 'created', '{}', NULL, now())`, from+n))
+			b.db.Exec(b, fmt.Sprintf(`INSERT INTO outbox
+				VALUES (%d, 'orders', 'k', 'created', '{}', NULL, now())`, from+n))
 		}
 	})
 	return func() int { close(done); wg.Wait(); return n }

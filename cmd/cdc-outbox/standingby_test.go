@@ -22,7 +22,8 @@ func TestStatusOfAnInstanceThatStandsBy(t *testing.T) {
 	first.awaitReady(http.StatusOK)
 	second := start(t, b.env)
 	listen := "--http-listen=" + strings.TrimPrefix(second.url, "http://")
-	holder := regexp.MustCompile(`Another instance holds the slot: backend \d+, application "cdc-outbox/` + db.Slot + `", from 127\.0\.0\.1, since 20\S+\. This instance waits`)
+	holder := regexp.MustCompile(`Another instance holds the slot: backend \d+, application "cdc-outbox/` + db.Slot +
+		`", from 127\.0\.0\.1, since 20\S+\. This instance waits`)
 	var res result
 	require.Eventually(t, func() bool {
 		res = invoke(t, b.env, "status", listen)

@@ -12,8 +12,9 @@ func (a *app) statusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show the slot, the connector, and what it waits for",
-		Long: `status asks Postgres for the slot, which works also when the connector does not run, and asks the connector at
-http.listen how it is. With --why it says only what the slot waits for, and what to do about it. The exit code is 3 when the slot is missing or lost.`,
+		Long: `status asks Postgres for the slot, which works also when the connector does not run, and asks the
+connector at http.listen how it is. With --why it says only what the slot waits for, and what to do about it. The exit
+code is 3 when the slot is missing or lost.`,
 		Example: `  cdc-outbox status --config cdc-outbox.yaml
   cdc-outbox status --why
   cdc-outbox status --json | jq .replication_slot.retained_wal_bytes`,

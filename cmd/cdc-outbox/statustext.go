@@ -67,7 +67,8 @@ func slotLines(line func(string, string, ...any), s *slotmonitor.Slot) {
 	line("database", "%s, plugin %s", s.Database, s.Plugin)
 	line("WAL status", "%s", strings.TrimSpace(s.WALStatus+" "+s.InvalidationReason))
 	line("retained WAL", "%s behind restart_lsn %s", human.Bytes(float64(s.RetainedBytes)), s.RestartLSN)
-	line("unconfirmed WAL", "%s behind confirmed_flush_lsn %s", human.Bytes(float64(s.UnconfirmedBytes)), s.ConfirmedFlushLSN)
+	line("unconfirmed WAL", "%s behind confirmed_flush_lsn %s", human.Bytes(float64(s.UnconfirmedBytes)),
+		s.ConfirmedFlushLSN)
 	if s.SafeBytes != nil {
 		line("until it is lost", "%s may still be written", human.Bytes(float64(*s.SafeBytes)))
 	}
@@ -139,7 +140,8 @@ func writeWaits(b *strings.Builder, st service.Status) {
 		writeRemedy(b, "next: ", st.State.Remedy())
 	}
 	for _, w := range st.Waits {
-		if short, cause, ok := strings.Cut(w.Reason, ": "); ok && w.Kind == diagnose.PostgresUnreachable && strings.Contains(st.State.Reason, cause) {
+		if short, cause, ok := strings.Cut(w.Reason, ": "); ok && w.Kind == diagnose.PostgresUnreachable &&
+			strings.Contains(st.State.Reason, cause) {
 			w.Reason = short // the state above says why
 		}
 		fmt.Fprintf(b, "  - %s (since %s)\n", fault.Printable(w.Sentence()), w.Since.UTC().Format(time.RFC3339))

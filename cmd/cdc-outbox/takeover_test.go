@@ -25,7 +25,8 @@ func TestTakeoverAndBack(t *testing.T) {
 		t.Run(fmt.Sprintf("remembers=%v", remembers), func(t *testing.T) {
 			r := newDebeziumRig(t)
 			db := r.db
-			db.Exec(t, `CREATE TABLE outbox (id uuid PRIMARY KEY, aggregatetype varchar(255) NOT NULL, aggregateid varchar(255) NOT NULL, type varchar(255) NOT NULL, payload jsonb)`)
+			db.Exec(t, `CREATE TABLE outbox (id uuid PRIMARY KEY, aggregatetype varchar(255) NOT NULL,
+				aggregateid varchar(255) NOT NULL, type varchar(255) NOT NULL, payload jsonb)`)
 			db.Exec(t, "CREATE TABLE heartbeat (at timestamptz)")
 			db.Exec(t, "CREATE PUBLICATION "+db.Publication+" FOR ALL TABLES")
 			db.Exec(t, "SELECT pg_create_logical_replication_slot('"+db.Slot+"', 'pgoutput')")
@@ -33,11 +34,14 @@ func TestTakeoverAndBack(t *testing.T) {
 			insert := func(n int) {
 				for range n {
 					rows++
-					db.Exec(t, fmt.Sprintf(`INSERT INTO outbox VALUES ('00000000-0000-4000-8000-%012d', 'Order', '%d', 'Created', '{"n": %d}'); INSERT INTO heartbeat VALUES (now())`, rows, rows, rows))
+					db.Exec(t, fmt.Sprintf(`INSERT INTO outbox
+						VALUES ('00000000-0000-4000-8000-%012d', 'Order', '%d', 'Created', '{"n": %d}'); INSERT INTO
+							heartbeat VALUES (now())`, rows, rows, rows))
 				}
 			}
 			debezium := func() { // reads as Debezium does, and moves the slot
-				db.Exec(t, fmt.Sprintf("SELECT pg_logical_slot_get_binary_changes('%s', NULL, NULL, 'proto_version', '1', 'publication_names', '%s')", db.Slot, db.Publication))
+				db.Exec(t, fmt.Sprintf("SELECT pg_logical_slot_get_binary_changes('%s', NULL, NULL, 'proto_version', "+
+					"'1', 'publication_names', '%s')", db.Slot, db.Publication))
 			}
 			insert(2)
 			debezium()
@@ -82,7 +86,8 @@ func TestTakeoverAndBack(t *testing.T) {
 				keys = append(keys, string(rec.Key))
 			}
 			slices.SortFunc(keys, func(a, b string) int { return len(a) - len(b) })
-			require.ElementsMatch(t, []string{"3", "4", "5", "6", "7", "12", "13"}, keys, "each once; the others were Debezium's")
+			require.ElementsMatch(t, []string{"3", "4", "5", "6", "7", "12", "13"}, keys,
+				"each once; the others were Debezium's")
 		})
 	}
 }
@@ -99,12 +104,15 @@ func (r *badRig) translated() (*takeoverReport, string) {
 	dir := r.TempDir()
 	connector := filepath.Join(dir, "connector.json")
 	text, err := json.Marshal(map[string]string{
-		"connector.class": "io.debezium.connector.postgresql.PostgresConnector", "topic.prefix": "srv", "plugin.name": "pgoutput",
-		"database.hostname": pg.Host, "database.port": portText(pg.Port), "database.user": pg.User, "database.password": canary, "database.dbname": pg.Database,
+		"connector.class": "io.debezium.connector.postgresql.PostgresConnector", "topic.prefix": "srv",
+		"plugin.name": "pgoutput", "database.hostname": pg.Host, "database.port": portText(pg.Port),
+		"database.user": pg.User, "database.password": canary, "database.dbname": pg.Database,
 		"slot.name": r.db.Slot, "publication.name": r.db.Publication, "table.include.list": "public.outbox",
-		"key.converter": "org.apache.kafka.connect.storage.StringConverter", "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+		"key.converter":                       "org.apache.kafka.connect.storage.StringConverter",
+		"value.converter":                     "org.apache.kafka.connect.storage.StringConverter",
 		"producer.override.bootstrap.servers": strings.Join(r.broker.Addrs(), ","),
-		"transforms":                          "outbox", "transforms.outbox.type": "io.debezium.transforms.outbox.EventRouter",
+		"transforms":                          "outbox",
+		"transforms.outbox.type":              "io.debezium.transforms.outbox.EventRouter",
 	})
 	require.NoError(r, err)
 	require.NoError(r, os.WriteFile(connector, text, 0o600))

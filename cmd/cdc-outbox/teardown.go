@@ -20,10 +20,10 @@ func (a *app) teardownCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "teardown",
 		Short: "Remove slot and publication, and with --table the outbox table",
-		Long: `teardown drops the slot, which lets Postgres remove the WAL it held back, then the publication, and with --table the
-outbox tables with all events in them. It refuses while a connector reads the slot. Events that were not published are
-not published any more, so it asks first, or wants --yes. With source: polling it drops the index, the trigger and the columns that
-setup has added.`,
+		Long: `teardown drops the slot, which lets Postgres remove the WAL it held back, then the publication, and
+with --table the outbox tables with all events in them. It refuses while a connector reads the slot. Events that were
+not published are not published any more, so it asks first, or wants --yes. With source: polling it drops the index,
+the trigger and the columns that setup has added.`,
 		Example: `  cdc-outbox teardown --dry-run
   cdc-outbox teardown --yes`,
 		Args: noArguments,

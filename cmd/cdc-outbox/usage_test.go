@@ -64,7 +64,8 @@ func TestVerifyingNoArchiveSaysSo(t *testing.T) {
 	dir := t.TempDir()
 	r := invoke(t, nil, "prune", "--verify-archive", dir)
 	require.Equal(t, 3, r.code, r.all())
-	require.Contains(t, r.stderr, "archive "+dir+": the directory holds no archive, that is, not a single file *.jsonl.zst. Next: Name the directory that prune --archive DIR wrote to.")
+	require.Contains(t, r.stderr, "archive "+dir+": the directory holds no archive, that is, not a single file "+
+		"*.jsonl.zst. Next: Name the directory that prune --archive DIR wrote to.")
 	r = invoke(t, nil, "prune", "--verify-archive", dir+"/missing")
 	require.Equal(t, 2, r.code, r.all())
 	require.Contains(t, r.stderr, "--verify-archive names no directory")
@@ -76,9 +77,13 @@ func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
 	for _, c := range root.Commands() {
 		names = append(names, c.Name())
 		require.NotEmpty(t, c.Example, c.Name())
-		require.True(t, strings.HasPrefix(c.Example, "  cdc-outbox") || strings.Contains(c.Example, "cdc-outbox "+c.Name()), c.Name())
+		require.True(t, strings.HasPrefix(c.Example, "  cdc-outbox") ||
+			strings.Contains(c.Example, "cdc-outbox "+c.Name()), c.Name())
 	}
-	require.Equal(t, []string{"check", "config", "dead-letter", "migrate", "monitor", "prune", "repair", "replay", "run", "setup", "slot", "status", "teardown", "version"}, names)
+	require.Equal(t, []string{
+		"check", "config", "dead-letter", "migrate", "monitor", "prune", "repair", "replay", "run", "setup", "slot",
+		"status", "teardown", "version",
+	}, names)
 }
 
 const canary = "hunter2canary"
@@ -90,7 +95,10 @@ func TestNoSecretInAnyOutput(t *testing.T) {
 	dir := t.TempDir()
 	secret := filepath.Join(dir, "password")
 	require.NoError(t, os.WriteFile(secret, []byte(canary), 0o600))
-	sasl := []string{"CDC_OUTBOX_KAFKA_SASL_MECHANISM=PLAIN", "CDC_OUTBOX_KAFKA_SASL_USERNAME=u", "CDC_OUTBOX_KAFKA_SASL_PASSWORD=" + canary}
+	sasl := []string{
+		"CDC_OUTBOX_KAFKA_SASL_MECHANISM=PLAIN", "CDC_OUTBOX_KAFKA_SASL_USERNAME=u",
+		"CDC_OUTBOX_KAFKA_SASL_PASSWORD=" + canary,
+	}
 	dsns := map[string]string{
 		"url":           "postgres://u:" + canary + "@" + addr + "/d?connect_timeout=2",
 		"keywords":      "host=" + host + " port=" + port + " user=u password=" + canary + " connect_timeout=2",
@@ -100,8 +108,10 @@ func TestNoSecretInAnyOutput(t *testing.T) {
 		"bare":          canary,
 	}
 	commands := map[string][]string{
-		"config": {"config", "--origins"}, "config json": {"config", "--json"}, "check": {"check"}, "check json": {"check", "--json"},
-		"status": {"status"}, "status json": {"status", "--json"}, "setup": {"setup"}, "dry-run": {"setup", "--dry-run", "--table"},
+		"config": {"config", "--origins"}, "config json": {"config", "--json"}, "check": {"check"},
+		"check json": {"check", "--json"},
+		"status":     {"status"}, "status json": {"status", "--json"}, "setup": {"setup"},
+		"dry-run":  {"setup", "--dry-run", "--table"},
 		"teardown": {"teardown", "--yes"}, "misspelled": {"config", "--log-level=x", "--kafka-brokers=nowhere"},
 	}
 	for kind, dsn := range dsns {
@@ -116,8 +126,13 @@ func TestNoSecretInAnyOutput(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{
-		{"config", "--postgres-dns=" + canary}, {"config", canary}, {canary}, {"config", "-" + canary},
-		{"config", "--postgres-dsn", "host=h password=" + canary + " x"}, {"config", "--postgres-dsn", "postgres://u:p@" + canary + "@h/d"}, {"config", "--=" + canary},
+		{"config", "--postgres-dns=" + canary},
+		{"config", canary},
+		{canary},
+		{"config", "-" + canary},
+		{"config", "--postgres-dsn", "host=h password=" + canary + " x"},
+		{"config", "--postgres-dsn", "postgres://u:p@" + canary + "@h/d"},
+		{"config", "--=" + canary},
 		{"config", "--json=" + canary},
 	} {
 		r := invoke(t, nil, args...)
@@ -136,7 +151,9 @@ func TestNoSecretInAnyOutput(t *testing.T) {
 func TestConfigFromEveryLayer(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cdc-outbox.yaml")
 	require.NoError(t, os.WriteFile(path, []byte("postgres: {slot: a, publication: a, setup: never}\n"), 0o600))
-	r := invoke(t, []string{"CDC_OUTBOX_CONFIG=" + path, "CDC_OUTBOX_POSTGRES_SLOT=b", "CDC_OUTBOX_POSTGRES_PUBLICATION=b"},
+	r := invoke(t, []string{
+		"CDC_OUTBOX_CONFIG=" + path, "CDC_OUTBOX_POSTGRES_SLOT=b", "CDC_OUTBOX_POSTGRES_PUBLICATION=b",
+	},
 		"config", "--postgres-slot", "c", "--json")
 	require.Equal(t, 0, r.code, r.all())
 	var values []struct {
@@ -149,5 +166,7 @@ func TestConfigFromEveryLayer(t *testing.T) {
 	for _, v := range values {
 		got[v.Key] = v.Value
 	}
-	require.Equal(t, []any{"c", "b", "never"}, []any{got["postgres.slot"], got["postgres.publication"], got["postgres.setup"]})
+	require.Equal(t, []any{"c", "b", "never"}, []any{
+		got["postgres.slot"], got["postgres.publication"], got["postgres.setup"],
+	})
 }

@@ -38,7 +38,8 @@ func TestCommandsSayWhatTheyWaitFor(t *testing.T) {
 	host, port := nobody(t)
 	down := host + ":" + port
 	require.Equal(t, 0, invoke(t, append(env, "CDC_OUTBOX_KAFKA_BROKERS="+down), "setup", "--table").code)
-	db.Exec(t, `INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload) VALUES ('order', 'k', 'created', '{}')`)
+	db.Exec(t, `INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload)
+		VALUES ('order', 'k', 'created', '{}')`)
 	for _, c := range []struct{ command, brokers, says string }{
 		{"dead-letter list --json", down, "Waiting for topic cdc-outbox.dead-letter: "},
 		{"dead-letter list", mute(t), "Waiting for topic cdc-outbox.dead-letter: no broker has answered yet"},
@@ -52,7 +53,8 @@ func TestCommandsSayWhatTheyWaitFor(t *testing.T) {
 	} {
 		t.Run(c.command, func(t *testing.T) {
 			t.Parallel()
-			cmd := command(t.Context(), append(env, "CDC_OUTBOX_KAFKA_BROKERS="+c.brokers), strings.Fields(c.command)...)
+			cmd := command(t.Context(), append(env, "CDC_OUTBOX_KAFKA_BROKERS="+c.brokers),
+				strings.Fields(c.command)...)
 			stdout, err := cmd.StdoutPipe()
 			require.NoError(t, err)
 			stderr, err := cmd.StderrPipe()

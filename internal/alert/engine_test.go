@@ -18,8 +18,10 @@ func TestAlertsTellEachChangeOnce(t *testing.T) {
 	}
 	require.Empty(t, step(0, OK), "a healthy slot is nothing to tell")
 	got := step(time.Second, Warn)
-	require.Equal(t, []Event{{Alert: "x", Subject: "s", State: Firing, Level: Warn, Sentence: "warn!", Since: now,
-		At: now}}, got, "worse is reported at once")
+	require.Equal(t, []Event{{
+		Alert: "x", Subject: "s", State: Firing, Level: Warn, Sentence: "warn!", Since: now,
+		At: now,
+	}}, got, "worse is reported at once")
 	began := now
 	require.Empty(t, step(time.Second, Warn))
 	got = step(time.Second, Critical)
@@ -36,8 +38,10 @@ func TestAlertsTellEachChangeOnce(t *testing.T) {
 	}
 	require.Equal(t, []string{"x"}, Names(a.List()))
 	got = step(time.Second, OK)
-	require.Equal(t, []Event{{Alert: "x", Subject: "s", State: Resolved, Level: Critical, Before: Critical,
-		Sentence: "critical!", Since: began, At: now}}, got)
+	require.Equal(t, []Event{{
+		Alert: "x", Subject: "s", State: Resolved, Level: Critical, Before: Critical,
+		Sentence: "critical!", Since: began, At: now,
+	}}, got)
 	require.Empty(t, step(time.Second, OK))
 	require.Empty(t, Names(a.List()))
 }
@@ -68,8 +72,12 @@ func TestAlertsRepeat(t *testing.T) {
 
 func TestAlertsEndWithTheirSlot(t *testing.T) {
 	a := NewEngine(time.Hour, nil)
-	a.Add([]Finding{{Alert: "x", Subject: "gone", Level: Warn}, {Alert: "y", Subject: "gone", Level: Critical},
-		{Alert: "x", Subject: "there", Level: Warn}, {Alert: "z", Level: Warn}}, start)
+	a.Add([]Finding{
+		{Alert: "x", Subject: "gone", Level: Warn},
+		{Alert: "y", Subject: "gone", Level: Critical},
+		{Alert: "x", Subject: "there", Level: Warn},
+		{Alert: "z", Level: Warn},
+	}, start)
 	alerts, level := a.About("gone")
 	require.Equal(t, Critical, level)
 	require.Equal(t, "y", alerts[0].Rule)

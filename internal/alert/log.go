@@ -20,7 +20,8 @@ func (e Event) Log(l *zap.Logger) {
 	}
 	fields = append(fields, zap.String(logkey.Sentence, e.Sentence))
 	if e.Cause.Code != "" {
-		fields = append(fields, zap.String(logkey.Reason, e.Cause.Code), zap.String(logkey.AlertCause, e.Cause.Sentence))
+		fields = append(fields, zap.String(logkey.Reason, e.Cause.Code),
+			zap.String(logkey.AlertCause, e.Cause.Sentence))
 	}
 	if e.Cause.Next != "" && e.State == Firing {
 		fields = append(fields, zap.String(logkey.Next, e.Cause.Next))

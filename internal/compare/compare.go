@@ -53,8 +53,11 @@ type Comparison struct {
 
 // New begins a comparison.
 func New(o Options) *Comparison {
-	return &Comparison{options: o, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}, events: newSpill[event](o.Dir, "events"),
-		first: map[int]Place{}}
+	return &Comparison{
+		options: o, seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()},
+		events: newSpill[event](o.Dir, "events"),
+		first:  map[int]Place{},
+	}
 }
 
 // Close closes the files.
@@ -94,7 +97,8 @@ func (c *Comparison) Add(side Side, r *Record) error {
 func (c *Comparison) id(headers []router.Header) (id [2]uint64, ok bool) {
 	for i := range headers {
 		if headers[i].Key == "id" && headers[i].Value != nil {
-			return [2]uint64{maphash.Bytes(c.seeds[0], headers[i].Value), maphash.Bytes(c.seeds[1], headers[i].Value)}, true
+			return [2]uint64{maphash.Bytes(c.seeds[0], headers[i].Value), maphash.Bytes(c.seeds[1], headers[i].Value)},
+				true
 		}
 	}
 	return id, false

@@ -22,8 +22,8 @@ const (
 	Repeat    Kind = "repeat"     // an event was published twice, with different content
 	WithoutID Kind = "without_id" // no id header: it cannot be matched
 
-	// No event of a pair of topics is on both sides, others' are. With Overlap, where such events are left out one by one, a
-	// topic that one side never wrote would pass otherwise.
+	// No event of a pair of topics is on both sides, others' are. With Overlap, where such events are left out one by
+	// one, a topic that one side never wrote would pass otherwise.
 	NothingInCommon Kind = "nothing_in_common"
 )
 
@@ -108,7 +108,8 @@ func (c *Comparison) Result() (*Result, error) {
 	return &c.result, nil
 }
 
-// uncompared notes the topics of which no event is on both sides. That no event at all is on both is for the caller to see.
+// uncompared notes the topics of which no event is on both sides. That no event at all is on both is for the caller to
+// see.
 func (c *Comparison) uncompared(extents map[log]extent) {
 	if !c.options.Overlap || c.result.Matched == 0 {
 		return
@@ -204,13 +205,15 @@ func (c *Comparison) alone(extents map[log]extent) error {
 func (c *Comparison) order(pairs *spill[pair]) error {
 	return pairs.each(func(all []pair) error {
 		slices.SortFunc(all, func(a, b pair) int {
-			return cmp.Or(cmp.Compare(a.LeftTopic, b.LeftTopic), cmp.Compare(a.Key, b.Key), cmp.Compare(a.LeftPartition, b.LeftPartition), cmp.Compare(a.Left, b.Left))
+			return cmp.Or(cmp.Compare(a.LeftTopic, b.LeftTopic), cmp.Compare(a.Key, b.Key),
+				cmp.Compare(a.LeftPartition, b.LeftPartition), cmp.Compare(a.Left, b.Left))
 		})
 		for i := 1; i < len(all); i++ {
 			a, b := all[i-1], all[i]
 			if a.LeftTopic == b.LeftTopic && a.Key == b.Key && a.LeftPartition == b.LeftPartition &&
 				a.RightTopic == b.RightTopic && a.RightPar == b.RightPar && a.Right > b.Right {
-				c.result.note(Order, place(Left, int(b.LeftTopic), b.LeftPartition, b.Left), place(Right, int(b.RightTopic), b.RightPar, b.Right))
+				c.result.note(Order, place(Left, int(b.LeftTopic), b.LeftPartition, b.Left),
+					place(Right, int(b.RightTopic), b.RightPar, b.Right))
 			}
 		}
 		return nil

@@ -38,14 +38,20 @@ type change struct {
 // A DELETE never halts: it is how an outbox is emptied, and it takes nothing back. The event of a row that was inserted
 // and deleted in one transaction is published like any other.
 var (
-	updated = change{"UPDATE", "update", true,
+	updated = change{
+		"UPDATE", "update", true,
 		"An event is what was inserted: insert a new row for what changed. To keep such changes out of the stream: " +
-			"ALTER PUBLICATION … SET (publish = 'insert')."}
-	deleted = change{"DELETE", "delete", false,
-		"Nothing has to be done. To spare the server sending them: ALTER PUBLICATION … SET (publish = 'insert')."}
-	truncated = change{"TRUNCATE", "truncate", true,
+			"ALTER PUBLICATION … SET (publish = 'insert').",
+	}
+	deleted = change{
+		"DELETE", "delete", false,
+		"Nothing has to be done. To spare the server sending them: ALTER PUBLICATION … SET (publish = 'insert').",
+	}
+	truncated = change{
+		"TRUNCATE", "truncate", true,
 		"Events that were in the table are published all the same, once. To keep such changes out of the stream: " +
-			"ALTER PUBLICATION … SET (publish = 'insert')."}
+			"ALTER PUBLICATION … SET (publish = 'insert').",
+	}
 )
 
 // warnings remember, for one kind of change, what was logged.
@@ -144,7 +150,8 @@ func (r *reader) changedID(rel *pgoutput.Relation, m *pgoutput.Message) string {
 }
 
 func (r *reader) changeFields(kind *change, rel *pgoutput.Relation, m *pgoutput.Message,
-	pos offsets.Position) []zap.Field {
+	pos offsets.Position,
+) []zap.Field {
 	return []zap.Field{
 		zap.String(logkey.Reason, kind.reason), zap.Stringer(logkey.Table,
 			identifier.Table{Schema: rel.Namespace, Name: rel.Name}),

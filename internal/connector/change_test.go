@@ -39,8 +39,10 @@ func TestChangesAreCountedAndNoEvents(t *testing.T) {
 		core, logs := observer.New(zap.InfoLevel)
 		foreign := remove()
 		foreign.Relation = elsewhere
-		g := start(t, Config{Logger: zap.New(core),
-			Replication: replication.Config{Tables: []identifier.Table{{Schema: "public", Name: "outbox"}}}}, true,
+		g := start(t, Config{
+			Logger:      zap.New(core),
+			Replication: replication.Config{Tables: []identifier.Table{{Schema: "public", Name: "outbox"}}},
+		}, true,
 			opening{at(50), newStream(begin(100), row("a"), update("a"), update("a"), remove(),
 				truncate(elsewhere, relation), row("b"), commit(150),
 				begin(200), foreign, truncate(elsewhere), commit(250))})
@@ -51,7 +53,10 @@ func TestChangesAreCountedAndNoEvents(t *testing.T) {
 		require.Equal(t, walAt(250), g.confirmed())
 		n := g.Status().Counts
 		require.EqualValues(t, []uint64{2, 1, 1, 2}, []uint64{n.Updates, n.Deletes, n.Truncates, n.Foreign})
-		require.NoError(t, testutil.GatherAndCompare(g.registry, strings.NewReader(`# HELP cdc_outbox_outbox_changes_total Changes of the outbox besides inserts that the publication sends and that are no events, by operation.
+		require.NoError(t, testutil.GatherAndCompare(g.registry,
+			strings.NewReader(
+				`# HELP cdc_outbox_outbox_changes_total Changes of the outbox besides inserts that the publication `+
+					`sends and that are no events, by operation.
 # TYPE cdc_outbox_outbox_changes_total counter
 cdc_outbox_outbox_changes_total{operation="delete"} 1
 cdc_outbox_outbox_changes_total{operation="truncate"} 1
@@ -108,8 +113,10 @@ func TestHaltsInFrontOfAChange(t *testing.T) {
 				core, logs := observer.New(zap.ErrorLevel)
 				script := []*pgoutput.Message{begin(100), row("a"), remove(), row("b"), c.change, row("c"), commit(150)}
 				first, second := newStream(script...), newStream(script...)
-				g := start(t, Config{OnChange: HaltAtTheFirst,
-					DeadLetters: deadletter.Builder{Columns: deadletter.Columns{ID: "id"}}, Logger: zap.New(core)},
+				g := start(t, Config{
+					OnChange:    HaltAtTheFirst,
+					DeadLetters: deadletter.Builder{Columns: deadletter.Columns{ID: "id"}}, Logger: zap.New(core),
+				},
 					true,
 					opening{at(50), first}, opening{at(50), second})
 				synctest.Wait()

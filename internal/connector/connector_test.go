@@ -185,8 +185,10 @@ func TestHaltKeepsTheProcessAtTheRow(t *testing.T) {
 // back.
 func TestHaltSurvivesItsStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		script := []*pgoutput.Message{begin(100), row("a"), commit(150), begin(200), row("b"),
-			typedRow("bad", "no/topic"), row("c"), commit(250), begin(300), row("d"), commit(350)}
+		script := []*pgoutput.Message{
+			begin(100), row("a"), commit(150), begin(200), row("b"),
+			typedRow("bad", "no/topic"), row("c"), commit(250), begin(300), row("d"), commit(350),
+		}
 		first, second := newStream(script...), newStream(script[3:]...)
 		g := start(t, Config{}, true, opening{at(50), first}, opening{at(150), second})
 		synctest.Wait()
@@ -228,8 +230,10 @@ func TestAStandbyStopsAtOnce(t *testing.T) {
 func TestHaltSaysWhatHelps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		core, logs := observer.New(zap.ErrorLevel)
-		g := start(t, Config{Logger: zap.New(core)}, true, opening{at(50),
-			newStream(begin(100), typedRow("b", "no/topic"), commit(150))})
+		g := start(t, Config{Logger: zap.New(core)}, true, opening{
+			at(50),
+			newStream(begin(100), typedRow("b", "no/topic"), commit(150)),
+		})
 		synctest.Wait()
 		next := g.Status().Halted.Next
 		require.Contains(t, next, "--router-on-bad-row skip")
@@ -367,8 +371,10 @@ func TestNotReadyWhileTheSlotIsHeldBack(t *testing.T) {
 		require.False(t, ready)
 		require.Equal(t, "the slot is held back for 6 s: table m: locked", why)
 		st := g.Status()
-		require.Equal(t, fault.Wait{Kind: WaitMemory, Object: "table m", Reason: "locked", Next: "unlock",
-			Since: held.heldSince}, st.Waits[0])
+		require.Equal(t, fault.Wait{
+			Kind: WaitMemory, Object: "table m", Reason: "locked", Next: "unlock",
+			Since: held.heldSince,
+		}, st.Waits[0])
 		g.stop()
 		require.NoError(t, <-g.done)
 	})

@@ -24,10 +24,12 @@ import (
 const letters = "dead.letters"
 
 func deadLetterConfig() Config {
-	return Config{Policies: relay.Policies{Default: relay.DeadLetter},
+	return Config{
+		Policies: relay.Policies{Default: relay.DeadLetter},
 		DeadLetters: deadletter.Builder{Topic: letters, Slot: "s", Columns: deadletter.Columns{
 			ID: "id", Key: "aggregate_id", Type: "event_type", Payload: "payload",
-		}}}
+		}},
+	}
 }
 
 func bigRow(id string) *pgoutput.Message {
@@ -64,8 +66,10 @@ func TestADeadLetterIsAcknowledgedLikeAnyRecord(t *testing.T) {
 		g.producer.ack()
 		require.Equal(t, walAt(150), g.confirmed())
 		require.EqualValues(t, 1, g.Status().Counts.DeadLettered)
-		require.Equal(t, []relay.BadRow{{EventID: "b", Action: relay.DeadLetter, Reason: "illegal_topic", LSN: "0/64",
-			At: time.Now().UTC()}}, g.Status().Aside)
+		require.Equal(t, []relay.BadRow{{
+			EventID: "b", Action: relay.DeadLetter, Reason: "illegal_topic", LSN: "0/64",
+			At: time.Now().UTC(),
+		}}, g.Status().Aside)
 		require.Equal(t, []telemetry.TopicCount{{Topic: "order.events", Published: 3}}, g.Status().Topics)
 		require.Len(t, g.producer.marks, 1)
 		require.Equal(t, 1, logs.Len())
@@ -99,8 +103,10 @@ func TestAGroupHasAPolicyOfItsOwn(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		cfg := deadLetterConfig()
-		cfg.Policies.Groups = map[router.Group]relay.Policy{router.GroupNullKey: relay.Skip, router.GroupUnroutable: "",
-			router.GroupTooLarge: relay.Halt}
+		cfg.Policies.Groups = map[router.Group]relay.Policy{
+			router.GroupNullKey: relay.Skip, router.GroupUnroutable: "",
+			router.GroupTooLarge: relay.Halt,
+		}
 		g := startWith(t, cfg, &fakeProducer{auto: true, limits: map[string]int{"order.events": 1000}},
 			opening{at(50), newStream(begin(100), nullKey("a"), typedRow("b", "no/topic"), bigRow("c"), row("d"),
 				commit(150))})
@@ -163,8 +169,10 @@ func TestAStopEndsTheWaitForALimit(t *testing.T) {
 // not even that is taken, nothing is dropped.
 func TestATooLargeLetterBecomesAPointer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := startWith(t, deadLetterConfig(), &fakeProducer{auto: true,
-			limits: map[string]int{"order.events": 1000, letters: 50}},
+		g := startWith(t, deadLetterConfig(), &fakeProducer{
+			auto:   true,
+			limits: map[string]int{"order.events": 1000, letters: 50},
+		},
 			opening{at(50), newStream(begin(100), bigRow("a"), row("b"), commit(150))})
 		synctest.Wait()
 		require.Empty(t, g.producer.produced())
@@ -191,8 +199,10 @@ func TestRefusedLater(t *testing.T) {
 			Timestamp: rec.Timestamp, Bytes: 2000, Limit: 1000, Reason: kafka.TooLarge,
 		}
 	}
-	for policy, want := range map[relay.Policy]kafka.Action{relay.Halt: kafka.Hold, relay.Skip: kafka.Drop,
-		relay.DeadLetter: kafka.Replace} {
+	for policy, want := range map[relay.Policy]kafka.Action{
+		relay.Halt: kafka.Hold, relay.Skip: kafka.Drop,
+		relay.DeadLetter: kafka.Replace,
+	} {
 		t.Run(string(policy), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				cfg := deadLetterConfig()
@@ -207,8 +217,10 @@ func TestRefusedLater(t *testing.T) {
 				require.Equal(t, want, res.Action)
 				switch policy {
 				case relay.Halt:
-					g.producer.trouble = []kafka.Trouble{{Kind: wire.RecordTooLarge, Object: "partition order.events/0",
-						Sentence: "A record is too large."}}
+					g.producer.trouble = []kafka.Trouble{{
+						Kind: wire.RecordTooLarge, Object: "partition order.events/0",
+						Sentence: "A record is too large.",
+					}}
 					require.Contains(t, g.Status().Waits[0].Reason,
 						"event a, LSN 0/64, 2000 bytes where the topic takes 1000")
 				case relay.DeadLetter:

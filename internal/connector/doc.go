@@ -13,7 +13,8 @@
 // stream,
 //
 //	   the repeat after the reconnect would be taken for a row that is already on its way.
-//	2. A lost stream does not disturb tracker and producer. The next stream starts at Confirmed, and the tracker knows
+// 	2. A lost stream does not disturb tracker and producer. The next stream starts at Confirmed, and the tracker
+//        knows
 //	   which of the repeated rows are under way already.
 //	3. When the positions lose their meaning (another timeline, or another instance moved the slot), the reader waits
 //

@@ -69,8 +69,10 @@ type fakeStream struct {
 }
 
 func newStream(script ...*pgoutput.Message) *fakeStream {
-	return &fakeStream{script: script, nudge: make(chan struct{}, 1), broken: make(chan struct{}),
-		finished: make(chan struct{})}
+	return &fakeStream{
+		script: script, nudge: make(chan struct{}, 1), broken: make(chan struct{}),
+		finished: make(chan struct{}),
+	}
 }
 
 func brokenStream(script ...*pgoutput.Message) *fakeStream {
@@ -204,8 +206,10 @@ func (p *fakeProducer) Flush() {
 // ack acknowledges everything.
 func (p *fakeProducer) ack() {
 	p.mu.Lock()
-	d := kafka.Delivery{Topic: "order.events", Partition: 3, Tickets: p.tickets, Bytes: p.bytes, Tags: p.tags,
-		BaseOffset: 1000}
+	d := kafka.Delivery{
+		Topic: "order.events", Partition: 3, Tickets: p.tickets, Bytes: p.bytes, Tags: p.tags,
+		BaseOffset: 1000,
+	}
 	p.tickets, p.bytes, p.tags = nil, 0, nil
 	idle := p.idle
 	p.idle = make(chan struct{})

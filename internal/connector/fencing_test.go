@@ -18,8 +18,10 @@ func exactlyOnce(cfg Config) Config {
 }
 
 func stored(timeline int32, commit offsets.LSN, index uint32) *kafka.Stored {
-	return &kafka.Stored{Position: kafka.Position{Timeline: timeline,
-		Position: offsets.Position{Commit: commit, Index: index}}, SystemID: "1", Instance: "other"}
+	return &kafka.Stored{Position: kafka.Position{
+		Timeline: timeline,
+		Position: offsets.Position{Commit: commit, Index: index},
+	}, SystemID: "1", Instance: "other"}
 }
 
 // What the stored position covers is acknowledged and not produced, also in the middle of a transaction.

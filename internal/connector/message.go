@@ -40,8 +40,10 @@ func (r *reader) refuseMessage(m *pgoutput.Message) error {
 	}
 	r.c.cfg.Metrics.Failed("", string(bad.Reason))
 	lsn := m.Logical.LSN.String()
-	fields := []zap.Field{zap.String(logkey.LSN, lsn), zap.String(logkey.Reason, string(bad.Reason)),
-		zap.String(logkey.Cause, bad.Error())}
+	fields := []zap.Field{
+		zap.String(logkey.LSN, lsn), zap.String(logkey.Reason, string(bad.Reason)),
+		zap.String(logkey.Cause, bad.Error()),
+	}
 	if r.c.cfg.Policies.For(bad.Reason) != relay.Halt {
 		r.c.badRows.SkipUnnamed()
 		r.c.log.Error("skipped a logical message that was not emitted in a transaction",
@@ -52,8 +54,10 @@ func (r *reader) refuseMessage(m *pgoutput.Message) error {
 		"slot is past the LSN."
 	r.c.log.Error("halted at a logical message that was not emitted in a transaction; nothing after it is "+
 		"published either", append(fields, zap.String(logkey.Next, next))...)
-	r.c.setHalted(&relay.HaltedRow{LSN: lsn, Reason: string(bad.Reason), Message: bad.Error(), Next: next,
-		Since: time.Now()})
+	r.c.setHalted(&relay.HaltedRow{
+		LSN: lsn, Reason: string(bad.Reason), Message: bad.Error(), Next: next,
+		Since: time.Now(),
+	})
 	r.c.producer.Commit()
 	return errHalted
 }

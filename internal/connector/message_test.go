@@ -15,9 +15,11 @@ import (
 
 func message(prefix, id string) *pgoutput.Message {
 	m := &pgoutput.Message{Kind: pgoutput.KindLogicalMessage}
-	m.Logical = pgoutput.LogicalMessage{Transactional: true, LSN: 90, Prefix: prefix,
+	m.Logical = pgoutput.LogicalMessage{
+		Transactional: true, LSN: 90, Prefix: prefix,
 		Content: fmt.Appendf(nil, `{"id":%q,"aggregate_type":"order","aggregate_id":"k","type":"created","payload":{}}`,
-			id)}
+			id),
+	}
 	return m
 }
 
@@ -29,8 +31,10 @@ func withMessages(cfg Config) Config {
 func TestMessagesAreRowsAmongTheRows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		script := func() []*pgoutput.Message {
-			return []*pgoutput.Message{begin(100), row("a"), message("other", "x"), message("outbox", "b"),
-				message("outbox", "c"), row("d"), commit(150)}
+			return []*pgoutput.Message{
+				begin(100), row("a"), message("other", "x"), message("outbox", "b"),
+				message("outbox", "c"), row("d"), commit(150),
+			}
 		}
 		g := start(t, withMessages(Config{}), false, opening{at(50), brokenStream(script()[:5]...)},
 			opening{at(50), newStream(script()...)})
@@ -51,10 +55,14 @@ func TestMessagesAreRowsAmongTheRows(t *testing.T) {
 func TestABadMessageFollowsThePolicy(t *testing.T) {
 	bad := message("outbox", "b")
 	bad.Logical.Content = []byte(`{"id":"b"`)
-	letters := deadletter.Builder{Topic: "letters", Columns: deadletter.Columns{ID: "id", Key: "aggregate_id",
-		Type: "event_type", Payload: "payload"}}
-	for policy, want := range map[relay.Policy][]string{relay.Halt: {"a"}, relay.Skip: {"a", "c"},
-		relay.DeadLetter: {"a", "", "c"}} {
+	letters := deadletter.Builder{Topic: "letters", Columns: deadletter.Columns{
+		ID: "id", Key: "aggregate_id",
+		Type: "event_type", Payload: "payload",
+	}}
+	for policy, want := range map[relay.Policy][]string{
+		relay.Halt: {"a"}, relay.Skip: {"a", "c"},
+		relay.DeadLetter: {"a", "", "c"},
+	} {
 		t.Run(string(policy), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				g := start(t, withMessages(Config{Policies: relay.Policies{Default: policy}, DeadLetters: letters}),

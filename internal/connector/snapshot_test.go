@@ -47,7 +47,8 @@ func (l *fakeList) Left() int64 { return int64(len(l.rows)) }
 func (l *fakeList) Close()      {}
 
 func (l *fakeList) Batch(_ context.Context, after int64, take func(int64, *pgoutput.Relation,
-	pgoutput.Tuple) error) (last int64, err error) {
+	pgoutput.Tuple) error,
+) (last int64, err error) {
 	l.mu.Lock()
 	var numbers []int64
 	for n := range l.rows {
@@ -152,8 +153,10 @@ func TestExistingRowsOverBrokenConnections(t *testing.T) {
 func TestExistingRowsThatKafkaHasAreNotRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newList(5)
-		p := &fakeProducer{auto: true, stored: &kafka.Stored{Position: kafka.Position{Timeline: 1,
-			Position: offsets.Position{Commit: 0x4f, Index: 3}}, SystemID: "1"}}
+		p := &fakeProducer{auto: true, stored: &kafka.Stored{Position: kafka.Position{
+			Timeline: 1,
+			Position: offsets.Position{Commit: 0x4f, Index: 3},
+		}, SystemID: "1"}}
 		g := startWith(t, Config{Snapshot: l.open, Kafka: kafka.Config{Transactions: &kafka.Transactions{}}}, p,
 			opening{at(0x50), newStream(begin(0x100), row("a"), commit(0x150))})
 		synctest.Wait()

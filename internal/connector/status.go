@@ -176,8 +176,10 @@ func (c *Connector) Status() Status {
 	st.State, st.Halted = c.state, c.halted
 	id, s := c.identity, c.stream
 	c.mu.Unlock()
-	st.Server = Server{SystemID: id.SystemID, Timeline: id.Timeline, Database: id.Database,
-		Version: serverVersion(id.ServerVersion), HotStandby: id.InRecovery}
+	st.Server = Server{
+		SystemID: id.SystemID, Timeline: id.Timeline, Database: id.Database,
+		Version: serverVersion(id.ServerVersion), HotStandby: id.InRecovery,
+	}
 	st.Waits = append(st.Waits, heldBack(s)...)
 	if received, heard := c.lastOfStream(); !heard.IsZero() {
 		ago := time.Since(heard).Seconds()
@@ -223,8 +225,10 @@ func heldBack(s stream) []fault.Wait {
 	if since.IsZero() || !errors.As(why, &f) {
 		return nil
 	}
-	return []fault.Wait{{Kind: WaitMemory, Object: f.Object, Reason: strings.ReplaceAll(f.Err.Error(), "\n", "; "),
-		Next: f.Next, Commands: f.Commands, Since: since}}
+	return []fault.Wait{{
+		Kind: WaitMemory, Object: f.Object, Reason: strings.ReplaceAll(f.Err.Error(), "\n", "; "),
+		Next: f.Next, Commands: f.Commands, Since: since,
+	}}
 }
 
 // serverVersion turns server_version_num into what people call the version: 150018 is 15.18.

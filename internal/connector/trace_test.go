@@ -29,7 +29,11 @@ import (
 const aTrace, aSpan = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 
 var withHeaders = &pgoutput.Relation{OID: 2, Namespace: "public", Name: "outbox", Columns: []pgoutput.Column{
-	{Name: "id"}, {Name: "aggregate_type"}, {Name: "aggregate_id"}, {Name: "event_type"}, {Name: "payload"},
+	{Name: "id"},
+	{Name: "aggregate_type"},
+	{Name: "aggregate_id"},
+	{Name: "event_type"},
+	{Name: "payload"},
 	{Name: "headers"},
 }}
 
@@ -47,8 +51,10 @@ func traceparentOf(trace, flags string) string {
 func recorderTo(t testing.TB, url string, sample float64, limit int) *traces.Recorder {
 	t.Helper()
 	r, err := traces.New(traces.Config{
-		Settings: traces.Settings{URL: url, Sample: sample, Limit: limit, Queue: 4096, Batch: 512,
-			Delay: 10 * time.Millisecond},
+		Settings: traces.Settings{
+			URL: url, Sample: sample, Limit: limit, Queue: 4096, Batch: 512,
+			Delay: 10 * time.Millisecond,
+		},
 		Slot: "cdc_outbox", Logger: zap.NewNop(),
 	})
 	require.NoError(t, err)
@@ -100,8 +106,10 @@ func TestSpansOfSampledEvents(t *testing.T) {
 	}
 
 	// The histogram's exemplars lead to the traces, for scrapers that ask for OpenMetrics.
-	h := telemetry.NewHandler(telemetry.Handlers{Metrics: g.registry, Ready: func() (bool, string) { return true, "" },
-		Status: func() any { return nil }})
+	h := telemetry.NewHandler(telemetry.Handlers{
+		Metrics: g.registry, Ready: func() (bool, string) { return true, "" },
+		Status: func() any { return nil },
+	})
 	body := scrape(t, h, "application/openmetrics-text; version=1.0.0")
 	require.Regexp(t, `cdc_outbox_commit_to_ack_seconds_bucket\{le="300.0"\} 2 # \{.*trace_id="`+aTrace+`".*\} 6\d\.`,
 		body)
@@ -127,10 +135,14 @@ func TestTheHeaderThatCarriesTheTrace(t *testing.T) {
 		"its own":         {{Key: "id", Value: []byte("1")}, {Key: "traceparent", Value: []byte(value)}},
 		"CloudEvents":     {{Key: "ce_traceparent", Value: []byte(value)}},
 		"Debezium's JSON": {{Key: "traceparent", Value: []byte(`"` + value + `"`)}},
-		"not another's capitals": {{Key: "Traceparent", Value: []byte("x")},
-			{Key: "traceparent", Value: []byte(value)}},
-		"the first of two of them": {{Key: "traceparent", Value: []byte(value)},
-			{Key: "traceparent", Value: []byte("x")}},
+		"not another's capitals": {
+			{Key: "Traceparent", Value: []byte("x")},
+			{Key: "traceparent", Value: []byte(value)},
+		},
+		"the first of two of them": {
+			{Key: "traceparent", Value: []byte(value)},
+			{Key: "traceparent", Value: []byte("x")},
+		},
 	} {
 		require.Equal(t, value, string(traceparent(headers)), name)
 	}

@@ -18,7 +18,8 @@ type topic struct {
 
 func (k *topic) write(rec *router.Record) {
 	k.records = append(k.records, &Record{
-		Partition: max(rec.Partition, 0), Offset: int64(len(k.records)), Timestamp: rec.Timestamp, Key: rec.Key, Value: rec.Value, Headers: rec.Headers,
+		Partition: max(rec.Partition, 0), Offset: int64(len(k.records)), Timestamp: rec.Timestamp, Key: rec.Key,
+		Value: rec.Value, Headers: rec.Headers,
 	})
 }
 
@@ -58,8 +59,14 @@ func TestLedger(t *testing.T) {
 		mark    Mark
 		want    State
 	}{
-		{"x", Begun, Interrupted}, {"x", Withdrawn, Open}, {"y", Begun, Interrupted}, {"z", Begun, Interrupted},
-		{"z", Withdrawn, Interrupted}, {"y", Published, Retried}, {"w", Begun, Retried}, {"w", Begun, Retried},
+		{"x", Begun, Interrupted},
+		{"x", Withdrawn, Open},
+		{"y", Begun, Interrupted},
+		{"z", Begun, Interrupted},
+		{"z", Withdrawn, Interrupted},
+		{"y", Published, Retried},
+		{"w", Begun, Retried},
+		{"w", Begun, Retried},
 	} {
 		k.write(got[1].MarkRecord("letters", step.attempt, step.mark, now.Add(time.Minute)))
 		e := k.ledger().Entries()[1]

@@ -14,14 +14,21 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-var builder = Builder{Topic: "letters", Slot: "shop", Columns: Columns{ID: "id", Key: "aggregate_id", Type: "event_type", Payload: "payload"}}
+var builder = Builder{
+	Topic: "letters", Slot: "shop",
+	Columns: Columns{ID: "id", Key: "aggregate_id", Type: "event_type", Payload: "payload"},
+}
 
 var now = time.UnixMilli(1_795_249_020_123)
 
 func relation(payloadType uint32) *pgoutput.Relation {
 	return &pgoutput.Relation{OID: 7, Namespace: "public", Name: "outbox", Columns: []pgoutput.Column{
-		{Name: "id", TypeOID: 2950}, {Name: "aggregate_type", TypeOID: 25}, {Name: "aggregate_id", TypeOID: 25},
-		{Name: "event_type", TypeOID: 25}, {Name: "payload", TypeOID: payloadType}, {Name: "headers", TypeOID: 3802},
+		{Name: "id", TypeOID: 2950},
+		{Name: "aggregate_type", TypeOID: 25},
+		{Name: "aggregate_id", TypeOID: 25},
+		{Name: "event_type", TypeOID: 25},
+		{Name: "payload", TypeOID: payloadType},
+		{Name: "headers", TypeOID: 3802},
 	}}
 }
 
@@ -32,13 +39,15 @@ func text(s string) pgoutput.Value {
 var null = pgoutput.Value{Kind: pgoutput.Null}
 
 func plainRow() pgoutput.Tuple {
-	return pgoutput.Tuple{text("e1"), text("no/topic"), text("42"), text("placed"), text(`{"n": 1.50}`), text(`{"a": "b"}`)}
+	return pgoutput.Tuple{
+		text("e1"), text("no/topic"), text("42"), text("placed"), text(`{"n": 1.50}`), text(`{"a": "b"}`),
+	}
 }
 
 func aCase(tuple pgoutput.Tuple, payloadType uint32) *Case {
 	return &Case{
-		Relation: relation(payloadType), Tuple: tuple, Position: []byte("0000000016b374d8-00000001"), CommitTime: now.Add(-time.Second),
-		Reason: router.IllegalTopic, Detail: "a topic cannot hold /",
+		Relation: relation(payloadType), Tuple: tuple, Position: []byte("0000000016b374d8-00000001"),
+		CommitTime: now.Add(-time.Second), Reason: router.IllegalTopic, Detail: "a topic cannot hold /",
 	}
 }
 
@@ -54,24 +63,65 @@ func TestARowComesBackAsItWas(t *testing.T) {
 		key         []byte
 		incomplete  bool
 	}{
-		"plain":               {value: []byte(`{"n": 1.50}`), key: []byte("42")},
-		"a tombstone":         {change: func(r pgoutput.Tuple) { r[4] = null }, key: []byte("42")},
-		"no key":              {change: func(r pgoutput.Tuple) { r[2] = null }, value: []byte(`{"n": 1.50}`)},
-		"an empty key":        {change: func(r pgoutput.Tuple) { r[2] = text("") }, value: []byte(`{"n": 1.50}`), key: []byte{}},
-		"no id":               {change: func(r pgoutput.Tuple) { r[0] = null }, value: []byte(`{"n": 1.50}`), key: []byte("42")},
-		"bytea":               {change: func(r pgoutput.Tuple) { r[4] = text(`\x00ff`) }, payloadType: oidBytea, value: []byte{0, 255}, key: []byte("42")},
-		"an empty bytea":      {change: func(r pgoutput.Tuple) { r[4] = text(`\x`) }, payloadType: oidBytea, value: []byte{}, key: []byte("42")},
-		"escaped bytea":       {change: func(r pgoutput.Tuple) { r[4] = text(`\000`) }, payloadType: oidBytea, value: []byte(`\000`), key: []byte("42")},
-		"binary payload":      {change: func(r pgoutput.Tuple) { r[4].Kind = pgoutput.Binary }, value: []byte(`{"n": 1.50}`), key: []byte("42")},
-		"unchanged payload":   {change: func(r pgoutput.Tuple) { r[4] = pgoutput.Value{Kind: pgoutput.Unchanged} }, key: []byte("42")},
-		"binary column":       {change: func(r pgoutput.Tuple) { r[5] = pgoutput.Value{Kind: pgoutput.Binary, Data: []byte{1}} }, value: []byte(`{"n": 1.50}`), key: []byte("42")},
-		"not UTF-8":           {change: func(r pgoutput.Tuple) { r[5] = text("\xff\x00") }, value: []byte(`{"n": 1.50}`), key: []byte("42")},
-		"quotes and control":  {change: func(r pgoutput.Tuple) { r[5] = text("\"\\\x01\u2028</script>") }, value: []byte(`{"n": 1.50}`), key: []byte("42")},
-		"a column of 16 KiB":  {change: func(r pgoutput.Tuple) { r[5] = text(strings.Repeat("h", maxColumn)) }, value: []byte(`{"n": 1.50}`), key: []byte("42")},
-		"a longer one":        {change: func(r pgoutput.Tuple) { r[5] = text(strings.Repeat("h", maxColumn+1)) }, value: []byte(`{"n": 1.50}`), key: []byte("42"), incomplete: true},
-		"a payload of a MiB":  {change: func(r pgoutput.Tuple) { r[4] = text(strings.Repeat("p", 1<<20)) }, value: []byte(strings.Repeat("p", 1<<20)), key: []byte("42")},
-		"a key of a megabyte": {change: func(r pgoutput.Tuple) { r[2] = text(strings.Repeat("k", 1<<20)) }, value: []byte(`{"n": 1.50}`), incomplete: true},
-		"an id of a megabyte": {change: func(r pgoutput.Tuple) { r[0] = text(strings.Repeat("i", 1<<20)) }, value: []byte(`{"n": 1.50}`), key: []byte("42"), incomplete: true},
+		"plain":       {value: []byte(`{"n": 1.50}`), key: []byte("42")},
+		"a tombstone": {change: func(r pgoutput.Tuple) { r[4] = null }, key: []byte("42")},
+		"no key":      {change: func(r pgoutput.Tuple) { r[2] = null }, value: []byte(`{"n": 1.50}`)},
+		"an empty key": {
+			change: func(r pgoutput.Tuple) { r[2] = text("") }, value: []byte(`{"n": 1.50}`), key: []byte{},
+		},
+		"no id": {
+			change: func(r pgoutput.Tuple) { r[0] = null }, value: []byte(`{"n": 1.50}`), key: []byte("42"),
+		},
+		"bytea": {
+			change: func(r pgoutput.Tuple) { r[4] = text(`\x00ff`) }, payloadType: oidBytea, value: []byte{0, 255},
+			key: []byte("42"),
+		},
+		"an empty bytea": {
+			change: func(r pgoutput.Tuple) { r[4] = text(`\x`) }, payloadType: oidBytea, value: []byte{},
+			key: []byte("42"),
+		},
+		"escaped bytea": {
+			change: func(r pgoutput.Tuple) { r[4] = text(`\000`) }, payloadType: oidBytea, value: []byte(`\000`),
+			key: []byte("42"),
+		},
+		"binary payload": {
+			change: func(r pgoutput.Tuple) { r[4].Kind = pgoutput.Binary }, value: []byte(`{"n": 1.50}`),
+			key: []byte("42"),
+		},
+		"unchanged payload": {change: func(r pgoutput.Tuple) {
+			r[4] = pgoutput.Value{Kind: pgoutput.Unchanged}
+		}, key: []byte("42")},
+		"binary column": {
+			change: func(r pgoutput.Tuple) { r[5] = pgoutput.Value{Kind: pgoutput.Binary, Data: []byte{1}} },
+			value:  []byte(`{"n": 1.50}`), key: []byte("42"),
+		},
+		"not UTF-8": {
+			change: func(r pgoutput.Tuple) { r[5] = text("\xff\x00") }, value: []byte(`{"n": 1.50}`), key: []byte("42"),
+		},
+		"quotes and control": {
+			change: func(r pgoutput.Tuple) { r[5] = text("\"\\\x01\u2028</script>") }, value: []byte(`{"n": 1.50}`),
+			key: []byte("42"),
+		},
+		"a column of 16 KiB": {
+			change: func(r pgoutput.Tuple) { r[5] = text(strings.Repeat("h", maxColumn)) },
+			value:  []byte(`{"n": 1.50}`), key: []byte("42"),
+		},
+		"a longer one": {
+			change: func(r pgoutput.Tuple) { r[5] = text(strings.Repeat("h", maxColumn+1)) },
+			value:  []byte(`{"n": 1.50}`), key: []byte("42"), incomplete: true,
+		},
+		"a payload of a MiB": {
+			change: func(r pgoutput.Tuple) { r[4] = text(strings.Repeat("p", 1<<20)) },
+			value:  []byte(strings.Repeat("p", 1<<20)), key: []byte("42"),
+		},
+		"a key of a megabyte": {
+			change: func(r pgoutput.Tuple) { r[2] = text(strings.Repeat("k", 1<<20)) }, value: []byte(`{"n": 1.50}`),
+			incomplete: true,
+		},
+		"an id of a megabyte": {
+			change: func(r pgoutput.Tuple) { r[0] = text(strings.Repeat("i", 1<<20)) }, value: []byte(`{"n": 1.50}`),
+			key: []byte("42"), incomplete: true,
+		},
 		"every column is long": {change: func(r pgoutput.Tuple) {
 			r[1], r[5] = text(strings.Repeat("\x01", maxColumn)), text(strings.Repeat("\x02", maxColumn))
 		}, value: []byte(`{"n": 1.50}`), key: []byte("42"), incomplete: true},
@@ -110,12 +160,19 @@ func TestARowComesBackAsItWas(t *testing.T) {
 func TestARecordComesBackAsItWas(t *testing.T) {
 	intended := &router.Record{
 		Topic: "order.events", Key: []byte("42"), Value: []byte("{}"), Timestamp: 1234, Headers: []router.Header{
-			{Key: "id", Value: []byte("e1")}, {Key: "type", Value: nil}, {Key: "position", Value: []byte("p")},
-			{Key: "", Value: []byte{}}, {Key: "twice", Value: []byte("1")}, {Key: "twice", Value: []byte("2")},
-			{Key: headerLetter, Value: []byte("pointer")}, {Key: headerOriginal + "x", Value: []byte("3")},
+			{Key: "id", Value: []byte("e1")},
+			{Key: "type", Value: nil},
+			{Key: "position", Value: []byte("p")},
+			{Key: "", Value: []byte{}},
+			{Key: "twice", Value: []byte("1")},
+			{Key: "twice", Value: []byte("2")},
+			{Key: headerLetter, Value: []byte("pointer")},
+			{Key: headerOriginal + "x", Value: []byte("3")},
 		},
 	}
-	rec := builder.Letter(&Case{Record: intended, Position: []byte("p"), Reason: router.TooLarge, Bytes: 9, Limit: 5, Table: "public.outbox"}, now)
+	rec := builder.Letter(&Case{
+		Record: intended, Position: []byte("p"), Reason: router.TooLarge, Bytes: 9, Limit: 5, Table: "public.outbox",
+	}, now)
 	l, err := Parse(asRead(rec))
 	require.NoError(t, err)
 	require.Equal(t, KindRecord, l.Kind)
@@ -130,9 +187,13 @@ func TestARecordComesBackAsItWas(t *testing.T) {
 
 // The table is named as that of a row is, because a retry compares the two.
 func TestARefusedRecordIsFromTheOnlyTable(t *testing.T) {
-	outbox, other := identifier.Table{Schema: "public", Name: "Outbox"}, identifier.Table{Schema: "public", Name: "other"}
+	outbox, other := identifier.Table{Schema: "public", Name: "Outbox"},
+		identifier.Table{Schema: "public", Name: "other"}
 	rec := &router.Record{Topic: "order.events"}
-	require.Equal(t, &Case{Record: rec, Reason: "too_large", Bytes: 7, Limit: 5, Table: "public.Outbox", Detail: "the broker refuses the record (too_large)"},
+	require.Equal(t, &Case{
+		Record: rec, Reason: "too_large", Bytes: 7, Limit: 5, Table: "public.Outbox",
+		Detail: "the broker refuses the record (too_large)",
+	},
 		Refused(rec, "too_large", 7, 5, []identifier.Table{outbox}))
 	require.Empty(t, Refused(rec, "too_large", 7, 5, []identifier.Table{outbox, other}).Table)
 }
@@ -154,7 +215,8 @@ func TestShrink(t *testing.T) {
 	require.Nil(t, small.Key)
 	require.Equal(t, []string{"key"}, l.Cut)
 	require.Equal(t, "e1", l.ID)
-	require.JSONEq(t, `{"table":"public.outbox","id":"e1","position":"0000000016b374d8-00000001","reason":"illegal_topic","topic":"order.events","bytes":1048576,"limit":1000}`, string(l.Value))
+	require.JSONEq(t, `{"table":"public.outbox","id":"e1","position":"0000000016b374d8-00000001",`+
+		`"reason":"illegal_topic","topic":"order.events","bytes":1048576,"limit":1000}`, string(l.Value))
 	_, ok = Shrink(small)
 	require.False(t, ok, "it does not get smaller")
 	_, ok = Shrink(&router.Record{})
@@ -166,7 +228,9 @@ func TestTheFirstThreeHeaders(t *testing.T) {
 	tuple := plainRow()
 	tuple[0], tuple[3] = null, null
 	rec := builder.Letter(aCase(tuple, 0), now)
-	require.Equal(t, []router.Header{{Key: "id"}, {Key: "type"}, {Key: "position", Value: []byte("0000000016b374d8-00000001")}}, rec.Headers[:3])
+	require.Equal(t, []router.Header{
+		{Key: "id"}, {Key: "type"}, {Key: "position", Value: []byte("0000000016b374d8-00000001")},
+	}, rec.Headers[:3])
 }
 
 func TestAMillionHeaders(t *testing.T) {
@@ -181,7 +245,9 @@ func TestAMillionHeaders(t *testing.T) {
 func TestAThousandColumns(t *testing.T) {
 	c := aCase(nil, 0)
 	for i := range 1600 {
-		c.Relation.Columns = append(c.Relation.Columns, pgoutput.Column{Name: strings.Repeat("n", 60) + string(rune('a'+i%26))})
+		c.Relation.Columns = append(c.Relation.Columns, pgoutput.Column{
+			Name: strings.Repeat("n", 60) + string(rune('a'+i%26)),
+		})
 	}
 	c.Tuple = make(pgoutput.Tuple, len(c.Relation.Columns))
 	for i := range c.Tuple {
@@ -213,7 +279,8 @@ func FuzzLetter(f *testing.F) {
 			c.Relation, c.Tuple = relation(uint32(kinds%2)*oidBytea), tuple
 		} else {
 			c.Record = &router.Record{Topic: key, Key: []byte(key), Value: []byte(payload), Headers: []router.Header{
-				{Key: "id", Value: []byte(id)}, {Key: headers, Value: []byte(eventType)}, {Key: detail}}}
+				{Key: "id", Value: []byte(id)}, {Key: headers, Value: []byte(eventType)}, {Key: detail},
+			}}
 		}
 		rec := builder.Letter(c, now)
 		require.LessOrEqual(t, rec.Size(), len(payload)+maxKey+4*maxRow+maxHeadLen+8*maxText, "bounded")
@@ -248,8 +315,12 @@ func FuzzParse(f *testing.F) {
 	f.Add("record", `{"columns":[{"name":"a","kind":"x"}]}`, []byte(nil))
 	f.Fuzz(func(t *testing.T, kind, row string, value []byte) {
 		l, err := Parse(&Record{Value: value, Headers: []router.Header{
-			{Key: headerLetter, Value: []byte(kind)}, {Key: headerPosition, Value: []byte(row)}, {Key: headerRow, Value: []byte(row)},
-			{Key: headerTimestamp, Value: []byte(row)}, {Key: headerCommitTime, Value: []byte(row)}, {Key: headerBytes, Value: []byte(row)},
+			{Key: headerLetter, Value: []byte(kind)},
+			{Key: headerPosition, Value: []byte(row)},
+			{Key: headerRow, Value: []byte(row)},
+			{Key: headerTimestamp, Value: []byte(row)},
+			{Key: headerCommitTime, Value: []byte(row)},
+			{Key: headerBytes, Value: []byte(row)},
 		}})
 		if err == nil && l.Row != nil {
 			_, _, _ = l.Row.Restore(value)
@@ -262,7 +333,9 @@ func TestARecordKeepsItsPartitionAndItsID(t *testing.T) {
 	b := builder
 	b.Partitions = true
 	b.ID = func(header []byte) []byte { return []byte(strings.Trim(string(header), `"`)) }
-	rec := &router.Record{Topic: "t", Partition: 3, Value: []byte("v"), Headers: []router.Header{{Key: "id", Value: []byte(`"e1"`)}}}
+	rec := &router.Record{
+		Topic: "t", Partition: 3, Value: []byte("v"), Headers: []router.Header{{Key: "id", Value: []byte(`"e1"`)}},
+	}
 	letter := b.Letter(&Case{Record: rec, Position: []byte("1"), Reason: router.InvalidRecord}, now)
 	require.Equal(t, int32(-1), letter.Partition, "of the letter's own topic")
 	l, err := Parse(asRead(letter))

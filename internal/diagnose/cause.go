@@ -53,8 +53,10 @@ func Cause(st relay.Account, slot *slotmonitor.Slot, now time.Time) alert.Cause 
 		return alert.Cause{Code: Streaming, Sentence: fmt.Sprintf("Events are being sent to Kafka: %d in flight.",
 			st.Window.Records)}
 	}
-	return alert.Cause{Code: slotmonitor.CauseIdle,
-		Sentence: "There is nothing to send: all that was committed is confirmed."}
+	return alert.Cause{
+		Code:     slotmonitor.CauseIdle,
+		Sentence: "There is nothing to send: all that was committed is confirmed.",
+	}
 }
 
 func slotGone(st relay.Account, _ *slotmonitor.Slot, _ time.Time) (alert.Cause, bool) {
@@ -72,8 +74,10 @@ func waitOf(st relay.Account, kinds ...string) (alert.Cause, bool) {
 	if oldest == nil {
 		return alert.Cause{}, false
 	}
-	return alert.Cause{Code: oldest.Kind, Sentence: sentence(oldest.Sentence()), Since: &oldest.Since,
-		Object: oldest.Object, Next: oldest.Next, Commands: oldest.Commands}, true
+	return alert.Cause{
+		Code: oldest.Kind, Sentence: sentence(oldest.Sentence()), Since: &oldest.Since,
+		Object: oldest.Object, Next: oldest.Next, Commands: oldest.Commands,
+	}, true
 }
 
 func halted(st relay.Account, _ *slotmonitor.Slot, _ time.Time) (alert.Cause, bool) {
@@ -81,15 +85,19 @@ func halted(st relay.Account, _ *slotmonitor.Slot, _ time.Time) (alert.Cause, bo
 		return alert.Cause{}, false
 	}
 	h := st.Halted[0]
-	return alert.Cause{Code: BadRow,
+	return alert.Cause{
+		Code:     BadRow,
 		Sentence: sentence(fmt.Sprintf("Halted at event %s, LSN %s: %s", h.EventID, h.LSN, h.Message)), Since: &h.Since,
-		Object: "event " + h.EventID, Next: h.Next, Commands: h.Commands}, true
+		Object: "event " + h.EventID, Next: h.Next, Commands: h.Commands,
+	}, true
 }
 
 // noStream is about a connector that does not read.
 func noStream(st relay.Account, slot *slotmonitor.Slot, _ time.Time) (alert.Cause, bool) {
-	c := alert.Cause{Sentence: sentence(st.State.Reason), Object: fmt.Sprintf("slot %q", st.Slot), Next: st.State.Next,
-		Commands: st.State.Commands}
+	c := alert.Cause{
+		Sentence: sentence(st.State.Reason), Object: fmt.Sprintf("slot %q", st.Slot), Next: st.State.Next,
+		Commands: st.State.Commands,
+	}
 	if !st.State.Since.IsZero() {
 		c.Since = &st.State.Since
 	}
@@ -168,8 +176,10 @@ func large(st relay.Account, _ *slotmonitor.Slot, now time.Time) (alert.Cause, b
 	text := fmt.Sprintf("In the middle of a large transaction that commits at %s: %d rows of it were read so far; "+
 		"the slot passes it when all are acknowledged.",
 		st.Open.CommitLSN, st.Open.Rows)
-	return alert.Cause{Code: LargeTransaction, Sentence: text, Since: committed(st, now),
-		Object: "transaction at " + st.Open.CommitLSN}, true
+	return alert.Cause{
+		Code: LargeTransaction, Sentence: text, Since: committed(st, now),
+		Object: "transaction at " + st.Open.CommitLSN,
+	}, true
 }
 
 // committed is when the oldest transaction that is not confirmed was.
@@ -216,8 +226,10 @@ func behind(_ relay.Account, slot *slotmonitor.Slot, _ time.Time) (alert.Cause, 
 	if slot == nil || slot.UnconfirmedBytes < backlog {
 		return alert.Cause{}, false
 	}
-	return alert.Cause{Code: CatchingUp, Since: slot.ConfirmedSince, Object: fmt.Sprintf("slot %q", slot.Name),
-		Sentence: fmt.Sprintf("Reading a backlog: %s of WAL are left to confirm.", size(slot.UnconfirmedBytes))}, true
+	return alert.Cause{
+		Code: CatchingUp, Since: slot.ConfirmedSince, Object: fmt.Sprintf("slot %q", slot.Name),
+		Sentence: fmt.Sprintf("Reading a backlog: %s of WAL are left to confirm.", size(slot.UnconfirmedBytes)),
+	}, true
 }
 
 func size(bytes int64) string { return human.Bytes(float64(bytes)) }

@@ -59,7 +59,8 @@ type Polling struct{ relay Relay }
 
 // Judge applies every rule.
 func (p *Polling) Judge(st relay.Account, limits BacklogLimits, level func(rule, subject string) alert.Level,
-	now time.Time) []alert.Finding {
+	now time.Time,
+) []alert.Finding {
 	found := []alert.Finding{p.relay.deadLetters(st, now), lanesHalted(st), postgresSilent(st, now)}
 	if st.Backlog != nil {
 		found = append(found, Backlog(*st.Backlog, limits, level(BacklogOld, "")))

@@ -21,8 +21,8 @@ func Connection(err error) string {
 	return ""
 }
 
-// connectionRules are tried in order: an error that knows its reason comes before the class that it belongs to as well, such as
-// that of timeouts.
+// connectionRules are tried in order: an error that knows its reason comes before the class that it belongs to as well,
+// such as that of timeouts.
 var connectionRules = []func(error) string{unresolved, tlsFailure, refused, timedOut, ended}
 
 func unresolved(err error) string {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Duration writes a duration for people, in its two largest units: "45 s", "3 min 5 s", "1 h 2 min", "3 d 4 h". What is less
-// than that is left off, not rounded up: of a threshold it must not be said that it is passed before it is.
+// Duration writes a duration for people, in its two largest units: "45 s", "3 min 5 s", "1 h 2 min", "3 d 4 h". What is
+// less than that is left off, not rounded up: of a threshold it must not be said that it is passed before it is.
 func Duration(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch d = max(d, 0); {

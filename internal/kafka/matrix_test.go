@@ -255,7 +255,9 @@ func TestMatrixRecovery(t *testing.T) {
 			for _, applied := range []bool{false, true} {
 				v := wire.VerdictOf(code)
 				if key == kmsg.EndTxn && !applied &&
-					slices.Contains([]int16{wire.InvalidProducerEpoch, wire.ProducerFenced, wire.InvalidProducerIDMapping},
+					slices.Contains([]int16{
+						wire.InvalidProducerEpoch, wire.ProducerFenced, wire.InvalidProducerIDMapping,
+					},
 						code) {
 					continue // a producer that lost its epoch has no open transaction any more
 				}

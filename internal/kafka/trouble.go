@@ -26,7 +26,8 @@ type Trouble struct {
 // Wait is the trouble as /status lists it.
 func (t *Trouble) Wait() fault.Wait {
 	return fault.Wait{
-		Kind: string(t.Kind), Object: t.Object, Reason: t.Sentence, Next: t.Remedy, Commands: t.Commands, Since: t.Since,
+		Kind: string(t.Kind), Object: t.Object, Reason: t.Sentence, Next: t.Remedy, Commands: t.Commands,
+		Since: t.Since,
 	}
 }
 

@@ -19,7 +19,8 @@ const connectJSON = `{
     "tasks.max": 1,
     "plugin.name": "pgoutput",
     "slot.name": "outbox_slot", "publication.name": "outbox_pub", "publication.autocreate.mode": "filtered",
-    "database.hostname": "db.internal", "database.user": "dbz", "database.password": "s3cret'canary", "database.dbname": "shop",
+    "database.hostname": "db.internal", "database.user": "dbz", "database.password": "s3cret'canary", ` +
+	`"database.dbname": "shop",
     "topic.prefix": "shop", "table.include.list": "public\\.outbox_events,public.heartbeat",
     "heartbeat.interval.ms": "10000", "heartbeat.action.query": "UPDATE heartbeat SET at = now()",
     "tombstones.on.delete": "false",
@@ -30,8 +31,10 @@ const connectJSON = `{
     "transforms.outbox.table.fields.additional.placement": "type:header:eventType, shard:partition",
     "transforms.outbox.route.topic.replacement": "${routedByValue}.events",
     "transforms.outbox.table.expand.json.payload": true,
-    "producer.override.bootstrap.servers": "PLAINTEXT://kafka-1:9092,kafka-2:9092", "producer.override.compression.type": "lz4",
-    "topic.creation.default.partitions": "6", "topic.creation.default.replication.factor": "3", "topic.creation.default.cleanup.policy": "delete"
+    "producer.override.bootstrap.servers": "PLAINTEXT://kafka-1:9092,kafka-2:9092", ` +
+	`"producer.override.compression.type": "lz4",
+    "topic.creation.default.partitions": "6", "topic.creation.default.replication.factor": "3", ` +
+	`"topic.creation.default.cleanup.policy": "delete"
   }
 }`
 
@@ -78,13 +81,17 @@ func TestTranslate(t *testing.T) {
 	r := translate(t, connectJSON)
 	require.True(t, r.Settled(), "%+v", r.Options)
 	require.Equal(t, map[string]any{
-		"postgres.dsn": "postgres://dbz@db.internal:5432/shop?sslmode=prefer", "postgres.slot": "outbox_slot", "postgres.publication": "outbox_pub",
-		"postgres.tables": []any{"public.outbox_events"}, "postgres.setup": "never",
-		"router.preset": "debezium", "router.debezium.topic_prefix": "shop", "router.debezium.columns.key": "aggregate_id",
-		"router.debezium.topic_replacement": "${routedByValue}.events", "router.debezium.additional": []any{"type:header:eventType", "shard:partition"},
-		"router.debezium.expand_json": true, "router.debezium.value_converter": "json",
+		"postgres.dsn": "postgres://dbz@db.internal:5432/shop?sslmode=prefer", "postgres.slot": "outbox_slot",
+		"postgres.publication": "outbox_pub",
+		"postgres.tables":      []any{"public.outbox_events"}, "postgres.setup": "never",
+		"router.preset": "debezium", "router.debezium.topic_prefix": "shop",
+		"router.debezium.columns.key":       "aggregate_id",
+		"router.debezium.topic_replacement": "${routedByValue}.events",
+		"router.debezium.additional":        []any{"type:header:eventType", "shard:partition"},
+		"router.debezium.expand_json":       true, "router.debezium.value_converter": "json",
 		"kafka.brokers": []any{"kafka-1:9092", "kafka-2:9092"}, "kafka.compression": "lz4",
-		"kafka.topics.create": true, "kafka.topics.partitions": 6, "kafka.topics.config": map[string]any{"cleanup.policy": "delete"},
+		"kafka.topics.create": true, "kafka.topics.partitions": 6,
+		"kafka.topics.config": map[string]any{"cleanup.policy": "delete"},
 	}, r.keys(t))
 	require.NotContains(t, r.Config, "canary")
 	require.Equal(t, "***", r.of(t, "database.password").Value)
@@ -98,10 +105,17 @@ func TestTranslate(t *testing.T) {
 // TestForms: the same connector in every form it may come in.
 func TestForms(t *testing.T) {
 	options := [][2]string{
-		{"connector.class", "io.debezium.connector.postgresql.PostgresConnector"}, {"plugin.name", "pgoutput"}, {"topic.prefix", "shop"},
-		{"table.include.list", "public.outbox"}, {"database.hostname", "db"},
+		{"connector.class", "io.debezium.connector.postgresql.PostgresConnector"},
+		{"plugin.name", "pgoutput"},
+		{"topic.prefix", "shop"},
+		{"table.include.list", "public.outbox"},
+		{"database.hostname", "db"},
 	}
-	smt := [][2]string{{"transforms", "outbox"}, {"transforms.outbox.type", eventRouter}, {"transforms.outbox.route.topic.replacement", "e.${routedByValue}"}}
+	smt := [][2]string{
+		{"transforms", "outbox"},
+		{"transforms.outbox.type", eventRouter},
+		{"transforms.outbox.route.topic.replacement", "e.${routedByValue}"},
+	}
 	var bare, props, server strings.Builder
 	for i, o := range append(options, smt...) {
 		if i > 0 {
@@ -116,11 +130,14 @@ func TestForms(t *testing.T) {
 	for _, o := range smt {
 		server.WriteString("debezium." + o[0] + "=" + strings.ReplaceAll(o[1], "${", "$${") + "\n")
 	}
-	server.WriteString("debezium.sink.type=kafka\ndebezium.sink.kafka.producer.bootstrap.servers=k:9092\nquarkus.http.port=8080\n")
-	worker := "bootstrap.servers=k:9092\nkey.converter=org.apache.kafka.connect.storage.StringConverter\nvalue.converter=org.apache.kafka.connect.storage.StringConverter\ngroup.id=connect\n"
+	server.WriteString("debezium.sink.type=kafka\ndebezium.sink.kafka.producer.bootstrap.servers=k:9092\n" +
+		"quarkus.http.port=8080\n")
+	worker := "bootstrap.servers=k:9092\nkey.converter=org.apache.kafka.connect.storage.StringConverter\n" +
+		"value.converter=org.apache.kafka.connect.storage.StringConverter\ngroup.id=connect\n"
 	for name, text := range map[string]string{
 		"bare": "{" + bare.String() + "}", "created": `{"name":"n","config":{` + bare.String() + `}}`,
-		"REST":       `{"name":"n","config":{` + bare.String() + `},"tasks":[{"connector":"n","task":0}],"type":"source"}`,
+		"REST": `{"name":"n","config":{` + bare.String() +
+			`},"tasks":[{"connector":"n","task":0}],"type":"source"}`,
 		"properties": props.String(), "server": server.String(),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -151,8 +168,10 @@ func TestForms(t *testing.T) {
 
 // TestServerIgnores: what Debezium Server's sink ignores must not begin to work by a change of tools.
 func TestServerIgnores(t *testing.T) {
-	r := translate(t, "debezium.source.plugin.name=pgoutput\ndebezium.transforms=o\ndebezium.transforms.o.type="+eventRouter+
-		"\ndebezium.transforms.o.table.field.event.timestamp=at\ndebezium.transforms.o.table.fields.additional.placement=shard:partition,type:header\n")
+	r := translate(t, "debezium.source.plugin.name=pgoutput\ndebezium.transforms=o\ndebezium.transforms.o.type="+
+		eventRouter+
+		"\ndebezium.transforms.o.table.field.event.timestamp=at\n"+
+		"debezium.transforms.o.table.fields.additional.placement=shard:partition,type:header\n")
 	require.NotContains(t, r.keys(t), "router.debezium.columns.timestamp")
 	require.Equal(t, []any{"type:header"}, r.keys(t)["router.debezium.additional"])
 }
@@ -233,7 +252,8 @@ func TestDefaultsThatMatter(t *testing.T) {
 		require.Equal(t, want, r.of(t, option).Verdict, option)
 	}
 	require.False(t, r.Settled())
-	require.Equal(t, Refused, translate(t, "plugin.name=pgoutput\ntransforms=x\ntransforms.x.type=a.B\n").of(t, "transforms").Verdict)
+	require.Equal(t, Refused, translate(t, "plugin.name=pgoutput\ntransforms=x\ntransforms.x.type=a.B\n").
+		of(t, "transforms").Verdict)
 }
 
 // TestSecrets: no value that may be a secret is repeated, and placeholders are explained.
@@ -242,7 +262,8 @@ func TestSecrets(t *testing.T) {
 database.password=${file:/opt/pg.properties:password}
 producer.override.security.protocol=SASL_SSL
 producer.override.sasl.mechanism=SCRAM-SHA-512
-producer.override.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required username="relay" password="canary";
+producer.override.sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required username="relay" `+
+		`password="canary";
 producer.override.ssl.keystore.key=canary
 my.unknown.token=canary
 frobnicate=canary
@@ -253,7 +274,8 @@ driver.password=canary
 		text += e.Value + e.Note
 	}
 	require.NotContains(t, text, "canary")
-	require.Contains(t, r.of(t, "database.password").Note, "the entry password of the properties file /opt/pg.properties")
+	require.Contains(t, r.of(t, "database.password").Note,
+		"the entry password of the properties file /opt/pg.properties")
 	require.Contains(t, r.Config, "PGHOST")
 	require.Equal(t, "relay", r.keys(t)["kafka.sasl.username"])
 	require.Equal(t, true, r.keys(t)["kafka.tls.enabled"])
@@ -274,7 +296,10 @@ func TestEveryOption(t *testing.T) {
 		}
 	}
 	require.Greater(t, len(known), 180)
-	old := map[string]bool{"database.server.name": true, "table.whitelist": true, "snapshot.scan.all.columns.force": true, "multi.partition.mode": true}
+	old := map[string]bool{
+		"database.server.name": true, "table.whitelist": true, "snapshot.scan.all.columns.force": true,
+		"multi.partition.mode": true,
+	}
 	for _, r := range connectorRules {
 		for name := range strings.FieldsSeq(r.options) {
 			require.True(t, known[name] || old[name] || strings.HasPrefix(name, "offset.") || known["internal."+name],
@@ -296,11 +321,14 @@ func TestKeysExist(t *testing.T) {
 	}
 	f, err := os.ReadFile("testdata/options.txt")
 	require.NoError(t, err)
-	for _, value := range []string{"true", "2", "json", "string", "kafka", "required", jsonConverter, "a.b", "x:header"} {
+	for _, value := range []string{
+		"true", "2", "json", "string", "kafka", "required", jsonConverter, "a.b", "x:header",
+	} {
 		var in strings.Builder
 		in.WriteString("transforms=outbox\ntransforms.outbox.type=" + eventRouter + "\n")
 		for _, name := range strings.Fields(string(f)) {
-			if strings.Contains(name, ".") && !strings.Contains(name, "transforms.outbox.type") && !strings.ContainsAny(name, "(),:;") {
+			if strings.Contains(name, ".") && !strings.Contains(name, "transforms.outbox.type") &&
+				!strings.ContainsAny(name, "(),:;") {
 				in.WriteString(name + "=" + value + "\n")
 			}
 		}

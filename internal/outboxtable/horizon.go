@@ -135,7 +135,8 @@ func (r *Rows) Delete(ctx context.Context, first, last Key) (int64, error) {
 	ts, id := identifier.Quote(r.cfg.Columns.Timestamp), identifier.Quote(r.cfg.Columns.ID)
 	t, i := r.info.CastType(r.cfg.Columns.Timestamp), r.info.CastType(r.cfg.Columns.ID)
 	sql := fmt.Sprintf(
-		`DELETE FROM %s WHERE %s >= $1::%s AND %[2]s <= $3::%[3]s AND (%[2]s, %[4]s) >= ($1::%[3]s, $2::%[5]s) AND (%[2]s, %[4]s) <= ($3::%[3]s, $4::%[5]s) AND %[6]s`,
+		`DELETE FROM %s WHERE %s >= $1::%s AND %[2]s <= $3::%[3]s AND (%[2]s, %[4]s) >= ($1::%[3]s, $2::%[5]s)
+			AND (%[2]s, %[4]s) <= ($3::%[3]s, $4::%[5]s) AND %[6]s`,
 		r.table.SQL(), ts, t, id, i, r.below.where(ts))
 	args := [][]byte{[]byte(*first.Timestamp), []byte(first.ID), []byte(*last.Timestamp), []byte(last.ID)}
 	for try := 1; ; try++ {
@@ -144,7 +145,8 @@ func (r *Rows) Delete(ctx context.Context, first, last Key) (int64, error) {
 			return result.CommandTag.RowsAffected(), nil
 		}
 		switch sqlstate.Of(result.Err) {
-		case "55P03", "57014", "40P01": // a lock or the time ran out, or a deadlock: another session is busy with the table
+		// a lock or the time ran out, or a deadlock: another session is busy with the table
+		case "55P03", "57014", "40P01":
 			if try < deletions && ctx.Err() == nil {
 				continue
 			}
@@ -170,7 +172,8 @@ func (r *Rows) Describe(ctx context.Context) (d Description, err error) {
 	d.Relation, d.Types = r.relation(rows.FieldDescriptions()), map[string]string{}
 	if _, err = rows.Close(); err == nil {
 		err = r.conn.QueryRow(ctx,
-			`SELECT current_setting('server_version'), (SELECT system_identifier::text FROM pg_control_system()), current_database()`).
+			`SELECT current_setting('server_version'), (SELECT system_identifier::text FROM pg_control_system()),
+				current_database()`).
 			Scan(&d.ServerVersion, &d.SystemID, &d.Database)
 	}
 	if err != nil {

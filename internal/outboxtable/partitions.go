@@ -47,16 +47,20 @@ type Partition struct {
 // or of any partition between it and the root, from the root down; only those by range of the timestamp count.
 const partitionsSQL = `
 WITH RECURSIVE tree AS (
-  SELECT c.oid, 0::oid AS parent, false AS pending, ARRAY[]::text[] COLLATE "C" AS bounds, NULL::text COLLATE "C" AS bound
+  SELECT c.oid, 0::oid AS parent, false AS pending, ARRAY[]::text[] COLLATE "C" AS bounds,
+    NULL::text COLLATE "C" AS bound
     FROM pg_catalog.pg_class c WHERE c.oid = $1::oid
   UNION ALL
   SELECT c.oid, t.oid, i.inhdetachpending,
-         t.bounds || CASE WHEN p.partstrat = 'r' AND p.partattrs[0] = a.attnum THEN pg_get_expr(c.relpartbound, c.oid) COLLATE "C" END, pg_get_expr(c.relpartbound, c.oid) COLLATE "C"
+         t.bounds || CASE WHEN p.partstrat = 'r' AND p.partattrs[0] = a.attnum
+                          THEN pg_get_expr(c.relpartbound, c.oid) COLLATE "C" END,
+         pg_get_expr(c.relpartbound, c.oid) COLLATE "C"
     FROM tree t JOIN pg_catalog.pg_inherits i ON i.inhparent = t.oid JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
     JOIN pg_catalog.pg_partitioned_table p ON p.partrelid = t.oid
     LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = t.oid AND a.attname = $2::text AND NOT a.attisdropped
 )
-SELECT c.oid, n.nspname, c.relname, coalesce(pn.nspname, ''), coalesce(pc.relname, ''), t.pending, c.relkind::text, pg_has_role(c.relowner, 'USAGE'),
+SELECT c.oid, n.nspname, c.relname, coalesce(pn.nspname, ''), coalesce(pc.relname, ''), t.pending, c.relkind::text,
+  pg_has_role(c.relowner, 'USAGE'),
        coalesce(t.bound, ''), array_remove(t.bounds, NULL), coalesce(pt.partdefid, 0) <> 0,
        coalesce(obj_description(c.oid, 'pg_class') = $3::text, false), pg_total_relation_size(c.oid)
   FROM tree t JOIN pg_catalog.pg_class c ON c.oid = t.oid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
@@ -64,9 +68,12 @@ SELECT c.oid, n.nspname, c.relname, coalesce(pn.nspname, ''), coalesce(pc.relnam
   LEFT JOIN pg_catalog.pg_partitioned_table pt ON pt.partrelid = t.parent
  WHERE c.relkind <> 'p'
 UNION ALL
-SELECT c.oid, n.nspname, c.relname, '', '', false, c.relkind::text, pg_has_role(c.relowner, 'USAGE'), '', ARRAY[]::text[], false, true, pg_total_relation_size(c.oid)
-  FROM pg_catalog.pg_description d JOIN pg_catalog.pg_class c ON c.oid = d.objoid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
- WHERE d.classoid = 'pg_catalog.pg_class'::regclass AND d.objsubid = 0 AND d.description = $3::text AND c.relkind = 'r' AND NOT c.relispartition
+SELECT c.oid, n.nspname, c.relname, '', '', false, c.relkind::text, pg_has_role(c.relowner, 'USAGE'), '',
+  ARRAY[]::text[], false, true, pg_total_relation_size(c.oid)
+  FROM pg_catalog.pg_description d JOIN pg_catalog.pg_class c ON c.oid = d.objoid JOIN pg_catalog.pg_namespace n
+    ON n.oid = c.relnamespace
+ WHERE d.classoid = 'pg_catalog.pg_class'::regclass AND d.objsubid = 0 AND d.description = $3::text AND c.relkind = 'r'
+   AND NOT c.relispartition
  ORDER BY 2, 3`
 
 // leavingComment marks a partition before it is detached. A rename of the table meanwhile does not change that.
@@ -222,9 +229,11 @@ func (r *Rows) PreparedOn(ctx context.Context, tables ...uint32) ([]string, erro
 	// What a prepared transaction holds has no pid; with its own id it has the virtual one in common, whichever that
 	// is.
 	rows, err := r.conn.Query(ctx,
-		`SELECT DISTINCT x.gid FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_locks own ON own.locktype = 'transactionid' AND own.pid IS NULL AND own.virtualtransaction = l.virtualtransaction
+		`SELECT DISTINCT x.gid FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_locks own ON own.locktype = 'transactionid'
+			AND own.pid IS NULL AND own.virtualtransaction = l.virtualtransaction
 		JOIN pg_catalog.pg_prepared_xacts x ON x.transaction = own.transactionid
-		WHERE l.locktype = 'relation' AND l.pid IS NULL AND l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database()) AND l.relation = ANY ($1::oid[]) ORDER BY 1`, tables)
+		WHERE l.locktype = 'relation' AND l.pid IS NULL AND l.database = (SELECT oid FROM pg_catalog.pg_database
+			WHERE datname = current_database()) AND l.relation = ANY ($1::oid[]) ORDER BY 1`, tables)
 	if err == nil {
 		var gids []string
 		if gids, err = pgx.CollectRows(rows, pgx.RowTo[string]); err == nil {

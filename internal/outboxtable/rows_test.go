@@ -19,7 +19,8 @@ func TestByIDFindsRowsOfAnyType(t *testing.T) {
 			db := testkit.Postgres(t)
 			db.Exec(t,
 				fmt.Sprintf(
-					`CREATE TABLE outbox (id %s PRIMARY KEY, aggregate_type text, aggregate_id text, event_type text, payload jsonb, created_at timestamptz DEFAULT now())`, idType,
+					`CREATE TABLE outbox (id %s PRIMARY KEY, aggregate_type text, aggregate_id text, event_type text,
+						payload jsonb, created_at timestamptz DEFAULT now())`, idType,
 				))
 			db.Exec(t, fmt.Sprintf(`INSERT INTO outbox SELECT %s, 'a', 'k', 'created' FROM generate_series(1, 3) g`,
 				id))

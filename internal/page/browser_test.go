@@ -65,22 +65,28 @@ func start(t *testing.T, withRelay bool, status any) *process {
 	t.Helper()
 	p := &process{}
 	p.say(status)
-	cfg := page.Config{SlotInterval: time.Second, WarnRetained: 1 << 30, CriticalRetained: 10 << 30, Version: "v1.2.3",
+	cfg := page.Config{
+		SlotInterval: time.Second, WarnRetained: 1 << 30, CriticalRetained: 10 << 30, Version: "v1.2.3",
 		Slots: func() []page.Slot {
 			return []page.Slot{{Name: "orders", SampledAt: time.Now(), Retained: 48 << 20, Unconfirmed: 1 << 20}}
-		}}
+		},
+	}
 	if withRelay {
 		var n uint64
 		cfg.Relay = func() page.Relay {
 			n += 100
-			return page.Relay{Published: n, Bounds: []float64{.001, .01}, Counts: []uint64{n / 2, n, n}, Records: 12, Bytes: 4096, Oldest: .25}
+			return page.Relay{
+				Published: n, Bounds: []float64{.001, .01}, Counts: []uint64{n / 2, n, n}, Records: 12, Bytes: 4096,
+				Oldest: .25,
+			}
 		}
 	}
 	pg := page.New(cfg)
 	done := make(chan error, 1)
 	go func() { done <- pg.Run(t.Context()) }()
 	handler := telemetry.NewHandler(telemetry.Handlers{
-		Metrics: prometheus.NewRegistry(), Ready: func() (bool, string) { return true, "" }, Status: func() any { return *p.status.Load() }, Page: pg,
+		Metrics: prometheus.NewRegistry(), Ready: func() (bool, string) { return true, "" },
+		Status: func() any { return *p.status.Load() }, Page: pg,
 	})
 	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/status" {
@@ -110,17 +116,28 @@ func streaming() report {
 	left := 3600.0
 	return report{
 		Status: connector.Status{
-			State: relay.State{Name: relay.Streaming, Since: began}, Ready: true, ReadyReason: "streaming", Slot: "orders", Publication: "orders",
-			Server: connector.Server{SystemID: "7", Timeline: 1, Database: "shop", Version: "17.2"}, ConfirmedLSN: "0/16B3748", ReceivedLSN: "0/16B3750",
-			HeardSecondsAgo: &heard, Window: connector.Window{Window: relay.Window{Records: 12, Bytes: 4096, MaxRecords: 100_000, MaxBytes: 32 << 20}}, Waits: []fault.Wait{},
-			Counts: connector.Counts{Counts: relay.Counts{Published: 1_234_567}}, Topics: []telemetry.TopicCount{{Topic: "order.events", Published: 1_234_000}, {Topic: "payment.events", Published: 567}},
+			State: relay.State{Name: relay.Streaming, Since: began}, Ready: true, ReadyReason: "streaming",
+			Slot: "orders", Publication: "orders",
+			Server:       connector.Server{SystemID: "7", Timeline: 1, Database: "shop", Version: "17.2"},
+			ConfirmedLSN: "0/16B3748", ReceivedLSN: "0/16B3750",
+			HeardSecondsAgo: &heard,
+			Window: connector.Window{
+				Window: relay.Window{Records: 12, Bytes: 4096, MaxRecords: 100_000, MaxBytes: 32 << 20},
+			}, Waits: []fault.Wait{},
+			Counts: connector.Counts{Counts: relay.Counts{Published: 1_234_567}},
+			Topics: []telemetry.TopicCount{
+				{Topic: "order.events", Published: 1_234_000}, {Topic: "payment.events", Published: 567},
+			},
 			Aside: []relay.BadRow{},
 		},
 		ReplicationSlot: &slotmonitor.Slot{
-			Name: "orders", Database: "shop", Plugin: "pgoutput", Active: true, PID: 77, WALStatus: "reserved", RestartLSN: "0/16B0000", ConfirmedFlushLSN: "0/16B3748",
-			RetainedBytes: 48 << 20, UnconfirmedBytes: 1 << 20, LimitBytes: size(64 << 20), SafeBytes: size(16 << 20), GrowthPerSecond: &growth, SecondsToLimit: &left, SampledAt: time.Now(),
+			Name: "orders", Database: "shop", Plugin: "pgoutput", Active: true, PID: 77, WALStatus: "reserved",
+			RestartLSN: "0/16B0000", ConfirmedFlushLSN: "0/16B3748", RetainedBytes: 48 << 20, UnconfirmedBytes: 1 << 20,
+			LimitBytes: size(64 << 20), SafeBytes: size(16 << 20), GrowthPerSecond: &growth, SecondsToLimit: &left,
+			SampledAt: time.Now(),
 		},
-		Cause: alert.Cause{Code: "idle", Sentence: "There is nothing to send: all that was committed is confirmed."}, Alerts: []firingAlert{},
+		Cause:  alert.Cause{Code: "idle", Sentence: "There is nothing to send: all that was committed is confirmed."},
+		Alerts: []firingAlert{},
 	}
 }
 
@@ -135,7 +152,10 @@ func states() map[string]struct {
 		return alert.Cause{Code: code, Sentence: sentence, Object: object, Next: next, Since: &since}
 	}
 	fires := func(rule string, level alert.Level, sentence string) firingAlert {
-		return firingAlert{alert.FiringAlert{Alert: alert.Alert{Rule: rule, Level: level, Sentence: sentence}, Since: since}, "https://example.org/runbook#" + rule}
+		return firingAlert{
+			alert.FiringAlert{Alert: alert.Alert{Rule: rule, Level: level, Sentence: sentence}, Since: since},
+			"https://example.org/runbook#" + rule,
+		}
 	}
 	type state = struct {
 		status any
@@ -144,19 +164,31 @@ func states() map[string]struct {
 	}
 	stuck := streaming()
 	stuck.Ready, stuck.ReadyReason = false, "Kafka has not acknowledged the oldest event for 90s"
-	stuck.Waits = []fault.Wait{{Kind: "broker_unreachable", Object: "broker b:9092", Reason: "connection refused", Next: "Start it.", Since: since},
-		{Kind: "topic_missing", Object: `topic "refund.events"`, Reason: "it does not exist", Next: "Create it.",
-			Commands: []string{"kafka-topics --create --topic refund.events"}, Since: since}}
+	stuck.Waits = []fault.Wait{
+		{
+			Kind: "broker_unreachable", Object: "broker b:9092", Reason: "connection refused", Next: "Start it.",
+			Since: since,
+		},
+		{
+			Kind: "topic_missing", Object: `topic "refund.events"`, Reason: "it does not exist", Next: "Create it.",
+			Commands: []string{"kafka-topics --create --topic refund.events"}, Since: since,
+		},
+	}
 	stuck.Cause = cause("broker_unreachable", "broker b:9092: connection refused.", "broker b:9092", "Start it.")
-	stuck.Alerts = []firingAlert{fires("events_unconfirmed", alert.Warn, "A transaction that was committed 1 min 30 s ago is not confirmed.")}
+	stuck.Alerts = []firingAlert{
+		fires("events_unconfirmed", alert.Warn, "A transaction that was committed 1 min 30 s ago is not confirmed."),
+	}
 	stuck.OldestUnconfirmedSeconds = 90
 
 	halted := streaming()
 	halted.State = relay.State{Name: relay.Halted, Since: since}
 	halted.Ready, halted.ReadyReason = false, "halted at event e-1"
-	halted.Halted = &relay.HaltedRow{EventID: "e-1", LSN: "0/ABCD", Message: "headers are not an object", Next: "Correct it.",
-		Commands: []string{"SELECT 1;\nSELECT 2;", "cdc-outbox dead-letter retry"}, Since: since}
-	halted.Cause = cause("bad_row", "Halted at event e-1, LSN 0/ABCD: headers are not an object.", "event e-1", "Correct it.")
+	halted.Halted = &relay.HaltedRow{
+		EventID: "e-1", LSN: "0/ABCD", Message: "headers are not an object", Next: "Correct it.",
+		Commands: []string{"SELECT 1;\nSELECT 2;", "cdc-outbox dead-letter retry"}, Since: since,
+	}
+	halted.Cause = cause("bad_row", "Halted at event e-1, LSN 0/ABCD: headers are not an object.", "event e-1",
+		"Correct it.")
 	halted.Cause.Commands = halted.Halted.Commands
 	halted.Alerts = []firingAlert{fires("row_halted", alert.Critical, "The relay is halted at event e-1.")}
 
@@ -168,24 +200,52 @@ func states() map[string]struct {
 
 	blind := streaming() // the role may not look, or the server is away
 	blind.ReplicationSlot = nil
-	blind.Waits = []fault.Wait{{Kind: "postgres_unreachable", Object: `slot "orders"`, Reason: "permission denied for function", Next: "Grant it.", Since: since}}
-	blind.Cause = cause("postgres_unreachable", "slot \"orders\": permission denied for function.", `slot "orders"`, "Grant it.")
+	blind.Waits = []fault.Wait{
+		{
+			Kind: "postgres_unreachable", Object: `slot "orders"`, Reason: "permission denied for function",
+			Next: "Grant it.", Since: since,
+		},
+	}
+	blind.Cause = cause("postgres_unreachable", "slot \"orders\": permission denied for function.", `slot "orders"`,
+		"Grant it.")
 
-	fresh := report{Status: connector.Status{State: relay.State{Name: relay.Starting, Reason: "looking at publication and slot", Since: time.Now()}, ReadyReason: "starting",
-		Slot: "orders", Publication: "orders", Waits: []fault.Wait{}, Topics: []telemetry.TopicCount{}, Aside: []relay.BadRow{}, Window: connector.Window{Window: relay.Window{MaxRecords: 1, MaxBytes: 1}}},
-		Cause: alert.Cause{Code: "not_streaming", Sentence: "The stream from Postgres is being opened."}, Alerts: []firingAlert{}}
+	fresh := report{
+		Status: connector.Status{
+			State: relay.State{
+				Name: relay.Starting, Reason: "looking at publication and slot", Since: time.Now(),
+			},
+			ReadyReason: "starting",
+			Slot:        "orders", Publication: "orders", Waits: []fault.Wait{}, Topics: []telemetry.TopicCount{},
+			Aside: []relay.BadRow{}, Window: connector.Window{Window: relay.Window{MaxRecords: 1, MaxBytes: 1}},
+		},
+		Cause:  alert.Cause{Code: "not_streaming", Sentence: "The stream from Postgres is being opened."},
+		Alerts: []firingAlert{},
+	}
 
 	letters := streaming()
-	letters.Aside = []relay.BadRow{{EventID: "2f1a", Action: relay.DeadLetter, Reason: "bad_headers", LSN: "0/1", At: since}, {EventID: "", Action: relay.Skip, Reason: "too_large", Topic: "order.events", LSN: "0/2", At: since}}
+	letters.Aside = []relay.BadRow{
+		{EventID: "2f1a", Action: relay.DeadLetter, Reason: "bad_headers", LSN: "0/1", At: since},
+		{EventID: "", Action: relay.Skip, Reason: "too_large", Topic: "order.events", LSN: "0/2", At: since},
+	}
 	letters.Counts.DeadLettered = 1
 
 	heard, old := 0.2, 3.0
-	polls := polled{Status: polling.Status{Source: "polling", State: relay.State{Name: relay.Polling, Since: since}, Ready: true, Tables: []string{"public.outbox"}, HeardSecondsAgo: &heard, Workers: 4,
-		Backlog: &relay.Backlog{Rows: 17, Oldest: &old, At: time.Now()}, Window: relay.Window{MaxRecords: 1000, MaxBytes: 1 << 20}, Halted: []*relay.HaltedRow{}, Waits: []fault.Wait{},
-		Counts: relay.Counts{Published: 4711, DeadLettered: 2}},
-		Cause: alert.Cause{Code: slotmonitor.CauseIdle, Sentence: "The relay waits for nothing."}, Alerts: []firingAlert{}, Topics: []telemetry.TopicCount{{Topic: "a.events", Published: 4711}}}
+	polls := polled{
+		Status: polling.Status{
+			Source: "polling", State: relay.State{Name: relay.Polling, Since: since}, Ready: true,
+			Tables: []string{"public.outbox"}, HeardSecondsAgo: &heard, Workers: 4,
+			Backlog: &relay.Backlog{Rows: 17, Oldest: &old, At: time.Now()},
+			Window:  relay.Window{MaxRecords: 1000, MaxBytes: 1 << 20}, Halted: []*relay.HaltedRow{},
+			Waits:  []fault.Wait{},
+			Counts: relay.Counts{Published: 4711, DeadLettered: 2},
+		},
+		Cause:  alert.Cause{Code: slotmonitor.CauseIdle, Sentence: "The relay waits for nothing."},
+		Alerts: []firingAlert{}, Topics: []telemetry.TopicCount{{Topic: "a.events", Published: 4711}},
+	}
 	pollStands := polls
-	pollStands.Halted = []*relay.HaltedRow{{EventID: "e-7", Message: "headers are not an object", Next: "Fix it.", Since: since}}
+	pollStands.Halted = []*relay.HaltedRow{
+		{EventID: "e-7", Message: "headers are not an object", Next: "Fix it.", Since: since},
+	}
 	pollStands.State = relay.State{Name: relay.Halted, Since: since}
 	pollStands.Ready = false
 	pollStands.Cause = cause("bad_row", "Headers are not an object.", "event e-7", "Fix it.")
@@ -199,18 +259,67 @@ func states() map[string]struct {
 	well.Cause = alert.Cause{Code: "idle", Sentence: "Nothing waits."}
 
 	return map[string]state{
-		"streaming": {streaming(), true, []string{"Streaming", "Keeping up", "1,234,567 since the process started", "of 64 MiB that the server keeps at most", "It grows by 2 KiB/s: it reaches the limit in 1 h", "12 of 100,000 records", "order.events", "1,234,000", "No alert fires", "PostgreSQL 17.2", "v1.2.3"}},
-		"stuck":     {stuck, true, []string{"Waiting", "broker b:9092: connection refused.", "What to do", "Start it.", "Also waits for topic \"refund.events\": it does not exist Create it.", "kafka-topics --create --topic refund.events", "events_unconfirmed", "Runbook", "90 s", "broker_unreachable"}},
-		"halted":    {halted, true, []string{"Halted", "headers are not an object", "e-1", "0/ABCD", "Correct it.", "SELECT 1;\nSELECT 2;", "cdc-outbox dead-letter retry", "row_halted", "Critical"}},
-		"standby":   {standby, true, []string{"Standby", "The slot is held by pid 5."}},
-		"blind":     {blind, true, []string{"not known", "permission denied for function"}},
-		"fresh":     {fresh, true, []string{"Starting", "The stream from Postgres is being opened.", "Nothing has been published", "The server has not been asked about the slot yet."}},
-		"letters":   {letters, true, []string{"2f1a", "bad headers, dead letter", "LSN 0/1", "(no id)", "too large, skipped", "1 dead-lettered, 0 skipped"}},
-		"monitor":   {slots{Slots: []slotmonitor.Slot{worst, well}, Alerts: []firingAlert{fires("slot_inactive", alert.Critical, "No process.")}}, false, []string{"Critical", "Slot debezium: No process has read the slot since yesterday.", "pg_drop_replication_slot", "reader: pid 77", "reader: none", "The server sets no limit", "Nothing waits."}},
-		"polling":   {polls, true, []string{"Polling", "public.outbox", "17 rows are not published", "2 dead-lettered and 0 skipped", "Tables and workers", "no, it asks at polling.interval", "4,711"}},
-		"lane":      {pollStands, true, []string{"Halted", "Headers are not an object.", "e-7", "Fix it."}},
-		"no slots":  {slots{Slots: []slotmonitor.Slot{}}, false, []string{"Watching", "There is no logical replication slot to watch."}},
-		"no server": {slots{Slots: []slotmonitor.Slot{well}, Error: "connection refused"}, false, []string{"No answer", "Postgres does not answer: connection refused"}},
+		"streaming": {
+			streaming(), true, []string{
+				"Streaming", "Keeping up", "1,234,567 since the process started",
+				"of 64 MiB that the server keeps at most", "It grows by 2 KiB/s: it reaches the limit in 1 h",
+				"12 of 100,000 records", "order.events", "1,234,000", "No alert fires", "PostgreSQL 17.2", "v1.2.3",
+			},
+		},
+		"stuck": {
+			stuck, true, []string{
+				"Waiting", "broker b:9092: connection refused.", "What to do", "Start it.",
+				"Also waits for topic \"refund.events\": it does not exist Create it.",
+				"kafka-topics --create --topic refund.events", "events_unconfirmed", "Runbook", "90 s",
+				"broker_unreachable",
+			},
+		},
+		"halted": {
+			halted, true, []string{
+				"Halted", "headers are not an object", "e-1", "0/ABCD", "Correct it.", "SELECT 1;\nSELECT 2;",
+				"cdc-outbox dead-letter retry", "row_halted", "Critical",
+			},
+		},
+		"standby": {standby, true, []string{"Standby", "The slot is held by pid 5."}},
+		"blind":   {blind, true, []string{"not known", "permission denied for function"}},
+		"fresh": {
+			fresh, true, []string{
+				"Starting", "The stream from Postgres is being opened.", "Nothing has been published",
+				"The server has not been asked about the slot yet.",
+			},
+		},
+		"letters": {
+			letters, true, []string{
+				"2f1a", "bad headers, dead letter", "LSN 0/1", "(no id)", "too large, skipped",
+				"1 dead-lettered, 0 skipped",
+			},
+		},
+		"monitor": {
+			slots{
+				Slots:  []slotmonitor.Slot{worst, well},
+				Alerts: []firingAlert{fires("slot_inactive", alert.Critical, "No process.")},
+			}, false, []string{
+				"Critical", "Slot debezium: No process has read the slot since yesterday.", "pg_drop_replication_slot",
+				"reader: pid 77", "reader: none", "The server sets no limit", "Nothing waits.",
+			},
+		},
+		"polling": {
+			polls, true, []string{
+				"Polling", "public.outbox", "17 rows are not published", "2 dead-lettered and 0 skipped",
+				"Tables and workers", "no, it asks at polling.interval", "4,711",
+			},
+		},
+		"lane": {pollStands, true, []string{"Halted", "Headers are not an object.", "e-7", "Fix it."}},
+		"no slots": {
+			slots{Slots: []slotmonitor.Slot{}},
+			false,
+			[]string{"Watching", "There is no logical replication slot to watch."},
+		},
+		"no server": {
+			slots{Slots: []slotmonitor.Slot{well}, Error: "connection refused"},
+			false,
+			[]string{"No answer", "Postgres does not answer: connection refused"},
+		},
 	}
 }
 
@@ -237,7 +346,12 @@ func TestThePageInEveryState(t *testing.T) {
 			for _, w := range state.words {
 				tab.Await(10*time.Second, fmt.Sprintf(`document.body.innerText.includes(%q)`, w))
 			}
-			for _, look := range []browser.Look{{}, {Dark: true}, {Width: 360, Height: 740, Phone: true}, {Width: 360, Height: 740, Phone: true, Dark: true}} {
+			for _, look := range []browser.Look{
+				{},
+				{Dark: true},
+				{Width: 360, Height: 740, Phone: true},
+				{Width: 360, Height: 740, Phone: true, Dark: true},
+			} {
 				tab.Show(look)
 				require.Empty(t, browser.Eval[[]string](tab, audit), "%+v", look)
 			}
@@ -263,7 +377,8 @@ func TestHostileNamesAreText(t *testing.T) {
 			for _, look := range []browser.Look{{}, {Width: 360, Height: 740, Phone: true}} {
 				tab := b.Open(t, p.URL, look)
 				tab.Await(10*time.Second, `document.querySelector('#fresh').classList.contains('live')`)
-				tab.Await(10*time.Second, fmt.Sprintf(`document.querySelector('main').textContent.includes(%q)`, hostile))
+				tab.Await(10*time.Second, fmt.Sprintf(`document.querySelector('main').textContent.includes(%q)`,
+					hostile))
 				require.Zero(t, browser.Eval[int](tab, `document.querySelectorAll('img[src="x"], body script').length`))
 				require.Empty(t, browser.Eval[[]string](tab, audit))
 				requireClean(t, p, tab)
@@ -298,7 +413,8 @@ func poisoned(v any, hostile string) any {
 func TestChartsShowTheFiguresAndSayThem(t *testing.T) {
 	p := start(t, true, streaming())
 	tab := browser.Start(t).Open(t, p.URL, browser.Look{})
-	tab.Await(15*time.Second, `document.querySelector('#chart-rate .plot')?.ariaLabel?.match(/events per second (9\d|1\d\d)(\.\d+)?\/s, between/)`)
+	tab.Await(15*time.Second, `document.querySelector('#chart-rate .plot')?.ariaLabel?.match(/events per second `+
+		`(9\d|1\d\d)(\.\d+)?\/s, between/)`)
 	tab.Await(5*time.Second, `document.querySelector('#chart-latency .plot').ariaLabel.includes('p99 9.82 ms')`)
 	tab.Await(5*time.Second, `document.querySelector('#chart-wal .plot').ariaLabel.includes('retained 48 MiB')`)
 	for _, id := range []string{"rate", "latency", "wal", "window", "oldest"} {
@@ -309,7 +425,8 @@ func TestChartsShowTheFiguresAndSayThem(t *testing.T) {
 			copy.drawImage(c, 0, 0);
 			const d = copy.getImageData(0, 0, c.width, c.height).data;
 			let n = 0;
-			for (let i = 0; i < d.length; i += 4) if (d[i + 3] > 200 && Math.max(d[i], d[i + 1], d[i + 2]) - Math.min(d[i], d[i + 1], d[i + 2]) > 90) n++;
+			for (let i = 0; i < d.length; i += 4) if (d[i + 3] > 200 && Math.max(d[i], d[i + 1], d[i + 2]) - `+
+			`Math.min(d[i], d[i + 1], d[i + 2]) > 90) n++;
 			return n > 20;
 		})()`, id))
 	}
@@ -322,7 +439,8 @@ func TestAProcessThatDoesNotAnswerIsSaidLoudly(t *testing.T) {
 	tab.Await(10*time.Second, `document.querySelector('#fresh').classList.contains('live')`)
 	p.away.Store(true)
 	tab.Await(10*time.Second, `!document.querySelector('#stale').hidden && document.body.classList.contains('old')`)
-	require.Regexp(t, `No answer for \d+ s\. The process does not answer: what you see is from \d\d:\d\d:\d\d\.`, tab.Text("#stale"))
+	require.Regexp(t, `No answer for \d+ s\. The process does not answer: what you see is from \d\d:\d\d:\d\d\.`,
+		tab.Text("#stale"))
 	require.Equal(t, "No answer", tab.Text("#fresh-text"))
 	p.away.Store(false)
 	tab.Await(10*time.Second, `document.querySelector('#stale').hidden && !document.body.classList.contains('old')`)
@@ -333,7 +451,8 @@ func TestAHiddenTabAsksNothing(t *testing.T) {
 	tab := browser.Start(t).Open(t, p.URL, browser.Look{})
 	tab.Await(10*time.Second, `document.querySelector('#fresh').classList.contains('live')`)
 	hide := func(on bool) {
-		browser.Eval[bool](tab, fmt.Sprintf(`Object.defineProperty(document, 'hidden', {value: %v, configurable: true}), document.dispatchEvent(new Event('visibilitychange'))`, on))
+		browser.Eval[bool](tab, fmt.Sprintf(`Object.defineProperty(document, 'hidden', {value: %v, configurable: `+
+			`true}), document.dispatchEvent(new Event('visibilitychange'))`, on))
 	}
 	hide(true)
 	time.Sleep(1500 * time.Millisecond) // what was under way
@@ -341,7 +460,8 @@ func TestAHiddenTabAsksNothing(t *testing.T) {
 	time.Sleep(4 * time.Second)
 	require.Equal(t, asked, p.asked.Load())
 	hide(false)
-	tab.Await(5*time.Second, `document.querySelector('#stale').hidden && document.querySelector('#fresh').classList.contains('live')`)
+	tab.Await(5*time.Second,
+		`document.querySelector('#stale').hidden && document.querySelector('#fresh').classList.contains('live')`)
 	require.Eventually(t, func() bool { return p.asked.Load() > asked+1 }, 10*time.Second, 50*time.Millisecond)
 	require.True(t, browser.Eval[bool](tab, `document.querySelector('#stale').hidden`))
 }
@@ -352,7 +472,9 @@ func TestACauseIsAnnouncedOnce(t *testing.T) {
 	p := start(t, true, st)
 	tab := browser.Start(t).Open(t, p.URL, browser.Look{})
 	tab.Await(10*time.Second, `document.querySelector('#announce').textContent.includes('connection refused')`)
-	browser.Eval[bool](tab, `window.said = 0, new MutationObserver(() => window.said++).observe(document.querySelector('#announce'), {childList: true, characterData: true, subtree: true}), true`)
+	browser.Eval[bool](tab, `window.said = 0, new MutationObserver(() => `+
+		`window.said++).observe(document.querySelector('#announce'), {childList: true, characterData: true, subtree: `+
+		`true}), true`)
 	st.Cause.Sentence = "broker b:9092: connection refused, again."
 	p.say(st)
 	tab.Await(10*time.Second, `document.querySelector('#cause-sentence').textContent.includes('again')`)
@@ -375,7 +497,8 @@ func TestCommandsAreCopiedWithTheKeyboard(t *testing.T) {
 			}
 		}
 		require.Equal(t, label, focused())
-		require.Equal(t, command, browser.Eval[string](tab, `document.activeElement.previousElementSibling.textContent`))
+		require.Equal(t, command, browser.Eval[string](tab,
+			`document.activeElement.previousElementSibling.textContent`))
 		tab.Do(chromedp.KeyEvent("\r"))
 		tab.Await(5*time.Second, `/Copied|Selected/.test(document.activeElement.textContent)`)
 		require.Equal(t, label, focused(), "the focus stays while the page is written again")

@@ -38,7 +38,10 @@ func read(t *testing.T, h *history, since string) answer {
 func at(second int) time.Time { return start.Add(time.Duration(second) * time.Second) }
 
 func look(published uint64, within1ms, within10ms, all uint64) *Relay {
-	return &Relay{Published: published, Bounds: []float64{.001, .01}, Counts: []uint64{within1ms, within10ms, all}, Oldest: 1.5, Records: 3, Bytes: 4096}
+	return &Relay{
+		Published: published, Bounds: []float64{.001, .01}, Counts: []uint64{within1ms, within10ms, all}, Oldest: 1.5,
+		Records: 3, Bytes: 4096,
+	}
 }
 
 func TestHistoryIsMadeOfDifferences(t *testing.T) {
@@ -90,7 +93,8 @@ func TestHistoryIsARing(t *testing.T) {
 func TestHistoryOfSlots(t *testing.T) {
 	h := newHistory("p", false)
 	h.add(at(0), nil, []Slot{{Name: "b", SampledAt: at(0), Retained: 7, Unconfirmed: 3}, {Name: "a", SampledAt: at(0)}})
-	h.add(at(1), nil, []Slot{{Name: "b", SampledAt: at(0), Retained: 7, Unconfirmed: 3}}) // not sampled again, and a was dropped
+	// not sampled again, and a was dropped
+	h.add(at(1), nil, []Slot{{Name: "b", SampledAt: at(0), Retained: 7, Unconfirmed: 3}})
 	h.add(at(2), nil, []Slot{{Name: "b", SampledAt: at(2), Retained: 1 << 52}})
 	a := read(t, h, "")
 	require.Nil(t, a.Relay)

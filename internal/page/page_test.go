@@ -49,7 +49,10 @@ func TestEverythingIsServedUnderItsType(t *testing.T) {
 	require.Equal(t, 200, w.Code)
 	require.Equal(t, policy, w.Header().Get("Content-Security-Policy"))
 	require.NotContains(t, policy, "unsafe")
-	for _, bad := range []string{"/assets/", "/assets/../page.go", "/assets/%2e%2e/page.go", "/assets//index.html", "/index.html", "/assets/nothing.js"} {
+	for _, bad := range []string{
+		"/assets/", "/assets/../page.go", "/assets/%2e%2e/page.go", "/assets//index.html", "/index.html",
+		"/assets/nothing.js",
+	} {
 		require.NotEqual(t, 200, get(t, p, "GET", "http://x"+bad).Code, bad)
 	}
 	for _, url := range []string{"/", "/history", "/assets/page.css"} {
@@ -70,8 +73,11 @@ func TestThePageKeepsItsOwnPolicy(t *testing.T) {
 		require.NotContains(t, m[1], "//", "everything is this process's own")
 		require.False(t, strings.HasPrefix(m[1], "/"), "%s: a proxy may serve the page under a path", m[1])
 	}
-	for _, name := range []string{"main.js", "cause.js", "relay.js", "slots.js", "charts.js", "data.js", "dom.js", "format.js"} {
-		require.NotRegexp(t, `innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function`, string(read1(t, name)), name)
+	for _, name := range []string{
+		"main.js", "cause.js", "relay.js", "slots.js", "charts.js", "data.js", "dom.js", "format.js",
+	} {
+		require.NotRegexp(t, `innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function`,
+			string(read1(t, name)), name)
 	}
 }
 
@@ -118,7 +124,9 @@ func TestRunSamplesEachSecond(t *testing.T) {
 		require.Len(t, a.Relay.At, 3)
 		require.InDelta(t, 10, *a.Relay.Rate[2], 1e-6)
 		require.Equal(t, []int64{5}, a.Slots["s"].Retained)
-		require.Equal(t, []int64{1000, 900_000, 5000, 1 << 30, 10 << 30}, []int64{a.Every_ms, a.Keeps_ms, a.Slots_every_ms, a.Warn_retained_bytes, a.Critical_retained_bytes})
+		require.Equal(t, []int64{1000, 900_000, 5000, 1 << 30, 10 << 30}, []int64{
+			a.Every_ms, a.Keeps_ms, a.Slots_every_ms, a.Warn_retained_bytes, a.Critical_retained_bytes,
+		})
 		stop()
 		require.NoError(t, <-done)
 	})

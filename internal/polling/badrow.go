@@ -38,8 +38,10 @@ func position(seq int64) []byte { return fmt.Appendf(nil, "%s%020d", PositionPre
 func (w *worker) applyPolicy(a attempt, err error) (taken bool, _ error) {
 	var why *router.RowError
 	if !errors.As(err, &why) {
-		return false, &fault.Error{Kind: fault.Fatal, Object: a.source.object(), Err: err,
-			Next: "Report this, with the log, as a bug."}
+		return false, &fault.Error{
+			Kind: fault.Fatal, Object: a.source.object(), Err: err,
+			Next: "Report this, with the log, as a bug.",
+		}
 	}
 	next := why.Remedy + " Or correct or delete the row: its lane continues automatically then. " +
 		"Or restart with --router-on-bad-row dead_letter, or skip, which passes over every such row."

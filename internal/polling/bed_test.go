@@ -46,8 +46,10 @@ func newBed(t *testing.T, version ...string) *bed {
 	db := testkit.Postgres(t, version...)
 	ddl, err := outbox.Schema(outbox.Options{})
 	require.NoError(t, err)
-	_, err = Apply(t.Context(), db.DSN, Setup{Tables: []identifier.Table{theTable}, Columns: columns(), TableDDL: ddl,
-		Notify: true})
+	_, err = Apply(t.Context(), db.DSN, Setup{
+		Tables: []identifier.Table{theTable}, Columns: columns(), TableDDL: ddl,
+		Notify: true,
+	})
 	require.NoError(t, err)
 	b := &bed{T: t, db: db, conn: connect(t, db)}
 	return b
@@ -63,7 +65,8 @@ func connect(t *testing.T, db *testkit.Database) *pgx.Conn {
 // insert writes rows whose payload counts per key.
 func (b *bed) insert(q interface {
 	Exec(context.Context, string, ...any) (pgconn.CommandTag, error)
-}, key string, numbers ...int) {
+}, key string, numbers ...int,
+) {
 	b.Helper()
 	for _, n := range numbers {
 		_, err := q.Exec(b.Context(), `INSERT INTO outbox (aggregate_type, aggregate_id, event_type,
@@ -153,8 +156,10 @@ func (f *fakeProducer) Produce(ctx context.Context, rec *router.Record, ticket u
 			return err
 		}
 	}
-	s := sent{topic: rec.Topic, key: string(rec.Key), value: string(rec.Value), id: deadletter.EventID(rec.Headers),
-		ticket: ticket, size: rec.Size()}
+	s := sent{
+		topic: rec.Topic, key: string(rec.Key), value: string(rec.Value), id: deadletter.EventID(rec.Headers),
+		ticket: ticket, size: rec.Size(),
+	}
 	for _, h := range rec.Headers {
 		s.headers = append(s.headers, h.Key)
 	}
@@ -217,8 +222,10 @@ func (b *bed) start(change ...func(*Config)) *relaying {
 		NewRouter: func() (router.Router, error) {
 			return preset.New(preset.Config{Columns: preset.DefaultColumns(), Topic: preset.DefaultTopic})
 		},
-		DeadLetters: deadletter.Builder{Topic: "letters", Columns: deadletter.Columns{ID: "id", Key: "aggregate_id",
-			Type: "event_type", Payload: "payload"}},
+		DeadLetters: deadletter.Builder{Topic: "letters", Columns: deadletter.Columns{
+			ID: "id", Key: "aggregate_id",
+			Type: "event_type", Payload: "payload",
+		}},
 		Metrics: telemetry.NewMetrics(prometheus.NewRegistry()), Logger: zap.New(core),
 		LookEvery: 50 * time.Millisecond, Interval: 20 * time.Millisecond,
 	}

@@ -102,21 +102,25 @@ func (b *beside) finding(t identifier.Table, published string) *preflight.Findin
 				who += fmt.Sprintf(", and %d more", more)
 			}
 		}
-		return &preflight.Finding{Level: preflight.Fail, Code: "polled", Subject: subject,
+		return &preflight.Finding{
+			Level: preflight.Fail, Code: "polled", Subject: subject,
 			Found: fmt.Sprintf("A relay with source: polling is at work on it (%s).", who),
 			Why:   "What it publishes would come from the log as well: each event twice.",
 			Remedy: "Take over from it, nothing missing and nothing twice, with this configuration and " +
 				"postgres.snapshot: initial. Or stop every relay that polls: what they leave unpublished comes " +
 				"through no slot that is made afterwards.",
-			Commands: []string{"cdc-outbox migrate polling"}}
+			Commands: []string{"cdc-outbox migrate polling"},
+		}
 	case b.ready:
-		return &preflight.Finding{Level: preflight.Warn, Code: "pollable", Subject: subject,
+		return &preflight.Finding{
+			Level: preflight.Warn, Code: "pollable", Subject: subject,
 			Found: fmt.Sprintf("It is read from the log, and has what polling needs: %s and the index %s.",
 				quoted(published), quoted(indexName(t))),
 			Why: "A relay that polls may be publishing the same rows: each event would come twice.",
 			Remedy: "Stop every relay with source: polling. Where none is to poll again, drop the index as the " +
 				"table's owner.",
-			Commands: []string{"DROP INDEX " + quoted(t.Schema) + "." + quoted(indexName(t)) + ";"}}
+			Commands: []string{"DROP INDEX " + quoted(t.Schema) + "." + quoted(indexName(t)) + ";"},
+		}
 	}
 	return nil
 }
@@ -181,9 +185,11 @@ func readFromLog(ctx context.Context, conn *pgx.Conn, t identifier.Table) (*pref
 		}
 		return nil, err
 	}
-	return &preflight.Finding{Level: preflight.Fail, Code: "read_from_log", Subject: "table " + t.String(),
+	return &preflight.Finding{
+		Level: preflight.Fail, Code: "read_from_log", Subject: "table " + t.String(),
 		Found: fmt.Sprintf("It is read from the log (%s).", who),
-		Why:   "Polling besides would publish each event twice.", Remedy: endedNext}, nil
+		Why:   "Polling besides would publish each event twice.", Remedy: endedNext,
+	}, nil
 }
 
 // refuseReadFromLog is its verdict.

@@ -44,9 +44,11 @@ func Check(ctx context.Context, dsn string, s Setup) []preflight.Finding {
 
 func unanswered(err error) preflight.Finding {
 	why, remedy := fault.Split(err)
-	return preflight.Finding{Level: preflight.Fail, Subject: "postgres", Found: why + ".",
+	return preflight.Finding{
+		Level: preflight.Fail, Subject: "postgres", Found: why + ".",
 		Why: "Without an answer nothing can be relayed.", Remedy: remedy.Next,
-		Commands: remedy.Commands}
+		Commands: remedy.Commands,
+	}
 }
 
 func findings(ctx context.Context, conn *pgx.Conn, s *Setup) []preflight.Finding {
@@ -74,8 +76,10 @@ func findings(ctx context.Context, conn *pgx.Conn, s *Setup) []preflight.Finding
 }
 
 func checkServer(s serverState) preflight.Finding {
-	f := preflight.Finding{Level: preflight.OK, Subject: "server",
-		Found: fmt.Sprintf("PostgreSQL %d.%d, connected as %q.", s.Version/10000, s.Version%10000, s.Role)}
+	f := preflight.Finding{
+		Level: preflight.OK, Subject: "server",
+		Found: fmt.Sprintf("PostgreSQL %d.%d, connected as %q.", s.Version/10000, s.Version%10000, s.Role),
+	}
 	switch {
 	case s.InRecovery:
 		f.Level, f.Found, f.Why = preflight.Fail, "The server is a standby.",
@@ -182,8 +186,10 @@ func (t *tableState) warn(found, why, remedy string) preflight.Finding {
 }
 
 func checkSequence(t *tableState, s *Setup, setup string) []preflight.Finding {
-	f := preflight.Finding{Level: preflight.Fail, Subject: t.subject(),
-		Why: "It puts the events of an aggregate in order."}
+	f := preflight.Finding{
+		Level: preflight.Fail, Subject: t.subject(),
+		Why: "It puts the events of an aggregate in order.",
+	}
 	seq, ok := t.column(s.Columns.Sequence)
 	name := quoted(s.Columns.Sequence)
 	switch {
@@ -223,8 +229,10 @@ func Verify(ctx context.Context, dsn string, s Setup) error {
 	}
 	if server.InRecovery { // the others may be promoted, and the role of this one may come back
 		f := checkServer(server)
-		return &fault.Error{Kind: fault.Retry, Object: "server", Err: errors.New(strings.TrimSuffix(f.Found, ".")),
-			Next: f.Remedy, Commands: f.Commands}
+		return &fault.Error{
+			Kind: fault.Retry, Object: "server", Err: errors.New(strings.TrimSuffix(f.Found, ".")),
+			Next: f.Remedy, Commands: f.Commands,
+		}
 	}
 	all := []preflight.Finding{checkServer(server)}
 	for _, t := range s.Tables {

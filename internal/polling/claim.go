@@ -55,7 +55,8 @@ func (c *connection) close() {
 // run sends statements in one message and gives the rows of the last one that has any to take. After an error the
 // connection is closed: what state the transaction is in is then not a question.
 func (c *connection) run(ctx context.Context, object, sql string,
-	take func(fields []pgconn.FieldDescription, values [][]byte) error) error {
+	take func(fields []pgconn.FieldDescription, values [][]byte) error,
+) error {
 	if err := c.open(ctx); err != nil {
 		return err
 	}
@@ -93,7 +94,8 @@ func classified(object string, err error) error {
 
 // claim locks up to limit lanes that have rows. more says that there were others.
 func (c *connection) claim(ctx context.Context, s *statements, candidates []int, limit int) (got []int, more bool,
-	err error) {
+	err error,
+) {
 	asked := 0
 	err = c.run(ctx, s.object(), s.claim(candidates, limit), func(_ []pgconn.FieldDescription, v [][]byte) error {
 		asked++
@@ -145,15 +147,18 @@ func (s *statements) object() string { return "table " + s.table.String() }
 // read fills the batch with the lanes' first rows, up to about so many bytes. cut says that rows were left for want of
 // room.
 func (c *connection) read(ctx context.Context, s *statements, claimed []int, perLane, bytes int,
-	known *pgoutput.Relation, b *batch) (cut bool, err error) {
+	known *pgoutput.Relation, b *batch,
+) (cut bool, err error) {
 	sequence := -1
 	err = c.run(ctx, s.object(), s.read(claimed, perLane), func(fields []pgconn.FieldDescription, v [][]byte) error {
 		if b.relation == nil {
 			if b.relation, sequence = relationOf(s.table, fields[ownColumns:], known,
 				s.cfg.Columns.Sequence); sequence < 0 {
-				return &fault.Error{Kind: fault.Operator, Object: s.object(),
+				return &fault.Error{
+					Kind: fault.Operator, Object: s.object(),
 					Err:  errors.New("its rows have no column " + s.cfg.Columns.Sequence),
-					Next: "Run `cdc-outbox check`."}
+					Next: "Run `cdc-outbox check`.",
+				}
 			}
 		}
 		if cut = cut || len(b.rows) > 0 && len(b.arena) >= bytes; cut {
@@ -165,8 +170,10 @@ func (c *connection) read(ctx context.Context, s *statements, claimed []int, per
 		}
 		seq, err := strconv.ParseInt(string(v[ownColumns+sequence]), 10, 64)
 		if err != nil {
-			return &fault.Error{Kind: fault.Operator, Object: s.object(),
-				Err: errors.New("a row has no number in " + s.cfg.Columns.Sequence), Next: "Run `cdc-outbox check`."}
+			return &fault.Error{
+				Kind: fault.Operator, Object: s.object(),
+				Err: errors.New("a row has no number in " + s.cfg.Columns.Sequence), Next: "Run `cdc-outbox check`.",
+			}
 		}
 		b.add(batchRow{lane: lane, seq: seq, part: v[1], tid: v[2]}, v[ownColumns:])
 		return nil
@@ -176,7 +183,8 @@ func (c *connection) read(ctx context.Context, s *statements, claimed []int, per
 
 // relationOf stays the same for as long as the table does, so that the router need not begin again with each batch.
 func relationOf(t identifier.Table, fields []pgconn.FieldDescription, known *pgoutput.Relation,
-	sequence string) (rel *pgoutput.Relation, at int) {
+	sequence string,
+) (rel *pgoutput.Relation, at int) {
 	rel, at = &pgoutput.Relation{Namespace: t.Schema, Name: t.Name}, -1
 	for i := range fields {
 		f := &fields[i]
@@ -184,8 +192,10 @@ func relationOf(t identifier.Table, fields []pgconn.FieldDescription, known *pgo
 		if f.Name == sequence {
 			at = i
 		}
-		rel.Columns = append(rel.Columns, pgoutput.Column{Name: f.Name, TypeOID: f.DataTypeOID,
-			Modifier: f.TypeModifier})
+		rel.Columns = append(rel.Columns, pgoutput.Column{
+			Name: f.Name, TypeOID: f.DataTypeOID,
+			Modifier: f.TypeModifier,
+		})
 	}
 	if known != nil && known.OID == rel.OID && slices.Equal(known.Columns, rel.Columns) {
 		return known, at

@@ -38,21 +38,25 @@ func RaiseBarrier(ctx context.Context, dsn string, s Setup, wait time.Duration) 
 		if err == nil {
 			_, ok := st.column(s.Columns.Published)
 			if !ok {
-				err = &fault.Error{Kind: fault.Operator, Object: "table " + t.String(),
+				err = &fault.Error{
+					Kind: fault.Operator, Object: "table " + t.String(),
 					Err: fmt.Errorf("it has no column %s, so it is not polled by cdc-outbox",
 						quoted(s.Columns.Published)),
 					Next: "Name the column with --published-column; for another relay say with --unpublished which " +
-						"rows it has left."}
+						"rows it has left.",
+				}
 			}
 		}
 		for lane := 0; lane < Lanes && err == nil; lane++ {
 			_, err = conn.PgConn().Exec(limited, fmt.Sprintf("SELECT pg_advisory_lock(%d, %d)", lockClass(t),
 				lane)).ReadAll()
 			if err != nil && limited.Err() != nil && ctx.Err() == nil {
-				err = &fault.Error{Kind: fault.Operator, Object: "table " + t.String(),
+				err = &fault.Error{
+					Kind: fault.Operator, Object: "table " + t.String(),
 					Err: fmt.Errorf("lane %d was not released within %s, as Kafka has not acknowledged what is in "+
 						"flight of it", lane, wait),
-					Next: "See what the relay waits for: cdc-outbox status. Or stop it."}
+					Next: "See what the relay waits for: cdc-outbox status. Or stop it.",
+				}
 			}
 		}
 		if err != nil {

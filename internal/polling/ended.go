@@ -37,8 +37,10 @@ func (t *tableState) ended(published string) (column string, yes bool) {
 }
 
 func endedFault(t identifier.Table, published, column string) *fault.Error {
-	return &fault.Error{Kind: fault.Operator, Object: "table " + t.String(),
-		Err: fmt.Errorf("%w: %s is called %s now", ErrEnded, quoted(published), quoted(column)), Next: endedNext}
+	return &fault.Error{
+		Kind: fault.Operator, Object: "table " + t.String(),
+		Err: fmt.Errorf("%w: %s is called %s now", ErrEnded, quoted(published), quoted(column)), Next: endedNext,
+	}
 }
 
 const endedNext = "Run the configuration that reads the log (source: wal). Polling besides it would publish each " +

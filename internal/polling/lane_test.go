@@ -27,8 +27,10 @@ func TestLanes(t *testing.T) {
 
 // A lane's number and its lock are what relays of all versions have to agree on.
 func TestLaneOfIsStable(t *testing.T) {
-	for key, lane := range map[string]int{"": 35, "1": 43, "42": 51, "order-4711": laneOf([]byte("order-4711")),
-		`a\b`: laneOf([]byte(`a\b`))} {
+	for key, lane := range map[string]int{
+		"": 35, "1": 43, "42": 51, "order-4711": laneOf([]byte("order-4711")),
+		`a\b`: laneOf([]byte(`a\b`)),
+	} {
 		require.Equal(t, lane, laneOf([]byte(key)), key)
 	}
 	require.Equal(t, 64, Lanes)
@@ -41,8 +43,11 @@ func TestBatchMarksAcknowledgedRows(t *testing.T) {
 	for i := range 6 {
 		b.add(batchRow{lane: i / 3, seq: int64(i)}, [][]byte{[]byte("a"), nil, []byte("ccc")})
 	}
-	require.Equal(t, pgoutput.Tuple{{Kind: pgoutput.Text, Data: []byte("a")}, {Kind: pgoutput.Null},
-		{Kind: pgoutput.Text, Data: []byte("ccc")}}, b.tuple(4))
+	require.Equal(t, pgoutput.Tuple{
+		{Kind: pgoutput.Text, Data: []byte("a")},
+		{Kind: pgoutput.Null},
+		{Kind: pgoutput.Text, Data: []byte("ccc")},
+	}, b.tuple(4))
 	for i := range 4 {
 		b.fly(i)
 	}

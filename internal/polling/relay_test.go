@@ -190,7 +190,8 @@ func TestRelayListens(t *testing.T) {
 	require.NoError(t, x.finish())
 }
 
-// A row whose topic is missing is not with the producer: it is not acknowledged either, and the relay must not look well.
+// A row whose topic is missing is not with the producer: it is not acknowledged either, and the relay must not look
+// well.
 func TestRelayNotReadyWithMissingTopic(t *testing.T) {
 	b := newBed(t)
 	x := b.start(func(c *Config) { c.Stall = feedWait + 500*time.Millisecond })

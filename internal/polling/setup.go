@@ -67,13 +67,17 @@ func planTable(t *tableState, server serverState, s *Setup) []setup.Step {
 func notifySteps(t identifier.Table) []setup.Step {
 	function := quoted(t.Schema) + "." + quoted(functionName)
 	return []setup.Step{
-		{Why: "Wakes the relay at a commit. Transactions that notify take a lock at their commit, one after the " +
-			"other, and cannot be prepared (PREPARE TRANSACTION).",
+		{
+			Why: "Wakes the relay at a commit. Transactions that notify take a lock at their commit, one after the " +
+				"other, and cannot be prepared (PREPARE TRANSACTION).",
 			SQL: fmt.Sprintf("CREATE OR REPLACE FUNCTION %s() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NOTIFY "+
-				"%s; RETURN NULL; END $$;", function, Channel)},
-		{Why: "By statement, whatever the number of rows.",
+				"%s; RETURN NULL; END $$;", function, Channel),
+		},
+		{
+			Why: "By statement, whatever the number of rows.",
 			SQL: fmt.Sprintf("CREATE TRIGGER %s AFTER INSERT ON %s FOR EACH STATEMENT EXECUTE FUNCTION %s();",
-				quoted(triggerName), t.SQL(), function)},
+				quoted(triggerName), t.SQL(), function),
+		},
 	}
 }
 
@@ -97,13 +101,17 @@ func planRole(exists bool, s *Setup) []setup.Step {
 	}
 	var steps []setup.Step
 	if !exists {
-		steps = append(steps, setup.Step{SQL: fmt.Sprintf("CREATE ROLE %s LOGIN;", quoted(s.Role)),
-			Why: `The relay's role; give it a password in psql with \password.`})
+		steps = append(steps, setup.Step{
+			SQL: fmt.Sprintf("CREATE ROLE %s LOGIN;", quoted(s.Role)),
+			Why: `The relay's role; give it a password in psql with \password.`,
+		})
 	}
 	for _, t := range s.Tables {
 		for _, g := range grantsOf(t, s, s.Role) {
-			steps = append(steps, setup.Step{SQL: g,
-				Why: "All that polling needs: to read, and to say what is published."})
+			steps = append(steps, setup.Step{
+				SQL: g,
+				Why: "All that polling needs: to read, and to say what is published.",
+			})
 		}
 	}
 	return steps
@@ -113,8 +121,10 @@ func planRole(exists bool, s *Setup) []setup.Step {
 func SetupScript(s Setup) []setup.Step {
 	var steps []setup.Step
 	if s.TableDDL != "" {
-		steps = append(steps, setup.Step{SQL: s.TableDDL,
-			Why: "The outbox table: the service inserts its events there, in the transaction of its change."})
+		steps = append(steps, setup.Step{
+			SQL: s.TableDDL,
+			Why: "The outbox table: the service inserts its events there, in the transaction of its change.",
+		})
 	}
 	for _, t := range s.Tables {
 		steps = append(steps, planTable(&tableState{Table: t}, serverState{}, &s)...)
@@ -155,24 +165,30 @@ func plan(ctx context.Context, conn *pgx.Conn, s *Setup) ([]setup.Step, error) {
 		tables = append(tables, st)
 	}
 	if missing && s.TableDDL == "" {
-		return nil, &fault.Error{Kind: fault.Operator, Object: "postgres.tables",
+		return nil, &fault.Error{
+			Kind: fault.Operator, Object: "postgres.tables",
 			Err: errors.New("a table does not exist"), Next: "Create the table.",
-			Commands: []string{"cdc-outbox setup --table"}}
+			Commands: []string{"cdc-outbox setup --table"},
+		}
 	}
 	if missing {
-		steps = append(steps, setup.Step{SQL: s.TableDDL,
-			Why: "The outbox table: the service inserts its events there, in the transaction of its change."})
+		steps = append(steps, setup.Step{
+			SQL: s.TableDDL,
+			Why: "The outbox table: the service inserts its events there, in the transaction of its change.",
+		})
 	}
 	for _, st := range tables {
 		if st.partitioned() && server.Version < 170000 && len(st.Columns) > 0 {
 			if _, ok := st.column(s.Columns.Sequence); !ok {
-				return nil, &fault.Error{Kind: fault.Operator, Object: "table " + st.Table.String(),
+				return nil, &fault.Error{
+					Kind: fault.Operator, Object: "table " + st.Table.String(),
 					Err: errors.New("an identity column cannot be added to a partitioned table before PostgreSQL 17"),
 					Next: fmt.Sprintf("Add a column with a default yourself; the role that inserts needs USAGE on the "+
 						"sequence then:\nCREATE SEQUENCE %[1]s.%[2]s;\nALTER TABLE %[3]s ADD COLUMN %[4]s bigint "+
 						"NOT NULL DEFAULT nextval('%[1]s.%[2]s');",
 						quoted(st.Table.Schema), quoted(st.Table.Name+"_seq"), st.Table.SQL(),
-						quoted(s.Columns.Sequence))}
+						quoted(s.Columns.Sequence)),
+				}
 			}
 		}
 		steps = append(steps, planTable(st, server, s)...)

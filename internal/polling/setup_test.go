@@ -34,8 +34,10 @@ func TestSetupAndTeardown(t *testing.T) {
 	steps, err := PlanSetup(t.Context(), db.DSN, s)
 	require.NoError(t, err)
 	sql := stepsSQL(steps)
-	for _, want := range []string{"CREATE TABLE", "GENERATED ALWAYS AS IDENTITY", "published_at", "CREATE INDEX",
-		"sha256", "CREATE TRIGGER", "GRANT UPDATE (\"published_at\")", "CREATE ROLE"} {
+	for _, want := range []string{
+		"CREATE TABLE", "GENERATED ALWAYS AS IDENTITY", "published_at", "CREATE INDEX",
+		"sha256", "CREATE TRIGGER", "GRANT UPDATE (\"published_at\")", "CREATE ROLE",
+	} {
 		require.Contains(t, sql, want)
 	}
 	require.NotContains(t, sql, "REPLICATION", "it needs no slot")
@@ -167,8 +169,10 @@ func TestSetupFixesInvalidIndex(t *testing.T) {
 // The lane that Postgres computes is that of any other version, and of ours, for every text.
 func TestVersionsLane(t *testing.T) {
 	b := newBed(t)
-	for _, key := range []string{"", "1", "order-4711", `back\slash`, `\x41\\`, "Zoë ✓ 語", "'; --",
-		strings.Repeat("long", 5000)} {
+	for _, key := range []string{
+		"", "1", "order-4711", `back\slash`, `\x41\\`, "Zoë ✓ 語", "'; --",
+		strings.Repeat("long", 5000),
+	} {
 		var lane int
 		require.NoError(t, b.conn.QueryRow(t.Context(), `SELECT `+laneSQL("k")+` FROM (SELECT $1::text AS k) t`,
 			key).Scan(&lane))
@@ -200,8 +204,10 @@ func TestVersionsPlansUseIndex(t *testing.T) {
 	for i := range all {
 		all[i] = i
 	}
-	rows := []batchRow{{lane: laneOf([]byte("7")), seq: 8, part: []byte("1"), tid: []byte("(0,1)")},
-		{lane: laneOf([]byte("8")), seq: 9, part: []byte("1"), tid: []byte("(0,2)")}}
+	rows := []batchRow{
+		{lane: laneOf([]byte("7")), seq: 8, part: []byte("1"), tid: []byte("(0,1)")},
+		{lane: laneOf([]byte("8")), seq: 9, part: []byte("1"), tid: []byte("(0,2)")},
+	}
 	look := func(when string) {
 		explain("look, "+when, q.look(all, 16))
 		explain("read, "+when, q.read([]int{1, 2, 3}, 100))

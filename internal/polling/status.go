@@ -100,7 +100,9 @@ func (r *Relay) Status() Status {
 	r.mu.Unlock()
 	if len(st.Halted) > 0 && st.State.Name == relay.Polling {
 		h := st.Halted[0]
-		st.State = relay.State{Name: relay.Halted, Reason: h.Message, Next: h.Next, Commands: h.Commands, Since: h.Since}
+		st.State = relay.State{
+			Name: relay.Halted, Reason: h.Message, Next: h.Next, Commands: h.Commands, Since: h.Since,
+		}
 	}
 	for _, t := range r.troubles() {
 		st.Waits = append(st.Waits, t.Wait())

@@ -47,7 +47,8 @@ type ServerPosition struct {
 func LookupServerPosition(ctx context.Context, q Querier) (p ServerPosition, err error) {
 	var end string
 	err = q.QueryRow(ctx,
-		`SELECT (SELECT system_identifier::text FROM pg_control_system()), (SELECT timeline_id FROM pg_control_checkpoint()),
+		`SELECT (SELECT system_identifier::text FROM pg_control_system()),
+			(SELECT timeline_id FROM pg_control_checkpoint()),
 		(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END)::text`).
 		Scan(&p.SystemID, &p.Timeline, &end)
 	if err == nil {

@@ -122,8 +122,8 @@ func (o Objects) SlotInvalidated(slot Slot, server ServerFacts) preflight.Findin
 func (o Objects) PublicationLost(slot Slot, server ServerFacts, partitioned bool) preflight.Finding {
 	return preflight.Finding{
 		Level: preflight.Fail, Subject: o.PublicationSubject(),
-		Found: fmt.Sprintf("It no longer exists, while %s that reads it is still there, confirmed up to %s.", o.SlotSubject(),
-			slot.ConfirmedFlush),
+		Found: fmt.Sprintf("It no longer exists, while %s that reads it is still there, confirmed up to %s.",
+			o.SlotSubject(), slot.ConfirmedFlush),
 		Why: "Rows are decoded with the publication as it was when they were written: what was written while it was " +
 			"missing cannot be read from this slot, and creating it again does not change that.",
 	}.With(o.RenewBoth(server, partitioned))

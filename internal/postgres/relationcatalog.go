@@ -34,12 +34,15 @@ WITH RECURSIVE used(oid) AS (
   SELECT unnest($1::oid[])
   UNION
   SELECT made.oid FROM used JOIN pg_catalog.pg_type t ON t.oid = used.oid
-   CROSS JOIN LATERAL (VALUES (t.typbasetype), (CASE WHEN t.typcategory = 'A' THEN t.typelem END)) made(oid) WHERE made.oid <> 0)
-SELECT t.oid, t.typname, t.typtype::text, t.typbasetype, t.typtypmod, CASE WHEN t.typcategory = 'A' AND t.typtype = 'b' THEN t.typelem ELSE 0 END,
+   CROSS JOIN LATERAL (VALUES (t.typbasetype), (CASE WHEN t.typcategory = 'A' THEN t.typelem END)) made(oid)
+   WHERE made.oid <> 0)
+SELECT t.oid, t.typname, t.typtype::text, t.typbasetype, t.typtypmod,
+       CASE WHEN t.typcategory = 'A' AND t.typtype = 'b' THEN t.typelem ELSE 0 END,
        ARRAY(SELECT e.enumlabel::text FROM pg_catalog.pg_enum e WHERE e.enumtypid = t.oid ORDER BY e.enumsortorder)
   FROM used JOIN pg_catalog.pg_type t ON t.oid = used.oid`
 
-const catalogColumnsSQL = `SELECT attname, NOT attnotnull FROM pg_catalog.pg_attribute WHERE attrelid = $1 AND attnum > 0 AND NOT attisdropped`
+const catalogColumnsSQL = `SELECT attname, NOT attnotnull FROM pg_catalog.pg_attribute WHERE attrelid = $1
+	AND attnum > 0 AND NOT attisdropped`
 
 // catalogTimeout bounds the whole question: the stream waits for the answer.
 const catalogTimeout = 10 * time.Second

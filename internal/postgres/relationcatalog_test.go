@@ -19,7 +19,8 @@ func TestLookupCatalog(t *testing.T) {
 	db.Exec(t, `CREATE TYPE mood AS ENUM ('sad', 'ok')`)
 	db.Exec(t, `CREATE DOMAIN price AS numeric(10,2)`)
 	db.Exec(t,
-		`CREATE TABLE outbox (id uuid PRIMARY KEY, mood mood NOT NULL, moods mood[], price price, dropped int, payload jsonb)`)
+		`CREATE TABLE outbox (id uuid PRIMARY KEY, mood mood NOT NULL, moods mood[], price price, dropped int,
+			payload jsonb)`)
 	db.Exec(t, `ALTER TABLE outbox DROP COLUMN dropped`)
 
 	conn, err := pgx.Connect(t.Context(), db.DSN)
@@ -28,7 +29,8 @@ func TestLookupCatalog(t *testing.T) {
 	rel := &pgoutput.Relation{Namespace: "public", Name: "outbox"}
 	require.NoError(t, conn.QueryRow(t.Context(), `SELECT 'outbox'::regclass::oid`).Scan(&rel.OID))
 	rows, err := conn.Query(t.Context(),
-		`SELECT attname::text, atttypid FROM pg_attribute WHERE attrelid = $1 AND attnum > 0 AND NOT attisdropped ORDER BY attnum`, rel.OID)
+		`SELECT attname::text, atttypid FROM pg_attribute WHERE attrelid = $1 AND attnum > 0 AND NOT attisdropped
+			ORDER BY attnum`, rel.OID)
 	require.NoError(t, err)
 	var c pgoutput.Column
 	_, err = pgx.ForEachRow(rows, []any{&c.Name, &c.TypeOID}, func() error {

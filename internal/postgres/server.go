@@ -55,7 +55,8 @@ SELECT jsonb_build_object(
   'database', current_database(), 'user', current_user, 'encoding', current_setting('server_encoding'),
   'in_recovery', pg_is_in_recovery(), 'wal_level', current_setting('wal_level'),
   'may_replicate', r.rolsuper OR r.rolreplication,
-  'rds_member', EXISTS (SELECT FROM pg_catalog.pg_roles g WHERE g.rolname = 'rds_replication' AND pg_has_role(g.oid, 'MEMBER')),
+  'rds_member', EXISTS (SELECT FROM pg_catalog.pg_roles g WHERE g.rolname = 'rds_replication'
+    AND pg_has_role(g.oid, 'MEMBER')),
   'may_create', has_database_privilege(current_database(), 'CREATE'),
   'may_see_others', pg_has_role('pg_read_all_stats', 'USAGE'),
   'max_slots', current_setting('max_replication_slots')::int,

@@ -69,14 +69,18 @@ func (t OutboxTable) CastType(column string) string {
 
 // tableSQL resolves domains to their base type, since it is the base type that is printed.
 const tableSQL = `
-SELECT c.relkind::text, c.relpersistence::text, has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT'),
+SELECT c.relkind::text, c.relpersistence::text, has_schema_privilege(n.oid, 'USAGE')
+  AND has_table_privilege(c.oid, 'SELECT'),
        pg_has_role(c.relowner, 'USAGE'),
-       (SELECT coalesce(jsonb_agg(jsonb_build_object('schema', ln.nspname, 'name', l.relname) ORDER BY ln.nspname, l.relname), '[]')::text
+       (SELECT coalesce(jsonb_agg(jsonb_build_object('schema', ln.nspname, 'name', l.relname)
+                                  ORDER BY ln.nspname, l.relname), '[]')::text
           FROM pg_catalog.pg_partition_tree(c.oid) pt
           JOIN pg_catalog.pg_class l ON l.oid = pt.relid JOIN pg_catalog.pg_namespace ln ON ln.oid = l.relnamespace
          WHERE pt.isleaf AND c.relkind = 'p' AND l.relkind <> 'p'),
-       (SELECT coalesce(jsonb_agg(jsonb_build_object('name', a.attname, 'type', format_type(b.oid, NULL), 'category', b.typcategory,
-                                                     'not_null', a.attnotnull, 'generated', a.attgenerated <> '') ORDER BY a.attnum), '[]')::text
+       (SELECT coalesce(jsonb_agg(jsonb_build_object('name', a.attname, 'type', format_type(b.oid, NULL),
+                                                     'category', b.typcategory, 'not_null', a.attnotnull,
+                                                     'generated', a.attgenerated <> '')
+                                  ORDER BY a.attnum), '[]')::text
           FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
           JOIN pg_catalog.pg_type b ON b.oid = CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.oid END
          WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped)

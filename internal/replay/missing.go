@@ -100,7 +100,8 @@ func inDoubt(topic string, compacted bool) error {
 			"it is not known whether it is compacted, because the user may not read its configuration; then what is " +
 				"not there may have been published and removed",
 		)
-		f.Next = "Let the user read the topic's configuration. Where you know that it is not compacted, run the second " +
+		f.Next = "Let the user read the topic's configuration. Where you know that it is not compacted, run " +
+			"the second " +
 			"command instead."
 		f.Commands = []string{
 			"kafka-acls --add --operation DescribeConfigs --topic " + topic, "cdc-outbox repair --yes-publish-twice",

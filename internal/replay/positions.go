@@ -289,7 +289,8 @@ func (p *positions) verdict() error {
 	st := p.state
 	if st.Repeated > 0 {
 		p.o.Progress.Say(
-			fmt.Sprintf("%d records of the window were repeats, or lay after later positions: passed over.", st.Repeated),
+			fmt.Sprintf("%d records of the window were repeats, or lay after later positions: "+
+				"passed over.", st.Repeated),
 		)
 	}
 	f := &fault.Error{Kind: fault.Operator, Object: "replay"}

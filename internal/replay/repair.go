@@ -174,7 +174,8 @@ func (r *repair) awaitConnector(ctx context.Context) error {
 	return &fault.Error{
 		Kind: fault.Operator, Object: "connector",
 		Err: errors.New(
-			"it does not run or has not caught up, so what is missing cannot be distinguished from what it is still going to " +
+			"it does not run or has not caught up, so what is missing cannot be distinguished from what it is " +
+				"still going to " +
 				"publish",
 		),
 		Next: "Start it, wait until `cdc-outbox status` shows it streaming, then run repair again.",

@@ -88,7 +88,8 @@ func checkPostgres(
 	case len(topics) == 0 && len(db.Admin.Tables) > 0:
 		findings = append(findings, preflight.Finding{
 			Level: preflight.OK, Subject: "topics",
-			Found: "No row in the outbox names one yet, so none was checked: run waits for missing topics, and says so.",
+			Found: "No row in the outbox names one yet, so none was checked: run waits for missing topics, " +
+				"and says so.",
 		})
 	}
 	return findings, topics, nil

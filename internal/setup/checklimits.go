@@ -114,7 +114,8 @@ func checkIdleTimeout(st state) []preflight.Finding {
 	set := st.Server.Service.IdleTimeout(7 * 24 * 60 * 60)
 	return []preflight.Finding{preflight.Finding{
 		Level: preflight.Warn, Code: codeSlotTimeout, Subject: "idle_replication_slot_timeout",
-		Found: fmt.Sprintf("It is %s.", timeout), Why: "A slot that no session reads for so long is lost with the next " +
+		Found: fmt.Sprintf("It is %s.", timeout),
+		Why: "A slot that no session reads for so long is lost with the next " +
 			"checkpoint, and an outage of the connector may well last longer.",
 	}.With(st.Server.Service.With(set).Then(fault.Do("A value of 0 disables it: max_slot_wal_keep_size bounds " +
 		"what an abandoned slot can do.")))}

@@ -130,7 +130,8 @@ func TestServices(t *testing.T) {
 	}})
 	db.Exec(t, setupTableDDL)
 	db.Exec(t,
-		`CREATE ROLE app LOGIN; CREATE ROLE rds_replication; CREATE ROLE connector LOGIN IN ROLE rds_replication; SELECT pg_create_physical_replication_slot('taken')`)
+		`CREATE ROLE app LOGIN; CREATE ROLE rds_replication; CREATE ROLE connector LOGIN IN ROLE rds_replication;
+			SELECT pg_create_physical_replication_slot('taken')`)
 	dsn := strings.Replace(db.DSN, "postgres@", "app@", 1)
 	cfg := Config{
 		Objects: postgres.Objects{

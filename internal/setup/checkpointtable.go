@@ -25,9 +25,11 @@ func lookupCheckpointTable(ctx context.Context, q postgres.Querier, t identifier
 		return m, nil
 	}
 	err := q.QueryRow(ctx, `
-		SELECT c.oid IS NOT NULL, coalesce(has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT')
+		SELECT c.oid IS NOT NULL, coalesce(has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')
+			AND has_table_privilege(c.oid, 'INSERT')
 		       AND has_table_privilege(c.oid, 'UPDATE'), false), has_schema_privilege(n.oid, 'CREATE')
-		  FROM pg_catalog.pg_namespace n LEFT JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = $2::text
+		  FROM pg_catalog.pg_namespace n LEFT JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid
+		    AND c.relname = $2::text
 		 WHERE n.nspname = $1::text`, t.Schema, t.Name).Scan(&m.Exists, &m.Usable, &m.MayCreate)
 	if err == pgx.ErrNoRows {
 		return m, nil

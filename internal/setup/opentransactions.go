@@ -27,8 +27,10 @@ type openTransaction struct {
 // members of pg_read_all_stats (pg_stat_get_activity).
 const openTransactionsSQL = `
 SELECT coalesce(jsonb_agg(to_jsonb(o) ORDER BY o.xids DESC), '[]')::text FROM (
-  SELECT pid, '' AS gid, coalesce(datname, '') AS database, coalesce(usename, '') AS user, coalesce(application_name, '') AS application,
-         coalesce(state, '') AS state, coalesce(extract(epoch FROM clock_timestamp() - xact_start), -1) AS age, age(backend_xid) AS xids
+  SELECT pid, '' AS gid, coalesce(datname, '') AS database, coalesce(usename, '') AS user,
+    coalesce(application_name, '') AS application,
+         coalesce(state, '') AS state, coalesce(extract(epoch FROM clock_timestamp() - xact_start), -1) AS age,
+           age(backend_xid) AS xids
     FROM pg_catalog.pg_stat_activity WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid()
   UNION ALL
   SELECT 0, gid, database, owner, '', 'prepared', extract(epoch FROM clock_timestamp() - prepared), age(transaction)

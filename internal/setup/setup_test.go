@@ -21,7 +21,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
 
-const setupTableDDL = `CREATE TABLE outbox (id uuid PRIMARY KEY, aggregate_type text NOT NULL, aggregate_id text NOT NULL,
+const setupTableDDL = `CREATE TABLE outbox (id uuid PRIMARY KEY, aggregate_type text NOT NULL,
+	aggregate_id text NOT NULL,
 	event_type text NOT NULL, payload jsonb, headers jsonb, created_at timestamptz NOT NULL DEFAULT now())`
 
 // adminDB is a database, a configuration for it and a superuser's connection.
@@ -165,7 +166,8 @@ func TestPublicationMadeAgainDoesNotMendTheSlot(t *testing.T) {
 	db.Exec(t, `INSERT INTO outbox VALUES (2)`)
 	var inserts int
 	err := db.conn.QueryRow(t.Context(),
-		`SELECT count(*) FROM pg_logical_slot_peek_binary_changes($1, NULL, NULL, 'proto_version', '1', 'publication_names', $2)
+		`SELECT count(*) FROM pg_logical_slot_peek_binary_changes($1, NULL, NULL, 'proto_version', '1',
+			'publication_names', $2)
 		WHERE get_byte(data, 0) = ascii('I')`, db.Slot, identifier.Quote(db.Publication)).Scan(&inserts)
 	if db.Major() < 18 {
 		require.Equal(t, "42704", sqlstate.Of(err))
@@ -257,7 +259,9 @@ func TestEnsureRefuses(t *testing.T) {
 			15, sql(`ALTER PUBLICATION $p SET TABLE outbox (id, payload)`), []string{"leaves out", `"headers"`}, true,
 		},
 		"column list, enough": {
-			15, sql(`ALTER TABLE outbox ADD COLUMN x int; ALTER PUBLICATION $p SET TABLE outbox (id, aggregate_type, aggregate_id, event_type, payload, headers, created_at)`), nil, false,
+			15, sql(`ALTER TABLE outbox ADD COLUMN x int; ALTER PUBLICATION $p
+				SET TABLE outbox (id, aggregate_type, aggregate_id, event_type, payload, headers, created_at)`), nil,
+			false,
 		},
 		"column renamed": {
 			14, sql(`ALTER TABLE outbox RENAME COLUMN payload TO body`),
@@ -295,8 +299,10 @@ func TestEnsureRefuses(t *testing.T) {
 }
 
 func TestEnsurePartitioned(t *testing.T) {
-	const ddl = `CREATE TABLE outbox (id bigint, aggregate_type text, aggregate_id text, event_type text, payload text, headers jsonb, created_at timestamptz)
-		PARTITION BY RANGE (id); CREATE TABLE outbox_1 PARTITION OF outbox FOR VALUES FROM (0) TO (10); CREATE TABLE outbox_2 PARTITION OF outbox DEFAULT`
+	const ddl = `CREATE TABLE outbox (id bigint, aggregate_type text, aggregate_id text, event_type text, payload text,
+		headers jsonb, created_at timestamptz)
+		PARTITION BY RANGE (id); CREATE TABLE outbox_1 PARTITION OF outbox FOR VALUES
+			FROM (0) TO (10); CREATE TABLE outbox_2 PARTITION OF outbox DEFAULT`
 	db := newAdminDB(t, ddl)
 	require.NoError(t, db.ensure(t, true))
 	require.True(t, db.publication(t).ViaRoot)
@@ -564,8 +570,8 @@ func TestDroppedTable(t *testing.T) {
 	require.NoError(t, db.ensure(t, false))
 }
 
-// TestRepublish: the statement in the runbook keeps the rows as they are, which makes repeats recognizable. Remedies name
-// the runbook.
+// TestRepublish: the statement in the runbook keeps the rows as they are, which makes repeats recognizable. Remedies
+// name the runbook.
 func TestRepublish(t *testing.T) {
 	for name, extra := range map[string]string{
 		"plain": "", "identity": `ALTER TABLE outbox ADD COLUMN seq bigint GENERATED ALWAYS AS IDENTITY`,

@@ -138,7 +138,8 @@ func CountSkipped(ctx context.Context, dsn string, cfg Config, position string) 
 	err = withAdminConn(ctx, dsn, cfg, func(conn *pgx.Conn) error {
 		// An Insert message begins with the letter I (Postgres docs 55.9).
 		err := conn.QueryRow(ctx,
-			`SELECT count(*) FROM pg_logical_slot_peek_binary_changes($1::name, $2::pg_lsn, NULL, 'proto_version', '1', 'publication_names', $3::text)
+			`SELECT count(*) FROM pg_logical_slot_peek_binary_changes($1::name, $2::pg_lsn, NULL, 'proto_version', '1',
+				'publication_names', $3::text)
 			WHERE get_byte(data, 0) = ascii('I')`, cfg.Slot, position, identifier.Quote(cfg.Publication)).Scan(&n)
 		if err != nil {
 			return postgres.QueryFault(cfg.SlotSubject(), err)
@@ -240,8 +241,10 @@ func changeSlot(ctx context.Context, dsn string, cfg Config,
 		}
 		_, err = conn.primary.Exec(ctx,
 			fmt.Sprintf(
-				`INSERT INTO %[1]s (slot, system_id, timeline, position) VALUES ($1::text, $2::text, $3::int, $4::pg_lsn)
-			ON CONFLICT (slot) DO UPDATE SET system_id = $2::text, timeline = $3::int, position = $4::pg_lsn, updated_at = now()`, cfg.Checkpoint.SQL()),
+				`INSERT INTO %[1]s (slot, system_id, timeline, position)
+					VALUES ($1::text, $2::text, $3::int, $4::pg_lsn)
+			ON CONFLICT (slot) DO UPDATE SET system_id = $2::text, timeline = $3::int, position = $4::pg_lsn,
+				updated_at = now()`, cfg.Checkpoint.SQL()),
 			cfg.Slot, r.SystemID, r.Timeline, r.ConfirmedFlushLSN)
 		if err != nil && sqlstate.Of(err) != "42P01" {
 			return postgres.QueryFault("table "+cfg.Checkpoint.String(), err)

@@ -11,10 +11,12 @@ import (
 
 func newSnapshotDB(t *testing.T) *adminDB {
 	db := newAdminDB(t, setupTableDDL)
-	db.Slot = "s" + db.Slot[max(0, len(db.Slot)-42):] // its end makes it unique; the list has the slot's name in its own
+	// its end makes it unique; the list has the slot's name in its own
+	db.Slot = "s" + db.Slot[max(0, len(db.Slot)-42):]
 	db.cfg.Slot, db.cfg.Snapshot = db.Slot, true
 	db.Exec(t,
-		`INSERT INTO outbox SELECT gen_random_uuid(), 'a', 'k', 'created', '{}', NULL, now() - g * interval '1 s' FROM generate_series(1, 3) g`)
+		`INSERT INTO outbox SELECT gen_random_uuid(), 'a', 'k', 'created', '{}', NULL, now() - g * interval '1 s'
+			FROM generate_series(1, 3) g`)
 	return db
 }
 
@@ -45,8 +47,10 @@ func TestSnapshotFindsRowsByIDsOfAnyType(t *testing.T) {
 			db := newSnapshotDB(t)
 			db.Exec(t,
 				fmt.Sprintf(
-					`DROP TABLE outbox; CREATE TABLE outbox (id %s PRIMARY KEY, aggregate_type text, aggregate_id text, event_type text, payload jsonb, headers jsonb,
-				created_at timestamptz DEFAULT now()); INSERT INTO outbox SELECT %s, 'a', 'k', 'created', '{}' FROM generate_series(1, 3) g`, idType, id))
+					`DROP TABLE outbox; CREATE TABLE outbox (id %s PRIMARY KEY, aggregate_type text, aggregate_id text,
+						event_type text, payload jsonb, headers jsonb,
+				created_at timestamptz DEFAULT now()); INSERT INTO outbox SELECT %s, 'a', 'k', 'created', '{}'
+					FROM generate_series(1, 3) g`, idType, id))
 			require.NoError(t, db.ensure(t, true))
 			require.Len(t, db.readSnapshot(t), 3)
 		})
@@ -57,7 +61,8 @@ func TestSnapshotFindsRowsByIDsOfAnyType(t *testing.T) {
 func TestSnapshotOfATableWithoutATimestamp(t *testing.T) {
 	db := newSnapshotDB(t)
 	db.Exec(t,
-		`DROP TABLE outbox; CREATE TABLE outbox (id int PRIMARY KEY, aggregate_type text, aggregate_id text, event_type text, payload jsonb, headers jsonb);
+		`DROP TABLE outbox; CREATE TABLE outbox (id int PRIMARY KEY, aggregate_type text, aggregate_id text,
+			event_type text, payload jsonb, headers jsonb);
 		INSERT INTO outbox SELECT g, 'a', 'k', 'created', '{}' FROM generate_series(3, 1, -1) g`)
 	require.NoError(t, db.ensure(t, true))
 	require.Equal(t, []string{"1", "2", "3"}, db.readSnapshot(t))
@@ -128,7 +133,8 @@ func TestSnapshotIsStruckOffByNumber(t *testing.T) {
 
 func TestSnapshotNeedsIDs(t *testing.T) {
 	db := newAdminDB(t,
-		`CREATE TABLE outbox (id text, aggregate_type text NOT NULL, aggregate_id text NOT NULL, event_type text NOT NULL, payload jsonb, headers jsonb, created_at timestamptz)`)
+		`CREATE TABLE outbox (id text, aggregate_type text NOT NULL, aggregate_id text NOT NULL,
+			event_type text NOT NULL, payload jsonb, headers jsonb, created_at timestamptz)`)
 	db.cfg.Snapshot = true
 	db.Exec(t, `INSERT INTO outbox VALUES (NULL, 'a', 'k', 'created')`)
 	requireOperator(t, db.ensure(t, true), "null value in column")

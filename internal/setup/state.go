@@ -97,7 +97,8 @@ func readState(ctx context.Context, q postgres.Querier, cfg Config) (state, erro
 	}
 	if st.Checkpoint.Exists && cfg.Role != "" && st.Role.Exists {
 		err := q.QueryRow(ctx,
-			`SELECT bool_and(has_table_privilege($1::text, $2::text, p)) FROM unnest('{SELECT,INSERT,UPDATE,DELETE}'::text[]) p`,
+			`SELECT bool_and(has_table_privilege($1::text, $2::text, p))
+				FROM unnest('{SELECT,INSERT,UPDATE,DELETE}'::text[]) p`,
 			cfg.Role, cfg.Checkpoint.SQL()).Scan(&st.Role.MayStore)
 		if err != nil {
 			return st, fmt.Errorf("read the grants of role %q: %w", cfg.Role, err)

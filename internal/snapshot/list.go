@@ -55,7 +55,8 @@ func LookupList(ctx context.Context, q postgres.Querier, list identifier.Table) 
 	}
 	var comment string
 	err := q.QueryRow(ctx,
-		`SELECT coalesce(obj_description(c.oid, 'pg_class'), '') FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+		`SELECT coalesce(obj_description(c.oid, 'pg_class'), '') FROM pg_catalog.pg_class c
+			JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 		WHERE n.nspname = $1::text AND c.relname = $2::text`, list.Schema, list.Name).Scan(&comment)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return s, nil

@@ -96,7 +96,8 @@ func (s *Reader) Batch(ctx context.Context, after int64,
 ) (last int64, err error) {
 	var source int
 	err = s.conn.QueryRow(ctx, fmt.Sprintf(`SELECT max(n), source FROM (SELECT n, source FROM %[1]s WHERE n > $1
-		AND source = (SELECT source FROM %[1]s WHERE n > $1 ORDER BY n LIMIT 1) ORDER BY n LIMIT %[2]d) b GROUP BY source`, s.list, batchSize), after).Scan(&last, &source)
+		AND source = (SELECT source FROM %[1]s WHERE n > $1 ORDER BY n LIMIT 1) ORDER BY n LIMIT %[2]d) b
+			GROUP BY source`, s.list, batchSize), after).Scan(&last, &source)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return 0, nil
 	}

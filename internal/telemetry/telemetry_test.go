@@ -99,13 +99,15 @@ func TestMetricValues(t *testing.T) {
 cdc_outbox_alert_firing{alert="never"} 0
 cdc_outbox_alert_firing{alert="x"} 0
 cdc_outbox_alert_firing{alert="y"} 1
-# HELP cdc_outbox_confirmed_lsn Position up to which everything was acknowledged by Kafka and confirmed to the slot, in bytes of WAL.
+# HELP cdc_outbox_confirmed_lsn Position up to which everything was acknowledged by Kafka and confirmed to the slot, `+
+		`in bytes of WAL.
 # TYPE cdc_outbox_confirmed_lsn gauge
 cdc_outbox_confirmed_lsn 1.099511627776e+12
 # HELP cdc_outbox_events_published_total Events acknowledged by Kafka, by topic.
 # TYPE cdc_outbox_events_published_total counter
 cdc_outbox_events_published_total{topic="a"} 5
-# HELP cdc_outbox_oldest_unconfirmed_seconds Age of the oldest committed transaction with events that is not confirmed, 0 where there is none.
+# HELP cdc_outbox_oldest_unconfirmed_seconds Age of the oldest committed transaction with events that is not `+
+		`confirmed, 0 where there is none.
 # TYPE cdc_outbox_oldest_unconfirmed_seconds gauge
 cdc_outbox_oldest_unconfirmed_seconds 1.5
 # HELP cdc_outbox_reconnects_total Connections made again after one was lost, by side.
@@ -183,8 +185,10 @@ func TestEndpoints(t *testing.T) {
 			require.Equal(t, tc.code, w.Code)
 			require.True(t, strings.HasPrefix(w.Header().Get("Content-Type"), tc.contentType), w.Header())
 			require.Contains(t, w.Body.String(), tc.body)
-			for _, head := range []string{"Cache-Control", "Content-Security-Policy", "X-Content-Type-Options",
-				"X-Frame-Options", "Referrer-Policy", "Cross-Origin-Resource-Policy"} {
+			for _, head := range []string{
+				"Cache-Control", "Content-Security-Policy", "X-Content-Type-Options",
+				"X-Frame-Options", "Referrer-Policy", "Cross-Origin-Resource-Policy",
+			} {
 				require.NotEmpty(t, w.Header().Get(head), head)
 			}
 		})
@@ -222,8 +226,10 @@ func TestLogger(t *testing.T) {
 	log, err := NewLogger(&b, "warn", FormatJSON)
 	require.NoError(t, err)
 	log.Info("not shown")
-	cause := &fault.Error{Kind: fault.Operator, Object: `slot "s"`, At: "0/1", Err: errors.New("gone"),
-		Next: "Run setup.", Commands: []string{"cdc-outbox setup"}}
+	cause := &fault.Error{
+		Kind: fault.Operator, Object: `slot "s"`, At: "0/1", Err: errors.New("gone"),
+		Next: "Run setup.", Commands: []string{"cdc-outbox setup"},
+	}
 	log.Warn("stopped", append(ErrorFields(cause), zap.Duration("backoff", 1500*time.Millisecond))...)
 	var line map[string]any
 	require.NoError(t, json.Unmarshal(b.Bytes(), &line), b.String())

@@ -76,7 +76,9 @@ func TestSpansReachARealReceiver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			http.DefaultTransport.(*http.Transport).CloseIdleConnections()
 			to := c.start(t)
-			r := recorder(t, Settings{URL: to.URL + c.path, GRPC: c.grpc, Headers: map[string]string{"authorization": "Bearer s3cret"}})
+			r := recorder(t, Settings{
+				URL: to.URL + c.path, GRPC: c.grpc, Headers: map[string]string{"authorization": "Bearer s3cret"},
+			})
 			end := run(t, r)
 			s := ended(r, "00-"+aTrace+"-"+aSpan+"-01")
 			got := to.Await(t, 1)[0]
@@ -92,10 +94,11 @@ func TestSpansReachARealReceiver(t *testing.T) {
 			commit := s.Committed.UTC().Format(time.RFC3339Nano)
 			require.Equal(t, map[string]any{
 				"messaging.system": "kafka", "messaging.operation.type": "send", "messaging.operation.name": "send",
-				"messaging.destination.name": "order.events", "messaging.destination.partition.id": "3", "messaging.kafka.offset": int64(42),
-				"messaging.message.id": "e-1", "cdc_outbox.slot": "cdc_outbox", "cdc_outbox.commit_lsn": "0/16B374D8",
-				"cdc_outbox.position": "0000000016b374d8-00000000", "cdc_outbox.commit_time": commit,
-				"cdc_outbox.commit_to_ack_seconds": 1.5, "cdc_outbox.transaction": int64(771),
+				"messaging.destination.name": "order.events", "messaging.destination.partition.id": "3",
+				"messaging.kafka.offset": int64(42), "messaging.message.id": "e-1", "cdc_outbox.slot": "cdc_outbox",
+				"cdc_outbox.commit_lsn": "0/16B374D8", "cdc_outbox.position": "0000000016b374d8-00000000",
+				"cdc_outbox.commit_time": commit, "cdc_outbox.commit_to_ack_seconds": 1.5,
+				"cdc_outbox.transaction": int64(771),
 			}, got.Attributes)
 			require.Equal(t, "cdc-outbox", got.Resource["service.name"])
 			require.Equal(t, "1.2", got.Resource["service.version"])
@@ -117,10 +120,13 @@ func TestWhatIsLeftGoesOutAtTheEnd(t *testing.T) {
 
 // A collector that hangs, refuses or is not there: the way of the events never waits for it.
 func TestACollectorThatIsAwayCostsSpansOnly(t *testing.T) {
-	hangs, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0") // accepts, through the backlog, and says nothing
+	// accepts, through the backlog, and says nothing
+	hangs, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer hangs.Close()
-	for name, url := range map[string]string{"hangs": "http://" + hangs.Addr().String(), "is not there": "http://127.0.0.1:1"} {
+	for name, url := range map[string]string{
+		"hangs": "http://" + hangs.Addr().String(), "is not there": "http://127.0.0.1:1",
+	} {
 		for _, grpc := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, grpc %v", name, grpc), func(t *testing.T) {
 				reg := prometheus.NewRegistry()
@@ -157,7 +163,8 @@ func TestARefusalIsSaidOnceWithoutSecrets(t *testing.T) {
 	run(t, r)
 	for i := range 3 {
 		ended(r, "00-"+aTrace+"-"+aSpan+"-01")
-		require.Eventually(t, func() bool { return value(t, r.metrics.failed) == float64(i+1) }, 10*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { return value(t, r.metrics.failed) == float64(i+1) }, 10*time.Second,
+			time.Millisecond)
 	}
 	to.Refuse(0)
 	ended(r, "00-"+aTrace+"-"+aSpan+"-01")

@@ -52,8 +52,14 @@ func TestTraceparent(t *testing.T) {
 		{"something else", "none", false, false},
 		{"zero bytes", strings.Repeat("\x00", 55), false, false},
 		{"ten megabytes", strings.Repeat("00-", 10<<20/3), false, false},
-		{"ten megabytes after a good one", "00-" + aTrace + "-" + aSpan + "-01" + strings.Repeat("x", 10<<20), false, false},
-		{"ten megabytes of a later version", "01-" + aTrace + "-" + aSpan + "-01-" + strings.Repeat("x", 10<<20), true, true},
+		{
+			"ten megabytes after a good one", "00-" + aTrace + "-" + aSpan + "-01" + strings.Repeat("x", 10<<20), false,
+			false,
+		},
+		{
+			"ten megabytes of a later version", "01-" + aTrace + "-" + aSpan + "-01-" + strings.Repeat("x", 10<<20),
+			true, true,
+		},
 	} {
 		in := []byte(tc.in)
 		var p parent
@@ -102,7 +108,9 @@ func TestSampling(t *testing.T) {
 	s = r.Sample(nil, []byte(aTrace))
 	require.Equal(t, aTrace, s.TraceID(), "the envelope names the trace")
 	require.False(t, s.parent.IsValid())
-	for _, nothing := range [][]byte{nil, []byte("none"), bytes.Repeat([]byte("0"), 32), bytes.Repeat([]byte("0"), 10<<20)} {
+	for _, nothing := range [][]byte{
+		nil, []byte("none"), bytes.Repeat([]byte("0"), 32), bytes.Repeat([]byte("0"), 10<<20),
+	} {
 		s = r.Sample(nothing, nothing)
 		require.True(t, s.traceID.IsValid() && s.spanID.IsValid() && !s.parent.IsValid())
 		require.NotEqual(t, s.TraceID(), r.Sample(nothing, nothing).TraceID())
@@ -117,7 +125,8 @@ func TestSampling(t *testing.T) {
 	}
 	require.InDelta(t, 10_000, n, 600) // six standard deviations
 	r = recorder(t, Settings{URL: "http://127.0.0.1:1"})
-	require.Zero(t, testing.AllocsPerRun(1000, func() { r.Sample(not, nil); r.Sample(nil, nil) }), "an event that is not sampled")
+	require.Zero(t, testing.AllocsPerRun(1000, func() { r.Sample(not, nil); r.Sample(nil, nil) }),
+		"an event that is not sampled")
 }
 
 func TestLimit(t *testing.T) {
@@ -134,7 +143,10 @@ func TestLimit(t *testing.T) {
 		}
 		require.Equal(t, 10*100, spans)
 		require.Equal(t, 10*900.0, value(t, r.metrics.limited))
-		require.Zero(t, testing.AllocsPerRun(1000, func() { r.taken = 100; r.Sample([]byte("00-"+aTrace+"-"+aSpan+"-01"), nil) }))
+		require.Zero(t, testing.AllocsPerRun(1000, func() {
+			r.taken = 100
+			r.Sample([]byte("00-"+aTrace+"-"+aSpan+"-01"), nil)
+		}))
 	})
 }
 

@@ -37,10 +37,14 @@ var scenarios = []scenario{
 	{name: "insert", setup: goldenTable, steps: []string{`INSERT INTO outbox VALUES (1, 'hello')`}},
 	{
 		name: "types",
-		setup: `CREATE TYPE mood AS ENUM ('sad', 'glad'); CREATE TABLE outbox (id uuid PRIMARY KEY, aggregate_type text NOT NULL,
-		aggregate_id varchar(40), n numeric(10,2), f float8, ok boolean, at timestamptz, ts timestamp, span interval, doc jsonb, raw_doc json, bin bytea, list int[], m mood, empty text, absent text)`,
-		steps: []string{`INSERT INTO outbox VALUES ('5c2a4b1e-0000-4000-8000-000000000001', 'order', '42', 1.50, 0.1, true, '2024-02-29 12:00:00.123456+02', '1999-12-31 23:59:59',
-			'1 day 02:03:04', '{"b": 1.50, "a": "ü"}', '{"b":1,  "a":2}', '\xdeadbeef00', '{1,NULL,3}', 'glad', '', NULL)`},
+		setup: `CREATE TYPE mood AS ENUM ('sad', 'glad'); CREATE TABLE outbox (id uuid PRIMARY KEY,
+			aggregate_type text NOT NULL,
+		aggregate_id varchar(40), n numeric(10,2), f float8, ok boolean, at timestamptz, ts timestamp, span interval,
+			doc jsonb, raw_doc json, bin bytea, list int[], m mood, empty text, absent text)`,
+		steps: []string{`INSERT INTO outbox VALUES ('5c2a4b1e-0000-4000-8000-000000000001', 'order', '42', 1.50, 0.1,
+			true, '2024-02-29 12:00:00.123456+02', '1999-12-31 23:59:59',
+			'1 day 02:03:04', '{"b": 1.50, "a": "ü"}', '{"b":1,  "a":2}', '\xdeadbeef00', '{1,NULL,3}', 'glad', '',
+				NULL)`},
 	},
 	{name: "savepoint_rollback", setup: goldenTable, steps: []string{
 		`BEGIN`, `INSERT INTO outbox VALUES (1, 'kept')`, `SAVEPOINT s`,
@@ -112,14 +116,17 @@ var scenarios = []scenario{
 		`SELECT pg_replication_origin_drop('golden "origin"')`,
 	}},
 	{
-		name:  "quoted_names",
-		setup: `CREATE SCHEMA "My ""Schema"""; CREATE TABLE "My ""Schema"""."Out.Box ü" ("Id" int PRIMARY KEY, "pay""load" text, "select" text)`,
+		name: "quoted_names",
+		setup: `CREATE SCHEMA "My ""Schema"""; CREATE TABLE "My ""Schema"""."Out.Box ü" ("Id" int PRIMARY KEY,
+			"pay""load" text, "select" text)`,
 		steps: []string{`INSERT INTO "My ""Schema"""."Out.Box ü" VALUES (1, 'a', 'b')`},
 	},
 	{
 		name: "partitioned",
-		setup: `CREATE TABLE outbox (id bigint, body text, PRIMARY KEY (id)) PARTITION BY RANGE (id); CREATE TABLE outbox_1 PARTITION OF outbox FOR VALUES FROM (0) TO (10);
-		CREATE TABLE outbox_2 (body text, id bigint PRIMARY KEY); ALTER TABLE outbox ATTACH PARTITION outbox_2 FOR VALUES FROM (10) TO (20)`,
+		setup: `CREATE TABLE outbox (id bigint, body text, PRIMARY KEY (id)) PARTITION BY RANGE (id); CREATE TABLE
+			outbox_1 PARTITION OF outbox FOR VALUES FROM (0) TO (10);
+		CREATE TABLE outbox_2 (body text, id bigint PRIMARY KEY); ALTER TABLE outbox ATTACH PARTITION outbox_2 FOR
+			VALUES FROM (10) TO (20)`,
 		steps: []string{`INSERT INTO outbox VALUES (1, 'a'), (11, 'b')`},
 	},
 }

@@ -31,7 +31,8 @@ func awaitCause(t *testing.T, p *process.Process, code string, words ...string) 
 		cause, _ = st["cause"].(map[string]any)
 		ok := cause["code"] == code
 		for _, w := range words {
-			ok = ok && strings.Contains(fmt.Sprint(cause["sentence"], cause["object"], cause["next"], cause["commands"]), w)
+			ok = ok && strings.Contains(fmt.Sprint(cause["sentence"], cause["object"], cause["next"],
+				cause["commands"]), w)
 		}
 		return ok, fmt.Sprintf("not %s with %q; it says: %v", code, words, cause)
 	})

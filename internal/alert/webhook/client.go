@@ -28,8 +28,10 @@ type client struct{ http *http.Client }
 
 func newClient() *client {
 	return &client{&http.Client{
-		Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: requestTimeout,
-			MaxIdleConnsPerHost: 1},
+		Transport: &http.Transport{
+			Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: requestTimeout,
+			MaxIdleConnsPerHost: 1,
+		},
 		Timeout: requestTimeout,
 		// A POST that is redirected becomes a GET, which delivers nothing.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

@@ -113,8 +113,10 @@ func alertmanagerBody(events []alert.Event, now time.Time) []byte {
 			a.EndsAt = now.Add(24 * time.Hour).UTC()
 		}
 		if e.Before != alert.OK && e.Before != e.Level {
-			list = append(list, postable{Labels: labels(e, e.Before), Annotations: a.Annotations, StartsAt: a.StartsAt,
-				EndsAt: e.At.UTC()})
+			list = append(list, postable{
+				Labels: labels(e, e.Before), Annotations: a.Annotations, StartsAt: a.StartsAt,
+				EndsAt: e.At.UTC(),
+			})
 		}
 		list = append(list, a)
 	}

@@ -25,10 +25,14 @@ func example() alert.Event {
 	return alert.Event{
 		Alert: "slot_time_to_limit", Subject: "orders", State: alert.Firing, Level: alert.Critical, Before: alert.Warn,
 		Sentence: "At the present growth <soon> & then lost.", Since: began, At: now,
-		Figures: slotmonitor.Figures{Database: "shop", Active: true, WALStatus: "extended", RetainedBytes: 10,
-			UnconfirmedBytes: 5, SecondsToLimit: &left},
-		Cause: alert.Cause{Code: "broker_unreachable", Sentence: "No broker answers.", Object: "kafka",
-			Next: "Start it.", Commands: []string{"systemctl start kafka", "kafka-topics.sh --list > all"}},
+		Figures: slotmonitor.Figures{
+			Database: "shop", Active: true, WALStatus: "extended", RetainedBytes: 10,
+			UnconfirmedBytes: 5, SecondsToLimit: &left,
+		},
+		Cause: alert.Cause{
+			Code: "broker_unreachable", Sentence: "No broker answers.", Object: "kafka",
+			Next: "Start it.", Commands: []string{"systemctl start kafka", "kafka-topics.sh --list > all"},
+		},
 	}
 }
 
@@ -60,8 +64,10 @@ func TestAlertmanager(t *testing.T) {
 	var list []postable
 	require.NoError(t, json.Unmarshal(alertmanagerBody([]alert.Event{example()}, now), &list))
 	require.Len(t, list, 2)
-	require.Equal(t, map[string]string{"alertname": "slot_time_to_limit", "severity": "warning",
-		"service": "cdc-outbox", "slot": "orders"}, list[0].Labels)
+	require.Equal(t, map[string]string{
+		"alertname": "slot_time_to_limit", "severity": "warning",
+		"service": "cdc-outbox", "slot": "orders",
+	}, list[0].Labels)
 	require.Equal(t, now, list[0].EndsAt, "the milder one is over")
 	require.Equal(t, "critical", list[1].Labels["severity"])
 	require.Equal(t, began, list[1].StartsAt)
@@ -157,8 +163,10 @@ func TestErrorsKeepTheURLToThemselves(t *testing.T) {
 	defer tls.Close()
 	c := newClient()
 	defer c.close()
-	for _, url := range []string{"http://127.0.0.1:1/T0CANARY", "http://canary.invalid/T0CANARY",
-		"http://cana ry/T0CANARY", "T0CANARY", "gopher://T0CANARY", tls.URL + "/T0CANARY"} {
+	for _, url := range []string{
+		"http://127.0.0.1:1/T0CANARY", "http://canary.invalid/T0CANARY",
+		"http://cana ry/T0CANARY", "T0CANARY", "gopher://T0CANARY", tls.URL + "/T0CANARY",
+	} {
 		err := c.post(t.Context(), url, nil)
 		require.Error(t, err)
 		for _, secret := range []string{"T0CANARY", "canary", "127.0.0.1"} {

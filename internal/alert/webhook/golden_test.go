@@ -45,56 +45,92 @@ func causes() map[string]alert.Cause {
 	add(relay.Account{State: streaming, Window: relay.Window{Records: 5}}, read)
 	add(relay.Account{State: streaming, Window: relay.Window{Records: 5}, OldestUnconfirmedSeconds: 30}, read)
 	add(relay.Account{State: streaming, Window: full, WindowFull: true, OldestUnconfirmedSeconds: 60}, read)
-	add(relay.Account{State: streaming, Open: &relay.OpenTx{CommitLSN: "0/16B374D8", Rows: 1_250_000},
-		OldestUnconfirmedSeconds: 60}, read)
-	add(relay.Account{State: streaming}, &slotmonitor.Slot{Name: "orders", Active: true, UnconfirmedBytes: 1 << 30,
-		ConfirmedSince: &began})
-	add(relay.Account{State: relay.State{Name: relay.Halted},
-		Halted: []*relay.HaltedRow{{EventID: "e-1", LSN: "0/16B374D8",
+	add(relay.Account{
+		State: streaming, Open: &relay.OpenTx{CommitLSN: "0/16B374D8", Rows: 1_250_000},
+		OldestUnconfirmedSeconds: 60,
+	}, read)
+	add(relay.Account{State: streaming}, &slotmonitor.Slot{
+		Name: "orders", Active: true, UnconfirmedBytes: 1 << 30,
+		ConfirmedSince: &began,
+	})
+	add(relay.Account{
+		State: relay.State{Name: relay.Halted},
+		Halted: []*relay.HaltedRow{{
+			EventID: "e-1", LSN: "0/16B374D8",
 			Message: `column headers: it is not a JSON object, <b> & "quotes"`,
-			Next:    "Correct what the application writes there.", Since: began}}}, read)
+			Next:    "Correct what the application writes there.", Since: began,
+		}},
+	}, read)
 	for _, w := range [][]string{
-		{string(wire.BrokerUnreachable), "broker kafka-1:9092", "The broker at kafka-1:9092 refuses connections.",
-			"Start the broker, or correct kafka.brokers."},
-		{string(wire.NotAuthenticated), "broker kafka-1:9092", "SASL authentication failed",
-			"Correct kafka.sasl.password."},
-		{string(wire.NotAuthorized), `topic "order.events"`, "access denied",
-			"Allow it.", "kafka-acls.sh --add --allow-principal User:cdc-outbox --operation Write --topic order.events"},
-		{string(wire.TopicMissing), `topic "order.events"`, "it does not exist",
-			"Create it.", "kafka-topics.sh --create --topic order.events"},
+		{
+			string(wire.BrokerUnreachable), "broker kafka-1:9092", "The broker at kafka-1:9092 refuses connections.",
+			"Start the broker, or correct kafka.brokers.",
+		},
+		{
+			string(wire.NotAuthenticated), "broker kafka-1:9092", "SASL authentication failed",
+			"Correct kafka.sasl.password.",
+		},
+		{
+			string(wire.NotAuthorized), `topic "order.events"`, "access denied",
+			"Allow it.", "kafka-acls.sh --add --allow-principal User:cdc-outbox --operation Write --topic order.events",
+		},
+		{
+			string(wire.TopicMissing), `topic "order.events"`, "it does not exist",
+			"Create it.", "kafka-topics.sh --create --topic order.events",
+		},
 		{string(wire.NoLeader), "partition order.events/3", "no broker leads it", ""},
-		{string(wire.NotEnoughReplicas), "partition order.events/3", "fewer in-sync replicas than min.insync.replicas",
-			"Start the brokers that are down."},
+		{
+			string(wire.NotEnoughReplicas), "partition order.events/3",
+			"fewer in-sync replicas than min.insync.replicas", "Start the brokers that are down.",
+		},
 		{string(wire.NoProducerID), "kafka", "InitProducerID fails: COORDINATOR_NOT_AVAILABLE", ""},
-		{string(wire.RecordTooLarge), "partition order.events/3",
+		{
+			string(wire.RecordTooLarge), "partition order.events/3",
 			"a record of 2000000 bytes is larger than the topic takes",
-			"Raise the limit.", "kafka-configs.sh --alter --add-config max.message.bytes=2000100"},
-		{string(wire.Rejected), "partition order.events/3", "INVALID_TIMESTAMP",
-			"Look at the topic's message.timestamp settings."},
-		{slotmonitor.CauseLost, `slot "orders"`, "the server has removed what it needs",
-			"Drop it and create it again.", "SELECT pg_drop_replication_slot('orders');", "cdc-outbox slot recreate"},
+			"Raise the limit.", "kafka-configs.sh --alter --add-config max.message.bytes=2000100",
+		},
+		{
+			string(wire.Rejected), "partition order.events/3", "INVALID_TIMESTAMP",
+			"Look at the topic's message.timestamp settings.",
+		},
+		{
+			slotmonitor.CauseLost, `slot "orders"`, "the server has removed what it needs",
+			"Drop it and create it again.", "SELECT pg_drop_replication_slot('orders');", "cdc-outbox slot recreate",
+		},
 		{diagnose.SlotMissing, `slot "orders"`, "there is none", "Create it.", "cdc-outbox slot recreate"},
 		{diagnose.PostgresUnreachable, `slot "orders"`, "connection refused", ""},
 	} {
 		add(waits(w[0], w[1], w[2], w[3], w[4:]...), nil)
 	}
-	for name, reason := range map[relay.StateName]string{relay.WaitingForSlot: "held by backend 5", relay.Draining: "",
-		relay.Reconnecting: "permission denied"} {
+	for name, reason := range map[relay.StateName]string{
+		relay.WaitingForSlot: "held by backend 5", relay.Draining: "",
+		relay.Reconnecting: "permission denied",
+	} {
 		add(relay.Account{State: relay.State{Name: name, Reason: reason, Since: began}}, read)
 	}
 	add(relay.Account{State: relay.State{Name: relay.NotRunning, Reason: "nothing answers"}},
 		&slotmonitor.Slot{Active: true, PID: 8})
 	for _, c := range []alert.Cause{ // in the monitor's words
-		{Code: slotmonitor.CauseOpenTransaction,
+		{
+			Code: slotmonitor.CauseOpenTransaction,
 			Sentence: "Held back by pid 7, application psql, user app, idle in transaction for 1 h; its last " +
 				"statement began 59 min ago.", Since: &began, Object: "pid 7", Next: "End it.",
-			Commands: []string{"SELECT pg_terminate_backend(7);"}},
-		{Code: slotmonitor.CauseNoConsumer, Sentence: "No session has read the slot since 2026-01-02T03:04:05Z (1 h).",
-			Since: &began, Object: `slot "orders"`, Next: "Start its reader."},
-		{Code: slotmonitor.CauseReader, Sentence: `Its reader (pid 8, application "x<y>&z") has 3GiB left to confirm.`,
-			Object: "pid 8", Next: "See why the reader makes no progress."},
-		{Code: slotmonitor.CauseStandbyCopy, Sentence: "It is a standby's copy and moves with the primary's slot.",
-			Object: `slot "orders"`},
+			Commands: []string{"SELECT pg_terminate_backend(7);"},
+		},
+		{
+			Code:     slotmonitor.CauseNoConsumer,
+			Sentence: "No session has read the slot since 2026-01-02T03:04:05Z (1 h).",
+			Since:    &began, Object: `slot "orders"`, Next: "Start its reader.",
+		},
+		{
+			Code:     slotmonitor.CauseReader,
+			Sentence: `Its reader (pid 8, application "x<y>&z") has 3GiB left to confirm.`,
+			Object:   "pid 8", Next: "See why the reader makes no progress.",
+		},
+		{
+			Code: slotmonitor.CauseStandbyCopy, Sentence: "It is a standby's copy and moves with the primary's slot.",
+			Object: `slot "orders"`,
+		},
 	} {
 		all[c.Code] = c
 	}

@@ -61,8 +61,10 @@ func (w waiting) key() key { return key{w.Alert, w.Subject} }
 
 // New makes a Sender. It connects to nothing before Run. The format must be one of Formats.
 func New(cfg Config) *Sender {
-	s := &Sender{cfg: cfg, format: formats[cfg.Format], client: newClient(), firing: map[key]alert.Event{},
-		wake: make(chan struct{}, 1)}
+	s := &Sender{
+		cfg: cfg, format: formats[cfg.Format], client: newClient(), firing: map[key]alert.Event{},
+		wake: make(chan struct{}, 1),
+	}
 	requests := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "cdc_outbox", Name: "webhook_requests_total", Help: "Requests to monitor.webhook, by result.",
 	}, []string{"result"})
@@ -220,8 +222,8 @@ func (s *Sender) deliver(ctx context.Context, batch []waiting) error {
 	switch {
 	case isRefusal:
 		s.sent["refused"].Inc()
-		s.cfg.Logger.Error("the webhook refuses an alert; it is not sent again", zap.String(logkey.Alert, batch[0].Alert),
-			zap.Error(refused))
+		s.cfg.Logger.Error("the webhook refuses an alert; it is not sent again",
+			zap.String(logkey.Alert, batch[0].Alert), zap.Error(refused))
 	case err != nil:
 		s.sent["failed"].Inc()
 		return err

@@ -89,8 +89,10 @@ func event(name string, state alert.State, level alert.Level) alert.Event {
 func begin(t *testing.T, format string) (s *Sender, r *receiver, logs *observer.ObservedLogs, stop func()) {
 	core, logs := observer.New(zap.DebugLevel)
 	r = &receiver{}
-	s = New(Config{URL: func() (string, error) { return "http://secret", nil }, Format: format, Logger: zap.New(core),
-		Registerer: prometheus.NewRegistry()})
+	s = New(Config{
+		URL: func() (string, error) { return "http://secret", nil }, Format: format, Logger: zap.New(core),
+		Registerer: prometheus.NewRegistry(),
+	})
 	s.client = r
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)

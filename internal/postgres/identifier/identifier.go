@@ -105,7 +105,8 @@ func cut(s string) (name, rest string, err error) {
 		n++
 	}
 	if n == 0 {
-		return "", "", fmt.Errorf(`%q is not an identifier; names with other characters are written in double quotes`, s)
+		return "", "",
+			fmt.Errorf(`%q is not an identifier; names with other characters are written in double quotes`, s)
 	}
 	return fold(s[:n]), s[n:], nil
 }

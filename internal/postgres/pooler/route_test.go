@@ -40,8 +40,10 @@ func TestWays(t *testing.T) {
 		"every sender taken": {change: func(w *Route) {
 			w.Refusal = &pgconn.PgError{Code: "53300", Message: "number of requested standby connections"}
 		}},
-		"a pooler's name proves nothing": {change: func(w *Route) { w.Host = "aws-0-eu-central-1.pooler.supabase.com" }},
-		"its port neither":               {change: func(w *Route) { w.Port = 6432 }},
+		"a pooler's name proves nothing": {change: func(w *Route) {
+			w.Host = "aws-0-eu-central-1.pooler.supabase.com"
+		}},
+		"its port neither": {change: func(w *Route) { w.Port = 6432 }},
 		"the server says no": {
 			func(w *Route) { w.Refusal = &pgconn.PgError{Code: "28000", Message: "no pg_hba.conf entry"} },
 			preflight.Fail, "replication_connection", "no pg_hba.conf entry (SQLSTATE 28000).", "pg_hba.conf",
