@@ -8,20 +8,13 @@
 // Three rules keep promises N (no loss) and D (no duplicates in one life of the process):
 //
 //  1. A row that the tracker has handed out reaches the producer before the reader does anything else. The waits in
-//     between (window, unknown topic) end with the process only, never with the stream: were they to end with the
-//
-// stream,
-//
-//	   the repeat after the reconnect would be taken for a row that is already on its way.
-// 	2. A lost stream does not disturb tracker and producer. The next stream starts at Confirmed, and the tracker
-//        knows
-//	   which of the repeated rows are under way already.
-//	3. When the positions lose their meaning (another timeline, or another instance moved the slot), the reader waits
-//
-// until
-//
-//	the producer has nothing in flight and rewinds the tracker to the slot's own position; acknowledgements of the
-//	session before don't count.
+//     between (window, unknown topic) end with the process only, never with the stream. If they ended with the stream,
+//     the repeat after the reconnect would be taken for a row that the producer already has.
+//  2. A lost stream does not disturb tracker and producer. The next stream starts at Confirmed, and the tracker knows
+//     which of the repeated rows the producer already has.
+//  3. When the positions lose their meaning (another timeline, or another instance moved the slot), the reader waits
+//     until the producer has nothing in flight and rewinds the tracker to the slot's own position. Acknowledgements of
+//     the session before do not count.
 //
 // With exactly-once delivery the producer keeps the position of what is committed in Kafka, and gives it back when the
 // first stream has begun: rows up to it are acknowledged without being produced. Beginning fences the instance before,

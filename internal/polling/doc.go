@@ -10,43 +10,23 @@
 // is locked FOR UPDATE it takes no transaction id and writes nothing, so while a worker waits for Kafka its transaction
 // holds back neither VACUUM nor a slot; it works through a transaction pooler, and it ends with the session.
 //
-//			BEGIN; which lanes have rows; try to lock some of them
-//			SELECT the lanes' unpublished rows, by sequence        -- a statement of its own: see rule 1
-//	                produce, wait for the acknowledgements                 -- every few seconds: mark what is
-//
-// acknowledged, claim
-//
-// again
-//
+//	BEGIN; which lanes have rows; try to lock some of them
+//	SELECT the lanes' unpublished rows, by sequence        -- a statement of its own: see rule 1
+//	produce, wait for the acknowledgements                 -- every few seconds: mark what is acknowledged, claim again
 //	UPDATE … SET published_at; COMMIT
 //
 // # Why nothing is lost or reordered
 //
-//  1. Rows are read by a statement that begins after the lock was got. In READ COMMITTED it sees what the lane's
-//
-// previous
-//
-//	   holder has marked; one that took the lock itself would have a snapshot from before.
-//	2. There is no cursor. What is unpublished is found by published_at IS NULL, from the beginning of the lane each
-//
-// time, so a
-//
-//	   transaction that commits late is found whatever its sequence or time.
-//	3. A row is marked only when Kafka has acknowledged its record, and the very version that was read, by number and
-//
-// address.
-//
-//	   Marking needs no claim: what is in Kafka is in Kafka.
-//	4. A lane's rows go to the producer in the order of their sequence, and their reader begins at the first one
-//
-// that is
-//
-//	not marked. Two holders at once, which a frozen process or a lost connection leads to, thus write two copies of
-//
-// the same
-//
-//	   series: first appearances stay in order, what comes late are repeats.
-//	5. Within a process a lane that is in flight stays its worker's, also when the claim's connection is lost.
+//  1. Rows are read by a statement that begins after the lock was acquired. In READ COMMITTED the statement sees what
+//     the lane's previous holder has marked. A statement that took the lock itself would have a snapshot from before.
+//  2. There is no cursor. What is unpublished is found by published_at IS NULL, from the beginning of the lane each
+//     time, so a transaction that commits late is found whatever its sequence or time.
+//  3. A row is marked only when Kafka has acknowledged its record, and only the very version that was read, by number
+//     and address. Marking needs no claim: what is in Kafka is in Kafka.
+//  4. A lane's rows go to the producer in the order of their sequence, and their reader begins at the first row that is
+//     not marked. Two holders at once, which a frozen process or a lost connection leads to, thus write two copies of
+//     the same series: first appearances stay in order, later ones are repeats.
+//  5. Within a process a lane that is in flight stays its worker's, also when the claim's connection is lost.
 //
 // The files, in the order to read them: lane.go, batch.go (pure) · statements.go, claim.go (SQL) · worker.go,
 // deliver.go, publish.go, badrow.go, refused.go (the way of a row) · config.go, relay.go, wake.go, backlog.go,

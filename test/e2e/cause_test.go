@@ -124,5 +124,5 @@ func TestCauses(t *testing.T) {
 	code, err := gone.Wait(10 * time.Second)
 	require.NoError(t, err)
 	require.Zero(t, code)
-	require.Contains(t, gone.Stdout(), "no_consumer: Nobody ") // since when is known from PG 17 on
+	require.Contains(t, gone.Stdout(), "no_consumer: No session reads the slot") // since when is known from PG 17 on
 }

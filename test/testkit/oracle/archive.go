@@ -57,8 +57,8 @@ func (o *Oracle) ends(ctx context.Context) map[string][]int64 {
 	if o.blind.Load() {
 		return nil
 	}
-	listed, err := o.cfg.Kafka.Admin().ListEndOffsets(ctx, o.Topics()...)
-	if err != nil || listed.Error() != nil || o.blind.Load() {
+	listed, err := o.cfg.Kafka.Ends(ctx, o.Topics()...)
+	if err != nil || o.blind.Load() {
 		return nil
 	}
 	o.archive.mu.Lock()
