@@ -228,6 +228,9 @@ func (cp *checkpoint) connect(ctx context.Context, dsn func() (string, error)) (
 	if err != nil {
 		return nil, postgres.DSNFault()
 	}
+	if cp.cfg.Dial != nil {
+		pc.DialFunc = cp.cfg.Dial
+	}
 	delete(pc.RuntimeParams, "replication")
 	pc.RuntimeParams["application_name"] = "cdc-outbox checkpoint"
 	pc.RuntimeParams["synchronous_commit"] = "local"

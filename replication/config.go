@@ -1,7 +1,9 @@
 package replication
 
 import (
+	"context"
 	"errors"
+	"net"
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
@@ -58,6 +60,8 @@ type Config struct {
 	IdleAsk time.Duration
 	// ConnectTimeout bounds one attempt to reach one host, unless the DSN has a connect_timeout. Default 10s.
 	ConnectTimeout time.Duration
+	// Dial opens every connection to a server. Default: as the DSN says.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	Logger *zap.Logger // default: none
 }

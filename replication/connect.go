@@ -78,6 +78,9 @@ func dial(ctx context.Context, cfg *Config, again bool) (*connection, error) {
 		return nil, postgres.DSNFault()
 	}
 	pc := &parsed.Config
+	if cfg.Dial != nil {
+		pc.DialFunc = cfg.Dial
+	}
 	if pc.ConnectTimeout == 0 {
 		pc.ConnectTimeout = cfg.ConnectTimeout
 	}
