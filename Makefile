@@ -29,13 +29,12 @@ TOOLS := .cache/bin
 GOLANGCI := $(TOOLS)/golangci-lint
 PROSE := $(TOOLS)/prose
 DEPGUARD := $(TOOLS)/depguard
-STATICCHECK := $(TOOLS)/staticcheck
 GOVULNCHECK := $(TOOLS)/govulncheck
 # Directories with build-tagged files are linted with their tag on.
 LINT_TAGS := e2e
 
 .DEFAULT_GOAL := help
-.PHONY: help build test unit e2e soak conformance demo kafka topic consume bench bench-latency lint vet imports links vuln fuzz fmt fmt-check docs compose-check clean
+.PHONY: help build test unit e2e soak conformance demo kafka topic consume bench bench-latency lint vet imports links vuln fuzz fmt docs compose-check clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -102,28 +101,24 @@ bench: build ## throughput over the same WAL: a bare reader, pg_recvlogical, cdc
 bench-latency: build ## commit -> consumer latency at 500 transactions/s
 	$(GO) run ./test/bench latency $(BENCH_FLAGS)
 
-lint: fmt-check tidy-check vet golangci prose imports links pure rules ## gofmt, vet, staticcheck, golangci-lint, English, import directions, what the binary links, Prometheus rules
+lint: tidy-check vet golangci prose imports links pure rules ## golangci-lint (gofumpt and staticcheck included), vet, English, import directions, what the binary links, Prometheus rules
 
-vet: $(STATICCHECK)
+vet:
 	$(GO) vet -tags $(LINT_TAGS) work
-	$(STATICCHECK) -tags $(LINT_TAGS) work
 
-# Until the tree passes these two checks, `make lint` prints numbers only. `make golangci prose STRICT=1 ONLY=replication` prints
-# what is left in one directory.
-STRICT :=
-ONLY   :=
+ONLY    :=
 MODULES := $(filter-out tools/golangci,$(patsubst %/,%,$(dir $(shell git ls-files go.mod '*/go.mod'))))
 OUTSIDE_THE_WORKSPACE := tools*|deploy/testdata*
 .PHONY: golangci prose
-golangci: $(GOLANGCI) ## golangci-lint with .golangci.yml, numbers only; STRICT=1 for the findings, ONLY=replication for one directory
+golangci: $(GOLANGCI) ## golangci-lint with .golangci.yml; ONLY=replication for one directory
 	@set -e; for m in $(or $(ONLY),$(MODULES)); do \
 		case $$m in $(OUTSIDE_THE_WORKSPACE)) work=off ;; *) work= ;; esac; echo "golangci-lint in $$m"; \
-		(cd $$m && GOWORK=$$work $(abspath $(GOLANGCI)) run -c $(CURDIR)/.golangci.yml --show-stats \
-			$(if $(STRICT),,--issues-exit-code 0 --output.text.path /dev/null) ./...); done
+		(cd $$m && GOWORK=$$work $(abspath $(GOLANGCI)) run -c $(CURDIR)/.golangci.yml \
+			--max-issues-per-linter 0 --max-same-issues 0 ./...); done
 
-prose: $(PROSE) ## words, log messages, test names, line breaks of text and comments, numbers only; STRICT=1 and ONLY= as above
+prose: $(PROSE) ## words, log messages, test names, line breaks of text and comments; ONLY=docs for one directory
 	cd tools && GOWORK=off $(GO) test ./prose
-	@$(PROSE) $(if $(STRICT),,-summary -exit-zero) -paths '$(ONLY)'
+	@$(PROSE) -paths '$(ONLY)'
 
 .PHONY: wrap
 wrap: $(PROSE) ## rewrap paragraphs of Markdown and Go comments that the prose check reports; ONLY=docs
@@ -213,12 +208,8 @@ tidy-check:
 docs: ## generate docs/configuration.md and the help texts of its keys
 	$(GO) generate ./internal/config
 
-fmt: ## gofmt in place
-	gofmt -l -w $$(git ls-files --cached --others --exclude-standard '*.go')
-
-fmt-check:
-	@out=$$(gofmt -l $$(git ls-files --cached --others --exclude-standard '*.go')); \
-	if [ -n "$$out" ]; then echo "not gofmt-ed (make fmt fixes it):"; echo "$$out"; exit 1; fi
+fmt: $(GOLANGCI) ## gofumpt in place
+	@for m in $(MODULES); do (cd $$m && $(abspath $(GOLANGCI)) fmt -c $(CURDIR)/.golangci.yml ./...); done
 
 compose-check: ## check docker-compose.yml, deploy/ and the dashboard, without a container engine
 	$(GO) test -count=1 ./deploy/...

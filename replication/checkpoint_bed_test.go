@@ -37,9 +37,9 @@ func (s *source) rememberedOn(t testing.TB, server *pgserver.Server) lsn.LSN {
 	var text string
 	require.NoError(t, conn.QueryRow(t.Context(), `SELECT position FROM cdc_outbox_slots WHERE slot = $1`,
 		s.Config.Slot).Scan(&text))
-	lsn, err := lsn.Parse(text)
+	at, err := lsn.Parse(text)
 	require.NoError(t, err)
-	return lsn
+	return at
 }
 
 // readOne streams until one row is confirmed; a crash leaves the stream as it is, otherwise it ends in good order.

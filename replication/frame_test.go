@@ -166,7 +166,7 @@ func BenchmarkFrames(b *testing.B) {
 	b.SetBytes(405)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, _, err := f.next(); err == io.EOF {
+		if _, _, err := f.next(); errors.Is(err, io.EOF) {
 			src.Reset(wire)
 		}
 	}
@@ -222,7 +222,7 @@ func FuzzFrames(f *testing.F) {
 		}
 		var bad *frameError
 		switch {
-		case len(rest) == 0 && err != io.EOF, len(rest) > 0 && !errors.Is(err, io.ErrUnexpectedEOF) &&
+		case len(rest) == 0 && !errors.Is(err, io.EOF), len(rest) > 0 && !errors.Is(err, io.ErrUnexpectedEOF) &&
 			!errors.As(err, &bad):
 			t.Fatalf("%d bytes are left and the error is %v", len(rest), err)
 		case len(rest) >= frameHeader:

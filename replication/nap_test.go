@@ -12,6 +12,7 @@ import (
 	"io"
 	"math/big"
 	"net"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -230,14 +231,15 @@ func TestSocketWritesWithoutReader(t *testing.T) {
 
 // sendUntilFull sends rows until the socket takes no more. Without a pause between them the kernel would put them
 // together.
-func sendUntilFull(c net.Conn, bytes int, every time.Duration) {
-	row := make([]byte, bytes)
+func sendUntilFull(c net.Conn, size int, every time.Duration) {
+	row := make([]byte, size)
 	for {
 		_ = c.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
 		if _, err := c.Write(row); err != nil {
 			return
 		}
-		for t := time.Now(); time.Since(t) < every; { // a sleep would last too long
+		for t := time.Now(); time.Since(t) < every; {
+			runtime.Gosched() // a sleep would last too long
 		}
 	}
 }
@@ -265,11 +267,11 @@ func TestSocketShortReadsFromOneLongRead(t *testing.T) {
 // TestRunOverTLS: a record of TLS is a row, so what piles up in the socket is read below TLS.
 func TestRunOverTLS(t *testing.T) {
 	var pieces [][]byte
-	for lsn := lsn.LSN(100); lsn < 5100; lsn++ {
-		pieces = append(pieces, commitAt(lsn))
+	for at := lsn.LSN(100); at < 5100; at++ {
+		pieces = append(pieces, commitAt(at))
 	}
-	big := append(commitAt(5100), xlogData(1, append([]byte{'~'}, make([]byte, 2*frameBuffer)...)...)...)
-	w := newWalsender(t, visit{stream: commitAt(99), pieces: append(pieces, big, commitAt(5101))})
+	large := append(commitAt(5100), xlogData(1, append([]byte{'~'}, make([]byte, 2*frameBuffer)...)...)...)
+	w := newWalsender(t, visit{stream: commitAt(99), pieces: append(pieces, large, commitAt(5101))})
 	w.tls = &tls.Config{Certificates: []tls.Certificate{selfSigned(t)}}
 	cfg := w.config(nothingConfirmed)
 	plain := cfg.DSN

@@ -29,8 +29,8 @@ func drain(_ context.Context, s *Stream) error {
 // START_REPLICATION.
 func TestRunLosesNoByteAtHandOver(t *testing.T) {
 	var first []byte
-	for lsn := lsn.LSN(100); lsn < 1100; lsn++ {
-		first = append(first, commitAt(lsn)...)
+	for at := lsn.LSN(100); at < 1100; at++ {
+		first = append(first, commitAt(at)...)
 	}
 	w := newWalsender(t, visit{stream: first})
 	var got []lsn.LSN

@@ -134,15 +134,14 @@ func (s *Stream) Receive() (*pgoutput.Message, error) {
 	if s.err != nil {
 		return nil, s.err
 	}
-	switch err := s.receive(); err {
-	case nil:
+	err := s.receive()
+	if err == nil {
 		return &s.message, nil
-	case ErrInterrupted:
-		return nil, err
-	default:
-		s.err = err
-		return nil, err
 	}
+	if !errors.Is(err, ErrInterrupted) {
+		s.err = err
+	}
+	return nil, err
 }
 
 func (s *Stream) receive() error {
@@ -247,9 +246,9 @@ func (s *Stream) sawRow() {
 }
 
 // sawWAL keeps the highest position. Only Receive's goroutine writes it.
-func (s *Stream) sawWAL(lsn uint64) {
-	if lsn > s.received.Load() {
-		s.received.Store(lsn)
+func (s *Stream) sawWAL(at uint64) {
+	if at > s.received.Load() {
+		s.received.Store(at)
 	}
 }
 

@@ -54,8 +54,8 @@ const (
 
 // supersedes lists the alerts that replace another one about the same slot: nothing else is wrong with a lost slot, and
 // a slot beyond max_slot_wal_keep_size is beyond max_wal_size as well.
-func supersedes(alert string) []string {
-	switch alert {
+func supersedes(name string) []string {
+	switch name {
 	case lost:
 		return nil
 	case extended:

@@ -77,8 +77,8 @@ func command(ctx context.Context, environ []string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// nobody returns an address where nothing listens.
-func nobody(t *testing.T) (host, port string) {
+// deafAddress is an address where nothing listens.
+func deafAddress(t *testing.T) (host, port string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -44,7 +44,7 @@ func TestCheckLooksAtBothSides(t *testing.T) {
 
 	db.Exec(t, insertOrder)
 	db.Exec(t, `ALTER TABLE outbox DROP CONSTRAINT outbox_aggregate_type_check`)
-	db.Exec(t, strings.ReplaceAll(insertOrder, "'orders'", "'it''s gone'"))
+	db.Exec(t, strings.ReplaceAll(insertOrder, "'orders'", "'it''s odd'"))
 	r = invoke(t, env, "check", "--json")
 	require.Equal(t, 0, r.code, r.all())
 	require.NotEqual(t, preflight.Fail, found(t, r.stdout, "orders.events").Level, "it warns of a single replica")

@@ -57,7 +57,7 @@ where the configuration has a file. Passwords are never printed. The exit code i
     --worker connect-distributed.properties --output cdc-outbox.yaml
   curl -s http://connect:8083/connectors/outbox | cdc-outbox migrate debezium - --json |
     jq '.options[] | select(.verdict != "translated")'`,
-		Args: func(cmd *cobra.Command, args []string) error {
+		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return fault.Usage("migrate debezium takes one file",
 					"cdc-outbox migrate debezium connector.json, or - for stdin")
@@ -155,7 +155,7 @@ func migrationText(r *migrate.Report) string {
 	}
 	steps("Side by side, to compare (optional)", r.SideBySide)
 	steps("Taking over slot and publication", r.Takeover)
-	steps("The way back", r.Rollback)
+	steps("Rollback", r.Rollback)
 	b.WriteString("\nDifferences that no option decides\n")
 	for _, d := range r.Differences {
 		b.WriteString("  - " + fault.Printable(d) + "\n")

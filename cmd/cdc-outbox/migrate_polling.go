@@ -78,14 +78,14 @@ func (a *app) migratePolling(ctx context.Context, c *config.Loaded, o migratePol
 	} else if o.wait <= 0 {
 		return fault.Usage("--wait is not positive", "leave it out for a minute")
 	}
-	setup := polling.Setup{Tables: s.Admin.Tables, Columns: polling.Columns{
+	table := polling.Setup{Tables: s.Admin.Tables, Columns: polling.Columns{
 		Key: c.Router.Roles().AggregateID, Sequence: o.sequence, Published: o.published,
 	}}
 	if o.dryRun {
 		return a.planMigratePolling(ctx, s, rows, own, o.published)
 	}
 	if own {
-		return a.migrateOwnPolling(ctx, s, setup, rows, o)
+		return a.migrateOwnPolling(ctx, s, table, rows, o)
 	}
 	fmt.Fprintln(a.stderr, "What the other relay publishes from now on is published again: stop it.")
 	return a.cutOver(ctx, s, rows)
@@ -118,17 +118,17 @@ func (a *app) planMigratePolling(ctx context.Context, s wiring.Target, rows setu
 	return nil
 }
 
-func (a *app) migrateOwnPolling(ctx context.Context, s wiring.Target, setup polling.Setup, rows setup.CutOverRows,
+func (a *app) migrateOwnPolling(ctx context.Context, s wiring.Target, table polling.Setup, rows setup.CutOverRows,
 	o migratePollingOptions,
 ) error {
-	if done, err := polling.Retired(ctx, s.DSN, setup, polling.PolledAt); err != nil || done {
+	if done, err := polling.Retired(ctx, s.DSN, table, polling.PolledAt); err != nil || done {
 		if err == nil {
 			_, err = fmt.Fprintln(a.stdout, "-- Everything was done before. Start run.")
 		}
 		return err
 	}
 	fmt.Fprintln(a.stderr, "Claiming all lanes; relays that poll wait from here on.")
-	b, err := polling.RaiseBarrier(ctx, s.DSN, setup, o.wait)
+	b, err := polling.RaiseBarrier(ctx, s.DSN, table, o.wait)
 	if err != nil {
 		return err
 	}

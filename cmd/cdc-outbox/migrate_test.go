@@ -42,7 +42,7 @@ func TestMigrateDebezium(t *testing.T) {
 	out := filepath.Join(dir, "relay of orders.yaml")
 	r = invoke(t, nil, "migrate", "debezium", settled, "--output", out)
 	require.Equal(t, 0, r.code, r.all())
-	require.Contains(t, r.stdout, "The way back")
+	require.Contains(t, r.stdout, "Rollback")
 	require.Contains(t, r.stdout, "cdc-outbox check --config '"+out+"'", "the steps name the file")
 	require.NotContains(t, r.stdout, "cdc-outbox.yaml")
 	require.Empty(t, r.stderr)

@@ -134,7 +134,7 @@ func TestSlotsAsATable(t *testing.T) {
 			Name: "b", Database: "shop", Plugin: "pgoutput", InactiveSince: &since, SampledAt: since.Add(time.Hour),
 			WALStatus: "extended", SecondsToLimit: &left, Level: alert.Critical,
 			Alerts: []alert.Alert{{Rule: "slot_time_to_limit", Level: alert.Critical, Sentence: "Soon."}},
-			Cause:  alert.Cause{Sentence: "Nobody.", Next: "Start it."},
+			Cause:  alert.Cause{Sentence: "No reader.", Next: "Start it."},
 		},
 	}}))
 	require.Regexp(t, `a +shop +pgoutput +dbz\S* \(pid 7\) +reserved +1GiB +0B +-2KiB/s +- +ok`, b.String())
@@ -142,7 +142,7 @@ func TestSlotsAsATable(t *testing.T) {
 		b.String())
 	require.Equal(t, "nobody", readerOf(slotmonitor.Slot{InactiveSince: &since, SampledAt: since}),
 		"first seen now: for how long is not known")
-	require.Contains(t, b.String(), "\nb\n  critical slot_time_to_limit: Soon.\n  why: Nobody.\n  next: Start it.\n")
+	require.Contains(t, b.String(), "\nb\n  critical slot_time_to_limit: Soon.\n  why: No reader.\n  next: Start it.\n")
 	require.Contains(t, b.String(), "does not answer, so this is old: away")
 	require.NotContains(t, b.String(), "\x1b")
 }

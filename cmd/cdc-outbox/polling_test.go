@@ -23,7 +23,7 @@ func newPollingBed(t *testing.T, topics ...string) *bed {
 	t.Helper()
 	db := testkit.Postgres(t)
 	kafka, address := newBroker(t, topics...)
-	_, port := nobody(t)
+	_, port := deafAddress(t)
 	return &bed{T: t, db: db, kafka: kafka, env: []string{
 		"CDC_OUTBOX_SOURCE=polling", "CDC_OUTBOX_POSTGRES_DSN=" + db.DSN, "CDC_OUTBOX_KAFKA_BROKERS=" + address,
 		"CDC_OUTBOX_MONITOR_INTERVAL=100ms", "CDC_OUTBOX_HTTP_LISTEN=127.0.0.1:" + port,
@@ -270,7 +270,7 @@ func TestMigratePollingHasEndedPolling(t *testing.T) {
 	require.NotContains(t, invoke(t, wal, "check").stdout, besides)
 	b.db.Exec(t, "ALTER TABLE outbox RENAME something_else TO published_at")
 	require.Contains(t, invoke(t, wal, "check").stdout, besides)
-	require.Equal(t, 0, invoke(t, b.env, "check").code, "the way back")
+	require.Equal(t, 0, invoke(t, b.env, "check").code, "the rollback")
 }
 
 // A slot that is made besides a relay at work brings each event a second time; and one that is made and then not read
@@ -315,5 +315,5 @@ func TestRunRefusesATableThatIsPolled(t *testing.T) {
 	}
 	require.Len(t, b.records("order.events", 3), 3)
 	require.Equal(t, 0, q.stop(syscall.SIGTERM))
-	require.Equal(t, 0, invoke(t, b.env, "setup").code, "the way back")
+	require.Equal(t, 0, invoke(t, b.env, "setup").code, "the rollback")
 }

@@ -15,7 +15,7 @@ import (
 
 // variables lead the binary to the test's database, and to no other.
 func variables(t *testing.T, db *testkit.Database, more ...string) []string {
-	host, port := nobody(t)
+	host, port := deafAddress(t)
 	return append([]string{
 		"CDC_OUTBOX_POSTGRES_DSN=" + db.DSN, "CDC_OUTBOX_POSTGRES_SLOT=" + db.Slot,
 		"CDC_OUTBOX_POSTGRES_PUBLICATION=" + db.Publication, "CDC_OUTBOX_KAFKA_BROKERS=" + host + ":" + port,
@@ -81,7 +81,7 @@ func TestSetupStatusTeardown(t *testing.T) {
 }
 
 func TestSetupPlansWithoutAServer(t *testing.T) {
-	host, port := nobody(t)
+	host, port := deafAddress(t)
 	r := invoke(t, nil, "setup", "--dry-run", "--table", "--postgres-dsn=host="+host+" port="+port+" user=u dbname=d")
 	require.Equal(t, 0, r.code, r.all())
 	require.Contains(t, r.stderr, "could not be asked")
@@ -97,7 +97,7 @@ func TestPGVariablesLeadToTheServer(t *testing.T) {
 	require.NoError(t, err)
 	c := conn.Config()
 	require.NoError(t, conn.Close(t.Context()))
-	_, port := nobody(t)
+	_, port := deafAddress(t)
 	env := []string{
 		"PGHOST=" + c.Host, "PGDATABASE=" + db.Name, "PGUSER=" + c.User, "PGPASSWORD=" + c.Password,
 		"CDC_OUTBOX_POSTGRES_SLOT=" + db.Slot, "CDC_OUTBOX_HTTP_LISTEN=127.0.0.1:" + port,
@@ -109,7 +109,7 @@ func TestPGVariablesLeadToTheServer(t *testing.T) {
 }
 
 func TestStatusWithoutAServer(t *testing.T) {
-	host, port := nobody(t)
+	host, port := deafAddress(t)
 	r := invoke(t, nil, "status", "--json", "--http-listen=off",
 		"--postgres-dsn=host="+host+" port="+port+" user=u dbname=d")
 	require.Equal(t, 1, r.code, r.all())

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/archive"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
@@ -80,7 +81,11 @@ the reason is printed.`,
 			return a.prune(cmd.Context(), c, &o)
 		},
 	}
-	f := cmd.Flags()
+	o.register(cmd.Flags())
+	return cmd
+}
+
+func (o *pruneFlags) register(f *pflag.FlagSet) {
 	f.StringVar(&o.olderThan, "older-than", "", "how old rows have to be, by the timestamp column: 7d, 36h, 90m")
 	f.BoolVar(&o.Partitions, "partitions", false, "drop whole partitions, and delete no rows one by one")
 	f.IntVar(&o.Batch, "batch", 1000, "rows a transaction deletes")
@@ -96,7 +101,6 @@ the reason is printed.`,
 		"go without what is remembered of the slot, where postgres.checkpoint is off")
 	f.BoolVar(&o.DryRun, "dry-run", false, "count the rows and delete nothing")
 	f.BoolVar(&o.asJSON, "json", false, "print the summary as JSON")
-	return cmd
 }
 
 var days = regexp.MustCompile(`^(\d{1,5})d$`)

@@ -246,10 +246,10 @@ func TestPrunePartitionsRefuses(t *testing.T) {
 			PREPARE TRANSACTION '%s'`, leaf, strings.ReplaceAll(gid, "'", "''")))
 		require.NoError(t, err)
 		require.NoError(t, conn.Close(t.Context()))
-		defer func() {
+		t.Cleanup(func() {
 			_ = db.Server.Exec(context.Background(), db.Name, "ROLLBACK PREPARED '"+strings.ReplaceAll(gid, "'", "''")+
 				"'")
-		}()
+		})
 	}
 	p := b.prunePartitions(3, olderThan(2))
 	require.Contains(t, p.states()["public.outbox_4"], "a'b")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
@@ -75,7 +76,11 @@ published; what and why is said.`,
 			return a.replay(cmd.Context(), c, &o)
 		},
 	}
-	f := cmd.Flags()
+	o.register(cmd.Flags())
+	return cmd
+}
+
+func (o *replayFlags) register(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.Types, "aggregate-type", nil, "only rows of this aggregate type; may be repeated")
 	f.StringArrayVar(&o.AggregateIDs, "aggregate-id", nil, "only rows of this aggregate; may be repeated")
 	f.StringArrayVar(&o.IDs, "id", nil, "only the event with this id; may be repeated")
@@ -99,7 +104,6 @@ published; what and why is said.`,
 		"pass over rows that cannot be published instead of stopping at them, and list them")
 	f.DurationVar(&o.Timeout, "timeout", time.Minute, "how long to wait for Kafka to take 500 rows")
 	f.BoolVar(&o.asJSON, "json", false, "print the summary as JSON")
-	return cmd
 }
 
 func (o *replayFlags) check() error {

@@ -230,7 +230,7 @@ func keysOf(t *testing.T, text string) []string {
 
 // While nothing it needs is there, it waits, says for what, and stops when asked.
 func TestRunWaitsForPostgres(t *testing.T) {
-	host, port := nobody(t)
+	host, port := deafAddress(t)
 	r := start(t, []string{
 		"CDC_OUTBOX_POSTGRES_DSN=host=" + host + " port=" + port + " user=u dbname=d password=" + canary,
 	})
@@ -279,7 +279,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 }
 
 func TestTakenAddressIsAConfigurationProblem(t *testing.T) {
-	host, port := nobody(t)
+	host, port := deafAddress(t)
 	first := start(t, []string{"CDC_OUTBOX_POSTGRES_DSN=host=" + host + " port=" + port + " user=u dbname=d"})
 	r := invoke(t, []string{"CDC_OUTBOX_POSTGRES_DSN=host=" + host + " port=" + port + " user=u dbname=d"},
 		"run", "--http-listen="+strings.TrimPrefix(first.url, "http://"))

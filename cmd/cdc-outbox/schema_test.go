@@ -161,7 +161,7 @@ func TestSchemaChanges(t *testing.T) {
 func TestPublicationIsWatched(t *testing.T) {
 	for _, version := range []string{"14", "18"} {
 		for name, c := range map[string]struct {
-			break_, mend, reason string
+			damage, mend, reason string
 			since                string
 		}{
 			"membership": {
@@ -193,7 +193,7 @@ func TestPublicationIsWatched(t *testing.T) {
 				r.awaitReady(http.StatusOK)
 				sql := func(s string) string { return strings.ReplaceAll(s, "$p", b.db.Publication) }
 				if c.mend != "" {
-					b.db.Exec(t, sql(c.break_))
+					b.db.Exec(t, sql(c.damage))
 					require.Eventually(t, func() bool {
 						code, why := r.get("/readyz")
 						return code == http.StatusServiceUnavailable && strings.Contains(why, c.reason)
@@ -201,7 +201,7 @@ func TestPublicationIsWatched(t *testing.T) {
 					b.db.Exec(t, sql(c.mend))
 					r.awaitReady(http.StatusOK)
 				}
-				b.db.Exec(t, sql(c.break_))
+				b.db.Exec(t, sql(c.damage))
 				select {
 				case <-r.done:
 				case <-time.After(20 * time.Second):

@@ -74,7 +74,7 @@ func TestTakeoverAndBack(t *testing.T) {
 						}
 					}
 				}
-				require.NotEmpty(t, sql, "the way back says how to forget")
+				require.NotEmpty(t, sql, "the rollback removes the checkpoint")
 				db.Exec(t, sql)
 			}
 			c = start(t, env, "--config", file)

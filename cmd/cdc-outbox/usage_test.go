@@ -90,7 +90,7 @@ const canary = "hunter2canary"
 
 // Whatever is asked with whatever is wrong, the password is not in the answer.
 func TestNoSecretInAnyOutput(t *testing.T) {
-	host, port := nobody(t)
+	host, port := deafAddress(t)
 	addr := net.JoinHostPort(host, port)
 	dir := t.TempDir()
 	secret := filepath.Join(dir, "password")

@@ -35,7 +35,7 @@ func mute(t *testing.T) string {
 func TestCommandsSayWhatTheyWaitFor(t *testing.T) {
 	db := testkit.Postgres(t)
 	env := variables(t, db)
-	host, port := nobody(t)
+	host, port := deafAddress(t)
 	down := host + ":" + port
 	require.Equal(t, 0, invoke(t, append(env, "CDC_OUTBOX_KAFKA_BROKERS="+down), "setup", "--table").code)
 	db.Exec(t, `INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload)

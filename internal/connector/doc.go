@@ -18,6 +18,7 @@
 //
 // With exactly-once delivery the producer keeps the position of what is committed in Kafka, and gives it back when the
 // first stream has begun: rows up to it are acknowledged without being produced. Beginning fences the instance before,
-// so it happens only once the slot is ours. Kafka's transactions end where those of Postgres do, except that one that
-// does not fit into the window, waits at a topic that is missing, or is halted at a bad row, is committed in parts.
+// so it happens only once the slot is ours. Kafka's transactions end where Postgres' transactions do, except that a
+// transaction that does not fit into the window, waits at a topic that is missing, or is halted at a bad row, is
+// committed in parts.
 package connector

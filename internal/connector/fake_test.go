@@ -87,12 +87,12 @@ func (s *fakeStream) Receive() (*pgoutput.Message, error) {
 		return nil, replication.ErrInterrupted
 	default:
 	}
-	if len(s.script) > 0 && !s.gone() {
+	if len(s.script) > 0 && !s.lost() {
 		m := s.script[0]
 		s.script = s.script[1:]
 		return m, nil
 	}
-	if s.breaks || s.gone() {
+	if s.breaks || s.lost() {
 		return nil, &fault.Error{Kind: fault.Retry, Object: "stream", Err: errors.New("broken")}
 	}
 	select {
@@ -103,8 +103,8 @@ func (s *fakeStream) Receive() (*pgoutput.Message, error) {
 	}
 }
 
-// gone reports whether the stream was broken while no process received.
-func (s *fakeStream) gone() bool {
+// lost reports whether the stream was broken while no process received.
+func (s *fakeStream) lost() bool {
 	select {
 	case <-s.broken:
 		return true

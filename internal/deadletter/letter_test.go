@@ -313,7 +313,7 @@ func FuzzLetter(f *testing.F) {
 func FuzzParse(f *testing.F) {
 	f.Add("row", "{}", []byte("v"))
 	f.Add("record", `{"columns":[{"name":"a","kind":"x"}]}`, []byte(nil))
-	f.Fuzz(func(t *testing.T, kind, row string, value []byte) {
+	f.Fuzz(func(_ *testing.T, kind, row string, value []byte) {
 		l, err := Parse(&Record{Value: value, Headers: []router.Header{
 			{Key: headerLetter, Value: []byte(kind)},
 			{Key: headerPosition, Value: []byte(row)},

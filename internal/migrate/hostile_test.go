@@ -11,12 +11,17 @@ import (
 
 // Names and values from the file stand in YAML, and in commands that an operator pastes: they stay names and values.
 func TestNothingBreaksOut(t *testing.T) {
-	text, err := json.Marshal(map[string]any{"name": "x\nrouter:\n  on_bad_row: skip\n# $(touch pwned)'; `id`", "config": map[string]string{
-		"connector.class": "PostgresConnector", "plugin.name": "pgoutput", "topic.prefix": "a\nb: c", "table.include.list": "public.outbox",
-		"slot.name": `s'; DROP TABLE outbox; --"; $(id)`, "database.hostname": "db\" x: y", "database.dbname": "a b?sslmode=disable",
-		"transforms": "o", "transforms.o.type": eventRouter, "transforms.o.route.topic.replacement": "it's.${routedByValue}$(id)",
-		"nonsense\nkey: value": "v",
-	}})
+	config := map[string]string{
+		"connector.class": "PostgresConnector", "plugin.name": "pgoutput", "topic.prefix": "a\nb: c",
+		"table.include.list": "public.outbox", "slot.name": `s'; DROP TABLE outbox; --"; $(id)`,
+		"database.hostname": "db\" x: y", "database.dbname": "a b?sslmode=disable",
+		"transforms": "o", "transforms.o.type": eventRouter,
+		"transforms.o.route.topic.replacement": "it's.${routedByValue}$(id)",
+		"nonsense\nkey: value":                 "v",
+	}
+	text, err := json.Marshal(map[string]any{
+		"name": "x\nrouter:\n  on_bad_row: skip\n# $(touch pwned)'; `id`", "config": config,
+	})
 	require.NoError(t, err)
 	in, err := Parse(text)
 	require.NoError(t, err)
@@ -43,10 +48,13 @@ func TestNothingBreaksOut(t *testing.T) {
 }
 
 func TestSecretsWithinValuesAreMasked(t *testing.T) {
-	r := translate(t, `{"connector.class": "PostgresConnector", "database.initial.statements": "ALTER ROLE x PASSWORD 'canary'; SET a = 1",
-		"value.converter": "io.confluent.connect.avro.AvroConverter", "value.converter.schema.registry.url": "https://user:canary@registry:8081",
+	r := translate(t, `{"connector.class": "PostgresConnector",
+		"database.initial.statements": "ALTER ROLE x PASSWORD 'canary'; SET a = 1",
+		"value.converter": "io.confluent.connect.avro.AvroConverter",
+		"value.converter.schema.registry.url": "https://user:canary@registry:8081",
 		"openlineage.integration.dataset.kafka.bootstrap.servers": "token=canary", "database.sslpassword": "canary",
-		"driver.options": "-c x.password=canary", "unheard.of": "canary", "signal.kafka.consumer.sasl.jaas.config": "canary"}`)
+		"driver.options": "-c x.password=canary", "unheard.of": "canary",
+		"signal.kafka.consumer.sasl.jaas.config": "canary"}`)
 	text, err := json.Marshal(r)
 	require.NoError(t, err)
 	require.NotContains(t, string(text), "canary")
@@ -55,7 +63,8 @@ func TestSecretsWithinValuesAreMasked(t *testing.T) {
 
 // Whatever is left open is in the file, so that no command loads it.
 func TestWhatIsUndecidedIsInTheFile(t *testing.T) {
-	r := translate(t, strings.Replace(connectJSON, `"transforms": "outbox"`, `"transforms": "outbox", "value.converter.decimal.format": "NUMERIC", "column.mask.with.5.chars": "public.outbox.payload"`, 1))
+	r := translate(t, strings.Replace(connectJSON, `"transforms": "outbox"`, `"transforms": "outbox",
+		"value.converter.decimal.format": "NUMERIC", "column.mask.with.5.chars": "public.outbox.payload"`, 1))
 	require.False(t, r.Settled())
 	left, _ := r.keys(t)["undecided"].([]any)
 	require.Len(t, left, 2)

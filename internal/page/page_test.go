@@ -114,9 +114,12 @@ func TestRunSamplesEachSecond(t *testing.T) {
 		synctest.Wait()
 		var a struct {
 			answer
-			Version                                      string
-			Every_ms, Keeps_ms, Slots_every_ms           int64
-			Warn_retained_bytes, Critical_retained_bytes int64
+			Version    string
+			Every      int64 `json:"every_ms"`
+			Keeps      int64 `json:"keeps_ms"`
+			SlotsEvery int64 `json:"slots_every_ms"`
+			Warn       int64 `json:"warn_retained_bytes"`
+			Critical   int64 `json:"critical_retained_bytes"`
 		}
 		w := get(t, p, "GET", "/history?since=")
 		require.Equal(t, "application/json", w.Header().Get("Content-Type"))
@@ -125,7 +128,7 @@ func TestRunSamplesEachSecond(t *testing.T) {
 		require.InDelta(t, 10, *a.Relay.Rate[2], 1e-6)
 		require.Equal(t, []int64{5}, a.Slots["s"].Retained)
 		require.Equal(t, []int64{1000, 900_000, 5000, 1 << 30, 10 << 30}, []int64{
-			a.Every_ms, a.Keeps_ms, a.Slots_every_ms, a.Warn_retained_bytes, a.Critical_retained_bytes,
+			a.Every, a.Keeps, a.SlotsEvery, a.Warn, a.Critical,
 		})
 		stop()
 		require.NoError(t, <-done)

@@ -94,7 +94,7 @@ func checkServer(s serverState) preflight.Finding {
 
 // checkTable names what is wrong with a table; where nothing is, one finding says so.
 func checkTable(t *tableState, server serverState, s *Setup) []preflight.Finding {
-	setup := "cdc-outbox setup\n-- or, as the table's owner:\n" + stepsSQL(planTable(t, server, s))
+	setup := "cdc-outbox setup\n-- or, as the table's owner:\n" + stepsSQL(planTable(t, s))
 	if f := checkTableItself(t, s); f != nil {
 		return []preflight.Finding{*f}
 	}
@@ -111,7 +111,7 @@ func checkTable(t *tableState, server serverState, s *Setup) []preflight.Finding
 		return []preflight.Finding{t.fail(fmt.Sprintf("Role %q may not read it or not mark rows in it.", server.Role),
 			"Published rows have to be marked.", strings.Join(grantsOf(t.Table, s, server.Role), "\n"))}
 	}
-	if !t.served(s.Columns.Sequence) {
+	if !t.served() {
 		out = append(out, t.fail("No index serves the unpublished rows by lane and sequence.",
 			"Each query would read the whole table.", setup))
 	}

@@ -11,8 +11,8 @@
 // holds back neither VACUUM nor a slot; it works through a transaction pooler, and it ends with the session.
 //
 //	BEGIN; which lanes have rows; try to lock some of them
-//	SELECT the lanes' unpublished rows, by sequence        -- a statement of its own: see rule 1
-//	produce, wait for the acknowledgements                 -- every few seconds: mark what is acknowledged, claim again
+//	SELECT the lanes' unpublished rows, by sequence   -- a statement of its own: see rule 1
+//	produce, wait for the acknowledgements            -- every few seconds: mark what is acknowledged, claim again
 //	UPDATE … SET published_at; COMMIT
 //
 // # Why nothing is lost or reordered

@@ -44,7 +44,7 @@ func endedFault(t identifier.Table, published, column string) *fault.Error {
 }
 
 const endedNext = "Run the configuration that reads the log (source: wal). Polling besides it would publish each " +
-	"event twice. To poll instead: docs/migrating-from-polling.md, The way back."
+	"event twice. To poll instead: docs/migrating-from-polling.md, Roll back."
 
 // Ended returns an error that wraps ErrEnded where `migrate polling` has ended polling of one of the tables.
 func Ended(ctx context.Context, dsn string, s Setup) error {

@@ -29,10 +29,10 @@ func (a attempt) later(err error) error {
 	if a.ctx.Err() != nil {
 		return a.ctx.Err()
 	}
-	if errors.Is(err, errNoRoom) || a.limit.Err() != nil {
-		return nil
+	if !errors.Is(err, errNoRoom) && a.limit.Err() == nil {
+		return err
 	}
-	return err
+	return nil
 }
 
 // publish takes a row to the producer, or applies the policy to it. taken is false where it has to be tried again. No

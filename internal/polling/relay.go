@@ -154,7 +154,7 @@ func (r *Relay) verifyAtStart(ctx context.Context) error {
 		}
 		switch {
 		case err == nil || r.isStopping() || ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // a stop does not fail the start
 		case fault.KindOf(err) != fault.Retry:
 			return err
 		}

@@ -15,7 +15,7 @@ import (
 )
 
 // planTable lists what is missing for a table that exists, or will when the DDL has run.
-func planTable(t *tableState, server serverState, s *Setup) []setup.Step {
+func planTable(t *tableState, s *Setup) []setup.Step {
 	var steps []setup.Step
 	add := func(why, format string, args ...any) {
 		steps = append(steps, setup.Step{SQL: fmt.Sprintf(format, args...), Why: why})
@@ -49,7 +49,7 @@ func planTable(t *tableState, server serverState, s *Setup) []setup.Step {
 				table)
 		}
 	}
-	if !t.served(c.Sequence) {
+	if !t.served() {
 		if t.Index != nil {
 			add("It was not built to its end, or is for another column.", "DROP INDEX %s.%s;", quoted(t.Table.Schema),
 				quoted(indexName(t.Table)))
@@ -127,7 +127,7 @@ func SetupScript(s Setup) []setup.Step {
 		})
 	}
 	for _, t := range s.Tables {
-		steps = append(steps, planTable(&tableState{Table: t}, serverState{}, &s)...)
+		steps = append(steps, planTable(&tableState{Table: t}, &s)...)
 	}
 	return append(steps, planRole(false, &s)...)
 }
@@ -191,7 +191,7 @@ func plan(ctx context.Context, conn *pgx.Conn, s *Setup) ([]setup.Step, error) {
 				}
 			}
 		}
-		steps = append(steps, planTable(st, server, s)...)
+		steps = append(steps, planTable(st, s)...)
 	}
 	if s.Role == "" {
 		return steps, nil

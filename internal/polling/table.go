@@ -140,7 +140,7 @@ func explain(ctx context.Context, conn *pgx.Conn, t identifier.Table, s *Setup) 
 }
 
 // served reports whether the plan finds a lane's rows, in order, in an index.
-func (t *tableState) served(sequence string) bool {
+func (t *tableState) served() bool {
 	return t.plan != "" && !strings.Contains(t.plan, "Seq Scan") && !strings.Contains(t.plan, "Sort") &&
 		strings.Contains(t.plan, "sha256") &&
 		strings.Contains(t.plan, "Index Cond")

@@ -92,7 +92,7 @@ func (r *Relay) listen(ctx context.Context) error {
 		r.log.Debug("the listening connection is lost", telemetry.ErrorFields(err)...)
 		again.wait(ctx, nil)
 	}
-	return nil
+	return nil //nolint:nilerr // it ends with its context
 }
 
 // listenOnce listens until the connection breaks. It returns nil where what this process notifies itself does not

@@ -91,6 +91,7 @@ func LookupSlot(ctx context.Context, q Querier, slot string) (Slot, error) {
 	return ParseSlotRow(row)
 }
 
+// ParseSlotRow reads a row of pg_replication_slots as to_jsonb prints it, whatever columns the version has.
 func ParseSlotRow(row []byte) (Slot, error) {
 	var r slotRow
 	if err := json.Unmarshal(row, &r); err != nil {

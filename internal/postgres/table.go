@@ -33,8 +33,10 @@ type TableColumn struct {
 	Generated bool   `json:"generated"`
 }
 
+// Partitioned reports whether it is a partitioned table.
 func (t OutboxTable) Partitioned() bool { return t.Kind == "p" }
 
+// Column returns the column of that name.
 func (t OutboxTable) Column(name string) (TableColumn, bool) {
 	i := slices.IndexFunc(t.Columns, func(c TableColumn) bool { return c.Name == name })
 	if i < 0 {
@@ -43,6 +45,7 @@ func (t OutboxTable) Column(name string) (TableColumn, bool) {
 	return t.Columns[i], true
 }
 
+// ColumnNames lists the columns in the order of the table.
 func (t OutboxTable) ColumnNames() []string {
 	names := make([]string, 0, len(t.Columns))
 	for _, c := range t.Columns {
@@ -87,6 +90,7 @@ SELECT c.relkind::text, c.relpersistence::text, has_schema_privilege(n.oid, 'USA
   FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
  WHERE n.nspname = $1::text AND c.relname = $2::text`
 
+// LookupTable reads a table from the catalog. Exists is false where there is none of that name.
 func LookupTable(ctx context.Context, q Querier, t identifier.Table) (OutboxTable, error) {
 	info := OutboxTable{Table: t, Exists: true}
 	var leaves, columns []byte

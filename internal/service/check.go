@@ -98,15 +98,15 @@ func checkPostgres(
 // checkClaim looks at the rights in Kafka that carry the name of the Postgres cluster.
 func checkClaim(ctx context.Context, dsn string, c *config.Loaded, cluster check.Options) ([]preflight.Finding, error) {
 	id, err := systemID(ctx, dsn)
-	if err != nil {
-		return []preflight.Finding{{
-			Level: preflight.Warn, Subject: "transactional id",
-			Found:  "Its name is not known: Postgres does not tell its system identifier.",
-			Why:    "The rights to it in Kafka could not be looked at.",
-			Remedy: "Fix the findings about Postgres, then check again.",
-		}}, nil
+	if err == nil {
+		return check.Transactions(ctx, cluster, kafka.TransactionalID(id, c.Postgres.Slot))
 	}
-	return check.Transactions(ctx, cluster, kafka.TransactionalID(id, c.Postgres.Slot))
+	return []preflight.Finding{{
+		Level: preflight.Warn, Subject: "transactional id",
+		Found:  "Its name is not known: Postgres does not return its system identifier.",
+		Why:    "The rights to it in Kafka could not be checked.",
+		Remedy: "Fix the findings about Postgres, then check again.",
+	}}, nil
 }
 
 func systemID(ctx context.Context, dsn string) (id string, err error) {

@@ -123,7 +123,7 @@ func (s *walService) ensure(ctx context.Context) error {
 		}
 		switch {
 		case err == nil || ctx.Err() != nil:
-			return nil
+			return nil //nolint:nilerr // a stop does not fail the start
 		case fault.KindOf(err) != fault.Retry:
 			return err
 		}

@@ -2,6 +2,7 @@ package setup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -31,7 +32,7 @@ func lookupCheckpointTable(ctx context.Context, q postgres.Querier, t identifier
 		  FROM pg_catalog.pg_namespace n LEFT JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid
 		    AND c.relname = $2::text
 		 WHERE n.nspname = $1::text`, t.Schema, t.Name).Scan(&m.Exists, &m.Usable, &m.MayCreate)
-	if err == pgx.ErrNoRows {
+	if errors.Is(err, pgx.ErrNoRows) {
 		return m, nil
 	}
 	if err != nil {

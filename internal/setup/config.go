@@ -45,6 +45,7 @@ type Config struct {
 	cutOver *CutOverRows // see CutOver
 }
 
+// WithDefaults fills in the durations that are not set.
 func (cfg Config) WithDefaults() Config {
 	if cfg.SlotWait <= 0 {
 		cfg.SlotWait = time.Minute

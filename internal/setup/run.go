@@ -2,6 +2,7 @@ package setup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -84,7 +85,8 @@ func runStep(ctx context.Context, s servers, cfg Config, version int, step Step)
 		return nil // another process was faster; the catalog is read again and judged
 	}
 	f := postgres.QueryFault("setup", err)
-	if fe, ok := f.(*fault.Error); ok && fe.Kind == fault.Operator {
+	var fe *fault.Error
+	if errors.As(f, &fe) && fe.Kind == fault.Operator {
 		fe.With(fault.Do("Run it as a role that may do it.", step.SQL))
 		if sqlstate.Of(err) == sqlstate.ReadOnly {
 			fe.With(fault.Do("Run `cdc-outbox setup` with ?options=-c%20default_transaction_read_only%3Doff in "+

@@ -100,6 +100,19 @@ func fillSQL(cfg Config, orders []string, exported string) string {
 	return b + "COMMIT;"
 }
 
+// exportingSlotCommand creates the slot over the replication protocol, which alone exports its snapshot (Postgres docs
+// 55.4). Before 15 the command has no list of options.
+func exportingSlotCommand(cfg Config, version int) string {
+	options := "EXPORT_SNAPSHOT"
+	if version >= 150000 {
+		options = "(SNAPSHOT 'export')"
+		if cfg.Failover {
+			options = "(SNAPSHOT 'export', FAILOVER)"
+		}
+	}
+	return fmt.Sprintf("CREATE_REPLICATION_SLOT %s LOGICAL pgoutput %s", identifier.Quote(cfg.Slot), options)
+}
+
 // createSnapshotSlot makes the slot and lists the rows that its stream will not hold. The setup lock is held.
 func createSnapshotSlot(ctx context.Context, conn *pgx.Conn, cfg Config, version int) error {
 	list := snapshot.List(cfg.Objects)
@@ -126,16 +139,7 @@ func createSnapshotSlot(ctx context.Context, conn *pgx.Conn, cfg Config, version
 		return err
 	}
 	defer postgres.CloseConn(walsender) // which ends the snapshot
-	options := "EXPORT_SNAPSHOT"
-	if version >= 150000 {
-		options = "(SNAPSHOT 'export')"
-		if cfg.Failover {
-			options = "(SNAPSHOT 'export', FAILOVER)"
-		}
-	}
-	results, err := walsender.PgConn().
-		Exec(waitCtx, fmt.Sprintf("CREATE_REPLICATION_SLOT %s LOGICAL pgoutput %s", identifier.Quote(cfg.Slot),
-			options)).ReadAll()
+	results, err := walsender.PgConn().Exec(waitCtx, exportingSlotCommand(cfg, version)).ReadAll()
 	if err != nil {
 		return slotCreationFault(ctx, waitCtx.Err() != nil, servers{conn, conn}, cfg, err)
 	}

@@ -48,6 +48,7 @@ type ListState struct {
 	Point      string // where the slot was made that belongs to an unfinished list; empty: not known
 }
 
+// LookupList reads the state of the list from its table and the comment on it; list without a name: there is none.
 func LookupList(ctx context.Context, q postgres.Querier, list identifier.Table) (ListState, error) {
 	var s ListState
 	if list.Name == "" {

@@ -198,7 +198,7 @@ func (sc scenario) run(ctx context.Context, t *testing.T, db *testkit.Database) 
 	for _, name := range []string{"a", "b"} {
 		conn, err := db.Connect(ctx, db.Name)
 		require.NoError(t, err)
-		defer conn.Close(ctx)
+		t.Cleanup(func() { _ = conn.Close(context.Background()) })
 		sessions[name] = conn
 	}
 	for _, step := range sc.steps {

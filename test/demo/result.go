@@ -65,7 +65,7 @@ func (r *result) differences() []string {
 	}
 	committed := r.writing.committed
 	differ(committed == 0, "nothing was committed, so nothing was shown")
-	differ(r.slotErr != nil, "the outbox or the slot can't be looked at: %v", r.slotErr)
+	differ(r.slotErr != nil, "the outbox or the slot cannot be looked at: %v", r.slotErr)
 	differ(r.slotErr == nil && r.inTable != committed, "the outbox holds %d rows, but %d events were committed",
 		r.inTable, committed)
 	differ(r.crashes == 0 && r.relay.Counts.Published != committed, "published %d, committed %d",
@@ -79,9 +79,9 @@ func (r *result) differences() []string {
 	differ(r.reading.disorder > 0, "%d events arrived before an earlier one of their key", r.reading.disorder)
 	differ(r.billing.lines != committed || r.billing.events != committed,
 		"billing has %d lines for %d events, committed %d", r.billing.lines, r.billing.events, committed)
-	differ(r.billing.err != nil, "billing can't be looked at: %v", r.billing.err)
-	differ(r.reading.garbled > 0, "%d records aren't events of the shop", r.reading.garbled)
-	differ(r.exit == -1, "cdc-outbox didn't end within %s after SIGTERM", stopLimit)
+	differ(r.billing.err != nil, "billing cannot be looked at: %v", r.billing.err)
+	differ(r.reading.garbled > 0, "%d records are not events of the shop", r.reading.garbled)
+	differ(r.exit == -1, "cdc-outbox did not end within %s after SIGTERM", stopLimit)
 	differ(r.exit > 0, "cdc-outbox ended with exit code %d after SIGTERM", r.exit)
 	for _, w := range r.relay.Waits {
 		differ(r.reading.consumed != committed, "cdc-outbox waits: %s: %s. Next: %s", w.Object, w.Reason, w.Next)

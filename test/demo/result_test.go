@@ -20,21 +20,21 @@ func TestDifferences(t *testing.T) {
 	r := agreeing()
 	require.Empty(t, r.differences())
 	changes := map[string]func(*result){
-		"nothing was committed":       func(r *result) { *r = result{} },
-		"the outbox holds 9":          func(r *result) { r.inTable = 9 },
-		"can't be looked at: gone":    func(r *result) { r.slotErr = errors.New("gone") },
-		"published 11, committed 10":  func(r *result) { r.relay.Counts.Published = 11 },
-		"consumed 9, committed 10":    func(r *result) { r.reading.consumed = 9 },
-		"left out":                    func(r *result) { r.reading.missing = 1 },
-		"rolled back arrived":         func(r *result) { r.reading.phantoms = 1 },
-		"arrived again":               func(r *result) { r.reading.duplicates, r.records = 1, 11 },
-		"Kafka holds 11 records":      func(r *result) { r.records = 11 },
-		"billing has 11 lines for 10": func(r *result) { r.billing.lines = 11 },
-		"looked at: away":             func(r *result) { r.billing.err = errors.New("away") },
-		"before an earlier one":       func(r *result) { r.reading.disorder = 1 },
-		"aren't events of the shop":   func(r *result) { r.reading.garbled = 1 },
-		"exit code 3 after SIGTERM":   func(r *result) { r.exit = 3 },
-		"didn't end within 20s after": func(r *result) { r.exit = -1 },
+		"nothing was committed":        func(r *result) { *r = result{} },
+		"the outbox holds 9":           func(r *result) { r.inTable = 9 },
+		"cannot be looked at: cut":     func(r *result) { r.slotErr = errors.New("cut") },
+		"published 11, committed 10":   func(r *result) { r.relay.Counts.Published = 11 },
+		"consumed 9, committed 10":     func(r *result) { r.reading.consumed = 9 },
+		"left out":                     func(r *result) { r.reading.missing = 1 },
+		"rolled back arrived":          func(r *result) { r.reading.phantoms = 1 },
+		"arrived again":                func(r *result) { r.reading.duplicates, r.records = 1, 11 },
+		"Kafka holds 11 records":       func(r *result) { r.records = 11 },
+		"billing has 11 lines for 10":  func(r *result) { r.billing.lines = 11 },
+		"looked at: away":              func(r *result) { r.billing.err = errors.New("away") },
+		"before an earlier one":        func(r *result) { r.reading.disorder = 1 },
+		"are not events of the shop":   func(r *result) { r.reading.garbled = 1 },
+		"exit code 3 after SIGTERM":    func(r *result) { r.exit = 3 },
+		"did not end within 20s after": func(r *result) { r.exit = -1 },
 	}
 	for want, change := range changes {
 		t.Run(want, func(t *testing.T) {

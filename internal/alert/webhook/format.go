@@ -31,8 +31,8 @@ var formats = map[string]format{
 func asItIs(u string) string { return u }
 
 // Runbook is where the documentation says what to do about an alert.
-func Runbook(alert string) string {
-	return "https://github.com/cdc-outbox/cdc-outbox/blob/main/docs/runbook.md#" + alert
+func Runbook(name string) string {
+	return "https://github.com/cdc-outbox/cdc-outbox/blob/main/docs/runbook.md#" + name
 }
 
 // message is the body of the format json. Fields are added, not renamed.

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -218,9 +219,9 @@ func (s *Sender) deliver(ctx context.Context, batch []waiting) error {
 	if err == nil {
 		err = s.client.post(ctx, s.format.url(url), s.format.body(events, time.Now()))
 	}
-	refused, isRefusal := err.(refusal)
+	var refused refusal
 	switch {
-	case isRefusal:
+	case errors.As(err, &refused):
 		s.sent["refused"].Inc()
 		s.cfg.Logger.Error("the webhook refuses an alert; it is not sent again",
 			zap.String(logkey.Alert, batch[0].Alert), zap.Error(refused))

@@ -86,10 +86,10 @@ func event(name string, state alert.State, level alert.Level) alert.Event {
 	return alert.Event{Alert: name, Subject: "s", State: state, Level: level, Since: time.Now(), At: time.Now()}
 }
 
-func begin(t *testing.T, format string) (s *Sender, r *receiver, logs *observer.ObservedLogs, stop func()) {
+func begin(t *testing.T, format string) (*Sender, *receiver, *observer.ObservedLogs, func()) {
 	core, logs := observer.New(zap.DebugLevel)
-	r = &receiver{}
-	s = New(Config{
+	r := &receiver{}
+	s := New(Config{
 		URL: func() (string, error) { return "http://secret", nil }, Format: format, Logger: zap.New(core),
 		Registerer: prometheus.NewRegistry(),
 	})

@@ -47,6 +47,7 @@ func Probe(ctx context.Context, dsn, slot string, timeout time.Duration) []Route
 	return out
 }
 
+// Findings lists what is wrong with the routes.
 func Findings(ways []Route) []preflight.Finding {
 	var out []preflight.Finding
 	for _, w := range ways {
@@ -207,12 +208,20 @@ func (w *Route) tryBare(ctx context.Context, host *pgconn.Config) {
 // or a statement; different backends prove nothing.
 func (w *Route) lentOut(ctx context.Context, host *pgconn.Config) bool {
 	var pids [2]string
+	var conns [2]*pgconn.PgConn
+	defer func() {
+		for _, conn := range conns {
+			if conn != nil {
+				hangup(conn)
+			}
+		}
+	}()
 	for i := range pids {
 		conn, err := pgconn.ConnectConfig(ctx, ordinary(host, host.Database))
 		if err != nil {
 			return false
 		}
-		defer hangup(conn)
+		conns[i] = conn
 		row, err := oneRow(ctx, conn, "SELECT pg_catalog.pg_backend_pid()", 1)
 		if err != nil {
 			return false

@@ -50,6 +50,7 @@ type Route struct {
 	Lost     []string        // settings of the session that did not arrive
 }
 
+// Replicates reports whether the route leads to a walsender with the session that the stream needs.
 func (w Route) Replicates() bool {
 	return w.Tried && w.Refusal == nil && !w.Ordinary && len(w.Lost) == 0
 }
@@ -93,6 +94,7 @@ var loginRefusals = []string{
 	"does not exist", "not allowed",
 }
 
+// RefusesLogin reports whether the error is how a pooler refuses a login: a protocol violation, in words of its own.
 func RefusesLogin(e *pgconn.PgError) bool {
 	return e.Code == "08P01" && slices.ContainsFunc(loginRefusals, func(words string) bool {
 		return strings.Contains(e.Message, words)

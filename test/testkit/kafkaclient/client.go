@@ -62,8 +62,8 @@ func (c *Client) Close() {
 func (c *Client) Admin() *kadm.Client { return c.admin }
 
 // Ends returns the topics' end offsets by topic and partition, without a second attempt. A caller's deadline may end
-// while a request is on its way; franz-go 1.22 then hands the same request to the next broker although the first
-// connection still reads it, which the race detector reports.
+// before the answer arrives. franz-go 1.22 then hands the same request to the next broker although the first connection
+// still reads it, which the race detector reports.
 func (c *Client) Ends(ctx context.Context, topics ...string) (kadm.ListedOffsets, error) {
 	listed, err := c.once.ListEndOffsets(ctx, topics...)
 	if err == nil {
