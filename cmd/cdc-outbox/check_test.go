@@ -54,7 +54,7 @@ func TestCheckLooksAtBothSides(t *testing.T) {
 	require.Equal(t, 3, r.code, r.all())
 	missing := found(t, r.stdout, "refunds.events")
 	require.Equal(t, preflight.Fail, missing.Level)
-	require.Contains(t, missing.Remedy, "kafka-topics")
+	require.Contains(t, missing.ToDo().String(), "kafka-topics")
 
 	addr := broker.Addrs()[0] // a closed one no longer says
 	broker.Close()

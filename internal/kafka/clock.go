@@ -67,7 +67,7 @@ func (p *Producer) tickBroker(b *broker, now time.Time) time.Time {
 	}
 	if age := now.Sub(since); age > p.cfg.pace.slowAnswer {
 		b.trouble.set(p.log, wire.BrokerUnreachable, "broker "+b.addr,
-			fmt.Sprintf("The broker at %s has not answered for %s.", b.addr, fault.Duration(age)), "")
+			fmt.Sprintf("The broker at %s has not answered for %s.", b.addr, fault.Duration(age)), fault.Remedy{})
 		p.wantMetadata() // maybe another broker leads its partitions by now
 	}
 	switch {

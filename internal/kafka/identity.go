@@ -3,6 +3,7 @@ package kafka
 import (
 	"fmt"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 	"github.com/segmentio/kafka-go/protocol/initproducerid"
@@ -45,7 +46,7 @@ func (p *Producer) initProducerID(w *wire.Conn) error {
 		p.idFailures++
 		delay, kind := p.cfg.pace.delay(p.idFailures), wire.NoProducerID
 		// coordinators load for some seconds after a start
-		sentence, remedy := fmt.Sprintf("InitProducerID: %s.", v.Name), ""
+		sentence, remedy := fmt.Sprintf("InitProducerID: %s.", v.Name), fault.Remedy{}
 		if v.Action == wire.Mute {
 			delay, kind = p.cfg.pace.slowly(), v.Trouble
 			remedy = p.cfg.AllowIdempotence()

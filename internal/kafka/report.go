@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 )
 
@@ -17,16 +18,16 @@ func (p *Producer) report(part *partition, cause wire.Verdict) {
 	}
 	topic := part.topic.name
 	sentence := fmt.Sprintf("The broker answers %s.", cause.Name)
-	remedy := ""
+	var remedy fault.Remedy
 	switch cause.Trouble {
 	case wire.NoLeader:
 		sentence = fmt.Sprintf("No broker takes records as the partition's leader (%s).", cause.Name)
-		remedy = "# look at the partition's leader and replicas:\n" +
-			p.cfg.Command("kafka-topics", "--describe --topic "+topic)
+		remedy = fault.Do("Look at the partition's leader and replicas.",
+			p.cfg.Command("kafka-topics", "--describe --topic "+topic))
 	case wire.NotEnoughReplicas:
 		sentence = fmt.Sprintf("Too few replicas are in sync to acknowledge (%s).", cause.Name)
-		remedy = "# bring the missing brokers back; min.insync.replicas against replicas:\n" +
-			p.cfg.Command("kafka-topics", "--describe --topic "+topic)
+		remedy = fault.Do("Start the missing brokers. The command shows min.insync.replicas and the replicas in sync.",
+			p.cfg.Command("kafka-topics", "--describe --topic "+topic))
 	case wire.NotAuthorized:
 		sentence = fmt.Sprintf("Writing is not allowed (%s).", cause.Name)
 		remedy = p.cfg.AllowWrite(topic)
@@ -34,13 +35,13 @@ func (p *Producer) report(part *partition, cause wire.Verdict) {
 		size := part.queued[0].size()
 		sentence = fmt.Sprintf("A record of %d bytes is larger than the topic allows (%s); nothing overtakes it.", size,
 			cause.Name)
-		remedy = p.cfg.Command("kafka-configs",
+		remedy = fault.Do("Let the topic take records of that size.", p.cfg.Command("kafka-configs",
 			fmt.Sprintf("--alter --entity-type topics --entity-name %s --add-config max.message.bytes=%d", topic,
-				size+size/8))
+				size+size/8)))
 	case wire.Rejected:
 		if cause.Action == wire.Mute || cause.Action == wire.Split {
-			remedy = "Look for the partition in the broker's log. A compacted topic takes no record without a key; a " +
-				"message format, timestamp or policy setting of the topic may refuse the record."
+			remedy = fault.Do("Look for the partition in the broker's log. A compacted topic takes no record without a " +
+				"key; a message format, timestamp or policy setting of the topic may refuse the record.")
 		}
 	}
 	part.trouble.set(p.log, cause.Trouble, "partition "+part.String(), sentence, remedy)
@@ -51,16 +52,16 @@ func (p *Producer) reportTopic(t *topic, v wire.Verdict) {
 	object := fmt.Sprintf("topic %q", t.name)
 	switch {
 	case v.Code == wire.UnknownTopic:
-		t.trouble.set(p.log, wire.TopicMissing, object, "The topic does not exist.", p.cfg.CreateTopicCommand(t.name))
+		t.trouble.set(p.log, wire.TopicMissing, object, "The topic does not exist.", p.cfg.CreateTopicByHand(t.name))
 	case v.Trouble == wire.NotAuthorized:
 		t.trouble.set(p.log, wire.NotAuthorized, object,
 			fmt.Sprintf("Describing the topic is not allowed (%s).", v.Name),
 			p.cfg.AllowWrite(t.name))
 	case v.Action == wire.Mute:
-		t.trouble.set(p.log, wire.Rejected, object, fmt.Sprintf("The broker answers %s.", v.Name), "")
+		t.trouble.set(p.log, wire.Rejected, object, fmt.Sprintf("The broker answers %s.", v.Name), fault.Remedy{})
 	default:
 		t.trouble.set(p.log, wire.NoLeader, object, fmt.Sprintf("The topic's leaders are not known yet (%s).", v.Name),
-			"")
+			fault.Remedy{})
 	}
 }
 
@@ -70,7 +71,8 @@ func (p *Producer) reportNoPartition(t *topic, index int32) {
 	p.lookAgain()
 	t.trouble.set(p.log, wire.TopicMissing, fmt.Sprintf("topic %q", t.name),
 		fmt.Sprintf("A record is for partition %d, the topic has %d.", index, len(t.partitions)),
-		p.cfg.Command("kafka-topics", fmt.Sprintf("--alter --topic %s --partitions %d", t.name, index+1)))
+		fault.Do("Add partitions, which moves keys to other partitions, or correct the rows.",
+			p.cfg.Command("kafka-topics", fmt.Sprintf("--alter --topic %s --partitions %d", t.name, index+1))))
 }
 
 // reportGone records that a partition with records waiting has vanished, because the topic was re-created.
@@ -81,17 +83,17 @@ func (p *Producer) reportGone(part *partition, now int) {
 	part.trouble.set(p.log, wire.TopicMissing, "partition "+part.String(),
 		fmt.Sprintf("The topic was re-created with %d partitions; records wait for a partition that no longer exists.",
 			now),
-		p.cfg.Command("kafka-topics",
-			fmt.Sprintf("--alter --topic %s --partitions %d", part.topic.name, len(part.topic.partitions)))+
-			"\n# or restart: unacknowledged records are sent again and spread over the new partitions")
+		fault.Do("Add the missing partitions. Or restart: unacknowledged records are sent again and spread over the "+
+			"new partitions.", p.cfg.Command("kafka-topics",
+			fmt.Sprintf("--alter --topic %s --partitions %d", part.topic.name, len(part.topic.partitions)))))
 }
 
 // reportDial records why a connection did not come about, and returns the kind.
 func (p *Producer) reportDial(t *trouble, object string, err error) wire.TroubleKind {
-	kind, remedy := wire.BrokerUnreachable, ""
+	kind, remedy := wire.BrokerUnreachable, fault.Remedy{}
 	var de *wire.DialError
 	if errors.As(err, &de) {
-		kind, remedy = de.Kind, de.Remedy
+		kind, remedy = de.Kind, fault.Do(de.Remedy)
 	}
 	sentence := wire.Sentences(object, err)
 	if t.Kind != kind && p.reported(t, kind) {

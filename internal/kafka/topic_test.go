@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -22,7 +23,8 @@ func TestTopicAppears(t *testing.T) {
 	require.Eventually(t, func() bool {
 		ts := r.Trouble()
 		return len(ts) == 1 && ts[0].Kind == wire.TopicMissing && ts[0].Object == `topic "t"` &&
-			ts[0].Remedy == "kafka-topics.sh --bootstrap-server "+r.cfg.Brokers[0]+" --create --topic t --partitions 12"
+			slices.Equal(ts[0].Commands,
+				[]string{"kafka-topics.sh --bootstrap-server " + r.cfg.Brokers[0] + " --create --topic t --partitions 12"})
 	}, 5*time.Second, time.Millisecond)
 	require.NoError(t, c.CreateTopic("t", 3, nil))
 	<-done

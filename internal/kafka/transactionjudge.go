@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 )
 
@@ -61,7 +62,7 @@ func (p *Producer) judgePartition(topic, object string, code int16) (ok bool, wa
 	case wire.UnknownTopic:
 		x.failures++
 		x.trouble.set(p.log, wire.TopicMissing, fmt.Sprintf("topic %q", topic), "The topic does not exist.",
-			p.cfg.CreateTopicCommand(topic))
+			p.cfg.CreateTopicByHand(topic))
 		return false, p.cfg.pace.delay(x.failures)
 	case wire.TopicAuthorizationFailed:
 		x.failures++
@@ -80,25 +81,25 @@ func (p *Producer) wait(api, object string, v wire.Verdict) time.Duration {
 		// that loads to versions that do not know the other code (KIP-890). Where it does load, no other coordinator is
 		// to be asked.
 		if x.failures > 100 {
-			x.trouble.set(p.log, wire.NoProducerID, object, fmt.Sprintf("%s: %s.", api, v.Name), "")
+			x.trouble.set(p.log, wire.NoProducerID, object, fmt.Sprintf("%s: %s.", api, v.Name), fault.Remedy{})
 		}
 		return min(time.Duration(x.failures)*2*time.Millisecond, 50*time.Millisecond)
 	}
 	if v.Action == wire.Rewind || v.Action == wire.Refresh { // another broker may be the coordinator by now
 		x.transactionCoordinator.forget()
 		x.groupCoordinator.forget()
-		x.trouble.set(p.log, wire.NoProducerID, object, fmt.Sprintf("%s: %s.", api, v.Name), "")
+		x.trouble.set(p.log, wire.NoProducerID, object, fmt.Sprintf("%s: %s.", api, v.Name), fault.Remedy{})
 		return p.cfg.pace.delay(x.failures)
 	}
-	kind, remedy := v.Trouble, ""
+	kind, remedy := v.Trouble, fault.Remedy{}
 	switch v.Code {
 	case wire.TopicAuthorizationFailed, wire.GroupAuthorizationFailed, wire.ClusterAuthorizationFailed,
 		wire.TransactionalIDAuthorizationFailed:
 		kind = wire.NotAuthorized
 		remedy = p.cfg.AllowTransactions(x.owner.TransactionalID, x.cfg.PositionTopic)
 	case wire.InvalidTransactionTimeout:
-		remedy = fmt.Sprintf("Raise transaction.max.timeout.ms of the brokers to %d or more.",
-			x.cfg.Timeout.Milliseconds())
+		remedy = fault.Do(fmt.Sprintf("Raise transaction.max.timeout.ms of the brokers to %d or more.",
+			x.cfg.Timeout.Milliseconds()))
 	}
 	x.trouble.set(p.log, kind, object, fmt.Sprintf("%s: %s.", api, v.Name), remedy)
 	return p.cfg.pace.slowly()

@@ -17,10 +17,9 @@ type Trouble struct {
 	// e.g. `topic "orders.events"`, `partition orders.events/3`, `broker 127.0.0.1:9092`
 	Object   string    `json:"object"`
 	Since    time.Time `json:"since"`
-	Sentence string    `json:"sentence"` // what is wrong
-	Remedy   string    `json:"remedy"`   // what to do about it; empty where waiting is all
-
-	Commands []string `json:"commands,omitempty"` // what to paste for it
+	Sentence string    `json:"sentence"`           // what is wrong
+	Remedy   string    `json:"remedy"`             // what to do about it; empty where waiting is all
+	Commands []string  `json:"commands,omitempty"` // what to paste for it
 }
 
 // Wait is the trouble as /status lists it.
@@ -38,21 +37,32 @@ type trouble struct {
 }
 
 // hear is set for a trouble that says no more than another one: it is not logged.
-func (t *trouble) hear(kind wire.TroubleKind, object, sentence, remedy string) {
+func (t *trouble) hear(kind wire.TroubleKind, object, sentence string, remedy fault.Remedy) {
 	t.set(zap.NewNop(), kind, object, sentence, remedy)
 	t.echo = true
 }
 
 // set records the trouble; it keeps Since while the kind stays the same, and logs only the change.
-func (t *trouble) set(log *zap.Logger, kind wire.TroubleKind, object, sentence, remedy string) {
+func (t *trouble) set(log *zap.Logger, kind wire.TroubleKind, object, sentence string,
+	remedy fault.Remedy,
+) {
 	if t.Kind == kind {
-		t.Sentence, t.Remedy = sentence, remedy
+		t.Sentence, t.Remedy, t.Commands = sentence, remedy.Next, remedy.Commands
 		return
 	}
 	t.echo = false
-	t.Trouble = Trouble{Kind: kind, Object: object, Since: time.Now(), Sentence: sentence, Remedy: remedy}
-	log.Warn("waiting for kafka", zap.String(logkey.Trouble, string(kind)), zap.String(logkey.Object, object),
-		zap.String(logkey.Reason, sentence), zap.String(logkey.Remedy, remedy))
+	t.Trouble = Trouble{
+		Kind: kind, Object: object, Since: time.Now(), Sentence: sentence, Remedy: remedy.Next,
+		Commands: remedy.Commands,
+	}
+	fields := []zap.Field{
+		zap.String(logkey.Trouble, string(kind)), zap.String(logkey.Object, object),
+		zap.String(logkey.Reason, sentence), zap.String(logkey.Remedy, remedy.Next),
+	}
+	if len(remedy.Commands) > 0 {
+		fields = append(fields, zap.Strings(logkey.Commands, remedy.Commands))
+	}
+	log.Warn("waiting for kafka", fields...)
 }
 
 // resolve forgets the trouble.

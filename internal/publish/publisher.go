@@ -128,7 +128,7 @@ func (p *Publisher) waits() (string, time.Time) {
 // explain names what Kafka lacks, rather than the time that ran out over it.
 func (p *Publisher) explain(err error) error {
 	for _, t := range p.producer.Trouble() {
-		return fmt.Errorf("%s %s", t.Wait().Sentence(), t.Remedy)
+		return fmt.Errorf("%s %s", t.Wait().Sentence(), t.Wait().Remedy())
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return errors.New("Kafka did not acknowledge within --timeout")

@@ -39,7 +39,7 @@ func Cluster(ctx context.Context, o Options, topics []string) ([]preflight.Findi
 	defer stop()
 	if err := c.cluster(ctx, w, topics); err != nil {
 		c.fail("kafka", err.Error()+".", "The check could not be finished.",
-			"Look at the brokers' logs and run the check again.")
+			fault.Do("Look at the brokers' logs and run the check again."))
 	}
 	return c.findings, nil
 }
@@ -69,20 +69,20 @@ func newChecker(o Options) (*checker, error) {
 }
 
 func (c *checker) ok(subject, found string) {
-	c.add(preflight.OK, subject, found, "", "")
+	c.add(preflight.OK, subject, found, "", fault.Remedy{})
 }
 
-func (c *checker) warn(subject, found, why, remedy string) {
+func (c *checker) warn(subject, found, why string, remedy fault.Remedy) {
 	c.add(preflight.Warn, subject, found, why, remedy)
 }
 
-func (c *checker) fail(subject, found, why, remedy string) {
+func (c *checker) fail(subject, found, why string, remedy fault.Remedy) {
 	c.add(preflight.Fail, subject, found, why, remedy)
 }
 
-func (c *checker) add(level preflight.Level, subject, found, why, remedy string) {
-	f := preflight.Finding{Level: level, Subject: subject, Found: found, Why: why, Remedy: remedy}
-	c.findings = append(c.findings, f)
+func (c *checker) add(level preflight.Level, subject, found, why string, remedy fault.Remedy) {
+	f := preflight.Finding{Level: level, Subject: subject, Found: found, Why: why}
+	c.findings = append(c.findings, f.With(remedy))
 }
 
 // bootstrap tries every configured broker and returns a connection to the first good one, nil for none.
@@ -108,10 +108,10 @@ func (c *checker) bootstrap(ctx context.Context) *wire.Conn {
 		report, why = c.fail, "Nothing can be published."
 	}
 	for _, addr := range slices.Sorted(maps.Keys(dead)) {
-		remedy := ""
+		var remedy fault.Remedy
 		var de *wire.DialError
 		if errors.As(dead[addr], &de) {
-			remedy = de.Remedy
+			remedy = fault.Do(de.Remedy)
 		}
 		found := dead[addr].Error() + "."
 		if what := fault.Connection(dead[addr]); what != "" {
@@ -181,7 +181,7 @@ func (c *checker) producerID(ctx context.Context, w *wire.Conn) error {
 	default:
 		c.warn("idempotence", fmt.Sprintf("InitProducerID answers %s.", v.Name),
 			"Brokers say so for moments after a start.",
-			"Run the check again.")
+			fault.Do("Run the check again."))
 	}
 	return nil
 }
@@ -214,7 +214,7 @@ func (c *checker) members(ctx context.Context, answer *metadata.Response) error 
 			report, why = c.fail, "It leads partitions of the topics; their records cannot be published."
 		}
 		report("broker "+addr, fmt.Sprintf("Node %d: %v.", b.NodeID, err), why,
-			"Make its advertised.listeners name an address that is reachable from here.")
+			fault.Do("Make its advertised.listeners name an address that is reachable from here."))
 	}
 	return nil
 }
@@ -268,16 +268,17 @@ func (c *checker) topic(t *metadata.ResponseTopic, config map[string]string) {
 	}
 	if leaderless > 0 {
 		c.fail(subject, fmt.Sprintf("%d of its %d partitions have no leader.", leaderless, len(t.Partitions)),
-			"Their records wait.", c.cfg.Command("kafka-topics", "--describe --topic "+t.Name))
+			"Their records wait.", fault.Do("See which brokers are missing.",
+				c.cfg.Command("kafka-topics", "--describe --topic "+t.Name)))
 		return
 	}
 	c.durability(subject, t, replicas, config)
 	if strings.Contains(config["cleanup.policy"], "compact") {
 		c.warn(subject, "It is compacted.",
 			"It takes no record without a key, and keeps only the last event of each key.",
-			"# unless that is meant:\n"+c.cfg.Command("kafka-configs",
+			fault.Do("Unless that is meant, let it delete by age.", c.cfg.Command("kafka-configs",
 				fmt.Sprintf("--alter --entity-type topics --entity-name %s --add-config cleanup.policy=delete",
-					t.Name)))
+					t.Name))))
 	}
 }
 
@@ -293,9 +294,9 @@ func (c *checker) durability(subject string, t *metadata.ResponseTopic, replicas
 	}
 	for _, v := range weak {
 		if v.minISR > 0 {
-			v.remedy = c.cfg.Command("kafka-configs",
+			v.remedy = fault.Do("Set min.insync.replicas.", c.cfg.Command("kafka-configs",
 				fmt.Sprintf("--alter --entity-type topics --entity-name %s --add-config min.insync.replicas=%d", t.Name,
-					v.minISR))
+					v.minISR)))
 		}
 		c.warn(subject, v.found, v.why, v.remedy)
 	}
@@ -303,8 +304,9 @@ func (c *checker) durability(subject string, t *metadata.ResponseTopic, replicas
 
 // weakness is what may become of records that a topic has acknowledged, or what may keep it from acknowledging any.
 type weakness struct {
-	found, why, remedy string
-	minISR             int // that the topic should have; 0: the remedy is another
+	found, why string
+	remedy     fault.Remedy
+	minISR     int // that the topic should have; 0: the remedy is another
 }
 
 // judgeDurability looks at a topic that is written with acks=all. minISR is 0 where it is not known.
@@ -321,12 +323,12 @@ func judgeDurability(brokers, replicas, minISR int) (out []weakness) {
 	case replicas == 1 && brokers == 1:
 		out = append(out, weakness{
 			found: "It has one replica (one broker: nothing to do).", why: lost,
-			remedy: "More brokers first, for what has to survive the loss of a disk.",
+			remedy: fault.Do("Add brokers first, for events that must survive the loss of a disk."),
 		})
 	case replicas == 1:
 		out = append(out, weakness{
 			found: fmt.Sprintf("It has one replica, in a cluster of %d brokers.", brokers), why: lost,
-			remedy: "Reassign its partitions to more brokers: kafka-reassign-partitions",
+			remedy: fault.Do("Reassign its partitions to more brokers, with kafka-reassign-partitions.sh."),
 		})
 	case minISR == 1:
 		out = append(out, weakness{

@@ -81,7 +81,7 @@ func TestCheckOfABrokerThatHasJustStarted(t *testing.T) {
 		case "topic missing":
 			want := "kafka-topics.sh --bootstrap-server " + c.ListenAddrs()[0] +
 				" --create --topic missing --partitions 12"
-			require.Equal(t, want, f.Remedy)
+			require.Equal(t, []string{want}, f.Commands)
 		}
 	}
 }
@@ -149,7 +149,7 @@ func TestJudgeDurability(t *testing.T) {
 		for i, want := range c.found {
 			require.Contains(t, got[i].found, want, name)
 			require.NotEmpty(t, got[i].why, name)
-			require.True(t, got[i].remedy != "" || got[i].minISR > 0, name)
+			require.True(t, got[i].remedy.Next != "" || got[i].minISR > 0, name)
 		}
 		if len(got) > 0 {
 			require.Equal(t, c.wanted, got[0].minISR, name)
@@ -167,7 +167,7 @@ func TestCheckOfReplicas(t *testing.T) {
 	for _, f := range findings {
 		if f.Subject == "topic orders" {
 			require.Equal(t, preflight.Warn, f.Level)
-			texts = append(texts, f.Found+" "+f.Remedy)
+			texts = append(texts, f.Found+" "+f.ToDo().String())
 		}
 	}
 	require.NotEmpty(t, texts)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/createtopics"
@@ -17,9 +18,9 @@ func (c *checker) missing(ctx context.Context, w *wire.Conn, controller string, 
 		switch {
 		case wire.InternalTopic(name):
 			c.fail("topic "+name, "It does not exist, and names that start with __ are Kafka's own.", why,
-				"Correct router.topic or the rows.")
+				fault.Do("Correct router.topic or the rows."))
 		case c.cfg.CreateTopic == nil:
-			c.fail("topic "+name, "It does not exist.", why, c.cfg.CreateTopicCommand(name))
+			c.fail("topic "+name, "It does not exist.", why, c.cfg.CreateTopicByHand(name))
 		default:
 			req.Topics = append(req.Topics, c.cfg.CreateTopic(name).Request(name))
 		}
@@ -30,7 +31,7 @@ func (c *checker) missing(ctx context.Context, w *wire.Conn, controller string, 
 	if v, err := w.Version(protocol.CreateTopics); err != nil || v < 1 {
 		for i := range req.Topics {
 			c.warn("topic "+req.Topics[i].Name, "It does not exist, and whether it can be created is not known.",
-				"The brokers are too old to say so beforehand.", c.cfg.CreateTopicCommand(req.Topics[i].Name))
+				"The brokers are too old to say so beforehand.", c.cfg.CreateTopicByHand(req.Topics[i].Name))
 		}
 		return nil // there is no version to ask with
 	}

@@ -47,7 +47,7 @@ func TestCheckCreation(t *testing.T) {
 	for _, f := range findings {
 		switch f.Subject {
 		case "topic theirs":
-			require.Contains(t, f.Remedy, "--allow-principal User:connector --operation Create --topic theirs")
+			require.Contains(t, f.ToDo().String(), "--allow-principal User:connector --operation Create --topic theirs")
 		case "topic orders":
 			require.Contains(t, f.Remedy, "(now 2)")
 		}

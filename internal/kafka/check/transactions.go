@@ -12,6 +12,7 @@ import (
 	"github.com/segmentio/kafka-go/protocol/findcoordinator"
 	"github.com/segmentio/kafka-go/protocol/metadata"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 )
@@ -44,7 +45,7 @@ func Transactions(ctx context.Context, o Options, name string) ([]preflight.Find
 	}
 	if err != nil {
 		c.fail("transactions", err.Error()+".", "The check could not be finished.",
-			"Look at the brokers' logs and run the check again.")
+			fault.Do("Look at the brokers' logs and run the check again."))
 	}
 	return c.findings, nil
 }
@@ -73,7 +74,7 @@ func (c *checker) transactionalID(ctx context.Context, w *wire.Conn, name, topic
 		c.fail("group "+name, "The user may not commit the position for it.", why, remedy)
 	case v.Action == wire.Rewind || v.Action == wire.Refresh:
 		c.warn("transactional id "+name, fmt.Sprintf("Its coordinator answers %s.", v.Name),
-			"Brokers say so for moments after a start.", "Run the check again.")
+			"Brokers say so for moments after a start.", fault.Do("Run the check again."))
 	case v.Action == wire.Mute:
 		c.fail("transactional id "+name, fmt.Sprintf("Its coordinator answers %s.", v.Name), why, remedy)
 	default: // no producer has the id; the coordinator checked the rights first
@@ -163,8 +164,8 @@ func (c *checker) positionTopicMissing(
 		r := c.cfg.CreationRefused(topic, s, &answers[i])
 		c.fail("topic "+topic, "It does not exist and could not be created: "+r.Sentence,
 			"It holds the position, without which nothing is published.",
-			r.Remedy+"\n# or, as a user with that right:\n"+c.cfg.Command("kafka-topics",
-				"--create --topic "+topic+" --partitions 1"))
+			r.Remedy.Then(fault.Do("Or create it as a user with that right.", c.cfg.Command("kafka-topics",
+				"--create --topic "+topic+" --partitions 1"))))
 	}
 	return nil
 }

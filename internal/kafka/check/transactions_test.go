@@ -68,7 +68,7 @@ func TestCheckTransactions(t *testing.T) {
 			for _, f := range findings {
 				require.Equal(t, f.Level == preflight.OK, f.Remedy == "")
 				if f.Level == preflight.Fail {
-					require.Contains(t, f.Remedy,
+					require.Contains(t, f.ToDo().String(),
 						"kafka-acls.sh --bootstrap-server "+cfg.Brokers[0]+" --command-config client.properties --add "+
 							"--allow-principal User:connector --operation ")
 				}

@@ -48,7 +48,7 @@ func (r *Reader) retry(ctx context.Context, object string, f func() error) error
 			if errors.As(err, &code) && code.Code == wire.UnknownTopic {
 				err = ErrNoTopic
 			}
-			return &fault.Error{Kind: kind, Object: object, Err: err, Next: next}
+			return &fault.Error{Kind: kind, Object: object, Err: err, Next: next.Next, Commands: next.Commands}
 		}
 		r.wait.Store(&Wait{Object: object, Err: err, Since: began})
 		r.leaders = map[string][]string{}
@@ -59,7 +59,7 @@ func (r *Reader) retry(ctx context.Context, object string, f func() error) error
 }
 
 // judgeRead is what to do about an error of reading.
-func judgeRead(err error) (fault.Kind, string) {
+func judgeRead(err error) (fault.Kind, fault.Remedy) {
 	var (
 		dialed *wire.DialError
 		code   *wire.CodeError
@@ -69,25 +69,25 @@ func judgeRead(err error) (fault.Kind, string) {
 	switch {
 	case errors.As(err, &dialed):
 		if dialed.Kind == wire.NotAuthenticated {
-			return fault.Operator, dialed.Remedy
+			return fault.Operator, fault.Do(dialed.Remedy)
 		}
-		return fault.Retry, dialed.Remedy
+		return fault.Retry, fault.Do(dialed.Remedy)
 	case errors.As(err, &data):
-		return fault.Fatal, "Read the topic with another client to see whether the broker or this program is wrong."
+		return fault.Fatal, fault.Do("Read the topic with another client to see whether the broker or this program is wrong.")
 	case errors.As(err, &gone):
-		return fault.Operator, "Read again from the offset at which the log starts now, or give the topic a longer " +
-			"retention first."
+		return fault.Operator, fault.Do("Read again from the offset at which the log starts now, or give the topic a longer " +
+			"retention first.")
 	case errors.As(err, &code):
 		switch v := wire.VerdictOf(code.Code); {
 		case code.Code == wire.UnknownTopic:
-			return fault.Operator, "Check the name; create the topic if it is missing."
+			return fault.Operator, fault.Do("Check the name; create the topic if it is missing.")
 		case v.Trouble == wire.NotAuthorized:
-			return fault.Operator, "Allow the user to read and describe the topic: kafka-acls --add --operation Read " +
-				"--operation Describe --topic NAME"
+			return fault.Operator, fault.Do("Allow the user to read and describe the topic.",
+				"kafka-acls.sh --add --operation Read --operation Describe --topic NAME")
 		case v.Action == wire.Rewind || v.Action == wire.Refresh:
-			return fault.Retry, "Look at the brokers' logs and the partition's leader."
+			return fault.Retry, fault.Do("Look at the brokers' logs and the partition's leader.")
 		}
-		return fault.Fatal, "Look at the brokers' logs."
+		return fault.Fatal, fault.Do("Look at the brokers' logs.")
 	}
-	return fault.Retry, "Check that the broker runs and is reachable from here."
+	return fault.Retry, fault.Do("Check that the broker runs and is reachable from here.")
 }

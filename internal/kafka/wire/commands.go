@@ -1,5 +1,7 @@
 package wire
 
+import "github.com/cdc-outbox/cdc-outbox/internal/fault"
+
 // Commands that create what is missing, as the scripts of Kafka's own distribution, ready to be pasted.
 
 // Command is a tool's call for this cluster. Where the brokers ask for TLS or a login the tools want a file with both.
@@ -11,37 +13,40 @@ func (c *Cluster) Command(tool, arguments string) string {
 	return s + " " + arguments
 }
 
-// CreateTopicCommand leaves the replication factor to the brokers' default, which fits the cluster's size where a
+// CreateTopicByHand leaves the replication factor to the brokers' default, which fits the cluster's size where a
 // number from here might not.
-func (c *Cluster) CreateTopicCommand(topic string) string {
-	return c.Command("kafka-topics", "--create --topic "+topic+" --partitions 12")
+func (c *Cluster) CreateTopicByHand(topic string) fault.Remedy {
+	return fault.Do("Create the topic.", c.Command("kafka-topics", "--create --topic "+topic+" --partitions 12"))
 }
 
 // AllowWrite is what publishing to a topic needs.
-func (c *Cluster) AllowWrite(topic string) string {
-	return c.Command("kafka-acls",
-		"--add --allow-principal User:"+c.principal()+" --operation Write --operation Describe --topic "+topic)
+func (c *Cluster) AllowWrite(topic string) fault.Remedy {
+	return fault.Do("Allow the user to write to the topic.", c.Command("kafka-acls",
+		"--add --allow-principal User:"+c.principal()+" --operation Write --operation Describe --topic "+topic))
 }
 
 // allowCreate: the right to create one topic by its name is enough, and so is the right to create any (KIP-277).
-func (c *Cluster) allowCreate(topic string) string {
-	return c.Command("kafka-acls", "--add --allow-principal User:"+c.principal()+" --operation Create --topic "+topic)
+func (c *Cluster) allowCreate(topic string) fault.Remedy {
+	return fault.Do("Allow the user to create the topic.", c.Command("kafka-acls",
+		"--add --allow-principal User:"+c.principal()+" --operation Create --topic "+topic))
 }
 
 // AllowTransactions is what exactly-once delivery needs beside the right to write to the topics.
-func (c *Cluster) AllowTransactions(id, positions string) string {
+func (c *Cluster) AllowTransactions(id, positions string) fault.Remedy {
 	allow := "--add --allow-principal User:" + c.principal() + " "
-	return c.Command("kafka-acls", allow+"--operation Write --operation Describe --transactional-id "+id) + "\n" +
-		c.Command("kafka-acls", allow+"--operation Read --group "+id) + "\n" +
-		c.Command("kafka-acls", allow+"--operation Read --operation Describe --operation Create --topic "+positions)
+	return fault.Do("Allow the user to use the transactional id, the group and the topic of positions.",
+		c.Command("kafka-acls", allow+"--operation Write --operation Describe --transactional-id "+id),
+		c.Command("kafka-acls", allow+"--operation Read --group "+id),
+		c.Command("kafka-acls", allow+"--operation Read --operation Describe --operation Create --topic "+positions))
 }
 
 // AllowIdempotence is what a producer id needs: since 2.8 the right to write to any topic is enough for a producer id
 // (KIP-679).
-func (c *Cluster) AllowIdempotence() string {
+func (c *Cluster) AllowIdempotence() fault.Remedy {
 	allow := "--add --allow-principal User:" + c.principal()
-	return c.Command("kafka-acls", allow+" --operation Write --topic TOPIC") +
-		"\n# before Kafka 2.8 also:\n" + c.Command("kafka-acls", allow+" --operation IdempotentWrite --cluster")
+	return fault.Do("Allow the user to write to the topics. Before Kafka 2.8 the second command is needed as well.",
+		c.Command("kafka-acls", allow+" --operation Write --topic TOPIC"),
+		c.Command("kafka-acls", allow+" --operation IdempotentWrite --cluster"))
 }
 
 func (c *Cluster) principal() string {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/segmentio/kafka-go/protocol/createtopics"
 )
 
@@ -46,7 +47,7 @@ func PositionTopicSettings(brokers int) TopicSettings {
 type CreationRefusal struct {
 	Kind     TroubleKind
 	Sentence string
-	Remedy   string
+	Remedy   fault.Remedy
 	Passes   bool // without an operator, soon
 }
 
@@ -61,21 +62,21 @@ func (c *Cluster) CreationRefused(name string, s TopicSettings, answer *createto
 		r.Kind, r.Remedy = NotAuthorized, c.allowCreate(name)
 	case invalidPartitions:
 		label = "INVALID_PARTITIONS"
-		r.Remedy = fmt.Sprintf("Correct kafka.topics.partitions or the topic's rule (now %d).", s.Partitions)
+		r.Remedy = fault.Do(fmt.Sprintf("Correct kafka.topics.partitions or the topic's rule (now %d).", s.Partitions))
 	case invalidReplicationFactor:
 		label = "INVALID_REPLICATION_FACTOR"
-		r.Remedy = fmt.Sprintf("Start the missing brokers, or lower kafka.topics.replication_factor or the "+
-			"topic's rule (now %d) to what the cluster has.", s.ReplicationFactor)
+		r.Remedy = fault.Do(fmt.Sprintf("Start the missing brokers, or lower kafka.topics.replication_factor or the "+
+			"topic's rule (now %d) to what the cluster has.", s.ReplicationFactor))
 	case invalidConfig:
 		label = "INVALID_CONFIG"
-		r.Remedy = "Correct kafka.topics.config or the topic's rule, and restart."
+		r.Remedy = fault.Do("Correct kafka.topics.config or the topic's rule, and restart.")
 	case policyViolation:
-		r.Remedy = "The brokers' create.topic.policy.class.name refuses these settings. Correct kafka.topics and " +
-			"restart, or create the topic:\n" + c.CreateTopicCommand(name)
+		r.Remedy = fault.Do("The brokers' create.topic.policy.class.name refuses these settings. Correct kafka.topics "+
+			"and restart, or create the topic.", c.CreateTopicByHand(name).Commands...)
 	default:
 		r.Passes = v.Action == Rewind || v.Action == Refresh
 		if !r.Passes {
-			r.Remedy = c.CreateTopicCommand(name)
+			r.Remedy = c.CreateTopicByHand(name)
 		}
 	}
 	r.Sentence = label + "."
