@@ -24,7 +24,8 @@ func (a *app) monitorPolling(ctx context.Context, c *config.Loaded, once, asJSON
 		}
 		return &fault.Error{
 			Kind: fault.Operator, Object: "backlog", Err: errors.New(critical),
-			Next: "`cdc-outbox status` shows whether a relay runs and what it waits for.",
+			Next:     "See whether a relay runs, and what it waits for.",
+			Commands: []string{"cdc-outbox status"},
 		}
 	}
 	log, err := telemetry.NewLogger(a.stderr, c.Log.Level, c.Log.Format)

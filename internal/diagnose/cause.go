@@ -115,8 +115,7 @@ func noStream(st relay.Account, slot *slotmonitor.Slot, _ time.Time) (alert.Caus
 		c.Code, c.Since = OtherConsumer, nil
 		c.Sentence = fmt.Sprintf("The slot is read by pid %d, and no connector answers here: %s.", slot.PID,
 			strings.TrimRight(st.State.Reason, "."))
-		c.Commands = nil
-		c.Next = "Ask the connector that reads it: cdc-outbox status on its host."
+		c.Next, c.Commands = "Ask the connector that reads it, on its host.", []string{"cdc-outbox status"}
 	case relay.WaitingForSlot:
 		c.Code, c.Sentence = Standby, Holder(st, slot)
 	case relay.Draining, relay.Stopped:

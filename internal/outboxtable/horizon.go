@@ -201,7 +201,7 @@ func (r *Rows) AwaitConfirmed(ctx context.Context, h Horizon, trustSlot bool, li
 				Kind: fault.Operator, Object: r.cfg.SlotSubject(), At: at.String(),
 				Err: fmt.Errorf("it has not confirmed %s within %s: not everything that would be deleted is known "+
 					"to be in Kafka. Nothing was deleted", h.LSN, limit),
-				Next: "`cdc-outbox status` says what the connector waits for; then prune again.",
+				Next: "See what the connector waits for, then prune again.", Commands: []string{"cdc-outbox status"},
 			}
 			if !read {
 				f.Err = errors.New("no session reads it, so it is not known whether Kafka has everything that " +

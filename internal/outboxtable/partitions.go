@@ -306,10 +306,10 @@ func (r *Rows) Drop(ctx context.Context, p *Partition, lock, limit time.Duration
 		if time.Now().Add(pause).After(deadline) {
 			return false, &fault.Error{
 				Kind: fault.Retry, Object: "table " + p.Table.String(),
-				Err: fmt.Errorf("it or its parent is in use: no lock within %s, tried for %s", lock, limit),
-				Next: "Prune again when less goes on. Who uses it:\n" +
-					fmt.Sprintf("SELECT pid, mode, granted, relation::regclass, pg_blocking_pids(pid) FROM pg_locks "+
-						"WHERE relation IN (%d, %d);", p.OID, r.root),
+				Err:  fmt.Errorf("it or its parent is in use: no lock within %s, tried for %s", lock, limit),
+				Next: "Prune again at a quieter time. The command shows which sessions use it.",
+				Commands: []string{fmt.Sprintf("SELECT pid, mode, granted, relation::regclass, pg_blocking_pids(pid) "+
+					"FROM pg_locks WHERE relation IN (%d, %d);", p.OID, r.root)},
 			}
 		}
 		select {

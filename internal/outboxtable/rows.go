@@ -135,9 +135,10 @@ func (r *Rows) refuseNullIDs(ctx context.Context) error {
 	if err == nil && some {
 		err = &fault.Error{
 			Kind: fault.Operator, Object: "table " + r.table.String(),
-			Err: fmt.Errorf("it has rows whose %s is NULL", identifier.Quote(id.Name)),
-			Next: fmt.Sprintf("Give them ids or delete them, and let the column take no others:\nALTER TABLE %s "+
-				"ALTER COLUMN %s SET NOT NULL;", r.table.SQL(), identifier.Quote(id.Name)),
+			Err:  fmt.Errorf("it has rows whose %s is NULL", identifier.Quote(id.Name)),
+			Next: "Give them ids or delete them, and let the column take no NULL.",
+			Commands: []string{fmt.Sprintf("ALTER TABLE %s ALTER COLUMN %s SET NOT NULL;", r.table.SQL(),
+				identifier.Quote(id.Name))},
 		}
 	}
 	return err

@@ -94,7 +94,7 @@ func checkServer(s serverState) preflight.Finding {
 
 // checkTable names what is wrong with a table; where nothing is, one finding says so.
 func checkTable(t *tableState, server serverState, s *Setup) []preflight.Finding {
-	setup := "cdc-outbox setup\n-- or, as the table's owner:\n" + stepsSQL(planTable(t, s))
+	setup := setUp(t, s)
 	if f := checkTableItself(t, s); f != nil {
 		return []preflight.Finding{*f}
 	}
@@ -102,14 +102,16 @@ func checkTable(t *tableState, server serverState, s *Setup) []preflight.Finding
 	if t.Filtered {
 		out = append([]preflight.Finding{t.fail("Row security hides rows from the role.",
 			"Rows that are not visible are not published, and nothing would report it.",
-			fmt.Sprintf("ALTER ROLE %s BYPASSRLS;", quoted(server.Role)))}, out...)
+			fault.Do("Let the role see all rows.",
+				fmt.Sprintf("ALTER ROLE %s BYPASSRLS;", quoted(server.Role))))}, out...)
 	}
 	if len(out) > 0 {
 		return out
 	}
 	if !t.MaySelect || !t.MayMark {
 		return []preflight.Finding{t.fail(fmt.Sprintf("Role %q may not read it or not mark rows in it.", server.Role),
-			"Published rows have to be marked.", strings.Join(grantsOf(t.Table, s, server.Role), "\n"))}
+			"Published rows have to be marked.",
+			fault.Do("Grant the rights as the table's owner.", grantsOf(t.Table, s, server.Role)...))}
 	}
 	if !t.served() {
 		out = append(out, t.fail("No index serves the unpublished rows by lane and sequence.",
@@ -122,7 +124,7 @@ func checkTable(t *tableState, server serverState, s *Setup) []preflight.Finding
 	if t.Persistence == "u" {
 		out = append(out, t.warn("It is unlogged.",
 			"Postgres empties it after a crash, with the events that were not published.",
-			"ALTER TABLE "+t.Table.SQL()+" SET LOGGED;"))
+			fault.Do("Make it a logged table, which rewrites it.", "ALTER TABLE "+t.Table.SQL()+" SET LOGGED;")))
 	}
 	if len(out) == 0 {
 		out = append(out, preflight.Finding{
@@ -132,23 +134,34 @@ func checkTable(t *tableState, server serverState, s *Setup) []preflight.Finding
 	return out
 }
 
+// setUp is the remedy for what setup creates.
+func setUp(t *tableState, s *Setup) fault.Remedy {
+	commands := make([]string, 0, 1)
+	for _, step := range planTable(t, s) {
+		commands = append(commands, step.SQL)
+	}
+	return fault.Do("Run `cdc-outbox setup`, or run the commands as the table's owner.", commands...)
+}
+
 // checkTableItself finds what rules out all other checks; nil where nothing does.
 func checkTableItself(t *tableState, s *Setup) *preflight.Finding {
 	var f preflight.Finding
 	column, ended := t.ended(s.Columns.Published)
 	switch {
 	case !t.Exists:
-		remedy := "cdc-outbox setup --table"
+		remedy := fault.Do("Create the table.", "cdc-outbox setup --table")
 		if s.TableHint != "" {
-			remedy += "\n-- or by hand, then cdc-outbox setup:\n" + s.TableHint
+			remedy = fault.Do("Create the table by hand, then run setup. `cdc-outbox setup --table` does both.",
+				s.TableHint, "cdc-outbox setup")
 		}
 		f = t.fail("It does not exist.", "There is nothing to relay.", remedy)
 	case ended:
 		f = t.fail(fmt.Sprintf("Polling of this table was ended by `cdc-outbox migrate polling`: %s is called %s now.",
 			quoted(s.Columns.Published), quoted(column)),
-			"What the log brings would be published a second time.", endedNext)
+			"What the log brings would be published a second time.", fault.Do(endedNext))
 	case t.Kind != "r" && t.Kind != "p":
-		f = t.fail("It is not a table.", "Rows can only be marked in a table.", "Name the table in postgres.tables.")
+		f = t.fail("It is not a table.", "Rows can only be marked in a table.",
+			fault.Do("Name the table in postgres.tables."))
 	default:
 		return nil
 	}
@@ -156,11 +169,11 @@ func checkTableItself(t *tableState, s *Setup) *preflight.Finding {
 }
 
 // checkColumns finds columns that are missing or of a type that does not fit.
-func checkColumns(t *tableState, s *Setup, setup string) (out []preflight.Finding) {
+func checkColumns(t *tableState, s *Setup, setup fault.Remedy) (out []preflight.Finding) {
 	if _, ok := t.column(s.Columns.Key); !ok {
 		out = append(out, t.fail(fmt.Sprintf("It has no column %s.", quoted(s.Columns.Key)),
 			"The record's key begins with it, and the lane follows from it.",
-			"Set router.columns.aggregate_id, or add the column."))
+			fault.Do("Set router.columns.aggregate_id, or add the column.")))
 	}
 	out = append(out, checkSequence(t, s, setup)...)
 	switch published, ok := t.column(s.Columns.Published); {
@@ -170,22 +183,22 @@ func checkColumns(t *tableState, s *Setup, setup string) (out []preflight.Findin
 	case !strings.HasPrefix(published.Type, "timestamp"):
 		out = append(out, t.fail(fmt.Sprintf("Column %s is %s.", quoted(published.Name), published.Type),
 			"The time is written there when Kafka has the row.",
-			"Set polling.columns.published_at to a column of type timestamptz."))
+			fault.Do("Set polling.columns.published_at to a column of type timestamptz.")))
 	}
 	return out
 }
 
 func (t *tableState) subject() string { return "table " + t.Table.String() }
 
-func (t *tableState) fail(found, why, remedy string) preflight.Finding {
-	return preflight.Finding{Level: preflight.Fail, Subject: t.subject(), Found: found, Why: why, Remedy: remedy}
+func (t *tableState) fail(found, why string, remedy fault.Remedy) preflight.Finding {
+	return preflight.Finding{Level: preflight.Fail, Subject: t.subject(), Found: found, Why: why}.With(remedy)
 }
 
-func (t *tableState) warn(found, why, remedy string) preflight.Finding {
-	return preflight.Finding{Level: preflight.Warn, Subject: t.subject(), Found: found, Why: why, Remedy: remedy}
+func (t *tableState) warn(found, why string, remedy fault.Remedy) preflight.Finding {
+	return preflight.Finding{Level: preflight.Warn, Subject: t.subject(), Found: found, Why: why}.With(remedy)
 }
 
-func checkSequence(t *tableState, s *Setup, setup string) []preflight.Finding {
+func checkSequence(t *tableState, s *Setup, setup fault.Remedy) []preflight.Finding {
 	f := preflight.Finding{
 		Level: preflight.Fail, Subject: t.subject(),
 		Why: "It puts the events of an aggregate in order.",
@@ -194,21 +207,24 @@ func checkSequence(t *tableState, s *Setup, setup string) []preflight.Finding {
 	name := quoted(s.Columns.Sequence)
 	switch {
 	case !ok:
-		f.Found, f.Remedy = fmt.Sprintf("It has no column %s.", name), setup
+		f = f.With(setup)
+		f.Found = fmt.Sprintf("It has no column %s.", name)
 	case seq.Type != "bigint" && seq.Type != "integer":
 		f.Found, f.Remedy = fmt.Sprintf("Column %s is %s.", name, seq.Type),
 			"Set polling.columns.sequence to a column of type bigint that counts up."
 	case !seq.NotNull:
-		f.Found, f.Remedy = fmt.Sprintf("Column %s may be NULL.", name),
-			fmt.Sprintf("ALTER TABLE %s ALTER COLUMN %s SET NOT NULL;", t.Table.SQL(), name)
+		f.Found = fmt.Sprintf("Column %s may be NULL.", name)
+		f = f.With(fault.Do("Let it take no NULL.",
+			fmt.Sprintf("ALTER TABLE %s ALTER COLUMN %s SET NOT NULL;", t.Table.SQL(), name)))
 	case seq.Cache > 1:
 		f.Found = fmt.Sprintf("The sequence of column %s hands numbers out to sessions by %d at a time.", name,
 			seq.Cache)
 		f.Why = "A session that writes an aggregate's later event may so give it a lower number: it would be " +
 			"published first."
-		f.Remedy = fmt.Sprintf("ALTER TABLE %s ALTER COLUMN %s SET CACHE 1;", t.Table.SQL(), name)
+		f = f.With(fault.Do("Let it hand out single numbers.",
+			fmt.Sprintf("ALTER TABLE %s ALTER COLUMN %s SET CACHE 1;", t.Table.SQL(), name)))
 		if seq.Identity == "" {
-			f.Remedy = "ALTER SEQUENCE … CACHE 1; -- that of column " + name
+			f = f.With(fault.Do("Run ALTER SEQUENCE with CACHE 1 for the sequence of column " + name + "."))
 		}
 	default:
 		return nil

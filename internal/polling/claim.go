@@ -86,7 +86,7 @@ func classified(object string, err error) error {
 	if errors.As(f, &known) {
 		switch sqlstate.Of(err) {
 		case "42P01", "42703", "42501", "3F000": // no such table, column or schema; no right to it
-			known.Next = "`cdc-outbox check` says what is missing, and `cdc-outbox setup` adds it."
+			known.With(fault.Do("See what is missing, then add it.", "cdc-outbox check", "cdc-outbox setup"))
 		}
 	}
 	return f
@@ -157,7 +157,7 @@ func (c *connection) read(ctx context.Context, s *statements, claimed []int, per
 				return &fault.Error{
 					Kind: fault.Operator, Object: s.object(),
 					Err:  errors.New("its rows have no column " + s.cfg.Columns.Sequence),
-					Next: "Run `cdc-outbox check`.",
+					Next: "See what is missing.", Commands: []string{"cdc-outbox check"},
 				}
 			}
 		}
@@ -172,7 +172,7 @@ func (c *connection) read(ctx context.Context, s *statements, claimed []int, per
 		if err != nil {
 			return &fault.Error{
 				Kind: fault.Operator, Object: s.object(),
-				Err: errors.New("a row has no number in " + s.cfg.Columns.Sequence), Next: "Run `cdc-outbox check`.",
+				Err: errors.New("a row has no number in " + s.cfg.Columns.Sequence), Next: "See what is missing.", Commands: []string{"cdc-outbox check"},
 			}
 		}
 		b.add(batchRow{lane: lane, seq: seq, part: v[1], tid: v[2]}, v[ownColumns:])

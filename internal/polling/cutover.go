@@ -55,7 +55,8 @@ func RaiseBarrier(ctx context.Context, dsn string, s Setup, wait time.Duration) 
 					Kind: fault.Operator, Object: "table " + t.String(),
 					Err: fmt.Errorf("lane %d was not released within %s, as Kafka has not acknowledged what is in "+
 						"flight of it", lane, wait),
-					Next: "See what the relay waits for: cdc-outbox status. Or stop it.",
+					Next:     "See what the relay waits for, or stop it.",
+					Commands: []string{"cdc-outbox status"},
 				}
 			}
 		}

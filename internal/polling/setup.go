@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -182,12 +181,14 @@ func plan(ctx context.Context, conn *pgx.Conn, s *Setup) ([]setup.Step, error) {
 			if _, ok := st.column(s.Columns.Sequence); !ok {
 				return nil, &fault.Error{
 					Kind: fault.Operator, Object: "table " + st.Table.String(),
-					Err: errors.New("an identity column cannot be added to a partitioned table before PostgreSQL 17"),
-					Next: fmt.Sprintf("Add a column with a default yourself; the role that inserts needs USAGE on the "+
-						"sequence then:\nCREATE SEQUENCE %[1]s.%[2]s;\nALTER TABLE %[3]s ADD COLUMN %[4]s bigint "+
-						"NOT NULL DEFAULT nextval('%[1]s.%[2]s');",
-						quoted(st.Table.Schema), quoted(st.Table.Name+"_seq"), st.Table.SQL(),
-						quoted(s.Columns.Sequence)),
+					Err:  errors.New("an identity column cannot be added to a partitioned table before PostgreSQL 17"),
+					Next: "Add a column with a default. The role that inserts needs USAGE on the sequence then.",
+					Commands: []string{
+						fmt.Sprintf("CREATE SEQUENCE %s.%s;", quoted(st.Table.Schema), quoted(st.Table.Name+"_seq")),
+						fmt.Sprintf("ALTER TABLE %[3]s ADD COLUMN %[4]s bigint NOT NULL DEFAULT nextval('%[1]s.%[2]s');",
+							quoted(st.Table.Schema), quoted(st.Table.Name+"_seq"), st.Table.SQL(),
+							quoted(s.Columns.Sequence)),
+					},
 				}
 			}
 		}
@@ -298,12 +299,4 @@ func Remove(ctx context.Context, dsn string, s Setup, dropTables bool) ([]setup.
 		return nil, err
 	}
 	return run(ctx, conn, steps)
-}
-
-func stepsSQL(steps []setup.Step) string {
-	lines := make([]string, 0, len(steps))
-	for _, s := range steps {
-		lines = append(lines, s.SQL)
-	}
-	return strings.Join(lines, "\n")
 }

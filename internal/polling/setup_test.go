@@ -14,6 +14,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
+	"github.com/cdc-outbox/cdc-outbox/internal/setup"
 	"github.com/cdc-outbox/cdc-outbox/outbox"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
@@ -252,4 +253,12 @@ func TestBacklogAgeDoesNotGoOn(t *testing.T) {
 	require.InDelta(t, 0.02, (&relay.Backlog{Rows: 1, Oldest: &age, At: time.Now().Add(-5 * time.Second)}).Seconds(),
 		1e-9)
 	require.Zero(t, (&relay.Backlog{}).Seconds())
+}
+
+func stepsSQL(steps []setup.Step) string {
+	lines := make([]string, 0, len(steps))
+	for _, s := range steps {
+		lines = append(lines, s.SQL)
+	}
+	return strings.Join(lines, "\n")
 }

@@ -100,12 +100,9 @@ func inDoubt(topic string, compacted bool) error {
 			"it is not known whether it is compacted, because the user may not read its configuration; then what is " +
 				"not there may have been published and removed",
 		)
-		f.Next = "Let the user read the topic's configuration. Where you know that it is not compacted, run " +
-			"the second " +
-			"command instead."
-		f.Commands = []string{
-			"kafka-acls --add --operation DescribeConfigs --topic " + topic, "cdc-outbox repair --yes-publish-twice",
-		}
+		f.Next = "Let the user read the topic's configuration. Where you know that the topic is not compacted, run " +
+			"`cdc-outbox repair --yes-publish-twice` instead."
+		f.Commands = []string{"kafka-acls.sh --add --operation DescribeConfigs --topic " + topic}
 	}
 	return f
 }
@@ -125,11 +122,10 @@ func (r *repair) strike(ctx context.Context, consumer *reader.Reader, span reade
 					"its records begin at %s; older ones were removed, and count as missing",
 					oldest.UTC().Format(time.RFC3339),
 				),
-				Next: "Repair what is newer. To publish all that is missing, whether it was there or not, run the " +
-					"second command instead.",
+				Next: "Repair what is newer. To publish all that is missing, whether it was there or not, run " +
+					"`cdc-outbox repair --yes-publish-twice` instead.",
 				Commands: []string{
 					"cdc-outbox repair --since " + oldest.Add(time.Minute).UTC().Format(time.RFC3339),
-					"cdc-outbox repair --yes-publish-twice",
 				},
 			}
 		}
@@ -148,7 +144,7 @@ func (r *repair) strike(ctx context.Context, consumer *reader.Reader, span reade
 				"all of its records were removed, and count as missing",
 			),
 			Next: "Name with --since a time from which on no topic has lost records to retention. Or publish all " +
-				"that is missing, whether it was there or not:",
+				"that is missing, whether it was there or not.",
 			Commands: []string{"cdc-outbox repair --yes-publish-twice"},
 		}
 	}

@@ -88,15 +88,14 @@ func Look(ctx context.Context, c *config.Loaded) (st Status, source string, err 
 		return withSlot(con, nil, err), source, &fault.Error{Kind: fault.Retry, Object: "postgres", Err: err}
 	case len(slots) == 0:
 		return withSlot(con, nil, nil), source, &fault.Error{
-			Kind: fault.Operator, Object: object, Err: errors.New(
-				"it does not exist",
-			),
-			Next: "`cdc-outbox setup` creates it; if it was there before, `cdc-outbox check` says what that means.",
+			Kind: fault.Operator, Object: object, Err: errors.New("it does not exist"),
+			Next:     "If it existed before, see what its loss means. Then create it.",
+			Commands: []string{"cdc-outbox check", "cdc-outbox setup"},
 		}
 	case slots[0].WALStatus == slotmonitor.WALLost:
 		err = &fault.Error{
 			Kind: fault.Operator, Object: object, Err: errors.New("it is lost"),
-			Next: "`cdc-outbox check` says how to begin again.",
+			Next: "See how to begin again.", Commands: []string{"cdc-outbox check"},
 		}
 	}
 	return withSlot(con, &slots[0], nil), source, err

@@ -37,9 +37,6 @@ export function span(s) {
 
 export const percent = (share) => (share > 0 && share < 0.01 ? '< 1 %' : `${Math.round(share * 100)} %`);
 
-// isCode reports whether a text is SQL or a command to paste, not a sentence.
-export const isCode = (text) => /^(SELECT|ALTER|CREATE|GRANT|DROP|DELETE|INSERT|UPDATE|cdc-outbox|kafka-)/m.test(text);
-
 // clock is a time of day of this browser's, with the day where it is not today.
 export function clock(date, now = new Date()) {
   const time = clockOf.format(date);

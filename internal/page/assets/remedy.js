@@ -1,12 +1,9 @@
 // What to do: a sentence, and the commands to paste, each with a button that copies it.
 
 import { attr, list, make, show, text } from './dom.js';
-import { isCode } from './format.js';
 
 // remedyOf reads it from anything of /status that has one.
-export function remedyOf({ next = '', commands = [] }) {
-  return commands.length === 0 && isCode(next) ? { next: '', commands: [next] } : { next, commands };
-}
+export const remedyOf = ({ next = '', commands = [] }) => ({ next, commands });
 
 export function showCommands(ol, commands) {
   show(ol, commands.length > 0);
