@@ -1,0 +1,242 @@
+package simulation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/connector"
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
+	"github.com/cdc-outbox/cdc-outbox/replication"
+	"github.com/cdc-outbox/cdc-outbox/router/outbox"
+	"github.com/cdc-outbox/cdc-outbox/test/simulation/broker"
+	"github.com/cdc-outbox/cdc-outbox/test/simulation/network"
+)
+
+// instance is a unit of a supervisor: a connector that is started again when it ends with exit code 1, and stays down
+// after exit code 3.
+type instance struct {
+	w    *world
+	name string
+
+	mu   sync.Mutex
+	runs int
+	life *life // the present one, nil while it is down
+	all  sync.WaitGroup
+	over error // why it stays down
+}
+
+// life is one process.
+type life struct {
+	host   string
+	dead   atomic.Bool // it was killed: what is left of it reaches nothing
+	cancel context.CancelFunc
+	over   chan struct{} // closed when it has ended
+}
+
+func (in *instance) start() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.life != nil || in.over != nil {
+		return
+	}
+	in.runs++
+	l := &life{host: fmt.Sprintf("%s%d", in.name, in.runs), over: make(chan struct{})}
+	c, err := connector.New(in.config(l))
+	if err != nil {
+		in.w.wrong("E", "instance %s cannot be built: %v", l.host, err)
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	l.cancel, in.life = cancel, l
+	in.w.say("%s starts", l.host)
+	in.all.Go(func() {
+		err := c.Run(ctx)
+		cancel()
+		defer close(l.over)
+		if !in.w.plan.Stale {
+			in.sever(l, false)
+		}
+		in.ended(l, err)
+	})
+}
+
+// ended is what the supervisor does about the end of a process.
+func (in *instance) ended(l *life, err error) {
+	in.w.say("%s ended: %v", l.host, err)
+	in.mu.Lock()
+	if in.life != l {
+		in.mu.Unlock()
+		return
+	}
+	in.life = nil
+	if err != nil && fault.KindOf(err) == fault.Operator {
+		in.over = err
+		in.mu.Unlock()
+		in.w.halted(in, err)
+		return
+	}
+	in.mu.Unlock()
+	if err == nil {
+		return
+	}
+	in.w.wrong("E", "instance %s ended with %s: %v", l.host, fault.KindOf(err), err)
+}
+
+func (in *instance) halted() error {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.over
+}
+
+// stop asks the process to end. It returns what is closed when it has.
+func (in *instance) stop() <-chan struct{} {
+	in.mu.Lock()
+	l := in.life
+	in.life = nil
+	in.mu.Unlock()
+	if l == nil {
+		over := make(chan struct{})
+		close(over)
+		return over
+	}
+	l.cancel()
+	return l.over
+}
+
+// kill ends the process at once: from here on it reaches nothing.
+func (in *instance) kill(deliver bool) {
+	in.mu.Lock()
+	l := in.life
+	in.life = nil
+	in.mu.Unlock()
+	if l == nil {
+		return
+	}
+	l.dead.Store(true)
+	in.sever(l, deliver && in.w.plan.Stale)
+	l.cancel()
+}
+
+// sever cuts every connection of the process.
+func (in *instance) sever(l *life, deliver bool) {
+	for _, r := range in.w.routes(l.host) {
+		in.w.net.Cut(r, deliver)
+	}
+}
+
+func (in *instance) wait() { in.all.Wait() }
+
+// host names the present process on the network.
+func (in *instance) host() string {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.life == nil {
+		return in.name + "-"
+	}
+	return in.life.host
+}
+
+func (w *world) routes(host string) []network.Route {
+	all := []network.Route{{From: host, To: postgresAddress}}
+	for id := range int32(w.plan.Brokers) {
+		all = append(all, network.Route{From: host, To: broker.Address(id)})
+	}
+	return all
+}
+
+var errKilled = errors.New("the process was killed")
+
+func (in *instance) config(l *life) connector.Config {
+	dialer := in.w.net.Dialer(l.host)
+	dial := func(ctx context.Context, kind, address string) (net.Conn, error) {
+		if l.dead.Load() {
+			return nil, errKilled
+		}
+		conn, err := dialer(ctx, kind, address)
+		if err == nil && l.dead.Load() {
+			_ = conn.Close()
+			return nil, errKilled
+		}
+		return conn, err
+	}
+	logger := zap.NewNop()
+	if in.w.tracing {
+		logger = zap.New(traceCore{w: in.w, host: l.host})
+	}
+	p := in.w.plan
+	rt, err := outbox.New(outbox.Config{
+		Columns: outbox.Columns{
+			ID: "id", AggregateType: "aggregate_type", AggregateID: "aggregate_id", Type: "event_type",
+			Payload: "payload",
+		},
+		Topic: outbox.DefaultTopic,
+	})
+	if err != nil {
+		in.w.wrong("E", "router: %v", err)
+	}
+	cfg := connector.Config{
+		Replication: replication.Config{
+			DSN: func() (string, error) {
+				return "host=10.0.0.1 port=5432 user=relay dbname=shop sslmode=disable", nil
+			},
+			Slot: slotName, Publication: "cdc_outbox", Tables: []identifier.Table{{Schema: "public", Name: "outbox"}},
+			Checkpoint: identifier.Table{Schema: "public", Name: tableName}, Dial: dial, Logger: logger,
+		},
+		Kafka: kafka.Config{
+			Cluster: wire.Cluster{Dial: dial, RequestTimeout: p.RequestTime}, Logger: logger,
+		},
+		Router: rt, WindowRecords: p.Window, Logger: logger, Metrics: telemetry.NewMetrics(prometheus.NewRegistry()),
+	}
+	if p.NoMemory {
+		cfg.Replication.Checkpoint = identifier.Table{}
+	}
+	for id := range int32(p.Brokers) {
+		cfg.Kafka.Brokers = append(cfg.Kafka.Brokers, broker.Address(id))
+	}
+	if p.ExactlyOnce {
+		cfg.Kafka.Transactions = &kafka.Transactions{Instance: l.host, Timeout: 10 * time.Second}
+	}
+	return cfg
+}
+
+// traceCore writes the logs of an instance into the trace.
+type traceCore struct {
+	w      *world
+	host   string
+	fields []zapcore.Field
+}
+
+func (c traceCore) Enabled(zapcore.Level) bool { return true }
+
+func (c traceCore) With(f []zapcore.Field) zapcore.Core {
+	c.fields = append(c.fields[:len(c.fields):len(c.fields)], f...)
+	return c
+}
+
+func (c traceCore) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	return ce.AddCore(e, c)
+}
+
+func (c traceCore) Write(e zapcore.Entry, f []zapcore.Field) error {
+	enc := zapcore.NewMapObjectEncoder()
+	for _, field := range append(c.fields[:len(c.fields):len(c.fields)], f...) {
+		field.AddTo(enc)
+	}
+	c.w.say("%s %s %s %v", c.host, e.Level, e.Message, enc.Fields)
+	return nil
+}
+
+func (c traceCore) Sync() error { return nil }

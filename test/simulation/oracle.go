@@ -1,0 +1,144 @@
+package simulation
+
+import (
+	"github.com/cdc-outbox/cdc-outbox/test/simulation/broker"
+	"github.com/cdc-outbox/cdc-outbox/test/simulation/walsender"
+)
+
+// appended notes what is in Kafka.
+func (w *world) appended(p *broker.Partition, records []broker.Record) {
+	if w.tracing {
+		for _, r := range records {
+			w.say("%s/%d has %s of %s, by producer %d epoch %d", p.Topic, p.Index, r.Value, r.Key, r.Producer, r.Epoch)
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range records {
+		r := records[i]
+		w.arrived[r.Value] = append(w.arrived[r.Value], &r)
+	}
+}
+
+// has reports whether consumers see the event. The lock is held.
+func (w *world) has(id string) bool {
+	for _, r := range w.arrived[id] {
+		if r.Committed() {
+			return true
+		}
+	}
+	return false
+}
+
+// missing lists the events that are committed and not in Kafka.
+func (w *world) missing() (ids []string) {
+	log := w.postgres.Look().Log
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, t := range log {
+		for _, row := range t.Rows {
+			if !w.has(row.ID) {
+				ids = append(ids, row.ID)
+			}
+		}
+	}
+	return ids
+}
+
+// confirmed judges what is confirmed to the slot: S and M. Everything that a stream from there on would skip has to be
+// in Kafka.
+func (w *world) confirmed(pid int, flush walsender.LSN, wrong string) {
+	if wrong != "" {
+		w.wrong("M", "session %d: %s", pid, wrong)
+	}
+	lost := ""
+	log := w.postgres.Look().Log
+	w.mu.Lock()
+	for i := len(log) - 1; i >= 0 && lost == ""; i-- {
+		t := &log[i]
+		if t.Commit >= flush {
+			continue
+		}
+		for _, row := range t.Rows {
+			if !w.has(row.ID) {
+				lost = row.ID
+				break
+			}
+		}
+	}
+	w.mu.Unlock()
+	if lost != "" {
+		w.wrong("S", "session %d confirmed %s, and %s is not in Kafka", pid, flush, lost)
+	}
+}
+
+// halted judges an instance that ended with exit code 3: only what an operator has to decide may bring that about.
+func (w *world) halted(in *instance, err error) {
+	w.mu.Lock()
+	restored := w.restored
+	w.mu.Unlock()
+	if !restored {
+		w.wrong("E", "instance %s gave up: %v", in.name, err)
+	}
+}
+
+// judge looks at the logs when nothing runs any more: N, O and D.
+func (w *world) judge() {
+	if missing := w.missing(); len(missing) > 0 && !w.stopped() {
+		w.wrong("N", "%d of %d events are not in Kafka, the first is %s", len(missing), w.serial, missing[0])
+	}
+	place := map[string]int{} // of an event among the events of its key
+	count := map[string]int{}
+	for _, t := range w.postgres.Look().Log {
+		for _, row := range t.Rows {
+			key := row.Topic + "/" + row.Key
+			place[row.ID] = count[key]
+			count[key]++
+		}
+	}
+	for _, p := range w.kafka.Partitions() {
+		w.judgePartition(&p, place, count)
+	}
+}
+
+func (w *world) judgePartition(p *broker.Partition, place, count map[string]int) {
+	last := map[string]int{} // by key, the place of the last record plus one
+	seen := map[string]int{}
+	repeats := 0
+	for i := range p.Log {
+		r := &p.Log[i]
+		at, ok := place[r.Value]
+		if !ok || !r.Committed() { // a restored server does not have it
+			continue
+		}
+		if seen[r.Value]++; seen[r.Value] > 1 {
+			repeats++
+		}
+		if at > last[r.Key] {
+			w.wrong("O", "%s/%d: %s of %s is number %d of its key, after number %d", p.Topic, p.Index, r.Value, r.Key,
+				at, last[r.Key]-1)
+		}
+		last[r.Key] = at + 1
+	}
+	topic := p.Topic[:len(p.Topic)-len(".events")]
+	for key, n := range last {
+		if all := count[topic+"/"+key]; n != all && !w.stopped() {
+			w.wrong("O", "%s/%d: the last record of %s is number %d of %d", p.Topic, p.Index, key, n, all)
+		}
+	}
+	if repeats > 0 && (w.plan.ExactlyOnce && !w.restored || !w.faulty()) {
+		w.wrong("D", "%s/%d: %d records more than once", p.Topic, p.Index, repeats)
+	}
+}
+
+// faulty reports whether the plan holds a fault after which records may be repeated.
+func (w *world) faulty() bool {
+	for _, s := range w.plan.Steps {
+		switch s.Kind {
+		case Commit, Foreign, SaveSlot, StopInstance:
+		default:
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,270 @@
+// Package walsender imitates a PostgreSQL server, as far as the relay speaks with it: sessions that answer the
+// statements of the stream and of the checkpoint, a write-ahead log that is a list of transactions, one logical slot,
+// and what operators and accidents do to such a server. It runs in a bubble of testing/synctest.
+package walsender
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+// LSN is a position in the log.
+type LSN uint64
+
+func (l LSN) String() string { return fmt.Sprintf("%X/%X", uint32(l>>32), uint32(l)) }
+
+// Row is one event.
+type Row struct{ ID, Topic, Key string }
+
+// Txn is a committed transaction. Its commit record starts at Commit; End is where the next record starts.
+type Txn struct {
+	XID         uint32
+	Commit, End LSN
+	At          time.Time
+	Rows        []Row
+}
+
+// Slot is the replication slot.
+type Slot struct {
+	Name      string
+	Confirmed LSN
+	saved     LSN // on disk: what a restart brings back before 17
+	Restart   LSN
+}
+
+// State is all that a snapshot of the disk holds.
+type State struct {
+	Timeline int32
+	End      LSN // of the log
+	Log      []Txn
+	Slot     Slot
+	Table    map[string]map[string]string // the checkpoint's rows by slot
+	xid      uint32
+}
+
+func (s *State) clone() State {
+	c := *s
+	c.Log = slices.Clone(s.Log)
+	c.Table = map[string]map[string]string{}
+	for k, row := range s.Table {
+		c.Table[k] = maps.Clone(row)
+	}
+	return c
+}
+
+// Config says what kind of server it is.
+type Config struct {
+	SystemID, Database, Publication, Slot, Table string
+
+	Version       int           // server_version_num
+	SenderTimeout time.Duration // wal_sender_timeout where the session does not set one
+	// TransactionTimeout ends a session that decodes one transaction for longer, 17+; 0: off.
+	TransactionTimeout time.Duration
+	RowTime            time.Duration // that decoding a row takes, in a large transaction
+}
+
+// Server is the stand-in. All its methods may be called from anywhere.
+type Server struct {
+	cfg Config
+
+	mu       sync.Mutex
+	state    State
+	up       bool
+	denied   bool // rights on the checkpoint's table are revoked
+	locked   bool // the checkpoint's table
+	sessions map[int]*session
+	lastPID  int
+	holder   int           // backend that reads from the slot, 0: none
+	told     map[LSN]bool  // by keepalives: what may be confirmed besides the ends of commits
+	grown    chan struct{} // closed and replaced when the log has grown or anything else has happened
+
+	// Confirmed, where set, sees each flush position that a client reports, before it counts, and what is wrong with
+	// it alone.
+	Confirmed func(pid int, flush LSN, wrong string)
+	// Said, where set, hears what the server did, for the trace.
+	Said func(format string, args ...any)
+}
+
+// New returns a running server with an empty log.
+func New(cfg Config) *Server {
+	const begin = 0x1000000
+	return &Server{
+		cfg: cfg, up: true, told: map[LSN]bool{begin: true}, sessions: map[int]*session{}, lastPID: 100,
+		grown: make(chan struct{}),
+		state: State{
+			Timeline: 1, End: begin, xid: 700, Table: map[string]map[string]string{},
+			Slot: Slot{Name: cfg.Slot, Confirmed: begin, saved: begin, Restart: begin},
+		},
+	}
+}
+
+func (s *Server) say(format string, args ...any) {
+	if s.Said != nil {
+		s.Said(format, args...)
+	}
+}
+
+// grow is called with the lock held.
+func (s *Server) grow() {
+	close(s.grown)
+	s.grown = make(chan struct{})
+}
+
+// Commit appends transactions. Their rows come first and their commit records after, back to back: the end of one
+// transaction is where the commit record of the next one starts.
+func (s *Server) Commit(txns ...[]Row) []Txn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.up {
+		return nil
+	}
+	for _, rows := range txns {
+		s.state.End += LSN(120 * len(rows))
+	}
+	var made []Txn
+	for _, rows := range txns {
+		s.state.xid++
+		t := Txn{XID: s.state.xid, Commit: s.state.End, End: s.state.End + 48, At: time.Now(), Rows: rows}
+		s.state.End = t.End
+		made = append(made, t)
+	}
+	s.state.Log = append(s.state.Log, made...)
+	s.grow()
+	return made
+}
+
+// Foreign writes WAL without events.
+func (s *Server) Foreign(bytes int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.up {
+		s.state.End += LSN(bytes &^ 7)
+		s.grow()
+	}
+}
+
+// Look returns the state.
+func (s *Server) Look() State {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state.clone()
+}
+
+// Holder is the backend that reads from the slot, 0 for none.
+func (s *Server) Holder() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.holder
+}
+
+// Terminate ends the session that reads from the slot, as pg_terminate_backend does.
+func (s *Server) Terminate() {
+	s.mu.Lock()
+	c := s.sessions[s.holder]
+	s.mu.Unlock()
+	if c != nil {
+		c.end(fatal("57P01", "terminating connection due to administrator command"))
+	}
+}
+
+// TerminateOthers ends all sessions but the stream's.
+func (s *Server) TerminateOthers() {
+	s.mu.Lock()
+	var all []*session
+	for _, pid := range slices.Sorted(maps.Keys(s.sessions)) {
+		if pid != s.holder {
+			all = append(all, s.sessions[pid])
+		}
+	}
+	s.mu.Unlock()
+	for _, c := range all {
+		c.end(fatal("57P01", "terminating connection due to administrator command"))
+	}
+}
+
+// Deny revokes the rights on the checkpoint's table, or grants them.
+func (s *Server) Deny(on bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.denied = on
+}
+
+// Lock takes a lock on the checkpoint's table, or releases it. Statements give up after their statement_timeout.
+func (s *Server) Lock(on bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.locked = on
+	s.grow()
+}
+
+// SaveSlot is what a checkpoint of the server does: the slot's position is on disk.
+func (s *Server) SaveSlot() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.state.Slot.saved = s.state.Slot.Confirmed
+}
+
+// Stop ends the server: at once, or with a word to each session. Before 17 the slot falls back to what was saved.
+func (s *Server) Stop(crash bool) {
+	s.mu.Lock()
+	s.up, s.holder = false, 0
+	if crash || s.cfg.Version < 170000 {
+		s.state.Slot.Confirmed = s.state.Slot.saved
+	}
+	all := s.endAll()
+	s.grow()
+	s.mu.Unlock()
+	for _, c := range all {
+		if crash {
+			c.conn.Reset()
+		} else {
+			c.end(fatal("57P01", "terminating connection due to administrator command"))
+		}
+	}
+}
+
+func (s *Server) endAll() (all []*session) {
+	for _, pid := range slices.Sorted(maps.Keys(s.sessions)) {
+		all = append(all, s.sessions[pid])
+	}
+	return all
+}
+
+// Start starts it again.
+func (s *Server) Start() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.up = true
+	s.grow()
+}
+
+// Snapshot is a copy of the disk.
+func (s *Server) Snapshot() State { return s.Look() }
+
+// Restore puts the disk back. The server must be stopped.
+func (s *Server) Restore(to State) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.state = to.clone()
+	s.state.Slot.Confirmed = s.state.Slot.saved
+}
+
+// Promote begins a new timeline, from a copy that had its log up to the end of the given transactions.
+func (s *Server) Promote() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.state.Timeline++
+	s.state.End += 0x1000
+}
+
+// LimitTransactions sets transaction_timeout for the whole server.
+func (s *Server) LimitTransactions(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cfg.Version >= 170000 {
+		s.cfg.TransactionTimeout = d
+	}
+}
