@@ -9,6 +9,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/session"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/sqlstate"
 
 	"github.com/jackc/pgx/v5"
@@ -235,10 +236,15 @@ func (cp *checkpoint) connect(ctx context.Context, dsn func() (string, error)) (
 	pc.RuntimeParams["application_name"] = "cdc-outbox checkpoint"
 	pc.RuntimeParams["synchronous_commit"] = "local"
 	pc.RuntimeParams["default_transaction_read_only"] = "off"
+	pc.RuntimeParams["lock_timeout"] = "0" // statement_timeout bounds that wait as well
 	pc.RuntimeParams["statement_timeout"] = strconv.FormatInt(storeStatement.Milliseconds(), 10)
 	conn, err := pgx.ConnectConfig(ctx, pc)
 	if err != nil {
 		return nil, postgres.ConnectFault(pc, err)
+	}
+	if err := session.Override(ctx, conn.PgConn()); err != nil {
+		postgres.CloseConn(conn)
+		return nil, err
 	}
 	return conn, nil
 }

@@ -123,7 +123,7 @@ func (c *connection) identify(ctx context.Context, cfg *Config, again bool) (Ide
 	id := Identity{SystemID: system.SystemID, Timeline: system.Timeline, WALEnd: lsn.LSN(system.XLogPos)}
 
 	rows, err := c.query(ctx, `SELECT current_database(), current_setting('server_version_num'),
-		`+ownTimeout+`,
+		`+ownSettings+`,
 		(SELECT to_jsonb(s)::text FROM pg_catalog.pg_replication_slots s WHERE slot_name = `+
 		identifier.QuoteLiteral(cfg.Slot)+`),
 		`+session.LostSettings+`, pg_is_in_recovery(), pg_backend_pid()`, 7)
@@ -169,10 +169,12 @@ func (c *connection) identify(ctx context.Context, cfg *Config, again bool) (Ide
 // session. Updates go out every second whatever the consumer does, so nothing else can make it strike.
 const sessionTimeout = 10 * time.Second
 
-// ownTimeout sets it, unless postgres.dsn does, and returns what is in force in milliseconds.
-var ownTimeout = fmt.Sprintf(`(SELECT CASE WHEN source <> 'client' AND NOT setting::int BETWEEN 1 AND %[1]d
+// ownSettings sets it, unless postgres.dsn does, and returns what is in force in milliseconds. It also overrides the
+// limits that would end the stream within a transaction.
+var ownSettings = fmt.Sprintf(`(SELECT CASE WHEN source <> 'client' AND NOT setting::int BETWEEN 1 AND %[1]d
 		   AND set_config('wal_sender_timeout', '%[1]d', false) IS NOT NULL THEN '%[1]d' ELSE setting END
-		   FROM pg_catalog.pg_settings WHERE name = 'wal_sender_timeout')`, sessionTimeout.Milliseconds())
+		   FROM pg_catalog.pg_settings WHERE name = 'wal_sender_timeout' AND %[2]s >= 0)`,
+	sessionTimeout.Milliseconds(), session.StreamOverrides)
 
 // throughPooler is for a connection whose answers show that no server gave them.
 func (c *connection) throughPooler(w pooler.Route) error { return w.ToHostOf(c.config).Fault() }

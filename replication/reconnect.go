@@ -45,8 +45,9 @@ type State struct {
 	Phase     Phase
 	Identity  Identity      // Streaming: what it is connected to
 	HolderPID int           // Standby: the backend that holds the slot, 0 where the server does not say
-	Err       error         // Standby, Waiting: why
+	Err       error         // Standby, Waiting: why; Streaming: why the stream before broke, nil for the first
 	RetryIn   time.Duration // Standby, Waiting: until the next attempt
+	Barren    int           // Streaming: streams in a row, up to now, that broke before anything new came
 }
 
 const (
@@ -54,8 +55,8 @@ const (
 	backoffMost  = 10 * time.Second
 	// slotInterval is how often a standby looks whether the slot is free.
 	slotInterval = time.Second
-	// settled is how long a stream that got nowhere has to live to count as a good one, after which waiting starts
-	// small again.
+	// settled is how long a stream that had nothing to receive has to live to count as a good one, after which waiting
+	// starts small again.
 	settled = time.Second
 )
 
@@ -101,6 +102,8 @@ type runner struct {
 	earlier    *Identity     // of the last stream, nil at first
 	holder     int           // of the slot, as last logged
 	silence    time.Duration // that the next stream puts up with
+	advance    advance       // of the streams so far
+	broke      error         // the last stream
 }
 
 // once opens a stream and has it consumed. done: the consumer wants no more.
@@ -116,16 +119,20 @@ func (r *runner) once(ctx context.Context) (done bool, err error) {
 	}()
 	id := s.Identity()
 	r.earlier = &id
-	r.cfg.OnState(State{Phase: Streaming, Identity: id})
+	if id.TimelineChanged {
+		r.advance = advance{}
+	}
+	r.cfg.OnState(State{Phase: Streaming, Identity: id, Barren: r.advance.barren, Err: r.broke})
 	r.cfg.Logger.Info("replication stream started", zap.Stringer(logkey.LSN, id.Start),
 		zap.Stringer(logkey.ConfirmedFlush, id.ConfirmedFlush), zap.Int(logkey.ServerVersion, id.ServerVersion),
 		zap.Int32(logkey.Timeline, id.Timeline))
 	begun := r.cfg.Confirmed()
 	err = r.consume(ctx, s)
-	if r.cfg.Confirmed() > begun || s.heard.Load() > 0 && time.Since(s.epoch) >= settled {
+	if r.advance.ended(s, begun) {
 		// however short its life: sessions that are ended again and again must not add up to an outage
 		r.backoff.Reset()
 	}
+	r.broke = err
 	return err == nil, err
 }
 
@@ -160,7 +167,13 @@ func (r *runner) wait(ctx context.Context, err error) bool {
 		if refused := new(pgconn.PgError); errors.As(err, &refused) && strings.HasPrefix(refused.Code, "28") {
 			state.RetryIn = backoffMost // failed logins may lock an account
 		}
-		r.cfg.Logger.Warn("replication stream broken", zap.Error(err), zap.Duration(logkey.RetryIn, state.RetryIn))
+		why, remedy := fault.Split(err)
+		fields := []zap.Field{zap.String(logkey.Cause, why), zap.Duration(logkey.RetryIn, state.RetryIn)}
+		if !remedy.IsZero() {
+			fields = append(fields, zap.String(logkey.Next, remedy.Next),
+				zap.Strings(logkey.Commands, remedy.Commands))
+		}
+		r.cfg.Logger.Warn("replication stream broken", fields...)
 	}
 	r.cfg.OnState(state)
 	timer := time.NewTimer(state.RetryIn)

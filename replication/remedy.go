@@ -15,6 +15,9 @@ import (
 // remedy is what an SQLSTATE asks for (Postgres docs, appendix A). Before the slot is touched the same codes mean
 // something else, an unknown parameter in postgres.dsn for one (42704), and no remedy may drop a slot for that.
 func (c *Config) remedy(p phase, code string) fault.Remedy {
+	if limit := postgres.LimitOf(code); limit != "" {
+		return postgres.LimitRemedy(c.user(), limit)
+	}
 	beforeSlot := p == duringConnect || p == duringQuery
 	switch {
 	case strings.HasPrefix(code, "28"):
@@ -44,13 +47,21 @@ func (c *Config) remedy(p phase, code string) fault.Remedy {
 }
 
 func (c *Config) replicationRemedy() fault.Remedy {
-	if dsn, err := c.DSN(); err == nil {
-		if parsed, err := pgx.ParseConfig(dsn); err == nil {
-			return cloud.Plain.Replication(parsed.User, identifier.Quote(parsed.User)).
-				Then(fault.Do("A managed service may need another command: `cdc-outbox check` prints it."))
-		}
+	if user := c.user(); user != "" {
+		return cloud.Plain.Replication(user, identifier.Quote(user)).
+			Then(fault.Do("A managed service may need another command: `cdc-outbox check` prints it."))
 	}
 	return fault.Do("Give the role in postgres.dsn the attribute REPLICATION.")
+}
+
+// user is the role in postgres.dsn, empty where the connection string cannot be had.
+func (c *Config) user() string {
+	if dsn, err := c.DSN(); err == nil {
+		if parsed, err := pgx.ParseConfig(dsn); err == nil {
+			return parsed.User
+		}
+	}
+	return ""
 }
 
 // encodingRemedy: the log holds the value as it was written, so no correction of the row brings the stream past it.

@@ -69,7 +69,7 @@ type Stream struct {
 	waiting  atomic.Int64 // since when Receive waits for the server, as duration since epoch; notWaiting
 	received atomic.Uint64
 	lastRow  atomic.Uint64 // the commit of the last row received
-	commit   uint64        // of the open transaction
+	at       mark          // the last message received of a transaction
 
 	interrupted atomic.Pointer[error] // why Receive must end
 	broken      chan struct{}         // closed with it
@@ -228,19 +228,20 @@ func (s *Stream) notice(body []byte) error {
 	return s.cfg.serverError(duringStream, s.status.reported(), missing)
 }
 
-// sawRow notes the transaction of the first of its rows.
+// sawRow notes the transaction of the first of its rows, and how far the stream is into it.
 func (s *Stream) sawRow() {
+	s.at.messages++
 	switch s.message.Kind {
 	case pgoutput.KindBegin:
-		s.commit = uint64(s.message.Begin.CommitLSN)
+		s.at = mark{commit: s.message.Begin.CommitLSN}
 	case pgoutput.KindLogicalMessage:
 		if !s.message.Logical.Transactional || !slices.Contains(s.cfg.Messages, s.message.Logical.Prefix) {
 			return
 		}
 		fallthrough
 	case pgoutput.KindInsert:
-		if s.lastRow.Load() < s.commit {
-			s.lastRow.Store(s.commit)
+		if commit := uint64(s.at.commit); s.lastRow.Load() < commit {
+			s.lastRow.Store(commit)
 		}
 	}
 }

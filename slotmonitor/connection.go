@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/session"
 )
 
 // queryTimeout bounds connecting and the question of one tick, here and on the server.
@@ -78,6 +79,10 @@ func (c *connection) connect(ctx context.Context) (*pgx.Conn, error) {
 	cfg.DefaultQueryExecMode = pgx.QueryExecModeExec // no prepared statement to lose
 	conn, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
+		return nil, err
+	}
+	if err := session.Override(ctx, conn.PgConn()); err != nil {
+		_ = conn.Close(ctx) // the error that counts is the first
 		return nil, err
 	}
 	_, err = conn.Exec(ctx, fmt.Sprintf("SET statement_timeout = %d", queryTimeout.Milliseconds()))

@@ -74,6 +74,7 @@ type Connector struct {
 	identity replication.Identity
 	state    relay.State
 	streamed bool // there was a stream before
+	barren   barren
 	fencing  bool // Kafka has yet to hand over the transactional id
 	halted   *relay.HaltedRow
 

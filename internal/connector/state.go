@@ -71,6 +71,7 @@ func (c *Connector) streamState(s replication.State) {
 	streamed := c.streamed
 	if s.Phase == replication.Streaming {
 		c.streamed = true
+		c.barren = c.barren.next(s, c.mark(), time.Now())
 	}
 	c.mu.Unlock()
 	next := relay.State{Name: relay.Streaming}

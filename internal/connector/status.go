@@ -105,7 +105,7 @@ func (c *counts) read(skipped, deadLettered uint64) Counts {
 // limit. The sentence says what is missing, or that nothing is.
 func (c *Connector) Ready() (bool, string) {
 	c.mu.Lock()
-	state, s, halted, fencing := c.state, c.stream, c.halted, c.fencing
+	state, s, halted, fencing, series := c.state, c.stream, c.halted, c.fencing, c.barren
 	c.mu.Unlock()
 	if halted != nil {
 		if halted.EventID == "" {
@@ -128,6 +128,9 @@ func (c *Connector) Ready() (bool, string) {
 	}
 	if fencing {
 		return false, c.fencingReason()
+	}
+	if series.lasts(c.mark(), s.Received()) {
+		return false, series.reason()
 	}
 	if c.cfg.Snapshot != nil && !c.snapshot.published.Load() {
 		return false, "looking for rows that were in the outbox before the slot"
@@ -174,13 +177,16 @@ func (c *Connector) Status() Status {
 	st.Window.Full = c.window.Full()
 	c.mu.Lock()
 	st.State, st.Halted = c.state, c.halted
-	id, s := c.identity, c.stream
+	id, s, series := c.identity, c.stream, c.barren
 	c.mu.Unlock()
 	st.Server = Server{
 		SystemID: id.SystemID, Timeline: id.Timeline, Database: id.Database,
 		Version: serverVersion(id.ServerVersion), HotStandby: id.InRecovery,
 	}
 	st.Waits = append(st.Waits, heldBack(s)...)
+	if received, _ := c.lastOfStream(); series.lasts(c.mark(), received) {
+		st.Waits = append(st.Waits, series.wait(c.slot()))
+	}
 	if received, heard := c.lastOfStream(); !heard.IsZero() {
 		ago := time.Since(heard).Seconds()
 		st.ReceivedLSN, st.HeardSecondsAgo = received.String(), &ago

@@ -56,7 +56,11 @@ func findings(ctx context.Context, conn *pgx.Conn, s *Setup) []preflight.Finding
 	if err != nil {
 		return []preflight.Finding{unanswered(err)}
 	}
-	out := []preflight.Finding{checkServer(server)}
+	limits, keepalives, err := postgres.LookupLimits(ctx, conn)
+	if err != nil {
+		return []preflight.Finding{unanswered(err)}
+	}
+	out := append([]preflight.Finding{checkServer(server)}, postgres.CheckLimits(limits, keepalives, server.Role)...)
 	for _, t := range s.Tables {
 		st, err := lookupTable(ctx, conn, t, s)
 		if err != nil {

@@ -37,13 +37,18 @@ func localSettings() string {
 	settings := session.TextSettings()
 	settings["idle_in_transaction_session_timeout"] = fmt.Sprintf("%dms", frozen.Milliseconds())
 	settings["lock_timeout"] = fmt.Sprintf("%dms", lockTimeout.Milliseconds())
+	settings["statement_timeout"] = "0" // through a transaction pooler the session has not overridden it
 	settings["enable_seqscan"], settings["enable_bitmapscan"], settings["enable_sort"] = "off", "off", "off"
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		fmt.Fprintf(&b, "SET LOCAL %s = %s; ", identifier.Quote(name), identifier.QuoteLiteral(settings[name]))
 	}
-	return b.String()
+	return b.String() + noTransactionTimeout
 }
+
+// noTransactionTimeout overrides a limit that came with 17. It has no row on any server.
+const noTransactionTimeout = `SELECT WHERE CASE WHEN current_setting('transaction_timeout', true) IS NOT NULL
+	THEN set_config('transaction_timeout', '0', true) IS NULL ELSE false END; `
 
 func (s *statements) lane() string { return laneSQL(s.cfg.Columns.Key) }
 

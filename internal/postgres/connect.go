@@ -15,6 +15,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/pooler"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/session"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/sqlstate"
 )
 
@@ -63,7 +64,8 @@ func Open(ctx context.Context, dsn string, o ConnectOptions) (*pgx.Conn, error) 
 	return OpenConfig(ctx, pc)
 }
 
-// OpenConfig opens a connection on which the end of a context cancels the running statement on the server.
+// OpenConfig opens a connection on which the end of a context cancels the running statement on the server, and which
+// no limit of the server, the database or the role ends.
 func OpenConfig(ctx context.Context, pc *pgx.ConnConfig) (*pgx.Conn, error) {
 	pc.BuildContextWatcherHandler = func(c *pgconn.PgConn) ctxwatch.Handler {
 		return &pgconn.CancelRequestContextWatcherHandler{Conn: c, DeadlineDelay: cancelDelay}
@@ -71,6 +73,10 @@ func OpenConfig(ctx context.Context, pc *pgx.ConnConfig) (*pgx.Conn, error) {
 	conn, err := pgx.ConnectConfig(ctx, pc)
 	if err != nil {
 		return nil, ConnectFault(pc, err)
+	}
+	if err := session.Override(ctx, conn.PgConn()); err != nil {
+		CloseConn(conn)
+		return nil, QueryFault(serverName(pc), err)
 	}
 	return conn, nil
 }

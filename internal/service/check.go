@@ -4,12 +4,11 @@ import (
 	"context"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/check"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 	"github.com/cdc-outbox/cdc-outbox/internal/progress"
 	"github.com/cdc-outbox/cdc-outbox/internal/setup"
@@ -112,7 +111,7 @@ func checkClaim(ctx context.Context, dsn string, c *config.Loaded, cluster check
 func systemID(ctx context.Context, dsn string) (id string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	conn, err := pgx.Connect(ctx, dsn)
+	conn, err := postgres.Connect(ctx, dsn, "cdc-outbox check")
 	if err != nil {
 		return "", err
 	}

@@ -36,6 +36,9 @@ func Preflight(ctx context.Context, dsn string, cfg Config) []preflight.Finding 
 		if st.Server.SlotWALKeepMB >= 0 && !st.Server.InRecovery {
 			st.WAL = lookupRate(ctx, s.Conn)
 		}
+		if st.Limits, st.Keepalives, err = postgres.LookupLimits(ctx, s.Conn); err != nil {
+			return postgres.QueryFault("settings", err)
+		}
 		ways = pooler.OnService(pooler.Probe(ctx, dsn, cfg.Slot, cfg.ConnectTimeout), st.Server.Service)
 		// A role that was given a replication connection may replicate, however the service grants it.
 		st.Server.MayReplicate = st.Server.MayReplicate || slices.ContainsFunc(ways, pooler.Route.Replicates)
@@ -104,6 +107,7 @@ func preflightFindings(cfg Config, st state, open []openTransaction, reader stri
 	out = append(out, checkWALLimit(cfg, st))
 	out = append(out, checkIdleTimeout(st)...)
 	out = append(out, checkSenderTimeout(st)...)
+	out = append(out, postgres.CheckLimits(st.Limits, st.Keepalives, st.Server.User)...)
 	return append(out, checkOpenTransactions(st, open)...)
 }
 

@@ -130,7 +130,11 @@ func createSlot(ctx context.Context, s servers, cfg Config, sql string) error {
 	if s.primary != s.Conn {
 		logging.Go(func() { s.logSnapshots(waitCtx, cfg) })
 	}
-	_, err := s.Exec(waitCtx, sql)
+	// The wait is for transactions, by their locks, and SlotWait bounds it.
+	_, err := s.Exec(waitCtx, "SET lock_timeout = 0")
+	if err == nil {
+		_, err = s.Exec(waitCtx, sql)
+	}
 	gaveUp := waitCtx.Err() != nil
 	cancel()
 	logging.Wait()

@@ -134,6 +134,7 @@ func createSnapshotSlot(ctx context.Context, conn *pgx.Conn, cfg Config, version
 	defer cancel()
 	replicating := conn.Config()
 	replicating.RuntimeParams["replication"] = "database"
+	replicating.RuntimeParams["lock_timeout"] = "0" // see createSlot
 	walsender, err := postgres.OpenConfig(waitCtx, replicating)
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -47,7 +48,7 @@ func (o *Outbox) Sample(ctx context.Context) (names []string, all bool) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, sampleTimeout)
 	defer cancel()
-	conn, err := pgx.Connect(ctx, o.DSN)
+	conn, err := postgres.Connect(ctx, o.DSN, "cdc-outbox admin")
 	if err != nil {
 		return []string{}, false
 	}
@@ -77,7 +78,7 @@ func (o *Outbox) All(ctx context.Context, flag string) ([]string, error) {
 	if rest == o.Template {
 		return []string{o.Template}, nil
 	}
-	conn, err := pgx.Connect(ctx, o.DSN)
+	conn, err := postgres.Connect(ctx, o.DSN, "cdc-outbox admin")
 	if err != nil {
 		return nil, &fault.Error{Kind: fault.Retry, Object: "postgres", Err: errors.New("cannot connect")}
 	}

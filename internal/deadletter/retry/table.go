@@ -62,10 +62,17 @@ func (re *rebuilder) connect(ctx context.Context) error {
 	for name, value := range session.TextSettings() {
 		pc.RuntimeParams[name] = value
 	}
-	if re.conn, err = pgx.ConnectConfig(ctx, pc); err != nil {
-		re.conn = nil
+	conn, err := pgx.ConnectConfig(ctx, pc)
+	if err == nil {
+		err = session.Override(ctx, conn.PgConn())
+	}
+	if err != nil {
+		if conn != nil {
+			_ = conn.Close(context.WithoutCancel(ctx)) // the error that counts is the first
+		}
 		return &fault.Error{Kind: fault.Retry, Object: "postgres", Err: err}
 	}
+	re.conn = conn
 	return nil
 }
 

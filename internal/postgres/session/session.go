@@ -2,12 +2,8 @@ package session
 
 import (
 	"maps"
-	"slices"
-	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
-
-	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 )
 
 // TextSettings are the run-time parameters on which the text forms of values depend. They belong to the record, so they
@@ -40,11 +36,7 @@ func SetStreamParams(pc *pgconn.Config, slot string) {
 // with the startup packet or refuses the connection; a pooler can be configured to drop what it does not know
 // (ignore_startup_parameters).
 var LostSettings = func() string {
-	var want []string
-	for _, name := range slices.Sorted(maps.Keys(StreamSettings())) {
-		want = append(want, "("+identifier.QuoteLiteral(name)+", "+identifier.QuoteLiteral(StreamSettings()[name])+")")
-	}
-	return `(SELECT string_agg(w.name, ', ' ORDER BY w.name) FROM (VALUES ` + strings.Join(want, ", ") +
+	return `(SELECT string_agg(w.name, ', ' ORDER BY w.name) FROM (VALUES ` + values(StreamSettings()) +
 		`) AS w(name, value)
 		WHERE split_part(pg_catalog.current_setting(w.name), ',', 1) <> w.value)`
 }()
