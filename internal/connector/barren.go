@@ -68,6 +68,7 @@ func (b barren) wait(object string) fault.Wait {
 		remedy = fault.Do("See the server's log: it says why it ends the stream.")
 	}
 	return fault.Wait{
-		Kind: WaitStream, Object: object, Reason: b.reason(), Next: remedy.Next, Commands: remedy.Commands, Since: b.since,
+		Kind: WaitStream, Object: object, Reason: b.reason(), Next: remedy.Next, Commands: remedy.Commands,
+		Since: b.since,
 	}
 }

@@ -66,8 +66,8 @@ func CheckLimits(limits []Limit, keepalives int, user string) []preflight.Findin
 			Level: preflight.Warn, Code: codeSessionLimits, Subject: "tcp_keepalives",
 			Found: fmt.Sprintf("The server gives up a connection that has not answered for %d seconds.", keepalives),
 			Why:   "A moment's pause of the network is enough to end the stream.",
-			Remedy: "Raise tcp_keepalives_idle, tcp_keepalives_interval and tcp_keepalives_count. These values are for " +
-				"the role of the relay.",
+			Remedy: "Raise tcp_keepalives_idle, tcp_keepalives_interval and tcp_keepalives_count for the role of the " +
+				"relay.",
 			Commands: []string{fmt.Sprintf("ALTER ROLE %s SET tcp_keepalives_idle = 60;", identifier.Quote(user))},
 		})
 	}
@@ -98,7 +98,8 @@ func LimitOf(code string) string {
 
 // LimitRemedy is what to do about a limit that ended a session. user may be empty.
 func LimitRemedy(user, setting string) fault.Remedy {
-	next := setting + " of the server, the database or the role ends the session. Set it to 0 for the role of the relay."
+	next := setting + " of the server, the database or the role ends the session. Set it to 0 for the role of the " +
+		"relay."
 	if user == "" {
 		return fault.Do(next)
 	}
