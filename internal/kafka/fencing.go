@@ -85,8 +85,8 @@ func (p *Producer) fence(ctx context.Context) time.Duration {
 			p.fail(&fault.Error{
 				Kind: fault.Operator, Object: x.group(), Err: fmt.Errorf("the offset's metadata is not a position: %w",
 					err),
-				Next: "Find out which other program commits offsets for this group and stop it, then delete the offsets. " +
-					"Records since the slot's position are then sent again.",
+				Next: "Find out which other program commits offsets for this group and stop it, then delete the " +
+					"offsets. Records since the slot's position are then sent again.",
 				Commands: []string{p.cfg.Command("kafka-consumer-groups", "--delete-offsets --group "+
 					x.owner.TransactionalID+" --topic "+x.cfg.PositionTopic)},
 			})

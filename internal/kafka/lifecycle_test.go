@@ -112,7 +112,8 @@ func TestPartitionThatDoesNotExist(t *testing.T) {
 		ts := r.Trouble()
 		return len(ts) == 1 && ts[0].Kind == wire.TopicMissing &&
 			slices.Equal(ts[0].Commands,
-				[]string{"kafka-topics.sh --bootstrap-server " + r.cfg.Brokers[0] + " --alter --topic t --partitions 3"})
+				[]string{"kafka-topics.sh --bootstrap-server " + r.cfg.Brokers[0] +
+					" --alter --topic t --partitions 3"})
 	}, 5*time.Second, time.Millisecond)
 	addPartitions(t, c, "t", 3)
 	require.NoError(t, <-done)

@@ -40,8 +40,8 @@ func (p *Producer) report(part *partition, cause wire.Verdict) {
 				size+size/8)))
 	case wire.Rejected:
 		if cause.Action == wire.Mute || cause.Action == wire.Split {
-			remedy = fault.Do("Look for the partition in the broker's log. A compacted topic takes no record without a " +
-				"key; a message format, timestamp or policy setting of the topic may refuse the record.")
+			remedy = fault.Do("Look for the partition in the broker's log. A compacted topic takes no record without " +
+				"a key; a message format, timestamp or policy setting of the topic may refuse the record.")
 		}
 	}
 	part.trouble.set(p.log, cause.Trouble, "partition "+part.String(), sentence, remedy)

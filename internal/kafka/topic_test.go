@@ -24,7 +24,8 @@ func TestTopicAppears(t *testing.T) {
 		ts := r.Trouble()
 		return len(ts) == 1 && ts[0].Kind == wire.TopicMissing && ts[0].Object == `topic "t"` &&
 			slices.Equal(ts[0].Commands,
-				[]string{"kafka-topics.sh --bootstrap-server " + r.cfg.Brokers[0] + " --create --topic t --partitions 12"})
+				[]string{"kafka-topics.sh --bootstrap-server " + r.cfg.Brokers[0] +
+					" --create --topic t --partitions 12"})
 	}, 5*time.Second, time.Millisecond)
 	require.NoError(t, c.CreateTopic("t", 3, nil))
 	<-done

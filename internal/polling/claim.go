@@ -156,8 +156,9 @@ func (c *connection) read(ctx context.Context, s *statements, claimed []int, per
 				s.cfg.Columns.Sequence); sequence < 0 {
 				return &fault.Error{
 					Kind: fault.Operator, Object: s.object(),
-					Err:  errors.New("its rows have no column " + s.cfg.Columns.Sequence),
-					Next: "See what is missing.", Commands: []string{"cdc-outbox check"},
+					Err:      errors.New("its rows have no column " + s.cfg.Columns.Sequence),
+					Next:     "See what is missing.",
+					Commands: []string{"cdc-outbox check"},
 				}
 			}
 		}
@@ -172,7 +173,8 @@ func (c *connection) read(ctx context.Context, s *statements, claimed []int, per
 		if err != nil {
 			return &fault.Error{
 				Kind: fault.Operator, Object: s.object(),
-				Err: errors.New("a row has no number in " + s.cfg.Columns.Sequence), Next: "See what is missing.", Commands: []string{"cdc-outbox check"},
+				Err: errors.New("a row has no number in " + s.cfg.Columns.Sequence), Next: "See what is missing.",
+				Commands: []string{"cdc-outbox check"},
 			}
 		}
 		b.add(batchRow{lane: lane, seq: seq, part: v[1], tid: v[2]}, v[ownColumns:])

@@ -141,6 +141,21 @@ func PlanSetup(ctx context.Context, dsn string, s Setup) ([]setup.Step, error) {
 	return plan(ctx, conn, &s)
 }
 
+// noIdentity is for a partitioned table without a sequence column on a server that cannot add one.
+func noIdentity(t identifier.Table, column string) error {
+	schema, sequence := quoted(t.Schema), quoted(t.Name+"_seq")
+	return &fault.Error{
+		Kind: fault.Operator, Object: "table " + t.String(),
+		Err:  errors.New("an identity column cannot be added to a partitioned table before PostgreSQL 17"),
+		Next: "Add a column with a default. The role that inserts needs USAGE on the sequence then.",
+		Commands: []string{
+			fmt.Sprintf("CREATE SEQUENCE %s.%s;", schema, sequence),
+			fmt.Sprintf("ALTER TABLE %s ADD COLUMN %s bigint NOT NULL DEFAULT nextval('%s.%s');", t.SQL(),
+				quoted(column), schema, sequence),
+		},
+	}
+}
+
 func plan(ctx context.Context, conn *pgx.Conn, s *Setup) ([]setup.Step, error) {
 	server, err := lookupServer(ctx, conn)
 	if err != nil {
@@ -179,17 +194,7 @@ func plan(ctx context.Context, conn *pgx.Conn, s *Setup) ([]setup.Step, error) {
 	for _, st := range tables {
 		if st.partitioned() && server.Version < 170000 && len(st.Columns) > 0 {
 			if _, ok := st.column(s.Columns.Sequence); !ok {
-				return nil, &fault.Error{
-					Kind: fault.Operator, Object: "table " + st.Table.String(),
-					Err:  errors.New("an identity column cannot be added to a partitioned table before PostgreSQL 17"),
-					Next: "Add a column with a default. The role that inserts needs USAGE on the sequence then.",
-					Commands: []string{
-						fmt.Sprintf("CREATE SEQUENCE %s.%s;", quoted(st.Table.Schema), quoted(st.Table.Name+"_seq")),
-						fmt.Sprintf("ALTER TABLE %[3]s ADD COLUMN %[4]s bigint NOT NULL DEFAULT nextval('%[1]s.%[2]s');",
-							quoted(st.Table.Schema), quoted(st.Table.Name+"_seq"), st.Table.SQL(),
-							quoted(s.Columns.Sequence)),
-					},
-				}
+				return nil, noIdentity(st.Table, s.Columns.Sequence)
 			}
 		}
 		steps = append(steps, planTable(st, s)...)

@@ -101,7 +101,10 @@ func PollingCause(st polling.Status) alert.Cause {
 			Commands: h.Commands,
 		}
 	case st.State.Name == notRunning:
-		return alert.Cause{Code: string(notRunning), Sentence: st.State.Reason, Next: "Start it.", Commands: []string{"cdc-outbox run"}}
+		return alert.Cause{
+			Code: string(notRunning), Sentence: st.State.Reason,
+			Next: "Start it.", Commands: []string{"cdc-outbox run"},
+		}
 	case st.State.Reason != "":
 		return alert.Cause{
 			Code: diagnose.PostgresUnreachable, Sentence: st.State.Reason, Since: &st.State.Since, Next: st.State.Next,

@@ -73,10 +73,11 @@ func judgeRead(err error) (fault.Kind, fault.Remedy) {
 		}
 		return fault.Retry, fault.Do(dialed.Remedy)
 	case errors.As(err, &data):
-		return fault.Fatal, fault.Do("Read the topic with another client to see whether the broker or this program is wrong.")
+		return fault.Fatal, fault.Do("Read the topic with another client to see whether the broker or this program " +
+			"is wrong.")
 	case errors.As(err, &gone):
-		return fault.Operator, fault.Do("Read again from the offset at which the log starts now, or give the topic a longer " +
-			"retention first.")
+		return fault.Operator, fault.Do("Read again from the offset at which the log starts now, or give the topic a " +
+			"longer retention first.")
 	case errors.As(err, &code):
 		switch v := wire.VerdictOf(code.Code); {
 		case code.Code == wire.UnknownTopic:
