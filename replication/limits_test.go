@@ -57,7 +57,7 @@ func TestVersionsLimitsOfTheDatabaseDoNotBindTheStream(t *testing.T) {
 
 		switch name {
 		case "statement_timeout", "tcp_user_timeout":
-			continue // one of its own; no matter for a session that reads what it asks for
+			continue // the checkpoint has its own limit, and reads whatever it asks for
 		}
 		var got string
 		require.NoError(t, written.QueryRow(t.Context(), "SELECT current_setting($1)", pgx.QueryExecModeExec, name).

@@ -17,8 +17,8 @@ func (m mark) beyond(other mark) bool {
 }
 
 // advance is what a series of streams has achieved. A stream that is broken within a transaction gets that transaction
-// again from its beginning, so being open, receiving and even receiving for long are no progress: only rows count that
-// no stream has received before, and positions that move.
+// again from its beginning, so an open stream that receives rows may achieve nothing. Only rows that no earlier stream
+// has received count, and positions that move.
 type advance struct {
 	furthest mark
 	received lsn.LSN

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -23,6 +24,8 @@ type app struct {
 	stdout  io.Writer
 	stderr  io.Writer
 	environ []string
+
+	hungUp atomic.Pointer[func()] // what SIGHUP does; nil: what SIGTERM does
 
 	began bool // a command's own work began: from there on errors are not about usage
 	// what the command has done, and what to do about the rest, for the operator who interrupts it; empty where it

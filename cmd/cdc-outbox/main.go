@@ -11,20 +11,31 @@ import (
 // main is a door: signals come in, an exit code goes out. Nothing else calls os.Exit.
 func main() {
 	a := &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, environ: os.Environ()}
-	os.Exit(a.execute(interruptible(), os.Args[1:]))
+	os.Exit(a.execute(a.interruptible(), os.Args[1:]))
 }
 
 // interruptible returns a context that ends with the first SIGTERM or SIGINT, which asks for a graceful stop. The
-// second one ends the process at once: what was in flight is then repeated by the next start.
-func interruptible() context.Context {
+// second one ends the process at once: what was in flight is then repeated by the next start. SIGHUP counts as such a
+// signal until the command stays. A process that was started with SIGHUP ignored (nohup) goes on ignoring it.
+func (a *app) interruptible() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	go func() {
-		<-signals
-		cancel()
-		<-signals
-		os.Exit(1)
+		for {
+			sig := <-signals
+			if hungUp := a.hungUp.Load(); sig == syscall.SIGHUP && hungUp != nil {
+				(*hungUp)()
+				continue
+			}
+			if ctx.Err() != nil {
+				os.Exit(1)
+			}
+			cancel()
+		}
 	}()
 	return ctx
 }

@@ -91,6 +91,9 @@ func (a *app) monitor(ctx context.Context, c *config.Loaded, mc slotmonitor.Conf
 			return err
 		}
 	}
+	if !table {
+		a.stay(log)
+	}
 	if table && c.Origins["http.listen"].Layer == "default" {
 		c.HTTP.TurnOff()
 	}

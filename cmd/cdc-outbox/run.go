@@ -16,7 +16,7 @@ func (a *app) runCommand() *cobra.Command {
 		Short: "Run the connector",
 		Long: `run relays outbox rows to Kafka until it is asked to stop. SIGTERM or SIGINT stop it gracefully: it
 reads to the end of the open transaction, waits for Kafka's acknowledgements and confirms them to the slot. A second
-signal ends it at once.
+signal ends it at once. SIGHUP is ignored, with a line in the log: a changed configuration takes a restart.
 
 While Postgres or Kafka are away it waits for them, not ready. Exit codes: 0 stopped as asked, 1 failed, 2 the
 configuration or the command line is wrong, 3 an operator has to fix something, such as a lost slot.`,
@@ -32,6 +32,7 @@ configuration or the command line is wrong, 3 an operator has to fix something, 
 			if err != nil {
 				return err
 			}
+			a.stay(log)
 			err = service.Run(cmd.Context(), a.options(c, log))
 			if err != nil {
 				log.Error("stopped by an error", telemetry.ErrorFields(err)...)
@@ -42,6 +43,13 @@ configuration or the command line is wrong, 3 an operator has to fix something, 
 			return err
 		},
 	}
+}
+
+// stay makes SIGHUP harmless for a process that stays. To daemons it means "reload", which a service manager or a log
+// rotation sends as a matter of course; a relay that took it for a stop would be down from then on.
+func (a *app) stay(log *zap.Logger) {
+	ignore := func() { log.Warn("SIGHUP ignored: nothing is reloaded; restart to apply a changed configuration") }
+	a.hungUp.Store(&ignore)
 }
 
 // options are what a process that stays is built from.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,14 +17,17 @@ import (
 )
 
 func (a *app) teardownCommand() *cobra.Command {
-	var dryRun, table, yes bool
+	var dryRun, table, yes, publication bool
 	cmd := &cobra.Command{
 		Use:   "teardown",
 		Short: "Remove slot and publication, and with --table the outbox table",
 		Long: `teardown drops the slot, which lets Postgres remove the WAL it held back, then the publication, and
 with --table the outbox tables with all events in them. It refuses while a connector reads the slot. Events that were
 not published are not published any more, so it asks first, or wants --yes. With source: polling it drops the index,
-the trigger and the columns that setup has added.`,
+the trigger and the columns that setup has added.
+
+A publication that another slot of the database may read is kept, because that slot could never be decoded without it.
+--drop-publication drops it all the same.`,
 		Example: `  cdc-outbox teardown --dry-run
   cdc-outbox teardown --yes`,
 		Args: noArguments,
@@ -40,11 +44,14 @@ the trigger and the columns that setup has added.`,
 			if err != nil {
 				return err
 			}
+			admin.DropPublication = publication
 			return a.teardown(cmd.Context(), c, admin, o)
 		},
 	}
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print the SQL and change nothing")
 	cmd.Flags().BoolVar(&table, "table", false, "drop the outbox tables too, with the events in them")
+	cmd.Flags().BoolVar(&publication, "drop-publication", false,
+		"drop the publication although another slot may read it")
 	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
 	return cmd
 }
@@ -71,6 +78,10 @@ func (a *app) tearDown(o teardownOptions, plan func() ([]setup.Step, error), do 
 		return err
 	}
 	if err := a.printSteps(steps); err != nil || o.dryRun {
+		return err
+	}
+	if !slices.ContainsFunc(steps, setup.Step.Does) {
+		_, err = fmt.Fprintln(a.stdout, "-- Nothing to do.")
 		return err
 	}
 	if !o.yes {

@@ -20,7 +20,15 @@ type OutboxTable struct {
 	Selectable  bool               // the connected role may SELECT from it
 	Owned       bool               // the connected role may publish it
 	Leaves      []identifier.Table // partitions that hold rows
+	Unlogged    []Partition        // partitions whose rows never reach the WAL
 	Columns     []TableColumn
+}
+
+// Partition is one that holds rows.
+type Partition struct {
+	Table   identifier.Table
+	Parent  identifier.Table
+	Foreign bool // it is a foreign table
 }
 
 // TableColumn is one column. Category is pg_type.typcategory (Postgres docs, table 53.65): S string, U user-defined
@@ -75,10 +83,14 @@ const tableSQL = `
 SELECT c.relkind::text, c.relpersistence::text, has_schema_privilege(n.oid, 'USAGE')
   AND has_table_privilege(c.oid, 'SELECT'),
        pg_has_role(c.relowner, 'USAGE'),
-       (SELECT coalesce(jsonb_agg(jsonb_build_object('schema', ln.nspname, 'name', l.relname)
+       (SELECT coalesce(jsonb_agg(jsonb_build_object('schema', ln.nspname, 'name', l.relname,
+                                  'foreign', l.relkind = 'f', 'logged', l.relkind <> 'f' AND l.relpersistence = 'p',
+                                  'parentschema', hn.nspname, 'parentname', h.relname)
                                   ORDER BY ln.nspname, l.relname), '[]')::text
           FROM pg_catalog.pg_partition_tree(c.oid) pt
           JOIN pg_catalog.pg_class l ON l.oid = pt.relid JOIN pg_catalog.pg_namespace ln ON ln.oid = l.relnamespace
+          JOIN pg_catalog.pg_class h ON h.oid = pt.parentrelid
+          JOIN pg_catalog.pg_namespace hn ON hn.oid = h.relnamespace
          WHERE pt.isleaf AND c.relkind = 'p' AND l.relkind <> 'p'),
        (SELECT coalesce(jsonb_agg(jsonb_build_object('name', a.attname, 'type', format_type(b.oid, NULL),
                                                      'category', b.typcategory, 'not_null', a.attnotnull,
@@ -102,12 +114,22 @@ func LookupTable(ctx context.Context, q Querier, t identifier.Table) (OutboxTabl
 	if err != nil {
 		return OutboxTable{}, fmt.Errorf("read table %s: %w", t, err)
 	}
-	var parts []struct{ Schema, Name string }
+	var parts []struct {
+		Schema, Name             string
+		ParentSchema, ParentName string
+		Foreign, Logged          bool
+	}
 	if err := errors.Join(json.Unmarshal(leaves, &parts), json.Unmarshal(columns, &info.Columns)); err != nil {
 		return OutboxTable{}, fmt.Errorf("read table %s: %w", t, err)
 	}
 	for _, p := range parts {
-		info.Leaves = append(info.Leaves, identifier.Table(p))
+		leaf := identifier.Table{Schema: p.Schema, Name: p.Name}
+		info.Leaves = append(info.Leaves, leaf)
+		if !p.Logged {
+			info.Unlogged = append(info.Unlogged, Partition{
+				Table: leaf, Parent: identifier.Table{Schema: p.ParentSchema, Name: p.ParentName}, Foreign: p.Foreign,
+			})
+		}
 	}
 	return info, nil
 }

@@ -99,7 +99,7 @@ func checkTables(cfg Config, st state) []preflight.Finding {
 					"LOGGED;", t.Table.SQL()))
 			continue
 		}
-		bad := checkColumns(cfg.Columns, t)
+		bad := append(checkPartitions(t), checkColumns(cfg.Columns, t)...)
 		if len(bad) == 0 {
 			bad = append(bad, preflight.Fine(subject, "It exists and has the mapped columns."))
 		}

@@ -32,6 +32,9 @@ type Config struct {
 	// password). Empty: no grants.
 	Role string
 
+	// DropPublication lets Teardown drop the publication although another slot may read it.
+	DropPublication bool
+
 	// SlotWait bounds the creation of the slot, which waits for every transaction open at that moment. Default 1m; the
 	// context ends it earlier.
 	SlotWait time.Duration

@@ -26,7 +26,11 @@ const (
 	stepPublication
 	stepSlot
 	stepSnapshotSlot
+	stepKept // nothing to do: SQL is a comment, Why says what is kept
 )
+
+// Does reports whether the step changes anything. One that does not says what is left as it is.
+func (s Step) Does() bool { return s.action != stepKept }
 
 // pendingMark marks, as a comment on the publication, a setup that has not come to its slot yet. The two cannot be made
 // in one transaction (pg_create_logical_replication_slot refuses one that has written), and creating the slot may wait

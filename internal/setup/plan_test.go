@@ -108,3 +108,16 @@ func TestPlanTeardown(t *testing.T) {
 
 // stepsSQL joins the statements for pasting.
 func stepsSQL(steps []Step) string { return strings.Join(stepCommands(steps), "\n") }
+
+func TestPlanTeardownKeepsAPublicationThatAnotherSlotMayRead(t *testing.T) {
+	cfg, st := planConfig(), setUpState()
+	st.Readers = []string{"b (a session reads it)"}
+	steps := planTeardown(cfg, st, false)
+	require.Len(t, steps, 2)
+	require.True(t, steps[0].Does())
+	require.False(t, steps[1].Does())
+	require.Contains(t, steps[1].Why, "b (a session reads it)")
+	require.Contains(t, steps[1].Why, "teardown --drop-publication")
+	cfg.DropPublication = true
+	require.True(t, planTeardown(cfg, st, false)[1].Does())
+}

@@ -84,9 +84,9 @@ func Plan(ctx context.Context, dsn string, cfg Config) (steps []Step, err error)
 }
 
 // CheckPublished looks, while a stream is open, for what makes rows silently absent from it: a table that left the
-// publication, was dropped or was re-created under its name, a filter, a hidden column, a publication or slot that no
-// longer exists. What the stream itself shows (a column that is missing from a row) is none of its business. Errors are
-// as Ensure's.
+// publication, was dropped or was re-created under its name, a filter, a hidden column, a partition whose rows never
+// reach the WAL, a publication or slot that no longer exists. What the stream itself shows (a column that is missing
+// from a row) is none of its business. Errors are as Ensure's.
 func CheckPublished(ctx context.Context, dsn string, cfg Config) error {
 	cfg = cfg.WithDefaults().withoutExtras()
 	return withAdminConn(ctx, dsn, cfg, func(conn *pgx.Conn) error {
@@ -98,6 +98,7 @@ func CheckPublished(ctx context.Context, dsn string, cfg Config) error {
 			return preflight.FirstFailure(pair)
 		}
 		out := append(checkSlot(cfg, st), checkMissing(cfg, st)...)
+		out = append(out, checkAllPartitions(st)...)
 		return preflight.FirstFailure(append(out, checkPublication(cfg, st)...))
 	})
 }

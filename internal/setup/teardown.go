@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"go.uber.org/zap"
 
@@ -16,8 +17,9 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/snapshot"
 )
 
-// Teardown drops the slot, then the publication, and the tables where dropTables is set (without CASCADE). It refuses
-// while a session reads the slot. What no longer exists is not an error. It returns the steps done.
+// Teardown drops the slot, then the publication unless another slot may read it, and the tables where dropTables is set
+// (without CASCADE). It refuses while a session reads the slot. What no longer exists is not an error. It returns the
+// steps done.
 func Teardown(ctx context.Context, dsn string, cfg Config, dropTables bool) (done []Step, err error) {
 	cfg = cfg.WithDefaults()
 	err = withServers(ctx, dsn, cfg, func(conn servers) error {
@@ -26,6 +28,11 @@ func Teardown(ctx context.Context, dsn string, cfg Config, dropTables bool) (don
 			return err
 		}
 		for _, s := range steps {
+			if !s.Does() {
+				cfg.Logger.Warn("publication kept: another slot may read it",
+					zap.String(logkey.Publication, cfg.Publication), zap.String(logkey.Reason, s.Why))
+				continue
+			}
 			if _, err := conn.maker(s).Exec(ctx, s.SQL); err != nil {
 				if alreadyGone(err) {
 					continue
@@ -57,6 +64,16 @@ func readTeardownPlan(ctx context.Context, conn servers, cfg Config, dropTables 
 	}
 	if err := teardownRefusal(cfg, st); err != nil {
 		return nil, err
+	}
+	if st.Readers, err = otherReaders(ctx, conn.Conn, cfg); err != nil {
+		return nil, err
+	}
+	if conn.primary != nil && conn.primary != conn.Conn {
+		more, err := otherReaders(ctx, conn.primary, cfg)
+		if err != nil {
+			return nil, err
+		}
+		st.Readers = append(st.Readers, more...)
 	}
 	steps := planTeardown(cfg, st, dropTables)
 	if conn.primary == nil { // the rest is done there
@@ -99,10 +116,22 @@ func planTeardown(cfg Config, st state, dropTables bool) []Step {
 				"publication cannot be decoded.",
 		})
 	}
-	if st.Publication.Exists {
+	drop := fmt.Sprintf("DROP PUBLICATION %s;", identifier.Quote(cfg.Publication))
+	switch {
+	case !st.Publication.Exists:
+	case len(st.Readers) == 0:
+		steps = append(steps, Step{SQL: drop, Why: "No slot uses it any more."})
+	case cfg.DropPublication:
 		steps = append(steps, Step{
-			SQL: fmt.Sprintf("DROP PUBLICATION %s;", identifier.Quote(cfg.Publication)),
-			Why: "No slot uses it any more.",
+			SQL: drop,
+			Why: "Asked for. A slot that reads it cannot be decoded any more: " + strings.Join(st.Readers, ", ") + ".",
+		})
+	default:
+		steps = append(steps, Step{
+			SQL: "-- " + drop, action: stepKept,
+			Why: fmt.Sprintf("Publication %s is kept: other slots of this database may read it, and without it they "+
+				"could never be decoded again: %s. If none of them reads it, run `cdc-outbox teardown "+
+				"--drop-publication`, or drop it.", identifier.Quote(cfg.Publication), strings.Join(st.Readers, ", ")),
 		})
 	}
 	if st.Snapshot.Exists {
@@ -123,6 +152,25 @@ func planTeardown(cfg Config, st state, dropTables bool) []Step {
 		}
 	}
 	return steps
+}
+
+// otherReaders names the slots of this database, ours left out, that may read the publication. A slot does not record
+// its publications: they come with START_REPLICATION. So only a session that the role may see, and that names others,
+// shows that its slot does not read it.
+func otherReaders(ctx context.Context, q postgres.Querier, cfg Config) ([]string, error) {
+	var readers []string
+	err := q.QueryRow(ctx, `SELECT coalesce(array_agg(quote_ident(s.slot_name)
+		  || CASE WHEN s.active THEN ' (a session reads it)' ELSE ' (no session reads it)' END
+		  ORDER BY s.slot_name), '{}')
+		FROM pg_catalog.pg_replication_slots s LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = s.active_pid
+		WHERE s.plugin = 'pgoutput' AND s.database = current_database() AND s.slot_name <> $1::text
+		  AND NOT coalesce(a.query ~* '^START_REPLICATION ' AND a.query ~ 'publication_names'
+		    AND position($2::text IN a.query) = 0 AND length(a.query) < 900, false)`,
+		cfg.Slot, cfg.Publication).Scan(&readers)
+	if err != nil {
+		return nil, postgres.QueryFault("replication slots", err)
+	}
+	return readers, nil
 }
 
 func alreadyGone(err error) bool {

@@ -1,0 +1,27 @@
+package main
+
+import (
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/test/testkit"
+)
+
+// TestSIGHUPDoesNotEndTheRelay: a service manager's reload and a log rotation send it as a matter of course.
+func TestSIGHUPDoesNotEndTheRelay(t *testing.T) {
+	b := newBed(t, testkit.Postgres(t), "orders.events")
+	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
+	r := start(t, b.env)
+	r.awaitReady(http.StatusOK)
+	require.NoError(t, r.cmd.Process.Signal(syscall.SIGHUP))
+	require.Eventually(t, func() bool { return strings.Contains(r.text(), "SIGHUP ignored") }, 10*time.Second,
+		20*time.Millisecond)
+	b.db.Exec(t, insertOrder)
+	b.records("orders.events", 1)
+	require.Equal(t, 0, r.stop(syscall.SIGTERM))
+}
