@@ -20,7 +20,8 @@ func TestVersionsPartitionsOutsideTheWALAreRefused(t *testing.T) {
 	require.NoError(t, CheckPublished(t.Context(), db.DSN, db.cfg))
 
 	db.Exec(t, `
-		CREATE UNLOGGED TABLE outbox_2a PARTITION OF outbox_2 FOR VALUES FROM ('2021-01-01') TO ('2022-01-01');
+		CREATE UNLOGGED TABLE outbox_2a PARTITION OF outbox_2
+			FOR VALUES FROM ('2021-01-01') TO ('2022-01-01');
 		CREATE FOREIGN DATA WRAPPER none; CREATE SERVER elsewhere FOREIGN DATA WRAPPER none;
 		CREATE FOREIGN TABLE outbox_2b PARTITION OF outbox_2 FOR VALUES FROM ('2022-01-01') TO ('2023-01-01')
 			SERVER elsewhere`)
