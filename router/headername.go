@@ -20,6 +20,10 @@ const (
 	HeaderID       = "id"
 	HeaderType     = "type"
 	HeaderPosition = "position"
+
+	// HeaderOriginalTimestamp is on records whose own timestamp could make their topic delete or refuse them. It holds
+	// that timestamp in milliseconds; the record has the time at which it was sent. See docs/consuming-events.md.
+	HeaderOriginalTimestamp = "cdc-outbox-original-timestamp"
 )
 
 // CheckHeaderName reports why a string cannot be the name of a header.

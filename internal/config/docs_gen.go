@@ -88,7 +88,9 @@ var docs = map[string]string{
 	"router.columns.headers": "" +
 		"Column with a JSON object whose members become headers.",
 	"router.columns.timestamp": "" +
-		"Column that becomes the record timestamp. A row without a value takes the commit time.",
+		"Column that becomes the record timestamp. A row without a value takes the commit time. A row that is " +
+		"too old for its topic, or in the future, takes the present time, and a header has its own; see " +
+		"docs/consuming-events.md.",
 	"router.topic": "" +
 		"Topic of a row. ${aggregate_type}, ${aggregate_id} and ${type} are replaced by the value of the " +
 		"column with that role, ${column:NAME} by the value of any other column.",

@@ -103,7 +103,8 @@ type Columns struct {
 	// Column with a JSON object whose members become headers.
 	Headers string `key:"headers" default:"headers"`
 
-	// Column that becomes the record timestamp. A row without a value takes the commit time.
+	// Column that becomes the record timestamp. A row without a value takes the commit time. A row that is too old for
+	// its topic, or in the future, takes the present time, and a header has its own; see docs/consuming-events.md.
 	Timestamp string `key:"timestamp" default:"created_at"`
 }
 

@@ -29,6 +29,8 @@ type batch struct {
 	records        int32
 	firstTimestamp int64
 	maxTimestamp   int64
+	made           int64    // when its first record was taken, in milliseconds; see freshen
+	refusedTimes   bool     // the topic refused its timestamps
 	tickets        []uint64 // one per record, in order
 	tags           []Tag    // of the few records that have one
 	window         int64    // sum of Record.Size(): what the caller's window gets back

@@ -47,6 +47,14 @@ type Config struct {
 	// limit is 1,048,588 bytes. Default 1,000,000.
 	MaxBatchBytes int
 
+	// KeepTimestamps sends each record with its own timestamp, whatever its topic does with such a record. Default
+	// false: see timestamp.go.
+	KeepTimestamps bool
+
+	// TimestampColumn is where timestamps come from, for the sentence about one that a topic refuses. Empty: from the
+	// commit.
+	TimestampColumn string
+
 	// MetadataInterval is how often leaders and partition counts are asked for when nothing is wrong. Default 30 s.
 	MetadataInterval time.Duration
 

@@ -30,6 +30,7 @@
 // The files, in the order to read them:
 //
 //   - record.go, batch.go, chunk.go, compress.go: encoding
+//   - timestamp.go: which timestamp a record gets
 //   - partition.go: the state machine
 //   - send.go: when to send which batch
 //   - recovery.go, split.go, refusal.go, resolve.go: what happens when a batch fails; the error codes and what to do
@@ -41,9 +42,10 @@
 //
 // # Why nothing is lost, duplicated or reordered
 //
-// Each batch gets (producer id, epoch, sequence) at its first send and keeps them, and its bytes, for every resend
-// (KIP-98). The broker remembers the last five batches per partition and recognizes a repeat. So at most five batches
-// are in flight, and a repeat is always safe, even when the first copy was appended and only its answer was lost.
+// Each batch gets (producer id, epoch, sequence) at its first send and keeps them for every resend, and its records too
+// (KIP-98); only timestamps may change. The broker remembers the last five batches per partition and recognizes a
+// repeat by that place. So at most five batches are in flight, and a repeat is always safe, even if the first copy was
+// appended and only its answer was lost.
 //
 // A partition that meets an error drains: it sends nothing until every request in flight is answered or its connection
 // is closed. Then it rewinds: everything unacknowledged is sent again, in sequence, the first batch alone (probing).

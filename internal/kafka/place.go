@@ -10,7 +10,7 @@ import (
 func (p *Producer) topic(name string) *topic {
 	t := p.topics[name]
 	if t == nil {
-		t = &topic{name: name, limit: p.cfg.MaxBatchBytes}
+		t = &topic{name: name, limit: p.cfg.MaxBatchBytes, shifts: unknownShifts}
 		p.topics[name] = t
 		p.wantMetadata()
 	}

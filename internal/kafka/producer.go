@@ -28,6 +28,7 @@ type Producer struct {
 	brokers map[int32]*broker
 	picked  []*partition // scratch of collect
 	touched []*partition // scratch of answer
+	stamped stamped      // scratch of timely
 
 	id         identity
 	idTrouble  trouble
@@ -174,23 +175,7 @@ func (p *Producer) ProduceAt(ctx context.Context, rec *router.Record, ticket uin
 	if p.tx != nil {
 		p.tx.add(part, rec, pos)
 	}
-	n := 0
-	if part.open != nil {
-		if n = part.open.append(rec, ticket, t.limit); n == 0 {
-			part.seal()
-		}
-	}
-	if part.open == nil {
-		part.open = newBatch(part)
-		if p.tx != nil {
-			part.open.tx = p.tx.filling
-		}
-		n = wire.HeaderSize + part.open.append(rec, ticket, t.limit)
-		if part.broker == nil {
-			p.wantMetadata()
-		}
-	}
-	part.pending += n
+	p.put(part, rec, ticket)
 	p.produced++
 	p.flushed = false
 
@@ -202,6 +187,35 @@ func (p *Producer) ProduceAt(ctx context.Context, rec *router.Record, ticket uin
 		p.pump(part.broker)
 	}
 	return nil
+}
+
+// put appends the record to the partition's open batch.
+func (p *Producer) put(part *partition, rec *router.Record, ticket uint64) {
+	t, own := part.topic, rec
+	if !t.times.keeps(rec.Timestamp) {
+		rec = p.timely(t, rec)
+	}
+	n := 0
+	if part.open != nil {
+		if n = part.open.append(rec, ticket, t.limit); n == 0 {
+			part.seal()
+		}
+	}
+	if part.open == nil {
+		part.open = newBatch(part)
+		part.open.made = t.look()
+		if p.tx != nil {
+			part.open.tx = p.tx.filling
+		}
+		n = wire.HeaderSize + part.open.append(rec, ticket, t.limit)
+		if part.broker == nil {
+			p.wantMetadata()
+		}
+	}
+	if rec != own {
+		part.open.window -= int64(rec.Size() - own.Size()) // the caller's window knows nothing of the header
+	}
+	part.pending += n
 }
 
 // Flush says that no more records are coming right now: what is there goes out as soon as nothing else is in flight.

@@ -91,6 +91,7 @@ func refusedByKafka(t *testing.T, c *kafka.Cluster, topic, cause string, action 
 	var asked atomic.Int32
 	r := newRigAt(t, c.Addrs(), append(change, func(cfg *Config) {
 		cfg.MaxBatchBytes, cfg.MaxRequestBytes, cfg.Dial = 19_000, 19_000, lateDial
+		cfg.KeepTimestamps = true
 		cfg.Refused = func(q Refusal) Resolution {
 			asked.Add(1)
 			if q.Reason != of.reason || q.Topic != topic {

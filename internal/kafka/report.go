@@ -3,6 +3,7 @@ package kafka
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
@@ -39,12 +40,35 @@ func (p *Producer) report(part *partition, cause wire.Verdict) {
 			fmt.Sprintf("--alter --entity-type topics --entity-name %s --add-config max.message.bytes=%d", topic,
 				size+size/8)))
 	case wire.Rejected:
+		if cause.Code == wire.InvalidTimestamp {
+			sentence, remedy = p.timestampRefused(part, cause)
+			break
+		}
 		if cause.Action == wire.Mute || cause.Action == wire.Split {
 			remedy = fault.Do("Look for the partition in the broker's log. A compacted topic takes no record without " +
 				"a key; a message format, timestamp or policy setting of the topic may refuse the record.")
 		}
 	}
 	part.trouble.set(p.log, cause.Trouble, "partition "+part.String(), sentence, remedy)
+}
+
+// timestampRefused words INVALID_TIMESTAMP for the record at the head of the queue.
+func (p *Producer) timestampRefused(part *partition, cause wire.Verdict) (string, fault.Remedy) {
+	topic, at := part.topic.name, time.UnixMilli(part.queued[0].firstTimestamp).UTC().Format(time.RFC3339)
+	bounds := wire.TimestampBefore + " and " + wire.TimestampAfter
+	if !p.cfg.KeepTimestamps {
+		return fmt.Sprintf("The topic refuses the present time, %s, as a record's timestamp (%s).", at, cause.Name),
+			fault.Do("Compare the clocks of this host and of the brokers. The topic's bounds are "+bounds+".",
+				p.cfg.Command("kafka-configs", "--describe --all --entity-type topics --entity-name "+topic))
+	}
+	from := "its commit time"
+	if p.cfg.TimestampColumn != "" {
+		from = fmt.Sprintf("from column %q or its commit time", p.cfg.TimestampColumn)
+	}
+	return fmt.Sprintf("The topic refuses the timestamp of a record, %s, %s (%s).", at, from, cause.Name),
+		fault.Do("The topic's bounds are "+bounds+". Widen them, or let the broker set the timestamps.",
+			p.cfg.Command("kafka-configs", fmt.Sprintf("--alter --entity-type topics --entity-name %s "+
+				"--add-config %s=LogAppendTime", topic, wire.TimestampType)))
 }
 
 // reportTopic records why metadata has no partitions for the topic.

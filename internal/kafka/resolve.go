@@ -195,6 +195,7 @@ func (p *Producer) drop(b *batch) {
 func (p *Producer) replace(old *batch, target *partition, rec *router.Record) {
 	b := newBatch(target)
 	b.tx = old.tx
+	b.made = time.Now().UnixMilli()
 	b.append(rec, old.tickets[0], target.topic.limit)
 	b.window, b.tags = old.window, old.tags
 	old.free()
@@ -245,9 +246,11 @@ func (r *refused) refusal() (Refusal, error) {
 	if err != nil {
 		return Refusal{}, err
 	}
+	rec.Timestamp = b.firstTimestamp + raw.timestampDelta
+	takeOriginal(&rec)
 	q := Refusal{
 		Ticket: b.tickets[0], Topic: b.part.topic.name, Partition: b.part.index,
-		Key: rec.Key, Value: rec.Value, Headers: rec.Headers, Timestamp: b.firstTimestamp + raw.timestampDelta,
+		Key: rec.Key, Value: rec.Value, Headers: rec.Headers, Timestamp: rec.Timestamp,
 		Bytes: b.size(), Limit: b.part.topic.max, Reason: InvalidRecord,
 	}
 	if r.cause.Trouble == wire.RecordTooLarge {

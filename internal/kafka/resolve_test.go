@@ -103,7 +103,7 @@ func testRefused(t *testing.T, mode func(*Config), code int16, action Action, ba
 	var mu sync.Mutex
 	var asked []Refusal
 	r := newRig(t, c, mode, func(cfg *Config) {
-		cfg.MaxBatchBytes, cfg.MaxRequestBytes = 600, 200
+		cfg.MaxBatchBytes, cfg.MaxRequestBytes, cfg.KeepTimestamps = 600, 200, true
 		cfg.Refused = func(q Refusal) Resolution {
 			mu.Lock()
 			defer mu.Unlock()

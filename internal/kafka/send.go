@@ -62,6 +62,7 @@ func (p *Producer) collect(b *broker) *request {
 		if len(part.inflight) == 0 && now.Sub(part.lastAck) > p.cfg.pace.probeAfter {
 			part.state = probing // the broker may have forgotten the producer meanwhile
 		}
+		p.freshen(part, now)
 		r.batches = append(r.batches, part.take(p.id))
 		p.refresh(part)
 	}

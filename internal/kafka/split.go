@@ -24,17 +24,20 @@ const minBatchLimit = 4 << 10
 // and the sequences start over, with repeats.
 func (p *Producer) split(part *partition, cause wire.Verdict) {
 	whole := part.queued[0]
+	size := whole.size()
+	if cause.Code == wire.InvalidTimestamp && !p.cfg.KeepTimestamps {
+		if err := p.refusedTimestamp(part, cause); err != nil {
+			p.unreadable(part, size, err)
+		}
+		return
+	}
 	if whole.records == 1 {
 		p.refuse(part, cause)
 		return
 	}
-	size := whole.size()
 	left, right, err := whole.halves()
 	if err != nil {
-		p.fail(&fault.Error{
-			Object: fmt.Sprintf("partition %s", part), Err: fmt.Errorf("split a batch of %d bytes: %w", size, err),
-			Next: "This is a bug; please report it.",
-		})
+		p.unreadable(part, size, err)
 		return
 	}
 	p.metrics.splits.Inc()
@@ -54,6 +57,14 @@ func (p *Producer) split(part *partition, cause wire.Verdict) {
 	p.wantMetadata()
 }
 
+// unreadable ends Run: a batch of our own cannot be taken apart.
+func (p *Producer) unreadable(part *partition, size int, err error) {
+	p.fail(&fault.Error{
+		Object: fmt.Sprintf("partition %s", part), Err: fmt.Errorf("take a batch of %d bytes apart: %w", size, err),
+		Next: "This is a bug; please report it.",
+	})
+}
+
 // halves returns two uncompressed batches with the records of b. b is unchanged.
 func (b *batch) halves() (left, right *batch, err error) {
 	data, err := b.expand()
@@ -62,6 +73,7 @@ func (b *batch) halves() (left, right *batch, err error) {
 	}
 	left, right = newBatch(b.part), newBatch(b.part)
 	left.tx, right.tx = b.tx, b.tx
+	left.made, right.made = b.made, b.made
 	middle := b.records / 2
 	for i := range b.records {
 		var rec rawRecord

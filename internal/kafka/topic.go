@@ -10,6 +10,9 @@ type topic struct {
 	max        int          // max.message.bytes, 0 while it is not known
 	sticky     int          // partition that takes records without a key
 
+	shifts shifts     // how far timestamps may be from the present time
+	times  timestamps // and what that means for records right now
+
 	// more is a higher partition count than len(partitions), seen in metadata and not yet adopted. See adopt.
 	more int
 
@@ -19,6 +22,7 @@ type topic struct {
 	// described: the topic's limits were asked for. Unset after MESSAGE_TOO_LARGE, so that they are asked again.
 	described   bool
 	describedAt time.Time // of the last answer
+	describeAt  time.Time // when they are asked for again: an operator may change them
 
 	creation creation
 	trouble  trouble

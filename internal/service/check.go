@@ -30,6 +30,8 @@ func Check(ctx context.Context, c *config.Loaded, report progress.Reporter) ([]p
 		return nil, err
 	}
 	cluster := check.Options{Cluster: producer.Cluster, CreateTopic: producer.CreateTopic}
+	cluster.KeepTimestamps = producer.KeepTimestamps
+	cluster.OldestRow = oldestRow(ctx, db)
 	cluster.Transactional = c.Delivery == "exactly_once"
 	found, topics, err := checkPostgres(ctx, c, db, report)
 	if err != nil {

@@ -9,7 +9,11 @@ import (
 
 // Kafka takes what the producer needs from the configuration.
 func Kafka(c *config.Loaded) (kafka.Config, error) {
-	k := kafka.Config{Cluster: wire.Cluster{Brokers: c.Kafka.Brokers}, Compression: c.Kafka.Compression}
+	k := kafka.Config{
+		Cluster: wire.Cluster{Brokers: c.Kafka.Brokers}, Compression: c.Kafka.Compression,
+		KeepTimestamps:  c.Router.Preset == config.PresetDebezium, // its records are Debezium's, byte for byte
+		TimestampColumn: c.Router.Roles().Timestamp,
+	}
 	if topics := c.Kafka.Topics; topics.Create {
 		k.CreateTopic = func(name string) wire.TopicSettings {
 			t := topics.For(name)

@@ -53,6 +53,11 @@ type Options struct {
 
 	// PositionTopic is the topic that positions are committed for. Default DefaultPositionTopic.
 	PositionTopic string
+
+	// OldestRow is the time of the oldest row in the outboxes, zero where it is not known.
+	OldestRow time.Time
+	// KeepTimestamps says that records have the timestamps of their rows, whatever the topic does with them.
+	KeepTimestamps bool
 }
 
 // checker collects the findings.
@@ -228,7 +233,7 @@ func (c *checker) configs(w *wire.Conn, topics []string) (map[string]map[string]
 	for _, topic := range topics {
 		req.Resources = append(req.Resources, describeconfigs.RequestResource{
 			ResourceType: wire.ResourceTopic, ResourceName: topic,
-			ConfigNames: []string{wire.MaxMessageBytes, "min.insync.replicas", "cleanup.policy"},
+			ConfigNames: append([]string{wire.MaxMessageBytes, "min.insync.replicas"}, wire.TimestampSettings...),
 		})
 	}
 	res, err := w.RoundTrip(req, c.cfg.RequestTimeout)
@@ -273,6 +278,7 @@ func (c *checker) topic(t *metadata.ResponseTopic, config map[string]string) {
 		return
 	}
 	c.durability(subject, t, replicas, config)
+	c.age(subject, t.Name, config)
 	if strings.Contains(config["cleanup.policy"], "compact") {
 		c.warn(subject, "It is compacted.",
 			"It takes no record without a key, and keeps only the last event of each key.",

@@ -116,6 +116,7 @@ const (
 	MessageTooLarge                    = 10
 	CoordinatorLoading                 = 14
 	TopicAuthorizationFailed           = 29
+	InvalidTimestamp                   = 32
 	GroupAuthorizationFailed           = 30
 	ClusterAuthorizationFailed         = 31
 	TopicAlreadyExists                 = 36

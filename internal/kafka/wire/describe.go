@@ -4,3 +4,18 @@ const (
 	ResourceTopic   = 2 // in DescribeConfigs
 	MaxMessageBytes = "max.message.bytes"
 )
+
+// Settings of a topic that say which timestamps it takes, and what it deletes by them.
+const (
+	CleanupPolicy       = "cleanup.policy"
+	RetentionMs         = "retention.ms"
+	TimestampType       = "message.timestamp.type"
+	TimestampBefore     = "message.timestamp.before.max.ms"
+	TimestampAfter      = "message.timestamp.after.max.ms"
+	TimestampDifference = "message.timestamp.difference.max.ms" // of both, before Kafka 4
+)
+
+// TimestampSettings lists them.
+var TimestampSettings = []string{
+	CleanupPolicy, RetentionMs, TimestampType, TimestampBefore, TimestampAfter, TimestampDifference,
+}
