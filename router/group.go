@@ -16,6 +16,7 @@ const (
 var groups = map[Reason]Group{
 	Unroutable:       GroupUnroutable,
 	IllegalTopic:     GroupUnroutable,
+	NoPartition:      GroupUnroutable,
 	NullID:           GroupNullKey,
 	NullKey:          GroupNullKey,
 	MissingColumn:    GroupMissingColumn,

@@ -24,6 +24,8 @@ const (
 	HeadersTooLarge Reason = "headers_too_large" // more than MaxHeaders or MaxHeaderBytes
 	// the record is larger than its topic takes; Route never says so, Kafka does
 	TooLarge Reason = "too_large"
+	// the row names a partition that its topic does not have; Route never says so, Kafka does
+	NoPartition Reason = "no_partition"
 	// the topic's own rules refuse the record; Route never says so, Kafka does
 	InvalidRecord    Reason = "invalid_record"
 	BadMessage       Reason = "bad_message"       // a logical message that is not what docs/messages.md describes
@@ -35,8 +37,8 @@ const (
 func Reasons() []Reason {
 	return []Reason{
 		MissingColumn, MalformedRow, UnchangedValue, BinaryValue, NullID, NullKey, Unroutable, IllegalTopic, BadBytea,
-		BadTimestamp, BadHeaders, ReservedHeader, HeadersTooLarge, TooLarge, InvalidRecord, BadValue, BadMessage,
-		NotTransactional,
+		BadTimestamp, BadHeaders, ReservedHeader, HeadersTooLarge, TooLarge, NoPartition, InvalidRecord, BadValue,
+		BadMessage, NotTransactional,
 	}
 }
 

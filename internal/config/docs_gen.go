@@ -217,7 +217,8 @@ var docs = map[string]string{
 		"Topic for dead letters. It must exist, be writable and keep its records (cleanup.policy=delete). " +
 		"While it cannot be written, nothing after a bad row is published.",
 	"router.bad_rows.unroutable": "" +
-		"Policy for rows without a topic or with an illegal topic. Empty: router.on_bad_row applies.",
+		"Policy for rows without a topic, with an illegal topic, or for a partition that the topic lacks. " +
+		"Empty: router.on_bad_row applies.",
 	"router.bad_rows.null_key": "" +
 		"Policy for rows whose id or aggregate id is NULL. Empty: router.on_bad_row applies.",
 	"router.bad_rows.missing_column": "" +

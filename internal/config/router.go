@@ -64,7 +64,8 @@ type Router struct {
 
 // BadRows overrides router.on_bad_row for single kinds of bad row.
 type BadRows struct {
-	// Policy for rows without a topic or with an illegal topic. Empty: `router.on_bad_row` applies.
+	// Policy for rows without a topic, with an illegal topic, or for a partition that the topic lacks. Empty:
+	// `router.on_bad_row` applies.
 	Unroutable string `key:"unroutable" oneof:"|halt|dead_letter|skip"`
 
 	// Policy for rows whose id or aggregate id is NULL. Empty: `router.on_bad_row` applies.

@@ -82,9 +82,9 @@ func (r *reader) notTaken(row outboxRow, rec *router.Record, err error) error {
 		k.Record, k.Bytes, k.Limit = rec, refused.Bytes, refused.Limit
 		return r.deadLetter(row, r.c.cfg.DeadLetters.Letter(k, time.Now()), bad)
 	}
-	r.c.log.Error("halted at an event that is larger than its topic takes; nothing after it is published either, "+
+	r.c.log.Error("halted at an event that its topic cannot take; nothing after it is published either, "+
 		"until the topic takes it",
-		append(bad.Fields(), zap.String(logkey.Next, raise(refused)))...)
+		append(bad.Fields(), zap.String(logkey.Next, remedy(refused)))...)
 	for {
 		if err := r.waitAt(row, bad.EventID, refused); err != nil {
 			return err
@@ -111,7 +111,7 @@ func (r *reader) waitAt(row outboxRow, id string, refused *kafka.RefusedError) e
 	r.c.mu.Unlock()
 	r.c.setHalted(&relay.HaltedRow{
 		Position: string(r.position), LSN: row.pos.Commit.String(), EventID: id, Reason: refused.Reason,
-		Message: refused.Error(), Next: raise(refused), Since: since,
+		Message: refused.Error(), Next: remedy(refused), Since: since,
 	})
 	r.c.producer.Commit()
 	timer := time.NewTimer(lookAgain)
@@ -140,4 +140,4 @@ func (r *reader) leave() {
 		zap.String(logkey.LSN, was.LSN))
 }
 
-func raise(r *kafka.RefusedError) string { return badrow.Raise(r, "the relay continues") }
+func remedy(r *kafka.RefusedError) string { return badrow.Remedy(r, "the relay continues") }

@@ -152,6 +152,44 @@ func TestTooLargeHaltsUntilTheLimitIsRaised(t *testing.T) {
 	})
 }
 
+// TestAPartitionThatDoesNotExist: a row for a partition that its topic does not have is a bad row like others.
+func TestAPartitionThatDoesNotExist(t *testing.T) {
+	for policy, want := range map[relay.Policy][]string{
+		relay.Halt: {"a"}, relay.Skip: {"a", "c"}, relay.DeadLetter: {"a", "b", "c"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			cfg := deadLetterConfig()
+			cfg.Policies.Default = policy
+			g := startWith(t, cfg, &fakeProducer{auto: true, stray: "b"},
+				opening{at(50), newStream(begin(100), row("a"), row("b"), row("c"), commit(150))})
+			synctest.Wait()
+			require.Equal(t, want, g.producer.produced())
+			ready, why := g.Ready()
+			require.Equal(t, policy != relay.Halt, ready)
+			if policy == relay.Halt {
+				require.Contains(t, why, "partition 7")
+				halted := g.Status().Halted
+				require.Equal(t, "no_partition", halted.Reason)
+				require.Contains(t, halted.Next, "moves keys")
+				require.NotContains(t, halted.Next, "kafka-topics", "no command that moves keys")
+				g.producer.mu.Lock()
+				g.producer.stray = "" // partitions were added
+				g.producer.mu.Unlock()
+				time.Sleep(2 * lookAgain)
+				require.Equal(t, []string{"a", "b", "c"}, g.producer.produced())
+				require.Nil(t, g.Status().Halted)
+			} else {
+				require.Equal(t, "no_partition", g.Status().Aside[0].Reason)
+			}
+			require.Equal(t, walAt(150), g.confirmed())
+			records, _ := g.window.InUse()
+			require.Zero(t, records)
+			g.stop()
+			require.NoError(t, <-g.done)
+		})
+	}
+}
+
 func TestAStopEndsTheWaitForALimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStream(begin(100), row("a"), bigRow("b"), commit(150))

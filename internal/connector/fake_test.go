@@ -138,6 +138,7 @@ type fakeProducer struct {
 	idle    chan struct{} // replaced and closed when tickets becomes empty
 
 	limits  map[string]int  // by topic: larger records are refused
+	stray   string          // the event whose row names a partition that its topic does not have
 	tags    []kafka.Tag     // of what is not acknowledged
 	records []router.Record // copies of all that was taken
 	trouble []kafka.Trouble
@@ -175,6 +176,9 @@ func (p *fakeProducer) ProduceAt(_ context.Context, rec *router.Record, ticket u
 	defer p.mu.Unlock()
 	if limit := p.limits[rec.Topic]; limit > 0 && rec.Size() > limit {
 		return &kafka.RefusedError{Topic: rec.Topic, Bytes: rec.Size(), Limit: limit, Reason: kafka.TooLarge}
+	}
+	if p.stray != "" && rec.Topic != letters && string(rec.Headers[0].Value) == p.stray {
+		return &kafka.RefusedError{Topic: rec.Topic, Partition: 7, Partitions: 3, Reason: kafka.NoPartition}
 	}
 	if rec.Tag != nil {
 		p.tags = append(p.tags, kafka.Tag{Record: int32(len(p.tickets)), Tag: rec.Tag})

@@ -92,6 +92,7 @@ type pace struct {
 	topicLookup time.Duration // look again for a topic that does not exist
 	probeAfter  time.Duration // a partition idle for longer sends its first batch alone
 	moveGrace   time.Duration // a broker that lost a partition may take this long to answer for it
+	verifying   time.Duration // see mayVerify
 	slowAnswer  time.Duration // an answer that takes longer is a reason to ask who leads
 }
 
@@ -103,6 +104,7 @@ func defaultPace() pace {
 		topicLookup: time.Second,
 		probeAfter:  time.Minute,
 		moveGrace:   time.Second,
+		verifying:   3 * time.Second,
 		slowAnswer:  3 * time.Second,
 	}
 }

@@ -48,6 +48,7 @@ func quickPace() pace {
 		topicLookup: 20 * time.Millisecond,
 		probeAfter:  time.Minute,
 		moveGrace:   50 * time.Millisecond,
+		verifying:   200 * time.Millisecond,
 		slowAnswer:  200 * time.Millisecond,
 	}
 }

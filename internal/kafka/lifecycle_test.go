@@ -121,6 +121,30 @@ func TestPartitionThatDoesNotExist(t *testing.T) {
 	require.Empty(t, r.Trouble())
 }
 
+// TestPartitionThatDoesNotExistIsRefused: with policies, the caller decides; other records go on, and the record is
+// taken when its partition exists.
+func TestPartitionThatDoesNotExistIsRefused(t *testing.T) {
+	c := newCluster(t, kfake.SeedTopics(2, "t", "u"))
+	r := newRig(t, c, func(cfg *Config) {
+		cfg.Refused = func(Refusal) Resolution { return Resolution{} }
+	})
+	stray := &router.Record{Topic: "t", Partition: 2, Value: []byte("k:1")}
+	produce := func() error { return r.Produce(t.Context(), stray, 100) }
+	var refused *RefusedError
+	require.ErrorAs(t, produce(), &refused)
+	require.Equal(t, RefusedError{Topic: "t", Reason: NoPartition, Partition: 2, Partitions: 2}, *refused)
+	require.ErrorContains(t, refused, `the row is for partition 2, and topic "t" has 2`)
+	for range 20 {
+		r.produce("t", "k")
+		r.produce("u", "k")
+	}
+	r.check()
+	require.Empty(t, r.Trouble())
+	addPartitions(t, c, "t", 3)
+	require.Eventually(t, func() bool { return produce() == nil }, testPatience, quickPace().slow/4)
+	r.drain()
+}
+
 func addPartitions(t *testing.T, c *kfake.Cluster, topic string, n int32) {
 	t.Helper()
 	req := kmsg.NewPtrCreatePartitionsRequest()

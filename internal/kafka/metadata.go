@@ -144,7 +144,7 @@ func (p *Producer) applyTopic(t *topic, answer *metadata.ResponseTopic) {
 		}
 		return
 	}
-	t.creation = creation{}
+	t.creation, t.seenAt = creation{}, time.Now()
 	if t.wanted < len(answer.Partitions) {
 		t.trouble.resolve(p.log)
 	}

@@ -61,6 +61,7 @@ type partition struct {
 	retryAt time.Time // when waiting
 	attempt int       // failures since the last acknowledgement
 	lastAck time.Time
+	lacking time.Time // since when replicas are said to be missing, zero while they are not
 
 	readyAt int // index in broker.ready, notReady for none
 	counted int // bytes in broker.readyBytes on account of this partition

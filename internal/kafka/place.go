@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -39,10 +40,28 @@ func (p *Producer) awaitPartition(ctx context.Context, t *topic, rec *router.Rec
 			if part := t.choose(rec.Partition, rec.Key); part != nil {
 				return part, nil
 			}
-			p.reportNoPartition(t, rec.Partition)
+			if err := p.refusePartition(t, rec); err != nil {
+				return nil, err
+			}
 		}
 		if err := p.await(ctx); err != nil {
 			return nil, err
 		}
 	}
+}
+
+// refusePartition returns a RefusedError for a record that names a partition that the topic does not have, by an answer
+// of lately: partitions may have been added. Where policies for records are not set, the record waits.
+func (p *Producer) refusePartition(t *topic, rec *router.Record) error {
+	if p.cfg.Refused == nil {
+		p.reportNoPartition(t, rec.Partition)
+		return nil
+	}
+	if time.Since(t.seenAt) < p.cfg.pace.slow {
+		return &RefusedError{
+			Topic: t.name, Reason: NoPartition, Partition: rec.Partition, Partitions: len(t.partitions),
+		}
+	}
+	p.wantMetadata()
+	return nil
 }

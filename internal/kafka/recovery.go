@@ -100,6 +100,7 @@ func (p *Producer) resolve(b *batch, v wire.Verdict) {
 	if part.answered(b, v) {
 		part.lastAck = time.Now()
 		part.trouble.resolve(p.log)
+		part.lacking = time.Time{}
 		p.complete(b)
 	}
 	if part.drained() {

@@ -13,20 +13,31 @@ import (
 // Reasons of a refusal.
 const (
 	TooLarge      = "too_large"      // larger than the topic's max.message.bytes, alone in its batch
+	NoPartition   = "no_partition"   // for a partition that the topic does not have
 	InvalidRecord = "invalid_record" // the topic's rules: no key on a compacted topic, a timestamp out of bounds, …
 )
 
 // RefusedError is what ProduceAt returns for a record that the topic cannot take, with nothing taken: the same record
-// may be produced again, or another one with the same ticket. Only where Config.Refused is set; otherwise the record is
-// taken and waits for a larger limit.
+// may be produced again, or another one with the same ticket. Only where Config.Refused is set; otherwise the record
+// waits for a larger limit, or for its partition.
 type RefusedError struct {
 	Topic  string
-	Bytes  int // of a batch with this record alone, compressed as it would be sent
-	Limit  int // the topic's max.message.bytes
-	Reason string
+	Reason string // TooLarge or NoPartition
+
+	// TooLarge
+	Bytes int // of a batch with this record alone, compressed as it would be sent
+	Limit int // the topic's max.message.bytes
+
+	// NoPartition
+	Partition  int32 // that the record names
+	Partitions int   // that the topic has
 }
 
 func (e *RefusedError) Error() string {
+	if e.Reason == NoPartition {
+		return fmt.Sprintf("the row is for partition %d, and topic %q has %d, numbered from 0", e.Partition, e.Topic,
+			e.Partitions)
+	}
 	return fmt.Sprintf("a record of %d bytes is larger than topic %q allows (max.message.bytes %d)", e.Bytes, e.Topic,
 		e.Limit)
 }

@@ -17,6 +17,9 @@ func (p *Producer) report(part *partition, cause wire.Verdict) {
 	if cause.Trouble == "" {
 		return
 	}
+	if p.mayVerify(part, cause) {
+		return
+	}
 	topic := part.topic.name
 	sentence := fmt.Sprintf("The broker answers %s.", cause.Name)
 	var remedy fault.Remedy
@@ -50,6 +53,20 @@ func (p *Producer) report(part *partition, cause wire.Verdict) {
 		}
 	}
 	part.trouble.set(p.log, cause.Trouble, "partition "+part.String(), sentence, remedy)
+}
+
+// mayVerify reports whether NOT_ENOUGH_REPLICAS may not be a trouble. With transactions a broker also answers it
+// while it waits to hear from the coordinator that the partition is part of the transaction (KIP-890). In a healthy
+// cluster that happens several times a minute and is over after one retry, so only what lasts for pace.verifying is
+// reported. Missing replicas are still reported within ten seconds.
+func (p *Producer) mayVerify(part *partition, cause wire.Verdict) bool {
+	if p.tx == nil || cause.Code != wire.LacksReplicas {
+		return false
+	}
+	if part.lacking.IsZero() {
+		part.lacking = time.Now()
+	}
+	return time.Since(part.lacking) < p.cfg.pace.verifying
 }
 
 // timestampRefused words INVALID_TIMESTAMP for the record at the head of the queue.

@@ -16,6 +16,8 @@ type topic struct {
 	// more is a higher partition count than len(partitions), seen in metadata and not yet adopted. See adopt.
 	more int
 
+	seenAt time.Time // when metadata named its partitions last
+
 	// wanted is the highest partition that a record named and that did not exist.
 	wanted int
 

@@ -48,10 +48,10 @@ func (w *worker) applyPolicy(a attempt, err error) (taken bool, _ error) {
 	return w.divert(a, badrow.OfRouter(why), next, &deadletter.Case{Reason: why.Reason, Detail: badrow.Detail(why)})
 }
 
-// notTaken applies it to a record that is larger than its topic takes.
+// notTaken applies it to a record that its topic cannot take.
 func (w *worker) notTaken(a attempt, rec *router.Record, refused *kafka.RefusedError) (taken bool, _ error) {
 	bad := badrow.OfRecord(rec, refused)
-	return w.divert(a, bad, badrow.Raise(refused, "the lane continues"), &deadletter.Case{
+	return w.divert(a, bad, badrow.Remedy(refused, "the lane continues"), &deadletter.Case{
 		Reason: bad.Reason, Detail: bad.Cause, Record: rec, Bytes: refused.Bytes, Limit: refused.Limit,
 	})
 }

@@ -115,6 +115,7 @@ const (
 	LeaderNotAvailable                 = 5
 	MessageTooLarge                    = 10
 	CoordinatorLoading                 = 14
+	LacksReplicas                      = 19
 	TopicAuthorizationFailed           = 29
 	InvalidTimestamp                   = 32
 	GroupAuthorizationFailed           = 30

@@ -32,7 +32,7 @@ func OfRouter(err *router.RowError) Row {
 	return Row{EventID: err.EventID, Reason: err.Reason, Cause: err.Error()}
 }
 
-// OfRecord is the row of a record that is larger than its topic takes.
+// OfRecord is the row of a record that its topic cannot take.
 func OfRecord(rec *router.Record, err *kafka.RefusedError) Row {
 	return Row{
 		EventID: deadletter.EventID(rec.Headers), Reason: router.Reason(err.Reason), Topic: rec.Topic,
@@ -48,8 +48,14 @@ func Detail(err *router.RowError) string {
 	return err.Detail
 }
 
-// Raise is the remedy where a record is larger than its topic takes; goesOn says what continues then.
-func Raise(err *kafka.RefusedError, goesOn string) string {
+// Remedy says what to do about a record that its topic cannot take; goesOn says what continues then.
+func Remedy(err *kafka.RefusedError, goesOn string) string {
+	if err.Reason == kafka.NoPartition {
+		return fmt.Sprintf("Correct what writes the partition column. To pass over the row: restart with "+
+			"--router-bad-rows-unroutable dead_letter, or skip. Topic %q takes the row if it gets %d partitions, and %s "+
+			"then; but that moves keys to other partitions, and the order of their records is lost.", err.Topic,
+			err.Partition+1, goesOn)
+	}
 	return fmt.Sprintf("Raise max.message.bytes of topic %q to %d or more, and what its consumers fetch; %s then. "+
 		"Or restart with --router-bad-rows-too-large dead_letter, or skip.", err.Topic, err.Bytes, goesOn)
 }
