@@ -11,8 +11,8 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// TestRealTransactionsAreQuiet: half a minute of transactions on a healthy broker brings no warning, although the broker
-// refuses batches that it has yet to verify.
+// TestRealTransactionsAreQuiet: half a minute of transactions on a healthy broker brings no warning, although the
+// broker refuses batches that it has yet to verify.
 func TestRealTransactionsAreQuiet(t *testing.T) {
 	c := realKafka(t, "t", 12)
 	var logs *observer.ObservedLogs

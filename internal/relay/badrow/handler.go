@@ -52,8 +52,8 @@ func Detail(err *router.RowError) string {
 func Remedy(err *kafka.RefusedError, goesOn string) string {
 	if err.Reason == kafka.NoPartition {
 		return fmt.Sprintf("Correct what writes the partition column. To pass over the row: restart with "+
-			"--router-bad-rows-unroutable dead_letter, or skip. Topic %q takes the row if it gets %d partitions, and %s "+
-			"then; but that moves keys to other partitions, and the order of their records is lost.", err.Topic,
+			"--router-bad-rows-unroutable dead_letter, or skip. Topic %q takes the row if it gets %d partitions, and "+
+			"%s then; but that moves keys to other partitions, and the order of their records is lost.", err.Topic,
 			err.Partition+1, goesOn)
 	}
 	return fmt.Sprintf("Raise max.message.bytes of topic %q to %d or more, and what its consumers fetch; %s then. "+
