@@ -49,11 +49,16 @@ type checkpoint struct {
 	stored  atomic.Uint64 // what is written down, where the slot is
 	failing atomic.Pointer[checkpointFailure]
 
-	mu      sync.Mutex
-	far     bool // the slot is on a standby, the table is written on the primary
-	near    *pgx.Conn
-	primary *pgx.Conn
-	written lsn.LSN // on the primary
+	mu       sync.Mutex
+	far      bool // the slot is on a standby, the table is written on the primary
+	near     *pgx.Conn
+	primary  *pgx.Conn
+	written  lsn.LSN       // on the primary
+	numbered bool          // the table counts writes
+	last     postgres.Mark // of the last write that this process knows of
+	told     lsn.LSN       // up to where a failover's gap was logged
+
+	lastRow *atomic.Uint64 // the stream's; nil before the first
 }
 
 // checkpointFailure is why nothing more could be written down since.
@@ -72,14 +77,15 @@ func newCheckpoint(cfg *Config) *checkpoint {
 }
 
 // begin compares the slot with what is remembered of it, before anything is streamed, and takes a new one down. It asks
-// on the replication connection.
-func (cp *checkpoint) begin(ctx context.Context, c *connection, id Identity, slot postgres.Slot) error {
+// on the replication connection. Where the row is ahead of the slot, the stream begins at the row's position.
+func (cp *checkpoint) begin(ctx context.Context, c *connection, id *Identity, slot postgres.Slot) error {
 	if cp == nil {
 		return nil
 	}
 	cp.mu.Lock()
 	defer cp.mu.Unlock()
-	cp.id, cp.far, cp.written = id, id.InRecovery, 0
+	known := cp.ownPosition(id)
+	cp.id, cp.far, cp.written = *id, id.InRecovery, 0
 	cp.failing.Store(nil)
 	cp.off.Store(false)
 	ctx, cancel := context.WithTimeoutCause(ctx, beginTimeout,
@@ -90,35 +96,81 @@ func (cp *checkpoint) begin(ctx context.Context, c *connection, id Identity, slo
 		return cp.skip(ctx, err)
 	}
 	id.WALEnd = max(id.WALEnd, end)
-	position, near := slot.ConfirmedFlush, lsn.LSN(0)
-	if row != nil {
-		kept := row.Position
-		if err := row.Judge(cp.cfg.objects(), id.position(), slot); err != nil {
+	cp.id.WALEnd = id.WALEnd
+	if !cp.far { // on a hot standby the row is as old as what was replayed, so the primary's is compared
+		if err := cp.compareOwn(row); err != nil {
 			return err
 		}
-		if slot.ConfirmedFlush < kept {
-			cp.cfg.Logger.Info("the slot is before what was confirmed; events between the two may be sent again",
-				zap.Stringer(logkey.ConfirmedFlush, slot.ConfirmedFlush), zap.Stringer(logkey.Remembered, kept),
-				zap.Int32(logkey.Timeline, id.Timeline))
+	}
+	position, near := slot.ConfirmedFlush, lsn.LSN(0)
+	if row != nil {
+		near = row.Position
+		judged := *row
+		judged.Position = max(judged.Position, known)
+		if err := judged.Judge(cp.cfg.objects(), id.position(), slot); err != nil {
+			return err
 		}
-		position, near = max(position, kept), kept
+		position = max(position, cp.reached(row))
 	}
 	if cp.far {
 		cp.stored.Store(uint64(near))
-		return cp.beginFar(ctx, position)
+		err = cp.beginFar(ctx, position)
+	} else if _, execErr := c.Exec(ctx, cp.upsertSQL(position)).ReadAll(); execErr != nil {
+		return cp.skip(ctx, execErr)
+	} else {
+		cp.stored.Store(uint64(position))
 	}
-	if _, err := c.Exec(ctx, cp.upsertSQL(position)).ReadAll(); err != nil {
-		return cp.skip(ctx, err)
+	if err == nil && !cp.off.Load() {
+		cp.startAt(id, row, position)
 	}
-	cp.stored.Store(uint64(position))
-	return nil
+	return err
 }
 
-// upsertSQL is the statement that begins a row, or goes on with it. It takes over a row of another timeline.
+// ownPosition is what this process itself has confirmed on the server, 0 where that is nothing: a slot up to there was
+// not moved by anything else, whether or not the table could be written.
+func (cp *checkpoint) ownPosition(id *Identity) lsn.LSN {
+	if cp.id.SystemID != id.SystemID || cp.id.Timeline != id.Timeline {
+		return 0
+	}
+	return cp.cfg.Confirmed()
+}
+
+// reached is how far the row's position is known to be published on the server's timeline. On a timeline that branched
+// off the row's, that is the branch at most; where the branch is unknown, the row says nothing.
+func (cp *checkpoint) reached(row *postgres.Checkpoint) lsn.LSN {
+	if row.Timeline == cp.id.Timeline {
+		return row.Position
+	}
+	for _, past := range cp.id.Past {
+		if past.Timeline == row.Timeline {
+			return min(row.Position, past.At)
+		}
+	}
+	return 0
+}
+
+// startAt lets the stream begin at the row's position where that is ahead of the slot's. Before PostgreSQL 17 a server
+// saves a slot's position when it writes a checkpoint of its own, and a crash brings back an older one; and whatever
+// the version, the last standby status update may not have arrived. The row is durable, and part of the very log that
+// it speaks of. A row that no numbered write has touched may be of an earlier version, which took over positions of
+// another timeline.
+func (cp *checkpoint) startAt(id *Identity, row *postgres.Checkpoint, position lsn.LSN) {
+	if row == nil || row.Writes == 0 || position <= id.ConfirmedFlush || position > id.WALEnd {
+		return
+	}
+	cp.cfg.Logger.Info("the slot is before what was confirmed; the stream starts at the checkpoint",
+		zap.Stringer(logkey.ConfirmedFlush, id.ConfirmedFlush), zap.Stringer(logkey.Remembered, position),
+		zap.Int32(logkey.Timeline, id.Timeline))
+	id.ConfirmedFlush = position
+}
+
+// upsertSQL is the statement that begins a row, or goes on with it. It takes over a row of another timeline, whose
+// position means nothing on this one. It does not count as a write: a server that was put back must not catch up with
+// its number by being connected to.
 func (cp *checkpoint) upsertSQL(position lsn.LSN) string {
 	return fmt.Sprintf(`INSERT INTO %[1]s (slot, system_id, timeline, position) VALUES (%[2]s, %[3]s, %[4]d, '%[5]s')
-		ON CONFLICT (slot) DO UPDATE SET timeline = %[4]d, position = greatest(%[1]s.position, '%[5]s'),
-			updated_at = now()`,
+		ON CONFLICT (slot) DO UPDATE SET timeline = %[4]d, updated_at = now(), position =
+			CASE WHEN %[1]s.timeline = %[4]d THEN greatest(%[1]s.position, '%[5]s') ELSE '%[5]s' END`,
 		cp.cfg.Checkpoint.SQL(), identifier.QuoteLiteral(cp.cfg.Slot), identifier.QuoteLiteral(cp.id.SystemID),
 		cp.id.Timeline, position)
 }
@@ -131,6 +183,7 @@ func (cp *checkpoint) read(ctx context.Context, c *connection) (*postgres.Checkp
 	if err != nil {
 		return nil, 0, err
 	}
+	cp.numbered = true // where there is no row, the first write shows whether the table has the column
 	end, err := lsn.Parse(string(fields[1]))
 	if err != nil {
 		return nil, 0, err
@@ -138,19 +191,31 @@ func (cp *checkpoint) read(ctx context.Context, c *connection) (*postgres.Checkp
 	if fields[0] == nil {
 		return nil, end, nil
 	}
+	row, err := cp.parse(fields[0])
+	return row, end, err
+}
+
+// parse reads a row as JSON, which has no writes where the table is an earlier version's.
+func (cp *checkpoint) parse(text []byte) (*postgres.Checkpoint, error) {
 	var row struct {
 		SystemID string `json:"system_id"`
 		Timeline int32  `json:"timeline"`
 		Position string `json:"position"`
+		Writes   *int64 `json:"writes"`
 	}
-	if err := json.Unmarshal(fields[0], &row); err != nil {
-		return nil, 0, cp.unreadable(err)
+	if err := json.Unmarshal(text, &row); err != nil {
+		return nil, cp.unreadable(err)
 	}
 	kept, err := lsn.Parse(row.Position)
 	if err != nil {
-		return nil, 0, cp.unreadable(fmt.Errorf("its position of this slot is %q", row.Position))
+		return nil, cp.unreadable(fmt.Errorf("its position of this slot is %q", row.Position))
 	}
-	return &postgres.Checkpoint{SystemID: row.SystemID, Timeline: row.Timeline, Position: kept}, end, nil
+	cp.numbered = row.Writes != nil
+	c := &postgres.Checkpoint{SystemID: row.SystemID, Timeline: row.Timeline, Position: kept}
+	if cp.numbered {
+		c.Writes = *row.Writes
+	}
+	return c, nil
 }
 
 // unreadable is for a row that no connector has written.

@@ -135,7 +135,10 @@ func TestCheckpointComesToRest(t *testing.T) {
 	}
 	check(false, false, 10000, 10000)
 	check(true, false, 10001, 10001)
+	check(false, false, 10001+postgres.CheckpointStep, 10000)
+	now = now.Add(foreignInterval)
 	check(true, false, 10001+postgres.CheckpointStep, 10000)
+	now = now.Add(-foreignInterval)
 	check(false, true, 10000+postgres.CheckpointStep, 10000)
 
 	writes, hour := 0, now.Add(time.Hour)

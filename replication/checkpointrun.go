@@ -9,8 +9,12 @@ import (
 )
 
 const (
-	// checkpointInterval is how often what is confirmed is written down, while it moves.
-	checkpointInterval = time.Second
+	// checkpointInterval is how often what is confirmed is written down, while events move it. It is also how much a
+	// process that is killed repeats at most, so it is short: ten small writes a second, each of which replaces the one
+	// row on its page.
+	checkpointInterval = 100 * time.Millisecond
+	// foreignInterval is how often WAL without events is written down.
+	foreignInterval = time.Second
 	// checkpointFirst is when it begins, growing from there: a process that is killed again and again has to make
 	// progress all the same.
 	checkpointFirst = 50 * time.Millisecond
@@ -45,8 +49,13 @@ func (cp *checkpoint) due(confirmed, row lsn.LSN, now time.Time, r quietPace) (d
 	if confirmed <= kept {
 		return false, false
 	}
-	little = row <= kept && confirmed-kept <= postgres.CheckpointStep
-	return !little || now.Sub(r.last) >= r.wait, little
+	if row > kept {
+		return true, false
+	}
+	if little = confirmed-kept <= postgres.CheckpointStep; little {
+		return now.Sub(r.last) >= r.wait, true
+	}
+	return now.Sub(r.last) >= foreignInterval, false
 }
 
 // run writes down what is confirmed for as long as the stream lives.
@@ -54,6 +63,7 @@ func (cp *checkpoint) run(ctx context.Context, s *Stream) {
 	timer := time.NewTimer(checkpointFirst)
 	defer timer.Stop()
 	r := quietPace{wait: quietWait, last: time.Now()}
+	looked := time.Now() // whether the server shuts down
 	for interval := checkpointFirst; ; timer.Reset(interval) {
 		select {
 		case <-ctx.Done():
@@ -63,12 +73,18 @@ func (cp *checkpoint) run(ctx context.Context, s *Stream) {
 		if interval < checkpointInterval {
 			interval = min(2*interval, checkpointInterval)
 		}
+		if !s.mayConfirm() {
+			continue
+		}
 		confirmed := s.cfg.Confirmed()
-		due, little := cp.due(confirmed, lsn.LSN(s.lastRow.Load()), time.Now(), r)
+		now := time.Now()
+		due, little := cp.due(confirmed, lsn.LSN(s.lastRow.Load()), now, r)
 		if !due {
-			if little && cp.serverShutsDown(ctx) {
-				s.abandon()
-				return
+			if little && now.Sub(looked) >= foreignInterval {
+				if looked = now; cp.serverShutsDown(ctx) {
+					s.abandon()
+					return
+				}
 			}
 			continue
 		}

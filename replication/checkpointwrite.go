@@ -81,19 +81,33 @@ func (cp *checkpoint) write(ctx context.Context, conn **pgx.Conn, dsn func() (st
 // was deleted is begun again; a row of another cluster or timeline is not ours.
 func (cp *checkpoint) update(ctx context.Context, conn *pgx.Conn, position lsn.LSN) (lsn.LSN, error) {
 	var text string
+	var at time.Time
+	writes := int64(0)
+	sets, column, value, back := "", "", "", "0::bigint"
 	args := []any{cp.cfg.Slot, position.String(), cp.id.SystemID, cp.id.Timeline}
-	err := conn.QueryRow(ctx, fmt.Sprintf(`UPDATE %s SET position = greatest(position, $2::pg_lsn), updated_at = now()
-		WHERE slot = $1::text AND system_id = $3::text AND timeline = $4::int RETURNING position::text`,
-		cp.cfg.Checkpoint.SQL()), args...).Scan(&text)
+	where := ""
+	if cp.numbered { // the row of a server that was put back meanwhile is not touched
+		sets, where = ", writes = writes + 1", " AND writes >= $5::bigint"
+		column, value, back = ", writes", ", $5::bigint + 1", "writes"
+		args = append(args, cp.last.Writes)
+	}
+	back = " RETURNING position::text, updated_at, " + back
+	err := conn.QueryRow(ctx, fmt.Sprintf(`UPDATE %s SET position = greatest(position, $2::pg_lsn), updated_at = now()%s
+		WHERE slot = $1::text AND system_id = $3::text AND timeline = $4::int%s%s`,
+		cp.cfg.Checkpoint.SQL(), sets, where, back), args...).Scan(&text, &at, &writes)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = conn.QueryRow(ctx,
-			fmt.Sprintf(
-				`INSERT INTO %s (slot, system_id, timeline, position) VALUES ($1::text, $3::text, $4::int, $2::pg_lsn)
-			ON CONFLICT (slot) DO NOTHING RETURNING position::text`, cp.cfg.Checkpoint.SQL()), args...).Scan(&text)
+			fmt.Sprintf(`INSERT INTO %s (slot, system_id, timeline, position%s)
+				VALUES ($1::text, $3::text, $4::int, $2::pg_lsn%s) ON CONFLICT (slot) DO NOTHING%s`,
+				cp.cfg.Checkpoint.SQL(), column, value, back), args...).Scan(&text, &at, &writes)
 	}
 	if errors.Is(err, pgx.ErrNoRows) {
-		return 0, errors.New("the slot's row is another cluster's or timeline's, or a trigger or policy keeps it " +
-			"from being written")
+		return 0, errors.New("the slot's row is another cluster's or timeline's, or of an older state of the server, " +
+			"or a trigger or policy keeps it from being written")
+	}
+	if err != nil && cp.numbered && sqlstate.Of(err) == sqlstate.UndefinedColumn {
+		cp.numbered = false // the column was dropped; or another one, which the next error names
+		return cp.update(ctx, conn, position)
 	}
 	if err != nil {
 		return 0, err
@@ -101,6 +115,9 @@ func (cp *checkpoint) update(ctx context.Context, conn *pgx.Conn, position lsn.L
 	kept, err := lsn.Parse(text)
 	if err == nil && kept < position {
 		err = fmt.Errorf("%s was written and %s is there: a trigger changes it", position, kept)
+	}
+	if err == nil {
+		cp.mark(kept, writes, at)
 	}
 	return kept, err
 }
@@ -110,6 +127,14 @@ func (cp *checkpoint) beginFar(ctx context.Context, position lsn.LSN) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	err := cp.open(ctx, &cp.primary, cp.cfg.PrimaryDSN)
+	if err == nil && cp.last.SystemID == cp.id.SystemID {
+		var row *postgres.Checkpoint
+		if row, err = cp.readAgain(ctx, cp.primary); err == nil {
+			if err := cp.compareOwn(row); err != nil {
+				return err
+			}
+		}
+	}
 	if err == nil {
 		_, err = cp.primary.PgConn().Exec(ctx, cp.upsertSQL(position)).ReadAll()
 	}

@@ -33,6 +33,11 @@ type Config struct {
 	// name. A table that does not exist, or may not be used, is skipped, with a warning in the log.
 	Checkpoint identifier.Table
 
+	// Marked, where set, receives what is to be kept outside of the server about each write of the checkpoint, once the
+	// write is durable. It must not block. Nothing is confirmed on a stream before Stream.Compare has been given what
+	// was kept so far.
+	Marked func(postgres.Mark)
+
 	// HotStandby allows DSN to lead to a hot standby, 16+. The checkpoint is then written at PrimaryDSN, which may be
 	// nil where there is no Checkpoint.
 	HotStandby bool

@@ -21,8 +21,10 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
+	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 )
 
 // connection is a replication connection that has not begun to stream, and the two readers that let the stream take
@@ -49,7 +51,11 @@ func (r *runner) open(ctx context.Context) (*Stream, error) {
 		err = cfg.compare(&id, earlier)
 	}
 	if err == nil {
-		err = r.checkpoint.begin(limited, conn, id, slot)
+		err = conn.readPast(limited, cfg, &id)
+	}
+	if err == nil {
+		id.slot = slot
+		err = r.checkpoint.begin(limited, conn, &id, slot)
 	}
 	if err == nil {
 		err = cfg.OnIdentity(id)
@@ -163,6 +169,25 @@ func (c *connection) identify(ctx context.Context, cfg *Config, again bool) (Ide
 	return id, slot, cfg.checkSlot(slot, id)
 }
 
+// readPast asks for the timelines that led to the server's. A history file that is missing leaves them unknown.
+func (c *connection) readPast(ctx context.Context, cfg *Config, id *Identity) error {
+	if id.Timeline <= 1 {
+		return nil
+	}
+	file, err := pglogrepl.TimelineHistory(ctx, c.PgConn, id.Timeline)
+	if err == nil {
+		id.Past, err = postgres.ParseTimelineHistory(string(file.Content))
+	}
+	if err != nil && c.IsClosed() {
+		return cfg.queryError(ctx, err)
+	}
+	if err != nil {
+		cfg.Logger.Warn("the history of the server's timeline cannot be read", zap.Int32(logkey.Timeline, id.Timeline),
+			zap.Error(err))
+	}
+	return nil
+}
+
 // sessionTimeout is the wal_sender_timeout of the stream's session where the server's own is longer or off. A process
 // that is frozen (a stopped container, a machine that hangs) holds the slot until the server misses its status updates:
 // with the usual minute no standby could take over for that long, with 0 never. Any role may set it for its own
@@ -237,8 +262,10 @@ func (c *Config) startingPoint(id *Identity) error {
 			Kind: fault.Operator, Object: fmt.Sprintf("slot %q", c.Slot), At: confirmed.String(),
 			Err: fmt.Errorf("the server's log ends at %s, before what it had already sent: it was restored from an "+
 				"older copy", id.WALEnd),
-			Next: "Restart the connector: it then starts at the slot's own position and publishes again what the " +
-				"restored server still holds.",
+			Next: "If postgres.dsn leads to the wrong server, correct it. If the server was restored on purpose, " +
+				"accept the slot and start the connector: it then starts at the slot's own position and publishes " +
+				"again " +
+				"what the restored server still holds.", Commands: []string{"cdc-outbox slot accept"},
 		}
 	}
 	id.Start = confirmed

@@ -48,7 +48,11 @@ func (c *statusClock) start(s *Stream) {
 	c.wake = make(chan struct{}, 1)
 	c.quit = make(chan struct{})
 	c.done = make(chan struct{})
-	c.flush.Store(uint64(s.identity.ConfirmedFlush))
+	begin := s.identity.ConfirmedFlush
+	if !s.mayConfirm() {
+		begin = min(begin, s.identity.slot.ConfirmedFlush) // the checkpoint may be ahead of the slot
+	}
+	c.flush.Store(uint64(begin))
 	go c.run()
 }
 
@@ -144,7 +148,10 @@ func (c *statusClock) write(request bool, behind ...byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.moved.Store(false) // before Confirmed is asked, so that no move is missed
-	confirmed := c.s.checkpoint.limit(c.s.cfg.Confirmed())
+	confirmed := lsn.LSN(0)
+	if c.s.mayConfirm() {
+		confirmed = c.s.checkpoint.limit(c.s.cfg.Confirmed())
+	}
 	flush := max(uint64(confirmed), c.flush.Load())
 	c.flush.Store(flush)
 

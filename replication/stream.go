@@ -15,6 +15,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -28,9 +29,10 @@ type Identity struct {
 	Timeline      int32
 	Database      string
 	ServerVersion int // server_version_num, e.g. 150018
-	// ConfirmedFlush is the slot's confirmed_flush_lsn when the connection was made. It may be before what the
-	// tracker confirmed (before PG 17 a Postgres restart brings back an older value) and ahead of it (another
-	// instance held the slot in between, and published and confirmed what this one had not).
+	// ConfirmedFlush is the slot's confirmed_flush_lsn when the connection was made, or the checkpoint's position where
+	// that is further. It may be before what the tracker confirmed (before PG 17 a Postgres restart brings back an
+	// older value, and the checkpoint may be off) and ahead of it (another instance held the slot in between, and
+	// published and confirmed what this one had not).
 	ConfirmedFlush lsn.LSN
 	RestartLSN     lsn.LSN
 	// TimelineChanged: the server was promoted since this Run's previous stream. Positions of the old timeline mean
@@ -44,7 +46,10 @@ type Identity struct {
 	BackendPID uint32
 	// InRecovery: it was a standby when the connection was made. The stream goes on when that is promoted.
 	InRecovery bool
+	// Past is where the earlier timelines of the server ended; nil where there are none, or the server cannot say.
+	Past []postgres.TimelineSwitch
 
+	slot             postgres.Slot
 	walSenderTimeout time.Duration
 }
 
@@ -69,6 +74,7 @@ type Stream struct {
 	waiting  atomic.Int64 // since when Receive waits for the server, as duration since epoch; notWaiting
 	received atomic.Uint64
 	lastRow  atomic.Uint64 // the commit of the last row received
+	compared atomic.Bool   // Compare found nothing against the server
 	at       mark          // the last message received of a transaction
 
 	interrupted atomic.Pointer[error] // why Receive must end
@@ -98,6 +104,7 @@ func newStream(ctx context.Context, r *runner, conn net.Conn, from io.Reader, id
 	ending, end := context.WithCancel(context.Background())
 	s.stopStoring = end
 	if s.checkpoint != nil && !s.checkpoint.off.Load() {
+		s.checkpoint.follow(&s.lastRow)
 		s.storing.Go(func() { s.checkpoint.run(ending, s) })
 	}
 	s.status.start(s)
@@ -107,6 +114,9 @@ func newStream(ctx context.Context, r *runner, conn net.Conn, from io.Reader, id
 
 // Identity says what the stream is connected to.
 func (s *Stream) Identity() Identity { return s.identity }
+
+// mayConfirm reports whether positions may be confirmed: the server was compared with what is kept of it.
+func (s *Stream) mayConfirm() bool { return s.cfg.Marked == nil || s.compared.Load() }
 
 // Received is the highest WAL position the server has named on this stream.
 func (s *Stream) Received() lsn.LSN { return lsn.LSN(s.received.Load()) }

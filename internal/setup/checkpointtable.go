@@ -18,6 +18,8 @@ type checkpointInfo struct {
 	Exists    bool
 	Usable    bool // by the connected role
 	MayCreate bool // the connected role, in the table's schema
+	Numbered  bool // it has the column writes
+	Owned     bool // the connected role may alter it
 }
 
 func lookupCheckpointTable(ctx context.Context, q postgres.Querier, t identifier.Table) (checkpointInfo, error) {
@@ -28,10 +30,12 @@ func lookupCheckpointTable(ctx context.Context, q postgres.Querier, t identifier
 	err := q.QueryRow(ctx, `
 		SELECT c.oid IS NOT NULL, coalesce(has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT')
 			AND has_table_privilege(c.oid, 'INSERT')
-		       AND has_table_privilege(c.oid, 'UPDATE'), false), has_schema_privilege(n.oid, 'CREATE')
+		       AND has_table_privilege(c.oid, 'UPDATE'), false), has_schema_privilege(n.oid, 'CREATE'),
+		       EXISTS (SELECT FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'writes'
+		           AND NOT a.attisdropped), coalesce(pg_has_role(c.relowner, 'USAGE'), false)
 		  FROM pg_catalog.pg_namespace n LEFT JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid
 		    AND c.relname = $2::text
-		 WHERE n.nspname = $1::text`, t.Schema, t.Name).Scan(&m.Exists, &m.Usable, &m.MayCreate)
+		 WHERE n.nspname = $1::text`, t.Schema, t.Name).Scan(&m.Exists, &m.Usable, &m.MayCreate, &m.Numbered, &m.Owned)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return m, nil
 	}
@@ -51,7 +55,14 @@ func planCheckpoint(cfg Config, st state) []Step {
 		steps = append(steps, Step{
 			SQL: postgres.CheckpointDDL(cfg.Checkpoint),
 			Why: "Remembers how far the slot is confirmed, so that a slot that is re-created or moved by hand is " +
-				"noticed. One row a slot, updated once a second at most.",
+				"noticed, and so that a server that was put back to an older state is. One row a slot, updated ten " +
+				"times a second at most.",
+		})
+	}
+	if st.Checkpoint.Exists && !st.Checkpoint.Numbered && (!cfg.onlyNeeded || st.Checkpoint.Owned) {
+		steps = append(steps, Step{
+			SQL: postgres.CheckpointWritesDDL(cfg.Checkpoint),
+			Why: "Counts the writes of a slot's row, so that a server that was put back to an older state is noticed.",
 		})
 	}
 	if cfg.Role != "" && !st.Role.MayStore {
@@ -75,8 +86,19 @@ func checkCheckpoint(cfg Config, st state) []preflight.Finding {
 	grant := fmt.Sprintf("GRANT SELECT, INSERT, UPDATE, DELETE ON TABLE %s TO %s;", cfg.Checkpoint.SQL(),
 		identifier.Quote(st.Server.User))
 	switch {
+	case m.Exists && m.Usable && !m.Numbered:
+		return []preflight.Finding{{
+			Level: preflight.Warn, Subject: subject, Found: "It was created by an earlier version and has no column " +
+				"writes.",
+			Why: "A server that was put back to an older state, from a snapshot of its disk for example, is not " +
+				"noticed once its log has grown past the old position.",
+			Remedy:   "Add the column as the table's owner: `cdc-outbox setup` does this. Then restart the connector.",
+			Commands: []string{postgres.CheckpointWritesDDL(cfg.Checkpoint)},
+		}}
 	case m.Exists && m.Usable:
-		return []preflight.Finding{preflight.Fine(subject, "It remembers how far the slot is confirmed.")}
+		return []preflight.Finding{preflight.Fine(subject, "It remembers how far the slot is confirmed, and counts "+
+			"its "+
+			"writes.")}
 	case m.Exists:
 		return []preflight.Finding{{
 			Level: preflight.Warn, Subject: subject, Found: fmt.Sprintf("Role %q may not use it.", st.Server.User),

@@ -18,6 +18,7 @@ const (
 	ReadOnly          = "25006"
 	SyntaxError       = "42601" // also an ordinary session's answer to a command of the replication protocol
 	UndefinedTable    = "42P01"
+	UndefinedColumn   = "42703"
 	UndefinedObject   = "42704" // a publication, a slot, a parameter
 	NotPermitted      = "42501"
 	ObjectInUse       = "55006" // another session holds the slot

@@ -1,0 +1,203 @@
+package replication
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
+)
+
+// mark takes note of a write, and passes it on to be kept outside of the server. The caller holds cp.mu.
+func (cp *checkpoint) mark(position lsn.LSN, writes int64, at time.Time) {
+	published := cp.last.Published
+	if cp.lastRow != nil && position > 0 {
+		published = max(published, min(lsn.LSN(cp.lastRow.Load()), position-1))
+	}
+	cp.last = postgres.Mark{
+		SystemID: cp.id.SystemID, Timeline: cp.id.Timeline, Writes: writes, Position: position, Published: published,
+		At: at,
+	}
+	if cp.cfg.Marked != nil && writes > 0 {
+		cp.cfg.Marked(cp.last)
+	}
+}
+
+// follow has marks say what the stream has passed on.
+func (cp *checkpoint) follow(lastRow *atomic.Uint64) {
+	cp.mu.Lock()
+	defer cp.mu.Unlock()
+	cp.lastRow = lastRow
+}
+
+// compareOwn compares the row with what this process itself has written into it. row is nil where there is none.
+func (cp *checkpoint) compareOwn(row *postgres.Checkpoint) error {
+	if cp.last.SystemID != cp.id.SystemID {
+		return nil
+	}
+	if err := cp.judge(cp.last, "this connector", row); err != nil {
+		return err
+	}
+	// A new row, and the row of a standby that lagged, count from where they are; Compare raises them.
+	writes := int64(0)
+	if row != nil {
+		writes = row.Writes
+	}
+	cp.last.Writes = min(cp.last.Writes, writes)
+	return nil
+}
+
+// judge refuses a server that was put back, and reports a failover that lost events.
+func (cp *checkpoint) judge(m postgres.Mark, holder string, row *postgres.Checkpoint) error {
+	if row == nil {
+		row = &postgres.Checkpoint{Position: cp.id.slot.ConfirmedFlush}
+	}
+	if !cp.numbered {
+		m.Writes = 0
+	}
+	server := cp.id.marked(cp.cfg)
+	server.Row = row
+	failedOver, err := m.Judge(cp.cfg.objects(), holder, server)
+	if failedOver && m.Published > cp.told {
+		cp.told = m.Published
+		cp.cfg.reportFailover(m, &cp.id)
+	}
+	return err
+}
+
+// marked is the server as marks are compared with it, without a checkpoint.
+func (id *Identity) marked(cfg *Config) postgres.MarkedServer {
+	return postgres.MarkedServer{
+		ServerPosition: id.position(), InRecovery: id.InRecovery, HotStandby: cfg.HotStandby, Version: id.ServerVersion,
+		Past: id.Past, Slot: id.slot,
+	}
+}
+
+// reportFailover is for a promotion of a standby that lagged.
+func (c *Config) reportFailover(m postgres.Mark, id *Identity) {
+	c.Logger.Error("the server is a standby that was promoted before it had everything that was published; events "+
+		"after the promotion's position are in Kafka and not in this server's tables",
+		zap.Stringer(logkey.Position, m.Published), zap.Int32(logkey.Timeline, id.Timeline),
+		zap.Stringer(logkey.ConfirmedFlush, id.slot.ConfirmedFlush))
+}
+
+// Compare relates the server to what is kept of the slot's checkpoint outside of it, by holder, and from then on counts
+// the writes of the row. Until it has returned nil, nothing is confirmed on a stream of a Config with Marked. An error
+// is a *fault.Error: Operator where the server was put back to an older state, or Retry.
+func (s *Stream) Compare(ctx context.Context, kept postgres.Mark, holder string) error {
+	cp := s.checkpoint
+	if cp == nil || cp.off.Load() {
+		failedOver, err := kept.Judge(s.cfg.objects(), holder, s.identity.marked(s.cfg))
+		if failedOver {
+			s.cfg.reportFailover(kept, &s.identity)
+		}
+		if err == nil {
+			s.compared.Store(true)
+		}
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, beginTimeout)
+	defer cancel()
+	err := cp.compare(ctx, kept, holder)
+	if err == nil {
+		s.compared.Store(true)
+	}
+	return err
+}
+
+// compare reads the row again, after kept was read: the row is written first, so another instance that has just lost
+// the slot cannot make it look older than it is.
+func (cp *checkpoint) compare(ctx context.Context, kept postgres.Mark, holder string) error {
+	cp.mu.Lock()
+	defer cp.mu.Unlock()
+	conn, dsn := &cp.near, cp.cfg.DSN
+	if cp.far {
+		conn, dsn = &cp.primary, cp.cfg.PrimaryDSN
+	}
+	err := cp.open(ctx, conn, dsn)
+	var row *postgres.Checkpoint
+	if err == nil {
+		row, err = cp.readAgain(ctx, *conn)
+	}
+	if err != nil {
+		return cp.skip(ctx, err)
+	}
+	if err := cp.judge(kept, holder, row); err != nil {
+		return err
+	}
+	cp.adopt(kept)
+	if !cp.numbered {
+		return nil
+	}
+	err = cp.raise(ctx, *conn, row)
+	if err == nil {
+		_, err = cp.update(ctx, *conn, lsn.LSN(cp.stored.Load()))
+	}
+	if err != nil {
+		return cp.skip(ctx, err)
+	}
+	return nil
+}
+
+// adopt goes on from what was kept: the next number is higher, and what was published stays published.
+func (cp *checkpoint) adopt(kept postgres.Mark) {
+	cp.last.Writes = max(cp.last.Writes, kept.Writes)
+	position := max(1, lsn.LSN(cp.stored.Load()))
+	switch {
+	case kept == postgres.Mark{}:
+		cp.last.Published = max(cp.last.Published, position-1) // unknown, so all of it
+	case kept.Timeline == cp.id.Timeline:
+		cp.last.Published = max(cp.last.Published, kept.Published)
+	default: // what lies beyond the branch is not this server's
+		cp.last.Published = min(kept.Published, position-1)
+	}
+}
+
+// raise brings the row of a standby that lagged, and a row without a number, to the last number that is known. An
+// earlier version may have taken over the position of a row without a number from another timeline, so such a row
+// begins at the slot's position, which nothing has moved since the stream began.
+func (cp *checkpoint) raise(ctx context.Context, conn *pgx.Conn, row *postgres.Checkpoint) error {
+	if row == nil || row.Writes >= cp.last.Writes && row.Writes > 0 {
+		return nil
+	}
+	fresh := row.Writes == 0 && !cp.far
+	set := "writes = greatest(writes, $2::bigint)"
+	if fresh {
+		set += fmt.Sprintf(", position = '%s'", cp.id.slot.ConfirmedFlush)
+	}
+	_, err := conn.Exec(ctx, fmt.Sprintf(`UPDATE %s SET %s WHERE slot = $1::text`, cp.cfg.Checkpoint.SQL(), set),
+		cp.cfg.Slot, cp.last.Writes)
+	if err == nil && fresh {
+		cp.stored.Store(uint64(cp.id.slot.ConfirmedFlush))
+	}
+	return err
+}
+
+// readAgain reads the row over an ordinary connection.
+func (cp *checkpoint) readAgain(ctx context.Context, conn *pgx.Conn) (*postgres.Checkpoint, error) {
+	var text []byte
+	err := conn.QueryRow(ctx, fmt.Sprintf(`SELECT to_jsonb(m)::text FROM %s m WHERE slot = $1::text`,
+		cp.cfg.Checkpoint.SQL()), cp.cfg.Slot).Scan(&text)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	row, err := cp.parse(text)
+	if err == nil && row.SystemID != cp.id.SystemID {
+		err = &fault.Error{
+			Kind: fault.Retry, Object: "table " + cp.cfg.Checkpoint.String(),
+			Err: errors.New("the slot's row is another cluster's than the stream's"),
+		}
+	}
+	return row, err
+}

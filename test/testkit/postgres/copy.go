@@ -1,0 +1,63 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/scratch"
+)
+
+// Copy is the data of a server at one moment, as a snapshot of its disk has it, slots included.
+type Copy struct{ dir *scratch.Dir }
+
+// Copy stops the server in the given mode, copies its data and starts it again. Close the copy.
+func (s *Server) Copy(ctx context.Context, mode Mode) (*Copy, error) {
+	if err := s.Stop(ctx, mode); err != nil {
+		return nil, err
+	}
+	dir, err := scratch.NewDir("copy")
+	if err != nil {
+		return nil, err
+	}
+	c := &Copy{dir}
+	home := dir.Join("home")
+	err = os.Mkdir(home, 0o755)
+	if err == nil {
+		err = s.who.own(home)
+	}
+	if err == nil {
+		err = s.copyData(s.DataDir(), c.data())
+	}
+	if err := errors.Join(err, s.Start(ctx)); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// PutBack replaces the server's data by the copy, as a restored snapshot does, and starts the server.
+func (s *Server) PutBack(ctx context.Context, c *Copy) error {
+	if err := s.Stop(ctx, Immediate); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(s.DataDir()); err != nil {
+		return err
+	}
+	if err := s.copyData(c.data(), s.DataDir()); err != nil {
+		return err
+	}
+	return s.Start(ctx)
+}
+
+func (s *Server) copyData(from, to string) error {
+	if out, err := s.who.command(s.dir.Join("home"), "cp", "-a", from, to).CombinedOutput(); err != nil {
+		return fmt.Errorf("copy the server's data: %w: %s", err, out)
+	}
+	return nil
+}
+
+func (c *Copy) data() string { return c.dir.Join("home", "data") }
+
+// Close removes the copy.
+func (c *Copy) Close() error { return c.dir.Remove() }
