@@ -7,7 +7,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
-	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -21,7 +20,7 @@ func (r *reader) logical(m *pgoutput.Message) error {
 		return nil
 	}
 	if !l.Transactional {
-		return r.refuseMessage(m)
+		return r.passOver(m)
 	}
 	rel, tuple, bad := r.c.cfg.Router.Message(l.Prefix, l.Content)
 	if err := r.c.cfg.Router.Prepare(rel); err != nil {
@@ -30,34 +29,23 @@ func (r *reader) logical(m *pgoutput.Message) error {
 	return r.publish(rel, tuple, bad)
 }
 
-// refuseMessage applies the policy to a message outside of any transaction. Its sender may have rolled back since, no
-// commit gives it a position, and no ticket can hold the slot in front of it. So it can be passed over or halted at,
-// but not dead-lettered.
-func (r *reader) refuseMessage(m *pgoutput.Message) error {
+// looseAgain is how long the log keeps quiet about further messages outside of transactions.
+const looseAgain = time.Minute
+
+// passOver leaves out a message that was emitted outside of any transaction, whatever the policy for bad rows says. Its
+// sender may have rolled back since, no commit gives it a position, and no ticket can hold the slot in front of it: it is
+// no event that anyone was promised. To halt at it would let every role that may call the function stop the relay.
+func (r *reader) passOver(m *pgoutput.Message) error {
 	bad := router.RefuseMessage(m.Logical.Prefix)
-	if r.c.haltAgain() {
-		return errHalted
-	}
 	r.c.cfg.Metrics.Failed("", string(bad.Reason))
-	lsn := m.Logical.LSN.String()
-	fields := []zap.Field{
-		zap.String(logkey.LSN, lsn), zap.String(logkey.Reason, string(bad.Reason)),
-		zap.String(logkey.Cause, bad.Error()),
+	r.c.badRows.SkipUnnamed()
+	r.loose.more++
+	if now := time.Now(); now.Sub(r.loose.at) >= looseAgain {
+		r.c.log.Warn("passed over a logical message that was not emitted in a transaction",
+			zap.Stringer(logkey.LSN, m.Logical.LSN), zap.String(logkey.Reason, string(bad.Reason)),
+			zap.String(logkey.Cause, bad.Error()), zap.Uint64(logkey.Records, r.loose.more),
+			zap.String(logkey.Next, bad.Remedy))
+		r.loose = warnings{at: now}
 	}
-	if r.c.cfg.Policies.For(bad.Reason) != relay.Halt {
-		r.c.badRows.SkipUnnamed()
-		r.c.log.Error("skipped a logical message that was not emitted in a transaction",
-			append(fields, zap.String(logkey.Next, bad.Remedy))...)
-		return nil
-	}
-	next := bad.Remedy + " To go on: restart with --router-bad-rows-unconvertible skip, and without it once the " +
-		"slot is past the LSN."
-	r.c.log.Error("halted at a logical message that was not emitted in a transaction; nothing after it is "+
-		"published either", append(fields, zap.String(logkey.Next, next))...)
-	r.c.setHalted(&relay.HaltedRow{
-		LSN: lsn, Reason: string(bad.Reason), Message: bad.Error(), Next: next,
-		Since: time.Now(),
-	})
-	r.c.producer.Commit()
-	return errHalted
+	return nil
 }

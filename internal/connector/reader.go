@@ -35,6 +35,7 @@ type reader struct {
 
 	snapshot bool        // the row at hand belongs to the initial snapshot
 	sent     int64       // number of the last row of the snapshot that was handed to the producer
+	loose    warnings    // of messages outside of transactions
 	changes  [3]warnings // of updates, deletes and truncates
 }
 

@@ -30,6 +30,10 @@ const (
 	Streaming           = "streaming"            // events are in flight to Kafka
 )
 
+// Synchronous is the kind of the wait for a server whose commits wait for the stream. It is no cause: the slot does not
+// wait for it.
+const Synchronous = "synchronous_standby"
+
 const (
 	// manyRows make a transaction worth naming: fewer have passed before an operator has read the sentence.
 	manyRows = 10_000
@@ -162,6 +166,9 @@ func Holder(st relay.Account, slot *slotmonitor.Slot) string {
 func kafkaTrouble(st relay.Account, _ *slotmonitor.Slot, _ time.Time) (alert.Cause, bool) {
 	var kinds []string
 	for _, w := range st.Waits {
+		if w.Kind == Synchronous {
+			continue
+		}
 		kinds = append(kinds, w.Kind) // those about the slot were looked at before
 	}
 	return waitOf(st, kinds...)

@@ -45,6 +45,9 @@ type Server struct {
 	SenderTimeout int64  `json:"sender_timeout"`   // wal_sender_timeout in milliseconds; 0: off
 	Feedback      bool   `json:"feedback"`         // hot_standby_feedback
 	PrimarySlot   string `json:"primary_slot"`     // primary_slot_name
+	SyncNames     string `json:"sync_names"`       // synchronous_standby_names
+	// functions that emit logical messages and that every role may call, with their arguments
+	PublicEmitters []string `json:"public_emitters"`
 
 	Service cloud.Service `json:"-"`
 }
@@ -64,6 +67,11 @@ SELECT jsonb_build_object(
   'max_senders', current_setting('max_wal_senders')::int,
   'used_senders', (SELECT count(*) FROM pg_catalog.pg_stat_activity WHERE backend_type = 'walsender'),
   'feedback', current_setting('hot_standby_feedback')::bool, 'primary_slot', current_setting('primary_slot_name'),
+  'sync_names', current_setting('synchronous_standby_names'),
+  'public_emitters', (SELECT jsonb_agg(p.oid::regprocedure::text ORDER BY p.oid) FROM pg_catalog.pg_proc p
+    WHERE p.proname = 'pg_logical_emit_message' AND p.pronamespace = 'pg_catalog'::regnamespace
+      AND (p.proacl IS NULL OR EXISTS (SELECT FROM pg_catalog.aclexplode(p.proacl) a
+        WHERE a.grantee = 0 AND a.privilege_type = 'EXECUTE'))),
   'upstream', (SELECT sender_host || ':' || sender_port FROM pg_catalog.pg_stat_wal_receiver),
   'slot_wal_keep_mb', (SELECT setting::bigint FROM pg_catalog.pg_settings WHERE name = 'max_slot_wal_keep_size'),
   'sender_timeout', (SELECT setting::bigint FROM pg_catalog.pg_settings WHERE name = 'wal_sender_timeout'),

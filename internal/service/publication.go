@@ -3,12 +3,15 @@ package service
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"go.uber.org/zap"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/diagnose"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 	"github.com/cdc-outbox/cdc-outbox/internal/setup"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
@@ -52,7 +55,11 @@ func (s *walService) watchMembership(ctx context.Context) error {
 func (s *walService) misfit(ctx context.Context) error {
 	dsn, err := wiring.DSN(s.Config)
 	if err == nil {
-		err = setup.CheckPublished(ctx, dsn, s.admin)
+		var harm []preflight.Finding
+		harm, err = setup.CheckRunning(ctx, dsn, s.admin)
+		if err == nil || len(harm) > 0 {
+			s.reportHarm(preflight.FirstFailure(harm))
+		}
 	}
 	var refused *pgconn.PgError
 	if err == nil || fault.KindOf(err) != fault.Operator || errors.As(err, &refused) {
@@ -62,4 +69,22 @@ func (s *walService) misfit(ctx context.Context) error {
 		return nil
 	}
 	return err
+}
+
+// reportHarm keeps what the last check found for the status, and logs when that begins and ends.
+func (s *walService) reportHarm(err error) {
+	before := s.harm.Load()
+	switch {
+	case err == nil && before != nil:
+		s.harm.Store(nil)
+		s.Logger.Info("commits no longer wait for the stream")
+	case err != nil && before == nil:
+		s.Logger.Error("commits on the server may wait for the stream", telemetry.ErrorFields(err)...)
+		why, remedy := fault.Split(err)
+		s.harm.Store(&fault.Wait{
+			Kind: diagnose.Synchronous, Object: "synchronous_standby_names",
+			Reason: strings.TrimPrefix(why, "synchronous_standby_names: "), Next: remedy.Next, Commands: remedy.Commands,
+			Since: time.Now().UTC(),
+		})
+	}
 }

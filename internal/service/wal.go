@@ -33,6 +33,8 @@ type walService struct {
 	startup     atomic.Pointer[waiting] // why the connector has not begun yet, nil once it has
 	unpublished atomic.Pointer[error]   // what the last check of the publication found, nil when all was well
 
+	harm atomic.Pointer[fault.Wait] // what the last check found that harms others, nil when there was nothing
+
 	warned bool // the warning that a table may be polled as well was logged
 
 	ensured atomic.Int64 // when publication and slot were last seen to be there, Unix nanoseconds
@@ -183,6 +185,9 @@ func (s *walService) connectorStatus() connector.Status {
 	st := s.connector.Status()
 	if w := s.startup.Load(); w != nil {
 		st.State.Reason, st.State.Next, st.State.Commands = w.why, w.remedy.Next, w.remedy.Commands
+	}
+	if harm := s.harm.Load(); harm != nil {
+		st.Waits = append(st.Waits, *harm)
 	}
 	st.Ready, st.ReadyReason = s.ready()
 	return st

@@ -14,7 +14,8 @@ import (
 type Config struct {
 	postgres.Objects
 
-	Snapshot bool // list the rows that are in the tables when the slot is created, to be published once
+	Messages []string // prefixes of logical messages that are events
+	Snapshot bool     // list the rows that are in the tables when the slot is created, to be published once
 	// PrimaryDSN leads to the primary of a hot standby; empty: what is created there is created by hand.
 	PrimaryDSN string
 

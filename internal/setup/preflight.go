@@ -107,6 +107,8 @@ func preflightFindings(cfg Config, st state, open []openTransaction, reader stri
 	out = append(out, checkWALLimit(cfg, st))
 	out = append(out, checkIdleTimeout(st)...)
 	out = append(out, checkSenderTimeout(st)...)
+	out = append(out, checkSynchronous(cfg, st)...)
+	out = append(out, checkEmitters(cfg, st)...)
 	out = append(out, postgres.CheckLimits(st.Limits, st.Keepalives, st.Server.User)...)
 	return append(out, checkOpenTransactions(st, open)...)
 }

@@ -88,12 +88,19 @@ func Plan(ctx context.Context, dsn string, cfg Config) (steps []Step, err error)
 // reach the WAL, a publication or slot that no longer exists. What the stream itself shows (a column that is missing
 // from a row) is none of its business. Errors are as Ensure's.
 func CheckPublished(ctx context.Context, dsn string, cfg Config) error {
+	_, err := CheckRunning(ctx, dsn, cfg)
+	return err
+}
+
+// CheckRunning is CheckPublished that also returns what harms others while the stream is open: commits that wait for it.
+func CheckRunning(ctx context.Context, dsn string, cfg Config) (harm []preflight.Finding, err error) {
 	cfg = cfg.WithDefaults().withoutExtras()
-	return withAdminConn(ctx, dsn, cfg, func(conn *pgx.Conn) error {
+	err = withAdminConn(ctx, dsn, cfg, func(conn *pgx.Conn) error {
 		st, err := readState(ctx, conn, cfg)
 		if err != nil {
 			return postgres.QueryFault("catalog", err)
 		}
+		harm = checkSynchronous(cfg, st)
 		if pair := checkPair(cfg, st); len(pair) > 0 {
 			return preflight.FirstFailure(pair)
 		}
@@ -101,6 +108,7 @@ func CheckPublished(ctx context.Context, dsn string, cfg Config) error {
 		out = append(out, checkAllPartitions(st)...)
 		return preflight.FirstFailure(append(out, checkPublication(cfg, st)...))
 	})
+	return harm, err
 }
 
 func withAdminConn(ctx context.Context, dsn string, cfg Config, use func(*pgx.Conn) error) error {

@@ -19,6 +19,7 @@ func Admin(c *config.Loaded, table bool) (setup.Config, error) {
 			ID: col.ID, AggregateType: col.AggregateType, AggregateID: col.AggregateID, Timestamp: col.Timestamp,
 		},
 	}}
+	cfg.Messages = c.Postgres.Messages
 	for _, n := range routing.Needs(c) {
 		cfg.Columns.Needed = append(cfg.Columns.Needed, postgres.NeededColumn{
 			Name: n.Column, Key: n.Key, Role: n.Role, Required: n.Required, Usual: n.Usual,

@@ -29,7 +29,7 @@ func StreamSettings() map[string]string {
 func SetStreamParams(pc *pgconn.Config, slot string) {
 	maps.Copy(pc.RuntimeParams, StreamSettings())
 	pc.RuntimeParams["replication"] = "database"
-	pc.RuntimeParams["application_name"] = "cdc-outbox/" + slot
+	pc.RuntimeParams["application_name"] = Application(slot)
 }
 
 // LostSettings is a column that lists which StreamSettings are not in force, NULL where all are. A server takes them
