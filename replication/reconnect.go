@@ -104,6 +104,7 @@ type runner struct {
 	silence    time.Duration // that the next stream puts up with
 	advance    advance       // of the streams so far
 	broke      error         // the last stream
+	refused    refusal       // of one row, so far
 }
 
 // once opens a stream and has it consumed. done: the consumer wants no more.
@@ -132,6 +133,7 @@ func (r *runner) once(ctx context.Context) (done bool, err error) {
 		// however short its life: sessions that are ended again and again must not add up to an outage
 		r.backoff.Reset()
 	}
+	err = r.unprintable(err)
 	r.broke = err
 	return err == nil, err
 }

@@ -64,14 +64,18 @@ func (c *Config) user() string {
 	return ""
 }
 
-// encodingRemedy: the log holds the value as it was written, so no correction of the row brings the stream past it.
+// encodingRemedy is for a text that is not UTF-8.
 func (c *Config) encodingRemedy() fault.Remedy {
+	return c.rowRemedy("holds a text that cannot be sent as UTF-8")
+}
+
+// rowRemedy: the log holds the value as it was written, so no correction of the row brings the stream past it.
+func (c *Config) rowRemedy(what string) fault.Remedy {
 	where := "the outbox"
 	if len(c.Tables) == 1 {
 		where = "table " + c.Tables[0].String()
 	}
-	return fault.Do("A row of "+where+", written at this LSN, holds a text that cannot be sent as UTF-8, and the "+
-		"log keeps it as it is. "+
+	return fault.Do("A row of "+where+", written at this LSN, "+what+", and the log keeps it as it is. "+
 		"Correct the row in the table. At a quiet moment pass over its transaction, LSN being what "+
 		"pg_current_wal_lsn() returns; then "+
 		"start the connector as usual, and publish from the table what was passed over.",

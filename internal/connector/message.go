@@ -33,8 +33,8 @@ func (r *reader) logical(m *pgoutput.Message) error {
 const looseAgain = time.Minute
 
 // passOver leaves out a message that was emitted outside of any transaction, whatever the policy for bad rows says. Its
-// sender may have rolled back since, no commit gives it a position, and no ticket can hold the slot in front of it: it is
-// no event that anyone was promised. To halt at it would let every role that may call the function stop the relay.
+// sender may have rolled back since, no commit gives it a position, and no ticket can hold the slot in front of it: no
+// transaction promised it. To halt at it would let every role that may call the function stop the relay.
 func (r *reader) passOver(m *pgoutput.Message) error {
 	bad := router.RefuseMessage(m.Logical.Prefix)
 	r.c.cfg.Metrics.Failed("", string(bad.Reason))

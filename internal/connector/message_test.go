@@ -86,8 +86,8 @@ func TestABadMessageFollowsThePolicy(t *testing.T) {
 	}
 }
 
-// TestAMessageOutsideOfATransactionHaltsNothing: any role may emit one, and whatever the policy for bad rows is, it is
-// no event.
+// TestAMessageOutsideOfATransactionHaltsNothing: any role may emit one, and no transaction promised it,
+// whatever the policy for bad rows is.
 func TestAMessageOutsideOfATransactionHaltsNothing(t *testing.T) {
 	for _, policy := range []relay.Policy{relay.Halt, relay.Skip, relay.DeadLetter} {
 		t.Run(string(policy), func(t *testing.T) {

@@ -30,8 +30,8 @@ const (
 	Streaming           = "streaming"            // events are in flight to Kafka
 )
 
-// Synchronous is the kind of the wait for a server whose commits wait for the stream. It is no cause: the slot does not
-// wait for it.
+// Synchronous is the kind of the wait for a server whose commits wait for the stream. It is never the cause, since the
+// slot does not wait for it.
 const Synchronous = "synchronous_standby"
 
 const (
@@ -114,7 +114,7 @@ func noStream(st relay.Account, slot *slotmonitor.Slot, _ time.Time) (alert.Caus
 		case slot == nil:
 			return alert.Cause{}, false
 		case !slot.Active:
-			return slot.Cause, true
+			return startFirst(slot.Cause), true
 		}
 		c.Code, c.Since = OtherConsumer, nil
 		c.Sentence = fmt.Sprintf("The slot is read by pid %d, and no connector answers here: %s.", slot.PID,
@@ -136,6 +136,16 @@ func noStream(st relay.Account, slot *slotmonitor.Slot, _ time.Time) (alert.Caus
 		return unreachable, away
 	}
 	return c, true
+}
+
+// startFirst is for the connector's own slot without a reader. The monitor, which knows nothing of a slot's purpose,
+// offers to drop it; the events that this one holds would go with it.
+func startFirst(c alert.Cause) alert.Cause {
+	if c.Code == slotmonitor.CauseNoConsumer {
+		c.Next = "Start the connector. If it ended automatically, the last line of its log says why and what to do."
+		c.Commands = []string{"cdc-outbox run"}
+	}
+	return c
 }
 
 // Holder says who holds the slot that a standing-by instance waits for, and what happens when the holder ends.

@@ -83,8 +83,8 @@ func (s *walService) reportHarm(err error) {
 		why, remedy := fault.Split(err)
 		s.harm.Store(&fault.Wait{
 			Kind: diagnose.Synchronous, Object: "synchronous_standby_names",
-			Reason: strings.TrimPrefix(why, "synchronous_standby_names: "), Next: remedy.Next, Commands: remedy.Commands,
-			Since: time.Now().UTC(),
+			Reason: strings.TrimPrefix(why, "synchronous_standby_names: "),
+			Next:   remedy.Next, Commands: remedy.Commands, Since: time.Now().UTC(),
 		})
 	}
 }

@@ -41,10 +41,10 @@ func checkEmitters(cfg Config, st state) []preflight.Finding {
 	f := preflight.Finding{
 		Level: preflight.Warn, Code: codeEmitters, Subject: "pg_logical_emit_message",
 		Found: "Every role of the database may call it.",
-		Why: "The relay takes messages with the prefixes of postgres.messages for events, whichever role emits them: a " +
-			"role without any grant can forge one.",
-		Remedy: "Take the right from PUBLIC, in this database, and give it to the roles of the applications that emit " +
-			"events.",
+		Why: "The relay takes messages with the prefixes of postgres.messages for events, whichever role emits " +
+			"them: a role without any grant can forge one.",
+		Remedy: "Take the right from PUBLIC, in this database, and give it to the roles of the applications that " +
+			"emit events.",
 	}
 	for _, function := range st.Server.PublicEmitters {
 		f.Commands = append(f.Commands, fmt.Sprintf("REVOKE EXECUTE ON FUNCTION pg_catalog.%s FROM PUBLIC;", function))

@@ -92,7 +92,8 @@ func CheckPublished(ctx context.Context, dsn string, cfg Config) error {
 	return err
 }
 
-// CheckRunning is CheckPublished that also returns what harms others while the stream is open: commits that wait for it.
+// CheckRunning is CheckPublished that also returns what harms others while the stream is open: commits that wait for
+// it.
 func CheckRunning(ctx context.Context, dsn string, cfg Config) (harm []preflight.Finding, err error) {
 	cfg = cfg.WithDefaults().withoutExtras()
 	err = withAdminConn(ctx, dsn, cfg, func(conn *pgx.Conn) error {

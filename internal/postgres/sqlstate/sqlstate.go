@@ -25,6 +25,7 @@ const (
 	CannotConnectNow  = "57P03"
 	AdminShutdown     = "57P01"
 	ProtocolViolation = "08P01"
+	Internal          = "XX000"
 )
 
 // LoginRemedy is what to do about a refused login.
@@ -54,9 +55,9 @@ var kinds = []struct {
 	{"40", fault.Retry}, // a standby's recovery conflicted
 	{"53", fault.Retry}, // connections, memory, disk
 	{"55", fault.Retry},
-	{"57", fault.Retry},    // shut down, starting up, terminated
-	{"58", fault.Retry},    // I/O
-	{"XX000", fault.Retry}, // among them passing trouble with reading WAL
+	{"57", fault.Retry},     // shut down, starting up, terminated
+	{"58", fault.Retry},     // I/O
+	{Internal, fault.Retry}, // among them passing trouble with reading WAL
 }
 
 // KindOf returns what an SQLSTATE asks for. A code that is not in the table ends the process: an unknown error must not
