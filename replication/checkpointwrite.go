@@ -232,7 +232,11 @@ func (cp *checkpoint) serverShutsDown(ctx context.Context) bool {
 	if err := cp.open(ctx, &cp.near, cp.cfg.DSN); err != nil {
 		return shuttingDown(err)
 	}
-	return shuttingDown(cp.near.Ping(ctx))
+	err := cp.near.Ping(ctx)
+	if err != nil && cp.near.IsClosed() {
+		err = cp.open(ctx, &cp.near, cp.cfg.DSN)
+	}
+	return shuttingDown(err)
 }
 
 // open makes sure that there is a connection.

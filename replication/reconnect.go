@@ -104,7 +104,7 @@ type runner struct {
 	silence    time.Duration // that the next stream puts up with
 	advance    advance       // of the streams so far
 	broke      error         // the last stream
-	refused    refusal       // of one row, so far
+	refused    rowRefusal    // of one row, so far
 }
 
 // once opens a stream and has it consumed. done: the consumer wants no more.

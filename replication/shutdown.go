@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/sqlstate"
 )
 
 // shutdownAsk is how often a stream that makes no progress asks whether the server wants to shut down.
@@ -63,12 +64,10 @@ func (w *shutdownWatch) run(ctx context.Context, s *Stream, knock func(context.C
 	}
 }
 
-// shuttingDown: cannot_connect_now for a new session, which also stands for a server that is starting and has no
-// streams; admin_shutdown for an old one.
-func shuttingDown(err error) bool {
-	var pg *pgconn.PgError
-	return errors.As(err, &pg) && (pg.Code == "57P03" || pg.Code == "57P01")
-}
+// shuttingDown reports whether a server turns new sessions away (cannot_connect_now), which also stands for a server
+// that is starting and has no streams. What an old session is ended with (admin_shutdown) says nothing of the server: an
+// operator may have ended that session alone, and a new connection shows which of the two it was.
+func shuttingDown(err error) bool { return sqlstate.Of(err) == sqlstate.CannotConnectNow }
 
 // abandon closes the connection under a consumer that may be busy elsewhere; its next Receive fails.
 func (s *Stream) abandon() {

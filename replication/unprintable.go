@@ -11,8 +11,8 @@ import (
 // about reading WAL, and pass; about a row, it stays: the log keeps the row as it is.
 const sameRefusals = 3
 
-// refusal is an internal error of the server while it decodes one change.
-type refusal struct {
+// rowRefusal is an internal error of the server while it decodes one change.
+type rowRefusal struct {
 	at, message string
 	times       int
 }
@@ -25,11 +25,11 @@ func (r *runner) unprintable(err error) error {
 	var f *fault.Error
 	if pg == nil || pg.Code != sqlstate.Internal || !errors.As(err, &f) || f.Kind != fault.Retry ||
 		!associatedLSN.MatchString(pg.Where) {
-		r.refused = refusal{}
+		r.refused = rowRefusal{}
 		return err
 	}
 	if r.refused.at != f.At || r.refused.message != pg.Message {
-		r.refused = refusal{at: f.At, message: pg.Message}
+		r.refused = rowRefusal{at: f.At, message: pg.Message}
 	}
 	if r.refused.times++; r.refused.times < sameRefusals {
 		return err

@@ -50,7 +50,7 @@ func (a *app) execute(ctx context.Context, args []string) int {
 	}
 	var said reported
 	if !errors.As(err, &said) {
-		fmt.Fprintln(a.stderr, "cdc-outbox: "+err.Error())
+		fmt.Fprintln(a.stderr, "cdc-outbox: "+fault.PrintableLines(err.Error()))
 	}
 	return fault.KindOf(err).ExitCode()
 }

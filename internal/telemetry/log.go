@@ -45,6 +45,6 @@ func NewLogger(w io.Writer, level, format string) (*zap.Logger, error) {
 	default:
 		return nil, fmt.Errorf("log format %q: want %s or %s", format, FormatJSON, FormatConsole)
 	}
-	core := zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(w)), lvl)
+	core := zapcore.NewCore(encoder, zapcore.Lock(zapcore.AddSync(printable{w})), lvl)
 	return zap.New(core, zap.ErrorOutput(zapcore.AddSync(w))), nil
 }
