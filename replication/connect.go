@@ -34,7 +34,8 @@ type connection struct {
 	socket  *socket
 	reader  io.Reader // what pgconn reads from: the connection, and what pgconn may have read in the background
 	message *messageReader
-	config  *pgconn.Config // as parsed; connects to the same server again, without streaming
+	config  *pgconn.Config // as parsed; connects again, without streaming
+	address string         // of the server, where config names several
 }
 
 // open connects, checks the server and the slot, and starts to stream.
@@ -98,7 +99,7 @@ func dial(ctx context.Context, cfg *Config, again bool) (*connection, error) {
 		if err != nil {
 			return nil, err
 		}
-		c.socket = newSocket(conn)
+		c.socket, c.address = newSocket(conn), addr
 		return c.socket, nil
 	}
 	pc.BuildFrontend = func(r io.Reader, w io.Writer) *pgproto3.Frontend {
@@ -309,6 +310,7 @@ func (c *connection) stream(ctx context.Context, r *runner, id Identity) (*Strea
 	}
 	c.socket.stream()
 	s := newStream(ctx, r, hijacked.Conn, c.reader, id)
+	s.holder = func(ctx context.Context) (uint32, error) { return c.holder(ctx, r.cfg.Slot) }
 	s.shutdown.start(s, c.knock)
 	return s, nil
 }

@@ -61,6 +61,7 @@ type Stream struct {
 	checkpoint *checkpoint   // nil: none is kept
 	silence    time.Duration // after which the server counts as dead
 	identity   Identity
+	holder     func(context.Context) (uint32, error) // the session that holds the slot
 	conn       net.Conn
 	frames     *frames
 	decoder    pgoutput.Decoder

@@ -1,0 +1,71 @@
+package replication
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+)
+
+// holderTimeout bounds the question who holds the slot, connecting included.
+const holderTimeout = 10 * time.Second
+
+// Holds asks the server, over another connection, whether this stream's session still holds the slot; nil when it does.
+// The stream alone cannot tell: a process that was suspended finds in its socket what arrived long ago. Any other
+// answer, and none, is a Retry error: end the stream with it.
+func (s *Stream) Holds(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, holderTimeout)
+	defer cancel()
+	pid, err := s.holder(ctx)
+	switch {
+	case err != nil:
+		return &fault.Error{
+			Kind: fault.Retry, Object: s.cfg.object(), Err: fmt.Errorf("ask the server which session holds it: %w", err),
+			Next: "See that the role of postgres.dsn may open one more session beside the stream.",
+		}
+	case pid != s.identity.BackendPID:
+		return &fault.Error{
+			Kind: fault.Retry, Object: s.cfg.object(),
+			Err: errors.New("the stream's session does not hold it any more"),
+		}
+	}
+	return nil
+}
+
+// holder returns the session that holds the slot, 0 for none.
+func (c *connection) holder(ctx context.Context, slot string) (uint32, error) {
+	pc := c.config.Copy()
+	delete(pc.RuntimeParams, "replication") // max_wal_senders must not decide
+	dial := pc.DialFunc
+	pc.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if addr != c.address { // where the DSN names several servers, another one knows nothing of this session
+			return nil, fmt.Errorf("%s is not the server of the stream", addr)
+		}
+		return dial(ctx, network, addr)
+	}
+	conn, err := pgconn.ConnectConfig(ctx, pc)
+	if err != nil {
+		return 0, err
+	}
+	defer func() {
+		_ = conn.Close(ctx) // nothing is lost with it
+		<-conn.CleanupDone()
+	}()
+	results, err := conn.Exec(ctx, "SELECT coalesce(active_pid, 0) FROM pg_catalog.pg_replication_slots WHERE slot_name = "+
+		identifier.QuoteLiteral(slot)).ReadAll()
+	if err != nil {
+		return 0, err
+	}
+	if len(results) != 1 || len(results[0].Rows) != 1 {
+		return 0, nil
+	}
+	pid, err := strconv.ParseUint(string(results[0].Rows[0][0]), 10, 32)
+	return uint32(pid), err
+}

@@ -1,0 +1,51 @@
+package replication
+
+import (
+	"context"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit"
+)
+
+// A stream whose session was ended finds that out by asking the server, before it has read anything of it; so does one
+// whose slot another session holds by then.
+func TestHoldsAsksTheServer(t *testing.T) {
+	s := newSource(t, testkit.Postgres(t))
+	streams := 0
+	require.NoError(t, Run(t.Context(), s.Config, func(ctx context.Context, st *Stream) error {
+		if streams++; streams == 2 {
+			require.NoError(t, st.Holds(ctx))
+			return st.Finish(ctx)
+		}
+		require.NoError(t, st.Holds(ctx))
+		s.Exec(t, `SELECT pg_terminate_backend(active_pid, 5000) FROM pg_replication_slots WHERE slot_name = '`+
+			s.Config.Slot+`'`)
+		err := st.Holds(ctx)
+		require.Equal(t, fault.Retry, fault.KindOf(err))
+		require.ErrorContains(t, err, "does not hold it any more")
+		require.NoError(t, Run(ctx, s.Config, func(ctx context.Context, other *Stream) error {
+			require.NoError(t, other.Holds(ctx))
+			require.ErrorContains(t, st.Holds(ctx), "does not hold it any more")
+			return other.Finish(ctx)
+		}))
+		return err
+	}))
+	require.Equal(t, 2, streams)
+}
+
+// A DSN of several hosts asks the server of the stream, not the first that answers.
+func TestHoldsAsksTheServerOfTheStream(t *testing.T) {
+	s := newSource(t, testkit.Postgres(t))
+	require.NoError(t, Run(t.Context(), s.Config, func(ctx context.Context, st *Stream) error {
+		config, err := pgconn.ParseConfig(s.Database.DSN)
+		require.NoError(t, err)
+		c := &connection{config: config, address: "192.0.2.1:5432"}
+		_, err = c.holder(ctx, s.Config.Slot)
+		require.ErrorContains(t, err, "not the server of the stream")
+		return st.Finish(ctx)
+	}))
+}
