@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
@@ -173,7 +174,7 @@ func (p *Producer) disconnected(ctx context.Context, b *broker, err error) {
 	defer p.mu.Unlock()
 	b.conn = nil
 	b.cutAt = time.Time{}
-	lost := b.inflight
+	lost := slices.DeleteFunc(b.inflight, func(r *request) bool { return r.generation != p.generation })
 	b.inflight = nil
 	p.flying -= len(lost)
 	p.metrics.inFlight.Sub(float64(len(lost)))

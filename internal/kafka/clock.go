@@ -37,6 +37,7 @@ func (p *Producer) tick(now time.Time) time.Time {
 	}
 	p.ticked = p.produced
 	next = p.tickTransaction(now, next)
+	p.tickOwner(now)
 	for part := range p.waiting {
 		if part.retryAt.After(now) {
 			next = earlier(next, part.retryAt)

@@ -67,6 +67,14 @@ type Config struct {
 	// Run waits for it. Default nil: Hold.
 	Refused func(Refusal) Resolution
 
+	// Owned: nothing is sent before Begin has fenced earlier producers of its owner, and nothing more after another
+	// producer has fenced this one. Always so with Transactions. Default: no other producer is fenced, and none fences.
+	Owned bool
+
+	// Fenced, when set, is called once per Begin when another producer has fenced this one. It is called with the
+	// producer's lock and must return at once.
+	Fenced func()
+
 	// Transactions, when set, makes delivery exactly-once: see Begin, ProduceAt and Mark. Default nil: idempotent.
 	Transactions *Transactions
 
@@ -93,6 +101,7 @@ type pace struct {
 	probeAfter  time.Duration // a partition idle for longer sends its first batch alone
 	moveGrace   time.Duration // a broker that lost a partition may take this long to answer for it
 	verifying   time.Duration // see mayVerify
+	coordinator time.Duration // how long the transactional id's coordinator may be missing without transactions
 	slowAnswer  time.Duration // an answer that takes longer is a reason to ask who leads
 }
 
@@ -105,6 +114,7 @@ func defaultPace() pace {
 		probeAfter:  time.Minute,
 		moveGrace:   time.Second,
 		verifying:   3 * time.Second,
+		coordinator: coordinatorPatience,
 		slowAnswer:  3 * time.Second,
 	}
 }

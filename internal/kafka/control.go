@@ -85,7 +85,7 @@ func (p *Producer) runControl(ctx context.Context) {
 
 // nextJob returns what to do next and when; nil, a while from now, for nothing.
 func (p *Producer) nextJob() (job func(*wire.Conn) error, at time.Time) {
-	if !p.id.valid() && !p.restarting && p.tx == nil {
+	if !p.id.valid() && !p.own.fences() {
 		job, at = p.initProducerID, p.control.idAt
 	}
 	if len(p.topics) > 0 && (job == nil || p.control.metaAt.Before(at)) {

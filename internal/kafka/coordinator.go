@@ -35,15 +35,15 @@ func (p *Producer) ask(
 	res, err := w.RoundTrip(req, p.control.timeout)
 	if err != nil {
 		p.silent(w.Addr)
-		p.tx.forget(w.Addr)
+		p.own.forget(w.Addr)
 	}
 	return res, err
 }
 
 // forget closes the connections to coordinators at the address: one that does not answer for transactions has no answer
 // for groups either, and to find that out would take another timeout.
-func (x *transactions) forget(addr string) {
-	for _, c := range []*coordinator{&x.transactionCoordinator, &x.groupCoordinator} {
+func (o *ownership) forget(addr string) {
+	for _, c := range []*coordinator{&o.transactionCoordinator, &o.groupCoordinator} {
 		if c.wire != nil && c.wire.Addr == addr {
 			c.forget()
 		}
@@ -55,11 +55,11 @@ func (p *Producer) coordinate(ctx context.Context, c *coordinator, key string) (
 	if c.wire != nil {
 		return c.wire, nil
 	}
-	w, err := p.dialAny(ctx, p.tx.turn)
+	w, err := p.dialAny(ctx, p.own.turn)
 	if err != nil {
 		return nil, err
 	}
-	p.tx.turn++ // one that answers may still know nothing
+	p.own.turn++ // one that answers may still know nothing
 	defer func() { _ = w.Close() }()
 	stop := context.AfterFunc(ctx, func() { _ = w.Close() })
 	defer stop()

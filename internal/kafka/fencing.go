@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/createtopics"
 	"github.com/segmentio/kafka-go/protocol/initproducerid"
 	"github.com/segmentio/kafka-go/protocol/metadata"
@@ -32,24 +33,25 @@ func TransactionalID(systemID, slot string) string {
 }
 
 // Begin fences any earlier producer with the owner's transactional id: it can write no more, and its open transaction
-// is aborted (KIP-98). It returns the position that the last committed transaction left, false for none. The caller
-// must know that it is the rightful one, by holding the slot, and must not produce what the position covers.
+// is aborted (KIP-98). With transactions it returns the position that the last committed one left, false for none. The
+// caller must know that it is the rightful one, by holding the slot, and must not produce what the position covers.
 //
-// Begin waits for Kafka as long as ctx lasts. It is called once, before the first Produce; in idempotent mode it
-// returns at once.
+// Begin waits for Kafka as long as ctx lasts. It is called before the first Produce, and again after each Abandon; a
+// producer without Config.Owned returns at once.
 func (p *Producer) Begin(ctx context.Context, owner Owner) (Stored, bool, error) {
-	x := p.tx
-	if x == nil {
+	o := p.own
+	if o == nil {
 		return Stored{}, false, nil
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if x.owned && x.owner != owner {
+	if o.owner != (Owner{}) && o.owner != owner {
 		return Stored{}, false, errors.New("kafka: Begin with another owner")
 	}
-	x.owner, x.owned = owner, true
-	poke(x.wake)
-	for !x.begun {
+	o.owner, o.wanted = owner, true
+	defer func() { o.wanted = false }()
+	poke(o.wake)
+	for !o.begun {
 		if p.over {
 			return Stored{}, false, p.ending()
 		}
@@ -57,67 +59,123 @@ func (p *Producer) Begin(ctx context.Context, owner Owner) (Stored, bool, error)
 			return Stored{}, false, err
 		}
 	}
-	return x.stored, x.found, nil
+	return o.stored, o.found, nil
 }
 
 // fence is the step for Begin.
 func (p *Producer) fence(ctx context.Context) time.Duration {
-	x := p.tx
-	if err := p.ensurePositionTopic(ctx); err != nil {
-		return p.stepFailed(err)
+	if p.tx != nil {
+		if err := p.ensurePositionTopic(ctx); err != nil {
+			return p.stepFailed(err)
+		}
 	}
 	id, code, err := p.initTransactional(ctx, noIdentity)
 	if err == nil && code != 0 {
 		err = &wire.CodeError{API: "InitProducerID", Code: code}
 	}
 	if err != nil {
+		if p.tx == nil && p.settlesForPlain(err) {
+			return 0
+		}
 		return p.stepFailed(err)
 	}
-	text, err := p.fetchStored(ctx)
-	if err != nil {
-		return p.stepFailed(err)
+	text := ""
+	if p.tx != nil {
+		if text, err = p.fetchStored(ctx); err != nil {
+			return p.stepFailed(err)
+		}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	o := p.own
+	if !o.wanted {
+		return 0 // Begin has returned: whatever this epoch would be for has to ask again
+	}
+	o.stored, o.found = Stored{}, false
 	if text != "" {
-		if x.stored, err = parseStored(text); err != nil {
-			// Something else commits offsets for the group. To go on would be to repeat, or to skip, at random.
-			p.fail(&fault.Error{
-				Kind: fault.Operator, Object: x.group(), Err: fmt.Errorf("the offset's metadata is not a position: %w",
-					err),
-				Next: "Find out which other program commits offsets for this group and stop it, then delete the " +
-					"offsets. Records since the slot's position are then sent again.",
-				Commands: []string{p.cfg.Command("kafka-consumer-groups", "--delete-offsets --group "+
-					x.owner.TransactionalID+" --topic "+x.cfg.PositionTopic)},
-			})
+		if o.stored, err = parseStored(text); err != nil {
+			p.fail(p.unreadable(err))
 			return 0
 		}
-		x.found = true
+		o.found = true
 	}
-	p.id, x.committed, x.begun, x.failures = id, text, true, 0
-	x.trouble.resolve(p.log)
+	if p.tx != nil {
+		p.tx.committed = text
+	}
+	o.begun, o.answered = true, o.asked
+	p.adopt(id)
 	fields := []zap.Field{
-		zap.String(logkey.TransactionalID, x.owner.TransactionalID), zap.Int64(logkey.ProducerID, id.id),
+		zap.String(logkey.TransactionalID, o.owner.TransactionalID), zap.Int64(logkey.ProducerID, id.id),
 		zap.Int16(logkey.Epoch, id.epoch),
 	}
-	if x.found {
-		fields = append(fields, zap.Stringer(logkey.Position, x.stored.Position),
-			zap.String(logkey.LeftBy, x.stored.Instance))
+	if o.found {
+		fields = append(fields, zap.Stringer(logkey.Position, o.stored.Position),
+			zap.String(logkey.LeftBy, o.stored.Instance))
 	}
 	p.log.Info("fenced earlier producers of the transactional id", fields...)
-	p.announce()
-	for _, b := range p.brokers {
-		p.pump(b)
-	}
 	return 0
 }
+
+// unreadable: something else commits offsets for the group. To go on would be to repeat, or to skip, at random.
+func (p *Producer) unreadable(err error) error {
+	x := p.tx
+	return &fault.Error{
+		Kind: fault.Operator, Object: x.group(), Err: fmt.Errorf("the offset's metadata is not a position: %w", err),
+		Next: "Find out which other program commits offsets for this group and stop it, then delete the offsets. " +
+			"Records since the slot's position are then sent again.",
+		Commands: []string{p.cfg.Command("kafka-consumer-groups", "--delete-offsets --group "+
+			x.owner.TransactionalID+" --topic "+x.cfg.PositionTopic)},
+	}
+}
+
+// coordinatorPatience is for how long a cluster may have no coordinator before a producer without transactions goes on
+// without one. A cluster that cannot create the coordinators' topic (transaction.state.log.replication.factor is more
+// than it has brokers) never has one; anything else is over by then.
+const coordinatorPatience = 30 * time.Second
+
+// settlesForPlain goes on without the coordinator where there will not be one for this producer.
+func (p *Producer) settlesForPlain(err error) bool {
+	var code *wire.CodeError
+	var missing *wire.NotOfferedError
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	o := p.own
+	if !o.wanted || !errors.As(err, &code) && !errors.As(err, &missing) {
+		return false
+	}
+	if code != nil && !o.refuses(code.Code) {
+		if code.Code != wire.CoordinatorNotAvailable {
+			o.unavailable = time.Time{}
+			return false
+		}
+		if o.unavailable.IsZero() {
+			o.unavailable = time.Now()
+		}
+		if time.Since(o.unavailable) < p.cfg.pace.coordinator {
+			return false
+		}
+	}
+	p.goPlain(err.Error())
+	return true
+}
+
+// ownEpochVersion of InitProducerID is the first that compares our own epoch (KIP-360, Kafka 2.5). Older ones would take
+// the question whether we are fenced for an order to fence all others.
+const ownEpochVersion = 3
 
 // initTransactional asks for a producer id and epoch: with noIdentity for an epoch above all others, with our own for
 // the next epoch, refused when another producer fenced ours (KIP-360).
 func (p *Producer) initTransactional(ctx context.Context, own identity) (identity, int16, error) {
-	x := p.tx
-	res, err := p.ask(ctx, &x.transactionCoordinator, x.owner.TransactionalID, &initproducerid.Request{
-		TransactionalID: x.owner.TransactionalID, TransactionTimeoutMs: int32(x.cfg.Timeout.Milliseconds()),
+	o := p.own
+	w, err := p.coordinate(ctx, &o.transactionCoordinator, o.owner.TransactionalID)
+	if err == nil {
+		err = w.Needs(protocol.InitProducerId, ownEpochVersion)
+	}
+	if err != nil {
+		return noIdentity, 0, err
+	}
+	res, err := p.ask(ctx, &o.transactionCoordinator, o.owner.TransactionalID, &initproducerid.Request{
+		TransactionalID: o.owner.TransactionalID, TransactionTimeoutMs: int32(o.timeout.Milliseconds()),
 		ProducerID: own.id, ProducerEpoch: own.epoch,
 	})
 	if err != nil {

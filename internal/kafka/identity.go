@@ -25,7 +25,8 @@ func (i identity) valid() bool { return i.id >= 0 }
 const maxEpoch = 32766
 
 // bumped is the same id with the next epoch; false when the epochs are used up. A producer without transactional id
-// may raise its own epoch: a partition's leader accepts a higher one when its sequence starts at 0 (KIP-360).
+// may raise its own epoch: a partition's leader accepts a higher one when its sequence starts at 0 (KIP-360). Where the
+// epochs are the coordinator's it is asked instead, see ownership.
 func (i identity) bumped() (identity, bool) {
 	if !i.valid() || i.epoch >= maxEpoch {
 		return noIdentity, false

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -45,14 +46,17 @@ const (
 	exact   outcome = iota // the log is the input
 	rewinds                // what was in doubt is there twice, as a contiguous rewind: the broker lost the sequence
 	stopped                // Run ended with an error for the operator; what was acknowledged is in the log
+	fenced                 // nothing more is sent before the next Begin; what was acknowledged is in the log
 )
 
 // produceOutcome: which faults of a Produce answer have which outcome. With transactions everything is exact, for what
 // would be a repeat is an abort, and a code that says "fenced" is checked by asking the coordinator.
-func produceOutcome(v wire.Verdict, appended, transactions bool) outcome {
+func produceOutcome(mode string, v wire.Verdict, appended bool) outcome {
 	switch {
-	case transactions:
+	case mode == "transactions":
 		return exact
+	case mode == "owned" && (v.Action == wire.Fenced || v.Code == wire.InvalidProducerEpoch):
+		return fenced
 	case v.Action == wire.Fenced:
 		return stopped
 	case appended && (v.Action == wire.Bump || v.Action == wire.Renew || v.Action == wire.Split):
@@ -73,15 +77,15 @@ func TestMatrixProduce(t *testing.T) {
 				}
 				t.Run(fmt.Sprintf("%s/%s/appended %t", mode, v.Name, appended), func(t *testing.T) {
 					t.Parallel()
-					want := produceOutcome(v, appended, mode == "transactions")
+					want := produceOutcome(mode, v, appended)
 					r := matrixRig(t, change)
 					for i, n := range []int32{1, 3, 5} {
-						if i > 0 && want == stopped {
+						if i > 0 && want >= stopped {
 							r.judge(want, v)
 							r = matrixRig(t, change)
 						}
 						r.strikeProduce(code, appended, n)
-						if want != stopped {
+						if want < stopped {
 							r.drain()
 						}
 					}
@@ -113,7 +117,9 @@ func (r *rig) fill(n int) {
 		err := r.ProduceAt(ctx, &router.Record{Topic: "t", Key: []byte("k"), Value: []byte(value)}, r.ticket+1,
 			at(r.ticket+1))
 		if err != nil {
-			require.Equal(r.t, fault.Operator, fault.KindOf(err))
+			if !errors.Is(err, ErrFenced) {
+				require.Equal(r.t, fault.Operator, fault.KindOf(err))
+			}
 			return
 		}
 		r.ticket++
@@ -162,7 +168,33 @@ func (r *rig) judge(want outcome, v wire.Verdict) {
 		require.ErrorContains(r.t, err, v.Name)
 		require.Equal(r.t, err, r.Drain(context.Background()), "who waits gets the same error")
 		r.checkStopped()
+	case fenced:
+		ctx, cancel := context.WithTimeout(r.t.Context(), testPatience)
+		defer cancel()
+		require.ErrorIs(r.t, r.Drain(ctx), ErrFenced, "trouble: %+v", r.Trouble())
+		require.EqualValues(r.t, 1, testutil.ToFloat64(r.metrics.fenced))
+		r.checkStopped()
+		r.beginAgain()
 	}
+}
+
+// beginAgain abandons and begins: what was not acknowledged is produced again, and the log ends with all of the input.
+func (r *rig) beginAgain() {
+	r.t.Helper()
+	r.mu.Lock()
+	acked := len(r.acked)
+	r.mu.Unlock()
+	all := r.sent["t"]
+	require.Equal(r.t, len(all)-acked, r.Abandon().Records)
+	r.begin()
+	r.ticket, r.sent["t"] = uint64(acked), all[:acked:acked]
+	r.fill(len(all) - acked)
+	r.drain()
+	r.mu.Lock()
+	require.Len(r.t, r.acked, len(all))
+	r.mu.Unlock()
+	log := r.log("t", len(all))
+	require.Equal(r.t, all[acked:], log[len(log)-(len(all)-acked):])
 }
 
 // checkStopped: the log is the beginning of the input, in order, each once, and holds what was acknowledged.
@@ -200,7 +232,7 @@ func TestMatrixTransactions(t *testing.T) {
 					want := exact
 					// an id that has expired belongs to no producer
 					if doubtfulEnd(key, v) && applied && code != wire.InvalidProducerIDMapping {
-						want = stopped
+						want = fenced
 					}
 					r.judge(want, v)
 					require.EqualValues(t, 1, hits.Load())
@@ -278,10 +310,10 @@ func TestMatrixRecovery(t *testing.T) {
 func recoveryOutcome(key kmsg.Key, v wire.Verdict) outcome {
 	switch v.Code {
 	case wire.InvalidProducerEpoch, wire.ProducerFenced:
-		return stopped
+		return fenced
 	case wire.InvalidTxnState:
 		if key == kmsg.InitProducerID {
-			return stopped
+			return fenced
 		}
 	}
 	return exact

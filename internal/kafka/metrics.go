@@ -13,6 +13,7 @@ type metrics struct {
 	epochBumps      prometheus.Counter
 	splits          prometheus.Counter
 	throttled       prometheus.Counter
+	fenced          prometheus.Counter
 
 	transactions       *prometheus.CounterVec
 	transactionSeconds prometheus.Histogram
@@ -60,6 +61,10 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Help: "Time that brokers asked not to send, because a quota was exceeded.",
 		}),
 
+		fenced: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "cdc_outbox_producer_fenced_total",
+			Help: "Times another instance of the slot took over, and Kafka took no more records from this one.",
+		}),
 		transactions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "cdc_outbox_producer_transactions_total",
 			Help: "Kafka transactions that ended, by result: committed, or aborted and sent again.",
@@ -73,7 +78,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	if r != nil {
 		r.MustRegister(m.requestSeconds, m.batchBytes, m.recordsPerBatch, m.inFlight, m.retries, m.rewinds,
 			m.epochBumps,
-			m.splits, m.throttled,
+			m.splits, m.throttled, m.fenced,
 			m.transactions, m.transactionSeconds)
 	}
 	return m

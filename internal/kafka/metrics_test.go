@@ -91,11 +91,15 @@ func TestMetricsMove(t *testing.T) {
 	x.drain()
 	require.Positive(t, testutil.ToFloat64(x.metrics.transactions.WithLabelValues("aborted")))
 	require.Positive(t, testutil.ToFloat64(x.metrics.transactions.WithLabelValues("committed")))
+	other := newRig(t, c, exactlyOnce("b"))
+	other.begin()
+	x.transact(1, "t")
+	require.ErrorIs(t, x.Drain(t.Context()), ErrFenced)
 	note(reg)
 	for name, yes := range moved {
 		require.True(t, yes, "%s never moved", name)
 	}
-	require.Len(t, moved, 11, "this test knows them all")
+	require.Len(t, moved, 12, "this test knows them all")
 }
 
 // TestThrottledProducerKeepsQuiet for as long as the broker asks for, and no trouble is reported.

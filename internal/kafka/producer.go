@@ -40,7 +40,9 @@ type Producer struct {
 	acked    uint64 // records whose Acked has returned
 	ticked   uint64 // produced, at the last tick
 	flying   int    // requests in flight
-	waiting  map[*partition]struct{}
+
+	generation uint64 // of requests: Abandon begins a new one, and the answers to older requests mean nothing
+	waiting    map[*partition]struct{}
 
 	refusals []*partition  // whose refused record is not decided and not asked about yet
 	asks     chan struct{} // capacity 1: refusals is not empty
@@ -51,7 +53,8 @@ type Producer struct {
 	changed chan struct{} // closed and replaced when what a waiting Produce or Drain looks at has changed
 	waiters int
 
-	tx *transactions // nil in idempotent mode
+	own *ownership    // nil for a producer without an owner
+	tx  *transactions // nil in idempotent mode
 
 	control control
 	clock   chan struct{} // capacity 1: tick has something earlier to do
@@ -79,6 +82,7 @@ func New(cfg Config) (*Producer, error) {
 	if cfg.Transactions != nil {
 		m.transactions.WithLabelValues("aborted") // increase() sees nothing in a series that begins with the first
 	}
+	own := newOwnership(&cfg)
 	return &Producer{
 		cfg:     cfg,
 		log:     cfg.Logger,
@@ -89,7 +93,8 @@ func New(cfg Config) (*Producer, error) {
 		waiting: map[*partition]struct{}{},
 		changed: make(chan struct{}),
 		control: newControl(&cfg),
-		tx:      newTransactions(cfg.Transactions),
+		own:     own,
+		tx:      newTransactions(cfg.Transactions, own),
 		clock:   make(chan struct{}, 1),
 		acks:    make(chan struct{}, 1),
 		asks:    make(chan struct{}, 1),
@@ -116,8 +121,8 @@ func (p *Producer) Run(ctx context.Context) error {
 	deliver.Go(func() { p.deliver(quit) })
 	p.wg.Go(func() { p.runControl(ctx) })
 	p.wg.Go(func() { p.runClock(ctx) })
-	if p.tx != nil {
-		p.wg.Go(func() { p.runTransactions(ctx) })
+	if p.own != nil {
+		p.wg.Go(func() { p.runOwner(ctx) })
 	}
 	if p.cfg.Refused != nil {
 		p.wg.Go(func() { p.runRefusals(ctx) })
@@ -151,8 +156,11 @@ func (p *Producer) Produce(ctx context.Context, rec *router.Record, ticket uint6
 func (p *Producer) ProduceAt(ctx context.Context, rec *router.Record, ticket uint64, pos Position) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.over {
+	switch {
+	case p.over:
 		return p.ending()
+	case p.own != nil && p.own.fenced:
+		return ErrFenced
 	}
 	t := p.latest
 	if t == nil || t.name != rec.Topic {
@@ -254,8 +262,17 @@ func (p *Producer) Drain(ctx context.Context) error {
 	return nil
 }
 
-// await gives up the lock until something has changed.
+// await gives up the lock until something has changed. It fails as soon as the producer is fenced, for nothing that is
+// waited for will happen then.
 func (p *Producer) await(ctx context.Context) error {
+	if p.own != nil && p.own.fenced {
+		return ErrFenced
+	}
+	return p.pause(ctx)
+}
+
+// pause gives up the lock until something has changed.
+func (p *Producer) pause(ctx context.Context) error {
 	changed := p.changed
 	p.waiters++
 	p.mu.Unlock()

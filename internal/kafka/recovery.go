@@ -29,6 +29,9 @@ func (p *Producer) answer(b *broker, r *request, res *produce.Response) error {
 	if err != nil {
 		return err
 	}
+	if r.generation != p.generation {
+		return errAbandoned
+	}
 	copy(b.inflight, b.inflight[1:])
 	b.inflight[len(b.inflight)-1] = nil
 	b.inflight = b.inflight[:len(b.inflight)-1]
@@ -126,6 +129,10 @@ func (p *Producer) rewind(part *partition) {
 		p.lose(cause)
 		return
 	}
+	if p.own.fences() && (cause.Action == wire.Fenced || cause.Code == wire.InvalidProducerEpoch) {
+		p.outranked(part, cause)
+		return
+	}
 	switch cause.Action {
 	case wire.Done: // the leader moved: go on there
 	case wire.Refresh:
@@ -207,9 +214,14 @@ func (p *Producer) restart(part *partition, cause wire.Verdict) {
 func (p *Producer) bump(part *partition, renew bool) {
 	p.metrics.epochBumps.Inc()
 	if part.begun && part.identity == p.id {
-		if next, ok := p.id.bumped(); ok && !renew {
+		next, ok := p.id.bumped()
+		switch {
+		case p.own.fences():
+			p.id = noIdentity
+			p.askEpoch()
+		case ok && !renew:
 			p.id = next
-		} else {
+		default:
 			p.id = noIdentity
 			p.wakeControl()
 		}

@@ -19,6 +19,8 @@ type request struct {
 	id      int32     // correlation id
 	version int16
 
+	generation uint64 // the producer's when it was made
+
 	transactionalID string // empty for none
 }
 

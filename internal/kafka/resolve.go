@@ -58,7 +58,7 @@ func (p *Producer) runRefusals(ctx context.Context) {
 		}
 		part := p.refusals[0]
 		p.refusals = slices.Delete(p.refusals, 0, 1)
-		if err := p.decide(ctx, part); err != nil && ctx.Err() == nil {
+		if err := p.decide(ctx, part); err != nil && ctx.Err() == nil && !errors.Is(err, ErrFenced) {
 			p.fail(&fault.Error{
 				Object: fmt.Sprintf("partition %s", part), Err: fmt.Errorf("a refused record: %w", err),
 				Next: "This is a bug; please report it.",
@@ -74,6 +74,9 @@ func (p *Producer) decide(ctx context.Context, part *partition) error {
 	if refused.cause.Trouble == wire.RecordTooLarge {
 		p.awaitLimit(ctx, part.topic, refused.at)
 	}
+	if part.refused != refused {
+		return nil // given up meanwhile
+	}
 	question, err := refused.refusal()
 	if err != nil {
 		return err
@@ -82,6 +85,9 @@ func (p *Producer) decide(ctx context.Context, part *partition) error {
 	answer := p.cfg.Refused(question)
 	p.mu.Lock()
 
+	if part.refused != refused {
+		return nil
+	}
 	var target *partition
 	switch answer.Action {
 	case Drop:
@@ -91,6 +97,9 @@ func (p *Producer) decide(ctx context.Context, part *partition) error {
 		}
 		if target, err = p.target(ctx, answer.Record); err != nil {
 			return err
+		}
+		if part.refused != refused {
+			return nil
 		}
 	default:
 		part.refused = nil

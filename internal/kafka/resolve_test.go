@@ -35,7 +35,11 @@ func (r *rig) put(topic string, value []byte) int64 {
 	return int64(rec.Size())
 }
 
-var modes = map[string]func(*Config){"idempotent": func(*Config) {}, "transactions": exactlyOnce("first")}
+var modes = map[string]func(*Config){
+	"idempotent": func(*Config) {}, "owned": owned, "transactions": exactlyOnce("first"),
+}
+
+func owned(cfg *Config) { cfg.Owned = true }
 
 // whole ends an upstream transaction. Where a gate waits for requests in flight nothing may end before they are there.
 func (r *rig) whole() {
@@ -43,9 +47,9 @@ func (r *rig) whole() {
 	r.Flush()
 }
 
-// start begins where there are transactions.
+// start begins where there is an owner.
 func (r *rig) start() *rig {
-	if r.tx != nil {
+	if r.own != nil {
 		r.begin()
 	}
 	return r

@@ -12,8 +12,9 @@ const idleFraction = 8
 // is no linger time to tune.
 func (p *Producer) pump(b *broker) {
 	for b.conn != nil && len(b.inflight) < maxInFlight && p.sending() && b.due(p.cfg.MaxRequestBytes, p.urgent()) {
-		if time.Now().Before(b.throttledUntil) {
-			return // tick pumps when the pause is over
+		now := time.Now()
+		if now.Before(b.throttledUntil) || p.outdated(now) {
+			return // tick pumps when the pause is over, adopt when there is a new epoch
 		}
 		r := p.collect(b)
 		b.inflight = append(b.inflight, r)
@@ -23,8 +24,11 @@ func (p *Producer) pump(b *broker) {
 	}
 }
 
-// sending reports whether there is a producer id to send with, and no recovery waits for everything to be answered.
-func (p *Producer) sending() bool { return p.id.valid() && !p.restarting }
+// sending reports whether there is a producer id to send with, no recovery waits for everything to be answered, and no
+// other producer has taken over.
+func (p *Producer) sending() bool {
+	return p.id.valid() && !p.restarting && (p.own == nil || p.own.begun && !p.own.fenced)
+}
 
 // due applies the sending rule.
 func (b *broker) due(full int, flushed bool) bool {
@@ -56,7 +60,7 @@ func (p *Producer) collect(b *broker) *request {
 	b.turn += len(picked)
 
 	now := time.Now()
-	r := &request{batches: make([]*batch, 0, len(picked)), at: now}
+	r := &request{batches: make([]*batch, 0, len(picked)), at: now, generation: p.generation}
 	for _, part := range picked {
 		p.unready(part)
 		if len(part.inflight) == 0 && now.Sub(part.lastAck) > p.cfg.pace.probeAfter {

@@ -49,7 +49,7 @@ type Position struct {
 	lsn.Position
 }
 
-// transaction is one Kafka transaction. Guarded by the producer's lock; only the goroutine of runTransactions ends one.
+// transaction is one Kafka transaction. Guarded by the producer's lock; only the goroutine of runOwner ends one.
 //
 // There are at most two: live, whose batches may be sent, and after it, once live is sealed, the transaction that
 // Produce fills meanwhile. Its batches lie in the partitions' queues until the live one has ended: a producer can have
@@ -74,13 +74,8 @@ type transaction struct {
 
 // transactions is the state of exactly-once delivery; nil in idempotent mode.
 type transactions struct {
-	cfg    Transactions
-	wake   chan struct{} // capacity 1
-	owner  Owner
-	owned  bool // Begin was called
-	begun  bool // and has an answer:
-	stored Stored
-	found  bool
+	*ownership
+	cfg Transactions
 
 	live     *transaction
 	filling  *transaction
@@ -95,22 +90,15 @@ type transactions struct {
 
 	recovery recovery
 	redone   int // recoveries since the last commit
-	trouble  trouble
-	failures int
-
-	transactionCoordinator coordinator // owned by the goroutine of runTransactions, like groupCoordinator
-	groupCoordinator       coordinator
-	turn                   int
 }
 
-func newTransactions(cfg *Transactions) *transactions {
+func newTransactions(cfg *Transactions, o *ownership) *transactions {
 	if cfg == nil {
 		return nil
 	}
-	x := &transactions{cfg: *cfg, wake: make(chan struct{}, 1), live: &transaction{}}
+	x := &transactions{ownership: o, cfg: *cfg, live: &transaction{}}
 	x.cfg.setDefaults()
-	x.filling = x.live
-	x.transactionCoordinator.kind, x.groupCoordinator.kind = wire.CoordinatesTransactions, wire.CoordinatesGroups
+	x.filling, o.timeout = x.live, x.cfg.Timeout
 	return x
 }
 

@@ -14,22 +14,22 @@ import (
 func (p *Producer) stepFailed(err error) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	x := p.tx
-	if p.ctx.Err() != nil {
+	o := p.own
+	if p.ctx.Err() != nil || o.abandoning {
 		return 0
 	}
-	x.failures++
+	o.failures++
 	var code *wire.CodeError
 	if errors.As(err, &code) {
-		return p.wait(code.API, x.object(), wire.VerdictOf(code.Code))
+		return p.wait(code.API, o.object(), wire.VerdictOf(code.Code))
 	}
-	if x.failures == 1 {
+	if o.failures == 1 {
 		return time.Nanosecond // a kept connection may have been closed for idleness
 	}
-	if p.reportDial(&x.trouble, "brokers "+strings.Join(p.cfg.Brokers, ","), err) != wire.BrokerUnreachable {
+	if p.reportDial(&o.trouble, "brokers "+strings.Join(p.cfg.Brokers, ","), err) != wire.BrokerUnreachable {
 		return p.cfg.pace.slowly()
 	}
-	return p.cfg.pace.delay(x.failures)
+	return p.cfg.pace.delay(o.failures)
 }
 
 // judge takes the code of an answer about the transaction: true for success, otherwise how long to wait. Codes that say
@@ -75,32 +75,40 @@ func (p *Producer) judgePartition(topic, object string, code int16) (ok bool, wa
 
 // wait says how long to wait before the same again, and reports it when it lasts.
 func (p *Producer) wait(api, object string, v wire.Verdict) time.Duration {
-	x := p.tx
+	o := p.own
 	if v.Code == wire.ConcurrentTransactions || v.Code == wire.CoordinatorLoading {
 		// The markers of the transaction before are still being written, which TxnOffsetCommit reports as a coordinator
 		// that loads to versions that do not know the other code (KIP-890). Where it does load, no other coordinator is
 		// to be asked.
-		if x.failures > 100 {
-			x.trouble.set(p.log, wire.NoProducerID, object, fmt.Sprintf("%s: %s.", api, v.Name), fault.Remedy{})
+		if o.failures > 100 {
+			o.trouble.set(p.log, wire.NoProducerID, object, fmt.Sprintf("%s: %s.", api, v.Name), fault.Remedy{})
 		}
-		return min(time.Duration(x.failures)*2*time.Millisecond, 50*time.Millisecond)
+		return min(time.Duration(o.failures)*2*time.Millisecond, 50*time.Millisecond)
 	}
 	if v.Action == wire.Rewind || v.Action == wire.Refresh { // another broker may be the coordinator by now
-		x.transactionCoordinator.forget()
-		x.groupCoordinator.forget()
-		x.trouble.set(p.log, wire.NoProducerID, object, fmt.Sprintf("%s: %s.", api, v.Name), fault.Remedy{})
-		return p.cfg.pace.delay(x.failures)
+		o.transactionCoordinator.forget()
+		o.groupCoordinator.forget()
+		o.trouble.set(p.log, wire.NoProducerID, object, fmt.Sprintf("%s: %s.", api, v.Name), fault.Remedy{})
+		return p.cfg.pace.delay(o.failures)
 	}
 	kind, remedy := v.Trouble, fault.Remedy{}
 	switch v.Code {
 	case wire.TopicAuthorizationFailed, wire.GroupAuthorizationFailed, wire.ClusterAuthorizationFailed,
 		wire.TransactionalIDAuthorizationFailed:
 		kind = wire.NotAuthorized
-		remedy = p.cfg.AllowTransactions(x.owner.TransactionalID, x.cfg.PositionTopic)
+		remedy = p.allowOwner()
 	case wire.InvalidTransactionTimeout:
 		remedy = fault.Do(fmt.Sprintf("Raise transaction.max.timeout.ms of the brokers to %d or more.",
-			x.cfg.Timeout.Milliseconds()))
+			o.timeout.Milliseconds()))
 	}
-	x.trouble.set(p.log, kind, object, fmt.Sprintf("%s: %s.", api, v.Name), remedy)
+	o.trouble.set(p.log, kind, object, fmt.Sprintf("%s: %s.", api, v.Name), remedy)
 	return p.cfg.pace.slowly()
+}
+
+// allowOwner is the command that gives the rights to the transactional id and to what else the delivery mode needs.
+func (p *Producer) allowOwner() fault.Remedy {
+	if p.tx == nil {
+		return p.cfg.AllowFencing(p.own.owner.TransactionalID)
+	}
+	return p.cfg.AllowTransactions(p.tx.owner.TransactionalID, p.tx.cfg.PositionTopic)
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/segmentio/kafka-go/protocol/endtxn"
 	"go.uber.org/zap"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 )
@@ -36,7 +35,7 @@ func (p *Producer) lose(cause wire.Verdict) {
 }
 
 // recover ends the live transaction in Kafka, takes a new epoch and sends the transaction again, all of it from memory.
-// Or it finds that another producer is at work, and stops.
+// Or it finds that another producer is at work, and is fenced.
 //
 // The coordinator raises the epoch both when an instance takes over and when it aborts a transaction that was open for
 // too long (TransactionStateManager.timedOutTransactions), and does not say which. The stored position does: while it
@@ -188,18 +187,13 @@ func (p *Producer) finishRecovery(t *transaction, r *recovery, committed bool) {
 	}
 }
 
-// superseded ends the producer: another instance is at work.
+// superseded: another instance is at work.
 func (p *Producer) superseded(text string, cause wire.Verdict) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	x := p.tx
-	who := "another instance, which has committed nothing yet"
-	if other, err := parseStored(text); err == nil && other.Instance != x.cfg.Instance {
+	who := "an instance that has committed nothing yet"
+	if other, err := parseStored(text); err == nil && other.Instance != p.tx.cfg.Instance {
 		who = fmt.Sprintf("%s, which has committed up to %s", other.Instance, other.Position)
 	}
-	p.fail(&fault.Error{
-		Kind: fault.Operator, Object: x.object(), Err: fmt.Errorf("fenced (%s) by %s", cause.Name, who),
-		Next: "Nothing is lost or doubled: that instance goes on. Stop one of the two; where a second one is to wait " +
-			"for the slot, start it again.",
-	})
+	p.fencedBy(fmt.Sprintf("%s, by %s", cause.Name, who))
 }

@@ -14,38 +14,10 @@ import (
 	"github.com/segmentio/kafka-go/protocol/txnoffsetcommit"
 )
 
-// runTransactions takes the transactions through their steps, one request after the other, until ctx ends. Data flies
-// beside it over the brokers' connections.
-func (p *Producer) runTransactions(ctx context.Context) {
-	x := p.tx
-	defer x.transactionCoordinator.forget()
-	defer x.groupCoordinator.forget()
-	for ctx.Err() == nil {
-		p.mu.Lock()
-		step := p.nextStep()
-		p.mu.Unlock()
-		if step == nil {
-			select {
-			case <-ctx.Done():
-			case <-x.wake:
-			}
-			continue
-		}
-		if wait := step(ctx); wait > 0 && !wire.SleepUntil(ctx, later(wait)) {
-			return
-		}
-	}
-}
-
-// nextStep returns what the transaction needs next, nil for nothing. A step returns how long to wait before the next.
-func (p *Producer) nextStep() func(context.Context) time.Duration {
-	x := p.tx
-	t := x.live
+// nextTransactionStep returns what the transaction needs next, nil for nothing.
+func (p *Producer) nextTransactionStep() func(context.Context) time.Duration {
+	t := p.tx.live
 	switch {
-	case p.fatal != nil || !x.owned:
-		return nil
-	case !x.begun:
-		return p.fence
 	case p.restarting:
 		if p.flying > 0 {
 			return nil // proceed wakes us
@@ -206,8 +178,8 @@ func (p *Producer) current() (identity, *transaction) {
 	return p.id, p.tx.live
 }
 
-func (x *transactions) object() string {
-	return fmt.Sprintf("transactional id %q", x.owner.TransactionalID)
+func (o *ownership) object() string {
+	return fmt.Sprintf("transactional id %q", o.owner.TransactionalID)
 }
 
 func (x *transactions) group() string {

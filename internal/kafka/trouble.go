@@ -95,8 +95,8 @@ func (p *Producer) Trouble() []Trouble {
 	}
 	add(&p.control.trouble)
 	add(&p.idTrouble)
-	if p.tx != nil {
-		add(&p.tx.trouble)
+	if p.own != nil {
+		add(&p.own.trouble)
 	}
 	for _, b := range p.brokers {
 		if len(b.ready) > 0 || len(b.inflight) > 0 { // otherwise nothing waits for this broker
@@ -125,7 +125,7 @@ func (p *Producer) reported(t *trouble, kind wire.TroubleKind) bool {
 		return false
 	}
 	other := func(o *trouble) bool { return o != t && o.Kind == kind && !o.echo }
-	if other(&p.control.trouble) || p.tx != nil && other(&p.tx.trouble) {
+	if other(&p.control.trouble) || p.own != nil && other(&p.own.trouble) {
 		return true
 	}
 	for _, b := range p.brokers {

@@ -17,10 +17,27 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 )
 
-// Transactions looks whether exactly-once delivery would be allowed under the claim, as Check does for the rest. It
-// disturbs no instance: an InitProducerID with the name would fence the instance that is at work. Where no broker
-// answers it finds nothing, Check has said so.
+// Transactions looks whether exactly-once delivery would be allowed under the transactional id, as Check does for the
+// rest. It disturbs no instance: an InitProducerID with the name would fence the instance that is at work. Where no
+// broker answers it finds nothing, Check has said so.
 func Transactions(ctx context.Context, o Options, name string) ([]preflight.Finding, error) {
+	return checkOver(ctx, o, "transactions", func(c *checker, w *wire.Conn) error {
+		if err := c.transactionalID(ctx, w, name, c.cfg.PositionTopic); err != nil {
+			return err
+		}
+		return c.positionTopic(ctx, w, name, c.cfg.PositionTopic)
+	})
+}
+
+// Fencing looks whether Kafka will keep out an instance that has lost the slot. At-least-once delivery goes on without.
+func Fencing(ctx context.Context, o Options, name string) ([]preflight.Finding, error) {
+	return checkOver(ctx, o, "fencing", func(c *checker, w *wire.Conn) error { return c.fencing(ctx, w, name) })
+}
+
+// checkOver runs one check over a connection to any broker.
+func checkOver(
+	ctx context.Context, o Options, subject string, check func(*checker, *wire.Conn) error,
+) ([]preflight.Finding, error) {
 	c, err := newChecker(o)
 	if err != nil {
 		return nil, err
@@ -39,30 +56,42 @@ func Transactions(ctx context.Context, o Options, name string) ([]preflight.Find
 	defer func() { _ = w.Close() }()
 	stop := context.AfterFunc(ctx, func() { _ = w.Close() })
 	defer stop()
-	err = c.transactionalID(ctx, w, name, c.cfg.PositionTopic)
-	if err == nil {
-		err = c.positionTopic(ctx, w, name, c.cfg.PositionTopic)
-	}
-	if err != nil {
-		c.fail("transactions", err.Error()+".", "The check could not be finished.",
+	if err := check(c, w); err != nil {
+		c.fail(subject, err.Error()+".", "The check could not be finished.",
 			fault.Do("Look at the brokers' logs and run the check again."))
 	}
 	return c.findings, nil
 }
 
+// fencing checks the right to the transactional id.
+func (c *checker) fencing(ctx context.Context, w *wire.Conn, name string) error {
+	code, err := c.probeAwhile(ctx, w, name)
+	if err != nil {
+		return err
+	}
+	const why = "Where two instances share the slot, one that was frozen or cut off can publish old events after newer " +
+		"ones when it comes back. With the right, Kafka refuses them. Nothing else needs it."
+	subject := "transactional id " + name
+	switch v := wire.VerdictOf(code); {
+	case code == wire.TransactionalIDAuthorizationFailed:
+		c.warn(subject, "The user may not write with it.", why, c.cfg.AllowFencing(name))
+	case v.Action == wire.Rewind || v.Action == wire.Refresh:
+		c.warn(subject, fmt.Sprintf("Its coordinator answers %s.", v.Name), why,
+			fault.Do("Brokers say so for moments after a start: run the check again. Where it stays, see that "+
+				"transaction.state.log.replication.factor is not more than the cluster has brokers."))
+	case v.Action == wire.Mute && code != wire.GroupAuthorizationFailed:
+		c.warn(subject, fmt.Sprintf("Its coordinator answers %s.", v.Name), why, c.cfg.AllowFencing(name))
+	default:
+		c.ok(subject, "The user may write with it, so an instance that has lost the slot can be kept out.")
+	}
+	return nil
+}
+
 // transactionalID checks the rights to the transactional id and the group.
 func (c *checker) transactionalID(ctx context.Context, w *wire.Conn, name, topic string) error {
-	var code int16
-	for until := time.Now().Add(coordinatorWait); ; {
-		var err error
-		if code, err = c.probe(ctx, w, name); err != nil {
-			return err
-		}
-		a := wire.VerdictOf(code).Action
-		if a != wire.Rewind && a != wire.Refresh || time.Now().After(until) ||
-			!wire.SleepUntil(ctx, time.Now().Add(200*time.Millisecond)) {
-			break
-		}
+	code, err := c.probeAwhile(ctx, w, name)
+	if err != nil {
+		return err
 	}
 	const why = "With delivery: exactly_once nothing is published without it."
 	remedy := c.cfg.AllowTransactions(name, topic)
@@ -82,6 +111,21 @@ func (c *checker) transactionalID(ctx context.Context, w *wire.Conn, name, topic
 			"The user may write with it, and commit the position for the group of that name.")
 	}
 	return nil
+}
+
+// probeAwhile repeats the probe while the cluster is starting.
+func (c *checker) probeAwhile(ctx context.Context, w *wire.Conn, name string) (int16, error) {
+	for until := time.Now().Add(coordinatorWait); ; {
+		code, err := c.probe(ctx, w, name)
+		if err != nil {
+			return 0, err
+		}
+		a := wire.VerdictOf(code).Action
+		if a != wire.Rewind && a != wire.Refresh || time.Now().After(until) ||
+			!wire.SleepUntil(ctx, time.Now().Add(200*time.Millisecond)) {
+			return code, nil
+		}
+	}
 }
 
 // nobodysID is a producer id that no cluster gives: they count from 0.

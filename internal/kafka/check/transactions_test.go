@@ -76,3 +76,36 @@ func TestCheckTransactions(t *testing.T) {
 		})
 	}
 }
+
+// Without the right to the transactional id the relay runs, and the check names the command for it.
+func TestCheckFencing(t *testing.T) {
+	const id = "cdc-outbox.7.slot"
+	for name, allowed := range map[string]bool{"allowed": true, "not allowed": false} {
+		t.Run(name, func(t *testing.T) {
+			var acls []kfake.ACL
+			for _, op := range []kmsg.ACLOperation{kmsg.ACLOperationWrite, kmsg.ACLOperationDescribe} {
+				acls = append(acls, kfake.ACL{
+					Resource: kmsg.ACLResourceTypeTransactionalId, Name: id, Pattern: kmsg.ACLResourcePatternTypeLiteral,
+					Operation: op, Allow: allowed,
+				})
+			}
+			c := fakeCluster(t, kfake.EnableSASL(), kfake.EnableACLs(), kfake.User("PLAIN", "connector", "pw", acls...))
+			findings, err := Fencing(t.Context(), Options{Cluster: wire.Cluster{
+				Brokers: c.ListenAddrs(),
+				SASL: &wire.SASL{
+					Mechanism: "PLAIN", Username: "connector",
+					Password: func() (string, error) { return "pw", nil },
+				},
+			}}, id)
+			require.NoError(t, err)
+			require.Len(t, findings, 1)
+			if allowed {
+				require.Equal(t, preflight.OK, findings[0].Level, "%+v", findings)
+				return
+			}
+			require.Equal(t, preflight.Warn, findings[0].Level, "%+v", findings)
+			require.Contains(t, findings[0].Remedy, "--add --allow-principal User:connector --operation Write "+
+				"--operation Describe --transactional-id "+id)
+		})
+	}
+}

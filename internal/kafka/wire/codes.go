@@ -20,7 +20,7 @@ const (
 	Renew
 	// Mute: an operator has to change something; try again slowly, and say so.
 	Mute
-	// Fenced: another instance has taken over our place; stop.
+	// Fenced: another instance has taken over our place; send nothing more.
 	Fenced
 )
 
@@ -86,7 +86,8 @@ var Verdicts = map[int16]Verdict{
 	59: {59, "UNKNOWN_PRODUCER_ID", Bump, Rejected},
 	// Our Produce requests are too old to get it; should it come all the same, it says what to do.
 	120: {120, "TRANSACTION_ABORTABLE", Bump, Rejected},
-	// No other producer has the id of a producer without a transactional id: the broker saw a higher epoch of ours.
+	// No other producer has the id of a producer without a transactional id: the broker saw a higher epoch of ours. With
+	// one, it is what a leader answers to the one that was fenced, see Producer.outranked.
 	47: {47, "INVALID_PRODUCER_EPOCH", Renew, Rejected},
 	49: {49, "INVALID_PRODUCER_ID_MAPPING", Renew, Rejected},
 
@@ -116,14 +117,17 @@ const (
 	MessageTooLarge                    = 10
 	CoordinatorLoading                 = 14
 	LacksReplicas                      = 19
+	CoordinatorNotAvailable            = 15
 	TopicAuthorizationFailed           = 29
 	InvalidTimestamp                   = 32
 	GroupAuthorizationFailed           = 30
 	ClusterAuthorizationFailed         = 31
+	UnsupportedVersion                 = 35
 	TopicAlreadyExists                 = 36
 	invalidPartitions                  = 37
 	invalidReplicationFactor           = 38
 	invalidConfig                      = 40
+	InvalidRequest                     = 42
 	policyViolation                    = 44
 	InvalidProducerEpoch               = 47
 	InvalidTxnState                    = 48

@@ -31,11 +31,21 @@ func (c *Cluster) allowCreate(topic string) fault.Remedy {
 		"--add --allow-principal User:"+c.principal()+" --operation Create --topic "+topic))
 }
 
+// AllowFencing is what it takes to keep out an instance that has lost its place.
+func (c *Cluster) AllowFencing(id string) fault.Remedy {
+	return fault.Do("Allow the user to use the transactional id.", c.allowID(id))
+}
+
+func (c *Cluster) allowID(id string) string {
+	return c.Command("kafka-acls", "--add --allow-principal User:"+c.principal()+
+		" --operation Write --operation Describe --transactional-id "+id)
+}
+
 // AllowTransactions is what exactly-once delivery needs beside the right to write to the topics.
 func (c *Cluster) AllowTransactions(id, positions string) fault.Remedy {
 	allow := "--add --allow-principal User:" + c.principal() + " "
 	return fault.Do("Allow the user to use the transactional id, the group and the topic of positions.",
-		c.Command("kafka-acls", allow+"--operation Write --operation Describe --transactional-id "+id),
+		c.allowID(id),
 		c.Command("kafka-acls", allow+"--operation Read --group "+id),
 		c.Command("kafka-acls", allow+"--operation Read --operation Describe --operation Create --topic "+positions))
 }

@@ -45,9 +45,27 @@ func (w *Conn) Close() error { return w.Net.Close() }
 func (w *Conn) Version(key protocol.ApiKey) (int16, error) {
 	v, ok := w.versions[key]
 	if !ok {
-		return 0, fmt.Errorf("the broker at %s does not offer a usable version of %s", w.Addr, key)
+		return 0, &NotOfferedError{w.Addr, key}
 	}
 	return v, nil
+}
+
+// NotOfferedError is for an API, or a version of it, that a broker does not have.
+type NotOfferedError struct {
+	Addr string
+	Key  protocol.ApiKey
+}
+
+func (e *NotOfferedError) Error() string {
+	return fmt.Sprintf("the broker at %s does not offer a usable version of %s", e.Addr, e.Key)
+}
+
+// Needs fails where the version to use is below the one that has what the caller needs.
+func (w *Conn) Needs(key protocol.ApiKey, since int16) error {
+	if v, err := w.Version(key); err != nil || v < since {
+		return &NotOfferedError{w.Addr, key}
+	}
+	return nil
 }
 
 // NextID returns the next correlation id.
