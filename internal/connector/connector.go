@@ -27,7 +27,7 @@ import (
 // Config is what a Connector needs. Zero durations and sizes take the defaults named.
 type Config struct {
 	Replication replication.Config // Confirmed, OnIdentity and OnState are set by the connector
-	Kafka       kafka.Config       // Acked and Refused are set by the connector
+	Kafka       kafka.Config       // Owned and the callbacks are set by the connector
 	Router      router.Router      // required; used by one goroutine only
 
 	Policies    relay.Policies     // for bad rows
@@ -65,7 +65,10 @@ type Connector struct {
 	life     context.Context    // ends when the process must stop working; set by Run
 	stopping chan struct{}      // closed when a graceful stop is asked for
 	moved    chan struct{}      // capacity 1: an acknowledgement came
+	fenced   chan struct{}      // capacity 1: another instance has fenced this one
 	failure  chan error         // holds the first error of a callback, which has no caller to return it to
+
+	outranked atomic.Bool // another instance has fenced this one, and the reader has not dealt with it
 
 	mu       sync.Mutex
 	stream   stream    // the open one, nil between streams
@@ -106,6 +109,7 @@ func New(cfg Config) (*Connector, error) {
 
 		stopping: make(chan struct{}),
 		moved:    make(chan struct{}, 1),
+		fenced:   make(chan struct{}, 1),
 		failure:  make(chan error, 1),
 	}
 	c.badRows = badrow.Handler{
@@ -113,7 +117,8 @@ func New(cfg Config) (*Connector, error) {
 	}
 	c.reader.c = c
 	kc := cfg.Kafka
-	kc.Acked, kc.Refused = c.acked, c.refused
+	kc.Owned = true
+	kc.Acked, kc.Refused, kc.Fenced = c.acked, c.refused, c.onFenced
 	p, err := kafka.New(kc)
 	if err != nil {
 		return nil, err

@@ -113,11 +113,10 @@ func TestPositionsStartOverWhenTheyLostTheirMeaning(t *testing.T) {
 					opening{at(50), brokenStream(begin(100), row("a"), commit(150), begin(200), row("b"))},
 					opening{second, newStream(begin(300), row("c"), commit(350))})
 				synctest.Wait()
-				require.Equal(t, []string{"a", "b"}, g.producer.produced(),
-					"nothing new before what is in flight is answered")
-				g.producer.ack()
-				synctest.Wait()
 				require.Equal(t, []string{"a", "b", "c"}, g.producer.produced())
+				require.Equal(t, 2, g.producer.dropped, "what was in flight comes again from the slot, if it exists")
+				records, _ := g.window.InUse()
+				require.Equal(t, 1, records)
 				require.Equal(t, walAt(uint64(second.ConfirmedFlush)), g.confirmed())
 				g.producer.ack()
 				require.Equal(t, walAt(350), g.confirmed())

@@ -66,6 +66,9 @@ type fakeStream struct {
 
 	heldSince time.Time
 	heldBack  error
+
+	heldByOther error               // what Holds says
+	after       []replication.State // once it broke
 }
 
 func newStream(script ...*pgoutput.Message) *fakeStream {
@@ -121,6 +124,8 @@ func (s *fakeStream) Received() lsn.LSN            { return 0x150 }
 func (s *fakeStream) LastHeard() time.Time         { return time.Now() }
 func (s *fakeStream) HeldBack() (time.Time, error) { return s.heldSince, s.heldBack }
 
+func (s *fakeStream) Holds(context.Context) error { return s.heldByOther }
+
 // fakeProducer keeps what it is given until ack is called; with auto it acknowledges on Flush.
 type fakeProducer struct {
 	auto  bool
@@ -133,6 +138,10 @@ type fakeProducer struct {
 	marks   []int // how many records each Mark and Commit found
 	commits []int
 	claims  []kafka.Owner
+	kept    int           // calls of Keep
+	keep    error         // what it says
+	drain   error         // what Drain says, where it is set
+	dropped int           // records given up
 	stored  *kafka.Stored // what Begin finds
 	holdIt  bool          // transactions: nothing is acknowledged but by Commit, or Flush after a Mark
 	idle    chan struct{} // replaced and closed when tickets becomes empty
@@ -152,6 +161,20 @@ func (p *fakeProducer) Begin(_ context.Context, claim kafka.Owner) (kafka.Stored
 		return kafka.Stored{}, false, nil
 	}
 	return *p.stored, true, nil
+}
+
+func (p *fakeProducer) Keep(context.Context) error {
+	p.kept++
+	return p.keep
+}
+
+func (p *fakeProducer) Abandon() kafka.Dropped {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	d := kafka.Dropped{Records: len(p.tickets), Bytes: p.bytes}
+	p.dropped += d.Records
+	p.tickets, p.bytes, p.tags = nil, 0, nil
+	return d
 }
 
 func (p *fakeProducer) Mark() {
@@ -246,6 +269,9 @@ func (p *fakeProducer) ackAllBut(stuck uint64) uint64 {
 }
 
 func (p *fakeProducer) Drain(ctx context.Context) error {
+	if p.drain != nil {
+		return p.drain
+	}
 	for {
 		p.mu.Lock()
 		n, idle := len(p.tickets), p.idle
@@ -316,6 +342,9 @@ func startWith(t *testing.T, cfg Config, p *fakeProducer, openings ...opening) *
 				return err
 			}
 			rc.OnState(replication.State{Phase: replication.Waiting, Err: err})
+			for _, s := range o.stream.after {
+				rc.OnState(s)
+			}
 		}
 		<-ctx.Done()
 		return nil

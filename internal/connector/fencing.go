@@ -16,7 +16,6 @@ import (
 
 // covered is how far an earlier instance has committed the rows to Kafka, where one has.
 type covered struct {
-	fenced   bool // the earlier instance cannot produce any more
 	any      bool
 	upTo     offsets.Position
 	timeline int32
@@ -30,50 +29,71 @@ func (v *covered) holds(pos offsets.Position, timeline int32) bool {
 
 var errStopping = errors.New("stopping")
 
-// fence raises the producer epoch against the instance that had the slot before, once in the life of the process: the
-// slot is ours from here on. If it were repeated after a reconnect, a process that had been suspended while another one
-// took over would fence its successor; as it is, Kafka refuses the suspended process.
-func (r *reader) fence() error {
-	r.c.mu.Lock()
-	id := r.c.identity
-	r.c.mu.Unlock()
-	r.timeline = id.Timeline
-	if r.covered.fenced {
-		return nil
-	}
-	if r.c.cfg.Kafka.Transactions == nil {
-		r.covered.fenced = true
-		return nil
-	}
-	r.c.setFencing(true)
-	defer r.c.setFencing(false)
-	ctx, cancel := context.WithCancel(r.c.life)
+// fence makes this instance the one that Kafka takes records from, now that the stream has the slot.
+//
+// At the first stream, and at each that follows a loss, it raises the epoch above all others. An instance may be
+// suspended between getting the slot and raising the epoch, and not know that it has lost the slot since. So it asks
+// the server afterwards: while its session still holds the slot, each later holder raises the epoch after it.
+//
+// After a stream that only broke it asks Kafka whether its epoch is still the highest, which disturbs nothing: another
+// instance may have had the slot in between without having moved it.
+func (r *reader) fence(s stream) error {
+	c := r.c
+	c.mu.Lock()
+	id := c.identity
+	c.mu.Unlock()
+	r.timeline, r.pid = id.Timeline, id.BackendPID
+	c.setFencing(true)
+	defer c.setFencing(false)
+	ctx, cancel := r.whileOpen(s)
 	defer cancel()
-	over := make(chan struct{})
-	defer func() { <-over }()
-	defer cancel()
-	go func() {
-		defer close(over)
-		select {
-		case <-r.c.stopping:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	stored, found, err := r.c.producer.Begin(ctx, kafka.Owner{
-		TransactionalID: kafka.TransactionalID(id.SystemID, r.c.cfg.Replication.Slot), SystemID: id.SystemID,
+	if r.begun {
+		return r.ended(s, c.producer.Keep(ctx))
+	}
+	c.giveUp() // an epoch of an attempt that came to nothing
+	stored, found, err := c.producer.Begin(ctx, kafka.Owner{
+		TransactionalID: kafka.TransactionalID(id.SystemID, c.cfg.Replication.Slot), SystemID: id.SystemID,
 	})
-	switch {
-	case err != nil && r.c.isStopping() && r.c.life.Err() == nil:
-		return errStopping
-	case err != nil:
-		return err
+	if err == nil {
+		err = s.Holds(ctx)
 	}
-	r.covered.fenced = true
+	if err != nil {
+		r.lost = true
+		return r.ended(s, err)
+	}
+	r.begun, r.lost, r.covered = true, false, covered{}
 	if found {
 		return r.adopt(id, stored)
 	}
 	return nil
+}
+
+// whileOpen is a context that ends with the stream, and when the process is asked to stop.
+func (r *reader) whileOpen(s stream) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(r.c.life)
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		select {
+		case <-r.c.stopping:
+		case <-s.Broken():
+		case <-ctx.Done():
+		}
+		cancel()
+	}()
+	return ctx, func() { cancel(); <-over }
+}
+
+// ended says what the end of a wait for Kafka means.
+func (r *reader) ended(s stream, err error) error {
+	switch {
+	case err == nil || !errors.Is(err, context.Canceled) || r.c.life.Err() != nil:
+		return err
+	case r.c.isStopping():
+		return errStopping
+	}
+	_, err = s.Receive()
+	return err
 }
 
 // adopt decides what the stored position means for this stream.

@@ -71,7 +71,7 @@ func TestFencingForgetsAtPromotion(t *testing.T) {
 		opening{promoted, newStream(begin(0x220), row("b"), commit(0x230))})
 	require.Eventually(t, func() bool { return r.confirmed() == 0x230 }, 5*time.Second, time.Millisecond)
 	require.Equal(t, []string{"b"}, r.producer.produced())
-	require.Len(t, r.producer.claims, 1, "the id is taken over once")
+	require.Len(t, r.producer.claims, 2, "what is in hand is of the old timeline")
 	r.stop()
 	require.NoError(t, <-r.done)
 }

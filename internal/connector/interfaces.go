@@ -20,13 +20,16 @@ type stream interface {
 	Received() lsn.LSN
 	LastHeard() time.Time
 	HeldBack() (since time.Time, why error)
+	Holds(ctx context.Context) error
 }
 
 // producer is what the connector needs of a kafka.Producer: ordered per partition, nothing kept of the record after
-// ProduceAt returns, each ticket acknowledged exactly once. Begin, Mark, Commit and Full are about transactions.
+// ProduceAt returns, each ticket acknowledged once, or counted by Abandon. Mark, Commit and Full are about transactions.
 type producer interface {
 	Run(ctx context.Context) error
-	Begin(ctx context.Context, claim kafka.Owner) (kafka.Stored, bool, error)
+	Begin(ctx context.Context, owner kafka.Owner) (kafka.Stored, bool, error)
+	Keep(ctx context.Context) error
+	Abandon() kafka.Dropped
 	ProduceAt(ctx context.Context, rec *router.Record, ticket uint64, pos kafka.Position) error
 	Mark()
 	Commit()

@@ -29,6 +29,7 @@ type reader struct {
 	foreign  bool               // it is not an outbox
 	warned   map[uint32]bool    // the foreign tables, by OID, that the log has named
 
+	tenure
 	halted   *offsets.Position // the row at which the reader has halted
 	timeline int32             // of the stream
 	covered  covered
@@ -51,9 +52,17 @@ type outboxRow struct {
 func (r *reader) consume(s stream) error {
 	r.c.setStream(s)
 	defer r.c.setStream(nil)
+	err := r.relay(s)
+	if errors.Is(err, kafka.ErrFenced) {
+		return r.fencedOff(s)
+	}
+	return err
+}
+
+func (r *reader) relay(s stream) error {
 	r.tracker = r.c.tracker.Load()
 	r.tracker.Resume()
-	switch err := r.fence(); {
+	switch err := r.fence(s); {
 	case errors.Is(err, errStopping):
 		return r.finish(s)
 	case err != nil:
@@ -70,6 +79,9 @@ func (r *reader) consume(s stream) error {
 		return err
 	}
 	for {
+		if r.c.outranked.Load() {
+			return kafka.ErrFenced
+		}
 		if r.c.isStopping() && !r.tracker.Open() {
 			return r.finish(s)
 		}
@@ -139,6 +151,8 @@ func (r *reader) awaitStop(s stream) error {
 		return r.finish(s)
 	case <-r.c.life.Done():
 		return r.c.life.Err()
+	case <-r.c.fenced:
+		return kafka.ErrFenced
 	case <-s.Broken():
 		_, err := s.Receive()
 		return err
@@ -151,6 +165,9 @@ func (r *reader) awaitStop(s stream) error {
 // own commit.
 func (r *reader) awaitConfirmed() error {
 	for !r.tracker.Open() && r.tracker.Unconfirmed() >= r.c.cfg.WindowRecords {
+		if r.c.outranked.Load() {
+			return kafka.ErrFenced
+		}
 		r.c.producer.Commit()
 		select {
 		case <-r.c.moved:
@@ -229,6 +246,9 @@ const fullAgain = 10 * time.Millisecond
 // acquire waits for room in the window.
 func (r *reader) acquire(size int) error {
 	for !r.c.window.TryAcquire(size) {
+		if r.c.outranked.Load() {
+			return kafka.ErrFenced
+		}
 		// What fills the window may still be in batches that wait for more records: without a flush there may never be
 		// room.
 		r.c.producer.Full()

@@ -41,21 +41,21 @@ func (c *Connector) identified(id replication.Identity) error {
 		c.tracker.Store(offsets.NewTracker(slot))
 		return nil
 	}
-	var why string
 	switch {
 	case id.TimelineChanged:
-		why = "timeline changed"
+		c.lose("timeline changed")
 	case slot > t.Confirmed():
-		why = "another instance moved the slot"
-	default:
+		c.reader.fences.inARow = 0
+		c.lose("another instance moved the slot")
+	case c.outranked.Load():
+		c.lose("another instance has fenced this one in kafka")
+	}
+	if !c.reader.lost {
 		return nil
 	}
-	if err := c.producer.Drain(c.life); err != nil {
-		return err
-	}
 	t.Rewind(slot)
-	c.log.Warn("positions start over at the slot's confirmed position",
-		zap.String(logkey.Reason, why), zap.String(logkey.Slot, c.cfg.Replication.Slot),
-		zap.String(logkey.LSN, slot.String()), zap.Int32(logkey.Timeline, id.Timeline))
+	c.log.Info("positions start over at the slot's confirmed position",
+		zap.String(logkey.Slot, c.cfg.Replication.Slot), zap.String(logkey.LSN, slot.String()),
+		zap.Int32(logkey.Timeline, id.Timeline))
 	return nil
 }

@@ -84,6 +84,7 @@ func (c *Connector) streamState(s replication.State) {
 		if c.isStopping() {
 			c.end() // what was in flight cannot be confirmed any more
 		}
+		c.loseTo(s)
 		next.Name = relay.WaitingForSlot
 		next.Reason = fmt.Sprintf("the slot is held by backend %d; this instance takes over when that backend "+
 			"releases it",

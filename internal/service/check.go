@@ -47,8 +47,8 @@ func Check(ctx context.Context, c *config.Loaded, report progress.Reporter) ([]p
 		return nil, err
 	}
 	findings = append(findings, brokers...)
-	if c.Delivery == "exactly_once" {
-		more, err := checkClaim(ctx, db.DSN, c, cluster)
+	if c.Source != config.SourcePolling {
+		more, err := checkOwner(ctx, db.DSN, c, cluster)
 		if err != nil {
 			return nil, err
 		}
@@ -96,11 +96,16 @@ func checkPostgres(
 	return findings, topics, nil
 }
 
-// checkClaim looks at the rights in Kafka that carry the name of the Postgres cluster.
-func checkClaim(ctx context.Context, dsn string, c *config.Loaded, cluster check.Options) ([]preflight.Finding, error) {
+// checkOwner looks at the rights in Kafka that carry the name of the Postgres cluster.
+func checkOwner(ctx context.Context, dsn string, c *config.Loaded, cluster check.Options) ([]preflight.Finding, error) {
 	id, err := systemID(ctx, dsn)
-	if err == nil {
-		return check.Transactions(ctx, cluster, kafka.TransactionalID(id, c.Postgres.Slot))
+	name := kafka.TransactionalID(id, c.Postgres.Slot)
+	switch {
+	case err != nil:
+	case c.Delivery == "exactly_once":
+		return check.Transactions(ctx, cluster, name)
+	default:
+		return check.Fencing(ctx, cluster, name)
 	}
 	return []preflight.Finding{{
 		Level: preflight.Warn, Subject: "transactional id",

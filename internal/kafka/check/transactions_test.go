@@ -104,7 +104,7 @@ func TestCheckFencing(t *testing.T) {
 				return
 			}
 			require.Equal(t, preflight.Warn, findings[0].Level, "%+v", findings)
-			require.Contains(t, findings[0].Remedy, "--add --allow-principal User:connector --operation Write "+
+			require.Contains(t, findings[0].Commands[0], "--add --allow-principal User:connector --operation Write "+
 				"--operation Describe --transactional-id "+id)
 		})
 	}
