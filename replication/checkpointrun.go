@@ -76,7 +76,7 @@ func (cp *checkpoint) run(ctx context.Context, s *Stream) {
 		if !s.mayConfirm() {
 			continue
 		}
-		confirmed := s.cfg.Confirmed()
+		confirmed := s.confirmed()
 		now := time.Now()
 		due, little := cp.due(confirmed, lsn.LSN(s.lastRow.Load()), now, r)
 		if !due {

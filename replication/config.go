@@ -47,6 +47,10 @@ type Config struct {
 	// cheap. 0 means unknown: the slot's own position counts. Required.
 	Confirmed func() lsn.LSN
 
+	// Withhold has each stream confirm nothing above the slot's own position before Stream.Confirm is called: after an
+	// interruption the caller has to find out first whether another instance has published meanwhile.
+	Withhold bool
+
 	// OnIdentity, where set, is called on each connection once the slot has been looked at and before the stream
 	// starts: the moment to initialise the tracker with the slot's position, to resume it or to rewind it. An error
 	// ends the attempt; Retry tries again, every other kind ends Run.

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 )
 
@@ -27,7 +28,8 @@ func (s *Stream) Holds(ctx context.Context) error {
 	switch {
 	case err != nil:
 		return &fault.Error{
-			Kind: fault.Retry, Object: s.cfg.object(), Err: fmt.Errorf("ask the server which session holds it: %w", err),
+			Kind: fault.Retry, Object: s.cfg.object(),
+			Err:  fmt.Errorf("ask the server which session holds it: %w", err),
 			Next: "See that the role of postgres.dsn may open one more session beside the stream.",
 		}
 	case pid != s.identity.BackendPID:
@@ -37,6 +39,18 @@ func (s *Stream) Holds(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// Confirm lifts Config.Withhold for this stream.
+func (s *Stream) Confirm() { s.withheld.Store(false) }
+
+// confirmed is what may be confirmed on this stream.
+func (s *Stream) confirmed() lsn.LSN {
+	at := s.cfg.Confirmed()
+	if s.withheld.Load() {
+		return min(at, s.identity.ConfirmedFlush)
+	}
+	return at
 }
 
 // holder returns the session that holds the slot, 0 for none.
@@ -58,8 +72,8 @@ func (c *connection) holder(ctx context.Context, slot string) (uint32, error) {
 		_ = conn.Close(ctx) // nothing is lost with it
 		<-conn.CleanupDone()
 	}()
-	results, err := conn.Exec(ctx, "SELECT coalesce(active_pid, 0) FROM pg_catalog.pg_replication_slots WHERE slot_name = "+
-		identifier.QuoteLiteral(slot)).ReadAll()
+	results, err := conn.Exec(ctx, `SELECT coalesce(active_pid, 0) FROM pg_catalog.pg_replication_slots
+		WHERE slot_name = `+identifier.QuoteLiteral(slot)).ReadAll()
 	if err != nil {
 		return 0, err
 	}

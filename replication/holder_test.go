@@ -2,12 +2,15 @@ package replication
 
 import (
 	"context"
+	"errors"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
 
@@ -35,6 +38,32 @@ func TestHoldsAsksTheServer(t *testing.T) {
 		return err
 	}))
 	require.Equal(t, 2, streams)
+}
+
+// What an instance has confirmed before an interruption must not move the slot before it knows that it was no more than
+// that: another instance may have published again, in part, what comes before.
+func TestConfirmIsWithheld(t *testing.T) {
+	s := newSource(t, testkit.Postgres(t))
+	s.Withhold, s.StatusInterval = true, 10*time.Millisecond
+	s.Exec(t, `INSERT INTO outbox VALUES (1, 'a')`)
+	streams := 0
+	var slot lsn.LSN
+	require.NoError(t, Run(t.Context(), s.Config, func(ctx context.Context, st *Stream) error {
+		if streams++; streams == 1 {
+			slot = st.Identity().ConfirmedFlush
+			_, err := s.ids(st, 1)
+			require.NoError(t, err)
+			time.Sleep(200 * time.Millisecond) // several updates
+			require.Equal(t, slot, s.flushed(t))
+			return &fault.Error{Kind: fault.Retry, Err: errors.New("interrupted")}
+		}
+		time.Sleep(200 * time.Millisecond)
+		require.Equal(t, slot, s.flushed(t))
+		st.Confirm()
+		require.Eventually(t, func() bool { return s.flushed(t) == lsn.LSN(s.confirmed.Load()) }, 5*time.Second,
+			time.Millisecond)
+		return st.Finish(ctx)
+	}))
 }
 
 // A DSN of several hosts asks the server of the stream, not the first that answers.

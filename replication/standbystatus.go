@@ -150,7 +150,7 @@ func (c *statusClock) write(request bool, behind ...byte) error {
 	c.moved.Store(false) // before Confirmed is asked, so that no move is missed
 	confirmed := lsn.LSN(0)
 	if c.s.mayConfirm() {
-		confirmed = c.s.checkpoint.limit(c.s.cfg.Confirmed())
+		confirmed = c.s.checkpoint.limit(c.s.confirmed())
 	}
 	flush := max(uint64(confirmed), c.flush.Load())
 	c.flush.Store(flush)

@@ -80,6 +80,7 @@ type Stream struct {
 
 	interrupted atomic.Pointer[error] // why Receive must end
 	broken      chan struct{}         // closed with it
+	withheld    atomic.Bool           // nothing above the slot's own position may be confirmed
 	nudged      atomic.Bool           // Receive is to return ErrInterrupted once
 	deadline    sync.Mutex            // guards finishing and the order of the connection's read deadlines
 	finishing   bool
@@ -101,6 +102,7 @@ func newStream(ctx context.Context, r *runner, conn net.Conn, from io.Reader, id
 	}
 	s.frames = newFrames(&watchedReader{s, from})
 	s.waiting.Store(notWaiting)
+	s.withheld.Store(r.cfg.Withhold)
 	s.received.Store(uint64(id.Start))
 	ending, end := context.WithCancel(context.Background())
 	s.stopStoring = end
@@ -140,7 +142,7 @@ func (s *Stream) Buffered() bool {
 func (s *Stream) Receive() (*pgoutput.Message, error) {
 	if s.answered {
 		s.answered = false
-		s.status.confirmed(s.cfg.Confirmed())
+		s.status.confirmed(s.confirmed())
 	}
 	if s.err != nil {
 		return nil, s.err

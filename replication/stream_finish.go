@@ -55,7 +55,7 @@ func (s *Stream) Finish(ctx context.Context) error {
 func (s *Stream) storeLast(ctx context.Context) error {
 	s.stopStoring()
 	s.storing.Wait()
-	m, confirmed := s.checkpoint, s.cfg.Confirmed()
+	m, confirmed := s.checkpoint, s.confirmed()
 	if m == nil || m.off.Load() || !s.mayConfirm() || confirmed <= lsn.LSN(m.stored.Load()) {
 		return nil
 	}

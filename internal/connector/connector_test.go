@@ -114,7 +114,7 @@ func TestPositionsStartOverWhenTheyLostTheirMeaning(t *testing.T) {
 					opening{second, newStream(begin(300), row("c"), commit(350))})
 				synctest.Wait()
 				require.Equal(t, []string{"a", "b", "c"}, g.producer.produced())
-				require.Equal(t, 2, g.producer.dropped, "what was in flight comes again from the slot, if it exists")
+				require.Equal(t, 2, g.producer.dropped, "what was in flight is sent again from the slot, if it exists")
 				records, _ := g.window.InUse()
 				require.Equal(t, 1, records)
 				require.Equal(t, walAt(uint64(second.ConfirmedFlush)), g.confirmed())

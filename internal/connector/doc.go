@@ -36,23 +36,26 @@
 //     moved it, one after a promotion, and one after Kafka has fenced us.
 //  4. A stream that follows a mere interruption asks Kafka whether our epoch is still the highest, with that epoch, so
 //     that the question itself cannot fence anything (Producer.Keep). Then nothing is given up and nothing repeated.
-//  5. An instance that loses the slot, or learns from Kafka that it was fenced, gives up at once whatever is not
+//  5. Nothing is confirmed before Begin or that question has an answer: what we had acknowledged may be followed in
+//     Kafka by an earlier part of it, which another instance sent before it died. Then the slot stays where it is, and
+//     all of it is sent again.
+//  6. An instance that loses the slot, or learns from Kafka that it was fenced, gives up at once whatever is not
 //     acknowledged. All of it comes after the slot's position, so the next holder sends it.
 //
 // The interleavings, and the rule that each relies on:
 //
-//   - A loses its session, B takes the slot, A still has a full window: A finds the slot held and gives up (5). What it
+//   - A loses its session, B takes the slot, A still has a full window: A finds the slot held and gives up (6). What it
 //     had on the wire is refused in each partition where B has written, and otherwise lies in front of what B will
 //     write: a rewind.
 //   - A is frozen with records in hand and wakes after B took over: the same, by Kafka alone.
-//   - A is interrupted, B takes the slot, publishes and dies without having moved it, A gets it back: Kafka answers that
-//     B has begun, so A gives up, rewinds and begins (4, 3). Without the question B, if it were only frozen, could
-//     wake with the higher epoch and write old events behind A's.
+//   - A is interrupted, B takes the slot, publishes and dies without having moved it, A gets it back: Kafka answers
+//     that B has begun, so A confirms nothing, gives up, rewinds and begins (4, 5, 3). Without the question B, if it
+//     were only frozen, could wake with the higher epoch and write old events after A's.
 //   - A is interrupted and no other instance had the slot: the epoch is still ours (4).
-//   - A is frozen after START_REPLICATION and before Begin, B takes over and publishes, A wakes: A's Begin fences B, but
-//     A publishes nothing, because its session does not hold the slot any more (2); the rows in A's socket are old. B
-//     learns of it at its next question to the coordinator, gives up and begins again (5, 3). A does not do it twice:
-//     its stream is dead, and another Begin needs another stream.
+//   - A is frozen after START_REPLICATION and before Begin, B takes over and publishes, A wakes: A's Begin fences B,
+//     but A publishes nothing, because its session does not hold the slot any more (2); the rows in A's socket are
+//     old. B learns of it at its next question to the coordinator, gives up and begins again (6, 3). A does not do it
+//     twice: its stream is dead, and another Begin needs another stream.
 //   - A is frozen within Begin, or its request is delayed on the network: the same; an answer that no caller
 //     waits for is not used.
 //   - Three instances: nothing above depends on which of the others had the slot, or how many did.
@@ -61,7 +64,8 @@
 //     its Begin, and so after the last commit of any other.
 //   - A connector on a clone of the database, with the same Kafka: each fences the other while both hold their own
 //     slot. The difference to all of the above is that our session still holds the slot when we are fenced, which
-//     the server is asked then. An instance that was frozen within Begin causes this once; five times in a row need an operator.
+//     the server is asked then. An instance that was frozen within Begin causes this once; five times in a row need an
+//     operator.
 //
-// Where the user has no right to the transactional id, none of this holds at the broker, and rule 5 is all there is.
+// Where the user has no right to the transactional id, none of this holds at the broker, and rule 6 is all there is.
 package connector

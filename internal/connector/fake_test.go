@@ -67,6 +67,7 @@ type fakeStream struct {
 	heldSince time.Time
 	heldBack  error
 
+	confirms    bool
 	heldByOther error               // what Holds says
 	after       []replication.State // once it broke
 }
@@ -125,6 +126,7 @@ func (s *fakeStream) LastHeard() time.Time         { return time.Now() }
 func (s *fakeStream) HeldBack() (time.Time, error) { return s.heldSince, s.heldBack }
 
 func (s *fakeStream) Holds(context.Context) error { return s.heldByOther }
+func (s *fakeStream) Confirm()                    { s.confirms = true }
 
 // fakeProducer keeps what it is given until ack is called; with auto it acknowledges on Flush.
 type fakeProducer struct {

@@ -29,7 +29,7 @@ func (v *covered) holds(pos offsets.Position, timeline int32) bool {
 
 var errStopping = errors.New("stopping")
 
-// fence makes this instance the one that Kafka takes records from, now that the stream has the slot.
+// fence makes Kafka take records from this instance only, now that the stream has the slot.
 //
 // At the first stream, and at each that follows a loss, it raises the epoch above all others. An instance may be
 // suspended between getting the slot and raising the epoch, and not know that it has lost the slot since. So it asks
@@ -37,7 +37,18 @@ var errStopping = errors.New("stopping")
 //
 // After a stream that only broke it asks Kafka whether its epoch is still the highest, which disturbs nothing: another
 // instance may have had the slot in between without having moved it.
+//
+// Only then may the stream confirm anything. What was acknowledged before an interruption may be followed in Kafka by
+// an earlier part of it, which another instance has sent before it died: the slot has to stay where it is.
 func (r *reader) fence(s stream) error {
+	err := r.takeOver(s)
+	if err == nil {
+		s.Confirm()
+	}
+	return err
+}
+
+func (r *reader) takeOver(s stream) error {
 	c := r.c
 	c.mu.Lock()
 	id := c.identity

@@ -21,10 +21,11 @@ type stream interface {
 	LastHeard() time.Time
 	HeldBack() (since time.Time, why error)
 	Holds(ctx context.Context) error
+	Confirm()
 }
 
 // producer is what the connector needs of a kafka.Producer: ordered per partition, nothing kept of the record after
-// ProduceAt returns, each ticket acknowledged once, or counted by Abandon. Mark, Commit and Full are about transactions.
+// ProduceAt returns, each ticket acknowledged once or counted by Abandon. Mark, Commit and Full are about transactions.
 type producer interface {
 	Run(ctx context.Context) error
 	Begin(ctx context.Context, owner kafka.Owner) (kafka.Stored, bool, error)

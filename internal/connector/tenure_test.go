@@ -75,6 +75,7 @@ func TestTenureAsksAfterAnInterruption(t *testing.T) {
 				require.Equal(t, want, g.producer.produced())
 				require.Equal(t, 1, g.producer.kept)
 				require.Len(t, g.producer.claims, len(openings)-1)
+				require.Equal(t, keep == nil, openings[1].stream.confirms)
 				g.stop()
 				g.producer.ack()
 				require.NoError(t, <-g.done)
@@ -108,10 +109,12 @@ func TestTenureEndsWhenKafkaFences(t *testing.T) {
 		window int
 		script []*pgoutput.Message
 	}{
-		"receiving":       {100, wide},
-		"window is full":  {2, wide},
-		"too much unsent": {1, []*pgoutput.Message{begin(100), row("a"), commit(150), begin(200), row("b"), commit(250)}},
-		"halted":          {100, []*pgoutput.Message{begin(100), row("a"), typedRow("b", "../x"), commit(150)}},
+		"receiving":      {100, wide},
+		"window is full": {2, wide},
+		"too much unsent": {1, []*pgoutput.Message{
+			begin(100), row("a"), commit(150), begin(200), row("b"), commit(250),
+		}},
+		"halted": {100, []*pgoutput.Message{begin(100), row("a"), typedRow("b", "../x"), commit(150)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -73,7 +73,7 @@ func (p *Producer) giveUp() {
 	o.answered = o.asked
 	if !o.plain {
 		o.begun, o.identity, p.id = false, noIdentity, noIdentity
-	} else if next, ok := p.id.bumped(); ok { // what is on the wire must not land behind what comes next
+	} else if next, ok := p.id.bumped(); ok { // what is on the wire must not land after what comes next
 		p.id = next
 	} else {
 		p.id = noIdentity

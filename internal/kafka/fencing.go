@@ -94,7 +94,7 @@ func (p *Producer) fence(ctx context.Context) time.Duration {
 	o.stored, o.found = Stored{}, false
 	if text != "" {
 		if o.stored, err = parseStored(text); err != nil {
-			p.fail(p.unreadable(err))
+			p.fail(p.notAPosition(err))
 			return 0
 		}
 		o.found = true
@@ -116,8 +116,8 @@ func (p *Producer) fence(ctx context.Context) time.Duration {
 	return 0
 }
 
-// unreadable: something else commits offsets for the group. To go on would be to repeat, or to skip, at random.
-func (p *Producer) unreadable(err error) error {
+// notAPosition: something else commits offsets for the group. To go on would be to repeat, or to skip, at random.
+func (p *Producer) notAPosition(err error) error {
 	x := p.tx
 	return &fault.Error{
 		Kind: fault.Operator, Object: x.group(), Err: fmt.Errorf("the offset's metadata is not a position: %w", err),
@@ -159,8 +159,8 @@ func (p *Producer) settlesForPlain(err error) bool {
 	return true
 }
 
-// ownEpochVersion of InitProducerID is the first that compares our own epoch (KIP-360, Kafka 2.5). Older ones would take
-// the question whether we are fenced for an order to fence all others.
+// ownEpochVersion of InitProducerID is the first that compares our own epoch (KIP-360, Kafka 2.5). Older versions would
+// take the question whether we are fenced for an order to fence all others.
 const ownEpochVersion = 3
 
 // initTransactional asks for a producer id and epoch: with noIdentity for an epoch above all others, with our own for

@@ -21,6 +21,10 @@ type metrics struct {
 
 func newMetrics(r prometheus.Registerer) *metrics {
 	m := &metrics{
+		fenced: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "cdc_outbox_producer_fenced_total",
+			Help: "Times another instance of the slot took over, and Kafka took no more records from this one.",
+		}),
 		requestSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "cdc_outbox_producer_request_seconds",
 			Help:    "Time from the send of a Produce request to its answer.",
@@ -61,10 +65,6 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Help: "Time that brokers asked not to send, because a quota was exceeded.",
 		}),
 
-		fenced: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "cdc_outbox_producer_fenced_total",
-			Help: "Times another instance of the slot took over, and Kafka took no more records from this one.",
-		}),
 		transactions: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "cdc_outbox_producer_transactions_total",
 			Help: "Kafka transactions that ended, by result: committed, or aborted and sent again.",
@@ -77,9 +77,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	}
 	if r != nil {
 		r.MustRegister(m.requestSeconds, m.batchBytes, m.recordsPerBatch, m.inFlight, m.retries, m.rewinds,
-			m.epochBumps,
-			m.splits, m.throttled, m.fenced,
-			m.transactions, m.transactionSeconds)
+			m.epochBumps, m.splits, m.throttled, m.fenced, m.transactions, m.transactionSeconds)
 	}
 	return m
 }

@@ -15,8 +15,8 @@ import (
 // acknowledged is the other producer's to send. Abandon it, and Begin again when the source is ours again.
 var ErrFenced = errors.New("another producer has taken over the transactional id")
 
-// ownership is the producer's place as the one that writes for its owner: the transactional id, the coordinator that
-// knows its epoch, and the epoch. It is used in both delivery modes; a producer without an owner has none.
+// ownership is the producer's right to write for its owner: the transactional id, the coordinator that knows its
+// epoch, and the epoch. It is used in both delivery modes; a producer without an owner has none.
 //
 // Without transactions the batches carry the producer id and epoch of the transactional id, and nothing else of a
 // transaction. A leader refuses the batches of an older epoch in each partition in which it has seen a newer one
@@ -241,7 +241,7 @@ func (p *Producer) fencedBy(why string) {
 	}
 	o.fenced = true
 	p.metrics.fenced.Inc()
-	p.log.Warn("kafka takes no more records from this instance: another one has taken over",
+	p.log.Warn("kafka takes no more records from this instance: another instance has taken over",
 		zap.String(logkey.TransactionalID, o.owner.TransactionalID), zap.String(logkey.Reason, why),
 		zap.Int64(logkey.ProducerID, o.identity.id), zap.Int16(logkey.Epoch, o.identity.epoch))
 	p.announce()
@@ -279,7 +279,7 @@ func (p *Producer) goPlain(why string) {
 	p.id = noIdentity
 	p.wakeControl()
 	remedy := p.cfg.AllowFencing(o.owner.TransactionalID)
-	p.log.Warn("kafka will not fence an instance that has lost the slot: it may still publish old events after new ones",
+	p.log.Warn("kafka will not fence an instance that has lost the slot: it may publish old events after newer events",
 		zap.String(logkey.TransactionalID, o.owner.TransactionalID), zap.String(logkey.Reason, why),
 		zap.String(logkey.Remedy, remedy.Next), zap.Strings(logkey.Commands, remedy.Commands))
 	p.announce()

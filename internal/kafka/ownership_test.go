@@ -101,7 +101,7 @@ func TestOwnedSendsPlainBatches(t *testing.T) {
 	require.Equal(t, int16(1), second.whoIs().epoch)
 }
 
-// The one that was fenced learns it from the leader, sends nothing more, and gives up what it has.
+// A producer that was fenced learns it from the leader, sends nothing more, and gives up what it has.
 func TestOwnedIsFencedByALeader(t *testing.T) {
 	c := newCluster(t, kfake.SeedTopics(1, "a"))
 	coordinated(c)
@@ -149,7 +149,7 @@ func TestKeep(t *testing.T) {
 	second := newRig(t, c, owned).start()
 	require.Equal(t, int16(2), second.whoIs().epoch)
 	require.ErrorIs(t, first.keep(), ErrFenced)
-	require.NoError(t, second.keep(), "the question has fenced nobody")
+	require.NoError(t, second.keep(), "the question has fenced no producer")
 	require.Equal(t, 3, x.asked)
 	require.InDelta(t, 1, testutil.ToFloat64(first.metrics.fenced), 0)
 }

@@ -125,14 +125,18 @@ func (p *Producer) rewind(part *partition) {
 	p.log.Debug("rewind partition", zap.Stringer(logkey.Partition, part), zap.String(logkey.Cause, cause.Name),
 		zap.Int(logkey.Batches, again), zap.Int(logkey.Attempt, part.attempt))
 
-	if p.tx != nil && (cause.Action == wire.Bump || cause.Action == wire.Renew || cause.Action == wire.Fenced) {
+	switch {
+	case p.tx != nil && (cause.Action == wire.Bump || cause.Action == wire.Renew || cause.Action == wire.Fenced):
 		p.lose(cause)
-		return
-	}
-	if p.own.fences() && (cause.Action == wire.Fenced || cause.Code == wire.InvalidProducerEpoch) {
+	case p.own.fences() && (cause.Action == wire.Fenced || cause.Code == wire.InvalidProducerEpoch):
 		p.outranked(part, cause)
-		return
+	default:
+		p.recoverFrom(part, cause, again)
 	}
+}
+
+// recoverFrom does what else the cause of a rewind calls for. again is how many batches were in flight.
+func (p *Producer) recoverFrom(part *partition, cause wire.Verdict, again int) {
 	switch cause.Action {
 	case wire.Done: // the leader moved: go on there
 	case wire.Refresh:

@@ -226,7 +226,8 @@ func TestTransactionFenced(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), testPatience)
 		require.ErrorIs(t, other.Drain(ctx), ErrFenced)
 		cancel()
-		require.EqualValues(t, turn, testutil.ToFloat64(pair[0].metrics.fenced)+testutil.ToFloat64(pair[1].metrics.fenced))
+		fenced := testutil.ToFloat64(pair[0].metrics.fenced) + testutil.ToFloat64(pair[1].metrics.fenced)
+		require.EqualValues(t, turn, fenced)
 	}
 	require.Equal(t, byKey(all), byKey(committed(t, c, "a", len(all))))
 }

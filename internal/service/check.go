@@ -99,12 +99,11 @@ func checkPostgres(
 // checkOwner looks at the rights in Kafka that carry the name of the Postgres cluster.
 func checkOwner(ctx context.Context, dsn string, c *config.Loaded, cluster check.Options) ([]preflight.Finding, error) {
 	id, err := systemID(ctx, dsn)
-	name := kafka.TransactionalID(id, c.Postgres.Slot)
-	switch {
-	case err != nil:
-	case c.Delivery == "exactly_once":
-		return check.Transactions(ctx, cluster, name)
-	default:
+	if err == nil {
+		name := kafka.TransactionalID(id, c.Postgres.Slot)
+		if c.Delivery == "exactly_once" {
+			return check.Transactions(ctx, cluster, name)
+		}
 		return check.Fencing(ctx, cluster, name)
 	}
 	return []preflight.Finding{{

@@ -69,8 +69,8 @@ func (c *checker) fencing(ctx context.Context, w *wire.Conn, name string) error 
 	if err != nil {
 		return err
 	}
-	const why = "Where two instances share the slot, one that was frozen or cut off can publish old events after newer " +
-		"ones when it comes back. With the right, Kafka refuses them. Nothing else needs it."
+	const why = "Where two instances share the slot, one that was frozen or cut off can publish old events after " +
+		"newer ones when it comes back. With the right, Kafka refuses them. Nothing else needs it."
 	subject := "transactional id " + name
 	switch v := wire.VerdictOf(code); {
 	case code == wire.TransactionalIDAuthorizationFailed:

@@ -85,8 +85,8 @@ func TestCheckFencing(t *testing.T) {
 			var acls []kfake.ACL
 			for _, op := range []kmsg.ACLOperation{kmsg.ACLOperationWrite, kmsg.ACLOperationDescribe} {
 				acls = append(acls, kfake.ACL{
-					Resource: kmsg.ACLResourceTypeTransactionalId, Name: id, Pattern: kmsg.ACLResourcePatternTypeLiteral,
-					Operation: op, Allow: allowed,
+					Resource: kmsg.ACLResourceTypeTransactionalId, Name: id,
+					Pattern: kmsg.ACLResourcePatternTypeLiteral, Operation: op, Allow: allowed,
 				})
 			}
 			c := fakeCluster(t, kfake.EnableSASL(), kfake.EnableACLs(), kfake.User("PLAIN", "connector", "pw", acls...))

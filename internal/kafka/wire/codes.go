@@ -86,8 +86,8 @@ var Verdicts = map[int16]Verdict{
 	59: {59, "UNKNOWN_PRODUCER_ID", Bump, Rejected},
 	// Our Produce requests are too old to get it; should it come all the same, it says what to do.
 	120: {120, "TRANSACTION_ABORTABLE", Bump, Rejected},
-	// No other producer has the id of a producer without a transactional id: the broker saw a higher epoch of ours. With
-	// one, it is what a leader answers to the one that was fenced, see Producer.outranked.
+	// No other producer has the id of a producer without a transactional id: the broker saw a higher epoch of ours.
+	// With one, it is what a leader answers to a producer that was fenced, see Producer.outranked.
 	47: {47, "INVALID_PRODUCER_EPOCH", Renew, Rejected},
 	49: {49, "INVALID_PRODUCER_ID_MAPPING", Renew, Rejected},
 

@@ -60,7 +60,7 @@ func (e *NotOfferedError) Error() string {
 	return fmt.Sprintf("the broker at %s does not offer a usable version of %s", e.Addr, e.Key)
 }
 
-// Needs fails where the version to use is below the one that has what the caller needs.
+// Needs fails where the version to use is below since, the first that has what the caller needs.
 func (w *Conn) Needs(key protocol.ApiKey, since int16) error {
 	if v, err := w.Version(key); err != nil || v < since {
 		return &NotOfferedError{w.Addr, key}
