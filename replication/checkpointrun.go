@@ -68,6 +68,8 @@ func (cp *checkpoint) run(ctx context.Context, s *Stream) {
 		select {
 		case <-ctx.Done():
 			return
+		case <-s.broken: // the slot may be another instance's by now, and the row with it
+			return
 		case <-timer.C:
 		}
 		if interval < checkpointInterval {
