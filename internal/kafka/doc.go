@@ -36,6 +36,7 @@
 //   - recovery.go, split.go, refusal.go, resolve.go: what happens when a batch fails; the error codes and what to do
 //     about each are in wire/codes.go
 //   - broker.go, conn.go, request.go: connections; wire has how a connection is made
+//   - fewer.go: a topic that was re-created with fewer partitions
 //   - control.go, metadata.go, create.go, describe.go, identity.go, clock.go: what happens beside the data
 //   - transaction.go, transactionsteps.go, coordinator.go, fencing.go, position.go: exactly-once
 //   - producer.go, place.go: the API

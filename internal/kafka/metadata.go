@@ -136,7 +136,10 @@ func (p *Producer) leader(id int32) *broker {
 // applyTopic brings partitions and leaders in line with an answer.
 func (p *Producer) applyTopic(t *topic, answer *metadata.ResponseTopic) {
 	if v := wire.VerdictOf(answer.ErrorCode); v.Action != wire.Done && len(answer.Partitions) == 0 {
-		if v.Code != wire.UnknownTopic || !p.wantCreation(t) {
+		switch {
+		case v.Code == wire.UnknownTopic && !t.wantedNow():
+			t.trouble.resolve(p.log) // it was deleted, and nothing waits for it
+		case v.Code != wire.UnknownTopic || !p.wantCreation(t):
 			p.reportTopic(t, v)
 		}
 		for _, part := range t.partitions {
@@ -162,10 +165,10 @@ func (p *Producer) applyTopic(t *topic, answer *metadata.ResponseTopic) {
 			t.adopt(n)
 		}
 	case n < len(t.partitions):
-		for _, part := range t.partitions[n:] {
-			p.lead(part, nil, part.leaderEpoch)
-			p.reportGone(part, n)
-		}
+		p.shrink(t, n)
+	}
+	if len(answer.Partitions) >= len(t.partitions) {
+		t.fewer, t.fewerSeen = 0, 0
 	}
 	for i := range answer.Partitions {
 		ap := &answer.Partitions[i]

@@ -31,7 +31,10 @@ func (p *Producer) place(ctx context.Context, t *topic, rec *router.Record) (*pa
 // awaitPartition waits until the record's partition is known.
 func (p *Producer) awaitPartition(ctx context.Context, t *topic, rec *router.Record) (*partition, error) {
 	p.commit()
+	t.waiters++
+	defer func() { t.waiters-- }()
 	for {
+		t.settle()
 		if t.more > 0 && t.quiet() {
 			t.adopt(t.more)
 			p.wantMetadata() // for the leaders of the new ones

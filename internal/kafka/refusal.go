@@ -54,7 +54,7 @@ type Refusal struct {
 	Timestamp int64
 	Bytes     int    // of the batch that was refused
 	Limit     int    // the topic's max.message.bytes, 0 where it is not known
-	Reason    string // TooLarge or InvalidRecord
+	Reason    string // TooLarge, NoPartition or InvalidRecord
 }
 
 // Record is the record that was refused. It shares the Refusal's memory.

@@ -42,6 +42,10 @@ func (p *Producer) report(part *partition, cause wire.Verdict) {
 		remedy = fault.Do("Let the topic take records of that size.", p.cfg.Command("kafka-configs",
 			fmt.Sprintf("--alter --entity-type topics --entity-name %s --add-config max.message.bytes=%d", topic,
 				size+size/8)))
+	case wire.TopicMissing:
+		sentence = "A record names this partition, and the topic was re-created without it."
+		remedy = fault.Do("Correct what writes the partition column, or let router.bad_rows.unroutable decide about " +
+			"the row.")
 	case wire.Rejected:
 		if cause.Code == wire.InvalidTimestamp {
 			sentence, remedy = p.timestampRefused(part, cause)
@@ -118,15 +122,13 @@ func (p *Producer) reportNoPartition(t *topic, index int32) {
 
 // reportGone records that a partition with records waiting has vanished, because the topic was re-created.
 func (p *Producer) reportGone(part *partition, now int) {
-	if part.pending == 0 {
+	if part.pending == 0 || part.refused != nil || part.waiting {
 		return
 	}
 	part.trouble.set(p.log, wire.TopicMissing, "partition "+part.String(),
 		fmt.Sprintf("The topic was re-created with %d partitions; records wait for a partition that no longer exists.",
 			now),
-		fault.Do("Add the missing partitions. Or restart: unacknowledged records are sent again and spread over the "+
-			"new partitions.", p.cfg.Command("kafka-topics",
-			fmt.Sprintf("--alter --topic %s --partitions %d", part.topic.name, len(part.topic.partitions)))))
+		fault.Do("Nothing: in a few seconds, when several answers agree, they are sent to the remaining partitions."))
 }
 
 // reportDial records why a connection did not come about, and returns the kind.

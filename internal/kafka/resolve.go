@@ -128,6 +128,8 @@ func (p *Producer) awaitLimit(ctx context.Context, t *topic, since time.Time) {
 // added to, as Produce does: that could be waiting for the refused record's transaction.
 func (p *Producer) target(ctx context.Context, rec *router.Record) (*partition, error) {
 	t := p.topic(rec.Topic)
+	t.waiters++
+	defer func() { t.waiters-- }()
 	for {
 		if len(t.partitions) > 0 {
 			if part := t.choose(rec.Partition, rec.Key); part != nil {
@@ -183,7 +185,7 @@ func (p *Producer) remove(part, target *partition, rec *router.Record) {
 		p.log.Warn("a record that kafka refuses was dropped", fields...)
 		p.drop(b)
 	}
-	if part.topic.more > 0 {
+	if part.topic.more+part.topic.fewer > 0 {
 		p.announce() // it may be quiet now
 	}
 }
@@ -262,8 +264,11 @@ func (r *refused) refusal() (Refusal, error) {
 		Key: rec.Key, Value: rec.Value, Headers: rec.Headers, Timestamp: rec.Timestamp,
 		Bytes: b.size(), Limit: b.part.topic.max, Reason: InvalidRecord,
 	}
-	if r.cause.Trouble == wire.RecordTooLarge {
+	switch r.cause.Trouble {
+	case wire.RecordTooLarge:
 		q.Reason = TooLarge
+	case wire.TopicMissing:
+		q.Reason = NoPartition
 	}
 	return q, nil
 }

@@ -16,6 +16,13 @@ type topic struct {
 	// more is a higher partition count than len(partitions), seen in metadata and not yet adopted. See adopt.
 	more int
 
+	// fewer is a lower partition count, of a topic that was re-created, until no record of the others is left.
+	fewer     int
+	fewerAt   time.Time // of the first of fewerSeen
+	fewerSeen int       // metadata answers in a row that said so
+
+	waiters int // calls of Produce that wait for the topic, and replacements
+
 	seenAt time.Time // when metadata named its partitions last
 
 	// wanted is the highest partition that a record named and that did not exist.
@@ -31,7 +38,10 @@ type topic struct {
 }
 
 // ready reports whether records can be appended to the topic's partitions.
-func (t *topic) ready() bool { return len(t.partitions) > 0 && t.more == 0 }
+func (t *topic) ready() bool { return len(t.partitions) > 0 && t.more == 0 && t.fewer == 0 }
+
+// wantedNow reports whether anything waits for the topic.
+func (t *topic) wantedNow() bool { return t.waiters > 0 || !t.quiet() }
 
 // quiet reports whether nothing of the topic waits for an acknowledgement.
 func (t *topic) quiet() bool {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
+	"github.com/cdc-outbox/cdc-outbox/router"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kfake"
 )
@@ -53,6 +54,134 @@ func TestTopicDeleted(t *testing.T) {
 	}, 5*time.Second, time.Millisecond)
 	require.NoError(t, c.CreateTopic("t", 2, nil))
 	r.burst()
+	r.check()
+	require.Empty(t, r.Trouble())
+}
+
+// TestTopicReCreatedWithFewerPartitions: what waited for a partition that no longer exists goes to another one, in the
+// order of its key, once, without a restart.
+func TestTopicReCreatedWithFewerPartitions(t *testing.T) {
+	for mode, change := range modes {
+		for _, n := range []int{1, 2} {
+			t.Run(fmt.Sprint(mode, " ", n), func(t *testing.T) {
+				t.Parallel()
+				c := newCluster(t, kfake.SeedTopics(5, "t"))
+				r := newRig(t, c, change, func(cfg *Config) {
+					cfg.MaxBatchBytes, cfg.MaxRequestBytes = 300, 200
+				}).start()
+				burst := func() {
+					for i := range 100 {
+						r.produceAt("t", fmt.Sprint("k", i%20))
+						if i%5 == 4 {
+							r.Mark()
+						}
+					}
+					r.Flush()
+				}
+				burst()
+				r.drain()
+				r.sent = map[string][]string{}
+				require.NoError(t, c.DeleteTopic("t"))
+				burst()
+				require.Eventually(t, func() bool { return len(r.Trouble()) > 0 }, testPatience, testTick)
+				require.NoError(t, c.CreateTopic("t", int32(n), nil))
+				burst()
+				r.drain()
+				burst()
+				r.drain()
+				r.lock()
+				left := len(r.topics["t"].partitions)
+				r.Producer.mu.Unlock()
+				require.Equal(t, n, left)
+				require.Empty(t, r.Trouble())
+				got := r.log("t", len(r.sent["t"]))
+				require.ElementsMatch(t, r.sent["t"], got)
+				if n == 1 { // otherwise keys have moved, and only time orders the records in two partitions
+					require.Equal(t, byKey(r.sent["t"]), byKey(got))
+				}
+				require.Len(t, r.acked, int(r.ticket), "each ticket comes back")
+			})
+		}
+	}
+}
+
+// TestAStrayOfATopicThatLostPartitions: a record that names a partition that no longer exists is for the policy; what
+// comes after it in its partition goes on.
+func TestAStrayOfATopicThatLostPartitions(t *testing.T) {
+	for mode, change := range modes {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t, kfake.SeedTopics(5, "t"))
+			asked := make(chan Refusal, 10)
+			r := newRig(t, c, change, func(cfg *Config) {
+				cfg.Refused = func(q Refusal) Resolution { asked <- q; return Resolution{Action: Drop} }
+			}).start()
+			window := int64(0)
+			produce := func(key, value string, partition int32) {
+				r.ticket++
+				rec := &router.Record{Topic: "t", Partition: partition, Key: []byte(key), Value: []byte(value)}
+				rec.Timestamp = time.Now().UnixMilli()
+				window += int64(rec.Size())
+				require.NoError(t, r.ProduceAt(t.Context(), rec, r.ticket, at(r.ticket)))
+			}
+			produce("warm", "warm", -1)
+			r.whole()
+			r.drain()
+			require.NoError(t, c.DeleteTopic("t"))
+			var four, other []string // keys of partition 4, and of others
+			for i := 0; len(four) < 2 || len(other) < 1; i++ {
+				if key := fmt.Sprint("k", i); partitionOf([]byte(key), 5) == 4 {
+					four = append(four, key)
+				} else {
+					other = append(other, key)
+				}
+			}
+			produce(four[0], "before", -1)
+			produce(other[0], "stray", 4)
+			produce(four[1], "after", -1)
+			r.whole()
+			require.NoError(t, c.CreateTopic("t", 1, nil))
+			r.drain()
+			q := <-asked
+			require.Equal(t, NoPartition, q.Reason)
+			require.Equal(t, "stray", string(q.Value))
+			require.Empty(t, asked)
+			require.Equal(t, []string{"before", "after"}, r.log("t", 2))
+			require.Len(t, r.acked, 4)
+			require.Equal(t, window, r.bytes)
+		})
+	}
+}
+
+// TestOneAnswerMovesNothing: a broker that has not heard of added partitions must not be believed.
+func TestOneAnswerMovesNothing(t *testing.T) {
+	p, err := New(Config{Cluster: wire.Cluster{Brokers: []string{"127.0.0.1:1"}}, Acked: func(Delivery) {}})
+	require.NoError(t, err)
+	topic := p.topic("t")
+	topic.adopt(5)
+	for range 2 * fewerAnswers {
+		p.shrink(topic, 2)
+		require.True(t, topic.ready())
+		require.Len(t, topic.partitions, 5)
+	}
+	topic.fewerAt = topic.fewerAt.Add(-p.cfg.pace.slow)
+	p.shrink(topic, 2)
+	require.Len(t, topic.partitions, 2)
+}
+
+// TestTopicDeletedOnPurpose: nothing waits for it, so nothing reports it, until a record comes.
+func TestTopicDeletedOnPurpose(t *testing.T) {
+	c := newCluster(t, kfake.SeedTopics(1, "t"))
+	r := newRig(t, c, func(cfg *Config) { cfg.MetadataInterval = 5 * time.Millisecond })
+	r.produce("t", "k")
+	r.drain()
+	require.NoError(t, c.DeleteTopic("t"))
+	require.Never(t, func() bool { return len(r.Trouble()) > 0 }, 200*time.Millisecond, testTick)
+	r.sent = map[string][]string{}
+	r.produce("t", "k")
+	r.Flush()
+	require.Eventually(t, func() bool { return len(r.Trouble()) > 0 }, testPatience, testTick)
+	require.NoError(t, c.CreateTopic("t", 1, nil))
 	r.check()
 	require.Empty(t, r.Trouble())
 }

@@ -286,6 +286,9 @@ func (p *Producer) restartAll(id identity) {
 			p.refresh(part)
 		}
 	}
+	for _, t := range p.topics {
+		p.repartition(t)
+	}
 	for _, b := range p.brokers {
 		p.pump(b)
 	}

@@ -61,6 +61,7 @@ func (p *Producer) judgePartition(topic, object string, code int16) (ok bool, wa
 	switch code {
 	case wire.UnknownTopic:
 		x.failures++
+		p.wantMetadata() // it may have been re-created with fewer partitions
 		x.trouble.set(p.log, wire.TopicMissing, fmt.Sprintf("topic %q", topic), "The topic does not exist.",
 			p.cfg.CreateTopicByHand(topic))
 		return false, p.cfg.pace.delay(x.failures)
