@@ -16,6 +16,14 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 )
 
+// Mark is what is kept outside of the server about one write of the checkpoint.
+type Mark = postgres.Mark
+
+// MarkOf joins a mark with the position up to which transactions of Kafka have published.
+func MarkOf(systemID string, timeline int32, commit lsn.LSN, m Mark) Mark {
+	return postgres.MarkOf(systemID, timeline, commit, m)
+}
+
 // mark takes note of a write, and passes it on to be kept outside of the server. The caller holds cp.mu.
 func (cp *checkpoint) mark(position lsn.LSN, writes int64, at time.Time) {
 	published := cp.last.Published
@@ -92,7 +100,7 @@ func (c *Config) reportFailover(m postgres.Mark, id *Identity) {
 // Compare relates the server to what is kept of the slot's checkpoint outside of it, by holder, and from then on counts
 // the writes of the row. Until it has returned nil, nothing is confirmed on a stream of a Config with Marked. An error
 // is a *fault.Error: Operator where the server was put back to an older state, or Retry.
-func (s *Stream) Compare(ctx context.Context, kept postgres.Mark, holder string) error {
+func (s *Stream) Compare(ctx context.Context, kept Mark, holder string) error {
 	cp := s.checkpoint
 	if cp == nil || cp.off.Load() {
 		failedOver, err := kept.Judge(s.cfg.objects(), holder, s.identity.marked(s.cfg))

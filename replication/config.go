@@ -36,7 +36,7 @@ type Config struct {
 	// Marked, where set, receives what is to be kept outside of the server about each write of the checkpoint, once the
 	// write is durable. It must not block. Nothing is confirmed on a stream before Stream.Compare has been given what
 	// was kept so far.
-	Marked func(postgres.Mark)
+	Marked func(Mark)
 
 	// HotStandby allows DSN to lead to a hot standby, 16+. The checkpoint is then written at PrimaryDSN, which may be
 	// nil where there is no Checkpoint.

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/service"
 	"github.com/cdc-outbox/cdc-outbox/internal/setup"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 )
@@ -51,9 +52,14 @@ func (a *app) slotAcceptCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "accept",
 		Short: "Go on from the slot as it is, where it is not where it was left",
-		Long: `accept writes the slot's present position into the table that remembers it, so that the connector
-starts again. The slot itself is not touched. What was committed between the two positions comes through no slot: run
-repair afterwards.`,
+		Long: `accept writes the slot's present position into the table that remembers it, and into Kafka, so that the
+connector starts again. The slot itself is not touched.
+
+A slot that was moved: what was committed between the two positions comes through no slot. Run repair afterwards.
+
+A server that was put back to an older state: Kafka has events that were committed after that state. They stay in Kafka,
+and their rows may not exist in the table any more. Events that the server commits from now on are published. Events
+between the slot's position and that state are published a second time.`,
 		Example: "  cdc-outbox slot accept",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -129,7 +135,12 @@ func (a *app) slotChange(cmd *cobra.Command) (wiring.Target, error) {
 	if err := needsSlot(c, "slot", "`cdc-outbox status` shows what is not published."); err != nil {
 		return wiring.Target{}, err
 	}
-	return wiring.NewTarget(c)
+	s, err := wiring.NewTarget(c)
+	if err != nil {
+		return s, err
+	}
+	s.Admin.Outside, err = service.NewOutside(c)
+	return s, err
 }
 
 // sayLost says what would be lost, and refuses unless that is meant.
@@ -197,8 +208,14 @@ func (a *app) printSlot(r setup.SlotReport) error {
 	line("WAL status", strings.TrimSpace(r.WALStatus+" "+r.InvalidationReason))
 	line("confirmed", r.ConfirmedFlushLSN)
 	if r.Remembered != "" {
-		line("remembered", fmt.Sprintf("%s, timeline %d, system %s", r.Remembered, r.RememberedLine, r.RememberedID))
+		line("remembered", fmt.Sprintf("%s, timeline %d, system %s, write %d", r.Remembered, r.RememberedLine,
+			r.RememberedID, r.Writes))
 	}
+	if k := r.Kept; k != nil {
+		line("Kafka knows of", fmt.Sprintf("write %d, timeline %d, %s, events up to %s", k.Writes, k.Timeline,
+			k.At.UTC().Format(time.RFC3339), k.Published))
+	}
+	line("Kafka", r.KeptError)
 	line("keeps WAL from", r.RestartLSN)
 	line("server", fmt.Sprintf("PostgreSQL %s at %s, timeline %d, system %s", r.ServerVersion, r.CurrentLSN, r.Timeline,
 		r.SystemID))

@@ -56,6 +56,7 @@ type Connector struct {
 	cfg      Config
 	log      *zap.Logger
 	producer producer
+	keeper   keeper // nil with transactions
 	window   *offsets.Window
 	tracker  atomic.Pointer[offsets.Tracker] // nil until the slot's position is known
 
@@ -75,6 +76,7 @@ type Connector struct {
 	received lsn.LSN   // of the last stream
 	heard    time.Time // when the last stream heard from Postgres; zero before the first
 	identity replication.Identity
+	written  replication.Mark // of the checkpoint's last write
 	state    relay.State
 	streamed bool // there was a stream before
 	barren   barren
@@ -124,6 +126,9 @@ func New(cfg Config) (*Connector, error) {
 		return nil, err
 	}
 	c.producer = p
+	if cfg.Kafka.Transactions == nil {
+		c.keeper = kafka.NewKeeper(cfg.Kafka.Cluster, cfg.Logger)
+	}
 	cfg.Metrics.Watch(c.gauges())
 	c.badRows.Register()
 	return c, nil
@@ -142,6 +147,9 @@ func (c *Connector) Run(ctx context.Context) error {
 		defer end() // the source returns without error only when the drain is over
 		return c.source(life, c.replicationConfig(), c.reader.consume)
 	})
+	if c.keeper != nil {
+		g.Go(func() error { return c.keeper.Run(life) })
+	}
 	g.Go(func() error { return c.watchDrain(ctx, life, end) })
 	g.Go(func() error { return c.watchProgress(life) })
 	g.Go(func() error {

@@ -44,6 +44,9 @@ func (c *Connector) watchDrain(ctx, life context.Context, end context.CancelFunc
 	return nil
 }
 
+// markLimit bounds the last thing that is kept in Kafka.
+const markLimit = 2 * time.Second
+
 // finish waits for the acknowledgements and confirms them. The open transaction, if any, was read to its end before:
 // stopping within one would confirm nothing of it, and its rows that are in Kafka already would come twice.
 func (r *reader) finish(s stream) error {
@@ -54,6 +57,11 @@ func (r *reader) finish(s stream) error {
 		r.c.log.Warn("last confirmation may not have reached Postgres; the next start may send some events again",
 			telemetry.ErrorFields(err)...)
 		return nil
+	}
+	limited, cancel := context.WithTimeout(r.c.life, markLimit)
+	defer cancel()
+	if err := r.c.producer.Remembered(limited); err != nil {
+		r.c.log.Debug("the checkpoint's number was not kept in Kafka", zap.Error(err))
 	}
 	r.c.log.Info("everything that was read is acknowledged and confirmed",
 		zap.String(logkey.Confirmed, r.c.confirmed().String()))

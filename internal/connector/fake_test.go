@@ -117,12 +117,14 @@ func (s *fakeStream) lost() bool {
 	}
 }
 
-func (s *fakeStream) Buffered() bool               { return len(s.script) > 0 }
-func (s *fakeStream) Broken() <-chan struct{}      { return s.broken }
-func (s *fakeStream) Interrupt()                   { s.nudge <- struct{}{} }
-func (s *fakeStream) Finish(context.Context) error { close(s.finished); return nil }
-func (s *fakeStream) Received() lsn.LSN            { return 0x150 }
-func (s *fakeStream) LastHeard() time.Time         { return time.Now() }
+func (s *fakeStream) Buffered() bool                                          { return len(s.script) > 0 }
+func (s *fakeStream) Broken() <-chan struct{}                                 { return s.broken }
+func (s *fakeStream) Interrupt()                                              { s.nudge <- struct{}{} }
+func (s *fakeStream) Finish(context.Context) error                            { close(s.finished); return nil }
+func (s *fakeStream) Received() lsn.LSN                                       { return 0x150 }
+func (s *fakeStream) LastHeard() time.Time                                    { return time.Now() }
+func (s *fakeStream) Compare(context.Context, replication.Mark, string) error { return nil }
+
 func (s *fakeStream) HeldBack() (time.Time, error) { return s.heldSince, s.heldBack }
 
 func (s *fakeStream) Holds(context.Context) error { return s.heldByOther }
@@ -289,6 +291,10 @@ func (p *fakeProducer) Drain(ctx context.Context) error {
 	}
 }
 
+func (p *fakeProducer) Remember(kafka.Mark) {}
+
+func (p *fakeProducer) Remembered(context.Context) error { return nil }
+
 func (p *fakeProducer) Trouble() []kafka.Trouble { return slices.Clone(p.trouble) }
 
 func (p *fakeProducer) produced() []string {
@@ -331,7 +337,7 @@ func startWith(t *testing.T, cfg Config, p *fakeProducer, openings ...opening) *
 	c, err := New(cfg)
 	require.NoError(t, err)
 	p.acked, p.idle = c.acked, make(chan struct{})
-	c.producer = p
+	c.producer, c.keeper = p, nil
 	c.source = func(ctx context.Context, rc replication.Config, consume func(stream) error) error {
 		for _, o := range openings {
 			if err := rc.OnIdentity(o.identity); err != nil {

@@ -3,11 +3,9 @@ package connector
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"go.uber.org/zap"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
@@ -59,7 +57,11 @@ func (r *reader) takeOver(s stream) error {
 	ctx, cancel := r.whileOpen(s)
 	defer cancel()
 	if r.begun {
-		return r.ended(s, c.producer.Keep(ctx))
+		err := c.producer.Keep(ctx)
+		if err == nil {
+			err = r.compareAgain(ctx, s, id)
+		}
+		return r.ended(s, err)
 	}
 	c.giveUp() // an epoch of an attempt that came to nothing
 	stored, found, err := c.producer.Begin(ctx, kafka.Owner{
@@ -72,8 +74,12 @@ func (r *reader) takeOver(s stream) error {
 		r.lost = true
 		return r.ended(s, err)
 	}
+	if err := r.compare(ctx, s, id, stored); err != nil {
+		r.lost = true
+		return r.ended(s, err)
+	}
 	r.begun, r.lost, r.covered = true, false, covered{}
-	if found {
+	if found && stored.Commit > 0 {
 		return r.adopt(id, stored)
 	}
 	return nil
@@ -115,13 +121,6 @@ func (r *reader) adopt(id replication.Identity, stored kafka.Stored) error {
 		zap.String(logkey.Confirmed, r.tracker.Confirmed().String()), zap.Int32(logkey.Timeline, stored.Timeline),
 	}
 	switch {
-	case stored.SystemID != id.SystemID:
-		return &fault.Error{
-			Kind: fault.Operator, Object: r.c.slot(), At: pos.String(),
-			Err: fmt.Errorf("the position stored in Kafka is of another Postgres cluster, system identifier "+
-				"%s, not %s", stored.SystemID, id.SystemID),
-			Next: "Find out what else writes to the consumer group named after the slot.",
-		}
 	case stored.Timeline != id.Timeline && pos.Commit < r.tracker.Confirmed():
 		// The slot is past it: nothing that it covers is sent again.
 	case stored.Timeline != id.Timeline:

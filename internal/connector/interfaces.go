@@ -6,6 +6,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -21,7 +22,17 @@ type stream interface {
 	LastHeard() time.Time
 	HeldBack() (since time.Time, why error)
 	Holds(ctx context.Context) error
+	Compare(ctx context.Context, kept replication.Mark, holder string) error
 	Confirm()
+}
+
+// keeper keeps what is to be known about the slot outside of Postgres, where the producer has no transactions to do it
+// with.
+type keeper interface {
+	Run(ctx context.Context) error
+	Fetch(ctx context.Context, group string) (kafka.Stored, bool, error)
+	Keep(group string, s kafka.Stored)
+	NotAllowed(group string)
 }
 
 // producer is what the connector needs of a kafka.Producer: ordered per partition, nothing kept of the record after
@@ -30,6 +41,8 @@ type producer interface {
 	Run(ctx context.Context) error
 	Begin(ctx context.Context, owner kafka.Owner) (kafka.Stored, bool, error)
 	Keep(ctx context.Context) error
+	Remember(m kafka.Mark)
+	Remembered(ctx context.Context) error
 	Abandon() kafka.Dropped
 	ProduceAt(ctx context.Context, rec *router.Record, ticket uint64, pos kafka.Position) error
 	Mark()

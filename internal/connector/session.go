@@ -20,6 +20,7 @@ func (c *Connector) replicationConfig() replication.Config {
 	rc.Withhold = true
 	rc.OnIdentity = c.identified
 	rc.OnState = c.streamState
+	rc.Marked = c.marked
 	return rc
 }
 

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"cmp"
+	"context"
 	"time"
 
 	"go.uber.org/zap"
@@ -67,6 +68,7 @@ type transaction struct {
 
 	sealed       bool   // no more records
 	metadata     string // what commits with it; set when sealed
+	writes       int64  // of the mark in it
 	offsetsAdded bool
 	positioned   bool // the position is in the transaction
 	ending       bool // EndTxn(commit) was sent: it may be committed
@@ -84,6 +86,11 @@ type transactions struct {
 	timer    bool // the clock knows of sealAt
 	sealAt   time.Time
 	sealedAt time.Time // of the last seal
+
+	mark   Mark      // what is kept with each transaction
+	kept   int64     // the number of the mark that was kept last
+	quiet  time.Time // when a mark is kept although no record comes
+	latest Position  // of the last transaction that was committed
 
 	count     uint64 // transactions sealed in this life
 	committed string // the metadata committed last, by any producer
@@ -201,7 +208,7 @@ func (p *Producer) seal(now time.Time) {
 		part.seal()
 	}
 	x.count++
-	t.sealed, t.metadata = true, x.metadata(t.last)
+	t.sealed, t.metadata, t.writes = true, x.metadata(t.last), x.mark.Writes
 	x.filling = &transaction{}
 	x.sealedAt, x.hurry, x.timer = now, false, false
 	for _, b := range p.brokers {
@@ -221,6 +228,65 @@ func (p *Producer) tickTransaction(now, next time.Time) time.Time {
 	}
 	x.timer = false
 	p.trySeal(now)
+	return p.sealMark(now, next)
+}
+
+// markQuiet is how long a mark waits for a transaction with records to be kept with.
+const markQuiet = 200 * time.Millisecond
+
+// Remember has the next transaction keep the mark beside the position. Where no record comes for a while, a transaction
+// without records does.
+func (p *Producer) Remember(m Mark) {
+	x := p.tx
+	if x == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if x.mark = m; x.quiet.IsZero() {
+		x.quiet = time.Now().Add(markQuiet)
+		p.wakeClock()
+	}
+}
+
+// Remembered waits until the mark is kept, as long as ctx lasts.
+func (p *Producer) Remembered(ctx context.Context) error {
+	x := p.tx
+	if x == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for x.kept != x.mark.Writes && p.own.begun && !p.over {
+		x.quiet = time.Now()
+		p.wakeClock()
+		if err := p.await(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sealMark begins a transaction that keeps the mark alone, when it has waited for long enough.
+func (p *Producer) sealMark(now, next time.Time) time.Time {
+	x := p.tx
+	if x.quiet.IsZero() {
+		return next
+	}
+	t := x.filling
+	switch {
+	case x.mark.Writes == x.kept:
+		x.quiet = time.Time{}
+	case now.Before(x.quiet):
+		return earlier(next, x.quiet)
+	case !p.own.begun || p.own.fenced || p.restarting || t != x.live || t.records > 0:
+		x.quiet = now.Add(markQuiet)
+		return earlier(next, x.quiet)
+	default:
+		x.quiet = time.Time{}
+		t.began, t.last = now, x.latest
+		p.seal(now)
+	}
 	return next
 }
 
@@ -250,6 +316,8 @@ func (p *Producer) succeed() {
 	p.metrics.transactions.WithLabelValues("committed").Inc()
 	p.metrics.transactionSeconds.Observe(time.Since(t.began).Seconds())
 	x.committed, x.redone = t.metadata, 0
+	x.latest, x.kept = t.last, t.writes
+	p.announce()
 	x.live = x.filling
 	now := time.Now()
 	x.live.began = now

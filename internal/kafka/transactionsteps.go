@@ -25,7 +25,7 @@ func (p *Producer) nextTransactionStep() func(context.Context) time.Duration {
 		return p.recover
 	case len(t.unadded) > 0:
 		return p.addPartitions
-	case len(t.parts) > 0 && !t.offsetsAdded:
+	case (len(t.parts) > 0 || t.sealed) && !t.offsetsAdded:
 		return p.addOffsets
 	case t.sealed && !t.positioned:
 		return p.commitPosition
@@ -97,6 +97,11 @@ func (p *Producer) addPartitions(ctx context.Context) time.Duration {
 func (p *Producer) addOffsets(ctx context.Context) time.Duration {
 	x := p.tx
 	id, t := p.current()
+	p.mu.Lock()
+	if t.opened.IsZero() { // it has no records
+		t.opened = time.Now()
+	}
+	p.mu.Unlock()
 	res, err := p.ask(ctx, &x.transactionCoordinator, x.owner.TransactionalID, &addoffsetstotxn.Request{
 		TransactionalID: x.owner.TransactionalID, ProducerID: id.id, ProducerEpoch: id.epoch,
 		GroupID: x.owner.TransactionalID,

@@ -67,6 +67,7 @@ const (
 	Ticket            = "ticket"              // of a record in flight
 	Timeline          = "timeline"            // Postgres timeline
 	Topic             = "topic"               // Kafka topic
+	Group             = "group"               // of consumers
 	TransactionalID   = "transactional_id"    // of a Kafka producer
 	Transactions      = "transactions"        // transactions that are waited for
 	Trouble           = "trouble"             // kind of what the producer waits for

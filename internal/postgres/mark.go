@@ -25,6 +25,23 @@ type Mark struct {
 	At        time.Time // of the write
 }
 
+// MarkOf joins a mark with the position up to which transactions of Kafka have published, 0 for none: that is
+// published, whatever the mark says. The number counts on every timeline.
+func MarkOf(systemID string, timeline int32, commit lsn.LSN, m Mark) Mark {
+	if commit == 0 && m.Writes == 0 {
+		return Mark{}
+	}
+	m.SystemID = systemID
+	switch {
+	case commit == 0:
+	case timeline == m.Timeline:
+		m.Published = max(m.Published, commit)
+	default:
+		m.Timeline, m.Published = timeline, commit
+	}
+	return m
+}
+
 // MarkedServer is what a mark is compared with: the server as it is now.
 type MarkedServer struct {
 	ServerPosition

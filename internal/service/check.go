@@ -2,11 +2,13 @@ package service
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/check"
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
@@ -104,7 +106,8 @@ func checkOwner(ctx context.Context, dsn string, c *config.Loaded, cluster check
 		if c.Delivery == "exactly_once" {
 			return check.Transactions(ctx, cluster, name)
 		}
-		return check.Fencing(ctx, cluster, name)
+		findings, err := check.Fencing(ctx, cluster, name)
+		return append(findings, checkKept(ctx, cluster, name)...), err
 	}
 	return []preflight.Finding{{
 		Level: preflight.Warn, Subject: "transactional id",
@@ -112,6 +115,26 @@ func checkOwner(ctx context.Context, dsn string, c *config.Loaded, cluster check
 		Why:    "The rights to it in Kafka could not be checked.",
 		Remedy: "Fix the findings about Postgres, then check again.",
 	}}, nil
+}
+
+// checkKept looks whether the checkpoint's number can be kept in Kafka.
+func checkKept(ctx context.Context, cluster check.Options, group string) []preflight.Finding {
+	_, _, err := kafka.NewKeeper(cluster.Cluster, nil).Fetch(ctx, group)
+	subject := "group " + group
+	switch {
+	case err == nil:
+		return []preflight.Finding{preflight.Fine(subject, "The checkpoint's number is kept with it.")}
+	case !errors.Is(err, kafka.ErrNotAllowed):
+		return nil // the findings about the brokers say more
+	}
+	remedy := cluster.AllowPositions(group, wire.DefaultPositionTopic)
+	return []preflight.Finding{{
+		Level: preflight.Warn, Subject: subject, Found: "The user may not use it.",
+		Why: "The checkpoint's number is not kept outside of Postgres, so a server that was put back to an older " +
+			"state " +
+			"while the connector was down is not noticed.",
+		Remedy: remedy.Next, Commands: remedy.Commands,
+	}}
 }
 
 func systemID(ctx context.Context, dsn string) (id string, err error) {

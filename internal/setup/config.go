@@ -44,6 +44,9 @@ type Config struct {
 
 	Logger *zap.Logger // default: none
 
+	// Outside is where the checkpoint's number is kept beside the server; nil: not looked at.
+	Outside Outside
+
 	onlyNeeded bool // see withoutExtras
 
 	cutOver *CutOverRows // see CutOver

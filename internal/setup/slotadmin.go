@@ -10,7 +10,6 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
-	"github.com/cdc-outbox/cdc-outbox/internal/postgres/sqlstate"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 
 	"github.com/jackc/pgx/v5"
@@ -41,8 +40,11 @@ type SlotReport struct {
 	Remembered     string   `json:"remembered_lsn,omitempty"` // how far it was confirmed, as postgres.checkpoint has it
 	RememberedID   string   `json:"remembered_system_id,omitempty"`
 	RememberedLine int32    `json:"remembered_timeline,omitempty"`
-	Verdict        string   `json:"verdict"`           // a sentence
-	Open           []string `json:"open_transactions"` // that hold back restart_lsn, oldest first
+	Writes         int64    `json:"remembered_writes,omitempty"` // how often that was written
+	Kept           *Kept    `json:"kept,omitempty"`              // what Kafka has of it
+	KeptError      string   `json:"kept_error,omitempty"`        // why that is unknown
+	Verdict        string   `json:"verdict"`                     // a sentence
+	Open           []string `json:"open_transactions"`           // that hold back restart_lsn, oldest first
 
 	info    postgres.Slot
 	foreign error // it cannot be this connector's, so nothing may change it
@@ -87,9 +89,9 @@ func reportSlot(ctx context.Context, servers servers, cfg Config) (SlotReport, e
 	r.foreign = preflight.FirstFailure(cfg.ForeignSlot(st.Slot, st.Server.ServerFacts))
 	if st.Checkpoint.Exists {
 		err := conn.QueryRow(ctx,
-			fmt.Sprintf(`SELECT position::text, system_id, timeline FROM %s WHERE slot = $1::text`,
-				cfg.Checkpoint.SQL()), cfg.Slot).
-			Scan(&r.Remembered, &r.RememberedID, &r.RememberedLine)
+			fmt.Sprintf(`SELECT position::text, system_id, timeline, coalesce(to_jsonb(m)->>'writes', '0')::bigint
+				FROM %s m WHERE slot = $1::text`, cfg.Checkpoint.SQL()), cfg.Slot).
+			Scan(&r.Remembered, &r.RememberedID, &r.RememberedLine, &r.Writes)
 		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 			return r, postgres.QueryFault("table "+cfg.Checkpoint.String(), err)
 		}
@@ -100,6 +102,9 @@ func reportSlot(ctx context.Context, servers servers, cfg Config) (SlotReport, e
 	}
 	for _, t := range open {
 		r.Open = append(r.Open, t.String())
+	}
+	if s.Exists && r.foreign == nil {
+		r.lookupKept(ctx, cfg)
 	}
 	r.Verdict = r.judge(cfg, st)
 	return r, nil
@@ -123,8 +128,17 @@ func (r *SlotReport) judge(cfg Config, st state) string {
 	}
 	at := postgres.ServerPosition{SystemID: r.SystemID, Timeline: r.Timeline}
 	at.WALEnd, _ = lsn.Parse(r.CurrentLSN) // 0 where there is none: not judged by it
-	stored := postgres.Checkpoint{SystemID: r.RememberedID, Timeline: r.RememberedLine, Position: kept}
-	if err := stored.Judge(cfg.Objects, at, r.info); err != nil {
+	stored := postgres.Checkpoint{
+		SystemID: r.RememberedID, Timeline: r.RememberedLine, Position: kept, Writes: r.Writes,
+	}
+	err = stored.Judge(cfg.Objects, at, r.info)
+	if err == nil && r.Kept != nil && r.Kept.Timeline == r.Timeline { // on another one its history would be needed
+		_, err = r.Kept.Judge(cfg.Objects, "Kafka", postgres.MarkedServer{
+			ServerPosition: at, InRecovery: r.InRecovery, HotStandby: cfg.HotStandby, Version: st.Server.Version,
+			Slot: r.info, Row: &stored,
+		})
+	}
+	if err != nil {
 		what, _ := fault.Split(err)
 		return what
 	}
@@ -230,7 +244,8 @@ func changeSlot(ctx context.Context, dsn string, cfg Config,
 			}
 		}
 		if cfg.Checkpoint.Name == "" {
-			return nil
+			_, err := r.acceptKept(ctx, cfg)
+			return err
 		}
 		if conn.primary == nil {
 			return &fault.Error{
@@ -239,15 +254,8 @@ func changeSlot(ctx context.Context, dsn string, cfg Config,
 				Next: "Set it, or postgres.checkpoint to off.",
 			}
 		}
-		_, err = conn.primary.Exec(ctx,
-			fmt.Sprintf(
-				`INSERT INTO %[1]s (slot, system_id, timeline, position)
-					VALUES ($1::text, $2::text, $3::int, $4::pg_lsn)
-			ON CONFLICT (slot) DO UPDATE SET system_id = $2::text, timeline = $3::int, position = $4::pg_lsn,
-				updated_at = now()`, cfg.Checkpoint.SQL()),
-			cfg.Slot, r.SystemID, r.Timeline, r.ConfirmedFlushLSN)
-		if err != nil && sqlstate.Of(err) != "42P01" {
-			return postgres.QueryFault("table "+cfg.Checkpoint.String(), err)
+		if err := r.accept(ctx, conn.primary, cfg); err != nil {
+			return err
 		}
 		if err := conn.awaitReplay(ctx, cfg); err != nil {
 			return err

@@ -50,6 +50,14 @@ func (c *Cluster) AllowTransactions(id, positions string) fault.Remedy {
 		c.Command("kafka-acls", allow+"--operation Read --operation Describe --operation Create --topic "+positions))
 }
 
+// AllowPositions is what keeping the checkpoint's number outside of Postgres needs.
+func (c *Cluster) AllowPositions(group, positions string) fault.Remedy {
+	allow := "--add --allow-principal User:" + c.principal() + " "
+	return fault.Do("Allow the user to use the group and the topic of positions.",
+		c.Command("kafka-acls", allow+"--operation Read --group "+group),
+		c.Command("kafka-acls", allow+"--operation Read --operation Describe --operation Create --topic "+positions))
+}
+
 // AllowIdempotence is what a producer id needs: since 2.8 the right to write to any topic is enough for a producer id
 // (KIP-679).
 func (c *Cluster) AllowIdempotence() fault.Remedy {

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit"
+	pgserver "github.com/cdc-outbox/cdc-outbox/test/testkit/postgres"
+)
+
+// ended waits for the end of a connector and returns its exit code.
+func (r *running) ended() int {
+	r.t.Helper()
+	select {
+	case <-r.done:
+		return r.cmd.ProcessState.ExitCode()
+	case <-time.After(30 * time.Second):
+		r.t.Fatal("it goes on")
+		return 0
+	}
+}
+
+// slotAt is where the slot is.
+func (b *bed) slotAt() string {
+	b.Helper()
+	conn, err := b.db.Connect(b.Context(), b.db.Name)
+	require.NoError(b, err)
+	defer conn.Close(b.Context())
+	slot, err := postgres.LookupSlot(b.Context(), conn, b.db.Slot)
+	require.NoError(b, err)
+	return slot.ConfirmedFlush.String()
+}
+
+// TestRestoredServerIsRefused: a server that was put back to a snapshot of its disk, under a live connector or while it
+// was down, its log grown past the old position or not, is refused before anything is confirmed. After `slot accept`
+// all that is committed there arrives.
+func TestRestoredServerIsRefused(t *testing.T) {
+	for _, delivery := range []string{"at_least_once", "exactly_once"} {
+		t.Run(delivery, func(t *testing.T) {
+			t.Parallel()
+			db := testkit.DedicatedPostgres(t, pgserver.Options{})
+			b := newBed(t, db, "orders.events")
+			b.env = append(b.env, "CDC_OUTBOX_DELIVERY="+delivery)
+			require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
+			run := start(t, b.env)
+			run.awaitReady(200)
+			db.Exec(t, insertOrders)
+			b.records("orders.events", 20)
+			require.Equal(t, 0, run.stop(syscall.SIGTERM))
+			disk, err := db.Copy(t.Context(), pgserver.Fast)
+			require.NoError(t, err)
+			defer disk.Close()
+
+			run = start(t, b.env)
+			run.awaitReady(200)
+			db.Exec(t, insertOrders)
+			b.records("orders.events", 40)
+			require.NoError(t, db.PutBack(t.Context(), disk))
+			require.Equal(t, 3, run.ended(), run.text())
+			require.Contains(t, run.text(), "put back to an older state")
+			require.Contains(t, run.text(), "cdc-outbox slot accept")
+
+			db.Exec(t, `CREATE TABLE filler AS SELECT repeat('x', 1000) FROM generate_series(1, 2000)`)
+			db.Exec(t, insertOrders)
+			before := b.slotAt()
+			for range 2 {
+				r := invoke(t, b.env, "run", "--http-listen=off")
+				require.Equal(t, 3, r.code, r.all())
+				require.Contains(t, r.stderr, "put back to an older state")
+				require.Contains(t, r.stderr, "knows of write")
+			}
+			require.Equal(t, before, b.slotAt(), "nothing was confirmed")
+			require.Len(t, b.records("orders.events", 40), 40, "nothing was published")
+			r := invoke(t, b.env, "slot")
+			require.Contains(t, r.stdout, "put back to an older state")
+			require.Contains(t, r.stdout, "Kafka knows of")
+
+			r = invoke(t, b.env, "slot", "accept")
+			require.Equal(t, 0, r.code, r.all())
+			require.Contains(t, r.stdout, "usable, and where it was left")
+			run = start(t, b.env)
+			run.awaitReady(200)
+			require.Len(t, b.records("orders.events", 60), 60)
+			db.Exec(t, insertOrders)
+			b.records("orders.events", 80)
+			require.Equal(t, 0, run.stop(syscall.SIGTERM))
+		})
+	}
+}

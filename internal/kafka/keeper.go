@@ -1,0 +1,276 @@
+package kafka
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/segmentio/kafka-go/protocol/createtopics"
+	"github.com/segmentio/kafka-go/protocol/findcoordinator"
+	"github.com/segmentio/kafka-go/protocol/metadata"
+	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
+	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
+)
+
+// Keeper keeps what is to be known about the slot outside of Postgres: as the metadata of an offset that the slot's
+// consumer group commits. It takes no transaction and no producer, and an instance that has lost the slot can disturb
+// nothing with it: its number of writes is lower, or its position true. With exactly-once delivery the transactions
+// keep it instead, see Producer.Remember.
+type Keeper struct {
+	cfg  wire.Cluster
+	log  *zap.Logger
+	wake chan struct{} // capacity 1
+
+	mu    sync.Mutex
+	group string
+	next  *Stored // to be committed; nil: nothing
+	off   bool    // the user may not
+}
+
+// NewKeeper makes a keeper. It connects to nothing.
+func NewKeeper(cluster wire.Cluster, log *zap.Logger) *Keeper {
+	cluster.SetDefaults()
+	if log == nil {
+		log = zap.NewNop()
+	}
+	return &Keeper{cfg: cluster, log: log, wake: make(chan struct{}, 1)}
+}
+
+// ErrNotAllowed is for a user who has no right to the group or to the topic of positions.
+var ErrNotAllowed = errors.New("the user has no right to the group")
+
+// Fetch returns what the group has kept, false for nothing. It tries once.
+func (k *Keeper) Fetch(ctx context.Context, group string) (s Stored, found bool, err error) {
+	err = k.with(ctx, group, func(w *wire.Conn) error {
+		text, code, err := w.FetchOffset(group, wire.DefaultPositionTopic, k.cfg.RequestTimeout)
+		switch {
+		case err != nil:
+			return err
+		case code == wire.GroupIDNotFound || code == 0 && text == "":
+			return nil
+		case code != 0:
+			return k.refused("OffsetFetch", code)
+		}
+		if s, err = parseStored(text); err != nil {
+			return &fault.Error{
+				Kind: fault.Operator, Object: fmt.Sprintf("group %q, topic %q", group, wire.DefaultPositionTopic),
+				Err:  fmt.Errorf("the offset's metadata is not a position: %w", err),
+				Next: "Find out which other program commits offsets for this group and stop it, then delete them.",
+				Commands: []string{k.cfg.Command("kafka-consumer-groups",
+					"--delete-offsets --group "+group+" --topic "+wire.DefaultPositionTopic)},
+			}
+		}
+		found = true
+		return nil
+	})
+	return s, found, err
+}
+
+// Commit keeps s. It tries once.
+func (k *Keeper) Commit(ctx context.Context, group string, s Stored) error {
+	return k.with(ctx, group, func(w *wire.Conn) error { return k.commit(ctx, w, group, s) })
+}
+
+func (k *Keeper) commit(ctx context.Context, w *wire.Conn, group string, s Stored) error {
+	text := s.text(0)
+	for first := true; ; first = false {
+		code, err := w.CommitOffset(group, wire.DefaultPositionTopic, int64(s.Commit), text, k.cfg.RequestTimeout)
+		switch {
+		case err != nil || code == 0:
+			return err
+		case code == wire.UnknownTopic && first:
+			if err := k.createTopic(ctx); err != nil {
+				return err
+			}
+		default:
+			return k.refused("OffsetCommit", code)
+		}
+	}
+}
+
+// Keep has Run keep s, the latest of all that it was given.
+func (k *Keeper) Keep(group string, s Stored) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.group, k.next = group, &s
+	poke(k.wake)
+}
+
+const (
+	// keeperPause is the least time between two commits.
+	keeperPause = 500 * time.Millisecond
+	// keeperRetry is the pause after an attempt that failed.
+	keeperRetry = time.Second
+	// keeperLast bounds the last commit, after the end of Run's context.
+	keeperLast = 2 * time.Second
+)
+
+// Run keeps what Keep was given until ctx ends, and what is left then.
+func (k *Keeper) Run(ctx context.Context) error {
+	var w *wire.Conn
+	defer func() {
+		if w != nil {
+			_ = w.Close()
+		}
+	}()
+	for last := false; !last; {
+		select {
+		case <-ctx.Done():
+			last = true
+		case <-k.wake:
+		}
+		group, s := k.take()
+		if s == nil {
+			continue
+		}
+		pause := keeperPause
+		switch err := k.commitOver(ctx, &w, group, *s); {
+		case err == nil:
+		case errors.Is(err, ErrNotAllowed):
+			k.NotAllowed(group)
+			return nil
+		default:
+			k.log.Debug("the checkpoint's number cannot be kept in Kafka", zap.Error(err))
+			k.putBack(s)
+			pause = keeperRetry
+		}
+		wire.SleepUntil(ctx, time.Now().Add(pause))
+	}
+	return nil
+}
+
+func (k *Keeper) take() (group string, s *Stored) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	group, s = k.group, k.next
+	k.next = nil
+	return group, s
+}
+
+func (k *Keeper) putBack(s *Stored) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.next == nil {
+		k.next = s
+	}
+	poke(k.wake)
+}
+
+// commitOver commits over a connection that is kept.
+func (k *Keeper) commitOver(ctx context.Context, w **wire.Conn, group string, s Stored) (err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(keeperLast, k.cfg.RequestTimeout))
+	defer cancel()
+	if *w == nil {
+		if *w, err = k.coordinator(ctx, group); err != nil {
+			*w = nil
+			return err
+		}
+	}
+	if err = k.commit(ctx, *w, group, s); err != nil {
+		_ = (*w).Close()
+		*w = nil
+	}
+	return err
+}
+
+// NotAllowed says once that nothing is kept, and what would allow it.
+func (k *Keeper) NotAllowed(group string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.off {
+		return
+	}
+	k.off = true
+	remedy := k.cfg.AllowPositions(group, wire.DefaultPositionTopic)
+	k.log.Warn("nothing is kept in Kafka about the checkpoint, so a server that was put back to an older state while "+
+		"the connector was down would not be noticed", zap.String(logkey.Group, group),
+		zap.String(logkey.Remedy, remedy.String()))
+}
+
+// refused is an answer's code as an error.
+func (k *Keeper) refused(api string, code int16) error {
+	err := &wire.CodeError{API: api, Code: code}
+	if code == wire.GroupAuthorizationFailed || code == wire.TopicAuthorizationFailed {
+		return fmt.Errorf("%w: %w", ErrNotAllowed, err)
+	}
+	return err
+}
+
+// with asks the group's coordinator.
+func (k *Keeper) with(ctx context.Context, group string, ask func(*wire.Conn) error) error {
+	w, err := k.coordinator(ctx, group)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = w.Close() }()
+	stop := context.AfterFunc(ctx, func() { _ = w.Close() })
+	defer stop()
+	return ask(w)
+}
+
+// coordinator connects to the group's coordinator.
+func (k *Keeper) coordinator(ctx context.Context, group string) (*wire.Conn, error) {
+	w, err := k.dialAny(ctx)
+	if err != nil {
+		return nil, err
+	}
+	res, err := w.RoundTrip(&findcoordinator.Request{Key: group, KeyType: wire.CoordinatesGroups}, k.cfg.RequestTimeout)
+	_ = w.Close()
+	if err != nil {
+		return nil, err
+	}
+	found := res.(*findcoordinator.Response)
+	if found.ErrorCode != 0 {
+		return nil, k.refused("FindCoordinator", found.ErrorCode)
+	}
+	return wire.Dial(ctx, &k.cfg, wire.BrokerAddr(found.Host, found.Port))
+}
+
+func (k *Keeper) dialAny(ctx context.Context) (*wire.Conn, error) {
+	var first error
+	for _, addr := range k.cfg.Brokers {
+		w, err := wire.Dial(ctx, &k.cfg, addr)
+		if err == nil {
+			return w, nil
+		}
+		first = cmp.Or(first, err)
+	}
+	return nil, first
+}
+
+// createTopic creates the topic that offsets are committed for.
+func (k *Keeper) createTopic(ctx context.Context) error {
+	w, err := k.dialAny(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = w.Close() }()
+	res, err := w.RoundTrip(&metadata.Request{TopicNames: []string{wire.DefaultPositionTopic}}, k.cfg.RequestTimeout)
+	if err != nil {
+		return err
+	}
+	known := res.(*metadata.Response)
+	answers, err := wire.CreateTopics(ctx, &k.cfg, w, wire.ControllerOf(known), &createtopics.Request{
+		Topics: []createtopics.RequestTopic{
+			wire.PositionTopicSettings(len(known.Brokers)).Request(wire.DefaultPositionTopic),
+		},
+	}, k.cfg.RequestTimeout)
+	if err != nil {
+		return err
+	}
+	for _, t := range answers {
+		if t.ErrorCode != 0 && t.ErrorCode != wire.TopicAlreadyExists {
+			if t.ErrorCode == wire.ClusterAuthorizationFailed {
+				return fmt.Errorf("%w: %w", ErrNotAllowed, &wire.CodeError{API: "CreateTopics", Code: t.ErrorCode})
+			}
+			return k.refused("CreateTopics", t.ErrorCode)
+		}
+	}
+	return nil
+}
