@@ -3,13 +3,11 @@ package replication
 import (
 	"net"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 const (
-	// lineLimit is how long bytes may lie unacknowledged by the other host before the kernel gives the connection up
-	// (TCP_USER_TIMEOUT, tcp(7)). Without it a line that swallows everything is noticed after some 15 minutes of
+	// lineLimit is how long bytes may lie unacknowledged by the other host before the kernel gives the connection up,
+	// where the kernel can be told (limitUnacknowledged). Without it a line that swallows everything is noticed after some 15 minutes of
 	// retransmissions. Status updates go out every second, so there is always something to be acknowledged, also while
 	// a full window keeps the reader away, when no goroutine listens for the server's silence.
 	lineLimit = 20 * time.Second
@@ -29,7 +27,5 @@ func limitSilence(c net.Conn) {
 	if err != nil {
 		return
 	}
-	_ = raw.Control(func(fd uintptr) {
-		_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(lineLimit.Milliseconds()))
-	})
+	_ = raw.Control(limitUnacknowledged)
 }

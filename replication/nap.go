@@ -2,10 +2,7 @@ package replication
 
 import (
 	"net"
-	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // The walsender sends one message a row and flushes whenever the socket takes it. Each of these sends through an open
@@ -25,6 +22,8 @@ import (
 // from there on drops every segment of the server as lying outside the window, with the acknowledgment in it: our
 // status updates stay in the send queue after segments that seem lost, and the server ends the session after
 // wal_sender_timeout.
+//
+// Only Linux offers all that this needs (nap_linux.go). Elsewhere the reader never stays away.
 const (
 	napSlice = time.Millisecond
 	napLimit = 8 * time.Millisecond // also the longest that cancellation has to wait for a nap
@@ -133,8 +132,7 @@ func newSocket(c net.Conn) *socket {
 // stream turns to the stream's ways: long reads and naps.
 func (s *socket) stream() {
 	s.bufLength = frameBuffer
-	if q := newKernelQueue(s.Conn); q != nil {
-		q.near = q.isNear()
+	if q := kernelQueueOf(s.Conn); q != nil {
 		s.nap = &napper{queue: q, sleep: time.Sleep, now: time.Now}
 	}
 }
@@ -170,68 +168,4 @@ func (s *socket) read(p []byte) (int, error) {
 	s.nap.after(n)
 	s.nap.queue.fix(false) // the rows may be long in the consumer's hands
 	return n, err
-}
-
-// kernelQueue is the receive queue of a socket.
-type kernelQueue struct {
-	raw  syscall.RawConn
-	near bool // the server is so near that the buffer may be fixed
-
-	ask, hold, free func(fd uintptr) // made once, so that calling them does not allocate
-	have            int
-}
-
-// newKernelQueue returns nil where c is not a socket.
-func newKernelQueue(c net.Conn) *kernelQueue {
-	sc, ok := c.(syscall.Conn)
-	if !ok {
-		return nil
-	}
-	raw, err := sc.SyscallConn()
-	if err != nil {
-		return nil
-	}
-	q := &kernelQueue{raw: raw}
-	q.ask = func(fd uintptr) {
-		n, err := unix.IoctlGetInt(int(fd), unix.SIOCINQ)
-		if err != nil {
-			n = -1
-		}
-		q.have = n
-	}
-	// Where holding fails, naps gain less, and nothing else changes. Kernels before 5.14 know no SO_BUF_LOCK and keep
-	// the size.
-	q.hold = func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, napBuffer) }
-	q.free = func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_BUF_LOCK, 0) }
-	return q
-}
-
-func (q *kernelQueue) bytes() int {
-	if q.raw.Control(q.ask) != nil {
-		return -1
-	}
-	return q.have
-}
-
-func (q *kernelQueue) lowWater(n int) {
-	// Without it (Unix-domain sockets ignore it) naps gain less, and nothing else changes.
-	_ = q.raw.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVLOWAT, n) })
-}
-
-func (q *kernelQueue) isNear() (near bool) {
-	_ = q.raw.Control(func(fd uintptr) {
-		info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
-		near = err == nil && time.Duration(info.Rtt)*time.Microsecond <= napRTT
-	})
-	return near
-}
-
-func (q *kernelQueue) fix(fixed bool) {
-	switch {
-	case !q.near:
-	case fixed:
-		_ = q.raw.Control(q.hold)
-	default:
-		_ = q.raw.Control(q.free)
-	}
 }

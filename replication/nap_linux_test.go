@@ -1,0 +1,42 @@
+package replication
+
+import (
+	"net"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+func TestKernelQueueAsksTheKernel(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer ln.Close()
+	out, err := net.Dial("tcp", ln.Addr().String())
+	require.NoError(t, err)
+	defer out.Close()
+	in, err := ln.Accept()
+	require.NoError(t, err)
+	defer in.Close()
+	q := newKernelQueue(in)
+	require.Zero(t, q.bytes())
+	_, err = out.Write(make([]byte, 1000))
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return q.bytes() == 1000 }, time.Second, time.Millisecond)
+	require.Zero(t, testing.AllocsPerRun(100, func() { q.bytes() }))
+
+	q.near = q.isNear()
+	q.fix(true)
+	var size int
+	require.NoError(t, q.raw.Control(func(fd uintptr) {
+		size, err = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF)
+	}))
+	require.NoError(t, err)
+	require.Equal(t, 2*napBuffer, size, "the other end is near")
+
+	near, far := net.Pipe()
+	defer near.Close()
+	defer far.Close()
+	require.Nil(t, newKernelQueue(near))
+}

@@ -1,0 +1,8 @@
+//go:build !linux
+
+package replication
+
+import "net"
+
+// kernelQueueOf returns nil: the reader never stays away.
+func kernelQueueOf(net.Conn) queue { return nil }
