@@ -129,6 +129,13 @@ imports: $(DEPGUARD)
 	.ci/depguard-selftest $(abspath $(DEPGUARD))
 	GOFLAGS="$$($(GO) env GOFLAGS) -tags=$(LINT_TAGS)" $(DEPGUARD) work
 
+# On Windows only the binary: the tests start servers in ways that Windows has no equivalent of.
+.PHONY: cross
+cross: ## build the binary for the other platforms, and vet what is particular to macOS
+	@set -e; for p in linux/arm64 darwin/arm64 darwin/amd64 windows/amd64; do echo $$p; \
+		CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build -o /dev/null ./cmd/cdc-outbox; done
+	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) vet ./... ./outbox/... ./inbox/...
+
 # Test machinery that reached the production binary through some detour would show here, not in depguard.
 FORBIDDEN_LINKS := github.com/twmb/franz-go|chromedp|fergusstrange/embedded-postgres|stretchr/testify|lib/pq|cdc-outbox/test
 links:
