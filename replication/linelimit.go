@@ -7,7 +7,7 @@ import (
 
 const (
 	// lineLimit is how long bytes may lie unacknowledged by the other host before the kernel gives the connection up,
-	// where the kernel can be told (limitUnacknowledged). Without it a line that swallows everything is noticed after some 15 minutes of
+	// where the kernel has a setting for that (limitUnacknowledged). Without it a line that swallows everything is noticed after some 15 minutes of
 	// retransmissions. Status updates go out every second, so there is always something to be acknowledged, also while
 	// a full window keeps the reader away, when no goroutine listens for the server's silence.
 	lineLimit = 20 * time.Second
