@@ -7,9 +7,10 @@ import (
 
 const (
 	// lineLimit is how long bytes may lie unacknowledged by the other host before the kernel gives the connection up,
-	// where the kernel has a setting for that (limitUnacknowledged). Without it a line that swallows everything is noticed after some 15 minutes of
-	// retransmissions. Status updates go out every second, so there is always something to be acknowledged, also while
-	// a full window keeps the reader away, when no goroutine listens for the server's silence.
+	// where the kernel has a setting for that (limitUnacknowledged). Without it a line that swallows everything is
+	// noticed after some 15 minutes of retransmissions. Status updates go out every second, so there is always
+	// something to be acknowledged, also while a full window keeps the reader away, when no goroutine listens for the
+	// server's silence.
 	lineLimit = 20 * time.Second
 	// lineProbe is how long nothing may pass before the kernel asks whether the other host is still there.
 	lineProbe = 10 * time.Second
