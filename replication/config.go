@@ -10,6 +10,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 
 	"go.uber.org/zap"
 
@@ -57,6 +58,10 @@ type Config struct {
 	OnIdentity func(Identity) error
 	// OnState, where set, receives what Run is doing, from Run's goroutine.
 	OnState func(State)
+
+	// PassOver, where set, reports whether the rows of a table are of no interest: they are then received as
+	// KindPassedOver, and little is kept of the table. It is called from Receive.
+	PassOver func(*pgoutput.Relation) bool
 
 	// StatusInterval is how often confirmed positions are reported to the server; never more than a third of its
 	// wal_sender_timeout. Default 1s.

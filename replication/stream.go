@@ -100,6 +100,7 @@ func newStream(ctx context.Context, r *runner, conn net.Conn, from io.Reader, id
 		ctx: ctx, cfg: r.cfg, checkpoint: r.checkpoint, silence: r.silence, identity: id,
 		conn: conn, epoch: time.Now(), broken: make(chan struct{}),
 	}
+	s.decoder.PassOver = r.cfg.PassOver
 	s.frames = newFrames(&watchedReader{s, from})
 	s.waiting.Store(notWaiting)
 	s.withheld.Store(r.cfg.Withhold)

@@ -1,6 +1,8 @@
 package connector
 
 import (
+	"time"
+
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
@@ -26,17 +28,29 @@ func (r *reader) passesOver(rel *pgoutput.Relation) bool {
 	if rel == r.relation {
 		return r.foreign
 	}
-	r.relation, r.foreign = rel, !r.configured(rel) && !r.c.cfg.Router.Fits(rel)
-	if r.foreign && !r.warned[rel.OID] {
-		if r.warned == nil {
-			r.warned = map[uint32]bool{}
-		}
-		r.warned[rel.OID] = true
-		r.c.log.Warn("publication sends rows of a table that is neither configured nor an outbox; passing over them",
-			zap.String(logkey.Publication, r.c.cfg.Replication.Publication),
-			zap.Stringer(logkey.Object, identifier.Table{Schema: rel.Namespace, Name: rel.Name}))
-	}
+	r.relation, r.foreign = rel, r.isForeign(rel)
 	return r.foreign
+}
+
+// strangersAgain is how long the log keeps quiet about further tables that are passed over.
+const strangersAgain = time.Minute
+
+// isForeign reports whether the rows of a table are passed over. The stream asks it for each relation that it receives,
+// and forgets all but that of a foreign one: a database in which tables come and go has no end of them. So the log names
+// one of them now and then, with how many there were.
+func (r *reader) isForeign(rel *pgoutput.Relation) bool {
+	if r.configured(rel) || r.c.cfg.Router.Fits(rel) {
+		return false
+	}
+	r.strangers.more++
+	if now := time.Now(); now.Sub(r.strangers.at) >= strangersAgain {
+		r.c.log.Warn("publication sends rows of tables that are neither configured nor an outbox; passing over them",
+			zap.String(logkey.Publication, r.c.cfg.Replication.Publication),
+			zap.Stringer(logkey.Object, identifier.Table{Schema: rel.Namespace, Name: rel.Name}),
+			zap.Uint64(logkey.Tables, r.strangers.more))
+		r.strangers = warnings{at: now}
+	}
+	return true
 }
 
 // configured takes every table for configured where nothing is named.

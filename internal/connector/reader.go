@@ -25,9 +25,9 @@ type reader struct {
 	position   []byte      // scratch for the position header
 	produced   offsets.LSN // the transaction of the last row produced, 0 after its end
 
-	relation *pgoutput.Relation // of the last row
-	foreign  bool               // it is not an outbox
-	warned   map[uint32]bool    // the foreign tables, by OID, that the log has named
+	relation  *pgoutput.Relation // of the last row
+	foreign   bool               // it is not an outbox
+	strangers warnings           // of tables that are not an outbox
 
 	tenure
 	halted   *offsets.Position // the row at which the reader has halted
@@ -136,6 +136,8 @@ func (r *reader) handle(m *pgoutput.Message) error {
 		return r.logical(m)
 	case pgoutput.KindUpdate, pgoutput.KindDelete, pgoutput.KindTruncate:
 		return r.changed(m)
+	case pgoutput.KindPassedOver:
+		r.c.counts.foreign.Add(1)
 	default:
 		r.c.counts.add(m)
 	}

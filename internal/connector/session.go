@@ -21,6 +21,7 @@ func (c *Connector) replicationConfig() replication.Config {
 	rc.OnIdentity = c.identified
 	rc.OnState = c.streamState
 	rc.Marked = c.marked
+	rc.PassOver = c.reader.isForeign
 	return rc
 }
 

@@ -64,6 +64,7 @@ const (
 	SQLState          = "sqlstate"            // Postgres error code
 	SupersededBy      = "superseded_by"       // the worse alert
 	Table             = "table"               // schema-qualified table
+	Tables            = "tables"              // a number of tables
 	Ticket            = "ticket"              // of a record in flight
 	Timeline          = "timeline"            // Postgres timeline
 	Topic             = "topic"               // Kafka topic

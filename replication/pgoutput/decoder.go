@@ -19,8 +19,12 @@ var PostgresEpoch = time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
 // on the word of a length field, and bytes left over are an error like bytes missing. A message it cannot read in
 // full is an error rather than a guess, since a misread row would be published and then confirmed.
 type Decoder struct {
+	// PassOver, where set, reports whether the rows of a table are of no interest. It is asked for each Relation message.
+	PassOver func(*Relation) bool
+
 	relations map[uint32]*Relation
-	tuple     Tuple // reused from row to row
+	passed    map[uint32]struct{} // tables that PassOver named, by OID; see relation
+	tuple     Tuple               // reused from row to row
 	truncated []*Relation
 	prefix    string // the last logical message's prefix: one allocation per change of prefix, not per message
 
@@ -124,7 +128,13 @@ func (d *Decoder) truncate(m *Message) error {
 		if err != nil {
 			return err
 		}
-		d.truncated = append(d.truncated, rel)
+		if rel != nil {
+			d.truncated = append(d.truncated, rel)
+		}
+	}
+	if n > 0 && len(d.truncated) == 0 {
+		m.Kind = KindPassedOver
+		return nil
 	}
 	m.Kind = KindTruncate
 	m.Truncated = d.truncated

@@ -21,7 +21,8 @@ const (
 	KindLogicalMessage
 	KindOrigin
 	KindType
-	KindOther // a message type this version does not know (or StreamAbort, which PG 18 may send): counted, ignored
+	KindPassedOver // a row of a table that Decoder.PassOver names, or a TRUNCATE of such tables alone
+	KindOther      // a message type this version does not know (or StreamAbort, which PG 18 may send): counted, ignored
 )
 
 // Message is one decoded message of the stream. Only the member named by Kind is meaningful. It and everything it

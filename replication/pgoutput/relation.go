@@ -47,16 +47,43 @@ func (d *Decoder) relation(m *Message) error {
 		c.TypeOID = d.uint32()
 		c.Modifier = int32(d.uint32())
 	}
-	if d.relations == nil {
-		d.relations = make(map[uint32]*Relation)
-	}
-	d.relations[rel.OID] = rel
 	m.Kind = KindRelation
 	m.Relation = rel
+	d.keep(rel)
 	return nil
 }
 
-// knownRelation reads a relation's OID and returns the newest Relation sent for it.
+// keep remembers a relation for its rows. Postgres does not send it again on this connection until the table changes, so
+// nothing may be evicted; but of a table whose rows are passed over no more is needed than that they are. A publication
+// FOR ALL TABLES of a database in which tables come and go sends relations without end.
+func (d *Decoder) keep(rel *Relation) {
+	if d.PassOver != nil && d.PassOver(rel) {
+		delete(d.relations, rel.OID)
+		if d.passed == nil {
+			d.passed = make(map[uint32]struct{})
+		}
+		d.passed[rel.OID] = struct{}{}
+		return
+	}
+	if d.relations == nil {
+		d.relations = make(map[uint32]*Relation)
+	}
+	delete(d.passed, rel.OID)
+	d.relations[rel.OID] = rel
+}
+
+// passedOver ends the decoding of a row without a relation: of a table that is passed over, unless err says more. The
+// rest of the message is not read.
+func (d *Decoder) passedOver(m *Message, err error) error {
+	if err != nil {
+		return err
+	}
+	m.Kind = KindPassedOver
+	d.in = nil
+	return nil
+}
+
+// knownRelation reads a relation's OID and returns the newest Relation sent for it, nil for a table that is passed over.
 func (d *Decoder) knownRelation() (*Relation, error) {
 	if err := d.need(4, "relation OID"); err != nil {
 		return nil, err
@@ -64,6 +91,9 @@ func (d *Decoder) knownRelation() (*Relation, error) {
 	oid := d.uint32()
 	rel := d.relations[oid]
 	if rel == nil {
+		if _, passed := d.passed[oid]; passed {
+			return nil, nil
+		}
 		return nil, d.fail("a row of relation %d, which no Relation message has described", oid)
 	}
 	return rel, nil

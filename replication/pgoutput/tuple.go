@@ -3,8 +3,8 @@ package pgoutput
 // insert reads an Insert message: relation, 'N', new row.
 func (d *Decoder) insert(m *Message) error {
 	rel, err := d.knownRelation()
-	if err != nil {
-		return err
+	if rel == nil {
+		return d.passedOver(m, err)
 	}
 	m.Kind = KindInsert
 	m.Relation = rel
@@ -15,8 +15,8 @@ func (d *Decoder) insert(m *Message) error {
 // it, then 'N' and the new row. The old values are checked and dropped.
 func (d *Decoder) update(m *Message) error {
 	rel, err := d.knownRelation()
-	if err != nil {
-		return err
+	if rel == nil {
+		return d.passedOver(m, err)
 	}
 	m.Kind = KindUpdate
 	m.Relation = rel
@@ -35,8 +35,8 @@ func (d *Decoder) update(m *Message) error {
 // delete reads a Delete message: relation, then the old key 'K' or the old row 'O', which is checked and dropped.
 func (d *Decoder) delete(m *Message) error {
 	rel, err := d.knownRelation()
-	if err != nil {
-		return err
+	if rel == nil {
+		return d.passedOver(m, err)
 	}
 	m.Kind = KindDelete
 	m.Relation = rel

@@ -57,7 +57,13 @@ func (d *Router) Route(rel *pgoutput.Relation, row pgoutput.Tuple, src router.So
 }
 
 // Fits reports whether rel has every column that an event needs.
-func (d *Router) Fits(rel *pgoutput.Relation) bool { return d.planOf(rel).Missing == nil }
+func (d *Router) Fits(rel *pgoutput.Relation) bool {
+	if p := d.plans[rel.OID]; p != nil && p.Rel == rel {
+		return p.Missing == nil
+	}
+	// Not kept: Prepare has not asked the catalog yet, and would take the plan for one that it made.
+	return d.newPlan(rel, router.Catalog{}).Missing == nil
+}
 
 // Message returns a logical message as a row, see Router.
 func (d *Router) Message(prefix string, content []byte) (*pgoutput.Relation, pgoutput.Tuple, error) {
