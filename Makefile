@@ -45,7 +45,23 @@ build: ## build the static binary bin/cdc-outbox
 test: ## unit and integration tests, with the race detector (first run on 2 busy cores: 7 minutes; a line per package, none for minutes)
 	$(NO_RACE_NOTE)
 	$(GO) test $(RACE) -timeout 30m work
+	@$(MAKE) --no-print-directory simulate
 	@$(MAKE) --no-print-directory test-versions
+
+# The overlay of Go's runtime makes a run repeatable (test/simulation/replay); the first use compiles everything again.
+SEEDS := 2000
+.PHONY: simulate mutants
+simulate: ## the real connector in virtual time, two processes; SEEDS=1000000 for a soak, FIRST=1 to begin elsewhere, SEED=7 to show one
+	@$(GO) run ./test/simulation/replay .cache/replay
+	@$(GO) test -overlay .cache/replay/overlay.json -tags replay -c -o .cache/simulation.test ./test/simulation
+	@if [ -n "$(SEED)" ]; then SIMULATION_SEED=$(SEED) .cache/simulation.test -test.run '^TestSeed$$' -test.v; else \
+		first=$${FIRST:-1}; half=$$(( $(SEEDS) / 2 )); export SIMULATION_SEEDS=$$half; \
+		SIMULATION_FIRST=$$(( first + half )) .cache/simulation.test -test.run '^TestSeeds$$' -test.v -test.timeout 0 & other=$$!; \
+		SIMULATION_FIRST=$$first .cache/simulation.test -test.run '^(TestSeeds|TestReplay)$$' -test.v -test.timeout 0; here=$$?; \
+		wait $$other && [ $$here = 0 ]; fi
+
+mutants: ## plant one bug after the other and name the first seed of the simulation that fails; ten minutes
+	$(GO) run ./test/simulation/mutants
 
 # What differs between the major versions of Postgres: slots, publications, setup, the stream itself, the monitor's query.
 PG_VERSIONS := 14 16 17 18

@@ -1,7 +1,29 @@
 package simulation
 
+import "strings"
+
 // Now is what the relay is held to.
 var Now = Switches{
 	Pairs: false, ExactlyOnce: true,
 	Without: map[Kind]bool{Deny: true, Restore: true, Fence: true, Limit: true},
+}
+
+// With adds forms and faults by name, separated by commas: pairs, stale, or a kind of step.
+func (sw Switches) With(names string) Switches {
+	without := map[Kind]bool{}
+	for kind, is := range sw.Without {
+		without[kind] = is
+	}
+	sw.Without = without
+	for name := range strings.SplitSeq(names, ",") {
+		switch name {
+		case "pairs":
+			sw.Pairs = true
+		case "stale":
+			sw.Stale = true
+		default:
+			sw.Without[Kind(name)] = false
+		}
+	}
+	return sw
 }

@@ -1,0 +1,109 @@
+// Command mutants plants one bug after the other in the relay and reports the first seed of the simulation that fails.
+// The bugs are replacements in copies of the source files, given to the compiler as an overlay, so the product carries
+// no switches for them.
+//
+//	go run ./test/simulation/mutants [-seeds 2000] [-only TEXT]
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+)
+
+func main() {
+	seeds := flag.Int("seeds", 2000, "how many seeds a bug may survive")
+	only := flag.String("only", "", "only the bugs whose name contains this")
+	flag.Parse()
+	dir, err := os.MkdirTemp("", "mutants")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	lived := 0
+	fmt.Println("| planted bug | file | first seed | broken promise |\n|---|---|---|---|")
+	for _, m := range mutants {
+		if !strings.Contains(m.name, *only) {
+			continue
+		}
+		seed, promise, err := m.run(dir, *seeds)
+		if err != nil {
+			seed, promise = "-", err.Error()
+		}
+		if seed == "-" {
+			lived++
+		}
+		fmt.Printf("| %s | `%s` | %s | %s |\n", m.name, m.file, seed, promise)
+	}
+	_ = os.RemoveAll(dir)
+	if lived > 0 {
+		fmt.Fprintf(os.Stderr, "%d survived\n", lived)
+		os.Exit(1)
+	}
+}
+
+var (
+	failed = regexp.MustCompile(`(?m)seed (\d+)\n\s+([A-Z]): `)
+	stuck  = regexp.MustCompile(`(?m)^(panic: .*|fatal error: .*)$`)
+)
+
+// run builds the simulation with the bug in it and runs it until a seed fails.
+func (m mutant) run(dir string, seeds int) (seed, promise string, err error) {
+	text, err := os.ReadFile(m.file)
+	if err != nil {
+		return "", "", err
+	}
+	if n := strings.Count(string(text), m.from); n != 1 {
+		return "", "", fmt.Errorf("the text to replace is there %d times", n)
+	}
+	original, err := filepath.Abs(m.file)
+	if err != nil {
+		return "", "", err
+	}
+	planted := filepath.Join(dir, "planted.go")
+	changed := strings.Replace(string(text), m.from, m.to, 1)
+	if err := os.WriteFile(planted, []byte(changed), 0o600); err != nil {
+		return "", "", err
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{original: planted}})
+	if err != nil {
+		return "", "", err
+	}
+	overlayFile := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(overlayFile, overlay, 0o600); err != nil {
+		return "", "", err
+	}
+	binary := filepath.Join(dir, "simulation.test")
+	build := exec.Command("go", "test", "-c", "-vet=off", "-overlay", overlayFile, "-o", binary, "./test/simulation")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", "", fmt.Errorf("it does not compile: %s", strings.Join(strings.Fields(string(out)), " "))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, binary, "-test.run", "^TestSeeds$", "-test.v")
+	cmd.Env = append(os.Environ(), fmt.Sprintf("SIMULATION_SEEDS=%d", seeds), "SIMULATION_FAILURES=1",
+		"SIMULATION_WITH="+m.with)
+	out, err := cmd.CombinedOutput()
+	if found := failed.FindSubmatch(out); found != nil {
+		return string(found[1]), string(found[2]), nil
+	}
+	if found := stuck.FindSubmatch(out); found != nil {
+		return "first ones", string(found[1]), nil
+	}
+	var exit *exec.ExitError
+	if ctx.Err() != nil {
+		return "first ones", "does not come to an end", nil
+	}
+	if err != nil && !errors.As(err, &exit) {
+		return "", "", err
+	}
+	return "-", "none", nil
+}

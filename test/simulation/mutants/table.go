@@ -1,0 +1,203 @@
+package main
+
+// mutant is a planted bug: one text of one file, replaced.
+type mutant struct {
+	name     string
+	file     string
+	from, to string
+	with     string // faults and forms beside the usual ones that it takes to see it
+}
+
+var mutants = []mutant{
+	// the stream and its checkpoint
+	{
+		"confirm what was received", "replication/standbystatus.go",
+		"confirmed := c.s.checkpoint.limit(c.s.cfg.Confirmed())", "confirmed := lsn.LSN(c.s.received.Load())", "",
+	},
+	{
+		"confirm before the checkpoint has it", "replication/checkpoint.go",
+		"	return min(confirmed, lsn.LSN(cp.stored.Load()))", "	return confirmed", "",
+	},
+	{
+		"count a checkpoint as written when it is sent", "replication/checkpointrun.go",
+		"		err := cp.store(ctx, confirmed)",
+		"		cp.stored.Store(uint64(confirmed))\n		err := cp.store(ctx, confirmed)",
+		"",
+	},
+	{
+		"start at the end of the log",
+		"replication/connect.go",
+		"	id.Start = confirmed",
+		"	id.Start = max(confirmed, id.WALEnd)",
+		"",
+	},
+	{
+		"start at what the last stream received", "replication/connect.go", "	id.Start = confirmed",
+		"	id.Start = confirmed + 1", "",
+	},
+	{
+		"never notice a server that is silent", "replication/standbystatus.go", "		if idle >= silence {",
+		"		if false && idle >= silence {", "",
+	},
+	{
+		"never report but at the end",
+		"replication/standbystatus.go",
+		"		if request || c.due(now, interval) {",
+		"		if request {", "",
+	},
+	{
+		"give up at a slot that is held", "replication/errors.go", "		f.Err = held\n		return f",
+		"		f.Err, f.Kind = held, fault.Operator\n		return f", "",
+	},
+	{
+		"report less than before", "replication/standbystatus.go",
+		"	flush := max(uint64(confirmed), c.flush.Load())", "	flush := uint64(confirmed)", "",
+	},
+	// the connector
+	{
+		"confirm one byte past the commit", "internal/connector/reader.go", "r.tracker.Commit(m.Commit.EndLSN)",
+		"r.tracker.Commit(m.Commit.EndLSN + 1)", "",
+	},
+	{
+		"acknowledge a row when it is read",
+		"internal/connector/reader.go",
+		"	r.produced = r.commit\n	return nil",
+		"	r.produced = r.commit\n	_ = r.tracker.Ack([]offsets.Ticket{row.ticket}, nil)\n	return nil", "",
+	},
+	{
+		"keep the window's room",
+		"internal/connector/ack.go",
+		"	c.window.Release(n, d.Bytes)",
+		"	_ = d.Bytes",
+		"",
+	},
+	{
+		"do not resume the tracker on a new stream",
+		"internal/connector/reader.go",
+		"	r.tracker.Resume()\n",
+		"",
+		"",
+	},
+	{
+		"publish rows again that the position covers", "internal/connector/fencing.go",
+		"	return v.any && v.timeline == timeline && pos.Compare(v.upTo) <= 0", "	return false", "",
+	},
+	{
+		"cover one row less",
+		"internal/connector/fencing.go",
+		"pos.Compare(v.upTo) <= 0",
+		"pos.Compare(v.upTo) < 0",
+		"",
+	},
+	{
+		"cover one transaction more", "internal/connector/fencing.go",
+		"	return v.any && v.timeline == timeline && pos.Compare(v.upTo) <= 0",
+		"	return v.any && pos.Commit <= v.upTo.Commit+200", "",
+	},
+	{
+		"publish repeated rows", "internal/connector/reader.go", "	if !fresh {\n		if r.haltedAt(pos)",
+		"	if false && !fresh {\n		if r.haltedAt(pos)", "",
+	},
+	{
+		"do not wait for the producer at a stop", "internal/connector/drain.go",
+		"	if err := r.c.producer.Drain(r.c.life); err != nil {\n		return err\n	}\n", "", "",
+	},
+	{
+		"do not flush before waiting", "internal/connector/reader.go",
+		"		if !s.Buffered() {\n			r.c.producer.Flush()\n		}\n", "", "",
+	},
+	// the producer
+	{
+		"take NOT_ENOUGH_REPLICAS for success", "internal/kafka/wire/codes.go",
+		`19: {19, "NOT_ENOUGH_REPLICAS", Rewind, NotEnoughReplicas}`,
+		`19: {19, "NOT_ENOUGH_REPLICAS", Done, NotEnoughReplicas}`,
+		"",
+	},
+	{
+		"take KAFKA_STORAGE_ERROR for success", "internal/kafka/wire/codes.go",
+		`56:  {56, "KAFKA_STORAGE_ERROR", Refresh, NoLeader}`,
+		`56:  {56, "KAFKA_STORAGE_ERROR", Done, NoLeader}`,
+		"",
+	},
+	{
+		"give up a producer id at a lost leader", "internal/kafka/wire/codes.go",
+		`6:   {6, "NOT_LEADER_OR_FOLLOWER", Refresh, NoLeader}`,
+		`6:   {6, "NOT_LEADER_OR_FOLLOWER", Fenced, NoLeader}`,
+		"",
+	},
+	{
+		"take a lost connection for success", "internal/kafka/recovery.go",
+		`var connectionLost = wire.Verdict{Code: -2, Name: "CONNECTION_LOST", Action: wire.Refresh, Trouble: ""}`,
+		`var connectionLost = wire.Verdict{Code: -2, Name: "CONNECTION_LOST", Action: wire.Done, Trouble: ""}`, "",
+	},
+	{
+		"do not send again after a rewind", "internal/kafka/partition.go",
+		"	part.inflight = part.requeue(part.inflight)\n	part.state = probing",
+		"	part.inflight = part.inflight[:0]\n	part.state = probing", "",
+	},
+	{
+		"send again after what is newer", "internal/kafka/partition.go",
+		"	part.queued = slices.Insert(part.queued, 0, batches...)",
+		"	part.queued = append(part.queued, batches...)",
+		"",
+	},
+	{
+		"rewind before everything is answered", "internal/kafka/partition.go",
+		"return part.state == draining && part.unanswered == 0", "return part.state == draining", "",
+	},
+	{
+		"take new sequences for a repeat",
+		"internal/kafka/partition.go",
+		"	if !b.sequenced {",
+		"	if true {",
+		"",
+	},
+	{
+		"acknowledge in the order of answers", "internal/kafka/partition.go",
+		"		if part.inflight[0] != b {\n			return false // after a failed batch\n		}\n", "", "",
+	},
+	{
+		"never back off and never come back", "internal/kafka/recovery.go",
+		"	p.waiting[part] = struct{}{}\n", "", "",
+	},
+	{
+		"acknowledge before the transaction has ended", "internal/kafka/transaction.go",
+		"	b.part.held = append(b.part.held, b)\n",
+		"	p.completed = append(p.completed, b)\n	poke(p.acks)\n",
+		"",
+	},
+	{
+		"commit without a position", "internal/kafka/transactionsteps.go", "	t.positioned = ok\n	return wait",
+		"	t.positioned = true\n	return wait", "",
+	},
+	{
+		"redo a transaction that is committed", "internal/kafka/transactionrecovery.go",
+		"	case t.ending && text == t.metadata: // not", "	case false && text == t.metadata: // not", "",
+	},
+	{
+		"take an aborted transaction for committed", "internal/kafka/transactionrecovery.go",
+		"		p.finishRecovery(t, r, false)\n		return nil\n	}\n	text, err",
+		"		p.finishRecovery(t, r, true)\n		return nil\n	}\n	text, err",
+		"",
+	},
+	{
+		"take a timed out transaction for a successor", "internal/kafka/transactionrecovery.go",
+		"	if !expired && !timedOut {", "	if !expired {", "",
+	},
+	{
+		"forget a partition in the next try", "internal/kafka/transaction.go",
+		"	t.unadded = append(t.unadded[:0], t.parts...)\n", "", "",
+	},
+	{
+		"forget what was acknowledged in a redo",
+		"internal/kafka/transaction.go",
+		"			part.release()\n",
+		"",
+		"",
+	},
+	{
+		"read a position that may still change", "internal/kafka/wire/offsetfetch.go",
+		"	req = append(req, 0, 1, 0)         // tagged fields of the topic, require_stable, tagged fields",
+		"	req = append(req, 0, 0, 0)", "",
+	},
+}

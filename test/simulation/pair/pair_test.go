@@ -1,0 +1,109 @@
+package pair
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+var (
+	atLeastOnce = rules{
+		fenced: true, claim: true, abandon: true, wait: true, inside: true, recall: true, reread: true, holds: true,
+		yield: true,
+	}
+	exactlyOnce = rules{
+		once: true, claim: true, abandon: true, wait: true, inside: true, outside: true, recall: true, reread: true,
+		holds: true, evidence: true, yield: true,
+	}
+)
+
+// limits bound the searches: PAIR_MODEL=full takes minutes.
+func limits(full bounds) bounds {
+	if os.Getenv("PAIR_MODEL") == "full" {
+		return full
+	}
+	return bounds{commits: 2, faults: 2}
+}
+
+// TestModel: every promise holds in every state.
+func TestModel(t *testing.T) {
+	for name, r := range map[string]rules{"at least once": atLeastOnce, "exactly once": exactlyOnce} {
+		t.Run(name, func(t *testing.T) {
+			began, bound := time.Now(), limits(bounds{commits: 3, faults: 2})
+			s := search{rules: r, bound: bound}
+			if bad := s.run(); bad != nil {
+				t.Fatalf("%d states\n%s", len(s.all), bad.tell(r, bound))
+			}
+			t.Logf("%d states, %s", len(s.all), time.Since(began).Round(time.Millisecond))
+		})
+	}
+}
+
+// TestModelRefutes: the model notices each rule that is missing, by the promise that the rule keeps.
+func TestModelRefutes(t *testing.T) {
+	for _, m := range []struct {
+		name   string
+		from   rules
+		change func(*rules)
+		breaks string
+		three  bool // events are needed to see it
+	}{
+		{
+			"at least once, no instance is fenced", atLeastOnce,
+			func(r *rules) { r.fenced = false }, "OL", false,
+		},
+		{
+			"at least once, one claim in a life", atLeastOnce,
+			func(r *rules) { r.claim = false }, "OL", false,
+		},
+		{"at least once, ended when fenced", atLeastOnce, func(r *rules) { r.wait = false }, "E", false},
+		{
+			"at least once, nothing compared", atLeastOnce,
+			func(r *rules) { r.inside, r.reread = false, false }, "SL", false,
+		},
+		{"at least once, rights forgotten", atLeastOnce, func(r *rules) { r.recall = false }, "E", false},
+		{
+			"at least once, positions beyond the row kept", atLeastOnce,
+			func(r *rules) { r.reread = false }, "SL", false,
+		},
+		{
+			"at least once, back to what it knew", atLeastOnce,
+			func(r *rules) { r.yield = false }, "OL", true,
+		},
+		{
+			"at least once, the row written anywhere", atLeastOnce,
+			func(r *rules) { r.holds = false }, "SL", false,
+		},
+		{
+			"exactly once, the position believed", exactlyOnce,
+			func(r *rules) { r.evidence = false }, "SL", false,
+		},
+		{
+			"exactly once, one claim in a life", exactlyOnce,
+			func(r *rules) { r.claim = false }, "EDL", false,
+		},
+		{"exactly once, ended when fenced", exactlyOnce, func(r *rules) { r.wait = false }, "E", false},
+		{
+			"exactly once, nothing compared", exactlyOnce,
+			func(r *rules) { r.outside, r.evidence = false, false }, "SL", false,
+		},
+		{"exactly once, rights forgotten", exactlyOnce, func(r *rules) { r.recall = false }, "E", false},
+	} {
+		t.Run(m.name, func(t *testing.T) {
+			r := m.from
+			m.change(&r)
+			bound := bounds{commits: 2, faults: 2}
+			if m.three {
+				bound.commits = 3
+			}
+			s := search{rules: r, bound: bound}
+			bad := s.run()
+			require.NotNil(t, bad, "the model did not notice")
+			t.Logf("%d states\n%s", len(s.all), bad.tell(r, bound))
+			require.Contains(t, m.breaks, strings.Split(bad.what, ":")[0])
+		})
+	}
+}

@@ -1,0 +1,7 @@
+//go:build !replay
+
+package simulation
+
+const replays = false
+
+func replaySeed(uint64) {}
