@@ -44,9 +44,15 @@ func run(t *testing.T, p *Plan, tracing bool) (res *Result) {
 // switches are what the relay is held to, and more by SIMULATION_WITH.
 func switches() Switches { return Now.With(os.Getenv("SIMULATION_WITH")) }
 
+// underRace is set by race_test.go. Most seeds run without the detector, by make simulate.
+var underRace bool
+
 // TestSeeds runs seeds: SIMULATION_SEEDS of them, from SIMULATION_FIRST on.
 func TestSeeds(t *testing.T) {
 	first, n := number("SIMULATION_FIRST", 1), number("SIMULATION_SEEDS", 200)
+	if underRace {
+		n = min(n, 50)
+	}
 	began := time.Now()
 	var events int
 	var virtual time.Duration

@@ -5,7 +5,7 @@ import "strings"
 // Now is what the relay is held to.
 var Now = Switches{
 	Pairs: false, ExactlyOnce: true,
-	Without: map[Kind]bool{Deny: true, Restore: true, Fence: true, Limit: true},
+	Without: map[Kind]bool{Restore: true, Fence: true, Limit: true},
 }
 
 // With adds forms and faults by name, separated by commas: pairs, stale, or a kind of step.

@@ -20,10 +20,16 @@ var (
 	}
 )
 
+// underRace is set by race_test.go: the search has one goroutine, and the race detector makes it only slower.
+var underRace bool
+
 // limits bound the searches: PAIR_MODEL=full takes minutes.
 func limits(full bounds) bounds {
 	if os.Getenv("PAIR_MODEL") == "full" {
 		return full
+	}
+	if underRace {
+		return bounds{commits: 1, faults: 1}
 	}
 	return bounds{commits: 2, faults: 2}
 }
@@ -44,6 +50,9 @@ func TestModel(t *testing.T) {
 
 // TestModelRefutes: the model notices each rule that is missing, by the promise that the rule keeps.
 func TestModelRefutes(t *testing.T) {
+	if underRace {
+		t.Skip("one goroutine")
+	}
 	for _, m := range []struct {
 		name   string
 		from   rules

@@ -9,7 +9,7 @@ import (
 
 // tableColumns are the columns of the checkpoint's table, with their defaults.
 var tableColumns = map[string]string{
-	"slot": "", "system_id": "", "timeline": "", "position": "", "updated_at": "",
+	"slot": "", "system_id": "", "timeline": "", "position": "", "updated_at": "", "writes": "0",
 }
 
 func (s *Server) has(name string) bool {

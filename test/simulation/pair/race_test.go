@@ -1,0 +1,5 @@
+//go:build race
+
+package pair
+
+func init() { underRace = true }
