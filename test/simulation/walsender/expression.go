@@ -209,6 +209,8 @@ func (p *parser) primary() (expr, error) {
 	switch name {
 	case "position", "confirmed_flush_lsn", "restart_lsn":
 		kind = oidLSN
+	case "updated_at":
+		kind = oidTime
 	case "timeline", "active_pid":
 		kind = oidInt4
 	case "writes", "generation", "serial", "count", "number":
@@ -219,6 +221,7 @@ func (p *parser) primary() (expr, error) {
 
 var (
 	setConfig = regexp.MustCompile(`set_config\('(\w+)', '([^']*)'`)
+	setValues = regexp.MustCompile(`\('(\w+)', '([^']*)'\)`)
 	setName   = regexp.MustCompile(`name = '(\w+)'`)
 )
 
@@ -280,6 +283,12 @@ func settings(raw string) expr {
 	return known(oidText, func(sc *scope) *string {
 		for _, m := range setConfig.FindAllStringSubmatch(raw, -1) {
 			sc.session.params[m[1]] = m[2]
+		}
+		if strings.Contains(raw, "set_config(s.name, w.value") {
+			for _, m := range setValues.FindAllStringSubmatch(raw, -1) {
+				sc.session.params[m[1]] = m[2]
+			}
+			return text("0")
 		}
 		if m := setName.FindStringSubmatch(raw); m != nil {
 			return sc.session.setting(m[1])

@@ -46,7 +46,7 @@ func (p *parser) call(name string) (expr, error) {
 	return f, nil
 }
 
-func clock(*scope) *string { return text(time.Now().UTC().Format(time.RFC3339Nano)) }
+func clock(*scope) *string { return text(time.Now().UTC().Format(timeFormat)) }
 
 var functions = map[string]typed{
 	"current_database":          known(oidText, func(sc *scope) *string { return &sc.server.cfg.Database }),
@@ -55,8 +55,8 @@ var functions = map[string]typed{
 	"pg_current_wal_insert_lsn": known(oidLSN, func(sc *scope) *string { return text(sc.server.state.End.String()) }),
 	"pg_current_wal_lsn":        known(oidLSN, func(sc *scope) *string { return text(sc.server.state.End.String()) }),
 	"pg_last_wal_replay_lsn":    known(oidLSN, func(*scope) *string { return nil }),
-	"now":                       known(oidText, clock),
-	"clock_timestamp":           known(oidText, clock),
+	"now":                       known(oidTime, clock),
+	"clock_timestamp":           known(oidTime, clock),
 }
 
 // choose is greatest, least or coalesce.

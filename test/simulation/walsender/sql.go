@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgproto3"
 )
@@ -24,11 +25,15 @@ const (
 	oidInt4 = 23
 	oidText = 25
 	oidLSN  = 3220
+	oidTime = 1184
 )
+
+// timeFormat is how times are printed.
+const timeFormat = "2006-01-02 15:04:05.999999-07"
 
 var oids = map[string]uint32{
 	"bool": oidBool, "bigint": oidInt8, "int8": oidInt8, "int": oidInt4, "integer": oidInt4, "text": oidText,
-	"pg_lsn": oidLSN,
+	"pg_lsn": oidLSN, "timestamptz": oidTime,
 }
 
 type assignment struct {
@@ -64,6 +69,9 @@ func (c column) encode(v *string) []byte {
 	if c.format == 1 {
 		n, _ := strconv.ParseInt(*v, 10, 64)
 		switch c.oid {
+		case oidTime:
+			at, _ := time.Parse(timeFormat, *v)
+			return binary.BigEndian.AppendUint64(nil, uint64(at.Sub(postgresEpoch).Microseconds()))
 		case oidInt8:
 			return binary.BigEndian.AppendUint64(nil, uint64(n))
 		case oidInt4:
@@ -121,6 +129,9 @@ func argument(v []byte, format int16, oid uint32) *string {
 			text = strconv.Itoa(int(int32(binary.BigEndian.Uint32(v))))
 		case oid == oidInt8 && len(v) == 8:
 			text = strconv.FormatInt(int64(binary.BigEndian.Uint64(v)), 10)
+		case oid == oidTime && len(v) == 8:
+			at := time.Duration(int64(binary.BigEndian.Uint64(v))) * time.Microsecond
+			text = postgresEpoch.Add(at).Format(timeFormat)
 		case oid == oidBool && len(v) == 1:
 			text = map[byte]string{0: "f", 1: "t"}[v[0]]
 		}
