@@ -168,7 +168,7 @@ var mutants = []mutant{
 	},
 	{
 		"commit without a position", "internal/kafka/transactionsteps.go", "	t.positioned = ok\n	return wait",
-		"	t.positioned = true\n	return wait", "",
+		"	t.positioned = ok || true\n	return wait", "",
 	},
 	{
 		"redo a transaction that is committed", "internal/kafka/transactionrecovery.go",
@@ -182,7 +182,7 @@ var mutants = []mutant{
 	},
 	{
 		"take a timed out transaction for a successor", "internal/kafka/transactionrecovery.go",
-		"	if !expired && !timedOut {", "	if !expired {", "",
+		"	if !expired && !timedOut {", "	if !expired && (timedOut || !timedOut) {", "",
 	},
 	{
 		"forget a partition in the next try", "internal/kafka/transaction.go",
