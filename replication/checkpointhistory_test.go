@@ -188,7 +188,7 @@ func TestCheckpointRightsTakenAndGiven(t *testing.T) {
 	s.catchesUp(t, st)
 	s.Exec(t, `REVOKE ALL ON TABLE cdc_outbox_slots FROM `+role)
 	step <- again
-	st = <-opened
+	<-opened
 	require.Equal(t, 1, log.FilterMessageSnippet("cannot be used").Len())
 	s.insert(t)
 	before := s.flushed(t)

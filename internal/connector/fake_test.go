@@ -117,9 +117,10 @@ func (s *fakeStream) lost() bool {
 	}
 }
 
-func (s *fakeStream) Buffered() bool                                          { return len(s.script) > 0 }
-func (s *fakeStream) Broken() <-chan struct{}                                 { return s.broken }
-func (s *fakeStream) Interrupt()                                              { s.nudge <- struct{}{} }
+func (s *fakeStream) Buffered() bool          { return len(s.script) > 0 }
+func (s *fakeStream) Broken() <-chan struct{} { return s.broken }
+func (s *fakeStream) Interrupt()              { s.nudge <- struct{}{} }
+
 func (s *fakeStream) Finish(context.Context) error                            { close(s.finished); return nil }
 func (s *fakeStream) Received() lsn.LSN                                       { return 0x150 }
 func (s *fakeStream) LastHeard() time.Time                                    { return time.Now() }

@@ -36,8 +36,8 @@ func (r *reader) passesOver(rel *pgoutput.Relation) bool {
 const strangersAgain = time.Minute
 
 // isForeign reports whether the rows of a table are passed over. The stream asks it for each relation that it receives,
-// and forgets all but that of a foreign one: a database in which tables come and go has no end of them. So the log names
-// one of them now and then, with how many there were.
+// and forgets all but that of a foreign one: a database in which tables come and go has no end of them. So the log
+// names one of them now and then, with how many there were.
 func (r *reader) isForeign(rel *pgoutput.Relation) bool {
 	if r.configured(rel) || r.c.cfg.Router.Fits(rel) {
 		return false

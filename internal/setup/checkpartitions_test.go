@@ -11,7 +11,8 @@ import (
 // Versions differ in what they say of partitions; none says that a partition's rows never reach the WAL.
 func TestVersionsPartitionsOutsideTheWALAreRefused(t *testing.T) {
 	db := newAdminDB(t, `CREATE TABLE outbox (id uuid NOT NULL, aggregate_type text NOT NULL,
-		aggregate_id text NOT NULL, event_type text NOT NULL, payload jsonb, headers jsonb, created_at timestamptz NOT NULL)
+		aggregate_id text NOT NULL, event_type text NOT NULL, payload jsonb, headers jsonb,
+		created_at timestamptz NOT NULL)
 		PARTITION BY RANGE (created_at);
 		CREATE TABLE outbox_1 PARTITION OF outbox FOR VALUES FROM ('2020-01-01') TO ('2021-01-01');
 		CREATE TABLE outbox_2 PARTITION OF outbox FOR VALUES FROM ('2021-01-01') TO ('2023-01-01')

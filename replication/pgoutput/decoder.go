@@ -19,7 +19,8 @@ var PostgresEpoch = time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC)
 // on the word of a length field, and bytes left over are an error like bytes missing. A message it cannot read in
 // full is an error rather than a guess, since a misread row would be published and then confirmed.
 type Decoder struct {
-	// PassOver, where set, reports whether the rows of a table are of no interest. It is asked for each Relation message.
+	// PassOver, where set, reports whether the rows of a table are of no interest. It is asked for each Relation
+	// message.
 	PassOver func(*Relation) bool
 
 	relations map[uint32]*Relation

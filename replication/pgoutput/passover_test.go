@@ -21,8 +21,8 @@ func relationMessage(oid uint32, name string, n int) []byte {
 	return b
 }
 
-// TestTablesThatArePassedOverCostLittle: with a publication FOR ALL TABLES, tables that come and go are sent for as long
-// as the stream lives.
+// TestTablesThatArePassedOverCostLittle: with a publication FOR ALL TABLES, tables that come and go are sent for as
+// long as the stream lives.
 func TestTablesThatArePassedOverCostLittle(t *testing.T) {
 	const tables = 50_000
 	kept := func(passOver bool) uint64 {

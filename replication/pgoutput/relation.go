@@ -53,9 +53,9 @@ func (d *Decoder) relation(m *Message) error {
 	return nil
 }
 
-// keep remembers a relation for its rows. Postgres does not send it again on this connection until the table changes, so
-// nothing may be evicted; but of a table whose rows are passed over no more is needed than that they are. A publication
-// FOR ALL TABLES of a database in which tables come and go sends relations without end.
+// keep remembers a relation for its rows. Postgres does not send it again on this connection until the table changes,
+// so nothing may be evicted; but of a table whose rows are passed over no more is needed than that they are. A
+// publication FOR ALL TABLES of a database in which tables come and go sends relations without end.
 func (d *Decoder) keep(rel *Relation) {
 	if d.PassOver != nil && d.PassOver(rel) {
 		delete(d.relations, rel.OID)
@@ -83,7 +83,8 @@ func (d *Decoder) passedOver(m *Message, err error) error {
 	return nil
 }
 
-// knownRelation reads a relation's OID and returns the newest Relation sent for it, nil for a table that is passed over.
+// knownRelation reads a relation's OID and returns the newest Relation sent for it, nil for a table that is passed
+// over.
 func (d *Decoder) knownRelation() (*Relation, error) {
 	if err := d.need(4, "relation OID"); err != nil {
 		return nil, err

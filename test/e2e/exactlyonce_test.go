@@ -98,8 +98,10 @@ func TestExactlyOnceFrozenZombie(t *testing.T) {
 	require.NoError(t, second.Ready(r.within(30*time.Second)))
 	time.Sleep(2 * time.Second)
 	require.NoError(t, first.Signal(syscall.SIGCONT))
-	require.Eventually(t, func() bool { _, why := first.IsReady(); return strings.Contains(why, "the slot is held by") },
-		20*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool {
+		_, why := first.IsReady()
+		return strings.Contains(why, "the slot is held by")
+	}, 20*time.Second, 50*time.Millisecond)
 	require.Contains(t, first.Log(), "which has committed up to")
 	require.Contains(t, first.Log(), fmt.Sprintf("pid %d", second.PID()), "it names its successor")
 	r.Logf("the zombie: %s", first.LogTail(1))

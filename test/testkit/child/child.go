@@ -4,7 +4,8 @@
 // Go program that starts a child from a goroutine sees it killed when the runtime retires the thread that goroutine
 // happened to run on. So each child is started and awaited by a goroutine of its own that is locked to its thread.
 //
-// Only Linux has that signal. On other systems a child ends when its test closes it, and outlives a test that is killed.
+// Only Linux has that signal. On other systems a child ends when its test closes it, and outlives a test that is
+// killed.
 package child
 
 import (
@@ -28,9 +29,9 @@ type Child struct {
 	ended bool
 }
 
-// Start starts cmd; on Linux the kernel sends it onDeath when this process dies, however it dies. cmd belongs to the Child from
-// then on. One goroutine waits for the process and ends with it. The process leads a group of its own: Ctrl-C on a
-// terminal goes to the whole foreground group, and would stop the servers before their users.
+// Start starts cmd; on Linux the kernel sends it onDeath when this process dies, however it dies. cmd belongs to the
+// Child from then on. One goroutine waits for the process and ends with it. The process leads a group of its own:
+// Ctrl-C on a terminal goes to the whole foreground group, and would stop the servers before their users.
 func Start(cmd *exec.Cmd, onDeath syscall.Signal) (*Child, error) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
