@@ -108,7 +108,9 @@ func (p *Producer) timely(t *topic, rec *router.Record) *router.Record {
 	s.rec.Timestamp = now
 	if originalAt(rec.Headers) < 0 {
 		s.headers = append(append(s.headers[:0], rec.Headers...), original(s.value[:0], rec.Timestamp))
-		s.rec.Headers = s.headers
+		if s.rec.Headers = s.headers; t.tight(&s.rec) { // a row that fits must not become too large
+			s.rec.Headers = rec.Headers
+		}
 	}
 	return &s.rec
 }
