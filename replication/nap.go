@@ -3,6 +3,8 @@ package replication
 import (
 	"net"
 	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/linelimit"
 )
 
 // The walsender sends one message a row and flushes whenever the socket takes it. Each of these sends through an open
@@ -125,7 +127,7 @@ type socket struct {
 const directRead = 64 << 10
 
 func newSocket(c net.Conn) *socket {
-	limitSilence(c)
+	linelimit.Set(c)
 	return &socket{Conn: c, bufLength: 8 << 10}
 }
 
