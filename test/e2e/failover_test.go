@@ -136,7 +136,8 @@ func TestFailoverWithoutSlot(t *testing.T) {
 	require.Contains(t, c.Log(), "cdc-outbox repair")
 }
 
-// A promoted standby with an old copy of the slot: everything since is sent again, and nothing is missing.
+// A promoted standby with an old copy of the slot: the checkpoint, which came along with the log, knows better than the
+// slot, so nothing is missing and nothing is sent again.
 func TestFailoverToLaggingSlot(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, versionFrom(14, 16), true, nil, nil) // from 17 on slots are synchronised instead
@@ -146,7 +147,8 @@ func TestFailoverToLaggingSlot(t *testing.T) {
 	p.failOver()
 	p.db = p.standby
 	p.insert(p.kind, 10)
-	require.NoError(t, p.kafka.Await(p.within(60*time.Second), 210, p.topic), "100, the same 100, and 10")
+	require.NoError(t, p.kafka.Await(p.within(60*time.Second), 110, p.topic))
+	require.Zero(t, p.missing(p.topic))
 	require.NoError(t, c.Ready(p.within(30*time.Second)))
 }
 

@@ -77,12 +77,14 @@ func (p *twins) change(accident string) {
 	loser := p.holds
 	switch accident {
 	case "ended":
-		// The loser connects again sooner than the other instance checks.
+		// The loser connects again sooner than the other instance checks. A session of the other instance is not ended.
 		require.Eventually(p, func() bool {
-			if !p.waits(1 - loser) {
+			if ready, _ := p.instances[1-loser].IsReady(); ready {
 				return true
 			}
-			p.end()
+			if ready, _ := p.instances[loser].IsReady(); ready {
+				p.end()
+			}
 			return false
 		}, 60*time.Second, 100*time.Millisecond)
 		p.awaitChange()

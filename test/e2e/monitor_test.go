@@ -162,13 +162,13 @@ func TestMonitorForecast(t *testing.T) {
 	nowhere, err := proxy.Start(broker.Addr(), proxy.Kafka)
 	require.NoError(t, err)
 	t.Cleanup(nowhere.Close)
-	nowhere.Stall(true)
 	r := &rig{T: t, db: db, began: time.Now(), env: map[string]string{
 		"CDC_OUTBOX_POSTGRES_DSN": db.DSN, "CDC_OUTBOX_POSTGRES_SLOT": db.Slot,
 		"CDC_OUTBOX_POSTGRES_PUBLICATION": db.Publication, "CDC_OUTBOX_KAFKA_BROKERS": nowhere.Addr(),
 		"CDC_OUTBOX_MONITOR_INTERVAL": "250ms", "CDC_OUTBOX_MONITOR_WEBHOOK": h.URL, "CDC_OUTBOX_HTTP_STALL": "1h",
 	}}
 	p := r.start()
+	nowhere.Stall(true)
 	r.insert("x", 1)
 	c, err := db.Connect(t.Context(), db.Name)
 	require.NoError(t, err)

@@ -167,7 +167,7 @@ func (s *secured) rightTakenAway(t *testing.T) {
 		remedy := ""
 		for _, w := range waits(t, r.p) {
 			if w["kind"] == "not_authorized" {
-				remedy = w["next"].(string)
+				remedy = fmt.Sprint(w["next"], w["commands"])
 			}
 		}
 		t.Logf("%s: next: %s", r.name, remedy)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/test/simulation/network"
@@ -22,10 +23,10 @@ type Record struct {
 }
 
 // outcome is how a transaction ended, shared by its records.
-type outcome struct{ committed bool }
+type outcome struct{ committed atomic.Bool }
 
 // Committed reports whether a consumer with isolation.level=read_committed sees the record.
-func (r *Record) Committed() bool { return r.txn == nil || r.txn.committed }
+func (r *Record) Committed() bool { return r.txn == nil || r.txn.committed.Load() }
 
 // Partition is one log.
 type Partition struct {

@@ -145,7 +145,7 @@ func (p *Partition) append(b *kmsg.RecordBatch, transactional bool) (int64, int1
 // decide notes how the producer's transaction ends, which is settled before the markers are written.
 func (p *Partition) decide(id int64, committed bool) {
 	if st := p.last[id]; st != nil && st.txn != nil {
-		st.txn.committed = committed
+		st.txn.committed.Store(committed)
 	}
 }
 

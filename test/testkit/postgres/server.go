@@ -133,6 +133,21 @@ func (s *Server) settings() map[string]string {
 
 // Start starts a stopped server again on the same data and port, and returns when it answers queries.
 func (s *Server) Start(ctx context.Context) error {
+	for tries := 0; ; tries++ {
+		err := s.startOnce(ctx)
+		// After a crash the last of the server's processes may take a moment to end.
+		if err == nil || tries == 20 || !strings.Contains(err.Error(), "pre-existing shared memory block") {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+func (s *Server) startOnce(ctx context.Context) error {
 	log, err := os.OpenFile(s.LogPath(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
