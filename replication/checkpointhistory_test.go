@@ -124,6 +124,8 @@ func TestCheckpointNoticesRestoredServer(t *testing.T) {
 	defer disk.Close()
 
 	for _, live := range []bool{true, false} {
+		o = s.marking() // another Kafka, which knows of no write yet
+		s.confirmed.Store(0)
 		ended, stop = s.relaying(t, o)
 		s.publishes(t, o)
 		if !live {

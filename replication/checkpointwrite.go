@@ -173,6 +173,7 @@ func (cp *checkpoint) storeFar(ctx context.Context, at lsn.LSN) error {
 			return err
 		case !recovering:
 			cp.far = false
+			cp.last.Writes = 0 // the old primary's last writes may not have come along
 			cp.cfg.Logger.Info("the standby was promoted, so the slot's position is written down there from now on")
 			return cp.storeNear(ctx, at)
 		case cp.stored.Load() >= uint64(at):

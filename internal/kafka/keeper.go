@@ -164,15 +164,21 @@ func (k *Keeper) putBack(s *Stored) {
 
 // commitOver commits over a connection that is kept.
 func (k *Keeper) commitOver(ctx context.Context, w **wire.Conn, group string, s Stored) (err error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), max(keeperLast, k.cfg.RequestTimeout))
+	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), k.cfg.RequestTimeout)
 	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		wire.SleepUntil(limited, time.Now().Add(keeperLast))
+		cancel() // a Kafka that does not answer must not keep the process from ending
+	})()
 	if *w == nil {
-		if *w, err = k.coordinator(ctx, group); err != nil {
+		if *w, err = k.coordinator(limited, group); err != nil {
 			*w = nil
 			return err
 		}
 	}
-	if err = k.commit(ctx, *w, group, s); err != nil {
+	conn := *w
+	defer context.AfterFunc(limited, func() { _ = conn.Close() })()
+	if err = k.commit(limited, *w, group, s); err != nil {
 		_ = (*w).Close()
 		*w = nil
 	}
@@ -220,6 +226,8 @@ func (k *Keeper) coordinator(ctx context.Context, group string) (*wire.Conn, err
 	if err != nil {
 		return nil, err
 	}
+	stop := context.AfterFunc(ctx, func() { _ = w.Close() })
+	defer stop()
 	res, err := w.RoundTrip(&findcoordinator.Request{Key: group, KeyType: wire.CoordinatesGroups}, k.cfg.RequestTimeout)
 	_ = w.Close()
 	if err != nil {
@@ -251,6 +259,8 @@ func (k *Keeper) createTopic(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = w.Close() }()
+	stop := context.AfterFunc(ctx, func() { _ = w.Close() })
+	defer stop()
 	res, err := w.RoundTrip(&metadata.Request{TopicNames: []string{wire.DefaultPositionTopic}}, k.cfg.RequestTimeout)
 	if err != nil {
 		return err
