@@ -30,8 +30,8 @@ func header(r *kgo.Record, key string) string {
 // content is all of a record that a replay has to keep.
 func content(r *kgo.Record) string {
 	s := fmt.Sprintf("%q %q %v", r.Key, r.Value, r.Value == nil)
-	// Those have the time of the commit, which a table does not know. A record of an old row has the time at which it was
-	// sent, and the row's in a header, which is compared below.
+	// Those have the time of the commit, which a table does not know. A record of an old row has the time at which it
+	// was sent, and the row's in a header, which is compared below.
 	if key := string(r.Key); key != "untimed" && key != "{a,b}" && header(r, router.HeaderOriginalTimestamp) == "" {
 		s += fmt.Sprint(r.Timestamp.UnixMilli())
 	}
