@@ -154,6 +154,31 @@ func TestKeep(t *testing.T) {
 	require.InDelta(t, 1, testutil.ToFloat64(first.metrics.fenced), 0)
 }
 
+// While the coordinator is asked, it may have raised our epoch already, so what a leader says of the old one is not
+// judged before its answer.
+func TestOwnedJudgesNoEpochWhileAsking(t *testing.T) {
+	cfg := Config{
+		Cluster: wire.Cluster{Brokers: []string{"127.0.0.1:1"}}, Acked: func(Delivery) {}, Owned: true,
+	}
+	p, err := New(cfg)
+	require.NoError(t, err)
+	topic := p.topic("t")
+	topic.adopt(1)
+	part := topic.partitions[0]
+	p.own.identity, p.own.asked = identity{id: 1}, 1
+	refuse := func() {
+		part.inflight, part.queued = nil, []*batch{newBatch(part)}
+		b := part.take(p.own.identity)
+		p.resolve(b, wire.VerdictOf(wire.InvalidProducerEpoch))
+	}
+	refuse()
+	require.False(t, p.own.fenced)
+	require.True(t, part.waiting)
+	p.own.answered = 1
+	refuse()
+	require.True(t, p.own.fenced, "the answer brought no other epoch")
+}
+
 // A question whose answer was lost is asked again, and gets the same answer.
 func TestKeepAgainAfterALostAnswer(t *testing.T) {
 	c := newCluster(t, kfake.SeedTopics(1, "a"))

@@ -124,6 +124,9 @@ func (p *Producer) rewind(part *partition) {
 	p.metrics.rewinds.Inc()
 	p.log.Debug("rewind partition", zap.Stringer(logkey.Partition, part), zap.String(logkey.Cause, cause.Name),
 		zap.Int(logkey.Batches, again), zap.Int(logkey.Attempt, part.attempt))
+	if part.broker == nil {
+		p.wantMetadata() // while the batches flew nothing waited for a leader, so the clock has it at leisure
+	}
 
 	switch {
 	case p.tx != nil && (cause.Action == wire.Bump || cause.Action == wire.Renew || cause.Action == wire.Fenced):

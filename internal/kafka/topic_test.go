@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -167,6 +168,25 @@ func TestOneAnswerMovesNothing(t *testing.T) {
 	topic.fewerAt = topic.fewerAt.Add(-p.cfg.pace.slow)
 	p.shrink(topic, 2)
 	require.Len(t, topic.partitions, 2)
+}
+
+// TestLeaderLostInFlight: records that come back from the wire to a partition without a leader ask for one at once.
+func TestLeaderLostInFlight(t *testing.T) {
+	p, err := New(Config{Cluster: wire.Cluster{Brokers: []string{"127.0.0.1:1"}}, Acked: func(Delivery) {}})
+	require.NoError(t, err)
+	topic := p.topic("t")
+	topic.adopt(1)
+	part := topic.partitions[0]
+	part.broker = &broker{cancel: func() {}}
+	b := newBatch(part)
+	b.append(&router.Record{Topic: "t", Value: []byte("v")}, 1, math.MaxInt)
+	part.queued, part.pending = []*batch{b}, b.size()
+	part.take(identity{id: 1})
+	p.lead(part, nil, 0)
+	p.control.metaAt = later(p.cfg.MetadataInterval)
+	p.resolve(b, wire.VerdictOf(wire.UnknownTopic))
+	require.Equal(t, []*batch{b}, part.queued)
+	require.WithinDuration(t, time.Now(), p.control.metaAt, p.cfg.MetadataInterval/2)
 }
 
 // TestTopicDeletedOnPurpose: nothing waits for it, so nothing reports it, until a record comes.
