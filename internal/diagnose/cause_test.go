@@ -285,6 +285,12 @@ func TestRelayRules(t *testing.T) {
 			errors.New("table x is not in it"), TableUnpublished,
 			alert.Critical, "table x is not in it.",
 		},
+		"a synchronous standby": {
+			relay.Account{State: streaming, Waits: []fault.Wait{{Kind: "no_leader"}, {
+				Kind: Synchronous, Object: "synchronous_standby_names", Reason: `It is "*", which takes in the stream`,
+			}}},
+			nil, SynchronousRelay, alert.Critical, `server wait for the relay. synchronous_standby_names: It is "*"`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var fires []alert.Finding

@@ -18,12 +18,15 @@ const (
 	DeadLetters       = "dead_letters"
 	StreamSilent      = "stream_silent"
 	TableUnpublished  = "table_unpublished"
+	SynchronousRelay  = "synchronous_relay"
 	ConnectorStopped  = "connector_stopped"
 )
 
 // Rules lists the alerts about the relay, whether they fire or not.
 func Rules() []string {
-	return []string{EventsUnconfirmed, RowHalted, DeadLetters, StreamSilent, TableUnpublished, ConnectorStopped}
+	return []string{
+		EventsUnconfirmed, RowHalted, DeadLetters, StreamSilent, TableUnpublished, SynchronousRelay, ConnectorStopped,
+	}
 }
 
 const (
@@ -44,6 +47,7 @@ type Relay struct {
 func (r *Relay) Judge(st relay.Account, misfit error, now time.Time) []alert.Finding {
 	return []alert.Finding{
 		unconfirmed(st), rowHalted(st), r.deadLetters(st, now), streamSilent(st, now), tableUnpublished(misfit),
+		synchronousRelay(st),
 	}
 }
 
@@ -124,5 +128,17 @@ func tableUnpublished(misfit error) alert.Finding {
 	why, _ := fault.Split(misfit)
 	f.Level = alert.Critical
 	f.Sentence = sentence("Rows of an outbox table are not sent: " + why)
+	return f
+}
+
+// synchronousRelay is the one fault that harms the rest of the server while the relay itself works.
+func synchronousRelay(st relay.Account) alert.Finding {
+	f := alert.Finding{Alert: SynchronousRelay}
+	for _, w := range st.Waits {
+		if w.Kind == Synchronous {
+			f.Level = alert.Critical
+			f.Sentence = sentence("Commits on the whole server wait for the relay. synchronous_standby_names: " + w.Reason)
+		}
+	}
 	return f
 }
