@@ -5,7 +5,6 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/segmentio/kafka-go/protocol"
-	"github.com/segmentio/kafka-go/protocol/findcoordinator"
 )
 
 // coordinator is the broker that answers for a transactional id or a group, and the connection to it.
@@ -60,17 +59,6 @@ func (p *Producer) coordinate(ctx context.Context, c *coordinator, key string) (
 		return nil, err
 	}
 	p.own.turn++ // one that answers may still know nothing
-	defer func() { _ = w.Close() }()
-	stop := context.AfterFunc(ctx, func() { _ = w.Close() })
-	defer stop()
-	res, err := w.RoundTrip(&findcoordinator.Request{Key: key, KeyType: c.kind}, p.control.timeout)
-	if err != nil {
-		return nil, err
-	}
-	found := res.(*findcoordinator.Response)
-	if found.ErrorCode != 0 {
-		return nil, &wire.CodeError{API: "FindCoordinator", Code: found.ErrorCode}
-	}
-	c.wire, err = wire.Dial(ctx, &p.cfg.Cluster, wire.BrokerAddr(found.Host, found.Port))
+	c.wire, err = wire.DialCoordinator(ctx, &p.cfg.Cluster, w, c.kind, key, p.control.timeout)
 	return c.wire, err
 }

@@ -7,12 +7,9 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go/protocol"
-	"github.com/segmentio/kafka-go/protocol/createtopics"
 	"github.com/segmentio/kafka-go/protocol/initproducerid"
-	"github.com/segmentio/kafka-go/protocol/metadata"
 	"go.uber.org/zap"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 )
@@ -94,7 +91,7 @@ func (p *Producer) fence(ctx context.Context) time.Duration {
 	o.stored, o.found = Stored{}, false
 	if text != "" {
 		if o.stored, err = parseStored(text); err != nil {
-			p.fail(p.notAPosition(err))
+			p.fail(notAPosition(&p.cfg.Cluster, o.owner.TransactionalID, p.tx.cfg.PositionTopic, err))
 			return 0
 		}
 		o.found = true
@@ -114,18 +111,6 @@ func (p *Producer) fence(ctx context.Context) time.Duration {
 	}
 	p.log.Info("fenced earlier producers of the transactional id", fields...)
 	return 0
-}
-
-// notAPosition: something else commits offsets for the group. To go on would be to repeat, or to skip, at random.
-func (p *Producer) notAPosition(err error) error {
-	x := p.tx
-	return &fault.Error{
-		Kind: fault.Operator, Object: x.group(), Err: fmt.Errorf("the offset's metadata is not a position: %w", err),
-		Next: "Find out which other program commits offsets for this group and stop it, then delete the offsets. " +
-			"Records since the slot's position are then sent again.",
-		Commands: []string{p.cfg.Command("kafka-consumer-groups", "--delete-offsets --group "+
-			x.owner.TransactionalID+" --topic "+x.cfg.PositionTopic)},
-	}
 }
 
 // coordinatorPatience is for how long a cluster may have no coordinator before a producer without transactions goes on
@@ -220,28 +205,5 @@ func (p *Producer) ensurePositionTopic(ctx context.Context) error {
 	}
 	x.turn++
 	defer func() { _ = w.Close() }()
-	stop := context.AfterFunc(ctx, func() { _ = w.Close() })
-	defer stop()
-	res, err := w.RoundTrip(&metadata.Request{TopicNames: []string{x.cfg.PositionTopic}}, p.control.timeout)
-	if err != nil {
-		return err
-	}
-	known := res.(*metadata.Response)
-	if len(known.Topics) == 1 && known.Topics[0].ErrorCode != wire.UnknownTopic {
-		return nil // it exists, or what is wrong shows when it is used
-	}
-	answers, err := wire.CreateTopics(ctx, &p.cfg.Cluster, w, wire.ControllerOf(known), &createtopics.Request{
-		Topics: []createtopics.RequestTopic{
-			wire.PositionTopicSettings(len(known.Brokers)).Request(x.cfg.PositionTopic),
-		},
-	}, p.control.timeout)
-	if err != nil {
-		return err
-	}
-	for _, t := range answers {
-		if t.ErrorCode != 0 && t.ErrorCode != wire.TopicAlreadyExists {
-			return &wire.CodeError{API: "CreateTopics", Code: t.ErrorCode}
-		}
-	}
-	return nil
+	return wire.EnsurePositionTopic(ctx, &p.cfg.Cluster, w, x.cfg.PositionTopic, p.control.timeout)
 }

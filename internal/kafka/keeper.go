@@ -8,12 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/segmentio/kafka-go/protocol/createtopics"
-	"github.com/segmentio/kafka-go/protocol/findcoordinator"
-	"github.com/segmentio/kafka-go/protocol/metadata"
 	"go.uber.org/zap"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 )
@@ -55,16 +51,10 @@ func (k *Keeper) Fetch(ctx context.Context, group string) (s Stored, found bool,
 		case code == wire.GroupIDNotFound || code == 0 && text == "":
 			return nil
 		case code != 0:
-			return k.refused("OffsetFetch", code)
+			return codeError("OffsetFetch", code)
 		}
 		if s, err = parseStored(text); err != nil {
-			return &fault.Error{
-				Kind: fault.Operator, Object: fmt.Sprintf("group %q, topic %q", group, wire.DefaultPositionTopic),
-				Err:  fmt.Errorf("the offset's metadata is not a position: %w", err),
-				Next: "Find out which other program commits offsets for this group and stop it, then delete them.",
-				Commands: []string{k.cfg.Command("kafka-consumer-groups",
-					"--delete-offsets --group "+group+" --topic "+wire.DefaultPositionTopic)},
-			}
+			return notAPosition(&k.cfg, group, wire.DefaultPositionTopic, err)
 		}
 		found = true
 		return nil
@@ -89,7 +79,7 @@ func (k *Keeper) commit(ctx context.Context, w *wire.Conn, group string, s Store
 				return err
 			}
 		default:
-			return k.refused("OffsetCommit", code)
+			return codeError("OffsetCommit", code)
 		}
 	}
 }
@@ -199,10 +189,19 @@ func (k *Keeper) NotAllowed(group string) {
 		zap.String(logkey.Remedy, remedy.String()))
 }
 
-// refused is an answer's code as an error.
-func (k *Keeper) refused(api string, code int16) error {
-	err := &wire.CodeError{API: api, Code: code}
-	if code == wire.GroupAuthorizationFailed || code == wire.TopicAuthorizationFailed {
+// codeError is an answer's code as an error.
+func codeError(api string, code int16) error {
+	return notAllowed(&wire.CodeError{API: api, Code: code})
+}
+
+// notAllowed adds ErrNotAllowed to a refusal for want of a right.
+func notAllowed(err error) error {
+	var ce *wire.CodeError
+	if !errors.As(err, &ce) {
+		return err
+	}
+	switch ce.Code {
+	case wire.GroupAuthorizationFailed, wire.TopicAuthorizationFailed, wire.ClusterAuthorizationFailed:
 		return fmt.Errorf("%w: %w", ErrNotAllowed, err)
 	}
 	return err
@@ -226,18 +225,8 @@ func (k *Keeper) coordinator(ctx context.Context, group string) (*wire.Conn, err
 	if err != nil {
 		return nil, err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = w.Close() })
-	defer stop()
-	res, err := w.RoundTrip(&findcoordinator.Request{Key: group, KeyType: wire.CoordinatesGroups}, k.cfg.RequestTimeout)
-	_ = w.Close()
-	if err != nil {
-		return nil, err
-	}
-	found := res.(*findcoordinator.Response)
-	if found.ErrorCode != 0 {
-		return nil, k.refused("FindCoordinator", found.ErrorCode)
-	}
-	return wire.Dial(ctx, &k.cfg, wire.BrokerAddr(found.Host, found.Port))
+	c, err := wire.DialCoordinator(ctx, &k.cfg, w, wire.CoordinatesGroups, group, k.cfg.RequestTimeout)
+	return c, notAllowed(err)
 }
 
 func (k *Keeper) dialAny(ctx context.Context) (*wire.Conn, error) {
@@ -259,28 +248,5 @@ func (k *Keeper) createTopic(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = w.Close() }()
-	stop := context.AfterFunc(ctx, func() { _ = w.Close() })
-	defer stop()
-	res, err := w.RoundTrip(&metadata.Request{TopicNames: []string{wire.DefaultPositionTopic}}, k.cfg.RequestTimeout)
-	if err != nil {
-		return err
-	}
-	known := res.(*metadata.Response)
-	answers, err := wire.CreateTopics(ctx, &k.cfg, w, wire.ControllerOf(known), &createtopics.Request{
-		Topics: []createtopics.RequestTopic{
-			wire.PositionTopicSettings(len(known.Brokers)).Request(wire.DefaultPositionTopic),
-		},
-	}, k.cfg.RequestTimeout)
-	if err != nil {
-		return err
-	}
-	for _, t := range answers {
-		if t.ErrorCode != 0 && t.ErrorCode != wire.TopicAlreadyExists {
-			if t.ErrorCode == wire.ClusterAuthorizationFailed {
-				return fmt.Errorf("%w: %w", ErrNotAllowed, &wire.CodeError{API: "CreateTopics", Code: t.ErrorCode})
-			}
-			return k.refused("CreateTopics", t.ErrorCode)
-		}
-	}
-	return nil
+	return notAllowed(wire.EnsurePositionTopic(ctx, &k.cfg, w, wire.DefaultPositionTopic, k.cfg.RequestTimeout))
 }

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
 )
 
@@ -100,3 +102,17 @@ func parseStored(text string) (Stored, error) {
 	}
 	return s, nil
 }
+
+// notAPosition: something else commits offsets for the group. To go on would be to repeat, or to skip, at random.
+func notAPosition(cluster *wire.Cluster, group, topic string, err error) error {
+	return &fault.Error{
+		Kind: fault.Operator, Object: groupObject(group, topic),
+		Err: fmt.Errorf("the offset's metadata is not a position: %w", err),
+		Next: "Find out which other program commits offsets for this group and stop it, then delete the offsets. " +
+			"Records since the slot's position are then sent again.",
+		Commands: []string{cluster.Command("kafka-consumer-groups", "--delete-offsets --group "+group+" --topic "+topic)},
+	}
+}
+
+// groupObject names where a position is kept.
+func groupObject(group, topic string) string { return fmt.Sprintf("group %q, topic %q", group, topic) }

@@ -188,5 +188,5 @@ func (o *ownership) object() string {
 }
 
 func (x *transactions) group() string {
-	return fmt.Sprintf("group %q, topic %q", x.owner.TransactionalID, x.cfg.PositionTopic)
+	return groupObject(x.owner.TransactionalID, x.cfg.PositionTopic)
 }

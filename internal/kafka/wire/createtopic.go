@@ -38,11 +38,6 @@ func (s TopicSettings) Request(name string) createtopics.RequestTopic {
 // that names such a topic must not bring it into being with the wrong settings before the brokers do.
 func InternalTopic(name string) bool { return strings.HasPrefix(name, "__") }
 
-// PositionTopicSettings returns the settings of the topic of positions, to which nothing is ever written.
-func PositionTopicSettings(brokers int) TopicSettings {
-	return TopicSettings{Partitions: 1, ReplicationFactor: min(3, brokers)}
-}
-
 // CreationRefusal is why a topic is not created, for people.
 type CreationRefusal struct {
 	Kind     TroubleKind
