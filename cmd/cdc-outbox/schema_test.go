@@ -161,7 +161,7 @@ func TestSchemaChanges(t *testing.T) {
 func TestPublicationIsWatched(t *testing.T) {
 	for _, version := range []string{"14", "18"} {
 		for name, c := range map[string]struct {
-			damage, mend, reason string
+			damage, repair, reason string
 			since                string
 		}{
 			"membership": {
@@ -192,13 +192,13 @@ func TestPublicationIsWatched(t *testing.T) {
 				r := start(t, b.env, "--monitor-interval=1s")
 				r.awaitReady(http.StatusOK)
 				sql := func(s string) string { return strings.ReplaceAll(s, "$p", b.db.Publication) }
-				if c.mend != "" {
+				if c.repair != "" {
 					b.db.Exec(t, sql(c.damage))
 					require.Eventually(t, func() bool {
 						code, why := r.get("/readyz")
 						return code == http.StatusServiceUnavailable && strings.Contains(why, c.reason)
 					}, 10*time.Second, 20*time.Millisecond)
-					b.db.Exec(t, sql(c.mend))
+					b.db.Exec(t, sql(c.repair))
 					r.awaitReady(http.StatusOK)
 				}
 				b.db.Exec(t, sql(c.damage))
