@@ -162,7 +162,7 @@ func TestPublicationIsWatched(t *testing.T) {
 	for _, version := range []string{"14", "18"} {
 		for name, c := range map[string]struct {
 			damage, repair, reason string
-			since                string
+			since                  string
 		}{
 			"membership": {
 				`ALTER PUBLICATION $p DROP TABLE outbox`, `ALTER PUBLICATION $p ADD TABLE outbox`,
