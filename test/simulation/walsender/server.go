@@ -170,6 +170,30 @@ func (s *Server) Terminate() {
 	}
 }
 
+// TerminatePID ends one session.
+func (s *Server) TerminatePID(pid int) {
+	s.mu.Lock()
+	c := s.sessions[pid]
+	s.mu.Unlock()
+	if c != nil {
+		c.end(fatal("57P01", "terminating connection due to administrator command"))
+	}
+}
+
+// Advance moves the slot, as pg_replication_slot_advance does. It returns the code of the error, empty for none.
+func (s *Server) Advance(to LSN) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.holder != 0:
+		return "55006"
+	case to < s.state.Slot.Confirmed:
+		return "55000"
+	}
+	s.state.Slot.Confirmed = min(to, s.state.End)
+	return ""
+}
+
 // TerminateOthers ends all sessions but the stream's.
 func (s *Server) TerminateOthers() {
 	s.mu.Lock()

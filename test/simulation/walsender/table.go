@@ -99,7 +99,7 @@ func (s *Server) rows(table string) ([]map[string]string, error) {
 		row := map[string]string{
 			"slot_name": slot.Name, "plugin": "pgoutput", "slot_type": "logical", "database": s.cfg.Database,
 			"temporary": "f", "two_phase": "f", "restart_lsn": slot.Restart.String(),
-			"confirmed_flush_lsn": slot.Confirmed.String(), "wal_status": "reserved",
+			"confirmed_flush_lsn": slot.Confirmed.String(), "wal_status": "reserved", "active": *truth(s.holder != 0),
 		}
 		if s.holder != 0 {
 			row["active_pid"] = strconv.Itoa(s.holder)
@@ -210,7 +210,7 @@ func (s *Server) insert(c *session, st *statement) (out [][]*string, tag string,
 	if err != nil {
 		return nil, "", err
 	}
-	row := map[string]string{}
+	row := map[string]string{"updated_at": *clock(sc)}
 	for name, value := range tableColumns {
 		if value != "" {
 			row[name] = value
