@@ -79,6 +79,13 @@ matrix: build ## every test that needs Postgres, and the core of e2e, on one ver
 		CDC_OUTBOX_TEST_PG_VERSION=$$v $(GO) test $(RACE) -count=1 ./replication/ ./internal/postgres/ ./internal/setup/ ./internal/outboxtable/ ./slotmonitor/ ./internal/polling/ ./test/simulation/walsender/ ./test/outbox/ ./test/inbox/ ./cmd/cdc-outbox/; \
 		CDC_OUTBOX_TEST_PG_VERSION=$$v $(GO) test $(RACE) -tags e2e -count=1 -timeout 20m -run '$(PG_E2E)' ./test/e2e/; done
 
+# Flags choose files and tests: FLAGS="-files mark.go -again". See tools/mutation/main.go.
+PKG   := ./offsets
+FLAGS :=
+.PHONY: mutation
+mutation: $(TOOLS)/mutation ## how many small changes of a package its tests notice: PKG=./internal/connector; minutes
+	@$(TOOLS)/mutation $(FLAGS) $(PKG)
+
 unit: ## unit tests only: no servers, seconds
 	$(GO) test -short work
 
@@ -197,6 +204,10 @@ $(PROSE): $(wildcard tools/prose/*.go) tools/go.mod
 # Before Go 1.27 a target can fail with nothing but this when its time is up, https://go.dev/issue/75804. What is found always comes
 # with "Failing input".
 FUZZ_TIME_UP := grep -q '^    context deadline exceeded$$' .cache/fuzz.log && ! grep -q 'Failing input' .cache/fuzz.log
+
+$(TOOLS)/mutation: $(wildcard tools/mutation/*.go) tools/go.mod
+	@mkdir -p $(TOOLS)
+	cd tools && GOWORK=off $(GO) build -o $(abspath $@) ./mutation
 
 fuzz: ## every fuzz target for FUZZTIME=10s
 	@mkdir -p .cache
