@@ -66,6 +66,12 @@ type fakeStream struct {
 
 	heldSince time.Time
 	heldBack  error
+	heard     time.Time // zero: just now
+	finish    error
+
+	compared []replication.Mark // what Compare was given
+	holders  []string
+	compare  error // what it says
 
 	confirms    bool
 	heldByOther error               // what Holds says
@@ -121,10 +127,20 @@ func (s *fakeStream) Buffered() bool          { return len(s.script) > 0 }
 func (s *fakeStream) Broken() <-chan struct{} { return s.broken }
 func (s *fakeStream) Interrupt()              { s.nudge <- struct{}{} }
 
-func (s *fakeStream) Finish(context.Context) error                            { close(s.finished); return nil }
-func (s *fakeStream) Received() lsn.LSN                                       { return 0x150 }
-func (s *fakeStream) LastHeard() time.Time                                    { return time.Now() }
-func (s *fakeStream) Compare(context.Context, replication.Mark, string) error { return nil }
+func (s *fakeStream) Finish(context.Context) error { close(s.finished); return s.finish }
+func (s *fakeStream) Received() lsn.LSN            { return 0x150 }
+
+func (s *fakeStream) LastHeard() time.Time {
+	if !s.heard.IsZero() {
+		return s.heard
+	}
+	return time.Now()
+}
+
+func (s *fakeStream) Compare(_ context.Context, m replication.Mark, holder string) error {
+	s.compared, s.holders = append(s.compared, m), append(s.holders, holder)
+	return s.compare
+}
 
 func (s *fakeStream) HeldBack() (time.Time, error) { return s.heldSince, s.heldBack }
 
@@ -156,6 +172,9 @@ type fakeProducer struct {
 	tags    []kafka.Tag     // of what is not acknowledged
 	records []router.Record // copies of all that was taken
 	trouble []kafka.Trouble
+
+	memory     []kafka.Mark // what Remember was given
+	remembered error        // what Remembered says
 }
 
 func (p *fakeProducer) Run(ctx context.Context) error { <-ctx.Done(); return nil }
@@ -292,9 +311,9 @@ func (p *fakeProducer) Drain(ctx context.Context) error {
 	}
 }
 
-func (p *fakeProducer) Remember(kafka.Mark) {}
+func (p *fakeProducer) Remember(m kafka.Mark) { p.memory = append(p.memory, m) }
 
-func (p *fakeProducer) Remembered(context.Context) error { return nil }
+func (p *fakeProducer) Remembered(context.Context) error { return p.remembered }
 
 func (p *fakeProducer) Trouble() []kafka.Trouble { return slices.Clone(p.trouble) }
 
@@ -362,6 +381,28 @@ func startWith(t *testing.T, cfg Config, p *fakeProducer, openings ...opening) *
 	g := &rig{Connector: c, producer: p, registry: registry, stop: cancel, done: make(chan error, 1)}
 	go func() { g.done <- c.Run(ctx) }()
 	return g
+}
+
+// idle is a connector that does not run: for calls of its parts. Its tracker is at 0x50.
+func idle(t *testing.T, cfg Config) (*Connector, *fakeProducer) {
+	t.Helper()
+	r, err := outbox.New(outbox.Config{Columns: outbox.DefaultColumns(), Topic: outbox.DefaultTopic})
+	require.NoError(t, err)
+	if cfg.Router == nil {
+		cfg.Router = r
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = zap.NewNop()
+	}
+	cfg.Metrics = telemetry.NewMetrics(prometheus.NewRegistry())
+	cfg.Kafka.Brokers = []string{"127.0.0.1:1"}
+	c, err := New(cfg)
+	require.NoError(t, err)
+	p := &fakeProducer{auto: true, acked: c.acked, idle: make(chan struct{})}
+	c.producer, c.keeper, c.life = p, nil, t.Context()
+	c.tracker.Store(offsets.NewTracker(0x50))
+	c.reader.tracker = c.tracker.Load()
+	return c, p
 }
 
 func at(flush uint64) replication.Identity {

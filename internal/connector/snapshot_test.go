@@ -8,8 +8,11 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
@@ -25,7 +28,12 @@ type fakeList struct {
 	opened int
 	breaks int64 // once, in front of this row: the connection
 	gone   bool
+
+	missing map[int64]bool // rows that the table no longer has
+	done    error          // what Done says, once
 }
+
+var errList = &fault.Error{Kind: fault.Retry, Object: "list", Err: errors.New("broken")}
 
 func newList(n int64) *fakeList {
 	l := &fakeList{rows: map[int64]string{}}
@@ -61,12 +69,14 @@ func (l *fakeList) Batch(_ context.Context, after int64, take func(int64, *pgout
 	for _, n := range numbers[:min(2, len(numbers))] {
 		if n == l.breaks {
 			l.breaks = 0
-			return 0, &fault.Error{Kind: fault.Retry, Object: "list", Err: errors.New("broken")}
+			return 0, errList
+		}
+		if last = n; l.missing[n] {
+			continue
 		}
 		if err := take(n, relation, typedRow(fmt.Sprint("s", n), l.rows[n]).Tuple); err != nil {
 			return 0, err
 		}
-		last = n
 	}
 	return last, nil
 }
@@ -74,6 +84,10 @@ func (l *fakeList) Batch(_ context.Context, after int64, take func(int64, *pgout
 func (l *fakeList) Done(_ context.Context, last int64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if err := l.done; err != nil {
+		l.done = nil
+		return err
+	}
 	for n := range l.rows {
 		if n <= last {
 			delete(l.rows, n)
@@ -186,4 +200,123 @@ func TestAnExistingBadRowHalts(t *testing.T) {
 		g.stop()
 		require.NoError(t, <-g.done)
 	})
+}
+
+// The connection breaks when the rows are to be struck off, which Kafka has: the next pass does not send them again.
+func TestExistingRowsAreNotRepeatedWhenStrikingOffFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newList(3)
+		l.done = errList
+		g := start(t, Config{Snapshot: l.open}, true, opening{at(0x50), newStream()}, opening{at(0x50), newStream()})
+		synctest.Wait()
+		require.Equal(t, []string{"s1", "s2", "s3"}, g.producer.produced())
+		require.Empty(t, l.rows)
+		require.EqualValues(t, 2, g.Status().Counts.Repeated)
+		g.stop()
+		require.NoError(t, <-g.done)
+	})
+}
+
+// Rows that the table no longer has are struck off too, also where they are all that a batch has.
+func TestExistingRowsThatTheTableLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newList(8)
+		l.missing = map[int64]bool{1: true, 2: true, 4: true, 5: true, 7: true, 8: true}
+		g := start(t, Config{Snapshot: l.open}, true, opening{at(0x50), newStream()})
+		synctest.Wait()
+		require.Equal(t, []string{"s3", "s6"}, g.producer.produced())
+		require.Empty(t, l.rows)
+		g.stop()
+		require.NoError(t, <-g.done)
+	})
+}
+
+// The progress counts rows that Kafka has. The log has it now and then.
+func TestExistingRowsProgress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		core, logs := observer.New(zap.InfoLevel)
+		l := newList(8)
+		g := start(t, Config{Snapshot: l.open, Logger: zap.New(core)}, false, opening{at(0x50), newStream()})
+		for _, step := range []struct {
+			done, said int64
+			sleep      time.Duration
+		}{{0, 0, sayEvery / 2}, {2, 0, sayEvery / 2}, {4, 1, sayEvery - 1}, {6, 1, 0}} {
+			synctest.Wait()
+			require.Equal(t, SnapshotStatus{Done: step.done, Total: 8}, *g.Status().Snapshot)
+			_, why := g.Ready()
+			require.Equal(t, fmt.Sprintf("publishing the rows that were in the outbox before the slot: %d of 8 are done",
+				step.done), why)
+			require.EqualValues(t, step.said, logs.FilterFieldKey("of").Len())
+			time.Sleep(step.sleep)
+			g.producer.ack()
+		}
+		synctest.Wait()
+		require.Nil(t, g.Status().Snapshot)
+		g.stop()
+		require.NoError(t, <-g.done)
+	})
+}
+
+// While Postgres is away, that is what is wrong, not the progress of the snapshot.
+func TestExistingRowsWhilePostgresIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newList(4)
+		l.breaks = 1
+		g := start(t, Config{Snapshot: l.open}, false, opening{at(0x50), newStream()})
+		synctest.Wait()
+		require.EqualValues(t, 4, g.Status().Snapshot.Total)
+		_, why := g.Ready()
+		require.Equal(t, "reconnecting: list: broken", why)
+		g.setState(relay.State{Name: relay.Snapshotting})
+		g.snapshot.total.Store(0)
+		_, why = g.Ready()
+		require.Equal(t, "snapshot", why)
+		g.stop()
+		require.NoError(t, <-g.done)
+	})
+}
+
+// What is taken is struck off whatever ended the batch; of two errors the error of the batch counts, unless it only
+// means that the reader stays where it is.
+func TestExistingRowsEndOfABatch(t *testing.T) {
+	notStruck := errors.New("not struck off")
+	for name, test := range map[string]struct {
+		batch, done, want error
+	}{
+		"all taken":               {nil, nil, nil},
+		"not struck off":          {nil, notStruck, notStruck},
+		"the list broke":          {errList, nil, errList},
+		"both":                    {errList, notStruck, errList},
+		"halted":                  {errHalted, nil, errHalted},
+		"halted, not struck off":  {errHalted, notStruck, notStruck},
+		"stopped":                 {errStopping, nil, errStopping},
+		"stopped, not struck off": {errStopping, notStruck, notStruck},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, _ := idle(t, Config{})
+			l := &oneBatch{fakeList: newList(2), err: test.batch}
+			l.done = test.done
+			w := snapshotRun{r: &c.reader, s: newStream(), list: l}
+			require.Equal(t, test.want, w.run())
+			require.Equal(t, test.done == nil, len(l.rows) < 2)
+		})
+	}
+}
+
+// oneBatch is a list whose first batch ends with an error after its first row.
+type oneBatch struct {
+	*fakeList
+	err error
+}
+
+func (l *oneBatch) Batch(ctx context.Context, after int64, take func(int64, *pgoutput.Relation,
+	pgoutput.Tuple) error,
+) (last int64, err error) {
+	if l.err == nil {
+		return l.fakeList.Batch(ctx, after, take)
+	}
+	if err := take(1, relation, typedRow("s1", "order").Tuple); err != nil {
+		return 0, err
+	}
+	return 0, l.err
 }
