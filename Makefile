@@ -94,7 +94,7 @@ e2e: build ## the binary against real Postgres and real Kafka (needs Java 17 and
 	$(GO) test $(RACE) -tags e2e -count=1 -timeout 30m -parallel 3 ./test/e2e/...
 	$(GO) test $(RACE) -tags e2e -count=1 -timeout 10m -run '^TestReal' ./internal/kafka/... ./test/inbox/consumer/
 
-soak: build ## make e2e with each fault as often and as long as promised, an hour; KAFKA=3.9 for all of it on that version
+soak: build ## make e2e with each fault as often and as long as promised, an hour; KAFKA=3.9 or 2.8 for all of it on that version
 	$(NO_RACE_NOTE)
 	CDC_OUTBOX_TEST_SOAK=1 CDC_OUTBOX_TEST_KAFKA=$(KAFKA) $(GO) test $(RACE) -tags e2e -count=1 -timeout 120m -v ./test/e2e/...
 

@@ -115,6 +115,9 @@ func (b *Broker) configure(voters string, opts *Options) error {
 	}
 	maps.Copy(m, b.ways(opts))
 	maps.Copy(m, opts.Settings)
+	if z := b.cluster.zookeeper; z != nil {
+		z.configure(m, b.Node)
+	}
 	var text strings.Builder
 	for _, k := range slices.Sorted(maps.Keys(m)) {
 		fmt.Fprintf(&text, "%s=%s\n", k, m[k])
@@ -157,15 +160,20 @@ func (b *Broker) format() error {
 	return nil
 }
 
-func (b *Broker) launch() error {
-	log, err := os.OpenFile(b.LogPath(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+// run starts a main class that writes to a log file.
+func (b *Broker) run(logPath, class string, args ...string) (*child.Child, error) {
+	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer log.Close()
-	cmd := b.command("kafka.Kafka", "server.properties")
+	cmd := b.command(class, args...)
 	cmd.Stdout, cmd.Stderr = log, log
-	c, err := child.Start(cmd, syscall.SIGKILL)
+	return child.Start(cmd, syscall.SIGKILL)
+}
+
+func (b *Broker) launch() error {
+	c, err := b.run(b.LogPath(), "kafka.Kafka", "server.properties")
 	if err != nil {
 		return err
 	}

@@ -1,5 +1,5 @@
-// Package kafka runs real Apache Kafka brokers in KRaft combined mode (each node is broker and controller) for tests,
-// on free ports of 127.0.0.1; they end with the process that started them.
+// Package kafka runs real Apache Kafka brokers for tests, on free ports of 127.0.0.1; they end with the process that
+// started them. They run in KRaft combined mode (each node is broker and controller), before Kafka 3 with ZooKeeper.
 package kafka
 
 import (
@@ -49,7 +49,8 @@ type Cluster struct {
 	*kafkaclient.Client
 	Brokers []*Broker // Brokers[i] has node id i+1
 
-	dir *scratch.Dir
+	dir       *scratch.Dir
+	zookeeper *zookeeper // nil with KRaft
 }
 
 // Start starts a cluster and returns when every broker serves clients. Close it.
@@ -72,12 +73,19 @@ func Start(ctx context.Context, opts Options) (*Cluster, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 90*time.Second)
 	defer cancel()
+	if c.zookeeper != nil {
+		if err := c.zookeeper.start(ctx); err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
+	}
 	// Each format is a JVM start: a second of CPU. The brokers start as soon as theirs is done.
 	var g errgroup.Group
 	for _, b := range c.Brokers {
 		g.Go(func() error {
-			if err := b.format(); err != nil {
-				return err
+			if c.zookeeper == nil {
+				if err := b.format(); err != nil {
+					return err
+				}
 			}
 			return b.launch()
 		})
@@ -128,6 +136,12 @@ func (c *Cluster) prepare(opts Options, bin, jars string) error {
 		}
 		c.Brokers = append(c.Brokers, b)
 	}
+	if needsZooKeeper(opts.Version) {
+		var err error
+		if c.zookeeper, err = newZooKeeper(c.Brokers[0], c.dir.Join("zookeeper")); err != nil {
+			return err
+		}
+	}
 	id := make([]byte, 16)
 	_, _ = rand.Read(id) // never fails
 	id[0] &= 0x7f        // an id that begins with a dash would read as an option
@@ -173,6 +187,9 @@ func (c *Cluster) Close() error {
 	}
 	for _, b := range c.Brokers {
 		b.Kill()
+	}
+	if c.zookeeper != nil {
+		c.zookeeper.kill()
 	}
 	return c.dir.Remove()
 }

@@ -17,20 +17,28 @@ import (
 var pom []byte
 
 // versions maps short versions to the release that is fetched for them.
-var versions = map[string]string{"": "4.1.0", "4": "4.1.0", "4.1": "4.1.0", "3": "3.9.1", "3.9": "3.9.1"}
+var versions = map[string]string{
+	"": "4.1.0", "4": "4.1.0", "4.1": "4.1.0", "3": "3.9.1", "3.9": "3.9.1", "2": "2.8.2", "2.8": "2.8.2",
+}
 
 // EnvVersion is the version of clusters whose Options name none.
 const EnvVersion = "CDC_OUTBOX_TEST_KAFKA"
 
-// Jars returns a directory with Kafka of the version ("4.1", "3.9" or a full one; default $CDC_OUTBOX_TEST_KAFKA,
-// otherwise 4.1.0) and all it needs. Maven fetches them once; they stay in the cache.
-func Jars(version string) (string, error) {
+// release is the release of a version ("4.1", "3.9" or a full one; default $CDC_OUTBOX_TEST_KAFKA, otherwise 4.1.0).
+func release(version string) string {
 	if version == "" {
 		version = os.Getenv(EnvVersion)
 	}
 	if full, ok := versions[version]; ok {
-		version = full
+		return full
 	}
+	return version
+}
+
+// Jars returns a directory with Kafka of the version, as release takes it, and all it needs. Maven fetches them once;
+// they stay in the cache.
+func Jars(version string) (string, error) {
+	version = release(version)
 	cache, err := scratch.CacheDir()
 	if err != nil {
 		return "", err
