@@ -69,7 +69,8 @@ type Plan struct {
 	Window      int
 	RequestTime time.Duration // kafka's request timeout
 	NoMemory    bool          // postgres.checkpoint: off
-	Stale       bool          // what a process had sent may arrive after its end
+	Kafka4      bool
+	Stale       bool // what a process had sent may arrive after its end
 	Steps       []Step
 }
 
@@ -168,6 +169,7 @@ func NewPlan(seed uint64, sw Switches) *Plan {
 			p.Steps = append(p.Steps, s)
 		}
 	}
+	p.Kafka4 = r.IntN(2) == 0
 	slices.SortStableFunc(p.Steps, func(a, b Step) int { return int(a.At - b.At) })
 	return p
 }

@@ -64,7 +64,9 @@ func newWorld(p *Plan, tracing bool) *world {
 		Version: p.Version, SenderTimeout: time.Minute, RowTime: time.Millisecond,
 	})
 	w.net.Listen(postgresAddress, w.postgres.Serve)
-	w.kafka = broker.New(broker.Config{Brokers: p.Brokers, Topics: topics, MarkerTime: 3 * time.Millisecond}, w.net)
+	w.kafka = broker.New(broker.Config{
+		Brokers: p.Brokers, Topics: topics, MarkerTime: 3 * time.Millisecond, Kafka4: p.Kafka4,
+	}, w.net)
 	w.postgres.Confirmed = w.confirmed
 	w.kafka.Appended = w.appended
 	w.kafka.Fate = w.fate

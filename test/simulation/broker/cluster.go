@@ -52,6 +52,9 @@ type Config struct {
 	Brokers    int
 	Topics     map[string]int32 // partitions
 	MarkerTime time.Duration    // between the end of a transaction and its markers
+	// Kafka4: the owner of a transaction that the coordinator has aborted gets the epoch of the abort when it asks with
+	// the epoch before.
+	Kafka4 bool
 }
 
 // Cluster is the stand-in. All its methods may be called from anywhere.
@@ -119,6 +122,21 @@ func (c *Cluster) create(name string, partitions int32) {
 	if !slices.Contains(c.names, name) {
 		c.names = append(c.names, name)
 	}
+}
+
+// Create creates a topic.
+func (c *Cluster) Create(name string, partitions int32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.create(name, partitions)
+}
+
+// Delete deletes a topic, with all that its partitions know of producers.
+func (c *Cluster) Delete(name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.partitions, name)
+	c.names = slices.DeleteFunc(c.names, func(other string) bool { return other == name })
 }
 
 // Stop ends a broker. Its partitions move to the others after a while, where there are others.

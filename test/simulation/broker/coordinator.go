@@ -22,7 +22,7 @@ type transaction struct {
 	id        string
 	producer  int64
 	epoch     int16
-	lastEpoch int16 // before the last raise by its owner, -1 where it was another one's
+	lastEpoch int16 // that may ask again, -1 for none: see raise and abort
 	state     txnState
 	commits   bool // the outcome, once it ends
 	began     time.Time
@@ -53,10 +53,11 @@ func (c *Cluster) Fence() {
 	slices.Sort(ids)
 	for _, id := range ids {
 		t := c.txns[id]
-		t.epoch++
-		t.lastEpoch = -1
 		if t.state == ongoing {
-			c.finish(t, false)
+			c.abort(t)
+		} else {
+			t.epoch++
+			t.lastEpoch = -1
 		}
 		c.say("another client raised the epoch of %s to %d", id, t.epoch)
 	}
@@ -103,9 +104,7 @@ func (c *Cluster) raise(t *transaction, req *kmsg.InitProducerIDRequest) int16 {
 	case t.state == ending:
 		return codeConcurrent
 	case t.state == ongoing: // whatever epoch was given
-		t.epoch++
-		t.lastEpoch = -1
-		c.finish(t, false)
+		c.abort(t)
 		return codeConcurrent
 	case !given:
 		t.epoch++
@@ -120,6 +119,16 @@ func (c *Cluster) raise(t *transaction, req *kmsg.InitProducerIDRequest) int16 {
 	}
 	t.state = empty
 	return 0
+}
+
+// abort ends an open transaction that its producer has not ended, and fences the producer.
+func (c *Cluster) abort(t *transaction) {
+	t.lastEpoch = -1
+	if c.cfg.Kafka4 {
+		t.lastEpoch = t.epoch
+	}
+	t.epoch++
+	c.finish(t, false)
 }
 
 // judge is what a request of the producer meets first.
@@ -150,10 +159,8 @@ func (c *Cluster) begin(t *transaction) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if t.state == ongoing && t.serial == serial {
-			t.epoch++
-			t.lastEpoch = -1
+			c.abort(t)
 			c.say("%s timed out, epoch %d", t.id, t.epoch)
-			c.finish(t, false)
 		}
 	})
 }

@@ -9,6 +9,9 @@ import (
 // remembered is how many batches of a producer a partition recognizes (ProducerStateEntry.NUM_BATCHES_TO_RETAIN).
 const remembered = 5
 
+// maxBatch is max.message.bytes, as Kafka has it where nothing else is set.
+const maxBatch = 1048588
+
 // producerState is what a partition knows of a producer (ProducerStateManager).
 type producerState struct {
 	epoch   int16
@@ -55,6 +58,9 @@ func (c *Cluster) appendTo(node int32, topic string, index int32, raw []byte, tx
 	p := partitions[index]
 	if p.leader != node {
 		return -1, codeNotLeader
+	}
+	if len(raw) > maxBatch {
+		return -1, codeTooLarge
 	}
 	var b kmsg.RecordBatch
 	if err := b.ReadFrom(raw); err != nil {

@@ -14,6 +14,7 @@ import (
 // The codes that the stand-in answers with.
 const (
 	codeUnknownTopic         = 3
+	codeTooLarge             = 10
 	codeNotLeader            = 6
 	codeNotCoordinator       = 16
 	codeTopicExists          = 36
