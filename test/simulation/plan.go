@@ -72,6 +72,7 @@ type Plan struct {
 	Kafka4      bool
 	Stale       bool // what a process had sent may arrive after its end
 	Steps       []Step
+	kept        []int // numbers of the steps in the seed's own plan, nil for all
 }
 
 func (p *Plan) String() string {

@@ -64,7 +64,7 @@ func TestSeeds(t *testing.T) {
 		virtual += res.Virtual
 		if res.Failed() {
 			failed++
-			t.Errorf("seed %d\n%s\n%s", seed, res, p)
+			t.Errorf("seed %d\n%s\n%s%s", seed, res, p, shortened(t, p, res))
 			if failed >= int(number("SIMULATION_FAILURES", 5)) {
 				break
 			}
@@ -75,10 +75,9 @@ func TestSeeds(t *testing.T) {
 		took.Round(time.Millisecond), float64(n)/took.Seconds())
 }
 
-// TestSeed shows one seed: SIMULATION_SEED.
+// TestSeed shows one seed: SIMULATION_SEED, or the steps of it that SIMULATION_STEPS names.
 func TestSeed(t *testing.T) {
-	seed := number("SIMULATION_SEED", 1)
-	p := NewPlan(seed, switches())
+	p := chosen(t, number("SIMULATION_SEED", 1))
 	res := simulate(t, p, true)
 	for _, line := range res.Trace {
 		t.Log(line)

@@ -2,7 +2,7 @@
 // The bugs are replacements in copies of the source files, given to the compiler as an overlay, so the product carries
 // no switches for them.
 //
-//	go run ./test/simulation/mutants [-seeds 2000] [-only TEXT]
+//	go run ./test/simulation/mutants [-seeds 2000] [-only TEXT [-show]]
 package main
 
 import (
@@ -22,6 +22,7 @@ import (
 func main() {
 	seeds := flag.Int("seeds", 2000, "how many seeds a bug may survive")
 	only := flag.String("only", "", "only the bugs whose name contains this")
+	show := flag.Bool("show", false, "print the shortest schedule of steps that shows the bug")
 	flag.Parse()
 	dir, err := os.MkdirTemp("", "mutants")
 	if err != nil {
@@ -34,7 +35,7 @@ func main() {
 		if !strings.Contains(m.name, *only) {
 			continue
 		}
-		seed, promise, err := m.run(dir, *seeds)
+		seed, promise, err := m.run(dir, *seeds, *show)
 		if err != nil {
 			seed, promise = "-", err.Error()
 		}
@@ -56,7 +57,7 @@ var (
 )
 
 // run builds the simulation with the bug in it and runs it until a seed fails.
-func (m mutant) run(dir string, seeds int) (seed, promise string, err error) {
+func (m mutant) run(dir string, seeds int, show bool) (seed, promise string, err error) {
 	text, err := os.ReadFile(m.file)
 	if err != nil {
 		return "", "", err
@@ -91,7 +92,13 @@ func (m mutant) run(dir string, seeds int) (seed, promise string, err error) {
 	cmd := exec.CommandContext(ctx, binary, "-test.run", "^TestSeeds$", "-test.v")
 	cmd.Env = append(os.Environ(), fmt.Sprintf("SIMULATION_SEEDS=%d", seeds), "SIMULATION_FAILURES=1",
 		"SIMULATION_WITH="+m.with)
+	if !show {
+		cmd.Env = append(cmd.Env, "SIMULATION_SHORTEN=0s")
+	}
 	out, err := cmd.CombinedOutput()
+	if show {
+		_, _ = os.Stdout.Write(out)
+	}
 	if found := failed.FindSubmatch(out); found != nil {
 		return string(found[1]), string(found[2]), nil
 	}
