@@ -133,8 +133,10 @@ func TestEveryKeyEveryLayer(t *testing.T) {
 		if strings.HasPrefix(f.Key, "kafka.tls.") || strings.HasPrefix(f.Key, "kafka.sasl.") ||
 			f.Key == "router.preset" || strings.HasPrefix(f.Key, "polling.") ||
 			strings.HasPrefix(f.Key, "router.debezium.") ||
-			f.Key == "postgres.hot_standby" || f.Key == "postgres.primary_dsn" {
-			continue // they need one another; TestTLS, TestSASL, TestPresets, TestSource and TestHotStandby
+			f.Key == "postgres.hot_standby" || f.Key == "postgres.primary_dsn" ||
+			f.Key == "postgres.wait_for_standbys_count" {
+			// they need one another; TestTLS, TestSASL, TestPresets, TestSource, TestHotStandby and TestWaitForStandbys
+			continue
 		}
 		want := value(f)
 		dot := strings.LastIndexByte(f.Key, '.')

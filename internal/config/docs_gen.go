@@ -51,6 +51,17 @@ var docs = map[string]string{
 	"postgres.failover": "" +
 		"Create the slot with failover, so that the slot is kept when a standby is promoted. This needs " +
 		"PostgreSQL 17 or newer.",
+	"postgres.wait_for_standbys": "" +
+		"Physical standbys, by their application_name in pg_stat_replication, that must have flushed a " +
+		"transaction before its events are published. Then a failover to one of them takes back nothing that " +
+		"Kafka has. The single entry synchronous_standby_names means what that setting of the server says at " +
+		"the moment. Empty: events are published when the primary alone has the transaction, and a failover " +
+		"to a standby that is behind leaves events in Kafka whose rows no longer exist. A standby that is not " +
+		"connected stops publishing. The role needs pg_read_all_stats (or pg_monitor). docs/deploy.md " +
+		"describes it.",
+	"postgres.wait_for_standbys_count": "" +
+		"How many standbys of postgres.wait_for_standbys must have flushed a transaction. 0 means all of " +
+		"them.",
 	"polling.workers": "" +
 		"Number of workers in this process. Each worker has its own connection to Postgres. Several processes " +
 		"can share the work.",

@@ -60,6 +60,17 @@ type Postgres struct {
 	// Create the slot with `failover`, so that the slot is kept when a standby is promoted. This needs PostgreSQL
 	// 17 or newer.
 	Failover bool `key:"failover" default:"false"`
+
+	// Physical standbys, by their `application_name` in `pg_stat_replication`, that must have flushed a transaction
+	// before its events are published. Then a failover to one of them takes back nothing that Kafka has. The single
+	// entry `synchronous_standby_names` means what that setting of the server says at the moment. Empty: events are
+	// published when the primary alone has the transaction, and a failover to a standby that is behind leaves events in
+	// Kafka whose rows no longer exist. A standby that is not connected stops publishing. The role needs
+	// `pg_read_all_stats` (or `pg_monitor`). docs/deploy.md describes it.
+	WaitForStandbys []string `key:"wait_for_standbys" example:"standby_1,standby_2"`
+
+	// How many standbys of `postgres.wait_for_standbys` must have flushed a transaction. 0 means all of them.
+	WaitForStandbysCount int `key:"wait_for_standbys_count" default:"0"`
 }
 
 // OutboxTables returns postgres.tables, or none if the key is off.
@@ -90,6 +101,7 @@ func (l *loader) postgres(p *Postgres) {
 		l.fail("postgres.snapshot", "", "needs postgres.tables, and a slot whose name has at most 43 bytes")
 	}
 	l.hotStandby(p)
+	l.waitForStandbys(p)
 	for i, prefix := range p.Messages {
 		if strings.ContainsRune(prefix, 0) || slices.Contains(p.Messages[:i], prefix) {
 			l.fail("postgres.messages", "", "names %q twice, or Postgres does not take this prefix", prefix)
@@ -124,5 +136,33 @@ func (l *loader) hotStandby(p *Postgres) {
 	if p.Snapshot == "initial" {
 		l.fail("postgres.snapshot", "",
 			"is initial together with postgres.hot_standby; the list of rows can only be written on a primary")
+	}
+}
+
+// asServer is the entry of postgres.wait_for_standbys that stands for a setting of the server.
+const asServer = "synchronous_standby_names"
+
+func (l *loader) waitForStandbys(p *Postgres) {
+	const key, count = "postgres.wait_for_standbys", "postgres.wait_for_standbys_count"
+	for i, name := range p.WaitForStandbys {
+		same := func(other string) bool { return strings.EqualFold(other, name) } // as the server compares
+		switch {
+		case name == "" || name == "*" || strings.ContainsRune(name, 0):
+			l.fail(key, "names of standbys", "names %q, which is not the application_name of one standby", name)
+		case slices.ContainsFunc(p.WaitForStandbys[:i], same):
+			l.fail(key, "", "names %q twice", name)
+		case name == asServer && len(p.WaitForStandbys) > 1:
+			l.fail(key, "", "names standbys together with %s, which stands alone", asServer)
+		}
+	}
+	asked := p.WaitForStandbysCount
+	switch {
+	case asked < 0 || asked > len(p.WaitForStandbys):
+		l.fail(count, "0 to the number of names in "+key, "is %d, and %s names %d", asked, key, len(p.WaitForStandbys))
+	case asked > 0 && p.WaitForStandbys[0] == asServer:
+		l.fail(count, "", "is set, but %s says how many", asServer)
+	}
+	if p.HotStandby && len(p.WaitForStandbys) > 0 {
+		l.fail(key, "", "is set together with postgres.hot_standby; a standby does not know how far other standbys are")
 	}
 }

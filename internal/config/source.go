@@ -18,6 +18,7 @@ const (
 var onlyWAL = []string{
 	"postgres.slot", "postgres.publication", "postgres.messages", "postgres.checkpoint", "postgres.on_change",
 	"postgres.setup", "postgres.snapshot", "postgres.failover", "postgres.hot_standby", "postgres.primary_dsn",
+	"postgres.wait_for_standbys", "postgres.wait_for_standbys_count",
 	"monitor.warn_retained", "monitor.critical_retained", "monitor.wal_volume",
 }
 

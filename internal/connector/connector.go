@@ -17,6 +17,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay/badrow"
+	"github.com/cdc-outbox/cdc-outbox/internal/standbys"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/traces"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
@@ -37,6 +38,10 @@ type Config struct {
 	// publish.
 	Snapshot       func(ctx context.Context) (Snapshot, error)
 	SnapshotHeader bool // they carry the header snapshot
+
+	// Standbys holds each transaction back until the physical standbys that may be promoted have it; nil: none is waited
+	// for.
+	Standbys *standbys.Gate
 
 	OnChange OnChange // at an UPDATE or TRUNCATE of the outbox; default WarnOfChange
 
@@ -130,6 +135,9 @@ func New(cfg Config) (*Connector, error) {
 		c.keeper = kafka.NewKeeper(cfg.Kafka.Cluster, cfg.Logger)
 	}
 	cfg.Metrics.Watch(c.gauges())
+	if cfg.Standbys != nil {
+		cfg.Metrics.WatchStandbys(cfg.Standbys.Waited)
+	}
 	c.badRows.Register()
 	return c, nil
 }
@@ -149,6 +157,9 @@ func (c *Connector) Run(ctx context.Context) error {
 	})
 	if c.keeper != nil {
 		g.Go(func() error { return c.keeper.Run(life) })
+	}
+	if c.cfg.Standbys != nil {
+		g.Go(func() error { return c.cfg.Standbys.Run(life) })
 	}
 	g.Go(func() error { return c.watchDrain(ctx, life, end) })
 	g.Go(func() error { return c.watchProgress(life) })

@@ -52,6 +52,9 @@ func (r *reader) takeOver(s stream) error {
 	id := c.identity
 	c.mu.Unlock()
 	r.timeline, r.pid = id.Timeline, id.BackendPID
+	if c.cfg.Standbys != nil {
+		c.cfg.Standbys.Follow(id.BackendPID)
+	}
 	c.setFencing(true)
 	defer c.setFencing(false)
 	ctx, cancel := r.whileOpen(s)

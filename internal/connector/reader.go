@@ -102,6 +102,8 @@ func (r *reader) relay(s stream) error {
 			if err := r.awaitStop(s); err != nil || r.c.isStopping() {
 				return err
 			}
+		case errors.Is(err, errStopping):
+			return r.finish(s)
 		case err != nil:
 			return err
 		}
@@ -109,13 +111,16 @@ func (r *reader) relay(s stream) error {
 }
 
 // handle applies one message to the tracker. Its errors end the process: the tracker refuses only what Postgres must
-// not send, and only the end of the process ends the waits for room.
+// not send, and only the end of the process ends the waits for room. The wait for standbys ends with the stream, too.
 func (r *reader) handle(m *pgoutput.Message) error {
 	switch m.Kind {
 	case pgoutput.KindInsert:
 		return r.insert(m)
 	case pgoutput.KindBegin:
 		if err := r.awaitConfirmed(); err != nil {
+			return err
+		}
+		if err := r.awaitStandbys(m.Begin.CommitLSN, m.Begin.CommitTime); err != nil {
 			return err
 		}
 		r.commit, r.commitTime, r.xid = m.Begin.CommitLSN, m.Begin.CommitTime, m.Begin.XID

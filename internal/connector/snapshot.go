@@ -66,6 +66,9 @@ func (r *reader) publishSnapshot(s stream) error {
 		return nil
 	}
 	defer list.Close()
+	if err := r.awaitStandbys(everything, time.Now()); err != nil {
+		return err
+	}
 	r.c.snapshot.done.Store(0)
 	r.c.snapshot.total.Store(list.Left())
 	r.c.setState(relay.State{Name: relay.Snapshotting})

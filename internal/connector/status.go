@@ -143,9 +143,13 @@ func (c *Connector) Ready() (bool, string) {
 	if age := c.progress.age(now); age > c.cfg.Stall {
 		return false, c.stalledReason(age)
 	}
-	// While the window is full the reader does not listen, so silence says nothing about Postgres then; but then the
-	// check above reports it.
-	if age := now.Sub(s.LastHeard()); age > c.cfg.Stall && c.idle() {
+	age, why := c.standbyWait(now)
+	if age > c.cfg.Stall {
+		return false, why
+	}
+	// While the window is full, or a transaction waits for standbys, the reader does not listen, so silence says nothing
+	// about Postgres then; but then the checks above report it.
+	if age := now.Sub(s.LastHeard()); age > c.cfg.Stall && c.idle() && why == "" {
 		return false, fmt.Sprintf("nothing was heard from Postgres for %s", fault.Duration(age))
 	}
 	return true, "streaming"
@@ -199,6 +203,7 @@ func (c *Connector) Status() Status {
 		}
 	}
 	st.Snapshot = c.snapshot.status()
+	st.Waits = append(st.Waits, c.standbyWaits()...)
 	for _, t := range c.troubles() {
 		st.Waits = append(st.Waits, t.Wait())
 	}
@@ -262,6 +267,9 @@ func (c *Connector) oldestUnconfirmed() time.Duration {
 	}
 	if _, oldest, ok := t.Outstanding(); ok {
 		return max(0, time.Since(oldest))
+	}
+	if committed, ok := c.heldTransaction(); ok {
+		return max(0, time.Since(committed))
 	}
 	return 0
 }

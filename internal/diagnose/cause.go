@@ -34,6 +34,9 @@ const (
 // slot does not wait for it.
 const Synchronous = "synchronous_standby"
 
+// PhysicalStandbys is the kind of the wait for standbys that have not flushed a transaction.
+const PhysicalStandbys = "physical_standbys"
+
 const (
 	// manyRows make a transaction worth naming: fewer have passed before an operator has read the sentence.
 	manyRows = 10_000

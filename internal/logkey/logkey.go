@@ -62,6 +62,7 @@ const (
 	Source            = "source"              // wal or polling
 	SQL               = "sql"                 // a statement
 	SQLState          = "sqlstate"            // Postgres error code
+	Standbys          = "standbys"            // physical standbys that are waited for
 	SupersededBy      = "superseded_by"       // the worse alert
 	Table             = "table"               // schema-qualified table
 	Tables            = "tables"              // a number of tables

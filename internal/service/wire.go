@@ -15,6 +15,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/routing"
 	"github.com/cdc-outbox/cdc-outbox/internal/setup"
 	"github.com/cdc-outbox/cdc-outbox/internal/snapshot"
+	"github.com/cdc-outbox/cdc-outbox/internal/standbys"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/traces"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
@@ -66,6 +67,7 @@ func (p *process) connectorConfig(admin setup.Config) (connector.Config, error) 
 		Kafka:          producer,
 		Router:         route,
 		Policies:       wiring.Policies(c),
+		Standbys:       p.standbyGate(admin.Standbys),
 		Snapshot:       openSnapshot(c, admin),
 		SnapshotHeader: c.Router.Preset != config.PresetDebezium,
 		OnChange:       connector.OnChange(c.Postgres.OnChange),
@@ -77,6 +79,17 @@ func (p *process) connectorConfig(admin setup.Config) (connector.Config, error) 
 		Metrics:        metrics,
 		Logger:         p.Logger,
 	}, nil
+}
+
+// standbyGate is nil where no standby is waited for.
+func (p *process) standbyGate(demand standbys.Demand) *standbys.Gate {
+	if len(demand.Names) == 0 {
+		return nil
+	}
+	return standbys.New(standbys.Config{
+		Demand: demand, DSN: p.Config.Postgres.DSN.Read, Slot: p.Config.Postgres.Slot, Patience: p.Config.HTTP.Stall,
+		Logger: p.Logger,
+	})
 }
 
 // tracesRecorder is nil where traces are off.

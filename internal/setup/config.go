@@ -8,6 +8,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/cdc-outbox/cdc-outbox/internal/standbys"
 )
 
 // Config says what the connector needs in Postgres. Setup, Ensure, Teardown and Preflight take it.
@@ -18,6 +19,9 @@ type Config struct {
 	Snapshot bool     // list the rows that are in the tables when the slot is created, to be published once
 	// PrimaryDSN leads to the primary of a hot standby; empty: what is created there is created by hand.
 	PrimaryDSN string
+
+	// Standbys are waited for before anything is published; none where it names none.
+	Standbys standbys.Demand
 
 	// TableDDL creates the outbox tables, one statement or several; Setup runs it when one of Tables is missing. Empty:
 	// a missing table is an error.

@@ -39,6 +39,9 @@ func Preflight(ctx context.Context, dsn string, cfg Config) []preflight.Finding 
 		if st.Limits, st.Keepalives, err = postgres.LookupLimits(ctx, s.Conn); err != nil {
 			return postgres.QueryFault("settings", err)
 		}
+		if st.Standbys, err = lookAtStandbys(ctx, s.Conn, cfg, st.Server); err != nil {
+			return postgres.QueryFault("standbys", err)
+		}
 		ways = pooler.OnService(pooler.Probe(ctx, dsn, cfg.Slot, cfg.ConnectTimeout), st.Server.Service)
 		// A role that was given a replication connection may replicate, however the service grants it.
 		st.Server.MayReplicate = st.Server.MayReplicate || slices.ContainsFunc(ways, pooler.Route.Replicates)
@@ -108,6 +111,7 @@ func preflightFindings(cfg Config, st state, open []openTransaction, reader stri
 	out = append(out, checkIdleTimeout(st)...)
 	out = append(out, checkSenderTimeout(st)...)
 	out = append(out, checkSynchronous(cfg, st)...)
+	out = append(out, checkStandbys(cfg, st)...)
 	out = append(out, checkEmitters(cfg, st)...)
 	out = append(out, postgres.CheckLimits(st.Limits, st.Keepalives, st.Server.User)...)
 	return append(out, checkOpenTransactions(st, open)...)

@@ -35,12 +35,16 @@ func Ensure(ctx context.Context, dsn string, cfg Config, auto bool) error {
 	})
 }
 
-// mayStream reports a role that may not replicate with the server's own remedy, which on a managed service differs from
-// the remedy for START_REPLICATION's refusal. The catalog alone proves nothing: services grant it in ways of their own.
+// mayStream reports a role that may not see the standbys that are to be waited for, and a role that may not replicate
+// with the server's own remedy, which on a managed service differs from the remedy for START_REPLICATION's refusal. The
+// catalog alone proves nothing: services grant it in ways of their own.
 func mayStream(ctx context.Context, s servers, dsn string, cfg Config) error {
 	server, err := postgres.LookupServer(ctx, s.Conn)
 	if err != nil {
 		return postgres.QueryFault("server", err)
+	}
+	if err := preflight.FirstFailure(maySeeStandbys(cfg, server)); err != nil {
+		return err
 	}
 	if server.MayReplicate {
 		return nil

@@ -11,6 +11,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/snapshot"
+	"github.com/cdc-outbox/cdc-outbox/internal/standbys"
 )
 
 // state is all that Setup, Ensure and Preflight look at. Reading it and judging it are apart, so that the
@@ -22,6 +23,7 @@ type state struct {
 	Readers     []string         // slots that may read the publication, but ours; read for teardown only
 	Limits      []postgres.Limit // of the session that checks; read for check only
 	Keepalives  int              // see postgres.LookupLimits; read for check only
+	Standbys    *standbys.Look   // nil on a standby; read for check only
 	Role        roleInfo         // the role that AdminConfig.Role names
 	Publication postgres.Publication
 	Slot        postgres.Slot

@@ -149,6 +149,15 @@ func (m *Metrics) Reconnected(side Side) {
 	m.reconnects[side].Inc()
 }
 
+// WatchStandbys registers how long transactions have waited for physical standbys, which is read at each scrape. Call
+// it once.
+func (m *Metrics) WatchStandbys(waited func() time.Duration) {
+	m.reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Namespace: Namespace, Name: "standby_wait_seconds_total",
+		Help: "Time in which transactions waited until the standbys of postgres.wait_for_standbys had flushed them.",
+	}, func() float64 { return waited().Seconds() }))
+}
+
 // Gauges are read at each scrape, so they cost nothing while a row is relayed and are never stale. The functions
 // are called from the HTTP server's goroutines.
 type Gauges struct {

@@ -7,6 +7,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/routing"
 	"github.com/cdc-outbox/cdc-outbox/internal/setup"
+	"github.com/cdc-outbox/cdc-outbox/internal/standbys"
 )
 
 // Admin takes what Postgres has to hold from the configuration.
@@ -20,6 +21,7 @@ func Admin(c *config.Loaded, table bool) (setup.Config, error) {
 		},
 	}}
 	cfg.Messages = c.Postgres.Messages
+	cfg.Standbys = standbys.Demand{Names: c.Postgres.WaitForStandbys, Count: c.Postgres.WaitForStandbysCount}
 	for _, n := range routing.Needs(c) {
 		cfg.Columns.Needed = append(cfg.Columns.Needed, postgres.NeededColumn{
 			Name: n.Column, Key: n.Key, Role: n.Role, Required: n.Required, Usual: n.Usual,
