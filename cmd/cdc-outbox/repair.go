@@ -18,6 +18,7 @@ import (
 type repairFlags struct {
 	replay.Pace
 	twice, asJSON bool
+	ghosts        bool
 	since         string
 	topics        []string
 }
@@ -39,23 +40,33 @@ lead to no topic are counted: "cdc-outbox dead-letter list" has the rows that we
 missing has none of its rows; to publish them it has to be made first, unless kafka.topics.create is set:
 kafka-topics.sh --bootstrap-server BROKER:9092 --create --topic NAME --partitions 12.
 
+With --ghosts it looks in the other direction, and only reads: it lists the events in the topics whose rows the tables
+do not have, such as events that a failover to a standby took back. Rows must be kept for that: it judges events that
+are newer than the oldest row, or than --since. "prune" deletes by age, so what it deleted is not listed; rows that are
+deleted in another way are. It reads the topics that rows lead to, and those of --topics.
+
 A run that was interrupted is begun again: what it published is found in Kafka. Two at once are refused.
 
 Exit codes: 0 done, 1 it failed or was interrupted, 2 the command line is wrong, 3 what is missing is not certain, or
-could not be published.`,
+could not be published; with --ghosts, 3 some were found, or it cannot be told.`,
 		Example: `  cdc-outbox repair --dry-run
-  cdc-outbox repair --since 2026-01-31T08:00:00Z`,
+  cdc-outbox repair --since 2026-01-31T08:00:00Z
+  cdc-outbox repair --ghosts`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.load(cmd)
 			if err != nil {
 				return err
 			}
+			if o.ghosts {
+				return a.findGhosts(cmd.Context(), c, &o)
+			}
 			return a.repair(cmd.Context(), c, &o)
 		},
 	}
 	f := cmd.Flags()
 	f.BoolVar(&o.DryRun, "dry-run", false, "count what is missing and publish nothing")
+	f.BoolVar(&o.ghosts, "ghosts", false, "list events in the topics that have no row, and publish nothing")
 	f.StringVar(&o.since, "since", "", "look only at rows from this time on (RFC 3339)")
 	f.StringSliceVar(&o.topics, "topics", nil,
 		"look for the records in these topics, too, for instance in the topics of an earlier router.topic")

@@ -137,7 +137,7 @@ func (f *fetchBuffer) record(c *wire.Cursor, h batchHeader, m *Message) {
 	r := wire.NewCursor(c.Bytes(int(c.Varint())))
 	r.Bytes(1) // attributes
 	m.Timestamp = h.first + r.Varint()
-	if h.attributes&logAppendTime != 0 {
+	if m.AppendTime = h.attributes&logAppendTime != 0; m.AppendTime {
 		m.Timestamp = h.max
 	}
 	m.Offset = h.base + r.Varint()

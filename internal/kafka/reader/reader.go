@@ -42,6 +42,7 @@ type Message struct {
 	Partition  int32
 	Offset     int64
 	Timestamp  int64  // milliseconds since the Unix epoch
+	AppendTime bool   // it is when the broker appended the record
 	Key, Value []byte // nil: null
 	Headers    []router.Header
 }

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/config"
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/replay"
+	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
+)
+
+// findGhosts lists the events in Kafka whose rows do not exist.
+func (a *app) findGhosts(ctx context.Context, c *config.Loaded, o *repairFlags) error {
+	if err := needsSlot(c, "repair --ghosts", "A polling relay reads only rows that can be seen."); err != nil {
+		return err
+	}
+	if o.twice {
+		return fault.Usage("--ghosts publishes nothing", "leave out --yes-publish-twice")
+	}
+	if len(c.Postgres.Messages) > 0 {
+		return &fault.Error{
+			Kind: fault.Config, Object: "postgres.messages",
+			Err: errors.New("events that are emitted as messages have no row, so events without one say nothing"),
+		}
+	}
+	db, err := wiring.NewTarget(c)
+	if err != nil {
+		return err
+	}
+	if err := needTables(db, "repair"); err != nil {
+		return err
+	}
+	since, err := replay.ParseTime("--since", o.since)
+	if err != nil {
+		return err
+	}
+	producer, err := wiring.Kafka(c)
+	if err != nil {
+		return err
+	}
+	topics, err := wiring.Topics(c, db.DSN, db.Admin.Tables).All(ctx, "--topics")
+	if err != nil && len(o.topics) == 0 {
+		return err
+	}
+	topics = append(topics, o.topics...)
+	slices.Sort(topics)
+	r, err := replay.FindGhosts(ctx, replay.GhostOptions{
+		Topics: slices.Compact(topics), Since: since, DSN: db.DSN, Admin: db.Admin, Cluster: producer.Cluster,
+		Progress: a.progress(),
+	})
+	if err != nil {
+		return err
+	}
+	if err := a.printGhosts(r, o.asJSON); err != nil {
+		return err
+	}
+	return r.Err()
+}
+
+func (a *app) printGhosts(r *replay.GhostReport, asJSON bool) error {
+	if asJSON {
+		return a.printJSON(r)
+	}
+	fmt.Fprintf(a.stdout, "%d events of rows after %s, %d of them without a row\n", r.Judged,
+		r.From.UTC().Format(time.RFC3339), len(r.Ghosts))
+	for _, g := range r.Ghosts {
+		fmt.Fprintf(a.stdout, "  %s  topic %s partition %d offset %d, %s\n", fault.Printable(g.ID), g.Topic, g.Partition,
+			g.Offset, g.Time.Format(time.RFC3339Nano))
+	}
+	for _, rest := range []struct {
+		n   int64
+		why string
+	}{
+		{r.Earlier, "are of earlier rows, which may have been deleted"},
+		{r.WithoutID, "have no id"},
+		{r.AppendTime, "have the time of the broker, not of the row; --since judges them by it"},
+	} {
+		if rest.n > 0 {
+			fmt.Fprintf(a.stdout, "not judged: %s, which %s\n", counted(rest.n, "record", "records"), rest.why)
+		}
+	}
+	return nil
+}
