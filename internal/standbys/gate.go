@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"math"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -290,8 +291,7 @@ func (g *Gate) query(ctx context.Context) (*Look, error) {
 		if err != nil {
 			return nil, err
 		}
-		if g.conn, err = postgres.Connect(ctx, dsn, "cdc-outbox standbys"); err != nil {
-			g.conn = nil
+		if g.conn, err = dial(ctx, dsn); err != nil {
 			return nil, err
 		}
 	}
@@ -300,6 +300,28 @@ func (g *Gate) query(ctx context.Context) (*Look, error) {
 		return nil, postgres.QueryFault("standbys", err)
 	}
 	return l, nil
+}
+
+// dial prepares statements, since planning the query takes longer than running it, but not where a pooler lends out its
+// connections: another backend than the login named answers there.
+func dial(ctx context.Context, dsn string) (*pgx.Conn, error) {
+	options := postgres.ConnectOptions{Application: "cdc-outbox standbys"}
+	conn, err := postgres.Open(ctx, dsn, options)
+	if err != nil {
+		return nil, err
+	}
+	answer := conn.PgConn().Exec(ctx, "SELECT pg_backend_pid()")
+	results, err := answer.ReadAll()
+	if err != nil {
+		postgres.CloseConn(conn)
+		return nil, postgres.QueryFault("standbys", err)
+	}
+	if string(results[0].Rows[0][0]) == strconv.Itoa(int(conn.PgConn().PID())) {
+		return conn, nil
+	}
+	postgres.CloseConn(conn)
+	options.Unprepared = true
+	return postgres.Open(ctx, dsn, options)
 }
 
 func (g *Gate) hangUp() {
