@@ -43,12 +43,12 @@ kafka-topics.sh --bootstrap-server BROKER:9092 --create --topic NAME --partition
 With --ghosts it looks in the other direction, and only reads: it lists the events in the topics whose rows the tables
 do not have, such as events that a failover to a standby took back. Rows must be kept for that: it judges events that
 are newer than the oldest row, or than --since. "prune" deletes by age, so what it deleted is not listed; rows that are
-deleted in another way are. It reads the topics that rows lead to, and those of --topics.
+deleted in another way are. It reads the topics that rows lead to, and the topics of --topics.
 
 A run that was interrupted is begun again: what it published is found in Kafka. Two at once are refused.
 
 Exit codes: 0 done, 1 it failed or was interrupted, 2 the command line is wrong, 3 what is missing is not certain, or
-could not be published; with --ghosts, 3 some were found, or it cannot be told.`,
+could not be published; with --ghosts, 3 some were found, or the tables do not show it.`,
 		Example: `  cdc-outbox repair --dry-run
   cdc-outbox repair --since 2026-01-31T08:00:00Z
   cdc-outbox repair --ghosts`,

@@ -152,7 +152,7 @@ func (l *loader) waitForStandbys(p *Postgres) {
 		case slices.ContainsFunc(p.WaitForStandbys[:i], same):
 			l.fail(key, "", "names %q twice", name)
 		case name == asServer && len(p.WaitForStandbys) > 1:
-			l.fail(key, "", "names standbys together with %s, which stands alone", asServer)
+			l.fail(key, "", "names standbys together with %s, which must be the only entry", asServer)
 		}
 	}
 	asked := p.WaitForStandbysCount

@@ -204,7 +204,7 @@ func rowTime(m *reader.Message) (at time.Time, ok bool) {
 	return time.UnixMilli(m.Timestamp).UTC(), !m.AppendTime
 }
 
-// lookUp forgets those that have a row.
+// lookUp forgets the events that have a row.
 func (s *search) lookUp(ctx context.Context) error {
 	absent, err := s.absent(ctx, s.asked)
 	if err != nil {
@@ -228,7 +228,7 @@ func (s *search) lookUp(ctx context.Context) error {
 	return nil
 }
 
-// absent returns those that no table has.
+// absent returns the events that no table has.
 func (s *search) absent(ctx context.Context, all []*Ghost) ([]*Ghost, error) {
 	rest := slices.Clone(all)
 	for _, rows := range s.tables {

@@ -82,7 +82,7 @@ func (v verdict) nth(all []candidate, n int) verdict {
 	return v
 }
 
-// judgeSynchronous decides as the server decides which standbys a commit waits for, without those that decode.
+// judgeSynchronous decides as the server decides which standbys a commit waits for, without sessions that decode.
 func judgeSynchronous(s session.Synchronous, l *Look) verdict {
 	if len(s.Names) == 0 {
 		return verdict{flushed: unbounded, nobody: true}

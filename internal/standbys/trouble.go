@@ -87,8 +87,8 @@ func (g *Gate) missing(v *verdict) *trouble {
 	if g.cfg.FollowsServer() {
 		return &trouble{
 			reason: what + ", and synchronous_standby_names waits for it",
-			remedy: fault.Do("Start the standby. If it will not return, name those that are left: commits on the "+
-				"server wait for it as well.", listStandbys,
+			remedy: fault.Do("Start the standby. If it will not return, name the standbys that are left: commits on "+
+				"the server wait for it as well.", listStandbys,
 				"ALTER SYSTEM SET synchronous_standby_names = 'FIRST 1 (OTHER_STANDBY)';", "SELECT pg_reload_conf();"),
 		}
 	}

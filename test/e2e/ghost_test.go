@@ -165,7 +165,7 @@ func (p *pair) afterGhost(c *process.Process, gate bool) {
 }
 
 // TestStandbyHoldsEverythingUntilItReturns: a named standby that is away is a trouble with a name and a remedy, the
-// stream lives through it, and a stop is not held up by it.
+// stream lives through it, and a stop does not wait for it.
 func TestStandbyHoldsEverythingUntilItReturns(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, versionFrom(14, 99), false, map[string]string{"wal_sender_timeout": "3s"}, nil)
