@@ -68,8 +68,8 @@ func (a *app) printGhosts(r *replay.GhostReport, asJSON bool) error {
 	fmt.Fprintf(a.stdout, "%d events of rows after %s, %d of them without a row\n", r.Judged,
 		r.From.UTC().Format(time.RFC3339), len(r.Ghosts))
 	for _, g := range r.Ghosts {
-		fmt.Fprintf(a.stdout, "  %s  topic %s partition %d offset %d, %s\n", fault.Printable(g.ID), g.Topic, g.Partition,
-			g.Offset, g.Time.Format(time.RFC3339Nano))
+		fmt.Fprintf(a.stdout, "  %s  topic %s partition %d offset %d, %s\n", fault.Printable(g.ID), g.Topic,
+			g.Partition, g.Offset, g.Time.Format(time.RFC3339Nano))
 	}
 	for _, rest := range []struct {
 		n   int64

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -133,8 +134,9 @@ func TestEveryKeyEveryLayer(t *testing.T) {
 		if strings.HasPrefix(f.Key, "kafka.tls.") || strings.HasPrefix(f.Key, "kafka.sasl.") ||
 			f.Key == "router.preset" || strings.HasPrefix(f.Key, "polling.") ||
 			strings.HasPrefix(f.Key, "router.debezium.") ||
-			f.Key == "postgres.hot_standby" || f.Key == "postgres.primary_dsn" ||
-			f.Key == "postgres.wait_for_standbys_count" {
+			slices.Contains([]string{
+				"postgres.hot_standby", "postgres.primary_dsn", "postgres.wait_for_standbys_count",
+			}, f.Key) {
 			// they need one another; TestTLS, TestSASL, TestPresets, TestSource, TestHotStandby and TestWaitForStandbys
 			continue
 		}

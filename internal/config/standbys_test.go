@@ -16,7 +16,7 @@ func TestWaitForStandbys(t *testing.T) {
 
 	for text, want := range map[string]string{
 		"{wait_for_standbys: [a, A]}":                                                "twice",
-		`{wait_for_standbys: ["*"]}`:                                                 "not the application_name of one standby",
+		`{wait_for_standbys: ["*"]}`:                                                 "not the application_name",
 		"{wait_for_standbys: [a, synchronous_standby_names]}":                        "the only entry",
 		"{wait_for_standbys: [a], wait_for_standbys_count: 2}":                       "names 1",
 		"{wait_for_standbys_count: 1}":                                               "names 0",

@@ -39,8 +39,8 @@ type Config struct {
 	Snapshot       func(ctx context.Context) (Snapshot, error)
 	SnapshotHeader bool // they carry the header snapshot
 
-	// Standbys holds each transaction back until the physical standbys that may be promoted have it; nil: none is waited
-	// for.
+	// Standbys holds each transaction back until the physical standbys that may be promoted have it; nil: no standby is
+	// waited for.
 	Standbys *standbys.Gate
 
 	OnChange OnChange // at an UPDATE or TRUNCATE of the outbox; default WarnOfChange

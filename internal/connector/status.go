@@ -147,8 +147,8 @@ func (c *Connector) Ready() (bool, string) {
 	if age > c.cfg.Stall {
 		return false, why
 	}
-	// While the window is full, or a transaction waits for standbys, the reader does not listen, so silence says nothing
-	// about Postgres then; but then the checks above report it.
+	// While the window is full, or a transaction waits for standbys, the reader does not listen, so silence says
+	// nothing about Postgres then; but then the checks above report it.
 	if age := now.Sub(s.LastHeard()); age > c.cfg.Stall && c.idle() && why == "" {
 		return false, fmt.Sprintf("nothing was heard from Postgres for %s", fault.Duration(age))
 	}

@@ -121,7 +121,7 @@ func (s *search) from(ctx context.Context) (time.Time, error) {
 		case !ok && s.o.Since.IsZero():
 			return from, &fault.Error{
 				Kind: fault.Operator, Object: name,
-				Err:  errors.New(why + ", so an event without a row cannot be distinguished from one whose row was deleted"),
+				Err:  errors.New(why + ", so a row that was deleted cannot be distinguished from one that never was"),
 				Next: "Name with --since a time from which on no row was deleted.",
 			}
 		}
@@ -283,8 +283,8 @@ func (r *GhostReport) Err() error {
 	f := &fault.Error{
 		Kind: fault.Operator, Object: "repair",
 		Err: fmt.Errorf("%d events in Kafka have no row", len(r.Ghosts)),
-		Next: "Tell the consumers of these events, or publish events that take them back; docs/runbook.md. To prevent " +
-			"it, set postgres.wait_for_standbys.",
+		Next: "Tell the consumers of these events, or publish events that take them back; docs/runbook.md. To " +
+			"prevent it, set postgres.wait_for_standbys.",
 	}
 	if r.Unsettled {
 		f.Next = "A transaction has been open all the while, and a row of it may still appear: end it, and run this " +

@@ -63,8 +63,8 @@ func checkStandbys(cfg Config, st state) []preflight.Finding {
 		out = append(out, preflight.Finding{
 			Level: preflight.Warn, Code: codeStandbyGate, Subject: "synchronous_standby_names",
 			Found: fmt.Sprintf("It is %q, and %s is empty.", l.SyncNames, waitForStandbys),
-			Why: "Events are published while their writers still wait for these standbys in COMMIT. If the primary dies " +
-				"then, Kafka has events whose rows do not exist on the promoted standby.",
+			Why: "Events are published while their writers still wait for these standbys in COMMIT. If the primary " +
+				"dies then, Kafka has events whose rows do not exist on the promoted standby.",
 			Remedy: fmt.Sprintf("Set %s to %s.", waitForStandbys, standbys.AsServer),
 		})
 	}
@@ -77,8 +77,8 @@ func checkNamedStandbys(d standbys.Demand, l *standbys.Look) []preflight.Finding
 			Level: preflight.Warn, Code: codeStandbyGate, Subject: waitForStandbys,
 			Found: "It follows synchronous_standby_names, which is empty.",
 			Why:   "Events are published without waiting for a standby; a failover may take their rows back.",
-			Remedy: "Name the standbys in synchronous_standby_names, where commits should wait for them as well, or in " +
-				waitForStandbys + ".",
+			Remedy: "Name the standbys in synchronous_standby_names, where commits should wait for them as well, " +
+				"or in " + waitForStandbys + ".",
 		}}
 	}
 	missing := d.Missing(l)
@@ -120,10 +120,10 @@ func checkHeldSlots(cfg Config, st state) []preflight.Finding {
 		return []preflight.Finding{preflight.Finding{
 			Level: preflight.Warn, Code: codeHeldSlots, Subject: subject,
 			Found: "It is empty, and the slot has failover.",
-			Why: "Events are published before the standby has their rows. After a promotion Kafka may have events whose " +
-				"rows no longer exist.",
-		}.With(fault.Do("Name the slots of the physical standbys that may be promoted, or set " + waitForStandbys + ". The " +
-			"stream then waits for them, also while one is away.").
+			Why: "Events are published before the standby has their rows. After a promotion Kafka may have events " +
+				"whose rows no longer exist.",
+		}.With(fault.Do("Name the slots of the physical standbys that may be promoted, or set " +
+			waitForStandbys + ". The stream then waits for them, also while one is away.").
 			Then(st.Server.Service.With(st.Server.Service.Set(subject, value, false))))}
 	}
 	var absent []string

@@ -40,10 +40,10 @@ type Config struct {
 // Gate holds transactions back until the standbys have them. Follow, Passed, Ask and Withdraw are for one goroutine,
 // the reader of the stream; the other methods may be called from anywhere.
 type Gate struct {
-	cfg  Config
-	log  *zap.Logger
-	ask  func(ctx context.Context) (*Look, error) // replaced in tests
-	wake chan struct{}                            // capacity 1: there is a request
+	cfg       Config
+	log       *zap.Logger
+	askServer func(ctx context.Context) (*Look, error) // replaced in tests
+	wake      chan struct{}                            // capacity 1: there is a request
 
 	passed atomic.Uint64 // commits that begin before it may be published
 	waited atomic.Int64  // nanoseconds, of requests that are over
@@ -86,7 +86,7 @@ func New(cfg Config) *Gate {
 		cfg.Logger = zap.NewNop()
 	}
 	g := &Gate{cfg: cfg, log: cfg.Logger, wake: make(chan struct{}, 1), slots: map[string]string{}}
-	g.ask = g.query
+	g.askServer = g.query
 	return g
 }
 
@@ -193,7 +193,7 @@ func (g *Gate) present() (*request, uint32) {
 func (g *Gate) look(ctx context.Context, r *request, pid uint32) bool {
 	limited, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
-	l, err := g.ask(limited)
+	l, err := g.askServer(limited)
 	if err != nil {
 		g.hangUp()
 		if ctx.Err() == nil {

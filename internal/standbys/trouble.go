@@ -70,9 +70,11 @@ func (g *Gate) troubleOf(l *Look, v *verdict, r *request) *trouble {
 	case len(v.missing) > 0:
 		t = g.missing(v)
 	default:
-		t = &trouble{reason: fmt.Sprintf("standby %q has flushed %s and the transaction ends at or before %s", v.slowest,
-			v.flushed, max(r.target, r.commit)), remedy: fault.Do("See whether its disk and the network keep up.",
-			listStandbys)}
+		t = &trouble{
+			reason: fmt.Sprintf("standby %q has flushed %s, and the transaction ends at %s or before", v.slowest,
+				v.flushed, max(r.target, r.commit)),
+			remedy: fault.Do("See whether its disk and the network keep up.", listStandbys),
+		}
 	}
 	if g.trouble != nil && !g.trouble.since.IsZero() {
 		t.since = g.trouble.since
@@ -94,8 +96,8 @@ func (g *Gate) missing(v *verdict) *trouble {
 	}
 	return &trouble{
 		reason: what + ", and postgres.wait_for_standbys waits for it",
-		remedy: fault.Do("Start the standby, or correct the name. If it will not return and must not be promoted, take "+
-			"it out of postgres.wait_for_standbys and restart the relay.", listStandbys),
+		remedy: fault.Do("Start the standby, or correct the name. If it will not return and must not be promoted, "+
+			"take it out of postgres.wait_for_standbys and restart the relay.", listStandbys),
 	}
 }
 
