@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -89,5 +90,87 @@ func TestRestoredServerIsRefused(t *testing.T) {
 			b.records("orders.events", 80)
 			require.Equal(t, 0, run.stop(syscall.SIGTERM))
 		})
+	}
+}
+
+// TestServerRecoveredToAPointInTime: the recovered server has a timeline of its own, and less than Kafka. It is refused
+// from 17 on. Before, it could be a standby that lagged, with a slot that a tool copied, so the connector goes on, says
+// which events Kafka alone has, and sends all that the server holds.
+func TestServerRecoveredToAPointInTime(t *testing.T) {
+	for _, delivery := range []string{"at_least_once", "exactly_once"} {
+		t.Run(delivery, func(t *testing.T) {
+			t.Parallel()
+			db := testkit.DedicatedPostgres(t, pgserver.Options{})
+			b := newBed(t, db, "orders.events")
+			b.env = append(b.env, "CDC_OUTBOX_DELIVERY="+delivery)
+			require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
+			disk, err := db.Copy(t.Context(), pgserver.Fast)
+			require.NoError(t, err)
+			defer disk.Close()
+
+			run := start(t, b.env)
+			run.awaitReady(200)
+			db.Exec(t, insertOrders)
+			b.records("orders.events", 20)
+			here := b.restorePoint("here")
+			db.Exec(t, insertOrders)
+			b.records("orders.events", 40)
+			b.awaitCheckpoint(here)
+			require.NoError(t, db.RecoverTo(t.Context(), disk, "here"))
+			if db.Major() < 17 {
+				require.Eventually(t, func() bool {
+					return strings.Contains(run.text(), "promoted before it had everything that was published")
+				}, 30*time.Second, 50*time.Millisecond)
+				here = b.restorePoint("there")
+				db.Exec(t, insertOrders)
+				b.awaitCheckpoint(here)
+				require.GreaterOrEqual(t, len(b.records("orders.events", 60)), 60)
+				require.Equal(t, 0, run.stop(syscall.SIGTERM))
+				return
+			}
+			require.Equal(t, 3, run.ended(), run.text())
+			db.Exec(t, insertOrders)
+			before := b.slotAt()
+			r := invoke(t, b.env, "run", "--http-listen=off")
+			require.Equal(t, 3, r.code, r.all())
+			require.Contains(t, r.stderr, "branched off timeline 1")
+			require.Contains(t, r.stderr, "cdc-outbox slot accept")
+			require.Equal(t, before, b.slotAt(), "nothing was confirmed")
+			require.Len(t, b.records("orders.events", 40), 40, "nothing was published")
+
+			r = invoke(t, b.env, "slot", "accept")
+			require.Equal(t, 0, r.code, r.all())
+			run = start(t, b.env)
+			run.awaitReady(200)
+			require.Len(t, b.records("orders.events", 80), 80, "all that the server holds is sent")
+			require.Equal(t, 0, run.stop(syscall.SIGTERM))
+		})
+	}
+}
+
+// restorePoint makes one and returns where it is.
+func (b *bed) restorePoint(name string) (at string) {
+	b.query(`SELECT pg_create_restore_point($1)::text`, name)(&at)
+	return at
+}
+
+// awaitCheckpoint waits until the checkpoint is past an LSN.
+func (b *bed) awaitCheckpoint(past string) {
+	b.Helper()
+	require.Eventually(b, func() (there bool) {
+		b.query(`SELECT coalesce(bool_or(position > $1::pg_lsn), false) FROM cdc_outbox_slots`, past)(&there)
+		return there
+	}, 20*time.Second, 50*time.Millisecond)
+}
+
+// query asks for one value.
+func (b *bed) query(sql string, args ...any) func(into any) {
+	b.Helper()
+	conn, err := b.db.Connect(b.Context(), b.db.Name)
+	require.NoError(b, err)
+	return func(into any) {
+		b.Helper()
+		defer conn.Close(b.Context())
+		require.NoError(b, conn.QueryRow(b.Context(), sql, args...).Scan(into))
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/scratch"
 )
@@ -41,13 +42,46 @@ func (s *Server) PutBack(ctx context.Context, c *Copy) error {
 	if err := s.Stop(ctx, Immediate); err != nil {
 		return err
 	}
-	if err := os.RemoveAll(s.DataDir()); err != nil {
-		return err
-	}
-	if err := s.copyData(c.data(), s.DataDir()); err != nil {
+	if err := s.replace(c); err != nil {
 		return err
 	}
 	return s.Start(ctx)
+}
+
+// RecoverTo recovers the copy to a restore point with the log that the server has written since, as a recovery to a
+// point in time does, and starts the server, on a new timeline.
+func (s *Server) RecoverTo(ctx context.Context, c *Copy, restorePoint string) error {
+	if err := s.Stop(ctx, Fast); err != nil {
+		return err
+	}
+	archive := s.dir.Join("home", "archive")
+	if err := s.copyData(filepath.Join(s.DataDir(), "pg_wal"), archive); err != nil {
+		return err
+	}
+	if err := s.replace(c); err != nil {
+		return err
+	}
+	settings, err := os.OpenFile(filepath.Join(s.DataDir(), "postgresql.auto.conf"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(settings, "restore_command = 'cp %s/%%f %%p'\nrecovery_target_name = '%s'\n"+
+		"recovery_target_action = 'promote'\n", archive, restorePoint)
+	if err := errors.Join(err, settings.Close()); err != nil {
+		return err
+	}
+	signal := filepath.Join(s.DataDir(), "recovery.signal")
+	if err := errors.Join(os.WriteFile(signal, nil, 0o600), s.who.own(signal)); err != nil {
+		return err
+	}
+	return s.Start(ctx)
+}
+
+func (s *Server) replace(c *Copy) error {
+	if err := os.RemoveAll(s.DataDir()); err != nil {
+		return err
+	}
+	return s.copyData(c.data(), s.DataDir())
 }
 
 func (s *Server) copyData(from, to string) error {
