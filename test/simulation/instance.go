@@ -200,6 +200,7 @@ func (in *instance) config(l *life) connector.Config {
 		},
 		Router: rt, WindowRecords: p.Window, Logger: logger, Metrics: telemetry.NewMetrics(prometheus.NewRegistry()),
 	}
+	cfg.Kafka.MaxRequestBytes, cfg.Kafka.MaxBatchBytes = p.Request, p.Request
 	if p.NoMemory {
 		cfg.Replication.Checkpoint = identifier.Table{}
 	}

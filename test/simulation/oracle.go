@@ -1,6 +1,8 @@
 package simulation
 
 import (
+	"slices"
+
 	"github.com/cdc-outbox/cdc-outbox/test/simulation/broker"
 	"github.com/cdc-outbox/cdc-outbox/test/simulation/walsender"
 )
@@ -100,6 +102,8 @@ func (w *world) judge() {
 			count[key]++
 		}
 	}
+	w.judgeRepeats()
+	w.judgeLatency()
 	for _, p := range w.kafka.Partitions() {
 		w.judgePartition(&p, place, count)
 	}
@@ -138,9 +142,7 @@ func (w *world) judgePartition(p *broker.Partition, place, count map[string]int)
 // faulty reports whether the plan holds a fault after which records may be repeated.
 func (w *world) faulty() bool {
 	for _, s := range w.plan.Steps {
-		switch s.Kind {
-		case Commit, Foreign, SaveSlot, StopInstance:
-		default:
+		if !slices.Contains(harmless, s.Kind) {
 			return true
 		}
 	}

@@ -37,10 +37,15 @@ const (
 	CrashInstance Kind = "crash instance" // A; what it had sent arrives if B is 1
 	StopInstance  Kind = "stop instance"  // A, gracefully
 
-	Deny    Kind = "deny"    // the rights on the checkpoint's table
-	Restore Kind = "restore" // the server from a snapshot that is B seconds old
-	Fence   Kind = "fence"   // another client calls InitProducerID with every transactional id
-	Limit   Kind = "limit"   // transaction_timeout of a second, and a transaction that takes longer
+	Deny            Kind = "deny"             // the rights on the checkpoint's table
+	Restore         Kind = "restore"          // the server from a snapshot that is B seconds old
+	Fence           Kind = "fence"            // another client calls InitProducerID with every transactional id
+	LoseStream      Kind = "lose stream"      // nothing arrives any more on the connections of instance A to Postgres
+	LoseBroker      Kind = "lose broker"      // nothing arrives any more on the connections of instance A to broker B
+	BusyCoordinator Kind = "busy coordinator" // every Bth request to a coordinator fails, A says with which code
+	UnknownProducer Kind = "unknown producer" // every Bth Produce request is answered with UNKNOWN_PRODUCER_ID
+
+	Limit Kind = "limit" // transaction_timeout of a second, and a transaction that takes longer
 )
 
 // Step is one event of a run.
@@ -70,7 +75,9 @@ type Plan struct {
 	RequestTime time.Duration // kafka's request timeout
 	NoMemory    bool          // postgres.checkpoint: off
 	Kafka4      bool
-	Stale       bool // what a process had sent may arrive after its end
+	Request     int           // bytes of a request that counts as full, 0: as configured by default
+	OffsetTime  time.Duration // between a transaction's end and its offsets
+	Stale       bool          // what a process had sent may arrive after its end
 	Steps       []Step
 	kept        []int // numbers of the steps in the seed's own plan, nil for all
 }
@@ -78,8 +85,9 @@ type Plan struct {
 func (p *Plan) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d: %d instance(s), exactly once %v, %d broker(s), server %d, window %d, request timeout "+
-		"%s, checkpoint %v\n",
-		p.Seed, p.Instances, p.ExactlyOnce, p.Brokers, p.Version, p.Window, p.RequestTime, !p.NoMemory)
+		"%s, checkpoint %v, Kafka 4 %v, requests of %d, offsets take %s\n",
+		p.Seed, p.Instances, p.ExactlyOnce, p.Brokers, p.Version, p.Window, p.RequestTime, !p.NoMemory,
+		p.Kafka4, p.Request, p.OffsetTime)
 	for _, s := range p.Steps {
 		fmt.Fprintf(&b, "  %s\n", s)
 	}
@@ -171,6 +179,7 @@ func NewPlan(seed uint64, sw Switches) *Plan {
 		}
 	}
 	p.Kafka4 = r.IntN(2) == 0
+	p.harder(sw, length)
 	slices.SortStableFunc(p.Steps, func(a, b Step) int { return int(a.At - b.At) })
 	return p
 }

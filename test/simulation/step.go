@@ -33,6 +33,10 @@ func (w *world) take(s Step) {
 		w.net.Cut(network.Route{From: in.host(), To: postgresAddress}, s.B == 1)
 	case CutBroker:
 		w.net.Cut(network.Route{From: in.host(), To: broker.Address(int32(s.B))}, s.For%2 == 0)
+	case LoseStream:
+		w.net.Lose(network.Route{From: in.host(), To: postgresAddress})
+	case LoseBroker:
+		w.net.Lose(network.Route{From: in.host(), To: broker.Address(int32(s.B))})
 	case Terminate:
 		w.postgres.Terminate()
 	case TerminateOthers:
@@ -95,6 +99,10 @@ func (w *world) takeElsewhere(s Step, in *instance) {
 		w.fates(s, broker.Fate{Lost: true})
 	case Refusal:
 		w.fates(s, broker.Fate{Code: refusals[s.A].code, After: refusals[s.A].appended})
+	case BusyCoordinator:
+		w.fates(s, broker.Fate{Busy: busy[s.A]})
+	case UnknownProducer:
+		w.fates(s, broker.Fate{Code: 59})
 	case CrashInstance:
 		in.kill(s.B == 1)
 		w.later(s.For, "crash", in.start)

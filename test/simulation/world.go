@@ -66,6 +66,7 @@ func newWorld(p *Plan, tracing bool) *world {
 	w.net.Listen(postgresAddress, w.postgres.Serve)
 	w.kafka = broker.New(broker.Config{
 		Brokers: p.Brokers, Topics: topics, MarkerTime: 3 * time.Millisecond, Kafka4: p.Kafka4,
+		OffsetTime: p.OffsetTime,
 	}, w.net)
 	w.postgres.Confirmed = w.confirmed
 	w.kafka.Appended = w.appended
@@ -160,14 +161,14 @@ func (w *world) settle() {
 	for {
 		missing := w.missing()
 		switch {
-		case len(missing) == 0 && w.postgres.Holder() != 0:
+		case len(missing) == 0 && w.postgres.Holder() != 0 && !w.lags():
 			time.Sleep(2 * time.Second) // repeats would show now
 			return
 		case w.stopped():
 			return
 		case time.Now().After(until):
-			w.wrong("L", "%d events have not arrived %s after the last fault, the first is %v; the slot is held by %d",
-				len(missing), patience, first(missing), w.postgres.Holder())
+			w.wrong("L", "%s after the last fault %d events have not arrived, the first is %v; the slot is held by %d, "+
+				"and lags: %v", patience, len(missing), first(missing), w.postgres.Holder(), w.lags())
 			return
 		}
 		time.Sleep(250 * time.Millisecond)

@@ -45,6 +45,7 @@ type Fate struct {
 	Lost   bool          // the connection is cut instead of the answer
 	Code   int16         // for every partition of a Produce request, instead of appending
 	After  bool          // Code is answered after the append
+	Busy   int16         // a coordinator's answer, instead of doing what is asked
 }
 
 // Config says what kind of cluster it is.
@@ -52,6 +53,7 @@ type Config struct {
 	Brokers    int
 	Topics     map[string]int32 // partitions
 	MarkerTime time.Duration    // between the end of a transaction and its markers
+	OffsetTime time.Duration    // from there until the group's offsets are the transaction's
 	// Kafka4: the owner of a transaction that the coordinator has aborted gets the epoch of the abort when it asks with
 	// the epoch before.
 	Kafka4 bool

@@ -179,7 +179,12 @@ func (c *Cluster) finish(t *transaction, commit bool) {
 			p.mark(t.producer, epoch)
 		}
 		for _, g := range t.groups {
-			c.groups[g].end(t.producer, commit)
+			done := c.group(g).end(t.producer, commit)
+			time.AfterFunc(c.cfg.OffsetTime+time.Microsecond, func() {
+				c.mu.Lock()
+				defer c.mu.Unlock()
+				done()
+			})
 		}
 		t.parts, t.groups, t.state = nil, nil, completed
 	})

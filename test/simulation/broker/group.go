@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -10,6 +11,13 @@ import (
 type group struct {
 	offsets map[string]offset // by topic, partition 0
 	pending map[int64]map[string]offset
+	closing []*closing
+}
+
+// closing are the offsets of a transaction that has ended, until the group's coordinator has read its marker.
+type closing struct {
+	offsets map[string]offset
+	commit  bool
 }
 
 type offset struct {
@@ -36,16 +44,28 @@ func (c *Cluster) Metadata(name, topic string) string {
 	return ""
 }
 
-func (g *group) end(producer int64, commit bool) {
-	if g == nil {
-		return
+// end takes what the producer's transaction is about to change out of the open ones. The function it returns completes
+// the change.
+func (g *group) end(producer int64, commit bool) func() {
+	this := &closing{g.pending[producer], commit}
+	delete(g.pending, producer)
+	g.closing = append(g.closing, this)
+	return func() {
+		if this.commit {
+			maps.Copy(g.offsets, this.offsets)
+		}
+		g.closing = slices.DeleteFunc(g.closing, func(other *closing) bool { return other == this })
 	}
-	if commit {
-		for topic, o := range g.pending[producer] {
-			g.offsets[topic] = o
+}
+
+// unstable reports whether a transaction is about to change the offset.
+func (g *group) unstable(topic string) bool {
+	for _, pending := range g.pending {
+		if _, ok := pending[topic]; ok {
+			return true
 		}
 	}
-	delete(g.pending, producer)
+	return slices.ContainsFunc(g.closing, func(c *closing) bool { _, ok := c.offsets[topic]; return ok })
 }
 
 func (c *Cluster) txnOffsetCommit(node int32, req *kmsg.TxnOffsetCommitRequest) kmsg.Response {
@@ -131,10 +151,8 @@ func (c *Cluster) offsetFetch(node int32, req *kmsg.OffsetFetchRequest) kmsg.Res
 			if o, ok := g.offsets[topic.Topic]; ok {
 				p.Offset, p.Metadata = o.at, kmsg.StringPtr(o.metadata)
 			}
-			for _, pending := range g.pending {
-				if _, ok := pending[topic.Topic]; ok && req.RequireStable {
-					p.ErrorCode = codeUnstableOffset
-				}
+			if req.RequireStable && g.unstable(topic.Topic) {
+				p.ErrorCode = codeUnstableOffset
 			}
 			r.Partitions = append(r.Partitions, p)
 		}

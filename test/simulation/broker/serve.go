@@ -106,7 +106,13 @@ func (c *Cluster) answer(node int32, frame []byte) ([]byte, Fate) {
 		c.mu.Unlock()
 		return nil, fate
 	}
-	res := c.handle(node, req, fate)
+	var res kmsg.Response
+	if fate.Busy != 0 {
+		res = refused(req, fate.Busy)
+	}
+	if res == nil {
+		res = c.handle(node, req, fate)
+	}
 	c.mu.Unlock()
 	if res == nil {
 		return nil, fate

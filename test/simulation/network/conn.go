@@ -212,6 +212,13 @@ func (s *stream) fail(err error, after bool) {
 	s.wake()
 }
 
+// lose keeps what is under way, and what follows, from arriving.
+func (s *stream) lose() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lost = true
+}
+
 func (s *stream) abandon() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -140,6 +140,18 @@ func (n *Network) Cut(r Route, deliver bool) int {
 	return len(all)
 }
 
+// Lose makes everything on the present connections of a route vanish, as when the other host was switched off: no side learns
+// of it.
+func (n *Network) Lose(r Route) {
+	n.mu.Lock()
+	all := n.on(r)
+	n.mu.Unlock()
+	for _, c := range all {
+		c.in.lose()
+		c.out.lose()
+	}
+}
+
 // on lists the connections of a route.
 func (n *Network) on(r Route) (all []*Conn) {
 	for _, c := range n.conns {

@@ -1,0 +1,31 @@
+package simulation
+
+import (
+	"slices"
+	"time"
+)
+
+// prompt is what half of the events take at most where nothing goes wrong. The rest may wait for a window that is full
+// of a large transaction.
+const prompt = 150 * time.Millisecond
+
+// judgeLatency: without faults, and with delivery at least once, events reach Kafka at once.
+func (w *world) judgeLatency() {
+	if w.plan.ExactlyOnce || slices.ContainsFunc(w.plan.Steps, func(s Step) bool {
+		return s.Kind != Commit && s.Kind != Foreign && s.Kind != SaveSlot
+	}) {
+		return
+	}
+	var took []time.Duration
+	for _, t := range w.postgres.Look().Log {
+		for _, row := range t.Rows {
+			if all := w.arrived[row.ID]; len(all) > 0 && t.At.Sub(w.began) > time.Second {
+				took = append(took, all[0].At.Sub(t.At))
+			}
+		}
+	}
+	slices.Sort(took)
+	if len(took) > 0 && took[len(took)/2] > prompt {
+		w.wrong("L", "half of the events took more than %s from the commit to Kafka", took[len(took)/2])
+	}
+}
