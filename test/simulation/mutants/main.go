@@ -2,7 +2,7 @@
 // The bugs are replacements in copies of the source files, given to the compiler as an overlay, so the product carries
 // no switches for them.
 //
-//	go run ./test/simulation/mutants [-seeds 2000] [-only TEXT [-show]]
+//	go run ./test/simulation/mutants [-seeds 2000] [-only PATTERN [-show]]
 package main
 
 import (
@@ -21,9 +21,14 @@ import (
 
 func main() {
 	seeds := flag.Int("seeds", 2000, "how many seeds a bug may survive")
-	only := flag.String("only", "", "only the bugs whose name contains this")
+	only := flag.String("only", "", "only the bugs whose name matches this")
 	show := flag.Bool("show", false, "print the shortest schedule of steps that shows the bug")
 	flag.Parse()
+	wanted, err := regexp.Compile(*only)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
 	dir, err := os.MkdirTemp("", "mutants")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -32,7 +37,7 @@ func main() {
 	lived := 0
 	fmt.Println("| planted bug | file | first seed | broken promise |\n|---|---|---|---|")
 	for _, m := range mutants {
-		if !strings.Contains(m.name, *only) {
+		if !wanted.MatchString(m.name) {
 			continue
 		}
 		seed, promise, err := m.run(dir, *seeds, *show)

@@ -12,7 +12,7 @@ var mutants = []mutant{
 	// the stream and its checkpoint
 	{
 		"confirm what was received", "replication/standbystatus.go",
-		"confirmed := c.s.checkpoint.limit(c.s.cfg.Confirmed())", "confirmed := lsn.LSN(c.s.received.Load())", "",
+		"confirmed = c.s.checkpoint.limit(c.s.confirmed())", "confirmed = lsn.LSN(c.s.received.Load())", "",
 	},
 	{
 		"confirm before the checkpoint has it", "replication/checkpoint.go",
@@ -105,6 +105,57 @@ var mutants = []mutant{
 	{
 		"do not flush before waiting", "internal/connector/reader.go",
 		"		if !s.Buffered() {\n			r.c.producer.Flush()\n		}\n", "", "",
+	},
+	// what goes wrong between two instances, and between a server and what is known of it
+	{
+		"do not begin again after a loss", "internal/connector/tenure.go", "	r.lost, r.begun = true, false\n",
+		"	r.lost = true\n", "",
+	},
+	{
+		"keep the queue when the slot is lost", "internal/connector/tenure.go",
+		"	dropped := c.producer.Abandon()\n	c.window.Release(dropped.Records, dropped.Bytes)\n",
+		"	dropped := kafka.Dropped{}\n", "",
+	},
+	{
+		"keep publishing while another instance has the slot", "internal/connector/tenure.go",
+		`	c.lose(fmt.Sprintf("backend %d holds the slot", s.HolderPID))`,
+		`	c.log.Warn(fmt.Sprintf("backend %d holds the slot", s.HolderPID))`, "",
+	},
+	{
+		"do not notice that another instance moved the slot", "internal/connector/session.go",
+		`		c.lose("another instance moved the slot")`, `		c.log.Warn("another instance moved the slot")`, "",
+	},
+	{
+		"do not ask whether the epoch is still ours", "internal/connector/fencing.go",
+		"		err := c.producer.Keep(ctx)\n", "		var err error\n", "",
+	},
+	{
+		"do not ask whether the slot is still ours", "internal/connector/fencing.go",
+		"		err = s.Holds(ctx)\n", "		err = nil\n", "",
+	},
+	{
+		"confirm before the epoch is known to be ours", "replication/holder.go",
+		"	if s.withheld.Load() {", "	if false && s.withheld.Load() {", "",
+	},
+	{
+		"leave transaction_timeout as it is", "internal/postgres/session/override.go",
+		`		"transaction_timeout": "0", "statement_timeout"`, `		"statement_timeout"`, "",
+	},
+	{
+		"forget what was confirmed while the checkpoint was off", "replication/checkpoint.go",
+		"		judged.Position = max(judged.Position, known)", "		_ = known", "",
+	},
+	{
+		"start at the slot after a crash of the server", "replication/checkpoint.go",
+		"	id.ConfirmedFlush = position\n", "", "",
+	},
+	{
+		"do not compare the checkpoint's number with what this process wrote", "replication/checkpointmark.go",
+		"	if err := cp.judge(cp.last, \"this connector\", row); err != nil {\n		return err\n	}\n", "", "restore",
+	},
+	{
+		"do not compare the checkpoint's number with Kafka's", "replication/checkpointmark.go",
+		"	if err := cp.judge(kept, holder, row); err != nil {\n		return err\n	}\n", "	_ = holder\n", "restore",
 	},
 	// the producer
 	{
