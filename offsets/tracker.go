@@ -131,6 +131,13 @@ func (t *Tracker) Transaction(ticket Ticket) (commit LSN, commitTime time.Time, 
 	return e.commit, time.UnixMicro(e.micros), true
 }
 
+// Last returns the transaction that began last in this session, on whichever stream; 0 for none.
+func (t *Tracker) Last() (commit LSN, commitTime time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.last, time.UnixMicro(t.micros)
+}
+
 // Ack acknowledges one row per ticket, in any order; runs of equal tickets are the cheap case. Tickets of earlier
 // sessions are ignored.
 //

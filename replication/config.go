@@ -48,6 +48,10 @@ type Config struct {
 	// cheap. 0 means unknown: the slot's own position counts. Required.
 	Confirmed func() lsn.LSN
 
+	// From, where set, is where a stream starts that could start at Confirmed, if it is before that; the slot's own
+	// position is the least. So a stream shows once more what is known of the log.
+	From func() lsn.LSN
+
 	// Withhold has each stream confirm nothing above the slot's own position before Stream.Confirm is called: after an
 	// interruption the caller has to find out first whether another instance has published meanwhile.
 	Withhold bool

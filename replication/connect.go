@@ -270,6 +270,9 @@ func (c *Config) startingPoint(id *Identity) error {
 		}
 	}
 	id.Start = confirmed
+	if c.From != nil {
+		id.Start = min(confirmed, max(id.ConfirmedFlush, c.From()))
+	}
 	return nil
 }
 
@@ -310,7 +313,7 @@ func (c *connection) stream(ctx context.Context, r *runner, id Identity) (*Strea
 	}
 	c.socket.stream()
 	s := newStream(ctx, r, hijacked.Conn, c.reader, id)
-	s.holder = func(ctx context.Context) (uint32, error) { return c.holder(ctx, r.cfg.Slot) }
+	s.holder = func(ctx context.Context) (uint32, lsn.LSN, error) { return c.holder(ctx, r.cfg.Slot) }
 	s.shutdown.start(s, c.knock)
 	return s, nil
 }

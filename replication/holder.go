@@ -22,23 +22,35 @@ const holderTimeout = 10 * time.Second
 // The stream alone cannot tell: a process that was suspended finds in its socket what arrived long ago. Any other
 // answer, and none, is a Retry error: end the stream with it.
 func (s *Stream) Holds(ctx context.Context) error {
+	_, err := s.askHolder(ctx)
+	return err
+}
+
+// Past reports whether the slot's own position is past a commit record, so that the server does not send that
+// transaction.
+func (s *Stream) Past(ctx context.Context, commit lsn.LSN) (bool, error) {
+	at, err := s.askHolder(ctx)
+	return at > commit, err
+}
+
+func (s *Stream) askHolder(ctx context.Context) (lsn.LSN, error) {
 	ctx, cancel := context.WithTimeout(ctx, holderTimeout)
 	defer cancel()
-	pid, err := s.holder(ctx)
+	pid, at, err := s.holder(ctx)
 	switch {
 	case err != nil:
-		return &fault.Error{
+		return 0, &fault.Error{
 			Kind: fault.Retry, Object: s.cfg.object(),
 			Err:  fmt.Errorf("ask the server which session holds it: %w", err),
 			Next: "See that the role of postgres.dsn may open one more session beside the stream.",
 		}
 	case pid != s.identity.BackendPID:
-		return &fault.Error{
+		return 0, &fault.Error{
 			Kind: fault.Retry, Object: s.cfg.object(),
 			Err: errors.New("the stream's session does not hold it any more"),
 		}
 	}
-	return nil
+	return at, nil
 }
 
 // Confirm lifts Config.Withhold for this stream.
@@ -53,8 +65,8 @@ func (s *Stream) confirmed() lsn.LSN {
 	return at
 }
 
-// holder returns the session that holds the slot, 0 for none.
-func (c *connection) holder(ctx context.Context, slot string) (uint32, error) {
+// holder returns the session that holds the slot, 0 for none, and the slot's position.
+func (c *connection) holder(ctx context.Context, slot string) (pid uint32, at lsn.LSN, err error) {
 	pc := c.config.Copy()
 	delete(pc.RuntimeParams, "replication") // max_wal_senders must not decide
 	dial := pc.DialFunc
@@ -66,20 +78,23 @@ func (c *connection) holder(ctx context.Context, slot string) (uint32, error) {
 	}
 	conn, err := pgconn.ConnectConfig(ctx, pc)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	defer func() {
 		_ = conn.Close(ctx) // nothing is lost with it
 		<-conn.CleanupDone()
 	}()
-	results, err := conn.Exec(ctx, `SELECT coalesce(active_pid, 0) FROM pg_catalog.pg_replication_slots
+	results, err := conn.Exec(ctx, `SELECT coalesce(active_pid, 0), confirmed_flush_lsn FROM pg_catalog.pg_replication_slots
 		WHERE slot_name = `+identifier.QuoteLiteral(slot)).ReadAll()
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	if len(results) != 1 || len(results[0].Rows) != 1 {
-		return 0, nil
+		return 0, 0, nil
 	}
-	pid, err := strconv.ParseUint(string(results[0].Rows[0][0]), 10, 32)
-	return uint32(pid), err
+	number, err := strconv.ParseUint(string(results[0].Rows[0][0]), 10, 32)
+	if err == nil {
+		at, err = lsn.Parse(string(results[0].Rows[0][1]))
+	}
+	return uint32(number), at, err
 }

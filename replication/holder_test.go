@@ -73,7 +73,7 @@ func TestHoldsAsksTheServerOfTheStream(t *testing.T) {
 		config, err := pgconn.ParseConfig(s.Database.DSN)
 		require.NoError(t, err)
 		c := &connection{config: config, address: "192.0.2.1:5432"}
-		_, err = c.holder(ctx, s.Config.Slot)
+		_, _, err = c.holder(ctx, s.Config.Slot)
 		require.ErrorContains(t, err, "not the server of the stream")
 		return st.Finish(ctx)
 	}))

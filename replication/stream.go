@@ -61,7 +61,7 @@ type Stream struct {
 	checkpoint *checkpoint   // nil: none is kept
 	silence    time.Duration // after which the server counts as dead
 	identity   Identity
-	holder     func(context.Context) (uint32, error) // the session that holds the slot
+	holder     func(context.Context) (uint32, lsn.LSN, error) // the session that holds the slot, and its position
 	conn       net.Conn
 	frames     *frames
 	decoder    pgoutput.Decoder

@@ -76,7 +76,7 @@ func TestChangesAreSaidAgainAfterAWhile(t *testing.T) {
 		core, logs := observer.New(zap.WarnLevel)
 		first := brokenStream(begin(100), update("a"), update("a"), commit(150))
 		g := start(t, Config{Logger: zap.New(core)}, true, opening{at(50), first},
-			opening{at(50), newStream(begin(200), commit(250))})
+			opening{at(150), newStream(begin(200), commit(250))})
 		synctest.Wait()
 		time.Sleep(warnAgain)
 		require.NoError(t, g.reader.changed(update("b")))

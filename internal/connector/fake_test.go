@@ -33,9 +33,14 @@ var relation = &pgoutput.Relation{OID: 1, Namespace: "public", Name: "outbox", C
 
 func begin(commit uint64) *pgoutput.Message {
 	return &pgoutput.Message{Kind: pgoutput.KindBegin, Begin: pgoutput.Begin{
-		CommitLSN: lsn.LSN(commit), CommitTime: time.Now(),
+		CommitLSN: lsn.LSN(commit), CommitTime: committed(commit), XID: uint32(commit),
 	}}
 }
+
+var epoch = time.Now().UTC().Truncate(time.Microsecond)
+
+// committed is when the transaction of a commit record was committed.
+func committed(commit uint64) time.Time { return epoch.Add(time.Duration(commit) * time.Microsecond) }
 
 func commit(end uint64) *pgoutput.Message {
 	return &pgoutput.Message{Kind: pgoutput.KindCommit, Commit: pgoutput.Commit{EndLSN: lsn.LSN(end)}}
@@ -75,6 +80,7 @@ type fakeStream struct {
 
 	confirms    bool
 	heldByOther error               // what Holds says
+	past        bool                // what Past says
 	after       []replication.State // once it broke
 }
 
@@ -146,6 +152,8 @@ func (s *fakeStream) HeldBack() (time.Time, error) { return s.heldSince, s.heldB
 
 func (s *fakeStream) Holds(context.Context) error { return s.heldByOther }
 func (s *fakeStream) Confirm()                    { s.confirms = true }
+
+func (s *fakeStream) Past(context.Context, lsn.LSN) (bool, error) { return s.past, nil }
 
 // fakeProducer keeps what it is given until ack is called; with auto it acknowledges on Flush.
 type fakeProducer struct {

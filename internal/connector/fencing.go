@@ -40,7 +40,7 @@ var errStopping = errors.New("stopping")
 // an earlier part of it, which another instance has sent before it died: the slot has to stay where it is.
 func (r *reader) fence(s stream) error {
 	err := r.takeOver(s)
-	if err == nil {
+	if err == nil && !r.expected.pending {
 		s.Confirm()
 	}
 	return err
@@ -64,6 +64,7 @@ func (r *reader) takeOver(s stream) error {
 		if err == nil {
 			err = r.compareAgain(ctx, s, id)
 		}
+		r.expectLast(id)
 		return r.ended(s, err)
 	}
 	c.giveUp() // an epoch of an attempt that came to nothing
@@ -81,7 +82,7 @@ func (r *reader) takeOver(s stream) error {
 		r.lost = true
 		return r.ended(s, err)
 	}
-	r.begun, r.lost, r.covered = true, false, covered{}
+	r.begun, r.lost, r.covered, r.expected = true, false, covered{}, expected{}
 	if found && stored.Commit > 0 {
 		return r.adopt(id, stored)
 	}
@@ -124,7 +125,7 @@ func (r *reader) adopt(id replication.Identity, stored kafka.Stored) error {
 		zap.String(logkey.Confirmed, r.tracker.Confirmed().String()), zap.Int32(logkey.Timeline, stored.Timeline),
 	}
 	switch {
-	case stored.Timeline != id.Timeline && pos.Commit < r.tracker.Confirmed():
+	case pos.Commit < r.tracker.Confirmed() && (stored.XID != 0 || stored.Timeline != id.Timeline):
 		// The slot is past it: nothing that it covers is sent again.
 	case stored.Timeline != id.Timeline:
 		r.c.log.Error("position stored in Kafka is of another timeline and beyond the slot's; ignoring it, events "+
@@ -134,6 +135,7 @@ func (r *reader) adopt(id replication.Identity, stored kafka.Stored) error {
 			"events may be published twice", fields...)
 	default:
 		r.covered.any, r.covered.upTo, r.covered.timeline = true, pos, stored.Timeline
+		r.expectStored(stored.Position)
 		r.c.log.Info("events up to the position stored in Kafka are not published again", fields...)
 	}
 	return nil

@@ -24,6 +24,7 @@ type stream interface {
 	Holds(ctx context.Context) error
 	Compare(ctx context.Context, kept replication.Mark, holder string) error
 	Confirm()
+	Past(ctx context.Context, at lsn.LSN) (bool, error)
 }
 
 // keeper keeps what is to be known about the slot outside of Postgres, where the producer has no transactions to do it

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
@@ -33,6 +34,7 @@ type reader struct {
 	halted   *offsets.Position // the row at which the reader has halted
 	timeline int32             // of the stream
 	covered  covered
+	expected expected
 
 	snapshot bool        // the row at hand belongs to the initial snapshot
 	sent     int64       // number of the last row of the snapshot that was handed to the producer
@@ -120,6 +122,11 @@ func (r *reader) handle(m *pgoutput.Message) error {
 		if err := r.awaitConfirmed(); err != nil {
 			return err
 		}
+		if r.expected.pending {
+			if err := r.finds(&m.Begin); err != nil {
+				return err
+			}
+		}
 		if err := r.awaitStandbys(m.Begin.CommitLSN, m.Begin.CommitTime); err != nil {
 			return err
 		}
@@ -136,6 +143,11 @@ func (r *reader) handle(m *pgoutput.Message) error {
 			return r.disorder(err)
 		}
 	case pgoutput.KindKeepalive:
+		if r.expected.pending {
+			if err := r.reaches(m.Keepalive.WALEnd); err != nil {
+				return err
+			}
+		}
 		r.tracker.Observe(m.Keepalive.WALEnd)
 	case pgoutput.KindLogicalMessage:
 		return r.logical(m)
@@ -270,7 +282,11 @@ func (r *reader) acquire(size int) error {
 }
 
 func (r *reader) kafkaPosition(pos offsets.Position) kafka.Position {
-	return kafka.Position{Timeline: r.timeline, Position: pos}
+	at := kafka.Position{Timeline: r.timeline, Position: pos}
+	if !r.snapshot {
+		at.XID, at.Time = r.xid, r.commitTime
+	}
+	return at
 }
 
 // haltedAt reports whether a new stream, or a repeated snapshot, has brought the reader back to the row at which it had
@@ -282,6 +298,10 @@ func (r *reader) haltedAt(pos offsets.Position) bool {
 // disorder types an error of the tracker: Postgres sent what its protocol rules out, or the code is wrong. Either way
 // nothing may be confirmed on top of it.
 func (r *reader) disorder(err error) error {
+	var why *offsets.StreamError
+	if r.expected.pending && errors.As(err, &why) {
+		return postgres.RestoredFault(&fault.Error{Object: r.c.slot(), At: r.commit.String(), Err: err})
+	}
 	return &fault.Error{
 		Kind: fault.Fatal, Object: r.c.slot(), At: r.commit.String(), Err: err,
 		Next: "Restart the connector: it resumes at the slot's confirmed position and loses nothing. " +

@@ -17,6 +17,7 @@ func (c *Connector) replicationConfig() replication.Config {
 	rc := c.cfg.Replication
 	rc.Confirmed = func() lsn.LSN { return c.confirmed() }
 	rc.IdleAsk = min(5*time.Second, c.cfg.Stall/3) // an idle server must not look silent to Ready
+	rc.From = c.from
 	rc.Withhold = true
 	rc.OnIdentity = c.identified
 	rc.OnState = c.streamState

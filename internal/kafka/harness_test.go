@@ -232,7 +232,9 @@ func (r *rig) read(topic string) []string {
 }
 
 // at is the position of a transaction's first row.
-func at(commit uint64) Position { return Position{1, lsn.Position{Commit: lsn.LSN(commit)}} }
+func at(commit uint64) Position {
+	return Position{Timeline: 1, Position: lsn.Position{Commit: lsn.LSN(commit)}}
+}
 
 func adminClient(t testing.TB, c *kfake.Cluster) *kgo.Client {
 	t.Helper()

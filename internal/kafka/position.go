@@ -40,7 +40,11 @@ func (x *transactions) metadata(pos Position) string {
 func (s Stored) text(transaction uint64) string {
 	j := storedJSON{
 		System: s.SystemID, Timeline: s.Timeline, Commit: hexadecimal(s.Commit), Index: s.Index, Instance: s.Instance,
-		Transaction: transaction,
+		Transaction: transaction, XID: s.XID,
+	}
+	if s.XID != 0 {
+		at := s.Time.UTC()
+		j.Time = &at
 	}
 	if s.Mark.Writes > 0 {
 		j.Mark = &markJSON{
@@ -55,13 +59,17 @@ func (s Stored) text(transaction uint64) string {
 func hexadecimal(at lsn.LSN) string { return fmt.Sprintf("%016x", uint64(at)) }
 
 type storedJSON struct {
-	System      string    `json:"system"`
-	Timeline    int32     `json:"timeline"`
-	Commit      string    `json:"commit"` // hexadecimal: JSON readers round large numbers
-	Index       uint32    `json:"index"`
-	Instance    string    `json:"instance"`
-	Transaction uint64    `json:"transaction"`
-	Mark        *markJSON `json:"checkpoint,omitempty"`
+	System      string `json:"system"`
+	Timeline    int32  `json:"timeline"`
+	Commit      string `json:"commit"` // hexadecimal: JSON readers round large numbers
+	Index       uint32 `json:"index"`
+	Instance    string `json:"instance"`
+	Transaction uint64 `json:"transaction"`
+	// of the transaction at the position; earlier versions did not keep them
+	XID  uint32     `json:"xid,omitempty"`
+	Time *time.Time `json:"committed,omitempty"`
+
+	Mark *markJSON `json:"checkpoint,omitempty"`
 }
 
 type markJSON struct {
@@ -82,8 +90,11 @@ func parseStored(text string) (Stored, error) {
 		return Stored{}, err
 	}
 	s := Stored{
-		Position: Position{j.Timeline, lsn.Position{Commit: lsn.LSN(commit), Index: j.Index}},
+		Position: Position{Timeline: j.Timeline, Position: lsn.Position{Commit: lsn.LSN(commit), Index: j.Index}},
 		SystemID: j.System, Instance: j.Instance,
+	}
+	if j.Time != nil {
+		s.XID, s.Time = j.XID, *j.Time
 	}
 	if j.Mark == nil {
 		return s, nil

@@ -48,6 +48,11 @@ func (t *Transactions) setDefaults() {
 type Position struct {
 	Timeline int32
 	lsn.Position
+
+	// XID and Time are the transaction's at the position. In the log of a server that was put back to an older state,
+	// another transaction is there, or none. XID is 0 where there is no transaction.
+	XID  uint32
+	Time time.Time
 }
 
 // transaction is one Kafka transaction. Guarded by the producer's lock; only the goroutine of runOwner ends one.

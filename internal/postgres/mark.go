@@ -128,7 +128,7 @@ func (m Mark) Judge(o Objects, holder string, s MarkedServer) (failedOver bool, 
 	case FailedOver:
 		return true, nil
 	}
-	f := &fault.Error{Kind: fault.Operator, Object: o.SlotSubject(), At: m.Published.String()}
+	f := &fault.Error{Object: o.SlotSubject(), At: m.Published.String()}
 	what := ""
 	at, known := switchOf(s.Past, m.Timeline)
 	switch {
@@ -146,15 +146,17 @@ func (m Mark) Judge(o Objects, holder string, s MarkedServer) (failedOver bool, 
 		what = fmt.Sprintf("it is on timeline %d, to which timeline %d, which %s knows of, did not lead", s.Timeline,
 			m.Timeline, holder)
 	}
-	f.Err = fmt.Errorf("the server was put back to an older state: %s. Kafka has events up to %s%s that this server "+
-		"may not have", what, m.Published, m.when())
-	f.With(fault.Do("If postgres.dsn leads to the wrong server, correct it. If the server was restored on purpose, "+
-		"look "+
-		"at what is known, accept the slot, and start the connector again. Events that only Kafka has stay there; "+
-		"events "+
-		"that the server still has to send again are published twice.",
+	f.Err = fmt.Errorf("%s. Kafka has events up to %s%s that this server may not have", what, m.Published, m.when())
+	return false, RestoredFault(f)
+}
+
+// RestoredFault completes the refusal of a server that was put back to an older state. The error says what shows it.
+func RestoredFault(f *fault.Error) *fault.Error {
+	f.Kind, f.Err = fault.Operator, fmt.Errorf("the server was put back to an older state: %w", f.Err)
+	return f.With(fault.Do("If postgres.dsn leads to the wrong server, correct it. If the server was restored on "+
+		"purpose, look at what is known, accept the slot, and start the connector again. Events that only Kafka has "+
+		"stay there; events that the server still has to send again are published twice.",
 		"cdc-outbox slot", "cdc-outbox slot accept"))
-	return false, f
 }
 
 // when says when the mark's row was written.
