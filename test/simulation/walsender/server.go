@@ -243,7 +243,7 @@ func (s *Server) Stop(crash bool) {
 	s.mu.Unlock()
 	for _, c := range all {
 		if crash {
-			c.conn.Reset()
+			c.crash()
 		} else {
 			c.end(fatal("57P01", "terminating connection due to administrator command"))
 		}

@@ -108,6 +108,15 @@ func (c *session) end(f failure) {
 	})
 }
 
+// crash ends the session without a word. A statement of it that waits is never run.
+func (c *session) crash() {
+	c.once.Do(func() {
+		close(c.ended)
+		c.conn.Reset()
+		c.server.forget(c)
+	})
+}
+
 func (c *session) ready() { c.backend.Send(&pgproto3.ReadyForQuery{TxStatus: 'I'}) }
 
 // serve answers until the client goes.
