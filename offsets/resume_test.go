@@ -245,3 +245,31 @@ func TestBrokenNames(t *testing.T) {
 	}
 	require.Equal(t, "unknown rule", Broken(200).String())
 }
+
+// The last transaction is known until a Rewind, whatever became of its rows and its stream.
+func TestLastIsTheTransactionThatBeganLast(t *testing.T) {
+	tr := NewTracker(100)
+	commit, _ := tr.Last()
+	require.Zero(t, commit)
+	require.NoError(t, tr.Begin(110, at(110)))
+	_, ticket, _, err := tr.Add()
+	require.NoError(t, err)
+	require.NoError(t, tr.Commit(115))
+	require.NoError(t, tr.Ack([]Ticket{ticket}, nil))
+	tr.Observe(150)
+	tr.Resume()
+	commit, committed := tr.Last()
+	require.EqualValues(t, 110, commit)
+	require.True(t, committed.Equal(at(110)))
+	require.NoError(t, tr.Begin(110, at(110)), "a stream may begin there")
+	_, _, fresh, err := tr.Add()
+	require.NoError(t, err)
+	require.False(t, fresh)
+	require.NoError(t, tr.Commit(115))
+	require.NoError(t, tr.Begin(120, at(120)))
+	_, _, _, err = tr.Add()
+	require.Error(t, err, "a keepalive said that nothing was there")
+	tr.Rewind(100)
+	commit, _ = tr.Last()
+	require.Zero(t, commit)
+}

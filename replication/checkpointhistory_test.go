@@ -41,7 +41,7 @@ func (o *outside) kept() postgres.Mark {
 // marking has the source keep its marks.
 func (s *source) marking() *outside {
 	o := &outside{}
-	s.Config.Marked = o.keep
+	s.Config.Marked, s.Config.Withhold = o.keep, true
 	s.Config.OnIdentity = func(id Identity) error { // as the connector begins its tracker
 		s.confirm(id.ConfirmedFlush)
 		return nil
@@ -56,6 +56,7 @@ func (s *source) relay(ctx context.Context, o *outside) error {
 		if err := st.Compare(ctx, o.kept(), "Kafka"); err != nil {
 			return err
 		}
+		st.Confirm()
 		return s.follow(st)
 	})
 }
@@ -229,6 +230,7 @@ func TestCheckpointOutlivesBothCrashes(t *testing.T) {
 	s.insert(t)
 	require.NoError(t, Run(t.Context(), s.Config, func(ctx context.Context, st *Stream) error {
 		require.NoError(t, st.Compare(ctx, o.kept(), "Kafka"))
+		st.Confirm()
 		require.GreaterOrEqual(t, st.Identity().ConfirmedFlush, at)
 		ids, err := s.ids(st, 1)
 		require.NoError(t, err)
@@ -251,6 +253,7 @@ func TestCheckpointWithoutNumbers(t *testing.T) {
 		s.insert(t)
 		require.NoError(t, Run(t.Context(), s.Config, func(ctx context.Context, st *Stream) error {
 			require.NoError(t, st.Compare(ctx, o.kept(), "Kafka"))
+			st.Confirm()
 			if _, err := s.ids(st, 1); err != nil {
 				return err
 			}

@@ -98,8 +98,7 @@ func (c *Config) reportFailover(m postgres.Mark, id *Identity) {
 }
 
 // Compare relates the server to what is kept of the slot's checkpoint outside of it, by holder, and from then on counts
-// the writes of the row. Until it has returned nil, nothing is confirmed on a stream of a Config with Marked. An error
-// is a *fault.Error: Operator where the server was put back to an older state, or Retry.
+// the writes of the row. An error is a *fault.Error: Operator where the server was put back to an older state, or Retry.
 func (s *Stream) Compare(ctx context.Context, kept Mark, holder string) error {
 	cp := s.checkpoint
 	if cp == nil || cp.off.Load() {
@@ -107,18 +106,11 @@ func (s *Stream) Compare(ctx context.Context, kept Mark, holder string) error {
 		if failedOver {
 			s.cfg.reportFailover(kept, &s.identity)
 		}
-		if err == nil {
-			s.compared.Store(true)
-		}
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, beginTimeout)
 	defer cancel()
-	err := cp.compare(ctx, kept, holder)
-	if err == nil {
-		s.compared.Store(true)
-	}
-	return err
+	return cp.compare(ctx, kept, holder)
 }
 
 // compare reads the row again, after kept was read: the row is written first, so another instance that has just lost

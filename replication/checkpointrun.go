@@ -75,9 +75,6 @@ func (cp *checkpoint) run(ctx context.Context, s *Stream) {
 		if interval < checkpointInterval {
 			interval = min(2*interval, checkpointInterval)
 		}
-		if !s.mayConfirm() {
-			continue
-		}
 		confirmed := s.confirmed()
 		now := time.Now()
 		due, little := cp.due(confirmed, lsn.LSN(s.lastRow.Load()), now, r)

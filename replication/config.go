@@ -35,8 +35,7 @@ type Config struct {
 	Checkpoint identifier.Table
 
 	// Marked, where set, receives what is to be kept outside of the server about each write of the checkpoint, once the
-	// write is durable. It must not block. Nothing is confirmed on a stream before Stream.Compare has been given what
-	// was kept so far.
+	// write is durable. It must not block.
 	Marked func(Mark)
 
 	// HotStandby allows DSN to lead to a hot standby, 16+. The checkpoint is then written at PrimaryDSN, which may be
@@ -52,8 +51,8 @@ type Config struct {
 	// position is the least. So a stream shows once more what is known of the log.
 	From func() lsn.LSN
 
-	// Withhold has each stream confirm nothing above the slot's own position before Stream.Confirm is called: after an
-	// interruption the caller has to find out first whether another instance has published meanwhile.
+	// Withhold has each stream confirm nothing before Stream.Confirm is called. The caller finds out first whether the
+	// server is what it was (Stream.Compare), and whether another instance has published meanwhile.
 	Withhold bool
 
 	// OnIdentity, where set, is called on each connection once the slot has been looked at and before the stream

@@ -56,13 +56,12 @@ func (s *Stream) askHolder(ctx context.Context) (lsn.LSN, error) {
 // Confirm lifts Config.Withhold for this stream.
 func (s *Stream) Confirm() { s.withheld.Store(false) }
 
-// confirmed is what may be confirmed on this stream.
+// confirmed is what may be confirmed on this stream; 0: nothing but what the slot has.
 func (s *Stream) confirmed() lsn.LSN {
-	at := s.cfg.Confirmed()
 	if s.withheld.Load() {
-		return min(at, s.identity.ConfirmedFlush)
+		return 0
 	}
-	return at
+	return s.cfg.Confirmed()
 }
 
 // holder returns the session that holds the slot, 0 for none, and the slot's position.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
 
@@ -77,4 +78,54 @@ func TestHoldsAsksTheServerOfTheStream(t *testing.T) {
 		require.ErrorContains(t, err, "not the server of the stream")
 		return st.Finish(ctx)
 	}))
+}
+
+// A stream that follows another one starts at the transaction that is known, though it is confirmed, unless the slot is
+// past it. So it shows that the log is the same.
+func TestStreamStartsAtWhatIsKnown(t *testing.T) {
+	s := newSource(t, testkit.Postgres(t))
+	s.StatusInterval, s.Withhold = 10*time.Millisecond, true
+	var known lsn.LSN
+	s.From = func() lsn.LSN { return known }
+	s.Exec(t, `INSERT INTO outbox VALUES (1, 'a')`)
+	s.Exec(t, `INSERT INTO outbox VALUES (2, 'b')`)
+	streams := 0
+	require.NoError(t, Run(t.Context(), s.Config, func(ctx context.Context, st *Stream) error {
+		streams++
+		again := &fault.Error{Kind: fault.Retry, Err: errors.New("interrupted")}
+		switch streams {
+		case 1:
+			for known == 0 {
+				m, err := st.Receive()
+				require.NoError(t, err)
+				if m.Kind == pgoutput.KindBegin {
+					known = m.Begin.CommitLSN
+				}
+			}
+			for s.confirmed.Load() <= uint64(known) {
+				m, err := st.Receive()
+				require.NoError(t, err)
+				if m.Kind == pgoutput.KindCommit {
+					s.confirm(m.Commit.EndLSN)
+				}
+			}
+			return again
+		case 2:
+			ids, err := s.ids(st, 2)
+			require.NoError(t, err)
+			require.Equal(t, []string{"1", "2"}, ids, "the first is confirmed, and known")
+			past, err := st.Past(ctx, known)
+			require.NoError(t, err)
+			require.False(t, past)
+			st.Confirm()
+			require.Eventually(t, func() bool { return s.flushed(t) > known }, 5*time.Second, time.Millisecond)
+			past, err = st.Past(ctx, known)
+			require.NoError(t, err)
+			require.True(t, past)
+			return again
+		}
+		require.Equal(t, lsn.LSN(s.confirmed.Load()), st.Identity().Start, "the slot is past it")
+		return st.Finish(ctx)
+	}))
+	require.Equal(t, 3, streams)
 }

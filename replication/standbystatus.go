@@ -49,7 +49,7 @@ func (c *statusClock) start(s *Stream) {
 	c.quit = make(chan struct{})
 	c.done = make(chan struct{})
 	begin := s.identity.ConfirmedFlush
-	if !s.mayConfirm() {
+	if s.withheld.Load() {
 		begin = min(begin, s.identity.slot.ConfirmedFlush) // the checkpoint may be ahead of the slot
 	}
 	c.flush.Store(uint64(begin))
@@ -148,11 +148,7 @@ func (c *statusClock) write(request bool, behind ...byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.moved.Store(false) // before Confirmed is asked, so that no move is missed
-	confirmed := lsn.LSN(0)
-	if c.s.mayConfirm() {
-		confirmed = c.s.checkpoint.limit(c.s.confirmed())
-	}
-	flush := max(uint64(confirmed), c.flush.Load())
+	flush := max(uint64(c.s.checkpoint.limit(c.s.confirmed())), c.flush.Load())
 	c.flush.Store(flush)
 
 	b := c.buf[:]

@@ -75,12 +75,11 @@ type Stream struct {
 	waiting  atomic.Int64 // since when Receive waits for the server, as duration since epoch; notWaiting
 	received atomic.Uint64
 	lastRow  atomic.Uint64 // the commit of the last row received
-	compared atomic.Bool   // Compare found nothing against the server
 	at       mark          // the last message received of a transaction
 
 	interrupted atomic.Pointer[error] // why Receive must end
 	broken      chan struct{}         // closed with it
-	withheld    atomic.Bool           // nothing above the slot's own position may be confirmed
+	withheld    atomic.Bool           // nothing may be confirmed
 	nudged      atomic.Bool           // Receive is to return ErrInterrupted once
 	deadline    sync.Mutex            // guards finishing and the order of the connection's read deadlines
 	finishing   bool
@@ -118,9 +117,6 @@ func newStream(ctx context.Context, r *runner, conn net.Conn, from io.Reader, id
 
 // Identity says what the stream is connected to.
 func (s *Stream) Identity() Identity { return s.identity }
-
-// mayConfirm reports whether positions may be confirmed: the server was compared with what is kept of it.
-func (s *Stream) mayConfirm() bool { return s.cfg.Marked == nil || s.compared.Load() }
 
 // Received is the highest WAL position the server has named on this stream.
 func (s *Stream) Received() lsn.LSN { return lsn.LSN(s.received.Load()) }

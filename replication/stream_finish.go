@@ -56,7 +56,7 @@ func (s *Stream) storeLast(ctx context.Context) error {
 	s.stopStoring()
 	s.storing.Wait()
 	m, confirmed := s.checkpoint, s.confirmed()
-	if m == nil || m.off.Load() || !s.mayConfirm() || confirmed <= lsn.LSN(m.stored.Load()) {
+	if m == nil || m.off.Load() || confirmed <= lsn.LSN(m.stored.Load()) {
 		return nil
 	}
 	return m.store(ctx, confirmed)

@@ -5,7 +5,7 @@
 // it when the call returns. Nothing per row crosses a channel. The producer's goroutine brings acknowledgements back;
 // they move the tracker, and the stream's own clock carries the tracker's Confirmed to the server.
 //
-// Three rules keep promises N (no loss) and D (no duplicates in one life of the process):
+// Four rules keep promises N (no loss) and D (no duplicates in one life of the process):
 //
 //  1. A row that the tracker has handed out reaches the producer before the reader does anything else. The waits in
 //     between (window, unknown topic) end with the process only, never with the stream. If they ended with the stream,
@@ -14,6 +14,8 @@
 //     which of the repeated rows the producer already has.
 //  3. When the positions lose their meaning, or the slot was lost, the reader gives up what Kafka has not acknowledged
 //     and rewinds the tracker to the slot's own position. Acknowledgements of the session before do not count.
+//  4. A position counts in the log that it was taken from only. A stream that starts on the word of one has to show the
+//     transaction there, before anything is confirmed on it (expected.go).
 //
 // With exactly-once delivery the producer keeps the position of what is committed in Kafka, and gives it back when it
 // has begun: rows up to it are acknowledged without being produced. Kafka's transactions end where Postgres'
