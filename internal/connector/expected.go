@@ -116,7 +116,7 @@ func (r *reader) found(at lsn.LSN) error {
 func (r *reader) restored(at lsn.LSN, found string) error {
 	was := "none"
 	if e := &r.expected; at == e.at.Commit {
-		was = "the one that was committed at " + printed(e.at.Time)
+		was = "the transaction committed at " + printed(e.at.Time)
 	}
 	return postgres.RestoredFault(&fault.Error{
 		Object: r.c.slot(), At: at.String(),
