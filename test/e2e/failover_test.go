@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -89,13 +90,13 @@ func (p *pair) missing(topic string) int {
 	return n - int(have)
 }
 
-// A promoted standby with a synchronised slot: nothing is missing and nothing is repeated beyond what a lagging copy
-// brings again.
-func TestFailoverToSynchronizedSlot(t *testing.T) {
-	t.Parallel()
+// newSynchronizedPair is a pair whose standby keeps a synchronised copy of the connector's slot, and that connector.
+func newSynchronizedPair(t *testing.T) (*pair, *process.Process) {
+	t.Helper()
 	p := newPair(t, versionFrom(17, 99), false, map[string]string{"synchronized_standby_slots": "standby"},
 		map[string]string{"sync_replication_slots": "on"})
-	c := p.start(map[string]string{"CDC_OUTBOX_POSTGRES_FAILOVER": "true"})
+	p.env["CDC_OUTBOX_POSTGRES_FAILOVER"] = "true"
+	c := p.start()
 	p.insert(p.kind, 100)
 	require.NoError(t, p.kafka.Await(p.within(30*time.Second), 100, p.topic))
 	require.Eventually(t, func() bool { // the standby has taken the slot over for good
@@ -108,6 +109,14 @@ func TestFailoverToSynchronizedSlot(t *testing.T) {
 		}
 		return err == nil && synced
 	}, 60*time.Second, time.Second, "the slot is synchronised")
+	return p, c
+}
+
+// A promoted standby with a synchronised slot: nothing is missing and nothing is repeated beyond what a lagging copy
+// brings again.
+func TestFailoverToSynchronizedSlot(t *testing.T) {
+	t.Parallel()
+	p, c := newSynchronizedPair(t)
 	p.insert(p.kind, 50)
 	p.failOver()
 	p.db = p.standby
@@ -116,6 +125,30 @@ func TestFailoverToSynchronizedSlot(t *testing.T) {
 	require.Eventually(t, func() bool { return p.missing(p.topic) <= 0 }, 60*time.Second, 200*time.Millisecond)
 	t.Logf("on the new primary after %v, %d repeated", time.Since(began).Round(time.Millisecond), -p.missing(p.topic))
 	require.NoError(t, c.Ready(p.within(30*time.Second)))
+}
+
+// The primary dies while the instance that holds the slot is frozen, so the other instance takes over on the promoted
+// standby. Then the first one awakes, with a session of a server that is gone, and waits for the slot.
+func TestFailoverWhileAPairChangesHands(t *testing.T) {
+	t.Parallel()
+	p, first := newSynchronizedPair(t)
+	second := p.launch()
+	require.NoError(t, first.Signal(syscall.SIGSTOP))
+	p.insert(p.kind, 50)
+	p.failOver()
+	p.db = p.standby
+	p.insert(p.kind, 100)
+	require.NoError(t, second.Ready(p.within(60*time.Second)))
+	require.Eventually(t, func() bool { return p.missing(p.topic) <= 0 }, 60*time.Second, 200*time.Millisecond)
+	require.NoError(t, first.Signal(syscall.SIGCONT))
+	require.Eventually(t, func() bool {
+		_, why := first.IsReady()
+		return strings.Contains(why, "the slot is held by")
+	}, 60*time.Second, 100*time.Millisecond)
+	p.insert(p.kind, 10)
+	require.Eventually(t, func() bool { return p.missing(p.topic) <= 0 }, 60*time.Second, 200*time.Millisecond)
+	ready, why := second.IsReady()
+	require.True(t, ready, why)
 }
 
 // A promoted standby without the slot: refused, with the remedy named.
