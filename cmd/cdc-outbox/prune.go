@@ -110,12 +110,26 @@ func (o *pruneFlags) parse() (err error) {
 		n, _ := strconv.Atoi(m[1])
 		o.Age = time.Duration(n) * 24 * time.Hour
 	} else if o.Age, err = time.ParseDuration(o.olderThan); err != nil {
-		return fault.Usage("--older-than is missing or no age", "write for instance --older-than 7d, or 36h")
+		return fault.Usage(fmt.Sprintf("--older-than is not an age: %q", o.olderThan),
+			"write for instance --older-than 7d, or 36h")
 	}
-	if o.Age <= 0 || o.Batch <= 0 || o.Batch > 100_000 || o.Pause < 0 || o.Wait < 0 || o.LockTimeout <= 0 ||
-		o.StatementTimeout <= 0 {
-		return fault.Usage("a number is out of its range",
-			"an age, timeouts and --batch are greater than 0; --batch is 100000 at most")
+	if o.Age <= 0 {
+		return fault.Usage("--older-than is not greater than 0", "write for instance --older-than 7d, or 36h")
+	}
+	if o.Batch <= 0 || o.Batch > 100_000 {
+		return fault.Usage(fmt.Sprintf("--batch is %d", o.Batch), "give a number from 1 to 100000")
+	}
+	for flag, d := range map[string]time.Duration{"--pause": o.Pause, "--wait": o.Wait} {
+		if d < 0 {
+			return fault.Usage(fmt.Sprintf("%s is %s", flag, d), "give 0 or a longer time")
+		}
+	}
+	for flag, d := range map[string]time.Duration{
+		"--lock-timeout": o.LockTimeout, "--statement-timeout": o.StatementTimeout,
+	} {
+		if d <= 0 {
+			return fault.Usage(fmt.Sprintf("%s is %s", flag, d), "give a time greater than 0")
+		}
 	}
 	if o.Archive != "" {
 		if info, err := os.Stat(o.Archive); err != nil || !info.IsDir() {

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
@@ -70,7 +71,7 @@ func ParseTime(flag, text string) (t time.Time, err error) {
 		return t, nil
 	}
 	if t, err = time.Parse(time.RFC3339, text); err != nil {
-		return t, fault.Usage(flag+" is not a time", "write it as 2026-01-31T08:00:00Z")
+		return t, fault.Usage(fmt.Sprintf("%s is not a time: %q", flag, text), "write it as 2026-01-31T08:00:00Z")
 	}
 	return t, nil
 }

@@ -128,7 +128,7 @@ func TestFailoverToSynchronizedSlot(t *testing.T) {
 }
 
 // The primary dies while the instance that holds the slot is frozen, so the other instance takes over on the promoted
-// standby. Then the first one awakes, with a session of a server that is gone, and waits for the slot.
+// standby. Then the first one awakes, with a session of a server that has ended, and waits for the slot.
 func TestFailoverWhileAPairChangesHands(t *testing.T) {
 	t.Parallel()
 	p, first := newSynchronizedPair(t)
