@@ -77,9 +77,36 @@ func TestMarkCompare(t *testing.T) {
 		"an unknown past, same number": {
 			mark(2, 10, 7000), func(s *MarkedServer) { s.Past = nil }, SameHistory,
 		},
-		"an unknown past, lower": {mark(2, 11, 100), func(s *MarkedServer) { s.Past = nil }, Restored},
+		"an unknown past, no numbers": {
+			mark(2, 0, 100), func(s *MarkedServer) { s.Past = nil }, Restored,
+		},
+		"after it, slot at the branch": {mark(2, 11, 5000), slot(170000, 5000, true, true), FailedOver},
+		"a new row, at the mark":       {mark(3, 11, 8499), row(0, 8500), SameHistory},
+		"a new row, at what is out":    {mark(3, 11, 8500), row(0, 8500), Restored},
+		"an unknown past, lower":       {mark(2, 11, 100), func(s *MarkedServer) { s.Past = nil }, Restored},
 	} {
 		require.Equal(t, test.want, test.mark.Compare(server(test.server)), name)
+	}
+}
+
+// The position of a transaction counts where it is of the mark's timeline; otherwise it replaces the mark's.
+func TestMarkOf(t *testing.T) {
+	m := Mark{Timeline: 2, Writes: 7, Position: 0x300, Published: 0x200}
+	for name, test := range map[string]struct {
+		timeline int32
+		commit   lsn.LSN
+		m        Mark
+		want     Mark
+	}{
+		"nothing":              {3, 0, Mark{Timeline: 2, Position: 1}, Mark{}},
+		"a mark alone":         {3, 0, m, Mark{SystemID: "1", Timeline: 2, Writes: 7, Position: 0x300, Published: 0x200}},
+		"a position alone":     {3, 0x100, Mark{}, Mark{SystemID: "1", Timeline: 3, Published: 0x100}},
+		"an earlier position":  {2, 0x100, m, Mark{SystemID: "1", Timeline: 2, Writes: 7, Position: 0x300, Published: 0x200}},
+		"a later one":          {2, 0x400, m, Mark{SystemID: "1", Timeline: 2, Writes: 7, Position: 0x300, Published: 0x400}},
+		"of another timeline":  {3, 0x100, m, Mark{SystemID: "1", Timeline: 3, Writes: 7, Position: 0x300, Published: 0x100}},
+		"of an older timeline": {1, 0x400, m, Mark{SystemID: "1", Timeline: 1, Writes: 7, Position: 0x300, Published: 0x400}},
+	} {
+		require.Equal(t, test.want, MarkOf("1", test.timeline, test.commit, test.m), name)
 	}
 }
 

@@ -21,7 +21,8 @@ import (
 )
 
 type options struct {
-	files, only, skip string
+	files, only string
+	run, skip   string
 	tests             string
 	slowest           time.Duration
 	again, verbose    bool
@@ -32,6 +33,7 @@ func main() {
 	var o options
 	flag.StringVar(&o.files, "files", "*.go", "mutate the files of these patterns only, separated by commas")
 	flag.StringVar(&o.only, "only", "", "try only mutants that match this regular expression")
+	flag.StringVar(&o.run, "run", "", "run only tests whose names match this regular expression")
 	flag.StringVar(&o.skip, "skip", "^$", "leave out tests whose names match this regular expression")
 	flag.StringVar(&o.tests, "tests", "", "run the tests of this package too")
 	flag.DurationVar(&o.slowest, "slowest", 5*time.Second, "leave out tests that need longer")

@@ -56,8 +56,12 @@ func (b *bed) add(path, overlay string) error {
 	if err != nil {
 		return err
 	}
+	only, err := regexp.Compile(b.options.run)
+	if err != nil {
+		return err
+	}
 	for name := range strings.FieldsSeq(string(out)) {
-		if skip.MatchString(name) {
+		if skip.MatchString(name) || !only.MatchString(name) {
 			continue
 		}
 		t := &test{binary: binary, dir: dir, names: []string{name}, short: !b.options.long}
