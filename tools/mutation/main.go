@@ -21,10 +21,10 @@ import (
 )
 
 type options struct {
-	files, only string
-	run, skip   string
+	files, only       string
+	run, skip         string
 	tests             string
-	slowest           time.Duration
+	slowest, patience time.Duration
 	again, verbose    bool
 	long              bool
 }
@@ -37,6 +37,7 @@ func main() {
 	flag.StringVar(&o.skip, "skip", "^$", "leave out tests whose names match this regular expression")
 	flag.StringVar(&o.tests, "tests", "", "run the tests of this package too")
 	flag.DurationVar(&o.slowest, "slowest", 5*time.Second, "leave out tests that need longer")
+	flag.DurationVar(&o.patience, "patience", 3*time.Second, "the time limit of tests, besides four times what they take")
 	flag.BoolVar(&o.long, "long", false, "run the tests without -short, so that tests with servers run too")
 	flag.BoolVar(&o.again, "again", false, "try only the mutants that survived the last run")
 	flag.BoolVar(&o.verbose, "v", false, "print each mutant with its outcome")

@@ -144,15 +144,19 @@ func (b *bed) outcome(m *mutant) string {
 		return "not reached"
 	}
 	for _, t := range batches(tests) {
-		out, ok := t.run(5*time.Second+10*t.took, "MUTANT="+strconv.Itoa(m.id))
-		switch {
-		case ok:
-		case bytes.Contains(out, []byte("panic: test timed out")):
-			b.timedOut++
-			return "timed out"
-		default:
-			b.killed++
-			return "killed"
+		for limit := b.options.patience + 4*t.took; ; limit *= 2 {
+			out, ok := t.run(limit, "MUTANT="+strconv.Itoa(m.id))
+			if ok {
+				break
+			}
+			if !bytes.Contains(out, []byte("panic: test timed out")) {
+				b.killed++
+				return "killed"
+			}
+			if _, ok := t.run(limit, "MUTANT="); ok { // otherwise the machine is busy
+				b.timedOut++
+				return "timed out"
+			}
 		}
 	}
 	return "lived"
