@@ -56,6 +56,7 @@ func connect(b *broker) (cut *error) {
 // keyed queues a sealed batch of records with these keys; an empty one is null.
 func keyed(part *partition, keys ...string) *batch {
 	b := newBatch(part)
+	b.made = time.Now().UnixMilli()
 	for i, key := range keys {
 		rec := &router.Record{Value: []byte(key + "'s value"), Timestamp: int64(1000 + i)}
 		if key != "" {

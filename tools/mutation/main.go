@@ -23,7 +23,7 @@ import (
 type options struct {
 	files, only       string
 	run, skip         string
-	tests             string
+	tests, work       string
 	slowest, patience time.Duration
 	again, verbose    bool
 	long              bool
@@ -36,6 +36,7 @@ func main() {
 	flag.StringVar(&o.run, "run", "", "run only tests whose names match this regular expression")
 	flag.StringVar(&o.skip, "skip", "^$", "leave out tests whose names match this regular expression")
 	flag.StringVar(&o.tests, "tests", "", "run the tests of this package too")
+	flag.StringVar(&o.work, "work", ".cache/mutation", "where binaries and results are kept")
 	flag.DurationVar(&o.slowest, "slowest", 5*time.Second, "leave out tests that need longer")
 	flag.DurationVar(&o.patience, "patience", 3*time.Second, "the time limit of tests, besides four times what they take")
 	flag.BoolVar(&o.long, "long", false, "run the tests without -short, so that tests with servers run too")
@@ -62,7 +63,7 @@ func measure(path string, o options) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	work, err := filepath.Abs(filepath.Join(".cache", "mutation", pkg.types.Name()))
+	work, err := filepath.Abs(filepath.Join(o.work, pkg.types.Name()))
 	if err != nil {
 		return false, err
 	}
@@ -80,7 +81,7 @@ func measure(path string, o options) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	chosen, err := choose(mutants, o, filepath.Join(work, "survived"))
+	chosen, before, err := choose(mutants, o, filepath.Join(work, "survived"))
 	if err != nil {
 		return false, err
 	}
@@ -89,30 +90,34 @@ func measure(path string, o options) (bool, error) {
 	if err := os.WriteFile(filepath.Join(work, "survived"), []byte(last), 0o600); err != nil {
 		return false, err
 	}
+	bed.killed += before
 	return report(path, bed, chosen, lived, explained), nil
 }
 
-// choose returns the mutants that this run is about.
-func choose(mutants []*mutant, o options, last string) ([]*mutant, error) {
+// choose returns the mutants to try, and how many the last run killed.
+func choose(mutants []*mutant, o options, last string) (chosen []*mutant, before int, err error) {
 	match, err := regexp.Compile(o.only)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	survived := ""
 	if o.again {
 		text, err := os.ReadFile(last)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		survived = "\n" + string(text) + "\n"
 	}
-	var chosen []*mutant
 	for _, m := range mutants {
-		if match.MatchString(m.at+" "+m.key) && (!o.again || strings.Contains(survived, "\n"+m.key+"\n")) {
+		switch {
+		case !match.MatchString(m.at + " " + m.key):
+		case o.again && !strings.Contains(survived, "\n"+m.key+"\n"):
+			before++
+		default:
 			chosen = append(chosen, m)
 		}
 	}
-	return chosen, nil
+	return chosen, before, nil
 }
 
 func keys(mutants []*mutant) []string {

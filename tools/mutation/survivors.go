@@ -55,8 +55,9 @@ func report(path string, b *bed, tried, lived []*mutant, reasons map[string]stri
 		}
 	}
 	caught := b.killed + b.timedOut
+	total := caught + len(lived)
 	fmt.Printf("%s: %d mutants, %d killed (%d by the time limit), %d survived (%d not reached by a test), %.1f %%; "+
-		"%d without a reason\n", path, len(tried), caught, b.timedOut, len(lived), b.notReached,
-		100*float64(caught)/float64(max(1, len(tried))), unexplained)
+		"%d without a reason\n", path, total, caught, b.timedOut, len(lived), b.notReached,
+		100*float64(caught)/float64(max(1, total)), unexplained)
 	return unexplained+outdated > 0
 }
