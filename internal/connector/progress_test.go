@@ -113,11 +113,18 @@ func TestReadyAtTheLimits(t *testing.T) {
 	}
 }
 
+// justCommitted begins a transaction of this moment.
+func justCommitted(commit uint64) *pgoutput.Message {
+	m := begin(commit)
+	m.Begin.CommitTime = time.Now()
+	return m
+}
+
 func TestStatusOfTransactions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		id := at(50)
 		id.ServerVersion = 150018
-		g := start(t, Config{}, false, opening{id, newStream(begin(100), row("a"), row("b"))})
+		g := start(t, Config{}, false, opening{id, newStream(justCommitted(100), row("a"), row("b"))})
 		synctest.Wait()
 		time.Sleep(7 * time.Second)
 		st := g.Status()

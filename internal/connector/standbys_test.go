@@ -23,7 +23,7 @@ func shut() *standbys.Gate {
 // leaves the transaction to the next start.
 func TestATransactionWaitsForStandbys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStream(begin(0x100), row("1"), commit(0x110))
+		s := newStream(justCommitted(0x100), row("1"), commit(0x110))
 		r := start(t, Config{Standbys: shut()}, true, opening{replication.Identity{ConfirmedFlush: 0x90}, s})
 		time.Sleep(30 * time.Second)
 		synctest.Wait()

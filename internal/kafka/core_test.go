@@ -511,8 +511,12 @@ func TestMatchesAnswers(t *testing.T) {
 		topics []produce.ResponseTopic
 		want   []int16
 	}{
-		"in order":       {[]produce.ResponseTopic{answer("a", 0, 1), answer("a", 1, 2), answer("b", 1, 3)}, []int16{1, 2, 3}},
-		"in another":     {[]produce.ResponseTopic{answer("b", 1, 3), answer("a", 1, 2), answer("a", 0, 1)}, []int16{1, 2, 3}},
+		"in order": {
+			[]produce.ResponseTopic{answer("a", 0, 1), answer("a", 1, 2), answer("b", 1, 3)}, []int16{1, 2, 3},
+		},
+		"in another": {
+			[]produce.ResponseTopic{answer("b", 1, 3), answer("a", 1, 2), answer("a", 0, 1)}, []int16{1, 2, 3},
+		},
 		"one is missing": {[]produce.ResponseTopic{answer("a", 0, 1), answer("a", 1, 2)}, nil},
 		"another topic":  {[]produce.ResponseTopic{answer("a", 0, 1), answer("a", 1, 2), answer("a", 2, 3)}, nil},
 		"another partition": {

@@ -207,12 +207,20 @@ func TestStepsOfATransaction(t *testing.T) {
 		"partitions are added": {func(_ *Producer, l *transaction) { l.parts = part }, "addOffsets"},
 		"a mark alone":         {func(_ *Producer, l *transaction) { l.sealed = true }, "addOffsets"},
 		"offsets are added":    {func(_ *Producer, l *transaction) { l.parts, l.offsetsAdded = part, true }, ""},
-		"sealed":               {func(_ *Producer, l *transaction) { l.sealed, l.offsetsAdded, l.records = true, true, 1 }, "commitPosition"},
+		"sealed": {
+			func(_ *Producer, l *transaction) { l.sealed, l.offsetsAdded, l.records = true, true, 1 }, "commitPosition",
+		},
 		"positioned, one is out": {func(_ *Producer, l *transaction) {
 			l.sealed, l.offsetsAdded, l.positioned, l.records = true, true, true, 1
 		}, ""},
-		"all is in":             {func(_ *Producer, l *transaction) { l.sealed, l.offsetsAdded, l.positioned = true, true, true }, "endTransaction"},
-		"not sealed, all is in": {func(_ *Producer, l *transaction) { l.offsetsAdded, l.positioned = true, true }, ""},
+		"all is in": {
+			func(_ *Producer, l *transaction) {
+				l.sealed, l.offsetsAdded, l.positioned = true, true, true
+			}, "endTransaction",
+		},
+		"not sealed, all is in": {
+			func(_ *Producer, l *transaction) { l.offsetsAdded, l.positioned = true, true }, "",
+		},
 		"recovering":            {func(p *Producer, _ *transaction) { p.restarting = true }, "recover"},
 		"recovering, one flies": {func(p *Producer, _ *transaction) { p.restarting, p.flying = true, 1 }, ""},
 	} {
@@ -299,13 +307,19 @@ func TestJudgesAnswers(t *testing.T) {
 		most     time.Duration
 		trouble  wire.TroubleKind
 	}{
-		"success":                {0, 5, true, false, 0, 0, ""},
-		"of Produce only":        {46, 0, false, false, 5 * time.Hour, 10 * time.Hour, wire.Rejected},
-		"a new epoch":            {wire.InvalidProducerEpoch, 0, false, true, 0, 0, ""},
-		"fenced":                 {wire.ProducerFenced, 0, false, true, 0, 0, ""},
-		"markers, the first":     {wire.ConcurrentTransactions, 0, false, false, 2 * time.Millisecond, 2 * time.Millisecond, ""},
-		"markers, the tenth":     {wire.ConcurrentTransactions, 9, false, false, 20 * time.Millisecond, 20 * time.Millisecond, ""},
-		"markers, the hundredth": {wire.CoordinatorLoading, 99, false, false, 50 * time.Millisecond, 50 * time.Millisecond, ""},
+		"success":         {0, 5, true, false, 0, 0, ""},
+		"of Produce only": {46, 0, false, false, 5 * time.Hour, 10 * time.Hour, wire.Rejected},
+		"a new epoch":     {wire.InvalidProducerEpoch, 0, false, true, 0, 0, ""},
+		"fenced":          {wire.ProducerFenced, 0, false, true, 0, 0, ""},
+		"markers, the first": {
+			wire.ConcurrentTransactions, 0, false, false, 2 * time.Millisecond, 2 * time.Millisecond, "",
+		},
+		"markers, the tenth": {
+			wire.ConcurrentTransactions, 9, false, false, 20 * time.Millisecond, 20 * time.Millisecond, "",
+		},
+		"markers, the hundredth": {
+			wire.CoordinatorLoading, 99, false, false, 50 * time.Millisecond, 50 * time.Millisecond, "",
+		},
 		"markers for long": {
 			wire.CoordinatorLoading, 100, false, false, 50 * time.Millisecond, 50 * time.Millisecond, wire.NoProducerID,
 		},
@@ -363,9 +377,11 @@ func TestStepsThatFail(t *testing.T) {
 		over, drop  bool
 		least, most time.Duration
 	}{
-		"the first":       {cut, 0, false, false, 1, 1},
-		"the second":      {cut, 1, false, false, 2 * time.Second, 4 * time.Second},
-		"an answer":       {fmt.Errorf("x: %w", &wire.CodeError{API: "EndTxn", Code: wire.ConcurrentTransactions}), 0, false, false, 2 * time.Millisecond, 2 * time.Millisecond},
+		"the first":  {cut, 0, false, false, 1, 1},
+		"the second": {cut, 1, false, false, 2 * time.Second, 4 * time.Second},
+		"an answer": {
+			fmt.Errorf("x: %w", &wire.CodeError{API: "EndTxn", Code: wire.ConcurrentTransactions}), 0, false, false, 2 * time.Millisecond, 2 * time.Millisecond,
+		},
 		"the end":         {cut, 0, true, false, 0, 0},
 		"it is abandoned": {cut, 0, false, true, 0, 0},
 	} {
@@ -391,10 +407,12 @@ func TestKeepsAMarkAlone(t *testing.T) {
 		quiet time.Time
 		ends  bool
 	}{
-		"it is time":        {func(*Producer, *transactions) {}, late, time.Time{}, true},
-		"none waits":        {func(_ *Producer, x *transactions) { x.quiet = time.Time{} }, late, time.Time{}, false},
-		"kept already":      {func(_ *Producer, x *transactions) { x.kept = 7 }, late, time.Time{}, false},
-		"not yet":           {func(_ *Producer, x *transactions) { x.quiet = now.Add(1) }, now.Add(1), now.Add(1), false},
+		"it is time":   {func(*Producer, *transactions) {}, late, time.Time{}, true},
+		"none waits":   {func(_ *Producer, x *transactions) { x.quiet = time.Time{} }, late, time.Time{}, false},
+		"kept already": {func(_ *Producer, x *transactions) { x.kept = 7 }, late, time.Time{}, false},
+		"not yet": {
+			func(_ *Producer, x *transactions) { x.quiet = now.Add(1) }, now.Add(1), now.Add(1), false,
+		},
 		"not begun":         {func(p *Producer, _ *transactions) { p.own.begun = false }, again, again, false},
 		"fenced":            {func(p *Producer, _ *transactions) { p.own.fenced = true }, again, again, false},
 		"recovering":        {func(p *Producer, _ *transactions) { p.restarting = true }, again, again, false},
