@@ -18,8 +18,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
-// still is a producer that does not run, for calls of its parts. It has a producer id, and its retries differ enough to
-// be told apart.
+// still is a producer that does not run, for calls of its parts. It has a producer id, and its delays are of different
+// orders.
 func still(t *testing.T, change ...func(*Config)) *Producer {
 	t.Helper()
 	cfg := Config{Cluster: wire.Cluster{Brokers: []string{"127.0.0.1:1"}}, Acked: func(Delivery) {}}
@@ -34,7 +34,7 @@ func still(t *testing.T, change ...func(*Config)) *Producer {
 	return p
 }
 
-// partitions are those of a topic that has a leader.
+// partitions returns n partitions of a topic, which all have the same leader.
 func (p *Producer) partitions(n int) []*partition {
 	topic := p.topic("t")
 	topic.adopt(n)
@@ -198,7 +198,7 @@ func TestAbandonEndsTheStep(t *testing.T) {
 	}
 }
 
-// A coordinator that says no, or is too old, is done without at once; one that is missing only after a while.
+// Without the right, or with an old broker, plain ids are used at once; without a coordinator only after a while.
 func TestSettlesForPlain(t *testing.T) {
 	const patience = time.Minute
 	code := func(c int16) error { return fmt.Errorf("wrapped: %w", &wire.CodeError{API: "InitProducerID", Code: c}) }
@@ -229,7 +229,7 @@ func TestSettlesForPlain(t *testing.T) {
 	}
 }
 
-// Records of a partition that is gone move, up to the first that named the partition; size, tags and tickets with them.
+// Records of a partition that no longer exists move, up to the first that named the partition; size, tags and tickets with them.
 func TestScatter(t *testing.T) {
 	topic := &topic{name: "t"}
 	topic.adopt(5)
@@ -293,7 +293,7 @@ func TestPartitionStrands(t *testing.T) {
 		"refused":          {partition{open: &batch{}, refused: &refused{}}, false},
 		"waiting":          {partition{queued: one, waiting: true}, false},
 		"refused, waiting": {partition{queued: one, refused: &refused{}, waiting: true}, false},
-		"waits for naught": {partition{waiting: true}, false},
+		"waits, empty":     {partition{waiting: true}, false},
 	} {
 		require.Equal(t, test.want, test.part.strands(), name)
 	}

@@ -94,7 +94,7 @@ func TestRemovesARefusedRecord(t *testing.T) {
 	}{
 		"a quiet topic":        {0, 0, false},
 		"partitions are added": {1, 0, true},
-		"partitions are gone":  {0, 1, true},
+		"partitions are fewer": {0, 1, true},
 	} {
 		p, part := aRefused(t, cause)
 		part.begun, part.identity = true, p.id
@@ -202,7 +202,7 @@ func TestUntouchedPositions(t *testing.T) {
 	require.False(t, x.untouched("another's"))
 }
 
-// Another recovery waits where the one before did not help, once; a split is no such case.
+// A recovery waits once where the recovery before did not help; a split does not wait.
 func TestRecoveryIsPaced(t *testing.T) {
 	for name, test := range map[string]struct {
 		redone int

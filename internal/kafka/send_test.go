@@ -155,7 +155,7 @@ func TestPartitionSends(t *testing.T) {
 	}
 }
 
-// An answer makes room on its own connection and on those of brokers that lead its partitions by now. Its failures are
+// An answer makes room on its own connection and at brokers that lead its partitions by now. Its failures are
 // counted, and its throttle time is kept.
 func TestAnAnswerGoesOn(t *testing.T) {
 	p := still(t, func(cfg *Config) { cfg.MaxRequestBytes = 10 })
@@ -225,6 +225,41 @@ func TestFencedByALeader(t *testing.T) {
 		require.Equal(t, test.fenced, p.own != nil && p.own.fenced, name)
 		require.Equal(t, test.fatal, p.fatal != nil, name)
 	}
+}
+
+// With transactions whatever costs the epoch costs the transaction. The recovery begins when nothing flies any more.
+func TestALostEpochLosesTheTransaction(t *testing.T) {
+	for action, lost := range map[wire.Action]bool{
+		wire.Bump: true, wire.Renew: true, wire.Fenced: true, wire.Rewind: false, wire.Mute: false,
+	} {
+		p, x := transacting(t)
+		part := p.partitions(1)[0]
+		keyed(part, "a")
+		part.take(p.id)
+		part.unanswered = 0
+		part.drain(wire.Verdict{Code: 99, Name: "X", Action: action})
+		p.rewind(part)
+		require.Equal(t, lost, p.restarting, action)
+		require.Equal(t, lost, poked(x.wake), action)
+		require.Nil(t, p.fatal)
+	}
+	for flying, wakes := range map[int]bool{0: true, 1: false} {
+		p, x := transacting(t)
+		p.partitions(1)
+		p.restarting, p.flying = true, flying
+		p.proceed(p.brokers[1], nil)
+		require.Equal(t, wakes, poked(x.wake))
+	}
+}
+
+// A batch that is refused is counted by its code, and a batch that is taken is not.
+func TestCountsRetries(t *testing.T) {
+	p := still(t)
+	part := p.partitions(1)[0]
+	p.resolve(func() *batch { keyed(part, "a"); return part.take(p.id) }(), wire.VerdictOf(0))
+	require.Zero(t, testutil.CollectAndCount(p.metrics.retries))
+	p.resolve(func() *batch { keyed(part, "a"); return part.take(p.id) }(), wire.VerdictOf(wire.UnknownTopic))
+	require.Equal(t, 1, testutil.CollectAndCount(p.metrics.retries))
 }
 
 // A record may be too large by a bound that costs little: more than its size in a batch.
@@ -297,7 +332,7 @@ func TestTimelyHeaders(t *testing.T) {
 	}
 }
 
-// A batch that has waited past the bound gets the present time for those of its records that are too old.
+// A batch that has waited past the bound gets the present time for records that are too old.
 func TestFreshens(t *testing.T) {
 	const past = int64(1000)
 	now := time.UnixMilli(1_795_000_000_000)

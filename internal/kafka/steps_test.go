@@ -380,7 +380,8 @@ func TestStepsThatFail(t *testing.T) {
 		"the first":  {cut, 0, false, false, 1, 1},
 		"the second": {cut, 1, false, false, 2 * time.Second, 4 * time.Second},
 		"an answer": {
-			fmt.Errorf("x: %w", &wire.CodeError{API: "EndTxn", Code: wire.ConcurrentTransactions}), 0, false, false, 2 * time.Millisecond, 2 * time.Millisecond,
+			fmt.Errorf("x: %w", &wire.CodeError{API: "EndTxn", Code: wire.ConcurrentTransactions}), 0, false, false,
+			2 * time.Millisecond, 2 * time.Millisecond,
 		},
 		"the end":         {cut, 0, true, false, 0, 0},
 		"it is abandoned": {cut, 0, false, true, 0, 0},
