@@ -40,12 +40,12 @@ func (r *reader) awaitStandbys(commit offsets.LSN, committed time.Time) error {
 	}
 }
 
-// standbyWait is for how long a transaction has waited for standbys, 0 where none does, and why.
+// standbyWait is for how long publishing has waited for standbys, 0 where it does not, and why.
 func (c *Connector) standbyWait(now time.Time) (time.Duration, string) {
 	if g := c.cfg.Standbys; g != nil {
-		if _, since, ok := g.Waiting(); ok {
+		if since, why, ok := g.Held(); ok {
 			age := now.Sub(since)
-			return age, fmt.Sprintf("nothing was published for %s: %s", fault.Duration(age), g.Reason())
+			return age, fmt.Sprintf("nothing was published for %s: %s", fault.Duration(age), why)
 		}
 	}
 	return 0, ""
@@ -64,6 +64,5 @@ func (c *Connector) heldTransaction() (committed time.Time, ok bool) {
 	if c.cfg.Standbys == nil {
 		return committed, false
 	}
-	committed, _, ok = c.cfg.Standbys.Waiting()
-	return committed, ok
+	return c.cfg.Standbys.Committed()
 }

@@ -55,10 +55,10 @@ type Gate struct {
 	trouble *trouble          // why the request waits, or the server does; nil: nothing to report
 	slots   map[string]string // see Demand.judge
 
-	conn   *pgx.Conn // of Run's goroutine, like the rest
-	mode   mode
-	logged mode
-	said   *request // was logged as waiting
+	conn      *pgx.Conn // of Run's goroutine, like the rest
+	mode      mode
+	logged    mode
+	saidSince time.Time // of the wait that was logged
 }
 
 // request is a transaction that waits.

@@ -124,7 +124,10 @@ func TestGateNamesWhatItWaitsFor(t *testing.T) {
 			change func()
 		}{
 			{`no standby with the application_name "b" is connected`, func() {}},
-			{`standby "b" has flushed 0/40`, func() { s.look.Senders = append(s.look.Senders, standby("b", 0x40)) }},
+			{`standby "b" is connected and not yet up to date (state catchup)`, func() {
+				s.look.Senders = append(s.look.Senders, catchingUp("b", 0x400))
+			}},
+			{`standby "b" has flushed 0/40`, func() { s.look.Senders[1] = standby("b", 0x40) }},
 			{`role "r" may not see`, func() { s.look.MaySee = false }},
 			{"does not serve the stream", func() { s.look.HolderPID = 8 }},
 			{"does not say how far the standbys are: broken", func() { s.err = errors.New("broken") }},
@@ -135,7 +138,7 @@ func TestGateNamesWhatItWaitsFor(t *testing.T) {
 			require.Len(t, w, 1, c.want)
 			require.Contains(t, w[0].Reason, c.want)
 			require.Equal(t, Wait, w[0].Kind)
-			_, since, ok := g.Waiting()
+			since, _, ok := g.Held()
 			require.True(t, ok)
 			require.Equal(t, since, w[0].Since)
 			require.False(t, passes(done), c.want)
@@ -146,7 +149,7 @@ func TestGateNamesWhatItWaitsFor(t *testing.T) {
 		time.Sleep(time.Second)
 		require.True(t, passes(done))
 		require.Empty(t, g.Waits())
-		require.Equal(t, 1, logs.FilterMessageSnippet("publishing continues").Len())
+		require.Equal(t, 1, logs.FilterMessageSnippet("publishing no longer waits").Len())
 	})
 }
 

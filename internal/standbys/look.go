@@ -86,8 +86,21 @@ func decode(row []byte) (*Look, error) {
 	return &l, nil
 }
 
-// physical reports whether it is a standby that has said how far it is.
-func (s *Sender) physical() bool { return !s.Logical && s.Flushed != "" && s.at > 0 }
+// physical reports whether it is a standby that has said how far it is. As for the server (syncrep.c,
+// SyncRepGetCandidateStandbys), one that is still catching up does not count: it may turn out to follow another history.
+func (s *Sender) physical() bool {
+	return !s.Logical && s.at > 0 && (s.State == "streaming" || s.State == "stopping")
+}
+
+// state is the state in which a standby of this name is connected, empty where none is.
+func (l *Look) state(name string) string {
+	for i := range l.Senders {
+		if s := &l.Senders[i]; !s.Logical && strings.EqualFold(s.Name, name) {
+			return s.State
+		}
+	}
+	return ""
+}
 
 // holds reports whether the server holds the stream back for the standby of this slot.
 func (l *Look) holds(slot string) bool {

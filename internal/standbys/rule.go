@@ -91,7 +91,7 @@ func judgeSynchronous(s session.Synchronous, l *Look) verdict {
 	seen := map[string]bool{}
 	for i := range l.Senders {
 		sender := &l.Senders[i]
-		if !sender.physical() || sender.State != "streaming" && sender.State != "stopping" {
+		if !sender.physical() {
 			continue
 		}
 		for priority, name := range s.Names {

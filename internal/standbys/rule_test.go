@@ -41,6 +41,7 @@ func TestJudgeNames(t *testing.T) {
 		{"one away", Demand{Names: []string{"a", "b"}}, []Sender{standby("a", 10)}, 0, []string{"b"}},
 		{"a decoder of the name", Demand{Names: []string{"a"}}, []Sender{decoding("a", 10)}, 0, []string{"a"}},
 		{"has not reported", Demand{Names: []string{"a"}}, []Sender{starting("a")}, 0, []string{"a"}},
+		{"catching up", Demand{Names: []string{"a"}}, []Sender{catchingUp("a", 10)}, 0, []string{"a"}},
 		{"two of one name", Demand{Names: []string{"a"}}, []Sender{standby("a", 10), standby("a", 7)}, 7, nil},
 		{"others do not count", Demand{Names: []string{"a"}}, []Sender{standby("a", 10), standby("z", 99)}, 10, nil},
 	} {

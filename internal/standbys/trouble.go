@@ -68,7 +68,7 @@ func (g *Gate) troubleOf(l *Look, v *verdict, r *request) *trouble {
 	case r == nil || v.flushed > 0 && v.flushed >= r.target && r.target > 0:
 		return nil
 	case len(v.missing) > 0:
-		t = g.missing(v)
+		t = g.missing(l, v)
 	default:
 		t = &trouble{
 			reason: fmt.Sprintf("standby %q has flushed %s, and the transaction ends at %s or before", v.slowest,
@@ -84,7 +84,15 @@ func (g *Gate) troubleOf(l *Look, v *verdict, r *request) *trouble {
 	return t
 }
 
-func (g *Gate) missing(v *verdict) *trouble {
+func (g *Gate) missing(l *Look, v *verdict) *trouble {
+	for _, name := range v.missing {
+		if state := l.state(name); state != "" {
+			return &trouble{
+				reason: fmt.Sprintf("standby %q is connected and not yet up to date (state %s)", name, state),
+				remedy: fault.Do("See whether it makes progress.", listStandbys),
+			}
+		}
+	}
 	what := "no standby with the application_name " + quoted(v.missing) + " is connected"
 	if g.cfg.FollowsServer() {
 		return &trouble{
@@ -124,21 +132,33 @@ func (g *Gate) names() zap.Field {
 	return zap.String(logkey.Standbys, names)
 }
 
-// Waiting is the transaction that waits, and since when; ok is false where none does.
-func (g *Gate) Waiting() (committed, since time.Time, ok bool) {
+// Committed is when the transaction that waits was committed; ok is false where none waits.
+func (g *Gate) Committed() (at time.Time, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.request == nil {
-		return committed, since, false
+		return at, false
 	}
-	return g.request.committed, g.request.since, true
+	return g.request.committed, true
 }
 
-// Reason is why a transaction waits, in a sentence without a full stop.
-func (g *Gate) Reason() string {
+// Held is since when nothing is published, and why, in a sentence without a full stop; ok is false where nothing is
+// held back.
+func (g *Gate) Held() (since time.Time, why string, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.reason()
+	since, ok = g.held()
+	return since, g.reason(), ok
+}
+
+func (g *Gate) held() (since time.Time, ok bool) {
+	switch {
+	case g.request != nil:
+		return g.request.since, true
+	case g.trouble != nil && g.trouble.server:
+		return g.trouble.since, true
+	}
+	return since, false
 }
 
 func (g *Gate) reason() string {
@@ -152,43 +172,32 @@ func (g *Gate) reason() string {
 func (g *Gate) Waits() []fault.Wait {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	w := fault.Wait{Kind: Wait, Object: "standbys", Reason: g.reason()}
-	switch {
-	case g.request != nil:
-		w.Since = g.request.since
-	case g.trouble != nil && g.trouble.server:
-		w.Since = g.trouble.since
-	default:
+	since, held := g.held()
+	if !held || time.Since(since) < soon {
 		return nil
 	}
-	if time.Since(w.Since) < soon {
-		return nil
-	}
+	w := fault.Wait{Kind: Wait, Object: "standbys", Reason: g.reason(), Since: since}
 	if g.trouble != nil {
 		w.Next, w.Commands = g.trouble.remedy.Next, g.trouble.remedy.Commands
 	}
 	return []fault.Wait{w}
 }
 
-// report logs a wait that lasts, and its end.
+// report logs that nothing is published for long, and that it is again.
 func (g *Gate) report() {
 	g.mu.Lock()
-	r, t := g.request, g.trouble
+	since, held := g.held()
+	t := g.trouble
 	g.mu.Unlock()
-	if g.said != nil && g.said != r {
-		select {
-		case <-g.said.done:
-			g.log.Info("the standbys have flushed the transaction; publishing continues",
-				zap.Duration(logkey.Lasted, time.Since(g.said.since).Round(time.Millisecond)))
-		default: // it is not waited for any more
-		}
-		g.said = nil
+	if !g.saidSince.IsZero() && (!held || !since.Equal(g.saidSince)) {
+		g.log.Info("publishing no longer waits for physical standbys",
+			zap.Duration(logkey.Lasted, time.Since(g.saidSince).Round(time.Millisecond)))
+		g.saidSince = time.Time{}
 	}
-	if r == nil || g.said == r || t == nil || time.Since(r.since) < g.cfg.Patience {
+	if !held || t == nil || since.Equal(g.saidSince) || time.Since(since) < g.cfg.Patience {
 		return
 	}
-	g.said = r
+	g.saidSince = since
 	g.log.Warn("nothing is published: a transaction waits for physical standbys",
-		append(telemetry.RemedyFields(t.remedy), zap.String(logkey.Reason, t.reason),
-			zap.Stringer(logkey.LSN, r.commit))...)
+		append(telemetry.RemedyFields(t.remedy), zap.String(logkey.Reason, t.reason))...)
 }

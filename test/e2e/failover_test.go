@@ -175,8 +175,15 @@ func TestFailoverToLaggingSlot(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, versionFrom(14, 16), true, nil, nil) // from 17 on slots are synchronised instead
 	c := p.start()
+	stored := func() (at string) {
+		require.NoError(t, connect(t, p.db.DSN).QueryRow(t.Context(),
+			`SELECT position::text FROM cdc_outbox_slots`).Scan(&at))
+		return at
+	}
+	before := stored()
 	p.insert(p.kind, 100)
 	require.NoError(t, p.kafka.Await(p.within(30*time.Second), 100, p.topic))
+	require.Eventually(t, func() bool { return stored() != before }, 10*time.Second, 20*time.Millisecond)
 	p.failOver()
 	p.db = p.standby
 	p.insert(p.kind, 10)
