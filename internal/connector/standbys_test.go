@@ -42,6 +42,22 @@ func TestATransactionWaitsForStandbys(t *testing.T) {
 	})
 }
 
+// Rows that are in the table may be missing on a standby, too.
+func TestTheSnapshotWaitsForStandbys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		list := newList(3)
+		r := start(t, Config{Standbys: shut(), Snapshot: list.open}, true,
+			opening{replication.Identity{ConfirmedFlush: 0x90}, newStream()})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.Empty(t, r.producer.produced())
+		require.Len(t, r.Status().Waits, 1)
+		r.stop()
+		require.NoError(t, <-r.done)
+		require.Equal(t, int64(3), list.Left())
+	})
+}
+
 // A stream that breaks meanwhile is noticed, and brings the transaction again.
 func TestAStreamThatBreaksEndsTheWaitForStandbys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -21,6 +21,7 @@ type server struct {
 	look  Look
 	err   error
 	asked int
+	slow  time.Duration // before it answers
 }
 
 func (s *server) ask(context.Context) (*Look, error) {
@@ -28,6 +29,7 @@ func (s *server) ask(context.Context) (*Look, error) {
 	defer s.mu.Unlock()
 	s.asked++
 	l := s.look
+	time.Sleep(s.slow)
 	return &l, s.err
 }
 
@@ -165,10 +167,49 @@ func TestGateForgetsWithTheStream(t *testing.T) {
 		done := g.Ask(200, time.Now())
 		time.Sleep(time.Second)
 		require.False(t, passes(done), "the old server still answers")
+		s.log(300, 300, standby("a", 150))
 		s.change(func() { s.look.HolderPID = 8 })
+		time.Sleep(time.Second)
+		require.False(t, passes(done), "on the new one the standby has less")
+		s.log(300, 300, standby("a", 300))
 		time.Sleep(time.Second)
 		require.True(t, passes(done))
 	})
+}
+
+// An answer that was on its way when the stream changed counts for neither.
+func TestGateDropsAnAnswerOfTheStreamBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, s, _ := running(t, one)
+		s.log(300, 300, standby("a", 300))
+		s.change(func() { s.slow = 5 * time.Second })
+		g.Ask(100, time.Now())
+		time.Sleep(time.Second)
+		g.Follow(8)
+		time.Sleep(time.Minute)
+		require.False(t, g.Passed(200))
+		require.Empty(t, g.Waits())
+	})
+}
+
+// What the server did for the standbys counts only as long as it is known to do it.
+func TestGateWaitsAgainWhereItCannotSee(t *testing.T) {
+	for name, change := range map[string]func(*server){
+		"no answer": func(s *server) { s.err = errors.New("broken") },
+		"no rights": func(s *server) { s.look.MaySee = false },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g, s, _ := running(t, Demand{Names: []string{AsServer}})
+				s.log(300, 200)
+				require.True(t, passes(g.Ask(100, time.Now())), "synchronous_standby_names is empty")
+				require.True(t, g.Passed(5000))
+				s.change(func() { change(s) })
+				time.Sleep(2 * time.Second)
+				require.False(t, g.Passed(5000))
+			})
+		})
+	}
 }
 
 func TestGateStepsBackForTheServer(t *testing.T) {

@@ -87,7 +87,8 @@ func decode(row []byte) (*Look, error) {
 }
 
 // physical reports whether it is a standby that has said how far it is. As for the server (syncrep.c,
-// SyncRepGetCandidateStandbys), one that is still catching up does not count: it may turn out to follow another history.
+// SyncRepGetCandidateStandbys), one that is still catching up does not count: it may turn out to follow another
+// history.
 func (s *Sender) physical() bool {
 	return !s.Logical && s.at > 0 && (s.State == "streaming" || s.State == "stopping")
 }
