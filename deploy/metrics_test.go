@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
@@ -52,6 +53,7 @@ func metricNames(t *testing.T) map[string]bool {
 	d := describer{map[string]bool{}}
 	telemetry.NewMetrics(d).Watch(telemetry.Gauges{})
 	telemetry.NewMetrics(d).WatchPolling(telemetry.PollingGauges{})
+	telemetry.NewMetrics(d).WatchStandbys(func() time.Duration { return 0 })
 	telemetry.BuildInfo(d, "", "", "")
 	telemetry.WatchAlerts(d, func() []string { return nil })
 	_, err := slotmonitor.New(slotmonitor.Config{DSN: func() (string, error) { return "", nil }, Registerer: d})

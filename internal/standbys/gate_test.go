@@ -177,7 +177,7 @@ func TestGateForgetsWithTheStream(t *testing.T) {
 	})
 }
 
-// An answer that was on its way when the stream changed counts for neither.
+// An answer that arrives after the stream has changed counts for neither stream.
 func TestGateDropsAnAnswerOfTheStreamBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g, s, _ := running(t, one)
