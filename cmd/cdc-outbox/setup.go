@@ -14,7 +14,7 @@ import (
 )
 
 func (a *app) setupCommand() *cobra.Command {
-	var dryRun, table, existing bool
+	var dryRun, table, existing, newSlot bool
 	var role string
 	cmd := &cobra.Command{
 		Use:   "setup",
@@ -23,7 +23,7 @@ func (a *app) setupCommand() *cobra.Command {
 with --role the connector's role and its privileges, the publication, and last the slot. Run it as a role that may do
 that; the connector itself then needs no more than --role is given. What is there already is left alone. A publication
 whose slot no longer exists is a lost slot: setup refuses to make another one, because the events in between would be
-missing.
+missing. Where a second relay is to read a publication that is there already, say so with --new-slot.
 
 With source: polling it adds the columns, the index and, where polling.notify is set, the trigger that polling needs.`,
 		Example: `  cdc-outbox setup --table --role cdc_outbox --dry-run
@@ -46,7 +46,7 @@ With source: polling it adds the columns, the index and, where polling.notify is
 			if err != nil {
 				return err
 			}
-			admin.Role = role
+			admin.Role, admin.NewSlot = role, newSlot
 			if dryRun {
 				return a.planSetup(cmd.Context(), c, admin)
 			}
@@ -55,6 +55,8 @@ With source: polling it adds the columns, the index and, where polling.notify is
 	}
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print the SQL and change nothing")
 	cmd.Flags().BoolVar(&table, "table", false, "create the outbox table where it is missing")
+	cmd.Flags().BoolVar(&newSlot, "new-slot", false,
+		"create the slot although the publication exists: the slot is new, and no event was ever read through it")
 	cmd.Flags().BoolVar(&existing, "publish-existing", false,
 		"with source: polling, publish the rows that are in the table already")
 	cmd.Flags().StringVar(&role, "role", "", "role to create and to give what the connector needs, and nothing more")

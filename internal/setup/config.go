@@ -37,6 +37,9 @@ type Config struct {
 	// password). Empty: no grants.
 	Role string
 
+	// NewSlot says that the slot never existed, so Run creates it for a publication that is there already, another
+	// relay's for instance. A slot that the checkpoint remembers is lost all the same.
+	NewSlot bool
 	// DropPublication lets Teardown drop the publication although another slot may read it.
 	DropPublication bool
 

@@ -79,7 +79,7 @@ func Plan(ctx context.Context, dsn string, cfg Config) (steps []Step, err error)
 		}
 		err = preflight.FirstFailure(obstacles(cfg, st))
 		if cfg.ForeignSlot(st.Slot, st.Server.ServerFacts) == nil &&
-			(err == nil || st.Publication.Exists == st.Slot.Exists || st.pending(cfg)) {
+			(err == nil || st.Publication.Exists == st.Slot.Exists || st.pending(cfg) || st.joins(cfg)) {
 			steps = planSetup(cfg, st)
 		}
 		return err
@@ -215,6 +215,7 @@ const (
 	established        situation = iota // publication, slot or both exist, and no setup is pending
 	fresh                               // neither publication nor slot exists
 	resumed                             // an earlier setup made the publication and not yet the slot
+	joined                              // the publication is there, and the slot is new by the operator's word
 	foreign                             // the slot of this name cannot be the relay's
 	cutOverInterrupted                  // a cutover began that only another cutover may finish
 )
@@ -229,8 +230,15 @@ func (st state) situation(cfg Config) situation {
 		return fresh
 	case st.pending(cfg) && !st.Slot.Exists:
 		return resumed
+	case st.joins(cfg):
+		return joined
 	}
 	return established
+}
+
+// joins reports whether a new slot is to read a publication that is there already.
+func (st state) joins(cfg Config) bool {
+	return cfg.NewSlot && st.Publication.Exists && !st.Slot.Exists && !st.Remembered
 }
 
 // obstacles finds what would interrupt a setup, or hide a gap, before anything is done.
@@ -252,6 +260,8 @@ func obstacles(cfg Config, st state) []preflight.Finding {
 	switch {
 	case now == fresh:
 		out = append(out, checkMayPublish(cfg, st)...)
+	case now == joined:
+		out = append(out, checkPublication(cfg, st)...)
 	case !st.Publication.Owned:
 		out = append(out, checkPair(cfg, st)...)
 	}

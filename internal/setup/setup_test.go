@@ -177,6 +177,31 @@ func TestPublicationMadeAgainDoesNotMendTheSlot(t *testing.T) {
 	require.Equal(t, 1, inserts, "the first row is passed over in silence")
 }
 
+// TestNewSlotForAnotherRelaysPublication: by the operator's word the slot is new, unless the checkpoint has seen it.
+func TestNewSlotForAnotherRelaysPublication(t *testing.T) {
+	db := newAdminDB(t, setupTableDDL)
+	db.cfg.Checkpoint = identifier.Table{Schema: "public", Name: "positions"}
+	require.NoError(t, db.ensure(t, true))
+	second := db.cfg
+	second.Slot = db.Slot + "_2"
+	_, err := Run(t.Context(), db.DSN, second)
+	requireOperator(t, err, "It no longer exists", "cdc-outbox setup --new-slot")
+	second.NewSlot = true
+	steps, err := Plan(t.Context(), db.DSN, second)
+	require.NoError(t, err)
+	require.Len(t, steps, 1)
+	done, err := Run(t.Context(), db.DSN, second)
+	require.NoError(t, err)
+	require.Equal(t, steps, done)
+
+	db.Exec(t, `SELECT pg_drop_replication_slot('`+db.Slot+`')`)
+	db.Exec(t, `INSERT INTO positions (slot, system_id, timeline, position) VALUES ('`+db.Slot+`', '1', 1, '0/1')`)
+	first := db.cfg
+	first.NewSlot = true
+	_, err = Run(t.Context(), db.DSN, first)
+	requireOperator(t, err, "It no longer exists")
+}
+
 func TestEnsureResumesAnInterruptedSetup(t *testing.T) {
 	db := newAdminDB(t, setupTableDDL)
 	db.Exec(t, db.cfg.PublicationDDL(false)+`COMMENT ON PUBLICATION `+identifier.Quote(db.Publication)+` IS `+

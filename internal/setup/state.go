@@ -29,6 +29,7 @@ type state struct {
 	Slot        postgres.Slot
 	Tables      []postgres.OutboxTable
 	Checkpoint  checkpointInfo
+	Remembered  bool // the checkpoint has a row of the slot; read for Config.NewSlot only
 	Snapshot    snapshot.ListState
 }
 
@@ -114,6 +115,13 @@ func readState(ctx context.Context, q postgres.Querier, cfg Config) (state, erro
 	}
 	if st.Publication, err = postgres.LookupPublication(ctx, q, cfg.Publication); err != nil {
 		return st, err
+	}
+	if cfg.NewSlot && st.Checkpoint.Usable {
+		err := q.QueryRow(ctx, fmt.Sprintf(`SELECT EXISTS (SELECT FROM %s WHERE slot = $1::text)`, cfg.Checkpoint.SQL()),
+			cfg.Slot).Scan(&st.Remembered)
+		if err != nil {
+			return st, fmt.Errorf("read the checkpoint: %w", err)
+		}
 	}
 	st.Slot, err = postgres.LookupSlot(ctx, q, cfg.Slot)
 	return st, err
