@@ -28,8 +28,27 @@ func (p *Plan) harder(sw Switches, length time.Duration) {
 		s.A, s.B = 0, 3+r.IntN(5)
 		s.For = 10*time.Millisecond + time.Duration(r.Int64N(int64(time.Second)))
 	}
-	if !sw.Without[kind] {
-		p.Steps = append(p.Steps, s)
+	if sw.Without[kind] {
+		return
+	}
+	p.Steps = append(p.Steps, s)
+	if kind == BusyCoordinator && p.ExactlyOnce && r.IntN(2) == 0 {
+		p.relyOnKafka(r, s)
+	}
+}
+
+// relyOnKafka locks the checkpoint's table while a coordinator is busy, and crashes instances meanwhile: with exactly
+// once, only the position in Kafka says what is published. With at least once, a write that waits for the lock when
+// its process dies, and is worked on afterwards, moves the checkpoint past what the next process repeats.
+func (p *Plan) relyOnKafka(r *rand.Rand, during Step) {
+	before := max(0, during.At-time.Second)
+	p.Steps = append(p.Steps, Step{At: before, Kind: LockTable, For: during.For + 3*time.Second})
+	for i := range 3 {
+		at := during.At + time.Duration(r.Int64N(int64(during.For)))
+		p.Steps = append(p.Steps,
+			Step{At: at, Kind: Commit, A: 1 + r.IntN(3), B: 1 + r.IntN(3)},
+			Step{At: at + 5*time.Millisecond + time.Duration(r.Int64N(int64(50*time.Millisecond))), Kind: CrashInstance,
+				A: i, For: time.Second})
 	}
 }
 

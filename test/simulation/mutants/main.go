@@ -44,7 +44,7 @@ func main() {
 		if err != nil {
 			seed, promise = "-", err.Error()
 		}
-		if seed == "-" {
+		if err != nil || promise == "none" {
 			lived++
 		}
 		fmt.Printf("| %s | `%s` | %s | %s |\n", m.name, m.file, seed, promise)
@@ -60,6 +60,19 @@ var (
 	failed = regexp.MustCompile(`(?m)seed (\d+)\n\s+([A-Z]): `)
 	stuck  = regexp.MustCompile(`(?m)^(panic: .*|fatal error: .*)$`)
 )
+
+// runTest runs the test that has to fail.
+func (m mutant) runTest(overlay string) (seed, promise string, err error) {
+	dir, name, _ := strings.Cut(m.test, " ")
+	out, err := exec.Command("go", "test", "-vet=off", "-overlay", overlay, "-run", "^"+name+"$", dir).CombinedOutput()
+	switch {
+	case strings.Contains(string(out), "--- FAIL: "+name) || stuck.Match(out):
+		return "-", "`" + name + "` in `" + strings.TrimPrefix(dir, "./") + "` fails", nil
+	case err != nil:
+		return "", "", fmt.Errorf("%s: %s", name, strings.Join(strings.Fields(string(out)), " "))
+	}
+	return "-", "none", nil
+}
 
 // run builds the simulation with the bug in it and runs it until a seed fails.
 func (m mutant) run(dir string, seeds int, show bool) (seed, promise string, err error) {
@@ -91,6 +104,9 @@ func (m mutant) run(dir string, seeds int, show bool) (seed, promise string, err
 	build := exec.Command("go", "test", "-c", "-vet=off", "-overlay", overlayFile, "-o", binary, "./test/simulation")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", "", fmt.Errorf("it does not compile: %s", strings.Join(strings.Fields(string(out)), " "))
+	}
+	if m.test != "" {
+		return m.runTest(overlayFile)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()

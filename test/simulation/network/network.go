@@ -140,8 +140,8 @@ func (n *Network) Cut(r Route, deliver bool) int {
 	return len(all)
 }
 
-// Lose makes everything on the present connections of a route vanish, as when the other host was switched off: no side learns
-// of it.
+// Lose makes everything on the present connections of a route vanish, as when the other host was switched off: neither
+// side learns of it.
 func (n *Network) Lose(r Route) {
 	n.mu.Lock()
 	all := n.on(r)

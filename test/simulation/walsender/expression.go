@@ -286,7 +286,10 @@ func settings(raw string) expr {
 		}
 		if strings.Contains(raw, "set_config(s.name, w.value") {
 			for _, m := range setValues.FindAllStringSubmatch(raw, -1) {
-				sc.session.params[m[1]] = m[2]
+				_, own := sc.session.client[m[1]]
+				if !own || !strings.Contains(raw, "s.source <> 'client'") {
+					sc.session.params[m[1]] = m[2]
+				}
 			}
 			return text("0")
 		}

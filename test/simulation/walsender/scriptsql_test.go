@@ -1,12 +1,14 @@
 package walsender_test
 
 import (
+	"context"
 	"encoding/json"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/session"
 	"github.com/cdc-outbox/cdc-outbox/test/simulation/walsender"
 )
 
@@ -126,6 +128,7 @@ func lockedTable(t testing.TB, s server) {
 	defer c.close()
 	near := connect(t, s, map[string]string{"statement_timeout": "500"})
 	defer near.close()
+	require.NoError(t, session.Override(context.Background(), near.conn)) // what the client asked for stays
 	_, _, code := c.query(upsertRow("1", "0/100"))
 	require.Empty(t, code)
 	s.lock(true)

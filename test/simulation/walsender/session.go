@@ -2,6 +2,7 @@ package walsender
 
 import (
 	"errors"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -18,6 +19,7 @@ type session struct {
 	backend *pgproto3.Backend
 	pid     int
 	params  map[string]string // of the startup message, and what set_config changed
+	client  map[string]string // of the startup message alone
 
 	once  sync.Once
 	ended chan struct{}
@@ -52,7 +54,7 @@ func (s *Server) Serve(conn *network.Conn) {
 	if !ok { // a cancel request: nothing that is worth it runs for long
 		return
 	}
-	c.params = startup.Parameters
+	c.params, c.client = startup.Parameters, maps.Clone(startup.Parameters)
 	if !s.admit(c) {
 		c.backend.Send(fatal("57P03", "the database system is starting up").ErrorResponse)
 		_ = c.backend.Flush()
