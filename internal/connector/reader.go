@@ -54,6 +54,9 @@ type outboxRow struct {
 func (r *reader) consume(s stream) error {
 	r.c.setStream(s)
 	defer r.c.setStream(nil)
+	if g := r.c.cfg.Standbys; g != nil {
+		defer g.Follow(0)
+	}
 	err := r.relay(s)
 	if errors.Is(err, kafka.ErrFenced) {
 		return r.fencedOff(s)

@@ -81,9 +81,9 @@ func (p *process) connectorConfig(admin setup.Config) (connector.Config, error) 
 	}, nil
 }
 
-// standbyGate is nil where no standby is waited for.
+// standbyGate is nil where neither the relay nor the server waits for standbys.
 func (p *process) standbyGate(demand standbys.Demand) *standbys.Gate {
-	if len(demand.Names) == 0 {
+	if len(demand.Names) == 0 && !p.Config.Postgres.Failover {
 		return nil
 	}
 	return standbys.New(standbys.Config{

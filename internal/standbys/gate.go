@@ -30,7 +30,7 @@ const (
 
 // Config is what a Gate needs.
 type Config struct {
-	Demand
+	Demand                          // without names nothing is held back, and what the server holds back is reported
 	DSN      func() (string, error) // of the server that the stream is read from
 	Slot     string                 // the stream's
 	Patience time.Duration          // after which a wait is logged; default 15 s
@@ -55,7 +55,10 @@ type Gate struct {
 	trouble *trouble          // why the request waits, or the server does; nil: nothing to report
 	slots   map[string]string // see Demand.judge
 
+	unseen bool // the server of this stream has not answered yet
+
 	conn      *pgx.Conn // of Run's goroutine, like the rest
+	watch     bool      // what the server does for the standbys has to be looked at again and again
 	mode      mode
 	logged    mode
 	saidSince time.Time // of the wait that was logged
@@ -90,19 +93,23 @@ func New(cfg Config) *Gate {
 	return g
 }
 
-// Follow begins with another stream, of this session. What is known of an earlier stream's server is forgotten.
+// Follow begins with another stream, of this session; 0: there is none. What is known of an earlier stream's server is
+// forgotten.
 func (g *Gate) Follow(pid uint32) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.pid, g.horizon, g.trouble = pid, horizon{}, nil
 	g.passed.Store(0)
+	g.unseen = pid != 0
 	clear(g.slots)
 	g.end()
 	g.nudge()
 }
 
 // Passed reports whether the transaction whose commit record begins there may be published.
-func (g *Gate) Passed(commit lsn.LSN) bool { return uint64(commit) < g.passed.Load() }
+func (g *Gate) Passed(commit lsn.LSN) bool {
+	return uint64(commit) < g.passed.Load() || len(g.cfg.Names) == 0
+}
 
 // Ask asks for a transaction that has not passed. The channel is closed when it may be published. Call Withdraw where
 // that is no longer waited for.
@@ -162,17 +169,17 @@ func (g *Gate) Run(ctx context.Context) error {
 			pause = firstPause
 		case <-timer.C:
 		}
-		r, pid := g.present()
-		if r == nil && (g.mode == waits || pid == 0) {
-			continue // the next request wakes it
+		r, pid, look := g.present()
+		if !look {
+			continue // the next request, or the next stream, wakes it
 		}
 		again := g.look(ctx, r, pid)
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case !again:
+		case !again && r != nil:
 			timer.Reset(failedPause)
-		case g.mode != waits:
+		case !again, g.watch:
 			timer.Reset(idleLook)
 		default:
 			timer.Reset(pause)
@@ -182,11 +189,11 @@ func (g *Gate) Run(ctx context.Context) error {
 	}
 }
 
-// present is the request at hand and the stream's session.
-func (g *Gate) present() (*request, uint32) {
+// present is the request at hand, the stream's session, and whether there is a reason to ask.
+func (g *Gate) present() (r *request, pid uint32, look bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.request, g.pid
+	return g.request, g.pid, g.request != nil || g.pid != 0 && (g.unseen || g.watch)
 }
 
 // look asks once and reports whether there was an answer. r was at hand before, and is nil where nothing waits.
@@ -217,7 +224,7 @@ func (g *Gate) failed(pid uint32, err error) {
 		return
 	}
 	g.passed.Store(uint64(g.horizon.at)) // what is not known is not passed
-	g.mode, g.trouble = waits, unanswered(err)
+	g.mode, g.unseen, g.trouble = waits, g.pid != 0, unanswered(err)
 }
 
 // answered takes an answer. What the stream has moved on from is dropped.
@@ -227,7 +234,8 @@ func (g *Gate) answered(l *Look, r *request, pid uint32) {
 	if g.pid != pid {
 		return
 	}
-	if !l.MaySee {
+	g.unseen = false
+	if !l.MaySee && len(g.cfg.Names) > 0 {
 		g.passed.Store(uint64(g.horizon.at))
 		g.mode, g.trouble = waits, hidden(l.Role)
 		return
@@ -240,6 +248,7 @@ func (g *Gate) answered(l *Look, r *request, pid uint32) {
 	v := g.cfg.judge(l, g.slots)
 	g.horizon.see(l.inserted, v.flushed)
 	g.enter(v)
+	g.watch = g.mode != waits || l.Failover && len(l.Held()) > 0
 	if g.mode == waits {
 		g.passed.Store(uint64(g.horizon.at))
 	} else {
@@ -268,7 +277,7 @@ func (g *Gate) enter(v verdict) {
 		next = stepped
 	}
 	g.mode = next
-	if next == g.logged {
+	if next == g.logged || len(g.cfg.Names) == 0 {
 		return
 	}
 	g.logged = next

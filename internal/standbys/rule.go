@@ -51,6 +51,9 @@ type candidate struct {
 // judge says how far the standbys are. slots are the slots that the standbys were last seen to use, by name in lower
 // case.
 func (d Demand) judge(l *Look, slots map[string]string) verdict {
+	if len(d.Names) == 0 {
+		return verdict{flushed: unbounded}
+	}
 	if d.FollowsServer() {
 		return judgeSynchronous(session.ParseSynchronous(l.SyncNames), l)
 	}

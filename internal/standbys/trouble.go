@@ -60,7 +60,7 @@ func Grant(role string) fault.Remedy {
 func (g *Gate) troubleOf(l *Look, v *verdict, r *request) *trouble {
 	var t *trouble
 	switch unused := l.unused(); {
-	case g.mode == stepped && len(unused) > 0:
+	case len(unused) > 0:
 		t = &trouble{server: true, reason: fmt.Sprintf("no standby uses %s, and the server holds the stream back for "+
 			"it (synchronized_standby_slots)", slotNames(unused)), remedy: fault.Do("Start the standby. If it will "+
 			"not return, take its slot out of the setting, with the names of the others in the second command.",

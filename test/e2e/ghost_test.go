@@ -228,6 +228,11 @@ func TestGateLeavesToTheServerWhatItDoes(t *testing.T) {
 	n, err := p.kafka.Count(t.Context(), p.topic)
 	require.NoError(t, err)
 	require.EqualValues(t, 5, n)
+	code, err := c.Stop(20 * time.Second)
+	require.NoError(t, err)
+	require.Zero(t, code)
+	c = p.launch(map[string]string{"CDC_OUTBOX_POSTGRES_WAIT_FOR_STANDBYS": "", "CDC_OUTBOX_HTTP_STALL": "2s"})
+	awaitNotReady(t, c, 20*time.Second, `no standby uses slot "standby"`) // nothing is received that would ask
 	require.NoError(t, p.standby.Start(p.within(30*time.Second)))
 	require.NoError(t, p.kafka.Await(p.within(30*time.Second), 10, p.topic))
 }
