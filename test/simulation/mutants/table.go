@@ -15,7 +15,8 @@ var mutants = []mutant{
 	// the stream and its checkpoint
 	{
 		"confirm what was received", "replication/standbystatus.go",
-		"confirmed = c.s.checkpoint.limit(c.s.confirmed())", "confirmed = lsn.LSN(c.s.received.Load())", "", "",
+		"max(uint64(c.s.checkpoint.limit(c.s.confirmed())), c.flush.Load())",
+		"max(c.s.received.Load(), c.flush.Load())", "", "",
 	},
 	{
 		"confirm before the checkpoint has it", "replication/checkpoint.go",
@@ -54,7 +55,8 @@ var mutants = []mutant{
 	},
 	{
 		"report less than before", "replication/standbystatus.go",
-		"	flush := max(uint64(confirmed), c.flush.Load())", "	flush := uint64(confirmed)", "", "",
+		"	flush := max(uint64(c.s.checkpoint.limit(c.s.confirmed())), c.flush.Load())",
+		"	flush := uint64(c.s.checkpoint.limit(c.s.confirmed()))", "", "",
 	},
 	// the connector
 	{
@@ -153,6 +155,11 @@ var mutants = []mutant{
 	{
 		"start at the slot after a crash of the server", "replication/checkpoint.go",
 		"	id.ConfirmedFlush = position\n", "", "", "",
+	},
+	{
+		"publish before the named standbys have a transaction", "internal/standbys/gate.go",
+		"{ return uint64(commit) < g.passed.Load() }", "{ return true }", "",
+		"./internal/connector TestATransactionWaitsForStandbys",
 	},
 	{
 		"do not compare the checkpoint's number with what this process wrote", "replication/checkpointmark.go",

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// TestTexts: each planted bug finds the text that it replaces, so that a change of the source does not disarm it.
+func TestTexts(t *testing.T) {
+	names := map[string]bool{}
+	for _, m := range mutants {
+		require.False(t, names[m.name], m.name)
+		names[m.name] = true
+		text, err := os.ReadFile(filepath.Join("..", "..", "..", m.file))
+		require.NoError(t, err)
+		assert.Equal(t, 1, strings.Count(string(text), m.from), "%s: %s", m.name, m.file)
+		require.NotEqual(t, m.from, m.to)
+		if m.test == "" {
+			continue
+		}
+		dir, name, _ := strings.Cut(m.test, " ")
+		files, err := filepath.Glob(filepath.Join("..", "..", "..", dir, "*_test.go"))
+		require.NoError(t, err)
+		found := false
+		for _, f := range files {
+			text, err := os.ReadFile(f)
+			require.NoError(t, err)
+			found = found || strings.Contains(string(text), "func "+name+"(t ")
+		}
+		require.True(t, found, "%s: %s", m.name, m.test)
+	}
+}
