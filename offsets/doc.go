@@ -31,7 +31,7 @@
 //     was received, ask for a keepalive (reply requested).
 //  5. When the stream breaks, call Resume after its last message and before the first of the next, and start the next
 //     at Confirmed, read when the old one is over. Acks may arrive all the while. A fresh row must reach the producer
-//     even when the stream breaks in between: after Resume it is not fresh.
+//     even when the stream breaks in between, or be taken back: after Resume it is not fresh.
 //  6. Keep the tracker for as long as the log has the same system identifier and timeline. When either changes, close
 //     the stream, let the producer drain or drop what it holds, and Rewind.
 //  7. Treat any error as the end of the process' right to move the slot: stop, and say so. The state is unchanged by a

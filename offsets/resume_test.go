@@ -273,3 +273,46 @@ func TestLastIsTheTransactionThatBeganLast(t *testing.T) {
 	commit, _ = tr.Last()
 	require.Zero(t, commit)
 }
+
+// A row that was taken back is as if Add had not been called: it is fresh again, under its own position, and nothing is
+// confirmed past it.
+func TestTakeBack(t *testing.T) {
+	for rows := range 3 {
+		tr := NewTracker(100)
+		require.NoError(t, tr.Begin(110, at(110)))
+		for range rows {
+			_, _, fresh, err := tr.Add()
+			require.NoError(t, err)
+			require.True(t, fresh)
+		}
+		before := tr.Snapshot()
+		_, ticket, _, err := tr.Add()
+		require.NoError(t, err)
+		require.NotEqual(t, before, tr.Snapshot())
+		tr.TakeBack()
+		require.Equal(t, before, tr.Snapshot())
+		require.Equal(t, rows, tr.Unconfirmed())
+		if rows == 0 {
+			require.Error(t, tr.Ack([]Ticket{ticket}, nil))
+		}
+		tr.Resume()
+		tr.TakeBack() // nothing was handed out on this stream
+		require.NoError(t, tr.Begin(110, at(110)))
+		for range rows {
+			_, _, fresh, err := tr.Add()
+			require.NoError(t, err)
+			require.False(t, fresh)
+		}
+		pos, ticket, fresh, err := tr.Add()
+		require.NoError(t, err)
+		require.True(t, fresh)
+		require.Equal(t, Position{Commit: 110, Index: uint32(rows)}, pos)
+		require.NoError(t, tr.Commit(120))
+		require.EqualValues(t, 100, tr.Confirmed())
+		for range rows + 1 {
+			require.NoError(t, tr.Ack([]Ticket{ticket}, nil))
+		}
+		require.EqualValues(t, 120, tr.Confirmed())
+		require.Zero(t, tr.Unconfirmed())
+	}
+}

@@ -131,6 +131,29 @@ func (t *Tracker) Transaction(ticket Ticket) (commit LSN, commitTime time.Time, 
 	return e.commit, time.UnixMicro(e.micros), true
 }
 
+// TakeBack takes back the row that the last call of Add has handed out: it was not produced, and its ticket is not
+// acknowledged. It is fresh when a stream repeats it. It may be called once, before any other call that moves the
+// tracker but Ack of other rows, and not when that Add handed out none.
+func (t *Tracker) TakeBack() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := &t.stream
+	if s.pass != passLive || t.slot == none || s.index == 0 {
+		return
+	}
+	e := &t.ledger.slots[t.slot]
+	e.rows--
+	e.outstanding--
+	t.rows--
+	t.total--
+	s.index--
+	s.known = s.index
+	if e.rows == 0 {
+		t.ledger.remove(t.slot)
+		t.slot = none
+	}
+}
+
 // Last returns the transaction that began last in this session, on whichever stream; 0 for none.
 func (t *Tracker) Last() (commit LSN, commitTime time.Time) {
 	t.mu.Lock()

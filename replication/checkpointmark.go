@@ -19,11 +19,6 @@ import (
 // Mark is what is kept outside of the server about one write of the checkpoint.
 type Mark = postgres.Mark
 
-// MarkOf joins a mark with the position up to which transactions of Kafka have published.
-func MarkOf(systemID string, timeline int32, commit lsn.LSN, m Mark) Mark {
-	return postgres.MarkOf(systemID, timeline, commit, m)
-}
-
 // mark takes note of a write, and passes it on to be kept outside of the server. The caller holds cp.mu.
 func (cp *checkpoint) mark(position lsn.LSN, writes int64, at time.Time) {
 	published := cp.last.Published
@@ -114,7 +109,7 @@ func (s *Stream) Compare(ctx context.Context, kept Mark, holder string) error {
 }
 
 // compare reads the row again, after kept was read: the row is written first, so another instance that has just lost
-// the slot cannot make it look older than it is.
+// the slot cannot make it look older than it is. Where that instance has moved it meanwhile, the stream starts there.
 func (cp *checkpoint) compare(ctx context.Context, kept postgres.Mark, holder string) error {
 	cp.mu.Lock()
 	defer cp.mu.Unlock()
@@ -137,12 +132,18 @@ func (cp *checkpoint) compare(ctx context.Context, kept postgres.Mark, holder st
 	if !cp.numbered {
 		return nil
 	}
-	err = cp.raise(ctx, *conn, row)
-	if err == nil {
-		_, err = cp.update(ctx, *conn, lsn.LSN(cp.stored.Load()))
+	at := lsn.LSN(0)
+	if err = cp.raise(ctx, *conn, row); err == nil {
+		at, err = cp.update(ctx, *conn, lsn.LSN(cp.stored.Load()))
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return cp.skip(ctx, err)
+	case at > lsn.LSN(cp.stored.Load()) && !cp.far:
+		return &fault.Error{
+			Kind: fault.Retry, Object: "table " + cp.cfg.Checkpoint.String(), At: at.String(),
+			Err: errors.New("the instance that held the slot wrote the row after this stream had begun"),
+		}
 	}
 	return nil
 }
@@ -173,8 +174,8 @@ func (cp *checkpoint) raise(ctx context.Context, conn *pgx.Conn, row *postgres.C
 	if fresh {
 		set += fmt.Sprintf(", position = '%s'", cp.id.slot.ConfirmedFlush)
 	}
-	_, err := conn.Exec(ctx, fmt.Sprintf(`UPDATE %s SET %s WHERE slot = $1::text`, cp.cfg.Checkpoint.SQL(), set),
-		cp.cfg.Slot, cp.last.Writes)
+	_, err := conn.Exec(ctx, fmt.Sprintf(`UPDATE %s SET %s WHERE slot = $1::text AND writes = $3::bigint`,
+		cp.cfg.Checkpoint.SQL(), set), cp.cfg.Slot, cp.last.Writes, row.Writes)
 	if err == nil && fresh {
 		cp.stored.Store(uint64(cp.id.slot.ConfirmedFlush))
 	}

@@ -78,32 +78,36 @@ func (cp *checkpoint) write(ctx context.Context, conn **pgx.Conn, dsn func() (st
 }
 
 // update writes the row. What comes back is asked for rather than assumed: a trigger may have changed it. A row that
-// was deleted is begun again; a row of another cluster or timeline is not ours.
+// was deleted is begun again; a row of another cluster or timeline is not ours, nor any row once the slot is not.
 func (cp *checkpoint) update(ctx context.Context, conn *pgx.Conn, position lsn.LSN) (lsn.LSN, error) {
 	var text string
 	var at time.Time
 	writes := int64(0)
-	sets, column, value, back := "", "", "", "0::bigint"
+	sets, column, value, back, where := "", "", "", "0::bigint", ""
 	args := []any{cp.cfg.Slot, position.String(), cp.id.SystemID, cp.id.Timeline}
-	where := ""
 	if cp.numbered { // the row of a server that was put back meanwhile is not touched
 		sets, where = ", writes = writes + 1", " AND writes >= $5::bigint"
 		column, value, back = ", writes", ", $5::bigint + 1", "writes"
 		args = append(args, cp.last.Writes)
 	}
 	back = " RETURNING position::text, updated_at, " + back
+	held := "true" // where the row is far, storeFar has asked
+	if !cp.far {
+		held = fmt.Sprintf(`(SELECT active_pid FROM pg_catalog.pg_replication_slots WHERE slot_name = $1::text) = %d`,
+			cp.id.BackendPID)
+	}
 	err := conn.QueryRow(ctx, fmt.Sprintf(`UPDATE %s SET position = greatest(position, $2::pg_lsn), updated_at = now()%s
-		WHERE slot = $1::text AND system_id = $3::text AND timeline = $4::int%s%s`,
-		cp.cfg.Checkpoint.SQL(), sets, where, back), args...).Scan(&text, &at, &writes)
+		WHERE slot = $1::text AND system_id = $3::text AND timeline = $4::int%s AND %s%s`,
+		cp.cfg.Checkpoint.SQL(), sets, where, held, back), args...).Scan(&text, &at, &writes)
 	if errors.Is(err, pgx.ErrNoRows) {
-		err = conn.QueryRow(ctx,
-			fmt.Sprintf(`INSERT INTO %s (slot, system_id, timeline, position%s)
-				VALUES ($1::text, $3::text, $4::int, $2::pg_lsn%s) ON CONFLICT (slot) DO NOTHING%s`,
-				cp.cfg.Checkpoint.SQL(), column, value, back), args...).Scan(&text, &at, &writes)
+		err = conn.QueryRow(ctx, fmt.Sprintf(`INSERT INTO %s (slot, system_id, timeline, position%s)
+			SELECT $1::text, $3::text, $4::int, $2::pg_lsn%s WHERE %s ON CONFLICT (slot) DO NOTHING%s`,
+			cp.cfg.Checkpoint.SQL(), column, value, held, back), args...).Scan(&text, &at, &writes)
 	}
 	if errors.Is(err, pgx.ErrNoRows) {
-		return 0, errors.New("the slot's row is another cluster's or timeline's, or of an older state of the server, " +
-			"or a trigger or policy keeps it from being written")
+		return 0, errors.New("the stream's session does not hold the slot any more, or the slot's row is another " +
+			"cluster's or timeline's, or of an older state of the server, or a trigger or policy keeps it from being " +
+			"written")
 	}
 	if err != nil && cp.numbered && sqlstate.Of(err) == sqlstate.UndefinedColumn {
 		cp.numbered = false // the column was dropped; or another one, which the next error names

@@ -26,8 +26,7 @@ func (s *Stream) Holds(ctx context.Context) error {
 	return err
 }
 
-// Past reports whether the slot's own position is past a commit record, so that the server does not send that
-// transaction.
+// Past reports whether the slot's own position is past a commit record, so that its transaction is not sent.
 func (s *Stream) Past(ctx context.Context, commit lsn.LSN) (bool, error) {
 	at, err := s.askHolder(ctx)
 	return at > commit, err

@@ -76,6 +76,55 @@ func TestARowThatWaitsForRoomSurvivesItsStream(t *testing.T) {
 	})
 }
 
+// The wait for room ends when the stream is broken: another instance may have the slot by then, while Kafka takes
+// nothing. The row is read again.
+func TestARowThatWaitsForRoomLeavesABrokenStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first := newStream(begin(100), row("a"), row("b"), row("c"), commit(150))
+		second := newStream(begin(100), row("a"), row("b"), row("c"), commit(150))
+		g := start(t, Config{WindowRecords: 1}, false, opening{at(50), first}, opening{at(50), second})
+		synctest.Wait()
+		close(first.broken)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Len(t, first.script, 2)
+		require.Len(t, second.script, 2, "it waits at the same row of the next stream")
+		require.Equal(t, []string{"a"}, g.producer.produced())
+		for range 3 {
+			g.producer.ack()
+			time.Sleep(time.Second)
+			synctest.Wait()
+		}
+		require.Equal(t, []string{"a", "b", "c"}, g.producer.produced())
+		require.Equal(t, walAt(150), g.confirmed())
+		g.stop()
+		require.NoError(t, <-g.done)
+	})
+}
+
+// Between transactions the same: the window is full of rows that are not acknowledged.
+func TestAWaitBetweenTransactionsLeavesABrokenStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first := newStream(begin(100), row("a"), commit(150), begin(200), row("b"), commit(250))
+		second := newStream(begin(100), row("a"), commit(150), begin(200), row("b"), commit(250))
+		first.after = []replication.State{{Phase: replication.WaitingForSlot, HolderPID: 77}}
+		g := start(t, Config{WindowRecords: 1}, false, opening{at(50), first}, opening{at(50), second})
+		synctest.Wait()
+		require.Len(t, first.script, 2)
+		close(first.broken)
+		synctest.Wait()
+		require.Equal(t, 1, g.producer.dropped, "another instance has the slot")
+		for range 2 {
+			g.producer.ack()
+			synctest.Wait()
+		}
+		require.Equal(t, []string{"a", "a", "b"}, g.producer.produced())
+		require.Equal(t, walAt(250), g.confirmed())
+		g.stop()
+		require.NoError(t, <-g.done)
+	})
+}
+
 // One row is stuck; rows of other partitions are acknowledged. What a crash would repeat stays within the window.
 func TestAStuckPartitionBoundsWhatACrashWouldRepeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

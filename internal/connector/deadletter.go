@@ -121,6 +121,8 @@ func (r *reader) waitAt(row outboxRow, id string, refused *kafka.RefusedError) e
 		return nil
 	case <-r.c.stopping:
 		return errHalted
+	case <-r.c.currentStream().Broken():
+		return errBroken
 	case <-r.c.life.Done():
 		return r.c.life.Err()
 	}

@@ -7,9 +7,10 @@
 //
 // Four rules keep promises N (no loss) and D (no duplicates in one life of the process):
 //
-//  1. A row that the tracker has handed out reaches the producer before the reader does anything else. The waits in
-//     between (window, unknown topic) end with the process only, never with the stream. If they ended with the stream,
-//     the repeat after the reconnect would be taken for a row that the producer already has.
+//  1. A row that the tracker has handed out reaches the producer before the reader does anything else, or is taken back.
+//     Otherwise the repeat after a reconnect would be taken for a row that the producer already has. The waits in
+//     between (window, topic that does not take the row) end when the stream is broken: a slot that another instance
+//     took has to be given up, however long Kafka takes no record.
 //  2. A lost stream does not disturb tracker and producer. The next stream starts at Confirmed, and the tracker knows
 //     which of the repeated rows the producer already has.
 //  3. When the positions lose their meaning, or the slot was lost, the reader gives up what Kafka has not acknowledged

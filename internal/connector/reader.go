@@ -57,12 +57,19 @@ func (r *reader) consume(s stream) error {
 	if g := r.c.cfg.Standbys; g != nil {
 		defer g.Follow(0)
 	}
-	err := r.relay(s)
-	if errors.Is(err, kafka.ErrFenced) {
+	switch err := r.relay(s); {
+	case errors.Is(err, kafka.ErrFenced):
 		return r.fencedOff(s)
+	case errors.Is(err, errBroken):
+		_, err = s.Receive()
+		return err
+	default:
+		return err
 	}
-	return err
 }
+
+// errBroken ends a wait for Kafka with the stream.
+var errBroken = errors.New("the stream is broken")
 
 func (r *reader) relay(s stream) error {
 	r.tracker = r.c.tracker.Load()
@@ -115,8 +122,8 @@ func (r *reader) relay(s stream) error {
 	}
 }
 
-// handle applies one message to the tracker. Its errors end the process: the tracker refuses only what Postgres must
-// not send, and only the end of the process ends the waits for room. The wait for standbys ends with the stream, too.
+// handle applies one message to the tracker. Its errors end the process, as the tracker refuses only what Postgres must
+// not send, or the stream: a wait for Kafka or for standbys ends with it.
 func (r *reader) handle(m *pgoutput.Message) error {
 	switch m.Kind {
 	case pgoutput.KindInsert:
@@ -195,6 +202,8 @@ func (r *reader) awaitConfirmed() error {
 		case <-r.c.moved:
 		case <-r.c.life.Done():
 			return r.c.life.Err()
+		case <-r.c.currentStream().Broken():
+			return errBroken
 		}
 	}
 	return nil
@@ -213,8 +222,8 @@ func (r *reader) insert(m *pgoutput.Message) error {
 	return r.publish(m.Relation, m.Tuple, nil)
 }
 
-// publish counts a row and produces its record, unless bad says why it cannot be one. After Add the row must reach
-// produce (rule 1).
+// publish counts a row and produces its record, unless bad says why it cannot be one. After Add the row must reach the
+// producer, or be taken back (rule 1).
 func (r *reader) publish(rel *pgoutput.Relation, tuple pgoutput.Tuple, bad error) error {
 	pos, ticket, fresh, err := r.tracker.Add()
 	if err != nil {
@@ -230,7 +239,11 @@ func (r *reader) publish(rel *pgoutput.Relation, tuple pgoutput.Tuple, bad error
 	if r.covered.holds(pos, r.timeline) {
 		return r.cover(ticket)
 	}
-	return r.produce(outboxRow{relation: rel, tuple: tuple, pos: pos, ticket: ticket}, bad)
+	err = r.produce(outboxRow{relation: rel, tuple: tuple, pos: pos, ticket: ticket}, bad)
+	if errors.Is(err, errBroken) {
+		r.tracker.TakeBack()
+	}
+	return err
 }
 
 // produce takes a row with its position to the producer, or applies the policy to it.
@@ -270,6 +283,11 @@ func (r *reader) acquire(size int) error {
 	for !r.c.window.TryAcquire(size) {
 		if r.c.outranked.Load() {
 			return kafka.ErrFenced
+		}
+		select {
+		case <-r.c.currentStream().Broken():
+			return errBroken
+		default:
 		}
 		// What fills the window may still be in batches that wait for more records: without a flush there may never be
 		// room.

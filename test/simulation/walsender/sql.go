@@ -15,7 +15,7 @@ import (
 // language, with which a changed statement goes on working, rather than whole statements:
 //
 //	SELECT expr, … [FROM table [alias] [WHERE expr]]
-//	INSERT INTO table (column, …) VALUES (expr, …) [ON CONFLICT (column) DO NOTHING | UPDATE SET …]
+//	INSERT INTO table (column, …) VALUES (expr, …) | SELECT expr, … [WHERE expr] [ON CONFLICT (column) DO NOTHING | UPDATE SET …]
 //		[RETURNING expr, …]
 //	UPDATE table SET column = expr, … WHERE expr [RETURNING expr, …]
 
@@ -48,6 +48,7 @@ type statement struct {
 	alias      string
 	columns    []string
 	values     []expr
+	given      expr // of INSERT … SELECT: whether there is a row
 	set        []assignment
 	where      expr
 	conflict   string // "", nothing, update
@@ -280,13 +281,10 @@ func (p *parser) insert(st *statement) error {
 		return err
 	}
 	_ = p.list(func() error { st.columns = append(st.columns, p.name()); return nil })
-	if err := p.want(")", "VALUES", "("); err != nil {
+	if err := p.want(")"); err != nil {
 		return err
 	}
-	if err := p.expressions(&st.values); err != nil {
-		return err
-	}
-	if err := p.want(")"); err != nil || !p.take("ON", "CONFLICT") {
+	if err := p.inserted(st); err != nil || !p.take("ON", "CONFLICT") {
 		return err
 	}
 	if err := p.want("("); err != nil {
@@ -305,6 +303,22 @@ func (p *parser) insert(st *statement) error {
 		return err
 	}
 	return p.assignments(st)
+}
+
+func (p *parser) inserted(st *statement) (err error) {
+	if p.take("VALUES", "(") {
+		if err = p.expressions(&st.values); err == nil {
+			err = p.want(")")
+		}
+		return err
+	}
+	if err = p.want("SELECT"); err == nil {
+		err = p.expressions(&st.values)
+	}
+	if err == nil && p.take("WHERE") {
+		st.given, err = p.expression()
+	}
+	return err
 }
 
 func (p *parser) update(st *statement) error {

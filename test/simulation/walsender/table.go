@@ -206,6 +206,9 @@ func (s *Server) insert(c *session, st *statement) (out [][]*string, tag string,
 		return nil, "", err
 	}
 	sc := &scope{server: s, session: c, st: st}
+	if ok, err := sc.holds(st.given); err != nil || !ok {
+		return nil, "INSERT 0 0", err
+	}
 	values, err := sc.values(st.values)
 	if err != nil {
 		return nil, "", err
