@@ -7,8 +7,8 @@
 //
 // Four rules keep promises N (no loss) and D (no duplicates in one life of the process):
 //
-//  1. A row that the tracker has handed out reaches the producer before the reader does anything else, or is taken back.
-//     Otherwise the repeat after a reconnect would be taken for a row that the producer already has. The waits in
+//  1. A row that the tracker has handed out reaches the producer before the reader does anything else, or is taken
+//     back. Otherwise the repeat after a reconnect would be taken for a row that the producer already has. The waits in
 //     between (window, topic that does not take the row) end when the stream is broken: a slot that another instance
 //     took has to be given up, however long Kafka takes no record.
 //  2. A lost stream does not disturb tracker and producer. The next stream starts at Confirmed, and the tracker knows

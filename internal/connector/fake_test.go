@@ -39,8 +39,8 @@ func begin(commit uint64) *pgoutput.Message {
 
 var epoch = time.Now().UTC().Truncate(time.Microsecond)
 
-// committed is when the transaction of a commit record was committed, also where a stream repeats it. In a bubble, it is
-// the beginning.
+// committed is when the transaction of a commit record was committed, also where a stream repeats it. In a bubble, it
+// is the beginning.
 func committed(commit uint64) time.Time {
 	if time.Now().Before(epoch) {
 		return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -18,7 +18,8 @@ const (
 		CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END`
 	updateRow = `UPDATE "public"."cdc_outbox_memory" SET position = greatest(position, $2::pg_lsn), updated_at = now(),
 		writes = writes + 1 WHERE slot = $1::text AND system_id = $3::text AND timeline = $4::int AND writes >= $5::bigint
-		AND (SELECT active_pid FROM pg_catalog.pg_replication_slots WHERE slot_name = $1::text) IS NULL RETURNING position::text, updated_at, writes`
+		AND (SELECT active_pid FROM pg_catalog.pg_replication_slots WHERE slot_name = $1::text) IS NULL
+		RETURNING position::text, updated_at, writes`
 	insertRow = `INSERT INTO "public"."cdc_outbox_memory" (slot, system_id, timeline, position, writes)
 		SELECT $1::text, $3::text, $4::int, $2::pg_lsn, $5::bigint + 1
 		WHERE (SELECT active_pid FROM pg_catalog.pg_replication_slots WHERE slot_name = $1::text) IS NULL

@@ -15,7 +15,8 @@ import (
 // language, with which a changed statement goes on working, rather than whole statements:
 //
 //	SELECT expr, … [FROM table [alias] [WHERE expr]]
-//	INSERT INTO table (column, …) VALUES (expr, …) | SELECT expr, … [WHERE expr] [ON CONFLICT (column) DO NOTHING | UPDATE SET …]
+//	INSERT INTO table (column, …) VALUES (expr, …) | SELECT expr, … [WHERE expr]
+//		[ON CONFLICT (column) DO NOTHING | UPDATE SET …]
 //		[RETURNING expr, …]
 //	UPDATE table SET column = expr, … WHERE expr [RETURNING expr, …]
 
