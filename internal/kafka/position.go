@@ -121,7 +121,8 @@ func notAPosition(cluster *wire.Cluster, group, topic string, err error) error {
 		Err: fmt.Errorf("the offset's metadata is not a position: %w", err),
 		Next: "Find out which other program commits offsets for this group and stop it, then delete the offsets. " +
 			"Records since the slot's position are then sent again.",
-		Commands: []string{cluster.Command("kafka-consumer-groups", "--delete-offsets --group "+group+" --topic "+topic)},
+		Commands: []string{cluster.Command("kafka-consumer-groups",
+			"--delete-offsets --group "+group+" --topic "+topic)},
 	}
 }
 

@@ -117,8 +117,8 @@ func readState(ctx context.Context, q postgres.Querier, cfg Config) (state, erro
 		return st, err
 	}
 	if cfg.NewSlot && st.Checkpoint.Usable {
-		err := q.QueryRow(ctx, fmt.Sprintf(`SELECT EXISTS (SELECT FROM %s WHERE slot = $1::text)`, cfg.Checkpoint.SQL()),
-			cfg.Slot).Scan(&st.Remembered)
+		sql := fmt.Sprintf(`SELECT EXISTS (SELECT FROM %s WHERE slot = $1::text)`, cfg.Checkpoint.SQL())
+		err := q.QueryRow(ctx, sql, cfg.Slot).Scan(&st.Remembered)
 		if err != nil {
 			return st, fmt.Errorf("read the checkpoint: %w", err)
 		}

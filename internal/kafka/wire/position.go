@@ -13,8 +13,8 @@ func PositionTopicSettings(brokers int) TopicSettings {
 	return TopicSettings{Partitions: 1, ReplicationFactor: min(3, brokers)}
 }
 
-// EnsurePositionTopic creates the topic that positions are committed for, if it is missing. It closes w when ctx ends. A
-// refusal is a *CodeError.
+// EnsurePositionTopic creates the topic that positions are committed for, if it is missing. It closes w when ctx ends.
+// A refusal is a *CodeError.
 func EnsurePositionTopic(ctx context.Context, cluster *Cluster, w *Conn, topic string, timeout time.Duration) error {
 	stop := context.AfterFunc(ctx, func() { _ = w.Close() })
 	defer stop()
