@@ -197,3 +197,27 @@ func BenchmarkWindow(b *testing.B) {
 		w.Release(1, 100)
 	}
 }
+
+// The window is full while an Acquire waits, whatever ends the wait.
+func TestWindowFullWhileOneWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := full(t, 1, 100, 1)
+		require.False(t, w.Full(), "none waits")
+		for _, canceled := range []bool{false, true, false} {
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() { done <- w.Acquire(ctx, 1) }()
+			synctest.Wait()
+			require.True(t, w.Full())
+			if canceled {
+				cancel()
+				require.ErrorIs(t, <-done, context.Canceled)
+			} else {
+				w.Release(1, 1)
+				require.NoError(t, <-done)
+			}
+			require.False(t, w.Full())
+			cancel()
+		}
+	})
+}

@@ -58,6 +58,9 @@ func TestDecoderRefusesOtherBytes(t *testing.T) {
 		"columns that are not there": {
 			[]byte{'R', 0, 0, 0, 1, 0, 'a', 0, 'd', 0xff, 0xff, 1}, "column list needs 655350 bytes, 1 are left",
 		},
+		"more relations than bytes for them": {
+			[]byte{'T', 0, 0, 0, 2, 0, 0, 0, 0, 7}, "2 relations announced in 4 bytes",
+		},
 		"truncated relations missing": {
 			[]byte{'T', 0xff, 0xff, 0xff, 0xff, 0}, "4294967295 relations announced in 0 bytes",
 		},
@@ -236,4 +239,12 @@ func firstRelation(d *Decoder) *Relation {
 		return rel
 	}
 	return nil
+}
+
+// A TRUNCATE that names no relation is none of a foreign table.
+func TestTruncateOfNothing(t *testing.T) {
+	var m Message
+	require.NoError(t, new(Decoder).Decode(&m, 1, []byte{'T', 0, 0, 0, 0, 0}))
+	require.Equal(t, KindTruncate, m.Kind)
+	require.Empty(t, m.Truncated)
 }
