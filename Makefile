@@ -79,9 +79,13 @@ matrix: build ## every test that needs Postgres, and the core of e2e, on one ver
 		CDC_OUTBOX_TEST_PG_VERSION=$$v $(GO) test $(RACE) -count=1 ./replication/ ./internal/postgres/ ./internal/setup/ ./internal/outboxtable/ ./slotmonitor/ ./internal/polling/ ./test/simulation/walsender/ ./test/outbox/ ./test/inbox/ ./cmd/cdc-outbox/; \
 		CDC_OUTBOX_TEST_PG_VERSION=$$v $(GO) test $(RACE) -tags e2e -count=1 -timeout 20m -run '$(PG_E2E)' ./test/e2e/; done
 
-# Flags choose files and tests: FLAGS="-files mark.go -again". See tools/mutation/main.go.
-PKG   := ./offsets
-FLAGS :=
+# Which files and tests count: the producer's core and recovery; the checkpoint with its tests against Postgres and the
+# simulation. FLAGS="-files mark.go -again" chooses others, see tools/mutation/main.go.
+PKG := ./offsets
+MUTATE_./internal/kafka := -slowest 3s -files 'partition.go,send.go,recovery.go,split.go,refusal.go,resolve.go,fewer.go,identity.go,ownership.go,abandon.go,transaction.go,transactionrecovery.go,transactionsteps.go,transactionjudge.go,fencing.go,batch.go,record.go,timestamp.go,backoff.go'
+MUTATE_./internal/postgres := -files mark.go
+MUTATE_./replication := -long -slowest 20s -run '^(TestCheckpoint|TestCompare|TestWhich|TestStandby|TestSeeds)' -tests ./test/simulation -files 'checkpoint*.go'
+FLAGS = $(MUTATE_$(PKG))
 .PHONY: mutation
 mutation: $(TOOLS)/mutation ## how many small changes of a package its tests notice: PKG=./internal/connector; minutes
 	@$(TOOLS)/mutation $(FLAGS) $(PKG)

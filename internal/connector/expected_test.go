@@ -8,6 +8,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/offsets"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
@@ -148,4 +149,35 @@ func TestStreamShowsThatNothingWasThere(t *testing.T) {
 	r.stop()
 	require.NoError(t, <-r.done)
 	require.True(t, second.confirms)
+}
+
+// The bounds of what a stream has to show: a commit record may lie where the record before it ends.
+func TestExpectationsAtTheirBounds(t *testing.T) {
+	position := func(commit uint64) kafka.Position {
+		return kafka.Position{Position: offsets.Position{Commit: walAt(commit)}, XID: 7}
+	}
+	c, _ := idle(t, Config{})
+	r := &c.reader
+	require.NoError(t, r.tracker.Begin(0x100, committed(0x100)))
+	for commit, keeps := range map[uint64]bool{0x101: true, 0x100: true, 0xff: false} {
+		r.expected = expected{pending: true, at: position(commit)}
+		r.expectLast(at(0x50))
+		require.Equal(t, keeps, r.expected.at == position(commit), commit)
+	}
+	for flush, seen := range map[uint64]bool{0x101: true, 0x100: false} {
+		r.expected = expected{}
+		r.expectLast(at(flush))
+		require.Equal(t, seen, r.expected.seen, flush)
+	}
+
+	s := newStream() // the slot is not past anything
+	c.setStream(s)
+	r.expected = expected{pending: true, at: position(0x100), upTo: 0x150}
+	require.NoError(t, r.reaches(0x100))
+	require.Error(t, r.reaches(0x101))
+	for commit, refused := range map[uint64]bool{0x14f: true, 0x150: false} {
+		r.expected.seen, r.expected.pending = true, true
+		require.Equal(t, refused, r.finds(&begin(commit).Begin) != nil, commit)
+		require.Equal(t, refused, r.expected.pending, commit)
+	}
 }

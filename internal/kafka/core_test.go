@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -185,6 +187,7 @@ func TestAbandonEndsTheStep(t *testing.T) {
 			p.giveUp()
 		}()
 		generation := p.generation
+		require.Zero(t, still(t, owned).Abandon(), "it does not run")
 		dropped := p.Abandon()
 		<-done
 		require.Equal(t, stepping, ended)
@@ -218,18 +221,21 @@ func TestSettlesForPlain(t *testing.T) {
 		"missing for long":    {code(wire.CoordinatorNotAvailable), true, patience, true, true},
 		"another code":        {code(wire.ConcurrentTransactions), true, patience, false, false},
 	} {
-		p := still(t, owned, func(cfg *Config) { cfg.pace.coordinator = patience })
-		p.own.wanted = test.wanted
-		if test.missing > 0 {
-			p.own.unavailable = time.Now().Add(-test.missing)
-		}
-		require.Equal(t, test.want, p.settlesForPlain(test.err), name)
-		require.Equal(t, test.want, p.own.plain, name)
-		require.Equal(t, test.counts, !p.own.unavailable.IsZero(), name)
+		synctest.Test(t, func(t *testing.T) {
+			p := still(t, owned, func(cfg *Config) { cfg.pace.coordinator = patience })
+			p.own.wanted = test.wanted
+			if test.missing > 0 {
+				p.own.unavailable = time.Now().Add(-test.missing)
+			}
+			require.Equal(t, test.want, p.settlesForPlain(test.err), name)
+			require.Equal(t, test.want, p.own.plain, name)
+			require.Equal(t, test.counts, !p.own.unavailable.IsZero(), name)
+		})
 	}
 }
 
-// Records of a partition that no longer exists move, up to the first that named the partition; size, tags and tickets with them.
+// Records of a partition that no longer exists move, up to the first that named the partition. Sizes, tags and tickets
+// go with them.
 func TestScatter(t *testing.T) {
 	topic := &topic{name: "t"}
 	topic.adopt(5)
@@ -258,6 +264,8 @@ func TestScatter(t *testing.T) {
 		for _, ticket := range m.tickets {
 			got[ticket] = index
 		}
+		require.Equal(t, 1000+int64(m.tickets[0]-100), m.firstTimestamp)
+		require.Equal(t, 1000+int64(m.tickets[len(m.tickets)-1]-100), m.maxTimestamp)
 		for _, tag := range m.tags {
 			tags[m.tickets[tag.Record]] = tag.Tag
 		}
@@ -317,11 +325,80 @@ func TestRepartitionWaits(t *testing.T) {
 		test.busy(parts[1])
 		topic := parts[0].topic
 		topic.fewerSeen, topic.fewerAt = fewerAnswers, time.Now().Add(-p.cfg.pace.slow)
+		size := parts[1].pending
 		p.shrink(topic, 1)
+		require.Equal(t, 1, logs.FilterMessageSnippet("with fewer partitions").Len(), name)
 		p.shrink(topic, 1)
+		require.Equal(t, test.want*size, parts[1].pending, name)
+		require.Equal(t, (1-test.want)*size, parts[0].pending, name)
 		require.Len(t, parts[1].queued, test.want, name)
 		require.Len(t, parts[0].queued, 1-test.want, name)
 		require.Equal(t, 1, logs.FilterMessageSnippet("with fewer partitions").Len(), name)
+	}
+}
+
+// Fewer partitions are believed at the eleventh answer and after the time, both at the least.
+func TestBelievesInFewerPartitions(t *testing.T) {
+	for name, test := range map[string]struct {
+		seen int
+		ago  time.Duration
+		want int
+	}{
+		"both": {fewerAnswers, time.Hour, 1}, "an answer less": {fewerAnswers - 1, time.Hour, 2},
+		"a moment less": {fewerAnswers, time.Hour - 1, 2},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			p := still(t, func(cfg *Config) { cfg.pace.slow = time.Hour })
+			topic := p.partitions(2)[0].topic
+			topic.fewerSeen, topic.fewerAt = test.seen-1, time.Now().Add(-test.ago)
+			p.shrink(topic, 1)
+			require.Len(t, topic.partitions, test.want, name)
+		})
+	}
+}
+
+// A batch that moves comes before what belongs to the next transaction, and its partition is named to the coordinator.
+func TestMovesWithinItsTransaction(t *testing.T) {
+	for name, test := range map[string]struct {
+		queued string // of the target: l for the live transaction, n for the next
+		live   bool   // the batch is of the live one
+		led    bool
+		at     int
+	}{
+		"empty": {"", true, true, 0}, "after its own": {"ll", true, true, 2}, "between": {"lnn", true, true, 1},
+		"before the next": {"n", true, true, 0}, "of the next": {"ln", false, true, 2},
+		"of the next, after the live": {"l", false, true, 1}, "no leader": {"ln", true, false, 1},
+	} {
+		p, x := transacting(t)
+		parts := p.partitions(2)
+		next := &transaction{}
+		x.filling = next
+		of := map[rune]*transaction{'l': x.live, 'n': next}
+		for _, kind := range test.queued {
+			keyed(parts[0], "x").tx = of[kind]
+		}
+		if !test.led {
+			parts[0].broker = nil
+		}
+		b := keyed(parts[1], "moved")
+		b.part, b.tx = parts[0], next
+		if test.live {
+			b.tx = x.live
+		}
+		p.control.metaAt = later(time.Hour)
+		before := parts[0].pending
+		p.enqueue(b)
+		require.Same(t, b, parts[0].queued[test.at], name)
+		require.Equal(t, before+b.size(), parts[0].pending, name)
+		require.Equal(t, []*partition{parts[0]}, b.tx.unadded, name)
+		require.Equal(t, !test.live, parts[0].filling == next, name)
+		require.Equal(t, test.live, poked(x.wake), name)
+		require.Equal(t, !test.led, time.Until(p.control.metaAt) < time.Minute, name)
+		x.leave(parts[0])
+		require.Empty(t, b.tx.parts, name)
+		x.live.parts = slices.Clone(parts)
+		x.leave(parts[0])
+		require.Equal(t, parts[1:], x.live.parts, name)
 	}
 }
 

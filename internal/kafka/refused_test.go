@@ -295,6 +295,7 @@ func TestAsksForWhatARecoveryLacks(t *testing.T) {
 			ends, ids := counted(r.cluster, kmsg.EndTxn), counted(r.cluster, kmsg.InitProducerID)
 			require.NoError(t, r.tryRecover(t.Context(), &transaction{opened: time.Now()}, r.id, &test.r))
 			require.Equal(t, []int32{test.ends, test.ids}, []int32{ends.Load(), ids.Load()})
+			require.False(t, r.own.fenced)
 			require.Equal(t, 1, r.tx.redone)
 		})
 	}

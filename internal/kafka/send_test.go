@@ -1,6 +1,8 @@
 package kafka
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math"
 	"testing"
@@ -442,4 +444,87 @@ func TestRefusedTimestampsAreRenewed(t *testing.T) {
 	require.True(t, part.queued[0].refusedTimes)
 	require.NoError(t, p.refusedTimestamp(part, cause))
 	part.wait(t, p.cfg.pace.slow)
+}
+
+// The original timestamp is taken out of the headers wherever it is, and no second one is added.
+func TestTakesTheOriginalTimestamp(t *testing.T) {
+	id := router.Header{Key: "id"}
+	for name, headers := range map[string][]router.Header{
+		"alone": {original(nil, 77)}, "first": {original(nil, 77), id}, "last": {id, original(nil, 77)},
+	} {
+		part := &partition{topic: &topic{name: "t"}}
+		b := newBatch(part)
+		b.append(&router.Record{Headers: headers, Timestamp: 1000}, 1, math.MaxInt)
+		fresh, err := b.restamped(5000, 2000)
+		require.NoError(t, err)
+		data, err := fresh.expand()
+		require.NoError(t, err)
+		raw, _, err := nextRecord(data)
+		require.NoError(t, err)
+		rec, err := raw.decode()
+		require.NoError(t, err)
+		require.Len(t, rec.Headers, len(headers), name)
+		takeOriginal(&rec)
+		require.EqualValues(t, 77, rec.Timestamp, name)
+		require.Len(t, rec.Headers, len(headers)-1, name)
+	}
+	rec := router.Record{Headers: []router.Header{id}, Timestamp: 5}
+	takeOriginal(&rec)
+	require.Equal(t, router.Record{Headers: []router.Header{id}, Timestamp: 5}, rec)
+	odd := []router.Header{{Key: router.HeaderOriginalTimestamp, Value: []byte("x")}}
+	rec = router.Record{Headers: odd, Timestamp: 5}
+	takeOriginal(&rec)
+	require.Equal(t, router.Record{Headers: odd, Timestamp: 5}, rec)
+}
+
+// Halves share the size of the whole; only a refusal for its size lowers the limit.
+func TestSplitsInTheQueue(t *testing.T) {
+	for name, lowers := range map[string]bool{"MESSAGE_TOO_LARGE": true, "INVALID_RECORD": false} {
+		p := still(t)
+		part := p.partitions(1)[0]
+		keyed(part, "a", "b", "c")
+		keyed(part, "d")
+		part.topic.limit, part.topic.described = 1<<20, true
+		p.split(part, verdictNamed(name))
+		require.Len(t, part.queued, 3, name)
+		sum := 0
+		for _, b := range part.queued {
+			sum += b.size()
+		}
+		require.Equal(t, sum, part.pending, name)
+		require.Equal(t, lowers, part.topic.limit == minBatchLimit, name)
+		require.Equal(t, !lowers, part.topic.described, name)
+	}
+}
+
+// The limit that was asked for lately counts, an older one is asked for again, and without one everything fits.
+func TestFitsByALimitOfLate(t *testing.T) {
+	const slow = time.Hour
+	rec := &router.Record{Value: make([]byte, 100)}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, test := range map[string]struct {
+		room    int // beyond what the record takes alone
+		ago     time.Duration
+		refused bool
+		asks    bool
+	}{
+		"it fits": {0, 0, false, false}, "too large": {-1, slow - 1, true, false},
+		"too large by an old limit": {-1, slow, false, true}, "no limit": {-1 << 20, 0, false, false},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			p := still(t, holdAll, func(cfg *Config) { cfg.pace.slow = slow })
+			topic := p.topic("t")
+			alone, err := p.cfg.sizeAlone(rec)
+			require.NoError(t, err)
+			topic.max, topic.describedAt = max(0, alone+test.room), time.Now().Add(-test.ago)
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			err = p.fits(ended, topic, rec)
+			var refused *RefusedError
+			require.Equal(t, test.refused, errors.As(err, &refused), name)
+			require.Equal(t, test.asks, errors.Is(err, context.Canceled), name)
+			require.Equal(t, !test.refused && !test.asks, err == nil, name)
+		})
+	}
 }

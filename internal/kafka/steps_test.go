@@ -82,7 +82,7 @@ func TestWhenATransactionEnds(t *testing.T) {
 				require.Equal(t, x.sealedAt.Add(interval), x.sealAt, name)
 			}
 			if test.ends {
-				require.Contains(t, live.metadata, `"transaction":1`, name)
+				require.Regexp(t, `"transaction":1\b`, live.metadata, name)
 				require.Equal(t, now, x.sealedAt)
 				require.False(t, x.hurry, name)
 				x.hurry = true

@@ -32,6 +32,8 @@ func TestShiftsOf(t *testing.T) {
 			wire.TimestampAfter: fmt.Sprint(hour),
 		}, shifts{hour, hour / 4}},
 		"a short retention": {map[string]string{wire.RetentionMs: fmt.Sprint(20 * minute)}, shifts{5 * minute, hour}},
+		"no retention":      {map[string]string{wire.RetentionMs: "0"}, shifts{0, hour}},
+		"none before":       {map[string]string{wire.RetentionMs: "-1", wire.TimestampBefore: "0"}, shifts{0, hour}},
 		"for ever":          {map[string]string{wire.RetentionMs: "-1"}, shifts{noShift, hour}},
 		"compacted": {
 			map[string]string{wire.CleanupPolicy: "compact", wire.RetentionMs: "1"}, shifts{noShift, hour},
