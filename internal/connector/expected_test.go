@@ -28,7 +28,12 @@ func otherBegin(commit uint64) *pgoutput.Message {
 
 func requireRestored(t *testing.T, r *rig, streams ...*fakeStream) {
 	t.Helper()
-	err := <-r.done
+	var err error
+	select {
+	case err = <-r.done:
+	case <-time.After(5 * time.Second):
+		require.Fail(t, "it goes on")
+	}
 	require.Equal(t, fault.Operator, fault.KindOf(err))
 	require.ErrorContains(t, err, "put back to an older state")
 	require.ErrorContains(t, err, "slot accept")

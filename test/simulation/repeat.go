@@ -23,9 +23,10 @@ func (w *world) excused(published time.Time) bool {
 	return false
 }
 
-// judgeRepeats: an event whose position had time to be written is not published again, whatever happens later.
+// judgeRepeats: an event whose position had time to be written is not published again, whatever happens later. Unless
+// the table cannot be read when a server that has crashed is connected to.
 func (w *world) judgeRepeats() {
-	if w.plan.NoMemory || w.restored {
+	if w.plan.NoMemory || w.restored || w.plan.has(Deny) {
 		return
 	}
 	for _, p := range w.kafka.Partitions() {

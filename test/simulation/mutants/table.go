@@ -169,6 +169,31 @@ var mutants = []mutant{
 		"do not compare the checkpoint's number with Kafka's", "replication/checkpointmark.go",
 		"	if err := cp.judge(kept, holder, row); err != nil {\n		return err\n	}\n", "	_ = holder\n", "restore", "",
 	},
+	{
+		"trust the position in Kafka", "internal/connector/expected.go", "pending: stored.XID != 0", "pending: false",
+		"",
+		"./internal/connector TestStoredPositionThatTheLogDoesNotHaveIsRefused",
+	},
+	{
+		"trust what was read before an interruption", "internal/connector/expected.go",
+		"		pending: true, seen:", "		pending: false, seen:", "",
+		"./internal/connector TestStreamWithAnotherLogIsRefused",
+	},
+	{
+		"write the checkpoint without the slot", "replication/checkpointwrite.go",
+		"	if !cp.far {\n		held", "	if false {\n		held", "",
+		"./replication TestCheckpointIsWrittenByTheHolderOnly",
+	},
+	{
+		"do not look again at the checkpoint", "replication/checkpointmark.go",
+		"	case at > lsn.LSN(cp.stored.Load()) && !cp.far:", "	case false:", "",
+		"./replication TestCheckpointThatWasWrittenLate",
+	},
+	{
+		"take a row that was given back for handed over", "internal/connector/reader.go",
+		"		r.tracker.TakeBack()\n", "", "",
+		"./internal/connector TestARowThatWaitsForRoomLeavesABrokenStream",
+	},
 	// the producer
 	{
 		"take NOT_ENOUGH_REPLICAS for success", "internal/kafka/wire/codes.go",
