@@ -58,6 +58,24 @@ func TestTheSnapshotWaitsForStandbys(t *testing.T) {
 	})
 }
 
+// Another instance that has taken over ends the wait, too: what waits is no longer ours to publish.
+func TestAFencedInstanceStopsWaitingForStandbys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first, second := newStream(begin(0x100), row("1"), commit(0x110)), newStream()
+		r := start(t, Config{Standbys: shut()}, true, opening{replication.Identity{ConfirmedFlush: 0x90}, first},
+			opening{replication.Identity{ConfirmedFlush: 0x90}, second})
+		time.Sleep(time.Second)
+		r.onFenced()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Equal(t, stream(second), r.currentStream())
+		require.Len(t, r.producer.claims, 2, "it begins again")
+		require.Empty(t, r.producer.produced())
+		r.stop()
+		require.NoError(t, <-r.done)
+	})
+}
+
 // A stream that breaks meanwhile is noticed, and brings the transaction again.
 func TestAStreamThatBreaksEndsTheWaitForStandbys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
