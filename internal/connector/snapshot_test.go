@@ -244,8 +244,7 @@ func TestExistingRowsProgress(t *testing.T) {
 			synctest.Wait()
 			require.Equal(t, SnapshotStatus{Done: step.done, Total: 8}, *g.Status().Snapshot)
 			_, why := g.Ready()
-			require.Equal(t, fmt.Sprintf("publishing the rows that were in the outbox before the slot: %d of 8 are done",
-				step.done), why)
+			require.Contains(t, why, fmt.Sprintf("before the slot: %d of 8 are done", step.done))
 			require.EqualValues(t, step.said, logs.FilterFieldKey("of").Len())
 			time.Sleep(step.sleep)
 			g.producer.ack()

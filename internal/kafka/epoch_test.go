@@ -6,12 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
-	"go.uber.org/zap"
-	"go.uber.org/zap/zaptest/observer"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 )
@@ -115,72 +112,6 @@ func TestRightsOfAnOwner(t *testing.T) {
 	p, x := transacting(t)
 	x.owner.TransactionalID = "id"
 	require.Equal(t, p.cfg.AllowTransactions("id", x.cfg.PositionTopic), p.allowOwner())
-}
-
-// What is known of the instance that took over is logged.
-func TestNamesItsSuccessor(t *testing.T) {
-	for name, test := range map[string]struct{ stored, want string }{
-		"another":       {Stored{Position: at(9), SystemID: "1", Instance: "second"}.text(3), "second"},
-		"our own words": {Stored{Position: at(9), SystemID: "1", Instance: "first"}.text(3), "committed nothing yet"},
-		"nothing":       {"", "committed nothing yet"},
-	} {
-		core, logs := observer.New(zap.WarnLevel)
-		p := still(t, exactlyOnce("first"), func(cfg *Config) { cfg.Logger = zap.New(core) })
-		p.superseded(test.stored, wire.VerdictOf(wire.ProducerFenced))
-		require.Contains(t, logs.All()[0].ContextMap()["reason"], test.want, name)
-	}
-}
-
-// A transaction of which the end was asked for may be committed, which the stored position shows.
-func TestRecoversAnUncertainEnd(t *testing.T) {
-	for name, test := range map[string]struct {
-		r                 recovery
-		ending            bool
-		ours, stored      bool // what is stored is what we left before; what the transaction carries
-		committed, fenced bool
-	}{
-		"it was committed":           {recovery{renewed: true}, true, false, true, true, false},
-		"it was not":                 {recovery{renewed: true}, true, true, false, false, false},
-		"another commit":             {recovery{renewed: true}, true, false, false, false, true},
-		"not ending":                 {recovery{renewed: true}, false, false, false, false, false},
-		"fenced, not ending":         {recovery{renewed: true, fenced: true}, false, true, true, false, false},
-		"fenced, another commit":     {recovery{renewed: true, fenced: true}, false, false, false, false, true},
-		"fenced, not ending, theirs": {recovery{renewed: true, fenced: true}, false, false, true, false, true},
-		"fenced, it was committed":   {recovery{renewed: true, fenced: true}, true, false, true, true, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := transactedRig(t, time.Hour)
-			x := r.tx
-			stored := x.committed
-			if !test.ours {
-				x.committed = "x"
-			}
-			x.live.ending, x.live.began = test.ending, time.Now()
-			if test.stored {
-				x.live.metadata = stored
-			}
-			before := testutil.ToFloat64(r.metrics.transactions.WithLabelValues("committed"))
-			test.r.id = identity{r.id.id, r.id.epoch + 1}
-			require.NoError(t, r.tryRecover(t.Context(), x.live, r.id, &test.r))
-			committed := testutil.ToFloat64(r.metrics.transactions.WithLabelValues("committed")) - before
-			require.Equal(t, test.committed, committed == 1)
-			require.Equal(t, test.fenced, x.fenced)
-			require.Equal(t, !test.committed && !test.fenced, x.redone == 1)
-		})
-	}
-}
-
-// The answer to the end of a transaction decides, unless the coordinator has none open.
-func TestAbortsAnEnding(t *testing.T) {
-	for code, asks := range map[int16]int32{wire.ProducerFenced: 0, wire.InvalidTxnState: 1} {
-		r := transactedRig(t, time.Hour)
-		ends, ids := counted(r.cluster, kmsg.EndTxn), counted(r.cluster, kmsg.InitProducerID)
-		got := recovery{cause: wire.VerdictOf(code)}
-		require.NoError(t, r.abort(t.Context(), &transaction{ending: true, opened: time.Now()}, r.id, &got))
-		require.Equal(t, []int32{0, asks}, []int32{ends.Load(), ids.Load()})
-		require.Equal(t, asks == 0, got.fenced)
-		require.Equal(t, asks == 1, got.renewed)
-	}
 }
 
 // Of several answers the reason counts, and an answer has to name every partition.

@@ -2,15 +2,11 @@ package kafka
 
 import (
 	"context"
-	"errors"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"github.com/twmb/franz-go/pkg/kfake"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/router"
@@ -192,150 +188,4 @@ func TestTargetOfAReplacement(t *testing.T) {
 		require.ErrorIs(t, err, context.Canceled)
 		require.Zero(t, p.topic(rec.Topic).waiters)
 	}
-}
-
-// What the coordinator committed of us, or forgot, is no other producer's work.
-func TestUntouchedPositions(t *testing.T) {
-	x := &transactions{committed: "ours"}
-	require.True(t, x.untouched("ours"))
-	require.True(t, x.untouched(""))
-	require.False(t, x.untouched("another's"))
-}
-
-// A recovery waits once where the recovery before did not help; a split does not wait.
-func TestRecoveryIsPaced(t *testing.T) {
-	for name, test := range map[string]struct {
-		redone int
-		paced  bool
-		cause  wire.Action
-		waits  bool
-	}{
-		"the first":         {0, false, wire.Bump, false},
-		"the second":        {1, false, wire.Bump, true},
-		"it has waited":     {1, true, wire.Bump, false},
-		"after a refusal":   {1, false, wire.Split, false},
-		"the first refusal": {0, false, wire.Split, false},
-	} {
-		p, x := transacting(t)
-		x.redone, x.recovery = test.redone, recovery{cause: wire.Verdict{Action: test.cause}, paced: test.paced}
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		wait := p.recover(ctx)
-		require.Equal(t, test.waits, wait >= time.Second, name)
-		require.Equal(t, test.waits || test.paced, x.recovery.paced, name)
-		require.Equal(t, !test.waits, x.failures == 1, name)
-	}
-}
-
-// The epoch is taken back only where the coordinator itself may have raised it, and no other producer has committed.
-func TestFencesAgainOnlyItsOwn(t *testing.T) {
-	expired, fencedCause := wire.VerdictOf(wire.InvalidProducerIDMapping), wire.VerdictOf(wire.ProducerFenced)
-	const timeout = time.Hour
-	for name, test := range map[string]struct {
-		cause     wire.Verdict
-		opened    time.Duration // ago; 0: not at all
-		committed string        // what we left; "": what is stored
-		ending    bool
-		metadata  bool // of the transaction is what is stored
-		code      int16
-		renewed   bool
-		fenced    bool
-	}{
-		"expired":                      {expired, 0, "", false, false, 0, true, false},
-		"open for long":                {fencedCause, timeout * 4 / 5, "", false, false, 0, true, false},
-		"open for a while":             {fencedCause, timeout / 2, "", false, false, 0, false, true},
-		"not open":                     {fencedCause, 0, "", false, false, 0, false, true},
-		"another's commit":             {expired, 0, "x", false, false, 0, false, true},
-		"our own commit":               {expired, 0, "x", true, true, 0, true, false},
-		"not our commit":               {expired, 0, "x", true, false, 0, false, true},
-		"the same, but we did not end": {expired, 0, "x", false, true, 0, false, true},
-		"the coordinator is busy":      {expired, 0, "", false, false, wire.ConcurrentTransactions, false, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := transactedRig(t, timeout)
-			x := r.tx
-			stored := x.committed
-			if test.committed != "" {
-				x.committed = test.committed
-			}
-			tx := &transaction{ending: test.ending}
-			if test.metadata {
-				tx.metadata = stored
-			}
-			if test.opened > 0 {
-				tx.opened = time.Now().Add(-test.opened)
-			}
-			if test.code != 0 {
-				answerOnce(r.cluster, kmsg.InitProducerID, test.code)
-			}
-			again := recovery{cause: test.cause, fenced: true}
-			err := r.fenceAgain(t.Context(), tx, &again)
-			var code *wire.CodeError
-			require.Equal(t, test.code != 0, errors.As(err, &code))
-			require.Equal(t, test.renewed, again.renewed)
-			require.Equal(t, test.fenced, x.fenced)
-		})
-	}
-}
-
-// The end of the transaction and the next epoch are asked for once, each, and only where they are missing.
-func TestAsksForWhatARecoveryLacks(t *testing.T) {
-	for name, test := range map[string]struct {
-		r         recovery
-		ends, ids int32
-	}{
-		"nothing is done":        {recovery{}, 1, 1},
-		"it is aborted":          {recovery{aborted: true}, 0, 1},
-		"the id is good":         {recovery{aborted: true, renewed: true, id: identity{1, 9}}, 0, 0},
-		"fenced":                 {recovery{fenced: true, cause: wire.VerdictOf(wire.InvalidProducerIDMapping)}, 0, 1},
-		"fenced, the id is good": {recovery{fenced: true, renewed: true, id: identity{1, 9}}, 0, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			r := transactedRig(t, time.Hour)
-			ends, ids := counted(r.cluster, kmsg.EndTxn), counted(r.cluster, kmsg.InitProducerID)
-			require.NoError(t, r.tryRecover(t.Context(), &transaction{opened: time.Now()}, r.id, &test.r))
-			require.Equal(t, []int32{test.ends, test.ids}, []int32{ends.Load(), ids.Load()})
-			require.False(t, r.own.fenced)
-			require.Equal(t, 1, r.tx.redone)
-		})
-	}
-}
-
-// Each answer that says that the epoch is another's leads to the question whose it is.
-func TestLosesTheEpochInARecovery(t *testing.T) {
-	for code, fenced := range map[int16]bool{
-		wire.InvalidProducerEpoch: true, wire.InvalidProducerIDMapping: true, wire.ProducerFenced: true,
-		wire.InvalidTxnState: true, wire.ConcurrentTransactions: false,
-	} {
-		r := transactedRig(t, time.Hour)
-		answerOnce(r.cluster, kmsg.InitProducerID, code)
-		got := recovery{aborted: true}
-		err := r.abort(t.Context(), &transaction{}, r.id, &got)
-		require.Equal(t, fenced, err == nil)
-		require.Equal(t, fenced, got.fenced)
-		require.False(t, got.renewed)
-	}
-}
-
-// transactedRig is a producer that has committed a transaction, and has nothing to do.
-func transactedRig(t *testing.T, timeout time.Duration) *rig {
-	t.Helper()
-	r := newRig(t, newCluster(t, kfake.SeedTopics(1, "a")), exactlyOnce("first")).start()
-	r.transact(1, "a")
-	r.drain()
-	r.lock()
-	defer r.Producer.mu.Unlock()
-	r.tx.cfg.Timeout = timeout
-	return r
-}
-
-// counted counts the requests of a kind, which are answered as ever.
-func counted(c *kfake.Cluster, key kmsg.Key) *atomic.Int32 {
-	var n atomic.Int32
-	c.ControlKey(int16(key), func(kmsg.Request) (kmsg.Response, error, bool) {
-		c.KeepControl()
-		n.Add(1)
-		return nil, nil, false
-	})
-	return &n
 }

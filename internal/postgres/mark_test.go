@@ -92,6 +92,9 @@ func TestMarkCompare(t *testing.T) {
 // The position of a transaction counts where it is of the mark's timeline; otherwise it replaces the mark's.
 func TestMarkOf(t *testing.T) {
 	m := Mark{Timeline: 2, Writes: 7, Position: 0x300, Published: 0x200}
+	marked := func(timeline int32, published lsn.LSN) Mark {
+		return Mark{SystemID: "1", Timeline: timeline, Writes: 7, Position: 0x300, Published: published}
+	}
 	for name, test := range map[string]struct {
 		timeline int32
 		commit   lsn.LSN
@@ -99,12 +102,12 @@ func TestMarkOf(t *testing.T) {
 		want     Mark
 	}{
 		"nothing":              {3, 0, Mark{Timeline: 2, Position: 1}, Mark{}},
-		"a mark alone":         {3, 0, m, Mark{SystemID: "1", Timeline: 2, Writes: 7, Position: 0x300, Published: 0x200}},
+		"a mark alone":         {3, 0, m, marked(2, 0x200)},
 		"a position alone":     {3, 0x100, Mark{}, Mark{SystemID: "1", Timeline: 3, Published: 0x100}},
-		"an earlier position":  {2, 0x100, m, Mark{SystemID: "1", Timeline: 2, Writes: 7, Position: 0x300, Published: 0x200}},
-		"a later one":          {2, 0x400, m, Mark{SystemID: "1", Timeline: 2, Writes: 7, Position: 0x300, Published: 0x400}},
-		"of another timeline":  {3, 0x100, m, Mark{SystemID: "1", Timeline: 3, Writes: 7, Position: 0x300, Published: 0x100}},
-		"of an older timeline": {1, 0x400, m, Mark{SystemID: "1", Timeline: 1, Writes: 7, Position: 0x300, Published: 0x400}},
+		"an earlier position":  {2, 0x100, m, marked(2, 0x200)},
+		"a later one":          {2, 0x400, m, marked(2, 0x400)},
+		"of another timeline":  {3, 0x100, m, marked(3, 0x100)},
+		"of an older timeline": {1, 0x400, m, marked(1, 0x400)},
 	} {
 		require.Equal(t, test.want, MarkOf("1", test.timeline, test.commit, test.m), name)
 	}

@@ -38,7 +38,7 @@ func main() {
 	flag.StringVar(&o.tests, "tests", "", "run the tests of this package too")
 	flag.StringVar(&o.work, "work", ".cache/mutation", "where binaries and results are kept")
 	flag.DurationVar(&o.slowest, "slowest", 5*time.Second, "leave out tests that need longer")
-	flag.DurationVar(&o.patience, "patience", 3*time.Second, "the time limit of tests, besides four times what they take")
+	flag.DurationVar(&o.patience, "patience", 3*time.Second, "limit of tests, beside four times what they take")
 	flag.BoolVar(&o.long, "long", false, "run the tests without -short, so that tests with servers run too")
 	flag.BoolVar(&o.again, "again", false, "try only the mutants that survived the last run")
 	flag.BoolVar(&o.verbose, "v", false, "print each mutant with its outcome")
