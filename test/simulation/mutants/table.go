@@ -11,6 +11,9 @@ type mutant struct {
 	test string
 }
 
+// startReplication is the end of the function that decides where a stream starts, and the name of the next function.
+const startReplication = "	return nil\n}\n\nfunc (c *connection) startReplication"
+
 var mutants = []mutant{
 	// the stream and its checkpoint
 	{
@@ -29,15 +32,12 @@ var mutants = []mutant{
 		"", "",
 	},
 	{
-		"start at the end of the log",
-		"replication/connect.go",
-		"	id.Start = confirmed",
-		"	id.Start = max(confirmed, id.WALEnd)",
-		"", "",
+		"start at the end of the log", "replication/connect.go", startReplication,
+		"	id.Start = max(id.Start, id.WALEnd)\n" + startReplication, "", "",
 	},
 	{
-		"start at what the last stream received", "replication/connect.go", "	id.Start = confirmed",
-		"	id.Start = confirmed + 1", "", "",
+		"start one byte late", "replication/connect.go", startReplication,
+		"	id.Start++\n" + startReplication, "", "",
 	},
 	{
 		"never notice a server that is silent", "replication/standbystatus.go", "		if idle >= silence {",
@@ -158,7 +158,7 @@ var mutants = []mutant{
 	},
 	{
 		"publish before the named standbys have a transaction", "internal/standbys/gate.go",
-		"{ return uint64(commit) < g.passed.Load() }", "{ return true }", "",
+		"	return uint64(commit) < g.passed.Load() || len(g.cfg.Names) == 0\n", "	return true\n", "",
 		"./internal/connector TestATransactionWaitsForStandbys",
 	},
 	{
