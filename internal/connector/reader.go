@@ -1,7 +1,6 @@
 package connector
 
 import (
-	"context"
 	"errors"
 	"time"
 
@@ -67,9 +66,6 @@ func (r *reader) consume(s stream) error {
 		return err
 	}
 }
-
-// errBroken ends a wait for Kafka with the stream.
-var errBroken = errors.New("the stream is broken")
 
 func (r *reader) relay(s stream) error {
 	r.tracker = r.c.tracker.Load()
@@ -171,44 +167,6 @@ func (r *reader) handle(m *pgoutput.Message) error {
 	return nil
 }
 
-// awaitStop keeps the reader at a halted row until it is asked to stop, which finishes the stream, or until the stream
-// breaks. Nothing else would notice a broken stream: without a new one the slot counts as abandoned, and a server that
-// was restarted keeps WAL for a connector that only looks alive.
-func (r *reader) awaitStop(s stream) error {
-	select {
-	case <-r.c.stopping:
-		return r.finish(s)
-	case <-r.c.life.Done():
-		return r.c.life.Err()
-	case <-r.c.fenced:
-		return kafka.ErrFenced
-	case <-s.Broken():
-		_, err := s.Receive()
-		return err
-	}
-}
-
-// awaitConfirmed waits while more rows are unconfirmed than the window holds, acknowledged or not. While one partition
-// is stuck, the other partitions would continue without end, and a crash would send all of that again. It waits between
-// transactions only: within one, also one that a broken stream cut short, it could be waiting for that transaction's
-// own commit.
-func (r *reader) awaitConfirmed() error {
-	for !r.tracker.Open() && r.tracker.Unconfirmed() >= r.c.cfg.WindowRecords {
-		if r.c.outranked.Load() {
-			return kafka.ErrFenced
-		}
-		r.c.producer.Commit()
-		select {
-		case <-r.c.moved:
-		case <-r.c.life.Done():
-			return r.c.life.Err()
-		case <-r.c.currentStream().Broken():
-			return errBroken
-		}
-	}
-	return nil
-}
-
 // insert takes a row from the stream to the producer.
 func (r *reader) insert(m *pgoutput.Message) error {
 	foreign, err := r.meet(m.Relation)
@@ -271,34 +229,6 @@ func (r *reader) produce(row outboxRow, bad error) error {
 		return r.notTaken(row, rec, err)
 	}
 	r.produced = r.commit
-	return nil
-}
-
-// fullAgain is how often the producer hears that there is still no room. Each call ends a transaction only where that
-// makes room, which it may not have done the time before.
-const fullAgain = 10 * time.Millisecond
-
-// acquire waits for room in the window.
-func (r *reader) acquire(size int) error {
-	for !r.c.window.TryAcquire(size) {
-		if r.c.outranked.Load() {
-			return kafka.ErrFenced
-		}
-		select {
-		case <-r.c.currentStream().Broken():
-			return errBroken
-		default:
-		}
-		// What fills the window may still be in batches that wait for more records: without a flush there may never be
-		// room.
-		r.c.producer.Full()
-		wait, end := context.WithTimeout(r.c.life, fullAgain)
-		err := r.c.window.Acquire(wait, size)
-		end()
-		if err == nil || r.c.life.Err() != nil {
-			return err
-		}
-	}
 	return nil
 }
 
