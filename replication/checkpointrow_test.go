@@ -10,6 +10,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
 
@@ -21,6 +22,26 @@ func (s *source) rowOf(t *testing.T, cp *checkpoint) *postgres.Checkpoint {
 	return row
 }
 
+// held has a stream without a checkpoint hold the slot, and returns its session.
+func (s *source) held(t *testing.T) uint32 {
+	t.Helper()
+	cfg := s.Config
+	cfg.Checkpoint = identifier.Table{}
+	ctx, cancel := context.WithCancel(t.Context())
+	pid, done := make(chan uint32, 1), make(chan error, 1)
+	go func() {
+		done <- Run(ctx, cfg, func(_ context.Context, st *Stream) error {
+			pid <- st.Identity().BackendPID
+			return s.follow(st)
+		})
+	}()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-done)
+	})
+	return <-pid
+}
+
 // withRow is a checkpoint of timeline 3 of cluster 1, whose slot is at 500, with a row and a connection.
 func withRow(t *testing.T) (*source, *checkpoint, func(position string, writes int)) {
 	t.Helper()
@@ -29,6 +50,7 @@ func withRow(t *testing.T) (*source, *checkpoint, func(position string, writes i
 	cp := newCheckpoint(&s.Config)
 	cp.id = Identity{SystemID: "1", Timeline: 3, WALEnd: 10000, slot: postgres.Slot{ConfirmedFlush: 500}}
 	cp.numbered = true
+	cp.id.BackendPID = s.held(t)
 	require.NoError(t, cp.open(t.Context(), &cp.near, s.Config.DSN))
 	t.Cleanup(cp.close)
 	conn, err := s.Connect(t.Context(), s.Name)
@@ -57,8 +79,8 @@ func TestCheckpointRaises(t *testing.T) {
 		want   int64
 		at     lsn.LSN
 	}{
-		"as high":               {7, 7, false, false, false, 0, kept},
-		"higher":                {8, 7, false, false, false, 0, kept},
+		"as high":               {7, 7, false, false, false, 7, kept},
+		"higher":                {8, 7, false, false, false, 8, kept},
 		"lower":                 {6, 7, false, false, false, 7, kept},
 		"no number":             {0, 7, false, false, false, 7, slot},
 		"no number, none known": {0, 0, false, false, false, 0, slot},
@@ -67,7 +89,7 @@ func TestCheckpointRaises(t *testing.T) {
 		"no row":                {0, 7, false, false, true, 0, kept},
 		"no answer":             {0, 7, false, true, false, 0, kept},
 	} {
-		put(kept.String(), 0)
+		put(kept.String(), test.writes)
 		cp.far, cp.last.Writes = test.far, test.last
 		cp.stored.Store(uint64(kept))
 		row := &postgres.Checkpoint{Writes: int64(test.writes)}
