@@ -163,11 +163,13 @@ var mutants = []mutant{
 	},
 	{
 		"do not compare the checkpoint's number with what this process wrote", "replication/checkpointmark.go",
-		"	if err := cp.judge(cp.last, \"this connector\", row); err != nil {\n		return err\n	}\n", "", "restore", "",
+		"	if err := cp.judge(cp.last, \"this connector\", row); err != nil {\n		return err\n	}\n", "", "",
+		"./replication TestCheckpointNoticesRestoredServer",
 	},
 	{
 		"do not compare the checkpoint's number with Kafka's", "replication/checkpointmark.go",
-		"	if err := cp.judge(kept, holder, row); err != nil {\n		return err\n	}\n", "	_ = holder\n", "restore", "",
+		"	if err := cp.judge(kept, holder, row); err != nil {\n		return err\n	}\n", "	_ = holder\n", "",
+		"./replication TestCheckpointNoticesRestoredServer",
 	},
 	{
 		"trust the position in Kafka", "internal/connector/expected.go", "pending: stored.XID != 0", "pending: false",
