@@ -93,7 +93,7 @@ func (c *Config) reportFailover(m postgres.Mark, id *Identity) {
 }
 
 // Compare relates the server to what is kept of the slot's checkpoint outside of it, by holder, and from then on counts
-// the writes of the row. An error is a *fault.Error: Operator where the server was put back to an older state, or Retry.
+// the writes of the row. An error is a *fault.Error: Operator where the server was put back, or Retry.
 func (s *Stream) Compare(ctx context.Context, kept Mark, holder string) error {
 	cp := s.checkpoint
 	if cp == nil || cp.off.Load() {

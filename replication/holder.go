@@ -82,8 +82,8 @@ func (c *connection) holder(ctx context.Context, slot string) (pid uint32, at ls
 		_ = conn.Close(ctx) // nothing is lost with it
 		<-conn.CleanupDone()
 	}()
-	results, err := conn.Exec(ctx, `SELECT coalesce(active_pid, 0), confirmed_flush_lsn FROM pg_catalog.pg_replication_slots
-		WHERE slot_name = `+identifier.QuoteLiteral(slot)).ReadAll()
+	results, err := conn.Exec(ctx, `SELECT coalesce(active_pid, 0), confirmed_flush_lsn
+		FROM pg_catalog.pg_replication_slots WHERE slot_name = `+identifier.QuoteLiteral(slot)).ReadAll()
 	if err != nil {
 		return 0, 0, err
 	}

@@ -143,8 +143,8 @@ func TestServerRecoveredToAPointInTime(t *testing.T) {
 	}
 }
 
-// relaysFurther commits twenty events and stops the connector when they are confirmed, with at least n records. The first
-// twenty events of the recovered server are sent again unless its checkpoint already covers them.
+// relaysFurther commits twenty events and stops the connector when they are confirmed, with at least n records. The
+// first twenty events of the recovered server are sent again unless its checkpoint already covers them.
 func (b *bed) relaysFurther(run *running, n int64) {
 	b.Helper()
 	there := b.restorePoint("there")

@@ -32,8 +32,8 @@ type Postgres struct {
 	// Table that stores the confirmed LSN of the slot. With it, the connector refuses a slot that was dropped and
 	// re-created, moved by hand, or lost in a failover; without it, such a slot leaves a gap that no check finds.
 	// With it, the connector also refuses a server that was put back to an older state, for example from a snapshot of
-	// its disk; without it, a restore while the connector is down is not noticed with `delivery: at_least_once`. `setup`
-	// creates the table. If the table does not exist, the check is skipped. `off` disables the check.
+	// its disk; without it, a restore while the connector is down is not noticed with `delivery: at_least_once`.
+	// `setup` creates the table. If the table does not exist, the check is skipped. `off` disables the check.
 	Checkpoint string `key:"checkpoint" default:"public.cdc_outbox_slots"`
 
 	// What an `UPDATE` or `TRUNCATE` of the outbox does, if the publication sends it. Neither is an event. `warn`

@@ -120,8 +120,8 @@ func (r *reader) restored(at lsn.LSN, found string) error {
 	}
 	return postgres.RestoredFault(&fault.Error{
 		Object: r.c.slot(), At: at.String(),
-		Err: fmt.Errorf("with its commit record at %s its log has %s, where this connector or Kafka knows %s; or another "+
-			"publication is read than before", at, found, was),
+		Err: fmt.Errorf("with its commit record at %s its log has %s, where this connector or Kafka knows %s; or "+
+			"another publication is read than before", at, found, was),
 	})
 }
 

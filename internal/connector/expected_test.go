@@ -71,7 +71,8 @@ func TestStoredPositionThatTheLogDoesNotHaveIsRefused(t *testing.T) {
 		"a keepalive":                {keepalive(0x301)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStream(append([]*pgoutput.Message{begin(0x200), row("a"), commit(0x210), keepalive(0x300)}, rest...)...)
+			first := []*pgoutput.Message{begin(0x200), row("a"), commit(0x210), keepalive(0x300)}
+			s := newStream(append(first, rest...)...)
 			r := startWith(t, exactlyOnce(Config{}), &fakeProducer{auto: true, stored: shown(0x300, 0)},
 				opening{at(0x100), s})
 			requireRestored(t, r, s)
@@ -116,7 +117,9 @@ func TestStreamShowsTheLastTransactionAgain(t *testing.T) {
 func TestStreamWithAnotherLogIsRefused(t *testing.T) {
 	received := []*pgoutput.Message{begin(0x200), row("a"), commit(0x210), begin(0x240), row("b"), commit(0x250)}
 	for name, second := range map[string][]*pgoutput.Message{
-		"another last transaction":  {begin(0x200), row("a"), commit(0x210), otherBegin(0x240), row("x"), commit(0x250)},
+		"another last transaction": {
+			begin(0x200), row("a"), commit(0x210), otherBegin(0x240), row("x"), commit(0x250),
+		},
 		"no last transaction":       {begin(0x300), row("x"), commit(0x310)},
 		"none, and the log went on": {keepalive(0x241)},
 		"one below what is confirmed": {

@@ -139,7 +139,8 @@ func synchronousRelay(st relay.Account) alert.Finding {
 	for _, w := range st.Waits {
 		if w.Kind == Synchronous {
 			f.Level = alert.Critical
-			f.Sentence = sentence("Commits on the whole server wait for the relay. synchronous_standby_names: " + w.Reason)
+			f.Sentence = sentence("Commits on the whole server wait for the relay. synchronous_standby_names: " +
+				w.Reason)
 		}
 	}
 	return f

@@ -34,6 +34,7 @@ func TestStoredPositionsOfEarlierVersionsAreRead(t *testing.T) {
 		`{"system":"1","timeline":1,"commit":"00000000016b3748","index":2,"instance":"a","transaction":4}`)
 	require.NoError(t, err)
 	require.Equal(t, Stored{
-		Position: Position{Timeline: 1, Position: lsn.Position{Commit: 0x16B3748, Index: 2}}, SystemID: "1", Instance: "a",
+		Position: Position{Timeline: 1, Position: lsn.Position{Commit: 0x16B3748, Index: 2}},
+		SystemID: "1", Instance: "a",
 	}, s)
 }

@@ -82,8 +82,10 @@ func TestStepsOfATransaction(t *testing.T) {
 		want string
 	}{
 		"nothing": {func(*Producer, *transaction) {}, ""},
-		"a new partition": {func(_ *Producer, l *transaction) { l.parts, l.unadded, l.sealed = part, part, true },
-			"addPartitions"},
+		"a new partition": {
+			func(_ *Producer, l *transaction) { l.parts, l.unadded, l.sealed = part, part, true },
+			"addPartitions",
+		},
 		"partitions are added": {func(_ *Producer, l *transaction) { l.parts = part }, "addOffsets"},
 		"a mark alone":         {func(_ *Producer, l *transaction) { l.sealed = true }, "addOffsets"},
 		"offsets are added":    {func(_ *Producer, l *transaction) { l.parts, l.offsetsAdded = part, true }, ""},

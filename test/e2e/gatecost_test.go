@@ -25,8 +25,9 @@ func TestGateLatency(t *testing.T) {
 	var topics []string
 	for _, name := range []string{"without", "with"} {
 		env := map[string]string{
-			"CDC_OUTBOX_POSTGRES_SLOT": p.db.Slot + "_" + name, "CDC_OUTBOX_POSTGRES_PUBLICATION": p.db.Slot + "_" + name,
-			"CDC_OUTBOX_ROUTER_TOPIC": p.kind + "." + name, "CDC_OUTBOX_KAFKA_TOPICS_CREATE": "true",
+			"CDC_OUTBOX_POSTGRES_SLOT":        p.db.Slot + "_" + name,
+			"CDC_OUTBOX_POSTGRES_PUBLICATION": p.db.Slot + "_" + name,
+			"CDC_OUTBOX_ROUTER_TOPIC":         p.kind + "." + name, "CDC_OUTBOX_KAFKA_TOPICS_CREATE": "true",
 			"CDC_OUTBOX_KAFKA_TOPICS_PARTITIONS": "1", "CDC_OUTBOX_KAFKA_TOPICS_REPLICATION_FACTOR": "1",
 			"CDC_OUTBOX_KAFKA_TOPICS_CONFIG": `{"message.timestamp.type": "LogAppendTime"}`,
 		}

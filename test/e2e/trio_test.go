@@ -14,8 +14,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/proxy"
 )
 
-// TestThreeInstances: accidents befall any of three instances of one slot, whether it relays or waits, and the next comes
-// before the last is over. Within half a minute of each at least one instance relays, and all go on.
+// TestThreeInstances: accidents befall any of three instances of one slot, whether it relays or waits, and the next
+// comes before the last is over. Within half a minute of each at least one instance relays, and all go on.
 func TestThreeInstances(t *testing.T) {
 	for name, exactlyOnce := range map[string]bool{"at least once": false, "exactly once": true} {
 		t.Run(name, func(t *testing.T) { threeInstances(t, exactlyOnce) })

@@ -47,8 +47,10 @@ func (p *Plan) relyOnKafka(r *rand.Rand, during Step) {
 		at := during.At + time.Duration(r.Int64N(int64(during.For)))
 		p.Steps = append(p.Steps,
 			Step{At: at, Kind: Commit, A: 1 + r.IntN(3), B: 1 + r.IntN(3)},
-			Step{At: at + 5*time.Millisecond + time.Duration(r.Int64N(int64(50*time.Millisecond))), Kind: CrashInstance,
-				A: i, For: time.Second})
+			Step{
+				At: at + 5*time.Millisecond + time.Duration(r.Int64N(int64(50*time.Millisecond))), Kind: CrashInstance,
+				A: i, For: time.Second,
+			})
 	}
 }
 

@@ -167,8 +167,8 @@ func (w *world) settle() {
 		case w.stopped():
 			return
 		case time.Now().After(until):
-			w.wrong("L", "%s after the last fault %d events have not arrived, the first is %v; the slot is held by %d, "+
-				"and lags: %v", patience, len(missing), first(missing), w.postgres.Holder(), w.lags())
+			w.wrong("L", "%s after the last fault %d events have not arrived, the first is %v; the slot is held by "+
+				"%d, and lags: %v", patience, len(missing), first(missing), w.postgres.Holder(), w.lags())
 			return
 		}
 		time.Sleep(250 * time.Millisecond)

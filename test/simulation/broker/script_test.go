@@ -98,7 +98,8 @@ func TestMain(m *testing.M) { testkit.Main(m) }
 
 func newStandIn(kafka4 bool) *standIn {
 	n := network.New(1)
-	return &standIn{n, broker.New(broker.Config{Brokers: 1, MarkerTime: 3 * time.Millisecond, Kafka4: kafka4}, n), kafka4}
+	cfg := broker.Config{Brokers: 1, MarkerTime: 3 * time.Millisecond, Kafka4: kafka4}
+	return &standIn{n, broker.New(cfg, n), kafka4}
 }
 
 func (s *standIn) close() {

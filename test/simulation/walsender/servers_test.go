@@ -142,6 +142,7 @@ func (s *realServer) commit(ids ...string) {
 
 // foreign commits, so that the WAL is flushed: a walsender sends nothing that is not.
 func (s *realServer) foreign() { s.exec("INSERT INTO other VALUES (repeat('x', 4000))") }
+
 func (s *realServer) terminate(pid int) {
 	s.exec(fmt.Sprintf("SELECT pg_terminate_backend(%d)", pid))
 }
