@@ -74,8 +74,8 @@ func (a *app) tearDown(o teardownOptions, plan func() ([]setup.Step, error), do 
 		return err
 	}
 	if len(steps) == 0 {
-		_, err = fmt.Fprintln(a.stdout, "-- Nothing is there, so there is nothing to do. If that is a surprise, look at "+
-			"the names: cdc-outbox config")
+		_, err = fmt.Fprintln(a.stdout, "-- Nothing is there, so there is nothing to do. If that is a surprise, look "+
+			"at the names: cdc-outbox config")
 		return err
 	}
 	if err := a.printSteps(steps); err != nil || o.dryRun {
