@@ -126,7 +126,7 @@ func (s *standIn) committed(topic string) (values []string) {
 	return values
 }
 
-func topics(c *client, k cluster) {
+func topics(c *client, _ cluster) {
 	_, _, code := c.metadata("new")
 	require.EqualValues(c.t, unknownTopic, code)
 	require.EqualValues(c.t, ok, c.createTopic("new", 3))

@@ -129,7 +129,8 @@ var mutants = []mutant{
 	},
 	{
 		"do not notice that another instance moved the slot", "internal/connector/session.go",
-		`		c.lose("another instance moved the slot")`, `		c.log.Warn("another instance moved the slot")`, "",
+		`		c.lose("another instance moved the slot")`,
+		`		c.log.Warn("another instance moved the slot")`, "",
 		"./internal/connector TestPositionsStartOverWhenTheyLostTheirMeaning",
 	},
 	{

@@ -44,7 +44,7 @@ func tryConnect(t testing.TB, s server, params map[string]string) (*client, erro
 	for k, v := range params {
 		cfg.RuntimeParams[k] = v
 	}
-	cfg.DialFunc = func(ctx context.Context, network, _ string) (net.Conn, error) {
+	cfg.DialFunc = func(ctx context.Context, _, _ string) (net.Conn, error) {
 		conn, err := s.dial(ctx)
 		c.mu.Lock()
 		c.socket = conn

@@ -209,7 +209,8 @@ func confirms(t testing.TB, s server) {
 	before := side.confirmed()
 	settled := func() { // an answer comes after the update was worked on
 		c.status(0, true)
-		for c.receive(patience).keepalive == nil {
+		for answered := false; !answered; {
+			answered = c.receive(patience).keepalive != nil
 		}
 	}
 	settled()

@@ -17,7 +17,8 @@ const (
 	readRow = `SELECT (SELECT to_jsonb(m)::text FROM "public"."cdc_outbox_memory" m WHERE slot = 's'),
 		CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END`
 	updateRow = `UPDATE "public"."cdc_outbox_memory" SET position = greatest(position, $2::pg_lsn), updated_at = now(),
-		writes = writes + 1 WHERE slot = $1::text AND system_id = $3::text AND timeline = $4::int AND writes >= $5::bigint
+		writes = writes + 1
+		WHERE slot = $1::text AND system_id = $3::text AND timeline = $4::int AND writes >= $5::bigint
 		AND (SELECT active_pid FROM pg_catalog.pg_replication_slots WHERE slot_name = $1::text) IS NULL
 		RETURNING position::text, updated_at, writes`
 	insertRow = `INSERT INTO "public"."cdc_outbox_memory" (slot, system_id, timeline, position, writes)
@@ -29,8 +30,9 @@ const (
 // upsertRow begins a row or goes on with it.
 func upsertRow(timeline, position string) string {
 	return `INSERT INTO "public"."cdc_outbox_memory" (slot, system_id, timeline, position)
-		VALUES ('s', '7', ` + timeline + `, '` + position + `') ON CONFLICT (slot) DO UPDATE SET timeline = ` + timeline +
-		`, updated_at = now(), position = CASE WHEN "public"."cdc_outbox_memory".timeline = ` + timeline +
+		VALUES ('s', '7', ` + timeline + `, '` + position + `')
+		ON CONFLICT (slot) DO UPDATE SET timeline = ` + timeline + `, updated_at = now(),
+		position = CASE WHEN "public"."cdc_outbox_memory".timeline = ` + timeline +
 		` THEN greatest("public"."cdc_outbox_memory".position, '` + position + `') ELSE '` + position + `' END`
 }
 
