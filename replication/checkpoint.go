@@ -323,8 +323,7 @@ func (cp *checkpoint) heldBack(err error) error {
 	case "53100":
 		f.Next = "Make room on the server's disk."
 	case "":
-		f.Next = "See whether the server answers other sessions than the stream's, and postgres.primary_dsn where " +
-			"that is set."
+		f.Next = "See whether the server answers other sessions than the stream's; look at postgres.primary_dsn, too."
 	default:
 		f.With(fault.Do("See what the server says, and whether the table is as `cdc-outbox setup` makes it.").
 			Then(off))

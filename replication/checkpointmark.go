@@ -19,6 +19,9 @@ import (
 // Mark is what is kept outside of the server about one write of the checkpoint.
 type Mark = postgres.Mark
 
+// MarkOf makes a mark. RestoredFault is for a server that a mark shows to be put back.
+var MarkOf, RestoredFault = postgres.MarkOf, postgres.RestoredFault
+
 // mark takes note of a write, and passes it on to be kept outside of the server. The caller holds cp.mu.
 func (cp *checkpoint) mark(position lsn.LSN, writes int64, at time.Time) {
 	published := cp.last.Published

@@ -265,8 +265,7 @@ func (c *Config) startingPoint(id *Identity) error {
 				"older copy", id.WALEnd),
 			Next: "If postgres.dsn leads to the wrong server, correct it. If the server was restored on purpose, " +
 				"accept the slot and start the connector: it then starts at the slot's own position and publishes " +
-				"again " +
-				"what the restored server still holds.", Commands: []string{"cdc-outbox slot accept"},
+				"again what the restored server still holds.", Commands: []string{"cdc-outbox slot accept"},
 		}
 	}
 	id.Start = confirmed

@@ -7,7 +7,6 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
-	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
@@ -118,7 +117,7 @@ func (r *reader) restored(at lsn.LSN, found string) error {
 	if e := &r.expected; at == e.at.Commit {
 		was = "the transaction committed at " + printed(e.at.Time)
 	}
-	return postgres.RestoredFault(&fault.Error{
+	return replication.RestoredFault(&fault.Error{
 		Object: r.c.slot(), At: at.String(),
 		Err: fmt.Errorf("with its commit record at %s its log has %s, where this connector or Kafka knows %s; or "+
 			"another publication is read than before", at, found, was),

@@ -8,7 +8,6 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
-	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 )
 
@@ -48,7 +47,7 @@ func (r *reader) compare(ctx context.Context, s stream, id replication.Identity,
 	if stored.SystemID != "" && stored.SystemID != id.SystemID {
 		return c.anotherCluster(stored, id)
 	}
-	mark := postgres.MarkOf(id.SystemID, stored.Timeline, stored.Commit, replication.Mark{
+	mark := replication.MarkOf(id.SystemID, stored.Timeline, stored.Commit, replication.Mark{
 		Timeline: stored.Mark.Timeline, Writes: stored.Mark.Writes, Position: stored.Mark.Position,
 		Published: stored.Mark.Published, At: stored.Mark.At,
 	})

@@ -6,7 +6,6 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
-	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
@@ -251,7 +250,7 @@ func (r *reader) haltedAt(pos offsets.Position) bool {
 func (r *reader) disorder(err error) error {
 	var why *offsets.StreamError
 	if r.expected.pending && errors.As(err, &why) {
-		return postgres.RestoredFault(&fault.Error{Object: r.c.slot(), At: r.commit.String(), Err: err})
+		return replication.RestoredFault(&fault.Error{Object: r.c.slot(), At: r.commit.String(), Err: err})
 	}
 	return &fault.Error{
 		Kind: fault.Fatal, Object: r.c.slot(), At: r.commit.String(), Err: err,
