@@ -1,6 +1,6 @@
 // Command mutants plants one bug after the other in the relay and reports the first seed of the simulation that fails.
 // The bugs are replacements in copies of the source files, given to the compiler as an overlay, so the product carries
-// no switches for them.
+// no switches for them. Where two rules make up for each other, a bug takes both out.
 //
 //	go run ./test/simulation/mutants [-seeds 2000] [-only PATTERN [-show]]
 package main
@@ -36,18 +36,18 @@ func main() {
 	}
 	lived := 0
 	fmt.Println("| planted bug | file | first seed | broken promise |\n|---|---|---|---|")
-	for _, m := range mutants {
-		if !wanted.MatchString(m.name) {
+	for _, b := range bugs() {
+		if !wanted.MatchString(b.name) {
 			continue
 		}
-		seed, promise, err := m.run(dir, *seeds, *show)
+		seed, promise, err := b.run(dir, *seeds, *show)
 		if err != nil {
 			seed, promise = "-", err.Error()
 		}
 		if err != nil || promise == "none" {
 			lived++
 		}
-		fmt.Printf("| %s | `%s` | %s | %s |\n", m.name, m.file, seed, promise)
+		fmt.Printf("| %s | %s | %s | %s |\n", b.name, b.files(), seed, promise)
 	}
 	_ = os.RemoveAll(dir)
 	if lived > 0 {
@@ -62,8 +62,8 @@ var (
 )
 
 // runTest runs the test that has to fail.
-func (m mutant) runTest(overlay string) (seed, promise string, err error) {
-	dir, name, _ := strings.Cut(m.test, " ")
+func (b bug) runTest(overlay string) (seed, promise string, err error) {
+	dir, name, _ := strings.Cut(b.test, " ")
 	out, err := exec.Command("go", "test", "-vet=off", "-overlay", overlay, "-run", "^"+name+"$", dir).CombinedOutput()
 	switch {
 	case strings.Contains(string(out), "--- FAIL: "+name) || stuck.Match(out):
@@ -74,30 +74,47 @@ func (m mutant) runTest(overlay string) (seed, promise string, err error) {
 	return "-", "none", nil
 }
 
+// plant writes the changed files and the overlay that puts them in the place of the originals.
+func (b bug) plant(dir string) (overlayFile string, err error) {
+	changed := map[string]string{} // texts by file
+	for _, c := range b.changes {
+		text, known := changed[c.file]
+		if !known {
+			original, err := os.ReadFile(c.file)
+			if err != nil {
+				return "", err
+			}
+			text = string(original)
+		}
+		if n := strings.Count(text, c.from); n != 1 {
+			return "", fmt.Errorf("the text to replace is in %s %d times", c.file, n)
+		}
+		changed[c.file] = strings.Replace(text, c.from, c.to, 1)
+	}
+	replace := map[string]string{}
+	for file, text := range changed {
+		original, err := filepath.Abs(file)
+		if err != nil {
+			return "", err
+		}
+		planted := filepath.Join(dir, strings.ReplaceAll(file, "/", "_"))
+		if err := os.WriteFile(planted, []byte(text), 0o600); err != nil {
+			return "", err
+		}
+		replace[original] = planted
+	}
+	overlay, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return "", err
+	}
+	overlayFile = filepath.Join(dir, "overlay.json")
+	return overlayFile, os.WriteFile(overlayFile, overlay, 0o600)
+}
+
 // run builds the simulation with the bug in it and runs it until a seed fails.
-func (m mutant) run(dir string, seeds int, show bool) (seed, promise string, err error) {
-	text, err := os.ReadFile(m.file)
+func (b bug) run(dir string, seeds int, show bool) (seed, promise string, err error) {
+	overlayFile, err := b.plant(dir)
 	if err != nil {
-		return "", "", err
-	}
-	if n := strings.Count(string(text), m.from); n != 1 {
-		return "", "", fmt.Errorf("the text to replace is there %d times", n)
-	}
-	original, err := filepath.Abs(m.file)
-	if err != nil {
-		return "", "", err
-	}
-	planted := filepath.Join(dir, "planted.go")
-	changed := strings.Replace(string(text), m.from, m.to, 1)
-	if err := os.WriteFile(planted, []byte(changed), 0o600); err != nil {
-		return "", "", err
-	}
-	overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{original: planted}})
-	if err != nil {
-		return "", "", err
-	}
-	overlayFile := filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(overlayFile, overlay, 0o600); err != nil {
 		return "", "", err
 	}
 	binary := filepath.Join(dir, "simulation.test")
@@ -105,14 +122,14 @@ func (m mutant) run(dir string, seeds int, show bool) (seed, promise string, err
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", "", fmt.Errorf("it does not compile: %s", strings.Join(strings.Fields(string(out)), " "))
 	}
-	if m.test != "" {
-		return m.runTest(overlayFile)
+	if b.test != "" {
+		return b.runTest(overlayFile)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, binary, "-test.run", "^TestSeeds$", "-test.v")
 	cmd.Env = append(os.Environ(), fmt.Sprintf("SIMULATION_SEEDS=%d", seeds), "SIMULATION_FAILURES=1",
-		"SIMULATION_WITH="+m.with)
+		"SIMULATION_WITH="+b.with)
 	if !show {
 		cmd.Env = append(cmd.Env, "SIMULATION_SHORTEN=0s")
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -33,5 +34,21 @@ func TestTexts(t *testing.T) {
 			found = found || strings.Contains(string(text), "func "+name+"(t ")
 		}
 		require.True(t, found, "%s: %s", m.name, m.test)
+	}
+}
+
+// TestTogether: the parts of a bug that takes out several rules exist, and their texts do not overlap.
+func TestTogether(t *testing.T) {
+	t.Chdir(filepath.Join("..", "..", ".."))
+	for _, of := range together {
+		for _, part := range of.parts {
+			require.True(t, slices.ContainsFunc(mutants, func(m mutant) bool { return m.name == part }), part)
+		}
+	}
+	for _, b := range bugs() {
+		if len(b.changes) > 1 {
+			_, err := b.plant(t.TempDir())
+			require.NoError(t, err, b.name)
+		}
 	}
 }
