@@ -9,16 +9,15 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/sqlstate"
-
-	"github.com/jackc/pgx/v5"
-	"go.uber.org/zap"
-
-	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 )
 
 // A slot does not show that it was dropped and created again, or that something else moved it or read from it: its name

@@ -66,7 +66,9 @@ func TestCheckpointThatWasWrittenLate(t *testing.T) {
 				late, err = lsn.Parse(text)
 				require.NoError(t, err)
 				if underWay {
-					time.AfterFunc(300*time.Millisecond, func() { _ = tx.Commit(ctx) })
+					committed := make(chan error)
+					time.AfterFunc(300*time.Millisecond, func() { committed <- tx.Commit(ctx) })
+					defer func() { require.NoError(t, <-committed) }()
 				} else {
 					require.NoError(t, tx.Commit(ctx))
 				}

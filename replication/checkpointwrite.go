@@ -7,14 +7,13 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/session"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/sqlstate"
-
-	"github.com/jackc/pgx/v5"
-
-	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 )
 
 const (

@@ -6,15 +6,14 @@ import (
 	"net"
 	"time"
 
+	"go.uber.org/zap"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
-
-	"go.uber.org/zap"
-
-	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 )
 
 // Config says what Run reads and how.

@@ -7,14 +7,13 @@ import (
 	"regexp"
 	"strconv"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/sqlstate"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
-
-	"github.com/jackc/pgx/v5/pgconn"
-
-	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 )
 
 // phase is what a server's error interrupted; some SQLSTATEs mean different things in different phases.

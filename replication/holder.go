@@ -20,7 +20,7 @@ const holderTimeout = 10 * time.Second
 
 // Holds asks the server, over another connection, whether this stream's session still holds the slot; nil when it does.
 // The stream alone cannot tell: a process that was suspended finds in its socket what arrived long ago. Any other
-// answer, and none, is a Retry error: end the stream with it.
+// answer, and none, is an error: end the stream with it. It reads on where the session has ended, for the reason.
 func (s *Stream) Holds(ctx context.Context) error {
 	_, err := s.askHolder(ctx)
 	return err
@@ -43,11 +43,17 @@ func (s *Stream) askHolder(ctx context.Context) (lsn.LSN, error) {
 			Err:  fmt.Errorf("ask the server which session holds it: %w", err),
 			Next: "See that the role of postgres.dsn may open one more session beside the stream.",
 		}
-	case pid != s.identity.BackendPID:
-		return 0, &fault.Error{
-			Kind: fault.Retry, Object: s.cfg.object(),
-			Err: errors.New("the stream's session does not hold it any more"),
+	case pid == 0: // the session has ended; the stream has the reason, after what it has received
+		for err == nil {
+			_, err = s.Receive()
 		}
+		if !errors.Is(err, ErrInterrupted) {
+			return 0, err
+		}
+		fallthrough
+	case pid != s.identity.BackendPID:
+		err = errors.New("the stream's session does not hold it any more")
+		return 0, &fault.Error{Kind: fault.Retry, Object: s.cfg.object(), Err: err}
 	}
 	return at, nil
 }
@@ -84,11 +90,8 @@ func (c *connection) holder(ctx context.Context, slot string) (pid uint32, at ls
 	}()
 	results, err := conn.Exec(ctx, `SELECT coalesce(active_pid, 0), confirmed_flush_lsn
 		FROM pg_catalog.pg_replication_slots WHERE slot_name = `+identifier.QuoteLiteral(slot)).ReadAll()
-	if err != nil {
+	if err != nil || len(results) != 1 || len(results[0].Rows) != 1 {
 		return 0, 0, err
-	}
-	if len(results) != 1 || len(results[0].Rows) != 1 {
-		return 0, 0, nil
 	}
 	number, err := strconv.ParseUint(string(results[0].Rows[0][0]), 10, 32)
 	if err == nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
 
-// A stream whose session was ended finds that out by asking the server, before it has read anything of it; so does one
-// whose slot another session holds by then.
+// A stream whose session was ended finds that out by asking the server, before it has read anything of it, and has the
+// server's reason; so does one whose slot another session holds by then.
 func TestHoldsAsksTheServer(t *testing.T) {
 	s := newSource(t, testkit.Postgres(t))
 	streams := 0
@@ -30,7 +30,7 @@ func TestHoldsAsksTheServer(t *testing.T) {
 			s.Config.Slot+`'`)
 		err := st.Holds(ctx)
 		require.Equal(t, fault.Retry, fault.KindOf(err))
-		require.ErrorContains(t, err, "does not hold it any more")
+		require.ErrorContains(t, err, "terminating connection due to administrator command")
 		require.NoError(t, Run(ctx, s.Config, func(ctx context.Context, other *Stream) error {
 			require.NoError(t, other.Holds(ctx))
 			require.ErrorContains(t, st.Holds(ctx), "does not hold it any more")
