@@ -2,6 +2,7 @@ package replication
 
 import (
 	"context"
+	"net"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,6 +12,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/sqlstate"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 )
 
@@ -165,7 +167,7 @@ func TestCheckpointReplacesABrokenConnection(t *testing.T) {
 	put("0/384", 7)
 	cp.last.Writes = 7
 	end := func() {
-		s.Exec(t, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database()
+		s.Exec(t, `SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = current_database()
 			AND application_name = 'cdc-outbox checkpoint'`)
 	}
 	end()
@@ -182,4 +184,34 @@ func TestCheckpointReplacesABrokenConnection(t *testing.T) {
 	kept, err = cp.write(t.Context(), &cp.near, s.Config.DSN, 1200)
 	require.NoError(t, err)
 	require.EqualValues(t, 1200, kept)
+
+	s.Exec(t, `CREATE FUNCTION die() RETURNS trigger LANGUAGE plpgsql
+		AS 'BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); PERFORM pg_sleep(5); RETURN NEW; END';
+		CREATE TRIGGER die BEFORE UPDATE ON cdc_outbox_slots FOR EACH ROW EXECUTE FUNCTION die()`)
+	for range 2 { // the first attempt has a connection, the second has none
+		opened := 0
+		limit, cancel := context.WithTimeout(t.Context(), storeTimeout)
+		_, err = cp.write(limit, &cp.near, func() (string, error) {
+			opened++
+			return s.Config.DSN()
+		}, 1300)
+		cancel()
+		require.Equal(t, sqlstate.AdminShutdown, sqlstate.Of(err))
+		require.Equal(t, 1, opened)
+	}
+
+	require.NoError(t, cp.open(t.Context(), &cp.near, s.Config.DSN))
+	end()
+	s.Config.Dial = func(context.Context, string, string) (net.Conn, error) {
+		client, server := net.Pipe()
+		go func() {
+			defer server.Close()
+			if _, err := server.Read(make([]byte, 1024)); err == nil {
+				_, _ = server.Write(errorResponse(sqlstate.CannotConnectNow, "the database system is shutting down"))
+			}
+		}()
+		return client, nil
+	}
+	require.True(t, cp.serverShutsDown(t.Context()), "an ended session shows nothing, so another one is opened")
+	require.True(t, cp.serverShutsDown(t.Context()))
 }
