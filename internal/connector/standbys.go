@@ -25,19 +25,33 @@ func (r *reader) awaitStandbys(commit offsets.LSN, committed time.Time) error {
 	r.c.producer.Flush()
 	passed := g.Ask(commit, committed)
 	defer g.Withdraw()
-	select {
-	case <-passed:
-		return nil
-	case <-r.c.stopping:
-		return errStopping
-	case <-r.c.life.Done():
-		return r.c.life.Err()
-	case <-r.c.fenced:
-		return kafka.ErrFenced
-	case <-s.Broken():
-		_, err := s.Receive()
-		return err
+	for {
+		select {
+		case <-passed:
+			return nil
+		case <-r.c.stopping:
+			return errStopping
+		case <-r.c.life.Done():
+			return r.c.life.Err()
+		case <-r.c.fenced:
+			return kafka.ErrFenced
+		case <-s.Broken():
+			_, err := s.Receive()
+			return err
+		case <-g.Elsewhere():
+			if err := r.stillHolds(s); err != nil {
+				return err
+			}
+		}
 	}
+}
+
+// stillHolds asks the stream's server whether its session has the slot. What the stream itself notices of a dead
+// server, it notices only while it is read from.
+func (r *reader) stillHolds(s stream) error {
+	ctx, cancel := r.whileOpen(s)
+	defer cancel()
+	return r.ended(s, s.Holds(ctx))
 }
 
 // standbyWait is for how long publishing has waited for standbys, 0 where it does not, and why.

@@ -28,6 +28,7 @@ type ConnectOptions struct {
 	Timeout     time.Duration     // of one attempt, unless the connection string has a connect_timeout; default 10s
 	Unprepared  bool              // prepare no statement on the server: a transaction pooler may lie in between
 	Settings    map[string]string // run-time parameters
+	Dial        pgconn.DialFunc   // nil: as the connection string says
 }
 
 // Connect opens an ordinary SQL connection under the given application name, for what works beside the stream. Errors
@@ -55,6 +56,9 @@ func Open(ctx context.Context, dsn string, o ConnectOptions) (*pgx.Conn, error) 
 	}
 	if pc.ConnectTimeout == 0 {
 		pc.ConnectTimeout = o.Timeout
+	}
+	if o.Dial != nil {
+		pc.DialFunc = o.Dial
 	}
 	maps.Copy(pc.RuntimeParams, o.Settings)
 	if o.Unprepared {

@@ -22,7 +22,9 @@
 //
 // The gate has a connection of its own. It asks only while a transaction waits: at once, then after 1 ms, 2 ms, and so
 // on up to 100 ms. The answer counts only if the server that gave it also serves the stream: the slot has to be held by
-// the stream's session there. After a failover the positions of the old server mean nothing.
+// the stream's session there. After a failover the positions of the old server mean nothing. If it is not held by that
+// session for 5 s, the stream may be dead without a sign: nothing is read from it meanwhile. Then the reader asks the
+// stream's own server who holds the slot (Gate.Elsewhere).
 //
 // # Where the server does it
 //

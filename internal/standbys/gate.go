@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
@@ -34,16 +35,18 @@ type Config struct {
 	DSN      func() (string, error) // of the server that the stream is read from
 	Slot     string                 // the stream's
 	Patience time.Duration          // after which a wait is logged; default 15 s
+	Dial     pgconn.DialFunc        // opens the connections; default: as the DSN says
 	Logger   *zap.Logger            // default: none
 }
 
-// Gate holds transactions back until the standbys have them. Follow, Passed, Ask and Withdraw are for one goroutine,
-// the reader of the stream; the other methods may be called from anywhere.
+// Gate holds transactions back until the standbys have them. Follow, Passed, Ask, Elsewhere and Withdraw are for
+// one goroutine, the reader of the stream; the other methods may be called from anywhere.
 type Gate struct {
 	cfg       Config
 	log       *zap.Logger
 	askServer func(ctx context.Context) (*Look, error) // replaced in tests
 	wake      chan struct{}                            // capacity 1: there is a request
+	elsewhere chan struct{}                            // capacity 1: see Elsewhere
 
 	passed atomic.Uint64 // commits that begin before it may be published
 	waited atomic.Int64  // nanoseconds, of requests that are over
@@ -55,7 +58,8 @@ type Gate struct {
 	trouble *trouble          // why the request waits, or the server does; nil: nothing to report
 	slots   map[string]string // see Demand.judge
 
-	unseen bool // the server of this stream has not answered yet
+	unseen  bool      // the server of this stream has not answered yet
+	doubted time.Time // since when another server than the stream's answers
 
 	conn      *pgx.Conn // of Run's goroutine, like the rest
 	watch     bool      // what the server does for the standbys has to be looked at again and again
@@ -88,7 +92,10 @@ func New(cfg Config) *Gate {
 	if cfg.Logger == nil {
 		cfg.Logger = zap.NewNop()
 	}
-	g := &Gate{cfg: cfg, log: cfg.Logger, wake: make(chan struct{}, 1), slots: map[string]string{}}
+	g := &Gate{
+		cfg: cfg, log: cfg.Logger, wake: make(chan struct{}, 1), elsewhere: make(chan struct{}, 1),
+		slots: map[string]string{},
+	}
 	g.askServer = g.query
 	return g
 }
@@ -102,6 +109,7 @@ func (g *Gate) Follow(pid uint32) {
 	g.passed.Store(0)
 	g.unseen = pid != 0
 	clear(g.slots)
+	g.trust()
 	g.end()
 	g.nudge()
 }
@@ -225,6 +233,7 @@ func (g *Gate) failed(pid uint32, err error) {
 	}
 	g.passed.Store(uint64(g.horizon.at)) // what is not known is not passed
 	g.mode, g.unseen, g.trouble = waits, g.pid != 0, unanswered(err)
+	g.doubt(err)
 }
 
 // answered takes an answer. What the stream has moved on from is dropped.
@@ -235,6 +244,7 @@ func (g *Gate) answered(l *Look, r *request, pid uint32) {
 		return
 	}
 	g.unseen = false
+	g.trust()
 	if !l.MaySee && len(g.cfg.Names) > 0 {
 		g.passed.Store(uint64(g.horizon.at))
 		g.mode, g.trouble = waits, hidden(l.Role)
@@ -300,7 +310,7 @@ func (g *Gate) query(ctx context.Context) (*Look, error) {
 		if err != nil {
 			return nil, err
 		}
-		if g.conn, err = dial(ctx, dsn); err != nil {
+		if g.conn, err = dial(ctx, dsn, g.cfg.Dial); err != nil {
 			return nil, err
 		}
 	}
@@ -313,8 +323,8 @@ func (g *Gate) query(ctx context.Context) (*Look, error) {
 
 // dial prepares statements, since planning the query takes longer than running it, but not where a pooler lends out its
 // connections: another backend than the login named answers there.
-func dial(ctx context.Context, dsn string) (*pgx.Conn, error) {
-	options := postgres.ConnectOptions{Application: "cdc-outbox standbys"}
+func dial(ctx context.Context, dsn string, through pgconn.DialFunc) (*pgx.Conn, error) {
+	options := postgres.ConnectOptions{Application: "cdc-outbox standbys", Dial: through}
 	conn, err := postgres.Open(ctx, dsn, options)
 	if err != nil {
 		return nil, err

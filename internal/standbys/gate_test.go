@@ -155,6 +155,40 @@ func TestGateNamesWhatItWaitsFor(t *testing.T) {
 	})
 }
 
+// A stream may be dead without a sign, while nothing is read from it.
+func TestGateDoubtsTheStreamWhereAnotherSessionHasTheSlot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g, s, _ := running(t, one)
+		s.log(300, 200, standby("a", 150))
+		g.Ask(100, time.Now())
+		doubted := func(within time.Duration) bool {
+			time.Sleep(within)
+			select {
+			case <-g.Elsewhere():
+				return true
+			default:
+				return false
+			}
+		}
+		require.False(t, doubted(time.Minute), "the standby is late")
+		s.change(func() { s.look.HolderPID = 0 })
+		require.False(t, doubted(4*time.Second), "a stream that is replaced looks so for a moment")
+		require.True(t, doubted(4*time.Second))
+		require.False(t, doubted(time.Second))
+		require.True(t, doubted(10*time.Second), "it lasts")
+		time.Sleep(10 * time.Second)
+		s.change(func() { s.look.HolderPID = pid })
+		require.False(t, doubted(10*time.Second), "it is over")
+		s.change(func() { s.look.HolderPID = 0 })
+		time.Sleep(10 * time.Second)
+		g.Follow(8)
+		require.False(t, doubted(10*time.Second), "nothing waits")
+		s.change(func() { s.err = errors.New("broken") })
+		g.Ask(100, time.Now())
+		require.False(t, doubted(time.Minute), "no server answers")
+	})
+}
+
 // Positions of one server say nothing about another one.
 func TestGateForgetsWithTheStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

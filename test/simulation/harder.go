@@ -56,6 +56,7 @@ func (p *Plan) relyOnKafka(r *rand.Rand, during Step) {
 
 // calm replaces the faults by graceful stops, each within moments after a commit. Nothing may be repeated then.
 func (p *Plan) calm(r *rand.Rand) {
+	p.graceful = true
 	p.Steps = slices.DeleteFunc(p.Steps, func(s Step) bool { return !slices.Contains(harmless, s.Kind) })
 	var commits []Step
 	for _, s := range p.Steps {
@@ -71,7 +72,7 @@ func (p *Plan) calm(r *rand.Rand) {
 }
 
 // harmless are the steps after which nothing may be repeated.
-var harmless = []Kind{Commit, Foreign, SaveSlot, StopInstance}
+var harmless = []Kind{Commit, Foreign, SaveSlot, StopInstance, DetachStandby}
 
 // busy are codes of a coordinator that has no time.
 var busy = []int16{14, 16, 51}

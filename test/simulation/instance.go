@@ -18,6 +18,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/cdc-outbox/cdc-outbox/internal/standbys"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/replication"
 	"github.com/cdc-outbox/cdc-outbox/router/outbox"
@@ -187,11 +188,12 @@ func (in *instance) config(l *life) connector.Config {
 	if err != nil {
 		in.w.wrong("E", "router: %v", err)
 	}
+	dsn := func() (string, error) {
+		return "host=10.0.0.1 port=5432 user=relay dbname=shop sslmode=disable", nil
+	}
 	cfg := connector.Config{
 		Replication: replication.Config{
-			DSN: func() (string, error) {
-				return "host=10.0.0.1 port=5432 user=relay dbname=shop sslmode=disable", nil
-			},
+			DSN:  dsn,
 			Slot: slotName, Publication: "cdc_outbox", Tables: []identifier.Table{{Schema: "public", Name: "outbox"}},
 			Checkpoint: identifier.Table{Schema: "public", Name: tableName}, Dial: dial, Logger: logger,
 		},
@@ -199,6 +201,11 @@ func (in *instance) config(l *life) connector.Config {
 			Cluster: wire.Cluster{Dial: dial, RequestTimeout: p.RequestTime}, Logger: logger,
 		},
 		Router: rt, WindowRecords: p.Window, Logger: logger, Metrics: telemetry.NewMetrics(prometheus.NewRegistry()),
+	}
+	if p.Gate != "" {
+		cfg.Standbys = standbys.New(standbys.Config{
+			Demand: standbys.Demand{Names: []string{p.Gate}}, DSN: dsn, Slot: slotName, Dial: dial, Logger: logger,
+		})
 	}
 	cfg.Kafka.MaxRequestBytes, cfg.Kafka.MaxBatchBytes = p.Request, p.Request
 	if p.NoMemory {

@@ -9,6 +9,9 @@ import (
 // of a large transaction.
 const prompt = 150 * time.Millisecond
 
+// betweenLooks is the longest pause of the standby gate.
+const betweenLooks = 100 * time.Millisecond
+
 // judgeLatency: without faults, and with delivery at least once, events reach Kafka at once.
 func (w *world) judgeLatency() {
 	if w.plan.ExactlyOnce || slices.ContainsFunc(w.plan.Steps, func(s Step) bool {
@@ -25,7 +28,11 @@ func (w *world) judgeLatency() {
 		}
 	}
 	slices.Sort(took)
-	if len(took) > 0 && took[len(took)/2] > prompt {
+	limit := prompt
+	if w.plan.Gate != "" {
+		limit += 2*w.plan.Lag + betweenLooks
+	}
+	if len(took) > 0 && took[len(took)/2] > limit {
 		w.wrong("L", "half of the events took more than %s from the commit to Kafka", took[len(took)/2])
 	}
 }

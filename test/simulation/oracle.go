@@ -77,12 +77,15 @@ func (w *world) confirmed(pid int, flush walsender.LSN, wrong string) {
 // halted judges an instance that ended with exit code 3: only what an operator has to decide may bring that about.
 func (w *world) halted(in *instance, err error) {
 	w.mu.Lock()
-	restored := w.restored
+	restored, promoted := w.restored, w.promoted
 	w.mu.Unlock()
-	// While the checkpoint may not be used, it cannot tell another process what was confirmed.
+	// While the checkpoint may not be used, it cannot say on another server, or to another process, what was confirmed.
 	in.mu.Lock()
-	another := in.runs > 1 || w.plan.Instances > 1
+	another := in.runs > 1 || w.plan.Instances > 1 || promoted
 	in.mu.Unlock()
+	if promoted && w.mayRefusePromoted(err) {
+		return
+	}
 	if !restored && !(another && w.plan.has(Deny)) {
 		w.wrong("E", "instance %s gave up: %v", in.name, err)
 	}
@@ -102,6 +105,7 @@ func (w *world) judge() {
 			count[key]++
 		}
 	}
+	w.judgeGhosts()
 	w.judgeRepeats()
 	w.judgeLatency()
 	for _, p := range w.kafka.Partitions() {
@@ -116,7 +120,7 @@ func (w *world) judgePartition(p *broker.Partition, place, count map[string]int)
 	for i := range p.Log {
 		r := &p.Log[i]
 		at, ok := place[r.Value]
-		if !ok || !r.Committed() { // a restored server does not have it
+		if !ok || !r.Committed() { // a server that was restored or promoted does not have it
 			continue
 		}
 		if seen[r.Value]++; seen[r.Value] > 1 {
@@ -134,7 +138,7 @@ func (w *world) judgePartition(p *broker.Partition, place, count map[string]int)
 			w.wrong("O", "%s/%d: the last record of %s is number %d of %d", p.Topic, p.Index, key, n, all)
 		}
 	}
-	if repeats > 0 && (w.plan.ExactlyOnce && !w.restored || !w.faulty()) {
+	if repeats > 0 && (w.plan.ExactlyOnce && !w.restored && !w.promoted || !w.faulty()) {
 		w.wrong("D", "%s/%d: %d records more than once", p.Topic, p.Index, repeats)
 	}
 }

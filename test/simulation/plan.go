@@ -46,6 +46,9 @@ const (
 	UnknownProducer Kind = "unknown producer" // every Bth Produce request is answered with UNKNOWN_PRODUCER_ID
 
 	Limit Kind = "limit" // transaction_timeout of a second, and a transaction that takes longer
+
+	Promote       Kind = "promote"        // the server dies, and its standby takes its place; the next one comes B s later
+	DetachStandby Kind = "detach standby" // the standby is not connected
 )
 
 // Step is one event of a run.
@@ -78,7 +81,11 @@ type Plan struct {
 	Request     int           // bytes of a request that counts as full, 0: as configured by default
 	OffsetTime  time.Duration // between a transaction's end and its offsets
 	Stale       bool          // what a process had sent may arrive after its end
+	Lag         time.Duration // of the physical standby, 0: there is none
+	CopyTime    time.Duration // between two updates of the standby's copy of the slot
+	Gate        string        // postgres.wait_for_standbys, empty for none
 	Steps       []Step
+	graceful    bool  // all steps are harmless
 	kept        []int // numbers of the steps in the seed's own plan, nil for all
 }
 
@@ -88,6 +95,10 @@ func (p *Plan) String() string {
 		"%s, checkpoint %v, Kafka 4 %v, requests of %d, offsets take %s\n",
 		p.Seed, p.Instances, p.ExactlyOnce, p.Brokers, p.Version, p.Window, p.RequestTime, !p.NoMemory,
 		p.Kafka4, p.Request, p.OffsetTime)
+	if p.Lag > 0 {
+		fmt.Fprintf(&b, "  a standby lags by %s, its copy of the slot by %s, the gate waits for %q\n", p.Lag, p.CopyTime,
+			p.Gate)
+	}
 	for _, s := range p.Steps {
 		fmt.Fprintf(&b, "  %s\n", s)
 	}
@@ -180,6 +191,7 @@ func NewPlan(seed uint64, sw Switches) *Plan {
 	}
 	p.Kafka4 = r.IntN(2) == 0
 	p.harder(sw, length)
+	p.standby(sw, length)
 	slices.SortStableFunc(p.Steps, func(a, b Step) int { return int(a.At - b.At) })
 	return p
 }

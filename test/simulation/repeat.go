@@ -26,7 +26,7 @@ func (w *world) excused(published time.Time) bool {
 // judgeRepeats: an event whose position had time to be written is not published again, whatever happens later. Unless
 // the table cannot be read when a server that has crashed is connected to.
 func (w *world) judgeRepeats() {
-	if w.plan.NoMemory || w.restored || w.plan.has(Deny) {
+	if w.plan.NoMemory || w.restored || w.promoted || w.plan.has(Deny) {
 		return
 	}
 	for _, p := range w.kafka.Partitions() {

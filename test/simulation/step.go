@@ -67,6 +67,11 @@ func (w *world) takeLasting(s Step, in *instance) {
 		w.later(s.For, string(s.Kind), w.postgres.Start)
 	case Restore:
 		w.restore(s)
+	case Promote:
+		w.promote(s)
+	case DetachStandby:
+		w.postgres.DetachStandby(true)
+		w.later(s.For, string(s.Kind), func() { w.postgres.DetachStandby(false) })
 	case LockTable:
 		w.postgres.Lock(true)
 		w.later(s.For, "lock", func() { w.postgres.Lock(false) })

@@ -19,6 +19,7 @@ const (
 	systemID        = "7300000000000000001"
 	slotName        = "cdc_outbox"
 	tableName       = "cdc_outbox_memory"
+	standbyName     = "standby1"
 )
 
 // world is a run: servers, instances, what was committed, and what was found wrong.
@@ -37,6 +38,8 @@ type world struct {
 	problems  []string
 	snapshots []snapshot
 	restored  bool
+	promoted  bool
+	lost      []string    // events that the promoted server does not have
 	trouble   broker.Fate // of the moment, for every nth request
 	every     uint64
 	ends      sync.WaitGroup // of faults that last
@@ -59,10 +62,14 @@ func newWorld(p *Plan, tracing bool) *world {
 		plan: p, began: time.Now(), net: network.New(p.Seed), tracing: tracing,
 		perKey: map[string]int{}, arrived: map[string][]*broker.Record{},
 	}
-	w.postgres = walsender.New(walsender.Config{
+	cfg := walsender.Config{
 		SystemID: systemID, Database: "shop", Publication: "cdc_outbox", Slot: slotName, Table: tableName,
 		Version: p.Version, SenderTimeout: time.Minute, RowTime: time.Millisecond,
-	})
+	}
+	if p.Lag > 0 {
+		cfg.Standby, cfg.Lag, cfg.SyncNames = standbyName, p.Lag, standbyName
+	}
+	w.postgres = walsender.New(cfg)
 	w.net.Listen(postgresAddress, w.postgres.Serve)
 	w.kafka = broker.New(broker.Config{
 		Brokers: p.Brokers, Topics: topics, MarkerTime: 3 * time.Millisecond, Kafka4: p.Kafka4,
@@ -134,6 +141,7 @@ func (r *Result) String() string { return strings.Join(r.Problems, "\n") }
 func Run(p *Plan, tracing bool) *Result {
 	w := newWorld(p, tracing)
 	w.keepSnapshots()
+	w.copySlot()
 	for _, in := range w.instances {
 		in.start()
 	}

@@ -159,8 +159,34 @@ var mutants = []mutant{
 	},
 	{
 		"publish before the named standbys have a transaction", "internal/standbys/gate.go",
-		"	return uint64(commit) < g.passed.Load() || len(g.cfg.Names) == 0\n", "	return true\n", "",
-		"./internal/connector TestATransactionWaitsForStandbys",
+		"	return uint64(commit) < g.passed.Load() || len(g.cfg.Names) == 0\n", "	return true\n", "", "",
+	},
+	{
+		"take the start of a commit record for its end", "internal/standbys/gate.go",
+		"		r.target = l.flushedTo\n", "		r.target = r.commit\n", "", "",
+	},
+	{
+		"take what the server has written for what the standby has", "internal/standbys/horizon.go",
+		"h.pending[reached] <= flushed", "h.pending[reached] <= max(flushed, inserted)", "", "",
+	},
+	{
+		"take a standby that is not connected for one that has everything", "internal/standbys/rule.go",
+		"			v.missing = append(v.missing, name)\n		}\n	}\n	return v.nth(all, d.Needed())",
+		"			all = append(all, candidate{name: name, flushed: unbounded})\n		}\n	}\n" +
+			"	return v.nth(all, d.Needed())", "", "",
+	},
+	{
+		"take the answer of a server that does not serve the stream", "internal/standbys/gate.go",
+		"	if l.HolderPID != pid || l.InRecovery {", "	if l.InRecovery {", "", "",
+	},
+	{
+		"keep the horizon of an earlier server", "internal/standbys/gate.go",
+		"	g.pid, g.horizon, g.trouble = pid, horizon{}, nil", "	g.pid, g.trouble = pid, nil", "",
+		"./internal/standbys TestGateForgetsWithTheStream",
+	},
+	{
+		"do not notice that the stream is dead while a transaction waits", "internal/standbys/elsewhere.go",
+		"	case g.elsewhere <- struct{}{}:", "	case make(chan struct{}, 1) <- struct{}{}:", "", "",
 	},
 	{
 		"do not compare the checkpoint's number with what this process wrote", "replication/checkpointmark.go",

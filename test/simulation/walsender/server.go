@@ -38,6 +38,7 @@ type Slot struct {
 // State is all that a snapshot of the disk holds.
 type State struct {
 	Timeline int32
+	Past     []Switch
 	End      LSN // of the log
 	Log      []Txn
 	Slot     Slot
@@ -48,10 +49,7 @@ type State struct {
 func (s *State) clone() State {
 	c := *s
 	c.Log = slices.Clone(s.Log)
-	c.Table = map[string]map[string]string{}
-	for k, row := range s.Table {
-		c.Table[k] = maps.Clone(row)
-	}
+	c.Table = cloneTable(s.Table)
 	return c
 }
 
@@ -64,6 +62,10 @@ type Config struct {
 	// TransactionTimeout ends a session that decodes one transaction for longer, 17+; 0: off.
 	TransactionTimeout time.Duration
 	RowTime            time.Duration // that decoding a row takes, in a large transaction
+
+	Standby   string        // application_name of the physical standby, empty for none
+	Lag       time.Duration // from a write until the standby has flushed it
+	SyncNames string        // synchronous_standby_names
 }
 
 // Server is the stand-in. All its methods may be called from anywhere.
@@ -79,6 +81,7 @@ type Server struct {
 	lastPID  int
 	holder   int           // backend that reads from the slot, 0: none
 	told     map[LSN]bool  // by keepalives: what may be confirmed besides the ends of commits
+	standby  *standby      // nil: none
 	grown    chan struct{} // closed and replaced when the log has grown or anything else has happened
 
 	// Confirmed, where set, sees each flush position that a client reports, before it counts, and what is wrong with
@@ -91,14 +94,18 @@ type Server struct {
 // New returns a running server with an empty log.
 func New(cfg Config) *Server {
 	const begin = 0x1000000
-	return &Server{
+	s := &Server{
 		cfg: cfg, up: true, told: map[LSN]bool{begin: true}, sessions: map[int]*session{}, lastPID: 100,
 		grown: make(chan struct{}),
 		state: State{
-			Timeline: 1, End: begin, xid: 700, Table: map[string]map[string]string{},
+			Timeline: 1, End: begin, xid: firstXID, Table: map[string]map[string]string{},
 			Slot: Slot{Name: cfg.Slot, Confirmed: begin, saved: begin, Restart: begin},
 		},
 	}
+	if cfg.Standby != "" {
+		s.standby = newStandby(cfg.Lag, &s.state)
+	}
+	return s
 }
 
 func (s *Server) say(format string, args ...any) {
@@ -109,6 +116,9 @@ func (s *Server) say(format string, args ...any) {
 
 // grow is called with the lock held.
 func (s *Server) grow() {
+	if s.standby != nil {
+		s.standby.receive(&s.state)
+	}
 	close(s.grown)
 	s.grown = make(chan struct{})
 }
@@ -274,14 +284,9 @@ func (s *Server) Restore(to State) {
 	defer s.mu.Unlock()
 	s.state = to.clone()
 	s.state.Slot.Confirmed = s.state.Slot.saved
-}
-
-// Promote begins a new timeline, from a copy that had its log up to the end of the given transactions.
-func (s *Server) Promote() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.state.Timeline++
-	s.state.End += 0x1000
+	if s.standby != nil {
+		s.standby.copyFrom(&s.state)
+	}
 }
 
 // LimitTransactions sets transaction_timeout for the whole server.

@@ -2,6 +2,7 @@ package walsender
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"strings"
 	"sync"
@@ -228,6 +229,16 @@ func (c *session) simple(sql string) error {
 		c.columns(make([]column, 4))
 		c.backend.Send(&pgproto3.DataRow{Values: row})
 		c.backend.Send(&pgproto3.CommandComplete{CommandTag: []byte("IDENTIFY_SYSTEM")})
+		return nil
+	}
+	if strings.HasPrefix(sql, "TIMELINE_HISTORY") {
+		s := c.server
+		s.mu.Lock()
+		row := [][]byte{fmt.Appendf(nil, "%08X.history", s.state.Timeline), history(s.state.Past)}
+		s.mu.Unlock()
+		c.columns(make([]column, 2))
+		c.backend.Send(&pgproto3.DataRow{Values: row})
+		c.backend.Send(&pgproto3.CommandComplete{CommandTag: []byte("TIMELINE_HISTORY")})
 		return nil
 	}
 	if body := strings.TrimSpace(sql); body == "" || strings.HasPrefix(body, "--") || body == ";" {

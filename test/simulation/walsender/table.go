@@ -101,6 +101,9 @@ func (s *Server) rows(table string) ([]map[string]string, error) {
 			"temporary": "f", "two_phase": "f", "restart_lsn": slot.Restart.String(),
 			"confirmed_flush_lsn": slot.Confirmed.String(), "wal_status": "reserved", "active": *truth(s.holder != 0),
 		}
+		if s.cfg.Version >= 170000 && s.standby != nil { // a copy keeps its mark when its server is promoted
+			row["failover"], row["synced"] = "t", *truth(s.state.Timeline > 1)
+		}
 		if s.holder != 0 {
 			row["active_pid"] = strconv.Itoa(s.holder)
 		}

@@ -1,0 +1,24 @@
+package simulation
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestAStreamThatVanishesWhileATransactionWaits: nothing arrives any more on the connections. While a transaction
+// waits for the standby nothing is read from the stream, so nothing but the gate can notice.
+func TestAStreamThatVanishesWhileATransactionWaits(t *testing.T) {
+	res := simulate(t, &Plan{
+		Seed: 1, Instances: 1, Brokers: 1, Version: 170007, Window: 1000, RequestTime: 2 * time.Second, Stale: true,
+		Lag: 400 * time.Millisecond, CopyTime: 200 * time.Millisecond, Gate: standbyName,
+		Steps: []Step{
+			{At: time.Second, Kind: Commit, A: 1, B: 3},
+			{At: 3 * time.Second, Kind: Commit, A: 1, B: 3},
+			{At: 3*time.Second + 200*time.Millisecond, Kind: LoseStream},
+			{At: 6 * time.Second, Kind: Commit, A: 1, B: 3},
+		},
+	}, false)
+	require.Empty(t, res.Problems)
+}
