@@ -47,7 +47,7 @@ const (
 
 	Limit Kind = "limit" // transaction_timeout of a second, and a transaction that takes longer
 
-	Promote       Kind = "promote"        // the server dies, and its standby takes its place; the next one comes B s later
+	Promote       Kind = "promote"        // the server dies, its standby takes its place; the next comes B s later
 	DetachStandby Kind = "detach standby" // the standby is not connected
 )
 
@@ -96,8 +96,8 @@ func (p *Plan) String() string {
 		p.Seed, p.Instances, p.ExactlyOnce, p.Brokers, p.Version, p.Window, p.RequestTime, !p.NoMemory,
 		p.Kafka4, p.Request, p.OffsetTime)
 	if p.Lag > 0 {
-		fmt.Fprintf(&b, "  a standby lags by %s, its copy of the slot by %s, the gate waits for %q\n", p.Lag, p.CopyTime,
-			p.Gate)
+		fmt.Fprintf(&b, "  a standby lags by %s, its copy of the slot by %s, the gate waits for %q\n", p.Lag,
+			p.CopyTime, p.Gate)
 	}
 	for _, s := range p.Steps {
 		fmt.Fprintf(&b, "  %s\n", s)

@@ -41,7 +41,8 @@ func newStandby(lag time.Duration, s *State) *standby {
 
 // copyFrom makes it a new copy of the server.
 func (b *standby) copyFrom(s *State) {
-	b.flushed, b.whole, b.pending, b.copied = s.End, written{end: s.End, table: cloneTable(s.Table)}, nil, s.Slot.Confirmed
+	b.flushed, b.copied, b.pending = s.End, s.Slot.Confirmed, nil
+	b.whole = written{end: s.End, table: cloneTable(s.Table)}
 }
 
 func cloneTable(table map[string]map[string]string) map[string]map[string]string {
@@ -169,7 +170,8 @@ func (sc *scope) lookAtStandbys() *string {
 		b.advance()
 		look["active"] = []string{"standby"}
 		look["senders"] = []map[string]any{{
-			"name": s.cfg.Standby, "state": "streaming", "flushed": b.flushed.String(), "slot": "standby", "logical": false,
+			"name": s.cfg.Standby, "state": "streaming", "flushed": b.flushed.String(), "slot": "standby",
+			"logical": false,
 		}}
 	}
 	answer, _ := json.Marshal(look)
