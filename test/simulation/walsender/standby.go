@@ -164,7 +164,10 @@ func (sc *scope) lookAtStandbys() *string {
 	look := map[string]any{
 		"in_recovery": false, "may_see": true, "role": "relay", "inserted": s.state.End.String(),
 		"flushed": s.state.End.String(), "sync_names": s.cfg.SyncNames, "held_slots": "", "holder_pid": s.holder,
-		"failover": s.cfg.Version >= 170000, "senders": nil, "active": nil, "slots": []string{"standby"},
+		"failover": s.standby != nil && s.cfg.Version >= 170000, "senders": nil, "active": nil, "slots": nil,
+	}
+	if s.standby != nil {
+		look["slots"] = []string{"standby"}
 	}
 	if b := s.standby; b != nil && b.absent == 0 {
 		b.advance()
