@@ -57,6 +57,8 @@ type checkpoint struct {
 	last     postgres.Mark // of the last write that this process knows of
 	told     lsn.LSN       // up to where a failover's gap was logged
 
+	begun Identity // of the last server on which it began: what is confirmed is a position there
+
 	lastRow *atomic.Uint64 // the stream's; nil before the first
 }
 
@@ -77,13 +79,18 @@ func newCheckpoint(cfg *Config) *checkpoint {
 
 // begin compares the slot with what is remembered of it, before anything is streamed, and takes a new one down. It asks
 // on the replication connection. Where the row is ahead of the slot, the stream begins at the row's position.
-func (cp *checkpoint) begin(ctx context.Context, c *connection, id *Identity, slot postgres.Slot) error {
+func (cp *checkpoint) begin(ctx context.Context, c *connection, id *Identity, slot postgres.Slot) (err error) {
 	if cp == nil {
 		return nil
 	}
 	cp.mu.Lock()
 	defer cp.mu.Unlock()
 	known := cp.ownPosition(id)
+	defer func() {
+		if err == nil { // otherwise what is confirmed is still of the server before
+			cp.begun = *id
+		}
+	}()
 	cp.id, cp.far, cp.written = *id, id.InRecovery, 0
 	cp.failing.Store(nil)
 	cp.off.Store(false)
@@ -128,7 +135,7 @@ func (cp *checkpoint) begin(ctx context.Context, c *connection, id *Identity, sl
 // ownPosition is what this process itself has confirmed on the server, 0 where that is nothing: a slot up to there was
 // not moved by anything else, whether or not the table could be written.
 func (cp *checkpoint) ownPosition(id *Identity) lsn.LSN {
-	if cp.id.SystemID != id.SystemID || cp.id.Timeline != id.Timeline {
+	if cp.begun.SystemID != id.SystemID || cp.begun.Timeline != id.Timeline {
 		return 0
 	}
 	return cp.cfg.Confirmed()

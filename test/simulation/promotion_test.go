@@ -22,3 +22,21 @@ func TestAStreamThatVanishesWhileATransactionWaits(t *testing.T) {
 	}, false)
 	require.Empty(t, res.Problems)
 }
+
+// TestALockedCheckpointAfterAFailover: the first stream on the promoted server ends before it begins, since the
+// checkpoint's table is locked. What was confirmed on the server before is still no position of the new one.
+func TestALockedCheckpointAfterAFailover(t *testing.T) {
+	res := simulate(t, &Plan{
+		Seed: 1, Instances: 1, Brokers: 1, Version: 170007, Window: 1000, RequestTime: 2 * time.Second, Stale: true,
+		Lag: 40 * time.Millisecond, CopyTime: 200 * time.Millisecond,
+		Steps: []Step{
+			{At: time.Second, Kind: Commit, A: 1, B: 3},
+			{At: 3 * time.Second, Kind: DetachStandby, For: 4 * time.Second},
+			{At: 4 * time.Second, Kind: Commit, A: 3, B: 60},
+			{At: 6 * time.Second, Kind: LockTable, For: 15 * time.Second},
+			{At: 6500 * time.Millisecond, Kind: Promote, For: time.Second},
+			{At: 30 * time.Second, Kind: Commit, A: 1, B: 1},
+		},
+	}, false)
+	require.Empty(t, res.Problems)
+}
