@@ -30,7 +30,7 @@ func stillCheckpoint() (*checkpoint, *observer.ObservedLogs) {
 		Past: []postgres.TimelineSwitch{{Timeline: 1, At: 100}, {Timeline: 2, At: 200}},
 		slot: postgres.Slot{ConfirmedFlush: 500},
 	}
-	return &checkpoint{cfg: cfg, id: id, numbered: true}, logs
+	return &checkpoint{cfg: cfg, id: id, begun: id, numbered: true}, logs
 }
 
 // What the process has confirmed counts on the server and the timeline that it confirmed it on.
