@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"fmt"
 	"net/url"
 	"os"
 	"strconv"
@@ -175,15 +176,21 @@ func TestFailoverToLaggingSlot(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, versionFrom(14, 16), true, nil, nil) // from 17 on slots are synchronised instead
 	c := p.start()
-	stored := func() (at string) {
-		require.NoError(t, connect(t, p.db.DSN).QueryRow(t.Context(),
-			`SELECT position::text FROM cdc_outbox_slots`).Scan(&at))
-		return at
-	}
-	before := stored()
 	p.insert(p.kind, 100)
 	require.NoError(t, p.kafka.Await(p.within(30*time.Second), 100, p.topic))
-	require.Eventually(t, func() bool { return stored() != before }, 10*time.Second, 20*time.Millisecond)
+	latest := uint64(0)
+	for _, rec := range p.committed(p.topic, 100) {
+		var commit uint64
+		_, err := fmt.Sscanf(headerOf(rec, "position"), "%x-", &commit)
+		require.NoError(t, err)
+		latest = max(latest, commit)
+	}
+	require.Eventually(t, func() (covers bool) {
+		require.NoError(t, connect(t, p.db.DSN).QueryRow(t.Context(),
+			`SELECT position > $1::text::pg_lsn FROM cdc_outbox_slots`,
+			fmt.Sprintf("%X/%X", latest>>32, uint32(latest))).Scan(&covers))
+		return covers
+	}, 10*time.Second, 20*time.Millisecond)
 	p.failOver()
 	p.db = p.standby
 	p.insert(p.kind, 10)
