@@ -10,8 +10,7 @@ import (
 
 const (
 	// checkpointInterval is how often what is confirmed is written down, while events move it. It is also how much a
-	// process that is killed repeats at most, so it is short: ten small writes a second, each of which replaces the one
-	// row on its page.
+	// process that is killed repeats at most, so it is short: ten small writes a second, each of one row in its page.
 	checkpointInterval = 100 * time.Millisecond
 	// foreignInterval is how often WAL without events is written down.
 	foreignInterval = time.Second

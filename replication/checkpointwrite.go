@@ -19,8 +19,7 @@ import (
 const (
 	// storeTimeout bounds one attempt to write a position down, connecting included.
 	storeTimeout = 5 * time.Second
-	// storeStatement bounds the statement on the server, so that an attempt that was given up leaves nothing running
-	// there.
+	// storeStatement bounds the statement on the server, so an attempt that was given up leaves nothing running there.
 	storeStatement = storeTimeout - time.Second
 	// replayPoll is how often a standby is asked whether it has what was written on the primary.
 	replayPoll = 50 * time.Millisecond
@@ -251,8 +250,7 @@ func (cp *checkpoint) open(ctx context.Context, conn **pgx.Conn, dsn func() (str
 	return err
 }
 
-// connect opens a connection that writes. A commit there waits for this server's disk, as the slot itself does, and for
-// no standby.
+// connect opens a connection that writes. A commit there waits for this server's disk, as the slot does, not for a standby.
 func (cp *checkpoint) connect(ctx context.Context, dsn func() (string, error)) (*pgx.Conn, error) {
 	text, err := dsn()
 	if err != nil {

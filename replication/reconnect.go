@@ -55,15 +55,13 @@ const (
 	backoffMost  = 10 * time.Second
 	// slotInterval is how often a standby looks whether the slot is free.
 	slotInterval = time.Second
-	// settled is how long a stream that had nothing to receive has to live to count as a good one, after which waiting
-	// starts small again.
+	// settled is how long a stream that received nothing has to live before waiting starts small again.
 	settled = time.Second
 )
 
 // Run keeps one stream open and calls consume with it, again and again: it connects, looks at the slot, starts
 // replication, and when consume returns a Retry error it waits (100 ms growing to 10 s, with jitter) and does it all
-// again. While another session holds the slot it waits as a standby and looks every second; it never takes the slot
-// away.
+// again. While another session holds the slot it waits and looks every second; it never takes the slot away.
 //
 // Run returns nil once ctx has ended or consume has returned nil, and else the first *fault.Error that is not Retry.
 // When it returns, its connections are closed and its goroutines have ended; so have the goroutines of a stream once
