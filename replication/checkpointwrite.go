@@ -250,7 +250,7 @@ func (cp *checkpoint) open(ctx context.Context, conn **pgx.Conn, dsn func() (str
 	return err
 }
 
-// connect opens a connection that writes. A commit there waits for this server's disk, as the slot does, not for a standby.
+// connect opens a connection that writes. A commit there waits for this disk, as the slot does, and for no standby.
 func (cp *checkpoint) connect(ctx context.Context, dsn func() (string, error)) (*pgx.Conn, error) {
 	text, err := dsn()
 	if err != nil {
