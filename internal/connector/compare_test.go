@@ -104,6 +104,26 @@ func TestComparesWithKafka(t *testing.T) {
 	require.ErrorContains(t, err, "of another Postgres cluster")
 }
 
+// TestAServerThatWasLookedAtBeforeKafka: another instance that has the slot meanwhile keeps marks beyond what was the
+// end of the log. They do not show that the server was put back.
+func TestAServerThatWasLookedAtBeforeKafka(t *testing.T) {
+	restored := &fault.Error{Kind: fault.Operator, Object: "slot", Err: errors.New("older")}
+	lost := &fault.Error{Kind: fault.Retry, Object: "slot", Err: errors.New("not held")}
+	for name, held := range map[string]error{"holds the slot": nil, "has lost it": lost} {
+		t.Run(name, func(t *testing.T) {
+			c, _ := idle(t, exactlyOnce(Config{}))
+			s := newStream()
+			s.compare, s.heldByOther = restored, held
+			err := c.reader.compare(t.Context(), s, at(0x50), kafka.Stored{})
+			if held == nil {
+				require.ErrorIs(t, err, restored)
+			} else {
+				require.ErrorIs(t, err, lost)
+			}
+		})
+	}
+}
+
 // After an interruption the process compares with its own last write, or asks the keeper again.
 func TestComparesAgainAfterAnInterruption(t *testing.T) {
 	for name, test := range map[string]struct {

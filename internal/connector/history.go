@@ -51,7 +51,14 @@ func (r *reader) compare(ctx context.Context, s stream, id replication.Identity,
 		Timeline: stored.Mark.Timeline, Writes: stored.Mark.Writes, Position: stored.Mark.Position,
 		Published: stored.Mark.Published, At: stored.Mark.At,
 	})
-	return s.Compare(ctx, mark, fmt.Sprintf("Kafka's group %q", group))
+	err := s.Compare(ctx, mark, fmt.Sprintf("Kafka's group %q", group))
+	if fault.KindOf(err) == fault.Operator {
+		// The server was looked at before Kafka, and an instance that had the slot in between has published since.
+		if lost := s.Holds(ctx); lost != nil {
+			return lost
+		}
+	}
+	return err
 }
 
 // compareAgain is for a stream that was only interrupted. With transactions Kafka has shown that no other instance was
