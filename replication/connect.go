@@ -24,13 +24,14 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/pooler"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/session"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/sqlstate"
+	"github.com/cdc-outbox/cdc-outbox/replication/internal/walsocket"
 )
 
 // connection is a replication connection that has not begun to stream, and the two readers that let the stream take
 // it over without losing a byte.
 type connection struct {
 	*pgconn.PgConn
-	socket  *socket
+	socket  *walsocket.Socket
 	reader  io.Reader // what pgconn reads from: the connection, and what pgconn may have read in the background
 	message *messageReader
 	config  *pgconn.Config // as parsed; connects again, without streaming
@@ -98,7 +99,7 @@ func dial(ctx context.Context, cfg *Config, again bool) (*connection, error) {
 		if err != nil {
 			return nil, err
 		}
-		c.socket, c.address = newSocket(conn), addr
+		c.socket, c.address = walsocket.New(conn), addr
 		return c.socket, nil
 	}
 	pc.BuildFrontend = func(r io.Reader, w io.Writer) *pgproto3.Frontend {
@@ -309,7 +310,7 @@ func (c *connection) stream(ctx context.Context, r *runner, id Identity) (*Strea
 		_ = hijacked.Conn.Close()
 		return nil, r.cfg.retry(err)
 	}
-	c.socket.stream()
+	c.socket.Stream()
 	s := newStream(ctx, r, hijacked.Conn, c.reader, id)
 	s.holder = func(ctx context.Context) (uint32, lsn.LSN, error) { return c.holder(ctx, r.cfg.Slot) }
 	s.shutdown.start(s, c.knock)

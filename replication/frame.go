@@ -4,11 +4,13 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+
+	"github.com/cdc-outbox/cdc-outbox/replication/internal/walsocket"
 )
 
 const (
-	// frameBuffer is the read buffer's size: as much as a napping reader lets pile up (nap.go), with room to spare.
-	frameBuffer = 1 << 20
+	// frameBuffer is the read buffer's size.
+	frameBuffer = walsocket.ReadBuffer
 	// maxFrame is the longest message there can be: the server builds each in one allocation, which it caps at 1 GiB
 	// (MaxAllocSize). A longer length field means that the two sides have lost step.
 	maxFrame = 1<<30 + 1<<10

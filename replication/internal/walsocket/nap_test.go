@@ -1,24 +1,14 @@
-package replication
+package walsocket
 
 import (
 	"bytes"
-	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
-	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 
 	"github.com/stretchr/testify/require"
 )
@@ -69,7 +59,7 @@ func (s *sender) rounds(n *napper, rounds int, work time.Duration) (naps []time.
 			}
 			s.pass(time.Millisecond)
 		}
-		got := min(s.waiting, frameBuffer)
+		got := min(s.waiting, ReadBuffer)
 		reads = append(reads, got)
 		s.waiting -= got
 		n.after(got)
@@ -166,8 +156,8 @@ func TestSocketWritesWithoutReader(t *testing.T) {
 			require.NoError(t, err)
 			defer server.Close()
 			require.NoError(t, server.(*net.TCPConn).SetWriteBuffer(64<<10))
-			s := newSocket(client)
-			s.stream()
+			s := New(client)
+			s.Stream()
 
 			_, err = server.Write([]byte("a row"))
 			require.NoError(t, err)
@@ -218,7 +208,7 @@ func TestSocketShortReadsFromOneLongRead(t *testing.T) {
 		_, _ = far.Write(bytes.Repeat([]byte("abc"), 100))
 		_ = far.Close()
 	}()
-	s := newSocket(near)
+	s := New(near)
 	var got []byte
 	p := make([]byte, 7)
 	for {
@@ -229,46 +219,4 @@ func TestSocketShortReadsFromOneLongRead(t *testing.T) {
 		}
 	}
 	require.Equal(t, strings.Repeat("abc", 100), string(got))
-}
-
-// TestRunOverTLS: a record of TLS is a row, so what piles up in the socket is read below TLS.
-func TestRunOverTLS(t *testing.T) {
-	var pieces [][]byte
-	for at := lsn.LSN(100); at < 5100; at++ {
-		pieces = append(pieces, commitAt(at))
-	}
-	large := append(commitAt(5100), xlogData(1, append([]byte{'~'}, make([]byte, 2*frameBuffer)...)...)...)
-	w := newWalsender(t, visit{stream: commitAt(99), pieces: append(pieces, large, commitAt(5101))})
-	w.tls = &tls.Config{Certificates: []tls.Certificate{selfSigned(t)}}
-	cfg := w.config(nothingConfirmed)
-	plain := cfg.DSN
-	cfg.DSN = func() (string, error) {
-		dsn, err := plain()
-		return strings.Replace(dsn, "sslmode=disable", "sslmode=require", 1), err
-	}
-	var last lsn.LSN
-	err := Run(t.Context(), cfg, func(_ context.Context, s *Stream) error {
-		require.IsType(t, &tls.Conn{}, s.conn)
-		for last < 5101 {
-			m, err := s.Receive()
-			if err != nil {
-				return err
-			}
-			if m.Kind == pgoutput.KindCommit {
-				require.Equal(t, max(last+1, 99), m.Commit.EndLSN)
-				last = m.Commit.EndLSN
-			}
-		}
-		return nil
-	})
-	require.NoError(t, err)
-}
-
-func selfSigned(t testing.TB) tls.Certificate {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	require.NoError(t, err)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
