@@ -10,6 +10,7 @@ PORT  = 9092
 TOPIC = order.events
 N     = 0
 KAFKA =
+OUT   =
 
 BIN := bin/cdc-outbox
 GO  := go
@@ -123,8 +124,8 @@ consume: bin/broker ## print a topic from the beginning until Ctrl-C, or N recor
 bin/broker:
 	@$(GO) build -o $@ ./test/testkit/broker
 
-bench: build ## throughput over the same WAL: a bare reader, pg_recvlogical, cdc-outbox, with DEBEZIUM=1 Debezium; ROWS=1000000
-	$(GO) run ./test/bench throughput -rows $(ROWS) $(BENCH_FLAGS)
+bench: build ## throughput over the same WAL: bare readers, pg_recvlogical, cdc-outbox, with DEBEZIUM=1 Debezium; ROWS=1000000 OUT=file for benchstat
+	$(GO) run ./test/bench throughput -rows $(ROWS) $(if $(OUT),-out $(OUT)) $(BENCH_FLAGS)
 
 bench-latency: build ## commit -> consumer latency at 500 transactions/s
 	$(GO) run ./test/bench latency $(BENCH_FLAGS)

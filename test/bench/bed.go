@@ -4,6 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -19,8 +23,10 @@ type bed struct {
 	postgres *postgres.Server
 	conn     *pgx.Conn // superuser, for slots, load and figures
 	dsn      string
-	kafka    *kafka.Cluster
-	brokers  string // bootstrap addresses
+	// clientDSN is how contenders reach Postgres.
+	clientDSN string
+	kafka     *kafka.Cluster
+	brokers   string // bootstrap addresses
 
 	rows int
 	end  string // LSN after the load
@@ -30,9 +36,12 @@ type bed struct {
 
 const kafkaVersion = "4.1.0"
 
-func makeBed(ctx context.Context, rows int) (*bed, error) {
+func makeBed(ctx context.Context, rows int) (*bed, error) { return makeBedWith(ctx, rows, nil) }
+
+// makeBedWith has settings of Postgres on top of the bench's own.
+func makeBedWith(ctx context.Context, rows int, settings map[string]string) (*bed, error) {
 	b := &bed{rows: rows}
-	if err := b.start(ctx); err != nil {
+	if err := b.start(ctx, settings); err != nil {
 		b.close()
 		return nil, err
 	}
@@ -40,15 +49,18 @@ func makeBed(ctx context.Context, rows int) (*bed, error) {
 }
 
 // start gives Postgres room: no checkpoint and no autovacuum in the middle of a contender's pass.
-func (b *bed) start(ctx context.Context) (err error) {
-	b.postgres, err = postgres.Start(ctx, postgres.Options{Settings: map[string]string{
+func (b *bed) start(ctx context.Context, more map[string]string) (err error) {
+	settings := map[string]string{
 		"max_wal_size": "64GB", "checkpoint_timeout": "1h", "autovacuum": "off", "shared_buffers": "512MB",
 		"max_replication_slots": "100",
-	}})
+	}
+	maps.Copy(settings, more)
+	b.postgres, err = postgres.Start(ctx, postgres.Options{Settings: settings})
 	if err != nil {
 		return err
 	}
 	b.dsn = b.postgres.DSN("postgres")
+	b.clientDSN = b.dsn
 	if b.conn, err = pgx.Connect(ctx, b.dsn); err != nil {
 		return err
 	}
@@ -83,9 +95,27 @@ func (b *bed) createTopics(ctx context.Context, topics []string) error {
 	return b.kafka.Create(ctx, list...)
 }
 
-// load fills the table and notes what the contenders are to bring.
-func (b *bed) load(ctx context.Context, perTx int) (time.Duration, error) {
-	took, err := load(ctx, b.conn, b.rows, perTx)
+// refill empties the table, creates the slots at the end of the log and loads again.
+func (b *bed) refill(ctx context.Context, l workload, slots []string) (time.Duration, error) {
+	for _, sql := range []string{
+		"SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots", "TRUNCATE outbox, elsewhere",
+	} {
+		if _, err := b.conn.Exec(ctx, sql); err != nil {
+			return 0, err
+		}
+	}
+	for _, slot := range slots {
+		if err := b.createSlot(ctx, slot); err != nil {
+			return 0, err
+		}
+	}
+	b.rows = l.rows
+	return b.fill(ctx, l)
+}
+
+// fill loads the table and notes what the contenders are to bring.
+func (b *bed) fill(ctx context.Context, l workload) (time.Duration, error) {
+	took, err := l.run(ctx, b.conn)
 	if err != nil {
 		return 0, err
 	}
@@ -97,6 +127,27 @@ func (b *bed) load(ctx context.Context, perTx int) (time.Duration, error) {
 	}
 	b.want, err = b.expect(ctx)
 	return took, err
+}
+
+// logSize is how much disk the records of topics take at the brokers: batches lie there as they were sent.
+func (b *bed) logSize(topics []string) (size int64) {
+	for _, broker := range b.kafka.Brokers {
+		for _, topic := range topics {
+			pattern := filepath.Join(filepath.Dir(broker.LogPath()), "data", topic+"-*", "*.log")
+			files, _ := filepath.Glob(pattern) // fails only for a malformed pattern
+			for _, path := range files {
+				if info, err := os.Stat(path); err == nil {
+					size += info.Size()
+				}
+			}
+		}
+	}
+	return size
+}
+
+// startContender starts a contender's process.
+func (b *bed) startContender(ctx context.Context, cmd *exec.Cmd) (*process, error) {
+	return startProcess(ctx, cmd)
 }
 
 // watchWalsender starts to watch the walsender of a slot, over a connection of its own.

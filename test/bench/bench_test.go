@@ -1,7 +1,6 @@
 package main
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -24,22 +23,6 @@ func TestJavaPartition(t *testing.T) {
 			require.Equal(t, (hash&0x7fffffff)%n, oracle.JavaPartition([]byte(key), n), key)
 		}
 	}
-}
-
-func TestReport(t *testing.T) {
-	var b strings.Builder
-	took := func(s float64) result {
-		return result{
-			Elapsed: time.Duration(s * float64(time.Second)), Client: watched{CPU: 3 * time.Second, Peak: 20e6},
-			Server: 8 * time.Second,
-		}
-	}
-	report(&b, 1_000_000, []*series{
-		{name: "ours", results: []result{took(20), took(5), took(10)}},
-		{name: "theirs", note: "not installed"},
-	})
-	require.Contains(t, b.String(), "| ours | 100.0 k (50.0–200.0 k) | 3.00 | 8.00 | 20 MB |\n")
-	require.Contains(t, b.String(), "| theirs | not installed | | | |\n")
 }
 
 func TestHistogramLeavesTheWarmUpOut(t *testing.T) {

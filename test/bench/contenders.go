@@ -9,71 +9,120 @@ import (
 	"time"
 )
 
-// contender reads all rows from a slot of its own. A contender with topics publishes them.
+// contender reads all rows from a slot of its own.
 type contender struct {
-	name string
+	key  string // in the output for benchstat
+	name string // in tables
 	// missing says why it cannot run here; empty where it can.
-	missing string
-	// topics are what it publishes to in this round; nil where it publishes nothing.
-	topics func(round int) []string
+	missing   string
+	publishes bool // to the topics of its turn, which are read back and compared with the table
 	// pass reads the slot to the end of the load.
-	pass func(ctx context.Context, b *bed, slot string, round int) (result, error)
+	pass func(ctx context.Context, t turn) (result, error)
 }
 
-func contenders(b *bed, debezium bool) []contender {
-	all := []contender{
-		{name: "bare reader, napping (the limit)", pass: passReader},
-		{name: "pg_recvlogical to /dev/null", missing: missingRecvlogical(b), pass: passRecvlogical},
-		{name: "cdc-outbox to Kafka", missing: missingBinary(), topics: ourTopics, pass: passOurs},
-		{
-			name: "cdc-outbox exactly_once to Kafka", missing: missingBinary(), topics: exactlyOnceTopics,
-			pass: passExactlyOnce,
-		},
-	}
-	if debezium {
-		all = append(all, contender{
-			name: "Debezium, default settings, to Kafka", missing: missingJava(), topics: debeziumTopics,
-			pass: passDebezium,
-		})
-	}
-	return all
+// turn is one pass of a contender: whose rows, from which slot, to which topics.
+type turn struct {
+	bed    *bed
+	slot   string
+	prefix string // of the topics
 }
 
-func passReader(ctx context.Context, b *bed, slot string, _ int) (result, error) {
+func (t turn) topics() []string { return topicsOf(t.prefix) }
+
+// The keys that the report compares with each other.
+const (
+	napping     = "reader-napping"
+	neverNaps   = "reader"
+	recvlogical = "pg_recvlogical"
+	ourStream   = "stream"
+	debeziumKey = "debezium"
+	tunedKey    = "debezium-tuned"
+)
+
+// nameOf is how tables call a contender.
+var nameOf = map[string]string{
+	napping:     "bare reader, napping (the limit)",
+	neverNaps:   "the same reader, never napping",
+	recvlogical: "`pg_recvlogical` to /dev/null",
+	ourStream:   "cdc-outbox's stream, discarding",
+	atLeastOnce: "cdc-outbox to Kafka",
+	exactlyOnce: "cdc-outbox exactly_once to Kafka",
+	debeziumKey: "Debezium, default settings, to Kafka",
+	tunedKey:    "Debezium, tuned, to Kafka",
+}
+
+// contenders are those of the main table, the same for each load.
+func contenders(b *bed) []contender {
+	return []contender{
+		{key: napping, pass: passReference(referenceNap)},
+		{key: neverNaps, pass: passReference(0)},
+		{key: recvlogical, missing: missingRecvlogical(b), pass: passRecvlogical},
+		{key: ourStream, pass: passStream},
+		{key: atLeastOnce, missing: missingBinary(), publishes: true, pass: passOurs()},
+		{key: exactlyOnce, missing: missingBinary(), publishes: true, pass: passExactlyOnce},
+	}
+}
+
+func debeziums() []contender {
+	return []contender{
+		{key: debeziumKey, missing: missingJava(), publishes: true, pass: passDebezium(nil)},
+		{key: tunedKey, missing: missingJava(), publishes: true, pass: passDebezium(debeziumTuned)},
+	}
+}
+
+func (c *contender) title() string {
+	if c.name != "" {
+		return c.name
+	}
+	return nameOf[c.key]
+}
+
+func passReference(nap time.Duration) func(context.Context, turn) (result, error) {
+	return func(ctx context.Context, t turn) (result, error) {
+		return t.passSelf(ctx, referenceCommand, "-nap", nap.String())
+	}
+}
+
+func passStream(ctx context.Context, t turn) (result, error) { return t.passSelf(ctx, readerCommand) }
+
+// passSelf runs one of this program's readers as a process of its own.
+func (t turn) passSelf(ctx context.Context, command string, more ...string) (result, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return result{}, err
 	}
-	cmd := exec.Command(self, readerCommand, "-dsn", b.dsn, "-slot", slot, "-rows", fmt.Sprint(b.rows))
-	return runToEnd(ctx, b, cmd, slot)
+	cmd := exec.Command(self, append([]string{
+		command, "-dsn", t.bed.clientDSN, "-slot", t.slot, "-rows", fmt.Sprint(t.bed.rows),
+	}, more...)...)
+	return t.runToEnd(ctx, cmd)
 }
 
 func missingRecvlogical(b *bed) string {
-	if _, err := os.Stat(recvlogical(b)); err != nil {
+	if _, err := os.Stat(recvlogicalPath(b)); err != nil {
 		return "not installed"
 	}
 	return ""
 }
 
-func recvlogical(b *bed) string { return filepath.Join(b.postgres.BinDir(), "pg_recvlogical") }
+func recvlogicalPath(b *bed) string { return filepath.Join(b.postgres.BinDir(), "pg_recvlogical") }
 
-func passRecvlogical(ctx context.Context, b *bed, slot string, _ int) (result, error) {
-	cmd := exec.Command(recvlogical(b), "--dbname", b.dsn, "--slot", slot, "--start", "--file", "/dev/null",
-		"--no-loop", "--endpos", b.end, "--option", "proto_version=1", "--option", "publication_names="+publication)
-	return runToEnd(ctx, b, cmd, slot)
+func passRecvlogical(ctx context.Context, t turn) (result, error) {
+	cmd := exec.Command(recvlogicalPath(t.bed), "--dbname", t.bed.clientDSN, "--slot", t.slot, "--start",
+		"--file", "/dev/null", "--no-loop", "--endpos", t.bed.end, "--option", "proto_version=1",
+		"--option", "publication_names="+publication)
+	return t.runToEnd(ctx, cmd)
 }
 
 // runToEnd is the pass of a contender that ends when it has read everything.
-func runToEnd(ctx context.Context, b *bed, cmd *exec.Cmd, slot string) (result, error) {
-	server := b.watchWalsender(ctx, slot)
-	p, err := startProcess(ctx, cmd)
+func (t turn) runToEnd(ctx context.Context, cmd *exec.Cmd) (result, error) {
+	server := t.bed.watchWalsender(ctx, t.slot)
+	p, err := t.bed.startContender(ctx, cmd)
 	if err != nil {
 		server()
 		return result{}, err
 	}
 	err = p.await(ctx)
-	elapsed := time.Since(p.started)
-	return result{Elapsed: elapsed, Client: p.used(), Server: server().CPU}, err
+	return p.result(time.Now(), server()), err
 }
 
 const binary = "bin/cdc-outbox"
@@ -85,10 +134,6 @@ func missingBinary() string {
 	return ""
 }
 
-func ourPrefix(round int) string { return fmt.Sprintf("ours-%d", round) }
-
-func ourTopics(round int) []string { return topicsOf(ourPrefix(round)) }
-
 // topicsOf is one topic per aggregate type.
 func topicsOf(prefix string) []string {
 	var topics []string
@@ -98,29 +143,30 @@ func topicsOf(prefix string) []string {
 	return topics
 }
 
-func passOurs(ctx context.Context, b *bed, slot string, round int) (result, error) {
-	return passConnector(ctx, b, slot, ourCommand(b, slot, ourPrefix(round), atLeastOnce), func(p *process) error {
-		return b.awaitRecords(ctx, p, ourTopics(round))
-	})
+// passOurs runs the connector with its defaults and a few settings more.
+func passOurs(env ...string) func(context.Context, turn) (result, error) {
+	return func(ctx context.Context, t turn) (result, error) {
+		return t.passConnector(ctx, ourCommand(t.bed, t.slot, t.prefix, atLeastOnce, env...), func(p *process) error {
+			return t.bed.awaitRecords(ctx, p, t.topics())
+		})
+	}
 }
 
 // passConnector runs the connector until all is there.
-func passConnector(ctx context.Context, b *bed, slot string, cmd *exec.Cmd,
-	all func(p *process) error,
-) (result, error) {
-	server := b.watchWalsender(ctx, slot)
-	p, err := startProcess(ctx, cmd)
+func (t turn) passConnector(ctx context.Context, cmd *exec.Cmd, all func(p *process) error) (result, error) {
+	server := t.bed.watchWalsender(ctx, t.slot)
+	p, err := t.bed.startContender(ctx, cmd)
 	if err != nil {
 		server()
 		return result{}, err
 	}
 	err = all(p)
-	elapsed := time.Since(p.started)
-	serverCPU := server().CPU // up to here: a walsender with nothing left to send costs nothing worth counting
+	end := time.Now()
+	walsender := server() // up to here: a walsender with nothing left to send costs nothing worth counting
 	if serr := p.stop(); err == nil {
 		err = serr
 	}
-	return result{Elapsed: elapsed, Client: p.used(), Server: serverCPU}, err
+	return p.result(end, walsender), err
 }
 
 // The values of the key delivery.
@@ -133,7 +179,7 @@ const (
 func ourCommand(b *bed, slot, prefix, delivery string, more ...string) *exec.Cmd {
 	cmd := exec.Command(binary, "run")
 	cmd.Env = append(os.Environ(),
-		"CDC_OUTBOX_POSTGRES_DSN="+b.dsn,
+		"CDC_OUTBOX_POSTGRES_DSN="+b.clientDSN,
 		"CDC_OUTBOX_POSTGRES_SLOT="+slot,
 		"CDC_OUTBOX_POSTGRES_PUBLICATION="+publication,
 		"CDC_OUTBOX_KAFKA_BROKERS="+b.brokers,

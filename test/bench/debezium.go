@@ -28,47 +28,47 @@ func missingJava() string {
 	return ""
 }
 
-func debeziumPrefix(round int) string { return fmt.Sprintf("debezium-%d", round) }
-
-func debeziumTopics(round int) []string { return topicsOf(debeziumPrefix(round)) }
-
 // passDebezium runs Debezium in a standalone Kafka Connect worker. Its time counts from the first record on, so that
 // the start of the JVM is left out of the rate; its CPU cannot be measured apart and includes the start.
-func passDebezium(ctx context.Context, b *bed, slot string, round int) (result, error) {
-	dir, err := scratch.NewDir("debezium")
-	if err != nil {
-		return result{}, err
+func passDebezium(tuning []string) func(context.Context, turn) (result, error) {
+	return func(ctx context.Context, t turn) (result, error) {
+		dir, err := scratch.NewDir("debezium")
+		if err != nil {
+			return result{}, err
+		}
+		defer dir.Remove()
+		jars, err := debeziumJars(ctx)
+		if err != nil {
+			return result{}, err
+		}
+		files, err := t.debeziumConfig(dir.Path, tuning)
+		if err != nil {
+			return result{}, err
+		}
+		cmd := exec.Command("java", append([]string{
+			"-cp", filepath.Join(jars, "*"), "org.apache.kafka.connect.cli.ConnectStandalone",
+		}, files...)...)
+		var first time.Time
+		r, err := t.passConnector(ctx, cmd, func(p *process) error {
+			if err := t.bed.awaitCount(ctx, p, 1, t.topics()); err != nil {
+				return err
+			}
+			first = time.Now()
+			return t.bed.awaitRecords(ctx, p, t.topics())
+		})
+		r.Taken = first
+		return r, err
 	}
-	defer dir.Remove()
-	jars, err := debeziumJars(ctx)
-	if err != nil {
-		return result{}, err
-	}
-	files, err := debeziumConfig(b, dir.Path, slot, round)
-	if err != nil {
-		return result{}, err
-	}
-	server := b.watchWalsender(ctx, slot)
-	cmd := exec.Command("java", append([]string{
-		"-cp", filepath.Join(jars, "*"), "org.apache.kafka.connect.cli.ConnectStandalone",
-	}, files...)...)
-	p, err := startProcess(ctx, cmd)
-	if err != nil {
-		server()
-		return result{}, err
-	}
-	topics := debeziumTopics(round)
-	var first time.Time
-	if err = b.awaitCount(ctx, p, 1, topics); err == nil {
-		first = time.Now()
-		err = b.awaitRecords(ctx, p, topics)
-	}
-	elapsed := time.Since(first)
-	serverCPU := server().CPU
-	if serr := p.stop(); err == nil {
-		err = serr
-	}
-	return result{Elapsed: elapsed, Client: p.used(), Server: serverCPU}, err
+}
+
+// debeziumTuned is what helps a backlog: larger batches and queues on both sides, and shorter waits between them.
+var debeziumTuned = []string{
+	"max.batch.size=16384",
+	"max.queue.size=65536",
+	"poll.interval.ms=10",
+	"producer.override.linger.ms=10",
+	"producer.override.batch.size=262144",
+	"producer.override.buffer.memory=134217728",
 }
 
 // debeziumJars fetches the jars once into the cache.
@@ -103,8 +103,8 @@ func debeziumJars(ctx context.Context) (string, error) {
 
 // debeziumConfig writes the worker's and the connector's properties: Debezium's defaults, the outbox event router with
 // our column names, and converters that pass keys and values through as text, as the product does.
-func debeziumConfig(b *bed, dir, slot string, round int) ([]string, error) {
-	pg, err := pgx.ParseConfig(b.dsn)
+func (t turn) debeziumConfig(dir string, tuning []string) ([]string, error) {
+	pg, err := pgx.ParseConfig(t.bed.clientDSN)
 	if err != nil {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ func debeziumConfig(b *bed, dir, slot string, round int) ([]string, error) {
 		return nil, err
 	}
 	worker := []string{
-		"bootstrap.servers=" + b.brokers,
+		"bootstrap.servers=" + t.bed.brokers,
 		"listeners=http://127.0.0.1:" + fmt.Sprint(rest),
 		"offset.storage.file.filename=" + filepath.Join(dir, "offsets"),
 		"key.converter=org.apache.kafka.connect.storage.StringConverter",
@@ -129,7 +129,7 @@ func debeziumConfig(b *bed, dir, slot string, round int) ([]string, error) {
 		"database.password=unused",
 		"database.dbname=" + pg.Database,
 		"plugin.name=pgoutput",
-		"slot.name=" + slot,
+		"slot.name=" + t.slot,
 		"publication.name=" + publication,
 		"publication.autocreate.mode=disabled",
 		"table.include.list=public.outbox",
@@ -139,9 +139,9 @@ func debeziumConfig(b *bed, dir, slot string, round int) ([]string, error) {
 		"transforms.outbox.table.field.event.key=aggregate_id",
 		"transforms.outbox.table.field.event.type=event_type",
 		"transforms.outbox.route.by.field=aggregate_type",
-		"transforms.outbox.route.topic.replacement=" + debeziumPrefix(round) + ".${routedByValue}",
+		"transforms.outbox.route.topic.replacement=" + t.prefix + ".${routedByValue}",
 	}
-	return writeProperties(dir, worker, connector)
+	return writeProperties(dir, worker, append(connector, tuning...))
 }
 
 // writeProperties writes one file per list and returns their names in that order, which is that of the worker's

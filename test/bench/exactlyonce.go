@@ -11,20 +11,16 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/port"
 )
 
-func exactlyOncePrefix(round int) string { return fmt.Sprintf("once-%d", round) }
-
-func exactlyOnceTopics(round int) []string { return topicsOf(exactlyOncePrefix(round)) }
-
 // passExactlyOnce waits for the connector's own count: the log also holds the markers of its transactions, so offsets
 // do not tell when all records are there, and a record counts only once its transaction is committed.
-func passExactlyOnce(ctx context.Context, b *bed, slot string, round int) (result, error) {
+func passExactlyOnce(ctx context.Context, t turn) (result, error) {
 	n, err := port.Free()
 	if err != nil {
 		return result{}, err
 	}
 	address := "127.0.0.1:" + strconv.Itoa(n)
-	cmd := ourCommand(b, slot, exactlyOncePrefix(round), exactlyOnce, "CDC_OUTBOX_HTTP_LISTEN="+address)
-	return passConnector(ctx, b, slot, cmd, func(p *process) error { return awaitPublished(ctx, p, address, b.rows) })
+	cmd := ourCommand(t.bed, t.slot, t.prefix, exactlyOnce, "CDC_OUTBOX_HTTP_LISTEN="+address)
+	return t.passConnector(ctx, cmd, func(p *process) error { return awaitPublished(ctx, p, address, t.bed.rows) })
 }
 
 // awaitPublished asks seldom enough not to be seen in the connector's CPU time.

@@ -1,4 +1,4 @@
-// Command bench measures cdc-outbox beside a bare reader, pg_recvlogical and Debezium, over the same write-ahead log on
+// Command bench measures cdc-outbox beside bare readers, pg_recvlogical and Debezium, over the same write-ahead log on
 // the same machine. It starts its own Postgres and Kafka. `make bench` and `make bench-latency` run it; the figures in
 // README.md come from it.
 package main
@@ -14,7 +14,7 @@ import (
 )
 
 const usage = `usage:
-  bench throughput [-rows N] [-per-tx N] [-rounds N] [-debezium] [-only NAMES]
+  bench throughput [-rows N] [-per-tx N] [-rounds N] [-debezium] [-only NAMES] [-out FILE]
   bench polling [-rows N] [-per-tx N]
   bench latency [-rate N] [-for DURATION] [-delivery at_least_once|exactly_once]`
 
@@ -39,8 +39,10 @@ func run(ctx context.Context, args []string) error {
 		return latency(ctx, args[1:])
 	case "polling":
 		return pollingCost(ctx, args[1:])
-	case readerCommand: // the bare reader is a process of its own, so that its CPU is measured apart from the bench's
+	case readerCommand: // the readers are processes of their own, so that their CPU is measured apart
 		return bareReader(ctx, args[1:])
+	case referenceCommand:
+		return reference(ctx, args[1:])
 	default:
 		return errors.New(usage)
 	}

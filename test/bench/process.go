@@ -71,6 +71,16 @@ func (p *process) used() watched {
 	return w
 }
 
+// result is what a pass took. Its time counts from the moment when the slot was taken, so that a rate over a small load
+// is not one of start and login; what came before is the start.
+func (p *process) result(end time.Time, walsender watched) result {
+	r := result{Began: p.started, Taken: walsender.Since, End: end, Client: p.used(), Server: walsender.CPU}
+	if r.Taken.IsZero() { // it was over before the slot could be seen in use
+		r.Taken = r.Began
+	}
+	return r
+}
+
 // tail keeps the last few kilobytes written to it. exec.Cmd writes from one goroutine; read it after the end.
 type tail struct{ buf bytes.Buffer }
 

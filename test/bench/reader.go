@@ -20,8 +20,8 @@ const readerCommand = "reader"
 
 var errAllRead = errors.New("all rows read")
 
-// bareReader reads rows from a slot with the product's own stream and does nothing with them: the limit that the
-// walsender and the decoder set to every consumer after them.
+// bareReader reads rows from a slot with the product's own stream and does nothing with them: what the stream leaves to
+// the producer after it. What the walsender leaves to any client is the reference reader's business.
 func bareReader(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet(readerCommand, flag.ContinueOnError)
 	dsn := flags.String("dsn", "", "")

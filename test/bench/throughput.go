@@ -5,21 +5,23 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"runtime"
+	"slices"
 	"strings"
 	"time"
 )
 
-// throughput loads the rows once and lets every contender read them, each from a slot created before the load. The
-// rounds alternate and the table shows medians, because a shared machine's speed drifts.
+// throughput loads the rows and lets every contender read them, each from a slot created before the load. The rounds
+// alternate and the tables show medians, because a shared machine's speed drifts.
 func throughput(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("throughput", flag.ContinueOnError)
 	rows := flags.Int("rows", 1_000_000, "rows to load")
 	perTx := flags.Int("per-tx", 10, "rows per transaction")
-	rounds := flags.Int("rounds", 3, "passes of each contender")
+	single := flags.Bool("single", true, "a second load, of one row per transaction")
+	rounds := flags.Int("rounds", 5, "passes of each contender")
 	debezium := flags.Bool("debezium", os.Getenv("DEBEZIUM") == "1",
 		"Debezium too (needs java and mvn; fetches it on first use)")
 	only := flags.String("only", "", "comma-separated parts of names: only these contenders")
+	out := flags.String("out", "", "append a line per pass, in the format of Go's benchmarks")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -28,43 +30,115 @@ func throughput(ctx context.Context, args []string) error {
 		return err
 	}
 	defer b.close()
-	all := pick(contenders(b, *debezium), *only)
+	m, err := newMeter(b, *rounds, *out)
+	if err != nil {
+		return err
+	}
+	defer m.close()
+	all := contenders(b)
+	if *debezium {
+		all = append(all, debeziums()...)
+	}
+	if err := m.measure(ctx, perTxKey(*perTx), workload{rows: *rows, perTx: *perTx}, pick(all, *only)); err != nil {
+		return err
+	}
+	if *single && *perTx != 1 {
+		l := workload{rows: *rows / 2, perTx: 1}
+		if err := m.measure(ctx, onePerTx, l, pick(contenders(b), *only)); err != nil {
+			return err
+		}
+	}
+	for _, load := range loads(m.all) {
+		fmt.Printf("%s:\n\n", loadName(load))
+		reportThroughput(os.Stdout, m.all, load)
+		fmt.Println()
+	}
+	reportGoals(os.Stdout, m.all)
+	return nil
+}
+
+func perTxKey(perTx int) string { return fmt.Sprintf("%d-per-tx", perTx) }
+
+// meter lets contenders take turns on a bed and keeps what they took.
+type meter struct {
+	bed    *bed
+	rounds int
+	out    *output
+	all    []*series
+	warm   bool // the broker has had records
+}
+
+func newMeter(b *bed, rounds int, path string) (*meter, error) {
+	m := &meter{bed: b, rounds: rounds}
+	var err error
+	if path != "" {
+		m.out, err = openOutput(path, b)
+	}
+	return m, err
+}
+
+func (m *meter) close() {
+	if m.out != nil {
+		_ = m.out.file.Close() // each line was written, and checked, when it came
+	}
+}
+
+// measure lets each contender read a new load, in rounds.
+func (m *meter) measure(ctx context.Context, key string, l workload, all []contender) error {
+	var slots []string
 	for i := range all {
-		for round := range *rounds {
-			if err := b.createSlot(ctx, slotName(i, round)); err != nil {
+		for round := range m.rounds {
+			slots = append(slots, slotName(i, round))
+		}
+	}
+	slots = append(slots, warmUpSlot)
+	took, err := m.bed.refill(ctx, l, slots)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%s: %d rows, loaded in %s: %s of WAL\n", loadName(key), l.rows, took.Round(time.Millisecond), m.bed.wal)
+	of := make([]*series, len(all))
+	for i := range all {
+		of[i] = &series{load: key, key: all[i].key, name: all[i].title(), note: all[i].missing, rows: l.rows}
+	}
+	m.all = append(m.all, of...)
+	if err := m.warmUp(ctx, all); err != nil {
+		return err
+	}
+	for round := range m.rounds {
+		for i := range all {
+			if all[i].missing != "" {
+				continue
+			}
+			prefix := fmt.Sprintf("%s-%s-%d", all[i].key, key, round)
+			f, err := m.pass(ctx, all[i], turn{bed: m.bed, slot: slotName(i, round), prefix: prefix})
+			if err != nil {
+				return fmt.Errorf("%s, %s, round %d: %w", loadName(key), of[i].name, round+1, err)
+			}
+			of[i].passes = append(of[i].passes, f)
+			fmt.Printf("round %d  %-40s %8.1f k rows/s  client %6.2f s/M  walsender %6.2f s/M  %5.0f MB\n", round+1,
+				of[i].name, f.Rate/1000, f.Client, f.Walsender, f.Peak)
+			if err := m.out.write(of[i], f); err != nil {
 				return err
 			}
 		}
 	}
-	took, err := b.load(ctx, *perTx)
-	if err != nil {
-		return err
-	}
-	fmt.Printf("%d rows, %d per transaction, loaded in %s: %s of WAL; PostgreSQL %s, Kafka %s, %s, %d cores\n\n", *rows,
-		*perTx,
-		took.Round(time.Millisecond), b.wal, b.postgres.Version(), kafkaVersion, runtime.Version(), runtime.NumCPU())
-
-	tables := make([]*series, len(all))
-	for i, c := range all {
-		tables[i] = &series{name: c.name, note: c.missing}
-	}
-	for round := range *rounds {
-		for i, c := range all {
-			if c.missing != "" {
-				continue
-			}
-			r, err := b.pass(ctx, c, slotName(i, round), round)
-			if err != nil {
-				return fmt.Errorf("%s, round %d: %w", c.name, round+1, err)
-			}
-			tables[i].results = append(tables[i].results, r)
-			fmt.Printf("round %d  %-40s %8.3f s  client %6.2f s  walsender %6.2f s  %5.0f MB\n", round+1, c.name,
-				r.Elapsed.Seconds(), r.Client.CPU.Seconds(), r.Server.Seconds(), float64(r.Client.Peak)/1e6)
-		}
-	}
 	fmt.Println()
-	report(os.Stdout, *rows, tables)
 	return nil
+}
+
+const warmUpSlot = "bench_warm_up"
+
+// warmUp publishes the first load once before it counts: a broker that has just started takes records at half speed.
+func (m *meter) warmUp(ctx context.Context, all []contender) error {
+	publishes := func(c contender) bool { return c.publishes && c.missing == "" }
+	if m.warm || missingBinary() != "" || !slices.ContainsFunc(all, publishes) {
+		return nil
+	}
+	m.warm = true
+	c := contender{publishes: true, pass: passOurs()}
+	_, err := m.pass(ctx, c, turn{bed: m.bed, slot: warmUpSlot, prefix: "warm-up"})
+	return err
 }
 
 func slotName(contender, round int) string { return fmt.Sprintf("bench_%d_%d", contender, round) }
@@ -76,7 +150,7 @@ func pick(all []contender, only string) []contender {
 	var some []contender
 	for _, c := range all {
 		for _, part := range strings.Split(only, ",") {
-			if strings.Contains(c.name, part) {
+			if strings.Contains(c.title(), part) || c.key == part {
 				some = append(some, c)
 				break
 			}
@@ -86,22 +160,24 @@ func pick(all []contender, only string) []contender {
 }
 
 // pass lets a contender publish to fresh topics, and compares what is there afterwards with the table.
-func (b *bed) pass(ctx context.Context, c contender, slot string, round int) (result, error) {
+func (m *meter) pass(ctx context.Context, c contender, t turn) (figures, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()
-	var topics []string
-	if c.topics != nil {
-		topics = c.topics(round)
-		if err := b.createTopics(ctx, topics); err != nil {
-			return result{}, err
-		}
+	if !c.publishes {
+		r, err := c.pass(ctx, t)
+		return r.figures(m.bed.rows), err
 	}
-	r, err := c.pass(ctx, b, slot, round)
-	if err != nil || topics == nil {
-		return r, err
+	topics := t.topics()
+	if err := m.bed.createTopics(ctx, topics); err != nil {
+		return figures{}, err
 	}
-	if err := b.verify(ctx, topics); err != nil {
-		return r, err
+	r, err := c.pass(ctx, t)
+	if err != nil {
+		return figures{}, err
 	}
-	return r, b.kafka.Delete(ctx, topics...)
+	if err := m.bed.verify(ctx, topics); err != nil {
+		return figures{}, err
+	}
+	r.Wire = m.bed.logSize(topics)
+	return r.figures(m.bed.rows), m.bed.kafka.Delete(ctx, topics...)
 }

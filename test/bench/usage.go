@@ -18,13 +18,14 @@ const clockTicks = 100
 
 // watched is what a process has used, sampled while it lives: /proc reports nothing about a process that has ended.
 type watched struct {
-	CPU  time.Duration // user and system
-	Peak int64         // resident memory, bytes
+	Since time.Time     // when it was first seen
+	CPU   time.Duration // user and system
+	Peak  int64         // resident memory, bytes
 }
 
 // watch samples a process every 20 ms until ctx ends or the process does.
 func watch(ctx context.Context, pid int) watched {
-	var w watched
+	w := watched{Since: time.Now()}
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -50,7 +51,7 @@ func watchWalsender(ctx context.Context, conn *pgx.Conn, slot string) watched {
 		if err == nil && pid != nil {
 			return watch(ctx, *pid)
 		}
-		time.Sleep(10 * time.Millisecond)
+		time.Sleep(5 * time.Millisecond)
 	}
 	return watched{}
 }
