@@ -51,7 +51,7 @@ var nameOf = map[string]string{
 	tunedKey:    "Debezium, tuned, to Kafka",
 }
 
-// contenders are those of the main table, the same for each load.
+// contenders fill the main table, for each load.
 func contenders(b *bed) []contender {
 	return []contender{
 		{key: napping, pass: passReference(referenceNap)},

@@ -29,7 +29,7 @@ var units = []struct {
 	{"log-B/row", func(f *figures) *float64 { return &f.BytesOnLog }},
 }
 
-// openOutput appends to a file, so that several runs make one: the passes of a contender are those of all of them.
+// openOutput appends to a file, so that several runs make one series of passes.
 func openOutput(path string, b *bed) (*output, error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
