@@ -65,6 +65,10 @@ type Config struct {
 	// KindPassedOver, and little is kept of the table. It is called from Receive.
 	PassOver func(*pgoutput.Relation) bool
 
+	// OnWait, where set, is called by Receive before it waits for the server: the moment to send what is kept for
+	// company. It must not block.
+	OnWait func()
+
 	// StatusInterval is how often confirmed positions are reported to the server; never more than a third of its
 	// wal_sender_timeout. Default 1s.
 	StatusInterval time.Duration
@@ -118,6 +122,9 @@ func (c Config) check() (*Config, error) {
 	}
 	if c.OnIdentity == nil {
 		c.OnIdentity = func(Identity) error { return nil }
+	}
+	if c.OnWait == nil {
+		c.OnWait = func() {}
 	}
 	if c.OnState == nil {
 		c.OnState = func(State) {}

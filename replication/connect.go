@@ -310,7 +310,7 @@ func (c *connection) stream(ctx context.Context, r *runner, id Identity) (*Strea
 		_ = hijacked.Conn.Close()
 		return nil, r.cfg.retry(err)
 	}
-	c.socket.Stream()
+	c.socket.Stream(r.cfg.OnWait)
 	s := newStream(ctx, r, hijacked.Conn, c.reader, id)
 	s.holder = func(ctx context.Context) (uint32, lsn.LSN, error) { return c.holder(ctx, r.cfg.Slot) }
 	s.shutdown.start(s, c.knock)

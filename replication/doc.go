@@ -14,7 +14,7 @@
 //     ConfirmedFlush. On later streams, resume; transactions after Confirmed are sent again. Where TimelineChanged is
 //     set, rewind to ConfirmedFlush; otherwise Run refuses to go on. Where ConfirmedFlush is ahead of Confirmed,
 //     another instance held the slot meanwhile and confirmed that far: rewind to ConfirmedFlush as well.
-//  4. Call Receive, Buffered and Finish from one goroutine. A Message and all it points to are valid until the next
+//  4. Call Receive and Finish from one goroutine. A Message and all it points to are valid until the next
 //     Receive, except its *Relation, which never changes and may be kept.
 //  5. Take as long as necessary between two calls of Receive. Status updates continue automatically, so a full window
 //     upstream does not make the server hang up. What is not received stays in Postgres.

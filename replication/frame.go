@@ -52,18 +52,6 @@ func (f *frames) next() (typ byte, body []byte, err error) {
 	}
 }
 
-// peek returns the type of the next message if it lies in memory in full.
-func (f *frames) peek() (typ byte, ok bool) {
-	n, err := f.length()
-	if err != nil {
-		return 0, true // next will say so without waiting
-	}
-	if f.wp-f.rp < n {
-		return 0, false
-	}
-	return f.buf[f.rp], true
-}
-
 // length is the next message's whole length, or the header's where that is still to come.
 func (f *frames) length() (int, error) {
 	if f.wp-f.rp < frameHeader {

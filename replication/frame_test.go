@@ -97,17 +97,6 @@ func TestFramesReadingContinuesAfterDeadline(t *testing.T) {
 	require.Equal(t, "dk", string(types))
 }
 
-func TestFramesPeekWholeMessagesOnly(t *testing.T) {
-	wire := append(frame('d', 10), frame('N', 4)...)
-	f := newFrames(&stutter{pieces: [][]byte{wire[:len(wire)-1], wire[len(wire)-1:]}, late: true})
-	_, ok := f.peek()
-	require.False(t, ok)
-	_, _, err := f.next()
-	require.NoError(t, err)
-	_, ok = f.peek()
-	require.False(t, ok, "the notice lacks a byte")
-}
-
 // TestMessageReaderNeverReadsAhead: however greedy the reader above, it gets no byte beyond the message it is in.
 // TestGoldenByteByByte feeds the transcripts through the frame reader in the smallest pieces.
 func TestGoldenByteByByte(t *testing.T) {

@@ -53,7 +53,7 @@ type Identity struct {
 	walSenderTimeout time.Duration
 }
 
-// Stream is one replication connection in COPY mode. Receive, Buffered and Finish belong to one goroutine; the
+// Stream is one replication connection in COPY mode. Receive and Finish belong to one goroutine; the
 // other methods may be called from anywhere. The duties of the holder of a stream are in the package documentation.
 type Stream struct {
 	ctx        context.Context // Run's; kept to tell its end from a broken stream
@@ -127,12 +127,6 @@ func (s *Stream) LastHeard() time.Time { return s.epoch.Add(time.Duration(s.hear
 // Broken is closed once it is known, without a Receive, that the next Receive will fail: status updates go out
 // all the time, and they find a dead line or a server that no longer answers.
 func (s *Stream) Broken() <-chan struct{} { return s.broken }
-
-// Buffered reports whether another message lies in memory, so that Receive would not wait.
-func (s *Stream) Buffered() bool {
-	typ, ok := s.frames.peek()
-	return ok && typ != 'N' && typ != 'S' // notices and parameters are skipped
-}
 
 // Receive returns the next message, waiting for it as long as it takes. The message is valid until the next call.
 // An error is final and either the cause of Run's context's end or a *fault.Error; return it from consume.

@@ -31,20 +31,6 @@ func TestStreamSkipsKnownPositions(t *testing.T) {
 	})
 }
 
-func TestStreamBuffered(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, p := streamTo(t.Context(), t, Config{}, Identity{})
-		require.False(t, s.Buffered())
-		go p.send(append(append(commitAt(1), commitAt(2)...), notice("00000", "", "")...))
-		_, err := s.Receive()
-		require.NoError(t, err)
-		require.True(t, s.Buffered())
-		_, err = s.Receive()
-		require.NoError(t, err)
-		require.False(t, s.Buffered(), "a notice is nothing to receive")
-	})
-}
-
 func TestStreamErrorsHaveAKind(t *testing.T) {
 	tests := map[string]struct {
 		send []byte

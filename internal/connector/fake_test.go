@@ -85,8 +85,9 @@ type fakeStream struct {
 	compare  error // what it says
 
 	confirms    bool
-	heldByOther error               // what Holds says
-	past        bool                // what Past says
+	heldByOther error // what Holds says
+	past        bool  // what Past says
+	onWait      func()
 	after       []replication.State // once it broke
 }
 
@@ -117,6 +118,7 @@ func (s *fakeStream) Receive() (*pgoutput.Message, error) {
 	if s.breaks || s.lost() {
 		return nil, &fault.Error{Kind: fault.Retry, Object: "stream", Err: errors.New("broken")}
 	}
+	s.onWait()
 	select {
 	case <-s.nudge:
 		return nil, replication.ErrInterrupted
@@ -135,7 +137,6 @@ func (s *fakeStream) lost() bool {
 	}
 }
 
-func (s *fakeStream) Buffered() bool          { return len(s.script) > 0 }
 func (s *fakeStream) Broken() <-chan struct{} { return s.broken }
 func (s *fakeStream) Interrupt()              { s.nudge <- struct{}{} }
 
@@ -378,7 +379,7 @@ func startWith(t *testing.T, cfg Config, p *fakeProducer, openings ...opening) *
 				return err
 			}
 			rc.OnState(replication.State{Phase: replication.Streaming, Identity: o.identity})
-			o.stream.life = ctx
+			o.stream.life, o.stream.onWait = ctx, rc.OnWait
 			err := consume(o.stream)
 			if err == nil || fault.KindOf(err) != fault.Retry {
 				return err

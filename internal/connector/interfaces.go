@@ -14,7 +14,6 @@ import (
 // stream is what the reader needs of a replication.Stream.
 type stream interface {
 	Receive() (*pgoutput.Message, error)
-	Buffered() bool
 	Interrupt()
 	Broken() <-chan struct{}
 	Finish(ctx context.Context) error

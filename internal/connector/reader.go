@@ -92,9 +92,6 @@ func (r *reader) relay(s stream) error {
 		if r.c.isStopping() && !r.tracker.Open() {
 			return r.finish(s)
 		}
-		if !s.Buffered() {
-			r.c.producer.Flush()
-		}
 		m, err := s.Receive()
 		switch {
 		case errors.Is(err, replication.ErrInterrupted):

@@ -21,6 +21,7 @@ func (c *Connector) replicationConfig() replication.Config {
 	rc.Withhold = true
 	rc.OnIdentity = c.identified
 	rc.OnState = c.streamState
+	rc.OnWait = c.producer.Flush
 	rc.Marked = c.marked
 	rc.PassOver = c.reader.isForeign
 	return rc

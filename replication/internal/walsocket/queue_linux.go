@@ -10,17 +10,17 @@ import (
 
 // kernelQueue is the receive queue of a socket.
 type kernelQueue struct {
-	raw  syscall.RawConn
-	near bool // the server is so near that the buffer may be fixed
+	raw     syscall.RawConn
+	fixable bool // a buffer of fixed size holds all that has to be under way
 
-	ask, hold, free func(fd uintptr) // made once, so that calling them does not allocate
-	have            int
+	ask, hold, free, mark func(fd uintptr) // made once, so that calling them does not allocate
+	have, least           int
 }
 
 // kernelQueueOf returns nil where c is not a socket.
 func kernelQueueOf(c net.Conn) queue {
 	if q := newKernelQueue(c); q != nil {
-		q.near = q.isNear()
+		q.fixable = q.isNear() && q.fits()
 		return q
 	}
 	return nil
@@ -43,10 +43,12 @@ func newKernelQueue(c net.Conn) *kernelQueue {
 		}
 		q.have = n
 	}
-	// Where holding fails, naps gain less, and nothing else changes. Kernels before 5.14 know no SO_BUF_LOCK and keep
+	// Where holding fails, sleeps gain less, and nothing else changes. Kernels before 5.14 know no SO_BUF_LOCK and keep
 	// the size.
-	q.hold = func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, napBuffer) }
+	q.hold = func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer) }
 	q.free = func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_BUF_LOCK, 0) }
+	// Without it (Unix-domain sockets ignore it) sleeps gain less, and nothing else changes.
+	q.mark = func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVLOWAT, q.least) }
 	return q
 }
 
@@ -58,21 +60,33 @@ func (q *kernelQueue) bytes() int {
 }
 
 func (q *kernelQueue) lowWater(n int) {
-	// Without it (Unix-domain sockets ignore it) naps gain less, and nothing else changes.
-	_ = q.raw.Control(func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVLOWAT, n) })
+	q.least = n
+	_ = q.raw.Control(q.mark)
 }
 
 func (q *kernelQueue) isNear() (near bool) {
 	_ = q.raw.Control(func(fd uintptr) {
 		info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
-		near = err == nil && time.Duration(info.Rtt)*time.Microsecond <= napRTT
+		near = err == nil && time.Duration(info.Rtt)*time.Microsecond <= fixedRTT
 	})
 	return near
 }
 
+// fits reports whether the kernel grants the buffer: where net.core.rmem_max is small, a fixed one would hold less than
+// the longest segment, and lose it again and again.
+func (q *kernelQueue) fits() (fits bool) {
+	_ = q.raw.Control(func(fd uintptr) {
+		q.hold(fd)
+		size, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF)
+		fits = err == nil && size >= 2*receiveBuffer
+		q.free(fd)
+	})
+	return fits
+}
+
 func (q *kernelQueue) fix(fixed bool) {
 	switch {
-	case !q.near:
+	case !q.fixable:
 	case fixed:
 		_ = q.raw.Control(q.hold)
 	default:

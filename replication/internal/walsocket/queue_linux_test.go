@@ -26,14 +26,14 @@ func TestKernelQueueAsksTheKernel(t *testing.T) {
 	require.Eventually(t, func() bool { return q.bytes() == 1000 }, time.Second, time.Millisecond)
 	require.Zero(t, testing.AllocsPerRun(100, func() { q.bytes() }))
 
-	q.near = q.isNear()
+	q.fixable = q.isNear() && q.fits()
 	q.fix(true)
 	var size int
 	require.NoError(t, q.raw.Control(func(fd uintptr) {
 		size, err = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF)
 	}))
 	require.NoError(t, err)
-	require.Equal(t, 2*napBuffer, size, "the other end is near")
+	require.Equal(t, 2*receiveBuffer, size, "the other end is near")
 
 	near, far := net.Pipe()
 	defer near.Close()

@@ -4,5 +4,5 @@ package walsocket
 
 import "net"
 
-// kernelQueueOf returns nil: the reader never stays away.
+// kernelQueueOf returns nil: the reader never sleeps.
 func kernelQueueOf(net.Conn) queue { return nil }

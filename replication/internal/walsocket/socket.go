@@ -7,33 +7,56 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/linelimit"
 )
 
-// ReadBuffer is the size of the buffer to read into: as much as a napping reader lets pile up, with room to spare.
-const ReadBuffer = 1 << 20
+const (
+	// ReadBuffer is the size of the buffer to read into: more than the kernel's, with room to spare.
+	ReadBuffer = 1 << 20
+	// receiveBuffer is the kernel's receive buffer while the reader sleeps; the kernel doubles it for its own
+	// bookkeeping.
+	receiveBuffer = 128 << 10
+	// fixedRTT is the round-trip time up to which the buffer is fixed. Over longer ways more has to be under way at a
+	// time than it holds, so there the kernel goes on sizing it.
+	fixedRTT = time.Millisecond
+	// directRead is the length from which on a read bypasses the read-ahead buffer.
+	directRead = 64 << 10
+	// readAhead is how much is read at once before the stream begins.
+	readAhead = 8 << 10
+)
+
+// queue is what the kernel has received and no read has taken.
+type queue interface {
+	bytes() int   // negative where that cannot be known
+	lowWater(int) // wake no reader before so many bytes are there
+	fix(bool)     // keep the buffer to a size that fills during a sleep, or let the kernel size it
+}
 
 // Socket is the connection to the server below TLS: there a read takes what has piled up in one system call, and
 // what is left in the kernel can be asked for. Above TLS a read yields one record, which is one row.
 type Socket struct {
 	net.Conn
-	nap       *napper // nil until the stream begins
-	buf       []byte  // read ahead for short reads
+	queue     queue // nil until the stream begins, and where the kernel has none
+	pace      pacer
+	pause     func(time.Duration)
+	onWait    func()
+	raised    bool   // the low-water mark is up
+	buf       []byte // read ahead for short reads
 	rp, wp    int
 	bufLength int
 }
 
-// directRead is the length from which on a read bypasses the read-ahead buffer.
-const directRead = 64 << 10
-
 // New wraps a connection that has just been made.
 func New(c net.Conn) *Socket {
 	linelimit.Set(c)
-	return &Socket{Conn: c, bufLength: 8 << 10}
+	return &Socket{Conn: c, bufLength: readAhead, onWait: func() {}}
 }
 
-// Stream turns to the stream's ways: long reads and naps.
-func (s *Socket) Stream() {
+// Stream turns to the stream's ways: long reads, and sleeps between them. onWait is called before a read that may wait
+// for the server, and before each sleep.
+func (s *Socket) Stream(onWait func()) {
 	s.bufLength = ReadBuffer
+	s.onWait = onWait
 	if q := kernelQueueOf(s.Conn); q != nil {
-		s.nap = &napper{queue: q, sleep: time.Sleep, now: time.Now}
+		s.queue, s.pause = q, pause
+		s.pace = pacer{limit: first}
 	}
 }
 
@@ -59,13 +82,46 @@ func (s *Socket) Read(p []byte) (int, error) {
 }
 
 func (s *Socket) read(p []byte) (int, error) {
-	if s.nap == nil {
+	if s.queue == nil {
+		s.onWait()
 		return s.Conn.Read(p)
 	}
-	s.nap.queue.fix(true)
-	s.nap.before()
+	s.queue.fix(true)
+	s.stayAway()
 	n, err := s.Conn.Read(p)
-	s.nap.after(n)
-	s.nap.queue.fix(false) // the rows may be long in the consumer's hands
+	s.pace.brought(n)
+	s.queue.fix(false) // the rows may be long in the consumer's hands
 	return n, err
+}
+
+// stayAway sleeps if the socket is dry and the server busy.
+func (s *Socket) stayAway() {
+	have := s.queue.bytes()
+	if have >= enough {
+		return // the window was closed, or nearly so: the kernel moves more over while this is read
+	}
+	if have >= 0 {
+		if d := s.pace.sleep(time.Now(), have); d > 0 {
+			s.onWait()
+			s.mark(true)
+			s.pause(d)
+			have = s.queue.bytes()
+		}
+	}
+	if have <= 0 {
+		s.onWait()
+		s.mark(false)
+	}
+}
+
+func (s *Socket) mark(up bool) {
+	if s.raised == up {
+		return
+	}
+	s.raised = up
+	if up {
+		s.queue.lowWater(receiveBuffer)
+	} else {
+		s.queue.lowWater(1)
+	}
 }

@@ -108,8 +108,8 @@ var mutants = []mutant{
 		"	if err := r.c.producer.Drain(r.c.life); err != nil {\n		return err\n	}\n", "", "", "",
 	},
 	{
-		"do not flush before waiting", "internal/connector/reader.go",
-		"		if !s.Buffered() {\n			r.c.producer.Flush()\n		}\n", "", "", "",
+		"do not flush before waiting", "internal/connector/session.go",
+		"	rc.OnWait = c.producer.Flush\n", "", "", "",
 	},
 	// what goes wrong between two instances, and between a server and what is known of it
 	{

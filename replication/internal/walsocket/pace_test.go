@@ -1,0 +1,122 @@
+package walsocket
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// server fills the kernel's queues in virtual time, at a rate, until they are full. The reader takes what is there in
+// reads of at most one bufferful, each of which lets the server go on.
+type server struct {
+	rate    float64       // bytes per second
+	holds   float64       // what the queues hold
+	work    float64       // bytes per second that the reader handles
+	over    time.Duration // what a sleep takes beyond what was asked for
+	waiting float64
+	clock   time.Time
+}
+
+func (s *server) pass(d time.Duration) {
+	s.clock = s.clock.Add(d)
+	s.waiting = min(s.holds, s.waiting+s.rate*d.Seconds())
+}
+
+// read has p's reader read for a time, and returns how fast that was, and how it slept.
+func (s *server) read(p *pacer, long time.Duration) (rate float64, sleeps int, longest time.Duration) {
+	begun, bytes := s.clock, 0
+	for s.clock.Sub(begun) < long {
+		if s.waiting < enough {
+			if d := p.sleep(s.clock, int(s.waiting)); d > 0 {
+				sleeps++
+				longest = max(longest, d)
+				s.pass(d + s.over)
+			}
+		}
+		if s.waiting < 1 {
+			s.pass(100 * time.Microsecond) // the read waits
+			continue
+		}
+		n := min(s.waiting, 2*receiveBuffer)
+		s.waiting -= n
+		s.pass(20*time.Microsecond + time.Duration(n/s.work*float64(time.Second)))
+		p.brought(int(n))
+		bytes += int(n)
+	}
+	return float64(bytes) / s.clock.Sub(begun).Seconds(), sleeps, longest
+}
+
+const mega = 1 << 20
+
+// TestPaceIsBoundByTheServer: whatever the queues hold and however fast the server is, sleeping costs a few per cent of
+// its rate at most.
+func TestPaceIsBoundByTheServer(t *testing.T) {
+	for name, queues := range map[string]float64{
+		"as Linux comes":           4*mega + 220<<10,
+		"send queue of 1 MB":       mega + 220<<10,
+		"send queue of 256 KB":     476 << 10,
+		"send queue of 64 KB":      284 << 10,
+		"Unix-domain socket":       120 << 10,
+		"less than a read's worth": 40 << 10,
+	} {
+		for _, rate := range []float64{12, 25, 50, 100, 200, 400} {
+			t.Run(name, func(t *testing.T) {
+				s := &server{rate: rate * mega, holds: queues, work: 500 * mega, clock: time.Unix(1, 0)}
+				s.over = 60 * time.Microsecond
+				p := &pacer{limit: first}
+				s.read(p, 3*time.Second)
+				got, _, _ := s.read(p, 10*time.Second)
+				never := &server{rate: rate * mega, holds: queues, work: 500 * mega, clock: time.Unix(1, 0)}
+				limit, _, _ := never.read(&pacer{resting: time.Unix(1e9, 0)}, 10*time.Second)
+				require.Greater(t, got/limit, 0.9, "%.0f of %.0f MB/s at %.0f", got/mega, limit/mega, rate)
+			})
+		}
+	}
+}
+
+// TestPaceSleepsAsLongAsItMay: with room enough in the queues the sleeps become long, for they save the server work.
+func TestPaceSleepsAsLongAsItMay(t *testing.T) {
+	s := &server{rate: 100 * mega, holds: 4 * mega, work: 500 * mega, clock: time.Unix(1, 0)}
+	p := &pacer{limit: first}
+	s.read(p, 3*time.Second)
+	_, sleeps, long := s.read(p, time.Second)
+	require.LessOrEqual(t, sleeps, 100)
+	require.GreaterOrEqual(t, long, 15*time.Millisecond)
+	require.LessOrEqual(t, long, longest)
+}
+
+// TestPaceNeverSleepsAtLowLoad: rows must not wait while the server has time to spare.
+func TestPaceNeverSleepsAtLowLoad(t *testing.T) {
+	s := &server{rate: 3 * mega, holds: 4 * mega, work: 500 * mega, clock: time.Unix(1, 0)}
+	_, sleeps, _ := s.read(&pacer{limit: first}, 10*time.Second)
+	require.Zero(t, sleeps)
+	s.rate = 8 * mega
+	_, _, long := s.read(&pacer{limit: first}, 10*time.Second)
+	require.LessOrEqual(t, long, 4*time.Millisecond, "a moderate load")
+}
+
+// TestPaceWhereTheReaderIsTheSlowOne: then the queues are never dry, and nothing is asked.
+func TestPaceWhereTheReaderIsTheSlowOne(t *testing.T) {
+	s := &server{rate: 200 * mega, holds: 4 * mega, work: 20 * mega, clock: time.Unix(1, 0)}
+	p := &pacer{limit: first}
+	s.read(p, time.Second)
+	_, sleeps, _ := s.read(p, time.Second)
+	require.Zero(t, sleeps)
+}
+
+// TestPaceFindsItsLengthAgain: a queue that becomes smaller, as after a failover to another host, and larger again.
+func TestPaceFindsItsLengthAgain(t *testing.T) {
+	s := &server{rate: 100 * mega, holds: 4 * mega, work: 500 * mega, clock: time.Unix(1, 0)}
+	p := &pacer{limit: first}
+	s.read(p, 3*time.Second)
+	s.holds = 284 << 10
+	s.read(p, 3*time.Second)
+	small, _, short := s.read(p, time.Second)
+	require.Greater(t, small, 80.0*mega)
+	require.Less(t, short, 5*time.Millisecond)
+	s.holds = 4 * mega
+	s.read(p, 3*time.Second)
+	_, _, long := s.read(p, time.Second)
+	require.GreaterOrEqual(t, long, 15*time.Millisecond)
+}
