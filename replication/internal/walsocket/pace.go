@@ -15,12 +15,12 @@ const (
 
 	longest  = 20 * time.Millisecond  // also the longest that cancellation has to wait
 	shortest = 200 * time.Microsecond // below which a sleep costs more than it saves
-	first    = 2 * time.Millisecond
+	first    = 10 * time.Millisecond
 	// rest is how long the reader does not sleep after even the shortest sleep brought nothing.
 	rest = time.Second
 
-	// In every fourth cycle of a sleep and a drain the sleep is half as long. After trial cycles the two are compared.
-	trialEvery = 4
+	// In every sixth cycle of a sleep and a drain the sleep is half as long. After trial cycles the two are compared.
+	trialEvery = 6
 	trial      = 4 * trialEvery
 )
 
@@ -105,13 +105,16 @@ func (p *pacer) finish(now time.Time, has int) {
 	if p.full.n+p.halved.n < trial || p.full.n == 0 || p.halved.n == 0 {
 		return
 	}
-	switch used := used(p.full, p.halved); {
+	switch used := used(p.full, p.halved); { // thresholds apart, so that noise does not make it swing
 	case used > 0.95:
 		p.limit = min(longest, p.limit*5/4)
+	case used < 0.5:
+		p.limit /= 3
 	case used < 0.85:
-		if p.limit = p.limit * 2 / 3; p.limit < shortest {
-			p.limit, p.resting = first, now.Add(rest)
-		}
+		p.limit = p.limit * 2 / 3
+	}
+	if p.limit < shortest {
+		p.limit, p.resting = 4*shortest, now.Add(rest)
 	}
 	p.full, p.halved = cycles{}, cycles{}
 }
