@@ -64,9 +64,11 @@ var docs = map[string]string{
 		"them.",
 	"polling.workers": "" +
 		"Number of workers in this process. Each worker has its own connection to Postgres. Several processes " +
-		"can share the work.",
+		"can share the work. More workers cost Postgres more per row: each reads the pages of the table again " +
+		"for its part of the keys.",
 	"polling.batch": "" +
-		"Maximum number of rows that a worker fetches at a time, and marks together.",
+		"Maximum number of rows that a worker fetches at a time, and marks together. A crash repeats at most " +
+		"this many rows per worker.",
 	"polling.interval": "" +
 		"Longest time between two queries while there are no new rows. After the last event, the time starts " +
 		"at 5ms and grows to this value.",

@@ -5,11 +5,13 @@ import "time"
 // Polling configures source: polling.
 type Polling struct {
 	// Number of workers in this process. Each worker has its own connection to Postgres. Several processes can
-	// share the work.
-	Workers int `key:"workers" default:"4"`
+	// share the work. More workers cost Postgres more per row: each reads the pages of the table again for its part
+	// of the keys.
+	Workers int `key:"workers" default:"2"`
 
-	// Maximum number of rows that a worker fetches at a time, and marks together.
-	Batch int `key:"batch" default:"1000"`
+	// Maximum number of rows that a worker fetches at a time, and marks together. A crash repeats at most this many
+	// rows per worker.
+	Batch int `key:"batch" default:"4000"`
 
 	// Longest time between two queries while there are no new rows. After the last event, the time starts at `5ms`
 	// and grows to this value.

@@ -17,7 +17,7 @@ func TestSource(t *testing.T) {
 			"POLLING_WORKERS=8",
 			"polling.workers = \"8\" (CDC_OUTBOX_POLLING_WORKERS): has no effect while source is wal",
 		},
-		"a default is allowed": {"POLLING_WORKERS=4", ""},
+		"a default is allowed": {"POLLING_WORKERS=2", ""},
 		"slot":                 {"SOURCE=polling POSTGRES_SLOT=mine", "postgres.slot"},
 		"publication":          {"SOURCE=polling POSTGRES_PUBLICATION=mine", "postgres.publication"},
 		"failover":             {"SOURCE=polling POSTGRES_FAILOVER=true", "postgres.failover"},

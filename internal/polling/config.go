@@ -43,8 +43,8 @@ type Config struct {
 	Policies    relay.Policies                // for bad rows: a halted row blocks its lane only
 	DeadLetters deadletter.Builder
 
-	Workers  int           // default 4
-	Batch    int           // rows that a worker reads at most before it marks them. Default 1000
+	Workers  int           // default 2
+	Batch    int           // rows that a worker reads at most before it marks them. Default 4000
 	Interval time.Duration // between two queries while there is nothing to do. Default 100ms
 	Notify   bool          // listen for the notifications of the trigger
 
@@ -60,8 +60,8 @@ type Config struct {
 
 func (cfg *Config) setDefaults() {
 	cfg.After = cmp.Or(cfg.After, Mark)
-	cfg.Workers = cmp.Or(cfg.Workers, 4)
-	cfg.Batch = cmp.Or(cfg.Batch, 1000)
+	cfg.Workers = cmp.Or(cfg.Workers, 2)
+	cfg.Batch = cmp.Or(cfg.Batch, 4000)
 	cfg.Interval = cmp.Or(cfg.Interval, 100*time.Millisecond)
 	cfg.WindowRecords = cmp.Or(cfg.WindowRecords, 100_000)
 	cfg.WindowBytes = cmp.Or(cfg.WindowBytes, 32<<20)

@@ -1,6 +1,8 @@
 package polling
 
 import (
+	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -94,8 +96,10 @@ func (s *statements) read(claimed []int, perLane int) string {
 
 // mark says that rows are in Kafka. Their addresses lead to them; one that is marked already, or was deleted, is left
 // alone. It has to be the very version that was read: another row by the same number, another one at its old address,
-// or a newer version of the row, is not what Kafka has.
+// or a newer version of the row, is not what Kafka has. The rows are listed by address, and the
+// join keeps that order: the rows of a page are written one after the other.
 func (s *statements) mark(rows []batchRow, indexes []int) string {
+	byAddress(rows, indexes)
 	n := make([]int64, len(indexes))
 	var parts, tids strings.Builder
 	for i, at := range indexes {
@@ -117,4 +121,30 @@ func (s *statements) mark(rows []batchRow, indexes []int) string {
 	}
 	return fmt.Sprintf(`UPDATE %s SET %s = clock_timestamp() FROM %s WHERE %s`,
 		table, identifier.Quote(s.cfg.Columns.Published), from, where)
+}
+
+// byAddress sorts rows by where they are in the table.
+func byAddress(rows []batchRow, indexes []int) {
+	slices.SortFunc(indexes, func(a, b int) int {
+		x, y := &rows[a], &rows[b]
+		if c := bytes.Compare(x.part, y.part); c != 0 {
+			return c
+		}
+		xPage, xItem := address(x.tid)
+		yPage, yItem := address(y.tid)
+		return cmp.Or(cmp.Compare(xPage, yPage), cmp.Compare(xItem, yItem))
+	})
+}
+
+// address reads a ctid's text, "(page,item)". It only orders rows, so a text that is not one counts as anything.
+func address(tid []byte) (page, item int) {
+	for _, c := range tid {
+		switch {
+		case c == ',':
+			page, item = item, 0
+		case c >= '0' && c <= '9':
+			item = 10*item + int(c-'0')
+		}
+	}
+	return page, item
 }

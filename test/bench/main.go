@@ -15,7 +15,7 @@ import (
 
 const usage = `usage:
   bench throughput [-rows N] [-per-tx N] [-rounds N] [-debezium] [-only NAMES] [-out FILE]
-  bench polling [-rows N] [-per-tx N]
+  bench polling [-rows N] [-per-tx N] [-rounds N] [-only NAMES] [-against BINARY] [-idle DURATION]
   bench latency [-rate N] [-for DURATION] [-delivery at_least_once|exactly_once]`
 
 func main() {

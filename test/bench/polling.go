@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,11 +24,8 @@ type cost struct {
 	Server  time.Duration // CPU of all of Postgres' processes
 	WAL     int64         // bytes written during the pass
 	Dead    int64         // dead rows that it left behind
-	Idle    time.Duration // of the server's CPU in idleFor, with nothing to do
+	Idle    time.Duration // of the server's CPU while it was watched with nothing to do
 }
-
-// idleFor is how long the server is watched with nothing to do.
-const idleFor = 10 * time.Second
 
 // source is a way to relay the same rows.
 type source struct {
@@ -40,14 +38,77 @@ type source struct {
 }
 
 // pollingCost relays the same load by polling and from the log, by turns, each from a server and a Kafka that have
-// nothing else to do, and prints what it costs the server.
+// nothing else to do, and prints what it costs the server. With -against another binary of the product does the same,
+// alternately, and its figures are set beside this one's.
 func pollingCost(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("polling", flag.ContinueOnError)
 	rows := flags.Int("rows", 300_000, "rows to load")
 	perTx := flags.Int("per-tx", 10, "rows per transaction")
+	rounds := flags.Int("rounds", 1, "passes of each mode and binary; the medians are printed")
+	against := flags.String("against", "", "another binary of the product, to compare with")
+	only := flags.String("only", "log,mark,delete", "the modes to measure")
+	idle := flags.Duration("idle", 10*time.Second, "how long to watch the server with nothing to do")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
+	load, _ := os.ReadFile("/proc/loadavg")
+	fmt.Printf("%d rows, %d per transaction, %d rounds; Kafka %s, %s, %d cores, load before %s\n\n", *rows, *perTx,
+		*rounds, kafkaVersion, runtime.Version(), runtime.NumCPU(), strings.Fields(string(load))[0])
+	fmt.Printf("| | rows/s | client CPU s per million | Postgres CPU s per million | rows per Postgres CPU s | " +
+		"WAL bytes per row | dead rows per row | Postgres CPU idle |\n|---|---|---|---|---|---|---|---|\n")
+	binaries := []string{binary}
+	if *against != "" {
+		binaries = []string{*against, binary}
+	}
+	for _, s := range pollingSources() {
+		if !slices.Contains(strings.Split(*only, ","), s.name) {
+			continue
+		}
+		costs := make([][]cost, len(binaries))
+		for range *rounds {
+			for i := range binaries {
+				c, err := costOf(ctx, s, binaries[i], *rows, *perTx, *idle)
+				if err != nil {
+					return fmt.Errorf("%s, %s: %w", s.name, binaries[i], err)
+				}
+				costs[i] = append(costs[i], c)
+			}
+		}
+		for i := range binaries {
+			printCost(s.name+", "+binaries[i], costs[i], *rows, *idle)
+		}
+		if len(binaries) == 2 {
+			server := func(c cost) float64 { return c.Server.Seconds() }
+			elapsed := func(c cost) float64 { return c.Elapsed.Seconds() }
+			fmt.Printf("\n%s: %.2f times the rows per Postgres CPU second, %.2f times the rows/s\n\n", s.name,
+				middle(costs[0], server)/middle(costs[1], server), middle(costs[0], elapsed)/middle(costs[1], elapsed))
+		}
+	}
+	return nil
+}
+
+func printCost(name string, costs []cost, rows int, idle time.Duration) {
+	of := func(f func(cost) float64) float64 { return middle(costs, f) }
+	n := float64(rows)
+	server := of(func(c cost) float64 { return c.Server.Seconds() })
+	fmt.Printf("| %s | %.1f k | %.2f | %.2f | %.1f k | %.0f | %.2f | %.1f %% |\n", name,
+		n/of(func(c cost) float64 { return c.Elapsed.Seconds() })/1000,
+		of(func(c cost) float64 { return c.Client.CPU.Seconds() })/n*1e6, server/n*1e6, n/server/1000,
+		of(func(c cost) float64 { return float64(c.WAL) })/n, of(func(c cost) float64 { return float64(c.Dead) })/n,
+		100*of(func(c cost) float64 { return c.Idle.Seconds() })/idle.Seconds())
+}
+
+// middle is the median of what f takes from the passes.
+func middle(costs []cost, f func(cost) float64) float64 {
+	values := make([]float64, 0, len(costs))
+	for _, c := range costs {
+		values = append(values, f(c))
+	}
+	slices.Sort(values)
+	return values[len(values)/2]
+}
+
+func pollingSources() []source {
 	setup := func(after polling.After) func(context.Context, *bed) error {
 		return func(ctx context.Context, b *bed) error {
 			_, err := polling.Apply(ctx, b.dsn, polling.Setup{
@@ -59,41 +120,25 @@ func pollingCost(ctx context.Context, args []string) error {
 			return err
 		}
 	}
-	slot := func(ctx context.Context, b *bed) error { return b.createSlot(ctx, "bench") }
-	load, _ := os.ReadFile("/proc/loadavg")
-	fmt.Printf("%d rows, %d per transaction; Kafka %s, %s, %d cores, load before %s\n\n", *rows, *perTx, kafkaVersion,
-		runtime.Version(), runtime.NumCPU(), strings.Fields(string(load))[0])
-	fmt.Printf("| | rows/s | client CPU s per million | Postgres CPU s per million | WAL bytes per row | dead rows " +
-		"per row | Postgres CPU idle |\n|---|---|---|---|---|---|---|\n")
-	for _, s := range []source{
+	return []source{
 		{
-			name: "from the log", env: []string{
+			name: "log", env: []string{
 				"CDC_OUTBOX_POSTGRES_SLOT=bench", "CDC_OUTBOX_POSTGRES_PUBLICATION=" + publication,
-			}, prepare: slot,
+			}, prepare: func(ctx context.Context, b *bed) error { return b.createSlot(ctx, "bench") },
 		},
 		{
-			name: "polling, mark", env: []string{"CDC_OUTBOX_SOURCE=polling"}, prepare: setup(polling.Mark),
+			name: "mark", env: []string{"CDC_OUTBOX_SOURCE=polling"}, prepare: setup(polling.Mark),
 			done: "published_at IS NULL",
 		},
 		{
-			name: "polling, delete", env: []string{
+			name: "delete", env: []string{
 				"CDC_OUTBOX_SOURCE=polling", "CDC_OUTBOX_POLLING_ON_PUBLISHED=delete",
 			}, prepare: setup(polling.Delete), done: "true",
 		},
-	} {
-		c, err := costOf(ctx, s, *rows, *perTx)
-		if err != nil {
-			return fmt.Errorf("%s: %w", s.name, err)
-		}
-		million := float64(*rows) / 1e6
-		fmt.Printf("| %s | %.1f k | %.2f | %.2f | %d | %.2f | %.1f %% |\n", s.name,
-			float64(*rows)/c.Elapsed.Seconds()/1000, c.Client.CPU.Seconds()/million, c.Server.Seconds()/million,
-			c.WAL/int64(*rows), float64(c.Dead)/float64(*rows), 100*c.Idle.Seconds()/idleFor.Seconds())
 	}
-	return nil
 }
 
-func costOf(ctx context.Context, s source, rows, perTx int) (c cost, err error) {
+func costOf(ctx context.Context, s source, program string, rows, perTx int, idle time.Duration) (c cost, err error) {
 	b, err := makeBed(ctx, rows)
 	if err != nil {
 		return c, err
@@ -118,7 +163,7 @@ func costOf(ctx context.Context, s source, rows, perTx int) (c cost, err error) 
 		return c, err
 	}
 	wal, cpu := b.walAt(ctx), b.serverCPU()
-	cmd := exec.Command(binary, "run")
+	cmd := exec.Command(program, "run")
 	cmd.Env = append(os.Environ(),
 		append(s.env, "CDC_OUTBOX_POSTGRES_DSN="+b.dsn, "CDC_OUTBOX_KAFKA_BROKERS="+b.brokers,
 			"CDC_OUTBOX_ROUTER_TOPIC=bench.${aggregate_type}", "CDC_OUTBOX_HTTP_LISTEN=127.0.0.1:0")...)
@@ -139,7 +184,7 @@ func costOf(ctx context.Context, s source, rows, perTx int) (c cost, err error) 
 	c.Server, c.WAL = b.serverCPU()-cpu, b.walAt(ctx)-wal
 	if err == nil {
 		before := b.serverCPU()
-		time.Sleep(idleFor)
+		time.Sleep(idle)
 		c.Idle = b.serverCPU() - before
 		err = b.verify(ctx, topics)
 	}
