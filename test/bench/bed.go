@@ -25,8 +25,10 @@ type bed struct {
 	dsn      string
 	// clientDSN is how contenders reach Postgres.
 	clientDSN string
-	kafka     *kafka.Cluster
-	brokers   string // bootstrap addresses
+	// clientGroup is the directory of the cgroup they run in; empty for none of their own.
+	clientGroup string
+	kafka       *kafka.Cluster
+	brokers     string // bootstrap addresses
 
 	rows int
 	end  string // LSN after the load
@@ -52,7 +54,7 @@ func makeBedWith(ctx context.Context, rows int, settings map[string]string) (*be
 func (b *bed) start(ctx context.Context, more map[string]string) (err error) {
 	settings := map[string]string{
 		"max_wal_size": "64GB", "checkpoint_timeout": "1h", "autovacuum": "off", "shared_buffers": "512MB",
-		"max_replication_slots": "100",
+		"max_replication_slots": "100", "unix_socket_directories": ".",
 	}
 	maps.Copy(settings, more)
 	b.postgres, err = postgres.Start(ctx, postgres.Options{Settings: settings})
@@ -147,7 +149,30 @@ func (b *bed) logSize(topics []string) (size int64) {
 
 // startContender starts a contender's process.
 func (b *bed) startContender(ctx context.Context, cmd *exec.Cmd) (*process, error) {
-	return startProcess(ctx, cmd)
+	p, err := startProcess(ctx, cmd)
+	if err == nil && b.clientGroup != "" {
+		if err = join(b.clientGroup, p.PID()); err != nil {
+			p.Kill()
+		}
+	}
+	return p, err
+}
+
+// awaitClientDSN waits until Postgres can be reached as contenders reach it.
+func (b *bed) awaitClientDSN(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	for {
+		conn, err := pgx.Connect(ctx, b.clientDSN)
+		if err == nil {
+			return conn.Close(ctx)
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
 }
 
 // watchWalsender starts to watch the walsender of a slot, over a connection of its own.

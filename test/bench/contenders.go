@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -71,10 +72,7 @@ func debeziums() []contender {
 }
 
 func (c *contender) title() string {
-	if c.name != "" {
-		return c.name
-	}
-	return nameOf[c.key]
+	return cmp.Or(c.name, nameOf[c.key], c.key)
 }
 
 func passReference(nap time.Duration) func(context.Context, turn) (result, error) {

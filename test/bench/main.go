@@ -41,6 +41,8 @@ func run(ctx context.Context, args []string) error {
 		return pollingCost(ctx, args[1:])
 	case readerCommand: // the readers are processes of their own, so that their CPU is measured apart
 		return bareReader(ctx, args[1:])
+	case delayCommand:
+		return delay(ctx, args[1:])
 	case referenceCommand:
 		return reference(ctx, args[1:])
 	default:

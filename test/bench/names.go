@@ -1,5 +1,7 @@
 package main
 
+import "cmp"
+
 // loadName is how tables call a load.
 func loadName(key string) string {
 	switch key {
@@ -8,6 +10,6 @@ func loadName(key string) string {
 	case onePerTx:
 		return "1 row per transaction"
 	default:
-		return key
+		return cmp.Or(conditionName(key), key)
 	}
 }

@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -17,13 +19,28 @@ func throughput(ctx context.Context, args []string) error {
 	rows := flags.Int("rows", 1_000_000, "rows to load")
 	perTx := flags.Int("per-tx", 10, "rows per transaction")
 	single := flags.Bool("single", true, "a second load, of one row per transaction")
-	rounds := flags.Int("rounds", 5, "passes of each contender")
+	rounds := flags.Int("rounds", 0, "passes of each contender; default 5, of the matrix 3")
 	debezium := flags.Bool("debezium", os.Getenv("DEBEZIUM") == "1",
 		"Debezium too (needs java and mvn; fetches it on first use)")
 	only := flags.String("only", "", "comma-separated parts of names: only these contenders")
 	out := flags.String("out", "", "append a line per pass, in the format of Go's benchmarks")
+	matrix := flags.Bool("matrix", os.Getenv("MATRIX") == "1",
+		"smaller loads under other conditions: CPU, network, payloads, codecs")
+	parts := flags.String("conditions", "", "comma-separated parts of the conditions' keys: only these of the matrix")
+	inside := flags.Bool("inside", false, "")
 	if err := flags.Parse(args); err != nil {
 		return err
+	}
+	if *inside {
+		if err := enterNamespace(); err != nil {
+			return err
+		}
+	}
+	if *rounds == 0 {
+		*rounds = 5
+		if *matrix {
+			*rounds = 3
+		}
 	}
 	b, err := makeBed(ctx, *rows)
 	if err != nil {
@@ -35,6 +52,10 @@ func throughput(ctx context.Context, args []string) error {
 		return err
 	}
 	defer m.close()
+	if *matrix {
+		m.limit = time.Minute
+		return m.matrixAndCodecs(ctx, *rows/matrixPart, *parts, *inside)
+	}
 	all := contenders(b)
 	if *debezium {
 		all = append(all, debeziums()...)
@@ -48,12 +69,35 @@ func throughput(ctx context.Context, args []string) error {
 			return err
 		}
 	}
-	for _, load := range loads(m.all) {
-		fmt.Printf("%s:\n\n", loadName(load))
-		reportThroughput(os.Stdout, m.all, load)
-		fmt.Println()
+	reportAll(os.Stdout, m.all)
+	return nil
+}
+
+func reportAll(w io.Writer, all []*series) {
+	for _, load := range loads(all) {
+		fmt.Fprintf(w, "%s:\n\n", loadName(load))
+		reportThroughput(w, all, load)
+		fmt.Fprintln(w)
 	}
-	reportGoals(os.Stdout, m.all)
+	reportGoals(w, all)
+}
+
+// matrixPart is what part of the usual rows a load of the matrix has.
+const matrixPart = 4
+
+func (m *meter) matrixAndCodecs(ctx context.Context, rows int, parts string, inside bool) error {
+	if err := m.matrix(ctx, rows, parts, inside); err != nil {
+		return err
+	}
+	if wanted(codecs, parts) {
+		l := workload{rows: rows, perTx: 10}
+		if err := m.measure(ctx, codecs, l, codecContenders()); err != nil {
+			return err
+		}
+	}
+	reportMatrix(os.Stdout, m.all)
+	fmt.Println()
+	reportCodecs(os.Stdout, m.all)
 	return nil
 }
 
@@ -65,11 +109,12 @@ type meter struct {
 	rounds int
 	out    *output
 	all    []*series
-	warm   bool // the broker has had records
+	warm   bool          // the broker has had records
+	limit  time.Duration // of a pass; a contender that takes longer has its row without figures
 }
 
 func newMeter(b *bed, rounds int, path string) (*meter, error) {
-	m := &meter{bed: b, rounds: rounds}
+	m := &meter{bed: b, rounds: rounds, limit: 10 * time.Minute}
 	var err error
 	if path != "" {
 		m.out, err = openOutput(path, b)
@@ -107,11 +152,16 @@ func (m *meter) measure(ctx context.Context, key string, l workload, all []conte
 	}
 	for round := range m.rounds {
 		for i := range all {
-			if all[i].missing != "" {
+			if of[i].note != "" {
 				continue
 			}
 			prefix := fmt.Sprintf("%s-%s-%d", all[i].key, key, round)
 			f, err := m.pass(ctx, all[i], turn{bed: m.bed, slot: slotName(i, round), prefix: prefix})
+			if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+				of[i].note = fmt.Sprintf("not done after %s", m.limit)
+				fmt.Printf("round %d  %-40s %s\n", round+1, of[i].name, of[i].note)
+				continue
+			}
 			if err != nil {
 				return fmt.Errorf("%s, %s, round %d: %w", loadName(key), of[i].name, round+1, err)
 			}
@@ -161,7 +211,7 @@ func pick(all []contender, only string) []contender {
 
 // pass lets a contender publish to fresh topics, and compares what is there afterwards with the table.
 func (m *meter) pass(ctx context.Context, c contender, t turn) (figures, error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, m.limit)
 	defer cancel()
 	if !c.publishes {
 		r, err := c.pass(ctx, t)
