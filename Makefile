@@ -35,7 +35,7 @@ GOVULNCHECK := $(TOOLS)/govulncheck
 LINT_TAGS := e2e
 
 .DEFAULT_GOAL := help
-.PHONY: help build test unit e2e soak conformance demo kafka topic consume bench bench-latency lint vet imports links vuln fuzz fmt docs compose-check clean
+.PHONY: help build test unit e2e soak conformance demo kafka topic consume bench bench-latency bench-topics lint vet imports links vuln fuzz fmt docs compose-check clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -126,6 +126,9 @@ bin/broker:
 
 bench: build ## throughput over the same WAL: bare readers, pg_recvlogical, cdc-outbox, with DEBEZIUM=1 Debezium; ROWS=1000000 OUT=file for benchstat
 	$(GO) run ./test/bench throughput -rows $(ROWS) $(if $(OUT),-out $(OUT)) $(BENCH_FLAGS)
+
+bench-topics: build ## the same rows to one topic and to a thousand topics of 12 partitions
+	$(GO) run ./test/bench topics $(BENCH_FLAGS)
 
 bench-latency: build ## commit -> consumer latency at 500 transactions/s
 	$(GO) run ./test/bench latency $(BENCH_FLAGS)

@@ -58,6 +58,10 @@ func (p *Producer) giveUp() {
 		for _, part := range t.partitions {
 			p.clear(part)
 		}
+		if t.unplaced != nil {
+			p.clear(t.unplaced)
+			t.unplaced = nil
+		}
 	}
 	p.refusals = p.refusals[:0]
 	if p.tx != nil {

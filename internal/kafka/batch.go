@@ -34,6 +34,7 @@ type batch struct {
 	tickets        []uint64 // one per record, in order
 	tags           []Tag    // of the few records that have one
 	window         int64    // sum of Record.Size(): what the caller's window gets back
+	named          []int32  // while unplaced: the partitions that the records name, -1 for none
 
 	identity  identity
 	sequence  int32

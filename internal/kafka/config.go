@@ -78,6 +78,10 @@ type Config struct {
 	// Transactions, when set, makes delivery exactly-once: see Begin, ProduceAt and Mark. Default nil: idempotent.
 	Transactions *Transactions
 
+	// AwaitTopics has Produce wait until the partitions of the record's topic are known. Default false: the record is
+	// taken and waits in the producer, see unplaced.go.
+	AwaitTopics bool
+
 	// CreateTopic, when set, says how to create a topic that a record needs and that does not exist. Default nil: such
 	// a topic is waited for.
 	CreateTopic func(name string) wire.TopicSettings

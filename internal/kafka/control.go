@@ -16,15 +16,17 @@ import (
 // connection of its own, to any broker, because on a produce connection its requests would queue after megabytes.
 // Guarded by the producer's lock, except wire and turn, which belong to the goroutine.
 type control struct {
-	wake      chan struct{} // capacity 1
-	timeout   time.Duration // of one request
-	metaAt    time.Time     // when to ask for metadata next
-	metaLast  time.Time
-	idAt      time.Time // when to ask for a producer id next, if there is none
-	failures  int
-	fruitless int              // metadata answers in a row that left something without a leader
-	addrs     map[int32]string // of the brokers in the last answer
-	createAt  time.Time        // no topic is created before
+	wake       chan struct{} // capacity 1
+	timeout    time.Duration // of one request
+	metaAt     time.Time     // when to ask for metadata next
+	metaLast   time.Time
+	allAt      time.Time // when all topics are asked for next
+	everything bool      // they are asked for with the next request
+	idAt       time.Time // when to ask for a producer id next, if there is none
+	failures   int
+	fruitless  int              // metadata answers in a row that left something without a leader
+	addrs      map[int32]string // of the brokers in the last answer
+	createAt   time.Time        // no topic is created before
 	// controller is the address to create topics at, empty while it is not known. Brokers with KRaft name any of
 	// themselves, and pass the request on (KIP-590).
 	controller string
@@ -49,8 +51,14 @@ func newControl(cfg *Config) control {
 
 func (p *Producer) wakeControl() { poke(p.control.wake) }
 
-// wantMetadata asks for fresh metadata now, or as soon as the last answer is a moment old.
+// wantMetadata asks for fresh metadata of all topics now, or as soon as the last answer is a moment old.
 func (p *Producer) wantMetadata() {
+	p.control.everything = true
+	p.wantTopics()
+}
+
+// wantTopics asks for the topics that wait for metadata, in the same way.
+func (p *Producer) wantTopics() {
 	at := time.Now()
 	if next := p.control.metaLast.Add(p.cfg.pace.backoffMin); next.After(at) {
 		at = next
@@ -152,6 +160,7 @@ func (p *Producer) jobFailed(err error) {
 	if p.reportDial(&c.trouble, "brokers "+strings.Join(p.cfg.Brokers, ","), err) != wire.BrokerUnreachable {
 		c.failures = refusedAttempt
 	}
+	c.everything = true // maybe the answer to such a request was lost
 	c.metaAt, c.idAt, c.createAt = later(delay), later(delay), later(delay)
 }
 

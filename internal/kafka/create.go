@@ -3,7 +3,6 @@ package kafka
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
@@ -25,7 +24,7 @@ func (p *Producer) wantCreation(t *topic) bool {
 	if p.cfg.CreateTopic == nil || wire.InternalTopic(t.name) {
 		return false
 	}
-	if len(t.partitions) == 0 || !t.quiet() {
+	if len(t.partitions) == 0 || t.unplaced != nil || !t.quiet() {
 		t.creation.wanted = true
 	}
 	return true
@@ -47,19 +46,32 @@ func (p *Producer) creationDue() (at time.Time) {
 	return at
 }
 
-// createMissing creates the topics that are due.
+// createdAtOnce is how many partitions one request creates, or one topic. A KRaft controller refuses a request that needs
+// more than 10,000 records in its log (QuorumController.MAX_RECORDS_PER_USER_OP).
+const createdAtOnce = 1200
+
+// createMissing creates topics that are due, in portions.
 func (p *Producer) createMissing(w *wire.Conn) error {
 	req := &createtopics.Request{}
 	p.mu.Lock()
 	now := time.Now()
+	var due []string
 	for _, t := range p.topics {
 		if t.creation.wanted && !t.creation.at.After(now) {
-			req.Topics = append(req.Topics, p.cfg.CreateTopic(t.name).Request(t.name))
+			due = append(due, t.name)
 		}
+	}
+	slices.Sort(due)
+	partitions := 0
+	for _, name := range due {
+		s := p.cfg.CreateTopic(name)
+		if partitions += max(s.Partitions, 1); partitions > createdAtOnce && len(req.Topics) > 0 {
+			break
+		}
+		req.Topics = append(req.Topics, s.Request(name))
 	}
 	controller := p.control.controller
 	p.mu.Unlock()
-	slices.SortFunc(req.Topics, func(a, b createtopics.RequestTopic) int { return strings.Compare(a.Name, b.Name) })
 	answers, err := wire.CreateTopics(p.ctx, &p.cfg.Cluster, w, controller, req, p.control.timeout)
 	if err != nil {
 		return err

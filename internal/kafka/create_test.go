@@ -128,7 +128,7 @@ func TestCreateTopicRace(t *testing.T) {
 // TestNeverCreatesInternalTopics: a row that names one waits, and says so.
 func TestNeverCreatesInternalTopics(t *testing.T) {
 	c := newCluster(t)
-	r := newRig(t, c, creating)
+	r := newRig(t, c, creating, awaiting)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() {

@@ -65,6 +65,7 @@ func (p *Producer) repartition(t *topic) {
 		}
 	}
 	t.settle()
+	p.placeAll(t)
 	p.announce()
 }
 
@@ -76,7 +77,7 @@ func (part *partition) strands() bool {
 
 // settle forgets the partitions that no longer exist, when everything older is acknowledged.
 func (t *topic) settle() {
-	if t.fewer > 0 && t.quiet() {
+	if t.fewer > 0 && t.calm() && !slices.ContainsFunc(t.partitions[t.fewer:], (*partition).busy) {
 		t.partitions = slices.Clip(t.partitions[:t.fewer])
 		t.fewer, t.fewerSeen = 0, 0
 	}

@@ -19,8 +19,7 @@ import (
 )
 
 func TestProduceWaitsWithContext(t *testing.T) {
-	p, err := New(Config{Cluster: wire.Cluster{Brokers: []string{"127.0.0.1:1"}}, Acked: func(Delivery) {}})
-	require.NoError(t, err)
+	p := still(t, awaiting)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	reason := errors.New("shutdown")
 	cancel(reason)
@@ -128,6 +127,8 @@ func TestPartitionThatDoesNotExistIsRefused(t *testing.T) {
 	r := newRig(t, c, func(cfg *Config) {
 		cfg.Refused = func(Refusal) Resolution { return Resolution{} }
 	})
+	r.produce("t", "k") // where the topic is not known yet, the record is taken
+	r.drain()
 	stray := &router.Record{Topic: "t", Partition: 2, Value: []byte("k:1")}
 	produce := func() error { return r.Produce(t.Context(), stray, 100) }
 	var refused *RefusedError

@@ -11,19 +11,35 @@ import (
 	"go.uber.org/zap"
 )
 
+// namesToAsk returns the topics to ask about: those that wait for an answer, and all of them when something has happened
+// to a broker or nothing was asked for MetadataInterval. So what a missing topic costs does not grow with the others.
+// Requests from here on ask for a newer answer.
+func (p *Producer) namesToAsk(now time.Time) []string {
+	c := &p.control
+	all := c.everything || !now.Before(c.allAt)
+	names := make([]string, 0, len(p.topics))
+	for name, t := range p.topics {
+		if all || t.leaderless() || t.more+t.fewer+t.fewerSeen > 0 {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	if all {
+		c.everything, c.allAt = false, now.Add(p.cfg.MetadataInterval)
+	}
+	c.metaAt, c.metaLast = c.allAt, now
+	return names
+}
+
 // refreshMetadata asks for the partitions and leaders of the topics in use, and for the limits of new
 // topics, so that the first batch already fits.
 func (p *Producer) refreshMetadata(w *wire.Conn) error {
 	p.mu.Lock()
-	names := make([]string, 0, len(p.topics))
-	for name := range p.topics {
-		names = append(names, name)
-	}
-	p.control.metaAt = later(p.cfg.MetadataInterval) // requests from here on ask for a newer answer
-	p.control.metaLast = time.Now()
+	names := p.namesToAsk(time.Now())
 	p.mu.Unlock()
-
-	slices.Sort(names)
+	if len(names) == 0 {
+		return nil // no names would mean all topics of the cluster
+	}
 	res, err := w.RoundTrip(&metadata.Request{TopicNames: names}, p.control.timeout)
 	if err != nil {
 		return err
@@ -46,6 +62,7 @@ func (p *Producer) refreshMetadata(w *wire.Conn) error {
 			p.applyTopic(t, &answer.Topics[i])
 		}
 	}
+	p.pumpAll()
 	p.announce()
 	p.planMetadata(w)
 	return nil
@@ -76,13 +93,8 @@ func (p *Producer) lookAgain() {
 // lacksLeader reports whether a topic or partition waits for metadata to change.
 func (p *Producer) lacksLeader() bool {
 	for _, t := range p.topics {
-		if len(t.partitions) == 0 || t.trouble.Kind != "" {
+		if t.leaderless() {
 			return true
-		}
-		for _, part := range t.partitions {
-			if part.pending > 0 && (part.broker == nil || part.trouble.Kind == wire.NoLeader) {
-				return true
-			}
 		}
 	}
 	return false
@@ -161,7 +173,7 @@ func (p *Producer) applyTopic(t *topic, answer *metadata.ResponseTopic) {
 				"and keys move",
 				zap.String(logkey.Topic, t.name), zap.Int(logkey.Before, len(t.partitions)), zap.Int(logkey.Now, n))
 		}
-		if t.more = n; t.quiet() {
+		if t.more = n; t.calm() {
 			t.adopt(n)
 		}
 	case n < len(t.partitions):
@@ -181,6 +193,10 @@ func (p *Producer) applyTopic(t *topic, answer *metadata.ResponseTopic) {
 			p.report(part, wire.VerdictOf(wire.LeaderNotAvailable))
 		}
 	}
+	if u := t.unplaced; u != nil && u.waiting && int(u.index) < len(t.partitions) {
+		p.resume(u) // the partition that its record names was added
+	}
+	p.placeAll(t)
 }
 
 // lead makes b the leader of the partition, nil for none. What flies to the old leader is waited for first, so that

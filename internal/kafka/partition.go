@@ -88,6 +88,9 @@ func (part *partition) sendable() bool {
 	}
 }
 
+// busy reports whether anything in the partition waits for an acknowledgement.
+func (part *partition) busy() bool { return part.open != nil || len(part.queued)+len(part.inflight) > 0 }
+
 // seal closes the open batch, if there is one.
 func (part *partition) seal() {
 	if part.open != nil {

@@ -13,29 +13,32 @@ func (p *Producer) topic(name string) *topic {
 	if t == nil {
 		t = &topic{name: name, limit: p.cfg.MaxBatchBytes, shifts: unknownShifts}
 		p.topics[name] = t
-		p.wantMetadata()
+		p.wantTopics()
 	}
 	return t
 }
 
-// place returns the record's partition.
+// place returns the record's partition, nil for a record that joins the topic's unplaced queue.
 func (p *Producer) place(ctx context.Context, t *topic, rec *router.Record) (*partition, error) {
 	if t.ready() {
 		if part := t.choose(rec.Partition, rec.Key); part != nil {
 			return part, nil
 		}
 	}
+	if p.defers(t, rec) {
+		return nil, nil
+	}
 	return p.awaitPartition(ctx, t, rec)
 }
 
-// awaitPartition waits until the record's partition is known.
+// awaitPartition waits until the record's partition is known, or the record may join the topic's unplaced queue.
 func (p *Producer) awaitPartition(ctx context.Context, t *topic, rec *router.Record) (*partition, error) {
 	p.commit()
 	t.waiters++
 	defer func() { t.waiters-- }()
 	for {
 		t.settle()
-		if t.more > 0 && t.quiet() {
+		if t.more > 0 && t.calm() {
 			t.adopt(t.more)
 			p.wantMetadata() // for the leaders of the new ones
 		}
@@ -46,6 +49,9 @@ func (p *Producer) awaitPartition(ctx context.Context, t *topic, rec *router.Rec
 			if err := p.refusePartition(t, rec); err != nil {
 				return nil, err
 			}
+		}
+		if p.defers(t, rec) {
+			return nil, nil
 		}
 		if err := p.await(ctx); err != nil {
 			return nil, err

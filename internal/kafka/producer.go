@@ -143,8 +143,9 @@ func (p *Producer) Run(ctx context.Context) error {
 // Produce appends the record to the batch of its partition. It keeps nothing of rec, which the caller may use
 // again when Produce returns. Records of a partition are written in the order of their Produce.
 //
-// It blocks only while the topic's partitions are not known, or the limit that the record exceeds has to be asked for;
-// ctx ends that wait and its error is returned. Where Config.Refused is set, a record that the topic cannot take
+// It does not wait for a topic that was not met before, see unplaced.go. It blocks while partitions are being added to
+// the topic, or the limit that the record exceeds has to be asked for; ctx ends that wait and its error is returned.
+// Where Config.Refused is set, a record that the topic cannot take
 // returns a *RefusedError, with nothing taken. The ticket comes back in a Delivery. Memory is bounded by the caller,
 // who stops calling Produce when too much is unacknowledged.
 func (p *Producer) Produce(ctx context.Context, rec *router.Record, ticket uint64) error {
@@ -180,12 +181,16 @@ func (p *Producer) ProduceAt(ctx context.Context, rec *router.Record, ticket uin
 		}
 	}
 
+	p.produced++
+	p.flushed = false
+	if part == nil {
+		p.stow(t, rec, ticket, pos)
+		return nil
+	}
 	if p.tx != nil {
 		p.tx.add(part, rec, pos)
 	}
 	p.put(part, rec, ticket)
-	p.produced++
-	p.flushed = false
 
 	if part.readyAt == notReady {
 		p.refresh(part)

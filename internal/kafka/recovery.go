@@ -193,6 +193,11 @@ func (p *Producer) resume(part *partition) {
 	}
 	part.waiting = false
 	delete(p.waiting, part)
+	if part == part.topic.unplaced {
+		p.placeAll(part.topic)
+		p.pumpAll()
+		return
+	}
 	p.refresh(part)
 	if part.broker != nil {
 		p.pump(part.broker)

@@ -44,6 +44,11 @@ func (p *Producer) report(part *partition, cause wire.Verdict) {
 				size+size/8)))
 	case wire.TopicMissing:
 		sentence = "A record names this partition, and the topic was re-created without it."
+		if cause == noSuchPartition {
+			sentence = fmt.Sprintf("A record names this partition, and the topic has %d.", len(part.topic.partitions))
+			remedy = p.addPartitionsByHand(topic, part.index)
+			break
+		}
 		remedy = fault.Do("Correct what writes the partition column, or let router.bad_rows.unroutable decide about " +
 			"the row.")
 	case wire.Rejected:
@@ -116,8 +121,13 @@ func (p *Producer) reportNoPartition(t *topic, index int32) {
 	p.lookAgain()
 	t.trouble.set(p.log, wire.TopicMissing, fmt.Sprintf("topic %q", t.name),
 		fmt.Sprintf("A record is for partition %d, the topic has %d.", index, len(t.partitions)),
-		fault.Do("Add partitions, which moves keys to other partitions, or correct the rows.",
-			p.cfg.Command("kafka-topics", fmt.Sprintf("--alter --topic %s --partitions %d", t.name, index+1))))
+		p.addPartitionsByHand(t.name, index))
+}
+
+// addPartitionsByHand is the remedy for a record that names a partition that does not exist.
+func (p *Producer) addPartitionsByHand(topic string, index int32) fault.Remedy {
+	return fault.Do("Add partitions, which moves keys to other partitions, or correct the rows.",
+		p.cfg.Command("kafka-topics", fmt.Sprintf("--alter --topic %s --partitions %d", topic, index+1)))
 }
 
 // reportGone records that a partition with records waiting has vanished, because the topic was re-created.

@@ -172,9 +172,14 @@ func (p *Producer) remove(part, target *partition, rec *router.Record) {
 	part.queued = slices.Delete(part.queued, at, at+1)
 	part.pending -= b.size()
 
-	if p.tx != nil {
+	switch {
+	case part == part.topic.unplaced: // nothing of it was sent
+		if b.tx != nil {
+			b.tx.unplaced--
+		}
+	case p.tx != nil:
 		p.lose(cause)
-	} else {
+	default:
 		p.bump(part, false) // before the replacement, which may be for the same partition, sends anything
 	}
 	if target != nil {
@@ -187,6 +192,10 @@ func (p *Producer) remove(part, target *partition, rec *router.Record) {
 	}
 	if part.topic.more+part.topic.fewer > 0 {
 		p.announce() // it may be quiet now
+	}
+	if part == part.topic.unplaced {
+		p.placeAll(part.topic)
+		p.pumpAll()
 	}
 }
 
@@ -209,12 +218,17 @@ func (p *Producer) replace(old *batch, target *partition, rec *router.Record) {
 	b.made = time.Now().UnixMilli()
 	b.append(rec, old.tickets[0], target.topic.limit)
 	b.window, b.tags = old.window, old.tags
+	unplaced := old.part == old.part.topic.unplaced
 	old.free()
 
 	target.seal()
 	at := len(target.queued)
 	if b.tx != nil { // before what belongs to the next transaction, or each transaction would wait for the other
-		p.tx.join(b.tx, target)
+		if unplaced {
+			p.tx.enter(b.tx, target)
+		} else {
+			p.tx.join(b.tx, target)
+		}
 		if next := slices.IndexFunc(target.queued, func(q *batch) bool { return q.tx != b.tx }); next >= 0 {
 			at = next
 		}

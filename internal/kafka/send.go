@@ -24,6 +24,13 @@ func (p *Producer) pump(b *broker) {
 	}
 }
 
+// pumpAll pumps every broker.
+func (p *Producer) pumpAll() {
+	for _, b := range p.brokers {
+		p.pump(b)
+	}
+}
+
 // sending reports whether there is a producer id to send with, no recovery waits for everything to be answered, and no
 // other producer has taken over.
 func (p *Producer) sending() bool {

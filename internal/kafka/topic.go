@@ -1,6 +1,11 @@
 package kafka
 
-import "time"
+import (
+	"slices"
+	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
+)
 
 // topic is a topic in use. Guarded by the producer's lock.
 type topic struct {
@@ -21,6 +26,9 @@ type topic struct {
 	fewerAt   time.Time // of the first of fewerSeen
 	fewerSeen int       // metadata answers in a row that said so
 
+	// unplaced holds the records that wait for the topic's partitions, in the form of one; nil for none.
+	unplaced *partition
+
 	waiters int // calls of Produce that wait for the topic, and replacements
 
 	seenAt time.Time // when metadata named its partitions last
@@ -38,19 +46,36 @@ type topic struct {
 }
 
 // ready reports whether records can be appended to the topic's partitions.
-func (t *topic) ready() bool { return len(t.partitions) > 0 && t.more == 0 && t.fewer == 0 }
+func (t *topic) ready() bool {
+	return len(t.partitions) > 0 && t.more == 0 && t.fewer == 0 && t.unplaced == nil
+}
 
 // wantedNow reports whether anything waits for the topic.
-func (t *topic) wantedNow() bool { return t.waiters > 0 || !t.quiet() }
+func (t *topic) wantedNow() bool { return t.waiters > 0 || t.unplaced != nil || !t.quiet() }
 
-// quiet reports whether nothing of the topic waits for an acknowledgement.
-func (t *topic) quiet() bool {
+// leaderless reports whether the topic waits for metadata to change.
+func (t *topic) leaderless() bool {
+	if len(t.partitions) == 0 || t.unplaced != nil || t.trouble.Kind != "" {
+		return true
+	}
 	for _, part := range t.partitions {
-		if part.open != nil || len(part.queued) > 0 || len(part.inflight) > 0 {
-			return false
+		if part.pending > 0 && (part.broker == nil || part.trouble.Kind == wire.NoLeader) {
+			return true
 		}
 	}
-	return true
+	return false
+}
+
+// quiet reports whether nothing in the topic's partitions waits for an acknowledgement.
+func (t *topic) quiet() bool { return !slices.ContainsFunc(t.partitions, (*partition).busy) }
+
+// calm is quiet but for what belongs to a transaction with unplaced records. It is not begun in Kafka, and waits itself
+// for the topic to have its partitions; a consumer sees it all at once.
+func (t *topic) calm() bool {
+	return !slices.ContainsFunc(t.partitions, func(part *partition) bool {
+		begun := func(b *batch) bool { return b.tx == nil || b.tx.unplaced == 0 }
+		return len(part.inflight) > 0 || part.open != nil && begun(part.open) || slices.ContainsFunc(part.queued, begun)
+	})
 }
 
 // adopt brings the number of partitions to n. When partitions are added, keys move: the newer records of a key would

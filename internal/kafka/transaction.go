@@ -64,6 +64,9 @@ type transaction struct {
 	parts   []*partition // with records in it
 	unadded []*partition // the members of parts that Kafka's transaction does not hold yet
 	records uint64
+	// unplaced records have no partition yet. The transaction is not begun in Kafka while there are some.
+	unplaced int
+
 	acked   uint64 // records in the log, invisible until the commit, and dropped ones
 	dropped []*batch
 	bytes   int64
@@ -116,14 +119,8 @@ func newTransactions(cfg *Transactions, o *ownership) *transactions {
 
 // add counts a record that goes to the partition's open batch.
 func (x *transactions) add(part *partition, rec *router.Record, pos Position) {
+	x.include(rec, pos)
 	t := x.filling
-	if t.records == 0 {
-		t.began = time.Now()
-	}
-	t.records++
-	t.bytes += int64(rec.Size())
-	t.last = pos
-	x.boundary, x.hurry = false, false
 	if part.filling != t {
 		part.filling = t
 		t.parts = append(t.parts, part)
@@ -132,6 +129,18 @@ func (x *transactions) add(part *partition, rec *router.Record, pos Position) {
 			poke(x.wake)
 		}
 	}
+}
+
+// include counts a record of the transaction that is filled.
+func (x *transactions) include(rec *router.Record, pos Position) {
+	t := x.filling
+	if t.records == 0 {
+		t.began = time.Now()
+	}
+	t.records++
+	t.bytes += int64(rec.Size())
+	t.last = pos
+	x.boundary, x.hurry = false, false
 }
 
 // Mark says that the records so far are a whole: transactions end here where they can, so that a consumer sees all

@@ -23,6 +23,8 @@ func (p *Producer) nextTransactionStep() func(context.Context) time.Duration {
 			return nil // proceed wakes us
 		}
 		return p.recover
+	case t.unplaced > 0:
+		return nil // placed wakes us
 	case len(t.unadded) > 0:
 		return p.addPartitions
 	case (len(t.parts) > 0 || t.sealed) && !t.offsetsAdded:

@@ -105,6 +105,9 @@ func (p *Producer) Trouble() []Trouble {
 	}
 	for _, t := range p.topics {
 		add(&t.trouble)
+		if t.unplaced != nil {
+			add(&t.unplaced.trouble)
+		}
 		for _, part := range t.partitions {
 			add(&part.trouble)
 		}

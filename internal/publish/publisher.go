@@ -31,6 +31,7 @@ type Publisher struct {
 func New(ctx context.Context, cfg kafka.Config, report progress.Reporter) (*Publisher, error) {
 	p := &Publisher{ended: make(chan error, 1), acked: map[uint64]bool{}, refused: map[uint64]error{}}
 	cfg.Acked, cfg.Refused = p.onAck, p.onRefusal
+	cfg.AwaitTopics = true // what was not taken is known not to be published
 	var err error
 	if p.producer, err = kafka.New(cfg); err != nil {
 		return nil, err

@@ -16,6 +16,7 @@ import (
 const usage = `usage:
   bench throughput [-rows N] [-per-tx N] [-rounds N] [-debezium] [-only NAMES] [-out FILE]
   bench polling [-rows N] [-per-tx N] [-rounds N] [-only NAMES] [-against BINARY] [-idle DURATION]
+  bench topics [-rows N] [-topics N] [-brokers N] [-delivery at_least_once|exactly_once]
   bench latency [-rate N] [-for DURATION] [-delivery at_least_once|exactly_once]`
 
 func main() {
@@ -37,6 +38,8 @@ func run(ctx context.Context, args []string) error {
 		return throughput(ctx, args[1:])
 	case "latency":
 		return latency(ctx, args[1:])
+	case "topics":
+		return manyTopics(ctx, args[1:])
 	case "polling":
 		return pollingCost(ctx, args[1:])
 	case readerCommand: // the readers are processes of their own, so that their CPU is measured apart
