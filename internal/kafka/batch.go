@@ -110,6 +110,8 @@ func (b *batch) room(n int) *chunk {
 			return last
 		}
 		previous = cap(last.buf)
+	} else if b.part != nil {
+		n = max(n, min(b.part.usual, 1<<fewChunkBits))
 	}
 	c := newChunk(nextChunkSize(previous, n))
 	b.chunks = append(b.chunks, c)

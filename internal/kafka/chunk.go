@@ -9,7 +9,8 @@ import (
 // unused tail is at most half of what the batch holds, and a finished batch goes to the socket as it lies in
 // memory (writev).
 const (
-	minChunkBits = 11 // 2 KiB: the first chunk of a batch; a single event at low load costs no more
+	minChunkBits = 9  // 512 B: the first chunk of a batch is no smaller: of thousands of partitions each has one
+	fewChunkBits = 11 // 2 KiB: nor larger where the partition's last batch had that much
 	topChunkBits = 16 // 64 KiB: chunks double up to here
 	maxChunkBits = 20 // 1 MiB: a larger record gets a buffer of its own size, which no pool keeps
 )

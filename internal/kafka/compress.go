@@ -120,7 +120,7 @@ type chunkWriter struct {
 func (w *chunkWriter) Write(p []byte) (int, error) {
 	for rest := p; len(rest) > 0; {
 		if len(w.chunks) == 0 || len(w.last().buf) == cap(w.last().buf) {
-			previous := 1 << (minChunkBits + 1)
+			previous := 1 << (fewChunkBits + 1)
 			if len(w.chunks) > 0 {
 				previous = cap(w.last().buf)
 			}

@@ -46,6 +46,7 @@ type partition struct {
 	queued   []*batch
 	inflight []*batch
 	pending  int // bytes in open and queued
+	usual    int // payload of the batch that was sent last
 
 	unanswered   int      // batches in requests that have neither an answer nor a closed connection
 	identity     identity // that the sequence belongs to
@@ -89,7 +90,9 @@ func (part *partition) sendable() bool {
 }
 
 // busy reports whether anything in the partition waits for an acknowledgement.
-func (part *partition) busy() bool { return part.open != nil || len(part.queued)+len(part.inflight) > 0 }
+func (part *partition) busy() bool {
+	return part.open != nil || len(part.queued)+len(part.inflight) > 0
+}
 
 // seal closes the open batch, if there is one.
 func (part *partition) seal() {
@@ -116,6 +119,7 @@ func (part *partition) take(id identity) *batch {
 	b := part.queued[0]
 	part.queued = slices.Delete(part.queued, 0, 1)
 	part.pending -= b.size()
+	part.usual = b.payload
 	if !b.sequenced {
 		if !part.begun {
 			part.identity, part.begun = id, true

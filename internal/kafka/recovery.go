@@ -63,35 +63,6 @@ func (p *Producer) proceed(b *broker, parts []*partition) {
 	}
 }
 
-// match returns the code for each of the request's batches, and notes where in the log they are: -1 with an error, and
-// with a repeat that the broker recognizes but whose offset it has forgotten.
-func (r *request) match(res *produce.Response) ([]int16, error) {
-	codes := make([]int16, len(r.batches))
-	at, found := 0, 0
-	for i := range res.Topics {
-		for j := range res.Topics[i].Partitions {
-			answer := &res.Topics[i].Partitions[j]
-			for range r.batches { // brokers keep the order, mostly: at is right
-				b := r.batches[at]
-				hit := b.part.index == answer.Partition && b.part.topic.name == res.Topics[i].Topic
-				if hit {
-					codes[at] = answer.ErrorCode
-					b.baseOffset = answer.BaseOffset
-					found++
-				}
-				at = (at + 1) % len(r.batches)
-				if hit {
-					break
-				}
-			}
-		}
-	}
-	if found != len(r.batches) {
-		return nil, fmt.Errorf("the Produce answer names %d of the request's %d partitions", found, len(r.batches))
-	}
-	return codes, nil
-}
-
 // resolve takes the verdict over one batch: it is complete, or its partition drains and, as soon as nothing of it
 // is unanswered any more, rewinds.
 func (p *Producer) resolve(b *batch, v wire.Verdict) {

@@ -3,12 +3,15 @@ package kafka
 import (
 	"cmp"
 	"encoding/binary"
+	"fmt"
+	"math"
 	"net"
 	"slices"
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/produce"
 )
 
 // request is one Produce request: at most one batch per partition.
@@ -31,8 +34,51 @@ func (r *request) arrange() {
 	})
 }
 
-// frame is a Produce request as a list of buffers: what lies between the batches is encoded here, the batches are
-// taken from where they lie. kafka-go's rawproduce would copy each batch into its pages first.
+// unanswered is no error code.
+const unanswered = math.MinInt16
+
+// match returns the code for each of the request's batches, and notes where in the log they are: -1 with an error, and
+// with a repeat that the broker recognizes but whose offset it has forgotten. A broker's answer has an order of its own,
+// so each batch is searched for.
+func (r *request) match(res *produce.Response) ([]int16, error) {
+	codes := make([]int16, len(r.batches))
+	for i := range codes {
+		codes[i] = unanswered
+	}
+	found := 0
+	for i := range res.Topics {
+		name := res.Topics[i].Topic
+		first, ok := slices.BinarySearchFunc(r.batches, name, func(b *batch, name string) int {
+			return cmp.Compare(b.part.topic.name, name)
+		})
+		if !ok {
+			continue
+		}
+		batches := r.batches[first : first+countPartitions(r.batches[first:])]
+		for j := range res.Topics[i].Partitions {
+			answer := &res.Topics[i].Partitions[j]
+			at, ok := slices.BinarySearchFunc(batches, answer.Partition, func(b *batch, index int32) int {
+				return cmp.Compare(b.part.index, index)
+			})
+			if ok && codes[first+at] == unanswered {
+				codes[first+at] = answer.ErrorCode
+				batches[at].baseOffset = answer.BaseOffset
+				found++
+			}
+		}
+	}
+	if found != len(r.batches) {
+		return nil, fmt.Errorf("the Produce answer names %d of the request's %d partitions", found, len(r.batches))
+	}
+	return codes, nil
+}
+
+// mostCopied is the payload up to which a batch is copied into the frame. One buffer more costs the kernel more than the
+// copy of a small batch.
+const mostCopied = 4 << 10
+
+// frame is a Produce request as a list of buffers: what lies between the batches is encoded here, with small batches;
+// the others are taken from where they lie. kafka-go's rawproduce would copy each batch into its pages first.
 //
 // Versions 3 to 8 share one format (https://kafka.apache.org/protocol#The_Messages_Produce):
 //
@@ -74,6 +120,13 @@ func (f *frame) encode(r *request, clientID string, timeout time.Duration) net.B
 		}
 		f.scratch = be.AppendUint32(f.scratch, uint32(b.part.index))
 		f.scratch = be.AppendUint32(f.scratch, uint32(b.size()))
+		if b.payload <= mostCopied {
+			f.scratch = append(f.scratch, b.header[:]...)
+			for _, c := range b.chunks {
+				f.scratch = append(f.scratch, c.buf...)
+			}
+			continue
+		}
 		f.buffers = append(f.buffers, f.scratch[from:len(f.scratch):len(f.scratch)], b.header[:])
 		from = len(f.scratch)
 		for _, c := range b.chunks {
@@ -81,15 +134,21 @@ func (f *frame) encode(r *request, clientID string, timeout time.Duration) net.B
 		}
 		total += b.size()
 	}
+	if from < len(f.scratch) {
+		f.buffers = append(f.buffers, f.scratch[from:])
+	}
 	be.PutUint32(f.scratch, uint32(len(f.scratch)+total-4))
 	return f.buffers
 }
 
-// framing is an upper bound for everything but the batches.
+// framing is an upper bound for everything but the batches that are not copied.
 func (f *frame) framing(r *request, clientID string) int {
 	n := 36 + len(clientID) + len(r.transactionalID)
 	for _, b := range r.batches {
 		n += 14 + len(b.part.topic.name)
+		if b.payload <= mostCopied {
+			n += b.size()
+		}
 	}
 	return n
 }

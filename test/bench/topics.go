@@ -178,7 +178,8 @@ func (b *topicsBed) pass(ctx context.Context, n int, slot, delivery, env string)
 	return p, b.kafka.Delete(ctx, topics...)
 }
 
-// create makes the topics in requests of a hundred, and waits for their leaders.
+// create makes the topics in requests of a hundred, and waits until the broker serves every partition. It names itself
+// the leader of thousands of partitions seconds before it has made their logs.
 func (b *topicsBed) create(ctx context.Context, topics []string) error {
 	for from := 0; from < len(topics); from += 100 {
 		some := topics[from:min(from+100, len(topics))]
@@ -186,7 +187,20 @@ func (b *topicsBed) create(ctx context.Context, topics []string) error {
 			return err
 		}
 	}
-	return b.kafka.AwaitInSync(ctx)
+	if err := b.kafka.AwaitInSync(ctx); err != nil {
+		return err
+	}
+	for {
+		_, err := b.kafka.Ends(ctx, topics...)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", ctx.Err(), err)
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
 }
 
 // relay runs the connector until all is acknowledged.
