@@ -110,8 +110,11 @@ func (b *batch) room(n int) *chunk {
 			return last
 		}
 		previous = cap(last.buf)
+		if previous <= 1<<fewChunkBits {
+			previous = b.payload / 2 // the chunks are as much as the batch already holds, no more
+		}
 	} else if b.part != nil {
-		n = max(n, min(b.part.usual, 1<<fewChunkBits))
+		n = max(n, min(b.part.usual/2, 1<<fewChunkBits))
 	}
 	c := newChunk(nextChunkSize(previous, n))
 	b.chunks = append(b.chunks, c)

@@ -39,7 +39,7 @@
 //   - fewer.go: a topic that was re-created with fewer partitions
 //   - control.go, metadata.go, create.go, describe.go, identity.go, clock.go: what happens beside the data
 //   - transaction.go, transactionsteps.go, coordinator.go, fencing.go, position.go: exactly-once
-//   - producer.go, place.go: the API
+//   - producer.go, place.go, unplaced.go: the API, and records of topics that are not known yet
 //
 // # Why nothing is lost, duplicated or reordered
 //

@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 
@@ -36,8 +37,9 @@ func benchmarkTopics(b *testing.B, topics int) {
 				sp.Partition = rt.Partitions[i].Partition
 				st.Partitions = append(st.Partitions, sp)
 			}
-			res.Topics = append([]kmsg.ProduceResponseTopic{st}, res.Topics...)
+			res.Topics = append(res.Topics, st)
 		}
+		slices.Reverse(res.Topics)
 		return res, nil, true
 	})
 	var bytes atomic.Int64

@@ -1,0 +1,45 @@
+package kafka
+
+import (
+	"testing"
+
+	"github.com/segmentio/kafka-go/protocol/produce"
+	"github.com/stretchr/testify/require"
+)
+
+// TestAnswersInAnyOrder: each batch gets its own answer, and one that has none is missed, whatever is there twice.
+func TestAnswersInAnyOrder(t *testing.T) {
+	r := &request{}
+	for _, name := range []string{"b", "a"} {
+		for _, index := range []int32{7, 0, 3} {
+			r.batches = append(r.batches, newBatch(&partition{topic: &topic{name: name}, index: index}))
+		}
+	}
+	// The batches of a topic share it.
+	for _, b := range r.batches[1:3] {
+		b.part.topic = r.batches[0].part.topic
+	}
+	for _, b := range r.batches[4:] {
+		b.part.topic = r.batches[3].part.topic
+	}
+	r.arrange()
+	answer := func(topic string, first int16, indexes ...int32) produce.ResponseTopic {
+		res := produce.ResponseTopic{Topic: topic}
+		for i, index := range indexes {
+			res.Partitions = append(res.Partitions, produce.ResponsePartition{
+				Partition: index, ErrorCode: first + int16(i), BaseOffset: int64(10 * index),
+			})
+		}
+		return res
+	}
+	codes, err := r.match(&produce.Response{Topics: []produce.ResponseTopic{
+		answer("b", 1, 3, 7, 0), answer("c", 9, 0), answer("a", 4, 7, 0, 3),
+	}})
+	require.NoError(t, err)
+	require.Equal(t, []int16{5, 6, 4, 3, 1, 2}, codes)
+	require.EqualValues(t, 30, r.batches[4].baseOffset)
+	_, err = r.match(&produce.Response{Topics: []produce.ResponseTopic{
+		answer("b", 0, 3, 7, 7), answer("a", 0, 7, 0, 3),
+	}})
+	require.ErrorContains(t, err, "5 of the request's 6")
+}
