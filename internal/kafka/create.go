@@ -46,8 +46,8 @@ func (p *Producer) creationDue() (at time.Time) {
 	return at
 }
 
-// createdAtOnce is how many partitions one request creates, or one topic. A KRaft controller refuses a request that needs
-// more than 10,000 records in its log (QuorumController.MAX_RECORDS_PER_USER_OP).
+// createdAtOnce is how many partitions one request creates, or one topic. A KRaft controller refuses a request that
+// needs more than 10,000 records in its log (QuorumController.MAX_RECORDS_PER_USER_OP).
 const createdAtOnce = 1200
 
 // createMissing creates topics that are due, in portions.

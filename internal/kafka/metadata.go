@@ -11,9 +11,9 @@ import (
 	"go.uber.org/zap"
 )
 
-// namesToAsk returns the topics to ask about: those that wait for an answer, and all of them when something has happened
-// to a broker or nothing was asked for MetadataInterval. So what a missing topic costs does not grow with the others.
-// Requests from here on ask for a newer answer.
+// namesToAsk returns the topics to ask about: those that wait for an answer, and all of them when something has
+// happened to a broker or nothing was asked for MetadataInterval. So what a missing topic costs does not grow with the
+// others. Requests from here on ask for a newer answer.
 func (p *Producer) namesToAsk(now time.Time) []string {
 	c := &p.control
 	all := c.everything || !now.Before(c.allAt)
@@ -182,8 +182,17 @@ func (p *Producer) applyTopic(t *topic, answer *metadata.ResponseTopic) {
 	if len(answer.Partitions) >= len(t.partitions) {
 		t.fewer, t.fewerSeen = 0, 0
 	}
-	for i := range answer.Partitions {
-		ap := &answer.Partitions[i]
+	p.applyLeaders(t, answer.Partitions)
+	if u := t.unplaced; u != nil && u.waiting && int(u.index) < len(t.partitions) {
+		p.resume(u) // the partition that its record names was added
+	}
+	p.placeAll(t)
+}
+
+// applyLeaders brings the leaders of the topic's partitions in line with an answer.
+func (p *Producer) applyLeaders(t *topic, answer []metadata.ResponsePartition) {
+	for i := range answer {
+		ap := &answer[i]
 		if ap.PartitionIndex < 0 || int(ap.PartitionIndex) >= len(t.partitions) {
 			continue
 		}
@@ -193,10 +202,6 @@ func (p *Producer) applyTopic(t *topic, answer *metadata.ResponseTopic) {
 			p.report(part, wire.VerdictOf(wire.LeaderNotAvailable))
 		}
 	}
-	if u := t.unplaced; u != nil && u.waiting && int(u.index) < len(t.partitions) {
-		p.resume(u) // the partition that its record names was added
-	}
-	p.placeAll(t)
 }
 
 // lead makes b the leader of the partition, nil for none. What flies to the old leader is waited for first, so that

@@ -38,8 +38,8 @@ func (r *request) arrange() {
 const unanswered = math.MinInt16
 
 // match returns the code for each of the request's batches, and notes where in the log they are: -1 with an error, and
-// with a repeat that the broker recognizes but whose offset it has forgotten. A broker's answer has an order of its own,
-// so each batch is searched for.
+// with a repeat that the broker recognizes but whose offset it has forgotten. A broker's answer has an order of its
+// own, so each batch is searched for.
 func (r *request) match(res *produce.Response) ([]int16, error) {
 	codes := make([]int16, len(r.batches))
 	for i := range codes {
@@ -73,8 +73,8 @@ func (r *request) match(res *produce.Response) ([]int16, error) {
 	return codes, nil
 }
 
-// mostCopied is the payload up to which a batch is copied into the frame. One buffer more costs the kernel more than the
-// copy of a small batch.
+// mostCopied is the payload up to which a batch is copied into the frame. One buffer more costs the kernel more than
+// the copy of a small batch.
 const mostCopied = 4 << 10
 
 // frame is a Produce request as a list of buffers: what lies between the batches is encoded here, with small batches;

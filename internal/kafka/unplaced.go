@@ -112,8 +112,8 @@ func (p *Producer) placeAll(t *topic) {
 	}
 }
 
-// deal puts the records of an unplaced batch into the batches of their partitions, and returns how many: all of them, or
-// those before the first that has no partition. b is unchanged.
+// deal puts the records of an unplaced batch into the batches of their partitions, and returns how many: all of them,
+// or those before the first that has no partition. b is unchanged.
 func (p *Producer) deal(b *batch) (placed int, err error) {
 	data, err := b.expand()
 	if err != nil {
@@ -184,7 +184,8 @@ func (x *transactions) placed(t *topic) {
 	poke(x.wake)
 }
 
-// beyond returns record i of an unplaced batch and what comes after it, nil for nothing, as two batches. b is unchanged.
+// beyond returns record i of an unplaced batch and what comes after it, nil for nothing, as two batches. b is
+// unchanged.
 func (b *batch) beyond(i int) (stray, rest *batch, err error) {
 	data, err := b.expand()
 	if err != nil {

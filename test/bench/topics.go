@@ -31,17 +31,15 @@ type topicsBed struct {
 	topics   int
 }
 
-// topicsLoad inserts rows first..last. The key, of a hundred per topic, is a hash of the row's number, so that keys come
-// at random, and a key belongs to one topic.
+// topicsLoad inserts rows first..last. The key, of a hundred per topic, is a hash of the row's number, so that keys
+// come at random, and a key belongs to one topic.
 const topicsLoad = `INSERT INTO outbox (id, aggregate_type, aggregate_id, event_type, payload)
-	SELECT ('00000000-0000-4000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, 'topic-' || k %% %[1]d, 'id-' || k, 'Changed',
-		jsonb_build_object('n', n, 'amount', n / 100.0, 'currency', 'EUR', 'note', repeat(md5(n::text), 8))
+	SELECT ('00000000-0000-4000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, 'topic-' || k %% %[1]d, 'id-' || k,
+		'Changed', jsonb_build_object('n', n, 'amount', n / 100.0, 'currency', 'EUR', 'note', repeat(md5(n::text), 8))
 	FROM (SELECT n, (hashint4(n) & 2147483647) %% (100 * %[1]d) AS k FROM generate_series(%[2]s, %[3]s) AS n) AS rows`
 
 // topicsPass is what one pass brought.
 type topicsPass struct {
-	name     string
-	topics   int
 	elapsed  time.Duration // from the start of the process to the last acknowledgement
 	first    int           // records acknowledged a second after the start
 	client   watched
@@ -58,7 +56,7 @@ func manyTopics(ctx context.Context, args []string) error {
 	perTx := flags.Int("per-tx", 10, "rows per transaction")
 	rounds := flags.Int("rounds", 1, "passes each way")
 	delivery := flags.String("delivery", atLeastOnce, "at_least_once or exactly_once")
-	profile := flags.String("env", "", "one more environment variable for the connector, NAME=VALUE")
+	more := flags.String("env", "", "one more environment variable for the connector, NAME=VALUE")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -74,7 +72,7 @@ func manyTopics(ctx context.Context, args []string) error {
 	for round := range *rounds {
 		for _, n := range []int{1, *topics} {
 			slot := fmt.Sprintf("topics_%d_%d", n, round)
-			p, err := b.pass(ctx, n, slot, *delivery, *profile)
+			p, err := b.pass(ctx, n, slot, *delivery, *more)
 			if err != nil {
 				return fmt.Errorf("%d topics: %w", n, err)
 			}
