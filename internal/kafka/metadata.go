@@ -11,9 +11,9 @@ import (
 	"go.uber.org/zap"
 )
 
-// namesToAsk returns the topics to ask about: those that wait for an answer, and all of them when something has
-// happened to a broker or nothing was asked for MetadataInterval. So what a missing topic costs does not grow with the
-// others. Requests from here on ask for a newer answer.
+// namesToAsk returns the topics that wait for an answer, and all topics when something has happened to a broker or
+// nothing was asked for MetadataInterval. So what a missing topic costs does not grow with the others. Requests from
+// here on ask for a newer answer.
 func (p *Producer) namesToAsk(now time.Time) []string {
 	c := &p.control
 	all := c.everything || !now.Before(c.allAt)

@@ -145,9 +145,9 @@ func (p *Producer) Run(ctx context.Context) error {
 //
 // It does not wait for a topic that was not met before, see unplaced.go. It blocks while partitions are being added to
 // the topic, or the limit that the record exceeds has to be asked for; ctx ends that wait and its error is returned.
-// Where Config.Refused is set, a record that the topic cannot take
-// returns a *RefusedError, with nothing taken. The ticket comes back in a Delivery. Memory is bounded by the caller,
-// who stops calling Produce when too much is unacknowledged.
+// Where Config.Refused is set, a record that the topic cannot take returns a *RefusedError, with nothing taken. The
+// ticket comes back in a Delivery. Memory is bounded by the caller, who stops calling Produce when too much is
+// unacknowledged.
 func (p *Producer) Produce(ctx context.Context, rec *router.Record, ticket uint64) error {
 	return p.ProduceAt(ctx, rec, ticket, Position{})
 }

@@ -34,7 +34,7 @@ func (r *request) arrange() {
 	})
 }
 
-// unanswered is no error code.
+// unanswered stands for no error code.
 const unanswered = math.MinInt16
 
 // match returns the code for each of the request's batches, and notes where in the log they are: -1 with an error, and

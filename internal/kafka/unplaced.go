@@ -14,7 +14,7 @@ import (
 // the queue is empty every newer record of the topic joins its end, so that no record overtakes an older one of its
 // key. All topics met during one metadata request are asked for by the next.
 //
-// The timestamp of an unplaced record is its own: what the topic makes of it is not known yet.
+// The timestamp of an unplaced record is its own: the topic's bounds are not known yet.
 //
 // With transactions an unplaced record never joins a transaction with placed records before it. Those would wait for a
 // topic that may be missing, in a transaction that is open in Kafka. So everything older is committed first, and a
@@ -112,8 +112,8 @@ func (p *Producer) placeAll(t *topic) {
 	}
 }
 
-// deal puts the records of an unplaced batch into the batches of their partitions, and returns how many: all of them,
-// or those before the first that has no partition. b is unchanged.
+// deal puts the records of an unplaced batch into the batches of their partitions, up to the first record that has no
+// partition, and returns how many. b is unchanged.
 func (p *Producer) deal(b *batch) (placed int, err error) {
 	data, err := b.expand()
 	if err != nil {
