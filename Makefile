@@ -35,7 +35,7 @@ GOVULNCHECK := $(TOOLS)/govulncheck
 LINT_TAGS := e2e
 
 .DEFAULT_GOAL := help
-.PHONY: help build test unit e2e soak conformance demo kafka topic consume bench bench-latency bench-topics lint vet imports links vuln fuzz fmt docs compose-check clean
+.PHONY: help build test unit e2e soak conformance demo kafka topic consume bench bench-table bench-floor bench-latency bench-topics lint vet imports links vuln fuzz fmt docs compose-check clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -126,6 +126,12 @@ bin/broker:
 
 bench: build ## throughput over the same WAL: bare readers, pg_recvlogical, cdc-outbox, with DEBEZIUM=1 Debezium; ROWS=1000000 OUT=file for benchstat
 	$(GO) run ./test/bench throughput -rows $(ROWS) $(if $(OUT),-out $(OUT)) $(BENCH_FLAGS)
+
+bench-table: ## put the tables of a run into README.md and docs/performance.md: OUT=file that make bench OUT=file wrote
+	$(GO) run ./test/bench table $(OUT) README.md docs/performance.md
+
+bench-floor: build ## a small load, a minute: fails where the connector is far slower than bare readers beside it
+	$(GO) run ./test/bench floor
 
 bench-topics: build ## the same rows to one topic and to a thousand topics of 12 partitions
 	$(GO) run ./test/bench topics $(BENCH_FLAGS)

@@ -48,8 +48,10 @@ func (g *goal) met(measured float64) bool {
 	return measured <= g.bound
 }
 
+const goalsHeader = "| | goal | measured | met |\n|---|---|---|---|\n"
+
 func reportGoals(w io.Writer, all []*series) {
-	fmt.Fprint(w, "| | goal | measured | met |\n|---|---|---|---|\n")
+	fmt.Fprint(w, goalsHeader)
 	for _, g := range goals {
 		sign := "≤"
 		if g.atLeast {

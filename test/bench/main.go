@@ -15,6 +15,8 @@ import (
 
 const usage = `usage:
   bench throughput [-rows N] [-per-tx N] [-rounds N] [-debezium] [-only NAMES] [-out FILE]
+  bench floor [-rows N] [-rounds N]
+  bench table FILE [PAGE.md ...]
   bench polling [-rows N] [-per-tx N] [-rounds N] [-only NAMES] [-against BINARY] [-idle DURATION]
   bench topics [-rows N] [-topics N] [-brokers N] [-delivery at_least_once|exactly_once]
   bench latency [-rate N] [-for DURATION] [-delivery at_least_once|exactly_once]`
@@ -44,6 +46,10 @@ func run(ctx context.Context, args []string) error {
 		return pollingCost(ctx, args[1:])
 	case readerCommand: // the readers are processes of their own, so that their CPU is measured apart
 		return bareReader(ctx, args[1:])
+	case "floor":
+		return floor(ctx, args[1:])
+	case "table":
+		return table(args[1:])
 	case delayCommand:
 		return delay(ctx, args[1:])
 	case referenceCommand:

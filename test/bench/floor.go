@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"slices"
+)
+
+// floors are ratios within a round that hold on any machine; what a change costs shows long before, in the tables. One
+// round that reaches them is enough: whatever else the machine does can only take from a pass.
+var floors = []struct {
+	key, other string
+	least      float64
+}{
+	{ourStream, neverNaps, .8},
+	{atLeastOnce, napping, .3},
+}
+
+// floor runs a small load and fails where the connector is far slower than the readers beside it.
+func floor(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("floor", flag.ContinueOnError)
+	rows := flags.Int("rows", 150_000, "rows to load")
+	rounds := flags.Int("rounds", 3, "passes of each contender")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	b, err := makeBed(ctx, *rows)
+	if err != nil {
+		return err
+	}
+	defer b.close()
+	m, err := newMeter(b, *rounds, "")
+	if err != nil {
+		return err
+	}
+	if err := m.measure(ctx, tenPerTx, workload{rows: *rows, perTx: 10}, matrixContenders()); err != nil {
+		return err
+	}
+	return belowFloor(m.all)
+}
+
+func belowFloor(all []*series) error {
+	for _, f := range floors {
+		ratios := find(all, tenPerTx, f.key).ratios(find(all, tenPerTx, f.other), rate)
+		if len(ratios) == 0 {
+			return fmt.Errorf("%s: not measured beside %q", contenderName(f.key), contenderName(f.other))
+		}
+		best := slices.Max(ratios)
+		fmt.Printf("%s beside %q: best round %.2f, floor %.2f\n", contenderName(f.key), contenderName(f.other), best,
+			f.least)
+		if best < f.least {
+			return fmt.Errorf("%s: at best %.2f times the rows/s of %q, the floor is %.2f", contenderName(f.key), best,
+				contenderName(f.other), f.least)
+		}
+	}
+	return nil
+}
