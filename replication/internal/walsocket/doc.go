@@ -10,13 +10,14 @@
 // twice as fast. At low load the reader never sleeps: there, latency counts.
 //
 // How long it may sleep depends on how much the two queues hold, and on how fast the server fills them. Neither can be
-// asked for: the send queue lies on another host, and a Unix-domain socket has only one, of 200 KB. So pace.go
-// measures it. It varies the sleep, and sees whether a longer one brings more.
+// asked for, as the send queue is the server's. So pace.go measures it. It varies the sleep, and sees whether a longer
+// one brings more.
 //
 // Sleeping is not enough: Go's runtime waits in epoll for all sockets all the time, so an idle thread would be woken in
 // the reader's place. The socket's low-water mark (SO_RCVLOWAT) makes the kernel keep quiet until it is reached; it is
 // up while the reader sleeps and down before any read that may have to wait. A mark above what the buffer can hold
-// would otherwise be reached only by the kernel's timers.
+// would otherwise be reached only by the kernel's timers. A Unix-domain socket has no such mark: there the reader never
+// sleeps.
 //
 // The buffer is of fixed size only while the reader waits or sleeps. A consumer that is delayed leaves it full for
 // minutes, and small rows overfill a fixed one: the kernel counts some 500 bytes more for each segment. It then drops

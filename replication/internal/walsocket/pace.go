@@ -19,9 +19,11 @@ const (
 	// rest is how long the reader does not sleep after even the shortest sleep brought nothing.
 	rest = time.Second
 
-	// In every sixth cycle of a sleep and a drain the sleep is half as long. After trial cycles the two are compared.
+	// In every sixth cycle of a sleep and a drain the sleep is half as long. The two are compared after trial cycles,
+	// and while no comparison has shown yet that the sleep pays, after quick ones.
 	trialEvery = 6
 	trial      = 4 * trialEvery
+	quick      = trialEvery
 )
 
 // pacer decides how long to sleep before a read. It counts what each read brings. Not safe for concurrent use.
@@ -30,7 +32,9 @@ type pacer struct {
 	bytes   int       // read in it
 	rate    float64   // of the last whole window, bytes per second
 
-	limit   time.Duration // the longest sleep that has been found to pay
+	never   bool
+	limit   time.Duration // the longest sleep that has been found to pay, or is to be tried
+	found   bool          // it has been found
 	resting time.Time     // until when there is no sleep
 	cycles  int
 	begun   time.Time // of the cycle that is running, zero where none is
@@ -61,7 +65,7 @@ func (p *pacer) brought(bytes int) {
 func (p *pacer) sleep(now time.Time, has int) time.Duration {
 	p.measure(now)
 	p.finish(now, has)
-	if p.rate < busy || now.Before(p.resting) {
+	if p.never || p.rate < busy || now.Before(p.resting) {
 		p.begun = time.Time{}
 		return 0
 	}
@@ -102,11 +106,13 @@ func (p *pacer) finish(now time.Time, has int) {
 	sum.n++
 	sum.took += now.Sub(p.begun)
 	sum.bytes += p.read + has
-	if p.full.n+p.halved.n < trial || p.full.n == 0 || p.halved.n == 0 {
+	n := p.full.n + p.halved.n
+	if n < quick || p.found && n < trial || p.full.n == 0 || p.halved.n == 0 {
 		return
 	}
 	switch used := used(p.full, p.halved); { // thresholds apart, so that noise does not make it swing
 	case used > 0.95:
+		p.found = true
 		p.limit = min(longest, p.limit*5/4)
 	case used < 0.5:
 		p.limit /= 3
@@ -114,7 +120,7 @@ func (p *pacer) finish(now time.Time, has int) {
 		p.limit = p.limit * 2 / 3
 	}
 	if p.limit < shortest {
-		p.limit, p.resting = 4*shortest, now.Add(rest)
+		p.limit, p.found, p.resting = 4*shortest, false, now.Add(rest)
 	}
 	p.full, p.halved = cycles{}, cycles{}
 }

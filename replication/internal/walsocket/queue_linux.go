@@ -47,7 +47,7 @@ func newKernelQueue(c net.Conn) *kernelQueue {
 	// the size.
 	q.hold = func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer) }
 	q.free = func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_BUF_LOCK, 0) }
-	// Without it (Unix-domain sockets ignore it) sleeps gain less, and nothing else changes.
+	// Without it sleeps gain less, and nothing else changes.
 	q.mark = func(fd uintptr) { _ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVLOWAT, q.least) }
 	return q
 }

@@ -56,7 +56,9 @@ func (s *Socket) Stream(onWait func()) {
 	s.onWait = onWait
 	if q := kernelQueueOf(s.Conn); q != nil {
 		s.queue, s.pause = q, pause
-		s.pace = pacer{limit: first}
+		// A Unix-domain socket has no low-water mark, so each row would wake the runtime's poller during a sleep.
+		_, tcp := s.Conn.(*net.TCPConn)
+		s.pace = pacer{limit: first, never: !tcp}
 	}
 }
 
