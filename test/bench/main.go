@@ -19,6 +19,7 @@ const usage = `usage:
   bench table FILE [PAGE.md ...]
   bench polling [-rows N] [-per-tx N] [-rounds N] [-only NAMES] [-against BINARY] [-idle DURATION]
   bench beside [-rows N] [-rate N] [-for DURATION] [-only NAME]
+  bench slots [-rows N] [-rounds N]
   bench topics [-rows N] [-topics N] [-brokers N] [-delivery at_least_once|exactly_once]
   bench latency [-rate N] [-for DURATION] [-delivery at_least_once|exactly_once]`
 
@@ -43,6 +44,8 @@ func run(ctx context.Context, args []string) error {
 		return latency(ctx, args[1:])
 	case "topics":
 		return manyTopics(ctx, args[1:])
+	case "slots":
+		return slots(ctx, args[1:])
 	case "beside":
 		return beside(ctx, args[1:])
 	case "polling":
