@@ -106,9 +106,9 @@ func (b *bed) createShares(ctx context.Context, all []share) error {
 		if s.of == 0 {
 			continue
 		}
-		_, err := b.conn.Exec(ctx, fmt.Sprintf("CREATE PUBLICATION %s FOR TABLE outbox WHERE (%s) WITH (publish = 'insert')",
-			s.publication(), s.filter()))
-		if err != nil {
+		sql := fmt.Sprintf("CREATE PUBLICATION %s FOR TABLE outbox WHERE (%s) WITH (publish = 'insert')", s.publication(),
+			s.filter())
+		if _, err := b.conn.Exec(ctx, sql); err != nil {
 			return err
 		}
 	}
