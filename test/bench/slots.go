@@ -106,8 +106,8 @@ func (b *bed) createShares(ctx context.Context, all []share) error {
 		if s.of == 0 {
 			continue
 		}
-		sql := fmt.Sprintf("CREATE PUBLICATION %s FOR TABLE outbox WHERE (%s) WITH (publish = 'insert')", s.publication(),
-			s.filter())
+		sql := "CREATE PUBLICATION " + s.publication() + " FOR TABLE outbox WHERE (" + s.filter() +
+			") WITH (publish = 'insert')"
 		if _, err := b.conn.Exec(ctx, sql); err != nil {
 			return err
 		}
