@@ -28,7 +28,7 @@ func checkPublication(cfg Config, st state) []preflight.Finding {
 	for _, t := range st.Tables {
 		switch {
 		case t.Exists:
-			out = append(out, checkPublished(cfg, p, t)...)
+			out = append(out, checkPublished(cfg, st, t)...)
 		case !p.AllTables:
 			out = append(out, preflight.Finding{
 				Level: preflight.Fail, Subject: subject,
@@ -55,8 +55,8 @@ func checkPublication(cfg Config, st state) []preflight.Finding {
 
 // checkPublished judges one table. Rows that were written while the publication hid them stay hidden: each row is
 // decoded with the publication as it was when the row was written.
-func checkPublished(cfg Config, p postgres.Publication, t postgres.OutboxTable) []preflight.Finding {
-	subject := "table " + t.Table.String()
+func checkPublished(cfg Config, st state, t postgres.OutboxTable) []preflight.Finding {
+	p, subject := st.Publication, "table "+t.Table.String()
 	fail := func(found, why string, r fault.Remedy) []preflight.Finding {
 		f := preflight.Finding{Level: preflight.Fail, Subject: subject, Found: found, Why: why}
 		return []preflight.Finding{f.With(r)}
@@ -79,7 +79,8 @@ func checkPublished(cfg Config, p postgres.Publication, t postgres.OutboxTable) 
 	readd := fault.Do("Remove the table from the publication and add it whole.", fmt.Sprintf("BEGIN; ALTER "+
 		"PUBLICATION %s DROP TABLE %s; ALTER PUBLICATION %s ADD TABLE %s; COMMIT;", pub,
 		t.Table.SQL(), pub, t.Table.SQL()))
-	if pt.RowFilter != "" {
+	set := st.Filters[t.Table]
+	if pt.RowFilter != "" && len(set.Shares) < 2 {
 		return fail(fmt.Sprintf("%s has a row filter on it: WHERE %s.", cfg.PublicationSubject(), pt.RowFilter),
 			"Rows that do not match are never sent, without notice.", readd)
 	}
@@ -88,6 +89,9 @@ func checkPublished(cfg Config, p postgres.Publication, t postgres.OutboxTable) 
 			strings.Join(hidden, ", ")),
 			fmt.Sprintf("Records are built from them (%s), and the rows come without: rows written until it is fixed "+
 				"stay without.", strings.Join(keys, ", ")), readd)
+	}
+	if pt.RowFilter != "" {
+		return checkFilters(cfg, set, t)
 	}
 	return nil
 }

@@ -26,6 +26,7 @@ type state struct {
 	Standbys    *standbys.Look   // nil on a standby; read for check only
 	Role        roleInfo         // the role that AdminConfig.Role names
 	Publication postgres.Publication
+	Filters     map[identifier.Table]filterSet // of the tables that the publication filters
 	Slot        postgres.Slot
 	Tables      []postgres.OutboxTable
 	Checkpoint  checkpointInfo
@@ -114,6 +115,9 @@ func readState(ctx context.Context, q postgres.Querier, cfg Config) (state, erro
 		return st, err
 	}
 	if st.Publication, err = postgres.LookupPublication(ctx, q, cfg.Publication); err != nil {
+		return st, err
+	}
+	if err := st.readFilters(ctx, q, cfg); err != nil {
 		return st, err
 	}
 	if cfg.NewSlot && st.Checkpoint.Usable {
