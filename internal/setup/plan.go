@@ -26,7 +26,7 @@ const (
 	stepPublication
 	stepSlot
 	stepSnapshotSlot
-	stepKept // nothing to do: SQL is a comment, Why says what is kept
+	stepKept // nothing is done: SQL is a comment, Why says what is kept or could be done
 )
 
 // Does reports whether the step changes anything. One that does not says what is left as it is.

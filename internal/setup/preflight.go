@@ -101,6 +101,7 @@ func preflightFindings(cfg Config, st state, open []openTransaction, reader stri
 	}
 	if st.Publication.Exists {
 		out = append(out, checkPublication(cfg, st)...)
+		out = append(out, checkColumnList(cfg, st)...)
 	}
 	if st.Slot.Exists && foreign == nil {
 		out = append(out, checkSlot(cfg, st)...)

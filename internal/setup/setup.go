@@ -80,7 +80,7 @@ func Plan(ctx context.Context, dsn string, cfg Config) (steps []Step, err error)
 		err = preflight.FirstFailure(obstacles(cfg, st))
 		if cfg.ForeignSlot(st.Slot, st.Server.ServerFacts) == nil &&
 			(err == nil || st.Publication.Exists == st.Slot.Exists || st.pending(cfg) || st.joins(cfg)) {
-			steps = planSetup(cfg, st)
+			steps = append(planSetup(cfg, st), planColumnList(cfg, st)...)
 		}
 		return err
 	})
