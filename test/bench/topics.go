@@ -207,7 +207,7 @@ func (b *topicsBed) relay(ctx context.Context, cmd *exec.Cmd, address string) (r
 	if err != nil {
 		return r, err
 	}
-	n := 0
+	n, pause := 0, 20*time.Millisecond
 	for n < b.rows {
 		select {
 		case <-ctx.Done():
@@ -215,12 +215,14 @@ func (b *topicsBed) relay(ctx context.Context, cmd *exec.Cmd, address string) (r
 			return r, fmt.Errorf("%w at %d rows; the end of its output:\n%s", ctx.Err(), n, p.output)
 		case <-p.Done():
 			return r, fmt.Errorf("it ended before all was there; the end of its output:\n%s", p.output)
-		case <-time.After(20 * time.Millisecond):
+		case <-time.After(pause):
 		}
 		n = published(ctx, address)
-		if time.Since(p.started) <= time.Second {
+		elapsed := time.Since(p.started)
+		if elapsed <= time.Second {
 			r.first = n
 		}
+		pause = untilNext(elapsed, float64(n)/float64(b.rows))
 	}
 	r.elapsed = time.Since(p.started)
 	if err := r.scrape(ctx, address); err != nil {
@@ -230,6 +232,20 @@ func (b *topicsBed) relay(ctx context.Context, cmd *exec.Cmd, address string) (r
 	err = p.stop()
 	r.client = p.used()
 	return r, err
+}
+
+// untilNext is the pause before the next look at /status, which has a line per topic and costs the process a
+// millisecond: it looks often only around the first second, and near the end.
+func untilNext(elapsed time.Duration, done float64) time.Duration {
+	const often, rarely = 20 * time.Millisecond, 300 * time.Millisecond
+	if elapsed < time.Second {
+		return min(rarely, max(often, time.Second-elapsed-often))
+	}
+	if done == 0 {
+		return rarely
+	}
+	left := time.Duration(float64(elapsed) * (1 - done) / done)
+	return min(rarely, max(often, left/2))
 }
 
 // scrape reads the means from /metrics.
