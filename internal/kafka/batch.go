@@ -110,11 +110,14 @@ func (b *batch) room(n int) *chunk {
 			return last
 		}
 		previous = cap(last.buf)
-		if previous <= 1<<fewChunkBits {
+		if previous <= fewChunk {
 			previous = b.payload / 2 // the chunks are as much as the batch already holds, no more
+			if b.part != nil && b.part.usual <= smallBatch {
+				previous /= 4 // a quarter of it
+			}
 		}
 	} else if b.part != nil {
-		n = max(n, min(b.part.usual/2, 1<<fewChunkBits))
+		n = max(n, min(b.part.usual/2, fewChunk))
 	}
 	c := newChunk(nextChunkSize(previous, n))
 	b.chunks = append(b.chunks, c)

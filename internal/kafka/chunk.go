@@ -6,38 +6,63 @@ import (
 )
 
 // A batch grows by chunks instead of by re-allocating one slice: growing never copies what is already encoded, the
-// unused tail is at most half of what the batch holds, and a finished batch goes to the socket as it lies in
-// memory (writev).
+// unused tail is at most half of what the batch holds, a quarter where batches are small, and a finished batch goes to
+// the socket as it lies in memory (writev).
 const (
-	minChunkBits = 9  // 512 B: the first chunk of a batch is no smaller: of thousands of partitions each has one
-	fewChunkBits = 11 // 2 KiB: nor larger where the partition's last batch had that much
-	topChunkBits = 16 // 64 KiB: chunks double up to here
-	maxChunkBits = 20 // 1 MiB: a larger record gets a buffer of its own size, which no pool keeps
+	minChunk     = 256  // the first chunk of a batch is no smaller: of thousands of partitions each has one
+	fewChunk     = 2048 // nor larger where the partition's last batch had that much
+	topChunkBits = 16   // 64 KiB: chunks double up to here
+	maxChunkBits = 20   // 1 MiB: a larger record gets a buffer of its own size, which no pool keeps
 )
+
+// smallBatch is the payload of a partition's last batch up to which the next one grows in small steps. With records for
+// thousands of partitions in memory, the tails of their batches are what takes the room.
+const smallBatch = 2 * fewChunk
 
 // chunk is a buffer that holds whole records. Exactly one batch owns it, from newChunk until free.
 type chunk struct {
 	buf []byte
 }
 
-var chunkPools [maxChunkBits + 1]sync.Pool
+// chunkStep is between the sizes of small chunks: the allocator has each of them, and above 1 KiB every second.
+const chunkStep = 128
+
+var chunkPools [fewChunk/chunkStep + 1 + maxChunkBits - 11]sync.Pool
+
+// chunkClass returns the pool for chunks with room for n bytes, and their size: the next multiple of 128 B, above 1 KiB
+// of 256 B, above 2 KiB the next power of two.
+func chunkClass(n int) (class, size int) {
+	switch {
+	case n > fewChunk:
+		power := bits.Len(uint(n - 1))
+		return fewChunk/chunkStep + power - 11, 1 << power
+	case n > 1024:
+		size = (n + 255) &^ 255
+	default:
+		size = (max(n, minChunk) + chunkStep - 1) &^ (chunkStep - 1)
+	}
+	return size / chunkStep, size
+}
 
 // newChunk returns an empty chunk with room for at least n bytes.
 func newChunk(n int) *chunk {
-	class := max(bits.Len(uint(n-1)), minChunkBits)
-	if class > maxChunkBits {
+	if n > 1<<maxChunkBits {
 		return &chunk{buf: make([]byte, 0, n)}
 	}
+	class, size := chunkClass(n)
 	if c, ok := chunkPools[class].Get().(*chunk); ok {
 		return c
 	}
-	return &chunk{buf: make([]byte, 0, 1<<class)}
+	return &chunk{buf: make([]byte, 0, size)}
 }
 
 // free gives the chunk back. sync.Pool lets the garbage collector take what two cycles did not use, so a burst
 // does not stay in memory.
 func (c *chunk) free() {
-	if class := bits.Len(uint(cap(c.buf) - 1)); class <= maxChunkBits && cap(c.buf) == 1<<class {
+	if cap(c.buf) > 1<<maxChunkBits {
+		return
+	}
+	if class, size := chunkClass(cap(c.buf)); cap(c.buf) == size {
 		c.buf = c.buf[:0]
 		chunkPools[class].Put(c)
 	}

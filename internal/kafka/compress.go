@@ -98,15 +98,18 @@ func (b *batch) finish(codec compress.Codec) error {
 
 // expand returns the batch's records, uncompressed and in one piece.
 func (b *batch) expand() ([]byte, error) {
+	if b.codec == 0 {
+		data := make([]byte, 0, b.payload)
+		for _, c := range b.chunks {
+			data = append(data, c.buf...)
+		}
+		return data, nil
+	}
 	parts := make([]io.Reader, 0, len(b.chunks))
 	for _, c := range b.chunks {
 		parts = append(parts, bytes.NewReader(c.buf))
 	}
-	raw := io.MultiReader(parts...)
-	if b.codec == 0 {
-		return io.ReadAll(raw)
-	}
-	r := compress.Compression(b.codec).Codec().NewReader(raw)
+	r := compress.Compression(b.codec).Codec().NewReader(io.MultiReader(parts...))
 	defer r.Close()
 	return io.ReadAll(r)
 }
@@ -120,7 +123,7 @@ type chunkWriter struct {
 func (w *chunkWriter) Write(p []byte) (int, error) {
 	for rest := p; len(rest) > 0; {
 		if len(w.chunks) == 0 || len(w.last().buf) == cap(w.last().buf) {
-			previous := 1 << (fewChunkBits + 1)
+			previous := 2 * fewChunk
 			if len(w.chunks) > 0 {
 				previous = cap(w.last().buf)
 			}

@@ -181,3 +181,46 @@ func TestSendingNeedsTheRight(t *testing.T) {
 		require.Equal(t, test.want, p.sending(), name)
 	}
 }
+
+// TestChunkClasses: a chunk is as large as its class says, so that each comes back to the pool that it is taken from.
+func TestChunkClasses(t *testing.T) {
+	last, largest := 0, 0
+	for n := 1; n <= 1<<maxChunkBits; n += 1 + n/64 {
+		class, size := chunkClass(n)
+		require.GreaterOrEqual(t, size, n)
+		require.LessOrEqual(t, size, max(minChunk, 2*n))
+		require.Less(t, class, len(chunkPools))
+		again, same := chunkClass(size)
+		require.Equal(t, []int{class, size}, []int{again, same}, "%d bytes", n)
+		if size > largest {
+			require.Greater(t, class, last, "a class has one size")
+			last, largest = class, size
+		}
+		require.Equal(t, last, class)
+	}
+}
+
+// TestSmallBatchesWasteLittle: a partition whose batches are small gets chunks that fit, and one whose batches are large
+// gets few.
+func TestSmallBatchesWasteLittle(t *testing.T) {
+	fill := func(usual, records int) (waste float64, chunks int) {
+		b := newBatch(&partition{usual: usual})
+		defer b.free()
+		room := 0
+		for range records {
+			c := b.room(450)
+			c.buf = c.buf[:len(c.buf)+450]
+			b.payload += 450
+		}
+		for _, c := range b.chunks {
+			room += cap(c.buf)
+		}
+		return 1 - float64(b.payload)/float64(room), len(b.chunks)
+	}
+	for records := 2; records <= 8; records++ {
+		waste, _ := fill(1800, records)
+		require.Less(t, waste, 0.35, "%d records", records)
+	}
+	_, chunks := fill(100<<10, 230)
+	require.Less(t, chunks, 10)
+}
