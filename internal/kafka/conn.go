@@ -12,7 +12,6 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/segmentio/kafka-go/protocol"
-	"github.com/segmentio/kafka-go/protocol/produce"
 )
 
 // conn pipelines Produce requests over one connection: a writer goroutine compresses, stamps and sends; the reader
@@ -63,7 +62,7 @@ func newConn(w *wire.Conn, cfg *Config) (*conn, error) {
 
 // run serves the connection until ctx ends or it breaks, and returns why. When it returns both goroutines have
 // ended and nothing of the unanswered requests is in use any more.
-func (c *conn) run(ctx context.Context, answered func(*request, *produce.Response) error) error {
+func (c *conn) run(ctx context.Context, answered func(*request, *wire.ProduceAnswer) error) error {
 	var writer sync.WaitGroup
 	writer.Go(func() {
 		if err := c.write(ctx); err != nil {
@@ -161,7 +160,8 @@ func (c *conn) received() {
 	_ = c.wire.Net.SetReadDeadline(deadline)
 }
 
-func (c *conn) read(ctx context.Context, answered func(*request, *produce.Response) error) error {
+func (c *conn) read(ctx context.Context, answered func(*request, *wire.ProduceAnswer) error) error {
+	var answer wire.ProduceAnswer
 	for {
 		if _, err := c.wire.Reader.Peek(1); err != nil {
 			if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -187,12 +187,11 @@ func (c *conn) read(ctx context.Context, answered func(*request, *produce.Respon
 			continue
 		}
 		r := due.request
-		res, err := c.wire.ReadResponse(protocol.Produce, r.version, r.id)
-		if err != nil {
+		if err := c.wire.ReadProduceAnswer(&answer, r.version, r.id); err != nil {
 			return err
 		}
 		c.received()
-		if err := answered(r, res.(*produce.Response)); err != nil {
+		if err := answered(r, &answer); err != nil {
 			return err
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/segmentio/kafka-go/protocol/produce"
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
@@ -13,8 +12,8 @@ import (
 )
 
 // responder returns what the broker's connection calls for each answer.
-func (p *Producer) responder(b *broker) func(*request, *produce.Response) error {
-	return func(r *request, res *produce.Response) error {
+func (p *Producer) responder(b *broker) func(*request, *wire.ProduceAnswer) error {
+	return func(r *request, res *wire.ProduceAnswer) error {
 		p.metrics.requestSeconds.Observe(time.Since(r.sentAt).Seconds())
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -24,7 +23,7 @@ func (p *Producer) responder(b *broker) func(*request, *produce.Response) error 
 
 // answer takes the answer to the oldest request in flight. An answer that does not name every batch is an error,
 // which ends the connection and so resolves them all as lost.
-func (p *Producer) answer(b *broker, r *request, res *produce.Response) error {
+func (p *Producer) answer(b *broker, r *request, res *wire.ProduceAnswer) error {
 	codes, err := r.match(res)
 	if err != nil {
 		return err
@@ -39,7 +38,7 @@ func (p *Producer) answer(b *broker, r *request, res *produce.Response) error {
 	p.metrics.inFlight.Dec()
 	b.attempt = 0
 	b.trouble.resolve(p.log)
-	p.throttle(b, r.version, time.Duration(res.ThrottleTimeMs)*time.Millisecond)
+	p.throttle(b, r.version, res.Throttle)
 	parts := p.touched[:0] // a batch is recycled once it is complete
 	for i, batch := range r.batches {
 		parts = append(parts, batch.part)

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
-	"github.com/segmentio/kafka-go/protocol/produce"
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
@@ -148,32 +147,32 @@ func TestMatchesAnswers(t *testing.T) {
 	a, b := &topic{name: "a"}, &topic{name: "b"}
 	a.adopt(2)
 	b.adopt(2)
-	answer := func(topic string, index int32, code int16) produce.ResponseTopic {
-		return produce.ResponseTopic{Topic: topic, Partitions: []produce.ResponsePartition{
-			{Partition: index, ErrorCode: code, BaseOffset: int64(code) * 10},
+	answer := func(topic string, index int32, code int16) wire.AnsweredTopic {
+		return wire.AnsweredTopic{Name: []byte(topic), Partitions: []wire.AnsweredPartition{
+			{Index: index, Code: code, BaseOffset: int64(code) * 10},
 		}}
 	}
 	for name, test := range map[string]struct {
-		topics []produce.ResponseTopic
+		topics []wire.AnsweredTopic
 		want   []int16
 	}{
 		"in order": {
-			[]produce.ResponseTopic{answer("a", 0, 1), answer("a", 1, 2), answer("b", 1, 3)}, []int16{1, 2, 3},
+			[]wire.AnsweredTopic{answer("a", 0, 1), answer("a", 1, 2), answer("b", 1, 3)}, []int16{1, 2, 3},
 		},
 		"in another": {
-			[]produce.ResponseTopic{answer("b", 1, 3), answer("a", 1, 2), answer("a", 0, 1)}, []int16{1, 2, 3},
+			[]wire.AnsweredTopic{answer("b", 1, 3), answer("a", 1, 2), answer("a", 0, 1)}, []int16{1, 2, 3},
 		},
-		"one is missing": {[]produce.ResponseTopic{answer("a", 0, 1), answer("a", 1, 2)}, nil},
-		"another topic":  {[]produce.ResponseTopic{answer("a", 0, 1), answer("a", 1, 2), answer("a", 2, 3)}, nil},
+		"one is missing": {[]wire.AnsweredTopic{answer("a", 0, 1), answer("a", 1, 2)}, nil},
+		"another topic":  {[]wire.AnsweredTopic{answer("a", 0, 1), answer("a", 1, 2), answer("a", 2, 3)}, nil},
 		"another partition": {
-			[]produce.ResponseTopic{answer("a", 0, 1), answer("a", 1, 2), answer("b", 0, 3)}, nil,
+			[]wire.AnsweredTopic{answer("a", 0, 1), answer("a", 1, 2), answer("b", 0, 3)}, nil,
 		},
 	} {
 		r := &request{}
 		for _, part := range append(a.partitions, b.partitions[1]) {
 			r.batches = append(r.batches, newBatch(part))
 		}
-		codes, err := r.match(&produce.Response{Topics: test.topics})
+		codes, err := r.match(&wire.ProduceAnswer{Topics: test.topics})
 		require.Equal(t, test.want, codes, name)
 		if test.want == nil {
 			require.ErrorContains(t, err, "3 partitions", name)
@@ -206,12 +205,14 @@ func TestAnAnswerGoesOn(t *testing.T) {
 		keyed(part, "more")
 	}
 	r.version = 6
-	var answers []produce.ResponsePartition
+	var answers []wire.AnsweredPartition
 	for i := range parts {
-		answers = append(answers, produce.ResponsePartition{Partition: int32(i)})
+		answers = append(answers, wire.AnsweredPartition{Index: int32(i)})
 	}
-	answers[2].ErrorCode = wire.UnknownTopic
-	res := &produce.Response{ThrottleTimeMs: 50, Topics: []produce.ResponseTopic{{Topic: "t", Partitions: answers}}}
+	answers[2].Code = wire.UnknownTopic
+	res := &wire.ProduceAnswer{
+		Throttle: 50 * time.Millisecond, Topics: []wire.AnsweredTopic{{Name: []byte("t"), Partitions: answers}},
+	}
 	require.NoError(t, p.answer(b, r, res))
 	require.Equal(t, 1, p.flying, "the other broker's")
 	require.Empty(t, b.conn.send, "throttled")

@@ -13,7 +13,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/segmentio/kafka-go/protocol"
-	"github.com/segmentio/kafka-go/protocol/produce"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -203,7 +202,7 @@ func TestRenewalWaitsForItsTurn(t *testing.T) {
 	answers := make(chan int32, 2)
 	ended := make(chan error)
 	go func() {
-		ended <- c.run(ctx, func(r *request, _ *produce.Response) error { answers <- r.id; return nil })
+		ended <- c.run(ctx, func(r *request, _ *wire.ProduceAnswer) error { answers <- r.id; return nil })
 	}()
 
 	part := &partition{topic: &topic{name: "t"}}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/segmentio/kafka-go/protocol"
-	"github.com/segmentio/kafka-go/protocol/produce"
 )
 
 // request is one Produce request: at most one batch per partition.
@@ -40,16 +39,15 @@ const unanswered = math.MinInt16
 // match returns the code for each of the request's batches, and notes where in the log they are: -1 with an error, and
 // with a repeat that the broker recognizes but whose offset it has forgotten. A broker's answer has an order of its
 // own, so each batch is searched for.
-func (r *request) match(res *produce.Response) ([]int16, error) {
+func (r *request) match(res *wire.ProduceAnswer) ([]int16, error) {
 	codes := make([]int16, len(r.batches))
 	for i := range codes {
 		codes[i] = unanswered
 	}
 	found := 0
 	for i := range res.Topics {
-		name := res.Topics[i].Topic
-		first, ok := slices.BinarySearchFunc(r.batches, name, func(b *batch, name string) int {
-			return cmp.Compare(b.part.topic.name, name)
+		first, ok := slices.BinarySearchFunc(r.batches, res.Topics[i].Name, func(b *batch, name []byte) int {
+			return cmp.Compare(b.part.topic.name, string(name))
 		})
 		if !ok {
 			continue
@@ -57,11 +55,11 @@ func (r *request) match(res *produce.Response) ([]int16, error) {
 		batches := r.batches[first : first+countPartitions(r.batches[first:])]
 		for j := range res.Topics[i].Partitions {
 			answer := &res.Topics[i].Partitions[j]
-			at, ok := slices.BinarySearchFunc(batches, answer.Partition, func(b *batch, index int32) int {
+			at, ok := slices.BinarySearchFunc(batches, answer.Index, func(b *batch, index int32) int {
 				return cmp.Compare(b.part.index, index)
 			})
 			if ok && codes[first+at] == unanswered {
-				codes[first+at] = answer.ErrorCode
+				codes[first+at] = answer.Code
 				batches[at].baseOffset = answer.BaseOffset
 				found++
 			}

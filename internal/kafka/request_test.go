@@ -3,7 +3,7 @@ package kafka
 import (
 	"testing"
 
-	"github.com/segmentio/kafka-go/protocol/produce"
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/stretchr/testify/require"
 )
 
@@ -23,22 +23,22 @@ func TestAnswersInAnyOrder(t *testing.T) {
 		b.part.topic = r.batches[3].part.topic
 	}
 	r.arrange()
-	answer := func(topic string, first int16, indexes ...int32) produce.ResponseTopic {
-		res := produce.ResponseTopic{Topic: topic}
+	answer := func(topic string, first int16, indexes ...int32) wire.AnsweredTopic {
+		res := wire.AnsweredTopic{Name: []byte(topic)}
 		for i, index := range indexes {
-			res.Partitions = append(res.Partitions, produce.ResponsePartition{
-				Partition: index, ErrorCode: first + int16(i), BaseOffset: int64(10 * index),
+			res.Partitions = append(res.Partitions, wire.AnsweredPartition{
+				Index: index, Code: first + int16(i), BaseOffset: int64(10 * index),
 			})
 		}
 		return res
 	}
-	codes, err := r.match(&produce.Response{Topics: []produce.ResponseTopic{
+	codes, err := r.match(&wire.ProduceAnswer{Topics: []wire.AnsweredTopic{
 		answer("b", 1, 3, 7, 0), answer("c", 9, 0), answer("a", 4, 7, 0, 3),
 	}})
 	require.NoError(t, err)
 	require.Equal(t, []int16{5, 6, 4, 3, 1, 2}, codes)
 	require.EqualValues(t, 30, r.batches[4].baseOffset)
-	_, err = r.match(&produce.Response{Topics: []produce.ResponseTopic{
+	_, err = r.match(&wire.ProduceAnswer{Topics: []wire.AnsweredTopic{
 		answer("b", 0, 3, 7, 7), answer("a", 0, 7, 0, 3),
 	}})
 	require.ErrorContains(t, err, "5 of the request's 6")

@@ -101,16 +101,9 @@ func (w *Conn) RoundTrip(req protocol.Message, timeout time.Duration) (protocol.
 // ReadResponse reads the answer with the given correlation id. The frame is judged before it is decoded, because
 // kafka-go allocates whatever a length field says, and the far side may not be a Kafka broker at all.
 func (w *Conn) ReadResponse(key protocol.ApiKey, version int16, id int32) (res protocol.Message, err error) {
-	frame, err := w.Reader.Peek(8)
+	size, err := w.header(id)
 	if err != nil {
-		return nil, NoEOF(err)
-	}
-	size := int32(binary.BigEndian.Uint32(frame))
-	if size < 4 || size > MaxResponse {
-		return nil, fmt.Errorf("this is not a Kafka answer (frame of %d bytes); does the port expect TLS?", size)
-	}
-	if got := int32(binary.BigEndian.Uint32(frame[4:])); got != id {
-		return nil, fmt.Errorf("answer %d where answer %d was due", got, id)
+		return nil, err
 	}
 	if key == protocol.ApiVersions {
 		if err := w.judgeAPIVersions(size); err != nil {
@@ -128,6 +121,22 @@ func (w *Conn) ReadResponse(key protocol.ApiKey, version int16, id int32) (res p
 	}
 	_, err = io.Copy(io.Discard, body)
 	return res, err
+}
+
+// header judges the start of an answer, without reading on, and returns its size.
+func (w *Conn) header(id int32) (size int32, err error) {
+	frame, err := w.Reader.Peek(8)
+	if err != nil {
+		return 0, NoEOF(err)
+	}
+	size = int32(binary.BigEndian.Uint32(frame))
+	if size < 4 || size > MaxResponse {
+		return 0, fmt.Errorf("this is not a Kafka answer (frame of %d bytes); does the port expect TLS?", size)
+	}
+	if got := int32(binary.BigEndian.Uint32(frame[4:])); got != id {
+		return 0, fmt.Errorf("answer %d where answer %d was due", got, id)
+	}
+	return size, nil
 }
 
 // judgeAPIVersions checks the first answer of a connection in full: version 0 is a code and an array of three int16
