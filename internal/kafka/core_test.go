@@ -200,8 +200,8 @@ func TestChunkClasses(t *testing.T) {
 	}
 }
 
-// TestSmallBatchesWasteLittle: a partition whose batches are small gets chunks that fit, and one whose batches are large
-// gets few.
+// TestSmallBatchesWasteLittle: a partition whose batches are small gets chunks that fit, and one whose batches are
+// large gets few.
 func TestSmallBatchesWasteLittle(t *testing.T) {
 	fill := func(usual, records int) (waste float64, chunks int) {
 		b := newBatch(&partition{usual: usual})

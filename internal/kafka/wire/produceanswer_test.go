@@ -119,7 +119,8 @@ func TestProduceAnswersCutShort(t *testing.T) {
 		require.Error(t, a.decode([]byte{0, 0, 0, 1, 0, 1, 't', 0x7f, 0xff, 0xff, 0xff, 0, 0}, version))
 	}
 	for _, answer := range []string{
-		"HTTP/1.1 400 Bad Request\r\n\r\n", "\x7f\xff\xff\xff\x00\x00\x00\x07", "\x00\x00\x00\x0a\x00\x00\x00\x06", "", "\x00",
+		"HTTP/1.1 400 Bad Request\r\n\r\n", "\x7f\xff\xff\xff\x00\x00\x00\x07",
+		"\x00\x00\x00\x0a\x00\x00\x00\x06", "", "\x00",
 		"\x00\x00\x00\x04\x00\x00\x00\x07", "\x00\x00\x00\x0a\x00\x00\x00\x07\x00",
 	} {
 		w := &Conn{Reader: bufio.NewReader(bytes.NewReader([]byte(answer)))}
