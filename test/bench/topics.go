@@ -234,8 +234,8 @@ func (b *topicsBed) relay(ctx context.Context, cmd *exec.Cmd, address string) (r
 	return r, err
 }
 
-// untilNext is the pause before the next look at /status, which has a line per topic and costs the process a
-// millisecond: it looks often only around the first second, and near the end.
+// untilNext is the pause before the next query of /status, which has a line per topic and costs the process a
+// millisecond: it queries often only around the first second, and near the end.
 func untilNext(elapsed time.Duration, done float64) time.Duration {
 	const often, rarely = 20 * time.Millisecond, 300 * time.Millisecond
 	if elapsed < time.Second {

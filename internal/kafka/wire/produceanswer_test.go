@@ -48,7 +48,7 @@ func encoded(t testing.TB, version int16, id int32, res *produce.Response) []byt
 	return buf.Bytes()
 }
 
-// theirs is what kafka-go's decoder makes of an answer, and ours what our decoder makes of it, in one form.
+// theirs is an answer as kafka-go decodes it, and ours the same as our decoder reads it, in one form.
 func theirs(res *produce.Response) string {
 	var s []byte
 	for _, t := range res.Topics {
@@ -71,7 +71,7 @@ func ours(a *ProduceAnswer) string {
 	return string(fmt.Appendf(s, "%d", a.Throttle/time.Millisecond))
 }
 
-// TestProduceAnswers: an answer of any version says the same to kafka-go's decoder, whatever the one before it said.
+// TestProduceAnswers: an answer of any version says the same to kafka-go's decoder, whatever the answer before it said.
 func TestProduceAnswers(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	var a ProduceAnswer
