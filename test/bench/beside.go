@@ -19,14 +19,25 @@ const besideRows = 100_000_000
 type companion struct {
 	name string
 	args []string
+	env  []string
 	done string // what counts its rows; empty: the records in its topics
 }
+
+// ownPublication is the snapshot's: its connector is another one than that of the live stream.
+const ownPublication = "bench_own"
 
 func companions() []companion {
 	return []companion{
 		{name: "replay", args: []string{"replay", "--all"}},
 		{name: "replay --rate 0", args: []string{"replay", "--all", "--rate", "0"}},
-		{name: "repair --dry-run", args: []string{"repair", "--dry-run"}},
+		{name: "repair", args: []string{"repair"}}, // its topics are empty, so it publishes every row
+		{
+			name: "initial snapshot", args: []string{"run"},
+			env: []string{
+				"CDC_OUTBOX_POSTGRES_SLOT=own", "CDC_OUTBOX_POSTGRES_PUBLICATION=" + ownPublication,
+				"CDC_OUTBOX_POSTGRES_SNAPSHOT=initial",
+			},
+		},
 		{
 			name: "prune", args: []string{"prune", "--older-than", "7d", "--trust-slot"},
 			done: "SELECT count(*) FROM outbox WHERE created_at < now() - interval '7 days'",
@@ -39,7 +50,9 @@ func beside(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("beside", flag.ContinueOnError)
 	rows := flags.Int("rows", 500_000, "rows that are in the table before")
 	rate := flags.Int("rate", 500, "transactions per second of the live stream")
-	duration := flags.Duration("for", 10*time.Second, "how long the live stream lasts, each time")
+	duration := flags.Duration("for", 20*time.Second, "how long the live stream lasts, each time")
+	warmup := flags.Duration("warm-up", 3*time.Second, "of that, left out of the figures")
+	backlog := flags.Int("backlog", 1_000_000, "rows that a catch-up begins with; 0 for no catch-up")
 	only := flags.String("only", "", "a part of the companions' names")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -52,19 +65,26 @@ func beside(ctx context.Context, args []string) error {
 		return err
 	}
 	defer b.close()
+	if strings.Contains(catchUpName, *only) && *backlog > 0 {
+		if err := b.catchUp(ctx, *backlog); err != nil {
+			return fmt.Errorf("%s: %w", catchUpName, err)
+		}
+	}
 	if err := b.fillOld(ctx, *rows); err != nil {
 		return err
 	}
+	live := liveStream{rate: *rate, skip: int(float64(*rate) * warmup.Seconds()), total: int(float64(*rate) *
+		duration.Seconds())}
 	fmt.Printf("%d rows in the table, %d live transactions/s for %s; PostgreSQL %s, Kafka %s, %s, %d cores\n\n", *rows,
 		*rate, *duration, b.postgres.Version(), kafkaVersion, runtime.Version(), runtime.NumCPU())
-	fmt.Printf("| beside | live p50 | live p99 | live max | its rows/s | its RSS after 10 %%, 50 %%, at the end |\n" +
-		"|---|---|---|---|---|---|\n")
+	fmt.Printf("| beside | live rows/s | live p50 | live p99 | live max | its rows/s | its RSS after 10 %%, 50 %%, at the end |\n" +
+		"|---|---|---|---|---|---|---|\n")
 	for i, c := range companions() {
 		if !strings.Contains(c.name, *only) {
 			continue
 		}
 		for _, one := range []*companion{nil, &c} {
-			if err := b.beside(ctx, one, i, *rate, *duration); err != nil {
+			if err := b.beside(ctx, one, i, live); err != nil {
 				return fmt.Errorf("beside %s: %w", c.name, err)
 			}
 		}
@@ -78,6 +98,7 @@ func (b *bed) fillOld(ctx context.Context, rows int) error {
 	for _, sql := range []string{
 		"ALTER TABLE outbox ALTER created_at SET DEFAULT now() - interval '30 days'",
 		"CREATE INDEX ON outbox (created_at)",
+		"CREATE PUBLICATION " + ownPublication + " FOR TABLE outbox WITH (publish = 'insert')",
 		insert, "ALTER TABLE outbox ALTER created_at SET DEFAULT now()", "VACUUM ANALYZE outbox", "CHECKPOINT",
 	} {
 		if _, err := b.conn.Exec(ctx, sql); err != nil {
@@ -87,8 +108,11 @@ func (b *bed) fillOld(ctx context.Context, rows int) error {
 	return nil
 }
 
+// liveStream is what a pass writes, one row a transaction.
+type liveStream struct{ rate, skip, total int }
+
 // beside is one pass: the live stream, with the companion if there is one.
-func (b *bed) beside(ctx context.Context, c *companion, i, rate int, duration time.Duration) error {
+func (b *bed) beside(ctx context.Context, c *companion, i int, live liveStream) error {
 	name := fmt.Sprintf("alone_%d", i)
 	if c != nil {
 		name = fmt.Sprintf("beside_%d", i)
@@ -111,12 +135,11 @@ func (b *bed) beside(ctx context.Context, c *companion, i, rate int, duration ti
 			return err
 		}
 	}
-	total := int(float64(rate) * duration.Seconds())
-	t := &trips{committed: make([]time.Time, total+1), arrived: make([]time.Time, total+1)}
-	limited, cancel := context.WithTimeout(ctx, duration+time.Minute)
+	t := &trips{committed: make([]time.Time, live.total+1), arrived: make([]time.Time, live.total+1)}
+	limited, cancel := context.WithTimeout(ctx, time.Duration(live.total/live.rate)*time.Second+time.Minute)
 	defer cancel()
-	err = t.measure(limited, b, topicsOf(name), rate, total)
-	its := ""
+	err = t.measure(limited, b, topicsOf(name), live.rate, live.total)
+	its := "– | –"
 	if c != nil {
 		its = m.stop(ctx, b, own)
 	}
@@ -126,14 +149,25 @@ func (b *bed) beside(ctx context.Context, c *companion, i, rate int, duration ti
 	if err != nil {
 		return fmt.Errorf("%w; the end of the connector's output:\n%s", err, p.output)
 	}
-	h, _ := t.histogram(rate)
+	h, _ := t.histogram(live.skip)
 	label := "nothing"
 	if c != nil {
 		label = c.name
 	}
-	fmt.Printf("| %s | %s | %s | %s | %s |\n", label, ms(h, 50), ms(h, 99), ms(h, 100), its)
+	fmt.Printf("| %s | %.0f | %s | %s | %s | %s |\n", label, t.rate(live.skip), ms(h, 50), ms(h, 99), ms(h, 100), its)
 	_, err = b.conn.Exec(ctx, "DELETE FROM outbox WHERE created_at > now() - interval '7 days'")
 	return err
+}
+
+// rate is how many rows arrived a second, without the first ones.
+func (t *trips) rate(skip int) float64 {
+	last := t.arrived[skip+1]
+	for _, at := range t.arrived[skip+1:] {
+		if at.After(last) {
+			last = at
+		}
+	}
+	return float64(len(t.arrived)-skip-2) / last.Sub(t.arrived[skip+1]).Seconds()
 }
 
 // mate is a companion's process while it runs.
@@ -150,7 +184,7 @@ func (b *bed) startMate(ctx context.Context, c *companion, live string) (m mate,
 		return m, err
 	}
 	cmd := ourCommand(b, live, "own_"+live, atLeastOnce)
-	cmd.Args = append([]string{binary}, c.args...)
+	cmd.Args, cmd.Env = append([]string{binary}, c.args...), append(cmd.Env, c.env...)
 	if m.process, err = startProcess(ctx, cmd); err != nil {
 		return m, err
 	}

@@ -18,7 +18,7 @@ const usage = `usage:
   bench floor [-rows N] [-rounds N]
   bench table FILE [PAGE.md ...]
   bench polling [-rows N] [-per-tx N] [-rounds N] [-only NAMES] [-against BINARY] [-idle DURATION]
-  bench beside [-rows N] [-rate N] [-for DURATION] [-only NAME]
+  bench beside [-rows N] [-rate N] [-for DURATION] [-warm-up DURATION] [-backlog N] [-only NAME]
   bench slots [-rows N] [-rounds N]
   bench topics [-rows N] [-topics N] [-brokers N] [-delivery at_least_once|exactly_once]
   bench latency [-rate N] [-for DURATION] [-delivery at_least_once|exactly_once]`
