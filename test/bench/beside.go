@@ -23,7 +23,7 @@ type companion struct {
 	done string // what counts its rows; empty: the records in its topics
 }
 
-// ownPublication is the snapshot's: its connector is another one than that of the live stream.
+// ownPublication is the snapshot's, which its connector creates with its slot.
 const ownPublication = "bench_own"
 
 func companions() []companion {
@@ -77,7 +77,8 @@ func beside(ctx context.Context, args []string) error {
 		duration.Seconds())}
 	fmt.Printf("%d rows in the table, %d live transactions/s for %s; PostgreSQL %s, Kafka %s, %s, %d cores\n\n", *rows,
 		*rate, *duration, b.postgres.Version(), kafkaVersion, runtime.Version(), runtime.NumCPU())
-	fmt.Printf("| beside | live rows/s | live p50 | live p99 | live max | its rows/s | its RSS after 10 %%, 50 %%, at the end |\n" +
+	fmt.Printf("| beside | live rows/s | live p50 | live p99 | live max | its rows/s | " +
+		"its RSS after 10 %%, 50 %%, at the end |\n" +
 		"|---|---|---|---|---|---|---|\n")
 	for i, c := range companions() {
 		if !strings.Contains(c.name, *only) {
@@ -98,7 +99,6 @@ func (b *bed) fillOld(ctx context.Context, rows int) error {
 	for _, sql := range []string{
 		"ALTER TABLE outbox ALTER created_at SET DEFAULT now() - interval '30 days'",
 		"CREATE INDEX ON outbox (created_at)",
-		"CREATE PUBLICATION " + ownPublication + " FOR TABLE outbox WITH (publish = 'insert')",
 		insert, "ALTER TABLE outbox ALTER created_at SET DEFAULT now()", "VACUUM ANALYZE outbox", "CHECKPOINT",
 	} {
 		if _, err := b.conn.Exec(ctx, sql); err != nil {
@@ -212,7 +212,7 @@ func (m *mate) stop(ctx context.Context, b *bed, topics []string) string {
 		_ = m.process.stop() // a command that is interrupted ends with an exit code of its own
 	}
 	rss := m.rss()
-	took := float64(len(rss)) / 10
+	took := float64(len(rss)) / 10 // a sample each 100 ms
 	after, _ := b.left(ctx, m.of)
 	rows := m.before - after
 	if m.of.done == "" {
@@ -220,6 +220,9 @@ func (m *mate) stop(ctx context.Context, b *bed, topics []string) string {
 			rows, _ = client.Count(ctx, topics...)
 			client.Close()
 		}
+	}
+	if rows == 0 && note == ", interrupted" {
+		note += ": " + strings.ReplaceAll(m.output.String(), "\n", " ")
 	}
 	at := func(share float64) string {
 		if len(rss) == 0 {
