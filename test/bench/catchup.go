@@ -8,9 +8,9 @@ import (
 
 const catchUpName = "catch-up"
 
-// catchUp commits one event after a fifth of a backlog was relayed, and compares how long the event takes to arrive with
-// how long the rest of the backlog takes at the rate so far. It is last in the log, so it is there when all records
-// are.
+// catchUp commits one event after a fifth of a backlog was relayed, and compares how long the event takes to arrive
+// with how long the rest of the backlog takes at the rate so far. It is last in the log, so it is there when all
+// records are.
 func (b *bed) catchUp(ctx context.Context, backlog int) error {
 	const slot = "catch_up"
 	if err := b.createSlot(ctx, slot); err != nil {
