@@ -20,9 +20,10 @@ import (
 // topic that may be missing, in a transaction that is open in Kafka. So everything older is committed first, and a
 // transaction with unplaced records is not begun in Kafka, see nextTransactionStep.
 
-// largestUnplaced is the largest record that is taken without knowing its topic. A larger record is likely to be too
-// large for its topic, and Produce can refuse it at once when the limit is known.
-const largestUnplaced = 1 << 20
+// largestUnplaced is the largest record that is taken without knowing its topic. A larger record may be too large for
+// the topic, and Produce refuses it at once when the limit is known: the reader then halts at its row. A topic with a
+// smaller limit refuses a record through Config.Refused, and holds what comes after it in the partition.
+const largestUnplaced = 64 << 10
 
 // noSuchPartition is why an unplaced record that names a partition is not sent.
 var noSuchPartition = wire.Verdict{
