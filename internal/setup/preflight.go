@@ -33,9 +33,11 @@ func Preflight(ctx context.Context, dsn string, cfg Config) []preflight.Finding 
 		if err != nil {
 			return postgres.QueryFault("open transactions", err)
 		}
+		before := lookupWritten(ctx, s.Conn, cfg.Tables)
 		if st.Server.SlotWALKeepMB >= 0 && !st.Server.InRecovery {
-			st.WAL = lookupRate(ctx, s.Conn)
+			st.WAL = lookupRate(ctx, s.Conn) // which takes a while, so rows may be written
 		}
+		st.Written = sawWritten(before, lookupWritten(ctx, s.Conn, cfg.Tables))
 		if st.Limits, st.Keepalives, err = postgres.LookupLimits(ctx, s.Conn); err != nil {
 			return postgres.QueryFault("settings", err)
 		}
@@ -109,6 +111,7 @@ func preflightFindings(cfg Config, st state, open []openTransaction, reader stri
 	}
 	out = append(out, checkCheckpoint(cfg, st)...)
 	out = append(out, checkWALLimit(cfg, st))
+	out = append(out, checkOtherRows(st)...)
 	out = append(out, checkIdleTimeout(st)...)
 	out = append(out, checkSenderTimeout(st)...)
 	out = append(out, checkSynchronous(cfg, st)...)

@@ -20,6 +20,7 @@ type state struct {
 	Server      postgres.Server  // where the slot is
 	Primary     *postgres.Server // of a standby, where something leads there
 	WAL         walRate          // read for check only
+	Written     otherRows        // read for check only
 	Readers     []string         // slots that may read the publication, but ours; read for teardown only
 	Limits      []postgres.Limit // of the session that checks; read for check only
 	Keepalives  int              // see postgres.LookupLimits; read for check only
