@@ -276,20 +276,25 @@ func (c *Config) startingPoint(id *Identity) error {
 }
 
 func (c *connection) startReplication(ctx context.Context, cfg *Config, start lsn.LSN) error {
-	// The list of publications is a list of identifiers inside a string (pgoutput.c, SplitIdentifierString).
-	publication := strings.ReplaceAll(identifier.Quote(cfg.Publication), "'", "''")
-	options := []string{"proto_version '1'", "publication_names '" + publication + "'"}
-	if len(cfg.Messages) > 0 {
-		options = append(options, "messages 'true'")
-	}
 	err := pglogrepl.StartReplication(ctx, c.PgConn, cfg.Slot, pglogrepl.LSN(start), pglogrepl.StartReplicationOptions{
 		Mode:       pglogrepl.LogicalReplication,
-		PluginArgs: options,
+		PluginArgs: pluginOptions(cfg.Publication, len(cfg.Messages) > 0),
 	})
 	if err != nil {
 		return cfg.startError(ctx, err)
 	}
 	return nil
+}
+
+// pluginOptions are pgoutput's. The list of publications is a list of identifiers inside a string (pgoutput.c,
+// SplitIdentifierString).
+func pluginOptions(publication string, messages bool) []string {
+	publication = strings.ReplaceAll(identifier.Quote(publication), "'", "''")
+	options := []string{"proto_version '1'", "publication_names '" + publication + "'"}
+	if messages {
+		options = append(options, "messages 'true'")
+	}
+	return options
 }
 
 // stream takes the connection away from pgconn, which would read message by message with a goroutine at its side.

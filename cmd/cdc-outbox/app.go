@@ -88,6 +88,7 @@ record. The replication slot moves only over what Kafka has acknowledged.`,
 		"cdc-outbox config --help lists them.\n{{end}}")
 	root.AddCommand(a.runCommand(), a.checkCommand(), a.setupCommand(), a.teardownCommand(), a.statusCommand(),
 		a.slotCommand(),
+		a.findCommand(), a.previewCommand(),
 		a.repairCommand(), a.replayCommand(), a.pruneCommand(), a.monitorCommand(), a.deadLetterCommand(),
 		a.migrateCommand(), a.configCommand(), a.versionCommand())
 	return root

@@ -6,12 +6,14 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/build"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/service"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 )
 
 func (a *app) runCommand() *cobra.Command {
-	return &cobra.Command{
+	sink := sinkKafka
+	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "Run the connector",
 		Long: `run relays outbox rows to Kafka until it is asked to stop. SIGTERM or SIGINT stop it gracefully: it
@@ -19,14 +21,26 @@ reads to the end of the open transaction, waits for Kafka's acknowledgements and
 signal ends it at once. SIGHUP is ignored, with a line in the log: a changed configuration takes a restart.
 
 While Postgres or Kafka are away it waits for them, not ready. Exit codes: 0 stopped as asked, 1 failed, 2 the
-configuration or the command line is wrong, 3 an operator has to fix something, such as a lost slot.`,
+configuration or the command line is wrong, 3 an operator has to fix something, such as a lost slot.
+
+With --sink stdout it prints the events that are committed from now on, a line of JSON for each record, and needs no
+Kafka. It reads through a temporary slot: the connector's slot does not move, and a connector that runs is not
+disturbed.`,
 		Example: `  cdc-outbox run --config cdc-outbox.yaml
-  CDC_OUTBOX_POSTGRES_DSN=@/run/secrets/dsn cdc-outbox run --kafka-brokers kafka-1:9092,kafka-2:9092`,
+  CDC_OUTBOX_POSTGRES_DSN=@/run/secrets/dsn cdc-outbox run --kafka-brokers kafka-1:9092,kafka-2:9092
+  cdc-outbox run --sink stdout | jq .`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.load(cmd)
 			if err != nil {
 				return err
+			}
+			switch sink {
+			case sinkKafka:
+			case sinkStdout:
+				return a.runToStdout(cmd.Context(), c)
+			default:
+				return fault.Usage("--sink is kafka or stdout", "leave --sink out for kafka")
 			}
 			log, err := telemetry.NewLogger(a.stderr, c.Log.Level, c.Log.Format)
 			if err != nil {
@@ -43,7 +57,15 @@ configuration or the command line is wrong, 3 an operator has to fix something, 
 			return err
 		},
 	}
+	cmd.Flags().StringVar(&sink, "sink", sink, "where records go: kafka, or stdout to look at them")
+	return cmd
 }
+
+// The values of --sink.
+const (
+	sinkKafka  = "kafka"
+	sinkStdout = "stdout"
+)
 
 // stay makes SIGHUP harmless for a process that stays. To daemons it means "reload", which a service manager or a log
 // rotation sends as a matter of course; a relay that took it for a stop would be down from then on.

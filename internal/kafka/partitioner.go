@@ -9,6 +9,9 @@ func partitionOf(key []byte, partitions int) int32 {
 	return int32(int(murmur2(key)&0x7fffffff) % partitions)
 }
 
+// PartitionOf is the partition that the producer chooses for a record with a key.
+func PartitionOf(key []byte, partitions int) int32 { return partitionOf(key, partitions) }
+
 // murmur2 is org.apache.kafka.common.utils.Utils.murmur2.
 func murmur2(data []byte) uint32 {
 	const (

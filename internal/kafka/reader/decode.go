@@ -1,6 +1,7 @@
 package reader
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
@@ -113,6 +114,9 @@ func (f *fetchBuffer) records(
 ) (more bool, err error) {
 	if body, err = f.plain.expand(int8(h.attributes&codecBits), body); err != nil {
 		return true, fmt.Errorf("batch at offset %d: %w", h.base, err)
+	}
+	if f.needle != nil && !bytes.Contains(body, f.needle) {
+		return true, nil
 	}
 	c := wire.NewCursor(body)
 	m := &f.msg

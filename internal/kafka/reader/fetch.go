@@ -35,10 +35,11 @@ func (e *goneError) Error() string {
 
 // fetchBuffer holds the last answer and the last batch uncompressed, for use again.
 type fetchBuffer struct {
-	frame []byte
-	plain expander
-	msg   Message
-	names map[string]string // header names
+	needle []byte // only records of batches that hold these bytes are given; nil: all. See Search
+	frame  []byte
+	plain  expander
+	msg    Message
+	names  map[string]string // header names
 }
 
 // fetchOnce reads what one answer holds of the span from at on, and returns where to go on and whether to.
@@ -79,12 +80,16 @@ func (r *Reader) fetchOnce(
 func (r *Reader) askFetch(ctx context.Context, w *wire.Conn, version int16, s Span, at int64) (*fetchAnswer, error) {
 	stop := context.AfterFunc(ctx, func() { _ = w.Close() })
 	defer stop()
+	size := int32(fetchBytes)
+	if r.fetch.needle != nil {
+		size = searchBytes
+	}
 	answer, err := r.exchangeFetch(w, version, &fetch.Request{
-		ReplicaID: -1, MaxWaitTime: int32(fetchWait / time.Millisecond), MinBytes: 1, MaxBytes: fetchBytes,
+		ReplicaID: -1, MaxWaitTime: int32(fetchWait / time.Millisecond), MinBytes: 1, MaxBytes: size,
 		IsolationLevel: readCommitted, SessionID: 0, SessionEpoch: -1, // no session
 		Topics: []fetch.RequestTopic{{Topic: s.Topic, Partitions: []fetch.RequestPartition{{
 			Partition: s.Partition, CurrentLeaderEpoch: -1, FetchOffset: at, LogStartOffset: -1,
-			PartitionMaxBytes: fetchBytes,
+			PartitionMaxBytes: size,
 		}}}},
 	})
 	if err != nil {
