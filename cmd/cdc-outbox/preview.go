@@ -22,7 +22,8 @@ func (a *app) previewCommand() *cobra.Command {
 		Short: "Show the records that rows become, without Kafka",
 		Long: `preview reads rows of the outbox tables and prints the records that the relay builds from them: topic,
 key, headers, value. It needs no Kafka, no slot and no publication, and changes nothing. Without an id it shows the
-latest row of each table. A row that cannot become a record is shown with the reason and with what the relay does about it.
+latest row of each table. A row that cannot become a record is shown with the reason and with what the
+relay does about it.
 
 The records have no position header, because a table does not know it. cdc-outbox run --sink stdout shows events with
 their positions, as they are committed.
