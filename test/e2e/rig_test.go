@@ -48,6 +48,7 @@ type surroundings struct {
 	walSenderTimeout string // of the database's sessions
 
 	exactlyOnce bool // and the oracle reads with read_committed
+	parts       bool // several connectors share the table by row filters
 }
 
 func newRig(t *testing.T, s surroundings) *rig {
@@ -74,7 +75,7 @@ func newRig(t *testing.T, s surroundings) *rig {
 	seed := oracle.Seed(t)
 	o, err := oracle.New(t.Context(), oracle.Config{
 		DSN: s.db.DSN, Kafka: client, Slot: s.db.Slot, AggregateTypes: []string{s.db.Name + "_a", s.db.Name + "_b"},
-		Replicas: s.replicas, Seed: seed,
+		Replicas: s.replicas, Seed: seed, Parts: s.parts,
 	})
 	require.NoError(t, err)
 	t.Cleanup(o.Close)

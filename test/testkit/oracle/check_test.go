@@ -3,6 +3,7 @@ package oracle
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -184,6 +185,38 @@ func TestPlannerIsDeterministic(t *testing.T) {
 		shapes[tx.ends]++
 	}
 	require.Len(t, shapes, 4, "commits, rollbacks and both ends of prepared ones: %v", shapes)
+}
+
+func TestCheckPartsCatches(t *testing.T) {
+	for name, tc := range map[string]struct {
+		order []int
+		spoil func(r *Record)
+		want  map[Kind]int
+	}{
+		"nothing where keys pass each other": {order: []int{1, 3, 0, 5, 2, 4, 7, 9, 6, 8}},
+		"nothing where an index is smaller": {
+			order: []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9},
+			spoil: func(r *Record) { r.Position = strings.Split(r.Position, "-")[0] + "-00000000" },
+		},
+		"the position of another transaction": {
+			order: []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9},
+			spoil: func(r *Record) { r.Position = "000000000000ffff-00000000" }, want: map[Kind]int{Corrupted: 1},
+		},
+		"two rows of a key swapped": {order: []int{0, 1, 4, 3, 2, 5, 6, 7, 8, 9}, want: map[Kind]int{Inverted: 1}},
+		"a lost row":                {order: []int{0, 1, 2, 3, 4, 5, 6, 7, 8}, want: map[Kind]int{Lost: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			truth, records := log()
+			if tc.spoil != nil {
+				tc.spoil(&records[5])
+			}
+			rep := CheckParts(truth, pick(records, tc.order...), map[string]int32{"t": 1})
+			require.Equal(t, len(tc.want), len(rep.Found), "%v", rep.Examples)
+			for k, n := range tc.want {
+				require.Equal(t, n, rep.Found[k], "%v", rep.Examples)
+			}
+		})
+	}
 }
 
 func TestCheckKeysCatches(t *testing.T) {

@@ -32,6 +32,10 @@ type Config struct {
 	// Polling says that the relay polls the table: everything is published when every row is marked, positions are not
 	// compared, and order is a matter of keys, not of partitions. Slot is then a name for the oracle's own.
 	Polling bool
+
+	// Parts says that several relays share the table, each with a part of the keys: order is a matter of keys, not of
+	// partitions. Slot is the slot of the relay that begins.
+	Parts bool
 }
 
 // EnvSeed replays a run's schedule.
@@ -249,8 +253,11 @@ func (o *Oracle) Verdict(ctx context.Context) (*Report, error) {
 	}
 	records = append(records, o.archive.records...)
 	check := Check
-	if o.cfg.Polling {
+	switch {
+	case o.cfg.Polling:
 		check = CheckKeys
+	case o.cfg.Parts:
+		check = CheckParts
 	}
 	rep := check(truth, records, partitions)
 	CheckSlot(rep, truth, records, samples)

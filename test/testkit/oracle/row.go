@@ -29,6 +29,9 @@ type Row struct {
 // Position is the record's position header as the product documents it.
 func (r *Row) Position() string { return fmt.Sprintf("%016x-%08x", uint64(r.Commit), r.Index) }
 
+// commitPosition is the part of it that does not depend on which rows of the transaction a relay is sent.
+func (r *Row) commitPosition() string { return fmt.Sprintf("%016x-", uint64(r.Commit)) }
+
 // Record is a Kafka record as it was read back.
 type Record struct {
 	Topic     string
