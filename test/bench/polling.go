@@ -104,8 +104,7 @@ func middle(costs []cost, f func(cost) float64) float64 {
 	for _, c := range costs {
 		values = append(values, f(c))
 	}
-	slices.Sort(values)
-	return values[len(values)/2]
+	return median(values)
 }
 
 func pollingSources() []source {
