@@ -60,13 +60,26 @@ func aStopIsOver(b *bed, slot, spoil, mend string) {
 	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
 	r := start(t, b.env, "--monitor-webhook="+hook.URL)
 	r.awaitReady(http.StatusOK)
-	await("resolved") // who runs cannot know what was before
+	await("resolved") // without a row nothing is known of what was before
 	b.db.Exec(t, spoil)
 	<-r.done
 	await("resolved", "firing")
+	if slot != "" { // a crash loop is one alert
+		for range 2 {
+			require.Equal(t, 3, invoke(t, b.env, "run", "--http-listen=off", "--monitor-webhook="+hook.URL).code)
+		}
+		await("resolved", "firing")
+	}
 	b.db.Exec(t, mend)
 	r = start(t, b.env, "--monitor-webhook="+hook.URL)
 	await("resolved", "firing", "resolved")
 	require.Equal(t, 0, r.stop(syscall.SIGTERM))
 	await("resolved", "firing", "resolved")
+	if slot != "" { // a healthy start says nothing
+		r = start(t, b.env, "--monitor-webhook="+hook.URL)
+		r.awaitReady(http.StatusOK)
+		time.Sleep(4 * time.Second) // longer than it takes to take something back
+		require.Equal(t, 0, r.stop(syscall.SIGTERM))
+		await("resolved", "firing", "resolved")
+	}
 }

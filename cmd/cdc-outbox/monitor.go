@@ -48,7 +48,7 @@ server does not answer. The growth of a slot takes more than one sample, so --on
 			mc := wiring.Monitor(c)
 			mc.Only = only
 			if once {
-				return a.monitorOnce(cmd.Context(), mc, asJSON)
+				return a.monitorOnce(cmd.Context(), c, mc, asJSON)
 			}
 			return a.monitor(cmd.Context(), c, mc, asJSON)
 		},
@@ -59,7 +59,7 @@ server does not answer. The growth of a slot takes more than one sample, so --on
 	return cmd
 }
 
-func (a *app) monitorOnce(ctx context.Context, mc slotmonitor.Config, asJSON bool) error {
+func (a *app) monitorOnce(ctx context.Context, c *config.Loaded, mc slotmonitor.Config, asJSON bool) error {
 	list, err := slotmonitor.Look(ctx, mc)
 	if err != nil {
 		return &fault.Error{
@@ -67,7 +67,7 @@ func (a *app) monitorOnce(ctx context.Context, mc slotmonitor.Config, asJSON boo
 			Next: "See whether the server runs and postgres.dsn leads to it.",
 		}
 	}
-	found := service.Slots{Slots: list}
+	found := service.Slots{Slots: list, LastWords: service.LastWords(ctx, c, list)}
 	if asJSON {
 		err = a.printJSON(found)
 	} else {

@@ -57,6 +57,12 @@ func writeSlots(w io.Writer, s service.Slots) error {
 			label = strings.Repeat(" ", len(label))
 		}
 	}
+	for _, slot := range s.Slots {
+		if w := s.LastWords[slot.Name]; w != nil {
+			fmt.Fprintf(&b, "\n%s\n  %s\n", slot.Name, fault.Printable(w.Explain()))
+			writeRemedy(&b, "next: ", w.Remedy())
+		}
+	}
 	if s.Error != "" {
 		fmt.Fprintf(&b, "\nthe server does not answer, so this is old: %s\n", fault.Printable(s.Error))
 	}

@@ -220,6 +220,12 @@ func (a *app) printSlot(r setup.SlotReport) error {
 	line("server", fmt.Sprintf("PostgreSQL %s at %s, timeline %d, system %s", r.ServerVersion, r.CurrentLSN, r.Timeline,
 		r.SystemID))
 	line("failover", fmt.Sprintf("%t, synchronised copy %t", r.Failover, r.Synced))
+	if r.LastWord != nil {
+		line("last run", r.LastWord.Explain())
+		for _, next := range r.LastWord.Remedy().Lines() {
+			line("next", next)
+		}
+	}
 	for _, t := range r.Open {
 		line("held back by", t)
 	}

@@ -34,6 +34,8 @@ func writeStatus(w io.Writer, st service.Status, source string) error {
 	line("state", "%s", stateText(st))
 	if st.State.Name != relay.NotRunning {
 		connectorLines(line, st)
+	} else if st.LastWord != nil {
+		line("last run", "%s", st.LastWord.Explain())
 	}
 	if err := tw.Flush(); err != nil {
 		return err

@@ -33,6 +33,13 @@ type Config struct {
 	// The monitor, which watches the slot on a separate SQL connection and sends alerts.
 	Monitor Monitor `key:"monitor"`
 
+	// What happens at an error that an operator has to fix, such as a lost slot, and at any other error that stops the
+	// relay. `exit` ends the process, with exit code 3 for an operator and 1 otherwise. `stay` keeps the process: it is
+	// not ready, holds no slot, says why on its page and in `/status`, metrics and alerts, looks again every few
+	// seconds, and continues when the cause no longer exists. Where a supervisor restarts the process at once, as
+	// Kubernetes does, `stay` keeps the explanation visible. A mistake in the configuration always ends the process.
+	OnFault string `key:"on_fault" default:"exit" oneof:"exit|stay"`
+
 	// The HTTP server for metrics, health and status.
 	HTTP HTTP `key:"http"`
 
@@ -72,6 +79,9 @@ type Log struct {
 	// `json` is for machines, `console` for people.
 	Format string `key:"format" default:"json" oneof:"json|console"`
 }
+
+// OnFaultStay is the value of on_fault with which the process stays.
+const OnFaultStay = "stay"
 
 // off is the word that turns a key off whose value is otherwise a name or an address.
 const off = "off"

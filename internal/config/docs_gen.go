@@ -312,6 +312,13 @@ var docs = map[string]string{
 		"What is posted. json: an object with alert, state, level, slot, figures, cause and runbook. " +
 		"alertmanager: an alert for Alertmanager's API v2, whose path is added to the URL. slack: a message " +
 		"for an incoming webhook.",
+	"on_fault": "" +
+		"What happens at an error that an operator has to fix, such as a lost slot, and at any other error " +
+		"that stops the relay. exit ends the process, with exit code 3 for an operator and 1 otherwise. stay " +
+		"keeps the process: it is not ready, holds no slot, says why on its page and in /status, metrics and " +
+		"alerts, looks again every few seconds, and continues when the cause no longer exists. Where a " +
+		"supervisor restarts the process at once, as Kubernetes does, stay keeps the explanation visible. A " +
+		"mistake in the configuration always ends the process.",
 	"http.listen": "" +
 		"Address of /metrics, /healthz, /readyz and /status. off starts no server. The server has no " +
 		"authentication: keep it on loopback or on a private network.",

@@ -21,7 +21,8 @@ const (
 	Snapshotting   StateName = "snapshot"     // publishing the rows that were there before the slot
 	Draining       StateName = "draining"     // asked to stop; waits for acknowledgements
 	Stopped        StateName = "stopped"
-	NotRunning     StateName = "not_running" // nothing answers; no source says so of itself
+	NeedsOperator  StateName = "needs_operator" // stopped by an error; the process stays and looks again
+	NotRunning     StateName = "not_running"    // nothing answers; no source says so of itself
 )
 
 // State is a StateName with its reason.

@@ -80,7 +80,10 @@ func Look(ctx context.Context, c *config.Loaded) (st Status, source string, err 
 		}}
 	}
 	con := told.Status
-	defer func() { st.Alerts = append(st.Alerts, told.Alerts...) }()
+	defer func() {
+		st.Alerts = append(st.Alerts, told.Alerts...)
+		addLastWord(ctx, c, &st)
+	}()
 	slots, err := slotmonitor.Look(ctx, wiring.Monitor(c))
 	object := fmt.Sprintf("slot %q", c.Postgres.Slot)
 	switch {

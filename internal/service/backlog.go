@@ -19,7 +19,7 @@ import (
 // BacklogWatch is the command monitor at work where source is polling: it reports rows that no relay publishes, also
 // when no relay runs.
 type BacklogWatch struct {
-	process
+	*process
 	cfg    polling.Config
 	limits diagnose.BacklogLimits
 

@@ -17,14 +17,12 @@ func (p *process) pageConfig(mc slotmonitor.Config, monitor *slotmonitor.Monitor
 	}
 }
 
-func relayFigures(c *connector.Connector, metrics *telemetry.Metrics) func() page.Relay {
-	return func() page.Relay {
-		st := c.Status()
-		bounds, counts := metrics.Latencies()
-		return page.Relay{
-			Published: st.Counts.Published, Bounds: bounds, Counts: counts, Oldest: st.OldestUnconfirmedSeconds,
-			Records: st.Window.Records, Bytes: st.Window.Bytes,
-		}
+func relayFigures(c *connector.Connector, metrics *telemetry.Metrics) page.Relay {
+	st := c.Status()
+	bounds, counts := metrics.Latencies()
+	return page.Relay{
+		Published: st.Counts.Published, Bounds: bounds, Counts: counts, Oldest: st.OldestUnconfirmedSeconds,
+		Records: st.Window.Records, Bytes: st.Window.Bytes,
 	}
 }
 

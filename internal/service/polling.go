@@ -2,14 +2,17 @@ package service
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/alert"
 	"github.com/cdc-outbox/cdc-outbox/internal/diagnose"
 	"github.com/cdc-outbox/cdc-outbox/internal/page"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
@@ -17,10 +20,17 @@ import (
 
 // pollingService is everything that runs in one process where source is polling.
 type pollingService struct {
-	process
-	relay   *polling.Relay
+	*process
+	engine atomic.Pointer[pollingEngine] // the present attempt's
+	last   *lastWord
+	stay   stay
+}
+
+// pollingEngine is a relay with its metrics. It runs once; the next attempt has another one.
+type pollingEngine struct {
+	*polling.Relay
 	metrics *telemetry.Metrics
-	last    lastWord
+	ran     bool
 }
 
 // pollingReport is the answer of /status.
@@ -34,53 +44,107 @@ type pollingReport struct {
 }
 
 // newPollingService builds the parts and binds the HTTP address. It connects to nothing.
-func newPollingService(ctx context.Context, p process) (*pollingService, error) {
+func newPollingService(ctx context.Context, p *process) (*pollingService, error) {
 	s := &pollingService{process: p}
-	pc, err := s.pollingConfig()
-	if err != nil {
-		return nil, err
-	}
-	s.metrics = pc.Metrics
-	if s.relay, err = polling.New(pc); err != nil {
+	if err := s.newEngine(); err != nil {
 		return nil, err
 	}
 	var judge diagnose.Polling
 	s.watchAlerts(alert.Config{
 		Judge: func(level func(rule, subject string) alert.Level) []alert.Finding {
-			st := s.relay.Status()
-			s.last.takeBack(st.Ready)
-			return judge.Judge(st.Account(), wiring.BacklogLimits(s.Config), level, time.Now())
+			found := judge.Judge(s.status().Account(), wiring.BacklogLimits(s.Config), level, time.Now())
+			return append(found, s.stay.finding())
 		},
-		Cause: func() alert.Cause { return PollingCause(s.relay.Status()) },
+		Cause: func() alert.Cause { return PollingCause(s.status()) },
 	}, diagnose.PollingRules()...)
-	s.last = lastWord{webhook: s.webhook}
-	handlers := telemetry.Handlers{Ready: s.relay.Ready, Status: func() any { return s.report() }}
+	s.last = newLastWord(s.process, "")
+	s.stay = newStay(s.process, "", s.last)
+	handlers := telemetry.Handlers{Ready: s.ready, Status: func() any { return s.report() }}
 	return s, s.listen(ctx, handlers, page.New(page.Config{
 		Relay: s.figures, Slots: func() []page.Slot { return nil }, SlotInterval: s.Config.Monitor.Interval,
 		Version: s.Build.Version,
 	}))
 }
 
+// newEngine builds the relay of an attempt, and its metrics.
+func (s *pollingService) newEngine() error {
+	registry := prometheus.NewRegistry()
+	pc, err := s.pollingConfig(registry)
+	if err != nil {
+		return err
+	}
+	r, err := polling.New(pc)
+	if err != nil {
+		return err
+	}
+	s.engine.Store(&pollingEngine{Relay: r, metrics: pc.Metrics})
+	s.relayRegistry.Store(registry)
+	return nil
+}
+
 // serve runs the relay, and what is beside it, until ctx ends and the relay has drained, or until one of them fails.
 func (s *pollingService) serve(ctx context.Context) error {
-	return s.outlive(ctx, func(ctx context.Context, _ *errgroup.Group) error {
-		err := s.relay.Run(ctx)
-		s.last.say(err)
-		return err
+	return s.outlive(ctx, func(ctx context.Context, _ *errgroup.Group) error { return s.stay.run(ctx, s.work) })
+}
+
+// work makes one attempt. It returns when all of it has ended.
+func (s *pollingService) work(ctx context.Context) error {
+	if s.engine.Load().ran {
+		if err := s.newEngine(); err != nil {
+			return err
+		}
+	}
+	e := s.engine.Load()
+	e.ran = true
+	around, end := context.WithCancel(ctx)
+	defer end()
+	g, around := errgroup.WithContext(around)
+	g.Go(func() error { return s.last.settle(around, s.ready) })
+	g.Go(func() error {
+		// A server that is away by now is another cause, which the relay's own state names.
+		return s.stay.watch(around, func() bool { st := e.Status().State; return works(st.Name) || st.Reason != "" })
 	})
+	g.Go(func() error {
+		defer end()
+		return e.Run(around)
+	})
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	s.last.ends()
+	return nil
+}
+
+func (s *pollingService) ready() (bool, string) {
+	if why := s.stay.standing(); why != nil {
+		return false, "waits for an operator: " + why.state.Reason
+	}
+	return s.engine.Load().Ready()
+}
+
+// status is the relay's account of itself, and while the process stays, why.
+func (s *pollingService) status() polling.Status {
+	st := s.engine.Load().Status()
+	if why := s.stay.standing(); why != nil {
+		st.State = why.state
+		st.Ready, st.ReadyReason = s.ready()
+	}
+	return st
 }
 
 func (s *pollingService) report() pollingReport {
-	st := s.relay.Status()
+	st := s.status()
 	return pollingReport{
-		Status: st, Cause: PollingCauseOrNone(st), Alerts: alerts(s.alerting.Alerts()), Topics: s.metrics.Topics(20),
+		Status: st, Cause: PollingCauseOrNone(st), Alerts: alerts(s.alerting.Alerts()),
+		Topics: s.engine.Load().metrics.Topics(20),
 	}
 }
 
 // figures are the samples of the page's history.
 func (s *pollingService) figures() page.Relay {
-	st := s.relay.Status()
-	bounds, counts := s.metrics.Latencies()
+	e := s.engine.Load()
+	st := e.Status()
+	bounds, counts := e.metrics.Latencies()
 	r := page.Relay{
 		Published: st.Counts.Published, Bounds: bounds, Counts: counts, Records: st.Window.Records,
 		Bytes: st.Window.Bytes,
@@ -104,6 +168,11 @@ func PollingCause(st polling.Status) alert.Cause {
 		return alert.Cause{
 			Code: string(notRunning), Sentence: st.State.Reason,
 			Next: "Start it.", Commands: []string{"cdc-outbox run"},
+		}
+	case st.State.Name == relay.NeedsOperator:
+		return alert.Cause{
+			Code: diagnose.NeedsOperator, Sentence: st.State.Reason, Since: &st.State.Since, Next: st.State.Next,
+			Commands: st.State.Commands,
 		}
 	case st.State.Reason != "":
 		return alert.Cause{

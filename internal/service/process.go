@@ -2,9 +2,11 @@ package service
 
 import (
 	"context"
+	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	dto "github.com/prometheus/client_model/go"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
@@ -31,6 +33,9 @@ type process struct {
 	Options
 	registry *prometheus.Registry
 
+	// of the relay that runs, or ran last: a relay that is built again registers its metrics again
+	relayRegistry atomic.Pointer[prometheus.Registry]
+
 	alerting alerting
 	webhook  *webhook.Sender   // nil without monitor.webhook
 	server   *telemetry.Server // nil when http.listen is off
@@ -46,11 +51,11 @@ type alerting interface {
 }
 
 // newProcess returns a process without parts. Its registry holds what is known of the process itself.
-func newProcess(o Options) process {
+func newProcess(o Options) *process {
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	telemetry.BuildInfo(reg, o.Build.Version, o.Build.Revision, o.Build.Go)
-	return process{Options: o, registry: reg}
+	return &process{Options: o, registry: reg}
 }
 
 // watchSlots makes the monitor of the slots and the sender of its alerts, which may be those named.
@@ -88,7 +93,7 @@ func (p *process) listen(ctx context.Context, h telemetry.Handlers, shown *page.
 	if p.Config.HTTP.Off() {
 		return nil
 	}
-	h.Metrics = p.registry
+	h.Metrics = prometheus.Gatherers{p.registry, prometheus.GathererFunc(p.gatherRelay)}
 	if shown != nil {
 		p.page, h.Page = shown, shown
 	}
@@ -97,6 +102,13 @@ func (p *process) listen(ctx context.Context, h telemetry.Handlers, shown *page.
 	}
 	p.Logger.Info("listening", zap.String(logkey.Address, p.server.Addr()))
 	return nil
+}
+
+func (p *process) gatherRelay() ([]*dto.MetricFamily, error) {
+	if r := p.relayRegistry.Load(); r != nil {
+		return r.Gather()
+	}
+	return nil, nil
 }
 
 // run runs the parts beside work until ctx ends or one of them fails.

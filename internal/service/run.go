@@ -35,7 +35,7 @@ func Run(ctx context.Context, o Options) error {
 }
 
 // newRunner makes the service for where the rows come from.
-func newRunner(ctx context.Context, p process) (interface{ serve(context.Context) error }, error) {
+func newRunner(ctx context.Context, p *process) (interface{ serve(context.Context) error }, error) {
 	if p.Config.Source == config.SourcePolling {
 		return newPollingService(ctx, p)
 	}

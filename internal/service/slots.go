@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/alert"
+	"github.com/cdc-outbox/cdc-outbox/internal/lastword"
 	"github.com/cdc-outbox/cdc-outbox/internal/page"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
@@ -15,6 +16,8 @@ type Slots struct {
 	Slots []slotmonitor.Slot `json:"slots"`
 	// Why the server does not answer; the slots are then from its last answer.
 	Error string `json:"error,omitempty"`
+	// Why the connectors of slots that are not read ended, by slot.
+	LastWords map[string]*lastword.Word `json:"last_words,omitempty"`
 	// What fires, the worst first; absent with --once, which knows no before.
 	Alerts []firingAlert `json:"alerts,omitempty"`
 }
@@ -30,7 +33,7 @@ func (s Slots) Worst() alert.Level {
 
 // SlotWatch is the command monitor at work.
 type SlotWatch struct {
-	process
+	*process
 	monitor *slotmonitor.Monitor
 }
 
@@ -76,6 +79,7 @@ func (w *SlotWatch) each(ctx context.Context, show func(Slots) error) error {
 			continue
 		}
 		shown, failed = answered, s.Error
+		s.LastWords = LastWords(ctx, w.Config, s.Slots)
 		if err := show(s); err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/connector"
 	"github.com/cdc-outbox/cdc-outbox/internal/diagnose"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/lastword"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
@@ -18,6 +19,9 @@ type Status struct {
 	connector.Status
 	ReplicationSlot *slotmonitor.Slot `json:"replication_slot"` // null: there is none, or it could not be looked at
 	Cause           alert.Cause       `json:"cause"`            // why the slot is where it is
+
+	// Why the connector ended, or waits for an operator, where it has not worked again since; null otherwise.
+	LastWord *lastword.Word `json:"last_word,omitempty"`
 
 	// What fires, the worst first. None are known where no connector answers.
 	Alerts []firingAlert `json:"alerts"`

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 
@@ -24,11 +25,12 @@ import (
 
 // walService is everything that runs in one process where source is wal.
 type walService struct {
-	process
-	admin     setup.Config
-	connector *connector.Connector
-	monitor   *slotmonitor.Monitor
-	last      lastWord
+	*process
+	admin   setup.Config
+	engine  atomic.Pointer[engine] // the present attempt's
+	monitor *slotmonitor.Monitor
+	last    *lastWord
+	stay    stay
 
 	startup     atomic.Pointer[waiting] // why the connector has not begun yet, nil once it has
 	unpublished atomic.Pointer[error]   // what the last check of the publication found, nil when all was well
@@ -40,6 +42,13 @@ type walService struct {
 	ensured atomic.Int64 // when publication and slot were last seen to be there, Unix nanoseconds
 }
 
+// engine is a connector with its metrics. It runs once; the next attempt has another one.
+type engine struct {
+	*connector.Connector
+	metrics *telemetry.Metrics
+	ran     bool
+}
+
 // waiting is why the connector has not begun, and what an operator may do about it.
 type waiting struct {
 	why    string
@@ -47,7 +56,7 @@ type waiting struct {
 }
 
 // newWALService builds the parts and binds the HTTP address. It connects to nothing.
-func newWALService(ctx context.Context, p process) (*walService, error) {
+func newWALService(ctx context.Context, p *process) (*walService, error) {
 	s := &walService{process: p}
 	s.startup.Store(&waiting{why: "looking at publication and slot"})
 	var err error
@@ -55,20 +64,13 @@ func newWALService(ctx context.Context, p process) (*walService, error) {
 		return nil, err
 	}
 	s.admin.Logger = s.Logger
-	cc, err := s.connectorConfig(s.admin)
-	if err != nil {
+	if err := s.newEngine(); err != nil {
 		return nil, err
 	}
-	if s.connector, err = connector.New(cc); err != nil {
-		return nil, err
-	}
-	s.traces = cc.Traces
 	mc := wiring.Monitor(s.Config)
 	var rules diagnose.Relay
 	mc.Judge = func(func(rule, subject string) alert.Level) []alert.Finding {
-		st := s.connectorStatus()
-		s.last.takeBack(st.Ready)
-		return rules.Judge(st.Account(), s.missing(), time.Now())
+		return append(rules.Judge(s.connectorStatus().Account(), s.missing(), time.Now()), s.stay.finding())
 	}
 	mc.Cause = func(slot *slotmonitor.Slot) alert.Cause {
 		if slot != nil {
@@ -80,34 +82,76 @@ func newWALService(ctx context.Context, p process) (*walService, error) {
 	if s.monitor, err = s.watchSlots(mc, append(slotmonitor.Rules(), diagnose.Rules()...)...); err != nil {
 		return nil, err
 	}
-	s.last = lastWord{webhook: s.webhook, slot: s.Config.Postgres.Slot}
+	s.last = newLastWord(s.process, s.Config.Postgres.Slot)
+	s.stay = newStay(s.process, s.Config.Postgres.Slot, s.last)
 	return s, s.listen(ctx, telemetry.Handlers{Ready: s.ready, Status: func() any { return s.status() }},
-		page.New(s.pageConfig(mc, s.monitor, relayFigures(s.connector, cc.Metrics))))
+		page.New(s.pageConfig(mc, s.monitor, s.figures)))
+}
+
+// newEngine builds the connector of an attempt. Its metrics take the place of those of the attempt before, whose
+// counters they begin again, as a restarted process does.
+func (s *walService) newEngine() error {
+	registry := prometheus.NewRegistry()
+	cc, err := s.connectorConfig(s.admin, registry)
+	if err != nil {
+		return err
+	}
+	c, err := connector.New(cc)
+	if err != nil {
+		return err
+	}
+	s.traces = cc.Traces
+	s.engine.Store(&engine{Connector: c, metrics: cc.Metrics})
+	s.relayRegistry.Store(registry)
+	return nil
+}
+
+// figures are the samples of the page's history.
+func (s *walService) figures() page.Relay {
+	e := s.engine.Load()
+	return relayFigures(e.Connector, e.metrics)
 }
 
 // serve runs the connector, and what is beside it, until ctx ends and the connector has drained, or until one of them
 // fails.
 func (s *walService) serve(ctx context.Context) error {
-	return s.outlive(ctx, func(ctx context.Context, g *errgroup.Group) error {
-		err := s.relay(ctx, g)
-		s.last.say(err)
-		return err
-	})
+	return s.outlive(ctx, func(ctx context.Context, _ *errgroup.Group) error { return s.stay.run(ctx, s.relay) })
 }
 
-// relay runs the connector once publication and slot are there, and what looks after them in g.
-func (s *walService) relay(ctx context.Context, g *errgroup.Group) error {
-	if err := s.ensure(ctx); err != nil || ctx.Err() != nil {
+// relay runs the connector once publication and slot are there, and what looks after them. It returns when all of it
+// has ended.
+func (s *walService) relay(ctx context.Context) error {
+	if s.engine.Load().ran {
+		s.startup.Store(&waiting{why: "looking at publication and slot"})
+		s.unpublished.Store(nil)
+		if err := s.newEngine(); err != nil {
+			return err
+		}
+	}
+	err := s.ensure(ctx)
+	s.last.recall(ctx)
+	if err != nil || ctx.Err() != nil {
 		return err
 	}
 	s.ensured.Store(time.Now().UnixNano())
 	s.startup.Store(nil)
+	e := s.engine.Load()
+	e.ran = true
+	around, end := context.WithCancel(ctx)
+	defer end()
+	g, around := errgroup.WithContext(around)
+	g.Go(func() error { return s.watchMembership(around) })
+	g.Go(func() error { return s.last.settle(around, s.ready) })
+	g.Go(func() error { return s.stay.watch(around, func() bool { return works(e.Status().State.Name) }) })
 	g.Go(func() error {
-		err := s.watchMembership(ctx)
-		s.last.say(err)
-		return err
+		defer end()
+		return e.Run(around)
 	})
-	return s.connector.Run(ctx)
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	s.last.ends()
+	return nil
 }
 
 // ensure makes sure that publication and slot are there, and waits for a server that is not.
@@ -132,6 +176,7 @@ func (s *walService) ensure(ctx context.Context) error {
 		var w waiting
 		w.why, w.remedy = fault.Split(err)
 		s.startup.Store(&w)
+		s.stay.goesOn()          // what is waited for now is something else
 		if said != err.Error() { // once for each reason, however long it lasts
 			said = err.Error()
 			s.Logger.Warn("publication and slot cannot be checked, trying again", telemetry.ErrorFields(err)...)
@@ -170,6 +215,9 @@ func (s *walService) unpolled(ctx context.Context, dsn string) error {
 }
 
 func (s *walService) ready() (bool, string) {
+	if why := s.stay.standing(); why != nil {
+		return false, "waits for an operator: " + why.state.Reason
+	}
 	if w := s.startup.Load(); w != nil {
 		return false, "starting: " + w.why
 	}
@@ -177,14 +225,17 @@ func (s *walService) ready() (bool, string) {
 		why, _ := fault.Split(err)
 		return false, "rows of the outbox are missing from the stream: " + why
 	}
-	return s.connector.Ready()
+	return s.engine.Load().Ready()
 }
 
 // connectorStatus is the connector's account of itself, and before it has begun, of what it waits for.
 func (s *walService) connectorStatus() connector.Status {
-	st := s.connector.Status()
+	st := s.engine.Load().Status()
 	if w := s.startup.Load(); w != nil {
 		st.State.Reason, st.State.Next, st.State.Commands = w.why, w.remedy.Next, w.remedy.Commands
+	}
+	if why := s.stay.standing(); why != nil {
+		st.State = why.state
 	}
 	if harm := s.harm.Load(); harm != nil {
 		st.Waits = append(st.Waits, *harm)

@@ -6,6 +6,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/cdc-outbox/cdc-outbox/internal/alert/webhook"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/connector"
@@ -33,7 +35,7 @@ func instance() string {
 }
 
 // connectorConfig takes what the connector needs from the configuration.
-func (p *process) connectorConfig(admin setup.Config) (connector.Config, error) {
+func (p *process) connectorConfig(admin setup.Config, registry prometheus.Registerer) (connector.Config, error) {
 	c := p.Config
 	route, err := routing.New(c)
 	if err != nil {
@@ -47,8 +49,8 @@ func (p *process) connectorConfig(admin setup.Config) (connector.Config, error) 
 	if err != nil {
 		return connector.Config{}, err
 	}
-	metrics := telemetry.NewMetrics(p.registry)
-	producer.Logger, producer.Registerer = p.Logger, p.registry
+	metrics := telemetry.NewMetrics(registry)
+	producer.Logger, producer.Registerer = p.Logger, registry
 	if c.Delivery == "exactly_once" {
 		producer.Transactions = &kafka.Transactions{Instance: instance()}
 	}
@@ -94,6 +96,9 @@ func (p *process) standbyGate(demand standbys.Demand) *standbys.Gate {
 
 // tracesRecorder is nil where traces are off.
 func (p *process) tracesRecorder() (*traces.Recorder, error) {
+	if p.traces != nil {
+		return p.traces, nil // of an attempt before this one
+	}
 	c := p.Config
 	headers, err := c.Traces.Headers.Read()
 	if err != nil {
@@ -145,7 +150,7 @@ func (p *process) webhookSender() *webhook.Sender {
 }
 
 // pollingConfig takes what the relay needs from the configuration.
-func (p *process) pollingConfig() (polling.Config, error) {
+func (p *process) pollingConfig(registry prometheus.Registerer) (polling.Config, error) {
 	c := p.Config
 	cfg, err := wiring.Polling(c)
 	if err != nil {
@@ -155,8 +160,8 @@ func (p *process) pollingConfig() (polling.Config, error) {
 	if err != nil {
 		return cfg, err
 	}
-	metrics := telemetry.NewMetrics(p.registry)
-	producer.Logger, producer.Registerer = p.Logger, p.registry
+	metrics := telemetry.NewMetrics(registry)
+	producer.Logger, producer.Registerer = p.Logger, registry
 	producer.Reconnected = func() { metrics.Reconnected(telemetry.Kafka) }
 	cfg.Kafka, cfg.Metrics, cfg.Logger = producer, metrics, p.Logger
 	cfg.NewRouter = func() (router.Router, error) { return routing.New(c) }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/lastword"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
@@ -19,10 +20,14 @@ type checkpointInfo struct {
 	Usable    bool // by the connected role
 	MayCreate bool // the connected role, in the table's schema
 	Numbered  bool // it has the column writes
+	Explains  bool // it has the column last_word
 	Owned     bool // the connected role may alter it
+
+	Word *lastword.Word // why the slot's connector ended; nil: nothing is known
 }
 
-func lookupCheckpointTable(ctx context.Context, q postgres.Querier, t identifier.Table) (checkpointInfo, error) {
+func lookupCheckpointTable(ctx context.Context, q postgres.Querier, t identifier.Table, slot string,
+) (checkpointInfo, error) {
 	m := checkpointInfo{Wanted: t.Name != ""}
 	if !m.Wanted {
 		return m, nil
@@ -32,15 +37,23 @@ func lookupCheckpointTable(ctx context.Context, q postgres.Querier, t identifier
 			AND has_table_privilege(c.oid, 'INSERT')
 		       AND has_table_privilege(c.oid, 'UPDATE'), false), has_schema_privilege(n.oid, 'CREATE'),
 		       EXISTS (SELECT FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'writes'
+		           AND NOT a.attisdropped),
+		       EXISTS (SELECT FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'last_word'
 		           AND NOT a.attisdropped), coalesce(pg_has_role(c.relowner, 'USAGE'), false)
 		  FROM pg_catalog.pg_namespace n LEFT JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid
 		    AND c.relname = $2::text
-		 WHERE n.nspname = $1::text`, t.Schema, t.Name).Scan(&m.Exists, &m.Usable, &m.MayCreate, &m.Numbered, &m.Owned)
+		 WHERE n.nspname = $1::text`, t.Schema, t.Name).Scan(&m.Exists, &m.Usable, &m.MayCreate, &m.Numbered,
+		&m.Explains, &m.Owned)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return m, nil
 	}
 	if err != nil {
 		return m, fmt.Errorf("read table %s: %w", t, err)
+	}
+	if m.Usable && m.Explains {
+		if m.Word, _, err = lastword.Lookup(ctx, q, t, slot); err != nil {
+			return m, fmt.Errorf("read table %s: %w", t, err)
+		}
 	}
 	return m, nil
 }
@@ -65,6 +78,12 @@ func planCheckpoint(cfg Config, st state) []Step {
 			Why: "Counts the writes of a slot's row, so that a server that was put back to an older state is noticed.",
 		})
 	}
+	if st.Checkpoint.Exists && !st.Checkpoint.Explains && (!cfg.onlyNeeded || st.Checkpoint.Owned) {
+		steps = append(steps, Step{
+			SQL: postgres.CheckpointLastWordDDL(cfg.Checkpoint),
+			Why: "Keeps why the connector ended, so that `cdc-outbox status` can say so while it does not run.",
+		})
+	}
 	if cfg.Role != "" && !st.Role.MayStore {
 		steps = append(steps, Step{
 			SQL: fmt.Sprintf("GRANT SELECT, INSERT, UPDATE, DELETE ON TABLE %s TO %s;", cfg.Checkpoint.SQL(),
@@ -73,6 +92,19 @@ func planCheckpoint(cfg Config, st state) []Step {
 		})
 	}
 	return steps
+}
+
+// checkLastWord tells why the connector ended, where none has worked since.
+func checkLastWord(cfg Config, st state) []preflight.Finding {
+	w := st.Checkpoint.Word
+	if !w.Current() || st.Slot.ActivePID != 0 {
+		return nil
+	}
+	return []preflight.Finding{{
+		Level: preflight.Warn, Subject: cfg.SlotSubject(), Found: w.Explain(),
+		Why:    "No connector has worked since. If the cause no longer exists, start the connector.",
+		Remedy: w.Next, Commands: w.Commands,
+	}}
 }
 
 func checkCheckpoint(cfg Config, st state) []preflight.Finding {
@@ -94,6 +126,15 @@ func checkCheckpoint(cfg Config, st state) []preflight.Finding {
 				"noticed once its log has grown past the old position.",
 			Remedy:   "Add the column as the table's owner: `cdc-outbox setup` does this. Then restart the connector.",
 			Commands: []string{postgres.CheckpointWritesDDL(cfg.Checkpoint)},
+		}}
+	case m.Exists && m.Usable && !m.Explains:
+		return []preflight.Finding{{
+			Level: preflight.Warn, Subject: subject, Found: "It was created by an earlier version and has no column " +
+				"last_word.",
+			Why: "Why the connector ended is then only in its log, and an alert about a crash loop is sent at each " +
+				"restart.",
+			Remedy:   "Add the column as the table's owner: `cdc-outbox setup` does this.",
+			Commands: []string{postgres.CheckpointLastWordDDL(cfg.Checkpoint)},
 		}}
 	case m.Exists && m.Usable:
 		return []preflight.Finding{preflight.Fine(subject, "It remembers how far the slot is confirmed, and counts "+

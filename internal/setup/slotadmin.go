@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/lastword"
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
@@ -32,19 +33,20 @@ type SlotReport struct {
 	Failover           bool       `json:"failover"`
 	Synced             bool       `json:"synced"`
 
-	SystemID       string   `json:"system_id"`
-	Timeline       int32    `json:"timeline"`
-	ServerVersion  string   `json:"server_version"`
-	InRecovery     bool     `json:"in_recovery"`
-	CurrentLSN     string   `json:"current_lsn"`
-	Remembered     string   `json:"remembered_lsn,omitempty"` // how far it was confirmed, as postgres.checkpoint has it
-	RememberedID   string   `json:"remembered_system_id,omitempty"`
-	RememberedLine int32    `json:"remembered_timeline,omitempty"`
-	Writes         int64    `json:"remembered_writes,omitempty"` // how often that was written
-	Kept           *Kept    `json:"kept,omitempty"`              // what Kafka has of it
-	KeptError      string   `json:"kept_error,omitempty"`        // why that is unknown
-	Verdict        string   `json:"verdict"`                     // a sentence
-	Open           []string `json:"open_transactions"`           // that hold back restart_lsn, oldest first
+	SystemID       string         `json:"system_id"`
+	Timeline       int32          `json:"timeline"`
+	ServerVersion  string         `json:"server_version"`
+	InRecovery     bool           `json:"in_recovery"`
+	CurrentLSN     string         `json:"current_lsn"`
+	Remembered     string         `json:"remembered_lsn,omitempty"` // how far it was confirmed, as postgres.checkpoint has it
+	RememberedID   string         `json:"remembered_system_id,omitempty"`
+	RememberedLine int32          `json:"remembered_timeline,omitempty"`
+	Writes         int64          `json:"remembered_writes,omitempty"` // how often that was written
+	Kept           *Kept          `json:"kept,omitempty"`              // what Kafka has of it
+	KeptError      string         `json:"kept_error,omitempty"`        // why that is unknown
+	Verdict        string         `json:"verdict"`                     // a sentence
+	LastWord       *lastword.Word `json:"last_word,omitempty"`         // why its connector ended, unless one worked since
+	Open           []string       `json:"open_transactions"`           // that hold back restart_lsn, oldest first
 
 	info    postgres.Slot
 	foreign error // it cannot be this connector's, so nothing may change it
@@ -95,6 +97,9 @@ func reportSlot(ctx context.Context, servers servers, cfg Config) (SlotReport, e
 		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 			return r, postgres.QueryFault("table "+cfg.Checkpoint.String(), err)
 		}
+	}
+	if w := st.Checkpoint.Word; w.Current() && s.ActivePID == 0 {
+		r.LastWord = w
 	}
 	open, err := servers.openTransactions(ctx, 5)
 	if err != nil {

@@ -100,7 +100,7 @@ func readState(ctx context.Context, q postgres.Querier, cfg Config) (state, erro
 	if st.Role, err = lookupRole(ctx, q, cfg.Role, st.Server.Service, st.Tables); err != nil {
 		return st, err
 	}
-	if st.Checkpoint, err = lookupCheckpointTable(ctx, q, cfg.Checkpoint); err != nil {
+	if st.Checkpoint, err = lookupCheckpointTable(ctx, q, cfg.Checkpoint, cfg.Slot); err != nil {
 		return st, err
 	}
 	if st.Checkpoint.Exists && cfg.Role != "" && st.Role.Exists {

@@ -3,6 +3,7 @@ package wiring
 import (
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/lastword"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/routing"
@@ -82,4 +83,16 @@ func NewTarget(c *config.Loaded) (s Target, err error) {
 	}
 	s.Admin, err = Admin(c, false)
 	return s, err
+}
+
+// LastWord is where a relay keeps why it ended: beside the slot's checkpoint. It is nowhere with source: polling.
+func LastWord(c *config.Loaded) lastword.Place {
+	p := lastword.Place{DSN: c.Postgres.DSN.Read, Slot: c.Postgres.Slot}
+	if c.Postgres.HotStandby {
+		p.DSN = c.Postgres.PrimaryDSN.Read // the slot's server cannot be written
+	}
+	if name := c.Postgres.CheckpointTable(); name != "" && c.Source != config.SourcePolling {
+		p.Table, _ = identifier.ParseTable(name) // Admin reports one that cannot be read
+	}
+	return p
 }
