@@ -21,8 +21,8 @@ func TestWordOfAnError(t *testing.T) {
 		At: now, ExitCode: 3, Code: Operator, Sentence: `slot "s": it is lost`, Next: "Begin again.",
 		Commands: []string{"cdc-outbox slot recreate"}, Version: "v1", Host: "host", PID: 7,
 	}, w)
-	require.Equal(t, `The connector (pid 7 on host) ended at 2026-01-02T03:04:05Z with exit code 3: slot "s": it is lost`,
-		w.Explain())
+	require.Equal(t, `The connector (pid 7 on host) ended at 2026-01-02T03:04:05Z with exit code 3: `+
+		`slot "s": it is lost`, w.Explain())
 	w = Of(err, false, Who{Host: "host"}, now)
 	require.Zero(t, w.ExitCode)
 	require.Contains(t, w.Explain(), "has waited for an operator since 2026-01-02T03:04:05Z")

@@ -17,8 +17,8 @@ import (
 )
 
 // stay runs the relay again and again where on_fault is stay: an error ends an attempt, and the process lives on, not
-// ready, and says why. Each attempt is what a restarted process would do: its relay is a new one, and the one before has
-// ended completely, with its session in Postgres and its producer.
+// ready, and says why. Each attempt is what a restarted process would do: its relay is a new one, and the relay before
+// has ended completely, with its session in Postgres and its producer.
 type stay struct {
 	on   bool
 	slot string

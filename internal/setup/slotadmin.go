@@ -38,14 +38,14 @@ type SlotReport struct {
 	ServerVersion  string         `json:"server_version"`
 	InRecovery     bool           `json:"in_recovery"`
 	CurrentLSN     string         `json:"current_lsn"`
-	Remembered     string         `json:"remembered_lsn,omitempty"` // how far it was confirmed, as postgres.checkpoint has it
+	Remembered     string         `json:"remembered_lsn,omitempty"` // what postgres.checkpoint has of it
 	RememberedID   string         `json:"remembered_system_id,omitempty"`
 	RememberedLine int32          `json:"remembered_timeline,omitempty"`
 	Writes         int64          `json:"remembered_writes,omitempty"` // how often that was written
 	Kept           *Kept          `json:"kept,omitempty"`              // what Kafka has of it
 	KeptError      string         `json:"kept_error,omitempty"`        // why that is unknown
 	Verdict        string         `json:"verdict"`                     // a sentence
-	LastWord       *lastword.Word `json:"last_word,omitempty"`         // why its connector ended, unless one worked since
+	LastWord       *lastword.Word `json:"last_word,omitempty"`         // of a connector that ended on an error
 	Open           []string       `json:"open_transactions"`           // that hold back restart_lsn, oldest first
 
 	info    postgres.Slot
