@@ -98,7 +98,8 @@ func (p Place) All(ctx context.Context) (all map[string]*Word, err error) {
 func (p Place) End(ctx context.Context, now time.Time) error {
 	return p.with(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, fmt.Sprintf(`UPDATE %s
-			SET last_word = last_word || jsonb_build_object('over', $2::text) WHERE slot = $1::text AND last_word IS NOT NULL AND NOT last_word ? 'over'`, p.Table.SQL()),
+			SET last_word = last_word || jsonb_build_object('over', $2::text)
+			WHERE slot = $1::text AND last_word IS NOT NULL AND NOT last_word ? 'over'`, p.Table.SQL()),
 			p.Slot, now.UTC().Format(time.RFC3339Nano))
 		return err
 	})
