@@ -34,7 +34,7 @@ const insertOneOrder = `INSERT INTO outbox (aggregate_type, aggregate_id, event_
 	VALUES ('orders', '1', 'created', '{}')`
 
 // TestItStaysUntilTheCauseIsGone: a process that an operator has to help lives on, says why wherever it is asked, and
-// goes on by itself. Nothing is published twice or left out.
+// continues automatically. Nothing is published twice or left out.
 func TestItStaysUntilTheCauseIsGone(t *testing.T) {
 	b := newBed(t, testkit.Postgres(t), "orders.events")
 	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)

@@ -68,8 +68,8 @@ func (w *Word) Same(other Word) bool {
 	return w != nil && w.Code == other.Code && w.Sentence == other.Sentence
 }
 
-// ToldWithin reports whether the webhook was sent the word less than d before now. A clock that was put back counts as
-// not told.
+// ToldWithin reports whether the webhook was sent the word less than d before now. A clock that was put back reports
+// false.
 func (w *Word) ToldWithin(d time.Duration, now time.Time) bool {
 	return w != nil && w.Told != nil && !w.Told.After(now) && now.Sub(*w.Told) < d
 }

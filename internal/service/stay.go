@@ -35,7 +35,7 @@ type standing struct {
 	err   error
 }
 
-// The first looks come soon: what is wrong may be a moment's. Then it is looked at every few seconds.
+// The first attempts come soon, because the trouble may be short. Later ones come every few seconds.
 const stayFirst, stayAgain = time.Second, 5 * time.Second
 
 func newStay(p *process, slot string, last *lastWord) stay {

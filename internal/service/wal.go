@@ -88,8 +88,8 @@ func newWALService(ctx context.Context, p *process) (*walService, error) {
 		page.New(s.pageConfig(mc, s.monitor, s.figures)))
 }
 
-// newEngine builds the connector of an attempt. Its metrics take the place of those of the attempt before, whose
-// counters they begin again, as a restarted process does.
+// newEngine builds the connector of an attempt. Its metrics replace the metrics of the attempt
+// before, and the counters begin again, as after a restart.
 func (s *walService) newEngine() error {
 	registry := prometheus.NewRegistry()
 	cc, err := s.connectorConfig(s.admin, registry)

@@ -94,7 +94,7 @@ func planCheckpoint(cfg Config, st state) []Step {
 	return steps
 }
 
-// checkLastWord tells why the connector ended, where none has worked since.
+// checkLastWord reports why the connector ended, where none has worked since.
 func checkLastWord(cfg Config, st state) []preflight.Finding {
 	w := st.Checkpoint.Word
 	if !w.Current() || st.Slot.ActivePID != 0 {
