@@ -111,13 +111,13 @@ func TestInterruptedCommandsSayHowFarTheyCame(t *testing.T) {
 		"on with the rest.")
 	require.Contains(t, r.stdout, "2 deleted")
 
-	r = interrupt(t, b.env, " rows, up to ", "replay --all --rate=1")
+	r = interrupt(t, b.env, ", up to ", "replay --all --rate=1")
 	require.Equal(t, 1, r.code, r.all())
-	require.Regexp(t, `replay was interrupted. Published so far: [4-8] rows. Run again it begins at the first row`,
+	require.Regexp(t, `replay was interrupted. Published so far: [1-4] rows?\. Run again it begins at the first row`,
 		r.stderr)
-	r = interrupt(t, b.env, " rows, up to ", "replay --all --rate=1 --resume="+t.TempDir()+"/state")
+	r = interrupt(t, b.env, ", up to ", "replay --all --rate=1 --resume="+t.TempDir()+"/state")
 	require.Equal(t, 1, r.code, r.all())
-	require.Regexp(t, `replay was interrupted. Published so far: [4-8] rows. The same command goes on from there.\n$`,
+	require.Regexp(t, `replay was interrupted. Published so far: [1-4] rows?\. The same command goes on from there.\n$`,
 		r.stderr)
 	require.Equal(t, 1, strings.Count(r.stderr, "Published so far"))
 }

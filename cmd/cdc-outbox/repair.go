@@ -10,6 +10,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/cdc-outbox/cdc-outbox/internal/progress"
 	"github.com/cdc-outbox/cdc-outbox/internal/replay"
 	"github.com/cdc-outbox/cdc-outbox/internal/routing"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
@@ -134,6 +135,9 @@ func (a *app) printRepair(r *replay.RepairReport, o *repairFlags) error {
 			t.Published)
 		for _, id := range t.Examples {
 			fmt.Fprintf(a.stdout, "  %s\n", fault.Printable(id))
+		}
+		if more := t.Missing - int64(len(t.Examples)); len(t.Examples) > 0 && more > 0 {
+			fmt.Fprintf(a.stdout, "  and %s more\n", progress.Grouped(more))
 		}
 		if t.Unrouted > 0 {
 			fmt.Fprintf(a.stdout, "  besides, %d rows make no record: `cdc-outbox dead-letter list`, `cdc-outbox "+

@@ -12,15 +12,46 @@ import (
 // minute, in which a person thinks that the command hangs.
 const patience = 2 * time.Second
 
-// progress shows on stderr what an engine reports.
-func (a *app) progress() progress.Reporter { return onStderr{a} }
+// progress shows on stderr what an engine reports: on a terminal in one line that is drawn again and again, elsewhere
+// in a line every few seconds.
+func (a *app) progress() progress.Reporter {
+	r := &onStderr{app: a, every: 5 * time.Second}
+	if width := terminalWidth(a.stderr); width > 0 {
+		r.line, r.every = drawOn(a, width), 200*time.Millisecond
+	}
+	return r
+}
 
-type onStderr struct{ *app }
+type onStderr struct {
+	*app
+	line  *statusLine // nil where stderr is not a terminal
+	every time.Duration
+	meter progress.Meter
+	shown time.Time
+}
 
-func (a onStderr) Say(line string) { fmt.Fprintln(a.stderr, line) }
+func (a *onStderr) Say(line string) { fmt.Fprintln(a.stderr, line) }
+
+// Step shows the first step, and then no more than one in a while: a log is not to be flooded. What is complete at its
+// first step is not worth a line.
+func (a *onStderr) Step(s progress.Step) {
+	now := time.Now()
+	if now.Sub(a.shown) < a.every {
+		return
+	}
+	text := fault.Printable(a.meter.Line(s, now))
+	switch {
+	case a.line != nil:
+		a.line.draw(text)
+	case s.Total > 0 && s.Done >= s.Total && a.shown.IsZero():
+	default:
+		fmt.Fprintln(a.stderr, text)
+	}
+	a.shown = now
+}
 
 // Wait says what the command waits for once it lasts. What is said stays said until there was nothing to wait for.
-func (a onStderr) Wait(wait progress.Wait) (stop func()) {
+func (a *onStderr) Wait(wait progress.Wait) (stop func()) {
 	end, ended := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(ended)

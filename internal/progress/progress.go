@@ -13,6 +13,8 @@ import (
 type Reporter interface {
 	// Say shows a line.
 	Say(line string)
+	// Step shows how far the command is. It may be called for each row: not each call is shown.
+	Step(step Step)
 	// Wait shows what is waited for, until stop is called.
 	Wait(wait Wait) (stop func())
 }

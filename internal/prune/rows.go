@@ -81,7 +81,6 @@ type pruning struct {
 
 	rel   *pgoutput.Relation // as the archive's header describes it
 	after *outboxtable.Key   // the last row that was dealt with
-	said  time.Time
 }
 
 // span is a page of rows, first and last included.
@@ -213,10 +212,9 @@ func (p *pruning) delete(ctx context.Context, rows *outboxtable.Rows, spans []sp
 			return err
 		}
 		p.Deleted += n
-		if now := time.Now(); now.Sub(p.said) >= 5*time.Second {
-			p.o.Progress.Say(fmt.Sprintf("%s: %d of %d rows deleted", p.table, p.Deleted, p.Rows))
-			p.said = now
-		}
+		p.o.Progress.Step(progress.Step{
+			What: p.table.String(), Done: p.Deleted, Total: p.Rows, Unit: "rows deleted",
+		})
 		select {
 		case <-ctx.Done():
 			return ctx.Err()

@@ -99,7 +99,7 @@ type search struct {
 	report GhostReport
 	asked  []*Ghost          // not looked up yet
 	seen   map[string]*Ghost // by id: asked, or without a row
-	told   ticker
+	total  int64             // records to read
 }
 
 // from is the time of the oldest row that every table keeps. `prune` deletes by age, so it has deleted none after it.
@@ -136,6 +136,7 @@ func (s *search) read(ctx context.Context) error {
 	}
 	defer consumer.Close()
 	defer s.o.Progress.Wait(progress.Reading(consumer))()
+	var all []reader.Span
 	for _, topic := range s.o.Topics {
 		spans, err := consumer.Spans(ctx, topic)
 		if errors.Is(err, reader.ErrNoTopic) {
@@ -144,24 +145,41 @@ func (s *search) read(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		for _, span := range spans {
-			for m, err := range consumer.Messages(ctx, span) {
-				if err == nil {
-					err = s.take(ctx, m)
-				}
-				if err != nil {
-					return err
-				}
+		all = append(all, spans...)
+	}
+	s.total = offsetsIn(all)
+	for _, span := range all {
+		for m, err := range consumer.Messages(ctx, span) {
+			if err == nil {
+				err = s.take(ctx, m)
+			}
+			if err != nil {
+				return err
 			}
 		}
 	}
 	return s.lookUp(ctx)
 }
 
+// stepRecords is how many records pass between two reports of progress.
+const stepRecords = 1024
+
+// offsetsIn counts the offsets of spans. There may be fewer records: of compacted topics and of transactions.
+func offsetsIn(spans []reader.Span) (n int64) {
+	for _, s := range spans {
+		n += s.End - s.From
+	}
+	return n
+}
+
 // take notes a record to be looked up. A record's time has no more than milliseconds.
 func (s *search) take(ctx context.Context, m *reader.Message) error {
 	s.report.Records++
-	s.told.say(s.o.Progress, func() string { return fmt.Sprintf("%d records", s.report.Records) })
+	if s.report.Records%stepRecords == 0 {
+		s.o.Progress.Step(progress.Step{
+			What: "reading Kafka", Done: s.report.Records, Total: s.total, About: true, Unit: "records",
+		})
+	}
 	id, ok := m.Header("id")
 	if !ok {
 		id, ok = m.Header("ce_id")

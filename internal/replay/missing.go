@@ -18,6 +18,9 @@ func (r *repair) survey(ctx context.Context) error {
 	for i, t := range r.report.Tables {
 		err := r.each(ctx, i, func() { t.Rows++; t.Unrouted++ }, func(found foundRow) error {
 			t.Rows++
+			if t.Rows%stepRecords == 0 {
+				r.o.Progress.Step(progress.Step{What: "reading table " + t.Table, Done: t.Rows, Unit: "rows"})
+			}
 			r.leads[found.topic] = true
 			r.absent[found.hash] = struct{}{}
 			return nil
@@ -73,6 +76,7 @@ func (r *repair) strikeOff(ctx context.Context) (doubts []error, err error) {
 		if compacted || !known {
 			doubts = append(doubts, inDoubt(topic, compacted))
 		}
+		r.toRead += offsetsIn(spans)
 		for _, span := range spans {
 			doubt, err := r.strike(ctx, consumer, span)
 			if err != nil {
@@ -130,6 +134,11 @@ func (r *repair) strike(ctx context.Context, consumer *reader.Reader, span reade
 			}
 		}
 		first = false
+		if r.read++; r.read%stepRecords == 0 {
+			r.o.Progress.Step(progress.Step{
+				What: "reading topic " + span.Topic, Done: r.read, Total: r.toRead, About: true, Unit: "records",
+			})
+		}
 		id, ok := m.Header("id")
 		if !ok {
 			id, ok = m.Header("ce_id")

@@ -85,8 +85,9 @@ type repair struct {
 	tables    []*outboxtable.Rows
 	report    RepairReport
 	leads     map[string]bool       // topics that rows lead to
+	read      int64                 // records of Kafka
+	toRead    int64                 // offsets of the topics that were begun
 	absent    map[[16]byte]struct{} // hashes of the ids, as records have them, that were not found in Kafka
-	told      ticker
 }
 
 // newRepair holds a lock on a session of its own until close.
@@ -238,7 +239,9 @@ func (r *repair) flush(ctx context.Context) error {
 	if _, err := r.publisher.Flush(ctx); err != nil {
 		return err
 	}
-	r.told.say(r.o.Progress, func() string { return fmt.Sprintf("%d rows", r.publisher.rows) })
+	r.o.Progress.Step(progress.Step{
+		What: "repair", Done: r.publisher.rows, Total: r.report.Missing(), Unit: "rows published",
+	})
 	return nil
 }
 

@@ -93,7 +93,7 @@ type run struct {
 	o         *Options
 	state     *State
 	publisher *publisher
-	told      ticker
+	expected  int64 // about how many rows the run will publish; 0: not known
 }
 
 // all publishes what is left of all sources.
@@ -119,7 +119,14 @@ func (r *run) all(ctx context.Context) error {
 		)
 	}
 	for len(r.o.Files) == 0 && r.state.Source < len(r.o.Admin.Tables) && err == nil {
-		err = r.drain(ctx, &table{o: r.o, state: r.state, name: r.o.Admin.Tables[r.state.Source], filter: filter})
+		before := r.state.Rows
+		if r.state.Key != nil {
+			before = 0 // an interrupted run goes on within the table
+		}
+		err = r.drain(ctx, &table{
+			o: r.o, state: r.state, name: r.o.Admin.Tables[r.state.Source], filter: filter,
+			expect: func(rows int64) { r.expected = before + rows },
+		})
 	}
 	return err
 }
@@ -154,23 +161,13 @@ func (r *run) flush(ctx context.Context, row Row) error {
 	if cursor != nil {
 		cursor.moveTo(r.state)
 	}
-	r.told.say(r.o.Progress, func() string { return fmt.Sprintf("%d rows%s", r.state.Rows, r.state.place()) })
+	r.o.Progress.Step(progress.Step{
+		What: "replay", Done: r.state.Rows, Total: r.expected, About: true, Unit: "rows", Place: r.state.place(),
+	})
 	if row.Relation == nil && row.Cursor != nil {
 		row.Cursor.moveTo(r.state)
 	}
 	return r.state.save()
-}
-
-// ticker shows a line every few seconds.
-type ticker struct{ last time.Time }
-
-func (t *ticker) say(p progress.Reporter, line func() string) {
-	if now := time.Now(); now.Sub(t.last) >= 5*time.Second {
-		if !t.last.IsZero() {
-			p.Say(line())
-		}
-		t.last = now
-	}
 }
 
 // sayOrder warns, before anything is published, where rows have no time to go by.

@@ -77,12 +77,12 @@ func (s *State) place() string {
 	for _, span := range s.Spans {
 		if span.From < span.End {
 			return fmt.Sprintf(
-				", up to offset %d of %d in topic %s, partition %d", span.From, span.End, span.Topic, span.Partition,
+				"up to offset %d of %d in topic %s, partition %d", span.From, span.End, span.Topic, span.Partition,
 			)
 		}
 	}
 	if s.Key != nil && s.Key.Timestamp != nil {
-		return ", up to " + *s.Key.Timestamp
+		return "up to " + *s.Key.Timestamp
 	}
 	return ""
 }

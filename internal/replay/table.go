@@ -16,6 +16,7 @@ type table struct {
 	state  *State
 	name   identifier.Table
 	filter outboxtable.Filter
+	expect func(rows int64) // receives an estimate of how many rows there are
 }
 
 // tableCursor is behind the row with the key.
@@ -40,6 +41,9 @@ func (t *table) Rows(ctx context.Context) iter.Seq2[Row, error] {
 				t.state.Until = rows.Began()
 			}
 			rows.LeaveNewer(t.state.Until)
+		}
+		if n, err := rows.Estimate(ctx); err == nil { // only for the display
+			t.expect(n)
 		}
 		stopped := false
 		after := t.state.Key

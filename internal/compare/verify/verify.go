@@ -10,7 +10,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/compare"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
@@ -151,7 +150,6 @@ func (v *verifier) read(ctx context.Context, c *compare.Comparison) error {
 			}
 		}
 	}
-	last := time.Now()
 	for side := range spans {
 		for topic, of := range spans[side] {
 			for _, s := range of {
@@ -165,9 +163,10 @@ func (v *verifier) read(ctx context.Context, c *compare.Comparison) error {
 							Next: "Name a directory with more room: --tmp.",
 						}
 					}
-					if done++; done%1024 == 0 && time.Since(last) > 5*time.Second {
-						last = time.Now()
-						v.progress.Say(fmt.Sprintf("read %d of at most %d records", done, total))
+					if done++; done%1024 == 0 {
+						v.progress.Step(progress.Step{
+							What: "reading both sides", Done: done, Total: total, About: true, Unit: "records",
+						})
 					}
 				}
 			}

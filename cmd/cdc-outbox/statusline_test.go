@@ -1,0 +1,38 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/progress"
+)
+
+// TestStatusLine: the line never wraps, and gives way to whatever else is printed.
+func TestStatusLine(t *testing.T) {
+	var screen bytes.Buffer
+	a := &app{stdout: &screen, stderr: &screen}
+	l := drawOn(a, 10)
+	l.draw("0123456789abc")
+	l.draw("short")
+	fmt.Fprintln(a.stdout, "result")
+	fmt.Fprintln(a.stderr, "error")
+	l.draw("again")
+	require.Equal(t, eraseLine+"012345678"+eraseLine+"short"+eraseLine+"result\nerror\n"+eraseLine+"again",
+		screen.String())
+}
+
+// TestStepsInALog: the first step is a line, the next one comes after a while; what is done at once is none.
+func TestStepsInALog(t *testing.T) {
+	var log bytes.Buffer
+	a := &app{stderr: &log}
+	a.progress().Step(progress.Step{What: "t", Done: 3, Total: 3, Unit: "rows"})
+	require.Empty(t, log.String())
+	p := a.progress()
+	for n := range int64(1000) {
+		p.Step(progress.Step{What: "t\x1b[31m", Done: n + 1, Total: 1000, Unit: "rows"})
+	}
+	require.Equal(t, "t\ufffd[31m: 1 of 1,000 rows (0 %)\n", log.String())
+}
