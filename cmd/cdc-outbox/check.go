@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/console"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 	"github.com/cdc-outbox/cdc-outbox/internal/service"
@@ -17,14 +18,15 @@ type report struct {
 }
 
 func (a *app) checkCommand() *cobra.Command {
-	var asJSON bool
+	var asJSON, quiet bool
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "Look at Postgres and Kafka before run does: what is wrong, why it matters, what fixes it",
 		Long: `check reads the configuration that run would use, connects to Postgres and Kafka and changes nothing.
-The topics it looks for are the topics that rows in the outbox lead to. Each finding says what was found, why it
-matters, and the SQL or command that fixes it. The exit code is 3 when run would not work.`,
+The topics it looks for are the topics that rows in the outbox lead to. Problems come first. Each finding says
+what was found, why it matters, and the SQL or command that fixes it. The exit code is 3 when run would not work.`,
 		Example: `  cdc-outbox check --config cdc-outbox.yaml
+  cdc-outbox check --quiet
   cdc-outbox check --json | jq '.findings[] | select(.level == "fail")'`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -36,26 +38,30 @@ matters, and the SQL or command that fixes it. The exit code is 3 when run would
 			if err != nil {
 				return err
 			}
-			return a.printReport(findings, asJSON)
+			return a.printReport(findings, asJSON, quiet)
 		},
 	}
+	cmd.Flags().BoolVar(&quiet, "quiet", false, "leave out what is fine")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
 
-func (a *app) printReport(findings []preflight.Finding, asJSON bool) error {
+func (a *app) printReport(findings []preflight.Finding, asJSON, quiet bool) error {
 	fails, warns := count(findings, preflight.Fail), count(findings, preflight.Warn)
 	if asJSON {
 		if err := a.printJSON(report{OK: fails == 0, Findings: findings}); err != nil {
 			return err
 		}
 	} else {
-		if err := writeFindings(a.stdout, findings, a.colourful()); err != nil {
+		if err := console.Findings(a.stdout, findings, a.style(), quiet); err != nil {
 			return err
 		}
 		fmt.Fprintf(a.stdout, "\n%d to fix, %d to think about, %d fine\n", fails, warns, len(findings)-fails-warns)
 	}
 	if fails == 0 {
+		if !asJSON {
+			fmt.Fprintln(a.stdout, "Next: cdc-outbox run")
+		}
 		return nil
 	}
 	return &fault.Error{

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/console"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/migrate"
 )
@@ -149,8 +150,8 @@ func migrationText(r *migrate.Report) string {
 		fmt.Fprintf(&b, "\n%s\n", title)
 		for i, s := range all {
 			fmt.Fprintf(&b, "  %d. %s\n", i+1, fault.Printable(s.Do))
-			paragraph(&b, "", strings.Join(s.Commands, "\n"))
-			paragraph(&b, "why: ", s.Why)
+			console.Style{}.Paragraph(&b, "", strings.Join(s.Commands, "\n"))
+			console.Style{}.Paragraph(&b, "why: ", s.Why)
 		}
 	}
 	steps("Side by side, to compare (optional)", r.SideBySide)
@@ -177,7 +178,7 @@ func migrationText(r *migrate.Report) string {
 				line += "  ->  " + e.Key
 			}
 			b.WriteString("  " + fault.Printable(line) + "\n")
-			paragraph(&b, "", e.Note)
+			console.Style{}.Paragraph(&b, "", e.Note)
 		}
 	}
 	return b.String()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/alert"
 	"github.com/cdc-outbox/cdc-outbox/internal/connector"
+	"github.com/cdc-outbox/cdc-outbox/internal/console"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
@@ -40,8 +41,8 @@ func TestRemedyText(t *testing.T) {
 		times int
 	}{
 		"check": {func(b *strings.Builder) error {
-			return writeFindings(b, []preflight.Finding{{Level: preflight.Fail, Remedy: next, Commands: commands}},
-				false)
+			return console.Findings(b, []preflight.Finding{{Level: preflight.Fail, Remedy: next, Commands: commands}},
+				console.Style{}, false)
 		}, under5, 1},
 		"status": {func(b *strings.Builder) error {
 			return writeStatus(b, service.Status{Status: connector.Status{State: state, Waits: waits}}, "here")

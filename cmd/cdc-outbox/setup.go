@@ -110,6 +110,7 @@ func (a *app) setup(ctx context.Context, c *config.Loaded, admin setup.Config) e
 	if len(done) == 0 {
 		what = "-- Everything was there; nothing was done."
 	}
+	what += "\n-- Next: cdc-outbox check"
 	_, err = fmt.Fprintln(a.stdout, what)
 	return err
 }

@@ -328,7 +328,7 @@ func judgeDurability(brokers, replicas, minISR int) (out []weakness) {
 	switch {
 	case replicas == 1 && brokers == 1:
 		out = append(out, weakness{
-			found: "It has one replica (one broker: nothing to do).", why: lost,
+			found: "It has one replica, and the cluster has one broker.", why: lost,
 			remedy: fault.Do("Add brokers first, for events that must survive the loss of a disk."),
 		})
 	case replicas == 1:

@@ -76,7 +76,7 @@ func TestCheckOfABrokerThatHasJustStarted(t *testing.T) {
 	for _, f := range findings {
 		switch f.Subject {
 		case "topic orders":
-			require.Contains(t, f.Found, "one broker: nothing to do")
+			require.Contains(t, f.Found, "the cluster has one broker")
 			require.NotContains(t, f.Remedy, "kafka-reassign-partitions")
 		case "topic missing":
 			want := "kafka-topics.sh --bootstrap-server " + c.ListenAddrs()[0] +
@@ -132,7 +132,7 @@ func TestJudgeDurability(t *testing.T) {
 		"as it should be":                   {3, 3, 2, nil, 0},
 		"as it should be, of five":          {5, 5, 3, nil, 0},
 		"not known":                         {3, 3, 0, nil, 0},
-		"one broker":                        {1, 1, 1, []string{"one broker: nothing to do"}, 0},
+		"one broker":                        {1, 1, 1, []string{"the cluster has one broker"}, 0},
 		"one replica of three brokers":      {3, 1, 1, []string{"one replica, in a cluster of 3 brokers"}, 0},
 		"one replica, and nothing is known": {3, 1, 0, []string{"one replica, in a cluster of 3 brokers"}, 0},
 		"one replica, and two of it are asked for": {
