@@ -87,7 +87,7 @@ func (a *app) monitor(ctx context.Context, c *config.Loaded, mc slotmonitor.Conf
 	log := zap.NewNop() // the table shows the alerts, and lines between would tear it
 	if !table || !terminal(a.stderr) {
 		var err error
-		if log, err = telemetry.NewLogger(a.stderr, c.Log.Level, c.Log.Format); err != nil {
+		if log, err = telemetry.NewLogger(a.stderr, c.Log.Level, a.logFormat(c)); err != nil {
 			return err
 		}
 	}

@@ -28,7 +28,7 @@ func (a *app) monitorPolling(ctx context.Context, c *config.Loaded, once, asJSON
 			Commands: []string{"cdc-outbox status"},
 		}
 	}
-	log, err := telemetry.NewLogger(a.stderr, c.Log.Level, c.Log.Format)
+	log, err := telemetry.NewLogger(a.stderr, c.Log.Level, a.logFormat(c))
 	if err != nil {
 		return err
 	}

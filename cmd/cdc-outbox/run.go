@@ -42,7 +42,7 @@ disturbed.`,
 			default:
 				return fault.Usage("--sink is kafka or stdout", "leave --sink out for kafka")
 			}
-			log, err := telemetry.NewLogger(a.stderr, c.Log.Level, c.Log.Format)
+			log, err := telemetry.NewLogger(a.stderr, c.Log.Level, a.logFormat(c))
 			if err != nil {
 				return err
 			}
@@ -50,7 +50,7 @@ disturbed.`,
 			err = service.Run(cmd.Context(), a.options(c, log))
 			if err != nil {
 				log.Error("stopped by an error", telemetry.ErrorFields(err)...)
-				if c.Log.Format == telemetry.FormatJSON {
+				if a.logFormat(c) == telemetry.FormatJSON {
 					return reported{err}
 				}
 			}
@@ -66,6 +66,17 @@ const (
 	sinkKafka  = "kafka"
 	sinkStdout = "stdout"
 )
+
+// logFormat is the configured one; auto depends on what stderr is.
+func (a *app) logFormat(c *config.Loaded) string {
+	switch {
+	case c.Log.Format != telemetry.FormatAuto:
+		return c.Log.Format
+	case terminal(a.stderr):
+		return telemetry.FormatConsole
+	}
+	return telemetry.FormatJSON
+}
 
 // stay makes SIGHUP harmless for a process that stays. To daemons it means "reload", which a service manager or a log
 // rotation sends as a matter of course; a relay that took it for a stop would be down from then on.

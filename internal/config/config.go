@@ -76,8 +76,8 @@ type Log struct {
 	// Lowest level that is written.
 	Level string `key:"level" default:"info" oneof:"debug|info|warn|error"`
 
-	// `json` is for machines, `console` for people.
-	Format string `key:"format" default:"json" oneof:"json|console"`
+	// `json` is for machines, `console` for people. `auto` is `console` where stderr is a terminal, `json` otherwise.
+	Format string `key:"format" default:"auto" oneof:"auto|json|console"`
 }
 
 // OnFaultStay is the value of on_fault with which the process stays.

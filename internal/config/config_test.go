@@ -61,7 +61,7 @@ func TestDefaults(t *testing.T) {
 		WebhookFormat: "json",
 	}, c.Monitor)
 	require.Equal(t, HTTP{Listen: "127.0.0.1:9464", Stall: 15 * time.Second}, c.HTTP)
-	require.Equal(t, Log{Level: "info", Format: "json"}, c.Log)
+	require.Equal(t, Log{Level: "info", Format: "auto"}, c.Log)
 	require.Empty(t, c.Warnings)
 }
 
@@ -185,7 +185,7 @@ monitor: {warn_retained: 10GiB, critical_retained: 1GiB}
 		`window.records = "many" (`, `window.bytes = "0" (`, `bogus (`,
 		`monitor.critical_retained = "1GiB" (`, `is not above monitor.warn_retained (10GiB)`,
 		`CDC_OUTBOX_LOG_LEVLE (environment): unknown variable, did you mean CDC_OUTBOX_LOG_LEVEL?`,
-		`log.format = "xml" (CDC_OUTBOX_LOG_FORMAT): is not a known value; allowed: json, console`,
+		`log.format = "xml" (CDC_OUTBOX_LOG_FORMAT): is not a known value; allowed: auto, json, console`,
 		`kafka.brokers = "nowhere" (--kafka-brokers): "nowhere" is not host:port; allowed: host:port`,
 		`http.stall = "5" (--http-stall): is not a duration; allowed: a number with a unit, such as 500ms, ` +
 			`15s or 1m30s`,

@@ -347,5 +347,6 @@ var docs = map[string]string{
 	"log.level": "" +
 		"Lowest level that is written.",
 	"log.format": "" +
-		"json is for machines, console for people.",
+		"json is for machines, console for people. auto is console where stderr is a terminal, json " +
+		"otherwise.",
 }

@@ -21,10 +21,10 @@ func written(t *testing.T, findings []preflight.Finding, s Style, quiet bool) st
 func TestFindings(t *testing.T) {
 	findings := []preflight.Finding{
 		{Level: preflight.OK, Subject: "wal_level", Found: "logical"},
-		{Level: preflight.Warn, Subject: "topic a", Found: "It has one replica.", Why: "Lost with it.", Remedy: "Add one."},
-		{Level: preflight.Warn, Subject: "slot s", Found: "It has one replica.", Why: "Lost with it.", Remedy: "Add one."},
+		{Level: preflight.Warn, Subject: "topic a", Found: "One replica.", Why: "Lost with it.", Remedy: "Add one."},
+		{Level: preflight.Warn, Subject: "slot s", Found: "One replica.", Why: "Lost with it.", Remedy: "Add one."},
 		{Level: preflight.Fail, Subject: "topic c", Found: "missing", Remedy: "Create it.", Commands: []string{"x c"}},
-		{Level: preflight.Warn, Subject: "topic b", Found: "It has one replica.", Why: "Lost with it.", Remedy: "Add one."},
+		{Level: preflight.Warn, Subject: "topic b", Found: "One replica.", Why: "Lost with it.", Remedy: "Add one."},
 		{Level: preflight.Fail, Subject: "topic d", Found: "missing", Remedy: "Create it.", Commands: []string{"x d"}},
 	}
 	problems := `✗ topic c: missing
@@ -33,10 +33,10 @@ func TestFindings(t *testing.T) {
 ✗ topic d: missing
     fix: Create it.
          x d
-! topics a, b: It has one replica.
+! topics a, b: One replica.
     why: Lost with it.
     fix: Add one.
-! slot s: It has one replica.
+! slot s: One replica.
     why: Lost with it.
     fix: Add one.
 `
@@ -48,7 +48,8 @@ func TestFindings(t *testing.T) {
 func TestManySubjects(t *testing.T) {
 	var findings []preflight.Finding
 	for i := range 50 {
-		findings = append(findings, preflight.Finding{Level: preflight.Warn, Subject: fmt.Sprint("topic t", i), Found: "so"})
+		f := preflight.Finding{Level: preflight.Warn, Subject: fmt.Sprint("topic t", i), Found: "so"}
+		findings = append(findings, f)
 	}
 	require.Equal(t, "! topics t0, t1, t2, t3, t4, t5, t6, and 43 more: so\n", written(t, findings, Style{}, false))
 }
@@ -57,12 +58,13 @@ func TestManySubjects(t *testing.T) {
 func TestWrap(t *testing.T) {
 	command := "kafka-topics.sh --bootstrap-server 127.0.0.1:9092 --create --topic order.events"
 	got := written(t, []preflight.Finding{{
-		Level: preflight.Fail, Subject: "topic order.events", Found: "It does not exist, and nobody makes it.",
-		Why: "The connector waits for it.\n\nSecond.", Remedy: "Create it as the others are.", Commands: []string{command},
+		Level: preflight.Fail, Subject: "topic order.events", Found: "It does not exist, and will not be created.",
+		Why: "The connector waits for it.\n\nSecond.", Remedy: "Create it as the others are.",
+		Commands: []string{command},
 	}}, Style{Width: 30}, false)
 	require.Equal(t, `✗ topic order.events: It does
-  not exist, and nobody makes
-  it.
+  not exist, and will not be
+  created.
     why: The connector waits
          for it.
          

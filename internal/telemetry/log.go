@@ -13,6 +13,7 @@ import (
 const (
 	FormatJSON    = "json"
 	FormatConsole = "console"
+	FormatAuto    = "auto" // the command chooses one of the others
 )
 
 // NewLogger writes lines of the given format ("json" or "console") to w, from the given level ("debug", "info", "warn",
