@@ -15,6 +15,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/service"
 	"github.com/cdc-outbox/cdc-outbox/internal/setup"
+	"github.com/cdc-outbox/cdc-outbox/internal/statusview"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 )
 
@@ -90,7 +91,7 @@ func (a *app) statusPolling(ctx context.Context, c *config.Loaded, why, asJSON b
 			return perr
 		}
 	case why:
-		if perr := writeCause(a.stdout, service.PollingCauseOrNone(st)); perr != nil {
+		if perr := statusview.WriteCause(a.stdout, service.PollingCauseOrNone(st)); perr != nil {
 			return perr
 		}
 	case asJSON:

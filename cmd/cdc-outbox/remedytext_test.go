@@ -15,6 +15,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/service"
+	"github.com/cdc-outbox/cdc-outbox/internal/statusview"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
@@ -45,12 +46,12 @@ func TestRemedyText(t *testing.T) {
 				console.Style{}, false)
 		}, under5, 1},
 		"status": {func(b *strings.Builder) error {
-			return writeStatus(b, service.Status{Status: connector.Status{State: state, Waits: waits}}, "here")
+			return statusview.Write(b, service.Status{Status: connector.Status{State: state, Waits: waits}}, "here")
 		}, under6, 2},
 		"status, halted": {func(b *strings.Builder) error {
-			return writeStatus(b, service.Status{Status: connector.Status{State: state, Halted: halted}}, "here")
+			return statusview.Write(b, service.Status{Status: connector.Status{State: state, Halted: halted}}, "here")
 		}, under6, 1},
-		"status --why": {func(b *strings.Builder) error { return writeCause(b, cause) }, under6, 1},
+		"status --why": {func(b *strings.Builder) error { return statusview.WriteCause(b, cause) }, under6, 1},
 		"status, polling": {func(b *strings.Builder) error {
 			st := polling.Status{State: state, Waits: waits, Backlog: &relay.Backlog{}}
 			return writePolling(b, st, "here", nil)
@@ -61,7 +62,7 @@ func TestRemedyText(t *testing.T) {
 		}, under6, 1},
 		"status, open transaction": {func(b *strings.Builder) error {
 			open := []slotmonitor.Transaction{{PID: 1, Next: next, Commands: []string{"SELECT 1;"}}}
-			return writeStatus(b, service.Status{ReplicationSlot: &slotmonitor.Slot{Open: open}}, "here")
+			return statusview.Write(b, service.Status{ReplicationSlot: &slotmonitor.Slot{Open: open}}, "here")
 		}, "Create it.\n                    SELECT 1;\n", 1},
 		"monitor": {func(b *strings.Builder) error {
 			slot := slotmonitor.Slot{Name: "s", Cause: cause, Alerts: []alert.Alert{{Rule: "x", Level: alert.Warn}}}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/service"
+	"github.com/cdc-outbox/cdc-outbox/internal/statusview"
 )
 
 func (a *app) statusCommand() *cobra.Command {
@@ -37,7 +38,7 @@ code is 3 when the slot is missing or lost.`,
 				}
 				return err
 			case why:
-				if perr := writeCause(a.stdout, st.Cause); perr != nil {
+				if perr := statusview.WriteCause(a.stdout, st.Cause); perr != nil {
 					return perr
 				}
 				return err
@@ -47,7 +48,7 @@ code is 3 when the slot is missing or lost.`,
 				}
 				return err
 			}
-			if perr := writeStatus(a.stdout, st, source); perr != nil {
+			if perr := statusview.Write(a.stdout, st, source); perr != nil {
 				return perr
 			}
 			return err

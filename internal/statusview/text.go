@@ -1,4 +1,4 @@
-package main
+package statusview
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/alert"
+	"github.com/cdc-outbox/cdc-outbox/internal/console"
 	"github.com/cdc-outbox/cdc-outbox/internal/diagnose"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/human"
@@ -16,8 +17,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
-// writeStatus prints the status for people.
-func writeStatus(w io.Writer, st service.Status, source string) error {
+// Write prints the status for people.
+func Write(w io.Writer, st service.Status, source string) error {
 	var b strings.Builder
 	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	line := func(label, format string, args ...any) {
@@ -135,11 +136,11 @@ func writeWaits(b *strings.Builder, st service.Status) {
 			what = "the change"
 		}
 		fmt.Fprintf(b, "  - %s at LSN %s: %s\n", what, h.LSN, fault.Printable(h.Message))
-		writeRemedy(b, "next: ", h.Remedy())
+		console.Style{}.Remedy(b, "next: ", h.Remedy())
 	}
 	if st.Halted == nil && !st.State.Remedy().IsZero() {
 		fmt.Fprintf(b, "  - the connector: see its state (since %s)\n", st.State.Since.UTC().Format(time.RFC3339))
-		writeRemedy(b, "next: ", st.State.Remedy())
+		console.Style{}.Remedy(b, "next: ", st.State.Remedy())
 	}
 	for _, w := range st.Waits {
 		if short, cause, ok := strings.Cut(w.Reason, ": "); ok && w.Kind == diagnose.PostgresUnreachable &&
@@ -147,12 +148,12 @@ func writeWaits(b *strings.Builder, st service.Status) {
 			w.Reason = short // the state above says why
 		}
 		fmt.Fprintf(b, "  - %s (since %s)\n", fault.Printable(w.Sentence()), w.Since.UTC().Format(time.RFC3339))
-		writeRemedy(b, "next: ", w.Remedy())
+		console.Style{}.Remedy(b, "next: ", w.Remedy())
 	}
 }
 
-// writeCause prints what status --why says.
-func writeCause(w io.Writer, c alert.Cause) error {
+// WriteCause prints what status --why says.
+func WriteCause(w io.Writer, c alert.Cause) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", c.Code, fault.Printable(c.Sentence))
 	if c.Object != "" {
@@ -161,7 +162,7 @@ func writeCause(w io.Writer, c alert.Cause) error {
 	if c.Since != nil {
 		fmt.Fprintf(&b, "since: %s\n", c.Since.UTC().Format(time.RFC3339))
 	}
-	writeRemedy(&b, "next: ", c.Remedy())
+	console.Style{}.Remedy(&b, "next: ", c.Remedy())
 	_, err := io.WriteString(w, b.String())
 	return err
 }

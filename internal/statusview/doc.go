@@ -1,0 +1,2 @@
+// Package statusview prints what cdc-outbox status shows: the status report as text for people.
+package statusview
