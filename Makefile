@@ -124,8 +124,8 @@ consume: bin/broker ## print a topic from the beginning until Ctrl-C, or N recor
 bin/broker:
 	@$(GO) build -o $@ ./test/testkit/broker
 
-bench: build ## throughput over the same WAL: bare readers, pg_recvlogical, cdc-outbox, with DEBEZIUM=1 Debezium; ROWS=1000000 OUT=file for benchstat
-	$(GO) run ./test/bench throughput -rows $(ROWS) $(if $(OUT),-out $(OUT)) $(BENCH_FLAGS)
+bench: build ## throughput over the same WAL: bare readers, pg_recvlogical, cdc-outbox, with DEBEZIUM=1 Debezium (DEBEZIUM_ROUNDS=2 for fewer rounds of it); ROWS=1000000 OUT=file for benchstat
+	$(GO) run ./test/bench throughput -rows $(ROWS) $(if $(OUT),-out $(OUT)) $(if $(DEBEZIUM_ROUNDS),-debezium-rounds $(DEBEZIUM_ROUNDS)) $(BENCH_FLAGS)
 
 bench-table: ## put the tables of a run into README.md and docs/performance.md: OUT=file that make bench OUT=file wrote
 	$(GO) run ./test/bench table $(OUT) README.md docs/performance.md

@@ -16,6 +16,7 @@ type contender struct {
 	name string // in tables
 	// missing says why it cannot run here; empty where it can.
 	missing   string
+	rounds    int  // fewer than the others have; 0: as many
 	publishes bool // to the topics of its turn, which are read back and compared with the table
 	// pass reads the slot to the end of the load.
 	pass func(ctx context.Context, t turn) (result, error)
@@ -64,10 +65,10 @@ func contenders(b *bed) []contender {
 	}
 }
 
-func debeziums() []contender {
+func debeziums(rounds int) []contender {
 	return []contender{
-		{key: debeziumKey, missing: missingJava(), publishes: true, pass: passDebezium(nil)},
-		{key: tunedKey, missing: missingJava(), publishes: true, pass: passDebezium(debeziumTuned)},
+		{key: debeziumKey, missing: missingJava(), rounds: rounds, publishes: true, pass: passDebezium(nil)},
+		{key: tunedKey, missing: missingJava(), rounds: rounds, publishes: true, pass: passDebezium(debeziumTuned)},
 	}
 }
 

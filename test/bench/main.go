@@ -14,7 +14,7 @@ import (
 )
 
 const usage = `usage:
-  bench throughput [-rows N] [-per-tx N] [-rounds N] [-debezium] [-only NAMES] [-out FILE]
+  bench throughput [-rows N] [-per-tx N] [-rounds N] [-debezium] [-debezium-rounds N] [-only NAMES] [-out FILE]
   bench floor [-rows N] [-rounds N]
   bench table FILE [PAGE.md ...]
   bench polling [-rows N] [-per-tx N] [-rounds N] [-only NAMES] [-against BINARY] [-idle DURATION]

@@ -136,11 +136,25 @@ func reportThroughput(w io.Writer, all []*series, load string) {
 		case len(s.passes) == 0:
 			fmt.Fprintf(w, "| %s | %s | | | | | | |\n", s.name, s.note)
 		default:
-			fmt.Fprintf(w, "| %s | %s | %s | %s | %.2f | %.2f | %s | %.0f MB |\n", s.name, s.spread(),
+			fmt.Fprintf(w, "| %s | %s | %s | %s | %.2f | %.2f | %s | %.0f MB |\n", s.title(all), s.spread(),
 				times(s.beside(reader, rate)), times(s.beside(peer, rate)), s.median(client), s.median(walsender),
 				times(s.beside(reader, walsender)), s.median(peak))
 		}
 	}
+}
+
+// title says so where a contender had fewer rounds than the others of its load.
+func (s *series) title(all []*series) string {
+	most := 0
+	for _, other := range all {
+		if other.load == s.load {
+			most = max(most, len(other.passes))
+		}
+	}
+	if n := len(s.passes); n < most {
+		return fmt.Sprintf("%s (rounds: %d)", s.name, n)
+	}
+	return s.name
 }
 
 func (s *series) spread() string {

@@ -42,13 +42,15 @@ func TestBesideComparesWithinRounds(t *testing.T) {
 func TestReportThroughput(t *testing.T) {
 	var b strings.Builder
 	reportThroughput(&b, []*series{
-		passes(tenPerTx, napping, 200e3), passes(tenPerTx, recvlogical, 100e3),
+		passes(tenPerTx, napping, 200e3, 200e3, 200e3), passes(tenPerTx, recvlogical, 100e3, 100e3, 100e3),
 		passes(tenPerTx, atLeastOnce, 100e3, 200e3, 50e3),
+		passes(tenPerTx, debeziumKey, 20e3),
 		{load: tenPerTx, name: "theirs", note: "not installed"},
 		passes(onePerTx, atLeastOnce, 1),
 	}, tenPerTx)
 	require.Contains(t, b.String(),
 		"| cdc-outbox to Kafka | 100.0 k (50.0–200.0 k) | 0.50 | 1.00 | 1.20 | 3.00 | 1.00 | 40 MB |\n")
+	require.Contains(t, b.String(), "| Debezium, default settings, to Kafka (rounds: 1) | 20.0 k", "fewer than the most")
 	require.True(t, strings.HasSuffix(b.String(), "| theirs | not installed | | | | | | |\n"), b.String())
 }
 

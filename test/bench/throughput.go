@@ -22,6 +22,8 @@ func throughput(ctx context.Context, args []string) error {
 	rounds := flags.Int("rounds", 0, "passes of each contender; default 5, of the matrix 3")
 	debezium := flags.Bool("debezium", os.Getenv("DEBEZIUM") == "1",
 		"Debezium too (needs java and mvn; fetches it on first use)")
+	debeziumRounds := flags.Int("debezium-rounds", 0,
+		"passes of Debezium, which takes several times as long as the others; default: as many as they have")
 	only := flags.String("only", "", "comma-separated parts of names: only these contenders")
 	out := flags.String("out", "", "append a line per pass, in the format of Go's benchmarks")
 	matrix := flags.Bool("matrix", os.Getenv("MATRIX") == "1",
@@ -58,7 +60,7 @@ func throughput(ctx context.Context, args []string) error {
 	}
 	all := contenders(b)
 	if *debezium {
-		all = append(all, debeziums()...)
+		all = append(all, debeziums(*debeziumRounds)...)
 	}
 	if err := m.measure(ctx, perTxKey(*perTx), workload{rows: *rows, perTx: *perTx}, pick(all, *only)); err != nil {
 		return err
@@ -152,7 +154,7 @@ func (m *meter) measure(ctx context.Context, key string, l workload, all []conte
 	}
 	for round := range m.rounds {
 		for i := range all {
-			if of[i].note != "" {
+			if of[i].note != "" || all[i].rounds > 0 && round >= all[i].rounds {
 				continue
 			}
 			prefix := fmt.Sprintf("%s-%s-%d", all[i].key, key, round)
