@@ -50,7 +50,7 @@ func TestReportThroughput(t *testing.T) {
 	}, tenPerTx)
 	require.Contains(t, b.String(),
 		"| cdc-outbox to Kafka | 100.0 k (50.0–200.0 k) | 0.50 | 1.00 | 1.20 | 3.00 | 1.00 | 40 MB |\n")
-	require.Contains(t, b.String(), "| Debezium, default settings, to Kafka (rounds: 1) | 20.0 k", "fewer than the most")
+	require.Contains(t, b.String(), "| Debezium, default settings, to Kafka (rounds: 1) | 20.0 k", "fewer rounds")
 	require.True(t, strings.HasSuffix(b.String(), "| theirs | not installed | | | | | | |\n"), b.String())
 }
 
