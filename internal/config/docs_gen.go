@@ -67,8 +67,9 @@ var docs = map[string]string{
 		"can share the work. More workers cost Postgres more per row: each reads the pages of the table again " +
 		"for its part of the keys.",
 	"polling.batch": "" +
-		"Maximum number of rows that a worker fetches at a time, and marks together. A crash repeats at most " +
-		"this many rows per worker.",
+		"Maximum number of rows that a worker fetches at a time, and marks together; fewer when they are " +
+		"large. Smaller batches cost Postgres more per row. A crash repeats at most this many rows per " +
+		"worker.",
 	"polling.interval": "" +
 		"Longest time between two queries while there are no new rows. After the last event, the time starts " +
 		"at 5ms and grows to this value.",

@@ -9,9 +9,9 @@ type Polling struct {
 	// of the keys.
 	Workers int `key:"workers" default:"2"`
 
-	// Maximum number of rows that a worker fetches at a time, and marks together. A crash repeats at most this many
-	// rows per worker.
-	Batch int `key:"batch" default:"4000"`
+	// Maximum number of rows that a worker fetches at a time, and marks together; fewer when they are large. Smaller
+	// batches cost Postgres more per row. A crash repeats at most this many rows per worker.
+	Batch int `key:"batch" default:"8000"`
 
 	// Longest time between two queries while there are no new rows. After the last event, the time starts at `5ms`
 	// and grows to this value.

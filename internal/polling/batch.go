@@ -79,6 +79,15 @@ func (b *batch) keep(v []byte) []byte {
 	return b.arena[start:len(b.arena):len(b.arena)]
 }
 
+// fitting is how many rows to ask for next, at most most: as many as have so many bytes, if they are like the rows of
+// this batch. The server sends rows beyond that, and they are thrown away.
+func (b *batch) fitting(most, bytes int) int {
+	if len(b.arena) == 0 {
+		return most
+	}
+	return max(1, min(most, bytes*9/10/max(1, len(b.arena)/len(b.rows))))
+}
+
 func (b *batch) tuple(i int) pgoutput.Tuple { return b.values[i*b.width : (i+1)*b.width] }
 
 // fly notes that a row is about to be handed to the producer, whose acknowledgement may come before the call returns.

@@ -144,13 +144,12 @@ func locked(got *[]int, values [][]byte) error {
 
 func (s *statements) object() string { return "table " + s.table.String() }
 
-// read fills the batch with the lanes' first rows, up to about so many bytes. cut says that rows were left for want of
-// room.
+// read fills the batch with the lanes' first rows, up to about so many bytes.
 func (c *connection) read(ctx context.Context, s *statements, claimed []int, perLane, bytes int,
 	known *pgoutput.Relation, b *batch,
-) (cut bool, err error) {
-	sequence := -1
-	err = c.run(ctx, s.object(), s.read(claimed, perLane), func(fields []pgconn.FieldDescription, v [][]byte) error {
+) error {
+	sequence, cut := -1, false
+	return c.run(ctx, s.object(), s.read(claimed, perLane), func(fields []pgconn.FieldDescription, v [][]byte) error {
 		if b.relation == nil {
 			if b.relation, sequence = relationOf(s.table, fields[ownColumns:], known,
 				s.cfg.Columns.Sequence); sequence < 0 {
@@ -180,7 +179,6 @@ func (c *connection) read(ctx context.Context, s *statements, claimed []int, per
 		b.add(batchRow{lane: lane, seq: seq, part: v[1], tid: v[2]}, v[ownColumns:])
 		return nil
 	})
-	return cut, err
 }
 
 // relationOf stays the same for as long as the table does, so that the router need not begin again with each batch.

@@ -44,7 +44,7 @@ type Config struct {
 	DeadLetters deadletter.Builder
 
 	Workers  int           // default 2
-	Batch    int           // rows that a worker reads at most before it marks them. Default 4000
+	Batch    int           // rows that a worker reads at most before it marks them. Default 8000
 	Interval time.Duration // between two queries while there is nothing to do. Default 100ms
 	Notify   bool          // listen for the notifications of the trigger
 
@@ -61,7 +61,7 @@ type Config struct {
 func (cfg *Config) setDefaults() {
 	cfg.After = cmp.Or(cfg.After, Mark)
 	cfg.Workers = cmp.Or(cfg.Workers, 2)
-	cfg.Batch = cmp.Or(cfg.Batch, 4000)
+	cfg.Batch = cmp.Or(cfg.Batch, 8000)
 	cfg.Interval = cmp.Or(cfg.Interval, 100*time.Millisecond)
 	cfg.WindowRecords = cmp.Or(cfg.WindowRecords, 100_000)
 	cfg.WindowBytes = cmp.Or(cfg.WindowBytes, 32<<20)

@@ -108,16 +108,12 @@ func (w *worker) round(ctx context.Context, s *source) (worked bool, err error) 
 
 func (w *worker) read(ctx context.Context, s *source, mine []int) error {
 	w.batch.reset()
-	cut, err := w.conn.read(ctx, s.statements, mine, max(1, w.limit/len(mine)), batchBytes, w.relation[s], w.batch)
+	err := w.conn.read(ctx, s.statements, mine, max(1, w.limit/len(mine)), batchBytes, w.relation[s], w.batch)
 	if err != nil {
 		w.batch.reset() // nothing of it was handed over
 		return err
 	}
-	if cut {
-		w.limit = max(1, len(w.batch.rows))
-	} else {
-		w.limit = min(w.r.cfg.Batch, 2*w.limit)
-	}
+	w.limit = w.batch.fitting(w.r.cfg.Batch, batchBytes)
 	if rel := w.batch.relation; rel != nil && rel != w.relation[s] {
 		if err := w.router.Prepare(rel); err != nil {
 			return err
