@@ -142,6 +142,23 @@ func topicsOf(prefix string) []string {
 	return topics
 }
 
+// rivals are another build of the connector, to be compared with this one in the same minutes.
+func rivals(binary string) []contender {
+	if binary == "" {
+		return nil
+	}
+	other := func(delivery string) func(context.Context, turn) (result, error) {
+		return func(ctx context.Context, t turn) (result, error) { return t.passBinary(ctx, binary, delivery) }
+	}
+	return []contender{
+		{key: "against", name: "another build to Kafka", publishes: true, pass: other(atLeastOnce)},
+		{
+			key: "against-" + exactlyOnce, name: "another build exactly_once to Kafka", publishes: true,
+			pass: other(exactlyOnce),
+		},
+	}
+}
+
 // passOurs runs the connector with its defaults and a few settings more.
 func passOurs(env ...string) func(context.Context, turn) (result, error) {
 	return func(ctx context.Context, t turn) (result, error) {
@@ -149,6 +166,16 @@ func passOurs(env ...string) func(context.Context, turn) (result, error) {
 			return t.bed.awaitRecords(ctx, p, t.topics())
 		})
 	}
+}
+
+// passBinary runs a build of the connector with its defaults.
+func (t turn) passBinary(ctx context.Context, path, delivery string) (result, error) {
+	if delivery == exactlyOnce {
+		return t.passCounted(ctx, path)
+	}
+	cmd := ourCommand(t.bed, t.slot, t.prefix, delivery)
+	cmd.Path = path
+	return t.passConnector(ctx, cmd, func(p *process) error { return t.bed.awaitRecords(ctx, p, t.topics()) })
 }
 
 // passConnector runs the connector until all is there.

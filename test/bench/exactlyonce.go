@@ -13,13 +13,16 @@ import (
 
 // passExactlyOnce waits for the connector's own count: the log also holds the markers of its transactions, so offsets
 // do not tell when all records are there, and a record counts only once its transaction is committed.
-func passExactlyOnce(ctx context.Context, t turn) (result, error) {
+func passExactlyOnce(ctx context.Context, t turn) (result, error) { return t.passCounted(ctx, binary) }
+
+func (t turn) passCounted(ctx context.Context, path string) (result, error) {
 	n, err := port.Free()
 	if err != nil {
 		return result{}, err
 	}
 	address := "127.0.0.1:" + strconv.Itoa(n)
 	cmd := ourCommand(t.bed, t.slot, t.prefix, exactlyOnce, "CDC_OUTBOX_HTTP_LISTEN="+address)
+	cmd.Path = path
 	return t.passConnector(ctx, cmd, func(p *process) error { return awaitPublished(ctx, p, address, t.bed.rows) })
 }
 

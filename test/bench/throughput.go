@@ -25,6 +25,7 @@ func throughput(ctx context.Context, args []string) error {
 	debeziumRounds := flags.Int("debezium-rounds", 0,
 		"passes of Debezium, which takes several times as long as the others; default: as many as they have")
 	only := flags.String("only", "", "comma-separated parts of names: only these contenders")
+	against := flags.String("against", "", "another build of the connector, measured beside this one")
 	out := flags.String("out", "", "append a line per pass, in the format of Go's benchmarks")
 	matrix := flags.Bool("matrix", os.Getenv("MATRIX") == "1",
 		"smaller loads under other conditions: CPU, network, payloads, codecs")
@@ -58,7 +59,7 @@ func throughput(ctx context.Context, args []string) error {
 		m.limit = time.Minute
 		return m.matrixAndCodecs(ctx, *rows/matrixPart, *parts, *inside)
 	}
-	all := contenders(b)
+	all := append(contenders(b), rivals(*against)...)
 	if *debezium {
 		all = append(all, debeziums(*debeziumRounds)...)
 	}
@@ -67,7 +68,7 @@ func throughput(ctx context.Context, args []string) error {
 	}
 	if *single && *perTx != 1 {
 		l := workload{rows: *rows / 2, perTx: 1}
-		if err := m.measure(ctx, onePerTx, l, pick(contenders(b), *only)); err != nil {
+		if err := m.measure(ctx, onePerTx, l, pick(append(contenders(b), rivals(*against)...), *only)); err != nil {
 			return err
 		}
 	}

@@ -57,27 +57,36 @@ func manyTopics(ctx context.Context, args []string) error {
 	rounds := flags.Int("rounds", 1, "passes each way")
 	delivery := flags.String("delivery", atLeastOnce, "at_least_once or exactly_once")
 	more := flags.String("env", "", "one more environment variable for the connector, NAME=VALUE")
+	against := flags.String("against", "", "another build of the connector, measured after each pass of this one")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
+	builds := []string{binary}
+	if *against != "" {
+		builds = append(builds, *against)
+	}
 	b := &topicsBed{rows: *rows, topics: *topics}
 	defer b.close()
-	if err := b.start(ctx, *brokers, *rounds, *perTx); err != nil {
+	if err := b.start(ctx, *brokers, *rounds*len(builds), *perTx); err != nil {
 		return err
 	}
 	fmt.Printf("%d rows, %d per transaction, %s, %d topics of %d partitions on %d brokers; Kafka %s, %s, %d cores\n\n",
 		*rows, *perTx, *delivery, *topics, partitions, *brokers, kafkaVersion, runtime.Version(), runtime.NumCPU())
 	fmt.Println("| | rows/s | rows in the first second | client CPU s/M | peak RSS | records per batch | per request |")
 	fmt.Println("|---|---|---|---|---|---|---|")
-	for round := range *rounds {
+	for round := range *rounds * len(builds) {
+		build, note := builds[round%len(builds)], ""
+		if build != binary {
+			note = ", another build"
+		}
 		for _, n := range []int{1, *topics} {
 			slot := fmt.Sprintf("topics_%d_%d", n, round)
-			p, err := b.pass(ctx, n, slot, *delivery, *more)
+			p, err := b.pass(ctx, build, n, slot, *delivery, *more)
 			if err != nil {
 				return fmt.Errorf("%d topics: %w", n, err)
 			}
 			million := float64(b.rows) / 1e6
-			fmt.Printf("| %d topics | %.1f k | %d | %.2f | %.0f MB | %.1f | %.0f |\n", n,
+			fmt.Printf("| %d topics%s | %.1f k | %d | %.2f | %.0f MB | %.1f | %.0f |\n", n, note,
 				float64(b.rows)/p.elapsed.Seconds()/1000, p.first, p.client.CPU.Seconds()/million,
 				float64(p.client.Peak)/1e6, p.perBatch, p.perReq)
 		}
@@ -141,7 +150,9 @@ func (b *topicsBed) close() {
 }
 
 // pass relays everything to n topics, verifies it, and deletes the topics.
-func (b *topicsBed) pass(ctx context.Context, n int, slot, delivery, env string) (p topicsPass, err error) {
+func (b *topicsBed) pass(ctx context.Context, build string, n int, slot, delivery, env string) (
+	p topicsPass, err error,
+) {
 	ctx, cancel := context.WithTimeout(ctx, 15*time.Minute)
 	defer cancel()
 	template, topics := slot+".all", []string{slot + ".all"}
@@ -159,7 +170,7 @@ func (b *topicsBed) pass(ctx context.Context, n int, slot, delivery, env string)
 		return p, err
 	}
 	address := "127.0.0.1:" + strconv.Itoa(free)
-	cmd := exec.Command(binary, "run")
+	cmd := exec.Command(build, "run")
 	cmd.Env = append(os.Environ(),
 		"CDC_OUTBOX_POSTGRES_DSN="+b.postgres.DSN("postgres"), "CDC_OUTBOX_POSTGRES_SLOT="+slot,
 		"CDC_OUTBOX_POSTGRES_PUBLICATION="+publication, "CDC_OUTBOX_KAFKA_BROKERS="+strings.Join(b.kafka.Addrs(), ","),
