@@ -40,7 +40,8 @@ type batch struct {
 	sequence  int32
 	sequenced bool // identity and sequence are assigned
 
-	baseOffset int64 // -1 while it is not known
+	baseOffset int64  // -1 while it is not known
+	order      uint64 // in its request
 
 	finished bool // compressed, if it is to be
 	codec    int8 // as in the attributes; 0 until finished

@@ -21,9 +21,8 @@ type broker struct {
 	conn     *conn      // nil while there is none
 	inflight []*request // unanswered, oldest first
 
-	ready      []*partition // partitions with something to send, in no order
-	readyBytes int          // what they have pending
-	turn       int          // where in ready the next request starts, so that no partition starves
+	ready      readyList // partitions with something to send
+	readyBytes int       // what they have pending
 
 	attempt        int       // connection failures since the last answer
 	throttled      bool      // the broker asked for a pause
@@ -37,19 +36,17 @@ type broker struct {
 // of state, queue, leader or back-off.
 func (p *Producer) refresh(part *partition) {
 	want := part.sendable()
-	have := part.readyAt != notReady
-	if want == have {
+	if want == part.isReady {
+		return
+	}
+	if !want {
+		p.unready(part)
 		return
 	}
 	b := part.broker
-	if want {
-		part.readyAt = len(b.ready)
-		b.ready = append(b.ready, part)
-		b.count(part)
-		b.want()
-		return
-	}
-	p.unready(part)
+	b.ready.add(part)
+	b.count(part)
+	b.want()
 }
 
 // count brings readyBytes in line with what a ready partition has pending.
@@ -60,16 +57,11 @@ func (b *broker) count(part *partition) {
 
 // unready takes the partition out of its broker's ready list.
 func (p *Producer) unready(part *partition) {
-	if part.readyAt == notReady {
+	if !part.isReady {
 		return
 	}
 	b := part.broker
-	last := b.ready[len(b.ready)-1]
-	b.ready[part.readyAt] = last
-	last.readyAt = part.readyAt
-	b.ready[len(b.ready)-1] = nil
-	b.ready = b.ready[:len(b.ready)-1]
-	part.readyAt = notReady
+	b.ready.remove(part)
 	b.readyBytes -= part.counted
 	part.counted = 0
 }
@@ -163,7 +155,7 @@ func (p *Producer) unreachable(ctx context.Context, b *broker, err error) {
 		b.attempt = refusedAttempt
 	}
 	p.wantMetadata()
-	if len(b.ready) > 0 {
+	if b.ready.first != nil {
 		b.want()
 	}
 }
@@ -196,7 +188,7 @@ func (p *Producer) disconnected(ctx context.Context, b *broker, err error) {
 			p.cfg.Reconnected()
 		}
 	}
-	if len(b.ready) > 0 {
+	if b.ready.first != nil {
 		b.want()
 	}
 	p.proceed(b, parts)

@@ -26,8 +26,6 @@ const (
 
 func (s state) String() string { return [...]string{"probing", "normal", "draining"}[s] }
 
-const notReady = -1
-
 // partition is the state of one partition. Guarded by the producer's lock.
 //
 // The records go through three places in order: inflight (sent, sequenced), queued (sealed), open (being filled).
@@ -64,9 +62,10 @@ type partition struct {
 	lastAck time.Time
 	lacking time.Time // since when replicas are said to be missing, zero while they are not
 
-	readyAt int // index in broker.ready, notReady for none
-	counted int // bytes in broker.readyBytes on account of this partition
-	trouble trouble
+	isReady      bool       // it is in broker.ready, between:
+	before, next *partition // nil at the ends
+	counted      int        // bytes in broker.readyBytes on account of this partition
+	trouble      trouble
 }
 
 func (part *partition) String() string { return fmt.Sprintf("%s/%d", part.topic.name, part.index) }

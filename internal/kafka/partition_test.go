@@ -21,7 +21,7 @@ func queue(part *partition, n int) {
 
 func led(t *testing.T, batches int) *partition {
 	t.Helper()
-	part := &partition{topic: &topic{name: "t"}, broker: &broker{}, readyAt: notReady}
+	part := &partition{topic: &topic{name: "t"}, broker: &broker{}}
 	queue(part, batches)
 	return part
 }

@@ -24,7 +24,8 @@ type Producer struct {
 	// mu guards everything below, and the topics, partitions, brokers and queued batches reached from there.
 	mu      sync.Mutex
 	topics  map[string]*topic
-	latest  *topic // of the last record: most records go to the topic of the previous record
+	ranked  []*topic // by name; see rankTopics
+	latest  *topic   // of the last record: most records go to the topic of the previous record
 	brokers map[int32]*broker
 	picked  []*partition // scratch of collect
 	touched []*partition // scratch of answer
@@ -192,10 +193,10 @@ func (p *Producer) ProduceAt(ctx context.Context, rec *router.Record, ticket uin
 	}
 	p.put(part, rec, ticket)
 
-	if part.readyAt == notReady {
+	if !part.isReady {
 		p.refresh(part)
 	}
-	if part.readyAt != notReady {
+	if part.isReady {
 		part.broker.count(part)
 		p.pump(part.broker)
 	}

@@ -69,7 +69,6 @@ func (p *Producer) resolve(b *batch, v wire.Verdict) {
 	if v.Action != wire.Done {
 		p.metrics.retries.WithLabelValues(v.Name).Inc()
 	}
-	p.unready(part)
 	if part.answered(b, v) {
 		part.lastAck = time.Now()
 		part.trouble.resolve(p.log)

@@ -26,11 +26,36 @@ type request struct {
 	transactionalID string // empty for none
 }
 
-// arrange orders the batches so that batches of a topic are next to each other, as the format wants it.
+// arrange orders the batches by the names of their topics, and by their partitions: batches of a topic are next to each
+// other, as the format wants it. The ranks of the topics spare it the names, of which a request has hundreds.
 func (r *request) arrange() {
+	ranked := true
+	for _, b := range r.batches {
+		t := b.part.topic
+		b.order = uint64(t.rank)<<32 | uint64(b.part.index)
+		ranked = ranked && t.rank > 0
+	}
 	slices.SortFunc(r.batches, func(a, b *batch) int {
+		if ranked {
+			return cmp.Compare(a.order, b.order)
+		}
 		return cmp.Or(cmp.Compare(a.part.topic.name, b.part.topic.name), cmp.Compare(a.part.index, b.part.index))
 	})
+}
+
+// rankTopics numbers the topics in the order of their names, from 1, when topics were added since the last time.
+func (p *Producer) rankTopics() {
+	if len(p.ranked) == len(p.topics) {
+		return
+	}
+	p.ranked = p.ranked[:0]
+	for _, t := range p.topics {
+		p.ranked = append(p.ranked, t)
+	}
+	slices.SortFunc(p.ranked, func(a, b *topic) int { return cmp.Compare(a.name, b.name) })
+	for i, t := range p.ranked {
+		t.rank = uint32(i + 1)
+	}
 }
 
 // unanswered stands for no error code.

@@ -6,6 +6,11 @@ import "time"
 // would have called Flush otherwise, so a request can wait until it is worth its cost.
 const idleFraction = 8
 
+// fewInFlight is how many requests fly while the ready partitions have less than smallBatch each on average. They keep
+// the broker busy; the rest of the records gather meanwhile, because a batch costs the broker and us as much as some
+// kilobytes do.
+const fewInFlight = 2
+
 // pump sends what the sending rule allows on the broker's connection. It is Nagle's rule: when nothing flies, what is
 // there goes at once; while a request flies, the rest piles up until the answer comes or a full request is
 // there. So at low load a record leaves the moment Flush is called, and under load requests grow automatically; there
@@ -42,7 +47,7 @@ func (b *broker) due(full int, flushed bool) bool {
 	switch {
 	case b.readyBytes == 0:
 		return false
-	case b.readyBytes >= full:
+	case b.readyBytes >= full && (len(b.inflight) < fewInFlight || b.readyBytes >= b.ready.n*min(smallBatch, full)):
 		return true
 	case len(b.inflight) > 0:
 		return false
@@ -51,20 +56,24 @@ func (b *broker) due(full int, flushed bool) bool {
 	}
 }
 
-// collect makes a request of the heads of the ready partitions, at least one, as many as fit.
+// maxPassedOver is how many heads that do not fit any more collect passes over.
+const maxPassedOver = 16
+
+// collect makes a request of the heads of the ready partitions, at least one, as many as fit. The partition that was
+// ready first is first: none starves, and where thousands have a little each, each gets the longest time to gather
+// more, so that batches are as large as they can be for what is in memory.
 func (p *Producer) collect(b *broker) *request {
 	picked := p.picked[:0]
-	size := 0
-	for i := range b.ready {
-		part := b.ready[(b.turn+i)%len(b.ready)]
+	size, passed := 0, 0
+	for part := b.ready.first; part != nil && passed < maxPassedOver; part = part.next {
 		n := part.head().size()
 		if len(picked) > 0 && size+n > p.cfg.MaxRequestBytes {
+			passed++
 			continue
 		}
 		picked = append(picked, part)
 		size += n
 	}
-	b.turn += len(picked)
 
 	now := time.Now()
 	r := &request{batches: make([]*batch, 0, len(picked)), at: now, generation: p.generation}
@@ -80,6 +89,7 @@ func (p *Producer) collect(b *broker) *request {
 	if p.tx != nil {
 		r.transactionalID = p.tx.owner.TransactionalID
 	}
+	p.rankTopics()
 	r.arrange()
 	p.picked = picked
 	return r

@@ -10,6 +10,7 @@ import (
 // topic is a topic in use. Guarded by the producer's lock.
 type topic struct {
 	name       string
+	rank       uint32       // among the names of all topics, from 1; see rankTopics
 	partitions []*partition // empty until metadata names them
 	limit      int          // largest record batch to seal
 	max        int          // max.message.bytes, 0 while it is not known
@@ -84,7 +85,7 @@ func (t *topic) calm() bool {
 // key, which is Kafka's nature; but no record is ever written before an older one of its key.
 func (t *topic) adopt(n int) {
 	for i := len(t.partitions); i < n; i++ {
-		t.partitions = append(t.partitions, &partition{topic: t, index: int32(i), readyAt: notReady})
+		t.partitions = append(t.partitions, &partition{topic: t, index: int32(i)})
 	}
 	t.more = 0
 }

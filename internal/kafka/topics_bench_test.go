@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -23,12 +24,22 @@ func BenchmarkTopics(b *testing.B) {
 	}
 }
 
+// perBatch is what a batch costs the broker, at the least.
+const perBatch = 15 * time.Microsecond
+
 func benchmarkTopics(b *testing.B, topics int) {
+	var batches atomic.Int64
 	names := manyNames(topics)
 	c := newCluster(b, kfake.SeedTopics(12, names...))
 	c.ControlKey(int16(kmsg.Produce), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()
 		res := req.ResponseKind().(*kmsg.ProduceResponse)
+		sent := 0
+		for _, rt := range req.(*kmsg.ProduceRequest).Topics {
+			sent += len(rt.Partitions)
+		}
+		batches.Add(int64(sent))
+		time.Sleep(time.Duration(sent) * perBatch)
 		for _, rt := range req.(*kmsg.ProduceRequest).Topics {
 			st := kmsg.NewProduceResponseTopic()
 			st.Topic = rt.Topic
@@ -83,5 +94,7 @@ func benchmarkTopics(b *testing.B, topics int) {
 	send(20 * topics)
 	b.ReportAllocs()
 	b.ResetTimer()
+	batches.Store(0)
 	send(b.N)
+	b.ReportMetric(float64(b.N)/float64(batches.Load()), "records/batch")
 }

@@ -99,7 +99,7 @@ func (p *Producer) Trouble() []Trouble {
 		add(&p.own.trouble)
 	}
 	for _, b := range p.brokers {
-		if len(b.ready) > 0 || len(b.inflight) > 0 { // otherwise nothing waits for this broker
+		if b.ready.first != nil || len(b.inflight) > 0 { // otherwise nothing waits for this broker
 			add(&b.trouble)
 		}
 	}

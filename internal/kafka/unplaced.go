@@ -42,7 +42,7 @@ func (p *Producer) defers(t *topic, rec *router.Record) bool {
 func (p *Producer) stow(t *topic, rec *router.Record, ticket uint64, pos Position) {
 	u := t.unplaced
 	if u == nil {
-		u = &partition{topic: t, index: -1, readyAt: notReady}
+		u = &partition{topic: t, index: -1}
 		t.unplaced = u
 	}
 	var tx *transaction
@@ -167,10 +167,10 @@ func (p *Producer) hand(part *partition, rec *router.Record, ticket uint64, tx *
 			}
 		}
 	}
-	if part.readyAt == notReady {
+	if !part.isReady {
 		p.refresh(part)
 	}
-	if part.readyAt != notReady {
+	if part.isReady {
 		part.broker.count(part)
 	}
 }
