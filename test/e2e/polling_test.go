@@ -157,7 +157,7 @@ func TestPollingMigratesToLog(t *testing.T) {
 		wal := map[string]string{
 			"CDC_OUTBOX_SOURCE": "wal", "CDC_OUTBOX_POSTGRES_SNAPSHOT": "initial",
 			"CDC_OUTBOX_POSTGRES_SLOT": r.db.Slot, "CDC_OUTBOX_POSTGRES_PUBLICATION": r.db.Publication,
-			"CDC_OUTBOX_POLLING_WORKERS": "2", "CDC_OUTBOX_POLLING_BATCH": "4000",
+			"CDC_OUTBOX_POLLING_WORKERS": "2", "CDC_OUTBOX_POLLING_BATCH": "8000",
 			"CDC_OUTBOX_POLLING_INTERVAL": "100ms",
 		}
 		env := maps.Clone(r.env)
