@@ -55,7 +55,7 @@ func metricNames(t *testing.T) map[string]bool {
 	telemetry.NewMetrics(d).WatchPolling(telemetry.PollingGauges{})
 	telemetry.NewMetrics(d).WatchStandbys(func() time.Duration { return 0 })
 	telemetry.BuildInfo(d, "", "", "")
-	telemetry.WatchAlerts(d, func() []string { return nil })
+	telemetry.WatchAlerts(d, func() map[string]string { return nil })
 	_, err := slotmonitor.New(slotmonitor.Config{DSN: func() (string, error) { return "", nil }, Registerer: d})
 	require.NoError(t, err)
 	webhook.New(webhook.Config{Registerer: d})

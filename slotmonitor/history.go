@@ -15,7 +15,7 @@ const longWindow = 15 * time.Minute
 
 // history remembers what the figures of a slot need besides the latest snapshot.
 type history struct {
-	window  time.Duration // of the short rate; the other one's is longWindow
+	least   time.Duration // what a forecast needs to have seen
 	volume  int64         // what pg_wal may take; 0: not known
 	current uint64
 	slots   map[string]*slotHistory
@@ -26,17 +26,19 @@ type history struct {
 type slotHistory struct {
 	confirmed     uint64
 	still         time.Time // since when confirmed has not moved
+	trend         trend
 	samples       []sample
 	inactiveSince time.Time
 }
 
 type sample struct {
-	at       time.Time
-	retained int64
+	at    time.Time
+	stays int64 // see forecast
 }
 
-func newHistory(window time.Duration) *history {
-	return &history{window: window, slots: map[string]*slotHistory{}}
+// newHistory makes a history that forecasts from samples which span so much time at least.
+func newHistory(least time.Duration) *history {
+	return &history{least: least, slots: map[string]*slotHistory{}}
 }
 
 // add takes a snapshot and returns its slots with everything computed and judged. Slots that are not in it are
@@ -53,14 +55,11 @@ func (h *history) add(snap Snapshot, th Thresholds) ([]Slot, error) {
 	for _, row := range snap.Slots {
 		sh := h.slots[row.Name]
 		if sh == nil {
-			sh = &slotHistory{}
+			sh = &slotHistory{trend: trend{least: h.least}}
 		}
-		s, err := sh.add(snap, row, h.window, h.volume)
+		s, err := sh.add(snap, row, open, h.volume)
 		if err != nil {
 			return nil, fmt.Errorf("slot %q: %w", row.Name, err)
-		}
-		if s.Open = open; len(open) > 0 {
-			s.HeldBy = &open[0]
 		}
 		s.Cause = cause(s)
 		s.Alerts, s.Level = alert.Fires(judge(s, th, nil))
@@ -103,7 +102,7 @@ func (h *history) transactions(snap Snapshot) []Transaction {
 	return old
 }
 
-func (sh *slotHistory) add(snap Snapshot, row slotRow, window time.Duration, volume int64) (Slot, error) {
+func (sh *slotHistory) add(snap Snapshot, row slotRow, open []Transaction, volume int64) (Slot, error) {
 	restart, err := parseLSN(row.RestartLSN)
 	if err != nil {
 		return Slot{}, err
@@ -125,16 +124,38 @@ func (sh *slotHistory) add(snap Snapshot, row slotRow, window time.Duration, vol
 	sh.confirmed = confirmed
 	still := sh.still
 	s.ConfirmedSince = &still
-	if s.kept {
-		sh.keep(sample{snap.At, s.RetainedBytes}, max(window, longWindow))
+	if s.Open = open; len(open) > 0 {
+		s.HeldBy = &open[0]
 	}
-	s.GrowthPerSecond, s.Growth15m = growth(sh.samples, window), growth(sh.samples, max(window, longWindow))
-	s.SecondsToLimit = secondsUntil(s.SafeBytes, s.GrowthPerSecond)
 	if s.kept {
+		sh.forecast(&s, point{snap.At, snap.Current, confirmed, restart})
 		s.fill(snap, volume)
+	} else {
+		sh.trend = trend{least: sh.trend.least}
+	}
+	if s.SafeBytes != nil {
+		s.SafeBytes = ptr(max(0, *s.SafeBytes))
 	}
 	return s, nil
 }
+
+// forecast fills in how fast the log grows that stays, and when the server's limit is reached.
+func (sh *slotHistory) forecast(s *Slot, p point) {
+	held := s.HeldBy != nil && s.HeldBy.Age >= 2*tooth
+	f := sh.trend.add(p, s.watched(), held)
+	s.tooth = f.tooth
+	if s.GrowthPerSecond = f.growth; f.growth != nil {
+		sh.keep(sample{p.at, f.stays}, longWindow)
+	}
+	s.Growth15m = growth(sh.samples, longWindow)
+	room := s.SafeBytes
+	if room != nil && *room > 0 {
+		room = ptr(max(1, *room+int64(f.room)))
+	}
+	s.SecondsToLimit = secondsUntil(room, f.growth)
+}
+
+func ptr[T any](v T) *T { return &v }
 
 // slot takes over what needs no history.
 func (row slotRow) slot(standby bool) Slot {
@@ -215,9 +236,8 @@ func (sh *slotHistory) keep(s sample, window time.Duration) {
 	sh.samples = append(sh.samples[:0], sh.samples[drop:]...)
 }
 
-// growth compares the low-water marks of the window's two halves. The last value against the first would see growth
-// in a healthy slot too: restart_lsn moves in steps (with each running-xacts record, every 15 s on a busy server), so
-// retained bytes are a saw-tooth. nil until half a window has been seen.
+// growth compares the low-water marks of the window's two halves: what a reader falls behind and catches up again is
+// not a trend. nil until half a window has been seen.
 func growth(samples []sample, window time.Duration) *float64 {
 	if len(samples) < 2 {
 		return nil
@@ -235,14 +255,14 @@ func growth(samples []sample, window time.Duration) *float64 {
 	middle := first.Add(last.Sub(first) / 2)
 	early, late := samples[0], samples[len(samples)-1]
 	for _, s := range samples {
-		if s.at.Before(middle) && s.retained < early.retained {
+		if s.at.Before(middle) && s.stays < early.stays {
 			early = s
 		}
-		if !s.at.Before(middle) && s.retained < late.retained {
+		if !s.at.Before(middle) && s.stays < late.stays {
 			late = s
 		}
 	}
-	rate := float64(late.retained-early.retained) / late.at.Sub(early.at).Seconds()
+	rate := float64(late.stays-early.stays) / late.at.Sub(early.at).Seconds()
 	return &rate
 }
 

@@ -1,6 +1,7 @@
 package slotmonitor
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -9,17 +10,8 @@ import (
 
 var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-func ptr[T any](v T) *T { return &v }
-
-// lsn writes a position as Postgres does, for small ones.
-func lsn(bytes uint64) string {
-	const digits = "0123456789ABCDEF"
-	s := ""
-	for v := bytes; v > 0; v >>= 4 {
-		s = string(digits[v&15]) + s
-	}
-	return "0/" + s
-}
+// lsn writes a position as Postgres does.
+func lsn(bytes uint64) string { return fmt.Sprintf("%X/%X", bytes>>32, bytes&0xFFFFFFFF) }
 
 // feed gives a history one snapshot per five seconds; retained and confirmed are distances from the position.
 func feed(t *testing.T, h *history, n int, current func(i int) uint64, row func(i int) slotRow) Slot {
@@ -93,15 +85,15 @@ func TestPositionsAheadCountAsZero(t *testing.T) {
 
 func TestGrowthAndLimitOverTime(t *testing.T) {
 	h := newHistory(time.Minute)
-	s := feed(t, h, 20, func(i int) uint64 { return uint64(5000 * (i + 1)) }, func(int) slotRow {
+	s := feed(t, h, 20, func(i int) uint64 { return uint64(5_000_000 * (i + 1)) }, func(int) slotRow {
 		return slotRow{
-			Name: "s", RestartLSN: lsn(1), ConfirmedFlushLSN: lsn(1), SafeWALSize: ptr(int64(60000)),
+			Name: "s", RestartLSN: lsn(1), ConfirmedFlushLSN: lsn(1), SafeWALSize: ptr(int64(60_000_000)),
 			WALStatus: WALExtended,
 		}
 	})
-	require.InDelta(t, 1000, *s.GrowthPerSecond, 0.001)
+	require.InDelta(t, 1e6, *s.GrowthPerSecond, 0.001)
 	require.InDelta(t, 60, *s.SecondsToLimit, 0.001)
-	feed(t, h, 400, func(i int) uint64 { return uint64(5000 * (i + 1)) },
+	feed(t, h, 400, func(i int) uint64 { return uint64(5_000_000 * (i + 1)) },
 		func(int) slotRow { return slotRow{Name: "s", RestartLSN: lsn(1), ConfirmedFlushLSN: lsn(1)} })
 	require.LessOrEqual(t, len(h.slots["s"].samples), 181, "memory is bounded by the window")
 }
@@ -109,7 +101,7 @@ func TestGrowthAndLimitOverTime(t *testing.T) {
 func TestHistoryStartsAnew(t *testing.T) {
 	full := func() *history {
 		h := newHistory(time.Minute)
-		s := feed(t, h, 13, func(i int) uint64 { return uint64(5000 * (i + 1)) },
+		s := feed(t, h, 13, func(i int) uint64 { return uint64(5_000_000 * (i + 1)) },
 			func(int) slotRow { return slotRow{Name: "s", RestartLSN: lsn(1), ConfirmedFlushLSN: lsn(1000)} })
 		require.NotNil(t, s.GrowthPerSecond)
 		return h
@@ -120,25 +112,25 @@ func TestHistoryStartsAnew(t *testing.T) {
 		require.NoError(t, err)
 		return slots[0]
 	}
-	require.NotNil(t, add(full(), 70000, slotRow{
+	require.NotNil(t, add(full(), 70_000_000, slotRow{
 		Name: "s", RestartLSN: lsn(1),
 		ConfirmedFlushLSN: lsn(1000),
 	}).GrowthPerSecond)
-	require.Nil(t, add(full(), 60000, slotRow{
+	require.Nil(t, add(full(), 60_000_000, slotRow{
 		Name: "s", RestartLSN: lsn(1),
 		ConfirmedFlushLSN: lsn(1000),
 	}).GrowthPerSecond, "another server")
-	require.Nil(t, add(full(), 70000, slotRow{
+	require.Nil(t, add(full(), 70_000_000, slotRow{
 		Name: "s", RestartLSN: lsn(1),
 		ConfirmedFlushLSN: lsn(999),
 	}).GrowthPerSecond, "another slot of that name")
-	require.Nil(t, add(full(), 70000, slotRow{
+	require.Nil(t, add(full(), 70_000_000, slotRow{
 		Name: "s", ConfirmedFlushLSN: lsn(1000),
 		WALStatus: WALLost,
 	}).GrowthPerSecond, "lost")
 
 	h := full()
-	slots, err := h.add(Snapshot{At: start.Add(65 * time.Second), Current: 70000}, Thresholds{})
+	slots, err := h.add(Snapshot{At: start.Add(65 * time.Second), Current: 70_000_000}, Thresholds{})
 	require.NoError(t, err)
 	require.Empty(t, slots)
 	require.Empty(t, h.slots, "a slot that was dropped is forgotten")
@@ -215,14 +207,14 @@ func TestTwoRates(t *testing.T) {
 	retained := uint64(0)
 	s := feed(t, h, 190, func(i int) uint64 {
 		if i < 160 {
-			retained += 500
+			retained += 500_000
 		} else {
-			retained += 50000
+			retained += 50_000_000
 		}
 		return retained
 	}, func(int) slotRow { return slotRow{Name: "s", RestartLSN: lsn(1), ConfirmedFlushLSN: lsn(1)} })
-	require.InDelta(t, 10000, *s.GrowthPerSecond, 1)
-	require.Less(t, *s.Growth15m, 1000.0, "a burst is not a trend")
+	require.InDelta(t, 1e7, *s.GrowthPerSecond, 1)
+	require.Less(t, *s.Growth15m, 1e6, "a burst is not a trend")
 }
 
 func TestTimeToAFullVolume(t *testing.T) {
@@ -232,7 +224,7 @@ func TestTimeToAFullVolume(t *testing.T) {
 		var last Slot
 		for i := range 13 {
 			slots, err := h.add(Snapshot{
-				At: start.Add(time.Duration(i) * 5 * time.Second), Current: uint64(5000*i + 1),
+				At: start.Add(time.Duration(i) * 5 * time.Second), Current: uint64(5_000_000*i + 1),
 				WALFiles: files,
 				Slots:    []slotRow{{Name: "s", RestartLSN: lsn(1), ConfirmedFlushLSN: lsn(1)}},
 			}, Thresholds{})
@@ -242,10 +234,10 @@ func TestTimeToAFullVolume(t *testing.T) {
 		return last
 	}
 	require.Nil(t, filled(0, nil).SecondsToFull, "its size is not configured")
-	require.InDelta(t, 40, *filled(100000, nil).SecondsToFull, 0.1)
-	require.InDelta(t, 10, *filled(100000, ptr(int64(90000))).SecondsToFull, 0.1, "other things keep log, too")
-	require.InDelta(t, 40, *filled(100000, ptr(int64(5))).SecondsToFull, 0.1)
-	require.Zero(t, *filled(50000, nil).SecondsToFull)
+	require.InDelta(t, 40, *filled(100_000_000, nil).SecondsToFull, 0.1)
+	require.InDelta(t, 10, *filled(100_000_000, ptr(int64(90_000_000))).SecondsToFull, 0.1, "other things keep log, too")
+	require.InDelta(t, 40, *filled(100_000_000, ptr(int64(5))).SecondsToFull, 0.1)
+	require.Zero(t, *filled(50_000_000, nil).SecondsToFull)
 }
 
 func TestConfirmedSince(t *testing.T) {

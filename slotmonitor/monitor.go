@@ -84,7 +84,7 @@ func New(cfg Config) (*Monitor, error) {
 // goroutine that outlives it. Call it once.
 func (m *Monitor) Run(ctx context.Context) error {
 	defer m.source.close()
-	hist, on := newHistory(max(time.Minute, 4*m.cfg.Interval)), alert.NewEngine(m.cfg.Repeat, supersedes)
+	hist, on := newHistory(prompt), alert.NewEngine(m.cfg.Repeat, supersedes)
 	hist.volume = m.cfg.WALVolume
 	wait := backoff.NewExponentialBackOff()
 	wait.InitialInterval, wait.MaxInterval = min(m.cfg.Interval, 250*time.Millisecond),

@@ -47,10 +47,11 @@ type Slot struct {
 	LimitBytes  *int64 `json:"max_slot_wal_keep_size_bytes"` // max_slot_wal_keep_size; nil: no limit
 	VolumeBytes *int64 `json:"wal_volume_bytes,omitempty"`   // as configured; nil: not known
 	VolumeUsed  *int64 `json:"wal_volume_used_bytes,omitempty"`
-	// of RetainedBytes over the last minute; nil: not known yet
+	// of the part of RetainedBytes that cannot come back by itself: what a reader that is behind has not confirmed, or
+	// all of it where an open transaction holds restart_lsn; 0: the slot keeps up; nil: not known yet
 	GrowthPerSecond *float64 `json:"growth_bytes_per_second"`
 	Growth15m       *float64 `json:"growth_bytes_per_second_15m"` // over the last fifteen minutes; nil: not known yet
-	// at the last minute's growth; nil: no limit, not growing or not known
+	// at this growth; nil: no limit, not growing or not known
 	SecondsToLimit *float64 `json:"seconds_to_limit"`
 	// until the volume of pg_wal is full; nil as SecondsToLimit
 	SecondsToFull *float64 `json:"seconds_to_full,omitempty"`
@@ -67,7 +68,8 @@ type Slot struct {
 
 	SampledAt time.Time `json:"sampled_at"`
 
-	kept bool // restart_lsn is set
+	kept  bool  // restart_lsn is set
+	tooth int64 // of RetainedBytes: what the next step of restart_lsn frees, where the slot keeps up
 }
 
 // Reader is who reads a slot.

@@ -80,7 +80,7 @@ func TestMonitorNeedsNothingButADSN(t *testing.T) {
 		}
 	}
 	_, metrics := p.get("/metrics")
-	require.Contains(t, metrics, `cdc_outbox_alert_firing{alert="slot_lost"} 1`)
+	require.Contains(t, metrics, `cdc_outbox_alert_firing{alert="slot_lost",level="critical"} 1`)
 	require.Contains(t, metrics, `cdc_outbox_slot_wal_status{slot="debezium",status="lost"} 1`)
 	code, body := p.get("/status")
 	require.Equal(t, 200, code)

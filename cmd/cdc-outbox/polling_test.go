@@ -85,7 +85,8 @@ func TestPollingCommands(t *testing.T) {
 	_, metrics := p.get("/metrics")
 	for _, want := range []string{
 		"cdc_outbox_backlog_rows ", "cdc_outbox_backlog_oldest_seconds ", "cdc_outbox_polling_lanes_halted 0",
-		`cdc_outbox_events_published_total{topic="order.events"} 3`, `cdc_outbox_alert_firing{alert="backlog"} 0`,
+		`cdc_outbox_events_published_total{topic="order.events"} 3`,
+		`cdc_outbox_alert_firing{alert="backlog",level="warn"} 0`,
 	} {
 		require.Contains(t, metrics, want)
 	}
@@ -138,7 +139,7 @@ func TestPollingBacklogAlarm(t *testing.T) {
 	told("firing", "critical")
 	_, metrics := watch.get("/metrics")
 	require.Contains(t, metrics, "cdc_outbox_backlog_rows 500")
-	require.Contains(t, metrics, `cdc_outbox_alert_firing{alert="backlog"} 1`)
+	require.Contains(t, metrics, `cdc_outbox_alert_firing{alert="backlog",level="critical"} 1`)
 	r := invoke(t, b.env, "monitor", "--once")
 	require.Equal(t, 3, r.code, r.all())
 	require.Contains(t, r.stdout, "500 rows not published")

@@ -2,6 +2,7 @@ package alert
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -95,6 +96,17 @@ func (b *Board) Firing() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return Names(b.firing)
+}
+
+// Levels are the alerts that fire, each with the worst level at which it does, about whichever subject.
+func (b *Board) Levels() map[string]string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	levels := map[string]string{}
+	for _, a := range slices.Backward(b.firing) { // the worst comes first
+		levels[a.Rule] = a.Level.String()
+	}
+	return levels
 }
 
 // Alerts lists what fires, the worst first; the caller may keep and change the slice.

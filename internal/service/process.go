@@ -66,7 +66,7 @@ func (p *process) watchSlots(mc slotmonitor.Config, alerts ...string) (*slotmoni
 		return nil, err
 	}
 	p.alerting = monitor
-	telemetry.WatchAlerts(p.registry, monitor.Firing, alerts...)
+	telemetry.WatchAlerts(p.registry, monitor.Levels, alerts...)
 	return monitor, nil
 }
 
@@ -76,7 +76,7 @@ func (p *process) watchAlerts(mc alert.Config, alerts ...string) {
 	mc.Interval, mc.Repeat = p.Config.Monitor.Interval, p.Config.Monitor.RepeatInterval
 	monitor := alert.NewMonitor(mc)
 	p.alerting = monitor
-	telemetry.WatchAlerts(p.registry, monitor.Firing, alerts...)
+	telemetry.WatchAlerts(p.registry, monitor.Levels, alerts...)
 }
 
 // notify makes the sender of alerts; nil: no receiver is configured.

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // contract is what dashboards and alert rules hold on to, with the labels. The slot_* metrics are in slotmonitor.
 var contract = []string{
-	"alert_firing{alert}",
+	"alert_firing{alert,level}",
 	"build_info{goversion,revision,version}",
 	"commit_to_ack_seconds{}",
 	"confirmed_lsn{}",
@@ -57,7 +57,7 @@ func newMetrics(reg *prometheus.Registry) *Metrics {
 func TestMetricNamesAreTheContract(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	m := newMetrics(reg)
-	WatchAlerts(reg, func() []string { return []string{"slot_lost"} })
+	WatchAlerts(reg, func() map[string]string { return map[string]string{"slot_lost": "critical"} })
 	m.Published("orders.events", 1)
 	m.Failed("orders.events", "missing_column")
 	families, err := reg.Gather()
@@ -88,17 +88,20 @@ func TestMetricValues(t *testing.T) {
 	m.Failed("", "no_topic")
 	m.CommitToAck(-time.Second)
 	m.Reconnected(Kafka)
-	firing := []string{"x", "y"}
-	WatchAlerts(reg, func() []string { return firing }, "never", "x")
+	firing := map[string]string{"x": "warn", "y": "critical"}
+	WatchAlerts(reg, func() map[string]string { return firing }, "never", "x")
 	_, err := reg.Gather()
 	require.NoError(t, err)
-	firing = []string{"y", "y"}
+	firing = map[string]string{"y": "warn"}
 	require.NoError(t, testutil.GatherAndCompare(reg, strings.NewReader(`
-# HELP cdc_outbox_alert_firing 1 while the alert fires, 0 once it is resolved.
+# HELP cdc_outbox_alert_firing 1 while the alert fires at this level, 0 otherwise.
 # TYPE cdc_outbox_alert_firing gauge
-cdc_outbox_alert_firing{alert="never"} 0
-cdc_outbox_alert_firing{alert="x"} 0
-cdc_outbox_alert_firing{alert="y"} 1
+cdc_outbox_alert_firing{alert="never",level="critical"} 0
+cdc_outbox_alert_firing{alert="never",level="warn"} 0
+cdc_outbox_alert_firing{alert="x",level="critical"} 0
+cdc_outbox_alert_firing{alert="x",level="warn"} 0
+cdc_outbox_alert_firing{alert="y",level="critical"} 0
+cdc_outbox_alert_firing{alert="y",level="warn"} 1
 # HELP cdc_outbox_confirmed_lsn Position up to which everything was acknowledged by Kafka and confirmed to the slot, `+
 		`in bytes of WAL.
 # TYPE cdc_outbox_confirmed_lsn gauge

@@ -75,9 +75,13 @@ func logged(p *process.Process, alert string) (list []string) {
 }
 
 func fires(t *testing.T, p *process.Process, alert string) float64 {
-	v, err := p.Metric(`cdc_outbox_alert_firing{alert="` + alert + `"}`)
-	require.NoError(t, err)
-	return v
+	sum := 0.0
+	for _, level := range []string{"warn", "critical"} {
+		v, err := p.Metric(`cdc_outbox_alert_firing{alert="` + alert + `",level="` + level + `"}`)
+		require.NoError(t, err)
+		sum += v
+	}
+	return sum
 }
 
 // smallWAL are settings under which megabytes matter.
