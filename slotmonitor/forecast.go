@@ -84,7 +84,7 @@ func (t *trend) add(p point, watched reader, held bool) forecast {
 	case stuck:
 		*f.growth, f.stays = rate, int64(p.lag()+p.unconfirmed())
 	case late:
-		*f.growth, f.stays = t.falling(p, rate), int64(p.unconfirmed())
+		*f.growth, f.stays = t.falling(p), int64(p.unconfirmed())
 		if t.moves(p.at.Add(-prompt)) {
 			f.room = p.lag() - t.meanLag()
 		}
@@ -225,7 +225,7 @@ func (t *trend) stuck(p point, rate float64, held bool) bool {
 
 // falling is how fast a reader that is behind falls further behind; negative while it catches up. The rate of the log
 // is that of a longer time, also from before it fell behind, unless that was another time: a batch has begun or ended.
-func (t *trend) falling(p point, rate float64) float64 {
+func (t *trend) falling(p point) float64 {
 	n := len(t.points)
 	if n >= 3 && t.points[n-1].unconfirmed() < t.points[n-2].unconfirmed() &&
 		t.points[n-2].unconfirmed() < t.points[n-3].unconfirmed() {
@@ -233,18 +233,16 @@ func (t *trend) falling(p point, rate float64) float64 {
 	}
 	run := p.at.Sub(t.began)
 	from := t.since(p.at.Add(-min(run, shortWindow)))
-	recent := slope(from, p, func(p point) float64 { return float64(p.current) })
+	written := slope(from, p, func(p point) float64 { return float64(p.current) })
 	if run < steady {
-		if longer := t.rate(steady); recent < longer*1.25 && recent > longer/1.25 {
-			rate = longer
-		} else {
-			rate = recent
+		if longer := t.rate(steady); written < longer*1.25 && written > longer/1.25 {
+			written = longer
 		}
 	}
 	if t.since(p.at.Add(-prompt)).unconfirmed() >= p.unconfirmed() {
 		return min(0, slope(from, p, point.unconfirmed))
 	}
-	return rate - slope(from, p, func(p point) float64 { return float64(p.confirmed) })
+	return written - slope(from, p, func(p point) float64 { return float64(p.confirmed) })
 }
 
 func (t *trend) moves(since time.Time) bool {
