@@ -185,6 +185,9 @@ func soon(seconds *float64, th Thresholds, now alert.Level, sentence string) (al
 // judgeRetained leaves out the present step of restart_lsn: on a server that writes 100 MB/s it is more than a
 // gibibyte in a slot that keeps up.
 func judgeRetained(s Slot, th Thresholds, now alert.Level) (alert.Level, string) {
+	if s.WALStatus == WALLost {
+		return alert.OK, ""
+	}
 	level := above(s.RetainedBytes-s.tooth, th.WarnRetained, th.CriticalRetained, now)
 	switch level {
 	case alert.Critical:
@@ -200,7 +203,7 @@ func judgeRetained(s Slot, th Thresholds, now alert.Level) (alert.Level, string)
 // judgeInactive is silent about a standby's copy, which has no reader, and about a slot that holds back nothing any
 // more.
 func judgeInactive(s Slot, th Thresholds, _ alert.Level) (alert.Level, string) {
-	if s.Active || s.Synced || !s.kept || s.InactiveSince == nil || th.Inactive <= 0 {
+	if s.Active || s.Synced || !s.kept || s.WALStatus == WALLost || s.InactiveSince == nil || th.Inactive <= 0 {
 		return alert.OK, ""
 	}
 	age := s.SampledAt.Sub(*s.InactiveSince)

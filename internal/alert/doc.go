@@ -2,7 +2,7 @@
 // still fires, or has ended. What the findings are about, and which rules make them, is their callers' matter.
 //
 // An alert gets worse at once and milder only when several checks in a row agree, so a value that moves around its
-// threshold does not switch it on and off.
+// threshold does not switch it on and off. One that a worse alert about the same subject supersedes ends at once.
 //
 // engine.go is pure. monitor.go runs it on a clock, for callers without a clock of their own.
 package alert

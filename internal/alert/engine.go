@@ -57,6 +57,7 @@ func (a *Engine) Add(found []Finding, now time.Time) []Event {
 
 func (a *Engine) one(f Finding, now time.Time) (Event, bool) {
 	key := alertKey{f.Alert, f.Subject}
+	worse := a.supersedes(key)
 	on := a.active[key]
 	if on == nil {
 		if f.Level == OK {
@@ -73,13 +74,13 @@ func (a *Engine) one(f Finding, now time.Time) (Event, bool) {
 	if f.Level >= before {
 		on.better = 0
 		on.sentence = f.Sentence
-	} else if on.better++; on.better < calmTicks {
+	} else if on.better++; on.better < calmTicks && (worse == "" || f.Level != OK) {
 		return Event{}, false
 	}
 	switch {
 	case f.Level == OK:
 		e.State, e.Level, e.Sentence = Resolved, before, on.sentence
-		if worse := a.supersedes(key); worse != "" {
+		if worse != "" {
 			e.SupersededBy = worse
 			e.Sentence = fmt.Sprintf("It is worse now, %s fires: %s", worse,
 				a.active[alertKey{worse, f.Subject}].sentence)

@@ -46,6 +46,24 @@ func TestAlertsTellEachChangeOnce(t *testing.T) {
 	require.Empty(t, Names(a.List()))
 }
 
+func TestASupersededAlertEndsAtOnce(t *testing.T) {
+	a := NewEngine(time.Hour, func(alert string) []string {
+		if alert == "mild" {
+			return []string{"bad"}
+		}
+		return nil
+	})
+	a.Add([]Finding{{Alert: "bad", Subject: "s"}, {Alert: "mild", Subject: "s", Level: Critical}}, start)
+	got := a.Add([]Finding{
+		{Alert: "bad", Subject: "s", Level: Critical, Sentence: "Lost."}, {Alert: "mild", Subject: "s"},
+	}, start)
+	require.Len(t, got, 2)
+	require.Equal(t, Resolved, got[1].State)
+	require.Equal(t, "bad", got[1].SupersededBy)
+	require.Contains(t, got[1].Sentence, "Lost.")
+	require.Equal(t, []string{"bad"}, Names(a.List()))
+}
+
 func TestAlertsGetMilderAfterACalm(t *testing.T) {
 	a := NewEngine(time.Hour, nil)
 	var told []Level

@@ -195,7 +195,7 @@ func slackBody(events []alert.Event, _ time.Time) []byte {
 	}
 	fmt.Fprintf(&b, "\n%s", slackText(e.Sentence))
 	if e.State == alert.Firing {
-		if e.Cause.Code != "" {
+		if e.Cause.Code != "" && !strings.Contains(e.Sentence, strings.TrimSuffix(e.Cause.Sentence, ".")) {
 			fmt.Fprintf(&b, "\n*Cause:* %s", slackText(e.Cause.Sentence))
 		}
 		if e.Cause.Next != "" {

@@ -112,6 +112,16 @@ func TestSlack(t *testing.T) {
 	require.Contains(t, m["text"], "*[now slot_lost] slot_time_to_limit*")
 }
 
+// Of a process that ended, sentence and cause are the same words.
+func TestSlackDoesNotRepeatItself(t *testing.T) {
+	e := example()
+	e.Sentence = "The connector has stopped with exit code 3: No broker answers."
+	var m map[string]string
+	require.NoError(t, json.Unmarshal(slackBody([]alert.Event{e}, now), &m))
+	require.Equal(t, 1, strings.Count(m["text"], "No broker answers."))
+	require.NotContains(t, m["text"], "*Cause:*")
+}
+
 // Half a command is worse than none.
 func TestSlackKeepsCommandsWhole(t *testing.T) {
 	const more = "\n… (all commands: cdc-outbox status --why)"

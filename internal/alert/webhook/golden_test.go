@@ -200,7 +200,7 @@ func TestSlackStaysReadable(t *testing.T) {
 	for _, filling := range []string{"x", "&", "<!channel> ", "ü", "\xff"} {
 		e := example()
 		long := strings.Repeat(filling, 100_000)
-		e.Sentence, e.Cause.Sentence, e.Cause.Next = long, long, long
+		e.Sentence, e.Cause.Sentence, e.Cause.Next = "It waits: "+long, "Because "+long, long
 		var m map[string]string
 		require.NoError(t, json.Unmarshal(slackBody([]alert.Event{e}, now), &m))
 		text := m["text"]
