@@ -235,7 +235,8 @@ func TestTimeToAFullVolume(t *testing.T) {
 	}
 	require.Nil(t, filled(0, nil).SecondsToFull, "its size is not configured")
 	require.InDelta(t, 40, *filled(100_000_000, nil).SecondsToFull, 0.1)
-	require.InDelta(t, 10, *filled(100_000_000, ptr(int64(90_000_000))).SecondsToFull, 0.1, "other things keep log, too")
+	require.InDelta(t, 10, *filled(100_000_000, ptr(int64(90_000_000))).SecondsToFull, 0.1,
+		"other things keep log, too")
 	require.InDelta(t, 40, *filled(100_000_000, ptr(int64(5))).SecondsToFull, 0.1)
 	require.Zero(t, *filled(50_000_000, nil).SecondsToFull)
 }

@@ -28,7 +28,8 @@ func TestSynchronousRelayIsAnAlert(t *testing.T) {
 	fires := func(value string) func() bool {
 		return func() bool {
 			_, metrics := r.get("/metrics")
-			return strings.Contains(metrics, `cdc_outbox_alert_firing{alert="synchronous_relay",level="critical"} `+value+"\n")
+			return strings.Contains(metrics,
+				`cdc_outbox_alert_firing{alert="synchronous_relay",level="critical"} `+value+"\n")
 		}
 	}
 	require.True(t, fires("0")())
