@@ -9,9 +9,9 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/session"
 )
 
-// The forecast asks how fast the log grows that cannot come back by itself. Retained bytes are the wrong figure: a
-// healthy slot's restart_lsn moves in steps (with each running-xacts record, every 15 s on a busy server), so retained
-// bytes are a saw-tooth as high as 15 seconds of the whole server's log. Two parts stay:
+// The forecast asks how fast the log grows that stays. Retained bytes are the wrong figure: a healthy slot's restart_lsn
+// moves in steps (with each running-xacts record, every 15 s on a busy server), so retained bytes are a saw-tooth as
+// high as 15 seconds of the whole server's log. Two parts stay:
 //
 //   - What the reader has not confirmed, once the confirmed position is older than the reader needs to confirm. Its age
 //     is the time since the server's own position was there. Unlike bytes, it does not depend on how much is written.
@@ -54,7 +54,7 @@ type trend struct {
 // forecast is what a trend says after a sample.
 type forecast struct {
 	growth *float64 // bytes per second that stay; 0: the slot keeps up; nil: not known yet
-	stays  int64    // bytes that cannot come back by themselves
+	stays  int64    // bytes that the next step of restart_lsn does not free
 	room   float64  // to be added to the room that the server reports: restart_lsn's part of its present step
 	tooth  int64    // of the retained bytes: what restart_lsn's next step frees
 }
@@ -65,7 +65,7 @@ func (t *trend) add(p point, watched reader, held bool) forecast {
 	t.keep(p)
 	span := p.at.Sub(t.points[0].at)
 	before := t.age
-	t.age = t.behind(p)
+	t.age = t.lateness(p)
 	t.learn(before, p)
 	if span < t.least || len(t.points) < 2 {
 		return forecast{tooth: t.tooth(p, held)}
@@ -130,8 +130,8 @@ func (t *trend) keep(p point) {
 	t.points = append(t.points[:0], t.points[drop:]...)
 }
 
-// behind is how long ago the server's own position was the confirmed one, 0 where everything is confirmed.
-func (t *trend) behind(p point) time.Duration {
+// lateness is how long ago the server's own position was the confirmed one, 0 where everything is confirmed.
+func (t *trend) lateness(p point) time.Duration {
 	if p.confirmed >= p.current {
 		return 0
 	}

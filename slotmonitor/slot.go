@@ -47,7 +47,7 @@ type Slot struct {
 	LimitBytes  *int64 `json:"max_slot_wal_keep_size_bytes"` // max_slot_wal_keep_size; nil: no limit
 	VolumeBytes *int64 `json:"wal_volume_bytes,omitempty"`   // as configured; nil: not known
 	VolumeUsed  *int64 `json:"wal_volume_used_bytes,omitempty"`
-	// of the part of RetainedBytes that cannot come back by itself: what a reader that is behind has not confirmed, or
+	// of the part of RetainedBytes that stays: what a reader that is behind has not confirmed, or
 	// all of it where an open transaction holds restart_lsn; 0: the slot keeps up; nil: not known yet
 	GrowthPerSecond *float64 `json:"growth_bytes_per_second"`
 	Growth15m       *float64 `json:"growth_bytes_per_second_15m"` // over the last fifteen minutes; nil: not known yet
