@@ -9,9 +9,9 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/session"
 )
 
-// The forecast asks how fast the log grows that stays. Retained bytes are the wrong figure: a healthy slot's restart_lsn
-// moves in steps (with each running-xacts record, every 15 s on a busy server), so retained bytes are a saw-tooth as
-// high as 15 seconds of the whole server's log. Two parts stay:
+// The forecast asks how fast the log grows that stays. Retained bytes are the wrong figure: restart_lsn of a healthy
+// slot moves in steps (with each running-xacts record, every 15 s on a busy server), so retained bytes are a saw-tooth
+// as high as 15 seconds of the whole server's log. Two parts stay:
 //
 //   - What the reader has not confirmed, once the confirmed position is older than the reader needs to confirm. Its age
 //     is the time since the server's own position was there. Unlike bytes, it does not depend on how much is written.
