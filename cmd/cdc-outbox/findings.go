@@ -13,9 +13,9 @@ func (a *app) style() console.Style {
 	return console.Style{Colour: a.colourful(), Width: terminalWidth(a.stdout)}
 }
 
-// writeRemedy prints a remedy like a paragraph, each command on a line of its own.
-func writeRemedy(b *strings.Builder, label string, r fault.Remedy) {
-	console.Style{}.Remedy(b, label, r)
+// writeNext prints a remedy like a paragraph, each command on a line of its own.
+func writeNext(b *strings.Builder, r fault.Remedy) {
+	console.Style{}.Remedy(b, "next: ", r)
 }
 
 // colourful reports whether to colour what goes to stdout (no-color.org: a variable NO_COLOR that is not empty forbids

@@ -60,7 +60,7 @@ func writeSlots(w io.Writer, s service.Slots) error {
 	for _, slot := range s.Slots {
 		if w := s.LastWords[slot.Name]; w != nil {
 			fmt.Fprintf(&b, "\n%s\n  %s\n", slot.Name, fault.Printable(w.Explain()))
-			writeRemedy(&b, "next: ", w.Remedy())
+			writeNext(&b, w.Remedy())
 		}
 	}
 	if s.Error != "" {

@@ -151,14 +151,14 @@ func writePolling(w io.Writer, st polling.Status, source string, unasked error) 
 	for _, h := range st.Halted {
 		fmt.Fprintf(&b, "  - event %s at %s of %s: %s\n", fault.Printable(h.EventID), h.Position,
 			fault.Printable(h.Table), fault.Printable(h.Message))
-		writeRemedy(&b, "next: ", h.Remedy())
+		writeNext(&b, h.Remedy())
 	}
 	if len(st.Halted) == 0 {
-		writeRemedy(&b, "next: ", st.State.Remedy())
+		writeNext(&b, st.State.Remedy())
 	}
 	for _, x := range st.Waits {
 		fmt.Fprintf(&b, "  - %s (since %s)\n", fault.Printable(x.Sentence()), x.Since.UTC().Format(time.RFC3339))
-		writeRemedy(&b, "next: ", x.Remedy())
+		writeNext(&b, x.Remedy())
 	}
 	_, err := io.WriteString(w, b.String())
 	return err

@@ -36,6 +36,9 @@ func TestRemedyText(t *testing.T) {
 	halted := &relay.HaltedRow{EventID: "e", Next: next, Commands: commands, Since: since}
 	state := relay.State{Name: relay.Reconnecting, Next: next, Commands: commands, Since: since}
 	cause := alert.Cause{Code: "c", Sentence: "S.", Next: next, Commands: commands}
+	show := func(b *strings.Builder, st service.Status) error {
+		return statusview.Write(b, st, "here", console.Style{})
+	}
 	for name, c := range map[string]struct {
 		write func(*strings.Builder) error
 		want  string
@@ -46,10 +49,10 @@ func TestRemedyText(t *testing.T) {
 				console.Style{}, false)
 		}, under5, 1},
 		"status": {func(b *strings.Builder) error {
-			return statusview.Write(b, service.Status{Status: connector.Status{State: state, Waits: waits}}, "here")
+			return show(b, service.Status{Status: connector.Status{State: state, Waits: waits}})
 		}, under6, 2},
 		"status, halted": {func(b *strings.Builder) error {
-			return statusview.Write(b, service.Status{Status: connector.Status{State: state, Halted: halted}}, "here")
+			return show(b, service.Status{Status: connector.Status{State: state, Halted: halted}})
 		}, under6, 1},
 		"status --why": {func(b *strings.Builder) error { return statusview.WriteCause(b, cause) }, under6, 1},
 		"status, polling": {func(b *strings.Builder) error {
@@ -62,7 +65,7 @@ func TestRemedyText(t *testing.T) {
 		}, under6, 1},
 		"status, open transaction": {func(b *strings.Builder) error {
 			open := []slotmonitor.Transaction{{PID: 1, Next: next, Commands: []string{"SELECT 1;"}}}
-			return statusview.Write(b, service.Status{ReplicationSlot: &slotmonitor.Slot{Open: open}}, "here")
+			return show(b, service.Status{ReplicationSlot: &slotmonitor.Slot{Open: open}})
 		}, "Create it.\n                    SELECT 1;\n", 1},
 		"monitor": {func(b *strings.Builder) error {
 			slot := slotmonitor.Slot{Name: "s", Cause: cause, Alerts: []alert.Alert{{Rule: "x", Level: alert.Warn}}}

@@ -81,7 +81,7 @@ func Look(ctx context.Context, c *config.Loaded) (st Status, source string, err 
 	}
 	con := told.Status
 	defer func() {
-		st.Alerts = append(st.Alerts, told.Alerts...)
+		st.takeFrom(&told)
 		addLastWord(ctx, c, &st)
 	}()
 	slots, err := slotmonitor.Look(ctx, wiring.Monitor(c))

@@ -10,6 +10,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/diagnose"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/lastword"
+	"github.com/cdc-outbox/cdc-outbox/internal/page"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
@@ -22,6 +23,8 @@ type Status struct {
 
 	// Why the connector ended, or waits for an operator, where it has not worked again since; null otherwise.
 	LastWord *lastword.Word `json:"last_word,omitempty"`
+
+	Pace *page.Pace `json:"pace"` // null where no connector answers
 
 	// What fires, the worst first. None are known where no connector answers.
 	Alerts []firingAlert `json:"alerts"`

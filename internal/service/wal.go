@@ -256,6 +256,9 @@ func (s *walService) missing() error {
 func (s *walService) status() Status {
 	st := s.slotStatus()
 	st.Alerts = alerts(s.monitor.Alerts())
+	if s.page != nil {
+		st.Pace = new(s.page.Pace(s.Config.Postgres.Slot, time.Now()))
+	}
 	return st
 }
 

@@ -18,8 +18,10 @@ import (
 )
 
 // Write prints the status for people.
-func Write(w io.Writer, st service.Status, source string) error {
+func Write(w io.Writer, st service.Status, source string, style console.Style) error {
 	var b strings.Builder
+	b.WriteString(Verdict(&st, style) + "\n")
+	writeAlerts(&b, &st, style)
 	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	line := func(label, format string, args ...any) {
 		fmt.Fprintf(tw, "  %s\t%s\n", label, fault.Printable(fmt.Sprintf(format, args...)))
@@ -44,6 +46,18 @@ func Write(w io.Writer, st service.Status, source string) error {
 	writeWaits(&b, st)
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// writeAlerts prints what the connector reports as firing. What the slot's own figures show is among them.
+func writeAlerts(b *strings.Builder, st *service.Status, style console.Style) {
+	for _, a := range st.Alerts {
+		sign := style.Paint(console.Yellow, "!")
+		if a.Level == alert.Critical {
+			sign = style.Paint(console.Red, "✗")
+		}
+		fmt.Fprintf(b, "%s %s, since %s: %s\n", sign, a.Rule, a.Since.UTC().Format(time.RFC3339),
+			fault.Printable(a.Sentence))
+	}
 }
 
 // noSlot reports whether the server has no slot or could not be asked.

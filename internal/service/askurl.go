@@ -1,0 +1,58 @@
+package service
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+)
+
+// LookAt asks a connector at an address, wherever it runs, and nothing else. The error is about the answer.
+func LookAt(ctx context.Context, address string) (st Status, err error) {
+	at, err := statusAt(address)
+	if err != nil {
+		return st, err
+	}
+	code, body, err := fetch(ctx, at)
+	f := &fault.Error{Kind: fault.Retry, Object: "connector", Err: err}
+	if err != nil {
+		f.Err = errors.New("nothing answers at " + at)
+		return st, f.With(fault.Do("See whether it runs, and what its http.listen is."))
+	}
+	if err := json.Unmarshal(body, &st); err != nil || code != http.StatusOK || st.State.Name == "" || st.Slot == "" {
+		f.Err = errors.New("what answers at " + at + " is not a connector that reads the log")
+		return st, f.With(fault.Do("Name the address of its http.listen, such as http://host:9464."))
+	}
+	return st, nil
+}
+
+// statusAt completes what an operator types: host:9464, http://host:9464/, or the whole address.
+func statusAt(address string) (string, error) {
+	if !strings.Contains(address, "://") {
+		address = "http://" + address
+	}
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return "", fault.Usage("--url is not an address", "cdc-outbox status --url http://host:9464")
+	}
+	if u.Path == "" || u.Path == "/" {
+		u.Path = "/status"
+	}
+	return u.String(), nil
+}
+
+// takeFrom adds what only the connector knows: what fires, how fast it is, and how the slot has changed over time.
+func (st *Status) takeFrom(told *Status) {
+	st.Alerts = append(st.Alerts, told.Alerts...)
+	st.Pace = told.Pace
+	if seen, now := told.ReplicationSlot, st.ReplicationSlot; seen != nil && now != nil && seen.Name == now.Name {
+		merged := *now
+		merged.GrowthPerSecond, merged.Growth15m = seen.GrowthPerSecond, seen.Growth15m
+		merged.SecondsToLimit, merged.SecondsToFull = seen.SecondsToLimit, seen.SecondsToFull
+		st.ReplicationSlot = &merged
+	}
+}

@@ -1,0 +1,145 @@
+package statusview
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/alert"
+	"github.com/cdc-outbox/cdc-outbox/internal/console"
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/human"
+	"github.com/cdc-outbox/cdc-outbox/internal/progress"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay"
+	"github.com/cdc-outbox/cdc-outbox/internal/service"
+	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
+)
+
+// Verdict is the first line of status: what state it is in, how fast it is, and how long the slot has got.
+func Verdict(st *service.Status, s console.Style) string {
+	sign, tint := "✓", console.Green
+	switch level := worst(st); {
+	case level == alert.Critical:
+		sign, tint = "✗", console.Red
+	case st.State.Name == relay.Snapshotting && len(st.Waits) == 0:
+		sign, tint = "!", console.Yellow // it is not ready, and nothing is wrong
+	case !st.Ready && st.State.Name != relay.WaitingForSlot:
+		sign, tint = "✗", console.Red
+	case level == alert.Warn:
+		sign, tint = "!", console.Yellow
+	}
+	parts := append([]string{what(st)}, pace(st)...)
+	if room := slotRoom(st.ReplicationSlot); room != "" {
+		parts = append(parts, room)
+	}
+	return s.Paint(tint, sign) + " " + fault.Printable(strings.Join(parts, " · "))
+}
+
+// worst is the worst level of what fires.
+func worst(st *service.Status) alert.Level {
+	level := alert.OK
+	for _, a := range st.Alerts {
+		level = max(level, a.Level)
+	}
+	if st.ReplicationSlot != nil {
+		level = max(level, st.ReplicationSlot.Level)
+	}
+	return level
+}
+
+// what is the state, and what is waited for where it does not work.
+func what(st *service.Status) string {
+	name := strings.ReplaceAll(string(st.State.Name), "_", " ")
+	switch {
+	case st.State.Name == relay.WaitingForSlot:
+		return "waiting: another instance holds the slot"
+	case st.Ready || st.State.Name == relay.Snapshotting && len(st.Waits) == 0:
+		return name
+	case st.Cause.Sentence != "":
+		return name + ": " + short(st.Cause.Sentence)
+	}
+	return name + ": not ready"
+}
+
+// short is the first sentence of a text, without its full stop.
+func short(text string) string {
+	if i := strings.Index(text, ". "); i > 0 {
+		text = text[:i]
+	}
+	return strings.TrimSuffix(text, ".")
+}
+
+func pace(st *service.Status) (parts []string) {
+	if p := st.Pace; p != nil && st.State.Name != relay.NotRunning {
+		if p.EventsPerSecond != nil {
+			parts = append(parts, progress.Grouped(int64(math.Round(*p.EventsPerSecond)))+"/s")
+		}
+		if p.P99Seconds != nil {
+			parts = append(parts, "p99 "+latency(*p.P99Seconds))
+		}
+	}
+	if left := backlogText(st); left != "" {
+		parts = append(parts, left)
+	}
+	return parts
+}
+
+// latency is a short time with about two significant digits.
+func latency(seconds float64) string {
+	switch ms := seconds * 1000; {
+	case ms < 10:
+		return fmt.Sprintf("%.1f ms", ms)
+	case ms < 1000:
+		return fmt.Sprintf("%.0f ms", ms)
+	}
+	return fmt.Sprintf("%.1f s", seconds)
+}
+
+// backlogText is what is left to read, where that is worth a word.
+func backlogText(st *service.Status) string {
+	if s := st.Snapshot; s != nil && s.Done < s.Total {
+		text := fmt.Sprintf("snapshot %d %%", s.Done*100/s.Total)
+		if p := st.Pace; p != nil && p.EventsPerSecond != nil && *p.EventsPerSecond >= 1 {
+			text += ", " + seconds(float64(s.Total-s.Done) / *p.EventsPerSecond) + " left"
+		}
+		return text
+	}
+	if st.Pace != nil && st.Pace.CatchUpSeconds != nil && st.ReplicationSlot != nil {
+		return fmt.Sprintf("%s to read, caught up in %s", human.Bytes(float64(st.ReplicationSlot.UnconfirmedBytes)),
+			seconds(*st.Pace.CatchUpSeconds))
+	}
+	return ""
+}
+
+func seconds(s float64) string {
+	return fault.Duration(time.Duration(max(1, min(s, 1e9)) * float64(time.Second)))
+}
+
+// slotRoom is how much may still be written, and how long that lasts.
+func slotRoom(s *slotmonitor.Slot) string {
+	switch {
+	case s == nil:
+		return ""
+	case s.WALStatus == slotmonitor.WALLost:
+		return "slot lost"
+	}
+	room := "slot without limit"
+	if s.SafeBytes != nil {
+		room = "slot safe for " + human.Bytes(float64(max(*s.SafeBytes, 0)))
+		if *s.SafeBytes <= 0 {
+			room = "slot beyond its limit"
+		}
+	}
+	if left := soonest(s.SecondsToLimit, s.SecondsToFull); left != nil {
+		room += ", " + seconds(*left) + " at the present growth"
+	}
+	return room
+}
+
+func soonest(a, b *float64) *float64 {
+	if a == nil || b != nil && *b < *a {
+		return b
+	}
+	return a
+}
