@@ -13,6 +13,48 @@ const (
 // "2026-11-21 08:17:00.123456+00", and returns milliseconds since 1970 UTC, rounded down. Without an offset, as
 // `timestamp` has none, the time counts as UTC. It allocates nothing.
 func ParseTimestamp(s []byte) (int64, Parsed) {
+	if ms, ok := parseUsual(s); ok {
+		return ms, parsedOK
+	}
+	return parseAny(s)
+}
+
+// usual is what nearly every row has: six digits of microseconds, and a session in UTC.
+const usual = "YYYY-MM-DD hh:mm:ss.uuuuuu+00"
+
+// parseUsual reads the usual form of a valid time from 1970 on. The digits are at fixed places, so that it takes less
+// than half of the time of parseAny.
+func parseUsual(s []byte) (ms int64, ok bool) {
+	if len(s) != len(usual) || !punctuated(s) {
+		return 0, false
+	}
+	bad := byte(0)
+	two := func(i int) int {
+		a, b := s[i]-'0', s[i+1]-'0'
+		if a > 9 || b > 9 {
+			bad = 1
+		}
+		return int(a)*10 + int(b)
+	}
+	year, month, day := two(0)*100+two(2), two(5), two(8)
+	hour, minute, second := two(11), two(14), two(17)
+	millis, rest := two(20)*10, two(22) // the third digit of the fraction is the last of a millisecond
+	millis += rest / 10
+	two(24)
+	if bad != 0 || year < 1970 || month < 1 || month > 12 || day < 1 || day > daysIn(year, month, false) ||
+		hour > 23 || minute > 59 || second > 59 {
+		return 0, false
+	}
+	return (daysSince1970(year, month, day)*86400+int64(hour*3600+minute*60+second))*1000 + int64(millis), true
+}
+
+// punctuated reports whether all of a text as long as usual that is not a digit of the time is as it is there.
+func punctuated(s []byte) bool {
+	return s[4] == '-' && s[7] == '-' && s[10] == ' ' && s[13] == ':' && s[16] == ':' && s[19] == '.' &&
+		s[26] == '+' && s[27] == '0' && s[28] == '0'
+}
+
+func parseAny(s []byte) (int64, Parsed) {
 	switch string(s) {
 	case "infinity", "-infinity":
 		return 0, parsedNoTime

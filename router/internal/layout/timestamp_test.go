@@ -99,3 +99,45 @@ func FuzzTimestamp(f *testing.F) {
 		}
 	})
 }
+
+// The short path for the usual form never differs from the other, whichever byte of it is another.
+func TestParseUsual(t *testing.T) {
+	const text = "2024-02-29 23:59:58.987654+00"
+	ms, ok := parseUsual([]byte(text))
+	require.True(t, ok)
+	require.Equal(t, time.Date(2024, 2, 29, 23, 59, 58, 987_000_000, time.UTC).UnixMilli(), ms)
+	taken := 0
+	for i := range text {
+		for c := range 256 {
+			s := []byte(text)
+			s[i] = byte(c)
+			ms, ok := parseUsual(s)
+			if !ok {
+				continue
+			}
+			taken++
+			want, how := parseAny(s)
+			require.Equal(t, parsedOK, how, "%q", s)
+			require.Equal(t, want, ms, "%q", s)
+		}
+	}
+	require.Greater(t, taken, len(text))
+	for _, s := range []string{"", text[1:], text + "0", "2023-02-29 23:59:58.987654+00"} {
+		_, ok := parseUsual([]byte(s))
+		require.False(t, ok, s)
+	}
+}
+
+func BenchmarkParseTimestamp(b *testing.B) {
+	s := []byte("2026-11-21 08:17:00.123456+00")
+	b.Run("usual", func(b *testing.B) {
+		for b.Loop() {
+			parseUsual(s)
+		}
+	})
+	b.Run("any", func(b *testing.B) {
+		for b.Loop() {
+			parseAny(s)
+		}
+	})
+}
