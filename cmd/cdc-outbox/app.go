@@ -87,7 +87,7 @@ record. The replication slot moves only over what Kafka has acknowledged.`,
 		"{{if ne .Name \"config\"}}\nEvery key of the configuration is a flag, too, such as --kafka-brokers: " +
 		"cdc-outbox config --help lists them.\n{{end}}")
 	root.AddCommand(a.runCommand(), a.checkCommand(), a.setupCommand(), a.teardownCommand(), a.statusCommand(),
-		a.slotCommand(),
+		a.slotCommand(), a.rowCommand(), a.pauseCommand(), a.resumeCommand(),
 		a.findCommand(), a.previewCommand(),
 		a.repairCommand(), a.replayCommand(), a.pruneCommand(), a.monitorCommand(), a.deadLetterCommand(),
 		a.migrateCommand(), a.configCommand(), a.versionCommand())

@@ -36,6 +36,11 @@ type Postgres struct {
 	// `setup` creates the table. If the table does not exist, the check is skipped. `off` disables the check.
 	Checkpoint string `key:"checkpoint" default:"public.cdc_outbox_slots"`
 
+	// Table in which operators' decisions about a running connector are written, by the commands `row pass`, `pause` and
+	// `resume`, and read by the connector once a second. `setup` creates the table. If it does not exist, nothing can be
+	// decided while the connector runs. `off` disables it.
+	Decisions string `key:"decisions" default:"public.cdc_outbox_decisions"`
+
 	// What an `UPDATE` or `TRUNCATE` of the outbox does, if the publication sends it. Neither is an event. `warn`
 	// counts the change and logs it, `ignore` only counts it, `halt` stops in front of it. A `DELETE` is counted
 	// and never halts, because deleting rows is how an outbox is emptied. Debezium: `table.op.invalid.behavior`.
@@ -84,6 +89,14 @@ func (p *Postgres) CheckpointTable() string {
 		return ""
 	}
 	return p.Checkpoint
+}
+
+// DecisionsTable returns postgres.decisions, or nothing if the key is off.
+func (p *Postgres) DecisionsTable() string {
+	if p.Decisions == off {
+		return ""
+	}
+	return p.Decisions
 }
 
 func (l *loader) postgres(p *Postgres) {

@@ -2,6 +2,7 @@ package connector
 
 import (
 	"errors"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -18,12 +19,9 @@ import (
 var errHalted = errors.New("halted")
 
 // passOver is the remedy for the row itself: it is read from the log, where it cannot be corrected.
-const passOver = "If that is a setting, restart with it, and the row is read again. Otherwise, correcting or " +
-	"deleting this row " +
-	"in the table does not help: the log holds it as it was written. To continue without losing it: restart with " +
-	"--router-on-bad-row dead_letter, then correct it with cdc-outbox dead-letter retry. To pass over it: " +
-	"restart with " +
-	"--router-on-bad-row skip (skips every such row: remove it again afterwards); then insert it again, corrected."
+const passOver = "If that is a setting, restart with it, and the row is read again. Correcting or deleting the row in " +
+	"the table does not help: the log holds it as it was written; after --skip, insert it again, corrected. A policy for " +
+	"all such rows needs a restart: --router-on-bad-row dead_letter, or --router-on-bad-row skip."
 
 // applyPolicy applies the policy to a row that cannot become a record.
 func (r *reader) applyPolicy(row outboxRow, err error) error {
@@ -32,26 +30,54 @@ func (r *reader) applyPolicy(row outboxRow, err error) error {
 		return r.disorder(err)
 	}
 	bad := r.named(row, badrow.OfRouter(why))
-	r.c.badRows.Failed(bad)
-	switch r.c.cfg.Policies.For(bad.Reason) {
-	case relay.Skip:
-		return r.skip(row, bad)
-	case relay.DeadLetter:
-		k := r.caseOf(row, bad.Reason, badrow.Detail(why))
-		return r.deadLetter(row, r.c.cfg.DeadLetters.Letter(k, time.Now()), bad)
+	again := r.haltedAt(row.pos)
+	if !again {
+		r.c.badRows.Failed(bad)
 	}
-	next := why.Remedy + " " + passOver
+	policy := r.c.cfg.Policies.For(bad.Reason)
+	if policy == relay.Halt {
+		if !again {
+			r.haltAt(row, bad, why.Remedy)
+		}
+		r.c.producer.Commit()
+		d, err := r.decision(bad)
+		if err != nil {
+			return err
+		}
+		r.goOn(&bad, d)
+		policy = d.Action
+	}
+	if policy == relay.Skip {
+		return r.skip(row, bad)
+	}
+	k := r.caseOf(row, bad.Reason, badrow.Detail(why))
+	return r.deadLetter(row, r.c.cfg.DeadLetters.Letter(k, time.Now()), bad)
+}
+
+// decision waits for what an operator decides about the row. A row of the snapshot is not waited for here: it comes
+// again, when there is a decision.
+func (r *reader) decision(bad badrow.Row) (relay.Decision, error) {
+	if !r.snapshot {
+		return r.awaitDecision(bad)
+	}
+	if d, ok := r.decidedFor(bad); ok {
+		return d, nil
+	}
+	return relay.Decision{}, errHalted
+}
+
+// haltAt says that the connector is halted, once for each row.
+func (r *reader) haltAt(row outboxRow, bad badrow.Row, remedy string) {
+	pass := relay.PassRemedy(bad.EventID, string(r.position))
+	next := strings.TrimSpace(pass.Next + " " + remedy + " " + passOver)
 	r.c.log.Error("halted at an outbox row that cannot be published; nothing after it is published either",
-		append(bad.Fields(), zap.String(logkey.Next, next))...)
+		append(bad.Fields(), zap.String(logkey.Next, next), zap.Strings(logkey.Commands, pass.Commands))...)
 	r.c.setHalted(&relay.HaltedRow{
 		Position: string(r.position), LSN: bad.LSN, EventID: bad.EventID, Reason: string(bad.Reason),
-		Message: bad.Cause,
-		Next:    next, Since: time.Now(),
+		Message: bad.Cause, Next: next, Commands: pass.Commands, Since: time.Now(),
 	})
 	pos := row.pos
 	r.halted = &pos
-	r.c.producer.Commit()
-	return errHalted
 }
 
 // named adds the row's place in the stream.

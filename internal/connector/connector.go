@@ -67,14 +67,17 @@ type Connector struct {
 
 	source func(ctx context.Context, cfg replication.Config, consume func(stream) error) error
 
-	end      context.CancelFunc // of life
-	life     context.Context    // ends when the process must stop working; set by Run
-	stopping chan struct{}      // closed when a graceful stop is asked for
-	moved    chan struct{}      // capacity 1: an acknowledgement came
-	fenced   chan struct{}      // capacity 1: another instance has fenced this one
-	failure  chan error         // holds the first error of a callback, which has no caller to return it to
+	end      context.CancelFunc  // of life
+	life     context.Context     // ends when the process must stop working; set by Run
+	stopping chan struct{}       // closed when a graceful stop is asked for
+	moved    chan struct{}       // capacity 1: an acknowledgement came
+	fenced   chan struct{}       // capacity 1: another instance has fenced this one
+	decided  chan relay.Decision // capacity 1: what an operator decided about the halted row
+	switched chan struct{}       // capacity 1: a pause began or ended
+	failure  chan error          // holds the first error of a callback, which has no caller to return it to
 
-	outranked atomic.Bool // another instance has fenced this one, and the reader has not dealt with it
+	paused    atomic.Pointer[relay.Pause] // nil: it reads
+	outranked atomic.Bool                 // another instance has fenced this one, and the reader has not dealt with it
 
 	mu       sync.Mutex
 	stream   stream    // the open one, nil between streams
@@ -118,6 +121,8 @@ func New(cfg Config) (*Connector, error) {
 		moved:    make(chan struct{}, 1),
 		fenced:   make(chan struct{}, 1),
 		failure:  make(chan error, 1),
+		decided:  make(chan relay.Decision, 1),
+		switched: make(chan struct{}, 1),
 	}
 	c.badRows = badrow.Handler{
 		Policies: cfg.Policies, Letters: cfg.DeadLetters, Metrics: cfg.Metrics, Logger: cfg.Logger,

@@ -46,8 +46,13 @@ func (r *reader) deadLetter(row outboxRow, letter *router.Record, bad badrow.Row
 			letter = smaller
 			continue
 		}
-		if err := r.waitAt(row, bad.EventID, refused); err != nil {
+		d, err := r.waitAt(row, bad, refused)
+		switch {
+		case err != nil:
 			return err
+		case d != nil && d.Action == relay.Skip:
+			r.goOn(&bad, *d)
+			return r.skip(row, bad)
 		}
 	}
 }
@@ -78,18 +83,24 @@ func (r *reader) notTaken(row outboxRow, rec *router.Record, err error) error {
 	case relay.Skip:
 		return r.skip(row, bad)
 	case relay.DeadLetter:
-		k := r.caseOf(row, bad.Reason, bad.Cause)
-		k.Record, k.Bytes, k.Limit = rec, refused.Bytes, refused.Limit
-		return r.deadLetter(row, r.c.cfg.DeadLetters.Letter(k, time.Now()), bad)
+		return r.setAside(row, rec, refused, bad)
 	}
 	r.c.log.Error("halted at an event that its topic cannot take; nothing after it is published either, "+
 		"until the topic takes it",
 		append(bad.Fields(), zap.String(logkey.Next, remedy(refused)))...)
 	for {
-		if err := r.waitAt(row, bad.EventID, refused); err != nil {
+		d, err := r.waitAt(row, bad, refused)
+		switch {
+		case err != nil:
 			return err
+		case d != nil:
+			r.goOn(&bad, *d)
+			if d.Action == relay.Skip {
+				return r.skip(row, bad)
+			}
+			return r.setAside(row, rec, refused, bad)
 		}
-		err := r.offer(row, rec)
+		err = r.offer(row, rec)
 		switch {
 		case err == nil:
 			r.leave()
@@ -101,30 +112,44 @@ func (r *reader) notTaken(row outboxRow, rec *router.Record, err error) error {
 	}
 }
 
-// waitAt halts at a record that its topic does not take. It returns after a while; the caller tries again.
-func (r *reader) waitAt(row outboxRow, id string, refused *kafka.RefusedError) error {
-	since := time.Now()
+// setAside sends the dead letter of a record that its topic does not take.
+func (r *reader) setAside(row outboxRow, rec *router.Record, refused *kafka.RefusedError, bad badrow.Row) error {
+	k := r.caseOf(row, bad.Reason, bad.Cause)
+	k.Record, k.Bytes, k.Limit = rec, refused.Bytes, refused.Limit
+	return r.deadLetter(row, r.c.cfg.DeadLetters.Letter(k, time.Now()), bad)
+}
+
+// waitAt halts at a record that its topic does not take. It returns after a while, and the caller tries again, or with
+// what an operator has decided about the row.
+func (r *reader) waitAt(row outboxRow, bad badrow.Row, refused *kafka.RefusedError) (*relay.Decision, error) {
+	since, pass := time.Now(), relay.PassRemedy(bad.EventID, string(r.position))
 	r.c.mu.Lock()
 	if r.c.halted != nil {
 		since = r.c.halted.Since
 	}
 	r.c.mu.Unlock()
 	r.c.setHalted(&relay.HaltedRow{
-		Position: string(r.position), LSN: row.pos.Commit.String(), EventID: id, Reason: refused.Reason,
-		Message: refused.Error(), Next: remedy(refused), Since: since,
+		Position: string(r.position), LSN: row.pos.Commit.String(), EventID: bad.EventID, Reason: refused.Reason,
+		Message: refused.Error(), Next: pass.Next + " " + remedy(refused), Commands: pass.Commands, Since: since,
 	})
 	r.c.producer.Commit()
 	timer := time.NewTimer(lookAgain)
 	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-r.c.stopping:
-		return errHalted
-	case <-r.c.currentStream().Broken():
-		return errBroken
-	case <-r.c.life.Done():
-		return r.c.life.Err()
+	for {
+		select {
+		case <-timer.C:
+			return nil, nil
+		case d := <-r.c.decided:
+			if d.Of(string(bad.Position), bad.EventID) {
+				return &d, nil
+			}
+		case <-r.c.stopping:
+			return nil, errHalted
+		case <-r.c.currentStream().Broken():
+			return nil, errBroken
+		case <-r.c.life.Done():
+			return nil, r.c.life.Err()
+		}
 	}
 }
 

@@ -75,17 +75,23 @@ func (r *reader) relay(s stream) error {
 	case err != nil:
 		return err
 	}
-	switch err := r.publishSnapshot(s); {
+	switch err := r.begin(s); {
 	case errors.Is(err, errStopping):
 		return r.finish(s)
-	case errors.Is(err, errHalted):
-		if err := r.awaitStop(s); err != nil || r.c.isStopping() {
-			return err
-		}
+	case errors.Is(err, errFinished):
+		return nil
 	case err != nil:
 		return err
 	}
 	for {
+		if r.c.paused.Load() != nil {
+			switch err := r.awaitResume(s); {
+			case errors.Is(err, errStopping):
+				return r.finish(s)
+			case err != nil:
+				return err
+			}
+		}
 		if r.c.outranked.Load() {
 			return kafka.ErrFenced
 		}
@@ -109,6 +115,29 @@ func (r *reader) relay(s stream) error {
 		case errors.Is(err, errStopping):
 			return r.finish(s)
 		case err != nil:
+			return err
+		}
+	}
+}
+
+// begin publishes the initial snapshot, where there is one. While a row of it halts, or a pause lasts, nothing of it is
+// being read: the query that brings the rows would keep the server from vacuuming.
+func (r *reader) begin(s stream) error {
+	for {
+		if err := r.awaitResume(s); err != nil {
+			return err
+		}
+		err := r.publishSnapshot(s)
+		switch {
+		case errors.Is(err, errPaused):
+		case errors.Is(err, errHalted):
+			if err := r.awaitStop(s); err != nil {
+				return err
+			}
+			if r.c.isStopping() {
+				return errFinished
+			}
+		default:
 			return err
 		}
 	}
@@ -184,9 +213,6 @@ func (r *reader) publish(rel *pgoutput.Relation, tuple pgoutput.Tuple, bad error
 		return r.disorder(err)
 	}
 	if !fresh {
-		if r.haltedAt(pos) {
-			return errHalted
-		}
 		r.c.counts.repeated.Add(1)
 		return nil
 	}

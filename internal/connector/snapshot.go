@@ -107,8 +107,8 @@ func (w *snapshotRun) run() error {
 		if err == nil && last > 0 {
 			w.taken = last
 		}
-		if serr := w.strikeOff(); serr != nil && (err == nil || errors.Is(err, errHalted) || errors.Is(err,
-			errStopping)) {
+		if serr := w.strikeOff(); serr != nil && (err == nil || errors.Is(err, errHalted) || errors.Is(err, errPaused) ||
+			errors.Is(err, errStopping)) {
 			return serr
 		}
 		if err != nil {
@@ -156,13 +156,13 @@ func (w *snapshotRun) take(n int64, rel *pgoutput.Relation, tuple pgoutput.Tuple
 		return err
 	default:
 	}
+	if r.c.paused.Load() != nil {
+		return errPaused
+	}
 	if _, err := r.meet(rel); err != nil {
 		return err
 	}
 	pos := offsets.Position{Commit: r.commit, Index: uint32(n)}
-	if r.haltedAt(pos) {
-		return errHalted
-	}
 	switch {
 	case n <= r.sent: // before a connection broke
 		r.c.counts.repeated.Add(1)

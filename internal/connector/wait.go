@@ -6,10 +6,17 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 )
 
 // errBroken ends a wait for Kafka with the stream.
 var errBroken = errors.New("the stream is broken")
+
+// errFinished says that a graceful stop is complete.
+var errFinished = errors.New("finished")
+
+// errPaused ends a batch of the snapshot when an operator pauses the connector.
+var errPaused = errors.New("paused")
 
 // awaitStop keeps the reader at a halted row until it is asked to stop, which finishes the stream, or until the stream
 // breaks. Nothing else would notice a broken stream: without a new one the slot counts as abandoned, and a server that
@@ -25,7 +32,20 @@ func (r *reader) awaitStop(s stream) error {
 	case <-s.Broken():
 		_, err := s.Receive()
 		return err
+	case d := <-r.c.decided:
+		if !r.snapshotHalt(d) {
+			return r.awaitStop(s)
+		}
+		r.c.Decide(d) // for the row, when it is read again
+		return nil
 	}
+}
+
+// snapshotHalt reports whether a decision is about the row of the snapshot at which the reader is halted.
+func (r *reader) snapshotHalt(d relay.Decision) bool {
+	r.c.mu.Lock()
+	defer r.c.mu.Unlock()
+	return r.halted != nil && r.c.halted != nil && d.Of(r.c.halted.Position, r.c.halted.EventID)
 }
 
 // awaitConfirmed waits while more rows are unconfirmed than the window holds, acknowledged or not. While one partition

@@ -23,6 +23,7 @@ const (
 	Standby             = "standby"              // another instance holds the slot
 	OtherConsumer       = "other_consumer"       // no connector answers here, and another process reads the slot
 	Stopping            = "stopping"             // asked to stop
+	Paused              = "paused"               // an operator asked it to read no more
 	NeedsOperator       = "needs_operator"       // stopped by an error; the process stays and looks again
 	LargeTransaction    = "large_transaction"    // in the middle of one
 	BackPressure        = "back_pressure"        // Kafka takes less than Postgres gives
@@ -130,6 +131,8 @@ func noStream(st relay.Account, slot *slotmonitor.Slot, _ time.Time) (alert.Caus
 		c.Code, c.Sentence = Stopping, "The connector was asked to stop."
 	case relay.NeedsOperator:
 		c.Code = NeedsOperator
+	case relay.Paused:
+		c.Code = Paused
 	case relay.Starting, relay.Reconnecting:
 		c.Code = NotStreaming
 		if away {

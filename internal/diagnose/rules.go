@@ -55,6 +55,8 @@ func unconfirmed(st relay.Account) alert.Finding {
 	f := alert.Finding{Alert: EventsUnconfirmed}
 	age := time.Duration(st.OldestUnconfirmedSeconds * float64(time.Second))
 	switch {
+	case st.State.Name == relay.Paused: // deliberate; the alerts about the slot still fire
+		return f
 	case age >= criticalUnconfirmed:
 		f.Level = alert.Critical
 	case age >= warnUnconfirmed:

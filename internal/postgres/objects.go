@@ -18,6 +18,9 @@ type Objects struct {
 	// Checkpoint is the table that stores how far the slot is confirmed; none where it has no name.
 	Checkpoint identifier.Table
 
+	// Decisions is the table of operators' decisions; none where it has no name.
+	Decisions identifier.Table
+
 	Failover   bool // 17+: the slot has failover set, so standbys keep a copy of it
 	HotStandby bool // 16+: the slot is on a hot standby
 }

@@ -102,3 +102,23 @@ func clipped(text string) string {
 	}
 	return text[:cut] + "…"
 }
+
+// Decision is what an operator decided about one halted row.
+type Decision struct {
+	ID       int64
+	Position string
+	EventID  string
+	Action   Policy // DeadLetter or Skip
+	By       string
+	Reason   string
+}
+
+// Of reports whether the decision is about the row. No other row has the same position.
+func (d *Decision) Of(position, eventID string) bool {
+	return d.Position == position && d.EventID == eventID
+}
+
+// Passable reports whether an operator may pass it: a change of the outbox is not a row.
+func (h *HaltedRow) Passable() bool {
+	return h.Position != "" && h.Reason != "update" && h.Reason != "truncate"
+}

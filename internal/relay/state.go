@@ -19,11 +19,27 @@ const (
 	Reconnecting   StateName = "reconnecting" // the connection to Postgres broke; a new one is being opened
 	Halted         StateName = "halted"       // at a row that cannot be published
 	Snapshotting   StateName = "snapshot"     // publishing the rows that were there before the slot
+	Paused         StateName = "paused"       // an operator asked it to read no more
 	Draining       StateName = "draining"     // asked to stop; waits for acknowledgements
 	Stopped        StateName = "stopped"
 	NeedsOperator  StateName = "needs_operator" // stopped by an error; the process stays and looks again
 	NotRunning     StateName = "not_running"    // nothing answers; no source says so of itself
 )
+
+// Pause is an operator's wish that the relay reads no more.
+type Pause struct {
+	By     string
+	Reason string
+	Since  time.Time
+}
+
+// State is what a relay is in while the pause lasts.
+func (p *Pause) State() State {
+	return State{
+		Name: Paused, Reason: "paused by " + p.By + ": " + p.Reason, Next: "Resume when the reason no longer exists.",
+		Commands: []string{"cdc-outbox resume --reason '…'"}, Since: p.Since,
+	}
+}
 
 // State is a StateName with its reason.
 type State struct {

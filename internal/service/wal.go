@@ -137,10 +137,13 @@ func (s *walService) relay(ctx context.Context) error {
 	s.startup.Store(nil)
 	e := s.engine.Load()
 	e.ran = true
+	watch := s.decisions(e.Connector)
+	watch.Prime(ctx) // a pause lasts over a restart
 	around, end := context.WithCancel(ctx)
 	defer end()
 	g, around := errgroup.WithContext(around)
 	g.Go(func() error { return s.watchMembership(around) })
+	g.Go(func() error { return watch.Run(around) })
 	g.Go(func() error { return s.last.settle(around, s.ready) })
 	g.Go(func() error { return s.stay.watch(around, func() bool { return works(e.Status().State.Name) }) })
 	g.Go(func() error {

@@ -110,6 +110,7 @@ func preflightFindings(cfg Config, st state, open []openTransaction, reader stri
 		out = append(out, checkReader(cfg, st, reader)...)
 	}
 	out = append(out, checkCheckpoint(cfg, st)...)
+	out = append(out, checkDecisions(cfg, st)...)
 	out = append(out, checkLastWord(cfg, st)...)
 	out = append(out, checkWALLimit(cfg, st))
 	out = append(out, checkOtherRows(st)...)

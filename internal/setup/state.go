@@ -31,6 +31,7 @@ type state struct {
 	Slot        postgres.Slot
 	Tables      []postgres.OutboxTable
 	Checkpoint  checkpointInfo
+	Decisions   decisionsInfo
 	Remembered  bool // the checkpoint has a row of the slot; read for Config.NewSlot only
 	Snapshot    snapshot.ListState
 }
@@ -101,6 +102,9 @@ func readState(ctx context.Context, q postgres.Querier, cfg Config) (state, erro
 		return st, err
 	}
 	if st.Checkpoint, err = lookupCheckpointTable(ctx, q, cfg.Checkpoint, cfg.Slot); err != nil {
+		return st, err
+	}
+	if st.Decisions, err = lookupDecisionsTable(ctx, q, cfg.Decisions, cfg.Role); err != nil {
 		return st, err
 	}
 	if st.Checkpoint.Exists && cfg.Role != "" && st.Role.Exists {

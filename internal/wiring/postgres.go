@@ -2,6 +2,7 @@ package wiring
 
 import (
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
+	"github.com/cdc-outbox/cdc-outbox/internal/decision"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/lastword"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
@@ -38,6 +39,12 @@ func Admin(c *config.Loaded, table bool) (setup.Config, error) {
 		var err error
 		if cfg.Checkpoint, err = identifier.ParseTable(name); err != nil {
 			return cfg, &fault.Error{Kind: fault.Config, Object: "postgres.checkpoint", Err: err}
+		}
+	}
+	if name := c.Postgres.DecisionsTable(); name != "" {
+		var err error
+		if cfg.Decisions, err = identifier.ParseTable(name); err != nil {
+			return cfg, &fault.Error{Kind: fault.Config, Object: "postgres.decisions", Err: err}
 		}
 	}
 	for _, name := range c.Postgres.OutboxTables() {
@@ -85,13 +92,27 @@ func NewTarget(c *config.Loaded) (s Target, err error) {
 	return s, err
 }
 
+// Decisions is where operators decide about the relay. It is nowhere with source: polling.
+func Decisions(c *config.Loaded) decision.Desk {
+	d := decision.Desk{DSN: c.Postgres.DSN.Read, Table: decision.Table{Relay: c.Postgres.Slot}}
+	if c.Postgres.HotStandby {
+		d.DSN = c.Postgres.PrimaryDSN.Read // the slot's server cannot be written
+	}
+	name := c.Postgres.DecisionsTable()
+	if name != "" && c.Source != config.SourcePolling && (!c.Postgres.HotStandby || c.Postgres.PrimaryDSN.IsSet()) {
+		d.Table.Name, _ = identifier.ParseTable(name) // Admin reports one that cannot be read
+	}
+	return d
+}
+
 // LastWord is where a relay keeps why it ended: beside the slot's checkpoint. It is nowhere with source: polling.
 func LastWord(c *config.Loaded) lastword.Place {
 	p := lastword.Place{DSN: c.Postgres.DSN.Read, Slot: c.Postgres.Slot}
 	if c.Postgres.HotStandby {
 		p.DSN = c.Postgres.PrimaryDSN.Read // the slot's server cannot be written
 	}
-	if name := c.Postgres.CheckpointTable(); name != "" && c.Source != config.SourcePolling {
+	if name := c.Postgres.CheckpointTable(); name != "" && c.Source != config.SourcePolling &&
+		(!c.Postgres.HotStandby || c.Postgres.PrimaryDSN.IsSet()) {
 		p.Table, _ = identifier.ParseTable(name) // Admin reports one that cannot be read
 	}
 	return p

@@ -6,7 +6,7 @@ import { remedyOf, showCommands } from './remedy.js';
 
 const fine = ['idle', 'streaming', 'catching_up'];
 const states = {
-  starting: 'Starting', streaming: 'Streaming', polling: 'Polling', standby: 'Standby', reconnecting: 'Reconnecting', halted: 'Halted',
+  starting: 'Starting', streaming: 'Streaming', polling: 'Polling', standby: 'Standby', reconnecting: 'Reconnecting', halted: 'Halted', paused: 'Paused', needs_operator: 'Needs an operator',
   snapshot: 'Taking the snapshot', draining: 'Stopping', stopped: 'Stopped',
 };
 const bad = ['bad_row', 'slot_lost', 'slot_missing'];

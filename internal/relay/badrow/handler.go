@@ -25,6 +25,7 @@ type Row struct {
 	Position []byte // as in the record's header, or the sequence number
 	LSN      string // of the commit, where rows come from the log
 	Table    string // where rows are polled
+	Decided  string // who decided about this row, where the policy did not
 }
 
 // OfRouter is the row that the router could not turn into a record.
@@ -109,7 +110,11 @@ func (h *Handler) Failed(row Row) { h.Metrics.Failed(row.Topic, string(row.Reaso
 
 // Skip is for a row that is skipped.
 func (h *Handler) Skip(row Row) {
-	h.Logger.Error("skipped an outbox row that cannot be published, as router.on_bad_row says", row.Fields()...)
+	if row.Decided == "" {
+		h.Logger.Error("skipped an outbox row that cannot be published, as router.on_bad_row says", row.Fields()...)
+	} else {
+		h.Logger.Error("skipped an outbox row that cannot be published, as an operator decided", row.Fields()...)
+	}
 	h.skipped.Add(1)
 	h.note(row, relay.Skip)
 }
@@ -122,8 +127,14 @@ func (h *Handler) Sent(row Row, letter *router.Record) {
 	h.deadLettered.Add(1)
 	h.Metrics.DeadLettered(string(row.Reason))
 	h.note(row, relay.DeadLetter)
-	h.Logger.Error("sent an outbox row that cannot be published to the dead-letter topic, as router.on_bad_row says",
-		append(row.Fields(), zap.String(logkey.Topic, letter.Topic))...)
+	fields := append(row.Fields(), zap.String(logkey.Topic, letter.Topic))
+	if row.Decided == "" {
+		h.Logger.Error("sent an outbox row that cannot be published to the dead-letter topic, as router.on_bad_row "+
+			"says", fields...)
+	} else {
+		h.Logger.Error("sent an outbox row that cannot be published to the dead-letter topic, as an operator decided",
+			fields...)
+	}
 }
 
 func (h *Handler) note(row Row, action relay.Policy) {

@@ -100,8 +100,8 @@ var mutants = []mutant{
 		"	return v.any && pos.Commit <= v.upTo.Commit+200", "", "",
 	},
 	{
-		"publish repeated rows", "internal/connector/reader.go", "	if !fresh {\n		if r.haltedAt(pos)",
-		"	if false && !fresh {\n		if r.haltedAt(pos)", "", "",
+		"publish repeated rows", "internal/connector/reader.go", "	if !fresh {\n		r.c.counts.repeated",
+		"	if false && !fresh {\n		r.c.counts.repeated", "", "",
 	},
 	{
 		"do not wait for the producer at a stop", "internal/connector/drain.go",

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/test/testkit"
+)
+
+const insertBadOrder = `ALTER TABLE outbox DROP CONSTRAINT IF EXISTS outbox_aggregate_type_check;
+	INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload)
+	VALUES ('orders/bad', '1', 'created', '{}')`
+
+// haltedID waits until the connector lists a halted row and returns its event id.
+func haltedID(b *bed) (id string) {
+	b.Helper()
+	conn, err := b.db.Server.Connect(b.Context(), b.db.Name)
+	require.NoError(b, err)
+	defer conn.Close(b.Context())
+	require.Eventually(b, func() bool {
+		return conn.QueryRow(b.Context(),
+			"SELECT event_id FROM cdc_outbox_decisions WHERE kind = 'halted' AND closed_at IS NULL").Scan(&id) == nil
+	}, 20*time.Second, 50*time.Millisecond)
+	return id
+}
+
+// TestAHaltedRowIsPassedWhileRunning: a decision is for one row, is taken up by the running process, and is on record.
+func TestAHaltedRowIsPassedWhileRunning(t *testing.T) {
+	for _, delivery := range []string{"at_least_once", "exactly_once"} {
+		t.Run(delivery, func(t *testing.T) {
+			b := newBed(t, testkit.Postgres(t), "orders.events")
+			require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
+			r := start(t, b.env, "--delivery="+delivery)
+			r.awaitReady(http.StatusOK)
+			b.db.Exec(t, insertOneOrder)
+			require.Equal(t, 3, invoke(t, b.env, "row", "pass", "x", "--reason", "r").code, "nothing is halted")
+			b.db.Exec(t, insertBadOrder)
+			b.db.Exec(t, insertOneOrder)
+			b.db.Exec(t, insertBadOrder)
+			first := haltedID(b)
+
+			refused := invoke(t, b.env, "row", "pass", "another", "--reason", "r")
+			require.Equal(t, 3, refused.code)
+			require.Contains(t, refused.stderr, "halted at another row: event "+first)
+			require.Equal(t, 2, invoke(t, b.env, "row", "pass", first).code, "why is asked for")
+			refused = invoke(t, b.env, "row", "pass", first, "--reason", "no topic")
+			require.Equal(t, 3, refused.code)
+			require.Contains(t, refused.stderr, "cdc-outbox.dead-letter", "its topic does not exist")
+			require.NotContains(t, invoke(t, b.env, "row", "list").stdout, "dead_letter event")
+
+			_, status := r.get("/status")
+			require.Contains(t, status, "cdc-outbox row pass "+first)
+			passed := invoke(t, b.env, "row", "pass", first, "--skip", "--reason", "a test")
+			require.Equal(t, 0, passed.code, passed.all())
+			began := time.Now()
+			b.records("orders.events", 2)
+			require.Less(t, time.Since(began), 4*time.Second)
+			var second string
+			require.Eventually(t, func() bool { second = haltedID(b); return second != first }, 10*time.Second,
+				50*time.Millisecond, "the decision was for one row")
+			require.Equal(t, 0, invoke(t, b.env, "row", "pass", second, "--skip", "--reason", "too").code)
+			r.awaitReady(http.StatusOK)
+			awaitSQL(b, "SELECT count(*) = 2 FROM cdc_outbox_decisions WHERE kind = 'pass' AND taken_at IS NOT NULL")
+			require.Contains(t, invoke(t, b.env, "row", "list").stdout, "taken up")
+			require.Equal(t, 0, r.stop(syscall.SIGTERM))
+			require.Len(t, b.records("orders.events", 2), 2)
+		})
+	}
+}
+
+// TestADecisionSurvivesAKill: the process is killed when it has taken the decision up, again and again; the row is met
+// again, and the decision still applies.
+func TestADecisionSurvivesAKill(t *testing.T) {
+	b := newBed(t, testkit.Postgres(t), "orders.events", "cdc-outbox.dead-letter")
+	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
+	r := start(t, b.env)
+	r.awaitReady(http.StatusOK)
+	b.db.Exec(t, insertBadOrder)
+	id := haltedID(b)
+	require.Equal(t, 0, invoke(t, b.env, "row", "pass", id, "--reason", "r").code)
+	awaitSQL(b, "SELECT count(*) = 1 FROM cdc_outbox_decisions WHERE kind = 'pass' AND taken_at IS NOT NULL")
+	require.NoError(t, r.cmd.Process.Kill())
+	<-r.done
+	r = start(t, b.env)
+	r.awaitReady(http.StatusOK)
+	b.db.Exec(t, insertOneOrder)
+	b.records("orders.events", 1)
+	b.records("cdc-outbox.dead-letter", 1)
+	awaitSQL(b, "SELECT count(*) = 1 FROM cdc_outbox_decisions WHERE kind = 'pass' AND closed_at IS NOT NULL")
+	require.Equal(t, 0, r.stop(syscall.SIGTERM))
+}
+
+// TestPauseAndResumeUnderLoad: nothing is lost or doubled, and a pause lasts over a restart.
+func TestPauseAndResumeUnderLoad(t *testing.T) {
+	b := newBed(t, testkit.Postgres(t), "orders.events")
+	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
+	r := start(t, b.env)
+	r.awaitReady(http.StatusOK)
+	require.Equal(t, 3, invoke(t, b.env, "resume").code)
+	b.db.Exec(t, insertOrders)
+	require.Equal(t, 0, invoke(t, b.env, "pause", "--reason", "maintenance").code)
+	b.db.Exec(t, insertOrders)
+	r.awaitAnswer("/readyz", "paused by")
+	r.awaitAnswer("/status", "maintenance")
+	require.Equal(t, 3, invoke(t, b.env, "pause").code)
+	before := len(b.records("orders.events", 20))
+	b.db.Exec(t, insertOrders)
+	time.Sleep(time.Second)
+	require.Len(t, b.records("orders.events", 20), before, "nothing is read")
+	require.Equal(t, 0, r.stop(syscall.SIGTERM))
+
+	r = start(t, b.env)
+	r.awaitAnswer("/readyz", "paused by")
+	require.Contains(t, invoke(t, b.env, "row", "list").stdout, "maintenance")
+	require.Equal(t, 0, invoke(t, b.env, "resume").code)
+	r.awaitReady(http.StatusOK)
+	b.records("orders.events", 60)
+	require.Equal(t, 0, r.stop(syscall.SIGTERM))
+	require.Len(t, b.records("orders.events", 60), 60)
+	require.False(t, strings.Contains(r.text(), "secret"))
+}
+
+// TestAWaitingInstanceTakesNothingUp: the instance that holds the slot takes decisions up.
+func TestAWaitingInstanceTakesNothingUp(t *testing.T) {
+	b := newBed(t, testkit.Postgres(t), "orders.events")
+	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
+	first := start(t, b.env)
+	first.awaitReady(http.StatusOK)
+	second := start(t, b.env)
+	second.awaitAnswer("/status", `standby`)
+	b.db.Exec(t, insertBadOrder)
+	id := haltedID(b)
+	require.Equal(t, 0, invoke(t, b.env, "row", "pass", id, "--skip", "--reason", "r").code)
+	first.awaitReady(http.StatusOK)
+	require.Contains(t, first.text(), "took up an operator's decision")
+	require.NotContains(t, second.text(), "took up an operator's decision")
+}

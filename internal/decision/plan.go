@@ -1,0 +1,112 @@
+package decision
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay"
+)
+
+// View is the relay as decisions are judged by it.
+type View struct {
+	Holds     bool               // it works: it holds the slot, or polls. A waiting instance takes nothing up
+	Halted    []*relay.HaltedRow // the rows at which it is halted
+	Confirmed lsn.LSN            // 0: not known, or rows are polled
+}
+
+// Steps are what is to be done.
+type Steps struct {
+	Pause *Decision // the pause in effect, nil: there is none
+
+	Insert []*relay.HaltedRow // rows to be listed as halted
+	Take   []*Decision        // decisions to be marked as taken up, and then applied
+	Apply  []*Decision        // decisions about the rows at which the relay is halted; those in Take are among them
+	Close  []int64
+}
+
+// Plan says what follows from the rows of the table, which are in the order of their ids: all that are open, and those
+// about the rows at which the relay is halted.
+func Plan(rows []Decision, v View) (s Steps) {
+	halted := func(position, id string) bool {
+		for _, h := range v.Halted {
+			if h.Position == position && h.EventID == id {
+				return true
+			}
+		}
+		return false
+	}
+	listed := map[string]bool{}
+	for i := range rows {
+		d := &rows[i]
+		open := d.ClosedAt == nil
+		switch d.Kind {
+		case Pause:
+			if open {
+				s.Pause = d
+			}
+		case Resume:
+			if open {
+				s.Pause = nil
+			}
+		case Halted:
+			switch {
+			case !open:
+			case v.Holds && halted(d.Position, d.EventID) && !listed[d.Position]:
+				listed[d.Position] = true
+			case v.Holds:
+				s.Close = append(s.Close, d.ID)
+			}
+		case Pass:
+			if open && v.Holds && !halted(d.Position, d.EventID) && passed(d.Position, v.Confirmed) {
+				s.Close = append(s.Close, d.ID)
+			}
+		}
+	}
+	if !v.Holds {
+		return s
+	}
+	s.switches(rows)
+	for _, h := range v.Halted {
+		if !listed[h.Position] {
+			s.Insert = append(s.Insert, h)
+		}
+		for i := len(rows) - 1; i >= 0; i-- { // the last word counts
+			if d := &rows[i]; d.Of(h.Position, h.EventID) {
+				s.Apply = append(s.Apply, d)
+				if d.TakenAt == nil {
+					s.Take = append(s.Take, d)
+				}
+				break
+			}
+		}
+	}
+	return s
+}
+
+// switches takes up pauses and resumptions, and closes those that are no longer in effect.
+func (s *Steps) switches(rows []Decision) {
+	for i := range rows {
+		d := &rows[i]
+		if d.ClosedAt != nil || d.Kind != Pause && d.Kind != Resume {
+			continue
+		}
+		if d.TakenAt == nil {
+			s.Take = append(s.Take, d)
+		}
+		if s.Pause == nil || d.ID != s.Pause.ID {
+			s.Close = append(s.Close, d.ID)
+		}
+	}
+}
+
+// passed reports whether everything up to the transaction of a position is confirmed. A row that is polled has no such
+// position, and is passed as soon as the relay is not halted at it.
+func passed(position string, confirmed lsn.LSN) bool {
+	commit, _, found := strings.Cut(position, "-")
+	n, err := strconv.ParseUint(commit, 16, 64)
+	if !found || err != nil || len(commit) != 16 {
+		return strings.HasPrefix(position, "seq-")
+	}
+	return confirmed > lsn.LSN(n)
+}
