@@ -30,6 +30,10 @@ var docs = map[string]string{
 		"state, for example from a snapshot of its disk; without it, a restore while the connector is down is " +
 		"not noticed with delivery: at_least_once. setup creates the table. If the table does not exist, the " +
 		"check is skipped. off disables the check.",
+	"postgres.decisions": "" +
+		"Table in which operators' decisions about a running connector are written, by the commands row pass, " +
+		"pause and resume, and read by the connector once a second. setup creates the table. If it does not " +
+		"exist, nothing can be decided while the connector runs. off disables it.",
 	"postgres.on_change": "" +
 		"What an UPDATE or TRUNCATE of the outbox does, if the publication sends it. Neither is an event. " +
 		"warn counts the change and logs it, ignore only counts it, halt stops in front of it. A DELETE is " +
