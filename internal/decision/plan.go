@@ -21,7 +21,7 @@ type Steps struct {
 
 	Insert []*relay.HaltedRow // rows to be listed as halted
 	Take   []*Decision        // decisions to be marked as taken up, and then applied
-	Apply  []*Decision        // decisions about the rows at which the relay is halted; those in Take are among them
+	Apply  []*Decision        // decisions about the rows at which the relay is halted; they include the decisions in Take
 	Close  []int64
 }
 
@@ -84,7 +84,7 @@ func Plan(rows []Decision, v View) (s Steps) {
 	return s
 }
 
-// switches takes up pauses and resumptions, and closes those that are no longer in effect.
+// switches takes up pauses and resumptions, and closes what is no longer in effect.
 func (s *Steps) switches(rows []Decision) {
 	for i := range rows {
 		d := &rows[i]

@@ -20,7 +20,7 @@ const (
 	interval = time.Second
 	// missing is how often a table that does not exist, or may not be used, is looked for.
 	missing = 15 * time.Second
-	// patience bounds one look, connecting included.
+	// patience bounds one query, connecting included.
 	patience = 5 * time.Second
 )
 
