@@ -34,7 +34,7 @@ func (a *app) rowListCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "list",
 		Short:   "List the halted row and the latest decisions",
-		Long:    "list prints the row at which the connector is halted, what is decided and not confirmed, and the latest others.",
+		Long:    "list prints the row at which the connector is halted, open decisions, and the latest others.",
 		Example: "  cdc-outbox row list --json",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -67,8 +67,8 @@ func (a *app) rowPassCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pass EVENT_ID",
 		Short: "Pass the halted row: write it to the dead-letter topic, or skip it",
-		Long: `pass decides about the row at which the connector is halted, and about no other row. It is named by its event
-id, or by its position. By default the row becomes a dead letter, which dead-letter retry corrects and sends.`,
+		Long: `pass decides about the row at which the connector is halted, and about no other row. It is named by its
+event id, or by its position. By default the row becomes a dead letter, which dead-letter retry corrects and sends.`,
 		Example: "  cdc-outbox row pass 018f4d3c-0000-7000-8000-000000000001 --reason 'no key'\n" +
 			"  cdc-outbox row pass 018f4d3c-0000-7000-8000-000000000001 --skip --reason 'a test event'",
 		Args: cobra.ExactArgs(1),
@@ -127,8 +127,8 @@ func (a *app) switchCommand(kind decision.Kind, short, long string) *cobra.Comma
 
 func (a *app) pauseCommand() *cobra.Command {
 	return a.switchCommand(decision.Pause, "Stop publishing, until resume",
-		`pause lets the connector read no more, within two seconds and across restarts. It holds its slot, which keeps WAL
-meanwhile: alerts about the slot's size still fire.`)
+		`pause lets the connector read no more, within two seconds and across restarts. It holds its slot, which keeps
+WAL meanwhile: alerts about the slot's size still fire.`)
 }
 
 func (a *app) resumeCommand() *cobra.Command {

@@ -36,9 +36,9 @@ type Postgres struct {
 	// `setup` creates the table. If the table does not exist, the check is skipped. `off` disables the check.
 	Checkpoint string `key:"checkpoint" default:"public.cdc_outbox_slots"`
 
-	// Table in which operators' decisions about a running connector are written, by the commands `row pass`, `pause` and
-	// `resume`, and read by the connector once a second. `setup` creates the table. If it does not exist, nothing can be
-	// decided while the connector runs. `off` disables it.
+	// Table in which operators' decisions about a running connector are written, by the commands `row pass`, `pause`
+	// and `resume`, and read by the connector once a second. `setup` creates the table. If it does not exist, nothing
+	// can be decided while the connector runs. `off` disables it.
 	Decisions string `key:"decisions" default:"public.cdc_outbox_decisions"`
 
 	// What an `UPDATE` or `TRUNCATE` of the outbox does, if the publication sends it. Neither is an event. `warn`

@@ -19,9 +19,9 @@ import (
 var errHalted = errors.New("halted")
 
 // passOver is the remedy for the row itself: it is read from the log, where it cannot be corrected.
-const passOver = "If that is a setting, restart with it, and the row is read again. Correcting or deleting the row in " +
-	"the table does not help: the log holds it as it was written; after --skip, insert it again, corrected. A policy for " +
-	"all such rows needs a restart: --router-on-bad-row dead_letter, or --router-on-bad-row skip."
+const passOver = "If that is a setting, restart with it, and the row is read again. Correcting or deleting the row " +
+	"in the table does not help: the log holds it as it was written; after --skip, insert it again, corrected. A " +
+	"policy for all such rows needs a restart: --router-on-bad-row dead_letter, or --router-on-bad-row skip."
 
 // applyPolicy applies the policy to a row that cannot become a record.
 func (r *reader) applyPolicy(row outboxRow, err error) error {

@@ -107,8 +107,8 @@ func (w *snapshotRun) run() error {
 		if err == nil && last > 0 {
 			w.taken = last
 		}
-		if serr := w.strikeOff(); serr != nil && (err == nil || errors.Is(err, errHalted) || errors.Is(err, errPaused) ||
-			errors.Is(err, errStopping)) {
+		if serr := w.strikeOff(); serr != nil && (err == nil || errors.Is(err, errHalted) ||
+			errors.Is(err, errPaused) || errors.Is(err, errStopping)) {
 			return serr
 		}
 		if err != nil {

@@ -46,7 +46,8 @@ func (d Desk) Pass(ctx context.Context, row string, action relay.Policy, reason 
 			return err
 		}
 		made, err = d.Table.insert(ctx, conn, Decision{
-			Kind: Pass, Position: halted.Position, EventID: halted.EventID, Action: action, Reason: reason, From: from(),
+			Kind: Pass, Position: halted.Position, EventID: halted.EventID, Action: action, Reason: reason,
+			From: from(),
 		})
 		return err
 	})

@@ -21,7 +21,7 @@ type Steps struct {
 
 	Insert []*relay.HaltedRow // rows to be listed as halted
 	Take   []*Decision        // decisions to be marked as taken up, and then applied
-	Apply  []*Decision        // decisions about the rows at which the relay is halted; they include the decisions in Take
+	Apply  []*Decision        // decisions about the halted rows, with the decisions in Take
 	Close  []int64
 }
 

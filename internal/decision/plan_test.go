@@ -29,6 +29,7 @@ func TestPlan(t *testing.T) {
 	other := Decision{ID: 3, Kind: Pass, Position: at100, EventID: "b"}
 	pause, resume := Decision{ID: 4, Kind: Pause}, Decision{ID: 5, Kind: Resume}
 
+	met := View{Holds: true, Halted: here}
 	for name, c := range map[string]struct {
 		rows   []Decision
 		view   View
@@ -42,9 +43,9 @@ func TestPlan(t *testing.T) {
 		"halted, listed":         {rows: []Decision{halted}, view: View{Holds: true, Halted: here}},
 		"listed, not halted":     {rows: []Decision{halted}, view: View{Holds: true}, close: []int64{1}},
 		"a waiting instance":     {rows: []Decision{halted, pass}, view: View{Halted: here}},
-		"decided":                {[]Decision{halted, pass}, View{Holds: true, Halted: here}, 0, []int64{2}, []int64{2}, nil, 0},
-		"met again after a kill": {[]Decision{halted, taken}, View{Holds: true, Halted: here}, 0, nil, []int64{2}, nil, 0},
-		"met again when closed":  {[]Decision{halted, closed}, View{Holds: true, Halted: here}, 0, nil, []int64{2}, nil, 0},
+		"decided":                {[]Decision{halted, pass}, met, 0, []int64{2}, []int64{2}, nil, 0},
+		"met again after a kill": {[]Decision{halted, taken}, met, 0, nil, []int64{2}, nil, 0},
+		"met again when closed":  {[]Decision{halted, closed}, met, 0, nil, []int64{2}, nil, 0},
 		"about another event":    {rows: []Decision{halted, other}, view: View{Holds: true, Halted: here}},
 		"applied, not confirmed": {rows: []Decision{taken}, view: View{Holds: true, Confirmed: 100}},
 		"confirmed":              {rows: []Decision{taken}, view: View{Holds: true, Confirmed: 101}, close: []int64{2}},

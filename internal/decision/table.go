@@ -95,7 +95,8 @@ func (t Table) insert(ctx context.Context, conn *pgx.Conn, d Decision) (Decision
 		}
 		return &s
 	}
-	err := conn.QueryRow(ctx, fmt.Sprintf(`INSERT INTO %s (relay, kind, position, event_id, action, reason, decided_from)
+	err := conn.QueryRow(ctx, fmt.Sprintf(`INSERT INTO %s
+		(relay, kind, position, event_id, action, reason, decided_from)
 		VALUES ($1::text, $2::text, $3::text, $4::text, $5::text, $6::text, $7::text)
 		RETURNING id, decided_at, decided_by`, t.Name.SQL()), t.Relay, string(d.Kind), null(d.Position),
 		d.EventID, null(string(d.Action)), d.Reason, d.From).Scan(&d.ID, &d.At, &d.By)

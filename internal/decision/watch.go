@@ -126,7 +126,9 @@ func (w *Watch) follow(ctx context.Context, s Steps, v View) error {
 	if s.Pause == nil {
 		w.Relay.Pause(nil)
 	} else {
-		w.Relay.Pause(&relay.Pause{By: s.Pause.By + " (" + s.Pause.From + ")", Reason: s.Pause.Reason, Since: s.Pause.At})
+		w.Relay.Pause(&relay.Pause{
+			By: s.Pause.By + " (" + s.Pause.From + ")", Reason: s.Pause.Reason, Since: s.Pause.At,
+		})
 	}
 	for _, d := range s.Take {
 		at := d.Position

@@ -29,8 +29,9 @@ func lookupDecisionsTable(ctx context.Context, q postgres.Querier, t identifier.
 	err = q.QueryRow(ctx, `
 		SELECT c.oid IS NOT NULL, coalesce(has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'INSERT')
 		       AND has_table_privilege(c.oid, 'UPDATE'), false), has_schema_privilege(n.oid, 'CREATE'),
-		       coalesce((SELECT has_table_privilege(r.oid, c.oid, 'SELECT') AND has_table_privilege(r.oid, c.oid, 'INSERT')
-		           AND has_table_privilege(r.oid, c.oid, 'UPDATE') FROM pg_catalog.pg_roles r
+		       coalesce((SELECT has_table_privilege(r.oid, c.oid, 'SELECT')
+		           AND has_table_privilege(r.oid, c.oid, 'INSERT') AND has_table_privilege(r.oid, c.oid, 'UPDATE')
+		           FROM pg_catalog.pg_roles r
 		           WHERE r.rolname = $3::text), false)
 		  FROM pg_catalog.pg_namespace n LEFT JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid
 		    AND c.relname = $2::text
@@ -48,7 +49,8 @@ func lookupDecisionsTable(ctx context.Context, q postgres.Querier, t identifier.
 // publication and slot.
 func planDecisions(cfg Config, st state) []Step {
 	var steps []Step
-	if cfg.Decisions.Name == "" || cfg.onlyNeeded && (!st.Decisions.MayCreate || st.Publication.Exists || st.Slot.Exists) {
+	begun := st.Publication.Exists || st.Slot.Exists
+	if cfg.Decisions.Name == "" || cfg.onlyNeeded && (!st.Decisions.MayCreate || begun) {
 		return nil
 	}
 	if !st.Decisions.Exists {
