@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -107,7 +108,7 @@ func (a *app) retry(ctx context.Context, c *config.Loaded, o *retryFlags, names 
 	if failed > 0 {
 		return &fault.Error{
 			Kind: fault.Operator, Object: "dead-letter retry",
-			Err:  fmt.Errorf("%d dead letters are not published", failed),
+			Err:  errors.New(counted(int64(failed), "dead letter is", "dead letters are") + " not published"),
 			Next: "Do what the lines above say, then retry them.",
 		}
 	}

@@ -90,7 +90,8 @@ func (a *app) printVerdict(v *verify.Report, asJSON bool) error {
 		return enc.Encode(v)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d topics; records: %d on the left, %d on the right; %d events are on both sides\n", len(v.Topics),
+	fmt.Fprintf(&b, "%s; records: %d on the left, %d on the right; %d events are on both sides\n",
+		counted(int64(len(v.Topics)), "topic", "topics"),
 		v.Records[0], v.Records[1], v.Matched)
 	for _, name := range v.Missing {
 		fmt.Fprintf(&b, "! topic %s does not exist\n", fault.Printable(name))

@@ -104,7 +104,8 @@ func (c *Consumer) checkDeadLetterTopics(ctx context.Context) error {
 	}
 	for _, topic := range answer.Topics {
 		if errors.Is(topic.Error, kafka.UnknownTopicOrPartition) {
-			return fmt.Errorf("consumer: the dead-letter topic %s does not exist; create it first", topic.Name)
+			return fmt.Errorf("consumer: the dead-letter topic %s does not exist; create it first: kafka-topics.sh "+
+				"--bootstrap-server BROKER:9092 --create --topic %[1]s", topic.Name)
 		}
 	}
 	return nil
