@@ -198,3 +198,24 @@ func TestVersionsShowWhatTheyKnow(t *testing.T) {
 	db.Exec(t, `ROLLBACK PREPARED 'a ''gid'''`)
 	eventually(t, func() bool { return one(m).HeldBy == nil })
 }
+
+// Two samples show growth and the time left, and warn of a slot that no session reads.
+func TestLookTwiceKnowsGrowth(t *testing.T) {
+	db := testkit.Postgres(t)
+	db.Exec(t, `CREATE TABLE filler (x text)`)
+	db.Exec(t, `SELECT pg_create_logical_replication_slot('`+db.Slot+`', 'pgoutput')`)
+	db.Exec(t, `INSERT INTO filler SELECT repeat('x', 1000) FROM generate_series(1, 5000)`)
+	cfg := Config{
+		DSN: func() (string, error) { return db.DSN, nil }, Only: []string{db.Slot}, Thresholds: DefaultThresholds,
+	}
+	once, err := Look(t.Context(), cfg)
+	require.NoError(t, err)
+	require.Nil(t, once[0].GrowthPerSecond)
+	require.Empty(t, once[0].Alerts)
+	twice, err := LookTwice(t.Context(), cfg)
+	require.NoError(t, err)
+	require.NotNil(t, twice[0].GrowthPerSecond)
+	require.Equal(t, alert.Warn, twice[0].Level)
+	require.Equal(t, "slot_inactive", twice[0].Alerts[0].Rule)
+	require.Contains(t, twice[0].Alerts[0].Sentence, "No session ")
+}

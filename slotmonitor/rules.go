@@ -210,6 +210,10 @@ func judgeInactive(s Slot, th Thresholds, _ alert.Level) (alert.Level, string) {
 	if age < th.Inactive {
 		return alert.OK, ""
 	}
+	if age < 2*Between { // first seen now
+		return alert.Warn, fmt.Sprintf("No session reads the slot; it holds back %s of WAL, which grows with "+
+			"everything that is written.", size(s.RetainedBytes))
+	}
 	return alert.Warn, fmt.Sprintf("No session has read the slot for %s; it holds back %s of WAL, which grows with "+
 		"everything that is written.", fault.Duration(age), size(s.RetainedBytes))
 }

@@ -32,7 +32,8 @@ On a terminal it shows a table. Otherwise it runs as a service: alerts go to the
 http.listen; on a terminal it listens only if http.listen is set.
 
 The exit code is 0 when stopped as asked. With --once it is 0 when no slot is critical, 3 when one is, and 1 when the
-server does not answer. The growth of a slot takes more than one sample, so --once knows neither it nor the time left.`,
+server does not answer. It takes two samples, two seconds apart, for the growth and the time left, and warns of each
+slot that no session reads.`,
 		Example: `  cdc-outbox monitor --postgres-dsn postgres://watcher@db.internal/postgres
   cdc-outbox monitor --once --json | jq '.slots[] | {name, retained_wal_bytes}'
   cdc-outbox monitor --http-listen 0.0.0.0:9465 --monitor-webhook @/run/secrets/webhook`,
@@ -53,14 +54,17 @@ server does not answer. The growth of a slot takes more than one sample, so --on
 			return a.monitor(cmd.Context(), c, mc, asJSON)
 		},
 	}
-	cmd.Flags().BoolVar(&once, "once", false, "look once and say in the exit code how it is")
+	cmd.Flags().BoolVar(&once, "once", false, "take two samples and say in the exit code how it is")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, without --once a line for each sample")
 	cmd.Flags().StringSliceVar(&only, "only", nil, "names of slots; default all")
 	return cmd
 }
 
 func (a *app) monitorOnce(ctx context.Context, c *config.Loaded, mc slotmonitor.Config, asJSON bool) error {
-	list, err := slotmonitor.Look(ctx, mc)
+	if terminal(a.stderr) {
+		_, _ = fmt.Fprintf(a.stderr, "Measuring how fast the slots grow, %s\n", fault.Duration(slotmonitor.Between))
+	}
+	list, err := slotmonitor.LookTwice(ctx, mc)
 	if err != nil {
 		return &fault.Error{
 			Kind: fault.Retry, Object: "postgres", Err: err,
