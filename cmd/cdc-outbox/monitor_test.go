@@ -48,7 +48,7 @@ func TestMonitorNeedsNothingButADSN(t *testing.T) {
 
 	r := invoke(t, nil, "monitor", "--once", dsn)
 	require.Equal(t, 0, r.code, r.all())
-	require.Regexp(t, `(?m)^debezium +`+db.Name+` +pgoutput +nobody( for .*)? +reserved .* ok$`, r.stdout)
+	require.Regexp(t, `(?m)^debezium +`+db.Name+` +pgoutput +nobody( for .*)? +reserved .* warn$`, r.stdout)
 	require.Regexp(t, `(?m)^other .*test_decoding`, r.stdout)
 	r = invoke(t, nil, "monitor", "--once", "--json", "--only=other", dsn)
 	require.Equal(t, 0, r.code, r.all())
