@@ -37,6 +37,7 @@ const (
 	Now               = "now"                 // a number after a change
 	Object            = "object"              // what failed: slot "x", topic "y"
 	Of                = "of"                  // the total that a number belongs to
+	Page              = "page"                // its address for a browser
 	Partition         = "partition"           // Kafka partition
 	Partitions        = "partitions"          // a number of partitions
 	Position          = "position"            // commit LSN and index within the transaction

@@ -1,6 +1,8 @@
 package service
 
 import (
+	"net"
+
 	"github.com/cdc-outbox/cdc-outbox/internal/connector"
 	"github.com/cdc-outbox/cdc-outbox/internal/page"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
@@ -36,4 +38,16 @@ func slotFigures(monitor *slotmonitor.Monitor) []page.Slot {
 		)
 	}
 	return all
+}
+
+// pageAddress is where a browser on this host finds the page of a server that listens on an address.
+func pageAddress(listens string) string {
+	host, port, err := net.SplitHostPort(listens)
+	if err != nil {
+		return ""
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return "http://" + net.JoinHostPort(host, port) + "/"
 }

@@ -100,7 +100,11 @@ func (p *process) listen(ctx context.Context, h telemetry.Handlers, shown *page.
 	if p.server, err = telemetry.Listen(ctx, p.Config.HTTP.Listen, h); err != nil {
 		return err
 	}
-	p.Logger.Info("listening", zap.String(logkey.Address, p.server.Addr()))
+	fields := []zap.Field{zap.String(logkey.Address, p.server.Addr())}
+	if shown != nil {
+		fields = append(fields, zap.String(logkey.Page, pageAddress(p.server.Addr())))
+	}
+	p.Logger.Info("listening", fields...)
 	return nil
 }
 
