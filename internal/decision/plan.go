@@ -1,6 +1,7 @@
 package decision
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -25,63 +26,67 @@ type Steps struct {
 	Close  []int64
 }
 
-// Plan says what follows from the rows of the table, which are in the order of their ids: all that are open, and those
-// about the rows at which the relay is halted.
+// Plan says what follows from the rows of the table, which are in the order of their ids: all that are open, and the
+// decisions about the rows at which the relay is halted.
 func Plan(rows []Decision, v View) (s Steps) {
-	halted := func(position, id string) bool {
-		for _, h := range v.Halted {
-			if h.Position == position && h.EventID == id {
-				return true
-			}
+	for i := range rows {
+		switch d := &rows[i]; {
+		case d.ClosedAt != nil:
+		case d.Kind == Pause:
+			s.Pause = d
+		case d.Kind == Resume:
+			s.Pause = nil
 		}
-		return false
 	}
+	if v.Holds {
+		s.switches(rows)
+		s.halts(rows, v)
+	}
+	return s
+}
+
+// halted reports whether the relay is halted at the row.
+func (v *View) halted(d *Decision) bool {
+	return slices.ContainsFunc(v.Halted, func(h *relay.HaltedRow) bool {
+		return h.Position == d.Position && h.EventID == d.EventID
+	})
+}
+
+// halts lists the halted rows, closes what is over, and applies the decisions.
+func (s *Steps) halts(rows []Decision, v View) {
 	listed := map[string]bool{}
 	for i := range rows {
 		d := &rows[i]
-		open := d.ClosedAt == nil
-		switch d.Kind {
-		case Pause:
-			if open {
-				s.Pause = d
-			}
-		case Resume:
-			if open {
-				s.Pause = nil
-			}
-		case Halted:
-			switch {
-			case !open:
-			case v.Holds && halted(d.Position, d.EventID) && !listed[d.Position]:
-				listed[d.Position] = true
-			case v.Holds:
-				s.Close = append(s.Close, d.ID)
-			}
-		case Pass:
-			if open && v.Holds && !halted(d.Position, d.EventID) && passed(d.Position, v.Confirmed) {
-				s.Close = append(s.Close, d.ID)
-			}
+		here := v.halted(d)
+		switch {
+		case d.ClosedAt != nil:
+		case d.Kind == Halted && here && !listed[d.Position]:
+			listed[d.Position] = true
+		case d.Kind == Halted, d.Kind == Pass && !here && passed(d.Position, v.Confirmed):
+			s.Close = append(s.Close, d.ID)
 		}
 	}
-	if !v.Holds {
-		return s
-	}
-	s.switches(rows)
 	for _, h := range v.Halted {
 		if !listed[h.Position] {
 			s.Insert = append(s.Insert, h)
 		}
-		for i := len(rows) - 1; i >= 0; i-- { // the last word counts
-			if d := &rows[i]; d.Of(h.Position, h.EventID) {
-				s.Apply = append(s.Apply, d)
-				if d.TakenAt == nil {
-					s.Take = append(s.Take, d)
-				}
-				break
-			}
-		}
+		s.applies(rows, h)
 	}
-	return s
+}
+
+// applies finds the decision about a halted row: the last one counts.
+func (s *Steps) applies(rows []Decision, h *relay.HaltedRow) {
+	for i := len(rows) - 1; i >= 0; i-- {
+		d := &rows[i]
+		if !d.Of(h.Position, h.EventID) {
+			continue
+		}
+		s.Apply = append(s.Apply, d)
+		if d.TakenAt == nil {
+			s.Take = append(s.Take, d)
+		}
+		return
+	}
 }
 
 // switches takes up pauses and resumptions, and closes what is no longer in effect.
