@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 )
 
@@ -67,8 +66,8 @@ func (p *Producer) tickBroker(b *broker, now time.Time) time.Time {
 		since = b.throttledUntil // until then the broker does not read what came after
 	}
 	if age := now.Sub(since); age > p.cfg.pace.slowAnswer {
-		b.trouble.set(p.log, wire.BrokerUnreachable, "broker "+b.addr,
-			fmt.Sprintf("The broker at %s has not answered for %s.", b.addr, fault.Duration(age)), fault.Remedy{})
+		silent, object := b.conn.wire.Silent(age), "broker "+b.addr
+		b.trouble.set(p.log, wire.BrokerUnreachable, object, wire.Sentences(object, silent), silent.Remedy())
 		p.wantMetadata() // maybe another broker leads its partitions by now
 	}
 	switch {

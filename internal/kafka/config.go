@@ -106,6 +106,7 @@ type pace struct {
 	moveGrace   time.Duration // a broker that lost a partition may take this long to answer for it
 	verifying   time.Duration // see mayVerify
 	coordinator time.Duration // how long the transactional id's coordinator may be missing without transactions
+	settling    time.Duration // leaders of a topic that is new, or maybe deleted, may be missing this long unreported
 	slowAnswer  time.Duration // an answer that takes longer is a reason to ask who leads
 }
 
@@ -119,6 +120,7 @@ func defaultPace() pace {
 		moveGrace:   time.Second,
 		verifying:   3 * time.Second,
 		coordinator: coordinatorPatience,
+		settling:    3 * time.Second,
 		slowAnswer:  3 * time.Second,
 	}
 }

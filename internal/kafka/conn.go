@@ -121,7 +121,10 @@ func (c *conn) write(ctx context.Context) error {
 		} else {
 			err = writeAll(buffered, buffers)
 		}
-		if err != nil {
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return c.wire.Silent(c.cfg.RequestTimeout)
+		case err != nil:
 			return fmt.Errorf("send to %s: %w", c.wire.Addr, err)
 		}
 		c.expect()
@@ -165,7 +168,7 @@ func (c *conn) read(ctx context.Context, answered func(*request, *wire.ProduceAn
 	for {
 		if _, err := c.wire.Reader.Peek(1); err != nil {
 			if errors.Is(err, os.ErrDeadlineExceeded) {
-				return fmt.Errorf("no answer from %s within %s", c.wire.Addr, c.cfg.RequestTimeout)
+				return c.wire.Silent(c.cfg.RequestTimeout)
 			}
 			return wire.NoEOF(err)
 		}

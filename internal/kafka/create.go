@@ -97,6 +97,7 @@ func (p *Producer) created(t *topic, answer *createtopics.ResponseTopic) {
 	c.at = later(p.cfg.pace.delay(c.failures))
 	switch answer.ErrorCode {
 	case 0:
+		t.madeAt = time.Now()
 		p.log.Info("created topic", zap.String(logkey.Topic, t.name), zap.Int(logkey.Partitions, s.Partitions),
 			zap.Int(logkey.ReplicationFactor, s.ReplicationFactor))
 	case wire.TopicAlreadyExists: // another program was quicker, or the broker that we asked for metadata is behind

@@ -148,6 +148,7 @@ func (p *Producer) leader(id int32) *broker {
 // applyTopic brings partitions and leaders in line with an answer.
 func (p *Producer) applyTopic(t *topic, answer *metadata.ResponseTopic) {
 	if v := wire.VerdictOf(answer.ErrorCode); v.Action != wire.Done && len(answer.Partitions) == 0 {
+		t.absent = v.Code == wire.UnknownTopic
 		switch {
 		case v.Code == wire.UnknownTopic && !t.wantedNow():
 			t.trouble.resolve(p.log) // it was deleted, and nothing waits for it
@@ -159,7 +160,7 @@ func (p *Producer) applyTopic(t *topic, answer *metadata.ResponseTopic) {
 		}
 		return
 	}
-	t.creation, t.seenAt = creation{}, time.Now()
+	t.creation, t.seenAt, t.absent = creation{}, time.Now(), false
 	if t.wanted < len(answer.Partitions) {
 		t.trouble.resolve(p.log)
 	}

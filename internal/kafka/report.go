@@ -61,7 +61,28 @@ func (p *Producer) report(part *partition, cause wire.Verdict) {
 				"a key; a message format, timestamp or policy setting of the topic may refuse the record.")
 		}
 	}
-	part.trouble.set(p.log, cause.Trouble, "partition "+part.String(), sentence, remedy)
+	object := "partition " + part.String()
+	if p.maySettle(part, cause) {
+		part.trouble.hear(cause.Trouble, object, sentence, remedy)
+		return
+	}
+	part.trouble.speak()
+	part.trouble.set(p.log, cause.Trouble, object, sentence, remedy)
+}
+
+// maySettle reports whether the trouble with the partition may be about the whole topic: it was created a moment ago and
+// its leaders are being elected, or it was deleted, which the next metadata answer says.
+func (p *Producer) maySettle(part *partition, cause wire.Verdict) bool {
+	if cause.Trouble != wire.NoLeader {
+		return false
+	}
+	t := part.topic
+	began := part.trouble.Since
+	if part.trouble.Kind != wire.NoLeader {
+		began = time.Now()
+	}
+	return t.absent || time.Since(t.madeAt) < p.cfg.pace.settling ||
+		cause.Code == wire.UnknownTopic && time.Since(began) < p.cfg.pace.settling
 }
 
 // mayVerify reports whether NOT_ENOUGH_REPLICAS may not be a trouble. With transactions a broker also answers it
@@ -110,8 +131,13 @@ func (p *Producer) reportTopic(t *topic, v wire.Verdict) {
 	case v.Action == wire.Mute:
 		t.trouble.set(p.log, wire.Rejected, object, fmt.Sprintf("The broker answers %s.", v.Name), fault.Remedy{})
 	default:
-		t.trouble.set(p.log, wire.NoLeader, object, fmt.Sprintf("The topic's leaders are not known yet (%s).", v.Name),
-			fault.Remedy{})
+		sentence := fmt.Sprintf("The topic's leaders are not known yet (%s).", v.Name)
+		if time.Since(t.madeAt) < p.cfg.pace.settling {
+			t.trouble.hear(wire.NoLeader, object, sentence, fault.Remedy{})
+			return
+		}
+		t.trouble.speak()
+		t.trouble.set(p.log, wire.NoLeader, object, sentence, fault.Remedy{})
 	}
 }
 
@@ -144,9 +170,14 @@ func (p *Producer) reportGone(part *partition, now int) {
 // reportDial records why a connection did not come about, and returns the kind.
 func (p *Producer) reportDial(t *trouble, object string, err error) wire.TroubleKind {
 	kind, remedy := wire.BrokerUnreachable, fault.Remedy{}
-	var de *wire.DialError
+	var (
+		de     *wire.DialError
+		silent *wire.Silence
+	)
 	if errors.As(err, &de) {
 		kind, remedy = de.Kind, fault.Do(de.Remedy)
+	} else if errors.As(err, &silent) {
+		remedy = silent.Remedy()
 	}
 	sentence := wire.Sentences(object, err)
 	if t.Kind != kind && p.reported(t, kind) {

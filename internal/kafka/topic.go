@@ -44,6 +44,9 @@ type topic struct {
 
 	creation creation
 	trouble  trouble
+
+	absent bool      // the last metadata answer knows no such topic
+	madeAt time.Time // when this producer created it
 }
 
 // ready reports whether records can be appended to the topic's partitions.

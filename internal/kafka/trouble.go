@@ -42,6 +42,13 @@ func (t *trouble) hear(kind wire.TroubleKind, object, sentence string, remedy fa
 	t.echo = true
 }
 
+// speak lets the next set log a trouble that was only heard.
+func (t *trouble) speak() {
+	if t.echo {
+		*t = trouble{}
+	}
+}
+
 // set records the trouble; it keeps Since while the kind stays the same, and logs only the change.
 func (t *trouble) set(log *zap.Logger, kind wire.TroubleKind, object, sentence string,
 	remedy fault.Remedy,
@@ -105,6 +112,9 @@ func (p *Producer) Trouble() []Trouble {
 	}
 	for _, t := range p.topics {
 		add(&t.trouble)
+		if t.absent && t.trouble.Kind != "" {
+			continue // its partitions wait for nothing besides
+		}
 		if t.unplaced != nil {
 			add(&t.unplaced.trouble)
 		}

@@ -3,6 +3,7 @@ package kafka
 import (
 	"net"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -47,4 +48,30 @@ func TestADeadBrokerIsToldOnce(t *testing.T) {
 			require.Equal(t, 1, over.FilterField(zap.String("trouble", string(wire.BrokerUnreachable))).Len())
 		})
 	}
+}
+
+// TestADeletedTopicSwallowsItsPartitions: no_leader of each partition leads to a description of a topic that is missing.
+func TestADeletedTopicSwallowsItsPartitions(t *testing.T) {
+	c := newCluster(t, kfake.SeedTopics(3, "t"))
+	core, logs := observer.New(zap.InfoLevel)
+	r := newRig(t, c, func(cfg *Config) {
+		cfg.Logger, cfg.MetadataInterval, cfg.pace.settling = zap.New(core), time.Hour, time.Minute
+	})
+	r.burst()
+	r.drain()
+	r.sent = map[string][]string{}
+	require.NoError(t, c.DeleteTopic("t"))
+	r.burst()
+	require.Eventually(t, func() bool {
+		now := r.Trouble()
+		return len(now) == 1 && now[0].Kind == wire.TopicMissing
+	}, 5*time.Second, time.Millisecond)
+	require.Never(t, func() bool {
+		now := r.Trouble()
+		return len(now) != 1 || now[0].Kind != wire.TopicMissing || !strings.Contains(now[0].Commands[0], "--create")
+	}, 200*time.Millisecond, time.Millisecond)
+	require.Equal(t, 1, logs.FilterMessage("waiting for kafka").Len(), "%v", logs.All())
+	require.NoError(t, c.CreateTopic("t", 3, nil))
+	r.drain()
+	require.Eventually(t, func() bool { return len(r.Trouble()) == 0 }, 5*time.Second, time.Millisecond)
 }

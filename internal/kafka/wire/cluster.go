@@ -38,6 +38,10 @@ type Cluster struct {
 
 	// Transactional asks for brokers that know the requests of transactions.
 	Transactional bool
+
+	// Answers remembers when each broker answered last, so that a broker that hangs is told from a listener that is
+	// none of Kafka's. Default: a memory of the cluster's own.
+	Answers *Answers
 }
 
 // SASL is how to authenticate towards the brokers.
@@ -53,6 +57,9 @@ func (c *Cluster) SetDefaults() {
 	c.ClientID = cmp.Or(c.ClientID, "cdc-outbox")
 	c.RequestTimeout = cmp.Or(c.RequestTimeout, 30*time.Second)
 	c.DialTimeout = cmp.Or(c.DialTimeout, 10*time.Second)
+	if c.Answers == nil {
+		c.Answers = &Answers{}
+	}
 	if c.Dial == nil {
 		c.Dial = (&net.Dialer{}).DialContext
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/segmentio/kafka-go/protocol"
@@ -29,11 +30,15 @@ type Conn struct {
 
 	sasl    *SASL     // nil for none
 	renewAt time.Time // when to authenticate again, zero for never; owned by the goroutine that writes
+
+	opening  bool          // Dial is not through
+	answered *atomic.Int64 // see Answers
 }
 
 func newWire(nc net.Conn, addr, clientID string) *Conn {
 	return &Conn{
-		Net: nc, Reader: bufio.NewReader(nc), Addr: addr, ClientID: clientID,
+		answered: new(atomic.Int64),
+		Net:      nc, Reader: bufio.NewReader(nc), Addr: addr, ClientID: clientID,
 		versions: map[protocol.ApiKey]int16{}, offered: map[protocol.ApiKey]versionRange{},
 	}
 }
@@ -89,11 +94,11 @@ func (w *Conn) RoundTrip(req protocol.Message, timeout time.Duration) (protocol.
 	}
 	id := w.NextID()
 	if err := protocol.WriteRequest(w.Net, version, id, w.ClientID, req); err != nil {
-		return nil, fmt.Errorf("send %s to %s: %w", req.ApiKey(), w.Addr, err)
+		return nil, fmt.Errorf("send %s to %s: %w", req.ApiKey(), w.Addr, w.timely(err, timeout))
 	}
 	res, err := w.ReadResponse(req.ApiKey(), version, id)
 	if err != nil {
-		return nil, fmt.Errorf("receive %s from %s: %w", req.ApiKey(), w.Addr, err)
+		return nil, fmt.Errorf("receive %s from %s: %w", req.ApiKey(), w.Addr, w.timely(err, timeout))
 	}
 	return res, w.Net.SetDeadline(time.Time{})
 }
@@ -136,6 +141,7 @@ func (w *Conn) header(id int32) (size int32, err error) {
 	if got := int32(binary.BigEndian.Uint32(frame[4:])); got != id {
 		return 0, fmt.Errorf("answer %d where answer %d was due", got, id)
 	}
+	w.answered.Store(time.Now().UnixNano())
 	return size, nil
 }
 

@@ -37,6 +37,7 @@ func (e *DialError) Unwrap() error { return e.err }
 
 // Dial connects to a broker: TCP, TLS, ApiVersions, SASL. All errors are *dialError.
 func Dial(ctx context.Context, c *Cluster, addr string) (_ *Conn, err error) {
+	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, c.DialTimeout)
 	defer cancel()
 
@@ -54,6 +55,7 @@ func Dial(ctx context.Context, c *Cluster, addr string) (_ *Conn, err error) {
 		}
 		if err != nil {
 			_ = raw.Close()
+			err = c.silence(ctx, addr, time.Since(began), err)
 		}
 	}()
 
@@ -63,6 +65,7 @@ func Dial(ctx context.Context, c *Cluster, addr string) (_ *Conn, err error) {
 		}
 	}
 	w := newWire(nc, addr, c.ClientID)
+	w.answered, w.opening = c.Answers.of(addr), true
 	if err := w.negotiate(c.DialTimeout); err != nil {
 		return nil, err
 	}
@@ -76,7 +79,27 @@ func Dial(ctx context.Context, c *Cluster, addr string) (_ *Conn, err error) {
 			return nil, err
 		}
 	}
+	w.opening = false
 	return w, nil
+}
+
+// silence replaces the error of a connection on which nothing came until the time was over. The reason is then that the
+// far side does not answer, whatever the read said that was cut short.
+func (c *Cluster) silence(ctx context.Context, addr string, lasted time.Duration, err error) error {
+	var s *Silence
+	switch {
+	case errors.As(err, &s):
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		s = &Silence{Addr: addr, For: min(lasted, c.DialTimeout), Opening: true, Answered: c.Answers.Last(addr)}
+	default:
+		return err
+	}
+	var de *DialError
+	remedy := s.Remedy().Next
+	if s.Answered.IsZero() && errors.As(err, &de) && de.Remedy != "" {
+		remedy = de.Remedy // what was tried last is the best guess
+	}
+	return &DialError{BrokerUnreachable, s, remedy, addr}
 }
 
 func handshakeTLS(ctx context.Context, base *tls.Config, nc net.Conn, addr string) (net.Conn, error) {

@@ -17,6 +17,10 @@ const (
 
 // Error says what the broker does in words where it can. addr is empty where err does.
 func (e *DialError) Error() string {
+	var s *Silence
+	if errors.As(e.err, &s) {
+		return s.Error()
+	}
 	if what := fault.Connection(e.err); what != "" && e.addr != "" {
 		return "the broker at " + e.addr + resolved(e.addr, e.err) + " " + what
 	}
@@ -36,8 +40,13 @@ func resolved(addr string, err error) string {
 // Sentences says why there is no connection: a sentence for each broker that was tried.
 func Sentences(object string, err error) string {
 	text := err.Error()
-	var de *DialError
-	if what := fault.Connection(err); what != "" && !errors.As(err, &de) {
+	var (
+		de *DialError
+		s  *Silence
+	)
+	if errors.As(err, &s) && !errors.As(err, &de) {
+		text = s.Error()
+	} else if what := fault.Connection(err); what != "" && !errors.As(err, &de) {
 		text = subject(object) + " " + what
 	}
 	var all []string
