@@ -9,7 +9,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/cloud"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/session"
 )
 
@@ -29,6 +31,7 @@ type connection struct {
 	only     []string
 	walFiles bool // the size of pg_wal matters
 	conn     *pgx.Conn
+	service  cloud.Service // of the server at the other end
 }
 
 func (c *connection) snapshot(ctx context.Context) (Snapshot, error) {
@@ -55,6 +58,7 @@ func (c *connection) ask(ctx context.Context) (Snapshot, error) {
 		return Snapshot{}, err
 	}
 	snap, err := parseSnapshot(answer)
+	snap.Service = c.service
 	if err != nil || !c.walFiles || !snap.MayListWAL {
 		return snap, err
 	}
@@ -79,7 +83,7 @@ func (c *connection) connect(ctx context.Context) (*pgx.Conn, error) {
 	cfg.DefaultQueryExecMode = pgx.QueryExecModeExec // no prepared statement to lose
 	conn, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
-		return nil, err
+		return nil, postgres.ConnectFault(cfg, err)
 	}
 	if err := session.Override(ctx, conn.PgConn()); err != nil {
 		_ = conn.Close(ctx) // the error that counts is the first
@@ -90,6 +94,7 @@ func (c *connection) connect(ctx context.Context) (*pgx.Conn, error) {
 		_ = conn.Close(ctx) // the error that counts is the first
 		return nil, err
 	}
+	c.service, _ = postgres.LookupService(ctx, conn) // it only words a remedy
 	return conn, nil
 }
 
@@ -105,6 +110,10 @@ func (c *connection) close() {
 
 // plain keeps what a person needs of an error. pgconn's own holds the whole configuration, password included.
 func plain(err error) error {
+	var known *fault.Error
+	if errors.As(err, &known) {
+		return err // with its remedy
+	}
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
 		return fmt.Errorf("%s (SQLSTATE %s)", pg.Message, pg.Code)

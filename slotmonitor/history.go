@@ -61,7 +61,8 @@ func (h *history) add(snap Snapshot, th Thresholds) ([]Slot, error) {
 		if err != nil {
 			return nil, fmt.Errorf("slot %q: %w", row.Name, err)
 		}
-		s.Cause = cause(s)
+		s.service = snap.Service
+		s.Cause = s.BuyTime(cause(s))
 		s.Alerts, s.Level = alert.Fires(judge(s, th, nil))
 		seen[row.Name] = sh
 		slots = append(slots, s)

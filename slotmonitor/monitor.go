@@ -14,6 +14,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/alert"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 )
 
 // Config of a Monitor.
@@ -162,7 +163,9 @@ func (m *Monitor) tell(err error) {
 	m.mu.Unlock()
 	switch {
 	case err != nil && (before == nil || before.Error() != err.Error()):
-		m.cfg.Logger.Warn("slot monitor cannot ask the server, trying again", zap.Error(err))
+		what, next := fault.Split(err)
+		m.cfg.Logger.Warn("slot monitor cannot ask the server, trying again", zap.Error(errors.New(what)),
+			zap.String(logkey.Next, next.Next))
 	case err == nil && before != nil:
 		m.cfg.Logger.Info("slot monitor reaches the server again")
 	}
@@ -180,8 +183,9 @@ func (m *Monitor) blind(err error, now time.Time) alert.Finding {
 	}
 	m.mu.Unlock()
 	if age := now.Sub(last); age >= max(time.Minute, outdated(m.cfg.Interval)) {
-		f.Level, f.Sentence = alert.Warn, fmt.Sprintf("The server has not answered the slot monitor for %s: %v.",
-			fault.Duration(age), err)
+		what, _ := fault.Split(err)
+		f.Level, f.Sentence = alert.Warn, fmt.Sprintf("The server has not answered the slot monitor for %s: %s.",
+			fault.Duration(age), what)
 	}
 	return f
 }

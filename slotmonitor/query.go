@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/cloud"
 )
 
 // Snapshot is the answer of one tick, as the server gave it.
@@ -17,7 +19,8 @@ type Snapshot struct {
 	Slots    []slotRow
 	Open     []transactionRow // that have written, the oldest first; the five oldest are enough to act on
 
-	MayListWAL bool   // the role may call pg_ls_waldir()
+	MayListWAL bool // the role may call pg_ls_waldir()
+	Service    cloud.Service
 	WALFiles   *int64 // bytes in pg_wal; nil: not asked, or not allowed
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/alert"
+	"github.com/cdc-outbox/cdc-outbox/internal/cloud"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 )
 
@@ -68,8 +69,9 @@ type Slot struct {
 
 	SampledAt time.Time `json:"sampled_at"`
 
-	kept  bool  // restart_lsn is set
-	tooth int64 // of RetainedBytes: what the next step of restart_lsn frees, where the slot keeps up
+	tooth   int64         // of RetainedBytes: what the next step of restart_lsn frees, where the slot keeps up
+	kept    bool          // restart_lsn is set
+	service cloud.Service // that the server belongs to
 }
 
 // Reader is who reads a slot.

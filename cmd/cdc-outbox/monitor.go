@@ -11,6 +11,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/alert"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/service"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
@@ -66,10 +67,7 @@ func (a *app) monitorOnce(ctx context.Context, c *config.Loaded, mc slotmonitor.
 	}
 	list, err := slotmonitor.LookTwice(ctx, mc)
 	if err != nil {
-		return &fault.Error{
-			Kind: fault.Retry, Object: "postgres", Err: err,
-			Next: "See whether the server runs and postgres.dsn leads to it.",
-		}
+		return postgres.QueryFault("postgres", err)
 	}
 	found := service.Slots{Slots: list, LastWords: service.LastWords(ctx, c, list)}
 	if asJSON {

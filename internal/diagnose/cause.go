@@ -55,6 +55,9 @@ func Cause(st relay.Account, slot *slotmonitor.Slot, now time.Time) alert.Cause 
 		slotGone, halted, noStream, kafkaTrouble, large, full, heldBack, unacknowledged, behind,
 	} {
 		if c, ok := of(st, slot, now); ok {
+			if slot != nil {
+				return slot.BuyTime(c)
+			}
 			return c
 		}
 	}

@@ -112,6 +112,12 @@ func (o Objects) RenewSlot(server ServerFacts) fault.Remedy {
 	return r
 }
 
+// ReplaceLost is what follows on the loss of a slot.
+func ReplaceLost() fault.Remedy {
+	return fault.Do("Replace the slot, start the connector, and publish from the table what the slot missed.",
+		"cdc-outbox slot recreate --yes-lose-events", "cdc-outbox repair")
+}
+
 // Republish publishes rows again that came through no slot.
 func Republish() fault.Remedy {
 	return fault.Do("Then start the connector again, and publish again from the table what Kafka does not have; "+

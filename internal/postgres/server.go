@@ -86,16 +86,21 @@ func LookupServer(ctx context.Context, q Querier) (Server, error) {
 		return Server{}, fmt.Errorf("read the server's settings: %w", err)
 	}
 	var s Server
-	if err := json.Unmarshal(row, &s); err != nil {
+	err := json.Unmarshal(row, &s)
+	if err != nil {
 		return Server{}, fmt.Errorf("read the server's settings: %w", err)
 	}
-	facts, err := lookupServiceFacts(ctx, q)
-	if err != nil {
+	if s.Service, err = LookupService(ctx, q); err != nil {
 		return Server{}, err
 	}
-	s.Service = cloud.Recognise(facts)
 	s.MayReplicate = s.MayReplicate || s.RDSMember && s.Service.GrantsReplication()
 	return s, nil
+}
+
+// LookupService reads which managed service the server belongs to.
+func LookupService(ctx context.Context, q Querier) (cloud.Service, error) {
+	facts, err := lookupServiceFacts(ctx, q)
+	return cloud.Recognise(facts), err
 }
 
 // lookupServiceFacts reads what identifies a managed service. pg_settings leaves out what the role may not see, where

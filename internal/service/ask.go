@@ -14,6 +14,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/connector"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
@@ -88,7 +89,7 @@ func Look(ctx context.Context, c *config.Loaded) (st Status, source string, err 
 	object := fmt.Sprintf("slot %q", c.Postgres.Slot)
 	switch {
 	case err != nil:
-		return withSlot(con, nil, err), source, &fault.Error{Kind: fault.Retry, Object: "postgres", Err: err}
+		return withSlot(con, nil, err), source, postgres.QueryFault("postgres", err)
 	case len(slots) == 0:
 		return withSlot(con, nil, nil), source, &fault.Error{
 			Kind: fault.Operator, Object: object, Err: errors.New("it does not exist"),
@@ -96,10 +97,9 @@ func Look(ctx context.Context, c *config.Loaded) (st Status, source string, err 
 			Commands: []string{"cdc-outbox check", "cdc-outbox setup"},
 		}
 	case slots[0].WALStatus == slotmonitor.WALLost:
-		err = &fault.Error{
+		err = (&fault.Error{
 			Kind: fault.Operator, Object: object, Err: errors.New("it is lost"),
-			Next: "See how to begin again.", Commands: []string{"cdc-outbox check"},
-		}
+		}).With(postgres.ReplaceLost())
 	}
 	return withSlot(con, &slots[0], nil), source, err
 }

@@ -63,7 +63,7 @@ func Check(ctx context.Context, c *config.Loaded, report progress.Reporter) ([]p
 func checkPostgres(
 	ctx context.Context, c *config.Loaded, db wiring.Target, report progress.Reporter,
 ) ([]preflight.Finding, []string, error) {
-	defer report.Wait(progress.For("Postgres to answer"))()
+	defer report.Wait(progress.For("Postgres, whose WAL rate is measured over 2 s"))()
 	var findings []preflight.Finding
 	polled, err := wiring.PollingSetup(c, false)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/alert"
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/lastword"
 	"github.com/cdc-outbox/cdc-outbox/internal/page"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
@@ -92,7 +93,7 @@ func (w *SlotWatch) slots() Slots {
 		s.Slots = []slotmonitor.Slot{}
 	}
 	if _, err := w.monitor.State(); err != nil {
-		s.Error = err.Error()
+		s.Error, _ = fault.Split(err)
 	}
 	return s
 }
@@ -101,7 +102,8 @@ func (w *SlotWatch) ready() (bool, string) {
 	answered, err := w.monitor.State()
 	switch {
 	case err != nil:
-		return false, "the server does not answer: " + err.Error()
+		what, _ := fault.Split(err)
+		return false, "the server does not answer: " + what
 	case answered.IsZero():
 		return false, "starting"
 	}

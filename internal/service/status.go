@@ -1,6 +1,7 @@
 package service
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/lastword"
 	"github.com/cdc-outbox/cdc-outbox/internal/page"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
@@ -55,6 +57,20 @@ const (
 	waitStandby     = diagnose.Standby
 )
 
+// unreachable is the wait for a Postgres that cannot be asked, in the words of everything that connects to it.
+func unreachable(slot string, err error) fault.Wait {
+	w := fault.Wait{
+		Kind: waitPostgres, Object: fmt.Sprintf("slot %q", slot),
+		Reason: "Postgres cannot be asked about the slot: " + err.Error(),
+		Next:   "See whether the server runs and postgres.dsn leads to it.", Since: time.Now().UTC(),
+	}
+	var known *fault.Error
+	if errors.As(err, &known) && known.Err != nil {
+		w.Object, w.Reason, w.Next, w.Commands = known.Object, known.Err.Error(), known.Next, known.Commands
+	}
+	return w
+}
+
 // withSlot adds the slot, or why there is none, to what the connector says. slot is nil when the server has none.
 func withSlot(st connector.Status, slot *slotmonitor.Slot, err error) Status {
 	wait := func(kind, reason, next string) {
@@ -68,10 +84,7 @@ func withSlot(st connector.Status, slot *slotmonitor.Slot, err error) Status {
 	}
 	switch {
 	case err != nil:
-		wait(
-			waitPostgres, "Postgres cannot be asked about the slot: "+err.Error(),
-			"See whether the server runs and postgres.dsn leads to it.",
-		)
+		st.Waits = append(st.Waits, unreachable(st.Slot, err))
 	case slot == nil:
 		wait(
 			waitSlotMissing, "the server has no slot of this name",
@@ -80,13 +93,18 @@ func withSlot(st connector.Status, slot *slotmonitor.Slot, err error) Status {
 	case slot.WALStatus == slotmonitor.WALLost:
 		wait(
 			waitSlotLost, "the server has removed what the slot needs; it can never be read again",
-			"`cdc-outbox check` says how to begin again.",
+			postgres.ReplaceLost().Next,
 		)
+		st.Waits[len(st.Waits)-1].Commands = postgres.ReplaceLost().Commands
 	}
 	cause := diagnose.Cause(st.Account(), slot, time.Now())
-	if slot != nil && slot.Cause.Code == slotmonitor.CauseIdle && cause.Code != slotmonitor.CauseIdle {
-		told := *slot // the server sees nothing wrong, and only the connector knows what is waited for
-		told.Cause = cause
+	if slot != nil {
+		told := *slot
+		switch slot.Cause.Code {
+		case slotmonitor.CauseIdle, slotmonitor.CauseNoConsumer, slotmonitor.CauseLost:
+			// The monitor knows neither what the connector waits for nor that the slot is the connector's own.
+			told.Cause = cause
+		}
 		slot = &told
 	}
 	return Status{Status: st, ReplicationSlot: slot, Cause: cause, Alerts: []firingAlert{}}
