@@ -37,10 +37,14 @@ runs.`,
 			if err != nil {
 				return err
 			}
+			show := a.printSlot
 			if asJSON {
-				return a.printJSON(r)
+				show = func(r setup.SlotReport) error { return a.printJSON(r) }
 			}
-			return a.printSlot(r)
+			if err := show(r); err != nil {
+				return err
+			}
+			return r.Problem()
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -156,7 +160,7 @@ func (a *app) sayLost(ctx context.Context, s wiring.Target, to string, lose bool
 	case to == "" && !r.Exists:
 		fmt.Fprintln(a.stderr, "There is no slot to count with: how many events are missing only repair can tell.")
 	case r.ReadBy != "":
-		fmt.Fprintf(a.stderr, "The slot is being read by %s.\n", r.ReadBy)
+		return s.Admin.BeingRead(r.ReadBy)
 	default:
 		if to == "" {
 			to = r.CurrentLSN

@@ -113,7 +113,7 @@ func (o Objects) SlotInvalidated(slot Slot, server ServerFacts) preflight.Findin
 		Level: preflight.Fail, Subject: o.SlotSubject(),
 		Found: fmt.Sprintf("Postgres has invalidated it: %s. It was confirmed up to %s.", reason, slot.ConfirmedFlush),
 		Why:   "It can never be read again. Rows committed after that position come through no slot.",
-	}.With(fault.Do(advice+" Drop the slot.", o.DropSlotSQL()).Then(o.RenewSlot(server)).Then(Republish()))
+	}.With(fault.Do(advice).Then(ReplaceLost()))
 }
 
 // PublicationLost is the finding for a publication that no longer exists while its slot does. pgoutput looks a

@@ -64,14 +64,17 @@ func checkSlot(cfg Config, st state) []preflight.Finding {
 	if unusable := cfg.UnusableSlot(s, st.Server.ServerFacts); unusable != nil {
 		return unusable
 	}
+	if st.Undecodable != nil {
+		return []preflight.Finding{cfg.undecodable(st)}
+	}
 	out := []preflight.Finding{preflight.Fine(subject, fmt.Sprintf("pgoutput, confirmed up to %s.", s.ConfirmedFlush))}
 	if s.WALStatus == postgres.WALUnreserved {
 		out = append(out, preflight.Finding{
 			Level: preflight.Warn, Subject: subject,
 			Found: "Its wal_status is unreserved: it keeps more WAL than max_slot_wal_keep_size allows.",
 			Why:   "The next checkpoint may remove WAL it needs, and the slot is lost then.",
-		}.With(fault.Do("Lift the limit until the slot has caught up.").
-			Then(st.Server.Service.With(st.Server.Service.LimitWAL(-1)))))
+		}.With(fault.Do("Raise the limit, while the disk has room, until the slot has caught up.").
+			Then(st.Server.Service.With(st.Server.Service.LimitWAL(2*max(st.Server.SlotWALKeepMB, 512))))))
 	}
 	if cfg.Failover && !s.Failover && st.Server.Version >= 170000 {
 		out = append(out, preflight.Finding{

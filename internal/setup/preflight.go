@@ -33,6 +33,7 @@ func Preflight(ctx context.Context, dsn string, cfg Config) []preflight.Finding 
 		if err != nil {
 			return postgres.QueryFault("open transactions", err)
 		}
+		s.peek(ctx, cfg, &st)
 		before := lookupWritten(ctx, s.Conn, cfg.Tables)
 		if st.Server.SlotWALKeepMB >= 0 && !st.Server.InRecovery {
 			st.WAL = lookupRate(ctx, s.Conn) // which takes a while, so rows may be written

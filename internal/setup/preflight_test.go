@@ -214,8 +214,8 @@ func TestSlotInvalidated(t *testing.T) {
 		db.Exec(t, `CHECKPOINT`)
 	}
 	err := Ensure(t.Context(), db.DSN, cfg, true)
-	requireOperator(t, err, "invalidated", "max_slot_wal_keep_size", "pg_drop_replication_slot",
-		"publish again from the table")
+	requireOperator(t, err, "invalidated", "max_slot_wal_keep_size", "slot recreate --yes-lose-events",
+		"cdc-outbox repair")
 	found := worse(t, Preflight(t.Context(), db.DSN, cfg))
 	require.Equal(t, preflight.Fail, found[`slot "`+db.Slot+`"`].Level)
 	conn, err := db.Connect(t.Context(), db.Name)

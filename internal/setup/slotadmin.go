@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/lastword"
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
@@ -50,6 +51,19 @@ type SlotReport struct {
 
 	info    postgres.Slot
 	foreign error // it cannot be this connector's, so nothing may change it
+	problem error // why the connector would not go on from it
+	others  []string
+}
+
+// Problem is why the connector would not go on from the slot, with the next step; nil where it would.
+func (r *SlotReport) Problem() error { return r.problem }
+
+// BeingRead refuses to change a slot that a session reads.
+func (cfg Config) BeingRead(by string) error {
+	return &fault.Error{
+		Kind: fault.Operator, Object: cfg.SlotSubject(), Err: fmt.Errorf("it is being read by %s", by),
+		Next: "Stop the connector first, and its standbys.",
+	}
 }
 
 // Foreign is why the slot cannot be this connector's, so that nothing may change it; nil where it can.
@@ -79,7 +93,13 @@ func reportSlot(ctx context.Context, servers servers, cfg Config) (SlotReport, e
 	r.SystemID, r.Timeline, r.CurrentLSN = at.SystemID, at.Timeline, at.WALEnd.String()
 	s := st.Slot
 	r.info, r.Exists, r.ServerVersion, r.InRecovery = s, s.Exists, st.Server.VersionText, st.Server.InRecovery
-	if s.Exists {
+	if !s.Exists {
+		err := conn.QueryRow(ctx, `SELECT array(SELECT slot_name::text FROM pg_catalog.pg_replication_slots
+			WHERE slot_type = 'logical' AND database = current_database() ORDER BY slot_name)`).Scan(&r.others)
+		if err != nil {
+			return r, postgres.QueryFault("slots", err)
+		}
+	} else {
 		r.Plugin, r.Database, r.WALStatus, r.InvalidationReason, r.Failover, r.Synced = s.Plugin, s.Database,
 			s.WALStatus, s.InvalidationReason, s.Failover, s.Synced
 		r.RestartLSN, r.ConfirmedFlushLSN, r.ReadBy = s.RestartLSN.String(), s.ConfirmedFlush.String(),
@@ -101,6 +121,7 @@ func reportSlot(ctx context.Context, servers servers, cfg Config) (SlotReport, e
 	if w := st.Checkpoint.Word; w.Current() && s.ActivePID == 0 {
 		r.LastWord = w
 	}
+	servers.peek(ctx, cfg, &st)
 	open, err := servers.openTransactions(ctx, 5)
 	if err != nil {
 		return r, postgres.QueryFault("open transactions", err)
@@ -118,9 +139,11 @@ func reportSlot(ctx context.Context, servers servers, cfg Config) (SlotReport, e
 // judge says in a sentence whether the connector would go on from this slot.
 func (r *SlotReport) judge(cfg Config, st state) string {
 	if !r.Exists {
+		r.problem = r.missing(cfg)
 		return "there is no slot of this name"
 	}
 	if err := preflight.FirstFailure(checkSlot(cfg, st)); err != nil {
+		r.problem = err
 		what, _ := fault.Split(err)
 		return what
 	}
@@ -144,10 +167,21 @@ func (r *SlotReport) judge(cfg Config, st state) string {
 		})
 	}
 	if err != nil {
+		r.problem = err
 		what, _ := fault.Split(err)
 		return what
 	}
 	return "usable, and where it was left"
+}
+
+// missing names the slots that exist: a mistyped name is likelier than a slot that was dropped.
+func (r *SlotReport) missing(cfg Config) error {
+	e := &fault.Error{Kind: fault.Operator, Object: cfg.SlotSubject(), Err: errors.New("it does not exist")}
+	if near := config.Nearest(cfg.Slot, r.others); near != "" {
+		return e.With(fault.Do(fmt.Sprintf("Did you mean %s? Then set postgres.slot.", near),
+			"cdc-outbox slot --postgres-slot "+near))
+	}
+	return e.With(fault.Do("See what its loss means.", "cdc-outbox check"))
 }
 
 // CountSkipped decodes what lies between the slot's position and lsn, and returns how many events that is. Nothing
@@ -231,10 +265,7 @@ func changeSlot(ctx context.Context, dsn string, cfg Config,
 			return r.foreign
 		}
 		if r.ReadBy != "" {
-			return &fault.Error{
-				Kind: fault.Operator, Object: cfg.SlotSubject(), Err: fmt.Errorf("it is being read by %s", r.ReadBy),
-				Next: "Stop the connector first, and its standbys.",
-			}
+			return cfg.BeingRead(r.ReadBy)
 		}
 		if err := change(conn, r); err != nil {
 			return postgres.QueryFault(cfg.SlotSubject(), err)

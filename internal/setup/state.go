@@ -29,6 +29,7 @@ type state struct {
 	Publication postgres.Publication
 	Filters     map[identifier.Table]filterSet // of the tables that the publication filters
 	Slot        postgres.Slot
+	Undecodable error // see servers.peek; read for check and slot only
 	Tables      []postgres.OutboxTable
 	Checkpoint  checkpointInfo
 	Decisions   decisionsInfo
