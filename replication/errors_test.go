@@ -122,7 +122,8 @@ func TestErrorsRemediesCanBePasted(t *testing.T) {
 		require.Regexp(t, `^[A-Z].*[.:]$`, remedy.Next)
 		require.GreaterOrEqual(t, len(remedy.Commands), 2)
 		for _, command := range remedy.Commands {
-			require.Regexp(t, `^((SELECT|ALTER|CREATE|BEGIN|COMMIT|WITH)[^;]*;|cdc-outbox (repair|slot recreate --yes-lose-events))$`, command)
+			require.Regexp(t, `^((SELECT|ALTER|CREATE|BEGIN|COMMIT|WITH)[^;]*;|`+
+				`cdc-outbox (repair|slot recreate --yes-lose-events))$`, command)
 		}
 	}
 }

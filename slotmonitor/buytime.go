@@ -6,7 +6,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/alert"
 )
 
-// RunsOut reports whether the slot is about to be lost: it is beyond max_slot_wal_keep_size, or a quarter of it is left.
+// RunsOut reports whether the slot is about to be lost: it is beyond max_slot_wal_keep_size, or little of it is left.
 func (s *Slot) RunsOut() bool {
 	switch s.WALStatus {
 	case WALUnreserved:

@@ -14,8 +14,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/proxy"
 )
 
-// A broker that hangs accepts connections and answers nothing. What it is called, and what to do about it, is there from
-// the first report on, and stays when this program gives its connections up.
+// A broker that hangs accepts connections and answers nothing. What it is called, and what to do about it, is there
+// from the first report on, and stays when this program gives its connections up.
 func TestABrokerThatHangsIsCalledThat(t *testing.T) {
 	c := newCluster(t, kfake.SeedTopics(1, "t"))
 	between, err := proxy.Start(c.ListenAddrs()[0], proxy.Raw)
@@ -53,7 +53,7 @@ func TestABrokerThatHangsIsCalledThat(t *testing.T) {
 	require.Eventually(t, func() bool { return len(r.Trouble()) == 0 }, 5*time.Second, time.Millisecond)
 }
 
-// Of a listener that never answered, nobody knows whether it is a broker.
+// A listener that never answered may not be a broker at all.
 func TestAListenerThatNeverAnsweredMayNotBeKafka(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -70,8 +70,8 @@ func (p *Producer) report(part *partition, cause wire.Verdict) {
 	part.trouble.set(p.log, cause.Trouble, object, sentence, remedy)
 }
 
-// maySettle reports whether the trouble with the partition may be about the whole topic: it was created a moment ago and
-// its leaders are being elected, or it was deleted, which the next metadata answer says.
+// maySettle reports whether the trouble with the partition may be about the whole topic: it was created a moment ago
+// and its leaders are being elected, or it was deleted, which the next metadata answer says.
 func (p *Producer) maySettle(part *partition, cause wire.Verdict) bool {
 	if cause.Trouble != wire.NoLeader {
 		return false

@@ -50,7 +50,7 @@ func TestADeadBrokerIsToldOnce(t *testing.T) {
 	}
 }
 
-// TestADeletedTopicSwallowsItsPartitions: no_leader of each partition leads to a description of a topic that is missing.
+// TestADeletedTopicSwallowsItsPartitions: no_leader of each partition leads to a description of a missing topic.
 func TestADeletedTopicSwallowsItsPartitions(t *testing.T) {
 	c := newCluster(t, kfake.SeedTopics(3, "t"))
 	core, logs := observer.New(zap.InfoLevel)

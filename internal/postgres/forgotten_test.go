@@ -8,7 +8,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 )
 
-// TestAForgottenConnectionStringIsSaidToBe: libpq's defaults lead somewhere, and that server's silence is not the fault.
+// TestAForgottenConnectionStringIsSaidToBe: libpq's defaults lead somewhere, and the silence there is not the fault.
 func TestAForgottenConnectionStringIsSaidToBe(t *testing.T) {
 	for _, name := range []string{"PGHOST", "PGPORT", "PGDATABASE", "PGUSER", "PGSERVICE", "PGSERVICEFILE"} {
 		t.Setenv(name, "")
@@ -21,7 +21,7 @@ func TestAForgottenConnectionStringIsSaidToBe(t *testing.T) {
 	}
 	_, err := Connect(t.Context(), "", "test")
 	text := forgotten(err)
-	require.Contains(t, text, "postgres.dsn: it is not set (CDC_OUTBOX_POSTGRES_DSN); libpq's defaults led to postgres ")
+	require.Contains(t, text, "postgres.dsn: it is not set (CDC_OUTBOX_POSTGRES_DSN); libpq's defaults led to ")
 	require.Contains(t, text, "export CDC_OUTBOX_POSTGRES_DSN=")
 
 	t.Setenv("PGHOST", dir)

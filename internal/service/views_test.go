@@ -14,8 +14,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
-// One fault has one sentence and one list of commands: in the cause, among the waits, and of the slot. A connector's own
-// slot is never offered for dropping, however the monitor, which knows nothing of its purpose, would end it.
+// One fault has one sentence and one list of commands: in the cause, among the waits, and of the slot. A connector's
+// own slot is never offered for dropping, however the monitor, which knows nothing of its purpose, would end it.
 func TestEachFaultReadsTheSameInEveryView(t *testing.T) {
 	limit, safe := int64(64<<20), int64(-1<<20)
 	refused := (&fault.Error{
@@ -37,7 +37,8 @@ func TestEachFaultReadsTheSameInEveryView(t *testing.T) {
 			[]string{`\password "it"`},
 		},
 		"lost": {
-			relay.NotRunning, &slotmonitor.Slot{Name: "s", WALStatus: slotmonitor.WALLost, Cause: lost}, nil, "slot_lost",
+			relay.NotRunning, &slotmonitor.Slot{Name: "s", WALStatus: slotmonitor.WALLost, Cause: lost}, nil,
+			"slot_lost",
 			`slot "s": the server has removed what the slot needs; it can never be read again.`,
 			[]string{"cdc-outbox slot recreate --yes-lose-events", "cdc-outbox repair"},
 		},

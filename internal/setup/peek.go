@@ -11,8 +11,8 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 )
 
-// peekLimit bounds the look at the first change. A large first transaction, or a backlog without a row of the tables, is
-// decoded until then: what such a slot holds stays unknown.
+// peekLimit bounds the decoding of the first change. A large first transaction, or a backlog without a row of the
+// tables, is decoded until then: what such a slot holds stays unknown.
 const peekLimit = 3 * time.Second
 
 // peek decodes the first change of a slot that nothing reads, and confirms nothing. The catalog cannot show that a slot

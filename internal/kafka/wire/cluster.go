@@ -39,8 +39,8 @@ type Cluster struct {
 	// Transactional asks for brokers that know the requests of transactions.
 	Transactional bool
 
-	// Answers remembers when each broker answered last, so that a broker that hangs is told from a listener that is
-	// none of Kafka's. Default: a memory of the cluster's own.
+	// Answers remembers when each broker answered last, so that a broker that hangs is not mistaken for a listener
+	// of another protocol. Default: a memory of the cluster's own.
 	Answers *Answers
 }
 

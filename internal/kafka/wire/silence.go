@@ -35,17 +35,17 @@ func (s *Silence) Error() string {
 	return b.String()
 }
 
-// Timeout makes the error one of those that mean no answer.
+// Timeout marks the error as a missing answer.
 func (s *Silence) Timeout() bool { return true }
 
 // Remedy is what to do about the broker.
 func (s *Silence) Remedy() fault.Remedy {
 	if s.Answered.IsZero() {
-		return fault.Do("Check that this is a Kafka listener, and whether it expects TLS or SASL. A broker that hangs " +
-			"looks the same.")
+		return fault.Do("Check that this is a Kafka listener, and whether it expects TLS or SASL. A broker that " +
+			"hangs looks the same.")
 	}
 	return fault.Do("Look at that broker's log, disk and garbage collection, and restart it if its process hangs. If " +
-		"it is well, look for a firewall that drops packets on the way to it.")
+		"it is well, look for a firewall that drops packets between here and it.")
 }
 
 // Answers remembers when each broker answered last.
