@@ -222,6 +222,14 @@ func states() map[string]struct {
 		Alerts: []firingAlert{},
 	}
 
+	snapshot := streaming()
+	snapshot.State, snapshot.Ready = relay.State{Name: relay.Snapshotting, Since: since}, false
+	snapshot.Snapshot = &connector.SnapshotStatus{Done: 1000, Total: 9000}
+
+	raw := streaming()
+	raw.State, raw.Ready = relay.State{Name: relay.Reconnecting, Since: since}, false
+	raw.Cause = cause("postgres_unreachable", awkward, "postgres 127.0.0.1:5432", "See whether the server runs.")
+
 	letters := streaming()
 	letters.Aside = []relay.BadRow{
 		{EventID: "2f1a", Action: relay.DeadLetter, Reason: "bad_headers", LSN: "0/1", At: since},
@@ -268,7 +276,8 @@ func states() map[string]struct {
 		},
 		"stuck": {
 			stuck, true, []string{
-				"Waiting", "broker b:9092: connection refused.", "What to do", "Start it.",
+				"Waiting", "Broker b:9092 refuses connections", "broker b:9092: connection refused.", "waits here",
+				"What to do", "Start it.",
 				"Also waits for topic \"refund.events\": it does not exist Create it.",
 				"kafka-topics --create --topic refund.events", "events_unconfirmed", "Runbook", "90 s",
 				"broker_unreachable",
@@ -276,22 +285,29 @@ func states() map[string]struct {
 		},
 		"halted": {
 			halted, true, []string{
-				"Halted", "headers are not an object", "e-1", "0/ABCD", "Correct it.", "SELECT 1;\nSELECT 2;",
+				"Halted", "A row cannot be published: Headers are not an object", "broken here",
+				"e-1", "0/ABCD", "Correct it.", "SELECT 1;\nSELECT 2;",
 				"cdc-outbox dead-letter retry", "row_halted", "Critical",
 			},
 		},
-		"standby": {standby, true, []string{"Standby", "The slot is held by pid 5."}},
+		"standby": {standby, true, []string{"Standby", "Standing by for pid 5", "The slot is held by pid 5."}},
 		"blind":   {blind, true, []string{"not known", "permission denied for function"}},
 		"fresh": {
 			fresh, true, []string{
-				"Starting", "The stream from Postgres is being opened.", "Nothing has been published",
+				"Starting", "The stream from Postgres is being opened", "Nothing has been published",
 				"The server has not been asked about the slot yet.",
+			},
+		},
+		"snapshot": {snapshot, true, []string{"Taking the snapshot", "Snapshot: 1,000 of 9,000 rows"}},
+		"raw": {
+			raw, true, []string{
+				"Reconnecting", "Postgres refuses connections", "The error as reported", "See whether the server runs.",
 			},
 		},
 		"letters": {
 			letters, true, []string{
 				"2f1a", "bad headers, dead letter", "LSN 0/1", "(no id)", "too large, skipped",
-				"1 dead-lettered, 0 skipped",
+				"1 dead-lettered, 0 skipped", "cdc-outbox dead-letter show 2f1a",
 			},
 		},
 		"monitor": {
@@ -299,7 +315,8 @@ func states() map[string]struct {
 				Slots:  []slotmonitor.Slot{worst, well},
 				Alerts: []firingAlert{fires("slot_inactive", alert.Critical, "No process.")},
 			}, false, []string{
-				"Critical", "Slot debezium: No process has read the slot since yesterday.", "pg_drop_replication_slot",
+				"Critical", "No process reads slot \"debezium\"",
+				"Slot debezium: No process has read the slot since", "pg_drop_replication_slot",
 				"reader: pid 77", "reader: none", "The server sets no limit", "Nothing waits.",
 			},
 		},
@@ -313,7 +330,7 @@ func states() map[string]struct {
 		"no slots": {
 			slots{Slots: []slotmonitor.Slot{}},
 			false,
-			[]string{"Watching", "There is no logical replication slot to watch."},
+			[]string{"Watching", "There is no logical replication slot to watch"},
 		},
 		"no server": {
 			slots{Slots: []slotmonitor.Slot{well}, Error: "connection refused"},
@@ -471,13 +488,13 @@ func TestACauseIsAnnouncedOnce(t *testing.T) {
 	st := states()["stuck"].status.(report)
 	p := start(t, true, st)
 	tab := browser.Start(t).Open(t, p.URL, browser.Look{})
-	tab.Await(10*time.Second, `document.querySelector('#announce').textContent.includes('connection refused')`)
+	tab.Await(10*time.Second, `document.querySelector('#announce').textContent.includes('refuses connections')`)
 	browser.Eval[bool](tab, `window.said = 0, new MutationObserver(() => `+
 		`window.said++).observe(document.querySelector('#announce'), {childList: true, characterData: true, subtree: `+
 		`true}), true`)
 	st.Cause.Sentence = "broker b:9092: connection refused, again."
 	p.say(st)
-	tab.Await(10*time.Second, `document.querySelector('#cause-sentence').textContent.includes('again')`)
+	tab.Await(10*time.Second, `document.querySelector('#cause-detail').textContent.includes('again')`)
 	require.Zero(t, browser.Eval[int](tab, `window.said`))
 	p.say(states()["halted"].status)
 	tab.Await(10*time.Second, `document.querySelector('#announce').textContent.includes('Halted')`)

@@ -2,6 +2,7 @@
 
 import { attr, byId, list, make, show, terms, text } from './dom.js';
 import { clock, count, span } from './format.js';
+import { headline, isRaw } from './headline.js';
 import { remedyOf, showCommands } from './remedy.js';
 
 const fine = ['idle', 'streaming', 'catching_up'];
@@ -57,7 +58,7 @@ export function slotsHead(answer, now) {
   }
   return {
     tone: worst.level === 'critical' ? 'bad' : 'wait', label: worst.level === 'critical' ? 'Critical' : 'Warning', now, others: [],
-    since: worst.cause.since, cause: { ...worst.cause, sentence: `Slot ${worst.name}: ${worst.cause.sentence}` },
+    since: worst.cause.since, cause: { ...worst.cause, sentence: `Slot ${worst.name}: ${worst.cause.sentence}` }, title: worst.cause.object?.includes(worst.name) ? headline(worst.cause) : `${worst.name}: ${headline(worst.cause)}`,
     key: [worst.name, worst.level, worst.cause.code].join(' '), meta: [['Slot', { code: worst.name }], ...meta],
   };
 }
@@ -69,7 +70,14 @@ export function showHead(head) {
   attr(byId('cause'), 'data-tone', head.tone);
   text(byId('state'), head.label);
   text(byId('state-since'), since(head.since, head.now));
-  text(byId('cause-sentence'), cause.sentence);
+  const title = head.title ?? headline(cause);
+  const more = title !== cause.sentence.replace(/\.$/, '') ? cause.sentence : '';
+  const raw = isRaw(more);
+  text(byId('cause-sentence'), title);
+  show(byId('cause-detail'), more !== '' && !raw);
+  text(byId('cause-detail'), raw ? '' : more);
+  show(byId('cause-raw'), more !== '' && raw);
+  text(byId('cause-raw-text'), raw ? more : '');
   terms(byId('cause-meta'), head.meta);
   const remedy = remedyOf(cause);
   show(byId('remedy'), Boolean(remedy.next) || remedy.commands.length > 0);
@@ -85,7 +93,7 @@ export function showHead(head) {
   // A screen reader announces another cause, but not each second in which the figures change.
   if (head.key !== announced) {
     announced = head.key;
-    text(byId('announce'), `${head.label}. ${cause.sentence}`);
+    text(byId('announce'), `${head.label}. ${title}`);
   }
 }
 
@@ -107,7 +115,8 @@ export function showAlerts(alerts, now) {
       return make('li', 'card', make('span', 'pill'), make('p', 'what'), make('p', 'when'), link);
     },
     (el, a) => {
-      const [pill, what, when] = el.children;
+      const [pill, what, when, link] = el.children;
+      attr(link, 'href', a.runbook); // a setting of the process may change over a restart
       attr(el, 'data-tone', a.level === 'critical' ? 'bad' : 'wait');
       text(pill, a.level === 'critical' ? 'Critical' : 'Warning');
       text(what, a.sentence);

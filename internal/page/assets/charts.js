@@ -87,7 +87,7 @@ export class Chart {
       return v == null ? '–' : line.format(v);
     });
     shown.forEach((s, i) => text(this.legend[i], s));
-    this.keys.classList.toggle('quiet', this.spec.lines.length < 2 && this.hovered === null);
+    this.keys.classList.toggle('quiet', this.spec.lines.length < 2 && this.hovered === null && !this.cut);
     attr(this.plot, 'aria-label', `Chart: ${this.spec.title}. ` + this.spec.lines.map((line, i) => {
       const all = columns[i + 1].filter((v) => v !== null);
       return all.length
@@ -129,7 +129,9 @@ export class Chart {
 
   // top is the upper end of the vertical axis: everything that is drawn, with some air, and marks that are not far above it.
   top(max) {
-    let top = Math.max(max ?? 0, this.spec.top ?? 1, ...this.spec.ahead().map(([, v]) => v));
+    const clipped = this.spec.clips ? clip(this.series.columns.slice(1), max ?? 0) : null;
+    this.cut = clipped === null ? null : max;
+    let top = Math.max(clipped ?? max ?? 0, this.spec.top ?? 1, ...this.spec.ahead().map(([, v]) => v));
     for (const mark of this.spec.marks()) if (mark.at > top && mark.at < top * 3) top = mark.at;
     return top * 1.12;
   }
@@ -157,7 +159,22 @@ export class Chart {
       line(ctx, ahead.map(([t, v]) => [u.valToPos(t, 'x', true), u.valToPos(v, 'y', true)]));
     }
     ctx.restore();
+    this.tellCut();
   }
+
+  // tellCut says how far the values go that the chart has no room for.
+  tellCut() {
+    this.over ??= this.keys.appendChild(make('span', 'over'));
+    show(this.over, this.cut !== null && this.cut !== undefined);
+    if (this.cut) text(this.over, `▲ cut off, up to ${this.spec.axis(this.cut)}`);
+  }
+}
+
+// clip is the upper end that leaves out a spike: twice what 95 of 100 values stay within, where the largest is far above.
+export function clip(columns, max) {
+  const all = columns.flat().filter((v) => v !== null).sort((a, b) => a - b);
+  const usual = all[Math.floor(all.length * 0.95)] ?? 0;
+  return all.length >= 20 && usual > 0 && max > 4 * usual ? 2 * usual : null;
 }
 
 function line(ctx, points) {

@@ -4,8 +4,11 @@ import { relayHead, showAlerts, showHead, slotsHead } from './cause.js';
 import { Source } from './data.js';
 import { byId, show, text } from './dom.js';
 import { clock, span } from './format.js';
+import { showPath } from './path.js';
+import { showProgress } from './progress.js';
 import { Relay } from './relay.js';
 import { SlotCard } from './slots.js';
+import { showTab } from './tabstate.js';
 
 const every = 1000; // milliseconds between an answer and the next question
 const lateAfter = 3; // seconds without an answer
@@ -19,6 +22,8 @@ let lookingSince = performance.now();
 let failure = '';
 let timer;
 let asking = false;
+let subjectName = 'cdc-outbox';
+const hops = [['postgres', 'Postgres'], ['slot', 'Slot'], ['relay', 'cdc-outbox'], ['kafka', 'Kafka']];
 
 async function ask() {
   clearTimeout(timer);
@@ -52,11 +57,15 @@ function update(answer) {
   if (status.state) {
     relay ??= new Relay(status.source === 'polling');
     show(byId('relay-charts'), true);
+    show(byId('path'), true);
+    showPath(status.cause, head.tone, hops.filter(([hop]) => hop !== 'slot' || status.source !== 'polling'));
+    showProgress(status, source.slots.get(status.slot), now);
     relay.update(answer, source);
     text(byId('charts-title'), span15(source.relay, history));
   } else slots(status, history);
   subject(status);
-  document.title = `${head.tone === 'ok' || head.tone === 'rest' ? '' : '⚠ '}${head.label} · ${status.slot ?? status.tables?.join(', ') ?? 'slots'} · cdc-outbox`;
+  subjectName = status.slot ?? status.tables?.join(', ') ?? 'slots';
+  showTab(head.tone, head.label, subjectName);
   text(byId('about'), `cdc-outbox ${history.version}, started ${clock(new Date(history.started))}. Read-only; asks once a second.`);
 }
 
@@ -95,9 +104,13 @@ function slots(status, history) {
     card.remove();
     cards.delete(name);
   }
-  for (const slot of status.slots) {
+  const risk = (s) => [-['ok', 'warn', 'critical'].indexOf(s.level), s.seconds_to_limit ?? Infinity, -s.retained_wal_bytes];
+  const byRisk = [...status.slots].sort((a, b) => risk(a).map((v, i) => (v === risk(b)[i] ? 0 : v - risk(b)[i])).find((d) => d) ?? 0);
+  for (const [i, slot] of byRisk.entries()) {
     if (!cards.has(slot.name)) cards.set(slot.name, new SlotCard(byId('slots'), { name: slot.name }));
-    cards.get(slot.name).update(slot, source.slots.get(slot.name), history);
+    const card = cards.get(slot.name);
+    card.update(slot, source.slots.get(slot.name), history);
+    if (byId('slots').children[i] !== card.chart.figure) byId('slots').insertBefore(card.chart.figure, byId('slots').children[i]);
   }
 }
 
@@ -107,9 +120,10 @@ function freshness() {
   const late = !document.hidden && age > lateAfter;
   document.body.classList.toggle('old', late);
   byId('fresh').classList.toggle('live', answeredAt !== null && !late);
-  text(byId('fresh-text'), late ? 'No answer' : answeredAt === null ? 'Asking' : 'Live');
+  text(byId('fresh-text'), late ? 'No answer' : answeredAt === null ? 'Asking' : `Updated ${answeredBy}`);
   show(byId('stale'), late);
   if (!late) return;
+  showTab('gone', `no answer${answeredBy ? ' since ' + answeredBy : ''}`, subjectName);
   // The age changes twice a second, so a screen reader announces the other part only.
   text(byId('stale-age'), `No answer for ${span((performance.now() - (answeredAt ?? lookingSince)) / 1000)}. `);
   text(byId('stale-what'), `The process does not answer${failure ? ` (${failure})` : ''}: `

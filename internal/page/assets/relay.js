@@ -3,6 +3,7 @@
 import { Chart } from './charts.js';
 import { byId, list, make, show, terms, text } from './dom.js';
 import { bytes, clock, count, percent, rate, seconds, span } from './format.js';
+import { copied, quoted } from './remedy.js';
 import { SlotCard, reader } from './slots.js';
 
 export class Relay {
@@ -10,11 +11,11 @@ export class Relay {
     this.polling = polling;
     const charts = byId('charts');
     this.rate = new Chart(charts, {
-      id: 'chart-rate', title: 'Events that Kafka acknowledged', top: 5, axis: rate,
+      id: 'chart-rate', title: 'Events that Kafka acknowledged', top: 5, clips: true, axis: rate,
       lines: [{ name: 'rate', label: 'events per second', color: 'one', format: (v) => rate(v) + '/s' }],
     });
     this.latency = new Chart(charts, {
-      id: 'chart-latency', title: polling ? 'From a row’s timestamp to acknowledgement' : 'From commit to acknowledgement', top: 0.002, axis: seconds,
+      id: 'chart-latency', title: polling ? 'From a row’s timestamp to acknowledgement' : 'From commit to acknowledgement', top: 0.002, clips: true, axis: seconds,
       lines: [
         { name: 'p99', label: 'p99', color: 'two', format: seconds },
         { name: 'p50', label: 'p50', color: 'one', format: seconds },
@@ -125,10 +126,11 @@ export class Relay {
       : 'None since the process started.');
     list(byId('bad-rows'), rows, (r) => [r.event_id, r.lsn, r.at].join(' '),
       (r) => make('li', '', make('span', 'id mono', r.event_id || '(no id)'), make('span', 'why', r.reason.replaceAll('_', ' ') + (r.action === 'skip' ? ', skipped' : ', dead letter')),
-        make('span', 'topic mono', r.topic || `LSN ${r.lsn}`), make('span', 'when')),
+        make('span', 'topic mono', r.topic || `LSN ${r.lsn}`), make('span', 'when'),
+        make('p', 'commands', ...(r.event_id && r.action !== 'skip' ? copied(make('code', 'mono', `cdc-outbox dead-letter show ${quoted(r.event_id)}`)) : []))),
       (el, r) => {
         const at = new Date(r.at);
-        text(el.lastElementChild, `${clock(at)}, ${span(now - at / 1000)} ago`);
+        text(el.querySelector('.when'), `${clock(at)}, ${span(now - at / 1000)} ago`);
       });
     show(byId('lists'), true);
   }

@@ -8,19 +8,24 @@ export const remedyOf = ({ next = '', commands = [] }) => ({ next, commands });
 export function showCommands(ol, commands) {
   show(ol, commands.length > 0);
   list(ol, commands.map((command, i) => ({ command, i })), ({ i }) => String(i),
-    () => {
-      const code = make('pre');
-      const button = make('button', '', 'Copy');
-      button.type = 'button';
-      button.addEventListener('click', () => copy(code, button));
-      return make('li', '', code, button);
-    },
+    () => make('li', '', ...copied(make('pre'))),
     (el, { command, i }) => {
       const [code, button] = el.children;
       text(code, command);
       attr(button, 'aria-label', commands.length > 1 ? `Copy command ${i + 1}` : 'Copy the command');
     });
 }
+
+// copied is an element with the button that copies its text.
+export function copied(code) {
+  const button = make('button', '', 'Copy');
+  button.type = 'button';
+  button.addEventListener('click', () => copy(code, button));
+  return [code, button];
+}
+
+// quoted is a text as one word of a shell. Rows determine ids.
+export const quoted = (s) => (/^[\w][\w.:-]*$/.test(s) ? s : `'${s.replaceAll("'", "'\\''")}'`);
 
 const restore = new WeakMap();
 
