@@ -132,7 +132,7 @@ func TestIdsAreOneWordOfAShell(t *testing.T) {
 	}
 }
 
-// The tab is one of many, and tells the state without being looked into.
+// The tab is one of many, and shows the state without being opened.
 func TestTheTabTellsTheState(t *testing.T) {
 	p := start(t, true, streaming())
 	tab := browser.Start(t).Open(t, p.URL, browser.Look{})
@@ -148,7 +148,7 @@ func TestTheTabTellsTheState(t *testing.T) {
 	shows("bad", "^✕ Halted · orders$")
 	requireClean(t, p, tab)
 	p.away.Store(true)
-	shows("gone", `^✕ no answer since \d\d:\d\d:\d\d · orders$`)
+	shows("silent", `^✕ no answer since \d\d:\d\d:\d\d · orders$`)
 	p.away.Store(false)
 	shows("bad", "^✕ Halted · orders$")
 }

@@ -123,7 +123,7 @@ function freshness() {
   text(byId('fresh-text'), late ? 'No answer' : answeredAt === null ? 'Asking' : `Updated ${answeredBy}`);
   show(byId('stale'), late);
   if (!late) return;
-  showTab('gone', `no answer${answeredBy ? ' since ' + answeredBy : ''}`, subjectName);
+  showTab('silent', `no answer${answeredBy ? ' since ' + answeredBy : ''}`, subjectName);
   // The age changes twice a second, so a screen reader announces the other part only.
   text(byId('stale-age'), `No answer for ${span((performance.now() - (answeredAt ?? lookingSince)) / 1000)}. `);
   text(byId('stale-what'), `The process does not answer${failure ? ` (${failure})` : ''}: `

@@ -1,11 +1,11 @@
-// The tab's title and icon tell the state, also when the process is gone. The icon is data: a process that is gone
-// serves no files.
+// The tab's title and icon show the state, also when the process does not answer. The icon is data: a process that has
+// ended serves no files.
 
 import { attr } from './dom.js';
 
 const looks = {
   ok: ['#137a45', 'M9 17l5 5 9-11', ''], rest: ['#44536b', 'M10 16h12', ''], wait: ['#b06f00', 'M16 8v10M16 23v1', '⚠ '],
-  bad: ['#b3202c', 'M10 10l12 12M22 10L10 22', '✕ '], gone: ['#5b6472', 'M10 10l12 12M22 10L10 22', '✕ '],
+  bad: ['#b3202c', 'M10 10l12 12M22 10L10 22', '✕ '], silent: ['#5b6472', 'M10 10l12 12M22 10L10 22', '✕ '],
 };
 
 const icon = document.querySelector('link[rel=icon]');
