@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -108,6 +109,7 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	for _, c := range cmd.Commands() {
 		names = append(names, c.Name())
 	}
+	slices.Reverse(names) // of two names that are equally near, run is meant rather than row
 	what := fmt.Sprintf("unknown command %q", args[0])
 	if near := config.Nearest(args[0], names); near != "" {
 		what += " (did you mean " + near + "?)"

@@ -81,8 +81,8 @@ func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
 			strings.Contains(c.Example, "cdc-outbox "+c.Name()), c.Name())
 	}
 	require.Equal(t, []string{
-		"check", "config", "dead-letter", "find", "migrate", "monitor", "preview", "prune", "repair", "replay",
-		"run", "setup", "slot",
+		"check", "config", "dead-letter", "find", "migrate", "monitor", "pause", "preview", "prune", "repair", "replay",
+		"resume", "row", "run", "setup", "slot",
 		"status", "teardown", "version",
 	}, names)
 }
