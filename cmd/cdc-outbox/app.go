@@ -17,6 +17,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/build"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/nearest"
 )
 
 // app is what the commands know of the world outside.
@@ -111,7 +112,7 @@ func knownCommand(cmd *cobra.Command, args []string) error {
 	}
 	slices.Reverse(names) // of two names that are equally near, run is meant rather than row
 	what := fmt.Sprintf("unknown command %q", args[0])
-	if near := config.Nearest(args[0], names); near != "" {
+	if near := nearest.Name(args[0], names); near != "" {
 		what += " (did you mean " + near + "?)"
 	}
 	return fault.Usage(what, next)
@@ -141,7 +142,7 @@ func flagError(cmd *cobra.Command, err error) error {
 		}
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-		if near := config.Nearest(name, names); near != "" {
+		if near := nearest.Name(name, names); near != "" {
 			what += " (did you mean --" + near + "?)"
 		}
 		return fault.Usage(what, next)

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/agext/levenshtein"
+	"github.com/cdc-outbox/cdc-outbox/internal/nearest"
 )
 
 // Problem is one thing that is wrong with the configuration.
@@ -52,28 +52,8 @@ func (p Problems) Error() string {
 // unknown returns the problem of an unknown name. The value is not shown: the name may be a misspelled password.
 func unknown(name, where, kind string, candidates []string) Problem {
 	p := Problem{Key: name, Where: where, What: "unknown " + kind}
-	if near := Nearest(name, candidates); near != "" {
+	if near := nearest.Name(name, candidates); near != "" {
 		p.What += ", did you mean " + near + "?"
 	}
 	return p
-}
-
-// Nearest returns the candidate that name was probably meant to be, or nothing if no candidate is near. A name that is
-// the end of exactly one candidate, such as "slot" of "postgres.slot", counts as near.
-func Nearest(name string, candidates []string) string {
-	best, distance := "", len(name)/3+2
-	var suffix []string
-	for _, c := range candidates {
-		if d := levenshtein.Distance(name, c, nil); d < distance {
-			best, distance = c, d
-		}
-		front, is := strings.CutSuffix(c, name[strings.LastIndexByte(name, '.')+1:])
-		if is && front != "" && strings.ContainsRune("._-", rune(front[len(front)-1])) {
-			suffix = append(suffix, c)
-		}
-	}
-	if best == "" && len(suffix) == 1 {
-		return suffix[0]
-	}
-	return best
 }

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/lastword"
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
+	"github.com/cdc-outbox/cdc-outbox/internal/nearest"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
@@ -177,7 +177,7 @@ func (r *SlotReport) judge(cfg Config, st state) string {
 // missing names the slots that exist: a mistyped name is likelier than a slot that was dropped.
 func (r *SlotReport) missing(cfg Config) error {
 	e := &fault.Error{Kind: fault.Operator, Object: cfg.SlotSubject(), Err: errors.New("it does not exist")}
-	if near := config.Nearest(cfg.Slot, r.others); near != "" {
+	if near := nearest.Name(cfg.Slot, r.others); near != "" {
 		return e.With(fault.Do(fmt.Sprintf("Did you mean %s? Then set postgres.slot.", near),
 			"cdc-outbox slot --postgres-slot "+near))
 	}
