@@ -36,8 +36,9 @@ import (
 const (
 	// beginTimeout bounds reading the table before the stream begins.
 	beginTimeout = 10 * time.Second
-	// checkpointPatience is how long the table cannot be written before the log says so.
-	checkpointPatience = 15 * time.Second
+	// checkpointPatience is how long the table cannot be written before the log says so: sooner than the connector
+	// stops being ready for it, because the first question then is why.
+	checkpointPatience = 5 * time.Second
 )
 
 // checkpoint stores the confirmed position of one slot. A nil checkpoint stores nothing and holds nothing back.
@@ -291,7 +292,8 @@ func (cp *checkpoint) failed(err error) {
 		f.logged = true
 		cp.cfg.Logger.Warn("the slot's position cannot be written down, so the slot is held back and keeps WAL "+
 			"until it can",
-			zap.Stringer(logkey.Table, cp.cfg.Checkpoint), zap.Time(logkey.Since, f.since), zap.Error(err))
+			append(remedyFields(cp.heldBack(err)), zap.Stringer(logkey.Table, cp.cfg.Checkpoint),
+				zap.Time(logkey.Since, f.since), zap.Error(err))...)
 	}
 	cp.failing.Store(&f)
 }
@@ -309,6 +311,32 @@ func (s *Stream) HeldBack() (since time.Time, why error) {
 	return f.since, s.checkpoint.heldBack(f.err)
 }
 
+// remedyFields are the log's fields for what a person does next.
+func remedyFields(err error) []zap.Field {
+	_, r := fault.Split(err)
+	return []zap.Field{zap.String(logkey.Next, r.Next), zap.Strings(logkey.Commands, r.Commands)}
+}
+
+// role is the role that writes the table, for a GRANT that can be pasted.
+func (cp *checkpoint) role() string {
+	read := cp.cfg.DSN
+	if cp.cfg.PrimaryDSN != nil {
+		read = cp.cfg.PrimaryDSN
+	}
+	if read == nil {
+		return "ROLE"
+	}
+	dsn, err := read()
+	if err != nil {
+		return "ROLE"
+	}
+	parsed, err := pgx.ParseConfig(dsn)
+	if err != nil || parsed.User == "" {
+		return "ROLE"
+	}
+	return identifier.Quote(parsed.User)
+}
+
 // heldBack names what can be done about a table that cannot be written.
 func (cp *checkpoint) heldBack(err error) error {
 	f := &fault.Error{
@@ -324,8 +352,8 @@ func (cp *checkpoint) heldBack(err error) error {
 				identifier.QuoteLiteral(cp.cfg.Checkpoint.SQL())),
 			"SELECT pg_terminate_backend(PID);").Then(off))
 	case "42501":
-		f.With(fault.Do("Grant the rights to the role in postgres.dsn, here ROLE.",
-			"GRANT SELECT, INSERT, UPDATE, DELETE ON TABLE "+cp.cfg.Checkpoint.SQL()+" TO ROLE;").Then(off))
+		f.With(fault.Do("Grant the rights to the connector's role.", "GRANT SELECT, INSERT, UPDATE, DELETE ON TABLE "+
+			cp.cfg.Checkpoint.SQL()+" TO "+cp.role()+";").Then(off))
 	case "53100":
 		f.Next = "Make room on the server's disk."
 	case "":

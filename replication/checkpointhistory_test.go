@@ -193,8 +193,8 @@ func TestCheckpointRightsTakenAndGiven(t *testing.T) {
 	step <- again
 	<-opened
 	require.Equal(t, 1, log.FilterMessageSnippet("cannot be used").Len())
-	s.insert(t)
 	before := s.flushed(t)
+	s.insert(t)
 	require.Eventually(t, func() bool { return s.flushed(t) > before }, 10*time.Second, 20*time.Millisecond)
 	require.Greater(t, s.flushed(t), s.remembered(t))
 	s.Exec(t, `GRANT ALL ON TABLE cdc_outbox_slots TO `+role)
