@@ -62,10 +62,13 @@ func what(st *service.Status) string {
 	return name + ": not ready"
 }
 
-// short is the first sentence of a text, without its full stop.
+// short is the first sentence of a text, without its full stop and without the error of another program after it.
 func short(text string) string {
 	if i := strings.Index(text, ". "); i > 0 {
 		text = text[:i]
+	}
+	if parts := strings.SplitN(text, ": ", 3); len(parts) == 3 {
+		text = parts[0] + ": " + parts[1]
 	}
 	return strings.TrimSuffix(text, ".")
 }

@@ -51,6 +51,12 @@ func TestVerdict(t *testing.T) {
 			},
 			"✗ streaming: The broker is away · slot beyond its limit",
 		},
+		"an error of another program": {
+			service.Status{
+				Status: in(relay.Starting, false),
+				Cause:  alert.Cause{Sentence: "postgres a:1: cannot connect: dial tcp a:1: refused."},
+			}, "✗ starting: postgres a:1: cannot connect",
+		},
 		"a critical alert": {
 			service.Status{
 				Status: in(relay.Streaming, true), ReplicationSlot: &slotmonitor.Slot{Level: alert.Critical},

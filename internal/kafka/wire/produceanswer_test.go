@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -85,7 +86,7 @@ func TestProduceAnswers(t *testing.T) {
 			want = append(want, theirs(res.(*produce.Response)))
 			stream.Write(data)
 		}
-		w := &Conn{Reader: bufio.NewReaderSize(&stream, 16)}
+		w := &Conn{Reader: bufio.NewReaderSize(&stream, 16), answered: new(atomic.Int64)}
 		for id := range int32(200) {
 			require.NoError(t, w.ReadProduceAnswer(&a, version, id))
 			require.Equal(t, want[id], ours(&a), "version %d", version)
@@ -123,7 +124,7 @@ func TestProduceAnswersCutShort(t *testing.T) {
 		"\x00\x00\x00\x0a\x00\x00\x00\x06", "", "\x00",
 		"\x00\x00\x00\x04\x00\x00\x00\x07", "\x00\x00\x00\x0a\x00\x00\x00\x07\x00",
 	} {
-		w := &Conn{Reader: bufio.NewReader(bytes.NewReader([]byte(answer)))}
+		w := &Conn{Reader: bufio.NewReader(bytes.NewReader([]byte(answer))), answered: new(atomic.Int64)}
 		require.Error(t, w.ReadProduceAnswer(&ProduceAnswer{}, 8, 7), "%q", answer)
 	}
 }
@@ -138,7 +139,7 @@ func TestProduceAnswersCostNoMemory(t *testing.T) {
 	}
 	data := encoded(t, 8, 7, res)
 	reader := bytes.NewReader(data)
-	w := &Conn{Reader: bufio.NewReader(reader)}
+	w := &Conn{Reader: bufio.NewReader(reader), answered: new(atomic.Int64)}
 	var a ProduceAnswer
 	require.Zero(t, testing.AllocsPerRun(100, func() {
 		reader.Reset(data)
