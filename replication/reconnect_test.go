@@ -199,7 +199,7 @@ func TestRunStartOfLaterStream(t *testing.T) {
 				slot: `{"slot_name":"s","plugin":"pgoutput","slot_type":"logical","database":"db","wal_status":"lost"}`,
 			},
 			confirmed: confirmed, kind: fault.Operator,
-			want: "SELECT pg_drop_replication_slot('s');",
+			want: "cdc-outbox slot recreate --yes-lose-events",
 		},
 		"slot is physical": {
 			second: visit{slot: `{"slot_name":"s","slot_type":"physical"}`}, confirmed: confirmed, kind: fault.Operator,

@@ -61,11 +61,11 @@ func TestVerdictTable(t *testing.T) {
 		},
 		"invalidated": {
 			func(_ *Config, st *state) { st.Slot.WALStatus = postgres.WALLost },
-			`slot "s"`, "max_slot_wal_keep_size", "publish again from the table",
+			`slot "s"`, "max_slot_wal_keep_size", "cdc-outbox slot recreate --yes-lose-events",
 		},
 		"invalidated, idle": {
 			func(_ *Config, st *state) { st.Slot.InvalidationReason = "idle_timeout" },
-			`slot "s"`, "idle_replication_slot_timeout", "pg_drop_replication_slot",
+			`slot "s"`, "idle_replication_slot_timeout", "cdc-outbox slot recreate",
 		},
 		"two phase": {func(_ *Config, st *state) {
 			st.Slot.TwoPhase = true
