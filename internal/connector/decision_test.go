@@ -56,3 +56,21 @@ func TestPauseReadsNoMore(t *testing.T) {
 		require.NoError(t, <-g.done, "a pause does not delay a stop")
 	})
 }
+
+// TestAStopWithinAPauseReadsTheTransactionToItsEnd: a pause begins within a transaction, of which a row is in Kafka. A
+// stop that confirmed nothing of it would have the row published twice.
+func TestAStopWithinAPauseReadsTheTransactionToItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStream(begin(100), row("a"))
+		g := start(t, Config{}, true, opening{at(50), s})
+		synctest.Wait()
+		g.Pause(&relay.Pause{By: "me", Reason: "why"})
+		synctest.Wait()
+		require.Equal(t, relay.Paused, g.Status().State.Name)
+		s.script = append(s.script, row("b"), commit(150))
+		g.stop()
+		require.NoError(t, <-g.done)
+		require.EqualValues(t, 2, g.Status().Counts.Published)
+		require.EqualValues(t, 150, g.Confirmed())
+	})
+}

@@ -84,11 +84,9 @@ func (r *reader) relay(s stream) error {
 		return err
 	}
 	for {
-		if r.c.paused.Load() != nil {
-			switch err := r.awaitResume(s); {
-			case errors.Is(err, errStopping):
-				return r.finish(s)
-			case err != nil:
+		// A stop reads an open transaction to its end, also where a pause began within it.
+		if r.c.paused.Load() != nil && !(r.c.isStopping() && r.tracker.Open()) {
+			if err := r.awaitResume(s); err != nil && !errors.Is(err, errStopping) {
 				return err
 			}
 		}
