@@ -1,6 +1,8 @@
 package connector
 
 import (
+	"errors"
+
 	"go.uber.org/zap"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
@@ -47,6 +49,18 @@ func (c *Connector) Halted() (h *relay.HaltedRow, holds bool) {
 
 // Confirmed is up to where everything is in Kafka.
 func (c *Connector) Confirmed() lsn.LSN { return c.confirmed() }
+
+// obeyPause waits while a pause lasts or until a stop is asked for. A stop reads an open transaction to its end, also
+// where the pause began within it.
+func (r *reader) obeyPause(s stream) error {
+	if r.c.paused.Load() == nil || r.c.isStopping() && r.tracker.Open() {
+		return nil
+	}
+	if err := r.awaitResume(s); !errors.Is(err, errStopping) {
+		return err
+	}
+	return nil
+}
 
 // awaitResume keeps the reader from reading while a pause lasts. What was read is sent and confirmed meanwhile.
 func (r *reader) awaitResume(s stream) error {

@@ -84,11 +84,8 @@ func (r *reader) relay(s stream) error {
 		return err
 	}
 	for {
-		// A stop reads an open transaction to its end, also where a pause began within it.
-		if r.c.paused.Load() != nil && !(r.c.isStopping() && r.tracker.Open()) {
-			if err := r.awaitResume(s); err != nil && !errors.Is(err, errStopping) {
-				return err
-			}
+		if err := r.obeyPause(s); err != nil {
+			return err
 		}
 		if r.c.outranked.Load() {
 			return kafka.ErrFenced
