@@ -138,6 +138,11 @@ func (r *Reader) Spans(ctx context.Context, topics ...string) ([]Span, error) {
 // Messages iterates over the span, in order. After an error the iteration ends. Records that retention deletes
 // meanwhile are an error, too.
 func (r *Reader) Messages(ctx context.Context, s Span) iter.Seq2[*Message, error] {
+	return r.read(ctx, s, func(int64) {})
+}
+
+// read iterates over the span, and calls progress with the next offset after each answer.
+func (r *Reader) read(ctx context.Context, s Span, progress func(next int64)) iter.Seq2[*Message, error] {
 	return func(yield func(*Message, error) bool) {
 		at, stopped := s.From, false
 		for at < s.End && !stopped {
@@ -150,6 +155,7 @@ func (r *Reader) Messages(ctx context.Context, s Span) iter.Seq2[*Message, error
 				yield(nil, err)
 				return
 			}
+			progress(at)
 		}
 	}
 }

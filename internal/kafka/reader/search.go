@@ -12,29 +12,14 @@ const searchBytes = 8 << 20
 
 // Search iterates as Messages does, and leaves out the batches that do not hold the bytes anywhere: in a key, a value
 // or a header. What it gives may be another record of such a batch, so the caller compares. A search decodes next to
-// nothing and is several times as fast as reading. progress is called with the next offset after each answer; nil:
-// nothing is called.
+// nothing and is several times as fast as reading. progress is called with the next offset after each answer.
 func (r *Reader) Search(
 	ctx context.Context, s Span, needle []byte, progress func(next int64),
 ) iter.Seq2[*Message, error] {
 	return func(yield func(*Message, error) bool) {
 		r.fetch.needle = needle
 		defer func() { r.fetch.needle = nil }()
-		at, stopped := s.From, false
-		for at < s.End && !stopped {
-			err := r.retry(ctx, fmt.Sprintf("topic %s, partition %d", s.Topic, s.Partition), func() error {
-				next, more, err := r.fetchOnce(ctx, s, at, func(m *Message) bool { return yield(m, nil) })
-				at, stopped = next, !more
-				return err
-			})
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			if progress != nil {
-				progress(at)
-			}
-		}
+		r.read(ctx, s, progress)(yield)
 	}
 }
 
