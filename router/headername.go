@@ -21,6 +21,9 @@ const (
 	HeaderType     = "type"
 	HeaderPosition = "position"
 
+	// HeaderReplayed marks a record that replay or repair published from the table; its value is the run's id.
+	HeaderReplayed = "replayed"
+
 	// HeaderOriginalTimestamp is on records whose own timestamp could make their topic delete or refuse them. It holds
 	// that timestamp in milliseconds; the record has the time at which it was sent. See docs/consuming-events.md.
 	HeaderOriginalTimestamp = "cdc-outbox-original-timestamp"

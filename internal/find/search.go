@@ -27,8 +27,6 @@ const (
 	after = 100_000
 	// skew is how far the clock that made an id may differ from the clock that made the record's timestamp.
 	skew = 10 * time.Minute
-	// headerReplayed marks a record of replay or repair; its value is the run's id.
-	headerReplayed = "replayed"
 )
 
 // search looks through Kafka: first where and since when the record ought to be, then, if it is not there, everywhere.
@@ -270,7 +268,7 @@ func (w *worker) keep(m *reader.Message) {
 	if v, ok := m.Header(router.HeaderPosition); ok {
 		rec.Position = string(v)
 	}
-	if v, ok := m.Header(headerReplayed); ok {
+	if v, ok := m.Header(router.HeaderReplayed); ok {
 		rec.Replayed = string(v)
 	}
 	if w.own < 0 {

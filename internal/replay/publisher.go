@@ -16,8 +16,6 @@ import (
 )
 
 const (
-	// headerReplayed marks a record that was published from the table; its value is the run's id.
-	headerReplayed = "replayed"
 	// batchRows and batchBytes bound what is in flight, and so what a kill repeats and what is held in memory.
 	batchRows  = 500
 	batchBytes = 4 << 20
@@ -80,7 +78,7 @@ func (p *publisher) Add(row Row) (full bool, err error) {
 		return false, nil
 	}
 	own := rec.Clone()
-	own.Headers = append(own.Headers, router.Header{Key: headerReplayed, Value: []byte(p.run)})
+	own.Headers = append(own.Headers, router.Header{Key: router.HeaderReplayed, Value: []byte(p.run)})
 	p.batch, p.ids, p.cursor = append(p.batch, own), append(p.ids, deadletter.EventID(own.Headers)), row.Cursor
 	p.bytes += own.Size()
 	return len(p.batch) >= batchSize(p.Rate) || p.bytes >= batchBytes, nil
