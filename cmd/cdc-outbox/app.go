@@ -160,8 +160,17 @@ func flagError(cmd *cobra.Command, err error) error {
 
 // terminal reports whether the stream is one a person looks at.
 func terminal(stream any) bool {
-	f, ok := stream.(*os.File)
+	f, ok := fileOf(stream)
 	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// fileOf is the file that a stream writes to, also where a status line is drawn in front of it.
+func fileOf(stream any) (*os.File, bool) {
+	if c, ok := stream.(clearing); ok {
+		stream = c.Writer
+	}
+	f, ok := stream.(*os.File)
+	return f, ok
 }
 
 // variable looks an environment variable up.

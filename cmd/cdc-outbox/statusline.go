@@ -2,7 +2,6 @@ package main
 
 import (
 	"io"
-	"os"
 	"sync"
 
 	"golang.org/x/term"
@@ -10,7 +9,7 @@ import (
 
 // terminalWidth is the number of columns, 0 where the stream is not a terminal.
 func terminalWidth(stream io.Writer) int {
-	f, ok := stream.(*os.File)
+	f, ok := fileOf(stream)
 	if !ok {
 		return 0
 	}
@@ -29,8 +28,11 @@ type statusLine struct {
 	drawn bool
 }
 
-// drawOn makes the status line of a's stderr, and lets what a prints clear it first.
+// drawOn makes the status line of a's stderr, one for all reporters, and lets what a prints clear it first.
 func drawOn(a *app, width int) *statusLine {
+	if c, ok := a.stderr.(clearing); ok {
+		return c.line
+	}
 	l := &statusLine{out: a.stderr, width: width}
 	a.stdout, a.stderr = clearing{a.stdout, l}, clearing{a.stderr, l}
 	return l

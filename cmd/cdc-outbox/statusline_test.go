@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"io"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -35,4 +37,20 @@ func TestStepsInALog(t *testing.T) {
 		p.Step(progress.Step{What: "t\x1b[31m", Done: n + 1, Total: 1000, Unit: "rows"})
 	}
 	require.Equal(t, "t\ufffd[31m: 1 of 1,000 rows (0 %)\n", log.String())
+}
+
+// TestAStatusLineHidesNoTerminal: what decides about colours and width sees the file under the line, and a second
+// reporter draws on the same line.
+func TestAStatusLineHidesNoTerminal(t *testing.T) {
+	out, err := os.CreateTemp(t.TempDir(), "")
+	require.NoError(t, err)
+	defer out.Close()
+	a := &app{stdout: out, stderr: out}
+	l := drawOn(a, 10)
+	require.Same(t, l, drawOn(a, 10))
+	for _, stream := range []io.Writer{a.stdout, a.stderr} {
+		f, ok := fileOf(stream)
+		require.True(t, ok)
+		require.Same(t, out, f)
+	}
 }
