@@ -25,7 +25,9 @@ import (
 func LookPolling(ctx context.Context, c *config.Loaded) (st polling.Status, url string, err error) {
 	url, err = statusURL(c)
 	if err == nil {
-		err = askFor(ctx, url, &st, func() bool { return st.Source == config.SourcePolling && st.State.Name != "" })
+		_, err = askFor(ctx, url, "a connector that polls", &st, func() bool {
+			return st.Source == config.SourcePolling && st.State.Name != ""
+		})
 	}
 	cfg, cerr := wiring.Polling(c)
 	if cerr != nil {
@@ -52,16 +54,17 @@ func LookPolling(ctx context.Context, c *config.Loaded) (st polling.Status, url 
 	return st, url, nil
 }
 
-// askFor gets JSON from a neighbour; fits reports whether the answer is what was expected.
-func askFor(ctx context.Context, url string, to any, fits func() bool) error {
+// askFor gets JSON from a neighbour, which is to be what the words say; fits reports whether the answer is its answer.
+// answered is false where nothing answers.
+func askFor(ctx context.Context, url, what string, to any, fits func() bool) (answered bool, err error) {
 	code, body, err := fetch(ctx, url)
 	if err != nil {
-		return fmt.Errorf("nothing answers at %s", url)
+		return false, fmt.Errorf("nothing answers at %s", url)
 	}
 	if err := json.Unmarshal(body, to); code != http.StatusOK || err != nil || !fits() {
-		return fmt.Errorf("what answers at %s is not a connector that polls", url)
+		return true, fmt.Errorf("what answers at %s is not %s", url, what)
 	}
-	return nil
+	return true, nil
 }
 
 // Look asks the connector and the server. What it could not learn is said in the status; the error, for the exit code,
@@ -111,15 +114,11 @@ func askConnector(ctx context.Context, c *config.Loaded) (Status, string, error)
 	if err != nil {
 		return st, url, err
 	}
-	code, body, err := fetch(ctx, url)
+	_, err = askFor(ctx, url, "a connector", &st, func() bool { return st.State.Name != "" })
 	if err != nil {
-		return st, url, fmt.Errorf("nothing answers at %s", url)
+		return st, url, err
 	}
-	err = json.Unmarshal(body, &st)
-	switch {
-	case code != http.StatusOK || err != nil || st.State.Name == "":
-		return st, url, fmt.Errorf("what answers at %s is not a connector", url)
-	case st.Slot != c.Postgres.Slot:
+	if st.Slot != c.Postgres.Slot {
 		return st, url, fmt.Errorf("the connector at %s reads another slot, %q", url, st.Slot)
 	}
 	st.Waits = withoutSlotWaits(st.Waits)

@@ -2,9 +2,6 @@ package service
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"net/http"
 	"net/url"
 	"strings"
 
@@ -17,17 +14,17 @@ func LookAt(ctx context.Context, address string) (st Status, err error) {
 	if err != nil {
 		return st, err
 	}
-	code, body, err := fetch(ctx, at)
-	f := &fault.Error{Kind: fault.Retry, Object: "connector", Err: err}
-	if err != nil {
-		f.Err = errors.New("nothing answers at " + at)
-		return st, f.With(fault.Do("See whether it runs, and what its http.listen is."))
+	answered, err := askFor(ctx, at, "a connector that reads the log", &st, func() bool {
+		return st.State.Name != "" && st.Slot != ""
+	})
+	if err == nil {
+		return st, nil
 	}
-	if err := json.Unmarshal(body, &st); err != nil || code != http.StatusOK || st.State.Name == "" || st.Slot == "" {
-		f.Err = errors.New("what answers at " + at + " is not a connector that reads the log")
-		return st, f.With(fault.Do("Name the address of its http.listen, such as http://host:9464."))
+	next := "See whether it runs, and what its http.listen is."
+	if answered {
+		next = "Name the address of its http.listen, such as http://host:9464."
 	}
-	return st, nil
+	return st, (&fault.Error{Kind: fault.Retry, Object: "connector", Err: err}).With(fault.Do(next))
 }
 
 // statusAt completes what an operator types: host:9464, http://host:9464/, or the whole address.
