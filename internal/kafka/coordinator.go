@@ -3,8 +3,9 @@ package kafka
 import (
 	"context"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/segmentio/kafka-go/protocol"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 )
 
 // coordinator is the broker that answers for a transactional id or a group, and the connection to it.
@@ -21,7 +22,8 @@ func (c *coordinator) forget() {
 }
 
 // ask sends a request to the coordinator and waits for the answer. Every request here may be sent again when the answer
-// is lost: within an epoch the coordinator takes a repeat for what it is.
+// is lost: while the transaction is the same the coordinator takes a repeat for what it is, and the next transaction
+// then gets an epoch of its own (renewAfter).
 func (p *Producer) ask(
 	ctx context.Context, c *coordinator, key string, req protocol.Message,
 ) (protocol.Message, error) {

@@ -61,8 +61,9 @@
 // transaction, transactionsteps.go takes it through its steps, fencing.go begins, transactionrecovery.go recovers. A
 // transaction is sealed at a Mark. Its batches are reported to Acked only after EndTxn, and stay in memory until then,
 // so an aborted transaction is sent again from memory. A failure that would be an epoch bump without transactions, with
-// repeats in the log, is such a redo, invisible to read_committed consumers. A partition that cannot be written delays
-// everything, not only itself.
+// repeats in the log, is such a redo, invisible to read_committed consumers. A transaction one of whose answers was
+// lost is followed by a new epoch, so that nothing of it that arrives late acts on the next one. A partition that
+// cannot be written delays everything, not only itself.
 //
 // # When the broker loses the producer's state
 //

@@ -321,15 +321,21 @@ func recoveryOutcome(key kmsg.Key, v wire.Verdict) outcome {
 
 const lostAnswer = -1000
 
+// oldClient is as old as what we speak: since version 5 of EndTxn (KIP-890) a commit raises the epoch.
+func oldClient(t testing.TB, c *kfake.Cluster) *kgo.Client {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.MaxVersions(kversion.V3_6_0()))
+	require.NoError(t, err)
+	t.Cleanup(client.Close)
+	return client
+}
+
 // answer answers the next request of the key with the code, after the work where applied says so. lostAnswer cuts the
 // connection.
 func answer(t testing.TB, c *kfake.Cluster, key kmsg.Key, code int16, applied bool) *atomic.Int32 {
 	t.Helper()
 	var hits atomic.Int32
-	// As old as what we speak: since version 5 of EndTxn (KIP-890) a commit raises the epoch.
-	behind, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.MaxVersions(kversion.V3_6_0()))
-	require.NoError(t, err)
-	t.Cleanup(behind.Close)
+	behind := oldClient(t, c)
 	var inner atomic.Bool
 	c.ControlKey(int16(key), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		if inner.Load() {

@@ -80,6 +80,7 @@ type transaction struct {
 	offsetsAdded bool
 	positioned   bool // the position is in the transaction
 	ending       bool // EndTxn(commit) was sent: it may be committed
+	doubtful     bool // an answer about it was lost, so the request may still arrive
 }
 
 // transactions is the state of exactly-once delivery; nil in idempotent mode.
@@ -350,7 +351,7 @@ func (p *Producer) redo(id identity) {
 	x.redone++
 	t.unadded = append(t.unadded[:0], t.parts...)
 	t.acked, t.opened = uint64(len(t.dropped)), time.Time{}
-	t.offsetsAdded, t.positioned, t.ending = false, false, false
+	t.offsetsAdded, t.positioned, t.ending, t.doubtful = false, false, false, false
 	p.restartAll(id)
 }
 

@@ -14,7 +14,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
-	"github.com/twmb/franz-go/pkg/kversion"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/router"
@@ -290,21 +289,7 @@ func TestTransactionEndUnknown(t *testing.T) {
 			r.begin()
 			r.transact(50, "a")
 			r.drain()
-			// As old as what we speak: since version 5 (KIP-890) a commit raises the epoch.
-			admin, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...), kgo.MaxVersions(kversion.V3_6_0()))
-			require.NoError(t, err)
-			defer admin.Close()
-			var hits atomic.Int32
-			c.ControlKey(int16(kmsg.EndTxn), func(req kmsg.Request) (kmsg.Response, error, bool) {
-				hits.Add(1)
-				if !after {
-					return nil, fmt.Errorf("cut"), true
-				}
-				// Let another connection's commit through, then cut this one.
-				end := *req.(*kmsg.EndTxnRequest)
-				go func() { _, _ = end.RequestWith(context.Background(), admin) }()
-				return nil, fmt.Errorf("cut"), true
-			})
+			hits := answer(t, c, kmsg.EndTxn, lostAnswer, after)
 			r.transact(50, "a")
 			r.transact(50, "a")
 			r.checkCommitted()
@@ -312,6 +297,38 @@ func TestTransactionEndUnknown(t *testing.T) {
 			require.Zero(t, testutil.ToFloat64(r.metrics.transactions.WithLabelValues("aborted")))
 		})
 	}
+}
+
+// An EndTxn whose connection was cut arrives after all, when the next transaction has records. It does not commit them.
+func TestEndTxnArrivesLate(t *testing.T) {
+	c := newCluster(t, kfake.SeedTopics(2, "a"))
+	r := newRig(t, c, exactlyOnce("first"))
+	r.begin()
+	behind := oldClient(t, c)
+	var late atomic.Pointer[kmsg.EndTxnRequest]
+	c.ControlKey(int16(kmsg.EndTxn), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		end := *req.(*kmsg.EndTxnRequest)
+		late.Store(&end)
+		return nil, fmt.Errorf("cut"), true
+	})
+	r.transact(50, "a")
+	r.drain()
+	refused := make(chan error, 1)
+	c.ControlKey(int16(kmsg.TxnOffsetCommit), func(kmsg.Request) (kmsg.Response, error, bool) {
+		c.SleepControl(func() {
+			res, err := late.Load().RequestWith(context.Background(), behind)
+			if err == nil {
+				err = kerr.ErrorForCode(res.ErrorCode)
+			}
+			refused <- err
+		})
+		return nil, nil, false
+	})
+	r.transact(50, "a")
+	require.Error(t, <-refused)
+	r.checkCommitted()
+	require.Zero(t, testutil.ToFloat64(r.metrics.transactions.WithLabelValues("aborted")))
+	require.EqualValues(t, 1, testutil.ToFloat64(r.metrics.epochBumps))
 }
 
 // The coordinator aborted the transaction because it was open for too long, and raised the epoch as if another producer

@@ -16,6 +16,7 @@ import (
 // to be tried.
 type recovery struct {
 	cause   wire.Verdict
+	ended   bool // the transaction is committed: only a new epoch is missing
 	paced   bool // it waited, where the previous recovery did not help
 	aborted bool
 	fenced  bool     // the coordinator does not know our epoch any more
@@ -32,6 +33,14 @@ func (p *Producer) lose(cause wire.Verdict) {
 		x.recovery = recovery{cause: cause}
 	}
 	poke(x.wake)
+}
+
+// renewAfter takes a new epoch between the transaction, which is committed, and the next one. A request of ours whose
+// answer was lost may still arrive. Under the same epoch the coordinator would take it for one about the next
+// transaction: an EndTxn would commit the records that are there by then, without their position (KIP-890).
+func (p *Producer) renewAfter(t *transaction) {
+	p.lose(wire.Verdict{Name: "an answer was lost"})
+	p.tx.recovery.ended = true
 }
 
 // recover ends the live transaction in Kafka, takes a new epoch and sends the transaction again, all of it from memory.
@@ -79,7 +88,11 @@ func (p *Producer) tryRecover(ctx context.Context, t *transaction, id identity, 
 	if !r.renewed {
 		return nil
 	}
-	if !r.fenced && !t.ending {
+	switch {
+	case r.ended:
+		p.finishRecovery(t, r, true)
+		return nil
+	case !r.fenced && !t.ending:
 		p.finishRecovery(t, r, false)
 		return nil
 	}
@@ -102,7 +115,7 @@ func (p *Producer) tryRecover(ctx context.Context, t *transaction, id identity, 
 // and would abort our successor's transaction, with which we share the id.
 func (p *Producer) abort(ctx context.Context, t *transaction, id identity, r *recovery) error {
 	x := p.tx
-	if t.ending && r.cause.Code != wire.InvalidTxnState {
+	if t.ending && !r.ended && r.cause.Code != wire.InvalidTxnState {
 		r.fenced = true // the answer to EndTxn(commit)
 		return nil
 	}
@@ -179,12 +192,14 @@ func (p *Producer) finishRecovery(t *transaction, r *recovery, committed bool) {
 	if !committed {
 		x.recovery = *r
 		p.redo(r.id)
-	} else {
+		return
+	}
+	if !r.ended {
 		p.log.Warn("the kafka transaction turned out to be committed", zap.String(logkey.Cause, r.cause.Name),
 			zap.Uint64(logkey.Records, t.records))
-		p.succeed()
-		p.restartAll(r.id)
 	}
+	p.succeed()
+	p.restartAll(r.id)
 }
 
 // superseded: another instance is at work.

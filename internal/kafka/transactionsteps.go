@@ -7,11 +7,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/segmentio/kafka-go/protocol/addoffsetstotxn"
 	"github.com/segmentio/kafka-go/protocol/addpartitionstotxn"
 	"github.com/segmentio/kafka-go/protocol/endtxn"
 	"github.com/segmentio/kafka-go/protocol/txnoffsetcommit"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 )
 
 // nextTransactionStep returns what the transaction needs next, nil for nothing.
@@ -63,7 +64,7 @@ func (p *Producer) addPartitions(ctx context.Context) time.Duration {
 	}
 	res, err := p.ask(ctx, &x.transactionCoordinator, x.owner.TransactionalID, req)
 	if err != nil {
-		return p.stepFailed(err)
+		return p.unanswered(t, err)
 	}
 	name, object, code, answered := "", "", int16(0), 0
 	for _, topic := range res.(*addpartitionstotxn.Response).Results {
@@ -109,7 +110,7 @@ func (p *Producer) addOffsets(ctx context.Context) time.Duration {
 		GroupID: x.owner.TransactionalID,
 	})
 	if err != nil {
-		return p.stepFailed(err)
+		return p.unanswered(t, err)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -133,7 +134,7 @@ func (p *Producer) commitPosition(ctx context.Context) time.Duration {
 		}},
 	})
 	if err != nil {
-		return p.stepFailed(err)
+		return p.unanswered(t, err)
 	}
 	code, answered := int16(0), false
 	for _, topic := range res.(*txnoffsetcommit.Response).Topics {
@@ -168,15 +169,26 @@ func (p *Producer) endTransaction(ctx context.Context) time.Duration {
 		TransactionalID: x.owner.TransactionalID, ProducerID: id.id, ProducerEpoch: id.epoch, Committed: true,
 	})
 	if err != nil {
-		return p.stepFailed(err)
+		return p.unanswered(t, err)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	ok, wait := p.judge("EndTxn", x.object(), res.(*endtxn.Response).ErrorCode)
-	if ok {
+	switch {
+	case ok && t.doubtful:
+		p.renewAfter(t)
+	case ok:
 		p.succeed()
 	}
 	return wait
+}
+
+// unanswered notes that a request about the transaction may still arrive, and has the step tried again.
+func (p *Producer) unanswered(t *transaction, err error) time.Duration {
+	p.mu.Lock()
+	t.doubtful = true
+	p.mu.Unlock()
+	return p.stepFailed(err)
 }
 
 func (p *Producer) current() (identity, *transaction) {
