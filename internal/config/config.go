@@ -55,7 +55,8 @@ type Window struct {
 	// Maximum number of records in flight.
 	Records int `key:"records" default:"100000"`
 
-	// Maximum number of bytes in flight. The process needs about four times as much memory.
+	// Maximum number of bytes in flight. The process needs about four times as much memory. With delivery exactly_once
+	// a new transaction is read only while less than a quarter is in use: more could only wait for a commit in Kafka.
 	Bytes Size `key:"bytes" default:"32MiB"`
 }
 

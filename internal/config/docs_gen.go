@@ -297,7 +297,9 @@ var docs = map[string]string{
 	"window.records": "" +
 		"Maximum number of records in flight.",
 	"window.bytes": "" +
-		"Maximum number of bytes in flight. The process needs about four times as much memory.",
+		"Maximum number of bytes in flight. The process needs about four times as much memory. With delivery " +
+		"exactly_once a new transaction is read only while less than a quarter is in use: more could only " +
+		"wait for a commit in Kafka.",
 	"monitor.interval": "" +
 		"How often the slot is sampled.",
 	"monitor.warn_retained": "" +

@@ -35,11 +35,11 @@ func (c *Connector) acked(d kafka.Delivery) {
 		})
 		return
 	}
+	c.window.Release(n, d.Bytes)
 	select {
 	case c.moved <- struct{}{}:
 	default:
 	}
-	c.window.Release(n, d.Bytes)
 	c.counts.published.Add(uint64(n))
 	c.cfg.Metrics.Published(d.Topic, n)
 }

@@ -1,7 +1,9 @@
 package connector
 
 import (
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -9,6 +11,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
+	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 )
 
 func exactlyOnce(cfg Config) Config {
@@ -108,4 +111,31 @@ func TestCommitWithFullWindow(t *testing.T) {
 	require.NotEmpty(t, r.producer.commits)
 	r.stop()
 	require.NoError(t, <-r.done)
+}
+
+// Rows of the transaction after the next are not read while one is being committed: they could only wait in memory.
+// A transaction of Postgres that meets this bound is still read to its end, and stays whole.
+func TestReadsOneKafkaTransactionAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		large := strings.Repeat("x", 1000)
+		script := []*pgoutput.Message{begin(0x200)}
+		for range 10 {
+			script = append(script, row(large))
+		}
+		script = append(script, commit(0x210), begin(0x300), row("b"), commit(0x310))
+		r := startWith(t, exactlyOnce(Config{WindowBytes: 36_000}), &fakeProducer{},
+			opening{at(0x100), newStream(script...)})
+		synctest.Wait()
+		_, bytes := r.window.InUse()
+		require.Greater(t, bytes, int64(36_000/aheadShare))
+		require.Equal(t, 10, len(r.producer.produced()))
+		r.producer.ack()
+		synctest.Wait()
+		require.Equal(t, 11, len(r.producer.produced()))
+		r.producer.ack()
+		synctest.Wait()
+		require.Equal(t, walAt(0x310), r.confirmed())
+		r.stop()
+		require.NoError(t, <-r.done)
+	})
 }

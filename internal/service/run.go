@@ -51,11 +51,11 @@ func sourceFields(c *config.Loaded) []zap.Field {
 
 // limitMemory gives the garbage collector the limit that the process should stay inside, unless GOMEMLIMIT says: four
 // times the window, for the records and their encoded batches and what is garbage of both, and 128 MiB for everything
-// else. Unless GOGC says, it also collects at half the usual growth: little garbage is made per row, so that costs
-// nothing measurable, and keeps some megabytes fewer.
+// else. Unless GOGC says, it also collects at less than a third of the usual growth: little garbage is made per row, so
+// that costs nothing measurable, and keeps some megabytes fewer.
 func limitMemory(window int64) int64 {
 	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(50)
+		debug.SetGCPercent(30)
 	}
 	if os.Getenv("GOMEMLIMIT") == "" && window < math.MaxInt64/8 {
 		debug.SetMemoryLimit(4*window + 128<<20)
