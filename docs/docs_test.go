@@ -1,4 +1,3 @@
-// Package docs checks that the pages link to what exists.
 package docs
 
 import (

@@ -58,7 +58,7 @@ func TestDefaults(t *testing.T) {
 	require.Equal(t, Window{Records: 100000, Bytes: 32 << 20}, c.Window)
 	require.Equal(t, Monitor{
 		Interval: 5 * time.Second, WarnRetained: 1 << 30, CriticalRetained: 10 << 30, RepeatInterval: time.Hour,
-		WebhookFormat: "json",
+		WebhookFormat: "json", RunbookURL: RunbookPublished,
 	}, c.Monitor)
 	require.Equal(t, HTTP{Listen: "127.0.0.1:9464", Stall: 15 * time.Second}, c.HTTP)
 	require.Equal(t, Log{Level: "info", Format: "auto"}, c.Log)
@@ -109,6 +109,8 @@ func TestEveryKeyEveryLayer(t *testing.T) {
 			return "h:1"
 		case f.Key == "monitor.warn_retained":
 			return "2GiB"
+		case f.Key == "monitor.runbook_url":
+			return "https://h/x"
 		case f.Key == "monitor.webhook":
 			return "https://h/s3"
 		case f.Key == "traces.headers":
@@ -194,6 +196,18 @@ monitor: {warn_retained: 10GiB, critical_retained: 1GiB}
 	}
 	require.Len(t, got, 10)
 	require.Contains(t, text, "10 problems\n  - ")
+}
+
+func TestRunbookURL(t *testing.T) {
+	for _, good := range []string{"published", "self", "http://h/runbook/", "https://wiki/x?page=runbook"} {
+		c, err := load(t, "", nil, "--monitor-runbook-url="+good)
+		require.NoError(t, err)
+		require.Equal(t, good, c.Monitor.RunbookURL)
+	}
+	for _, bad := range []string{"x", "ftp://h/", "https://", "https://h/#a", "/runbook/"} {
+		_, err := load(t, "", nil, "--monitor-runbook-url="+bad)
+		require.ErrorContains(t, err, "allowed: published, self, or an http:// or https:// URL without #", bad)
+	}
 }
 
 func TestDefaultsMayBeSpelledOut(t *testing.T) {

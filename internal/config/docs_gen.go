@@ -319,6 +319,12 @@ var docs = map[string]string{
 		"What is posted. json: an object with alert, state, level, slot, figures, cause and runbook. " +
 		"alertmanager: an alert for Alertmanager's API v2, whose path is added to the URL. slack: a message " +
 		"for an incoming webhook.",
+	"monitor.runbook_url": "" +
+		"The runbook that alerts link to, on the page and in messages. published: docs/runbook.md on GitHub. " +
+		"self: the runbook that this process serves at /runbook/, for networks that do not reach GitHub. " +
+		"Messages then name the address that the process listens on, and its host if it listens on all " +
+		"addresses; if http.listen is off, they link to GitHub. A URL, such as " +
+		"https://relay.example.com/runbook/: # and the name of the alert are added.",
 	"on_fault": "" +
 		"What happens at an error that an operator has to fix, such as a lost slot, and at any other error " +
 		"that stops the relay. exit ends the process, with exit code 3 for an operator and 1 otherwise. stay " +

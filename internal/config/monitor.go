@@ -2,6 +2,7 @@ package config
 
 import (
 	"net/url"
+	"strings"
 	"time"
 )
 
@@ -31,6 +32,29 @@ type Monitor struct {
 	// `alertmanager`: an alert for Alertmanager's API v2, whose path is added to the URL. `slack`: a message for
 	// an incoming webhook.
 	WebhookFormat string `key:"webhook_format" default:"json" oneof:"json|alertmanager|slack"`
+
+	// The runbook that alerts link to, on the page and in messages. `published`: docs/runbook.md on GitHub. `self`: the
+	// runbook that this process serves at `/runbook/`, for networks that do not reach GitHub. Messages then name the
+	// address that the process listens on, and its host if it listens on all addresses; if `http.listen` is `off`, they
+	// link to GitHub. A URL, such as `https://relay.example.com/runbook/`: `#` and the name of the alert are added.
+	RunbookURL string `key:"runbook_url" default:"published" example:"self"`
+}
+
+// What monitor.runbook_url may be besides a URL.
+const (
+	RunbookPublished = "published"
+	RunbookSelf      = "self"
+)
+
+func (l *loader) runbook(text string) {
+	if text == RunbookSelf || text == RunbookPublished {
+		return
+	}
+	const allowed = RunbookPublished + ", " + RunbookSelf + ", or an http:// or https:// URL without #"
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || strings.Contains(text, "#") {
+		l.fail("monitor.runbook_url", allowed, "%q is not a URL that the name of a section can be added to", text)
+	}
 }
 
 // webhook does not repeat the URL, which is a secret.

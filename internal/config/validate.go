@@ -33,6 +33,7 @@ func (l *loader) validate(c *Config) {
 		}
 	}
 	l.webhook(c.Monitor.Webhook)
+	l.runbook(c.Monitor.RunbookURL)
 }
 
 func (l *loader) atLeast(key string, value, least int64, allowed string) {

@@ -22,6 +22,14 @@ var types = map[string]string{
 	".svg": "image/svg+xml", "": "text/plain; charset=utf-8",
 }
 
+// guarded sends the page's policy with the answers of next.
+func guarded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Security-Policy", policy)
+		next.ServeHTTP(w, r)
+	})
+}
+
 func index(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Security-Policy", policy)
 	send(w, "index.html")

@@ -20,6 +20,8 @@ type Config struct {
 	WarnRetained     int64         // thresholds of the alert about retained WAL
 	CriticalRetained int64
 	Version          string
+
+	Runbook http.Handler // answers for /runbook/; nil: nothing does
 }
 
 // Page serves the page and remembers what it shows. Its handlers may be used before and after Run.
@@ -38,10 +40,13 @@ func New(cfg Config) *Page {
 	p.mux.HandleFunc("GET /{$}", index)
 	p.mux.HandleFunc("GET /assets/{name...}", asset)
 	p.mux.HandleFunc("GET /history", p.answer)
+	if cfg.Runbook != nil {
+		p.mux.Handle("GET /runbook/{$}", guarded(cfg.Runbook))
+	}
 	return p
 }
 
-// ServeHTTP answers for /, /assets/ and /history.
+// ServeHTTP answers for /, /assets/, /history and /runbook/.
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.mux.ServeHTTP(w, r) }
 
 // Run samples once a second until ctx ends, and returns nil then.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"net/http/httptest"
 	"path"
 	"regexp"
@@ -61,6 +62,22 @@ func TestEverythingIsServedUnderItsType(t *testing.T) {
 			require.Equal(t, 405, get(t, p, method, url).Code, method)
 		}
 	}
+}
+
+func TestTheRunbookIsServedUnderThePolicy(t *testing.T) {
+	none := New(Config{Slots: func() []Slot { return nil }})
+	require.Equal(t, 404, get(t, none, "GET", "/runbook/").Code)
+	book := func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("what to do")) }
+	p := New(Config{Slots: func() []Slot { return nil }, Runbook: http.HandlerFunc(book)})
+	w := get(t, p, "GET", "/runbook/")
+	require.Equal(t, "what to do", w.Body.String())
+	require.Equal(t, policy, w.Header().Get("Content-Security-Policy"))
+	require.Equal(t, 200, get(t, p, "HEAD", "/runbook/").Code)
+	require.Equal(t, 404, get(t, p, "GET", "/runbook/other").Code)
+	for _, method := range []string{"POST", "PUT", "DELETE", "PATCH", "OPTIONS"} {
+		require.Equal(t, 405, get(t, p, method, "/runbook/").Code, method)
+	}
+	require.Equal(t, "/runbook/", get(t, p, "GET", "/runbook").Header().Get("Location"))
 }
 
 // What the browser would refuse: markup with code or styles in it, and anything from elsewhere.

@@ -5,6 +5,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/connector"
 	"github.com/cdc-outbox/cdc-outbox/internal/page"
+	"github.com/cdc-outbox/cdc-outbox/internal/runbook"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
@@ -15,7 +16,7 @@ func (p *process) pageConfig(mc slotmonitor.Config, monitor *slotmonitor.Monitor
 		Relay: relay, Slots: func() []page.Slot { return slotFigures(monitor) },
 		SlotInterval: mc.Interval, WarnRetained: mc.Thresholds.WarnRetained,
 		CriticalRetained: mc.Thresholds.CriticalRetained,
-		Version:          p.Build.Version,
+		Version:          p.Build.Version, Runbook: runbook.Handler(),
 	}
 }
 

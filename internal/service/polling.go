@@ -13,6 +13,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/page"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
+	"github.com/cdc-outbox/cdc-outbox/internal/runbook"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
@@ -62,7 +63,7 @@ func newPollingService(ctx context.Context, p *process) (*pollingService, error)
 	handlers := telemetry.Handlers{Ready: s.ready, Status: func() any { return s.report() }}
 	return s, s.listen(ctx, handlers, page.New(page.Config{
 		Relay: s.figures, Slots: func() []page.Slot { return nil }, SlotInterval: s.Config.Monitor.Interval,
-		Version: s.Build.Version,
+		Version: s.Build.Version, Runbook: runbook.Handler(),
 	}))
 }
 
@@ -135,7 +136,7 @@ func (s *pollingService) status() polling.Status {
 func (s *pollingService) report() pollingReport {
 	st := s.status()
 	return pollingReport{
-		Status: st, Cause: PollingCauseOrNone(st), Alerts: alerts(s.alerting.Alerts()),
+		Status: st, Cause: PollingCauseOrNone(st), Alerts: s.alerts(s.alerting.Alerts()),
 		Topics: s.engine.Load().metrics.Topics(20),
 	}
 }

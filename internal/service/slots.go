@@ -88,7 +88,7 @@ func (w *SlotWatch) each(ctx context.Context, show func(Slots) error) error {
 }
 
 func (w *SlotWatch) slots() Slots {
-	s := Slots{Slots: w.monitor.Latest(), Alerts: alerts(w.monitor.Alerts())}
+	s := Slots{Slots: w.monitor.Latest(), Alerts: w.alerts(w.monitor.Alerts())}
 	if s.Slots == nil {
 		s.Slots = []slotmonitor.Slot{}
 	}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/alert"
-	"github.com/cdc-outbox/cdc-outbox/internal/alert/webhook"
 	"github.com/cdc-outbox/cdc-outbox/internal/connector"
 	"github.com/cdc-outbox/cdc-outbox/internal/diagnose"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
@@ -32,16 +31,16 @@ type Status struct {
 	Alerts []firingAlert `json:"alerts"`
 }
 
-// alert is one that fires, with where the documentation says what to do about it.
+// firingAlert adds where the runbook says what to do about it, which is relative to the page with runbook_url: self.
 type firingAlert struct {
 	alert.FiringAlert
 	Runbook string `json:"runbook"`
 }
 
-func alerts(firing []alert.FiringAlert) []firingAlert {
+func (p *process) alerts(firing []alert.FiringAlert) []firingAlert {
 	all := make([]firingAlert, 0, len(firing))
 	for _, a := range firing {
-		all = append(all, firingAlert{a, webhook.Runbook(a.Rule)})
+		all = append(all, firingAlert{a, p.runbookFromPage(a.Rule)})
 	}
 	return all
 }

@@ -258,7 +258,7 @@ func (s *walService) missing() error {
 // status is the answer of /status.
 func (s *walService) status() Status {
 	st := s.slotStatus()
-	st.Alerts = alerts(s.monitor.Alerts())
+	st.Alerts = s.alerts(s.monitor.Alerts())
 	if s.page != nil {
 		st.Pace = new(s.page.Pace(s.Config.Postgres.Slot, time.Now()))
 	}

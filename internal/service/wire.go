@@ -145,7 +145,9 @@ func openSnapshot(c *config.Loaded, admin setup.Config) func(context.Context) (c
 func (p *process) webhookSender() *webhook.Sender {
 	m := &p.Config.Monitor
 	return webhook.New(
-		webhook.Config{URL: m.Webhook.Read, Format: m.WebhookFormat, Logger: p.Logger, Registerer: p.registry},
+		webhook.Config{
+			URL: m.Webhook.Read, Format: m.WebhookFormat, Runbook: p.runbook, Logger: p.Logger, Registerer: p.registry,
+		},
 	)
 }
 

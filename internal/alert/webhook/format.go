@@ -18,8 +18,8 @@ type format struct {
 	people bool // no receiver keeps a state that would have to be cleared
 	// one request carries several, and what fires is repeated
 	batches bool
-	url     func(string) string                              // where to, given the setting
-	body    func(events []alert.Event, now time.Time) []byte // of one request
+	url     func(string) string                                               // where to, given the setting
+	body    func(events []alert.Event, now time.Time, runbook Runbook) []byte // of one request
 }
 
 var formats = map[string]format{
@@ -30,10 +30,8 @@ var formats = map[string]format{
 
 func asItIs(u string) string { return u }
 
-// Runbook is where the documentation says what to do about an alert.
-func Runbook(name string) string {
-	return "https://github.com/cdc-outbox/cdc-outbox/blob/main/docs/runbook.md#" + name
-}
+// Runbook gives the URL of the section that says what to do about an alert.
+type Runbook func(name string) string
 
 // message is the body of the format json. Fields are added, not renamed.
 type message struct {
@@ -52,12 +50,12 @@ type message struct {
 	Runbook  string        `json:"runbook"`
 }
 
-func jsonBody(events []alert.Event, _ time.Time) []byte {
+func jsonBody(events []alert.Event, _ time.Time, runbook Runbook) []byte {
 	e := events[0]
 	m := message{
 		ID:    fmt.Sprintf("%s/%s/%s/%s/%s", e.Alert, e.Subject, e.State, e.Level, e.At.UTC().Format(time.RFC3339Nano)),
 		Alert: e.Alert, State: e.State, Level: e.Level, Repeated: e.Repeated, Slot: e.Subject, Sentence: e.Sentence,
-		Since: e.Since.UTC(), Worse: e.SupersededBy, Figures: e.Figures, Runbook: Runbook(e.Alert),
+		Since: e.Since.UTC(), Worse: e.SupersededBy, Figures: e.Figures, Runbook: runbook(e.Alert),
 	}
 	if e.State == alert.Resolved {
 		until := e.At.UTC()
@@ -89,12 +87,12 @@ type postable struct {
 // alertmanagerBody: a firing alert ends a while after the next refresh, so that it does not fire for ever when this
 // process has ended. The severity is one of the labels that make an alert what it is, so a change of it ends one alert
 // and begins another. What this process will not tell again stands for a day, unless the next process ends it.
-func alertmanagerBody(events []alert.Event, now time.Time) []byte {
+func alertmanagerBody(events []alert.Event, now time.Time, runbook Runbook) []byte {
 	list := make([]postable, 0, len(events))
 	for _, e := range events {
 		a := postable{
 			Labels:      labels(e, e.Level),
-			Annotations: map[string]string{"summary": e.Sentence, "runbook_url": Runbook(e.Alert)},
+			Annotations: map[string]string{"summary": e.Sentence, "runbook_url": runbook(e.Alert)},
 			StartsAt:    e.Since.UTC(), EndsAt: now.Add(4 * refresh).UTC(),
 		}
 		if e.Cause.Code != "" {
@@ -177,7 +175,7 @@ func slackCommands(commands []string) string {
 	return b.String()
 }
 
-func slackBody(events []alert.Event, _ time.Time) []byte {
+func slackBody(events []alert.Event, _ time.Time, runbook Runbook) []byte {
 	e := events[0]
 	var b strings.Builder
 	state := e.Level.String()
@@ -202,7 +200,7 @@ func slackBody(events []alert.Event, _ time.Time) []byte {
 			fmt.Fprintf(&b, "\n*Next:* %s", slackText(e.Cause.Next))
 		}
 		b.WriteString(slackCommands(e.Cause.Commands))
-		fmt.Fprintf(&b, "\n<%s|What to do>", Runbook(e.Alert))
+		fmt.Fprintf(&b, "\n<%s|What to do>", runbook(e.Alert))
 	}
 	return marshal(map[string]string{"text": b.String()})
 }

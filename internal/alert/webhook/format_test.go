@@ -20,6 +20,10 @@ var (
 	now   = began.Add(time.Hour)
 )
 
+func section(name string) string {
+	return "https://github.com/cdc-outbox/cdc-outbox/blob/main/docs/runbook.md#" + name
+}
+
 func example() alert.Event {
 	left := 90.0
 	return alert.Event{
@@ -47,22 +51,22 @@ func TestJSON(t *testing.T) {
 		"cause": {"code": "broker_unreachable", "sentence": "No broker answers.", "object": "kafka",
 		"next": "Start it.", "commands": ["systemctl start kafka", "kafka-topics.sh --list > all"]},
 		"runbook": "https://github.com/cdc-outbox/cdc-outbox/blob/main/docs/runbook.md#slot_time_to_limit"}`,
-		string(jsonBody([]alert.Event{example()}, now)))
+		string(jsonBody([]alert.Event{example()}, now, section)))
 	over := alert.Event{Alert: "stream_silent", State: alert.Resolved, Level: alert.Critical, Since: began, At: now}
 	var m map[string]any
-	require.NoError(t, json.Unmarshal(jsonBody([]alert.Event{over}, now), &m))
+	require.NoError(t, json.Unmarshal(jsonBody([]alert.Event{over}, now, section), &m))
 	require.Equal(t, "2026-01-02T04:04:05Z", m["until"])
 	require.NotContains(t, m, "slot")
 	require.NotContains(t, m, "figures")
 	require.NotContains(t, m, "superseded_by")
 	over.SupersededBy = "worse"
-	require.NoError(t, json.Unmarshal(jsonBody([]alert.Event{over}, now), &m))
+	require.NoError(t, json.Unmarshal(jsonBody([]alert.Event{over}, now, section), &m))
 	require.Equal(t, "worse", m["superseded_by"])
 }
 
 func TestAlertmanager(t *testing.T) {
 	var list []postable
-	require.NoError(t, json.Unmarshal(alertmanagerBody([]alert.Event{example()}, now), &list))
+	require.NoError(t, json.Unmarshal(alertmanagerBody([]alert.Event{example()}, now, section), &list))
 	require.Len(t, list, 2)
 	require.Equal(t, map[string]string{
 		"alertname": "slot_time_to_limit", "severity": "warning",
@@ -75,15 +79,15 @@ func TestAlertmanager(t *testing.T) {
 	require.Equal(t, "No broker answers.", list[1].Annotations["cause"])
 	require.Equal(t, "Start it.", list[1].Annotations["next"])
 	require.Equal(t, "systemctl start kafka\nkafka-topics.sh --list > all", list[1].Annotations["commands"])
-	require.Equal(t, Runbook("slot_time_to_limit"), list[1].Annotations["runbook_url"])
+	require.Equal(t, section("slot_time_to_limit"), list[1].Annotations["runbook_url"])
 	over := example()
 	over.State, over.Before = alert.Resolved, alert.Critical
-	require.NoError(t, json.Unmarshal(alertmanagerBody([]alert.Event{over}, now.Add(time.Hour)), &list))
+	require.NoError(t, json.Unmarshal(alertmanagerBody([]alert.Event{over}, now.Add(time.Hour), section), &list))
 	require.Len(t, list, 1)
 	require.Equal(t, now, list[0].EndsAt)
 	last := example()
 	last.Lasting = true
-	require.NoError(t, json.Unmarshal(alertmanagerBody([]alert.Event{last}, now), &list))
+	require.NoError(t, json.Unmarshal(alertmanagerBody([]alert.Event{last}, now, section), &list))
 	require.Equal(t, now.Add(24*time.Hour), list[1].EndsAt, "it is not reported again")
 	for in, want := range map[string]string{
 		"http://am:9093":                      "http://am:9093/api/v2/alerts",
@@ -98,17 +102,17 @@ func TestAlertmanager(t *testing.T) {
 
 func TestSlack(t *testing.T) {
 	var m map[string]string
-	require.NoError(t, json.Unmarshal(slackBody([]alert.Event{example()}, now), &m))
+	require.NoError(t, json.Unmarshal(slackBody([]alert.Event{example()}, now, section), &m))
 	require.Equal(t, "*[critical] slot_time_to_limit* · slot `orders`\nAt the present growth &lt;soon&gt; &amp; "+
 		"then lost.\n*Cause:* No broker answers.\n*Next:* Start it.\n"+
 		"```systemctl start kafka```\n```kafka-topics.sh --list &gt; all```\n<"+
-		Runbook("slot_time_to_limit")+"|What to do>", m["text"])
+		section("slot_time_to_limit")+"|What to do>", m["text"])
 	over := example()
 	over.State = alert.Resolved
-	require.NoError(t, json.Unmarshal(slackBody([]alert.Event{over}, now), &m))
+	require.NoError(t, json.Unmarshal(slackBody([]alert.Event{over}, now, section), &m))
 	require.Contains(t, m["text"], "*[resolved] slot_time_to_limit*")
 	over.SupersededBy = "slot_lost"
-	require.NoError(t, json.Unmarshal(slackBody([]alert.Event{over}, now), &m))
+	require.NoError(t, json.Unmarshal(slackBody([]alert.Event{over}, now, section), &m))
 	require.Contains(t, m["text"], "*[now slot_lost] slot_time_to_limit*")
 }
 
@@ -117,7 +121,7 @@ func TestSlackDoesNotRepeatItself(t *testing.T) {
 	e := example()
 	e.Sentence = "The connector has stopped with exit code 3: No broker answers."
 	var m map[string]string
-	require.NoError(t, json.Unmarshal(slackBody([]alert.Event{e}, now), &m))
+	require.NoError(t, json.Unmarshal(slackBody([]alert.Event{e}, now, section), &m))
 	require.Equal(t, 1, strings.Count(m["text"], "No broker answers."))
 	require.NotContains(t, m["text"], "*Cause:*")
 }

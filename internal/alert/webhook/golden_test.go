@@ -176,7 +176,7 @@ func TestBodies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bodies := map[string]json.RawMessage{}
 			for what, e := range cases() {
-				bodies[what] = formats[name].body([]alert.Event{e}, now)
+				bodies[what] = formats[name].body([]alert.Event{e}, now, section)
 			}
 			got, err := json.MarshalIndent(bodies, "", " ")
 			require.NoError(t, err)
@@ -202,11 +202,11 @@ func TestSlackStaysReadable(t *testing.T) {
 		long := strings.Repeat(filling, 100_000)
 		e.Sentence, e.Cause.Sentence, e.Cause.Next = "It waits: "+long, "Because "+long, long
 		var m map[string]string
-		require.NoError(t, json.Unmarshal(slackBody([]alert.Event{e}, now), &m))
+		require.NoError(t, json.Unmarshal(slackBody([]alert.Event{e}, now, section), &m))
 		text := m["text"]
 		require.LessOrEqual(t, utf8.RuneCountInString(text), 3000)
 		require.True(t, utf8.ValidString(text))
-		require.True(t, strings.HasSuffix(text, "\n<"+Runbook(e.Alert)+"|What to do>"), "the end is kept")
+		require.True(t, strings.HasSuffix(text, "\n<"+section(e.Alert)+"|What to do>"), "the end is kept")
 		require.NotContains(t, text, "<!")
 		require.NotRegexp(t, `&(?:a|am|amp|l|lt|g|gt)?…`, text, "no half of an escape")
 		require.Equal(t, 3, strings.Count(text, "…"), fmt.Sprintf("%q", filling))

@@ -30,6 +30,9 @@ const (
 type Config struct {
 	URL    func() (string, error) // read again for each request
 	Format string                 // one of Formats
+
+	Runbook Runbook // required; asked when a message is written
+
 	Logger *zap.Logger
 
 	Registerer prometheus.Registerer // default: no metrics
@@ -217,7 +220,7 @@ func (s *Sender) deliver(ctx context.Context, batch []waiting) error {
 	}
 	url, err := s.cfg.URL()
 	if err == nil {
-		err = s.client.post(ctx, s.format.url(url), s.format.body(events, time.Now()))
+		err = s.client.post(ctx, s.format.url(url), s.format.body(events, time.Now(), s.cfg.Runbook))
 	}
 	var refused refusal
 	switch {

@@ -90,8 +90,8 @@ func begin(t *testing.T, format string) (*Sender, *receiver, *observer.ObservedL
 	core, logs := observer.New(zap.DebugLevel)
 	r := &receiver{}
 	s := New(Config{
-		URL: func() (string, error) { return "http://secret", nil }, Format: format, Logger: zap.New(core),
-		Registerer: prometheus.NewRegistry(),
+		URL: func() (string, error) { return "http://secret", nil }, Format: format, Runbook: section,
+		Logger: zap.New(core), Registerer: prometheus.NewRegistry(),
 	})
 	s.client = r
 	ctx, cancel := context.WithCancel(t.Context())
