@@ -140,3 +140,26 @@ func TestAWaitingInstanceTakesNothingUp(t *testing.T) {
 	require.Contains(t, first.text(), "took up an operator's decision")
 	require.NotContains(t, second.text(), "took up an operator's decision")
 }
+
+// TestAPauseHoldsUntilItCanBeRead: a process does not start to read past a pause that it could not look up.
+func TestAPauseHoldsUntilItCanBeRead(t *testing.T) {
+	b := newBed(t, testkit.Postgres(t), "orders.events")
+	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
+	require.Equal(t, 0, invoke(t, b.env, "pause", "--reason", "maintenance").code)
+	b.db.Exec(t, insertOneOrder)
+	conn, err := b.db.Server.Connect(t.Context(), b.db.Name)
+	require.NoError(t, err)
+	defer conn.Close(t.Context())
+	_, err = conn.Exec(t.Context(), "BEGIN; LOCK TABLE cdc_outbox_decisions")
+	require.NoError(t, err)
+	r := start(t, b.env)
+	r.awaitAnswer("/readyz", "one of them may be a pause: table public.cdc_outbox_decisions")
+	_, err = conn.Exec(t.Context(), "ROLLBACK")
+	require.NoError(t, err)
+	r.awaitAnswer("/readyz", "paused by")
+	require.Empty(t, b.records("orders.events", 0))
+	require.Equal(t, 0, invoke(t, b.env, "resume").code)
+	r.awaitReady(http.StatusOK)
+	b.records("orders.events", 1)
+	require.Equal(t, 0, r.stop(syscall.SIGTERM))
+}

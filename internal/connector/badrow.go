@@ -83,6 +83,7 @@ func (r *reader) haltAt(row outboxRow, bad badrow.Row, remedy string) {
 // named adds the row's place in the stream.
 func (r *reader) named(row outboxRow, bad badrow.Row) badrow.Row {
 	bad.Position, bad.LSN = r.position, row.pos.Commit.String()
+	bad.EventID = relay.Storable(bad.EventID) // decisions are kept in a table, by it
 	return bad
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay/badrow"
+	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 )
 
 // Decide hands over what an operator decided about the row at which the connector is halted. A decision about any other
@@ -47,6 +48,9 @@ func (c *Connector) Halted() (h *relay.HaltedRow, holds bool) {
 	return c.halted, c.stream != nil
 }
 
+// WaitsForSlot reports whether another instance holds the slot.
+func (c *Connector) WaitsForSlot() bool { return c.waitsForSlot() }
+
 // Confirmed is up to where everything is in Kafka.
 func (c *Connector) Confirmed() lsn.LSN { return c.confirmed() }
 
@@ -69,8 +73,13 @@ func (r *reader) awaitResume(s stream) error {
 	if p == nil {
 		return nil
 	}
-	c.log.Warn("paused by an operator; nothing is read, and the slot keeps WAL", zap.String(logkey.Reason, p.Reason),
-		zap.Time(logkey.Since, p.Since))
+	if p.Unread == nil {
+		c.log.Warn("paused by an operator; nothing is read, and the slot keeps WAL",
+			zap.String(logkey.Reason, p.Reason), zap.Time(logkey.Since, p.Since))
+	} else {
+		c.log.Warn("it is not known whether an operator has paused the relay; nothing is read until it is",
+			telemetry.ErrorFields(p.Unread)...)
+	}
 	for ; p != nil; p = c.paused.Load() {
 		c.setState(p.State())
 		c.producer.Commit()
@@ -87,7 +96,7 @@ func (r *reader) awaitResume(s stream) error {
 		}
 	}
 	c.setState(relay.State{Name: relay.Streaming})
-	c.log.Info("resumed by an operator")
+	c.log.Info("no pause is in effect any more; reading continues")
 	return nil
 }
 

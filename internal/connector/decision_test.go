@@ -74,3 +74,31 @@ func TestAStopWithinAPauseReadsTheTransactionToItsEnd(t *testing.T) {
 		require.EqualValues(t, 150, g.Confirmed())
 	})
 }
+
+// TestAnotherRowAtThePlaceOfAHaltedOne: after a failover that lost transactions, another row may have the position. It
+// is listed, or no decision about it could be taken up.
+func TestAnotherRowAtThePlaceOfAHaltedOne(t *testing.T) {
+	promoted := at(60)
+	promoted.Timeline, promoted.TimelineChanged = 2, true
+	synctest.Test(t, func(t *testing.T) {
+		first := newStream(begin(100), typedRow("a", "no/topic"))
+		g := start(t, Config{}, true,
+			opening{at(50), first},
+			opening{promoted, newStream(begin(100), typedRow("b", "no/topic"), commit(150))},
+		)
+		synctest.Wait()
+		require.Equal(t, "a", g.Status().Halted.EventID)
+		close(first.broken)
+		synctest.Wait()
+		h := g.Status().Halted
+		require.Equal(t, "b", h.EventID)
+		g.Decide(relay.Decision{Position: h.Position, EventID: "a", Action: relay.Skip})
+		synctest.Wait()
+		require.NotNil(t, g.Status().Halted, "the decision was about another row")
+		g.Decide(relay.Decision{Position: h.Position, EventID: h.EventID, Action: relay.Skip})
+		synctest.Wait()
+		require.Nil(t, g.Status().Halted)
+		g.stop()
+		require.NoError(t, <-g.done)
+	})
+}

@@ -12,6 +12,7 @@ import (
 // View is the relay as decisions are judged by it.
 type View struct {
 	Holds     bool               // it works: it holds the slot, or polls. A waiting instance takes nothing up
+	Waits     bool               // for the slot, which another instance holds
 	Halted    []*relay.HaltedRow // the rows at which it is halted
 	Confirmed lsn.LSN            // 0: not known, or rows are polled
 }

@@ -70,7 +70,7 @@ func (t Table) query(ctx context.Context, conn *pgx.Conn, where string, arg any)
 func (t Table) list(ctx context.Context, conn *pgx.Conn, h *relay.HaltedRow, from string) error {
 	_, err := conn.Exec(ctx, fmt.Sprintf(`INSERT INTO %s (relay, kind, position, event_id, reason, decided_from)
 		VALUES ($1::text, 'halted', $2::text, $3::text, $4::text, $5::text)`, t.Name.SQL()), t.Relay, h.Position,
-		h.EventID, h.Message, from)
+		h.EventID, relay.Storable(h.Message), from)
 	return err
 }
 

@@ -2,6 +2,7 @@ package decision
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -10,6 +11,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/sqlstate"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
@@ -39,75 +41,100 @@ type Watch struct {
 	Relay   Relay
 	Logger  *zap.Logger
 
-	conn *pgx.Conn
-	said string
+	conn   *pgx.Conn
+	exists bool   // the table was there when it was last read
+	said   string // the last trouble that was logged
 }
 
 // Run looks once a second until ctx ends. What it cannot read does not stop the relay: the last decisions stay in
-// effect.
+// effect. Only an instance that waits for the slot is held back, because it could take over after a pause that it has
+// not seen.
 func (w *Watch) Run(ctx context.Context) error {
 	if w.Table.Name.Name == "" {
 		return nil
 	}
-	defer func() {
-		if w.conn != nil {
-			postgres.CloseConn(w.conn)
-		}
-	}()
+	defer w.close()
 	for ctx.Err() == nil {
-		pause := w.once(ctx)
+		next, err := w.once(ctx)
+		if err != nil && ctx.Err() == nil && w.Relay.View().Waits {
+			w.Relay.Pause(&relay.Pause{Unread: err, Since: time.Now()})
+		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(pause):
+		case <-time.After(next):
 		}
 	}
 	return nil
 }
 
+// Await looks until it has an answer, before anything is read: a pause lasts over a restart, also where it cannot be
+// looked up at first. A table that does not exist holds no pause. The reason for the wait is reported each time.
+func (w *Watch) Await(ctx context.Context, report func(error)) {
+	for w.Table.Name.Name != "" && ctx.Err() == nil {
+		_, err := w.once(ctx)
+		if err == nil {
+			return
+		}
+		report(err)
+		select {
+		case <-ctx.Done():
+			w.close() // Run does not begin
+		case <-time.After(interval):
+		}
+	}
+}
+
+func (w *Watch) close() {
+	if w.conn != nil {
+		postgres.CloseConn(w.conn)
+	}
+}
+
 // once looks once and returns when to look again.
-func (w *Watch) once(ctx context.Context) time.Duration {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+func (w *Watch) once(ctx context.Context) (next time.Duration, err error) {
+	look, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	exists, err := w.look(ctx)
-	switch {
-	case err == nil && exists:
+	was := w.exists
+	switch err = w.look(look); {
+	case err == nil && w.exists:
 		w.said = ""
-		return interval
+		return interval, nil
 	case err == nil:
-		return missing
+		if was {
+			w.Logger.Warn("the table of operators' decisions no longer exists; the last decisions stay in effect "+
+				"until the process ends", zap.Stringer(logkey.Table, w.Table.Name),
+				zap.Strings(logkey.Commands, []string{"cdc-outbox setup"}))
+		}
+		return missing, nil
 	}
 	if text := err.Error(); ctx.Err() == nil && text != w.said {
 		w.said = text
 		w.Logger.Warn("operators' decisions cannot be read", telemetry.ErrorFields(err)...)
 	}
-	if sqlstate.Of(err) == "42501" {
-		return missing
+	if sqlstate.Of(err) == refused {
+		return missing, err
 	}
-	return interval
+	return interval, err
 }
 
-// Prime looks once, before anything is published: a pause lasts over a restart.
-func (w *Watch) Prime(ctx context.Context) {
-	if w.Table.Name.Name != "" {
-		w.once(ctx)
-	}
-}
-
-func (w *Watch) look(ctx context.Context) (exists bool, err error) {
+// look reads the table and does what follows. Whether the table is there is asked until it is.
+func (w *Watch) look(ctx context.Context) (err error) {
 	if w.conn == nil || w.conn.IsClosed() {
 		dsn, err := w.DSN()
 		if err != nil {
-			return false, err
+			return err
 		}
 		w.conn, err = postgres.Open(ctx, dsn, postgres.ConnectOptions{
 			Application: "cdc-outbox decisions", Unprepared: true,
 		})
 		if err != nil {
-			return false, err
+			return err
 		}
 	}
-	if exists, err = w.Table.Exists(ctx, w.conn); err != nil || !exists {
-		return exists, err
+	if !w.exists {
+		if w.exists, err = w.Table.Exists(ctx, w.conn); err != nil || !w.exists {
+			return w.failed(err)
+		}
 	}
 	view := w.Relay.View()
 	positions := make([]string, 0, len(view.Halted))
@@ -115,10 +142,15 @@ func (w *Watch) look(ctx context.Context) (exists bool, err error) {
 		positions = append(positions, h.Position)
 	}
 	rows, err := w.Table.open(ctx, w.conn, positions)
-	if err != nil {
-		return true, &fault.Error{Kind: fault.Retry, Object: "table " + w.Table.Name.String(), Err: err}
+	switch sqlstate.Of(err) {
+	case "42P01", "3F000": // no table, no schema
+		w.exists = false
+		return nil
 	}
-	return true, w.follow(ctx, Plan(rows, view), view)
+	if err == nil {
+		err = w.follow(ctx, Plan(rows, view), view)
+	}
+	return w.failed(err)
 }
 
 // follow carries the steps out. A decision is applied only when it is written down that it was taken up.
@@ -130,6 +162,7 @@ func (w *Watch) follow(ctx context.Context, s Steps, v View) error {
 			By: s.Pause.By + " (" + s.Pause.From + ")", Reason: s.Pause.Reason, Since: s.Pause.At,
 		})
 	}
+	unwritten := map[int64]bool{}
 	for _, d := range s.Take {
 		at := d.Position
 		if v.Confirmed != 0 {
@@ -137,28 +170,45 @@ func (w *Watch) follow(ctx context.Context, s Steps, v View) error {
 		}
 		fresh, err := w.Table.take(ctx, w.conn, d.ID, w.Process, at)
 		if err != nil {
-			return w.unwritten(err)
+			return err
 		}
-		if fresh {
-			w.Logger.Warn("took up an operator's decision", zap.String(logkey.Sentence, d.Line()))
+		if !fresh { // it was deleted, or another process took it up; the table says so a second later
+			unwritten[d.ID] = true
+			continue
 		}
+		w.Logger.Warn("took up an operator's decision", zap.String(logkey.Sentence, d.Line()))
 	}
 	for _, d := range s.Apply {
-		w.Relay.Decide(d.Relayed())
+		if !unwritten[d.ID] {
+			w.Relay.Decide(d.Relayed())
+		}
 	}
 	for _, h := range s.Insert {
 		if err := w.Table.list(ctx, w.conn, h, w.Process); err != nil {
-			return w.unwritten(err)
+			return err
 		}
 	}
 	if len(s.Close) > 0 {
-		if err := w.Table.close(ctx, w.conn, s.Close); err != nil {
-			return w.unwritten(err)
-		}
+		return w.Table.close(ctx, w.conn, s.Close)
 	}
 	return nil
 }
 
-func (w *Watch) unwritten(err error) error {
-	return &fault.Error{Kind: fault.Retry, Object: "table " + w.Table.Name.String(), Err: err}
+// refused is the SQLSTATE of a missing right.
+const refused = "42501"
+
+// failed names the table, and what is missing.
+func (w *Watch) failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	f := &fault.Error{Kind: fault.Retry, Object: "table " + w.Table.Name.String(), Err: err}
+	if sqlstate.Of(err) == refused {
+		f.With(fault.Do("Grant the rights to the connector's role.",
+			fmt.Sprintf("GRANT %s ON TABLE %s TO %s;", Rights, w.Table.Name.SQL(), identifier.Quote(w.role()))))
+	}
+	return f
 }
+
+// role is the connected role.
+func (w *Watch) role() string { return w.conn.Config().User }

@@ -2,18 +2,25 @@ package relay
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 )
 
 // PassRemedy offers to pass one halted row.
 func PassRemedy(eventID, position string) fault.Remedy {
-	if eventID == "" {
-		eventID = position
+	if eventID == "" || Storable(eventID) != eventID || fault.Printable(eventID) != eventID {
+		eventID = position // an id that cannot be pasted
 	}
 	return fault.Do("To continue without this row: write it to the dead-letter topic, from where it can be corrected "+
 		"and sent. The running connector takes the decision up within two seconds.",
 		fmt.Sprintf("cdc-outbox row pass %s --reason '…'", fault.Printable(shell(eventID))))
+}
+
+// Storable is a text as a column of any encoding takes it: a row that Postgres has not checked, such as a logical
+// message, may hold any bytes.
+func Storable(text string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(text, "�"), "\x00", "�")
 }
 
 // shell quotes a word for a shell where it needs that.

@@ -26,15 +26,25 @@ const (
 	NotRunning     StateName = "not_running"    // nothing answers; no source says so of itself
 )
 
-// Pause is an operator's wish that the relay reads no more.
+// Pause is an operator's wish that the relay reads no more, or that it is not known whether there is such a wish.
 type Pause struct {
 	By     string
 	Reason string
 	Since  time.Time
+	Unread error // why it is not known; nil: it is known
 }
+
+// Unread begins the reason of a relay that reads nothing, since it cannot look up whether it is paused.
+const Unread = "operators' decisions cannot be read, and one of them may be a pause: "
 
 // State is what a relay is in while the pause lasts.
 func (p *Pause) State() State {
+	if p.Unread != nil {
+		why, remedy := fault.Split(p.Unread)
+		return State{
+			Name: Starting, Reason: Unread + why, Next: remedy.Next, Commands: remedy.Commands, Since: p.Since,
+		}
+	}
 	return State{
 		Name: Paused, Reason: "paused by " + p.By + ": " + p.Reason, Next: "Resume when the reason no longer exists.",
 		Commands: []string{"cdc-outbox resume --reason '…'"}, Since: p.Since,

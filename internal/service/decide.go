@@ -23,13 +23,24 @@ func (s *walService) decisions(c *connector.Connector) *decision.Watch {
 		Process: fmt.Sprintf("pid %d on %s", s.last.who.PID, s.last.who.Host),
 		Relay: decision.Relay{Decide: c.Decide, Pause: c.Pause, View: func() decision.View {
 			h, holds := c.Halted()
-			v := decision.View{Holds: holds, Confirmed: c.Confirmed()}
+			v := decision.View{Holds: holds, Waits: c.WaitsForSlot(), Confirmed: c.Confirmed()}
 			if h != nil && h.Passable() {
 				v.Halted = []*relay.HaltedRow{h}
 			}
 			return v
 		}},
 	}
+}
+
+// awaitDecisions waits until it is known whether the connector is paused. Nothing is read before.
+func (s *walService) awaitDecisions(ctx context.Context, watch *decision.Watch) {
+	watch.Await(ctx, func(err error) {
+		var w waiting
+		w.why, w.remedy = fault.Split(err)
+		w.why = relay.Unread + w.why
+		s.startup.Store(&w)
+		s.stay.goesOn() // what is waited for now is something else
+	})
 }
 
 // PassRow decides about one halted row. For a dead letter the topic has to exist before.

@@ -134,11 +134,13 @@ func (s *walService) relay(ctx context.Context) error {
 		return err
 	}
 	s.ensured.Store(time.Now().UnixNano())
-	s.startup.Store(nil)
 	e := s.engine.Load()
-	e.ran = true
 	watch := s.decisions(e.Connector)
-	watch.Prime(ctx) // a pause lasts over a restart
+	if s.awaitDecisions(ctx, watch); ctx.Err() != nil {
+		return nil
+	}
+	s.startup.Store(nil)
+	e.ran = true
 	around, end := context.WithCancel(ctx)
 	defer end()
 	g, around := errgroup.WithContext(around)
