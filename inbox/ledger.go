@@ -48,8 +48,14 @@ func newLedger(opts Options) (*ledger, error) {
 		opts: opts,
 		// Only the ledger itself can conflict here. A unique violation is never examined, so a violation in the
 		// handler's tables is not mistaken for a duplicate.
+		//
+		// The offset is committed as soon as the transaction is, so the transaction has to be on disk by then, also
+		// where the database or the role has synchronous_commit = off. Every other setting survives a crash of the
+		// server, and stays.
 		insert: `INSERT INTO ` + table + ` (consumer, event_id, status, source, completed_at)
-VALUES ($1, $2, $3, $4, CASE WHEN $3 = 'COMPLETED' THEN now() END) ON CONFLICT (consumer, event_id) DO NOTHING`,
+SELECT $1, $2, $3, $4, CASE WHEN $3 = 'COMPLETED' THEN now() END FROM (SELECT CASE current_setting('synchronous_commit')
+	WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END OFFSET 0) AS durable
+ON CONFLICT (consumer, event_id) DO NOTHING`,
 		complete: `UPDATE ` + table + ` SET status = 'COMPLETED', completed_at = clock_timestamp()
 WHERE consumer = $1 AND event_id = $2 AND status = 'PROCESSING'`,
 		state: `SELECT CASE WHEN status = 'COMPLETED' THEN 'completed'

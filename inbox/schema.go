@@ -12,13 +12,16 @@ import (
 // The ids are text, because not every producer's ids are UUIDs. Their length is limited, because an entry of a btree
 // index has at most 2,704 bytes. Their collation is "C", because byte order does not change with an upgrade of the
 // operating system's library; an index corrupted by such an upgrade would let duplicates pass. claimed_at is the start
-// of the transaction and never changes, so completing a row does not touch an index (a HOT update).
+// of the transaction and never changes, so completing a row does not touch an index (a HOT update). The lock lets
+// several instances run the statements at their start at the same time: IF NOT EXISTS alone does not (23505). It needs
+// all statements in one transaction, which is how Postgres takes a text of several.
 func Schema(opts Options) (string, error) {
 	opts, err := opts.withDefaults()
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf(`CREATE TABLE IF NOT EXISTS %[1]s (
+	return fmt.Sprintf(`SELECT pg_advisory_xact_lock(hashtext('cdc-outbox inbox.Schema'));
+CREATE TABLE IF NOT EXISTS %[1]s (
     consumer     text COLLATE "C" NOT NULL CHECK (octet_length(consumer) BETWEEN 1 AND %[2]d),
     event_id     text COLLATE "C" NOT NULL CHECK (octet_length(event_id) BETWEEN 1 AND %[3]d),
     status       text             NOT NULL CHECK (status IN ('PROCESSING', 'COMPLETED')),

@@ -20,8 +20,8 @@ const BillingSchema = `CREATE TABLE IF NOT EXISTS billing_lines (
     cents    bigint    NOT NULL
 );`
 
-// Billing writes one line for every event. It sets a group and topics where opts has none, and always sets Healthy, so
-// the consumer waits for a database that is down.
+// Billing writes one line for every event. It sets a group and topics where opts has none. While the database is down
+// the consumer waits.
 func Billing(pool *pgxpool.Pool, opts consumer.Options) (*consumer.Consumer, error) {
 	in, err := inbox.New(pool, inbox.Options{Consumer: "billing", Metrics: opts.Metrics})
 	if err != nil {
@@ -33,7 +33,6 @@ func Billing(pool *pgxpool.Pool, opts consumer.Options) (*consumer.Consumer, err
 	if opts.Topics == nil {
 		opts.Topics = []string{Topic}
 	}
-	opts.Healthy = in.Ping
 	return consumer.New(opts, consumer.InTx(in, bill))
 }
 

@@ -60,6 +60,8 @@ func (p *partition) try(work, over context.Context, m Message) (attempts int, er
 			return attempts + 1, err
 		case errors.Is(err, inbox.ErrContended):
 			p.logger(m).Warn("the event is being handled elsewhere")
+		case isUnavailable(err):
+			p.logger(m).Warn("something that the handler needs is away, so the record waits", "error", err.Error())
 		case p.unhealthy(work, m, err):
 			// The record is not the cause.
 		default:

@@ -5,7 +5,7 @@
 //	in, err := inbox.New(pool, inbox.Options{Consumer: "billing"})
 //	...
 //	c, err := consumer.New(consumer.Options{
-//		Brokers: []string{"127.0.0.1:9092"}, Group: "billing", Topics: []string{"order.events"}, Healthy: in.Ping,
+//		Brokers: []string{"127.0.0.1:9092"}, Group: "billing", Topics: []string{"order.events"},
 //	}, consumer.InTx(in, func(ctx context.Context, tx pgx.Tx, m consumer.Message) error {
 //		return bill(ctx, tx, m.Value)
 //	}))

@@ -26,7 +26,7 @@ func ExampleNew() {
 		log.Fatal(err)
 	}
 	c, err := consumer.New(consumer.Options{
-		Brokers: []string{"127.0.0.1:9092"}, Group: "billing", Topics: []string{"order.events"}, Healthy: in.Ping,
+		Brokers: []string{"127.0.0.1:9092"}, Group: "billing", Topics: []string{"order.events"},
 	}, consumer.InTx(in, func(ctx context.Context, tx pgx.Tx, m consumer.Message) error {
 		_, err := tx.Exec(ctx, "INSERT INTO invoices (order_id, data) VALUES ($1, $2)", string(m.Key), m.Value)
 		return err

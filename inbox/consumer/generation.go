@@ -35,6 +35,7 @@ func (c *Consumer) begin(
 				defer g.partitions.Done()
 				p := &partition{
 					c: c, topic: topic, id: a.ID, next: a.Offset, recent: newRecent(c.opts.Recent), finish: g.finish,
+					commit: g.settle,
 				}
 				if err := p.consume(ctx, over); err != nil {
 					end(err)
@@ -63,6 +64,11 @@ func (g *generation) finish(topic string, partition int, next int64) {
 	case g.wake <- struct{}{}:
 	default:
 	}
+}
+
+// settle commits one offset now.
+func (g *generation) settle(topic string, partition int, next int64) error {
+	return g.gen.CommitOffsets(map[string]map[int]int64{topic: {partition: next}})
 }
 
 // commitAll commits at once if no commit is running. What is finished during a commit is part of the next commit. The

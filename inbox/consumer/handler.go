@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -13,23 +14,62 @@ import (
 // Handler handles one record. What happens next depends on the error that it returns:
 //
 //   - nil, inbox.ErrDuplicate: the record is done.
-//   - inbox.ErrContended: the record is tried again for as long as it takes.
+//   - inbox.ErrContended, inbox.ErrNotSent, an error from Unavailable: the record is tried again for as long as it
+//     takes.
 //   - an error from Permanent, inbox.ErrUnfinished, inbox.ErrEventID: the record is dead-lettered at once.
 //   - any other error, or a panic: the record is tried again within Attempts and Budget, and then dead-lettered.
 type Handler func(ctx context.Context, m Message) error
 
-// InTx returns a Handler that handles each event once, in a transaction of its own.
+// InTx returns a Handler that handles each event once, in a transaction of its own. While the database does not answer,
+// the record waits.
 func InTx(in *inbox.Inbox, handle func(ctx context.Context, tx pgx.Tx, m Message) error) Handler {
 	return func(ctx context.Context, m Message) error {
-		return in.Handle(ctx, m.Event(), func(ctx context.Context, tx pgx.Tx) error { return handle(ctx, tx, m) })
+		err := in.Handle(ctx, m.Event(), func(ctx context.Context, tx pgx.Tx) error { return handle(ctx, tx, m) })
+		return blame(ctx, err, in.Ping)
 	}
 }
 
 // InSQLTx is InTx for database/sql.
 func InSQLTx(in *inbox.SQL, handle func(ctx context.Context, tx *sql.Tx, m Message) error) Handler {
 	return func(ctx context.Context, m Message) error {
-		return in.Handle(ctx, m.Event(), func(ctx context.Context, tx *sql.Tx) error { return handle(ctx, tx, m) })
+		err := in.Handle(ctx, m.Event(), func(ctx context.Context, tx *sql.Tx) error { return handle(ctx, tx, m) })
+		return blame(ctx, err, in.Ping)
 	}
+}
+
+// pingLimit is how long the database may take to show that it is not the cause.
+const pingLimit = 5 * time.Second
+
+// blame marks a failure as Unavailable while the database does not answer: whatever the handler found wrong may be
+// that. The question has a time of its own, because the handler's may be used up.
+func blame(ctx context.Context, err error, ping func(context.Context) error) error {
+	if err == nil || errors.Is(err, inbox.ErrDuplicate) || isPermanent(err) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pingLimit)
+	defer cancel()
+	if ping(ctx) == nil {
+		return err
+	}
+	return Unavailable(err)
+}
+
+type unavailable struct{ error }
+
+func (u unavailable) Unwrap() error { return u.error }
+
+// Unavailable marks an error of something that the handler needs and that is away: a connection that was refused, a
+// 503. The record waits for it without using up attempts or budget, and with it its partition.
+func Unavailable(err error) error {
+	if err == nil {
+		return nil
+	}
+	return unavailable{err}
+}
+
+func isUnavailable(err error) bool {
+	var u unavailable
+	return errors.As(err, &u) || errors.Is(err, inbox.ErrNotSent)
 }
 
 type permanent struct{ error }

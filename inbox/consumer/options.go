@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -22,9 +23,12 @@ type Options struct {
 	TLS     *tls.Config
 	SASL    sasl.Mechanism
 
-	// FromEnd starts at the end of a partition for which the group has no offset yet. Default: at the beginning.
+	// FromEnd starts at the end of a partition for which the group has no offset yet. That end is committed before the
+	// first record is awaited, so what is written from then on is handled, also if the member ends before it has
+	// handled anything. Default: at the beginning.
 	FromEnd bool
-	// Attempts is how often a record is given to the handler in total. Default: 5.
+	// Attempts is the limit of how often a record is given to the handler. Default: as often as Budget allows, about
+	// ten times.
 	Attempts int
 	// Budget is the longest time for which one record may delay its partition, including pauses. The handler's context
 	// ends with the budget, and the handler must then return. Time in which Healthy fails or the event is contended
@@ -34,8 +38,9 @@ type Options struct {
 	// Default: 100ms and 10s.
 	Pause, MaxPause time.Duration
 	// Healthy distinguishes a bad record from an outage. It is called after each failed attempt. While it returns an
-	// error, for example because the database is down, the record waits without using up attempts or budget. Inbox.Ping
-	// is such a function. Default: every failure counts, so an outage longer than Budget fills the dead-letter topic.
+	// error, the record waits without using up attempts or budget. It is for what the handler needs beside the inbox's
+	// database, which InTx and InSQLTx ask themselves. A handler that knows which call failed returns Unavailable
+	// instead. Default: none, so such an outage that is longer than Budget fills the dead-letter topic.
 	Healthy func(ctx context.Context) error
 	// DeadLetterTopic returns the topic for a record that cannot be handled. It must exist. Default: the record's topic
 	// + ".DLT".
@@ -67,7 +72,7 @@ func (o Options) withDefaults() (Options, error) {
 	if len(o.Brokers) == 0 || o.Group == "" || len(o.Topics) == 0 {
 		return o, errors.New("consumer: Brokers, Group and Topics are required")
 	}
-	o.Attempts = orInt(o.Attempts, 5)
+	o.Attempts = orInt(o.Attempts, math.MaxInt)
 	o.Recent = orInt(o.Recent, 4096)
 	o.Queue = orInt(o.Queue, 100)
 	o.Budget = orDuration(o.Budget, time.Minute)

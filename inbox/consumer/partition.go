@@ -17,6 +17,7 @@ type partition struct {
 	next   int64 // offset; negative (kafka.FirstOffset, LastOffset) if nothing was committed yet
 	recent *recent
 	finish func(topic string, partition int, next int64)
+	commit func(topic string, partition int, next int64) error
 }
 
 // maxStrikes is how often in a row, a second apart, a broker must answer that the next offset is after the end of the
@@ -27,10 +28,13 @@ const maxStrikes = 10
 func (p *partition) consume(ctx, over context.Context) error {
 	work, release := drained(ctx, over, p.c.opts.Drain)
 	defer release()
-	if p.next >= 0 {
+	switch {
+	case p.next >= 0:
 		if err := p.check(over); err != nil {
 			return err
 		}
+	case p.next == kafka.LastOffset:
+		p.settle(over)
 	}
 	for strikes := 1; ; strikes++ {
 		from := p.next
@@ -79,6 +83,40 @@ func (p *partition) read(work, over context.Context) error {
 		p.finish(p.topic, p.id, p.next)
 	}
 	return nil
+}
+
+// settle commits the partition's end as the place where the group begins, for as long as it takes. Without it, a group
+// that begins at the end would begin at a later end after each restart, until it has handled a first record.
+func (p *partition) settle(over context.Context) {
+	for over.Err() == nil {
+		end, err := p.end(over)
+		if err == nil {
+			if err = p.commit(p.topic, p.id, end); err == nil {
+				p.next = end
+				return
+			}
+		}
+		if over.Err() == nil {
+			p.c.opts.Logger.Warn("committing the end of the partition, where the group begins, failed",
+				"topic", p.topic, "partition", p.id, "error", err.Error())
+		}
+		sleep(over, time.Second)
+	}
+}
+
+// end returns the offset after the last record that a reader of committed records may get.
+func (p *partition) end(over context.Context) (int64, error) {
+	answer, err := p.c.client.ListOffsets(over, &kafka.ListOffsetsRequest{
+		Topics:         map[string][]kafka.OffsetRequest{p.topic: {kafka.LastOffsetOf(p.id)}},
+		IsolationLevel: kafka.ReadCommitted,
+	})
+	if err != nil {
+		return 0, err
+	}
+	for _, offsets := range answer.Topics[p.topic] {
+		return offsets.LastOffset, offsets.Error
+	}
+	return 0, errors.New("the broker's answer does not name the partition")
 }
 
 // check compares the next offset with the first existing offset. It repeats until the broker answers or the generation

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
@@ -163,21 +165,113 @@ func TestAnOutageIsNotTheRecordsFault(t *testing.T) {
 	require.LessOrEqual(t, j.seen[0].Attempt, 2)
 }
 
-func TestContentionUsesUpNoAttempts(t *testing.T) {
+func TestWhatUsesUpNoAttempts(t *testing.T) {
+	for name, err := range map[string]error{
+		"contended":   inbox.ErrContended,
+		"not sent":    fmt.Errorf("wrapped: %w", inbox.ErrNotSent),
+		"unavailable": fmt.Errorf("wrapped: %w", consumer.Unavailable(errBad)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, 1)
+			b.produce(t, record("k", "a"), record("k", "b"))
+			var j journal
+			calls := 0
+			opts := b.options()
+			opts.Attempts, opts.Budget = 2, 50*time.Millisecond
+			start(t, opts, func(_ context.Context, m consumer.Message) error {
+				if calls++; calls < 30 {
+					return err
+				}
+				j.add(m)
+				return inbox.ErrDuplicate
+			})
+			j.await(t, 2)
+			require.Equal(t, []string{"a", "b"}, j.ids())
+			require.Empty(t, b.letters(t))
+		})
+	}
+}
+
+// fragile is a database that is away for a while.
+type fragile struct {
+	inbox.DB
+	away atomic.Int32 // so many transactions more
+}
+
+func (f *fragile) BeginTx(ctx context.Context, opts pgx.TxOptions) (pgx.Tx, error) {
+	if f.away.Add(-1) >= 0 {
+		return nil, errBad
+	}
+	return f.DB.BeginTx(ctx, opts)
+}
+
+// While the inbox's own database is away the record waits, also where the caller has set nothing for that.
+func TestInTxWaitsForItsDatabase(t *testing.T) {
 	b := newBed(t, 1)
-	b.produce(t, record("k", "a"), record("k", "b"))
+	db := testkit.Postgres(t)
+	ddl, err := inbox.Schema(inbox.Options{})
+	require.NoError(t, err)
+	db.Exec(t, ddl)
+	pool, err := pgxpool.New(t.Context(), db.DSN)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	f := &fragile{DB: pool}
+	f.away.Store(40)
+	in, err := inbox.New(f, inbox.Options{Consumer: "billing"})
+	require.NoError(t, err)
+	b.produce(t, record("k", "a"))
 	var j journal
-	calls := 0
-	start(t, b.options(), func(_ context.Context, m consumer.Message) error {
-		if calls++; calls < 30 {
-			return inbox.ErrContended
-		}
+	opts := b.options()
+	opts.Attempts = 2
+	start(t, opts, consumer.InTx(in, func(_ context.Context, _ pgx.Tx, m consumer.Message) error {
 		j.add(m)
-		return inbox.ErrDuplicate
-	})
-	j.await(t, 2)
-	require.Equal(t, []string{"a", "b"}, j.ids())
+		return nil
+	}))
+	j.await(t, 1)
+	require.Equal(t, 1, j.seen[0].Attempt)
 	require.Empty(t, b.letters(t))
+}
+
+// By default a record gets the time of its budget, and not a number of attempts that is used up within seconds.
+func TestRetriesUseTheBudget(t *testing.T) {
+	b := newBed(t, 1)
+	b.produce(t, record("k", "poison"), record("k", "a"))
+	opts := b.options()
+	opts.Budget = 300 * time.Millisecond
+	var began time.Time
+	var tries atomic.Int32
+	var j journal
+	start(t, opts, func(_ context.Context, m consumer.Message) error {
+		if m.ID != "poison" {
+			j.add(m)
+			return nil
+		}
+		if tries.Add(1) == 1 {
+			began = time.Now()
+		}
+		return errBad
+	})
+	j.await(t, 1)
+	require.GreaterOrEqual(t, time.Since(began), 250*time.Millisecond)
+	require.Greater(t, tries.Load(), int32(10))
+	require.Len(t, b.letters(t), 1)
+}
+
+// A member that begins at the end, and ends before anything came, has settled where the group begins.
+func TestFromEndMissesNothingOverARestart(t *testing.T) {
+	b := newBed(t, 2)
+	b.produce(t, record("k", "old"), record("l", "old too"), record("m", "old as well"))
+	opts := b.options()
+	opts.FromEnd = true
+	var j journal
+	handle := func(_ context.Context, m consumer.Message) error { j.add(m); return nil }
+	stop := start(t, opts, handle)
+	b.awaitCommitted(t, 3)
+	require.NoError(t, stop())
+	b.produce(t, record("k", "a"), record("l", "b"), record("m", "c"))
+	start(t, opts, handle)
+	j.await(t, 3)
+	require.ElementsMatch(t, []string{"a", "b", "c"}, j.ids())
 }
 
 func TestARewindIsRecognised(t *testing.T) {

@@ -1,0 +1,65 @@
+package inbox_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/inbox"
+)
+
+// What is acknowledged to Kafka has to be on disk in Postgres, whatever the database's default is.
+func TestHandledMeansDurable(t *testing.T) {
+	eachStrategy(t, func(t *testing.T, opts inbox.Options) {
+		b := newBed(t)
+		b.Exec(t, "CREATE TABLE settings (event text, setting text)")
+		note := func(ctx context.Context, tx pgx.Tx, event string) error {
+			_, err := tx.Exec(ctx, "INSERT INTO settings SELECT $1, current_setting('synchronous_commit')", event)
+			return err
+		}
+		for was, want := range map[string]string{
+			"off": "on", "local": "local", "remote_write": "remote_write", "on": "on", "remote_apply": "remote_apply",
+		} {
+			b.Exec(t, fmt.Sprintf("ALTER DATABASE %s SET synchronous_commit = %s",
+				pgx.Identifier{b.Name}.Sanitize(), was))
+			pool := b.connect(t, nil)
+			in, err := inbox.New(pool, opts)
+			require.NoError(t, err)
+			require.NoError(t, in.Handle(t.Context(), inbox.Event{ID: was}, func(ctx context.Context, tx pgx.Tx) error {
+				return note(ctx, tx, was)
+			}))
+			var got, after string
+			require.NoError(t, pool.QueryRow(t.Context(),
+				"SELECT setting, current_setting('synchronous_commit') FROM settings WHERE event = $1", was).
+				Scan(&got, &after))
+			require.Equal(t, want, got)
+			require.Equal(t, was, after, "for this transaction only")
+		}
+	})
+}
+
+// Instances that start together all create the ledger.
+func TestSchemaAtSeveralInstancesStart(t *testing.T) {
+	b := newBed(t)
+	for round := range 10 {
+		ddl, err := inbox.Schema(inbox.Options{Table: fmt.Sprint("ledger", round)})
+		require.NoError(t, err)
+		var instances sync.WaitGroup
+		failed := make(chan error, 8)
+		for range cap(failed) {
+			instances.Go(func() {
+				_, err := b.pool.Exec(context.Background(), ddl)
+				failed <- err
+			})
+		}
+		instances.Wait()
+		close(failed)
+		for err := range failed {
+			require.NoError(t, err)
+		}
+	}
+}
