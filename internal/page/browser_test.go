@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -271,7 +273,8 @@ func states() map[string]struct {
 			streaming(), true, []string{
 				"Streaming", "Keeping up", "1,234,567 since the process started",
 				"of 64 MiB that the server keeps at most", "It grows by 2 KiB/s: it reaches the limit in 1 h",
-				"12 of 100,000 records", "order.events", "1,234,000", "No alert fires", "PostgreSQL 17.2", "v1.2.3",
+				"< 1 % of 100,000 records", "75 % of 64 MiB",
+				"order.events", "1,234,000", "No alert fires", "PostgreSQL 17.2", "v1.2.3",
 			},
 		},
 		"stuck": {
@@ -322,7 +325,7 @@ func states() map[string]struct {
 		},
 		"polling": {
 			polls, true, []string{
-				"Polling", "public.outbox", "17 rows are not published", "2 dead-lettered and 0 skipped",
+				"Polling", "public.outbox", "17 rows", "not published yet", "2 dead-lettered and 0 skipped",
 				"Tables and workers", "no, it asks at polling.interval", "4,711",
 			},
 		},
@@ -371,6 +374,9 @@ func TestThePageInEveryState(t *testing.T) {
 			} {
 				tab.Show(look)
 				require.Empty(t, browser.Eval[[]string](tab, audit), "%+v", look)
+				if dir := os.Getenv("CDC_OUTBOX_TEST_SHOTS"); dir != "" {
+					tab.Screenshot(filepath.Join(dir, fmt.Sprintf("%s-%d-%v.png", name, look.Width, look.Dark)))
+				}
 			}
 			requireClean(t, p, tab)
 		})
@@ -434,6 +440,12 @@ func TestChartsShowTheFiguresAndSayThem(t *testing.T) {
 		`(9\d|1\d\d)(\.\d+)?\/s, between/)`)
 	tab.Await(5*time.Second, `document.querySelector('#chart-latency .plot').ariaLabel.includes('p99 9.82 ms')`)
 	tab.Await(5*time.Second, `document.querySelector('#chart-wal .plot').ariaLabel.includes('retained 48 MiB')`)
+	for _, id := range []string{"window", "oldest"} { // a tile says as much
+		require.False(t, browser.Eval[bool](tab, `document.querySelector('#chart-`+id+`').checkVisibility()`))
+	}
+	require.Equal(t, 5, browser.Eval[int](tab, `document.querySelectorAll('#tiles .spark path[d^="M"]').length`))
+	require.InDelta(t, 120, browser.Eval[float64](tab, `document.querySelector('#tiles').offsetHeight`), 12)
+	p.say(states()["stuck"].status)
 	for _, id := range []string{"rate", "latency", "wal", "window", "oldest"} {
 		// Lines are where there is colour.
 		tab.Await(20*time.Second, fmt.Sprintf(`(() => {

@@ -33,9 +33,9 @@ export function relayHead(status, now, rate) {
       ['Waits for', cause.object],
       ['Event', halted?.event_id && { code: halted.event_id }],
       ['LSN', halted?.lsn && { code: halted.lsn }],
-      ['Confirmed up to', status.confirmed_lsn && { code: status.confirmed_lsn }],
+      ['Confirmed up to', tone !== 'ok' && status.confirmed_lsn && { code: status.confirmed_lsn }],
       ['Cause', !fine.includes(cause.code) && { code: cause.code }],
-      ['Ready', status.ready ? 'yes' : 'no'],
+      ['Ready', tone !== 'ok' && (status.ready ? 'yes' : 'no')],
     ],
   };
 }

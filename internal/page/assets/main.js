@@ -9,6 +9,7 @@ import { showProgress } from './progress.js';
 import { Relay } from './relay.js';
 import { SlotCard } from './slots.js';
 import { showTab } from './tabstate.js';
+import { relayTiles, showTiles, showVital } from './tiles.js';
 
 const every = 1000; // milliseconds between an answer and the next question
 const lateAfter = 3; // seconds without an answer
@@ -60,7 +61,9 @@ function update(answer) {
     show(byId('path'), true);
     showPath(status.cause, head.tone, hops.filter(([hop]) => hop !== 'slot' || status.source !== 'polling'));
     showProgress(status, source.slots.get(status.slot), now);
-    relay.update(answer, source);
+    showVital(head, status.replication_slot, now);
+    showTiles(relayTiles(status, source), now);
+    relay.update(answer, source, head.tone === 'ok');
     text(byId('charts-title'), span15(source.relay, history));
   } else slots(status, history);
   subject(status);

@@ -36,7 +36,11 @@ export class Relay {
     });
   }
 
-  update({ status, history }, source) {
+  update({ status, history }, source, fine) {
+    // Where all is well, tiles say as much; in trouble the slot comes first.
+    byId('charts').classList.toggle('trouble', !fine);
+    show(this.window.figure, !fine);
+    show(this.oldest.figure, !fine);
     const now = history.now / 1000;
     const { relay } = source;
     const of = (...names) => ({ columns: [relay.columns[0], ...names.map((n) => relay.columns[1 + relay.names.indexOf(n)])], last: (n, w) => relay.last(n, w), end: relay.end });
