@@ -13,6 +13,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/service"
+	"github.com/cdc-outbox/cdc-outbox/internal/statusview"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
@@ -73,7 +74,7 @@ func (a *app) monitorOnce(ctx context.Context, c *config.Loaded, mc slotmonitor.
 	if asJSON {
 		err = a.printJSON(found)
 	} else {
-		err = writeSlots(a.stdout, found)
+		err = statusview.WriteSlots(a.stdout, found, a.style())
 	}
 	if err == nil && found.Worst() == alert.Critical {
 		err = &fault.Error{
@@ -110,7 +111,7 @@ func (a *app) monitor(ctx context.Context, c *config.Loaded, mc slotmonitor.Conf
 	case table:
 		show = func(s service.Slots) error {
 			_, _ = fmt.Fprint(a.stdout, "\x1b[H\x1b[2J") // to the corner, and an empty screen
-			return writeSlots(a.stdout, s)
+			return statusview.WriteSlots(a.stdout, s, a.style())
 		}
 	}
 	return w.Run(ctx, show)

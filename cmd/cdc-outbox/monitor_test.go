@@ -13,7 +13,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/alert"
 	"github.com/cdc-outbox/cdc-outbox/internal/service"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
@@ -119,30 +118,4 @@ func TestMonitorAsALineOfJSONPerLook(t *testing.T) {
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 	_, _ = io.Copy(io.Discard, out)
 	require.NoError(t, cmd.Wait())
-}
-
-func TestSlotsAsATable(t *testing.T) {
-	growth, left, since := -2048.0, 90.0, time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	var b strings.Builder
-	require.NoError(t, writeSlots(&b, service.Slots{Error: "away", Slots: []slotmonitor.Slot{
-		{
-			Name: "a", Database: "shop", Plugin: "pgoutput", Active: true, PID: 7,
-			Reader: &slotmonitor.Reader{Application: "dbz\x1b"}, WALStatus: "reserved", RetainedBytes: 1 << 30,
-			GrowthPerSecond: &growth,
-		},
-		{
-			Name: "b", Database: "shop", Plugin: "pgoutput", InactiveSince: &since, SampledAt: since.Add(time.Hour),
-			WALStatus: "extended", SecondsToLimit: &left, Level: alert.Critical,
-			Alerts: []alert.Alert{{Rule: "slot_time_to_limit", Level: alert.Critical, Sentence: "Soon."}},
-			Cause:  alert.Cause{Sentence: "No reader.", Next: "Start it."},
-		},
-	}}))
-	require.Regexp(t, `a +shop +pgoutput +dbz\S* \(pid 7\) +reserved +1GiB +0B +-2KiB/s +- +ok`, b.String())
-	require.Regexp(t, `b +shop +pgoutput +nobody for about an hour +extended +0B +0B +- +1 min 30 s +critical`,
-		b.String())
-	require.Equal(t, "nobody", readerOf(slotmonitor.Slot{InactiveSince: &since, SampledAt: since}),
-		"first seen now: for how long is not known")
-	require.Contains(t, b.String(), "\nb\n  critical slot_time_to_limit: Soon.\n  why: No reader.\n  next: Start it.\n")
-	require.Contains(t, b.String(), "does not answer, so this is old: away")
-	require.NotContains(t, b.String(), "\x1b")
 }

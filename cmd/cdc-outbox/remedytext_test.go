@@ -69,7 +69,7 @@ func TestRemedyText(t *testing.T) {
 		}, "Create it.\n                    SELECT 1;\n", 1},
 		"monitor": {func(b *strings.Builder) error {
 			slot := slotmonitor.Slot{Name: "s", Cause: cause, Alerts: []alert.Alert{{Rule: "x", Level: alert.Warn}}}
-			return writeSlots(b, service.Slots{Slots: []slotmonitor.Slot{slot}})
+			return statusview.WriteSlots(b, service.Slots{Slots: []slotmonitor.Slot{slot}}, console.Style{})
 		}, "  next: Create it.\n        CREATE TABLE t (\n          id int\n        );\n        cdc-outbox check\n", 1},
 	} {
 		t.Run(name, func(t *testing.T) {

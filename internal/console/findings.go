@@ -30,7 +30,7 @@ func Findings(w io.Writer, findings []preflight.Finding, s Style, quiet bool) er
 			continue
 		}
 		for _, g := range grouped(findings, l.level) {
-			s.wrapped(&b, s.Paint(l.tint, l.sign)+" ", 2, fault.Printable(strings.Join(g.subjects, ", ")+": "+g.Found))
+			s.Line(&b, s.Paint(l.tint, l.sign)+" ", 2, fault.Printable(strings.Join(g.subjects, ", ")+": "+g.Found))
 			s.Paragraph(&b, "why: ", g.Why)
 			s.Remedy(&b, "fix: ", g.ToDo())
 		}

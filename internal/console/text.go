@@ -44,7 +44,7 @@ func (s Style) Paragraph(b *strings.Builder, label, text string) {
 		if i > 0 {
 			label = strings.Repeat(" ", len(label))
 		}
-		s.wrapped(b, indent+label, utf8.RuneCountInString(indent+label), fault.Printable(line))
+		s.Line(b, indent+label, utf8.RuneCountInString(indent+label), fault.Printable(line))
 	}
 }
 
@@ -56,15 +56,15 @@ func (s Style) Remedy(b *strings.Builder, label string, r fault.Remedy) {
 			label = strings.Repeat(" ", len(label))
 		}
 		if i == 0 && r.Next != "" {
-			s.wrapped(b, indent+label, utf8.RuneCountInString(indent+label), fault.Printable(line))
+			s.Line(b, indent+label, utf8.RuneCountInString(indent+label), fault.Printable(line))
 			continue
 		}
 		b.WriteString(indent + label + fault.Printable(line) + "\n")
 	}
 }
 
-// wrapped writes a line after a prefix of so many columns, and what does not fit below its beginning.
-func (s Style) wrapped(b *strings.Builder, prefix string, columns int, line string) {
+// Line writes a line after a prefix that takes so many columns, and what does not fit below its beginning.
+func (s Style) Line(b *strings.Builder, prefix string, columns int, line string) {
 	hang := strings.Repeat(" ", columns)
 	room := s.Width - columns
 	if s.Width == 0 || room < 20 {

@@ -1,2 +1,3 @@
-// Package statusview prints what cdc-outbox status shows: the status report as text for people.
+// Package statusview prints what cdc-outbox status and monitor show, as text for people: the status report, and the
+// table of slots.
 package statusview
