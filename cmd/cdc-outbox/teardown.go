@@ -27,7 +27,8 @@ not published are not published any more, so it asks first, or wants --yes. With
 the trigger and the columns that setup has added.
 
 A publication that another slot of the database may read is kept, because that slot could never be decoded without it.
---drop-publication drops it all the same.`,
+--drop-publication drops it all the same. The table of postgres.decisions is the record of what operators decided: it is
+dropped with --table, unless it holds decisions about other slots. A pause ends in any case.`,
 		Example: `  cdc-outbox teardown --dry-run
   cdc-outbox teardown --yes`,
 		Args: noArguments,

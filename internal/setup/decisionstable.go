@@ -19,6 +19,9 @@ type decisionsInfo struct {
 	Usable    bool // by the connected role
 	MayCreate bool // the connected role, in the table's schema
 	Granted   bool // to the role that setup is for
+
+	Open   bool // it holds a pause or a decision of this slot that is in effect; for teardown
+	Shared bool // it holds decisions of other slots; for teardown
 }
 
 func lookupDecisionsTable(ctx context.Context, q postgres.Querier, t identifier.Table, role string,
@@ -67,6 +70,50 @@ func planDecisions(cfg Config, st state) []Step {
 		})
 	}
 	return steps
+}
+
+// lookupDecisionsUse reads what teardown has to know.
+func lookupDecisionsUse(ctx context.Context, q postgres.Querier, cfg Config, d *decisionsInfo) error {
+	if !d.Exists || !d.Usable {
+		return nil
+	}
+	err := q.QueryRow(ctx, fmt.Sprintf(`SELECT coalesce(bool_or(relay = $1::text AND closed_at IS NULL), false),
+		coalesce(bool_or(relay <> $1::text), false) FROM %s`, cfg.Decisions.SQL()), cfg.Slot).Scan(&d.Open, &d.Shared)
+	if err != nil {
+		return postgres.QueryFault("table "+cfg.Decisions.String(), err)
+	}
+	return nil
+}
+
+// planDecisionsTeardown ends what is in effect, so that a later slot of this name does not begin paused. The table is
+// dropped with the outbox: until then it is the record of who decided what.
+func planDecisionsTeardown(cfg Config, st state, dropTables bool) (steps []Step) {
+	d := st.Decisions
+	if !d.Exists {
+		return nil
+	}
+	drop := fmt.Sprintf("DROP TABLE %s;", cfg.Decisions.SQL())
+	if d.Open && (d.Shared || !dropTables) {
+		steps = append(steps, Step{
+			SQL: fmt.Sprintf("UPDATE %s SET closed_at = now() WHERE relay = %s AND closed_at IS NULL;",
+				cfg.Decisions.SQL(), identifier.QuoteLiteral(cfg.Slot)),
+			Why: "A pause or a decision about this slot is not one about a later slot of this name.",
+		})
+	}
+	switch {
+	case !dropTables:
+		return append(steps, Step{
+			SQL: "-- " + drop, action: stepKept,
+			Why: fmt.Sprintf("Table %s is kept: it is the record of operators' decisions. Drop it if it is not needed.",
+				cfg.Decisions),
+		})
+	case d.Shared:
+		return append(steps, Step{
+			SQL: "-- " + drop, action: stepKept,
+			Why: fmt.Sprintf("Table %s is kept: it holds decisions about other slots.", cfg.Decisions),
+		})
+	}
+	return append(steps, Step{SQL: drop, Why: "Asked for. It is the record of operators' decisions."})
 }
 
 func checkDecisions(cfg Config, st state) []preflight.Finding {

@@ -1,6 +1,7 @@
 package setup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,8 +30,7 @@ func Teardown(ctx context.Context, dsn string, cfg Config, dropTables bool) (don
 		}
 		for _, s := range steps {
 			if !s.Does() {
-				cfg.Logger.Warn("publication kept: another slot may read it",
-					zap.String(logkey.Publication, cfg.Publication), zap.String(logkey.Reason, s.Why))
+				cfg.Logger.Warn("teardown keeps an object", zap.String(logkey.SQL, s.SQL), zap.String(logkey.Reason, s.Why))
 				continue
 			}
 			if _, err := conn.maker(s).Exec(ctx, s.SQL); err != nil {
@@ -75,7 +75,10 @@ func readTeardownPlan(ctx context.Context, conn servers, cfg Config, dropTables 
 		}
 		st.Readers = append(st.Readers, more...)
 	}
-	steps := planTeardown(cfg, st, dropTables)
+	if err := lookupDecisionsUse(ctx, cmp.Or(conn.primary, conn.Conn), cfg, &st.Decisions); err != nil {
+		return nil, err
+	}
+	steps := append(planTeardown(cfg, st, dropTables), planDecisionsTeardown(cfg, st, dropTables)...)
 	if conn.primary == nil { // the rest is done there
 		steps = slices.DeleteFunc(steps, func(s Step) bool { return s.action != stepSlot })
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 )
 
 // TestTeardownKeepsThePublicationOfAnotherSlot: a slot whose publication was dropped, even if it is made again, can
@@ -35,4 +36,32 @@ func TestTeardownKeepsThePublicationOfAnotherSlot(t *testing.T) {
 	_, err = Teardown(t.Context(), db.DSN, db.cfg, false)
 	require.NoError(t, err)
 	require.False(t, exists())
+}
+
+// TestTeardownEndsAPause: a later slot of the name would begin paused, without a reason that anyone remembers.
+func TestTeardownEndsAPause(t *testing.T) {
+	db := newAdminDB(t, setupTableDDL)
+	db.cfg.Decisions = identifier.Table{Schema: "public", Name: "decisions"}
+	require.NoError(t, db.ensure(t, true))
+	pause := func(slot string) {
+		db.Exec(t, `INSERT INTO decisions (relay, kind, reason, decided_from) VALUES ('`+slot+`', 'pause', 'r', 'f')`)
+	}
+	holds := func(what string) (yes bool) {
+		require.NoError(t, db.conn.QueryRow(t.Context(), "SELECT "+what).Scan(&yes))
+		return yes
+	}
+	pause(db.Slot)
+	pause("another")
+	done, err := Teardown(t.Context(), db.DSN, db.cfg, false)
+	require.NoError(t, err)
+	require.NotContains(t, stepsSQL(done), "DROP TABLE")
+	require.True(t, holds("count(*) = 1 FROM decisions WHERE closed_at IS NULL"), "that of the other slot")
+
+	steps, err := PlanTeardown(t.Context(), db.DSN, db.cfg, true)
+	require.NoError(t, err)
+	require.Contains(t, stepsSQL(steps), `-- DROP TABLE "public"."decisions"`, "it holds decisions about another slot")
+	db.Exec(t, "DELETE FROM decisions WHERE relay = 'another'")
+	_, err = Teardown(t.Context(), db.DSN, db.cfg, true)
+	require.NoError(t, err)
+	require.True(t, holds("to_regclass('decisions') IS NULL"))
 }
