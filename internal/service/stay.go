@@ -25,6 +25,8 @@ type stay struct {
 	log  *zap.Logger
 	last *lastWord
 
+	first, again time.Duration // between attempts: at first, and at most
+
 	why  atomic.Pointer[standing] // nil while nothing is known to be wrong
 	told string                   // the reason that was logged
 }
@@ -39,14 +41,17 @@ type standing struct {
 const stayFirst, stayAgain = time.Second, 5 * time.Second
 
 func newStay(p *process, slot string, last *lastWord) stay {
-	return stay{on: p.Config.OnFault == config.OnFaultStay, slot: slot, log: p.Logger, last: last}
+	return stay{
+		on: p.Config.OnFault == config.OnFaultStay, slot: slot, log: p.Logger, last: last,
+		first: stayFirst, again: stayAgain,
+	}
 }
 
 // run makes one attempt, or where the process stays, one after the other until ctx ends. A mistake in the configuration
 // always ends the process: it cannot be corrected while it runs.
 func (s *stay) run(ctx context.Context, attempt func(context.Context) error) error {
 	wait := backoff.NewExponentialBackOff()
-	wait.InitialInterval, wait.MaxInterval = stayFirst, stayAgain
+	wait.InitialInterval, wait.MaxInterval = s.first, s.again
 	for {
 		err := attempt(ctx)
 		switch {

@@ -30,7 +30,8 @@ func Teardown(ctx context.Context, dsn string, cfg Config, dropTables bool) (don
 		}
 		for _, s := range steps {
 			if !s.Does() {
-				cfg.Logger.Warn("teardown keeps an object", zap.String(logkey.SQL, s.SQL), zap.String(logkey.Reason, s.Why))
+				cfg.Logger.Warn("teardown keeps an object", zap.String(logkey.SQL, s.SQL),
+					zap.String(logkey.Reason, s.Why))
 				continue
 			}
 			if _, err := conn.maker(s).Exec(ctx, s.SQL); err != nil {
