@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/kafkaclient"
 )
 
 const insertBadOrder = `ALTER TABLE outbox DROP CONSTRAINT IF EXISTS outbox_aggregate_type_check;
@@ -162,4 +164,64 @@ func TestAPauseHoldsUntilItCanBeRead(t *testing.T) {
 	r.awaitReady(http.StatusOK)
 	b.records("orders.events", 1)
 	require.Equal(t, 0, r.stop(syscall.SIGTERM))
+}
+
+// readCommitted lets the bed see no record of a transaction that was aborted.
+func readCommitted(b *bed) {
+	b.Helper()
+	var seeds []string
+	for _, v := range b.env {
+		if address, ok := strings.CutPrefix(v, "CDC_OUTBOX_KAFKA_BROKERS="); ok {
+			seeds = []string{address}
+		}
+	}
+	var err error
+	b.kafka, err = kafkaclient.New(seeds, kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+	require.NoError(b, err)
+	b.Cleanup(b.kafka.Close)
+}
+
+// TestKillsWhileRowsArePassed: the process is killed at any moment while an operator passes one bad row after the
+// other. Every row is published or is a dead letter, and only rows that were decided about were passed. With
+// exactly_once nothing is there twice.
+func TestKillsWhileRowsArePassed(t *testing.T) {
+	const rows = 8
+	for _, delivery := range []string{"at_least_once", "exactly_once"} {
+		t.Run(delivery, func(t *testing.T) {
+			b := newBed(t, testkit.Postgres(t), "orders.events", "cdc-outbox.dead-letter")
+			readCommitted(b)
+			require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
+			for range rows {
+				b.db.Exec(t, insertBadOrder)
+				b.db.Exec(t, insertOneOrder)
+			}
+			passed := map[string]bool{}
+			r := start(t, b.env, "--delivery="+delivery)
+			for n := range rows {
+				id := haltedID(b)
+				for passed[id] { // the list follows within a second
+					time.Sleep(20 * time.Millisecond)
+					id = haltedID(b)
+				}
+				passed[id] = true
+				require.Equal(t, 0, invoke(t, b.env, "row", "pass", id, "--reason", "r").code)
+				time.Sleep(time.Duration(n) * 200 * time.Millisecond) // anywhere between the decision and the next halt
+				require.NoError(t, r.cmd.Process.Kill())
+				<-r.done
+				r = start(t, b.env, "--delivery="+delivery)
+			}
+			r.awaitReady(http.StatusOK)
+			require.Equal(t, 0, r.stop(syscall.SIGTERM))
+			orders, letters := b.records("orders.events", rows), b.records("cdc-outbox.dead-letter", rows)
+			require.Len(t, orders, rows+repeats(orders))
+			require.Len(t, letters, rows+repeats(letters))
+			for _, letter := range letters {
+				require.True(t, passed[header(letter, "id")], "%s", header(letter, "id"))
+			}
+			if delivery == "exactly_once" {
+				require.Len(t, orders, rows)
+				require.Len(t, letters, rows)
+			}
+		})
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
+	"github.com/cdc-outbox/cdc-outbox/test/testkit/postgres"
 )
 
 func (r *running) awaitAnswer(path, text string) {
@@ -136,4 +137,37 @@ func TestATableOfAnEarlierVersionStillWorks(t *testing.T) {
 	require.Equal(t, 0, invoke(t, b.env, "status", "--why").code)
 	require.Contains(t, invoke(t, b.env, "setup").stdout, "last_word")
 	require.NotContains(t, invoke(t, b.env, "check").stdout, "ADD COLUMN IF NOT EXISTS last_word")
+}
+
+// TestItStaysOverASlotThatTheServerGaveUp: the limit of the slot's WAL was exceeded while nothing read it. The process
+// lives on and offers the way; it never re-creates the slot, and continues once an operator has.
+func TestItStaysOverASlotThatTheServerGaveUp(t *testing.T) {
+	db := testkit.DedicatedPostgres(t, postgres.Options{WALSegment: 1, Settings: map[string]string{
+		"max_slot_wal_keep_size": "8MB", "min_wal_size": "2MB", "max_wal_size": "4MB",
+	}})
+	b := newBed(t, db, "orders.events")
+	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
+	r := start(t, b.env, "--on-fault=stay")
+	r.awaitReady(http.StatusOK)
+	require.Equal(t, 0, r.stop(syscall.SIGTERM))
+	for range 2 {
+		b.db.Exec(t, `SELECT pg_logical_emit_message(false, 'filler', repeat('x', 1000000))
+			FROM generate_series(1, 12)`)
+		b.db.Exec(t, "CHECKPOINT")
+	}
+	awaitSQL(b, "SELECT wal_status = 'lost' FROM pg_replication_slots WHERE slot_name = '"+b.db.Slot+"'")
+	r = start(t, b.env, "--on-fault=stay")
+	r.awaitAnswer("/status", "needs_operator")
+	r.awaitAnswer("/readyz", "waits for an operator: ")
+	r.awaitAnswer("/status", "cdc-outbox slot recreate")
+	r.awaitAnswer("/metrics", `alert_firing{alert="connector_stopped"`)
+	require.Contains(t, invoke(t, b.env, "status", "--why").stdout, "slot recreate")
+	b.db.Exec(t, insertOneOrder)
+	awaitSQL(b, "SELECT wal_status = 'lost' FROM pg_replication_slots WHERE slot_name = '"+b.db.Slot+"'")
+	require.Equal(t, 0, invoke(t, b.env, "slot", "recreate", "--yes-lose-events").code)
+	r.awaitReady(http.StatusOK)
+	b.db.Exec(t, insertOneOrder)
+	b.records("orders.events", 1)
+	require.Equal(t, 0, r.stop(syscall.SIGTERM))
+	require.Len(t, b.records("orders.events", 1), 1, "the row before is for repair")
 }
