@@ -13,6 +13,7 @@ type Metrics struct {
 	dead       *prometheus.CounterVec
 	pruned     *prometheus.CounterVec
 	prunedAt   *prometheus.GaugeVec
+	consumer   consumerMetrics
 }
 
 // NewMetrics registers the metrics. Like MustRegister it panics if the registry already has them.
@@ -40,6 +41,7 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		}, []string{"consumer"}),
 	}
 	r.MustRegister(m.deliveries, m.repeats, m.dead, m.pruned, m.prunedAt)
+	m.consumer = newConsumerMetrics(r)
 	return m
 }
 

@@ -45,10 +45,13 @@ func (p *partition) try(work, over context.Context, m Message) (attempts int, er
 	o := p.c.opts
 	pauses := o.backOff()
 	var spent time.Duration
+	var before error
 	for {
 		m.Attempt = attempts + 1
+		p.begins(m, before)
 		began := time.Now()
 		err := p.c.call(work, m, o.Budget-spent)
+		before = err
 		took := time.Since(began)
 		pause := pauses.NextBackOff()
 		switch {

@@ -15,6 +15,7 @@ type Consumer struct {
 	handle  Handler
 	client  *kafka.Client
 	letters writer
+	members members
 }
 
 // New checks the options and returns a Consumer. It does not connect.
@@ -53,6 +54,8 @@ func (e *LostError) Error() string {
 // does not end it. A *LostError does, and so does a dead-letter topic that does not exist at the start. Run may be
 // called again, but not concurrently.
 func (c *Consumer) Run(ctx context.Context) error {
+	c.members.run(true)
+	defer c.members.run(false)
 	transport := &kafka.Transport{TLS: c.opts.TLS, SASL: c.opts.SASL}
 	defer transport.CloseIdleConnections()
 	c.client = &kafka.Client{Addr: kafka.TCP(c.opts.Brokers...), Transport: transport}

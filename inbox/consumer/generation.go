@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"sync"
+	"time"
 
 	"github.com/segmentio/kafka-go"
 )
@@ -15,6 +16,7 @@ type generation struct {
 	gen        *kafka.Generation
 	partitions sync.WaitGroup
 	wake       chan struct{}
+	progress   []*progress
 
 	mu       sync.Mutex
 	finished map[string]map[int]int64 // next offsets, not committed yet
@@ -28,14 +30,22 @@ func (c *Consumer) begin(
 	g := &generation{c: c, gen: gen, wake: make(chan struct{}, 1), finished: map[string]map[int]int64{}}
 	for topic, assignments := range gen.Assignments {
 		for _, a := range assignments {
+			g.progress = append(g.progress, &progress{
+				status: PartitionStatus{
+					Topic: topic, Partition: a.ID, Next: a.Offset, Lag: -1, Progress: time.Now(),
+				},
+				metrics: c.opts.Metrics.Partition(c.opts.Group, topic, a.ID),
+			})
+			seen := g.progress[len(g.progress)-1]
 			running.Add(1)
 			g.partitions.Add(1)
 			gen.Start(func(over context.Context) {
 				defer running.Done()
 				defer g.partitions.Done()
+				defer seen.metrics.End()
 				p := &partition{
 					c: c, topic: topic, id: a.ID, next: a.Offset, recent: newRecent(c.opts.Recent), finish: g.finish,
-					commit: g.settle,
+					commit: g.settle, progress: seen,
 				}
 				if err := p.consume(ctx, over); err != nil {
 					end(err)
@@ -43,11 +53,14 @@ func (c *Consumer) begin(
 			})
 		}
 	}
-	running.Add(1)
-	gen.Start(func(over context.Context) {
-		defer running.Done()
-		g.commitAll(over)
-	})
+	c.members.join(gen.ID, g.progress)
+	for _, work := range []func(over context.Context){g.commitAll, g.watch} {
+		running.Add(1)
+		gen.Start(func(over context.Context) {
+			defer running.Done()
+			work(over)
+		})
+	}
 	c.opts.Logger.Info("the consumer group has a new generation",
 		"group", c.opts.Group, "generation", gen.ID, "partitions", len(gen.Assignments))
 }
@@ -81,6 +94,7 @@ func (g *generation) commitAll(over context.Context) {
 		case <-over.Done():
 			g.partitions.Wait()
 			g.commit()
+			g.c.members.leave(g.gen.ID)
 			return
 		}
 	}

@@ -45,6 +45,8 @@ type Options struct {
 	// DeadLetterTopic returns the topic for a record that cannot be handled. It must exist. Default: the record's topic
 	// + ".DLT".
 	DeadLetterTopic func(topic string) string
+	// Stall is how long a partition in which records wait may make no progress before Ready says so. Default: 5m.
+	Stall time.Duration
 	// Drain is how long a handler may continue after its partition is revoked or Run's context ends. It must be less
 	// than the group's rebalance timeout, 30s. The group notices a member that died after Drain + 10s. Default: 10s.
 	Drain time.Duration
@@ -79,7 +81,9 @@ func (o Options) withDefaults() (Options, error) {
 	o.Pause = orDuration(o.Pause, 100*time.Millisecond)
 	o.MaxPause = orDuration(o.MaxPause, 10*time.Second)
 	o.Drain = orDuration(o.Drain, 10*time.Second)
-	if o.Attempts < 0 || o.Queue < 0 || o.Budget < 0 || o.Pause < 0 || o.MaxPause < o.Pause || o.Drain < 0 {
+	o.Stall = orDuration(o.Stall, 5*time.Minute)
+	if o.Attempts < 0 || o.Queue < 0 || o.Budget < 0 || o.Pause < 0 || o.MaxPause < o.Pause || o.Drain < 0 ||
+		o.Stall < 0 {
 		return o, errors.New("consumer: numbers and durations must not be negative, nor MaxPause less than Pause")
 	}
 	if o.Drain >= rebalanceTimeout {

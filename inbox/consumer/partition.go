@@ -18,6 +18,7 @@ type partition struct {
 	recent *recent
 	finish func(topic string, partition int, next int64)
 	commit func(topic string, partition int, next int64) error
+	*progress
 }
 
 // maxStrikes is how often in a row, a second apart, a broker must answer that the next offset is after the end of the
@@ -81,6 +82,7 @@ func (p *partition) read(work, over context.Context) error {
 		}
 		p.next = m.Offset + 1
 		p.finish(p.topic, p.id, p.next)
+		p.done(read(m), p.next)
 	}
 	return nil
 }
@@ -93,6 +95,7 @@ func (p *partition) settle(over context.Context) {
 		if err == nil {
 			if err = p.commit(p.topic, p.id, end); err == nil {
 				p.next = end
+				p.settled(end)
 				return
 			}
 		}

@@ -1,0 +1,194 @@
+package consumer
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+
+	"github.com/cdc-outbox/cdc-outbox/inbox"
+)
+
+// Status is what a consumer is doing.
+type Status struct {
+	Group      string            `json:"group"`
+	Generation int32             `json:"generation"` // of the group; 0 before this member has joined
+	Since      time.Time         `json:"since"`      // of this state: joined, or without partitions
+	Partitions []PartitionStatus `json:"partitions"` // that are assigned, by topic and number
+}
+
+// PartitionStatus is how far one assigned partition is handled.
+type PartitionStatus struct {
+	Topic     string    `json:"topic"`
+	Partition int       `json:"partition"`
+	Next      int64     `json:"next"`     // offset of the first record that is not done; negative: not known yet
+	Lag       int64     `json:"lag"`      // records that are not done, at most ten seconds ago; -1: not known yet
+	Progress  time.Time `json:"progress"` // when the last record was done, or nothing waited
+
+	// Of the record that is being handled, if there is one.
+	EventID   string    `json:"event_id,omitzero"`
+	EventTime time.Time `json:"event_time,omitzero"`
+	Attempt   int       `json:"attempt,omitzero"`
+	Error     string    `json:"error,omitzero"` // of the attempt before
+}
+
+// Waits reports whether there is something to handle.
+func (p PartitionStatus) Waits() bool { return p.Lag > 0 || p.EventID != "" }
+
+// members is what the consumer knows of its membership and of its partitions.
+type members struct {
+	mu         sync.Mutex
+	running    bool
+	generation int32
+	since      time.Time
+	partitions []*progress
+}
+
+// progress is the state of one assigned partition.
+type progress struct {
+	mu      sync.Mutex
+	status  PartitionStatus
+	metrics *inbox.PartitionMetrics
+}
+
+// Status returns what the consumer is doing, at any time.
+func (c *Consumer) Status() Status {
+	c.members.mu.Lock()
+	defer c.members.mu.Unlock()
+	s := Status{Group: c.opts.Group, Generation: c.members.generation, Since: c.members.since}
+	for _, p := range c.members.partitions {
+		s.Partitions = append(s.Partitions, p.read())
+	}
+	slices.SortFunc(s.Partitions, func(a, b PartitionStatus) int {
+		return cmp.Or(cmp.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
+	})
+	return s
+}
+
+// Ready returns nil while the consumer does its work, otherwise what is wrong: Run is not running, the group was not
+// joined yet or has had no generation for Options.Stall, or a partition in which records wait has made no progress for
+// as long. It is for a readiness probe and for alerts. A liveness probe should not ask it: a restart does not change
+// what a handler waits for.
+func (c *Consumer) Ready() error {
+	c.members.mu.Lock()
+	running := c.members.running
+	c.members.mu.Unlock()
+	if !running {
+		return errors.New("consumer: Run is not running")
+	}
+	return c.Status().ready(time.Now(), c.opts.Stall)
+}
+
+func (s Status) ready(now time.Time, stall time.Duration) error {
+	away := now.Sub(s.Since)
+	switch {
+	case s.Generation == 0:
+		return fmt.Errorf("consumer: the group %s was not joined yet, since %s", s.Group, away.Round(time.Second))
+	case s.Generation < 0 && away > stall:
+		return fmt.Errorf("consumer: the group %s has had no generation for %s", s.Group, away.Round(time.Second))
+	}
+	for _, p := range s.Partitions {
+		if age := now.Sub(p.Progress); p.Waits() && age > stall {
+			e := fmt.Sprintf("consumer: %s partition %d: no progress for %s, at offset %d, %d records wait",
+				p.Topic, p.Partition, age.Round(time.Second), p.Next, p.Lag)
+			if p.EventID != "" {
+				e += fmt.Sprintf("; event %q, attempt %d", p.EventID, p.Attempt)
+			}
+			if p.Error != "" {
+				e += ": " + p.Error
+			}
+			return errors.New(e)
+		}
+	}
+	return nil
+}
+
+// run notes that Run begins or ends.
+func (m *members) run(running bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.running, m.generation, m.since, m.partitions = running, 0, time.Now(), nil
+}
+
+// join notes a new generation.
+func (m *members) join(generation int32, partitions []*progress) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.generation, m.since, m.partitions = generation, time.Now(), partitions
+}
+
+// leave notes that the generation is over, unless there is a later one.
+func (m *members) leave(generation int32) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.generation == generation {
+		m.generation, m.since, m.partitions = -1, time.Now(), nil
+	}
+}
+
+func (p *progress) read() PartitionStatus {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.status
+}
+
+// begins notes an attempt at the record.
+func (p *progress) begins(m Message, before error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := &p.status
+	s.EventID, s.EventTime, s.Attempt, s.Error = m.ID, m.Time, m.Attempt, ""
+	if before != nil {
+		s.Error = before.Error()
+	}
+	p.metrics.Oldest(m.Time)
+}
+
+// done notes that the record before next is handled or dead-lettered. A record without an id is not an event, or none
+// whose age means something.
+func (p *progress) done(m Message, next int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := &p.status
+	done := int64(1)
+	if s.Next >= 0 {
+		done = next - s.Next
+	}
+	if s.Lag >= 0 {
+		s.Lag = max(s.Lag-done, 0)
+	}
+	now := time.Now()
+	s.Next, s.Progress, s.EventID, s.EventTime, s.Attempt, s.Error = next, now, "", time.Time{}, 0, ""
+	p.metrics.Done(now)
+	if m.ID != "" {
+		p.metrics.Age(now.Sub(m.Time))
+	}
+	p.metrics.Lag(s.Lag)
+}
+
+// settled notes where the group begins in the partition.
+func (p *progress) settled(next int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.status.Next = next
+}
+
+// looked notes where the partition begins and ends.
+func (p *progress) looked(first, end int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := &p.status
+	if s.Next == kafka.FirstOffset {
+		s.Next = first
+	}
+	s.Lag = max(end-max(s.Next, first), 0)
+	if !s.Waits() {
+		s.Progress = time.Now()
+		p.metrics.Progress(s.Progress)
+	}
+	p.metrics.Lag(s.Lag)
+}
