@@ -194,8 +194,12 @@ pure:
 
 # A module of its own: Prometheus's parser brings much along that the product's go.mod need not know.
 .PHONY: rules
-rules: ## alert rules fired by Prometheus's own engine; dashboards against Grafana's schema and a recorded scrape
+rules: ## alert rules fired by Prometheus's own engine, over series and over recorded situations; dashboards against Grafana's schema and a recorded scrape
 	cd deploy/testdata/rules && GOWORK=off $(GO) test -count=1 .
+
+.PHONY: situations
+situations: ## record what Prometheus sees of healthy and faulty situations, which the test of the alert rules replays; 18 minutes
+	$(GO) run ./test/situations -out deploy/testdata/rules/situations
 
 .PHONY: scrapes
 scrapes: build ## record what a running connector and consumer show to Prometheus, which the dashboard's test reads (Java 17, Maven), a minute

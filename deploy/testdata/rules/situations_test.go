@@ -1,0 +1,145 @@
+package rules
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// scraped is the time between two scrapes of situations/.
+const scraped = 10 * time.Second
+
+// firing is when a rule has to fire at the latest, and whether it has ended with the recording.
+type firing struct {
+	by   time.Duration
+	over bool
+}
+
+// fires says which alerts a situation raises: rule, severity, and of CDCOutboxAlert the name of the process's own
+// alert. No other rule may fire at any time. The fault begins after one minute.
+var fires = map[string]map[string]firing{
+	"healthy-busy":             {},
+	"healthy-beside-other-wal": {},
+	"broker-down":              {"CDCOutboxStalled warning": {by: 3 * time.Minute}},
+	"topic-missing":            {"CDCOutboxStalled warning": {by: 3 * time.Minute}},
+	"row-halted": {
+		"CDCOutboxAlert critical row_halted": {by: 70 * time.Second},
+		"CDCOutboxStalled warning":           {by: 3 * time.Minute},
+	},
+	"target-down":     {"CDCOutboxDown critical": {by: 2 * time.Minute}},
+	"target-vanished": {"CDCOutboxAbsent critical": {by: 6 * time.Minute}},
+	"crash-loop":      {"CDCOutboxDown critical": {by: 2 * time.Minute}},
+	"slot-unread":     {"CDCOutboxSlotUnread warning": {by: 310 * time.Second}},
+	// The process's own alerts follow the server's wal_status, which changes at checkpoints.
+	"slot-lost": {
+		"CDCOutboxSlotRunsOut warning":            {by: 80 * time.Second, over: true},
+		"CDCOutboxSlotRunsOut critical":           {by: 80 * time.Second, over: true},
+		"CDCOutboxAlert warning slot_extended":    {by: 2 * time.Minute, over: true},
+		"CDCOutboxAlert critical slot_unreserved": {by: 150 * time.Second, over: true},
+		"CDCOutboxSlotLost critical":              {by: 3 * time.Minute},
+	},
+}
+
+var (
+	severity = regexp.MustCompile(`\bseverity="(\w+)"`)
+	own      = regexp.MustCompile(`\balert="(\w+)"`)
+	values   = regexp.MustCompile(`^(\S+)x(\d+)$`)
+)
+
+// TestSituations replays what Prometheus saw of real situations, healthy ones and faults (situations/, made by
+// `make situations`), and holds each rule to when it fires and when it does not.
+func TestSituations(t *testing.T) {
+	rules := []string{filepath.Join(deploy, "prometheus", "rules.yml")}
+	files, err := filepath.Glob("situations/*.series")
+	if err != nil {
+		t.Fatal(err)
+	}
+	recorded := map[string]bool{}
+	for _, f := range files {
+		name := strings.TrimSuffix(filepath.Base(f), ".series")
+		recorded[name] = true
+		t.Run(name, func(t *testing.T) {
+			load, ticks := recording(t, f)
+			var times []time.Duration
+			for i := range ticks {
+				times = append(times, time.Duration(i)*scraped)
+			}
+			first, last := map[string]time.Duration{}, map[string]time.Duration{}
+			for at, alerts := range evaluate(t, load, rules, scraped, times, alertNames(t, rules)) {
+				for rule, list := range alerts {
+					for _, text := range list {
+						key := rule + " " + severity.FindStringSubmatch(text)[1]
+						if m := own.FindStringSubmatch(text); m != nil {
+							key += " " + m[1]
+						}
+						if before, ok := first[key]; !ok || at < before {
+							first[key] = at
+						}
+						last[key] = max(last[key], at)
+					}
+				}
+			}
+			want, ok := fires[name]
+			if !ok {
+				t.Error("nothing is stated about this situation")
+			}
+			for _, key := range slices.Sorted(maps.Keys(first)) {
+				stated, ok := want[key]
+				over := last[key] < times[len(times)-1]
+				if !ok || first[key] > stated.by || over != stated.over {
+					t.Errorf("%s fires after %v, over at the end: %v; stated: %v, %+v", key, first[key], over, ok,
+						stated)
+				}
+			}
+			for key := range want {
+				if _, ok := first[key]; !ok {
+					t.Errorf("%s does not fire", key)
+				}
+			}
+		})
+	}
+	for name := range fires {
+		if !recorded[name] {
+			t.Errorf("%s is not recorded", name)
+		}
+	}
+}
+
+// recording returns a file as a statement of Prometheus's test language, and how many scrapes it holds.
+func recording(t *testing.T, path string) (load string, ticks int) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, "load %s\n", scraped)
+	for line := range strings.Lines(string(b)) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		out.WriteString("  " + line)
+		n := 0
+		for _, v := range strings.Fields(line)[1:] {
+			n++
+			if m := values.FindStringSubmatch(v); m != nil {
+				var more int
+				if _, err := fmt.Sscan(m[2], &more); err != nil {
+					t.Fatal(err)
+				}
+				n += more
+				if m[1] == "_" {
+					n-- // _x3 is three times nothing, 1x3 is four times 1
+				}
+			}
+		}
+		ticks = max(ticks, n)
+	}
+	return out.String(), ticks
+}
