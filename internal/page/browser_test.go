@@ -320,7 +320,7 @@ func states() map[string]struct {
 			}, false, []string{
 				"Critical", "No process reads slot \"debezium\"",
 				"Slot debezium: No process has read the slot since", "pg_drop_replication_slot",
-				"reader: pid 77", "reader: none", "The server sets no limit", "Nothing waits.",
+				"pid 77", "Nothing to send", "48 MiB of 64 MiB", "Time left",
 			},
 		},
 		"polling": {

@@ -4,6 +4,7 @@ import { attr, byId, list, make, show, terms, text } from './dom.js';
 import { clock, count, span } from './format.js';
 import { headline, isRaw } from './headline.js';
 import { remedyOf, showCommands } from './remedy.js';
+import { byRisk } from './slottable.js';
 
 const fine = ['idle', 'streaming', 'catching_up'];
 const states = {
@@ -43,8 +44,7 @@ export function relayHead(status, now, rate) {
 // slotsHead is what all slots of a server come to: the worst one's cause.
 export function slotsHead(answer, now) {
   const { slots } = answer;
-  const order = ['ok', 'warn', 'critical'];
-  const worst = [...slots].sort((a, b) => order.indexOf(b.level) - order.indexOf(a.level))[0];
+  const [worst] = byRisk(slots);
   const n = (level) => slots.filter((s) => s.level === level).length;
   const meta = [['Slots', count(slots.length)], ['Critical', n('critical') && count(n('critical'))], ['Warning', n('warn') && count(n('warn'))]];
   if (answer.error) {
@@ -58,7 +58,7 @@ export function slotsHead(answer, now) {
   }
   return {
     tone: worst.level === 'critical' ? 'bad' : 'wait', label: worst.level === 'critical' ? 'Critical' : 'Warning', now, others: [],
-    since: worst.cause.since, cause: { ...worst.cause, sentence: `Slot ${worst.name}: ${worst.cause.sentence}` }, title: worst.cause.object?.includes(worst.name) ? headline(worst.cause) : `${worst.name}: ${headline(worst.cause)}`,
+    since: worst.cause.since, cause: { ...worst.cause, sentence: `Slot ${worst.name}: ${worst.cause.sentence}` }, title: worst.cause.object?.includes(worst.name) ? headline(worst.cause) : `Slot ${worst.name}: ${headline(worst.cause)}`,
     key: [worst.name, worst.level, worst.cause.code].join(' '), meta: [['Slot', { code: worst.name }], ...meta],
   };
 }

@@ -7,7 +7,7 @@ import { clock, span } from './format.js';
 import { showPath } from './path.js';
 import { showProgress } from './progress.js';
 import { Relay } from './relay.js';
-import { SlotCard } from './slots.js';
+import { SlotTable } from './slottable.js';
 import { showTab } from './tabstate.js';
 import { relayTiles, showTiles, showVital } from './tiles.js';
 
@@ -15,7 +15,7 @@ const every = 1000; // milliseconds between an answer and the next question
 const lateAfter = 3; // seconds without an answer
 
 const source = new Source();
-const cards = new Map(); // the slots of the command monitor, by name
+let table = null; // of the slots of the command monitor
 let relay = null;
 let answeredAt = null; // performance.now() of the last answer
 let answeredBy = ''; // the clock then
@@ -101,20 +101,11 @@ function subject(status) {
 function slots(status, history) {
   show(byId('slots-part'), true);
   show(byId('slots-none'), status.slots.length === 0);
-  const names = new Set(status.slots.map((s) => s.name));
-  for (const [name, card] of cards) {
-    if (names.has(name)) continue;
-    card.remove();
-    cards.delete(name);
-  }
-  const risk = (s) => [-['ok', 'warn', 'critical'].indexOf(s.level), s.seconds_to_limit ?? Infinity, -s.retained_wal_bytes];
-  const byRisk = [...status.slots].sort((a, b) => risk(a).map((v, i) => (v === risk(b)[i] ? 0 : v - risk(b)[i])).find((d) => d) ?? 0);
-  for (const [i, slot] of byRisk.entries()) {
-    if (!cards.has(slot.name)) cards.set(slot.name, new SlotCard(byId('slots'), { name: slot.name }));
-    const card = cards.get(slot.name);
-    card.update(slot, source.slots.get(slot.name), history);
-    if (byId('slots').children[i] !== card.chart.figure) byId('slots').insertBefore(card.chart.figure, byId('slots').children[i]);
-  }
+  document.body.classList.add('monitor');
+  table ??= new SlotTable(byId('slots'));
+  if (byId('main').lastElementChild !== byId('alerts-part')) byId('main').append(byId('alerts-part')); // the table says most of it
+  byId('cause').classList.toggle('dense', status.slots.length > 20);
+  table.update(status.slots, source.slots, history);
 }
 
 // freshness measures by this browser's own clock, which need not agree with the process's.

@@ -17,7 +17,7 @@ function limitOf(slot, facts) {
 
 // forecast says in words where it is going, from the server's own figures.
 export function forecast(slot, facts) {
-  if (slot.wal_status === 'lost') return 'The slot is lost.';
+  if (slot.wal_status === 'lost') return slot.invalidation_reason ? `invalidation_reason: ${slot.invalidation_reason}` : '';
   const growth = slot.growth_bytes_per_second;
   const limit = limitOf(slot, facts);
   const measure = limit.hard ? `The limit is ${bytes(limit.at)} (max_slot_wal_keep_size).`
@@ -87,8 +87,10 @@ export class SlotCard {
     this.stale = this.now - Date.parse(slot.sampled_at) / 1000 > 3 * facts.slots_every_ms / 1000 + 10;
     const { chart } = this;
     const limit = limitOf(slot, facts);
-    text(chart.value, bytes(slot.retained_wal_bytes));
-    text(chart.unit, limit.hard ? `of ${bytes(limit.at)} that the server keeps at most` : '');
+    const lost = slot.wal_status === 'lost';
+    for (const part of [chart.plot, chart.keys]) show(part, !lost);
+    text(chart.value, lost ? 'lost' : bytes(slot.retained_wal_bytes));
+    text(chart.unit, lost ? 'The server removed WAL that the slot needs.' : limit.hard ? `of ${bytes(limit.at)} that the server keeps at most` : '');
     if (series) chart.draw(withLast(series, slot), this.now);
     else text(chart.empty, facts.slots_kept_full ? 'No history is kept of so many slots.' : 'No figures yet.');
     this.meter(slot.retained_wal_bytes / limit.at, limit, slot);
@@ -99,7 +101,7 @@ export class SlotCard {
 
   meter(share, limit, slot) {
     const { used } = this.chart;
-    show(used, limit.hard);
+    show(used, limit.hard && slot.wal_status !== 'lost');
     const [meter] = used.children;
     const held = Math.min(1, share);
     meter.firstElementChild.style.width = held * 100 + '%';
@@ -111,7 +113,7 @@ export class SlotCard {
   // about is what the command monitor reports about another consumer's slot.
   about(slot) {
     attr(this.level, 'data-tone', { ok: 'ok', warn: 'wait', critical: 'bad' }[slot.level]);
-    text(this.level, { ok: 'well', warn: 'warning', critical: 'critical' }[slot.level]);
+    text(this.level, { ok: 'OK', warn: 'warning', critical: 'critical' }[slot.level]);
     text(this.who, [`database ${slot.database}`, slot.plugin, `reader: ${reader(slot)}`, `WAL status ${slot.wal_status}`].join(' · '));
     text(this.why, slot.cause.sentence);
     const remedy = remedyOf(slot.cause);

@@ -34,12 +34,12 @@ export function pathOf(times, values, now, fromZero = true, seconds = 900) {
   const known = most.filter((v) => v !== null);
   if (!known.length) return '';
   const low = fromZero ? 0 : Math.min(...known);
-  const high = Math.max(...known, low + 1e-9);
+  const range = Math.max(...known) - low || 1;
   let d = '';
   let last = -9;
   most.forEach((v, bin) => {
     if (v === null) return;
-    const point = `${((bin + 0.5) / bins * width).toFixed(1)} ${(height - 1.5 - (v - low) / (high - low) * (height - 3)).toFixed(1)}`;
+    const point = `${((bin + 0.5) / bins * width).toFixed(1)} ${(height - 1.5 - (v - low) / range * (height - 3)).toFixed(1)}`;
     d += bin - last > 3 ? `M${point}h0.1` : `L${point}`;
     last = bin;
   });
