@@ -59,7 +59,7 @@ func TestMonitorNeedsNothingButADSN(t *testing.T) {
 	// As a service: alerts reach log, metrics and webhook.
 	hook, hooks := webhooks(t)
 	p := startCommand(t, nil, "monitor", dsn, "--http-listen=127.0.0.1:0", "--monitor-interval=200ms",
-		"--monitor-webhook="+hook+"/T0KEN")
+		"--monitor-webhook="+hook+"/T0KEN", "--monitor-runbook-url=self")
 	require.Contains(t, p.awaitReady(http.StatusOK), "watching")
 	db.Exec(t, `SELECT pg_logical_emit_message(false, 'filler', repeat('x', 1000000)) FROM generate_series(1, 12)`)
 	db.Exec(t, `CHECKPOINT`)
@@ -73,6 +73,7 @@ func TestMonitorNeedsNothingButADSN(t *testing.T) {
 				require.Equal(t, "critical", b["level"])
 				require.False(t, lost[b["slot"].(string)], "reported once")
 				lost[b["slot"].(string)] = true
+				require.Regexp(t, `^http://127\.0\.0\.1:\d+/runbook/#slot_lost$`, b["runbook"])
 			}
 		case <-time.After(15 * time.Second):
 			t.Fatalf("only %v", lost)
@@ -81,8 +82,12 @@ func TestMonitorNeedsNothingButADSN(t *testing.T) {
 	_, metrics := p.get("/metrics")
 	require.Contains(t, metrics, `cdc_outbox_alert_firing{alert="slot_lost",level="critical"} 1`)
 	require.Contains(t, metrics, `cdc_outbox_slot_wal_status{slot="debezium",status="lost"} 1`)
-	code, body := p.get("/status")
+	code, body := p.get("/runbook/")
 	require.Equal(t, 200, code)
+	require.Contains(t, body, `<h3 id="slot_lost">`)
+	code, body = p.get("/status")
+	require.Equal(t, 200, code)
+	require.Contains(t, body, `"runbook": "runbook/#slot_lost"`)
 	require.NoError(t, json.Unmarshal([]byte(body), &list))
 	require.Equal(t, slotmonitor.CauseLost, list.Slots[0].Cause.Code)
 	require.Equal(t, 0, p.stop(syscall.SIGTERM))
