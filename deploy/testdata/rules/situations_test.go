@@ -32,10 +32,13 @@ var fires = map[string]map[string]firing{
 		"CDCOutboxAlert critical row_halted": {by: 70 * time.Second},
 		"CDCOutboxStalled warning":           {by: 3 * time.Minute},
 	},
-	"target-down":     {"CDCOutboxDown critical": {by: 2 * time.Minute}},
-	"target-vanished": {"CDCOutboxAbsent critical": {by: 6 * time.Minute}},
-	"crash-loop":      {"CDCOutboxDown critical": {by: 2 * time.Minute}},
-	"slot-unread":     {"CDCOutboxSlotUnread warning": {by: 310 * time.Second}},
+	// The process's own alert says it, so CDCOutboxEventsFailed does not.
+	"row-skipped":       {"CDCOutboxAlert warning dead_letters": {by: 70 * time.Second}},
+	"connection-breaks": {"CDCOutboxReconnecting warning": {by: 2 * time.Minute}},
+	"target-down":       {"CDCOutboxDown critical": {by: 2 * time.Minute}},
+	"target-vanished":   {"CDCOutboxAbsent critical": {by: 6 * time.Minute}},
+	"crash-loop":        {"CDCOutboxDown critical": {by: 2 * time.Minute}},
+	"slot-unread":       {"CDCOutboxSlotUnread warning": {by: 310 * time.Second}},
 	// The process's own alerts follow the server's wal_status, which changes at checkpoints.
 	"slot-lost": {
 		"CDCOutboxSlotRunsOut warning":            {by: 80 * time.Second, over: true},
