@@ -1,7 +1,8 @@
 // Package page is the page at /: embedded HTML, scripts and styles that ask this process for its figures once a second,
-// and a history of the last fifteen minutes, so that the page shows what led to the present state.
+// and a history of the last fifteen minutes, day and month, so that the page shows what led to the present state.
 //
-// The history is a ring of fixed size per chart. Once a second the goroutine of Run reads figures that exist anyway; no
+// The history is three rings of fixed size, in seconds, minutes and hours, for the relay and for each slot. It is in
+// memory only, and ends with the process. Once a second the goroutine of Run reads figures that exist anyway; no
 // code on the path of a row knows the page.
 //
 // uPlot (MIT) draws the charts. It is in assets/uplot with its checksums; `make uplot` fetches it again. The

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// maxSlots is for how many slots a history is kept, 29 KB each. The page shows further ones without a chart.
+// maxSlots is for how many slots a history is kept, 98 KB each. The page shows further ones without a chart.
 const maxSlots = 64
 
 // Relay is one sample of the relay.
@@ -30,7 +30,7 @@ type Slot struct {
 	Retained, Unconfirmed int64
 }
 
-// relayPoint and slotPoint are what is kept of one second.
+// relayPoint and slotPoint are what is kept of a second, and of a minute or an hour.
 type relayPoint struct {
 	rate, p50, p99, oldest float32 // NaN: not known
 	records                int32
@@ -53,13 +53,13 @@ var slotColumns = []column[slotPoint]{
 	{"unconfirmed", func(p *slotPoint) float64 { return float64(p.unconfirmed) }},
 }
 
-// history is the last fifteen minutes. The samples bring the time.
+// history is the last fifteen minutes, day and month of this process. The samples bring the time.
 type history struct {
 	id string // of this process: a page that stays open over a restart must not ask for samples after the old ones
 
 	mu    sync.Mutex
-	tick  uint64 // looks so far
-	relay *ring[relayPoint]
+	tick  uint64             // looks so far
+	relay *tiers[relayPoint] // nil: this process relays nothing
 	last  struct {
 		at        time.Time
 		published uint64
@@ -69,14 +69,14 @@ type history struct {
 }
 
 type slotRing struct {
-	ring[slotPoint]
+	tiers[slotPoint]
 	sampledAt time.Time
 }
 
 func newHistory(id string, withRelay bool) *history {
 	h := &history{id: id, slots: map[string]*slotRing{}}
 	if withRelay {
-		h.relay = new(ring[relayPoint])
+		h.relay = new(newTiers[relayPoint]())
 	}
 	return h
 }
@@ -94,7 +94,7 @@ func (h *history) add(now time.Time, relay *Relay, slots []Slot) {
 		delete(gone, s.Name)
 		r := h.slots[s.Name]
 		if r == nil && len(h.slots) < maxSlots {
-			r = new(slotRing)
+			r = &slotRing{tiers: newTiers[slotPoint]()}
 			h.slots[s.Name] = r
 		}
 		if r != nil && !s.SampledAt.Equal(r.sampledAt) {
@@ -134,8 +134,8 @@ func (h *history) since(next string) uint64 {
 	return n
 }
 
-// appendJSON writes what came after next as the members of an object.
-func (h *history) appendJSON(b []byte, next string) []byte {
+// appendJSON writes what came after next in one span as the members of an object.
+func (h *history) appendJSON(b []byte, span, next string) []byte {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	tick := h.since(next)
@@ -145,7 +145,7 @@ func (h *history) appendJSON(b []byte, next string) []byte {
 	b = strconv.AppendUint(b, h.tick, 10)
 	b = append(b, '"')
 	if h.relay != nil {
-		b = h.relay.appendJSON(append(b, `,"relay":`...), h.relay.after(tick), relayColumns)
+		b = h.relay.appendJSON(append(b, `,"relay":`...), span, tick, relayColumns)
 	}
 	b = append(b, `,"slots":{`...)
 	for i, name := range slices.Sorted(maps.Keys(h.slots)) {
@@ -154,8 +154,7 @@ func (h *history) appendJSON(b []byte, next string) []byte {
 		}
 		b = appendString(b, name)
 		b = append(b, ':')
-		r := h.slots[name]
-		b = r.appendJSON(b, r.after(tick), slotColumns)
+		b = h.slots[name].appendJSON(b, span, tick, slotColumns)
 	}
 	return append(b, '}')
 }

@@ -30,7 +30,7 @@ type columns struct {
 func read(t *testing.T, h *history, since string) answer {
 	t.Helper()
 	var a answer
-	body := append(h.appendJSON([]byte{'{'}, since), '}')
+	body := append(h.appendJSON([]byte{'{'}, "", since), '}')
 	require.NoError(t, json.Unmarshal(body, &a), "%s", body)
 	return a
 }
@@ -79,15 +79,15 @@ func TestHistoryGivesWhatIsNew(t *testing.T) {
 
 func TestHistoryIsARing(t *testing.T) {
 	h := newHistory("p", true)
-	for i := range 2*kept + 7 {
+	for i := range 2*keptSeconds + 7 {
 		h.add(at(i), look(uint64(i), 0, 0, 0), []Slot{{Name: "s", SampledAt: at(i), Retained: int64(i)}})
 	}
 	a := read(t, h, "p-5")
-	require.Len(t, a.Relay.At, kept)
-	require.Equal(t, at(kept+7).UnixMilli(), a.Relay.At[0])
-	require.Equal(t, at(2*kept+6).UnixMilli(), a.Relay.At[kept-1])
-	require.Equal(t, int64(kept+7), a.Slots["s"].Retained[0])
-	require.Len(t, read(t, h, "p-"+strconv.Itoa(2*kept)).Relay.At, 7)
+	require.Len(t, a.Relay.At, keptSeconds)
+	require.Equal(t, at(keptSeconds+7).UnixMilli(), a.Relay.At[0])
+	require.Equal(t, at(2*keptSeconds+6).UnixMilli(), a.Relay.At[keptSeconds-1])
+	require.Equal(t, int64(keptSeconds+7), a.Slots["s"].Retained[0])
+	require.Len(t, read(t, h, "p-"+strconv.Itoa(2*keptSeconds)).Relay.At, 7)
 }
 
 func TestHistoryOfSlots(t *testing.T) {
@@ -128,8 +128,9 @@ func TestSamplingDoesNotAllocate(t *testing.T) {
 }
 
 func TestRingsAreAsSmallAsDocumented(t *testing.T) {
-	require.LessOrEqual(t, unsafe.Sizeof(ring[relayPoint]{}), uintptr(43_500))
-	require.LessOrEqual(t, unsafe.Sizeof(slotRing{}), uintptr(29_000))
+	const samples = keptSeconds + keptMinutes + keptHours
+	require.LessOrEqual(t, samples*unsafe.Sizeof(sample[relayPoint]{}), uintptr(147_000))
+	require.LessOrEqual(t, samples*unsafe.Sizeof(sample[slotPoint]{}), uintptr(98_000))
 }
 
 func TestQuantile(t *testing.T) {

@@ -28,17 +28,17 @@ func (p *Page) Pace(slot string, now time.Time) Pace {
 	defer h.mu.Unlock()
 	var pace Pace
 	if h.relay != nil {
-		pace.EventsPerSecond, pace.P99Seconds = relayPace(h.relay, now)
+		pace.EventsPerSecond, pace.P99Seconds = relayPace(&h.relay.seconds, now)
 	}
 	if r := h.slots[slot]; r != nil {
-		pace.CatchUpSeconds = catchUp(&r.ring, now)
+		pace.CatchUpSeconds = catchUp(&r.seconds, now)
 	}
 	return pace
 }
 
 func relayPace(r *ring[relayPoint], now time.Time) (rate, p99 *float64) {
 	sum, n, worst := 0.0, 0, math.NaN()
-	for i := r.n; i > r.n-min(r.n, kept); i-- {
+	for i := r.n; i > r.n-r.kept(); i-- {
 		s := r.at(i - 1)
 		if now.Sub(time.UnixMilli(s.at)) > paceFor {
 			break
@@ -66,7 +66,7 @@ func catchUp(r *ring[slotPoint], now time.Time) *float64 {
 	}
 	last := r.at(r.n - 1)
 	before := last
-	for i := r.n; i > r.n-min(r.n, kept) && now.Sub(time.UnixMilli(r.at(i-1).at)) <= catchUpFor; i-- {
+	for i := r.n; i > r.n-r.kept() && now.Sub(time.UnixMilli(r.at(i-1).at)) <= catchUpFor; i-- {
 		before = r.at(i - 1)
 	}
 	seconds := float64(last.at-before.at) / 1000

@@ -74,10 +74,16 @@ func (p *Page) sample(now time.Time) {
 
 // answer gives the samples after the given one, or all, with what the page must know besides /status to show them.
 func (p *Page) answer(w http.ResponseWriter, r *http.Request) {
+	name := r.URL.Query().Get("span")
+	span, ok := spans[name]
+	if !ok {
+		http.Error(w, "span is day, month or nothing", http.StatusBadRequest)
+		return
+	}
 	head, err := json.Marshal(map[string]any{
 		"version": p.cfg.Version, "started": p.started.UTC(), "now": time.Now().UnixMilli(),
-		"every_ms": Every.Milliseconds(), "keeps_ms": (kept * Every).Milliseconds(),
-		"slots_every_ms":      p.cfg.SlotInterval.Milliseconds(),
+		"every_ms": span.step.Milliseconds(), "keeps_ms": span.keeps.Milliseconds(),
+		"slots_every_ms":      max(span.step, p.cfg.SlotInterval).Milliseconds(),
 		"warn_retained_bytes": p.cfg.WarnRetained, "critical_retained_bytes": p.cfg.CriticalRetained,
 	})
 	if err != nil {
@@ -85,7 +91,7 @@ func (p *Page) answer(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body := append(head[:len(head)-1], ',') // the object goes on
-	body = append(p.history.appendJSON(body, r.URL.Query().Get("since")), '}', '\n')
+	body = append(p.history.appendJSON(body, name, r.URL.Query().Get("since")), '}', '\n')
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(body) // an error means that the reader went away
 }

@@ -92,7 +92,8 @@ func TestThePageKeepsItsOwnPolicy(t *testing.T) {
 	}
 	for _, name := range []string{
 		"main.js", "cause.js", "relay.js", "slots.js", "slottable.js", "charts.js", "data.js", "dom.js",
-		"format.js", "headline.js", "path.js", "progress.js", "remedy.js", "spark.js", "tabstate.js", "tiles.js",
+		"format.js", "headline.js", "path.js", "progress.js", "remedy.js", "spans.js", "spark.js",
+		"tabstate.js", "tiles.js",
 	} {
 		require.NotRegexp(t, `innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function`,
 			string(read1(t, name)), name)

@@ -6,14 +6,16 @@ import (
 	"time"
 )
 
-// kept is how many samples a ring holds: fifteen minutes of seconds.
-const kept = 15 * 60
-
 // ring holds the latest samples.
 type ring[T any] struct {
-	samples [kept]sample[T]
-	n       uint64 // samples ever added
+	samples []sample[T] // of a fixed length
+	n       uint64      // samples ever added
 }
+
+func newRing[T any](kept int) ring[T] { return ring[T]{samples: make([]sample[T], kept)} }
+
+// kept returns how many samples are there.
+func (r *ring[T]) kept() uint64 { return min(r.n, uint64(len(r.samples))) }
 
 type sample[T any] struct {
 	tick uint64
@@ -22,20 +24,20 @@ type sample[T any] struct {
 }
 
 func (r *ring[T]) add(tick uint64, at time.Time, of T) {
-	r.samples[r.n%kept] = sample[T]{tick, at.UnixMilli(), of}
+	r.samples[r.n%uint64(len(r.samples))] = sample[T]{tick, at.UnixMilli(), of}
 	r.n++
 }
 
 // after returns the index of the first sample that is newer than the tick, for at; r.n when none is.
 func (r *ring[T]) after(tick uint64) uint64 {
 	i := r.n
-	for i > 0 && i > r.n-min(r.n, kept) && r.at(i-1).tick > tick {
+	for i > 0 && i > r.n-r.kept() && r.at(i-1).tick > tick {
 		i--
 	}
 	return i
 }
 
-func (r *ring[T]) at(i uint64) *sample[T] { return &r.samples[i%kept] }
+func (r *ring[T]) at(i uint64) *sample[T] { return &r.samples[i%uint64(len(r.samples))] }
 
 // column is one figure of a sample under the name that the page knows.
 type column[T any] struct {
@@ -43,11 +45,15 @@ type column[T any] struct {
 	value func(*T) float64 // NaN: not known
 }
 
-// appendJSON writes the samples from index first on as an object of arrays, a third of the size of an array of objects.
-func (r *ring[T]) appendJSON(b []byte, first uint64, columns []column[T]) []byte {
+// appendJSON writes the samples from index first on, and one more unless it is nil, as an object of arrays, a third of
+// the size of an array of objects.
+func (r *ring[T]) appendJSON(b []byte, first uint64, more *sample[T], columns []column[T]) []byte {
 	b = append(b, `{"at":[`...)
 	for i := first; i < r.n; i++ {
 		b = strconv.AppendInt(separated(b), r.at(i).at, 10)
+	}
+	if more != nil {
+		b = strconv.AppendInt(separated(b), more.at, 10)
 	}
 	for _, c := range columns {
 		b = append(b, "],"...)
@@ -55,6 +61,9 @@ func (r *ring[T]) appendJSON(b []byte, first uint64, columns []column[T]) []byte
 		b = append(b, ":["...)
 		for i := first; i < r.n; i++ {
 			b = appendNumber(separated(b), c.value(&r.at(i).of))
+		}
+		if more != nil {
+			b = appendNumber(separated(b), c.value(&more.of))
 		}
 	}
 	return append(b, "]}"...)

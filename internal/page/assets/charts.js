@@ -10,6 +10,15 @@ const color = (name) => getComputedStyle(document.documentElement).getPropertyVa
 const shortClock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit' });
 const longClock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit' });
 
+const day = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short' });
+
+// timeLabel is a time of the horizontal axis: a midnight is its day.
+function timeLabel(s, step) {
+  const date = new Date(s * 1000);
+  const midnight = step >= 3600 && date.getHours() === 0 && date.getMinutes() === 0;
+  return (step < 60 ? longClock : step >= 43200 || midnight ? day : shortClock).format(date);
+}
+
 // fewest is the least time that a chart spans: a process that has just begun shows its seconds, not an empty plane.
 const fewest = 60;
 
@@ -105,7 +114,7 @@ export class Chart {
       cursor: { y: false, sync: { key: 'page' }, drag: { x: false, y: false }, points: { size: 7 } },
       scales: { x: { time: true, range: () => this.times() }, y: { range: (_, __, max) => [0, this.top(max)] } },
       axes: [
-        { ...axis, size: 28, space: 70, values: (u, splits, _, __, step) => splits.map((s) => (step < 60 ? longClock : shortClock).format(new Date(s * 1000))) },
+        { ...axis, size: 28, space: 70, values: (u, splits, _, __, step) => splits.map((s) => timeLabel(s, step)) },
         { ...axis, size: 62, space: 34, values: (u, splits) => splits.map((v) => this.spec.axis(v)), incrs: this.spec.incrs },
       ],
       series: [{}, ...this.spec.lines.map((line, i) => ({

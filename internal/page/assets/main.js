@@ -8,6 +8,7 @@ import { showPath } from './path.js';
 import { showProgress } from './progress.js';
 import { Relay } from './relay.js';
 import { SlotTable } from './slottable.js';
+import { showSpans } from './spans.js';
 import { showTab } from './tabstate.js';
 import { relayTiles, showTiles, showVital } from './tiles.js';
 
@@ -64,7 +65,7 @@ function update(answer) {
     showVital(head, status.replication_slot, now);
     showTiles(relayTiles(status, source), now);
     relay.update(answer, source, head.tone === 'ok');
-    text(byId('charts-title'), span15(source.relay, history));
+    text(byId('charts-title'), lasting(source.view, now));
   } else slots(status, history);
   subject(status);
   subjectName = status.slot ?? status.tables?.join(', ') ?? 'slots';
@@ -80,10 +81,10 @@ function asStreamed(status) {
   status.replication_slot = null;
 }
 
-// span15 is what the charts show: less than fifteen minutes where the process is younger.
-function span15(series, history) {
-  const [times] = series.columns;
-  const age = times.length ? history.now / 1000 - times[0] : 0;
+// lasting is what the charts show: less than the span where the process is younger.
+function lasting({ relay, history }, now) {
+  const [times] = relay.columns;
+  const age = times.length ? now - times[0] : 0;
   return `Last ${span(Math.max(60, Math.min(age, history.keeps_ms / 1000)))}`;
 }
 
@@ -105,7 +106,7 @@ function slots(status, history) {
   table ??= new SlotTable(byId('slots'));
   if (byId('main').lastElementChild !== byId('alerts-part')) byId('main').append(byId('alerts-part')); // the table says most of it
   byId('cause').classList.toggle('dense', status.slots.length > 20);
-  table.update(status.slots, source.slots, history);
+  table.update(status.slots, source, history);
 }
 
 // freshness measures by this browser's own clock, which need not agree with the process's.
@@ -124,6 +125,7 @@ function freshness() {
     + (answeredAt === null ? 'there is nothing to show yet.' : `what you see is from ${answeredBy}.`));
 }
 
+for (const group of document.querySelectorAll('.spans')) showSpans(group, source, ask);
 document.addEventListener('visibilitychange', () => {
   lookingSince = performance.now();
   if (document.hidden) clearTimeout(timer);

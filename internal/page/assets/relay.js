@@ -42,8 +42,8 @@ export class Relay {
     show(this.window.figure, !fine);
     show(this.oldest.figure, !fine);
     const now = history.now / 1000;
-    const { relay } = source;
-    const of = (...names) => ({ columns: [relay.columns[0], ...names.map((n) => relay.columns[1 + relay.names.indexOf(n)])], last: (n, w) => relay.last(n, w), end: relay.end });
+    const { relay, view } = source;
+    const of = (...names) => ({ columns: [view.relay.columns[0], ...names.map((n) => view.relay.columns[1 + relay.names.indexOf(n)])], last: (n, w) => relay.last(n, w), end: view.relay.end });
     const latest = relay.last('rate', 5);
     text(this.rate.value, latest === null ? '–' : rate(latest));
     text(this.rate.unit, 'per second');
@@ -65,7 +65,7 @@ export class Relay {
     text(this.window.unit, `of ${count(w.max_records)} records, ${bytes(w.bytes)} of ${bytes(w.max_bytes)}`);
     text(this.window.note, w.full ? 'The window is full: reading from Postgres pauses until Kafka acknowledges.' : 'In per cent of the window. When it is full, reading from Postgres pauses.');
     this.window.note.classList.toggle('strong', w.full);
-    this.window.draw(shares(relay, w), now);
+    this.window.draw(shares(view.relay, w), now);
 
     this.age(status, relay);
     this.oldest.draw(of('oldest'), now);
@@ -88,7 +88,7 @@ export class Relay {
 
   slot(status, source, history) {
     const slot = status.replication_slot;
-    if (slot) return this.wal.update(slot, source.slots.get(slot.name), history);
+    if (slot) return this.wal.update(slot, source.view.slots.get(slot.name), history);
     const why = status.waits_for.find((w) => ['postgres_unreachable', 'slot_missing', 'slot_lost'].includes(w.kind));
     this.wal.unknown(why ? why.reason : 'The server has not been asked about the slot yet.');
   }

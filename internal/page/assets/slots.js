@@ -86,6 +86,8 @@ export class SlotCard {
     Object.assign(this, { slot, series, facts, now: facts.now / 1000 });
     this.stale = this.now - Date.parse(slot.sampled_at) / 1000 > 3 * facts.slots_every_ms / 1000 + 10;
     const { chart } = this;
+    // A forecast of some days would be drawn from the growth of some minutes.
+    chart.spec.room = series?.gap > 60 ? 0 : room;
     const limit = limitOf(slot, facts);
     const lost = slot.wal_status === 'lost';
     for (const part of [chart.plot, chart.keys]) show(part, !lost);

@@ -36,7 +36,7 @@ export class SlotTable {
     this.rows = new Map(); // by name
   }
 
-  update(slots, histories, history) {
+  update(slots, source, history) {
     show(this.table, slots.length > 0);
     this.table.classList.toggle('dense', slots.length > many);
     const names = new Set(slots.map((s) => s.name));
@@ -50,7 +50,7 @@ export class SlotTable {
       if (!this.rows.has(slot.name)) this.rows.set(slot.name, new Row(slot.name));
       const row = this.rows.get(slot.name);
       if (this.table.tBodies[i] !== row.body) this.table.insertBefore(row.body, this.table.tBodies[i] ?? null);
-      row.update(slot, histories.get(slot.name), history);
+      row.update(slot, source, history);
     }
     // A row that moves would lose the focus.
     if (document.activeElement !== focused && this.table.contains(focused)) focused.focus({ preventScroll: true });
@@ -98,7 +98,7 @@ class Row {
     attr(this.button, 'aria-expanded', String(open));
     if (!open) return this.close();
     this.card = new SlotCard(this.inside, { name: this.slot.name });
-    this.card.update(this.slot, this.series, this.history);
+    this.card.update(this.slot, this.source.view.slots.get(this.slot.name), this.history);
   }
 
   close() {
@@ -111,8 +111,8 @@ class Row {
     this.body.remove();
   }
 
-  update(slot, series, history) {
-    Object.assign(this, { slot, series, history });
+  update(slot, source, history) {
+    Object.assign(this, { slot, source, history });
     const { cells } = this;
     const lost = slot.wal_status === 'lost';
     attr(this.body, 'data-tone', tones[slot.level]);
@@ -126,11 +126,11 @@ class Row {
     attr(this.bar, 'data-tone', slot.level === 'critical' || share > 0.9 ? 'bad' : slot.level === 'warn' || share > 0.5 ? 'wait' : 'ok');
     const growth = slot.growth_bytes_per_second;
     text(cells.growth.firstElementChild, lost || growth === null ? '–' : growth < 1 ? '0 B/s' : `${bytes(growth)}/s`);
-    const points = lost ? null : series;
+    const points = lost ? null : source.slots.get(slot.name);
     this.spark.draw(points?.columns[0] ?? [], points?.columns[1] ?? [], history.now / 1000, { fromZero: false });
     text(cells.left, timeLeft(slot));
     text(cells.cause.firstElementChild, slot.level === 'ok' && slot.cause.code === 'idle' ? 'Nothing to send' : headline(slot.cause));
-    this.card?.update(slot, series, history);
+    this.card?.update(slot, source.view.slots.get(slot.name), history);
   }
 }
 
