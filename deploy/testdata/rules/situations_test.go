@@ -33,7 +33,15 @@ var fires = map[string]map[string]firing{
 		"CDCOutboxStalled warning":           {by: 3 * time.Minute},
 	},
 	// The process's own alert says it, so CDCOutboxEventsFailed does not.
-	"row-skipped":       {"CDCOutboxAlert warning dead_letters": {by: 70 * time.Second}},
+	"row-skipped": {"CDCOutboxAlert warning dead_letters": {by: 70 * time.Second}},
+	"webhook-away": {
+		"CDCOutboxAlert warning dead_letters": {by: 70 * time.Second},
+		"CDCOutboxWebhook warning":            {by: 6 * time.Minute},
+	},
+	"postgres-away": {
+		"CDCOutboxAlert critical stream_silent": {by: 2 * time.Minute},
+		"CDCOutboxMonitorBlind warning":         {by: 390 * time.Second},
+	},
 	"connection-breaks": {"CDCOutboxReconnecting warning": {by: 2 * time.Minute}},
 	"target-down":       {"CDCOutboxDown critical": {by: 2 * time.Minute}},
 	"target-vanished":   {"CDCOutboxAbsent critical": {by: 6 * time.Minute}},
