@@ -49,7 +49,7 @@ func TestPollingCommands(t *testing.T) {
 	for _, want := range []string{"CREATE TABLE", "GENERATED ALWAYS AS IDENTITY", "CREATE INDEX"} {
 		require.Contains(t, r.stdout, want)
 	}
-	require.NotContains(t, r.stdout, "slot")
+	require.NotContains(t, r.stdout, "replication_slot")
 	r = invoke(t, b.env, "setup", "--table")
 	require.Equal(t, 0, r.code, r.all())
 	require.Contains(t, r.stdout, "-- Done.")

@@ -29,7 +29,8 @@ var docs = map[string]string{
 		"that no check finds. With it, the connector also refuses a server that was put back to an older " +
 		"state, for example from a snapshot of its disk; without it, a restore while the connector is down is " +
 		"not noticed with delivery: at_least_once. setup creates the table. If the table does not exist, the " +
-		"check is skipped. off disables the check.",
+		"check is skipped. off disables the check. The table also keeps why a connector ended on an error; " +
+		"with source: polling it keeps nothing more than that.",
 	"postgres.decisions": "" +
 		"Table in which operators' decisions about a running connector are written, by the commands row pass, " +
 		"pause and resume, and read by the connector once a second. setup creates the table. If it does not " +

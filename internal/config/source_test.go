@@ -22,7 +22,7 @@ func TestSource(t *testing.T) {
 		"publication":          {"SOURCE=polling POSTGRES_PUBLICATION=mine", "postgres.publication"},
 		"failover":             {"SOURCE=polling POSTGRES_FAILOVER=true", "postgres.failover"},
 		"snapshot":             {"SOURCE=polling POSTGRES_SNAPSHOT=initial", "postgres.snapshot"},
-		"checkpoint":           {"SOURCE=polling POSTGRES_CHECKPOINT=off", "postgres.checkpoint"},
+		"decisions":            {"SOURCE=polling POSTGRES_DECISIONS=off", "postgres.decisions"},
 		"hot standby": {
 			"SOURCE=polling POSTGRES_HOT_STANDBY=true POSTGRES_PRIMARY_DSN=host=p",
 			"postgres.hot_standby",

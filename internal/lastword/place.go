@@ -22,6 +22,7 @@ type Place struct {
 	DSN   func() (string, error) // of the server that can be written
 	Table identifier.Table       // the checkpoint's; nothing is kept where it has no name
 	Slot  string
+	Own   bool // the row is for the word alone, so it is created with the first
 }
 
 // Write keeps the word. It returns false where there is no row or no column to keep it in.
@@ -31,8 +32,13 @@ func (p Place) Write(ctx context.Context, w Word) (kept bool, err error) {
 		return false, err
 	}
 	err = p.with(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		tag, err := conn.Exec(ctx, fmt.Sprintf(`UPDATE %s SET last_word = $2::jsonb WHERE slot = $1::text`,
-			p.Table.SQL()), p.Slot, string(text))
+		sql := `UPDATE %s SET last_word = $2::jsonb WHERE slot = $1::text`
+		if p.Own {
+			sql = `INSERT INTO %s (slot, system_id, timeline, position, last_word)
+				VALUES ($1::text, '', 0, '0/0', $2::jsonb)
+				ON CONFLICT (slot) DO UPDATE SET last_word = excluded.last_word`
+		}
+		tag, err := conn.Exec(ctx, fmt.Sprintf(sql, p.Table.SQL()), p.Slot, string(text))
 		kept = err == nil && tag.RowsAffected() > 0
 		return err
 	})
@@ -43,6 +49,10 @@ func (p Place) Write(ctx context.Context, w Word) (kept bool, err error) {
 func (p Place) Read(ctx context.Context) (w *Word, known bool, err error) {
 	err = p.with(ctx, func(ctx context.Context, conn *pgx.Conn) (err error) {
 		w, known, err = Lookup(ctx, conn, p.Table, p.Slot)
+		if err == nil && !known && p.Own { // whether the row could be created
+			_, err = conn.Exec(ctx, fmt.Sprintf(`SELECT last_word FROM %s LIMIT 0`, p.Table.SQL()))
+			known = err == nil
+		}
 		return err
 	})
 	return w, known, err

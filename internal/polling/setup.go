@@ -113,6 +113,12 @@ func planRole(exists bool, s *Setup) []setup.Step {
 			})
 		}
 	}
+	if s.LastWord.Name != "" {
+		steps = append(steps, setup.Step{
+			SQL: fmt.Sprintf("GRANT SELECT, INSERT, UPDATE ON TABLE %s TO %s;", s.LastWord.SQL(), quoted(s.Role)),
+			Why: "It writes down there why it ended.",
+		})
+	}
 	return steps
 }
 
@@ -127,6 +133,9 @@ func SetupScript(s Setup) []setup.Step {
 	}
 	for _, t := range s.Tables {
 		steps = append(steps, planTable(&tableState{Table: t}, &s)...)
+	}
+	if s.LastWord.Name != "" {
+		steps = append(steps, createLastWord(&s))
 	}
 	return append(steps, planRole(false, &s)...)
 }
@@ -199,6 +208,11 @@ func plan(ctx context.Context, conn *pgx.Conn, s *Setup) ([]setup.Step, error) {
 		}
 		steps = append(steps, planTable(st, s)...)
 	}
+	kept, err := planLastWord(ctx, conn, s)
+	if err != nil {
+		return nil, err
+	}
+	steps = append(steps, kept...)
 	if s.Role == "" {
 		return steps, nil
 	}

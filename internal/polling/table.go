@@ -26,6 +26,8 @@ type Setup struct {
 	Role string
 	// PublishExisting has rows that are in the table before it gets its columns count as not published.
 	PublishExisting bool
+	// LastWord is the table that keeps why a relay ended, as postgres.checkpoint names it. Empty: none.
+	LastWord identifier.Table
 }
 
 // tableState is an outbox table as the catalog has it.

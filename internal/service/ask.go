@@ -46,6 +46,9 @@ func LookPolling(ctx context.Context, c *config.Loaded) (st polling.Status, url 
 			st.Tables = append(st.Tables, t.String())
 		}
 	}
+	if st.State.Name == notRunning {
+		addPollingLastWord(ctx, c, &st)
+	}
 	b, err := polling.Look(ctx, cfg)
 	if err != nil {
 		return st, url, err

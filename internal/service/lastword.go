@@ -37,7 +37,7 @@ type lastWord struct {
 	worked bool           // the relay was ready in this attempt
 }
 
-// newLastWord is the last word of a process. Its row is the slot's; with source: polling there is none.
+// newLastWord is the last word of a process. Its row is the slot's; with source: polling it has one of its own.
 func newLastWord(p *process, slot string) *lastWord {
 	host, err := os.Hostname()
 	if err != nil {
@@ -151,13 +151,20 @@ func (w *lastWord) setWorked(worked bool) {
 	w.worked = worked
 }
 
-// ends is for a relay that was asked to stop: where it worked, what was said before is over.
+// ends is for a relay that was asked to stop: where it worked, what was said before is over, also what another
+// instance said meanwhile: one that waited for the slot, and failed.
 func (w *lastWord) ends() {
 	w.mu.Lock()
-	over := w.worked && w.before.Current()
+	worked, current := w.worked, w.before.Current()
 	w.mu.Unlock()
-	if over {
+	switch {
+	case !worked:
+	case current:
 		w.takeBack(context.Background())
+	default:
+		if err := w.place.End(context.Background(), time.Now()); err != nil {
+			w.log.Debug("the last word could not be marked as over", zap.Error(err))
+		}
 	}
 }
 

@@ -95,6 +95,7 @@ func (s *pollingService) work(ctx context.Context) error {
 			return err
 		}
 	}
+	s.last.recall(ctx)
 	e := s.engine.Load()
 	e.ran = true
 	around, end := context.WithCancel(ctx)
@@ -164,6 +165,11 @@ func PollingCause(st polling.Status) alert.Cause {
 		return alert.Cause{
 			Code: diagnose.BadRow, Sentence: h.Message, Since: &h.Since, Object: "event " + h.EventID, Next: h.Next,
 			Commands: h.Commands,
+		}
+	case st.State.Name == notRunning && !st.State.Remedy().IsZero():
+		return alert.Cause{
+			Code: stopped, Sentence: st.State.Reason, Since: &st.State.Since, Next: st.State.Next,
+			Commands: st.State.Commands,
 		}
 	case st.State.Name == notRunning:
 		return alert.Cause{

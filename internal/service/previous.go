@@ -6,6 +6,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/alert"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/lastword"
+	"github.com/cdc-outbox/cdc-outbox/internal/polling"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
@@ -54,4 +55,17 @@ func LastWords(ctx context.Context, c *config.Loaded, slots []slotmonitor.Slot) 
 		return words
 	}
 	return words
+}
+
+// addPollingLastWord is addLastWord for source: polling, where nothing answers.
+func addPollingLastWord(ctx context.Context, c *config.Loaded, st *polling.Status) {
+	w, _, err := wiring.LastWord(c).Read(ctx)
+	if err != nil || !w.Current() {
+		return
+	}
+	st.State.Reason, st.State.Since = w.Explain(), w.At
+	st.State.Next, st.State.Commands = w.Next, w.Commands
+	if w.Remedy().IsZero() {
+		st.State.Next, st.State.Commands = "Start it.", []string{"cdc-outbox run"}
+	}
 }

@@ -50,6 +50,6 @@ func PollingSetup(c *config.Loaded, table bool) (polling.Setup, error) {
 	}
 	s := polling.Setup{Tables: cfg.Tables, Columns: cfg.Columns, After: cfg.After, Notify: cfg.Notify}
 	admin, err := Admin(c, table)
-	s.TableHint, s.TableDDL = admin.TableHint, admin.TableDDL
+	s.TableHint, s.TableDDL, s.LastWord = admin.TableHint, admin.TableDDL, admin.Checkpoint
 	return s, err
 }

@@ -1,6 +1,8 @@
 package wiring
 
 import (
+	"strings"
+
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/decision"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
@@ -105,14 +107,18 @@ func Decisions(c *config.Loaded) decision.Desk {
 	return d
 }
 
-// LastWord is where a relay keeps why it ended: beside the slot's checkpoint. It is nowhere with source: polling.
+// LastWord is where a relay keeps why it ended: beside the slot's checkpoint, or with source: polling, in a row of its
+// own of the same table.
 func LastWord(c *config.Loaded) lastword.Place {
 	p := lastword.Place{DSN: c.Postgres.DSN.Read, Slot: c.Postgres.Slot}
+	if c.Source == config.SourcePolling {
+		// A slot cannot have this name.
+		p.Slot, p.Own = decision.PollingRelay+" "+strings.Join(c.Postgres.OutboxTables(), ", "), true
+	}
 	if c.Postgres.HotStandby {
 		p.DSN = c.Postgres.PrimaryDSN.Read // the slot's server cannot be written
 	}
-	if name := c.Postgres.CheckpointTable(); name != "" && c.Source != config.SourcePolling &&
-		(!c.Postgres.HotStandby || c.Postgres.PrimaryDSN.IsSet()) {
+	if name := c.Postgres.CheckpointTable(); name != "" && (!c.Postgres.HotStandby || c.Postgres.PrimaryDSN.IsSet()) {
 		p.Table, _ = identifier.ParseTable(name) // Admin reports one that cannot be read
 	}
 	return p
