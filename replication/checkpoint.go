@@ -344,19 +344,21 @@ func (cp *checkpoint) heldBack(err error) error {
 		Err: fmt.Errorf("the slot's position cannot be written down: %w", err),
 	}
 	off := fault.Do("Or run without a checkpoint from the next start on: postgres.checkpoint: off.")
-	switch sqlstate.Of(err) {
-	case "57014", "55P03", "40P01": // statement_timeout, lock_not_available, deadlock
-		f.With(fault.Do("See which session holds the table, and end it: PID is what the first command shows.",
+	var blocked *postgres.Blocked
+	switch code := sqlstate.Of(err); {
+	case errors.As(err, &blocked):
+		f.With(blocked.By.Remedy().Then(off))
+	case lockedOut(err):
+		f.With(fault.Do("The session that held the table is not known. See which sessions do.",
 			fmt.Sprintf("SELECT l.pid, a.usename, a.application_name, a.state, a.xact_start FROM pg_locks l JOIN "+
 				"pg_stat_activity a USING (pid) WHERE l.relation = %s::regclass AND l.granted;",
-				identifier.QuoteLiteral(cp.cfg.Checkpoint.SQL())),
-			"SELECT pg_terminate_backend(PID);").Then(off))
-	case "42501":
+				identifier.QuoteLiteral(cp.cfg.Checkpoint.SQL()))).Then(off))
+	case code == sqlstate.NotPermitted:
 		f.With(fault.Do("Grant the rights to the connector's role.", "GRANT SELECT, INSERT, UPDATE, DELETE ON TABLE "+
 			cp.cfg.Checkpoint.SQL()+" TO "+cp.role()+";").Then(off))
-	case "53100":
+	case code == "53100":
 		f.Next = "Make room on the server's disk."
-	case "":
+	case code == "":
 		f.Next = "See whether the server answers other sessions than the stream's; look at postgres.primary_dsn, too."
 	default:
 		f.With(fault.Do("See what the server says, and whether the table is as `cdc-outbox setup` makes it.").

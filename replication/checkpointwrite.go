@@ -12,6 +12,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/session"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/sqlstate"
 )
@@ -45,9 +46,29 @@ func (cp *checkpoint) store(ctx context.Context, at lsn.LSN) error {
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
 	if cp.far {
-		return cp.storeFar(ctx, at)
+		return blamed(ctx, cp.primary, cp.cfg.Checkpoint, cp.storeFar(ctx, at))
 	}
-	return cp.storeNear(ctx, at)
+	return blamed(ctx, cp.near, cp.cfg.Checkpoint, cp.storeNear(ctx, at))
+}
+
+// blamed adds to the error of a statement that waited for a lock whose lock it is.
+func blamed(ctx context.Context, conn *pgx.Conn, table identifier.Table, err error) error {
+	if !lockedOut(err) || conn == nil || conn.IsClosed() {
+		return err
+	}
+	if by, lerr := postgres.LookupBlocker(ctx, conn, table); lerr == nil && by != nil {
+		return &postgres.Blocked{By: by, Err: err}
+	}
+	return err
+}
+
+// lockedOut reports whether a statement may have waited for a lock: statement_timeout, lock_not_available, deadlock.
+func lockedOut(err error) bool {
+	switch sqlstate.Of(err) {
+	case sqlstate.QueryCanceled, "55P03", "40P01":
+		return true
+	}
+	return false
 }
 
 func (cp *checkpoint) storeNear(ctx context.Context, at lsn.LSN) error {

@@ -71,7 +71,7 @@ func TestDecodingOnAStandby(t *testing.T) {
 		ids, err := r.ids(s, 2)
 		require.Equal(t, numbers(31, 32), ids)
 		require.NoError(t, err)
-		_, err = setup.AwaitCaughtUp(ctx, r.dsn(), r.cfg, 10*time.Millisecond)
+		_, err = setup.AwaitCaughtUp(ctx, r.dsn(), r.cfg, 10*time.Millisecond, 0)
 		require.NoError(t, err)
 		return s.Finish(ctx)
 	}))

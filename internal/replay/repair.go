@@ -20,6 +20,10 @@ import (
 // missing.
 const caughtUpLimit = 2 * time.Minute
 
+// startLimit is how long a repair waits for a connector to read the slot. A remedy that ends in a repair is pasted at
+// once, and a connector that stays for an operator looks again within seconds.
+const startLimit = 20 * time.Second
+
 // RepairOptions are what a repair is.
 type RepairOptions struct {
 	Pace
@@ -160,7 +164,11 @@ func (r *repair) find(ctx context.Context) error {
 // awaitConnector waits for what is in flight. Rows that a stopped connector is going to publish would come twice.
 func (r *repair) awaitConnector(ctx context.Context) error {
 	stop := r.o.Progress.Wait(progress.For("the connector to publish what is committed"))
-	done, err := setup.AwaitCaughtUp(ctx, r.o.DSN, r.o.Admin, caughtUpLimit)
+	start := startLimit
+	if r.o.DryRun {
+		start = 0
+	}
+	done, err := setup.AwaitCaughtUp(ctx, r.o.DSN, r.o.Admin, caughtUpLimit, start)
 	stop()
 	if err != nil || done {
 		return err

@@ -45,10 +45,13 @@ func Check(ctx context.Context, c *config.Loaded, report progress.Reporter) ([]p
 	}
 	defer report.Wait(progress.For("Kafka to answer"))()
 	brokers, err := check.Cluster(ctx, cluster, topics)
-	if err != nil {
+	findings = append(findings, brokers...)
+	switch {
+	case errors.Is(err, check.ErrNoBroker):
+		return findings, ctx.Err() // what follows asks Kafka, too
+	case err != nil:
 		return nil, err
 	}
-	findings = append(findings, brokers...)
 	if c.Source != config.SourcePolling {
 		more, err := checkOwner(ctx, db.DSN, c, cluster)
 		if err != nil {

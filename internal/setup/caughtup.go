@@ -8,9 +8,10 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 )
 
-// AwaitCaughtUp waits until the slot's reader has confirmed all that is written by now. It is false where no session
-// reads the slot, or where it has not got there within the limit.
-func AwaitCaughtUp(ctx context.Context, dsn string, cfg Config, limit time.Duration) (done bool, err error) {
+// AwaitCaughtUp waits until the slot's reader has confirmed all that is written by now. It is false where the reader
+// has not got there within the limit, or no session reads the slot for as long as start: a connector that waits for an
+// operator looks again every few seconds.
+func AwaitCaughtUp(ctx context.Context, dsn string, cfg Config, limit, start time.Duration) (done bool, err error) {
 	cfg = cfg.WithDefaults()
 	err = withServers(ctx, dsn, cfg, func(conn servers) error {
 		end, written := conn.Conn, `SELECT pg_last_wal_replay_lsn()::text`
@@ -25,16 +26,17 @@ func AwaitCaughtUp(ctx context.Context, dsn string, cfg Config, limit time.Durat
 		if err != nil {
 			return err
 		}
+		unread := time.Now().Add(start)
 		for deadline := time.Now().Add(limit); time.Now().Before(deadline); {
 			slot, err := postgres.LookupSlot(ctx, conn, cfg.Slot)
 			if err != nil {
 				return postgres.QueryFault(cfg.SlotSubject(), err)
 			}
-			if slot.ActivePID == 0 {
+			if slot.ActivePID == 0 && !time.Now().Before(unread) {
 				return nil
 			}
 			// Over WAL without events the slot may lag a little, see postgres.CheckpointStep.
-			if done = slot.ConfirmedFlush+postgres.CheckpointStep >= to; done {
+			if done = slot.ActivePID != 0 && slot.ConfirmedFlush+postgres.CheckpointStep >= to; done {
 				return nil
 			}
 			select {

@@ -15,19 +15,34 @@ import (
 // tables, is decoded until then: what such a slot holds stays unknown.
 const peekLimit = 3 * time.Second
 
+// peekAgain is how long a peek waits for a slot that another session holds for a moment.
+const peekAgain = 100 * time.Millisecond
+
 // peek decodes the first change of a slot that nothing reads, and confirms nothing. The catalog cannot show that a slot
 // is beyond use because its publication was dropped and created again.
 func (s servers) peek(ctx context.Context, cfg Config, st *state) {
-	if !st.Slot.Exists || st.Slot.ActivePID != 0 || cfg.UnusableSlot(st.Slot, st.Server.ServerFacts) != nil {
+	waits := st.Checkpoint.Word.Current() // a connector that stays for an operator holds the slot for moments
+	if !st.Slot.Exists || st.Slot.ActivePID != 0 && !waits || cfg.UnusableSlot(st.Slot, st.Server.ServerFacts) != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, peekLimit)
 	defer cancel()
-	var n int64
-	err := s.Conn.QueryRow(ctx, `SELECT count(*) FROM pg_logical_slot_peek_binary_changes($1::name, NULL, 1,
-		'proto_version', '1', 'publication_names', $2::text)`, cfg.Slot, identifier.Quote(cfg.Publication)).Scan(&n)
-	if sqlstate.Of(err) == sqlstate.UndefinedObject {
-		st.Undecodable = err
+	for {
+		var n int64
+		err := s.Conn.QueryRow(ctx, `SELECT count(*) FROM pg_logical_slot_peek_binary_changes($1::name, NULL, 1,
+			'proto_version', '1', 'publication_names', $2::text)`, cfg.Slot, identifier.Quote(cfg.Publication)).Scan(&n)
+		switch {
+		case sqlstate.Of(err) == sqlstate.UndefinedObject:
+			st.Undecodable = err
+			return
+		case sqlstate.Of(err) != sqlstate.ObjectInUse || !waits:
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(peekAgain):
+		}
 	}
 }
 

@@ -25,7 +25,7 @@ func Preflight(ctx context.Context, dsn string, cfg Config) []preflight.Finding 
 	var ways []pooler.Route
 	var out []preflight.Finding
 	err := withServers(ctx, dsn, cfg, func(s servers) error {
-		st, err := s.readState(ctx, cfg)
+		st, err := s.look(ctx, cfg)
 		if err != nil {
 			return postgres.QueryFault("catalog", err)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -82,7 +83,7 @@ func ReportSlot(ctx context.Context, dsn string, cfg Config) (r SlotReport, err 
 func reportSlot(ctx context.Context, servers servers, cfg Config) (SlotReport, error) {
 	conn := servers.Conn
 	r := SlotReport{Slot: cfg.Slot, Open: []string{}}
-	st, err := servers.readState(ctx, cfg)
+	st, err := servers.look(ctx, cfg)
 	if err != nil {
 		return r, postgres.QueryFault("catalog", err)
 	}
@@ -237,10 +238,8 @@ func RecreateSlot(ctx context.Context, dsn string, cfg Config) (SlotReport, erro
 			return err
 		}
 		if !pub.Exists {
-			return &fault.Error{
-				Kind: fault.Operator, Object: cfg.PublicationSubject(),
-				Err:  errors.New("it does not exist, and a slot cannot read what was written before its publication"),
-				Next: "Create it.", Commands: []string{cfg.PublicationDDL(false)},
+			if err := createPublication(ctx, conn, cfg); err != nil {
+				return err
 			}
 		}
 		if r.Exists {
@@ -250,6 +249,25 @@ func RecreateSlot(ctx context.Context, dsn string, cfg Config) (SlotReport, erro
 		}
 		return createSlot(ctx, conn, cfg, cfg.SlotDDL())
 	})
+}
+
+// createPublication comes before the slot, which cannot read what was written before its publication.
+func createPublication(ctx context.Context, conn servers, cfg Config) error {
+	st, err := conn.look(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	sql := cfg.PublicationDDL(slices.ContainsFunc(st.Tables, postgres.OutboxTable.Partitioned))
+	err = errors.New("it does not exist, and a slot cannot read what was written before its publication")
+	if conn.primary == conn.Conn {
+		_, err = conn.Exec(ctx, sql)
+	}
+	if err != nil {
+		return &fault.Error{
+			Kind: fault.Operator, Object: cfg.PublicationSubject(), Err: err, Next: "Create it.", Commands: []string{sql},
+		}
+	}
+	return nil
 }
 
 // changeSlot changes a slot that no session reads, and remembers its position afterwards.

@@ -3,6 +3,7 @@ package statusview
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,7 +27,7 @@ func Verdict(st *service.Status, s console.Style) string {
 		sign, tint = "!", console.Yellow // it is not ready, and nothing is wrong
 	case !st.Ready && st.State.Name != relay.WaitingForSlot:
 		sign, tint = "✗", console.Red
-	case level == alert.Warn:
+	case level == alert.Warn, troubled(st):
 		sign, tint = "!", console.Yellow
 	}
 	parts := append([]string{what(st)}, pace(st)...)
@@ -34,6 +35,12 @@ func Verdict(st *service.Status, s console.Style) string {
 		parts = append(parts, room)
 	}
 	return s.Paint(tint, sign) + " " + fault.Printable(strings.Join(parts, " · "))
+}
+
+// troubled reports whether the cause is something that the connector waits for. It is ready for a while longer:
+// http.stall decides, not the first second of an outage.
+func troubled(st *service.Status) bool {
+	return slices.ContainsFunc(st.Waits, func(w fault.Wait) bool { return w.Kind == st.Cause.Code })
 }
 
 // worst is the worst level of what fires.
@@ -54,7 +61,7 @@ func what(st *service.Status) string {
 	switch {
 	case st.State.Name == relay.WaitingForSlot:
 		return "waiting: another instance holds the slot"
-	case st.Ready || st.State.Name == relay.Snapshotting && len(st.Waits) == 0:
+	case st.Ready && !troubled(st), st.State.Name == relay.Snapshotting && len(st.Waits) == 0:
 		return name
 	case st.Cause.Sentence != "":
 		return name + ": " + short(st.Cause.Sentence)

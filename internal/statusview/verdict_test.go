@@ -9,6 +9,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/alert"
 	"github.com/cdc-outbox/cdc-outbox/internal/connector"
 	"github.com/cdc-outbox/cdc-outbox/internal/console"
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/page"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/service"
@@ -22,6 +23,8 @@ func TestVerdict(t *testing.T) {
 	}
 	safe := &slotmonitor.Slot{SafeBytes: new(int64(2 << 30))}
 	brisk := &page.Pace{EventsPerSecond: new(1198.4), P99Seconds: new(0.0046)}
+	soon := in(relay.Streaming, true) // the broker went away a second ago
+	soon.Waits = []fault.Wait{{Kind: "broker_unreachable"}}
 	snapshot := in(relay.Snapshotting, false)
 	snapshot.Snapshot = &connector.SnapshotStatus{Done: 250, Total: 1000}
 	for name, c := range map[string]struct {
@@ -50,6 +53,12 @@ func TestVerdict(t *testing.T) {
 				ReplicationSlot: &slotmonitor.Slot{SafeBytes: new(int64(-5))},
 			},
 			"✗ streaming: The broker is away · slot beyond its limit",
+		},
+		"the broker away for a second": {
+			service.Status{
+				Status: soon, Cause: alert.Cause{Code: "broker_unreachable", Sentence: "The broker refuses connections."},
+			},
+			"! streaming: The broker refuses connections",
 		},
 		"an error of another program": {
 			service.Status{

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/segmentio/kafka-go/protocol"
@@ -24,7 +25,7 @@ import (
 
 // Cluster looks at the cluster as `cdc-outbox check` prints it: is each broker reachable and able, may a producer be
 // made, do the topics exist, may they be written to, and will they keep what was acknowledged. It writes nothing. The
-// error is a *fault.Error of kind Config; whatever Kafka says is a finding.
+// error is a *fault.Error of kind Config, or ErrNoBroker beside the findings; whatever Kafka says is a finding.
 func Cluster(ctx context.Context, o Options, topics []string) ([]preflight.Finding, error) {
 	c, err := newChecker(o)
 	if err != nil {
@@ -32,7 +33,7 @@ func Cluster(ctx context.Context, o Options, topics []string) ([]preflight.Findi
 	}
 	w := c.bootstrap(ctx)
 	if w == nil {
-		return c.findings, nil
+		return c.findings, ErrNoBroker
 	}
 	defer func() { _ = w.Close() }()
 	stop := context.AfterFunc(ctx, func() { _ = w.Close() })
@@ -90,20 +91,35 @@ func (c *checker) add(level preflight.Level, subject, found, why string, remedy 
 	c.findings = append(c.findings, f.With(remedy))
 }
 
+// ErrNoBroker is what Cluster returns beside its findings where no configured broker answers: no other question to the
+// cluster would be answered either, and each would wait for as long.
+var ErrNoBroker = errors.New("no broker answers")
+
+// dialAll connects to every configured broker at the same time: one that hangs takes the whole of DialTimeout.
+func (c *checker) dialAll(ctx context.Context) ([]*wire.Conn, []error) {
+	conns, errs := make([]*wire.Conn, len(c.cfg.Brokers)), make([]error, len(c.cfg.Brokers))
+	var all sync.WaitGroup
+	for i, addr := range c.cfg.Brokers {
+		all.Go(func() { conns[i], errs[i] = wire.Dial(ctx, &c.cfg.Cluster, addr) })
+	}
+	all.Wait()
+	return conns, errs
+}
+
 // bootstrap tries every configured broker and returns a connection to the first good one, nil for none.
 func (c *checker) bootstrap(ctx context.Context) *wire.Conn {
 	var first *wire.Conn
 	dead := map[string]error{}
-	for _, addr := range c.cfg.Brokers {
-		w, err := wire.Dial(ctx, &c.cfg.Cluster, addr)
+	conns, errs := c.dialAll(ctx)
+	for i, addr := range c.cfg.Brokers {
 		switch {
-		case err != nil:
-			dead[addr] = err
+		case errs[i] != nil:
+			dead[addr] = errs[i]
 		case first == nil:
-			first = w
+			first = conns[i]
 			c.ok("broker "+addr, "It answers.")
 		default:
-			_ = w.Close()
+			_ = conns[i].Close()
 			c.ok("broker "+addr, "It answers.")
 		}
 	}
@@ -119,7 +135,10 @@ func (c *checker) bootstrap(ctx context.Context) *wire.Conn {
 			remedy = fault.Do(de.Remedy)
 		}
 		found := dead[addr].Error() + "."
-		if what := fault.Connection(dead[addr]); what != "" {
+		var silent *wire.Silence
+		if errors.As(dead[addr], &silent) {
+			found = "It " + silent.What() + "."
+		} else if what := fault.Connection(dead[addr]); what != "" {
 			found = "It " + what + "."
 		}
 		report("broker "+addr, found, why, remedy)

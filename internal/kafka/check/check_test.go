@@ -2,7 +2,9 @@ package check
 
 import (
 	"context"
+	"net"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -89,13 +91,35 @@ func TestCheckOfABrokerThatHasJustStarted(t *testing.T) {
 func TestCheckUnreachable(t *testing.T) {
 	findings, err := Cluster(context.Background(), Options{Cluster: wire.Cluster{Brokers: []string{"127.0.0.1:1"}}},
 		nil)
-	require.NoError(t, err)
+	require.ErrorIs(t, err, ErrNoBroker)
 	require.Len(t, findings, 1)
 	require.Equal(t, preflight.Fail, findings[0].Level)
 	require.NotEmpty(t, findings[0].Remedy)
 
 	_, err = Cluster(context.Background(), Options{Cluster: wire.Cluster{Brokers: []string{"nonsense"}}}, nil)
 	require.Equal(t, fault.Config, fault.KindOf(err))
+}
+
+// A broker that hangs takes the time limit of a connection, and three take no longer. That no broker answers is said,
+// so that the caller asks them nothing more.
+func TestBrokersThatHangAreAskedAtOnce(t *testing.T) {
+	var addrs []string
+	for range 3 {
+		l, err := net.Listen("tcp", "127.0.0.1:0") // accepts in the kernel, and never answers
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = l.Close() })
+		addrs = append(addrs, l.Addr().String())
+	}
+	began := time.Now()
+	findings, err := Cluster(t.Context(), Options{
+		Cluster: wire.Cluster{Brokers: addrs, DialTimeout: time.Second},
+	}, nil)
+	require.ErrorIs(t, err, ErrNoBroker)
+	require.Less(t, time.Since(began), 2*time.Second)
+	require.Len(t, findings, 3)
+	for _, f := range findings {
+		require.Contains(t, f.Found, "It accepts connections and does not answer within 1 s.")
+	}
 }
 
 func TestCheckNotAuthorized(t *testing.T) {

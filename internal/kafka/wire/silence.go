@@ -21,9 +21,11 @@ type Silence struct {
 	Answered time.Time // the last answer on any connection to this broker, zero for none since the start
 }
 
-func (s *Silence) Error() string {
+func (s *Silence) Error() string { return fmt.Sprintf("the broker at %s %s", s.Addr, s.What()) }
+
+// What is the sentence without its subject.
+func (s *Silence) What() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "the broker at %s ", s.Addr)
 	if s.Opening {
 		fmt.Fprintf(&b, "accepts connections and does not answer within %s", fault.Duration(s.For))
 	} else {
