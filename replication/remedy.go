@@ -32,7 +32,7 @@ func (c *Config) remedy(p phase, code string) fault.Remedy {
 	switch code {
 	case sqlstate.UndefinedObject:
 		return fault.Do("The publication is looked up as it was when the rows were written: creating it now does " +
-			"not fix this slot.").Then(postgres.ReplaceLost())
+			"not fix this slot.").Then(c.objects().RenewBoth(postgres.ServerFacts{}, false))
 	case "58P01": // a removed WAL file
 		return c.objects().SlotInvalidated(postgres.Slot{}, postgres.ServerFacts{}).ToDo()
 	case "55000":

@@ -130,11 +130,13 @@ func (o Objects) PublicationLost(slot Slot, server ServerFacts, partitioned bool
 	}.With(o.RenewBoth(server, partitioned))
 }
 
-// RenewBoth replaces the slot and creates the publication again.
+// RenewBoth replaces the slot and creates the publication again, on a standby's primary by hand.
 func (o Objects) RenewBoth(server ServerFacts, partitioned bool) fault.Remedy {
-	return fault.Do("If the slot is not this connector's, set postgres.slot to another name. Otherwise drop the "+
-		"slot and create the "+
-		"publication.", o.DropSlotSQL(), o.PublicationDDL(partitioned)).Then(o.RenewSlot(server)).Then(Republish())
+	r := fault.Do("If the slot is not this connector's, set postgres.slot to another name.")
+	if server.InRecovery {
+		r = r.Then(fault.Do("Create the publication, on the primary.", o.PublicationDDL(partitioned)))
+	}
+	return r.Then(ReplaceLost())
 }
 
 // WrongRole finds a server whose role, primary or hot standby, is not the configured one.
