@@ -7,6 +7,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/alert"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/human"
 )
 
 // The codes of causes that the server alone can tell.
@@ -50,7 +51,7 @@ func cause(s Slot) alert.Cause {
 		return alert.Cause{
 			Code: CauseNoConsumer, Sentence: fmt.Sprintf("No session has read the slot since %s (%s).",
 				s.InactiveSince.UTC().Format(time.RFC3339),
-				fault.Duration(s.SampledAt.Sub(*s.InactiveSince))), Since: s.InactiveSince, Object: slot,
+				human.Duration(s.SampledAt.Sub(*s.InactiveSince))), Since: s.InactiveSince, Object: slot,
 			Next: unwanted, Commands: []string{dropSlot(s.Name)},
 		}
 	case s.UnconfirmedBytes >= little:

@@ -14,6 +14,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/alert"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 )
 
@@ -185,7 +186,7 @@ func (m *Monitor) blind(err error, now time.Time) alert.Finding {
 	if age := now.Sub(last); age >= max(time.Minute, outdated(m.cfg.Interval)) {
 		what, _ := fault.Split(err)
 		f.Level, f.Sentence = alert.Warn, fmt.Sprintf("The server has not answered the slot monitor for %s: %s.",
-			fault.Duration(age), what)
+			human.Duration(age), what)
 	}
 	return f
 }

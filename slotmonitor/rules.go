@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/alert"
-	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/human"
 )
 
@@ -171,7 +170,7 @@ func soon(seconds *float64, th Thresholds, now alert.Level, sentence string) (al
 	if left < time.Second {
 		sentence = fmt.Sprintf(sentence, "less than a second")
 	} else {
-		sentence = fmt.Sprintf(sentence, fault.Duration(left.Round(time.Second)))
+		sentence = fmt.Sprintf(sentence, human.Duration(left.Round(time.Second)))
 	}
 	switch {
 	case within(th.CriticalTimeToLimit, alert.Critical):
@@ -215,7 +214,7 @@ func judgeInactive(s Slot, th Thresholds, _ alert.Level) (alert.Level, string) {
 			"everything that is written.", size(s.RetainedBytes))
 	}
 	return alert.Warn, fmt.Sprintf("No session has read the slot for %s; it holds back %s of WAL, which grows with "+
-		"everything that is written.", fault.Duration(age), size(s.RetainedBytes))
+		"everything that is written.", human.Duration(age), size(s.RetainedBytes))
 }
 
 // judgeStill is about a reader that is there and confirms nothing, while more waits than moves between two keepalives.
@@ -229,7 +228,7 @@ func judgeStill(s Slot, th Thresholds, now alert.Level) (alert.Level, string) {
 		return alert.OK, ""
 	}
 	return alert.Warn, fmt.Sprintf("The slot's reader has confirmed nothing for %s, and %s of WAL wait.",
-		fault.Duration(age), size(s.UnconfirmedBytes))
+		human.Duration(age), size(s.UnconfirmedBytes))
 }
 
 func size(bytes int64) string { return human.Bytes(float64(bytes)) }

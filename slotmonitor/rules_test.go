@@ -24,18 +24,18 @@ func TestRules(t *testing.T) {
 		"warn": {
 			Slot{WALStatus: WALReserved, RetainedBytes: 1 << 30},
 			alert.Warn, "slot_retained_wal",
-			"1GiB",
+			"1 GiB",
 		},
 		"critical": {
 			Slot{WALStatus: WALReserved, RetainedBytes: 11 << 30},
 			alert.Critical,
-			"slot_retained_wal", "11GiB",
+			"slot_retained_wal", "11 GiB",
 		},
 		"extended, no limit": {Slot{WALStatus: WALExtended}, alert.OK, "", ""},
 		"extended": {
 			Slot{WALStatus: WALExtended, LimitBytes: limit},
 			alert.Warn, "slot_extended",
-			"max_slot_wal_keep_size (20GiB)",
+			"max_slot_wal_keep_size (20 GiB)",
 		},
 		"unreserved": {
 			Slot{WALStatus: WALUnreserved, LimitBytes: limit},
@@ -79,7 +79,7 @@ func TestRules(t *testing.T) {
 		"a standby's copy":      {Slot{kept: true, Synced: true, InactiveSince: ago(time.Hour)}, alert.OK, "", ""},
 		"still": {
 			Slot{Active: true, ConfirmedSince: ago(time.Minute), UnconfirmedBytes: 16 << 20},
-			alert.Warn, "slot_not_advancing", "16MiB",
+			alert.Warn, "slot_not_advancing", "16 MiB",
 		},
 		"still, little waits": {
 			Slot{Active: true, ConfirmedSince: ago(time.Hour), UnconfirmedBytes: 16<<20 - 1},
@@ -148,7 +148,7 @@ func TestCause(t *testing.T) {
 			Slot{Active: true, HeldBy: &Transaction{GID: "it's"}, RetainedBytes: 100 << 20},
 		},
 		{
-			CauseReader, "Its reader (pid 5) has 90MiB left", "",
+			CauseReader, "Its reader (pid 5) has 90 MiB left", "",
 			Slot{Active: true, PID: 5, HeldBy: held, RetainedBytes: 100 << 20, UnconfirmedBytes: 90 << 20},
 		},
 		{

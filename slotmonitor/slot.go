@@ -6,7 +6,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/alert"
 	"github.com/cdc-outbox/cdc-outbox/internal/cloud"
-	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/human"
 )
 
 // The names of Postgres' wal_status (Postgres docs 54.19).
@@ -113,7 +113,7 @@ type Transaction struct {
 
 // String names the transaction without its query, which may hold data.
 func (t Transaction) String() string {
-	age := fault.Duration(t.Age)
+	age := human.Duration(t.Age)
 	if t.AtLeast {
 		age = "at least " + age
 	}

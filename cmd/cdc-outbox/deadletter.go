@@ -121,7 +121,7 @@ func writeLetters(w io.Writer, entries []*deadletter.Entry, strange int, now tim
 	if err := tw.Flush(); err != nil {
 		return err
 	}
-	b.WriteString(counted(int64(len(entries)), "dead letter", "dead letters") + "\n")
+	b.WriteString(human.Counted(int64(len(entries)), "dead letter", "dead letters") + "\n")
 	if strange > 0 {
 		fmt.Fprintf(&b, "%d records in the topic are not dead letters of this version\n", strange)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter/retry"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/routing"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 )
@@ -108,7 +109,7 @@ func (a *app) retry(ctx context.Context, c *config.Loaded, o *retryFlags, names 
 	if failed > 0 {
 		return &fault.Error{
 			Kind: fault.Operator, Object: "dead-letter retry",
-			Err:  errors.New(counted(int64(failed), "dead letter is", "dead letters are") + " not published"),
+			Err:  errors.New(human.Counted(int64(failed), "dead letter is", "dead letters are") + " not published"),
 			Next: "Do what the lines above say, then retry them.",
 		}
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -54,14 +53,6 @@ func (a *app) interrupted(ctx context.Context, cmd *cobra.Command, err error) er
 		left = leavesNothing
 	}
 	return &interruption{command: name, left: left, err: err}
-}
-
-// counted is a number of things with their name.
-func counted(n int64, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }
 
 // needsSlot refuses a command that is about the slot.

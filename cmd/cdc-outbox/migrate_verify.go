@@ -14,6 +14,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/compare/verify"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 )
@@ -91,7 +92,7 @@ func (a *app) printVerdict(v *verify.Report, asJSON bool) error {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s; records: %d on the left, %d on the right; %d events are on both sides\n",
-		counted(int64(len(v.Topics)), "topic", "topics"),
+		human.Counted(int64(len(v.Topics)), "topic", "topics"),
 		v.Records[0], v.Records[1], v.Matched)
 	for _, name := range v.Missing {
 		fmt.Fprintf(&b, "! topic %s does not exist\n", fault.Printable(name))

@@ -11,6 +11,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/alert"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/service"
 	"github.com/cdc-outbox/cdc-outbox/internal/statusview"
@@ -64,7 +65,7 @@ slot that no session reads.`,
 
 func (a *app) monitorOnce(ctx context.Context, c *config.Loaded, mc slotmonitor.Config, asJSON bool) error {
 	if terminal(a.stderr) {
-		_, _ = fmt.Fprintf(a.stderr, "Measuring how fast the slots grow, %s\n", fault.Duration(slotmonitor.Between))
+		_, _ = fmt.Fprintf(a.stderr, "Measuring how fast the slots grow, %s\n", human.Duration(slotmonitor.Between))
 	}
 	list, err := slotmonitor.LookTwice(ctx, mc)
 	if err != nil {

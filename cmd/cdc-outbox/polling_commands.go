@@ -168,5 +168,5 @@ func oldest(b *relay.Backlog) string {
 	if b.Oldest == nil {
 		return ""
 	}
-	return fmt.Sprintf(", the oldest written %s ago", fault.Duration(time.Duration(*b.Oldest*float64(time.Second))))
+	return fmt.Sprintf(", the oldest written %s ago", human.Duration(time.Duration(*b.Oldest*float64(time.Second))))
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/preview"
 	"github.com/cdc-outbox/cdc-outbox/internal/routing"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
@@ -84,7 +85,7 @@ func (a *app) preview(ctx context.Context, o preview.Options, ids []string, last
 	if err == nil && bad > 0 {
 		err = &fault.Error{
 			Kind: fault.Operator, Object: "preview",
-			Err: errors.New(counted(int64(bad), "row cannot", "rows cannot") + " become a record"),
+			Err: errors.New(human.Counted(int64(bad), "row cannot", "rows cannot") + " become a record"),
 		}
 	}
 	return err

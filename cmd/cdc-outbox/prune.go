@@ -16,6 +16,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/archive"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
 	"github.com/cdc-outbox/cdc-outbox/internal/prune"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
@@ -199,10 +200,10 @@ func pruneLeaves(report []*prune.Table) string {
 		}
 	}
 	if partitions > 0 {
-		return "Dropped so far: " + counted(partitions, "partition", "partitions") + ". The same command goes on " +
+		return "Dropped so far: " + human.Counted(partitions, "partition", "partitions") + ". The same command goes on " +
 			"with the rest."
 	}
-	return "Known to be deleted so far: " + counted(rows, "row", "rows") + ". The same command goes on with the rest."
+	return "Known to be deleted so far: " + human.Counted(rows, "row", "rows") + ". The same command goes on with the rest."
 }
 
 // verifyArchive reads every file of a directory.

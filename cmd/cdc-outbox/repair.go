@@ -9,8 +9,8 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
-	"github.com/cdc-outbox/cdc-outbox/internal/progress"
 	"github.com/cdc-outbox/cdc-outbox/internal/replay"
 	"github.com/cdc-outbox/cdc-outbox/internal/routing"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
@@ -115,7 +115,7 @@ func (a *app) repair(ctx context.Context, c *config.Loaded, o *repairFlags) erro
 		return err
 	}
 	if ctx.Err() != nil {
-		a.left = "Published so far: " + counted(r.Published, "row", "rows") + ". Run it again: it finds them in " +
+		a.left = "Published so far: " + human.Counted(r.Published, "row", "rows") + ". Run it again: it finds them in " +
 			"Kafka, and publishes the rest."
 	}
 	if r.Found { // otherwise there is nothing to tell yet
@@ -137,7 +137,7 @@ func (a *app) printRepair(r *replay.RepairReport, o *repairFlags) error {
 			fmt.Fprintf(a.stdout, "  %s\n", fault.Printable(id))
 		}
 		if more := t.Missing - int64(len(t.Examples)); len(t.Examples) > 0 && more > 0 {
-			fmt.Fprintf(a.stdout, "  and %s more\n", progress.Grouped(more))
+			fmt.Fprintf(a.stdout, "  and %s more\n", human.Count(more))
 		}
 		if t.Unrouted > 0 {
 			fmt.Fprintf(a.stdout, "  besides, %d rows make no record: `cdc-outbox dead-letter list`, `cdc-outbox "+

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/replay"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 )
@@ -80,7 +81,7 @@ func (a *app) printGhosts(r *replay.GhostReport, asJSON bool) error {
 		{r.AppendTime, "have the time of the broker, not of the row; --since judges them by it"},
 	} {
 		if rest.n > 0 {
-			fmt.Fprintf(a.stdout, "not judged: %s, which %s\n", counted(rest.n, "record", "records"), rest.why)
+			fmt.Fprintf(a.stdout, "not judged: %s, which %s\n", human.Counted(rest.n, "record", "records"), rest.why)
 		}
 	}
 	return nil

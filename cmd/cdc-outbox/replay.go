@@ -15,6 +15,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/replay"
 	"github.com/cdc-outbox/cdc-outbox/internal/routing"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
@@ -176,7 +177,7 @@ func newRunID() string {
 
 // replayLeaves is what an interrupted run has done.
 func replayLeaves(r *replay.Report, resume string) string {
-	done := "Published so far: " + counted(r.Rows, "row", "rows") + ". "
+	done := "Published so far: " + human.Counted(r.Rows, "row", "rows") + ". "
 	switch {
 	case r.Rows == 0:
 		return done + "It can be run again."
@@ -201,7 +202,7 @@ func (a *app) printReplay(r *replay.Report, asJSON bool) error {
 	for _, line := range r.Examples {
 		fmt.Fprintf(a.stdout, "%s: %s\n", not, line)
 	}
-	_, err := fmt.Fprintf(a.stdout, "run %s: %s %s, %d %s\n", r.Run, counted(r.Rows, "row", "rows"), what, r.Unpublish,
+	_, err := fmt.Fprintf(a.stdout, "run %s: %s %s, %d %s\n", r.Run, human.Counted(r.Rows, "row", "rows"), what, r.Unpublish,
 		not)
 	return err
 }

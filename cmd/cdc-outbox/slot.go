@@ -204,6 +204,9 @@ func (a *app) printSlot(r setup.SlotReport) error {
 	}
 	fmt.Fprintf(w, "slot %s\n", r.Slot)
 	line("verdict", r.Verdict)
+	for _, next := range fault.Do(r.Next, r.Commands...).Lines() {
+		line("next", next)
+	}
 	line("plugin", strings.TrimSuffix(r.Plugin+", database "+r.Database, ", database "))
 	line("read by", r.ReadBy)
 	if r.InactiveSince != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
 )
@@ -59,7 +60,7 @@ func (c *Connector) standbyWait(now time.Time) (time.Duration, string) {
 	if g := c.cfg.Standbys; g != nil {
 		if since, why, ok := g.Held(); ok {
 			age := now.Sub(since)
-			return age, fmt.Sprintf("nothing was published for %s: %s", fault.Duration(age), why)
+			return age, fmt.Sprintf("nothing was published for %s: %s", human.Duration(age), why)
 		}
 	}
 	return 0, ""

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
@@ -138,7 +139,7 @@ func (c *Connector) Ready() (bool, string) {
 	now := time.Now()
 	if since, why := s.HeldBack(); !since.IsZero() && now.Sub(since) > c.cfg.Stall {
 		said, _ := fault.Split(why)
-		return false, fmt.Sprintf("the slot is held back for %s: %s", fault.Duration(now.Sub(since)), said)
+		return false, fmt.Sprintf("the slot is held back for %s: %s", human.Duration(now.Sub(since)), said)
 	}
 	if age := c.progress.age(now); age > c.cfg.Stall {
 		return false, c.stalledReason(age)
@@ -150,7 +151,7 @@ func (c *Connector) Ready() (bool, string) {
 	// While the window is full, or a transaction waits for standbys, the reader does not listen, so silence says
 	// nothing about Postgres then; but then the checks above report it.
 	if age := now.Sub(s.LastHeard()); age > c.cfg.Stall && c.idle() && why == "" {
-		return false, fmt.Sprintf("nothing was heard from Postgres for %s", fault.Duration(age))
+		return false, fmt.Sprintf("nothing was heard from Postgres for %s", human.Duration(age))
 	}
 	return true, "streaming"
 }
@@ -161,7 +162,7 @@ func (c *Connector) idle() bool {
 }
 
 func (c *Connector) stalledReason(age time.Duration) string {
-	why := fmt.Sprintf("Kafka has not acknowledged the oldest event for %s", fault.Duration(age))
+	why := fmt.Sprintf("Kafka has not acknowledged the oldest event for %s", human.Duration(age))
 	if t := c.troubles(); len(t) > 0 {
 		why += ": " + t[0].Wait().Sentence()
 	}

@@ -247,7 +247,7 @@ func unacknowledged(st relay.Account, _ *slotmonitor.Slot, now time.Time) (alert
 	}
 	return alert.Cause{Code: Unacknowledged, Since: committed(st, now), Object: "kafka", Sentence: fmt.Sprintf(
 		"Kafka has not acknowledged everything of a transaction that was committed %s ago; %d records are in flight.",
-		fault.Duration(time.Duration(st.OldestUnconfirmedSeconds*float64(time.Second))), st.Window.Records)}, true
+		human.Duration(time.Duration(st.OldestUnconfirmedSeconds*float64(time.Second))), st.Window.Records)}, true
 }
 
 func behind(_ relay.Account, slot *slotmonitor.Slot, _ time.Time) (alert.Cause, bool) {

@@ -95,7 +95,7 @@ func TestCause(t *testing.T) {
 				State: streaming, Window: busy, WindowFull: true,
 				OldestUnconfirmedSeconds: 60,
 			},
-			held, BackPressure, "5 of 100 records, 500B of 1000B", "window",
+			held, BackPressure, "5 of 100 records, 500 B of 1,000 B", "window",
 			now.Add(-time.Minute),
 		},
 		"large": {
@@ -118,7 +118,7 @@ func TestCause(t *testing.T) {
 		"backlog": {
 			relay.Account{State: streaming, Window: busy, OldestUnconfirmedSeconds: 1},
 			&slotmonitor.Slot{Name: "s", Active: true, UnconfirmedBytes: 1 << 30, ConfirmedSince: &since}, CatchingUp,
-			"1GiB", `slot "s"`, since,
+			"1 GiB", `slot "s"`, since,
 		},
 		"not running": {
 			relay.Account{State: relay.State{Name: relay.NotRunning}},

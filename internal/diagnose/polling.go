@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/alert"
-	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 )
 
@@ -50,7 +50,7 @@ func Backlog(b relay.Backlog, limits BacklogLimits, now alert.Level) alert.Findi
 		count = "at least " + count
 	}
 	f.Sentence = fmt.Sprintf("The oldest row that is not published was written %s ago; %s rows wait.",
-		fault.Duration(age), count)
+		human.Duration(age), count)
 	return f
 }
 
@@ -84,9 +84,9 @@ func postgresSilent(st relay.Account, now time.Time) alert.Finding {
 	age := now.Sub(st.State.Since)
 	if (st.State.Name == relay.Starting || st.State.Name == relay.Reconnecting) && age >= silent {
 		f.Level = alert.Critical
-		f.Sentence = fmt.Sprintf("Postgres has not been worked with for %s.", fault.Duration(age))
+		f.Sentence = fmt.Sprintf("Postgres has not been worked with for %s.", human.Duration(age))
 		if st.State.Reason != "" {
-			f.Sentence = fmt.Sprintf("Postgres has not been worked with for %s: %s", fault.Duration(age),
+			f.Sentence = fmt.Sprintf("Postgres has not been worked with for %s: %s", human.Duration(age),
 				sentence(st.State.Reason))
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/alert"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 )
 
@@ -64,7 +65,7 @@ func unconfirmed(st relay.Account) alert.Finding {
 	default:
 		return f
 	}
-	f.Sentence = fmt.Sprintf("A transaction that was committed %s ago is not confirmed.", fault.Duration(age))
+	f.Sentence = fmt.Sprintf("A transaction that was committed %s ago is not confirmed.", human.Duration(age))
 	return f
 }
 
@@ -91,7 +92,7 @@ func (r *Relay) deadLetters(st relay.Account, now time.Time) alert.Finding {
 		f.Level = alert.Warn
 		f.Sentence = fmt.Sprintf("Rows that cannot be published were dead-lettered or skipped: %d dead letters and %d "+
 			"skipped since the process started, the last within %s.",
-			st.Counts.DeadLettered, st.Counts.Skipped, fault.Duration(recently))
+			st.Counts.DeadLettered, st.Counts.Skipped, human.Duration(recently))
 	}
 	return f
 }
@@ -105,9 +106,9 @@ func streamSilent(st relay.Account, now time.Time) alert.Finding {
 	case relay.Starting, relay.Reconnecting:
 		if age >= silent {
 			f.Level = alert.Critical
-			f.Sentence = fmt.Sprintf("There has been no stream from Postgres for %s.", fault.Duration(age))
+			f.Sentence = fmt.Sprintf("There has been no stream from Postgres for %s.", human.Duration(age))
 			if st.State.Reason != "" {
-				f.Sentence = fmt.Sprintf("There has been no stream from Postgres for %s: %s", fault.Duration(age),
+				f.Sentence = fmt.Sprintf("There has been no stream from Postgres for %s: %s", human.Duration(age),
 					sentence(st.State.Reason))
 			}
 		}
@@ -116,7 +117,7 @@ func streamSilent(st relay.Account, now time.Time) alert.Finding {
 		if ago := st.HeardSecondsAgo; ago != nil && *ago >= silent.Seconds() && st.Window.Records == 0 && !held {
 			f.Level = alert.Critical
 			f.Sentence = fmt.Sprintf("Nothing was heard from Postgres for %s.",
-				fault.Duration(time.Duration(*ago*float64(time.Second))))
+				human.Duration(time.Duration(*ago*float64(time.Second))))
 		}
 	}
 	return f

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/human"
 )
 
 // shownRows is how many rows of a key are printed.
@@ -32,7 +33,7 @@ func (r *Report) Text(w io.Writer) error {
 	if n := len(r.Kafka.Topics); n != 1 {
 		topics = fmt.Sprintf("%d topics", n)
 	}
-	fmt.Fprintf(&b, "Searched %s of %s%s.\n", records(r.Kafka.Records), topics, r.sinceText())
+	fmt.Fprintf(&b, "Searched %s of %s%s.\n", human.Counted(r.Kafka.Records, "record", "records"), topics, r.sinceText())
 	for _, why := range r.NotLooked {
 		fmt.Fprintf(&b, "Not searched: %s\n", fault.PrintableLines(why))
 	}
@@ -105,6 +106,6 @@ func (r *Report) recordsText(b *strings.Builder) {
 	}
 	_ = tw.Flush() // the builder takes everything
 	if r.More > 0 {
-		fmt.Fprintf(b, "and %s before them\n", records(r.More))
+		fmt.Fprintf(b, "and %s before them\n", human.Counted(r.More, "record", "records"))
 	}
 }

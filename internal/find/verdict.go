@@ -69,7 +69,7 @@ func published(r *Report) bool {
 	if r.Key != "" {
 		last := r.Records[len(r.Records)-1]
 		r.Sentence = fmt.Sprintf("Kafka has %s with the key, the last in topic %s, partition %d, offset %d.",
-			records(int64(len(r.Records))+r.More), last.Topic, last.Partition, last.Offset)
+			human.Counted(int64(len(r.Records))+r.More, "record", "records"), last.Topic, last.Partition, last.Offset)
 		absent := 0
 		for i := range r.Rows {
 			if !r.Rows[i].InKafka {
@@ -111,13 +111,6 @@ func (r *Report) firstAbsent() string {
 		}
 	}
 	return ""
-}
-
-func records(n int64) string {
-	if n == 1 {
-		return "1 record"
-	}
-	return fmt.Sprintf("%d records", n)
 }
 
 func times(n int) string {

@@ -68,7 +68,7 @@ func TestJudge(t *testing.T) {
 		"nothing, Kafka away": {Report{}, Unsearched, "No table has the row.", ""},
 		"nothing":             {Report{Complete: true}, Unknown, "No row and no record has this id.", ""},
 		"a row, the slot before": {
-			Report{Rows: []Row{row}, Complete: true, Slot: behind}, Waiting, "the slot has 2MiB left", "status --why",
+			Report{Rows: []Row{row}, Complete: true, Slot: behind}, Waiting, "the slot has 2 MiB left", "status --why",
 		},
 		"a row, the slot unread": {
 			Report{Rows: []Row{row}, Complete: true, Slot: &Slot{Name: "s"}},

@@ -1,48 +1,106 @@
-// Package human writes numbers for people. The texts are approximate; what a program reads has the exact number.
+// Package human writes numbers for people, everywhere in one spelling: terminals, logs' sentences, alerts, and the page,
+// whose format.js follows the same list of examples (testdata/spelling.json). The texts are approximate; what a program
+// reads has the exact number.
 package human
 
 import (
-	"fmt"
 	"math"
+	"strconv"
+	"strings"
 	"time"
 )
 
-// Bytes returns a number of bytes with four significant digits and a unit of 1024: "512B", "1.5GiB".
-func Bytes(n float64) string {
-	prefixes := []string{"", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"}
-	power := 0
-	for ; n >= 1024 && power < len(prefixes)-1; power++ {
+// Bytes returns a number of bytes with a unit of 1024: "512 B", "1.5 GiB". It has three significant digits, and no
+// digit after the point from 1,000 on.
+func Bytes[T int64 | float64](bytes T) string {
+	units := []string{" B", " KiB", " MiB", " GiB", " TiB", " PiB"}
+	n, power := float64(bytes), 0
+	for ; math.Abs(n) >= 1024 && power < len(units)-1; power++ {
 		n /= 1024
 	}
-	return fmt.Sprintf("%.4g%sB", n, prefixes[power])
+	return short(n) + units[power]
 }
 
-// Duration returns a duration in the one unit that suits it: "12 seconds", "About an hour", "3 weeks".
+// Duration returns a duration in its two largest units: "45 s", "3 min 5 s", "1 h 2 min", "3 d 4 h". What is less than
+// that is left off, not rounded up: of a threshold it must not be said that it is passed before it is.
 func Duration(d time.Duration) string {
-	const day = 24
-	hours := int(math.Round(d.Hours()))
-	switch {
+	const day = 24 * time.Hour
+	switch d = max(d, 0); {
+	case d < time.Millisecond:
+		return "0 s"
 	case d < time.Second:
-		return "Less than a second"
-	case d < 2*time.Second:
-		return "1 second"
+		return strconv.FormatInt(d.Milliseconds(), 10) + " ms"
 	case d < time.Minute:
-		return fmt.Sprintf("%d seconds", d/time.Second)
-	case d < 2*time.Minute:
-		return "About a minute"
+		return strconv.FormatInt(int64(d/time.Second), 10) + " s"
 	case d < time.Hour:
-		return fmt.Sprintf("%d minutes", d/time.Minute)
-	case hours == 1:
-		return "About an hour"
-	case hours < 2*day:
-		return fmt.Sprintf("%d hours", hours)
-	case hours < 14*day:
-		return fmt.Sprintf("%d days", hours/day)
-	case hours < 60*day:
-		return fmt.Sprintf("%d weeks", hours/(7*day))
-	case hours < 2*365*day:
-		return fmt.Sprintf("%d months", hours/(30*day))
-	default:
-		return fmt.Sprintf("%d years", int(d.Hours())/(365*day))
+		return twoUnits(d, time.Minute, " min", time.Second, " s")
+	case d < day:
+		return twoUnits(d, time.Hour, " h", time.Minute, " min")
 	}
+	return twoUnits(d, day, " d", time.Hour, " h")
+}
+
+func twoUnits(d, large time.Duration, name string, small time.Duration, rest string) string {
+	s := strconv.FormatInt(int64(d/large), 10) + name
+	if n := d % large / small; n > 0 {
+		s += " " + strconv.FormatInt(int64(n), 10) + rest
+	}
+	return s
+}
+
+// Seconds returns a measured time with three significant digits: "4.57 ms", "9.9 s". From 100 seconds on it is a
+// Duration.
+func Seconds(s float64) string {
+	switch {
+	case s <= 0:
+		return "0 s"
+	case s < 0.001:
+		return short(s*1e6) + " µs"
+	case s < 1:
+		return short(s*1000) + " ms"
+	case s < 100:
+		return short(s) + " s"
+	}
+	return Duration(time.Duration(min(s, 1e9) * float64(time.Second)))
+}
+
+// Time returns a moment. People on call read it beside logs, which have the same form.
+func Time(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// Count returns a whole number with its thousands apart: "178,880".
+func Count(n int64) string {
+	digits, sign := strconv.FormatInt(n, 10), ""
+	if n < 0 {
+		digits, sign = digits[1:], "-"
+	}
+	var b strings.Builder
+	for i, d := range digits {
+		if i > 0 && (len(digits)-i)%3 == 0 {
+			b.WriteByte(',')
+		}
+		b.WriteRune(d)
+	}
+	return sign + b.String()
+}
+
+// Counted is a number with its noun: "1 row", "2,000 rows".
+func Counted[T int | int64 | uint64](n T, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return Count(int64(n)) + " " + many
+}
+
+// short has three significant digits, and from 1,000 on none after the point.
+func short(n float64) string {
+	if math.Abs(n) >= 1000 {
+		return Count(int64(math.Round(n)))
+	}
+	s := strconv.FormatFloat(n, 'g', 3, 64)
+	if strings.Contains(s, "e") { // 999.6 is 1e+03, and below 1e-4 there is nothing to show
+		if s = strconv.FormatFloat(math.Round(n), 'f', -1, 64); math.Abs(n) >= 999.5 {
+			return Count(int64(math.Round(n)))
+		}
+	}
+	return s
 }

@@ -1,32 +1,41 @@
 package human
 
 import (
+	_ "embed"
+	"encoding/json"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 )
 
-func TestBytes(t *testing.T) {
-	for n, want := range map[float64]string{
-		0: "0B", 1: "1B", 1023: "1023B", 1024: "1KiB", 1536: "1.5KiB", 1 << 20: "1MiB", 1<<20 - 1: "1024KiB",
-		1234567890: "1.15GiB", 5 << 40: "5TiB", 1 << 60: "1EiB", 1 << 62: "4EiB", 0.5: "0.5B",
+//go:embed testdata/spelling.json
+var spelling []byte
+
+// TestSpelling: the list is also what the page's format.js is held to, in a browser.
+func TestSpelling(t *testing.T) {
+	var list map[string][][2]any
+	require.NoError(t, json.Unmarshal(spelling, &list))
+	for name, write := range map[string]func(float64) string{
+		"bytes": Bytes[float64], "seconds": Seconds,
+		"span": func(s float64) string { return Duration(time.Duration(s * float64(time.Second))) },
 	} {
-		require.Equal(t, want, Bytes(n))
+		require.NotEmpty(t, list[name])
+		for _, example := range list[name] {
+			require.Equal(t, example[1], write(example[0].(float64)), "%s of %v", name, example[0])
+		}
 	}
 }
 
-func TestDuration(t *testing.T) {
-	const day = 24 * time.Hour
-	for d, want := range map[time.Duration]string{
-		-time.Hour: "Less than a second", 0: "Less than a second", 999 * time.Millisecond: "Less than a second",
-		time.Second: "1 second", 59 * time.Second: "59 seconds", time.Minute: "About a minute",
-		119 * time.Second: "About a minute", 2 * time.Minute: "2 minutes",
-		59*time.Minute + 59*time.Second: "59 minutes", time.Hour: "About an hour",
-		89 * time.Minute: "About an hour", 90 * time.Minute: "2 hours", 47 * time.Hour: "47 hours", 2 * day: "2 days",
-		13 * day: "13 days", 14 * day: "2 weeks", 59 * day: "8 weeks", 60 * day: "2 months", 729 * day: "24 months",
-		730 * day: "2 years", 1095 * day: "3 years",
-	} {
-		require.Equal(t, want, Duration(d), d)
+func TestCount(t *testing.T) {
+	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", -1234567: "-1,234,567"} {
+		require.Equal(t, want, Count(n))
 	}
+	require.Equal(t, "1 row", Counted(1, "row", "rows"))
+	require.Equal(t, "1,500 rows", Counted(int64(1500), "row", "rows"))
+}
+
+func TestTime(t *testing.T) {
+	at := time.Date(2026, 1, 2, 4, 5, 6, 7, time.FixedZone("", 3600))
+	require.Equal(t, "2026-01-02T03:05:06Z", Time(at))
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
@@ -62,14 +63,14 @@ func (r *Relay) Ready() (bool, string) {
 		oldest = max(oldest, w.batch.waited(now))
 	}
 	if oldest > r.cfg.Stall {
-		why := fmt.Sprintf("Kafka has not acknowledged the oldest event for %s", fault.Duration(oldest))
+		why := fmt.Sprintf("Kafka has not acknowledged the oldest event for %s", human.Duration(oldest))
 		if t := r.troubles(); len(t) > 0 {
 			why += ": " + t[0].Wait().Sentence()
 		}
 		return false, why
 	}
 	if silent := now.Sub(time.Unix(0, heard)); silent > max(r.cfg.Stall, 2*r.cfg.Interval) {
-		return false, fmt.Sprintf("nothing was heard from Postgres for %s", fault.Duration(silent))
+		return false, fmt.Sprintf("nothing was heard from Postgres for %s", human.Duration(silent))
 	}
 	return true, "polling"
 }

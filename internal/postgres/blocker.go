@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 )
 
@@ -59,7 +60,7 @@ func (b *Blocker) String() string {
 		s += fmt.Sprintf(" (%s, application %q)", b.User, b.Application)
 	}
 	if b.Age >= 0 {
-		s += ", in a transaction for " + fault.Duration(b.Age)
+		s += ", in a transaction for " + human.Duration(b.Age)
 	}
 	return s
 }

@@ -2,10 +2,9 @@ package progress
 
 import (
 	"fmt"
-	"strconv"
 	"time"
 
-	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/human"
 )
 
 // Step is how far a command is with what it counts.
@@ -33,14 +32,14 @@ func (m *Meter) Line(s Step, now time.Time) string {
 	if d := now.Sub(m.began); d >= time.Second {
 		rate = float64(s.Done-m.first) / d.Seconds()
 	}
-	line := s.What + ": " + Grouped(s.Done)
+	line := s.What + ": " + human.Count(s.Done)
 	known := s.Total > 0 && s.Done <= s.Total // an estimate that turned out too small says nothing
 	if known {
 		about := ""
 		if s.About {
 			about = "about "
 		}
-		line += " of " + about + Grouped(s.Total)
+		line += " of " + about + human.Count(s.Total)
 	}
 	line += " " + s.Unit
 	if known {
@@ -50,21 +49,11 @@ func (m *Meter) Line(s Step, now time.Time) string {
 		line += ", " + s.Place
 	}
 	if rate >= 1 {
-		line += ", " + Grouped(int64(rate)) + "/s"
+		line += ", " + human.Count(int64(rate)) + "/s"
 	}
 	if known && s.Done < s.Total && rate > 0 {
 		left := time.Duration(float64(s.Total-s.Done) / rate * float64(time.Second))
-		line += ", " + fault.Duration(max(left, time.Second)) + " left"
+		line += ", " + human.Duration(max(left, time.Second)) + " left"
 	}
 	return line
-}
-
-// Grouped writes a number with a comma before each three digits.
-func Grouped(n int64) string {
-	digits := strconv.FormatInt(n, 10)
-	from := len(digits) - 3
-	for ; from > 0 && digits[from-1] != '-'; from -= 3 {
-		digits = digits[:from] + "," + digits[from:]
-	}
-	return digits
 }

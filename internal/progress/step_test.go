@@ -28,11 +28,3 @@ func TestMeter(t *testing.T) {
 	other.Total = 10
 	require.Equal(t, "reading Kafka: 5 of about 10 records (50 %)", m.Line(other, at.Add(101*time.Second)))
 }
-
-func TestGrouped(t *testing.T) {
-	for n, want := range map[int64]string{
-		0: "0", 999: "999", 1000: "1,000", -1000: "-1,000", -100: "-100", 1234567: "1,234,567", 123456: "123,456",
-	} {
-		require.Equal(t, want, Grouped(n))
-	}
-}

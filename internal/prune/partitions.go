@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/outboxtable"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 )
@@ -39,7 +40,7 @@ func (q *Partition) Line(dryRun bool) string {
 	}
 	rows := ""
 	if q.Rows != nil {
-		rows = counted(*q.Rows) + ", "
+		rows = human.Counted(*q.Rows, "row", "rows") + ", "
 	}
 	return fmt.Sprintf("%s: %s%d bytes, %s", fault.Printable(q.Partition), rows, q.Bytes, what)
 }
@@ -224,11 +225,4 @@ func (p *pruning) archivePartition(
 		n += m.Rows
 	}
 	return n, nil
-}
-
-func counted(rows int64) string {
-	if rows == 1 {
-		return "1 row"
-	}
-	return fmt.Sprintf("%d rows", rows)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/diagnose"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
@@ -115,7 +116,7 @@ func (w *BacklogWatch) judge(ctx context.Context, level func(rule, subject strin
 		w.blind.Store(first)
 		if age := time.Since(first.since); age >= blindFor {
 			blind.Level, blind.Sentence = alert.Warn, fmt.Sprintf(
-				"The backlog cannot be looked at for %s: %s.", fault.Duration(age), why,
+				"The backlog cannot be looked at for %s: %s.", human.Duration(age), why,
 			)
 		}
 		return []alert.Finding{blind}

@@ -43,6 +43,16 @@ func checkPair(cfg Config, st state) []preflight.Finding {
 	}}
 }
 
+// unreserved is the finding about a slot that the next checkpoint may take away.
+func unreserved(cfg Config, st state) preflight.Finding {
+	return preflight.Finding{
+		Level: preflight.Warn, Subject: cfg.SlotSubject(),
+		Found: "Its wal_status is unreserved: it keeps more WAL than max_slot_wal_keep_size allows.",
+		Why:   "The next checkpoint may remove WAL it needs, and the slot is lost then.",
+	}.With(fault.Do("Raise the limit, while the disk has room, until the slot has caught up.").
+		Then(st.Server.Service.With(st.Server.Service.LimitWAL(2 * max(st.Server.SlotWALKeepMB, 512)))))
+}
+
 // withoutExtras leaves what `run` may create automatically.
 func (cfg Config) withoutExtras() Config {
 	cfg.TableDDL, cfg.Role, cfg.onlyNeeded = "", "", true
@@ -69,12 +79,7 @@ func checkSlot(cfg Config, st state) []preflight.Finding {
 	}
 	out := []preflight.Finding{preflight.Fine(subject, fmt.Sprintf("pgoutput, confirmed up to %s.", s.ConfirmedFlush))}
 	if s.WALStatus == postgres.WALUnreserved {
-		out = append(out, preflight.Finding{
-			Level: preflight.Warn, Subject: subject,
-			Found: "Its wal_status is unreserved: it keeps more WAL than max_slot_wal_keep_size allows.",
-			Why:   "The next checkpoint may remove WAL it needs, and the slot is lost then.",
-		}.With(fault.Do("Raise the limit, while the disk has room, until the slot has caught up.").
-			Then(st.Server.Service.With(st.Server.Service.LimitWAL(2*max(st.Server.SlotWALKeepMB, 512))))))
+		out = append(out, unreserved(cfg, st))
 	}
 	if cfg.Failover && !s.Failover && st.Server.Version >= 170000 {
 		out = append(out, preflight.Finding{

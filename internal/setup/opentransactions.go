@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 )
@@ -66,7 +67,7 @@ func (t openTransaction) age() time.Duration {
 func (t openTransaction) String() string {
 	age := "of unknown age"
 	if t.Age >= 0 {
-		age = "open for " + fault.Duration(t.age())
+		age = "open for " + human.Duration(t.age())
 	}
 	if t.PID == 0 {
 		return fmt.Sprintf("prepared transaction %q in database %q, %s", t.GID, t.Database, age)

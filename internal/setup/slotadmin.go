@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -47,8 +46,10 @@ type SlotReport struct {
 	Kept           *Kept          `json:"kept,omitempty"`              // what Kafka has of it
 	KeptError      string         `json:"kept_error,omitempty"`        // why that is unknown
 	Verdict        string         `json:"verdict"`                     // a sentence
-	LastWord       *lastword.Word `json:"last_word,omitempty"`         // of a connector that ended on an error
-	Open           []string       `json:"open_transactions"`           // that hold back restart_lsn, oldest first
+	Next           string         `json:"next,omitempty"`              // what keeps a usable slot usable
+	Commands       []string       `json:"commands,omitempty"`
+	LastWord       *lastword.Word `json:"last_word,omitempty"` // of a connector that ended on an error
+	Open           []string       `json:"open_transactions"`   // that hold back restart_lsn, oldest first
 
 	info    postgres.Slot
 	foreign error // it cannot be this connector's, so nothing may change it
@@ -134,6 +135,11 @@ func reportSlot(ctx context.Context, servers servers, cfg Config) (SlotReport, e
 		r.lookupKept(ctx, cfg)
 	}
 	r.Verdict = r.judge(cfg, st)
+	if s.WALStatus == postgres.WALUnreserved && r.problem == nil {
+		warning := unreserved(cfg, st)
+		r.Verdict += ", and about to be lost: it keeps more WAL than max_slot_wal_keep_size allows"
+		r.Next, r.Commands = warning.Remedy, warning.Commands
+	}
 	return r, nil
 }
 
@@ -257,7 +263,7 @@ func createPublication(ctx context.Context, conn servers, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	sql := cfg.PublicationDDL(slices.ContainsFunc(st.Tables, postgres.OutboxTable.Partitioned))
+	sql := cfg.PublicationDDL(st.anyPartitioned())
 	err = errors.New("it does not exist, and a slot cannot read what was written before its publication")
 	if conn.primary == conn.Conn {
 		_, err = conn.Exec(ctx, sql)

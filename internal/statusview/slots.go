@@ -188,7 +188,7 @@ func readerOf(s slotmonitor.Slot) string {
 		return "-"
 	// otherwise first seen now
 	case !s.Active && s.InactiveSince != nil && s.SampledAt.Sub(*s.InactiveSince) >= time.Second:
-		return "nobody for " + strings.ToLower(human.Duration(s.SampledAt.Sub(*s.InactiveSince)))
+		return "nobody for " + human.Duration(s.SampledAt.Sub(*s.InactiveSince))
 	case !s.Active:
 		return "nobody"
 	case s.Reader != nil && s.Reader.Application != "":
@@ -219,5 +219,5 @@ func timeLeft(s slotmonitor.Slot) string {
 	if left > 1e9 {
 		return "-"
 	}
-	return fault.Duration(time.Duration(left) * time.Second)
+	return human.Duration(time.Duration(left) * time.Second)
 }

@@ -30,8 +30,8 @@ func TestSlotsAsATable(t *testing.T) {
 			Cause:  alert.Cause{Sentence: "No reader.", Next: "Start it."},
 		},
 	}}, console.Style{}))
-	require.Regexp(t, `a +shop +pgoutput +dbz\S* \(pid 7\) +reserved +1GiB +0B +-2KiB/s +- +ok`, b.String())
-	require.Regexp(t, `b +shop +pgoutput +nobody for about an hour +extended +0B +0B +- +1 min 30 s +critical`,
+	require.Regexp(t, `a +shop +pgoutput +dbz\S* \(pid 7\) +reserved +1 GiB +0 B +-2 KiB/s +- +ok`, b.String())
+	require.Regexp(t, `b +shop +pgoutput +nobody for 1 h +extended +0 B +0 B +- +1 min 30 s +critical`,
 		b.String())
 	require.Equal(t, "nobody", readerOf(slotmonitor.Slot{InactiveSince: &since, SampledAt: since}),
 		"first seen now: for how long is not known")
@@ -69,7 +69,7 @@ func TestSlotsFitTheTerminal(t *testing.T) {
 				require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")), width, line)
 			}
 		}
-		for _, stays := range []string{"SLOT", "READER", "RETAINED", "TIME LEFT", "ALERT", "12GiB"} {
+		for _, stays := range []string{"SLOT", "READER", "RETAINED", "TIME LEFT", "ALERT", "12 GiB"} {
 			require.Contains(t, b.String(), stays, width)
 		}
 		require.Equal(t, width == 200, strings.Contains(b.String(), "PLUGIN"), width)

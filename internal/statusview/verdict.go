@@ -11,7 +11,6 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/console"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/human"
-	"github.com/cdc-outbox/cdc-outbox/internal/progress"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/service"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
@@ -83,27 +82,16 @@ func short(text string) string {
 func pace(st *service.Status) (parts []string) {
 	if p := st.Pace; p != nil && st.State.Name != relay.NotRunning {
 		if p.EventsPerSecond != nil {
-			parts = append(parts, progress.Grouped(int64(math.Round(*p.EventsPerSecond)))+"/s")
+			parts = append(parts, human.Count(int64(math.Round(*p.EventsPerSecond)))+"/s")
 		}
 		if p.P99Seconds != nil {
-			parts = append(parts, "p99 "+latency(*p.P99Seconds))
+			parts = append(parts, "p99 "+human.Seconds(*p.P99Seconds))
 		}
 	}
 	if left := backlogText(st); left != "" {
 		parts = append(parts, left)
 	}
 	return parts
-}
-
-// latency is a short time with about two significant digits.
-func latency(seconds float64) string {
-	switch ms := seconds * 1000; {
-	case ms < 10:
-		return fmt.Sprintf("%.1f ms", ms)
-	case ms < 1000:
-		return fmt.Sprintf("%.0f ms", ms)
-	}
-	return fmt.Sprintf("%.1f s", seconds)
 }
 
 // backlogText is what is left to read, where that is worth a word.
@@ -123,7 +111,7 @@ func backlogText(st *service.Status) string {
 }
 
 func seconds(s float64) string {
-	return fault.Duration(time.Duration(max(1, min(s, 1e9)) * float64(time.Second)))
+	return human.Duration(time.Duration(max(1, min(s, 1e9)) * float64(time.Second)))
 }
 
 // slotRoom is how much may still be written, and how long that lasts.

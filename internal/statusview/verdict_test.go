@@ -33,7 +33,7 @@ func TestVerdict(t *testing.T) {
 	}{
 		"healthy": {
 			service.Status{Status: in(relay.Streaming, true), ReplicationSlot: safe, Pace: brisk},
-			"✓ streaming · 1,198/s · p99 4.6 ms · slot safe for 2GiB",
+			"✓ streaming · 1,198/s · p99 4.6 ms · slot safe for 2 GiB",
 		},
 		"a backlog": {
 			service.Status{
@@ -44,7 +44,7 @@ func TestVerdict(t *testing.T) {
 				},
 				Pace: &page.Pace{EventsPerSecond: new(50_000.0), CatchUpSeconds: new(41.5)},
 			},
-			"! streaming · 50,000/s · 530MiB to read, caught up in 41 s · slot safe for 1GiB, 2 h 1 min " +
+			"! streaming · 50,000/s · 530 MiB to read, caught up in 41 s · slot safe for 1 GiB, 2 h 1 min " +
 				"at the present growth",
 		},
 		"the broker away": {

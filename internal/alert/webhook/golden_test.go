@@ -124,7 +124,7 @@ func causes() map[string]alert.Cause {
 		},
 		{
 			Code:     slotmonitor.CauseReader,
-			Sentence: `Its reader (pid 8, application "x<y>&z") has 3GiB left to confirm.`,
+			Sentence: `Its reader (pid 8, application "x<y>&z") has 3 GiB left to confirm.`,
 			Object:   "pid 8", Next: "See why the reader makes no progress.",
 		},
 		{
@@ -157,7 +157,7 @@ func cases() map[string]alert.Event {
 	for _, rule := range slices.Concat(slotmonitor.Rules(), diagnose.Rules()) {
 		e := alert.Event{
 			Alert: rule, Subject: "orders", State: alert.Firing, Level: alert.Critical, Since: began, At: now,
-			Sentence: "The slot <orders> & \"its\" log: 12GiB.", Cause: open, Figures: figures,
+			Sentence: "The slot <orders> & \"its\" log: 12 GiB.", Cause: open, Figures: figures,
 		}
 		all["alert "+rule+" fires"] = e
 		e.Level, e.Before, e.Repeated = alert.Critical, alert.Warn, true

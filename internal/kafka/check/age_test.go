@@ -57,7 +57,7 @@ func TestRetentionAgainstTheOldestRow(t *testing.T) {
 			var got []preflight.Level
 			for _, f := range k.findings {
 				got = append(got, f.Level)
-				require.Contains(t, f.Found, "7 days")
+				require.Contains(t, f.Found, "7 d")
 				if f.Level == preflight.Warn {
 					require.Contains(t, strings.Join(f.Commands, " "), "message.timestamp.type=LogAppendTime")
 				}

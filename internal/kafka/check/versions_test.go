@@ -55,7 +55,7 @@ func TestOldBrokers(t *testing.T) {
 			require.ErrorContains(t, err, "too old: it does not speak version")
 
 			findings, err := Cluster(t.Context(), Options{Cluster: cfg}, nil)
-			require.NoError(t, err)
+			require.ErrorIs(t, err, ErrNoBroker)
 			require.Len(t, findings, 1)
 			require.Equal(t, preflight.Fail, findings[0].Level)
 			require.Equal(t, test.remedy, findings[0].Remedy)

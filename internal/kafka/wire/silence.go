@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/human"
 )
 
 // Silence is a broker that took a connection and does not answer on it. How this program noticed, a deadline or a
@@ -27,9 +28,9 @@ func (s *Silence) Error() string { return fmt.Sprintf("the broker at %s %s", s.A
 func (s *Silence) What() string {
 	var b strings.Builder
 	if s.Opening {
-		fmt.Fprintf(&b, "accepts connections and does not answer within %s", fault.Duration(s.For))
+		fmt.Fprintf(&b, "accepts connections and does not answer within %s", human.Duration(s.For))
 	} else {
-		fmt.Fprintf(&b, "has not answered for %s", fault.Duration(s.For))
+		fmt.Fprintf(&b, "has not answered for %s", human.Duration(s.For))
 	}
 	if !s.Answered.IsZero() {
 		fmt.Fprintf(&b, ": it hangs or is overloaded; it answered until %s", s.Answered.UTC().Format(time.RFC3339))
