@@ -200,10 +200,12 @@ func pruneLeaves(report []*prune.Table) string {
 		}
 	}
 	if partitions > 0 {
-		return "Dropped so far: " + human.Counted(partitions, "partition", "partitions") + ". The same command goes on " +
+		return "Dropped so far: " + human.Counted(partitions, "partition", "partitions") +
+			". The same command goes on " +
 			"with the rest."
 	}
-	return "Known to be deleted so far: " + human.Counted(rows, "row", "rows") + ". The same command goes on with the rest."
+	return "Known to be deleted so far: " + human.Counted(rows, "row", "rows") +
+		". The same command goes on with the rest."
 }
 
 // verifyArchive reads every file of a directory.

@@ -115,7 +115,8 @@ func (a *app) repair(ctx context.Context, c *config.Loaded, o *repairFlags) erro
 		return err
 	}
 	if ctx.Err() != nil {
-		a.left = "Published so far: " + human.Counted(r.Published, "row", "rows") + ". Run it again: it finds them in " +
+		a.left = "Published so far: " + human.Counted(r.Published, "row", "rows") +
+			". Run it again: it finds them in " +
 			"Kafka, and publishes the rest."
 	}
 	if r.Found { // otherwise there is nothing to tell yet

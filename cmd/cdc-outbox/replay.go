@@ -202,7 +202,8 @@ func (a *app) printReplay(r *replay.Report, asJSON bool) error {
 	for _, line := range r.Examples {
 		fmt.Fprintf(a.stdout, "%s: %s\n", not, line)
 	}
-	_, err := fmt.Fprintf(a.stdout, "run %s: %s %s, %d %s\n", r.Run, human.Counted(r.Rows, "row", "rows"), what, r.Unpublish,
+	_, err := fmt.Fprintf(a.stdout, "run %s: %s %s, %d %s\n", r.Run, human.Counted(r.Rows, "row", "rows"), what,
+		r.Unpublish,
 		not)
 	return err
 }

@@ -33,7 +33,8 @@ func (r *Report) Text(w io.Writer) error {
 	if n := len(r.Kafka.Topics); n != 1 {
 		topics = fmt.Sprintf("%d topics", n)
 	}
-	fmt.Fprintf(&b, "Searched %s of %s%s.\n", human.Counted(r.Kafka.Records, "record", "records"), topics, r.sinceText())
+	fmt.Fprintf(&b, "Searched %s of %s%s.\n", human.Counted(r.Kafka.Records, "record", "records"), topics,
+		r.sinceText())
 	for _, why := range r.NotLooked {
 		fmt.Fprintf(&b, "Not searched: %s\n", fault.PrintableLines(why))
 	}
