@@ -1,6 +1,6 @@
-// Package human writes numbers for people, everywhere in one spelling: terminals, logs' sentences, alerts, and the page,
-// whose format.js follows the same list of examples (testdata/spelling.json). The texts are approximate; what a program
-// reads has the exact number.
+// Package human writes numbers for people, everywhere in one spelling: terminals, logs' sentences, alerts, and the
+// page, whose format.js follows the same list of examples (testdata/spelling.json). The texts are approximate; what a
+// program reads has the exact number.
 package human
 
 import (

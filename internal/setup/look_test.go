@@ -26,7 +26,8 @@ func TestALockIsAnAnswer(t *testing.T) {
 	defer cancel()
 	pid := holder.PgConn().PID()
 	end := fmt.Sprintf("SELECT pg_terminate_backend(%d);", pid)
-	requireOperator(t, preflight.FirstFailure(Preflight(ctx, db.DSN, db.cfg)), fmt.Sprintf("locked by pid %d", pid), end)
+	requireOperator(t, preflight.FirstFailure(Preflight(ctx, db.DSN, db.cfg)), fmt.Sprintf("locked by pid %d", pid),
+		end)
 	_, err = ReportSlot(ctx, db.DSN, db.cfg)
 	requireOperator(t, err, fmt.Sprintf("locked by pid %d", pid), end)
 }

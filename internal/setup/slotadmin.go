@@ -270,7 +270,8 @@ func createPublication(ctx context.Context, conn servers, cfg Config) error {
 	}
 	if err != nil {
 		return &fault.Error{
-			Kind: fault.Operator, Object: cfg.PublicationSubject(), Err: err, Next: "Create it.", Commands: []string{sql},
+			Kind: fault.Operator, Object: cfg.PublicationSubject(), Err: err, Next: "Create it.",
+			Commands: []string{sql},
 		}
 	}
 	return nil

@@ -56,7 +56,8 @@ func TestVerdict(t *testing.T) {
 		},
 		"the broker away for a second": {
 			service.Status{
-				Status: soon, Cause: alert.Cause{Code: "broker_unreachable", Sentence: "The broker refuses connections."},
+				Status: soon,
+				Cause:  alert.Cause{Code: "broker_unreachable", Sentence: "The broker refuses connections."},
 			},
 			"! streaming: The broker refuses connections",
 		},
