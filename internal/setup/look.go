@@ -10,7 +10,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 )
 
-// lockPatience is after how long a look at the state asks whether a lock keeps it waiting.
+// lockPatience is after how long reading the state checks whether a lock keeps it waiting.
 const lockPatience = 3 * time.Second
 
 // look is readState for the commands that an operator runs when something is wrong: a table that another session has
