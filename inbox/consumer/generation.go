@@ -37,6 +37,7 @@ func (c *Consumer) begin(
 				metrics: c.opts.Metrics.Partition(c.opts.Group, topic, a.ID),
 			})
 			seen := g.progress[len(g.progress)-1]
+			seen.metrics.Progress(time.Now())
 			running.Add(1)
 			g.partitions.Add(1)
 			gen.Start(func(over context.Context) {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,7 +30,7 @@ import (
 
 // TestRecordScrapes records what a running connector and a running consumer show to Prometheus, as the dashboard's test
 // reads it (deploy/testdata/rules): `make scrapes`. Things happen meanwhile that most panels are about: load, a row
-// that is dead-lettered, a connection that breaks, an open transaction that holds the slot back.
+// that is dead-lettered, a connection that breaks, an open transaction that holds the slot back, a consumer that hangs.
 func TestRecordScrapes(t *testing.T) {
 	dir := os.Getenv("CDC_OUTBOX_TEST_SCRAPES")
 	if dir == "" {
@@ -60,9 +61,15 @@ func TestRecordScrapes(t *testing.T) {
 	require.NoError(t, err)
 	_, err = in.Prune(t.Context(), 0)
 	require.NoError(t, err)
+	var hangs atomic.Bool
 	c, err := consumer.New(consumer.Options{
-		Brokers: r.kafka.Addrs(), Group: "billing", Topics: []string{topic}, Healthy: in.Ping, Metrics: m,
-	}, consumer.InTx(in, func(context.Context, pgx.Tx, consumer.Message) error { return nil }))
+		Brokers: r.kafka.Addrs(), Group: "billing", Topics: []string{topic}, Metrics: m,
+	}, consumer.InTx(in, func(ctx context.Context, _ pgx.Tx, _ consumer.Message) error {
+		if hangs.Load() {
+			<-ctx.Done()
+		}
+		return ctx.Err()
+	}))
 	require.NoError(t, err)
 	running, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -92,6 +99,8 @@ func TestRecordScrapes(t *testing.T) {
 		case 3:
 			db.Exec(t, `INSERT INTO outbox (aggregate_type, aggregate_id, event_type, headers) VALUES ('`+kind+
 				`', '1', 'bad', '[1]')`)
+		case 4:
+			hangs.Store(true)
 		case 5:
 			db.Exec(t, `SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '`+db.Slot+
 				`'`)
