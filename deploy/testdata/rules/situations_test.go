@@ -46,6 +46,7 @@ var fires = map[string]map[string]firing{
 	"target-down":       {"CDCOutboxDown critical": {by: 2 * time.Minute}},
 	"target-vanished":   {"CDCOutboxAbsent critical": {by: 6 * time.Minute}},
 	"crash-loop":        {"CDCOutboxDown critical": {by: 2 * time.Minute}},
+	"collector-away":    {"CDCOutboxTracesLost info": {by: 16 * time.Minute}},
 	"slot-unread":       {"CDCOutboxSlotUnread warning": {by: 310 * time.Second}},
 	// The process's own alerts follow the server's wal_status, which changes at checkpoints.
 	"slot-lost": {
@@ -59,7 +60,7 @@ var fires = map[string]map[string]firing{
 
 // synthetic are the rules that no recorded situation raises; TestFiring has series for them. Before
 // CDCOutboxEventsFailed, the process reports its own alerts; the others are about applications with package inbox.
-var synthetic = regexp.MustCompile(`^CDCOutbox(EventsFailed|TracesLost|Inbox\w+)$`)
+var synthetic = regexp.MustCompile(`^CDCOutbox(EventsFailed|Inbox\w+)$`)
 
 var (
 	severity = regexp.MustCompile(`\bseverity="(\w+)"`)
