@@ -67,7 +67,7 @@ func TestADeadLetterIsAcknowledgedLikeAnyRecord(t *testing.T) {
 		require.Equal(t, walAt(150), g.confirmed())
 		require.EqualValues(t, 1, g.Status().Counts.DeadLettered)
 		require.Equal(t, []relay.BadRow{{
-			EventID: "b", Action: relay.DeadLetter, Reason: "illegal_topic", LSN: "0/64",
+			EventID: "b", Type: "created", Action: relay.DeadLetter, Reason: "illegal_topic", LSN: "0/64",
 			At: time.Now().UTC(),
 		}}, g.Status().Aside)
 		require.Equal(t, []telemetry.TopicCount{{Topic: "order.events", Published: 3}}, g.Status().Topics)

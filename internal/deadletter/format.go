@@ -109,6 +109,17 @@ func EventID(headers []router.Header) string {
 	return ""
 }
 
+// EventType is the event's type among a record's headers, short enough for a line; empty where there is none.
+func EventType(headers []router.Header) string {
+	for _, name := range []string{headerType, "ce_type"} {
+		if v, ok := find(headers, name); ok {
+			out, _ := clip(v, 64)
+			return string(out)
+		}
+	}
+	return ""
+}
+
 // Position is the position among a record's headers, nil where there is none.
 func Position(headers []router.Header) []byte {
 	v, _ := find(headers, headerPosition)

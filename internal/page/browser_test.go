@@ -234,10 +234,26 @@ func states() map[string]struct {
 
 	letters := streaming()
 	letters.Aside = []relay.BadRow{
-		{EventID: "2f1a", Action: relay.DeadLetter, Reason: "bad_headers", LSN: "0/1", At: since},
+		{
+			EventID: "2f1a", Type: "order.created", Action: relay.DeadLetter, Reason: "bad_headers", LSN: "0/1",
+			At: since,
+		},
 		{EventID: "", Action: relay.Skip, Reason: "too_large", Topic: "order.events", LSN: "0/2", At: since},
 	}
 	letters.Counts.DeadLettered = 1
+	letters.Alerts = []firingAlert{
+		fires("dead_letters", alert.Warn, "Rows that cannot be published were dead-lettered or skipped."),
+	}
+
+	paused := streaming()
+	paused.State, paused.Ready = relay.State{Name: relay.Paused, Reason: "paused by ann: upgrade", Since: since}, false
+	paused.Cause = cause("paused", "Paused by ann: upgrade of the brokers.", "", "Resume when the reason is past.")
+	paused.Cause.Commands = []string{"cdc-outbox resume --reason '…'"}
+
+	stays := streaming()
+	stays.State, stays.Ready = relay.State{Name: relay.NeedsOperator, Since: since}, false
+	stays.Cause = cause("needs_operator", `Publication "orders" does not exist.`, `publication "orders"`,
+		"Create it.")
 
 	heard, old := 0.2, 3.0
 	polls := polled{
@@ -309,8 +325,16 @@ func states() map[string]struct {
 		},
 		"letters": {
 			letters, true, []string{
-				"2f1a", "bad headers, dead letter", "LSN 0/1", "(no id)", "too large, skipped",
+				"Event", "Reason", "Command", "2f1a", "bad headers, dead letter", "LSN 0/1", "(no id)",
+				"too large, skipped", "order.created",
 				"1 dead-lettered, 0 skipped", "cdc-outbox dead-letter show 2f1a",
+				"Rows could not be published", "cdc-outbox dead-letter list",
+			},
+		},
+		"paused": {paused, true, []string{"Paused", "Paused by ann", "cdc-outbox resume", "waits here"}},
+		"needs operator": {
+			stays, true, []string{
+				"Needs an operator", "Publication \"orders\" does not exist", "Create it.", "broken here",
 			},
 		},
 		"monitor": {

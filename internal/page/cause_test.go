@@ -46,7 +46,7 @@ func TestEachCauseHasAHeadlineAndAHop(t *testing.T) {
 		},
 		"relay": {
 			diagnose.BadRow, diagnose.NotStreaming, diagnose.Stopping, diagnose.LargeTransaction,
-			diagnose.CatchingUp, "a_code_of_tomorrow",
+			diagnose.CatchingUp, diagnose.Paused, "a_code_of_tomorrow",
 		},
 		"kafka": {
 			diagnose.BackPressure, diagnose.Unacknowledged, string(wire.BrokerUnreachable),

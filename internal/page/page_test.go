@@ -91,9 +91,9 @@ func TestThePageKeepsItsOwnPolicy(t *testing.T) {
 		require.False(t, strings.HasPrefix(m[1], "/"), "%s: a proxy may serve the page under a path", m[1])
 	}
 	for _, name := range []string{
-		"main.js", "cause.js", "relay.js", "slots.js", "slottable.js", "charts.js", "data.js", "dom.js",
-		"format.js", "headline.js", "path.js", "progress.js", "remedy.js", "spans.js", "spark.js",
-		"tabstate.js", "tiles.js",
+		"main.js", "alerts.js", "badrows.js", "cause.js", "relay.js", "slots.js", "slottable.js", "charts.js",
+		"data.js", "dom.js", "format.js", "headline.js", "path.js", "progress.js", "remedy.js", "spans.js", "spark.js",
+		"tabstate.js", "tiles.js", "topics.js",
 	} {
 		require.NotRegexp(t, `innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function`,
 			string(read1(t, name)), name)

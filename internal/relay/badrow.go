@@ -58,10 +58,11 @@ const (
 // BadRow is a row that was dead-lettered or skipped, for /status. It names the row and holds nothing of it.
 type BadRow struct {
 	EventID string    `json:"event_id"`
-	Action  Policy    `json:"action"`          // dead_letter or skip
-	Reason  string    `json:"reason"`          // one word of a closed list
-	Topic   string    `json:"topic,omitempty"` // the topic it was meant for, where it had a topic
-	LSN     string    `json:"lsn"`             // of its commit
+	Type    string    `json:"event_type,omitempty"` // where it is known
+	Action  Policy    `json:"action"`               // dead_letter or skip
+	Reason  string    `json:"reason"`               // one word of a closed list
+	Topic   string    `json:"topic,omitempty"`      // the topic it was meant for, where it had a topic
+	LSN     string    `json:"lsn"`                  // of its commit
 	At      time.Time `json:"at"`
 }
 
@@ -73,7 +74,7 @@ type BadRows struct {
 
 // Add keeps a row and drops the oldest one where there are enough.
 func (b *BadRows) Add(row BadRow) {
-	row.EventID, row.Topic = clipped(row.EventID), clipped(row.Topic)
+	row.EventID, row.Type, row.Topic = clipped(row.EventID), clipped(row.Type), clipped(row.Topic)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.rows) == keptBadRows {

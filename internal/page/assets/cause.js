@@ -23,7 +23,7 @@ export function relayHead(status, now, rate) {
   const critical = status.alerts.some((a) => a.level === 'critical');
   let tone = status.ready && fine.includes(cause.code) ? 'ok' : 'wait';
   if (state.name === 'standby' || state.name === 'draining') tone = 'rest';
-  if (state.name === 'halted' || state.name === 'stopped' || bad.includes(cause.code) || critical) tone = 'bad';
+  if (['halted', 'stopped', 'needs_operator'].includes(state.name) || bad.includes(cause.code) || critical) tone = 'bad';
   const since = cause.since ?? (waits ? null : state.since);
   const others = status.waits_for.filter((w) => w.object !== cause.object || w.kind !== cause.code);
   const halted = status.halted;
@@ -101,25 +101,4 @@ function since(at, now) {
   if (!at) return '';
   const date = new Date(at);
   return `since ${clock(date)}, ${span(now - date / 1000)}`;
-}
-
-export function showAlerts(alerts, now) {
-  show(byId('alerts-none'), alerts.length === 0);
-  byId('alerts-part').classList.toggle('none-fires', alerts.length === 0);
-  list(byId('alerts'), alerts, (a) => `${a.alert} ${a.slot ?? ''}`,
-    (a) => {
-      const link = make('a', '', 'Runbook');
-      link.href = a.runbook;
-      link.rel = 'noopener noreferrer';
-      attr(link, 'aria-label', `Runbook for ${a.alert}`);
-      return make('li', 'card', make('span', 'pill'), make('p', 'what'), make('p', 'when'), link);
-    },
-    (el, a) => {
-      const [pill, what, when, link] = el.children;
-      attr(link, 'href', a.runbook); // a setting of the process may change over a restart
-      attr(el, 'data-tone', a.level === 'critical' ? 'bad' : 'wait');
-      text(pill, a.level === 'critical' ? 'Critical' : 'Warning');
-      text(what, a.sentence);
-      text(when, [a.alert, a.slot && `slot ${a.slot}`, since(a.since, now)].filter(Boolean).join(' · '));
-    });
 }

@@ -37,6 +37,8 @@ const of = {
   physical_standbys: () => 'A transaction waits for the standbys',
   stream_breaks: () => 'The stream from Postgres breaks again and again',
   catching_up: () => 'Reading a backlog',
+  paused: (c) => `Paused by ${words(first(c.sentence, /by ([^:]*):/, 'an operator')).slice(0, 4).join(' ')}`,
+  needs_operator: (c) => (raw.test(c.sentence) && /refused|password|timeout/i.test(c.sentence) ? refusal(c, /broker|kafka/i.test(c.sentence) ? 'Kafka' : 'Postgres') : ''),
 };
 
 // headline derives from the code where the code is known; otherwise it is the sentence's first clause.

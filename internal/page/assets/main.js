@@ -1,6 +1,7 @@
 // Asks the process once a second while the page is visible, and says loudly when it does not answer.
 
-import { relayHead, showAlerts, showHead, slotsHead } from './cause.js';
+import { showAlerts } from './alerts.js';
+import { relayHead, showHead, slotsHead } from './cause.js';
 import { Source } from './data.js';
 import { byId, show, text } from './dom.js';
 import { clock, span } from './format.js';
@@ -55,7 +56,7 @@ function update(answer) {
   if (status.source === 'polling') asStreamed(status);
   const head = status.state ? relayHead(status, now, source.relay.mean('rate', 10)) : slotsHead(status, now);
   showHead(head);
-  showAlerts(status.alerts ?? [], now);
+  showAlerts(status, now);
   if (status.state) {
     relay ??= new Relay(status.source === 'polling');
     show(byId('relay-charts'), true);

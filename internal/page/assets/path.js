@@ -9,10 +9,19 @@ const waitsAt = {
   kafka: ['broker_unreachable', 'topic_missing', 'not_authorized', 'no_leader', 'unacknowledged', 'back_pressure'],
 };
 
+// needs is where an error that needs an operator occurred, by what it is about.
+function needs({ object = '', sentence = '' }) {
+  const about = object || sentence;
+  if (/^(replication )?slot\b/i.test(about)) return 'slot';
+  if (/^(postgres|publication|server|role|table|database)\b/i.test(about)) return 'postgres';
+  return /^(kafka|brokers?|topics?|partition|producer)\b/i.test(about) ? 'kafka' : 'relay';
+}
+
 // brokenHop is one of postgres, slot, relay and kafka, or '' where nothing waits.
 export function brokenHop(cause) {
   if (['idle', 'streaming'].includes(cause.code)) return '';
   const known = Object.keys(waitsAt).find((hop) => waitsAt[hop].includes(cause.code));
+  if (cause.code === 'needs_operator') return needs(cause);
   return known ?? (/^(broker|topic|partition|kafka)\b/.test(cause.object ?? '') ? 'kafka' : 'relay');
 }
 

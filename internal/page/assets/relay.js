@@ -1,10 +1,11 @@
 // The connector: its charts, and what it says of itself.
 
+import { showBadRows } from './badrows.js';
 import { Chart } from './charts.js';
-import { byId, list, make, show, terms, text } from './dom.js';
-import { bytes, clock, count, percent, rate, seconds, span } from './format.js';
-import { copied, quoted } from './remedy.js';
+import { byId, show, terms, text } from './dom.js';
+import { bytes, clock, count, percent, rate, seconds } from './format.js';
 import { SlotCard, reader } from './slots.js';
+import { showTopics } from './topics.js';
 
 export class Relay {
   constructor(polling) {
@@ -113,29 +114,8 @@ export class Relay {
       ['Bad rows', (c.dead_lettered > 0 || c.skipped > 0) && `${count(c.dead_lettered)} dead-lettered, ${count(c.skipped)} skipped`],
       ['Passed over', (c.repeated > 0 || c.covered > 0) && `${count(c.repeated + c.covered)} that Kafka had already`],
     ]);
-    const topics = status.topics ?? [];
-    const most = topics[0]?.published ?? 1;
-    text(byId('topics-note'), topics.length ? 'Events acknowledged since the process started.' : 'Nothing has been published since the process started.');
-    list(byId('topics'), topics, (t) => t.topic,
-      () => make('li', '', make('span', 'name mono'), make('span', 'count'), make('div', 'meter', make('div', 'bar'))),
-      (el, t) => {
-        const [name, n, meter] = el.children;
-        text(name, t.topic);
-        text(n, count(t.published));
-        meter.firstElementChild.style.width = (100 * t.published) / most + '%';
-      });
-    const rows = status.set_aside ?? [];
-    text(byId('bad-rows-note'), !status.set_aside ? `${count(c.dead_lettered)} dead-lettered and ${count(c.skipped)} skipped since the process started. cdc-outbox dead-letter list has them.` : rows.length
-      ? 'The latest, by event id. cdc-outbox dead-letter list has them all, and corrects and publishes them.'
-      : 'None since the process started.');
-    list(byId('bad-rows'), rows, (r) => [r.event_id, r.lsn, r.at].join(' '),
-      (r) => make('li', '', make('span', 'id mono', r.event_id || '(no id)'), make('span', 'why', r.reason.replaceAll('_', ' ') + (r.action === 'skip' ? ', skipped' : ', dead letter')),
-        make('span', 'topic mono', r.topic || `LSN ${r.lsn}`), make('span', 'when'),
-        make('p', 'commands', ...(r.event_id && r.action !== 'skip' ? copied(make('code', 'mono', `cdc-outbox dead-letter show ${quoted(r.event_id)}`)) : []))),
-      (el, r) => {
-        const at = new Date(r.at);
-        text(el.querySelector('.when'), `${clock(at)}, ${span(now - at / 1000)} ago`);
-      });
+    showTopics(status.topics ?? [], now);
+    showBadRows(status, now);
     show(byId('lists'), true);
   }
 }

@@ -116,7 +116,7 @@ func (h *Handler) Skip(row Row) {
 		h.Logger.Error("skipped an outbox row that cannot be published, as an operator decided", row.Fields()...)
 	}
 	h.skipped.Add(1)
-	h.note(row, relay.Skip)
+	h.note(row, relay.Skip, "")
 }
 
 // SkipUnnamed is for a row that has no place in the stream and so cannot be shown.
@@ -126,7 +126,7 @@ func (h *Handler) SkipUnnamed() { h.skipped.Add(1) }
 func (h *Handler) Sent(row Row, letter *router.Record) {
 	h.deadLettered.Add(1)
 	h.Metrics.DeadLettered(string(row.Reason))
-	h.note(row, relay.DeadLetter)
+	h.note(row, relay.DeadLetter, deadletter.EventType(letter.Headers))
 	fields := append(row.Fields(), zap.String(logkey.Topic, letter.Topic))
 	if row.Decided == "" {
 		h.Logger.Error("sent an outbox row that cannot be published to the dead-letter topic, as router.on_bad_row "+
@@ -137,9 +137,9 @@ func (h *Handler) Sent(row Row, letter *router.Record) {
 	}
 }
 
-func (h *Handler) note(row Row, action relay.Policy) {
+func (h *Handler) note(row Row, action relay.Policy, eventType string) {
 	h.latest.Add(relay.BadRow{
-		EventID: row.EventID, Action: action, Reason: string(row.Reason), Topic: row.Topic, LSN: row.LSN,
-		At: time.Now().UTC(),
+		EventID: row.EventID, Type: eventType, Action: action, Reason: string(row.Reason), Topic: row.Topic,
+		LSN: row.LSN, At: time.Now().UTC(),
 	})
 }

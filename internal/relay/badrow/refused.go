@@ -36,7 +36,7 @@ func (h *Handler) Refused(r kafka.Refusal, rec *router.Record, letter *deadlette
 		return h.hold(r, letter, lsn)
 	}
 	h.Failed(row)
-	h.note(row, policy)
+	h.note(row, policy, deadletter.EventType(rec.Headers))
 	fields := refusalFields(r, letter, lsn)
 	if policy == relay.Skip {
 		h.Logger.Error("skipped an event that Kafka refuses, as router.on_bad_row says", fields...)
