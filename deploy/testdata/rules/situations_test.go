@@ -60,7 +60,7 @@ var fires = map[string]map[string]firing{
 
 // synthetic are the rules that no recorded situation raises; TestFiring has series for them. Before
 // CDCOutboxEventsFailed, the process reports its own alerts; the others are about applications with package inbox.
-var synthetic = regexp.MustCompile(`^CDCOutbox(EventsFailed|Inbox\w+)$`)
+var synthetic = regexp.MustCompile(`^CDCOutbox(EventsFailed|Inbox\w+|Consumer\w+)$`)
 
 var (
 	severity = regexp.MustCompile(`\bseverity="(\w+)"`)
