@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
@@ -224,4 +225,56 @@ func TestKillsWhileRowsArePassed(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestARowThatABrokerRefusesIsPassed: the topic's limit was lowered after it was asked for, so the row has been read
+// and sent already. It is passed as any other row.
+func TestARowThatABrokerRefusesIsPassed(t *testing.T) {
+	for _, delivery := range []string{"at_least_once", "exactly_once"} {
+		t.Run(delivery, func(t *testing.T) {
+			b := newBed(t, testkit.Postgres(t), "orders.events", "cdc-outbox.dead-letter")
+			readCommitted(b)
+			require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
+			r := start(t, b.env, "--delivery="+delivery)
+			r.awaitReady(http.StatusOK)
+			b.db.Exec(t, insertOneOrder)
+			b.records("orders.events", 1)
+			limit := "1000"
+			_, err := b.kafka.Admin().AlterTopicConfigs(t.Context(),
+				[]kadm.AlterConfig{{Name: "max.message.bytes", Value: &limit}}, "orders.events")
+			require.NoError(t, err)
+			b.db.Exec(t, `INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload)
+				SELECT 'orders', '1', 'created', jsonb_build_object('x', string_agg(md5(g::text), ''))
+				FROM generate_series(1, 200) g`)
+			b.db.Exec(t, insertOneOrder)
+			id := haltedID(b)
+			r.awaitAnswer("/status", "cdc-outbox row pass "+id)
+			require.Equal(t, 0, invoke(t, b.env, "row", "pass", id, "--reason", "r").code)
+			b.records("cdc-outbox.dead-letter", 1)
+			b.records("orders.events", 2)
+			r.awaitReady(http.StatusOK)
+			require.Equal(t, 0, r.stop(syscall.SIGTERM))
+			letters := b.records("cdc-outbox.dead-letter", 1)
+			require.Len(t, letters, 1)
+			require.Equal(t, id, header(letters[0], "id"))
+			require.Len(t, b.records("orders.events", 2), 2)
+		})
+	}
+}
+
+// TestAnUpdateCannotBePassed: it is not a row; the command says so and names the way.
+func TestAnUpdateCannotBePassed(t *testing.T) {
+	b := newBed(t, testkit.Postgres(t), "orders.events")
+	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
+	b.db.Exec(t, "ALTER PUBLICATION "+b.db.Publication+" SET (publish = 'insert, update')")
+	r := start(t, b.env, "--postgres-on-change=halt")
+	r.awaitReady(http.StatusOK)
+	b.db.Exec(t, insertOneOrder)
+	b.db.Exec(t, "UPDATE outbox SET event_type = 'changed'")
+	id := haltedID(b)
+	refused := invoke(t, b.env, "row", "pass", id, "--skip", "--reason", "r")
+	require.Equal(t, 3, refused.code)
+	require.Contains(t, refused.stderr, "cannot be passed while it runs: UPDATE of public.outbox")
+	require.Contains(t, refused.stderr, "--postgres-on-change warn")
+	require.Contains(t, invoke(t, b.env, "row", "list").stdout, "UPDATE of public.outbox")
 }

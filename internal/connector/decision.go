@@ -16,6 +16,7 @@ import (
 // Decide hands over what an operator decided about the row at which the connector is halted. A decision about any other
 // row is dropped. It is safe for concurrent use, and may be called again and again.
 func (c *Connector) Decide(d relay.Decision) {
+	c.badRows.Decide(d) // where its record was refused; it may be read again all the same
 	select {
 	case <-c.decided: // an earlier one that the reader did not need
 	default:
@@ -41,11 +42,16 @@ func (c *Connector) Pause(p *relay.Pause) {
 	}
 }
 
-// Halted returns the row at which the connector is halted, and whether it holds the slot.
-func (c *Connector) Halted() (h *relay.HaltedRow, holds bool) {
+// Halted returns the row at which the connector is halted, the rows whose records Kafka refuses, and whether it holds
+// the slot.
+func (c *Connector) Halted() (all []*relay.HaltedRow, holds bool) {
+	all = c.badRows.Held(c.producer.Trouble())
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.halted, c.stream != nil
+	if c.halted != nil {
+		all = append(all, c.halted)
+	}
+	return all, c.stream != nil
 }
 
 // WaitsForSlot reports whether another instance holds the slot.

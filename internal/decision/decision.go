@@ -52,6 +52,9 @@ func (d *Decision) Relayed() relay.Decision {
 // Line describes the decision on one line.
 func (d *Decision) Line() string {
 	at := d.At.UTC().Format(time.RFC3339)
+	if d.Kind == Halted && d.Position == "" {
+		return fmt.Sprintf("%s  waits, and cannot be passed while it runs: %s", at, d.Reason)
+	}
 	if d.Kind == Halted {
 		return fmt.Sprintf("%s  halted at event %s, position %s: %s", at, d.EventID, d.Position, d.Reason)
 	}

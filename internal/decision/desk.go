@@ -61,7 +61,10 @@ func find(rows []Decision, row string) (Decision, error) {
 		if d.Kind != Halted {
 			continue
 		}
-		if d.EventID == row && row != "" || d.Position == row {
+		if row != "" && (d.EventID == row || d.Position == row) {
+			if d.Position == "" {
+				return Decision{}, notPassable(d)
+			}
 			return d, nil
 		}
 		at = append(at, d)
@@ -71,8 +74,22 @@ func find(rows []Decision, row string) (Decision, error) {
 		refused.Err = errors.New("the relay is not halted at any row, so there is nothing to decide")
 		return Decision{}, refused.With(fault.Do("See what the relay waits for.", "cdc-outbox status --why"))
 	}
+	if at[0].Position == "" {
+		return Decision{}, notPassable(at[0])
+	}
 	refused.Err = fmt.Errorf("the relay is halted at another row: event %s, position %s", at[0].EventID, at[0].Position)
 	return Decision{}, refused.With(relay.PassRemedy(at[0].EventID, at[0].Position))
+}
+
+// notPassable is about what is not a row of the outbox, or what cannot be distinguished from other rows.
+func notPassable(d Decision) error {
+	return &fault.Error{
+		Kind: fault.Operator, Object: fmt.Sprintf("event %q", d.EventID),
+		Err: fmt.Errorf("the relay waits at something that cannot be passed while it runs: %s", d.Reason),
+		Next: "An UPDATE or a TRUNCATE is not an event: restart with --postgres-on-change warn. A row without a " +
+			"position of its own, which Kafka refuses: raise the topic's limit, or restart with " +
+			"--router-bad-rows-too-large dead_letter.",
+	}
 }
 
 // Switch pauses or resumes. It refuses what is so already.

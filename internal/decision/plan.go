@@ -55,20 +55,20 @@ func (v *View) halted(d *Decision) bool {
 
 // halts lists the halted rows, closes what is over, and applies the decisions.
 func (s *Steps) halts(rows []Decision, v View) {
-	listed := map[string]bool{}
+	listed := map[[2]string]bool{}
 	for i := range rows {
 		d := &rows[i]
 		here := v.halted(d)
 		switch {
 		case d.ClosedAt != nil:
-		case d.Kind == Halted && here && !listed[d.Position]:
-			listed[d.Position] = true
+		case d.Kind == Halted && here && !listed[[2]string{d.Position, d.EventID}]:
+			listed[[2]string{d.Position, d.EventID}] = true
 		case d.Kind == Halted, d.Kind == Pass && !here && passed(d.Position, v.Confirmed):
 			s.Close = append(s.Close, d.ID)
 		}
 	}
 	for _, h := range v.Halted {
-		if !listed[h.Position] {
+		if !listed[[2]string{h.Position, h.EventID}] {
 			s.Insert = append(s.Insert, h)
 		}
 		s.applies(rows, h)

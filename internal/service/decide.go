@@ -22,10 +22,13 @@ func (s *walService) decisions(c *connector.Connector) *decision.Watch {
 		Table: desk.Table, DSN: desk.DSN, Logger: s.Logger,
 		Process: fmt.Sprintf("pid %d on %s", s.last.who.PID, s.last.who.Host),
 		Relay: decision.Relay{Decide: c.Decide, Pause: c.Pause, View: func() decision.View {
-			h, holds := c.Halted()
+			halted, holds := c.Halted()
 			v := decision.View{Holds: holds, Waits: c.WaitsForSlot(), Confirmed: c.Confirmed()}
-			if h != nil && h.Passable() {
-				v.Halted = []*relay.HaltedRow{h}
+			for _, h := range halted {
+				if !h.Passable() { // it is listed, and refused, without a position
+					h = &relay.HaltedRow{EventID: h.EventID, Message: h.Message}
+				}
+				v.Halted = append(v.Halted, h)
 			}
 			return v
 		}},

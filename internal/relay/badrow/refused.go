@@ -8,7 +8,6 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
-	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/router"
@@ -17,7 +16,9 @@ import (
 // heldRecord is a record that Kafka refused after it was taken, and that waits.
 type heldRecord struct {
 	id, lsn      string
+	position     string // of the row of the log; empty: not known, or it is a letter
 	bytes, limit int
+	decided      *relay.Decision // what an operator decided about it
 }
 
 // Refused applies the policy to a record that a broker refuses after it was taken: the topic's limit was not known, or
@@ -28,31 +29,41 @@ func (h *Handler) Refused(r kafka.Refusal, rec *router.Record, letter *deadlette
 		if smaller, ok := deadletter.Shrink(rec); ok {
 			return kafka.Resolution{Action: kafka.Replace, Record: smaller}
 		}
-		return h.hold(r, letter, lsn)
+		return h.hold(r, letter, heldRecord{lsn: lsn})
 	}
-	row := Row{EventID: deadletter.EventID(rec.Headers), Reason: router.Reason(r.Reason), Topic: r.Topic, LSN: lsn}
+	row := Row{
+		EventID: relay.Storable(deadletter.EventID(rec.Headers)), Reason: router.Reason(r.Reason), Topic: r.Topic,
+		LSN: lsn, Position: []byte(rowOfLog(letter.Position)),
+	}
 	policy := h.Policies.For(row.Reason)
+	by := "router.on_bad_row says"
 	if policy == relay.Halt {
-		return h.hold(r, letter, lsn)
+		d, ok := h.decision(partitionOf(r), row)
+		if !ok {
+			return h.hold(r, letter, heldRecord{lsn: lsn, position: string(row.Position)})
+		}
+		policy, by = d.Action, "an operator decided" // it has failed, and was counted, when it was held
+	} else {
+		h.Failed(row)
 	}
-	h.Failed(row)
 	h.note(row, policy, deadletter.EventType(rec.Headers))
 	fields := refusalFields(r, letter, lsn)
 	if policy == relay.Skip {
-		h.Logger.Error("skipped an event that Kafka refuses, as router.on_bad_row says", fields...)
+		h.Logger.Error("skipped an event that Kafka refuses", append(fields, zap.String(logkey.Cause, by))...)
 		h.skipped.Add(1)
 		return kafka.Resolution{Action: kafka.Drop}
 	}
-	h.Logger.Error("sent an event that Kafka refuses to the dead-letter topic, as router.on_bad_row says", fields...)
+	h.Logger.Error("sent an event that Kafka refuses to the dead-letter topic", append(fields,
+		zap.String(logkey.Cause, by))...)
 	h.deadLettered.Add(1)
 	h.Metrics.DeadLettered(r.Reason)
 	return kafka.Resolution{Action: kafka.Replace, Record: h.Letters.Letter(letter, time.Now())}
 }
 
 // hold makes the partition wait. The log names the event at which it waits, once.
-func (h *Handler) hold(r kafka.Refusal, letter *deadletter.Case, lsn string) kafka.Resolution {
-	record := heldRecord{id: deadletter.EventID(r.Headers), lsn: lsn, bytes: r.Bytes, limit: r.Limit}
-	object := fmt.Sprintf("partition %s/%d", r.Topic, r.Partition)
+func (h *Handler) hold(r kafka.Refusal, letter *deadletter.Case, record heldRecord) kafka.Resolution {
+	record.id, record.bytes, record.limit = relay.Storable(deadletter.EventID(r.Headers)), r.Bytes, r.Limit
+	object := partitionOf(r)
 	h.mu.Lock()
 	if h.held == nil {
 		h.held = map[string]heldRecord{}
@@ -63,10 +74,13 @@ func (h *Handler) hold(r kafka.Refusal, letter *deadletter.Case, lsn string) kaf
 	if was.id != record.id || was.lsn != record.lsn {
 		h.Metrics.Failed(r.Topic, r.Reason)
 		h.Logger.Error("Kafka refuses an event; nothing of its partition is published until Kafka takes the event",
-			refusalFields(r, letter, lsn)...)
+			refusalFields(r, letter, record.lsn)...)
 	}
 	return kafka.Resolution{Action: kafka.Hold}
 }
+
+// partitionOf is what the producer calls the partition.
+func partitionOf(r kafka.Refusal) string { return fmt.Sprintf("partition %s/%d", r.Topic, r.Partition) }
 
 func refusalFields(r kafka.Refusal, letter *deadletter.Case, lsn string) []zap.Field {
 	fields := []zap.Field{
@@ -86,8 +100,9 @@ func (h *Handler) Name(all []kafka.Trouble) []kafka.Trouble {
 	defer h.mu.Unlock()
 	for i := range all {
 		t := &all[i]
-		if r, ok := h.held[t.Object]; ok && (t.Kind == wire.RecordTooLarge || t.Kind == wire.Rejected) {
+		if r, ok := h.held[t.Object]; ok && refusal(t) {
 			t.Sentence += " It is " + r.String() + "."
+			r.offer(t)
 		}
 	}
 	return all
