@@ -58,8 +58,10 @@ func TestFiftySlotsFitOnALaptop(t *testing.T) {
 			`.querySelector('[data-label="' + l + '"]').textContent)`))
 	require.Equal(t, "4 min", tab.Text(`[data-label="Time left"]`))
 	for _, look := range []browser.Look{
-		{Width: 1440, Height: 900}, {Width: 1440, Height: 900, Dark: true},
-		{Width: 360, Height: 740, Phone: true}, {Width: 360, Height: 740, Phone: true, Dark: true},
+		{Width: 1440, Height: 900},
+		{Width: 1440, Height: 900, Dark: true},
+		{Width: 360, Height: 740, Phone: true},
+		{Width: 360, Height: 740, Phone: true, Dark: true},
 	} {
 		tab.Show(look)
 		require.Empty(t, browser.Eval[[]string](tab, audit), "%+v", look)
