@@ -97,11 +97,8 @@ func Look(ctx context.Context, c *config.Loaded) (st Status, source string, err 
 	case err != nil:
 		return withSlot(con, nil, err), source, postgres.QueryFault("postgres", err)
 	case len(slots) == 0:
-		return withSlot(con, nil, nil), source, &fault.Error{
-			Kind: fault.Operator, Object: object, Err: errors.New("it does not exist"),
-			Next:     "If it existed before, see what its loss means. Then create it.",
-			Commands: []string{"cdc-outbox check", "cdc-outbox setup"},
-		}
+		st, err := noSlot(con, near(ctx, c))
+		return st, source, err
 	case slots[0].WALStatus == slotmonitor.WALLost:
 		err = (&fault.Error{
 			Kind: fault.Operator, Object: object, Err: errors.New("it is lost"),

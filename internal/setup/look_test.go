@@ -3,6 +3,7 @@ package setup
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -40,4 +41,19 @@ func TestRecreateMakesThePublication(t *testing.T) {
 	_, err := RecreateSlot(t.Context(), db.DSN, db.cfg)
 	require.NoError(t, err)
 	require.NoError(t, preflight.FirstFailure(Preflight(t.Context(), db.DSN, db.cfg)))
+}
+
+// TestAMistypedSlotIsGuessedByCheck: a slot of a similar name is likelier meant than a new one.
+func TestAMistypedSlotIsGuessedByCheck(t *testing.T) {
+	db := newAdminDB(t, setupTableDDL)
+	require.NoError(t, db.ensure(t, true))
+	meant := db.cfg.Slot
+	db.cfg.Slot += "x"
+	for _, f := range Preflight(t.Context(), db.DSN, db.cfg) {
+		if slices.Contains(f.Commands, "cdc-outbox check --postgres-slot "+meant) {
+			require.Equal(t, preflight.Warn, f.Level)
+			return
+		}
+	}
+	require.Fail(t, "no finding names the slot that exists")
 }

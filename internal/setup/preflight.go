@@ -34,6 +34,11 @@ func Preflight(ctx context.Context, dsn string, cfg Config) []preflight.Finding 
 			return postgres.QueryFault("open transactions", err)
 		}
 		s.peek(ctx, cfg, &st)
+		if !st.Slot.Exists {
+			if st.Others, err = slotNames(ctx, s.Conn); err != nil {
+				return postgres.QueryFault("slots", err)
+			}
+		}
 		before := lookupWritten(ctx, s.Conn, cfg.Tables)
 		if st.Server.SlotWALKeepMB >= 0 && !st.Server.InRecovery {
 			st.WAL = lookupRate(ctx, s.Conn) // which takes a while, so rows may be written
@@ -88,6 +93,7 @@ func preflightFindings(cfg Config, st state, open []openTransaction, reader stri
 	out = append(out, checkServer(cfg, st)...)
 	out = append(out, checkHotStandby(cfg, st)...)
 	if !st.Slot.Exists {
+		out = append(out, checkMistyped(cfg, st)...)
 		out = append(out, checkSlotRoom(st)...)
 	}
 	out = append(out, checkSenderRoom(st)...)

@@ -96,8 +96,7 @@ func reportSlot(ctx context.Context, servers servers, cfg Config) (SlotReport, e
 	s := st.Slot
 	r.info, r.Exists, r.ServerVersion, r.InRecovery = s, s.Exists, st.Server.VersionText, st.Server.InRecovery
 	if !s.Exists {
-		err := conn.QueryRow(ctx, `SELECT array(SELECT slot_name::text FROM pg_catalog.pg_replication_slots
-			WHERE slot_type = 'logical' AND database = current_database() ORDER BY slot_name)`).Scan(&r.others)
+		r.others, err = slotNames(ctx, conn)
 		if err != nil {
 			return r, postgres.QueryFault("slots", err)
 		}
@@ -185,8 +184,7 @@ func (r *SlotReport) judge(cfg Config, st state) string {
 func (r *SlotReport) missing(cfg Config) error {
 	e := &fault.Error{Kind: fault.Operator, Object: cfg.SlotSubject(), Err: errors.New("it does not exist")}
 	if near := nearest.Name(cfg.Slot, r.others); near != "" {
-		return e.With(fault.Do(fmt.Sprintf("Did you mean %s? Then set postgres.slot.", near),
-			"cdc-outbox slot --postgres-slot "+near))
+		return e.With(DidYouMean("slot", near))
 	}
 	return e.With(fault.Do("See what its loss means.", "cdc-outbox check"))
 }

@@ -29,7 +29,8 @@ type state struct {
 	Publication postgres.Publication
 	Filters     map[identifier.Table]filterSet // of the tables that the publication filters
 	Slot        postgres.Slot
-	Undecodable error // see servers.peek; read for check and slot only
+	Others      []string // the database's slots; read for check only, where Slot does not exist
+	Undecodable error    // see servers.peek; read for check and slot only
 	Tables      []postgres.OutboxTable
 	Checkpoint  checkpointInfo
 	Decisions   decisionsInfo

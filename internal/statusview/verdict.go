@@ -36,9 +36,12 @@ func Verdict(st *service.Status, s console.Style) string {
 	return s.Paint(tint, sign) + " " + fault.Printable(strings.Join(parts, " · "))
 }
 
-// troubled reports whether the cause is something that the connector waits for. It is ready for a while longer:
-// http.stall decides, not the first second of an outage.
+// troubled reports whether the cause is something that the connector or its slot waits for. It is ready for a while
+// longer: http.stall decides, not the first second of an outage.
 func troubled(st *service.Status) bool {
+	if st.Cause.Code == slotmonitor.CauseOpenTransaction {
+		return true
+	}
 	return slices.ContainsFunc(st.Waits, func(w fault.Wait) bool { return w.Kind == st.Cause.Code })
 }
 

@@ -61,6 +61,12 @@ func TestVerdict(t *testing.T) {
 			},
 			"! streaming: The broker refuses connections",
 		},
+		"an open transaction": {
+			service.Status{
+				Status: in(relay.Streaming, true),
+				Cause:  alert.Cause{Code: slotmonitor.CauseOpenTransaction, Sentence: "Held back by pid 7."},
+			}, "! streaming: Held back by pid 7",
+		},
 		"an error of another program": {
 			service.Status{
 				Status: in(relay.Starting, false),

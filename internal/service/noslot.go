@@ -1,0 +1,54 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/config"
+	"github.com/cdc-outbox/cdc-outbox/internal/connector"
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/nearest"
+	"github.com/cdc-outbox/cdc-outbox/internal/setup"
+	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
+	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
+)
+
+// near returns the slot of the server whose name was probably meant, empty where none is similar.
+func near(ctx context.Context, c *config.Loaded) string {
+	all := wiring.Monitor(c)
+	all.Only = nil
+	slots, err := slotmonitor.Look(ctx, all)
+	if err != nil {
+		return ""
+	}
+	var names []string
+	for i := range slots {
+		names = append(names, slots[i].Name)
+	}
+	return nearest.Name(c.Postgres.Slot, names)
+}
+
+// noSlot is the status without a slot. A mistyped name is likelier than a slot that was dropped.
+func noSlot(con connector.Status, near string) (Status, error) {
+	st := withSlot(con, nil, nil)
+	err := &fault.Error{
+		Kind: fault.Operator, Object: fmt.Sprintf("slot %q", con.Slot), Err: errors.New("it does not exist"),
+		Next:     "If it existed before, see what its loss means. Then create it.",
+		Commands: []string{"cdc-outbox check", "cdc-outbox setup"},
+	}
+	if near == "" {
+		return st, err
+	}
+	meant := setup.DidYouMean("status", near)
+	err.Next, err.Commands = meant.Next, meant.Commands
+	for i := range st.Waits {
+		if st.Waits[i].Kind == waitSlotMissing {
+			st.Waits[i].Next, st.Waits[i].Commands = meant.Next, meant.Commands
+		}
+	}
+	if st.Cause.Code == waitSlotMissing {
+		st.Cause.Next, st.Cause.Commands = meant.Next, meant.Commands
+	}
+	return st, err
+}
