@@ -125,9 +125,9 @@ func noStream(st relay.Account, slot *slotmonitor.Slot, _ time.Time) (alert.Caus
 			return startFirst(slot.Cause), true
 		}
 		c.Code, c.Since = OtherConsumer, nil
-		c.Sentence = fmt.Sprintf("The slot is read by pid %d, and no connector answers here: %s.", slot.PID,
-			strings.TrimRight(st.State.Reason, "."))
-		c.Next, c.Commands = "Ask the connector that reads it, on its host.", []string{"cdc-outbox status"}
+		c.Sentence = otherReader(slot, strings.TrimRight(st.State.Reason, "."))
+		c.Next = "Ask the connector that reads it, on its host or at the address of its http.listen."
+		c.Commands = []string{"cdc-outbox status"}
 	case relay.WaitingForSlot:
 		c.Code, c.Sentence = Standby, Holder(st, slot)
 	case relay.Draining, relay.Stopped:
@@ -148,6 +148,20 @@ func noStream(st relay.Account, slot *slotmonitor.Slot, _ time.Time) (alert.Caus
 		return unreachable, away
 	}
 	return c, true
+}
+
+// otherReader says who reads the slot where no connector answers here, and why none does.
+func otherReader(slot *slotmonitor.Slot, why string) string {
+	r := slot.Reader
+	if r == nil || r.Application != "cdc-outbox/"+slot.Name {
+		return fmt.Sprintf("The slot is read by pid %d, and no connector answers here: %s.", slot.PID, why)
+	}
+	from := ""
+	if r.Client != "" {
+		from = " from " + r.Client
+	}
+	return fmt.Sprintf("A connector runs elsewhere: it reads the slot%s (pid %d, application %q). Here %s.", from,
+		slot.PID, r.Application, why)
 }
 
 // startFirst is for the connector's own slot without a reader. The monitor, which knows nothing of a slot's purpose,

@@ -134,6 +134,17 @@ func TestCause(t *testing.T) {
 			&slotmonitor.Slot{Active: true, PID: 8}, OtherConsumer, "pid 8", `slot "s"`,
 			time.Time{},
 		},
+		"a connector elsewhere": {
+			relay.Account{Slot: "s", State: relay.State{
+				Name: relay.NotRunning, Reason: "http.listen is off, so a running connector cannot be asked",
+			}},
+			&slotmonitor.Slot{
+				Name: "s", Active: true, PID: 8,
+				Reader: &slotmonitor.Reader{Application: "cdc-outbox/s", Client: "10.0.0.7"},
+			}, OtherConsumer, `A connector runs elsewhere: it reads the slot from 10.0.0.7 (pid 8, application ` +
+				`"cdc-outbox/s"). Here http.listen is off`, `slot "s"`,
+			time.Time{},
+		},
 		"neither answers": {
 			relay.Account{
 				State: relay.State{Name: relay.NotRunning},
