@@ -98,7 +98,7 @@ func (s *stage) tools() {
 	require.NoError(s, os.WriteFile(filepath.Join(s.bin, "kafka-topics.sh"), []byte(script), 0o755))
 }
 
-// calmed waits until a new row has gone out and nothing is wrong.
+// calmed waits until a new row is published and nothing is wrong.
 func (s *stage) calmed(limit time.Duration) {
 	s.Helper()
 	s.insert(s.kind, 1)
@@ -163,7 +163,7 @@ func (s *stage) play(t *testing.T, b *breakage, table *viewTable) (works bool) {
 	b.ran = true
 	defer func() { s.T = outer }()
 	s.calmed(30 * time.Second)
-	s.db.Exec(t, "DELETE FROM outbox") // a row that an earlier fault left is no matter of this one's repair
+	s.db.Exec(t, "DELETE FROM outbox") // the repair of this fault must not meet rows of an earlier one
 	s.hook.mu.Lock()
 	w := &watch{stage: s, fault: b, log: len(s.p.Log()), hooks: len(s.hook.bodies), sights: map[string]*sight{}}
 	s.hook.mu.Unlock()

@@ -147,7 +147,7 @@ func (w *watch) lookInside() {
 	}
 }
 
-// both looks one after the other: each of the two commands may hold the slot for a moment.
+// both runs one after the other: each of the two commands may hold the slot for a moment.
 func both(first, second func()) func() {
 	return func() {
 		first()
