@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/user"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -29,16 +30,16 @@ func (d Desk) List(ctx context.Context) (all []Decision, err error) {
 	return all, err
 }
 
-// Pass decides about the halted row that has this event id or position, and about no other. before is asked before
-// anything is written; it may refuse.
+// recordedWithin is how long a relay may take to put on record that it is halted at a row: its watch looks every
+// second.
+const recordedWithin = 3 * time.Second
+
+// Pass decides about the halted row that has this event id or position, and about no other. It waits until the relay
+// has put the row on record. before is asked before anything is written; it may refuse.
 func (d Desk) Pass(ctx context.Context, row string, action relay.Policy, reason string, before func() error,
 ) (made Decision, err error) {
 	err = d.with(ctx, func(conn *pgx.Conn) error {
-		rows, err := d.Table.open(ctx, conn, nil)
-		if err != nil {
-			return err
-		}
-		halted, err := find(rows, row)
+		halted, err := d.await(ctx, conn, row)
 		if err != nil {
 			return err
 		}
@@ -53,6 +54,28 @@ func (d Desk) Pass(ctx context.Context, row string, action relay.Policy, reason 
 	})
 	return made, err
 }
+
+// await looks for the halted row until it is on record, or would be.
+func (d Desk) await(ctx context.Context, conn *pgx.Conn, row string) (Decision, error) {
+	for began := time.Now(); ; {
+		rows, err := d.Table.open(ctx, conn, nil)
+		if err != nil {
+			return Decision{}, err
+		}
+		halted, err := find(rows, row)
+		if !errors.Is(err, errElsewhere) || time.Since(began) > recordedWithin {
+			return halted, err
+		}
+		select {
+		case <-ctx.Done():
+			return Decision{}, ctx.Err()
+		case <-time.After(recordedWithin / 20):
+		}
+	}
+}
+
+// errElsewhere: the relay is not halted at the row, as far as is on record.
+var errElsewhere = errors.New("the relay is")
 
 // find returns the halted row that an operator means.
 func find(rows []Decision, row string) (Decision, error) {
@@ -71,13 +94,14 @@ func find(rows []Decision, row string) (Decision, error) {
 	}
 	refused := &fault.Error{Kind: fault.Operator, Object: fmt.Sprintf("event %q", row)}
 	if len(at) == 0 {
-		refused.Err = errors.New("the relay is not halted at any row, so there is nothing to decide")
+		refused.Err = fmt.Errorf("%w not halted at any row, so there is nothing to decide", errElsewhere)
 		return Decision{}, refused.With(fault.Do("See what the relay waits for.", "cdc-outbox status --why"))
 	}
 	if at[0].Position == "" {
 		return Decision{}, notPassable(at[0])
 	}
-	refused.Err = fmt.Errorf("the relay is halted at another row: event %s, position %s", at[0].EventID, at[0].Position)
+	refused.Err = fmt.Errorf("%w halted at another row: event %s, position %s", errElsewhere, at[0].EventID,
+		at[0].Position)
 	return Decision{}, refused.With(relay.PassRemedy(at[0].EventID, at[0].Position))
 }
 

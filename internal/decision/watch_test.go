@@ -185,6 +185,18 @@ func TestTwoDecisionsForARow(t *testing.T) {
 	require.ErrorContains(t, err, "not halted at any row", "it is over")
 }
 
+// TestPassWaitsForTheRecord: the page, the alert and the log know of a halted row before the table does, and the
+// command that they offer is pasted at once.
+func TestPassWaitsForTheRecord(t *testing.T) {
+	d := newDesk(t)
+	d.view.Halted = []*relay.HaltedRow{{Position: at100, EventID: "a"}}
+	recorded := make(chan error, 1)
+	time.AfterFunc(300*time.Millisecond, func() { recorded <- d.look() })
+	_, err := d.Pass(t.Context(), "a", relay.Skip, "r", func() error { return nil })
+	require.NoError(t, err)
+	require.NoError(t, <-recorded)
+}
+
 // TestWithoutTheRightToWriteNothingIsApplied: what cannot be put on record does not happen, but a pause does.
 func TestWithoutTheRightToWriteNothingIsApplied(t *testing.T) {
 	d := newDesk(t)

@@ -35,10 +35,10 @@ func (p *Producer) lose(cause wire.Verdict) {
 	poke(x.wake)
 }
 
-// renewAfter takes a new epoch between the transaction, which is committed, and the next one. A request of ours whose
-// answer was lost may still arrive. Under the same epoch the coordinator would take it for one about the next
+// renewAfter takes a new epoch between the live transaction, which is committed, and the next one. A request of ours
+// whose answer was lost may still arrive. Under the same epoch the coordinator would take it for one about the next
 // transaction: an EndTxn would commit the records that are there by then, without their position (KIP-890).
-func (p *Producer) renewAfter(t *transaction) {
+func (p *Producer) renewAfter() {
 	p.lose(wire.Verdict{Name: "an answer was lost"})
 	p.tx.recovery.ended = true
 }

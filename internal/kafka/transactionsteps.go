@@ -176,7 +176,7 @@ func (p *Producer) endTransaction(ctx context.Context) time.Duration {
 	ok, wait := p.judge("EndTxn", x.object(), res.(*endtxn.Response).ErrorCode)
 	switch {
 	case ok && t.doubtful:
-		p.renewAfter(t)
+		p.renewAfter()
 	case ok:
 		p.succeed()
 	}
