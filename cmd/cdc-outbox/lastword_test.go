@@ -60,7 +60,7 @@ func aStopIsOver(b *bed, slot, spoil, mend string) {
 			mu.Lock()
 			defer mu.Unlock()
 			return slices.Equal(want, told)
-		}, 10*time.Second, 20*time.Millisecond, "%v", told)
+		}, 10*time.Second, 20*time.Millisecond)
 	}
 	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
 	r := start(t, b.env, "--monitor-webhook="+hook.URL)

@@ -42,7 +42,7 @@ func TestVerdictTable(t *testing.T) {
 		},
 		"publication missing": {
 			func(_ *Config, st *state) { st.Publication = postgres.Publication{Name: "p"} },
-			`publication "p"`, "confirmed up to 16/10", "SELECT pg_drop_replication_slot('s');",
+			`publication "p"`, "confirmed up to 16/10", "cdc-outbox slot recreate --yes-lose-events",
 		},
 		"both missing": {
 			func(_ *Config, st *state) { st.Publication, st.Slot = postgres.Publication{}, postgres.Slot{} },

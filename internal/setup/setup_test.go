@@ -146,9 +146,10 @@ func TestEnsureNeverMakesTheMissingHalf(t *testing.T) {
 		before := db.slot(t).ConfirmedFlush
 		db.Exec(t, `DROP PUBLICATION `+identifier.Quote(db.Publication))
 		err := db.ensure(t, true)
-		requireOperator(t, err, "It no longer exists", before.String(), "pg_drop_replication_slot")
+		requireOperator(t, err, "It no longer exists", before.String(), "cdc-outbox slot recreate --yes-lose-events")
 		require.False(t, db.publication(t).Exists)
-		db.paste(t, err)
+		_, err = RecreateSlot(t.Context(), db.DSN, db.cfg) // what the command calls
+		require.NoError(t, err)
 		require.NoError(t, db.ensure(t, true))
 		require.Greater(t, db.slot(t).ConfirmedFlush, before)
 	})
