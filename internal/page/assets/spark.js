@@ -22,7 +22,8 @@ export class Spark {
   }
 }
 
-// pathOf draws the largest value of each bin of time, with a gap where nothing is known for three bins.
+// pathOf draws the largest value of each bin of time, with a gap where nothing is known for three bins, or for three
+// times as long as samples are usually apart.
 export function pathOf(times, values, now, fromZero = true, seconds = 900) {
   const first = Math.max(times.find((_, i) => values[i] !== null) ?? now, now - seconds);
   const long = Math.max(now - first, 60);
@@ -31,16 +32,18 @@ export function pathOf(times, values, now, fromZero = true, seconds = 900) {
     const bin = Math.min(bins - 1, Math.floor(((t - now + long) / long) * bins));
     if (bin >= 0 && values[i] !== null) most[bin] = Math.max(most[bin] ?? values[i], values[i]);
   });
+  const apart = times.slice(1).map((t, i) => t - times[i]).sort((a, b) => a - b);
+  const gap = Math.max(3, (3 * (apart[apart.length >> 1] ?? 0) * bins) / long);
   const known = most.filter((v) => v !== null);
   if (!known.length) return '';
   const low = fromZero ? 0 : Math.min(...known);
   const range = Math.max(...known) - low || 1;
   let d = '';
-  let last = -9;
+  let last = -Infinity;
   most.forEach((v, bin) => {
     if (v === null) return;
     const point = `${((bin + 0.5) / bins * width).toFixed(1)} ${(height - 1.5 - (v - low) / range * (height - 3)).toFixed(1)}`;
-    d += bin - last > 3 ? `M${point}h0.1` : `L${point}`;
+    d += bin - last > gap ? `M${point}h0.1` : `L${point}`;
     last = bin;
   });
   return d;
