@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/jackc/pglogrepl"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
 	"go.uber.org/zap"
@@ -80,7 +79,7 @@ func dial(ctx context.Context, cfg *Config, again bool) (*connection, error) {
 		return nil, cfg.dsnError(err, again)
 	}
 	// rather than pgconn's: what only pgx understands must not be sent to the server
-	parsed, err := pgx.ParseConfig(dsn)
+	parsed, err := postgres.ParseConfig(dsn)
 	if err != nil {
 		return nil, postgres.DSNFault()
 	}

@@ -28,6 +28,13 @@ func (c *Config) connectError(pc *pgconn.Config, err error, again bool) error {
 		}
 		return f
 	}
+	var source *fault.Error
+	if errors.As(err, &source) { // of the password
+		if again {
+			source.Kind = fault.Retry
+		}
+		return source
+	}
 	// pgconn's error holds the whole configuration, password included, so only its text goes on, and that without it.
 	cause := err
 	var dial *pgconn.ConnectError

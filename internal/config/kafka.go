@@ -1,9 +1,14 @@
 package config
 
+import "strings"
+
 // Kafka names the cluster that receives the records.
 type Kafka struct {
 	// Brokers to ask for the metadata of the cluster, as `host:port`.
 	Brokers []string `key:"brokers" default:"127.0.0.1:9092" example:"kafka-1:9092,kafka-2:9092"`
+
+	// Name that the connections carry in the brokers' logs and metrics, and that quotas of `client-id` apply to.
+	ClientID string `key:"client_id" default:"cdc-outbox" example:"cdc-outbox-shop"`
 
 	// Compression of record batches.
 	Compression string `key:"compression" default:"none" oneof:"none|gzip|snappy|lz4|zstd"`
@@ -33,23 +38,14 @@ type TLS struct {
 	// PEM file with the client's private key. It is read again for each connection.
 	Key string `key:"key" example:"/etc/kafka/client-key.pem"`
 
+	// Password of the private key, if the key is encrypted (PKCS #8, or the older PEM encryption of OpenSSL).
+	KeyPassword Secret `key:"key_password" example:"@/run/secrets/kafka-key-password"`
+
 	// Name that the certificates of the brokers must carry. Empty: the host of the connection.
 	ServerName string `key:"server_name"`
 
 	// Accept any certificate. Anyone on the network path can then read and change everything. For tests only.
 	InsecureSkipVerify bool `key:"insecure_skip_verify" default:"false"`
-}
-
-// SASL configures the authentication to Kafka.
-type SASL struct {
-	// SASL mechanism. Empty: no authentication.
-	Mechanism string `key:"mechanism" oneof:"|PLAIN|SCRAM-SHA-256|SCRAM-SHA-512"`
-
-	// User name for SASL.
-	Username Secret `key:"username" example:"cdc-outbox"`
-
-	// Password for SASL.
-	Password Secret `key:"password" example:"@/run/secrets/kafka-password"`
 }
 
 // Topics configures the creation of topics that do not exist.
@@ -81,9 +77,12 @@ func (l *loader) kafka(k *Kafka) {
 	for _, b := range k.Brokers {
 		l.address("kafka.brokers", b, false)
 	}
+	if k.ClientID == "" || strings.ContainsFunc(k.ClientID, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		l.fail("kafka.client_id", "a name", "is empty or has control characters")
+	}
 	l.topics(&k.Topics)
 	l.tls(&k.TLS)
-	l.sasl(&k.SASL)
+	l.sasl(k)
 }
 
 // tls refuses an incomplete configuration: with a certificate and without kafka.tls.enabled, everything would be sent
@@ -97,6 +96,7 @@ func (l *loader) tls(t *TLS) {
 			{"kafka.tls.ca", t.CA != ""},
 			{"kafka.tls.cert", t.Cert != ""},
 			{"kafka.tls.key", t.Key != ""},
+			{"kafka.tls.key_password", t.KeyPassword.IsSet()},
 			{"kafka.tls.server_name", t.ServerName != ""},
 			{"kafka.tls.insecure_skip_verify", t.InsecureSkipVerify},
 		} {
@@ -109,21 +109,10 @@ func (l *loader) tls(t *TLS) {
 	if (t.Cert == "") != (t.Key == "") {
 		l.fail("kafka.tls.cert", "", "kafka.tls.cert and kafka.tls.key belong together; one of them is empty")
 	}
+	if t.KeyPassword.IsSet() && t.Key == "" {
+		l.fail("kafka.tls.key_password", "", "is set while kafka.tls.key is empty")
+	}
 	if key, err := t.check(); err != nil {
 		l.fail(key, "a PEM file", "%s", err.Error())
-	}
-}
-
-func (l *loader) sasl(s *SASL) {
-	for _, part := range []struct {
-		key    string
-		secret Secret
-	}{{"kafka.sasl.username", s.Username}, {"kafka.sasl.password", s.Password}} {
-		switch {
-		case s.Mechanism != "" && !part.secret.IsSet():
-			l.fail(part.key, "", "is empty; kafka.sasl.mechanism %s needs it", s.Mechanism)
-		case s.Mechanism == "" && part.secret.IsSet():
-			l.fail(part.key, "", "is set while kafka.sasl.mechanism is empty; name the mechanism")
-		}
 	}
 }

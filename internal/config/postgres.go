@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
 
 var slotName = regexp.MustCompile(`^[a-z0-9_]{1,63}$`)
@@ -13,6 +14,18 @@ type Postgres struct {
 	// Connection string: a URL or `keyword=value` pairs, also with several hosts. The user needs the `REPLICATION`
 	// attribute. Empty: the `PG*` environment variables (`PGHOST`, `PGUSER`, `PGPASSWORD`, `PGSERVICE`, …) apply.
 	DSN Secret `key:"dsn" mask:"dsn" example:"postgres://cdc_outbox@db.internal:5432/shop?sslmode=verify-full"`
+
+	// Command that prints the password of a connection, for servers whose passwords are tokens that end after minutes
+	// (RDS IAM, Entra, Cloud SQL): a program and its arguments, without a shell. It is run for each connection that is
+	// opened, with `PGHOST`, `PGPORT`, `PGUSER` and `PGDATABASE` of that connection. The line that it prints is the
+	// password; what it writes to stderr is in the error if it fails. docs/authentication.md has examples.
+	PasswordCommand []string `key:"password_command" example:"/usr/local/bin/rds-token,--region,eu-central-1"`
+
+	// File with the password, in place of the command. It is read again for each connection that is opened.
+	PasswordFile string `key:"password_file" example:"/var/run/secrets/db-token"`
+
+	// How long `postgres.password_command` may take.
+	PasswordTimeout time.Duration `key:"password_timeout" default:"10s"`
 
 	// Name of the replication slot: up to 63 lower-case letters, digits and underscores. Each connector needs a
 	// slot of its own.
@@ -114,6 +127,7 @@ func (l *loader) postgres(p *Postgres) {
 	if p.Snapshot == "initial" && (!tables || len(p.Slot) > 43) {
 		l.fail("postgres.snapshot", "", "needs postgres.tables, and a slot whose name has at most 43 bytes")
 	}
+	l.password(p)
 	l.hotStandby(p)
 	l.waitForStandbys(p)
 	for i, prefix := range p.Messages {
@@ -124,6 +138,34 @@ func (l *loader) postgres(p *Postgres) {
 	for i, t := range p.Tables {
 		if slices.Contains(p.Tables[:i], t) {
 			l.fail("postgres.tables", "", "names %s twice", t)
+		}
+	}
+}
+
+// password refuses two sources of one password.
+func (l *loader) password(p *Postgres) {
+	const command, file = "postgres.password_command", "postgres.password_file"
+	l.atLeast("postgres.password_timeout", int64(p.PasswordTimeout), int64(100*time.Millisecond),
+		"a duration from 100ms")
+	source := ""
+	switch {
+	case len(p.PasswordCommand) > 0 && p.PasswordFile != "":
+		l.fail(file, "", "is set together with %s; a password comes from one of the two", command)
+		return
+	case len(p.PasswordCommand) > 0:
+		source = command
+		if p.PasswordCommand[0] == "" {
+			l.fail(command, "a program and its arguments", "names no program")
+		}
+	case p.PasswordFile != "":
+		source = file
+	default:
+		return
+	}
+	for key, secret := range map[string]Secret{"postgres.dsn": p.DSN, "postgres.primary_dsn": p.PrimaryDSN} {
+		dsn, err := secret.Read()
+		if shown := redactDSN(dsn); err == nil && strings.Contains(shown, masked) && shown != masked {
+			l.fail(key, "", "holds a password, and so does %s; take the password out of the connection string", source)
 		}
 	}
 }

@@ -95,6 +95,10 @@ func secretOf(c *Config, key string) Secret {
 		return c.Kafka.SASL.Username
 	case "kafka.sasl.password":
 		return c.Kafka.SASL.Password
+	case "kafka.sasl.oauth.client_secret":
+		return c.Kafka.SASL.OAuth.ClientSecret
+	case "kafka.tls.key_password":
+		return c.Kafka.TLS.KeyPassword
 	case "monitor.webhook":
 		return c.Monitor.Webhook
 	case "traces.headers":

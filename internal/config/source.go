@@ -17,30 +17,37 @@ const (
 // onlyWAL are the keys that have no meaning without a replication slot.
 var onlyWAL = []string{
 	"postgres.slot", "postgres.publication", "postgres.messages", "postgres.on_change",
-	"postgres.decisions",
 	"postgres.setup", "postgres.snapshot", "postgres.failover", "postgres.hot_standby", "postgres.primary_dsn",
 	"postgres.wait_for_standbys", "postgres.wait_for_standbys_count",
 	"monitor.warn_retained", "monitor.critical_retained", "monitor.wal_volume",
 }
 
+// reads reports whether a key has an effect with this source and this preset.
+func (c *Config) reads(key string) bool { return c.ofOtherSource(key) == "" && c.Router.reads(key) }
+
+// ofOtherSource says why a key has no effect with this source, empty where it has one.
+func (c *Config) ofOtherSource(key string) string {
+	polls := c.Source == SourcePolling
+	switch {
+	case !polls && strings.HasPrefix(key, "polling."):
+		return "has no effect while source is wal; set source to polling, or remove the key"
+	case polls && slices.Contains(onlyWAL, key):
+		return "belongs to source: wal, and source is polling; remove the key"
+	case polls && strings.HasPrefix(key, "traces."):
+		return "has no effect with source: polling, which creates no spans; remove the key"
+	}
+	return ""
+}
+
 // source refuses keys of the other source, because an operator who sets one expects an effect.
 func (l *loader) source(c *Config) {
-	if c.Source != SourcePolling {
-		for _, f := range fields() {
-			if strings.HasPrefix(f.Key, "polling.") && changed(f, c) {
-				l.fail(f.Key, "", "has no effect while source is wal; set source to polling, or remove the key")
-			}
-		}
-		return
-	}
 	for _, f := range fields() {
-		switch {
-		case !changed(f, c):
-		case slices.Contains(onlyWAL, f.Key):
-			l.fail(f.Key, "", "belongs to source: wal, and source is polling; remove the key")
-		case strings.HasPrefix(f.Key, "traces."):
-			l.fail(f.Key, "", "has no effect with source: polling, which creates no spans; remove the key")
+		if why := c.ofOtherSource(f.Key); why != "" && changed(f, c) {
+			l.fail(f.Key, "", "%s", why)
 		}
+	}
+	if c.Source != SourcePolling {
+		return
 	}
 	if c.Delivery == "exactly_once" {
 		l.fail("delivery", "at_least_once",

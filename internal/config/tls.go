@@ -3,9 +3,13 @@ package config
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"os"
+	"strings"
+
+	"github.com/youmark/pkcs8"
 )
 
 // Build returns the TLS configuration of the connections to Kafka, or nil if TLS is off. The client's certificate is
@@ -28,7 +32,7 @@ func (t TLS) Build() (*tls.Config, error) {
 	}
 	if t.Cert != "" {
 		cfg.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			pair, err := tls.LoadX509KeyPair(t.Cert, t.Key)
+			pair, _, err := t.pair()
 			return &pair, err
 		}
 	}
@@ -36,12 +40,12 @@ func (t TLS) Build() (*tls.Config, error) {
 }
 
 func readPool(path string) (*x509.CertPool, error) {
-	pem, err := os.ReadFile(path)
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
 	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(pem) {
+	if !pool.AppendCertsFromPEM(text) {
 		return nil, fmt.Errorf("%s holds no certificate", path)
 	}
 	return pool, nil
@@ -57,12 +61,68 @@ func (t TLS) check() (key string, err error) {
 	if t.Cert == "" || t.Key == "" {
 		return "", nil
 	}
-	if _, err := tls.LoadX509KeyPair(t.Cert, t.Key); err != nil {
-		var pe *os.PathError
-		if errors.As(err, &pe) && pe.Path == t.Key {
-			return "kafka.tls.key", err
-		}
-		return "kafka.tls.cert", err
+	_, key, err = t.pair()
+	return key, err
+}
+
+// pair reads the client's certificate and key. With an error it returns the key of the configuration that is wrong.
+func (t TLS) pair() (_ tls.Certificate, key string, err error) {
+	certificate, err := os.ReadFile(t.Cert)
+	if err != nil {
+		return tls.Certificate{}, "kafka.tls.cert", err
 	}
-	return "", nil
+	private, err := os.ReadFile(t.Key)
+	if err != nil {
+		return tls.Certificate{}, "kafka.tls.key", err
+	}
+	if private, key, err = t.decrypt(private); err != nil {
+		return tls.Certificate{}, key, fmt.Errorf("%s: %w", t.Key, err)
+	}
+	pair, err := tls.X509KeyPair(certificate, private)
+	if err != nil {
+		return tls.Certificate{}, "kafka.tls.cert", err
+	}
+	return pair, "", nil
+}
+
+// decrypt returns the PEM text of a private key without its encryption. A key that has none stays as it is, so that
+// encryption can be removed without a change of the configuration.
+func (t TLS) decrypt(text []byte) (_ []byte, key string, err error) {
+	const (
+		keyKey      = "kafka.tls.key"
+		passwordKey = "kafka.tls.key_password"
+		encrypted   = "ENCRYPTED PRIVATE KEY" // PKCS #8
+	)
+	var block *pem.Block
+	for rest := text; ; {
+		if block, rest = pem.Decode(rest); block == nil || strings.HasSuffix(block.Type, "PRIVATE KEY") {
+			break
+		}
+	}
+	//nolint:staticcheck // insecure as encryption, and still what older tools write
+	if block == nil || block.Type != encrypted && !x509.IsEncryptedPEMBlock(block) {
+		return text, "", nil
+	}
+	password, err := t.KeyPassword.Read()
+	switch {
+	case err != nil:
+		return nil, passwordKey, err
+	case password == "":
+		return nil, keyKey, errors.New("the private key is encrypted; set kafka.tls.key_password")
+	case block.Type == encrypted:
+		private, err := pkcs8.ParsePKCS8PrivateKey(block.Bytes, []byte(password))
+		if err != nil {
+			return nil, passwordKey, errors.New("the private key cannot be decrypted with this password")
+		}
+		der, err := x509.MarshalPKCS8PrivateKey(private)
+		if err != nil {
+			return nil, keyKey, err
+		}
+		return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), "", nil
+	}
+	der, err := x509.DecryptPEMBlock(block, []byte(password)) //nolint:staticcheck // as above
+	if err != nil {
+		return nil, passwordKey, errors.New("the private key cannot be decrypted with this password")
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: block.Type, Bytes: der}), "", nil
 }

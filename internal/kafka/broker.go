@@ -151,7 +151,7 @@ func (p *Producer) unreachable(ctx context.Context, b *broker, err error) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.reportDial(&b.trouble, "broker "+b.addr, err) != wire.BrokerUnreachable {
+	if !p.reportDial(&b.trouble, "broker "+b.addr, err).Passes() {
 		b.attempt = refusedAttempt
 	}
 	p.wantMetadata()

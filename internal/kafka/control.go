@@ -157,7 +157,7 @@ func (p *Producer) jobFailed(err error) {
 	c := &p.control
 	delay := p.cfg.pace.delay(c.failures)
 	c.failures++
-	if p.reportDial(&c.trouble, "brokers "+strings.Join(p.cfg.Brokers, ","), err) != wire.BrokerUnreachable {
+	if !p.reportDial(&c.trouble, "brokers "+strings.Join(p.cfg.Brokers, ","), err).Passes() {
 		c.failures = refusedAttempt
 	}
 	c.everything = true // maybe the answer to such a request was lost

@@ -31,10 +31,11 @@ type Producer struct {
 	touched []*partition // scratch of answer
 	stamped stamped      // scratch of timely
 
-	id         identity
-	idTrouble  trouble
-	idFailures int
-	restarting bool // transactions: nothing is sent until every request is answered, then the live one is recovered
+	id           identity
+	idTrouble    trouble
+	tokenTrouble trouble // see tokens
+	idFailures   int
+	restarting   bool // transactions: nothing is sent until every request is answered, then the live one is recovered
 
 	flushed  bool   // Flush was called since the last Produce
 	produced uint64 // records taken by Produce

@@ -26,7 +26,7 @@ func (p *Producer) stepFailed(err error) time.Duration {
 	if o.failures == 1 {
 		return time.Nanosecond // a kept connection may have been closed for idleness
 	}
-	if p.reportDial(&o.trouble, "brokers "+strings.Join(p.cfg.Brokers, ","), err) != wire.BrokerUnreachable {
+	if !p.reportDial(&o.trouble, "brokers "+strings.Join(p.cfg.Brokers, ","), err).Passes() {
 		return p.cfg.pace.slowly()
 	}
 	return p.cfg.pace.delay(o.failures)

@@ -122,6 +122,9 @@ func (p *Producer) Trouble() []Trouble {
 			add(&part.trouble)
 		}
 	}
+	if t := p.tokens(); t.Kind != "" {
+		echoes = append(echoes, t.Trouble) // a connection that waits for it says the same
+	}
 	for _, e := range echoes {
 		if !slices.ContainsFunc(out, func(t Trouble) bool { return t.Kind == e.Kind }) {
 			out = append(out, e)
@@ -147,4 +150,16 @@ func (p *Producer) reported(t *trouble, kind wire.TroubleKind) bool {
 		}
 	}
 	return false
+}
+
+// tokens is the trouble with the source of tokens for SASL, which connections that are open outlive for a while.
+func (p *Producer) tokens() *trouble {
+	t, err := &p.tokenTrouble, p.cfg.SASL.Lacking()
+	if err == nil {
+		t.resolve(p.log)
+		return t
+	}
+	const object = "token for Kafka"
+	t.set(p.log, err.Kind, object, wire.Sentences(object, err), fault.Do(err.Remedy))
+	return t
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/password"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/pooler"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/session"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/sqlstate"
@@ -42,7 +43,7 @@ func Connect(ctx context.Context, dsn, application string) (*pgx.Conn, error) {
 // Open opens an ordinary connection. A context that ends cancels the running statement on the server, so that no slot
 // is created for a caller that no longer waits, and leaves the connection usable for one last question.
 func Open(ctx context.Context, dsn string, o ConnectOptions) (*pgx.Conn, error) {
-	pc, err := pgx.ParseConfig(dsn)
+	pc, err := ParseConfig(dsn)
 	if err != nil {
 		return nil, DSNFault()
 	}
@@ -94,6 +95,9 @@ func CloseConn(conn *pgx.Conn) {
 	_ = conn.Close(ctx) // nothing is lost with it
 }
 
+// ParseConfig reads a connection string, which may carry where its password comes from.
+func ParseConfig(dsn string) (*pgx.ConnConfig, error) { return password.Parse(dsn) }
+
 // DSNFault is for a connection string that cannot be read. It leaves out the cause's text: the parser quotes the DSN in
 // it and masks a password only as best it can.
 func DSNFault() error {
@@ -135,8 +139,13 @@ func serverName(pc *pgx.ConnConfig) string {
 func ConnectFault(pc *pgx.ConnConfig, err error) error {
 	f := &fault.Error{Kind: fault.Retry, Object: serverName(pc), Err: err}
 	pg := sqlstate.RefusalOf(err)
-	var dial *pgconn.ConnectError
+	var (
+		dial   *pgconn.ConnectError
+		source *fault.Error
+	)
 	switch {
+	case errors.As(err, &source): // of the password
+		return source
 	case pg != nil && (pooler.RefusesParameters(pg) || pooler.RefusesLogin(pg)):
 		return pooler.Route{Refusal: pg}.ToHostOf(&pc.Config).Fault()
 	case pg != nil:
@@ -154,7 +163,7 @@ func ConnectFault(pc *pgx.ConnConfig, err error) error {
 		f.Err = fmt.Errorf("cannot connect: %w", fault.OneLine(dial.Unwrap()))
 		f.With(ReachRemedy(pc.Host, pc.Port, dial.Unwrap()))
 	}
-	if pc.ConnString() == "" && !environmentLeads() {
+	if dsn := pc.ConnString(); (dsn == "" || password.Only(dsn)) && !environmentLeads() {
 		return (&fault.Error{
 			Kind: fault.Config, Object: "postgres.dsn",
 			Err: fmt.Errorf("it is not set (CDC_OUTBOX_POSTGRES_DSN); libpq's defaults led to %s: %w", f.Object, f.Err),

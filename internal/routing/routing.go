@@ -63,7 +63,7 @@ func outboxConfig(c *config.Loaded) outbox.Config {
 			Source: r.CloudEvents.Source, DataContentType: r.CloudEvents.DataContentType,
 			DataSchema: r.CloudEvents.DataSchema, Extensions: r.CloudEvents.Extensions,
 		},
-		Catalog:  catalog(c.Postgres.DSN.Read),
+		Catalog:  catalog(DSN(c)),
 		Registry: outbox.Registry{SchemaIDColumn: r.Registry.SchemaIDColumn, Format: r.Registry.Format},
 	}
 }
@@ -88,7 +88,7 @@ func debeziumConfig(c *config.Loaded) *debezium.Config {
 		DecimalHandling: d.DecimalHandling, TimePrecision: d.TimePrecision, BinaryHandling: d.BinaryHandling,
 		HStoreHandling: d.HStoreHandling, IntervalHandling: d.IntervalHandling,
 		DeadLetterTopic: c.Router.DeadLetterTopic,
-		Catalog:         catalog(c.Postgres.DSN.Read),
+		Catalog:         catalog(DSN(c)),
 	}
 }
 

@@ -2,6 +2,7 @@ package wiring
 
 import (
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
+	"github.com/cdc-outbox/cdc-outbox/internal/routing"
 	"github.com/cdc-outbox/cdc-outbox/slotmonitor"
 )
 
@@ -10,7 +11,7 @@ func Monitor(c *config.Loaded) slotmonitor.Config {
 	th := slotmonitor.DefaultThresholds
 	th.WarnRetained, th.CriticalRetained = int64(c.Monitor.WarnRetained), int64(c.Monitor.CriticalRetained)
 	return slotmonitor.Config{
-		DSN: c.Postgres.DSN.Read, Interval: c.Monitor.Interval, Only: []string{c.Postgres.Slot}, Thresholds: th,
+		DSN: routing.DSN(c), Interval: c.Monitor.Interval, Only: []string{c.Postgres.Slot}, Thresholds: th,
 		Repeat: c.Monitor.RepeatInterval, WALVolume: int64(c.Monitor.WALVolume),
 	}
 }

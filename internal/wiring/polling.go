@@ -6,6 +6,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/cdc-outbox/cdc-outbox/internal/routing"
 )
 
 // BacklogLimits are from where on a backlog is an alert.
@@ -17,7 +18,7 @@ func BacklogLimits(c *config.Loaded) diagnose.BacklogLimits {
 func Polling(c *config.Loaded) (polling.Config, error) {
 	col := c.Router.Roles()
 	cfg := polling.Config{
-		DSN: c.Postgres.DSN.Read, After: polling.After(c.Polling.OnPublished),
+		DSN: routing.DSN(c), After: polling.After(c.Polling.OnPublished),
 		Columns: polling.Columns{
 			Key: col.AggregateID, Sequence: c.Polling.Columns.Sequence, Published: c.Polling.Columns.PublishedAt,
 			Timestamp: col.Timestamp,
@@ -51,5 +52,6 @@ func PollingSetup(c *config.Loaded, table bool) (polling.Setup, error) {
 	s := polling.Setup{Tables: cfg.Tables, Columns: cfg.Columns, After: cfg.After, Notify: cfg.Notify}
 	admin, err := Admin(c, table)
 	s.TableHint, s.TableDDL, s.LastWord = admin.TableHint, admin.TableDDL, admin.Checkpoint
+	s.Decisions, s.Relay = admin.Decisions, relayName(c)
 	return s, err
 }

@@ -33,7 +33,7 @@ func Admin(c *config.Loaded, table bool) (setup.Config, error) {
 	}
 	if c.Postgres.PrimaryDSN.IsSet() {
 		var err error
-		if cfg.PrimaryDSN, err = c.Postgres.PrimaryDSN.Read(); err != nil {
+		if cfg.PrimaryDSN, err = routing.PrimaryDSN(c)(); err != nil {
 			return cfg, &fault.Error{Kind: fault.Config, Object: "postgres.primary_dsn", Err: err}
 		}
 	}
@@ -72,7 +72,7 @@ func Admin(c *config.Loaded, table bool) (setup.Config, error) {
 
 // DSN reads the connection string, empty for the PG* variables.
 func DSN(c *config.Loaded) (string, error) {
-	dsn, err := c.Postgres.DSN.Read()
+	dsn, err := routing.DSN(c)()
 	if err != nil {
 		return "", &fault.Error{Kind: fault.Config, Object: "postgres.dsn", Err: err}
 	}
@@ -94,29 +94,36 @@ func NewTarget(c *config.Loaded) (s Target, err error) {
 	return s, err
 }
 
-// Decisions is where operators decide about the relay. It is nowhere with source: polling.
+// Decisions is where operators decide about the relay.
 func Decisions(c *config.Loaded) decision.Desk {
-	d := decision.Desk{DSN: c.Postgres.DSN.Read, Table: decision.Table{Relay: c.Postgres.Slot}}
+	d := decision.Desk{DSN: routing.DSN(c), Table: decision.Table{Relay: relayName(c)}}
 	if c.Postgres.HotStandby {
-		d.DSN = c.Postgres.PrimaryDSN.Read // the slot's server cannot be written
+		d.DSN = routing.PrimaryDSN(c) // the slot's server cannot be written
 	}
 	name := c.Postgres.DecisionsTable()
-	if name != "" && c.Source != config.SourcePolling && (!c.Postgres.HotStandby || c.Postgres.PrimaryDSN.IsSet()) {
+	if name != "" && (!c.Postgres.HotStandby || c.Postgres.PrimaryDSN.IsSet()) {
 		d.Table.Name, _ = identifier.ParseTable(name) // Admin reports one that cannot be read
 	}
 	return d
 }
 
+// relayName is what the relay is called in the tables of the last word and of the decisions: as its slot, or with
+// source: polling as no slot can be called, with the tables.
+func relayName(c *config.Loaded) string {
+	if c.Source == config.SourcePolling {
+		return decision.PollingRelay + " " + strings.Join(c.Postgres.OutboxTables(), ", ")
+	}
+	return c.Postgres.Slot
+}
+
 // LastWord is where a relay keeps why it ended: beside the slot's checkpoint, or with source: polling, in a row of its
 // own of the same table.
 func LastWord(c *config.Loaded) lastword.Place {
-	p := lastword.Place{DSN: c.Postgres.DSN.Read, Slot: c.Postgres.Slot}
-	if c.Source == config.SourcePolling {
-		// A slot cannot have this name.
-		p.Slot, p.Own = decision.PollingRelay+" "+strings.Join(c.Postgres.OutboxTables(), ", "), true
+	p := lastword.Place{
+		DSN: routing.DSN(c), Slot: relayName(c), Own: c.Source == config.SourcePolling,
 	}
 	if c.Postgres.HotStandby {
-		p.DSN = c.Postgres.PrimaryDSN.Read // the slot's server cannot be written
+		p.DSN = routing.PrimaryDSN(c) // the slot's server cannot be written
 	}
 	if name := c.Postgres.CheckpointTable(); name != "" && (!c.Postgres.HotStandby || c.Postgres.PrimaryDSN.IsSet()) {
 		p.Table, _ = identifier.ParseTable(name) // Admin reports one that cannot be read

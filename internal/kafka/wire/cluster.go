@@ -46,10 +46,15 @@ type Cluster struct {
 
 // SASL is how to authenticate towards the brokers.
 type SASL struct {
-	Mechanism string // PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512
+	Mechanism string // PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or AWS_MSK_IAM
 	Username  string
 	// Password is called at each connect, so that a rotated password is seen.
 	Password func() (string, error)
+
+	// Tokens are for OAUTHBEARER and AWS_MSK_IAM, in place of name and password.
+	Tokens Tokens
+	// Extensions go with each token of OAUTHBEARER.
+	Extensions map[string]string
 }
 
 // SetDefaults fills in what is not set.

@@ -30,6 +30,7 @@ type Conn struct {
 
 	sasl    *SASL     // nil for none
 	renewAt time.Time // when to authenticate again, zero for never; owned by the goroutine that writes
+	renewBy time.Time // when that can no longer wait for a token; likewise
 
 	opening  bool          // Dial is not through
 	answered *atomic.Int64 // see Answers

@@ -35,12 +35,15 @@ type DialError struct {
 
 func (e *DialError) Unwrap() error { return e.err }
 
-// Dial connects to a broker: TCP, TLS, ApiVersions, SASL. All errors are *dialError.
+// Dial connects to a broker: TCP, TLS, ApiVersions, SASL. All errors are *DialError.
 func Dial(ctx context.Context, c *Cluster, addr string) (_ *Conn, err error) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, c.DialTimeout)
 	defer cancel()
 
+	if err := c.SASL.await(ctx); err != nil { // without a token there is no reason to connect
+		return nil, err
+	}
 	nc, err := c.Dial(ctx, "tcp", addr)
 	if err != nil {
 		return nil, &DialError{BrokerUnreachable, err, "Check that the broker runs and that kafka.brokers and its " +

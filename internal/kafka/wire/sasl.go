@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,8 +26,14 @@ const saslRemedy = "Check kafka.sasl (mechanism, username, password) against the
 func (s *SASL) validate() error {
 	switch s.Mechanism {
 	case "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512":
+	case OAuthBearer, AWSMSKIAM:
+		if s.Tokens == nil {
+			return errors.New("no source of SASL tokens")
+		}
+		return nil
 	default:
-		return fmt.Errorf("SASL mechanism %q is not one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512", s.Mechanism)
+		return fmt.Errorf("SASL mechanism %q is not one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, %s, %s", s.Mechanism,
+			OAuthBearer, AWSMSKIAM)
 	}
 	if s.Password == nil {
 		return errors.New("no SASL password")
@@ -34,8 +41,15 @@ func (s *SASL) validate() error {
 	return nil
 }
 
-// mechanism reads the password again.
-func (s *SASL) mechanism() (sasl.Mechanism, error) {
+// mechanism reads the password again, or takes the token that is recent now.
+func (s *SASL) mechanism(ctx context.Context) (sasl.Mechanism, error) {
+	if s.bearer() {
+		token, err := s.Tokens.Get(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return &oauthBearer{token.Value, s.Extensions}, nil
+	}
 	password, err := s.Password()
 	if err != nil {
 		return nil, err
@@ -62,15 +76,19 @@ func (w *Conn) Authenticate(ctx context.Context, ask exchange) error {
 	cfg := w.sasl
 	refused := func(err error) error {
 		return &DialError{
-			NotAuthenticated, fmt.Errorf("SASL %s with %s: %w", cfg.Mechanism, w.Addr, err), saslRemedy,
+			NotAuthenticated, fmt.Errorf("SASL %s with %s: %w", cfg.Mechanism, w.Addr, err), cfg.remedyFor(err),
 			"",
 		}
 	}
-	mechanism, err := cfg.mechanism()
-	if err != nil {
+	mechanism, err := cfg.mechanism(ctx)
+	var token *TokenError
+	switch {
+	case errors.As(err, &token): // not this broker's fault
+		return cfg.without(token)
+	case err != nil:
 		return refused(err)
 	}
-	res, err := ask(&saslhandshake.Request{Mechanism: cfg.Mechanism})
+	res, err := ask(&saslhandshake.Request{Mechanism: cfg.wireName()})
 	if err != nil {
 		return &DialError{BrokerUnreachable, err, "Check that the broker's listener on this port speaks SASL.", w.Addr}
 	}
@@ -89,32 +107,53 @@ func (w *Conn) Authenticate(ctx context.Context, ask exchange) error {
 			strings.Join(hs.Mechanisms, ", ")))
 	}
 
+	lifetime, err := w.converse(ctx, mechanism, ask, refused)
+	if err != nil {
+		return err
+	}
+	w.renewFor(time.Duration(lifetime) * time.Millisecond)
+	return nil
+}
+
+// converse exchanges the mechanism's messages, and returns how long the session lasts in milliseconds.
+func (w *Conn) converse(ctx context.Context, mechanism sasl.Mechanism, ask exchange, refused func(error) error) (
+	lifetime int64, _ error,
+) {
 	host, port, _ := net.SplitHostPort(w.Addr)
 	portNumber, _ := strconv.Atoi(port)
 	session, answer, err := mechanism.Start(sasl.WithMetadata(ctx, &sasl.Metadata{Host: host, Port: portNumber}))
 	if err != nil {
-		return refused(err)
+		return 0, refused(err)
 	}
-	lifetime := int64(0)
+	reason := func(err error) error {
+		if c, ok := session.(challenger); ok {
+			return cmp.Or(c.refused(), err)
+		}
+		return err
+	}
 	for completed := false; !completed; {
 		res, err := ask(&saslauthenticate.Request{AuthBytes: answer})
 		switch {
 		case errors.Is(err, io.ErrUnexpectedEOF): // the way some brokers refuse
-			return refused(err)
+			return 0, refused(reason(err))
 		case err != nil:
-			return &DialError{BrokerUnreachable, err, saslRemedy, w.Addr}
+			return 0, &DialError{BrokerUnreachable, err, w.sasl.remedyFor(err), w.Addr}
 		}
 		auth := res.(*saslauthenticate.Response)
 		if auth.ErrorCode != 0 {
-			return refused(errors.New(VerdictOf(auth.ErrorCode).Name))
+			return 0, refused(reason(errors.New(VerdictOf(auth.ErrorCode).Name)))
 		}
 		lifetime = auth.SessionLifetimeMs
 		if completed, answer, err = session.Next(ctx, auth.AuthBytes); err != nil {
-			return refused(err)
+			return 0, refused(err)
 		}
 	}
-	w.renewAt = renewal(time.Duration(lifetime) * time.Millisecond)
-	return nil
+	return lifetime, nil
+}
+
+// renewFor notes how long the session lasts.
+func (w *Conn) renewFor(lifetime time.Duration) {
+	w.renewAt, w.renewBy = renewal(lifetime), time.Now().Add(lifetime*95/100)
 }
 
 // minRenewal: a broker ends a connection that authenticates again within a second
@@ -131,10 +170,26 @@ func renewal(lifetime time.Duration) time.Time {
 	return time.Now().Add(max(minRenewal, lifetime*85/100+rand.N(lifetime/20+1)))
 }
 
+// tokenPoll is how often a connection asks whether the token for its renewal has come.
+const tokenPoll = 100 * time.Millisecond
+
 // RenewalDue reports whether the session has to be renewed before the next request. It is asked when there is one to
 // send, and there is no timer: a broker takes the renewal of a session that has ended, too, as long as nothing else
-// comes before it.
-func (w *Conn) RenewalDue() bool { return !w.renewAt.IsZero() && time.Now().After(w.renewAt) }
+// comes before it. A renewal that needs a token waits for it as long as the session lasts, while requests continue.
+func (w *Conn) RenewalDue() bool {
+	if w.renewAt.IsZero() {
+		return false
+	}
+	now := time.Now()
+	if !now.After(w.renewAt) {
+		return false
+	}
+	if w.sasl.bearer() && now.Before(w.renewBy) && !w.sasl.Tokens.Ahead() {
+		w.renewAt = now.Add(tokenPoll)
+		return false
+	}
+	return true
+}
 
 // renew authenticates again where that is due (KIP-368), with the password as it is now. Only for connections without
 // pipelining; conn.renew is for the others.

@@ -33,7 +33,7 @@ func (s *Silence) What() string {
 		fmt.Fprintf(&b, "has not answered for %s", human.Duration(s.For))
 	}
 	if !s.Answered.IsZero() {
-		fmt.Fprintf(&b, ": it hangs or is overloaded; it answered until %s", s.Answered.UTC().Format(time.RFC3339))
+		fmt.Fprintf(&b, ": it hangs or is overloaded; it answered until %s", human.Time(s.Answered))
 	}
 	return b.String()
 }

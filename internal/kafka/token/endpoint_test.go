@@ -1,0 +1,141 @@
+package token
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
+)
+
+const canary = "hunter2canary"
+
+func jwt(exp time.Time) string {
+	b64 := base64.RawURLEncoding.EncodeToString
+	return b64([]byte(`{"alg":"none"}`)) + "." + b64(fmt.Appendf(nil, `{"exp":%d}`, exp.Unix())) + ".c2ln"
+}
+
+// TestEndpointIsAsked with the client's name, secret, scopes and audience.
+func TestEndpointIsAsked(t *testing.T) {
+	var form url.Values
+	var user, password string
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = r.ParseForm()
+		form = r.PostForm
+		user, password, _ = r.BasicAuth()
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprint(w, `{"access_token":"t","token_type":"Bearer","expires_in":60}`)
+	}))
+	defer s.Close()
+	c := Endpoint{
+		URL: s.URL, ClientID: "relay", Secret: func() (string, error) { return canary, nil },
+		Scopes: []string{"a", "b"}, Audience: "kafka",
+	}.New()
+	token, err := c.Get(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "t", token.Value)
+	require.WithinDuration(t, time.Now().Add(time.Minute), token.Expires, 10*time.Second)
+	require.Equal(t, []string{"relay", canary}, []string{user, password})
+	require.Equal(t, url.Values{"grant_type": {"client_credentials"}, "scope": {"a b"}, "audience": {"kafka"}}, form)
+}
+
+// TestEndpointRefuses: the error names the cause and the remedy, and whether waiting helps. It never holds the secret,
+// whatever the endpoint repeats.
+func TestEndpointRefuses(t *testing.T) {
+	for name, test := range map[string]struct {
+		status       int
+		body         string
+		kind         wire.TroubleKind
+		says, remedy string
+	}{
+		"secret": {
+			401, `{"error":"invalid_client","error_description":"` + canary + `"}`, wire.NotAuthenticated,
+			"401 Unauthorized (invalid_client)", "client_secret",
+		},
+		"echo":  {400, `{"error":"` + canary + `"}`, wire.NotAuthenticated, "400 Bad Request", "kafka.sasl.oauth"},
+		"scope": {400, `{"error":"invalid_scope"}`, wire.NotAuthenticated, "invalid_scope", "scopes"},
+		"grant": {
+			400, `{"error":"unauthorized_client"}`, wire.NotAuthenticated, "unauthorized_client", "client_credentials",
+		},
+		"page":    {404, `<html>`, wire.NotAuthenticated, "404 Not Found", "token_url"},
+		"down":    {503, canary, wire.NoToken, "503 Service Unavailable", "identity provider"},
+		"busy":    {429, ``, wire.NoToken, "429 Too Many Requests", "identity provider"},
+		"nothing": {200, `{}`, wire.NoToken, "holds no token", "token_url"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(test.status)
+				_, _ = fmt.Fprint(w, test.body)
+			}))
+			defer s.Close()
+			refused(t, s.URL+"/token", test.kind, test.says, test.remedy)
+		})
+	}
+	t.Run("no server", func(t *testing.T) {
+		s := httptest.NewServer(nil)
+		s.Close()
+		refused(t, s.URL, wire.NoToken, "refuses connections", "token_url")
+	})
+	t.Run("unknown authority", func(t *testing.T) {
+		s := httptest.NewTLSServer(nil)
+		defer s.Close()
+		refused(t, s.URL, wire.NoToken, "certificate", "kafka.sasl.oauth.ca")
+	})
+}
+
+func refused(t *testing.T, address string, kind wire.TroubleKind, says, remedy string) {
+	t.Helper()
+	c := Endpoint{
+		URL: address + "?key=" + canary, ClientID: "relay", Secret: func() (string, error) { return canary, nil },
+	}.New()
+	_, err := c.Get(t.Context())
+	var e *wire.TokenError
+	require.ErrorAs(t, err, &e)
+	require.Equal(t, kind, e.Kind)
+	require.ErrorContains(t, err, says)
+	require.ErrorContains(t, err, address)
+	require.Contains(t, e.Remedy, remedy)
+	require.NotContains(t, err.Error()+e.Remedy, canary)
+}
+
+// TestFile: read again for each login; a token that has ended is not shown to a broker.
+func TestFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "token")
+	f := File{Path: path, Read: func() (string, error) { b, err := os.ReadFile(path); return string(b), err }}
+	for _, text := range []string{"opaque", jwt(time.Now().Add(time.Hour))} {
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		token, err := f.Get(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, text, token.Value)
+	}
+	for text, says := range map[string]string{
+		jwt(time.Now().Add(-time.Hour)): "ended at", canary + " two": "more than a token",
+	} {
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		_, err := f.Get(t.Context())
+		require.ErrorContains(t, err, says)
+		require.NotContains(t, err.Error(), canary)
+	}
+	require.NoError(t, os.Remove(path))
+	_, err := f.Get(t.Context())
+	require.ErrorContains(t, err, path)
+}
+
+func FuzzExpiry(f *testing.F) {
+	f.Add(jwt(time.Unix(1<<33, 0)))
+	f.Add("a.e30.b")
+	f.Fuzz(func(t *testing.T, text string) {
+		if at := expiry(text); !at.IsZero() {
+			require.Greater(t, at.UnixMilli(), int64(0))
+		}
+	})
+}
