@@ -23,7 +23,7 @@ func (a *app) configCommand() *cobra.Command {
 	var asJSON, origins bool
 	cmd := &cobra.Command{
 		Use:   "config",
-		Short: "Print the effective configuration, secrets masked",
+		Short: "Print the effective configuration, secrets masked; validate a file",
 		Long: `config reads the configuration as run does and reports all problems at once. It prints the values in
 effect as a file that could be used again; only the secrets are masked.
 
@@ -56,8 +56,11 @@ of every command. A flag overrides a variable, and a variable overrides the file
 	help := cmd.HelpFunc()
 	cmd.SetHelpFunc(func(c *cobra.Command, args []string) {
 		help(c, args)
-		fmt.Fprint(a.stdout, "\nConfiguration flags:\n"+keyFlags())
+		if c == cmd {
+			fmt.Fprint(a.stdout, "\nConfiguration flags:\n"+keyFlags())
+		}
 	})
+	cmd.AddCommand(a.configInitCommand(), a.configValidateCommand(), a.configSchemaCommand())
 	return cmd
 }
 

@@ -7,6 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/build"
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/manual"
 )
 
 // version is set by the linker (-X main.version=…); without it the module's version or "unknown" is shown.
@@ -46,4 +48,26 @@ func (a *app) printLine(v any) error {
 	}
 	_, err = a.stdout.Write(append(b, '\n'))
 	return err
+}
+
+// manCommand is for who packs the program: the help has the same texts.
+func (a *app) manCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "man DIRECTORY",
+		Short:   "Write manual pages, one for each command",
+		Example: "  cdc-outbox man /usr/local/share/man/man1",
+		Hidden:  true,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return fault.Usage("one directory is needed", cmd.Example[2:])
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := manual.Write(args[0], cmd.Root(), build.Of(version).Version); err != nil {
+				return fault.Usage(err.Error(), "Name a directory that exists.")
+			}
+			return nil
+		},
+	}
 }

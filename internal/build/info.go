@@ -7,6 +7,10 @@ import (
 	"runtime/debug"
 )
 
+// revision is set by the linker (-X PATH/internal/build.revision=REVISION) where the build does not see the repository,
+// as in a container. What the Go toolchain has recorded comes first.
+var revision string
+
 // Info says what this binary was made from.
 type Info struct {
 	Version  string `json:"version"`
@@ -34,6 +38,9 @@ func Of(version string) Info {
 				b.Revision += "-dirty"
 			}
 		}
+	}
+	if b.Revision == "" && revision != "unknown" {
+		b.Revision = revision
 	}
 	if b.Version == "" {
 		b.Version = "unknown"

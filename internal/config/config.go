@@ -70,6 +70,11 @@ type HTTP struct {
 	// this, or when the oldest unacknowledged event has made no progress for longer than this. Working through a
 	// backlog counts as progress. The connector keeps waiting: it neither gives up nor restarts.
 	Stall time.Duration `key:"stall" default:"15s"`
+
+	// Whether `/readyz` answers 200 while another instance holds the slot and this one waits for it. The body still
+	// says that it waits, and `ready` in `/status` stays false. Kubernetes then counts a waiting instance as available,
+	// which two replicas and a rolling update need. With `source: polling`, where no instance waits, it has no effect.
+	StandbyReady bool `key:"standby_ready" default:"false"`
 }
 
 // Log is what the process writes to stderr.

@@ -12,6 +12,17 @@ var docs = map[string]string{
 		"Connection string: a URL or keyword=value pairs, also with several hosts. The user needs the " +
 		"REPLICATION attribute. Empty: the PG* environment variables (PGHOST, PGUSER, PGPASSWORD, PGSERVICE, " +
 		"…) apply.",
+	"postgres.password_command": "" +
+		"Command that prints the password of a connection, for servers whose passwords are tokens that end " +
+		"after minutes (RDS IAM, Entra, Cloud SQL): a program and its arguments, without a shell. It is run " +
+		"for each connection that is opened, with PGHOST, PGPORT, PGUSER and PGDATABASE of that connection. " +
+		"The line that it prints is the password; what it writes to stderr is in the error if it fails. " +
+		"docs/authentication.md has examples.",
+	"postgres.password_file": "" +
+		"File with the password, in place of the command. It is read again for each connection that is " +
+		"opened.",
+	"postgres.password_timeout": "" +
+		"How long postgres.password_command may take.",
 	"postgres.slot": "" +
 		"Name of the replication slot: up to 63 lower-case letters, digits and underscores. Each connector " +
 		"needs a slot of its own.",
@@ -253,6 +264,9 @@ var docs = map[string]string{
 		"invalid timestamp. Empty: router.on_bad_row applies.",
 	"kafka.brokers": "" +
 		"Brokers to ask for the metadata of the cluster, as host:port.",
+	"kafka.client_id": "" +
+		"Name that the connections carry in the brokers' logs and metrics, and that quotas of client-id apply " +
+		"to.",
 	"kafka.compression": "" +
 		"Compression of record batches.",
 	"kafka.tls.enabled": "" +
@@ -264,17 +278,50 @@ var docs = map[string]string{
 		"PEM file with the client certificate. It is read again for each connection, so it can be rotated.",
 	"kafka.tls.key": "" +
 		"PEM file with the client's private key. It is read again for each connection.",
+	"kafka.tls.key_password": "" +
+		"Password of the private key, if the key is encrypted (PKCS #8, or the older PEM encryption of " +
+		"OpenSSL).",
 	"kafka.tls.server_name": "" +
 		"Name that the certificates of the brokers must carry. Empty: the host of the connection.",
 	"kafka.tls.insecure_skip_verify": "" +
 		"Accept any certificate. Anyone on the network path can then read and change everything. For tests " +
 		"only.",
 	"kafka.sasl.mechanism": "" +
-		"SASL mechanism. Empty: no authentication.",
+		"SASL mechanism. Empty: no authentication. OAUTHBEARER shows a token, see kafka.sasl.oauth. " +
+		"AWS_MSK_IAM is for Amazon MSK with IAM, see kafka.sasl.aws. Kerberos (GSSAPI) is not supported; " +
+		"docs/authentication.md says what to do instead.",
 	"kafka.sasl.username": "" +
-		"User name for SASL.",
+		"User name for PLAIN and SCRAM.",
 	"kafka.sasl.password": "" +
-		"Password for SASL.",
+		"Password for PLAIN and SCRAM.",
+	"kafka.sasl.oauth.token_url": "" +
+		"Address of the token endpoint. The next token is requested before the present token ends. While the " +
+		"endpoint is down, open connections are used until their sessions end.",
+	"kafka.sasl.oauth.client_id": "" +
+		"Client's id at the identity provider.",
+	"kafka.sasl.oauth.client_secret": "" +
+		"Client's secret at the identity provider. It is read again for each token.",
+	"kafka.sasl.oauth.scopes": "" +
+		"Scopes to ask for.",
+	"kafka.sasl.oauth.audience": "" +
+		"Parameter audience of the request, which some identity providers need. Empty: none.",
+	"kafka.sasl.oauth.ca": "" +
+		"PEM file with the authorities that may sign the certificate of the token endpoint. Empty: the " +
+		"authorities of the system.",
+	"kafka.sasl.oauth.token_file": "" +
+		"File with a token, in place of the token endpoint. It is read again for each authentication, so " +
+		"another program has to write a new token into it before the old one ends.",
+	"kafka.sasl.oauth.extensions": "" +
+		"SASL extensions, by name. Confluent Cloud needs logicalCluster and identityPoolId. A mapping in the " +
+		"file, JSON in a variable or flag.",
+	"kafka.sasl.aws.region": "" +
+		"Region of the cluster. Empty: the region of the environment or the profile.",
+	"kafka.sasl.aws.profile": "" +
+		"Profile in the shared files. Empty: that of the environment.",
+	"kafka.sasl.aws.role_arn": "" +
+		"Role to assume with the credentials found, for a cluster of another account. Empty: none.",
+	"kafka.sasl.aws.external_id": "" +
+		"External id that the role's trust policy asks for. Empty: none.",
 	"kafka.topics.create": "" +
 		"Create a topic that a row needs and that does not exist. The user needs the right CREATE on the " +
 		"cluster or on topics with that prefix. Topics whose names start with __ are never created.",
@@ -341,6 +388,11 @@ var docs = map[string]string{
 		"than this, or when the oldest unacknowledged event has made no progress for longer than this. " +
 		"Working through a backlog counts as progress. The connector keeps waiting: it neither gives up nor " +
 		"restarts.",
+	"http.standby_ready": "" +
+		"Whether /readyz answers 200 while another instance holds the slot and this one waits for it. The " +
+		"body still says that it waits, and ready in /status stays false. Kubernetes then counts a waiting " +
+		"instance as available, which two replicas and a rolling update need. With source: polling, where no " +
+		"instance waits, it has no effect.",
 	"traces.endpoint": "" +
 		"OTLP collector that receives a span for each sampled event; see docs/tracing.md. The URL starts with " +
 		"http:// or https://. If it has no path, /v1/traces is added. Empty: the standard variables " +

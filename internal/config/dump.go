@@ -69,11 +69,15 @@ func shortDuration(d time.Duration) string {
 }
 
 // YAML returns the effective configuration as a file that gives the same configuration again, except for the secrets,
-// which are masked. With origins, a comment names the origin of each value.
+// which are masked. With origins, a comment names the origin of each value. Keys of the other source and the other
+// preset are left out: a default that a later version changes would be a value there, and refused.
 func (l *Loaded) YAML(origins bool) ([]byte, error) {
 	root := &yaml.Node{Kind: yaml.MappingNode}
 	sections := map[string]*yaml.Node{"": root}
 	for _, f := range fields() {
+		if !l.Config.reads(f.Key) {
+			continue
+		}
 		parent, name := "", f.Key
 		if dot := strings.LastIndexByte(f.Key, '.'); dot >= 0 {
 			parent, name = f.Key[:dot], f.Key[dot+1:]

@@ -158,19 +158,23 @@ func (l *loader) router(r *Router) {
 // bothPresets are the keys of the section that mean the same in either preset.
 var bothPresets = []string{"router.preset", "router.on_bad_row", "router.bad_rows.", "router.dead_letter"}
 
+// reads reports whether the preset reads a key. Keys outside the section are not its own.
+func (r *Router) reads(key string) bool {
+	both := slices.ContainsFunc(bothPresets, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
+	return !strings.HasPrefix(key, "router.") || both ||
+		strings.HasPrefix(key, "router.debezium.") == (r.Preset == PresetDebezium)
+}
+
 // ofOtherPreset refuses keys that the preset does not read, because an operator who sets one expects an effect.
 func (l *loader) ofOtherPreset(r *Router) {
 	for _, f := range fields() {
-		both := slices.ContainsFunc(bothPresets, func(prefix string) bool { return strings.HasPrefix(f.Key, prefix) })
-		if !strings.HasPrefix(f.Key, "router.") || both || l.given[f.Key].isDefault(f) {
+		if r.reads(f.Key) || l.given[f.Key].isDefault(f) {
 			continue
 		}
-		if own := strings.HasPrefix(f.Key, "router.debezium."); own != (r.Preset == PresetDebezium) {
-			preset := PresetDebezium
-			if !own {
-				preset = "outbox"
-			}
-			l.fail(f.Key, "", "has no effect with router.preset %s; it belongs to the preset %s", r.Preset, preset)
+		preset := PresetDebezium
+		if r.Preset == PresetDebezium {
+			preset = "outbox"
 		}
+		l.fail(f.Key, "", "has no effect with router.preset %s; it belongs to the preset %s", r.Preset, preset)
 	}
 }

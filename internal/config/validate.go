@@ -65,9 +65,7 @@ func warnings(c *Config) []string {
 		w = append(w, "kafka.tls.insecure_skip_verify is on: "+
 			"anyone on the network path to Kafka can read and change every record")
 	}
-	if c.Kafka.SASL.Mechanism == "PLAIN" && !c.Kafka.TLS.Enabled {
-		w = append(w, "kafka.sasl.mechanism PLAIN without kafka.tls.enabled sends the password in the clear")
-	}
+	w = append(w, inTheClear(&c.Kafka)...)
 	if t := &c.Kafka.Topics; !t.Create && len(t.Config)+len(t.Rules) > 0 {
 		w = append(w, "kafka.topics.config and kafka.topics.rules have no effect while kafka.topics.create is false")
 	}

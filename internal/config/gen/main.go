@@ -1,6 +1,6 @@
-// Command gen writes what is derived from the comments above the configuration's fields: docs/configuration.md, and
-// docs_gen.go, which holds the comments for the help of the program, because the source is not there when it runs.
-// go generate ./internal/config runs it.
+// Command gen writes what is derived from the comments above the configuration's fields: docs/configuration.md, the
+// JSON Schema docs/configuration.schema.json, and docs_gen.go, which holds the comments for the help of the program,
+// because the source is not there when it runs. go generate ./internal/config runs it.
 package main
 
 import (
@@ -40,8 +40,14 @@ func generated(dir string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	shape, err := schema(docs)
+	if err != nil {
+		return nil, err
+	}
+	pages := filepath.Join(dir, "..", "..", "docs")
 	return map[string][]byte{
-		filepath.Join(dir, "docs_gen.go"):                       source,
-		filepath.Join(dir, "..", "..", "docs/configuration.md"): []byte(markdown(docs)),
+		filepath.Join(dir, "docs_gen.go"):                 source,
+		filepath.Join(pages, "configuration.md"):          []byte(markdown(docs)),
+		filepath.Join(pages, "configuration.schema.json"): shape,
 	}, nil
 }

@@ -16,7 +16,7 @@ import (
 func TestGenerated(t *testing.T) {
 	files, err := generated("..")
 	require.NoError(t, err)
-	require.Len(t, files, 2)
+	require.Len(t, files, 3)
 	for path, want := range files {
 		got, err := os.ReadFile(path)
 		require.NoError(t, err)

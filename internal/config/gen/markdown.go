@@ -111,7 +111,9 @@ func headline(doc string) string {
 }
 
 // exampleFile is loaded by a test, so it stays a valid configuration.
-const exampleFile = `postgres:
+const exampleFile = `# yaml-language-server: $schema=https://raw.githubusercontent.com/cdc-outbox/cdc-outbox/main/` +
+	`docs/configuration.schema.json
+postgres:
   # The file contains postgres://cdc_outbox:…@db.internal:5432/shop?sslmode=verify-full
   dsn: "@/run/secrets/cdc-outbox-dsn"
   slot: cdc_outbox                         # each connector needs its own
@@ -159,6 +161,12 @@ where it comes from.
   variable with '_FILE' at its end. The file is read again for each connection, so the secret can be rotated. In YAML
   such a value needs quotes: 'dsn: "@/run/secrets/dsn"'. If the secret itself starts with '@', write '@@'.
 - Prefer a file to a flag for secrets: other users of the host can read the flags of a process.
+- 'cdc-outbox config init' writes a first file: it asks the database for tables that look like an outbox, their columns,
+  its slots and publications, and 'wal_level'. It overwrites no file without '--force'.
+- 'cdc-outbox config validate' reports every problem at once, with exit code 2, and connects to nothing.
+- [configuration.schema.json](configuration.schema.json) is the JSON Schema of the file, for completion in editors and
+  for other validators. The first line of the example names it, and 'cdc-outbox config schema' prints it. It knows keys
+  as sections; 'kafka.brokers: …' on one line, which the program accepts too, is unknown to it.
 - An unknown key, variable or flag is an error, and so is a value that is not allowed. All problems are reported at
   once, with exit code 2. The error for a renamed key gives its new name.
 `
