@@ -24,8 +24,11 @@ type compose struct {
 }
 
 type service struct {
-	Image       string `yaml:"image"`
-	Build       struct{ Context, Dockerfile string }
+	Image string `yaml:"image"`
+	Build struct {
+		Context, Dockerfile string
+		Args                map[string]string
+	}
 	Command     []string          `yaml:"command"`
 	Environment map[string]string `yaml:"environment"`
 	Ports       []string          `yaml:"ports"`
@@ -60,6 +63,37 @@ func TestComposePublishesOnLoopbackOnly(t *testing.T) {
 		}
 	}
 	require.NotEmpty(t, taken)
+}
+
+var portVariable = regexp.MustCompile(`^127\.0\.0\.1:\$\{([A-Z]+_PORT):-(\d+)}:(\d+)$`)
+
+// TestComposePortsCanBeChosen: each published port is a variable whose default is the port inside, and the head of the
+// file lists it.
+func TestComposePortsCanBeChosen(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, "docker-compose.yml"))
+	require.NoError(t, err)
+	head, _, _ := strings.Cut(string(text), "\nname:")
+	for name, s := range readCompose(t).Services {
+		for _, p := range s.Ports {
+			m := portVariable.FindStringSubmatch(p)
+			require.NotNil(t, m, "%s publishes %s", name, p)
+			require.Equal(t, m[3], m[2], name)
+			require.Contains(t, head, m[1])
+		}
+	}
+	require.Contains(t, string(text), "HOST://localhost:${KAFKA_PORT:-9092}", "clients on the host follow the port")
+}
+
+// TestComposeBuildsAVersion: what the image is built with is what the Dockerfile takes.
+func TestComposeBuildsAVersion(t *testing.T) {
+	dockerfile, err := os.ReadFile("Dockerfile")
+	require.NoError(t, err)
+	args := readCompose(t).Services["setup"].Build.Args
+	require.Len(t, args, 2)
+	for name, value := range args {
+		require.Contains(t, string(dockerfile), "\nARG "+name+"=unknown\n")
+		require.Equal(t, "${"+name+":-unknown}", value)
+	}
 }
 
 func TestComposeNamesWhatIsThere(t *testing.T) {
@@ -150,7 +184,7 @@ func TestPrometheusScrapesTheConnector(t *testing.T) {
 	require.Equal(t, []string{"cdc-outbox:" + strings.TrimPrefix(listen, "0.0.0.0:")}, targets)
 }
 
-var goVersion = regexp.MustCompile(`(?m)^(?:go |FROM golang:)(\d+\.\d+)`)
+var goVersion = regexp.MustCompile(`(?m)^(?:go |FROM --platform=\$BUILDPLATFORM golang:)(\d+\.\d+)`)
 
 func TestImageIsBuiltWithTheGoOfTheModule(t *testing.T) {
 	var versions []string

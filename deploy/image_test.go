@@ -56,12 +56,13 @@ type build struct {
 var (
 	absolute = regexp.MustCompile(`(^|[ =])/`)
 	goBuild  = regexp.MustCompile(`go build .*( \./\S+)$`)
+	mount    = regexp.MustCompile(`--mount=\S+\s+`) // a cache changes only how long it takes
 )
 
 func (b *build) run(instruction string) {
 	b.t.Helper()
 	name, rest, _ := strings.Cut(instruction, " ")
-	inImage := absolute.ReplaceAllString(rest, "${1}"+b.root+"/")
+	inImage := absolute.ReplaceAllString(mount.ReplaceAllString(rest, ""), "${1}"+b.root+"/")
 	switch name {
 	case "WORKDIR":
 		b.dir = inImage

@@ -1,0 +1,125 @@
+package deploy
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/config"
+)
+
+// workload is what is read of a Deployment, a Job or a patch of one. testdata/kubernetes checks the rest, strictly.
+type workload struct {
+	Spec struct {
+		Template struct {
+			Spec struct {
+				Containers []struct {
+					Env []struct{ Name, Value string }
+				}
+			}
+		}
+	}
+}
+
+// TestKubernetesConfigures: the files and variables of each overlay are a configuration without a mistake, with the
+// secrets where the manifests mount them.
+func TestKubernetesConfigures(t *testing.T) {
+	const base, components, plain = "kubernetes/base/", "kubernetes/components/", "kubernetes/overlays/plain/"
+	cases := map[string]struct {
+		file  string
+		parts []string
+		check func(*testing.T, *config.Loaded)
+	}{
+		"base": {base + "cdc-outbox.yaml", []string{base + "relay.yaml"}, nil},
+		"plain": {
+			plain + "cdc-outbox.yaml",
+			[]string{base + "relay.yaml", plain + "relay.yaml"},
+			func(t *testing.T, c *config.Loaded) { require.Equal(t, "SCRAM-SHA-512", c.Kafka.SASL.Mechanism) },
+		},
+		"strimzi": {
+			base + "cdc-outbox.yaml",
+			[]string{base + "relay.yaml", components + "strimzi/relay.yaml"},
+			func(t *testing.T, c *config.Loaded) { require.NotEmpty(t, c.Kafka.TLS.Cert) },
+		},
+		"cloudnativepg": {
+			base + "cdc-outbox.yaml",
+			[]string{base + "relay.yaml", components + "cloudnativepg/relay.yaml"},
+			func(t *testing.T, c *config.Loaded) { require.True(t, c.Postgres.Failover) },
+		},
+		"monitor": {base + "cdc-outbox.yaml", []string{base + "monitor.yaml"}, nil},
+		"setup":   {"", []string{"kubernetes/setup/job.yaml"}, nil},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			loaded := configured(t, c.file, c.parts)
+			if c.file != "" {
+				require.True(t, loaded.HTTP.StandbyReady, "two replicas need it")
+				require.Equal(t, config.OnFaultStay, loaded.OnFault)
+				require.True(t, strings.HasSuffix(loaded.HTTP.Listen, ":9464"))
+			}
+			if c.check != nil {
+				c.check(t, loaded)
+			}
+		})
+	}
+}
+
+// configured loads what the container would, with the directories that are mounted there in one of the test's own.
+func configured(t *testing.T, file string, parts []string) *config.Loaded {
+	t.Helper()
+	dir := mounted(t)
+	inDir := strings.NewReplacer("/run/secrets/", dir+"/").Replace
+	environ := map[string]string{}
+	for _, part := range parts {
+		var w workload
+		readYAML(t, part, &w)
+		require.Len(t, w.Spec.Template.Spec.Containers, 1, part)
+		for _, e := range w.Spec.Template.Spec.Containers[0].Env {
+			if strings.HasPrefix(e.Name, config.EnvPrefix) {
+				environ[e.Name] = inDir(e.Value)
+			}
+		}
+	}
+	if file != "" {
+		text, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.Equal(t, "/etc/cdc-outbox/"+filepath.Base(file), environ["CDC_OUTBOX_CONFIG"])
+		environ["CDC_OUTBOX_CONFIG"] = filepath.Join(dir, "cdc-outbox.yaml")
+		require.NoError(t, os.WriteFile(environ["CDC_OUTBOX_CONFIG"], []byte(inDir(string(text))), 0o600))
+	}
+	var list []string
+	for name, value := range environ {
+		list = append(list, name+"="+value)
+	}
+	loaded, err := config.Load(config.Options{Environ: list})
+	require.NoError(t, err)
+	return loaded
+}
+
+// mounted is a directory with the secrets that the manifests mount.
+func mounted(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	server := httptest.NewTLSServer(nil)
+	defer server.Close()
+	cert := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	der, err := x509.MarshalPKCS8PrivateKey(server.TLS.Certificates[0].PrivateKey)
+	require.NoError(t, err)
+	key := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
+	const dsn = "postgres://cdc_outbox:secret@postgres/shop"
+	for path, content := range map[string][]byte{
+		"postgres/dsn": []byte(dsn), "owner/dsn": []byte(dsn), "postgres-ca/ca.crt": cert, "kafka-ca/ca.crt": cert,
+		"kafka-user/user.crt": cert, "kafka-user/user.key": key,
+		"kafka/username": []byte("cdc-outbox"), "kafka/password": []byte("secret"),
+	} {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, path)), 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, path), content, 0o600))
+	}
+	return dir
+}

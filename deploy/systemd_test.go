@@ -1,0 +1,52 @@
+package deploy
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/config"
+)
+
+var unitCommand = regexp.MustCompile(
+	`(?m)^ExecStart=/usr/bin/cdc-outbox (\S+) --config /etc/cdc-outbox/cdc-outbox\.yaml$`)
+
+// TestUnits: the units start a command that exists, with variables that exist, and systemd finds no mistake in them.
+func TestUnits(t *testing.T) {
+	for file, command := range map[string]string{"cdc-outbox.service": "run", "cdc-outbox-monitor.service": "monitor"} {
+		text, err := os.ReadFile(filepath.Join("systemd", file))
+		require.NoError(t, err)
+		m := unitCommand.FindStringSubmatch(string(text))
+		require.NotNil(t, m, file)
+		require.Equal(t, command, m[1])
+		environ := []string{}
+		for _, line := range strings.Split(string(text), "\n") {
+			if variable, ok := strings.CutPrefix(line, "Environment="); ok {
+				environ = append(environ, strings.ReplaceAll(variable, "%d", filepath.Join(mounted(t), "postgres")))
+			}
+		}
+		_, err = config.Load(config.Options{Environ: environ})
+		require.NoError(t, err, file)
+		verify(t, file, string(text))
+	}
+}
+
+// verify lets systemd read the unit, with a program that exists on this machine.
+func verify(t *testing.T, file, text string) {
+	t.Helper()
+	if _, err := exec.LookPath("systemd-analyze"); err != nil {
+		t.Log("systemd-analyze is not here, so systemd has not read the unit")
+		return
+	}
+	path := filepath.Join(t.TempDir(), file)
+	text = strings.ReplaceAll(text, "/usr/bin/cdc-outbox", "/bin/true")
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+	out, err := exec.Command("systemd-analyze", "verify", "--man=no", path).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.NotContains(t, string(out), file, "it reports a line of the unit")
+}
