@@ -278,3 +278,52 @@ func TestAnUpdateCannotBePassed(t *testing.T) {
 	require.Contains(t, refused.stderr, "--postgres-on-change warn")
 	require.Contains(t, invoke(t, b.env, "row", "list").stdout, "UPDATE of public.outbox")
 }
+
+// TestPollingDecisions: two processes poll. A halted row is passed whichever has its lane, a pause stops both, lasts
+// over a restart, and nothing is lost, doubled or out of order.
+func TestPollingDecisions(t *testing.T) {
+	b := newPollingBed(t, "order.events", "cdc-outbox.dead-letter")
+	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
+	b.db.Exec(t, "ALTER TABLE outbox DROP CONSTRAINT outbox_aggregate_type_check")
+	checked := invoke(t, b.env, "check")
+	require.Equal(t, 0, checked.code, checked.all())
+	require.Contains(t, checked.stdout, "cdc_outbox_decisions")
+	first, second := start(t, b.env), start(t, append(b.env, "CDC_OUTBOX_HTTP_LISTEN=127.0.0.1:0"))
+	first.awaitReady(http.StatusOK)
+	b.insert("k", 1, 3)
+	b.db.Exec(t, `INSERT INTO outbox (aggregate_type, aggregate_id, event_type) VALUES ('ä', 'k', 'x')`)
+	b.insert("k", 4, 6)
+	id := haltedID(b)
+	passed := invoke(t, b.env, "row", "pass", id, "--reason", "no topic")
+	require.Equal(t, 0, passed.code, passed.all())
+	b.records("cdc-outbox.dead-letter", 1)
+	b.records("order.events", 6)
+	awaitSQL(b, "SELECT count(*) = 1 FROM cdc_outbox_decisions WHERE kind = 'pass' AND taken_at IS NOT NULL")
+	awaitSQL(b, "SELECT count(*) = 0 FROM cdc_outbox_decisions WHERE kind = 'halted' AND closed_at IS NULL")
+
+	require.Equal(t, 0, invoke(t, b.env, "pause", "--reason", "maintenance").code)
+	first.awaitAnswer("/readyz", "paused by")
+	first.awaitAnswer("/status", "maintenance")
+	_, status := first.get("/status")
+	require.Contains(t, status, "cdc-outbox resume")
+	awaitSQL(b, "SELECT count(*) = 1 FROM cdc_outbox_decisions WHERE kind = 'pause' AND taken_at IS NOT NULL")
+	time.Sleep(2 * time.Second) // the other process looks once a second
+	b.insert("k", 7, 20)
+	require.Equal(t, 0, first.stop(syscall.SIGTERM))
+	first = start(t, b.env)
+	first.awaitAnswer("/readyz", "paused by")
+	time.Sleep(time.Second)
+	require.Len(t, b.records("order.events", 6), 6)
+	require.Equal(t, 0, invoke(t, b.env, "resume").code)
+	b.records("order.events", 20)
+	first.awaitReady(http.StatusOK)
+	require.Equal(t, 0, first.stop(syscall.SIGTERM))
+	require.Equal(t, 0, second.stop(syscall.SIGTERM))
+	require.Len(t, b.records("order.events", 20), 20)
+
+	b.db.Exec(t, "INSERT INTO cdc_outbox_decisions (relay, kind, reason, decided_from) "+
+		"SELECT relay, 'pause', 'r', 'me' FROM cdc_outbox_decisions LIMIT 1")
+	torn := invoke(t, b.env, "teardown", "--yes")
+	require.Equal(t, 0, torn.code, torn.all())
+	awaitSQL(b, "SELECT count(*) = 0 FROM cdc_outbox_decisions WHERE closed_at IS NULL")
+}

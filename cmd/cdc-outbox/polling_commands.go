@@ -157,7 +157,7 @@ func writePolling(w io.Writer, st polling.Status, source string, unasked error) 
 		writeNext(&b, st.State.Remedy())
 	}
 	for _, x := range st.Waits {
-		fmt.Fprintf(&b, "  - %s (since %s)\n", fault.Printable(x.Sentence()), x.Since.UTC().Format(time.RFC3339))
+		fmt.Fprintf(&b, "  - %s (since %s)\n", fault.Printable(x.Sentence()), human.Time(x.Since))
 		writeNext(&b, x.Remedy())
 	}
 	_, err := io.WriteString(w, b.String())

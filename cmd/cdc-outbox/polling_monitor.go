@@ -8,6 +8,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/service"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
@@ -54,6 +55,6 @@ func (a *app) printBacklog(r service.BacklogReport, asJSON bool) error {
 			text = "at least " + text
 		}
 	}
-	_, err := fmt.Fprintf(a.stdout, "%s  %s\n", time.Now().UTC().Format(time.TimeOnly), fault.Printable(text))
+	_, err := fmt.Fprintf(a.stdout, "%s  %s\n", human.Time(time.Now()), fault.Printable(text))
 	return err
 }

@@ -80,9 +80,10 @@ type Connector struct {
 	outranked atomic.Bool                 // another instance has fenced this one, and the reader has not dealt with it
 
 	mu       sync.Mutex
-	stream   stream    // the open one, nil between streams
-	received lsn.LSN   // of the last stream
-	heard    time.Time // when the last stream heard from Postgres; zero before the first
+	stream   stream        // the open one, nil between streams
+	received lsn.LSN       // of the last stream
+	heard    time.Time     // when the last stream heard from Postgres; zero before the first
+	ahead    time.Duration // of the server's clock, by the last stream
 	identity replication.Identity
 	written  replication.Mark // of the checkpoint's last write
 	state    relay.State

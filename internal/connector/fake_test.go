@@ -77,7 +77,8 @@ type fakeStream struct {
 
 	heldSince time.Time
 	heldBack  error
-	heard     time.Time // zero: just now
+	heard     time.Time     // zero: just now
+	ahead     time.Duration // of the server's clock
 	finish    error
 
 	compared []replication.Mark // what Compare was given
@@ -142,6 +143,8 @@ func (s *fakeStream) Interrupt()              { s.nudge <- struct{}{} }
 
 func (s *fakeStream) Finish(context.Context) error { close(s.finished); return s.finish }
 func (s *fakeStream) Received() lsn.LSN            { return 0x150 }
+
+func (s *fakeStream) ServerNow() time.Time { return time.Now().Add(s.ahead) }
 
 func (s *fakeStream) LastHeard() time.Time {
 	if !s.heard.IsZero() {

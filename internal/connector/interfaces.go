@@ -19,6 +19,7 @@ type stream interface {
 	Finish(ctx context.Context) error
 	Received() lsn.LSN
 	LastHeard() time.Time
+	ServerNow() time.Time
 	HeldBack() (since time.Time, why error)
 	Holds(ctx context.Context) error
 	Compare(ctx context.Context, kept replication.Mark, holder string) error

@@ -43,8 +43,20 @@ func (c *Connector) setStream(s stream) {
 	defer c.mu.Unlock()
 	if c.stream != nil {
 		c.received, c.heard = c.stream.Received(), c.stream.LastHeard()
+		c.ahead = time.Until(c.stream.ServerNow())
 	}
 	c.stream = s
+}
+
+// serverNow is the time by the clock that gives transactions their commit times: the two machines' clocks may differ by
+// minutes, and an age must not.
+func (c *Connector) serverNow() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stream != nil {
+		return c.stream.ServerNow()
+	}
+	return time.Now().Add(c.ahead)
 }
 
 func (c *Connector) currentStream() stream {

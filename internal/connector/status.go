@@ -156,6 +156,13 @@ func (c *Connector) Ready() (bool, string) {
 	return true, "streaming"
 }
 
+// Waits reports whether another instance holds the slot and this one would take over, with the sentence of Ready.
+func (c *Connector) Waits() (why string, waits bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return fmt.Sprintf("%s: %s", c.state.Name, c.state.Reason), c.state.Name == relay.WaitingForSlot && c.halted == nil
+}
+
 func (c *Connector) idle() bool {
 	records, _ := c.window.InUse()
 	return records == 0
@@ -267,10 +274,10 @@ func (c *Connector) oldestUnconfirmed() time.Duration {
 		return 0
 	}
 	if _, oldest, ok := t.Outstanding(); ok {
-		return max(0, time.Since(oldest))
+		return max(0, c.serverNow().Sub(oldest))
 	}
 	if committed, ok := c.heldTransaction(); ok {
-		return max(0, time.Since(committed))
+		return max(0, c.serverNow().Sub(committed))
 	}
 	return 0
 }

@@ -34,6 +34,8 @@ type Decision struct {
 	TakenBy  string     `json:"taken_by,omitempty"` // the process
 	TakenLSN string     `json:"taken_at_lsn,omitempty"`
 	ClosedAt *time.Time `json:"closed_at,omitempty"` // confirmed, or no longer in effect
+
+	idle time.Duration // since it was taken up, or made; of a halted row since it was last seen. The server's clock
 }
 
 // Of reports whether the decision is about the row.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
@@ -15,6 +16,9 @@ type View struct {
 	Waits     bool               // for the slot, which another instance holds
 	Halted    []*relay.HaltedRow // the rows at which it is halted
 	Confirmed lsn.LSN            // 0: not known, or rows are polled
+	// Process is set where several processes work for the relay: each knows only the rows at which itself is halted.
+	// It is what the process lists rows as.
+	Process string
 }
 
 // Steps are what is to be done.
@@ -25,6 +29,7 @@ type Steps struct {
 	Take   []*Decision        // decisions to be marked as taken up, and then applied
 	Apply  []*Decision        // decisions about the halted rows, with the decisions in Take
 	Close  []int64
+	Seen   []int64 // rows that this process has listed, and at which it is still halted
 }
 
 // Plan says what follows from the rows of the table, which are in the order of their ids: all that are open, and the
@@ -63,8 +68,13 @@ func (s *Steps) halts(rows []Decision, v View) {
 		case d.ClosedAt != nil:
 		case d.Kind == Halted && here && !listed[[2]string{d.Position, d.EventID}]:
 			listed[[2]string{d.Position, d.EventID}] = true
+			if v.Process != "" && d.From == v.Process && d.idle > seenEvery {
+				s.Seen = append(s.Seen, d.ID)
+			}
 		case d.Kind == Halted, d.Kind == Pass && !here && passed(d.Position, v.Confirmed):
-			s.Close = append(s.Close, d.ID)
+			if v.mayClose(d) {
+				s.Close = append(s.Close, d.ID)
+			}
 		}
 	}
 	for _, h := range v.Halted {
@@ -73,6 +83,24 @@ func (s *Steps) halts(rows []Decision, v View) {
 		}
 		s.applies(rows, h)
 	}
+}
+
+const (
+	// seenEvery is how often a process says that it is still halted at a row, where there are several.
+	seenEvery = 20 * time.Second
+	// abandoned is after what time without that the process no longer exists.
+	abandoned = time.Minute
+)
+
+// mayClose reports whether the row is over for all processes of the relay.
+func (v *View) mayClose(d *Decision) bool {
+	switch {
+	case v.Process == "" || d.idle > abandoned:
+		return true
+	case d.Kind == Halted:
+		return d.From == v.Process
+	}
+	return d.TakenBy == v.Process
 }
 
 // applies finds the decision about a halted row: the last one counts.

@@ -71,6 +71,46 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+// Several processes poll: each lists and closes its own rows, and closes the rows of a process that no longer exists.
+func TestPlanOfSeveralProcesses(t *testing.T) {
+	now := time.Now()
+	row := []*relay.HaltedRow{{Position: "seq-1", EventID: "a"}}
+	mine := Decision{ID: 1, Kind: Halted, Position: "seq-1", EventID: "a", From: "me"}
+	theirs := Decision{ID: 2, Kind: Halted, Position: "seq-1", EventID: "a", From: "another"}
+	pass := Decision{ID: 3, Kind: Pass, Position: "seq-1", EventID: "a", Action: relay.Skip}
+	by := func(d Decision, who string, idle time.Duration) Decision {
+		d.TakenAt, d.TakenBy, d.idle = &now, who, idle
+		return d
+	}
+	for name, c := range map[string]struct {
+		rows   []Decision
+		halted []*relay.HaltedRow
+		want   Steps
+	}{
+		"my row is over":              {[]Decision{mine}, nil, Steps{Close: []int64{1}}},
+		"another's row":               {[]Decision{theirs}, nil, Steps{}},
+		"another's row, abandoned":    {[]Decision{by(theirs, "", time.Hour)}, nil, Steps{Close: []int64{2}}},
+		"another has listed it":       {[]Decision{theirs}, row, Steps{}},
+		"I am still there":            {[]Decision{by(mine, "", time.Minute)}, row, Steps{Seen: []int64{1}}},
+		"a decision for another":      {[]Decision{pass}, nil, Steps{}},
+		"what another took up":        {[]Decision{by(pass, "another", time.Second)}, nil, Steps{}},
+		"what I took up, and is over": {[]Decision{by(pass, "me", time.Second)}, nil, Steps{Close: []int64{3}}},
+		"what no process took up":     {[]Decision{by(pass, "", time.Hour)}, nil, Steps{Close: []int64{3}}},
+		"what another took up, for me": {
+			[]Decision{mine, by(pass, "another", 0)}, row, Steps{Apply: []*Decision{{ID: 3}}},
+		},
+		"what another took up and died": {[]Decision{by(pass, "another", time.Hour)}, nil, Steps{Close: []int64{3}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := Plan(c.rows, View{Holds: true, Halted: c.halted, Process: "me"})
+			require.Equal(t, c.want.Close, s.Close)
+			require.Equal(t, c.want.Seen, s.Seen)
+			require.Empty(t, s.Insert)
+			require.Equal(t, ids(c.want.Apply), ids(s.Apply))
+		})
+	}
+}
+
 // The last word counts, and a polled row has no position in the log.
 func TestPlanTakesTheLastDecision(t *testing.T) {
 	rows := []Decision{

@@ -3,10 +3,12 @@ package decision
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/sqlstate"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 )
 
@@ -30,10 +32,11 @@ CREATE INDEX ON %[1]s (relay, position);`, t.SQL())
 }
 
 // Rights are what the relay's role, and the role of an operator who decides, needs.
-const Rights = "SELECT, INSERT, UPDATE"
+const Rights = "SELECT, INSERT, UPDATE, DELETE"
 
 const columns = `id, kind, coalesce(position, ''), coalesce(event_id, ''), coalesce(action, ''), reason, decided_at,
-	decided_by, decided_from, taken_at, coalesce(taken_by, ''), coalesce(taken_lsn, ''), closed_at`
+	decided_by, decided_from, taken_at, coalesce(taken_by, ''), coalesce(taken_lsn, ''), closed_at,
+	(extract(epoch FROM now() - coalesce(taken_at, decided_at)) * 1000)::bigint`
 
 // Exists reports whether the table is there.
 func (t Table) Exists(ctx context.Context, conn *pgx.Conn) (yes bool, err error) {
@@ -60,8 +63,10 @@ func (t Table) query(ctx context.Context, conn *pgx.Conn, where string, arg any)
 		return nil, err
 	}
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (d Decision, err error) {
+		var idle int64
 		err = row.Scan(&d.ID, &d.Kind, &d.Position, &d.EventID, &d.Action, &d.Reason, &d.At, &d.By, &d.From, &d.TakenAt,
-			&d.TakenBy, &d.TakenLSN, &d.ClosedAt)
+			&d.TakenBy, &d.TakenLSN, &d.ClosedAt, &idle)
+		d.idle = time.Duration(idle) * time.Millisecond
 		return d, err
 	})
 }
@@ -80,6 +85,27 @@ func (t Table) take(ctx context.Context, conn *pgx.Conn, id int64, by, at string
 		WHERE id = $1::bigint AND taken_at IS NULL`, t.Name.SQL()), id, by, at)
 	return err == nil && tag.RowsAffected() > 0, err
 }
+
+// seen notes that the relay is still halted at rows.
+func (t Table) seen(ctx context.Context, conn *pgx.Conn, ids []int64) error {
+	_, err := conn.Exec(ctx, fmt.Sprintf(`UPDATE %s SET taken_at = now() WHERE id = ANY ($1::bigint[])`, t.Name.SQL()),
+		ids)
+	return err
+}
+
+// prune deletes rows at which the relay was halted long ago. What operators decided stays: it is the record. Without
+// the right to delete nothing is deleted.
+func (t Table) prune(ctx context.Context, conn *pgx.Conn) error {
+	_, err := conn.Exec(ctx, fmt.Sprintf(`DELETE FROM %s WHERE relay = $1::text AND kind = 'halted'
+		AND closed_at < now() - $2::interval`, t.Name.SQL()), t.Relay, haltedKept)
+	if sqlstate.Of(err) == refused {
+		return nil
+	}
+	return err
+}
+
+// haltedKept is for how long rows stay listed at which the relay was halted once.
+const haltedKept = 30 * 24 * time.Hour
 
 func (t Table) close(ctx context.Context, conn *pgx.Conn, ids []int64) error {
 	_, err := conn.Exec(ctx, fmt.Sprintf(`UPDATE %s SET closed_at = now()

@@ -44,6 +44,7 @@ type Watch struct {
 	conn   *pgx.Conn
 	exists bool   // the table was there when it was last read
 	said   string // the last trouble that was logged
+	pruned time.Time
 }
 
 // Run looks once a second until ctx ends. What it cannot read does not stop the relay: the last decisions stay in
@@ -176,6 +177,8 @@ func (w *Watch) follow(ctx context.Context, s Steps, v View) error {
 			unwritten[d.ID] = true
 			continue
 		}
+		now := time.Now()
+		d.TakenAt, d.TakenBy, d.TakenLSN = &now, w.Process, at
 		w.Logger.Warn("took up an operator's decision", zap.String(logkey.Sentence, d.Line()))
 	}
 	for _, d := range s.Apply {
@@ -188,11 +191,25 @@ func (w *Watch) follow(ctx context.Context, s Steps, v View) error {
 			return err
 		}
 	}
+	if len(s.Seen) > 0 {
+		if err := w.Table.seen(ctx, w.conn, s.Seen); err != nil {
+			return err
+		}
+	}
 	if len(s.Close) > 0 {
-		return w.Table.close(ctx, w.conn, s.Close)
+		if err := w.Table.close(ctx, w.conn, s.Close); err != nil {
+			return err
+		}
+	}
+	if v.Holds && time.Since(w.pruned) > pruneEvery {
+		w.pruned = time.Now()
+		return w.Table.prune(ctx, w.conn)
 	}
 	return nil
 }
+
+// pruneEvery is how often rows are deleted at which the relay was halted long ago.
+const pruneEvery = time.Hour
 
 // refused is the SQLSTATE of a missing right.
 const refused = "42501"

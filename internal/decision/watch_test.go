@@ -112,7 +112,7 @@ func TestAWaitingInstanceDoesNotReadPastAPauseThatItHasNotSeen(t *testing.T) {
 	end()
 	require.NoError(t, <-done)
 	require.Contains(t, d.pause.State().Reason, "one of them may be a pause: table public.decisions")
-	require.Contains(t, d.pause.State().Commands[0], "GRANT SELECT, INSERT, UPDATE ON TABLE")
+	require.Contains(t, d.pause.State().Commands[0], "GRANT SELECT, INSERT, UPDATE, DELETE ON TABLE")
 }
 
 // TestATableThatHangsIsInTheLog, and one that is dropped, once; what was decided before stays in effect.
@@ -216,4 +216,19 @@ func TestWithoutTheRightToWriteNothingIsApplied(t *testing.T) {
 	d.db.Exec(t, "GRANT "+Rights+" ON decisions TO "+role)
 	require.NoError(t, d.look())
 	require.Len(t, d.decided, 1)
+}
+
+// TestHaltedRowsOfLongAgoAreDeleted: what operators decided stays, and so does what was halted at lately.
+func TestHaltedRowsOfLongAgoAreDeleted(t *testing.T) {
+	d := newDesk(t)
+	d.db.Exec(t, `INSERT INTO decisions (relay, kind, position, event_id, reason, decided_from, closed_at) VALUES
+		('s', 'halted', 'old', 'a', 'why', 'p', now() - interval '31 days'),
+		('s', 'halted', 'new', 'a', 'why', 'p', now() - interval '29 days'),
+		('other', 'halted', 'theirs', 'a', 'why', 'p', now() - interval '31 days'),
+		('s', 'pass', 'decided', 'a', 'why', 'p', now() - interval '31 days')`)
+	require.NoError(t, d.look())
+	var left string
+	require.NoError(t, d.conn.QueryRow(t.Context(), `SELECT string_agg(position, ' ' ORDER BY id) FROM decisions`).
+		Scan(&left))
+	require.Equal(t, "new theirs decided", left)
 }

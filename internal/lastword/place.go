@@ -79,6 +79,15 @@ func Lookup(ctx context.Context, q postgres.Querier, t identifier.Table, slot st
 	return w, known, nil
 }
 
+// Confirmed returns when the slot's position was last written; nil where that is not known.
+func (p Place) Confirmed(ctx context.Context) (at *time.Time, err error) {
+	err = p.with(ctx, func(ctx context.Context, conn *pgx.Conn) (err error) {
+		at, err = postgres.LookupConfirmed(ctx, conn, p.Table, p.Slot)
+		return err
+	})
+	return at, err
+}
+
 // All returns the words of the table's slots.
 func (p Place) All(ctx context.Context) (all map[string]*Word, err error) {
 	err = p.with(ctx, func(ctx context.Context, conn *pgx.Conn) error {
@@ -127,7 +136,7 @@ func (p Place) with(ctx context.Context, do func(context.Context, *pgx.Conn) err
 	if err != nil {
 		return err
 	}
-	pc, err := pgx.ParseConfig(dsn)
+	pc, err := postgres.ParseConfig(dsn)
 	if err != nil {
 		return postgres.DSNFault()
 	}

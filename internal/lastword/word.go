@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/human"
 )
 
 // Word is why a relay ended, or why it waits for an operator.
@@ -80,7 +81,7 @@ func (w *Word) Remedy() fault.Remedy { return fault.Remedy{Next: w.Next, Command
 // Explain says what became of the process, and why.
 func (w *Word) Explain() string {
 	who := fmt.Sprintf("The connector (pid %d on %s)", w.PID, w.Host)
-	at := w.At.UTC().Format(time.RFC3339)
+	at := human.Time(w.At)
 	if w.ExitCode == 0 {
 		return fmt.Sprintf("%s has waited for an operator since %s: %s", who, at, w.Sentence)
 	}

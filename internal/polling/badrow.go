@@ -29,7 +29,7 @@ type halt struct {
 const lookAgain = 5 * time.Second
 
 // PositionPrefix distinguishes the name of a row in logs and dead letters from a position in the log.
-const PositionPrefix = "seq-"
+const PositionPrefix = badrow.SequencePrefix
 
 // position names a row, comparable as text.
 func position(seq int64) []byte { return fmt.Appendf(nil, "%s%020d", PositionPrefix, seq) }
@@ -59,23 +59,39 @@ func (w *worker) notTaken(a attempt, rec *router.Record, refused *kafka.RefusedE
 // divert takes a bad row out of the stream, or halts its lane. next is the remedy, letter what is known for a dead
 // letter.
 func (w *worker) divert(a attempt, bad badrow.Row, next string, letter *deadletter.Case) (taken bool, err error) {
-	bad.Position, bad.Table = position(w.batch.rows[a.row].seq), a.source.table.String()
-	switch w.r.cfg.Policies.For(bad.Reason) {
-	case relay.Skip:
-		w.r.badRows.Failed(bad)
+	row := w.batch.rows[a.row]
+	bad.Position, bad.Table = position(row.seq), a.source.table.String()
+	policy := w.r.cfg.Policies.For(bad.Reason)
+	if policy != relay.Halt {
+		return w.apply(policy, a, bad, next, letter, w.r.badRows.Failed)
+	}
+	d, ok := a.source.decidedFor(row.lane, bad)
+	if !ok {
+		w.halt(a, bad, next)
+		return true, nil
+	}
+	bad.Decided = d.By
+	return w.apply(d.Action, a, bad, next, letter, func(bad badrow.Row) { // it was counted when it was halted at
+		w.r.passed(a.source, row.lane, bad, d)
+	})
+}
+
+// apply takes a row out of the stream. done is called when it is, or is with the producer.
+func (w *worker) apply(policy relay.Policy, a attempt, bad badrow.Row, next string, letter *deadletter.Case,
+	done func(badrow.Row),
+) (taken bool, err error) {
+	if policy == relay.Skip {
+		done(bad)
 		w.r.badRows.Skip(bad)
 		w.batch.settle(a.row)
 		return true, nil
-	case relay.DeadLetter:
-		letter.Relation, letter.Tuple, letter.Position = w.batch.relation, w.batch.tuple(a.row), bad.Position
-		taken, err = w.deadLetter(a, w.r.cfg.DeadLetters.Letter(letter, time.Now()), bad, next)
-		if taken {
-			w.r.badRows.Failed(bad)
-		}
-		return taken, err
 	}
-	w.halt(a, bad, next)
-	return true, nil
+	letter.Relation, letter.Tuple, letter.Position = w.batch.relation, w.batch.tuple(a.row), bad.Position
+	taken, err = w.deadLetter(a, w.r.cfg.DeadLetters.Letter(letter, time.Now()), bad, next)
+	if taken && w.batch.state(a.row) != left { // no topic takes the letter either: the lane is halted
+		done(bad)
+	}
+	return taken, err
 }
 
 // deadLetter sends the letter with the row's ticket, so that the row is marked only when the letter is in Kafka.
@@ -106,11 +122,12 @@ func (w *worker) halt(a attempt, bad badrow.Row, next string) {
 	w.batch.leave(a.row)
 	s.lanes.rest(row.lane)
 	now := time.Now()
+	next, commands := withPass(next, bad)
 	s.mu.Lock()
 	was := s.halted[row.lane]
 	h := &halt{lane: row.lane, seq: row.seq, at: now, HaltedRow: relay.HaltedRow{
 		Table: bad.Table, Position: string(bad.Position), EventID: bad.EventID, Reason: string(bad.Reason),
-		Message: bad.Cause, Next: next, Since: now,
+		Message: bad.Cause, Next: next, Commands: commands, Since: now,
 	}}
 	same := was != nil && was.seq == h.seq && was.Message == h.Message
 	if same {
@@ -124,7 +141,7 @@ func (w *worker) halt(a attempt, bad badrow.Row, next string) {
 	w.r.badRows.Failed(bad)
 	w.r.log.Error("halted at an outbox row that cannot be published; nothing after it in its lane, a 64th of all "+
 		"keys, is published either",
-		append(bad.Fields(), zap.String(logkey.Next, next))...)
+		append(bad.Fields(), zap.String(logkey.Next, next), zap.Strings(logkey.Commands, commands))...)
 }
 
 // haltedRows lists them, the oldest first.

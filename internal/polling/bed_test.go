@@ -215,6 +215,14 @@ type relaying struct {
 // start runs a relay with a producer that keeps what it gets.
 func (b *bed) start(change ...func(*Config)) *relaying {
 	b.Helper()
+	x := b.prepare(change...)
+	x.run()
+	return x
+}
+
+// prepare is start without running it.
+func (b *bed) prepare(change ...func(*Config)) *relaying {
+	b.Helper()
 	core, logs := observer.New(zap.DebugLevel)
 	cfg := Config{
 		DSN: func() (string, error) { return b.db.DSN, nil }, Tables: []identifier.Table{theTable}, Columns: columns(),
@@ -236,16 +244,20 @@ func (b *bed) start(change ...func(*Config)) *relaying {
 	require.NoError(b, err)
 	fake := &fakeProducer{acked: r.acked, more: make(chan struct{}, 1)}
 	r.producer = fake
+	return &relaying{bed: b, r: r, fake: fake, logs: logs}
+}
+
+func (x *relaying) run() {
+	b := x.bed
 	ctx, stop := context.WithCancel(b.Context())
-	x := &relaying{bed: b, r: r, fake: fake, logs: logs, stop: stop, end: make(chan error, 1)}
-	go func() { x.end <- r.Run(ctx) }()
+	x.stop, x.end = stop, make(chan error, 1)
+	go func() { x.end <- x.r.Run(ctx) }()
 	b.Cleanup(func() {
 		stop()
 		if x.end != nil {
 			<-x.end
 		}
 	})
-	return x
 }
 
 // finish stops the relay and returns what Run did.

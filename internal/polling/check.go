@@ -76,7 +76,11 @@ func findings(ctx context.Context, conn *pgx.Conn, s *Setup) []preflight.Finding
 		}
 		out = append(out, checkTable(st, server, s)...)
 	}
-	return out
+	kept, err := checkKept(ctx, conn, s, server.Role)
+	if err != nil {
+		return append(out, unanswered(postgres.QueryFault("postgres", err)))
+	}
+	return append(out, kept...)
 }
 
 func checkServer(s serverState) preflight.Finding {

@@ -66,6 +66,10 @@ func (w *worker) feed(ctx context.Context, s *source) error {
 		if b.state(b.next) != waiting {
 			continue
 		}
+		if w.r.paused.Load() != nil {
+			b.leaveLanes(nil)
+			continue
+		}
 		taken, err := w.publish(attempt{ctx: ctx, limit: limited, source: s, row: b.next})
 		if b.held(!taken); err != nil || !taken {
 			return err

@@ -6,6 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
+	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
 	"github.com/cdc-outbox/cdc-outbox/internal/setup"
 )
 
@@ -29,6 +30,35 @@ func planLastWord(ctx context.Context, conn *pgx.Conn, s *Setup) ([]setup.Step, 
 		return []setup.Step{{SQL: postgres.CheckpointLastWordDDL(s.LastWord), Why: whyLastWord}}, nil
 	}
 	return nil, nil
+}
+
+// planKept creates the tables beside the outbox: of the last word, and of operators' decisions.
+func planKept(ctx context.Context, conn *pgx.Conn, s *Setup) ([]setup.Step, error) {
+	steps, err := planLastWord(ctx, conn, s)
+	if err != nil {
+		return nil, err
+	}
+	decisions, err := setup.PlanDecisions(ctx, conn, s.Decisions)
+	if err != nil {
+		return nil, postgres.QueryFault("table "+s.Decisions.String(), err)
+	}
+	return append(steps, decisions...), nil
+}
+
+// checkKept looks at the tables in which the relay keeps why it ended, and reads what operators decide.
+func checkKept(ctx context.Context, conn *pgx.Conn, s *Setup, role string) ([]preflight.Finding, error) {
+	var out []preflight.Finding
+	if missing, err := planLastWord(ctx, conn, s); err != nil {
+		return nil, err
+	} else if len(missing) > 0 {
+		out = append(out, preflight.Finding{
+			Level: preflight.Warn, Subject: "table " + s.LastWord.String(),
+			Found: "It does not exist, or lacks a column, so why the relay ended is only in its log.", Why: whyLastWord,
+			Remedy: "Create it.", Commands: []string{"cdc-outbox setup"},
+		})
+	}
+	decisions, err := setup.CheckDecisions(ctx, conn, s.Decisions, role)
+	return append(out, decisions...), err
 }
 
 func createLastWord(s *Setup) setup.Step {

@@ -34,8 +34,9 @@ type source struct {
 	*statements
 	lanes lanes
 
-	mu     sync.Mutex
-	halted map[int]*halt // by lane
+	mu      sync.Mutex
+	halted  map[int]*halt          // by lane
+	decided map[int]relay.Decision // about the row at which the lane is halted
 }
 
 // Relay is the running relay. Make one with New, run it once.
@@ -56,6 +57,7 @@ type Relay struct {
 	found     atomic.Bool  // there was work since the scout looked
 	listening atomic.Bool
 	latest    atomic.Pointer[relay.Backlog]
+	paused    atomic.Pointer[pause] // changed under mu
 
 	mu      sync.Mutex
 	state   relay.State
@@ -81,7 +83,9 @@ func New(cfg Config) (*Relay, error) {
 	}
 	r.scout <- struct{}{}
 	for _, t := range cfg.Tables {
-		r.sources = append(r.sources, &source{statements: newStatements(&r.cfg, t), halted: map[int]*halt{}})
+		r.sources = append(r.sources, &source{
+			statements: newStatements(&r.cfg, t), halted: map[int]*halt{}, decided: map[int]relay.Decision{},
+		})
 	}
 	for i := range cfg.Workers {
 		route, err := cfg.NewRouter()

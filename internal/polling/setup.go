@@ -119,6 +119,9 @@ func planRole(exists bool, s *Setup) []setup.Step {
 			Why: "It writes down there why it ended.",
 		})
 	}
+	if s.Decisions.Name != "" {
+		steps = append(steps, setup.GrantDecisions(s.Decisions, s.Role))
+	}
 	return steps
 }
 
@@ -136,6 +139,9 @@ func SetupScript(s Setup) []setup.Step {
 	}
 	if s.LastWord.Name != "" {
 		steps = append(steps, createLastWord(&s))
+	}
+	if s.Decisions.Name != "" {
+		steps = append(steps, setup.CreateDecisions(s.Decisions))
 	}
 	return append(steps, planRole(false, &s)...)
 }
@@ -208,7 +214,7 @@ func plan(ctx context.Context, conn *pgx.Conn, s *Setup) ([]setup.Step, error) {
 		}
 		steps = append(steps, planTable(st, s)...)
 	}
-	kept, err := planLastWord(ctx, conn, s)
+	kept, err := planKept(ctx, conn, s)
 	if err != nil {
 		return nil, err
 	}
@@ -303,7 +309,11 @@ func planTeardown(ctx context.Context, conn *pgx.Conn, s *Setup, dropTables bool
 				quoted(t.Schema), quoted(functionName))
 		}
 	}
-	return steps, nil
+	decisions, err := setup.PlanDecisionsTeardown(ctx, conn, s.Decisions, s.Relay, dropTables)
+	if err != nil {
+		return nil, postgres.QueryFault("table "+s.Decisions.String(), err)
+	}
+	return append(steps, decisions...), nil
 }
 
 // Remove carries the teardown out.

@@ -49,7 +49,10 @@ func (r *Relay) Ready() (bool, string) {
 		return false, fmt.Sprintf("%d of %d lanes halted, one at event %s: %s", len(h), Lanes*len(r.sources),
 			h[0].EventID, h[0].Message)
 	}
+	paused := r.paused.Load()
 	switch {
+	case paused != nil && state.Name != relay.Draining && state.Name != relay.Stopped:
+		return false, paused.State().Reason
 	case state.Name == relay.Draining || state.Name == relay.Stopped || heard == 0:
 		if state.Reason != "" {
 			return false, fmt.Sprintf("%s: %s", state.Name, state.Reason)
@@ -99,7 +102,11 @@ func (r *Relay) Status() Status {
 	r.mu.Lock()
 	st.State = r.state
 	r.mu.Unlock()
-	if len(st.Halted) > 0 && st.State.Name == relay.Polling {
+	paused := r.paused.Load()
+	switch {
+	case paused != nil && st.State.Name != relay.Draining && st.State.Name != relay.Stopped:
+		st.State = paused.State()
+	case len(st.Halted) > 0 && st.State.Name == relay.Polling:
 		h := st.Halted[0]
 		st.State = relay.State{
 			Name: relay.Halted, Reason: h.Message, Next: h.Next, Commands: h.Commands, Since: h.Since,

@@ -28,6 +28,10 @@ type Setup struct {
 	PublishExisting bool
 	// LastWord is the table that keeps why a relay ended, as postgres.checkpoint names it. Empty: none.
 	LastWord identifier.Table
+	// Decisions is the table of operators' decisions, as postgres.decisions names it, and Relay what this relay is
+	// called there. Empty: none.
+	Decisions identifier.Table
+	Relay     string
 }
 
 // tableState is an outbox table as the catalog has it.

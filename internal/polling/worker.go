@@ -44,6 +44,10 @@ func (w *worker) run(ctx context.Context) error {
 	defer w.conn.close()
 	again := newRetry()
 	for !w.r.isStopping() && ctx.Err() == nil {
+		if p := w.r.paused.Load(); p != nil {
+			w.r.awaitResume(ctx, p)
+			continue
+		}
 		worked, err := w.rounds(ctx)
 		switch {
 		case err == nil && worked:
@@ -178,6 +182,7 @@ func (s *source) released(r *Relay, b *batch, claimed []int) {
 func (s *source) goOn(r *Relay, lane int) {
 	h := s.halted[lane]
 	delete(s.halted, lane)
+	delete(s.decided, lane)
 	s.lanes.wake(lane)
 	r.log.Info("halted row no longer exists or was corrected; its lane continues", zap.String(logkey.Event, h.EventID),
 		zap.String(logkey.Position, h.Position), zap.String(logkey.Table, s.table.String()))

@@ -53,6 +53,22 @@ func LookupBlocker(ctx context.Context, q Querier, tables ...identifier.Table) (
 	return &b, nil
 }
 
+// LookupWaiters returns how many sessions wait for a lock on the tables.
+func LookupWaiters(ctx context.Context, q Querier, tables ...identifier.Table) (n int, err error) {
+	var names []string
+	for _, t := range tables {
+		names = append(names, t.SQL())
+	}
+	err = q.QueryRow(ctx, `SELECT count(DISTINCT l.pid) FROM pg_catalog.pg_locks l
+		WHERE NOT l.granted AND l.locktype = 'relation'
+		AND l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())
+		AND l.relation = ANY (SELECT to_regclass(t)::oid FROM unnest($1::text[]) t)`, names).Scan(&n)
+	if err != nil {
+		return 0, fmt.Errorf("read locks: %w", err)
+	}
+	return n, nil
+}
+
 // String names the session without its query, which may hold data.
 func (b *Blocker) String() string {
 	s := fmt.Sprintf("pid %d", b.PID)

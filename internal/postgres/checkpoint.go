@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -35,6 +36,17 @@ func CheckpointWritesDDL(t identifier.Table) string {
 // CheckpointLastWordDDL gives a table of an earlier version the last word.
 func CheckpointLastWordDDL(t identifier.Table) string {
 	return fmt.Sprintf("ALTER TABLE %s ADD COLUMN IF NOT EXISTS last_word jsonb;", t.SQL())
+}
+
+// LookupConfirmed returns when the slot's position was last written, which is while its connector worked; nil where the
+// table has no row of the slot.
+func LookupConfirmed(ctx context.Context, q Querier, t identifier.Table, slot string) (*time.Time, error) {
+	var at time.Time
+	err := q.QueryRow(ctx, fmt.Sprintf(`SELECT updated_at FROM %s WHERE slot = $1::text`, t.SQL()), slot).Scan(&at)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil //nolint:nilnil // there is no moment, and nothing went wrong
+	}
+	return &at, err
 }
 
 // ForgetSQL removes the slot's checkpoint, since another slot takes its name.

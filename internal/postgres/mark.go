@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
 )
 
@@ -164,5 +165,5 @@ func (m Mark) when() string {
 	if m.At.IsZero() {
 		return ""
 	}
-	return ", written at " + m.At.UTC().Format(time.RFC3339) + ","
+	return ", written at " + human.Time(m.At) + ","
 }

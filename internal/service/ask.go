@@ -90,6 +90,7 @@ func Look(ctx context.Context, c *config.Loaded) (st Status, source string, err 
 	defer func() {
 		st.takeFrom(&told)
 		addLastWord(ctx, c, &st)
+		addLastConfirmed(ctx, c, &st)
 	}()
 	slots, err := slotmonitor.Look(ctx, wiring.Monitor(c))
 	object := fmt.Sprintf("slot %q", c.Postgres.Slot)

@@ -5,35 +5,83 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/connector"
 	"github.com/cdc-outbox/cdc-outbox/internal/decision"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/reader"
+	"github.com/cdc-outbox/cdc-outbox/internal/lastword"
+	"github.com/cdc-outbox/cdc-outbox/internal/polling"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 )
 
 // decisions takes up what operators decide about a connector.
 func (s *walService) decisions(c *connector.Connector) *decision.Watch {
-	desk := wiring.Decisions(s.Config)
+	return s.watchDecisions(s.last.who, decision.Relay{Decide: c.Decide, Pause: c.Pause, View: func() decision.View {
+		halted, holds := c.Halted()
+		return decision.View{
+			Holds: holds, Waits: c.WaitsForSlot(), Confirmed: c.Confirmed(), Halted: passable(halted),
+		}
+	}})
+}
+
+// decisions takes up what operators decide about a relay that polls. Other processes work for the same relay.
+func (s *pollingService) decisions(r *polling.Relay) *decision.Watch {
+	name := processName(s.last.who)
+	return s.watchDecisions(s.last.who, decision.Relay{Decide: r.Decide, Pause: r.Pause, View: func() decision.View {
+		return decision.View{Holds: true, Halted: passable(r.Halted()), Process: name}
+	}})
+}
+
+func (p *process) watchDecisions(who lastword.Who, r decision.Relay) *decision.Watch {
+	desk := wiring.Decisions(p.Config)
 	return &decision.Watch{
-		Table: desk.Table, DSN: desk.DSN, Logger: s.Logger,
-		Process: fmt.Sprintf("pid %d on %s", s.last.who.PID, s.last.who.Host),
-		Relay: decision.Relay{Decide: c.Decide, Pause: c.Pause, View: func() decision.View {
-			halted, holds := c.Halted()
-			v := decision.View{Holds: holds, Waits: c.WaitsForSlot(), Confirmed: c.Confirmed()}
-			for _, h := range halted {
-				if !h.Passable() { // it is listed, and refused, without a position
-					h = &relay.HaltedRow{EventID: h.EventID, Message: h.Message}
-				}
-				v.Halted = append(v.Halted, h)
-			}
-			return v
-		}},
+		Table: desk.Table, DSN: desk.DSN, Logger: p.Logger, Process: processName(who), Relay: r,
 	}
 }
+
+func processName(who lastword.Who) string { return fmt.Sprintf("pid %d on %s", who.PID, who.Host) }
+
+// passable takes their position from rows that cannot be passed: they are listed, and refused.
+func passable(halted []*relay.HaltedRow) (rows []*relay.HaltedRow) {
+	for _, h := range halted {
+		if !h.Passable() {
+			h = &relay.HaltedRow{EventID: h.EventID, Message: h.Message}
+		}
+		rows = append(rows, h)
+	}
+	return rows
+}
+
+// relayUnlessPaused runs the relay. Nothing is published before it is known whether an operator has paused it.
+func (s *pollingService) relayUnlessPaused(ctx context.Context, r *polling.Relay, watch *decision.Watch) error {
+	around, end := context.WithCancel(ctx)
+	defer end()
+	g, around := errgroup.WithContext(around)
+	if watch.Table.Name.Name != "" {
+		r.Pause(&relay.Pause{Unread: errUnasked, Since: time.Now()})
+		g.Go(func() error {
+			watch.Await(around, func(err error) { r.Pause(&relay.Pause{Unread: err, Since: time.Now()}) })
+			if around.Err() == nil {
+				r.Known()
+			}
+			return watch.Run(around)
+		})
+	}
+	g.Go(func() error {
+		defer end()
+		return r.Run(around)
+	})
+	return g.Wait()
+}
+
+// errUnasked is why it is not known at the start whether the relay is paused.
+var errUnasked = errors.New("the table has not been read yet")
 
 // awaitDecisions waits until it is known whether the connector is paused. Nothing is read before.
 func (s *walService) awaitDecisions(ctx context.Context, watch *decision.Watch) {
@@ -49,9 +97,6 @@ func (s *walService) awaitDecisions(ctx context.Context, watch *decision.Watch) 
 // PassRow decides about one halted row. For a dead letter the topic has to exist before.
 func PassRow(ctx context.Context, c *config.Loaded, row string, action relay.Policy, reason string,
 ) (decision.Decision, error) {
-	if c.Source == config.SourcePolling {
-		return decision.Decision{}, notPolled()
-	}
 	return wiring.Decisions(c).Pass(ctx, row, action, reason, func() error {
 		if action == relay.Skip {
 			return nil
@@ -62,17 +107,11 @@ func PassRow(ctx context.Context, c *config.Loaded, row string, action relay.Pol
 
 // Switch pauses or resumes the relay.
 func Switch(ctx context.Context, c *config.Loaded, kind decision.Kind, reason string) (decision.Decision, error) {
-	if c.Source == config.SourcePolling {
-		return decision.Decision{}, notPolled()
-	}
 	return wiring.Decisions(c).Switch(ctx, kind, reason)
 }
 
 // Decisions lists what is decided, and the halted row.
 func Decisions(ctx context.Context, c *config.Loaded) ([]decision.Decision, error) {
-	if c.Source == config.SourcePolling {
-		return nil, notPolled()
-	}
 	return wiring.Decisions(c).List(ctx)
 }
 
@@ -95,11 +134,4 @@ func deadLetterTopic(ctx context.Context, c *config.Loaded) error {
 		Kind: fault.Operator, Object: fmt.Sprintf("topic %q", c.Router.DeadLetterTopic),
 		Err: errors.New("it does not exist, so nothing was decided; it takes the dead letter"),
 	}).With(producer.Cluster.CreateTopicByHand(c.Router.DeadLetterTopic))
-}
-
-func notPolled() error {
-	return &fault.Error{
-		Kind: fault.Config, Object: "source: polling", Err: errors.New("decisions are for source: wal"),
-		Next: "A halted row can be corrected or deleted in the table: its lane continues then.",
-	}
 }

@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -108,7 +109,7 @@ func (s *pollingService) work(ctx context.Context) error {
 	})
 	g.Go(func() error {
 		defer end()
-		return e.Run(around)
+		return s.relayUnlessPaused(around, e.Relay, s.decisions(e.Relay))
 	})
 	if err := g.Wait(); err != nil {
 		return err
@@ -180,6 +181,11 @@ func PollingCause(st polling.Status) alert.Cause {
 		return alert.Cause{
 			Code: diagnose.NeedsOperator, Sentence: st.State.Reason, Since: &st.State.Since, Next: st.State.Next,
 			Commands: st.State.Commands,
+		}
+	case st.State.Name == relay.Paused:
+		return alert.Cause{
+			Code: diagnose.Paused, Sentence: "P" + strings.TrimPrefix(st.State.Reason, "p") + ".",
+			Since: &st.State.Since, Next: st.State.Next, Commands: st.State.Commands,
 		}
 	case st.State.Reason != "":
 		return alert.Cause{

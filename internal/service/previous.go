@@ -5,6 +5,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/alert"
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
+	"github.com/cdc-outbox/cdc-outbox/internal/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/lastword"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
@@ -25,6 +26,23 @@ func addLastWord(ctx context.Context, c *config.Loaded, st *Status) {
 	st.LastWord = w
 	if st.State.Name == notRunning && (st.Cause.Code == slotmonitor.CauseNoConsumer || st.Cause.Code == "") {
 		st.Cause = lastCause(w)
+	}
+}
+
+// addLastConfirmed adds to a status when its slot was last confirmed, where the server does not say since when no
+// session reads it.
+func addLastConfirmed(ctx context.Context, c *config.Loaded, st *Status) {
+	slot := st.ReplicationSlot
+	if slot == nil || slot.Active || !slot.InactiveAtLeast {
+		return
+	}
+	at, err := wiring.LastWord(c).Confirmed(ctx)
+	if err != nil || at == nil {
+		return // what is wrong with the server is said elsewhere
+	}
+	st.LastConfirmed = at
+	if st.Cause.Code == slotmonitor.CauseNoConsumer {
+		st.Cause.Sentence += " Its position was last confirmed at " + human.Time(*at) + "."
 	}
 }
 

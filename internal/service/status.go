@@ -25,6 +25,10 @@ type Status struct {
 	// Why the connector ended, or waits for an operator, where it has not worked again since; null otherwise.
 	LastWord *lastword.Word `json:"last_word,omitempty"`
 
+	// When the slot's position was last written, where no session reads the slot and the server (before PostgreSQL 17)
+	// does not say since when.
+	LastConfirmed *time.Time `json:"last_confirmed,omitempty"`
+
 	Pace *page.Pace `json:"pace"` // null where no connector answers
 
 	// What fires, the worst first. None are known where no connector answers.

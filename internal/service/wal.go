@@ -84,7 +84,7 @@ func newWALService(ctx context.Context, p *process) (*walService, error) {
 	}
 	s.last = newLastWord(s.process, s.Config.Postgres.Slot)
 	s.stay = newStay(s.process, s.Config.Postgres.Slot, s.last)
-	return s, s.listen(ctx, telemetry.Handlers{Ready: s.ready, Status: func() any { return s.status() }},
+	return s, s.listen(ctx, telemetry.Handlers{Ready: s.readyz, Status: func() any { return s.status() }},
 		page.New(s.pageConfig(mc, s.monitor, s.figures)))
 }
 
@@ -231,6 +231,16 @@ func (s *walService) ready() (bool, string) {
 		return false, "rows of the outbox are missing from the stream: " + why
 	}
 	return s.engine.Load().Ready()
+}
+
+// readyz is what /readyz answers. With http.standby_ready, an instance whose turn may come at any moment is available.
+func (s *walService) readyz() (bool, string) {
+	if s.Config.HTTP.StandbyReady && s.stay.standing() == nil && s.startup.Load() == nil && s.missing() == nil {
+		if why, waits := s.engine.Load().Waits(); waits {
+			return true, why
+		}
+	}
+	return s.ready()
 }
 
 // connectorStatus is the connector's account of itself, and before it has begun, of what it waits for.

@@ -57,11 +57,11 @@ func (p *process) connectorConfig(admin setup.Config, registry prometheus.Regist
 	producer.Reconnected = func() { metrics.Reconnected(telemetry.Kafka) }
 	var primary func() (string, error)
 	if c.Postgres.PrimaryDSN.IsSet() {
-		primary = c.Postgres.PrimaryDSN.Read
+		primary = routing.PrimaryDSN(c)
 	}
 	return connector.Config{
 		Replication: replication.Config{
-			DSN: c.Postgres.DSN.Read, Slot: c.Postgres.Slot, Publication: c.Postgres.Publication,
+			DSN: routing.DSN(c), Slot: c.Postgres.Slot, Publication: c.Postgres.Publication,
 			Tables: admin.Tables, Messages: c.Postgres.Messages, Columns: admin.Columns, Failover: admin.Failover,
 			Checkpoint: admin.Checkpoint,
 			HotStandby: admin.HotStandby, PrimaryDSN: primary, Logger: p.Logger,
@@ -89,7 +89,7 @@ func (p *process) standbyGate(demand standbys.Demand) *standbys.Gate {
 		return nil
 	}
 	return standbys.New(standbys.Config{
-		Demand: demand, DSN: p.Config.Postgres.DSN.Read, Slot: p.Config.Postgres.Slot, Patience: p.Config.HTTP.Stall,
+		Demand: demand, DSN: routing.DSN(p.Config), Slot: p.Config.Postgres.Slot, Patience: p.Config.HTTP.Stall,
 		Logger: p.Logger,
 	})
 }

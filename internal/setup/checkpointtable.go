@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/lastword"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
@@ -22,6 +24,8 @@ type checkpointInfo struct {
 	Numbered  bool // it has the column writes
 	Explains  bool // it has the column last_word
 	Owned     bool // the connected role may alter it
+
+	Confirmed *time.Time // when the slot's position was last written; nil: never, or not known
 
 	Word *lastword.Word // why the slot's connector ended; nil: nothing is known
 }
@@ -49,6 +53,11 @@ func lookupCheckpointTable(ctx context.Context, q postgres.Querier, t identifier
 	}
 	if err != nil {
 		return m, fmt.Errorf("read table %s: %w", t, err)
+	}
+	if m.Usable {
+		if m.Confirmed, err = postgres.LookupConfirmed(ctx, q, t, slot); err != nil {
+			return m, fmt.Errorf("read table %s: %w", t, err)
+		}
 	}
 	if m.Usable && m.Explains {
 		if m.Word, _, err = lastword.Lookup(ctx, q, t, slot); err != nil {
@@ -86,12 +95,27 @@ func planCheckpoint(cfg Config, st state) []Step {
 	}
 	if cfg.Role != "" && !st.Role.MayStore {
 		steps = append(steps, Step{
-			SQL: fmt.Sprintf("GRANT SELECT, INSERT, UPDATE, DELETE ON TABLE %s TO %s;", cfg.Checkpoint.SQL(),
-				identifier.Quote(cfg.Role)),
+			SQL: cfg.grantCheckpoint(cfg.Role),
 			Why: "It writes down there how far the slot is confirmed.",
 		})
 	}
 	return steps
+}
+
+func (cfg Config) grantCheckpoint(role string) string {
+	return fmt.Sprintf("GRANT SELECT, INSERT, UPDATE, DELETE ON TABLE %s TO %s;", cfg.Checkpoint.SQL(),
+		identifier.Quote(role))
+}
+
+// checkpointDenied is why the connector cannot use the table, which it waits for; nil where it can.
+func checkpointDenied(cfg Config, st state) error {
+	if !st.Checkpoint.Exists || st.Checkpoint.Usable {
+		return nil
+	}
+	return (&fault.Error{
+		Kind: fault.Operator, Object: "table " + cfg.Checkpoint.String(),
+		Err: fmt.Errorf("role %q may not use it, and the connector waits until it may", st.Server.User),
+	}).With(fault.Do("Grant the rights.", cfg.grantCheckpoint(st.Server.User)))
 }
 
 // checkLastWord reports why the connector ended, where none has worked since.
@@ -115,8 +139,7 @@ func checkCheckpoint(cfg Config, st state) []preflight.Finding {
 	subject := "table " + cfg.Checkpoint.String()
 	const why = "A slot that was dropped and re-created, or moved by hand, looks like the slot before; what lies " +
 		"between would be lost without notice."
-	grant := fmt.Sprintf("GRANT SELECT, INSERT, UPDATE, DELETE ON TABLE %s TO %s;", cfg.Checkpoint.SQL(),
-		identifier.Quote(st.Server.User))
+	grant := cfg.grantCheckpoint(st.Server.User)
 	switch {
 	case m.Exists && m.Usable && !m.Numbered:
 		return []preflight.Finding{{

@@ -284,3 +284,15 @@ func TestCheckOpenTransactions(t *testing.T) {
 	f = checkOpenTransactions(st, []openTransaction{{PID: 1, Age: -1}})
 	require.Contains(t, f[0].ToDo().String(), "GRANT pg_read_all_stats")
 }
+
+// TestSlotNamesTheGrant: `slot` says what check and the connector say about a checkpoint that the role may not use.
+func TestSlotNamesTheGrant(t *testing.T) {
+	cfg, st := planConfig(), setUpState()
+	cfg.Checkpoint = identifier.Table{Schema: "public", Name: "cdc_outbox_slots"}
+	st.Checkpoint = checkpointInfo{Wanted: true, Exists: true}
+	r := SlotReport{Exists: true, denied: checkpointDenied(cfg, st)}
+	require.Contains(t, r.judge(cfg, st), "usable, but")
+	requireOperator(t, r.Problem(), "may not use it", "GRANT SELECT, INSERT, UPDATE, DELETE")
+	st.Checkpoint.Usable = true
+	require.NoError(t, checkpointDenied(cfg, st))
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
@@ -43,6 +44,19 @@ func checkPair(cfg Config, st state) []preflight.Finding {
 	}}
 }
 
+// unread says since when no session reads the slot, as far as that is known; empty where a session does.
+func unread(st state) string {
+	switch s := st.Slot; {
+	case s.ActivePID != 0 || s.Synced:
+		return ""
+	case !s.InactiveSince.IsZero():
+		return ", not read since " + human.Time(s.InactiveSince)
+	case st.Checkpoint.Confirmed != nil:
+		return ", not read now, last confirmed at " + human.Time(*st.Checkpoint.Confirmed)
+	}
+	return ", not read now"
+}
+
 // unreserved is the finding about a slot that the next checkpoint may take away.
 func unreserved(cfg Config, st state) preflight.Finding {
 	return preflight.Finding{
@@ -77,7 +91,8 @@ func checkSlot(cfg Config, st state) []preflight.Finding {
 	if st.Undecodable != nil {
 		return []preflight.Finding{cfg.undecodable(st)}
 	}
-	out := []preflight.Finding{preflight.Fine(subject, fmt.Sprintf("pgoutput, confirmed up to %s.", s.ConfirmedFlush))}
+	out := []preflight.Finding{preflight.Fine(subject, fmt.Sprintf("pgoutput, confirmed up to %s%s.",
+		s.ConfirmedFlush, unread(st)))}
 	if s.WALStatus == postgres.WALUnreserved {
 		out = append(out, unreserved(cfg, st))
 	}

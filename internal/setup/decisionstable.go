@@ -57,19 +57,28 @@ func planDecisions(cfg Config, st state) []Step {
 		return nil
 	}
 	if !st.Decisions.Exists {
-		steps = append(steps, Step{
-			SQL: decision.DDL(cfg.Decisions),
-			Why: "Operators decide there about a running connector: to pass a halted row, to pause, to resume.",
-		})
+		steps = append(steps, CreateDecisions(cfg.Decisions))
 	}
 	if cfg.Role != "" && !st.Decisions.Granted {
-		steps = append(steps, Step{
-			SQL: fmt.Sprintf("GRANT %s ON TABLE %s TO %s;", decision.Rights, cfg.Decisions.SQL(),
-				identifier.Quote(cfg.Role)),
-			Why: "It reads the decisions, and writes down when it took them up.",
-		})
+		steps = append(steps, GrantDecisions(cfg.Decisions, cfg.Role))
 	}
 	return steps
+}
+
+// CreateDecisions makes the table.
+func CreateDecisions(t identifier.Table) Step {
+	return Step{
+		SQL: decision.DDL(t),
+		Why: "Operators decide there about a running connector: to pass a halted row, to pause, to resume.",
+	}
+}
+
+// GrantDecisions lets the relay's role use the table.
+func GrantDecisions(t identifier.Table, role string) Step {
+	return Step{
+		SQL: fmt.Sprintf("GRANT %s ON TABLE %s TO %s;", decision.Rights, t.SQL(), identifier.Quote(role)),
+		Why: "It reads the decisions, and writes down when it took them up.",
+	}
 }
 
 // lookupDecisionsUse reads what teardown has to know.
@@ -138,4 +147,36 @@ func checkDecisions(cfg Config, st state) []preflight.Finding {
 		}}
 	}
 	return []preflight.Finding{preflight.Fine(subject, "Operators can decide about a running connector there.")}
+}
+
+// PlanDecisions creates the table for a relay that has no slot.
+func PlanDecisions(ctx context.Context, q postgres.Querier, t identifier.Table) ([]Step, error) {
+	d, err := lookupDecisionsTable(ctx, q, t, "")
+	return planDecisions(configOfDecisions(t, ""), state{Decisions: d}), err
+}
+
+// CheckDecisions looks at the table of a relay that has no slot, as the connected role, user.
+func CheckDecisions(ctx context.Context, q postgres.Querier, t identifier.Table, user string,
+) ([]preflight.Finding, error) {
+	st := state{}
+	st.Server.User, st.Publication.Exists = user, true
+	var err error
+	st.Decisions, err = lookupDecisionsTable(ctx, q, t, "")
+	return checkDecisions(configOfDecisions(t, ""), st), err
+}
+
+// PlanDecisionsTeardown ends what is in effect about a relay that has no slot.
+func PlanDecisionsTeardown(ctx context.Context, q postgres.Querier, t identifier.Table, relay string, dropTables bool,
+) ([]Step, error) {
+	cfg := configOfDecisions(t, relay)
+	d, err := lookupDecisionsTable(ctx, q, t, "")
+	if err == nil {
+		err = lookupDecisionsUse(ctx, q, cfg, &d)
+	}
+	return planDecisionsTeardown(cfg, state{Decisions: d}, dropTables), err
+}
+
+func configOfDecisions(t identifier.Table, relay string) (cfg Config) {
+	cfg.Decisions, cfg.Slot = t, relay
+	return cfg
 }

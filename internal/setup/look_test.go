@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -56,4 +57,65 @@ func TestAMistypedSlotIsGuessedByCheck(t *testing.T) {
 		}
 	}
 	require.Fail(t, "no finding names the slot that exists")
+}
+
+// TestSinceWhenASlotIsUnread: before PostgreSQL 17 the server does not say it, and the checkpoint knows when the slot
+// was last confirmed.
+func TestSinceWhenASlotIsUnread(t *testing.T) {
+	db := newAdminDB(t, setupTableDDL)
+	db.cfg.Checkpoint = identifier.Table{Schema: "public", Name: "cdc_outbox_slots"}
+	require.NoError(t, db.ensure(t, true))
+	says := func() (slot string, check bool) {
+		r, err := ReportSlot(t.Context(), db.DSN, db.cfg)
+		require.NoError(t, err)
+		slot = r.UnreadSince()
+		at := strings.TrimPrefix(slot, "not known; ")
+		for _, f := range Preflight(t.Context(), db.DSN, db.cfg) {
+			check = check || strings.Contains(f.Found, ", not read") && (at == "not known" ||
+				strings.HasSuffix(f.Found, at+"."))
+		}
+		return slot, check
+	}
+	slot, check := says()
+	require.True(t, check)
+	if db.Major() >= 17 {
+		_, err := time.Parse(time.RFC3339, slot)
+		require.NoError(t, err)
+		return
+	}
+	require.Equal(t, "not known", slot)
+	db.Exec(t, fmt.Sprintf(`INSERT INTO cdc_outbox_slots (slot, system_id, timeline, position, updated_at)
+		VALUES ('%s', '', 0, '0/0', '2026-01-02T03:04:05Z')`, db.cfg.Slot))
+	slot, check = says()
+	require.Equal(t, "not known; last confirmed at 2026-01-02T03:04:05Z", slot)
+	require.True(t, check)
+}
+
+// TestCheckNamesWhoKeepsWritersOut: the stream goes on, and applications wait.
+func TestCheckNamesWhoKeepsWritersOut(t *testing.T) {
+	db := newAdminDB(t, setupTableDDL)
+	require.NoError(t, db.ensure(t, true))
+	holder, err := db.Connect(t.Context(), db.Name)
+	require.NoError(t, err)
+	defer func() { _ = holder.Close(context.Background()) }()
+	_, err = holder.Exec(t.Context(), "BEGIN; LOCK TABLE outbox IN ACCESS EXCLUSIVE MODE")
+	require.NoError(t, err)
+	command := fmt.Sprintf("SELECT pg_terminate_backend(%d);", holder.PgConn().PID())
+	named := func() bool {
+		return slices.ContainsFunc(Preflight(t.Context(), db.DSN, db.cfg), func(f preflight.Finding) bool {
+			return strings.Contains(f.Found, "1 session waits for it") && slices.Contains(f.Commands, command)
+		})
+	}
+	require.False(t, named(), "a lock that delays nothing is not reported")
+	writer, err := db.Connect(t.Context(), db.Name)
+	require.NoError(t, err)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = writer.Exec(context.Background(), "BEGIN; LOCK TABLE outbox IN ROW EXCLUSIVE MODE")
+	}()
+	require.Eventually(t, named, 20*time.Second, 50*time.Millisecond)
+	require.NoError(t, holder.Close(t.Context()))
+	<-done
+	require.NoError(t, writer.Close(t.Context()))
 }

@@ -25,10 +25,17 @@ func Preflight(ctx context.Context, dsn string, cfg Config) []preflight.Finding 
 	var ways []pooler.Route
 	var out []preflight.Finding
 	err := withServers(ctx, dsn, cfg, func(s servers) error {
+		// First: in some versions of Postgres what follows waits for a lock on the table as well, and fails.
+		locked, err := s.writersWait(ctx, cfg)
+		if err != nil {
+			return postgres.QueryFault("locks", err)
+		}
 		st, err := s.look(ctx, cfg)
 		if err != nil {
+			out = checkWriters(locked)
 			return postgres.QueryFault("catalog", err)
 		}
+		st.Writers = locked
 		open, err := s.openTransactions(ctx, 20)
 		if err != nil {
 			return postgres.QueryFault("open transactions", err)
@@ -118,6 +125,7 @@ func preflightFindings(cfg Config, st state, open []openTransaction, reader stri
 	}
 	out = append(out, checkCheckpoint(cfg, st)...)
 	out = append(out, checkDecisions(cfg, st)...)
+	out = append(out, checkWriters(st.Writers)...)
 	out = append(out, checkLastWord(cfg, st)...)
 	out = append(out, checkWALLimit(cfg, st))
 	out = append(out, checkOtherRows(st)...)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/lastword"
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
 	"github.com/cdc-outbox/cdc-outbox/internal/nearest"
@@ -30,7 +31,7 @@ type SlotReport struct {
 	ConfirmedFlushLSN  string     `json:"confirmed_flush_lsn,omitempty"`
 	WALStatus          string     `json:"wal_status,omitempty"`
 	InvalidationReason string     `json:"invalidation_reason,omitempty"`
-	InactiveSince      *time.Time `json:"inactive_since,omitempty"`
+	InactiveSince      *time.Time `json:"inactive_since,omitempty"` // from the server, 17+
 	Failover           bool       `json:"failover"`
 	Synced             bool       `json:"synced"`
 
@@ -42,6 +43,7 @@ type SlotReport struct {
 	Remembered     string         `json:"remembered_lsn,omitempty"` // what postgres.checkpoint has of it
 	RememberedID   string         `json:"remembered_system_id,omitempty"`
 	RememberedLine int32          `json:"remembered_timeline,omitempty"`
+	RememberedAt   *time.Time     `json:"remembered_at,omitempty"`     // when that was last written
 	Writes         int64          `json:"remembered_writes,omitempty"` // how often that was written
 	Kept           *Kept          `json:"kept,omitempty"`              // what Kafka has of it
 	KeptError      string         `json:"kept_error,omitempty"`        // why that is unknown
@@ -54,6 +56,7 @@ type SlotReport struct {
 	info    postgres.Slot
 	foreign error // it cannot be this connector's, so nothing may change it
 	problem error // why the connector would not go on from it
+	denied  error // the role may not use the checkpoint's table
 	others  []string
 }
 
@@ -66,6 +69,19 @@ func (cfg Config) BeingRead(by string) error {
 		Kind: fault.Operator, Object: cfg.SlotSubject(), Err: fmt.Errorf("it is being read by %s", by),
 		Next: "Stop the connector first, and its standbys.",
 	}
+}
+
+// UnreadSince says since when no session reads the slot; empty where a session does, and where there is no slot.
+func (r *SlotReport) UnreadSince() string {
+	switch {
+	case !r.Exists || r.ReadBy != "" || r.Synced:
+		return ""
+	case r.InactiveSince != nil:
+		return human.Time(*r.InactiveSince)
+	case r.RememberedAt != nil:
+		return "not known; last confirmed at " + human.Time(*r.RememberedAt)
+	}
+	return "not known"
 }
 
 // Foreign is why the slot cannot be this connector's, so that nothing may change it; nil where it can.
@@ -110,7 +126,7 @@ func reportSlot(ctx context.Context, servers servers, cfg Config) (SlotReport, e
 		}
 	}
 	r.foreign = preflight.FirstFailure(cfg.ForeignSlot(st.Slot, st.Server.ServerFacts))
-	if st.Checkpoint.Exists {
+	if st.Checkpoint.Usable {
 		err := conn.QueryRow(ctx,
 			fmt.Sprintf(`SELECT position::text, system_id, timeline, coalesce(to_jsonb(m)->>'writes', '0')::bigint
 				FROM %s m WHERE slot = $1::text`, cfg.Checkpoint.SQL()), cfg.Slot).
@@ -119,6 +135,7 @@ func reportSlot(ctx context.Context, servers servers, cfg Config) (SlotReport, e
 			return r, postgres.QueryFault("table "+cfg.Checkpoint.String(), err)
 		}
 	}
+	r.RememberedAt, r.denied = st.Checkpoint.Confirmed, checkpointDenied(cfg, st)
 	if w := st.Checkpoint.Word; w.Current() && s.ActivePID == 0 {
 		r.LastWord = w
 	}
@@ -152,6 +169,10 @@ func (r *SlotReport) judge(cfg Config, st state) string {
 		r.problem = err
 		what, _ := fault.Split(err)
 		return what
+	}
+	if r.denied != nil {
+		r.problem = r.denied
+		return "usable, but what is remembered of it may not be used: " + r.denied.Error()
 	}
 	if r.Remembered == "" {
 		return "usable; nothing is remembered of it"
@@ -289,6 +310,9 @@ func changeSlot(ctx context.Context, dsn string, cfg Config,
 		}
 		if r.ReadBy != "" {
 			return cfg.BeingRead(r.ReadBy)
+		}
+		if r.denied != nil {
+			return r.denied // the change would be made, and not remembered
 		}
 		if err := change(conn, r); err != nil {
 			return postgres.QueryFault(cfg.SlotSubject(), err)

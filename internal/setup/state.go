@@ -31,6 +31,7 @@ type state struct {
 	Slot        postgres.Slot
 	Others      []string // the database's slots; read for check only, where Slot does not exist
 	Undecodable error    // see servers.peek; read for check and slot only
+	Writers     writersWait
 	Tables      []postgres.OutboxTable
 	Checkpoint  checkpointInfo
 	Decisions   decisionsInfo

@@ -10,9 +10,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/password"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/session"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/sqlstate"
 	"github.com/cdc-outbox/cdc-outbox/internal/preflight"
@@ -24,7 +24,7 @@ const mostHosts = 16
 // Probe checks the connection to each host of the connection string, since one of several may be a pooler. A host that
 // does not answer is left out: what keeps every session from connecting is reported elsewhere.
 func Probe(ctx context.Context, dsn, slot string, timeout time.Duration) []Route {
-	pc, err := pgx.ParseConfig(dsn)
+	pc, err := password.Parse(dsn)
 	if err != nil {
 		return nil
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
 )
 
-// Held lists the rows of the log whose records Kafka refuses, as far as the producer is in trouble with them now. The
+// Held lists the rows whose records Kafka refuses, as far as the producer is in trouble with them now. The
 // position is empty where it is not known which row it is: nothing can be decided about it then.
 func (h *Handler) Held(troubles []kafka.Trouble) (rows []*relay.HaltedRow) {
 	h.mu.Lock()
@@ -61,13 +61,16 @@ func (r *heldRecord) offer(t *kafka.Trouble) {
 	t.Commands = slices.Concat(t.Commands, pass.Commands)
 }
 
-// rowOfLog is the position of a row of the log, empty where it is only known which transaction it is of, or where the
-// row was polled.
-func rowOfLog(position []byte) string {
-	if commit, _, found := strings.Cut(string(position), "-"); !found || len(commit) != 16 {
+// rowOf is the position of a row, of the log or of a table, empty where it is only known which transaction it is of.
+func rowOf(position []byte) string {
+	first, rest, found := strings.Cut(string(position), "-")
+	if !found || len(first) != 16 && first+"-" != SequencePrefix || rest == "" {
 		return ""
 	}
 	return relay.Storable(string(position))
 }
+
+// SequencePrefix begins the position of a row that was polled.
+const SequencePrefix = "seq-"
 
 func refusal(t *kafka.Trouble) bool { return t.Kind == wire.RecordTooLarge || t.Kind == wire.Rejected }

@@ -16,7 +16,7 @@ import (
 // heldRecord is a record that Kafka refused after it was taken, and that waits.
 type heldRecord struct {
 	id, lsn      string
-	position     string // of the row of the log; empty: not known, or it is a letter
+	position     string // of the row; empty: not known, or it is a letter
 	bytes, limit int
 	decided      *relay.Decision // what an operator decided about it
 }
@@ -33,7 +33,7 @@ func (h *Handler) Refused(r kafka.Refusal, rec *router.Record, letter *deadlette
 	}
 	row := Row{
 		EventID: relay.Storable(deadletter.EventID(rec.Headers)), Reason: router.Reason(r.Reason), Topic: r.Topic,
-		LSN: lsn, Position: []byte(rowOfLog(letter.Position)),
+		LSN: lsn, Position: []byte(rowOf(letter.Position)),
 	}
 	policy := h.Policies.For(row.Reason)
 	by := "router.on_bad_row says"
