@@ -330,7 +330,7 @@ func (cp *checkpoint) role() string {
 	if err != nil {
 		return "ROLE"
 	}
-	parsed, err := pgx.ParseConfig(dsn)
+	parsed, err := postgres.ParseConfig(dsn)
 	if err != nil || parsed.User == "" {
 		return "ROLE"
 	}

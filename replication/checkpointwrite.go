@@ -277,7 +277,7 @@ func (cp *checkpoint) connect(ctx context.Context, dsn func() (string, error)) (
 	if err != nil {
 		return nil, errors.New("the connection string cannot be had")
 	}
-	pc, err := pgx.ParseConfig(text)
+	pc, err := postgres.ParseConfig(text)
 	if err != nil {
 		return nil, postgres.DSNFault()
 	}

@@ -55,6 +55,9 @@ const (
 	backoffMost  = 10 * time.Second
 	// slotInterval is how often a standby looks whether the slot is free.
 	slotInterval = time.Second
+	// slotGlimpse is the time after which a holder is asked for again, before it counts: commands that look at the
+	// slot hold it for moments.
+	slotGlimpse = 200 * time.Millisecond
 	// settled is how long a stream that received nothing has to live before waiting starts small again.
 	settled = time.Second
 )
@@ -99,6 +102,7 @@ type runner struct {
 	checkpoint *checkpoint   // nil: none is kept
 	earlier    *Identity     // of the last stream, nil at first
 	holder     int           // of the slot, as last logged
+	glimpsed   int           // a holder that was met once
 	silence    time.Duration // that the next stream puts up with
 	advance    advance       // of the streams so far
 	broke      error         // the last stream
@@ -156,7 +160,11 @@ func (r *runner) patience(s *Stream, err error) {
 func (r *runner) wait(ctx context.Context, err error) bool {
 	state := State{Phase: Waiting, Err: err}
 	var held *slotHeld
-	if errors.As(err, &held) {
+	if errors.As(err, &held) && held.pid != r.holder && held.pid != r.glimpsed {
+		r.glimpsed = held.pid
+		return sleep(ctx, slotGlimpse)
+	}
+	if held != nil {
 		state.Phase, state.HolderPID, state.RetryIn = WaitingForSlot, held.pid, slotInterval
 		if held.pid != r.holder {
 			r.cfg.Logger.Info("waiting for the slot", zap.Int(logkey.HolderPID, held.pid))
@@ -176,7 +184,12 @@ func (r *runner) wait(ctx context.Context, err error) bool {
 		r.cfg.Logger.Warn("replication stream broken", fields...)
 	}
 	r.cfg.OnState(state)
-	timer := time.NewTimer(state.RetryIn)
+	return sleep(ctx, state.RetryIn)
+}
+
+// sleep returns false when ctx has ended.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():

@@ -56,6 +56,8 @@ func TestRunRecoversFromTransientFaults(t *testing.T) {
 		visit{refuse: errorResponse("53300", "too many walsenders")},
 		visit{stream: goodbye},
 		visit{stream: nil}, // hangs up
+		visit{start: errorResponse("55006", `replication slot "s" is active for PID 4710`)}, // it looks at the slot
+		visit{start: errorResponse("55006", `replication slot "s" is active for PID 4711`)},
 		visit{start: errorResponse("55006", `replication slot "s" is active for PID 4711`)},
 		visit{stream: commitAt(200)},
 	)
@@ -77,7 +79,7 @@ func TestRunRecoversFromTransientFaults(t *testing.T) {
 	})
 	require.NoError(t, err)
 	require.Equal(t, "connecting waiting connecting waiting connecting streaming waiting connecting streaming "+
-		"waiting connecting standby connecting streaming", strings.Join(phases, " "))
+		"waiting connecting connecting connecting standby connecting streaming", strings.Join(phases, " "))
 }
 
 // TestRunWaitsLittleAfterProgress: sessions that end again and again must not make the relay slower and slower.

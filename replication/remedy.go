@@ -3,8 +3,6 @@ package replication
 import (
 	"strings"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/cdc-outbox/cdc-outbox/internal/cloud"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
@@ -56,7 +54,7 @@ func (c *Config) replicationRemedy() fault.Remedy {
 // user is the role in postgres.dsn, empty where the connection string cannot be had.
 func (c *Config) user() string {
 	if dsn, err := c.DSN(); err == nil {
-		if parsed, err := pgx.ParseConfig(dsn); err == nil {
+		if parsed, err := postgres.ParseConfig(dsn); err == nil {
 			return parsed.User
 		}
 	}

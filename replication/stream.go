@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"os"
 	"slices"
@@ -72,6 +73,7 @@ type Stream struct {
 
 	epoch    time.Time
 	heard    atomic.Int64 // when the server was last heard, as duration since epoch
+	ahead    atomic.Int64 // by how much the server's clock is ahead of ours; noClock: not known
 	waiting  atomic.Int64 // since when Receive waits for the server, as duration since epoch; notWaiting
 	received atomic.Uint64
 	lastRow  atomic.Uint64 // the commit of the last row received
@@ -102,6 +104,7 @@ func newStream(ctx context.Context, r *runner, conn net.Conn, from io.Reader, id
 	s.decoder.PassOver = r.cfg.PassOver
 	s.frames = newFrames(&watchedReader{s, from})
 	s.waiting.Store(notWaiting)
+	s.ahead.Store(noClock)
 	s.withheld.Store(r.cfg.Withhold)
 	s.received.Store(uint64(id.Start))
 	ending, end := context.WithCancel(context.Background())
@@ -123,6 +126,33 @@ func (s *Stream) Received() lsn.LSN { return lsn.LSN(s.received.Load()) }
 
 // LastHeard is when the last bytes arrived from the server, the stream's start where none have.
 func (s *Stream) LastHeard() time.Time { return s.epoch.Add(time.Duration(s.heard.Load())) }
+
+// ServerNow is the time by the server's clock, which gives transactions their commit times; ours while nothing is known
+// of it.
+func (s *Stream) ServerNow() time.Time {
+	ahead := s.ahead.Load()
+	if ahead == noClock {
+		ahead = 0
+	}
+	return time.Now().Add(time.Duration(ahead))
+}
+
+// sawClock takes the time at which the server sent a keepalive, in microseconds since 2000. A message that arrives late
+// shows the server's clock too early, so the largest difference is closest to the truth.
+func (s *Stream) sawClock(sent int64) {
+	if sent <= 0 {
+		return
+	}
+	ahead := time.Until(time.UnixMicro(sent + postgresEpoch))
+	if int64(ahead) > s.ahead.Load() {
+		s.ahead.Store(int64(ahead))
+	}
+}
+
+const (
+	postgresEpoch = 946_684_800_000_000 // 2000-01-01, in microseconds of Unix time
+	noClock       = math.MinInt64
+)
 
 // Broken is closed once it is known, without a Receive, that the next Receive will fail: status updates go out
 // all the time, and they find a dead line or a server that no longer answers.
@@ -200,6 +230,7 @@ func (s *Stream) copyData(b []byte) (done bool, err error) {
 		}
 		end := binary.BigEndian.Uint64(b[1:])
 		s.sawWAL(end)
+		s.sawClock(int64(binary.BigEndian.Uint64(b[9:])))
 		s.message.Kind = pgoutput.KindKeepalive
 		s.message.WALStart = 0
 		s.message.Relation, s.message.Tuple = nil, nil

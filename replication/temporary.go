@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/jackc/pglogrepl"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
 
@@ -43,7 +42,7 @@ const temporaryStatus = 5 * time.Second
 // Run reads until ctx ends, which is not an error, or the stream breaks. Creating the slot waits for the transactions
 // that are open.
 func (t *Temporary) Run(ctx context.Context) error {
-	parsed, err := pgx.ParseConfig(t.DSN)
+	parsed, err := postgres.ParseConfig(t.DSN)
 	if err != nil {
 		return postgres.DSNFault()
 	}

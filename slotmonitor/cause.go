@@ -42,15 +42,15 @@ func cause(s Slot) alert.Cause {
 		}
 	case s.HeldBy != nil && s.RetainedBytes >= little && s.UnconfirmedBytes < s.RetainedBytes/2:
 		return s.HeldBy.cause()
-	case !s.Active && s.InactiveSince != nil && !s.SampledAt.After(*s.InactiveSince): // before 17, at the first check
+	case !s.Active && s.InactiveAtLeast:
 		return alert.Cause{
-			Code: CauseNoConsumer, Sentence: "No session reads the slot; since when is not known.",
+			Code: CauseNoConsumer, Sentence: "No session reads the slot; " + s.UnknownSince() + ".",
 			Object: slot, Next: unwanted, Commands: []string{dropSlot(s.Name)},
 		}
 	case !s.Active && s.InactiveSince != nil:
 		return alert.Cause{
 			Code: CauseNoConsumer, Sentence: fmt.Sprintf("No session has read the slot since %s (%s).",
-				s.InactiveSince.UTC().Format(time.RFC3339),
+				human.Time(*s.InactiveSince),
 				human.Duration(s.SampledAt.Sub(*s.InactiveSince))), Since: s.InactiveSince, Object: slot,
 			Next: unwanted, Commands: []string{dropSlot(s.Name)},
 		}
@@ -67,6 +67,14 @@ func cause(s Slot) alert.Cause {
 		}
 	}
 	return alert.Cause{Code: CauseIdle, Sentence: "Nothing waits: all that its reader needs is confirmed."}
+}
+
+// UnknownSince says of a slot with InactiveAtLeast since when no session reads it.
+func (s *Slot) UnknownSince() string {
+	if age := s.SampledAt.Sub(*s.InactiveSince); age >= time.Second {
+		return "since when is not known, for " + human.Duration(age) + " at least"
+	}
+	return "since when is not known"
 }
 
 const unwanted = "Start its reader. If no process is ever to read it again, drop the slot."

@@ -71,7 +71,7 @@ func (c *connection) connect(ctx context.Context) (*pgx.Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the connection string: %w", err)
 	}
-	cfg, err := pgx.ParseConfig(dsn)
+	cfg, err := postgres.ParseConfig(dsn)
 	if err != nil {
 		// The parser quotes the string, and masks a password in it only as best it can.
 		return nil, errors.New("the connection string is neither a libpq one nor a postgres:// URL")

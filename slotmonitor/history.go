@@ -29,6 +29,7 @@ type slotHistory struct {
 	trend         trend
 	samples       []sample
 	inactiveSince time.Time
+	unread        bool // it was inactive when it was first seen
 }
 
 type sample struct {
@@ -115,6 +116,7 @@ func (sh *slotHistory) add(snap Snapshot, row slotRow, open []Transaction, volum
 	s := row.slot(snap.Standby)
 	s.LimitBytes, s.kept, s.SampledAt = snap.KeepSize, restart != 0, snap.At
 	s.InactiveSince = sh.inactive(snap, row)
+	s.InactiveAtLeast = s.InactiveSince != nil && row.InactiveSince == nil && sh.unread
 	s.RetainedBytes, s.UnconfirmedBytes = distance(snap.Current, restart), distance(snap.Current, confirmed)
 	if confirmed < sh.confirmed || !s.kept {
 		sh.samples = nil // dropped and made again under the same name, or lost: no growth across that
@@ -211,11 +213,11 @@ func distance(current, position uint64) int64 {
 
 func (sh *slotHistory) inactive(snap Snapshot, row slotRow) *time.Time {
 	if row.ActivePID != 0 {
-		sh.inactiveSince = time.Time{}
+		sh.inactiveSince, sh.unread = time.Time{}, false
 		return nil
 	}
 	if sh.inactiveSince.IsZero() {
-		sh.inactiveSince = snap.At
+		sh.inactiveSince, sh.unread = snap.At, sh.still.IsZero()
 	}
 	if row.InactiveSince != nil {
 		return row.InactiveSince

@@ -141,14 +141,20 @@ func TestInactiveSince(t *testing.T) {
 	row := slotRow{Name: "s", RestartLSN: lsn(1), ConfirmedFlushLSN: lsn(1)}
 	s := feed(t, h, 3, func(int) uint64 { return 1000 }, func(int) slotRow { return row })
 	require.Equal(t, start, *s.InactiveSince, "seen by the monitor")
-	require.Contains(t, s.Cause.Sentence, "No session has read the slot since 2026-01-02T03:04:05Z (10 s).")
+	require.True(t, s.InactiveAtLeast)
+	require.Equal(t, "No session reads the slot; since when is not known, for 10 s at least.", s.Cause.Sentence)
 	server := start.Add(-time.Hour)
 	row.InactiveSince = &server
 	s = feed(t, h, 3, func(int) uint64 { return 1000 }, func(int) slotRow { return row })
 	require.Equal(t, server, *s.InactiveSince, "known by the server")
-	row.ActivePID = 3
+	require.False(t, s.InactiveAtLeast)
+	row.ActivePID, row.InactiveSince = 3, nil
 	s = feed(t, h, 1, func(int) uint64 { return 1000 }, func(int) slotRow { return row })
 	require.Nil(t, s.InactiveSince)
+	row.ActivePID = 0
+	s = feed(t, h, 3, func(int) uint64 { return 1000 }, func(int) slotRow { return row })
+	require.False(t, s.InactiveAtLeast, "the monitor saw its reader leave")
+	require.Equal(t, "No session has read the slot since 2026-01-02T03:04:05Z (10 s).", s.Cause.Sentence)
 }
 
 func TestHolder(t *testing.T) {

@@ -154,6 +154,11 @@ func (m *Monitor) judge(slots []Slot, err error, on *alert.Engine) []alert.Event
 	if m.cfg.Judge != nil {
 		found = append(found, m.cfg.Judge(on.Level)...)
 	}
+	known := slots
+	if err != nil {
+		known = m.Latest() // of the last answer
+	}
+	alert.Attribute(found, func(subject string) alert.Cause { return m.causeOf(m.about(subject, known)) })
 	return append(events, on.Add(found, now)...)
 }
 
@@ -184,34 +189,49 @@ func (m *Monitor) blind(err error, now time.Time) alert.Finding {
 	}
 	m.mu.Unlock()
 	if age := now.Sub(last); age >= max(time.Minute, outdated(m.cfg.Interval)) {
-		what, _ := fault.Split(err)
+		what, next := fault.Split(err)
 		f.Level, f.Sentence = alert.Warn, fmt.Sprintf("The server has not answered the slot monitor for %s: %s.",
 			human.Duration(age), what)
+		f.Cause = alert.Cause{
+			Code: alert.Blind, Sentence: f.Sentence, Since: &last, Next: next.Next, Commands: next.Commands,
+		}
 	}
 	return f
 }
 
 // publish logs an event and hands it on.
 func (m *Monitor) publish(e alert.Event, slots []Slot) {
-	var about *Slot
-	for i, s := range slots {
-		if s.Name == e.Subject || e.Subject == "" && len(m.cfg.Only) == 1 {
-			about = &slots[i]
-		}
-	}
-	if about != nil {
-		e.Figures, e.Cause = about.Figures(), about.Cause
+	if about := m.about(e.Subject, slots); about != nil {
+		e.Figures = about.Figures()
 	}
 	if e.Subject == "" && len(m.cfg.Only) == 1 {
 		e.Subject = m.cfg.Only[0]
-	}
-	if m.cfg.Cause != nil {
-		e.Cause = m.cfg.Cause(about)
 	}
 	e.Log(m.cfg.Logger)
 	if m.cfg.Notify != nil {
 		m.cfg.Notify(e)
 	}
+}
+
+// about is the slot that a finding or an event is about, nil where nothing is known of it. What is about the process as
+// a whole is about its one slot.
+func (m *Monitor) about(subject string, slots []Slot) *Slot {
+	for i, s := range slots {
+		if s.Name == subject || subject == "" && len(m.cfg.Only) == 1 {
+			return &slots[i]
+		}
+	}
+	return nil
+}
+
+func (m *Monitor) causeOf(s *Slot) alert.Cause {
+	switch {
+	case m.cfg.Cause != nil:
+		return m.cfg.Cause(s)
+	case s != nil:
+		return s.Cause
+	}
+	return alert.Cause{}
 }
 
 // Latest returns the slots of the last answer, ordered by name; the caller may keep and change the slice. Each

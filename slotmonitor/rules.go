@@ -213,8 +213,12 @@ func judgeInactive(s Slot, th Thresholds, _ alert.Level) (alert.Level, string) {
 		return alert.Warn, fmt.Sprintf("No session reads the slot; it holds back %s of WAL, which grows with "+
 			"everything that is written.", size(s.RetainedBytes))
 	}
-	return alert.Warn, fmt.Sprintf("No session has read the slot for %s; it holds back %s of WAL, which grows with "+
-		"everything that is written.", human.Duration(age), size(s.RetainedBytes))
+	least := ""
+	if s.InactiveAtLeast {
+		least = "at least "
+	}
+	return alert.Warn, fmt.Sprintf("No session has read the slot for %s%s; it holds back %s of WAL, which grows with "+
+		"everything that is written.", least, human.Duration(age), size(s.RetainedBytes))
 }
 
 // judgeStill is about a reader that is there and confirms nothing, while more waits than moves between two keepalives.

@@ -30,7 +30,9 @@ type Slot struct {
 	Reader *Reader `json:"reader,omitempty"` // nil: there is no reader, or the role may not see it
 	// from the server (17+), otherwise when the monitor first saw it inactive
 	InactiveSince *time.Time `json:"inactive_since,omitempty"`
-	Synced        bool       `json:"synced,omitempty"` // a standby's copy of the primary's slot
+	// It was inactive when the monitor first saw it, and the server (before 17) does not say since when.
+	InactiveAtLeast bool `json:"inactive_at_least,omitempty"`
+	Synced          bool `json:"synced,omitempty"` // a standby's copy of the primary's slot
 
 	WALStatus          string `json:"wal_status"` // one of the WAL… constants
 	InvalidationReason string `json:"invalidation_reason,omitempty"`
@@ -123,7 +125,7 @@ func (t Transaction) String() string {
 	text := fmt.Sprintf("the transaction of pid %d (application %q, database %q), open for %s", t.PID, t.Application,
 		t.Database, age)
 	if t.QueryStart != nil {
-		text += ", its last statement began at " + t.QueryStart.UTC().Format(time.RFC3339)
+		text += ", its last statement began at " + human.Time(*t.QueryStart)
 	}
 	return text
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/service"
 	"github.com/cdc-outbox/cdc-outbox/internal/setup"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
@@ -209,9 +210,7 @@ func (a *app) printSlot(r setup.SlotReport) error {
 	}
 	line("plugin", strings.TrimSuffix(r.Plugin+", database "+r.Database, ", database "))
 	line("read by", r.ReadBy)
-	if r.InactiveSince != nil {
-		line("inactive since", r.InactiveSince.UTC().Format(time.RFC3339))
-	}
+	line("inactive since", r.UnreadSince())
 	line("WAL status", strings.TrimSpace(r.WALStatus+" "+r.InvalidationReason))
 	line("confirmed", r.ConfirmedFlushLSN)
 	if r.Remembered != "" {
@@ -220,7 +219,7 @@ func (a *app) printSlot(r setup.SlotReport) error {
 	}
 	if k := r.Kept; k != nil {
 		line("Kafka knows of", fmt.Sprintf("write %d, timeline %d, %s, events up to %s", k.Writes, k.Timeline,
-			k.At.UTC().Format(time.RFC3339), k.Published))
+			human.Time(k.At), k.Published))
 	}
 	line("Kafka", r.KeptError)
 	line("keeps WAL from", r.RestartLSN)

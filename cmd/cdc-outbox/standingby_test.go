@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -35,4 +36,38 @@ func TestStatusOfAnInstanceThatStandsBy(t *testing.T) {
 		_, body := second.get("/status")
 		return strings.Contains(body, `"kind": "standby"`)
 	}, 20*time.Second, 200*time.Millisecond)
+}
+
+// TestRollingUpdate: with http.standby_ready the next instance is available while the first still holds the slot, says
+// what it waits for, and takes over soon after the first has stopped.
+func TestRollingUpdate(t *testing.T) {
+	b := newBed(t, testkit.Postgres(t), "orders.events")
+	require.Equal(t, 0, invoke(t, b.env, "setup", "--table").code)
+	before := start(t, b.env, "--http-standby-ready")
+	before.awaitReady(http.StatusOK)
+	b.db.Exec(t, insertOneOrder)
+	b.records("orders.events", 1)
+
+	plain := start(t, b.env)
+	plain.awaitAnswer("/readyz", "standby: the slot is held by backend ")
+	plain.awaitReady(http.StatusServiceUnavailable)
+	require.Equal(t, 0, plain.stop(syscall.SIGTERM))
+
+	next := start(t, b.env, "--http-standby-ready")
+	why := next.awaitReady(http.StatusOK)
+	require.Contains(t, why, "standby: the slot is held by backend ")
+	_, status := next.get("/status")
+	require.Contains(t, status, `"ready": false`, "it does not relay yet")
+
+	require.Equal(t, 0, before.stop(syscall.SIGTERM))
+	stopped := time.Now()
+	require.Eventually(t, func() bool {
+		code, body := next.get("/readyz")
+		return code == http.StatusOK && body == "streaming\n"
+	}, 20*time.Second, 5*time.Millisecond)
+	took := time.Since(stopped)
+	t.Logf("took over %v after the stop", took.Round(time.Millisecond))
+	require.Less(t, took, 5*time.Second, "usually a quarter of a second; a busy machine needs longer")
+	b.db.Exec(t, insertOneOrder)
+	require.Len(t, b.records("orders.events", 2), 2)
 }

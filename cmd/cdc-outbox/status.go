@@ -11,6 +11,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/console"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/service"
 	"github.com/cdc-outbox/cdc-outbox/internal/statusview"
 )
@@ -113,7 +114,7 @@ func (a *app) watchStatus(ctx context.Context, c *config.Loaded, url string) err
 			return nil // Ctrl-C is how a watch ends
 		}
 		var b strings.Builder
-		at := time.Now().UTC().Format("15:04:05 ")
+		at := human.Time(time.Now()) + " "
 		switch {
 		case url != "" && err != nil:
 			b.WriteString(at + err.Error() + "\n")

@@ -19,6 +19,8 @@ type Finding struct {
 	Subject  string // what it is about: the name of a slot; empty: the process as a whole
 	Level    Level
 	Sentence string
+	// Cause is why, where the fact has a cause of its own. Otherwise it is what its subject waits for; see Attribute.
+	Cause Cause
 }
 
 // Alert is a rule that fires.
@@ -33,6 +35,7 @@ type FiringAlert struct {
 	Alert
 	Subject string    `json:"slot,omitempty"` // see Finding
 	Since   time.Time `json:"since"`
+	Cause   Cause     `json:"cause,omitzero"` // as long as it holds: the present one; afterwards the last one
 }
 
 // State is what an Event reports about an alert.
@@ -60,7 +63,7 @@ type Event struct {
 	SupersededBy string // of a resolved alert: the worse alert about the same subject that fires in its place
 
 	Figures Figures // nil where nothing is known of the subject
-	Cause   Cause
+	Cause   Cause   // of a resolved alert: its last, which need not be over
 }
 
 // Figures are measurements of an event's subject. Receivers of JSON get their exported fields.
@@ -81,6 +84,15 @@ type Cause struct {
 
 // Remedy returns the next step.
 func (c Cause) Remedy() fault.Remedy { return fault.Remedy{Next: c.Next, Commands: c.Commands} }
+
+// Attribute gives the findings that name no cause of their own the cause of their subject.
+func Attribute(found []Finding, of func(subject string) Cause) {
+	for i, f := range found {
+		if f.Level != OK && f.Cause.Code == "" {
+			found[i].Cause = of(f.Subject)
+		}
+	}
+}
 
 // Names are the names of the alerts, each once.
 func Names(all []FiringAlert) []string {

@@ -25,6 +25,7 @@ type alertKey struct{ alert, subject string }
 type activeAlert struct {
 	level    Level
 	sentence string
+	cause    Cause
 	since    time.Time
 	told     time.Time
 	better   int // checks in a row that were better than level
@@ -69,17 +70,17 @@ func (a *Engine) one(f Finding, now time.Time) (Event, bool) {
 	before := on.level
 	e := Event{
 		Alert: f.Alert, Subject: f.Subject, State: Firing, Level: f.Level, Before: before, Sentence: f.Sentence,
-		Since: on.since, At: now,
+		Since: on.since, At: now, Cause: f.Cause,
 	}
 	if f.Level >= before {
 		on.better = 0
-		on.sentence = f.Sentence
+		on.sentence, on.cause = f.Sentence, f.Cause
 	} else if on.better++; on.better < calmTicks && (worse == "" || f.Level != OK) {
 		return Event{}, false
 	}
 	switch {
 	case f.Level == OK:
-		e.State, e.Level, e.Sentence = Resolved, before, on.sentence
+		e.State, e.Level, e.Sentence, e.Cause = Resolved, before, on.sentence, on.cause
 		if worse != "" {
 			e.SupersededBy = worse
 			e.Sentence = fmt.Sprintf("It is worse now, %s fires: %s", worse,
@@ -90,7 +91,7 @@ func (a *Engine) one(f Finding, now time.Time) (Event, bool) {
 		return Event{}, false
 	default:
 		e.Repeated = f.Level == before
-		on.level, on.sentence, on.told, on.better = f.Level, f.Sentence, now, 0
+		on.level, on.sentence, on.cause, on.told, on.better = f.Level, f.Sentence, f.Cause, now, 0
 	}
 	return e, true
 }
@@ -117,7 +118,7 @@ func (a *Engine) End(exists func(subject string) bool, sentence func(subject str
 		}
 		events = append(events, Event{
 			Alert: key.alert, Subject: key.subject, State: Resolved, Level: on.level, Before: on.level,
-			Sentence: sentence(key.subject), Since: on.since, At: now,
+			Sentence: sentence(key.subject), Since: on.since, At: now, Cause: on.cause,
 		})
 		delete(a.active, key)
 	}
@@ -145,7 +146,7 @@ func (a *Engine) List() []FiringAlert {
 	for key, on := range a.active {
 		all = append(all, FiringAlert{
 			Alert: Alert{Rule: key.alert, Level: on.level, Sentence: on.sentence}, Subject: key.subject,
-			Since: on.since.UTC(),
+			Since: on.since.UTC(), Cause: on.cause,
 		})
 	}
 	slices.SortFunc(all, func(x, y FiringAlert) int {

@@ -119,3 +119,40 @@ func TestFiringAlertsComeWorstFirst(t *testing.T) {
 		{Alert: Alert{Rule: "later", Level: Warn}, Subject: "r", Since: start.Add(time.Second).UTC()},
 	}, list)
 }
+
+// An alert belongs to the cause for which it fires: while it calms down, the subject may wait for something else.
+func TestAnAlertHasTheCauseOfItsFact(t *testing.T) {
+	a := NewEngine(time.Hour, nil)
+	now, present := start, Cause{Code: "broker_unreachable"}
+	step := func(found ...Finding) []Event {
+		now = now.Add(time.Second)
+		Attribute(found, func(string) Cause { return present })
+		return a.Add(found, now)
+	}
+	unconfirmed := Finding{Alert: "events_unconfirmed", Level: Warn}
+	letters := Finding{Alert: "dead_letters", Level: Warn, Cause: Cause{Code: "dead_letters"}}
+	causes := func() map[string]string {
+		of := map[string]string{}
+		for _, f := range a.List() {
+			of[f.Rule] = f.Cause.Code
+		}
+		return of
+	}
+	got := step(unconfirmed, letters)
+	require.Equal(t, "broker_unreachable", got[0].Cause.Code)
+	require.Equal(t, "dead_letters", got[1].Cause.Code, "not what the slot waits for")
+
+	present.Code = "topic_missing"
+	require.Empty(t, step(unconfirmed, letters))
+	require.Equal(t, map[string]string{"events_unconfirmed": "topic_missing", "dead_letters": "dead_letters"}, causes())
+
+	present.Code = "open_transaction"
+	for range calmTicks - 1 {
+		require.Empty(t, step(Finding{Alert: "events_unconfirmed"}, letters))
+		require.Equal(t, "topic_missing", causes()["events_unconfirmed"], "it does not fire for what came after it")
+	}
+	got = step(Finding{Alert: "events_unconfirmed"}, letters)
+	require.Len(t, got, 1)
+	require.Equal(t, Resolved, got[0].State)
+	require.Equal(t, "topic_missing", got[0].Cause.Code, "what is over is not the transaction that is open now")
+}

@@ -17,7 +17,7 @@ type Config struct {
 	// Judge makes the findings of a check. now is the level at which an alert fires. It is called from Run's goroutine,
 	// as Cause and Notify are.
 	Judge func(now func(alert, subject string) Level) []Finding
-	// Cause, which may be nil, is added to each event.
+	// Cause, which may be nil, is why of the findings that do not say it themselves.
 	Cause func() Cause
 	// Notify, which may be nil, gets every event. It must not block.
 	Notify func(Event)
@@ -51,7 +51,11 @@ func (m *Monitor) Run(ctx context.Context) error {
 	tick := time.NewTicker(m.cfg.Interval)
 	defer tick.Stop()
 	for {
-		events := on.Add(m.cfg.Judge(on.Level), time.Now())
+		found := m.cfg.Judge(on.Level)
+		if m.cfg.Cause != nil {
+			Attribute(found, func(string) Cause { return m.cfg.Cause() })
+		}
+		events := on.Add(found, time.Now())
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -68,9 +72,6 @@ func (m *Monitor) Run(ctx context.Context) error {
 }
 
 func (m *Monitor) publish(e Event) {
-	if m.cfg.Cause != nil {
-		e.Cause = m.cfg.Cause()
-	}
 	e.Log(m.cfg.Logger)
 	if m.cfg.Notify != nil {
 		m.cfg.Notify(e)

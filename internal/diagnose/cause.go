@@ -189,7 +189,7 @@ func Holder(st relay.Account, slot *slotmonitor.Slot) string {
 			fmt.Fprintf(&b, ", from %s", r.Client)
 		}
 		if r.Since != nil {
-			fmt.Fprintf(&b, ", since %s", r.Since.UTC().Format(time.RFC3339))
+			fmt.Fprintf(&b, ", since %s", human.Time(*r.Since))
 		}
 	}
 	b.WriteString(". This instance waits, checks every second, and takes over when the holder ends; where the " +

@@ -71,9 +71,9 @@ func unconfirmed(st relay.Account) alert.Finding {
 
 func rowHalted(st relay.Account) alert.Finding {
 	f := alert.Finding{Alert: RowHalted}
-	if len(st.Halted) > 0 {
+	if cause, is := halted(st, nil, time.Time{}); is {
 		h := st.Halted[0]
-		f.Level = alert.Critical
+		f.Level, f.Cause = alert.Critical, cause
 		f.Sentence = sentence(fmt.Sprintf("The relay is halted at event %s, LSN %s: %s", h.EventID, h.LSN,
 			h.Message))
 	}
@@ -93,6 +93,11 @@ func (r *Relay) deadLetters(st relay.Account, now time.Time) alert.Finding {
 		f.Sentence = fmt.Sprintf("Rows that cannot be published were dead-lettered or skipped: %d dead letters and %d "+
 			"skipped since the process started, the last within %s.",
 			st.Counts.DeadLettered, st.Counts.Skipped, human.Duration(recently))
+		since := r.lostAt
+		f.Cause = alert.Cause{
+			Code: DeadLetters, Sentence: f.Sentence, Since: &since,
+			Next: "Correct the rows, and publish them again.", Commands: []string{"cdc-outbox dead-letter list"},
+		}
 	}
 	return f
 }
@@ -130,9 +135,10 @@ func tableUnpublished(misfit error) alert.Finding {
 	if misfit == nil || errors.As(misfit, &known) && strings.HasPrefix(known.Object, "slot ") {
 		return f
 	}
-	why, _ := fault.Split(misfit)
+	why, next := fault.Split(misfit)
 	f.Level = alert.Critical
 	f.Sentence = sentence("Rows of an outbox table are not sent: " + why)
+	f.Cause = alert.Cause{Code: TableUnpublished, Sentence: f.Sentence, Next: next.Next, Commands: next.Commands}
 	return f
 }
 
@@ -144,6 +150,7 @@ func synchronousRelay(st relay.Account) alert.Finding {
 			f.Level = alert.Critical
 			f.Sentence = sentence("Commits on the whole server wait for the relay. synchronous_standby_names: " +
 				w.Reason)
+			f.Cause, _ = waitOf(st, Synchronous)
 		}
 	}
 	return f

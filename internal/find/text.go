@@ -5,7 +5,6 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/human"
@@ -13,9 +12,6 @@ import (
 
 // shownRows is how many rows of a key are printed.
 const shownRows = 20
-
-// millis is the precision of a record's timestamp.
-const millis = "2006-01-02T15:04:05.000Z07:00"
 
 // Text writes the report for a person: the verdict first, then what it rests on.
 func (r *Report) Text(w io.Writer) error {
@@ -46,7 +42,7 @@ func (r *Report) sinceText() string {
 	if r.Kafka.Since.IsZero() {
 		return ""
 	}
-	return " since " + r.Kafka.Since.UTC().Format(time.RFC3339)
+	return " since " + human.Time(r.Kafka.Since)
 }
 
 func (r *Report) rowsText(b *strings.Builder) {
@@ -64,7 +60,7 @@ func (r *Report) rowsText(b *strings.Builder) {
 		row := &rows[i]
 		at, topic, in := "-", fault.Printable(row.Topic), "no"
 		if row.Timestamp != nil {
-			at = row.Timestamp.Format(millis)
+			at = human.Stamp(*row.Timestamp)
 		}
 		if row.Bad != "" {
 			topic = "bad row: " + fault.Printable(row.Bad)
@@ -103,7 +99,7 @@ func (r *Report) recordsText(b *strings.Builder) {
 			position = fault.Printable(rec.Position)
 		}
 		fmt.Fprintf(tw, "%s\t%d\t%d\t%s\t%s\t%s\t%s\n", fault.Printable(rec.Topic), rec.Partition, rec.Offset,
-			rec.Timestamp.Format(millis), fault.Printable(rec.EventID), position, confirmed)
+			human.Stamp(rec.Timestamp), fault.Printable(rec.EventID), position, confirmed)
 	}
 	_ = tw.Flush() // the builder takes everything
 	if r.More > 0 {

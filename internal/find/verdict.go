@@ -3,7 +3,6 @@ package find
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
@@ -126,11 +125,11 @@ func deadLettered(r *Report) bool {
 	}
 	l := r.Letters[len(r.Letters)-1]
 	r.Verdict = DeadLettered
-	r.Sentence = fmt.Sprintf("Dead-lettered at %s: %s (%s).", l.Written.UTC().Format(time.RFC3339), l.Detail, l.Reason)
+	r.Sentence = fmt.Sprintf("Dead-lettered at %s: %s (%s).", human.Time(l.Written), l.Detail, l.Reason)
 	show := "cdc-outbox dead-letter show " + r.quoted()
 	if l.State == deadletter.Retried {
 		r.Sentence += fmt.Sprintf(" It was retried at %s, and %s does not have it any more.",
-			l.RetriedAt.UTC().Format(time.RFC3339), r.where())
+			human.Time(l.RetriedAt), r.where())
 		r.do(fault.Do("Look at the letter.", show))
 		return true
 	}

@@ -1,6 +1,6 @@
-// Package human writes numbers for people, everywhere in one spelling: terminals, logs' sentences, alerts, and the
-// page, whose format.js follows the same list of examples (testdata/spelling.json). The texts are approximate; what a
-// program reads has the exact number.
+// Package human writes numbers and times for people, everywhere in one spelling: terminals, logs' sentences, alerts,
+// and the page, whose format.js follows the same list of examples (testdata/spelling.json). The texts are approximate;
+// what a program reads has the exact number.
 package human
 
 import (
@@ -64,8 +64,12 @@ func Seconds(s float64) string {
 	return Duration(time.Duration(min(s, 1e9) * float64(time.Second)))
 }
 
-// Time returns a moment. People on call read it beside logs, which have the same form.
+// Time returns a moment, in UTC: "2026-01-02T03:05:06Z". People on call read it beside logs, which have the same form,
+// and paste it into commands, which take it. It has no space at which a line could wrap.
 func Time(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// Stamp is a Time with its milliseconds: what a record or a row carries, and what people compare.
+func Stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
 
 // Count returns a whole number with its thousands apart: "178,880".
 func Count(n int64) string {

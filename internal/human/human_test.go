@@ -19,6 +19,7 @@ func TestSpelling(t *testing.T) {
 	for name, write := range map[string]func(float64) string{
 		"bytes": Bytes[float64], "seconds": Seconds,
 		"span": func(s float64) string { return Duration(time.Duration(s * float64(time.Second))) },
+		"time": func(ms float64) string { return Time(time.UnixMilli(int64(ms))) },
 	} {
 		require.NotEmpty(t, list[name])
 		for _, example := range list[name] {
@@ -38,4 +39,5 @@ func TestCount(t *testing.T) {
 func TestTime(t *testing.T) {
 	at := time.Date(2026, 1, 2, 4, 5, 6, 7, time.FixedZone("", 3600))
 	require.Equal(t, "2026-01-02T03:05:06Z", Time(at))
+	require.Equal(t, "2026-01-02T03:05:06.000Z", Stamp(at))
 }

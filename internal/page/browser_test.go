@@ -63,7 +63,7 @@ type process struct {
 	asked  atomic.Int64
 }
 
-func start(t *testing.T, withRelay bool, status any) *process {
+func start(t *testing.T, withRelay bool, status any, before ...func(*page.Page)) *process {
 	t.Helper()
 	p := &process{}
 	p.say(status)
@@ -84,6 +84,9 @@ func start(t *testing.T, withRelay bool, status any) *process {
 		}
 	}
 	pg := page.New(cfg)
+	for _, fill := range before {
+		fill(pg)
+	}
 	done := make(chan error, 1)
 	go func() { done <- pg.Run(t.Context()) }()
 	handler := telemetry.NewHandler(telemetry.Handlers{
@@ -153,9 +156,11 @@ func states() map[string]struct {
 	cause := func(code, sentence, object, next string) alert.Cause {
 		return alert.Cause{Code: code, Sentence: sentence, Object: object, Next: next, Since: &since}
 	}
-	fires := func(rule string, level alert.Level, sentence string) firingAlert {
+	fires := func(rule string, level alert.Level, sentence string, why alert.Cause) firingAlert {
 		return firingAlert{
-			alert.FiringAlert{Alert: alert.Alert{Rule: rule, Level: level, Sentence: sentence}, Since: since},
+			alert.FiringAlert{
+				Alert: alert.Alert{Rule: rule, Level: level, Sentence: sentence}, Since: since, Cause: why,
+			},
 			"https://example.org/runbook#" + rule,
 		}
 	}
@@ -178,7 +183,10 @@ func states() map[string]struct {
 	}
 	stuck.Cause = cause("broker_unreachable", "broker b:9092: connection refused.", "broker b:9092", "Start it.")
 	stuck.Alerts = []firingAlert{
-		fires("events_unconfirmed", alert.Warn, "A transaction that was committed 1 min 30 s ago is not confirmed."),
+		fires("events_unconfirmed", alert.Warn, "A transaction that was committed 1 min 30 s ago is not confirmed.",
+			stuck.Cause),
+		fires("slot_retained_wal", alert.Warn, "The slot holds back 2 GiB of WAL.", cause("open_transaction",
+			"Held back by a transaction of pid 77.", "pid 77", "End it.")),
 	}
 	stuck.OldestUnconfirmedSeconds = 90
 
@@ -192,7 +200,9 @@ func states() map[string]struct {
 	halted.Cause = cause("bad_row", "Halted at event e-1, LSN 0/ABCD: headers are not an object.", "event e-1",
 		"Correct it.")
 	halted.Cause.Commands = halted.Halted.Commands
-	halted.Alerts = []firingAlert{fires("row_halted", alert.Critical, "The relay is halted at event e-1.")}
+	halted.Alerts = []firingAlert{
+		fires("row_halted", alert.Critical, "The relay is halted at event e-1.", halted.Cause),
+	}
 
 	standby := streaming()
 	standby.State = relay.State{Name: relay.WaitingForSlot, Reason: "held by pid 5", Since: since}
@@ -241,9 +251,10 @@ func states() map[string]struct {
 		{EventID: "", Action: relay.Skip, Reason: "too_large", Topic: "order.events", LSN: "0/2", At: since},
 	}
 	letters.Counts.DeadLettered = 1
-	letters.Alerts = []firingAlert{
-		fires("dead_letters", alert.Warn, "Rows that cannot be published were dead-lettered or skipped."),
-	}
+	why := cause("dead_letters", "Rows that cannot be published were dead-lettered or skipped.", "",
+		"Correct the rows, and publish them again.")
+	why.Commands = []string{"cdc-outbox dead-letter list"}
+	letters.Alerts = []firingAlert{fires("dead_letters", alert.Warn, why.Sentence, why)}
 
 	paused := streaming()
 	paused.State, paused.Ready = relay.State{Name: relay.Paused, Reason: "paused by ann: upgrade", Since: since}, false
@@ -300,6 +311,7 @@ func states() map[string]struct {
 				"Also waits for topic \"refund.events\": it does not exist Create it.",
 				"kafka-topics --create --topic refund.events", "events_unconfirmed", "Runbook", "90 s",
 				"broker_unreachable",
+				"An open transaction holds the slot back: pid 77", "End it.",
 			},
 		},
 		"halted": {
@@ -340,7 +352,7 @@ func states() map[string]struct {
 		"monitor": {
 			slots{
 				Slots:  []slotmonitor.Slot{worst, well},
-				Alerts: []firingAlert{fires("slot_inactive", alert.Critical, "No process.")},
+				Alerts: []firingAlert{fires("slot_inactive", alert.Critical, "No process.", worst.Cause)},
 			}, false, []string{
 				"Critical", "No process reads slot \"debezium\"",
 				"Slot debezium: No process has read the slot since", "pg_drop_replication_slot",
@@ -492,8 +504,8 @@ func TestAProcessThatDoesNotAnswerIsSaidLoudly(t *testing.T) {
 	tab.Await(10*time.Second, `document.querySelector('#fresh').classList.contains('live')`)
 	p.away.Store(true)
 	tab.Await(10*time.Second, `!document.querySelector('#stale').hidden && document.body.classList.contains('old')`)
-	require.Regexp(t, `No answer for \d+ s\. The process does not answer: what you see is from \d\d:\d\d:\d\d\.`,
-		tab.Text("#stale"))
+	require.Regexp(t, `No answer for \d+ s\. The process does not answer: what you see is from `+
+		`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ\.`, tab.Text("#stale"))
 	require.Equal(t, "No answer", tab.Text("#fresh-text"))
 	p.away.Store(false)
 	tab.Await(10*time.Second, `document.querySelector('#stale').hidden && !document.body.classList.contains('old')`)

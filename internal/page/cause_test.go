@@ -148,7 +148,7 @@ func TestTheTabTellsTheState(t *testing.T) {
 	shows("bad", "^✕ Halted · orders$")
 	requireClean(t, p, tab)
 	p.away.Store(true)
-	shows("silent", `^✕ no answer since \d\d:\d\d:\d\d · orders$`)
+	shows("silent", `^✕ no answer since \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ · orders$`)
 	p.away.Store(false)
 	shows("bad", "^✕ Halted · orders$")
 }

@@ -2,12 +2,16 @@ package page_test
 
 import (
 	"fmt"
+	"math"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/cdc-outbox/cdc-outbox/internal/page"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/browser"
 )
 
@@ -28,7 +32,7 @@ func TestASeriesHasGapsAndClosesItsLastSample(t *testing.T) {
 }
 
 func TestTheChartsShowADayAndAMonth(t *testing.T) {
-	p := start(t, true, streaming())
+	p := start(t, true, streaming(), month)
 	tab := browser.Start(t).Open(t, p.URL, browser.Look{})
 	tab.Await(10*time.Second, `document.querySelector('#chart-rate .plot')?.ariaLabel?.includes('between')`)
 	asked := func(span string) bool {
@@ -48,6 +52,54 @@ func TestTheChartsShowADayAndAMonth(t *testing.T) {
 		require.Eventually(t, func() bool { return asked(span) }, 5*time.Second, 50*time.Millisecond)
 		tab.Await(5*time.Second, `document.querySelector('#chart-wal .plot').ariaLabel.includes('retained 48 MiB')`)
 		require.Empty(t, browser.Eval[[]string](tab, audit))
+		shoot(tab, span)
 	}
+	require.Equal(t, "Last 30 d", tab.Text("#charts-title"))
 	requireClean(t, p, tab)
+}
+
+// shoot writes pictures to look at, where a directory for them is given.
+func shoot(tab *browser.Tab, span string) {
+	dir := os.Getenv("CDC_OUTBOX_TEST_SHOTS")
+	if dir == "" {
+		return
+	}
+	for _, look := range []browser.Look{
+		{}, {Dark: true}, {Width: 360, Height: 740, Phone: true}, {Width: 360, Height: 740, Phone: true, Dark: true},
+	} {
+		tab.Show(look)
+		time.Sleep(time.Second) // the charts follow the width
+		tab.Screenshot(filepath.Join(dir, fmt.Sprintf("charts-%s-%d-%v.png", span, look.Width, look.Dark)))
+	}
+	tab.Show(browser.Look{})
+}
+
+// month is the history of a relay that has run for a month: busy by day, with an outage of six hours a week ago and a
+// restart ten minutes ago.
+func month(p *page.Page) {
+	const day = 24 * time.Hour
+	now := time.Now()
+	published, events := 0.0, uint64(0)
+	sample := func(at time.Time, seconds float64) {
+		ago := now.Sub(at)
+		busy := 120 + 110*math.Sin(2*math.Pi*float64(at.Unix()%86400)/86400-math.Pi/2)
+		r := page.Relay{Bounds: []float64{.001, .01, 30}, Records: int(busy / 10), Bytes: 4096, Oldest: .02}
+		retained := int64(8<<20) + int64(busy*1e5)
+		if away := ago < 7*day && ago > 7*day-6*time.Hour; away {
+			r.Oldest, retained = (7*day - ago).Seconds(), retained+int64((7*day-ago).Seconds()*4e4)
+		} else {
+			published += busy * seconds
+		}
+		events = uint64(published)
+		r.Published, r.Counts = events, []uint64{events / 2, events - events/200, events, events}
+		p.Remember(at, &r, []page.Slot{{Name: "orders", SampledAt: at, Retained: retained, Unconfirmed: retained / 9}})
+	}
+	for at := now.Add(-30 * day); at.Before(now.Add(-15 * time.Minute)); at = at.Add(time.Minute) {
+		sample(at, 60)
+	}
+	for at := now.Add(-15 * time.Minute); at.Before(now); at = at.Add(time.Second) {
+		if ago := now.Sub(at); ago > 10*time.Minute || ago < 9*time.Minute {
+			sample(at, 1)
+		}
+	}
 }

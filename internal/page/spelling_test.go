@@ -30,3 +30,17 @@ func TestSpellingOfThePage(t *testing.T) {
 		}
 	}
 }
+
+// A moment is one word for the eye, and browsers wrap lines at its hyphens.
+func TestMomentStaysOnOneLine(t *testing.T) {
+	tab := browser.Start(t).Open(t, start(t, true, streaming()).URL, browser.Look{})
+	const sentence = "It answered until 2026-01-02T03:05:06Z, then it closed the connection."
+	got := call[[]any](tab, "dom.js", `(() => {
+		const p = document.createElement('p');
+		p.style.width = '5rem';
+		document.body.append(p);
+		m.text(p, '`+sentence+`');
+		return [p.textContent, p.querySelector('time').getClientRects().length];
+	})()`)
+	require.Equal(t, []any{sentence, 1.0}, got)
+}

@@ -183,12 +183,16 @@ func painted(style console.Style, l alert.Level) string {
 }
 
 func readerOf(s slotmonitor.Slot) string {
+	least := ""
+	if s.InactiveAtLeast {
+		least = "at least "
+	}
 	switch {
 	case !s.Active && s.Synced:
 		return "-"
 	// otherwise first seen now
 	case !s.Active && s.InactiveSince != nil && s.SampledAt.Sub(*s.InactiveSince) >= time.Second:
-		return "nobody for " + human.Duration(s.SampledAt.Sub(*s.InactiveSince))
+		return "nobody for " + least + human.Duration(s.SampledAt.Sub(*s.InactiveSince))
 	case !s.Active:
 		return "nobody"
 	case s.Reader != nil && s.Reader.Application != "":

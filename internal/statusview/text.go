@@ -29,6 +29,9 @@ func Write(w io.Writer, st service.Status, source string, style console.Style) e
 	fmt.Fprintf(tw, "slot %s\n", st.Slot)
 	if s := st.ReplicationSlot; s != nil {
 		slotLines(line, s)
+		if st.LastConfirmed != nil {
+			line("last confirmed", "%s", human.Time(*st.LastConfirmed))
+		}
 		line("why", "%s", st.Cause.Sentence)
 	} else {
 		line("state", "%s", noSlot(st))
@@ -55,7 +58,7 @@ func writeAlerts(b *strings.Builder, st *service.Status, style console.Style) {
 		if a.Level == alert.Critical {
 			sign = style.Paint(console.Red, "✗")
 		}
-		fmt.Fprintf(b, "%s %s, since %s: %s\n", sign, a.Rule, a.Since.UTC().Format(time.RFC3339),
+		fmt.Fprintf(b, "%s %s, since %s: %s\n", sign, a.Rule, human.Time(a.Since),
 			fault.Printable(a.Sentence))
 	}
 }
@@ -77,8 +80,10 @@ func slotLines(line func(string, string, ...any), s *slotmonitor.Slot) {
 	reader := "nobody"
 	if s.Active {
 		reader = fmt.Sprintf("pid %d", s.PID)
+	} else if s.InactiveAtLeast {
+		reader += "; " + s.UnknownSince()
 	} else if s.InactiveSince != nil {
-		reader += " since " + s.InactiveSince.UTC().Format(time.RFC3339)
+		reader += " since " + human.Time(*s.InactiveSince)
 	}
 	line("held by", "%s", reader)
 	line("database", "%s, plugin %s", s.Database, s.Plugin)
@@ -128,7 +133,7 @@ func stateText(st service.Status) string {
 		text += ": " + st.State.Reason
 	}
 	if st.State.Name != relay.NotRunning && !st.State.Since.IsZero() {
-		text += ", since " + st.State.Since.UTC().Format(time.RFC3339)
+		text += ", since " + human.Time(st.State.Since)
 	}
 	return text
 }
@@ -153,7 +158,7 @@ func writeWaits(b *strings.Builder, st service.Status) {
 		console.Style{}.Remedy(b, "next: ", h.Remedy())
 	}
 	if st.Halted == nil && !st.State.Remedy().IsZero() {
-		fmt.Fprintf(b, "  - the connector: see its state (since %s)\n", st.State.Since.UTC().Format(time.RFC3339))
+		fmt.Fprintf(b, "  - the connector: see its state (since %s)\n", human.Time(st.State.Since))
 		console.Style{}.Remedy(b, "next: ", st.State.Remedy())
 	}
 	for _, w := range st.Waits {
@@ -161,7 +166,7 @@ func writeWaits(b *strings.Builder, st service.Status) {
 			strings.Contains(st.State.Reason, cause) {
 			w.Reason = short // the state above says why
 		}
-		fmt.Fprintf(b, "  - %s (since %s)\n", fault.Printable(w.Sentence()), w.Since.UTC().Format(time.RFC3339))
+		fmt.Fprintf(b, "  - %s (since %s)\n", fault.Printable(w.Sentence()), human.Time(w.Since))
 		console.Style{}.Remedy(b, "next: ", w.Remedy())
 	}
 }
@@ -174,7 +179,7 @@ func WriteCause(w io.Writer, c alert.Cause) error {
 		fmt.Fprintf(&b, "object: %s\n", fault.Printable(c.Object))
 	}
 	if c.Since != nil {
-		fmt.Fprintf(&b, "since: %s\n", c.Since.UTC().Format(time.RFC3339))
+		fmt.Fprintf(&b, "since: %s\n", human.Time(*c.Since))
 	}
 	console.Style{}.Remedy(&b, "next: ", c.Remedy())
 	_, err := io.WriteString(w, b.String())

@@ -71,6 +71,11 @@ func causes() map[string]alert.Cause {
 			"Correct kafka.sasl.password.",
 		},
 		{
+			string(wire.NoToken), "token for Kafka",
+			"SASL OAUTHBEARER: the token endpoint https://login.example/token gives no token: it refuses connections.",
+			"Check that the identity provider runs.",
+		},
+		{
 			string(wire.NotAuthorized), `topic "order.events"`, "access denied",
 			"Allow it.", "kafka-acls.sh --add --allow-principal User:cdc-outbox --operation Write --topic order.events",
 		},
@@ -171,7 +176,7 @@ func cases() map[string]alert.Event {
 // TestBodies compares what is posted, in each format, for each alert in each state and for each cause, with what it
 // was. deploy/testdata/rules reads the files with Alertmanager's own types.
 func TestBodies(t *testing.T) {
-	require.Len(t, causes(), 27, "two cases with one code would hide each other")
+	require.Len(t, causes(), 28, "two cases with one code would hide each other")
 	for _, name := range Formats {
 		t.Run(name, func(t *testing.T) {
 			bodies := map[string]json.RawMessage{}

@@ -1,34 +1,31 @@
 // The firing alerts, grouped by their cause, with the remedy of each cause that is not the headline's.
 
 import { attr, byId, list, make, show, text } from './dom.js';
-import { clock, span } from './format.js';
+import { span, time } from './format.js';
 import { headline } from './headline.js';
 import { remedyOf, showCommands } from './remedy.js';
 
-const own = { // facts beside the cause for which the slot waits
-  dead_letters: { title: 'Rows could not be published', next: 'Correct the rows below, and publish them again.', commands: ['cdc-outbox dead-letter list'] },
-  table_unpublished: { title: 'The publication does not fit the tables' },
-  synchronous_relay: { title: 'Commits wait for this relay' },
-  monitor_blind: { title: 'Postgres does not answer the monitor' },
-};
+const unknown = { code: '', sentence: '' };
 
-// grouped gives [{ key, title, next, commands, alerts }], in the order of the alerts, which is the worst first.
+// grouped gives [{ key, title, next, commands, alerts }], in the order of the alerts, which is the worst first. An alert
+// keeps the cause for which it fired, so an alert that calms down is not in the group of a new cause.
 export function grouped(alerts, { cause, slots }) {
   const groups = new Map();
   for (const a of alerts) {
     const slot = slots?.find((s) => s.name === a.slot);
-    const key = slot ? `slot ${slot.name}` : Object.hasOwn(own, a.alert) ? a.alert : 'cause';
-    if (!groups.has(key)) groups.set(key, { key, alerts: [], ...about(key, slot, cause) });
+    const why = a.cause ?? unknown;
+    const key = `${slot?.name ?? ''} ${why.code}`;
+    if (!groups.has(key)) groups.set(key, { key, alerts: [], ...about(why, slot, cause) });
     groups.get(key).alerts.push(a);
   }
   return [...groups.values()];
 }
 
-function about(key, slot, cause) {
-  if (slot) return { title: slot.cause.object?.includes(slot.name) ? headline(slot.cause) : `Slot ${slot.name}: ${headline(slot.cause)}`, ...remedyOf(slot.cause) };
-  if (Object.hasOwn(own, key)) return { next: '', commands: [], ...own[key] };
-  const known = cause && !['idle', 'streaming'].includes(cause.code);
-  return { title: known ? headline(cause) : 'The slot', next: '', commands: [] }; // the remedy is at the top
+function about(why, slot, present) {
+  const known = !['', 'idle', 'streaming'].includes(why.code);
+  if (slot) return { title: !known || why.object?.includes(slot.name) ? headline(known ? why : { sentence: `Slot ${slot.name}` }) : `Slot ${slot.name}: ${headline(why)}`, ...remedyOf(why) };
+  const atTop = why.code === present?.code; // with its remedy
+  return { title: known ? headline(why) : 'The slot', ...remedyOf(atTop ? {} : why) };
 }
 
 export function showAlerts(status, now) {
@@ -65,6 +62,6 @@ function showGroup(ul, alerts, now) {
       text(pill, a.level === 'critical' ? 'Critical' : 'Warning');
       text(what, a.sentence);
       const since = new Date(a.since);
-      text(when, [a.alert, a.slot && `slot ${a.slot}`, `since ${clock(since)}, ${span(now - since / 1000)}`].filter(Boolean).join(' · '));
+      text(when, [a.alert, a.slot && `slot ${a.slot}`, `since ${time(since)}, ${span(now - since / 1000)}`].filter(Boolean).join(' · '));
     });
 }

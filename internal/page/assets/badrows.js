@@ -1,7 +1,7 @@
 // The latest dead letters and skipped rows, by event id.
 
 import { byId, list, make, show, text, attr } from './dom.js';
-import { clock, count, span } from './format.js';
+import { count, span, time } from './format.js';
 import { copied, quoted } from './remedy.js';
 
 export function showBadRows(status, now) {
@@ -12,7 +12,7 @@ export function showBadRows(status, now) {
     : 'None since the process started.');
   show(byId('bad-rows-table'), rows.length > 0);
   list(byId('bad-rows'), rows, (r) => [r.event_id, r.lsn, r.at].join(' '), row, (tr, r) => {
-    text(tr.querySelector('.when'), `${clock(new Date(r.at))}, ${span(now - new Date(r.at) / 1000)} ago`);
+    text(tr.querySelector('.when'), `${time(r.at)}, ${span(now - new Date(r.at) / 1000)} ago`);
   });
 }
 

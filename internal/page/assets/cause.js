@@ -1,7 +1,7 @@
 // The first thing on the page: what is the matter, since when, and what to do about it.
 
 import { attr, byId, list, make, show, terms, text } from './dom.js';
-import { clock, count, span } from './format.js';
+import { count, span, time } from './format.js';
 import { headline, isRaw } from './headline.js';
 import { remedyOf, showCommands } from './remedy.js';
 import { byRisk } from './slottable.js';
@@ -99,6 +99,5 @@ export function showHead(head) {
 
 function since(at, now) {
   if (!at) return '';
-  const date = new Date(at);
-  return `since ${clock(date)}, ${span(now - date / 1000)}`;
+  return `since ${time(at)}, ${span(now - new Date(at) / 1000)}`;
 }

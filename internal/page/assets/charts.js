@@ -1,22 +1,19 @@
 // One chart: uPlot with this page's colours, a range of time that is never empty, and the same figures as text.
 
 import { byId, show, text, attr, make } from './dom.js';
-import { clock } from './format.js';
+import { time } from './format.js';
 
 /* global uPlot */
 
 const dark = matchMedia('(prefers-color-scheme: dark)');
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue('--' + name).trim();
-const shortClock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit' });
-const longClock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit' });
+const day = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', timeZone: 'UTC' });
 
-const day = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short' });
-
-// timeLabel is a time of the horizontal axis: a midnight is its day.
+// timeLabel is a time of the horizontal axis, in UTC as all times of the page: a midnight is its day.
 function timeLabel(s, step) {
   const date = new Date(s * 1000);
-  const midnight = step >= 3600 && date.getHours() === 0 && date.getMinutes() === 0;
-  return (step < 60 ? longClock : step >= 43200 || midnight ? day : shortClock).format(date);
+  const clock = date.toISOString().slice(11, step < 60 ? 19 : 16);
+  return step >= 43200 || (step >= 3600 && clock === '00:00') ? day.format(date) : clock;
 }
 
 // fewest is the least time that a chart spans: a process that has just begun shows its seconds, not an empty plane.
@@ -96,19 +93,34 @@ export class Chart {
       return v == null ? '–' : line.format(v);
     });
     shown.forEach((s, i) => text(this.legend[i], s));
-    this.keys.classList.toggle('quiet', this.spec.lines.length < 2 && this.hovered === null && !this.cut);
+    this.keys.classList.toggle('quiet', this.spec.lines.length < 2 && !this.cut);
+    if (this.spec.lines.length < 2) this.tellOne(shown[0], columns[0][at]);
     attr(this.plot, 'aria-label', `Chart: ${this.spec.title}. ` + this.spec.lines.map((line, i) => {
       const all = columns[i + 1].filter((v) => v !== null);
       return all.length
-        ? `${line.label} ${shown[i]}, between ${line.format(Math.min(...all))} and ${line.format(Math.max(...all))} since ${clock(new Date(columns[0][0] * 1000))}`
+        ? `${line.label} ${shown[i]}, between ${line.format(Math.min(...all))} and ${line.format(Math.max(...all))} since ${time(columns[0][0] * 1000)}`
         : `${line.label} not known yet`;
     }).join('; ') + '.');
+  }
+
+  // tellOne writes the figure under the pointer in place of the present one, since a single line has no legend.
+  tellOne(figure, at) {
+    if (this.hovered === null) {
+      if (this.present) [this.value, this.unit].forEach((el, i) => text(el, this.present[i]));
+      this.present = null;
+      return;
+    }
+    const words = [figure, `at ${time(at * 1000)}`];
+    if (this.unit.textContent !== this.overlay?.[1]) this.present = [this.value.textContent, this.unit.textContent];
+    this.overlay = words;
+    [this.value, this.unit].forEach((el, i) => text(el, words[i]));
   }
 
   options() {
     const axis = { stroke: color('muted'), font: '11px system-ui, sans-serif', grid: { stroke: color('edge'), width: 1 }, ticks: { show: false } };
     return {
       ...this.size(),
+      tzDate: (s) => uPlot.tzDate(new Date(s * 1000), 'UTC'),
       legend: { show: false },
       padding: [8, 22, 0, 0],
       cursor: { y: false, sync: { key: 'page' }, drag: { x: false, y: false }, points: { size: 7 } },

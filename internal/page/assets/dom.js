@@ -3,8 +3,12 @@
 
 export const byId = (id) => document.getElementById(id);
 
+// text sets the text of an element. A moment in it stays on one line: browsers would wrap it at its hyphens.
 export function text(el, value) {
-  if (el.textContent !== value) el.textContent = value;
+  if (el.textContent === value) return;
+  const parts = String(value).split(/(\d{4}-\d\d-\d\dT[\d:.]+Z)/);
+  if (parts.length === 1) el.textContent = value;
+  else el.replaceChildren(...parts.map((part, i) => (i % 2 ? make('time', '', part) : part)).filter(Boolean));
 }
 
 export function attr(el, name, value) {

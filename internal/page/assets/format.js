@@ -2,8 +2,6 @@
 
 const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 0 });
 const short = new Intl.NumberFormat('en', { maximumSignificantDigits: 3 });
-const clockOf = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit', second: '2-digit' });
-const dayOf = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short' });
 
 export const count = (n) => whole.format(n);
 
@@ -13,7 +11,7 @@ export const rate = (n) => (n < 10 && n % 1 !== 0 ? short.format(n) : whole.form
 // digits has three significant ones, and from 1,000 on none after the point.
 const digits = (n) => (Math.abs(n) >= 1000 ? whole : short).format(n);
 
-// bytes, seconds and span are spelled as by the program itself: internal/human/testdata/spelling.json holds both to it.
+// bytes, seconds, span and time are spelled as by the program itself: internal/human/testdata/spelling.json holds both to it.
 export function bytes(n) {
   let i = 0;
   for (; Math.abs(n) >= 1024 && i < 5; i++) n /= 1024;
@@ -42,8 +40,5 @@ export function span(s) {
 
 export const percent = (share) => (share > 0 && share < 0.01 ? '< 1 %' : `${Math.round(share * 100)} %`);
 
-// clock is a time of day of this browser's, with the day where it is not today.
-export function clock(date, now = new Date()) {
-  const time = clockOf.format(date);
-  return date.toDateString() === now.toDateString() ? time : `${dayOf.format(date)}, ${time}`;
-}
+// time is a moment (a Date, milliseconds, or its JSON), in UTC as in logs and alerts. The commands take it as it is.
+export const time = (at) => new Date(at).toISOString().slice(0, 19) + 'Z';

@@ -37,6 +37,10 @@ const of = {
   physical_standbys: () => 'A transaction waits for the standbys',
   stream_breaks: () => 'The stream from Postgres breaks again and again',
   catching_up: () => 'Reading a backlog',
+  dead_letters: () => 'Rows could not be published',
+  table_unpublished: () => 'The publication does not fit the tables',
+  synchronous_standby: () => 'Commits wait for this relay',
+  monitor_blind: () => 'Postgres does not answer the monitor',
   paused: (c) => `Paused by ${words(first(c.sentence, /by ([^:]*):/, 'an operator')).slice(0, 4).join(' ')}`,
   needs_operator: (c) => (raw.test(c.sentence) && /refused|password|timeout/i.test(c.sentence) ? refusal(c, /broker|kafka/i.test(c.sentence) ? 'Kafka' : 'Postgres') : ''),
 };

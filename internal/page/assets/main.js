@@ -4,7 +4,7 @@ import { showAlerts } from './alerts.js';
 import { relayHead, showHead, slotsHead } from './cause.js';
 import { Source } from './data.js';
 import { byId, show, text } from './dom.js';
-import { clock, span } from './format.js';
+import { span, time } from './format.js';
 import { showPath } from './path.js';
 import { showProgress } from './progress.js';
 import { Relay } from './relay.js';
@@ -20,7 +20,7 @@ const source = new Source();
 let table = null; // of the slots of the command monitor
 let relay = null;
 let answeredAt = null; // performance.now() of the last answer
-let answeredBy = ''; // the clock then
+let answeredBy = ''; // the moment then
 let lookingSince = performance.now();
 let failure = '';
 let timer;
@@ -44,7 +44,7 @@ async function ask() {
   }
   if (answer) {
     answeredAt = performance.now();
-    answeredBy = clock(new Date());
+    answeredBy = time(new Date());
     update(answer);
   }
   freshness();
@@ -71,7 +71,7 @@ function update(answer) {
   subject(status);
   subjectName = status.slot ?? status.tables?.join(', ') ?? 'slots';
   showTab(head.tone, head.label, subjectName);
-  text(byId('about'), `cdc-outbox ${history.version}, started ${clock(new Date(history.started))}. Read-only; asks once a second.`);
+  text(byId('about'), `cdc-outbox ${history.version}, started ${time(history.started)}. Read-only; asks once a second. Times are UTC.`);
 }
 
 // asStreamed gives the status of a relay that polls the parts that one with a slot has.

@@ -3,7 +3,7 @@
 import { showBadRows } from './badrows.js';
 import { Chart } from './charts.js';
 import { byId, show, terms, text } from './dom.js';
-import { bytes, clock, count, percent, rate, seconds } from './format.js';
+import { bytes, count, percent, rate, seconds, time } from './format.js';
 import { SlotCard, reader } from './slots.js';
 import { showTopics } from './topics.js';
 
@@ -99,7 +99,7 @@ export class Relay {
     const c = status.counts;
     text(byId('facts-title'), this.polling ? 'Tables and workers' : 'Slot and stream');
     terms(byId('facts'), this.polling ? tables(status) : [
-      ['State', `${status.state.name}, since ${clock(new Date(status.state.since))}`],
+      ['State', `${status.state.name}, since ${time(status.state.since)}`],
       ['Ready', status.ready ? 'yes' : `no: ${status.ready_reason}`],
       ['Snapshot', status.snapshot && `${count(status.snapshot.done)} of ${count(status.snapshot.total)} rows from before the slot`],
       ['Slot', { code: status.slot }],
@@ -122,7 +122,7 @@ export class Relay {
 
 // tables is what a relay that polls says of itself.
 const tables = (status) => [
-  ['State', `${status.state.name}, since ${clock(new Date(status.state.since))}`],
+  ['State', `${status.state.name}, since ${time(status.state.since)}`],
   ['Ready', status.ready ? 'yes' : `no: ${status.ready_reason}`],
   ['Tables', { code: status.tables.join(', ') }],
   ['Workers', count(status.workers)],

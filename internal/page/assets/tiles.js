@@ -2,7 +2,7 @@
 // has waited, and how much room the slot has.
 
 import { attr, byId, list, make, show, text } from './dom.js';
-import { bytes, clock, count, percent, rate, seconds, span } from './format.js';
+import { bytes, count, percent, rate, seconds, span, time } from './format.js';
 import { Spark } from './spark.js';
 
 const sparks = new WeakMap();
@@ -89,7 +89,7 @@ export function roomOf(slot) {
 // showVital writes what counts first in trouble.
 export function showVital(head, slot, now) {
   const trouble = head.tone === 'wait' || head.tone === 'bad';
-  const waits = head.since && { label: head.label, value: span(now - new Date(head.since) / 1000), note: `since ${clock(new Date(head.since))}`, tone: 'none' };
+  const waits = head.since && { label: head.label, value: span(now - new Date(head.since) / 1000), note: `since ${time(head.since)}`, tone: 'none' };
   const vital = trouble ? [waits, roomOf(slot)].filter(Boolean) : [];
   show(byId('vital'), vital.length > 0);
   list(byId('vital'), vital, (v) => v.label, (v) => make('div', '', make('dt', '', v.label), make('dd', 'figure'), make('dd', 'note')), (el, v) => {

@@ -23,7 +23,8 @@ type session struct {
 	client  map[string]string // of the startup message alone
 
 	once  sync.Once
-	ended chan struct{}
+	ended chan struct{} // closed when the session is to end
+	said  chan struct{} // closed after that, when the error is sent
 }
 
 // failure is an error that a session reports.
@@ -45,8 +46,11 @@ func fatal(code, message string) failure {
 
 // Serve is one connection, from the startup message on.
 func (s *Server) Serve(conn *network.Conn) {
-	defer func() { _ = conn.Close() }()
-	c := &session{server: s, conn: conn, backend: pgproto3.NewBackend(conn, conn), ended: make(chan struct{})}
+	c := &session{
+		server: s, conn: conn, backend: pgproto3.NewBackend(conn, conn), ended: make(chan struct{}),
+		said: make(chan struct{}),
+	}
+	defer c.close()
 	first, err := c.backend.ReceiveStartupMessage()
 	if err != nil {
 		return
@@ -96,9 +100,20 @@ func (s *Server) forget(c *session) {
 	}
 }
 
+// close closes the connection, where the session is ended with an error after that error.
+func (c *session) close() {
+	select {
+	case <-c.ended:
+		<-c.said
+	default:
+	}
+	_ = c.conn.Close()
+}
+
 // end ends the session with an error.
 func (c *session) end(f failure) {
 	c.once.Do(func() {
+		defer close(c.said)
 		close(c.ended)
 		b, err := f.Encode(nil)
 		if err == nil {
@@ -114,6 +129,7 @@ func (c *session) end(f failure) {
 // crash ends the session without a word. A statement of it that waits is never run.
 func (c *session) crash() {
 	c.once.Do(func() {
+		defer close(c.said)
 		close(c.ended)
 		c.conn.Reset()
 		c.server.forget(c)

@@ -67,7 +67,7 @@ func (c *session) stream(sql string) error {
 		st.listen()
 	}()
 	st.run(listening)
-	_ = c.conn.Close()
+	c.close()
 	<-listening
 	return nil
 }
