@@ -42,7 +42,7 @@ func newLedger(opts Options) (*ledger, error) {
 	if c == "" || len(c) > maxConsumer || strings.ContainsRune(c, 0) || !utf8.ValidString(c) {
 		return nil, fmt.Errorf("inbox: Options.Consumer must be 1 to %d bytes of text", maxConsumer)
 	}
-	opts.Metrics.Expect(c)
+	opts.Metrics.expect(c)
 	table := opts.table()
 	return &ledger{
 		opts: opts,

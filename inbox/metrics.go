@@ -1,16 +1,19 @@
 package inbox
 
 import (
+	"context"
 	"errors"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics count the outcomes of deliveries. A nil *Metrics counts nothing.
+// Metrics count the outcomes of deliveries. Their label consumer is the name of a ledger (Options.Consumer), their
+// label group a Kafka consumer group. A nil *Metrics counts nothing.
 type Metrics struct {
 	deliveries *prometheus.CounterVec
 	repeats    *prometheus.CounterVec
 	dead       *prometheus.CounterVec
+	open       *prometheus.GaugeVec
 	pruned     *prometheus.CounterVec
 	prunedAt   *prometheus.GaugeVec
 	consumer   consumerMetrics
@@ -30,7 +33,11 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 		dead: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "cdc_outbox_inbox_dead_letters_total",
 			Help: "Records written to a dead-letter topic.",
-		}, []string{"consumer", "topic"}),
+		}, []string{"group", "topic"}),
+		open: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "cdc_outbox_inbox_open_dead_letters",
+			Help: "Dead letters of the group that were neither published again nor dismissed, at most ten seconds ago.",
+		}, []string{"group", "topic"}),
 		pruned: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "cdc_outbox_inbox_pruned_total",
 			Help: "Rows of the ledger that Prune has deleted.",
@@ -40,14 +47,14 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Help: "When Prune last finished, Unix time; absent if this process has not called it.",
 		}, []string{"consumer"}),
 	}
-	r.MustRegister(m.deliveries, m.repeats, m.dead, m.pruned, m.prunedAt)
+	r.MustRegister(m.deliveries, m.repeats, m.dead, m.open, m.pruned, m.prunedAt)
 	m.consumer = newConsumerMetrics(r)
 	return m
 }
 
-// Expect creates the series with the value 0, because increase() and rate() do not see the increment with which a
-// series begins. New and consumer.New call it.
-func (m *Metrics) Expect(consumer string, topics ...string) {
+// expect creates a ledger's series with the value 0, because increase() and rate() do not see the increment with which
+// a series begins.
+func (m *Metrics) expect(consumer string) {
 	if m == nil {
 		return
 	}
@@ -55,8 +62,15 @@ func (m *Metrics) Expect(consumer string, topics ...string) {
 		m.deliveries.WithLabelValues(consumer, result)
 	}
 	m.repeats.WithLabelValues(consumer)
+}
+
+// Expect does the same for the topics of a consumer group. Package inbox/consumer calls it.
+func (m *Metrics) Expect(group string, topics ...string) {
+	if m == nil {
+		return
+	}
 	for _, topic := range topics {
-		m.dead.WithLabelValues(consumer, topic)
+		m.dead.WithLabelValues(group, topic)
 	}
 }
 
@@ -93,13 +107,36 @@ func (m *Metrics) repeated(consumer string) {
 }
 
 // Dead counts a dead letter. Package inbox/consumer calls it.
-func (m *Metrics) Dead(consumer, topic string) {
+func (m *Metrics) Dead(group, topic string) {
 	if m != nil {
-		m.dead.WithLabelValues(consumer, topic).Inc()
+		m.dead.WithLabelValues(group, topic).Inc()
 	}
 }
 
-// Duplicate counts a delivery that was recognized without the ledger. Package inbox/consumer calls it.
+// OpenLetters is how many dead letters of the topic's records are open. Package inbox/consumer calls it.
+func (m *Metrics) OpenLetters(group, topic string, letters int) {
+	if m != nil {
+		m.open.WithLabelValues(group, topic).Set(float64(letters))
+	}
+}
+
+// Duplicate counts a delivery that was recognized without asking the ledger, which is named. Package inbox/consumer
+// calls it.
 func (m *Metrics) Duplicate(consumer string) {
 	m.count(consumer, ErrDuplicate)
+}
+
+type observerKey struct{}
+
+// Observe returns a context with which Handle and Forward call used with the name of their ledger. Package
+// inbox/consumer calls it: it recognizes repeats without the ledger, and counts them for the ledger that has handled
+// the event.
+func Observe(ctx context.Context, used func(consumer string)) context.Context {
+	return context.WithValue(ctx, observerKey{}, used)
+}
+
+func (l *ledger) observed(ctx context.Context) {
+	if used, ok := ctx.Value(observerKey{}).(func(string)); ok {
+		used(l.opts.Consumer)
+	}
 }

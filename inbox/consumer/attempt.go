@@ -8,33 +8,30 @@ import (
 	"runtime/debug"
 	"time"
 
-	"github.com/segmentio/kafka-go"
-
 	"github.com/cdc-outbox/cdc-outbox/inbox"
 )
 
 // process handles or dead-letters a record. It returns false if the generation ended before the record was done.
-func (p *partition) process(work, over context.Context, record kafka.Message) bool {
-	if isMarker(record) {
-		return true
-	}
-	m := read(record)
-	if m.ID == "" {
-		return p.bury(work, over, letter{Message: m, reason: "the record has no id header"})
+func (p *partition) process(work, over context.Context, m Message, unnamed error) bool {
+	if unnamed != nil {
+		return p.bury(work, over, letter{Message: m, reason: unnamed.Error(), class: NoID})
 	}
 	if p.recent.has(m.ID) {
-		p.c.opts.Metrics.Duplicate(p.c.opts.Group)
+		if ledger := p.recent.ledger(m.ID); ledger != "" {
+			p.c.opts.Metrics.Duplicate(ledger)
+		}
 		return true
 	}
-	attempts, err := p.try(work, over, m)
+	p.ledger.Store("")
+	attempts, err := p.try(inbox.Observe(work, func(consumer string) { p.ledger.Store(consumer) }), over, m)
 	switch {
 	case err == nil:
-		p.recent.add(m.ID)
+		p.recent.add(m.ID, p.ledger.Load().(string)) //nolint:forcetypeassert // stored above
 		return true
 	case errors.Is(err, errOver):
 		return false
 	}
-	return p.bury(work, over, letter{Message: m, reason: err.Error(), attempts: attempts})
+	return p.bury(work, over, letter{Message: m, reason: err.Error(), class: classOf(err), attempts: attempts})
 }
 
 // errOver reports that the generation ended before the record was done.

@@ -76,6 +76,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 		<-ctx.Done()
 		_ = group.Close() // ends the generation, waits for its partitions, and leaves the group
 	})
+	running.Go(func() { c.countLetters(ctx) })
 	for ctx.Err() == nil {
 		gen, err := group.Next(ctx)
 		switch {

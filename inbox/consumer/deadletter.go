@@ -9,11 +9,16 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go"
+
+	"github.com/cdc-outbox/cdc-outbox/inbox"
 )
 
-// Headers of a dead letter. They precede the record's own headers. Key, value and the other headers are unchanged.
+// Headers of a dead letter. They precede the record's own headers. Key, value and the other headers are unchanged; the
+// timestamp is when the letter was written.
 const (
 	HeaderReason    = "dlt-reason"           // the handler's last error
+	HeaderClass     = "dlt-class"            // what kind of failure it was, see Class
+	HeaderEventID   = "dlt-event-id"         // the event's id, where the record has no header id or ce_id
 	HeaderAttempts  = "dlt-attempts"         // number of attempts
 	HeaderGroup     = "dlt-group"            // the group that could not handle it
 	HeaderFailedAt  = "dlt-failed-at"        // RFC 3339
@@ -27,14 +32,36 @@ const (
 	maxReason    = 1 << 10
 )
 
+// Class is the kind of failure that made a record a dead letter.
+type Class string
+
+const (
+	NoID       Class = "no_id"      // the record has no id: nothing was tried
+	Refused    Class = "permanent"  // the handler returned an error from Permanent
+	Unfinished Class = "unfinished" // inbox.ErrUnfinished: whether the event had its effect is unknown
+	Exhausted  Class = "exhausted"  // the attempts or the budget were used up
+)
+
+func classOf(err error) Class {
+	switch {
+	case errors.Is(err, inbox.ErrUnfinished):
+		return Unfinished
+	case isPermanent(err):
+		return Refused
+	}
+	return Exhausted
+}
+
 // letter is a record for the dead-letter topic.
 type letter struct {
 	Message
 	reason   string
+	class    Class
 	attempts int
 }
 
-// record returns the record for the dead-letter topic. It replaces the headers of an earlier dead letter.
+// record returns the record for the dead-letter topic. It replaces the headers of an earlier dead letter. Its timestamp
+// is the letter's: Kafka deletes by timestamp, and the letter of an old event must not expire as it is written.
 func (l letter) record(group, topic string, now time.Time) kafka.Message {
 	reason := strings.ToValidUTF8(l.reason, "\uFFFD")
 	if len(reason) > maxReason {
@@ -43,6 +70,7 @@ func (l letter) record(group, topic string, now time.Time) kafka.Message {
 	var headers []kafka.Header
 	for _, h := range [][2]string{
 		{HeaderReason, reason},
+		{HeaderClass, string(l.class)},
 		{HeaderAttempts, strconv.Itoa(l.attempts)},
 		{HeaderGroup, group},
 		{HeaderFailedAt, now.UTC().Format(time.RFC3339Nano)},
@@ -53,12 +81,15 @@ func (l letter) record(group, topic string, now time.Time) kafka.Message {
 	} {
 		headers = append(headers, kafka.Header{Key: h[0], Value: []byte(h[1])})
 	}
+	if l.ID != "" && first(l.Headers, "id", "ce_id") == "" {
+		headers = append(headers, kafka.Header{Key: HeaderEventID, Value: []byte(l.ID)})
+	}
 	for _, h := range l.Headers {
 		if !strings.HasPrefix(h.Key, headerPrefix) {
 			headers = append(headers, h)
 		}
 	}
-	return kafka.Message{Topic: topic, Key: l.Key, Value: l.Value, Headers: headers, Time: l.Time}
+	return kafka.Message{Topic: topic, Key: l.Key, Value: l.Value, Headers: headers, Time: now}
 }
 
 // bury writes the letter and repeats that for as long as it takes, because a record that is neither handled nor

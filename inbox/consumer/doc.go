@@ -39,11 +39,14 @@
 // partition, but it would lose events: a dead letter that was corrected and published again, a repair from the table,
 // and a slot that was re-created after a failover all bring lower positions with new events.
 //
+// # Null and empty
+//
+// A record with a null value is a tombstone; a record with an empty value is an event without a payload. In a Message a
+// nil slice is null and an empty slice is empty, for the value, the key and the values of headers. kafka-go's Reader
+// gives nil for both, so this package reads the broker's answers without it.
+//
 // # Topics written with exactly_once
 //
-// kafka-go returns the records of aborted transactions and control records even with read_committed (kafka-go issue
-// 1332). This package skips control records. It handles an aborted record as it arrives: the row is committed in
-// Postgres, so the relay sends it again with the same id, and the repeat is recognized. A consumer that filters aborted
-// records differs in one case: if an operator makes the relay skip or dead-letter the row between abort and repeat, the
-// event has been handled here all the same. If that matters, read with a client that filters and call Inbox.Handle.
+// This package leaves out the records of aborted transactions and control records, which kafka-go's Reader returns even
+// with read_committed (kafka-go issue 1332).
 package consumer

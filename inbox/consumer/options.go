@@ -23,10 +23,18 @@ type Options struct {
 	TLS     *tls.Config
 	SASL    sasl.Mechanism
 
+	// ID finds the id of a record's event. Default: HeaderID("id", "ce_id"). MemberID is for records that have it in
+	// their value only.
+	ID ID
 	// FromEnd starts at the end of a partition for which the group has no offset yet. That end is committed before the
 	// first record is awaited, so what is written from then on is handled, also if the member ends before it has
 	// handled anything. Default: at the beginning.
 	FromEnd bool
+	// AddedInOrder keeps the order of keys when partitions are added to a topic while the group is behind, up to a
+	// multiple of the number before: then keys move to added partitions only. A partition in which the group has
+	// committed nothing waits with its first record until the group has handled what the older partitions held then. So
+	// a new group begins with one partition after the other. No effect with FromEnd. Default: false.
+	AddedInOrder bool
 	// Attempts is the limit of how often a record is given to the handler. Default: as often as Budget allows, about
 	// ten times.
 	Attempts int
@@ -60,14 +68,15 @@ type Options struct {
 	// Logger gets what goes wrong: ids, topics and errors, but no keys and no payloads. The handler's errors are logged
 	// and stored in dead letters unchanged. Default: slog.Default().
 	Logger *slog.Logger
-	// Metrics counts dead letters and the duplicates that are recognized without the ledger. Default: none.
+	// Metrics counts dead letters and the duplicates that are recognized without the ledger, and shows how far the
+	// group is. For the number of open letters the consumer reads the dead-letter topics. Default: none.
 	Metrics *inbox.Metrics
 }
 
 const (
 	rebalanceTimeout = 30 * time.Second
 	heartbeat        = 2 * time.Second
-	fetchWait        = 500 * time.Millisecond // also the time that closing a reader takes
+	fetchWait        = 500 * time.Millisecond // how long the broker waits for a first record
 )
 
 func (o Options) withDefaults() (Options, error) {
@@ -91,6 +100,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.DeadLetterTopic == nil {
 		o.DeadLetterTopic = func(topic string) string { return topic + ".DLT" }
+	}
+	if o.ID == nil {
+		o.ID = HeaderID("id", "ce_id")
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
@@ -136,13 +148,5 @@ func (o Options) group() kafka.ConsumerGroupConfig {
 		// broker refuses the last commit.
 		HeartbeatInterval: heartbeat, SessionTimeout: o.Drain + 5*heartbeat, RebalanceTimeout: rebalanceTimeout,
 		JoinGroupBackoff: time.Second, WatchPartitionChanges: true,
-	}
-}
-
-func (o Options) reader(topic string, partition int) kafka.ReaderConfig {
-	return kafka.ReaderConfig{
-		Brokers: o.Brokers, Topic: topic, Partition: partition, Dialer: o.dialer(), QueueCapacity: o.Queue,
-		MinBytes: 1, MaxBytes: 10 << 20, MaxWait: fetchWait, ReadLagInterval: -1,
-		IsolationLevel: kafka.ReadCommitted, OffsetOutOfRangeError: true,
 	}
 }

@@ -3,7 +3,7 @@ package consumer
 import (
 	"context"
 	"errors"
-	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -16,6 +16,7 @@ type partition struct {
 	id     int
 	next   int64 // offset; negative (kafka.FirstOffset, LastOffset) if nothing was committed yet
 	recent *recent
+	ledger atomic.Value // string: the ledger that the handler has used for the present record
 	finish func(topic string, partition int, next int64)
 	commit func(topic string, partition int, next int64) error
 	*progress
@@ -55,35 +56,59 @@ func (p *partition) consume(ctx, over context.Context) error {
 
 // read handles records until over ends or the broker answers OffsetOutOfRange.
 func (p *partition) read(work, over context.Context) error {
-	reader := kafka.NewReader(p.c.opts.reader(p.topic, p.id))
-	defer func() { _ = reader.Close() }()
-	if err := reader.SetOffset(p.next); err != nil {
-		return fmt.Errorf("consumer: %w", err)
-	}
-	for over.Err() == nil {
-		m, err := reader.FetchMessage(over)
+	reading, stop := context.WithCancel(over)
+	steps := make(chan fetched, p.c.opts.Queue)
+	f := fetcher{client: p.c.client, topic: p.topic, partition: p.id, at: p.next}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		f.run(reading, steps)
+	}()
+	defer func() {
+		stop()
+		<-ended
+	}()
+	for step := range steps {
 		switch {
 		case over.Err() != nil:
 			return nil
-		case errors.Is(err, kafka.OffsetOutOfRange):
-			return err
-		case err != nil:
-			p.c.opts.Logger.Warn("reading failed", "topic", p.topic, "partition", p.id, "error", err.Error())
-			sleep(over, time.Second)
+		case errors.Is(step.err, kafka.OffsetOutOfRange):
+			return step.err
+		case step.err != nil:
+			p.c.opts.Logger.Warn("reading failed",
+				"topic", p.topic, "partition", p.id, "error", step.err.Error())
 			continue
 		}
-		if p.next >= 0 && m.Offset > p.next { // compaction, the end of a transaction, or a loss
-			if err := p.check(over); err != nil {
-				return err
-			}
+		if err := p.take(work, over, step); err != nil || over.Err() != nil {
+			return err
 		}
-		if over.Err() != nil || !p.process(work, over, m) {
+	}
+	return nil
+}
+
+// take handles one step. A generation that ends meanwhile leaves the record to the next owner.
+func (p *partition) take(work, over context.Context, step fetched) error {
+	if step.isEvent && p.next >= 0 && step.record.Offset > p.next { // compaction, or a loss
+		if err := p.check(over); err != nil {
+			return err
+		}
+	}
+	if step.isEvent && p.next < 0 && p.c.opts.AddedInOrder {
+		p.awaitOlder(over)
+	}
+	if over.Err() != nil {
+		return nil //nolint:nilerr // that the generation is over is not an error
+	}
+	var m Message
+	if step.isEvent {
+		var unnamed error
+		if m, unnamed = p.c.read(step.record); !p.process(work, over, m, unnamed) {
 			return nil
 		}
-		p.next = m.Offset + 1
-		p.finish(p.topic, p.id, p.next)
-		p.done(read(m), p.next)
 	}
+	p.next = step.next
+	p.finish(p.topic, p.id, p.next)
+	p.done(m, p.next)
 	return nil
 }
 

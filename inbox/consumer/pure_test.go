@@ -5,30 +5,21 @@ import (
 	"testing"
 	"time"
 
-	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
 )
 
 func TestRecentForgetsTheOldest(t *testing.T) {
 	r := newRecent(2)
 	for _, id := range []string{"a", "b", "b", "c"} {
-		r.add(id)
+		r.add(id, "ledger")
 	}
 	require.False(t, r.has("a"))
 	require.True(t, r.has("b"))
 	require.True(t, r.has("c"))
 	require.Len(t, r.ids, 2)
 	none := newRecent(-1)
-	none.add("a")
+	none.add("a", "")
 	require.False(t, none.has("a"))
-}
-
-func TestMarkers(t *testing.T) {
-	require.True(t, isMarker(kafka.Message{Key: []byte{0, 0, 0, 1}, Value: []byte{0, 0, 0, 0, 0, 7}}))
-	require.False(t, isMarker(kafka.Message{Key: []byte("1234"), Value: []byte("123456")}))
-	require.False(t, isMarker(kafka.Message{
-		Key: []byte{0, 0, 0, 1}, Value: []byte{0, 0, 0, 0, 0, 7}, Headers: []kafka.Header{{Key: "id"}},
-	}))
 }
 
 func TestLongReasonsAreCut(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"sync"
 	"testing"
 	"time"
@@ -17,7 +18,12 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/fakebroker"
 )
 
-func TestMain(m *testing.M) { testkit.Main(m) }
+func TestMain(m *testing.M) {
+	if spec := os.Getenv(victimVariable); spec != "" {
+		os.Exit(victim(spec))
+	}
+	testkit.Main(m)
+}
 
 const topic = "order.events"
 

@@ -94,15 +94,16 @@ func TestPoisonIsPutAside(t *testing.T) {
 	l := letters[0]
 	require.Equal(t, "k", string(l.Key))
 	require.Equal(t, "value of poison", string(l.Value))
-	require.Equal(t, poison.Timestamp, l.Timestamp)
+	require.WithinDuration(t, time.Now(), l.Timestamp, time.Minute, "retention counts from when it was written")
 	for key, want := range map[string]string{
-		consumer.HeaderReason: "bad event", consumer.HeaderAttempts: "3", consumer.HeaderGroup: "billing",
+		consumer.HeaderReason: "bad event", consumer.HeaderClass: "exhausted",
+		consumer.HeaderAttempts: "3", consumer.HeaderGroup: "billing",
 		consumer.HeaderTopic: topic, consumer.HeaderPartition: "0", consumer.HeaderOffset: "1",
 		consumer.HeaderTimestamp: "1700000000123", "id": "poison", "type": "paid", "traceparent": "00-ab",
 	} {
 		require.Equal(t, want, header(l, key), key)
 	}
-	require.Len(t, l.Headers, 8+3, "the earlier reason gave way")
+	require.Len(t, l.Headers, 9+3, "the earlier reason gave way")
 }
 
 func TestWhatGoesStraightToTheDeadLetters(t *testing.T) {
@@ -132,7 +133,7 @@ func TestWhatGoesStraightToTheDeadLetters(t *testing.T) {
 		got = append(got, [2]string{header(l, consumer.HeaderReason), header(l, consumer.HeaderAttempts)})
 	}
 	require.Equal(t, [][2]string{
-		{"the record has no id header", "0"},
+		{"the record has no id or ce_id header", "0"},
 		{"wrapped: bad event", "1"},
 		{"panic: boom", "2"},
 		{"context deadline exceeded", "1"},
@@ -274,24 +275,51 @@ func TestFromEndMissesNothingOverARestart(t *testing.T) {
 	require.ElementsMatch(t, []string{"a", "b", "c"}, j.ids())
 }
 
+// ledgerOf returns an inbox in a database of its own.
+func ledgerOf(t *testing.T, opts inbox.Options) (*inbox.Inbox, *pgxpool.Pool) {
+	db := testkit.Postgres(t)
+	ddl, err := inbox.Schema(opts)
+	require.NoError(t, err)
+	db.Exec(t, ddl)
+	pool, err := pgxpool.New(t.Context(), db.DSN)
+	require.NoError(t, err)
+	t.Cleanup(pool.Close)
+	in, err := inbox.New(pool, opts)
+	require.NoError(t, err)
+	return in, pool
+}
+
+// The label consumer is the ledger's name for each result, also for repeats that are recognized without the ledger, so
+// that duplicates and claims may be divided; the label group is the Kafka group.
 func TestARewindIsRecognised(t *testing.T) {
 	b := newBed(t, 1)
 	opts := b.options()
 	registry := prometheus.NewRegistry()
 	opts.Metrics = inbox.NewMetrics(registry)
-	b.produce(t, record("k", "a"), record("k", "b"), record("k", "a"), record("k", "b"), record("k", "c"))
+	in, _ := ledgerOf(t, inbox.Options{Consumer: "invoices", Metrics: opts.Metrics})
+	b.produce(t, record("k", "a"), record("k", "b"), record("k", "a"), record("k", "b"), record("k", "c"),
+		record("k", "bad"))
 	var j journal
-	start(t, opts, func(_ context.Context, m consumer.Message) error { j.add(m); return nil })
-	b.awaitCommitted(t, 5)
+	start(t, opts, consumer.InTx(in, func(_ context.Context, _ pgx.Tx, m consumer.Message) error {
+		if m.ID == "bad" {
+			return consumer.Permanent(errBad)
+		}
+		j.add(m)
+		return nil
+	}))
+	b.awaitCommitted(t, 6)
 	require.Equal(t, []string{"a", "b", "c"}, j.ids())
 	require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(fmt.Sprintf(`
+# HELP cdc_outbox_inbox_dead_letters_total Records written to a dead-letter topic.
+# TYPE cdc_outbox_inbox_dead_letters_total counter
+cdc_outbox_inbox_dead_letters_total{group=%q,topic=%q} 1
 # HELP cdc_outbox_inbox_deliveries_total Deliveries by result: claimed (and handled), duplicate, contended, failed.
 # TYPE cdc_outbox_inbox_deliveries_total counter
-cdc_outbox_inbox_deliveries_total{consumer=%[1]q,result="claimed"} 0
-cdc_outbox_inbox_deliveries_total{consumer=%[1]q,result="contended"} 0
-cdc_outbox_inbox_deliveries_total{consumer=%[1]q,result="duplicate"} 2
-cdc_outbox_inbox_deliveries_total{consumer=%[1]q,result="failed"} 0
-`, opts.Group)), "cdc_outbox_inbox_deliveries_total"))
+cdc_outbox_inbox_deliveries_total{consumer="invoices",result="claimed"} 3
+cdc_outbox_inbox_deliveries_total{consumer="invoices",result="contended"} 0
+cdc_outbox_inbox_deliveries_total{consumer="invoices",result="duplicate"} 2
+cdc_outbox_inbox_deliveries_total{consumer="invoices",result="failed"} 1
+`, opts.Group, topic)), "cdc_outbox_inbox_deliveries_total", "cdc_outbox_inbox_dead_letters_total"))
 }
 
 // A dead letter that was corrected and published again has an id that was seen but never handled.
@@ -453,23 +481,59 @@ func TestAMissingDeadLetterTopicIsSaid(t *testing.T) {
 	require.ErrorContains(t, c.Run(t.Context()), topic+".DLT does not exist")
 }
 
-// Aborted records arrive too, because kafka-go does not filter them. Control records do not. The repeat of an aborted
-// record is recognized.
+// Neither aborted records nor control records arrive, also where nothing follows them.
 func TestTopicsWithTransactions(t *testing.T) {
 	b := newBed(t, 1)
 	p, err := kgo.NewClient(kgo.SeedBrokers(b.Addrs()...), kgo.TransactionalID("relay"))
 	require.NoError(t, err)
 	defer p.Close()
-	for _, end := range []kgo.TransactionEndTry{kgo.TryAbort, kgo.TryCommit} {
+	for round, end := range []kgo.TransactionEndTry{kgo.TryAbort, kgo.TryCommit, kgo.TryAbort} {
 		require.NoError(t, p.BeginTransaction())
-		require.NoError(t, p.ProduceSync(t.Context(), record("k", "a"), record("k", "b")).FirstErr())
+		x, y := fmt.Sprint("x", round), fmt.Sprint("y", round)
+		require.NoError(t, p.ProduceSync(t.Context(), record("k", x), record("k", y)).FirstErr())
 		require.NoError(t, p.EndTransaction(t.Context(), end))
 	}
 	var j journal
 	start(t, b.options(), func(_ context.Context, m consumer.Message) error { j.add(m); return nil })
-	b.awaitCommitted(t, 6)
-	require.Equal(t, []string{"a", "b"}, j.ids())
+	b.awaitCommitted(t, 9)
+	require.Equal(t, []string{"x1", "y1"}, j.ids())
 	require.Empty(t, b.letters(t))
+}
+
+// A tombstone is not an event with an empty payload, neither for the handler nor among the dead letters.
+func TestNullAndEmptyStayApart(t *testing.T) {
+	b := newBed(t, 1)
+	proveNull(t, b.options())
+	b.awaitCommitted(t, 4)
+	for i, l := range b.letters(t) {
+		require.Equal(t, i%2 == 0, l.Value == nil, "letter %d", i)
+	}
+}
+
+func proveNull(t *testing.T, opts consumer.Options) {
+	for i, codec := range []kgo.CompressionCodec{kgo.NoCompression(), kgo.ZstdCompression()} {
+		client, err := kgo.NewClient(kgo.SeedBrokers(opts.Brokers...), kgo.ProducerBatchCompression(codec))
+		require.NoError(t, err)
+		for j, empty := range [][]byte{nil, {}} {
+			r := record("k", fmt.Sprint(2*i+j))
+			r.Topic, r.Key, r.Value = opts.Topics[0], empty, empty
+			r.Headers = append(r.Headers, kgo.RecordHeader{Key: "h", Value: empty})
+			require.NoError(t, client.ProduceSync(t.Context(), r).FirstErr())
+		}
+		client.Close()
+	}
+	var j journal
+	start(t, opts, func(_ context.Context, m consumer.Message) error {
+		j.add(m)
+		return consumer.Permanent(errBad)
+	})
+	j.await(t, 4)
+	for i, m := range j.seen {
+		h := m.Headers[len(m.Headers)-1]
+		require.Equal(t, i%2 == 0, m.Value == nil, "value of %d", i)
+		require.Equal(t, i%2 == 0, h.Value == nil, "header of %d", i)
+		require.Empty(t, m.Value)
+	}
 }
 
 func TestTheHookSeesEachAttempt(t *testing.T) {

@@ -64,6 +64,14 @@ func TestRealOneAggregateStaysInOrder(t *testing.T) {
 	})
 }
 
+func TestRealNullAndEmptyStayApart(t *testing.T) {
+	cluster := testkit.Kafka(t)
+	name := testkit.Name(t)
+	require.NoError(t, cluster.Create(t.Context(),
+		kafkaclient.Topic{Name: name, Partitions: 1}, kafkaclient.Topic{Name: name + ".DLT"}))
+	proveNull(t, consumer.Options{Brokers: cluster.Addrs(), Group: name, Topics: []string{name}})
+}
+
 // Poison at the limits of what the dead-letter topic takes: the letter loses what is too large for it, part by part,
 // within the budget, while other partitions go on, and in the end also the records after it.
 func TestRealPoisonAtTheSizeLimit(t *testing.T) {

@@ -1,0 +1,149 @@
+package consumer
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+)
+
+// Headers of a mark: a record with which cdc-outbox dead-letter says what became of a letter.
+const (
+	markHeader    = "cdc-outbox-retry" // begun, published, withdrawn or dismissed
+	markGroup     = "cdc-outbox-slot"
+	markPosition  = "position" // see origin
+	markPublished = "published"
+	markDismissed = "dismissed"
+)
+
+// origin identifies a letter within its group: where its record was. dead-letter shows it as the letter's position.
+func origin(topic, partition, offset string) string { return topic + "/" + partition + "@" + offset }
+
+// openLetters follows one dead-letter topic and knows which letters of the group are open: neither published again nor
+// dismissed.
+type openLetters struct {
+	group   string
+	open    map[string]place // by origin
+	settled map[string]bool
+	next    map[int]int64
+}
+
+// place is where a letter is, and the topic that its record was in.
+type place struct {
+	partition int
+	offset    int64
+	source    string
+}
+
+func newOpenLetters(group string) *openLetters {
+	return &openLetters{group: group, open: map[string]place{}, settled: map[string]bool{}, next: map[int]int64{}}
+}
+
+// add takes a record of the dead-letter topic.
+func (l *openLetters) add(m kafka.Message) {
+	if mark := first(m.Headers, markHeader); mark != "" {
+		if at := first(m.Headers, markPosition); first(m.Headers, markGroup) == l.group &&
+			(mark == markPublished || mark == markDismissed) {
+			l.settled[at] = true
+			delete(l.open, at)
+		}
+		return
+	}
+	source := first(m.Headers, HeaderTopic)
+	if source == "" || first(m.Headers, HeaderGroup) != l.group {
+		return
+	}
+	at := origin(source, first(m.Headers, HeaderPartition), first(m.Headers, HeaderOffset))
+	if !l.settled[at] {
+		l.open[at] = place{partition: m.Partition, offset: m.Offset, source: source}
+	}
+}
+
+// expire forgets the letters that retention has deleted from the topic.
+func (l *openLetters) expire(partition int, start int64) {
+	maps.DeleteFunc(l.open, func(_ string, p place) bool { return p.partition == partition && p.offset < start })
+}
+
+// counts returns how many letters are open, by the topic of their records.
+func (l *openLetters) counts() map[string]int {
+	counts := map[string]int{}
+	for _, p := range l.open {
+		counts[p.source]++
+	}
+	return counts
+}
+
+// countLetters shows how many letters of the group are open, until ctx ends. It does nothing without metrics.
+func (c *Consumer) countLetters(ctx context.Context) {
+	if c.opts.Metrics == nil {
+		return
+	}
+	known := map[string]*openLetters{}
+	for _, topic := range c.opts.Topics {
+		known[c.opts.DeadLetterTopic(topic)] = newOpenLetters(c.opts.Group)
+	}
+	var before string
+	for ctx.Err() == nil {
+		counts := map[string]int{}
+		for _, topic := range slices.Sorted(maps.Keys(known)) {
+			err := c.follow(ctx, topic, known[topic])
+			for source, n := range known[topic].counts() {
+				counts[source] += n
+			}
+			if ctx.Err() == nil && err != nil && err.Error() != before {
+				before = err.Error()
+				c.opts.Logger.Warn("counting the open dead letters failed", "topic", topic, "error", before)
+			}
+		}
+		for _, topic := range c.opts.Topics {
+			c.opts.Metrics.OpenLetters(c.opts.Group, topic, counts[topic])
+		}
+		sleep(ctx, lookEvery)
+	}
+}
+
+// follow reads the dead-letter topic to its present end.
+func (c *Consumer) follow(ctx context.Context, topic string, known *openLetters) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	about, err := c.client.Metadata(ctx, &kafka.MetadataRequest{Topics: []string{topic}})
+	if err != nil {
+		return err
+	}
+	var ask []kafka.OffsetRequest
+	for _, t := range about.Topics {
+		for _, p := range t.Partitions {
+			ask = append(ask, kafka.FirstOffsetOf(p.ID), kafka.LastOffsetOf(p.ID))
+		}
+	}
+	ends, err := c.client.ListOffsets(ctx, &kafka.ListOffsetsRequest{
+		Topics: map[string][]kafka.OffsetRequest{topic: ask}, IsolationLevel: kafka.ReadCommitted,
+	})
+	if err != nil {
+		return err
+	}
+	for _, p := range ends.Topics[topic] {
+		if p.Error != nil {
+			return p.Error
+		}
+		known.expire(p.Partition, p.FirstOffset)
+		f := fetcher{client: c.client, topic: topic, partition: p.Partition}
+		f.at = max(known.next[p.Partition], p.FirstOffset)
+		for f.at < p.LastOffset {
+			steps, err := f.fetch(ctx)
+			if err != nil {
+				return fmt.Errorf("partition %d: %w", p.Partition, err)
+			}
+			for _, step := range steps {
+				if f.at = step.next; step.isEvent {
+					known.add(step.record)
+				}
+			}
+			known.next[p.Partition] = f.at
+		}
+	}
+	return nil
+}
