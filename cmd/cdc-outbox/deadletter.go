@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -23,35 +24,49 @@ import (
 func (a *app) deadLetterCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dead-letter",
-		Short: "List, show and retry the rows in the dead-letter topic",
+		Short: "List, show, retry and dismiss the dead letters of the relay and of consumers",
 		Long: `dead-letter works on router.dead_letter_topic, where router.on_bad_row: dead_letter and router.bad_rows
-put rows that could not be published. It needs Kafka only; retry needs Postgres, too, for letters that are pointers.
-The connector may run meanwhile.`,
+put rows that could not be published, or with --in on a topic where a consumer put events that it could not handle. It
+needs Kafka only; retry needs Postgres, too, for letters that are pointers. The connector and the consumers may run
+meanwhile.`,
 		Example: `  cdc-outbox dead-letter list --open
+  cdc-outbox dead-letter list --in order.events.DLT --open --group billing --older-than 1h
   cdc-outbox dead-letter show 018f4d3c-0000-7000-8000-000000000001
   cdc-outbox dead-letter retry --reason illegal_topic --topic order.events --dry-run`,
 		Args: knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, _ = io.WriteString(a.stderr, cmd.UsageString())
-			return fault.Usage("dead-letter needs list, show or retry",
+			return fault.Usage("dead-letter needs list, show, retry or dismiss",
 				"cdc-outbox dead-letter list shows what is there")
 		},
 	}
-	cmd.AddCommand(a.deadLetterListCommand(), a.deadLetterShowCommand(), a.deadLetterRetryCommand())
+	in := cmd.PersistentFlags().String("in", "",
+		"the topic of the dead letters (router.dead_letter_topic; a consumer's is TOPIC.DLT)")
+	cmd.AddCommand(a.deadLetterListCommand(in), a.deadLetterShowCommand(in), a.deadLetterRetryCommand(in),
+		a.deadLetterDismissCommand(in))
 	return cmd
 }
 
-func (a *app) openLetters(ctx context.Context, c *config.Loaded) (*letterbox.Box, error) {
+// filterFlags adds the flags that choose letters.
+func filterFlags(cmd *cobra.Command, o *deadletter.Filter) {
+	f := cmd.Flags()
+	f.StringSliceVar(&o.Reasons, "reason", nil, "only letters with this reason or class; may be repeated")
+	f.StringVar(&o.Group, "group", "", "only letters of this consumer group")
+	f.StringVar(&o.Source, "source", "", "only letters whose record was in this topic, or was for it")
+	f.DurationVar(&o.Older, "older-than", 0, "only letters that are older than this")
+}
+
+func (a *app) openLetters(ctx context.Context, c *config.Loaded, in string) (*letterbox.Box, error) {
 	producer, err := wiring.Kafka(c)
 	if err != nil {
 		return nil, err
 	}
-	return letterbox.Open(ctx, producer.Cluster, c.Router.DeadLetterTopic, a.progress())
+	return letterbox.Open(ctx, producer.Cluster, cmp.Or(in, c.Router.DeadLetterTopic), a.progress())
 }
 
 // checkReasons: a mistyped reason chooses nothing, which looks as if there were nothing to do.
 func checkReasons(names []string) error {
-	var known []string
+	known := deadletter.Classes()
 	for _, r := range router.Reasons() {
 		known = append(known, string(r))
 	}
@@ -64,35 +79,35 @@ func checkReasons(names []string) error {
 	return nil
 }
 
-func (a *app) deadLetterListCommand() *cobra.Command {
+func (a *app) deadLetterListCommand(in *string) *cobra.Command {
 	var asJSON, open bool
-	var reasons []string
+	var chosen deadletter.Filter
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the dead letters",
 		Long: `list reads the dead-letter topic to its end and prints a line for each letter, by position in the log.
-State open: not retried. retried: published by dead-letter retry. interrupted: a retry began and did not say how it
-ended.`,
+State open: not retried. retried: published by dead-letter retry. dismissed: not to be published, by dead-letter
+dismiss. interrupted: a retry began and did not say how it ended. The position of a consumer's letter is where its
+record was: TOPIC/PARTITION@OFFSET.`,
 		Example: `  cdc-outbox dead-letter list --open
   cdc-outbox dead-letter list --reason null_key --json | jq -r '.[].id'`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkReasons(reasons); err != nil {
+			if err := checkReasons(chosen.Reasons); err != nil {
 				return err
 			}
 			c, err := a.load(cmd)
 			if err != nil {
 				return err
 			}
-			b, err := a.openLetters(cmd.Context(), c)
+			b, err := a.openLetters(cmd.Context(), c, *in)
 			if err != nil {
 				return err
 			}
 			defer b.Close()
 			entries := []*deadletter.Entry{}
 			for _, e := range b.Ledger.Entries() {
-				if (len(reasons) == 0 || slices.Contains(reasons, e.Reason)) &&
-					(!open || e.State != deadletter.Retried) {
+				if chosen.Chooses(e, time.Now()) && (!open || e.IsOpen()) {
 					entries = append(entries, e)
 				}
 			}
@@ -103,20 +118,24 @@ ended.`,
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	cmd.Flags().BoolVar(&open, "open", false, "only letters that were not retried")
-	cmd.Flags().StringSliceVar(&reasons, "reason", nil, "only letters with this reason; may be repeated")
+	cmd.Flags().BoolVar(&open, "open", false, "only letters that were neither retried nor dismissed")
+	filterFlags(cmd, &chosen)
 	return cmd
 }
 
 func writeLetters(w io.Writer, entries []*deadletter.Entry, strange int, now time.Time) error {
 	var b strings.Builder
 	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	groups := slices.ContainsFunc(entries, func(e *deadletter.Entry) bool { return e.Group != "" })
 	if len(entries) > 0 {
-		fmt.Fprintln(tw, "POSITION\tID\tREASON\tTOPIC\tAGE\tSTATE")
+		fmt.Fprintln(tw, "POSITION\tID\tREASON\tTOPIC\t"+map[bool]string{true: "GROUP\t"}[groups]+"AGE\tSTATE")
 	}
 	for _, e := range entries {
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\n", cell(e.Position), cell(e.ID), cell(e.Reason), cell(e.Topic),
-			human.Duration(now.Sub(e.Written)), e.State)
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t", cell(e.Position), cell(e.ID), cell(e.Reason), cell(e.Topic))
+		if groups {
+			fmt.Fprintf(tw, "%s\t", cell(e.Group))
+		}
+		fmt.Fprintf(tw, "%s\t%s\n", human.Duration(now.Sub(e.Written)), e.State)
 	}
 	if err := tw.Flush(); err != nil {
 		return err

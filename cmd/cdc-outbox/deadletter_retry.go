@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +23,18 @@ type retryFlags struct {
 	all bool
 }
 
-func (a *app) deadLetterRetryCommand() *cobra.Command {
+// check refuses what chooses no letters, or in two ways.
+func (o *retryFlags) check(args []string) error {
+	if o.all && (len(args) > 0 || len(o.Reasons) > 0) || len(args) > 0 && !o.IsEmpty() {
+		return fault.Usage("letters are chosen by ids, by --reason or by --all", "name one of the three")
+	}
+	if !o.all && len(args) == 0 && o.IsEmpty() {
+		return fault.Usage("no letter is chosen", "name letters by id or position, or choose by --reason or --all")
+	}
+	return checkReasons(o.Reasons)
+}
+
+func (a *app) deadLetterRetryCommand(in *string) *cobra.Command {
 	var o retryFlags
 	cmd := &cobra.Command{
 		Use:   "retry [ID…]",
@@ -32,6 +44,10 @@ event's id and position and a header "retried". Letters are named by id or posit
 they go in the order of their positions. A row is routed as the present configuration says, after the corrections:
 --topic, --key, --set and --null apply to every chosen letter. What a letter does not hold is read from the outbox
 table, where the row may have changed since.
+
+The letter of a consumer (--in TOPIC.DLT) goes to the topic and partition where its record was, in the order that the
+records had there, or with --from-table as the outbox table has the event. Consumers of the topic that have handled the
+event recognize its id.
 
 A mark in the dead-letter topic, before and after, remembers the retry. What was retried is not published again
 without --again; nor is what an interrupted retry left behind, of which it is not known whether it was published.
@@ -43,14 +59,7 @@ something was not published; what and why is said.`,
   cdc-outbox dead-letter retry --reason illegal_topic --topic order.events --dry-run
   cdc-outbox dead-letter retry --reason too_large`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if o.all && (len(args) > 0 || len(o.Reasons) > 0) || len(args) > 0 && len(o.Reasons) > 0 {
-				return fault.Usage("letters are chosen by ids, by --reason or by --all", "name one of the three")
-			}
-			if !o.all && len(args) == 0 && len(o.Reasons) == 0 {
-				return fault.Usage("no letter is chosen",
-					"name letters by id or position, or choose by --reason or --all")
-			}
-			if err := checkReasons(o.Reasons); err != nil {
+			if err := o.check(args); err != nil {
 				return err
 			}
 			if err := o.Corrections.Parse(); err != nil {
@@ -60,7 +69,7 @@ something was not published; what and why is said.`,
 			if err != nil {
 				return err
 			}
-			if o.Corrections.Topic == c.Router.DeadLetterTopic {
+			if o.Topic = cmp.Or(*in, c.Router.DeadLetterTopic); o.Corrections.Topic == o.Topic {
 				return fault.Usage("--topic: the topic is that of the dead letters", "name a topic for events")
 			}
 			return a.retry(cmd.Context(), c, &o, args)
@@ -68,7 +77,7 @@ something was not published; what and why is said.`,
 	}
 	f := cmd.Flags()
 	f.BoolVar(&o.all, "all", false, "retry every open letter")
-	f.StringSliceVar(&o.Reasons, "reason", nil, "retry every open letter with this reason; may be repeated")
+	filterFlags(cmd, &o.Filter)
 	f.BoolVar(&o.Again, "again", false,
 		"also publish what was retried already, or what an interrupted retry left behind")
 	f.BoolVar(&o.DryRun, "dry-run", false, "say what would be published, and publish nothing")
@@ -93,8 +102,7 @@ func (a *app) retry(ctx context.Context, c *config.Loaded, o *retryFlags, names 
 	if o.Router, err = routing.NewTo(c, o.Corrections.Topic); err != nil {
 		return err
 	}
-	o.Names, o.Topic, o.DSN, o.Tables, o.Progress = names, c.Router.DeadLetterTopic, db.DSN, db.Admin.Tables,
-		a.progress()
+	o.Names, o.DSN, o.Tables, o.Progress = names, db.DSN, db.Admin.Tables, a.progress()
 	o.IDColumn, o.KeyColumn = c.Router.Roles().ID, c.Router.Roles().AggregateID
 	failed := 0
 	chosen, err := retry.Run(ctx, o.Options, func(batch []*retry.Letter) { failed += a.printRetried(batch, o.DryRun) })
@@ -106,14 +114,68 @@ func (a *app) retry(ctx context.Context, c *config.Loaded, o *retryFlags, names 
 		what = "would be published"
 	}
 	fmt.Fprintf(a.stdout, "%d of %d dead letters %s\n", chosen-failed, chosen, what)
-	if failed > 0 {
-		return &fault.Error{
-			Kind: fault.Operator, Object: "dead-letter retry",
-			Err:  errors.New(human.Counted(int64(failed), "dead letter is", "dead letters are") + " not published"),
-			Next: "Do what the lines above say, then retry them.",
+	return unfinished(failed, "dead-letter retry", "published")
+}
+
+func (a *app) deadLetterDismissCommand(in *string) *cobra.Command {
+	var o retryFlags
+	cmd := &cobra.Command{
+		Use:   "dismiss [ID…]",
+		Short: "Mark dead letters as not to be published any more",
+		Long: `dismiss marks open letters as decided without publishing them. They stay in the topic, list --open
+leaves them out, and the number of open letters of a consumer goes down. Letters are chosen as for retry.`,
+		Example: `  cdc-outbox dead-letter dismiss --in order.events.DLT 018f4d3c-0000-7000-8000-000000000001
+  cdc-outbox dead-letter dismiss --in order.events.DLT --group billing --reason no_id`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := o.check(args); err != nil {
+				return err
+			}
+			c, err := a.load(cmd)
+			if err != nil {
+				return err
+			}
+			if o.Kafka, err = wiring.Kafka(c); err != nil {
+				return err
+			}
+			o.Names, o.Topic, o.Progress = args, cmp.Or(*in, c.Router.DeadLetterTopic), a.progress()
+			failed := 0
+			chosen, err := retry.Dismiss(cmd.Context(), o.Options, func(batch []*retry.Letter) {
+				failed += a.printFailed(batch)
+			})
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(a.stdout, "%d of %d dead letters dismissed\n", chosen-failed, chosen)
+			return unfinished(failed, "dead-letter dismiss", "dismissed")
+		},
+	}
+	cmd.Flags().BoolVar(&o.all, "all", false, "dismiss every open letter")
+	filterFlags(cmd, &o.Filter)
+	cmd.Flags().DurationVar(&o.Timeout, "timeout", 30*time.Second, "how long to wait for Kafka to take the marks")
+	return cmd
+}
+
+// unfinished is the error where the command failed for some letters.
+func unfinished(failed int, object, what string) error {
+	if failed == 0 {
+		return nil
+	}
+	return &fault.Error{
+		Kind: fault.Operator, Object: object,
+		Err:  errors.New(human.Counted(int64(failed), "dead letter is", "dead letters are") + " not " + what),
+		Next: "Do what the lines above say, then retry them.",
+	}
+}
+
+// printFailed says of which letters nothing became, and returns how many they are.
+func (a *app) printFailed(batch []*retry.Letter) (failed int) {
+	for _, r := range batch {
+		if r.Err != nil {
+			failed++
+			fmt.Fprintf(a.stdout, "not dismissed: %s: %s\n", cell(r.Entry.Position), fault.Printable(r.Err.Error()))
 		}
 	}
-	return nil
+	return failed
 }
 
 // printRetried says what became of each letter, and returns how many were not published.

@@ -1,7 +1,6 @@
 package deadletter
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -14,6 +13,7 @@ type State string
 const (
 	Open        State = "open"
 	Retried     State = "retried"
+	Dismissed   State = "dismissed"   // an operator has decided that it is not to be published
 	Interrupted State = "interrupted" // a retry began and did not say how it ended: the record may have been published
 )
 
@@ -24,7 +24,11 @@ const (
 	Begun     Mark = "begun"
 	Published Mark = "published"
 	Withdrawn Mark = "withdrawn" // nothing was published
+	Dismissal Mark = "dismissed" // nothing is to be published
 )
+
+// IsOpen reports whether the letter still needs a decision.
+func (e *Entry) IsOpen() bool { return e.State == Open || e.State == Interrupted }
 
 // Entry is a letter with its retries.
 type Entry struct {
@@ -44,8 +48,8 @@ type attempt struct {
 	begun     int64 // offset of the mark
 }
 
-// identity is what makes two records the same letter.
-type identity struct{ slot, position, id string }
+// identity is what makes two records the same letter. The owner is a slot or a consumer group.
+type identity struct{ owner, position, id string }
 
 // Ledger gathers the dead-letter topic's records, in any order of partitions.
 type Ledger struct {
@@ -64,7 +68,7 @@ func (l *Ledger) Add(r *Record) {
 		l.Strange++
 		return
 	}
-	e := l.entry(identity{s.Slot, s.Position, s.ID})
+	e := l.entry(identity{s.owner(), s.Position, s.ID})
 	e.Copies++
 	if e.Copies == 1 || r.Partition == e.Partition && r.Offset < e.Offset {
 		e.Summary, e.Partition, e.Offset = s, r.Partition, r.Offset
@@ -86,7 +90,7 @@ func (l *Ledger) entry(of identity) *Entry {
 func (l *Ledger) mark(r *Record, mark Mark) {
 	text := func(name string) string { v, _ := find(r.Headers, name); return string(v) }
 	name := text(headerAttempt)
-	if name == "" || mark != Begun && mark != Published && mark != Withdrawn {
+	if name == "" || !slices.Contains([]Mark{Begun, Published, Withdrawn, Dismissal}, mark) {
 		l.Strange++
 		return
 	}
@@ -116,8 +120,12 @@ func (e *Entry) judge() State {
 		switch a.mark {
 		case Published:
 			return Retried
+		case Dismissal:
+			state = Dismissed
 		case Begun:
-			state = Interrupted
+			if state == Open {
+				state = Interrupted
+			}
 		}
 	}
 	return state
@@ -145,7 +153,7 @@ func (e *Entry) Rival(name string, known map[string]bool) bool {
 		return true // our own mark is not there: nothing is certain
 	}
 	for other, a := range e.attempts {
-		if other != name && !known[other] && a.mark != Withdrawn &&
+		if other != name && !known[other] && a.mark != Withdrawn && a.mark != Dismissal &&
 			(a.begun < mine.begun || a.partition != mine.partition) {
 			return true
 		}
@@ -162,7 +170,7 @@ func (l *Ledger) Entries() []*Entry {
 		}
 	}
 	slices.SortFunc(out, func(a, b *Entry) int {
-		return cmp.Or(cmp.Compare(a.Slot, b.Slot), cmp.Compare(a.Position, b.Position), cmp.Compare(a.ID, b.ID))
+		return a.Compare(b)
 	})
 	return out
 }
@@ -174,7 +182,7 @@ func (e *Entry) MarkRecord(topic, attempt string, mark Mark, now time.Time) *rou
 		Headers: []router.Header{
 			{Key: headerID, Value: []byte(e.ID)},
 			{Key: headerPosition, Value: []byte(e.Position)},
-			{Key: headerSlot, Value: []byte(e.Slot)},
+			{Key: headerSlot, Value: []byte(e.owner())},
 			{Key: headerRetry, Value: []byte(mark)},
 			{Key: headerAttempt, Value: []byte(attempt)},
 		},

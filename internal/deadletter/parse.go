@@ -23,21 +23,24 @@ type Record struct {
 
 // Summary is what a letter says of itself. It holds nothing of the payload.
 type Summary struct {
-	Kind       Kind      `json:"kind"`
-	ID         string    `json:"id"` // empty: NULL
-	Type       string    `json:"type,omitempty"`
-	Position   string    `json:"position"`
-	Slot       string    `json:"slot"`
-	Table      string    `json:"table,omitempty"`
-	Reason     string    `json:"reason"`
-	Detail     string    `json:"detail"`
-	Topic      string    `json:"topic,omitempty"` // the intended one
-	Key        string    `json:"key"`             // present, absent or cut
-	Bytes      int       `json:"bytes,omitempty"`
-	Limit      int       `json:"limit,omitempty"`
-	Cut        []string  `json:"cut,omitempty"`
-	CommitTime time.Time `json:"commit_time,omitzero"`
-	Written    time.Time `json:"written"`
+	Kind            Kind      `json:"kind"`
+	ID              string    `json:"id"` // empty: NULL
+	Type            string    `json:"type,omitempty"`
+	Position        string    `json:"position"`
+	Slot            string    `json:"slot"`
+	Group           string    `json:"group,omitempty"`    // of the consumer
+	HandlerAttempts int       `json:"attempts,omitempty"` // of the consumer
+	Source          *Source   `json:"source,omitempty"`   // of a consumer's letter
+	Table           string    `json:"table,omitempty"`
+	Reason          string    `json:"reason"`
+	Detail          string    `json:"detail"`
+	Topic           string    `json:"topic,omitempty"` // the intended one
+	Key             string    `json:"key"`             // present, absent or cut
+	Bytes           int       `json:"bytes,omitempty"`
+	Limit           int       `json:"limit,omitempty"`
+	Cut             []string  `json:"cut,omitempty"`
+	CommitTime      time.Time `json:"commit_time,omitzero"`
+	Written         time.Time `json:"written"`
 }
 
 // Letter is a letter as it was read.
@@ -67,6 +70,9 @@ func IsLetter(headers []router.Header) bool {
 
 // Summarize reads a letter's headers.
 func Summarize(r *Record) (Summary, error) {
+	if !IsLetter(r.Headers) && ofConsumer(r.Headers) {
+		return summarizeConsumer(r), nil
+	}
 	s := Summary{Written: time.UnixMilli(r.Timestamp).UTC()}
 	number := func(v []byte) int { n, _ := strconv.Atoi(string(v)); return n }
 	texts := map[string]*string{
@@ -106,6 +112,9 @@ func Parse(r *Record) (*Letter, error) {
 	s, err := Summarize(r)
 	if err != nil {
 		return nil, err
+	}
+	if s.Kind == KindConsumer {
+		return parseConsumer(r, s), nil
 	}
 	l := &Letter{Summary: s, RecordKey: r.Key, Value: r.Value, Partition: -1}
 	id, _ := find(r.Headers, headerID)

@@ -52,9 +52,14 @@ var producerRules = []rule{
 		key: "kafka.sasl.mechanism", set: text,
 	},
 	{
+		options: "sasl.mechanism", when: exactly("OAUTHBEARER", "AWS_MSK_IAM"), verdict: Decide,
+		key:  "kafka.sasl.mechanism",
+		note: "This program supports it, with keys of its own: kafka.sasl.oauth and kafka.sasl.aws.",
+	},
+	{
 		options: "sasl.mechanism", verdict: Refused, key: "kafka.sasl.mechanism",
-		note: "This program supports PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512; the brokers' listener must offer one " +
-			"of these.",
+		note: "This program supports PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER and AWS_MSK_IAM; the brokers' " +
+			"listener must offer one of these.",
 	},
 	{
 		options: "sasl.jaas.config", verdict: Translated, key: "kafka.sasl.username",
@@ -107,7 +112,8 @@ var producerRules = []rule{
 		"and key."},
 	{
 		options: "sasl.*", verdict: Decide, key: "kafka.sasl",
-		note: "This program supports PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512 with user and password.",
+		note: "This program supports PLAIN and SCRAM with user and password, and tokens with kafka.sasl.oauth and " +
+			"kafka.sasl.aws.",
 	},
 	{
 		options: "*", verdict: Unknown,

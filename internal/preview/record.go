@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/human"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
@@ -118,7 +119,7 @@ func (r *Record) Text(w io.Writer) error {
 	}
 	line("partition", partition)
 	line("key", shown(r.Key, r.KeyBase64))
-	line("timestamp", r.Timestamp.Format("2006-01-02T15:04:05.000Z07:00"))
+	line("timestamp", human.Stamp(*r.Timestamp))
 	label := "headers"
 	for _, h := range r.Headers {
 		line(label, fault.Printable(h.Name)+": "+shown(h.Value, h.ValueBase64))

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/reader"
 	"github.com/cdc-outbox/cdc-outbox/internal/progress"
 	"github.com/cdc-outbox/cdc-outbox/router"
@@ -124,12 +125,12 @@ func (r *repair) strike(ctx context.Context, consumer *reader.Reader, span reade
 			doubt = &fault.Error{
 				Kind: fault.Operator, Object: object, Err: fmt.Errorf(
 					"its records begin at %s; older ones were removed, and count as missing",
-					oldest.UTC().Format(time.RFC3339),
+					human.Time(oldest),
 				),
 				Next: "Repair what is newer. To publish all that is missing, whether it was there or not, run " +
 					"`cdc-outbox repair --yes-publish-twice` instead.",
 				Commands: []string{
-					"cdc-outbox repair --since " + oldest.Add(time.Minute).UTC().Format(time.RFC3339),
+					"cdc-outbox repair --since " + human.Time(oldest.Add(time.Minute)),
 				},
 			}
 		}

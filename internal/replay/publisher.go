@@ -8,6 +8,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
+	"github.com/cdc-outbox/cdc-outbox/internal/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/lsn"
 	"github.com/cdc-outbox/cdc-outbox/internal/publish"
 	"github.com/cdc-outbox/cdc-outbox/offsets"
@@ -184,4 +185,13 @@ func (p *publisher) wait(ctx context.Context) error {
 		p.next = p.next.Add(time.Duration(len(p.batch)) * time.Second / time.Duration(p.Rate))
 	}
 	return ctx.Err()
+}
+
+// notPublished is how many rows a policy would have had to pass.
+func notPublished(rows int64) string {
+	were := " were"
+	if rows == 1 {
+		were = " was"
+	}
+	return human.Counted(rows, "row", "rows") + were + " not published"
 }

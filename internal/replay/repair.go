@@ -3,7 +3,6 @@ package replay
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
@@ -207,8 +206,8 @@ func (r *repair) publishMissing(ctx context.Context) (err error) {
 	}
 	if bad := r.publisher.bad; bad > 0 {
 		return &fault.Error{
-			Kind: fault.Operator, Object: "repair", Err: fmt.Errorf(
-				"%d rows were not published", bad,
+			Kind: fault.Operator, Object: "repair", Err: errors.New(
+				notPublished(bad),
 			), Next: "Their reasons are above.",
 		}
 	}

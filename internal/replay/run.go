@@ -3,7 +3,6 @@ package replay
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
@@ -76,8 +75,8 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	}
 	if err == nil && !o.DryRun && p.bad > 0 {
 		err = &fault.Error{
-			Kind: fault.Operator, Object: "replay", Err: fmt.Errorf(
-				"%d rows were not published", p.bad,
+			Kind: fault.Operator, Object: "replay", Err: errors.New(
+				notPublished(p.bad),
 			), Next: "Their reasons are above.",
 		}
 	}

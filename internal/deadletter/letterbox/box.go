@@ -75,6 +75,26 @@ func (b *Box) Letter(ctx context.Context, e *deadletter.Entry) (*deadletter.Lett
 	return nil, errors.New("the dead letter no longer exists: the topic's retention has deleted it")
 }
 
+// Complete reads what was cut from a consumer's letter where its record was.
+func (b *Box) Complete(ctx context.Context, l *deadletter.Letter) error {
+	at := l.Source
+	span := reader.Span{Topic: at.Topic, Partition: at.Partition, From: at.Offset, End: at.Offset + 1}
+	for m, err := range b.reader.Messages(ctx, span) {
+		if err != nil {
+			return fmt.Errorf("the letter holds no %s, and the record at %s cannot be read: %w; use --from-table",
+				strings.Join(l.Cut, ", "), l.Position, err)
+		}
+		m = m.Clone()
+		if id := deadletter.EventID(m.Headers); id != "" && !strings.HasPrefix(l.ID, strings.TrimSuffix(id, "…")) {
+			return fmt.Errorf("%s holds another event now; use --from-table", l.Position)
+		}
+		l.RecordKey, l.Value, l.Headers, l.Cut = m.Key, m.Value, m.Headers, nil
+		return nil
+	}
+	return fmt.Errorf("the letter holds no %s, and its record is no longer at %s; use --from-table",
+		strings.Join(l.Cut, ", "), l.Position)
+}
+
 func recordOf(m *reader.Message) *deadletter.Record {
 	return &deadletter.Record{
 		Partition: m.Partition, Offset: m.Offset, Timestamp: m.Timestamp, Key: m.Key, Value: m.Value,

@@ -72,7 +72,12 @@ func (re *rebuilder) rebuild(ctx context.Context, e *deadletter.Entry) (*router.
 		return nil, err
 	}
 	var rec *router.Record
-	if l.Kind == deadletter.KindRecord && !re.FromTable {
+	if (l.Kind == deadletter.KindRecord || l.Kind == deadletter.KindConsumer) && !re.FromTable {
+		if l.Kind == deadletter.KindConsumer && len(l.Cut) > 0 {
+			if err := re.box.Complete(ctx, l); err != nil {
+				return nil, err
+			}
+		}
 		rec, err = re.record(l)
 	} else {
 		rec, err = re.row(ctx, l)
@@ -199,6 +204,9 @@ func hint(err error) error {
 // positionOf a letter is what its record carries. A row that was polled is named by its number, which is not a position
 // in the log.
 func positionOf(l *deadletter.Letter) []byte {
+	if l.Kind == deadletter.KindConsumer {
+		return deadletter.Position(l.Headers)
+	}
 	if strings.HasPrefix(l.Position, polling.PositionPrefix) {
 		return nil
 	}

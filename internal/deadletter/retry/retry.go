@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter/letterbox"
+	"github.com/cdc-outbox/cdc-outbox/internal/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/progress"
@@ -24,8 +24,8 @@ const letterBatch = 100
 
 // Options are what a retry is.
 type Options struct {
-	Names       []string // ids or positions; without any, all open letters of the reasons
-	Reasons     []string // empty for all
+	deadletter.Filter
+	Names       []string // ids or positions; without any, all open letters that the filter chooses
 	Corrections Corrections
 	Again       bool // also what was retried already, or what an interrupted retry left behind
 	FromTable   bool // take the rows from the outbox table although the letters hold them
@@ -54,15 +54,11 @@ type Letter struct {
 // Run retries the letters batch by batch. done gets each batch when it is known what became of it. It returns how many
 // letters were chosen.
 func Run(ctx context.Context, o Options, done func([]*Letter)) (chosen int, err error) {
-	b, err := letterbox.Open(ctx, o.Kafka.Cluster, o.Topic, o.Progress)
+	b, letters, err := open(ctx, &o)
 	if err != nil {
 		return 0, err
 	}
 	defer b.Close()
-	letters, err := choose(b, &o)
-	if err != nil {
-		return 0, err
-	}
 	re := &rebuilder{Options: &o, box: b, began: time.Now()}
 	defer re.close(ctx)
 	m := &marker{attempt: rand.Text(), timeout: o.Timeout}
@@ -91,6 +87,20 @@ func Run(ctx context.Context, o Options, done func([]*Letter)) (chosen int, err 
 	return len(letters), nil
 }
 
+// open reads the topic and chooses the letters. The caller closes the box.
+func open(ctx context.Context, o *Options) (*letterbox.Box, []*Letter, error) {
+	b, err := letterbox.Open(ctx, o.Kafka.Cluster, o.Topic, o.Progress)
+	if err != nil {
+		return nil, nil, err
+	}
+	letters, err := choose(b, o)
+	if err != nil {
+		b.Close()
+		return nil, nil, err
+	}
+	return b, letters, nil
+}
+
 // choose takes the letters that are named, or all open ones of the reasons. One that is named and may not be retried
 // says why; among those chosen by reason it is left out, unless --again.
 func choose(b *letterbox.Box, o *Options) ([]*Letter, error) {
@@ -107,17 +117,17 @@ func choose(b *letterbox.Box, o *Options) ([]*Letter, error) {
 		}
 		add(e, mayRetry(e, o.Again))
 	}
-	if len(o.Names) == 0 {
+	if now := time.Now(); len(o.Names) == 0 {
 		for _, e := range b.Ledger.Entries() {
 			switch {
-			case len(o.Reasons) > 0 && !slices.Contains(o.Reasons, e.Reason):
-			case e.State == deadletter.Retried && !o.Again:
+			case !o.Chooses(e, now):
+			case !e.IsOpen() && (!o.Again || e.State == deadletter.Dismissed):
 			default:
 				add(e, mayRetry(e, o.Again))
 			}
 		}
 	}
-	slices.SortStableFunc(chosen, func(x, y *Letter) int { return strings.Compare(x.Entry.Position, y.Entry.Position) })
+	slices.SortStableFunc(chosen, func(x, y *Letter) int { return x.Entry.Compare(y.Entry) })
 	return chosen, nil
 }
 
@@ -125,12 +135,33 @@ func mayRetry(e *deadletter.Entry, again bool) error {
 	switch {
 	case again || e.State == deadletter.Open:
 		return nil
+	case e.State == deadletter.Dismissed:
+		return errors.New("it was dismissed; --again publishes it all the same")
 	case e.State == deadletter.Retried:
-		return fmt.Errorf("it was published at %s; --again publishes it once more", e.RetriedAt.Format(time.RFC3339))
+		return fmt.Errorf("it was published at %s; --again publishes it once more", human.Time(e.RetriedAt))
 	default:
 		return errors.New(
 			"an earlier retry was interrupted and may have published it; look for its id in the topic, then use " +
 				"--again to publish it, perhaps for the second time",
 		)
 	}
+}
+
+// Dismiss marks letters as not to be published any more.
+func Dismiss(ctx context.Context, o Options, done func([]*Letter)) (chosen int, err error) {
+	b, letters, err := open(ctx, &o)
+	if err != nil {
+		return 0, err
+	}
+	defer b.Close()
+	m := &marker{attempt: rand.Text(), timeout: o.Timeout}
+	if m.Publisher, err = publish.New(ctx, o.Kafka, o.Progress); err != nil {
+		return 0, err
+	}
+	defer m.Close()
+	for batch := range slices.Chunk(letters, letterBatch) {
+		m.mark(ctx, b, ready(batch), deadletter.Dismissal)
+		done(batch)
+	}
+	return len(letters), ctx.Err()
 }
