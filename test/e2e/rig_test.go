@@ -97,11 +97,17 @@ func newRig(t *testing.T, s surroundings) *rig {
 // launch starts a connector without waiting; it is killed with the test.
 func (r *rig) launch(more ...map[string]string) *process.Process {
 	r.Helper()
+	return r.launchBinary("", more...)
+}
+
+// launchBinary is launch of another version; an empty path is the binary under test.
+func (r *rig) launchBinary(binary string, more ...map[string]string) *process.Process {
+	r.Helper()
 	env := maps.Clone(r.env)
 	for _, m := range more {
 		maps.Copy(env, m)
 	}
-	p, err := process.Start(process.Options{Env: env})
+	p, err := process.Start(process.Options{Binary: binary, Env: env})
 	require.NoError(r, err)
 	r.Cleanup(func() {
 		if r.Failed() {
@@ -119,7 +125,13 @@ func (r *rig) launch(more ...map[string]string) *process.Process {
 // start starts a connector and waits until it is ready.
 func (r *rig) start(more ...map[string]string) *process.Process {
 	r.Helper()
-	p := r.launch(more...)
+	return r.startBinary("", more...)
+}
+
+// startBinary is start of another version.
+func (r *rig) startBinary(binary string, more ...map[string]string) *process.Process {
+	r.Helper()
+	p := r.launchBinary(binary, more...)
 	require.NoError(r, p.Ready(r.within(30*time.Second)))
 	return p
 }

@@ -27,9 +27,21 @@ import (
 // command runs another command of the binary in the rig's surroundings to its end.
 func (r *rig) command(code int, args ...string) (stdout, stderr string) {
 	r.Helper()
+	return r.finished("", code, args...)
+}
+
+// commandOf runs a command of another version, which has to succeed, and returns what it prints.
+func (r *rig) commandOf(binary string, args ...string) string {
+	r.Helper()
+	stdout, _ := r.finished(binary, 0, args...)
+	return stdout
+}
+
+func (r *rig) finished(binary string, code int, args ...string) (stdout, stderr string) {
+	r.Helper()
 	env := maps.Clone(r.env)
 	env["CDC_OUTBOX_HTTP_LISTEN"] = "127.0.0.1:1"
-	p, err := process.Start(process.Options{Env: env, Args: args})
+	p, err := process.Start(process.Options{Binary: binary, Env: env, Args: args})
 	require.NoError(r, err)
 	defer p.Close()
 	got, err := p.Wait(90 * time.Second)

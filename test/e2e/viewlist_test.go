@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -100,12 +101,32 @@ func (s *stage) lockFaults() []breakage {
 		},
 		{
 			name: "checkpoint table revoked", words: []string{"cdc_outbox_slots"},
-			remedy: []string{"GRANT SELECT, INSERT, UPDATE, DELETE"}, silent: []string{viewSlot},
+			remedy: []string{"GRANT SELECT, INSERT, UPDATE, DELETE"},
 			begin: func(s *stage) {
 				reopen(s)
 				s.superuser("REVOKE ALL ON cdc_outbox_slots FROM relay")
 				s.insert(s.kind, 1)
 			}, limit: 30 * time.Second,
+		},
+		{
+			// The stream needs no lock, so nothing of the relay waits: /readyz, the log, the webhook and slot show
+			// nothing. status --why and the page name the transaction once it holds back WAL.
+			name: "outbox table locked", remedy: []string{"pg_terminate_backend"},
+			silent: []string{viewReady, viewLog, viewSlot, viewWebhook, viewStatus},
+			begin: func(s *stage) {
+				s.other = connect(s.all, s.db.DSN)
+				var err error
+				lock, err = s.other.Begin(s.Context())
+				require.NoError(s, err)
+				_, err = lock.Exec(s.Context(), "LOCK TABLE outbox IN ACCESS EXCLUSIVE MODE")
+				require.NoError(s, err)
+				writer := connect(s.all, s.db.DSN)
+				go func() {
+					_, _ = writer.Exec(context.Background(), "INSERT INTO outbox (aggregate_type, aggregate_id, "+
+						"event_type) VALUES ('"+s.kind+"', '1', 'waits')")
+				}()
+				writeWAL(s.T, connect(s.all, s.db.DSN), 4_000_000)
+			}, limit: 20 * time.Second,
 		},
 		{
 			name: "an open transaction", remedy: []string{"pg_terminate_backend"},

@@ -66,7 +66,7 @@ func record(ctx context.Context, rules, out, only string) (err error) {
 				return fmt.Errorf("%s: %w", s.name, err)
 			}
 			fmt.Println("recorded", s.name)
-			return os.WriteFile(filepath.Join(out, s.name+".series"), []byte(s.header()+rec.String()), 0o644)
+			return os.WriteFile(filepath.Join(out, s.name+".series"), []byte(s.header(rec.first)+rec.String()), 0o644)
 		})
 	}
 	return g.Wait()

@@ -9,13 +9,21 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // The labels that a scrape adds.
 const (
-	target = `instance="connector:9464",job="cdc-outbox"`
-	up     = `up{` + target + `}`
+	relayTarget    = `instance="connector:9464",job="cdc-outbox"`
+	consumerTarget = `instance="billing:8080",job="billing"`
 )
+
+// scrape is what a target answered. A target that does not answer has the series up alone, and a target that discovery
+// no longer lists has none.
+type scrape struct {
+	target, body    string
+	answers, listed bool
+}
 
 // evidence is recorded besides: it shows that the situation was what its name says.
 var evidence = []string{"cdc_outbox_events_published_total", "cdc_outbox_slot_growth_bytes_per_second"}
@@ -41,22 +49,14 @@ type recording struct {
 	names  map[string]bool
 	series map[string][]string
 	ticks  int
+	first  time.Time // the first scrape; timestamps among the values are judged by it
 }
 
-// add takes the answer of a scrape. A target that does not answer has the series up alone, and one that discovery no
-// longer lists has none.
-func (r *recording) add(body string, answers, listed bool) {
+// add takes the scrapes of one moment, a target each.
+func (r *recording) add(scrapes ...scrape) {
 	seen := map[string]string{}
-	if listed {
-		seen[up] = "0"
-	}
-	if answers {
-		seen[up] = "1"
-		for line := range strings.Lines(body) {
-			if series, value, ok := r.sample(strings.TrimSpace(line)); ok {
-				seen[series] = value
-			}
-		}
+	for _, s := range scrapes {
+		r.see(s, seen)
 	}
 	for series := range seen {
 		if r.series[series] == nil {
@@ -73,11 +73,29 @@ func (r *recording) add(body string, answers, listed bool) {
 		}
 		r.series[series] = append(values, value)
 	}
-	r.ticks++
+	if r.ticks++; r.first.IsZero() {
+		r.first = time.Now()
+	}
+}
+
+func (r *recording) see(s scrape, seen map[string]string) {
+	up := "up{" + s.target + "}"
+	if s.listed {
+		seen[up] = "0"
+	}
+	if !s.answers {
+		return
+	}
+	seen[up] = "1"
+	for line := range strings.Lines(s.body) {
+		if series, value, ok := r.sample(s.target, strings.TrimSpace(line)); ok {
+			seen[series] = value
+		}
+	}
 }
 
 // sample reads a line of the text format, of a metric that is recorded.
-func (r *recording) sample(line string) (series, value string, ok bool) {
+func (r *recording) sample(target, line string) (series, value string, ok bool) {
 	at := strings.LastIndexByte(line, ' ')
 	if at < 0 || strings.HasPrefix(line, "#") {
 		return "", "", false

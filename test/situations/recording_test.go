@@ -12,14 +12,17 @@ func TestRecordingIsWrittenAsSeries(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, names["cdc_outbox_alert_firing"])
 	r := &recording{names: names, series: map[string][]string{}}
-	r.add("", false, true)
+	r.add(scrape{relayTarget, "", false, true})
 	for range 3 {
-		r.add("# HELP x y\ncdc_outbox_slot_active{slot=\"a b\"} 1\ncdc_outbox_slot_seconds_to_limit +Inf\n"+
-			"go_goroutines 7\ncdc_outbox_oldest_unconfirmed_seconds 0.12345\n", true, true)
+		r.add(scrape{
+			relayTarget, "# HELP x y\ncdc_outbox_slot_active{slot=\"a b\"} 1\n" +
+				"cdc_outbox_slot_seconds_to_limit +Inf\ngo_goroutines 7\n" +
+				"cdc_outbox_oldest_unconfirmed_seconds 0.12345\n", true, true,
+		})
 	}
-	r.add("cdc_outbox_slot_active{slot=\"a b\"} 0\n", true, true)
+	r.add(scrape{relayTarget, "cdc_outbox_slot_active{slot=\"a b\"} 0\n", true, true})
 	for range 2 {
-		r.add("", false, false)
+		r.add(scrape{relayTarget, "", false, false})
 	}
 	const labels = `{instance="connector:9464",job="cdc-outbox"`
 	require.Equal(t, "cdc_outbox_oldest_unconfirmed_seconds"+labels+"} _ 0.123x2 stale _x2\n"+

@@ -37,7 +37,8 @@ type stage struct {
 
 	mu       sync.Mutex
 	process  *process.Process
-	unlisted bool // discovery no longer lists the target
+	billing  *billing // nil: no application handles the events
+	unlisted bool     // discovery no longer lists the target
 }
 
 const database = "shop"
@@ -46,8 +47,9 @@ const table = `CREATE TABLE outbox (id uuid PRIMARY KEY DEFAULT gen_random_uuid(
 	aggregate_id text NOT NULL, event_type text NOT NULL, payload jsonb, headers jsonb,
 	created_at timestamptz NOT NULL DEFAULT now())`
 
-func (s situation) header() string {
-	return fmt.Sprintf("# %s\n# Recorded by `make situations`: a scrape every %v.\n", s.what, every)
+func (s situation) header(first time.Time) string {
+	return fmt.Sprintf("# %s\n# Recorded by `make situations`: a scrape every %v, from %d.%03d on, Unix time.\n",
+		s.what, every, first.Unix(), first.Nanosecond()/1e6)
 }
 
 func (s situation) record(ctx context.Context, names map[string]bool) (rec *recording, err error) {
@@ -86,7 +88,7 @@ func (s situation) open(ctx context.Context) (*stage, error) {
 	if err := st.db.Exec(ctx, database, table); err != nil {
 		return st, err
 	}
-	topics := map[string]int32{"order.events": 3, "cdc-outbox.dead-letter": 1}
+	topics := map[string]int32{"order.events": 3, "order.events.DLT": 1, "cdc-outbox.dead-letter": 1}
 	if st.broker, err = fakebroker.Start(fakebroker.Options{Topics: topics}); err != nil {
 		return st, err
 	}
@@ -119,10 +121,10 @@ func (st *stage) launch() error {
 }
 
 // target is what Prometheus scrapes, and whether it still knows the target.
-func (st *stage) target() (p *process.Process, listed bool) {
+func (st *stage) target() (p *process.Process, app *billing, listed bool) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	return st.process, !st.unlisted
+	return st.process, st.billing, !st.unlisted
 }
 
 // unlist takes the target from discovery, as when its pod is deleted.
@@ -142,9 +144,14 @@ func (st *stage) scrapes(ctx context.Context, rec *recording) {
 			return
 		case <-tick.C:
 		}
-		p, listed := st.target()
+		p, app, listed := st.target()
 		code, body, err := p.Get("/metrics")
-		rec.add(body, listed && err == nil && code == http.StatusOK, listed)
+		all := []scrape{{relayTarget, body, listed && err == nil && code == http.StatusOK, listed}}
+		if app != nil {
+			body, answers := app.scrape()
+			all = append(all, scrape{consumerTarget, body, answers, true})
+		}
+		rec.add(all...)
 	}
 }
 

@@ -137,6 +137,46 @@ var situations = []situation{
 			return s.fill(ctx, 1<<20)
 		},
 	},
+	{
+		name: "consumer-healthy", length: 18 * time.Minute,
+		what: "20 events a second, and an application handles them.",
+		play: func(ctx context.Context, s *stage) error { return s.eventsAnd(ctx, s.consumes(handled)) },
+	},
+	{
+		name: "consumer-hangs", length: 9 * time.Minute,
+		what: "20 events a second, and an application whose handlers hang after a minute.",
+		play: func(ctx context.Context, s *stage) error { return s.eventsAnd(ctx, s.consumes(hangs(ctx))) },
+	},
+	{
+		name: "consumer-stopped", length: 8 * time.Minute,
+		what: "20 events a second, and an application that is stopped after a minute.",
+		play: func(ctx context.Context, s *stage) error { return s.eventsAnd(ctx, once(s.consumes(handled))) },
+	},
+	{
+		name: "consumer-behind", length: 18 * time.Minute,
+		what: "An application begins with the events of an hour, and handles one a second of each partition.",
+		play: func(ctx context.Context, s *stage) error {
+			if err := s.backlog(ctx, 3, 3600); err != nil {
+				return err
+			}
+			return together(ctx, s.consumes(slow))
+		},
+	},
+	{
+		name: "consumer-letters", length: 9 * time.Minute,
+		what: "20 events a second, and an application that cannot read one of them after a minute.",
+		play: func(ctx context.Context, s *stage) error { return s.eventsAnd(ctx, s.consumes(refuses())) },
+	},
+	{
+		name: "consumer-fails", length: 17 * time.Minute,
+		what: "20 events a second, and an application whose handlers fail after a minute, all of them.",
+		play: func(ctx context.Context, s *stage) error { return s.eventsAnd(ctx, s.consumes(fails)) },
+	},
+	{
+		name: "consumer-repeats", length: 18 * time.Minute,
+		what: "An application gets each event three times.",
+		play: func(ctx context.Context, s *stage) error { return together(ctx, s.again, s.consumes(handled)) },
+	},
 }
 
 // badRow cannot be routed.
@@ -223,7 +263,7 @@ func crashLoop(ctx context.Context, s *stage) error {
 				return nil
 			case <-tick.C:
 			}
-			if p, _ := s.target(); p.Running() {
+			if p, _, _ := s.target(); p.Running() {
 				continue
 			}
 			select {
