@@ -73,7 +73,7 @@ func TestFiring(t *testing.T) {
 				names = append(names, a.Alertname)
 				times = append(times, time.Duration(a.EvalTime))
 			}
-			got := evaluate(t, load.String(), file.RuleFiles, time.Duration(file.EvaluationInterval), times, names)
+			got := evaluate(t, load.String(), file.RuleFiles, time.Duration(file.EvaluationInterval), 0, times, names)
 			for _, a := range test.Alerts {
 				var want []string
 				for _, e := range a.Expected {
@@ -100,7 +100,7 @@ func TestFiring(t *testing.T) {
 }
 
 // evaluate returns the firing alerts by time and name, as labels and annotations, of the groups that hold one of names.
-func evaluate(t *testing.T, load string, files []string, interval time.Duration, times []time.Duration,
+func evaluate(t *testing.T, load string, files []string, interval, from time.Duration, times []time.Duration,
 	names []string,
 ) map[time.Duration]map[string][]string {
 	t.Helper()
@@ -125,7 +125,7 @@ func evaluate(t *testing.T, load string, files []string, interval time.Duration,
 		t.Fatal(err)
 	}
 	out := map[time.Duration]map[string][]string{}
-	for at := time.Duration(0); at <= slices.Max(times); at += interval {
+	for at := from; at <= slices.Max(times); at += interval {
 		now := time.Unix(0, 0).UTC().Add(at)
 		suite.WithSamplesTill(now, func(err error) {
 			if err != nil {

@@ -7,10 +7,15 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 )
+
+// earlier is the moment at which a recording begins when it is replayed. The language counts from 1970 on, and a
+// recording has timestamps from before its beginning.
+const earlier = 2 * time.Hour
 
 // scraped is the time between two scrapes of situations/.
 const scraped = 10 * time.Second
@@ -47,7 +52,22 @@ var fires = map[string]map[string]firing{
 	"target-vanished":   {"CDCOutboxAbsent critical": {by: 6 * time.Minute}},
 	"crash-loop":        {"CDCOutboxDown critical": {by: 2 * time.Minute}},
 	"collector-away":    {"CDCOutboxTracesLost info": {by: 16 * time.Minute}},
-	"slot-unread":       {"CDCOutboxSlotUnread warning": {by: 310 * time.Second}},
+	"consumer-healthy":  {},
+	"consumer-hangs":    {"CDCOutboxConsumerStuck critical": {by: 8 * time.Minute}},
+	"consumer-stopped":  {"CDCOutboxConsumerGone critical": {by: 7 * time.Minute}},
+	"consumer-behind":   {"CDCOutboxConsumerBehind warning": {by: 16 * time.Minute}},
+	"consumer-repeats":  {"CDCOutboxInboxDuplicates warning": {by: 16 * time.Minute}},
+	"consumer-letters": {
+		"CDCOutboxInboxDeadLetters critical": {by: 80 * time.Second},
+		"CDCOutboxInboxLettersOpen warning":  {by: 400 * time.Second},
+	},
+	// Each attempt fails, so each event becomes a dead letter when its budget, a minute, is used up.
+	"consumer-fails": {
+		"CDCOutboxInboxFailing critical":     {by: 1000 * time.Second},
+		"CDCOutboxInboxDeadLetters critical": {by: 150 * time.Second},
+		"CDCOutboxInboxLettersOpen warning":  {by: 8 * time.Minute},
+	},
+	"slot-unread": {"CDCOutboxSlotUnread warning": {by: 310 * time.Second}},
 	// The process's own alerts follow the server's wal_status, which changes at checkpoints.
 	"slot-lost": {
 		"CDCOutboxSlotRunsOut warning":            {by: 80 * time.Second, over: true},
@@ -59,13 +79,15 @@ var fires = map[string]map[string]firing{
 }
 
 // synthetic are the rules that no recorded situation raises; TestFiring has series for them. Before
-// CDCOutboxEventsFailed, the process reports its own alerts; the others are about applications with package inbox.
-var synthetic = regexp.MustCompile(`^CDCOutbox(EventsFailed|Inbox\w+|Consumer\w+)$`)
+// CDCOutboxEventsFailed, the process reports its own alerts; two instances would have to handle one event for minutes,
+// and a ledger would have to be unpruned for days.
+var synthetic = regexp.MustCompile(`^CDCOutbox(EventsFailed|InboxContended|InboxUnpruned)$`)
 
 var (
 	severity = regexp.MustCompile(`\bseverity="(\w+)"`)
 	own      = regexp.MustCompile(`\balert="(\w+)"`)
 	values   = regexp.MustCompile(`^(\S+)x(\d+)$`)
+	first    = regexp.MustCompile(`, from (\d+\.\d+) on, Unix time`)
 )
 
 // TestSituations replays what Prometheus saw of real situations, healthy ones and faults (situations/, made by
@@ -124,9 +146,9 @@ func replay(t *testing.T, file string, rules []string) map[string]firing {
 	load, ticks := recording(t, file)
 	var times []time.Duration
 	for i := range ticks {
-		times = append(times, time.Duration(i)*scraped)
+		times = append(times, earlier+time.Duration(i)*scraped)
 	}
-	seen := evaluate(t, load, rules, scraped, times, alertNames(t, rules))
+	seen := evaluate(t, load, rules, scraped, earlier, times, alertNames(t, rules))
 	got := map[string]firing{}
 	for _, at := range times {
 		for key, f := range got {
@@ -140,7 +162,7 @@ func replay(t *testing.T, file string, rules []string) map[string]firing {
 				}
 				f, before := got[key]
 				if !before {
-					f.by = at
+					f.by = at - earlier
 				}
 				got[key] = firing{f.by, false}
 			}
@@ -157,14 +179,28 @@ func recording(t *testing.T, path string) (load string, ticks int) {
 		t.Fatal(err)
 	}
 	var out strings.Builder
+	began := 0.0 // not known: the recording has no timestamps
+	if m := first.FindSubmatch(b); m != nil {
+		if began, err = strconv.ParseFloat(string(m[1]), 64); err != nil {
+			t.Fatal(err)
+		}
+	}
 	fmt.Fprintf(&out, "load %s\n", scraped)
 	for line := range strings.Lines(string(b)) {
 		if strings.HasPrefix(line, "#") {
 			continue
 		}
-		out.WriteString("  " + line)
-		n := 0
-		for _, v := range strings.Fields(line)[1:] {
+		name, rest, _ := strings.Cut(line, "} ")
+		fmt.Fprintf(&out, "  %s} _x%d", name, earlier/scraped)
+		n, moments := 0, strings.Contains(name, "_timestamp_seconds{")
+		if moments && began == 0 {
+			t.Fatalf("%s: %s, and when it was recorded is not stated", path, name)
+		}
+		for _, v := range strings.Fields(rest) {
+			if moments {
+				v = moved(t, v, earlier.Seconds()-began)
+			}
+			out.WriteString(" " + v)
 			n++
 			if m := values.FindStringSubmatch(v); m != nil {
 				var more int
@@ -177,7 +213,26 @@ func recording(t *testing.T, path string) (load string, ticks int) {
 				}
 			}
 		}
+		out.WriteByte('\n')
 		ticks = max(ticks, n)
 	}
 	return out.String(), ticks
+}
+
+// moved adds seconds to a moment. 0 is none.
+func moved(t *testing.T, value string, by float64) string {
+	t.Helper()
+	number, times, repeated := strings.Cut(value, "x")
+	if number == "0" || number == "_" || number == "stale" || number == "" { // _x3 as well
+		return value
+	}
+	at, err := strconv.ParseFloat(number, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	number = strconv.FormatFloat(at+by, 'f', 3, 64)
+	if repeated {
+		number += "x" + times
+	}
+	return number
 }
