@@ -32,7 +32,7 @@ PROSE := $(TOOLS)/prose
 DEPGUARD := $(TOOLS)/depguard
 GOVULNCHECK := $(TOOLS)/govulncheck
 # Directories with build-tagged files are linted with their tag on.
-LINT_TAGS := e2e
+LINT_TAGS := e2e,interop
 
 .DEFAULT_GOAL := help
 .PHONY: help build test unit e2e soak conformance demo kafka topic consume bench bench-table bench-floor bench-latency bench-beside bench-topics lint vet imports links vuln fuzz fmt docs compose-check clean
@@ -40,8 +40,30 @@ LINT_TAGS := e2e
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z0-9-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+# What a build says of itself where Go does not see the repository. -buildvcs=auto records the same where it does.
+REVISION ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
+LDFLAGS  := -s -w -X main.version=$(VERSION) -X github.com/cdc-outbox/cdc-outbox/internal/build.revision=$(REVISION)
+
 build: ## build the static binary bin/cdc-outbox
-	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=auto -ldflags "-s -w -X main.version=$(VERSION)" -o $(BIN) ./cmd/cdc-outbox
+	CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=auto -ldflags "$(LDFLAGS)" -o $(BIN) ./cmd/cdc-outbox
+
+# What the archives and packages of a release have beside the program.
+.PHONY: release-files
+release-files: build ## write manual pages and completions for bash, zsh and fish into .cache/release
+	@rm -rf .cache/release; mkdir -p .cache/release/man .cache/release/completions
+	@$(BIN) man .cache/release/man; gzip -9n .cache/release/man/*.1
+	@for s in bash zsh fish; do $(BIN) completion $$s > .cache/release/completions/cdc-outbox.$$s; done
+	@ls .cache/release/man | wc -l | xargs -I{} echo "{} manual pages"
+
+IMAGE_PLATFORMS := linux/amd64 linux/arm64
+.PHONY: image
+image: ## build the container image for amd64 and arm64 as an OCI layout in .cache/image, without a container engine, and check it
+	@rm -rf .cache/image; set -e; args=; for p in $(IMAGE_PLATFORMS); do \
+		CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build -trimpath -ldflags "$(LDFLAGS)" -o .cache/image-bin/$$p/cdc-outbox ./cmd/cdc-outbox; \
+		args="$$args $$p=$(CURDIR)/.cache/image-bin/$$p/cdc-outbox"; done; \
+	[ "$$(id -u)" != 0 ] || start=-start; \
+	cd tools && GOWORK=off $(GO) test ./image && GOWORK=off $(GO) run ./image -out $(CURDIR)/.cache/image $$start -version $(VERSION) -revision $(REVISION) \
+		-created "$$(TZ=UTC git log -1 --format=%cd --date=format-local:%Y-%m-%dT%H:%M:%SZ 2>/dev/null || echo 1970-01-01T00:00:00Z)" $$args
 
 test: ## unit and integration tests, with the race detector (first run on 2 busy cores: 7 minutes; a line per package, none for minutes)
 	$(NO_RACE_NOTE)
@@ -99,9 +121,13 @@ e2e: build ## the binary against real Postgres and real Kafka (needs Java 17 and
 	$(GO) test $(RACE) -tags e2e -count=1 -timeout 30m -parallel 3 ./test/e2e/...
 	$(GO) test $(RACE) -tags e2e -count=1 -timeout 10m -run '^TestReal' ./internal/kafka/... ./test/inbox/consumer/ ./test/simulation/broker/
 
-soak: build ## make e2e with each fault as often and as long as promised, an hour; KAFKA=3.9 or 2.8 for all of it on that version
+soak: build interop ## make e2e with each fault as often and as long as promised, an hour; KAFKA=3.9 or 2.8 for all of it on that version
 	$(NO_RACE_NOTE)
 	CDC_OUTBOX_TEST_SOAK=1 CDC_OUTBOX_TEST_KAFKA=$(KAFKA) $(GO) test $(RACE) -tags e2e -count=1 -timeout 120m -v ./test/e2e/...
+
+.PHONY: interop
+interop: ## what Java's clients, librdkafka, kafkajs and franz-go see of the same records, four minutes (needs a JDK, Maven, Python with venv, npm); KAFKA=3.9 or 2.8
+	CDC_OUTBOX_TEST_KAFKA=$(KAFKA) $(GO) test -tags interop -count=1 -timeout 30m -v ./test/interop
 
 conformance: ## run real Debezium over the cases of testdata/debezium and write down what it does (needs Java 17 and Maven), a minute
 	$(GO) test -count=1 ./test/conformance -capture
@@ -174,7 +200,7 @@ imports: $(DEPGUARD)
 .PHONY: cross
 cross: ## build the binary for the other platforms, and vet what is particular to macOS
 	@set -e; for p in linux/arm64 darwin/arm64 darwin/amd64 windows/amd64; do echo $$p; \
-		CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build -o /dev/null ./cmd/cdc-outbox; done
+		CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build -trimpath -o /dev/null ./cmd/cdc-outbox; done
 	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) vet ./... ./outbox/... ./inbox/...
 
 # Test machinery that reached the production binary through some detour would show here, not in depguard.
@@ -261,7 +287,7 @@ tidy: ## go mod tidy for every module of the workspace
 tidy-check:
 	.ci/tidy --check
 
-docs: ## generate docs/configuration.md and the help texts of its keys
+docs: ## generate docs/configuration.md, the JSON Schema beside it and the help texts of the keys
 	$(GO) generate ./internal/config
 
 fmt: $(GOLANGCI) ## gofumpt in place
@@ -271,6 +297,18 @@ compose-check: ## check docker-compose.yml, deploy/ and the dashboard, without a
 	$(GO) test -count=1 ./deploy/...
 	@if docker compose version >/dev/null 2>&1; then docker compose config --quiet && echo "docker compose config: ok"; \
 	else echo "note: no docker compose plugin here, so only the tests in deploy/ have read docker-compose.yml"; fi
+
+# A module of its own: Kubernetes' types, kustomize and Helm bring much along that the product's go.mod need not know.
+.PHONY: deploy-check prometheusrule
+deploy-check: ## deploy/kubernetes and the Helm chart against the types of the API, the restricted pod policy and each other; no cluster
+	cd deploy/testdata/kubernetes && GOWORK=off $(GO) test -count=1 .
+
+prometheusrule: ## generate the PrometheusRule of deploy/kubernetes and the rules of the Helm chart from deploy/prometheus/rules.yml
+	$(GO) test -count=1 -run '^TestPrometheusRule$$' ./deploy -update
+
+.PHONY: release-check
+release-check: release-files ## .goreleaser.yaml, the workflows and what they name, without goreleaser and without GitHub
+	cd deploy/testdata/release && GOWORK=off $(GO) test -count=1 .
 
 clean: ## remove what was built
 	rm -rf bin dist .cache

@@ -1,5 +1,5 @@
-// Package docs holds the pages of this directory that the process itself serves. Its tests check that the pages link to
-// what exists.
+// Package docs holds the files of this directory that the process itself serves or prints. Its tests check that the
+// pages link to what exists.
 package docs
 
 import _ "embed"
@@ -8,3 +8,8 @@ import _ "embed"
 //
 //go:embed runbook.md
 var Runbook []byte
+
+// ConfigurationSchema is configuration.schema.json.
+//
+//go:embed configuration.schema.json
+var ConfigurationSchema []byte

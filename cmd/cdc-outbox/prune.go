@@ -182,7 +182,7 @@ func (a *app) prune(ctx context.Context, c *config.Loaded, o *pruneFlags) error 
 			continue // it failed before anything was counted
 		}
 		fmt.Fprintf(a.stdout, "%s: %d rows from before %s, %d deleted\n", p.Table, p.Rows,
-			p.Cutoff.UTC().Format(time.RFC3339), p.Deleted)
+			human.Time(p.Cutoff), p.Deleted)
 	}
 	return err
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
@@ -67,10 +66,10 @@ func (a *app) printGhosts(r *replay.GhostReport, asJSON bool) error {
 		return a.printJSON(r)
 	}
 	fmt.Fprintf(a.stdout, "%d events of rows after %s, %d of them without a row\n", r.Judged,
-		r.From.UTC().Format(time.RFC3339), len(r.Ghosts))
+		human.Time(r.From), len(r.Ghosts))
 	for _, g := range r.Ghosts {
 		fmt.Fprintf(a.stdout, "  %s  topic %s partition %d offset %d, %s\n", fault.Printable(g.ID), g.Topic,
-			g.Partition, g.Offset, g.Time.Format(time.RFC3339Nano))
+			g.Partition, g.Offset, human.Stamp(g.Time))
 	}
 	for _, rest := range []struct {
 		n   int64

@@ -36,12 +36,16 @@ func TestUsage(t *testing.T) {
 		{"config --config=/nowhere.yaml", 2, "", "/nowhere.yaml"},
 		{"config", 0, "slot: cdc_outbox", ""},
 		{"config --origins --log-level debug", 0, "level: debug # --log-level", ""},
+		{"config validate", 0, "has no mistake", ""},
+		{"config validate /nowhere.yaml", 2, "", "/nowhere.yaml"},
+		{"config schema", 0, "json-schema.org", ""},
 		{"config --json", 0, `"key": "postgres.slot"`, ""},
 		{"config --help", 0, "--kafka-topics-replication-factor number (default 3)", ""},
 		{"version", 0, "cdc-outbox v9.9.9-test ", ""},
 		{"--version", 0, "cdc-outbox v9.9.9-test ", ""},
 		{"version --json", 0, `"version": "v9.9.9-test"`, ""},
 		{"completion bash", 0, "cdc-outbox", ""},
+		{"man", 2, "", "one directory is needed"},
 		{"setup --table --router-columns-id=key --dry-run", 2, "", "--table creates the standard table"},
 	} {
 		t.Run(tc.args, func(t *testing.T) {
@@ -81,7 +85,8 @@ func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
 			strings.Contains(c.Example, "cdc-outbox "+c.Name()), c.Name())
 	}
 	require.Equal(t, []string{
-		"check", "config", "dead-letter", "find", "migrate", "monitor", "pause", "preview", "prune", "repair", "replay",
+		"audit", "check", "config", "dead-letter", "find", "man", "migrate",
+		"monitor", "pause", "preview", "prune", "repair", "replay",
 		"resume", "row", "run", "setup", "slot",
 		"status", "teardown", "version",
 	}, names)
