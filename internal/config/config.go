@@ -55,8 +55,10 @@ type Window struct {
 	// Maximum number of records in flight.
 	Records int `key:"records" default:"100000"`
 
-	// Maximum number of bytes in flight. The process needs about four times as much memory. With delivery exactly_once
-	// a new transaction is read only while less than a quarter is in use: more could only wait for a commit in Kafka.
+	// Maximum number of bytes in flight. The process needs about four times as much memory. While a quarter is in use
+	// and Kafka acknowledges, the next transaction is not read: it could only wait in memory. The rest is for large
+	// transactions, and with delivery at_least_once for a Kafka that acknowledges nothing for 100 ms: brokers that are
+	// far away, or a partition without a leader.
 	Bytes Size `key:"bytes" default:"32MiB"`
 }
 

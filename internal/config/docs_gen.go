@@ -345,9 +345,10 @@ var docs = map[string]string{
 	"window.records": "" +
 		"Maximum number of records in flight.",
 	"window.bytes": "" +
-		"Maximum number of bytes in flight. The process needs about four times as much memory. With delivery " +
-		"exactly_once a new transaction is read only while less than a quarter is in use: more could only " +
-		"wait for a commit in Kafka.",
+		"Maximum number of bytes in flight. The process needs about four times as much memory. While a " +
+		"quarter is in use and Kafka acknowledges, the next transaction is not read: it could only wait in " +
+		"memory. The rest is for large transactions, and with delivery at_least_once for a Kafka that " +
+		"acknowledges nothing for 100 ms: brokers that are far away, or a partition without a leader.",
 	"monitor.interval": "" +
 		"How often the slot is sampled.",
 	"monitor.warn_retained": "" +

@@ -71,6 +71,7 @@ type Connector struct {
 	life     context.Context     // ends when the process must stop working; set by Run
 	stopping chan struct{}       // closed when a graceful stop is asked for
 	moved    chan struct{}       // capacity 1: an acknowledgement came
+	pausing  atomic.Bool         // the reader waits between transactions for Kafka
 	fenced   chan struct{}       // capacity 1: another instance has fenced this one
 	decided  chan relay.Decision // capacity 1: what an operator decided about the halted row
 	switched chan struct{}       // capacity 1: a pause began or ended

@@ -139,3 +139,34 @@ func TestReadsOneKafkaTransactionAhead(t *testing.T) {
 		require.NoError(t, <-r.done)
 	})
 }
+
+// A quarter of the window is enough for a broker that answers. The rest is for one that does not for a while: then the
+// reader goes on, and waits for no transaction again until there is less to wait for.
+func TestWaitsForABrokerThatAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		large, small := row(strings.Repeat("x", 10_000)), row("b")
+		var script []*pgoutput.Message
+		for i, m := range []*pgoutput.Message{large, small, small, small, large, small} {
+			at := uint64(0x200 + i*0x100)
+			script = append(script, begin(at), m, commit(at+0x10))
+		}
+		r := startWith(t, Config{WindowBytes: 36_000, WindowRecords: 4}, &fakeProducer{},
+			opening{at(0x100), newStream(script...)})
+		produced := func(n int) {
+			synctest.Wait()
+			require.Equal(t, n, len(r.producer.produced()))
+		}
+		produced(1)
+		time.Sleep(patience)
+		produced(4)
+		r.producer.ack()
+		produced(5)
+		time.Sleep(patience)
+		produced(6)
+		r.producer.ack()
+		synctest.Wait()
+		require.Equal(t, walAt(0x710), r.confirmed())
+		r.stop()
+		require.NoError(t, <-r.done)
+	})
+}

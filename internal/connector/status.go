@@ -58,7 +58,7 @@ type Server struct {
 // Window is the in-flight window.
 type Window struct {
 	relay.Window
-	Full bool `json:"full"` // the next record waits for room, so reading pauses
+	Full bool `json:"full"` // reading pauses until Kafka acknowledges
 }
 
 // Counts are totals since the process started.
@@ -186,7 +186,7 @@ func (c *Connector) Status() Status {
 	}
 	st.Ready, st.ReadyReason = c.Ready()
 	st.Window.Records, st.Window.Bytes = c.window.InUse()
-	st.Window.Full = c.window.Full()
+	st.Window.Full = c.window.Full() || c.pausing.Load()
 	c.mu.Lock()
 	st.State, st.Halted = c.state, c.halted
 	id, s, series := c.identity, c.stream, c.barren

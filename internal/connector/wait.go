@@ -53,35 +53,56 @@ func (r *reader) snapshotHalt(d relay.Decision) bool {
 // transactions only: within one, also one that a broken stream cut short, it could be waiting for that transaction's
 // own commit.
 //
-// With exactly_once it also waits while there is enough for two Kafka transactions, of which one is being committed.
-// More could only wait in memory.
+// It also waits while Kafka has enough to do. More could only wait in memory.
 func (r *reader) awaitConfirmed() error {
-	for !r.tracker.Open() && (r.tracker.Unconfirmed() >= r.c.cfg.WindowRecords || r.c.aheadOfCommit()) {
-		if r.c.outranked.Load() {
-			return kafka.ErrFenced
-		}
-		r.c.producer.Commit()
-		select {
-		case <-r.c.moved:
-		case <-r.c.life.Done():
-			return r.c.life.Err()
-		case <-r.c.currentStream().Broken():
-			return errBroken
+	for !r.tracker.Open() && (r.tracker.Unconfirmed() >= r.c.cfg.WindowRecords || r.ahead()) {
+		if err := r.awaitKafka(); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// aheadShare is the part of the window that exactly_once fills before it waits for a commit. A quarter of the default,
-// 8 MiB, is two Kafka transactions: 80 MB/s where a commit takes 100 ms.
+// awaitKafka waits for an acknowledgement.
+func (r *reader) awaitKafka() error {
+	if r.c.outranked.Load() {
+		return kafka.ErrFenced
+	}
+	r.c.producer.Commit()
+	var late <-chan time.Time
+	if r.c.cfg.Kafka.Transactions == nil && r.tracker.Unconfirmed() < r.c.cfg.WindowRecords {
+		r.c.producer.Flush()
+		late = time.After(patience)
+	}
+	r.c.pausing.Store(true)
+	defer r.c.pausing.Store(false)
+	select {
+	case <-r.c.moved:
+	case <-late:
+		r.overdue = true
+	case <-r.c.life.Done():
+		return r.c.life.Err()
+	case <-r.c.currentStream().Broken():
+		return errBroken
+	}
+	return nil
+}
+
+// aheadShare is the part of the window that the reader fills before it waits for Kafka. A quarter of the default is
+// 8 MiB. That is two Kafka transactions, 80 MB/s where a commit takes 100 ms; or more than the five requests of 1 MiB
+// that a broker has at a time.
 const aheadShare = 4
 
-func (c *Connector) aheadOfCommit() bool {
-	if c.cfg.Kafka.Transactions == nil {
+// patience is how long the reader waits for an acknowledgement before it fills the rest of the window. A broker that is
+// far away answers later than that, and so does a partition without a leader, for which the others need not wait.
+const patience = 100 * time.Millisecond
+
+func (r *reader) ahead() bool {
+	if _, bytes := r.c.window.InUse(); bytes < r.c.cfg.WindowBytes/aheadShare {
+		r.overdue = false
 		return false
 	}
-	_, bytes := c.window.InUse()
-	return bytes >= c.cfg.WindowBytes/aheadShare
+	return !r.overdue
 }
 
 // fullAgain is how often the producer hears that there is still no room. Each call ends a transaction only where that

@@ -239,8 +239,8 @@ func full(st relay.Account, _ *slotmonitor.Slot, now time.Time) (alert.Cause, bo
 	}
 	return alert.Cause{
 		Code: BackPressure, Since: committed(st, now), Object: "window",
-		Sentence: fmt.Sprintf("The window is full (%d of %d records, %s of %s): Kafka acknowledges more slowly than "+
-			"Postgres sends.", st.Window.Records, st.Window.MaxRecords,
+		Sentence: fmt.Sprintf("Reading waits for Kafka, which acknowledges more slowly than Postgres sends; in flight "+
+			"are %d of %d records, %s of %s.", st.Window.Records, st.Window.MaxRecords,
 			size(st.Window.Bytes), size(st.Window.MaxBytes)),
 		Next: "Look at cdc_outbox_producer_request_seconds and the brokers' load. A larger window helps only over a " +
 			"long connection to Kafka.",

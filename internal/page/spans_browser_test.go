@@ -54,7 +54,7 @@ func TestTheChartsShowADayAndAMonth(t *testing.T) {
 		require.Empty(t, browser.Eval[[]string](tab, audit))
 		shoot(tab, span)
 	}
-	require.Equal(t, "Last 30 d", tab.Text("#charts-title"))
+	tab.Await(5*time.Second, `document.querySelector('#charts-title').textContent === 'Last 30 d'`)
 	requireClean(t, p, tab)
 }
 

@@ -64,7 +64,7 @@ export class Relay {
     const w = status.window;
     text(this.window.value, count(w.records));
     text(this.window.unit, `of ${count(w.max_records)} records, ${bytes(w.bytes)} of ${bytes(w.max_bytes)}`);
-    text(this.window.note, w.full ? 'The window is full: reading from Postgres pauses until Kafka acknowledges.' : 'In per cent of the window. When it is full, reading from Postgres pauses.');
+    text(this.window.note, w.full ? 'Reading from Postgres pauses until Kafka acknowledges.' : 'In per cent of the window. Where Kafka is slower than Postgres, reading pauses.');
     this.window.note.classList.toggle('strong', w.full);
     this.window.draw(shares(view.relay, w), now);
 
