@@ -92,7 +92,8 @@ record. The replication slot moves only over what Kafka has acknowledged.`,
 		a.slotCommand(), a.rowCommand(), a.pauseCommand(), a.resumeCommand(),
 		a.findCommand(), a.previewCommand(),
 		a.repairCommand(), a.replayCommand(), a.pruneCommand(), a.monitorCommand(), a.deadLetterCommand(),
-		a.auditCommand(), a.migrateCommand(), a.configCommand(), a.versionCommand(), a.manCommand())
+		a.auditCommand(), a.forwardCommand(),
+		a.migrateCommand(), a.configCommand(), a.versionCommand(), a.manCommand())
 	return root
 }
 

@@ -64,6 +64,21 @@ func (s *SASL) mechanism(ctx context.Context) (sasl.Mechanism, error) {
 	}
 }
 
+// Login is the mechanism for connections that kafka-go opens itself: it reads the password, or takes a token, for each.
+func (s *SASL) Login() sasl.Mechanism { return login{s} }
+
+type login struct{ *SASL }
+
+func (l login) Name() string { return l.wireName() }
+
+func (l login) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
+	m, err := l.mechanism(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	return m.Start(ctx)
+}
+
 // illegalSASLState is how a listener without SASL answers the handshake.
 const illegalSASLState = 34
 

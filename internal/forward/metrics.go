@@ -1,0 +1,30 @@
+package forward
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics count the calls. What becomes of the records is in the metrics of package inbox.
+type metrics struct {
+	calls *prometheus.HistogramVec
+}
+
+func newMetrics(r prometheus.Registerer) *metrics {
+	m := &metrics{prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "cdc_outbox_forward_call_seconds",
+		Help: "Calls by result: done (2xx), wait (the endpoint is away or wrongly configured), again (it failed, or did " +
+			"not answer), refused (it will never take the record), not_sent (no connection).",
+		Buckets: prometheus.ExponentialBuckets(0.001, 4, 8),
+	}, []string{"result"})}
+	r.MustRegister(m.calls)
+	for _, v := range []string{string(done), string(wait), string(again), string(refused), "not_sent"} {
+		m.calls.WithLabelValues(v)
+	}
+	return m
+}
+
+func (m *metrics) observe(result string, began time.Time) {
+	m.calls.WithLabelValues(result).Observe(time.Since(began).Seconds())
+}
