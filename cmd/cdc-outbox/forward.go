@@ -30,7 +30,8 @@ It serves /readyz, /status and /metrics at http.listen, and stops like run.
 
 Exit codes: 0 stopped as asked, 1 failed, 2 the command line or the configuration is wrong, 3 an operator has to fix
 something.`,
-		Example: `  cdc-outbox forward --topic order.events --group billing --to https://billing.internal/events --create-ledger
+		Example: `  cdc-outbox forward --topic order.events --group billing --to https://billing.internal/events \
+    --create-ledger
   cdc-outbox forward --topic order.events --group mail --to https://mail.internal/send --at-most-once \
     --ledger-dsn @/run/secrets/mail-dsn --header 'Authorization: @/run/secrets/token'`,
 		Args: noArguments,
@@ -59,7 +60,7 @@ something.`,
 	f.StringArrayVar(&o.Topics, "topic", nil, "topic to read; may be repeated")
 	f.StringVar(&o.Group, "group", "", "consumer group, and the name under which the ledger remembers events")
 	f.StringVar(&o.To, "to", "", "URL to which each record is posted")
-	f.BoolVar(&o.AtMostOnce, "at-most-once", false, "never call twice for an event; an unknown outcome is a dead letter")
+	f.BoolVar(&o.AtMostOnce, "at-most-once", false, "never call twice for an event; unknown outcomes are dead letters")
 	f.DurationVar(&o.Timeout, "timeout", 10*time.Second, "of one call")
 	f.DurationVar(&o.Budget, "budget", time.Minute, "how long one record may be tried before it is a dead letter")
 	f.StringArrayVar(&o.Headers, "header", nil, "'NAME: VALUE' or 'NAME: @FILE' for every call; may be repeated")

@@ -14,8 +14,8 @@ type metrics struct {
 func newMetrics(r prometheus.Registerer) *metrics {
 	m := &metrics{prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "cdc_outbox_forward_call_seconds",
-		Help: "Calls by result: done (2xx), wait (the endpoint is away or wrongly configured), again (it failed, or did " +
-			"not answer), refused (it will never take the record), not_sent (no connection).",
+		Help: "Calls by result: done (2xx), wait (the endpoint is away or wrongly configured), again (it failed, or " +
+			"did not answer), refused (it will never take the record), not_sent (no connection).",
 		Buckets: prometheus.ExponentialBuckets(0.001, 4, 8),
 	}, []string{"result"})}
 	r.MustRegister(m.calls)

@@ -53,7 +53,8 @@ func Forward(ctx context.Context, o Options, fo forward.Options, ledgerDSN strin
 		}
 		return true, "forwarding"
 	}
-	if err := p.listen(ctx, telemetry.Handlers{Ready: ready, Status: func() any { return f.Status() }}, nil); err != nil {
+	shown := telemetry.Handlers{Ready: ready, Status: func() any { return f.Status() }}
+	if err := p.listen(ctx, shown, nil); err != nil {
 		return err
 	}
 	o.Logger.Info("forwarding", zap.Strings(logkey.Topic, fo.Consumer.Topics), zap.String(logkey.Group,
