@@ -65,14 +65,15 @@ func (s *SASL) mechanism(ctx context.Context) (sasl.Mechanism, error) {
 }
 
 // Login is the mechanism for connections that kafka-go opens itself: it reads the password, or takes a token, for each.
-func (s *SASL) Login() sasl.Mechanism { return login{s} }
+func (s *SASL) Login() sasl.Mechanism { return perConnection{s} }
 
-type login struct{ *SASL }
+// perConnection is a mechanism whose secret is current for each connection.
+type perConnection struct{ *SASL }
 
-func (l login) Name() string { return l.wireName() }
+func (p perConnection) Name() string { return p.wireName() }
 
-func (l login) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
-	m, err := l.mechanism(ctx)
+func (p perConnection) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
+	m, err := p.mechanism(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
