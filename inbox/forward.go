@@ -2,6 +2,7 @@ package inbox
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"time"
@@ -27,8 +28,9 @@ var ErrNotSent = errors.New("inbox: the call had no effect")
 //     yet.
 //   - The row is COMPLETED: call returned nil, nothing more.
 //
-// The context of call ends after limit. If the other system accepts an idempotency key, give it the event's id and use
-// Handle instead. The call may then be made twice, and the other system recognizes the repeat.
+// The context of call ends after limit, which begins before the claim. If the other system accepts an idempotency key,
+// give it the event's id and use Handle instead. The call may then be made twice, and the other system recognizes the
+// repeat.
 func (in *Inbox) Forward(
 	ctx context.Context, e Event, limit time.Duration, call func(ctx context.Context) error,
 ) error {
@@ -46,52 +48,66 @@ func (l *ledger) forward(
 	if limit <= 0 {
 		return errors.New("inbox: Forward needs a limit for the call")
 	}
-	if err := t.inSession(ctx, func(s session) error { return l.reserve(ctx, s, e, limit) }); err != nil {
+	began := time.Now() // the limit includes the claim: of a claim that is older, no call may begin
+	var claim string
+	if err := t.inSession(ctx, func(s session) (err error) {
+		claim, err = l.begin(ctx, s, e, limit)
+		return err
+	}); err != nil {
 		return err
 	}
-	limited, cancel := context.WithTimeout(ctx, limit)
-	err := call(limited)
-	cancel()
+	limited, cancel := context.WithDeadline(ctx, began.Add(limit))
+	defer cancel()
+	err := fmt.Errorf("%w: the claim took longer than the limit", ErrNotSent)
+	if time.Since(began) < limit {
+		err = call(limited)
+	}
 	// The outcome is recorded even if ctx has ended.
 	after, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackLimit)
 	defer cancel()
 	if errors.Is(err, ErrNotSent) {
 		return errors.Join(err, t.inSession(after, func(s session) error {
-			_, err := s.exec(after, l.release, l.opts.Consumer, e.ID)
+			_, err := s.exec(after, l.release, l.opts.Consumer, e.ID, claim)
 			return err
 		}))
 	}
 	if err != nil {
 		return unfinished{err}
 	}
-	if err := t.inSession(after, func(s session) error {
-		_, err := s.exec(after, l.complete, l.opts.Consumer, e.ID)
-		return err
-	}); err != nil {
+	if err := t.inSession(after, func(s session) error { return l.end(after, s, e, claim) }); err != nil {
 		return unfinished{fmt.Errorf("inbox: the call succeeded, but the ledger could not record it: %w", err)}
 	}
 	return nil
 }
 
-// reserve claims the event for a call. A claim younger than twice the limit may belong to a call that is still running.
-func (l *ledger) reserve(ctx context.Context, s session, e Event, limit time.Duration) error {
-	inserted, err := s.exec(ctx, l.insert, l.opts.Consumer, e.ID, "PROCESSING", e.source())
-	if err != nil {
-		return fmt.Errorf("inbox: claim the event: %w", err)
-	}
-	if inserted == 1 {
-		return nil
+// begin claims the event for a call. A claim younger than twice the limit may belong to a call that is still running.
+func (l *ledger) begin(ctx context.Context, s session, e Event, limit time.Duration) (claim string, err error) {
+	err = s.scan(ctx, &claim, l.reserve, l.opts.Consumer, e.ID, "PROCESSING", e.source())
+	switch {
+	case err == nil:
+		return claim, nil
+	case !errors.Is(err, sql.ErrNoRows):
+		return "", fmt.Errorf("inbox: claim the event: %w", err)
 	}
 	state, err := l.look(ctx, s, e, 2*limit)
 	switch {
 	case err != nil:
-		return err
+		return "", err
 	case state == "completed":
-		return ErrDuplicate
+		return "", ErrDuplicate
 	case state == "fresh":
-		return ErrContended
+		return "", ErrContended
 	}
-	return ErrUnfinished
+	return "", ErrUnfinished
+}
+
+// end marks the claim as completed. A row that was deleted meanwhile, or claimed again, is somebody else's decision.
+func (l *ledger) end(ctx context.Context, s session, e Event, claim string) error {
+	updated, err := s.exec(ctx, l.confirm, l.opts.Consumer, e.ID, claim)
+	if err == nil && updated != 1 {
+		return errors.New("its claim was deleted during the call")
+	}
+	return err
 }
 
 // unfinished hides the SQLSTATE of the cause from run, because nothing may be repeated after the call.

@@ -18,6 +18,8 @@ type ledger struct {
 	insert   string
 	complete string
 	state    string
+	reserve  string // insert that returns the claim, and what ends that claim only
+	confirm  string
 	release  string
 	prune    string
 }
@@ -44,24 +46,28 @@ func newLedger(opts Options) (*ledger, error) {
 	}
 	opts.Metrics.expect(c)
 	table := opts.table()
-	return &ledger{
-		opts: opts,
-		// Only the ledger itself can conflict here. A unique violation is never examined, so a violation in the
-		// handler's tables is not mistaken for a duplicate.
-		//
-		// The offset is committed as soon as the transaction is, so the transaction has to be on disk by then, also
-		// where the database or the role has synchronous_commit = off. Every other setting survives a crash of the
-		// server, and stays.
-		insert: `INSERT INTO ` + table + ` (consumer, event_id, status, source, completed_at)
+	// Only the ledger itself can conflict here. A unique violation is never examined, so a violation in the handler's
+	// tables is not mistaken for a duplicate.
+	//
+	// The offset is committed as soon as the transaction is, so the transaction has to be on disk by then, also where
+	// the database or the role has synchronous_commit = off. Every other setting survives a crash of the server, and
+	// stays.
+	insert := `INSERT INTO ` + table + ` (consumer, event_id, status, source, completed_at)
 SELECT $1, $2, $3, $4, CASE WHEN $3 = 'COMPLETED' THEN now() END FROM (SELECT CASE current_setting('synchronous_commit')
 	WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END OFFSET 0) AS durable
-ON CONFLICT (consumer, event_id) DO NOTHING`,
-		complete: `UPDATE ` + table + ` SET status = 'COMPLETED', completed_at = clock_timestamp()
-WHERE consumer = $1 AND event_id = $2 AND status = 'PROCESSING'`,
+ON CONFLICT (consumer, event_id) DO NOTHING`
+	complete := `UPDATE ` + table + ` SET status = 'COMPLETED', completed_at = clock_timestamp()
+WHERE consumer = $1 AND event_id = $2 AND status = 'PROCESSING'`
+	// xmin, the transaction that has inserted the row, tells a claim from a later one of the same event.
+	const mine = ` AND xmin::text = $3`
+	return &ledger{
+		opts: opts, insert: insert, complete: complete,
+		reserve: insert + ` RETURNING xmin::text`,
+		confirm: complete + mine,
+		release: `DELETE FROM ` + table + ` WHERE consumer = $1 AND event_id = $2 AND status = 'PROCESSING'` + mine,
 		state: `SELECT CASE WHEN status = 'COMPLETED' THEN 'completed'
 	WHEN claimed_at < now() - $3 * interval '1 microsecond' THEN 'stale' ELSE 'fresh' END
 FROM ` + table + ` WHERE consumer = $1 AND event_id = $2`,
-		release: `DELETE FROM ` + table + ` WHERE consumer = $1 AND event_id = $2 AND status = 'PROCESSING'`,
 		prune: `DELETE FROM ` + table + ` WHERE ctid = ANY (ARRAY(SELECT ctid FROM ` + table + `
 WHERE consumer = $1 AND claimed_at < now() - $2 * interval '1 microsecond' AND status = 'COMPLETED'
 LIMIT $3 FOR UPDATE SKIP LOCKED))`,

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/cdc-outbox/cdc-outbox/inbox"
@@ -52,4 +53,75 @@ func TestForward(t *testing.T) {
 	err = std.Forward(t.Context(), inbox.Event{ID: "d"}, limit, never)
 	require.ErrorIs(t, err, inbox.ErrDuplicate, "the outcome is recorded even if the context has ended")
 	require.Error(t, in.Forward(t.Context(), inbox.Event{ID: "e"}, 0, never))
+}
+
+// An operator deletes the row of a process that is frozen in its call, as ErrUnfinished advises, and another process
+// claims the event. Whatever the first call returns at last, it is no business of the second claim.
+func TestForwardEndsOnlyItsOwnClaim(t *testing.T) {
+	b := newBed(t)
+	in, err := inbox.New(b.pool, inbox.Options{Consumer: "mail"})
+	require.NoError(t, err)
+	std, err := inbox.NewSQL(b.sql, inbox.Options{Consumer: "mail"})
+	require.NoError(t, err)
+	type forward func(context.Context, inbox.Event, time.Duration, func(context.Context) error) error
+	for name, frozen := range map[string]forward{"pgx": in.Forward, "sql": std.Forward} {
+		for outcome, result := range map[string]error{"answered": nil, "not sent": inbox.ErrNotSent} {
+			t.Run(name+" "+outcome, func(t *testing.T) {
+				e := inbox.Event{ID: name + outcome}
+				calls := 0
+				err := frozen(t.Context(), e, time.Minute, func(context.Context) error {
+					calls++
+					b.Exec(t, "DELETE FROM processed_events WHERE event_id = '"+e.ID+"'")
+					require.NoError(t, in.Forward(t.Context(), e, time.Minute, func(context.Context) error {
+						calls++
+						return nil
+					}))
+					b.Exec(t, "UPDATE processed_events SET status = 'PROCESSING' WHERE event_id = '"+e.ID+"'")
+					return result
+				})
+				if result == nil {
+					require.ErrorIs(t, err, inbox.ErrUnfinished)
+					require.ErrorContains(t, err, "its claim was deleted during the call")
+				}
+				require.ErrorIs(t, in.Forward(t.Context(), e, time.Minute, func(context.Context) error {
+					calls++
+					return nil
+				}), inbox.ErrContended, "the second claim stands")
+				require.Equal(t, 2, calls)
+			})
+		}
+	}
+}
+
+// A process that is frozen between claim and call finds its time used up, makes no call and leaves no claim.
+func TestForwardCallsWithinItsLimitOnly(t *testing.T) {
+	b := newBed(t)
+	in, err := inbox.New(slowCommit{b.pool}, inbox.Options{Consumer: "mail"})
+	require.NoError(t, err)
+	err = in.Forward(t.Context(), inbox.Event{ID: "a"}, 20*time.Millisecond, func(context.Context) error {
+		t.Error("called")
+		return nil
+	})
+	require.ErrorIs(t, err, inbox.ErrNotSent)
+	in, err = inbox.New(b.pool, inbox.Options{Consumer: "mail"})
+	require.NoError(t, err)
+	require.NoError(t, in.Forward(t.Context(), inbox.Event{ID: "a"}, time.Minute, func(context.Context) error {
+		return nil
+	}))
+}
+
+// slowCommit is a database whose commits take longer than the limit of a call.
+type slowCommit struct{ inbox.DB }
+
+func (d slowCommit) BeginTx(ctx context.Context, opts pgx.TxOptions) (pgx.Tx, error) {
+	tx, err := d.DB.BeginTx(ctx, opts)
+	return slowTx{tx}, err
+}
+
+type slowTx struct{ pgx.Tx }
+
+func (t slowTx) Commit(ctx context.Context) error {
+	err := t.Tx.Commit(ctx)
+	time.Sleep(50 * time.Millisecond)
+	return err
 }
