@@ -101,7 +101,7 @@ func (l *ledger) begin(ctx context.Context, s session, e Event, limit time.Durat
 	return "", ErrUnfinished
 }
 
-// end marks the claim as completed. A row that was deleted meanwhile, or claimed again, is somebody else's decision.
+// end marks the claim as completed. A row that was deleted meanwhile, or claimed again, stays as it is.
 func (l *ledger) end(ctx context.Context, s session, e Event, claim string) error {
 	updated, err := s.exec(ctx, l.confirm, l.opts.Consumer, e.ID, claim)
 	if err == nil && updated != 1 {

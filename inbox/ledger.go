@@ -58,7 +58,7 @@ SELECT $1, $2, $3, $4, CASE WHEN $3 = 'COMPLETED' THEN now() END FROM (SELECT CA
 ON CONFLICT (consumer, event_id) DO NOTHING`
 	complete := `UPDATE ` + table + ` SET status = 'COMPLETED', completed_at = clock_timestamp()
 WHERE consumer = $1 AND event_id = $2 AND status = 'PROCESSING'`
-	// xmin, the transaction that has inserted the row, tells a claim from a later one of the same event.
+	// xmin, the transaction that has inserted the row, distinguishes a claim from a later claim of the same event.
 	const mine = ` AND xmin::text = $3`
 	return &ledger{
 		opts: opts, insert: insert, complete: complete,

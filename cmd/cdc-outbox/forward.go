@@ -35,26 +35,7 @@ something.`,
   cdc-outbox forward --topic order.events --group mail --to https://mail.internal/send --at-most-once \
     --ledger-dsn @/run/secrets/mail-dsn --header 'Authorization: @/run/secrets/token'`,
 		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			fo, err := o.Options()
-			if err != nil {
-				return err
-			}
-			c, err := a.load(cmd)
-			if err != nil {
-				return err
-			}
-			log, err := telemetry.NewLogger(a.stderr, c.Log.Level, a.logFormat(c))
-			if err != nil {
-				return err
-			}
-			a.stay(log)
-			dsn, err := o.Ledger(c.Postgres.DSN.Read)
-			if err != nil {
-				return err
-			}
-			return service.Forward(cmd.Context(), a.options(c, log), fo, dsn, o.CreateLedger)
-		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.forward(cmd, &o) },
 	}
 	f := cmd.Flags()
 	f.StringArrayVar(&o.Topics, "topic", nil, "topic to read; may be repeated")
@@ -72,4 +53,25 @@ something.`,
 	f.BoolVar(&o.CreateLedger, "create-ledger", false, "create the ledger's table if it is missing")
 	f.BoolVar(&o.FromEnd, "from-end", false, "a new group begins at the end of the topics")
 	return cmd
+}
+
+func (a *app) forward(cmd *cobra.Command, o *forward.Flags) error {
+	fo, err := o.Options()
+	if err != nil {
+		return err
+	}
+	c, err := a.load(cmd)
+	if err != nil {
+		return err
+	}
+	log, err := telemetry.NewLogger(a.stderr, c.Log.Level, a.logFormat(c))
+	if err != nil {
+		return err
+	}
+	a.stay(log)
+	dsn, err := o.Ledger(c.Postgres.DSN.Read)
+	if err != nil {
+		return err
+	}
+	return service.Forward(cmd.Context(), a.options(c, log), fo, dsn, o.CreateLedger)
 }

@@ -282,7 +282,7 @@ func TestUnknownOutcome(t *testing.T) {
 	outcomes := map[string]func(w http.ResponseWriter){
 		"500": status(http.StatusInternalServerError),
 		"cut": func(http.ResponseWriter) { panic(http.ErrAbortHandler) },
-		"hang": func(w http.ResponseWriter) {
+		"hang": func(http.ResponseWriter) {
 			time.Sleep(1500 * time.Millisecond) // longer than the timeout of a call
 		},
 	}

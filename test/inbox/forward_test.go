@@ -56,7 +56,7 @@ func TestForward(t *testing.T) {
 }
 
 // An operator deletes the row of a process that is frozen in its call, as ErrUnfinished advises, and another process
-// claims the event. Whatever the first call returns at last, it is no business of the second claim.
+// claims the event. Whatever the first call returns at last, the second claim remains.
 func TestForwardEndsOnlyItsOwnClaim(t *testing.T) {
 	b := newBed(t)
 	in, err := inbox.New(b.pool, inbox.Options{Consumer: "mail"})
@@ -86,7 +86,7 @@ func TestForwardEndsOnlyItsOwnClaim(t *testing.T) {
 				require.ErrorIs(t, in.Forward(t.Context(), e, time.Minute, func(context.Context) error {
 					calls++
 					return nil
-				}), inbox.ErrContended, "the second claim stands")
+				}), inbox.ErrContended, "the second claim remains")
 				require.Equal(t, 2, calls)
 			})
 		}
