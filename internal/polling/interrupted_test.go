@@ -49,8 +49,9 @@ func TestRelayStatementTimeout(t *testing.T) {
 	require.Zero(t, ordered(t, x.fake.sent()))
 }
 
-// What a process that is killed had in flight is repeated by the next one, and nothing else.
-func TestRelayKilledBeforeMark(t *testing.T) {
+// What was not acknowledged when the time for a stop was over is repeated by the next start, and nothing else. The test
+// of a process that is killed is in cmd/cdc-outbox.
+func TestRelayStoppedBeforeAcknowledgement(t *testing.T) {
 	b := newBed(t)
 	b.fill(300, 30)
 	x := b.start(func(c *Config) { c.DrainLimit = time.Millisecond })

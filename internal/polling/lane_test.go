@@ -25,12 +25,13 @@ func TestLanes(t *testing.T) {
 	require.Contains(t, l.free(0), 2)
 }
 
-// A lane's number and its lock are what relays of all versions have to agree on.
+// laneVectors are what relays of all versions have to agree on. Postgres computed them, not this package:
+//
+//	SELECT get_byte(sha256(convert_to('order-4711', 'UTF8')), 0) & 63
+var laneVectors = map[string]int{"": 35, "1": 43, "42": 51, "order-4711": 23, `a\b`: 6}
+
 func TestLaneOfIsStable(t *testing.T) {
-	for key, lane := range map[string]int{
-		"": 35, "1": 43, "42": 51, "order-4711": laneOf([]byte("order-4711")),
-		`a\b`: laneOf([]byte(`a\b`)),
-	} {
+	for key, lane := range laneVectors {
 		require.Equal(t, lane, laneOf([]byte(key)), key)
 	}
 	require.Equal(t, 64, Lanes)

@@ -179,6 +179,12 @@ func TestVersionsLane(t *testing.T) {
 			key).Scan(&lane))
 		require.Equal(t, laneOf([]byte(key)), lane, key)
 	}
+	for key, want := range laneVectors {
+		var lane, plain int
+		require.NoError(t, b.conn.QueryRow(t.Context(), `SELECT `+laneSQL("k")+`,
+			get_byte(sha256(convert_to(k, 'UTF8')), 0) & 63 FROM (SELECT $1::text AS k) t`, key).Scan(&lane, &plain))
+		require.Equal(t, [2]int{want, want}, [2]int{lane, plain}, key)
+	}
 }
 
 // With a million rows published and a few not, each query reads a few pages, whatever the statistics say.
