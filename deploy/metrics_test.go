@@ -16,7 +16,9 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/inbox"
 	"github.com/cdc-outbox/cdc-outbox/internal/alert/webhook"
+	"github.com/cdc-outbox/cdc-outbox/internal/audit"
 	"github.com/cdc-outbox/cdc-outbox/internal/diagnose"
+	"github.com/cdc-outbox/cdc-outbox/internal/forward"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka/wire"
 	"github.com/cdc-outbox/cdc-outbox/internal/runbook"
@@ -48,7 +50,9 @@ func (d describer) MustRegister(cs ...prometheus.Collector) {
 
 func (d describer) Unregister(prometheus.Collector) bool { return false }
 
-// metricNames is every metric of the process.
+var typeLine = regexp.MustCompile(`(?m)^# TYPE (\S+) `)
+
+// metricNames is every metric of the process, of consumers, and of the audit's file.
 func metricNames(t *testing.T) map[string]bool {
 	t.Helper()
 	d := describer{map[string]bool{}}
@@ -61,6 +65,10 @@ func metricNames(t *testing.T) map[string]bool {
 	require.NoError(t, err)
 	webhook.New(webhook.Config{Registerer: d})
 	inbox.NewMetrics(d)
+	forward.NewMetrics(d)
+	for _, m := range typeLine.FindAllStringSubmatch((&audit.Report{}).Prometheus(), -1) {
+		d.names[m[1]] = true
+	}
 	_, err = traces.New(traces.Config{
 		Settings: traces.Settings{URL: "http://127.0.0.1:1"}, Registerer: d, Logger: zap.NewNop(),
 	})

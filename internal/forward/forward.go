@@ -39,7 +39,7 @@ type Forwarder struct {
 type forwarder struct {
 	opts    Options
 	client  *http.Client
-	metrics *metrics
+	metrics *Metrics
 }
 
 // New checks the options. It does not connect. The caller keeps the pool open until Run has returned.
@@ -53,7 +53,7 @@ func New(o Options, pool *pgxpool.Pool, registry prometheus.Registerer) (*Forwar
 	if err != nil {
 		return nil, err
 	}
-	f := &forwarder{opts: o, metrics: newMetrics(registry), client: &http.Client{
+	f := &forwarder{opts: o, metrics: NewMetrics(registry), client: &http.Client{
 		Transport: o.Client,
 		CheckRedirect: func(*http.Request, []*http.Request) error {
 			return http.ErrUseLastResponse

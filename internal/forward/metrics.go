@@ -6,13 +6,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics count the calls. What becomes of the records is in the metrics of package inbox.
-type metrics struct {
+// Metrics count the calls. What becomes of the records is in the metrics of package inbox.
+type Metrics struct {
 	calls *prometheus.HistogramVec
 }
 
-func newMetrics(r prometheus.Registerer) *metrics {
-	m := &metrics{prometheus.NewHistogramVec(prometheus.HistogramOpts{
+// NewMetrics registers the metrics. Like MustRegister it panics if the registry already has them.
+func NewMetrics(r prometheus.Registerer) *Metrics {
+	m := &Metrics{prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "cdc_outbox_forward_call_seconds",
 		Help: "Calls by result: done (2xx), wait (the endpoint is away or wrongly configured), again (it failed, or " +
 			"did not answer), refused (it will never take the record), not_sent (no connection).",
@@ -25,6 +26,6 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	return m
 }
 
-func (m *metrics) observe(result string, began time.Time) {
+func (m *Metrics) observe(result string, began time.Time) {
 	m.calls.WithLabelValues(result).Observe(time.Since(began).Seconds())
 }
