@@ -64,8 +64,13 @@ func look(ctx context.Context, c *connection, cfg *Config) (b relay.Backlog, err
 	return b, nil
 }
 
-// verifyEvery is how often what has to be there is looked at again.
-const verifyEvery = time.Minute
+const (
+	// verifyEvery is how often what has to be there is looked at again.
+	verifyEvery = time.Minute
+	// haltedEvery is how often it is asked whether the rows that are halted at are still there. Every process that
+	// polls halts at such a row, and one of them ends the halt.
+	haltedEvery = time.Second
+)
 
 // watchTables looks at the backlog and at the rows that are halted at, and now and then whether tables and index are
 // still as they have to be. What an operator has to fix ends the process when it is found twice in a row: once may be a
@@ -75,12 +80,13 @@ func (r *Relay) watchTables(ctx context.Context) error {
 	defer c.close()
 	tick := time.NewTicker(r.cfg.LookEvery)
 	defer tick.Stop()
+	halted := time.NewTicker(min(r.cfg.LookEvery, haltedEvery))
+	defer halted.Stop()
 	verified, wrong := time.Now(), false
 	for {
 		if b, err := look(ctx, c, &r.cfg); err == nil {
 			r.latest.Store(&b)
 		}
-		r.lookAtHalted(ctx, c)
 		if time.Since(verified) > verifyEvery || wrong {
 			verified = time.Now()
 			err := r.verify(ctx)
@@ -94,41 +100,50 @@ func (r *Relay) watchTables(ctx context.Context) error {
 					telemetry.ErrorFields(err)...)
 			}
 		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
+		for due := false; !due; {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-halted.C:
+				r.lookAtHalted(ctx, c)
+			case <-tick.C:
+				due = true
+			}
 		}
 	}
 }
 
-// lookAtHalted has lanes tried again, and forgets rows that no longer exist: a lane without rows is never claimed.
+// lookAtHalted forgets rows that are over, whichever process published, passed or deleted them: a lane without rows is
+// never claimed. Every lookAgain it has the lanes of the others tried again.
 func (r *Relay) lookAtHalted(ctx context.Context, c *connection) {
 	for _, h := range r.haltedRows() {
-		if time.Since(h.at) < lookAgain {
-			continue
-		}
 		for _, s := range r.sources {
 			if s.table.String() != h.Table {
 				continue
 			}
-			there := false
-			err := c.run(ctx, s.object(), fmt.Sprintf("%s SELECT 1 FROM %s WHERE %s AND %s = %d AND %s = %d; COMMIT",
-				s.begin, s.table.SQL(), s.unpublished(), s.lane(), h.lane, s.sequence(), h.seq),
-				func([]pgconn.FieldDescription, [][]byte) error {
-					there = true
-					return nil
-				})
+			there, err := s.holds(ctx, c, h)
 			s.mu.Lock()
-			if s.halted[h.lane] == h {
-				if err == nil && !there {
-					s.goOn(r, h.lane)
-				} else {
-					s.lanes.wake(h.lane)
-				}
+			switch {
+			case s.halted[h.lane] != h:
+			case err == nil && !there:
+				s.goOn(r, h.lane)
+				r.signal()
+			case time.Since(h.at) >= lookAgain:
+				s.lanes.wake(h.lane)
+				r.signal()
 			}
 			s.mu.Unlock()
-			r.signal()
 		}
 	}
+}
+
+// holds reports whether the row that is halted at is still there, unpublished.
+func (s *source) holds(ctx context.Context, c *connection, h *halt) (there bool, err error) {
+	err = c.run(ctx, s.object(), fmt.Sprintf("%s SELECT 1 FROM %s WHERE %s AND %s = %d AND %s = %d; COMMIT",
+		s.begin, s.table.SQL(), s.unpublished(), s.lane(), h.lane, s.sequence(), h.seq),
+		func([]pgconn.FieldDescription, [][]byte) error {
+			there = true
+			return nil
+		})
+	return there, err
 }

@@ -103,7 +103,7 @@ func (w *worker) round(ctx context.Context, s *source) (worked bool, err error) 
 	if err := w.read(ctx, s, mine); err != nil {
 		return false, err
 	}
-	s.released(w.r, w.batch, mine)
+	s.released(w.r, w.batch)
 	if err := w.deliver(ctx, s); err != nil {
 		return false, err
 	}
@@ -160,20 +160,24 @@ func (w *worker) mark(ctx context.Context, s *source) error {
 	return nil
 }
 
-// released forgets that a lane is halted whose first row is another one now.
-func (s *source) released(r *Relay, b *batch, claimed []int) {
+// released forgets that a lane is halted at a row which the batch shows to be over: it has a later row of the lane, and
+// not the halted row. A batch without a later row shows nothing: it may have been cut before, or begin with a row that
+// was committed late.
+func (s *source) released(r *Relay, b *batch) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.halted) == 0 {
 		return
 	}
-	first := map[int]int64{}
-	for i := len(b.rows) - 1; i >= 0; i-- {
-		first[b.rows[i].lane] = b.rows[i].seq
-	}
-	for _, n := range claimed {
-		if h := s.halted[n]; h != nil && first[n] != h.seq {
-			s.goOn(r, n)
+	for i := range b.rows {
+		row := &b.rows[i]
+		h := s.halted[row.lane]
+		if h == nil || row.seq < h.seq {
+			continue
+		}
+		if before := i - 1; row.seq > h.seq && (before < 0 || b.rows[before].lane != row.lane ||
+			b.rows[before].seq < h.seq) {
+			s.goOn(r, row.lane)
 		}
 	}
 }

@@ -1,0 +1,68 @@
+package polling
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/relay"
+)
+
+// TestProcessesAgreeOnAHaltedRow: each process that polls halts at the row and says so, and when one of them has passed
+// it, or it was deleted, the others no longer say so a second later.
+func TestProcessesAgreeOnAHaltedRow(t *testing.T) {
+	b := newBed(t)
+	b.db.Exec(t, "ALTER TABLE outbox DROP CONSTRAINT outbox_aggregate_type_check")
+	late := func(c *Config) { c.LookEvery = time.Hour } // at the backlog: halted rows have a clock of their own
+	x, y := b.start(late), b.start(late)
+	for _, over := range []func(*relay.HaltedRow){
+		func(h *relay.HaltedRow) {
+			x.r.Decide(relay.Decision{Position: h.Position, EventID: h.EventID, Action: relay.Skip})
+		},
+		func(*relay.HaltedRow) { b.db.Exec(t, "DELETE FROM outbox WHERE aggregate_type = 'ä'") },
+	} {
+		b.bad("k")
+		h := x.haltedAt()
+		require.Equal(t, h.Position, y.haltedAt().Position)
+		began := time.Now()
+		over(h)
+		for _, one := range []*relaying{x, y} {
+			one.await("it no longer says so", func() bool { return len(one.r.Halted()) == 0 })
+			one.await("ready", func() bool { ready, _ := one.r.Ready(); return ready })
+		}
+		require.Less(t, time.Since(began), lookAgain-time.Second)
+	}
+	for _, one := range []*relaying{x, y} {
+		require.NoError(t, one.finish())
+		require.Equal(t, 2, one.logs.FilterMessageSnippet("halted at an outbox row").Len(), "each row is reported once")
+	}
+}
+
+// TestAHaltLastsWhateverABatchShows: the lane of a halted row is read again with a batch that is full before it gets to
+// the row, and with a row in front of it that was committed late.
+func TestAHaltLastsWhateverABatchShows(t *testing.T) {
+	b := newBed(t)
+	b.db.Exec(t, "ALTER TABLE outbox DROP CONSTRAINT outbox_aggregate_type_check")
+	late, err := connect(t, b.db).Begin(t.Context())
+	require.NoError(t, err)
+	b.insert(late, "k", 1)
+	x := b.start(func(c *Config) { c.Workers = 1 })
+	b.bad("k")
+	h := x.haltedAt()
+	again := func() { x.r.sources[0].lanes.wake(laneOf([]byte("k"))); x.r.signal() }
+	for range 5 {
+		b.db.Exec(t, `INSERT INTO outbox (aggregate_type, aggregate_id, event_type, payload)
+			SELECT 'order', 'large' || g, 'x', to_jsonb(repeat('x', 500000)) FROM generate_series(1, 40) g`)
+		again()
+		x.await("the others are published", func() bool { return b.unpublished() == 1 })
+	}
+	require.Equal(t, h.Since, x.r.Halted()[0].Since, "a full batch")
+	require.NoError(t, late.Commit(t.Context()))
+	again()
+	x.await("the late row is published", func() bool { return b.unpublished() == 1 && len(x.fake.sent()) == 201 })
+	require.Equal(t, h.Since, x.r.Halted()[0].Since, "a late row")
+	require.NoError(t, x.finish())
+	require.Equal(t, 1, x.logs.FilterMessageSnippet("halted at an outbox row").Len())
+	require.Zero(t, x.logs.FilterMessageSnippet("no longer exists or was corrected").Len())
+}
