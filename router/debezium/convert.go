@@ -31,7 +31,11 @@ func newConverter(kind string, s *connect.Schema) converter {
 	return c
 }
 
+// schemaPrefix is for a value without a schema where s is nil.
 func schemaPrefix(s *connect.Schema) []byte {
+	if s == nil {
+		return []byte(`{"schema":null,"payload":`)
+	}
 	return append(s.AppendJSON([]byte(`{"schema":`)), `,"payload":`...)
 }
 

@@ -54,8 +54,14 @@ func (d *Router) expand(p *plan, payload connect.Value) (connect.Value, *connect
 	if errors.Is(err, errTooMuch) {
 		return payload, nil, err
 	}
-	if err != nil || s == nil {
+	if err != nil {
 		return payload, p.payload.schema, nil //nolint:nilerr // a payload without a schema stays as it is
+	}
+	if s == nil && d.envelope {
+		return payload, p.payload.schema, nil
+	}
+	if s == nil {
+		return payload, nil, nil // an empty array: Debezium has put no schema over the text
 	}
 	v, err := in.fill(node, s)
 	if d.cfg.ValueConverter == converterString && (node.kind == '[' || errors.Is(err, errExpansion)) {
@@ -189,21 +195,26 @@ func numberSchema(n *jsonNode) *connect.Schema {
 
 // mergeObjects unites the fields of all objects of an array. Debezium takes the fields in the order of Java's hash
 // codes, and of two structs for a field either one, whose members the other's values then lack; here the order is that
-// of the elements, and structs are united as well.
+// of the elements, and structs are united as well. A schema that Debezium has merged from different ones is no longer
+// optional, so it fails on an element that is null; here such an array keeps an optional one.
 func (in *inference) mergeObjects(key string, named bool, list []*jsonNode) (*connect.Schema, error) {
 	var merged *connect.Schema
+	differ, null := false, false
 	for _, item := range list {
 		if item.kind != '{' {
+			null = true
 			continue
 		}
 		s, err := in.inferObject(key, named, item)
 		if err != nil {
 			return nil, err
 		}
+		differ = differ || merged != nil && !merged.Equal(s)
 		if merged, err = in.united(merged, s); err != nil {
 			return nil, err
 		}
 	}
+	merged.Optional = !differ || null
 	return merged, nil
 }
 

@@ -1,6 +1,9 @@
 package connect
 
-import "strconv"
+import (
+	"slices"
+	"strconv"
+)
 
 // Type is a type of Connect's schemas, by the name it has in JSON.
 type Type string
@@ -50,6 +53,17 @@ func (s *Schema) AsOptional(optional bool) *Schema {
 	c := *s
 	c.Optional = optional
 	return &c
+}
+
+// Equal reports whether two schemas are the same to the last field, as ConnectSchema.equals does. Either may be nil.
+func (s *Schema) Equal(o *Schema) bool {
+	if s == o || s == nil || o == nil {
+		return s == o
+	}
+	return s.Type == o.Type && s.Optional == o.Optional && s.Name == o.Name && s.Doc == o.Doc &&
+		s.Version == o.Version && s.HasVersion == o.HasVersion && slices.Equal(s.Parameters, o.Parameters) &&
+		slices.EqualFunc(s.Fields, o.Fields, func(a, b Field) bool { return a.Name == b.Name && a.Schema.Equal(b.Schema) }) &&
+		s.Keys.Equal(o.Keys) && s.Items.Equal(o.Items)
 }
 
 // AppendJSON writes the schema as JsonConverter does; its order is that of asJsonSchema.
