@@ -119,7 +119,7 @@ func (g payloads) array(depth int) string {
 		}
 	case kind == 1: // of different types
 		for range n {
-			items = append(items, g.value(depth))
+			items = append(items, g.scalar(g.IntN(4)))
 		}
 	case kind < 4: // objects; one of them may have fewer members, or null for them
 		names, kinds := g.Perm(len(memberNames))[:g.IntN(4)], g.Perm(4)

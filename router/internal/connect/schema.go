@@ -60,9 +60,10 @@ func (s *Schema) Equal(o *Schema) bool {
 	if s == o || s == nil || o == nil {
 		return s == o
 	}
+	same := func(a, b Field) bool { return a.Name == b.Name && a.Schema.Equal(b.Schema) }
 	return s.Type == o.Type && s.Optional == o.Optional && s.Name == o.Name && s.Doc == o.Doc &&
 		s.Version == o.Version && s.HasVersion == o.HasVersion && slices.Equal(s.Parameters, o.Parameters) &&
-		slices.EqualFunc(s.Fields, o.Fields, func(a, b Field) bool { return a.Name == b.Name && a.Schema.Equal(b.Schema) }) &&
+		slices.EqualFunc(s.Fields, o.Fields, same) &&
 		s.Keys.Equal(o.Keys) && s.Items.Equal(o.Items)
 }
 
