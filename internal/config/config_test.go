@@ -388,3 +388,20 @@ func TestYAMLRoundTrip(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(withOrigins), "level: debug # --log-level\n")
 }
+
+// A variable or a flag settles the open decision about its key, as it beats the file in everything else.
+func TestAVariableSettlesADecision(t *testing.T) {
+	const file = "undecided:\n  - kafka.brokers: \"bootstrap.servers: name them.\"\nkafka: {}\n"
+	_, err := load(t, file, nil)
+	require.ErrorContains(t, err, "is an open decision: bootstrap.servers: name them. Make it, then delete the line, or "+
+		"set CDC_OUTBOX_KAFKA_BROKERS")
+	c, err := load(t, file, []string{"CDC_OUTBOX_KAFKA_BROKERS=k:9092"})
+	require.NoError(t, err)
+	require.Equal(t, []string{"k:9092"}, c.Kafka.Brokers)
+	_, err = load(t, file, nil, "--kafka-brokers=k:9092")
+	require.NoError(t, err)
+	_, err = load(t, file+"  brokers: [k:9092]\n", nil)
+	require.Error(t, err, "a value in the file may be the one that is in doubt")
+	_, err = load(t, "undecided:\n  - \"x: decide.\"\n", []string{"CDC_OUTBOX_KAFKA_BROKERS=k:9092"})
+	require.ErrorContains(t, err, "is an open decision: x: decide.")
+}

@@ -133,6 +133,11 @@ func sections() []string {
 	return slices.Sorted(maps.Keys(seen))
 }
 
+// IsKey reports whether the configuration has the key.
+func IsKey(key string) bool {
+	return slices.ContainsFunc(fields(), func(f Field) bool { return f.Key == key })
+}
+
 // isSection reports whether there are keys below this one.
 func isSection(key string) bool {
 	for _, f := range fields() {

@@ -115,7 +115,8 @@ func (r *fileReader) entry(key string, line int, value *yaml.Node) {
 // Undecided is the key under which migrate debezium lists what an operator has to decide.
 const Undecided = "undecided"
 
-// undecided reports each decision that is left in the list.
+// undecided reports each decision that is left in the list. An item is a text, or a key with a text; then a variable or
+// a flag for the key settles it.
 func (r *fileReader) undecided(n *yaml.Node) {
 	if n.Kind == yaml.ScalarNode && n.Tag == "!!null" {
 		return // every line was deleted
@@ -125,7 +126,15 @@ func (r *fileReader) undecided(n *yaml.Node) {
 		return
 	}
 	for _, item := range n.Content {
-		r.add(Undecided, item.Line, "is an open decision: %s Make it, then delete the line", item.Value)
+		text, key := item.Value, ""
+		if item.Kind == yaml.MappingNode && len(item.Content) == 2 {
+			key, text = item.Content[0].Value, item.Content[1].Value
+		}
+		r.add(Undecided, item.Line, "is an open decision: %s Make it, then delete the line", text)
+		if f, ok := r.fields[key]; ok {
+			p := &r.problems[len(r.problems)-1]
+			p.about, p.What = key, p.What+fmt.Sprintf(", or set %s", f.Env)
+		}
 	}
 }
 

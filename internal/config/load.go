@@ -3,6 +3,7 @@ package config
 import (
 	"maps"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -40,6 +41,7 @@ func Load(o Options) (*Loaded, error) {
 	if o.Flags != nil {
 		l.lay(flagLayer(o.Flags), nil)
 	}
+	l.problems = slices.DeleteFunc(l.problems, l.settled)
 	out := &Loaded{Origins: map[string]Origin{}}
 	for _, f := range fields() {
 		g := l.given[f.Key]
@@ -67,6 +69,11 @@ type loader struct {
 func (l *loader) lay(over layer, problems Problems) {
 	maps.Copy(l.given, over)
 	l.problems = append(l.problems, problems...)
+}
+
+// settled reports whether the problem is an open decision about a key that a layer above the file sets.
+func (l *loader) settled(p Problem) bool {
+	return p.about != "" && slices.Contains([]string{"environment", "flag"}, l.given[p.about].Origin.Layer)
 }
 
 // fail adds a problem with the value of a key, unless the key has one already.

@@ -14,6 +14,7 @@ type Problem struct {
 	Value   string // the value, quoted; empty for secrets and if there is none
 	What    string // what is wrong with it
 	Allowed string // what is allowed; empty if What includes it
+	about   string // key of an open decision, which a variable or a flag settles
 }
 
 // String is one line.

@@ -70,4 +70,13 @@ func TestWhatIsUndecidedIsInTheFile(t *testing.T) {
 	require.Len(t, left, 2)
 	require.Contains(t, left[1], "value.converter.decimal.format: Decimals as JSON numbers")
 	require.NotContains(t, translate(t, connectJSON).keys(t), "undecided")
+
+	// A decision about a key names it, so that a variable can settle it.
+	r = translate(t, strings.Replace(connectJSON, `public\\.outbox_events,public.heartbeat`, "public.outbox_.*", 1))
+	left, _ = r.keys(t)["undecided"].([]any)
+	require.Len(t, left, 1)
+	require.Contains(t, left[0], "postgres.tables")
+	r = translate(t, strings.Replace(connectJSON, `public\\.outbox_events,public.heartbeat`,
+		"public.my outbox,shop-1.Out_Box,public.größe", 1))
+	require.Equal(t, []any{`public."my outbox"`, `"shop-1".Out_Box`, "public.größe"}, r.keys(t)["postgres.tables"])
 }

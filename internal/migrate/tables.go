@@ -4,24 +4,37 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 )
 
 // plainTable is a table's name as a regular expression that matches nothing else; Debezium's entries are expressions,
 // mostly such ones.
-var plainTable = regexp.MustCompile(`^[A-Za-z0-9_$]+(\\?\.|\[\.\])[A-Za-z0-9_$]+$`)
+var plainTable = regexp.MustCompile(`^([\p{L}\p{N}_$ -]+)(?:\\?\.|\[\.\])([\p{L}\p{N}_$ -]+)$`)
+
+// unquotedName is what postgres.tables takes without quotes. Debezium does not distinguish upper case here, so a name in
+// upper case stays as it is.
+var unquotedName = regexp.MustCompile(`^[\p{L}_][\p{L}\p{N}_$]*$`)
+
+func asName(name string) string {
+	if unquotedName.MatchString(name) {
+		return name
+	}
+	return identifier.Quote(name)
+}
 
 func tableList(m *migration, _, value string) outcome {
 	const key = "postgres.tables"
 	var tables, patterns []string
 	for _, entry := range list(value) {
 		entry = strings.TrimSuffix(strings.TrimPrefix(entry, "^"), "$")
-		table := strings.NewReplacer(`\.`, ".", "[.]", ".").Replace(entry)
+		names := plainTable.FindStringSubmatch(entry)
 		switch {
-		case !plainTable.MatchString(entry):
+		case names == nil:
 			patterns = append(patterns, entry)
-		case m.foreign(table):
+		case m.foreign(names[1] + "." + names[2]):
 		default:
-			tables = append(tables, table)
+			tables = append(tables, asName(names[1])+"."+asName(names[2]))
 		}
 	}
 	if len(patterns) > 0 {
@@ -35,9 +48,8 @@ func tableList(m *migration, _, value string) outcome {
 		m.out.set(key, tables)
 	}
 	if len(tables) > 1 {
-		return outcome{Decide, key, "Several tables: the event router treats every captured table as an outbox. " +
-			"List only the outbox tables in " + key + "; until now the rows of the other tables made records, or " +
-			"errors."}
+		return outcome{Translated, key, "Several tables: like the event router, this program treats each of them as an " +
+			"outbox."}
 	}
 	return outcome{Translated, key, ""}
 }

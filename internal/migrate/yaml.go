@@ -58,9 +58,15 @@ func (m *migration) undecided(doc *yaml.Node, entries []Entry) {
 	list := &yaml.Node{Kind: yaml.SequenceNode}
 	for _, e := range entries {
 		if e.Verdict == Decide || e.Verdict == Refused || e.Verdict == Unknown {
-			list.Content = append(list.Content, &yaml.Node{
+			item := &yaml.Node{
 				Kind: yaml.ScalarNode, Style: yaml.DoubleQuotedStyle, Value: e.Option + ": " + e.Note,
-			})
+			}
+			if config.IsKey(e.Key) { // a variable or a flag for it settles the decision, too
+				item = &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{
+					{Kind: yaml.ScalarNode, Value: e.Key}, item,
+				}}
+			}
+			list.Content = append(list.Content, item)
 		}
 	}
 	if len(list.Content) == 0 {
@@ -69,7 +75,8 @@ func (m *migration) undecided(doc *yaml.Node, entries []Entry) {
 	key := &yaml.Node{
 		Kind: yaml.ScalarNode, Value: config.Undecided,
 		HeadComment: "Settle each of these, then delete its line: while one line remains, " +
-			"cdc-outbox refuses this file.",
+			"cdc-outbox refuses this file. A line that begins with a key can also be settled by the key's variable " +
+			"or flag.",
 	}
 	doc.Content = append([]*yaml.Node{key, list}, doc.Content...)
 }
