@@ -29,8 +29,9 @@ var docs = map[string]string{
 	"postgres.publication": "" +
 		"Publication that contains the outbox tables.",
 	"postgres.tables": "" +
-		"Outbox tables, as schema.table. Name a partitioned table by its root. off means no table, which " +
-		"requires postgres.messages.",
+		"Outbox tables, as schema.table. As in SQL, a name with upper case, a blank or a hyphen is written in " +
+		"double quotes, in YAML within single ones: tables: ['public.\"OutboxMessage\"']. Name a partitioned " +
+		"table by its root. off means no table, which requires postgres.messages.",
 	"postgres.messages": "" +
 		"Prefixes of pg_logical_emit_message(true, prefix, content) whose messages are events. They need no " +
 		"table; docs/messages.md describes the content.",

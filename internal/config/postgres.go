@@ -34,8 +34,9 @@ type Postgres struct {
 	// Publication that contains the outbox tables.
 	Publication string `key:"publication" default:"cdc_outbox"`
 
-	// Outbox tables, as `schema.table`. Name a partitioned table by its root. `off` means no table, which requires
-	// `postgres.messages`.
+	// Outbox tables, as `schema.table`. As in SQL, a name with upper case, a blank or a hyphen is written in double
+	// quotes, in YAML within single ones: `tables: ['public."OutboxMessage"']`. Name a partitioned table by its root.
+	// `off` means no table, which requires `postgres.messages`.
 	Tables []string `key:"tables" default:"public.outbox" example:"public.outbox,billing.outbox"`
 
 	// Prefixes of `pg_logical_emit_message(true, prefix, content)` whose messages are events. They need no table;

@@ -15,6 +15,7 @@ import (
 type OutboxTable struct {
 	Table       identifier.Table
 	Exists      bool
+	Meant       *identifier.Table  // where it does not exist: the one whose name differs in upper and lower case only
 	Kind        string             // pg_class.relkind: r table, p partitioned table, v view, …
 	Persistence string             // pg_class.relpersistence: p, u unlogged, t temporary
 	Selectable  bool               // the connected role may SELECT from it
@@ -109,7 +110,11 @@ func LookupTable(ctx context.Context, q Querier, t identifier.Table) (OutboxTabl
 	err := q.QueryRow(ctx, tableSQL, t.Schema, t.Name).Scan(&info.Kind, &info.Persistence, &info.Selectable,
 		&info.Owned, &leaves, &columns)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return OutboxTable{Table: t}, nil
+		info = OutboxTable{Table: t}
+		if info.Meant, err = meant(ctx, q, t); err != nil {
+			return OutboxTable{}, fmt.Errorf("look for names like %s: %w", t, err)
+		}
+		return info, nil
 	}
 	if err != nil {
 		return OutboxTable{}, fmt.Errorf("read table %s: %w", t, err)
@@ -132,4 +137,17 @@ func LookupTable(ctx context.Context, q Querier, t identifier.Table) (OutboxTabl
 		}
 	}
 	return info, nil
+}
+
+// meant finds the one table that an unquoted name may have been written for, nil if there is none or several.
+func meant(ctx context.Context, q Querier, t identifier.Table) (*identifier.Table, error) {
+	var names []string
+	err := q.QueryRow(ctx, `SELECT array_agg(x) FROM (SELECT unnest(ARRAY[n.nspname, c.relname]) AS x
+		FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+		WHERE lower(n.nspname) = lower($1::text) AND lower(c.relname) = lower($2::text)
+		  AND c.relkind IN ('r', 'p')) AS names`, t.Schema, t.Name).Scan(&names)
+	if err != nil || len(names) != 2 {
+		return nil, err
+	}
+	return &identifier.Table{Schema: names[0], Name: names[1]}, nil
 }

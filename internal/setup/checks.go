@@ -131,6 +131,14 @@ func checkMissing(cfg Config, st state) []preflight.Finding {
 }
 
 func tableMissing(cfg Config, st state, t postgres.OutboxTable) preflight.Finding {
+	if t.Meant != nil {
+		return preflight.Finding{
+			Level: preflight.Fail, Subject: "table " + t.Table.String(),
+			Found: fmt.Sprintf("There is no such table in database %q, but there is %s.", st.Server.Database, t.Meant),
+			Why:   "Events are read from it. Names without double quotes are folded to lower case, as in SQL.",
+		}.With(fault.Do("Write the name with its quotes in postgres.tables.",
+			"postgres:\n  tables: ['"+t.Meant.String()+"']"))
+	}
 	return preflight.Finding{
 		Level: preflight.Fail, Subject: "table " + t.Table.String(),
 		Found: fmt.Sprintf("There is no such table in database %q.", st.Server.Database),

@@ -119,3 +119,21 @@ func TestCheckNamesWhoKeepsWritersOut(t *testing.T) {
 	<-done
 	require.NoError(t, writer.Close(t.Context()))
 }
+
+// A name without quotes is folded. Where the table that was meant exists, no second one is made, and the message shows
+// how to write the name.
+func TestAFoldedNameIsExplained(t *testing.T) {
+	db := newAdminDB(t, `CREATE TABLE "OutboxMessage" (id uuid PRIMARY KEY, aggregate_type text, aggregate_id text,
+		payload jsonb)`)
+	db.cfg.Tables = []identifier.Table{{Schema: "public", Name: "outboxmessage"}}
+	for _, ddl := range []string{"", "CREATE TABLE outboxmessage (id int);"} {
+		db.cfg.TableDDL = ddl
+		_, err := Run(t.Context(), db.DSN, db.cfg)
+		require.ErrorContains(t, err, `but there is public."OutboxMessage"`)
+		require.ErrorContains(t, err, `tables: ['public."OutboxMessage"']`)
+	}
+	var tables int
+	require.NoError(t, db.conn.QueryRow(t.Context(),
+		"SELECT count(*) FROM pg_class WHERE lower(relname) = 'outboxmessage'").Scan(&tables))
+	require.Equal(t, 1, tables)
+}

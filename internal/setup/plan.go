@@ -144,7 +144,7 @@ func publishMissing(cfg Config, st state, ddl string) string {
 
 func (st state) lacksTable() bool {
 	for _, t := range st.Tables {
-		if !t.Exists {
+		if !t.Exists && t.Meant == nil { // beside one that was meant no second is made
 			return true
 		}
 	}

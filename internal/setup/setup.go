@@ -296,11 +296,11 @@ func tableObstacles(cfg Config, st state) []preflight.Finding {
 	return out
 }
 
-// withoutMissing leaves the tables that exist.
+// withoutMissing leaves out the tables that are to be created.
 func (st state) withoutMissing() state {
 	var there []postgres.OutboxTable
 	for _, t := range st.Tables {
-		if t.Exists {
+		if t.Exists || t.Meant != nil {
 			there = append(there, t)
 		}
 	}
