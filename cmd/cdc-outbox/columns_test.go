@@ -1,7 +1,9 @@
 package main
 
 import (
+	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -65,4 +67,21 @@ func TestCheckKnowsEveryColumn(t *testing.T) {
 		require.NotContains(t, invoke(t, with, "check").stdout, "leaves out")
 		db.Exec(t, `ALTER TABLE outbox DROP COLUMN tenant`)
 	}
+}
+
+// From PostgreSQL 18 on a stored generated column may be sent, and is then a column like others.
+func TestStoredGeneratedColumn(t *testing.T) {
+	b := newBed(t, testkit.Postgres(t, "18"), "orders.events")
+	b.db.Exec(t, `CREATE TABLE outbox (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), doc jsonb,
+		aggregate_type text GENERATED ALWAYS AS (doc ->> 'kind') STORED, aggregate_id text, event_type text,
+		payload jsonb, headers jsonb, created_at timestamptz DEFAULT now())`)
+	b.db.Exec(t, "CREATE PUBLICATION "+b.db.Publication+
+		" FOR TABLE outbox WITH (publish = 'insert', publish_generated_columns = stored)")
+	res := invoke(t, b.env, "setup", "--new-slot")
+	require.Equal(t, 0, res.code, res.all())
+	r := start(t, b.env)
+	r.awaitReady(http.StatusOK)
+	b.db.Exec(t, `INSERT INTO outbox (doc, aggregate_id, payload) VALUES ('{"kind": "orders"}', 'o-1', '{}')`)
+	require.Equal(t, "o-1", string(b.records("orders.events", 1)[0].Key))
+	require.Equal(t, 0, r.stop(syscall.SIGTERM))
 }

@@ -393,8 +393,8 @@ func TestYAMLRoundTrip(t *testing.T) {
 func TestAVariableSettlesADecision(t *testing.T) {
 	const file = "undecided:\n  - kafka.brokers: \"bootstrap.servers: name them.\"\nkafka: {}\n"
 	_, err := load(t, file, nil)
-	require.ErrorContains(t, err, "is an open decision: bootstrap.servers: name them. Make it, then delete the line, or "+
-		"set CDC_OUTBOX_KAFKA_BROKERS")
+	require.ErrorContains(t, err, "is an open decision: bootstrap.servers: name them. Make it, then delete the line, "+
+		"or set CDC_OUTBOX_KAFKA_BROKERS")
 	c, err := load(t, file, []string{"CDC_OUTBOX_KAFKA_BROKERS=k:9092"})
 	require.NoError(t, err)
 	require.Equal(t, []string{"k:9092"}, c.Kafka.Brokers)

@@ -12,8 +12,8 @@ import (
 // mostly such ones.
 var plainTable = regexp.MustCompile(`^([\p{L}\p{N}_$ -]+)(?:\\?\.|\[\.\])([\p{L}\p{N}_$ -]+)$`)
 
-// unquotedName is what postgres.tables takes without quotes. Debezium does not distinguish upper case here, so a name in
-// upper case stays as it is.
+// unquotedName is what postgres.tables takes without quotes. Debezium does not distinguish upper case here, so a name
+// in upper case stays as it is.
 var unquotedName = regexp.MustCompile(`^[\p{L}_][\p{L}\p{N}_$]*$`)
 
 func asName(name string) string {
@@ -48,8 +48,8 @@ func tableList(m *migration, _, value string) outcome {
 		m.out.set(key, tables)
 	}
 	if len(tables) > 1 {
-		return outcome{Translated, key, "Several tables: like the event router, this program treats each of them as an " +
-			"outbox."}
+		return outcome{Translated, key, "Several tables: like the event router, this program treats each of them as " +
+			"an outbox."}
 	}
 	return outcome{Translated, key, ""}
 }

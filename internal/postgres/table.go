@@ -40,6 +40,7 @@ type TableColumn struct {
 	Category  string `json:"category"`
 	NotNull   bool   `json:"not_null"`
 	Generated bool   `json:"generated"`
+	Stored    bool   `json:"stored"` // of a generated column: the WAL has its value
 }
 
 // Partitioned reports whether it is a partitioned table.
@@ -95,7 +96,8 @@ SELECT c.relkind::text, c.relpersistence::text, has_schema_privilege(n.oid, 'USA
          WHERE pt.isleaf AND c.relkind = 'p' AND l.relkind <> 'p'),
        (SELECT coalesce(jsonb_agg(jsonb_build_object('name', a.attname, 'type', format_type(b.oid, NULL),
                                                      'category', b.typcategory, 'not_null', a.attnotnull,
-                                                     'generated', a.attgenerated <> '')
+                                                     'generated', a.attgenerated <> '',
+                                                     'stored', a.attgenerated = 's')
                                   ORDER BY a.attnum), '[]')::text
           FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
           JOIN pg_catalog.pg_type b ON b.oid = CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.oid END

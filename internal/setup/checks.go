@@ -2,6 +2,7 @@ package setup
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/cloud"
@@ -100,6 +101,7 @@ func checkTables(cfg Config, st state) []preflight.Finding {
 			continue
 		}
 		bad := append(checkPartitions(t), checkColumns(cfg.Columns, t)...)
+		bad = append(bad, checkGenerated(cfg, st, t)...)
 		if len(bad) == 0 {
 			bad = append(bad, preflight.Fine(subject, "It exists and has the mapped columns."))
 		}
@@ -224,14 +226,6 @@ func checkColumnType(subject string, want postgres.NeededColumn, c postgres.Tabl
 			Why:   why, Remedy: remedy,
 		}}
 	}
-	if c.Generated {
-		return []preflight.Finding{{
-			Level: preflight.Fail, Subject: subject,
-			Found:  fmt.Sprintf("Column %s (%s) is generated.", identifier.Quote(c.Name), want.Key),
-			Why:    "Postgres leaves generated columns out of the stream.",
-			Remedy: "Map an ordinary column, or let a BEFORE INSERT trigger fill this one.",
-		}}
-	}
 	switch want.Role {
 	case "headers":
 		if c.Type != "json" && c.Type != "jsonb" {
@@ -256,4 +250,39 @@ func checkColumnType(subject string, want postgres.NeededColumn, c postgres.Tabl
 		}
 	}
 	return nil
+}
+
+// checkGenerated finds needed columns that are generated and not sent. From PostgreSQL 18 on a publication sends those
+// that are stored, if it is told so or if they are in its column list (Postgres docs, CREATE PUBLICATION).
+func checkGenerated(cfg Config, st state, t postgres.OutboxTable) []preflight.Finding {
+	pt, _ := st.Publication.Table(t.Table)
+	var out []preflight.Finding
+	for _, want := range cfg.Columns.Needed {
+		c, ok := t.Column(want.Name)
+		if !ok || !c.Generated || slices.Contains(pt.Columns, c.Name) {
+			continue
+		}
+		f := preflight.Finding{
+			Level: preflight.Fail, Subject: "table " + t.Table.String(),
+			Found:  fmt.Sprintf("Column %s (%s) is generated.", identifier.Quote(c.Name), want.Key),
+			Why:    "Postgres does not send it: the value is not in the log.",
+			Remedy: "Map an ordinary column, or let a BEFORE INSERT trigger fill this one.",
+		}
+		switch {
+		case !c.Stored:
+		case st.Server.Version < 180000:
+			f.Why = "Before version 18 Postgres leaves generated columns out of the stream."
+		case !st.Publication.Exists:
+			f.Why = "Postgres sends a stored generated column only if the publication includes it."
+			f = f.With(fault.Do("Create the publication with it, or map an ordinary column.",
+				strings.TrimSuffix(cfg.PublicationDDL(t.Partitioned()), ");")+", publish_generated_columns = stored);"))
+		default:
+			f.Why = "The publication does not include generated columns."
+			f = f.With(fault.Do("Include stored generated columns. Rows written before come without.",
+				fmt.Sprintf("ALTER PUBLICATION %s SET (publish_generated_columns = stored);",
+					identifier.Quote(cfg.Publication))))
+		}
+		out = append(out, f)
+	}
+	return out
 }

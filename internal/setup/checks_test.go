@@ -247,9 +247,6 @@ func TestCheckColumnTypes(t *testing.T) {
 		"json for a key": {func(c map[string]postgres.TableColumn) {
 			c["ai"] = postgres.TableColumn{Type: "jsonb", Category: "U"}
 		}, preflight.Warn},
-		"generated": {func(c map[string]postgres.TableColumn) {
-			c["pa"] = postgres.TableColumn{Type: "text", Generated: true}
-		}, preflight.Fail},
 	} {
 		found := checkColumns(m, table(c.change))
 		require.Len(t, found, 1, name)

@@ -14,8 +14,8 @@ import (
 const codeColumns = "unread_columns"
 
 // unreadColumns splits the columns that the stream carries: records are built from the first, and not from the second.
-// Both are nil where a column list is not possible, exists already, or would save nothing. Generated columns are not
-// sent anyway.
+// Both are nil where a column list is not possible, exists already, or would save nothing. Generated columns are
+// mostly not sent.
 func unreadColumns(cfg Config, st state, t postgres.OutboxTable) (read, unread []string) {
 	p := st.Publication
 	pt, ok := p.Table(t.Table)
@@ -24,7 +24,7 @@ func unreadColumns(cfg Config, st state, t postgres.OutboxTable) (read, unread [
 	}
 	for _, c := range t.Columns {
 		switch {
-		case c.Generated:
+		case c.Generated && !slices.Contains(pt.Columns, c.Name):
 		case pt.Columns != nil && !slices.Contains(pt.Columns, c.Name): // there is a list
 			return nil, nil
 		case needs(cfg.Columns, c.Name):

@@ -33,7 +33,10 @@ type adminDB struct {
 }
 
 func newAdminDB(t *testing.T, tables ...string) *adminDB {
-	db := testkit.Postgres(t)
+	return adminDBOn(t, testkit.Postgres(t), tables...)
+}
+
+func adminDBOn(t *testing.T, db *testkit.Database, tables ...string) *adminDB {
 	for _, ddl := range tables {
 		db.Exec(t, ddl)
 	}
