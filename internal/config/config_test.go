@@ -401,7 +401,7 @@ func TestAVariableSettlesADecision(t *testing.T) {
 	_, err = load(t, file, nil, "--kafka-brokers=k:9092")
 	require.NoError(t, err)
 	_, err = load(t, file+"  brokers: [k:9092]\n", nil)
-	require.Error(t, err, "a value in the file may be the one that is in doubt")
+	require.Error(t, err, "a value in the file may be in doubt itself")
 	_, err = load(t, "undecided:\n  - \"x: decide.\"\n", []string{"CDC_OUTBOX_KAFKA_BROKERS=k:9092"})
 	require.ErrorContains(t, err, "is an open decision: x: decide.")
 }

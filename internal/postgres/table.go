@@ -15,7 +15,7 @@ import (
 type OutboxTable struct {
 	Table       identifier.Table
 	Exists      bool
-	Meant       *identifier.Table  // where it does not exist: the one whose name differs in upper and lower case only
+	Meant       *identifier.Table  // of a missing table: the table whose name differs in case only
 	Kind        string             // pg_class.relkind: r table, p partitioned table, v view, …
 	Persistence string             // pg_class.relpersistence: p, u unlogged, t temporary
 	Selectable  bool               // the connected role may SELECT from it

@@ -252,8 +252,8 @@ func checkColumnType(subject string, want postgres.NeededColumn, c postgres.Tabl
 	return nil
 }
 
-// checkGenerated finds needed columns that are generated and not sent. From PostgreSQL 18 on a publication sends those
-// that are stored, if it is told so or if they are in its column list (Postgres docs, CREATE PUBLICATION).
+// checkGenerated finds needed columns that are generated and not sent. From PostgreSQL 18 on a publication sends stored
+// columns if its option or its column list includes them (Postgres docs, CREATE PUBLICATION).
 func checkGenerated(cfg Config, st state, t postgres.OutboxTable) []preflight.Finding {
 	pt, _ := st.Publication.Table(t.Table)
 	var out []preflight.Finding
