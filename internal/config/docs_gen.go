@@ -111,11 +111,13 @@ var docs = map[string]string{
 	"router.columns.id": "" +
 		"Column with the id of the event. It becomes the header id.",
 	"router.columns.aggregate_type": "" +
-		"Column with the aggregate type, which the default of router.topic uses.",
+		"Column with the aggregate type, which the default of router.topic uses. Empty for a table without " +
+		"one.",
 	"router.columns.aggregate_id": "" +
 		"Column with the aggregate id. It becomes the record key and so decides the partition.",
 	"router.columns.type": "" +
-		"Column with the type of the event. It becomes the header type.",
+		"Column with the type of the event. It becomes the header type. Empty for a table without one: then " +
+		"there is no such header.",
 	"router.columns.payload": "" +
 		"Column that becomes the record value, byte for byte. NULL gives a tombstone.",
 	"router.columns.headers": "" +
@@ -126,7 +128,9 @@ var docs = map[string]string{
 		"docs/consuming-events.md.",
 	"router.topic": "" +
 		"Topic of a row. ${aggregate_type}, ${aggregate_id} and ${type} are replaced by the value of the " +
-		"column with that role, ${column:NAME} by the value of any other column.",
+		"column with that role, ${column:NAME} by the value of any other column, ${table} and ${schema} by " +
+		"the name of the table, as the publication names it: without publish_via_partition_root, of the " +
+		"partition.",
 	"router.key_columns": "" +
 		"Columns that form the record key, instead of router.columns.aggregate_id. One column gives its text. " +
 		"Several columns give a JSON array of their texts, such as [\"eu\",\"42\"], so different values never " +

@@ -19,7 +19,8 @@ type Router struct {
 	Columns Columns `key:"columns"`
 
 	// Topic of a row. `${aggregate_type}`, `${aggregate_id}` and `${type}` are replaced by the value of the column
-	// with that role, `${column:NAME}` by the value of any other column.
+	// with that role, `${column:NAME}` by the value of any other column, `${table}` and `${schema}` by the name of the
+	// table, as the publication names it: without `publish_via_partition_root`, of the partition.
 	Topic string `key:"topic" default:"${aggregate_type}.events"`
 
 	// Columns that form the record key, instead of `router.columns.aggregate_id`. One column gives its text. Several
@@ -89,13 +90,14 @@ type Columns struct {
 	// Column with the id of the event. It becomes the header `id`.
 	ID string `key:"id" default:"id"`
 
-	// Column with the aggregate type, which the default of `router.topic` uses.
+	// Column with the aggregate type, which the default of `router.topic` uses. Empty for a table without one.
 	AggregateType string `key:"aggregate_type" default:"aggregate_type"`
 
 	// Column with the aggregate id. It becomes the record key and so decides the partition.
 	AggregateID string `key:"aggregate_id" default:"aggregate_id"`
 
-	// Column with the type of the event. It becomes the header `type`.
+	// Column with the type of the event. It becomes the header `type`. Empty for a table without one: then there is no
+	// such header.
 	Type string `key:"type" default:"event_type"`
 
 	// Column that becomes the record value, byte for byte. NULL gives a tombstone.
@@ -129,9 +131,7 @@ func (l *loader) router(r *Router) {
 	type need struct{ key, value string }
 	needed := []need{
 		{"router.columns.id", r.Columns.ID},
-		{"router.columns.aggregate_type", r.Columns.AggregateType},
 		{"router.columns.aggregate_id", r.Columns.AggregateID},
-		{"router.columns.type", r.Columns.Type},
 		{"router.columns.payload", r.Columns.Payload},
 		{"router.topic", r.Topic},
 	}

@@ -118,10 +118,16 @@ func (o *Outbox) ask(ctx context.Context, conn *pgx.Conn, sql string) ([]string,
 
 // query has the template filled in by the server, from a sample of the rows or from all of them.
 func (o *Outbox) query(t identifier.Table, sample bool) string {
-	var name, notNull []string
+	var name []string
+	notNull := []string{"true"}
 	rest := o.Template
 	for _, at := range placeholder.FindAllString(rest, -1) {
 		before, after, _ := strings.Cut(rest, at)
+		rest = after
+		if fixed, ok := map[string]string{"${table}": t.Name, "${schema}": t.Schema}[at]; ok {
+			name = append(name, identifier.QuoteLiteral(before+fixed))
+			continue
+		}
 		source, named := strings.CutPrefix(strings.TrimSuffix(at, "}"), "${column:")
 		if !named {
 			source = o.Columns[at]
@@ -129,7 +135,6 @@ func (o *Outbox) query(t identifier.Table, sample bool) string {
 		text := identifier.Quote(source) + "::text"
 		name = append(name, identifier.QuoteLiteral(before), text)
 		notNull = append(notNull, text+" <> ''")
-		rest = after
 	}
 	name = append(name, identifier.QuoteLiteral(rest))
 	if !sample {

@@ -17,7 +17,7 @@ const DefaultTopic = "${aggregate_type}.events"
 // Config says which columns hold what, and what becomes of them. Names are as in the catalog, unquoted, case kept.
 type Config struct {
 	Columns Columns
-	Topic   string // template; placeholders ${aggregate_type}, ${aggregate_id}, ${type}, ${column:NAME}
+	Topic   string // template; placeholders ${aggregate_type}, ${aggregate_id}, ${type}, ${column:NAME}, ${table}, ${schema}
 
 	KeyColumns    []string // in place of Columns.AggregateID
 	Format        string   // one of the Format constants; empty: FormatPayload
@@ -72,9 +72,10 @@ func configError(key, next string, err error) error {
 	return &fault.Error{Kind: fault.Config, Object: "router." + key, Err: err, Next: next}
 }
 
-// Columns maps each part of an event to a column of the outbox table. ID, AggregateType, AggregateID, Type and
-// Payload must be named and must exist in the table. Headers and Timestamp may be absent from the table, and may be
-// empty here, which means that such a column is not looked for.
+// Columns maps each part of an event to a column of the outbox table. ID, AggregateID and Payload must be named.
+// AggregateType and Type are empty for a table without them: then the topic cannot be built from them, and records have
+// no header type. What is named must exist in the table, except Headers and Timestamp, which may be absent and may be
+// empty.
 type Columns struct {
 	ID            string
 	AggregateType string
@@ -102,9 +103,7 @@ func DefaultColumns() Columns {
 func (c Columns) validate() error {
 	required := []struct{ role, column string }{
 		{"id", c.ID},
-		{"aggregate_type", c.AggregateType},
 		{"aggregate_id", c.AggregateID},
-		{"type", c.Type},
 		{"payload", c.Payload},
 	}
 	var errs []error

@@ -25,10 +25,10 @@ type headers struct {
 func (h *headers) of(l *rowPlan, row pgoutput.Tuple,
 	id, eventType, position []byte,
 ) ([]router.Header, *router.RowError) {
-	h.list = append(h.list[:0],
-		router.Header{Key: router.HeaderID, Value: id},
-		router.Header{Key: router.HeaderType, Value: eventType},
-	)
+	h.list = append(h.list[:0], router.Header{Key: router.HeaderID, Value: id})
+	if l.eventType.Index >= 0 {
+		h.list = append(h.list, router.Header{Key: router.HeaderType, Value: eventType})
+	}
 	if position != nil {
 		h.list = append(h.list, router.Header{Key: router.HeaderPosition, Value: position})
 	}

@@ -38,6 +38,11 @@ func New(cfg Config) (*Router, error) {
 		if name, constant := t.constant(); constant && name == t.taken {
 			terr = configError("topic", "Send events and dead letters to two topics.", router.ErrLetterTopic)
 		}
+		terr = errors.Join(terr, t.checkRoles(cfg.Columns))
+	}
+	if cfg.Columns.Type == "" && cfg.Format != FormatPayload && cfg.Format != "" {
+		terr = errors.Join(terr, configError("columns.type", "Name the column with the event's type, or set "+
+			"router.format to "+FormatPayload+".", errors.New("the format "+cfg.Format+" needs it")))
 	}
 	r := &Router{
 		cfg: cfg, topics: t, headers: headers{names: make(map[string]string)}, layouts: make(map[uint32]*rowPlan),
@@ -113,9 +118,12 @@ func (r *Router) route(l *rowPlan, row pgoutput.Tuple, src router.Source) error 
 
 // fill completes the record with what does not decide where it goes.
 func (r *Router) fill(l *rowPlan, row pgoutput.Tuple, src router.Source, topic string, id, key []byte) error {
-	eventType, err := l.Text(row, l.eventType)
-	if err != nil {
-		return err
+	var eventType []byte
+	var err *router.RowError
+	if l.eventType.Index >= 0 {
+		if eventType, err = l.Text(row, l.eventType); err != nil {
+			return err
+		}
 	}
 	timestamp, err := l.Time(row, src.CommitTime)
 	if err != nil {

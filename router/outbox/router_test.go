@@ -30,13 +30,13 @@ func newRouter(t testing.TB) *Router {
 func TestNewReportsEveryProblem(t *testing.T) {
 	_, err := New(Config{Topic: "${nope}", Columns: Columns{ID: "id"}})
 	require.Equal(t, fault.Config, fault.KindOf(err))
-	for _, part := range []string{"aggregate_type", "aggregate_id", "columns.type", "payload", "${nope}"} {
+	for _, part := range []string{"aggregate_id", "payload", "${nope}"} {
 		require.ErrorContains(t, err, part)
 	}
 }
 
 func TestTemplates(t *testing.T) {
-	good := []string{"${aggregate_type}.events", "outbox.events", "${type}", "a${aggregate_id}b${type}"}
+	good := []string{"${aggregate_type}.events", "${schema}.${table}", "outbox.events", "${type}", "a${aggregate_id}b${type}"}
 	for _, template := range good {
 		_, err := newTopics(template)
 		require.NoError(t, err, template)
@@ -50,6 +50,38 @@ func TestTemplates(t *testing.T) {
 		require.Error(t, err, template)
 		var f *fault.Error
 		require.True(t, errors.As(err, &f) && f.Kind == fault.Config && f.Next != "", template)
+	}
+}
+
+// A table without types: the topic is the table's, and no record has a header type.
+func TestTablesWithoutTypes(t *testing.T) {
+	columns := DefaultColumns()
+	columns.AggregateType, columns.Type = "", ""
+	r, err := New(Config{Columns: columns, Topic: "${schema}.${table}"})
+	require.NoError(t, err)
+	for _, n := range r.needs {
+		require.NotEmpty(t, n.Column)
+	}
+	rel, row := rowtest.Table(), plainRow()
+	rel.Namespace, rel.Name = "shop", "outbox"
+	rec, err := r.Route(rel, row, rowtest.Source)
+	require.NoError(t, err)
+	require.Equal(t, "shop.outbox", rec.Topic)
+	for _, h := range rec.Headers {
+		require.NotEqual(t, router.HeaderType, h.Key)
+	}
+	rel = &pgoutput.Relation{OID: 7, Namespace: "shop", Name: "out box", Columns: rel.Columns}
+	_, err = r.Route(rel, row, rowtest.Source)
+	var bad *router.RowError
+	require.ErrorAs(t, err, &bad)
+	require.Equal(t, router.IllegalTopic, bad.Reason)
+	require.Empty(t, bad.Column)
+
+	for topic, format := range map[string]string{
+		"${aggregate_type}.events": FormatPayload, "${type}": FormatPayload, "t": FormatEnvelope,
+	} {
+		_, err := New(Config{Columns: columns, Topic: topic, Format: format})
+		require.Equal(t, fault.Config, fault.KindOf(err), topic)
 	}
 }
 

@@ -21,12 +21,16 @@ const (
 	roleAggregateID
 	roleType
 	roleColumn // any other column, by name
+	roleTable  // name of the relation
+	roleSchema // and its schema
 )
 
 var placeholders = map[string]role{
 	"aggregate_type": roleAggregateType,
 	"aggregate_id":   roleAggregateID,
 	"type":           roleType,
+	"table":          roleTable,
+	"schema":         roleSchema,
 }
 
 // columnPlaceholder starts a placeholder of a column that has no role, such as ${column:region}.
@@ -85,12 +89,27 @@ func parseTemplate(template string) ([]part, error) {
 		case isColumn && column != "":
 			parts = append(parts, part{role: roleColumn, text: column})
 		default:
-			return nil, fmt.Errorf("unknown placeholder %q; there are ${aggregate_type}, ${aggregate_id}, ${type} "+
-				"and ${column:NAME}", "${"+name+"}")
+			return nil, fmt.Errorf("unknown placeholder %q; there are ${aggregate_type}, ${aggregate_id}, ${type}, "+
+				"${column:NAME}, ${table} and ${schema}", "${"+name+"}")
 		}
 		rest = tail
 	}
 	return parts, checkLiteral(parts)
+}
+
+// checkRoles finds placeholders of columns that the configuration does not name.
+func (t *topics) checkRoles(c Columns) error {
+	for _, p := range t.parts {
+		if p.role == roleAggregateType && c.AggregateType == "" {
+			return configError("topic", "Name the column in router.columns.aggregate_type, or leave "+
+				"${aggregate_type} out.", errors.New("it names a column that the table does not have"))
+		}
+		if p.role == roleType && c.Type == "" {
+			return configError("topic", "Name the column in router.columns.type, or leave ${type} out.",
+				errors.New("it names a column that the table does not have"))
+		}
+	}
+	return nil
 }
 
 // checkLiteral finds the templates that cannot give a legal name whatever the row holds.
@@ -133,8 +152,15 @@ func (t *topics) of(l *rowPlan, row pgoutput.Tuple) (string, *router.RowError) {
 	t.buf = t.buf[:0]
 	for i := range t.parts {
 		p := &t.parts[i]
-		if p.role == literal {
+		switch p.role {
+		case literal:
 			t.buf = append(t.buf, p.text...)
+			continue
+		case roleTable:
+			t.buf = append(t.buf, l.Rel.Name...)
+			continue
+		case roleSchema:
+			t.buf = append(t.buf, l.Rel.Namespace...)
 			continue
 		}
 		f := l.topic[i]
@@ -171,7 +197,7 @@ func (t *topics) check(l *rowPlan, row pgoutput.Tuple) (string, *router.RowError
 func (t *topics) column(l *rowPlan) string {
 	found := ""
 	for i := range t.parts {
-		if t.parts[i].role == literal || l.topic[i].Name == found {
+		if l.topic[i].Name == "" || l.topic[i].Name == found {
 			continue
 		}
 		if found != "" {
@@ -182,7 +208,7 @@ func (t *topics) column(l *rowPlan) string {
 	return found
 }
 
-// partField is the column that a part of a template takes; a literal takes none.
+// partField is the column that a part of a template takes; a literal and the table's name take none.
 func (l *rowPlan) partField(p *part) layout.Field {
 	switch p.role {
 	case roleAggregateType:
