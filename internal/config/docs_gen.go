@@ -123,14 +123,17 @@ var docs = map[string]string{
 	"router.columns.headers": "" +
 		"Column with a JSON object whose members become headers.",
 	"router.columns.timestamp": "" +
-		"Column that becomes the record timestamp. A row without a value takes the commit time. A row that is " +
-		"too old for its topic, or in the future, takes the present time, and a header has its own; see " +
-		"docs/consuming-events.md.",
+		"Column that becomes the record timestamp. Empty, or a row without a value: the commit time. A row " +
+		"that is too old for its topic, or in the future, takes the present time, and a header has its own; " +
+		"see docs/consuming-events.md.",
 	"router.topic": "" +
 		"Topic of a row. ${aggregate_type}, ${aggregate_id} and ${type} are replaced by the value of the " +
 		"column with that role, ${column:NAME} by the value of any other column, ${table} and ${schema} by " +
 		"the name of the table, as the publication names it: without publish_via_partition_root, of the " +
 		"partition.",
+	"router.timestamp_unit": "" +
+		"Unit of a timestamp column that counts from 1970, such as a bigint with milliseconds: s, ms or us. " +
+		"Empty: the column is a timestamp. Commands that choose rows by time need a column of that type.",
 	"router.key_columns": "" +
 		"Columns that form the record key, instead of router.columns.aggregate_id. One column gives its text. " +
 		"Several columns give a JSON array of their texts, such as [\"eu\",\"42\"], so different values never " +

@@ -23,6 +23,10 @@ type Router struct {
 	// table, as the publication names it: without `publish_via_partition_root`, of the partition.
 	Topic string `key:"topic" default:"${aggregate_type}.events"`
 
+	// Unit of a timestamp column that counts from 1970, such as a bigint with milliseconds: `s`, `ms` or `us`. Empty:
+	// the column is a timestamp. Commands that choose rows by time need a column of that type.
+	TimestampUnit string `key:"timestamp_unit" oneof:"|s|ms|us"`
+
 	// Columns that form the record key, instead of `router.columns.aggregate_id`. One column gives its text. Several
 	// columns give a JSON array of their texts, such as `["eu","42"]`, so different values never give the same key.
 	KeyColumns []string `key:"key_columns" example:"tenant,aggregate_id"`
@@ -106,8 +110,8 @@ type Columns struct {
 	// Column with a JSON object whose members become headers.
 	Headers string `key:"headers" default:"headers"`
 
-	// Column that becomes the record timestamp. A row without a value takes the commit time. A row that is too old for
-	// its topic, or in the future, takes the present time, and a header has its own; see docs/consuming-events.md.
+	// Column that becomes the record timestamp. Empty, or a row without a value: the commit time. A row that is too old
+	// for its topic, or in the future, takes the present time, and a header has its own; see docs/consuming-events.md.
 	Timestamp string `key:"timestamp" default:"created_at"`
 }
 

@@ -51,6 +51,7 @@ func outboxConfig(c *config.Loaded) outbox.Config {
 		},
 		DeadLetterTopic: r.DeadLetterTopic,
 		Topic:           r.Topic,
+		TimestampUnit:   r.TimestampUnit,
 		KeyColumns:      r.KeyColumns,
 		Format:          r.Format,
 		StaticHeaders:   r.StaticHeaders,

@@ -231,6 +231,11 @@ func checkColumnType(subject string, want postgres.NeededColumn, c postgres.Tabl
 		if c.Type != "json" && c.Type != "jsonb" {
 			return warn("Headers are the members of a JSON object.", "Make it jsonb, or leave "+want.Key+" empty.")
 		}
+	case "timestamp_s", "timestamp_ms", "timestamp_us":
+		if c.Category != "N" {
+			return warn("router.timestamp_unit is for a number that counts from 1970; every row would be bad.",
+				"Leave router.timestamp_unit empty.")
+		}
 	case "timestamp":
 		if c.Type == "timestamp without time zone" {
 			if strings.HasPrefix(want.Key, "router.debezium.") {
@@ -240,8 +245,11 @@ func checkColumnType(subject string, want postgres.NeededColumn, c postgres.Tabl
 			return warn("The value does not say which time zone it is in; it is taken as UTC.", "Make it timestamptz.")
 		}
 		if c.Type != "timestamp with time zone" {
-			return warn("It is not a "+
-				"point in time.", "Make it timestamptz, or leave "+want.Key+" empty: then the commit time is used.")
+			remedy := "Make it timestamptz, or leave " + want.Key + " empty: then the commit time is used."
+			if c.Category == "N" {
+				remedy = "Set router.timestamp_unit to s, ms or us if it counts from 1970. Otherwise: " + remedy
+			}
+			return warn("It is not a point in time.", remedy)
 		}
 	case "aggregate_type", "aggregate_id":
 		if c.Category == "A" || c.Category == "C" || c.Type == "json" || c.Type == "jsonb" || c.Type == "bytea" {

@@ -28,6 +28,9 @@ func Polling(c *config.Loaded) (polling.Config, error) {
 			c.Window.Bytes,
 		), Stall: c.HTTP.Stall, LookEvery: c.Monitor.Interval,
 	}
+	if c.Router.TimestampUnit != "" {
+		cfg.Columns.Timestamp = ""
+	}
 	if c.Router.Preset == config.PresetDebezium {
 		cfg.Columns.Timestamp = "" // it may be of any type there
 	} else if len(c.Router.KeyColumns) > 0 {

@@ -19,6 +19,8 @@ type Config struct {
 	Columns Columns
 	Topic   string // template; placeholders ${aggregate_type}, ${aggregate_id}, ${type}, ${column:NAME}, ${table}, ${schema}
 
+	TimestampUnit string // s, ms or us of a timestamp column that counts from 1970; empty: it is a timestamp
+
 	KeyColumns    []string // in place of Columns.AggregateID
 	Format        string   // one of the Format constants; empty: FormatPayload
 	StaticHeaders []string // name=value

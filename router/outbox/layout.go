@@ -39,6 +39,9 @@ func (r *Router) layoutOf(rel *pgoutput.Relation) *rowPlan {
 	return l
 }
 
+// units are what router.timestamp_unit may be, as counts per second.
+var units = map[string]int64{"s": 1, "ms": 1000, "us": 1_000_000}
+
 func (r *Router) newLayout(rel *pgoutput.Relation) *rowPlan {
 	c := r.cfg.Columns
 	l := &rowPlan{Table: layout.Of(rel)}
@@ -46,6 +49,9 @@ func (r *Router) newLayout(rel *pgoutput.Relation) *rowPlan {
 	l.ID, l.payload = l.Find(c.ID), l.Find(c.Payload)
 	l.aggregateType, l.aggregateID, l.eventType = l.Find(c.AggregateType), l.Find(c.AggregateID), l.Find(c.Type)
 	l.headers, l.Timestamp = l.Find(c.Headers), l.Find(c.Timestamp)
+	if l.Timestamp.Oid != layout.OIDTimestampTZ { // as that of a logical message is
+		l.PerSecond = units[r.cfg.TimestampUnit]
+	}
 	for i := range r.topics.parts {
 		l.topic = append(l.topic, l.partField(&r.topics.parts[i]))
 	}

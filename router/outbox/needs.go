@@ -20,8 +20,12 @@ func (cfg Config) Needs() []router.Need {
 		})
 	}
 	for _, part := range []struct{ role, column string }{{"headers", c.Headers}, {"timestamp", c.Timestamp}} {
+		role := part.role
+		if role == "timestamp" && cfg.TimestampUnit != "" {
+			role = "timestamp_" + cfg.TimestampUnit
+		}
 		all.Add(router.Need{
-			Role: part.role, Key: "router.columns." + part.role, Column: part.column,
+			Role: role, Key: "router.columns." + part.role, Column: part.column,
 			Purpose: "it holds the event's " + part.role, Usual: true,
 		})
 	}

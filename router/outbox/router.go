@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"errors"
+	"strconv"
 
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
@@ -39,6 +40,10 @@ func New(cfg Config) (*Router, error) {
 			terr = configError("topic", "Send events and dead letters to two topics.", router.ErrLetterTopic)
 		}
 		terr = errors.Join(terr, t.checkRoles(cfg.Columns))
+	}
+	if _, ok := units[cfg.TimestampUnit]; !ok && cfg.TimestampUnit != "" {
+		terr = errors.Join(terr, configError("timestamp_unit", "Set it to s, ms or us.",
+			errors.New("there is no unit "+strconv.Quote(cfg.TimestampUnit))))
 	}
 	if cfg.Columns.Type == "" && cfg.Format != FormatPayload && cfg.Format != "" {
 		terr = errors.Join(terr, configError("columns.type", "Name the column with the event's type, or set "+

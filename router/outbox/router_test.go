@@ -309,3 +309,33 @@ func BenchmarkRoute(b *testing.B) {
 		})
 	}
 }
+
+func TestTimestampUnits(t *testing.T) {
+	for name, c := range map[string]struct {
+		unit, text string
+		want       int64 // -1: a bad row
+	}{
+		"seconds": {"s", "1700000000", 1700000000000}, "milliseconds": {"ms", "1700000000123", 1700000000123},
+		"microseconds": {"us", "1700000000123999", 1700000000123}, "zero": {"ms", "0", 0},
+		"milliseconds for seconds": {"s", "1700000000123", -1}, "microseconds for milliseconds": {"ms", "1700000000123456", -1},
+		"too large": {"us", "9223372036854775808", -1}, "negative": {"ms", "-1", -1}, "fraction": {"s", "1.5", -1},
+		"text": {"ms", "2026-01-01", -1}, "empty": {"ms", "", -1}, "last": {"s", "253402300799", 253402300799000},
+	} {
+		r, err := New(Config{Columns: DefaultColumns(), Topic: DefaultTopic, TimestampUnit: c.unit})
+		require.NoError(t, err)
+		rel, row := rowtest.Table(), plainRow()
+		at := rel.Column("created_at")
+		rel.Columns[at].TypeOID, row[at].Data = 20, []byte(c.text)
+		rec, err := r.Route(rel, row, rowtest.Source)
+		if c.want < 0 {
+			var bad *router.RowError
+			require.ErrorAs(t, err, &bad, name)
+			require.Equal(t, router.BadTimestamp, bad.Reason, name)
+			continue
+		}
+		require.NoError(t, err, name)
+		require.Equal(t, c.want, rec.Timestamp, name)
+	}
+	_, err := New(Config{Columns: DefaultColumns(), Topic: DefaultTopic, TimestampUnit: "h"})
+	require.Equal(t, fault.Config, fault.KindOf(err))
+}

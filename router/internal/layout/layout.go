@@ -3,6 +3,7 @@ package layout
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 	"unicode/utf8"
 
@@ -17,6 +18,8 @@ type Table struct {
 	width int
 
 	ID, Timestamp Field
+
+	PerSecond int64 // unit of a Timestamp that counts from 1970; 0: it is text in DateStyle ISO
 
 	Missing *router.RowError // set where a required column is missing: no row of this relation can be routed
 }
@@ -157,6 +160,9 @@ func (l *Table) Time(row pgoutput.Tuple, commit time.Time) (int64, *router.RowEr
 	if text == nil {
 		return commit.UnixMilli(), nil
 	}
+	if l.PerSecond != 0 {
+		return l.count(row, text)
+	}
 	switch ms, how := ParseTimestamp(text); how {
 	case parsedOK:
 		return ms, nil
@@ -164,8 +170,26 @@ func (l *Table) Time(row pgoutput.Tuple, commit time.Time) (int64, *router.RowEr
 		return commit.UnixMilli(), nil
 	default:
 		return 0, l.Refuse(row, router.BadTimestamp, l.Timestamp.Name, "the text is not a timestamp in DateStyle ISO",
-			"Map router.columns.timestamp to a column of type timestamptz or timestamp, or to no column.")
+			"Map router.columns.timestamp to a column of type timestamptz or timestamp, or to no column. For one that "+
+				"counts from 1970 set router.timestamp_unit.")
 	}
+}
+
+// lastMilli is the end of the year 9999. What is beyond counts in another unit.
+const lastMilli = 253_402_300_799_999
+
+// count reads a number of units since 1970.
+func (l *Table) count(row pgoutput.Tuple, text []byte) (int64, *router.RowError) {
+	n, err := strconv.ParseInt(string(text), 10, 64)
+	if err != nil || n < 0 || n/l.PerSecond > lastMilli/1000 {
+		return 0, l.Refuse(row, router.BadTimestamp, l.Timestamp.Name,
+			"the value is not a whole number of units from 1970 to 9999",
+			"Set router.timestamp_unit to the unit in which the column counts, or map no column.")
+	}
+	if l.PerSecond == 1 {
+		return n * 1000, nil
+	}
+	return n / (l.PerSecond / 1000), nil
 }
 
 // Unroutable refuses a row whose topic would be built from an empty value.
