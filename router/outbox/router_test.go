@@ -36,7 +36,8 @@ func TestNewReportsEveryProblem(t *testing.T) {
 }
 
 func TestTemplates(t *testing.T) {
-	good := []string{"${aggregate_type}.events", "${schema}.${table}", "outbox.events", "${type}", "a${aggregate_id}b${type}"}
+	good := []string{"${aggregate_type}.events", "${schema}.${table}", "outbox.events", "${type}",
+		"a${aggregate_id}b${type}"}
 	for _, template := range good {
 		_, err := newTopics(template)
 		require.NoError(t, err, template)
@@ -317,8 +318,9 @@ func TestTimestampUnits(t *testing.T) {
 	}{
 		"seconds": {"s", "1700000000", 1700000000000}, "milliseconds": {"ms", "1700000000123", 1700000000123},
 		"microseconds": {"us", "1700000000123999", 1700000000123}, "zero": {"ms", "0", 0},
-		"milliseconds for seconds": {"s", "1700000000123", -1}, "microseconds for milliseconds": {"ms", "1700000000123456", -1},
-		"too large": {"us", "9223372036854775808", -1}, "negative": {"ms", "-1", -1}, "fraction": {"s", "1.5", -1},
+		"milliseconds for seconds":      {"s", "1700000000123", -1},
+		"microseconds for milliseconds": {"ms", "1700000000123456", -1},
+		"too large":                     {"us", "9223372036854775808", -1}, "negative": {"ms", "-1", -1}, "fraction": {"s", "1.5", -1},
 		"text": {"ms", "2026-01-01", -1}, "empty": {"ms", "", -1}, "last": {"s", "253402300799", 253402300799000},
 	} {
 		r, err := New(Config{Columns: DefaultColumns(), Topic: DefaultTopic, TimestampUnit: c.unit})
