@@ -17,8 +17,9 @@ const DefaultTopic = "${aggregate_type}.events"
 // Config says which columns hold what, and what becomes of them. Names are as in the catalog, unquoted, case kept.
 type Config struct {
 	Columns Columns
-	// Topic is a template with the placeholders ${aggregate_type}, ${aggregate_id}, ${type}, ${column:NAME}, ${table} and
-	// ${schema}.
+
+	// Topic is a template with the placeholders ${aggregate_type}, ${aggregate_id}, ${type}, ${column:NAME}, ${table}
+	// and ${schema}.
 	Topic string
 
 	TimestampUnit string // s, ms or us of a timestamp column that counts from 1970; empty: it is a timestamp

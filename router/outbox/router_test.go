@@ -320,8 +320,9 @@ func TestTimestampUnits(t *testing.T) {
 		"microseconds": {"us", "1700000000123999", 1700000000123}, "zero": {"ms", "0", 0},
 		"milliseconds for seconds":      {"s", "1700000000123", -1},
 		"microseconds for milliseconds": {"ms", "1700000000123456", -1},
-		"too large":                     {"us", "9223372036854775808", -1}, "negative": {"ms", "-1", -1}, "fraction": {"s", "1.5", -1},
-		"text": {"ms", "2026-01-01", -1}, "empty": {"ms", "", -1}, "last": {"s", "253402300799", 253402300799000},
+		"too large":                     {"us", "9223372036854775808", -1}, "negative": {"ms", "-1", -1},
+		"fraction": {"s", "1.5", -1},
+		"text":     {"ms", "2026-01-01", -1}, "empty": {"ms", "", -1}, "last": {"s", "253402300799", 253402300799000},
 	} {
 		r, err := New(Config{Columns: DefaultColumns(), Topic: DefaultTopic, TimestampUnit: c.unit})
 		require.NoError(t, err)
