@@ -2,6 +2,7 @@ package inbox
 
 import (
 	"database/sql"
+	"os"
 	"strings"
 	"testing"
 
@@ -45,4 +46,19 @@ func TestEventIDs(t *testing.T) {
 func TestLockKey(t *testing.T) {
 	require.EqualValues(t, int64(-3520682301520058639), lockKey("billing", "018f4d3c-0000-7000-8000-000000000001"))
 	require.NotEqual(t, lockKey("a", "bc"), lockKey("ab", "c"))
+}
+
+// docs/ledger.md is the contract for other languages: it has the statements that this package runs.
+func TestThePageOfTheLedger(t *testing.T) {
+	b, err := os.ReadFile("../docs/ledger.md")
+	require.NoError(t, err)
+	l, err := newLedger(Options{Consumer: "billing"})
+	require.NoError(t, err)
+	schema, err := Schema(Options{})
+	require.NoError(t, err)
+	for _, statement := range []string{
+		schema, lockStatement, l.insert, l.complete, l.state, l.reserve, l.confirm, l.release, l.prune,
+	} {
+		require.Contains(t, string(b), "\n"+strings.TrimSuffix(strings.TrimSpace(statement), ";")+";\n")
+	}
 }
