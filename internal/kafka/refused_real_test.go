@@ -185,9 +185,10 @@ func TestRealRefusedEarly(t *testing.T) {
 				return Resolution{Action: Drop}
 			}
 		})
-		// The limit is known once the topic has its partitions. What comes before that is taken, and refused by the broker.
+		// The limit is known once the topic has its partitions. What comes before is taken, and refused by the broker.
 		r.ticket++
-		require.NoError(t, r.Produce(t.Context(), &router.Record{Topic: topic, Partition: -1, Value: noise(100)}, r.ticket))
+		first := &router.Record{Topic: topic, Partition: -1, Value: noise(100)}
+		require.NoError(t, r.Produce(t.Context(), first, r.ticket))
 		r.drain()
 		taken := 0
 		for n := 19_800; n < 20_100; n++ {

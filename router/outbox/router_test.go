@@ -36,8 +36,9 @@ func TestNewReportsEveryProblem(t *testing.T) {
 }
 
 func TestTemplates(t *testing.T) {
-	good := []string{"${aggregate_type}.events", "${schema}.${table}", "outbox.events", "${type}",
-		"a${aggregate_id}b${type}"}
+	good := []string{
+		"${aggregate_type}.events", "${schema}.${table}", "outbox.events", "${type}", "a${aggregate_id}b${type}",
+	}
 	for _, template := range good {
 		_, err := newTopics(template)
 		require.NoError(t, err, template)
