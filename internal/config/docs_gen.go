@@ -133,7 +133,15 @@ var docs = map[string]string{
 		"partition.",
 	"router.timestamp_unit": "" +
 		"Unit of a timestamp column that counts from 1970, such as a bigint with milliseconds: s, ms or us. " +
-		"Empty: the column is a timestamp. Commands that choose rows by time need a column of that type.",
+		"Empty: the column is a timestamp. With a unit, rows cannot be chosen by time (replay --since, prune " +
+		"--older-than).",
+	"router.json_columns": "" +
+		"Columns that tables do not have: members of JSON columns, by a name that other keys can use like a " +
+		"column's. column/member, or column/member/member; in a name, ~1 stands for a slash and ~0 for a " +
+		"tilde. Text that holds JSON will do. A string gives its text, anything else its JSON, null and a " +
+		"member that is not there NULL.",
+	"router.constant_columns": "" +
+		"Columns that tables do not have and that are the same in every row.",
 	"router.key_columns": "" +
 		"Columns that form the record key, instead of router.columns.aggregate_id. One column gives its text. " +
 		"Several columns give a JSON array of their texts, such as [\"eu\",\"42\"], so different values never " +

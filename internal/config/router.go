@@ -24,8 +24,16 @@ type Router struct {
 	Topic string `key:"topic" default:"${aggregate_type}.events"`
 
 	// Unit of a timestamp column that counts from 1970, such as a bigint with milliseconds: `s`, `ms` or `us`. Empty:
-	// the column is a timestamp. Commands that choose rows by time need a column of that type.
+	// the column is a timestamp. With a unit, rows cannot be chosen by time (`replay --since`, `prune --older-than`).
 	TimestampUnit string `key:"timestamp_unit" oneof:"|s|ms|us"`
+
+	// Columns that tables do not have: members of JSON columns, by a name that other keys can use like a column's.
+	// `column/member`, or `column/member/member`; in a name, `~1` stands for a slash and `~0` for a tilde. Text that
+	// holds JSON will do. A string gives its text, anything else its JSON, null and a member that is not there NULL.
+	JSONColumns map[string]string `key:"json_columns" example:"{\"partition_id\": \"headers/PARTITION_ID\"}"`
+
+	// Columns that tables do not have and that are the same in every row.
+	ConstantColumns map[string]string `key:"constant_columns" example:"{\"kind\": \"order\"}"`
 
 	// Columns that form the record key, instead of `router.columns.aggregate_id`. One column gives its text. Several
 	// columns give a JSON array of their texts, such as `["eu","42"]`, so different values never give the same key.
@@ -154,8 +162,41 @@ func (l *loader) router(r *Router) {
 			l.fail(n.key, "", "must not be empty")
 		}
 	}
+	if r.Preset != PresetDebezium {
+		l.derivedColumns(r)
+	}
 	if d := r.DeadLetterTopic; !topicName.MatchString(d) || d == "." || d == ".." {
 		l.fail("router.dead_letter_topic", "1 to 249 of a-z, A-Z, 0-9, ., _ and -", "is not a topic name")
+	}
+}
+
+// derivedColumns refuses derived columns where a statement needs one of the table.
+func (l *loader) derivedColumns(r *Router) {
+	derived := func(name string) bool {
+		_, member := r.JSONColumns[name]
+		_, constant := r.ConstantColumns[name]
+		return member || constant
+	}
+	for name := range r.ConstantColumns {
+		if _, twice := r.JSONColumns[name]; twice {
+			l.fail("router.constant_columns", "", "has %q, which router.json_columns has, too", name)
+		}
+	}
+	const own = "a column of the table"
+	for key, name := range map[string]string{
+		"router.columns.id": r.Columns.ID, "router.columns.timestamp": r.Columns.Timestamp,
+	} {
+		if name != "" && derived(name) {
+			l.fail(key, own, "is a derived column, and rows are also searched by it in SQL")
+		}
+	}
+	key := r.Columns.AggregateID
+	if len(r.KeyColumns) > 0 {
+		key = r.KeyColumns[0]
+	}
+	if l.given["source"].Text == SourcePolling && derived(key) {
+		l.fail("router.columns.aggregate_id", own, "is a derived column, and with source: polling its rows are "+
+			"divided by it in SQL")
 	}
 }
 

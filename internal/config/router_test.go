@@ -60,3 +60,24 @@ func TestKeysOfAnotherFormatAreWarnedOf(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, c.Warnings)
 }
+
+func TestDerivedColumns(t *testing.T) {
+	const file = "router:\n  json_columns: {k: headers/a, t: \"body/~0x~1y\"}\n  constant_columns: {kind: order}\n"
+	c, err := load(t, file+"  columns: {aggregate_id: k, type: kind}\n", []string{"CDC_OUTBOX_KAFKA_BROKERS=k:9092"})
+	require.NoError(t, err)
+	require.Equal(t, map[string]string{"k": "headers/a", "t": "body/~0x~1y"}, c.Router.JSONColumns)
+	require.Equal(t, map[string]string{"kind": "order"}, c.Router.ConstantColumns)
+	for name, bad := range map[string]string{
+		"id":        file + "  columns: {id: k}\n",
+		"timestamp": file + "  columns: {timestamp: kind}\n",
+		"twice":     "router:\n  json_columns: {k: headers/a}\n  constant_columns: {k: order}\n",
+		"polling":   "source: polling\n" + file + "  columns: {aggregate_id: k}\n",
+		"first key": "source: polling\n" + file + "  key_columns: [k, id]\n",
+		"preset":    "router:\n  preset: debezium\n  json_columns: {k: headers/a}\n",
+	} {
+		_, err := load(t, bad, []string{"CDC_OUTBOX_KAFKA_BROKERS=k:9092"})
+		require.Error(t, err, name)
+	}
+	_, err = load(t, "source: polling\n"+file+"  key_columns: [id, k]\n", []string{"CDC_OUTBOX_KAFKA_BROKERS=k:9092"})
+	require.NoError(t, err)
+}

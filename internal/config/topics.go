@@ -111,7 +111,7 @@ func (l *loader) decodeJSON(f Field, text string, v reflect.Value) {
 	case typeMapping:
 		var m settings
 		if err := strictJSON(text, &m); err != nil {
-			l.fail(f.Key, `a mapping such as {"min.insync.replicas": "2"}`, "%s", err.Error())
+			l.fail(f.Key, "a mapping such as "+f.Example, "%s", err.Error())
 		}
 		if len(m) > 0 {
 			v.Set(reflect.ValueOf(map[string]string(m)))

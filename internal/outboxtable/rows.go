@@ -82,6 +82,9 @@ func (r *Rows) begin(ctx context.Context) (err error) {
 	if err := r.conn.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&r.began); err != nil {
 		return err
 	}
+	if err := r.filterable(); err != nil {
+		return err
+	}
 	columns := []string{r.cfg.Columns.ID}
 	if ts := r.cfg.Columns.Timestamp; ts != "" {
 		if _, ok := r.info.Column(ts); !ok { // the stream takes the commit's time in its place
@@ -108,6 +111,26 @@ func (r *Rows) begin(ctx context.Context) (err error) {
 		}
 	}
 	return r.refuseNullIDs(ctx)
+}
+
+// filterable refuses a filter by what no column of the table holds.
+func (r *Rows) filterable() error {
+	for _, by := range []struct {
+		what, column string
+		values       []string
+	}{
+		{"aggregate type", r.cfg.Columns.AggregateType, r.filter.AggregateTypes},
+		{"aggregate id", r.cfg.Columns.AggregateID, r.filter.AggregateIDs},
+	} {
+		if by.column == "" && len(by.values) > 0 {
+			return &fault.Error{
+				Kind: fault.Config, Object: "table " + r.table.String(),
+				Err:  fmt.Errorf("no column of it holds the %s, so rows cannot be chosen by it", by.what),
+				Next: "Choose the rows by id or time.",
+			}
+		}
+	}
+	return nil
 }
 
 // timeless is why what needs the rows' times cannot be done.

@@ -5,13 +5,17 @@ package routing
 import (
 	"crypto/rand"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/cdc-outbox/cdc-outbox/router/debezium"
+	"github.com/cdc-outbox/cdc-outbox/router/derived"
 	"github.com/cdc-outbox/cdc-outbox/router/outbox"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/replication/pgoutput"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -30,7 +34,19 @@ func NewTo(c *config.Loaded, topic string) (router.Router, error) {
 	if topic != "" {
 		o.Topic = topic
 	}
-	return outbox.New(o)
+	for name, text := range c.Router.JSONColumns {
+		if _, err := derived.ParsePointer(text); err != nil {
+			return nil, &fault.Error{
+				Kind: fault.Config, Object: "router.json_columns", Err: fmt.Errorf("%s: %q: %w", name, text, err),
+				Next: "Write column/member, such as headers/PARTITION_ID.",
+			}
+		}
+	}
+	r, err := outbox.New(o)
+	if err != nil {
+		return nil, err
+	}
+	return derived.New(derivedColumns(c), r), nil
 }
 
 // Needs lists the columns that the configured preset reads.
@@ -38,7 +54,38 @@ func Needs(c *config.Loaded) []router.Need {
 	if c.Router.Preset == config.PresetDebezium {
 		return debeziumConfig(c).Needs()
 	}
-	return outboxConfig(c).Needs()
+	return derived.Needs(derivedColumns(c), outboxConfig(c).Needs())
+}
+
+// derivedColumns leaves out what the configuration's checks have refused.
+func derivedColumns(c *config.Loaded) derived.Config {
+	d := derived.Config{Constants: c.Router.ConstantColumns, ID: c.Router.Columns.ID}
+	if len(c.Router.JSONColumns) > 0 {
+		d.Members = map[string]derived.Pointer{}
+	}
+	for name, text := range c.Router.JSONColumns {
+		if p, err := derived.ParsePointer(text); err == nil {
+			d.Members[name] = p
+		}
+	}
+	return d
+}
+
+// Expressions are the derived columns as SQL, by name.
+func Expressions(c *config.Loaded) map[string]string {
+	out := map[string]string{}
+	d := derivedColumns(c)
+	for name, p := range d.Members {
+		path := make([]string, len(p.Path))
+		for i, at := range p.Path {
+			path[i] = identifier.QuoteLiteral(at)
+		}
+		out[name] = fmt.Sprintf("(%s::text::jsonb #>> ARRAY[%s])", identifier.Quote(p.Column), strings.Join(path, ", "))
+	}
+	for name, text := range d.Constants {
+		out[name] = identifier.QuoteLiteral(text)
+	}
+	return out
 }
 
 func outboxConfig(c *config.Loaded) outbox.Config {

@@ -37,6 +37,7 @@ type Outbox struct {
 	Template string                   // constant, or with placeholders such as ${aggregate_type} and ${column:NAME}
 	Columns  map[string]string        // the column that a placeholder stands for
 	Rename   func(name string) string // what becomes of the name afterwards; nil for nothing
+	Derived  map[string]string        // SQL of columns that the tables do not have, by name
 }
 
 // Sample returns the topics to which the rows in the tables lead: the topic itself where the template is a constant,
@@ -133,6 +134,9 @@ func (o *Outbox) query(t identifier.Table, sample bool) string {
 			source = o.Columns[at]
 		}
 		text := identifier.Quote(source) + "::text"
+		if sql, ok := o.Derived[source]; ok {
+			text = sql
+		}
 		name = append(name, identifier.QuoteLiteral(before), text)
 		notNull = append(notNull, text+" <> ''")
 	}

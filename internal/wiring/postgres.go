@@ -14,9 +14,24 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/standbys"
 )
 
+// searched are the columns by which rows are searched in SQL; empty where the tables have none.
+func searched(c *config.Loaded) config.Columns {
+	col := c.Router.Roles()
+	derived := routing.Expressions(c)
+	for _, name := range []*string{&col.AggregateType, &col.AggregateID} {
+		if _, ok := derived[*name]; ok {
+			*name = ""
+		}
+	}
+	if c.Router.TimestampUnit != "" {
+		col.Timestamp = ""
+	}
+	return col
+}
+
 // Admin takes what Postgres has to hold from the configuration.
 func Admin(c *config.Loaded, table bool) (setup.Config, error) {
-	col := c.Router.Roles()
+	col := searched(c)
 	cfg := setup.Config{Snapshot: c.Postgres.Snapshot == "initial", Objects: postgres.Objects{
 		Slot: c.Postgres.Slot, Publication: c.Postgres.Publication, Failover: c.Postgres.Failover,
 		HotStandby: c.Postgres.HotStandby,

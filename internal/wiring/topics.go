@@ -16,5 +16,6 @@ func Topics(c *config.Loaded, dsn string, tables []identifier.Table) *topics.Out
 		"${type}":           col.Type,
 	}}
 	o.Template, o.Rename = routing.TopicNames(c)
+	o.Derived = routing.Expressions(c)
 	return o
 }

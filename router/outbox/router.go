@@ -123,12 +123,9 @@ func (r *Router) route(l *rowPlan, row pgoutput.Tuple, src router.Source) error 
 
 // fill completes the record with what does not decide where it goes.
 func (r *Router) fill(l *rowPlan, row pgoutput.Tuple, src router.Source, topic string, id, key []byte) error {
-	var eventType []byte
-	var err *router.RowError
-	if l.eventType.Index >= 0 {
-		if eventType, err = l.Text(row, l.eventType); err != nil {
-			return err
-		}
+	eventType, err := l.Optional(row, l.eventType)
+	if err != nil {
+		return err
 	}
 	timestamp, err := l.Time(row, src.CommitTime)
 	if err != nil {
