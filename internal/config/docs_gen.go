@@ -131,6 +131,12 @@ var docs = map[string]string{
 		"column with that role, ${column:NAME} by the value of any other column, ${table} and ${schema} by " +
 		"the name of the table, as the publication names it: without publish_via_partition_root, of the " +
 		"partition.",
+	"router.topic_regex": "" +
+		"Regular expression (Go's, RE2). Each match in the name that router.topic gives is replaced. Anchor " +
+		"it with ^ and $.",
+	"router.topic_replacement": "" +
+		"What takes the place of a match of router.topic_regex; ${1} is its first group. Empty removes the " +
+		"match.",
 	"router.timestamp_unit": "" +
 		"Unit of a timestamp column that counts from 1970, such as a bigint with milliseconds: s, ms or us. " +
 		"Empty: the column is a timestamp. With a unit, rows cannot be chosen by time (replay --since, prune " +

@@ -23,6 +23,13 @@ type Router struct {
 	// table, as the publication names it: without `publish_via_partition_root`, of the partition.
 	Topic string `key:"topic" default:"${aggregate_type}.events"`
 
+	// Regular expression (Go's, RE2). Each match in the name that `router.topic` gives is replaced. Anchor it with `^`
+	// and `$`.
+	TopicRegex string `key:"topic_regex" example:"^/queue/"`
+
+	// What takes the place of a match of `router.topic_regex`; `${1}` is its first group. Empty removes the match.
+	TopicReplacement string `key:"topic_replacement" example:"${1}.events"`
+
 	// Unit of a timestamp column that counts from 1970, such as a bigint with milliseconds: `s`, `ms` or `us`. Empty:
 	// the column is a timestamp. With a unit, rows cannot be chosen by time (`replay --since`, `prune --older-than`).
 	TimestampUnit string `key:"timestamp_unit" oneof:"|s|ms|us"`

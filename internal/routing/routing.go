@@ -98,11 +98,12 @@ func outboxConfig(c *config.Loaded) outbox.Config {
 		},
 		DeadLetterTopic: r.DeadLetterTopic,
 		Topic:           r.Topic,
-		TimestampUnit:   r.TimestampUnit,
-		KeyColumns:      r.KeyColumns,
-		Format:          r.Format,
-		StaticHeaders:   r.StaticHeaders,
-		ColumnHeaders:   r.ColumnHeaders,
+		TopicRegex:      r.TopicRegex, TopicReplacement: r.TopicReplacement,
+		TimestampUnit: r.TimestampUnit,
+		KeyColumns:    r.KeyColumns,
+		Format:        r.Format,
+		StaticHeaders: r.StaticHeaders,
+		ColumnHeaders: r.ColumnHeaders,
 		Envelope: outbox.Envelope{
 			VersionColumn: r.Envelope.VersionColumn, Version: r.Envelope.Version,
 			TraceIDColumn: r.Envelope.TraceIDColumn,
@@ -181,5 +182,5 @@ func TopicNames(c *config.Loaded) (template string, rename func(name string) str
 	if c.Router.Preset == config.PresetDebezium {
 		return "${aggregate_type}", debezium.Topics(c.Router.Debezium.TopicRegex, c.Router.Debezium.TopicReplacement)
 	}
-	return c.Router.Topic, nil
+	return c.Router.Topic, outboxConfig(c).Renamed()
 }

@@ -22,6 +22,10 @@ type Config struct {
 	// and ${schema}.
 	Topic string
 
+	// TopicRegex and TopicReplacement change the name that the template gives: each match of the expression (RE2)
+	// becomes the replacement, in which ${1} is the first group.
+	TopicRegex, TopicReplacement string
+
 	TimestampUnit string // s, ms or us of a timestamp column that counts from 1970; empty: it is a timestamp
 
 	KeyColumns    []string // in place of Columns.AggregateID

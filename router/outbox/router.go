@@ -36,8 +36,10 @@ func New(cfg Config) (*Router, error) {
 	t, terr := newTopics(cfg.Topic)
 	if terr == nil {
 		t.taken = cfg.DeadLetterTopic
+		terr = t.rename(cfg.TopicRegex, cfg.TopicReplacement)
 		if name, constant := t.constant(); constant && name == t.taken {
-			terr = configError("topic", "Send events and dead letters to two topics.", router.ErrLetterTopic)
+			terr = errors.Join(terr, configError("topic", "Send events and dead letters to two topics.",
+				router.ErrLetterTopic))
 		}
 		terr = errors.Join(terr, t.checkRoles(cfg.Columns))
 	}

@@ -312,6 +312,42 @@ func BenchmarkRoute(b *testing.B) {
 	}
 }
 
+func TestTopicsAreRenamed(t *testing.T) {
+	for value, c := range map[string]struct{ regex, to, want string }{
+		"/queue/orders":         {"^/queue/", "", "orders"},
+		"kafka://topic/orders":  {`^kafka://topic/(.*)$`, "${1}.events", "orders.events"},
+		"com.acme.OrderPlaced":  {`^.*\.`, "", "OrderPlaced"},
+		"a/b/c":                 {"/", ".", "a.b.c"},
+		"orders":                {"^x", "y", "orders"},
+		"rabbitmq://host/queue": {"^/", "", ""},
+	} {
+		cfg := Config{Columns: DefaultColumns(), Topic: "${aggregate_type}", TopicRegex: c.regex, TopicReplacement: c.to}
+		r, err := New(cfg)
+		require.NoError(t, err)
+		row := plainRow()
+		row[1].Data = []byte(value)
+		for range 2 { // the second time from the cache
+			rec, err := r.Route(rowtest.Table(), row, rowtest.Source)
+			if c.want == "" {
+				require.Equal(t, router.IllegalTopic, rowtest.Reason(t, err))
+				continue
+			}
+			require.NoError(t, err)
+			require.Equal(t, c.want, rec.Topic)
+			require.Equal(t, c.want, cfg.Renamed()(value))
+		}
+	}
+	for name, cfg := range map[string]Config{
+		"expression":  {Topic: "t", TopicRegex: "("},
+		"replacement": {Topic: "t", TopicReplacement: "x"},
+		"letters":     {Topic: "events", TopicRegex: "^events$", TopicReplacement: "dead", DeadLetterTopic: "dead"},
+	} {
+		cfg.Columns = DefaultColumns()
+		_, err := New(cfg)
+		require.Equal(t, fault.Config, fault.KindOf(err), name)
+	}
+}
+
 func TestTimestampUnits(t *testing.T) {
 	for name, c := range map[string]struct {
 		unit, text string

@@ -3,6 +3,7 @@ package outbox
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
@@ -45,6 +46,8 @@ type part struct {
 // topics names the topic of a row. Names seen before come from a cache, which saves the check and the allocation.
 type topics struct {
 	parts []part
+	from  *regexp.Regexp // what is replaced in the name; nil: nothing
+	to    string
 	taken string // name that is none for events
 	seen  map[string]string
 	buf   []byte
@@ -144,7 +147,39 @@ func (t *topics) constant() (string, bool) {
 		}
 		name.WriteString(p.text)
 	}
-	return name.String(), true
+	return t.renamed(name.String()), true
+}
+
+// rename sets what renamed replaces.
+func (t *topics) rename(pattern, replacement string) error {
+	if pattern == "" {
+		if replacement != "" {
+			return configError("topic_replacement", "Set router.topic_regex, too.",
+				errors.New("there is nothing to replace"))
+		}
+		return nil
+	}
+	var err error
+	t.from, err = regexp.Compile(pattern)
+	t.to = replacement
+	return configError("topic_regex", "Write a regular expression of Go (RE2).", err)
+}
+
+// renamed returns the name with every match of the expression replaced.
+func (t *topics) renamed(name string) string {
+	if t.from == nil {
+		return name
+	}
+	return t.from.ReplaceAllString(name, t.to)
+}
+
+// Renamed returns how a configuration that New accepts changes the names that its template gives; nil: not at all.
+func (cfg Config) Renamed() func(name string) string {
+	t := &topics{}
+	if cfg.TopicRegex == "" || t.rename(cfg.TopicRegex, cfg.TopicReplacement) != nil {
+		return nil
+	}
+	return t.renamed
 }
 
 // of returns the topic for a row.
@@ -181,15 +216,17 @@ func (t *topics) of(l *rowPlan, row pgoutput.Tuple) (string, *router.RowError) {
 
 // check makes a new name of what is in the buffer.
 func (t *topics) check(l *rowPlan, row pgoutput.Tuple) (string, *router.RowError) {
-	name := string(t.buf)
+	built := string(t.buf)
+	name := t.renamed(built)
 	if err := router.CheckEventTopic(name, t.taken); err != nil {
 		return "", l.Refuse(row, router.IllegalTopic, t.column(l), err.Error(),
-			"Correct what the application writes there, or change router.topic; names are never changed to fit.")
+			"Correct what the application writes there, or change router.topic or router.topic_regex; names are never "+
+				"changed to fit.")
 	}
 	if len(t.seen) >= layout.MaxTopics {
 		clear(t.seen)
 	}
-	t.seen[name] = name
+	t.seen[built] = name
 	return name, nil
 }
 
