@@ -321,7 +321,8 @@ func TestTopicsAreRenamed(t *testing.T) {
 		"orders":                {"^x", "y", "orders"},
 		"rabbitmq://host/queue": {"^/", "", ""},
 	} {
-		cfg := Config{Columns: DefaultColumns(), Topic: "${aggregate_type}", TopicRegex: c.regex, TopicReplacement: c.to}
+		cfg := Config{Columns: DefaultColumns(), Topic: "${aggregate_type}"}
+		cfg.TopicRegex, cfg.TopicReplacement = c.regex, c.to
 		r, err := New(cfg)
 		require.NoError(t, err)
 		row := plainRow()
