@@ -157,6 +157,7 @@ func TestWaitsForABrokerThatAnswers(t *testing.T) {
 			require.Equal(t, n, len(r.producer.produced()))
 		}
 		produced(1)
+		require.True(t, r.Status().Window.Full, "the wait is back pressure")
 		time.Sleep(patience)
 		produced(4)
 		r.producer.ack()
