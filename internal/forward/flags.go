@@ -51,6 +51,12 @@ func (f *Flags) Options() (Options, error) {
 			Group: f.Group, Topics: f.Topics, Budget: f.Budget, FromEnd: f.FromEnd,
 		},
 	}
+	for _, name := range f.Pass {
+		if !httpguts.ValidHeaderFieldName(name) || o.reserved(name) {
+			return none, fault.Usage("--pass "+fault.Printable(name)+" cannot be passed on",
+				"leave it out, or give records a header of another name")
+		}
+	}
 	for _, text := range f.Headers {
 		h, err := parseHeader(text)
 		if err != nil {

@@ -76,6 +76,11 @@ func (o *Options) check() error {
 			return fmt.Errorf("the header %s is set by this program", h.Name)
 		}
 	}
+	for _, name := range o.Pass { // a record must not set them either
+		if o.reserved(name) {
+			return fmt.Errorf("the header %s cannot be passed on", name)
+		}
+	}
 	if o.URL == nil || o.URL.Host == "" || o.URL.Scheme != "http" && o.URL.Scheme != "https" {
 		return errors.New("the address is not an http or https URL")
 	}

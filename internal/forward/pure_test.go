@@ -133,6 +133,10 @@ func TestFlags(t *testing.T) {
 		"missing file":   func(f *Flags) { f.Headers = []string{"a: @/does/not/exist"} },
 		"reserved":       func(f *Flags) { f.Headers = []string{"Idempotency-Key: 1"} },
 		"under a prefix": func(f *Flags) { f.Headers = []string{"event-id: 1"} },
+		"passed repeat":  func(f *Flags) { f.Pass = []string{"idempotency-key"} },
+		"passed id":      func(f *Flags) { f.Pass = []string{"Event-Id"} },
+		"passed host":    func(f *Flags) { f.Pass = []string{"Host"} },
+		"passed blank":   func(f *Flags) { f.Pass = []string{"a b"} },
 	} {
 		f := good()
 		spoil(f)
