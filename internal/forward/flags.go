@@ -49,6 +49,8 @@ func (f *Flags) Options() (Options, error) {
 		Ledger: inbox.Options{Consumer: f.Group, Strategy: inbox.Advisory, Table: f.Table},
 		Consumer: consumer.Options{
 			Group: f.Group, Topics: f.Topics, Budget: f.Budget, FromEnd: f.FromEnd,
+			// A stop waits for the call under way, as far as the group allows.
+			Drain: min(max(f.Timeout+time.Second, 10*time.Second), 25*time.Second),
 		},
 	}
 	for _, name := range f.Pass {
