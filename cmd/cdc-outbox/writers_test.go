@@ -56,6 +56,42 @@ var writers = map[string]struct {
 		topic: "masstransit.messages", key: "00000000-0000-4000-8000-000000000001", value: `{"message": {}}`,
 		kind: "urn:message:Shop:OrderPlaced", timed: true,
 	},
+	"modulith": {
+		ddl: `CREATE TABLE event_publication (id uuid NOT NULL, listener_id text NOT NULL, event_type text NOT NULL,
+			serialized_event text NOT NULL, publication_date timestamptz NOT NULL, completion_date timestamptz,
+			PRIMARY KEY (id))`,
+		row: `INSERT INTO event_publication VALUES (gen_random_uuid(), 'shop.Mailer.on(OrderPlaced)',
+			'shop.OrderPlaced', '{"orderId":"o-4"}', to_timestamp({now} / 1000.0), NULL);
+			UPDATE event_publication SET completion_date = now()`,
+		topic: "modulith.events", key: "o-4", value: `{"orderId":"o-4"}`, kind: "shop.OrderPlaced", timed: true,
+	},
+	"gruelbox": {
+		ddl: `CREATE TABLE TXNO_OUTBOX (id VARCHAR(36) PRIMARY KEY, invocation TEXT, nextAttemptTime TIMESTAMP(6),
+			attempts INT, blocked BOOLEAN, version INT, uniqueRequestId VARCHAR(250) NULL UNIQUE, processed BOOLEAN,
+			lastAttemptTime TIMESTAMP(6), topic VARCHAR(250) NOT NULL DEFAULT '*', seq BIGINT NULL)`,
+		row: `INSERT INTO TXNO_OUTBOX (id, invocation, nextAttemptTime, attempts, blocked, version, processed)
+			VALUES ('g-1', '{"c":"shop.Mailer","m":"send","p":["String"],"a":[{"t":"String","v":"x"}]}', now(), 0, false,
+			0, false)`,
+		topic: "gruelbox.calls", key: "g-1", kind: "send",
+		value: `{"c":"shop.Mailer","m":"send","p":["String"],"a":[{"t":"String","v":"x"}]}`,
+	},
+	"cap": {
+		ddl: `CREATE SCHEMA cap; CREATE TABLE cap.published ("Id" BIGINT PRIMARY KEY NOT NULL,
+			"Version" VARCHAR(20) NOT NULL, "Name" VARCHAR(200) NOT NULL, "Content" TEXT NULL, "Retries" INT NOT NULL,
+			"Added" TIMESTAMP NOT NULL, "ExpiresAt" TIMESTAMP NULL, "StatusName" VARCHAR(50) NOT NULL)`,
+		row: `INSERT INTO cap.published VALUES (1700000000000000001, 'v1', 'orders.placed', '{"Headers":{
+			"cap-msg-id":"17","cap-msg-name":"orders.placed","cap-msg-type":"OrderPlaced","cap-kafka-key":"o-5"},
+			"Value":{"total":5}}', 0, now(), NULL, 'Scheduled')`,
+		topic: "orders.placed", key: "o-5", value: `{"total":5}`, kind: "OrderPlaced",
+	},
+	"wolverine": {
+		ddl: `CREATE SCHEMA wolverine; CREATE TABLE wolverine.wolverine_outgoing_envelopes (id uuid PRIMARY KEY,
+			owner_id integer NOT NULL, destination varchar NOT NULL, deliver_by timestamptz, body bytea NOT NULL,
+			attempts integer DEFAULT 0, message_type varchar NOT NULL)`,
+		row: `INSERT INTO wolverine.wolverine_outgoing_envelopes VALUES ('00000000-0000-4000-8000-000000000002', 1,
+			'kafka://topic/orders', NULL, 'body', 0, 'OrderPlaced')`,
+		topic: "orders", key: "00000000-0000-4000-8000-000000000002", value: "body", kind: "OrderPlaced",
+	},
 	"calls": {
 		ddl:   `CREATE SCHEMA shop; CREATE TABLE shop.calls (id text PRIMARY KEY, topic_key text, body bytea)`,
 		row:   `INSERT INTO shop.calls VALUES ('c-1', 'o-3', 'call')`,
