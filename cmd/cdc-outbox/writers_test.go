@@ -70,8 +70,8 @@ var writers = map[string]struct {
 			attempts INT, blocked BOOLEAN, version INT, uniqueRequestId VARCHAR(250) NULL UNIQUE, processed BOOLEAN,
 			lastAttemptTime TIMESTAMP(6), topic VARCHAR(250) NOT NULL DEFAULT '*', seq BIGINT NULL)`,
 		row: `INSERT INTO TXNO_OUTBOX (id, invocation, nextAttemptTime, attempts, blocked, version, processed)
-			VALUES ('g-1', '{"c":"shop.Mailer","m":"send","p":["String"],"a":[{"t":"String","v":"x"}]}', now(), 0, false,
-			0, false)`,
+			VALUES ('g-1', '{"c":"shop.Mailer","m":"send","p":["String"],"a":[{"t":"String","v":"x"}]}', now(), 0,
+			false, 0, false)`,
 		topic: "gruelbox.calls", key: "g-1", kind: "send",
 		value: `{"c":"shop.Mailer","m":"send","p":["String"],"a":[{"t":"String","v":"x"}]}`,
 	},
