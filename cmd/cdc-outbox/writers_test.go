@@ -92,6 +92,15 @@ var writers = map[string]struct {
 			'kafka://topic/orders', NULL, 'body', 0, 'OrderPlaced')`,
 		topic: "orders", key: "00000000-0000-4000-8000-000000000002", value: "body", kind: "OrderPlaced",
 	},
+	"sbmt": {
+		ddl: `CREATE TABLE outbox_items (id bigserial PRIMARY KEY, uuid varchar NOT NULL, event_key bigint NOT NULL,
+			bucket bigint NOT NULL, options json, proto_payload bytea NOT NULL, status integer NOT NULL DEFAULT 0,
+			errors_count integer NOT NULL DEFAULT 0, error_log text, processed_at timestamp,
+			created_at timestamp(6) NOT NULL, updated_at timestamp(6) NOT NULL)`,
+		row: `INSERT INTO outbox_items (uuid, event_key, bucket, options, proto_payload, created_at, updated_at)
+			VALUES ('7b1f', 42, 3, '{"headers":{"tenant":"acme"}}', '\x0a03', now(), now())`,
+		topic: "orders", key: "42", value: "\n\x03",
+	},
 	"calls": {
 		ddl:   `CREATE SCHEMA shop; CREATE TABLE shop.calls (id text PRIMARY KEY, topic_key text, body bytea)`,
 		row:   `INSERT INTO shop.calls VALUES ('c-1', 'o-3', 'call')`,
