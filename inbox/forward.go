@@ -105,7 +105,7 @@ func (l *ledger) begin(ctx context.Context, s session, e Event, limit time.Durat
 func (l *ledger) end(ctx context.Context, s session, e Event, claim string) error {
 	updated, err := s.exec(ctx, l.confirm, l.opts.Consumer, e.ID, claim)
 	if err == nil && updated != 1 {
-		return errors.New("its claim was deleted during the call")
+		return errors.New("its claim was deleted or changed during the call")
 	}
 	return err
 }

@@ -81,7 +81,7 @@ func TestForwardEndsOnlyItsOwnClaim(t *testing.T) {
 				})
 				if result == nil {
 					require.ErrorIs(t, err, inbox.ErrUnfinished)
-					require.ErrorContains(t, err, "its claim was deleted during the call")
+					require.ErrorContains(t, err, "its claim was deleted or changed during the call")
 				}
 				require.ErrorIs(t, in.Forward(t.Context(), e, time.Minute, func(context.Context) error {
 					calls++
