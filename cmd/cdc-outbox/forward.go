@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/forward"
+	"github.com/cdc-outbox/cdc-outbox/internal/routing"
 	"github.com/cdc-outbox/cdc-outbox/internal/service"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 )
@@ -69,7 +70,7 @@ func (a *app) forward(cmd *cobra.Command, o *forward.Flags) error {
 		return err
 	}
 	a.stay(log)
-	dsn, err := o.Ledger(c.Postgres.DSN.Read)
+	dsn, err := o.Ledger(routing.DSN(c))
 	if err != nil {
 		return err
 	}

@@ -47,12 +47,16 @@ func TestForwardCommand(t *testing.T) {
 	require.Equal(t, 3, missing.code, missing.all())
 	require.Contains(t, missing.stderr, "--create-ledger")
 
-	f := startCommand(t, b.env, append(args, "--create-ledger", "--http-listen=127.0.0.1:0")...)
+	// The ledger of postgres.dsn takes its password where the relay does.
+	asked := filepath.Join(t.TempDir(), "asked")
+	env := append(b.env, "CDC_OUTBOX_POSTGRES_PASSWORD_COMMAND=sh,-c,touch "+asked+"; echo any")
+	f := startCommand(t, env, append(args, "--create-ledger", "--http-listen=127.0.0.1:0")...)
 	require.Eventually(t, func() bool {
 		mu.Lock()
 		defer mu.Unlock()
 		return len(bodies) == 2
 	}, 30*time.Second, 20*time.Millisecond, f.text())
+	require.FileExists(t, asked)
 	require.Equal(t, `{"secret": "`+canary+`"}`, bodies[1])
 	require.Equal(t, "Bearer one", first.Get("Authorization"))
 	require.Equal(t, "created", first.Get("Event-Type"))

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.uber.org/zap"
 	"go.uber.org/zap/exp/zapslog"
@@ -18,6 +18,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/forward"
 	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres"
+	"github.com/cdc-outbox/cdc-outbox/internal/postgres/sqlstate"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 )
@@ -101,12 +102,19 @@ func ledgerPool(ctx context.Context, dsn string) (*pgxpool.Pool, error) {
 	if err != nil {
 		return nil, postgres.DSNFault()
 	}
+	pc, err := postgres.ParseConfig(dsn)
+	if err != nil {
+		return nil, postgres.DSNFault()
+	}
+	// The pool's own parser does not know a source of the password, and would send it to the server as a parameter.
+	cfg.ConnConfig.AfterNetConnect = pc.AfterNetConnect
+	maps.DeleteFunc(cfg.ConnConfig.RuntimeParams, func(name, _ string) bool {
+		_, known := pc.RuntimeParams[name]
+		return !known
+	})
 	cfg.ConnConfig.RuntimeParams["application_name"] = "cdc-outbox forward"
 	return pgxpool.NewWithConfig(ctx, cfg)
 }
-
-// undefinedTable is the SQLSTATE of a relation that does not exist.
-const undefinedTable = "42P01"
 
 // prepareLedger finds a missing table before the first record needs it. A database that does not answer is waited for
 // later, except by the command that is asked to create the table.
@@ -117,8 +125,7 @@ func prepareLedger(ctx context.Context, pool *pgxpool.Pool, o inbox.Options, cre
 		}
 	}
 	err := forward.CheckLedger(ctx, pool, o)
-	var refused *pgconn.PgError
-	if errors.As(err, &refused) && refused.Code == undefinedTable {
+	if sqlstate.Of(err) == sqlstate.UndefinedTable {
 		return &fault.Error{
 			Kind: fault.Operator, Object: "the ledger", Err: err,
 			Next: "Run it once with --create-ledger, or create the table with the statements of docs/ledger.md.",
