@@ -34,19 +34,15 @@ func NewTo(c *config.Loaded, topic string) (router.Router, error) {
 	if topic != "" {
 		o.Topic = topic
 	}
-	for name, text := range c.Router.JSONColumns {
-		if _, err := derived.ParsePointer(text); err != nil {
-			return nil, &fault.Error{
-				Kind: fault.Config, Object: "router.json_columns", Err: fmt.Errorf("%s: %q: %w", name, text, err),
-				Next: "Write column/member, such as headers/PARTITION_ID.",
-			}
-		}
+	columns, err := derivedColumns(c)
+	if err != nil {
+		return nil, err
 	}
 	r, err := outbox.New(o)
 	if err != nil {
 		return nil, err
 	}
-	return derived.New(derivedColumns(c), r), nil
+	return derived.New(columns, r), nil
 }
 
 // Needs lists the columns that the configured preset reads.
@@ -54,27 +50,35 @@ func Needs(c *config.Loaded) []router.Need {
 	if c.Router.Preset == config.PresetDebezium {
 		return debeziumConfig(c).Needs()
 	}
-	return derived.Needs(derivedColumns(c), outboxConfig(c).Needs())
+	columns, _ := derivedColumns(c) // New reports the error
+	return derived.Needs(columns, outboxConfig(c).Needs())
 }
 
-// derivedColumns leaves out what the configuration's checks have refused.
-func derivedColumns(c *config.Loaded) derived.Config {
+// derivedColumns also returns the columns that are right beside one that is wrong.
+func derivedColumns(c *config.Loaded) (derived.Config, error) {
 	d := derived.Config{Constants: c.Router.ConstantColumns, ID: c.Router.Columns.ID}
 	if len(c.Router.JSONColumns) > 0 {
 		d.Members = map[string]derived.Pointer{}
 	}
+	var wrong error
 	for name, text := range c.Router.JSONColumns {
-		if p, err := derived.ParsePointer(text); err == nil {
-			d.Members[name] = p
+		p, err := derived.ParsePointer(text)
+		if err != nil {
+			wrong = &fault.Error{
+				Kind: fault.Config, Object: "router.json_columns", Err: fmt.Errorf("%s: %q: %w", name, text, err),
+				Next: "Write column/member, such as headers/PARTITION_ID.",
+			}
+			continue
 		}
+		d.Members[name] = p
 	}
-	return d
+	return d, wrong
 }
 
 // Expressions are the derived columns as SQL, by name.
 func Expressions(c *config.Loaded) map[string]string {
 	out := map[string]string{}
-	d := derivedColumns(c)
+	d, _ := derivedColumns(c) // New reports the error
 	for name, p := range d.Members {
 		path := make([]string, len(p.Path))
 		for i, at := range p.Path {
