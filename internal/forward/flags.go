@@ -30,14 +30,14 @@ func (f *Flags) Options() (Options, error) {
 		return none, fault.Usage("--topic is missing", "name the topics to read")
 	case f.Group == "":
 		return none, fault.Usage("--group is missing", "name the consumer group; the ledger uses the same name")
-	case f.Timeout <= 0 || f.Budget < f.Timeout:
-		return none, fault.Usage("--budget must hold at least one --timeout, which must be above 0",
+	case f.Budget < f.Timeout:
+		return none, fault.Usage("--budget must hold at least one --timeout",
 			"raise --budget, or lower --timeout")
 	case !httpguts.ValidHeaderFieldName(f.Prefix + "Id"):
 		return none, fault.Usage("--header-prefix does not begin the name of a header", "use letters, digits and -")
 	}
 	to, err := url.Parse(f.To)
-	if err != nil || to.Host == "" || to.Scheme != "http" && to.Scheme != "https" {
+	if err != nil {
 		return none, fault.Usage("--to is not an http or https URL", "write https://HOST/PATH")
 	}
 	if to.User != nil {
@@ -53,21 +53,15 @@ func (f *Flags) Options() (Options, error) {
 			Drain: min(max(f.Timeout+time.Second, 10*time.Second), 25*time.Second),
 		},
 	}
-	for _, name := range f.Pass {
-		if !httpguts.ValidHeaderFieldName(name) || o.reserved(name) {
-			return none, fault.Usage("--pass "+fault.Printable(name)+" cannot be passed on",
-				"leave it out, or give records a header of another name")
-		}
-	}
 	for _, text := range f.Headers {
 		h, err := parseHeader(text)
 		if err != nil {
 			return none, err
 		}
-		if o.reserved(h.Name) {
-			return none, fault.Usage("--header "+h.Name+" is set by this program", "leave it out")
-		}
 		o.Headers = append(o.Headers, h)
+	}
+	if err := o.check(); err != nil {
+		return none, fault.Usage(err.Error(), "correct the command line")
 	}
 	return o, nil
 }

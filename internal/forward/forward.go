@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/net/http/httpguts"
 
 	"github.com/cdc-outbox/cdc-outbox/inbox"
 	"github.com/cdc-outbox/cdc-outbox/inbox/consumer"
@@ -77,8 +78,8 @@ func (o *Options) check() error {
 		}
 	}
 	for _, name := range o.Pass { // a record must not set them either
-		if o.reserved(name) {
-			return fmt.Errorf("the header %s cannot be passed on", name)
+		if !httpguts.ValidHeaderFieldName(name) || o.reserved(name) {
+			return fmt.Errorf("the header %q cannot be passed on", name)
 		}
 	}
 	if o.URL == nil || o.URL.Host == "" || o.URL.Scheme != "http" && o.URL.Scheme != "https" {
