@@ -71,7 +71,7 @@ func newPollingService(ctx context.Context, p *process) (*pollingService, error)
 // newEngine builds the relay of an attempt, and its metrics.
 func (s *pollingService) newEngine() error {
 	registry := prometheus.NewRegistry()
-	pc, err := s.pollingConfig(registry)
+	pc, err := wiring.PollingRelay(s.Config, s.Logger, registry)
 	if err != nil {
 		return err
 	}

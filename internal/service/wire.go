@@ -13,7 +13,6 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/connector"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
-	"github.com/cdc-outbox/cdc-outbox/internal/polling"
 	"github.com/cdc-outbox/cdc-outbox/internal/routing"
 	"github.com/cdc-outbox/cdc-outbox/internal/setup"
 	"github.com/cdc-outbox/cdc-outbox/internal/snapshot"
@@ -22,7 +21,6 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/traces"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
 	"github.com/cdc-outbox/cdc-outbox/replication"
-	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
 // instance names this process to its successor, and to readers of the successor's log.
@@ -149,25 +147,4 @@ func (p *process) webhookSender() *webhook.Sender {
 			URL: m.Webhook.Read, Format: m.WebhookFormat, Runbook: p.runbook, Logger: p.Logger, Registerer: p.registry,
 		},
 	)
-}
-
-// pollingConfig takes what the relay needs from the configuration.
-func (p *process) pollingConfig(registry prometheus.Registerer) (polling.Config, error) {
-	c := p.Config
-	cfg, err := wiring.Polling(c)
-	if err != nil {
-		return cfg, err
-	}
-	producer, err := wiring.Kafka(c)
-	if err != nil {
-		return cfg, err
-	}
-	metrics := telemetry.NewMetrics(registry)
-	producer.Logger, producer.Registerer = p.Logger, registry
-	producer.Reconnected = func() { metrics.Reconnected(telemetry.Kafka) }
-	cfg.Kafka, cfg.Metrics, cfg.Logger = producer, metrics, p.Logger
-	cfg.NewRouter = func() (router.Router, error) { return routing.New(c) }
-	cfg.DeadLetters = wiring.DeadLetters(c)
-	cfg.Policies = wiring.Policies(c)
-	return cfg, nil
 }

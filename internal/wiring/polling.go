@@ -1,12 +1,17 @@
 package wiring
 
 import (
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/diagnose"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
 	"github.com/cdc-outbox/cdc-outbox/internal/routing"
+	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
+	"github.com/cdc-outbox/cdc-outbox/router"
 )
 
 // BacklogLimits are from where on a backlog is an alert.
@@ -43,6 +48,25 @@ func Polling(c *config.Loaded) (polling.Config, error) {
 		}
 		cfg.Tables = append(cfg.Tables, t)
 	}
+	return cfg, nil
+}
+
+// PollingRelay is all that the relay takes. Its metrics are registered already.
+func PollingRelay(c *config.Loaded, log *zap.Logger, registry prometheus.Registerer) (polling.Config, error) {
+	cfg, err := Polling(c)
+	if err != nil {
+		return cfg, err
+	}
+	producer, err := Kafka(c)
+	if err != nil {
+		return cfg, err
+	}
+	metrics := telemetry.NewMetrics(registry)
+	producer.Logger, producer.Registerer = log, registry
+	producer.Reconnected = func() { metrics.Reconnected(telemetry.Kafka) }
+	cfg.Kafka, cfg.Metrics, cfg.Logger = producer, metrics, log
+	cfg.NewRouter = func() (router.Router, error) { return routing.New(c) }
+	cfg.DeadLetters, cfg.Policies = DeadLetters(c), Policies(c)
 	return cfg, nil
 }
 
