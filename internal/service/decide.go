@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
 	"github.com/cdc-outbox/cdc-outbox/internal/connector"
@@ -25,7 +22,7 @@ func (s *walService) decisions(c *connector.Connector) *decision.Watch {
 	return s.watchDecisions(s.last.who, decision.Relay{Decide: c.Decide, Pause: c.Pause, View: func() decision.View {
 		halted, holds := c.Halted()
 		return decision.View{
-			Holds: holds, Waits: c.WaitsForSlot(), Confirmed: c.Confirmed(), Halted: passable(halted),
+			Holds: holds, Waits: c.WaitsForSlot(), Confirmed: c.Confirmed(), Halted: decision.Passable(halted),
 		}
 	}})
 }
@@ -34,7 +31,7 @@ func (s *walService) decisions(c *connector.Connector) *decision.Watch {
 func (s *pollingService) decisions(r *polling.Relay) *decision.Watch {
 	name := processName(s.last.who)
 	return s.watchDecisions(s.last.who, decision.Relay{Decide: r.Decide, Pause: r.Pause, View: func() decision.View {
-		return decision.View{Holds: true, Halted: passable(r.Halted()), Process: name}
+		return decision.View{Holds: true, Halted: decision.Passable(r.Halted()), Process: name}
 	}})
 }
 
@@ -46,42 +43,6 @@ func (p *process) watchDecisions(who lastword.Who, r decision.Relay) *decision.W
 }
 
 func processName(who lastword.Who) string { return fmt.Sprintf("pid %d on %s", who.PID, who.Host) }
-
-// passable takes their position from rows that cannot be passed: they are listed, and refused.
-func passable(halted []*relay.HaltedRow) (rows []*relay.HaltedRow) {
-	for _, h := range halted {
-		if !h.Passable() {
-			h = &relay.HaltedRow{EventID: h.EventID, Message: h.Message}
-		}
-		rows = append(rows, h)
-	}
-	return rows
-}
-
-// relayUnlessPaused runs the relay. Nothing is published before it is known whether an operator has paused it.
-func (s *pollingService) relayUnlessPaused(ctx context.Context, r *polling.Relay, watch *decision.Watch) error {
-	around, end := context.WithCancel(ctx)
-	defer end()
-	g, around := errgroup.WithContext(around)
-	if watch.Table.Name.Name != "" {
-		r.Pause(&relay.Pause{Unread: errUnasked, Since: time.Now()})
-		g.Go(func() error {
-			watch.Await(around, func(err error) { r.Pause(&relay.Pause{Unread: err, Since: time.Now()}) })
-			if around.Err() == nil {
-				r.Known()
-			}
-			return watch.Run(around)
-		})
-	}
-	g.Go(func() error {
-		defer end()
-		return r.Run(around)
-	})
-	return g.Wait()
-}
-
-// errUnasked is why it is not known at the start whether the relay is paused.
-var errUnasked = errors.New("the table has not been read yet")
 
 // awaitDecisions waits until it is known whether the connector is paused. Nothing is read before.
 func (s *walService) awaitDecisions(ctx context.Context, watch *decision.Watch) {

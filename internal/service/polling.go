@@ -109,7 +109,7 @@ func (s *pollingService) work(ctx context.Context) error {
 	})
 	g.Go(func() error {
 		defer end()
-		return s.relayUnlessPaused(around, e.Relay, s.decisions(e.Relay))
+		return s.decisions(e.Relay).Around(around, e.Known, e.Run)
 	})
 	if err := g.Wait(); err != nil {
 		return err
