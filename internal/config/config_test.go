@@ -366,6 +366,27 @@ func TestChecksOfOtherPackages(t *testing.T) {
 	require.Equal(t, "host=x", dsn)
 }
 
+// Settings of a program are laid over the file, which it may name, and over its environment.
+func TestSettings(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "c.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("source: wal\nkafka: {brokers: [a:1]}\nrouter: {topic: t}\n"), 0o600))
+	o := Options{File: file, Environ: []string{"CDC_OUTBOX_ROUTER_TOPIC=u"}, Settings: map[string]string{
+		"source": "polling", "kafka.brokers": "b:2, c:3", "router.columns.type": "", "window.bytes": "1MiB",
+	}}
+	c, err := Load(o)
+	require.NoError(t, err)
+	require.Equal(t, SourcePolling, c.Source)
+	require.Equal(t, []string{"b:2", "c:3"}, c.Kafka.Brokers)
+	require.Equal(t, "u", c.Router.Topic)
+	require.Empty(t, c.Router.Columns.Type)
+	require.Equal(t, Size(1<<20), c.Window.Bytes)
+	o.Settings = map[string]string{"kafka.broker": "b", "window.records": "many", "postgres.dsn": "secret@"}
+	_, err = Load(o)
+	require.ErrorContains(t, err, "kafka.broker (settings): unknown key, did you mean kafka.brokers?")
+	require.ErrorContains(t, err, `window.records = "many" (settings): is not a number`)
+	require.NotContains(t, err.Error(), "secret")
+}
+
 func TestListsInFlagsAdd(t *testing.T) {
 	c, err := load(t, "", nil, "--kafka-brokers=a:1", "--kafka-brokers=b:2", `--postgres-tables=public."a,b", c.d`)
 	require.NoError(t, err)

@@ -19,8 +19,8 @@ type given struct {
 
 // Origin is where a value came from.
 type Origin struct {
-	Layer string // "default", "file", "environment" or "flag"
-	Where string // file:line, variable or flag; empty for defaults
+	Layer string // "default", "file", "environment", "flag" or "settings"
+	Where string // file:line, variable, flag or "settings"; empty for defaults
 }
 
 // String returns the place, or the layer if there is none.

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"maps"
 	"reflect"
 	"slices"
@@ -18,6 +19,11 @@ type Options struct {
 	Environ []string       // os.Environ()
 	Flags   *pflag.FlagSet // parsed, with the flags of AddFlags; nil for none
 
+	// File is the configuration file, unless a flag or the variable names another. Empty: none.
+	File string
+	// Settings are laid over everything, by key. Values are written as in variables.
+	Settings map[string]string
+
 	// Checks holds further checks by key, for rules that only other packages know, such as the form of a table name. A
 	// check is called with the value; for a list with each element, for a secret with the result of Read. Its error
 	// must not repeat a secret.
@@ -34,13 +40,14 @@ type Loaded struct {
 // Load reads all layers. Its error is a *fault.Error of kind Config around Problems, all there are.
 func Load(o Options) (*Loaded, error) {
 	l := &loader{given: defaultLayer(), checks: o.Checks}
-	if path := configFile(o.Flags, o.Environ); path != "" {
+	if path := cmp.Or(configFile(o.Flags, o.Environ), o.File); path != "" {
 		l.lay(fileLayer(path))
 	}
 	l.lay(envLayer(o.Environ))
 	if o.Flags != nil {
 		l.lay(flagLayer(o.Flags), nil)
 	}
+	l.lay(settingsLayer(o.Settings))
 	l.problems = slices.DeleteFunc(l.problems, l.settled)
 	out := &Loaded{Origins: map[string]Origin{}}
 	for _, f := range fields() {
@@ -73,7 +80,7 @@ func (l *loader) lay(over layer, problems Problems) {
 
 // settled reports whether the problem is an open decision about a key that a layer above the file sets.
 func (l *loader) settled(p Problem) bool {
-	return p.about != "" && slices.Contains([]string{"environment", "flag"}, l.given[p.about].Origin.Layer)
+	return p.about != "" && slices.Contains([]string{"environment", "flag", layerSettings}, l.given[p.about].Origin.Layer)
 }
 
 // fail adds a problem with the value of a key, unless the key has one already.

@@ -1,0 +1,24 @@
+package config
+
+import (
+	"maps"
+	"slices"
+)
+
+// layerSettings is the origin of what a program sets that embeds the relay.
+const layerSettings = "settings"
+
+// settingsLayer reads such settings. The values are written as in variables; an empty value sets a key to nothing.
+func settingsLayer(settings map[string]string) (layer, Problems) {
+	out := layer{}
+	var problems Problems
+	byKey := fieldBy(func(f Field) string { return f.Key })
+	for _, key := range slices.Sorted(maps.Keys(settings)) {
+		if _, known := byKey[key]; !known {
+			problems = append(problems, unknown(key, layerSettings, "key", names(func(f Field) string { return f.Key })))
+			continue
+		}
+		out[key] = given{Text: settings[key], Origin: Origin{Layer: layerSettings, Where: layerSettings}}
+	}
+	return out, problems
+}
