@@ -51,7 +51,7 @@ func (s *walService) awaitDecisions(ctx context.Context, watch *decision.Watch) 
 		w.why, w.remedy = fault.Split(err)
 		w.why = relay.Unread + w.why
 		s.startup.Store(&w)
-		s.stay.goesOn() // what is waited for now is something else
+		s.stay.GoesOn() // what is waited for now is something else
 	})
 }
 

@@ -69,8 +69,8 @@ func (w *lastWord) recall(ctx context.Context) {
 	}
 }
 
-// say reports why the process ends.
-func (w *lastWord) say(err error) {
+// Say reports why the process ends.
+func (w *lastWord) Say(err error) {
 	if err == nil {
 		return
 	}
@@ -92,8 +92,8 @@ func (w *lastWord) say(err error) {
 	w.keep(said)
 }
 
-// stays keeps why the process waits for an operator. The monitor's alert about it is sent as any other; see pass.
-func (w *lastWord) stays(err error) {
+// Stays keeps why the process waits for an operator. The monitor's alert about it is sent as any other; see pass.
+func (w *lastWord) Stays(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	said := lastword.Of(err, false, w.who, time.Now())
@@ -168,8 +168,8 @@ func (w *lastWord) ends() {
 	}
 }
 
-// takenBack reports whether the relay has worked since something was said.
-func (w *lastWord) takenBack() bool {
+// TakenBack reports whether the relay has worked since something was said.
+func (w *lastWord) TakenBack() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.back

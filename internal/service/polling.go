@@ -14,6 +14,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/page"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
 	"github.com/cdc-outbox/cdc-outbox/internal/relay"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay/stay"
 	"github.com/cdc-outbox/cdc-outbox/internal/runbook"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
@@ -25,7 +26,7 @@ type pollingService struct {
 	*process
 	engine atomic.Pointer[pollingEngine] // the present attempt's
 	last   *lastWord
-	stay   stay
+	stay   *stay.Stay
 }
 
 // pollingEngine is a relay with its metrics. It runs once; the next attempt has another one.
@@ -55,12 +56,12 @@ func newPollingService(ctx context.Context, p *process) (*pollingService, error)
 	s.watchAlerts(alert.Config{
 		Judge: func(level func(rule, subject string) alert.Level) []alert.Finding {
 			found := judge.Judge(s.status().Account(), wiring.BacklogLimits(s.Config), level, time.Now())
-			return append(found, s.stay.finding())
+			return append(found, standingFinding(s.stay, ""))
 		},
 		Cause: func() alert.Cause { return PollingCause(s.status()) },
 	}, diagnose.PollingRules()...)
 	s.last = newLastWord(s.process, "")
-	s.stay = newStay(s.process, "", s.last)
+	s.stay = newStay(s.process, s.last)
 	handlers := telemetry.Handlers{Ready: s.ready, Status: func() any { return s.report() }}
 	return s, s.listen(ctx, handlers, page.New(page.Config{
 		Relay: s.figures, Slots: func() []page.Slot { return nil }, SlotInterval: s.Config.Monitor.Interval,
@@ -86,7 +87,7 @@ func (s *pollingService) newEngine() error {
 
 // serve runs the relay, and what is beside it, until ctx ends and the relay has drained, or until one of them fails.
 func (s *pollingService) serve(ctx context.Context) error {
-	return s.outlive(ctx, func(ctx context.Context, _ *errgroup.Group) error { return s.stay.run(ctx, s.work) })
+	return s.outlive(ctx, func(ctx context.Context, _ *errgroup.Group) error { return s.stay.Run(ctx, s.work) })
 }
 
 // work makes one attempt. It returns when all of it has ended.
@@ -105,7 +106,7 @@ func (s *pollingService) work(ctx context.Context) error {
 	g.Go(func() error { return s.last.settle(around, s.ready) })
 	g.Go(func() error {
 		// A server that is away by now is another cause, which the relay's own state names.
-		return s.stay.watch(around, func() bool { st := e.Status().State; return works(st.Name) || st.Reason != "" })
+		return s.stay.Watch(around, func() bool { st := e.Status().State; return stay.Works(st.Name) || st.Reason != "" })
 	})
 	g.Go(func() error {
 		defer end()
@@ -119,8 +120,8 @@ func (s *pollingService) work(ctx context.Context) error {
 }
 
 func (s *pollingService) ready() (bool, string) {
-	if why := s.stay.standing(); why != nil {
-		return false, "waits for an operator: " + why.state.Reason
+	if why := s.stay.Standing(); why != nil {
+		return false, "waits for an operator: " + why.State.Reason
 	}
 	return s.engine.Load().Ready()
 }
@@ -128,8 +129,8 @@ func (s *pollingService) ready() (bool, string) {
 // status is the relay's account of itself, and while the process stays, why.
 func (s *pollingService) status() polling.Status {
 	st := s.engine.Load().Status()
-	if why := s.stay.standing(); why != nil {
-		st.State = why.state
+	if why := s.stay.Standing(); why != nil {
+		st.State = why.State
 		st.Ready, st.ReadyReason = s.ready()
 	}
 	return st

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay/stay"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit"
 	"github.com/cdc-outbox/cdc-outbox/test/testkit/fakebroker"
 )
@@ -33,7 +34,7 @@ func TestAHundredAttemptsLeaveNothingBehind(t *testing.T) {
 	var attempts atomic.Int64
 	go func() {
 		done <- s.outlive(ctx, func(ctx context.Context, _ *errgroup.Group) error {
-			return s.stay.run(ctx, func(ctx context.Context) error { attempts.Add(1); return s.relay(ctx) })
+			return s.stay.Run(ctx, func(ctx context.Context) error { attempts.Add(1); return s.relay(ctx) })
 		})
 	}()
 
@@ -50,7 +51,7 @@ func TestAHundredAttemptsLeaveNothingBehind(t *testing.T) {
 		}
 		_, err := conn.Exec(t.Context(), "ALTER PUBLICATION "+db.Publication+" DROP TABLE outbox")
 		require.NoError(t, err)
-		await("stays", func() bool { return s.stay.standing() != nil })
+		await("stays", func() bool { return s.stay.Standing() != nil })
 		began := attempts.Load()
 		await("looks again", func() bool { return attempts.Load() >= began+6 })
 		_, err = conn.Exec(t.Context(), "ALTER PUBLICATION "+db.Publication+" ADD TABLE outbox")
@@ -80,7 +81,9 @@ func staying(t *testing.T, db *testkit.Database, broker string) *walService {
 	require.NoError(t, err)
 	s, err := newWALService(t.Context(), newProcess(Options{Config: c, Logger: zap.NewNop()}))
 	require.NoError(t, err)
-	s.stay.first, s.stay.again = time.Millisecond, time.Millisecond
+	s.stay = stay.New(stay.Config{
+		On: true, First: time.Millisecond, Again: time.Millisecond, Word: s.last, Logger: zap.NewNop(),
+	})
 	return s
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/internal/logkey"
 	"github.com/cdc-outbox/cdc-outbox/internal/page"
 	"github.com/cdc-outbox/cdc-outbox/internal/polling"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay/stay"
 	"github.com/cdc-outbox/cdc-outbox/internal/setup"
 	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
 	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
@@ -30,7 +31,7 @@ type walService struct {
 	engine  atomic.Pointer[engine] // the present attempt's
 	monitor *slotmonitor.Monitor
 	last    *lastWord
-	stay    stay
+	stay    *stay.Stay
 
 	startup     atomic.Pointer[waiting] // why the connector has not begun yet, nil once it has
 	unpublished atomic.Pointer[error]   // what the last check of the publication found, nil when all was well
@@ -70,7 +71,7 @@ func newWALService(ctx context.Context, p *process) (*walService, error) {
 	mc := wiring.Monitor(s.Config)
 	var rules diagnose.Relay
 	mc.Judge = func(func(rule, subject string) alert.Level) []alert.Finding {
-		return append(rules.Judge(s.connectorStatus().Account(), s.missing(), time.Now()), s.stay.finding())
+		return append(rules.Judge(s.connectorStatus().Account(), s.missing(), time.Now()), standingFinding(s.stay, s.Config.Postgres.Slot))
 	}
 	mc.Cause = func(slot *slotmonitor.Slot) alert.Cause {
 		if slot != nil {
@@ -83,7 +84,7 @@ func newWALService(ctx context.Context, p *process) (*walService, error) {
 		return nil, err
 	}
 	s.last = newLastWord(s.process, s.Config.Postgres.Slot)
-	s.stay = newStay(s.process, s.Config.Postgres.Slot, s.last)
+	s.stay = newStay(s.process, s.last)
 	return s, s.listen(ctx, telemetry.Handlers{Ready: s.readyz, Status: func() any { return s.status() }},
 		page.New(s.pageConfig(mc, s.monitor, s.figures)))
 }
@@ -115,7 +116,7 @@ func (s *walService) figures() page.Relay {
 // serve runs the connector, and what is beside it, until ctx ends and the connector has drained, or until one of them
 // fails.
 func (s *walService) serve(ctx context.Context) error {
-	return s.outlive(ctx, func(ctx context.Context, _ *errgroup.Group) error { return s.stay.run(ctx, s.relay) })
+	return s.outlive(ctx, func(ctx context.Context, _ *errgroup.Group) error { return s.stay.Run(ctx, s.relay) })
 }
 
 // relay runs the connector once publication and slot are there, and what looks after them. It returns when all of it
@@ -147,7 +148,7 @@ func (s *walService) relay(ctx context.Context) error {
 	g.Go(func() error { return s.watchMembership(around) })
 	g.Go(func() error { return watch.Run(around) })
 	g.Go(func() error { return s.last.settle(around, s.ready) })
-	g.Go(func() error { return s.stay.watch(around, func() bool { return works(e.Status().State.Name) }) })
+	g.Go(func() error { return s.stay.Watch(around, func() bool { return stay.Works(e.Status().State.Name) }) })
 	g.Go(func() error {
 		defer end()
 		return e.Run(around)
@@ -181,7 +182,7 @@ func (s *walService) ensure(ctx context.Context) error {
 		var w waiting
 		w.why, w.remedy = fault.Split(err)
 		s.startup.Store(&w)
-		s.stay.goesOn()          // what is waited for now is something else
+		s.stay.GoesOn()          // what is waited for now is something else
 		if said != err.Error() { // once for each reason, however long it lasts
 			said = err.Error()
 			s.Logger.Warn("publication and slot cannot be checked, trying again", telemetry.ErrorFields(err)...)
@@ -220,8 +221,8 @@ func (s *walService) unpolled(ctx context.Context, dsn string) error {
 }
 
 func (s *walService) ready() (bool, string) {
-	if why := s.stay.standing(); why != nil {
-		return false, "waits for an operator: " + why.state.Reason
+	if why := s.stay.Standing(); why != nil {
+		return false, "waits for an operator: " + why.State.Reason
 	}
 	if w := s.startup.Load(); w != nil {
 		return false, "starting: " + w.why
@@ -235,7 +236,7 @@ func (s *walService) ready() (bool, string) {
 
 // readyz is what /readyz answers. With http.standby_ready, an instance whose turn may come at any moment is available.
 func (s *walService) readyz() (bool, string) {
-	if s.Config.HTTP.StandbyReady && s.stay.standing() == nil && s.startup.Load() == nil && s.missing() == nil {
+	if s.Config.HTTP.StandbyReady && s.stay.Standing() == nil && s.startup.Load() == nil && s.missing() == nil {
 		if why, waits := s.engine.Load().Waits(); waits {
 			return true, why
 		}
@@ -249,8 +250,8 @@ func (s *walService) connectorStatus() connector.Status {
 	if w := s.startup.Load(); w != nil {
 		st.State.Reason, st.State.Next, st.State.Commands = w.why, w.remedy.Next, w.remedy.Commands
 	}
-	if why := s.stay.standing(); why != nil {
-		st.State = why.state
+	if why := s.stay.Standing(); why != nil {
+		st.State = why.State
 	}
 	if harm := s.harm.Load(); harm != nil {
 		st.Waits = append(st.Waits, *harm)
