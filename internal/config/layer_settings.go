@@ -12,10 +12,11 @@ const layerSettings = "settings"
 func settingsLayer(settings map[string]string) (layer, Problems) {
 	out := layer{}
 	var problems Problems
-	byKey := fieldBy(func(f Field) string { return f.Key })
+	keyOf := func(f Field) string { return f.Key }
+	byKey := fieldBy(keyOf)
 	for _, key := range slices.Sorted(maps.Keys(settings)) {
 		if _, known := byKey[key]; !known {
-			problems = append(problems, unknown(key, layerSettings, "key", names(func(f Field) string { return f.Key })))
+			problems = append(problems, unknown(key, layerSettings, "key", names(keyOf)))
 			continue
 		}
 		out[key] = given{Text: settings[key], Origin: Origin{Layer: layerSettings, Where: layerSettings}}

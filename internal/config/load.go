@@ -80,7 +80,8 @@ func (l *loader) lay(over layer, problems Problems) {
 
 // settled reports whether the problem is an open decision about a key that a layer above the file sets.
 func (l *loader) settled(p Problem) bool {
-	return p.about != "" && slices.Contains([]string{"environment", "flag", layerSettings}, l.given[p.about].Origin.Layer)
+	above := []string{"environment", "flag", layerSettings}
+	return p.about != "" && slices.Contains(above, l.given[p.about].Origin.Layer)
 }
 
 // fail adds a problem with the value of a key, unless the key has one already.

@@ -230,3 +230,21 @@ func TestRelayMarksRowThatWasRead(t *testing.T) {
 	require.Zero(t, ordered(t, x.fake.sent()))
 	require.Len(t, x.fake.sent(), 2)
 }
+
+// A kick after a commit brings the row at once, however long the relay would sleep. A kick while no worker waits is
+// kept.
+func TestRelayKicked(t *testing.T) {
+	b := newBed(t)
+	x := b.prepare(func(c *Config) { c.Interval, c.Workers = time.Hour, 1 })
+	x.r.pause = time.Hour
+	x.r.Kick()
+	x.run()
+	x.await("it took the kick, found nothing, and sleeps for an hour", func() bool {
+		return len(x.r.scout) == 0 && len(x.r.wake) == 0
+	})
+	b.fill(1, 1)
+	x.r.Kick()
+	x.r.Kick()
+	x.awaitPublished()
+	require.NoError(t, x.finish())
+}

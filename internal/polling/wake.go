@@ -62,6 +62,10 @@ func (r *Relay) keepWatch(ctx context.Context) {
 	}
 }
 
+// Kick reports that rows were committed. A kick that no worker waits for is kept for the next one that finds
+// nothing to do. It never blocks, and is safe for concurrent use.
+func (r *Relay) Kick() { r.signal() }
+
 // signal wakes one worker, if one is idle.
 func (r *Relay) signal() {
 	select {

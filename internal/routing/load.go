@@ -13,7 +13,7 @@ import (
 	"github.com/cdc-outbox/cdc-outbox/router/outbox"
 )
 
-// Load reads the configuration with the checks that only other packages know, and those of o.
+// Load reads the configuration with the checks that only other packages know, and the checks of o.
 func Load(o config.Options) (*config.Loaded, error) {
 	checks := map[string]func(string) error{
 		"postgres.dsn":                postgres.CheckDSN,

@@ -106,7 +106,10 @@ func (s *pollingService) work(ctx context.Context) error {
 	g.Go(func() error { return s.last.settle(around, s.ready) })
 	g.Go(func() error {
 		// A server that is away by now is another cause, which the relay's own state names.
-		return s.stay.Watch(around, func() bool { st := e.Status().State; return stay.Works(st.Name) || st.Reason != "" })
+		return s.stay.Watch(around, func() bool {
+			st := e.Status().State
+			return stay.Works(st.Name) || st.Reason != ""
+		})
 	})
 	g.Go(func() error {
 		defer end()

@@ -71,7 +71,8 @@ func newWALService(ctx context.Context, p *process) (*walService, error) {
 	mc := wiring.Monitor(s.Config)
 	var rules diagnose.Relay
 	mc.Judge = func(func(rule, subject string) alert.Level) []alert.Finding {
-		return append(rules.Judge(s.connectorStatus().Account(), s.missing(), time.Now()), standingFinding(s.stay, s.Config.Postgres.Slot))
+		found := rules.Judge(s.connectorStatus().Account(), s.missing(), time.Now())
+		return append(found, standingFinding(s.stay, s.Config.Postgres.Slot))
 	}
 	mc.Cause = func(slot *slotmonitor.Slot) alert.Cause {
 		if slot != nil {

@@ -1,0 +1,173 @@
+package publisher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/zap"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/cdc-outbox/cdc-outbox/internal/config"
+	"github.com/cdc-outbox/cdc-outbox/internal/decision"
+	"github.com/cdc-outbox/cdc-outbox/internal/polling"
+	"github.com/cdc-outbox/cdc-outbox/internal/relay/stay"
+	"github.com/cdc-outbox/cdc-outbox/internal/telemetry"
+	"github.com/cdc-outbox/cdc-outbox/internal/wiring"
+)
+
+// Publisher is a polling relay. Make one with New, run it once. All methods may be called from any goroutine, before,
+// while and after it runs.
+type Publisher struct {
+	config   *config.Loaded
+	log      *zap.Logger
+	register prometheus.Registerer // nil: none
+	began    atomic.Bool
+	now      atomic.Pointer[attempt]
+	stay     *stay.Stay
+}
+
+// attempt is a relay with its metrics. It runs once; after an error that ended it there is another one.
+type attempt struct {
+	*polling.Relay
+	registry *prometheus.Registry
+	ran      bool
+}
+
+// New checks the options. It connects to nothing and starts no goroutine. Its error lists everything that is wrong with
+// the options; trying again with the same ones does not help.
+func New(o Options) (*Publisher, error) {
+	c, err := o.load()
+	if err != nil {
+		return nil, err
+	}
+	log := o.logger()
+	p := &Publisher{
+		config: c, log: log, register: o.Registerer, stay: stay.New(stay.Config{On: true, Logger: log}),
+	}
+	if err := p.next(); err != nil {
+		return nil, err
+	}
+	if p.register == nil {
+		return p, nil
+	}
+	if err := p.register.Register(metrics{p}); err != nil {
+		return nil, fmt.Errorf("publisher: Options.Registerer has these metrics already; wrap it with "+
+			"prometheus.WrapRegistererWith and a label for each Publisher: %w", err)
+	}
+	return p, nil
+}
+
+// next makes the relay of an attempt.
+func (p *Publisher) next() error {
+	registry := prometheus.NewRegistry()
+	cfg, err := wiring.PollingRelay(p.config, p.log, registry)
+	if err != nil {
+		return err
+	}
+	r, err := polling.New(cfg)
+	if err != nil {
+		return err
+	}
+	p.now.Store(&attempt{Relay: r, registry: registry})
+	return nil
+}
+
+// errTwice is for a caller that does not wait for Run.
+var errTwice = errors.New("publisher: Run was called before; make another Publisher with New")
+
+// Run publishes until ctx ends, then lets what is with Kafka be acknowledged and marked, and returns nil. An error that
+// an operator has to fix does not end it: it is logged, Ready reports it, and Run checks again every few seconds. Run
+// returns an error only when it was called before, or when trying again cannot help.
+func (p *Publisher) Run(ctx context.Context) error {
+	if p.began.Swap(true) {
+		return errTwice
+	}
+	if p.register != nil {
+		defer p.register.Unregister(metrics{p})
+	}
+	return p.stay.Run(ctx, p.attempt)
+}
+
+// attempt runs one relay, and what is beside it, to its end.
+func (p *Publisher) attempt(ctx context.Context) error {
+	if p.now.Load().ran {
+		if err := p.next(); err != nil {
+			return err
+		}
+	}
+	a := p.now.Load()
+	a.ran = true
+	around, end := context.WithCancel(ctx)
+	defer end()
+	g, around := errgroup.WithContext(around)
+	g.Go(func() error {
+		return p.stay.Watch(around, func() bool {
+			st := a.Status().State
+			return stay.Works(st.Name) || st.Reason != ""
+		})
+	})
+	g.Go(func() error {
+		defer end()
+		return p.decisions(a.Relay).Around(around, a.Known, a.Run)
+	})
+	return g.Wait()
+}
+
+// decisions takes up what operators decide with cdc-outbox pause, resume and dead-letter.
+func (p *Publisher) decisions(r *polling.Relay) *decision.Watch {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown host"
+	}
+	name := fmt.Sprintf("pid %d on %s", os.Getpid(), host)
+	desk := wiring.Decisions(p.config)
+	return &decision.Watch{
+		Table: desk.Table, DSN: desk.DSN, Logger: p.log, Process: name, Relay: decision.Relay{
+			Decide: r.Decide, Pause: r.Pause, View: func() decision.View {
+				return decision.View{Holds: true, Halted: decision.Passable(r.Halted()), Process: name}
+			},
+		},
+	}
+}
+
+// Kick says that rows were committed, so that they are published now and not when the table is queried next. It never
+// blocks; kicks that come while one is pending are one. Nothing depends on it.
+func (p *Publisher) Kick() { p.now.Load().Kick() }
+
+// Ready reports whether rows are published: Postgres answers, Kafka acknowledges, and no lane is halted. Otherwise it
+// says why not, in one sentence.
+func (p *Publisher) Ready() (ok bool, why string) {
+	if s := p.stay.Standing(); s != nil {
+		return false, "waits for an operator: " + s.State.Reason
+	}
+	return p.now.Load().Ready()
+}
+
+// Handler serves /healthz, /readyz, /status and /metrics, as cdc-outbox run does. cdc-outbox status --url shows what it
+// says. It only reads. Do not expose it to the internet.
+func (p *Publisher) Handler() http.Handler {
+	return telemetry.NewHandler(telemetry.Handlers{
+		Ready: p.Ready, Status: func() any { return p.status() },
+		Metrics: prometheus.GathererFunc(p.gather),
+	})
+}
+
+// SQL is what an empty database needs, as statements for a migration: the outbox table unless it is the service's own
+// (table is false), the columns, index and trigger that polling needs, the tables of operators' decisions.
+func (p *Publisher) SQL(table bool) (string, error) {
+	s, err := wiring.PollingSetup(p.config, table)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	for _, step := range polling.SetupScript(s) {
+		fmt.Fprintf(&b, "-- %s\n%s\n\n", step.Why, strings.TrimSpace(step.SQL))
+	}
+	return b.String(), nil
+}
