@@ -31,8 +31,9 @@ finished, rows that share an id, and ids that were handled and never committed; 
 the row's timestamp to the handling.
 
 The window ends --grace ago and begins --since before its end. A ledger may be in another database: --consumer
-NAME=DSN, or NAME=@FILE with the connection string in a file. What prune has deleted cannot be seen: an id without a
-row counts only if the table reaches back far enough, or with --complete.
+NAME=DSN, or NAME=@FILE with the connection string in a file. What prune has deleted is seen if --archive names its
+files; otherwise the report says from when on rows are known. An id without a row counts only if the rows reach back
+far enough, or with --complete.
 
 It reads, and writes one small message into the log of the outbox's database, so that an idle slot moves.
 
@@ -40,6 +41,7 @@ Exit codes: 0 every event was published and handled once, 1 it failed, 2 the com
 wrong, 3 something was found.`,
 		Example: `  cdc-outbox audit --consumer billing
   cdc-outbox audit --consumer billing=@billing.dsn --consumer mail=@mail.dsn --only mail=order --since 24h --json
+  cdc-outbox audit --consumer billing --archive /var/lib/outbox-archive --since 720h
   cdc-outbox audit --consumer billing --prometheus > /var/lib/node_exporter/cdc_outbox_audit.prom`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -60,7 +62,9 @@ wrong, 3 something was found.`,
 	f.DurationVar(&o.Since, "since", 24*time.Hour, "length of the window")
 	f.DurationVar(&o.Grace, "grace", 5*time.Minute, "how long ago the window ends; younger events are not judged")
 	f.DurationVar(&o.Wait, "wait", 10*time.Second, "how long to wait for the slot to confirm what is written")
-	f.BoolVar(&o.Complete, "complete", false, "no row was ever deleted from the tables")
+	f.StringArrayVar(&o.Archives, "archive", nil,
+		"rows that prune --archive has written to this file or directory count too; may be repeated")
+	f.BoolVar(&o.Complete, "complete", false, "no row was ever deleted from the tables, but those in archives")
 	f.IntVar(&o.Examples, "examples", 20, "ids shown for each finding")
 	f.BoolVar(&o.asJSON, "json", false, "print JSON")
 	f.BoolVar(&o.prometheus, "prometheus", false, "print metrics for the textfile collector of node_exporter")

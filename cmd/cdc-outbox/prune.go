@@ -213,7 +213,7 @@ func (a *app) verifyArchive(ctx context.Context, dir string) error {
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return fault.Usage("--verify-archive names no directory", "name the directory that prune --archive wrote to")
 	}
-	paths, err := filepath.Glob(filepath.Join(escapeGlob(dir), "*"+archive.Suffix))
+	paths, err := archive.Files(dir)
 	if err != nil {
 		return err
 	}
@@ -246,11 +246,6 @@ func (a *app) verifyArchive(ctx context.Context, dir string) error {
 		}
 	}
 	return nil
-}
-
-// escapeGlob has a directory's name stand for itself.
-func escapeGlob(dir string) string {
-	return regexp.MustCompile(`[\\*?\[]`).ReplaceAllString(dir, `\$0`)
 }
 
 // prunedBy is the column that says what may be deleted; empty where the slot does.

@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -26,14 +27,22 @@ func Verify(path string) (Manifest, error) {
 	return m, Read(path, func(*pgoutput.Relation, pgoutput.Tuple) error { return nil })
 }
 
-// verifySum compares the file with what the manifest beside it says.
-func verifySum(path string) (m Manifest, err error) {
+func manifestOf(path string) (m Manifest, err error) {
 	text, err := os.ReadFile(path + ManifestSuffix)
 	if err != nil {
 		return m, err
 	}
 	if err := json.Unmarshal(text, &m); err != nil {
 		return m, fmt.Errorf("%s is not a manifest: %w", path+ManifestSuffix, err)
+	}
+	return m, nil
+}
+
+// verifySum compares the file with what the manifest beside it says.
+func verifySum(path string) (Manifest, error) {
+	m, err := manifestOf(path)
+	if err != nil {
+		return m, err
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -52,8 +61,40 @@ func verifySum(path string) (m Manifest, err error) {
 	return m, nil
 }
 
+// Files are the archives that a path names: itself, or those of the directory, by name.
+func Files(path string) ([]string, error) {
+	info, err := os.Stat(path)
+	if err != nil || !info.IsDir() {
+		return []string{path}, err
+	}
+	entries, err := os.ReadDir(path)
+	var files []string
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), Suffix) {
+			files = append(files, filepath.Join(path, e.Name()))
+		}
+	}
+	return files, err
+}
+
+// About returns what a file and the manifest beside it say of its rows, without reading them.
+func About(path string) (h Header, m Manifest, err error) {
+	if m, err = manifestOf(path); err != nil {
+		return h, m, err
+	}
+	err = open(path, func(in *bufio.Reader) error {
+		h, err = readHeader(in)
+		return err
+	})
+	return h, m, err
+}
+
 // Read hands over the rows, which live until take returns. A file that was cut short is an error, after its rows.
 func Read(path string, take func(rel *pgoutput.Relation, row pgoutput.Tuple) error) error {
+	return open(path, func(in *bufio.Reader) error { return read(in, take) })
+}
+
+func open(path string, use func(*bufio.Reader) error) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
@@ -64,17 +105,24 @@ func Read(path string, take func(rel *pgoutput.Relation, row pgoutput.Tuple) err
 		return err
 	}
 	defer z.Close()
-	if err := read(bufio.NewReader(z), take); err != nil {
+	if err := use(bufio.NewReader(z)); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil
 }
 
-func read(in *bufio.Reader, take func(*pgoutput.Relation, pgoutput.Tuple) error) error {
-	var h Header
+func readHeader(in *bufio.Reader) (h Header, err error) {
 	line, err := in.ReadBytes('\n')
 	if err != nil || json.Unmarshal(line, &h) != nil || h.Format != Format {
-		return errors.Join(errors.New("it does not begin as an archive does"), err)
+		return h, errors.Join(errors.New("it does not begin as an archive does"), err)
+	}
+	return h, nil
+}
+
+func read(in *bufio.Reader, take func(*pgoutput.Relation, pgoutput.Tuple) error) error {
+	h, err := readHeader(in)
+	if err != nil {
+		return err
 	}
 	rel := h.relation()
 	for n := int64(0); ; n++ {

@@ -22,7 +22,8 @@ type Options struct {
 	Since    time.Duration // how long before its end the window begins
 	Grace    time.Duration // how long before now it ends
 	Wait     time.Duration // for the slot to confirm what was written before the audit
-	Complete bool          // no row was ever deleted from the outbox tables
+	Archives []string      // files of rows that prune has deleted, or directories of them
+	Complete bool          // no row was ever deleted from the outbox tables, but those in Archives
 	Examples int           // ids in a finding
 
 	Progress progress.Reporter
@@ -50,7 +51,11 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 		return nil, undone(err)
 	}
 	defer a.close()
-	r := &Report{Since: a.since.UTC(), Until: a.until.UTC(), Confirmed: a.confirmed, Oldest: a.oldest, Clean: true}
+	r := &Report{Since: a.since.UTC(), Until: a.until.UTC(), Confirmed: a.confirmed, Clean: true}
+	r.Oldest, r.Unseen = a.seen()
+	if len(o.Archives) > 0 {
+		r.Archives = &a.archives
+	}
 	for _, l := range o.Ledgers {
 		stop := o.Progress.Wait(progress.For("comparing the outbox with the ledger of " + l.Consumer))
 		c, err := a.compare(ctx, l)
@@ -123,6 +128,9 @@ func (c *comparison) visit(ctx context.Context, e *event, h *handled) error {
 		if len(c.extra) == batch {
 			return c.lookUpExtra(ctx)
 		}
+		return nil
+	}
+	if e.beside {
 		return nil
 	}
 	if c.Events > 0 && e.id == c.before {
@@ -209,7 +217,7 @@ func (c *comparison) lookUpExtra(ctx context.Context) error {
 // deletes old rows: the table has to reach back further, before the window, than any event of the window took.
 func (c *comparison) judgeGhosts() {
 	reach := c.since.Add(-time.Duration(c.ages.max * float64(time.Second)))
-	if !c.o.Complete && (c.oldest.IsZero() || c.oldest.After(reach)) {
+	if oldest, _ := c.seen(); !c.o.Complete && (oldest.IsZero() || oldest.After(reach)) {
 		c.NotJudged = c.extras
 		return
 	}
@@ -230,7 +238,7 @@ func ids[T any](rows []T, id func(T) string) []string {
 	return out
 }
 
-// openTables opens the tables for lookups, and finds the oldest row.
+// openTables opens the tables for lookups, and finds their oldest rows.
 func (a *auditor) openTables(ctx context.Context) error {
 	for _, t := range a.o.Admin.Tables {
 		rows, err := outboxtable.Open(ctx, a.o.DSN, a.o.Admin, t, outboxtable.Filter{})
@@ -248,9 +256,32 @@ func (a *auditor) openTables(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("the oldest row: %w", err)
 		}
-		if ok && oldest.After(a.oldest) { // the table that reaches back least counts
-			a.oldest = oldest
+		if !ok {
+			oldest = time.Time{}
 		}
+		a.reach = append(a.reach, oldest)
 	}
 	return nil
+}
+
+// seen returns the time from which on the rows of all tables are known, zero where a table has none, and the parts of
+// the window before it. Nothing tells rows that were deleted from rows that never were.
+func (a *auditor) seen() (oldest time.Time, unseen []Unseen) {
+	empty := false
+	for i, t := range a.o.Admin.Tables {
+		reach := a.reach[i]
+		if reach.After(oldest) {
+			oldest = reach
+		}
+		if empty = empty || reach.IsZero(); reach.IsZero() || reach.After(a.until) {
+			reach = a.until
+		}
+		if reach.After(a.since) && !a.o.Complete {
+			unseen = append(unseen, Unseen{Table: t.String(), Until: reach.UTC()})
+		}
+	}
+	if empty {
+		oldest = time.Time{}
+	}
+	return oldest, unseen
 }

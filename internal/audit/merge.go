@@ -11,6 +11,7 @@ type event struct {
 	id        string
 	at        time.Time
 	published bool
+	beside    bool // an archived row that the window or the consumer leaves out: its id was committed
 }
 
 // handled is a row of a ledger.

@@ -21,6 +21,14 @@ var meanings = map[Kind]string{
 func (r *Report) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "window: %s to %s\n", r.Since.Format(time.RFC3339), r.Until.Format(time.RFC3339))
+	if r.Archives != nil {
+		fmt.Fprintf(&b, "archives: %s, %s; %d passed over\n", human.Counted(r.Archives.Rows, "row", "rows"),
+			human.Counted(int64(r.Archives.Files), "file", "files"), r.Archives.PassedOver)
+	}
+	for _, u := range r.Unseen {
+		fmt.Fprintf(&b, "not seen: %s before %s, where it has no rows; if prune has deleted them, name their archive "+
+			"with --archive\n", u.Table, u.Until.Format(time.RFC3339))
+	}
 	for i := range r.Consumers {
 		c := &r.Consumers[i]
 		fmt.Fprintf(&b, "%s: %s of %s handled", fault.Printable(c.Name), human.Count(c.Handled),
@@ -49,7 +57,10 @@ func (r *Report) Text() string {
 				human.Count(c.NotJudged))
 		}
 	}
-	if r.Clean {
+	switch {
+	case r.Clean && len(r.Unseen) > 0:
+		b.WriteString("✓ every event that the audit has seen was published and handled once\n")
+	case r.Clean:
 		b.WriteString("✓ every event of the window was published and handled once\n")
 	}
 	return b.String()
@@ -65,6 +76,12 @@ func (r *Report) Prometheus() string {
 	}
 	head("cdc_outbox_audit_timestamp_seconds", "End of the audited window, Unix time.")
 	fmt.Fprintf(&b, "cdc_outbox_audit_timestamp_seconds %d\n", r.Until.Unix())
+	head("cdc_outbox_audit_unseen_seconds", "Part of the window in which a table and its archives have no rows.")
+	var unseen time.Duration
+	for _, u := range r.Unseen {
+		unseen = max(unseen, u.Until.Sub(r.Since))
+	}
+	fmt.Fprintf(&b, "cdc_outbox_audit_unseen_seconds %g\n", unseen.Seconds())
 	head("cdc_outbox_audit_events", "Events of the window.")
 	for i := range r.Consumers {
 		c := &r.Consumers[i]

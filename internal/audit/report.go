@@ -32,10 +32,19 @@ func Kinds() []Kind { return []Kind{Unpublished, Unhandled, Unfinished, SameID, 
 type Report struct {
 	Since     time.Time  `json:"since"`
 	Until     time.Time  `json:"until"`
-	Confirmed bool       `json:"confirmed"` // the relay had confirmed everything when the audit began
-	Oldest    time.Time  `json:"oldest_row,omitzero"`
+	Confirmed bool       `json:"confirmed"`           // the relay had confirmed everything when the audit began
+	Oldest    time.Time  `json:"oldest_row,omitzero"` // from when on the rows of all tables are known
+	Unseen    []Unseen   `json:"unseen,omitempty"`
+	Archives  *Archives  `json:"archives,omitempty"`
 	Clean     bool       `json:"clean"`
 	Consumers []Consumer `json:"consumers"`
+}
+
+// Unseen is a part of the window, from its begin on, in which neither the table nor an archive has rows. Those that
+// there were have been deleted.
+type Unseen struct {
+	Table string    `json:"table"`
+	Until time.Time `json:"until"`
 }
 
 // Consumer is what the audit has found in one ledger.

@@ -23,8 +23,9 @@ type auditor struct {
 	conn   *pgx.Conn           // for the stream
 	tables []*outboxtable.Rows // for lookups
 
-	now, since, until time.Time // by the outbox's clock
-	oldest            time.Time
+	now, since, until time.Time   // by the outbox's clock
+	reach             []time.Time // of each table, from when on its rows are known; zero if it has none
+	archives          Archives
 	confirmed         bool
 }
 
@@ -46,7 +47,9 @@ func open(ctx context.Context, o *Options) (a *auditor, err error) {
 	if err = a.openTables(ctx); err != nil {
 		return a, err
 	}
-	a.confirmed, err = a.awaitConfirmed(ctx)
+	if a.confirmed, err = a.awaitConfirmed(ctx); err == nil {
+		err = a.loadArchives(ctx)
+	}
 	return a, err
 }
 
@@ -97,29 +100,58 @@ func asFault(object string, err error) error {
 	return postgres.QueryFault(object, err)
 }
 
-// events streams the window's rows by id.
+// events streams the window's rows by id, and with them all rows of archives that were read.
 func (a *auditor) events(ctx context.Context, types []string) iter.Seq2[event, error] {
+	args := []any{a.since, a.until}
+	if len(types) > 0 {
+		args = append(args, types)
+	}
+	var parts []string
+	for i := range a.o.Admin.Tables {
+		sql := a.liveSQL(i, len(types) > 0)
+		if len(a.o.Archives) > 0 {
+			sql = withArchived(sql, i, len(types) > 0)
+		}
+		parts = append(parts, "("+sql+")")
+	}
+	sql := strings.Join(parts, " UNION ALL ") + " ORDER BY id"
+	return stream(ctx, a.conn, "outbox", sql, args, func(rows pgx.Rows, e *event) error {
+		return rows.Scan(&e.id, &e.at, &e.published, &e.beside)
+	})
+}
+
+// liveSQL selects the rows of the window that a table has.
+func (a *auditor) liveSQL(table int, typed bool) string {
 	cols := a.o.Admin.Columns
 	published := fmt.Sprint(a.confirmed)
 	if a.o.Published != "" {
 		published = identifier.Quote(a.o.Published) + " IS NOT NULL"
 	}
-	var parts []string
-	args := []any{a.since, a.until}
 	of := ""
-	if len(types) > 0 {
+	if typed {
 		of = " AND " + identifier.Quote(cols.AggregateType) + "::text = ANY ($3::text[])"
-		args = append(args, types)
 	}
-	for _, t := range a.o.Admin.Tables {
-		parts = append(parts, fmt.Sprintf("SELECT %s::text COLLATE \"C\" AS id, %s::timestamptz AS at, %s AS published"+
-			" FROM %s WHERE %[2]s >= $1 AND %[2]s < $2%[5]s",
-			identifier.Quote(cols.ID), identifier.Quote(cols.Timestamp), published, t.SQL(), of))
+	return fmt.Sprintf(`SELECT %s::text COLLATE "C" AS id, %s::timestamptz AS at, %s AS published, false AS beside`+
+		" FROM %s WHERE %[2]s >= $1::timestamptz AND %[2]s < $2::timestamptz%[5]s",
+		identifier.Quote(cols.ID), identifier.Quote(cols.Timestamp), published, a.o.Admin.Tables[table].SQL(), of)
+}
+
+// withArchived adds the archived rows of a table to those that it still has. A row is known by its id and its time; it
+// counts as often as the source that has it most often has it, since sources repeat each other.
+func withArchived(live string, table int, typed bool) string {
+	chosen := "at >= $1::timestamptz AND at < $2::timestamptz"
+	if typed {
+		chosen += " AND type = ANY ($3::text[])"
 	}
-	sql := strings.Join(parts, " UNION ALL ") + " ORDER BY id"
-	return stream(ctx, a.conn, "outbox", sql, args, func(rows pgx.Rows, e *event) error {
-		return rows.Scan(&e.id, &e.at, &e.published)
-	})
+	return fmt.Sprintf(`SELECT id, CASE WHEN beside THEN $1::timestamptz ELSE at END AS at,
+			bool_or(published) AS published, beside
+		FROM (SELECT *, row_number() OVER (PARTITION BY id, at, source) AS nth
+			FROM (SELECT *, 0 AS source FROM (%s) AS live
+				UNION ALL SELECT id, at, true, NOT COALESCE(%s, false), source
+					FROM (SELECT id, at::timestamptz, type, source FROM %s WHERE place = %d AND id IS NOT NULL
+						) AS archived
+				) AS sources
+			) AS numbered GROUP BY id, at, nth, beside`, live, chosen, archivedTable, table)
 }
 
 // ledgerConn is a connection to a ledger.
@@ -145,7 +177,8 @@ func (a *auditor) openLedger(ctx context.Context, l Ledger) (b *ledgerConn, err 
 		return b, nil
 	}
 	b.close()
-	if code := sqlstate.Of(err); code == "42P01" || code == "42703" || code == "42601" {
+	if code := sqlstate.Of(err); code == sqlstate.UndefinedTable || code == sqlstate.UndefinedColumn ||
+		code == sqlstate.SyntaxError {
 		return nil, &fault.Error{
 			Kind: fault.Config, Object: "ledger of " + l.Consumer,
 			Err:  errors.New("the database has no such table, or it is not a ledger of package inbox"),
