@@ -64,7 +64,7 @@ wrong, 3 something was found.`,
 	f.DurationVar(&o.Wait, "wait", 10*time.Second, "how long to wait for the slot to confirm what is written")
 	f.StringArrayVar(&o.Archives, "archive", nil,
 		"rows that prune --archive has written to this file or directory count too; may be repeated")
-	f.BoolVar(&o.Complete, "complete", false, "no row was ever deleted from the tables, but those in archives")
+	f.BoolVar(&o.Complete, "complete", false, "no row was ever deleted from the tables, but what archives have")
 	f.IntVar(&o.Examples, "examples", 20, "ids shown for each finding")
 	f.BoolVar(&o.asJSON, "json", false, "print JSON")
 	f.BoolVar(&o.prometheus, "prometheus", false, "print metrics for the textfile collector of node_exporter")

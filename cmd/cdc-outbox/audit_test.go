@@ -43,6 +43,10 @@ func TestAuditsExitCodes(t *testing.T) {
 	r.db.Exec(t, `INSERT INTO processed_events SELECT 'billing', id::text, 'COMPLETED' FROM outbox`)
 	res = run("--consumer=billing")
 	require.Equal(t, 0, res.code, res.all())
+	require.Contains(t, res.stdout, "every event that the audit has seen was published and handled once")
+	res = run("--consumer=billing", "--complete", "--archive="+t.TempDir())
+	require.Equal(t, 0, res.code, res.all())
 	require.Contains(t, res.stdout, "every event of the window was published and handled once")
+	require.Equal(t, 2, run("--consumer=billing", "--archive=/no/such/directory").code)
 	require.Equal(t, 0, c.stop(syscall.SIGTERM))
 }

@@ -61,7 +61,7 @@ func verifySum(path string) (Manifest, error) {
 	return m, nil
 }
 
-// Files are the archives that a path names: itself, or those of the directory, by name.
+// Files are the archives that a path names: itself, or the files of the directory, by name.
 func Files(path string) ([]string, error) {
 	info, err := os.Stat(path)
 	if err != nil || !info.IsDir() {

@@ -30,7 +30,7 @@ type Archives struct {
 // because a pooler may give the next one another session.
 const archivedTable = "cdc_outbox_audit_archived"
 
-// archiveFile is a file whose rows are those of a table of the audit.
+// archiveFile is a file with rows of a table of the audit.
 type archiveFile struct {
 	path  string
 	table int     // its place among the tables
@@ -186,7 +186,7 @@ func (o *Options) chooses() bool {
 	return slices.ContainsFunc(o.Ledgers, func(l Ledger) bool { return len(l.Types) > 0 })
 }
 
-// extendReach notes from when on the rows of a table are known, with those of its archives.
+// extendReach notes from when on the rows of a table are known, archived rows included.
 func (a *auditor) extendReach(ctx context.Context, table int, older bool, bound time.Time) error {
 	var oldest *time.Time
 	err := a.conn.QueryRow(ctx, "SELECT min(at::timestamptz) FILTER (WHERE isfinite(at::timestamptz)) FROM "+

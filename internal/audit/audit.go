@@ -23,7 +23,7 @@ type Options struct {
 	Grace    time.Duration // how long before now it ends
 	Wait     time.Duration // for the slot to confirm what was written before the audit
 	Archives []string      // files of rows that prune has deleted, or directories of them
-	Complete bool          // no row was ever deleted from the outbox tables, but those in Archives
+	Complete bool          // no row was ever deleted from the outbox tables, but what Archives have
 	Examples int           // ids in a finding
 
 	Progress progress.Reporter
@@ -265,7 +265,7 @@ func (a *auditor) openTables(ctx context.Context) error {
 }
 
 // seen returns the time from which on the rows of all tables are known, zero where a table has none, and the parts of
-// the window before it. Nothing tells rows that were deleted from rows that never were.
+// the window before it. Nothing distinguishes rows that were deleted from rows that never were.
 func (a *auditor) seen() (oldest time.Time, unseen []Unseen) {
 	empty := false
 	for i, t := range a.o.Admin.Tables {

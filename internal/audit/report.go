@@ -40,8 +40,8 @@ type Report struct {
 	Consumers []Consumer `json:"consumers"`
 }
 
-// Unseen is a part of the window, from its begin on, in which neither the table nor an archive has rows. Those that
-// there were have been deleted.
+// Unseen is a part of the window, from its begin on, in which neither the table nor an archive has rows. If there were
+// any, they were deleted.
 type Unseen struct {
 	Table string    `json:"table"`
 	Until time.Time `json:"until"`

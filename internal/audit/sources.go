@@ -136,8 +136,8 @@ func (a *auditor) liveSQL(table int, typed bool) string {
 		identifier.Quote(cols.ID), identifier.Quote(cols.Timestamp), published, a.o.Admin.Tables[table].SQL(), of)
 }
 
-// withArchived adds the archived rows of a table to those that it still has. A row is known by its id and its time; it
-// counts as often as the source that has it most often has it, since sources repeat each other.
+// withArchived adds the archived rows of a table to the rows that it still has. A row is known by its id and its time;
+// it counts as often as the source that has it most often has it, since sources repeat each other.
 func withArchived(live string, table int, typed bool) string {
 	chosen := "at >= $1::timestamptz AND at < $2::timestamptz"
 	if typed {
