@@ -12,7 +12,15 @@ import (
 // Compacted reports whether Kafka keeps only the last record of each key of the topic, so that what is absent may well
 // have been there. known is false where the user may not read the topic's configuration (DESCRIBE_CONFIGS).
 func (r *Reader) Compacted(ctx context.Context, topic string) (compacted, known bool, err error) {
-	err = r.retry(ctx, "topic "+topic, func() error {
+	config, err := r.Config(ctx, topic, wire.CleanupPolicy)
+	policy, known := config[wire.CleanupPolicy]
+	return strings.Contains(policy, "compact"), known, err
+}
+
+// Config returns settings of the topic, the brokers' defaults included. What the user may not read is absent.
+func (r *Reader) Config(ctx context.Context, topic string, names ...string) (map[string]string, error) {
+	config := map[string]string{}
+	err := r.retry(ctx, "topic "+topic, func() error {
 		w, err := r.any(ctx)
 		if err != nil {
 			return err
@@ -21,19 +29,17 @@ func (r *Reader) Compacted(ctx context.Context, topic string) (compacted, known 
 			return nil //nolint:nilerr // a broker without the API has nothing to tell
 		}
 		res, err := r.ask(ctx, w, &describeconfigs.Request{Resources: []describeconfigs.RequestResource{
-			{ResourceType: wire.ResourceTopic, ResourceName: topic, ConfigNames: []string{"cleanup.policy"}},
+			{ResourceType: wire.ResourceTopic, ResourceName: topic, ConfigNames: names},
 		}})
 		if err != nil {
 			return err
 		}
 		for _, answer := range res.(*describeconfigs.Response).Resources {
 			for _, entry := range answer.ConfigEntries {
-				if entry.ConfigName == "cleanup.policy" {
-					compacted, known = strings.Contains(entry.ConfigValue, "compact"), true
-				}
+				config[entry.ConfigName] = entry.ConfigValue
 			}
 		}
 		return nil
 	})
-	return compacted, known, err
+	return config, err
 }
