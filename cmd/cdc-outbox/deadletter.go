@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cdc-outbox/cdc-outbox/internal/config"
+	"github.com/cdc-outbox/cdc-outbox/internal/console"
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter/letterbox"
 	"github.com/cdc-outbox/cdc-outbox/internal/fault"
@@ -24,7 +25,7 @@ import (
 func (a *app) deadLetterCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dead-letter",
-		Short: "List, show, retry and dismiss the dead letters of the relay and of consumers",
+		Short: "List, show, retry, dismiss and export the dead letters of the relay and of consumers",
 		Long: `dead-letter works on router.dead_letter_topic, where router.on_bad_row: dead_letter and router.bad_rows
 put rows that could not be published, or with --in on a topic where a consumer put events that it could not handle. It
 needs Kafka only; retry needs Postgres, too, for letters that are pointers. The connector and the consumers may run
@@ -36,14 +37,14 @@ meanwhile.`,
 		Args: knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, _ = io.WriteString(a.stderr, cmd.UsageString())
-			return fault.Usage("dead-letter needs list, show, retry or dismiss",
+			return fault.Usage("dead-letter needs list, show, retry, dismiss or export",
 				"cdc-outbox dead-letter list shows what is there")
 		},
 	}
 	in := cmd.PersistentFlags().String("in", "",
 		"the topic of the dead letters (router.dead_letter_topic; a consumer's is TOPIC.DLT)")
 	cmd.AddCommand(a.deadLetterListCommand(in), a.deadLetterShowCommand(in), a.deadLetterRetryCommand(in),
-		a.deadLetterDismissCommand(in))
+		a.deadLetterDismissCommand(in), a.deadLetterExportCommand(in))
 	return cmd
 }
 
@@ -56,10 +57,19 @@ func filterFlags(cmd *cobra.Command, o *deadletter.Filter) {
 	f.DurationVar(&o.Older, "older-than", 0, "only letters that are older than this")
 }
 
-func (a *app) openLetters(ctx context.Context, c *config.Loaded, in string) (*letterbox.Box, error) {
+// fileFlag adds the flag that names a file instead of the topic.
+func fileFlag(cmd *cobra.Command, file *string) {
+	cmd.Flags().StringVar(file, "file", "", "take the letters from this file, which dead-letter export has written")
+}
+
+// openLetters reads the letters of the topic, or of the file where one is named.
+func (a *app) openLetters(ctx context.Context, c *config.Loaded, in, file string) (*letterbox.Box, error) {
 	producer, err := wiring.Kafka(c)
 	if err != nil {
 		return nil, err
+	}
+	if file != "" {
+		return letterbox.OpenFile(ctx, producer.Cluster, in, file, false, a.progress())
 	}
 	return letterbox.Open(ctx, producer.Cluster, cmp.Or(in, c.Router.DeadLetterTopic), a.progress())
 }
@@ -81,6 +91,7 @@ func checkReasons(names []string) error {
 
 func (a *app) deadLetterListCommand(in *string) *cobra.Command {
 	var asJSON, open bool
+	var file string
 	var chosen deadletter.Filter
 	cmd := &cobra.Command{
 		Use:   "list",
@@ -88,7 +99,8 @@ func (a *app) deadLetterListCommand(in *string) *cobra.Command {
 		Long: `list reads the dead-letter topic to its end and prints a line for each letter, by position in the log.
 State open: not retried. retried: published by dead-letter retry. dismissed: not to be published, by dead-letter
 dismiss. interrupted: a retry began and did not say how it ended. The position of a consumer's letter is where its
-record was: TOPIC/PARTITION@OFFSET.`,
+record was: TOPIC/PARTITION@OFFSET. If the topic's retention will soon delete open letters, list warns of it on stderr,
+with the commands that keep them.`,
 		Example: `  cdc-outbox dead-letter list --open
   cdc-outbox dead-letter list --reason null_key --json | jq -r '.[].id'`,
 		Args: noArguments,
@@ -100,16 +112,18 @@ record was: TOPIC/PARTITION@OFFSET.`,
 			if err != nil {
 				return err
 			}
-			b, err := a.openLetters(cmd.Context(), c, *in)
+			b, err := a.openLetters(cmd.Context(), c, *in, file)
 			if err != nil {
 				return err
 			}
 			defer b.Close()
-			entries := []*deadletter.Entry{}
-			for _, e := range b.Ledger.Entries() {
-				if chosen.Chooses(e, time.Now()) && (!open || e.IsOpen()) {
-					entries = append(entries, e)
-				}
+			entries := b.Chosen(&chosen, open, time.Now())
+			findings, err := b.Retention(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if err := console.Findings(a.stderr, findings, console.Style{}, false); err != nil {
+				return err
 			}
 			if asJSON {
 				return a.printJSON(entries)
@@ -119,6 +133,7 @@ record was: TOPIC/PARTITION@OFFSET.`,
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.Flags().BoolVar(&open, "open", false, "only letters that were neither retried nor dismissed")
+	fileFlag(cmd, &file)
 	filterFlags(cmd, &chosen)
 	return cmd
 }

@@ -34,6 +34,13 @@ func (o *retryFlags) check(args []string) error {
 	return checkReasons(o.Reasons)
 }
 
+// from names the topic: a file knows its own.
+func (o *retryFlags) from(in string, c *config.Loaded) {
+	if o.Topic = in; o.File == "" {
+		o.Topic = cmp.Or(in, c.Router.DeadLetterTopic)
+	}
+}
+
 func (a *app) deadLetterRetryCommand(in *string) *cobra.Command {
 	var o retryFlags
 	cmd := &cobra.Command{
@@ -53,11 +60,15 @@ A mark in the dead-letter topic, before and after, remembers the retry. What was
 without --again; nor is what an interrupted retry left behind, of which it is not known whether it was published.
 Letters retry does not touch stay as they are.
 
+With --file the letters come from a file that dead-letter export has written, also if the topic has deleted them since.
+The marks go to the topic and to the file, which must be writable: use one copy of it.
+
 Exit codes: 0 all that was chosen is published, 1 it failed or was interrupted, 2 the command line is wrong, 3
 something was not published; what and why is said.`,
 		Example: `  cdc-outbox dead-letter retry 018f4d3c-0000-7000-8000-000000000001 --set aggregate_id=42
   cdc-outbox dead-letter retry --reason illegal_topic --topic order.events --dry-run
-  cdc-outbox dead-letter retry --reason too_large`,
+  cdc-outbox dead-letter retry --reason too_large
+  cdc-outbox dead-letter retry --file order.events.DLT.jsonl --group billing --all`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.check(args); err != nil {
 				return err
@@ -69,14 +80,13 @@ something was not published; what and why is said.`,
 			if err != nil {
 				return err
 			}
-			if o.Topic = cmp.Or(*in, c.Router.DeadLetterTopic); o.Corrections.Topic == o.Topic {
-				return fault.Usage("--topic: the topic is that of the dead letters", "name a topic for events")
-			}
+			o.from(*in, c)
 			return a.retry(cmd.Context(), c, &o, args)
 		},
 	}
 	f := cmd.Flags()
 	f.BoolVar(&o.all, "all", false, "retry every open letter")
+	fileFlag(cmd, &o.File)
 	filterFlags(cmd, &o.Filter)
 	f.BoolVar(&o.Again, "again", false,
 		"also publish what was retried already, or what an interrupted retry left behind")
@@ -137,7 +147,8 @@ leaves them out, and the number of open letters of a consumer goes down. Letters
 			if o.Kafka, err = wiring.Kafka(c); err != nil {
 				return err
 			}
-			o.Names, o.Topic, o.Progress = args, cmp.Or(*in, c.Router.DeadLetterTopic), a.progress()
+			o.from(*in, c)
+			o.Names, o.Progress = args, a.progress()
 			failed := 0
 			chosen, err := retry.Dismiss(cmd.Context(), o.Options, func(batch []*retry.Letter) {
 				failed += a.printFailed(batch)
@@ -150,6 +161,7 @@ leaves them out, and the number of open letters of a consumer goes down. Letters
 		},
 	}
 	cmd.Flags().BoolVar(&o.all, "all", false, "dismiss every open letter")
+	fileFlag(cmd, &o.File)
 	filterFlags(cmd, &o.Filter)
 	cmd.Flags().DurationVar(&o.Timeout, "timeout", 30*time.Second, "how long to wait for Kafka to take the marks")
 	return cmd

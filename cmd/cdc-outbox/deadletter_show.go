@@ -11,6 +11,7 @@ import (
 
 func (a *app) deadLetterShowCommand(in *string) *cobra.Command {
 	var asJSON, payload bool
+	var file string
 	cmd := &cobra.Command{
 		Use:   "show ID",
 		Short: "Show a dead letter: what, where and why; with --payload also its content",
@@ -24,7 +25,7 @@ wrote, its payload, key, headers and columns, may be confidential and is shown o
 			if err != nil {
 				return err
 			}
-			b, err := a.openLetters(cmd.Context(), c, *in)
+			b, err := a.openLetters(cmd.Context(), c, *in, file)
 			if err != nil {
 				return err
 			}
@@ -48,6 +49,7 @@ wrote, its payload, key, headers and columns, may be confidential and is shown o
 			return err
 		},
 	}
+	fileFlag(cmd, &file)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.Flags().BoolVar(&payload, "payload", false, "also print payload, key, headers and columns")
 	return cmd

@@ -69,10 +69,37 @@ func (l *Ledger) Add(r *Record) {
 		return
 	}
 	e := l.entry(identity{s.owner(), s.Position, s.ID})
+	if e.Copies > 0 && r.Partition == e.Partition && r.Offset == e.Offset {
+		return // read twice: from a file and from the topic
+	}
 	e.Copies++
 	if e.Copies == 1 || r.Partition == e.Partition && r.Offset < e.Offset {
 		e.Summary, e.Partition, e.Offset = s, r.Partition, r.Offset
 	}
+}
+
+// Of returns the letter that a record is or marks; nil: it is neither, or Add has not seen it.
+func (l *Ledger) Of(r *Record) *Entry {
+	if IsMark(r.Headers) {
+		return l.entries[marked(r)]
+	}
+	s, err := Summarize(r)
+	if err != nil {
+		return nil
+	}
+	return l.entries[identity{s.owner(), s.Position, s.ID}]
+}
+
+// IsMark reports whether the headers belong to a mark.
+func IsMark(headers []router.Header) bool {
+	_, ok := find(headers, headerRetry)
+	return ok
+}
+
+// marked identifies the letter of a mark.
+func marked(r *Record) identity {
+	text := func(name string) string { v, _ := find(r.Headers, name); return string(v) }
+	return identity{text(headerSlot), text(headerPosition), text(headerID)}
 }
 
 func (l *Ledger) entry(of identity) *Entry {
@@ -88,13 +115,13 @@ func (l *Ledger) entry(of identity) *Entry {
 }
 
 func (l *Ledger) mark(r *Record, mark Mark) {
-	text := func(name string) string { v, _ := find(r.Headers, name); return string(v) }
-	name := text(headerAttempt)
+	v, _ := find(r.Headers, headerAttempt)
+	name := string(v)
 	if name == "" || !slices.Contains([]Mark{Begun, Published, Withdrawn, Dismissal}, mark) {
 		l.Strange++
 		return
 	}
-	e := l.entry(identity{text(headerSlot), text(headerPosition), text(headerID)})
+	e := l.entry(marked(r))
 	a, known := e.attempts[name]
 	if mark == Begun {
 		if known {

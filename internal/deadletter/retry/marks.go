@@ -9,6 +9,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter/letterbox"
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/publish"
 	"github.com/cdc-outbox/cdc-outbox/router"
 )
@@ -23,7 +24,8 @@ type marker struct {
 // retry publishes the batch's records between marks. First each letter's mark: begun; every other process that retries
 // the same letter sees it. Then, if no other process was first, the record, then the mark that says how it ended. A
 // crash in between leaves a letter whose retry began: it is not known whether its record is in Kafka, and nothing
-// publishes it again unasked.
+// publishes it again unasked. The file that letters are from has the same marks, because the topic's retention deletes
+// its own.
 func (p *marker) retry(ctx context.Context, b *letterbox.Box, batch []*Letter) error {
 	live := p.mark(ctx, b, ready(batch), deadletter.Begun)
 	if len(live) == 0 {
@@ -49,6 +51,13 @@ func (p *marker) retry(ctx context.Context, b *letterbox.Box, batch []*Letter) e
 		withdrawn = append(withdrawn, r)
 	}
 	live = ready(live)
+	if err := p.note(b, live, deadletter.Begun); err != nil {
+		p.mark(context.WithoutCancel(ctx), b, slices.Concat(live, withdrawn), deadletter.Withdrawn)
+		return &fault.Error{
+			Kind: fault.Operator, Object: "dead-letter retry", Err: err,
+			Next: "Nothing of the last batch was published. Make room for the file, and run the command again.",
+		}
+	}
 	records := make([]*router.Record, len(live))
 	for i, r := range live {
 		records[i] = r.Record
@@ -67,14 +76,27 @@ func (p *marker) retry(ctx context.Context, b *letterbox.Box, batch []*Letter) e
 	ctx = context.WithoutCancel(ctx)
 	p.mark(ctx, b, withdrawn, deadletter.Withdrawn)
 	p.mark(ctx, b, published, deadletter.Published)
+	unnoted := errors.Join(p.note(b, withdrawn, deadletter.Withdrawn), p.note(b, published, deadletter.Published))
 	for _, r := range published {
-		if r.Err != nil {
+		switch {
+		case r.Err != nil:
 			r.Err = fmt.Errorf(
 				"the record is published, but the dead-letter topic did not take the mark that says so: %w", r.Err,
 			)
+		case unnoted != nil:
+			r.Err = fmt.Errorf("the record is published, but %w", unnoted)
 		}
 	}
 	return nil
+}
+
+// note remembers marks in the file that the letters are from, where there is one.
+func (p *marker) note(b *letterbox.Box, batch []*Letter, mark deadletter.Mark) error {
+	marks := make([]*router.Record, len(batch))
+	for i, r := range batch {
+		marks[i] = r.Entry.MarkRecord(b.Topic, p.attempt, mark, time.Now())
+	}
+	return b.Note(marks)
 }
 
 // awaitMarks reads up to the batch's own marks. A connector with exactly-once delivery may have a transaction open in

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter"
 	"github.com/cdc-outbox/cdc-outbox/internal/deadletter/letterbox"
+	"github.com/cdc-outbox/cdc-outbox/internal/fault"
 	"github.com/cdc-outbox/cdc-outbox/internal/human"
 	"github.com/cdc-outbox/cdc-outbox/internal/kafka"
 	"github.com/cdc-outbox/cdc-outbox/internal/postgres/identifier"
@@ -32,7 +33,8 @@ type Options struct {
 	DryRun      bool
 	Timeout     time.Duration // for Kafka to take a batch of letters
 
-	Topic     string // of the dead letters
+	Topic     string // of the dead letters; empty: the file's
+	File      string // that has the letters; empty: the topic has them
 	Kafka     kafka.Config
 	Router    router.Router
 	KeyColumn string
@@ -87,13 +89,21 @@ func Run(ctx context.Context, o Options, done func([]*Letter)) (chosen int, err 
 	return len(letters), nil
 }
 
-// open reads the topic and chooses the letters. The caller closes the box.
-func open(ctx context.Context, o *Options) (*letterbox.Box, []*Letter, error) {
-	b, err := letterbox.Open(ctx, o.Kafka.Cluster, o.Topic, o.Progress)
+// open reads the letters and chooses some. The caller closes the box.
+func open(ctx context.Context, o *Options) (b *letterbox.Box, letters []*Letter, err error) {
+	if o.File == "" {
+		b, err = letterbox.Open(ctx, o.Kafka.Cluster, o.Topic, o.Progress)
+	} else {
+		b, err = letterbox.OpenFile(ctx, o.Kafka.Cluster, o.Topic, o.File, !o.DryRun, o.Progress)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
-	letters, err := choose(b, o)
+	if o.Corrections.Topic == b.Topic {
+		err = fault.Usage("--topic: the topic is that of the dead letters", "name a topic for events")
+	} else {
+		letters, err = choose(b, o)
+	}
 	if err != nil {
 		b.Close()
 		return nil, nil, err
@@ -118,7 +128,7 @@ func choose(b *letterbox.Box, o *Options) ([]*Letter, error) {
 		add(e, mayRetry(e, o.Again))
 	}
 	if now := time.Now(); len(o.Names) == 0 {
-		for _, e := range b.Ledger.Entries() {
+		for _, e := range b.Entries() {
 			switch {
 			case !o.Chooses(e, now):
 			case !e.IsOpen() && (!o.Again || e.State == deadletter.Dismissed):
@@ -160,7 +170,12 @@ func Dismiss(ctx context.Context, o Options, done func([]*Letter)) (chosen int, 
 	}
 	defer m.Close()
 	for batch := range slices.Chunk(letters, letterBatch) {
-		m.mark(ctx, b, ready(batch), deadletter.Dismissal)
+		if err := m.note(b, m.mark(ctx, b, ready(batch), deadletter.Dismissal), deadletter.Dismissal); err != nil {
+			return 0, &fault.Error{
+				Kind: fault.Operator, Object: "dead-letter dismiss", Err: err,
+				Next: "Make room for the file, and run the command again.",
+			}
+		}
 		done(batch)
 	}
 	return len(letters), ctx.Err()

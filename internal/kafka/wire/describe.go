@@ -9,6 +9,7 @@ const (
 const (
 	CleanupPolicy       = "cleanup.policy"
 	RetentionMs         = "retention.ms"
+	RetentionBytes      = "retention.bytes"
 	TimestampType       = "message.timestamp.type"
 	TimestampBefore     = "message.timestamp.before.max.ms"
 	TimestampAfter      = "message.timestamp.after.max.ms"
