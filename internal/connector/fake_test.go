@@ -190,6 +190,7 @@ type fakeProducer struct {
 	tags    []kafka.Tag     // of what is not acknowledged
 	records []router.Record // copies of all that was taken
 	trouble []kafka.Trouble
+	grown   []kafka.Growth
 
 	memory     []kafka.Mark // what Remember was given
 	remembered error        // what Remembered says
@@ -332,6 +333,8 @@ func (p *fakeProducer) Drain(ctx context.Context) error {
 func (p *fakeProducer) Remember(m kafka.Mark) { p.memory = append(p.memory, m) }
 
 func (p *fakeProducer) Remembered(context.Context) error { return p.remembered }
+
+func (p *fakeProducer) Grown() []kafka.Growth { return p.grown }
 
 func (p *fakeProducer) Trouble() []kafka.Trouble { return slices.Clone(p.trouble) }
 

@@ -52,4 +52,5 @@ type producer interface {
 	Flush()
 	Drain(ctx context.Context) error
 	Trouble() []kafka.Trouble
+	Grown() []kafka.Growth
 }

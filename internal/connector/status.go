@@ -42,6 +42,8 @@ type Status struct {
 	Counts Counts `json:"counts"`
 	// acknowledged since the process started, the largest first, twenty at most
 	Topics []telemetry.TopicCount `json:"topics"`
+	// topics that have got partitions since the process started, the latest first
+	Grown []relay.Growth `json:"partitions_added,omitempty"`
 	// the latest rows that were dead-lettered or skipped, the latest first, twenty at most
 	Aside []relay.BadRow `json:"set_aside"`
 }
@@ -215,6 +217,9 @@ func (c *Connector) Status() Status {
 	for _, t := range c.troubles() {
 		st.Waits = append(st.Waits, t.Wait())
 	}
+	for _, g := range c.producer.Grown() {
+		st.Grown = append(st.Grown, relay.Growth(g))
+	}
 	return st
 }
 
@@ -222,7 +227,7 @@ func (c *Connector) Status() Status {
 func (st Status) Account() relay.Account {
 	a := relay.Account{
 		State: st.State, Waits: st.Waits, Window: st.Window.Window, Counts: st.Counts.Counts,
-		Slot: st.Slot, WindowFull: st.Window.Full, Open: st.Open,
+		Grown: st.Grown, Slot: st.Slot, WindowFull: st.Window.Full, Open: st.Open,
 		OldestUnconfirmedSeconds: st.OldestUnconfirmedSeconds, HeardSecondsAgo: st.HeardSecondsAgo,
 	}
 	if st.Halted != nil {

@@ -323,6 +323,22 @@ func TestRelayRules(t *testing.T) {
 	}
 }
 
+// Nothing says when a group has passed the growth, so the alert ends when it is old.
+func TestAddedPartitionsAreNewsForAWhile(t *testing.T) {
+	grown := func(topic string, ago time.Duration) relay.Growth {
+		return relay.Growth{
+			Topic: topic, Before: 12, Now: 24, At: now.Add(-ago), Next: "Pause.", Commands: []string{topic},
+		}
+	}
+	f := partitionsAdded(relay.Account{Grown: []relay.Growth{grown("a", time.Minute), grown("b", 2*time.Hour)}}, now)
+	require.Equal(t, alert.Warn, f.Level)
+	require.Contains(t, f.Sentence, `: topic "a" has 24 partitions and had 12.`)
+	require.NotContains(t, f.Sentence, `"b"`)
+	require.Equal(t, []string{"a"}, f.Cause.Commands)
+	require.Equal(t, alert.OK, partitionsAdded(relay.Account{Grown: []relay.Growth{grown("b", time.Hour)}}, now).Level)
+	require.Contains(t, PollingRules(), f.Alert)
+}
+
 func TestDeadLettersAreNewsForAWhile(t *testing.T) {
 	var r Relay
 	at := func(after time.Duration, letters uint64) alert.Level {

@@ -18,7 +18,7 @@ const (
 
 // PollingRules lists the alerts about a relay that polls, whether they fire or not.
 func PollingRules() []string {
-	return []string{BacklogOld, RowHalted, DeadLetters, PostgresSilent, ConnectorStopped}
+	return []string{BacklogOld, RowHalted, DeadLetters, PostgresSilent, PartitionsAdded, ConnectorStopped}
 }
 
 // BacklogLimits are the ages of the oldest unpublished row at which an alert fires.
@@ -61,7 +61,9 @@ type Polling struct{ relay Relay }
 func (p *Polling) Judge(st relay.Account, limits BacklogLimits, level func(rule, subject string) alert.Level,
 	now time.Time,
 ) []alert.Finding {
-	found := []alert.Finding{p.relay.deadLetters(st, now), lanesHalted(st), postgresSilent(st, now)}
+	found := []alert.Finding{
+		p.relay.deadLetters(st, now), lanesHalted(st), postgresSilent(st, now), partitionsAdded(st, now),
+	}
 	if st.Backlog != nil {
 		found = append(found, Backlog(*st.Backlog, limits, level(BacklogOld, "")))
 	}

@@ -20,13 +20,15 @@ const (
 	StreamSilent      = "stream_silent"
 	TableUnpublished  = "table_unpublished"
 	SynchronousRelay  = "synchronous_relay"
+	PartitionsAdded   = "partitions_added"
 	ConnectorStopped  = "connector_stopped"
 )
 
 // Rules lists the alerts about the relay, whether they fire or not.
 func Rules() []string {
 	return []string{
-		EventsUnconfirmed, RowHalted, DeadLetters, StreamSilent, TableUnpublished, SynchronousRelay, ConnectorStopped,
+		EventsUnconfirmed, RowHalted, DeadLetters, StreamSilent, TableUnpublished, SynchronousRelay, PartitionsAdded,
+		ConnectorStopped,
 	}
 }
 
@@ -36,6 +38,8 @@ const (
 	silent              = time.Minute
 	// recently is for how long a dead letter is news.
 	recently = 10 * time.Minute
+	// growing is for how long added partitions are news. A group may have a lag for hours.
+	growing = time.Hour
 )
 
 // Relay judges the connector from check to check. Use it from one goroutine.
@@ -48,7 +52,7 @@ type Relay struct {
 func (r *Relay) Judge(st relay.Account, misfit error, now time.Time) []alert.Finding {
 	return []alert.Finding{
 		unconfirmed(st), rowHalted(st), r.deadLetters(st, now), streamSilent(st, now), tableUnpublished(misfit),
-		synchronousRelay(st),
+		synchronousRelay(st), partitionsAdded(st, now),
 	}
 }
 
@@ -152,6 +156,32 @@ func synchronousRelay(st relay.Account) alert.Finding {
 				w.Reason)
 			f.Cause, _ = waitOf(st, Synchronous)
 		}
+	}
+	return f
+}
+
+// partitionsAdded is about the groups that read a topic, of which the relay knows nothing.
+func partitionsAdded(st relay.Account, now time.Time) alert.Finding {
+	f := alert.Finding{Alert: PartitionsAdded}
+	var news []string
+	for _, g := range st.Grown {
+		if now.Sub(g.At) < growing {
+			news = append(news, fmt.Sprintf("topic %q has %d partitions and had %d", g.Topic, g.Now, g.Before))
+		}
+	}
+	if len(news) == 0 {
+		return f
+	}
+	g := st.Grown[0]
+	f.Level = alert.Warn
+	f.Sentence = sentence(fmt.Sprintf("Keys go to other partitions since %s: %s", human.Time(g.At),
+		strings.Join(news[:min(len(news), 5)], ", ")))
+	if more := len(news) - 5; more > 0 {
+		f.Sentence += fmt.Sprintf(" And %d more.", more)
+	}
+	f.Cause = alert.Cause{
+		Code: PartitionsAdded, Sentence: f.Sentence, Since: &g.At, Object: fmt.Sprintf("topic %q", g.Topic),
+		Next: g.Next, Commands: g.Commands,
 	}
 	return f
 }

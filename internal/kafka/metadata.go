@@ -169,14 +169,7 @@ func (p *Producer) applyTopic(t *topic, answer *metadata.ResponseTopic) {
 	case len(t.partitions) == 0:
 		t.adopt(n)
 	case n > len(t.partitions):
-		if t.more != n {
-			p.log.Warn("topic has more partitions now; they are used when everything older is acknowledged, "+
-				"and keys move",
-				zap.String(logkey.Topic, t.name), zap.Int(logkey.Before, len(t.partitions)), zap.Int(logkey.Now, n))
-		}
-		if t.more = n; t.calm() {
-			t.adopt(n)
-		}
+		p.grow(t, n)
 	case n < len(t.partitions):
 		p.shrink(t, n)
 	}

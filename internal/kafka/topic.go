@@ -20,7 +20,8 @@ type topic struct {
 	times  timestamps // and what that means for records right now
 
 	// more is a higher partition count than len(partitions), seen in metadata and not yet adopted. See adopt.
-	more int
+	more  int
+	grown Growth // the last one; no time: none
 
 	// fewer is a lower partition count, of a topic that was re-created, until no record of the others is left.
 	fewer     int

@@ -228,4 +228,11 @@ func TestPartitionsAdded(t *testing.T) {
 	require.Greater(t, len(r.order), 4, "the new partitions are used")
 	got := r.read("t")
 	require.Len(t, got, 500)
+	grown := r.Grown()
+	require.Len(t, grown, 1)
+	require.Equal(t, Growth{
+		Topic: "t", Before: 1, Now: 8, At: grown[0].At, Next: grown[0].Next, Commands: grown[0].Commands,
+	}, grown[0])
+	require.Contains(t, grown[0].Next, "no group that reads the topic has lag")
+	require.Contains(t, grown[0].Commands, "cdc-outbox pause --reason 'partitions were added to t'")
 }

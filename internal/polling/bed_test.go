@@ -114,6 +114,7 @@ type fakeProducer struct {
 	pending []sent
 	held    bool
 	blocked bool // as at a missing topic
+	grown   []kafka.Growth
 	refuse  func(*router.Record) error
 	more    chan struct{}
 }
@@ -174,6 +175,8 @@ func (f *fakeProducer) Flush() {
 	default:
 	}
 }
+
+func (f *fakeProducer) Grown() []kafka.Growth { return f.grown }
 
 func (f *fakeProducer) Trouble() []kafka.Trouble { return nil }
 

@@ -27,6 +27,7 @@ type producer interface {
 	Produce(ctx context.Context, rec *router.Record, ticket uint64) error
 	Flush()
 	Trouble() []kafka.Trouble
+	Grown() []kafka.Growth
 }
 
 // source is one outbox table.

@@ -30,6 +30,8 @@ type Status struct {
 	Halted []*relay.HaltedRow `json:"halted"`
 	Waits  []fault.Wait       `json:"waits_for"`
 	Counts relay.Counts       `json:"counts"`
+	// topics that have got partitions since the process started, the latest first
+	Grown []relay.Growth `json:"partitions_added,omitempty"`
 }
 
 func (r *Relay) setState(s relay.State) {
@@ -115,6 +117,9 @@ func (r *Relay) Status() Status {
 	for _, t := range r.troubles() {
 		st.Waits = append(st.Waits, t.Wait())
 	}
+	for _, g := range r.producer.Grown() {
+		st.Grown = append(st.Grown, relay.Growth(g))
+	}
 	return st
 }
 
@@ -139,7 +144,7 @@ func (r *Relay) watchMetrics() {
 func (st Status) Account() relay.Account {
 	return relay.Account{
 		State: st.State, Waits: st.Waits, Halted: st.Halted, Window: st.Window, Counts: st.Counts, Backlog: st.Backlog,
-		HeardSecondsAgo: st.HeardSecondsAgo,
+		HeardSecondsAgo: st.HeardSecondsAgo, Grown: st.Grown,
 	}
 }
 

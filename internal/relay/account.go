@@ -13,6 +13,7 @@ type Account struct {
 	Halted []*HaltedRow // the oldest first
 	Window Window
 	Counts Counts
+	Grown  []Growth // topics that have got partitions while the process ran, the latest first
 
 	// Of a source that reads the log.
 	Slot                     string
@@ -23,6 +24,16 @@ type Account struct {
 
 	// Of a source that polls.
 	Backlog *Backlog // nil before the first query
+}
+
+// Growth is a topic that has got partitions: keys go to other partitions from then on.
+type Growth struct {
+	Topic    string    `json:"topic"`
+	Before   int       `json:"before"`
+	Now      int       `json:"now"`
+	At       time.Time `json:"at"`
+	Next     string    `json:"next"`
+	Commands []string  `json:"commands,omitempty"`
 }
 
 // MaxCounted is where the count of a backlog ends: it must cost the same however large the backlog is.

@@ -19,6 +19,15 @@ func (c *Cluster) CreateTopicByHand(topic string) fault.Remedy {
 	return fault.Do("Create the topic.", c.Command("kafka-topics", "--create --topic "+topic+" --partitions 12"))
 }
 
+// AwaitGroups is what keeps the order of keys when a topic has got partitions. The commands do not resume: an
+// operator does when no group has lag.
+func (c *Cluster) AwaitGroups(topic string) fault.Remedy {
+	return fault.Do("A group that is behind handles newer events of a key before older ones. Pause until no group "+
+		"that reads the topic has lag in its older partitions, then cdc-outbox resume.",
+		"cdc-outbox pause --reason 'partitions were added to "+topic+"'",
+		c.Command("kafka-consumer-groups", "--describe --all-groups"))
+}
+
 // AllowWrite is what publishing to a topic needs.
 func (c *Cluster) AllowWrite(topic string) fault.Remedy {
 	return fault.Do("Allow the user to write to the topic.", c.Command("kafka-acls",

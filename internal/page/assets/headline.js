@@ -39,6 +39,7 @@ const of = {
   catching_up: () => 'Reading a backlog',
   dead_letters: () => 'Rows could not be published',
   table_unpublished: () => 'The publication does not fit the tables',
+  partitions_added: (c) => `${capital(object(c, 'A topic'))} has more partitions`,
   synchronous_standby: () => 'Commits wait for this relay',
   monitor_blind: () => 'Postgres does not answer the monitor',
   paused: (c) => `Paused by ${words(first(c.sentence, /by ([^:]*):/, 'an operator')).slice(0, 4).join(' ')}`,
