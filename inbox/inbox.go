@@ -38,17 +38,15 @@ func New(db DB, opts Options) (*Inbox, error) {
 func (in *Inbox) Handle(ctx context.Context, e Event, handle func(ctx context.Context, tx pgx.Tx) error) error {
 	return in.run(ctx, e, func() error {
 		return in.inTx(ctx, func(tx pgx.Tx) error {
-			s := pgxSession{tx}
-			if err := in.claim(ctx, s, e); err != nil {
-				return err
-			}
-			if err := handle(ctx, handlerTx{tx}); err != nil {
-				return err
-			}
-			if tx.Conn().PgConn().TxStatus() == 'I' {
-				return errEnded
-			}
-			return in.finish(ctx, s, e)
+			return in.once(ctx, pgxSession{tx}, e, func() error {
+				if err := handle(ctx, handlerTx{tx}); err != nil {
+					return err
+				}
+				if tx.Conn().PgConn().TxStatus() == 'I' {
+					return errEnded
+				}
+				return nil
+			})
 		})
 	})
 }

@@ -74,6 +74,17 @@ LIMIT $3 FOR UPDATE SKIP LOCKED))`,
 	}, nil
 }
 
+// once is what both variants do in one transaction.
+func (l *ledger) once(ctx context.Context, s session, e Event, handle func() error) error {
+	if err := l.claim(ctx, s, e); err != nil {
+		return err
+	}
+	if err := handle(); err != nil {
+		return err
+	}
+	return l.finish(ctx, s, e)
+}
+
 // claim reserves the event for this transaction, or returns why it cannot.
 func (l *ledger) claim(ctx context.Context, s session, e Event) error {
 	status := "COMPLETED" // not visible before the commit, when it is true

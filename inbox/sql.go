@@ -27,14 +27,7 @@ func NewSQL(db *sql.DB, opts Options) (*SQL, error) {
 func (in *SQL) Handle(ctx context.Context, e Event, handle func(ctx context.Context, tx *sql.Tx) error) error {
 	return in.run(ctx, e, func() error {
 		return in.inTx(ctx, func(tx *sql.Tx) error {
-			s := sqlSession{tx}
-			if err := in.claim(ctx, s, e); err != nil {
-				return err
-			}
-			if err := handle(ctx, tx); err != nil {
-				return err
-			}
-			return in.finish(ctx, s, e)
+			return in.once(ctx, sqlSession{tx}, e, func() error { return handle(ctx, tx) })
 		})
 	})
 }
