@@ -19,12 +19,14 @@ type bed struct {
 	db    *testkit.Database
 	kafka *kafkaclient.Client
 	env   []string
+
+	address string // of the stand-in
 }
 
 func newBed(t *testing.T, db *testkit.Database, topics ...string) *bed {
 	t.Helper()
 	kafka, address := newBroker(t, topics...)
-	return &bed{T: t, db: db, kafka: kafka, env: append(variables(t, db),
+	return &bed{T: t, db: db, kafka: kafka, address: address, env: append(variables(t, db),
 		"CDC_OUTBOX_KAFKA_BROKERS="+address, "CDC_OUTBOX_MONITOR_INTERVAL=200ms")}
 }
 

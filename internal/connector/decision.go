@@ -101,6 +101,7 @@ func (r *reader) awaitResume(s stream) error {
 			return c.life.Err()
 		}
 	}
+	c.producer.Refresh()
 	c.setState(relay.State{Name: relay.Streaming})
 	c.log.Info("no pause is in effect any more; reading continues")
 	return nil

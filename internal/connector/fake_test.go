@@ -334,6 +334,8 @@ func (p *fakeProducer) Remember(m kafka.Mark) { p.memory = append(p.memory, m) }
 
 func (p *fakeProducer) Remembered(context.Context) error { return p.remembered }
 
+func (p *fakeProducer) Refresh() {}
+
 func (p *fakeProducer) Grown() []kafka.Growth { return p.grown }
 
 func (p *fakeProducer) Trouble() []kafka.Trouble { return slices.Clone(p.trouble) }

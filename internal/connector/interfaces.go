@@ -53,4 +53,5 @@ type producer interface {
 	Drain(ctx context.Context) error
 	Trouble() []kafka.Trouble
 	Grown() []kafka.Growth
+	Refresh()
 }

@@ -22,6 +22,7 @@ type control struct {
 	metaLast   time.Time
 	allAt      time.Time // when all topics are asked for next
 	everything bool      // they are asked for with the next request
+	refresh    int       // calls of Refresh so far; an answer to an older request does not count
 	idAt       time.Time // when to ask for a producer id next, if there is none
 	failures   int
 	fruitless  int              // metadata answers in a row that left something without a leader

@@ -53,3 +53,16 @@ func (p *Producer) grow(t *topic, n int) {
 		t.adopt(n)
 	}
 }
+
+// Refresh has the next record of each topic wait until its partitions are asked for. An operator who adds partitions
+// during a pause, when no group has lag, relies on it: a record that goes where its key was before, until the next
+// answer of metadata, is not ordered with the records after it.
+func (p *Producer) Refresh() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.control.refresh++
+	for _, t := range p.topics {
+		t.stale = len(t.partitions) > 0
+	}
+	p.wantMetadata()
+}

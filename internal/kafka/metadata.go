@@ -35,7 +35,7 @@ func (p *Producer) namesToAsk(now time.Time) []string {
 // topics, so that the first batch already fits.
 func (p *Producer) refreshMetadata(w *wire.Conn) error {
 	p.mu.Lock()
-	names := p.namesToAsk(time.Now())
+	names, refresh := p.namesToAsk(time.Now()), p.control.refresh
 	p.mu.Unlock()
 	if len(names) == 0 {
 		return nil // no names would mean all topics of the cluster
@@ -59,6 +59,7 @@ func (p *Producer) refreshMetadata(w *wire.Conn) error {
 			if limit, ok := limits[t.name]; ok {
 				t.limit, t.described = min(p.cfg.MaxBatchBytes, limit), true
 			}
+			t.stale = t.stale && refresh != p.control.refresh
 			p.applyTopic(t, &answer.Topics[i])
 		}
 	}

@@ -22,6 +22,7 @@ type topic struct {
 	// more is a higher partition count than len(partitions), seen in metadata and not yet adopted. See adopt.
 	more  int
 	grown Growth // the last one; no time: none
+	stale bool   // its partitions have to be asked for before the next record; see Refresh
 
 	// fewer is a lower partition count, of a topic that was re-created, until no record of the others is left.
 	fewer     int
@@ -52,7 +53,7 @@ type topic struct {
 
 // ready reports whether records can be appended to the topic's partitions.
 func (t *topic) ready() bool {
-	return len(t.partitions) > 0 && t.more == 0 && t.fewer == 0 && t.unplaced == nil
+	return len(t.partitions) > 0 && t.more == 0 && t.fewer == 0 && t.unplaced == nil && !t.stale
 }
 
 // wantedNow reports whether anything waits for the topic.
@@ -60,7 +61,7 @@ func (t *topic) wantedNow() bool { return t.waiters > 0 || t.unplaced != nil || 
 
 // leaderless reports whether the topic waits for metadata to change.
 func (t *topic) leaderless() bool {
-	if len(t.partitions) == 0 || t.unplaced != nil || t.trouble.Kind != "" {
+	if len(t.partitions) == 0 || t.stale || t.unplaced != nil || t.trouble.Kind != "" {
 		return true
 	}
 	for _, part := range t.partitions {

@@ -206,6 +206,25 @@ func TestTopicDeletedOnPurpose(t *testing.T) {
 	require.Empty(t, r.Trouble())
 }
 
+// TestRefresh: records after it go where their keys are now, however long the next answer of metadata is away.
+func TestRefresh(t *testing.T) {
+	c := newCluster(t, kfake.SeedTopics(1, "t"))
+	r := newRig(t, c, func(cfg *Config) { cfg.MetadataInterval = time.Hour })
+	r.produce("t", "k0")
+	r.drain()
+	addPartitions(t, c, "t", 8)
+	r.Refresh()
+	for i := range 40 {
+		r.produce("t", fmt.Sprint("k", i))
+	}
+	r.drain()
+	r.checkAcks()
+	for i := range 40 {
+		require.Contains(t, r.order, fmt.Sprint("t/", partitionOf([]byte(fmt.Sprint("k", i)), 8)))
+	}
+	require.Len(t, r.Grown(), 1)
+}
+
 // TestPartitionsAdded: the newer records of a key go to another partition only when the older ones are acknowledged.
 func TestPartitionsAdded(t *testing.T) {
 	c := newCluster(t, kfake.SeedTopics(1, "t"))

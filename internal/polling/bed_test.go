@@ -176,6 +176,8 @@ func (f *fakeProducer) Flush() {
 	}
 }
 
+func (f *fakeProducer) Refresh() {}
+
 func (f *fakeProducer) Grown() []kafka.Growth { return f.grown }
 
 func (f *fakeProducer) Trouble() []kafka.Trouble { return nil }

@@ -21,6 +21,9 @@ type pause struct {
 // with the producer is waited for. The rest is read again afterwards. It is safe for concurrent use, and may be called
 // again and again.
 func (r *Relay) Pause(p *relay.Pause) {
+	if p == nil && r.paused.Load() != nil {
+		r.producer.Refresh()
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	was := r.paused.Load()

@@ -28,6 +28,7 @@ type producer interface {
 	Flush()
 	Trouble() []kafka.Trouble
 	Grown() []kafka.Growth
+	Refresh()
 }
 
 // source is one outbox table.
