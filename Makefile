@@ -126,7 +126,7 @@ soak: build interop ## make e2e with each fault as often and as long as promised
 	CDC_OUTBOX_TEST_SOAK=1 CDC_OUTBOX_TEST_KAFKA=$(KAFKA) $(GO) test $(RACE) -tags e2e -count=1 -timeout 120m -v ./test/e2e/...
 
 .PHONY: interop
-interop: ## what Java's clients, librdkafka, kafkajs and franz-go see of the same records, four minutes (needs a JDK, Maven, Python with venv, npm); KAFKA=3.9 or 2.8
+interop: ## what Java's clients, librdkafka, kafkajs and franz-go see of the same records, and consumers in three languages that keep the ledger, six minutes (needs a JDK, Maven, Python with venv, npm); KAFKA=3.9 or 2.8
 	CDC_OUTBOX_TEST_KAFKA=$(KAFKA) $(GO) test -tags interop -count=1 -timeout 30m -v ./test/interop
 
 conformance: ## run real Debezium over the cases of testdata/debezium and write down what it does (needs Java 17 and Maven), a minute
